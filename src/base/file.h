@@ -1,0 +1,17 @@
+/* base/file.h: mapped files and files that appear whole or not at all. */
+#ifndef NC_BASE_FILE_H
+#define NC_BASE_FILE_H
+
+#include "base/status.h"
+
+typedef struct nc_mapping {
+    const uint8_t *p; /* NULL for an empty file */
+    size_t bytes;
+} nc_mapping;
+
+NC_MUST nc_code nc_file_map(nc_work *w, const char *path, nc_mapping *out); /* read-only, private */
+void nc_file_unmap(nc_mapping *m);
+/* Writes a temporary file beside path, syncs it and renames it over path. */
+NC_MUST nc_code nc_file_write(nc_work *w, const char *path, const void *p, size_t bytes);
+
+#endif

@@ -1,0 +1,23 @@
+/* base/threads.h: one pool, lazily started; the caller works too. Work is cut into items by the caller, and an item
+ * never knows which thread runs it: results must not depend on the thread count. Survives fork: a child starts anew. */
+#ifndef NC_BASE_THREADS_H
+#define NC_BASE_THREADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct nc_pool nc_pool;
+
+/* threads <= 0: as many as affinity and CPU quota allow. NULL: out of memory. Threads start at first use; if none
+ * can be started, the caller does all the work. Several threads may use one pool at once. */
+nc_pool *nc_pool_create(int threads);
+void nc_pool_destroy(nc_pool *p);
+int nc_pool_threads(const nc_pool *p); /* including the caller */
+int nc_machine_threads(void);
+
+/* Calls fn(ctx, i) once for every i in [0, n), in any order, from several threads; returns when all are done.
+ * p may be NULL: serial. May be called from inside an item (then it runs serially in that item). */
+void nc_parallel(nc_pool *p, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
+
+#endif
