@@ -1,0 +1,130 @@
+/* ir/card.h: what an operator is. ops/ fills one nc_card per operator; every stage asks the card and names no op.
+ *
+ * Hooks get a small context and never see a session, a device or a file. A hook that is NULL has the default said beside it. */
+#ifndef NC_IR_CARD_H
+#define NC_IR_CARD_H
+
+#include "ir/graph.h"
+
+/* Element types a parameter takes: one bit per ONNX number, plus kinds of value. */
+typedef uint64_t nc_types;
+#define NC_BIT(dtype) ((nc_types)1 << (dtype))
+#define NC_TYPES_SEQUENCE ((nc_types)1 << 40)
+#define NC_TYPES_OPTIONAL ((nc_types)1 << 41)
+#define NC_TYPES_MAP ((nc_types)1 << 42)
+#define NC_TYPES_TAPE ((nc_types)1 << 43)
+#define NC_TYPES_ANYTHING (~(nc_types)0)
+
+enum { NC_P_OPTIONAL = 1, NC_P_VARIADIC = 2, NC_P_HETEROGENEOUS = 4 /* variadic with differing types */ };
+
+typedef struct nc_param {
+    const char *name;
+    nc_types types;   /* 0: the same element type as input `same` */
+    signed char same; /* index of the input whose type this one has */
+    unsigned char flags;
+} nc_param;
+
+enum { NC_ATTR_REQUIRED = 1, NC_ATTR_HAS_DEFAULT = 2 };
+
+typedef struct nc_attr_spec {
+    const char *name;
+    nc_attr_kind kind;
+    int flags;
+    union {
+        int64_t i;
+        float f;
+        const char *s;
+    };
+} nc_attr_spec;
+
+/* One row per opset version; rows are ordered newest first and end with since = 0. Lists end with a NULL name. */
+struct nc_op_version {
+    int since;
+    const nc_param *in, *out;
+    const nc_attr_spec *attr;
+    bool removed; /* the op ended with this version */
+};
+
+enum {
+    NC_ELEMENTWISE = 1 << 0,  /* each output element depends on the input elements of the same (broadcast) place */
+    NC_MAY_ALIAS = 1 << 1,    /* output 0 may take the memory of input 0 when that dies here */
+    NC_IN_PLACE = 1 << 2,     /* output i is the new version of input i for i < n_updates: it must take its memory */
+    NC_VIEW_DENSE = 1 << 3,   /* may be a view of input 0; a dense input gives a dense output, others need a copy first */
+    NC_VIEW_STRIDED = 1 << 4, /* may be a view of input 0 with other strides */
+    NC_RANDOM = 1 << 5,       /* draws numbers: gets a random_id at load */
+    NC_CONTROL = 1 << 6,      /* has subgraphs that the executor runs */
+    NC_IDENTITY = 1 << 7,     /* output 0 is input 0 */
+    NC_GROWS = 1 << 8,        /* output 0 may extend input 0 in place along an axis, when memory was left for it */
+    NC_HOST_OBJECTS = 1 << 9, /* works on sequences, optionals, strings or tapes: runs on the host */
+    NC_COMMUTES = 1 << 10
+};
+
+/* ---- inference ---- */
+
+typedef struct nc_infer_val {
+    const nc_type *type;        /* NULL: unknown (or an absent optional input: see present) */
+    const nc_literal *lit;      /* constant value, or NULL */
+    const nc_dim *const *elems; /* known elements of a small integer tensor, or NULL */
+    int n_elems;
+    bool present;
+} nc_infer_val;
+
+typedef struct nc_infer {
+    nc_work *w;
+    nc_dims *dims;
+    nc_arena *arena;
+    const nc_node *node; /* attributes, version, subgraphs, counts */
+    nc_infer_val *in;    /* node->n_in */
+    nc_infer_val *out;   /* node->n_out, to be filled */
+    /* Infers subgraph i given the types of its inputs (n_in of them); types of its outputs are then on graph->outputs. */
+    nc_code (*infer_sub)(struct nc_infer *c, int i_sub, const nc_infer_val *in, int n_in);
+    void *ctx; /* of who infers */
+} nc_infer;
+
+/* ---- gradient and decomposition ---- */
+
+typedef struct nc_builder nc_builder; /* ops/build.h */
+
+typedef struct nc_grad {
+    nc_builder *b;       /* emits into the gradient's graph */
+    const nc_node *node; /* the forward node */
+    nc_value **dy;       /* per output: its gradient, or NULL when none arrives */
+    nc_value **dx;       /* per operand: to be filled where asked */
+    const bool *wants;   /* per operand */
+    /* Forward values as seen from the gradient's graph; asking for one is what keeps it. */
+    nc_value *(*forward)(struct nc_grad *g, nc_value *v);
+    void *ctx;
+} nc_grad;
+
+struct nc_card {
+    const char *name, *domain; /* domain NULL: ai.onnx */
+    const char *doc;
+    const nc_op_version *versions;
+    unsigned traits;
+    int n_updates;     /* with NC_IN_PLACE */
+    int lane;          /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
+    const char *lane_params[2];
+    unsigned host_in;  /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
+
+    nc_code (*infer)(nc_infer *c);  /* NULL: lanes broadcast; others: error at creation */
+    nc_code (*fold)(nc_infer *c);   /* fills out[i].elems from in[i].elems; NULL: nothing is known */
+    nc_code (*grad)(nc_grad *g);    /* NULL: lanes have theirs; others: not differentiable, gradients stop with an error */
+    unsigned no_grad_in;            /* bit i: input i never has a gradient (indices, shapes, masks) */
+    bool zero_grad;                 /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
+    nc_code (*decompose)(nc_builder *b, const nc_node *n, nc_value **out); /* into simpler, differentiable ops; fills out */
+    double (*cost)(const nc_node *n, const int64_t *const *in_dims);       /* floating-point operations; NULL: elements of the output */
+};
+
+/* The row of `card` valid at `opset`; NULL when the op is newer or ended. */
+const nc_op_version *nc_card_version(const nc_card *card, int64_t opset);
+
+/* Attributes through the card's defaults. The attribute must be in the version's list (checked at load). */
+int64_t nc_attr_int(const nc_node *n, const char *name);
+double nc_attr_float(const nc_node *n, const char *name);
+const char *nc_attr_str(const nc_node *n, const char *name);                   /* NULL: absent and no default */
+const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out);   /* NULL: absent */
+bool nc_attr_has(const nc_node *n, const char *name);                          /* written on the node */
+/* Checks counts of inputs and outputs, attribute names and kinds against the version; fills nothing. */
+NC_MUST nc_code nc_node_check(nc_work *w, const nc_node *n);
+
+#endif
