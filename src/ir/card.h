@@ -105,6 +105,7 @@ struct nc_card {
     int lane;          /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
     const char *lane_params[2];
     unsigned host_in;  /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
+    unsigned host_sub_in, host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
 
     nc_code (*infer)(nc_infer *c);  /* NULL: lanes broadcast; others: error at creation */
     nc_code (*fold)(nc_infer *c);   /* fills out[i].elems from in[i].elems; NULL: nothing is known */

@@ -1,0 +1,30 @@
+/* device/call.h: one kernel launch, as the executor fills it and a kernel reads it. No node, no attribute, no opset. */
+#ifndef NC_DEVICE_CALL_H
+#define NC_DEVICE_CALL_H
+
+#include "base/object.h"
+#include "base/status.h"
+#include "base/threads.h"
+
+struct nc_device;
+struct nc_stream;
+
+typedef struct nc_call {
+    const void *state;  /* made by the binding's prepare; immutable, host memory */
+    nc_tensor *in;      /* data NULL where an optional input is absent; pointers belong to the device, host arguments to the host */
+    nc_tensor *out;     /* data NULL where an output is not wanted */
+    int n_in, n_out;
+    void *workspace;    /* device memory, 64-byte aligned; contents undefined */
+    size_t bytes_workspace;
+    const void *const *packed; /* per pack request of the binding: packed constants in device memory */
+    int64_t *sizes;     /* bounded kernels: write the true dims of each output here, NC_MAX_RANK per output; device memory */
+    nc_pool *pool;      /* CPU kernels */
+    struct nc_device *device;
+    struct nc_stream *stream;
+    nc_diag *diag;      /* where to say what is wrong with the data */
+    const char *node, *op;
+} nc_call;
+
+typedef nc_code (*nc_kernel)(const nc_call *c);
+
+#endif

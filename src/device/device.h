@@ -1,0 +1,79 @@
+/* device/device.h: memory, copies, streams, events, kernels and capture behind one table; cpu, guard and cuda are three of it.
+ *
+ * Nothing outside device/ and kernels/ may assume that the host can read a device's bytes. Work on a stream runs in order and
+ * may run late; different streams are ordered only by events. Functions return a code and describe a failure in *diag.
+ * A failure of queued work (a kernel that found bad data) is reported by the next synchronisation of that stream. */
+#ifndef NC_DEVICE_DEVICE_H
+#define NC_DEVICE_DEVICE_H
+
+#include "device/call.h"
+
+typedef struct nc_device nc_device;
+typedef struct nc_stream nc_stream;
+typedef struct nc_event nc_event;
+typedef struct nc_capture nc_capture;   /* a recorded piece of a stream's work */
+typedef struct nc_function nc_function; /* compiled kernel text */
+
+typedef struct nc_dim3 {
+    uint32_t x, y, z;
+} nc_dim3;
+
+typedef struct nc_device_table {
+    const char *name;    /* "cpu", "guard", "cuda" */
+    const char *kernels; /* which bindings run here: "cpu" or "cuda" */
+    bool host_memory;    /* the host may read and write its bytes, and work is done when the call returns */
+
+    void (*destroy)(nc_device *d);
+    /* Blocks are 64-byte aligned at least. `s` is the stream that may touch the block first / touched it last; NULL: any, so the
+     * device waits for all its work. */
+    nc_code (*alloc)(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag);
+    void (*free)(nc_device *d, nc_stream *s, void *p);
+    nc_code (*fill)(nc_device *d, nc_stream *s, void *p, int byte, size_t bytes, nc_diag *diag);
+    /* Any pair of host and this device; both ranges must stay valid until the stream has run it. */
+    nc_code (*copy)(nc_device *d, nc_stream *s, void *dst, bool dst_host, const void *src, bool src_host, size_t bytes, nc_diag *diag);
+
+    nc_code (*stream_create)(nc_device *d, nc_stream **out, nc_diag *diag);
+    void (*stream_destroy)(nc_device *d, nc_stream *s); /* waits for it first */
+    nc_code (*stream_sync)(nc_device *d, nc_stream *s, nc_diag *diag);
+    nc_code (*event_create)(nc_device *d, nc_event **out, nc_diag *diag);
+    void (*event_destroy)(nc_device *d, nc_event *e);
+    nc_code (*event_record)(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag);
+    nc_code (*event_wait)(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag); /* later work of s runs after e */
+    nc_code (*event_sync)(nc_device *d, nc_event *e, nc_diag *diag);               /* the host waits */
+    nc_code (*host_call)(nc_device *d, nc_stream *s, void (*fn)(void *), void *ctx, nc_diag *diag);
+
+    /* Runs a kernel's code for this device: at once (cpu), later on the stream (guard; the call is copied, pointers are
+     * translated), or by calling its launcher, which queues on c->stream (cuda). */
+    nc_code (*launch)(nc_device *d, nc_stream *s, nc_kernel k, const nc_call *c);
+
+    /* Kernel text. NULL: this device has no compiler. */
+    nc_code (*compile)(nc_device *d, const char *source, const char *entry, nc_function **out, nc_diag *diag);
+    nc_code (*launch_function)(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block, unsigned bytes_shared, void **args,
+                               nc_diag *diag);
+
+    /* Capture: what is queued on s between begin and end is recorded, not run; replay queues all of it at once. NULL: cannot. */
+    nc_code (*capture_begin)(nc_device *d, nc_stream *s, nc_diag *diag);
+    nc_code (*capture_end)(nc_device *d, nc_stream *s, nc_capture **out, nc_diag *diag);
+    nc_code (*capture_replay)(nc_device *d, nc_stream *s, nc_capture *c, nc_diag *diag);
+    void (*capture_destroy)(nc_device *d, nc_capture *c);
+} nc_device_table;
+
+struct nc_device {
+    const nc_device_table *table;
+    char description[128]; /* "NVIDIA H200, compute 9.0, 139 GiB" */
+    size_t bytes_limit;    /* 0: none. A hard cap on bytes_live */
+    _Atomic size_t bytes_live, bytes_peak;
+    _Atomic uint64_t n_allocs, n_launches, n_copies;
+};
+
+nc_device *nc_device_cpu(void); /* the one host device: static, never destroyed, its streams are NULL */
+NC_MUST nc_code nc_device_guard_create(nc_work *w, nc_device **out);
+NC_MUST nc_code nc_device_cuda_create(nc_work *w, int ordinal, nc_device **out); /* DEVICE with the reason when it is not there */
+NC_MUST nc_code nc_device_open(nc_work *w, const char *name, nc_device **out);   /* "cpu", "guard", "cuda", "cuda:1" */
+void nc_device_close(nc_device *d);                                              /* NULL and cpu are fine */
+bool nc_device_cuda_available(char *why, size_t bytes_why);
+
+/* A counted buffer in the device's memory. NULL on failure, described in diag. Its release frees with stream NULL. */
+nc_buffer *nc_device_buffer(nc_device *d, size_t bytes, nc_diag *diag);
+
+#endif
