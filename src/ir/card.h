@@ -107,6 +107,9 @@ struct nc_card {
     unsigned host_in;  /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
     unsigned host_sub_in, host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
 
+    unsigned dims_only_in; /* bit i: only the dims of input i are looked at (Shape): its bytes are neither kept nor copied */
+    const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */
+
     nc_code (*infer)(nc_infer *c);  /* NULL: lanes broadcast; others: error at creation */
     nc_code (*fold)(nc_infer *c);   /* fills out[i].elems from in[i].elems; NULL: nothing is known */
     nc_code (*grad)(nc_grad *g);    /* NULL: lanes have theirs; others: not differentiable, gradients stop with an error */
