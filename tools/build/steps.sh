@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The steps behind the Makefile: steps.sh STEP [ARGUMENT]. Every step prints one line when it starts and one when it
-# ends; what a command printed is shown only when it failed. cmake and ninja are fetched into .venv where they are missing.
+# ends; what a command printed is shown only when it failed. cmake and ninja are fetched into .venv where missing.
 # A step whose tools are not on this machine says "not run" and why; it is never counted as passed.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -19,7 +19,7 @@ step() {
     echo "==> $title"
     if "$@" >"$log" 2>&1; then
         local closing
-        closing=$(grep -E '[0-9]+ passed' "$log" | tail -n 1)
+        closing=$(grep -oE '[0-9]+ passed.*' "$log" | tail -n 1)
         echo "    ok, $((SECONDS - start)) s${closing:+: $closing}"
         rm -f "$log"
     else
