@@ -39,10 +39,16 @@ make_venv() {
 }
 pip_install() { "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
 
+# Presets of version 3 need cmake 3.21.
+recent() {
+    local version
+    version=$("$1" --version 2>/dev/null | sed -n '1s/^cmake version //p')
+    [ -n "$version" ] && [ "$(printf '3.21\n%s\n' "$version" | sort -V | head -n 1)" = 3.21 ]
+}
 # Sets cmake and ctest, and the generator: ninja when there is one or one can be had, else make.
 find_cmake() {
     [ -z "${cmake:-}" ] || return 0
-    if works cmake && works ctest; then
+    if works ctest && recent cmake; then
         cmake=cmake ctest=ctest
     else
         if ! works "$venv/bin/cmake"; then
@@ -65,7 +71,7 @@ build_commands() {
     fi
     $cmake --preset "$1" && $cmake --build --preset "$1" -j "$jobs"
 }
-test_commands() { $ctest --preset "$1" -V; }
+test_commands() { $ctest --test-dir "build/$1" -V; }
 
 build() {
     find_cmake
