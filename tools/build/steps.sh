@@ -67,6 +67,7 @@ make_venv_with() { make_venv && pip_install "$@"; }
 build_commands() {
     # A cached generator wins over the environment; cmake refuses to change it.
     if [ -f "build/$1/CMakeCache.txt" ]; then
+        local -x CMAKE_GENERATOR
         CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "build/$1/CMakeCache.txt")
     fi
     $cmake --preset "$1" && $cmake --build --preset "$1" -j "$jobs"
@@ -100,15 +101,16 @@ format_commands() {
         grep -E '\.(c|h)$' | xargs -r clang-format -i --style=file
 }
 
-# apt PACKAGE...: in CI, as root, on a Debian system; elsewhere does nothing.
-apt() {
+# system_packages PACKAGE...: in CI, as root, on a Debian system; elsewhere does nothing.
+system_packages() {
     [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    echo "==> install $*"
     export DEBIAN_FRONTEND=noninteractive
     apt-get install -y "$@" >/dev/null 2>&1 ||
         { apt-get update >/dev/null 2>&1 && apt-get install -y "$@" >/dev/null 2>&1; }
 }
 clang_tests() {
-    works clang || { echo "==> fetch clang" && apt clang; }
+    works clang || system_packages clang
     if works clang; then c_tests clang; else skip "clang build and C tests" "clang is not installed"; fi
 }
 other_architecture() {
@@ -121,7 +123,7 @@ other_architecture() {
     *) skip "the other architecture" "no cross preset for $(uname -m)"; return ;;
     esac
     # shellcheck disable=SC2086
-    { works $gcc && works $qemu; } || { echo "==> fetch $packages" && apt $packages; }
+    { works $gcc && works $qemu; } || system_packages $packages
     if ! works $gcc; then skip "C tests, $preset" "$gcc is not installed"
     elif ! works $qemu; then skip "C tests, $preset" "$qemu is not installed"
     else c_tests $preset; fi
