@@ -108,6 +108,9 @@ struct nc_card {
     unsigned host_sub_in, host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
 
     unsigned dims_only_in; /* bit i: only the dims of input i are looked at (Shape): its bytes are neither kept nor copied */
+    bool (*is_identity)(const nc_node *n); /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
+    const char *blocked_form; /* the op of domain nacre that does the same on channel-blocked input and output 0 */
+    bool (*blocked_fits)(const nc_node *n);
     const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */
 
     nc_code (*infer)(nc_infer *c);  /* NULL: lanes broadcast; others: error at creation */
