@@ -217,10 +217,12 @@ static void fork_in_item(void *ctx, int64_t i) {
     }
     alarm(20);
     if (!runs_each_once(f->p, 50)) _exit(1);
+#if defined(ADDRESS_SANITIZER) /* its search for leaks at exit stumbles over the threads that are no more */
     if (!pthread_equal(pthread_self(), f->caller)) _exit(0);
+#endif
 }
 
-/* In the child the call returns, whichever thread forked; a worker that forked ends its process itself. */
+/* When the caller forked, its call returns in the child too; when a worker did, the child's only thread ends with the item. */
 TEST(threads_fork_inside_an_item) {
     forker f = {.p = nc_pool_create(3), .caller = pthread_self(), .parent = getpid()};
     REQUIRE(f.p);
