@@ -232,7 +232,7 @@ static void fork_in_item(void *ctx, int64_t i) {
 #endif
 }
 
-/* When the caller forked, its call returns in the child too; when a worker did, the child's only thread ends with the item. */
+/* When the caller forked, its call returns in the child too; when a worker did, the child ends with the job. */
 TEST(threads_fork_inside_an_item) {
     forker f = {.p = nc_pool_create(3), .caller = pthread_self(), .parent = getpid()};
     REQUIRE(f.p);
