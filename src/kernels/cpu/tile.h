@@ -44,7 +44,7 @@ bool nck_tile_check(const nck_tile_prog *p);
  * On load and store: bool is x != 0; floats become integers towards zero, NaN as 0, clamped to 64 bits; integers wrap. */
 void nck_tile_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool);
 
-/* The same, element by element with libm; float chains are computed in double and rounded after each operation. */
+/* The same, element by element; each word of a formula is computed in double with libm and rounded to the compute type. */
 void nck_tile_ref_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out);
 
 #endif
