@@ -1,5 +1,5 @@
-/* cpu/math_test.c: the vector mathematics of simd/math.h on every ISA against libm in double precision, in units of the last
- * place, over floats of all sizes; and the values at zero, infinity, NaN and the edges of overflow. */
+/* cpu/math_test.c: the vector mathematics of simd/math.h on every ISA against libm in double precision, in units of
+ * the last place, over floats of all sizes; and the values at zero, infinity, NaN and the edges of overflow. */
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/tile_table.h"
 #include "tests/check.h"
@@ -43,8 +43,8 @@ static void scan(int lane, double (*want)(double), double limit) {
             }
         }
         if (worst > limit)
-            nc_test_failed(__FILE__, __LINE__, "%s %s: %g units off at %a", nck_isa_at(i)->name, nck_lane_get(lane)->name,
-                           worst, (double)at);
+            nc_test_failed(__FILE__, __LINE__, "%s %s: %g units off at %a", nck_isa_at(i)->name,
+                           nck_lane_get(lane)->name, worst, (double)at);
     }
 }
 

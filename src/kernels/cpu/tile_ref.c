@@ -1,5 +1,5 @@
-/* cpu/tile_ref.c: the reference of the tile machine: one element at a time, every operation by its formula with libm. Shares
- * with the fast way only the formulas and the conversion of single elements. For tests. */
+/* cpu/tile_ref.c: the reference of the tile machine: one element at a time, every operation by its formula with libm.
+ * Shares with the fast way only the formulas and the conversion of single elements. For tests. */
 #include "kernels/cpu/tile.h"
 
 #include "kernels/cpu/tile_table.h"

@@ -1,5 +1,5 @@
-/* cpu/tile_test.c: the tile machine against its reference: every lane, compute type and ISA on ordinary and special values,
- * then loads and stores: sizes, broadcasting, strides, storage types, alignment, in place, threads. */
+/* cpu/tile_test.c: the tile machine against its reference: every lane, compute type and ISA on ordinary and special
+ * values, then loads and stores: sizes, broadcasting, strides, storage types, alignment, in place, threads. */
 #include "kernels/cpu/tile.h"
 
 #include "kernels/cpu/isa.h"
@@ -56,8 +56,10 @@ static double tolerance(nc_dtype compute, nc_dtype storage) {
     return compute == NC_FLOAT ? 2e-6 : compute == NC_DOUBLE ? 1e-14 : 0;
 }
 
-/* Runs p both ways on every ISA and compares whole buffers of out: what lies between the elements must stay untouched. */
-static void compare(const char *what, const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, size_t bytes_used) {
+/* Runs p both ways on every ISA and compares whole buffers of out: what lies between the elements must stay
+ * untouched. */
+static void compare(const char *what, const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out,
+                    size_t bytes_used) {
     REQUIRE(nck_tile_check(p));
     nc_tensor want[2];
     for (int o = 0; o < p->n_out; o++) {
@@ -84,12 +86,11 @@ static void compare(const char *what, const nck_tile_prog *p, const nc_tensor *i
     CHECK(nck_isa_set_for_test(NULL));
 }
 
-static const double special[] = {0.0,      -0.0,     1,        -1,      0.5,     -0.5,   2,       -2,      3,        -3,
-                                 1e-45,    -1e-45,   1e-40,    FLT_MIN, FLT_MAX, -FLT_MAX, INFINITY, -INFINITY, NAN, 7.25,
-                                 -7.25,    88.5,     -88.5,    104,     -104,    1e-5,   -1e-5,   1e10,    -1e10,    0.9999};
+static const double special[] = {
+    0.0,      -0.0,      1,   -1,   0.5,   -0.5, 2,     -2,  3,    -3,   1e-45, -1e-45, 1e-40, FLT_MIN, FLT_MAX, -FLT_MAX,
+    INFINITY, -INFINITY, NAN, 7.25, -7.25, 88.5, -88.5, 104, -104, 1e-5, -1e-5, 1e10,   -1e10, 0.9999};
 enum { N_SPECIAL = sizeof special / sizeof special[0] };
 
-/* sin and cos of numbers whose float and double neighbours differ widely are left out by the tolerance on the inputs. */
 static void compare_lane(int lane, nc_dtype compute) {
     const nck_lane_info *info = nck_lane_get(lane);
     int64_t dims[1] = {N_SPECIAL * N_SPECIAL};
@@ -101,7 +102,8 @@ static void compare_lane(int lane, nc_dtype compute) {
     }
     uint16_t out_reg[1] = {3};
     nck_tile_op op = {.lane = (uint16_t)lane, .dst = 3, .src = {0, 1, 2}, .param = {0.75, 0.25}};
-    nck_tile_prog p = {.compute = compute, .n_in = 3, .n_out = 1, .n_reg = 4, .n_op = 1, .op = &op, .out_reg = out_reg};
+    nck_tile_prog p = {
+        .compute = compute, .n_in = 3, .n_out = 1, .n_reg = 4, .n_op = 1, .op = &op, .out_reg = out_reg};
     nc_tensor in[3], out = tensor(got_bytes[0], compute, 1, dims);
     for (int i = 0; i < 3; i++) in[i] = tensor(in_bytes[i], compute, 1, dims);
     compare(info->name, &p, in, &out, (size_t)dims[0] * bytes);
@@ -137,7 +139,8 @@ static void compare_chain(const char *what, int rank, const int64_t *dims, const
 }
 
 TEST(sizes) {
-    static const int64_t sizes[] = {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 255, 511, 512, 513, 1023, 1024, 16383, 16384, 16385, 40001};
+    static const int64_t sizes[] = {0,   1,   2,   3,    7,    15,    16,    17,    31,    33,
+                                    255, 511, 512, 513,  1023, 1024,  16383, 16384, 16385, 40001};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         nc_tensor in[3];
         for (int i = 0; i < 3; i++) {
@@ -220,8 +223,8 @@ TEST(unaligned_pointers) {
     static const nck_tile_op op = {.lane = NCK_LANE_add, .dst = 2, .src = {0, 1}};
     static const uint16_t out_reg[] = {2};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        nck_tile_prog p = {.compute = nck_tile_compute(types[t]), .n_in = 2, .n_out = 1, .n_reg = 3, .n_op = 1, .op = &op,
-                           .out_reg = out_reg};
+        nck_tile_prog p = {.compute = nck_tile_compute(types[t]), .n_in = 2, .n_out = 1, .n_reg = 3, .n_op = 1,
+                           .op = &op, .out_reg = out_reg};
         nc_tensor in[2] = {tensor(in_bytes[0] + 1, types[t], 2, dims), tensor(in_bytes[1] + 3, types[t], 2, dims)};
         nc_tensor out = tensor(got_bytes[0] + 1, types[t], 2, dims);
         fill_random(types[t], in[0].data, 480);
@@ -242,8 +245,8 @@ TEST(storage_types) {
     int64_t dims[2] = {3, 75};
     for (int n = 0; n < 4 * N_STORAGES * N_STORAGES; n++) {
         nc_dtype from = storages[n % N_STORAGES], to = storages[n / N_STORAGES % N_STORAGES];
-        nck_tile_prog p = {.compute = computes[n / (N_STORAGES * N_STORAGES)], .n_in = 2, .n_out = 1, .n_reg = 2, .n_op = 1,
-                           .op = &op, .out_reg = out_reg};
+        nck_tile_prog p = {.compute = computes[n / (N_STORAGES * N_STORAGES)], .n_in = 2, .n_out = 1, .n_reg = 2,
+                           .n_op = 1, .op = &op, .out_reg = out_reg};
         nc_tensor in[2] = {tensor(in_bytes[0], from, 2, dims), tensor(in_bytes[1], from, 2, dims)};
         nc_tensor out = tensor(got_bytes[0], to, 2, dims);
         in[1].strides[0] = 1, in[1].strides[1] = 3;
@@ -392,7 +395,8 @@ TEST(compute_types) {
 TEST(bad_programs_are_refused) {
     nck_tile_op op = {.lane = NCK_LANE_add, .dst = 2, .src = {0, 1}};
     uint16_t out_reg[1] = {2};
-    const nck_tile_prog good = {.compute = NC_FLOAT, .n_in = 2, .n_out = 1, .n_reg = 3, .n_op = 1, .op = &op, .out_reg = out_reg};
+    const nck_tile_prog good = {
+        .compute = NC_FLOAT, .n_in = 2, .n_out = 1, .n_reg = 3, .n_op = 1, .op = &op, .out_reg = out_reg};
     nck_tile_prog p = good;
     CHECK(nck_tile_check(&p));
     p.compute = NC_FLOAT16;

@@ -47,7 +47,8 @@ enum { N_POINTS = sizeof points / sizeof points[0] };
         const double p = 0.25, x = i < 0 ? -points[-1 - i] : points[i], h = x + STEP, l = x - STEP; \
         const double y = CALL(LANE_##name, x PARAMS_##n_param);                                   \
         if (y != y) continue;                                                                     \
-        const double want = (CALL(LANE_##name, h PARAMS_##n_param) - CALL(LANE_##name, l PARAMS_##n_param)) / (2 * STEP); \
+        const double up = CALL(LANE_##name, h PARAMS_##n_param), down = CALL(LANE_##name, l PARAMS_##n_param); \
+        const double want = (up - down) / (2 * STEP);                                             \
         const double got = CALL(LANE_##name##_D, S_##uses(x, y) PARAMS_##n_param);                \
         (void)p;                                                                                  \
         if (!(fabs(got - want) <= TOLERANCE(want)))                                               \

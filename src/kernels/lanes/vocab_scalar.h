@@ -1,5 +1,5 @@
-/* lanes/vocab_scalar.h: the lane vocabulary on one C number with libm, for references. Define L_T as float or double before a
- * formula is used: every word is computed in double and rounded to it. Masks are int. */
+/* lanes/vocab_scalar.h: the lane vocabulary on one C number with libm, for references. Define L_T as float or double
+ * before a formula is used: every word is computed in double and rounded to it. Masks are int. */
 #ifndef NCK_LANES_VOCAB_SCALAR_H
 #define NCK_LANES_VOCAB_SCALAR_H
 

@@ -1,8 +1,8 @@
 /* simd/math.h: exp, log, tanh, erf, sin, cos, pow and fmod on vectors, written once over the vocabulary of simd.h.
  *
- * f32: exp, log, tanh and erf within 3 units in the last place, denormals included, and with the limits of libm at 0, Inf
- * and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks libm element by
- * element. No word sets errno or depends on the rounding mode being changed. */
+ * f32: exp, log, tanh and erf within 3 units in the last place, denormals included, and with the limits of libm at 0,
+ * Inf and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks libm
+ * element by element. No word sets errno or depends on the rounding mode being changed. */
 #ifndef NCK_SIMD_MATH_H
 #define NCK_SIMD_MATH_H
 
@@ -52,8 +52,8 @@ __attribute__((always_inline)) static inline v_f32 v_poly_f32(v_f32 x, const flo
     return y;
 }
 
-/* exp(x) = 2^k * (1 + p), k whole, |x - k*ln2| <= ln2/2. p is the Taylor sum r + r^2/2 + ... + r^7/5040, whose rest is below
- * 6e-9 there; leaving the 1 out keeps all digits of p for tanh. ln2 is split so that k*hi is exact. */
+/* exp(x) = 2^k * (1 + p), k whole, |x - k*ln2| <= ln2/2. p is the Taylor sum r + r^2/2 + ... + r^7/5040, whose rest
+ * is below 6e-9 there; leaving the 1 out keeps all digits of p for tanh. ln2 is split so that k*hi is exact. */
 static inline v_f32 v_exp_parts_f32(v_f32 x, v_i32 *k) {
     static const float c[] = {1.0f / 2, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040};
     *k = v_round_i32(v_mul_f32(x, v_set_f32(0x1.715476p+0f)));
@@ -66,8 +66,8 @@ static inline v_f32 v_exp_parts_f32(v_f32 x, v_i32 *k) {
 /* 2^k, -126 <= k <= 127. */
 static inline v_f32 v_pow2_f32(v_i32 k) { return v_from_bits(v_shl_i32(v_add_i32(k, v_set_i32(127)), 23)); }
 
-/* The clamp keeps k within [-151, 128]; 2^k is applied in two halves, so that only the last product can overflow to Inf or
- * round to a denormal. */
+/* The clamp keeps k within [-151, 128]; 2^k is applied in two halves, so that only the last product can overflow to
+ * Inf or round to a denormal. */
 static inline v_f32 v_exp_f32(v_f32 x) {
     v_i32 k;
     x = v_min_f32(v_max_f32(x, v_set_f32(-104.5f)), v_set_f32(89.0f));
@@ -76,8 +76,8 @@ static inline v_f32 v_exp_f32(v_f32 x) {
     return v_mul_f32(v_mul_f32(p, v_pow2_f32(half)), v_pow2_f32(v_sub_i32(k, half)));
 }
 
-/* x = 2^k * (1 + f), 1 + f in [sqrt(1/2), sqrt(2)). With s = f/(2 + f) and z = s^2, log(1 + f) = 2*atanh(s) = f - s*(f - R),
- * R = z*(2/3 + 2/5 z + 2/7 z^2 + 2/9 z^3): f is exact and the correction small. */
+/* x = 2^k * (1 + f), 1 + f in [sqrt(1/2), sqrt(2)). With s = f/(2 + f) and z = s^2, log(1 + f) = 2*atanh(s) = f -
+ * s*(f - R), R = z*(2/3 + 2/5 z + 2/7 z^2 + 2/9 z^3): f is exact and the correction small. */
 static inline v_f32 v_log_f32(v_f32 x) {
     static const float c[] = {2.0f / 3, 2.0f / 5, 2.0f / 7, 2.0f / 9, 2.0f / 11};
     const v_f32 one = v_set_f32(1.0f), zero = v_set_f32(0.0f);
@@ -109,8 +109,8 @@ static inline v_f32 v_tanh_f32(v_f32 x) {
     return v_sel_f32(v_eq_f32(x, x), v_copysign_f32(y, x), x);
 }
 
-/* |x| < 1: x + x*(2/sqrt(pi) - 1 + z*q(z)), z = x^2. Else 1 - exp(g(|x|)), g fitted to log(erfc) on [0.98, 4]; from 4 on it
- * rounds to 1. Both polynomials are weighted minimax fits with relative error of erf below 1.4e-9. */
+/* |x| < 1: x + x*(2/sqrt(pi) - 1 + z*q(z)), z = x^2. Else 1 - exp(g(|x|)), g fitted to log(erfc) on [0.98, 4]; from 4
+ * on it rounds to 1. Both polynomials are weighted minimax fits with relative error of erf below 1.4e-9. */
 static inline v_f32 v_erf_f32(v_f32 x) {
     static const float q[] = {0.12837916710f,  -0.37612629820f, 0.11283617366f, -0.026854916047f,
                               0.0051901624605f, -0.00080248183945f, 0.0000789869411f};
