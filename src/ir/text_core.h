@@ -9,7 +9,7 @@
 /* ---- printing ---- */
 void nc_text_put_string(nc_text *out, const char *s, size_t n); /* in quotes, with escapes */
 void nc_text_put_name(nc_text *out, const char *name);          /* as it is when it is an identifier, else in quotes */
-void nc_text_put_float(nc_text *out, double v, int digits);     /* never looks like an integer */
+void nc_text_put_float(nc_text *out, double v, int digits);     /* %.*g, nan, inf, -inf */
 void nc_text_put_data(nc_text *out, const nc_literal *l);       /* {1, 2, 3} */
 
 /* ---- parsing: a cursor over the text ---- */

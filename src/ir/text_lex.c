@@ -38,14 +38,8 @@ void nc_text_put_name(nc_text *out, const char *name) {
 }
 
 void nc_text_put_float(nc_text *out, double v, int digits) {
-    char buf[40];
-    if (isnan(v)) {
-        nc_text_add(out, "nan");
-        return;
-    }
-    snprintf(buf, sizeof buf, "%.*g", digits, v);
-    nc_text_add(out, buf);
-    if (!strpbrk(buf, ".en")) nc_text_add(out, ".0");
+    if (isnan(v)) nc_text_add(out, "nan");
+    else nc_text_addf(out, "%.*g", digits, v);
 }
 
 /* ---- reading ---- */

@@ -1,8 +1,8 @@
 /* ir/verify.c: the promises of graph.h, checked. Reads only; the first broken rule is reported with its node.
  *
  * One walk over a graph and its subgraphs in order marks values as they come to exist, so that a use before its definition, a
- * value of another graph and a forgotten one all look the same: not marked. Operands get running numbers; every use must
- * claim one that nobody claimed, and as many are claimed as exist. That a variable is read after its in-place update is
+ * value of another graph and a forgotten one all look the same: not marked. Operands get running numbers; in a second walk every
+ * use must claim one that nobody claimed, and a node's operands must all be claimed when it is reached. That a variable is read after its in-place update is
  * allowed here: the planner then makes a copy. */
 #include "ir/verify.h"
 
@@ -16,8 +16,6 @@ typedef struct checker {
     bool *known;    /* by value id: defined so far */
     int *slot;      /* by node id: number of its first operand; -1: not met */
     int n_slots;    /* operands met */
-    int n_operands; /* of them not absent */
-    int n_uses;
     const nc_value **claimed; /* by operand number */
     bool counting; /* second walk: uses are matched */
 } checker;
@@ -56,7 +54,6 @@ static nc_code check_uses(checker *c, const nc_value *v) {
             FAIL_AT(c, "value '%s' says that it is operand %d of '%s' (%s), which it is not", v->name, u.i, u.node->name, u.node->card->name);
         if (c->claimed[first + u.i]) FAIL_AT(c, "value '%s' lists its use in '%s' (%s) twice", v->name, u.node->name, u.node->card->name);
         c->claimed[first + u.i] = v;
-        c->n_uses++;
     }
     return NC_OK;
 }
@@ -71,7 +68,6 @@ static nc_code check_operands(checker *c, const nc_node *n) {
         if (!v) FAIL_AT(c, "capture %d has no value", i - n->n_in);
         if (v->graph != n->graph) FAIL_AT(c, "operand %d ('%s') belongs to another graph", i, v->name);
         if (v->id < 0 || v->id >= c->m->next_id || !c->known[v->id]) FAIL_AT(c, "operand %d ('%s') is used before it is defined", i, v->name);
-        c->n_operands++;
     }
     c->slot[n->id] = c->n_slots;
     c->n_slots += n->n_operands;
@@ -144,6 +140,8 @@ static nc_code check_node(checker *c, const nc_node *n) {
 }
 
 static nc_code check_node_uses(checker *c, const nc_node *n) {
+    for (int i = 0; i < n->n_operands; i++)
+        if (n->in[i] && !c->claimed[c->slot[n->id] + i]) FAIL_AT(c, "operand %d ('%s') does not list this use", i, n->in[i]->name);
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) NC_TRY(check_uses(c, n->out[i]));
     for (int i = 0; i < n->n_subs; i++) NC_TRY(check_graph(c, n->subs[i].graph));
@@ -222,9 +220,7 @@ static nc_code check_model(checker *c) {
     c->claimed = nc_arena_array(&c->w->scratch, (size_t)c->n_slots + 1, sizeof *c->claimed);
     NC_NEED(c->w, c->claimed);
     c->counting = true;
-    NC_TRY(check_graph(c, c->m->main));
-    if (c->n_uses != c->n_operands) FAIL_AT(c, "values list %d uses, nodes have %d operands", c->n_uses, c->n_operands);
-    return NC_OK;
+    return check_graph(c, c->m->main);
 }
 
 nc_code nc_verify(nc_work *w, const nc_model *m) {
