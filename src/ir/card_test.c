@@ -15,8 +15,9 @@ TEST(card_versions) {
 }
 
 TEST(card_attributes_through_defaults) {
-    nc_model *m = nc_fake_parse("(float[n] x) => (y) {\n a = LeakyRelu(x)\n b = LeakyRelu<alpha = 2, mode = \"slow\">(a)\n"
-                                "y = Constant<ints = [3, 4]>() }");
+    nc_model *m =
+        nc_fake_parse("(float[n] x) => (y) {\n a = LeakyRelu(x)\n b = LeakyRelu<alpha = 2, mode = \"slow\">(a)\n"
+                      "y = Constant<ints = [3, 4]>() }");
     REQUIRE(m);
     const nc_node *a = m->main->first, *b = a->next, *c = b->next;
     CHECK_NEAR(nc_attr_float(a, "alpha"), 0.01, 1e-8);
@@ -40,7 +41,8 @@ TEST(type_equality_and_print) {
     const nc_type *t = nc_type_tensor(a, NC_FLOAT, 2, d), *u = nc_type_tensor(a, NC_FLOAT, 2, d);
     REQUIRE(t && u);
     CHECK(nc_type_equal(t, u) && nc_type_equal(nc_type_copy(a, NULL, t), t));
-    CHECK(!nc_type_equal(t, nc_type_tensor(a, NC_DOUBLE, 2, d)) && !nc_type_equal(t, nc_type_tensor(a, NC_FLOAT, 1, d)));
+    CHECK(!nc_type_equal(t, nc_type_tensor(a, NC_DOUBLE, 2, d)) &&
+          !nc_type_equal(t, nc_type_tensor(a, NC_FLOAT, 1, d)));
     CHECK(!nc_type_equal(t, nc_type_tensor(a, NC_FLOAT, 2, e)) && !nc_type_equal(t, NULL));
     CHECK(!nc_type_equal(nc_type_tensor(a, NC_FLOAT, -1, NULL), nc_type_tensor(a, NC_FLOAT, 0, NULL)));
     nc_type blocked = *t;

@@ -51,15 +51,17 @@ TEST(edit_builds_a_graph) {
     nc_value *k = nc_edit_const_i64(m->main, "k", 1, 3, v), *e = nc_edit_const_i64(m->main, "e", 1, 0, NULL);
     int64_t out[3], count = -1;
     REQUIRE(k && e && nc_literal_ints(k->lit, out, 3, &count));
-    CHECK(count == 3 && out[2] == 3 && !nc_literal_ints(k->lit, out, 2, &count) && !nc_literal_ints(c->lit, out, 3, &count));
+    CHECK(count == 3 && out[2] == 3 && !nc_literal_ints(k->lit, out, 2, &count) &&
+          !nc_literal_ints(c->lit, out, 3, &count));
     CHECK(nc_literal_ints(e->lit, out, 0, &count) && count == 0);
     check_valid(m);
     nc_model_destroy(m);
 }
 
 TEST(edit_captures_move_with_inputs) {
-    nc_model *m = nc_fake_parse("(float[n] x, bool[] c, float[n] z) => (y)\n"
-                                "{ y = If<then_branch = { () => (a) { a = Add(^x, ^z) } }, else_branch = { () => (b) { b = Neg(^z) } }>(c) }");
+    nc_model *m = nc_fake_parse(
+        "(float[n] x, bool[] c, float[n] z) => (y)\n"
+        "{ y = If<then_branch = { () => (a) { a = Add(^x, ^z) } }, else_branch = { () => (b) { b = Neg(^z) } }>(c) }");
     REQUIRE(m);
     nc_node *n = m->main->first;
     nc_value *x = nc_graph_find(m->main, "x"), *z = nc_graph_find(m->main, "z"), *y = n->out[0];
@@ -91,9 +93,12 @@ TEST(edit_clones_nodes_with_bodies) {
     REQUIRE(copy);
     check_valid(m);
     nc_fake_check_print(m, "(float[n] x, bool[] c) => (y)\n{\n"
-                           "  y = If<then_branch = { () => (b)\n  {\n    b = If<then_branch = { () => (d)\n    {\n      d = Neg(^x)\n    } }>(^c)\n  } }>(c) \"it\"\n"
-                           "  y.12 = If<then_branch = { () => (b)\n  {\n    b = If<then_branch = { () => (d)\n    {\n      d = Neg(^x) \"Neg_6\"\n    } }>(^c) \"If_4\"\n  } }>(c) \"it\"\n}\n");
-    nc_edit_set_in(copy->subs[0].graph->first->subs[0].graph->first, 0, copy->subs[0].graph->first->subs[0].graph->captures.v[0]);
+                           "  y = If<then_branch = { () => (b)\n  {\n    b = If<then_branch = { () => (d)\n    {\n     "
+                           " d = Neg(^x)\n    } }>(^c)\n  } }>(c) \"it\"\n"
+                           "  y.12 = If<then_branch = { () => (b)\n  {\n    b = If<then_branch = { () => (d)\n    {\n  "
+                           "    d = Neg(^x) \"Neg_6\"\n    } }>(^c) \"If_4\"\n  } }>(c) \"it\"\n}\n");
+    nc_edit_set_in(copy->subs[0].graph->first->subs[0].graph->first, 0,
+                   copy->subs[0].graph->first->subs[0].graph->captures.v[0]);
     nc_edit_remove(m->main->first->next);
     check_valid(m);
     nc_model_destroy(m);
@@ -121,14 +126,17 @@ TEST(edit_variables) {
 }
 
 TEST(edit_model_clone_prints_the_same) {
-    nc_model *m = nc_fake_parse("<opset: \"\" 17>\nnet (float[n,floor(h/2)] x, bool[] c) => (y, float[n,h] out = b_1)\n<const string[1] s = {\"q\"}, var float[n,h] b = float[1,1] {2} -> b_1> {\n"
-                                "y = If<then_branch = { () => (a) { a = Neg(^x) } }>(c)\n b_1 = Update(b, b)\n k = Constant<tensor = int8[1] {4}, type = float[h]>() }");
+    nc_model *m = nc_fake_parse("<opset: \"\" 17>\nnet (float[n,floor(h/2)] x, bool[] c) => (y, float[n,h] out = "
+                                "b_1)\n<const string[1] s = {\"q\"}, var float[n,h] b = float[1,1] {2} -> b_1> {\n"
+                                "y = If<then_branch = { () => (a) { a = Neg(^x) } }>(c)\n b_1 = Update(b, b)\n k = "
+                                "Constant<tensor = int8[1] {4}, type = float[h]>() }");
     REQUIRE(m);
     nc_buffer *buffer = nc_buffer_host(8);
     REQUIRE(buffer);
     memset(buffer->ptr, 0, 8);
     const int64_t dims[] = {2};
-    nc_literal l = {.dtype = NC_FLOAT, .rank = 1, .dims = dims, .n = 2, .data = buffer->ptr, .bytes = 8, .keeps = buffer};
+    nc_literal l = {
+        .dtype = NC_FLOAT, .rank = 1, .dims = dims, .n = 2, .data = buffer->ptr, .bytes = 8, .keeps = buffer};
     REQUIRE(nc_edit_const(m->main, "mapped", &l));
     nc_text want = {0};
     nc_graph_print(&want, m);
@@ -176,7 +184,8 @@ TEST(edit_void_calls_remember_out_of_memory) {
     bool hit = false;
     for (int i = 0; i < 100000 && !hit; i++) {
         nc_mem_fail_at(1);
-        nc_node *n = nc_edit_node(m->main, NULL, nc_fake_card("Neg"), nc_fake_card("Neg")->versions, "n", &m->main->inputs.v[0], 1, NULL, 1);
+        nc_node *n = nc_edit_node(m->main, NULL, nc_fake_card("Neg"), nc_fake_card("Neg")->versions, "n",
+                                  &m->main->inputs.v[0], 1, NULL, 1);
         if (n) nc_edit_set_in(n, 0, z);
         hit = nc_mem_fail_hit();
         nc_mem_fail_at(0);

@@ -1,4 +1,5 @@
-/* ir/fake_cards.h: a small registry for the tests of ir/: operators that mean nothing but have every shape a card can have. */
+/* ir/fake_cards.h: a small registry for the tests of ir/: operators that mean nothing but have every shape a card
+ * can have. */
 #ifndef NC_IR_FAKE_CARDS_H
 #define NC_IR_FAKE_CARDS_H
 

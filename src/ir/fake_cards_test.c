@@ -15,12 +15,15 @@ static const nc_param maybe[] = {{"X", FLOATS, 0, 0}, {"lo", 0, 0, NC_P_OPTIONAL
 static const nc_param maybe_out[] = {{"Y", 0, 0, 0}, {"mask", NC_BIT(NC_BOOL), 0, NC_P_OPTIONAL}, {0}};
 static const nc_attr_spec alpha[] = {{"alpha", NC_A_FLOAT, NC_ATTR_HAS_DEFAULT, {.f = 0.01f}},
                                      {"mode", NC_A_STRING, NC_ATTR_HAS_DEFAULT, {.s = "fast"}},
-                                     {"k", NC_A_INT, NC_ATTR_HAS_DEFAULT, {.i = 7}}, {0}};
+                                     {"k", NC_A_INT, NC_ATTR_HAS_DEFAULT, {.i = 7}},
+                                     {0}};
 static const nc_attr_spec axis[] = {{"axis", NC_A_INT, NC_ATTR_REQUIRED, {0}}, {0}};
-static const nc_attr_spec branches[] = {{"then_branch", NC_A_GRAPH, NC_ATTR_REQUIRED, {0}}, {"else_branch", NC_A_GRAPH, 0, {0}}, {0}};
-static const nc_attr_spec all[] = {{"i", NC_A_INT, 0, {0}},         {"f", NC_A_FLOAT, 0, {0}},      {"s", NC_A_STRING, 0, {0}},
-                                   {"ints", NC_A_INTS, 0, {0}},     {"floats", NC_A_FLOATS, 0, {0}}, {"strings", NC_A_STRINGS, 0, {0}},
-                                   {"tensor", NC_A_TENSOR, 0, {0}}, {"type", NC_A_TYPE, 0, {0}},    {0}};
+static const nc_attr_spec branches[] = {
+    {"then_branch", NC_A_GRAPH, NC_ATTR_REQUIRED, {0}}, {"else_branch", NC_A_GRAPH, 0, {0}}, {0}};
+static const nc_attr_spec all[] = {
+    {"i", NC_A_INT, 0, {0}},         {"f", NC_A_FLOAT, 0, {0}},       {"s", NC_A_STRING, 0, {0}},
+    {"ints", NC_A_INTS, 0, {0}},     {"floats", NC_A_FLOATS, 0, {0}}, {"strings", NC_A_STRINGS, 0, {0}},
+    {"tensor", NC_A_TENSOR, 0, {0}}, {"type", NC_A_TYPE, 0, {0}},     {0}};
 
 #define ROWS(name, in, out, attrs) static const nc_op_version name[] = {{1, in, out, attrs, false}, {0}}
 ROWS(unary, x1, y_same, NULL);
@@ -49,7 +52,8 @@ static const nc_card cards[] = {
 static const nc_card *find(const nc_registry *r, const char *domain, const char *op) {
     (void)r;
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
-        if (strcmp(cards[i].name, op) == 0 && strcmp(cards[i].domain ? cards[i].domain : "", domain) == 0) return &cards[i];
+        if (strcmp(cards[i].name, op) == 0 && strcmp(cards[i].domain ? cards[i].domain : "", domain) == 0)
+            return &cards[i];
     return NULL;
 }
 

@@ -1,7 +1,8 @@
 /* ir/text_print.c: the graph as text; the grammar stands in text_parse.c.
  *
- * A value prints under its name while no other value of its graph or of an enclosing one has taken that, else as name.id: so
- * ^name always means one value. Captures have no names of their own: they print as ^ and the outer value. */
+ * A value prints under its name while no other value of its graph or of an enclosing one has taken that, else as
+ * name.id: so ^name always means one value. Captures have no names of their own: they print as ^ and the outer
+ * value. */
 #include "ir/card.h"
 #include "ir/text_core.h"
 
@@ -100,17 +101,22 @@ static void put_literal(nc_text *out, const nc_literal *l) {
 static void put_float_attr(nc_text *out, float v) {
     char buf[40];
     snprintf(buf, sizeof buf, "%.9g", (double)v);
-    if (isnan(v)) nc_text_add(out, "nan");
-    else nc_text_addf(out, strpbrk(buf, ".en") ? "%s" : "%s.0", buf);
+    if (isnan(v))
+        nc_text_add(out, "nan");
+    else
+        nc_text_addf(out, strpbrk(buf, ".en") ? "%s" : "%s.0", buf);
 }
 
 static void put_list(nc_text *out, const nc_attr *a) {
     nc_text_add(out, "[");
     for (int i = 0; i < a->n; i++) {
         if (i) nc_text_add(out, ", ");
-        if (a->kind == NC_A_INTS) nc_text_addf(out, "%" PRId64, a->ints[i]);
-        else if (a->kind == NC_A_FLOATS) put_float_attr(out, a->floats[i]);
-        else nc_text_put_string(out, a->strings[i].p, a->strings[i].n);
+        if (a->kind == NC_A_INTS)
+            nc_text_addf(out, "%" PRId64, a->ints[i]);
+        else if (a->kind == NC_A_FLOATS)
+            put_float_attr(out, a->floats[i]);
+        else
+            nc_text_put_string(out, a->strings[i].p, a->strings[i].n);
     }
     nc_text_add(out, "]");
 }
@@ -177,8 +183,10 @@ static void put_marks(nc_text *out, const nc_node *n) {
 static void print_node(printer *p, const nc_node *n, int indent) {
     for (int i = 0; i < n->n_out; i++) {
         if (i) nc_text_add(p->out, ", ");
-        if (n->out[i] && p->typed) put_typed(p, n->out[i]);
-        else if (n->out[i]) put_value(p, n->out[i]);
+        if (n->out[i] && p->typed)
+            put_typed(p, n->out[i]);
+        else if (n->out[i])
+            put_value(p, n->out[i]);
     }
     nc_text_add(p->out, n->n_out ? " = " : "= ");
     put_op(p, n, indent);

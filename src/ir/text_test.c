@@ -10,8 +10,10 @@
 /* Everything the grammar can say, in the form it prints in. */
 static const char *const full =
     "<opset: \"\" 17, \"my.domain\" 1>\n"
-    "mlp (float[batch,4] x, bool[] c, float[...] any, seq(float[n]) s, optional(seq(?)) o, tape t, map(int64,float[]) m, "
-    "sparse(float[3,n]) sp, float[n,2,h,w,8]{axis=1,c=8,C=12} blocked, untyped) => (float[batch,4] y, z, float[batch,4] x, float[batch,4] second = y, \"a b\" = mask.x)\n"
+    "mlp (float[batch,4] x, bool[] c, float[...] any, seq(float[n]) s, optional(seq(?)) o, tape t, map(int64,float[]) "
+    "m, "
+    "sparse(float[3,n]) sp, float[n,2,h,w,8]{axis=1,c=8,C=12} blocked, untyped) => (float[batch,4] y, z, "
+    "float[batch,4] x, float[batch,4] second = y, \"a b\" = mask.x)\n"
     "<const float[2,2] W = {1, -2.5, nan, inf},\n"
     " const int64[0] none = {},\n"
     " const string[2] words = {\"a\\n\\\"\\\\\", \"\\x01\"},\n"
@@ -81,8 +83,8 @@ TEST(text_typed_prints_and_parses) {
 }
 
 TEST(text_captures_through_levels) {
-    nc_model *m = nc_fake_parse(
-        "(float[n] x, bool[] c) => (y) { y = If(c)<then_branch = { () => (a) { a = If<then_branch = { () => (b) { b = Neg(^x) } }>(^c) } }> }");
+    nc_model *m = nc_fake_parse("(float[n] x, bool[] c) => (y) { y = If(c)<then_branch = { () => (a) { a = "
+                                "If<then_branch = { () => (b) { b = Neg(^x) } }>(^c) } }> }");
     REQUIRE(m);
     nc_node *outer = nc_graph_find(m->main, "y")->def, *inner = outer->subs[0].graph->first;
     CHECK_INT(outer->n_in, 1);
@@ -119,7 +121,8 @@ TEST(text_errors_say_where) {
         {"(x) => (y) <const float[2] c = {1}> { y = Neg(x) }", "line 1, column 34: expected ',', got '}'"},
         {"(x) => (y) <const int8[1] c = {128}> { y = Neg(x) }", "line 1, column 35: 128 does not fit int8"},
         {"(x) => (y) <const float[n] c = {1}> { y = Neg(x) }", "line 1, column 31: constant data need constant dims"},
-        {"(x) => (y) <const float[2] c = { ... 8 bytes }> { y = Neg(x) }", "line 1, column 33: the data were left out of this dump"},
+        {"(x) => (y) <const float[2] c = { ... 8 bytes }> { y = Neg(x) }",
+         "line 1, column 33: the data were left out of this dump"},
         {"(x) => (y) { y = Neg(x, x) }", "takes at most 1 inputs, got 2"},
         {"(x) => (y) { y = Neg() }", "input 0 ('X') is missing"},
         {"(x) => (y) { y = Concat(x) }", "attribute 'axis' is missing"},
@@ -155,8 +158,10 @@ TEST(text_survives_damage) {
     for (size_t cut = 0; cut < n; cut++)
         for (int mode = 0; mode < 2; mode++) {
             memcpy(text, full, n + 1);
-            if (mode) memmove(text + cut, text + cut + 1, n - cut);
-            else text[cut] = 0;
+            if (mode)
+                memmove(text + cut, text + cut + 1, n - cut);
+            else
+                text[cut] = 0;
             nc_work w;
             nc_model *m = NULL;
             nc_work_init(&w);

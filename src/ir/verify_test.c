@@ -5,9 +5,10 @@
 #include "ir/fake_cards.h"
 #include "tests/check.h"
 
-static const char *const sound = "(float[n] x, bool[] c, double[n] w) => (y)\n<const float[1] k = {1}, var float[n] b -> b_1> {\n"
-                                 "h = Add(x, k) \"sum\"\n y = If<then_branch = { () => (a) { a = Neg(^h) \"in\" } }>(c) \"branch\"\n"
-                                 "b_1 = Update(b, h) \"up\"\n r = my.domain.Noise(h) \"noise\" }";
+static const char *const sound =
+    "(float[n] x, bool[] c, double[n] w) => (y)\n<const float[1] k = {1}, var float[n] b -> b_1> {\n"
+    "h = Add(x, k) \"sum\"\n y = If<then_branch = { () => (a) { a = Neg(^h) \"in\" } }>(c) \"branch\"\n"
+    "b_1 = Update(b, h) \"up\"\n r = my.domain.Noise(h) \"noise\" }";
 
 static nc_node *node(nc_model *m, const char *name) { return nc_graph_find_node(m->main, name); }
 
