@@ -136,6 +136,6 @@ static nc_code infer_graph(nc_work *w, nc_graph *g) {
     return NC_OK;
 }
 
-nc_code nc_infer(nc_work *w, nc_model *m) {
+nc_code nc_infer_model(nc_work *w, nc_model *m) {
     return infer_graph(w, m->main);
 }

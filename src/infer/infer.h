@@ -11,7 +11,7 @@
 NC_MUST nc_code nc_infer_node(nc_work *w, nc_node *n);
 
 /* The whole graph in order, subgraphs through their nodes. */
-NC_MUST nc_code nc_infer(nc_work *w, nc_model *m);
+NC_MUST nc_code nc_infer_model(nc_work *w, nc_model *m);
 
 /* While running: the actual dims of n's outputs from those of its inputs and from the contents of integer inputs that the
  * host can read (host_readable[i]). Fills dtype, rank and dims of out[]; a size that only the kernel finds is given as its
