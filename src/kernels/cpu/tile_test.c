@@ -87,8 +87,8 @@ static void compare(const char *what, const nck_tile_prog *p, const nc_tensor *i
 }
 
 static const double special[] = {
-    0.0,      -0.0,      1,   -1,   0.5,   -0.5, 2,     -2,  3,    -3,   1e-45, -1e-45, 1e-40, FLT_MIN, FLT_MAX, -FLT_MAX,
-    INFINITY, -INFINITY, NAN, 7.25, -7.25, 88.5, -88.5, 104, -104, 1e-5, -1e-5, 1e10,   -1e10, 0.9999};
+    0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 1e-45, -1e-45, 1e-40, FLT_MIN, FLT_MAX, -FLT_MAX,
+    INFINITY, -INFINITY, NAN, 7.25, -7.25, 88.5, -88.5, 104, -104, 1e-5, -1e-5, 1e10, -1e10, 0.9999};
 enum { N_SPECIAL = sizeof special / sizeof special[0] };
 
 static void compare_lane(int lane, nc_dtype compute) {
