@@ -96,6 +96,8 @@ typedef struct nc_grad {
     void *ctx;
 } nc_grad;
 
+struct nc_binding; /* ops/binding.h */
+
 struct nc_card {
     const char *name, *domain; /* domain NULL: ai.onnx */
     const char *doc;
@@ -119,6 +121,7 @@ struct nc_card {
     unsigned no_grad_in;            /* bit i: input i never has a gradient (indices, shapes, masks) */
     bool zero_grad;                 /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n, nc_value **out); /* into simpler, differentiable ops; fills out */
+    const struct nc_binding *plugin; /* the kernel of a custom op, from its library; NULL: ops/ has the bindings */
     double (*cost)(const nc_node *n, const int64_t *const *in_dims);       /* floating-point operations; NULL: elements of the output */
 };
 
