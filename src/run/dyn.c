@@ -127,7 +127,7 @@ static nc_code run_child(nc_frame *f, nc_frame *child, const nc_instr *x, int i_
         NC_TRY(nc_frame_bind_input(child, i, o && o->kind == NC_OBJ_TENSOR ? &o->t : NULL, o));
     }
     NC_TRY(bind_captures(f, x, &x->node->subs[i_sub], c, child));
-    return nc_frame_run(child, child->program->n_instrs);
+    return nc_frame_run(child, child->program->n_instrs, false);
 }
 
 static nc_code dyn_run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_object **out, int n_out) {
