@@ -1,0 +1,35 @@
+/* kernels/cpu/gemm/gemm.simd.c: the register-blocked micro-kernels and the store of a tile, for each ISA.
+ *
+ * A tile of MR rows and NV vectors of columns stays in registers over one cut of K: 24 accumulators of 32 registers on
+ * NEON, 12 of 16 on AVX2. A tile with fewer rows has its own kernel, so that short matrices do not pay for full ones.
+ * Each element is one chain of fused multiply-adds in the order of k (gemm.h promises it). */
+#include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/simd/simd.h"
+
+#if defined NCK_ISA_neon
+enum { MR = 8, NV = 3 };
+#elif defined NCK_ISA_avx2
+enum { MR = 6, NV = 2 };
+#else
+enum { MR = 4, NV = 2 };
+#endif
+
+#define ALWAYS __attribute__((always_inline)) static inline
+
+#define S f32
+#define T float
+#include "kernels/cpu/gemm/gemm_micro.inc"
+#undef S
+#undef T
+
+#define S f64
+#define T double
+#include "kernels/cpu/gemm/gemm_micro.inc"
+#undef S
+#undef T
+
+extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
+const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
+    .f32 = {.mr = MR, .nr = NV * V_LEN_f32, .micro = MICRO_ROWS(f32), .store = store_f32},
+    .f64 = {.mr = MR, .nr = NV * V_LEN_f64, .micro = MICRO_ROWS(f64), .store = store_f64},
+};
