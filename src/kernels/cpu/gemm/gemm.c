@@ -15,7 +15,7 @@ enum {
     MB = 768,             /* rows packed at once */
     NC = 3072,            /* columns packed at once */
     TILE_ROWS = 96,       /* rows of an item */
-    TILE_PANELS = 16,     /* most column panels of an item */
+    TILE_PANELS = 16,     /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
     TILE_WORK = 1 << 20,  /* multiply-adds an item aims at */
     PACK_PANELS = 8,      /* panels of a packing item */
     SMALL_M = 64,
@@ -148,12 +148,26 @@ static void store(const run *r, const void *acc, int64_t i, int64_t rows, int64_
     r->u->store(&o);
 }
 
+/* One row over a B read in place: all whole panels of the item at once. Returns the first panel left to do. */
+static int64_t band_item(const run *r, int64_t p0, int64_t p1, double *acc) {
+    const nck_gemm_args *g = r->g;
+    int64_t nr = r->u->nr, es = (int64_t)r->es, whole = min64(p1, g->N / nr), ldb;
+    for (int64_t k = 0; k < g->K && p0 < whole; k += KC) {
+        int64_t kc = min64(KC, g->K - k);
+        r->u->band(kc, a_panel(r, k, kc, 0), b_panel(r, k, kc, p0, &ldb), g->b_rs, (whole - p0) * nr, acc);
+        for (int64_t p = p0; p < whole; p++)
+            store(r, (const char *)acc + (p - p0) * nr * es, 0, 1, p, k == 0, k + kc == g->K);
+    }
+    return max64(p0, whole);
+}
+
 static void tile_item(void *ctx, int64_t item) {
     const run *r = ctx;
     int mr = r->u->mr;
     int64_t i0 = item % r->n_row_tiles * r->tile_rows, i1 = min64(i0 + r->tile_rows, r->rows);
     int64_t p0 = r->p0 + item / r->n_row_tiles * r->tile_panels, p1 = min64(p0 + r->tile_panels, r->p0 + r->panels);
     _Alignas(64) double acc[NCK_GEMM_MAX_TILE];
+    if (r->direct && r->g->M == 1) p0 = band_item(r, p0, p1, acc);
     for (int64_t k = r->k0; k < r->k0 + r->span; k += KC) {
         int64_t kc = min64(KC, r->k0 + r->span - k), ldb;
         for (int64_t p = p0; p < p1; p++) {

@@ -14,7 +14,30 @@ enum { MR = 6, NV = 2 };
 enum { MR = 4, NV = 2 };
 #endif
 
+/* Without it gcc -O2 keeps the accumulators in memory. */
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
 #define ALWAYS __attribute__((always_inline)) static inline
+
+/* How a micro-kernel gets at the MR elements of A for one k. NEON multiplies by a lane of a register; elsewhere a
+ * splatted load costs nothing. The empty asm hides that a lane is a load away: gcc would load each by itself and spill. */
+#ifdef NCK_ISA_neon
+#define PANEL_ROWS(a)                                    \
+    W(v_) lanes[MR / W(V_LEN_)];                         \
+    UNROLL                                               \
+    for (int r = 0; r < MR / W(V_LEN_); r++) {           \
+        lanes[r] = W(v_load_)(a + r * W(V_LEN_));        \
+        __asm__("" : "+w"(lanes[r]));                    \
+    }                                                    \
+    (void)0
+#define PANEL_ROW(r) lanes[(r) / W(V_LEN_)][(r) % W(V_LEN_)]
+#else
+#define PANEL_ROWS(a) (void)0
+#define PANEL_ROW(r) a[r]
+#endif
 
 #define S f32
 #define T float
@@ -30,6 +53,6 @@ enum { MR = 4, NV = 2 };
 
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
-    .f32 = {.mr = MR, .nr = NV * V_LEN_f32, .micro = MICRO_ROWS(f32), .store = store_f32},
-    .f64 = {.mr = MR, .nr = NV * V_LEN_f64, .micro = MICRO_ROWS(f64), .store = store_f64},
+    .f32 = {.mr = MR, .nr = NV * V_LEN_f32, .micro = MICRO_ROWS(f32), .band = band_f32, .store = store_f32},
+    .f64 = {.mr = MR, .nr = NV * V_LEN_f64, .micro = MICRO_ROWS(f64), .band = band_f64, .store = store_f64},
 };

@@ -12,6 +12,8 @@
 
 /* acc[r*nr + j] = sum over k of a[k*mr + r] * b[k*ldb + j], for the rows the kernel is made for and all nr columns. */
 typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *acc);
+/* acc[j] = sum over k of a[k*mr] * b[k*ldb + j] for n columns, a multiple of nr. */
+typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, void *acc);
 
 typedef struct nck_gemm_out {
     const void *acc; /* (rows, nr) */
@@ -29,6 +31,7 @@ typedef void nck_gemm_store(const nck_gemm_out *o);
 typedef struct nck_gemm_unit {
     int mr, nr;
     nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1]; /* by rows, 1..mr */
+    nck_gemm_band *band;
     nck_gemm_store *store;
 } nck_gemm_unit;
 
