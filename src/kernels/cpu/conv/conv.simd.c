@@ -3,7 +3,15 @@
 #include "kernels/cpu/conv/conv_kernel.h"
 #include "kernels/cpu/simd/simd.h"
 
-enum { BLOCK = 8, KV = BLOCK / V_LEN_f32, PIXELS = 6 };
+/* Two blocks of K by 5 pixels leave NEON's 32 registers room for the operands; AVX2 holds 6 pixels in its 16. */
+#ifdef NCK_ISA_neon
+enum { PIXELS = 5 };
+#define EACH_PIXELS(X, kb) X(kb, 1) X(kb, 2) X(kb, 3) X(kb, 4) X(kb, 5)
+#else
+enum { PIXELS = 6 };
+#define EACH_PIXELS(X, kb) X(kb, 1) X(kb, 2) X(kb, 3) X(kb, 4) X(kb, 5) X(kb, 6)
+#endif
+enum { BLOCK = 8, KV = BLOCK / V_LEN_f32 };
 _Static_assert(BLOCK % V_LEN_f32 == 0, "a block of channels is whole vectors");
 
 /* Without it gcc -O2 keeps the accumulators in memory. */
@@ -50,13 +58,12 @@ __attribute__((always_inline)) static inline void tile(int kb, int pixels, const
 
 #define TILE(kb, pixels) \
     static void tile_##kb##_##pixels(const nck_conv_tile *t) { tile(kb, pixels, t); }
-#define TILES(kb) TILE(kb, 1) TILE(kb, 2) TILE(kb, 3) TILE(kb, 4) TILE(kb, 5) TILE(kb, 6)
-TILES(1)
-TILES(2)
+EACH_PIXELS(TILE, 1)
+EACH_PIXELS(TILE, 2)
 
+#define ENTRY(kb, pixels) [pixels] = tile_##kb##_##pixels,
 extern const nck_conv_table NCK_ISA_NAME(nck_conv_);
 const nck_conv_table NCK_ISA_NAME(nck_conv_) = {
     .pixels = PIXELS,
-    .tile = {{0, tile_1_1, tile_1_2, tile_1_3, tile_1_4, tile_1_5, tile_1_6},
-             {0, tile_2_1, tile_2_2, tile_2_3, tile_2_4, tile_2_5, tile_2_6}},
+    .tile = {{EACH_PIXELS(ENTRY, 1)}, {EACH_PIXELS(ENTRY, 2)}},
 };

@@ -8,10 +8,13 @@
 
 #if defined NCK_ISA_neon
 enum { MR = 8, NV = 3 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #elif defined NCK_ISA_avx2
 enum { MR = 6, NV = 2 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #else
 enum { MR = 4, NV = 2 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4)
 #endif
 
 /* Without it gcc -O2 keeps the accumulators in memory. */
@@ -51,8 +54,12 @@ enum { MR = 4, NV = 2 };
 #undef S
 #undef T
 
+#define MICRO_F32(rows) [rows] = micro_f32_##rows,
+#define MICRO_F64(rows) [rows] = micro_f64_##rows,
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
-    .f32 = {.mr = MR, .nr = NV * V_LEN_f32, .micro = MICRO_ROWS(f32), .band = band_f32, .store = store_f32},
-    .f64 = {.mr = MR, .nr = NV * V_LEN_f64, .micro = MICRO_ROWS(f64), .band = band_f64, .store = store_f64},
+    .f32 = {.mr = MR, .nr = NV * V_LEN_f32, .micro = {EACH_ROWS(MICRO_F32)},
+            .band = band_f32, .store = store_f32},
+    .f64 = {.mr = MR, .nr = NV * V_LEN_f64, .micro = {EACH_ROWS(MICRO_F64)},
+            .band = band_f64, .store = store_f64},
 };
