@@ -2,6 +2,7 @@
  * Only logical channels are looped over: lanes past C may hold NaN. */
 #include "kernels/cpu/conv/conv_kernel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/unroll.h"
 
 /* Two blocks of K by 5 pixels leave NEON's 32 registers room for the operands; AVX2 holds 6 pixels in its 16. */
 #ifdef NCK_ISA_neon
@@ -13,13 +14,6 @@ enum { PIXELS = 6 };
 #endif
 enum { BLOCK = 8, KV = BLOCK / V_LEN_f32 };
 _Static_assert(BLOCK % V_LEN_f32 == 0, "a block of channels is whole vectors");
-
-/* Without it gcc -O2 keeps the accumulators in memory. */
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 /* kb and pixels are constants where inlined; vector v of block b is number b * KV + v. */
 __attribute__((always_inline)) static inline void tile(int kb, int pixels, const nck_conv_tile *t) {

@@ -1,5 +1,5 @@
 /* kernels/cpu/conv/conv_ref.c: direct convolution over any strides and groups, see conv.h.
- * One item per image and output channel; each output element is one sum in double, in the order channel, row, column. */
+ * One item per image and output channel; each output is one sum in double, in the order channel, row, column. */
 #include "kernels/cpu/conv/conv.h"
 
 #define DEFINE_PLAIN(name, T)                                                                                        \

@@ -21,18 +21,21 @@ static float *random_tensor(int64_t n, uint32_t seed) {
 
 static nck_conv_args plain_args(const nck_conv_shape *s, const float *x, const float *w, const float *bias, float *y) {
     int64_t OH = nck_conv_out_h(s), OW = nck_conv_out_w(s);
-    return (nck_conv_args){.type = NC_FLOAT, .shape = *s, .x = x, .x_strides = {s->C * s->H * s->W, s->H * s->W, s->W, 1},
+    return (nck_conv_args){.type = NC_FLOAT, .shape = *s, .x = x,
+                           .x_strides = {s->C * s->H * s->W, s->H * s->W, s->W, 1},
                            .w = w, .bias = bias, .y = y, .y_strides = {s->K * OH * OW, OH * OW, OW, 1}};
 }
 
 /* The definition: zero outside the input. */
-static double by_definition(const nck_conv_shape *s, const float *x, const float *w, int64_t n, int64_t k, int64_t oh, int64_t ow) {
+static double by_definition(const nck_conv_shape *s, const float *x, const float *w, int64_t n, int64_t k, int64_t oh,
+                            int64_t ow) {
     int64_t C = s->C / s->group, g = k / (s->K / s->group);
     double acc = 0;
     for (int64_t c = 0; c < C; c++)
         for (int64_t i = 0; i < s->kh; i++)
             for (int64_t j = 0; j < s->kw; j++) {
-                int64_t h = oh * s->stride_h + i * s->dil_h - s->pad_top, v = ow * s->stride_w + j * s->dil_w - s->pad_left;
+                int64_t h = oh * s->stride_h + i * s->dil_h - s->pad_top;
+                int64_t v = ow * s->stride_w + j * s->dil_w - s->pad_left;
                 if (h < 0 || h >= s->H || v < 0 || v >= s->W) continue;
                 acc += (double)x[((n * s->C + g * C + c) * s->H + h) * s->W + v] *
                        (double)w[((k * C + c) * s->kh + i) * s->kw + j];
@@ -83,7 +86,8 @@ TEST(conv_plain_f64_strided) {
     double x[2 * 3 * 3], w[2] = {1, -2}, y[9] = {0};
     for (int i = 0; i < 18; i++) x[i] = i;
     nck_conv_shape s = {1, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0};
-    nck_conv_args a = {.type = NC_DOUBLE, .shape = s, .x = x, .x_strides = {18, 1, 6, 2}, .w = w, .y = y, .y_strides = {9, 9, 1, 3}};
+    nck_conv_args a = {.type = NC_DOUBLE, .shape = s, .x = x, .x_strides = {18, 1, 6, 2},
+                       .w = w, .y = y, .y_strides = {9, 9, 1, 3}};
     nck_conv_plain(&a, NULL);
     for (int h = 0; h < 3; h++)
         for (int v = 0; v < 3; v++) CHECK(y[h + 3 * v] == x[h * 6 + v * 2] - 2 * x[h * 6 + v * 2 + 1]);
@@ -99,7 +103,8 @@ static void check_blocked(const nck_conv_shape *s, bool with_bias) {
     int64_t OH = nck_conv_out_h(s), OW = nck_conv_out_w(s), ny = s->N * s->K * OH * OW;
     size_t yb_bytes = nck_packed_channels_bytes(s->N, s->K, OH * OW);
     float *x = random_tensor(s->N * s->C * s->H * s->W, 1), *w = random_tensor(s->K * s->C * s->kh * s->kw, 2);
-    float *bias = random_tensor(s->K, 3), *want = random_tensor(ny, 4), *got = random_tensor(ny, 5), *one = random_tensor(ny, 6);
+    float *bias = random_tensor(s->K, 3), *want = random_tensor(ny, 4);
+    float *got = random_tensor(ny, 5), *one = random_tensor(ny, 6);
     float *xb = nc_alloc(nck_packed_channels_bytes(s->N, s->C, s->H * s->W)), *yb = nc_alloc_zero(1, yb_bytes + 1);
     float *wb = nc_alloc(nck_conv_packed_weights_bytes(s->K, s->C, s->kh, s->kw));
     REQUIRE(x && w && bias && want && got && one && xb && yb && wb);
@@ -122,7 +127,8 @@ static void check_blocked(const nck_conv_shape *s, bool with_bias) {
         nc_pool_destroy(pool);
     }
     CHECK(nck_isa_set_for_test(NULL));
-    nc_free(x), nc_free(w), nc_free(bias), nc_free(want), nc_free(got), nc_free(one), nc_free(xb), nc_free(yb), nc_free(wb);
+    nc_free(x), nc_free(w), nc_free(bias), nc_free(want);
+    nc_free(got), nc_free(one), nc_free(xb), nc_free(yb), nc_free(wb);
 }
 
 TEST(conv_blocked) {

@@ -5,6 +5,7 @@
  * Each element is one chain of fused multiply-adds in the order of k (gemm.h promises it). */
 #include "kernels/cpu/gemm/gemm_kernel.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/unroll.h"
 
 #if defined NCK_ISA_neon
 enum { MR = 8, NV = 3 };
@@ -17,16 +18,10 @@ enum { MR = 4, NV = 2 };
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4)
 #endif
 
-/* Without it gcc -O2 keeps the accumulators in memory. */
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 #define ALWAYS __attribute__((always_inline)) static inline
 
 /* How a micro-kernel gets at the MR elements of A for one k. NEON multiplies by a lane of a register; elsewhere a
- * splatted load costs nothing. The empty asm hides that a lane is a load away: gcc would load each by itself and spill. */
+ * splatted load costs nothing. The empty asm hides that a lane is a load away: gcc would load each one and spill. */
 #ifdef NCK_ISA_neon
 #define PANEL_ROWS(a)                                    \
     W(v_) lanes[MR / W(V_LEN_)];                         \

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static void pack_rows(size_t es, int64_t kc, int64_t lanes, int64_t width, const char *src, int64_t k_stride, char *dst) {
+static void pack_rows(size_t es, int64_t kc, int64_t lanes, int64_t width, const char *src, int64_t k_stride,
+                      char *dst) {
     size_t live = (size_t)lanes * es, whole = (size_t)width * es;
     for (int64_t k = 0; k < kc; k++) {
         char *d = dst + (size_t)k * whole;

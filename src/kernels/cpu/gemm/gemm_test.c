@@ -58,7 +58,8 @@ static bool operands_init(operands *o, nc_dtype type, const gemm_case *c) {
                               .a_rs = c->turn_a ? 1 : K, .a_cs = c->turn_a ? M : 1, .b = o->b,
                               .b_rs = c->turn_b ? 1 : N, .b_cs = c->turn_b ? K : 1, .c_rs = c->turn_c ? 1 : N,
                               .c_cs = c->turn_c ? M : 1, .bias = c->bias ? o->bias : NULL,
-                              .bias_rs = c->bias == 'm' ? N : c->bias == 'c', .bias_cs = c->bias == 'm' || c->bias == 'r'};
+                              .bias_rs = c->bias == 'm' ? N : c->bias == 'c',
+                              .bias_cs = c->bias == 'm' || c->bias == 'r'};
     return o->a && o->b && o->c0 && o->bias && o->got && o->want;
 }
 

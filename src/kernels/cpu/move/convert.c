@@ -25,7 +25,9 @@ static int64_t f_to_i(double v, double low, double high) {
     return v != v ? 0 : v <= low ? (int64_t)low : v >= high ? (int64_t)high : (int64_t)v;
 }
 /* 2^63 is no int64: the ends of 64-bit types are written out. */
-static int64_t f_to_i64(double v) { return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v; }
+static int64_t f_to_i64(double v) {
+    return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v;
+}
 static uint64_t f_to_u64(double v) { return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_MAX : (uint64_t)v; }
 
 #define EACH(expr) \

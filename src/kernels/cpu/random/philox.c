@@ -87,13 +87,15 @@ void nck_random_uniform(nc_dtype type, int64_t n, nck_rng rng, double low, doubl
     nc_parallel(pool, (n + ITEM - 1) / ITEM, random_item, &j);
 }
 
-void nck_dropout(nc_dtype type, int64_t n, nck_rng rng, double ratio, const void *x, void *y, uint8_t *mask, nc_pool *pool) {
+void nck_dropout(nc_dtype type, int64_t n, nck_rng rng, double ratio, const void *x, void *y, uint8_t *mask,
+                 nc_pool *pool) {
     job j = {.type = type, .n = n, .rng = rng, .a = ratio, .b = 1.0 / (1.0 - ratio), .x = x, .y = y, .mask = mask,
              .chunk = dropout_chunk};
     nc_parallel(pool, (n + ITEM - 1) / ITEM, random_item, &j);
 }
 
-void nck_dropout_grad(nc_dtype type, int64_t n, double ratio, const void *dy, const uint8_t *mask, void *dx, nc_pool *pool) {
+void nck_dropout_grad(nc_dtype type, int64_t n, double ratio, const void *dy, const uint8_t *mask, void *dx,
+                      nc_pool *pool) {
     job j = {.type = type, .n = n, .b = 1.0 / (1.0 - ratio), .x = dy, .y = dx, .mask_in = mask};
     nc_parallel(pool, (n + ITEM - 1) / ITEM, grad_item, &j);
 }

@@ -18,10 +18,12 @@ void nck_random_uniform(nc_dtype type, int64_t n, nck_rng rng, double low, doubl
 
 /* y (n) = keep ? x * (1 / (1 - ratio)) : 0, mask (n) = keep, where keep is uniform >= ratio; 0 <= ratio <= 1.
  * A dropped NaN or infinity gives 0. mask may be NULL; y may be x. */
-void nck_dropout(nc_dtype type, int64_t n, nck_rng rng, double ratio, const void *x, void *y, uint8_t *mask, nc_pool *pool);
+void nck_dropout(nc_dtype type, int64_t n, nck_rng rng, double ratio, const void *x, void *y, uint8_t *mask,
+                 nc_pool *pool);
 
 /* dx (n) = mask ? dy * (1 / (1 - ratio)) : 0; dx may be dy. */
-void nck_dropout_grad(nc_dtype type, int64_t n, double ratio, const void *dy, const uint8_t *mask, void *dx, nc_pool *pool);
+void nck_dropout_grad(nc_dtype type, int64_t n, double ratio, const void *dy, const uint8_t *mask, void *dx,
+                      nc_pool *pool);
 
 /* The n keep flags one at a time: the yardstick of nck_dropout. */
 void nck_dropout_mask_ref(int64_t n, nck_rng rng, double ratio, uint8_t *mask);

@@ -1,4 +1,4 @@
-/* kernels/cpu/random/philox_test.c: the published Random123 vectors, independence of cuts and threads, dropout's values. */
+/* kernels/cpu/random/philox_test.c: the published Random123 vectors, cuts and threads, dropout's values. */
 #include "base/mem.h"
 #include "kernels/cpu/random/philox.h"
 #include "kernels/cpu/random/philox_text.h"

@@ -1,7 +1,7 @@
 /* kernels/cpu/random/philox_text.h: the Philox4x32-10 generator as text that C and CUDA compile alike.
- * Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (2011). Stateless: four words from a counter
- * and a key. Counter = {block low, block high, node, step}, key = seed; element i of a tensor takes word i % 4 of
- * block i / 4, so any cut of the work, any device and any recomputation draws the same numbers. */
+ * Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (2011). Stateless: four words from a
+ * counter and a key. Counter = {block low, block high, node, step}, key = seed; element i of a tensor takes word i % 4
+ * of block i / 4, so any cut of the work, any device and any recomputation draws the same numbers. */
 #ifndef NCK_PHILOX_TEXT_H
 #define NCK_PHILOX_TEXT_H
 

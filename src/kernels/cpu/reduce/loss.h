@@ -24,8 +24,8 @@ typedef struct nck_loss_args {
     nck_loss_reduction reduction;
 } nck_loss_args;
 
-/* loss (N,D) for NONE, else one element; log_prob is always written. A label outside [0, C) that is not ignore_index gives
- * DATA and the first such label in *bad (may be NULL); nothing is written then. */
+/* loss (N,D) for NONE, else one element; log_prob is always written. A label outside [0, C) that is not ignore_index
+ * gives DATA and the first such label in *bad (may be NULL); nothing is written then. */
 NC_MUST nc_code nck_cross_entropy(const nck_loss_args *a, const void *logits, void *loss, void *log_prob, int64_t *bad,
                                   nc_pool *pool);
 

@@ -105,7 +105,8 @@ TEST(loss_bad_label_and_all_ignored) {
 
 TEST(loss_rows_f32_and_threads) {
     enum { R = 19, K = 1031 };
-    float *x = nc_alloc(R * K * 4), *lp = nc_alloc(R * K * 4), *one = nc_alloc(R * K * 4), *five = nc_alloc(R * K * 4), loss;
+    float *x = nc_alloc(R * K * 4), *lp = nc_alloc(R * K * 4), loss;
+    float *one = nc_alloc(R * K * 4), *five = nc_alloc(R * K * 4);
     int64_t labels[R], bad;
     float g = 2;
     REQUIRE(x && lp && one && five);

@@ -48,7 +48,7 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define LOW -INFINITY
 #define HIGH INFINITY
 #define FINISH_MEAN(a, n) (float)((double)(a) / (double)(n))
-#define DENSE(op, p, n) (is_sum(op) ? j->table->f32.sum : (op) == NCK_REDUCE_MAX ? j->table->f32.max : j->table->f32.min)(p, n)
+#define DENSE(op) (is_sum(op) ? j->table->f32.sum : op == NCK_REDUCE_MAX ? j->table->f32.max : j->table->f32.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
 #define T double
@@ -59,7 +59,7 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define LOW (double)-INFINITY
 #define HIGH (double)INFINITY
 #define FINISH_MEAN(a, n) ((a) / (double)(n))
-#define DENSE(op, p, n) (is_sum(op) ? j->table->f64.sum : (op) == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)(p, n)
+#define DENSE(op) (is_sum(op) ? j->table->f64.sum : op == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
 #define T int32_t
@@ -124,7 +124,8 @@ nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *ou
     int type = 0;
     while (type < 4 && loops[type].type != x->dtype) type++;
     if (type == 4) return NC_E_UNSUPPORTED;
-    job j = {.op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1, .table = nck_isa_get()->reduce};
+    job j = {.op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1,
+             .table = nck_isa_get()->reduce};
     for (int d = 0; d < x->rank; d++) *(axes >> d & 1 ? &j.n_reduced : &j.n_out) *= x->dims[d];
     if (j.n_out == 0) return NC_OK;
     j.n_segments = ceil_div(j.n_reduced, SEGMENT);

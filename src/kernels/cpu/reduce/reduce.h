@@ -1,9 +1,9 @@
 /* kernels/cpu/reduce/reduce.h: sum, mean, max and min over any set of axes of a strided tensor.
  *
- * Accumulation: f32 in f32, f64 in f64, integers in int64 (sums wrap). The reduced elements, in row-major order, are cut
- * into segments of NCK_REDUCE_SEGMENT, these into short runs, and partial results are joined pairwise: a fixed tree that
- * depends on dims and strides alone. A NaN makes max and min NaN. Over nothing: sum 0, mean NaN (integers 0), max the
- * smallest value of the type (-inf), min the largest. The mean of integers is cut towards zero. */
+ * Accumulation: f32 in f32, f64 in f64, integers in int64 (sums wrap). The reduced elements, in row-major order, are
+ * cut into segments of NCK_REDUCE_SEGMENT, these into short runs, and partial results are joined pairwise: a fixed tree
+ * that depends on dims and strides alone. A NaN makes max and min NaN. Over nothing: sum 0, mean NaN (integers 0), max
+ * the smallest value of the type (-inf), min the largest. The mean of integers is cut towards zero. */
 #ifndef NCK_REDUCE_H
 #define NCK_REDUCE_H
 

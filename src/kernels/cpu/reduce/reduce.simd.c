@@ -1,14 +1,16 @@
-/* kernels/cpu/reduce/reduce.simd.c: sums, extremes and exponentials over dense runs, for each ISA; see reduce_kernel.h. */
+/* kernels/cpu/reduce/reduce.simd.c: sums, extremes and exponentials over dense runs, for each ISA.
+ * reduce_kernel.h says what each gives; cutting long rows into runs is the callers'. */
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
 #include "kernels/cpu/simd/math.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/unroll.h"
 
 #include <math.h>
 
 enum { LANES = 16 };
 
-/* Loops `body` over vectors x of p[0..n): whole ones, then a part of m elements (the body sees it filled up with zeros). */
+/* Goes over n elements by vectors: `whole` at each i, then `part` for the last m elements if any are left. */
 #define EACH_VECTOR(S, whole, part)                              \
     int64_t i = 0;                                               \
     for (; i + V_LEN_##S <= n; i += V_LEN_##S) whole;            \
@@ -28,9 +30,12 @@ enum { LANES = 16 };
         v_##S acc[NV];                                                                                               \
         T lane[LANES];                                                                                               \
         int64_t i = 0;                                                                                               \
+        UNROLL                                                                                                       \
         for (int v = 0; v < NV; v++) acc[v] = v_set_##S(0);                                                          \
         for (; i + LANES <= n; i += LANES)                                                                           \
+            UNROLL                                                                                                   \
             for (int v = 0; v < NV; v++) acc[v] = v_add_##S(acc[v], v_load_##S(x + i + v * V_LEN_##S));              \
+        UNROLL                                                                                                       \
         for (int v = 0; v < NV; v++) v_store_##S(lane + v * V_LEN_##S, acc[v]);                                      \
         for (int k = 0; i < n; i++, k++) lane[k] += x[i];                                                            \
         return join_##S(lane);                                                                                       \
@@ -40,12 +45,15 @@ enum { LANES = 16 };
         v_##S acc[NV];                                                                                               \
         T lane[LANES];                                                                                               \
         int64_t i = 0;                                                                                               \
+        UNROLL                                                                                                       \
         for (int v = 0; v < NV; v++) acc[v] = v_set_##S(0);                                                          \
         for (; i + LANES <= n; i += LANES)                                                                           \
+            UNROLL                                                                                                   \
             for (int v = 0; v < NV; v++) {                                                                           \
                 int64_t at = i + v * V_LEN_##S;                                                                      \
                 acc[v] = v_add_##S(acc[v], v_mul_##S(v_load_##S(a + at), v_load_##S(b + at)));                       \
             }                                                                                                        \
+        UNROLL                                                                                                       \
         for (int v = 0; v < NV; v++) v_store_##S(lane + v * V_LEN_##S, acc[v]);                                      \
         for (int k = 0; i < n; i++, k++) lane[k] += a[i] * b[i];                                                     \
         return join_##S(lane);                                                                                       \

@@ -20,7 +20,8 @@ static int64_t step_int(nck_reduce_op op, int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-static void reduce_float(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out, int64_t o) {
+static void reduce_float(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out,
+                         int64_t o) {
     bool narrow = x->dtype == NC_FLOAT;
     double acc = start(op);
     for (int64_t r = 0; r < n; r++) {
@@ -33,7 +34,8 @@ static void reduce_float(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int6
     else ((double *)out)[o] = acc;
 }
 
-static void reduce_int(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out, int64_t o) {
+static void reduce_int(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out,
+                       int64_t o) {
     bool narrow = x->dtype == NC_INT32;
     int64_t acc = 0;
     if (op == NCK_REDUCE_MAX) acc = narrow ? INT32_MIN : INT64_MIN;

@@ -63,7 +63,8 @@ static void check_case(const reduce_case *c, nck_reduce_op op, nc_tensor *x, voi
     CHECK_INT(nck_reduce_ref(op, x, c->axes, ref), NC_OK);
     CHECK_INT(nck_reduce(op, x, c->axes, one, work, NULL), NC_OK);
     bool is_float = nc_dtype_is_float(x->dtype);
-    double tol = !is_float ? 0 : (x->dtype == NC_FLOAT ? 1e-6 : 1e-14) * (op == NCK_REDUCE_SUM ? sqrt((double)n_red) + 1 : 1);
+    double size = op == NCK_REDUCE_SUM ? sqrt((double)n_red) + 1 : 1;
+    double tol = !is_float ? 0 : (x->dtype == NC_FLOAT ? 1e-6 : 1e-14) * size;
     for (int64_t i = 0; i < n_out; i++) CHECK_NEAR(get(x->dtype, one, i), get(x->dtype, ref, i), tol);
     for (int way = 0; way < 2 || nck_isa_at(way - 2); way++) {
         nc_pool *pool = nc_pool_create(way == 0 ? 2 : 5);

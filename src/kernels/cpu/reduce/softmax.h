@@ -20,6 +20,7 @@ void nck_softmax_grad(nck_softmax_kind kind, const nc_tensor *y, const nc_tensor
 
 /* One element at a time in double. */
 void nck_softmax_ref(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor *y, int axis);
-void nck_softmax_grad_ref(nck_softmax_kind kind, const nc_tensor *y, const nc_tensor *dy, const nc_tensor *dx, int axis);
+void nck_softmax_grad_ref(nck_softmax_kind kind, const nc_tensor *y, const nc_tensor *dy, const nc_tensor *dx,
+                          int axis);
 
 #endif

@@ -45,7 +45,8 @@ void nck_softmax_ref(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor 
     }
 }
 
-void nck_softmax_grad_ref(nck_softmax_kind kind, const nc_tensor *y, const nc_tensor *dy, const nc_tensor *dx, int axis) {
+void nck_softmax_grad_ref(nck_softmax_kind kind, const nc_tensor *y, const nc_tensor *dy, const nc_tensor *dx,
+                          int axis) {
     nck_walk w;
     int64_t rows = rows_of(&w, 3, (const nc_tensor *const[]){y, dy, dx}, axis), n = y->dims[axis];
     for (int64_t r = 0; r < rows; r++) {

@@ -1,5 +1,5 @@
-/* kernels/cpu/reduce/softmax_test.c: softmax, log-softmax and gradients against double, over axes, views, infinities and
- * NaN; equal bits for threads. */
+/* kernels/cpu/reduce/softmax_test.c: softmax, log-softmax and gradients against double, over axes, views, infinities
+ * and NaN; equal bits for threads. */
 #include "base/mem.h"
 #include "kernels/cpu/reduce/softmax.h"
 #include "tests/check.h"
@@ -76,7 +76,8 @@ TEST(softmax_axes_and_views) {
 }
 
 TEST(softmax_limits) {
-    float x[4][3] = {{-INFINITY, -INFINITY, -INFINITY}, {INFINITY, 0, 1}, {-INFINITY, 0, 0}, {1e30f, -1e30f, NAN}}, y[4][3];
+    float x[4][3] = {{-INFINITY, -INFINITY, -INFINITY}, {INFINITY, 0, 1}, {-INFINITY, 0, 0}, {1e30f, -1e30f, NAN}};
+    float y[4][3];
     nc_tensor t = {.data = x, .dtype = NC_FLOAT, .rank = 2, .dims = {4, 3}, .strides = {3, 1}}, u = t;
     u.data = y;
     nck_softmax(NCK_SOFTMAX, &t, &u, 1, NULL);
