@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-nc_code nc_load_name(nc_loader *l, nc_bytes b, const char *what, const char **out)
-{
+nc_code nc_load_name(nc_loader *l, nc_bytes b, const char *what, const char **out) {
     if (b.n > NC_ONNX_MAX_NAME)
         NC_FAIL(l->w, NC_E_LIMIT, "%s has %zu bytes, at most %d are allowed", what, b.n, NC_ONNX_MAX_NAME);
     if (b.n && memchr(b.p, 0, b.n)) NC_FAIL(l->w, NC_E_BAD_MODEL, "%s holds a NUL byte", what);
@@ -19,8 +18,7 @@ nc_code nc_load_name(nc_loader *l, nc_bytes b, const char *what, const char **ou
     return NC_OK;
 }
 
-nc_code nc_load_values(nc_loader *l, size_t n)
-{
+nc_code nc_load_values(nc_loader *l, size_t n) {
     if (n > (size_t)(NC_ONNX_MAX_VALUES - l->n_values))
         NC_FAIL(l->w, NC_E_LIMIT, "the model has more than %d values", NC_ONNX_MAX_VALUES);
     l->n_values += (int64_t)n;
@@ -28,15 +26,13 @@ nc_code nc_load_values(nc_loader *l, size_t n)
 }
 
 /* Free text of the header: kept up to its first NUL, in the model. */
-static nc_code keep_text(nc_loader *l, nc_bytes b, const char **out)
-{
+static nc_code keep_text(nc_loader *l, nc_bytes b, const char **out) {
     *out = nc_arena_strn(&l->m->arena, b.n ? (const char *)b.p : "", b.n);
     NC_NEED(l->w, *out);
     return NC_OK;
 }
 
-static nc_code load_opsets(nc_loader *l, nc_bytes b, const nc_pb_model *pb)
-{
+static nc_code load_opsets(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
     nc_model *m = l->m;
     m->opsets = nc_arena_array(&m->arena, pb->opset_import + 1, sizeof *m->opsets);
     NC_NEED(l->w, m->opsets);
@@ -65,8 +61,7 @@ static nc_code load_opsets(nc_loader *l, nc_bytes b, const nc_pb_model *pb)
     return NC_OK;
 }
 
-static nc_code load_props(nc_loader *l, nc_bytes b)
-{
+static nc_code load_props(nc_loader *l, nc_bytes b) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -81,8 +76,7 @@ static nc_code load_props(nc_loader *l, nc_bytes b)
     return NC_OK;
 }
 
-static nc_code note_functions(nc_loader *l, nc_bytes b)
-{
+static nc_code note_functions(nc_loader *l, nc_bytes b) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -101,8 +95,7 @@ static nc_code note_functions(nc_loader *l, nc_bytes b)
     return NC_OK;
 }
 
-static nc_code load_header(nc_loader *l, nc_bytes b, const nc_pb_model *pb)
-{
+static nc_code load_header(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
     nc_model *m = l->m;
     if (pb->ir_version < 1 || pb->ir_version > INT_MAX)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "ModelProto.ir_version is %s", pb->ir_version == 0 ? "missing" : "out of range");
@@ -119,16 +112,14 @@ static nc_code load_header(nc_loader *l, nc_bytes b, const nc_pb_model *pb)
 }
 
 /* Ids that the file brings are kept; the others are counted on from the largest of them, so that none is used twice. */
-static void give_random_ids(nc_loader *l)
-{
+static void give_random_ids(nc_loader *l) {
     nc_model *m = l->m;
     if (m->next_random_id < 1) m->next_random_id = 1;
     if (m->next_random_id <= l->max_random_id) m->next_random_id = l->max_random_id + 1;
     for (int i = 0; i < l->random.n; i++) l->random.v[i]->random_id = m->next_random_id++;
 }
 
-static nc_code load_model(nc_loader *l, nc_bytes b)
-{
+static nc_code load_model(nc_loader *l, nc_bytes b) {
     nc_pb_model pb;
     nc_map_init(&l->files, &l->w->scratch);
     nc_map_init(&l->functions, &l->w->scratch);
@@ -144,8 +135,7 @@ static nc_code load_model(nc_loader *l, nc_bytes b)
     return NC_OK;
 }
 
-static nc_code load(nc_loader *l, nc_bytes b, const nc_registry *r, nc_model **out)
-{
+static nc_code load(nc_loader *l, nc_bytes b, const nc_registry *r, nc_model **out) {
     nc_model *m = nc_model_create(r);
     NC_NEED(l->w, m);
     l->m = m;
@@ -159,22 +149,19 @@ static nc_code load(nc_loader *l, nc_bytes b, const nc_registry *r, nc_model **o
 }
 
 nc_code nc_onnx_load(nc_work *w, const void *bytes, size_t n, nc_buffer *keeps, const char *folder,
-                     const nc_registry *r, nc_model **out)
-{
+                     const nc_registry *r, nc_model **out) {
     nc_loader l = {.w = w, .keeps = keeps, .folder = folder};
     return load(&l, (nc_bytes){bytes, n}, r, out);
 }
 
 /* "a/b.onnx" -> "a"; "b.onnx" -> "."; "/b.onnx" -> "/". */
-static const char *folder_of(nc_arena *a, const char *path)
-{
+static const char *folder_of(nc_arena *a, const char *path) {
     const char *slash = strrchr(path, '/');
     if (!slash) return nc_arena_str(a, ".");
     return nc_arena_strn(a, path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-nc_code nc_onnx_load_file(nc_work *w, const char *path, const nc_registry *r, nc_model **out)
-{
+nc_code nc_onnx_load_file(nc_work *w, const char *path, const nc_registry *r, nc_model **out) {
     nc_buffer *keeps;
     NC_TRY(nc_load_map(w, path, &keeps));
     char real[PATH_MAX];

@@ -9,8 +9,7 @@ static const char *const kind_names[] = {"UNDEFINED",     "FLOAT",          "INT
                                          "GRAPH",         "FLOATS",         "INTS",       "STRINGS", "TENSORS",
                                          "GRAPHS",        "SPARSE_TENSOR",  "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
 
-static int guess_type(const nc_pb_attribute *a)
-{
+static int guess_type(const nc_pb_attribute *a) {
     if (NC_PB_HAS(*a, AttributeProto_f)) return NC_PB_A_FLOAT;
     if (NC_PB_HAS(*a, AttributeProto_i)) return NC_PB_A_INT;
     if (NC_PB_HAS(*a, AttributeProto_s)) return NC_PB_A_STRING;
@@ -23,8 +22,7 @@ static int guess_type(const nc_pb_attribute *a)
     return NC_PB_A_UNDEFINED;
 }
 
-nc_code nc_load_attr_type(nc_loader *l, const nc_pb_attribute *a, int *out)
-{
+nc_code nc_load_attr_type(nc_loader *l, const nc_pb_attribute *a, int *out) {
     int64_t type = a->type ? a->type : guess_type(a);
     const char *name;
     NC_TRY(nc_load_name(l, a->name, "AttributeProto.name", &name));
@@ -40,8 +38,7 @@ nc_code nc_load_attr_type(nc_loader *l, const nc_pb_attribute *a, int *out)
 }
 
 /* The list starts empty where the attribute has none: an empty list is a value too. */
-static nc_code load_ints(nc_loader *l, nc_bytes b, size_t n, nc_attr *out)
-{
+static nc_code load_ints(nc_loader *l, nc_bytes b, size_t n, nc_attr *out) {
     int64_t *to = nc_arena_array(&l->w->scratch, n, sizeof *to);
     NC_NEED(l->w, to);
     out->ints = to;
@@ -57,8 +54,7 @@ static nc_code load_ints(nc_loader *l, nc_bytes b, size_t n, nc_attr *out)
     return NC_OK;
 }
 
-static nc_code load_floats(nc_loader *l, nc_bytes b, size_t n, nc_attr *out)
-{
+static nc_code load_floats(nc_loader *l, nc_bytes b, size_t n, nc_attr *out) {
     float *to = nc_arena_array(&l->w->scratch, n, sizeof *to);
     NC_NEED(l->w, to);
     out->floats = to;
@@ -74,8 +70,7 @@ static nc_code load_floats(nc_loader *l, nc_bytes b, size_t n, nc_attr *out)
     return NC_OK;
 }
 
-static nc_code load_strings(nc_loader *l, nc_bytes b, size_t n, nc_attr *out)
-{
+static nc_code load_strings(nc_loader *l, nc_bytes b, size_t n, nc_attr *out) {
     nc_str *to = nc_arena_array(&l->w->scratch, n, sizeof *to);
     NC_NEED(l->w, to);
     out->strings = to;
@@ -89,15 +84,13 @@ static nc_code load_strings(nc_loader *l, nc_bytes b, size_t n, nc_attr *out)
     return NC_OK;
 }
 
-static nc_code load_string(nc_loader *l, nc_bytes s, nc_attr *out)
-{
+static nc_code load_string(nc_loader *l, nc_bytes s, nc_attr *out) {
     out->s = (nc_str){nc_arena_strn(&l->w->scratch, s.n ? (const char *)s.p : "", s.n), s.n};
     NC_NEED(l->w, out->s.p);
     return NC_OK;
 }
 
-static nc_code load_tensor(nc_loader *l, const nc_pb_attribute *a, nc_attr *out)
-{
+static nc_code load_tensor(nc_loader *l, const nc_pb_attribute *a, nc_attr *out) {
     nc_pb_tensor t;
     nc_literal *lit;
     NC_TRY(nc_pb_read_tensor(l->w, a->t, &t));
@@ -106,15 +99,13 @@ static nc_code load_tensor(nc_loader *l, const nc_pb_attribute *a, nc_attr *out)
     return NC_OK;
 }
 
-static nc_code load_type(nc_loader *l, const nc_pb_attribute *a, nc_attr *out)
-{
+static nc_code load_type(nc_loader *l, const nc_pb_attribute *a, nc_attr *out) {
     NC_TRY(nc_load_type(l, a->tp, out->name, &out->type));
     if (!out->type) NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' holds no type", out->name);
     return NC_OK;
 }
 
-nc_code nc_load_attr(nc_loader *l, nc_bytes b, const nc_pb_attribute *a, nc_attr *out)
-{
+nc_code nc_load_attr(nc_loader *l, nc_bytes b, const nc_pb_attribute *a, nc_attr *out) {
     int type;
     NC_TRY(nc_load_attr_type(l, a, &type));
     *out = (nc_attr){0};

@@ -16,8 +16,7 @@ typedef struct place {
     bool has_length;
 } place;
 
-static bool parse_u64(nc_bytes b, uint64_t *out)
-{
+static bool parse_u64(nc_bytes b, uint64_t *out) {
     uint64_t u = 0;
     for (size_t i = 0; i < b.n; i++) {
         if (b.p[i] < '0' || b.p[i] > '9') return false;
@@ -27,13 +26,11 @@ static bool parse_u64(nc_bytes b, uint64_t *out)
     return b.n > 0;
 }
 
-static bool is(nc_bytes b, const char *s)
-{
+static bool is(nc_bytes b, const char *s) {
     return b.n == strlen(s) && memcmp(b.p, s, b.n) == 0;
 }
 
-static nc_code read_place(nc_loader *l, nc_bytes b, const char *what, place *p)
-{
+static nc_code read_place(nc_loader *l, nc_bytes b, const char *what, place *p) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -51,8 +48,7 @@ static nc_code read_place(nc_loader *l, nc_bytes b, const char *what, place *p)
     return NC_OK;
 }
 
-static bool stays_inside(const char *location)
-{
+static bool stays_inside(const char *location) {
     if (*location == '/') return false;
     for (const char *s = location; s; s = strchr(s, '/')) {
         if (*s == '/') s++;
@@ -61,8 +57,7 @@ static bool stays_inside(const char *location)
     return true;
 }
 
-static bool lies_in(const char *path, const char *folder)
-{
+static bool lies_in(const char *path, const char *folder) {
     char real[PATH_MAX];
     if (!folder || !realpath(folder, real)) return false;
     size_t n = strlen(real);
@@ -70,14 +65,12 @@ static bool lies_in(const char *path, const char *folder)
     return strncmp(path, real, n) == 0 && path[n] == '/';
 }
 
-static void unmap(nc_buffer *b)
-{
+static void unmap(nc_buffer *b) {
     nc_mapping m = {b->ptr, b->bytes};
     nc_file_unmap(&m);
 }
 
-nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out)
-{
+nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out) {
     nc_mapping map;
     NC_TRY(nc_file_map(w, path, &map));
     *out = nc_buffer_wrap((void *)(uintptr_t)map.p, map.bytes, unmap, NULL);
@@ -86,8 +79,7 @@ nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out)
     return NC_OK;
 }
 
-static nc_code map_file(nc_loader *l, const char *what, const char *location, nc_buffer **out)
-{
+static nc_code map_file(nc_loader *l, const char *what, const char *location, nc_buffer **out) {
     char real[PATH_MAX];
     struct stat st;
     nc_buffer *b;
@@ -109,8 +101,7 @@ static nc_code map_file(nc_loader *l, const char *what, const char *location, nc
     return NC_OK;
 }
 
-nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal *lit)
-{
+nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal *lit) {
     place p = {0};
     NC_TRY(read_place(l, b, what, &p));
     if (!l->folder)

@@ -9,13 +9,11 @@
 
 #define SHOW(b) (int)((b).n < 200 ? (b).n : 200), (const char *)(b).p
 
-static const char *graph_name(const nc_scope *s)
-{
+static const char *graph_name(const nc_scope *s) {
     return s->g->name ? s->g->name : "";
 }
 
-nc_code nc_scope_find(nc_loader *l, nc_scope *s, nc_bytes name, nc_value **out)
-{
+nc_code nc_scope_find(nc_loader *l, nc_scope *s, nc_bytes name, nc_value **out) {
     nc_value *v = NULL;
     nc_scope *at = s;
     for (; at && !v; at = at->up) {
@@ -31,8 +29,7 @@ nc_code nc_scope_find(nc_loader *l, nc_scope *s, nc_bytes name, nc_value **out)
     return NC_OK;
 }
 
-nc_code nc_scope_check_free(nc_loader *l, const nc_scope *s, nc_bytes name)
-{
+nc_code nc_scope_check_free(nc_loader *l, const nc_scope *s, nc_bytes name) {
     for (const nc_scope *at = s; at; at = at->up)
         if (nc_map_get_bytes(&at->names, name.p, name.n))
             NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': '%.*s' is already defined in %s", graph_name(s), SHOW(name),
@@ -40,8 +37,7 @@ nc_code nc_scope_check_free(nc_loader *l, const nc_scope *s, nc_bytes name)
     return NC_OK;
 }
 
-nc_code nc_scope_define(nc_loader *l, nc_scope *s, nc_bytes name, nc_value *v)
-{
+nc_code nc_scope_define(nc_loader *l, nc_scope *s, nc_bytes name, nc_value *v) {
     NC_TRY(nc_scope_check_free(l, s, name));
     if (!nc_map_put_bytes(&s->names, name.p, name.n, v)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
     if (v->type) return NC_OK;
@@ -50,8 +46,7 @@ nc_code nc_scope_define(nc_loader *l, nc_scope *s, nc_bytes name, nc_value *v)
     return NC_OK;
 }
 
-static nc_code load_initializers(nc_loader *l, nc_scope *s, nc_bytes b)
-{
+static nc_code load_initializers(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -73,16 +68,14 @@ static nc_code load_initializers(nc_loader *l, nc_scope *s, nc_bytes b)
 }
 
 /* An initializer that is an input too is an input's default. Nothing overrides it here: it stays a constant. */
-static nc_code check_default(nc_loader *l, const nc_scope *s, const nc_value *c, const nc_type *type)
-{
+static nc_code check_default(nc_loader *l, const nc_scope *s, const nc_value *c, const nc_type *type) {
     if (type && (type->kind != NC_T_TENSOR || type->elem != c->lit->dtype))
         NC_FAIL(l->w, NC_E_BAD_MODEL, "graph '%.100s': input '%.200s' and its initializer differ in type", graph_name(s),
                 c->name);
     return NC_OK;
 }
 
-static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b)
-{
+static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -110,8 +103,7 @@ static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b)
 }
 
 /* Notes where the types of node outputs stand; outputs come last, so that what they say counts. */
-static nc_code note_infos(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number)
-{
+static nc_code note_infos(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -126,8 +118,7 @@ static nc_code note_infos(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number
     return NC_OK;
 }
 
-static nc_code load_nodes(nc_loader *l, nc_scope *s, nc_bytes b)
-{
+static nc_code load_nodes(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -142,8 +133,7 @@ static nc_code load_nodes(nc_loader *l, nc_scope *s, nc_bytes b)
     return NC_OK;
 }
 
-static nc_code load_outputs(nc_loader *l, nc_scope *s, nc_bytes b)
-{
+static nc_code load_outputs(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_wire r;
     nc_field f;
     nc_map seen;
@@ -165,8 +155,7 @@ static nc_code load_outputs(nc_loader *l, nc_scope *s, nc_bytes b)
     return NC_OK;
 }
 
-static nc_code load_scope(nc_loader *l, nc_scope *s, nc_bytes b)
-{
+static nc_code load_scope(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_pb_graph pb;
     const char *name;
     NC_TRY(nc_pb_read_graph(l->w, b, &pb));
@@ -185,8 +174,7 @@ static nc_code load_scope(nc_loader *l, nc_scope *s, nc_bytes b)
     return load_outputs(l, s, b);
 }
 
-nc_code nc_load_graph(nc_loader *l, nc_bytes b, nc_scope *up, nc_graph *g)
-{
+nc_code nc_load_graph(nc_loader *l, nc_bytes b, nc_scope *up, nc_graph *g) {
     if (l->depth >= NC_ONNX_MAX_DEPTH)
         NC_FAIL(l->w, NC_E_LIMIT, "graphs are nested deeper than %d", NC_ONNX_MAX_DEPTH);
     nc_scope s = {.up = up, .g = g};

@@ -11,8 +11,7 @@ typedef struct head {
     const char *name, *op, *domain, *overload;
 } head;
 
-static nc_code read_head(nc_loader *l, nc_bytes b, const nc_pb_node *pb, head *h)
-{
+static nc_code read_head(nc_loader *l, nc_bytes b, const nc_pb_node *pb, head *h) {
     NC_TRY(nc_load_name(l, pb->name, "NodeProto.name", &h->name));
     l->w->at_node = h->name;
     NC_TRY(nc_load_name(l, pb->op_type, "NodeProto.op_type", &h->op));
@@ -34,15 +33,13 @@ static nc_code read_head(nc_loader *l, nc_bytes b, const nc_pb_node *pb, head *h
 
 /* ---- Constant ---- */
 
-static void scalar_literal(nc_literal *lit, nc_dtype t, const void *data, size_t n, int rank, const int64_t *dims)
-{
+static void scalar_literal(nc_literal *lit, nc_dtype t, const void *data, size_t n, int rank, const int64_t *dims) {
     *lit = (nc_literal){.dtype = t, .rank = rank, .dims = dims, .n = (int64_t)n, .data = data};
     lit->bytes = n * (t == NC_STRING ? sizeof(nc_str) : nc_dtype_bytes(t));
 }
 
 /* The value that one attribute of a Constant node stands for; data lies in scratch unless it is a tensor. */
-static nc_code constant_literal(nc_loader *l, const nc_attr *a, int64_t *dims, nc_literal *lit)
-{
+static nc_code constant_literal(nc_loader *l, const nc_attr *a, int64_t *dims, nc_literal *lit) {
     dims[0] = a->n;
     size_t n = (size_t)a->n;
     if (strcmp(a->name, "value") == 0 && a->kind == NC_A_TENSOR) *lit = *a->tensor;
@@ -58,8 +55,7 @@ static nc_code constant_literal(nc_loader *l, const nc_attr *a, int64_t *dims, n
 }
 
 /* Copies what lies in scratch into the model. */
-static nc_code keep_literal(nc_loader *l, nc_literal *lit)
-{
+static nc_code keep_literal(nc_loader *l, nc_literal *lit) {
     nc_arena *a = &l->m->arena;
     lit->dims = nc_arena_copy(a, lit->dims, (size_t)lit->rank * sizeof *lit->dims);
     lit->data = nc_arena_copy(a, lit->data, lit->bytes);
@@ -74,8 +70,7 @@ static nc_code keep_literal(nc_loader *l, nc_literal *lit)
     return NC_OK;
 }
 
-static nc_code load_constant(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_node *pb)
-{
+static nc_code load_constant(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_node *pb) {
     nc_wire r;
     nc_field f, out;
     nc_pb_attribute pa;
@@ -103,8 +98,7 @@ static nc_code load_constant(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_
 
 /* ---- other nodes ---- */
 
-static nc_code find_card(nc_loader *l, const head *h, const nc_card **card, const nc_op_version **version)
-{
+static nc_code find_card(nc_loader *l, const head *h, const nc_card **card, const nc_op_version **version) {
     char *key = nc_arena_printf(&l->w->scratch, "%s|%s|%s", h->domain, h->op, h->overload);
     NC_NEED(l->w, key);
     if (nc_map_get(&l->functions, key))
@@ -121,8 +115,7 @@ static nc_code find_card(nc_loader *l, const head *h, const nc_card **card, cons
     return NC_OK;
 }
 
-static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in)
-{
+static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -136,8 +129,7 @@ static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in)
     return NC_OK;
 }
 
-static nc_code load_output_names(nc_loader *l, nc_scope *s, nc_bytes b, const char **names)
-{
+static nc_code load_output_names(nc_loader *l, nc_scope *s, nc_bytes b, const char **names) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -148,8 +140,7 @@ static nc_code load_output_names(nc_loader *l, nc_scope *s, nc_bytes b, const ch
     return NC_OK;
 }
 
-static nc_code load_attrs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n)
-{
+static nc_code load_attrs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n) {
     nc_wire r;
     nc_field f;
     nc_map seen;
@@ -178,8 +169,7 @@ static nc_code load_attrs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n)
 }
 
 /* A random node's id, from its metadata or, when the whole model is read, from the model's counter. */
-static nc_code load_random_id(nc_loader *l, nc_bytes b, nc_node *n)
-{
+static nc_code load_random_id(nc_loader *l, nc_bytes b, nc_node *n) {
     static const char key[] = NC_PB_RANDOM_KEY;
     nc_wire r;
     nc_field f;
@@ -203,8 +193,7 @@ static nc_code load_random_id(nc_loader *l, nc_bytes b, nc_node *n)
     return NC_OK;
 }
 
-static nc_code define_outputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n)
-{
+static nc_code define_outputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -213,8 +202,7 @@ static nc_code define_outputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n)
     return NC_OK;
 }
 
-nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b)
-{
+nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_pb_node pb;
     head h;
     const nc_card *card = NULL;

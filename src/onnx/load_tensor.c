@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-static nc_code load_dims(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit)
-{
+static nc_code load_dims(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit) {
     if (t->dims > NC_MAX_RANK)
         NC_FAIL(l->w, NC_E_LIMIT, "tensor '%.200s' has %zu dims, at most %d are supported", what, t->dims, NC_MAX_RANK);
     int64_t dims[NC_MAX_RANK];
@@ -28,8 +27,7 @@ static nc_code load_dims(nc_loader *l, nc_bytes b, const char *what, const nc_pb
     return NC_OK;
 }
 
-static nc_code load_raw(nc_loader *l, const char *what, nc_bytes raw, nc_literal *lit)
-{
+static nc_code load_raw(nc_loader *l, const char *what, nc_bytes raw, nc_literal *lit) {
     if (raw.n != lit->bytes)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': raw_data has %zu bytes, the dims need %zu", what, raw.n, lit->bytes);
     lit->keeps = l->keeps;
@@ -39,8 +37,7 @@ static nc_code load_raw(nc_loader *l, const char *what, nc_bytes raw, nc_literal
 }
 
 /* Which typed field holds elements of this type, how many of its numbers make one element, how many it has. */
-static nc_slot_kind typed_field(const nc_pb_tensor *t, nc_dtype type, uint32_t *number, size_t *per_elem, size_t *n)
-{
+static nc_slot_kind typed_field(const nc_pb_tensor *t, nc_dtype type, uint32_t *number, size_t *per_elem, size_t *n) {
     *per_elem = 1;
     switch (type) {
     case NC_COMPLEX64: *per_elem = 2; /* fall through */
@@ -55,8 +52,7 @@ static nc_slot_kind typed_field(const nc_pb_tensor *t, nc_dtype type, uint32_t *
 }
 
 /* Writes a number as one element of `size` bytes; false: it does not fit the type. */
-static bool put_number(nc_dtype type, nc_slot_kind kind, size_t size, uint64_t u, uint8_t *to)
-{
+static bool put_number(nc_dtype type, nc_slot_kind kind, size_t size, uint64_t u, uint8_t *to) {
     if (size == 8 || kind != NC_SLOT_INTS) {
         memcpy(to, &u, size);
         return true;
@@ -72,14 +68,12 @@ static bool put_number(nc_dtype type, nc_slot_kind kind, size_t size, uint64_t u
     return true;
 }
 
-static bool next_packed(nc_wire *in, nc_slot_kind kind, uint64_t *u)
-{
+static bool next_packed(nc_wire *in, nc_slot_kind kind, uint64_t *u) {
     if (kind == NC_SLOT_INTS) return nc_wire_varint(in, u);
     return nc_wire_fixed(in, kind == NC_SLOT_FLOATS ? 4 : 8, u);
 }
 
-static nc_code load_typed(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit)
-{
+static nc_code load_typed(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit) {
     uint32_t number;
     size_t per_elem, n;
     nc_slot_kind kind = typed_field(t, lit->dtype, &number, &per_elem, &n);
@@ -107,8 +101,7 @@ static nc_code load_typed(nc_loader *l, nc_bytes b, const char *what, const nc_p
     return NC_OK;
 }
 
-static nc_code load_strings(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit)
-{
+static nc_code load_strings(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit) {
     if (t->string_data != (uint64_t)lit->n)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s' holds %zu strings, the dims need %lld", what, t->string_data,
                 (long long)lit->n);
@@ -126,8 +119,7 @@ static nc_code load_strings(nc_loader *l, nc_bytes b, const char *what, const nc
     return NC_OK;
 }
 
-static nc_code load_data(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit)
-{
+static nc_code load_data(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit) {
     if (t->data_location != 0 && t->data_location != 1)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': data_location is %lld", what, (long long)t->data_location);
     bool inside = t->raw_data.n || t->float_data || t->int32_data || t->string_data || t->int64_data || t->double_data ||
@@ -147,8 +139,7 @@ static nc_code load_data(nc_loader *l, nc_bytes b, const char *what, const nc_pb
     return load_raw(l, what, t->raw_data, lit);
 }
 
-nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal **out)
-{
+nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal **out) {
     nc_literal *lit = nc_arena_alloc(&l->m->arena, sizeof *lit);
     NC_NEED(l->w, lit);
     if (NC_PB_HAS(*t, TensorProto_segment))

@@ -6,8 +6,7 @@
 static const char *const newer_types[] = {"float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",
                                           "int4",         "float4e2m1",     "float8e8m0", "uint2",          "int2"};
 
-nc_code nc_load_dtype(nc_loader *l, int64_t number, const char *what, nc_dtype *out)
-{
+nc_code nc_load_dtype(nc_loader *l, int64_t number, const char *what, nc_dtype *out) {
     if (number > 0 && number < NC_N_DTYPES && nc_dtype_class((nc_dtype)number)) {
         *out = (nc_dtype)number;
         return NC_OK;
@@ -18,8 +17,7 @@ nc_code nc_load_dtype(nc_loader *l, int64_t number, const char *what, nc_dtype *
     NC_FAIL(l->w, NC_E_BAD_MODEL, "%.200s: %lld is not an element type", what, (long long)number);
 }
 
-static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const nc_dim **out)
-{
+static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const nc_dim **out) {
     nc_pb_dim d;
     nc_dims *dims = l->m->dims;
     NC_TRY(nc_pb_read_dim(l->w, b, &d));
@@ -38,8 +36,7 @@ static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const
     return NC_OK;
 }
 
-static nc_code load_tensor_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out)
-{
+static nc_code load_tensor_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out) {
     nc_pb_tensor_type t;
     nc_pb_shape shape = {0};
     nc_dtype elem;
@@ -63,8 +60,7 @@ static nc_code load_tensor_type(nc_loader *l, nc_bytes b, const char *name, cons
 
 static nc_code load_type(nc_loader *l, nc_bytes b, const char *name, int depth, const nc_type **out);
 
-static nc_code load_holder(nc_loader *l, nc_bytes b, nc_type_kind kind, const char *name, int depth, const nc_type **out)
-{
+static nc_code load_holder(nc_loader *l, nc_bytes b, nc_type_kind kind, const char *name, int depth, const nc_type **out) {
     nc_pb_holder h;
     const nc_type *of = NULL;
     NC_TRY(nc_pb_read_holder(l->w, b, &h));
@@ -74,8 +70,7 @@ static nc_code load_holder(nc_loader *l, nc_bytes b, nc_type_kind kind, const ch
     return NC_OK;
 }
 
-static nc_code load_map(nc_loader *l, nc_bytes b, const char *name, int depth, const nc_type **out)
-{
+static nc_code load_map(nc_loader *l, nc_bytes b, const char *name, int depth, const nc_type **out) {
     nc_pb_map m;
     nc_type t = {.kind = NC_T_MAP};
     NC_TRY(nc_pb_read_map(l->w, b, &m));
@@ -86,8 +81,7 @@ static nc_code load_map(nc_loader *l, nc_bytes b, const char *name, int depth, c
     return NC_OK;
 }
 
-static nc_code load_type(nc_loader *l, nc_bytes b, const char *name, int depth, const nc_type **out)
-{
+static nc_code load_type(nc_loader *l, nc_bytes b, const char *name, int depth, const nc_type **out) {
     nc_pb_type t;
     if (depth > NC_ONNX_MAX_DEPTH)
         NC_FAIL(l->w, NC_E_LIMIT, "the type of '%.200s' is nested deeper than %d", name, NC_ONNX_MAX_DEPTH);
@@ -103,7 +97,6 @@ static nc_code load_type(nc_loader *l, nc_bytes b, const char *name, int depth, 
     return NC_OK;
 }
 
-nc_code nc_load_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out)
-{
+nc_code nc_load_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out) {
     return load_type(l, b, name, 0, out);
 }

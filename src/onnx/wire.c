@@ -5,19 +5,16 @@
 
 #include <string.h>
 
-void nc_wire_init(nc_wire *r, nc_bytes b)
-{
+void nc_wire_init(nc_wire *r, nc_bytes b) {
     *r = (nc_wire){b.p, b.p, b.p ? b.p + b.n : b.p, NULL};
 }
 
-static bool bad(nc_wire *r, const char *why)
-{
+static bool bad(nc_wire *r, const char *why) {
     r->bad = why;
     return false;
 }
 
-bool nc_wire_varint(nc_wire *r, uint64_t *out)
-{
+bool nc_wire_varint(nc_wire *r, uint64_t *out) {
     uint64_t u = 0;
     const uint8_t *p = r->p;
     for (int shift = 0; shift < 70; shift += 7) {
@@ -34,8 +31,7 @@ bool nc_wire_varint(nc_wire *r, uint64_t *out)
     return bad(r, "a number has more than ten bytes");
 }
 
-bool nc_wire_fixed(nc_wire *r, int bytes, uint64_t *out)
-{
+bool nc_wire_fixed(nc_wire *r, int bytes, uint64_t *out) {
     if (r->end - r->p < bytes) return bad(r, "a fixed-size number is cut off");
     uint64_t u = 0;
     for (int i = 0; i < bytes; i++) u |= (uint64_t)r->p[i] << (8 * i);
@@ -44,8 +40,7 @@ bool nc_wire_fixed(nc_wire *r, int bytes, uint64_t *out)
     return true;
 }
 
-static bool read_bytes(nc_wire *r, nc_bytes *out)
-{
+static bool read_bytes(nc_wire *r, nc_bytes *out) {
     uint64_t n;
     if (!nc_wire_varint(r, &n)) return false;
     if (n > (uint64_t)(r->end - r->p)) return bad(r, "a field is longer than what holds it");
@@ -54,8 +49,7 @@ static bool read_bytes(nc_wire *r, nc_bytes *out)
     return true;
 }
 
-bool nc_wire_next(nc_wire *r, nc_field *f)
-{
+bool nc_wire_next(nc_wire *r, nc_field *f) {
     if (r->bad || r->p == r->end) return false;
     uint64_t tag;
     *f = (nc_field){0};
@@ -74,15 +68,13 @@ bool nc_wire_next(nc_wire *r, nc_field *f)
     }
 }
 
-bool nc_wire_each(nc_wire *r, uint32_t number, nc_field *f)
-{
+bool nc_wire_each(nc_wire *r, uint32_t number, nc_field *f) {
     while (nc_wire_next(r, f))
         if (f->number == number) return true;
     return false;
 }
 
-static bool fits(nc_slot_kind kind, int wire)
-{
+static bool fits(nc_slot_kind kind, int wire) {
     switch (kind) {
     case NC_SLOT_INT: return wire == NC_WIRE_VARINT;
     case NC_SLOT_FLOAT: return wire == NC_WIRE_32;
@@ -94,8 +86,7 @@ static bool fits(nc_slot_kind kind, int wire)
 }
 
 /* How many numbers a packed field holds; false: it does not end with a whole number. */
-static bool count_packed(nc_slot_kind kind, nc_bytes b, size_t *n)
-{
+static bool count_packed(nc_slot_kind kind, nc_bytes b, size_t *n) {
     size_t size = kind == NC_SLOT_FLOATS ? 4 : 8;
     if (kind != NC_SLOT_INTS) {
         *n = b.n / size;
@@ -109,8 +100,7 @@ static bool count_packed(nc_slot_kind kind, nc_bytes b, size_t *n)
     return true;
 }
 
-static nc_code store(nc_work *w, const nc_slot *s, const nc_field *f, const char *message, char *into)
-{
+static nc_code store(nc_work *w, const nc_slot *s, const nc_field *f, const char *message, char *into) {
     uint64_t bit = (uint64_t)1 << s->number, *has = (uint64_t *)(void *)into;
     void *at = into + s->at;
     if (!fits(s->kind, f->wire))
@@ -134,8 +124,7 @@ static nc_code store(nc_work *w, const nc_slot *s, const nc_field *f, const char
     return NC_OK;
 }
 
-nc_code nc_wire_read(nc_work *w, nc_bytes b, const char *message, const nc_slot *slots, void *into)
-{
+nc_code nc_wire_read(nc_work *w, nc_bytes b, const char *message, const nc_slot *slots, void *into) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
