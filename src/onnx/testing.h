@@ -25,6 +25,7 @@ static const nc_attr_spec all_attrs[] = {{.name = "i", .kind = NC_A_INT},       
                                          {.name = "t", .kind = NC_A_TENSOR},      {.name = "type", .kind = NC_A_TYPE},
                                          {0}};
 static const nc_op_version relu_v[] = {{14, one_in, one_out, NULL, false}, {6, one_in, one_out, NULL, false}, {0}};
+static const nc_op_version identity_v[] = {{1, one_in, one_out, NULL, false}, {0}};
 static const nc_op_version add_v[] = {{7, two_in, one_out, NULL, false}, {0}};
 static const nc_op_version clip_v[] = {{11, clip_in, one_out, NULL, false}, {0}};
 static const nc_op_version drop_v[] = {{13, clip_in, drop_out, NULL, false}, {0}};
@@ -35,7 +36,7 @@ static const nc_op_version step_v[] = {{1, two_in, one_out, NULL, false}, {0}};
 static const nc_card test_cards[] = {
     {.name = "Relu", .versions = relu_v},
     {.name = "Add", .versions = add_v},
-    {.name = "Identity", .versions = relu_v},
+    {.name = "Identity", .versions = identity_v},
     {.name = "Clip", .versions = clip_v},
     {.name = "Dropout", .versions = drop_v, .traits = NC_RANDOM},
     {.name = "If", .versions = if_v, .traits = NC_CONTROL},
@@ -52,7 +53,7 @@ static const nc_card *find_test_card(const nc_registry *r, const char *domain, c
     return NULL;
 }
 
-static const nc_registry test_registry = {find_test_card, NULL};
+__attribute__((unused)) static const nc_registry test_registry = {find_test_card, NULL};
 
 /* ---- messages by hand ---- */
 
