@@ -1,4 +1,5 @@
-/* onnx/fuzz_test.c: replays every file of tests/fuzz/onnx through the fuzz target's body. Runs from the repository's root. */
+/* onnx/fuzz_test.c: replays every file of tests/fuzz/onnx through the fuzz target's body. Runs from the repository's
+ * root. */
 #include "onnx/fuzz_one.h"
 #include "tests/check.h"
 

@@ -1,5 +1,5 @@
-/* onnx/limits.h: how large a model file may be in every direction that its bytes alone do not bound. Beyond one of these
- * loading fails with LIMIT and names the place. */
+/* onnx/limits.h: how large a model file may be in every direction that its bytes alone do not bound. Beyond one of
+ * these loading fails with LIMIT and names the place. */
 #ifndef NC_ONNX_LIMITS_H
 #define NC_ONNX_LIMITS_H
 

@@ -1,5 +1,6 @@
-/* onnx/load.c: ModelProto to nc_model: header, opset imports, properties, then the main graph (load_graph.c). Model-local
- * functions are noted by name only: a node that calls one is refused. Ends by giving random nodes their ids. */
+/* onnx/load.c: ModelProto to nc_model: header, opset imports, properties, then the main graph (load_graph.c).
+ * Model-local functions are noted by name only: a node that calls one is refused. Ends by giving random nodes their
+ * ids. */
 #include "onnx/load.h"
 
 #include "base/log.h"
@@ -48,7 +49,8 @@ static nc_code load_opsets(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
         NC_TRY(nc_load_name(l, o.domain, "OperatorSetIdProto.domain", &domain));
         if (strcmp(domain, "ai.onnx") == 0) domain = "";
         if (o.version < 1 || o.version > INT_MAX)
-            NC_FAIL(l->w, NC_E_BAD_MODEL, "opset_import of domain '%.100s' has version %lld", domain, (long long)o.version);
+            NC_FAIL(l->w, NC_E_BAD_MODEL, "opset_import of domain '%.100s' has version %lld", domain,
+                    (long long)o.version);
         if (nc_map_get(&seen, domain)) NC_FAIL(l->w, NC_E_BAD_MODEL, "domain '%.100s' is imported twice", domain);
         nc_opset *to = &m->opsets[m->n_opsets];
         to->domain = nc_arena_str(&m->arena, domain);
@@ -167,7 +169,8 @@ nc_code nc_onnx_load_file(nc_work *w, const char *path, const nc_registry *r, nc
     char real[PATH_MAX];
     nc_loader l = {.w = w, .keeps = keeps, .folder = folder_of(&w->scratch, path)};
     if (realpath(path, real)) l.real_folder = folder_of(&w->scratch, real);
-    nc_code code = l.folder ? load(&l, (nc_bytes){keeps->ptr, keeps->bytes}, r, out) : nc_fail(w, NC_E_MEMORY, "out of memory");
+    nc_code code =
+        l.folder ? load(&l, (nc_bytes){keeps->ptr, keeps->bytes}, r, out) : nc_fail(w, NC_E_MEMORY, "out of memory");
     nc_buffer_unref(keeps);
     return code;
 }

@@ -1,13 +1,14 @@
-/* onnx/load_attr.c: AttributeProto to nc_attr: numbers, strings, lists of them, tensors, types. Graphs are read by the
- * node (load_node.c). Kinds that the graph cannot hold, and references to a function's attributes, are refused by name. */
+/* onnx/load_attr.c: AttributeProto to nc_attr: numbers, strings, lists of them, tensors, types. Graphs are read by
+ * the node (load_node.c). Kinds that the graph cannot hold, and references to a function's attributes, are refused
+ * by name. */
 #include "onnx/loader.h"
 
 #include <limits.h>
 #include <string.h>
 
-static const char *const kind_names[] = {"UNDEFINED",     "FLOAT",          "INT",        "STRING", "TENSOR",
-                                         "GRAPH",         "FLOATS",         "INTS",       "STRINGS", "TENSORS",
-                                         "GRAPHS",        "SPARSE_TENSOR",  "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
+static const char *const kind_names[] = {
+    "UNDEFINED", "FLOAT",   "INT",    "STRING",        "TENSOR",         "GRAPH",      "FLOATS",     "INTS",
+    "STRINGS",   "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
 
 static int guess_type(const nc_pb_attribute *a) {
     if (NC_PB_HAS(*a, AttributeProto_f)) return NC_PB_A_FLOAT;
@@ -110,7 +111,10 @@ nc_code nc_load_attr(nc_loader *l, nc_bytes b, const nc_pb_attribute *a, nc_attr
     NC_TRY(nc_load_attr_type(l, a, &type));
     *out = (nc_attr){0};
     NC_TRY(nc_load_name(l, a->name, "AttributeProto.name", &out->name));
-    size_t n = type == NC_PB_A_INTS ? a->ints : type == NC_PB_A_FLOATS ? a->floats : type == NC_PB_A_STRINGS ? a->strings : 0;
+    size_t n = type == NC_PB_A_INTS      ? a->ints
+               : type == NC_PB_A_FLOATS  ? a->floats
+               : type == NC_PB_A_STRINGS ? a->strings
+                                         : 0;
     if (n > INT_MAX) NC_FAIL(l->w, NC_E_LIMIT, "attribute '%.200s' has %zu elements", out->name, n);
     out->n = (int)n;
     switch (type) {

@@ -1,6 +1,7 @@
-/* onnx/load_external.c: tensor data in files beside the model, mapped once per file. A location must be a relative path
- * that stays inside the model's folder, as written and after links are followed; a model file that is itself a link may
- * also have its data where it really lies (caches keep both that way). Offsets and lengths are checked against the file. */
+/* onnx/load_external.c: tensor data in files beside the model, mapped once per file. A location must be a relative
+ * path that stays inside the model's folder, as written and after links are followed; a model file that is itself a
+ * link may also have its data where it really lies (caches keep both that way). Offsets and lengths are checked
+ * against the file. */
 #include "onnx/loader.h"
 
 #include "base/file.h"
@@ -88,7 +89,8 @@ static nc_code map_file(nc_loader *l, const char *what, const char *location, nc
     if (!realpath(path, real) || stat(real, &st) != 0)
         NC_FAIL(l->w, NC_E_NO_FILE, "tensor '%.100s': external data file '%.200s' not found", what, path);
     if (!lies_in(real, l->folder) && !lies_in(real, l->real_folder))
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' leaves the model's folder", what, location);
+        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' leaves the model's folder", what,
+                location);
     if (!S_ISREG(st.st_mode))
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' is not a file", what, location);
     NC_TRY(nc_load_map(l->w, real, &b));
@@ -107,7 +109,8 @@ nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal 
     if (!l->folder)
         NC_FAIL(l->w, NC_E_UNSUPPORTED, "tensor '%.200s' has external data, but the model came without a folder", what);
     if (!stays_inside(p.location))
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' leaves the model's folder", what, p.location);
+        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' leaves the model's folder", what,
+                p.location);
     nc_buffer *file = nc_map_get(&l->files, p.location);
     if (!file) NC_TRY(map_file(l, what, p.location, &file));
     if (p.offset > file->bytes)

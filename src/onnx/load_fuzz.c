@@ -1,5 +1,6 @@
-/* onnx/load_fuzz.c: the fuzz target of the loader, only in a fuzz build (-DNC_FUZZ -fsanitize=fuzzer): any bytes load or fail
- * cleanly, and what loads can be saved, loaded again and given back. fuzz_test.c replays found inputs in every build. */
+/* onnx/load_fuzz.c: the fuzz target of the loader, only in a fuzz build (-DNC_FUZZ -fsanitize=fuzzer): any bytes
+ * load or fail cleanly, and what loads can be saved, loaded again and given back. fuzz_test.c replays found inputs
+ * in every build. */
 #ifdef NC_FUZZ
 
 #include "onnx/fuzz_one.h"

@@ -1,6 +1,6 @@
-/* onnx/load_graph.c: GraphProto to nc_graph: initializers, inputs, nodes, outputs, in that order whatever the file's own.
- * Names become values through one map per graph; a name of a graph around becomes a capture. Every name is defined once and
- * before its use, and an inner graph may not take a name that an outer one already has. */
+/* onnx/load_graph.c: GraphProto to nc_graph: initializers, inputs, nodes, outputs, in that order whatever the file's
+ * own. Names become values through one map per graph; a name of a graph around becomes a capture. Every name is
+ * defined once and before its use, and an inner graph may not take a name that an outer one already has. */
 #include "onnx/loader.h"
 
 #include "ir/edit.h"
@@ -70,8 +70,8 @@ static nc_code load_initializers(nc_loader *l, nc_scope *s, nc_bytes b) {
 /* An initializer that is an input too is an input's default. Nothing overrides it here: it stays a constant. */
 static nc_code check_default(nc_loader *l, const nc_scope *s, const nc_value *c, const nc_type *type) {
     if (type && (type->kind != NC_T_TENSOR || type->elem != c->lit->dtype))
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "graph '%.100s': input '%.200s' and its initializer differ in type", graph_name(s),
-                c->name);
+        NC_FAIL(l->w, NC_E_BAD_MODEL, "graph '%.100s': input '%.200s' and its initializer differ in type",
+                graph_name(s), c->name);
     return NC_OK;
 }
 

@@ -1,5 +1,6 @@
-/* onnx/load_node.c: NodeProto to nc_node: card and version by opset, inputs by name, attributes, subgraphs, outputs, then
- * the card's own check. Constant nodes become constants of the graph. A node's outputs are not visible in its subgraphs. */
+/* onnx/load_node.c: NodeProto to nc_node: card and version by opset, inputs by name, attributes, subgraphs, outputs,
+ * then the card's own check. Constant nodes become constants of the graph. A node's outputs are not visible in its
+ * subgraphs. */
 #include "onnx/loader.h"
 
 #include "ir/edit.h"
@@ -26,7 +27,8 @@ static nc_code read_head(nc_loader *l, nc_bytes b, const nc_pb_node *pb, head *h
         NC_TRY(nc_load_name(l, f.b, "NodeProto.output", &l->w->at_node));
     if (!*h->op) NC_FAIL(l->w, NC_E_BAD_MODEL, "a node has no op_type");
     if (pb->attribute > NC_ONNX_MAX_ATTRS)
-        NC_FAIL(l->w, NC_E_LIMIT, "the node has %zu attributes, at most %d are allowed", pb->attribute, NC_ONNX_MAX_ATTRS);
+        NC_FAIL(l->w, NC_E_LIMIT, "the node has %zu attributes, at most %d are allowed", pb->attribute,
+                NC_ONNX_MAX_ATTRS);
     if (pb->input > INT_MAX) NC_FAIL(l->w, NC_E_LIMIT, "the node has %zu inputs", pb->input);
     return nc_load_values(l, pb->output);
 }
@@ -43,11 +45,15 @@ static nc_code constant_literal(nc_loader *l, const nc_attr *a, int64_t *dims, n
     dims[0] = a->n;
     size_t n = (size_t)a->n;
     if (strcmp(a->name, "value") == 0 && a->kind == NC_A_TENSOR) *lit = *a->tensor;
-    else if (strcmp(a->name, "value_float") == 0 && a->kind == NC_A_FLOAT) scalar_literal(lit, NC_FLOAT, &a->f, 1, 0, dims);
+    else if (strcmp(a->name, "value_float") == 0 && a->kind == NC_A_FLOAT)
+        scalar_literal(lit, NC_FLOAT, &a->f, 1, 0, dims);
     else if (strcmp(a->name, "value_int") == 0 && a->kind == NC_A_INT) scalar_literal(lit, NC_INT64, &a->i, 1, 0, dims);
-    else if (strcmp(a->name, "value_string") == 0 && a->kind == NC_A_STRING) scalar_literal(lit, NC_STRING, &a->s, 1, 0, dims);
-    else if (strcmp(a->name, "value_floats") == 0 && a->kind == NC_A_FLOATS) scalar_literal(lit, NC_FLOAT, a->floats, n, 1, dims);
-    else if (strcmp(a->name, "value_ints") == 0 && a->kind == NC_A_INTS) scalar_literal(lit, NC_INT64, a->ints, n, 1, dims);
+    else if (strcmp(a->name, "value_string") == 0 && a->kind == NC_A_STRING)
+        scalar_literal(lit, NC_STRING, &a->s, 1, 0, dims);
+    else if (strcmp(a->name, "value_floats") == 0 && a->kind == NC_A_FLOATS)
+        scalar_literal(lit, NC_FLOAT, a->floats, n, 1, dims);
+    else if (strcmp(a->name, "value_ints") == 0 && a->kind == NC_A_INTS)
+        scalar_literal(lit, NC_INT64, a->ints, n, 1, dims);
     else if (strcmp(a->name, "value_strings") == 0 && a->kind == NC_A_STRINGS)
         scalar_literal(lit, NC_STRING, a->strings, n, 1, dims);
     else NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' is not a value of a Constant", a->name);
@@ -102,8 +108,8 @@ static nc_code find_card(nc_loader *l, const head *h, const nc_card **card, cons
     char *key = nc_arena_printf(&l->w->scratch, "%s|%s|%s", h->domain, h->op, h->overload);
     NC_NEED(l->w, key);
     if (nc_map_get(&l->functions, key))
-        NC_FAIL(l->w, NC_E_UNSUPPORTED, "calls the model-local function '%.200s' of domain '%.100s': not supported", h->op,
-                h->domain);
+        NC_FAIL(l->w, NC_E_UNSUPPORTED, "calls the model-local function '%.200s' of domain '%.100s': not supported",
+                h->op, h->domain);
     int64_t opset = nc_model_opset(l->m, h->domain);
     if (opset == 0) NC_FAIL(l->w, NC_E_BAD_MODEL, "the model imports no opset of domain '%.200s'", h->domain);
     *card = NULL;
@@ -123,8 +129,8 @@ static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in)
         if (!f.b.n) continue;
         NC_TRY(nc_scope_find(l, s, f.b, &in[i]));
         if (!in[i])
-            NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': input %d '%.*s' is not defined before this node", s->g->name, i,
-                    (int)(f.b.n < 200 ? f.b.n : 200), (const char *)f.b.p);
+            NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': input %d '%.*s' is not defined before this node", s->g->name,
+                    i, (int)(f.b.n < 200 ? f.b.n : 200), (const char *)f.b.p);
     }
     return NC_OK;
 }
@@ -202,6 +208,22 @@ static nc_code define_outputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n)
     return NC_OK;
 }
 
+/* What an in-place node updates is a variable: files say it as an initializer (save.h), whose new versions are
+ * outputs. */
+static nc_code find_variables(nc_loader *l, nc_node *n) {
+    int n_updates = n->card->traits & NC_IN_PLACE ? n->card->n_updates : 0;
+    for (int i = 0; i < n_updates && i < n->n_in && i < n->n_out; i++) {
+        nc_value *v = n->in[i];
+        if (!v || !n->out[i]) continue;
+        if (v->origin == NC_FROM_CONST && !v->graph->parent && nc_edit_make_variable(v) != NC_OK)
+            NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+        if (v->var && v->var->last != v)
+            NC_FAIL(l->w, NC_E_BAD_GRAPH, "input %d '%.200s' is not the newest version of its variable", i, v->name);
+        if (v->var) nc_edit_set_version(v->var, n->out[i]);
+    }
+    return NC_OK;
+}
+
 nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_pb_node pb;
     head h;
@@ -217,12 +239,14 @@ nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b) {
     NC_NEED(l->w, out);
     NC_TRY(load_inputs(l, s, b, in));
     NC_TRY(load_output_names(l, s, b, out));
-    nc_node *n = nc_edit_node(s->g, NULL, card, version, *h.name ? h.name : NULL, in, (int)pb.input, out, (int)pb.output);
+    nc_node *n =
+        nc_edit_node(s->g, NULL, card, version, *h.name ? h.name : NULL, in, (int)pb.input, out, (int)pb.output);
     NC_NEED(l->w, n);
     NC_TRY(load_attrs(l, s, b, n));
     l->w->at_node = n->name;
     l->w->at_op = card->name;
     if (card->traits & NC_RANDOM) NC_TRY(load_random_id(l, b, n));
     NC_TRY(nc_node_check(l->w, n));
+    NC_TRY(find_variables(l, n));
     return define_outputs(l, s, b, n);
 }

@@ -1,6 +1,6 @@
-/* onnx/load_tensor.c: TensorProto to nc_literal. raw_data stays where it lies; typed fields are decoded into the model's
- * arena; external data is load_external.c. The element count that the dims say must be the one the bytes hold, and it is
- * checked before anything is allocated. */
+/* onnx/load_tensor.c: TensorProto to nc_literal. raw_data stays where it lies; typed fields are decoded into the
+ * model's arena; external data is load_external.c. The element count that the dims say must be the one the bytes
+ * hold, and it is checked before anything is allocated. */
 #include "onnx/loader.h"
 
 #include <string.h>
@@ -29,7 +29,8 @@ static nc_code load_dims(nc_loader *l, nc_bytes b, const char *what, const nc_pb
 
 static nc_code load_raw(nc_loader *l, const char *what, nc_bytes raw, nc_literal *lit) {
     if (raw.n != lit->bytes)
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': raw_data has %zu bytes, the dims need %zu", what, raw.n, lit->bytes);
+        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': raw_data has %zu bytes, the dims need %zu", what, raw.n,
+                lit->bytes);
     lit->keeps = l->keeps;
     lit->data = raw.n == 0 || l->keeps ? raw.p : nc_arena_copy(&l->m->arena, raw.p, raw.n);
     if (raw.n) NC_NEED(l->w, lit->data);
@@ -122,8 +123,8 @@ static nc_code load_strings(nc_loader *l, nc_bytes b, const char *what, const nc
 static nc_code load_data(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit) {
     if (t->data_location != 0 && t->data_location != 1)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': data_location is %lld", what, (long long)t->data_location);
-    bool inside = t->raw_data.n || t->float_data || t->int32_data || t->string_data || t->int64_data || t->double_data ||
-                  t->uint64_data;
+    bool inside = t->raw_data.n || t->float_data || t->int32_data || t->string_data || t->int64_data ||
+                  t->double_data || t->uint64_data;
     if (lit->dtype == NC_STRING) {
         if (t->data_location == 1 || t->raw_data.n)
             NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': strings must lie in string_data", what);

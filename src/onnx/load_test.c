@@ -1,9 +1,10 @@
-/* onnx/load_test.c: models written by hand with the wire writer: what loads, what is refused and with which words, and that
- * truncated, damaged and memory-starved loads fail cleanly. */
+/* onnx/load_test.c: models written by hand with the wire writer: what loads, what is refused and with which words,
+ * and that truncated, damaged and memory-starved loads fail cleanly. */
 #include "onnx/load.h"
 
 #include "base/mem.h"
 #include "ir/edit.h"
+#include "ir/verify.h"
 #include "onnx/limits.h"
 #include "onnx/save.h"
 #include "onnx/testing.h"
@@ -30,6 +31,7 @@ static void load(run *r, const char *folder) {
     CHECK((r->code == NC_OK) == (r->m != NULL));
     if (r->m && r->code == NC_OK) {
         nc_text again = {0};
+        CHECK(nc_verify(&r->w, r->m) == NC_OK);
         nc_code saved = nc_onnx_save(&r->w, r->m, &again);
         CHECK((saved == NC_OK) == (r->w.diag.code == NC_OK));
         nc_text_release(&again);
@@ -384,6 +386,27 @@ TEST(load_random_ids_do_not_collide) {
     CHECK_INT(nc_graph_find_node(r.m->main, "c")->random_id, 9);
     CHECK_INT(r.m->next_random_id, 10);
     done(&r);
+}
+
+TEST(load_finds_variables) {
+    for (int twice = 0; twice < 2; twice++) {
+        run r = {0};
+        put_header(&r.t, 10, 17);
+        nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+        put_floats(&r.t, GraphProto_initializer, "p", 3);
+        put_floats(&r.t, GraphProto_initializer, "q", 3);
+        nc_wire_end(&r.t, begin_node(&r.t, "s1", "Step", "nacre", "p q -> p1"));
+        nc_wire_end(&r.t, begin_node(&r.t, "s2", "Step", "nacre", twice ? "p q -> p2" : "p1 q -> p2"));
+        nc_wire_end(&r.t, g);
+        load(&r, NULL);
+        CHECK_INT(r.code, twice ? NC_E_BAD_GRAPH : NC_OK);
+        if (r.m) {
+            const nc_graph *h = r.m->main;
+            CHECK(h->vars.n == 1 && h->consts.n == 1);
+            CHECK(h->vars.v[0]->initial && h->vars.v[0]->last == h->last->out[0]);
+        }
+        done(&r);
+    }
 }
 
 static void put_nested_ifs(nc_text *t, int depth) {

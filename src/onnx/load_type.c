@@ -1,5 +1,5 @@
-/* onnx/load_type.c: TypeProto to nc_type: tensors, sequences, optionals, maps. Sparse and opaque types are refused by name.
- * A dim is a number, a symbol by name, or, when the file leaves it open, a fresh symbol `<value>_dim<k>`. */
+/* onnx/load_type.c: TypeProto to nc_type: tensors, sequences, optionals, maps. Sparse and opaque types are refused
+ * by name. A dim is a number, a symbol by name, or, when the file leaves it open, a fresh symbol `<value>_dim<k>`. */
 #include "onnx/loader.h"
 
 /* Element types that ONNX knows and this build may not; indexed from number 17. */
@@ -60,7 +60,8 @@ static nc_code load_tensor_type(nc_loader *l, nc_bytes b, const char *name, cons
 
 static nc_code load_type(nc_loader *l, nc_bytes b, const char *name, int depth, const nc_type **out);
 
-static nc_code load_holder(nc_loader *l, nc_bytes b, nc_type_kind kind, const char *name, int depth, const nc_type **out) {
+static nc_code load_holder(nc_loader *l, nc_bytes b, nc_type_kind kind, const char *name, int depth,
+                           const nc_type **out) {
     nc_pb_holder h;
     const nc_type *of = NULL;
     NC_TRY(nc_pb_read_holder(l->w, b, &h));

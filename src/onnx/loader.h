@@ -1,6 +1,6 @@
-/* onnx/loader.h: what the files of the loader share: load.c (model), load_graph.c, load_node.c, load_attr.c, load_tensor.c,
- * load_external.c, load_type.c. Nobody else includes it. Names in maps borrow from the file's bytes; C strings that editing
- * needs are made in the work's scratch arena. */
+/* onnx/loader.h: what the files of the loader share: load.c (model), load_graph.c, load_node.c, load_attr.c,
+ * load_tensor.c, load_external.c, load_type.c. Nobody else includes it. Names in maps borrow from the file's bytes;
+ * C strings that editing needs are made in the work's scratch arena. */
 #ifndef NC_ONNX_LOADER_H
 #define NC_ONNX_LOADER_H
 
@@ -44,7 +44,8 @@ NC_MUST nc_code nc_scope_check_free(nc_loader *l, const nc_scope *s, nc_bytes na
 NC_MUST nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b);
 /* Everything but graphs; lists and strings live in scratch, tensors and types in the model. */
 NC_MUST nc_code nc_load_attr(nc_loader *l, nc_bytes b, const nc_pb_attribute *a, nc_attr *out);
-/* The AttributeType, guessed from the fields present where old files do not say; refuses kinds that are not supported. */
+/* The AttributeType, guessed from the fields present where old files do not say; refuses kinds that are not
+ * supported. */
 NC_MUST nc_code nc_load_attr_type(nc_loader *l, const nc_pb_attribute *a, int *out);
 NC_MUST nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal **out);
 NC_MUST nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal *lit);

@@ -1,6 +1,7 @@
-/* onnx/proto.h: the messages of onnx.proto as tables: field numbers, kinds and names stand here once. Each table gives an
- * enum of numbers (NodeProto_input), a struct (nc_pb_node) and a reader (nc_pb_read_node). Repeated fields hold how many
- * there are; nc_wire_each walks them. Fields that nothing here uses are left out and skipped as unknown. */
+/* onnx/proto.h: the messages of onnx.proto as tables: field numbers, kinds and names stand here once. Each table
+ * gives an enum of numbers (NodeProto_input), a struct (nc_pb_node) and a reader (nc_pb_read_node). Repeated fields
+ * hold how many there are; nc_wire_each walks them. Fields that nothing here uses are left out and skipped as
+ * unknown. */
 #ifndef NC_ONNX_PROTO_H
 #define NC_ONNX_PROTO_H
 
@@ -45,9 +46,10 @@
 #define NC_PB_DIM(X) X(Dimension, 1, INT, dim_value) X(Dimension, 2, BYTES, dim_param)
 
 #define NC_PB_MESSAGES(M) \
-    M(model, NC_PB_MODEL) M(opset, NC_PB_OPSET) M(entry, NC_PB_ENTRY) M(function, NC_PB_FUNCTION) M(graph, NC_PB_GRAPH) \
-    M(value, NC_PB_VALUE) M(node, NC_PB_NODE) M(attribute, NC_PB_ATTRIBUTE) M(tensor, NC_PB_TENSOR) M(type, NC_PB_TYPE) \
-    M(tensor_type, NC_PB_TENSOR_TYPE) M(holder, NC_PB_HOLDER) M(map, NC_PB_MAP) M(shape, NC_PB_SHAPE) M(dim, NC_PB_DIM)
+    M(model, NC_PB_MODEL) M(opset, NC_PB_OPSET) M(entry, NC_PB_ENTRY) M(function, NC_PB_FUNCTION) \
+    M(graph, NC_PB_GRAPH) M(value, NC_PB_VALUE) M(node, NC_PB_NODE) M(attribute, NC_PB_ATTRIBUTE) \
+    M(tensor, NC_PB_TENSOR) M(type, NC_PB_TYPE) M(tensor_type, NC_PB_TENSOR_TYPE) M(holder, NC_PB_HOLDER) \
+    M(map, NC_PB_MAP) M(shape, NC_PB_SHAPE) M(dim, NC_PB_DIM)
 
 #define NC_PB_C_INT int64_t
 #define NC_PB_C_FLOAT float

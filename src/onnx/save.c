@@ -1,5 +1,5 @@
-/* onnx/save.c: nc_model to ModelProto: header, opset imports, properties, then the main graph (save_graph.c). Every node's
- * version must be the one that its domain's import gives, or a reader would take it for another op. */
+/* onnx/save.c: nc_model to ModelProto: header, opset imports, properties, then the main graph (save_graph.c). Every
+ * node's version must be the one that its domain's import gives, or a reader would take it for another op. */
 #include "onnx/save.h"
 
 #include "base/file.h"
@@ -48,8 +48,9 @@ static nc_code check_versions(nc_saver *s, const nc_graph *g) {
     for (const nc_node *n = g->first; n; n = n->next) {
         const nc_opset *o = find_opset(s, domain_of(n));
         if (nc_card_version(n->card, o->version) != n->version)
-            NC_FAIL(s->w, NC_E_UNSUPPORTED, "%s '%.100s' is of version %d, which opset %lld of domain '%.100s' does not mean",
-                    n->card->name, n->name, n->version->since, (long long)o->version, o->domain);
+            NC_FAIL(s->w, NC_E_UNSUPPORTED,
+                    "%s '%.100s' is of version %d, which opset %lld of domain '%.100s' does not mean", n->card->name,
+                    n->name, n->version->since, (long long)o->version, o->domain);
         for (int i = 0; i < n->n_subs; i++) NC_TRY(check_versions(s, n->subs[i].graph));
     }
     return NC_OK;

@@ -1,5 +1,5 @@
-/* onnx/save_graph.c: nc_graph to GraphProto. Where an output is not a value of this graph's own under its own name (an input
- * under another name, a capture, one value twice) an Identity node stands between. */
+/* onnx/save_graph.c: nc_graph to GraphProto. Where an output is not a value of this graph's own under its own name
+ * (an input under another name, a capture, one value twice) an Identity node stands between. */
 #include "onnx/saver.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* onnx/save_names.c: one name for every value, unique over all graphs of the model, because ONNX finds captured values by
- * name. Main inputs and variables come first, then main outputs, so that what users see keeps its name; the rest takes the
- * value's own name, with a number behind it where that is taken. */
+/* onnx/save_names.c: one name for every value, unique over all graphs of the model, because ONNX finds captured
+ * values by name. Main inputs and variables come first, then main outputs, so that what users see keeps its name;
+ * the rest takes the value's own name, with a number behind it where that is taken. */
 #include "onnx/saver.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* onnx/save_test.c: models that go out and come back: names, captures, variables, random ids, every attribute kind; and what
- * cannot be saved is refused by name. */
+/* onnx/save_test.c: models that go out and come back: names, captures, variables, random ids, every attribute kind;
+ * and what cannot be saved is refused by name. */
 #include "onnx/save.h"
 
 #include "ir/edit.h"
+#include "ir/verify.h"
 #include "onnx/load.h"
 #include "onnx/testing.h"
 #include "tests/check.h"
@@ -32,6 +33,7 @@ static bool there_and_back(trip *t) {
     if (nc_onnx_save(&t->w, t->m, &t->bytes) != NC_OK ||
         nc_onnx_load(&t->w, t->bytes.s, t->bytes.n, NULL, NULL, &test_registry, &t->back) != NC_OK)
         CHECK_STR(t->w.diag.text, "");
+    if (t->back && nc_verify(&t->w, t->back) != NC_OK) CHECK_STR(t->w.diag.text, "");
     return t->back != NULL;
 }
 
@@ -47,7 +49,8 @@ static const nc_type *floats(nc_model *m, int64_t n) {
     return nc_type_tensor(&m->arena, NC_FLOAT, 1, &d);
 }
 
-static nc_node *add_node(nc_graph *g, const char *domain, const char *op, nc_value *const *in, int n_in, const char *out) {
+static nc_node *add_node(nc_graph *g, const char *domain, const char *op, nc_value *const *in, int n_in,
+                         const char *out) {
     const nc_card *card;
     const nc_op_version *v = version_of(domain, op, &card);
     nc_node *n = nc_edit_node(g, NULL, card, v, NULL, in, n_in, &out, 1);
@@ -119,6 +122,7 @@ TEST(save_variables_as_initializers_and_outputs) {
     nc_value *x = nc_edit_input(g, "x", floats(t.m, 2));
     nc_value *p = nc_edit_variable(g, "p", floats(t.m, 2), lit), *q = nc_edit_variable(g, "q", floats(t.m, 2), NULL);
     nc_node *step = add_node(g, "nacre", "Step", (nc_value *[]){p, x}, 2, "p_next");
+    step->out[0]->type = p->type;
     nc_edit_set_version(p->var, step->out[0]);
     nc_node *sum = add_node(g, "", "Add", (nc_value *[]){q, x}, 2, "sum");
     REQUIRE(nc_edit_output(g, sum->out[0], "sum") == NC_OK);
@@ -130,9 +134,14 @@ TEST(save_variables_as_initializers_and_outputs) {
     CHECK_INT(nc_model_opset(t.back, "nacre"), 1);
     CHECK_INT(nc_model_opset(t.back, ""), 7);
     const nc_value *p2 = nc_graph_find(h, "p"), *q2 = nc_graph_find(h, "q");
-    REQUIRE(p2 && q2 && p2->lit && q2->lit);
-    CHECK(memcmp(p2->lit->data, (float[]){3, 4}, 8) == 0);
+    REQUIRE(p2 && q2 && p2->var && q2->lit);
+    CHECK(p2->origin == NC_FROM_VARIABLE && p2->var->last == h->outputs.v[1]);
+    CHECK(memcmp(p2->var->initial->data, (float[]){3, 4}, 8) == 0);
     CHECK(memcmp(q2->lit->data, (float[]){0, 0}, 8) == 0);
+    nc_text again = {0};
+    CHECK(nc_onnx_save(&t.w, t.back, &again) == NC_OK);
+    CHECK(again.n == t.bytes.n && memcmp(again.s, t.bytes.s, again.n) == 0);
+    nc_text_release(&again);
     done(&t);
 }
 
@@ -191,14 +200,16 @@ TEST(save_types_of_every_kind) {
     nc_model *m = t.m;
     nc_type map = {.kind = NC_T_MAP, .elem = NC_INT64, .of = floats(m, -1)};
     const nc_dim *sum = nc_dim_add(m->dims, nc_dim_sym(m->dims, "n"), nc_dim_const(m->dims, 1));
-    const nc_type *types[] = {nc_type_holding(&m->arena, NC_T_OPTIONAL, nc_type_holding(&m->arena, NC_T_SEQUENCE, floats(m, 3))),
-                              nc_arena_copy(&m->arena, &map, sizeof map), nc_type_tensor(&m->arena, NC_STRING, -1, NULL),
-                              nc_type_tensor(&m->arena, NC_DOUBLE, 0, NULL), nc_type_tensor(&m->arena, NC_BOOL, 1, &sum)};
+    const nc_type *types[] = {
+        nc_type_holding(&m->arena, NC_T_OPTIONAL, nc_type_holding(&m->arena, NC_T_SEQUENCE, floats(m, 3))),
+        nc_arena_copy(&m->arena, &map, sizeof map), nc_type_tensor(&m->arena, NC_STRING, -1, NULL),
+        nc_type_tensor(&m->arena, NC_DOUBLE, 0, NULL), nc_type_tensor(&m->arena, NC_BOOL, 1, &sum)};
     for (int i = 0; i < 5; i++) nc_edit_input(m->main, (char[]){(char)('a' + i), 0}, types[i]);
     REQUIRE(there_and_back(&t));
     nc_value **in = t.back->main->inputs.v;
     REQUIRE(t.back->main->inputs.n == 5);
-    CHECK(in[0]->type->kind == NC_T_OPTIONAL && in[0]->type->of->kind == NC_T_SEQUENCE && in[0]->type->of->of->rank == 1);
+    CHECK(in[0]->type->kind == NC_T_OPTIONAL && in[0]->type->of->kind == NC_T_SEQUENCE &&
+          in[0]->type->of->of->rank == 1);
     CHECK(in[1]->type->kind == NC_T_MAP && in[1]->type->elem == NC_INT64 && in[1]->type->of->elem == NC_FLOAT);
     CHECK(in[2]->type->elem == NC_STRING && in[2]->type->rank == -1);
     CHECK(in[3]->type->elem == NC_DOUBLE && in[3]->type->rank == 0);

@@ -1,5 +1,6 @@
-/* onnx/save_value.c: literals as TensorProto (raw_data, or string_data), types as TypeProto, values as ValueInfoProto. A dim
- * that is an expression is written as its text in dim_param: people can read it, other readers see one more symbol. */
+/* onnx/save_value.c: literals as TensorProto (raw_data, or string_data), types as TypeProto, values as
+ * ValueInfoProto. A dim that is an expression is written as its text in dim_param: people can read it, other readers
+ * see one more symbol. */
 #include "onnx/saver.h"
 
 bool nc_save_can_say(const nc_type *t) {
@@ -60,7 +61,9 @@ static nc_code save_tensor_type(nc_saver *s, const nc_type *t) {
 
 static nc_code save_holder(nc_saver *s, const char *name, const nc_type *t) {
     bool map = t->kind == NC_T_MAP;
-    uint32_t field = map ? TypeProto_map_type : t->kind == NC_T_SEQUENCE ? TypeProto_sequence_type : TypeProto_optional_type;
+    uint32_t field = map                        ? TypeProto_map_type
+                     : t->kind == NC_T_SEQUENCE ? TypeProto_sequence_type
+                                                : TypeProto_optional_type;
     nc_wire_mark mark = nc_wire_begin(s->out, field, 0);
     if (map) nc_wire_put_int(s->out, TypeProto_Map_key_type, t->elem);
     NC_TRY(nc_save_type(s, map ? TypeProto_Map_value_type : TypeProto_Sequence_elem_type, name, t->of));

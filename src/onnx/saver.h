@@ -1,5 +1,5 @@
-/* onnx/saver.h: what the files of the saver share: save.c (model), save_names.c, save_graph.c, save_value.c. Nobody else
- * includes it. */
+/* onnx/saver.h: what the files of the saver share: save.c (model), save_names.c, save_graph.c, save_value.c. Nobody
+ * else includes it. */
 #ifndef NC_ONNX_SAVER_H
 #define NC_ONNX_SAVER_H
 

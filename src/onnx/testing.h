@@ -19,10 +19,14 @@ static const nc_param drop_out[] = {{"Y", ANY, 0, 0}, {"mask", ANY, 0, NC_P_OPTI
 static const nc_attr_spec if_attrs[] = {{.name = "then_branch", .kind = NC_A_GRAPH, .flags = NC_ATTR_REQUIRED},
                                         {.name = "else_branch", .kind = NC_A_GRAPH, .flags = NC_ATTR_REQUIRED},
                                         {0}};
-static const nc_attr_spec all_attrs[] = {{.name = "i", .kind = NC_A_INT},         {.name = "f", .kind = NC_A_FLOAT},
-                                         {.name = "s", .kind = NC_A_STRING},      {.name = "ints", .kind = NC_A_INTS},
-                                         {.name = "floats", .kind = NC_A_FLOATS}, {.name = "strings", .kind = NC_A_STRINGS},
-                                         {.name = "t", .kind = NC_A_TENSOR},      {.name = "type", .kind = NC_A_TYPE},
+static const nc_attr_spec all_attrs[] = {{.name = "i", .kind = NC_A_INT},
+                                         {.name = "f", .kind = NC_A_FLOAT},
+                                         {.name = "s", .kind = NC_A_STRING},
+                                         {.name = "ints", .kind = NC_A_INTS},
+                                         {.name = "floats", .kind = NC_A_FLOATS},
+                                         {.name = "strings", .kind = NC_A_STRINGS},
+                                         {.name = "t", .kind = NC_A_TENSOR},
+                                         {.name = "type", .kind = NC_A_TYPE},
                                          {0}};
 static const nc_op_version relu_v[] = {{14, one_in, one_out, NULL, false}, {6, one_in, one_out, NULL, false}, {0}};
 static const nc_op_version identity_v[] = {{1, one_in, one_out, NULL, false}, {0}};
@@ -69,7 +73,8 @@ __attribute__((unused)) static void put_header(nc_text *t, int64_t ir, int64_t o
 }
 
 /* dims: "2,n,?" ; NULL: no shape. elem 0: no type. */
-__attribute__((unused)) static void put_value(nc_text *t, uint32_t number, const char *name, int elem, const char *dims) {
+__attribute__((unused)) static void put_value(nc_text *t, uint32_t number, const char *name, int elem,
+                                              const char *dims) {
     nc_wire_mark m = nc_wire_begin(t, number, 0);
     nc_wire_put_str(t, ValueInfoProto_name, name);
     nc_wire_mark type = nc_wire_begin(t, ValueInfoProto_type, 0), tensor = nc_wire_begin(t, TypeProto_tensor_type, 0);

@@ -1,6 +1,7 @@
-/* onnx/wire.c: reading protobuf's wire format. Strict where bytes could mean two things: truncated fields, varints of more
- * than ten bytes or 64 bits, field number 0, groups and unknown wire types all stop the reader with a reason and a place.
- * Padded varints (leading zero groups) are valid protobuf and accepted. Messages themselves stand in proto.h. */
+/* onnx/wire.c: reading protobuf's wire format. Strict where bytes could mean two things: truncated fields, varints
+ * of more than ten bytes or 64 bits, field number 0, groups and unknown wire types all stop the reader with a reason
+ * and a place. Padded varints (leading zero groups) are valid protobuf and accepted. Messages themselves stand in
+ * proto.h. */
 #include "onnx/wire.h"
 
 #include <string.h>

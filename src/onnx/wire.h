@@ -1,9 +1,10 @@
 /* onnx/wire.h: protobuf's wire format, reading and writing, without knowing any message.
  *
- * Reading never copies: nc_bytes borrows from the input. A message is first read whole with nc_wire_read, which checks
- * its syntax and the wire type of every known field, fills single fields and counts repeated ones; after that the repeated
- * fields are walked with nc_wire_each, which can no longer fail. Unknown fields are skipped; groups are refused; nothing
- * here recurses. Writing appends to an nc_text, whose `failed` flag tells of lost memory at the end. */
+ * Reading never copies: nc_bytes borrows from the input. A message is first read whole with nc_wire_read, which
+ * checks its syntax and the wire type of every known field, fills single fields and counts repeated ones; after that
+ * the repeated fields are walked with nc_wire_each, which can no longer fail. Unknown fields are skipped; groups are
+ * refused; nothing here recurses. Writing appends to an nc_text, whose `failed` flag tells of lost memory at the
+ * end. */
 #ifndef NC_ONNX_WIRE_H
 #define NC_ONNX_WIRE_H
 
@@ -63,8 +64,8 @@ void nc_wire_put_str(nc_text *out, uint32_t number, const char *s); /* nothing w
 void nc_wire_put_ints(nc_text *out, uint32_t number, const int64_t *v, size_t n); /* packed; nothing when n is 0 */
 void nc_wire_put_floats(nc_text *out, uint32_t number, const float *v, size_t n);
 
-/* A nested message: begin, its fields, end. `expect` is a guess at its size: right in order of magnitude, and the body need
- * not be moved when the length is put before it. */
+/* A nested message: begin, its fields, end. `expect` is a guess at its size: right in order of magnitude, and the
+ * body need not be moved when the length is put before it. */
 typedef struct nc_wire_mark {
     size_t body;
     size_t room; /* bytes left free for the length */

@@ -1,4 +1,5 @@
-/* onnx/wire_put.c: writing protobuf's wire format into an nc_text. Out of memory is left in the text's `failed` flag. */
+/* onnx/wire_put.c: writing protobuf's wire format into an nc_text. Out of memory is left in the text's `failed`
+ * flag. */
 #include "onnx/wire.h"
 
 #include <string.h>
