@@ -19,12 +19,12 @@ typedef struct library {
     char why[400]; /* empty: usable */
 } library;
 
-#define INSTALL ": install CUDA or the Python package, or name its folder in NACRE_CUDA_PATH"
+#define INSTALL(package) ": install CUDA or the Python package " package ", or name its folder in NACRE_CUDA_PATH"
 
 static library libraries[NC_CUDA_N_LIBRARIES] = {
     [NC_CUDA_cuda] = {"libcuda.so.%d", {1}, ": no NVIDIA driver here", ""},
-    [NC_CUDA_nvrtc] = {"libnvrtc.so.%d", {13, 12}, INSTALL " nvidia-cuda-nvrtc", ""},
-    [NC_CUDA_lt] = {"libcublasLt.so.%d", {13, 12}, INSTALL " nvidia-cublas", ""},
+    [NC_CUDA_nvrtc] = {"libnvrtc.so.%d", {13, 12}, INSTALL("nvidia-cuda-nvrtc"), ""},
+    [NC_CUDA_lt] = {"libcublasLt.so.%d", {13, 12}, INSTALL("nvidia-cublas"), ""},
 };
 static nc_cuda_api api;
 
@@ -45,12 +45,13 @@ static void *open_in_list(const char *list, const char *file) {
     return h;
 }
 
+/* *why keeps the first reason: the newest version's. */
 static void *open_file(const char *file, char *why, size_t bytes_why) {
     void *h = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (h == NULL) h = open_in_list(getenv("NACRE_CUDA_PATH"), file);
     if (h == NULL && (h = dlopen(file, RTLD_NOW | RTLD_LOCAL)) == NULL) {
         const char *text = dlerror();
-        snprintf(why, bytes_why, "%s", text ? text : file);
+        if (why[0] == '\0') snprintf(why, bytes_why, "%s", text ? text : file);
     }
     const char *home = getenv("CUDA_HOME");
     char folder[MAX_PATH] = "";
@@ -89,6 +90,20 @@ static void find_functions(nc_cuda_library which, void *h) {
 #undef X
 }
 
+/* NVRTC opens its built-in declarations by bare name; loaded beforehand from its own folder, they are found wherever
+ * that is. Where this fails, NVRTC looks for itself. */
+static void load_builtins(void) {
+    Dl_info where;
+    void *address;
+    int major = 0, minor = 0;
+    memcpy(&address, &api.nvrtcVersion, sizeof address);
+    if (dladdr(address, &where) == 0 || where.dli_fname == NULL || api.nvrtcVersion(&major, &minor) != 0) return;
+    const char *slash = strrchr(where.dli_fname, '/');
+    char file[64];
+    snprintf(file, sizeof file, "libnvrtc-builtins.so.%d.%d", major, minor);
+    if (slash != NULL) open_in(where.dli_fname, (size_t)(slash - where.dli_fname), file);
+}
+
 static void load(void) {
     int newest = 99;
     for (int i = 0; i < NC_CUDA_N_LIBRARIES; i++) {
@@ -98,6 +113,7 @@ static void load(void) {
         if (i == NC_CUDA_cuda && libraries[i].why[0] == '\0' && api.cuDriverGetVersion(&version) == 0)
             newest = version / 1000;
     }
+    if (libraries[NC_CUDA_nvrtc].why[0] == '\0') load_builtins();
 }
 
 const nc_cuda_api *nc_cuda_api_get(void) {

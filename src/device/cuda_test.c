@@ -1,9 +1,9 @@
-/* device/cuda_test.c: what of CUDA can be tested without a GPU (why it is missing; compiling and the cache of kernels, with
- * NVRTC alone), and the parts of a GPU that the common tests leave out. */
+/* device/cuda_test.c: what of CUDA can be tested without a GPU (why it is missing; compiling and the cache, with NVRTC
+ * alone), and the parts of a GPU that the common tests leave out. */
 #include "device/cuda_api.h"
 
 #include "base/mem.h"
-#include "device/device_test.h"
+#include "tests/device.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -181,8 +181,8 @@ static void multiply(nc_device *d) {
     OK(nc_cuda_check_lt(c->api->cublasLtMatmulPreferenceCreate(&preference), "preference", &diag));
     OK(nc_cuda_check_lt(c->api->cublasLtMatmulPreferenceSetAttribute(
                             preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof limit), "set", &diag));
-    OK(nc_cuda_check_lt(c->api->cublasLtMatmulAlgoGetHeuristic(c->lt, desc, layout, layout, layout, layout, preference, 1,
-                                                               &result, &found), "heuristic", &diag));
+    OK(nc_cuda_check_lt(c->api->cublasLtMatmulAlgoGetHeuristic(c->lt, desc, layout, layout, layout, layout, preference,
+                                                               1, &result, &found), "heuristic", &diag));
     CHECK_INT(found, 1);
     OK(nc_cuda_check_lt(c->api->cublasLtMatmul(c->lt, desc, &one, p, layout, p + 4, layout, &zero, p + 8, layout, p + 8,
                                                layout, &result.algo, nc_cuda_workspace(d, s), limit,

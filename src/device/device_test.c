@@ -1,7 +1,5 @@
 /* device/device_test.c: one body of tests, run on every device: what the table promises wherever it is. */
-#include "device/device_test.h"
-
-#include "base/mem.h"
+#include "tests/device.h"
 
 EVERYWHERE(round_trip) {
     static const size_t sizes[] = {0, 1, 63, 64, 65, 4097, 100003};

@@ -1,7 +1,6 @@
-/* device/guard_test.c: what only the guard promises: the host cannot touch its bytes, work runs late, cheating fails. */
-#include "device/device_test.h"
-
+/* device/guard_test.c: what only the guard promises: its bytes are out of reach, work runs late, cheating fails. */
 #include "base/mem.h"
+#include "tests/device.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
-/* device/device_test.h: what the tests of the devices share: opening by name, a toy kernel for every device, and checks of
- * codes that print the diagnostic. Included by tests only. */
-#ifndef NC_DEVICE_DEVICE_TEST_H
-#define NC_DEVICE_DEVICE_TEST_H
+/* tests/device.h: what the tests of the devices share: opening by name, a toy kernel for every device, and checks
+ * of codes that print the diagnostic. Included by tests only. */
+#ifndef NC_TESTS_DEVICE_H
+#define NC_TESTS_DEVICE_H
 
 #include "device/device.h"
 #include "tests/check.h"
