@@ -130,5 +130,7 @@ const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out);   /
 bool nc_attr_has(const nc_node *n, const char *name);                          /* written on the node */
 /* Checks counts of inputs and outputs, attribute names and kinds against the version; fills nothing. */
 NC_MUST nc_code nc_node_check(nc_work *w, const nc_node *n);
+/* Checks the kinds and element types of inputs and outputs that have a type. */
+NC_MUST nc_code nc_node_check_types(nc_work *w, const nc_node *n);
 
 #endif

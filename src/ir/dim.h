@@ -42,6 +42,10 @@ void nc_dim_set_bound(nc_dims *t, const nc_dim *sym, const nc_dim *bound);
 const nc_dim *nc_dim_bound(const nc_dims *t, int sym); /* NULL: none */
 /* d with every symbol replaced: by[sym] or itself when that is NULL. */
 const nc_dim *nc_dim_subst(nc_dims *t, const nc_dim *d, const nc_dim *const *by);
+/* A table with the same symbols (same ids), expressions and bounds. */
+nc_dims *nc_dims_clone(const nc_dims *t);
+/* d of another table as an expression of t: symbols correspond by id, so t must have at least those of d's table. */
+const nc_dim *nc_dim_carry(nc_dims *t, const nc_dim *d);
 void nc_dim_print(nc_text *out, const nc_dim *d); /* a symbol's own name if it is an identifier, else in quotes */
 
 #endif

@@ -160,6 +160,7 @@ typedef struct nc_model {
     NC_VEC(nc_buffer *) buffers; /* what literals point into; unref'd with the model */
     int next_id;                 /* of values and nodes */
     int64_t next_random_id;
+    bool out_of_memory; /* an edit that returns nothing could not be done: give the model up; nc_verify reports it */
 } nc_model;
 
 nc_model *nc_model_create(const nc_registry *borrows); /* with an empty main graph; NULL: out of memory */

@@ -26,6 +26,8 @@ typedef struct nc_type {
 
 const nc_type *nc_type_tensor(nc_arena *a, nc_dtype elem, int rank, const nc_dim *const *dims); /* copies dims */
 const nc_type *nc_type_holding(nc_arena *a, nc_type_kind kind, const nc_type *of);
+/* A deep copy in a; its dims are carried into table `to` (nc_dim_carry), or shared when that is NULL. */
+const nc_type *nc_type_copy(nc_arena *a, nc_dims *to, const nc_type *t);
 bool nc_type_equal(const nc_type *a, const nc_type *b); /* dims by pointer, layout too */
 void nc_type_print(nc_text *out, const nc_type *t);     /* float[batch,4]; float[?]-less unknown rank: float[...]; seq(float[n]); tape */
 

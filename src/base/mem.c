@@ -1,0 +1,72 @@
+/* base/mem.c: the allocator of the libc, counted, with one armed failure for tests.
+ * The counters are statistics: relaxed atomics, exact once the threads that allocate have been joined. */
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static atomic_uint_least64_t n_calls, n_live, fail_countdown;
+static atomic_bool fail_hit;
+
+/* Books one allocation; false when it must fail. Sizes that no object can have are refused before the libc sees them. */
+static bool admit(size_t bytes) {
+    atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
+    uint64_t left = atomic_load_explicit(&fail_countdown, memory_order_relaxed);
+    while (left > 0 && !atomic_compare_exchange_weak(&fail_countdown, &left, left - 1)) {}
+    if (left == 1) atomic_store(&fail_hit, true);
+    return left != 1 && bytes <= PTRDIFF_MAX;
+}
+
+static void *count_live(void *p) {
+    if (p) atomic_fetch_add_explicit(&n_live, 1, memory_order_relaxed);
+    return p;
+}
+
+void *nc_alloc(size_t bytes) {
+    if (!admit(bytes)) return NULL;
+    return count_live(malloc(bytes ? bytes : 1));
+}
+
+void *nc_alloc_zero(size_t n, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) bytes = SIZE_MAX;
+    if (!admit(bytes)) return NULL;
+    return count_live(calloc(1, bytes ? bytes : 1));
+}
+
+void *nc_alloc_aligned(size_t bytes, size_t align) {
+    if (!admit(bytes)) return NULL;
+    if (align < sizeof(void *)) align = sizeof(void *);
+    void *p = NULL;
+    if (posix_memalign(&p, align, bytes ? bytes : 1) != 0) return NULL;
+    return count_live(p);
+}
+
+void *nc_realloc(void *p, size_t bytes) {
+    if (p == NULL) return nc_alloc(bytes);
+    if (!admit(bytes)) return NULL;
+    return realloc(p, bytes ? bytes : 1);
+}
+
+void nc_free(void *p) {
+    if (p == NULL) return;
+    atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
+    free(p);
+}
+
+void nc_mem_fail_at(uint64_t n) {
+    atomic_store(&fail_hit, false);
+    atomic_store(&fail_countdown, n);
+}
+
+bool nc_mem_fail_hit(void) {
+    return atomic_load(&fail_hit);
+}
+
+uint64_t nc_mem_count(void) {
+    return atomic_load_explicit(&n_calls, memory_order_relaxed);
+}
+
+uint64_t nc_mem_live(void) {
+    return atomic_load_explicit(&n_live, memory_order_relaxed);
+}

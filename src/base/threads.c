@@ -1,0 +1,291 @@
+/* base/threads.c: the pool behind nc_parallel. Knows nothing of tensors; how many threads a machine gives is machine.c.
+ *
+ * A call claims one of a few slots, publishes its job there, works on it, closes it to newcomers and waits until the
+ * helpers inside have left. Items are handed out by an atomic counter. Joining and leaving a slot are single atomic
+ * steps on its `state`; lock and conditions are only for going to sleep and waking. Slots belong to the pool, so a
+ * late helper never touches a caller's stack.
+ *
+ * No wake-up is lost: a poster publishes, advances `epoch`, then reads `n_asleep`; a worker raises `n_asleep`, then
+ * reads `epoch` again before it sleeps (both sequentially consistent). */
+#include "base/threads.h"
+
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#define N_SLOTS 16
+#define MAX_THREADS 1024
+#define SPIN_NS 50000
+#define CACHE_LINE 64
+
+/* Slot state: a helper count in the low bits, and: */
+#define CLAIMED 0x80000000u /* a caller owns the slot */
+#define OPEN 0x40000000u    /* helpers may join */
+#define WAITING 0x20000000u /* the caller sleeps until the last helper leaves */
+#define HELPERS 0x1FFFFFFFu
+
+typedef struct slot {
+    _Alignas(CACHE_LINE) atomic_uint state;
+    atomic_int_least64_t n; /* atomic only because workers peek at it before they join */
+    void (*fn)(void *ctx, int64_t i);
+    void *ctx;
+    _Alignas(CACHE_LINE) atomic_int_least64_t next;
+} slot;
+
+struct nc_pool {
+    slot slots[N_SLOTS];
+    _Alignas(CACHE_LINE) atomic_uint epoch; /* advances with every job and when the pool stops */
+    atomic_int n_asleep;
+    atomic_bool started, stop;
+    bool spins; /* only when every thread can have a processor */
+    pthread_mutex_t lock;
+    pthread_cond_t wake, left;
+    nc_pool *next_pool, *prev_pool;
+    int n_threads;
+    atomic_int n_workers;
+    pthread_t workers[];
+};
+
+static _Thread_local bool in_item;
+static _Thread_local slot *own_slot; /* of the nc_parallel call this thread is in */
+
+/* Fork. A child has one thread and a copy of every pool, perhaps in the middle of a step. The handler in the child puts
+ * each back to "not started". A child forked inside an item may finish its own call (own_slot stays claimed); items
+ * that helpers had taken at that moment are lost to it. */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static nc_pool *pools;
+static bool fork_is_safe;
+static atomic_uint n_forks; /* generations between this process and the one that loaded the library */
+
+static void before_fork(void) {
+    pthread_mutex_lock(&pools_lock);
+}
+
+static void after_fork_parent(void) {
+    pthread_mutex_unlock(&pools_lock);
+}
+
+static void set_not_started(nc_pool *p) {
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->left, NULL);
+    atomic_store(&p->n_asleep, 0);
+    atomic_store(&p->n_workers, 0);
+    atomic_store(&p->started, false);
+    for (int i = 0; i < N_SLOTS; i++) atomic_store(&p->slots[i].state, &p->slots[i] == own_slot ? CLAIMED : 0);
+}
+
+static void after_fork_child(void) {
+    atomic_fetch_add(&n_forks, 1);
+    for (nc_pool *p = pools; p; p = p->next_pool) set_not_started(p);
+    pthread_mutex_unlock(&pools_lock);
+}
+
+static void register_fork_handlers(void) {
+    fork_is_safe = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Spins while (*word & mask) == value, for a bounded time. True when it changed. */
+static bool spin_while(const nc_pool *p, atomic_uint *word, unsigned mask, unsigned value) {
+    int64_t end = 0;
+    for (int i = 0;; i++) {
+        if ((atomic_load_explicit(word, memory_order_acquire) & mask) != value) return true;
+        if (!p->spins) return false;
+        if (i % 32 == 0) {
+            int64_t now = now_ns();
+            if (end == 0) end = now + SPIN_NS;
+            if (now > end) return false;
+        }
+        relax();
+    }
+}
+
+static void run_items(slot *s) {
+    int64_t n = atomic_load_explicit(&s->n, memory_order_relaxed), i;
+    void (*fn)(void *, int64_t) = s->fn;
+    void *ctx = s->ctx;
+    in_item = true;
+    while ((i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < n) fn(ctx, i);
+    in_item = false;
+}
+
+/* The slot may change hands between the peek and the step: then the helper joins the newer job, which is as good. */
+static bool try_join(slot *s) {
+    unsigned state = atomic_load_explicit(&s->state, memory_order_relaxed);
+    do {
+        if (!(state & OPEN)) return false;
+        if (atomic_load_explicit(&s->next, memory_order_relaxed) >= atomic_load_explicit(&s->n, memory_order_relaxed)) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&s->state, &state, state + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+static void leave(nc_pool *p, slot *s) {
+    unsigned before = atomic_fetch_sub_explicit(&s->state, 1, memory_order_acq_rel);
+    if (!(before & WAITING) || (before & HELPERS) != 1) return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->left);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void sleep_until_posted(nc_pool *p, unsigned seen) {
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->n_asleep, 1);
+    while (atomic_load(&p->epoch) == seen && !atomic_load(&p->stop)) pthread_cond_wait(&p->wake, &p->lock);
+    atomic_fetch_sub(&p->n_asleep, 1);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void *work(void *arg) {
+    nc_pool *p = arg;
+    unsigned generation = atomic_load(&n_forks);
+    while (!atomic_load(&p->stop)) {
+        unsigned seen = atomic_load(&p->epoch);
+        bool worked = false;
+        for (unsigned i = 0; i < N_SLOTS; i++) { /* the start moves on, so that no caller is always served first */
+            slot *s = &p->slots[(seen + i) % N_SLOTS];
+            if (!try_join(s)) continue;
+            run_items(s);
+            if (atomic_load(&n_forks) != generation) return NULL; /* an item forked here: the child's pool is new */
+            leave(p, s);
+            worked = true;
+        }
+        if (!worked && !spin_while(p, &p->epoch, ~0u, seen)) sleep_until_posted(p, seen);
+    }
+    return NULL;
+}
+
+/* Signals of the host program are not for the workers. */
+static void start_workers(nc_pool *p) {
+    pthread_mutex_lock(&p->lock);
+    if (!atomic_load(&p->started)) {
+        sigset_t all, old;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        int n = 0;
+        while (n < p->n_threads - 1 && pthread_create(&p->workers[n], NULL, work, p) == 0) n++;
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        atomic_store(&p->n_workers, n);
+        atomic_store(&p->started, true);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+nc_pool *nc_pool_create(int threads) {
+    pthread_once(&fork_once, register_fork_handlers);
+    int machine = nc_machine_threads();
+    if (threads <= 0) threads = machine;
+    if (threads > MAX_THREADS) threads = MAX_THREADS;
+    if (!fork_is_safe) threads = 1;
+    size_t bytes = sizeof(nc_pool) + (size_t)threads * sizeof(pthread_t);
+    nc_pool *p = nc_alloc_aligned(bytes, CACHE_LINE);
+    if (p == NULL) return NULL;
+    memset(p, 0, bytes);
+    p->n_threads = threads;
+    p->spins = threads <= machine;
+    set_not_started(p);
+    pthread_mutex_lock(&pools_lock);
+    p->next_pool = pools;
+    if (pools) pools->prev_pool = p;
+    pools = p;
+    pthread_mutex_unlock(&pools_lock);
+    return p;
+}
+
+void nc_pool_destroy(nc_pool *p) {
+    if (p == NULL) return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->stop, true);
+    atomic_fetch_add(&p->epoch, 1);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0, n = atomic_load(&p->n_workers); i < n; i++) pthread_join(p->workers[i], NULL);
+    pthread_mutex_lock(&pools_lock);
+    if (p->next_pool) p->next_pool->prev_pool = p->prev_pool;
+    if (p->prev_pool) p->prev_pool->next_pool = p->next_pool;
+    else pools = p->next_pool;
+    pthread_mutex_unlock(&pools_lock);
+    pthread_cond_destroy(&p->wake);
+    pthread_cond_destroy(&p->left);
+    pthread_mutex_destroy(&p->lock);
+    nc_free(p);
+}
+
+int nc_pool_threads(const nc_pool *p) {
+    return p ? p->n_threads : 1;
+}
+
+/* NULL when more calls than slots are under way: then there is no idle worker to be had anyway. */
+static slot *claim_slot(nc_pool *p) {
+    for (int i = 0; i < N_SLOTS; i++) {
+        unsigned unclaimed = 0;
+        if (atomic_compare_exchange_strong(&p->slots[i].state, &unclaimed, CLAIMED)) return &p->slots[i];
+    }
+    return NULL;
+}
+
+static void post(nc_pool *p, slot *s, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
+    s->fn = fn;
+    s->ctx = ctx;
+    atomic_store_explicit(&s->n, n, memory_order_relaxed);
+    atomic_store_explicit(&s->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->state, CLAIMED | OPEN, memory_order_release);
+    atomic_fetch_add(&p->epoch, 1);
+    int asleep = atomic_load(&p->n_asleep);
+    if (asleep == 0) return;
+    pthread_mutex_lock(&p->lock);
+    if (n > asleep) pthread_cond_broadcast(&p->wake);
+    else for (int64_t i = 1; i < n; i++) pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void close_and_wait(nc_pool *p, slot *s) {
+    atomic_fetch_and(&s->state, ~OPEN);
+    while ((atomic_load_explicit(&s->state, memory_order_acquire) & HELPERS) != 0) {
+        unsigned helpers = atomic_load_explicit(&s->state, memory_order_acquire) & HELPERS;
+        if (helpers == 0 || spin_while(p, &s->state, HELPERS, helpers)) continue;
+        pthread_mutex_lock(&p->lock);
+        atomic_fetch_or(&s->state, WAITING);
+        while ((atomic_load(&s->state) & HELPERS) != 0) pthread_cond_wait(&p->left, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+    }
+    atomic_store_explicit(&s->state, 0, memory_order_release);
+}
+
+void nc_parallel(nc_pool *p, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
+    slot *s = NULL;
+    if (n > 1 && p && p->n_threads > 1 && !in_item) {
+        if (!atomic_load_explicit(&p->started, memory_order_acquire)) start_workers(p);
+        if (atomic_load(&p->n_workers) > 0) s = claim_slot(p);
+    }
+    if (s == NULL) {
+        for (int64_t i = 0; i < n; i++) fn(ctx, i);
+        return;
+    }
+    own_slot = s;
+    post(p, s, n, fn, ctx);
+    run_items(s);
+    close_and_wait(p, s);
+    own_slot = NULL;
+}

@@ -1,0 +1,100 @@
+/* tests/check.c: runs what TEST registered: `nacre_tests [--list] [pattern...]`. A pattern is a part of "file:name"; a
+ * test runs when any of them matches. The exit status is 1 when a test failed or a pattern matched nothing, so that a
+ * misspelt name is not taken for success. */
+#include "tests/check.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static nc_test *tests; /* sorted by file, then name */
+static const nc_test *running;
+static atomic_bool failed; /* checks may fail on any thread */
+static const char *reason_not_run;
+
+static int order(const nc_test *a, const nc_test *b) {
+    int files = strcmp(a->file, b->file);
+    return files ? files : strcmp(a->name, b->name);
+}
+
+void nc_test_register(nc_test *t) {
+    nc_test **at = &tests;
+    while (*at && order(*at, t) < 0) at = &(*at)->next;
+    t->next = *at;
+    *at = t;
+}
+
+void nc_test_failed(const char *file, int line, const char *fmt, ...) {
+    char text[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    printf("FAIL %s:%d: %s: %s\n", file, line, running ? running->name : "?", text);
+    atomic_store(&failed, true);
+}
+
+void nc_test_not_run(const char *why) {
+    reason_not_run = why;
+}
+
+bool nc_test_has_failed(void) {
+    return atomic_load(&failed);
+}
+
+static bool matches(const nc_test *t, const char *pattern) {
+    char full[1024];
+    snprintf(full, sizeof full, "%s:%s", t->file, t->name);
+    return strstr(full, pattern) != NULL;
+}
+
+static bool chosen(const nc_test *t, char **patterns, int n) {
+    for (int i = 0; i < n; i++) {
+        if (matches(t, patterns[i])) return true;
+    }
+    return n == 0;
+}
+
+/* The number of patterns that match no test, each named. */
+static int count_unmatched(char **patterns, int n) {
+    int unmatched = 0;
+    for (int i = 0; i < n; i++) {
+        const nc_test *t = tests;
+        while (t && !matches(t, patterns[i])) t = t->next;
+        if (t) continue;
+        printf("no test matches '%s'\n", patterns[i]);
+        unmatched++;
+    }
+    return unmatched;
+}
+
+static void run_test(const nc_test *t, int *n_passed, int *n_failed, int *n_skipped) {
+    running = t;
+    atomic_store(&failed, false);
+    reason_not_run = NULL;
+    t->fn();
+    running = NULL;
+    if (atomic_load(&failed)) {
+        ++*n_failed;
+    } else if (reason_not_run) {
+        printf("not run: %s: %s\n", t->name, reason_not_run);
+        ++*n_skipped;
+    } else {
+        ++*n_passed;
+    }
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
+    char **patterns = argv + 1 + list;
+    int n_patterns = argc - 1 - list, n_passed = 0, n_failed = 0, n_skipped = 0;
+    for (const nc_test *t = tests; t; t = t->next) {
+        if (!chosen(t, patterns, n_patterns)) continue;
+        if (list) printf("%s:%s\n", t->file, t->name);
+        else run_test(t, &n_passed, &n_failed, &n_skipped);
+    }
+    int unmatched = count_unmatched(patterns, n_patterns);
+    if (!list) printf("%d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
+    return n_failed > 0 || unmatched > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
