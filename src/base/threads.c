@@ -255,8 +255,11 @@ static void post(nc_pool *p, slot *s, int64_t n, void (*fn)(void *ctx, int64_t i
     int asleep = atomic_load(&p->n_asleep);
     if (asleep == 0) return;
     pthread_mutex_lock(&p->lock);
-    if (n > asleep) pthread_cond_broadcast(&p->wake);
-    else for (int64_t i = 1; i < n; i++) pthread_cond_signal(&p->wake);
+    if (n > asleep) {
+        pthread_cond_broadcast(&p->wake);
+    } else {
+        for (int64_t i = 1; i < n; i++) pthread_cond_signal(&p->wake);
+    }
     pthread_mutex_unlock(&p->lock);
 }
 

@@ -42,6 +42,8 @@ nc_value *nc_build_sum_to(nc_builder *b, nc_value *dy, nc_value *like);
 nc_value *nc_grad_x(nc_grad *g, int i);  /* forward input i, kept for backward */
 nc_value *nc_grad_y(nc_grad *g, int i);  /* forward output i, kept for backward */
 nc_value *nc_grad_dy(nc_grad *g, int i); /* NULL: no gradient arrives there */
+/* nc_build_sum_to(dy, forward input i), keeping that input only when its shape is needed in the run. */
+nc_value *nc_grad_sum_to(nc_grad *g, nc_value *dy, int i);
 void nc_grad_set(nc_grad *g, int i, nc_value *dx);
 nc_code nc_grad_end(nc_grad *g);         /* b's code: `return nc_grad_end(g);` */
 

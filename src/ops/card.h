@@ -5,6 +5,9 @@
 #include "ir/card.h"
 #include "kernels/lanes/lanes.h"
 
+/* Rows of cards leave out what is zero. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 #define T_FLOAT (NC_BIT(NC_FLOAT16) | NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
 #define T_FLOAT_ALL (T_FLOAT | NC_BIT(NC_BFLOAT16))
 #define T_SIGNED (NC_BIT(NC_INT8) | NC_BIT(NC_INT16) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
@@ -54,6 +57,7 @@
 #define A_GRAPH_REQ(n) {.name = n, .kind = NC_A_GRAPH, .flags = NC_ATTR_REQUIRED}
 
 #define NC_LANE(name) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE | NC_MAY_ALIAS
+#define NC_LANE_WITH(name, more) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE | NC_MAY_ALIAS | (more)
 
 /* ---- words for infer hooks (ops/infer_words.c). All work on NULL by failing with a message, never by crashing. ---- */
 

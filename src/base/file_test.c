@@ -1,0 +1,136 @@
+/* base/file_test.c: round trips, messages, permissions, and that a failed write leaves nothing behind. */
+#include "base/file.h"
+
+#include "base/mem.h"
+#include "tests/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static const char *in_folder(const char *name) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static bool make_folder(void) {
+    snprintf(folder, sizeof folder, "/tmp/nacre_file_XXXXXX");
+    return mkdtemp(folder) != NULL;
+}
+
+static int count_entries(void) {
+    DIR *d = opendir(folder);
+    if (d == NULL) return -1;
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d)) != NULL;) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+TEST(file_round_trip) {
+    REQUIRE(make_folder());
+    uint64_t live = nc_mem_live();
+    nc_work w;
+    nc_work_init(&w);
+    static const size_t sizes[] = {0, 1, 4095, 4096, 100001, 3};
+    uint8_t *bytes = nc_alloc(100001);
+    REQUIRE(bytes);
+    for (size_t i = 0; i < 100001; i++) bytes[i] = (uint8_t)(i * 31 >> 3);
+    for (int i = 0; i < 6; i++) {
+        nc_mapping m = {bytes, 77};
+        CHECK_INT(nc_file_write(&w, in_folder("f"), sizes[i] ? bytes : NULL, sizes[i]), NC_OK);
+        REQUIRE(nc_file_map(&w, in_folder("f"), &m) == NC_OK);
+        CHECK_INT(m.bytes, sizes[i]);
+        CHECK((m.p == NULL) == (sizes[i] == 0));
+        CHECK(sizes[i] == 0 || memcmp(m.p, bytes, sizes[i]) == 0);
+        nc_file_unmap(&m);
+        CHECK(m.p == NULL && m.bytes == 0);
+        nc_file_unmap(&m);
+    }
+    CHECK_INT(count_entries(), 1);
+    nc_free(bytes);
+    nc_work_release(&w);
+    CHECK_INT(nc_mem_live(), live);
+    unlink(in_folder("f"));
+    CHECK_INT(rmdir(folder), 0);
+}
+
+TEST(file_replaced_while_mapped_keeps_old_bytes) {
+    REQUIRE(make_folder());
+    nc_mapping m;
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "old", 3), NC_OK);
+    REQUIRE(nc_file_map(NULL, in_folder("f"), &m) == NC_OK);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "newer", 5), NC_OK);
+    CHECK(m.bytes == 3 && memcmp(m.p, "old", 3) == 0);
+    nc_file_unmap(&m);
+    unlink(in_folder("f"));
+    rmdir(folder);
+}
+
+TEST(file_permissions) {
+    REQUIRE(make_folder());
+    struct stat st;
+    mode_t mask = umask(022);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "a", 1), NC_OK);
+    umask(mask);
+    CHECK(stat(in_folder("f"), &st) == 0 && (st.st_mode & 0777) == 0644);
+    CHECK_INT(chmod(in_folder("f"), 0640), 0);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "b", 1), NC_OK);
+    CHECK(stat(in_folder("f"), &st) == 0 && (st.st_mode & 0777) == 0640);
+    unlink(in_folder("f"));
+    rmdir(folder);
+}
+
+static void check_map_fails(const char *path, nc_code code, int error) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_mapping m = {(const uint8_t *)"x", 77};
+    CHECK_INT(nc_file_map(&w, path, &m), code);
+    CHECK(m.bytes == 77);
+    CHECK(strstr(w.diag.text, strerror(error)) != NULL);
+    const char *tail = strlen(path) > 100 ? path + strlen(path) - 100 : path;
+    CHECK(strstr(w.diag.text, tail) != NULL);
+    nc_work_release(&w);
+}
+
+TEST(file_map_names_path_and_reason) {
+    REQUIRE(make_folder());
+    check_map_fails(in_folder("absent"), NC_E_NO_FILE, ENOENT);
+    check_map_fails(folder, NC_E_NO_FILE, EISDIR);
+    check_map_fails("/dev/null", NC_E_NO_FILE, ENODEV);
+    CHECK_INT(mkfifo(in_folder("pipe"), 0600), 0);
+    check_map_fails(in_folder("pipe"), NC_E_NO_FILE, ENODEV);
+    char longer[1200] = "/";
+    while (strlen(longer) < 1100) strcat(longer, "nowhere/");
+    check_map_fails(longer, NC_E_NO_FILE, ENOENT);
+    unlink(in_folder("pipe"));
+    rmdir(folder);
+}
+
+TEST(file_failed_write_leaves_nothing) {
+    REQUIRE(make_folder());
+    nc_work w;
+    nc_work_init(&w);
+    CHECK_INT(nc_file_write(&w, in_folder("no/such/folder"), "a", 1), NC_E_IO);
+    CHECK(strstr(w.diag.text, "no/such/folder") && strstr(w.diag.text, strerror(ENOENT)));
+    CHECK_INT(nc_file_write(NULL, folder, "a", 1), NC_E_IO);
+    CHECK_INT(nc_file_write(NULL, "/dev/null", "a", 1), NC_E_IO);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "kept", 4), NC_OK);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), (const void *)16, 4096), NC_E_IO); /* EFAULT in the middle */
+    nc_mem_fail_at(1);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "lost", 4), NC_E_MEMORY);
+    nc_mem_fail_at(0);
+    nc_mapping m;
+    REQUIRE(nc_file_map(NULL, in_folder("f"), &m) == NC_OK);
+    CHECK(m.bytes == 4 && memcmp(m.p, "kept", 4) == 0);
+    nc_file_unmap(&m);
+    CHECK_INT(count_entries(), 1);
+    nc_work_release(&w);
+    unlink(in_folder("f"));
+    rmdir(folder);
+}

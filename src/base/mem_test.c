@@ -1,0 +1,64 @@
+/* base/mem_test.c: counting, the armed failure, sizes that cannot be. */
+#include "base/mem.h"
+
+#include "tests/check.h"
+
+TEST(mem_counts_blocks) {
+    uint64_t live = nc_mem_live(), count = nc_mem_count();
+    char *a = nc_alloc(0), *b = nc_alloc_zero(3, 5), *c = nc_realloc(NULL, 7);
+    REQUIRE(a && b && c);
+    CHECK_INT(nc_mem_live() - live, 3);
+    CHECK_INT(nc_mem_count() - count, 3);
+    for (int i = 0; i < 15; i++) CHECK_INT(b[i], 0);
+    memcpy(c, "nacre!", 7);
+    c = nc_realloc(c, 100000);
+    REQUIRE(c);
+    CHECK_STR(c, "nacre!");
+    CHECK_INT(nc_mem_live() - live, 3);
+    nc_free(a);
+    nc_free(b);
+    nc_free(c);
+    nc_free(NULL);
+    CHECK_INT(nc_mem_live(), live);
+}
+
+TEST(mem_aligns) {
+    for (size_t align = 1; align <= 4096; align *= 2) {
+        void *p = nc_alloc_aligned(align == 64 ? 0 : 33, align);
+        CHECK(p && (uintptr_t)p % align == 0);
+        nc_free(p);
+    }
+}
+
+TEST(mem_refuses_impossible_sizes) {
+    uint64_t live = nc_mem_live();
+    volatile size_t huge = SIZE_MAX;
+    CHECK(nc_alloc(huge) == NULL);
+    CHECK(nc_alloc_zero(huge / 2, 3) == NULL);
+    CHECK(nc_alloc_aligned(huge - 8, 64) == NULL);
+    char *p = nc_alloc(4);
+    REQUIRE(p);
+    memcpy(p, "abc", 4);
+    CHECK(nc_realloc(p, huge) == NULL);
+    CHECK_STR(p, "abc");
+    nc_free(p);
+    CHECK_INT(nc_mem_live(), live);
+}
+
+TEST(mem_fails_once_at_the_armed_allocation) {
+    nc_mem_fail_at(3);
+    void *a = nc_alloc(8), *b = nc_alloc_zero(1, 8);
+    CHECK(a && b && !nc_mem_fail_hit());
+    CHECK(nc_realloc(a, 64) == NULL && nc_mem_fail_hit());
+    void *c = nc_alloc_aligned(8, 64);
+    CHECK(c && nc_mem_fail_hit());
+    nc_mem_fail_at(1);
+    CHECK(!nc_mem_fail_hit());
+    nc_mem_fail_at(0);
+    void *d = nc_alloc(1);
+    CHECK(d && !nc_mem_fail_hit());
+    nc_free(a);
+    nc_free(b);
+    nc_free(c);
+    nc_free(d);
+}

@@ -1,0 +1,59 @@
+/* base/text_test.c: growth, columns, remembered failure. */
+#include "base/text.h"
+
+#include "base/mem.h"
+#include "tests/check.h"
+
+TEST(text_grows) {
+    nc_text t = {0};
+    CHECK(t.s == NULL);
+    nc_text_add(&t, "");
+    CHECK_STR(t.s, "");
+    for (int i = 0; i < 1000; i++) nc_text_addf(&t, "%d,", i % 10);
+    nc_text_add_n(&t, "abcdef", 3);
+    CHECK_INT(t.n, 2003);
+    CHECK_INT(strlen(t.s), 2003);
+    CHECK_STR(t.s + 1996, "8,9,abc");
+    CHECK(!t.failed);
+    nc_text_release(&t);
+    CHECK(t.s == NULL && t.n == 0 && t.cap == 0);
+}
+
+TEST(text_fills_its_capacity_exactly) {
+    for (int n = 60; n < 70; n++) {
+        nc_text t = {0};
+        nc_text_addf(&t, "%*s", n, "x");
+        CHECK(t.n < t.cap && strlen(t.s) == (size_t)n);
+        nc_text_add(&t, "y");
+        CHECK(strlen(t.s) == (size_t)n + 1);
+        nc_text_release(&t);
+    }
+}
+
+TEST(text_pads_to_columns) {
+    nc_text t = {0};
+    nc_text_pad(&t, 2);
+    nc_text_add(&t, "long line\nab");
+    nc_text_pad(&t, 5);
+    nc_text_add(&t, "c");
+    nc_text_pad(&t, 3);
+    nc_text_add(&t, "d\n\xC3\xA9");
+    nc_text_pad(&t, 3);
+    nc_text_add(&t, "e");
+    CHECK_STR(t.s, "  long line\nab   c d\n\xC3\xA9  e");
+    nc_text_release(&t);
+}
+
+TEST(text_remembers_failure) {
+    nc_text t = {0};
+    nc_text_add(&t, "kept");
+    nc_mem_fail_at(1);
+    nc_text_addf(&t, "%500d", 1);
+    nc_mem_fail_at(0);
+    CHECK(t.failed);
+    nc_text_add(&t, "ignored");
+    nc_text_pad(&t, 90);
+    CHECK_STR(t.s, "kept");
+    nc_text_release(&t);
+    CHECK(!t.failed);
+}

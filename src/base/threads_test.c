@@ -1,0 +1,277 @@
+/* base/threads_test.c: every item exactly once, from many callers, nested, after fork, and when no thread can start.
+ * Children are killed by an alarm, so a deadlock is a failure and not a hang. */
+#include "base/threads.h"
+
+#include "base/mem.h"
+#include "tests/check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ADDRESS_SANITIZER 1
+#endif
+#endif
+
+#define MOST 3001
+
+/* Plain ints: an item run twice or not waited for is a data race as well as a wrong count. */
+typedef struct tally {
+    int counts[MOST];
+} tally;
+
+static void count_item(void *ctx, int64_t i) {
+    ((tally *)ctx)->counts[i]++;
+}
+
+static bool runs_each_once(nc_pool *p, int64_t n) {
+    tally t = {0};
+    nc_parallel(p, n, count_item, &t);
+    for (int64_t i = 0; i < MOST; i++) {
+        if (t.counts[i] != (i < n)) return false;
+    }
+    return true;
+}
+
+TEST(threads_run_every_item_once) {
+    uint64_t live = nc_mem_live();
+    static const int64_t sizes[] = {0, 1, 2, 3, 7, 64, MOST};
+    for (int threads = 1; threads <= 9; threads += 2) {
+        nc_pool *p = nc_pool_create(threads);
+        REQUIRE(p);
+        CHECK_INT(nc_pool_threads(p), threads);
+        for (int round = 0; round < 20; round++) {
+            for (int s = 0; s < 7; s++) CHECK(runs_each_once(p, sizes[s]));
+        }
+        nc_pool_destroy(p);
+    }
+    CHECK(runs_each_once(NULL, 100));
+    CHECK_INT(nc_pool_threads(NULL), 1);
+    nc_pool_destroy(NULL);
+    CHECK_INT(nc_mem_live(), live);
+}
+
+/* Sleeping between calls makes the workers pass through spinning into sleep and back. */
+TEST(threads_wake_from_sleep) {
+    nc_pool *p = nc_pool_create(4);
+    REQUIRE(p);
+    for (int round = 0; round < 30; round++) {
+        CHECK(runs_each_once(p, 2 + round));
+        usleep(round % 3 * 300u);
+    }
+    nc_pool_destroy(p);
+}
+
+typedef struct meeting {
+    atomic_int arrived;
+    int wanted;
+} meeting;
+
+static void meet(void *ctx, int64_t i) {
+    (void)i;
+    meeting *m = ctx;
+    atomic_fetch_add(&m->arrived, 1);
+    for (int turn = 0; turn < 20000 && atomic_load(&m->arrived) < m->wanted; turn++) usleep(100);
+}
+
+/* The items wait for each other: they can only all arrive if as many threads as promised are at work. */
+TEST(threads_work_at_the_same_time) {
+    nc_pool *p = nc_pool_create(4);
+    REQUIRE(p);
+    for (int round = 0; round < 5; round++) {
+        meeting m = {.wanted = 4};
+        nc_parallel(p, 4, meet, &m);
+        CHECK_INT(m.arrived, 4);
+    }
+    nc_pool_destroy(p);
+}
+
+typedef struct nesting {
+    nc_pool *p;
+    atomic_int strangers, inner_items;
+} nesting;
+
+typedef struct inner_call {
+    nesting *all;
+    pthread_t outer;
+} inner_call;
+
+static void inner_item(void *ctx, int64_t i) {
+    (void)i;
+    const inner_call *call = ctx;
+    atomic_fetch_add(&call->all->inner_items, 1);
+    if (!pthread_equal(call->outer, pthread_self())) atomic_fetch_add(&call->all->strangers, 1);
+}
+
+static void outer_item(void *ctx, int64_t i) {
+    (void)i;
+    nesting *all = ctx;
+    inner_call call = {all, pthread_self()};
+    nc_parallel(all->p, 50, inner_item, &call);
+}
+
+TEST(threads_nested_calls_stay_on_their_thread) {
+    nesting n = {.p = nc_pool_create(4)};
+    REQUIRE(n.p);
+    nc_parallel(n.p, 16, outer_item, &n);
+    CHECK_INT(n.inner_items, 16 * 50);
+    CHECK_INT(n.strangers, 0);
+    nc_pool_destroy(n.p);
+}
+
+typedef struct storm {
+    nc_pool *p;
+    atomic_bool stop;
+    atomic_int wrong;
+    int rounds; /* 0: until stop */
+} storm;
+
+static void *call_often(void *arg) {
+    storm *s = arg;
+    for (int i = 0; s->rounds ? i < s->rounds : !atomic_load(&s->stop); i++) {
+        if (!runs_each_once(s->p, i % 97)) atomic_fetch_add(&s->wrong, 1);
+    }
+    return NULL;
+}
+
+/* More callers than slots, so that some run serially. */
+TEST(threads_serve_many_callers) {
+    enum { CALLERS = 20 };
+    storm s = {.p = nc_pool_create(4), .rounds = 60};
+    REQUIRE(s.p);
+    pthread_t callers[CALLERS];
+    int n = 0;
+    while (n < CALLERS && pthread_create(&callers[n], NULL, call_often, &s) == 0) n++;
+    CHECK_INT(n, CALLERS);
+    for (int i = 0; i < n; i++) pthread_join(callers[i], NULL);
+    CHECK_INT(s.wrong, 0);
+    nc_pool_destroy(s.p);
+}
+
+#if !defined(THREAD_SANITIZER)
+
+/* 0 when the child finished its work well. */
+static int wait_for_child(pid_t pid) {
+    int status = -1;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return -1;
+    return status;
+}
+
+static void work_in_child(nc_pool *p) {
+    alarm(20);
+    meeting m = {.wanted = 3};
+    bool good = runs_each_once(p, 500);
+    nc_parallel(p, 3, meet, &m);
+    good = good && atomic_load(&m.arrived) == 3;
+    nc_pool_destroy(p);
+    _exit(good ? 0 : 1);
+}
+
+TEST(threads_survive_fork_under_load) {
+    storm s = {.p = nc_pool_create(3)};
+    REQUIRE(s.p);
+    pthread_t callers[2];
+    int n = 0;
+    while (n < 2 && pthread_create(&callers[n], NULL, call_often, &s) == 0) n++;
+    CHECK_INT(n, 2);
+    for (int i = 0; i < 25 && !nc_test_has_failed(); i++) {
+        pid_t pid = fork();
+        if (pid == 0) work_in_child(s.p);
+        CHECK_INT(wait_for_child(pid), 0);
+    }
+    atomic_store(&s.stop, true);
+    for (int i = 0; i < n; i++) pthread_join(callers[i], NULL);
+    CHECK_INT(s.wrong, 0);
+    CHECK(runs_each_once(s.p, 300)); /* the parent's pool is untouched */
+    nc_pool_destroy(s.p);
+}
+
+typedef struct forker {
+    nc_pool *p;
+    pthread_t caller;
+    pid_t parent;
+    atomic_int child_status, n_done;
+} forker;
+
+static void fork_in_item(void *ctx, int64_t i) {
+    forker *f = ctx;
+    atomic_fetch_add(&f->n_done, 1);
+    if (i != 3 || getpid() != f->parent) return;
+    pid_t pid = fork();
+    if (pid != 0) {
+        atomic_store(&f->child_status, wait_for_child(pid));
+        return;
+    }
+    alarm(20);
+    if (!runs_each_once(f->p, 50)) _exit(1);
+    if (!pthread_equal(pthread_self(), f->caller)) _exit(0);
+}
+
+/* In the child the call returns, whichever thread forked; a worker that forked ends its process itself. */
+TEST(threads_fork_inside_an_item) {
+    forker f = {.p = nc_pool_create(3), .caller = pthread_self(), .parent = getpid()};
+    REQUIRE(f.p);
+    for (int round = 0; round < 10; round++) {
+        atomic_store(&f.child_status, -1);
+        atomic_store(&f.n_done, 0);
+        nc_parallel(f.p, 8, fork_in_item, &f);
+        if (getpid() != f.parent) _exit(runs_each_once(f.p, 60) ? 0 : 1);
+        CHECK_INT(f.child_status, 0);
+        CHECK_INT(f.n_done, 8);
+    }
+    nc_pool_destroy(f.p);
+}
+
+TEST(threads_do_without_threads) {
+#if defined(ADDRESS_SANITIZER)
+    nc_test_not_run("the address sanitizer needs unlimited address space");
+#else
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        nc_pool *p = nc_pool_create(600);
+        struct rlimit none = {1 << 20, 1 << 20};
+        if (p == NULL || setrlimit(RLIMIT_AS, &none) != 0) _exit(1);
+        _exit(runs_each_once(p, 200) && runs_each_once(p, 200) ? 0 : 2);
+    }
+    CHECK_INT(wait_for_child(pid), 0);
+#endif
+}
+
+#else
+
+TEST(threads_survive_fork_under_load) {
+    nc_test_not_run("the thread sanitizer does not allow threads after fork");
+}
+
+#endif
+
+TEST(threads_pool_out_of_memory) {
+    uint64_t live = nc_mem_live();
+    nc_mem_fail_at(1);
+    CHECK(nc_pool_create(2) == NULL && nc_mem_fail_hit());
+    nc_mem_fail_at(0);
+    CHECK_INT(nc_mem_live(), live);
+}
+
+TEST(threads_count_is_clamped) {
+    nc_pool *p = nc_pool_create(1 << 30), *q = nc_pool_create(-5);
+    REQUIRE(p && q);
+    CHECK_INT(nc_pool_threads(p), 1024);
+    CHECK_INT(nc_pool_threads(q), nc_machine_threads());
+    nc_pool_destroy(p);
+    nc_pool_destroy(q);
+}

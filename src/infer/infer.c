@@ -1,0 +1,141 @@
+/* infer/infer.c: walks a graph in order and asks each node's card for the types of its outputs and for what is known of
+ * small integer tensors. Results stand on the values. The same question while running is in run.c. */
+#include "infer/infer.h"
+
+#include "infer/check.h"
+#include "ops/lane.h"
+
+enum { MAX_ELEMS = 64 };
+
+static nc_code infer_graph(nc_work *w, nc_graph *g);
+
+static nc_code type_of_const(nc_work *w, nc_value *v) {
+    if (v->type != NULL || v->lit == NULL) return NC_OK;
+    nc_model *m = v->graph->model;
+    const nc_dim *dims[NC_MAX_RANK];
+    if (v->lit->rank > NC_MAX_RANK)
+        NC_FAIL(w, NC_E_SHAPE, "constant '%s' has %d dims, at most %d are supported", v->name, v->lit->rank, NC_MAX_RANK);
+    for (int k = 0; k < v->lit->rank; k++) {
+        dims[k] = nc_dim_const(m->dims, v->lit->dims[k]);
+        NC_NEED(w, dims[k]);
+    }
+    v->type = nc_type_tensor(&m->arena, v->lit->dtype, v->lit->rank, dims);
+    NC_NEED(w, v->type);
+    return NC_OK;
+}
+
+/* Elements of a small integer constant, made when first asked for. */
+static nc_code elems_of_const(nc_work *w, nc_value *v) {
+    int64_t ints[MAX_ELEMS], n;
+    if (v->elems != NULL || v->lit == NULL || !nc_literal_ints(v->lit, ints, MAX_ELEMS, &n)) return NC_OK;
+    nc_model *m = v->graph->model;
+    const nc_dim **elems = nc_arena_array(&m->arena, (size_t)n, sizeof *elems);
+    NC_NEED(w, elems);
+    for (int64_t k = 0; k < n; k++) {
+        elems[k] = nc_dim_const(m->dims, ints[k]);
+        NC_NEED(w, elems[k]);
+    }
+    v->elems = elems;
+    v->n_elems = (int)n;
+    return NC_OK;
+}
+
+static nc_code read_input(nc_work *w, nc_value *v, nc_infer_val *in) {
+    if (v == NULL) return NC_OK;
+    NC_TRY(type_of_const(w, v));
+    NC_TRY(elems_of_const(w, v));
+    *in = (nc_infer_val){.type = v->type, .lit = v->lit, .elems = v->elems, .n_elems = v->n_elems, .present = true};
+    return NC_OK;
+}
+
+static nc_code write_output(nc_work *w, nc_value *v, const nc_infer_val *out) {
+    const nc_type *type;
+    NC_TRY(nc_infer_merge(w, &v->graph->model->arena, v->name, v->type, out->type, &type));
+    v->type = type;
+    if (out->lit != NULL) v->lit = out->lit;
+    v->elems = out->elems;
+    v->n_elems = out->n_elems;
+    return NC_OK;
+}
+
+static void give(nc_value *inner, const nc_infer_val *val) {
+    inner->type = val->type;
+    inner->elems = val->elems;
+    inner->n_elems = val->n_elems;
+}
+
+/* A body may be inferred several times with other input types (a loop looks for types that stay), so what an earlier time
+ * found is forgotten first. */
+static void forget(nc_graph *g) {
+    for (nc_node *n = g->first; n != NULL; n = n->next)
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i] != NULL) {
+                n->out[i]->type = NULL;
+                n->out[i]->elems = NULL;
+                n->out[i]->n_elems = 0;
+            }
+}
+
+static nc_code infer_sub(nc_infer *c, int i_sub, const nc_infer_val *in, int n_in) {
+    const nc_node *n = c->node;
+    if (i_sub < 0 || i_sub >= n->n_subs) NC_FAIL(c->w, NC_E_BAD_GRAPH, "has no subgraph %d", i_sub);
+    const nc_sub *sub = &n->subs[i_sub];
+    nc_graph *g = sub->graph;
+    if (g->inputs.n != n_in)
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s takes %d inputs, %d are given", sub->attr, g->inputs.n, n_in);
+    forget(g);
+    for (int i = 0; i < n_in; i++) give(g->inputs.v[i], &in[i]);
+    for (int k = 0; k < sub->n_captures; k++) {
+        nc_infer_val outer = {0};
+        NC_TRY(read_input(c->w, n->in[sub->first_capture + k], &outer));
+        give(g->captures.v[k], &outer);
+    }
+    return infer_graph(c->w, g);
+}
+
+static nc_code ask_card(nc_infer *c) {
+    const nc_card *card = c->node->card;
+    NC_TRY(nc_infer_check(c->w, c->node, c->in));
+    if (card->infer != NULL)
+        NC_TRY(card->infer(c));
+    else if (card->lane > 0)
+        NC_TRY(nc_lane_infer(c));
+    else
+        NC_FAIL(c->w, NC_E_UNSUPPORTED, "the op has no inference");
+    return card->fold != NULL ? card->fold(c) : NC_OK;
+}
+
+static nc_code infer_node(nc_work *w, nc_node *n) {
+    nc_model *m = n->graph->model;
+    nc_infer c = {.w = w, .dims = m->dims, .arena = &m->arena, .node = n, .infer_sub = infer_sub};
+    c.in = nc_arena_array(&w->scratch, (size_t)n->n_in, sizeof *c.in);
+    c.out = nc_arena_array(&w->scratch, (size_t)n->n_out, sizeof *c.out);
+    NC_NEED(w, c.in);
+    NC_NEED(w, c.out);
+    for (int i = 0; i < n->n_in; i++) NC_TRY(read_input(w, n->in[i], &c.in[i]));
+    for (int i = 0; i < n->n_out; i++) c.out[i].present = n->out[i] != NULL;
+    NC_TRY(ask_card(&c));
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] != NULL) NC_TRY(write_output(w, n->out[i], &c.out[i]));
+    return NC_OK;
+}
+
+nc_code nc_infer_node(nc_work *w, nc_node *n) {
+    const char *node = w->at_node, *op = w->at_op;
+    w->at_node = n->name;
+    w->at_op = n->card->name;
+    nc_code code = infer_node(w, n);
+    w->at_node = node;
+    w->at_op = op;
+    return code;
+}
+
+static nc_code infer_graph(nc_work *w, nc_graph *g) {
+    for (int i = 0; i < g->consts.n; i++) NC_TRY(type_of_const(w, g->consts.v[i]));
+    for (nc_node *n = g->first; n != NULL; n = n->next) NC_TRY(nc_infer_node(w, n));
+    return NC_OK;
+}
+
+nc_code nc_infer_model(nc_work *w, nc_model *m) {
+    return infer_graph(w, m->main);
+}

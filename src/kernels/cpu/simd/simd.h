@@ -1,0 +1,61 @@
+/* simd/simd.h: the vector vocabulary of the ISA this file is compiled for, v_<word>_f32 and v_<word>_f64.
+ *
+ * A *.simd.c file is compiled once per row of isa.list with NCK_ISA=<name> and NCK_ISA_<name>=1. The ISA file gives
+ *   types   v_f32 v_f64 vectors, m_f32 m_f64 masks, v_i32 integers as wide as v_f32; V_LEN_f32 V_LEN_f64 elements
+ *   memory  v_load v_store (any alignment), v_set (splat); v_load_f16 v_load_bf16 to v_f32, v_store_f16 v_store_bf16
+ *   values  v_add v_sub v_mul v_div v_neg v_abs v_sqrt v_floor, v_fma(a,b,c) = a*b + c in one rounding,
+ *           v_min v_max (a NaN in either gives NaN), v_copysign(size, sign)
+ *   masks   v_lt v_le v_eq (false with NaN), v_and v_or v_not, v_sel(mask, a, b)
+ *   bits    v_set_i32 v_add_i32 v_sub_i32 v_and_i32 v_shl_i32 v_shr_i32 (keeps the sign), v_to_bits v_from_bits,
+ *           v_round_i32 (nearest even; any number comes out for NaN and out of range), v_from_i32
+ * and this file adds what can be said once: loads and stores of a part, sums over a vector. */
+#ifndef NCK_SIMD_SIMD_H
+#define NCK_SIMD_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+typedef float v_elem_f32;
+typedef double v_elem_f64;
+
+#if defined NCK_ISA_neon
+#include "kernels/cpu/simd/neon.h"
+#elif defined NCK_ISA_avx2
+#include "kernels/cpu/simd/avx2.h"
+#else
+#include "kernels/cpu/simd/portable.h"
+#endif
+
+#define NCK_ISA_NAME2(prefix, isa) prefix##isa
+#define NCK_ISA_NAME1(prefix, isa) NCK_ISA_NAME2(prefix, isa)
+/* NCK_ISA_NAME(nck_tile_) is this copy's name of an exported table. */
+#ifdef NCK_ISA
+#define NCK_ISA_NAME(prefix) NCK_ISA_NAME1(prefix, NCK_ISA)
+#else
+#define NCK_ISA_NAME(prefix) NCK_ISA_NAME1(prefix, portable)
+#endif
+
+/* v_load_part: n < length elements, the rest 0. v_sum: element after element in order, so every run has the same bits. */
+#define V_COMMON(S)                                                                     \
+    static inline v_##S v_load_part_##S(const void *p, int64_t n) {                     \
+        v_elem_##S t[V_LEN_##S] = {0};                                                  \
+        memcpy(t, p, (size_t)n * sizeof t[0]);                                          \
+        return v_load_##S(t);                                                           \
+    }                                                                                   \
+    static inline void v_store_part_##S(void *p, v_##S a, int64_t n) {                  \
+        v_elem_##S t[V_LEN_##S];                                                        \
+        v_store_##S(t, a);                                                              \
+        memcpy(p, t, (size_t)n * sizeof t[0]);                                          \
+    }                                                                                   \
+    static inline v_elem_##S v_sum_##S(v_##S a) {                                       \
+        v_elem_##S t[V_LEN_##S];                                                        \
+        v_store_##S(t, a);                                                              \
+        v_elem_##S s = t[0];                                                            \
+        for (int i = 1; i < V_LEN_##S; i++) s += t[i];                                  \
+        return s;                                                                       \
+    }
+V_COMMON(f32)
+V_COMMON(f64)
+#undef V_COMMON
+
+#endif

@@ -1,0 +1,286 @@
+/* cpu/tile.c: runs a tile program: checks it, cuts the elements into fixed chunks for the pool, and for each tile loads the
+ * inputs, calls one lane function per operation and stores the outputs. Knows no formula and no vector instruction.
+ *
+ * The dims of all operands are merged where they step alike; what remains is rows of `inner` elements. A tile is a run of
+ * elements in row-major order. Where rows are long a tile stays within one, so that a dense operand, a bias along the row or a
+ * value for the whole row needs no copy or one splat; where they are short it spans several, and each piece is gathered. */
+#include "kernels/cpu/tile.h"
+
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/tile_table.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define TILE_BYTES  2048  /* of one register: 512 floats or 256 of the wide types */
+#define CHUNK       16384 /* elements of one work item */
+#define LONG_ROW    64    /* elements from which a tile ends with its row */
+
+typedef struct operand {
+    char *base;
+    int64_t strides[NC_MAX_RANK];
+    size_t bytes; /* of one stored element */
+    nc_dtype dtype;
+    bool same;  /* stored in the compute type */
+    bool flat;  /* dense over all merged dims */
+    bool splat; /* one element for all: its register is filled once per chunk */
+    bool copy;  /* must not be read in place */
+    nck_tile_load_fn load;
+    nck_tile_store_fn store;
+} operand;
+
+typedef struct job {
+    const nck_tile_prog *p;
+    const nck_tile_table *table;
+    const nck_lane_fn *lanes;
+    int rank;
+    int64_t dims[NC_MAX_RANK];
+    int64_t numel, inner, tile;
+    size_t bytes; /* of one element of the compute type */
+    operand in[NCK_TILE_MAX_REG], out[NCK_TILE_MAX_OUT];
+} job;
+
+/* Where a tile begins: the row's coordinates, the column, and the same as one number. */
+typedef struct place {
+    int64_t at[NC_MAX_RANK], column, element;
+} place;
+
+typedef struct registers {
+    _Alignas(64) char tile[NCK_TILE_MAX_REG][TILE_BYTES];
+    const void *now[NCK_TILE_MAX_REG]; /* where the register's value is: its tile, or memory of an input */
+} registers;
+
+nc_dtype nck_tile_compute(nc_dtype storage) {
+    switch (storage) {
+    case NC_FLOAT16: case NC_BFLOAT16: case NC_FLOAT: return NC_FLOAT;
+    case NC_DOUBLE: return NC_DOUBLE;
+    case NC_UINT64: return NC_UINT64;
+    case NC_BOOL: case NC_INT8: case NC_INT16: case NC_INT32: case NC_INT64:
+    case NC_UINT8: case NC_UINT16: case NC_UINT32: return NC_INT64;
+    default: return NC_UNDEFINED;
+    }
+}
+
+bool nck_tile_check(const nck_tile_prog *p) {
+    if (p->compute != NC_FLOAT && p->compute != NC_DOUBLE && p->compute != NC_INT64 && p->compute != NC_UINT64) return false;
+    if (p->n_in < 0 || p->n_reg < p->n_in || p->n_reg > NCK_TILE_MAX_REG || p->n_op < 0) return false;
+    if (p->n_out < 1 || p->n_out > NCK_TILE_MAX_OUT) return false;
+    bool written[NCK_TILE_MAX_REG] = {false};
+    for (int i = 0; i < p->n_in; i++) written[i] = true;
+    for (int i = 0; i < p->n_op; i++) {
+        const nck_tile_op *op = &p->op[i];
+        const nck_lane_info *lane = nck_lane_get(op->lane);
+        if (lane == NULL || op->dst >= p->n_reg) return false;
+        if (lane->kinds == 'F' && p->compute != NC_FLOAT && p->compute != NC_DOUBLE) return false;
+        for (int k = 0; k < lane->n_in; k++)
+            if (op->src[k] >= p->n_reg || !written[op->src[k]]) return false;
+        written[op->dst] = true;
+    }
+    for (int i = 0; i < p->n_out; i++)
+        if (p->out_reg[i] >= p->n_reg || !written[p->out_reg[i]]) return false;
+    return true;
+}
+
+static bool is_flat(const int64_t *strides, int rank, const int64_t *dims) {
+    int64_t step = 1;
+    for (int i = rank - 1; i >= 0; step *= dims[i--])
+        if (strides[i] != step) return false;
+    return true;
+}
+
+static bool is_splat(const int64_t *strides, int rank) {
+    for (int i = 0; i < rank; i++)
+        if (strides[i] != 0) return false;
+    return true;
+}
+
+static bool is_written(const nck_tile_prog *p, int reg) {
+    for (int i = 0; i < p->n_op; i++)
+        if (p->op[i].dst == reg) return true;
+    return false;
+}
+
+static void operand_init(operand *o, const job *j, const nc_tensor *t, const int64_t *strides) {
+    *o = (operand){.base = t->data, .bytes = nc_dtype_bytes(t->dtype), .dtype = t->dtype};
+    memcpy(o->strides, strides, sizeof o->strides);
+    o->same = t->dtype == j->p->compute;
+    o->flat = is_flat(strides, j->rank, j->dims);
+    o->splat = is_splat(strides, j->rank);
+    o->load = nck_tile_load_get(j->p->compute, t->dtype);
+    o->store = nck_tile_store_get(j->p->compute, t->dtype);
+}
+
+static void job_init(job *j, const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out) {
+    int64_t strides[NCK_TILE_MAX_REG + NCK_TILE_MAX_OUT][NC_MAX_RANK] = {{0}};
+    j->p = p;
+    j->table = nck_isa_get()->tile;
+    j->lanes = p->compute == NC_FLOAT    ? j->table->f32
+               : p->compute == NC_DOUBLE ? j->table->f64
+               : p->compute == NC_INT64  ? nck_tile_int64
+                                         : nck_tile_uint64;
+    j->bytes = nc_dtype_bytes(p->compute);
+    j->tile = (int64_t)(TILE_BYTES / j->bytes);
+    memcpy(j->dims, out[0].dims, sizeof j->dims);
+    for (int i = 0; i < p->n_in; i++) nc_broadcast_strides(&in[i], out[0].rank, out[0].dims, strides[i]);
+    for (int i = 0; i < p->n_out; i++) nc_broadcast_strides(&out[i], out[0].rank, out[0].dims, strides[p->n_in + i]);
+    j->rank = nc_coalesce(out[0].rank, j->dims, p->n_in + p->n_out, strides);
+    j->inner = j->dims[j->rank - 1];
+    j->numel = nc_tensor_numel(&out[0]);
+    for (int i = 0; i < p->n_in; i++) {
+        operand_init(&j->in[i], j, &in[i], strides[i]);
+        if (is_written(p, i)) j->in[i].splat = false;
+    }
+    for (int i = 0; i < p->n_out; i++) {
+        operand_init(&j->out[i], j, &out[i], strides[p->n_in + i]);
+        /* An input that is also an output must be read before another output is stored over it. */
+        if (p->n_out > 1 && p->out_reg[i] < p->n_in) j->in[p->out_reg[i]].copy = true;
+    }
+}
+
+static void fill(char *dst, size_t bytes, int64_t n) {
+    if (bytes == 4) {
+        uint32_t x;
+        memcpy(&x, dst, 4);
+        for (int64_t i = 1; i < n; i++) memcpy(dst + 4 * i, &x, 4);
+    } else {
+        uint64_t x;
+        memcpy(&x, dst, 8);
+        for (int64_t i = 1; i < n; i++) memcpy(dst + 8 * i, &x, 8);
+    }
+}
+
+static void load_run(const job *j, const operand *o, char *dst, const char *src, int64_t n) {
+    int64_t stride = o->strides[j->rank - 1];
+    if (stride == 0) {
+        o->load(dst, src, 0, 1);
+        fill(dst, j->bytes, n);
+    } else if (stride == 1 && o->same) {
+        memcpy(dst, src, (size_t)n * o->bytes);
+    } else if (stride == 1 && o->dtype == NC_FLOAT16 && j->p->compute == NC_FLOAT) {
+        j->table->load_f16((float *)(void *)dst, src, n);
+    } else if (stride == 1 && o->dtype == NC_BFLOAT16 && j->p->compute == NC_FLOAT) {
+        j->table->load_bf16((float *)(void *)dst, src, n);
+    } else {
+        o->load(dst, src, stride, n);
+    }
+}
+
+/* memmove: a program without operations may store an input over itself. */
+static void store_run(const job *j, const operand *o, char *dst, const char *src, int64_t n) {
+    int64_t stride = o->strides[j->rank - 1];
+    if (stride == 1 && o->same)
+        memmove(dst, src, (size_t)n * o->bytes);
+    else if (stride == 1 && o->dtype == NC_FLOAT16 && j->p->compute == NC_FLOAT)
+        j->table->store_f16(dst, (const float *)(const void *)src, n);
+    else if (stride == 1 && o->dtype == NC_BFLOAT16 && j->p->compute == NC_FLOAT)
+        j->table->store_bf16(dst, (const float *)(const void *)src, n);
+    else
+        o->store(dst, stride, src, n);
+}
+
+static char *address(const job *j, const operand *o, const place *w) {
+    int64_t at = w->column * o->strides[j->rank - 1];
+    for (int i = 0; i < j->rank - 1; i++) at += w->at[i] * o->strides[i];
+    return o->base + at * (int64_t)o->bytes;
+}
+
+static void next_row(const job *j, place *w) {
+    w->column = 0;
+    for (int i = j->rank - 2; i >= 0; i--) {
+        if (++w->at[i] < j->dims[i]) return;
+        w->at[i] = 0;
+    }
+}
+
+/* Memory where the n elements from w on lie side by side in the compute type, as lane functions need them; else NULL. */
+static char *in_place(const job *j, const operand *o, const place *w, int64_t n) {
+    if (!o->same || o->copy || n % NCK_TILE_PAD != 0) return NULL;
+    if (o->flat) return o->base + w->element * (int64_t)o->bytes;
+    return o->strides[j->rank - 1] == 1 && w->column + n <= j->inner ? address(j, o, w) : NULL;
+}
+
+static void load_tile(const job *j, const operand *o, char *dst, const place *from, int64_t n) {
+    place w = *from;
+    for (int64_t done = 0; done < n; next_row(j, &w)) {
+        int64_t left = j->inner - w.column, run = left < n - done ? left : n - done;
+        load_run(j, o, dst + done * (int64_t)j->bytes, address(j, o, &w), run);
+        done += run;
+    }
+    int64_t pad = -n & (NCK_TILE_PAD - 1);
+    memset(dst + n * (int64_t)j->bytes, 0, (size_t)pad * j->bytes);
+}
+
+static void store_tile(const job *j, const operand *o, const char *src, const place *from, int64_t n) {
+    place w = *from;
+    for (int64_t done = 0; done < n; next_row(j, &w)) {
+        int64_t left = j->inner - w.column, run = left < n - done ? left : n - done;
+        store_run(j, o, address(j, o, &w), src + done * (int64_t)j->bytes, run);
+        done += run;
+    }
+}
+
+/* The last operation writes to `direct` when that is not NULL. */
+static void run_ops(const job *j, registers *r, char *direct, int64_t n) {
+    int64_t padded = (n + NCK_TILE_PAD - 1) & ~(int64_t)(NCK_TILE_PAD - 1);
+    for (int i = 0; i < j->p->n_op; i++) {
+        const nck_tile_op *op = &j->p->op[i];
+        int n_src = nck_lane_get(op->lane)->n_in;
+        const void *src[3];
+        for (int k = 0; k < 3; k++) src[k] = r->now[op->src[k < n_src ? k : 0]];
+        char *dst = direct != NULL && i == j->p->n_op - 1 ? direct : r->tile[op->dst];
+        j->lanes[op->lane](padded, dst, src, op->param);
+        r->now[op->dst] = dst;
+    }
+}
+
+static void run_tile(const job *j, registers *r, const place *w, int64_t n) {
+    const nck_tile_prog *p = j->p;
+    for (int i = 0; i < p->n_in; i++) {
+        if (j->in[i].splat) continue;
+        char *there = in_place(j, &j->in[i], w, n);
+        if (there == NULL) load_tile(j, &j->in[i], r->tile[i], w, n);
+        r->now[i] = there != NULL ? there : r->tile[i];
+    }
+    char *direct = NULL;
+    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0])
+        direct = in_place(j, &j->out[0], w, n);
+    run_ops(j, r, direct, n);
+    if (direct != NULL) return;
+    for (int i = 0; i < p->n_out; i++) store_tile(j, &j->out[i], r->now[p->out_reg[i]], w, n);
+}
+
+static place place_of(const job *j, int64_t element) {
+    place w = {.element = element, .column = element % j->inner};
+    int64_t row = element / j->inner;
+    for (int i = j->rank - 2; i >= 0; i--) {
+        w.at[i] = row % j->dims[i];
+        row /= j->dims[i];
+    }
+    return w;
+}
+
+static void run_chunk(void *ctx, int64_t i_chunk) {
+    const job *j = ctx;
+    registers r;
+    int64_t at = i_chunk * CHUNK, end = j->numel - at < CHUNK ? j->numel : at + CHUNK;
+    for (int i = 0; i < j->p->n_in; i++) {
+        if (!j->in[i].splat) continue;
+        j->in[i].load(r.tile[i], j->in[i].base, 0, 1);
+        fill(r.tile[i], j->bytes, j->tile);
+        r.now[i] = r.tile[i];
+    }
+    while (at < end) {
+        place w = place_of(j, at);
+        int64_t n = end - at < j->tile ? end - at : j->tile;
+        if (j->inner >= LONG_ROW && n > j->inner - w.column) n = j->inner - w.column;
+        run_tile(j, &r, &w, n);
+        at += n;
+    }
+}
+
+void nck_tile_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool) {
+    job j;
+    if (nc_tensor_numel(&out[0]) == 0) return;
+    job_init(&j, p, in, out);
+    nc_parallel(pool, (j.numel + CHUNK - 1) / CHUNK, run_chunk, &j);
+}

@@ -1,0 +1,50 @@
+/* cpu/tile.h: tile programs: chains of element formulas run over tensors tile by tile.
+ *
+ * A program is a list of lane operations on registers. A register holds one tile of elements of the compute type; the first
+ * n_in registers are the inputs. Inputs and outputs may have any strides and any numeric storage type: elements are converted
+ * on load and store. Tensors are borrowed; nothing is allocated. Which elements a tile holds never depends on threads. */
+#ifndef NCK_CPU_TILE_H
+#define NCK_CPU_TILE_H
+
+#include "base/dtype.h"
+#include "base/shape.h"
+#include "base/threads.h"
+#include "kernels/lanes/lanes.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NCK_TILE_MAX_REG 32
+#define NCK_TILE_MAX_OUT 8
+
+typedef struct nck_tile_op {
+    uint16_t lane; /* nck_lane */
+    uint16_t dst;
+    uint16_t src[3]; /* as many as the lane has inputs */
+    double param[2];
+} nck_tile_op;
+
+typedef struct nck_tile_prog {
+    nc_dtype compute; /* FLOAT, DOUBLE, INT64 or UINT64 */
+    int n_in, n_out, n_reg, n_op;
+    const nck_tile_op *op;
+    const uint16_t *out_reg; /* n_out registers */
+} nck_tile_prog;
+
+/* The compute type of a storage type: FLOAT for f16, bf16 and f32, DOUBLE for f64, UINT64 for u64, INT64 for the other
+ * integers and bool; UNDEFINED for what tiles cannot hold. */
+nc_dtype nck_tile_compute(nc_dtype storage);
+
+/* Within the limits above, registers in range and written before they are read, lanes known and allowed for the type. */
+bool nck_tile_check(const nck_tile_prog *p);
+
+/* Runs a checked program. out[0..n_out-1] have equal dims and do not repeat elements; in[0..n_in-1] broadcast to them. All
+ * storage types are such that nck_tile_compute knows them. An output may be the very memory of an input when both have the
+ * same element size and strides; other overlaps are not allowed. pool may be NULL.
+ * On load and store: bool is x != 0; floats become integers towards zero, NaN as 0, clamped to 64 bits; integers wrap. */
+void nck_tile_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool);
+
+/* The same, element by element with libm; float chains are computed in double and rounded after each operation. */
+void nck_tile_ref_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out);
+
+#endif

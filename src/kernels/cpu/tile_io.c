@@ -1,0 +1,112 @@
+/* cpu/tile_io.c: conversions between storage and compute types, one small loop for each pair. Any stride, any alignment.
+ * Speed matters only for what the tile machine does not do itself: it copies equal types and has vector code for halves. */
+#include "kernels/cpu/tile_table.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+static int64_t i64_of_f64(double x) {
+    if (x != x) return 0;
+    if (x >= 0x1p63) return INT64_MAX;
+    return x <= -0x1p63 ? INT64_MIN : (int64_t)x;
+}
+static uint64_t u64_of_f64(double x) {
+    if (!(x >= 0)) return (uint64_t)i64_of_f64(x);
+    return x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
+}
+static int64_t i64_of_i64(int64_t x) { return x; }
+
+/* To bf16 with one rounding: first to the float beside x with an odd last bit unless x is a float, which no second rounding
+ * to fewer digits can tell from x. */
+static uint16_t bf16_of_f64(double x) {
+    float f = (float)x;
+    uint32_t u;
+    if ((double)f == x || x != x || isinf(f)) return nc_f32_to_bf16(f);
+    memcpy(&u, &f, sizeof u);
+    if (fabs((double)f) > fabs(x)) u--;
+    u |= 1;
+    memcpy(&f, &u, sizeof f);
+    return nc_f32_to_bf16(f);
+}
+
+/* STORAGE(dtype, C type in memory, number it stands for) */
+#define STORAGE_ALL(C, T)                               \
+    STORAGE(C, T, FLOAT, float, v)                      \
+    STORAGE(C, T, DOUBLE, double, v)                    \
+    STORAGE(C, T, FLOAT16, uint16_t, nc_f16_to_f32(v))  \
+    STORAGE(C, T, BFLOAT16, uint16_t, nc_bf16_to_f32(v)) \
+    STORAGE(C, T, BOOL, uint8_t, (v != 0))              \
+    STORAGE(C, T, INT8, int8_t, v)                      \
+    STORAGE(C, T, INT16, int16_t, v)                    \
+    STORAGE(C, T, INT32, int32_t, v)                    \
+    STORAGE(C, T, INT64, int64_t, v)                    \
+    STORAGE(C, T, UINT8, uint8_t, v)                    \
+    STORAGE(C, T, UINT16, uint16_t, v)                  \
+    STORAGE(C, T, UINT32, uint32_t, v)                  \
+    STORAGE(C, T, UINT64, uint64_t, v)
+#define COMPUTE_ALL               \
+    STORAGE_ALL(FLOAT, float)     \
+    STORAGE_ALL(DOUBLE, double)   \
+    STORAGE_ALL(INT64, int64_t)   \
+    STORAGE_ALL(UINT64, uint64_t)
+
+#define TO_FLOAT(x)  ((float)(x))
+#define TO_DOUBLE(x) ((double)(x))
+#define TO_INT64(x)  (_Generic((x), float: i64_of_f64, double: i64_of_f64, default: i64_of_i64)(x))
+#define TO_UINT64(x) ((uint64_t)_Generic((x), float: u64_of_f64, double: u64_of_f64, default: i64_of_i64)(x))
+
+#define PUT_FLOAT(x)    TO_FLOAT(x)
+#define PUT_DOUBLE(x)   TO_DOUBLE(x)
+#define PUT_FLOAT16(x)  nc_f64_to_f16((double)(x))
+#define PUT_BFLOAT16(x) bf16_of_f64((double)(x))
+#define PUT_BOOL(x)     ((x) != 0)
+#define PUT_INT8(x)     ((int8_t)TO_INT64(x))
+#define PUT_INT16(x)    ((int16_t)TO_INT64(x))
+#define PUT_INT32(x)    ((int32_t)TO_INT64(x))
+#define PUT_INT64(x)    TO_INT64(x)
+#define PUT_UINT8(x)    ((uint8_t)TO_INT64(x))
+#define PUT_UINT16(x)   ((uint16_t)TO_INT64(x))
+#define PUT_UINT32(x)   ((uint32_t)TO_INT64(x))
+#define PUT_UINT64(x)   TO_UINT64(x)
+
+#define STORAGE(C, T, S, M, number)                                                          \
+    static void load_##C##_##S(void *dst, const void *src, int64_t stride, int64_t n) {      \
+        T *d = dst;                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                    \
+            M v;                                                                             \
+            memcpy(&v, (const char *)src + i * stride * (int64_t)sizeof v, sizeof v);        \
+            d[i] = TO_##C(number);                                                           \
+        }                                                                                    \
+    }                                                                                        \
+    static void store_##C##_##S(void *dst, int64_t stride, const void *src, int64_t n) {     \
+        for (int64_t i = 0; i < n; i++) {                                                    \
+            T x;                                                                             \
+            memcpy(&x, (const char *)src + i * (int64_t)sizeof x, sizeof x);                 \
+            const M v = PUT_##S(x);                                                          \
+            memcpy((char *)dst + i * stride * (int64_t)sizeof v, &v, sizeof v);              \
+        }                                                                                    \
+    }
+COMPUTE_ALL
+#undef STORAGE
+
+static const nck_tile_load_fn loads[NC_N_DTYPES][NC_N_DTYPES] = {
+#define STORAGE(C, T, S, M, number) [NC_##C][NC_##S] = load_##C##_##S,
+    COMPUTE_ALL
+#undef STORAGE
+};
+static const nck_tile_store_fn stores[NC_N_DTYPES][NC_N_DTYPES] = {
+#define STORAGE(C, T, S, M, number) [NC_##C][NC_##S] = store_##C##_##S,
+    COMPUTE_ALL
+#undef STORAGE
+};
+
+static bool in_table(nc_dtype t) { return (int)t > 0 && t < NC_N_DTYPES; }
+
+nck_tile_load_fn nck_tile_load_get(nc_dtype compute, nc_dtype storage) {
+    return in_table(compute) && in_table(storage) ? loads[compute][storage] : NULL;
+}
+
+nck_tile_store_fn nck_tile_store_get(nc_dtype compute, nc_dtype storage) {
+    return in_table(compute) && in_table(storage) ? stores[compute][storage] : NULL;
+}

@@ -1,0 +1,39 @@
+/* lanes/vocab_cuda.h: the lane vocabulary as CUDA scalar code. L_T names float or double where a formula is used (a typedef,
+ * or a template parameter). No #include: this text, arith.h, activation.h and compare.h are joined and given to NVRTC,
+ * whose exp, log and so on are overloaded for both types. */
+#ifndef NCK_LANES_VOCAB_CUDA_H
+#define NCK_LANES_VOCAB_CUDA_H
+
+template <class T> __device__ __forceinline__ T l_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> __device__ __forceinline__ T l_max(T a, T b) { return b < a || a != a ? a : b; }
+
+#define L_K(c)         ((L_T)(c))
+#define L_ADD(a, b)    ((a) + (b))
+#define L_SUB(a, b)    ((a) - (b))
+#define L_MUL(a, b)    ((a) * (b))
+#define L_DIV(a, b)    ((a) / (b))
+#define L_NEG(a)       (-(a))
+#define L_MIN(a, b)    l_min<L_T>(a, b)
+#define L_MAX(a, b)    l_max<L_T>(a, b)
+#define L_ABS(a)       fabs((L_T)(a))
+#define L_SQRT(a)      sqrt((L_T)(a))
+#define L_FLOOR(a)     floor((L_T)(a))
+#define L_EXP(a)       exp((L_T)(a))
+#define L_LOG(a)       log((L_T)(a))
+#define L_TANH(a)      tanh((L_T)(a))
+#define L_ERF(a)       erf((L_T)(a))
+#define L_SIN(a)       sin((L_T)(a))
+#define L_COS(a)       cos((L_T)(a))
+#define L_POW(a, b)    pow((L_T)(a), (L_T)(b))
+#define L_FMOD(a, b)   fmod((L_T)(a), (L_T)(b))
+#define L_LT(a, b)     ((a) < (b))
+#define L_LE(a, b)     ((a) <= (b))
+#define L_EQ(a, b)     ((a) == (b))
+#define L_AND(p, q)    ((p) && (q))
+#define L_OR(p, q)     ((p) || (q))
+#define L_NOT(p)       (!(p))
+#define L_TRUE(a)      ((a) != L_K(0))
+#define L_SEL(p, a, b) ((p) ? (L_T)(a) : (L_T)(b))
+#define L_BOOL(p)      ((L_T)((p) ? 1 : 0))
+
+#endif

@@ -1,0 +1,31 @@
+/* ops/lane.c: what cards of element formulas have in common besides gradients and kernels: inference of the output and the
+ * reading of parameters. Gradients are in lane_grad.c, the kernel in lane_cpu.c. */
+#include "ops/lane.h"
+
+static nc_dtype out_elem(nc_infer *c) {
+    const nc_param *p = &c->node->version->out[0];
+    const nc_type *named = p->name != NULL && p->types == 0 ? nc_in(c, p->same) : NULL;
+    if (named != NULL) return named->elem;
+    if (p->name != NULL && p->types != 0 && (p->types & (p->types - 1)) == 0) return (nc_dtype)__builtin_ctzll(p->types);
+    const nc_type *first = nc_in(c, 0);
+    return first != NULL ? first->elem : NC_UNDEFINED;
+}
+
+nc_code nc_lane_infer(nc_infer *c) {
+    nc_dtype elem = out_elem(c);
+    if (elem == NC_UNDEFINED) return NC_OK;
+    const nc_dim *dims[NC_MAX_RANK];
+    int rank;
+    NC_TRY(nc_broadcast_in(c, 0, c->node->n_in, dims, &rank));
+    return rank < 0 ? nc_out_unknown(c, 0, elem, -1) : nc_out(c, 0, elem, rank, dims);
+}
+
+void nc_lane_params(const nc_node *n, double params[2]) {
+    for (int i = 0; i < 2; i++) params[i] = n->card->lane_params[i] ? nc_attr_float(n, n->card->lane_params[i]) : 0;
+}
+
+int nc_lane_forward_of(int grad_lane) {
+    for (int i = 0; i < NCK_N_LANES; i++)
+        if (nck_lane_get(i)->grad == grad_lane) return i;
+    return -1;
+}
