@@ -68,7 +68,7 @@ static void give(nc_value *inner, const nc_infer_val *val) {
  * found is forgotten first. */
 static void forget(nc_graph *g) {
     for (nc_node *n = g->first; n != NULL; n = n->next)
-        for (int i = 0; i < n->n_out; i++)
+        for (int i = 0; i < n->n_out && !(n->card->traits & NC_TYPES_GIVEN); i++)
             if (n->out[i] != NULL) {
                 n->out[i]->type = NULL;
                 n->out[i]->elems = NULL;
