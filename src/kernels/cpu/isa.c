@@ -1,5 +1,5 @@
-/* cpu/isa.c: the table of instruction sets compiled in and the choice among them. Names no instruction itself: isa.list says
- * what exists, base/cpu.h what this processor can do. */
+/* cpu/isa.c: the table of instruction sets compiled in and the choice among them. Names no instruction itself:
+ * isa.list says what exists, base/cpu.h what this processor can do. */
 #include "kernels/cpu/isa.h"
 
 #include "base/cpu.h"

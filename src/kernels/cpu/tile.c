@@ -1,9 +1,11 @@
-/* cpu/tile.c: runs a tile program: checks it, cuts the elements into fixed chunks for the pool, and for each tile loads the
- * inputs, calls one lane function per operation and stores the outputs. Knows no formula and no vector instruction.
+/* cpu/tile.c: runs a tile program: checks it, cuts the elements into fixed chunks for the pool, and for each tile
+ * loads the inputs, calls one lane function per operation and stores the outputs. Knows no formula and no vector
+ * instruction.
  *
- * The dims of all operands are merged where they step alike; what remains is rows of `inner` elements. A tile is a run of
- * elements in row-major order. Where rows are long a tile stays within one, so that a dense operand, a bias along the row or a
- * value for the whole row needs no copy or one splat; where they are short it spans several, and each piece is gathered. */
+ * The dims of all operands are merged where they step alike; what remains is rows of `inner` elements. A tile is a
+ * run of elements in row-major order. Where rows are long a tile stays within one, so that a dense operand, a bias
+ * along the row or a value for the whole row needs no copy or one splat; where they are short it spans several, and
+ * each piece is gathered. */
 #include "kernels/cpu/tile.h"
 
 #include "kernels/cpu/isa.h"
@@ -62,7 +64,8 @@ nc_dtype nck_tile_compute(nc_dtype storage) {
 }
 
 bool nck_tile_check(const nck_tile_prog *p) {
-    if (p->compute != NC_FLOAT && p->compute != NC_DOUBLE && p->compute != NC_INT64 && p->compute != NC_UINT64) return false;
+    bool floats = p->compute == NC_FLOAT || p->compute == NC_DOUBLE;
+    if (!floats && p->compute != NC_INT64 && p->compute != NC_UINT64) return false;
     if (p->n_in < 0 || p->n_reg < p->n_in || p->n_reg > NCK_TILE_MAX_REG || p->n_op < 0) return false;
     if (p->n_out < 1 || p->n_out > NCK_TILE_MAX_OUT) return false;
     bool written[NCK_TILE_MAX_REG] = {false};
@@ -71,7 +74,7 @@ bool nck_tile_check(const nck_tile_prog *p) {
         const nck_tile_op *op = &p->op[i];
         const nck_lane_info *lane = nck_lane_get(op->lane);
         if (lane == NULL || op->dst >= p->n_reg) return false;
-        if (lane->kinds == 'F' && p->compute != NC_FLOAT && p->compute != NC_DOUBLE) return false;
+        if (lane->kinds == 'F' && !floats) return false;
         for (int k = 0; k < lane->n_in; k++)
             if (op->src[k] >= p->n_reg || !written[op->src[k]]) return false;
         written[op->dst] = true;
@@ -192,7 +195,8 @@ static void next_row(const job *j, place *w) {
     }
 }
 
-/* Memory where the n elements from w on lie side by side in the compute type, as lane functions need them; else NULL. */
+/* Memory where the n elements from w on lie side by side in the compute type, as lane functions need them; else NULL.
+ */
 static char *in_place(const job *j, const operand *o, const place *w, int64_t n) {
     if (!o->same || o->copy || n % NCK_TILE_PAD != 0) return NULL;
     if (o->flat) return o->base + w->element * (int64_t)o->bytes;

@@ -1,8 +1,9 @@
 /* cpu/tile.h: tile programs: chains of element formulas run over tensors tile by tile.
  *
- * A program is a list of lane operations on registers. A register holds one tile of elements of the compute type; the first
- * n_in registers are the inputs. Inputs and outputs may have any strides and any numeric storage type: elements are converted
- * on load and store. Tensors are borrowed; nothing is allocated. Which elements a tile holds never depends on threads. */
+ * A program is a list of lane operations on registers. A register holds one tile of elements of the compute type; the
+ * first n_in registers are the inputs. Inputs and outputs may have any strides and any numeric storage type: elements
+ * are converted on load and store. Tensors are borrowed; nothing is allocated. Which elements a tile holds never
+ * depends on threads. */
 #ifndef NCK_CPU_TILE_H
 #define NCK_CPU_TILE_H
 
@@ -35,16 +36,18 @@ typedef struct nck_tile_prog {
  * integers and bool; UNDEFINED for what tiles cannot hold. */
 nc_dtype nck_tile_compute(nc_dtype storage);
 
-/* Within the limits above, registers in range and written before they are read, lanes known and allowed for the type. */
+/* Within the limits above, registers in range and written before they are read, lanes known and allowed for the type.
+ */
 bool nck_tile_check(const nck_tile_prog *p);
 
-/* Runs a checked program. out[0..n_out-1] have equal dims and do not repeat elements; in[0..n_in-1] broadcast to them. All
- * storage types are such that nck_tile_compute knows them. An output may be the very memory of an input when both have the
- * same element size and strides; other overlaps are not allowed. pool may be NULL.
- * On load and store: bool is x != 0; floats become integers towards zero, NaN as 0, clamped to 64 bits; integers wrap. */
+/* Runs a checked program. out[0..n_out-1] have equal dims and do not repeat elements; in[0..n_in-1] broadcast to
+ * them. All storage types are such that nck_tile_compute knows them. An output may be the very memory of an input
+ * when both have the same element size and strides; other overlaps are not allowed. pool may be NULL. On load and
+ * store: bool is x != 0; floats become integers towards zero, NaN as 0, clamped to 64 bits; integers wrap. */
 void nck_tile_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool);
 
-/* The same, element by element with libm; float chains are computed in double and rounded after each operation. */
+/* The same, element by element; each word of a formula is computed in double with libm and rounded to the compute
+ * type. */
 void nck_tile_ref_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* cpu/tile.simd.c: every float lane of lanes.list as a function over one tile, and the half-precision conversions. Compiled
- * once per ISA; exports nck_tile_<isa>. Holds no formula and no vector instruction of its own. */
+/* cpu/tile.simd.c: every float lane of lanes.list as a function over one tile, and the half-precision conversions.
+ * Compiled once per ISA; exports nck_tile_<isa>. Holds no formula and no vector instruction of its own. */
 #include "kernels/cpu/tile_table.h"
 
 #include "kernels/cpu/simd/math.h"
@@ -16,7 +16,8 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 #define CALL(lane, ...) lane(__VA_ARGS__)
 #define FN(name)       L_WORD(lane_##name##_)
 
-/* a, b and c are the inputs, p and q the parameters; loads that the formula does not use are dropped by the compiler. */
+/* a, b and c are the inputs, p and q the parameters; loads that the formula does not use are dropped by the compiler.
+ */
 #define LANE_FN(name, formula)                                                                              \
     static void FN(name)(int64_t n, void *dst, const void *const *src, const double *param) {               \
         const L_WORD(v_) p = L_K(param[0]), q = L_K(param[1]);                                              \
@@ -51,12 +52,11 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 
 #define HALF(H)                                                                          \
     static void load_##H(float *dst, const void *src, int64_t n) {                       \
-        const uint16_t *s = src;                                                         \
         int64_t i = 0;                                                                   \
         for (; i + V_LEN_f32 <= n; i += V_LEN_f32) v_store_f32(dst + i, v_load_##H((const char *)src + 2 * i)); \
         if (i == n) return;                                                              \
         uint16_t t[V_LEN_f32] = {0};                                                     \
-        memcpy(t, (const char *)s + 2 * i, 2 * (size_t)(n - i));                         \
+        memcpy(t, (const char *)src + 2 * i, 2 * (size_t)(n - i));                         \
         v_store_part_f32(dst + i, v_load_##H(t), n - i);                                 \
     }                                                                                    \
     static void store_##H(void *dst, const float *src, int64_t n) {                      \

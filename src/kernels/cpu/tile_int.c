@@ -1,5 +1,5 @@
-/* cpu/tile_int.c: every integer lane of lanes.list as a function over one tile of 64-bit integers. Plain C, compiled once:
- * integer tensors are small (shapes, indices, masks). The reference uses these too, one element at a time. */
+/* cpu/tile_int.c: every integer lane of lanes.list as a function over one tile of 64-bit integers. Plain C, compiled
+ * once: integer tensors are small (shapes, indices, masks). The reference uses these too, one element at a time. */
 #include "kernels/cpu/tile_table.h"
 
 #include "kernels/lanes/activation.h"

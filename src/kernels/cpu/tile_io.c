@@ -1,5 +1,6 @@
-/* cpu/tile_io.c: conversions between storage and compute types, one small loop for each pair. Any stride, any alignment.
- * Speed matters only for what the tile machine does not do itself: it copies equal types and has vector code for halves. */
+/* cpu/tile_io.c: conversions between storage and compute types, one small loop for each pair. Any stride, any
+ * alignment. Speed matters only for what the tile machine does not do itself: it copies equal types and has vector
+ * code for halves. */
 #include "kernels/cpu/tile_table.h"
 
 #include <math.h>
@@ -17,8 +18,8 @@ static uint64_t u64_of_f64(double x) {
 }
 static int64_t i64_of_i64(int64_t x) { return x; }
 
-/* To bf16 with one rounding: first to the float beside x with an odd last bit unless x is a float, which no second rounding
- * to fewer digits can tell from x. */
+/* To bf16 with one rounding: first to the float beside x with an odd last bit unless x is a float, which no second
+ * rounding to fewer digits can tell from x. */
 static uint16_t bf16_of_f64(double x) {
     float f = (float)x;
     uint32_t u;
@@ -30,7 +31,7 @@ static uint16_t bf16_of_f64(double x) {
     return nc_f32_to_bf16(f);
 }
 
-/* STORAGE(dtype, C type in memory, number it stands for) */
+/* STORAGE(compute dtype, its C type, storage dtype, its C type in memory, the number that v in memory stands for) */
 #define STORAGE_ALL(C, T)                               \
     STORAGE(C, T, FLOAT, float, v)                      \
     STORAGE(C, T, DOUBLE, double, v)                    \

@@ -1,5 +1,5 @@
-/* cpu/tile_ref.c: the reference of the tile machine: one element at a time, every operation by its formula with libm. Shares
- * with the fast way only the formulas and the conversion of single elements. For tests. */
+/* cpu/tile_ref.c: the reference of the tile machine: one element at a time, every operation by its formula with libm.
+ * Shares with the fast way only the formulas and the conversion of single elements. For tests. */
 #include "kernels/cpu/tile.h"
 
 #include "kernels/cpu/tile_table.h"
@@ -24,12 +24,9 @@ typedef union cell {
 #define CALL(lane, ...) lane(__VA_ARGS__)
 #define GRAD_NONE(name, n_param)
 #define GRAD_X(name, n_param) \
-    case NCK_LANE_##name##_grad: return a * CALL(LANE_##name##_D, b PARAMS_##n_param);
+    case NCK_LANE_##name##_grad: return L_MUL(a, CALL(LANE_##name##_D, b PARAMS_##n_param));
 #define GRAD_Y(name, n_param) GRAD_X(name, n_param)
 
-static double lane_value(int lane, double a, double b, double c, double p, double q) {
-    (void)q;
-    switch (lane) {
 #define UNARY(name, n_param, kinds, uses)                                \
     case NCK_LANE_##name: return CALL(LANE_##name, a PARAMS_##n_param);  \
         GRAD_##uses(name, n_param)
@@ -37,21 +34,34 @@ static double lane_value(int lane, double a, double b, double c, double p, doubl
     case NCK_LANE_##name: return CALL(LANE_##name, a, b PARAMS_##n_param);
 #define TERNARY(name, kinds) \
     case NCK_LANE_##name: return CALL(LANE_##name, a, b, c);
+
+#define L_T float
+static float value_f32(int lane, float a, float b, float c, float p, float q) {
+    (void)q;
+    switch (lane) {
 #include "kernels/lanes/lanes.list"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
     default: return NAN;
     }
 }
+#undef L_T
+
+#define L_T double
+static double value_f64(int lane, double a, double b, double c, double p, double q) {
+    (void)q;
+    switch (lane) {
+#include "kernels/lanes/lanes.list"
+    default: return NAN;
+    }
+}
+#undef L_T
 
 static cell run_op(nc_dtype compute, const nck_tile_op *op, const cell *reg) {
     cell in[3], y;
     for (int k = 0; k < 3; k++) in[k] = reg[op->src[k < nck_lane_get(op->lane)->n_in ? k : 0]];
     if (compute == NC_FLOAT) {
-        y.f32 = (float)lane_value(op->lane, in[0].f32, in[1].f32, in[2].f32, (float)op->param[0], (float)op->param[1]);
+        y.f32 = value_f32(op->lane, in[0].f32, in[1].f32, in[2].f32, (float)op->param[0], (float)op->param[1]);
     } else if (compute == NC_DOUBLE) {
-        y.f64 = lane_value(op->lane, in[0].f64, in[1].f64, in[2].f64, op->param[0], op->param[1]);
+        y.f64 = value_f64(op->lane, in[0].f64, in[1].f64, in[2].f64, op->param[0], op->param[1]);
     } else {
         const void *src[3] = {&in[0], &in[1], &in[2]};
         const nck_lane_fn *lanes = compute == NC_INT64 ? nck_tile_int64 : nck_tile_uint64;

@@ -1,5 +1,5 @@
-/* cpu/tile_table.h: the inside of the tile machine: lane functions over one tile (tile.simd.c per ISA, tile_int.c) and the
- * conversions between storage and compute type (tile_io.c). Only tile*.c include it. */
+/* cpu/tile_table.h: the inside of the tile machine: lane functions over one tile (tile.simd.c per ISA, tile_int.c)
+ * and the conversions between storage and compute type (tile_io.c). Only tile*.c include it. */
 #ifndef NCK_CPU_TILE_TABLE_H
 #define NCK_CPU_TILE_TABLE_H
 
@@ -11,9 +11,9 @@
 /* Tiles are padded to a multiple of this many elements, so lane functions have no remainder to treat. */
 #define NCK_TILE_PAD 16
 
-/* dst[i] = lane(src[0][i], src[1][i], src[2][i]) for i < n. All three src are readable whatever the lane needs; dst may be one
- * of them; param has two entries. Float lanes: n is a multiple of NCK_TILE_PAD, no alignment is needed. Integer lanes: any n,
- * aligned for 8 bytes or not. */
+/* dst[i] = lane(src[0][i], src[1][i], src[2][i]) for i < n. All three src are readable whatever the lane needs; dst
+ * may be one of them; param has two entries. Float lanes: n is a multiple of NCK_TILE_PAD, no alignment is needed.
+ * Integer lanes: any n, aligned for 8 bytes or not. */
 typedef void (*nck_lane_fn)(int64_t n, void *dst, const void *const *src, const double *param);
 
 typedef struct nck_tile_table {

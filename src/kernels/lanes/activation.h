@@ -1,4 +1,5 @@
-/* lanes/activation.h: activation functions of one element, each formula beside its derivative. Same rules as arith.h. */
+/* lanes/activation.h: activation functions of one element, each formula beside its derivative. Same rules as arith.h.
+ */
 #ifndef NCK_LANES_ACTIVATION_H
 #define NCK_LANES_ACTIVATION_H
 

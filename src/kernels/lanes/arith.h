@@ -1,8 +1,9 @@
 /* lanes/arith.h: arithmetic on one element, each formula beside its derivative.
  *
- * LANE_f(x) is the value; LANE_f_D(s) its derivative, s being x or y as lanes.list says. Binary lanes have LANE_f_D0 and
- * LANE_f_D1, functions of both inputs and the result y. Only words of the L_ vocabulary may appear (README.md lists them);
- * no #include: the text is also part of generated CUDA source. A formula may name its arguments more than once. */
+ * LANE_f(x) is the value; LANE_f_D(s) its derivative, s being x or y as lanes.list says. Binary lanes have LANE_f_D0
+ * and LANE_f_D1, functions of both inputs and the result y. Only words of the L_ vocabulary may appear (README.md
+ * lists them); no #include: the text is also part of generated CUDA source. A formula may name its arguments more
+ * than once. */
 #ifndef NCK_LANES_ARITH_H
 #define NCK_LANES_ARITH_H
 
@@ -72,9 +73,9 @@
 #define LANE_fmod(a, b)       L_FMOD(a, b)
 #define LANE_fmod_D0(a, b, y) L_K(1)
 #define LANE_fmod_D1(a, b, y) L_DIV(L_SUB(y, a), b)
-#define LANE_mod(a, b) \
-    L_SEL(L_OR(L_AND(L_LT(L_FMOD(a, b), L_K(0)), L_LT(L_K(0), b)), L_AND(L_LT(L_K(0), L_FMOD(a, b)), L_LT(b, L_K(0)))), \
-          L_ADD(L_FMOD(a, b), b), L_FMOD(a, b))
+#define LANE_mod(a, b)    LANE_mod_of_(L_FMOD(a, b), b)
+#define LANE_mod_of_(r, b) \
+    L_SEL(L_OR(L_AND(L_LT(r, L_K(0)), L_LT(L_K(0), b)), L_AND(L_LT(L_K(0), r), L_LT(b, L_K(0)))), L_ADD(r, b), r)
 #define LANE_mod_D0(a, b, y) L_K(1)
 #define LANE_mod_D1(a, b, y) L_DIV(L_SUB(y, a), b)
 

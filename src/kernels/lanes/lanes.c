@@ -1,5 +1,5 @@
-/* lanes/lanes.c: the table of lane facts and the search by name. Holds no formula: those are macros in the headers beside
- * it, made into code by the tile machine (cpu/), CUDA source and graph builders. */
+/* lanes/lanes.c: the table of lane facts and the search by name. Holds no formula: those are macros in the headers
+ * beside it, made into code by the tile machine (cpu/), CUDA source and graph builders. */
 #include "kernels/lanes/lanes.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* lanes/vocab_int.h: the lane vocabulary on one 64-bit integer. Define L_T as int64_t or uint64_t before a formula is used.
- * Everything wraps and nothing traps: a quotient or remainder by 0 is 0, INT64_MIN / -1 is INT64_MIN. Only words that
- * integers have; formulas of kind F do not compile against it. */
+/* lanes/vocab_int.h: the lane vocabulary on one 64-bit integer. Define L_T as int64_t or uint64_t before a formula is
+ * used. Everything wraps and nothing traps: a quotient or remainder by 0 is 0, INT64_MIN / -1 is INT64_MIN. Only
+ * words that integers have; formulas of kind F do not compile against it. */
 #ifndef NCK_LANES_VOCAB_INT_H
 #define NCK_LANES_VOCAB_INT_H
 

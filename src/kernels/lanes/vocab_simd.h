@@ -1,5 +1,5 @@
-/* lanes/vocab_simd.h: the lane vocabulary over the vector words of cpu/simd. Define L_SUFFIX as f32 or f64 before a formula
- * is used; it may be redefined between formulas. The includer brings cpu/simd/math.h. */
+/* lanes/vocab_simd.h: the lane vocabulary over the vector words of cpu/simd. Define L_SUFFIX as f32 or f64 before a
+ * formula is used; it may be redefined between formulas. The includer brings cpu/simd/math.h. */
 #ifndef NCK_LANES_VOCAB_SIMD_H
 #define NCK_LANES_VOCAB_SIMD_H
 

@@ -1,5 +1,6 @@
-/* simd/avx2.h: the vector vocabulary on x86-64 with AVX2, FMA and F16C: 8 floats, 4 doubles. Masks are vectors of all-ones
- * elements. MINPS and MAXPS return their second operand for NaN, so v_min and v_max put a NaN of the first back. */
+/* simd/avx2.h: the vector vocabulary on x86-64 with AVX2, FMA and F16C: 8 floats, 4 doubles. Masks are vectors of
+ * all-ones elements. MINPS and MAXPS return their second operand for NaN, so v_min and v_max put a NaN of the first
+ * back. */
 #ifndef NCK_SIMD_AVX2_H
 #define NCK_SIMD_AVX2_H
 

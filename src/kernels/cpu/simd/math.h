@@ -1,8 +1,8 @@
 /* simd/math.h: exp, log, tanh, erf, sin, cos, pow and fmod on vectors, written once over the vocabulary of simd.h.
  *
- * f32: exp, log, tanh and erf within 3 units in the last place, denormals included, and with the limits of libm at 0, Inf
- * and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks libm element by
- * element. No word sets errno or depends on the rounding mode being changed. */
+ * f32: exp, log, tanh and erf within 3 units in the last place, denormals included, and with the limits of libm at 0,
+ * Inf and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks libm
+ * element by element. No word sets errno or depends on the rounding mode being changed. */
 #ifndef NCK_SIMD_MATH_H
 #define NCK_SIMD_MATH_H
 
@@ -45,29 +45,36 @@ V_MAP2(v_fmod_f64, f64, fmod)
 #undef V_MAP2
 #undef V_MAP_ATTR
 
-/* c[0] + c[1]*x + ... + c[n-1]*x^(n-1); n is a constant where it is called, so the loop unrolls. */
-__attribute__((always_inline)) static inline v_f32 v_poly_f32(v_f32 x, const float *c, int n) {
-    v_f32 y = v_set_f32(c[n - 1]);
-    for (int i = n - 2; i >= 0; i--) y = v_fma_f32(y, x, v_set_f32(c[i]));
-    return y;
+/* c0 + c1*x + c2*x^2 + ... by Horner's rule; written out, since gcc at -O2 leaves a loop over coefficients a loop. */
+static inline v_f32 v_poly5_f32(v_f32 x, float c0, float c1, float c2, float c3, float c4) {
+    v_f32 y = v_fma_f32(v_set_f32(c4), x, v_set_f32(c3));
+    y = v_fma_f32(y, x, v_set_f32(c2));
+    y = v_fma_f32(y, x, v_set_f32(c1));
+    return v_fma_f32(y, x, v_set_f32(c0));
+}
+static inline v_f32 v_poly6_f32(v_f32 x, float c0, float c1, float c2, float c3, float c4, float c5) {
+    return v_fma_f32(v_poly5_f32(x, c1, c2, c3, c4, c5), x, v_set_f32(c0));
+}
+static inline v_f32 v_poly7_f32(v_f32 x, float c0, float c1, float c2, float c3, float c4, float c5, float c6) {
+    return v_fma_f32(v_poly6_f32(x, c1, c2, c3, c4, c5, c6), x, v_set_f32(c0));
 }
 
-/* exp(x) = 2^k * (1 + p), k whole, |x - k*ln2| <= ln2/2. p is the Taylor sum r + r^2/2 + ... + r^7/5040, whose rest is below
- * 6e-9 there; leaving the 1 out keeps all digits of p for tanh. ln2 is split so that k*hi is exact. */
+/* exp(x) = 2^k * (1 + p), k whole, |x - k*ln2| <= ln2/2. p is the Taylor sum r + r^2/2 + ... + r^7/5040, whose rest
+ * is below 6e-9 there; leaving the 1 out keeps all digits of p for tanh. ln2 is split so that k*hi is exact. */
 static inline v_f32 v_exp_parts_f32(v_f32 x, v_i32 *k) {
-    static const float c[] = {1.0f / 2, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040};
     *k = v_round_i32(v_mul_f32(x, v_set_f32(0x1.715476p+0f)));
     v_f32 n = v_from_i32(*k);
     v_f32 r = v_fma_f32(n, v_set_f32(-0x1.62e400p-1f), x);
     r = v_fma_f32(n, v_set_f32(-0x1.7f7d1cp-20f), r);
-    return v_fma_f32(v_mul_f32(r, r), v_poly_f32(r, c, 6), r);
+    v_f32 q = v_poly6_f32(r, 1.0f / 2, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040);
+    return v_fma_f32(v_mul_f32(r, r), q, r);
 }
 
 /* 2^k, -126 <= k <= 127. */
 static inline v_f32 v_pow2_f32(v_i32 k) { return v_from_bits(v_shl_i32(v_add_i32(k, v_set_i32(127)), 23)); }
 
-/* The clamp keeps k within [-151, 128]; 2^k is applied in two halves, so that only the last product can overflow to Inf or
- * round to a denormal. */
+/* The clamp keeps k within [-151, 128]; 2^k is applied in two halves, so that only the last product can overflow to
+ * Inf or round to a denormal. */
 static inline v_f32 v_exp_f32(v_f32 x) {
     v_i32 k;
     x = v_min_f32(v_max_f32(x, v_set_f32(-104.5f)), v_set_f32(89.0f));
@@ -76,10 +83,9 @@ static inline v_f32 v_exp_f32(v_f32 x) {
     return v_mul_f32(v_mul_f32(p, v_pow2_f32(half)), v_pow2_f32(v_sub_i32(k, half)));
 }
 
-/* x = 2^k * (1 + f), 1 + f in [sqrt(1/2), sqrt(2)). With s = f/(2 + f) and z = s^2, log(1 + f) = 2*atanh(s) = f - s*(f - R),
- * R = z*(2/3 + 2/5 z + 2/7 z^2 + 2/9 z^3): f is exact and the correction small. */
+/* x = 2^k * (1 + f), 1 + f in [sqrt(1/2), sqrt(2)). With s = f/(2 + f) and z = s^2, log(1 + f) = 2*atanh(s) = f -
+ * s*(f - R), R = z*(2/3 + 2/5 z + ... + 2/11 z^4): f is exact and the correction small. */
 static inline v_f32 v_log_f32(v_f32 x) {
-    static const float c[] = {2.0f / 3, 2.0f / 5, 2.0f / 7, 2.0f / 9, 2.0f / 11};
     const v_f32 one = v_set_f32(1.0f), zero = v_set_f32(0.0f);
     m_f32 small = v_lt_f32(x, v_set_f32(0x1p-126f));
     v_f32 a = v_sel_f32(small, v_mul_f32(x, v_set_f32(0x1p+23f)), x);
@@ -91,7 +97,8 @@ static inline v_f32 v_log_f32(v_f32 x) {
     v_f32 f = v_sub_f32(v_from_bits(m), one);
     v_f32 s = v_div_f32(f, v_add_f32(v_set_f32(2.0f), f));
     v_f32 z = v_mul_f32(s, s);
-    v_f32 low = v_fma_f32(n, v_set_f32(0x1.7f7d1cp-20f), v_mul_f32(s, v_fma_f32(z, v_poly_f32(z, c, 5), v_neg_f32(f))));
+    v_f32 q = v_poly5_f32(z, 2.0f / 3, 2.0f / 5, 2.0f / 7, 2.0f / 9, 2.0f / 11);
+    v_f32 low = v_fma_f32(n, v_set_f32(0x1.7f7d1cp-20f), v_mul_f32(s, v_fma_f32(z, q, v_neg_f32(f))));
     v_f32 y = v_fma_f32(n, v_set_f32(0x1.62e400p-1f), v_add_f32(f, low));
     y = v_sel_f32(v_lt_f32(x, v_set_f32(INFINITY)), y, x);
     y = v_sel_f32(v_lt_f32(x, zero), v_set_f32(NAN), y);
@@ -109,17 +116,17 @@ static inline v_f32 v_tanh_f32(v_f32 x) {
     return v_sel_f32(v_eq_f32(x, x), v_copysign_f32(y, x), x);
 }
 
-/* |x| < 1: x + x*(2/sqrt(pi) - 1 + z*q(z)), z = x^2. Else 1 - exp(g(|x|)), g fitted to log(erfc) on [0.98, 4]; from 4 on it
- * rounds to 1. Both polynomials are weighted minimax fits with relative error of erf below 1.4e-9. */
+/* |x| < 1: x + x*(2/sqrt(pi) - 1 + z*q(z)), z = x^2. Else 1 - exp(g(|x|)), g fitted to log(erfc) on [0.98, 4]; from 4
+ * on it rounds to 1. Both polynomials are weighted minimax fits with relative error of erf below 1.4e-9. */
 static inline v_f32 v_erf_f32(v_f32 x) {
-    static const float q[] = {0.12837916710f,  -0.37612629820f, 0.11283617366f, -0.026854916047f,
-                              0.0051901624605f, -0.00080248183945f, 0.0000789869411f};
-    static const float g[] = {-0.00030043773320f, -1.1272514168f,   -0.63788315350f,  -0.10332728702f,
-                              0.021940399620f,    -0.0029724339400f, 0.00018882275526f};
     const v_f32 one = v_set_f32(1.0f);
     v_f32 a = v_min_f32(v_abs_f32(x), v_set_f32(4.0f));
-    v_f32 near = v_fma_f32(a, v_poly_f32(v_mul_f32(a, a), q, 7), a);
-    v_f32 far = v_sub_f32(one, v_exp_f32(v_poly_f32(a, g, 7)));
+    v_f32 q = v_poly7_f32(v_mul_f32(a, a), 0.12837916710f, -0.37612629820f, 0.11283617366f, -0.026854916047f,
+                          0.0051901624605f, -0.00080248183945f, 0.0000789869411f);
+    v_f32 near = v_fma_f32(a, q, a);
+    v_f32 g = v_poly7_f32(a, -0.00030043773320f, -1.1272514168f, -0.63788315350f, -0.10332728702f, 0.021940399620f,
+                          -0.0029724339400f, 0.00018882275526f);
+    v_f32 far = v_sub_f32(one, v_exp_f32(g));
     v_f32 y = v_sel_f32(v_lt_f32(a, one), near, far);
     return v_sel_f32(v_eq_f32(x, x), v_copysign_f32(y, x), x);
 }

@@ -1,4 +1,5 @@
-/* simd/neon.h: the vector vocabulary on AArch64 Advanced SIMD: 4 floats, 2 doubles. FMIN and FMAX already give NaN for NaN. */
+/* simd/neon.h: the vector vocabulary on AArch64 Advanced SIMD: 4 floats, 2 doubles. FMIN and FMAX already give NaN
+ * for NaN. */
 #ifndef NCK_SIMD_NEON_H
 #define NCK_SIMD_NEON_H
 
@@ -47,8 +48,13 @@ WORDS(f64, double, UINT64_C(0x8000000000000000), u64)
 #undef WORDS
 
 static inline v_i32 v_set_i32(int32_t a) { return vdupq_n_s32(a); }
-static inline v_i32 v_add_i32(v_i32 a, v_i32 b) { return vaddq_s32(a, b); }
-static inline v_i32 v_sub_i32(v_i32 a, v_i32 b) { return vsubq_s32(a, b); }
+/* Unsigned, since these wrap: gcc's vaddq_s32 is C's + on signed elements. */
+static inline v_i32 v_add_i32(v_i32 a, v_i32 b) {
+    return vreinterpretq_s32_u32(vaddq_u32(vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b)));
+}
+static inline v_i32 v_sub_i32(v_i32 a, v_i32 b) {
+    return vreinterpretq_s32_u32(vsubq_u32(vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b)));
+}
 static inline v_i32 v_and_i32(v_i32 a, v_i32 b) { return vandq_s32(a, b); }
 static inline v_i32 v_shl_i32(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
 static inline v_i32 v_shr_i32(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }

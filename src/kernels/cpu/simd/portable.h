@@ -1,5 +1,5 @@
-/* simd/portable.h: the vector vocabulary in plain C: arrays of 4 floats and 2 doubles. For processors without a file of their
- * own, and the yardstick of the others: every word gives the bits that IEEE arithmetic prescribes. */
+/* simd/portable.h: the vector vocabulary in plain C: arrays of 4 floats and 2 doubles. For processors without a file
+ * of their own, and the yardstick of the others: every word gives the bits that IEEE arithmetic prescribes. */
 #ifndef NCK_SIMD_PORTABLE_H
 #define NCK_SIMD_PORTABLE_H
 

@@ -35,7 +35,8 @@ typedef double v_elem_f64;
 #define NCK_ISA_NAME(prefix) NCK_ISA_NAME1(prefix, portable)
 #endif
 
-/* v_load_part: n < length elements, the rest 0. v_sum: element after element in order, so every run has the same bits. */
+/* v_load_part: n < length elements, the rest 0. v_sum: element after element in order, so every run has the same
+ * bits. */
 #define V_COMMON(S)                                                                     \
     static inline v_##S v_load_part_##S(const void *p, int64_t n) {                     \
         v_elem_##S t[V_LEN_##S] = {0};                                                  \

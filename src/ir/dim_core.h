@@ -1,0 +1,57 @@
+/* ir/dim_core.h: how dims are stored; private to the dim*.c files.
+ *
+ * A dim is a sorted sum of terms, a term an integer times a sorted product of atoms (a power repeats its atom). Products are
+ * compared by the ids of their atoms, and a product comes before its own prefixes: that is lexicographic order over
+ * exponents, so division by leading terms ends, and the constant stands last. No term has coefficient 0; zero has no terms. */
+#ifndef NC_IR_DIM_CORE_H
+#define NC_IR_DIM_CORE_H
+
+#include "base/map.h"
+#include "ir/dim.h"
+
+#define NC_DIM_MAX_TERMS 128 /* larger expressions count as overflow */
+#define NC_DIM_MAX_FACTORS 16
+
+typedef enum nc_atom_kind { NC_ATOM_SYM, NC_ATOM_FLOOR, NC_ATOM_CEIL, NC_ATOM_MAX, NC_ATOM_MIN } nc_atom_kind;
+
+typedef struct nc_atom {
+    int id; /* order of creation */
+    nc_atom_kind kind;
+    int sym;             /* SYM: its number */
+    const char *name;    /* SYM */
+    int n_fresh;         /* SYM: how many fresh symbols took this name as their hint */
+    const nc_dim *bound; /* SYM; may be NULL */
+    const nc_dim *a, *b; /* others: operands */
+    const nc_dim *self;  /* the dim that is this atom alone */
+} nc_atom;
+
+typedef struct nc_term {
+    int64_t coef;
+    int n; /* factors; 0: the constant */
+    nc_atom *const *f;
+} nc_term;
+
+struct nc_dim {
+    int id; /* order of creation */
+    int n;
+    const nc_term *terms;
+};
+
+struct nc_dims {
+    nc_arena arena;
+    nc_map dims, syms_by_name, functions;
+    NC_VEC(nc_atom *) atoms;
+    NC_VEC(nc_atom *) syms;
+    int n_dims;
+    bool out_of_memory; /* since the flag was last cleared: tells why a NULL came back */
+};
+
+/* The dim of these terms, in any order, products sorted; sums equal products. terms is scratch of the caller. */
+const nc_dim *nc_dim_collect(nc_dims *t, nc_term *terms, int n);
+const nc_dim *nc_dim_term(nc_dims *t, int64_t coef, nc_atom *const *f, int n);
+const nc_dim *nc_dim_atom(nc_dims *t, nc_atom_kind kind, const nc_dim *a, const nc_dim *b); /* as it stands */
+bool nc_dim_ident(const char *s, size_t n);                                                 /* [A-Za-z_][A-Za-z0-9_]* */
+/* Quotient rounded down or up; false: b is 0 or overflow. */
+bool nc_div_i64(int64_t a, int64_t b, bool up, int64_t *out);
+
+#endif

@@ -1,0 +1,126 @@
+/* cpu/math_test.c: the vector mathematics of simd/math.h on every ISA against libm in double precision, in units of
+ * the last place, over floats of all sizes; and the values at zero, infinity, NaN and the edges of overflow. */
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/tile_table.h"
+#include "tests/check.h"
+
+#include <float.h>
+#include <stdint.h>
+
+static float of_bits(uint32_t u) {
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* Distance of got from want in units of the float nearest to want; denormals have one size of unit. */
+static double ulps(float got, double want) {
+    float w = (float)want;
+    if (isnan(got) || isnan(w)) return isnan(got) && isnan(w) ? 0 : INFINITY;
+    if (isinf(got) || isinf(w)) return got == w ? 0 : INFINITY;
+    int e;
+    frexp(want, &e);
+    return fabs((double)got - want) / ldexp(1, (e < -125 ? -125 : e) - 24);
+}
+
+static void eval(const nck_isa *isa, int lane, const float *x, float *y, int n) {
+    const void *src[3] = {x, x, x};
+    const double param[2] = {0};
+    isa->tile->f32[lane](n, y, src, param);
+}
+
+/* Every 4099th float, both signs. */
+static void scan(int lane, double (*want)(double), double limit) {
+    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+        double worst = 0;
+        float at = 0, x[NCK_TILE_PAD], y[NCK_TILE_PAD];
+        for (uint64_t u = 0; u < UINT64_C(0x100000000);) {
+            for (int k = 0; k < NCK_TILE_PAD; k++, u += 4099) x[k] = of_bits((uint32_t)u);
+            eval(nck_isa_at(i), lane, x, y, NCK_TILE_PAD);
+            for (int k = 0; k < NCK_TILE_PAD; k++) {
+                double e = ulps(y[k], want((double)x[k]));
+                if (e > worst) worst = e, at = x[k];
+            }
+        }
+        if (worst > limit)
+            nc_test_failed(__FILE__, __LINE__, "%s %s: %g units off at %a", nck_isa_at(i)->name,
+                           nck_lane_get(lane)->name, worst, (double)at);
+    }
+}
+
+TEST(exp_accuracy) { scan(NCK_LANE_exp, exp, 2); }
+TEST(log_accuracy) { scan(NCK_LANE_log, log, 2); }
+TEST(tanh_accuracy) { scan(NCK_LANE_tanh, tanh, 3); }
+TEST(erf_accuracy) { scan(NCK_LANE_erf, erf, 2); }
+
+/* Floats between lo and hi, one beside the other where functions change their way. */
+static void scan_between(int lane, double (*want)(double), float lo, float hi, double limit) {
+    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+        float x[NCK_TILE_PAD], y[NCK_TILE_PAD], v = lo;
+        double worst = 0;
+        while (v < hi) {
+            for (int k = 0; k < NCK_TILE_PAD; k++) x[k] = v, v = nextafterf(v, INFINITY);
+            eval(nck_isa_at(i), lane, x, y, NCK_TILE_PAD);
+            for (int k = 0; k < NCK_TILE_PAD; k++) worst = fmax(worst, ulps(y[k], want((double)x[k])));
+        }
+        if (worst > limit)
+            nc_test_failed(__FILE__, __LINE__, "%s %s: %g units off between %g and %g", nck_isa_at(i)->name,
+                           nck_lane_get(lane)->name, worst, (double)lo, (double)hi);
+    }
+}
+
+TEST(accuracy_at_seams) {
+    scan_between(NCK_LANE_erf, erf, 0.9999f, 1.0001f, 2);
+    scan_between(NCK_LANE_erf, erf, 3.91f, 3.93f, 2);
+    scan_between(NCK_LANE_tanh, tanh, 0.173f, 0.174f, 3);
+    scan_between(NCK_LANE_tanh, tanh, 9.0f, 9.02f, 2);
+    scan_between(NCK_LANE_log, log, 0.999f, 1.001f, 2);
+    scan_between(NCK_LANE_log, log, 1.41f, 1.42f, 2);
+    scan_between(NCK_LANE_exp, exp, 88.70f, 88.74f, 2);
+    scan_between(NCK_LANE_exp, exp, -103.98f, -103.96f, 2);
+}
+
+TEST(limits) {
+    static const struct {
+        int lane;
+        float x, y;
+    } cases[] = {
+        {NCK_LANE_exp, INFINITY, INFINITY}, {NCK_LANE_exp, -INFINITY, 0}, {NCK_LANE_exp, FLT_MAX, INFINITY},
+        {NCK_LANE_exp, -FLT_MAX, 0},        {NCK_LANE_exp, 0, 1},         {NCK_LANE_exp, -0.0f, 1},
+        {NCK_LANE_log, 0, -INFINITY},       {NCK_LANE_log, -0.0f, -INFINITY}, {NCK_LANE_log, INFINITY, INFINITY},
+        {NCK_LANE_log, 1, 0},               {NCK_LANE_log, -1, NAN},      {NCK_LANE_log, -INFINITY, NAN},
+        {NCK_LANE_log, -1e-45f, NAN},       {NCK_LANE_tanh, INFINITY, 1}, {NCK_LANE_tanh, -INFINITY, -1},
+        {NCK_LANE_tanh, -0.0f, -0.0f},      {NCK_LANE_tanh, 1e-45f, 1e-45f}, {NCK_LANE_tanh, -20, -1},
+        {NCK_LANE_erf, INFINITY, 1},        {NCK_LANE_erf, -INFINITY, -1}, {NCK_LANE_erf, -0.0f, -0.0f},
+        {NCK_LANE_erf, -5, -1},             {NCK_LANE_exp, NAN, NAN},     {NCK_LANE_log, NAN, NAN},
+        {NCK_LANE_tanh, NAN, NAN},          {NCK_LANE_erf, NAN, NAN},     {NCK_LANE_tanh, -NAN, NAN},
+    };
+    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            float x[NCK_TILE_PAD], y[NCK_TILE_PAD];
+            for (int k = 0; k < NCK_TILE_PAD; k++) x[k] = cases[c].x;
+            eval(nck_isa_at(i), cases[c].lane, x, y, NCK_TILE_PAD);
+            bool right = isnan(cases[c].y) ? isnan(y[3]) : y[3] == cases[c].y && signbit(y[3]) == signbit(cases[c].y);
+            if (!right)
+                nc_test_failed(__FILE__, __LINE__, "%s: %s(%g) is %g", nck_isa_at(i)->name,
+                               nck_lane_get(cases[c].lane)->name, (double)x[0], (double)y[3]);
+        }
+    }
+}
+
+/* On every ISA the same operations in the same order: the bits agree. */
+TEST(isas_agree_bit_for_bit) {
+    static const int lanes[] = {NCK_LANE_exp, NCK_LANE_log, NCK_LANE_tanh, NCK_LANE_erf, NCK_LANE_sigmoid};
+    const nck_isa *first = nck_isa_at(0);
+    for (int i = 1; nck_isa_at(i) != NULL; i++) {
+        for (size_t l = 0; l < sizeof lanes / sizeof lanes[0]; l++) {
+            float x[NCK_TILE_PAD], want[NCK_TILE_PAD], got[NCK_TILE_PAD];
+            for (int t = 0; t < 2000; t++) {
+                for (int k = 0; k < NCK_TILE_PAD; k++) x[k] = (float)(t * NCK_TILE_PAD + k - 16000) * 0.00625f;
+                eval(first, lanes[l], x, want, NCK_TILE_PAD);
+                eval(nck_isa_at(i), lanes[l], x, got, NCK_TILE_PAD);
+                for (int k = 0; k < NCK_TILE_PAD; k++) CHECK(got[k] == want[k] || (isnan(got[k]) && isnan(want[k])));
+            }
+        }
+    }
+}
