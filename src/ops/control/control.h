@@ -10,6 +10,9 @@
 #define T_FLOW_13 (T_FLOW_1 | T_SEQ)
 #define T_FLOW_16 (T_FLOW_13 | NC_BIT(NC_BFLOAT16) | T_OPT)
 
+/* MIXED, also none at all. */
+#define MIXED_OR_NONE .flags = NC_P_VARIADIC | NC_P_HETEROGENEOUS | NC_P_OPTIONAL
+
 /* Which dims mean something outside of a node's subgraphs: those over symbols of its operands. */
 typedef struct nc_scope {
     nc_infer *c;
@@ -24,8 +27,6 @@ NC_MUST nc_code nc_scope_join(const nc_scope *s, const nc_type *a, const nc_type
 
 /* ---- for gradients ---- */
 const nc_type *nc_tape_type(nc_model *m);
-/* A name that is not taken: hint_id. */
-const char *nc_tape_name(nc_model *m, const char *hint);
 nc_value *nc_tape_empty(nc_builder *b);
 nc_value *nc_tape_push(nc_builder *b, nc_value *tape, nc_value *const *values, int n);
 /* A gradient of nothing: zeros like v, or an empty tape. */

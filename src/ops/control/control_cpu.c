@@ -67,6 +67,7 @@ typedef struct scan_type {
 } scan_type;
 
 typedef struct loop_state {
+    bool has_trips, has_cond;
     int n_carried, n_scan;
     scan_type *scan;
 } loop_state;
@@ -81,6 +82,8 @@ static nc_code loop_prepare(nc_prep *p) {
     const nc_node *n = p->node;
     loop_state *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
+    s->has_trips = n->n_in > 0 && n->in[0];
+    s->has_cond = n->n_in > 1 && n->in[1];
     s->n_carried = n->n_in > 2 ? n->n_in - 2 : 0;
     s->n_scan = n->n_out - s->n_carried;
     s->scan = nc_arena_array(p->arena, (size_t)s->n_scan, sizeof *s->scan);
@@ -108,11 +111,11 @@ typedef struct loop_run {
 
 static nc_code loop_begin(loop_run *r) {
     const nc_tensor *in = r->d->call->in;
-    bool has_m = r->d->call->n_in > 0 && in[0].data, has_cond = r->d->call->n_in > 1 && in[1].data;
-    if (has_m && nc_tensor_numel(&in[0]) != 1) return fail(r->d, NC_E_DATA, "the trip count must have one element");
-    r->trips = has_m ? *(const int64_t *)in[0].data : INT64_MAX;
+    if (r->s->has_trips && (!in[0].data || nc_tensor_numel(&in[0]) != 1))
+        return fail(r->d, NC_E_DATA, "the trip count must have one element");
+    r->trips = r->s->has_trips ? *(const int64_t *)in[0].data : INT64_MAX;
     r->cond = true;
-    if (has_cond) NC_TRY(read_bool(r->d, &in[1], &r->cond));
+    if (r->s->has_cond) NC_TRY(read_bool(r->d, &in[1], &r->cond));
     for (int i = 0; i < r->s->n_carried; i++)
         if (!(r->in[2 + i] = take(r->d, 2 + i))) return no_memory(r->d);
     for (int i = 0; i < r->s->n_scan; i++)

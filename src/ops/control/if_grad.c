@@ -74,7 +74,7 @@ static nc_code keep_touched(branches *t, int s) {
 static nc_code begin(branches *t) {
     nc_grad *g = t->g;
     nc_model *m = g->node->graph->model;
-    nc_value *tape = nc_edit_add_out(g->node, nc_tape_name(m, g->node->name));
+    nc_value *tape = nc_edit_add_out(g->node, "tape");
     NC_NEED(g->b->w, tape);
     tape->type = nc_tape_type(m);
     NC_NEED(g->b->w, tape->type);

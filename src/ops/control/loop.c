@@ -10,11 +10,12 @@
 nc_code nc_loop_grad(nc_grad *g);
 
 static const nc_op_version versions[] = {
-#define ROW(n, types)                                                                                              \
-    {.since = n, IN({"M", T_I64, OPTIONAL}, {"cond", T_BOOL, OPTIONAL}, {"v_initial", types, MIXED}),              \
+#define ROW(n, types, some)                                                                                        \
+    {.since = n, IN({"M", T_I64, OPTIONAL}, {"cond", T_BOOL, OPTIONAL}, {"v_initial", types, some}),               \
      OUT({"v_final_and_scan_outputs", types, MIXED}), ATTR(A_GRAPH_REQ("body"))},
-    ROW(25, T_FLOW_16) ROW(24, T_FLOW_16) ROW(23, T_FLOW_16) ROW(21, T_FLOW_16) ROW(19, T_FLOW_16) ROW(16, T_FLOW_16)
-    ROW(13, T_FLOW_13) ROW(11, T_FLOW_1) ROW(1, T_FLOW_1)
+    ROW(25, T_FLOW_16, MIXED_OR_NONE) ROW(24, T_FLOW_16, MIXED_OR_NONE) ROW(23, T_FLOW_16, MIXED_OR_NONE)
+    ROW(21, T_FLOW_16, MIXED_OR_NONE) ROW(19, T_FLOW_16, MIXED_OR_NONE) ROW(16, T_FLOW_16, MIXED_OR_NONE)
+    ROW(13, T_FLOW_13, MIXED_OR_NONE) ROW(11, T_FLOW_1, MIXED_OR_NONE) ROW(1, T_FLOW_1, MIXED)
 #undef ROW
     {0}};
 
@@ -33,6 +34,8 @@ static nc_code counts(loop *l) {
     l->body = n->subs[0].graph;
     l->n_carried = n->n_in > 2 ? n->n_in - 2 : 0;
     l->n_scan = n->n_out - l->n_carried;
+    for (int i = 2; i < n->n_in; i++)
+        if (!n->in[i]) NC_FAIL(l->c->w, NC_E_BAD_GRAPH, "the initial value %d is missing", i - 2);
     if (l->body->inputs.n != 2 + l->n_carried)
         NC_FAIL(l->c->w, NC_E_BAD_GRAPH, "body takes %d inputs, expected %d", l->body->inputs.n, 2 + l->n_carried);
     if (l->n_scan < 0 || l->body->outputs.n != 1 + n->n_out)

@@ -33,8 +33,8 @@ static void *array(loop *l, int n, size_t size) {
 static nc_code measure(loop *l) {
     nc_node *n = l->g->node;
     l->body = n->subs[0].graph;
-    l->n_in = n->n_in;
-    l->n_carried = n->n_in - 2;
+    l->n_carried = n->n_in > 2 ? n->n_in - 2 : 0;
+    l->n_in = 2 + l->n_carried;
     l->n_scan = n->n_out - l->n_carried;
     l->n_caps = n->subs[0].n_captures;
     l->first_cap = n->subs[0].first_capture;
@@ -81,12 +81,13 @@ static nc_code choose(loop *l, bool *any) {
 /* The forward Loop with one more carried value; its body gets it when what is touched is known (push_touched). */
 static nc_code carry_tape(loop *l) {
     nc_node *n = l->g->node;
-    nc_model *m = n->graph->model;
     nc_builder b = {.w = l->g->b->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = l->g->b->infer};
     nc_value *empty = nc_tape_empty(&b);
     NC_TRY(b.code);
-    if (nc_edit_add_in(n, empty) != NC_OK) NC_FAIL(b.w, NC_E_MEMORY, "out of memory");
-    l->tape_out = nc_edit_insert_out(n, l->n_carried, nc_tape_name(m, n->name));
+    nc_code code = NC_OK;
+    while (n->n_in < 2 && code == NC_OK) code = nc_edit_add_in(n, NULL);
+    if (code != NC_OK || nc_edit_add_in(n, empty) != NC_OK) NC_FAIL(b.w, NC_E_MEMORY, "out of memory");
+    l->tape_out = nc_edit_insert_out(n, l->n_carried, "tape");
     NEED(l, l->tape_out);
     l->tape_out->type = empty->type;
     return NC_OK;
@@ -94,7 +95,7 @@ static nc_code carry_tape(loop *l) {
 
 static nc_code push_touched(loop *l) {
     nc_builder b = {.w = l->g->b->w, .graph = l->body, .stage = l->g->node->stage, .infer = l->g->b->infer};
-    nc_value *in = nc_edit_input(l->body, nc_tape_name(l->body->model, "tape"), l->tape_out->type);
+    nc_value *in = nc_edit_input(l->body, "tape", l->tape_out->type);
     NEED(l, in);
     nc_value *tape = nc_tape_push(&b, in, l->sub.touched, l->sub.n_touched);
     NC_TRY(b.code);
@@ -130,8 +131,8 @@ static nc_code begin(loop *l) {
     return NC_OK;
 }
 
-static nc_value *body_input(loop *l, const char *hint, const nc_type *type) {
-    return type ? nc_edit_input(l->b.graph, nc_tape_name(l->body->model, hint), type) : NULL;
+static nc_value *body_input(loop *l, const char *name, const nc_type *type) {
+    return type ? nc_edit_input(l->b.graph, name, type) : NULL;
 }
 
 static nc_code begin_body(loop *l) {

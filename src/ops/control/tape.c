@@ -7,10 +7,6 @@ const nc_type *nc_tape_type(nc_model *m) {
     return nc_type_holding(&m->arena, NC_T_TAPE, NULL);
 }
 
-const char *nc_tape_name(nc_model *m, const char *hint) {
-    return nc_arena_printf(&m->arena, "%s_%d", hint, m->next_id);
-}
-
 nc_value *nc_tape_empty(nc_builder *b) {
     return nc_build_attr1(b, "nacre", "TapeEmpty", NULL, 0, NULL, 0);
 }
@@ -82,9 +78,9 @@ static nc_code grad_pop(nc_grad *g) {
 
 static const nc_op_version empty_versions[] = {{.since = 1, NO_IN, OUT({"tape", T_TAPE}), NO_ATTR}, {0}};
 static const nc_op_version push_versions[] = {
-    {.since = 1, IN({"tape", T_TAPE}, {"values", T_ANYTHING, MIXED}), OUT({"tape", T_TAPE}), NO_ATTR}, {0}};
+    {.since = 1, IN({"tape", T_TAPE}, {"values", T_ANYTHING, MIXED_OR_NONE}), OUT({"tape", T_TAPE}), NO_ATTR}, {0}};
 static const nc_op_version pop_versions[] = {
-    {.since = 1, IN({"tape", T_TAPE}), OUT({"tape", T_TAPE}, {"values", T_ANYTHING, MIXED}), NO_ATTR}, {0}};
+    {.since = 1, IN({"tape", T_TAPE}), OUT({"tape", T_TAPE}, {"values", T_ANYTHING, MIXED_OR_NONE}), NO_ATTR}, {0}};
 static const nc_op_version length_versions[] = {{.since = 1, IN({"tape", T_TAPE}), OUT({"n", T_I64}), NO_ATTR}, {0}};
 
 const nc_card nc_card_tape_empty = {
