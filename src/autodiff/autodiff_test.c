@@ -1,4 +1,5 @@
-/* Gradients as graphs: before and after as text, or the gradient as one expression. Values are checked where graphs run. */
+/* Gradients as graphs: before and after as text, or the gradient as one expression. Values are checked where graphs
+ * run. */
 #include "autodiff/autodiff.h"
 
 #include "autodiff/cards_testing.h"
@@ -46,7 +47,8 @@ static void end(setting *s) {
 static void renumber(nc_text *out, const char *s) {
     int ids[256], n = 0;
     for (const char *p = s; *p; p++) {
-        bool after = p > s + 1 && ((p[-1] == '_') || (p[-1] == 'v' && !isalnum(p[-2])) || (p[-1] == '.' && !isdigit(p[-2])));
+        bool after = p > s + 1 && (p[-1] == '_' || (p[-1] == 'v' && !isalnum(p[-2])) ||
+                                   (p[-1] == '.' && !isdigit(p[-2])));
         if (!isdigit(*p) || !after) {
             nc_text_add_n(out, p, 1);
             continue;
@@ -112,7 +114,8 @@ TEST(y_is_x) {
 }
 
 TEST(stops_at_what_has_no_gradient) {
-    DIFF(s, "(float[] x, int64[] i, bool[] c) => (y) { f = Floor(x)\n j = Add(i, i)\n y = Where(c, f, x) }", "x", "i", "c", "f");
+    DIFF(s, "(float[] x, int64[] i, bool[] c) => (y) { f = Floor(x)\n j = Add(i, i)\n y = Where(c, f, x) }",
+         "x", "i", "c", "f");
     GOOD(s);
     CHECK(s.dx[0] && s.dx[0]->def->stage == NC_STAGE_BACKWARD);
     CHECK(s.dx[1] == NULL && s.dx[2] == NULL);
@@ -274,7 +277,8 @@ TEST(loop_with_scan) {
 
 TEST(nested_loop) {
     DIFF(s, "(int64[] n, float[] x) => (y) { y = Loop(n, , x)<body = { (int64[] i, bool[] c, float[] v) => (c, u)"
-            " { u = Loop(^n, , v)<body = { (int64[] j, bool[] d, float[] a) => (d, b) { e = Mul(a, ^v)\n b = Sin(e) } }> } }> }", "x");
+            " { u = Loop(^n, , v)<body = { (int64[] j, bool[] d, float[] a) => (d, b)"
+            " { e = Mul(a, ^v)\n b = Sin(e) } }> } }> }", "x");
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[] x) => (float[] y)\n"
@@ -318,7 +322,8 @@ TEST(nested_loop) {
 }
 
 TEST(loop_that_swaps) {
-    DIFF(s, "(int64[] n, float[] x, float[] k) => (y) { y, z = Loop(n, , x, k)<body = { (int64[] i, bool[] c, float[] v, float[] w)"
+    DIFF(s, "(int64[] n, float[] x, float[] k) => (y) { "
+            "y, z = Loop(n, , x, k)<body = { (int64[] i, bool[] c, float[] v, float[] w)"
             " => (c, w, u) { u = Sin(v) } }> }", "x", "k");
     GOOD(s);
     check_text(&s,
@@ -347,7 +352,8 @@ TEST(loop_that_swaps) {
 
 /* Nothing uses the v that comes in: its gradient is zeros, whose shape is that of v. */
 TEST(loop_that_forgets) {
-    DIFF(s, "(int64[] n, float[q] x, float[q] k) => (y) { y, z = Loop(n, , x, k)<body = { (int64[] i, bool[] c, float[q] v, float[q] w)"
+    DIFF(s, "(int64[] n, float[q] x, float[q] k) => (y) { "
+            "y, z = Loop(n, , x, k)<body = { (int64[] i, bool[] c, float[q] v, float[q] w)"
             " => (c, u, w) { u = Sin(w) } }> }", "k");
     GOOD(s);
     check_text(&s,
@@ -411,7 +417,8 @@ TEST(loop_of_growing_value) {
 }
 
 TEST(what_does_not_depend_on_x_is_not_differentiated) {
-    DIFF(s, "(int64[] n, float[] x, float[] k) => (y) { y, z = Loop(n, , x, k)<body = { (int64[] i, bool[] c, float[] v, float[] w)"
+    DIFF(s, "(int64[] n, float[] x, float[] k) => (y) { "
+            "y, z = Loop(n, , x, k)<body = { (int64[] i, bool[] c, float[] v, float[] w)"
             " => (c, u, o) { u = Mul(v, w)\n o = test.Opaque(w) } }> }", "x");
     GOOD(s);
     check_text(&s,
@@ -439,7 +446,8 @@ TEST(what_does_not_depend_on_x_is_not_differentiated) {
 
 TEST(if_in_loop) {
     DIFF(s, "(int64[] n, float[] x) => (y) { y = Loop(n, , x)<body = { (int64[] i, bool[] c, float[] v) => (c, u) {"
-            " u = If(c)<then_branch = { () => (a) { a = Sin(^v) } }, else_branch = { () => (b) { b = Add(^v, ^x) } }> } }> }", "x");
+            " u = If(c)<then_branch = { () => (a) { a = Sin(^v) } }, "
+            "else_branch = { () => (b) { b = Add(^v, ^x) } }> } }> }", "x");
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[] x) => (float[] y)\n"
@@ -493,7 +501,8 @@ TEST(second_derivative_of_loop) {
     GOOD(s);
     nc_value *x = nc_graph_find(s.m->main, "x"), *ddx = NULL;
     REQUIRE(s.dx[0] != NULL);
-    if (nc_autodiff(&s.w, s.m->main, &s.dx[0], NULL, 1, &x, 1, &ddx) != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s", s.w.diag.text);
+    s.code = nc_autodiff(&s.w, s.m->main, &s.dx[0], NULL, 1, &x, 1, &ddx);
+    GOOD(s);
     CHECK_INT(nc_verify(&s.w, s.m), NC_OK);
     CHECK(ddx != NULL);
     check_text(&s,

@@ -1,5 +1,5 @@
-/* autodiff/cards_test.c: small cards of ops that gradients emit, for tests of autodiff alone; no kernels. A card of the same
- * name in ops.list goes first. */
+/* autodiff/cards_test.c: small cards of ops that gradients emit, for tests of autodiff alone; no kernels. A card of
+ * the same name in ops.list goes first. */
 #include "autodiff/cards_testing.h"
 
 #include "ops/binding.h"
@@ -111,8 +111,10 @@ static const nc_card cards[] = {
 static const nc_card *find(const nc_registry *r, const char *domain, const char *op) {
     (void)r;
     const nc_card *real = nc_ops_registry()->find(nc_ops_registry(), domain, op);
-    for (size_t i = 0; !real && i < sizeof cards / sizeof cards[0]; i++)
-        if (strcmp(cards[i].name, op) == 0 && strcmp(cards[i].domain ? cards[i].domain : "", domain) == 0) real = &cards[i];
+    for (size_t i = 0; !real && i < sizeof cards / sizeof cards[0]; i++) {
+        const char *own = cards[i].domain ? cards[i].domain : "";
+        if (strcmp(cards[i].name, op) == 0 && strcmp(own, domain) == 0) real = &cards[i];
+    }
     return real;
 }
 

@@ -1,5 +1,5 @@
-/* autodiff/mark.c: which values lie on a differentiable way from what is asked for to what is differentiated. Emits nothing.
- * A node with subgraphs counts as if every operand influenced every output; its gradient hook looks closer. */
+/* autodiff/mark.c: which values lie on a differentiable way from what is asked for to what is differentiated. Emits
+ * nothing. A node with subgraphs counts as if every operand influenced every output; its gradient hook looks closer. */
 #include "autodiff/walk.h"
 
 void nc_walk_init(nc_walk *k, nc_work *w, nc_graph *g, nc_builder *b) {

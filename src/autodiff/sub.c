@@ -1,6 +1,6 @@
-/* autodiff/sub.c: what the walk offers to the gradients of control flow: the differentiable ways through a subgraph, and a
- * walk of it that emits into a subgraph of the reverse node. Which reverse node, and how tapes pass from forward to reverse,
- * is for the hooks in ops/ to say. */
+/* autodiff/sub.c: what the walk offers to the gradients of control flow: the differentiable ways through a subgraph,
+ * and a walk of it that emits into a subgraph of the reverse node. Which reverse node, and how tapes pass from forward
+ * to reverse, is for the hooks in ops/ to say. */
 #include "autodiff/walk.h"
 
 static nc_code flow(nc_grad *g, int i_sub, bool *in, bool *out, bool backward) {

@@ -117,8 +117,9 @@ static nc_value *see_capture(nc_walk *k, nc_value *v) {
     return NULL;
 }
 
-/* The value goes onto the tape in the forward pass and comes from it here. The popped value keeps the dims of the pushed
- * one: all that is popped together was pushed in one iteration, so one symbol has one value within the reverse body. */
+/* The value goes onto the tape in the forward pass and comes from it here. The popped value keeps the dims of the
+ * pushed one: all that is popped together was pushed in one iteration, so one symbol has one value within the reverse
+ * body. */
 static nc_value *see_popped(nc_walk *k, nc_value *v) {
     nc_grad_sub *s = k->sub;
     nc_value **touched = nc_arena_array(&k->w->scratch, (size_t)s->n_touched + 1, sizeof *touched);

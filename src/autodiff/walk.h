@@ -1,8 +1,8 @@
-/* autodiff/walk.h: one reverse walk over one graph; private to autodiff/. mark.c finds the differentiable ways, walk.c goes
- * back along them, sub.c starts walks of subgraphs for control flow.
+/* autodiff/walk.h: one reverse walk over one graph; private to autodiff/. mark.c finds the differentiable ways, walk.c
+ * goes back along them, sub.c starts walks of subgraphs for control flow.
  *
- * A walk reads `graph` and emits through `b`: into the same graph (the outermost walk), or into a subgraph of the reverse
- * node of graph's owner. All of it lives in the work's scratch memory. */
+ * A walk reads `graph` and emits through `b`: into the same graph (the outermost walk), or into a subgraph of the
+ * reverse node of graph's owner. All of it lives in the work's scratch memory. */
 #ifndef NC_AUTODIFF_WALK_H
 #define NC_AUTODIFF_WALK_H
 

@@ -1,5 +1,5 @@
-/* train/train.c: joins autodiff with variables: which values are meant by which names, gradients as outputs, the step of
- * gradient descent. The mathematics is in the cards and in autodiff/. */
+/* train/train.c: joins autodiff with variables: which values are meant by which names, gradients as outputs, the step
+ * of gradient descent. The mathematics is in the cards and in autodiff/. */
 #include "train/train.h"
 
 #include "autodiff/autodiff.h"
@@ -45,7 +45,8 @@ static const char *joined(nc_work *w, const char *prefix, const char *name) {
     return nc_arena_printf(&w->scratch, "%s%s", prefix, name);
 }
 
-static nc_code add_gradients(nc_work *w, nc_graph *g, nc_value *const *xs, nc_value *const *dxs, const char *const *wrt, int n) {
+static nc_code add_gradients(nc_work *w, nc_graph *g, nc_value *const *xs, nc_value *const *dxs,
+                             const char *const *wrt, int n) {
     nc_builder b = {.w = w, .graph = g, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
     for (int i = 0; i < n; i++) {
         const char *name = joined(w, "grad:", wrt[i]);
@@ -66,7 +67,8 @@ nc_code nc_train_gradients(nc_work *w, nc_model *m, const char *loss_output, con
     return add_gradients(w, m->main, xs, dxs, wrt, n);
 }
 
-nc_code nc_train_backward(nc_work *w, nc_model *m, const char *const *outputs, int n_out, const char *const *wrt, int n) {
+nc_code nc_train_backward(nc_work *w, nc_model *m, const char *const *outputs, int n_out, const char *const *wrt,
+                          int n) {
     nc_graph *g = m->main;
     nc_value **ys = values(w, n_out), **dys = values(w, n_out), **xs = values(w, n), **dxs = values(w, n);
     if (!ys || !dys || !xs || !dxs) NC_FAIL(w, NC_E_MEMORY, "out of memory");
@@ -102,7 +104,8 @@ static nc_code make_variables(nc_work *w, nc_value *const *params, int n) {
     for (int i = 0; i < n; i++) {
         if (params[i]->origin == NC_FROM_VARIABLE) continue;
         if (params[i]->origin != NC_FROM_CONST)
-            NC_FAIL(w, NC_E_ARGUMENT, "'%s' is an input, a parameter must be a constant or a variable", params[i]->name);
+            NC_FAIL(w, NC_E_ARGUMENT, "'%s' is an input, a parameter must be a constant or a variable",
+                    params[i]->name);
         if (nc_edit_make_variable(params[i]) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
     }
     return NC_OK;
@@ -132,7 +135,8 @@ nc_code nc_train_sgd(nc_work *w, nc_model *m, const char *loss_output, const cha
     nc_value **xs = values(w, n_params), *loss = g->outputs.v[i_loss];
     NC_NEED(w, xs);
     NC_TRY(n_params ? find_sources(w, g, params, n_params, xs) : all_params(w, g, loss, &xs, &n));
-    if (!loss->type || loss->type->kind != NC_T_TENSOR) NC_FAIL(w, NC_E_TYPE, "the loss '%s' is no tensor", loss_output);
+    if (!loss->type || loss->type->kind != NC_T_TENSOR)
+        NC_FAIL(w, NC_E_TYPE, "the loss '%s' is no tensor", loss_output);
     nc_dtype elem = loss->type->elem;
     NC_TRY(make_variables(w, xs, n));
     nc_value **grads = values(w, n);

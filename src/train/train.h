@@ -8,18 +8,18 @@
 
 #include "ir/graph.h"
 
-/* One step of gradient descent: every parameter becomes a variable whose next version is  p - lr * dloss/dp.
- * n_params 0: all floating-point constants of the main graph that influence the loss. lr_input: the name of a new scalar
- * input of the loss's element type. */
+/* One step of gradient descent: every parameter becomes a variable whose next version is  p - lr * dloss/dp. n_params
+ * 0: all floating-point constants of the main graph that influence the loss. lr_input: the name of a new scalar input
+ * of the loss's element type. */
 NC_MUST nc_code nc_train_sgd(nc_work *w, nc_model *m, const char *loss_output, const char *const *params, int n_params,
                              const char *lr_input);
 
 /* Adds an output "grad:<name>" per name of `wrt`: the gradient of the loss, zeros where it has no influence. */
 NC_MUST nc_code nc_train_gradients(nc_work *w, nc_model *m, const char *loss_output, const char *const *wrt, int n);
 
-/* For a backward pass that is driven from outside: adds an input "d:<output>" of the same type per output, and an output
- * "grad:<name>" per name of `wrt`. */
-NC_MUST nc_code nc_train_backward(nc_work *w, nc_model *m, const char *const *outputs, int n_out, const char *const *wrt,
-                                  int n);
+/* For a backward pass that is driven from outside: adds an input "d:<output>" of the same type per output, and an
+ * output "grad:<name>" per name of `wrt`. */
+NC_MUST nc_code nc_train_backward(nc_work *w, nc_model *m, const char *const *outputs, int n_out,
+                                  const char *const *wrt, int n);
 
 #endif

@@ -23,9 +23,13 @@ NC_MUST nc_code nc_scope_init(nc_scope *s, nc_infer *c);
 NC_MUST nc_code nc_scope_holds(const nc_scope *s, const nc_dim *d, bool *out);
 /* The type that holds for both a and b, as seen outside: equal dims that mean something there stay, others become fresh
  * symbols; differing ranks become unknown. TYPE: differing kinds or elements; `what` names the value in the message. */
-NC_MUST nc_code nc_scope_join(const nc_scope *s, const nc_type *a, const nc_type *b, const char *what, const nc_type **out);
+NC_MUST nc_code nc_scope_join(const nc_scope *s, const nc_type *a, const nc_type *b, const char *what,
+                              const nc_type **out);
 
-/* ---- for gradients ---- */
+/* ---- gradients ---- */
+NC_MUST nc_code nc_if_grad(nc_grad *g);
+NC_MUST nc_code nc_loop_grad(nc_grad *g);
+
 const nc_type *nc_tape_type(nc_model *m);
 nc_value *nc_tape_empty(nc_builder *b);
 nc_value *nc_tape_push(nc_builder *b, nc_value *tape, nc_value *const *values, int n);

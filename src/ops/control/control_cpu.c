@@ -1,6 +1,6 @@
-/* ops/control/control_cpu.c: control flow and tapes as dynamic kernels of the host. The executor runs the subgraphs; here is
- * which, how often, and what passes between them. Objects are moved from iteration to iteration, so that a sequence or a
- * tape that a loop carries has one owner and grows in place. */
+/* ops/control/control_cpu.c: control flow and tapes as dynamic kernels of the host. The executor runs the subgraphs;
+ * here is which, how often, and what passes between them. Objects are moved from iteration to iteration, so that a
+ * sequence or a tape that a loop carries has one owner and grows in place. */
 #include "base/mem.h"
 #include "ops/binding.h"
 
@@ -226,7 +226,8 @@ static nc_code tape_pop(nc_dyn *d) {
     int n = d->call->n_out - 1;
     const nc_object *seen = d->in[0];
     if (!seen || seen->kind != NC_OBJ_TAPE || seen->n == 0) return fail(d, NC_E_DATA, "the tape is empty");
-    if (seen->items[seen->n - 1]->n != n) return fail(d, NC_E_DATA, "the record on the tape has another number of values");
+    if (seen->items[seen->n - 1]->n != n)
+        return fail(d, NC_E_DATA, "the record on the tape has another number of values");
     nc_object *held = take(d, 0);
     nc_object *tape = held ? nc_object_own(held) : NULL;
     if (!tape) return no_memory(d);

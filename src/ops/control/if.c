@@ -1,7 +1,5 @@
-/* ops/control/if.c: If. One of two subgraphs runs; what it gives are the node's outputs. The gradient is in if_grad.c. */
+/* ops/control/if.c: If. One of two subgraphs runs; what it gives are the node's outputs. Gradient: if_grad.c. */
 #include "ops/control/control.h"
-
-nc_code nc_if_grad(nc_grad *g);
 
 static const nc_op_version versions[] = {
 #define ROW(n, types)                                                                \

@@ -1,9 +1,7 @@
-/* ops/control/if_grad.c: the gradient of If is an If of the two branches' gradients on the same condition. The forward If
- * gets one more output, a tape, on which each branch pushes what its own gradient touches. Outputs of the reverse If are the
- * gradients of captured values; a branch that does not use one gives zeros. */
+/* ops/control/if_grad.c: the gradient of If is an If of the two branches' gradients on the same condition. The forward
+ * If gets one more output, a tape, on which each branch pushes what its own gradient touches. Outputs of the reverse
+ * If are the gradients of captured values; a branch that does not use one gives zeros. */
 #include "ops/control/control.h"
-
-nc_code nc_if_grad(nc_grad *g);
 
 typedef struct branches {
     nc_grad *g;

@@ -1,13 +1,12 @@
-/* ops/control/loop.c: Loop. The body runs at most M times, as long as its condition holds; it takes (iteration, condition,
- * carried...) and gives (condition, carried..., scan...). Here: card and inference; the gradient is in loop_grad.c.
+/* ops/control/loop.c: Loop. The body runs at most M times, as long as its condition holds; it takes (iteration,
+ * condition, carried...) and gives (condition, carried..., scan...). Here: card and inference; the gradient is in
+ * loop_grad.c.
  *
- * Inference looks for types of the carried values that an iteration keeps: dims that the body changes become symbols of
- * their own, and the body is inferred again. Every round frees at least one dim or rank, so it ends. */
+ * Inference looks for types of the carried values that an iteration keeps: dims that the body changes become symbols
+ * of their own, and the body is inferred again. Every round frees at least one dim or rank, so it ends. */
 #include "ops/control/control.h"
 
 #include <string.h>
-
-nc_code nc_loop_grad(nc_grad *g);
 
 static const nc_op_version versions[] = {
 #define ROW(n, types, some)                                                                                        \
@@ -39,8 +38,8 @@ static nc_code counts(loop *l) {
     if (l->body->inputs.n != 2 + l->n_carried)
         NC_FAIL(l->c->w, NC_E_BAD_GRAPH, "body takes %d inputs, expected %d", l->body->inputs.n, 2 + l->n_carried);
     if (l->n_scan < 0 || l->body->outputs.n != 1 + n->n_out)
-        NC_FAIL(l->c->w, NC_E_BAD_GRAPH, "body gives %d outputs, expected %d for %d outputs of the node", l->body->outputs.n,
-                1 + n->n_out, n->n_out);
+        NC_FAIL(l->c->w, NC_E_BAD_GRAPH, "body gives %d outputs, expected %d for %d outputs of the node",
+                l->body->outputs.n, 1 + n->n_out, n->n_out);
     return NC_OK;
 }
 

@@ -1,13 +1,11 @@
-/* ops/control/loop_grad.c: the gradient of Loop is a Loop backwards. The forward Loop carries one more value, a tape; each
- * iteration pushes what the gradient of the body touches. The reverse Loop runs as often as the tape has records:
+/* ops/control/loop_grad.c: the gradient of Loop is a Loop backwards. The forward Loop carries one more value, a tape;
+ * each iteration pushes what the gradient of the body touches. The reverse Loop runs as often as the tape has records:
  *
  *   reverse body (iteration, condition, tape, dv..., sums...) => (condition, tape, dv..., sums...)
  *
- * pops a record, takes dv as the gradients of the body's carried outputs and hands on those of its carried inputs, adds the
- * gradients of captured values to the sums, and picks the gradients of scan outputs at the iteration undone. */
+ * pops a record, takes dv as the gradients of the body's carried outputs and hands on those of its carried inputs,
+ * adds the gradients of captured values to the sums, and picks those of scan outputs at the iteration undone. */
 #include "ops/control/control.h"
-
-nc_code nc_loop_grad(nc_grad *g);
 
 typedef struct loop {
     nc_grad *g;
@@ -60,7 +58,8 @@ static nc_code spread(loop *l, bool *in, bool *out, bool backward) {
     return NC_OK;
 }
 
-/* A carried value takes part if a gradient comes to it in some iteration and something that is asked for influences it. */
+/* A carried value takes part if a gradient comes to it in some iteration and something that is asked for influences
+ * it. */
 static nc_code choose(loop *l, bool *any) {
     int n_all = l->n_in + l->n_caps, n_out = 1 + l->n_carried + l->n_scan;
     bool *needed_in = array(l, n_all, 1), *needed_out = array(l, n_out, 1);
@@ -99,7 +98,8 @@ static nc_code push_touched(loop *l) {
     NEED(l, in);
     nc_value *tape = nc_tape_push(&b, in, l->sub.touched, l->sub.n_touched);
     NC_TRY(b.code);
-    if (nc_edit_insert_output(l->body, 1 + l->n_carried, tape, NULL) != NC_OK) NC_FAIL(b.w, NC_E_MEMORY, "out of memory");
+    if (nc_edit_insert_output(l->body, 1 + l->n_carried, tape, NULL) != NC_OK)
+        NC_FAIL(b.w, NC_E_MEMORY, "out of memory");
     return NC_OK;
 }
 
@@ -149,8 +149,8 @@ static nc_code begin_body(loop *l) {
     if (!l->iter || !l->cond || !tape) NC_FAIL(l->b.w, NC_E_MEMORY, "out of memory");
     for (int i = 2; i < l->n_in + l->n_caps; i++) {
         if (!l->in[i]) continue;
-        const nc_type *type = i < l->n_in ? l->body->outputs.v[i - 1]->type : l->operands[l->first_cap + i - l->n_in]->type;
-        l->d[i] = body_input(l, i < l->n_in ? "dv" : "sum", type);
+        const nc_value *like = i < l->n_in ? l->body->outputs.v[i - 1] : l->operands[l->first_cap + i - l->n_in];
+        l->d[i] = body_input(l, i < l->n_in ? "dv" : "sum", like->type);
         NEED(l, l->d[i]);
     }
     l->sub.pop = nc_build(&l->b, "nacre", "TapePop", &tape, 1, 1, NULL, 0);

@@ -1,5 +1,5 @@
-/* ops/control/scope.c: types that leave a subgraph. A symbol that a body made up has another value in each iteration, or
- * none in the branch not taken, so outside it must not be mentioned. */
+/* ops/control/scope.c: types that leave a subgraph. A symbol that a body made up has another value in each iteration,
+ * or none in the branch not taken, so outside it must not be mentioned. */
 #include "ops/control/control.h"
 
 #include <string.h>

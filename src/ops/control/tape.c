@@ -1,6 +1,6 @@
-/* ops/control/tape.c: the tape ops of domain nacre: what the forward pass of control flow leaves for its gradient. A tape is
- * a stack of records; a record is the values of one push. The gradient of a tape is a tape of gradients: where values were
- * pushed gradients are popped, and the other way round, so loops can be differentiated again. */
+/* ops/control/tape.c: the tape ops of domain nacre: what the forward pass of control flow leaves for its gradient. A
+ * tape is a stack of records; a record is the values of one push. The gradient of a tape is a tape of gradients: where
+ * values were pushed gradients are popped, and the other way round, so loops can be differentiated again. */
 #include "ops/control/control.h"
 
 const nc_type *nc_tape_type(nc_model *m) {
