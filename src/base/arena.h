@@ -23,7 +23,7 @@ char *nc_arena_str(nc_arena *a, const char *s);              /* copy; NULL stays
 char *nc_arena_strn(nc_arena *a, const char *s, size_t n);   /* copy of n bytes plus a NUL */
 char *nc_arena_printf(nc_arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Growable arrays inside an arena: `NC_VEC(nc_node *) nodes;` then NC_PUSH(arena, nodes, n) is false on out of memory. */
+/* Growable arrays inside an arena: `NC_VEC(nc_node *) nodes;` then NC_PUSH(arena, nodes, n), false on out of memory. */
 #define NC_VEC(T) \
     struct {      \
         T *v;     \

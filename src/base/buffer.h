@@ -1,5 +1,5 @@
-/* base/buffer.h: counted memory. Views share a buffer; the last unref releases it. A buffer may belong to a device whose
- * bytes the host cannot read: base only counts, device/ knows how to touch it. Counting is thread-safe. */
+/* base/buffer.h: counted memory. Views share a buffer; the last unref releases it. A buffer may belong to a device
+ * whose bytes the host cannot read: base only counts, device/ knows how to touch it. Counting is thread-safe. */
 #ifndef NC_BASE_BUFFER_H
 #define NC_BASE_BUFFER_H
 

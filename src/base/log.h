@@ -1,4 +1,5 @@
-/* base/log.h: messages for people. Level and sink can change while running; nothing is written by default below WARNING. */
+/* base/log.h: messages for people. Level and sink can change while running; nothing is written by default below
+ * WARNING. */
 #ifndef NC_BASE_LOG_H
 #define NC_BASE_LOG_H
 

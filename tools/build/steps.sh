@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# The steps behind the Makefile: steps.sh STEP [ARGUMENT]. Every step prints one line when it starts and one when it
+# ends; what a command printed is shown only when it failed. cmake and ninja are fetched into .venv where missing.
+# A step whose tools are not on this machine says "not run" and why; it is never counted as passed.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
+venv=$PWD/.venv
+not_run=()
+
+works() { "$@" --version >/dev/null 2>&1; }
+skip() { echo "    not run: $1: $2"; not_run+=("$1: $2"); }
+
+# step TITLE COMMAND...: runs quietly; on failure shows the whole output and ends the script.
+step() {
+    local title=$1 log start=$SECONDS
+    shift
+    log=$(mktemp)
+    echo "==> $title"
+    if "$@" >"$log" 2>&1; then
+        local closing
+        closing=$(grep -oE '[0-9]+ passed.*' "$log" | tail -n 1)
+        echo "    ok, $((SECONDS - start)) s${closing:+: $closing}"
+        rm -f "$log"
+    else
+        local code=$?
+        cat "$log"
+        rm -f "$log"
+        echo "FAILED ($code): $title: $*" >&2
+        exit 1
+    fi
+}
+
+make_venv() {
+    [ -x "$venv/bin/python" ] && works "$venv/bin/python" && return
+    python3 -m venv "$venv" && return
+    echo "python3 -m venv failed: the system may keep it in a package, python3-venv"
+    return 1
+}
+pip_install() { "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
+
+# Presets of version 3 need cmake 3.21.
+recent() {
+    local version
+    version=$("$1" --version 2>/dev/null | sed -n '1s/^cmake version //p')
+    [ -n "$version" ] && [ "$(printf '3.21\n%s\n' "$version" | sort -V | head -n 1)" = 3.21 ]
+}
+# Sets cmake and ctest, and the generator: ninja when there is one or one can be had, else make.
+find_cmake() {
+    [ -z "${cmake:-}" ] || return 0
+    if works ctest && recent cmake; then
+        cmake=cmake ctest=ctest
+    else
+        if ! works "$venv/bin/cmake"; then
+            step "fetch cmake into .venv" make_venv_with cmake
+        fi
+        cmake=$venv/bin/cmake ctest=$venv/bin/ctest
+    fi
+    if [ -z "${CMAKE_GENERATOR:-}" ]; then
+        works ninja || works "$venv/bin/ninja" || { make_venv_with ninja >/dev/null 2>&1 || true; }
+        works ninja || PATH=$PATH:$venv/bin
+        works ninja && export CMAKE_GENERATOR=Ninja
+    fi
+}
+make_venv_with() { make_venv && pip_install "$@"; }
+
+build_commands() {
+    # A cached generator wins over the environment; cmake refuses to change it.
+    if [ -f "build/$1/CMakeCache.txt" ]; then
+        local -x CMAKE_GENERATOR
+        CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "build/$1/CMakeCache.txt")
+    fi
+    $cmake --preset "$1" && $cmake --build --preset "$1" -j "$jobs"
+}
+test_commands() { $ctest --test-dir "build/$1" -V; }
+
+build() {
+    find_cmake
+    step "build $1" build_commands "$1"
+}
+c_tests() {
+    build "$1"
+    step "C tests, $1" test_commands "$1"
+}
+quick() { c_tests release; }
+
+lint() {
+    step "lint: every rule catches its seeded violation" python3 tools/lint/lint.py --self-test
+    step "lint: the tree" python3 tools/lint/lint.py
+}
+
+format() {
+    if works clang-format; then
+        step "format what differs from HEAD" format_commands
+    else
+        skip "format" "clang-format is not installed"
+    fi
+}
+format_commands() {
+    { git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } |
+        grep -E '\.(c|h)$' | xargs -r clang-format -i --style=file
+}
+
+# system_packages PACKAGE...: in CI, as root, on a Debian system; elsewhere does nothing.
+system_packages() {
+    [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    echo "==> install $*"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install -y "$@" >/dev/null 2>&1 ||
+        { apt-get update >/dev/null 2>&1 && apt-get install -y "$@" >/dev/null 2>&1; }
+}
+clang_tests() {
+    works clang || system_packages clang
+    if works clang; then c_tests clang; else skip "clang build and C tests" "clang is not installed"; fi
+}
+other_architecture() {
+    local preset gcc qemu packages
+    case $(uname -m) in
+    aarch64) preset=x86-64-cross gcc=x86_64-linux-gnu-gcc qemu=qemu-x86_64
+             packages="gcc-x86-64-linux-gnu libc6-dev-amd64-cross qemu-user" ;;
+    x86_64)  preset=aarch64-cross gcc=aarch64-linux-gnu-gcc qemu=qemu-aarch64
+             packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
+    *) skip "the other architecture" "no cross preset for $(uname -m)"; return ;;
+    esac
+    # shellcheck disable=SC2086
+    { works $gcc && works $qemu; } || system_packages $packages
+    if ! works $gcc; then skip "C tests, $preset" "$gcc is not installed"
+    elif ! works $qemu; then skip "C tests, $preset" "$qemu is not installed"
+    else c_tests $preset; fi
+}
+
+# The copy of requirements.txt inside .venv says what is installed there.
+python_packages() {
+    cmp -s tests/requirements.txt "$venv/requirements.txt" && return
+    make_venv && pip_install -r tests/requirements.txt && cp tests/requirements.txt "$venv/requirements.txt"
+}
+python_tests() {
+    if [ ! -d tests/py ]; then skip "Python tests" "there is no tests/py"; return; fi
+    step "Python packages of tests/requirements.txt into .venv" python_packages
+    step "Python tests" "$venv/bin/python" -m pytest -q tests/py
+}
+
+everything() {
+    c_tests release
+    lint
+    c_tests asan
+    clang_tests
+    other_architecture
+    python_tests
+    if [ ${#not_run[@]} -gt 0 ]; then
+        echo "==> passed; not run here:"
+        printf '    %s\n' "${not_run[@]}"
+    else
+        echo "==> all passed"
+    fi
+}
+
+case ${1:-} in
+build | c_tests) "$1" "${2:-release}" ;;
+quick | lint | format | everything) "$1" ;;
+*) echo "usage: steps.sh build|c_tests [PRESET] | quick | lint | format | everything" >&2; exit 2 ;;
+esac
