@@ -2,7 +2,7 @@
  *
  * f32: exp, log, tanh and erf within 3 units in the last place, denormals included, and with the limits of libm at 0,
  * Inf and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks libm
- * element by element. No word sets errno or depends on the rounding mode being changed. */
+ * element by element. */
 #ifndef NCK_SIMD_MATH_H
 #define NCK_SIMD_MATH_H
 

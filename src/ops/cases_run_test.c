@@ -1,0 +1,350 @@
+/* ops/cases_run_test.c: the checks of ops/cases_testing.h over a small interpreter: values are dense host tensors, sizes come
+ * from nc_infer_run, symbols of the inputs get fixed odd sizes. Static kernels only. */
+#include "ops/cases_testing.h"
+
+#include "kernels/cpu/isa.h"
+#include "ops/graph_testing.h"
+#include "ops/lane.h"
+
+#include <stdlib.h>
+
+enum { MAX_VALUES = 256, MAX_TEXT = 2048 };
+
+typedef struct runner {
+    const nc_case *row;
+    nc_work w;
+    nc_model *m;
+    nc_arena arena;
+    nc_dims *dims;
+    nc_tensor at[MAX_VALUES]; /* by value id */
+    bool have[MAX_VALUES];
+    uint64_t seed;
+} runner;
+
+static double uniform(runner *r, double lo, double hi) {
+    r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
+    return lo + (hi - lo) * (double)(r->seed >> 11) / 9007199254740992.0;
+}
+
+static void store(nc_dtype t, void *p, int64_t i, double v) {
+    switch (t) {
+    case NC_FLOAT: ((float *)p)[i] = (float)v; break;
+    case NC_DOUBLE: ((double *)p)[i] = v; break;
+    case NC_FLOAT16: ((uint16_t *)p)[i] = nc_f64_to_f16(v); break;
+    case NC_BFLOAT16: ((uint16_t *)p)[i] = nc_f32_to_bf16((float)v); break;
+    case NC_BOOL: ((bool *)p)[i] = v > 0; break;
+    case NC_INT8: ((int8_t *)p)[i] = (int8_t)v; break;
+    case NC_UINT8: ((uint8_t *)p)[i] = (uint8_t)v; break;
+    case NC_INT32: ((int32_t *)p)[i] = (int32_t)v; break;
+    case NC_INT64: ((int64_t *)p)[i] = (int64_t)v; break;
+    case NC_UINT64: ((uint64_t *)p)[i] = (uint64_t)v; break;
+    default: nc_test_failed(__FILE__, __LINE__, "inputs of %s are not made here", nc_dtype_name(t));
+    }
+}
+
+static double element(const nc_tensor *t, int64_t i) {
+    const void *p = t->data;
+    switch (t->dtype) {
+    case NC_FLOAT: return (double)((const float *)p)[i];
+    case NC_DOUBLE: return ((const double *)p)[i];
+    case NC_FLOAT16: return (double)nc_f16_to_f32(((const uint16_t *)p)[i]);
+    case NC_BFLOAT16: return (double)nc_bf16_to_f32(((const uint16_t *)p)[i]);
+    case NC_BOOL: return ((const bool *)p)[i];
+    case NC_INT8: return ((const int8_t *)p)[i];
+    case NC_UINT8: return ((const uint8_t *)p)[i];
+    case NC_INT32: return ((const int32_t *)p)[i];
+    case NC_INT64: return (double)((const int64_t *)p)[i];
+    case NC_UINT64: return (double)((const uint64_t *)p)[i];
+    default: return NAN;
+    }
+}
+
+static bool alloc_tensor(runner *r, nc_tensor *t) {
+    size_t bytes;
+    nc_dense_strides(t->dims, t->rank, t->strides);
+    if (!nc_tensor_bytes(t->dtype, t->dims, t->rank, &bytes)) return false;
+    t->data = nc_arena_alloc(&r->arena, bytes + 1);
+    return t->data != NULL;
+}
+
+/* With as_double, every "float[" of the text is "double[": the same graph in the wide type. */
+static bool runner_init(runner *r, const nc_case *row, bool as_double) {
+    char text[MAX_TEXT] = "";
+    for (const char *s = row->graph; *s != '\0' && strlen(text) + 8 < sizeof text;) {
+        if (as_double && strncmp(s, "float[", 6) == 0) {
+            strcat(text, "double[");
+            s += 6;
+        } else {
+            strncat(text, s++, 1);
+        }
+    }
+    *r = (runner){.row = row, .seed = 42};
+    nc_work_init(&r->w);
+    r->dims = nc_dims_create();
+    r->m = test_model(&r->w, nc_ops_registry(), text);
+    if (r->m == NULL) nc_test_failed(__FILE__, __LINE__, "%s: %s", row->name, r->w.diag.text);
+    return r->m != NULL;
+}
+
+static void runner_release(runner *r) {
+    if (r->m != NULL) nc_model_destroy(r->m);
+    if (r->dims != NULL) nc_dims_destroy(r->dims);
+    nc_arena_release(&r->arena);
+    nc_work_release(&r->w);
+}
+
+static nc_case_range range_of(const nc_case *row, int i) {
+    nc_case_range range = {-2, 2};
+    for (int k = 0; k <= i && k < 4; k++)
+        if (row->in[k].lo != 0 || row->in[k].hi != 0) range = row->in[k];
+    return range;
+}
+
+static void fill_input(runner *r, int i) {
+    const nc_value *v = r->m->main->inputs.v[i];
+    nc_tensor *t = &r->at[v->id];
+    nc_case_range range = range_of(r->row, i);
+    int64_t n = nc_tensor_numel(t);
+    for (int64_t k = 0; k < n; k++) {
+        double x = uniform(r, range.lo, range.hi);
+        if ((r->row->flags & NC_CASE_KINK) && fabs(x) < 0.05) x += x < 0 ? -0.05 : 0.05;
+        store(t->dtype, t->data, k, x);
+    }
+}
+
+static bool make_inputs(runner *r) {
+    int64_t values[64];
+    bool known[64];
+    for (int i = 0; i < 64; i++) {
+        values[i] = 5 + 2 * i;
+        known[i] = true;
+    }
+    for (int i = 0; i < r->m->main->inputs.n; i++) {
+        const nc_value *v = r->m->main->inputs.v[i];
+        nc_tensor *t = &r->at[v->id];
+        *t = (nc_tensor){.dtype = v->type->elem, .rank = v->type->rank};
+        for (int k = 0; k < t->rank; k++)
+            if (!nc_dim_eval(v->type->dims[k], values, known, &t->dims[k])) return false;
+        if (!alloc_tensor(r, t)) return false;
+        r->have[v->id] = true;
+        fill_input(r, i);
+    }
+    return true;
+}
+
+static nc_tensor *operand(runner *r, const nc_value *v) {
+    nc_tensor *t = &r->at[v->id];
+    if (v->lit != NULL && !r->have[v->id]) {
+        *t = (nc_tensor){.dtype = v->lit->dtype, .rank = v->lit->rank};
+        memcpy(t->dims, v->lit->dims, (size_t)v->lit->rank * sizeof *t->dims);
+        if (alloc_tensor(r, t) && v->lit->bytes > 0) memcpy(t->data, v->lit->data, v->lit->bytes);
+        r->have[v->id] = true;
+    }
+    return t;
+}
+
+static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tensor *in, nc_tensor *out) {
+    const nc_node *n = prep->node;
+    if (b->prepare != NULL) NC_TRY(b->prepare(prep));
+    if (prep->n_packs > 0) NC_FAIL(&r->w, NC_E_UNSUPPORTED, "packed constants need a session");
+    nc_call c = {.state = prep->state, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .diag = &r->w.diag,
+                 .node = n->name, .op = n->card->name};
+    if (b->workspace != NULL) c.bytes_workspace = b->workspace(prep->state, in, n->n_in, out, n->n_out);
+    void *block = nc_arena_alloc(&r->arena, c.bytes_workspace + 64);
+    NC_NEED(&r->w, block);
+    c.workspace = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+    if (b->kind == NC_K_VIEW) return b->view(&c);
+    if (b->kind != NC_K_STATIC) NC_FAIL(&r->w, NC_E_UNSUPPORTED, "only static kernels run here");
+    return b->run(&c);
+}
+
+static nc_code run_node(runner *r, const nc_node *n) {
+    nc_tensor in[16] = {{0}}, out[16] = {{0}};
+    bool readable[16];
+    char why[128];
+    if (n->n_in > 16 || n->n_out > 16) NC_FAIL(&r->w, NC_E_LIMIT, "too many operands");
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in[i] != NULL) in[i] = *operand(r, n->in[i]);
+        readable[i] = true;
+    }
+    NC_TRY(nc_infer_run(&r->w, n, r->dims, &r->arena, in, readable, n->n_in, out, n->n_out));
+    const nc_binding *b = nc_binding_find(n, "cpu", why, sizeof why);
+    if (b == NULL) NC_FAIL(&r->w, NC_E_UNSUPPORTED, "%s: no kernel: %s", n->card->name, why);
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] != NULL && b->kind != NC_K_VIEW && !alloc_tensor(r, &out[i])) NC_FAIL(&r->w, NC_E_MEMORY, "out of memory");
+    nc_prep prep = {.w = &r->w, .arena = &r->arena, .node = n};
+    NC_TRY(run_bound(r, b, &prep, in, out));
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] != NULL) {
+            r->at[n->out[i]->id] = out[i];
+            r->have[n->out[i]->id] = true;
+        }
+    return NC_OK;
+}
+
+static bool run_all(runner *r) {
+    if (r->m->next_id > MAX_VALUES) return false;
+    for (const nc_node *n = r->m->main->first; n != NULL; n = n->next)
+        if (run_node(r, n) != NC_OK) {
+            nc_test_failed(__FILE__, __LINE__, "%s: %s: %s", r->row->name, n->card->name, r->w.diag.text);
+            return false;
+        }
+    return true;
+}
+
+static void compare(const char *name, const nc_tensor *got, const nc_tensor *want, double tol) {
+    int64_t n = nc_tensor_numel(got);
+    if (n != nc_tensor_numel(want)) nc_test_failed(__FILE__, __LINE__, "%s: sizes differ", name);
+    for (int64_t i = 0; i < n && n == nc_tensor_numel(want); i++) {
+        double g = element(got, i), w = element(want, i);
+        if (g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= tol * (1 + fabs(w))) continue;
+        nc_test_failed(__FILE__, __LINE__, "%s: element %lld is %.9g, expected %.9g", name, (long long)i, g, w);
+        return;
+    }
+}
+
+static double tolerance(nc_dtype t) {
+    return t == NC_FLOAT16 ? 2e-3 : t == NC_BFLOAT16 ? 1.6e-2 : 2e-6;
+}
+
+void nc_cases_check_values(const nc_case *cases) {
+    for (const nc_case *row = cases; row->name != NULL; row++) {
+        runner narrow, wide;
+        bool ok = runner_init(&narrow, row, false);
+        ok = runner_init(&wide, row, true) && ok;
+        if (ok && make_inputs(&narrow) && make_inputs(&wide)) {
+            for (int i = 0; i < narrow.m->main->inputs.n; i++) {
+                nc_tensor *a = &narrow.at[narrow.m->main->inputs.v[i]->id], *b = &wide.at[wide.m->main->inputs.v[i]->id];
+                for (int64_t k = 0; k < nc_tensor_numel(a); k++) store(b->dtype, b->data, k, element(a, k));
+            }
+            if (run_all(&narrow) && run_all(&wide))
+                for (int i = 0; i < narrow.m->main->outputs.n; i++) {
+                    const nc_tensor *a = operand(&narrow, narrow.m->main->outputs.v[i]);
+                    compare(row->name, a, operand(&wide, wide.m->main->outputs.v[i]), tolerance(a->dtype));
+                }
+        }
+        runner_release(&narrow);
+        runner_release(&wide);
+    }
+}
+
+static void check_isa(const nc_case *row, const char *isa) {
+    runner a, b;
+    bool ok = runner_init(&a, row, false);
+    ok = runner_init(&b, row, false) && ok;
+    ok = ok && make_inputs(&a) && make_inputs(&b);
+    ok = ok && nck_isa_set_for_test("portable") && run_all(&a);
+    ok = ok && nck_isa_set_for_test(isa) && run_all(&b);
+    nck_isa_set_for_test(NULL);
+    for (int i = 0; ok && i < a.m->main->outputs.n; i++) {
+        const nc_tensor *want = operand(&a, a.m->main->outputs.v[i]);
+        compare(row->name, operand(&b, b.m->main->outputs.v[i]), want, row->flags & NC_CASE_EXACT ? 0 : tolerance(want->dtype));
+    }
+    runner_release(&a);
+    runner_release(&b);
+}
+
+void nc_cases_check_isas(const nc_case *cases) {
+    for (int i = 0; nck_isa_at(i) != NULL; i++)
+        for (const nc_case *row = cases; row->name != NULL; row++) check_isa(row, nck_isa_at(i)->name);
+}
+
+/* ---- gradients ---- */
+
+static nc_value *forward_itself(nc_grad *g, nc_value *v) {
+    (void)g;
+    return v;
+}
+
+static double weighted_sum(runner *r, const nc_value *y, const nc_tensor *weights) {
+    const nc_tensor *t = operand(r, y);
+    double sum = 0;
+    for (int64_t i = 0; i < nc_tensor_numel(t); i++) sum += element(t, i) * element(weights, i);
+    return sum;
+}
+
+/* dx against (L(x + h) - L(x - h)) / 2h, L = sum of dy * y, for every element of graph input i. */
+static void check_differences(runner *r, const nc_node *n, int i, const nc_tensor *dy, const nc_tensor *dx) {
+    const double h = 1e-6;
+    nc_tensor *x = operand(r, n->in[i]);
+    for (int64_t k = 0; k < nc_tensor_numel(x); k++) {
+        double *at = &((double *)x->data)[k], was = *at;
+        *at = was + h;
+        if (run_node(r, n) != NC_OK) return;
+        double up = weighted_sum(r, n->out[0], dy);
+        *at = was - h;
+        if (run_node(r, n) != NC_OK) return;
+        double slope = (up - weighted_sum(r, n->out[0], dy)) / (2 * h);
+        *at = was;
+        if (fabs(slope - element(dx, k)) <= 1e-5 * (1 + fabs(slope))) continue;
+        nc_test_failed(__FILE__, __LINE__, "%s: gradient of input %d at %lld is %.9g, differences say %.9g", r->row->name, i,
+                       (long long)k, element(dx, k), slope);
+        return;
+    }
+}
+
+/* A gradient op gives what its decomposition gives. */
+static void check_decomposition(runner *r, nc_builder *b, const nc_value *dx) {
+    const nc_node *n = dx->def;
+    if (dx->origin != NC_FROM_NODE || n->card->domain == NULL || n->card->decompose == NULL) return;
+    nc_node *last = b->graph->last;
+    nc_value *again = NULL;
+    if (n->card->decompose(b, n, &again) != NC_OK || again == NULL) {
+        nc_test_failed(__FILE__, __LINE__, "%s: %s does not decompose: %s", r->row->name, n->card->name, r->w.diag.text);
+        return;
+    }
+    for (const nc_node *k = last->next; k != NULL; k = k->next)
+        if (run_node(r, k) != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s: %s", r->row->name, r->w.diag.text);
+    compare(r->row->name, operand(r, dx), operand(r, again), 1e-12);
+}
+
+static bool check_input_gradient(runner *r, nc_node *n, int i, nc_value *dy) {
+    nc_value *dx[16] = {NULL};
+    bool wants[16] = {false};
+    nc_node *last = r->m->main->last;
+    nc_builder b = {.w = &r->w, .graph = r->m->main, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
+    nc_grad g = {.b = &b, .node = n, .dy = &dy, .dx = dx, .wants = wants, .forward = forward_itself};
+    wants[i] = true;
+    nc_code code = n->card->grad != NULL ? n->card->grad(&g) : nc_lane_card_grad(&g);
+    if (code == NC_E_UNSUPPORTED && strstr(r->w.diag.text, "needed here") != NULL) return false;
+    if (code != NC_OK || dx[i] == NULL) {
+        nc_test_failed(__FILE__, __LINE__, "%s: no gradient of input %d: %s", r->row->name, i, r->w.diag.text);
+        return true;
+    }
+    for (const nc_node *k = last->next; k != NULL; k = k->next)
+        if (run_node(r, k) != NC_OK) {
+            nc_test_failed(__FILE__, __LINE__, "%s: %s", r->row->name, r->w.diag.text);
+            return true;
+        }
+    check_decomposition(r, &b, dx[i]);
+    nc_tensor got = *operand(r, dx[i]);
+    check_differences(r, n, i, operand(r, dy), &got);
+    return true;
+}
+
+/* False: a gradient needs an op that is not there. */
+static bool check_gradient(const nc_case *row) {
+    runner r;
+    bool complete = true;
+    if (runner_init(&r, row, true) && make_inputs(&r) && r.m->main->n_nodes == 1 && run_all(&r)) {
+        nc_node *n = r.m->main->first;
+        nc_value *dy = nc_edit_input(r.m->main, "dy", n->out[0]->type);
+        r.at[dy->id] = *operand(&r, n->out[0]);
+        if (!alloc_tensor(&r, &r.at[dy->id])) return complete;
+        r.have[dy->id] = true;
+        for (int64_t k = 0; k < nc_tensor_numel(&r.at[dy->id]); k++)
+            store(NC_DOUBLE, r.at[dy->id].data, k, uniform(&r, -1, 1));
+        for (int i = 0; i < n->n_in && complete; i++)
+            if (n->in[i]->type->elem == NC_DOUBLE && !(n->card->no_grad_in >> i & 1u))
+                complete = check_input_gradient(&r, n, i, dy);
+    }
+    runner_release(&r);
+    return complete;
+}
+
+void nc_cases_check_gradients(const nc_case *cases) {
+    bool complete = true;
+    for (const nc_case *row = cases; row->name != NULL; row++)
+        if (!(row->flags & NC_CASE_NO_GRAD)) complete &= check_gradient(row);
+    if (!complete) nc_test_not_run("some gradients need ops that are not in the registry");
+}
