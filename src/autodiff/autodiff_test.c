@@ -175,7 +175,7 @@ TEST(branches) {
     GOOD(s);
     check_text(&s,
                "(bool[] c, float[] x, float[] z) => (float[] y)\n"
-               "<const float[] v1 = {1.0}>\n"
+               "<const float[] v1 = {1}>\n"
                "{\n"
                "  y, tape = If<then_branch = { () => (float[] a, tape TapePush_2_out)\n"
                "  {\n"
@@ -190,7 +190,7 @@ TEST(branches) {
                "    TapePush_4_out = nacre.TapePush(TapeEmpty_5_out, e)\n"
                "  } }>(c)\n"
                "  If_6_out, If_6_out1 = If<then_branch = { () => (float[] SinGrad_7_out, float[] v8)\n"
-               "  <const float[] v8 = {0.0}>\n"
+               "  <const float[] v8 = {0}>\n"
                "  {\n"
                "    TapePop_9_out = nacre.TapePop(^tape) @stage=1\n"
                "    SinGrad_7_out = nacre.SinGrad(^v1, ^x) @stage=1\n"
@@ -211,8 +211,8 @@ TEST(loop) {
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[] x, float[] k) => (float[] y)\n"
-               "<const float[] v1 = {1.0},\n"
-               " const float[] v2 = {0.0}>\n"
+               "<const float[] v1 = {1},\n"
+               " const float[] v2 = {0}>\n"
                "{\n"
                "  TapeEmpty_3_out = nacre.TapeEmpty()\n"
                "  y, tape = Loop<body = { (int64[] i, bool[] c, float[] v, tape tape.4) => (bool[] c, float[]"
@@ -243,9 +243,9 @@ TEST(loop_with_scan) {
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[2] x) => (float[Loop_1_n,2] z)\n"
-               "<const float[] v2 = {1.0},\n"
+               "<const float[] v2 = {1},\n"
                " const int64[] v3 = {1},\n"
-               " const float[] v4 = {0.0},\n"
+               " const float[] v4 = {0},\n"
                " const int64[1] v5 = {2}>\n"
                "{\n"
                "  TapeEmpty_6_out = nacre.TapeEmpty()\n"
@@ -282,7 +282,7 @@ TEST(nested_loop) {
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[] x) => (float[] y)\n"
-               "<const float[] v1 = {1.0}>\n"
+               "<const float[] v1 = {1}>\n"
                "{\n"
                "  TapeEmpty_2_out = nacre.TapeEmpty()\n"
                "  y, tape = Loop<body = { (int64[] i, bool[] c, float[] v, tape tape.3) => (bool[] c, float[]"
@@ -301,7 +301,7 @@ TEST(nested_loop) {
                "  TapeLength_9_out = nacre.TapeLength(tape) @stage=1\n"
                "  Loop_10_out, Loop_10_out1 = Loop<body = { (int64[] iter, bool[] cond, tape tape.11, float[]"
                " dv) => (bool[] cond, tape TapePop_12_out, float[] Add_13_out)\n"
-               "  <const float[] v14 = {0.0}>\n"
+               "  <const float[] v14 = {0}>\n"
                "  {\n"
                "    TapePop_12_out, TapePop_12_out1, TapePop_12_out2 = nacre.TapePop(tape.11) @stage=1\n"
                "    TapeLength_15_out = nacre.TapeLength(TapePop_12_out1) @stage=1\n"
@@ -328,8 +328,8 @@ TEST(loop_that_swaps) {
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[] x, float[] k) => (float[] y)\n"
-               "<const float[] v1 = {1.0},\n"
-               " const float[] v2 = {0.0}>\n"
+               "<const float[] v1 = {1},\n"
+               " const float[] v2 = {0}>\n"
                "{\n"
                "  TapeEmpty_3_out = nacre.TapeEmpty()\n"
                "  y, z, tape = Loop<body = { (int64[] i, bool[] c, float[] v, float[] w, tape tape.4) =>"
@@ -358,8 +358,8 @@ TEST(loop_that_forgets) {
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[q] x, float[q] k) => (float[q] y)\n"
-               "<const float[] v1 = {1.0},\n"
-               " const float[] v2 = {0.0}>\n"
+               "<const float[] v1 = {1},\n"
+               " const float[] v2 = {0}>\n"
                "{\n"
                "  TapeEmpty_3_out = nacre.TapeEmpty()\n"
                "  y, z, tape = Loop<body = { (int64[] i, bool[] c, float[q] v, float[q] w, tape tape.4) =>"
@@ -376,7 +376,7 @@ TEST(loop_that_forgets) {
                "  Loop_11_out, Loop_11_out1, Loop_11_out2 = Loop<body = { (int64[] iter, bool[] cond, tape"
                " tape.12, float[q] dv, float[q] dv.13) => (bool[] cond, tape TapePop_14_out, float[q]"
                " Expand_15_out, float[q] Add_16_out)\n"
-               "  <const float[] v17 = {0.0}>\n"
+               "  <const float[] v17 = {0}>\n"
                "  {\n"
                "    TapePop_14_out, TapePop_14_out1, TapePop_14_out2 = nacre.TapePop(tape.12) @stage=1\n"
                "    SinGrad_18_out = nacre.SinGrad(dv, TapePop_14_out1) @stage=1\n"
@@ -394,7 +394,7 @@ TEST(loop_of_growing_value) {
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[1] x) => (float[Loop_1_d] y)\n"
-               "<const float[] v2 = {1.0}>\n"
+               "<const float[] v2 = {1}>\n"
                "{\n"
                "  TapeEmpty_3_out = nacre.TapeEmpty()\n"
                "  y, tape = Loop<body = { (int64[] i, bool[] c, float[Loop_1_v] v, tape tape.4) => (bool[] c,"
@@ -423,7 +423,7 @@ TEST(what_does_not_depend_on_x_is_not_differentiated) {
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[] x, float[] k) => (float[] y)\n"
-               "<const float[] v1 = {1.0}>\n"
+               "<const float[] v1 = {1}>\n"
                "{\n"
                "  TapeEmpty_2_out = nacre.TapeEmpty()\n"
                "  y, z, tape = Loop<body = { (int64[] i, bool[] c, float[] v, float[] w, tape tape.3) =>"
@@ -451,8 +451,8 @@ TEST(if_in_loop) {
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[] x) => (float[] y)\n"
-               "<const float[] v1 = {1.0},\n"
-               " const float[] v2 = {0.0}>\n"
+               "<const float[] v1 = {1},\n"
+               " const float[] v2 = {0}>\n"
                "{\n"
                "  TapeEmpty_3_out = nacre.TapeEmpty()\n"
                "  y, tape = Loop<body = { (int64[] i, bool[] c, float[] v, tape tape.4) => (bool[] c, float[]"
@@ -479,7 +479,7 @@ TEST(if_in_loop) {
                "    TapePop_14_out, TapePop_14_out1, TapePop_14_out2, TapePop_14_out3 = nacre.TapePop(tape.13)"
                " @stage=1\n"
                "    If_15_out, If_15_out1 = If<then_branch = { () => (float[] SinGrad_17_out, float[] v18)\n"
-               "    <const float[] v18 = {0.0}>\n"
+               "    <const float[] v18 = {0}>\n"
                "    {\n"
                "      TapePop_19_out = nacre.TapePop(^TapePop_14_out2) @stage=1\n"
                "      SinGrad_17_out = nacre.SinGrad(^dv, ^TapePop_14_out3) @stage=1\n"
@@ -507,9 +507,9 @@ TEST(second_derivative_of_loop) {
     CHECK(ddx != NULL);
     check_text(&s,
                "(int64[] n, float[] x) => (float[] y)\n"
-               "<const float[] v1 = {1.0},\n"
-               " const float[] v2 = {1.0},\n"
-               " const float[] v3 = {0.0}>\n"
+               "<const float[] v1 = {1},\n"
+               " const float[] v2 = {1},\n"
+               " const float[] v3 = {0}>\n"
                "{\n"
                "  TapeEmpty_4_out = nacre.TapeEmpty()\n"
                "  TapeEmpty_5_out = nacre.TapeEmpty()\n"

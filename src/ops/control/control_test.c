@@ -111,7 +111,8 @@ static nc_code run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_object
     out[1] = number(v + (float)i);
     out[2] = in[3];
     out[3] = number(v);
-    bool ok = out[0] && out[1] && out[3] && nc_object_push(in[3], number(v));
+    nc_object *item = number(v);
+    bool ok = item && nc_object_push(in[3], item) && out[0] && out[1] && out[3];
     if (out[0]) *(bool *)out[0]->t.data = i + 1 < s->stop_after;
     for (int k = 0; k < 3; k++) nc_object_unref(in[k]);
     return ok ? NC_OK : NC_E_MEMORY;
@@ -160,58 +161,80 @@ static const nc_binding *bind(nc_work *w, nc_arena *a, nc_model **m, const char 
     return b;
 }
 
-static void run_loop(int64_t trips, int stop_after, nc_code want_code, float want, int64_t want_n) {
+static const char loop_text[] = "(int64[] n, float[] x, tape t) => (y, r, z) { y, r, z = Loop(n, , x, t)<body = {"
+                                " (int64[] i, bool[] c, float[] v, tape q) => (c, u, q, v) { u = Neg(v) } }> }";
+
+/* Runs the loop; the fail_at-th allocation of the kernel fails (0: none). */
+static nc_code run_loop(stage *s, int64_t trips, int stop_after, uint64_t fail_at) {
     nc_work w;
     nc_arena a = {0};
     nc_model *m;
-    stage s = {.stop_after = stop_after};
-    nc_work_init(&w);
-    uint64_t live = nc_mem_live();
     void *state = NULL;
-    const nc_binding *b = bind(&w, &a, &m,
-                               "(int64[] n, float[] x, tape t) => (y, r, z) { y, r, z = Loop(n, , x, t)<body = { (int64[] i,"
-                               " bool[] c, float[] v, tape q) => (c, u, q, v) { u = Neg(v) } }> }", &state);
-    REQUIRE(b && b->dynamic);
-    set(&s);
-    s.call.state = state;
-    s.call.n_in = 4;
-    s.call.n_out = 3;
-    s.tensors[0] = nc_object_host_tensor(NC_INT64, 0, NULL);
-    REQUIRE(s.tensors[0]);
-    *(int64_t *)s.tensors[0]->t.data = trips;
-    s.in[0] = s.tensors[0]->t;
-    give_number(&s, 2, 10);
-    s.in_objects[3] = nc_object_list(NC_OBJ_TAPE, NC_UNDEFINED);
-    s.moved[3] = true;
-    CHECK_INT(b->dynamic(&s.d), want_code);
-    if (want_code == NC_OK) {
+    nc_work_init(&w);
+    const nc_binding *b = bind(&w, &a, &m, loop_text, &state);
+    *s = (stage){.stop_after = stop_after};
+    set(s);
+    s->call.state = state;
+    s->call.n_in = 4;
+    s->call.n_out = 3;
+    s->tensors[0] = nc_object_host_tensor(NC_INT64, 0, NULL);
+    give_number(s, 2, 10);
+    s->in_objects[3] = nc_object_list(NC_OBJ_TAPE, NC_UNDEFINED);
+    s->moved[3] = true;
+    nc_code code = NC_E_FAIL;
+    if (b && s->tensors[0]) {
+        *(int64_t *)s->tensors[0]->t.data = trips;
+        s->in[0] = s->tensors[0]->t;
+        nc_mem_fail_at(fail_at);
+        code = b->dynamic(&s->d);
+        nc_mem_fail_at(0);
+    }
+    if (m) nc_model_destroy(m);
+    nc_arena_release(&a);
+    nc_work_release(&w);
+    return code;
+}
+
+static void check_loop(int64_t trips, int stop_after, float want, int64_t want_n) {
+    stage s;
+    uint64_t live = nc_mem_live();
+    CHECK_INT(run_loop(&s, trips, stop_after, 0), NC_OK);
+    if (s.out[0] && s.out[1] && s.out[2]) {
         CHECK_NEAR(*(float *)s.out[0]->t.data, want, 0);
         CHECK_INT(s.out[1]->n, want_n);
         CHECK_INT(s.out[2]->t.rank, 1);
         CHECK_INT(s.out[2]->t.dims[0], want_n);
-        CHECK(s.in_objects[3] == NULL);
     }
+    CHECK_INT(s.n_stacked, want_n);
+    CHECK(s.in_objects[3] == NULL);
     drop(&s);
-    if (m) nc_model_destroy(m);
-    nc_arena_release(&a);
-    nc_work_release(&w);
-    CHECK(nc_mem_live() <= live);
+    CHECK_INT(nc_mem_live(), live);
 }
 
 TEST(loop_kernel) {
-    run_loop(4, 100, NC_OK, 10 + 0 + 1 + 2 + 3, 4);
-    run_loop(100, 3, NC_OK, 10 + 0 + 1 + 2, 3);
-    run_loop(0, 100, NC_OK, 10, 0);
-    run_loop(-5, 100, NC_OK, 10, 0);
-    run_loop(4, -1, NC_E_CANCELLED, 0, 0);
+    check_loop(4, 100, 10 + 0 + 1 + 2 + 3, 4);
+    check_loop(100, 3, 10 + 0 + 1 + 2, 3);
+    check_loop(0, 100, 10, 0);
+    check_loop(-5, 100, 10, 0);
 }
 
-TEST(loop_kernel_without_memory) {
-    uint64_t before = nc_mem_live();
-    nc_object *trips = nc_object_host_tensor(NC_INT64, 0, NULL);
-    REQUIRE(trips != NULL);
-    nc_object_unref(trips);
-    CHECK(nc_mem_live() == before);
+TEST(loop_kernel_is_cancelled) {
+    stage s;
+    CHECK_INT(run_loop(&s, 4, -1, 0), NC_E_CANCELLED);
+    drop(&s);
+}
+
+TEST(loop_kernel_out_of_memory) {
+    uint64_t live = nc_mem_live(), n = 1;
+    for (; n < 1000; n++) {
+        stage s;
+        nc_code code = run_loop(&s, 3, 100, n);
+        drop(&s);
+        CHECK_INT(nc_mem_live(), live);
+        if (code == NC_OK) break;
+        CHECK_INT(code, NC_E_MEMORY);
+    }
+    CHECK(n > 10 && n < 1000);
 }
 
 static const nc_binding *tape_binding(const char *op) {
