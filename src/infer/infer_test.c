@@ -1,5 +1,5 @@
 /* infer/infer_test.c: types of whole graphs, merging with declared types, refusals, shape arithmetic, subgraphs. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 #include "base/mem.h"
 

@@ -1,5 +1,5 @@
 /* infer/run_test.c: sizes while running: from actual dims, from contents the host can read, and refusals. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 typedef struct site {
     nc_work w;

@@ -1,6 +1,6 @@
 /* ops/build_test.c: what the builder emits, as expressions. Shape, Reshape, Expand, ReduceSum, Cast and Transpose
  * are cards of this file, so that the test knows the builder alone. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 #include "ops/lane.h"
 
 static nc_code like_input(nc_infer *c) { return nc_out_like(c, 0, 0); }

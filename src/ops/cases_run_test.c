@@ -3,7 +3,7 @@
 #include "ops/cases_testing.h"
 
 #include "kernels/cpu/isa.h"
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 #include "ops/lane.h"
 
 #include <stdlib.h>

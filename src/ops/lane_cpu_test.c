@@ -1,6 +1,6 @@
 /* ops/lane_cpu_test.c: lane nodes and chains through find, prepare and run: strides, broadcasting, in place, odd and
  * zero sizes, mixed types, refusals. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 #include "ops/lane.h"
 
 #include <stdlib.h>

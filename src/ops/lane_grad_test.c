@@ -1,6 +1,7 @@
 /* ops/lane_grad_test.c: derivatives and gradients of lane ops, as expressions. What they are worth as numbers is the
  * case tables' business. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
+#include "base/mem.h"
 #include "ops/lane.h"
 #include "ops/math/math.h"
 
@@ -130,4 +131,21 @@ TEST(derivatives_share_equal_parts) {
     CHECK(nc_lane_derivative(&s.b, NCK_LANE_less, 0, in, y, NULL) == NULL);
     CHECK_INT(s.b.code, NC_E_UNSUPPORTED);
     site_release(&s);
+}
+
+TEST(gradients_survive_every_failed_allocation) {
+    for (uint64_t i = 1; i < 2000; i++) {
+        site s;
+        REQUIRE(site_init(&s, BINARY_TEXT("Pow")));
+        nc_value *y = nc_graph_find(s.m->main, "y"), *dy = nc_graph_find(s.m->main, "dy"), *dx[2] = {NULL};
+        bool wants[2] = {true, true};
+        nc_grad g = {.b = &s.b, .node = y->def, .dy = &dy, .dx = dx, .wants = wants, .forward = forward, .ctx = &s};
+        nc_mem_fail_at(i);
+        nc_code code = nc_lane_card_grad(&g);
+        bool hit = nc_mem_fail_hit();
+        nc_mem_fail_at(0);
+        CHECK_INT(code, hit ? NC_E_MEMORY : NC_OK);
+        site_release(&s);
+        if (!hit) return;
+    }
 }

@@ -1,6 +1,6 @@
-/* ops/graph_testing.h: for tests: text to an inferred model, and values as one expression. */
-#ifndef NC_OPS_GRAPH_TESTING_H
-#define NC_OPS_GRAPH_TESTING_H
+/* tests/graph_testing.h: text to an inferred model, and values as one expression. */
+#ifndef NC_TESTS_GRAPH_TESTING_H
+#define NC_TESTS_GRAPH_TESTING_H
 
 #include "infer/infer.h"
 #include "ir/text.h"
