@@ -1,5 +1,5 @@
-/* base/object.c: counted values: tensors, string tensors and lists of objects. Counting is atomic; changing an object is for
- * its only holder. Device memory is held through the buffer and never touched here. */
+/* base/object.c: counted values: tensors, string tensors and lists of objects. Counting is atomic; changing an
+ * object is for its only holder. Device memory is held through the buffer and never touched here. */
 #include "base/object.h"
 
 #include "base/mem.h"

@@ -1,5 +1,6 @@
-/* ir/card.c: reading a card: the version for an opset, attributes through defaults, and whether a node is what its card's
- * version allows. Names no operator. Runs at load, before inference; inference itself asks the card's hooks. */
+/* ir/card.c: reading a card: the version for an opset, attributes through defaults, and whether a node is what its
+ * card's version allows. Names no operator. Runs at load, before inference; inference itself asks the card's
+ * hooks. */
 #include "ir/card.h"
 
 #include <string.h>
@@ -56,10 +57,10 @@ bool nc_attr_has(const nc_node *n, const char *name) { return nc_node_attr(n, na
 /* ---- checks ---- */
 
 static const char *kind_name(nc_attr_kind k) {
-    static const char *const names[] = {[NC_A_NONE] = "nothing",   [NC_A_INT] = "an int",       [NC_A_FLOAT] = "a float",
-                                        [NC_A_STRING] = "a string", [NC_A_INTS] = "ints",        [NC_A_FLOATS] = "floats",
-                                        [NC_A_STRINGS] = "strings", [NC_A_TENSOR] = "a tensor",  [NC_A_TYPE] = "a type",
-                                        [NC_A_GRAPH] = "a graph",   [NC_A_REF] = "a reference"};
+    static const char *const names[] = {
+        [NC_A_NONE] = "nothing", [NC_A_INT] = "an int",    [NC_A_FLOAT] = "a float",   [NC_A_STRING] = "a string",
+        [NC_A_INTS] = "ints",    [NC_A_FLOATS] = "floats", [NC_A_STRINGS] = "strings", [NC_A_TENSOR] = "a tensor",
+        [NC_A_TYPE] = "a type",  [NC_A_GRAPH] = "a graph", [NC_A_REF] = "a reference"};
     return names[k];
 }
 
@@ -69,7 +70,8 @@ static nc_code check_attrs(nc_work *w, const nc_node *n) {
         const nc_attr_spec *s = find_spec(n->version, a->name);
         if (!s) NC_FAIL(w, NC_E_BAD_GRAPH, "has no attribute '%s' in version %d", a->name, n->version->since);
         if (a->kind != s->kind && a->kind != NC_A_REF)
-            NC_FAIL(w, NC_E_BAD_GRAPH, "attribute '%s' must be %s, got %s", a->name, kind_name(s->kind), kind_name(a->kind));
+            NC_FAIL(w, NC_E_BAD_GRAPH, "attribute '%s' must be %s, got %s", a->name, kind_name(s->kind),
+                    kind_name(a->kind));
     }
     for (const nc_attr_spec *s = n->version->attr; s && s->name; s++)
         if ((s->flags & NC_ATTR_REQUIRED) && !nc_node_attr(n, s->name))
@@ -135,7 +137,8 @@ static nc_code fail_type(nc_work *w, const char *what, int i, const nc_param *p,
     return code;
 }
 
-static nc_code check_types(nc_work *w, const nc_node *n, const char *what, const nc_param *list, nc_value *const *v, int count) {
+static nc_code check_types(nc_work *w, const nc_node *n, const char *what, const nc_param *list, nc_value *const *v,
+                           int count) {
     for (int i = 0; i < count; i++) {
         const nc_param *p = param_at(list, i);
         const nc_type *t = p && v[i] ? v[i]->type : NULL;

@@ -1,5 +1,5 @@
-/* ir/dim.c: the table of interned dims: symbols, sums and products, evaluation, substitution. Division, max and min are in
- * dim_div.c, the printed form in dim_text.c. Storage is described in dim_core.h. */
+/* ir/dim.c: the table of interned dims: symbols, sums and products, evaluation, substitution. Division, max and
+ * min are in dim_div.c, the printed form in dim_text.c. Storage is described in dim_core.h. */
 #include "ir/dim.h"
 
 #include "base/mem.h"

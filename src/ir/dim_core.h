@@ -1,8 +1,9 @@
 /* ir/dim_core.h: how dims are stored; private to the dim*.c files.
  *
- * A dim is a sorted sum of terms, a term an integer times a sorted product of atoms (a power repeats its atom). Products are
- * compared by the ids of their atoms, and a product comes before its own prefixes: that is lexicographic order over
- * exponents, so division by leading terms ends, and the constant stands last. No term has coefficient 0; zero has no terms. */
+ * A dim is a sorted sum of terms, a term an integer times a sorted product of atoms (a power repeats its atom).
+ * Products are compared by the ids of their atoms, and a product comes before its own prefixes: that is
+ * lexicographic order over exponents, so division by leading terms ends, and the constant stands last. No term has
+ * coefficient 0; zero has no terms. */
 #ifndef NC_IR_DIM_CORE_H
 #define NC_IR_DIM_CORE_H
 

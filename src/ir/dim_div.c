@@ -1,8 +1,9 @@
 /* ir/dim_div.c: division, max and min of dims, with the rewrites that make equal expressions the same pointer.
  *
- * floor(a/b): exact quotients divide as polynomials; a common factor cancels; by a constant c whole multiples leave the
- * floor, so a's coefficients lie in [0,c). ceil with a constant in its numerator becomes a floor and floor((x+c-1)/c) becomes
- * ceil(x/c): each function of x has one form. A divisor over symbols is taken to be positive. */
+ * floor(a/b): exact quotients divide as polynomials; a common factor cancels; by a constant c whole multiples
+ * leave the floor, so a's coefficients lie in [0,c). ceil with a constant in its numerator becomes a floor and
+ * floor((x+c-1)/c) becomes ceil(x/c): each function of x has one form. A divisor over symbols is taken to be
+ * positive. */
 #include "base/shape.h"
 #include "ir/dim_core.h"
 
@@ -18,8 +19,10 @@ static bool divide_term(const nc_term *x, const nc_term *y, nc_atom **f, nc_term
     if (x->coef % y->coef != 0) return false;
     int j = 0, n = 0;
     for (int i = 0; i < x->n; i++)
-        if (j < y->n && x->f[i] == y->f[j]) j++;
-        else f[n++] = x->f[i];
+        if (j < y->n && x->f[i] == y->f[j])
+            j++;
+        else
+            f[n++] = x->f[i];
     *out = (nc_term){x->coef / y->coef, n, f};
     return j == y->n;
 }

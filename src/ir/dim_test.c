@@ -30,22 +30,45 @@ TEST(dim_forms) {
     REQUIRE(t);
     REQUIRE(parse(t, "batch+past+seq+a+b+h+n"));
     static const char *const forms[][2] = {
-        {"1+2*batch", "2*batch+1"},      {"seq+past", "past+seq"},           {"floor((h+1)/3)", "floor((h+1)/3)"},
-        {"ceil(h/2)", "ceil(h/2)"},      {"floor((h+1)/2)", "ceil(h/2)"},    {"floor((h-1)/2)+1", "ceil(h/2)"},
-        {"ceil((h-1)/2)", "floor(h/2)"}, {"ceil((h+1)/3)", "floor(h/3)+1"},  {"max(a,b)", "max(a,b)"},
-        {"max(b,a)", "max(a,b)"},        {"max(a,a)", "a"},                  {"max(a,a+3)", "a+3"},
-        {"min(a-1,a)", "a-1"},           {"max(3,-4)", "3"},                 {"min(3,-4)", "-4"},
-        {"floor(4*n/2)", "2*n"},         {"floor(n/n)", "1"},                {"floor(a*n/n)", "a"},
-        {"floor((2*n+1)/2)", "n"},       {"ceil((2*n+1)/2)", "n+1"},         {"ceil(a/1)", "a"},
-        {"floor(-7/2)", "-4"},           {"ceil(-7/2)", "-3"},               {"floor(7/-2)", "-4"},
-        {"floor((a*a+2*a*b+b*b)/(a+b))", "a+b"}, {"floor(4*a/6)", "floor(2*a/3)"}, {"floor(a*n/(b*n))", "floor(a/b)"},
-        {"a*b*a", "a*a*b"},              {"a-a", "0"},                       {"-a", "-a"},
-        {"(a+1)*(a-1)", "a*a-1"},        {"\"x y\"*2", "2*\"x y\""},         {"floor(a/(b*h))", "floor(a/(b*h))"},
-        {"\"q\\\"\\\\\"", "\"q\\\"\\\\\""},{"floor(0/a)", "0"},
-        {"-9223372036854775808", "-9223372036854775808"}, {"max", "max"},
+        {"1+2*batch", "2*batch+1"},
+        {"seq+past", "past+seq"},
+        {"floor((h+1)/3)", "floor((h+1)/3)"},
+        {"ceil(h/2)", "ceil(h/2)"},
+        {"floor((h+1)/2)", "ceil(h/2)"},
+        {"floor((h-1)/2)+1", "ceil(h/2)"},
+        {"ceil((h-1)/2)", "floor(h/2)"},
+        {"ceil((h+1)/3)", "floor(h/3)+1"},
+        {"max(a,b)", "max(a,b)"},
+        {"max(b,a)", "max(a,b)"},
+        {"max(a,a)", "a"},
+        {"max(a,a+3)", "a+3"},
+        {"min(a-1,a)", "a-1"},
+        {"max(3,-4)", "3"},
+        {"min(3,-4)", "-4"},
+        {"floor(4*n/2)", "2*n"},
+        {"floor(n/n)", "1"},
+        {"floor(a*n/n)", "a"},
+        {"floor((2*n+1)/2)", "n"},
+        {"ceil((2*n+1)/2)", "n+1"},
+        {"ceil(a/1)", "a"},
+        {"floor(-7/2)", "-4"},
+        {"ceil(-7/2)", "-3"},
+        {"floor(7/-2)", "-4"},
+        {"floor((a*a+2*a*b+b*b)/(a+b))", "a+b"},
+        {"floor(4*a/6)", "floor(2*a/3)"},
+        {"floor(a*n/(b*n))", "floor(a/b)"},
+        {"a*b*a", "a*a*b"},
+        {"a-a", "0"},
+        {"-a", "-a"},
+        {"(a+1)*(a-1)", "a*a-1"},
+        {"\"x y\"*2", "2*\"x y\""},
+        {"floor(a/(b*h))", "floor(a/(b*h))"},
+        {"\"q\\\"\\\\\"", "\"q\\\"\\\\\""},
+        {"floor(0/a)", "0"},
+        {"-9223372036854775808", "-9223372036854775808"},
+        {"max", "max"},
     };
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        check_form(t, forms[i][0], forms[i][1]);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) check_form(t, forms[i][0], forms[i][1]);
     const char *s = " 2 * a + 1,4";
     CHECK(nc_dim_parse(t, &s) == parse(t, "2*a+1"));
     CHECK_STR(s, ",4");
@@ -56,8 +79,22 @@ TEST(dim_forms) {
 TEST(dim_refuses) {
     nc_dims *t = nc_dims_create();
     REQUIRE(t);
-    static const char *const bad[] = {"", "+", "a+", "2a", "floor(a)", "max(a)", "(a", "a)", "\"a", "\"\"", "floor(a/0)",
-                                      "9223372036854775808", "9223372036854775807+1", "9223372036854775807*a*2", "*a", "a b"};
+    static const char *const bad[] = {"",
+                                      "+",
+                                      "a+",
+                                      "2a",
+                                      "floor(a)",
+                                      "max(a)",
+                                      "(a",
+                                      "a)",
+                                      "\"a",
+                                      "\"\"",
+                                      "floor(a/0)",
+                                      "9223372036854775808",
+                                      "9223372036854775807+1",
+                                      "9223372036854775807*a*2",
+                                      "*a",
+                                      "a b"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (parse(t, bad[i])) CHECK_STR("(parses)", bad[i]);
     char deep[300];
@@ -68,7 +105,8 @@ TEST(dim_refuses) {
     CHECK(!nc_dim_add(t, big, nc_dim_const(t, 1)));
     CHECK(!nc_dim_mul(t, nc_dim_mul(t, big, a), nc_dim_const(t, 2)));
     CHECK(!nc_dim_floordiv(t, a, nc_dim_const(t, 0)));
-    CHECK(!nc_dim_add(t, NULL, a) && !nc_dim_mul(t, a, NULL) && !nc_dim_max(t, NULL, NULL) && !nc_dim_ceildiv(t, a, NULL));
+    CHECK(!nc_dim_add(t, NULL, a) && !nc_dim_mul(t, a, NULL) && !nc_dim_max(t, NULL, NULL) &&
+          !nc_dim_ceildiv(t, a, NULL));
     const nc_dim *p = a;
     for (int i = 0; p && i < 100; i++) p = nc_dim_mul(t, p, a);
     CHECK(!p);
@@ -78,7 +116,8 @@ TEST(dim_refuses) {
 TEST(dim_fresh_names) {
     nc_dims *t = nc_dims_create();
     REQUIRE(t);
-    const nc_dim *a = nc_dim_fresh(t, "n"), *b = nc_dim_fresh(t, "n"), *c = nc_dim_sym(t, "n_3"), *d = nc_dim_fresh(t, "n");
+    const nc_dim *a = nc_dim_fresh(t, "n"), *b = nc_dim_fresh(t, "n"), *c = nc_dim_sym(t, "n_3"),
+                 *d = nc_dim_fresh(t, "n");
     REQUIRE(a && b && c && d);
     CHECK_STR(nc_dims_sym_name(t, nc_dim_sym_id(a)), "n");
     CHECK_STR(nc_dims_sym_name(t, nc_dim_sym_id(b)), "n_2");
@@ -97,8 +136,11 @@ TEST(dim_eval_against_integers) {
     for (int64_t c = -5; c <= 5; c++)
         for (int64_t k = -7; k <= 7; k++)
             for (int64_t scale = -3; scale <= 3; scale++) {
-                const nc_dim *num = nc_dim_add(t, nc_dim_add(t, nc_dim_mul(t, h, nc_dim_const(t, scale)), nc_dim_const(t, k)), nc_dim_mul(t, n, nc_dim_const(t, 4)));
-                const nc_dim *lo = nc_dim_floordiv(t, num, nc_dim_const(t, c)), *hi = nc_dim_ceildiv(t, num, nc_dim_const(t, c));
+                const nc_dim *num =
+                    nc_dim_add(t, nc_dim_add(t, nc_dim_mul(t, h, nc_dim_const(t, scale)), nc_dim_const(t, k)),
+                               nc_dim_mul(t, n, nc_dim_const(t, 4)));
+                const nc_dim *lo = nc_dim_floordiv(t, num, nc_dim_const(t, c)),
+                             *hi = nc_dim_ceildiv(t, num, nc_dim_const(t, c));
                 CHECK((lo != NULL) == (c != 0));
                 for (int64_t x = 0; x < 9 && c; x++) {
                     int64_t values[2] = {x, x * x}, got_lo = 0, got_hi = 0;

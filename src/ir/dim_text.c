@@ -1,7 +1,9 @@
-/* ir/dim_text.c: dims as text: `2*batch+1`, `floor((h+1)/3)`, `max(a,b)`. What is printed parses back to the same dim.
+/* ir/dim_text.c: dims as text: `2*batch+1`, `floor((h+1)/3)`, `max(a,b)`. What is printed parses back to the same
+ * dim.
  *
  *   sum  := ['-'] prod (('+' | '-') prod)*          prod := fac ('*' fac)*
- *   fac  := integer | symbol | '(' sum ')' | ('floor' | 'ceil') '(' sum '/' sum ')' | ('max' | 'min') '(' sum ',' sum ')'
+ *   fac  := integer | symbol | '(' sum ')'
+ *         | ('floor' | 'ceil') '(' sum '/' sum ')' | ('max' | 'min') '(' sum ',' sum ')'
  *   symbol := identifier | '"' any bytes, with \" and \\ '"' */
 #include "base/shape.h"
 #include "ir/dim_core.h"
@@ -23,7 +25,10 @@ bool nc_dim_ident(const char *s, size_t n) {
 static const struct {
     const char *name;
     char between;
-} functions[] = {[NC_ATOM_FLOOR] = {"floor", '/'}, [NC_ATOM_CEIL] = {"ceil", '/'}, [NC_ATOM_MAX] = {"max", ','}, [NC_ATOM_MIN] = {"min", ','}};
+} functions[] = {[NC_ATOM_FLOOR] = {"floor", '/'},
+                 [NC_ATOM_CEIL] = {"ceil", '/'},
+                 [NC_ATOM_MAX] = {"max", ','},
+                 [NC_ATOM_MIN] = {"min", ','}};
 
 static void print_name(nc_text *out, const char *name) {
     if (nc_dim_ident(name, strlen(name))) {
@@ -63,9 +68,12 @@ void nc_dim_print(nc_text *out, const nc_dim *d) {
     for (int i = 0; i < d->n; i++) {
         const nc_term *x = &d->terms[i];
         if (i && x->coef > 0) nc_text_add(out, "+");
-        if (x->n == 0) nc_text_addf(out, "%" PRId64, x->coef);
-        else if (x->coef == -1) nc_text_add(out, "-");
-        else if (x->coef != 1) nc_text_addf(out, "%" PRId64 "*", x->coef);
+        if (x->n == 0)
+            nc_text_addf(out, "%" PRId64, x->coef);
+        else if (x->coef == -1)
+            nc_text_add(out, "-");
+        else if (x->coef != 1)
+            nc_text_addf(out, "%" PRId64 "*", x->coef);
         for (int k = 0; k < x->n; k++) {
             if (k) nc_text_add(out, "*");
             print_atom(out, x->f[k]);
@@ -135,7 +143,8 @@ static const nc_dim *read_symbol(reader *r) {
     const char *from = r->s;
     r->s += n;
     for (nc_atom_kind k = NC_ATOM_FLOOR; k <= NC_ATOM_MIN; k++)
-        if (strlen(functions[k].name) == n && memcmp(from, functions[k].name, n) == 0 && eat(r, '(')) return read_function(r, k);
+        if (strlen(functions[k].name) == n && memcmp(from, functions[k].name, n) == 0 && eat(r, '('))
+            return read_function(r, k);
     char *name = nc_arena_strn(&r->t->arena, from, n);
     return name ? nc_dim_sym(r->t, name) : NULL;
 }

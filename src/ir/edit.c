@@ -1,8 +1,8 @@
-/* ir/edit.c: values of a graph: inputs, outputs, constants, variables, and replacing one value by another. Nodes are
- * changed in edit_node.c, copies made in edit_clone.c, order restored in edit_sort.c.
+/* ir/edit.c: values of a graph: inputs, outputs, constants, variables, and replacing one value by another. Nodes
+ * are changed in edit_node.c, copies made in edit_clone.c, order restored in edit_sort.c.
  *
- * Uses are an unordered array on the value; a use is dropped by moving the last one into its place, so the order of uses
- * is a function of the edits alone. */
+ * Uses are an unordered array on the value; a use is dropped by moving the last one into its place, so the order
+ * of uses is a function of the edits alone. */
 #include "ir/edit.h"
 
 #include "ir/edit_core.h"
@@ -117,19 +117,21 @@ nc_value *nc_edit_const_i64(nc_graph *g, const char *name, int rank, int64_t n, 
     return l ? nc_edit_const(g, name, l) : NULL;
 }
 
-#define STORE(T)            \
-    do {                    \
-        T x_ = (T)v;        \
+#define STORE(T)                     \
+    do {                             \
+        T x_ = (T)v;                 \
         memcpy(out, &x_, sizeof x_); \
-        return true;        \
+        return true;                 \
     } while (0)
 
 static bool store_scalar(nc_dtype t, double v, void *out) {
     memset(out, 0, 16);
     uint16_t h;
     switch (t) {
-    case NC_FLOAT: case NC_COMPLEX64: STORE(float);
-    case NC_DOUBLE: case NC_COMPLEX128: STORE(double);
+    case NC_FLOAT:
+    case NC_COMPLEX64: STORE(float);
+    case NC_DOUBLE:
+    case NC_COMPLEX128: STORE(double);
     case NC_INT8: STORE(int8_t);
     case NC_UINT8: STORE(uint8_t);
     case NC_INT16: STORE(int16_t);
@@ -168,6 +170,15 @@ nc_code nc_edit_output(nc_graph *g, nc_value *v, const char *name) {
     return NC_OK;
 }
 
+void nc_edit_remove_output(nc_graph *g, int i) {
+    g->outputs.v[i]->n_outputs--;
+    for (int k = i; k + 1 < g->outputs.n; k++) {
+        g->outputs.v[k] = g->outputs.v[k + 1];
+        g->output_names.v[k] = g->output_names.v[k + 1];
+    }
+    g->outputs.n--, g->output_names.n--;
+}
+
 void nc_edit_set_output(nc_graph *g, int i, nc_value *v) {
     g->outputs.v[i]->n_outputs--;
     g->outputs.v[i] = v;
@@ -202,8 +213,10 @@ nc_code nc_edit_make_variable(nc_value *v) {
     if (g->parent || (v->origin != NC_FROM_INPUT && v->origin != NC_FROM_CONST)) return NC_E_ARGUMENT;
     nc_variable *var = new_variable(v, v->origin == NC_FROM_CONST ? v->lit : NULL);
     if (!var) return NC_E_MEMORY;
-    if (v->origin == NC_FROM_INPUT) take_out(g->inputs.v, &g->inputs.n, v);
-    else take_out(g->consts.v, &g->consts.n, v);
+    if (v->origin == NC_FROM_INPUT)
+        take_out(g->inputs.v, &g->inputs.n, v);
+    else
+        take_out(g->consts.v, &g->consts.n, v);
     v->lit = NULL;
     v->var = var;
     v->origin = NC_FROM_VARIABLE;
@@ -227,7 +240,7 @@ void nc_edit_replace_uses_if(nc_value *old, nc_value *by, bool (*keep)(const nc_
     }
 }
 
-/* A version of a variable that a node made hands its place in the chain over; version 0 is the variable itself and keeps it. */
+/* A version that a node made hands its place in the chain over; version 0 is the variable itself and keeps it. */
 static void replace_version(nc_value *old, nc_value *by) {
     nc_variable *var = old->var;
     if (!var || old->origin != NC_FROM_NODE) return;

@@ -1,7 +1,7 @@
 /* ir/edit_clone.c: copies: a node with its subgraphs inside one model, or a whole model.
  *
- * One copier serves both. Inside a model types, literals and names are shared and ids are new; into another model everything
- * is copied, dims are carried over, ids are kept, and buffers behind literals gain a reference. */
+ * One copier serves both. Inside a model types, literals and names are shared and ids are new; into another model
+ * everything is copied, dims are carried over, ids are kept, and buffers behind literals gain a reference. */
 #include "base/mem.h"
 #include "ir/edit_core.h"
 
@@ -9,8 +9,8 @@
 
 typedef struct copier {
     nc_model *to;
-    bool other;      /* another model than the source's */
-    nc_value **map;  /* by id of the source value; NULL entries: not copied */
+    bool other;     /* another model than the source's */
+    nc_value **map; /* by id of the source value; NULL entries: not copied */
 } copier;
 
 static bool copy_graph(copier *c, const nc_graph *from, nc_graph *to);
@@ -52,7 +52,8 @@ static nc_value *copy_value(copier *c, nc_graph *g, const nc_value *from) {
     v->var = NULL;
     v->def = NULL;
     if (!c->other) v->id = c->to->next_id++;
-    if (!carry_str(c, &v->name) || !carry_type(c, &v->type) || !carry_literal(c, &v->lit) || !carry_elems(c, v)) return NULL;
+    if (!carry_str(c, &v->name) || !carry_type(c, &v->type) || !carry_literal(c, &v->lit) || !carry_elems(c, v))
+        return NULL;
     if (c->map) c->map[from->id] = v;
     return v;
 }
@@ -134,10 +135,10 @@ nc_node *nc_edit_clone(nc_graph *g, nc_node *before, const nc_node *n) {
 
 /* ---- graphs and models ---- */
 
-#define COPY_LIST(list)                                                           \
-    for (int i = 0; i < from->list.n; i++) {                                      \
-        nc_value *v = copy_value(c, to, from->list.v[i]);                         \
-        if (!v || !NC_PUSH(&c->to->arena, to->list, v)) return false;             \
+#define COPY_LIST(list)                                               \
+    for (int i = 0; i < from->list.n; i++) {                          \
+        nc_value *v = copy_value(c, to, from->list.v[i]);             \
+        if (!v || !NC_PUSH(&c->to->arena, to->list, v)) return false; \
     }
 
 static bool copy_variable(copier *c, const nc_variable *from, nc_graph *to) {

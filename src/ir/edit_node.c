@@ -1,8 +1,8 @@
 /* ir/edit_node.c: nodes of a graph: adding, operands, attributes, subgraphs and their captures, moving, removing.
  *
- * Operands are inputs, then captures of the first subgraph, then of the second, ...; putting one in or taking one out moves
- * those behind it, and their uses are renumbered. Calls that cannot return a failure set model->out_of_memory and leave
- * the operand as it was. */
+ * Operands are inputs, then captures of the first subgraph, then of the second, ...; putting one in or taking one
+ * out moves those behind it, and their uses are renumbered. Calls that cannot return a failure set
+ * model->out_of_memory and leave the operand as it was. */
 #include "ir/card.h"
 #include "ir/edit_core.h"
 
@@ -31,19 +31,27 @@ void nc_edit_link(nc_graph *g, nc_node *before, nc_node *n) {
     n->graph = g;
     n->next = before;
     n->prev = before ? before->prev : g->last;
-    if (n->prev) n->prev->next = n;
-    else g->first = n;
-    if (before) before->prev = n;
-    else g->last = n;
+    if (n->prev)
+        n->prev->next = n;
+    else
+        g->first = n;
+    if (before)
+        before->prev = n;
+    else
+        g->last = n;
     g->n_nodes++;
 }
 
 void nc_edit_unlink(nc_node *n) {
     nc_graph *g = n->graph;
-    if (n->prev) n->prev->next = n->next;
-    else g->first = n->next;
-    if (n->next) n->next->prev = n->prev;
-    else g->last = n->prev;
+    if (n->prev)
+        n->prev->next = n->next;
+    else
+        g->first = n->next;
+    if (n->next)
+        n->next->prev = n->prev;
+    else
+        g->last = n->prev;
     n->prev = n->next = NULL;
     g->n_nodes--;
 }

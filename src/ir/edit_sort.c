@@ -1,6 +1,6 @@
-/* ir/edit_sort.c: restores a topological order. Kahn's algorithm; of the nodes that are ready, the one that stands first now
- * is taken first (a binary heap over present places), so a valid order does not change and the result is a function of the
- * graph alone. O((nodes + uses) log nodes). */
+/* ir/edit_sort.c: restores a topological order. Kahn's algorithm; of the nodes that are ready, the one that stands
+ * first now is taken first (a binary heap over present places), so a valid order does not change and the result is
+ * a function of the graph alone. O((nodes + uses) log nodes). */
 #include "ir/card.h"
 #include "ir/edit_core.h"
 
@@ -54,7 +54,8 @@ static nc_code prepare(nc_work *w, const nc_graph *g, sorter *s) {
 static nc_code fail_cycle(nc_work *w, const nc_graph *g, const sorter *s) {
     int i = 0;
     while (i + 1 < g->n_nodes && !s->waits[i]) i++;
-    NC_FAIL(w, NC_E_BAD_GRAPH, "the nodes form a cycle: '%s' (%s) waits for its own result", s->nodes[i]->name, s->nodes[i]->card->name);
+    NC_FAIL(w, NC_E_BAD_GRAPH, "the nodes form a cycle: '%s' (%s) waits for its own result", s->nodes[i]->name,
+            s->nodes[i]->card->name);
 }
 
 /* Fills order with present places in their new order; returns how many got their turn. */

@@ -1,5 +1,5 @@
-/* ir/text_attr.c: attributes of a node in the text form; the grammar stands in text_parse.c. A number without point is an int
- * unless the card says that the attribute is a float. */
+/* ir/text_attr.c: attributes of a node in the text form; the grammar stands in text_parse.c. A number without
+ * point is an int unless the card says that the attribute is a float. */
 #include "ir/text_parse.h"
 
 #include <string.h>
@@ -44,12 +44,15 @@ static nc_code read_numbers(nc_reader *r, nc_attr *a, nc_attr_kind expected) {
         is_float |= x.kind == NC_A_FLOAT;
         int64_t i = x.kind == NC_A_INT ? x.i : 0;
         float f = x.kind == NC_A_INT ? (float)x.i : x.f;
-        if (!NC_PUSH(&r->w->scratch, ints, i) || !NC_PUSH(&r->w->scratch, floats, f)) NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
+        if (!NC_PUSH(&r->w->scratch, ints, i) || !NC_PUSH(&r->w->scratch, floats, f))
+            NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
     } while (nc_read_eat(r, ','));
     a->n = ints.n;
     a->kind = is_float ? NC_A_FLOATS : NC_A_INTS;
-    if (is_float) a->floats = floats.v;
-    else a->ints = ints.v;
+    if (is_float)
+        a->floats = floats.v;
+    else
+        a->ints = ints.v;
     return nc_read_expect(r, ']');
 }
 

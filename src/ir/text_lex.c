@@ -1,4 +1,5 @@
-/* ir/text_lex.c: the words of the text form: names, strings, numbers, and failures with line and column. Knows no grammar. */
+/* ir/text_lex.c: the words of the text form: names, strings, numbers, and failures with line and column. Knows no
+ * grammar. */
 #include "ir/dim_core.h"
 #include "ir/text_core.h"
 
@@ -16,11 +17,16 @@ void nc_text_put_string(nc_text *out, const char *s, size_t n) {
     nc_text_add(out, "\"");
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)s[i];
-        if (c == '"' || c == '\\') nc_text_addf(out, "\\%c", c);
-        else if (c == '\n') nc_text_add(out, "\\n");
-        else if (c == '\t') nc_text_add(out, "\\t");
-        else if (c < 32 || c == 127) nc_text_addf(out, "\\x%02x", c);
-        else nc_text_add_n(out, s + i, 1);
+        if (c == '"' || c == '\\')
+            nc_text_addf(out, "\\%c", c);
+        else if (c == '\n')
+            nc_text_add(out, "\\n");
+        else if (c == '\t')
+            nc_text_add(out, "\\t");
+        else if (c < 32 || c == 127)
+            nc_text_addf(out, "\\x%02x", c);
+        else
+            nc_text_add_n(out, s + i, 1);
     }
     nc_text_add(out, "\"");
 }
@@ -33,19 +39,17 @@ static bool ident_char(char c, bool first) {
 void nc_text_put_name(nc_text *out, const char *name) {
     size_t n = 0;
     while (name[n] && ident_char(name[n], n == 0)) n++;
-    if (n && !name[n]) nc_text_add(out, name);
-    else nc_text_put_string(out, name, strlen(name));
+    if (n && !name[n])
+        nc_text_add(out, name);
+    else
+        nc_text_put_string(out, name, strlen(name));
 }
 
 void nc_text_put_float(nc_text *out, double v, int digits) {
-    char buf[40];
-    if (isnan(v)) {
+    if (isnan(v))
         nc_text_add(out, "nan");
-        return;
-    }
-    snprintf(buf, sizeof buf, "%.*g", digits, v);
-    nc_text_add(out, buf);
-    if (!strpbrk(buf, ".en")) nc_text_add(out, ".0");
+    else
+        nc_text_addf(out, "%.*g", digits, v);
 }
 
 /* ---- reading ---- */
@@ -126,8 +130,10 @@ static bool read_char(nc_reader *r, char *out) {
         c = *r->s;
         if (!c) return false;
         r->s++;
-        if (c == 'n') c = '\n';
-        else if (c == 't') c = '\t';
+        if (c == 'n')
+            c = '\n';
+        else if (c == 't')
+            c = '\t';
         else if (c == 'x') {
             int hi = hex(r->s[0]), lo = hi < 0 ? -1 : hex(r->s[1]);
             if (lo < 0) return false;

@@ -1,18 +1,21 @@
-/* ir/text_parse.c: text to graph: declarations, graphs and nodes; words are in text_lex.c, types and data in text_type.c, attributes
- * in text_attr.c. Space and # comments stand anywhere; what follows a node's ')' must stand on its line.
+/* ir/text_parse.c: text to graph: declarations, graphs and nodes; words are in text_lex.c, types and data in
+ * text_type.c, attributes in text_attr.c. Space and # comments stand anywhere; what follows a node's ')' must
+ * stand on its line.
  *
  *   model := ['<' 'opset' ':' STRING INT (',' STRING INT)* '>'] graph
  *   graph := [NAME] '(' [in (',' in)*] ')' '=>' '(' [out (',' out)*] ')' ['<' decl (',' decl)* '>'] '{' node* '}'
- *   in    := [type] NAME             out := [type] NAME ['=' ref]             ref := NAME | '^' NAME   (^: of an outer graph)
+ *   in    := [type] NAME        out := [type] NAME ['=' ref]        ref := NAME | '^' NAME   (^: of an outer graph)
  *   decl  := 'const' type NAME '=' data
  *          | 'var' type NAME ['=' [type] data] ['grow' INT] ['internal'] ['->' NAME]     NAME: the newest version
  *   node  := [[type] NAME (',' [[type] NAME])*] '=' OP [attrs] '(' [ref] (',' [ref])* ')' [attrs] mark* [STRING] [';']
  *   attrs := '<' NAME '=' value (',' NAME '=' value)* '>'
  *   value := INT | FLOAT | STRING | list | type | type data | '@' NAME | '{' graph '}'      list := '[' values ']'
  *   mark  := '@stage=' INT | '@recompute' | '@random=' INT | '@place=' INT
- *   type  := ELEM '[' [dim (',' dim)* | '...'] ']' ['{' 'axis=' INT ',c=' INT ',C=' dim '}'] | 'seq(' type ')' | 'optional(' type ')'
- *          | 'map(' ELEM ',' type ')' | 'sparse(' type ')' | 'tape'        dim := see dim_text.c, or '?' for a fresh symbol
- *   data  := '{' elements in row-major order '}'      NAME, OP: identifiers (with dots) or strings; an op's domain ends at its last dot */
+ *   type  := ELEM '[' [dim (',' dim)* | '...'] ']' ['{' 'axis=' INT ',c=' INT ',C=' dim '}'] | 'tape'
+ *          | 'seq(' type ')' | 'optional(' type ')' | 'map(' ELEM ',' type ')' | 'sparse(' type ')'
+ *   dim   := see dim_text.c, or '?' for a fresh symbol
+ *   data  := '{' elements in row-major order '}'
+ *   NAME, OP: identifiers (with dots) or strings; an op's domain ends at its last dot */
 #include "ir/text_parse.h"
 
 #include <string.h>
@@ -45,7 +48,8 @@ static nc_code find_card(nc_reader *r, const char *op, const nc_card **card, con
     const char *domain = dot ? nc_arena_strn(&r->w->scratch, op, (size_t)(dot - op)) : "";
     NC_NEED(r->w, domain);
     *card = NULL;
-    for (const nc_registry *g = r->m->registry; g && !*card; g = g->base) *card = g->find(g, domain, dot ? dot + 1 : op);
+    for (const nc_registry *g = r->m->registry; g && !*card; g = g->base)
+        *card = g->find(g, domain, dot ? dot + 1 : op);
     if (!*card) return nc_read_fail(r, "unknown operator '%s'", op);
     int64_t opset = nc_model_opset(r->m, domain);
     *version = nc_card_version(*card, opset ? opset : INT64_MAX);
@@ -94,10 +98,14 @@ static nc_code read_mark(nc_reader *r, nc_node *n) {
     if (!stage && !random && !nc_read_word(r, "place")) return nc_read_fail(r, "unknown mark");
     NC_TRY(nc_read_expect(r, '='));
     NC_TRY(nc_read_int(r, &v));
-    if (v < 0 || v == INT64_MAX || (!random && v > (stage ? NC_STAGE_UPDATE : 1))) return nc_read_fail(r, "mark out of range");
-    if (stage) n->stage = (nc_stage)v;
-    else if (!random) n->place = (int)v;
-    else n->random_id = v;
+    if (v < 0 || v == INT64_MAX || (!random && v > (stage ? NC_STAGE_UPDATE : 1)))
+        return nc_read_fail(r, "mark out of range");
+    if (stage)
+        n->stage = (nc_stage)v;
+    else if (!random)
+        n->place = (int)v;
+    else
+        n->random_id = v;
     if (random && v >= r->m->next_random_id) r->m->next_random_id = v + 1;
     return NC_OK;
 }
@@ -168,7 +176,8 @@ static nc_code read_variable(nc_reader *r, nc_text_scope *s) {
     int64_t axis;
     if (nc_read_word(r, "grow")) {
         NC_TRY(nc_read_int(r, &axis));
-        if (axis < 0 || axis >= (type->rank < 0 ? NC_MAX_RANK : type->rank)) return nc_read_fail(r, "no such axis to grow");
+        if (axis < 0 || axis >= (type->rank < 0 ? NC_MAX_RANK : type->rank))
+            return nc_read_fail(r, "no such axis to grow");
         v->var->grow_axis = (int)axis;
     }
     v->var->internal = nc_read_word(r, "internal");
@@ -184,9 +193,12 @@ static nc_code read_variable(nc_reader *r, nc_text_scope *s) {
 static nc_code read_declarations(nc_reader *r, nc_text_scope *s) {
     if (!nc_read_eat(r, '<')) return NC_OK;
     do {
-        if (nc_read_word(r, "const")) NC_TRY(read_const(r, s));
-        else if (nc_read_word(r, "var")) NC_TRY(read_variable(r, s));
-        else return nc_read_fail(r, "expected const or var");
+        if (nc_read_word(r, "const"))
+            NC_TRY(read_const(r, s));
+        else if (nc_read_word(r, "var"))
+            NC_TRY(read_variable(r, s));
+        else
+            return nc_read_fail(r, "expected const or var");
     } while (nc_read_eat(r, ','));
     return nc_read_expect(r, '>');
 }
@@ -207,7 +219,8 @@ static nc_code set_versions(nc_reader *r, nc_text_scope *s) {
         r->s = x->at;
         if (!last) return nc_read_fail(r, "no value '%s' to be the newest version of '%s'", x->name, x->var->name);
         for (nc_value *v = last; v && v != x->var->first; v = older_version(v)) {
-            if (v->origin != NC_FROM_NODE || v->var) return nc_read_fail(r, "'%s' cannot be a version of '%s'", v->name, x->var->name);
+            if (v->origin != NC_FROM_NODE || v->var)
+                return nc_read_fail(r, "'%s' cannot be a version of '%s'", v->name, x->var->name);
             nc_edit_set_version(x->var, v);
         }
         nc_edit_set_version(x->var, last);
@@ -265,7 +278,8 @@ static nc_code set_outputs(nc_reader *r, nc_text_scope *s, const output_list *li
         r->s = list->v[i].at;
         NC_TRY(read_ref(r, s, &v));
         if (!v->type) v->type = list->v[i].type;
-        if (list->v[i].type && !nc_type_equal(v->type, list->v[i].type)) return nc_read_fail(r, "'%s' has another type", v->name);
+        if (list->v[i].type && !nc_type_equal(v->type, list->v[i].type))
+            return nc_read_fail(r, "'%s' has another type", v->name);
         if (nc_edit_output(s->g, v, list->v[i].name) != NC_OK) NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
     }
     return NC_OK;
@@ -324,7 +338,9 @@ nc_code nc_graph_parse(nc_work *w, const char *text, const nc_registry *borrows,
     nc_reader r = {.w = w, .m = nc_model_create(borrows), .text = text, .s = text};
     NC_NEED(w, r.m);
     nc_code code = read_model(&r);
-    if (code == NC_OK) *out = r.m;
-    else nc_model_destroy(r.m);
+    if (code == NC_OK)
+        *out = r.m;
+    else
+        nc_model_destroy(r.m);
     return code;
 }

@@ -1,11 +1,13 @@
 /* ir/text_print.c: the graph as text; the grammar stands in text_parse.c.
  *
- * A value prints under its name while no other value of its graph or of an enclosing one has taken that, else as name.id: so
- * ^name always means one value. Captures have no names of their own: they print as ^ and the outer value. */
+ * A value prints under its name while no other value of its graph or of an enclosing one has taken that, else as
+ * name.id: so ^name always means one value. Captures have no names of their own: they print as ^ and the outer
+ * value. */
 #include "ir/card.h"
 #include "ir/text_core.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,13 +97,26 @@ static void put_literal(nc_text *out, const nc_literal *l) {
     nc_text_add(out, "] ");
 }
 
+/* With a point or an exponent, so that it reads back as a float whatever the card says. */
+static void put_float_attr(nc_text *out, float v) {
+    char buf[40];
+    snprintf(buf, sizeof buf, "%.9g", (double)v);
+    if (isnan(v))
+        nc_text_add(out, "nan");
+    else
+        nc_text_addf(out, strpbrk(buf, ".en") ? "%s" : "%s.0", buf);
+}
+
 static void put_list(nc_text *out, const nc_attr *a) {
     nc_text_add(out, "[");
     for (int i = 0; i < a->n; i++) {
         if (i) nc_text_add(out, ", ");
-        if (a->kind == NC_A_INTS) nc_text_addf(out, "%" PRId64, a->ints[i]);
-        else if (a->kind == NC_A_FLOATS) nc_text_put_float(out, (double)a->floats[i], 9);
-        else nc_text_put_string(out, a->strings[i].p, a->strings[i].n);
+        if (a->kind == NC_A_INTS)
+            nc_text_addf(out, "%" PRId64, a->ints[i]);
+        else if (a->kind == NC_A_FLOATS)
+            put_float_attr(out, a->floats[i]);
+        else
+            nc_text_put_string(out, a->strings[i].p, a->strings[i].n);
     }
     nc_text_add(out, "]");
 }
@@ -113,7 +128,7 @@ static void put_attr(printer *p, const nc_node *n, const nc_attr *a, int indent)
     switch (a->kind) {
     case NC_A_NONE: nc_text_add(out, "?"); break;
     case NC_A_INT: nc_text_addf(out, "%" PRId64, a->i); break;
-    case NC_A_FLOAT: nc_text_put_float(out, (double)a->f, 9); break;
+    case NC_A_FLOAT: put_float_attr(out, a->f); break;
     case NC_A_STRING: nc_text_put_string(out, a->s.p, a->s.n); break;
     case NC_A_INTS:
     case NC_A_FLOATS:
@@ -168,8 +183,10 @@ static void put_marks(nc_text *out, const nc_node *n) {
 static void print_node(printer *p, const nc_node *n, int indent) {
     for (int i = 0; i < n->n_out; i++) {
         if (i) nc_text_add(p->out, ", ");
-        if (n->out[i] && p->typed) put_typed(p, n->out[i]);
-        else if (n->out[i]) put_value(p, n->out[i]);
+        if (n->out[i] && p->typed)
+            put_typed(p, n->out[i]);
+        else if (n->out[i])
+            put_value(p, n->out[i]);
     }
     nc_text_add(p->out, n->n_out ? " = " : "= ");
     put_op(p, n, indent);

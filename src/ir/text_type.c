@@ -45,7 +45,8 @@ static nc_code read_layout(nc_reader *r, nc_layout *l) {
     NC_TRY(nc_read_expect(r, '='));
     nc_read_peek(r);
     l->logical = nc_dim_parse(r->m->dims, &r->s);
-    if (!l->logical || axis < 0 || axis >= NC_MAX_RANK || block < 1 || block > 4096) return nc_read_fail(r, "bad layout");
+    if (!l->logical || axis < 0 || axis >= NC_MAX_RANK || block < 1 || block > 4096)
+        return nc_read_fail(r, "bad layout");
     l->axis = (int)axis;
     l->block = (int)block;
     return nc_read_expect(r, '}');
@@ -202,9 +203,12 @@ static nc_code read_float_element(nc_reader *r, nc_dtype t, char *p) {
     NC_TRY(nc_read_float(r, &d));
     float f = (float)d;
     uint16_t h = t == NC_FLOAT16 ? nc_f64_to_f16(d) : nc_f32_to_bf16(f);
-    if (t == NC_FLOAT || t == NC_COMPLEX64) memcpy(p, &f, sizeof f);
-    else if (t == NC_DOUBLE || t == NC_COMPLEX128) memcpy(p, &d, sizeof d);
-    else memcpy(p, &h, sizeof h);
+    if (t == NC_FLOAT || t == NC_COMPLEX64)
+        memcpy(p, &f, sizeof f);
+    else if (t == NC_DOUBLE || t == NC_COMPLEX128)
+        memcpy(p, &d, sizeof d);
+    else
+        memcpy(p, &h, sizeof h);
     return NC_OK;
 }
 
@@ -225,7 +229,8 @@ static nc_code read_int_element(nc_reader *r, nc_dtype t, char *p) {
     NC_TRY(nc_read_int(r, &v));
     bool is_signed = nc_dtype_class(t) == 'I';
     int64_t high = t == NC_BOOL ? 1 : bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - is_signed)) - 1;
-    if (v > high || v < (is_signed ? -high - 1 : 0)) return nc_read_fail(r, "%" PRId64 " does not fit %s", v, nc_dtype_name(t));
+    if (v > high || v < (is_signed ? -high - 1 : 0))
+        return nc_read_fail(r, "%" PRId64 " does not fit %s", v, nc_dtype_name(t));
     memcpy(p, &v, bits / 8);
     return NC_OK;
 }
@@ -255,7 +260,8 @@ static nc_code read_elements(nc_reader *r, nc_dtype t, int64_t n, char *p) {
 nc_code nc_read_data(nc_reader *r, const nc_type *type, const nc_literal **out) {
     int64_t dims[NC_MAX_RANK], n;
     size_t bytes;
-    if (type->kind != NC_T_TENSOR || type->rank < 0 || !type->elem) return nc_read_fail(r, "constant data need a tensor type");
+    if (type->kind != NC_T_TENSOR || type->rank < 0 || !type->elem)
+        return nc_read_fail(r, "constant data need a tensor type");
     for (int i = 0; i < type->rank; i++)
         if (!nc_dim_is_const(type->dims[i], &dims[i])) return nc_read_fail(r, "constant data need constant dims");
     NC_TRY(nc_read_expect(r, '{'));

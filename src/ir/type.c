@@ -78,8 +78,10 @@ static void print_tensor(nc_text *out, const nc_type *t) {
 }
 
 static void print_inner(nc_text *out, const nc_type *t) {
-    if (t) nc_type_print(out, t);
-    else nc_text_add(out, "?");
+    if (t)
+        nc_type_print(out, t);
+    else
+        nc_text_add(out, "?");
     nc_text_add(out, ")");
 }
 

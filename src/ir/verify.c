@@ -1,9 +1,10 @@
 /* ir/verify.c: the promises of graph.h, checked. Reads only; the first broken rule is reported with its node.
  *
- * One walk over a graph and its subgraphs in order marks values as they come to exist, so that a use before its definition, a
- * value of another graph and a forgotten one all look the same: not marked. Operands get running numbers; every use must
- * claim one that nobody claimed, and as many are claimed as exist. That a variable is read after its in-place update is
- * allowed here: the planner then makes a copy. */
+ * One walk over a graph and its subgraphs in order marks values as they come to exist, so that a use before its
+ * definition, a value of another graph and a forgotten one all look the same: not marked. Operands get running
+ * numbers; in a second walk every use must claim one that nobody claimed, and a node's operands must all be
+ * claimed when it is reached. That a variable is read after its in-place update is allowed here: the planner then
+ * makes a copy. */
 #include "ir/verify.h"
 
 #include "ir/card.h"
@@ -13,13 +14,11 @@
 typedef struct checker {
     nc_work *w;
     const nc_model *m;
-    bool *known;    /* by value id: defined so far */
-    int *slot;      /* by node id: number of its first operand; -1: not met */
-    int n_slots;    /* operands met */
-    int n_operands; /* of them not absent */
-    int n_uses;
+    bool *known;              /* by value id: defined so far */
+    int *slot;                /* by node id: number of its first operand; -1: not met */
+    int n_slots;              /* operands met */
     const nc_value **claimed; /* by operand number */
-    bool counting; /* second walk: uses are matched */
+    bool counting;            /* second walk: uses are matched */
 } checker;
 
 #define FAIL_AT(c, ...) NC_FAIL((c)->w, NC_E_BAD_GRAPH, __VA_ARGS__)
@@ -30,7 +29,8 @@ static nc_code check_graph(checker *c, const nc_graph *g);
 
 static nc_code add_value(checker *c, const nc_graph *g, const nc_value *v, nc_origin origin) {
     if (!v) FAIL_AT(c, "graph '%s' lists an absent value", g->name);
-    if (v->id < 0 || v->id >= c->m->next_id) FAIL_AT(c, "value '%s' has id %d, beyond %d", v->name, v->id, c->m->next_id);
+    if (v->id < 0 || v->id >= c->m->next_id)
+        FAIL_AT(c, "value '%s' has id %d, beyond %d", v->name, v->id, c->m->next_id);
     if (c->known[v->id]) FAIL_AT(c, "value '%s' is defined twice", v->name);
     if (v->graph != g) FAIL_AT(c, "value '%s' belongs to another graph", v->name);
     if (v->origin != origin) FAIL_AT(c, "value '%s' has origin %d, expected %d", v->name, v->origin, origin);
@@ -51,12 +51,14 @@ static nc_code check_uses(checker *c, const nc_value *v) {
     for (int k = 0; k < v->uses.n; k++) {
         nc_use u = v->uses.v[k];
         int first = u.node && u.node->id >= 0 && u.node->id < c->m->next_id ? c->slot[u.node->id] : -1;
-        if (first < 0 || u.node->graph != v->graph) FAIL_AT(c, "value '%s' is used by a node that is not in its graph", v->name);
+        if (first < 0 || u.node->graph != v->graph)
+            FAIL_AT(c, "value '%s' is used by a node that is not in its graph", v->name);
         if (u.i < 0 || u.i >= u.node->n_operands || u.node->in[u.i] != v)
-            FAIL_AT(c, "value '%s' says that it is operand %d of '%s' (%s), which it is not", v->name, u.i, u.node->name, u.node->card->name);
-        if (c->claimed[first + u.i]) FAIL_AT(c, "value '%s' lists its use in '%s' (%s) twice", v->name, u.node->name, u.node->card->name);
+            FAIL_AT(c, "value '%s' says that it is operand %d of '%s' (%s), which it is not", v->name, u.i,
+                    u.node->name, u.node->card->name);
+        if (c->claimed[first + u.i])
+            FAIL_AT(c, "value '%s' lists its use in '%s' (%s) twice", v->name, u.node->name, u.node->card->name);
         c->claimed[first + u.i] = v;
-        c->n_uses++;
     }
     return NC_OK;
 }
@@ -70,8 +72,8 @@ static nc_code check_operands(checker *c, const nc_node *n) {
         if (!v && i < n->n_in) continue;
         if (!v) FAIL_AT(c, "capture %d has no value", i - n->n_in);
         if (v->graph != n->graph) FAIL_AT(c, "operand %d ('%s') belongs to another graph", i, v->name);
-        if (v->id < 0 || v->id >= c->m->next_id || !c->known[v->id]) FAIL_AT(c, "operand %d ('%s') is used before it is defined", i, v->name);
-        c->n_operands++;
+        if (v->id < 0 || v->id >= c->m->next_id || !c->known[v->id])
+            FAIL_AT(c, "operand %d ('%s') is used before it is defined", i, v->name);
     }
     c->slot[n->id] = c->n_slots;
     c->n_slots += n->n_operands;
@@ -82,7 +84,8 @@ static nc_code check_subs(checker *c, const nc_node *n) {
     int at = n->n_in;
     for (int i = 0; i < n->n_subs; i++) {
         const nc_sub *s = &n->subs[i];
-        if (s->graph->owner != n || s->graph->parent != n->graph) FAIL_AT(c, "subgraph '%s' belongs to another node", s->attr);
+        if (s->graph->owner != n || s->graph->parent != n->graph)
+            FAIL_AT(c, "subgraph '%s' belongs to another node", s->attr);
         if (s->first_capture != at || s->n_captures != s->graph->captures.n)
             FAIL_AT(c, "captures of subgraph '%s' and operands do not fit", s->attr);
         at += s->n_captures;
@@ -105,7 +108,8 @@ static nc_code check_update(checker *c, const nc_node *n) {
         const nc_value *in = n->in[i], *out = n->out[i];
         if (!in || !out) continue;
         if (in->var != out->var)
-            FAIL_AT(c, "output %d ('%s') must be the next version of the variable that input '%s' is of", i, out->name, in->name);
+            FAIL_AT(c, "output %d ('%s') must be the next version of the variable that input '%s' is of", i, out->name,
+                    in->name);
         if (in->type && out->type && !nc_type_equal(in->type, out->type) && !(n->card->traits & NC_GROWS))
             FAIL_AT(c, "output %d ('%s') takes the memory of '%s' but has another type", i, out->name, in->name);
         for (int k = 0; in->var && k < in->uses.n; k++) {
@@ -144,6 +148,9 @@ static nc_code check_node(checker *c, const nc_node *n) {
 }
 
 static nc_code check_node_uses(checker *c, const nc_node *n) {
+    for (int i = 0; i < n->n_operands; i++)
+        if (n->in[i] && !c->claimed[c->slot[n->id] + i])
+            FAIL_AT(c, "operand %d ('%s') does not list this use", i, n->in[i]->name);
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) NC_TRY(check_uses(c, n->out[i]));
     for (int i = 0; i < n->n_subs; i++) NC_TRY(check_graph(c, n->subs[i].graph));
@@ -157,13 +164,15 @@ static nc_code check_nodes(checker *c, const nc_graph *g) {
         const char *node = c->w->at_node, *op = c->w->at_op;
         c->w->at_node = n->name;
         c->w->at_op = n->card ? n->card->name : NULL;
-        if (n->prev != prev || n->graph != g || ++count > g->n_nodes) FAIL_AT(c, "is not linked well into graph '%s'", g->name);
+        if (n->prev != prev || n->graph != g || ++count > g->n_nodes)
+            FAIL_AT(c, "is not linked well into graph '%s'", g->name);
         nc_code code = c->counting ? check_node_uses(c, n) : check_node(c, n);
         c->w->at_node = node;
         c->w->at_op = op;
         if (code != NC_OK) return code;
     }
-    if (g->last != prev || count != g->n_nodes) FAIL_AT(c, "graph '%s' has %d nodes in its list, says %d", g->name, count, g->n_nodes);
+    if (g->last != prev || count != g->n_nodes)
+        FAIL_AT(c, "graph '%s' has %d nodes in its list, says %d", g->name, count, g->n_nodes);
     return NC_OK;
 }
 
@@ -173,18 +182,21 @@ static nc_code check_variables(checker *c, const nc_graph *g) {
     for (int i = 0; i < g->vars.n; i++) {
         const nc_variable *x = g->vars.v[i];
         if (x->id != i) FAIL_AT(c, "variable '%s' has id %d, stands at %d", x->name, x->id, i);
-        if (x->first->var != x || x->first->origin != NC_FROM_VARIABLE) FAIL_AT(c, "variable '%s' has no version 0", x->name);
+        if (x->first->var != x || x->first->origin != NC_FROM_VARIABLE)
+            FAIL_AT(c, "variable '%s' has no version 0", x->name);
         if (!x->last || x->last->var != x || x->last->graph != g || !c->known[x->last->id])
             FAIL_AT(c, "the newest version of variable '%s' is not one of its versions in the main graph", x->name);
         const nc_type *a = x->first->type, *b = x->last->type;
-        if (a && b && a->kind == NC_T_TENSOR && (b->kind != a->kind || b->elem != a->elem || (x->grow_axis < 0 && !nc_type_equal(a, b))))
+        if (a && b && a->kind == NC_T_TENSOR &&
+            (b->kind != a->kind || b->elem != a->elem || (x->grow_axis < 0 && !nc_type_equal(a, b))))
             FAIL_AT(c, "the newest version of variable '%s' ('%s') has another type", x->name, x->last->name);
     }
     return NC_OK;
 }
 
 static nc_code check_graph_outputs(checker *c, const nc_graph *g) {
-    if (g->outputs.n != g->output_names.n) FAIL_AT(c, "graph '%s' has %d outputs and %d names for them", g->name, g->outputs.n, g->output_names.n);
+    if (g->outputs.n != g->output_names.n)
+        FAIL_AT(c, "graph '%s' has %d outputs and %d names for them", g->name, g->outputs.n, g->output_names.n);
     for (int i = 0; i < g->outputs.n; i++) {
         const nc_value *v = g->outputs.v[i];
         if (!v || v->graph != g || v->id < 0 || v->id >= c->m->next_id || !c->known[v->id])
@@ -222,9 +234,7 @@ static nc_code check_model(checker *c) {
     c->claimed = nc_arena_array(&c->w->scratch, (size_t)c->n_slots + 1, sizeof *c->claimed);
     NC_NEED(c->w, c->claimed);
     c->counting = true;
-    NC_TRY(check_graph(c, c->m->main));
-    if (c->n_uses != c->n_operands) FAIL_AT(c, "values list %d uses, nodes have %d operands", c->n_uses, c->n_operands);
-    return NC_OK;
+    return check_graph(c, c->m->main);
 }
 
 nc_code nc_verify(nc_work *w, const nc_model *m) {

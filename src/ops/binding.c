@@ -69,6 +69,7 @@ const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *w
         refuse(&r, kernels, "no such kernels");
         return NULL;
     }
+    if (!cuda && n->card->plugin) return n->card->plugin;
     for (int i = 0; i < N_TABLES; i++)
         for (const nc_binding *b = cuda ? cuda_tables[i] : cpu_tables[i]; b->op != NULL; b++)
             if (strcmp(b->op, n->card->name) == 0 && same_domain(b->domain, n->card->domain) && row_fits(b, n, &r))

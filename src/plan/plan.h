@@ -1,0 +1,54 @@
+/* plan/plan.h: transformed graph -> lowered graph -> program.
+ *
+ * lower edits the session's own model: random state, recompute, layouts, chains, placement with its copies, kernel choice with
+ * the copies that strides need, variables, order. build then reads it and makes the program. Each can be dumped. */
+#ifndef NC_PLAN_PLAN_H
+#define NC_PLAN_PLAN_H
+
+#include "plan/program.h"
+
+typedef struct nc_plan_cut {
+    const char *name;
+    const char *const *outputs; /* names of graph outputs that must be ready at the cut */
+    int n_outputs;
+} nc_plan_cut;
+
+typedef struct nc_plan_options {
+    nc_device *device;   /* nc_device_cpu(): everything on the host */
+    bool no_fusion, no_layout, no_views, no_packing;
+    const nc_plan_cut *cuts;
+    int n_cuts;
+} nc_plan_options;
+
+NC_MUST nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o, nc_program **out);
+
+/* ---- the steps of lower, in order; each a file of its name ---- */
+NC_MUST nc_code nc_lower_random(nc_work *w, nc_model *m);
+NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
+NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_chain(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_place(nc_work *w, nc_graph *g, const nc_plan_options *o);
+NC_MUST nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o); /* of choose: one node put in later */
+NC_MUST nc_code nc_lower_choose(nc_work *w, nc_graph *g, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_order(nc_work *w, nc_graph *g, const nc_plan_options *o);
+
+/* What choose attaches to node->lowered. */
+typedef struct nc_choice {
+    const nc_binding *binding;
+    nc_prep prep;
+    bool view;  /* outputs are views of input 0 */
+    int phase;  /* index of the first cut it belongs before; n_cuts: after all */
+    NC_VEC(nc_node *) then; /* nodes that must come later although no value says so: they overwrite what this one reads */
+    int mark;   /* scratch of order.c */
+} nc_choice;
+static inline nc_choice *nc_choice_of(const nc_node *n) { return n->lowered; }
+
+extern const nc_binding nc_transfer_binding; /* of Copy nodes between places: the executor asks the device to copy */
+
+/* True when v's bytes are v's producer's input 0 seen otherwise. */
+static inline bool nc_is_view(const nc_value *v) { return v->def && v->def->lowered && nc_choice_of(v->def)->view; }
+bool nc_value_is_dense(const nc_value *v); /* by the views between it and its root */
+bool nc_type_is_host(const nc_type *t);     /* strings, sequences, optionals, maps, tapes */
+
+#endif
