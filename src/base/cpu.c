@@ -43,7 +43,8 @@ static bool ask_for_tiles(void) {
 static void read_name(void) {
     uint32_t words[12];
     for (uint32_t i = 0; i < 3; i++) {
-        if (!__get_cpuid(0x80000002u + i, words + i * 4, words + i * 4 + 1, words + i * 4 + 2, words + i * 4 + 3)) return;
+        uint32_t *at = words + i * 4;
+        if (!__get_cpuid(0x80000002u + i, at, at + 1, at + 2, at + 3)) return;
     }
     char text[sizeof words + 1] = {0};
     memcpy(text, words, sizeof words);

@@ -64,11 +64,12 @@ TEST(f16_all_halves_round_trip) {
 }
 
 static void check_to_half(double d) {
-    uint16_t want = nearest_half(d);
-    if (nc_f64_to_f16(d) != want) nc_test_failed(__FILE__, __LINE__, "f64 %a: %04x, expected %04x", d, nc_f64_to_f16(d), want);
+    uint16_t want = nearest_half(d), got = nc_f64_to_f16(d);
+    if (got != want) nc_test_failed(__FILE__, __LINE__, "f64 %a: %04x, expected %04x", d, got, want);
     float f = (float)d;
     if ((double)f != d) return;
-    if (nc_f32_to_f16(f) != want) nc_test_failed(__FILE__, __LINE__, "f32 %a: %04x, expected %04x", d, nc_f32_to_f16(f), want);
+    got = nc_f32_to_f16(f);
+    if (got != want) nc_test_failed(__FILE__, __LINE__, "f32 %a: %04x, expected %04x", d, got, want);
 }
 
 /* Midway between all neighbours, and one step of f32 and of f64 to either side. */

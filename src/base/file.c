@@ -94,7 +94,8 @@ static void sync_folder(char *path) {
 }
 
 /* An existing target keeps its permissions. */
-static int fill_and_rename(int fd, const char *name, const char *path, const struct stat *old, const void *p, size_t bytes) {
+static int fill_and_rename(int fd, const char *name, const char *path, const struct stat *old, const void *p,
+                           size_t bytes) {
     int error = write_all(fd, p, bytes);
     if (error == 0 && old && fchmod(fd, old->st_mode & 0777) != 0) error = errno;
     if (close(fd) != 0 && error == 0) error = errno;

@@ -1,4 +1,4 @@
-/* base/machine.h: small questions to the system, shared by threads and cpu. nc_machine_threads itself is in threads.h. */
+/* base/machine.h: small questions to the system, shared by threads and cpu. nc_machine_threads is in threads.h. */
 #ifndef NC_BASE_MACHINE_H
 #define NC_BASE_MACHINE_H
 

@@ -72,7 +72,7 @@ static uint64_t rotate(uint64_t x, int bits) {
     return x << bits | x >> (64 - bits);
 }
 
-/* For a fixed word a bijection of the state, for a fixed state a bijection of the word: one changed word never cancels. */
+/* For a fixed word a bijection of the state, for a fixed state one of the word: a single change never cancels. */
 static uint64_t absorb(uint64_t state, uint64_t word) {
     return rotate(state + word * K2, 29) * K1;
 }

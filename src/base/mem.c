@@ -8,7 +8,7 @@
 static atomic_uint_least64_t n_calls, n_live, fail_countdown;
 static atomic_bool fail_hit;
 
-/* Books one allocation; false when it must fail. Sizes that no object can have are refused before the libc sees them. */
+/* Books one allocation; false when it must fail. Sizes that no object can have never reach the libc. */
 static bool admit(size_t bytes) {
     atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
     uint64_t left = atomic_load_explicit(&fail_countdown, memory_order_relaxed);

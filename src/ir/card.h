@@ -117,6 +117,8 @@ typedef struct nc_grad {
     void *ctx;
 } nc_grad;
 
+struct nc_binding; /* ops/binding.h */
+
 struct nc_card {
     const char *name, *domain; /* domain NULL: ai.onnx */
     const char *doc;
@@ -129,6 +131,9 @@ struct nc_card {
     unsigned host_sub_in, host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
 
     unsigned dims_only_in; /* bit i: only the dims of input i are looked at (Shape): its bytes are neither kept nor copied */
+    bool (*is_identity)(const nc_node *n); /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
+    const char *blocked_form; /* the op of domain nacre that does the same on channel-blocked input and output 0 */
+    bool (*blocked_fits)(const nc_node *n);
     const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */
 
     nc_code (*infer)(nc_infer *c);  /* NULL: lanes broadcast; others: error at creation */
@@ -137,6 +142,7 @@ struct nc_card {
     unsigned no_grad_in;            /* bit i: input i never has a gradient (indices, shapes, masks) */
     bool zero_grad;                 /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n, nc_value **out); /* into simpler, differentiable ops; fills out */
+    const struct nc_binding *plugin; /* the kernel of a custom op, from its library; NULL: ops/ has the bindings */
     double (*cost)(const nc_node *n, const int64_t *const *in_dims);       /* floating-point operations; NULL: elements of the output */
 };
 

@@ -170,6 +170,15 @@ nc_code nc_edit_output(nc_graph *g, nc_value *v, const char *name) {
     return NC_OK;
 }
 
+void nc_edit_remove_output(nc_graph *g, int i) {
+    g->outputs.v[i]->n_outputs--;
+    for (int k = i; k + 1 < g->outputs.n; k++) {
+        g->outputs.v[k] = g->outputs.v[k + 1];
+        g->output_names.v[k] = g->output_names.v[k + 1];
+    }
+    g->outputs.n--, g->output_names.n--;
+}
+
 void nc_edit_set_output(nc_graph *g, int i, nc_value *v) {
     g->outputs.v[i]->n_outputs--;
     g->outputs.v[i] = v;

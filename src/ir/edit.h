@@ -14,6 +14,7 @@ nc_value *nc_edit_const_i64(nc_graph *g, const char *name, int rank, int64_t n, 
 nc_value *nc_edit_const_scalar(nc_graph *g, const char *name, nc_dtype t, double v);
 NC_MUST nc_code nc_edit_output(nc_graph *g, nc_value *v, const char *name); /* appends an output */
 void nc_edit_set_output(nc_graph *g, int i, nc_value *v);
+void nc_edit_remove_output(nc_graph *g, int i);
 nc_value *nc_edit_variable(nc_graph *g, const char *name, const nc_type *type, const nc_literal *initial);
 /* An input or constant becomes version 0 of a variable, in its place. */
 NC_MUST nc_code nc_edit_make_variable(nc_value *input_or_const);

@@ -29,6 +29,7 @@ NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_chain(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_place(nc_work *w, nc_graph *g, const nc_plan_options *o);
+NC_MUST nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o); /* of choose: one node put in later */
 NC_MUST nc_code nc_lower_choose(nc_work *w, nc_graph *g, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_order(nc_work *w, nc_graph *g, const nc_plan_options *o);
 
@@ -38,8 +39,12 @@ typedef struct nc_choice {
     nc_prep prep;
     bool view;  /* outputs are views of input 0 */
     int phase;  /* index of the first cut it belongs before; n_cuts: after all */
+    NC_VEC(nc_node *) then; /* nodes that must come later although no value says so: they overwrite what this one reads */
+    int mark;   /* scratch of order.c */
 } nc_choice;
 static inline nc_choice *nc_choice_of(const nc_node *n) { return n->lowered; }
+
+extern const nc_binding nc_transfer_binding; /* of Copy nodes between places: the executor asks the device to copy */
 
 /* True when v's bytes are v's producer's input 0 seen otherwise. */
 static inline bool nc_is_view(const nc_value *v) { return v->def && v->def->lowered && nc_choice_of(v->def)->view; }

@@ -36,6 +36,7 @@ typedef struct nc_slot {
     bool dense;
     int seg;               /* where it is made; -1 before the first */
     int first, last;       /* instructions between which a root's memory is needed */
+    int last_on[NC_N_STREAMS]; /* of a root: the last instruction of each stream that touches it; -1: none */
 } nc_slot;
 
 typedef struct nc_instr {
@@ -55,6 +56,8 @@ typedef struct nc_instr {
     int record;        /* event to record after, or -1 */
     uint32_t dims_only; /* operands whose bytes are not read */
     int seg;
+    int clock[NC_N_STREAMS]; /* per stream: its newest instruction known to be done before this one starts */
+
 } nc_instr;
 
 typedef struct nc_segment {

@@ -1,0 +1,45 @@
+/* plan/build.c: lowered graph -> program, by the steps of plan/build.h. Subgraphs become programs of their own. */
+#include "plan/build.h"
+
+#include "base/mem.h"
+
+static nc_code build(nc_build_ctx *c) {
+    nc_program *p = c->p;
+    int n_ids = c->g->model->next_id;
+    NC_NEED(c->w, c->slot_of = nc_arena_array(&c->w->scratch, (size_t)n_ids, sizeof *c->slot_of));
+    for (int i = 0; i < n_ids; i++) c->slot_of[i] = -1;
+    nc_map_init(&c->dim_index, &c->w->scratch);
+    p->n_syms = nc_dims_n_syms(c->g->model->dims);
+    NC_TRY(nc_build_slots(c));
+    NC_TRY(nc_build_segments(c));
+    NC_TRY(nc_build_lives(c));
+    return nc_build_streams(c);
+}
+
+nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o, nc_program **out) {
+    nc_program *p = nc_alloc_zero(1, sizeof *p);
+    NC_NEED(w, p);
+    p->graph = g, p->model = g->model, p->device = o->device;
+    nc_build_ctx c = {.w = w, .o = o, .p = p, .g = g};
+    nc_code code = build(&c);
+    if (code != NC_OK) {
+        nc_program_destroy(p);
+        return code;
+    }
+    *out = p;
+    return NC_OK;
+}
+
+nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o, nc_program **out) {
+    nc_code code = nc_build_program(w, m->main, o, out);
+    w->at_node = w->at_op = NULL;
+    return code;
+}
+
+void nc_program_destroy(nc_program *p) {
+    if (!p) return;
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int s = 0; p->instrs[i].subs && s < p->instrs[i].node->n_subs; s++) nc_program_destroy(p->instrs[i].subs[s]);
+    nc_arena_release(&p->arena);
+    nc_free(p);
+}

@@ -1,0 +1,113 @@
+/* plan/choose.c: picks a kernel for every node, lets it prepare, and gives it the strides it can take: where a view is not dense
+ * and the kernel wants dense, a Copy node is put in between. Graph outputs must be written by a kernel of their own, so views,
+ * inputs, constants, variables and bounded results that are outputs get a Copy too. */
+#include "infer/infer.h"
+#include "ops/build.h"
+#include "plan/plan.h"
+
+const nc_binding nc_transfer_binding = {.op = "Copy", .domain = "nacre", .kind = NC_K_STATIC};
+
+bool nc_value_is_dense(const nc_value *v) {
+    if (v->var && v->var->grow_axis > 0) return false; /* rows are apart by the capacity, not the length */
+    if (!nc_is_view(v)) return true;
+    if (v->def->card->traits & NC_VIEW_STRIDED) return false;
+    return nc_value_is_dense(v->def->in[0]);
+}
+
+static bool is_transfer(const nc_node *n) {
+    return strcmp(n->card->name, "Copy") == 0 && n->in[0]->place != n->out[0]->place;
+}
+
+nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o) {
+    nc_model *m = n->graph->model;
+    nc_choice *c = nc_arena_alloc(&m->arena, sizeof *c);
+    NC_NEED(w, c);
+    nc_device *dev = n->place ? o->device : nc_device_cpu();
+    w->at_node = n->name, w->at_op = n->card->name;
+    char why[256] = "";
+    c->binding = is_transfer(n) ? &nc_transfer_binding : nc_binding_find(n, dev->table->kernels, why, sizeof why);
+    if (!c->binding) NC_FAIL(w, NC_E_UNSUPPORTED, "no kernel on %s: %s", dev->table->name, why);
+    c->prep = (nc_prep){.w = w, .arena = &m->arena, .node = n, .device = dev};
+    if (c->binding->prepare) NC_TRY(c->binding->prepare(&c->prep));
+    if (o->no_packing) c->prep.n_packs = 0;
+    c->view = c->binding->kind == NC_K_VIEW;
+    n->lowered = c;
+    return NC_OK;
+}
+
+/* A dense copy of v, at its place, before `before`. */
+static nc_value *dense_copy(nc_work *w, nc_value *v, nc_node *before, const nc_plan_options *o) {
+    nc_builder b = {.w = w, .graph = v->graph, .before = before, .infer = nc_infer_node};
+    b.stage = before ? before->stage : v->def ? v->def->stage : NC_STAGE_FORWARD;
+    nc_value *c = nc_build_attr1(&b, "nacre", "Copy", &v, 1, NULL, 0);
+    if (!c) return NULL;
+    c->place = c->def->place = v->place;
+    return nc_choose_node(w, c->def, o) == NC_OK ? c : NULL;
+}
+
+static nc_code put_copy(nc_work *w, nc_node *n, int i, const nc_plan_options *o) {
+    nc_value *c = dense_copy(w, n->in[i], n, o);
+    if (!c) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
+    nc_edit_set_in(n, i, c);
+    return NC_OK;
+}
+
+static nc_code fit_strides(nc_work *w, nc_node *n, const nc_plan_options *o) {
+    const nc_choice *c = nc_choice_of(n);
+    for (int i = 0; i < n->n_operands; i++) {
+        nc_value *v = n->in[i];
+        if (!v || nc_type_is_host(v->type) || nc_value_is_dense(v)) continue;
+        if (i < 32 && i < n->n_in && (n->card->dims_only_in >> i & 1)) continue;
+        bool takes = i < 32 && (c->prep.strided_in >> i & 1);
+        if (c->view && i == 0 && (n->card->traits & NC_VIEW_STRIDED)) takes = true;
+        if (!takes) NC_TRY(put_copy(w, n, i, o));
+    }
+    return NC_OK;
+}
+
+static bool written_by_kernel(const nc_graph *g, int i) {
+    const nc_value *v = g->outputs.v[i];
+    if (v->origin != NC_FROM_NODE || v->var) return false;
+    const nc_choice *c = nc_choice_of(v->def);
+    if (c->view || c->binding->kind == NC_K_BOUNDED) return false;
+    for (int k = 0; k < i; k++)
+        if (g->outputs.v[k] == v) return false;
+    return true;
+}
+
+/* Objects may be handed out as they are; tensors must have been written for the caller. */
+static nc_code own_outputs(nc_work *w, nc_graph *g, const nc_plan_options *o) {
+    for (int i = 0; i < g->outputs.n; i++) {
+        nc_value *v = g->outputs.v[i];
+        if (written_by_kernel(g, i) || (nc_type_is_host(v->type) && v->origin != NC_FROM_CONST)) continue;
+        nc_value *c = dense_copy(w, v, NULL, o);
+        if (!c) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
+        nc_edit_set_output(g, i, c);
+    }
+    return NC_OK;
+}
+
+/* With views switched off every view is copied at once: the differential tests compare both. */
+static nc_code unview(nc_work *w, nc_node *n, const nc_plan_options *o) {
+    for (int k = 0; k < n->n_out; k++) {
+        if (!n->out[k] || (!n->out[k]->uses.n && !n->out[k]->n_outputs)) continue;
+        nc_value *v = n->out[k], *c = dense_copy(w, v, n->next, o);
+        if (!c) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
+        nc_edit_replace(v, c);
+        nc_edit_set_in(c->def, 0, v);
+    }
+    return NC_OK;
+}
+
+nc_code nc_lower_choose(nc_work *w, nc_graph *g, const nc_plan_options *o) {
+    for (nc_node *n = g->first; n; n = n->next) {
+        NC_TRY(nc_choose_node(w, n, o));
+        if (!(n->card->traits & NC_CONTROL)) continue;
+        for (int i = 0; i < n->n_subs; i++) NC_TRY(nc_lower_choose(w, n->subs[i].graph, o));
+    }
+    for (nc_node *n = g->first; n; n = n->next) {
+        NC_TRY(fit_strides(w, n, o));
+        if (o->no_views && nc_choice_of(n)->view) NC_TRY(unview(w, n, o));
+    }
+    return own_outputs(w, g, o);
+}

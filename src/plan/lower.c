@@ -1,0 +1,35 @@
+/* plan/lower.c: the order of the lowering steps. Before: a transformed graph that could be saved. After: what only this machine
+ * understands, every node with a kernel, in final order. */
+#include "ir/verify.h"
+#include "plan/plan.h"
+
+/* The one axis along which a variable's newest version is longer than its first, from the inferred types. */
+static nc_code settle_variables(nc_work *w, nc_graph *g) {
+    for (int i = 0; i < g->vars.n; i++) {
+        nc_variable *var = g->vars.v[i];
+        const nc_type *a = var->first->type, *b = var->last->type;
+        var->grow_axis = -1;
+        w->at_node = var->name, w->at_op = "variable";
+        if (nc_type_is_host(a) || a->rank < 0 || var->last == var->first) continue;
+        if (nc_type_is_host(b) || b->rank != a->rank) NC_FAIL(w, NC_E_SHAPE, "its new value must be a tensor of rank %d", a->rank);
+        for (int d = 0; d < a->rank; d++) {
+            if (a->dims[d] == b->dims[d]) continue;
+            if (var->grow_axis >= 0) NC_FAIL(w, NC_E_SHAPE, "its new value differs along axes %d and %d; one may grow", var->grow_axis, d);
+            var->grow_axis = d;
+        }
+    }
+    return NC_OK;
+}
+
+nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
+    NC_TRY(nc_lower_random(w, m));
+    NC_TRY(nc_lower_recompute(w, m));
+    NC_TRY(settle_variables(w, m->main));
+    NC_TRY(nc_lower_layout(w, m, o));
+    NC_TRY(nc_lower_chain(w, m, o));
+    NC_TRY(nc_lower_place(w, m->main, o));
+    NC_TRY(nc_lower_choose(w, m->main, o));
+    NC_TRY(nc_lower_order(w, m->main, o));
+    w->at_node = w->at_op = NULL;
+    return nc_verify(w, m);
+}

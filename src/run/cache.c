@@ -1,0 +1,101 @@
+/* run/cache.c: instances by capacity. The first two values of a symbol are served exactly; from the third on it counts as one that
+ * varies, and capacities are rounded up to powers of two (at least 16): token-by-token decoding makes a dozen instances, not thousands.
+ * Bounded in bytes: the instance unused longest goes first. One thread makes an instance while others that want it wait. */
+#include "run/session.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+enum { BYTES_MAX = 64 << 20 };
+
+static int64_t capacity(nc_sym_seen *seen, int64_t v) {
+    for (int i = 0; i < seen->n; i++)
+        if (seen->v[i] == v) return v;
+    if (seen->n < 2) {
+        seen->v[seen->n++] = v;
+        return v;
+    }
+    int64_t cap = 16;
+    while (cap < v && cap <= INT64_MAX / 2) cap *= 2;
+    return cap < v ? v : cap;
+}
+
+static nc_cached *find(nc_session *s, const nc_program *p, int seg, const int64_t *caps) {
+    for (nc_cached *c = s->cache; c; c = c->next)
+        if (c->program == p && c->seg == seg && memcmp(c->caps, caps, (size_t)p->n_syms * sizeof *caps) == 0) return c;
+    return NULL;
+}
+
+static void drop(nc_session *s, nc_cached **at) {
+    nc_cached *c = *at;
+    *at = c->next;
+    s->bytes_cache -= c->instance->bytes_self;
+    nc_free(c->instance);
+    nc_free(c->caps);
+    nc_free(c);
+}
+
+static void shrink(nc_session *s) {
+    while (s->bytes_cache > BYTES_MAX) {
+        nc_cached **oldest = NULL;
+        for (nc_cached **at = &s->cache; *at; at = &(*at)->next)
+            if (!(*at)->users && (!oldest || (*at)->used_at < (*oldest)->used_at)) oldest = at;
+        if (!oldest) return;
+        drop(s, oldest);
+    }
+}
+
+static nc_code make(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *caps, const bool *known, nc_cached **out) {
+    nc_instance *x;
+    NC_TRY(nc_instance_create(w, p, seg, caps, known, &x));
+    nc_cached *c = nc_alloc_zero(1, sizeof *c);
+    int64_t *keep = nc_alloc(((size_t)p->n_syms + 1) * sizeof *keep);
+    if (!c || !keep) {
+        nc_free(c);
+        nc_free(keep);
+        nc_free(x);
+        NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    }
+    memcpy(keep, caps, ((size_t)p->n_syms + 1) * sizeof *keep);
+    *c = (nc_cached){.program = p, .seg = seg, .caps = keep, .instance = x, .next = s->cache};
+    s->cache = c;
+    s->bytes_cache += x->bytes_self;
+    s->stats.instances++;
+    shrink(s);
+    *out = c;
+    return NC_OK;
+}
+
+static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known, nc_cached **out) {
+    int64_t *caps = nc_arena_array(&w->scratch, (size_t)p->n_syms + 1, sizeof *caps);
+    NC_NEED(w, caps);
+    for (int i = 0; i < p->n_syms; i++) caps[i] = p->segs[seg].syms[i] && known[i] ? capacity(&s->seen[i], values[i]) : 0;
+    nc_cached *c = find(s, p, seg, caps);
+    if (c) c->users++; /* so that shrink leaves it */
+    if (!c) {
+        NC_TRY(make(w, s, p, seg, caps, known, &c));
+        c->users++;
+    }
+    c->used_at = ++s->clock;
+    *out = c;
+    return NC_OK;
+}
+
+nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known, nc_cached **out) {
+    pthread_mutex_lock(&s->lock);
+    nc_code code = get(w, s, p, seg, values, known, out);
+    pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
+void nc_cache_release(nc_session *s, nc_cached *c) {
+    if (!c) return;
+    pthread_mutex_lock(&s->lock);
+    c->users--;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void nc_cache_clear(nc_session *s) {
+    while (s->cache) drop(s, &s->cache);
+}

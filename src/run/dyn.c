@@ -1,0 +1,209 @@
+/* run/dyn.c: the world of a dynamic kernel: objects in and out, new tensors, subprograms. Runs on the host; when it starts, all
+ * its operands are ready, and when a subprogram ends, all its work is done. */
+#include "run/frame.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+typedef struct dyn {
+    nc_dyn d; /* first: kernels hold a pointer to it */
+    nc_frame *f;
+    int i;
+} dyn;
+
+static nc_object *new_tensor(nc_frame *f, int place, nc_dtype type, int rank, const int64_t *dims) {
+    size_t bytes;
+    if (type == NC_STRING) return nc_object_host_tensor(type, rank, dims);
+    if (!nc_tensor_bytes(type, dims, rank, &bytes)) {
+        nc_fail(&f->work, NC_E_LIMIT, "a result is too large to address");
+        return NULL;
+    }
+    nc_buffer *b = nc_device_buffer(nc_frame_device(f, place), bytes ? bytes : 1, &f->work.diag);
+    return b ? nc_object_tensor(b, type, rank, dims) : NULL;
+}
+
+static nc_code copy_bytes(nc_frame *f, int place, void *dst, const void *src, size_t bytes) {
+    nc_device *d = nc_frame_device(f, place);
+    nc_stream *s = place ? f->streams[NC_STREAM_COMPUTE] : NULL;
+    if (!bytes) return NC_OK;
+    NC_TRY(d->table->copy(d, s, dst, !place, src, !place, bytes, &f->work.diag));
+    return d->table->stream_sync(d, s, &f->work.diag);
+}
+
+static nc_object *copy_tensor(nc_frame *f, int place, const nc_tensor *t) {
+    if (t->dtype == NC_STRING) return nc_object_strings(t->rank, t->dims, t->data);
+    nc_object *o = new_tensor(f, place, t->dtype, t->rank, t->dims);
+    if (o && copy_bytes(f, place, o->t.data, t->data, (size_t)nc_tensor_numel(t) * nc_dtype_bytes(t->dtype)) == NC_OK) return o;
+    nc_object_unref(o);
+    return NULL;
+}
+
+static nc_object *dyn_object(nc_dyn *d, int i) {
+    dyn *y = (dyn *)d;
+    const nc_instr *x = &y->f->program->instrs[y->i];
+    if (x->in[i] < 0) return NULL;
+    if (d->in[i]) return nc_object_ref(d->in[i]);
+    nc_object *o = y->f->slots[x->in[i]].obj;
+    return o ? nc_object_ref(o) : copy_tensor(y->f, y->f->program->slots[x->in[i]].place, &d->call->in[i]);
+}
+
+static nc_code dyn_alloc(nc_dyn *d, int i, nc_dtype type, int rank, const int64_t *dims, nc_tensor *t) {
+    dyn *y = (dyn *)d;
+    const nc_instr *x = &y->f->program->instrs[y->i];
+    int place = x->out[i] >= 0 ? y->f->program->slots[x->out[i]].place : 0;
+    if (rank < 0 || rank > NC_MAX_RANK) NC_FAIL(&y->f->work, NC_E_LIMIT, "a result of rank %d; at most %d", rank, NC_MAX_RANK);
+    nc_object *o = new_tensor(y->f, place, type, rank, dims);
+    NC_NEED(&y->f->work, o);
+    nc_object_unref(d->out[i]);
+    d->out[i] = o;
+    *t = o->t;
+    return NC_OK;
+}
+
+static bool same_shape(const nc_object *a, const nc_object *b) {
+    return a->kind == NC_OBJ_TENSOR && b->kind == NC_OBJ_TENSOR && a->t.dtype == b->t.dtype && a->t.rank == b->t.rank &&
+           memcmp(a->t.dims, b->t.dims, (size_t)a->t.rank * sizeof *a->t.dims) == 0;
+}
+
+static nc_object *dyn_stack(nc_dyn *d, int i_out, nc_object **items, int64_t n) {
+    dyn *y = (dyn *)d;
+    nc_frame *f = y->f;
+    int slot = f->program->instrs[y->i].out[i_out], place = slot >= 0 ? f->program->slots[slot].place : 0;
+    int64_t dims[NC_MAX_RANK] = {n};
+    for (int64_t k = 0; k < n; k++) {
+        if (same_shape(items[k], items[0]) && items[0]->t.rank < NC_MAX_RANK) continue;
+        nc_fail(&f->work, NC_E_SHAPE, "results to be stacked differ in shape at step %lld", (long long)k);
+        return NULL;
+    }
+    memcpy(dims + 1, items[0]->t.dims, (size_t)items[0]->t.rank * sizeof *dims);
+    if (items[0]->t.dtype == NC_STRING) {
+        nc_fail(&f->work, NC_E_UNSUPPORTED, "strings cannot be scan outputs here");
+        return NULL;
+    }
+    nc_object *o = new_tensor(f, place, items[0]->t.dtype, items[0]->t.rank + 1, dims);
+    size_t bytes = (size_t)nc_tensor_numel(&items[0]->t) * nc_dtype_bytes(items[0]->t.dtype);
+    for (int64_t k = 0; o && k < n; k++) {
+        if (copy_bytes(f, place, (char *)o->t.data + (size_t)k * bytes, items[k]->t.data, bytes) == NC_OK) continue;
+        nc_object_unref(o);
+        o = NULL;
+    }
+    return o;
+}
+
+static bool dyn_cancelled(nc_dyn *d) {
+    const atomic_int *c = ((dyn *)d)->f->cancel;
+    return c && atomic_load_explicit(c, memory_order_relaxed);
+}
+
+/* ---- subprograms ---- */
+
+static nc_code bind_captures(nc_frame *f, const nc_instr *x, const nc_sub *sub, const nc_call *c, nc_frame *child) {
+    int n_formal = child->program->n_inputs - child->program->n_captures;
+    for (int k = 0; k < sub->n_captures; k++) {
+        int operand = sub->first_capture + k;
+        nc_object *o = f->slots[x->in[operand]].obj;
+        bool tensor = !o || o->kind == NC_OBJ_TENSOR;
+        NC_TRY(nc_frame_bind_input(child, n_formal + k, tensor ? &c->in[operand] : NULL, o ? nc_object_ref(o) : NULL));
+    }
+    return NC_OK;
+}
+
+static nc_code run_child(nc_frame *f, nc_frame *child, const nc_instr *x, int i_sub, const nc_call *c, nc_object **in, int n_in) {
+    memcpy(child->sym, f->sym, (size_t)f->program->n_syms * sizeof *f->sym);
+    memcpy(child->known, f->known, (size_t)f->program->n_syms * sizeof *f->known);
+    /* What the subgraph's own inputs are called may have been known from the iteration before. */
+    for (int i = 0; i < child->program->n_inputs - child->program->n_captures; i++) {
+        const nc_slot *s = &child->program->slots[child->program->inputs[i]];
+        for (int d = 0; d < s->rank; d++) {
+            int sym = nc_dim_sym_id(child->program->dims[s->dims[d]]);
+            if (sym >= 0 && !f->program->input_syms[sym]) child->known[sym] = f->known[sym];
+        }
+    }
+    child->cancel = f->cancel;
+    for (int i = 0; i < n_in; i++) {
+        nc_object *o = in[i];
+        in[i] = NULL;
+        NC_TRY(nc_frame_bind_input(child, i, o && o->kind == NC_OBJ_TENSOR ? &o->t : NULL, o));
+    }
+    NC_TRY(bind_captures(f, x, &x->node->subs[i_sub], c, child));
+    return nc_frame_run(child, child->program->n_instrs);
+}
+
+static nc_code dyn_run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_object **out, int n_out) {
+    dyn *y = (dyn *)d;
+    nc_frame *f = y->f, *child = NULL;
+    const nc_instr *x = &f->program->instrs[y->i];
+    nc_code code = nc_frame_acquire(&f->work, f->session, f->ready->subs[y->i][i_sub], f, &child);
+    if (code == NC_OK) {
+        code = run_child(f, child, x, i_sub, d->call, in, n_in);
+        if (code != NC_OK && !f->work.diag.code) f->work.diag = child->work.diag;
+        for (int k = 0; code == NC_OK && k < n_out; k++) {
+            nc_object *o = nc_frame_output(child, k);
+            out[k] = o ? nc_object_ref(o) : NULL;
+            if (!o) code = nc_fail(&f->work, NC_E_FAIL, "output %d of subgraph %d was not made", k, i_sub);
+        }
+        nc_frame_release(child);
+    }
+    for (int i = 0; i < n_in; i++) nc_object_unref(in[i]);
+    for (int k = 0; code != NC_OK && k < n_out; k++) {
+        nc_object_unref(out[k]);
+        out[k] = NULL;
+    }
+    return code;
+}
+
+/* ---- the call ---- */
+
+static void give_objects(nc_frame *f, const nc_instr *x, nc_object **in) {
+    for (int j = 0; j < x->n_in; j++) {
+        nc_live *l = x->in[j] >= 0 ? &f->slots[x->in[j]] : NULL;
+        if (!l || !l->obj || (l->obj->kind == NC_OBJ_TENSOR && l->obj->t.dtype != NC_STRING)) continue;
+        in[j] = l->obj;
+        if (x->moved[j]) l->obj = NULL;
+    }
+}
+
+static nc_code keep_results(nc_frame *f, const nc_instr *x, nc_object **out) {
+    for (int k = 0; k < x->n_out; k++) {
+        if (x->out[k] < 0) continue;
+        const nc_slot *s = &f->program->slots[x->out[k]];
+        nc_live *l = &f->slots[x->out[k]];
+        if (!out[k]) NC_FAIL(&f->work, NC_E_FAIL, "output %d ('%s') was not made", k, s->value->name);
+        nc_object_unref(l->obj);
+        l->obj = out[k], out[k] = NULL;
+        if (l->obj->kind != NC_OBJ_TENSOR) continue;
+        l->t = l->obj->t;
+        if (s->dtype && l->t.dtype != s->dtype)
+            NC_FAIL(&f->work, NC_E_TYPE, "output '%s': expected %s, got %s", s->value->name, nc_dtype_name(s->dtype), nc_dtype_name(l->t.dtype));
+        if (s->rank >= 0 && l->t.rank != s->rank)
+            NC_FAIL(&f->work, NC_E_SHAPE, "output '%s': expected rank %d, got %d", s->value->name, s->rank, l->t.rank);
+        NC_TRY(nc_bind_dims(f, x->out[k], &l->t));
+    }
+    return NC_OK;
+}
+
+nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c) {
+    const nc_instr *x = &f->program->instrs[i];
+    size_t n = (size_t)(x->n_in + x->n_out);
+    /* Own copies: a subprogram reuses nothing of this frame, but nested calls must not see each other's arrays. */
+    nc_object **objects = nc_alloc_zero(n + 1, sizeof *objects);
+    nc_tensor *tensors = nc_alloc(n * sizeof *tensors + 1);
+    nc_code code = objects && tensors ? NC_OK : nc_fail(&f->work, NC_E_MEMORY, "out of memory");
+    if (code == NC_OK) {
+        memcpy(tensors, c->in, n * sizeof *tensors);
+        c->in = tensors, c->out = tensors + x->n_in;
+        give_objects(f, x, objects);
+        dyn y = {.d = {.call = c, .in = objects, .moved = x->moved, .out = objects + x->n_in, .n_operands = x->n_in, .object = dyn_object,
+                       .alloc = dyn_alloc, .run_sub = dyn_run_sub, .stack = dyn_stack, .cancelled = dyn_cancelled},
+                 .f = f, .i = i};
+        code = x->binding->dynamic(&y.d);
+        if (code == NC_OK) code = keep_results(f, x, objects + x->n_in);
+        for (int j = 0; j < x->n_in; j++)
+            if (x->moved[j]) nc_object_unref(objects[j]);
+        for (int k = 0; k < x->n_out; k++) nc_object_unref(objects[x->n_in + k]);
+    }
+    nc_free(objects);
+    nc_free(tensors);
+    return code;
+}

@@ -1,0 +1,114 @@
+/* run/ready.c: constants where kernels can read them. On the host they are used where they are mapped if aligned for their element,
+ * else copied once; on a device they are uploaded once. Packed forms are made at first use. */
+#include "run/frame.h"
+#include "run/session.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+static nc_code upload(nc_work *w, nc_device *d, const void *host, size_t bytes, nc_buffer **out) {
+    nc_buffer *b = nc_device_buffer(d, bytes ? bytes : 1, &w->diag);
+    if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
+    nc_code code = bytes ? d->table->copy(d, NULL, b->ptr, d->table->host_memory, host, true, bytes, &w->diag) : NC_OK;
+    if (code == NC_OK) code = d->table->stream_sync(d, NULL, &w->diag);
+    if (code != NC_OK) {
+        nc_buffer_unref(b);
+        return code;
+    }
+    *out = b;
+    return NC_OK;
+}
+
+static bool aligned(const nc_literal *l) {
+    size_t elem = l->dtype == NC_STRING ? sizeof(void *) : nc_dtype_bytes(l->dtype);
+    return elem < 2 || (uintptr_t)l->data % (elem > 8 ? 8 : elem) == 0;
+}
+
+static nc_code place_const(nc_work *w, nc_ready *r, int i) {
+    const nc_prog_const *k = &r->program->consts[i];
+    const nc_literal *l = k->value->lit;
+    nc_tensor *t = &r->consts[i];
+    *t = (nc_tensor){.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
+    memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
+    nc_dense_strides(t->dims, t->rank, t->strides);
+    if (k->packed_only || l->dtype == NC_STRING || (!k->place && l->n && aligned(l))) return NC_OK;
+    nc_device *d = k->place ? r->program->device : nc_device_cpu();
+    NC_TRY(upload(w, d, l->data, l->bytes, &r->const_buffers[i]));
+    t->data = r->const_buffers[i]->ptr;
+    return NC_OK;
+}
+
+static nc_code fill(nc_work *w, nc_env *env, nc_ready *r) {
+    const nc_program *p = r->program;
+    NC_NEED(w, r->consts = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->consts));
+    NC_NEED(w, r->const_buffers = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->const_buffers));
+    NC_NEED(w, r->packs = nc_alloc_zero((size_t)p->n_packs + 1, sizeof *r->packs));
+    NC_NEED(w, r->subs = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->subs));
+    for (int i = 0; i < p->n_consts; i++) NC_TRY(place_const(w, r, i));
+    for (int i = 0; i < p->n_instrs; i++) {
+        if (!p->instrs[i].subs) continue;
+        int n = p->instrs[i].node->n_subs;
+        NC_NEED(w, r->subs[i] = nc_alloc_zero((size_t)n + 1, sizeof *r->subs[i]));
+        for (int s = 0; s < n; s++) NC_TRY(nc_ready_create(w, env, p->instrs[i].subs[s], &r->subs[i][s]));
+    }
+    return NC_OK;
+}
+
+nc_code nc_ready_create(nc_work *w, nc_env *env, const nc_program *p, nc_ready **out) {
+    nc_ready *r = nc_alloc_zero(1, sizeof *r);
+    NC_NEED(w, r);
+    r->program = p;
+    nc_code code = fill(w, env, r);
+    if (code != NC_OK) {
+        nc_ready_destroy(NULL, r);
+        return code;
+    }
+    *out = r;
+    return NC_OK;
+}
+
+void nc_ready_destroy(nc_session *s, nc_ready *r) {
+    if (!r) return;
+    for (int i = 0; r->subs && i < r->program->n_instrs; i++) {
+        for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++) nc_ready_destroy(s, r->subs[i][k]);
+        nc_free(r->subs[i]);
+    }
+    while (r->free_frames) {
+        nc_frame *f = r->free_frames;
+        r->free_frames = f->next;
+        nc_frame_destroy(f);
+    }
+    for (int i = 0; r->const_buffers && i < r->program->n_consts; i++) nc_buffer_unref(r->const_buffers[i]);
+    for (int i = 0; r->packs && i < r->program->n_packs; i++) nc_buffer_unref(atomic_load(&r->packs[i]));
+    nc_free(r->consts);
+    nc_free(r->const_buffers);
+    nc_free((void *)r->packs);
+    nc_free(r->subs);
+    nc_free(r);
+}
+
+nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out) {
+    nc_buffer *b = atomic_load_explicit(&r->packs[i_pack], memory_order_acquire);
+    if (!b) {
+        const nc_prog_pack *k = &r->program->packs[i_pack];
+        const nc_literal *l = k->value->lit;
+        nc_tensor src = {.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
+        memcpy(src.dims, l->dims, (size_t)l->rank * sizeof *src.dims);
+        nc_dense_strides(src.dims, src.rank, src.strides);
+        NC_TRY(nc_env_pack(env, w, &k->pack, k->state, &src, &b));
+        if (k->place) {
+            nc_buffer *host = b;
+            nc_code code = upload(w, r->program->device, host->ptr, host->bytes, &b);
+            nc_buffer_unref(host);
+            if (code != NC_OK) return code;
+        }
+        nc_buffer *none = NULL;
+        if (!atomic_compare_exchange_strong(&r->packs[i_pack], &none, b)) { /* another thread was first */
+            nc_buffer_unref(b);
+            b = none;
+        }
+    }
+    *out = b->ptr;
+    return NC_OK;
+}

@@ -1,0 +1,79 @@
+/* run/replay.c: the device part of a segment as one recorded piece. The first run with given sizes, memory and state goes
+ * instruction by instruction (kernels compile, weights are packed); the second is recorded and replayed; later ones only replayed. */
+#include "run/frame.h"
+
+/* What the recorded work has baked in: sizes, addresses of memory and of variables. */
+static uint64_t range_key(const nc_frame *f, int seg) {
+    const nc_program *p = f->program;
+    uint64_t h = nc_hash(f->sym, (size_t)p->n_syms * sizeof *f->sym, 1);
+    h = nc_hash(f->known, (size_t)p->n_syms * sizeof *f->known, h);
+    for (int s = 0; s <= seg; s++) h = nc_hash(f->chunks[s], sizeof f->chunks[s], h);
+    for (int i = 0; f->state && i < p->n_vars; i++) {
+        const nc_state_var *v = &f->state->vars[i];
+        const void *at = v->buffer ? v->buffer->ptr : NULL;
+        h = nc_hash(&at, sizeof at, h);
+        h = nc_hash(v->dims, (size_t)v->rank * sizeof *v->dims, h);
+    }
+    return h;
+}
+
+static nc_code issue(nc_frame *f, const nc_segment *g) {
+    for (int i = g->cap_first; i < g->cap_end; i++) NC_TRY(nc_exec_instr(f, i, false));
+    return NC_OK;
+}
+
+static nc_code around(nc_frame *f, const nc_segment *g, bool before) {
+    for (int i = g->cap_first; i < g->cap_end; i++) {
+        const nc_instr *x = &f->program->instrs[i];
+        NC_TRY(before ? nc_exec_waits(f, x) : nc_exec_record(f, x));
+    }
+    return NC_OK;
+}
+
+static nc_code record(nc_frame *f, const nc_segment *g, nc_captured *k) {
+    nc_device *d = f->program->device;
+    nc_stream *s = f->streams[NC_STREAM_COMPUTE];
+    if (k->capture) d->table->capture_destroy(d, k->capture);
+    k->capture = NULL;
+    NC_TRY(d->table->capture_begin(d, s, &f->work.diag));
+    nc_code code = issue(f, g);
+    nc_capture *made = NULL;
+    nc_code ended = d->table->capture_end(d, s, &made, &f->work.diag);
+    if (code == NC_OK) code = ended;
+    if (code != NC_OK) {
+        if (made) d->table->capture_destroy(d, made);
+        return code;
+    }
+    k->capture = made;
+    f->session->stats.captures++;
+    return NC_OK;
+}
+
+static bool updates_state(const nc_frame *f, const nc_segment *g) {
+    for (int i = g->cap_first; i < g->cap_end; i++)
+        if (f->program->instrs[i].writes_state) return true;
+    return false;
+}
+
+nc_code nc_exec_range(nc_frame *f, int seg) {
+    const nc_segment *g = &f->program->segs[seg];
+    nc_device *d = f->program->device;
+    nc_captured *k = &f->captured[seg];
+    NC_TRY(around(f, g, true));
+    if (!f->session->capture || !d->table->capture_begin) {
+        NC_TRY(issue(f, g));
+        return around(f, g, false);
+    }
+    uint64_t key = range_key(f, seg);
+    if (k->key != key) k->key = key, k->runs = 0;
+    if (k->runs == 0) {
+        NC_TRY(issue(f, g));
+    } else {
+        if (k->runs == 1) NC_TRY(record(f, g, k));
+        if (updates_state(f, g)) f->updated = true;
+        NC_TRY(d->table->capture_replay(d, f->streams[NC_STREAM_COMPUTE], k->capture, &f->work.diag));
+        f->session->stats.replays++;
+    }
+    k->runs++;
+    return around(f, g, false);
+}

@@ -1,0 +1,105 @@
+/* run/session.h: a model made ready to run: the program, its constants in place, the instances of its segments, pooled frames.
+ * Several threads may run one session at once. */
+#ifndef NC_RUN_SESSION_H
+#define NC_RUN_SESSION_H
+
+#include "plan/instance.h"
+#include "plan/plan.h"
+#include "run/env.h"
+#include "run/state.h"
+
+/* A tie makes an input and an output the old and new content of one variable. */
+typedef struct nc_tie {
+    const char *input, *output;
+} nc_tie;
+
+typedef enum nc_dump_stage { NC_DUMP_GRAPH, NC_DUMP_INFERRED, NC_DUMP_TRANSFORMED, NC_DUMP_DIFFERENTIATED, NC_DUMP_LOWERED, NC_DUMP_PROGRAM, NC_DUMP_INSTANCE, NC_N_DUMPS } nc_dump_stage;
+
+typedef struct nc_session_options {
+    const char *device; /* NULL: "cpu" */
+    int level;          /* of transform: 0 off, 1 basic, 2 extended, 3 all */
+    bool no_fusion, no_layout, no_views, no_packing, capture;
+    const char *const *passes_off;
+    int n_passes_off;
+    const nc_tie *ties;
+    int n_ties;
+    const nc_plan_cut *cuts;
+    int n_cuts;
+    const char *const *recompute; /* node names */
+    int n_recompute;
+    /* Differentiation: none, gradients of a scalar output, a backward pass fed by the caller, or SGD on variables. */
+    enum { NC_DIFF_NONE, NC_DIFF_GRADIENTS, NC_DIFF_BACKWARD, NC_DIFF_SGD } diff;
+    const char *const *diff_outputs; /* the loss, or the outputs that are fed */
+    int n_diff_outputs;
+    const char *const *diff_wrt;
+    int n_diff_wrt;
+    const char *lr_input;
+    uint64_t seed;
+    size_t bytes_limit; /* of device memory; 0: none */
+    bool keep_dumps;
+} nc_session_options;
+
+/* A program with what belongs to it at run time; subprograms hang below their instructions. */
+typedef struct nc_ready {
+    const nc_program *program;
+    nc_tensor *consts;        /* per program constant */
+    nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
+    _Atomic(nc_buffer *) *packs;
+    struct nc_ready ***subs;  /* per instruction, per subgraph; NULL rows where there are none */
+    struct nc_frame *free_frames;
+} nc_ready;
+
+typedef struct nc_cached {
+    const nc_program *program;
+    int seg;
+    int64_t *caps; /* n_syms of the program */
+    nc_instance *instance;
+    int users;
+    uint64_t used_at;
+    struct nc_cached *next;
+} nc_cached;
+
+typedef struct nc_sym_seen {
+    int n;
+    int64_t v[2];
+} nc_sym_seen;
+
+typedef struct nc_stats {
+    _Atomic uint64_t plans, instances, runs, frames, captures, replays;
+    size_t bytes_frames; /* arena bytes of all frames, now */
+    size_t bytes_frames_peak;
+} nc_stats;
+
+typedef struct nc_session {
+    nc_env *env;
+    nc_model *model;
+    nc_program *program;
+    nc_ready *ready;
+    nc_device *device;
+    nc_state *state; /* the default one */
+    bool capture;
+    pthread_mutex_t lock; /* instances, frames */
+    nc_cached *cache;
+    size_t bytes_cache;
+    uint64_t clock;
+    nc_sym_seen *seen; /* per symbol */
+    nc_stats stats;
+    nc_text dumps[NC_N_DUMPS];
+    uint64_t seed;
+} nc_session;
+
+/* Takes m (also on failure). */
+NC_MUST nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out);
+void nc_session_destroy(nc_session *s);
+
+/* ---- ready.c ---- */
+NC_MUST nc_code nc_ready_create(nc_work *w, nc_env *env, const nc_program *p, nc_ready **out);
+void nc_ready_destroy(nc_session *s, nc_ready *r);
+NC_MUST nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out);
+
+/* ---- cache.c: the instance for a segment at these symbol values; release when the frame lets go of it ---- */
+NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known, nc_cached **out);
+void nc_cache_release(nc_session *s, nc_cached *c);
+void nc_cache_clear(nc_session *s);
+
+#endif
