@@ -2,9 +2,9 @@
  * run. */
 #include "autodiff/autodiff.h"
 
-#include "autodiff/cards_testing.h"
+#include "tests/grad_cards.h"
 #include "ir/verify.h"
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 #include <ctype.h>
 #include <stdlib.h>

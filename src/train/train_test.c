@@ -1,11 +1,12 @@
 /* Training graphs as text: variables, updates and outputs that were added. */
 #include "train/train.h"
 
-#include "autodiff/cards_testing.h"
+#include "tests/grad_cards.h"
 #include "ir/verify.h"
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
-static const char model[] = "(float[2] x) => (loss) <const float[2] w = {1, 2}, const float[] b = {0}, const float[] unused = {3}>"
+static const char model[] = "(float[2] x) => (loss)"
+                            "<const float[2] w = {1, 2}, const float[] b = {0}, const float[] unused = {3}>"
                             "{ h = Mul(x, w)\n k = Add(h, b)\n loss = ReduceSum<keepdims = 0>(k) }";
 
 static nc_model *start(nc_work *w) {

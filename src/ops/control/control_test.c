@@ -1,7 +1,7 @@
 /* Types that leave control flow, and the kernels of loops and tapes with an executor that is played here. */
-#include "autodiff/cards_testing.h"
+#include "tests/grad_cards.h"
 #include "base/mem.h"
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 static void check_types(const char *text, const char *want0, const char *want1) {
     nc_work w;

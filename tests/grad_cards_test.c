@@ -1,6 +1,6 @@
-/* autodiff/cards_test.c: small cards of ops that gradients emit, for tests of autodiff alone; no kernels. A card of
+/* tests/grad_cards_test.c: small cards of ops that gradients emit, for tests of autodiff alone; no kernels. A card of
  * the same name in ops.list goes first. */
-#include "autodiff/cards_testing.h"
+#include "tests/grad_cards.h"
 
 #include "ops/binding.h"
 #include "ops/build.h"
