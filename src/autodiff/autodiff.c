@@ -35,8 +35,8 @@ static nc_code seed(nc_walk *k, nc_value *const *ys, nc_value *const *dys, int n
     return NC_OK;
 }
 
-nc_code nc_autodiff(nc_work *w, nc_graph *g, nc_value *const *ys, nc_value *const *dys, int n_y,
-                    nc_value *const *xs, int n_x, nc_value **dxs) {
+nc_code nc_autodiff(nc_work *w, nc_graph *g, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs,
+                    int n_x, nc_value **dxs) {
     nc_builder b = {.w = w, .graph = g, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
     nc_walk k;
     nc_walk_init(&k, w, g, &b);
@@ -52,8 +52,8 @@ nc_code nc_autodiff(nc_work *w, nc_graph *g, nc_value *const *ys, nc_value *cons
     return NC_OK;
 }
 
-nc_code nc_autodiff_influence(nc_work *w, nc_graph *g, nc_value *const *ys, int n_y, nc_value *const *xs,
-                              int n_x, bool *out) {
+nc_code nc_autodiff_influence(nc_work *w, nc_graph *g, nc_value *const *ys, int n_y, nc_value *const *xs, int n_x,
+                              bool *out) {
     nc_walk k;
     nc_walk_init(&k, w, g, NULL);
     NC_TRY(mark_ends(&k, ys, n_y, xs, n_x));

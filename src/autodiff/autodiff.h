@@ -16,7 +16,7 @@ NC_MUST nc_code nc_autodiff(nc_work *w, nc_graph *g, nc_value *const *ys, nc_val
                             nc_value *const *xs, int n_x, nc_value **dxs);
 
 /* Marks in out[i] which xs[i] influence any y on a differentiable way; adds nothing to the graph. */
-NC_MUST nc_code nc_autodiff_influence(nc_work *w, nc_graph *g, nc_value *const *ys, int n_y,
-                                      nc_value *const *xs, int n_x, bool *out);
+NC_MUST nc_code nc_autodiff_influence(nc_work *w, nc_graph *g, nc_value *const *ys, int n_y, nc_value *const *xs,
+                                      int n_x, bool *out);
 
 #endif

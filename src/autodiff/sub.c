@@ -23,9 +23,7 @@ static nc_code flow(nc_grad *g, int i_sub, bool *in, bool *out, bool backward) {
     return NC_OK;
 }
 
-static nc_value *forward_sub(nc_grad_sub *s, nc_value *v) {
-    return nc_walk_see(s->ctx, v);
-}
+static nc_value *forward_sub(nc_grad_sub *s, nc_value *v) { return nc_walk_see(s->ctx, v); }
 
 static nc_code walk_sub(nc_grad *g, nc_grad_sub *s) {
     nc_walk *parent = g->ctx;
@@ -46,8 +44,7 @@ static nc_code walk_sub(nc_grad *g, nc_grad_sub *s) {
         if (s->dy[i]) NC_TRY(nc_walk_add(k, sub->outputs.v[i], s->dy[i]));
     NC_TRY(nc_walk_run(k));
     for (int i = 0; i < n_all; i++)
-        if (s->wants[i])
-            NC_TRY(nc_walk_sum(k, i < n_in ? sub->inputs.v[i] : sub->captures.v[i - n_in], &s->dx[i]));
+        if (s->wants[i]) NC_TRY(nc_walk_sum(k, i < n_in ? sub->inputs.v[i] : sub->captures.v[i - n_in], &s->dx[i]));
     return s->b->code;
 }
 

@@ -8,9 +8,7 @@
 
 /* ---- decomposition ---- */
 
-static bool decomposes(const nc_node *n) {
-    return !n->card->grad && n->card->decompose && !n->card->zero_grad;
-}
+static bool decomposes(const nc_node *n) { return !n->card->grad && n->card->decompose && !n->card->zero_grad; }
 
 /* Does a gradient have to pass n? */
 static bool is_between(const nc_walk *k, const nc_node *n) {
@@ -138,19 +136,21 @@ nc_value *nc_walk_see(nc_walk *k, nc_value *v) {
     if (v->graph == k->b->graph) return v;
     nc_walk_info *i = nc_walk_of(k, v);
     if (i && !i->seen) {
-        if (!k->sub) i->seen = nc_edit_reach(k->b->graph, v);
-        else if (v->origin == NC_FROM_CONST) i->seen = nc_edit_const(k->b->graph, NULL, v->lit);
-        else if (v->origin == NC_FROM_CAPTURE) i->seen = see_capture(k, v);
-        else i->seen = see_popped(k, v);
+        if (!k->sub)
+            i->seen = nc_edit_reach(k->b->graph, v);
+        else if (v->origin == NC_FROM_CONST)
+            i->seen = nc_edit_const(k->b->graph, NULL, v->lit);
+        else if (v->origin == NC_FROM_CAPTURE)
+            i->seen = see_capture(k, v);
+        else
+            i->seen = see_popped(k, v);
     }
     if (i && i->seen) return i->seen;
     k->b->code = nc_fail(k->w, NC_E_MEMORY, "out of memory");
     return NULL;
 }
 
-static nc_value *forward(nc_grad *g, nc_value *v) {
-    return nc_walk_see(g->ctx, v);
-}
+static nc_value *forward(nc_grad *g, nc_value *v) { return nc_walk_see(g->ctx, v); }
 
 /* ---- one node ---- */
 
@@ -166,9 +166,12 @@ static nc_code arrived(nc_walk *k, const nc_node *n, nc_value **dy, bool *any) {
 
 static nc_code ask_card(nc_walk *k, nc_grad *g) {
     const nc_card *card = g->node->card;
-    if (card->grad) NC_TRY(card->grad(g));
-    else if (card->lane > 0) NC_TRY(nc_lane_card_grad(g));
-    else NC_FAIL(k->w, NC_E_UNSUPPORTED, "the op has no gradient");
+    if (card->grad)
+        NC_TRY(card->grad(g));
+    else if (card->lane > 0)
+        NC_TRY(nc_lane_card_grad(g));
+    else
+        NC_FAIL(k->w, NC_E_UNSUPPORTED, "the op has no gradient");
     return k->b->code;
 }
 

@@ -29,27 +29,27 @@ typedef struct nc_walk {
 } nc_walk;
 
 void nc_walk_init(nc_walk *k, nc_work *w, nc_graph *g, nc_builder *b);
-nc_walk_info *nc_walk_of(nc_walk *k, const nc_value *v);          /* made at first use; NULL: out of memory */
+nc_walk_info *nc_walk_of(nc_walk *k, const nc_value *v);               /* made at first use; NULL: out of memory */
 const nc_walk_info *nc_walk_peek(const nc_walk *k, const nc_value *v); /* NULL: nothing is known */
-nc_value *nc_walk_now(const nc_walk *k, nc_value *v);             /* v, or what took its place */
+nc_value *nc_walk_now(const nc_walk *k, nc_value *v);                  /* v, or what took its place */
 
 /* ---- mark.c ---- */
 bool nc_walk_carries(const nc_type *t);               /* may values of this type have a gradient? */
 bool nc_walk_passes(const nc_node *n, int i_operand); /* may a gradient pass from n's outputs to this operand? */
 bool nc_walk_reached(const nc_walk *k, const nc_value *v);
-NC_MUST nc_code nc_walk_reach(nc_walk *k, const nc_node *n);      /* marks n's outputs if an operand is reached */
+NC_MUST nc_code nc_walk_reach(nc_walk *k, const nc_node *n); /* marks n's outputs if an operand is reached */
 NC_MUST nc_code nc_walk_mark(nc_walk *k, nc_value *v, bool reached, bool needed); /* adds marks */
-NC_MUST nc_code nc_walk_mark_reached(nc_walk *k);     /* from marked values on */
-NC_MUST nc_code nc_walk_mark_needed(nc_walk *k);      /* from marked values back */
+NC_MUST nc_code nc_walk_mark_reached(nc_walk *k);                                 /* from marked values on */
+NC_MUST nc_code nc_walk_mark_needed(nc_walk *k);                                  /* from marked values back */
 
 /* ---- walk.c ---- */
-NC_MUST nc_code nc_walk_prepare(nc_walk *k);          /* with xs marked reached and ys needed: marks, decomposes */
+NC_MUST nc_code nc_walk_prepare(nc_walk *k); /* with xs marked reached and ys needed: marks, decomposes */
 NC_MUST nc_code nc_walk_add(nc_walk *k, nc_value *v, nc_value *dv); /* one more gradient arrives at v */
 NC_MUST nc_code nc_walk_run(nc_walk *k);
 NC_MUST nc_code nc_walk_sum(nc_walk *k, nc_value *v, nc_value **out); /* NULL: none arrived */
-nc_value *nc_walk_see(nc_walk *k, nc_value *v);       /* a forward value from b's graph; NULL: b->code says why */
+nc_value *nc_walk_see(nc_walk *k, nc_value *v); /* a forward value from b's graph; NULL: b->code says why */
 
 /* ---- sub.c ---- */
-void nc_walk_give_subs(nc_grad *g);                   /* fills the hooks for control flow */
+void nc_walk_give_subs(nc_grad *g); /* fills the hooks for control flow */
 
 #endif

@@ -37,16 +37,14 @@ static nc_code find_sources(nc_work *w, const nc_graph *g, const char *const *na
     return NC_OK;
 }
 
-static nc_value **values(nc_work *w, int n) {
-    return nc_arena_array(&w->scratch, (size_t)n + 1, sizeof(nc_value *));
-}
+static nc_value **values(nc_work *w, int n) { return nc_arena_array(&w->scratch, (size_t)n + 1, sizeof(nc_value *)); }
 
 static const char *joined(nc_work *w, const char *prefix, const char *name) {
     return nc_arena_printf(&w->scratch, "%s%s", prefix, name);
 }
 
-static nc_code add_gradients(nc_work *w, nc_graph *g, nc_value *const *xs, nc_value *const *dxs,
-                             const char *const *wrt, int n) {
+static nc_code add_gradients(nc_work *w, nc_graph *g, nc_value *const *xs, nc_value *const *dxs, const char *const *wrt,
+                             int n) {
     nc_builder b = {.w = w, .graph = g, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
     for (int i = 0; i < n; i++) {
         const char *name = joined(w, "grad:", wrt[i]);

@@ -10,9 +10,7 @@ static nc_code fail(const nc_dyn *d, nc_code code, const char *text) {
     return nc_diag_set(d->call->diag, code, d->call->node, d->call->op, "%s", text);
 }
 
-static nc_code no_memory(const nc_dyn *d) {
-    return fail(d, NC_E_MEMORY, "out of memory");
-}
+static nc_code no_memory(const nc_dyn *d) { return fail(d, NC_E_MEMORY, "out of memory"); }
 
 /* Operand i as the kernel's own reference: moved where this is its last use. NULL: out of memory. */
 static nc_object *take(nc_dyn *d, int i) {
@@ -62,8 +60,8 @@ static nc_code if_run(nc_dyn *d) {
 
 typedef struct scan_type {
     nc_dtype dtype;
-    int rank;                   /* with the leading axis */
-    int64_t dims[NC_MAX_RANK];  /* of the result of no iteration: 0 where not known before the run */
+    int rank;                  /* with the leading axis */
+    int64_t dims[NC_MAX_RANK]; /* of the result of no iteration: 0 where not known before the run */
 } scan_type;
 
 typedef struct loop_state {

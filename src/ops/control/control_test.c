@@ -26,51 +26,62 @@ static void check_refused(const char *text, nc_code code, const char *part) {
 
 TEST(if_keeps_equal_dims) {
     check_types("(bool[] c, float[n,3] x) => (y) { y = If(c)<then_branch = { () => (a) { a = Neg(^x) } },"
-                " else_branch = { () => (b) { b = Exp(^x) } }> \"if\" }", "float[n,3]", NULL);
+                " else_branch = { () => (b) { b = Exp(^x) } }> \"if\" }",
+                "float[n,3]", NULL);
     check_types("(bool[] c, float[n,3] x, float[n,4] z) => (y) { y = If(c)<then_branch = { () => (a) { a = Neg(^x) } },"
-                " else_branch = { () => (b) { b = Neg(^z) } }> \"if\" }", "float[n,if_d]", NULL);
+                " else_branch = { () => (b) { b = Neg(^z) } }> \"if\" }",
+                "float[n,if_d]", NULL);
     check_types("(bool[] c, float[n,3] x, float[n] z) => (y) { y = If(c)<then_branch = { () => (a) { a = Neg(^x) } },"
-                " else_branch = { () => (b) { b = Neg(^z) } }> \"if\" }", "float[...]", NULL);
+                " else_branch = { () => (b) { b = Neg(^z) } }> \"if\" }",
+                "float[...]", NULL);
 }
 
 TEST(if_with_constant_condition_takes_the_type_of_its_branch) {
-    check_types("(float[n,3] x, float[n] z) => (y) <const bool[] c = {0}> {"
-                " y = If(c)<then_branch = { () => (a) { a = Neg(^x) } }, else_branch = { () => (b) { b = Neg(^z) } }> }",
-                "float[n]", NULL);
+    check_types(
+        "(float[n,3] x, float[n] z) => (y) <const bool[] c = {0}> {"
+        " y = If(c)<then_branch = { () => (a) { a = Neg(^x) } }, else_branch = { () => (b) { b = Neg(^z) } }> }",
+        "float[n]", NULL);
 }
 
 TEST(if_refuses_differing_types) {
     check_refused("(bool[] c, float[3] x, double[3] z) => (y) { y = If(c)<then_branch = { () => (a) { a = Neg(^x) } },"
-                  " else_branch = { () => (b) { b = Neg(^z) } }> }", NC_E_TYPE, "float[3] in one place and double[3]");
+                  " else_branch = { () => (b) { b = Neg(^z) } }> }",
+                  NC_E_TYPE, "float[3] in one place and double[3]");
 }
 
 #define BODY "<body = { (int64[] i, bool[] c, float[] v) => (c, u, w) { u = Neg(v)\n w = Add(^x, v) } }> \"loop\" }"
 
 TEST(loop_scans_are_as_long_as_the_trips_are_known) {
-    check_types("(float[3] x, float[] s) => (y, z) <const int64[] m = {5}> { y, z = Loop(m, , s)" BODY, "float[]", "float[5,3]");
-    check_types("(float[3] x, float[] s) => (y, z) <const int64[] m = {-1}> { y, z = Loop(m, , s)" BODY, "float[]", "float[0,3]");
-    check_types("(float[3] x, float[] s, bool[] k) => (y, z) <const int64[] m = {5}> { y, z = Loop(m, k, s)" BODY, "float[]",
+    check_types("(float[3] x, float[] s) => (y, z) <const int64[] m = {5}> { y, z = Loop(m, , s)" BODY, "float[]",
+                "float[5,3]");
+    check_types("(float[3] x, float[] s) => (y, z) <const int64[] m = {-1}> { y, z = Loop(m, , s)" BODY, "float[]",
+                "float[0,3]");
+    check_types("(float[3] x, float[] s, bool[] k) => (y, z) <const int64[] m = {5}> { y, z = Loop(m, k, s)" BODY,
+                "float[]", "float[loop_n,3]");
+    check_types("(float[3] x, float[] s, int64[] m) => (y, z) { y, z = Loop(m, , s)" BODY, "float[]",
                 "float[loop_n,3]");
-    check_types("(float[3] x, float[] s, int64[] m) => (y, z) { y, z = Loop(m, , s)" BODY, "float[]", "float[loop_n,3]");
 }
 
 TEST(loop_frees_the_dims_that_its_body_changes) {
     check_types("(int64[] n, float[1] x) => (y, z) { y, z = Loop(n, , x)<body = { (int64[] i, bool[] c, v) =>"
-                " (c, u, w) { u = test.Grow(v)\n w = Neg(v) } }> \"loop\" }", "float[loop_d]", "float[loop_n,loop_d_2]");
+                " (c, u, w) { u = test.Grow(v)\n w = Neg(v) } }> \"loop\" }",
+                "float[loop_d]", "float[loop_n,loop_d_2]");
 }
 
 TEST(loop_checks_its_body) {
     check_refused("(int64[] n, float[1] x) => (y) { y = Loop(n, , x)<body = { (int64[] i, bool[] c) => (c) {} }> }",
                   NC_E_BAD_GRAPH, "body takes 2 inputs, expected 3");
-    check_refused("(int64[] n, float[1] x) => (y) { y = Loop(n, , x)<body = { (int64[] i, bool[] c, v) => (c, i) {} }> }",
-                  NC_E_TYPE, "in one place and");
+    check_refused(
+        "(int64[] n, float[1] x) => (y) { y = Loop(n, , x)<body = { (int64[] i, bool[] c, v) => (c, i) {} }> }",
+        NC_E_TYPE, "in one place and");
 }
 
 /* ---- kernels ---- */
 
 enum { N = 6 };
 
-/* One call of a dynamic kernel. Tensors are objects all along; run_sub plays the body (i, c, v, tape) => (c, v+i, tape, v). */
+/* One call of a dynamic kernel. Tensors are objects all along; run_sub plays the body
+ * (i, c, v, tape) => (c, v+i, tape, v). */
 typedef struct stage {
     nc_dyn d;
     nc_call call;
@@ -126,16 +137,21 @@ static nc_object *stack(nc_dyn *d, int i_out, nc_object **items, int64_t n) {
     return all;
 }
 
-static bool not_cancelled(nc_dyn *d) {
-    return ((stage *)d)->stop_after < 0;
-}
+static bool not_cancelled(nc_dyn *d) { return ((stage *)d)->stop_after < 0; }
 
 static void set(stage *s) {
     s->call.in = s->in;
     s->call.diag = &s->diag;
     s->call.node = s->call.op = "x";
-    s->d = (nc_dyn){.call = &s->call, .in = s->in_objects, .moved = s->moved, .out = s->out, .object = object,
-                    .alloc = alloc, .run_sub = run_sub, .stack = stack, .cancelled = not_cancelled};
+    s->d = (nc_dyn){.call = &s->call,
+                    .in = s->in_objects,
+                    .moved = s->moved,
+                    .out = s->out,
+                    .object = object,
+                    .alloc = alloc,
+                    .run_sub = run_sub,
+                    .stack = stack,
+                    .cancelled = not_cancelled};
 }
 
 static void give_number(stage *s, int i, float f) {
