@@ -1,6 +1,7 @@
 /* api/model.c: environments and models. */
 #include "api/api.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "ir/text.h"
 #include "onnx/load.h"

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 nacre_code nacre_run_options_create(nacre_run_options **out, nacre_error *err) {

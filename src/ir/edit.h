@@ -29,6 +29,9 @@ NC_MUST nc_code nc_edit_set_attr(nc_node *n, const nc_attr *attr); /* copies dee
 nc_graph *nc_edit_subgraph(nc_node *n, const char *attr);
 /* The inner value that stands for outer inside sub i of n; added at first use. */
 nc_value *nc_edit_capture(nc_node *n, int i_sub, nc_value *outer);
+/* A new output of n, or v as a further output of g, at place i: those behind it move up. */
+nc_value *nc_edit_insert_out(nc_node *n, int i, const char *name);
+NC_MUST nc_code nc_edit_insert_output(nc_graph *g, int i, nc_value *v, const char *name);
 /* v as seen from g: itself, or a capture through every level in between. NULL also when v's graph does not enclose g. */
 nc_value *nc_edit_reach(nc_graph *g, nc_value *v);
 void nc_edit_set_in(nc_node *n, int i_operand, nc_value *v);      /* v may be NULL */

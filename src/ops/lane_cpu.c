@@ -1,6 +1,7 @@
-/* ops/lane_cpu.c: the one CPU binding of all element formulas: a node's lane, or the body of nacre.Chain, becomes a tile
- * program. A variadic op folds its binary lane over the inputs from the left. Values inside a chain keep the compute type:
- * they are not rounded to a narrower float in between, and integers that would have to wrap there are refused. */
+/* ops/lane_cpu.c: the one CPU binding of all element formulas: a node's lane, or the body of nacre.Chain, becomes a
+ * tile program. A variadic op folds its binary lane over the inputs from the left. Values inside a chain keep the
+ * compute type: they are not rounded to a narrower float in between, and integers that would have to wrap there are
+ * refused. */
 #include "ops/lane.h"
 
 #include "kernels/cpu/tile.h"
@@ -36,8 +37,8 @@ static bool join_compute(program *p, const nc_value *v, nc_dtype *joined) {
     return true;
 }
 
-/* A single node may mix types: Where has a bool, Pow any exponent. An integer base under a float exponent takes double, so
- * that 32-bit bases keep their digits. */
+/* A single node may mix types: Where has a bool, Pow any exponent. An integer base under a float exponent takes
+ * double, so that 32-bit bases keep their digits. */
 static bool compute_of_node(program *p, const nc_node *n) {
     nc_dtype joined = NC_UNDEFINED;
     for (int i = 0; i < n->n_in; i++)
@@ -170,13 +171,20 @@ static bool chain_program(program *p, const nc_node *n) {
 }
 
 static nck_tile_prog tile_prog(const program *p) {
-    return (nck_tile_prog){.compute = p->compute, .n_in = p->n_in, .n_out = p->n_out, .n_reg = p->n_reg, .n_op = p->n_op,
-                           .op = p->op, .out_reg = p->out_reg};
+    return (nck_tile_prog){.compute = p->compute,
+                           .n_in = p->n_in,
+                           .n_out = p->n_out,
+                           .n_reg = p->n_reg,
+                           .n_op = p->n_op,
+                           .op = p->op,
+                           .out_reg = p->out_reg};
 }
 
 static bool make_program(program *p, const nc_node *n) {
     *p = (program){0};
-    if (!(n->card->lane > 0 ? node_program(p, n) : n->n_subs == 1 ? chain_program(p, n) : refuse(p, "not an element formula")))
+    if (!(n->card->lane > 0 ? node_program(p, n)
+          : n->n_subs == 1  ? chain_program(p, n)
+                            : refuse(p, "not an element formula")))
         return false;
     nck_tile_prog prog = tile_prog(p);
     return nck_tile_check(&prog) ? true : refuse(p, "the formula is for floats only");
@@ -207,5 +215,8 @@ nc_code nc_lane_cpu_run(const nc_call *c) {
     return NC_OK;
 }
 
-const nc_binding nc_lane_cpu = {.op = "lane", .kind = NC_K_STATIC, .fits = nc_lane_cpu_fits, .prepare = nc_lane_cpu_prepare,
+const nc_binding nc_lane_cpu = {.op = "lane",
+                                .kind = NC_K_STATIC,
+                                .fits = nc_lane_cpu_fits,
+                                .prepare = nc_lane_cpu_prepare,
                                 .run = nc_lane_cpu_run};

@@ -5,6 +5,8 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
+#include <string.h>
+
 const nc_binding nc_transfer_binding = {.op = "Copy", .domain = "nacre", .kind = NC_K_STATIC};
 
 bool nc_value_is_dense(const nc_value *v) {

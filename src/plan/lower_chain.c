@@ -6,6 +6,8 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
+#include <string.h>
+
 enum { MAX_INPUTS = 12, MAX_NODES = 24 };
 
 typedef struct group {
