@@ -102,6 +102,7 @@ TEST(build_sums_what_broadcasting_added) {
     CHECK_EXPR(nc_build_sum_to(&t.b, dy, val(&t, "scalar")),
                "ReduceSum(dy, [0 1 2], keepdims=0, noop_with_empty_axes=1)");
     nc_value *both = nc_build_sum_to(&t.b, dy, val(&t, "both"));
+    REQUIRE(both != NULL);
     CHECK_EXPR(both, "Reshape(ReduceSum(dy, [0 1], keepdims=0, noop_with_empty_axes=1), [1 4], allowzero=1)");
     CHECK_TYPE(both->type, "float[1,4]");
     nc_value *open = nc_build_sum_to(&t.b, dy, val(&t, "open"));
