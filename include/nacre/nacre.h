@@ -148,6 +148,8 @@ NACRE_API const char *nacre_session_output_name(const nacre_session *s, size_t i
 /* Type of an input or output; dims[k] is -1 where it is not constant. Rank -1: unknown or no tensor. dims holds 16. */
 NACRE_API nacre_type nacre_session_input_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
 NACRE_API nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
+/* What the model calls the dims of an input: "batch", "past+1"; "4" for constants. */
+NACRE_API void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]);
 /* Stages: graph, inferred, transformed, differentiated, lowered, program, instance. Needs the option dumps=on. The text belongs to the
  * caller: nacre_free. */
 NACRE_API nacre_code nacre_session_dump(nacre_session *s, const char *stage, char **text, nacre_error *err);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const nacre_options *o, nacre_session **out, nacre_error *err) {
@@ -57,6 +58,17 @@ nacre_type nacre_session_input_type(const nacre_session *s, size_t i, int *rank,
 
 nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank, int64_t *dims) {
     return slot_type(s->s->program, s->s->program->outputs[i], rank, dims);
+}
+
+void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]) {
+    const nc_program *p = s->s->program;
+    const nc_slot *slot = &p->slots[p->inputs[i]];
+    for (int d = 0; d < slot->rank; d++) {
+        nc_text t = {0};
+        nc_dim_print(&t, p->dims[slot->dims[d]]);
+        snprintf(names[d], 64, "%s", t.s ? t.s : "?");
+        nc_text_release(&t);
+    }
 }
 
 static void print_instances(nc_session *s, nc_text *out) {
