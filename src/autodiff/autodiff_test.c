@@ -3,6 +3,7 @@
 #include "autodiff/autodiff.h"
 
 #include "tests/grad_cards.h"
+#include "base/mem.h"
 #include "ir/verify.h"
 #include "tests/graph_testing.h"
 
@@ -561,4 +562,29 @@ TEST(second_derivative_of_loop) {
                "  } }>(TapeLength_35_out, , tape.6, v3, Loop_24_out1) @stage=1\n"
                "}\n");
     end(&s);
+}
+
+TEST(out_of_memory_is_an_ordinary_error) {
+    static const char text[] = "(int64[] n, bool[] k, float[q] x) => (y) { y, z = Loop(n, , x)<body = {"
+                               " (int64[] i, bool[] c, float[q] v) => (c, u, v) { u = If(^k)<then_branch = { () => (a) { a = Sin(^v) } },"
+                               " else_branch = { () => (b) { b = Mul(^v, ^x) } }> } }> }";
+    uint64_t live = nc_mem_live();
+    nc_code code = NC_E_MEMORY;
+    for (uint64_t n = 1; n < 500 && code != NC_OK; n++) {
+        nc_work w;
+        nc_work_init(&w);
+        nc_model *m = test_model(&w, &nc_test_cards, text);
+        REQUIRE(m != NULL);
+        nc_arena_release(&w.scratch);
+        nc_value *x = nc_graph_find(m->main, "x"), *dx;
+        nc_mem_fail_at(n);
+        code = nc_autodiff(&w, m->main, m->main->outputs.v, NULL, 1, &x, 1, &dx);
+        bool hit = nc_mem_fail_hit();
+        nc_mem_fail_at(0);
+        CHECK_INT(code, hit ? NC_E_MEMORY : NC_OK);
+        nc_model_destroy(m);
+        nc_work_release(&w);
+    }
+    CHECK_INT(code, NC_OK);
+    CHECK_INT(nc_mem_live(), live);
 }
