@@ -3,6 +3,7 @@
 #include "autodiff/autodiff.h"
 
 #include "tests/grad_cards.h"
+#include "base/mem.h"
 #include "ir/verify.h"
 #include "tests/graph_testing.h"
 
@@ -390,7 +391,7 @@ TEST(loop_that_forgets) {
 
 TEST(loop_of_growing_value) {
     DIFF(s, "(int64[] n, float[1] x) => (y) { y = Loop(n, , x)<body = { (int64[] i, bool[] c, float[q] v)"
-            " => (c, u) { u = test.Grow(v) } }> }", "x");
+            " => (c, u) { g = test.Grow(v)\n u = Sin(g) } }> }", "x");
     GOOD(s);
     check_text(&s,
                "(int64[] n, float[1] x) => (float[Loop_1_d] y)\n"
@@ -400,8 +401,9 @@ TEST(loop_of_growing_value) {
                "  y, tape = Loop<body = { (int64[] i, bool[] c, float[Loop_1_v] v, tape tape.4) => (bool[] c,"
                " float[Loop_1_v+1] u, tape TapePush_5_out)\n"
                "  {\n"
-               "    u = test.Grow(v)\n"
-               "    TapePush_5_out = nacre.TapePush(tape.4, v)\n"
+               "    g = test.Grow(v)\n"
+               "    u = Sin(g)\n"
+               "    TapePush_5_out = nacre.TapePush(tape.4, g, v)\n"
                "  } }>(n, , x, TapeEmpty_3_out)\n"
                "  Shape_6_out = Shape(y) @stage=1\n"
                "  Expand_7_out = Expand(v2, Shape_6_out) @stage=1\n"
@@ -409,8 +411,11 @@ TEST(loop_of_growing_value) {
                "  Loop_9_out, Loop_9_out1 = Loop<body = { (int64[] iter, bool[] cond, tape tape.10,"
                " float[Loop_9_v] dv) => (bool[] cond, tape TapePop_11_out, float[Loop_1_v] Like_12_out)\n"
                "  {\n"
-               "    TapePop_11_out, TapePop_11_out1 = nacre.TapePop(tape.10) @stage=1\n"
-               "    Like_12_out = test.Like(dv, TapePop_11_out1) @stage=1\n"
+               "    TapePop_11_out, TapePop_11_out1, TapePop_11_out2 = nacre.TapePop(tape.10) @stage=1\n"
+               "    SinGrad_13_out = nacre.SinGrad(dv, TapePop_11_out1) @stage=1\n"
+               "    Shape_14_out = Shape(TapePop_11_out1) @stage=1\n"
+               "    SumTo_15_out = nacre.SumTo(SinGrad_13_out, Shape_14_out) @stage=1\n"
+               "    Like_12_out = test.Like(SumTo_15_out, TapePop_11_out2) @stage=1\n"
                "  } }>(TapeLength_8_out, , tape, Expand_7_out) @stage=1\n"
                "}\n");
     end(&s);
@@ -561,4 +566,30 @@ TEST(second_derivative_of_loop) {
                "  } }>(TapeLength_35_out, , tape.6, v3, Loop_24_out1) @stage=1\n"
                "}\n");
     end(&s);
+}
+
+TEST(out_of_memory_is_an_ordinary_error) {
+    static const char text[] = "(int64[] n, bool[] k, float[q] x) => (y) { y, z = Loop(n, , x)<body = {"
+                               " (int64[] i, bool[] c, float[q] v) => (c, u, v) {"
+                               " u = If(^k)<then_branch = { () => (a) { a = Sin(^v) } },"
+                               " else_branch = { () => (b) { b = Mul(^v, ^x) } }> } }> }";
+    uint64_t live = nc_mem_live();
+    nc_code code = NC_E_MEMORY;
+    for (uint64_t n = 1; n < 500 && code != NC_OK; n++) {
+        nc_work w;
+        nc_work_init(&w);
+        nc_model *m = test_model(&w, &nc_test_cards, text);
+        REQUIRE(m != NULL);
+        nc_arena_release(&w.scratch);
+        nc_value *x = nc_graph_find(m->main, "x"), *dx;
+        nc_mem_fail_at(n);
+        code = nc_autodiff(&w, m->main, m->main->outputs.v, NULL, 1, &x, 1, &dx);
+        bool hit = nc_mem_fail_hit();
+        nc_mem_fail_at(0);
+        CHECK_INT(code, hit ? NC_E_MEMORY : NC_OK);
+        nc_model_destroy(m);
+        nc_work_release(&w);
+    }
+    CHECK_INT(code, NC_OK);
+    CHECK_INT(nc_mem_live(), live);
 }

@@ -5,6 +5,7 @@
 void nc_walk_init(nc_walk *k, nc_work *w, nc_graph *g, nc_builder *b) {
     *k = (nc_walk){.w = w, .graph = g, .b = b};
     nc_map_init(&k->info, &w->scratch);
+    nc_map_init(&k->popped, &w->scratch);
 }
 
 const nc_walk_info *nc_walk_peek(const nc_walk *k, const nc_value *v) {

@@ -115,9 +115,8 @@ static nc_value *see_capture(nc_walk *k, nc_value *v) {
     return NULL;
 }
 
-/* The value goes onto the tape in the forward pass and comes from it here. The popped value keeps the dims of the
- * pushed one: all that is popped together was pushed in one iteration, so one symbol has one value within the reverse
- * body. */
+/* The value goes onto the tape in the forward pass and comes from it here. Symbols of its dims stay: all that is popped
+ * together was pushed in one iteration, so one symbol has one value within the reverse body. */
 static nc_value *see_popped(nc_walk *k, nc_value *v) {
     nc_grad_sub *s = k->sub;
     nc_value **touched = nc_arena_array(&k->w->scratch, (size_t)s->n_touched + 1, sizeof *touched);
@@ -126,8 +125,8 @@ static nc_value *see_popped(nc_walk *k, nc_value *v) {
     if (s->n_touched) memcpy(touched, s->touched, (size_t)s->n_touched * sizeof *touched);
     touched[s->n_touched++] = v;
     s->touched = touched;
-    popped->type = v->type;
-    return popped;
+    popped->type = nc_build_popped_type(k->b, v->type, &k->popped);
+    return k->b->code == NC_OK ? popped : NULL;
 }
 
 nc_value *nc_walk_see(nc_walk *k, nc_value *v) {

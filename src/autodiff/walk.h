@@ -24,6 +24,7 @@ typedef struct nc_walk {
     nc_graph *graph;
     nc_builder *b;
     nc_map info;            /* value id -> nc_walk_info */
+    nc_map popped;          /* of a subgraph: dim expressions -> symbols of what is popped */
     struct nc_walk *parent; /* walks the graph around; NULL: outermost */
     nc_grad_sub *sub;       /* NULL: outermost */
 } nc_walk;

@@ -86,7 +86,7 @@ typedef struct nc_infer {
 
 typedef struct nc_builder nc_builder; /* ops/build.h */
 
-/* One subgraph of a control-flow node, walked backwards into a new subgraph of a node that stands in nc_grad.b's graph.
+/* One subgraph of a control-flow node, walked backwards into a new subgraph of a node in nc_grad.b's graph.
  * touched, dx and ctx are filled by nc_grad.walk_sub, the rest by who asks. */
 typedef struct nc_grad_sub {
     int i_sub;          /* which subgraph of the forward node */
@@ -108,8 +108,8 @@ typedef struct nc_grad {
     const bool *wants;   /* per operand */
     /* Forward values as seen from the gradient's graph; asking for one is what keeps it. */
     nc_value *(*forward)(struct nc_grad *g, nc_value *v);
-    /* Control flow. Differentiable ways through subgraph i: `in` is per input, then per capture; `out` per output. Fills out
-     * from the marks of in, or with `backward` in from the marks of out. */
+    /* Control flow. Differentiable ways through subgraph i: `in` is per input, then per capture; `out` per output.
+     * Fills out from the marks of in, or with `backward` in from the marks of out. */
     nc_code (*flow)(struct nc_grad *g, int i_sub, bool *in, bool *out, bool backward);
     nc_code (*walk_sub)(struct nc_grad *g, nc_grad_sub *s);
     /* After walk_sub: a further forward value of the subgraph, as seen from s->b's graph. */

@@ -10,7 +10,10 @@ static nc_code fail(const nc_dyn *d, nc_code code, const char *text) {
     return nc_diag_set(d->call->diag, code, d->call->node, d->call->op, "%s", text);
 }
 
-static nc_code no_memory(const nc_dyn *d) { return fail(d, NC_E_MEMORY, "out of memory"); }
+/* For a NULL from the executor, which may have said why. */
+static nc_code no_memory(const nc_dyn *d) {
+    return d->call->diag->code != NC_OK ? d->call->diag->code : fail(d, NC_E_MEMORY, "out of memory");
+}
 
 /* Operand i as the kernel's own reference: moved where this is its last use. NULL: out of memory. */
 static nc_object *take(nc_dyn *d, int i) {

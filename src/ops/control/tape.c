@@ -54,7 +54,7 @@ static nc_code grad_push(nc_grad *g) {
     nc_node *pop = nc_build(g->b, "nacre", "TapePop", &dtape, 1, n->n_in, NULL, 0);
     if (!pop) return g->b->code;
     for (int i = 0; i < n->n_in; i++) {
-        if (i > 0) pop->out[i]->type = n->in[i]->type;
+        if (i > 0) pop->out[i]->type = nc_build_popped_type(g->b, n->in[i]->type, NULL);
         nc_grad_set(g, i, pop->out[i]);
     }
     return nc_grad_end(g);
