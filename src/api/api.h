@@ -43,6 +43,12 @@ struct nacre_options {
     NC_VEC(nc_tie) ties;
     NC_VEC(nc_plan_cut) cuts;
     char device[32];
+    enum { NC_DIFF_NONE, NC_DIFF_GRADIENTS, NC_DIFF_BACKWARD, NC_DIFF_SGD } diff;
+    const char *const *diff_outputs; /* the loss, or the outputs that are fed */
+    int n_diff_outputs;
+    const char *const *diff_wrt;
+    int n_diff_wrt;
+    const char *lr_input;
 };
 
 /* Fills *err (may be NULL) from a diagnostic, or from a code alone. Returns the public code. */

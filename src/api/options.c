@@ -3,6 +3,7 @@
 #include "nacre/nacre_train.h"
 
 #include "base/mem.h"
+#include "train/train.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,6 +24,17 @@ void nacre_options_release(nacre_options *o) {
     nc_free(o);
 }
 
+static nc_code differentiate(nc_work *w, nc_model *m, const void *ctx) {
+    const nacre_options *o = ctx;
+    switch (o->diff) {
+    case NC_DIFF_GRADIENTS: return nc_train_gradients(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt);
+    case NC_DIFF_BACKWARD: return nc_train_backward(w, m, o->diff_outputs, o->n_diff_outputs, o->diff_wrt, o->n_diff_wrt);
+    case NC_DIFF_SGD: return nc_train_sgd(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt, o->lr_input);
+    case NC_DIFF_NONE: break;
+    }
+    return NC_OK;
+}
+
 void nc_api_options(const nacre_options *o, nc_session_options *out) {
     *out = (nc_session_options){.level = 3};
     if (!o) return;
@@ -32,6 +44,7 @@ void nc_api_options(const nacre_options *o, nc_session_options *out) {
     out->recompute = o->recompute.v, out->n_recompute = o->recompute.n;
     out->ties = o->ties.v, out->n_ties = o->ties.n;
     out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
+    if (o->diff != NC_DIFF_NONE) out->differentiate = differentiate, out->differentiate_ctx = o;
 }
 
 typedef nacre_code (*setter)(nacre_options *o, const char *key, const char *value, nacre_error *err);
@@ -121,12 +134,12 @@ nacre_code nacre_options_cut(nacre_options *o, const char *name, const char *con
 }
 
 static nacre_code set_diff(nacre_options *o, int kind, const char *const *outputs, size_t n_out, const char *const *wrt, size_t n, nacre_error *err) {
-    if (o->o.diff != NC_DIFF_NONE) return nc_api_fail(err, NC_E_ARGUMENT, "these options differentiate already");
+    if (o->diff != NC_DIFF_NONE) return nc_api_fail(err, NC_E_ARGUMENT, "these options differentiate already");
     if (n_out < 1) return nc_api_fail(err, NC_E_ARGUMENT, "no output to differentiate was given");
-    o->o.diff_outputs = copy_names(o, outputs, n_out), o->o.n_diff_outputs = (int)n_out;
-    o->o.diff_wrt = copy_names(o, wrt, n), o->o.n_diff_wrt = (int)n;
-    if (!o->o.diff_outputs || !o->o.diff_wrt) return nc_api_error(err, NC_E_MEMORY, NULL);
-    o->o.diff = kind;
+    o->diff_outputs = copy_names(o, outputs, n_out), o->n_diff_outputs = (int)n_out;
+    o->diff_wrt = copy_names(o, wrt, n), o->n_diff_wrt = (int)n;
+    if (!o->diff_outputs || !o->diff_wrt) return nc_api_error(err, NC_E_MEMORY, NULL);
+    o->diff = kind;
     return NACRE_OK;
 }
 
@@ -143,6 +156,6 @@ nacre_code nacre_options_sgd(nacre_options *o, const char *loss, const char *con
     const char *lr = nc_arena_str(&o->arena, lr_input);
     if (!lr) return nc_api_error(err, NC_E_MEMORY, NULL);
     nacre_code code = set_diff(o, NC_DIFF_SGD, &loss, 1, params, n, err);
-    if (code == NACRE_OK) o->o.lr_input = lr;
+    if (code == NACRE_OK) o->lr_input = lr;
     return code;
 }

@@ -29,6 +29,7 @@ nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c) {
         c->workspace = f->slots[x->workspace].t.data;
         c->bytes_workspace = f->instances[x->seg]->instance->bytes[x->workspace];
     }
+    c->n_packed = x->n_packs;
     if (x->sizes >= 0) c->sizes = f->slots[x->sizes].t.data;
     for (int k = 0; k < x->n_packs; k++) NC_TRY(nc_ready_pack(&f->work, f->session->env, f->ready, x->first_pack + k, &f->packed[k]));
     return NC_OK;

@@ -1,13 +1,11 @@
 /* run/session.c: from a loaded model to something that runs: every stage once, in order, each with its dump. */
 #include "run/session.h"
 
-#include "autodiff/autodiff.h"
 #include "base/mem.h"
 #include "infer/infer.h"
 #include "ir/edit.h"
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "train/train.h"
 #include "transform/transform.h"
 
 #include <string.h>
@@ -57,18 +55,6 @@ static nc_code mark_recompute(maker *k) {
     return NC_OK;
 }
 
-static nc_code differentiate(maker *k) {
-    const nc_session_options *o = k->o;
-    nc_model *m = k->s->model;
-    switch (o->diff) {
-    case NC_DIFF_NONE: return NC_OK;
-    case NC_DIFF_GRADIENTS: return nc_train_gradients(k->w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt);
-    case NC_DIFF_BACKWARD: return nc_train_backward(k->w, m, o->diff_outputs, o->n_diff_outputs, o->diff_wrt, o->n_diff_wrt);
-    case NC_DIFF_SGD: return nc_train_sgd(k->w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt, o->lr_input);
-    }
-    return nc_fail(k->w, NC_E_ARGUMENT, "unknown kind of differentiation %d", (int)o->diff);
-}
-
 static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
@@ -79,8 +65,8 @@ static nc_code make_graph(maker *k) {
     NC_TRY(mark_recompute(k));
     NC_TRY(nc_transform(k->w, m, o->level, false, o->passes_off, o->n_passes_off));
     dump(k, NC_DUMP_TRANSFORMED);
-    if (o->diff == NC_DIFF_NONE) return nc_verify(k->w, m);
-    NC_TRY(differentiate(k));
+    if (!o->differentiate) return nc_verify(k->w, m);
+    NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
     dump(k, NC_DUMP_DIFFERENTIATED);
     NC_TRY(nc_transform(k->w, m, o->level, true, o->passes_off, o->n_passes_off));
     return nc_verify(k->w, m);
@@ -92,7 +78,7 @@ static nc_code make_program(maker *k) {
     NC_TRY(nc_env_device(s->env, k->w, o->device ? o->device : "cpu", &s->device));
     if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit;
     nc_plan_options po = {.device = s->device, .no_fusion = o->no_fusion, .no_layout = o->no_layout, .no_views = o->no_views,
-                          .no_packing = o->no_packing || o->diff != NC_DIFF_NONE, .cuts = o->cuts, .n_cuts = o->n_cuts};
+                          .no_packing = o->no_packing || o->differentiate, .cuts = o->cuts, .n_cuts = o->n_cuts};
     NC_TRY(nc_plan_lower(k->w, s->model, &po));
     dump(k, NC_DUMP_LOWERED);
     NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));
