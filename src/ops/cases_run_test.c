@@ -1,9 +1,9 @@
-/* ops/cases_run_test.c: the checks of ops/cases_testing.h over a small interpreter: values are dense host tensors,
- * sizes come from nc_infer_run, symbols of the inputs get fixed odd sizes. Static kernels only. */
+/* ops/cases_run_test.c: the checks of ops/cases_testing.h over a small interpreter: values are dense host tensors, sizes come
+ * from nc_infer_run, symbols of the inputs get fixed odd sizes. Static kernels only. */
 #include "ops/cases_testing.h"
 
 #include "kernels/cpu/isa.h"
-#include "tests/graph_testing.h"
+#include "ops/graph_testing.h"
 #include "ops/lane.h"
 
 #include <stdlib.h>
@@ -146,15 +146,15 @@ static nc_tensor *operand(runner *r, const nc_value *v) {
 static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tensor *in, nc_tensor *out) {
     const nc_node *n = prep->node;
     if (b->prepare != NULL) NC_TRY(b->prepare(prep));
-    if (prep->n_packs > 0) NC_FAIL(&r->w, NC_E_UNSUPPORTED, "packed constants need a session");
-    nc_call c = {.state = prep->state,
-                 .in = in,
-                 .out = out,
-                 .n_in = n->n_in,
-                 .n_out = n->n_out,
-                 .diag = &r->w.diag,
-                 .node = n->name,
-                 .op = n->card->name};
+    const void *packed[NC_MAX_PACKS] = {NULL};
+    for (int k = 0; k < prep->n_packs; k++) {
+        void *block = nc_arena_alloc(&r->arena, prep->pack[k].bytes + 64);
+        NC_NEED(&r->w, block);
+        packed[k] = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+        NC_TRY(prep->pack[k].fill(prep->state, &in[prep->pack[k].input], (void *)(uintptr_t)packed[k]));
+    }
+    nc_call c = {.state = prep->state, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .packed = packed,
+                 .diag = &r->w.diag, .node = n->name, .op = n->card->name};
     if (b->workspace != NULL) c.bytes_workspace = b->workspace(prep->state, in, n->n_in, out, n->n_out);
     void *block = nc_arena_alloc(&r->arena, c.bytes_workspace + 64);
     NC_NEED(&r->w, block);
@@ -177,8 +177,7 @@ static nc_code run_node(runner *r, const nc_node *n) {
     const nc_binding *b = nc_binding_find(n, "cpu", why, sizeof why);
     if (b == NULL) NC_FAIL(&r->w, NC_E_UNSUPPORTED, "%s: no kernel: %s", n->card->name, why);
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i] != NULL && b->kind != NC_K_VIEW && !alloc_tensor(r, &out[i]))
-            NC_FAIL(&r->w, NC_E_MEMORY, "out of memory");
+        if (n->out[i] != NULL && b->kind != NC_K_VIEW && !alloc_tensor(r, &out[i])) NC_FAIL(&r->w, NC_E_MEMORY, "out of memory");
     nc_prep prep = {.w = &r->w, .arena = &r->arena, .node = n};
     NC_TRY(run_bound(r, b, &prep, in, out));
     for (int i = 0; i < n->n_out; i++)
@@ -210,7 +209,9 @@ static void compare(const char *name, const nc_tensor *got, const nc_tensor *wan
     }
 }
 
-static double tolerance(nc_dtype t) { return t == NC_FLOAT16 ? 2e-3 : t == NC_BFLOAT16 ? 1.6e-2 : 2e-6; }
+static double tolerance(nc_dtype t) {
+    return t == NC_FLOAT16 ? 2e-3 : t == NC_BFLOAT16 ? 1.6e-2 : 2e-6;
+}
 
 void nc_cases_check_values(const nc_case *cases) {
     for (const nc_case *row = cases; row->name != NULL; row++) {
@@ -219,8 +220,7 @@ void nc_cases_check_values(const nc_case *cases) {
         ok = runner_init(&wide, row, true) && ok;
         if (ok && make_inputs(&narrow) && make_inputs(&wide)) {
             for (int i = 0; i < narrow.m->main->inputs.n; i++) {
-                nc_tensor *a = &narrow.at[narrow.m->main->inputs.v[i]->id],
-                          *b = &wide.at[wide.m->main->inputs.v[i]->id];
+                nc_tensor *a = &narrow.at[narrow.m->main->inputs.v[i]->id], *b = &wide.at[wide.m->main->inputs.v[i]->id];
                 for (int64_t k = 0; k < nc_tensor_numel(a); k++) store(b->dtype, b->data, k, element(a, k));
             }
             if (run_all(&narrow) && run_all(&wide))
@@ -244,8 +244,7 @@ static void check_isa(const nc_case *row, const char *isa) {
     nck_isa_set_for_test(NULL);
     for (int i = 0; ok && i < a.m->main->outputs.n; i++) {
         const nc_tensor *want = operand(&a, a.m->main->outputs.v[i]);
-        compare(row->name, operand(&b, b.m->main->outputs.v[i]), want,
-                row->flags & NC_CASE_EXACT ? 0 : tolerance(want->dtype));
+        compare(row->name, operand(&b, b.m->main->outputs.v[i]), want, row->flags & NC_CASE_EXACT ? 0 : tolerance(want->dtype));
     }
     runner_release(&a);
     runner_release(&b);
@@ -284,8 +283,8 @@ static void check_differences(runner *r, const nc_node *n, int i, const nc_tenso
         double slope = (up - weighted_sum(r, n->out[0], dy)) / (2 * h);
         *at = was;
         if (fabs(slope - element(dx, k)) <= 1e-5 * (1 + fabs(slope))) continue;
-        nc_test_failed(__FILE__, __LINE__, "%s: gradient of input %d at %lld is %.9g, differences say %.9g",
-                       r->row->name, i, (long long)k, element(dx, k), slope);
+        nc_test_failed(__FILE__, __LINE__, "%s: gradient of input %d at %lld is %.9g, differences say %.9g", r->row->name, i,
+                       (long long)k, element(dx, k), slope);
         return;
     }
 }
@@ -297,8 +296,7 @@ static void check_decomposition(runner *r, nc_builder *b, const nc_value *dx) {
     nc_node *last = b->graph->last;
     nc_value *again = NULL;
     if (n->card->decompose(b, n, &again) != NC_OK || again == NULL) {
-        nc_test_failed(__FILE__, __LINE__, "%s: %s does not decompose: %s", r->row->name, n->card->name,
-                       r->w.diag.text);
+        nc_test_failed(__FILE__, __LINE__, "%s: %s does not decompose: %s", r->row->name, n->card->name, r->w.diag.text);
         return;
     }
     for (const nc_node *k = last->next; k != NULL; k = k->next)

@@ -3,7 +3,10 @@
 #include "kernels/cpu/reduce/reduce.h"
 #include "ops/card.h"
 #include "ops/lane.h"
+#include "ops/reduce/reduce.h"
+#include "ops/widen.h"
 
+<<<<<<< HEAD
 /* The axes of x that are summed; false when `to` does not broadcast to x. */
 static bool summed_axes(const nc_tensor *x, const nc_tensor *to, uint32_t *axes) {
     int lead = x->rank - to->rank;
@@ -48,3 +51,13 @@ const nc_binding nc_nacre_cpu[] = {{.op = "Chain",
                                     .workspace = sum_to_workspace,
                                     .run = sum_to_run},
                                    {0}};
+=======
+const nc_binding nc_nacre_cpu[] = {
+    {.op = "Chain", .domain = "nacre", .kind = NC_K_STATIC, .fits = nc_lane_cpu_fits, .prepare = nc_lane_cpu_prepare,
+     .run = nc_lane_cpu_run},
+    {.op = "SumTo", .domain = "nacre", .types = NC_WIDEN_HALF | NC_WIDEN_INTS, .prepare = nc_reduce_sum_to_prepare,
+     .workspace = nc_reduce_narrow_workspace, .run = nc_reduce_sum_to_narrow_run},
+    {.op = "SumTo", .domain = "nacre", .prepare = nc_reduce_sum_to_prepare, .workspace = nc_reduce_workspace,
+     .run = nc_reduce_sum_to_run},
+    {0}};
+>>>>>>> ops1
