@@ -50,7 +50,8 @@ enum {
     NC_MAY_ALIAS = 1 << 1,    /* output 0 may take the memory of input 0 when that dies here */
     NC_IN_PLACE = 1 << 2,     /* output i is the new version of input i for i < n_updates: it must take its memory */
     NC_VIEW_DENSE = 1 << 3,   /* may be a view of input 0; a dense input gives a dense output, others need a copy first */
-    NC_VIEW_STRIDED = 1 << 4, /* may be a view of input 0 with other strides */
+    NC_VIEW_STRIDED = 1 << 4, /* may be a view of input 0 with other strides; with NC_VIEW_DENSE: takes any strides and keeps them,
+                                 so that the output is dense exactly when the input is */
     NC_RANDOM = 1 << 5,       /* draws numbers: gets a random_id at load */
     NC_CONTROL = 1 << 6,      /* has subgraphs that the executor runs */
     NC_IDENTITY = 1 << 7,     /* output 0 is input 0 */

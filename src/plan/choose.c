@@ -12,7 +12,8 @@ const nc_binding nc_transfer_binding = {.op = "Copy", .domain = "nacre", .kind =
 bool nc_value_is_dense(const nc_value *v) {
     if (v->var && v->var->grow_axis > 0) return false; /* rows are apart by the capacity, not the length */
     if (!nc_is_view(v)) return true;
-    if (v->def->card->traits & NC_VIEW_STRIDED) return false;
+    unsigned traits = v->def->card->traits;
+    if ((traits & NC_VIEW_STRIDED) && !(traits & NC_VIEW_DENSE)) return false;
     return nc_value_is_dense(v->def->in[0]);
 }
 
