@@ -81,7 +81,7 @@ TEST(loops_nested) { model_everywhere(nested); }
 static const char grow_text[] =
     "<opset: \"\" 17>\n"
     "g (float[k] x, float[] limit) => (float[r] y)\n"
-    "<const bool[] yes = {true}, const int64[] many = {1000}>\n"
+    "<const bool[] yes = {1}, const int64[] many = {1000}>\n"
     "{\n"
     "  y = Loop(many, yes, x)<body = { (int64[] i, bool[] c, float[p] s) => (c1, s1)\n"
     "  {\n"

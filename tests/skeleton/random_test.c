@@ -4,7 +4,7 @@
 static const char text[] =
     "<opset: \"\" 17>\n"
     "g (float[n,50] x) => (float[] loss, bool[n,50] mask)\n"
-    "<const float[] ratio = {0.3}, const bool[] yes = {true}, const float[50,4] W = {"
+    "<const float[] ratio = {0.3}, const bool[] yes = {1}, const float[50,4] W = {"
 #define ROW "0.1,-0.2,0.3,0.4,"
 #define ROWS5 ROW ROW ROW ROW ROW
     ROWS5 ROWS5 ROWS5 ROWS5 ROWS5 ROWS5 ROWS5 ROWS5 ROWS5 ROW ROW ROW ROW "0.1,-0.2,0.3,0.4}>\n"
@@ -72,7 +72,7 @@ TEST(random_in_a_loop_is_refused) {
     model m;
     model_init(&m, "cpu", 1);
     const char *loop =
-        "<opset: \"\" 17>\ng (float[3] x, int64[] n) => (float[3] y)\n<const float[] r = {0.5}, const bool[] yes = {true}>\n"
+        "<opset: \"\" 17>\ng (float[3] x, int64[] n) => (float[3] y)\n<const float[] r = {0.5}, const bool[] yes = {1}>\n"
         "{ y = Loop(n, , x)<body = { (int64[] i, bool[] c, float[3] s) => (c1, s1) { c1 = Identity(c)\n s1 = Dropout(s, ^r, ^yes) \"drop\" } }> }\n";
     CHECK_INT(model_try_open(&m, loop), NACRE_UNSUPPORTED);
     CHECK_STR(m.err.node, "drop");
