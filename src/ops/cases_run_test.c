@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 #include "ops/lane.h"
 
 #include <stdlib.h>

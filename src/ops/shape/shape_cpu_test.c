@@ -1,6 +1,6 @@
 /* ops/shape/shape_cpu_test.c: views and kernels of the shape family through find, prepare and call: strided and unaligned
  * memory, growing in place, host arguments that contradict the plan, strings, choice of rows. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 #include "ops/shape/shape.h"
 
 typedef struct site {

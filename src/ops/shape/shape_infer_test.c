@@ -1,5 +1,5 @@
 /* ops/shape/shape_infer_test.c: types and known elements that the cards of the shape family find; what they refuse. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 /* The types of the outputs, then their known elements in braces. */
 static void check(int line, const char *graph, const char *want) {
