@@ -2,7 +2,7 @@
  * cannot say: inferred types, strided data, bad indices. */
 #include "ops/cases_testing.h"
 
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 extern const nc_case nc_index_cases[];
 
