@@ -111,7 +111,7 @@ nc_code nc_exec_instr(nc_frame *f, int i, bool with_events) {
     nc_code code = run_kernel(f, i, &c);
     if (code != NC_OK) return f->work.diag.code ? code : nc_fail(&f->work, code, "the kernel failed");
     if (with_events) NC_TRY(nc_exec_record(f, x));
-    /* A device may still read what the host lets go: objects on a device are freed in the order of its work. */
-    nc_exec_let_go(f, x);
+    /* What a device reads may be read later: such objects stay until the frame is cleared. */
+    if (x->stream == NC_STREAM_HOST) nc_exec_let_go(f, x);
     return NC_OK;
 }

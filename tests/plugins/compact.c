@@ -33,8 +33,8 @@ static nacre_code cancel(void *user, nacre_op_call *c, const nacre_op_api *api) 
     for (int d = 0; d < x.rank; d++) n *= x.dims[d];
     for (int64_t i = 0; i < n; i++) ((float *)y.data)[i] = ((const float *)x.data)[i];
     const char *target = getenv("NACRE_TEST_CANCEL");
-    void *p = NULL;
-    if (target && sscanf(target, "%p", &p) == 1 && p) nacre_run_options_cancel(p, 1);
+    void *p = NULL, *stop = NULL; /* the run's options, and nacre_run_options_cancel in the test program */
+    if (target && sscanf(target, "%p %p", &p, &stop) == 2 && p) (*(void (**)(nacre_run_options *, int)) & stop)(p, 1);
     return NACRE_OK;
 }
 

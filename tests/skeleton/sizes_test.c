@@ -4,10 +4,11 @@
 static const char gather_text[] =
     "<opset: \"\" 17>\n"
     "g (float[n] x, float[n,2] table) => (float[count,2] y, int64[1,count] where)\n"
+    "<const int64[1] first = {0}>\n"
     "{\n"
     "  p = Relu(x)\n"
     "  where = NonZero(p)\n"
-    "  i = Squeeze(where)\n"
+    "  i = Squeeze(where, first)\n"
     "  rows = Gather<axis = 0>(table, i)\n"
     "  y = Add(rows, rows)\n"
     "}\n";
@@ -59,7 +60,7 @@ TEST(nonzero_may_find_nothing) { model_everywhere(nothing_found); }
 
 static const char reshape_text[] =
     "<opset: \"\" 17>\n"
-    "g (float[a,b] x, int64[r] shape) => (float[c,d] y)\n"
+    "g (float[a,b] x, int64[2] shape) => (float[c,d] y)\n"
     "{\n"
     "  twice = Add(x, x)\n"
     "  one = Sub(shape, shape)\n"

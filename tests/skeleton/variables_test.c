@@ -102,11 +102,12 @@ static const char cancel_before[] =
 
 static void cancel(model *m, const char *graph, bool dirty) {
     float g[3] = {1, 1, 1};
-    char target[32];
+    char target[64];
+    void (*stop)(nacre_run_options *, int) = nacre_run_options_cancel;
     load(m);
     model_open(m, graph);
     model_input(m, "g", NACRE_FLOAT, 1, D(3), g);
-    snprintf(target, sizeof target, "%p", (void *)m->run);
+    snprintf(target, sizeof target, "%p %p", (void *)m->run, *(void **)&stop);
     setenv("NACRE_TEST_CANCEL", target, 1);
     CHECK_INT(model_try_run(m), NACRE_CANCELLED);
     unsetenv("NACRE_TEST_CANCEL");

@@ -159,7 +159,12 @@ static nc_code loop_end(loop_run *r) {
         nc_object *list = r->lists[i];
         nc_tensor t;
         if (list->n == 0) {
-            NC_TRY(r->d->alloc(r->d, i_out, s->scan[i].dtype, s->scan[i].rank, s->scan[i].dims, &t));
+            int64_t dims[NC_MAX_RANK] = {0}; /* no iteration: what is known of the other dims, else 0 */
+            for (int k = 1; k < s->scan[i].rank; k++) {
+                int64_t known = r->d->call->out[i_out].dims[k];
+                dims[k] = r->d->call->out[i_out].rank == s->scan[i].rank && known > 0 ? known : s->scan[i].dims[k];
+            }
+            NC_TRY(r->d->alloc(r->d, i_out, s->scan[i].dtype, s->scan[i].rank, dims, &t));
             continue;
         }
         const nc_tensor *first = &list->items[0]->t;

@@ -6,6 +6,9 @@
 extern const nc_case nc_nacre_cases[];
 
 
+#define HEAD "<opset: \"\" 22, \"nacre\" 1> g "
+#define SUM_TO(x, n, shape) \
+    HEAD "(float[" x "] x) => (y) <const int64[" n "] s = {" shape "}> { y = nacre.SumTo(x, s) }"
 #define G(body) "<opset: \"\" 22, \"nacre\" 1> g " body
 const nc_case nc_nacre_cases[] = {
     {"copy", G("(float[3,n] x) => (y) { y = nacre.Copy(x) }")},
