@@ -1,5 +1,5 @@
 /* ops/sequence/sequence_test.c: types of sequences, and their host kernels and StringConcat in a small world of their own. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 #include "base/mem.h"
 
