@@ -11,13 +11,14 @@ struct nc_stream;
 
 typedef struct nc_call {
     const void *state;  /* made by the binding's prepare; immutable, host memory */
-    nc_tensor *in;      /* data NULL where an optional input is absent; pointers belong to the device, host arguments to the host */
+    nc_tensor *in;      /* data NULL where an optional input is absent; device memory, but for host arguments */
     nc_tensor *out;     /* data NULL where an output is not wanted */
     int n_in, n_out;
     void *workspace;    /* device memory, 64-byte aligned; contents undefined */
     size_t bytes_workspace;
     const void *const *packed; /* per pack request of the binding: packed constants in device memory */
-    int64_t *sizes;     /* bounded kernels: write the true dims of each output here, NC_MAX_RANK per output; device memory */
+    int n_packed;              /* must be set where packed is: a device that runs late copies the array */
+    int64_t *sizes;     /* bounded kernels: the true dims of each output, NC_MAX_RANK per output; device memory */
     nc_pool *pool;      /* CPU kernels */
     struct nc_device *device;
     struct nc_stream *stream;

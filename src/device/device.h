@@ -1,8 +1,10 @@
-/* device/device.h: memory, copies, streams, events, kernels and capture behind one table; cpu, guard and cuda are three of it.
+/* device/device.h: memory, copies, streams, events, kernels and capture behind one table: cpu, guard and cuda.
  *
- * Nothing outside device/ and kernels/ may assume that the host can read a device's bytes. Work on a stream runs in order and
- * may run late; different streams are ordered only by events. Functions return a code and describe a failure in *diag.
- * A failure of queued work (a kernel that found bad data) is reported by the next synchronisation of that stream. */
+ * Nothing outside device/ and kernels/ may assume that the host can read a device's bytes. Work on a stream runs in
+ * order and may run late; different streams are ordered only by events. Functions return a code and describe a failure
+ * in *diag, which must be given. A failure of queued work (a kernel that found bad data) is reported once, by the next
+ * synchronisation of that stream or of an event on it. fill, copy, host_call and launch with stream NULL wait for all
+ * work of the device, and are done when they return. */
 #ifndef NC_DEVICE_DEVICE_H
 #define NC_DEVICE_DEVICE_H
 
@@ -21,16 +23,17 @@ typedef struct nc_dim3 {
 typedef struct nc_device_table {
     const char *name;    /* "cpu", "guard", "cuda" */
     const char *kernels; /* which bindings run here: "cpu" or "cuda" */
-    bool host_memory;    /* the host may read and write its bytes, and work is done when the call returns */
+    bool host_memory;    /* the host may read and write its bytes; work is done when the call returns */
 
     void (*destroy)(nc_device *d);
-    /* Blocks are 64-byte aligned at least. `s` is the stream that may touch the block first / touched it last; NULL: any, so the
-     * device waits for all its work. */
+    /* Blocks are 64-byte aligned at least. `s` is the stream that may touch the block first / touched it last; NULL:
+     * any, so the device waits for all its work. */
     nc_code (*alloc)(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag);
     void (*free)(nc_device *d, nc_stream *s, void *p);
     nc_code (*fill)(nc_device *d, nc_stream *s, void *p, int byte, size_t bytes, nc_diag *diag);
     /* Any pair of host and this device; both ranges must stay valid until the stream has run it. */
-    nc_code (*copy)(nc_device *d, nc_stream *s, void *dst, bool dst_host, const void *src, bool src_host, size_t bytes, nc_diag *diag);
+    nc_code (*copy)(nc_device *d, nc_stream *s, void *dst, bool dst_host, const void *src, bool src_host, size_t bytes,
+                    nc_diag *diag);
 
     nc_code (*stream_create)(nc_device *d, nc_stream **out, nc_diag *diag);
     void (*stream_destroy)(nc_device *d, nc_stream *s); /* waits for it first */
@@ -38,8 +41,9 @@ typedef struct nc_device_table {
     nc_code (*event_create)(nc_device *d, nc_event **out, nc_diag *diag);
     void (*event_destroy)(nc_device *d, nc_event *e);
     nc_code (*event_record)(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag);
-    nc_code (*event_wait)(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag); /* later work of s runs after e */
-    nc_code (*event_sync)(nc_device *d, nc_event *e, nc_diag *diag);               /* the host waits */
+    /* Later work of s runs after what e recorded last; an event never recorded is no wait. */
+    nc_code (*event_wait)(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag);
+    nc_code (*event_sync)(nc_device *d, nc_event *e, nc_diag *diag); /* the host waits */
     nc_code (*host_call)(nc_device *d, nc_stream *s, void (*fn)(void *), void *ctx, nc_diag *diag);
 
     /* Runs a kernel's code for this device: at once (cpu), later on the stream (guard; the call is copied, pointers are
@@ -48,10 +52,11 @@ typedef struct nc_device_table {
 
     /* Kernel text. NULL: this device has no compiler. */
     nc_code (*compile)(nc_device *d, const char *source, const char *entry, nc_function **out, nc_diag *diag);
-    nc_code (*launch_function)(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block, unsigned bytes_shared, void **args,
-                               nc_diag *diag);
+    nc_code (*launch_function)(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
+                               unsigned bytes_shared, void **args, nc_diag *diag);
 
-    /* Capture: what is queued on s between begin and end is recorded, not run; replay queues all of it at once. NULL: cannot. */
+    /* Capture: what is queued on s between begin and end is recorded, not run; replay queues all of it at once. A
+     * stream that waits for an event recorded on s meanwhile joins the capture. NULL: cannot. */
     nc_code (*capture_begin)(nc_device *d, nc_stream *s, nc_diag *diag);
     nc_code (*capture_end)(nc_device *d, nc_stream *s, nc_capture **out, nc_diag *diag);
     nc_code (*capture_replay)(nc_device *d, nc_stream *s, nc_capture *c, nc_diag *diag);
@@ -68,12 +73,17 @@ struct nc_device {
 
 nc_device *nc_device_cpu(void); /* the one host device: static, never destroyed, its streams are NULL */
 NC_MUST nc_code nc_device_guard_create(nc_work *w, nc_device **out);
-NC_MUST nc_code nc_device_cuda_create(nc_work *w, int ordinal, nc_device **out); /* DEVICE with the reason when it is not there */
+/* DEVICE with the reason when it is not there. */
+NC_MUST nc_code nc_device_cuda_create(nc_work *w, int ordinal, nc_device **out);
 NC_MUST nc_code nc_device_open(nc_work *w, const char *name, nc_device **out);   /* "cpu", "guard", "cuda", "cuda:1" */
 void nc_device_close(nc_device *d);                                              /* NULL and cpu are fine */
 bool nc_device_cuda_available(char *why, size_t bytes_why);
 
 /* A counted buffer in the device's memory. NULL on failure, described in diag. Its release frees with stream NULL. */
 nc_buffer *nc_device_buffer(nc_device *d, size_t bytes, nc_diag *diag);
+
+/* For tests; d must be a guard. */
+bool nc_device_guard_pending(nc_device *d);       /* is there queued work that has not run? */
+size_t nc_device_guard_live_blocks(nc_device *d); /* not freed; frees that are still queued count as live */
 
 #endif

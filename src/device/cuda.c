@@ -1,0 +1,441 @@
+/* device/cuda.c: NVIDIA GPUs through the driver's interface. Memory, copies, streams, events, launches and capture; the
+ * libraries are found by cuda_load.c and kernel text is compiled by cuda_compile.c.
+ *
+ * The device's primary context is shared with other users of the GPU in this process (PyTorch), and made current in
+ * every call, since calls come from any thread. Streams do not wait for CUDA's stream 0. */
+#include "device/cuda_api.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "device/memory.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct cuda_device {
+    nc_device base;
+    nc_cuda cuda;
+    CUmemoryPool pool; /* NULL: the driver has none, and every allocation is a plain one */
+    CUdeviceptr workspace;
+    nc_cuda_modules *modules;
+    pthread_mutex_t mutex; /* guards blocks */
+    nc_block_table blocks; /* data not NULL: from the pool */
+} cuda_device;
+
+struct nc_stream {
+    CUstream handle;
+    CUdeviceptr workspace;
+};
+
+struct nc_event {
+    CUevent handle;
+};
+
+struct nc_capture {
+    CUgraphExec exec;
+};
+
+#define TRY_CU(function, arguments, diag) NC_TRY(nc_cuda_check(c->api->function arguments, #function, (diag)))
+/* For calls that have no one to tell. */
+#define WARN_CU(function, arguments) warn(c->api->function arguments, #function)
+
+static void warn(CUresult r, const char *function) {
+    nc_diag diag = {0};
+    if (nc_cuda_check(r, function, &diag) != NC_OK) nc_log(NC_LOG_WARNING, "cuda: %s", diag.text);
+}
+
+static nc_code no_memory(nc_diag *diag) {
+    return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
+}
+
+static CUdeviceptr address(const void *p) {
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
+/* The device's own part, with its context current. */
+static cuda_device *enter(nc_device *d) {
+    cuda_device *g = (cuda_device *)d;
+    g->cuda.api->cuCtxSetCurrent(g->cuda.context);
+    return g;
+}
+
+CUstream nc_cuda_stream(const nc_stream *s) {
+    return s ? s->handle : NULL;
+}
+
+/* Around an operation with stream NULL: all earlier work is done before it, and it is done when the call returns. */
+static nc_code settle(const nc_cuda *c, const nc_stream *s, nc_diag *diag) {
+    if (s == NULL) TRY_CU(cuCtxSynchronize, (), diag);
+    return NC_OK;
+}
+
+static nc_code remember(cuda_device *g, CUdeviceptr p, size_t bytes, bool pooled) {
+    pthread_mutex_lock(&g->mutex);
+    bool ok = nc_blocks_add(&g->blocks, (nc_block){(uintptr_t)p, bytes, pooled ? g : NULL});
+    pthread_mutex_unlock(&g->mutex);
+    return ok ? NC_OK : NC_E_MEMORY;
+}
+
+static nc_code obtain(cuda_device *g, nc_stream *s, size_t bytes, CUdeviceptr *out, nc_diag *diag) {
+    const nc_cuda *c = &g->cuda;
+    bool pooled = s != NULL && g->pool != NULL;
+    size_t asked = bytes ? bytes : 1;
+    if (pooled)
+        TRY_CU(cuMemAllocFromPoolAsync, (out, asked, g->pool, s->handle), diag);
+    else
+        TRY_CU(cuMemAlloc_v2, (out, asked), diag);
+    if (remember(g, *out, bytes, pooled) == NC_OK) return NC_OK;
+    if (pooled)
+        WARN_CU(cuMemFreeAsync, (*out, s->handle));
+    else
+        WARN_CU(cuMemFree_v2, (*out));
+    return no_memory(diag);
+}
+
+static nc_code cuda_alloc(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag) {
+    cuda_device *g = enter(d);
+    NC_TRY(nc_device_take(d, bytes, diag));
+    CUdeviceptr p = 0;
+    nc_code code = obtain(g, s, bytes, &p, diag);
+    if (code == NC_OK)
+        *out = (void *)(uintptr_t)p;
+    else
+        nc_device_give(d, bytes);
+    return code;
+}
+
+static void cuda_free(nc_device *d, nc_stream *s, void *p) {
+    if (p == NULL) return;
+    cuda_device *g = enter(d);
+    const nc_cuda *c = &g->cuda;
+    nc_block b;
+    pthread_mutex_lock(&g->mutex);
+    bool known = nc_blocks_remove(&g->blocks, p, &b);
+    pthread_mutex_unlock(&g->mutex);
+    if (!known) {
+        nc_log(NC_LOG_ERROR, "cuda: free of %p, where no block starts", p);
+        return;
+    }
+    if (s != NULL && b.data != NULL) {
+        WARN_CU(cuMemFreeAsync, (address(p), s->handle));
+    } else {
+        if (s != NULL)
+            WARN_CU(cuStreamSynchronize, (s->handle));
+        else
+            WARN_CU(cuCtxSynchronize, ());
+        WARN_CU(cuMemFree_v2, (address(p)));
+    }
+    nc_device_give(d, b.bytes);
+}
+
+static nc_code cuda_fill(nc_device *d, nc_stream *s, void *p, int byte, size_t bytes, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    NC_TRY(settle(c, s, diag));
+    if (bytes > 0) TRY_CU(cuMemsetD8Async, (address(p), (unsigned char)byte, bytes, nc_cuda_stream(s)), diag);
+    return settle(c, s, diag);
+}
+
+static nc_code cuda_copy(nc_device *d, nc_stream *s, void *dst, bool dst_host, const void *src, bool src_host,
+                         size_t bytes, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    CUstream h = nc_cuda_stream(s);
+    if (dst_host && src_host)
+        return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: a copy from host to host is not the device's work");
+    NC_TRY(settle(c, s, diag));
+    if (bytes > 0 && dst_host)
+        TRY_CU(cuMemcpyDtoHAsync_v2, (dst, address(src), bytes, h), diag);
+    else if (bytes > 0 && src_host)
+        TRY_CU(cuMemcpyHtoDAsync_v2, (address(dst), src, bytes, h), diag);
+    else if (bytes > 0)
+        TRY_CU(cuMemcpyDtoDAsync_v2, (address(dst), address(src), bytes, h), diag);
+    atomic_fetch_add(&d->n_copies, 1);
+    return settle(c, s, diag);
+}
+
+static nc_code cuda_stream_create(nc_device *d, nc_stream **out, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    nc_stream *s = nc_alloc_zero(1, sizeof *s);
+    if (s == NULL) return no_memory(diag);
+    nc_code code = nc_cuda_check(c->api->cuStreamCreate(&s->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate", diag);
+    if (code == NC_OK) {
+        code = nc_cuda_check(c->api->cuMemAlloc_v2(&s->workspace, NC_CUDA_WORKSPACE), "cuMemAlloc", diag);
+        if (code != NC_OK) WARN_CU(cuStreamDestroy_v2, (s->handle));
+    }
+    if (code == NC_OK)
+        *out = s;
+    else
+        nc_free(s);
+    return code;
+}
+
+static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
+    if (s == NULL) return;
+    const nc_cuda *c = &enter(d)->cuda;
+    WARN_CU(cuStreamSynchronize, (s->handle));
+    WARN_CU(cuStreamDestroy_v2, (s->handle));
+    WARN_CU(cuMemFree_v2, (s->workspace));
+    nc_free(s);
+}
+
+static nc_code cuda_stream_sync(nc_device *d, nc_stream *s, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    if (s == NULL) return settle(c, s, diag);
+    TRY_CU(cuStreamSynchronize, (s->handle), diag);
+    return NC_OK;
+}
+
+static nc_code cuda_event_create(nc_device *d, nc_event **out, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    nc_event *e = nc_alloc_zero(1, sizeof *e);
+    if (e == NULL) return no_memory(diag);
+    nc_code code = nc_cuda_check(c->api->cuEventCreate(&e->handle, CU_EVENT_DISABLE_TIMING), "cuEventCreate", diag);
+    if (code == NC_OK)
+        *out = e;
+    else
+        nc_free(e);
+    return code;
+}
+
+static void cuda_event_destroy(nc_device *d, nc_event *e) {
+    if (e == NULL) return;
+    const nc_cuda *c = &enter(d)->cuda;
+    WARN_CU(cuEventDestroy_v2, (e->handle));
+    nc_free(e);
+}
+
+static nc_code cuda_event_record(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    NC_TRY(settle(c, s, diag));
+    TRY_CU(cuEventRecord, (e->handle, nc_cuda_stream(s)), diag);
+    return NC_OK;
+}
+
+static nc_code cuda_event_wait(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    TRY_CU(cuStreamWaitEvent, (nc_cuda_stream(s), e->handle, 0), diag);
+    return NC_OK;
+}
+
+static nc_code cuda_event_sync(nc_device *d, nc_event *e, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    TRY_CU(cuEventSynchronize, (e->handle), diag);
+    return NC_OK;
+}
+
+static nc_code cuda_host_call(nc_device *d, nc_stream *s, void (*fn)(void *), void *ctx, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    NC_TRY(settle(c, s, diag));
+    TRY_CU(cuLaunchHostFunc, (nc_cuda_stream(s), fn, ctx), diag);
+    return settle(c, s, diag);
+}
+
+static nc_code cuda_launch(nc_device *d, nc_stream *s, nc_kernel k, const nc_call *call) {
+    const nc_cuda *c = &enter(d)->cuda;
+    nc_diag own = {0}, *diag = call->diag ? call->diag : &own;
+    nc_call copy = *call;
+    copy.device = d;
+    copy.stream = s;
+    copy.diag = diag;
+    NC_TRY(settle(c, s, diag));
+    atomic_fetch_add_explicit(&d->n_launches, 1, memory_order_relaxed);
+    NC_TRY(k(&copy));
+    return settle(c, s, diag);
+}
+
+static nc_code cuda_compile(nc_device *d, const char *source, const char *entry, nc_function **out, nc_diag *diag) {
+    return nc_cuda_modules_find(enter(d)->modules, source, entry, out, diag);
+}
+
+static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
+                                    unsigned bytes_shared, void **args, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return NC_OK;
+    NC_TRY(settle(c, s, diag));
+    TRY_CU(cuLaunchKernel, (f->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes_shared,
+                            nc_cuda_stream(s), args, NULL), diag);
+    return settle(c, s, diag);
+}
+
+/* Thread-local mode: what other threads do with the GPU meanwhile does not spoil the capture. */
+static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
+    TRY_CU(cuStreamBeginCapture_v2, (s->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), diag);
+    return NC_OK;
+}
+
+static nc_code cuda_capture_end(nc_device *d, nc_stream *s, nc_capture **out, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
+    CUgraph graph = NULL;
+    TRY_CU(cuStreamEndCapture, (s->handle, &graph), diag);
+    nc_capture *capture = nc_alloc_zero(1, sizeof *capture);
+    nc_code code = capture == NULL ? no_memory(diag)
+                                   : nc_cuda_check(c->api->cuGraphInstantiateWithFlags(&capture->exec, graph, 0),
+                                                   "cuGraphInstantiateWithFlags", diag);
+    WARN_CU(cuGraphDestroy, (graph));
+    if (code == NC_OK)
+        *out = capture;
+    else
+        nc_free(capture);
+    return code;
+}
+
+static nc_code cuda_capture_replay(nc_device *d, nc_stream *s, nc_capture *capture, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    NC_TRY(settle(c, s, diag));
+    TRY_CU(cuGraphLaunch, (capture->exec, nc_cuda_stream(s)), diag);
+    return settle(c, s, diag);
+}
+
+static void cuda_capture_destroy(nc_device *d, nc_capture *capture) {
+    if (capture == NULL) return;
+    const nc_cuda *c = &enter(d)->cuda;
+    WARN_CU(cuGraphExecDestroy, (capture->exec));
+    nc_free(capture);
+}
+
+/* Also for a device that was only begun. */
+static void cuda_destroy(nc_device *d) {
+    cuda_device *g = enter(d);
+    const nc_cuda *c = &g->cuda;
+    WARN_CU(cuCtxSynchronize, ());
+    for (size_t i = 0; i < g->blocks.n; i++) WARN_CU(cuMemFree_v2, ((CUdeviceptr)g->blocks.v[i].start));
+    nc_blocks_release(&g->blocks);
+    nc_cuda_modules_destroy(g->modules);
+    if (c->lt != NULL) c->api->cublasLtDestroy(c->lt);
+    if (g->workspace != 0) WARN_CU(cuMemFree_v2, (g->workspace));
+    if (g->pool != NULL) WARN_CU(cuMemPoolDestroy, (g->pool));
+    WARN_CU(cuCtxSetCurrent, (NULL));
+    WARN_CU(cuDevicePrimaryCtxRelease_v2, (c->device));
+    pthread_mutex_destroy(&g->mutex);
+    nc_free(g);
+}
+
+static const nc_device_table table = {
+    .name = "cuda",
+    .kernels = "cuda",
+    .host_memory = false,
+    .destroy = cuda_destroy,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .fill = cuda_fill,
+    .copy = cuda_copy,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_sync = cuda_stream_sync,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_wait = cuda_event_wait,
+    .event_sync = cuda_event_sync,
+    .host_call = cuda_host_call,
+    .launch = cuda_launch,
+    .compile = cuda_compile,
+    .launch_function = cuda_launch_function,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .capture_replay = cuda_capture_replay,
+    .capture_destroy = cuda_capture_destroy,
+};
+
+nc_cuda *nc_device_cuda(nc_device *d) {
+    return d != NULL && d->table == &table ? &((cuda_device *)d)->cuda : NULL;
+}
+
+void *nc_cuda_workspace(nc_device *d, const nc_stream *s) {
+    return (void *)(uintptr_t)(s ? s->workspace : ((cuda_device *)d)->workspace);
+}
+
+/* Fills c up to the properties; needs no context. */
+static nc_code identify(nc_cuda *c, int ordinal, nc_diag *diag) {
+    for (int l = 0; l < NC_CUDA_N_LIBRARIES; l++) {
+        const char *why = nc_cuda_missing((nc_cuda_library)l);
+        if (why != NULL) return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "cuda: %s", why);
+    }
+    *c = (nc_cuda){.api = nc_cuda_api_get(), .ordinal = ordinal};
+    int n = 0;
+    TRY_CU(cuInit, (0), diag);
+    TRY_CU(cuDeviceGetCount, (&n), diag);
+    if (ordinal >= n) return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "cuda:%d is not there: %d GPUs", ordinal, n);
+    TRY_CU(cuDeviceGet, (&c->device, ordinal), diag);
+    TRY_CU(cuDeviceGetName, (c->name, (int)sizeof c->name, c->device), diag);
+    TRY_CU(cuDriverGetVersion, (&c->driver_version), diag);
+    const struct {
+        int attribute, *value;
+    } wanted[] = {{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &c->major},
+                  {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &c->minor},
+                  {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &c->n_multiprocessors},
+                  {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &c->bytes_shared_max}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        TRY_CU(cuDeviceGetAttribute, (wanted[i].value, wanted[i].attribute, c->device), diag);
+    return nc_cuda_check_nvrtc(c->api->nvrtcVersion(&c->nvrtc_major, &c->nvrtc_minor), "nvrtcVersion", diag);
+}
+
+bool nc_device_cuda_available(char *why, size_t bytes_why) {
+    nc_cuda c;
+    nc_diag diag = {0};
+    bool ok = identify(&c, 0, &diag) == NC_OK;
+    if (bytes_why > 0) snprintf(why, bytes_why, "%s", ok ? "" : diag.text);
+    return ok;
+}
+
+/* A pool of our own, so that freed blocks stay with us between runs and PyTorch's pool is left as it is. */
+static nc_code make_pool(cuda_device *g, nc_diag *diag) {
+    const nc_cuda *c = &g->cuda;
+    int has_pools = 0;
+    TRY_CU(cuDeviceGetAttribute, (&has_pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, c->device), diag);
+    if (!has_pools) return NC_OK;
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, c->ordinal}};
+    TRY_CU(cuMemPoolCreate, (&g->pool, &props), diag);
+    uint64_t keep_all = UINT64_MAX;
+    TRY_CU(cuMemPoolSetAttribute, (g->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all), diag);
+    return NC_OK;
+}
+
+static nc_code equip(cuda_device *g, nc_diag *diag) {
+    nc_cuda *c = &g->cuda;
+    size_t bytes = 0;
+    TRY_CU(cuCtxSetCurrent, (c->context), diag);
+    TRY_CU(cuDeviceTotalMem_v2, (&bytes, c->device), diag);
+    snprintf(g->base.description, sizeof g->base.description, "%s, compute %d.%d, %zu GiB", c->name, c->major, c->minor,
+             bytes >> 30);
+    NC_TRY(make_pool(g, diag));
+    TRY_CU(cuMemAlloc_v2, (&g->workspace, NC_CUDA_WORKSPACE), diag);
+    NC_TRY(nc_cuda_check_lt(c->api->cublasLtCreate(&c->lt), "cublasLtCreate", diag));
+    g->modules = nc_cuda_modules_create(c);
+    return g->modules ? NC_OK : no_memory(diag);
+}
+
+static nc_code create(cuda_device **out, int ordinal, nc_diag *diag) {
+    nc_cuda found, *c = &found;
+    NC_TRY(identify(&found, ordinal, diag));
+    cuda_device *g = nc_alloc_zero(1, sizeof *g);
+    if (g == NULL) return no_memory(diag);
+    nc_code code = nc_cuda_check(c->api->cuDevicePrimaryCtxRetain(&c->context, c->device), "cuDevicePrimaryCtxRetain",
+                                 diag);
+    if (code != NC_OK) {
+        nc_free(g);
+        return code;
+    }
+    g->base.table = &table;
+    g->cuda = found;
+    pthread_mutex_init(&g->mutex, NULL);
+    code = equip(g, diag);
+    if (code == NC_OK)
+        *out = g;
+    else
+        cuda_destroy(&g->base);
+    return code;
+}
+
+nc_code nc_device_cuda_create(nc_work *w, int ordinal, nc_device **out) {
+    nc_diag diag = {0};
+    cuda_device *g = NULL;
+    nc_code code = create(&g, ordinal, &diag);
+    if (code != NC_OK) NC_FAIL(w, code, "%s", diag.text);
+    *out = &g->base;
+    return NC_OK;
+}

@@ -1,0 +1,161 @@
+/* device/cuda_api.h: the parts of NVIDIA's interfaces that Nacre uses, declared here, found at run time, never linked.
+ *
+ * Types and numbers are those of CUDA 12 and 13 and keep NVIDIA's names, less "_t", so that its manuals apply. The
+ * functions stand in cuda_api.list. kernels/cuda reaches a device's handles through nc_device_cuda. */
+#ifndef NC_DEVICE_CUDA_API_H
+#define NC_DEVICE_CUDA_API_H
+
+#include "device/device.h"
+
+typedef int CUresult, CUdevice, nvrtcResult, cublasStatus; /* 0: success */
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct _nvrtcProgram *nvrtcProgram;
+typedef struct cublasLtContext *cublasLtHandle;
+typedef struct cublasLtMatmulDescOpaque *cublasLtMatmulDesc;
+typedef struct cublasLtMatrixLayoutOpaque *cublasLtMatrixLayout;
+typedef struct cublasLtMatmulPreferenceOpaque *cublasLtMatmulPreference;
+
+typedef struct CUmemPoolProps {
+    int allocType, handleTypes;
+    struct {
+        int type, id;
+    } location;
+    void *win32SecurityAttributes;
+    size_t maxSize;
+    unsigned short usage;
+    unsigned char reserved[54];
+} CUmemPoolProps;
+
+typedef struct cublasLtMatmulAlgo {
+    uint64_t data[8];
+} cublasLtMatmulAlgo;
+
+typedef struct cublasLtMatmulHeuristicResult {
+    cublasLtMatmulAlgo algo;
+    size_t workspaceSize;
+    cublasStatus state;
+    float wavesCount;
+    int reserved[4];
+} cublasLtMatmulHeuristicResult;
+
+enum {
+    CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
+    CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+    CU_STREAM_NON_BLOCKING = 1,
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+    CU_EVENT_DISABLE_TIMING = 2,
+    CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+    CU_MEM_LOCATION_TYPE_DEVICE = 1,
+    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
+};
+
+enum { /* element and compute types of cuBLASLt */
+    CUDA_R_32F = 0,
+    CUDA_R_64F = 1,
+    CUDA_R_16F = 2,
+    CUDA_R_8I = 3,
+    CUDA_R_32I = 10,
+    CUDA_R_16BF = 14,
+    CUBLAS_COMPUTE_16F = 64,
+    CUBLAS_COMPUTE_32F = 68,
+    CUBLAS_COMPUTE_64F = 70,
+    CUBLAS_COMPUTE_32I = 72,
+    CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+    CUBLAS_OP_N = 0,
+    CUBLAS_OP_T = 1
+};
+
+enum { /* attributes of cuBLASLt's descriptions */
+    CUBLASLT_MATMUL_DESC_POINTER_MODE = 2,
+    CUBLASLT_MATMUL_DESC_TRANSA = 3,
+    CUBLASLT_MATMUL_DESC_TRANSB = 4,
+    CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,
+    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,
+    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12,
+    CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26,
+    CUBLASLT_MATRIX_LAYOUT_ORDER = 1,
+    CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,
+    CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6,
+    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
+    CUBLASLT_ORDER_COL = 0,
+    CUBLASLT_ORDER_ROW = 1,
+    CUBLASLT_EPILOGUE_DEFAULT = 1,
+    CUBLASLT_EPILOGUE_RELU = 2,
+    CUBLASLT_EPILOGUE_BIAS = 4,
+    CUBLASLT_EPILOGUE_RELU_BIAS = 6,
+    CUBLASLT_EPILOGUE_GELU = 32,
+    CUBLASLT_EPILOGUE_GELU_BIAS = 36
+};
+
+typedef struct nc_cuda_api {
+#define X(library, returns, name, arguments) returns(*name) arguments;
+#include "device/cuda_api.list"
+#undef X
+} nc_cuda_api;
+
+typedef enum nc_cuda_library { NC_CUDA_cuda, NC_CUDA_nvrtc, NC_CUDA_lt, NC_CUDA_N_LIBRARIES } nc_cuda_library;
+
+/* The functions of all libraries, looked for once per process. NULL members: their library is missing. */
+const nc_cuda_api *nc_cuda_api_get(void);
+const char *nc_cuda_missing(nc_cuda_library l); /* why the library cannot be used; NULL: it can */
+
+#define NC_CUDA_WORKSPACE ((size_t)32 << 20) /* bytes, one piece per stream: streams run at the same time */
+
+/* What a launcher needs to know of its device. */
+typedef struct nc_cuda {
+    const nc_cuda_api *api;
+    int ordinal;
+    CUdevice device;
+    CUcontext context;
+    cublasLtHandle lt;
+    int major, minor;            /* compute capability */
+    int n_multiprocessors;
+    int bytes_shared_max;        /* dynamic shared memory a block may ask for */
+    int driver_version;          /* 13000: CUDA 13.0 */
+    int nvrtc_major, nvrtc_minor;
+    char name[64];
+} nc_cuda;
+
+nc_cuda *nc_device_cuda(nc_device *d);                          /* NULL: d is no CUDA device */
+CUstream nc_cuda_stream(const nc_stream *s);                    /* s NULL: CUDA's stream 0 */
+void *nc_cuda_workspace(nc_device *d, const nc_stream *s);      /* NC_CUDA_WORKSPACE bytes that work on s may use */
+
+/* NC_OK for 0; else DEVICE (MEMORY when the GPU's memory is full), naming the function, the error and its text. */
+nc_code nc_cuda_check(CUresult r, const char *function, nc_diag *diag);
+nc_code nc_cuda_check_nvrtc(nvrtcResult r, const char *function, nc_diag *diag);
+nc_code nc_cuda_check_lt(cublasStatus r, const char *function, nc_diag *diag);
+
+/* cuda_compile.c. Text to machine code with NVRTC, without a GPU; *cubin is freed with nc_free. */
+NC_MUST nc_code nc_cuda_compile_text(const char *source, int major, int minor, void **cubin, size_t *bytes,
+                                     nc_diag *diag);
+
+/* The same for c's GPU, driver and compiler, looked up in the cache on disk first. */
+NC_MUST nc_code nc_cuda_find_code(const nc_cuda *c, const char *source, void **cubin, size_t *bytes, nc_diag *diag);
+
+typedef struct nc_cuda_modules nc_cuda_modules; /* the device's compiled kernels, in memory and on disk; thread-safe */
+nc_cuda_modules *nc_cuda_modules_create(const nc_cuda *borrows); /* NULL: out of memory */
+void nc_cuda_modules_destroy(nc_cuda_modules *m);
+/* The function lives as long as m. */
+NC_MUST nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char *entry, nc_function **out,
+                                     nc_diag *diag);
+
+struct nc_function {
+    CUfunction handle;
+};
+
+#endif
