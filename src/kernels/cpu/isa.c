@@ -27,12 +27,14 @@
 #define HAS_neon(cpu)     (cpu)->neon
 #define HAS_avx2(cpu)     ((cpu)->avx2_fma && (cpu)->f16c)
 
-#define ISA(name, arch, flags) ISA_##arch(extern const struct nck_tile_table nck_tile_##name;)
+#define EXTERN(table, id)      extern const struct nck_##table##_table nck_##table##_##id;
+#define ISA(name, arch, flags) ISA_##arch(NCK_ISA_TABLES(EXTERN, name))
 #include "kernels/cpu/isa.list"
 #undef ISA
 
 static const nck_isa table[] = {
-#define ROW(id) {.name = #id, .tile = &nck_tile_##id},
+#define FIELD(table, id) .table = &nck_##table##_##id,
+#define ROW(id) {.name = #id, NCK_ISA_TABLES(FIELD, id)},
 #define ISA(name, arch, flags) ISA_##arch(ROW(name))
 #include "kernels/cpu/isa.list"
 #undef ISA

@@ -1,0 +1,41 @@
+/* kernels/cpu/gemm/gemm.h: C (M,N) = alpha * A (M,K) * B (K,N) + beta * C + bias, in f32 or f64, over any strides.
+ *
+ * Accumulation: in the element type, by fused multiply-add in the order of k, K cut every NCK_GEMM_KC terms and the
+ * cuts joined through C. So the bits of an element depend only on its row, its column and K: not on threads, packing,
+ * ISA or the size of the rest. beta == 0 does not read C; K == 0 gives beta * C + bias.
+ * C overlaps neither A, B nor bias. Workspace and packed B are 64-byte aligned; A and B need no alignment at all. */
+#ifndef NCK_GEMM_H
+#define NCK_GEMM_H
+
+#include "base/dtype.h"
+#include "base/threads.h"
+
+#define NCK_GEMM_KC 256
+
+typedef struct nck_gemm_args {
+    nc_dtype type; /* NC_FLOAT or NC_DOUBLE */
+    int64_t M, N, K;
+    double alpha, beta;
+    const void *a; /* (M,K) */
+    int64_t a_rs, a_cs;
+    const void *b; /* (K,N); not read when b_packed is given */
+    int64_t b_rs, b_cs;
+    const void *b_packed; /* from nck_gemm_pack_b, else NULL */
+    void *c;              /* (M,N) */
+    int64_t c_rs, c_cs;
+    const void *bias; /* NULL: none; strides of 0 spread a row, a column or a scalar */
+    int64_t bias_rs, bias_cs;
+} nck_gemm_args;
+
+/* Grows with each of M, N, K; never shrinks when one grows. */
+size_t nck_gemm_workspace(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
+void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool);
+
+/* The packed form belongs to the ISA in use; it is not a file format. */
+size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N);
+void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst);
+
+/* Three loops, accumulating in double. Ignores b_packed. */
+void nck_gemm_ref(const nck_gemm_args *g);
+
+#endif

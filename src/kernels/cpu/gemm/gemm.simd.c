@@ -1,0 +1,60 @@
+/* kernels/cpu/gemm/gemm.simd.c: the register-blocked micro-kernels and the store of a tile, for each ISA.
+ *
+ * A tile of MR rows and NV vectors of columns stays in registers over one cut of K: 24 accumulators of 32 registers on
+ * NEON, 12 of 16 on AVX2. A tile with fewer rows has its own kernel, so that short matrices do not pay for full ones.
+ * Each element is one chain of fused multiply-adds in the order of k (gemm.h promises it). */
+#include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/unroll.h"
+
+#if defined NCK_ISA_neon
+enum { MR = 8, NV = 3 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#elif defined NCK_ISA_avx2
+enum { MR = 6, NV = 2 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#else
+enum { MR = 4, NV = 2 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4)
+#endif
+
+#define ALWAYS __attribute__((always_inline)) static inline
+
+/* How a micro-kernel gets at the MR elements of A for one k. NEON multiplies by a lane of a register; elsewhere a
+ * splatted load costs nothing. The empty asm hides that a lane is a load away: gcc would load each one and spill. */
+#ifdef NCK_ISA_neon
+#define PANEL_ROWS(a)                                    \
+    W(v_) lanes[MR / W(V_LEN_)];                         \
+    UNROLL                                               \
+    for (int r = 0; r < MR / W(V_LEN_); r++) {           \
+        lanes[r] = W(v_load_)(a + r * W(V_LEN_));        \
+        __asm__("" : "+w"(lanes[r]));                    \
+    }                                                    \
+    (void)0
+#define PANEL_ROW(r) lanes[(r) / W(V_LEN_)][(r) % W(V_LEN_)]
+#else
+#define PANEL_ROWS(a) (void)0
+#define PANEL_ROW(r) a[r]
+#endif
+
+#define S f32
+#define T float
+#include "kernels/cpu/gemm/gemm_micro.inc"
+#undef S
+#undef T
+
+#define S f64
+#define T double
+#include "kernels/cpu/gemm/gemm_micro.inc"
+#undef S
+#undef T
+
+#define MICRO_F32(rows) [rows] = micro_f32_##rows,
+#define MICRO_F64(rows) [rows] = micro_f64_##rows,
+extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
+const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
+    .f32 = {.mr = MR, .nr = NV * V_LEN_f32, .micro = {EACH_ROWS(MICRO_F32)},
+            .band = band_f32, .store = store_f32},
+    .f64 = {.mr = MR, .nr = NV * V_LEN_f64, .micro = {EACH_ROWS(MICRO_F64)},
+            .band = band_f64, .store = store_f64},
+};

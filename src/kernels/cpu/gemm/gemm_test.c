@@ -1,0 +1,182 @@
+/* kernels/cpu/gemm/gemm_test.c: the blocked product against three loops, over strides, odd and empty sizes, NaN and
+ * infinity, unaligned operands; equal bits for threads, packing and every ISA. */
+#include "base/mem.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/isa.h"
+#include "tests/check.h"
+
+typedef struct gemm_case {
+    int64_t M, N, K;
+    double alpha, beta;
+    bool turn_a, turn_b, turn_c;
+    char bias; /* 0 none, 'r' row, 'c' column, 'm' matrix, 's' scalar */
+} gemm_case;
+
+static const gemm_case cases[] = {
+    {1, 1, 1, 1, 0, 0, 0, 0, 0},        {1, 37, 300, 1, 0, 0, 0, 0, 'r'},   {1, 100, 64, 2, 1, 0, 1, 0, 0},
+    {3, 13, 7, 1, 0, 0, 0, 0, 'c'},     {8, 12, 256, 1, 0, 1, 0, 0, 0},     {9, 13, 257, -1, 0.5, 0, 1, 0, 'm'},
+    {17, 31, 513, 1, 0, 1, 1, 0, 's'},  {65, 97, 40, 1, 1, 0, 0, 1, 'r'},   {100, 200, 300, 0.5, 2, 0, 0, 0, 'r'},
+    {129, 63, 600, 1, 0, 0, 1, 1, 'c'}, {5, 1, 1000, 1, 0, 0, 0, 0, 0},     {800, 5, 9, 1, 0, 1, 0, 0, 'r'},
+    {7, 3200, 30, 1, 0, 0, 1, 0, 'r'},  {70, 3100, 12, 1, 0, 0, 0, 0, 0},   {0, 5, 5, 1, 0, 0, 0, 0, 0},
+    {5, 0, 5, 1, 0, 0, 0, 0, 0},        {5, 7, 0, 1, 0.5, 0, 0, 0, 'r'},    {5, 7, 0, 1, 0, 0, 0, 0, 0},
+};
+
+typedef struct operands {
+    size_t es, c_bytes;
+    char *a, *b, *c0, *got, *want, *bias;
+    nck_gemm_args args;
+} operands;
+
+static void put(nc_dtype type, void *p, int64_t i, double v) {
+    if (type == NC_FLOAT) ((float *)p)[i] = (float)v;
+    else ((double *)p)[i] = v;
+}
+static double get(nc_dtype type, const void *p, int64_t i) {
+    return type == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
+}
+
+static char *random_matrix(nc_dtype type, int64_t n, uint32_t seed) {
+    char *p = nc_alloc((size_t)(n + 1) * nc_dtype_bytes(type));
+    for (int64_t i = 0; i < n && p; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        put(type, p, i, ((double)(seed >> 8) - 8388608.0) / 8388608.0);
+    }
+    return p;
+}
+
+static bool operands_init(operands *o, nc_dtype type, const gemm_case *c) {
+    int64_t M = c->M, N = c->N, K = c->K;
+    o->es = nc_dtype_bytes(type);
+    o->c_bytes = (size_t)(M * N) * o->es;
+    o->a = random_matrix(type, M * K, 1);
+    o->b = random_matrix(type, K * N, 2);
+    o->c0 = random_matrix(type, M * N, 3);
+    o->bias = random_matrix(type, M * N + M + N, 4);
+    o->got = nc_alloc(o->c_bytes);
+    o->want = nc_alloc(o->c_bytes);
+    o->args = (nck_gemm_args){.type = type, .M = M, .N = N, .K = K, .alpha = c->alpha, .beta = c->beta, .a = o->a,
+                              .a_rs = c->turn_a ? 1 : K, .a_cs = c->turn_a ? M : 1, .b = o->b,
+                              .b_rs = c->turn_b ? 1 : N, .b_cs = c->turn_b ? K : 1, .c_rs = c->turn_c ? 1 : N,
+                              .c_cs = c->turn_c ? M : 1, .bias = c->bias ? o->bias : NULL,
+                              .bias_rs = c->bias == 'm' ? N : c->bias == 'c',
+                              .bias_cs = c->bias == 'm' || c->bias == 'r'};
+    return o->a && o->b && o->c0 && o->bias && o->got && o->want;
+}
+
+static void operands_release(operands *o) {
+    nc_free(o->a), nc_free(o->b), nc_free(o->c0), nc_free(o->bias), nc_free(o->got), nc_free(o->want);
+}
+
+static void multiply(operands *o, void *c, bool packed, int threads) {
+    nck_gemm_args g = o->args;
+    void *bp = NULL, *ws;
+    nc_pool *pool = threads > 1 ? nc_pool_create(threads) : NULL;
+    if (packed) {
+        bp = nc_alloc_aligned(nck_gemm_packed_b_bytes(g.type, g.K, g.N), 64);
+        REQUIRE(bp);
+        nck_gemm_pack_b(g.type, g.K, g.N, g.b, g.b_rs, g.b_cs, bp);
+        g.b = NULL;
+        g.b_packed = bp;
+    }
+    ws = nc_alloc_aligned(nck_gemm_workspace(g.type, g.M, g.N, g.K, packed), 64);
+    REQUIRE(ws);
+    memcpy(c, o->c0, o->c_bytes);
+    g.c = c;
+    nck_gemm(&g, ws, pool);
+    nc_free(ws), nc_free(bp);
+    if (pool) nc_pool_destroy(pool);
+}
+
+static void check_case(nc_dtype type, const gemm_case *c) {
+    operands o;
+    REQUIRE(operands_init(&o, type, c));
+    memcpy(o.want, o.c0, o.c_bytes);
+    nck_gemm_args ref = o.args;
+    ref.c = o.want;
+    nck_gemm_ref(&ref);
+    multiply(&o, o.got, false, 1);
+    double tol = (type == NC_FLOAT ? 3e-6 : 1e-14) * (1 + sqrt((double)c->K)) * (1 + fabs(c->alpha));
+    for (int64_t i = 0; i < c->M * c->N; i++) CHECK_NEAR(get(type, o.got, i), get(type, o.want, i), tol);
+    static const struct { bool packed; int threads; } ways[] = {{1, 1}, {0, 2}, {0, 5}, {1, 5}};
+    for (int w = 0; w < 4; w++) {
+        multiply(&o, o.want, ways[w].packed, ways[w].threads);
+        CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
+    }
+    for (int i = 0; nck_isa_at(i); i++) {
+        CHECK(nck_isa_set_for_test(nck_isa_at(i)->name));
+        multiply(&o, o.want, i % 2, 1);
+        CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+    operands_release(&o);
+}
+
+TEST(gemm_f32) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_FLOAT, &cases[i]);
+}
+TEST(gemm_f64) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_DOUBLE, &cases[i]);
+}
+
+TEST(gemm_row_bits_do_not_depend_on_the_other_rows) {
+    operands all, one;
+    gemm_case c = {50, 70, 300, 1, 0, 0, 0, 0, 0};
+    REQUIRE(operands_init(&all, NC_FLOAT, &c));
+    multiply(&all, all.got, false, 1);
+    c.M = 1;
+    REQUIRE(operands_init(&one, NC_FLOAT, &c));
+    multiply(&one, one.got, false, 1);
+    CHECK(memcmp(all.got, one.got, one.c_bytes) == 0);
+    operands_release(&all);
+    operands_release(&one);
+}
+
+/* One bad number in A spoils its row alone, one in B its column alone; zero beta hides NaN in C. */
+TEST(gemm_nan_stays_in_its_row_and_column) {
+    operands o;
+    gemm_case c = {11, 29, 19, 1, 0, 0, 0, 0, 0};
+    REQUIRE(operands_init(&o, NC_FLOAT, &c));
+    ((float *)(void *)o.a)[3 * 19 + 5] = NAN;
+    ((float *)(void *)o.b)[7 * 29 + 28] = INFINITY;
+    for (int i = 0; i < 11 * 29; i++) ((float *)(void *)o.c0)[i] = NAN;
+    for (int packed = 0; packed < 2; packed++) {
+        multiply(&o, o.got, packed, 1);
+        for (int i = 0; i < 11; i++)
+            for (int j = 0; j < 29; j++) {
+                float v = ((float *)(void *)o.got)[i * 29 + j];
+                CHECK(i == 3 ? isnan(v) : j == 28 ? isinf(v) : isfinite(v));
+            }
+    }
+    operands_release(&o);
+}
+
+TEST(gemm_unaligned) {
+    operands o;
+    gemm_case c = {6, 25, 33, 1, 0, 0, 0, 0, 0};
+    REQUIRE(operands_init(&o, NC_FLOAT, &c));
+    multiply(&o, o.want, false, 1);
+    char *a = nc_alloc(6 * 33 * 4 + 1), *b = nc_alloc(33 * 25 * 4 + 1);
+    REQUIRE(a && b);
+    memcpy(a + 1, o.a, 6 * 33 * 4);
+    memcpy(b + 1, o.b, 33 * 25 * 4);
+    o.args.a = a + 1;
+    o.args.b = b + 1;
+    for (int packed = 0; packed < 2; packed++) {
+        multiply(&o, o.got, packed, 1);
+        CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
+    }
+    nc_free(a), nc_free(b);
+    operands_release(&o);
+}
+
+TEST(gemm_workspace_grows) {
+    for (int64_t m = 0; m < 2000; m += 61)
+        for (int64_t n = 0; n < 4000; n += 333)
+            for (int64_t k = 0; k < 900; k += 111) {
+                size_t w = nck_gemm_workspace(NC_FLOAT, m, n, k, false);
+                CHECK(nck_gemm_workspace(NC_FLOAT, m + 1, n, k, false) >= w);
+                CHECK(nck_gemm_workspace(NC_FLOAT, m, n + 1, k, false) >= w);
+                CHECK(nck_gemm_workspace(NC_FLOAT, m, n, k + 1, false) >= w);
+                CHECK(nck_gemm_workspace(NC_FLOAT, m, n, k, true) <= w);
+            }
+}

@@ -1,0 +1,146 @@
+/* kernels/cpu/move/convert.c: the copy that changes the element type, see move.h.
+ * Elements go in chunks through one of three wide types: floats through double, signed integers through int64,
+ * unsigned and bool through uint64. All are exact, so one rounding remains, at the store. */
+#include "kernels/cpu/move/move.h"
+#include "kernels/cpu/move/walk.h"
+
+enum { CHUNK = 256, ITEM = 1 << 14 };
+
+typedef union wide {
+    double f[CHUNK];
+    int64_t i[CHUNK];
+    uint64_t u[CHUNK];
+} wide;
+
+typedef struct job {
+    nck_walk walk;
+    int64_t rows, row, ss, ds, piece, n_pieces, per_item;
+    const nc_tensor *src, *dst;
+} job;
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t f_to_i(double v, double low, double high) {
+    return v != v ? 0 : v <= low ? (int64_t)low : v >= high ? (int64_t)high : (int64_t)v;
+}
+/* 2^63 is no int64: the ends of 64-bit types are written out. */
+static int64_t f_to_i64(double v) {
+    return v != v ? 0 : v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+static uint64_t f_to_u64(double v) { return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_MAX : (uint64_t)v; }
+
+#define EACH(expr) \
+    for (int64_t k = 0; k < n; k++) expr
+#define LOAD(NAME, T, lane, expr)                 \
+    case NC_##NAME: {                             \
+        const T *p = (const T *)src + at;         \
+        EACH(w->lane[k] = (expr));                \
+        return;                                   \
+    }
+
+static void load(nc_dtype t, const void *src, int64_t at, int64_t s, int64_t n, wide *w) {
+    switch (t) {
+        LOAD(FLOAT, float, f, (double)p[k * s])
+        LOAD(DOUBLE, double, f, p[k * s])
+        LOAD(FLOAT16, uint16_t, f, (double)nc_f16_to_f32(p[k * s]))
+        LOAD(BFLOAT16, uint16_t, f, (double)nc_bf16_to_f32(p[k * s]))
+        LOAD(INT8, int8_t, i, p[k * s])
+        LOAD(INT16, int16_t, i, p[k * s])
+        LOAD(INT32, int32_t, i, p[k * s])
+        LOAD(INT64, int64_t, i, p[k * s])
+        LOAD(UINT8, uint8_t, u, p[k * s])
+        LOAD(UINT16, uint16_t, u, p[k * s])
+        LOAD(UINT32, uint32_t, u, p[k * s])
+        LOAD(UINT64, uint64_t, u, p[k * s])
+        LOAD(BOOL, uint8_t, u, p[k * s] != 0)
+    default: return;
+    }
+}
+
+/* A store to one type from each of the three lanes; `from` is the lane's letter. */
+#define STORE(NAME, T, of_f, of_i, of_u)                                                   \
+    case NC_##NAME: {                                                                      \
+        T *p = (T *)dst + at;                                                              \
+        if (from == 'f') EACH(p[k * s] = (of_f));                                          \
+        else if (from == 'i') EACH(p[k * s] = (of_i));                                     \
+        else EACH(p[k * s] = (of_u));                                                      \
+        return;                                                                            \
+    }
+#define STORE_INT(NAME, T, low, high) STORE(NAME, T, (T)f_to_i(w->f[k], low, high), (T)w->i[k], (T)w->u[k])
+
+static void store(nc_dtype t, char from, const wide *w, void *dst, int64_t at, int64_t s, int64_t n) {
+    switch (t) {
+        STORE(FLOAT, float, (float)w->f[k], (float)w->i[k], (float)w->u[k])
+        STORE(DOUBLE, double, w->f[k], (double)w->i[k], (double)w->u[k])
+        STORE(FLOAT16, uint16_t, nc_f64_to_f16(w->f[k]), nc_f64_to_f16((double)w->i[k]), nc_f64_to_f16((double)w->u[k]))
+        STORE(BFLOAT16, uint16_t, nc_f32_to_bf16((float)w->f[k]), nc_f32_to_bf16((float)w->i[k]),
+              nc_f32_to_bf16((float)w->u[k]))
+        STORE_INT(INT8, int8_t, INT8_MIN, INT8_MAX)
+        STORE_INT(INT16, int16_t, INT16_MIN, INT16_MAX)
+        STORE_INT(INT32, int32_t, INT32_MIN, INT32_MAX)
+        STORE(INT64, int64_t, f_to_i64(w->f[k]), w->i[k], (int64_t)w->u[k])
+        STORE_INT(UINT8, uint8_t, 0, UINT8_MAX)
+        STORE_INT(UINT16, uint16_t, 0, UINT16_MAX)
+        STORE_INT(UINT32, uint32_t, 0, UINT32_MAX)
+        STORE(UINT64, uint64_t, f_to_u64(w->f[k]), (uint64_t)w->i[k], w->u[k])
+        STORE(BOOL, uint8_t, w->f[k] != 0, w->i[k] != 0, w->u[k] != 0)
+    default: return;
+    }
+}
+
+static char lane_of(nc_dtype t) {
+    char c = nc_dtype_class(t);
+    return c == 'F' ? 'f' : c == 'I' ? 'i' : 'u';
+}
+
+static void convert_item(void *ctx, int64_t item) {
+    const job *j = ctx;
+    int64_t at = item * j->per_item, end = min64(at + j->per_item, j->rows * j->n_pieces);
+    nck_walk w = j->walk;
+    char lane = lane_of(j->src->dtype);
+    wide buffer;
+    nck_walk_start(&w, at / j->n_pieces);
+    for (int64_t p = at % j->n_pieces; at < end; at++) {
+        int64_t stop = min64((p + 1) * j->piece, j->row);
+        for (int64_t e = p * j->piece; e < stop; e += CHUNK) {
+            int64_t n = min64(CHUNK, stop - e);
+            load(j->src->dtype, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
+            store(j->dst->dtype, lane, &buffer, j->dst->data, w.offset[1] + e * j->ds, j->ds, n);
+        }
+        if (++p == j->n_pieces) {
+            p = 0;
+            nck_walk_next(&w);
+        }
+    }
+}
+
+static bool is_plain(nc_dtype t) {
+    char c = nc_dtype_class(t);
+    return c == 'F' || c == 'I' || c == 'U' || c == 'B';
+}
+
+nc_code nck_convert(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool) {
+    size_t es = nc_dtype_bytes(src->dtype);
+    if (src->dtype == dst->dtype && es > 0) {
+        nck_copy(src->rank, src->dims, es, src->data, src->strides, dst->data, dst->strides, pool);
+        return NC_OK;
+    }
+    if (!is_plain(src->dtype) || !is_plain(dst->dtype)) return NC_E_UNSUPPORTED;
+    if (nc_tensor_numel(src) == 0) return NC_OK;
+    int64_t dims[NC_MAX_RANK], strides[2][NC_MAX_RANK];
+    for (int d = 0; d < src->rank; d++) {
+        dims[d] = src->dims[d];
+        strides[0][d] = src->strides[d];
+        strides[1][d] = dst->strides[d];
+    }
+    int rank = nc_coalesce(src->rank, dims, 2, strides);
+    job j = {.src = src, .dst = dst, .row = dims[rank - 1], .ss = strides[0][rank - 1], .ds = strides[1][rank - 1]};
+    nck_walk_init(&j.walk, rank - 1, dims, 2, strides);
+    j.rows = nck_walk_rows(&j.walk);
+    j.piece = min64(j.row, ITEM);
+    j.n_pieces = (j.row + j.piece - 1) / j.piece;
+    j.per_item = max64(1, ITEM / j.piece);
+    nc_parallel(pool, (j.rows * j.n_pieces + j.per_item - 1) / j.per_item, convert_item, &j);
+    return NC_OK;
+}

@@ -1,0 +1,45 @@
+/* kernels/cpu/move/move.h: moving elements without computing: copy, fill, convert, gather, scatter-add, nonzero.
+ * Strides are in elements and may be 0 or negative where read; written elements must be distinct, and sources never
+ * overlap destinations. Elements must be aligned for their size but where a function says otherwise.
+ * A piece of a concat is an nck_copy into a view of the result. Strings are not moved here. */
+#ifndef NCK_MOVE_H
+#define NCK_MOVE_H
+
+#include "base/shape.h"
+#include "base/status.h"
+#include "base/threads.h"
+
+/* dst = src, elements of 1, 2, 4, 8 or 16 bytes, which may be unaligned. */
+void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src, const int64_t *src_strides, void *dst,
+              const int64_t *dst_strides, nc_pool *pool);
+void nck_copy_ref(int rank, const int64_t *dims, size_t elem_bytes, const void *src, const int64_t *src_strides,
+                  void *dst, const int64_t *dst_strides);
+
+/* dst = *value, one element of 1, 2, 4, 8 or 16 bytes. */
+void nck_fill(int rank, const int64_t *dims, size_t elem_bytes, const void *value, void *dst,
+              const int64_t *dst_strides, nc_pool *pool);
+
+/* dst = (type of dst) src, same dims. Integers wrap; float to integer truncates, saturates at the ends, NaN gives 0;
+ * anything to bool is x != 0; to half types one rounding from f32 or f64. UNSUPPORTED for strings and for complex
+ * with another type. */
+NC_MUST nc_code nck_convert(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool);
+
+/* Gather along an axis: data (outer, axis, inner), index (n), out (outer, n, inner), all dense; inner_bytes is the size
+ * of one inner row. idx_type is NC_INT32 or NC_INT64; an index below 0 counts from the end. An index outside
+ * [-axis, axis) gives DATA and the first such index in *bad; nothing is written then. bad may be NULL. */
+NC_MUST nc_code nck_gather(int64_t outer, int64_t axis, size_t inner_bytes, const void *data, nc_dtype idx_type,
+                           int64_t n, const void *index, void *out, int64_t *bad, nc_pool *pool);
+
+/* data (outer, axis, inner) += src (outer, n, inner) at index (n): gather's gradient. Equal indices are added in the
+ * order of n. Types f32, f64, i32, i64, each added in its own type; others give UNSUPPORTED. */
+NC_MUST nc_code nck_scatter_add(nc_dtype type, int64_t outer, int64_t axis, int64_t inner, void *data,
+                                nc_dtype idx_type, int64_t n, const void *index, const void *src, int64_t *bad,
+                                nc_pool *pool);
+
+/* Indices of the elements that are not zero (NaN is not, -0.0 is), in row-major order: out (rank, count) int64, dense
+ * with the true count, which is returned. Its bound is the number of elements; rank 0 writes nothing. Any numeric
+ * type; x may be strided. Grows with numel. */
+size_t nck_nonzero_workspace(int64_t numel);
+int64_t nck_nonzero(const nc_tensor *x, int64_t *out, void *workspace, nc_pool *pool);
+
+#endif

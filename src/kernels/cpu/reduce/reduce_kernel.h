@@ -1,0 +1,31 @@
+/* kernels/cpu/reduce/reduce_kernel.h: what reduce.simd.c gives reductions, softmax and the loss, one table per ISA.
+ * All work on short dense runs (up to a few hundred elements); callers cut long rows, always at the same places.
+ * A sum runs in 16 lanes, element i into lane i % 16, joined as a tree: the same bits on every ISA. */
+#ifndef NCK_REDUCE_KERNEL_H
+#define NCK_REDUCE_KERNEL_H
+
+#include <stdint.h>
+
+#define NCK_REDUCE_RUN 512 /* where callers cut */
+
+#define NCK_REDUCE_UNIT(S, T)                                                                                        \
+    typedef struct nck_reduce_##S {                                                                                  \
+        T (*sum)(const T *x, int64_t n);                                                                             \
+        T (*max)(const T *x, int64_t n); /* a NaN gives NaN; n == 0: -inf */                                         \
+        T (*min)(const T *x, int64_t n);                                                                             \
+        T (*dot)(const T *a, const T *b, int64_t n);                                                                 \
+        void (*exp_shift)(const T *x, T shift, T *y, int64_t n);                 /* y = exp(x - shift) */            \
+        void (*divide)(T *y, T by, int64_t n);                                   /* y /= by */                       \
+        void (*softmax_grad)(const T *y, const T *dy, T dot, T *dx, int64_t n);  /* dx = y * (dy - dot) */           \
+        void (*log_grad)(const T *y, const T *dy, T sum, T *dx, int64_t n);      /* dx = dy - exp(y) * sum */        \
+    } nck_reduce_##S;
+NCK_REDUCE_UNIT(f32, float)
+NCK_REDUCE_UNIT(f64, double)
+#undef NCK_REDUCE_UNIT
+
+typedef struct nck_reduce_table {
+    nck_reduce_f32 f32;
+    nck_reduce_f64 f64;
+} nck_reduce_table;
+
+#endif

@@ -1,0 +1,144 @@
+/* kernels/cpu/reduce/reduce_test.c: reductions against the element-wise one, for all types and ops, over strided views,
+ * empty and odd sizes, with NaN; equal bits for threads and every ISA. */
+#include "base/mem.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/reduce/reduce.h"
+#include "tests/check.h"
+
+typedef struct reduce_case {
+    int rank;
+    int64_t dims[4], strides[4]; /* strides 0: dense */
+    uint32_t axes;
+} reduce_case;
+
+static const reduce_case cases[] = {
+    {0, {0}, {0}, 0},
+    {1, {1}, {0}, 1},
+    {1, {7}, {0}, 1},
+    {1, {1001}, {0}, 1},
+    {1, {70001}, {0}, 1},
+    {1, {70001}, {2}, 1},
+    {1, {0}, {0}, 1},
+    {2, {0, 5}, {0}, 1},
+    {2, {5, 0}, {0}, 1},
+    {2, {13, 517}, {0}, 2},
+    {2, {517, 131}, {0}, 1},
+    {2, {40000, 67}, {0}, 1},
+    {2, {3, 40000}, {0}, 2},
+    {2, {33, 65}, {1, 33}, 1},
+    {2, {33, 65}, {1, 33}, 2},
+    {2, {33, 65}, {0}, 0},
+    {3, {5, 19, 23}, {0}, 2},
+    {3, {5, 19, 23}, {0}, 5},
+    {3, {5, 19, 23}, {0}, 7},
+    {4, {3, 5, 7, 9}, {0}, 10},
+    {4, {3, 5, 7, 9}, {1, 3, 15, 105}, 6},
+    {4, {2, 200, 9, 70}, {0}, 5},
+};
+enum { MOST = 40000 * 67 };
+
+static void put(nc_dtype type, void *p, int64_t i, double v) {
+    if (type == NC_FLOAT) ((float *)p)[i] = (float)v;
+    if (type == NC_DOUBLE) ((double *)p)[i] = v;
+    if (type == NC_INT32) ((int32_t *)p)[i] = (int32_t)(v * 1000);
+    if (type == NC_INT64) ((int64_t *)p)[i] = (int64_t)(v * 1e6);
+}
+static double get(nc_dtype type, const void *p, int64_t i) {
+    if (type == NC_FLOAT) return (double)((const float *)p)[i];
+    if (type == NC_DOUBLE) return ((const double *)p)[i];
+    if (type == NC_INT32) return ((const int32_t *)p)[i];
+    return (double)((const int64_t *)p)[i];
+}
+
+static void check_case(const reduce_case *c, nck_reduce_op op, nc_tensor *x, void *ref, void *one, void *other) {
+    int64_t n_out = 1, n_red = 1;
+    x->rank = c->rank;
+    memcpy(x->dims, c->dims, sizeof c->dims);
+    nc_dense_strides(x->dims, x->rank, x->strides);
+    if (c->strides[0]) memcpy(x->strides, c->strides, sizeof c->strides);
+    for (int d = 0; d < c->rank; d++) *(c->axes >> d & 1 ? &n_red : &n_out) *= c->dims[d];
+    size_t bytes = (size_t)n_out * nc_dtype_bytes(x->dtype);
+    void *work = nc_alloc(nck_reduce_workspace(n_out, n_red));
+    REQUIRE(work);
+    CHECK_INT(nck_reduce_ref(op, x, c->axes, ref), NC_OK);
+    CHECK_INT(nck_reduce(op, x, c->axes, one, work, NULL), NC_OK);
+    bool is_float = nc_dtype_is_float(x->dtype);
+    double size = op == NCK_REDUCE_SUM ? sqrt((double)n_red) + 1 : 1;
+    double tol = !is_float ? 0 : (x->dtype == NC_FLOAT ? 1e-6 : 1e-14) * size;
+    for (int64_t i = 0; i < n_out; i++) CHECK_NEAR(get(x->dtype, one, i), get(x->dtype, ref, i), tol);
+    for (int way = 0; way < 2 || nck_isa_at(way - 2); way++) {
+        nc_pool *pool = nc_pool_create(way == 0 ? 2 : 5);
+        if (way >= 2) CHECK(nck_isa_set_for_test(nck_isa_at(way - 2)->name));
+        CHECK_INT(nck_reduce(op, x, c->axes, other, work, pool), NC_OK);
+        CHECK(memcmp(one, other, bytes) == 0);
+        nc_pool_destroy(pool);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+    nc_free(work);
+}
+
+static void check_type(nc_dtype type) {
+    void *data = nc_alloc(MOST * 8), *a = nc_alloc(1 << 20), *b = nc_alloc(1 << 20), *c = nc_alloc(1 << 20);
+    REQUIRE(data && a && b && c);
+    uint32_t seed = 5;
+    for (int64_t i = 0; i < MOST; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        put(type, data, i, ((double)(seed >> 8) - 8388608.0) / 8388608.0);
+    }
+    nc_tensor x = {.data = data, .dtype = type};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int op = 0; op < 4; op++) check_case(&cases[i], (nck_reduce_op)op, &x, a, b, c);
+    nc_free(data), nc_free(a), nc_free(b), nc_free(c);
+}
+
+TEST(reduce_f32) { check_type(NC_FLOAT); }
+TEST(reduce_f64) { check_type(NC_DOUBLE); }
+TEST(reduce_i32) { check_type(NC_INT32); }
+TEST(reduce_i64) { check_type(NC_INT64); }
+
+TEST(reduce_nothing) {
+    float f = 5;
+    int32_t i = 5;
+    nc_tensor x = {.dtype = NC_FLOAT, .rank = 1, .dims = {0}, .strides = {1}};
+    CHECK_INT(nck_reduce(NCK_REDUCE_SUM, &x, 1, &f, NULL, NULL), NC_OK);
+    CHECK(f == 0);
+    CHECK_INT(nck_reduce(NCK_REDUCE_MEAN, &x, 1, &f, NULL, NULL), NC_OK);
+    CHECK(isnan(f));
+    CHECK_INT(nck_reduce(NCK_REDUCE_MAX, &x, 1, &f, NULL, NULL), NC_OK);
+    CHECK(f == -INFINITY);
+    x.dtype = NC_INT32;
+    CHECK_INT(nck_reduce(NCK_REDUCE_MIN, &x, 1, &i, NULL, NULL), NC_OK);
+    CHECK_INT(i, INT32_MAX);
+    CHECK_INT(nck_reduce(NCK_REDUCE_MEAN, &x, 1, &i, NULL, NULL), NC_OK);
+    CHECK_INT(i, 0);
+    x.dtype = NC_BOOL;
+    CHECK_INT(nck_reduce(NCK_REDUCE_MAX, &x, 1, &i, NULL, NULL), NC_E_UNSUPPORTED);
+}
+
+TEST(reduce_nan_wins) {
+    float x[5 * 37], out[37];
+    for (int at = 0; at < 37; at++) {
+        for (int i = 0; i < 5 * 37; i++) x[i] = (float)(i % 7) - 3;
+        x[2 * 37 + at] = NAN;
+        x[3 * 37] = INFINITY;
+        nc_tensor t = {.data = x, .dtype = NC_FLOAT, .rank = 2, .dims = {5, 37}, .strides = {37, 1}};
+        for (int op = NCK_REDUCE_SUM; op <= NCK_REDUCE_MIN; op++) {
+            CHECK_INT(nck_reduce((nck_reduce_op)op, &t, 2, out, NULL, NULL), NC_OK);
+            CHECK(isnan(out[2]) && !isnan(out[0]) && !isnan(out[3]));
+            CHECK_INT(nck_reduce((nck_reduce_op)op, &t, 1, out, NULL, NULL), NC_OK);
+            for (int c = 0; c < 37; c++) CHECK((c == at) == (isnan(out[c]) != 0));
+        }
+    }
+}
+
+/* A running sum in f32 stops growing at 2^24; the tree does not. */
+TEST(reduce_sum_stays_accurate) {
+    int64_t n = 20000000;
+    float one = 1, out = 0;
+    nc_tensor x = {.data = &one, .dtype = NC_FLOAT, .rank = 1, .dims = {n}, .strides = {0}};
+    void *work = nc_alloc(nck_reduce_workspace(1, n));
+    REQUIRE(work);
+    CHECK_INT(nck_reduce(NCK_REDUCE_SUM, &x, 1, &out, work, NULL), NC_OK);
+    CHECK(out == 20000000.0f);
+    nc_free(work);
+}
