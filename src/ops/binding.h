@@ -31,6 +31,7 @@ typedef struct nc_prep {
     nc_arena *arena;     /* lives as long as the program */
     const nc_node *node;
     nc_device *device;
+    bool no_packs;       /* the session packs nothing: ask for no pack */
     /* to be filled */
     void *state;
     uint32_t strided_in, strided_out; /* bit i: any strides are fine; else the planner makes it dense by a visible copy */

@@ -146,9 +146,15 @@ static nc_tensor *operand(runner *r, const nc_value *v) {
 static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tensor *in, nc_tensor *out) {
     const nc_node *n = prep->node;
     if (b->prepare != NULL) NC_TRY(b->prepare(prep));
-    if (prep->n_packs > 0) NC_FAIL(&r->w, NC_E_UNSUPPORTED, "packed constants need a session");
-    nc_call c = {.state = prep->state, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .diag = &r->w.diag,
-                 .node = n->name, .op = n->card->name};
+    const void *packed[NC_MAX_PACKS] = {NULL};
+    for (int k = 0; k < prep->n_packs; k++) {
+        void *block = nc_arena_alloc(&r->arena, prep->pack[k].bytes + 64);
+        NC_NEED(&r->w, block);
+        packed[k] = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+        NC_TRY(prep->pack[k].fill(prep->state, &in[prep->pack[k].input], (void *)(uintptr_t)packed[k]));
+    }
+    nc_call c = {.state = prep->state, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .packed = packed,
+                 .diag = &r->w.diag, .node = n->name, .op = n->card->name};
     if (b->workspace != NULL) c.bytes_workspace = b->workspace(prep->state, in, n->n_in, out, n->n_out);
     void *block = nc_arena_alloc(&r->arena, c.bytes_workspace + 64);
     NC_NEED(&r->w, block);

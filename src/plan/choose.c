@@ -27,7 +27,7 @@ nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o) {
     char why[256] = "";
     c->binding = is_transfer(n) ? &nc_transfer_binding : nc_binding_find(n, dev->table->kernels, why, sizeof why);
     if (!c->binding) NC_FAIL(w, NC_E_UNSUPPORTED, "no kernel on %s: %s", dev->table->name, why);
-    c->prep = (nc_prep){.w = w, .arena = &m->arena, .node = n, .device = dev};
+    c->prep = (nc_prep){.w = w, .arena = &m->arena, .node = n, .device = dev, .no_packs = o->no_packing};
     if (c->binding->prepare) NC_TRY(c->binding->prepare(&c->prep));
     if (o->no_packing) c->prep.n_packs = 0;
     c->view = c->binding->kind == NC_K_VIEW;

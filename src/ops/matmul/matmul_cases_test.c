@@ -1,0 +1,127 @@
+/* ops/matmul/matmul_cases_test.c: the cases of the matmul family (ops/cases.h), the tests that run them, types, refusals and
+ * strided operands. */
+#include "ops/cases_testing.h"
+
+#include "ops/graph_testing.h"
+
+extern const nc_case nc_matmul_cases[];
+
+#define MATMUL(a, b) "<opset: \"\" 22> g (" a " a, " b " b) => (y) { y = MatMul(a, b) }"
+#define GEMM(attrs, a, b, c) "<opset: \"\" 22> g (" a " a, " b " b, " c " c) => (y) { y = Gemm" attrs "(a, b, c) }"
+#define EXACT NC_CASE_NO_GRAD | NC_CASE_EXACT
+#define VALUE {{0, 0}}, NC_CASE_NO_GRAD
+
+const nc_case nc_matmul_cases[] = {
+    {"matmul", MATMUL("float[3,n]", "float[n,7]")},
+    {"matmul_one", MATMUL("float[1,1]", "float[1,1]")},
+    {"matmul_vectors", MATMUL("float[n]", "float[n]")},
+    {"matmul_row", MATMUL("float[n]", "float[n,3]")},
+    {"matmul_row_batches", MATMUL("float[4]", "float[2,4,3]")},
+    {"matmul_column", MATMUL("float[3,n]", "float[n]")},
+    {"matmul_column_batches", MATMUL("float[2,3,n]", "float[n]")},
+    {"matmul_rows_of_batches", MATMUL("float[2,3,4,5]", "float[5,3]")},
+    {"matmul_rows_unknown_k", MATMUL("float[2,3,n]", "float[n,3]")},
+    {"matmul_batches", MATMUL("float[2,3,4]", "float[2,4,5]")},
+    {"matmul_broadcast", MATMUL("float[2,1,3,4]", "float[5,4,2]")},
+    {"matmul_broadcast_left", MATMUL("float[3,4]", "float[2,2,4,2]")},
+    {"matmul_many_batches", MATMUL("float[3,11,5,7]", "float[3,11,7,9]"), VALUE},
+    {"matmul_large", MATMUL("float[67,300]", "float[300,129]"), {{0, 1}}, NC_CASE_NO_GRAD},
+    {"matmul_empty_rows", MATMUL("float[0,4]", "float[4,3]"), VALUE},
+    {"matmul_empty_sum", MATMUL("float[2,3,0]", "float[0,4]"), VALUE},
+    {"matmul_empty_batch", MATMUL("float[0,2,3]", "float[3,4]"), VALUE},
+    {"matmul_half", MATMUL("float16[3,n]", "float16[n,7]"), VALUE},
+    {"matmul_bfloat16", MATMUL("bfloat16[2,3,n]", "bfloat16[n,7]"), VALUE},
+    {"matmul_int32", MATMUL("int32[2,3,n]", "int32[n,7]"), {{-9, 9}}, EXACT},
+    {"matmul_int64", MATMUL("int64[n]", "int64[2,n,3]"), {{-9, 9}}, EXACT},
+    {"matmul_constant", "<opset: \"\" 22> g (float[2,n,3] a) => (y) <const float[3,2] b = {1, -2, 0.5, 4, 3, -1}> { y = MatMul(a, b) }"},
+    {"gemm", GEMM("", "float[3,n]", "float[n,7]", "float[7]")},
+    {"gemm_opset_7", "<opset: \"\" 7> g (float[3,n] a, float[n,2] b, float[1] c) => (y) { y = Gemm(a, b, c) }"},
+    {"gemm_no_c", "<opset: \"\" 13> g (float[3,n] a, float[n,2] b) => (y) { y = Gemm<alpha = 0.5>(a, b) }"},
+    {"gemm_scaled", GEMM("<alpha = 0.5, beta = -2.0>", "float[3,4]", "float[4,7]", "float[3,1]")},
+    {"gemm_trans_a", GEMM("<transA = 1, alpha = 0.25>", "float[n,3]", "float[n,7]", "float[3,7]")},
+    {"gemm_trans_b", GEMM("<transB = 1>", "float[3,n]", "float[7,n]", "float[1,7]")},
+    {"gemm_trans_both", GEMM("<transA = 1, transB = 1, beta = 0.5>", "float[n,3]", "float[7,n]", "float[]")},
+    {"gemm_beta_zero", GEMM("<beta = 0.0>", "float[3,n]", "float[n,7]", "float[7]"), VALUE},
+    {"gemm_empty_sum", GEMM("<beta = 3.0>", "float[3,0]", "float[0,7]", "float[7]"), VALUE},
+    {"gemm_half", GEMM("<alpha = 0.5>", "float16[3,n]", "float16[n,7]", "float16[7]"), VALUE},
+    {"gemm_int32", GEMM("<transB = 1, alpha = 2.0, beta = 3.0>", "int32[3,n]", "int32[7,n]", "int32[7]"), {{-9, 9}}, EXACT},
+    {"gemm_constant", "<opset: \"\" 22> g (float[n,3] a, float[2] c) => (y) <const float[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
+                      "{ y = Gemm<transB = 1>(a, b, c) }"},
+    {0}};
+
+TEST(matmul_values) { nc_cases_check_values(nc_matmul_cases); }
+TEST(matmul_isas) { nc_cases_check_isas(nc_matmul_cases); }
+TEST(matmul_gradients) { nc_cases_check_gradients(nc_matmul_cases); }
+
+TEST(matmul_types) {
+    static const struct {
+        const char *a, *b, *y;
+    } rows[] = {{"float[batch,seq,64]", "float[64,32]", "float[batch,seq,32]"},
+                {"float[n]", "float[n]", "float[]"},
+                {"float[b,1,m,k]", "float[h,k,n]", "float[b,h,m,n]"},
+                {"float[4]", "float[b,4,3]", "float[b,3]"},
+                {"float[b,3,4]", "float[4]", "float[b,3]"},
+                {"float[...]", "float[4,3]", "float[...]"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[256];
+        nc_work w;
+        nc_work_init(&w);
+        snprintf(text, sizeof text, "<opset: \"\" 13> g (%s a, %s b) => (y) { y = MatMul(a, b) }", rows[i].a, rows[i].b);
+        nc_model *m = test_model(&w, nc_ops_registry(), text);
+        REQUIRE(m != NULL);
+        CHECK_TYPE(nc_graph_find(m->main, "y")->type, rows[i].y);
+        nc_model_destroy(m);
+        nc_work_release(&w);
+    }
+}
+
+static void refuses(const char *text, const char *part) {
+    nc_work w;
+    nc_work_init(&w);
+    CHECK(test_model(&w, nc_ops_registry(), text) == NULL);
+    CHECK_INT(w.diag.code, NC_E_SHAPE);
+    CHECK_DIAG(&w, part);
+    nc_work_release(&w);
+}
+
+TEST(matmul_refuses_unequal_sizes) {
+    refuses("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = MatMul(a, b) }", "A has 3 columns, B has 4 rows");
+    refuses("<opset: \"\" 13> g (float[] a, float[4,3] b) => (y) { y = MatMul(a, b) }", "scalar");
+    refuses("<opset: \"\" 13> g (float[3,2,3] a, float[2,3,3] b) => (y) { y = MatMul(a, b) }", "2");
+    refuses("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = Gemm(a, b) }", "A' has 3 columns, B' has 4 rows");
+    refuses("<opset: \"\" 13> g (float[2,3] a, float[3,4] b, float[3] c) => (y) { y = Gemm(a, b, c) }", "C has a dim of 3");
+    refuses("<opset: \"\" 13> g (float[2,3,1] a, float[3,4] b) => (y) { y = Gemm(a, b) }", "3 dims");
+}
+
+/* y (2,3,2) = a (2,3,4) b (4,2) with a reversed along its rows, expanded along batches, and b transposed. */
+TEST(matmul_takes_any_strides) {
+    float a[12], b[8], y[12];
+    for (int i = 0; i < 12; i++) a[i] = (float)i - 3;
+    for (int i = 0; i < 8; i++) b[i] = (float)(i * i) - 5;
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 13> g (float[2,3,4] a, float[4,2] b) => (y) { y = MatMul(a, b) }");
+    REQUIRE(m != NULL);
+    char why[64];
+    const nc_binding *k = nc_binding_find(m->main->first, "cpu", why, sizeof why);
+    REQUIRE(k != NULL);
+    nc_prep prep = {.w = &w, .arena = &m->arena, .node = m->main->first};
+    REQUIRE(k->prepare(&prep) == NC_OK);
+    CHECK_INT(prep.strided_in & 3, 3);
+    nc_tensor in[2] = {{.data = a + 8, .dtype = NC_FLOAT, .rank = 3, .dims = {2, 3, 4}, .strides = {0, -4, 1}},
+                       {.data = b, .dtype = NC_FLOAT, .rank = 2, .dims = {4, 2}, .strides = {1, 4}}};
+    nc_tensor out = {.data = y, .dtype = NC_FLOAT, .rank = 3, .dims = {2, 3, 2}, .strides = {6, 2, 1}};
+    nc_call c = {.state = prep.state, .in = in, .out = &out, .n_in = 2, .n_out = 1, .diag = &w.diag};
+    c.bytes_workspace = k->workspace(prep.state, in, 2, &out, 1);
+    void *block = nc_arena_alloc(&w.scratch, c.bytes_workspace + 64);
+    REQUIRE(block != NULL);
+    c.workspace = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+    CHECK_INT(k->run(&c), NC_OK);
+    for (int i = 0; i < 12; i++) {
+        float want = 0;
+        for (int j = 0; j < 4; j++) want += a[(2 - i / 2 % 3) * 4 + j] * b[i % 2 * 4 + j];
+        CHECK_NEAR(y[i], want, 1e-4);
+    }
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}

@@ -1,0 +1,28 @@
+/* ops/matmul/pack.h: the right operand of a matrix product as packed panels, when it is a constant matrix. */
+#ifndef NC_OPS_MATMUL_PACK_H
+#define NC_OPS_MATMUL_PACK_H
+
+#include "ops/binding.h"
+
+typedef struct nc_gemm_state {
+    bool packed;           /* call->packed[0] holds B */
+    bool trans_a, trans_b; /* Gemm */
+    double alpha, beta;    /* Gemm */
+} nc_gemm_state;
+
+/* Asks for B (input 1) in packed form where it is a constant f32 or f64 matrix with elements, and notes it in s.
+ * s->trans_b must be set. */
+NC_MUST nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s);
+
+/* c = alpha a b + beta c over the integer types of 32 and 64 bits, wrapping: plain loops. alpha and beta are cut to integers. */
+typedef struct nc_int_gemm {
+    size_t elem_bytes;
+    int64_t M, N, K, alpha, beta;
+    const void *a, *b;
+    int64_t a_rs, a_cs, b_rs, b_cs;
+    void *c; /* (M,N) */
+    int64_t c_rs, c_cs;
+} nc_int_gemm;
+void nc_gemm_ints(const nc_int_gemm *g, nc_pool *pool);
+
+#endif

@@ -1,0 +1,116 @@
+/* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax and ReduceMin. Axes are an attribute in old versions and an
+ * input in new ones; no axes means all, or none where noop_with_empty_axes says so. Gradients are in reduce_grad.c. */
+#include "ops/reduce/reduce.h"
+
+#include "ops/card.h"
+#include "ops/reduce/reduce_grad.h"
+
+#include <string.h>
+
+bool nc_reduce_mask(const int64_t *axes, int n, int rank, uint32_t *mask) {
+    *mask = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t a = axes[i] < 0 ? axes[i] + rank : axes[i];
+        if (a < 0 || a >= rank) return false;
+        *mask |= 1u << a;
+    }
+    return true;
+}
+
+static uint32_t all_axes(int rank) { return (1u << rank) - 1; }
+
+static nc_code mask_of(nc_infer *c, int rank, uint32_t *mask, bool *known) {
+    int64_t v[NC_MAX_RANK];
+    const int64_t *axes = v;
+    int n = 0;
+    *known = true;
+    const nc_attr *attr = nc_node_attr(c->node, "axes"), *noop = nc_node_attr(c->node, "noop_with_empty_axes");
+    if (attr != NULL) {
+        axes = attr->ints;
+        n = attr->n;
+    } else if (c->node->n_in > 1 && c->in[1].present && !nc_in_ints(c, 1, v, NC_MAX_RANK, &n)) {
+        *known = false;
+        return NC_OK;
+    }
+    if (!nc_reduce_mask(axes, n, rank, mask)) NC_FAIL(c->w, NC_E_SHAPE, "an axis is out of range for %d dims", rank);
+    if (n == 0 && (noop == NULL || noop->i == 0)) *mask = all_axes(rank);
+    return NC_OK;
+}
+
+static nc_code reduce_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    int rank, n = 0;
+    uint32_t mask;
+    bool known, keep = nc_attr_int(c->node, "keepdims") != 0;
+    if (x == NULL) return NC_OK;
+    if (!nc_in_rank(c, 0, &rank)) return nc_out_unknown(c, 0, x->elem, -1);
+    NC_TRY(mask_of(c, rank, &mask, &known));
+    if (!known) return nc_out_unknown(c, 0, x->elem, keep ? rank : -1);
+    const nc_dim *dims[NC_MAX_RANK], *one = nc_dim_const(c->dims, 1);
+    NC_NEED(c->w, one);
+    for (int i = 0; i < rank; i++) {
+        if (!(mask >> i & 1))
+            dims[n++] = x->dims[i];
+        else if (keep)
+            dims[n++] = one;
+    }
+    return nc_out(c, 0, x->elem, n, dims);
+}
+
+typedef const nc_dim *(*join_dims)(nc_dims *t, const nc_dim *a, const nc_dim *b);
+
+/* A vector of sizes reduced to one. */
+static nc_code fold(nc_infer *c, join_dims join) {
+    int n, rank;
+    uint32_t mask;
+    bool known;
+    const nc_dim *const *elems = nc_in_elems(c, 0, &n);
+    if (elems == NULL || n < 1 || !nc_in_rank(c, 0, &rank) || rank != 1 || c->out[0].type == NULL) return NC_OK;
+    if (c->out[0].type->elem != NC_INT64) return NC_OK;
+    NC_TRY(mask_of(c, rank, &mask, &known));
+    if (!known) return NC_OK;
+    if (mask == 0) return nc_out_elems(c, 0, n, elems);
+    const nc_dim *out = elems[0];
+    for (int i = 1; i < n && out != NULL; i++) out = join(c->dims, out, elems[i]);
+    return out != NULL ? nc_out_elems(c, 0, 1, &out) : NC_OK;
+}
+
+static nc_code sum_fold(nc_infer *c) { return fold(c, nc_dim_add); }
+static nc_code max_fold(nc_infer *c) { return fold(c, nc_dim_max); }
+static nc_code min_fold(nc_infer *c) { return fold(c, nc_dim_min); }
+
+static double reduce_cost(const nc_node *n, const int64_t *const *in_dims) {
+    double cost = 1;
+    for (int i = 0; n->in[0]->type != NULL && i < n->in[0]->type->rank; i++) cost *= (double)in_dims[0][i];
+    return cost;
+}
+
+#define KEEP A_INT("keepdims", 1)
+#define BY_INPUT(types) IN({"data", types}, {"axes", T_I64, OPTIONAL}), OUT({"reduced", SAME(0)}), ATTR(KEEP, A_INT("noop_with_empty_axes", 0))
+#define BY_ATTR(types) IN({"data", types}), OUT({"reduced", SAME(0)}), ATTR(KEEP, A_INTS_OPT("axes"))
+#define T_BYTES (NC_BIT(NC_INT8) | NC_BIT(NC_UINT8))
+
+static const nc_op_version sum_versions[] = {
+    {.since = 13, BY_INPUT(T_BIG_NUMBER_ALL)}, {.since = 11, BY_ATTR(T_BIG_NUMBER)}, {.since = 1, BY_ATTR(T_BIG_NUMBER)}, {0}};
+
+static const nc_op_version mean_versions[] = {
+    {.since = 18, BY_INPUT(T_BIG_NUMBER_ALL)}, {.since = 13, BY_ATTR(T_BIG_NUMBER_ALL)}, {.since = 11, BY_ATTR(T_BIG_NUMBER)},
+    {.since = 1, BY_ATTR(T_BIG_NUMBER)}, {0}};
+
+static const nc_op_version extreme_versions[] = {
+    {.since = 20, BY_INPUT(T_BIG_NUMBER_ALL | T_BYTES | T_BOOL)},
+    {.since = 18, BY_INPUT(T_BIG_NUMBER_ALL | T_BYTES)},
+    {.since = 13, BY_ATTR(T_BIG_NUMBER_ALL | T_BYTES)},
+    {.since = 12, BY_ATTR(T_BIG_NUMBER | T_BYTES)},
+    {.since = 11, BY_ATTR(T_BIG_NUMBER)},
+    {.since = 1, BY_ATTR(T_BIG_NUMBER)},
+    {0}};
+
+#define REDUCE(symbol, op, text, rows, fold_fn, grad_fn)                                                            \
+    const nc_card nc_card_##symbol = {.name = op, .doc = text, .versions = rows, .infer = reduce_infer, .fold = fold_fn, \
+                                      .grad = grad_fn, .cost = reduce_cost, .host_in = 1u << 1, .no_grad_in = 1u << 1};
+
+REDUCE(reduce_sum, "ReduceSum", "The sum along axes.", sum_versions, sum_fold, nc_reduce_grad_sum)
+REDUCE(reduce_mean, "ReduceMean", "The mean along axes; of integers cut towards zero.", mean_versions, NULL, nc_reduce_grad_mean)
+REDUCE(reduce_max, "ReduceMax", "The largest along axes; NaN where any is NaN.", extreme_versions, max_fold, nc_reduce_grad_extreme)
+REDUCE(reduce_min, "ReduceMin", "The smallest along axes; NaN where any is NaN.", extreme_versions, min_fold, nc_reduce_grad_extreme)

@@ -1,0 +1,97 @@
+/* ops/reduce/reduce_cases_test.c: the cases of the reduce family (ops/cases.h), the tests that run them, types and folding. */
+#include "ops/cases_testing.h"
+
+#include "ops/graph_testing.h"
+
+extern const nc_case nc_reduce_cases[];
+
+#define AXES(op, attrs, x, axes) "<opset: \"\" 22> g (" x " x) => (y) <const int64[" axes ">{ y = " op attrs "(x, a) }"
+#define ALL(op, attrs, x) "<opset: \"\" 22> g (" x " x) => (y) { y = " op attrs "(x) }"
+#define OLD(op, attrs, x) "<opset: \"\" 11> g (" x " x) => (y) { y = " op attrs "(x) }"
+#define EXACT NC_CASE_NO_GRAD | NC_CASE_EXACT
+#define VALUE {{0, 0}}, NC_CASE_NO_GRAD
+
+const nc_case nc_reduce_cases[] = {
+    {"sum_all", ALL("ReduceSum", "", "float[3,n]")},
+    {"sum_all_flat", ALL("ReduceSum", "<keepdims = 0>", "float[3,n]")},
+    {"sum_last", AXES("ReduceSum", "<keepdims = 0>", "float[3,n,4]", "1] a = {-1}")},
+    {"sum_middle", AXES("ReduceSum", "", "float[3,n,4]", "1] a = {1}")},
+    {"sum_two", AXES("ReduceSum", "<keepdims = 0>", "float[3,4,5]", "2] a = {0, -1}")},
+    {"sum_scalar", ALL("ReduceSum", "", "float[]")},
+    {"sum_noop", ALL("ReduceSum", "<noop_with_empty_axes = 1>", "float[3,n]")},
+    {"sum_empty_axes", AXES("ReduceSum", "", "float[3,n]", "0] a = {}")},
+    {"sum_nothing", AXES("ReduceSum", "", "float[3,0,4]", "1] a = {1}"), VALUE},
+    {"sum_empty", AXES("ReduceSum", "", "float[0,5]", "1] a = {1}"), VALUE},
+    {"sum_long", ALL("ReduceSum", "", "float[40001]"), {{0, 1}}, NC_CASE_NO_GRAD},
+    {"sum_columns", AXES("ReduceSum", "", "float[301,67]", "1] a = {0}"), VALUE},
+    {"sum_old", OLD("ReduceSum", "<axes = [1], keepdims = 0>", "float[3,n]")},
+    {"sum_half", AXES("ReduceSum", "", "float16[3,n]", "1] a = {1}"), VALUE},
+    {"sum_int32", AXES("ReduceSum", "", "int32[3,n]", "1] a = {1}"), {{-99, 99}}, EXACT},
+    {"sum_uint64", AXES("ReduceSum", "", "uint64[3,n]", "1] a = {1}"), {{0, 1e9}}, EXACT},
+    {"mean_all", ALL("ReduceMean", "", "float[3,4]")},
+    {"mean_last", AXES("ReduceMean", "<keepdims = 0>", "float[3,n,4]", "1] a = {-1}")},
+    {"mean_unknown", AXES("ReduceMean", "", "float[3,n,4]", "1] a = {1}")},
+    {"mean_noop", ALL("ReduceMean", "<noop_with_empty_axes = 1>", "float[3,n]")},
+    {"mean_old", "<opset: \"\" 13> g (float[3,4,5] x) => (y) { y = ReduceMean<axes = [-2, 0]>(x) }"},
+    {"mean_bfloat16", ALL("ReduceMean", "", "bfloat16[3,n]"), VALUE},
+    {"max_last", AXES("ReduceMax", "<keepdims = 0>", "float[3,n]", "1] a = {-1}")},
+    {"max_first", AXES("ReduceMax", "", "float[3,n]", "1] a = {0}")},
+    {"max_all", ALL("ReduceMax", "<keepdims = 0>", "float[2,3]")},
+    {"max_nothing", AXES("ReduceMax", "", "float[3,0]", "1] a = {1}"), VALUE},
+    {"max_int8", AXES("ReduceMax", "", "int8[3,n]", "1] a = {1}"), {{-99, 99}}, EXACT},
+    {"max_int8_nothing", AXES("ReduceMax", "", "int8[3,0]", "1] a = {1}"), {{-99, 99}}, EXACT},
+    {"max_bool", AXES("ReduceMax", "", "bool[3,n]", "1] a = {1}"), {{-1, 1}}, EXACT},
+    {"min_last", AXES("ReduceMin", "<keepdims = 0>", "float[3,n]", "1] a = {-1}")},
+    {"min_old", OLD("ReduceMin", "", "float[2,3]")},
+    {"min_uint8", AXES("ReduceMin", "", "uint8[3,n]", "1] a = {1}"), {{0, 200}}, EXACT},
+    {"sum_to_row", "<opset: \"\" 22, \"nacre\" 1> g (float[3,n,4] x) => (y) <const int64[2] s = {1, 4}> { y = nacre.SumTo(x, s) }"},
+    {"sum_to_scalar", "<opset: \"\" 22, \"nacre\" 1> g (float[3,n] x) => (y) <const int64[0] s = {}> { y = nacre.SumTo(x, s) }"},
+    {"sum_to_half", "<opset: \"\" 22, \"nacre\" 1> g (float16[3,n] x) => (y) <const int64[2] s = {3, 1}> { y = nacre.SumTo(x, s) }", VALUE},
+    {0}};
+
+TEST(reduce_values) { nc_cases_check_values(nc_reduce_cases); }
+TEST(reduce_isas) { nc_cases_check_isas(nc_reduce_cases); }
+TEST(reduce_gradients) { nc_cases_check_gradients(nc_reduce_cases); }
+
+static void check_type(const char *text, const char *want) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), text);
+    if (m == NULL) nc_test_failed(__FILE__, __LINE__, "%s", w.diag.text);
+    if (m != NULL) {
+        CHECK_TYPE(nc_graph_find(m->main, "y")->type, want);
+        nc_model_destroy(m);
+    }
+    nc_work_release(&w);
+}
+
+TEST(reduce_types) {
+    check_type(AXES("ReduceSum", "<keepdims = 0>", "float[b,s,4]", "1] a = {-2}"), "float[b,4]");
+    check_type(AXES("ReduceSum", "", "float[b,s,4]", "1] a = {1}"), "float[b,1,4]");
+    check_type(ALL("ReduceMax", "<keepdims = 0>", "int8[b,s]"), "int8[]");
+    check_type(ALL("ReduceMean", "", "float[...]"), "float[...]");
+    check_type("<opset: \"\" 18> g (float[b,4] x, int64[k] a) => (y) { y = ReduceSum<keepdims = 0>(x, a) }", "float[...]");
+}
+
+TEST(reduce_refuses_a_wrong_axis) {
+    nc_work w;
+    nc_work_init(&w);
+    CHECK(test_model(&w, nc_ops_registry(), AXES("ReduceSum", "", "float[2,3]", "1] a = {2}")) == NULL);
+    CHECK_INT(w.diag.code, NC_E_SHAPE);
+    CHECK_DIAG(&w, "out of range");
+    nc_work_release(&w);
+}
+
+TEST(reduce_folds_sizes) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 18> g (float[1] x) => (y, z) <const int64[3] s = {2, 7, 4}> "
+                                                    "{ y = ReduceSum(s) z = ReduceMax<keepdims = 0>(s) }");
+    REQUIRE(m != NULL);
+    int64_t v = 0;
+    const nc_value *y = nc_graph_find(m->main, "y"), *z = nc_graph_find(m->main, "z");
+    CHECK(y->n_elems == 1 && nc_dim_is_const(y->elems[0], &v) && v == 13);
+    CHECK(z->n_elems == 1 && nc_dim_is_const(z->elems[0], &v) && v == 7);
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}

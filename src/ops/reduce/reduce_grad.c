@@ -1,0 +1,105 @@
+/* ops/reduce/reduce_grad.c: gradients of ReduceSum, ReduceMean, ReduceMax and ReduceMin as ordinary nodes: dy is spread back over
+ * the axes that were reduced. Axes that are known only in the run are passed on as a value. */
+#include "ops/reduce/reduce_grad.h"
+
+#include "ops/build.h"
+#include "ops/reduce/reduce.h"
+
+/* The axes of the forward node: none at all, all of them, or the value that names them. */
+typedef struct axes {
+    bool none, all;
+    nc_value *value;
+} axes;
+
+static axes axes_of(nc_grad *g) {
+    const nc_node *n = g->node;
+    const nc_attr *attr = nc_node_attr(n, "axes"), *noop = nc_node_attr(n, "noop_with_empty_axes");
+    const nc_value *in = n->n_in > 1 ? n->in[1] : NULL;
+    bool empty_is_none = noop != NULL && noop->i != 0;
+    if (attr != NULL && attr->n > 0) return (axes){.value = nc_build_ints(g->b, attr->ints, attr->n)};
+    if (in == NULL || (in->elems != NULL && in->n_elems == 0) || (in->lit != NULL && in->lit->n == 0))
+        return (axes){.none = empty_is_none, .all = !empty_is_none};
+    int64_t v[NC_MAX_RANK], count;
+    if (in->lit != NULL && nc_literal_ints(in->lit, v, NC_MAX_RANK, &count))
+        return (axes){.value = nc_build_ints(g->b, v, (int)count)};
+    return (axes){.value = nc_grad_x(g, 1)};
+}
+
+/* x where only its dims are needed: the forward value itself when they are constants, so that nothing is kept. */
+static nc_value *dims_of_x(nc_grad *g) {
+    nc_value *x = g->node->in[0];
+    bool fixed = x->type != NULL && x->type->rank >= 0;
+    for (int i = 0; fixed && i < x->type->rank; i++) fixed = nc_dim_is_const(x->type->dims[i], NULL);
+    return fixed ? x : nc_grad_x(g, 0);
+}
+
+/* v, of the result's shape, with the reduced dims as 1; a scalar broadcasts as it is. */
+static nc_value *with_dims(nc_grad *g, const axes *a, nc_value *v) {
+    if (a->none || a->all || nc_attr_int(g->node, "keepdims") != 0) return v;
+    return nc_build1(g->b, "Unsqueeze", 2, v, a->value);
+}
+
+nc_code nc_reduce_grad_sum(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    axes a = axes_of(g);
+    nc_grad_set(g, 0, a.none ? dy : nc_build_expand_like(g->b, with_dims(g, &a, dy), dims_of_x(g)));
+    return nc_grad_end(g);
+}
+
+static bool const_numel(const nc_value *v, double *n) {
+    int64_t size;
+    *n = 1;
+    if (v->type == NULL || v->type->rank < 0) return false;
+    for (int i = 0; i < v->type->rank; i++) {
+        if (!nc_dim_is_const(v->type->dims[i], &size)) return false;
+        *n *= (double)size;
+    }
+    return true;
+}
+
+/* Elements of y over elements of x, in dy's type. */
+static nc_value *share(nc_grad *g, nc_value *dy) {
+    double nx, ny;
+    nc_dtype t = dy->type->elem;
+    if (const_numel(g->node->in[0], &nx) && const_numel(dy, &ny))
+        return nc_build_scalar(g->b, t, nx > 0 ? ny / nx : 0);
+    nc_value *size_y = nc_build_cast(g->b, nc_build1(g->b, "Size", 1, dy), t);
+    nc_value *size_x = nc_build_cast(g->b, nc_build1(g->b, "Size", 1, nc_grad_x(g, 0)), t);
+    return nc_build1(g->b, "Div", 2, size_y, size_x);
+}
+
+nc_code nc_reduce_grad_mean(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    axes a = axes_of(g);
+    if (a.none) {
+        nc_grad_set(g, 0, dy);
+        return nc_grad_end(g);
+    }
+    nc_value *part = nc_build1(g->b, "Mul", 2, dy, share(g, dy));
+    nc_grad_set(g, 0, nc_build_expand_like(g->b, with_dims(g, &a, part), dims_of_x(g)));
+    return nc_grad_end(g);
+}
+
+static nc_value *count_along(nc_grad *g, const axes *a, nc_value *mask) {
+    nc_value *in[2] = {mask, a->value};
+    nc_attr keep = {.name = "keepdims", .kind = NC_A_INT, .i = 1};
+    return nc_build_attr1(g->b, "", "ReduceSum", in, a->all ? 1 : 2, &keep, 1);
+}
+
+nc_code nc_reduce_grad_extreme(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    axes a = axes_of(g);
+    if (a.none) {
+        nc_grad_set(g, 0, dy);
+        return nc_grad_end(g);
+    }
+    nc_value *y = with_dims(g, &a, nc_grad_y(g, 0));
+    nc_value *hit = nc_build1(g->b, "Equal", 2, nc_grad_x(g, 0), y);
+    nc_value *mask = nc_build_cast(g->b, hit, dy->type->elem);
+    nc_value *part = nc_build1(g->b, "Div", 2, with_dims(g, &a, dy), count_along(g, &a, mask));
+    nc_grad_set(g, 0, nc_build1(g->b, "Mul", 2, mask, part));
+    return nc_grad_end(g);
+}

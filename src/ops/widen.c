@@ -1,0 +1,64 @@
+/* ops/widen.c: narrow operands of a kernel call as wide ones in the workspace, see widen.h. The workspace holds the
+ * converted inputs, the results, then the kernel's own; the layout follows from the actual dims at each run. */
+#include "ops/widen.h"
+
+#include "kernels/cpu/move/move.h"
+
+enum { MAX_OPERANDS = 8 };
+
+static nc_dtype wide_of(nc_types which, nc_dtype t) {
+    if (t <= NC_UNDEFINED || t >= NC_N_DTYPES || !(which & NC_BIT(t))) return t;
+    if (nc_dtype_is_float(t)) return NC_FLOAT;
+    return t == NC_UINT32 ? NC_INT64 : NC_INT32;
+}
+
+static size_t wide_bytes(nc_dtype wide, const nc_tensor *t) {
+    return ((size_t)nc_tensor_numel(t) * nc_dtype_bytes(wide) + 63) & ~(size_t)63;
+}
+
+/* The tensor as the kernel sees it, dense at *at, which moves on. */
+static nc_tensor widened(nc_types which, const nc_tensor *t, char **at, size_t *bytes) {
+    nc_tensor w = *t;
+    w.dtype = wide_of(which, t->dtype);
+    if (w.dtype == t->dtype) return w;
+    size_t n = wide_bytes(w.dtype, t);
+    nc_dense_strides(w.dims, w.rank, w.strides);
+    if (*at != NULL) {
+        w.data = t->data != NULL ? *at : NULL;
+        *at += n;
+    }
+    *bytes += n;
+    return w;
+}
+
+size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *state, const nc_tensor *in, int n_in,
+                          const nc_tensor *out, int n_out) {
+    nc_tensor wide_in[MAX_OPERANDS], wide_out[MAX_OPERANDS];
+    size_t bytes = 0;
+    char *nowhere = NULL;
+    for (int i = 0; i < n_in && i < MAX_OPERANDS; i++) wide_in[i] = widened(which, &in[i], &nowhere, &bytes);
+    for (int i = 0; i < n_out && i < MAX_OPERANDS; i++) wide_out[i] = widened(which, &out[i], &nowhere, &bytes);
+    return bytes + (inner != NULL ? inner(state, wide_in, n_in, wide_out, n_out) : 0);
+}
+
+nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
+    nc_tensor in[MAX_OPERANDS], out[MAX_OPERANDS];
+    if (c->n_in > MAX_OPERANDS || c->n_out > MAX_OPERANDS)
+        return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%d operands are too many to convert", c->n_in);
+    size_t bytes = 0;
+    char *at = c->workspace;
+    for (int i = 0; i < c->n_in; i++) {
+        in[i] = widened(which, &c->in[i], &at, &bytes);
+        if (in[i].dtype != c->in[i].dtype && in[i].data != NULL) NC_TRY(nck_convert(&c->in[i], &in[i], c->pool));
+    }
+    for (int i = 0; i < c->n_out; i++) out[i] = widened(which, &c->out[i], &at, &bytes);
+    nc_call wide = *c;
+    wide.in = in;
+    wide.out = out;
+    wide.workspace = at;
+    wide.bytes_workspace = c->bytes_workspace - bytes;
+    NC_TRY(inner(&wide));
+    for (int i = 0; i < c->n_out; i++)
+        if (out[i].dtype != c->out[i].dtype && out[i].data != NULL) NC_TRY(nck_convert(&out[i], &c->out[i], c->pool));
+    return NC_OK;
+}
