@@ -208,11 +208,10 @@ static void *shifted(const nck_cuda_matrix *m, int64_t first, nc_dtype t) {
     return (char *)m->data + first * m->batch * (int64_t)nc_dtype_bytes(t);
 }
 
-nc_code nck_cuda_gemm_spread(const nck_cuda_gemm *k, nck_cuda_at at, int64_t M, int64_t N, double beta,
-                             nck_cuda_matrix c, nck_cuda_matrix y) {
-    number factor = number_of(k->type, beta);
+nc_code nck_cuda_gemm_spread(const nck_cuda_gemm *k, nck_cuda_at at, int64_t M, int64_t N, nck_cuda_matrix c,
+                             nck_cuda_matrix y) {
     strides cs = strides_of(&c), ys = strides_of(&y);
-    void *args[] = {&M, &N, &factor, &c.data, &cs, &y.data, &ys};
+    void *args[] = {&M, &N, &c.data, &cs, &y.data, &ys};
     return nck_cuda_launch(at, k->spread, nck_cuda_blocks(at.device, M * N, THREADS), THREADS, args);
 }
 
@@ -240,7 +239,7 @@ static nc_code run_with_bias(const nck_cuda_gemm *k, nck_cuda_at at, const nck_c
     for (int64_t i = 0; i < g->n_batch; i++) {
         nck_cuda_matrix c = g->c;
         c.data = shifted(&g->c, i, k->type);
-        NC_TRY(nck_cuda_gemm_spread(k, at, g->M, g->N, 1, row, c));
+        NC_TRY(nck_cuda_gemm_spread(k, at, g->M, g->N, row, c));
     }
     v.bias = NULL;
     v.beta = 1;

@@ -1,5 +1,5 @@
-/* cuda/gemm.cu: what cuBLASLt does not do: products of matrices with any strides and of integers, and beta * C with C
- * broadcast. Accumulation: in A (text.h), in the order of k. */
+/* cuda/gemm.cu: what cuBLASLt does not do: products of matrices with any strides and of integers, and C spread over
+ * the result. Accumulation: in A (text.h), in the order of k. */
 struct matrix {
     int64_t rs, cs, batch; /* strides in elements; batch: from one matrix to the next */
 };
@@ -26,10 +26,10 @@ extern "C" __global__ void multiply(int64_t M, int64_t N, int64_t K, A alpha, A 
     *at = to<S>::put(beta != 0 ? v + beta * (A)get(*at) : v);
 }
 
-/* y (M,N) = beta * c, c spread by strides of 0. */
-extern "C" __global__ void spread(int64_t M, int64_t N, A beta, const S *__restrict__ c, matrix cs, S *y, matrix ys) {
+/* y (M,N) = c, spread by strides of 0. */
+extern "C" __global__ void spread(int64_t M, int64_t N, const S *__restrict__ c, matrix cs, S *y, matrix ys) {
     for (int64_t i = first_item(); i < M * N; i += item_step()) {
         int64_t row = i / N, col = i % N;
-        y[row * ys.rs + col * ys.cs] = to<S>::put(beta * (A)get(c[row * cs.rs + col * cs.cs]));
+        y[row * ys.rs + col * ys.cs] = c[row * cs.rs + col * cs.cs];
     }
 }

@@ -52,8 +52,8 @@ NC_MUST nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_ca
                                       nc_diag *diag);
 NC_MUST nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g);
 
-/* y (M,N) = beta * c, strides of c may be 0. */
-NC_MUST nc_code nck_cuda_gemm_spread(const nck_cuda_gemm *k, nck_cuda_at at, int64_t M, int64_t N, double beta,
-                                     nck_cuda_matrix c, nck_cuda_matrix y);
+/* y (M,N) = c, strides of c may be 0. */
+NC_MUST nc_code nck_cuda_gemm_spread(const nck_cuda_gemm *k, nck_cuda_at at, int64_t M, int64_t N, nck_cuda_matrix c,
+                                     nck_cuda_matrix y);
 
 #endif
