@@ -111,6 +111,7 @@ struct nc_card {
     bool (*is_identity)(const nc_node *n); /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
     const char *blocked_form; /* the op of domain nacre that does the same on channel-blocked input and output 0 */
     bool (*blocked_fits)(const nc_node *n);
+    bool (*is_random)(const nc_node *n); /* NC_RANDOM: this node draws numbers, as far as constants tell; NULL: unless is_identity */
     const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */
 
     nc_code (*infer)(nc_infer *c);  /* NULL: lanes broadcast; others: error at creation */

@@ -72,6 +72,7 @@ nc_code nc_out(nc_infer *c, int i, nc_dtype elem, int rank, const nc_dim *const 
 nc_code nc_out_unknown(nc_infer *c, int i, nc_dtype elem, int rank); /* fresh dims; rank -1: unknown */
 nc_code nc_out_like(nc_infer *c, int i, int i_in);                   /* same type as input i_in */
 nc_code nc_out_elems(nc_infer *c, int i, int n, const nc_dim *const *elems);
+nc_code nc_out_layout(nc_infer *c, int i, nc_layout layout);           /* gives the type of output i, already there, a layout */
 const nc_dim *nc_fresh(nc_infer *c, const char *what);               /* a new symbol named after the node */
 /* Axis attribute or value in [-rank, rank) made non-negative; fails with the node's name otherwise. */
 nc_code nc_axis(nc_infer *c, int64_t axis, int rank, int *out);

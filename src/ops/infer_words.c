@@ -85,6 +85,15 @@ nc_code nc_out_like(nc_infer *c, int i, int i_in) {
     return NC_OK;
 }
 
+nc_code nc_out_layout(nc_infer *c, int i, nc_layout layout) {
+    if (i < 0 || i >= c->node->n_out || c->out[i].type == NULL) return NC_OK;
+    nc_type *t = nc_arena_copy(c->arena, c->out[i].type, sizeof *t);
+    NC_NEED(c->w, t);
+    t->layout = layout;
+    c->out[i].type = t;
+    return NC_OK;
+}
+
 nc_code nc_out_elems(nc_infer *c, int i, int n, const nc_dim *const *elems) {
     if (i < 0 || i >= c->node->n_out || n < 0 || n > MAX_ELEMS) return NC_OK;
     for (int k = 0; k < n; k++)

@@ -11,13 +11,28 @@ static nc_dtype out_elem(nc_infer *c) {
     return first != NULL ? first->elem : NC_UNDEFINED;
 }
 
+/* Inputs that are all laid out alike, blocks included, give such an output. */
+static nc_code keep_layout(nc_infer *c) {
+    const nc_type *first = nc_in(c, 0);
+    if (first == NULL || first->layout.block == 0) return NC_OK;
+    for (int i = 1; i < c->node->n_in; i++) {
+        const nc_type *t = nc_in(c, i);
+        if (t == NULL || t->layout.block != first->layout.block || t->layout.axis != first->layout.axis ||
+            t->layout.logical != first->layout.logical)
+            NC_FAIL(c->w, NC_E_BAD_GRAPH, "inputs 0 and %d are laid out differently", i);
+    }
+    return nc_out_layout(c, 0, first->layout);
+}
+
 nc_code nc_lane_infer(nc_infer *c) {
     nc_dtype elem = out_elem(c);
     if (elem == NC_UNDEFINED) return NC_OK;
     const nc_dim *dims[NC_MAX_RANK];
     int rank;
     NC_TRY(nc_broadcast_in(c, 0, c->node->n_in, dims, &rank));
-    return rank < 0 ? nc_out_unknown(c, 0, elem, -1) : nc_out(c, 0, elem, rank, dims);
+    if (rank < 0) return nc_out_unknown(c, 0, elem, -1);
+    NC_TRY(nc_out(c, 0, elem, rank, dims));
+    return keep_layout(c);
 }
 
 void nc_lane_params(const nc_node *n, double params[2]) {

@@ -6,7 +6,8 @@
 #include "plan/plan.h"
 
 static bool is_random(const nc_node *n) {
-    return n->card->random_form && !(n->card->is_identity && n->card->is_identity(n));
+    if (!n->card->random_form) return false;
+    return n->card->is_random ? n->card->is_random(n) : !(n->card->is_identity && n->card->is_identity(n));
 }
 
 static nc_code refuse_in_subgraphs(nc_work *w, const nc_graph *g) {

@@ -1,8 +1,67 @@
-/* ops/nacre/nacre_cpu.c: CPU bindings of the ops that passes and gradients make. The ops nacre.XGrad are lanes and need no
- * row here. */
+/* ops/nacre/nacre_cpu.c: CPU bindings of the ops that passes and gradients make. The ops nacre.XGrad of element formulas are
+ * lanes and need no row here; SumTo's kernel is with the reductions. */
+#include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/move/move.h"
+#include "ops/card.h"
 #include "ops/lane.h"
 #include "ops/reduce/reduce.h"
 #include "ops/widen.h"
+
+#include <string.h>
+
+/* ---- Copy, Assign ---- */
+
+static bool is_plain_tensor(const nc_node *n, const char **why) {
+    const nc_type *t = n->in[0]->type;
+    *why = "strings and objects are copied by reference";
+    return t != NULL && t->kind == NC_T_TENSOR && t->elem != NC_STRING;
+}
+
+static nc_code any_strides(nc_prep *p) {
+    p->strided_in = UINT32_MAX;
+    p->strided_out = 1;
+    return NC_OK;
+}
+
+static bool same_dims(const nc_tensor *a, const nc_tensor *b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+static nc_code copy_into(const nc_call *c, const nc_tensor *from) {
+    const nc_tensor *to = &c->out[0];
+    if (!same_dims(from, to)) return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the shapes of both sides differ");
+    if (from->data == to->data || nc_tensor_numel(from) == 0) return NC_OK;
+    nck_copy(from->rank, from->dims, nc_dtype_bytes(from->dtype), from->data, from->strides, to->data, to->strides, c->pool);
+    return NC_OK;
+}
+
+static nc_code copy_run(const nc_call *c) { return copy_into(c, &c->in[0]); }
+static nc_code assign_run(const nc_call *c) { return copy_into(c, &c->in[1]); }
+
+static nc_code copy_object(nc_dyn *d) {
+    d->out[0] = d->object(d, 0);
+    return d->out[0] != NULL ? NC_OK : nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
+}
+
+/* ---- channel blocks ---- */
+
+static int64_t spatial_size(const nc_tensor *plain) {
+    int64_t n = 1;
+    for (int i = 2; i < plain->rank; i++) n *= plain->dims[i];
+    return n;
+}
+
+static nc_code pack_channels_run(const nc_call *c) {
+    const nc_tensor *x = &c->in[0];
+    nck_pack_channels(x->dims[0], x->dims[1], spatial_size(x), x->data, c->out[0].data, c->pool);
+    return NC_OK;
+}
+
+static nc_code unpack_channels_run(const nc_call *c) {
+    const nc_tensor *y = &c->out[0];
+    nck_unpack_channels(y->dims[0], y->dims[1], spatial_size(y), c->in[0].data, y->data, c->pool);
+    return NC_OK;
+}
 
 const nc_binding nc_nacre_cpu[] = {
     {.op = "Chain", .domain = "nacre", .kind = NC_K_STATIC, .fits = nc_lane_cpu_fits, .prepare = nc_lane_cpu_prepare,
@@ -11,4 +70,9 @@ const nc_binding nc_nacre_cpu[] = {
      .workspace = nc_reduce_narrow_workspace, .run = nc_reduce_sum_to_narrow_run},
     {.op = "SumTo", .domain = "nacre", .prepare = nc_reduce_sum_to_prepare, .workspace = nc_reduce_workspace,
      .run = nc_reduce_sum_to_run},
+    {.op = "Copy", .domain = "nacre", .fits = is_plain_tensor, .prepare = any_strides, .run = copy_run},
+    {.op = "Copy", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = copy_object},
+    {.op = "Assign", .domain = "nacre", .prepare = any_strides, .run = assign_run},
+    {.op = "PackChannels", .domain = "nacre", .run = pack_channels_run},
+    {.op = "UnpackChannels", .domain = "nacre", .run = unpack_channels_run},
     {0}};

@@ -1,0 +1,213 @@
+/* ops/nn/conv.c: cards of Conv, its channel-blocked form nacre.ConvBlocked and its gradient nacre.ConvGrad. Any number of spatial
+ * dims here; which ones run is the bindings' matter (conv_cpu.c). */
+#include "ops/nn/conv.h"
+
+#include "ops/build.h"
+#include "ops/card.h"
+
+#include <string.h>
+
+enum { BLOCK = 8 };
+
+static nc_code read_ints(nc_work *w, const nc_node *n, const char *name, int count, int64_t low, int64_t absent, int64_t *out) {
+    int n_given;
+    const int64_t *v = nc_attr_ints(n, name, &n_given);
+    if (v != NULL && n_given != count) NC_FAIL(w, NC_E_SHAPE, "%s has %d numbers, %d are expected", name, n_given, count);
+    for (int i = 0; i < count; i++) {
+        out[i] = v != NULL ? v[i] : absent;
+        if (out[i] < low) NC_FAIL(w, NC_E_BAD_GRAPH, "%s holds %lld, at least %lld is expected", name, (long long)out[i], (long long)low);
+    }
+    return NC_OK;
+}
+
+nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a) {
+    static const char *const names[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
+    if (n_spatial < 1 || n_spatial > NC_CONV_MAX_SPATIAL) NC_FAIL(w, NC_E_SHAPE, "%d spatial dims are not supported", n_spatial);
+    const char *mode = nc_attr_str(n, "auto_pad");
+    int k = 0;
+    while (k < 4 && strcmp(names[k], mode) != 0) k++;
+    if (k == 4) NC_FAIL(w, NC_E_BAD_GRAPH, "auto_pad is '%s'", mode);
+    *a = (nc_conv_attrs){.n_spatial = n_spatial, .group = nc_attr_int(n, "group"), .auto_pad = (nc_auto_pad)k};
+    if (a->group < 1) NC_FAIL(w, NC_E_BAD_GRAPH, "group is %lld", (long long)a->group);
+    NC_TRY(read_ints(w, n, "strides", n_spatial, 1, 1, a->strides));
+    NC_TRY(read_ints(w, n, "dilations", n_spatial, 1, 1, a->dilations));
+    return a->auto_pad == NC_PAD_NOTSET ? read_ints(w, n, "pads", 2 * n_spatial, 0, 0, a->pads) : NC_OK;
+}
+
+void nc_conv_pads(const nc_conv_attrs *a, int i, int64_t in, int64_t k, int64_t *begin, int64_t *end) {
+    *begin = a->pads[i];
+    *end = a->pads[a->n_spatial + i];
+    if (a->auto_pad == NC_PAD_NOTSET || a->auto_pad == NC_PAD_VALID) return;
+    int64_t out = (in + a->strides[i] - 1) / a->strides[i];
+    int64_t total = (out - 1) * a->strides[i] + a->dilations[i] * (k - 1) + 1 - in;
+    if (total < 0) total = 0;
+    *begin = a->auto_pad == NC_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+    *end = total - *begin;
+}
+
+/* ---- inference ---- */
+
+static const nc_dim *window(nc_infer *c, int i) {
+    const nc_dim *d = nc_in_dim(c, 1, i + 2);
+    int n;
+    const int64_t *shape = nc_attr_ints(c->node, "kernel_shape", &n);
+    bool fixed = d != NULL && nc_dim_is_const(d, NULL);
+    return !fixed && shape != NULL && i < n ? nc_dim_const(c->dims, shape[i]) : d;
+}
+
+static const nc_dim *out_dim(nc_dims *t, const nc_conv_attrs *a, int i, const nc_dim *in, const nc_dim *k) {
+    const nc_dim *stride = nc_dim_const(t, a->strides[i]), *one = nc_dim_const(t, 1);
+    if (a->auto_pad == NC_PAD_SAME_UPPER || a->auto_pad == NC_PAD_SAME_LOWER) return nc_dim_ceildiv(t, in, stride);
+    const nc_dim *pads = nc_dim_const(t, a->pads[i] + a->pads[a->n_spatial + i]);
+    const nc_dim *reach = nc_dim_mul(t, nc_dim_const(t, a->dilations[i]), nc_dim_sub(t, k, one));
+    const nc_dim *room = nc_dim_sub(t, nc_dim_sub(t, nc_dim_add(t, in, pads), reach), one);
+    return nc_dim_add(t, nc_dim_floordiv(t, room, stride), one);
+}
+
+static nc_code check_channels(nc_infer *c, const nc_conv_attrs *a) {
+    int64_t x, w, k;
+    if (nc_dim_is_const(nc_in_dim(c, 1, 0), &k) && k % a->group != 0)
+        NC_FAIL(c->w, NC_E_SHAPE, "%lld output channels do not divide into %lld groups", (long long)k, (long long)a->group);
+    if (nc_dim_is_const(nc_in_dim(c, 0, 1), &x) && nc_dim_is_const(nc_in_dim(c, 1, 1), &w) && x != w * a->group)
+        NC_FAIL(c->w, NC_E_SHAPE, "the input has %lld channels, the weight takes %lld", (long long)x, (long long)(w * a->group));
+    return NC_OK;
+}
+
+/* dims[2..] of the output; x has `extra` dims more than the weight. */
+static nc_code spatial_dims(nc_infer *c, int extra, nc_conv_attrs *a, const nc_dim **dims, bool *known) {
+    int rx, rw;
+    *known = nc_in_rank(c, 0, &rx) && nc_in_rank(c, 1, &rw);
+    if (!*known) return NC_OK;
+    if (rw + extra != rx) NC_FAIL(c->w, NC_E_SHAPE, "weight has %d dims, input has %d", rw, rx - extra);
+    NC_TRY(nc_conv_read_attrs(c->w, c->node, rw - 2, a));
+    for (int i = 0; i < rw - 2; i++) dims[i + 2] = out_dim(c->dims, a, i, nc_in_dim(c, 0, i + 2), window(c, i));
+    return NC_OK;
+}
+
+static nc_code conv_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    const nc_dim *dims[NC_MAX_RANK];
+    nc_conv_attrs a;
+    bool known;
+    if (x == NULL) return NC_OK;
+    NC_TRY(spatial_dims(c, 0, &a, dims, &known));
+    if (!known) return nc_out_unknown(c, 0, x->elem, x->rank);
+    NC_TRY(check_channels(c, &a));
+    dims[0] = nc_in_dim(c, 0, 0);
+    dims[1] = nc_in_dim(c, 1, 0);
+    return nc_out(c, 0, x->elem, x->rank, dims);
+}
+
+static nc_code blocked_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    const nc_dim *dims[NC_MAX_RANK];
+    nc_conv_attrs a;
+    bool known;
+    if (x == NULL) return NC_OK;
+    NC_TRY(spatial_dims(c, 1, &a, dims, &known));
+    if (!known) NC_FAIL(c->w, NC_E_SHAPE, "the blocked form needs known ranks");
+    const nc_dim *K = nc_in_dim(c, 1, 0), *block = nc_dim_const(c->dims, BLOCK);
+    dims[0] = nc_in_dim(c, 0, 0);
+    dims[1] = nc_dim_ceildiv(c->dims, K, block);
+    dims[x->rank - 1] = block;
+    NC_TRY(nc_out(c, 0, x->elem, x->rank, dims));
+    return nc_out_layout(c, 0, (nc_layout){.axis = 1, .block = BLOCK, .logical = K});
+}
+
+/* ---- the blocked form ---- */
+
+static bool blocked_fits(const nc_node *n) {
+    const nc_type *x = n->in[0]->type;
+    const nc_value *w = n->in[1];
+    if (x == NULL || x->elem != NC_FLOAT || x->rank != 4 || nc_attr_int(n, "group") != 1) return false;
+    return w->origin == NC_FROM_CONST && w->lit != NULL && w->lit->rank == 4 && w->lit->n > 0;
+}
+
+/* ---- gradients ---- */
+
+static nc_node *conv_grad_node(nc_builder *b, const nc_node *like, nc_value *dy, nc_value *x, nc_value *w, const bool *wanted) {
+    nc_value *in[3] = {dy, x, w};
+    return nc_build_wanted(b, "nacre", "ConvGrad", in, 3, wanted, 3, like->attrs, like->n_attrs);
+}
+
+static nc_code conv_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    bool wanted[3] = {g->wants[0], g->wants[1], g->node->n_in > 2 && g->node->in[2] != NULL && g->wants[2]};
+    if (dy == NULL || !(wanted[0] || wanted[1] || wanted[2])) return NC_OK;
+    nc_node *n = conv_grad_node(g->b, g->node, dy, nc_grad_x(g, 0), nc_grad_x(g, 1), wanted);
+    for (int i = 0; n != NULL && i < 3; i++)
+        if (wanted[i]) nc_grad_set(g, i, n->out[i]);
+    return nc_grad_end(g);
+}
+
+static nc_code conv_grad_infer(nc_infer *c) {
+    NC_TRY(nc_out_like(c, 0, 1));
+    NC_TRY(nc_out_like(c, 1, 2));
+    const nc_type *w = nc_in(c, 2);
+    const nc_dim *K = nc_in_dim(c, 2, 0);
+    return w == NULL ? NC_OK : K == NULL ? nc_out_unknown(c, 2, w->elem, 1) : nc_out(c, 2, w->elem, 1, &K);
+}
+
+static nc_value *conv(nc_builder *b, const nc_node *like, nc_value *x, nc_value *w, nc_value *bias) {
+    nc_value *in[3] = {x, w, bias};
+    return nc_build_attr1(b, "", "Conv", in, bias != NULL ? 3 : 2, like->attrs, like->n_attrs);
+}
+
+/* dX is bilinear in (dY, W) and dW in (dY, X), each the transpose of Conv in one operand, so with u, v, t the gradients that
+ * arrive at dX, dW, dB:
+ *   by dY: Conv(u, W) + Conv(X, v, t);   by X: ConvGrad(dY, -, v).dX;   by W: ConvGrad(dY, u, -).dW */
+static nc_code conv_grad_grad(nc_grad *g) {
+    nc_value *u = nc_grad_dy(g, 0), *v = nc_grad_dy(g, 1), *t = nc_grad_dy(g, 2), *ddy = NULL;
+    nc_value *x = nc_grad_x(g, 1), *w = nc_grad_x(g, 2);
+    if (u == NULL && v == NULL && t == NULL) return NC_OK;
+    if (g->wants[0]) {
+        if (t != NULL && v == NULL && g->b->code == NC_OK) v = nc_build_zeros_like(g->b, w);
+        if (u != NULL) ddy = conv(g->b, g->node, u, w, NULL);
+        if (v != NULL) {
+            nc_value *part = conv(g->b, g->node, x, v, t);
+            ddy = ddy != NULL ? nc_build1(g->b, "Add", 2, ddy, part) : part;
+        }
+        nc_grad_set(g, 0, ddy);
+        v = nc_grad_dy(g, 1);
+    }
+    if (g->wants[1] && v != NULL) {
+        nc_node *n = conv_grad_node(g->b, g->node, nc_grad_x(g, 0), x, v, (const bool[]){true, false, false});
+        nc_grad_set(g, 1, n != NULL ? n->out[0] : NULL);
+    }
+    if (g->wants[2] && u != NULL) {
+        nc_node *n = conv_grad_node(g->b, g->node, nc_grad_x(g, 0), u, w, (const bool[]){false, true, false});
+        nc_grad_set(g, 2, n != NULL ? n->out[1] : NULL);
+    }
+    return nc_grad_end(g);
+}
+
+static double conv_cost(const nc_node *n, const int64_t *const *in_dims) {
+    double cost = 2;
+    int rank = n->in[1]->type != NULL ? n->in[1]->type->rank : 0;
+    if (rank < 3) return 0;
+    for (int i = 0; i < rank; i++) cost *= (double)in_dims[1][i];
+    int n_strides;
+    const int64_t *strides = nc_attr_ints(n, "strides", &n_strides);
+    for (int i = 2; i < rank; i++) cost *= (double)in_dims[0][i] / (double)(strides != NULL && i - 2 < n_strides ? strides[i - 2] : 1);
+    return cost * (double)in_dims[0][0];
+}
+
+#define CONV_ATTR                                                                                                       \
+    ATTR(A_STR("auto_pad", "NOTSET"), A_INTS_OPT("dilations"), A_INT("group", 1), A_INTS_OPT("kernel_shape"),           \
+         A_INTS_OPT("pads"), A_INTS_OPT("strides"))
+#define XWB(types) IN({"X", types}, {"W", SAME(0)}, {"B", SAME(0), OPTIONAL}), OUT({"Y", SAME(0)}), CONV_ATTR
+static const nc_op_version versions[] = {{.since = 22, XWB(T_FLOAT_ALL)}, {.since = 11, XWB(T_FLOAT)}, {.since = 1, XWB(T_FLOAT)}, {0}};
+static const nc_op_version blocked_versions[] = {{.since = 1, XWB(NC_BIT(NC_FLOAT))}, {0}};
+static const nc_op_version grad_versions[] = {
+    {.since = 1, IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}, {"W", SAME(0)}),
+     OUT({"dX", SAME(0), OPTIONAL}, {"dW", SAME(0), OPTIONAL}, {"dB", SAME(0), OPTIONAL}), CONV_ATTR},
+    {0}};
+
+const nc_card nc_card_conv = {.name = "Conv", .doc = "Convolution of X (N,C,...) with windows W (K,C/group,...) plus a bias per K.",
+                              .versions = versions, .infer = conv_infer, .grad = conv_grad, .cost = conv_cost,
+                              .blocked_form = "ConvBlocked", .blocked_fits = blocked_fits};
+const nc_card nc_card_conv_blocked = {.name = "ConvBlocked", .domain = "nacre",
+                                      .doc = "Conv on channels in blocks of 8; W is a plain constant.",
+                                      .versions = blocked_versions, .infer = blocked_infer, .cost = conv_cost};
+const nc_card nc_card_conv_grad = {.name = "ConvGrad", .domain = "nacre", .doc = "Gradients of Conv by X, W and B.",
+                                   .versions = grad_versions, .infer = conv_grad_infer, .grad = conv_grad_grad};

@@ -1,0 +1,183 @@
+/* ops/nn/loss.c: cards of SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss and of their gradient ops. Classes are axis 1;
+ * labels have the shape without it. A label equal to ignore_index has loss and weight 0. Kernels are in loss_cpu.c. */
+#include "ops/build.h"
+#include "ops/card.h"
+
+#include <string.h>
+
+static nc_code check_labels(nc_infer *c, const nc_type *x) {
+    int rank;
+    if (x->rank >= 0 && x->rank < 2) NC_FAIL(c->w, NC_E_SHAPE, "scores have %d dims, at least 2 are expected", x->rank);
+    if (x->rank < 0 || !nc_in_rank(c, 1, &rank)) return NC_OK;
+    if (rank != x->rank - 1) NC_FAIL(c->w, NC_E_SHAPE, "labels have %d dims, %d are expected", rank, x->rank - 1);
+    for (int i = 0; i < rank; i++) {
+        int64_t a, b;
+        if (nc_dim_is_const(x->dims[i == 0 ? 0 : i + 1], &a) && nc_dim_is_const(nc_in_dim(c, 1, i), &b) && a != b)
+            NC_FAIL(c->w, NC_E_SHAPE, "labels have a dim of %lld where %lld is expected", (long long)b, (long long)a);
+    }
+    return NC_OK;
+}
+
+static nc_code loss_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0), *labels = nc_in(c, 1);
+    const char *reduction = nc_attr_str(c->node, "reduction");
+    if (strcmp(reduction, "none") != 0 && strcmp(reduction, "sum") != 0 && strcmp(reduction, "mean") != 0)
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "reduction is '%s', expected none, sum or mean", reduction);
+    if (x == NULL) return NC_OK;
+    NC_TRY(check_labels(c, x));
+    NC_TRY(nc_out_like(c, 1, 0));
+    if (strcmp(reduction, "none") != 0) return nc_out(c, 0, x->elem, 0, NULL);
+    if (labels == NULL || labels->rank < 0) return nc_out_unknown(c, 0, x->elem, x->rank < 0 ? -1 : x->rank - 1);
+    return nc_out(c, 0, x->elem, labels->rank, labels->dims);
+}
+
+static nc_code like_second(nc_infer *c) { return nc_out_like(c, 0, 1); }
+
+static int attrs_of(const nc_node *n, nc_attr attrs[2]) {
+    const char *reduction = nc_attr_str(n, "reduction");
+    const nc_attr *ignore = nc_node_attr(n, "ignore_index");
+    attrs[0] = (nc_attr){.name = "reduction", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)reduction, strlen(reduction)}};
+    if (ignore != NULL) attrs[1] = (nc_attr){.name = "ignore_index", .kind = NC_A_INT, .i = ignore->i};
+    return ignore != NULL ? 2 : 1;
+}
+
+/* The gradient op `name` on (dloss, log_prob, labels, weights). */
+static nc_value *grad_op(nc_grad *g, const char *name, nc_value *dloss, nc_value *log_prob) {
+    nc_attr attrs[2];
+    int n_attrs = attrs_of(g->node, attrs);
+    bool weighted = g->node->n_in > 2 && g->node->in[2] != NULL;
+    nc_value *in[4] = {dloss, log_prob, nc_grad_x(g, 1), weighted ? nc_grad_x(g, 2) : NULL};
+    return nc_build_attr1(g->b, "nacre", name, in, weighted ? 4 : 3, attrs, n_attrs);
+}
+
+static nc_value *log_prob_of(nc_grad *g) {
+    if (g->node->n_out > 1 && g->node->out[1] != NULL) return nc_grad_y(g, 1);
+    nc_value *x = nc_grad_x(g, 0);
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 1};
+    return nc_build_attr1(g->b, "", "LogSoftmax", &x, 1, &axis, 1);
+}
+
+static nc_code cross_entropy_grad(nc_grad *g) {
+    nc_value *dloss = nc_grad_dy(g, 0), *dlog = nc_grad_dy(g, 1);
+    if ((dloss == NULL && dlog == NULL) || !g->wants[0]) return NC_OK;
+    nc_value *log_prob = log_prob_of(g), *dx = NULL;
+    if (dloss != NULL) dx = grad_op(g, "SoftmaxCrossEntropyLossGrad", dloss, log_prob);
+    if (dlog != NULL) {
+        nc_value *in[2] = {dlog, log_prob};
+        nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 1};
+        nc_value *part = nc_build_attr1(g->b, "nacre", "LogSoftmaxGrad", in, 2, &axis, 1);
+        dx = dx != NULL ? nc_build1(g->b, "Add", 2, dx, part) : part;
+    }
+    nc_grad_set(g, 0, dx);
+    return nc_grad_end(g);
+}
+
+static nc_code nll_grad(nc_grad *g) {
+    nc_value *dloss = nc_grad_dy(g, 0);
+    if (dloss == NULL || !g->wants[0]) return NC_OK;
+    nc_grad_set(g, 0, grad_op(g, "NegativeLogLikelihoodLossGrad", dloss, nc_grad_x(g, 0)));
+    return nc_grad_end(g);
+}
+
+/* ---- decompositions ---- */
+
+static nc_value *unsqueeze(nc_builder *b, nc_value *x, int first, int n) {
+    int64_t axes[NC_MAX_RANK];
+    for (int i = 0; i < n; i++) axes[i] = first + i;
+    return n == 0 ? x : nc_build1(b, "Unsqueeze", 2, x, nc_build_ints(b, axes, n));
+}
+
+/* 0, 1, ..., C-1 along axis 1 of a tensor with `rank` dims. */
+static nc_value *classes(nc_builder *b, nc_value *like) {
+    int64_t n;
+    nc_value *range;
+    if (b->code != NC_OK) return NULL;
+    if (nc_dim_is_const(like->type->dims[1], &n) && n <= 65536) {
+        int64_t *v = nc_arena_array(&b->w->scratch, (size_t)n, sizeof *v);
+        for (int64_t i = 0; v != NULL && i < n; i++) v[i] = i;
+        if (v == NULL) b->code = nc_fail(b->w, NC_E_MEMORY, "out of memory");
+        range = nc_build_ints(b, v, (int)n);
+    } else {
+        nc_value *size = nc_build1(b, "Gather", 2, nc_build_shape(b, like), nc_build_int(b, 1));
+        range = nc_build1(b, "Range", 3, nc_build_int(b, 0), size, nc_build_int(b, 1));
+    }
+    return unsqueeze(b, range, 1, like->type->rank - 2);
+}
+
+typedef struct parts {
+    nc_value *hit;    /* one-hot labels, in the type of the scores */
+    nc_value *factor; /* what the gradient of each position is multiplied with, axis 1 of size 1 */
+} parts;
+
+/* Of (dloss, log_prob, labels, weights). */
+static nc_code take_apart(nc_builder *b, const nc_node *n, parts *p) {
+    nc_value *like = n->in[1];
+    if (like->type == NULL || like->type->rank < 2)
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "the gradient's gradient needs a known rank");
+    nc_dtype t = like->type->elem;
+    int rank = like->type->rank;
+    bool none = strcmp(nc_attr_str(n, "reduction"), "none") == 0, mean = strcmp(nc_attr_str(n, "reduction"), "mean") == 0;
+    nc_value *labels = unsqueeze(b, nc_build_cast(b, n->in[2], NC_INT64), 1, 1);
+    p->hit = nc_build_cast(b, nc_build1(b, "Equal", 2, labels, classes(b, like)), t);
+    nc_value *weight = n->n_in > 3 && n->in[3] != NULL ? unsqueeze(b, n->in[3], 1, rank - 2) : nc_build_scalar(b, t, 1);
+    nc_value *weighted = nc_build1(b, "Mul", 2, p->hit, weight);
+    int64_t axis = 1;
+    nc_value *at = nc_build_reduce_sum(b, weighted, &axis, 1, true);
+    const nc_attr *ignore = nc_node_attr(n, "ignore_index");
+    if (ignore != NULL) {
+        nc_value *skip = nc_build1(b, "Equal", 2, labels, nc_build_int(b, ignore->i));
+        at = nc_build1(b, "Where", 3, skip, nc_build_scalar(b, t, 0), at);
+    }
+    p->factor = nc_build1(b, "Mul", 2, at, none ? unsqueeze(b, n->in[0], 1, 1) : n->in[0]);
+    if (mean) {
+        int64_t axes[NC_MAX_RANK];
+        for (int i = 0; i < rank; i++) axes[i] = i;
+        p->factor = nc_build1(b, "Div", 2, p->factor, nc_build_reduce_sum(b, at, axes, rank, false));
+    }
+    return b->code;
+}
+
+/* (exp(log_prob) - hit) * factor */
+static nc_code cross_entropy_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    parts p;
+    NC_TRY(take_apart(b, n, &p));
+    nc_value *away = nc_build1(b, "Sub", 2, nc_build1(b, "Exp", 1, n->in[1]), p.hit);
+    out[0] = nc_build1(b, "Mul", 2, away, p.factor);
+    return b->code;
+}
+
+/* -hit * factor */
+static nc_code nll_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    parts p;
+    NC_TRY(take_apart(b, n, &p));
+    out[0] = nc_build1(b, "Neg", 1, nc_build1(b, "Mul", 2, p.hit, p.factor));
+    return b->code;
+}
+
+#define REDUCTION ATTR(A_STR("reduction", "mean"), A_INT_OPT("ignore_index"))
+#define SCE(types)                                                                                                    \
+    IN({"scores", types}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}),                                       \
+        OUT({"output", SAME(0)}, {"log_prob", SAME(0), OPTIONAL}), REDUCTION
+#define NLL(types) IN({"input", types}, {"target", T_INDEX}, {"weight", SAME(0), OPTIONAL}), OUT({"loss", SAME(0)}), REDUCTION
+
+static const nc_op_version sce_versions[] = {{.since = 13, SCE(T_FLOAT_ALL)}, {.since = 12, SCE(T_FLOAT)}, {0}};
+static const nc_op_version nll_versions[] = {
+    {.since = 22, NLL(T_FLOAT_ALL)}, {.since = 13, NLL(T_FLOAT)}, {.since = 12, NLL(T_FLOAT)}, {0}};
+static const nc_op_version grad_versions[] = {
+    {.since = 1, IN({"dloss", T_FLOAT_ALL}, {"log_prob", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}),
+     OUT({"dX", SAME(0)}), REDUCTION},
+    {0}};
+
+#define NO_GRAD_FROM(i) .no_grad_in = ~((1u << (i)) - 1)
+const nc_card nc_card_softmax_cross_entropy_loss = {
+    .name = "SoftmaxCrossEntropyLoss", .doc = "The weighted negative log-softmax of scores at their labels.",
+    .versions = sce_versions, .infer = loss_infer, .grad = cross_entropy_grad, NO_GRAD_FROM(1)};
+const nc_card nc_card_negative_log_likelihood_loss = {
+    .name = "NegativeLogLikelihoodLoss", .doc = "The weighted negative of log-probabilities at their labels.",
+    .versions = nll_versions, .infer = loss_infer, .grad = nll_grad, NO_GRAD_FROM(1)};
+const nc_card nc_card_softmax_cross_entropy_loss_grad = {
+    .name = "SoftmaxCrossEntropyLossGrad", .domain = "nacre", .doc = "Gradient of SoftmaxCrossEntropyLoss by its scores.",
+    .versions = grad_versions, .infer = like_second, .decompose = cross_entropy_grad_decompose, NO_GRAD_FROM(2)};
+const nc_card nc_card_negative_log_likelihood_loss_grad = {
+    .name = "NegativeLogLikelihoodLossGrad", .domain = "nacre", .doc = "Gradient of NegativeLogLikelihoodLoss by its input.",
+    .versions = grad_versions, .infer = like_second, .decompose = nll_grad_decompose, NO_GRAD_FROM(2)};

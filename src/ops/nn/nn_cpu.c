@@ -1,0 +1,52 @@
+/* ops/nn/nn_cpu.c: CPU bindings of the nn family. Kernels take f32 and f64; float16 and bfloat16 go through f32 (ops/widen.h). */
+#include "ops/nn/nn_cpu.h"
+
+#include "ops/card.h"
+#include "ops/widen.h"
+
+#define HALF(name, workspace_fn)                                                                                       \
+    static size_t name##_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) { \
+        return nc_widen_workspace(NC_WIDEN_HALF, workspace_fn, state, in, n_in, out, n_out);                           \
+    }                                                                                                                  \
+    static nc_code name##_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, nc_##name##_run, c); }
+HALF(softmax, NULL)
+HALF(softmax_grad, NULL)
+HALF(dropout_grad, NULL)
+HALF(loss, nc_loss_workspace)
+HALF(loss_grad, NULL)
+HALF(nll, NULL)
+HALF(nll_grad, NULL)
+HALF(conv, NULL)
+HALF(conv_grad, NULL)
+
+#define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
+#define NARROW(name) .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run
+#define WIDE(name) .types = T_WIDE, .run = nc_##name##_run
+#define SOFTMAX(op_name, domain_name, name)                                                                            \
+    {.op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, WIDE(name)},                                 \
+        {.op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, NARROW(name)}
+#define LOSS(op_name, domain_name, name)                                                                               \
+    {.op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, WIDE(name)},                                    \
+        {.op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, NARROW(name)}
+#define CONV(op_name, domain_name, name)                                                                               \
+    {.op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare, WIDE(name)},        \
+        {.op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare, NARROW(name)}
+
+const nc_binding nc_nn_cpu[] = {
+    SOFTMAX("Softmax", NULL, softmax),
+    SOFTMAX("LogSoftmax", NULL, softmax),
+    SOFTMAX("SoftmaxGrad", "nacre", softmax_grad),
+    SOFTMAX("LogSoftmaxGrad", "nacre", softmax_grad),
+    {.op = "Dropout", .fits = nc_dropout_fits, .run = nc_dropout_run},
+    {.op = "DropoutGrad", .domain = "nacre", WIDE(dropout_grad)},
+    {.op = "DropoutGrad", .domain = "nacre", NARROW(dropout_grad)},
+    {.op = "SoftmaxCrossEntropyLoss", .prepare = nc_loss_prepare, .workspace = nc_loss_workspace, WIDE(loss)},
+    {.op = "SoftmaxCrossEntropyLoss", .prepare = nc_loss_prepare, NARROW(loss)},
+    LOSS("SoftmaxCrossEntropyLossGrad", "nacre", loss_grad),
+    LOSS("NegativeLogLikelihoodLoss", NULL, nll),
+    LOSS("NegativeLogLikelihoodLossGrad", "nacre", nll_grad),
+    CONV("Conv", NULL, conv),
+    CONV("ConvGrad", "nacre", conv_grad),
+    {.op = "ConvBlocked", .domain = "nacre", .types = NC_BIT(NC_FLOAT), .fits = nc_conv_plain_fits,
+     .prepare = nc_conv_blocked_prepare, .workspace = nc_conv_blocked_workspace, .run = nc_conv_blocked_run},
+    {0}};

@@ -1,0 +1,30 @@
+/* ops/nn/nn_cpu.h: kernel functions of the nn family, one file of them per topic, for the table in nn_cpu.c. */
+#ifndef NC_OPS_NN_CPU_H
+#define NC_OPS_NN_CPU_H
+
+#include "ops/binding.h"
+
+NC_MUST nc_code nc_softmax_prepare(nc_prep *p);
+NC_MUST nc_code nc_softmax_run(const nc_call *c);
+NC_MUST nc_code nc_softmax_grad_run(const nc_call *c);
+
+bool nc_dropout_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_dropout_run(const nc_call *c);
+NC_MUST nc_code nc_dropout_grad_run(const nc_call *c);
+
+NC_MUST nc_code nc_loss_prepare(nc_prep *p);
+size_t nc_loss_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_loss_run(const nc_call *c);
+NC_MUST nc_code nc_loss_grad_run(const nc_call *c);
+NC_MUST nc_code nc_nll_run(const nc_call *c);
+NC_MUST nc_code nc_nll_grad_run(const nc_call *c);
+
+bool nc_conv_plain_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_conv_prepare(nc_prep *p);
+NC_MUST nc_code nc_conv_run(const nc_call *c);
+NC_MUST nc_code nc_conv_grad_run(const nc_call *c);
+NC_MUST nc_code nc_conv_blocked_prepare(nc_prep *p);
+size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_conv_blocked_run(const nc_call *c);
+
+#endif

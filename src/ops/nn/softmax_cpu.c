@@ -1,0 +1,53 @@
+/* ops/nn/softmax_cpu.c: Softmax, LogSoftmax and their gradients on the CPU, over kernels/cpu/reduce/softmax.h. */
+#include "kernels/cpu/reduce/softmax.h"
+
+#include "ops/nn/nn_cpu.h"
+
+#include <string.h>
+
+typedef struct softmax {
+    nck_softmax_kind kind;
+    int64_t axis;
+    bool flat; /* all dims from axis on are one; dense operands */
+} softmax;
+
+nc_code nc_softmax_prepare(nc_prep *p) {
+    softmax *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    const nc_node *n = p->node;
+    bool is_grad = n->card->domain != NULL;
+    s->kind = strncmp(n->card->name, "Log", 3) == 0 ? NCK_LOG_SOFTMAX : NCK_SOFTMAX;
+    s->axis = nc_attr_int(n, "axis");
+    s->flat = is_grad ? nc_attr_int(n, "flat") != 0 : n->version->since < 13;
+    p->state = s;
+    p->strided_in = s->flat ? 0 : UINT32_MAX;
+    p->may_alias = !is_grad; /* a gradient's result must not lie on Y */
+    return NC_OK;
+}
+
+/* The tensor and axis to work along: t itself, or a matrix of it. */
+static nc_tensor row_view(const softmax *s, const nc_tensor *t, int *axis) {
+    *axis = (int)(s->axis < 0 ? s->axis + t->rank : s->axis);
+    if (!s->flat) return *t;
+    nc_tensor m = {.data = t->data, .dtype = t->dtype, .rank = 2, .dims = {1, 1}};
+    for (int i = 0; i < t->rank; i++) m.dims[i >= *axis] *= t->dims[i];
+    nc_dense_strides(m.dims, 2, m.strides);
+    *axis = 1;
+    return m;
+}
+
+nc_code nc_softmax_run(const nc_call *c) {
+    const softmax *s = c->state;
+    int axis;
+    nc_tensor x = row_view(s, &c->in[0], &axis), y = row_view(s, &c->out[0], &axis);
+    if (nc_tensor_numel(&x) > 0) nck_softmax(s->kind, &x, &y, axis, c->pool);
+    return NC_OK;
+}
+
+nc_code nc_softmax_grad_run(const nc_call *c) {
+    const softmax *s = c->state;
+    int axis;
+    nc_tensor dy = row_view(s, &c->in[0], &axis), y = row_view(s, &c->in[1], &axis), dx = row_view(s, &c->out[0], &axis);
+    if (nc_tensor_numel(&dx) > 0) nck_softmax_grad(s->kind, &y, &dy, &dx, axis, c->pool);
+    return NC_OK;
+}

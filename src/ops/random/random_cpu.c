@@ -1,0 +1,68 @@
+/* ops/random/random_cpu.c: CPU bindings of the random family, over kernels/cpu/random. */
+#include "kernels/cpu/random/philox.h"
+#include "ops/card.h"
+#include "ops/random/random.h"
+#include "ops/widen.h"
+
+typedef struct draw {
+    uint32_t node_id;
+    bool has_seed;
+    uint64_t seed;
+} draw;
+
+static double scalar(const nc_tensor *t) {
+    switch (t->dtype) {
+    case NC_FLOAT: return (double)*(const float *)t->data;
+    case NC_DOUBLE: return *(const double *)t->data;
+    case NC_FLOAT16: return (double)nc_f16_to_f32(*(const uint16_t *)t->data);
+    default: return (double)nc_bf16_to_f32(*(const uint16_t *)t->data);
+    }
+}
+
+nc_code nc_dropout_ratio(const nc_call *c, int i_ratio, int i_training, double *ratio) {
+    const nc_tensor *r = &c->in[i_ratio], *training = &c->in[i_training];
+    *ratio = 0;
+    if (training->data == NULL || !*(const bool *)training->data) return NC_OK;
+    *ratio = r->data != NULL ? scalar(r) : 0.5;
+    if (*ratio >= 0 && *ratio <= 1) return NC_OK;
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "ratio is %g, expected 0 to 1", *ratio);
+}
+
+static nc_code philox_dropout_prepare(nc_prep *p) {
+    draw *d = nc_arena_alloc(p->arena, sizeof *d);
+    NC_NEED(p->w, d);
+    const nc_attr *seed = nc_node_attr(p->node, "seed");
+    *d = (draw){.node_id = (uint32_t)p->node->random_id, .has_seed = seed != NULL};
+    if (seed != NULL) d->seed = (uint64_t)seed->i;
+    p->state = d;
+    return NC_OK;
+}
+
+static nc_code philox_dropout_run(const nc_call *c) {
+    const draw *d = c->state;
+    const int64_t *state = c->in[3].data;
+    double ratio;
+    NC_TRY(nc_dropout_ratio(c, 1, 2, &ratio));
+    nck_rng rng = {.seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
+    void *mask = c->n_out > 1 ? c->out[1].data : NULL;
+    nck_dropout(c->out[0].dtype, nc_tensor_numel(&c->out[0]), rng, ratio, c->in[0].data, c->out[0].data, mask, c->pool);
+    return NC_OK;
+}
+
+static nc_code random_step_run(const nc_call *c) {
+    const int64_t *from = c->in[0].data;
+    int64_t *to = c->out[0].data;
+    to[0] = from[0];
+    to[1] = (int64_t)((uint64_t)from[1] + 1);
+    return NC_OK;
+}
+
+NC_WIDENED_HALF(philox_dropout, NULL)
+
+const nc_binding nc_random_cpu[] = {
+    {.op = "PhiloxDropout", .domain = "nacre", .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), .prepare = philox_dropout_prepare,
+     .run = philox_dropout_run},
+    {.op = "PhiloxDropout", .domain = "nacre", .types = NC_WIDEN_HALF, .prepare = philox_dropout_prepare,
+     .workspace = philox_dropout_half_workspace, .run = philox_dropout_half_run},
+    {.op = "RandomStep", .domain = "nacre", .run = random_step_run},
+    {0}};
