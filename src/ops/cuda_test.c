@@ -28,6 +28,7 @@ typedef struct site {
     nc_tensor in[2][MAX_ARGS], out[2][MAX_ARGS];
     void *workspace[2];
     size_t bytes_workspace[2];
+    bool joined; /* input 0 is the output of another site */
 } site;
 
 static uint32_t next_random(uint64_t *state) {
@@ -92,7 +93,7 @@ static void site_draw(site *x, const draws *how) {
     for (int i = 0; i < x->n->n_in; i++) {
         bool host = x->n->card->host_in >> i & 1;
         const nc_literal *lit = x->n->in[i] != NULL ? x->n->in[i]->lit : NULL;
-        if (x->n->in[i] == NULL) continue;
+        if (x->n->in[i] == NULL || (i == 0 && x->joined)) continue;
         if (lit != NULL)
             memcpy(x->in[0][i].data, lit->data, bytes_of(&x->in[0][i]));
         else
@@ -152,9 +153,10 @@ static bool site_init(site *x, nc_device *d, nc_stream *s, const char *text, con
 static void site_release(site *x) {
     for (int i = 0; x->n != NULL && i < MAX_ARGS; i++) {
         bool host = x->n->card->host_in >> i & 1;
-        nc_free(x->in[0][i].data);
+        bool borrowed = i == 0 && x->joined;
+        if (!borrowed) nc_free(x->in[0][i].data);
         nc_free(x->out[0][i].data);
-        if (!host) x->d->table->free(x->d, x->s, x->in[1][i].data);
+        if (!host && !borrowed) x->d->table->free(x->d, x->s, x->in[1][i].data);
         x->d->table->free(x->d, x->s, x->out[1][i].data);
     }
     nc_free(x->workspace[0]);
@@ -265,4 +267,87 @@ CUDA(products) {
     compare(d, GRAPH("(float[33,65] a, float[65,17] b, float[33,1] c) => (y) { y = Gemm<alpha = 0.5, beta = 2.0>(a, b, c) }"),
             (draws){0}, 1e-5);
     compare(d, GRAPH("(double[3,5] a, double[5,7] b, double[7] c) => (y) { y = Gemm(a, b, c) }"), (draws){0}, 1e-12);
+}
+
+CUDA(softmax) {
+    compare(d, GRAPH("(float[19,10] x) => (y) { y = Softmax(x) }"), (draws){.odd = true}, 1e-6);
+    compare(d, GRAPH("(float[7,2000] x) => (y) { y = LogSoftmax(x) }"), (draws){0}, 1e-6);
+    compare(d, GRAPH("(double[3,5,7] x) => (y) { y = Softmax<axis = 1>(x) }"), (draws){0}, 1e-14);
+    compare(d, GRAPH("(float[0,5] x) => (y) { y = Softmax(x) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[19,10] dy, float[19,10] y) => (dx) { dx = nacre.SoftmaxGrad(dy, y) }"), (draws){0}, 1e-5);
+    compare(d, GRAPH("(float[3,1000] dy, float[3,1000] y) => (dx) { dx = nacre.LogSoftmaxGrad(dy, y) }"), (draws){0}, 1e-4);
+}
+
+#define LOSS(attrs, x, labels, weights, more)                                                                       \
+    GRAPH("(" x " x, " labels " t" weights ") => (l, p) { l, p = SoftmaxCrossEntropyLoss<" attrs ">(x, t" more ") }")
+#define LOSS_GRAD(attrs, dloss, p, labels, weights, more)                                                            \
+    GRAPH("(" dloss " d, " p " p, " labels " t" weights ") => (dx) "                                               \
+          "{ dx = nacre.SoftmaxCrossEntropyLossGrad<" attrs ">(d, p, t" more ") }")
+
+CUDA(losses) {
+    draws ten = {.int_limit = 10};
+    compare(d, LOSS("reduction = \"mean\"", "float[33,10]", "int64[33]", "", ""), ten, 1e-5);
+    compare(d, LOSS("reduction = \"sum\"", "double[33,10]", "int32[33]", ", double[10] w", ", w"), ten, 1e-12);
+    compare(d, LOSS("reduction = \"none\", ignore_index = 3", "float[5,10,7]", "int64[5,7]", ", float[10] w", ", w"), ten,
+            1e-5);
+    compare(d, LOSS("reduction = \"mean\"", "float[4,3000]", "int64[4]", "", ""), (draws){.int_limit = 3000}, 1e-5);
+    compare(d, LOSS_GRAD("reduction = \"mean\"", "float[1]", "float[33,10]", "int64[33]", "", ""), ten, 1e-5);
+    compare(d, LOSS_GRAD("reduction = \"sum\"", "float[1]", "float[33,10]", "int64[33]", ", float[10] w", ", w"), ten, 1e-5);
+    compare(d, LOSS_GRAD("reduction = \"none\", ignore_index = 3", "float[5,7]", "float[5,10,7]", "int64[5,7]", "", ""), ten,
+            1e-5);
+}
+
+CUDA(dropout) {
+    static const char graph[] = GRAPH("(float[20003] x, float[] r, bool[] t, int64[2] s) => (y, m) "
+                                      "{ y, m = nacre.PhiloxDropout(x, r, t, s) @random=7 }");
+    compare(d, graph, (draws){.odd = true}, 0);
+    compare(d, graph, (draws){.seed = 1000, .int_limit = INT32_MAX}, 0);
+    compare(d, GRAPH("(float16[5] x, float[] r, bool[] t, int64[2] s) => (y, m) "
+                     "{ y, m = nacre.PhiloxDropout<seed = 42>(x, r, t, s) @random=1 }"), (draws){0}, 1e-3);
+    compare(d, GRAPH("(float[1001] dy, bool[1001] m, float[] r, bool[] t) => (dx) { dx = nacre.DropoutGrad(dy, m, r, t) }"),
+            (draws){0}, 0);
+    compare(d, GRAPH("(int64[2] s) => (n) { n = nacre.RandomStep(s) }"), (draws){0}, 0);
+}
+
+CUDA(copies) {
+    compare(d, GRAPH("(float[31,17] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, 0);
+    compare(d, GRAPH("(double[3,31,17] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, 0);
+    compare(d, GRAPH("(float16[5,7] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, 0);
+    compare(d, GRAPH("(bool[6,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[0,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[9,5] v, float[9,5] x) => (y) { y = nacre.Assign(v, x) }"), (draws){.transposed = 2}, 0);
+}
+
+/* The site's input 0 becomes the first one's output 0, on both sides. */
+static void join(const site *from, site *to) {
+    nc_free(to->in[0][0].data);
+    to->d->table->free(to->d, to->s, to->in[1][0].data);
+    for (int k = 0; k < 2; k++) to->in[k][0] = from->out[k][0];
+    to->joined = true;
+}
+
+CUDA(captured_sequence) {
+    nc_stream *s = stream(d);
+    site x[4];
+    draws how = {.seed = 5, .int_limit = 10};
+    nc_capture *capture = NULL;
+    bool ok = site_init(&x[0], d, s, GRAPH("(float[33,40] x, float[40,10] w, float[10] b) => (y) { y = Gemm(x, w, b) }"), &how);
+    ok &= site_init(&x[1], d, s, GRAPH("(float[33,10] x) => (y) { y = Relu(x) }"), &how);
+    ok &= site_init(&x[2], d, s, LOSS("reduction = \"mean\"", "float[33,10]", "int64[33]", "", ""), &how);
+    ok &= site_init(&x[3], d, s, GRAPH("(int64[2] s) => (n) { n = nacre.RandomStep(s) }"), &how);
+    if (ok) {
+        join(&x[0], &x[1]);
+        join(&x[1], &x[2]);
+        OK(d->table->capture_begin(d, s, &diag));
+        for (int i = 0; i < 4; i++) site_launch(&x[i]);
+        OK(d->table->capture_end(d, s, &capture, &diag));
+        for (how.seed = 6; how.seed < 9; how.seed++) {
+            for (int i = 0; i < 4; i++) site_draw(&x[i], &how);
+            OK(d->table->capture_replay(d, s, capture, &diag));
+            for (int i = 0; i < 4; i++) site_check(&x[i], 1e-5);
+        }
+        d->table->capture_destroy(d, capture);
+    }
+    for (int i = 3; i >= 0; i--) site_release(&x[i]);
+    d->table->stream_destroy(d, s);
 }

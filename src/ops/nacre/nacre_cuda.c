@@ -3,8 +3,11 @@
 #include "kernels/cuda/move.h"
 #include "ops/lane.h"
 
+#include <string.h>
+
 static bool can_move(const nc_node *n, const char **why) {
-    size_t bytes = n->in[0]->type != NULL ? nc_dtype_bytes(n->in[0]->type->elem) : 0;
+    const nc_type *t = n->in[0]->type;
+    size_t bytes = t != NULL && t->kind == NC_T_TENSOR ? nc_dtype_bytes(t->elem) : 0;
     *why = "elements of this type are not moved by a GPU kernel";
     return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
 }
@@ -21,6 +24,8 @@ static nc_code move_prepare(nc_prep *p) {
 
 static nc_code copy_from(const nc_call *c, int i) {
     const nc_tensor *x = &c->in[i], *y = &c->out[0];
+    if (x->rank != y->rank || memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) != 0)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the shapes of both sides differ");
     if (x->data == y->data) return NC_OK;
     return nck_cuda_copy(c->state, nck_cuda_at_call(c), y->rank, y->dims, x->data, x->strides, y->data, y->strides);
 }
