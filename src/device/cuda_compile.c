@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #define MAX_PATH 1024
+#define LANGUAGE "--std=c++17"
+#define CONTRACTION "--fmad=false" /* as on the CPU: fma stands where it is written */
 
 typedef struct entry {
     struct entry *next;
@@ -100,7 +102,7 @@ nc_code nc_cuda_compile_text(const char *source, int major, int minor, void **cu
     if (why != NULL) return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "cuda: %s", why);
     char arch[48];
     arch_option(arch, sizeof arch, major, minor);
-    const char *options[] = {arch, "--std=c++17"};
+    const char *options[] = {arch, LANGUAGE, CONTRACTION};
     nvrtcProgram program = NULL;
     NC_TRY(nc_cuda_check_nvrtc(api->nvrtcCreateProgram(&program, source, "nacre.cu", 0, NULL, NULL),
                                "nvrtcCreateProgram", diag));
@@ -113,8 +115,8 @@ nc_code nc_cuda_compile_text(const char *source, int major, int minor, void **cu
 static void make_key(const nc_cuda *c, const char *source, nc_text *key) {
     char arch[48];
     arch_option(arch, sizeof arch, c->major, c->minor);
-    nc_text_addf(key, "nvrtc %d.%d, driver %d, %s, %s --std=c++17\n", c->nvrtc_major, c->nvrtc_minor, c->driver_version,
-                 c->name, arch);
+    nc_text_addf(key, "nvrtc %d.%d, driver %d, %s, %s " LANGUAGE " " CONTRACTION "\n", c->nvrtc_major, c->nvrtc_minor,
+                 c->driver_version, c->name, arch);
     nc_text_add(key, source);
 }
 

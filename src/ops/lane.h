@@ -42,4 +42,9 @@ bool nc_lane_cpu_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_lane_cpu_prepare(nc_prep *p);
 NC_MUST nc_code nc_lane_cpu_run(const nc_call *c);
 
+/* The same of nc_lane_cuda. */
+bool nc_lane_cuda_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_lane_cuda_prepare(nc_prep *p);
+NC_MUST nc_code nc_lane_cuda_run(const nc_call *c);
+
 #endif

@@ -1,5 +1,41 @@
-/* ops/lane_cuda.c: the CUDA binding of lane ops. There is none yet to bind: the row is empty, so element formulas are
- * refused on CUDA with a reason and placed on the host. */
+/* ops/lane_cuda.c: the one CUDA binding of all element formulas: the tile program of a node (lane_prog.c) as a generated kernel,
+ * compiled when the node is prepared, so that a run can be captured. */
 #include "ops/lane.h"
 
-const nc_binding nc_lane_cuda = {0};
+#include "kernels/cuda/chain.h"
+#include "ops/lane_prog.h"
+
+bool nc_lane_cuda_fits(const nc_node *n, const char **why) {
+    nc_lane_prog p;
+    if (nc_lane_prog_make(&p, n)) return true;
+    *why = p.why;
+    return false;
+}
+
+/* The most dims that an operand of the node can have. */
+static int max_rank(const nc_node *n) {
+    int rank = n->out[0]->type->rank;
+    return rank < 0 ? NC_MAX_RANK : rank == 0 ? 1 : rank;
+}
+
+nc_code nc_lane_cuda_prepare(nc_prep *prep) {
+    const nc_node *n = prep->node;
+    nc_lane_prog p;
+    nc_dtype types[NCK_CUDA_CHAIN_MAX_ARGS];
+    nck_cuda_chain *chain = nc_arena_alloc(prep->arena, sizeof *chain);
+    NC_NEED(prep->w, chain);
+    if (!nc_lane_prog_make(&p, n)) NC_FAIL(prep->w, NC_E_UNSUPPORTED, "no tile program: %s", p.why);
+    for (int i = 0; i < n->n_in; i++) types[i] = n->in[i]->type->elem;
+    for (int i = 0; i < n->n_out; i++) types[n->n_in + i] = n->out[i]->type->elem;
+    nck_tile_prog prog = nc_lane_prog_tile(&p);
+    NC_TRY(nck_cuda_chain_prepare(prep->device, &prog, types, max_rank(n), chain, &prep->w->diag));
+    prep->state = chain;
+    prep->strided_in = prep->strided_out = UINT32_MAX;
+    prep->may_alias = true;
+    return NC_OK;
+}
+
+nc_code nc_lane_cuda_run(const nc_call *c) { return nck_cuda_chain_run(c->state, nck_cuda_at_call(c), c->in, c->out); }
+
+const nc_binding nc_lane_cuda = {.op = "lane", .kind = NC_K_STATIC, .fits = nc_lane_cuda_fits, .prepare = nc_lane_cuda_prepare,
+                                 .run = nc_lane_cuda_run};

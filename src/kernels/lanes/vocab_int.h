@@ -1,27 +1,32 @@
 /* lanes/vocab_int.h: the lane vocabulary on one 64-bit integer. Define L_T as int64_t or uint64_t before a formula is
  * used. Everything wraps and nothing traps: a quotient or remainder by 0 is 0, INT64_MIN / -1 is INT64_MIN. Only
- * words that integers have; formulas of kind F do not compile against it. */
+ * words that integers have; formulas of kind F do not compile against it. C, and CUDA as NVRTC compiles it. */
 #ifndef NCK_LANES_VOCAB_INT_H
 #define NCK_LANES_VOCAB_INT_H
 
+#ifdef __CUDACC_RTC__
+#define L_INT_FN __device__ inline
+#else
 #include <stdint.h>
+#define L_INT_FN static inline
+#endif
 
-static inline int64_t l_div_int64_t(int64_t a, int64_t b) {
+L_INT_FN int64_t l_div_int64_t(int64_t a, int64_t b) {
     if (b == 0) return 0;
     return b == -1 ? (int64_t)-(uint64_t)a : a / b;
 }
-static inline uint64_t l_div_uint64_t(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
-static inline int64_t l_fmod_int64_t(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
-static inline uint64_t l_fmod_uint64_t(uint64_t a, uint64_t b) { return b == 0 ? 0 : a % b; }
+L_INT_FN uint64_t l_div_uint64_t(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+L_INT_FN int64_t l_fmod_int64_t(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+L_INT_FN uint64_t l_fmod_uint64_t(uint64_t a, uint64_t b) { return b == 0 ? 0 : a % b; }
 
-static inline uint64_t l_pow_uint64_t(uint64_t a, uint64_t n) {
+L_INT_FN uint64_t l_pow_uint64_t(uint64_t a, uint64_t n) {
     uint64_t y = 1;
     for (; n != 0; n >>= 1, a *= a)
         if (n & 1) y *= a;
     return y;
 }
 /* A negative exponent gives the quotient 1/a^n towards zero. */
-static inline int64_t l_pow_int64_t(int64_t a, int64_t n) {
+L_INT_FN int64_t l_pow_int64_t(int64_t a, int64_t n) {
     if (n >= 0) return (int64_t)l_pow_uint64_t((uint64_t)a, (uint64_t)n);
     if (a == 1) return 1;
     if (a == -1) return n & 1 ? -1 : 1;
@@ -29,10 +34,10 @@ static inline int64_t l_pow_int64_t(int64_t a, int64_t n) {
 }
 
 /* Functions, not operators: formulas compare with 0, and compilers warn of an unsigned number below it. */
-static inline int l_lt_int64_t(int64_t a, int64_t b) { return a < b; }
-static inline int l_le_int64_t(int64_t a, int64_t b) { return a <= b; }
-static inline int l_lt_uint64_t(uint64_t a, uint64_t b) { return a < b; }
-static inline int l_le_uint64_t(uint64_t a, uint64_t b) { return a <= b; }
+L_INT_FN int l_lt_int64_t(int64_t a, int64_t b) { return a < b; }
+L_INT_FN int l_le_int64_t(int64_t a, int64_t b) { return a <= b; }
+L_INT_FN int l_lt_uint64_t(uint64_t a, uint64_t b) { return a < b; }
+L_INT_FN int l_le_uint64_t(uint64_t a, uint64_t b) { return a <= b; }
 
 #define L_INT_PASTE2(a, b) a##b
 #define L_INT_PASTE(a, b)  L_INT_PASTE2(a, b)

@@ -1,4 +1,160 @@
-/* ops/matmul/matmul_cuda.c: CUDA bindings of the matmul family. */
+/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul and Gemm over kernels/cuda/gemm.h. A batched product over any strides is
+ * cut into strided batches; batches of A over one B become rows of one product where A's strides allow. */
+#include "kernels/cuda/gemm.h"
 #include "ops/binding.h"
+#include "ops/card.h"
 
-const nc_binding nc_matmul_cuda[] = {{0}};
+#include <string.h>
+
+typedef struct gemm {
+    bool trans_a, trans_b;
+    double alpha, beta;
+    nck_cuda_gemm kernel;
+    nck_cuda_gemm_cache cache;
+} gemm;
+
+static nc_code prepare(nc_prep *p, gemm **out) {
+    gemm *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    memset(s, 0, sizeof *s);
+    s->alpha = 1;
+    NC_TRY(nck_cuda_gemm_prepare(p->device, p->node->in[0]->type->elem, &s->cache, &s->kernel, &p->w->diag));
+    p->state = *out = s;
+    return NC_OK;
+}
+
+/* ---- MatMul ---- */
+
+/* Batch dims of the result and the strides of A, B and Y through them, outermost first. */
+typedef struct batches {
+    int rank;
+    int64_t dims[NC_MAX_RANK], strides[3][NC_MAX_RANK];
+} batches;
+
+static nc_code matmul_prepare(nc_prep *p) {
+    gemm *s;
+    p->strided_in = 3;
+    return prepare(p, &s);
+}
+
+static bool describe(const nc_call *c, nck_cuda_gemm_args *g) {
+    const nc_tensor *a = &c->in[0], *b = &c->in[1];
+    int row_a = a->rank - 2, row_b = b->rank > 1 ? b->rank - 2 : 0;
+    bool matrix_a = a->rank > 1, matrix_b = b->rank > 1;
+    *g = (nck_cuda_gemm_args){.n_batch = 1, .M = matrix_a ? a->dims[row_a] : 1, .K = a->dims[a->rank - 1],
+                              .N = matrix_b ? b->dims[b->rank - 1] : 1, .alpha = 1};
+    g->a = (nck_cuda_matrix){.data = a->data, .rs = matrix_a ? a->strides[row_a] : 0, .cs = a->strides[a->rank - 1]};
+    g->b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[row_b], .cs = matrix_b ? b->strides[b->rank - 1] : 0};
+    g->c = (nck_cuda_matrix){.data = c->out[0].data, .rs = g->N, .cs = 1};
+    return g->K == b->dims[row_b];
+}
+
+static void spread_batches(const nc_tensor *t, const batches *w, int64_t *strides) {
+    nc_tensor lead = *t;
+    lead.rank = t->rank > 2 ? t->rank - 2 : 0;
+    nc_broadcast_strides(&lead, w->rank, w->dims, strides);
+}
+
+/* Fills w; the innermost batches become rows of A where that gives one larger product. */
+static void describe_batches(const nc_call *c, nck_cuda_gemm_args *g, batches *w) {
+    const nc_tensor *y = &c->out[0];
+    *w = (batches){.rank = y->rank - (c->in[0].rank > 1) - (c->in[1].rank > 1)};
+    memcpy(w->dims, y->dims, (size_t)w->rank * sizeof *w->dims);
+    spread_batches(&c->in[0], w, w->strides[0]);
+    spread_batches(&c->in[1], w, w->strides[1]);
+    int64_t step = g->M * g->N;
+    for (int i = w->rank - 1; i >= 0; step *= w->dims[i--]) w->strides[2][i] = step;
+    w->rank = nc_coalesce(w->rank, w->dims, 3, w->strides);
+    int last = w->rank - 1;
+    if (w->strides[1][last] != 0 || (g->M != 1 && w->strides[0][last] != g->M * g->a.rs)) return;
+    if (g->M == 1) g->a.rs = w->strides[0][last];
+    g->M *= w->dims[last];
+    w->rank--;
+}
+
+static nc_code matmul_run(const nc_call *c) {
+    const gemm *s = c->state;
+    nck_cuda_gemm_args g;
+    batches w;
+    if (!describe(c, &g))
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
+                           (long long)g.K);
+    if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
+    describe_batches(c, &g, &w);
+    int64_t n_outer = 1, es = (int64_t)nc_dtype_bytes(c->out[0].dtype);
+    if (w.rank > 0) {
+        int last = w.rank - 1;
+        g.n_batch = w.dims[last];
+        g.a.batch = w.strides[0][last], g.b.batch = w.strides[1][last], g.c.batch = w.strides[2][last];
+    }
+    for (int d = 0; d < w.rank - 1; d++) n_outer *= w.dims[d];
+    for (int64_t i = 0; i < n_outer; i++) {
+        nck_cuda_gemm_args one = g;
+        int64_t rest = i, at[3] = {0};
+        for (int d = w.rank - 2; d >= 0; rest /= w.dims[d--])
+            for (int k = 0; k < 3; k++) at[k] += rest % w.dims[d] * w.strides[k][d];
+        one.a.data = (char *)g.a.data + at[0] * es;
+        one.b.data = (char *)g.b.data + at[1] * es;
+        one.c.data = (char *)g.c.data + at[2] * es;
+        NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &one));
+    }
+    return NC_OK;
+}
+
+/* ---- Gemm ---- */
+
+static nc_code gemm_prepare(nc_prep *p) {
+    gemm *s;
+    NC_TRY(prepare(p, &s));
+    s->trans_a = nc_attr_int(p->node, "transA") != 0;
+    s->trans_b = nc_attr_int(p->node, "transB") != 0;
+    s->alpha = nc_attr_float(p->node, "alpha");
+    s->beta = nc_attr_float(p->node, "beta");
+    p->strided_in = 7;
+    return NC_OK;
+}
+
+static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
+    for (int i = 0; i < t->rank && t->rank <= 2; i++)
+        if (t->dims[i] != 1 && t->dims[i] != y->dims[2 - t->rank + i]) return false;
+    return t->rank <= 2;
+}
+
+/* C as a bias of the product where it is one row and beta is 1; else as the first value of Y. */
+static nc_code add_c(const nc_call *c, nck_cuda_gemm_args *g) {
+    const gemm *s = c->state;
+    const nc_tensor *t = &c->in[2];
+    int64_t strides[NC_MAX_RANK];
+    if (!broadcasts(t, &c->out[0]))
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "C does not broadcast to %lld by %lld", (long long)g->M,
+                           (long long)g->N);
+    nc_broadcast_strides(t, 2, c->out[0].dims, strides);
+    if (nc_dtype_is_float(t->dtype) && s->beta == 1 && (strides[0] == 0 || g->M == 1) && strides[1] == 1) {
+        g->bias = t->data;
+        return NC_OK;
+    }
+    g->beta = s->beta;
+    nck_cuda_matrix from = {.data = t->data, .rs = strides[0], .cs = strides[1]};
+    return nck_cuda_gemm_spread(&s->kernel, nck_cuda_at_call(c), g->M, g->N, from, g->c);
+}
+
+static nc_code gemm_run(const nc_call *c) {
+    const gemm *s = c->state;
+    const nc_tensor *a = &c->in[0], *b = &c->in[1];
+    int ta = s->trans_a, tb = s->trans_b;
+    nck_cuda_gemm_args g = {.n_batch = 1, .M = a->dims[ta], .K = a->dims[!ta], .N = b->dims[!tb], .alpha = s->alpha};
+    g.a = (nck_cuda_matrix){.data = a->data, .rs = a->strides[ta], .cs = a->strides[!ta]};
+    g.b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[tb], .cs = b->strides[!tb]};
+    g.c = (nck_cuda_matrix){.data = c->out[0].data, .rs = g.N, .cs = 1};
+    if (g.K != b->dims[tb])
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has %lld rows", (long long)g.K,
+                           (long long)b->dims[tb]);
+    if (g.M == 0 || g.N == 0) return NC_OK;
+    if (c->n_in > 2 && c->in[2].data != NULL && s->beta != 0) NC_TRY(add_c(c, &g));
+    return nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &g);
+}
+
+#define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
+const nc_binding nc_matmul_cuda[] = {{.op = "MatMul", .types = TYPES, .prepare = matmul_prepare, .run = matmul_run},
+                                     {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .run = gemm_run},
+                                     {0}};

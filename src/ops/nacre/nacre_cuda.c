@@ -1,4 +1,41 @@
-/* ops/nacre/nacre_cuda.c: CUDA bindings of the ops that passes and gradients make. */
-#include "ops/binding.h"
+/* ops/nacre/nacre_cuda.c: CUDA bindings of the ops that passes and gradients make: chains, copies within the GPU, assignment
+ * to variables. The ops nacre.XGrad are lanes and need no row here; nacre.SumTo is in ops/reduce. */
+#include "kernels/cuda/move.h"
+#include "ops/lane.h"
 
-const nc_binding nc_nacre_cuda[] = {{0}};
+#include <string.h>
+
+static bool can_move(const nc_node *n, const char **why) {
+    const nc_type *t = n->in[0]->type;
+    size_t bytes = t != NULL && t->kind == NC_T_TENSOR ? nc_dtype_bytes(t->elem) : 0;
+    *why = "elements of this type are not moved by a GPU kernel";
+    return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
+}
+
+static nc_code move_prepare(nc_prep *p) {
+    nck_cuda_move *k = nc_arena_alloc(p->arena, sizeof *k);
+    NC_NEED(p->w, k);
+    NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), k, &p->w->diag));
+    p->state = k;
+    p->strided_in = UINT32_MAX;
+    p->strided_out = 1;
+    return NC_OK;
+}
+
+static nc_code copy_from(const nc_call *c, int i) {
+    const nc_tensor *x = &c->in[i], *y = &c->out[0];
+    if (x->rank != y->rank || memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) != 0)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the shapes of both sides differ");
+    if (x->data == y->data) return NC_OK;
+    return nck_cuda_copy(c->state, nck_cuda_at_call(c), y->rank, y->dims, x->data, x->strides, y->data, y->strides);
+}
+
+static nc_code copy_run(const nc_call *c) { return copy_from(c, 0); }
+static nc_code assign_run(const nc_call *c) { return copy_from(c, 1); }
+
+const nc_binding nc_nacre_cuda[] = {
+    {.op = "Chain", .domain = "nacre", .kind = NC_K_STATIC, .fits = nc_lane_cuda_fits, .prepare = nc_lane_cuda_prepare,
+     .run = nc_lane_cuda_run},
+    {.op = "Copy", .domain = "nacre", .fits = can_move, .prepare = move_prepare, .run = copy_run},
+    {.op = "Assign", .domain = "nacre", .fits = can_move, .prepare = move_prepare, .run = assign_run},
+    {0}};

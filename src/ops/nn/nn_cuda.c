@@ -1,4 +1,131 @@
-/* ops/nn/nn_cuda.c: CUDA bindings of the nn family. */
-#include "ops/binding.h"
+/* ops/nn/nn_cuda.c: CUDA bindings of the nn family over kernels/cuda/softmax.h: softmax and log-softmax, softmax
+ * cross-entropy, and the gradients of both. Operands are dense. Labels out of range give NaN: only the CPU can name them. */
+#include "kernels/cuda/softmax.h"
 
-const nc_binding nc_nn_cuda[] = {{0}};
+#include "ops/binding.h"
+#include "ops/card.h"
+
+#include <string.h>
+
+/* ---- softmax ---- */
+
+typedef struct softmax {
+    bool logs;
+    bool flat; /* all dims from axis on are one */
+    int64_t axis;
+    nck_cuda_softmax kernel;
+} softmax;
+
+static nc_code softmax_prepare(nc_prep *p) {
+    softmax *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    const nc_node *n = p->node;
+    bool is_grad = n->card->domain != NULL;
+    *s = (softmax){.logs = strncmp(n->card->name, "Log", 3) == 0, .axis = nc_attr_int(n, "axis")};
+    s->flat = is_grad ? nc_attr_int(n, "flat") != 0 : n->version->since < 13;
+    NC_TRY(nck_cuda_softmax_prepare(p->device, n->in[0]->type->elem, &s->kernel, &p->w->diag));
+    p->state = s;
+    p->may_alias = true;
+    return NC_OK;
+}
+
+static nck_cuda_rows rows_of(const softmax *s, const nc_tensor *t) {
+    int64_t axis = s->axis < 0 ? s->axis + t->rank : s->axis;
+    nck_cuda_rows r = {1, 1, 1};
+    for (int i = 0; i < t->rank; i++)
+        *(i < axis ? &r.outer : i == axis || s->flat ? &r.C : &r.inner) *= t->dims[i];
+    return r;
+}
+
+static nc_code softmax_run(const nc_call *c) {
+    const softmax *s = c->state;
+    return nck_cuda_softmax_run(&s->kernel, nck_cuda_at_call(c), rows_of(s, &c->in[0]), s->logs, c->in[0].data,
+                                c->out[0].data);
+}
+
+static nc_code softmax_grad_run(const nc_call *c) {
+    const softmax *s = c->state;
+    return nck_cuda_softmax_grad_run(&s->kernel, nck_cuda_at_call(c), rows_of(s, &c->in[0]), s->logs, c->in[0].data,
+                                     c->in[1].data, c->out[0].data);
+}
+
+/* ---- loss ---- */
+
+typedef struct loss {
+    nck_loss_reduction reduction;
+    bool has_ignore;
+    int64_t ignore_index;
+    nck_cuda_softmax kernel;
+} loss;
+
+static nc_code loss_prepare(nc_prep *p) {
+    loss *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (loss){0};
+    const char *reduction = nc_attr_str(p->node, "reduction");
+    const nc_attr *ignore = nc_node_attr(p->node, "ignore_index");
+    s->reduction = strcmp(reduction, "none") == 0  ? NCK_LOSS_NONE
+                   : strcmp(reduction, "sum") == 0 ? NCK_LOSS_SUM
+                                                   : NCK_LOSS_MEAN;
+    s->has_ignore = ignore != NULL;
+    if (ignore != NULL) s->ignore_index = ignore->i;
+    NC_TRY(nck_cuda_softmax_prepare(p->device, p->node->in[0]->type->elem, &s->kernel, &p->w->diag));
+    p->state = s;
+    return NC_OK;
+}
+
+static size_t loss_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return nck_cuda_loss_workspace(nc_tensor_numel(&in[1]));
+}
+
+/* The gradient needs one number. */
+static size_t loss_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)in, (void)n_in, (void)out, (void)n_out;
+    return nck_cuda_loss_workspace(1);
+}
+
+/* Scores or log_prob x (N, C, ...); labels and weights are inputs i_labels and the one after. */
+static nc_code describe(const nc_call *c, const nc_tensor *x, int i_labels, nck_loss_args *a) {
+    const loss *s = c->state;
+    const nc_tensor *labels = &c->in[i_labels], *weights = c->n_in > i_labels + 1 ? &c->in[i_labels + 1] : NULL;
+    *a = (nck_loss_args){.type = x->dtype, .N = x->dims[0], .C = x->dims[1], .D = 1, .label_type = labels->dtype,
+                         .labels = labels->data, .weights = weights != NULL ? weights->data : NULL,
+                         .has_ignore = s->has_ignore, .ignore_index = s->ignore_index, .reduction = s->reduction};
+    for (int i = 2; i < x->rank; i++) a->D *= x->dims[i];
+    if (nc_tensor_numel(labels) != a->N * a->D)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld labels, expected %lld",
+                           (long long)nc_tensor_numel(labels), (long long)(a->N * a->D));
+    if (a->weights != NULL && nc_tensor_numel(weights) != a->C)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld weights, expected %lld",
+                           (long long)nc_tensor_numel(weights), (long long)a->C);
+    return NC_OK;
+}
+
+static nc_code loss_run(const nc_call *c) {
+    const loss *s = c->state;
+    nck_loss_args a;
+    NC_TRY(describe(c, &c->in[0], 1, &a));
+    return nck_cuda_loss_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0].data, c->out[0].data,
+                             c->n_out > 1 ? c->out[1].data : NULL, c->workspace);
+}
+
+static nc_code loss_grad_run(const nc_call *c) {
+    const loss *s = c->state;
+    nck_loss_args a;
+    NC_TRY(describe(c, &c->in[1], 2, &a));
+    return nck_cuda_loss_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0].data, c->in[1].data, c->out[0].data,
+                                  c->workspace);
+}
+
+const nc_binding nc_nn_cuda[] = {
+    {.op = "Softmax", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_run},
+    {.op = "LogSoftmax", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_run},
+    {.op = "SoftmaxGrad", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_grad_run},
+    {.op = "LogSoftmaxGrad", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = softmax_prepare,
+     .run = softmax_grad_run},
+    {.op = "SoftmaxCrossEntropyLoss", .types = T_FLOAT_ALL, .prepare = loss_prepare, .workspace = loss_workspace,
+     .run = loss_run},
+    {.op = "SoftmaxCrossEntropyLossGrad", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = loss_prepare,
+     .workspace = loss_grad_workspace, .run = loss_grad_run},
+    {0}};

@@ -1,4 +1,97 @@
-/* ops/reduce/reduce_cuda.c: CUDA bindings of the reduce family. */
-#include "ops/binding.h"
+/* ops/reduce/reduce_cuda.c: CUDA bindings of the reductions and of nacre.SumTo over kernels/cuda/reduce.h. Axes given as an
+ * input are a host argument, read when the kernel is queued. */
+#include "kernels/cuda/reduce.h"
 
-const nc_binding nc_reduce_cuda[] = {{0}};
+#include "ops/card.h"
+#include "ops/reduce/reduce.h"
+
+#include <string.h>
+
+typedef struct reduction {
+    bool noop; /* no axes: nothing is reduced, else all */
+    int n_axes;
+    int64_t axes[NC_MAX_RANK];
+    nck_cuda_reduce kernel;
+} reduction;
+
+static nck_reduce_op op_of(const char *name) {
+    return strcmp(name, "ReduceMean") == 0  ? NCK_REDUCE_MEAN
+           : strcmp(name, "ReduceMax") == 0 ? NCK_REDUCE_MAX
+           : strcmp(name, "ReduceMin") == 0 ? NCK_REDUCE_MIN
+                                            : NCK_REDUCE_SUM;
+}
+
+static nc_code reduce_prepare(nc_prep *p) {
+    reduction *r = nc_arena_alloc(p->arena, sizeof *r);
+    NC_NEED(p->w, r);
+    *r = (reduction){0};
+    const nc_node *n = p->node;
+    const nc_attr *axes = nc_node_attr(n, "axes"), *noop = nc_node_attr(n, "noop_with_empty_axes");
+    r->noop = noop != NULL && noop->i != 0;
+    if (axes != NULL && axes->n > NC_MAX_RANK)
+        NC_FAIL(p->w, NC_E_SHAPE, "%d axes, at most %d are supported", axes->n, NC_MAX_RANK);
+    for (int i = 0; axes != NULL && i < axes->n; i++) r->axes[r->n_axes++] = axes->ints[i];
+    NC_TRY(nck_cuda_reduce_prepare(p->device, op_of(n->card->name), n->in[0]->type->elem, &r->kernel, &p->w->diag));
+    p->state = r;
+    p->strided_in = 1;
+    return NC_OK;
+}
+
+static size_t reduce_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    int64_t n = nc_tensor_numel(&out[0]);
+    (void)state, (void)n_in, (void)n_out;
+    return n > 0 ? nck_cuda_reduce_workspace(n, nc_tensor_numel(&in[0]) / n) : 0;
+}
+
+static nc_code read_axes(const nc_call *c, uint32_t *mask) {
+    const reduction *r = c->state;
+    const int64_t *axes = r->axes;
+    int64_t n = r->n_axes;
+    int rank = c->in[0].rank;
+    if (c->n_in > 1 && c->in[1].data != NULL) {
+        axes = c->in[1].data;
+        n = nc_tensor_numel(&c->in[1]);
+    }
+    if (n > NC_MAX_RANK || !nc_reduce_mask(axes, (int)n, rank, mask))
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "axes are out of range for %d dims", rank);
+    if (n == 0 && !r->noop) *mask = (1u << rank) - 1;
+    return NC_OK;
+}
+
+static nc_code reduce_run(const nc_call *c) {
+    const reduction *r = c->state;
+    uint32_t mask;
+    int64_t kept = 1;
+    NC_TRY(read_axes(c, &mask));
+    for (int i = 0; i < c->in[0].rank; i++)
+        if (!(mask >> i & 1)) kept *= c->in[0].dims[i];
+    if (kept != nc_tensor_numel(&c->out[0]))
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axes do not give the planned shape");
+    return nck_cuda_reduce_run(&r->kernel, nck_cuda_at_call(c), &c->in[0], mask, c->out[0].data, c->workspace);
+}
+
+/* The dims that broadcasting added or widened. */
+static nc_code sum_to_run(const nc_call *c) {
+    const reduction *r = c->state;
+    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    int lead = x->rank - y->rank;
+    uint32_t mask = 0;
+    bool fits = lead >= 0;
+    for (int i = 0; fits && i < x->rank; i++) {
+        bool same = i >= lead && y->dims[i - lead] == x->dims[i];
+        if (!same) mask |= 1u << i;
+        fits = same || i < lead || y->dims[i - lead] == 1;
+    }
+    if (!fits) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the shape does not broadcast to X's");
+    return nck_cuda_reduce_run(&r->kernel, nck_cuda_at_call(c), x, mask, y->data, c->workspace);
+}
+
+#define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
+#define ROW(name) {.op = name, .types = TYPES, .prepare = reduce_prepare, .workspace = reduce_workspace, .run = reduce_run}
+const nc_binding nc_reduce_cuda[] = {ROW("ReduceSum"),
+                                     ROW("ReduceMean"),
+                                     ROW("ReduceMax"),
+                                     ROW("ReduceMin"),
+                                     {.op = "SumTo", .domain = "nacre", .types = TYPES, .prepare = reduce_prepare,
+                                      .workspace = reduce_workspace, .run = sum_to_run},
+                                     {0}};

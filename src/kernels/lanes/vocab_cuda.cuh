@@ -1,4 +1,4 @@
-/* lanes/vocab_cuda.h: the lane vocabulary as CUDA scalar code. L_T names float or double where a formula is used (a
+/* lanes/vocab_cuda.cuh: the lane vocabulary as CUDA scalar code. L_T names float or double where a formula is used (a
  * typedef, or a template parameter). No #include: this text, arith.h, activation.h and compare.h are joined and given
  * to NVRTC, whose exp, log and so on are overloaded for both types. */
 #ifndef NCK_LANES_VOCAB_CUDA_H

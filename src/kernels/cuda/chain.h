@@ -1,0 +1,30 @@
+/* cuda/chain.h: a tile program (kernels/cpu/tile.h) as one generated CUDA kernel, from the same formulas.
+ * Operands may have any strides and broadcast to the outputs; values between formulas stay in the compute type. An output
+ * may be the very memory of an input of the same element size and strides. */
+#ifndef NCK_CUDA_CHAIN_H
+#define NCK_CUDA_CHAIN_H
+
+#include "kernels/cpu/tile.h"
+#include "kernels/cuda/launch.h"
+
+#define NCK_CUDA_CHAIN_ENTRY "chain"
+#define NCK_CUDA_CHAIN_MAX_ARGS (NCK_TILE_MAX_REG + NCK_TILE_MAX_OUT)
+
+typedef struct nck_cuda_chain {
+    nc_function *f;
+    int n_in, n_out;
+    int max_rank;
+    int unroll;
+} nck_cuda_chain;
+
+/* Adds the source for a checked program. types: of the inputs, then of the outputs. max_rank: of the outputs, 1 to
+ * NC_MAX_RANK. False: a type that kernels cannot hold. Out of memory: out->failed. */
+bool nck_cuda_chain_source(nc_text *out, const nck_tile_prog *p, const nc_dtype *types, int max_rank);
+
+NC_MUST nc_code nck_cuda_chain_prepare(nc_device *d, const nck_tile_prog *p, const nc_dtype *types, int max_rank,
+                                       nck_cuda_chain *out, nc_diag *diag);
+
+/* All outputs have the dims of out[0]. */
+NC_MUST nc_code nck_cuda_chain_run(const nck_cuda_chain *k, nck_cuda_at at, const nc_tensor *in, const nc_tensor *out);
+
+#endif

@@ -1,0 +1,259 @@
+/* cuda/gemm.c: matrix products through cuBLASLt or gemm.cu, see gemm.h.
+ *
+ * cuBLASLt thinks in columns: a row-major matrix is its own transpose there. So C^T = B^T * A^T is asked for, with C^T,
+ * B^T, A^T being the bytes as they lie; a matrix whose rows have stride 1 is marked transposed. The heuristics are asked
+ * once per shape, set of strides and alignment of the addresses, all of which may change the choice. */
+#include "kernels/cuda/gemm.h"
+
+#include <string.h>
+
+enum { TILE = 16, MAX_GRID_Y = 65535, THREADS = 256 };
+
+typedef union number {
+    float f32;
+    double f64;
+    int64_t i64;
+} number;
+
+static number number_of(nc_dtype t, double v) {
+    nc_dtype a = nck_cuda_accumulator(t);
+    return a == NC_FLOAT ? (number){.f32 = (float)v} : a == NC_DOUBLE ? (number){.f64 = v} : (number){.i64 = (int64_t)v};
+}
+
+nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cache, nck_cuda_gemm *out,
+                              nc_diag *diag) {
+    if (nck_cuda_type_name(t) == NULL || t == NC_BOOL)
+        return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "products of %s", nc_dtype_name(t));
+    *out = (nck_cuda_gemm){.type = t, .cache = cache};
+    if (pthread_mutex_init(&cache->mutex, NULL) != 0)
+        return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemm, t, NULL, "multiply", &out->multiply, diag));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_gemm, t, NULL, "spread", &out->spread, diag);
+}
+
+/* ---- what cuBLASLt takes ---- */
+
+/* Reads an (R,C) matrix as columns of the other library: leading dimension, and whether it must be transposed. */
+static bool readable(int64_t R, int64_t C, const nck_cuda_matrix *m, int64_t *ld, int64_t *transposed) {
+    bool rows = (m->cs == 1 || C == 1) && (m->rs >= C || R == 1);
+    bool columns = (m->rs == 1 || R == 1) && (m->cs >= R || C == 1);
+    if (m->batch < 0 || !(rows || columns)) return false;
+    int64_t least = rows ? C : R, lead = rows ? (R == 1 ? C : m->rs) : (C == 1 ? R : m->cs);
+    *ld = lead > least ? lead : least;
+    *transposed = !rows;
+    return true;
+}
+
+static int64_t alignment_of(const void *p) {
+    uintptr_t low = (uintptr_t)p & -(uintptr_t)p;
+    return low == 0 || low > 256 ? 256 : (int64_t)low;
+}
+
+static bool make_key(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g, nck_cuda_gemm_key *key) {
+    int64_t unused;
+    *key = (nck_cuda_gemm_key){.M = g->M, .N = g->N, .K = g->K, .n_batch = g->n_batch, .bias = g->bias != NULL,
+                               .batch = {g->b.batch, g->a.batch, g->c.batch},
+                               .aligned = {alignment_of(g->b.data), alignment_of(g->a.data), alignment_of(g->c.data)}};
+    if (!nc_dtype_is_float(k->type) || g->K == 0) return false;
+    return readable(g->K, g->N, &g->b, &key->ld[0], &key->transposed[0]) &&
+           readable(g->M, g->K, &g->a, &key->ld[1], &key->transposed[1]) &&
+           readable(g->M, g->N, &g->c, &key->ld[2], &unused) && unused == 0;
+}
+
+typedef struct lt_call {
+    cublasLtMatmulDesc desc;
+    cublasLtMatrixLayout layout[3]; /* B^T, A^T, C^T */
+} lt_call;
+
+#define TRY_LT(call, name) NC_TRY(nc_cuda_check_lt(api->call, name, diag))
+
+static nc_code make_layout(const nc_cuda_api *api, int type, int64_t rows, int64_t cols, const nck_cuda_gemm_key *key,
+                           int i, cublasLtMatrixLayout *out, nc_diag *diag) {
+    int n_batch = (int)key->n_batch;
+    TRY_LT(cublasLtMatrixLayoutCreate(out, type, (uint64_t)rows, (uint64_t)cols, key->ld[i]), "cublasLtMatrixLayoutCreate");
+    if (n_batch == 1) return NC_OK;
+    TRY_LT(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n_batch, sizeof n_batch),
+           "cublasLtMatrixLayoutSetAttribute");
+    TRY_LT(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &key->batch[i],
+                                            sizeof key->batch[i]), "cublasLtMatrixLayoutSetAttribute");
+    return NC_OK;
+}
+
+static nc_code set_desc(const nc_cuda_api *api, cublasLtMatmulDesc d, int attribute, const void *p, size_t bytes,
+                        nc_diag *diag) {
+    TRY_LT(cublasLtMatmulDescSetAttribute(d, attribute, p, bytes), "cublasLtMatmulDescSetAttribute");
+    return NC_OK;
+}
+
+static nc_code make_call(const nc_cuda_api *api, nc_dtype t, const nck_cuda_gemm_args *g, const nck_cuda_gemm_key *key,
+                         lt_call *l, nc_diag *diag) {
+    int type = t == NC_FLOAT ? CUDA_R_32F : t == NC_DOUBLE ? CUDA_R_64F : t == NC_FLOAT16 ? CUDA_R_16F : CUDA_R_16BF;
+    bool wide = t == NC_DOUBLE;
+    TRY_LT(cublasLtMatmulDescCreate(&l->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                    wide ? CUDA_R_64F : CUDA_R_32F), "cublasLtMatmulDescCreate");
+    int op[2] = {key->transposed[0] ? CUBLAS_OP_T : CUBLAS_OP_N, key->transposed[1] ? CUBLAS_OP_T : CUBLAS_OP_N};
+    NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op[0], sizeof op[0], diag));
+    NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_TRANSB, &op[1], sizeof op[1], diag));
+    if (g->bias != NULL) {
+        int epilogue = CUBLASLT_EPILOGUE_BIAS;
+        NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, diag));
+        NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias, diag));
+    }
+    bool tb = key->transposed[0], ta = key->transposed[1];
+    NC_TRY(make_layout(api, type, tb ? g->K : g->N, tb ? g->N : g->K, key, 0, &l->layout[0], diag));
+    NC_TRY(make_layout(api, type, ta ? g->M : g->K, ta ? g->K : g->M, key, 1, &l->layout[1], diag));
+    return make_layout(api, type, g->N, g->M, key, 2, &l->layout[2], diag);
+}
+
+static void end_call(const nc_cuda_api *api, lt_call *l) {
+    for (int i = 0; i < 3; i++)
+        if (l->layout[i] != NULL) api->cublasLtMatrixLayoutDestroy(l->layout[i]);
+    if (l->desc != NULL) api->cublasLtMatmulDescDestroy(l->desc);
+}
+
+/* ---- choosing ---- */
+
+static bool look_up(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, cublasLtMatmulAlgo *algo, bool *usable) {
+    bool found = false;
+    pthread_mutex_lock(&c->mutex);
+    for (int i = 0; i < c->n && !found; i++) {
+        if (memcmp(&c->row[i].key, key, sizeof *key) != 0) continue;
+        found = true;
+        *algo = c->row[i].algo;
+        *usable = c->row[i].usable;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return found;
+}
+
+static void remember(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, const cublasLtMatmulAlgo *algo, bool usable) {
+    pthread_mutex_lock(&c->mutex);
+    int i = c->n < NCK_CUDA_GEMM_CACHE ? c->n++ : c->next;
+    c->next = (i + 1) % NCK_CUDA_GEMM_CACHE;
+    c->row[i].key = *key;
+    c->row[i].algo = *algo;
+    c->row[i].usable = usable;
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static nc_code set_preference(const nc_cuda_api *api, cublasLtMatmulPreference p, const nck_cuda_gemm_key *key,
+                              nc_diag *diag) {
+    size_t limit = NC_CUDA_WORKSPACE;
+    TRY_LT(cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof limit),
+           "cublasLtMatmulPreferenceSetAttribute");
+    static const int attributes[] = {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    for (int i = 0; i < 4; i++) {
+        uint32_t bytes = (uint32_t)key->aligned[i < 3 ? i : 2];
+        TRY_LT(cublasLtMatmulPreferenceSetAttribute(p, attributes[i], &bytes, sizeof bytes),
+               "cublasLtMatmulPreferenceSetAttribute");
+    }
+    return NC_OK;
+}
+
+/* No algorithm is an answer, not a failure. */
+static nc_code choose(const nc_cuda *c, const lt_call *l, const nck_cuda_gemm_key *key, cublasLtMatmulAlgo *algo,
+                      bool *usable, nc_diag *diag) {
+    const nc_cuda_api *api = c->api;
+    cublasLtMatmulPreference p = NULL;
+    TRY_LT(cublasLtMatmulPreferenceCreate(&p), "cublasLtMatmulPreferenceCreate");
+    nc_code code = set_preference(api, p, key, diag);
+    cublasLtMatmulHeuristicResult result = {0};
+    int n_found = 0;
+    if (code == NC_OK) {
+        cublasStatus r = api->cublasLtMatmulAlgoGetHeuristic(c->lt, l->desc, l->layout[0], l->layout[1], l->layout[2],
+                                                             l->layout[2], p, 1, &result, &n_found);
+        *usable = r == 0 && n_found > 0 && result.state == 0;
+        *algo = result.algo;
+    }
+    api->cublasLtMatmulPreferenceDestroy(p);
+    return code;
+}
+
+static nc_code run_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, const nck_cuda_gemm_key *key,
+                      bool *usable) {
+    const nc_cuda *c = nc_device_cuda(at.device);
+    lt_call l = {0};
+    cublasLtMatmulAlgo algo = {{0}};
+    *usable = false;
+    bool known = look_up(k->cache, key, &algo, usable);
+    if (known && !*usable) return NC_OK;
+    nc_code code = make_call(c->api, k->type, g, key, &l, at.diag);
+    if (code == NC_OK && !known) {
+        code = choose(c, &l, key, &algo, usable, at.diag);
+        if (code == NC_OK) remember(k->cache, key, &algo, *usable);
+    }
+    number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->beta);
+    if (code == NC_OK && *usable)
+        code = nc_cuda_check_lt(c->api->cublasLtMatmul(c->lt, l.desc, &alpha, g->b.data, l.layout[0], g->a.data,
+                                                       l.layout[1], &beta, g->c.data, l.layout[2], g->c.data,
+                                                       l.layout[2], &algo, nc_cuda_workspace(at.device, at.stream),
+                                                       NC_CUDA_WORKSPACE, nc_cuda_stream(at.stream)),
+                                "cublasLtMatmul", at.diag);
+    end_call(c->api, &l);
+    return code;
+}
+
+/* ---- the plain kernel ---- */
+
+typedef struct strides {
+    int64_t rs, cs, batch;
+} strides;
+
+static strides strides_of(const nck_cuda_matrix *m) { return (strides){m->rs, m->cs, m->batch}; }
+
+static void *shifted(const nck_cuda_matrix *m, int64_t first, nc_dtype t) {
+    return (char *)m->data + first * m->batch * (int64_t)nc_dtype_bytes(t);
+}
+
+nc_code nck_cuda_gemm_spread(const nck_cuda_gemm *k, nck_cuda_at at, int64_t M, int64_t N, nck_cuda_matrix c,
+                             nck_cuda_matrix y) {
+    strides cs = strides_of(&c), ys = strides_of(&y);
+    void *args[] = {&M, &N, &c.data, &cs, &y.data, &ys};
+    return nck_cuda_launch(at, k->spread, nck_cuda_blocks(at.device, M * N, THREADS), THREADS, args);
+}
+
+static nc_code run_plain(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g) {
+    nck_cuda_gemm_args v = *g;
+    number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->beta);
+    strides as = strides_of(&g->a), bs = strides_of(&g->b), cs = strides_of(&g->c);
+    int64_t tiles = (g->M + TILE - 1) / TILE * ((g->N + TILE - 1) / TILE);
+    if (tiles > INT32_MAX) return nc_diag_set(at.diag, NC_E_LIMIT, NULL, NULL, "a product of %lld tiles", (long long)tiles);
+    for (int64_t first = 0; first < g->n_batch; first += MAX_GRID_Y) {
+        int64_t n = g->n_batch - first < MAX_GRID_Y ? g->n_batch - first : MAX_GRID_Y;
+        void *a = shifted(&g->a, first, k->type), *b = shifted(&g->b, first, k->type), *c = shifted(&g->c, first, k->type);
+        void *args[] = {&v.M, &v.N, &v.K, &alpha, &beta, &a, &as, &b, &bs, &c, &cs};
+        NC_TRY(at.device->table->launch_function(at.device, at.stream, k->multiply,
+                                                 (nc_dim3){(uint32_t)tiles, (uint32_t)n, 1}, (nc_dim3){TILE, TILE, 1}, 0,
+                                                 args, at.diag));
+    }
+    return NC_OK;
+}
+
+/* The bias as a first value of C, for what the epilogue does not reach. */
+static nc_code run_with_bias(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g) {
+    nck_cuda_gemm_args v = *g;
+    nck_cuda_matrix row = {.data = (void *)(uintptr_t)g->bias, .cs = 1};
+    for (int64_t i = 0; i < g->n_batch; i++) {
+        nck_cuda_matrix c = g->c;
+        c.data = shifted(&g->c, i, k->type);
+        NC_TRY(nck_cuda_gemm_spread(k, at, g->M, g->N, row, c));
+    }
+    v.bias = NULL;
+    v.beta = 1;
+    return nck_cuda_gemm_run(k, at, &v);
+}
+
+nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g) {
+    nck_cuda_gemm_key key;
+    bool done = false;
+    if (g->n_batch == 0 || g->M == 0 || g->N == 0) return NC_OK;
+    if (g->bias != NULL && g->beta != 0)
+        return nc_diag_set(at.diag, NC_E_ARGUMENT, NULL, NULL, "a product takes a bias or an old value, not both");
+    if (make_key(k, g, &key) && !(g->bias != NULL && k->type == NC_DOUBLE) && g->n_batch <= INT32_MAX)
+        NC_TRY(run_lt(k, at, g, &key, &done));
+    if (done) return NC_OK;
+    return g->bias != NULL ? run_with_bias(k, at, g) : run_plain(k, at, g);
+}

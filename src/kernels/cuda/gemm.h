@@ -1,0 +1,59 @@
+/* cuda/gemm.h: C = alpha * A * B + beta * C (+ bias) on the GPU, batched, over strides.
+ *
+ * cuBLASLt where it fits: floats, and one stride of A and of B is 1, columns of C lie side by side. A plain tiled kernel
+ * (gemm.cu) for the rest: integers, odd strides, what cuBLASLt refuses. Accumulation: f16, bf16 and f32 in f32 (TF32 is
+ * never used), f64 in f64, integers in int64. */
+#ifndef NCK_CUDA_GEMM_H
+#define NCK_CUDA_GEMM_H
+
+#include "device/cuda_api.h"
+#include "kernels/cuda/launch.h"
+
+#include <pthread.h>
+
+#define NCK_CUDA_GEMM_CACHE 16
+
+typedef struct nck_cuda_gemm_key {
+    int64_t M, N, K, n_batch, ld[3], batch[3];
+    int64_t transposed[2], aligned[3], bias;
+} nck_cuda_gemm_key;
+
+/* Algorithms found for shapes; shared by the threads that run a program. */
+typedef struct nck_cuda_gemm_cache {
+    pthread_mutex_t mutex;
+    int n, next;
+    struct {
+        nck_cuda_gemm_key key;
+        cublasLtMatmulAlgo algo;
+        bool usable; /* false: cuBLASLt has none for this key */
+    } row[NCK_CUDA_GEMM_CACHE];
+} nck_cuda_gemm_cache;
+
+typedef struct nck_cuda_gemm {
+    nc_dtype type; /* f16, bf16, f32, f64, i32, i64 */
+    nc_function *multiply, *spread;
+    nck_cuda_gemm_cache *cache;
+} nck_cuda_gemm;
+
+typedef struct nck_cuda_matrix {
+    void *data;
+    int64_t rs, cs, batch; /* strides in elements: rows, columns, matrices */
+} nck_cuda_matrix;
+
+typedef struct nck_cuda_gemm_args {
+    int64_t n_batch, M, N, K;
+    double alpha, beta; /* beta 0 does not read c */
+    nck_cuda_matrix a, b, c; /* (M,K), (K,N), (M,N); read only but for c */
+    const void *bias; /* (N) dense, added to every row; NULL: none. Floats but f64 only */
+} nck_cuda_gemm_args;
+
+/* cache: lives as long as the kernel, zeroed memory of the caller. */
+NC_MUST nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cache, nck_cuda_gemm *out,
+                                      nc_diag *diag);
+NC_MUST nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g);
+
+/* y (M,N) = c, strides of c may be 0. */
+NC_MUST nc_code nck_cuda_gemm_spread(const nck_cuda_gemm *k, nck_cuda_at at, int64_t M, int64_t N, nck_cuda_matrix c,
+                                     nck_cuda_matrix y);
+
+#endif

@@ -1,0 +1,43 @@
+/* cuda/launch.c: the shared parts of the launchers, see launch.h. */
+#include "kernels/cuda/launch.h"
+
+#include "device/cuda_api.h"
+
+#include <string.h>
+
+enum { BLOCKS_PER_MULTIPROCESSOR = 16 };
+
+nc_code nck_cuda_find(nc_device *d, nck_cuda_text file, nc_dtype t, const char *define, const char *entry,
+                      nc_function **out, nc_diag *diag) {
+    if (d == NULL || d->table->compile == NULL)
+        return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "kernel text '%s' needs a device with a compiler",
+                           nck_cuda_text_name(file));
+    nc_text source = {0};
+    if (define != NULL) nc_text_add(&source, define);
+    nck_cuda_text_join(&source, file, t);
+    nc_code code = source.failed ? nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory")
+                                 : d->table->compile(d, source.s, entry, out, diag);
+    nc_text_release(&source);
+    return code;
+}
+
+nck_cuda_walk nck_cuda_walk_of(int rank, const int64_t *dims, const int64_t *strides0, const int64_t *strides1) {
+    nck_cuda_walk w = {0};
+    memcpy(w.dims, dims, (size_t)rank * sizeof *dims);
+    memcpy(w.strides[0], strides0, (size_t)rank * sizeof *dims);
+    if (strides1 != NULL) memcpy(w.strides[1], strides1, (size_t)rank * sizeof *dims);
+    w.rank = nc_coalesce(rank, w.dims, strides1 != NULL ? 2 : 1, w.strides);
+    return w;
+}
+
+uint32_t nck_cuda_blocks(nc_device *d, int64_t n, int64_t per_block) {
+    const nc_cuda *c = nc_device_cuda(d);
+    int64_t most = (c != NULL && c->n_multiprocessors > 0 ? c->n_multiprocessors : 1) * BLOCKS_PER_MULTIPROCESSOR;
+    int64_t blocks = n / per_block + (n % per_block != 0);
+    return (uint32_t)(blocks < most ? blocks : most);
+}
+
+nc_code nck_cuda_launch(nck_cuda_at at, nc_function *f, uint32_t blocks, uint32_t threads, void **args) {
+    return at.device->table->launch_function(at.device, at.stream, f, (nc_dim3){blocks, 1, 1},
+                                             (nc_dim3){threads, 1, 1}, 0, args, at.diag);
+}

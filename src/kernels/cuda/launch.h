@@ -1,0 +1,40 @@
+/* cuda/launch.h: what all launchers share: where to launch, finding a function of a kernel text, walks over strided
+ * tensors, sizes of grids. Launchers allocate nothing and wait for nothing, so that a stream that is being captured can
+ * take them; functions are found (compiled) before, when a binding is prepared. */
+#ifndef NCK_CUDA_LAUNCH_H
+#define NCK_CUDA_LAUNCH_H
+
+#include "base/shape.h"
+#include "device/device.h"
+#include "kernels/cuda/text.h"
+
+typedef struct nck_cuda_at {
+    nc_device *device;
+    nc_stream *stream;
+    nc_diag *diag;
+} nck_cuda_at;
+
+/* One or two operands step by step; mirrors `walk` in common.cuh. */
+typedef struct nck_cuda_walk {
+    int64_t rank, dims[NC_MAX_RANK], strides[2][NC_MAX_RANK];
+} nck_cuda_walk;
+
+static inline nck_cuda_at nck_cuda_at_call(const nc_call *c) {
+    return (nck_cuda_at){.device = c->device, .stream = c->stream, .diag = c->diag};
+}
+
+/* The function `entry` of the file for element type t. `define` (may be NULL) is text put in front of the file. */
+NC_MUST nc_code nck_cuda_find(nc_device *d, nck_cuda_text file, nc_dtype t, const char *define, const char *entry,
+                              nc_function **out, nc_diag *diag);
+
+/* The same dims for both operands, merged. strides1 NULL: one operand. */
+nck_cuda_walk nck_cuda_walk_of(int rank, const int64_t *dims, const int64_t *strides0, const int64_t *strides1);
+
+/* Blocks for n items of which a block takes `per_block`: enough to fill the GPU several times over, not more; kernels
+ * stride over the rest. 0 for n = 0: such a launch does nothing. */
+uint32_t nck_cuda_blocks(nc_device *d, int64_t n, int64_t per_block);
+
+/* Threads (threads, 1, 1). */
+NC_MUST nc_code nck_cuda_launch(nck_cuda_at at, nc_function *f, uint32_t blocks, uint32_t threads, void **args);
+
+#endif

@@ -1,0 +1,30 @@
+/* cuda/random.h: dropout on Philox4x32-10 on the GPU: the mask has the bits of the CPU's (kernels/cpu/random). Tensors
+ * are dense; f16, bf16, f32, f64. state (2) = {seed, step} int64 in device memory. */
+#ifndef NCK_CUDA_RANDOM_H
+#define NCK_CUDA_RANDOM_H
+
+#include "kernels/cuda/launch.h"
+
+typedef struct nck_cuda_random {
+    nc_function *dropout, *dropout_grad, *step;
+} nck_cuda_random;
+
+typedef struct nck_cuda_draw {
+    const void *state;
+    bool fixed_seed; /* seed in place of state[0] */
+    int64_t seed;
+    uint32_t node_id;
+} nck_cuda_draw;
+
+NC_MUST nc_code nck_cuda_random_prepare(nc_device *d, nc_dtype t, nck_cuda_random *out, nc_diag *diag);
+
+/* y = keep ? x / (1 - ratio) : 0, mask = keep; mask may be NULL, y may be x. */
+NC_MUST nc_code nck_cuda_dropout(const nck_cuda_random *k, nck_cuda_at at, int64_t n, const nck_cuda_draw *draw,
+                                 double ratio, const void *x, void *y, void *mask);
+/* dx = mask ? dy / (1 - ratio) : 0; dx may be dy. */
+NC_MUST nc_code nck_cuda_dropout_grad(const nck_cuda_random *k, nck_cuda_at at, int64_t n, double ratio, const void *dy,
+                                      const void *mask, void *dx);
+/* to = {seed, step + 1} of from; to may be from. */
+NC_MUST nc_code nck_cuda_random_step(const nck_cuda_random *k, nck_cuda_at at, const void *from, void *to);
+
+#endif

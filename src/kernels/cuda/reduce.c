@@ -1,0 +1,106 @@
+/* cuda/reduce.c: launchers of reduce.cu, see reduce.h. Partial results of all segments go to the workspace, then one
+ * kernel joins them. */
+#include "kernels/cuda/reduce.h"
+
+#include <math.h>
+
+enum { SEGMENT = 4096, LONG = 256, THREADS = 128 };
+
+/* A number of the accumulator's type, as a kernel argument. */
+typedef union number {
+    float f32;
+    double f64;
+    int64_t i64;
+} number;
+
+nc_code nck_cuda_reduce_prepare(nc_device *d, nck_reduce_op op, nc_dtype t, nck_cuda_reduce *out, nc_diag *diag) {
+    static const char *const joins[] = {
+        [NCK_REDUCE_SUM] = "#define J sum\n",
+        [NCK_REDUCE_MEAN] = "#define J sum\n",
+        [NCK_REDUCE_MAX] = "#define J max\n",
+        [NCK_REDUCE_MIN] = "#define J min\n",
+    };
+    if (!nc_dtype_is_float(t) && t != NC_INT32 && t != NC_INT64)
+        return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "%s is not reduced on a GPU", nc_dtype_name(t));
+    *out = (nck_cuda_reduce){.op = op, .type = t};
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_reduce, t, joins[op], "rows", &out->rows, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_reduce, t, joins[op], "columns", &out->columns, diag));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_reduce, t, joins[op], "join", &out->join, diag);
+}
+
+static int64_t n_segments_of(int64_t n_reduced) { return n_reduced / SEGMENT + (n_reduced % SEGMENT != 0); }
+
+size_t nck_cuda_reduce_workspace(int64_t n_out, int64_t n_reduced) {
+    int64_t n;
+    if (!nc_mul_i64(n_out, n_segments_of(n_reduced), &n) || !nc_mul_i64(n, (int64_t)sizeof(number), &n)) return SIZE_MAX;
+    return (size_t)n;
+}
+
+/* What joins with anything to that thing. */
+static number nothing_of(nck_reduce_op op, nc_dtype t) {
+    nc_dtype a = nck_cuda_accumulator(t);
+    bool sums = op == NCK_REDUCE_SUM || op == NCK_REDUCE_MEAN;
+    if (a == NC_FLOAT) return (number){.f32 = sums ? 0 : op == NCK_REDUCE_MAX ? -INFINITY : INFINITY};
+    if (a == NC_DOUBLE) return (number){.f64 = sums ? 0 : op == NCK_REDUCE_MAX ? -(double)INFINITY : (double)INFINITY};
+    if (sums) return (number){.i64 = 0};
+    int64_t top = t == NC_INT64 ? INT64_MAX : INT32_MAX;
+    return (number){.i64 = op == NCK_REDUCE_MAX ? -top - 1 : top};
+}
+
+static number divisor_of(nck_reduce_op op, nc_dtype t, int64_t n) {
+    if (op != NCK_REDUCE_MEAN) return (number){0};
+    nc_dtype a = nck_cuda_accumulator(t);
+    return a == NC_FLOAT ? (number){.f32 = (float)n} : a == NC_DOUBLE ? (number){.f64 = (double)n} : (number){.i64 = n};
+}
+
+static void split(const nc_tensor *x, uint32_t axes, nck_cuda_walk *kept, nck_cuda_walk *reduced) {
+    int64_t dims[2][NC_MAX_RANK], strides[2][NC_MAX_RANK];
+    int rank[2] = {0};
+    for (int d = 0; d < x->rank; d++) {
+        int to = axes >> d & 1;
+        dims[to][rank[to]] = x->dims[d];
+        strides[to][rank[to]++] = x->strides[d];
+    }
+    *kept = nck_cuda_walk_of(rank[0], dims[0], strides[0], NULL);
+    *reduced = nck_cuda_walk_of(rank[1], dims[1], strides[1], NULL);
+}
+
+static int64_t numel_of(const nck_cuda_walk *w) {
+    int64_t n = 1;
+    for (int64_t d = 0; d < w->rank; d++) n *= w->dims[d];
+    return n;
+}
+
+/* The mean of no elements is NaN, which 0 / 0 would be had the join not taken a divisor of 0 for none. */
+static number join_start(const nck_cuda_reduce *k, int64_t n_reduced) {
+    bool nan = k->op == NCK_REDUCE_MEAN && n_reduced == 0;
+    if (nan && nck_cuda_accumulator(k->type) == NC_FLOAT) return (number){.f32 = NAN};
+    if (nan && nck_cuda_accumulator(k->type) == NC_DOUBLE) return (number){.f64 = (double)NAN};
+    return nothing_of(k->op, k->type);
+}
+
+nc_code nck_cuda_reduce_run(const nck_cuda_reduce *k, nck_cuda_at at, const nc_tensor *x, uint32_t axes, void *out,
+                            void *workspace) {
+    nck_cuda_walk kept, reduced;
+    split(x, axes, &kept, &reduced);
+    int64_t n_out = numel_of(&kept), n_reduced = numel_of(&reduced), segment = SEGMENT;
+    int64_t n_segments = n_segments_of(n_reduced);
+    number nothing = nothing_of(k->op, k->type), start = join_start(k, n_reduced);
+    number divisor = divisor_of(k->op, k->type, n_reduced);
+    const nc_device_table *table = at.device->table;
+    void *data = x->data;
+    void *args[] = {&kept, &reduced, &n_out, &n_reduced, &segment, &nothing, &data, &workspace};
+    if (n_out == 0) return NC_OK;
+    bool columns = kept.strides[0][kept.rank - 1] == 1 && kept.dims[kept.rank - 1] > 1;
+    if (columns) {
+        uint32_t blocks = nck_cuda_blocks(at.device, (n_out + 31) / 32 * n_segments, 1);
+        NC_TRY(table->launch_function(at.device, at.stream, k->columns, (nc_dim3){blocks, 1, 1}, (nc_dim3){32, 8, 1}, 0,
+                                      args, at.diag));
+    } else {
+        uint32_t threads = n_reduced >= LONG ? THREADS : 32;
+        NC_TRY(nck_cuda_launch(at, k->rows, nck_cuda_blocks(at.device, n_out * n_segments, 1), threads, args));
+    }
+    void *join_args[] = {&n_out, &n_segments, &divisor, &start, &workspace, &out};
+    return table->launch_function(at.device, at.stream, k->join, (nc_dim3){nck_cuda_blocks(at.device, n_out, 8), 1, 1},
+                                  (nc_dim3){32, 8, 1}, 0, join_args, at.diag);
+}

@@ -1,0 +1,67 @@
+/* cuda/reduce.cu: sum, mean, max and min over any axes of a strided tensor. J names the join: sum, max or min.
+ *
+ * The reduced elements of an output, in row-major order, are cut into segments of equal length. Kernel `rows` gives each
+ * (output, segment) to one block; `columns` gives 32 neighbouring outputs to one block, for tensors whose innermost dim
+ * is kept, so that a warp reads one line. Partial results (segments, outputs) are joined by `join`. Every join is a
+ * fixed tree of dims alone. Accumulation: in A (text.h): f32 and half types in f32, f64 in f64, integers in int64. */
+#define PASTE2(a, b) a##b
+#define PASTE(a, b)  PASTE2(a, b)
+#ifndef J
+#define J sum
+#endif
+typedef PASTE(join_, J) joiner;
+
+/* One block: `outputs` of x, from `first` on. P is where partial results go: A in the workspace. */
+extern "C" __global__ void rows(walk kept, walk reduced, int64_t n_out, int64_t n_reduced, int64_t segment, A nothing,
+                                const S *__restrict__ x, A *partial) {
+    int64_t n_segments = (n_reduced + segment - 1) / segment;
+    for (int64_t item = blockIdx.x; item < n_out * n_segments; item += gridDim.x) {
+        int64_t o = item % n_out, s = item / n_out;
+        const S *at = x + walk_one(kept, o);
+        int64_t end = min(n_reduced, (s + 1) * segment);
+        A v = nothing;
+        for (int64_t i = s * segment + threadIdx.x; i < end; i += blockDim.x)
+            v = joiner::of(v, to<A>::put(get(at[walk_one(reduced, i)])));
+        v = join_row<joiner>(v);
+        if (threadIdx.x == 0) partial[s * n_out + o] = v;
+    }
+}
+
+/* Blocks of (32, 8): x over outputs, y over the reduced elements of a segment. */
+extern "C" __global__ void columns(walk kept, walk reduced, int64_t n_out, int64_t n_reduced, int64_t segment, A nothing,
+                                   const S *__restrict__ x, A *partial) {
+    __shared__ A tile[8][32];
+    int64_t n_groups = (n_out + 31) / 32, n_segments = (n_reduced + segment - 1) / segment;
+    for (int64_t item = blockIdx.x; item < n_groups * n_segments; item += gridDim.x) {
+        int64_t o = item % n_groups * 32 + threadIdx.x, s = item / n_groups;
+        int64_t end = min(n_reduced, (s + 1) * segment);
+        A v = nothing;
+        if (o < n_out) {
+            const S *at = x + walk_one(kept, o);
+            for (int64_t i = s * segment + threadIdx.y; i < end; i += 8)
+                v = joiner::of(v, to<A>::put(get(at[walk_one(reduced, i)])));
+        }
+        tile[threadIdx.y][threadIdx.x] = v;
+        __syncthreads();
+        for (int d = 4; d > 0; d >>= 1) {
+            if (threadIdx.y < d)
+                tile[threadIdx.y][threadIdx.x] =
+                    joiner::of(tile[threadIdx.y][threadIdx.x], tile[threadIdx.y + d][threadIdx.x]);
+            __syncthreads();
+        }
+        if (threadIdx.y == 0 && o < n_out) partial[s * n_out + o] = tile[0][threadIdx.x];
+        __syncthreads();
+    }
+}
+
+/* out (n_out) = partial (n_segments, n_out) joined, divided by divisor unless that is 0. One warp each; the warps of a
+ * block are its rows. */
+extern "C" __global__ void join(int64_t n_out, int64_t n_segments, A divisor, A nothing, const A *__restrict__ partial,
+                                S *out) {
+    for (int64_t o = blockIdx.x * (int64_t)blockDim.y + threadIdx.y; o < n_out; o += gridDim.x * (int64_t)blockDim.y) {
+        A v = nothing;
+        for (int64_t s = threadIdx.x; s < n_segments; s += 32) v = joiner::of(v, partial[s * n_out + o]);
+        v = join_row<joiner>(v);
+        if (threadIdx.x == 0) out[o] = to<S>::put(divisor != 0 ? v / divisor : v);
+    }
+}

@@ -1,0 +1,84 @@
+/* cuda/softmax.c: launchers of softmax_loss.cu, see softmax.h. Short rows take a warp each, eight to a block; long ones a
+ * block each. */
+#include "kernels/cuda/softmax.h"
+
+enum { LONG_ROW = 512, THREADS = 256, JOIN_THREADS = 1024 };
+
+/* Mirrors loss_args of softmax_loss.cu. */
+typedef struct device_loss {
+    nck_cuda_rows rows;
+    const void *labels, *weights;
+    int64_t ignore_index;
+    int wide_labels, has_ignore, reduction;
+} device_loss;
+
+nc_code nck_cuda_softmax_prepare(nc_device *d, nc_dtype t, nck_cuda_softmax *out, nc_diag *diag) {
+    if (t != NC_FLOAT && t != NC_DOUBLE && t != NC_FLOAT16 && t != NC_BFLOAT16)
+        return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "softmax of %s", nc_dtype_name(t));
+    *out = (nck_cuda_softmax){.type = t};
+    const struct {
+        const char *entry;
+        nc_function **f;
+    } wanted[] = {{"softmax", &out->softmax},     {"softmax_grad", &out->softmax_grad}, {"loss_rows", &out->loss_rows},
+                  {"loss_join", &out->loss_join}, {"loss_norm", &out->loss_norm},       {"loss_grad", &out->loss_grad}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_softmax, t, NULL, wanted[i].entry, wanted[i].f, diag));
+    return NC_OK;
+}
+
+static nc_code launch_rows(nck_cuda_at at, nc_function *f, nck_cuda_rows r, void **args) {
+    bool is_long = r.C >= LONG_ROW;
+    nc_dim3 block = is_long ? (nc_dim3){THREADS, 1, 1} : (nc_dim3){32, 8, 1};
+    if (r.outer * r.inner == 0) return NC_OK;
+    nc_dim3 grid = {nck_cuda_blocks(at.device, r.outer * r.inner, block.y), 1, 1};
+    return at.device->table->launch_function(at.device, at.stream, f, grid, block, 0, args, at.diag);
+}
+
+nc_code nck_cuda_softmax_run(const nck_cuda_softmax *k, nck_cuda_at at, nck_cuda_rows rows, bool logs, const void *x,
+                             void *y) {
+    int flag = logs;
+    void *args[] = {&rows, &flag, &x, &y};
+    return rows.C == 0 ? NC_OK : launch_rows(at, k->softmax, rows, args);
+}
+
+nc_code nck_cuda_softmax_grad_run(const nck_cuda_softmax *k, nck_cuda_at at, nck_cuda_rows rows, bool logs,
+                                  const void *dy, const void *y, void *dx) {
+    int flag = logs;
+    void *args[] = {&rows, &flag, &dy, &y, &dx};
+    return rows.C == 0 ? NC_OK : launch_rows(at, k->softmax_grad, rows, args);
+}
+
+static device_loss device_loss_of(const nck_loss_args *a) {
+    return (device_loss){.rows = {a->N, a->C, a->D}, .labels = a->labels, .weights = a->weights,
+                         .ignore_index = a->ignore_index, .wide_labels = a->label_type == NC_INT64,
+                         .has_ignore = a->has_ignore,
+                         .reduction = a->reduction == NCK_LOSS_NONE ? 0 : a->reduction == NCK_LOSS_SUM ? 1 : 2};
+}
+
+size_t nck_cuda_loss_workspace(int64_t positions) {
+    int64_t bytes;
+    if (!nc_mul_i64(positions, (int64_t)sizeof(double), &bytes)) return SIZE_MAX;
+    return bytes > 64 ? (size_t)bytes : 64;
+}
+
+nc_code nck_cuda_loss_run(const nck_cuda_softmax *k, nck_cuda_at at, const nck_loss_args *a, const void *logits,
+                          void *loss, void *log_prob, void *workspace) {
+    device_loss l = device_loss_of(a);
+    bool joins = l.reduction != 0;
+    void *each = joins ? NULL : loss, *each_wide = joins ? workspace : NULL;
+    void *args[] = {&l, &logits, &log_prob, &each, &each_wide};
+    NC_TRY(launch_rows(at, k->loss_rows, l.rows, args));
+    void *join_args[] = {&l, &workspace, &loss};
+    return joins ? nck_cuda_launch(at, k->loss_join, 1, JOIN_THREADS, join_args) : NC_OK;
+}
+
+nc_code nck_cuda_loss_grad_run(const nck_cuda_softmax *k, nck_cuda_at at, const nck_loss_args *a, const void *dloss,
+                               const void *log_prob, void *dx, void *workspace) {
+    device_loss l = device_loss_of(a);
+    int64_t n = a->N * a->C * a->D;
+    if (n == 0) return NC_OK;
+    void *norm_args[] = {&l, &workspace};
+    if (l.reduction == 2) NC_TRY(nck_cuda_launch(at, k->loss_norm, 1, JOIN_THREADS, norm_args));
+    void *args[] = {&l, &dloss, &log_prob, &workspace, &dx};
+    return nck_cuda_launch(at, k->loss_grad, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
+}

@@ -1,0 +1,136 @@
+/* cuda/softmax_loss.cu: softmax and log-softmax along one axis, softmax cross-entropy, and the gradients of both.
+ *
+ * Tensors are dense (outer, C, inner). A row is the C elements of one (outer, inner); it belongs to one warp or one
+ * block (join_row). Shifted by the row's maximum; a row of -inf alone, or one with +inf or NaN, gives NaN.
+ * Accumulation: in A by a fixed tree; losses and weights over the positions in double. */
+struct rows_shape {
+    int64_t outer, C, inner;
+};
+
+DEVICE int64_t first_row(void) { return blockIdx.x * (int64_t)blockDim.y + threadIdx.y; }
+DEVICE int64_t row_step(void) { return gridDim.x * (int64_t)blockDim.y; }
+DEVICE int64_t row_start(const rows_shape &s, int64_t row) {
+    return row / s.inner * s.C * s.inner + row % s.inner;
+}
+
+/* max and the logarithm of the sum of exp(x - max). */
+DEVICE void row_norm(const rows_shape &s, const S *x, A &top, A &sum) {
+    top = -(A)INF;
+    for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x) top = join_max::of(top, (A)get(x[c * s.inner]));
+    top = join_row<join_max>(top);
+    sum = 0;
+    for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x) sum += exp((A)get(x[c * s.inner]) - top);
+    sum = join_row<join_sum>(sum);
+}
+
+/* y may be x. */
+extern "C" __global__ void softmax(rows_shape s, int logs, const S *x, S *y) {
+    for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
+        int64_t start = row_start(s, row);
+        A top, sum;
+        row_norm(s, x + start, top, sum);
+        A log_sum = log(sum);
+        for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x) {
+            A v = (A)get(x[start + c * s.inner]) - top;
+            y[start + c * s.inner] = to<S>::put(logs ? v - log_sum : exp(v) / sum);
+        }
+    }
+}
+
+/* softmax dx = y * (dy - sum(dy*y)), log-softmax dx = dy - exp(y) * sum(dy). dx may be dy or y. */
+extern "C" __global__ void softmax_grad(rows_shape s, int logs, const S *dy, const S *y, S *dx) {
+    for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
+        int64_t start = row_start(s, row);
+        A sum = 0;
+        for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x) {
+            A d = get(dy[start + c * s.inner]);
+            sum += logs ? d : d * (A)get(y[start + c * s.inner]);
+        }
+        sum = join_row<join_sum>(sum);
+        for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x) {
+            A d = get(dy[start + c * s.inner]), v = get(y[start + c * s.inner]);
+            dx[start + c * s.inner] = to<S>::put(logs ? d - exp(v) * sum : v * (d - sum));
+        }
+    }
+}
+
+/* Labels (outer, inner), weights (C) or NULL. A label outside [0, C) that is not ignored cannot be reported from here:
+ * its loss and its gradient are NaN, and nothing outside the tensors is touched. */
+struct loss_args {
+    rows_shape s;
+    const void *labels;
+    const S *weights;
+    int64_t ignore_index;
+    int wide_labels, has_ignore, reduction; /* 0 none, 1 sum, 2 mean */
+};
+
+DEVICE int64_t label_of(const loss_args &a, int64_t i) {
+    return a.wide_labels ? ((const int64_t *)a.labels)[i] : ((const int32_t *)a.labels)[i];
+}
+DEVICE bool ignored(const loss_args &a, int64_t label) { return a.has_ignore && label == a.ignore_index; }
+DEVICE double weight_of(const loss_args &a, int64_t label) {
+    if (ignored(a, label)) return 0;
+    if (label < 0 || label >= a.s.C) return __longlong_as_double(0x7ff8000000000000ll);
+    return a.weights ? (double)get(a.weights[label]) : 1;
+}
+
+/* log_prob (outer, C, inner) unless NULL; the weighted loss of each position to each (none) or each_wide (sum, mean). */
+extern "C" __global__ void loss_rows(loss_args a, const S *x, S *log_prob, S *each, double *each_wide) {
+    const rows_shape &s = a.s;
+    for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
+        int64_t start = row_start(s, row), label = label_of(a, row);
+        A top, sum;
+        row_norm(s, x + start, top, sum);
+        A log_sum = log(sum);
+        bool known = label >= 0 && label < s.C && !ignored(a, label);
+        A picked = known ? (A)get(x[start + label * s.inner]) - top - log_sum : (A)0;
+        if (log_prob)
+            for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x)
+                log_prob[start + c * s.inner] = to<S>::put((A)get(x[start + c * s.inner]) - top - log_sum);
+        if (threadIdx.x != 0) continue;
+        double loss = ignored(a, label) ? 0 : -weight_of(a, label) * (double)picked;
+        if (each) each[row] = to<S>::put((A)loss);
+        if (each_wide) each_wide[row] = loss;
+    }
+}
+
+/* One block. loss = sum of each_wide, divided by the sum of the weights of the labels for mean: NaN when all are
+ * ignored. */
+extern "C" __global__ void loss_join(loss_args a, const double *__restrict__ each_wide, S *loss) {
+    double sum = 0, norm = 0;
+    for (int64_t i = threadIdx.x; i < a.s.outer * a.s.inner; i += blockDim.x) {
+        sum += each_wide[i];
+        if (a.reduction == 2) norm += weight_of(a, label_of(a, i));
+    }
+    sum = join_row<join_sum>(sum);
+    norm = join_row<join_sum>(norm);
+    if (threadIdx.x == 0) *loss = to<S>::put((A)(a.reduction == 2 ? sum / norm : sum));
+}
+
+/* One block. *norm = the sum of the weights of the labels. */
+extern "C" __global__ void loss_norm(loss_args a, double *norm) {
+    double v = 0;
+    for (int64_t i = threadIdx.x; i < a.s.outer * a.s.inner; i += blockDim.x) v += weight_of(a, label_of(a, i));
+    v = join_row<join_sum>(v);
+    if (threadIdx.x == 0) *norm = v;
+}
+
+/* dx = (exp(log_prob) - onehot) * weight * dloss (/ norm for mean). An ignored position is 0 even where dloss or 1/norm
+ * is not finite. dx may be log_prob. */
+extern "C" __global__ void loss_grad(loss_args a, const S *__restrict__ dloss, const S *log_prob,
+                                     const double *__restrict__ norm, S *dx) {
+    const rows_shape &s = a.s;
+    int64_t n = s.outer * s.C * s.inner;
+    for (int64_t i = first_item(); i < n; i += item_step()) {
+        int64_t o = i / (s.C * s.inner), c = i / s.inner % s.C, position = o * s.inner + i % s.inner;
+        int64_t label = label_of(a, position);
+        A p = exp((A)get(log_prob[i]));
+        if (ignored(a, label)) {
+            dx[i] = to<S>::put((A)0);
+            continue;
+        }
+        double f = weight_of(a, label) * (double)get(dloss[a.reduction == 0 ? position : 0]);
+        if (a.reduction == 2) f /= *norm;
+        dx[i] = to<S>::put((p - (A)(label == c)) * (A)f);
+    }
+}

@@ -1,0 +1,353 @@
+/* ops/cuda_test.c: every CUDA binding against the CPU binding of the same node, on random data, through the device's table;
+ * and a small sequence captured once and replayed on new data. Each runs on the GPU, and on the guard, which has the CPU's
+ * kernels: so the graphs, and that a CUDA binding is found for them, are tested where there is no GPU too. */
+#include "ops/graph_testing.h"
+#include "tests/device.h"
+
+#include "base/mem.h"
+
+enum { MAX_ARGS = 8 };
+
+/* What is drawn for the inputs of a node. */
+typedef struct draws {
+    uint64_t seed;
+    int64_t int_limit;   /* integers are in [0, limit); 0: 100 */
+    uint32_t transposed; /* bit i: the last two dims of input i lie the other way round in memory */
+    bool odd;            /* the first floats of input 0 are NaN and infinities */
+} draws;
+
+typedef struct site {
+    nc_work w;
+    nc_model *m;
+    const nc_node *n;
+    nc_device *d;
+    nc_stream *s;
+    nc_arena arena;
+    const nc_binding *binding[2]; /* on the host, on the device */
+    nc_prep prep[2];
+    nc_tensor in[2][MAX_ARGS], out[2][MAX_ARGS];
+    void *workspace[2];
+    size_t bytes_workspace[2];
+    bool joined; /* input 0 is the output of another site */
+} site;
+
+static uint32_t next_random(uint64_t *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+static size_t bytes_of(const nc_tensor *t) { return (size_t)nc_tensor_numel(t) * nc_dtype_bytes(t->dtype); }
+
+static nc_tensor tensor_of(const nc_value *v, bool transposed) {
+    nc_tensor t = {.dtype = v->type->elem, .rank = v->type->rank};
+    for (int i = 0; i < t.rank; i++) CHECK(nc_dim_is_const(v->type->dims[i], &t.dims[i]));
+    nc_dense_strides(t.dims, t.rank, t.strides);
+    if (transposed) {
+        t.strides[t.rank - 2] = 1;
+        t.strides[t.rank - 1] = t.dims[t.rank - 2];
+    }
+    return t;
+}
+
+static void put_float(const nc_tensor *t, int64_t i, double v) {
+    switch (t->dtype) {
+    case NC_FLOAT: ((float *)t->data)[i] = (float)v; break;
+    case NC_DOUBLE: ((double *)t->data)[i] = v; break;
+    case NC_FLOAT16: ((uint16_t *)t->data)[i] = nc_f32_to_f16((float)v); break;
+    default: ((uint16_t *)t->data)[i] = nc_f32_to_bf16((float)v); break;
+    }
+}
+
+static double value_at(const nc_tensor *t, int64_t i) {
+    switch (t->dtype) {
+    case NC_FLOAT: return (double)((const float *)t->data)[i];
+    case NC_DOUBLE: return ((const double *)t->data)[i];
+    case NC_FLOAT16: return (double)nc_f16_to_f32(((const uint16_t *)t->data)[i]);
+    case NC_BFLOAT16: return (double)nc_bf16_to_f32(((const uint16_t *)t->data)[i]);
+    case NC_INT64: return (double)((const int64_t *)t->data)[i];
+    case NC_INT32: return ((const int32_t *)t->data)[i];
+    default: return ((const uint8_t *)t->data)[i];
+    }
+}
+
+/* Scalars are host settings: a ratio of 0.25, a flag that is on. */
+static void draw(const nc_tensor *t, int64_t limit, bool odd, uint64_t *state) {
+    static const float odd_values[] = {NAN, INFINITY, -INFINITY};
+    for (int64_t i = 0; i < nc_tensor_numel(t); i++) {
+        uint32_t r = next_random(state);
+        int64_t k = r % limit;
+        if (nc_dtype_is_float(t->dtype))
+            put_float(t, i, t->rank == 0 ? 0.25 : odd && i < 3 ? (double)odd_values[i] : (r % 4001) / 1000.0 - 2);
+        else if (t->dtype == NC_INT64)
+            ((int64_t *)t->data)[i] = k;
+        else if (t->dtype == NC_INT32)
+            ((int32_t *)t->data)[i] = (int32_t)k;
+        else
+            ((uint8_t *)t->data)[i] = t->rank == 0 ? 1 : r & 1;
+    }
+}
+
+/* New data for all inputs, on the host and, unless an input is a host argument, on the device. */
+static void site_draw(site *x, const draws *how) {
+    uint64_t state = how->seed;
+    for (int i = 0; i < x->n->n_in; i++) {
+        bool host = x->n->card->host_in >> i & 1;
+        const nc_literal *lit = x->n->in[i] != NULL ? x->n->in[i]->lit : NULL;
+        if (x->n->in[i] == NULL || (i == 0 && x->joined)) continue;
+        if (lit != NULL)
+            memcpy(x->in[0][i].data, lit->data, bytes_of(&x->in[0][i]));
+        else
+            draw(&x->in[0][i], how->int_limit ? how->int_limit : 100, how->odd && i == 0, &state);
+        if (!host) up(x->d, x->s, x->in[1][i].data, x->in[0][i].data, bytes_of(&x->in[0][i]));
+    }
+    OK(x->d->table->stream_sync(x->d, x->s, &diag));
+}
+
+static void site_operands(site *x, const draws *how) {
+    for (int i = 0; i < x->n->n_in; i++) {
+        if (x->n->in[i] == NULL) continue;
+        x->in[0][i] = x->in[1][i] = tensor_of(x->n->in[i], how->transposed >> i & 1);
+        x->in[0][i].data = x->in[1][i].data = nc_alloc(bytes_of(&x->in[0][i]) + 1);
+        if (!(x->n->card->host_in >> i & 1)) x->in[1][i].data = take(x->d, x->s, bytes_of(&x->in[0][i]));
+    }
+    for (int i = 0; i < x->n->n_out; i++) {
+        if (x->n->out[i] == NULL) continue;
+        x->out[0][i] = x->out[1][i] = tensor_of(x->n->out[i], false);
+        x->out[0][i].data = nc_alloc(bytes_of(&x->out[0][i]) + 1);
+        x->out[1][i].data = take(x->d, x->s, bytes_of(&x->out[0][i]));
+    }
+}
+
+static bool site_prepare(site *x, int k) {
+    char why[256];
+    x->binding[k] = nc_binding_find(x->n, k ? x->d->table->kernels : "cpu", why, sizeof why);
+    if (x->binding[k] == NULL || (k && nc_binding_find(x->n, "cuda", why, sizeof why) == NULL)) {
+        nc_test_failed(__FILE__, __LINE__, "%s: %s", x->n->card->name, why);
+        return false;
+    }
+    x->prep[k] = (nc_prep){.w = &x->w, .arena = &x->arena, .node = x->n, .device = k ? x->d : nc_device_cpu()};
+    if (x->binding[k]->prepare != NULL && x->binding[k]->prepare(&x->prep[k]) != NC_OK) {
+        nc_test_failed(__FILE__, __LINE__, "prepare: %s", x->w.diag.text);
+        return false;
+    }
+    if (x->binding[k]->workspace != NULL)
+        x->bytes_workspace[k] = x->binding[k]->workspace(x->prep[k].state, x->in[k], x->n->n_in, x->out[k], x->n->n_out);
+    x->workspace[k] = k ? take(x->d, x->s, x->bytes_workspace[k]) : nc_alloc_aligned(x->bytes_workspace[k] + 64, 64);
+    return true;
+}
+
+static bool site_init(site *x, nc_device *d, nc_stream *s, const char *text, const draws *how) {
+    *x = (site){.d = d, .s = s};
+    nc_work_init(&x->w);
+    x->m = test_model(&x->w, nc_ops_registry(), text);
+    if (x->m == NULL) {
+        nc_test_failed(__FILE__, __LINE__, "%s: %s", text, x->w.diag.text);
+        return false;
+    }
+    x->n = x->m->main->last;
+    site_operands(x, how);
+    site_draw(x, how);
+    return site_prepare(x, 0) && site_prepare(x, 1);
+}
+
+static void site_release(site *x) {
+    for (int i = 0; x->n != NULL && i < MAX_ARGS; i++) {
+        bool host = x->n->card->host_in >> i & 1;
+        bool borrowed = i == 0 && x->joined;
+        if (!borrowed) nc_free(x->in[0][i].data);
+        nc_free(x->out[0][i].data);
+        if (!host && !borrowed) x->d->table->free(x->d, x->s, x->in[1][i].data);
+        x->d->table->free(x->d, x->s, x->out[1][i].data);
+    }
+    nc_free(x->workspace[0]);
+    x->d->table->free(x->d, x->s, x->workspace[1]);
+    if (x->m != NULL) nc_model_destroy(x->m);
+    nc_arena_release(&x->arena);
+    nc_work_release(&x->w);
+}
+
+static nc_call call_of(site *x, int k) {
+    return (nc_call){.state = x->prep[k].state, .in = x->in[k], .out = x->out[k], .n_in = x->n->n_in, .n_out = x->n->n_out,
+                     .workspace = x->workspace[k], .bytes_workspace = x->bytes_workspace[k], .diag = &diag, .node = "n",
+                     .op = x->n->card->name};
+}
+
+static void site_launch(site *x) {
+    nc_call c = call_of(x, 1);
+    OK(x->d->table->launch(x->d, x->s, x->binding[1]->run, &c));
+}
+
+/* Runs the CPU binding and compares all outputs with what the device has. */
+static void site_check(site *x, double tolerance) {
+    nc_call c = call_of(x, 0);
+    if (x->prep[0].n_packs > 0) nc_test_failed(__FILE__, __LINE__, "the CPU kernel wants packed constants");
+    OK(x->binding[0]->run(&c));
+    for (int k = 0; k < x->n->n_out; k++) {
+        nc_tensor got = x->out[0][k];
+        if (x->n->out[k] == NULL) continue;
+        got.data = nc_alloc(bytes_of(&got) + 1);
+        down(x->d, x->s, got.data, x->out[1][k].data, bytes_of(&got));
+        OK(x->d->table->stream_sync(x->d, x->s, &diag));
+        for (int64_t i = 0; i < nc_tensor_numel(&got) && !nc_test_has_failed(); i++) {
+            double g = value_at(&got, i), want = value_at(&x->out[0][k], i);
+            if (fabs(g - want) <= tolerance * (1 + fabs(want)) || g == want || (isnan(g) && isnan(want))) continue;
+            nc_test_failed(__FILE__, __LINE__, "%s, output %d, element %lld is %.9g, expected %.9g", x->n->card->name, k,
+                           (long long)i, g, want);
+        }
+        nc_free(got.data);
+    }
+}
+
+static void compare(nc_device *d, const char *text, draws how, double tolerance) {
+    nc_stream *s = stream(d);
+    site x;
+    how.seed += 1;
+    if (site_init(&x, d, s, text, &how)) {
+        site_launch(&x);
+        site_check(&x, tolerance);
+    }
+    site_release(&x);
+    d->table->stream_destroy(d, s);
+}
+
+#define CUDA(id)                                    \
+    static void id(nc_device *d);                   \
+    TEST(binding_##id##_guard) { run_on("guard", id); } \
+    TEST(binding_##id##_cuda) { run_on("cuda", id); }   \
+    static void id(nc_device *d)
+#define GRAPH(body) "<opset: \"\" 17, \"nacre\" 1> g " body
+
+CUDA(lanes) {
+    compare(d, GRAPH("(float[7,1,5] a, float[3,1] b) => (y) { y = Add(a, b) }"), (draws){.odd = true}, 0);
+    compare(d, GRAPH("(float16[33,65] a, float16[65] b) => (y) { y = Mul(a, b) }"), (draws){0}, 0);
+    compare(d, GRAPH("(bfloat16[1001] a) => (y) { y = Tanh(a) }"), (draws){.odd = true}, 1e-2);
+    compare(d, GRAPH("(double[129] a) => (y) { y = Sigmoid(a) }"), (draws){.odd = true}, 1e-14);
+    compare(d, GRAPH("(int32[257] a, int32[257] b) => (y) { y = Div(a, b) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[31,17] a, float[31,17] b) => (y) { y = Sub(a, b) }"), (draws){.transposed = 2}, 0);
+    compare(d, GRAPH("(bool[64] c, float[64] a, float[] b) => (y) { y = Where(c, a, b) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[0,4] a, float[4] b) => (y) { y = Add(a, b) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[70001] a) => (y) { y = LeakyRelu<alpha = 0.3>(a) }"), (draws){.odd = true}, 0);
+}
+
+CUDA(chain) {
+    compare(d, GRAPH("(float[300,31] x, float[31] b, float[] k) => (y, c) { y, c = nacre.Chain<body = { (p, q, r) => (t, u) "
+                     "{ s = Add(p, q) e = Mul(s, r) t = Relu(e) u = Less(q, e) } }>(x, b, k) }"), (draws){.odd = true}, 0);
+    compare(d, GRAPH("(float[1000] dy, float[1000] y) => (dx) { dx = nacre.TanhGrad(dy, y) }"), (draws){0}, 1e-6);
+}
+
+#define SUMS(type, dims, op, axes) GRAPH("(" type dims " x) => (y) <const int64[" axes "> { y = " op "(x, a) }")
+
+CUDA(reductions) {
+    compare(d, SUMS("float", "[37,1025]", "ReduceSum<keepdims = 0>", "1] a = {-1}"), (draws){0}, 1e-4);
+    compare(d, SUMS("float", "[9000,33]", "ReduceSum", "1] a = {0}"), (draws){0}, 1e-4);
+    compare(d, SUMS("float", "[64,33]", "ReduceSum", "1] a = {0}"), (draws){.transposed = 1}, 1e-4);
+    compare(d, SUMS("double", "[5,6,7]", "ReduceSum", "2] a = {0, 2}"), (draws){0}, 1e-12);
+    compare(d, SUMS("int64", "[5,6,7]", "ReduceSum", "2] a = {0, 2}"), (draws){0}, 0);
+    compare(d, SUMS("float16", "[5,6,7]", "ReduceSum", "2] a = {0, 1}"), (draws){0}, 1e-2);
+    compare(d, SUMS("float", "[6,5,31]", "nacre.SumTo", "2] a = {1, 31}"), (draws){0}, 1e-5);
+    compare(d, GRAPH("(float[100003] x) => (y) { y = ReduceMean(x) }"), (draws){0}, 1e-4);
+    compare(d, GRAPH("(float[4,0] x) => (y) { y = ReduceMean<axes = [1]>(x) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[8,300] x) => (y) { y = ReduceMax<axes = [1]>(x) }"), (draws){.odd = true}, 0);
+}
+
+CUDA(products) {
+    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 1e-5);
+    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){.transposed = 2}, 1e-5);
+    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){.transposed = 1}, 1e-5);
+    compare(d, GRAPH("(double[5,7] a, double[7,3] b) => (y) { y = MatMul(a, b) }"), (draws){.transposed = 3}, 1e-12);
+    compare(d, GRAPH("(float[4,3,9,8] a, float[3,8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 1e-5);
+    compare(d, GRAPH("(float[4,3,9,8] a, float[8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 1e-5);
+    compare(d, GRAPH("(float[8] a, float[2,8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 1e-5);
+    compare(d, GRAPH("(float16[32,64] a, float16[64,16] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 2e-3);
+    compare(d, GRAPH("(float16[31,63] a, float16[63,15] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 2e-3);
+    compare(d, GRAPH("(int64[5,6] a, int64[6,7] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[5,0] a, float[0,7] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[65,33] a, float[17,65] b, float[17] c) => (y) { y = Gemm<transA = 1, transB = 1>(a, b, c) }"),
+            (draws){0}, 1e-5);
+    compare(d, GRAPH("(float[33,65] a, float[65,17] b, float[33,1] c) => (y) { y = Gemm<alpha = 0.5, beta = 2.0>(a, b, c) }"),
+            (draws){0}, 1e-5);
+    compare(d, GRAPH("(double[3,5] a, double[5,7] b, double[7] c) => (y) { y = Gemm(a, b, c) }"), (draws){0}, 1e-12);
+}
+
+CUDA(softmax) {
+    compare(d, GRAPH("(float[19,10] x) => (y) { y = Softmax(x) }"), (draws){.odd = true}, 1e-6);
+    compare(d, GRAPH("(float[7,2000] x) => (y) { y = LogSoftmax(x) }"), (draws){0}, 1e-6);
+    compare(d, GRAPH("(double[3,5,7] x) => (y) { y = Softmax<axis = 1>(x) }"), (draws){0}, 1e-14);
+    compare(d, GRAPH("(float[0,5] x) => (y) { y = Softmax(x) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[19,10] dy, float[19,10] y) => (dx) { dx = nacre.SoftmaxGrad(dy, y) }"), (draws){0}, 1e-5);
+    compare(d, GRAPH("(float[3,1000] dy, float[3,1000] y) => (dx) { dx = nacre.LogSoftmaxGrad(dy, y) }"), (draws){0}, 1e-4);
+}
+
+#define LOSS(attrs, x, labels, weights, more)                                                                       \
+    GRAPH("(" x " x, " labels " t" weights ") => (l, p) { l, p = SoftmaxCrossEntropyLoss<" attrs ">(x, t" more ") }")
+#define LOSS_GRAD(attrs, dloss, p, labels, weights, more)                                                            \
+    GRAPH("(" dloss " d, " p " p, " labels " t" weights ") => (dx) "                                               \
+          "{ dx = nacre.SoftmaxCrossEntropyLossGrad<" attrs ">(d, p, t" more ") }")
+
+CUDA(losses) {
+    draws ten = {.int_limit = 10};
+    compare(d, LOSS("reduction = \"mean\"", "float[33,10]", "int64[33]", "", ""), ten, 1e-5);
+    compare(d, LOSS("reduction = \"sum\"", "double[33,10]", "int32[33]", ", double[10] w", ", w"), ten, 1e-12);
+    compare(d, LOSS("reduction = \"none\", ignore_index = 3", "float[5,10,7]", "int64[5,7]", ", float[10] w", ", w"), ten,
+            1e-5);
+    compare(d, LOSS("reduction = \"mean\"", "float[4,3000]", "int64[4]", "", ""), (draws){.int_limit = 3000}, 1e-5);
+    compare(d, LOSS_GRAD("reduction = \"mean\"", "float[1]", "float[33,10]", "int64[33]", "", ""), ten, 1e-5);
+    compare(d, LOSS_GRAD("reduction = \"sum\"", "float[1]", "float[33,10]", "int64[33]", ", float[10] w", ", w"), ten, 1e-5);
+    compare(d, LOSS_GRAD("reduction = \"none\", ignore_index = 3", "float[5,7]", "float[5,10,7]", "int64[5,7]", "", ""), ten,
+            1e-5);
+}
+
+CUDA(dropout) {
+    static const char graph[] = GRAPH("(float[20003] x, float[] r, bool[] t, int64[2] s) => (y, m) "
+                                      "{ y, m = nacre.PhiloxDropout(x, r, t, s) @random=7 }");
+    compare(d, graph, (draws){.odd = true}, 0);
+    compare(d, graph, (draws){.seed = 1000, .int_limit = INT32_MAX}, 0);
+    compare(d, GRAPH("(float16[5] x, float[] r, bool[] t, int64[2] s) => (y, m) "
+                     "{ y, m = nacre.PhiloxDropout<seed = 42>(x, r, t, s) @random=1 }"), (draws){0}, 1e-3);
+    compare(d, GRAPH("(float[1001] dy, bool[1001] m, float[] r, bool[] t) => (dx) { dx = nacre.DropoutGrad(dy, m, r, t) }"),
+            (draws){0}, 0);
+    compare(d, GRAPH("(int64[2] s) => (n) { n = nacre.RandomStep(s) }"), (draws){0}, 0);
+}
+
+CUDA(copies) {
+    compare(d, GRAPH("(float[31,17] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, 0);
+    compare(d, GRAPH("(double[3,31,17] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, 0);
+    compare(d, GRAPH("(float16[5,7] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, 0);
+    compare(d, GRAPH("(bool[6,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[0,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, 0);
+    compare(d, GRAPH("(float[9,5] v, float[9,5] x) => (y) { y = nacre.Assign(v, x) }"), (draws){.transposed = 2}, 0);
+}
+
+/* The site's input 0 becomes the first one's output 0, on both sides. */
+static void join(const site *from, site *to) {
+    nc_free(to->in[0][0].data);
+    to->d->table->free(to->d, to->s, to->in[1][0].data);
+    for (int k = 0; k < 2; k++) to->in[k][0] = from->out[k][0];
+    to->joined = true;
+}
+
+CUDA(captured_sequence) {
+    nc_stream *s = stream(d);
+    site x[4];
+    draws how = {.seed = 5, .int_limit = 10};
+    nc_capture *capture = NULL;
+    bool ok = site_init(&x[0], d, s, GRAPH("(float[33,40] x, float[40,10] w, float[10] b) => (y) { y = Gemm(x, w, b) }"), &how);
+    ok &= site_init(&x[1], d, s, GRAPH("(float[33,10] x) => (y) { y = Relu(x) }"), &how);
+    ok &= site_init(&x[2], d, s, LOSS("reduction = \"mean\"", "float[33,10]", "int64[33]", "", ""), &how);
+    ok &= site_init(&x[3], d, s, GRAPH("(int64[2] s) => (n) { n = nacre.RandomStep(s) }"), &how);
+    if (ok) {
+        join(&x[0], &x[1]);
+        join(&x[1], &x[2]);
+        OK(d->table->capture_begin(d, s, &diag));
+        for (int i = 0; i < 4; i++) site_launch(&x[i]);
+        OK(d->table->capture_end(d, s, &capture, &diag));
+        for (how.seed = 6; how.seed < 9; how.seed++) {
+            for (int i = 0; i < 4; i++) site_draw(&x[i], &how);
+            OK(d->table->capture_replay(d, s, capture, &diag));
+            for (int i = 0; i < 4; i++) site_check(&x[i], 1e-5);
+        }
+        d->table->capture_destroy(d, capture);
+    }
+    for (int i = 3; i >= 0; i--) site_release(&x[i]);
+    d->table->stream_destroy(d, s);
+}

@@ -1,0 +1,25 @@
+/* ops/lane_prog.h: element formulas of a node as a tile program, the same for every device. lane_cpu.c runs it, lane_cuda.c
+ * makes a kernel of it. */
+#ifndef NC_OPS_LANE_PROG_H
+#define NC_OPS_LANE_PROG_H
+
+#include "ir/graph.h"
+#include "kernels/cpu/tile.h"
+
+#define NC_LANE_PROG_MAX_OPS 64
+
+typedef struct nc_lane_prog {
+    nc_dtype compute;
+    int n_in, n_out, n_reg, n_op;
+    nck_tile_op op[NC_LANE_PROG_MAX_OPS];
+    uint16_t out_reg[NCK_TILE_MAX_OUT];
+    const char *why; /* set: the node is refused */
+} nc_lane_prog;
+
+/* False: p->why says why not. */
+bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n);
+
+/* Borrows p. */
+nck_tile_prog nc_lane_prog_tile(const nc_lane_prog *p);
+
+#endif

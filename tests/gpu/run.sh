@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds and tests on a machine with an NVIDIA GPU: the release preset, then every C test, those of the CUDA device and of
+# the CUDA bindings among them. Installs nothing. Results go to $OUT (default build/gpu): machine.txt, build.log, tests.log,
+# summary.txt. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=${OUT:-build/gpu}
+mkdir -p "$out"
+export NACRE_CACHE=${NACRE_CACHE-$PWD/build/kernel_cache}
+
+say() { echo "$*" | tee -a "$out/summary.txt"; }
+: >"$out/summary.txt"
+{
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+    gcc --version | head -n 1
+    cmake --version | head -n 1
+    nvcc --version | tail -n 2
+    lscpu | grep -E 'Model name|^CPU\(s\)'
+} >"$out/machine.txt" 2>&1
+cat "$out/machine.txt"
+
+generator=()
+command -v ninja >/dev/null && [ ! -f build/release/CMakeCache.txt ] && generator=(-G Ninja)
+start=$SECONDS
+if cmake --preset release "${generator[@]}" >"$out/build.log" 2>&1 &&
+    cmake --build build/release -j "$(nproc)" >>"$out/build.log" 2>&1; then
+    say "build: ok, $((SECONDS - start)) s"
+else
+    say "build: FAILED"
+    grep -nE 'error|FAILED' "$out/build.log" | head -n 20
+    tail -n 40 "$out/build.log"
+    exit 1
+fi
+
+failed=0
+# run NAME COMMAND...: its output to NAME.log, its closing line to the summary.
+run() {
+    local name=$1 begin=$SECONDS code
+    shift
+    timeout 420 "$@" >"$out/$name.log" 2>&1
+    code=$?
+    say "$name: exit $code, $((SECONDS - begin)) s: $(grep -E '[0-9]+ passed' "$out/$name.log" | tail -n 1)"
+    grep -E '^FAIL|Sanitizer|Segmentation' "$out/$name.log" | head -n 40 | tee -a "$out/summary.txt"
+    [ "$code" -eq 0 ] || { failed=1; tail -n 20 "$out/$name.log"; }
+}
+
+run cuda_tests build/release/nacre_tests cuda device binding
+if grep -q '^not run: .*_cuda' "$out/cuda_tests.log"; then
+    say "the GPU was not used:"
+    grep '^not run' "$out/cuda_tests.log" | head -n 3 | tee -a "$out/summary.txt"
+    failed=1
+fi
+run tests build/release/nacre_tests
+exit $failed

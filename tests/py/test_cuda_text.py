@@ -1,0 +1,77 @@
+"""Compiles every CUDA kernel text of the library with NVRTC from PyPI, which needs no GPU.
+
+The sources come from the program print_cuda_text of the build folder ($NACRE_BUILD, default build/release). A warning of
+the compiler is a failure too, and so is a source without the entry points that the launchers ask for."""
+import ctypes
+import glob
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("NACRE_BUILD", ROOT / "build" / "release"))
+
+
+def find_nvrtc():
+    for folder in sys.path:
+        for name in sorted(glob.glob(f"{folder}/nvidia/*/lib/libnvrtc.so.*"), reverse=True):
+            return ctypes.CDLL(name)
+    return None
+
+
+def printed_sources():
+    tool = BUILD / "print_cuda_text"
+    if not tool.exists():
+        pytest.fail(f"{tool} is missing: build first")
+    text = subprocess.run([str(tool)], capture_output=True, text=True, check=True).stdout
+    for part in text.split("==== ")[1:]:
+        name, entries, source = part.split("\n", 2)
+        yield name, entries.split(), source
+
+
+def compile_source(nvrtc, source, architecture):
+    """Machine code and the compiler's words; no code when it refused."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"nacre.cu", 0, None, None) == 0
+    words = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17", b"--fmad=false"]
+    failed = nvrtc.nvrtcCompileProgram(program, len(words), (ctypes.c_char_p * len(words))(*words))
+    assert nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size)) == 0
+    log = ctypes.create_string_buffer(size.value + 1)
+    assert nvrtc.nvrtcGetProgramLog(program, log) == 0
+    code = b""
+    if not failed:
+        assert nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)) == 0
+        cubin = ctypes.create_string_buffer(size.value)
+        assert nvrtc.nvrtcGetCUBIN(program, cubin) == 0
+        code = cubin.raw
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return code, log.value.decode().strip()
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
+    library = find_nvrtc()
+    if library is None:
+        pytest.skip("not run: no NVRTC here: nvidia-cuda-nvrtc-cu12 has no wheel for this architecture")
+    return library
+
+
+def test_texts_compile(nvrtc):
+    wrong, n = [], 0
+    for name, entries, source in printed_sources():
+        for architecture in ["sm_75", "sm_90"] if " float" in name else ["sm_90"]:
+            code, log = compile_source(nvrtc, source, architecture)
+            n += 1
+            if not code or log:
+                wrong.append(f"{name}, {architecture}:\n{log}")
+            wrong += [f"{name}: no entry {e}" for e in entries if code and f".text.{e}\0".encode() not in code]
+    assert n > 60
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_wrong_text_is_refused(nvrtc):
+    code, log = compile_source(nvrtc, 'extern "C" __global__ void f(float *x) { *x = LANE_none(1); }', "sm_90")
+    assert not code and "LANE_none" in log

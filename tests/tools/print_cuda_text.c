@@ -1,0 +1,75 @@
+/* tests/tools/print_cuda_text.c: prints every source that the library may give to NVRTC: each kernel file for each element
+ * type, and chains that use every formula on every compute type. A source is preceded by a line "==== name" and a line
+ * with its entry points. Read by tests/py/test_cuda_text.py. */
+#include "kernels/cuda/chain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print(const char *file, const char *what, const char *entries, nc_text *source) {
+    printf("==== %s %s\n%s\n%s\n", file, what, entries, source->failed ? "#error out of memory" : source->s);
+    nc_text_release(source);
+}
+
+static void print_file(nck_cuda_text file, nc_dtype t, const char *define, const char *entries) {
+    nc_text source = {0};
+    char what[64];
+    snprintf(what, sizeof what, "%s %.*s", nc_dtype_name(t), (int)strcspn(define, "\n"), define);
+    nc_text_add(&source, define);
+    nck_cuda_text_join(&source, file, t);
+    print(nck_cuda_text_name(file), what, entries, &source);
+}
+
+static void print_files(void) {
+    static const nc_dtype floats[] = {NC_FLOAT, NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16}, ints[] = {NC_INT32, NC_INT64};
+    static const char *const joins[] = {"#define J sum\n", "#define J max\n", "#define J min\n"};
+    static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
+                                        "#define U uint64_t\n"};
+    for (int i = 0; i < 4; i++) {
+        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy fill");
+        print_file(NCK_CUDA_TEXT_softmax, floats[i], "", "softmax softmax_grad loss_rows loss_join loss_norm loss_grad");
+        print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
+        print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
+        for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns join");
+    }
+    for (int i = 0; i < 2; i++) {
+        print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
+        for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns join");
+    }
+}
+
+/* Lanes that the compute type has, each read from three inputs, all joined into one output by sums: every lane where nothing
+ * is converted, else one for the loads and stores. */
+static void print_lanes(nc_dtype compute, nc_dtype in, nc_dtype out) {
+    int n_lanes = in == compute && out == compute ? NCK_N_LANES : 1;
+    nck_tile_op ops[2 * NCK_N_LANES];
+    int n = 0;
+    for (int lane = 0; lane < n_lanes; lane++) {
+        if (nck_lane_get(lane)->kinds == 'F' && compute != NC_FLOAT && compute != NC_DOUBLE) continue;
+        ops[n++] = (nck_tile_op){.lane = (uint16_t)lane, .dst = 3, .src = {0, 1, 2}, .param = {0.01, 1e300 * 1e300}};
+        ops[n] = (nck_tile_op){.lane = NCK_LANE_add, .dst = 4, .src = {(uint16_t)(n > 1 ? 4 : 3), 3}};
+        n++;
+    }
+    static const uint16_t out_reg[] = {4};
+    nck_tile_prog p = {.compute = compute, .n_in = 3, .n_out = 1, .n_reg = 5, .n_op = n, .op = ops, .out_reg = out_reg};
+    nc_dtype types[] = {in, in, in, out};
+    nc_text source = {0};
+    char what[64];
+    snprintf(what, sizeof what, "%s %s %s", nc_dtype_name(compute), nc_dtype_name(in), nc_dtype_name(out));
+    if (!nck_tile_check(&p) || !nck_cuda_chain_source(&source, &p, types, 4)) nc_text_add(&source, "#error no program\n");
+    print("chain", what, NCK_CUDA_CHAIN_ENTRY, &source);
+}
+
+int main(void) {
+    static const nc_dtype computes[] = {NC_FLOAT, NC_DOUBLE, NC_INT64, NC_UINT64};
+    static const nc_dtype storages[] = {NC_FLOAT,  NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16, NC_BOOL,   NC_INT8,  NC_INT16,
+                                        NC_INT32, NC_INT64,  NC_UINT8,   NC_UINT16,   NC_UINT32, NC_UINT64};
+    enum { N_STORAGES = sizeof storages / sizeof *storages };
+    print_files();
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < N_STORAGES; j++)
+            if (nck_tile_compute(storages[j]) == computes[i]) print_lanes(computes[i], storages[j], storages[j]);
+    for (int j = 0; j < N_STORAGES; j++) print_lanes(NC_DOUBLE, NC_FLOAT, storages[j]);
+    print_lanes(NC_INT64, NC_INT64, NC_FLOAT16);
+    return 0;
+}
