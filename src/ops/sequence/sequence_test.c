@@ -1,11 +1,6 @@
-<<<<<<< HEAD
-/* ops/sequence/sequence_test.c: types of sequences, and their host kernels and StringConcat in a small world of their own. */
-#include "tests/graph_testing.h"
-=======
 /* ops/sequence/sequence_test.c: types of sequences, and their host kernels and StringConcat in a small world of their
  * own. */
-#include "ops/graph_testing.h"
->>>>>>> ops2
+#include "tests/graph_testing.h"
 
 #include "base/mem.h"
 

@@ -1,12 +1,6 @@
-<<<<<<< HEAD
-/* ops/shape/shape_cpu_test.c: views and kernels of the shape family through find, prepare and call: strided and unaligned
- * memory, growing in place, host arguments that contradict the plan, strings, choice of rows. */
-#include "tests/graph_testing.h"
-=======
 /* ops/shape/shape_cpu_test.c: views and kernels of the shape family through find, prepare and call: strided and
  * unaligned memory, growing in place, host arguments that contradict the plan, strings, choice of rows. */
-#include "ops/graph_testing.h"
->>>>>>> ops2
+#include "tests/graph_testing.h"
 #include "ops/shape/shape.h"
 
 typedef struct site {
