@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests on a machine with an NVIDIA GPU: the release preset, then every C test, those of the CUDA device and
 # of the CUDA bindings among them. Installs nothing. Results go to $OUT (default build/gpu): machine.txt, build.log,
-# cuda_tests.log, tests.log, summary.txt. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU.
+# cuda_tests.log, tests.log, summary.txt. The exit code is 0 only when the build is clean, no test failed, and none was
+# left out for want of a GPU.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gpu}
