@@ -10,6 +10,7 @@
 static nc_test *tests; /* sorted by file, then name */
 static const nc_test *running;
 static atomic_bool failed; /* checks may fail on any thread */
+static atomic_int shown_of_test;
 static const char *reason_not_run;
 
 static int order(const nc_test *a, const nc_test *b) {
@@ -30,8 +31,9 @@ void nc_test_failed(const char *file, int line, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    printf("FAIL %s:%d: %s: %s\n", file, line, running ? running->name : "?", text);
     atomic_store(&failed, true);
+    if (shown_of_test++ >= 6) return; /* the first few tell enough */
+    printf("FAIL %s:%d: %s: %s\n", file, line, running ? running->name : "?", text);
 }
 
 void nc_test_not_run(const char *why) {
@@ -71,6 +73,7 @@ static int count_unmatched(char **patterns, int n) {
 static void run_test(const nc_test *t, int *n_passed, int *n_failed, int *n_skipped) {
     running = t;
     atomic_store(&failed, false);
+    atomic_store(&shown_of_test, 0);
     reason_not_run = NULL;
     t->fn();
     running = NULL;

@@ -58,7 +58,8 @@ nc_code nc_infer_check(nc_work *w, const nc_node *n, const nc_infer_val *in) {
     return NC_OK;
 }
 
-static nc_code contradiction(nc_work *w, nc_code code, const char *name, const nc_type *declared, const nc_type *inferred) {
+static nc_code contradiction(nc_work *w, nc_code code, const char *name, const nc_type *declared,
+                             const nc_type *inferred) {
     nc_text d = {0}, i = {0};
     nc_type_print(&d, declared);
     nc_type_print(&i, inferred);

@@ -14,7 +14,8 @@ static nc_code type_of_const(nc_work *w, nc_value *v) {
     nc_model *m = v->graph->model;
     const nc_dim *dims[NC_MAX_RANK];
     if (v->lit->rank > NC_MAX_RANK)
-        NC_FAIL(w, NC_E_SHAPE, "constant '%s' has %d dims, at most %d are supported", v->name, v->lit->rank, NC_MAX_RANK);
+        NC_FAIL(w, NC_E_SHAPE, "constant '%s' has %d dims, at most %d are supported", v->name, v->lit->rank,
+                NC_MAX_RANK);
     for (int k = 0; k < v->lit->rank; k++) {
         dims[k] = nc_dim_const(m->dims, v->lit->dims[k]);
         NC_NEED(w, dims[k]);
@@ -64,11 +65,11 @@ static void give(nc_value *inner, const nc_infer_val *val) {
     inner->n_elems = val->n_elems;
 }
 
-/* A body may be inferred several times with other input types (a loop looks for types that stay), so what an earlier time
- * found is forgotten first. */
+/* A body may be inferred several times with other input types (a loop looks for types that stay), so what an earlier
+ * time found is forgotten first. */
 static void forget(nc_graph *g) {
     for (nc_node *n = g->first; n != NULL; n = n->next)
-        for (int i = 0; i < n->n_out; i++)
+        for (int i = 0; i < n->n_out && !(n->card->traits & NC_TYPES_GIVEN); i++)
             if (n->out[i] != NULL) {
                 n->out[i]->type = NULL;
                 n->out[i]->elems = NULL;
@@ -136,6 +137,4 @@ static nc_code infer_graph(nc_work *w, nc_graph *g) {
     return NC_OK;
 }
 
-nc_code nc_infer_model(nc_work *w, nc_model *m) {
-    return infer_graph(w, m->main);
-}
+nc_code nc_infer_model(nc_work *w, nc_model *m) { return infer_graph(w, m->main); }

@@ -1,5 +1,5 @@
 /* infer/infer_test.c: types of whole graphs, merging with declared types, refusals, shape arithmetic, subgraphs. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 #include "base/mem.h"
 
@@ -19,23 +19,32 @@ static void fails(const char *text, nc_code code, const char *part) {
     nc_work_release(&w);
 }
 
-#define INFERS(source, ...)                                          \
+#define INFERS(source, ...)                                        \
     do {                                                           \
         nc_work w;                                                 \
         nc_work_init(&w);                                          \
         nc_model *m = test_model(&w, nc_ops_registry(), source);   \
-        if (m == NULL) nc_test_failed(__FILE__, __LINE__, "%s", w.diag.text); \
-        else { __VA_ARGS__; nc_model_destroy(m); }                 \
+        if (m == NULL)                                             \
+            nc_test_failed(__FILE__, __LINE__, "%s", w.diag.text); \
+        else {                                                     \
+            __VA_ARGS__;                                           \
+            nc_model_destroy(m);                                   \
+        }                                                          \
         nc_work_release(&w);                                       \
     } while (0)
 
 TEST(infer_broadcasts_constants_and_symbols) {
     INFERS("<opset: \"\" 17> g (float[batch,1,4] a, float[3,1] b) => (y) { t = Add(a, b) y = Tanh(t) }",
-           CHECK_TYPE(type_of(m, "t"), "float[batch,3,4]"); CHECK_TYPE(type_of(m, "y"), "float[batch,3,4]"));
-    INFERS("<opset: \"\" 17> g (float[n] a, float[] b) => (y) { y = Mul(a, b) }", CHECK_TYPE(type_of(m, "y"), "float[n]"));
-    INFERS("<opset: \"\" 17> g (float[n] a, float[5] b) => (y) { y = Mul(a, b) }", CHECK_TYPE(type_of(m, "y"), "float[5]"));
-    INFERS("<opset: \"\" 17> g (float[0] a, float[1] b) => (y) { y = Mul(a, b) }", CHECK_TYPE(type_of(m, "y"), "float[0]"));
-    INFERS("<opset: \"\" 17> g (float[...] a, float[1] b) => (y) { y = Mul(a, b) }", CHECK_TYPE(type_of(m, "y"), "float[...]"));
+           CHECK_TYPE(type_of(m, "t"), "float[batch,3,4]");
+           CHECK_TYPE(type_of(m, "y"), "float[batch,3,4]"));
+    INFERS("<opset: \"\" 17> g (float[n] a, float[] b) => (y) { y = Mul(a, b) }",
+           CHECK_TYPE(type_of(m, "y"), "float[n]"));
+    INFERS("<opset: \"\" 17> g (float[n] a, float[5] b) => (y) { y = Mul(a, b) }",
+           CHECK_TYPE(type_of(m, "y"), "float[5]"));
+    INFERS("<opset: \"\" 17> g (float[0] a, float[1] b) => (y) { y = Mul(a, b) }",
+           CHECK_TYPE(type_of(m, "y"), "float[0]"));
+    INFERS("<opset: \"\" 17> g (float[...] a, float[1] b) => (y) { y = Mul(a, b) }",
+           CHECK_TYPE(type_of(m, "y"), "float[...]"));
 }
 
 TEST(infer_unequal_symbols_broadcast_exactly) {
@@ -56,23 +65,33 @@ TEST(infer_unequal_symbols_broadcast_exactly) {
 
 TEST(infer_element_types) {
     INFERS("<opset: \"\" 17> g (double[2] a, double[2] b) => (y) { c = Less(a, b) y = Where(c, a, b) }",
-           CHECK_TYPE(type_of(m, "c"), "bool[2]"); CHECK_TYPE(type_of(m, "y"), "double[2]"));
-    INFERS("<opset: \"\" 17> g (int32[2] a, float[2] b) => (y) { y = Pow(a, b) }", CHECK_TYPE(type_of(m, "y"), "int32[2]"));
+           CHECK_TYPE(type_of(m, "c"), "bool[2]");
+           CHECK_TYPE(type_of(m, "y"), "double[2]"));
+    INFERS("<opset: \"\" 17> g (int32[2] a, float[2] b) => (y) { y = Pow(a, b) }",
+           CHECK_TYPE(type_of(m, "y"), "int32[2]"));
 }
 
 TEST(infer_refuses_wrong_operands) {
-    fails("<opset: \"\" 17> g (float[2] a, double[2] b) => (y) { y = Add(a, b) }", NC_E_TYPE, "input 1 (B) is double[2], expected float");
-    fails("<opset: \"\" 17> g (int32[2] a) => (y) { y = Tanh(a) }", NC_E_TYPE, "input 0 (input) is int32[2], expected float");
+    fails("<opset: \"\" 17> g (float[2] a, double[2] b) => (y) { y = Add(a, b) }", NC_E_TYPE,
+          "input 1 (B) is double[2], expected float");
+    fails("<opset: \"\" 17> g (int32[2] a) => (y) { y = Tanh(a) }", NC_E_TYPE,
+          "input 0 (input) is int32[2], expected float");
     fails("<opset: \"\" 12> g (uint8[2] a) => (y) { y = Add(a, a) }", NC_E_TYPE, "input 0 (A) is uint8[2]");
-    fails("<opset: \"\" 17> g (float[2] a, int64[2] b, float[2] c) => (y) { y = Max(a, c, b) }", NC_E_TYPE, "input 2 (data_0)");
-    fails("<opset: \"\" 17> g (float[2,3] a, float[2] b) => (y) { y = Add(a, b) }", NC_E_SHAPE, "input 1 has a dim of 2 where 3");
+    fails("<opset: \"\" 17> g (float[2] a, int64[2] b, float[2] c) => (y) { y = Max(a, c, b) }", NC_E_TYPE,
+          "input 2 (data_0)");
+    fails("<opset: \"\" 17> g (float[2,3] a, float[2] b) => (y) { y = Add(a, b) }", NC_E_SHAPE,
+          "input 1 has a dim of 2 where 3");
 }
 
 TEST(infer_merges_declared_types) {
-    INFERS("<opset: \"\" 17> g (float[n,3] a) => (float[batch,3] y) { y = Neg(a) }", CHECK_TYPE(type_of(m, "y"), "float[n,3]"));
-    INFERS("<opset: \"\" 17> g (float[n,3] a) => (float[7,3] y) { y = Neg(a) }", CHECK_TYPE(type_of(m, "y"), "float[7,3]"));
-    INFERS("<opset: \"\" 17> g (float[...] a) => (float[7,k] y) { y = Neg(a) }", CHECK_TYPE(type_of(m, "y"), "float[7,k]"));
-    fails("<opset: \"\" 17> g (float[2,3] a) => (float[2,4] y) { y = Neg(a) }", NC_E_SHAPE, "declares 'y' as float[2,4], but it is float[2,3]");
+    INFERS("<opset: \"\" 17> g (float[n,3] a) => (float[batch,3] y) { y = Neg(a) }",
+           CHECK_TYPE(type_of(m, "y"), "float[n,3]"));
+    INFERS("<opset: \"\" 17> g (float[n,3] a) => (float[7,3] y) { y = Neg(a) }",
+           CHECK_TYPE(type_of(m, "y"), "float[7,3]"));
+    INFERS("<opset: \"\" 17> g (float[...] a) => (float[7,k] y) { y = Neg(a) }",
+           CHECK_TYPE(type_of(m, "y"), "float[7,k]"));
+    fails("<opset: \"\" 17> g (float[2,3] a) => (float[2,4] y) { y = Neg(a) }", NC_E_SHAPE,
+          "declares 'y' as float[2,4], but it is float[2,3]");
     fails("<opset: \"\" 17> g (float[2,3] a) => (float[6] y) { y = Neg(a) }", NC_E_SHAPE, "float[6]");
     fails("<opset: \"\" 17> g (float[2,3] a) => (double[2,3] y) { y = Neg(a) }", NC_E_TYPE, "double[2,3]");
 }
@@ -82,7 +101,8 @@ TEST(infer_old_broadcast) {
            CHECK_TYPE(type_of(m, "y"), "float[2,3,4]"));
     INFERS("<opset: \"\" 6> g (float[2,3,4] a, float[4] b) => (y) { y = Add<broadcast = 1>(a, b) }",
            CHECK_TYPE(type_of(m, "y"), "float[2,3,4]"));
-    fails("<opset: \"\" 6> g (float[2,3,4] a, float[3] b) => (y) { y = Add<broadcast = 1, axis = 1>(a, b) }", NC_E_UNSUPPORTED, "opset 7");
+    fails("<opset: \"\" 6> g (float[2,3,4] a, float[3] b) => (y) { y = Add<broadcast = 1, axis = 1>(a, b) }",
+          NC_E_UNSUPPORTED, "opset 7");
 }
 
 static void check_elems(const nc_model *m, const char *name, const char *want) {
@@ -98,20 +118,26 @@ static void check_elems(const nc_model *m, const char *name, const char *want) {
 }
 
 TEST(infer_folds_shape_arithmetic) {
-    INFERS("<opset: \"\" 17> g (float[1] x) => (y, d, e, w, n, f, z) <const int64[2] a = {7, -7}, const int64[1] b = {2}, "
-           "const int64[1] c = {0}> { y = Add(a, b) d = Div(a, b) e = Equal(a, y) l = Less(a, b) w = Where(l, a, b) n = Neg(a) "
-           "f = Div(a, c) z = Max(a, b) }",
-           check_elems(m, "y", "9 -5"); check_elems(m, "d", "3 -3"); check_elems(m, "e", "0 0"); check_elems(m, "w", "2 -7");
-           check_elems(m, "n", "-7 7"); check_elems(m, "f", "unknown"); check_elems(m, "z", "7 2"));
+    INFERS(
+        "<opset: \"\" 17> g (float[1] x) => (y, d, e, w, n, f, z) <const int64[2] a = {7, -7}, const int64[1] b = {2}, "
+        "const int64[1] c = {0}> { y = Add(a, b) d = Div(a, b) e = Equal(a, y) l = Less(a, b) w = Where(l, a, b) n = "
+        "Neg(a) "
+        "f = Div(a, c) z = Max(a, b) }",
+        check_elems(m, "y", "9 -5");
+        check_elems(m, "d", "3 -3"); check_elems(m, "e", "0 0"); check_elems(m, "w", "2 -7");
+        check_elems(m, "n", "-7 7"); check_elems(m, "f", "unknown"); check_elems(m, "z", "7 2"));
 }
 
 TEST(infer_folds_symbols_only_where_certain) {
     nc_work w;
     nc_work_init(&w);
     nc_model *m = NULL;
-    REQUIRE(nc_graph_parse(&w, "<opset: \"\" 17> g (int64[2] s) => (y, d, e, q) <const int64[1] two = {2}, const int64[1] five = {5}, "
-                               "const int64[1] neg = {-1}> { y = Mul(s, two) d = Div(s, two) e = Equal(s, neg) t = Sub(s, five) "
-                               "q = Div(t, two) }", nc_ops_registry(), &m) == NC_OK);
+    REQUIRE(nc_graph_parse(
+                &w,
+                "<opset: \"\" 17> g (int64[2] s) => (y, d, e, q) <const int64[1] two = {2}, const int64[1] five = {5}, "
+                "const int64[1] neg = {-1}> { y = Mul(s, two) d = Div(s, two) e = Equal(s, neg) t = Sub(s, five) "
+                "q = Div(t, two) }",
+                nc_ops_registry(), &m) == NC_OK);
     const nc_dim *elems[2] = {nc_dim_sym(m->dims, "h"), nc_dim_const(m->dims, 6)};
     nc_value *s = nc_graph_find(m->main, "s");
     s->elems = elems;
@@ -127,10 +153,13 @@ TEST(infer_folds_symbols_only_where_certain) {
 }
 
 TEST(infer_chain_body) {
-    INFERS("<opset: \"\" 17, \"nacre\" 1> g (float[n,4] x, float[4] b) => (y, c) { y, c = nacre.Chain<body = { (p, q) => (t, u) "
+    INFERS("<opset: \"\" 17, \"nacre\" 1> g (float[n,4] x, float[4] b) => (y, c) { y, c = nacre.Chain<body = { (p, q) "
+           "=> (t, u) "
            "{ s = Add(p, q) t = Tanh(s) u = Less(s, q) } }>(x, b) }",
-           CHECK_TYPE(type_of(m, "y"), "float[n,4]"); CHECK_TYPE(type_of(m, "c"), "bool[n,4]"));
-    fails("<opset: \"\" 17, \"nacre\" 1> g (float[n,4] x) => (y) { y = nacre.Chain<body = { (p, q) => (t) { t = Add(p, q) } }>(x) }",
+           CHECK_TYPE(type_of(m, "y"), "float[n,4]");
+           CHECK_TYPE(type_of(m, "c"), "bool[n,4]"));
+    fails("<opset: \"\" 17, \"nacre\" 1> g (float[n,4] x) => (y) { y = nacre.Chain<body = { (p, q) => (t) { t = Add(p, "
+          "q) } }>(x) }",
           NC_E_BAD_GRAPH, "body");
 }
 
@@ -139,8 +168,10 @@ TEST(infer_survives_every_failed_allocation) {
         nc_work w;
         nc_work_init(&w);
         nc_model *m = NULL;
-        REQUIRE(nc_graph_parse(&w, "<opset: \"\" 17> g (float[n] a, float[k] b) => (y) <const int64[2] c = {1, 2}> "
-                                   "{ y = Add(a, b) z = Mul(c, c) }", nc_ops_registry(), &m) == NC_OK);
+        REQUIRE(nc_graph_parse(&w,
+                               "<opset: \"\" 17> g (float[n] a, float[k] b) => (y) <const int64[2] c = {1, 2}> "
+                               "{ y = Add(a, b) z = Mul(c, c) }",
+                               nc_ops_registry(), &m) == NC_OK);
         nc_mem_fail_at(i);
         nc_code code = nc_infer_model(&w, m);
         bool hit = nc_mem_fail_hit();

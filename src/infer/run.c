@@ -1,5 +1,5 @@
-/* infer/run.c: the sizes of a node's outputs while running, from actual sizes and contents, by asking the same card with
- * constants in the place of symbols. Reads the graph, changes nothing in it. */
+/* infer/run.c: the sizes of a node's outputs while running, from actual sizes and contents, by asking the same card
+ * with constants in the place of symbols. Reads the graph, changes nothing in it. */
 #include "infer/check.h"
 #include "infer/infer.h"
 #include "ops/lane.h"
@@ -35,7 +35,8 @@ static nc_code literal_of(nc_infer *c, const nc_tensor *t, const nc_literal **ou
     nc_literal *l = nc_arena_alloc(c->arena, sizeof *l);
     NC_NEED(c->w, l);
     static const char nothing[1];
-    *l = (nc_literal){.dtype = t->dtype, .rank = t->rank, .n = n, .dims = t->dims, .bytes = (size_t)n * nc_dtype_bytes(t->dtype)};
+    *l = (nc_literal){
+        .dtype = t->dtype, .rank = t->rank, .n = n, .dims = t->dims, .bytes = (size_t)n * nc_dtype_bytes(t->dtype)};
     l->data = n > 0 ? dense_data(c->arena, t, n) : nothing;
     NC_NEED(c->w, l->data);
     *out = l;
@@ -88,9 +89,11 @@ static nc_code write_tensor(nc_infer *c, int i, nc_tensor *out) {
     return NC_OK;
 }
 
-static nc_code infer_run(nc_infer *c, const nc_tensor *in, const bool *host_readable, int n_in, nc_tensor *out, int n_out) {
+static nc_code infer_run(nc_infer *c, const nc_tensor *in, const bool *host_readable, int n_in, nc_tensor *out,
+                         int n_out) {
     const nc_node *n = c->node;
-    if (n_in < n->n_in || n_out < n->n_out) NC_FAIL(c->w, NC_E_ARGUMENT, "%d inputs and %d outputs are too few", n_in, n_out);
+    if (n_in < n->n_in || n_out < n->n_out)
+        NC_FAIL(c->w, NC_E_ARGUMENT, "%d inputs and %d outputs are too few", n_in, n_out);
     c->in = nc_arena_array(c->arena, (size_t)n->n_in, sizeof *c->in);
     c->out = nc_arena_array(c->arena, (size_t)n->n_out, sizeof *c->out);
     NC_NEED(c->w, c->in);

@@ -1,5 +1,5 @@
 /* infer/run_test.c: sizes while running: from actual dims, from contents the host can read, and refusals. */
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 typedef struct site {
     nc_work w;
@@ -30,7 +30,8 @@ TEST(infer_run_gives_actual_dims) {
     site s;
     REQUIRE(site_init(&s, "<opset: \"\" 17> g (float[n,1] a, float[k] b) => (y) { y = Less(a, b) }"));
     const nc_type *before = s.node->out[0]->type;
-    nc_tensor in[2] = {{.dtype = NC_FLOAT, .rank = 2, .dims = {5, 1}}, {.dtype = NC_FLOAT, .rank = 1, .dims = {0}}}, out = {0};
+    nc_tensor in[2] = {{.dtype = NC_FLOAT, .rank = 2, .dims = {5, 1}}, {.dtype = NC_FLOAT, .rank = 1, .dims = {0}}},
+              out = {0};
     REQUIRE(nc_infer_run(&s.w, s.node, s.dims, &s.arena, in, NULL, 2, &out, 1) == NC_OK);
     CHECK_INT(out.rank, 2);
     CHECK_INT(out.dims[0], 5);
@@ -46,7 +47,8 @@ TEST(infer_run_gives_actual_dims) {
 
 TEST(infer_run_reads_host_contents) {
     site s;
-    REQUIRE(site_init(&s, "<opset: \"\" 17, \"nacre\" 1> g (float[n,k] a, int64[r] shape) => (y) { y = nacre.SumTo(a, shape) }"));
+    REQUIRE(site_init(
+        &s, "<opset: \"\" 17, \"nacre\" 1> g (float[n,k] a, int64[r] shape) => (y) { y = nacre.SumTo(a, shape) }"));
     int64_t reversed[3] = {4, 77, 1};
     nc_tensor in[2] = {{.dtype = NC_FLOAT, .rank = 2, .dims = {5, 4}, .strides = {4, 1}},
                        {.data = &reversed[2], .dtype = NC_INT64, .rank = 1, .dims = {2}, .strides = {-2}}};
@@ -64,10 +66,12 @@ TEST(infer_run_reads_host_contents) {
 
 TEST(infer_run_of_a_chain_leaves_the_body_alone) {
     site s;
-    REQUIRE(site_init(&s, "<opset: \"\" 17, \"nacre\" 1> g (float[n] a, float[1] b) => (y) { y = nacre.Chain<body = { (p, q) => (t) "
-                          "{ s = Add(p, q) t = Exp(s) } }>(a, b) }"));
+    REQUIRE(site_init(
+        &s, "<opset: \"\" 17, \"nacre\" 1> g (float[n] a, float[1] b) => (y) { y = nacre.Chain<body = { (p, q) => (t) "
+            "{ s = Add(p, q) t = Exp(s) } }>(a, b) }"));
     const nc_type *inner = s.node->subs[0].graph->outputs.v[0]->type;
-    nc_tensor in[2] = {{.dtype = NC_FLOAT, .rank = 1, .dims = {9}}, {.dtype = NC_FLOAT, .rank = 1, .dims = {1}}}, out = {0};
+    nc_tensor in[2] = {{.dtype = NC_FLOAT, .rank = 1, .dims = {9}}, {.dtype = NC_FLOAT, .rank = 1, .dims = {1}}},
+              out = {0};
     REQUIRE(nc_infer_run(&s.w, s.node, s.dims, &s.arena, in, NULL, 2, &out, 1) == NC_OK);
     CHECK_INT(out.dims[0], 9);
     CHECK(s.node->subs[0].graph->outputs.v[0]->type == inner);

@@ -50,13 +50,15 @@ enum {
     NC_MAY_ALIAS = 1 << 1,    /* output 0 may take the memory of input 0 when that dies here */
     NC_IN_PLACE = 1 << 2,     /* output i is the new version of input i for i < n_updates: it must take its memory */
     NC_VIEW_DENSE = 1 << 3,   /* may be a view of input 0; a dense input gives a dense output, others need a copy first */
-    NC_VIEW_STRIDED = 1 << 4, /* may be a view of input 0 with other strides */
+    NC_VIEW_STRIDED = 1 << 4, /* may be a view of input 0 with other strides; with NC_VIEW_DENSE: takes any strides and keeps them,
+                                 so that the output is dense exactly when the input is */
     NC_RANDOM = 1 << 5,       /* draws numbers: gets a random_id at load */
     NC_CONTROL = 1 << 6,      /* has subgraphs that the executor runs */
     NC_IDENTITY = 1 << 7,     /* output 0 is input 0 */
     NC_GROWS = 1 << 8,        /* output 0 may extend input 0 in place along an axis, when memory was left for it */
     NC_HOST_OBJECTS = 1 << 9, /* works on sequences, optionals, strings or tapes: runs on the host */
-    NC_COMMUTES = 1 << 10
+    NC_COMMUTES = 1 << 10,
+    NC_TYPES_GIVEN = 1 << 11  /* who makes the node sets the types of its outputs; inference keeps them */
 };
 
 /* ---- inference ---- */
@@ -85,16 +87,38 @@ typedef struct nc_infer {
 
 typedef struct nc_builder nc_builder; /* ops/build.h */
 
+/* One subgraph of a control-flow node, walked backwards into a new subgraph of a node in nc_grad.b's graph.
+ * touched, dx and ctx are filled by nc_grad.walk_sub, the rest by who asks. */
+typedef struct nc_grad_sub {
+    int i_sub;          /* which subgraph of the forward node */
+    nc_builder *b;      /* emits into the new subgraph */
+    nc_node *pop;       /* nacre.TapePop there: gets one more output for every forward value that is touched */
+    nc_value **dy;      /* per output of the forward subgraph: its gradient in b's graph, or NULL */
+    const bool *wants;  /* per input, then per capture of the forward subgraph */
+    nc_value **dx;      /* the same order: NULL where no gradient arises */
+    nc_value **touched; /* forward values of the subgraph that pop's outputs 1, 2, ... stand for */
+    int n_touched;
+    void *ctx;
+} nc_grad_sub;
+
 typedef struct nc_grad {
     nc_builder *b;       /* emits into the gradient's graph */
-    const nc_node *node; /* the forward node */
+    nc_node *node;       /* the forward node; only control flow changes it */
     nc_value **dy;       /* per output: its gradient, or NULL when none arrives */
     nc_value **dx;       /* per operand: to be filled where asked */
     const bool *wants;   /* per operand */
     /* Forward values as seen from the gradient's graph; asking for one is what keeps it. */
     nc_value *(*forward)(struct nc_grad *g, nc_value *v);
+    /* Control flow. Differentiable ways through subgraph i: `in` is per input, then per capture; `out` per output.
+     * Fills out from the marks of in, or with `backward` in from the marks of out. */
+    nc_code (*flow)(struct nc_grad *g, int i_sub, bool *in, bool *out, bool backward);
+    nc_code (*walk_sub)(struct nc_grad *g, nc_grad_sub *s);
+    /* After walk_sub: a further forward value of the subgraph, as seen from s->b's graph. */
+    nc_value *(*forward_sub)(nc_grad_sub *s, nc_value *v);
     void *ctx;
 } nc_grad;
+
+struct nc_binding; /* ops/binding.h */
 
 struct nc_card {
     const char *name, *domain; /* domain NULL: ai.onnx */
@@ -120,6 +144,7 @@ struct nc_card {
     unsigned no_grad_in;            /* bit i: input i never has a gradient (indices, shapes, masks) */
     bool zero_grad;                 /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n, nc_value **out); /* into simpler, differentiable ops; fills out */
+    const struct nc_binding *plugin; /* the kernel of a custom op, from its library; NULL: ops/ has the bindings */
     double (*cost)(const nc_node *n, const int64_t *const *in_dims);       /* floating-point operations; NULL: elements of the output */
 };
 

@@ -125,6 +125,7 @@ static const nc_dim *read_quoted(reader *r) {
     while (*r->s && *r->s != '"') r->s += r->s[0] == '\\' && r->s[1] ? 2 : 1;
     if (*r->s != '"' || r->s == from) return NULL;
     char *name = nc_arena_strn(&r->t->arena, from, (size_t)(r->s++ - from));
+    if (!name) r->t->out_of_memory = true;
     if (!name) return NULL;
     char *to = name;
     for (const char *p = name; *p; p++) {
@@ -146,6 +147,7 @@ static const nc_dim *read_symbol(reader *r) {
         if (strlen(functions[k].name) == n && memcmp(from, functions[k].name, n) == 0 && eat(r, '('))
             return read_function(r, k);
     char *name = nc_arena_strn(&r->t->arena, from, n);
+    if (!name) r->t->out_of_memory = true;
     return name ? nc_dim_sym(r->t, name) : NULL;
 }
 

@@ -170,6 +170,15 @@ nc_code nc_edit_output(nc_graph *g, nc_value *v, const char *name) {
     return NC_OK;
 }
 
+void nc_edit_remove_output(nc_graph *g, int i) {
+    g->outputs.v[i]->n_outputs--;
+    for (int k = i; k + 1 < g->outputs.n; k++) {
+        g->outputs.v[k] = g->outputs.v[k + 1];
+        g->output_names.v[k] = g->output_names.v[k + 1];
+    }
+    g->outputs.n--, g->output_names.n--;
+}
+
 void nc_edit_set_output(nc_graph *g, int i, nc_value *v) {
     g->outputs.v[i]->n_outputs--;
     g->outputs.v[i] = v;
@@ -223,11 +232,10 @@ void nc_edit_set_version(nc_variable *var, nc_value *last) {
 
 void nc_edit_replace_uses_if(nc_value *old, nc_value *by, bool (*keep)(const nc_use *u, void *ctx), void *ctx) {
     if (old == by) return;
-    for (int k = 0; k < old->uses.n;) {
+    /* From the back: dropping a use then finds it at once and moves only uses that were seen. */
+    for (int k = old->uses.n - 1; k >= 0; k--) {
         nc_use u = old->uses.v[k];
-        int before = old->uses.n;
         if (!keep || keep(&u, ctx)) nc_edit_set_in(u.node, u.i, by);
-        if (old->uses.n == before) k++;
     }
 }
 

@@ -14,6 +14,7 @@ nc_value *nc_edit_const_i64(nc_graph *g, const char *name, int rank, int64_t n, 
 nc_value *nc_edit_const_scalar(nc_graph *g, const char *name, nc_dtype t, double v);
 NC_MUST nc_code nc_edit_output(nc_graph *g, nc_value *v, const char *name); /* appends an output */
 void nc_edit_set_output(nc_graph *g, int i, nc_value *v);
+void nc_edit_remove_output(nc_graph *g, int i);
 nc_value *nc_edit_variable(nc_graph *g, const char *name, const nc_type *type, const nc_literal *initial);
 /* An input or constant becomes version 0 of a variable, in its place. */
 NC_MUST nc_code nc_edit_make_variable(nc_value *input_or_const);
@@ -28,6 +29,9 @@ NC_MUST nc_code nc_edit_set_attr(nc_node *n, const nc_attr *attr); /* copies dee
 nc_graph *nc_edit_subgraph(nc_node *n, const char *attr);
 /* The inner value that stands for outer inside sub i of n; added at first use. */
 nc_value *nc_edit_capture(nc_node *n, int i_sub, nc_value *outer);
+/* A new output of n, or v as a further output of g, at place i: those behind it move up. */
+nc_value *nc_edit_insert_out(nc_node *n, int i, const char *name);
+NC_MUST nc_code nc_edit_insert_output(nc_graph *g, int i, nc_value *v, const char *name);
 /* v as seen from g: itself, or a capture through every level in between. NULL also when v's graph does not enclose g. */
 nc_value *nc_edit_reach(nc_graph *g, nc_value *v);
 void nc_edit_set_in(nc_node *n, int i_operand, nc_value *v);      /* v may be NULL */

@@ -63,7 +63,9 @@ static nc_code read_dims(nc_reader *r, nc_dtype elem, const nc_type **out) {
     } else if (*r->s != ']') {
         do {
             if (rank == NC_MAX_RANK) return nc_read_fail(r, "more than %d dims", NC_MAX_RANK);
+            r->m->dims->out_of_memory = false;
             dims[rank] = nc_read_eat(r, '?') ? nc_dim_fresh(r->m->dims, "d") : nc_dim_parse(r->m->dims, &r->s);
+            if (!dims[rank] && r->m->dims->out_of_memory) NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
             if (!dims[rank++]) return nc_read_fail(r, "bad dim");
         } while (nc_read_eat(r, ','));
     }

@@ -188,7 +188,7 @@ static nc_code check_variables(checker *c, const nc_graph *g) {
             FAIL_AT(c, "the newest version of variable '%s' is not one of its versions in the main graph", x->name);
         const nc_type *a = x->first->type, *b = x->last->type;
         if (a && b && a->kind == NC_T_TENSOR &&
-            (b->kind != a->kind || b->elem != a->elem || (x->grow_axis < 0 && !nc_type_equal(a, b))))
+            (b->kind != a->kind || b->elem != a->elem || (a->rank >= 0 && b->rank >= 0 && a->rank != b->rank)))
             FAIL_AT(c, "the newest version of variable '%s' ('%s') has another type", x->name, x->last->name);
     }
     return NC_OK;

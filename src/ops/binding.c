@@ -1,5 +1,6 @@
-/* ops/binding.c: which kernel serves a node on a kind of device: the first row that fits among the tables of families.list,
- * then the lane binding where the card is a lane. Refused rows leave their reasons. Chooses only; the planner prepares. */
+/* ops/binding.c: which kernel serves a node on a kind of device: the first row that fits among the tables of
+ * families.list, then the lane binding where the card is a lane. Refused rows leave their reasons. Chooses only; the
+ * planner prepares. */
 #include "ops/lane.h"
 
 #include <stdio.h>
@@ -34,9 +35,7 @@ static void refuse(reasons *r, const char *which, const char *why) {
     if (n > 0) r->n = (size_t)n < r->bytes - r->n ? r->n + (size_t)n : r->bytes - 1;
 }
 
-static bool same_domain(const char *a, const char *b) {
-    return strcmp(a ? a : "", b ? b : "") == 0;
-}
+static bool same_domain(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
 
 static nc_dtype elem_of(const nc_node *n) {
     const nc_value *v = n->n_in > 0 ? n->in[0] : n->n_out > 0 ? n->out[0] : NULL;
@@ -70,9 +69,11 @@ const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *w
         refuse(&r, kernels, "no such kernels");
         return NULL;
     }
+    if (!cuda && n->card->plugin) return n->card->plugin;
     for (int i = 0; i < N_TABLES; i++)
         for (const nc_binding *b = cuda ? cuda_tables[i] : cpu_tables[i]; b->op != NULL; b++)
-            if (strcmp(b->op, n->card->name) == 0 && same_domain(b->domain, n->card->domain) && row_fits(b, n, &r)) return b;
+            if (strcmp(b->op, n->card->name) == 0 && same_domain(b->domain, n->card->domain) && row_fits(b, n, &r))
+                return b;
     const nc_binding *lane = cuda ? &nc_lane_cuda : &nc_lane_cpu;
     if (n->card->lane > 0 && lane->op != NULL && row_fits(lane, n, &r)) return lane;
     if (r.n == 0) refuse(&r, kernels, "no kernel for this op");

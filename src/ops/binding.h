@@ -42,7 +42,7 @@ typedef struct nc_prep {
 
 /* A dynamic kernel's world. Inputs that are tensors stand in call->in; objects in in[]. */
 typedef struct nc_dyn {
-    const nc_call *call;
+    const nc_call *call; /* out[i]: no data; type, rank and dims as far as known before, -1 where not */
     nc_object **in; /* per operand: strings, sequences, optionals, tapes (tensors: NULL). in[i] is the kernel's own reference if
                        moved[i] (its last use): take it by setting in[i] = NULL. Else borrowed */
     const bool *moved;

@@ -41,6 +41,11 @@ nc_value *nc_build_reduce_sum(nc_builder *b, nc_value *x, const int64_t *axes, i
  * comparable before the run) nacre.SumTo. */
 nc_value *nc_build_sum_to(nc_builder *b, nc_value *dy, nc_value *like);
 
+/* The type of what comes out of a container (a tape): t with every dim that is an expression as a symbol of its own,
+ * since an actual size binds a symbol but no expression. same: expression -> symbol, kept between calls; NULL: all
+ * are new. */
+const nc_type *nc_build_popped_type(nc_builder *b, const nc_type *t, nc_map *same);
+
 /* Words for grad hooks. */
 nc_value *nc_grad_x(nc_grad *g, int i);  /* forward input i, kept for backward */
 nc_value *nc_grad_y(nc_grad *g, int i);  /* forward output i, kept for backward */

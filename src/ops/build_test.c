@@ -1,6 +1,6 @@
-/* ops/build_test.c: what the builder emits, as expressions. Shape, Reshape, Expand, ReduceSum, Cast and Transpose are cards of
- * this file, so that the test knows the builder alone. */
-#include "ops/graph_testing.h"
+/* ops/build_test.c: what the builder emits, as expressions. Shape, Reshape, Expand, ReduceSum, Cast and Transpose
+ * are cards of this file, so that the test knows the builder alone. */
+#include "tests/graph_testing.h"
 #include "ops/lane.h"
 
 static nc_code like_input(nc_infer *c) { return nc_out_like(c, 0, 0); }
@@ -23,25 +23,41 @@ static nc_code reduce_infer(nc_infer *c) {
     int64_t axes[NC_MAX_RANK];
     int n, rank, r = 0;
     const nc_dim *dims[NC_MAX_RANK];
-    if (!nc_in_ints(c, 1, axes, NC_MAX_RANK, &n) || !nc_in_rank(c, 0, &rank)) NC_FAIL(c->w, NC_E_FAIL, "axes and rank wanted");
+    if (!nc_in_ints(c, 1, axes, NC_MAX_RANK, &n) || !nc_in_rank(c, 0, &rank))
+        NC_FAIL(c->w, NC_E_FAIL, "axes and rank wanted");
     for (int i = 0; i < rank; i++) {
         bool summed = false;
         for (int k = 0; k < n; k++) summed |= axes[k] == i;
-        if (!summed) dims[r++] = nc_in_dim(c, 0, i);
-        else if (nc_attr_int(c->node, "keepdims")) dims[r++] = nc_dim_const(c->dims, 1);
+        if (!summed)
+            dims[r++] = nc_in_dim(c, 0, i);
+        else if (nc_attr_int(c->node, "keepdims"))
+            dims[r++] = nc_dim_const(c->dims, 1);
     }
     return nc_out(c, 0, nc_in(c, 0)->elem, r, dims);
 }
 
-#define ROW(...) (const nc_op_version[]) {{.since = 1, __VA_ARGS__}, {0}}
+#define ROW(...)                         \
+    (const nc_op_version[]) {            \
+        {.since = 1, __VA_ARGS__}, { 0 } \
+    }
 static const nc_card fakes[] = {
     {.name = "Shape", .infer = shape_infer, .versions = ROW(IN({"x", T_ANYTHING}), OUT({"y", T_I64}), NO_ATTR)},
-    {.name = "Reshape", .infer = to_shape_infer, .versions = ROW(IN({"x", T_ANYTHING}, {"s", T_I64}), OUT({"y", SAME(0)}), ATTR(A_INT("allowzero", 0)))},
-    {.name = "Expand", .infer = to_shape_infer, .versions = ROW(IN({"x", T_ANYTHING}, {"s", T_I64}), OUT({"y", SAME(0)}), NO_ATTR)},
-    {.name = "ReduceSum", .infer = reduce_infer,
-     .versions = ROW(IN({"x", T_ANYTHING}, {"a", T_I64}), OUT({"y", SAME(0)}), ATTR(A_INT("keepdims", 1), A_INT("noop_with_empty_axes", 0)))},
-    {.name = "Cast", .infer = like_input, .versions = ROW(IN({"x", T_ANYTHING}), OUT({"y", T_ANYTHING}), ATTR(A_INT_REQ("to")))},
-    {.name = "Transpose", .infer = like_input, .versions = ROW(IN({"x", T_ANYTHING}), OUT({"y", SAME(0)}), ATTR(A_INTS_OPT("perm")))},
+    {.name = "Reshape",
+     .infer = to_shape_infer,
+     .versions = ROW(IN({"x", T_ANYTHING}, {"s", T_I64}), OUT({"y", SAME(0)}), ATTR(A_INT("allowzero", 0)))},
+    {.name = "Expand",
+     .infer = to_shape_infer,
+     .versions = ROW(IN({"x", T_ANYTHING}, {"s", T_I64}), OUT({"y", SAME(0)}), NO_ATTR)},
+    {.name = "ReduceSum",
+     .infer = reduce_infer,
+     .versions = ROW(IN({"x", T_ANYTHING}, {"a", T_I64}), OUT({"y", SAME(0)}),
+                     ATTR(A_INT("keepdims", 1), A_INT("noop_with_empty_axes", 0)))},
+    {.name = "Cast",
+     .infer = like_input,
+     .versions = ROW(IN({"x", T_ANYTHING}), OUT({"y", T_ANYTHING}), ATTR(A_INT_REQ("to")))},
+    {.name = "Transpose",
+     .infer = like_input,
+     .versions = ROW(IN({"x", T_ANYTHING}), OUT({"y", SAME(0)}), ATTR(A_INTS_OPT("perm")))},
 };
 
 static const nc_card *fake_find(const nc_registry *r, const char *domain, const char *op) {
@@ -76,14 +92,17 @@ static nc_value *val(bench *t, const char *name) { return nc_graph_find(t->m->ma
 
 TEST(build_sums_what_broadcasting_added) {
     bench t;
-    REQUIRE(bench_init(&t, "<opset: \"\" 17> g (float[n,3,4] dy, float[n,3,4] same, float[4] bias, float[n,1,4] row, float[1,4] both, "
-                           "float[k,3,4] open, float[] scalar, float[1,n] late) => (y) { y = Neg(dy) }"));
+    REQUIRE(bench_init(
+        &t, "<opset: \"\" 17> g (float[n,3,4] dy, float[n,3,4] same, float[4] bias, float[n,1,4] row, float[1,4] both, "
+            "float[k,3,4] open, float[] scalar, float[1,n] late) => (y) { y = Neg(dy) }"));
     nc_value *dy = val(&t, "dy");
     CHECK(nc_build_sum_to(&t.b, dy, val(&t, "same")) == dy);
     CHECK_EXPR(nc_build_sum_to(&t.b, dy, val(&t, "bias")), "ReduceSum(dy, [0 1], keepdims=0, noop_with_empty_axes=1)");
     CHECK_EXPR(nc_build_sum_to(&t.b, dy, val(&t, "row")), "ReduceSum(dy, [1], keepdims=1, noop_with_empty_axes=1)");
-    CHECK_EXPR(nc_build_sum_to(&t.b, dy, val(&t, "scalar")), "ReduceSum(dy, [0 1 2], keepdims=0, noop_with_empty_axes=1)");
+    CHECK_EXPR(nc_build_sum_to(&t.b, dy, val(&t, "scalar")),
+               "ReduceSum(dy, [0 1 2], keepdims=0, noop_with_empty_axes=1)");
     nc_value *both = nc_build_sum_to(&t.b, dy, val(&t, "both"));
+    REQUIRE(both != NULL);
     CHECK_EXPR(both, "Reshape(ReduceSum(dy, [0 1], keepdims=0, noop_with_empty_axes=1), [1 4], allowzero=1)");
     CHECK_TYPE(both->type, "float[1,4]");
     nc_value *open = nc_build_sum_to(&t.b, dy, val(&t, "open"));

@@ -1,6 +1,6 @@
-/* ops/cases.h: one row per way an op is tested; <family>_cases_test.c holds the family's table. The same rows serve the value
- * test against the reference, the gradient test against finite differences, the comparison of all instruction sets and
- * devices with the portable one, and speed. Part of the test program only. */
+/* ops/cases.h: one row per way an op is tested; <family>_cases_test.c holds the family's table. The same rows serve
+ * the value test against the reference, the gradient test against finite differences, the comparison of all
+ * instruction sets and devices with the portable one, and speed. Part of the test program only. */
 #ifndef NC_OPS_CASES_H
 #define NC_OPS_CASES_H
 
@@ -18,9 +18,9 @@ typedef struct nc_case_range {
 } nc_case_range;
 
 typedef struct nc_case {
-    const char *name;     /* NULL ends the table */
-    const char *graph;    /* ir/text.h; random inputs in the ranges below; all outputs are compared */
-    nc_case_range in[4];  /* per graph input, further ones as the last */
+    const char *name;    /* NULL ends the table */
+    const char *graph;   /* ir/text.h; random inputs in the ranges below; all outputs are compared */
+    nc_case_range in[4]; /* per graph input, further ones as the last */
     unsigned flags;
 } nc_case;
 

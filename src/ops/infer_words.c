@@ -1,14 +1,12 @@
-/* ops/infer_words.c: the words of ops/card.h that infer hooks are written with. They read what is known of the inputs and
- * state what is known of the outputs; an unknown stays unknown. No op is named here. */
+/* ops/infer_words.c: the words of ops/card.h that infer hooks are written with. They read what is known of the
+ * inputs and state what is known of the outputs; an unknown stays unknown. No op is named here. */
 #include "ops/card.h"
 
 #include <string.h>
 
 enum { MAX_ELEMS = 64 };
 
-const nc_type *nc_in(nc_infer *c, int i) {
-    return i >= 0 && i < c->node->n_in ? c->in[i].type : NULL;
-}
+const nc_type *nc_in(nc_infer *c, int i) { return i >= 0 && i < c->node->n_in ? c->in[i].type : NULL; }
 
 bool nc_in_rank(nc_infer *c, int i, int *rank) {
     const nc_type *t = nc_in(c, i);
@@ -132,7 +130,8 @@ static nc_code broadcast_dim(nc_infer *c, int i_in, const nc_dim *a, const nc_di
     else if (cb == 1)
         *out = a;
     else if (const_a && const_b)
-        NC_FAIL(c->w, NC_E_SHAPE, "input %d has a dim of %lld where %lld or 1 is expected", i_in, (long long)cb, (long long)ca);
+        NC_FAIL(c->w, NC_E_SHAPE, "input %d has a dim of %lld where %lld or 1 is expected", i_in, (long long)cb,
+                (long long)ca);
     else
         *out = const_a ? a : const_b ? b : broadcast_symbols(c->dims, a, b);
     NC_NEED(c->w, *out);

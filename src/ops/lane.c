@@ -1,12 +1,13 @@
-/* ops/lane.c: what cards of element formulas have in common besides gradients and kernels: inference of the output and the
- * reading of parameters. Gradients are in lane_grad.c, the kernel in lane_cpu.c. */
+/* ops/lane.c: what cards of element formulas have in common besides gradients and kernels: inference of the output
+ * and the reading of parameters. Gradients are in lane_grad.c, the kernel in lane_cpu.c. */
 #include "ops/lane.h"
 
 static nc_dtype out_elem(nc_infer *c) {
     const nc_param *p = &c->node->version->out[0];
     const nc_type *named = p->name != NULL && p->types == 0 ? nc_in(c, p->same) : NULL;
     if (named != NULL) return named->elem;
-    if (p->name != NULL && p->types != 0 && (p->types & (p->types - 1)) == 0) return (nc_dtype)__builtin_ctzll(p->types);
+    if (p->name != NULL && p->types != 0 && (p->types & (p->types - 1)) == 0)
+        return (nc_dtype)__builtin_ctzll(p->types);
     const nc_type *first = nc_in(c, 0);
     return first != NULL ? first->elem : NC_UNDEFINED;
 }

@@ -18,8 +18,8 @@ void nc_lane_params(const nc_node *n, double params[2]);
 /* The unary lane whose `_grad` lane this is; -1: none. */
 int nc_lane_forward_of(int grad_lane);
 
-/* The derivative by input i of a lane with derivatives, as ordinary nodes over `inputs` and `output` (those the formula does
- * not use may be NULL). A constant derivative is a scalar. NULL: b->code says why. */
+/* The derivative by input i of a lane with derivatives, as ordinary nodes over `inputs` and `output` (those the
+ * formula does not use may be NULL). A constant derivative is a scalar. NULL: b->code says why. */
 nc_value *nc_lane_derivative(nc_builder *b, int lane, int i_input, nc_value *const *inputs, nc_value *output,
                              const double *params);
 

@@ -1,6 +1,6 @@
-/* ops/lane_cpu_test.c: lane nodes and chains through find, prepare and run: strides, broadcasting, in place, odd and zero
- * sizes, mixed types, refusals. */
-#include "ops/graph_testing.h"
+/* ops/lane_cpu_test.c: lane nodes and chains through find, prepare and run: strides, broadcasting, in place, odd and
+ * zero sizes, mixed types, refusals. */
+#include "tests/graph_testing.h"
 #include "ops/lane.h"
 
 #include <stdlib.h>
@@ -82,7 +82,8 @@ TEST(lane_folds_variadic_inputs) {
     site s;
     REQUIRE(site_init(&s, "<opset: \"\" 17> g (float[4] a, float[1] b, float[4] c) => (y) { y = Min(a, b, c) }"));
     float a[4] = {1, 5, 3, 7}, b[1] = {4}, c[4] = {9, 2, NAN, 8}, y[4];
-    nc_tensor in[3] = {vec(NC_FLOAT, a, 4, 1), vec(NC_FLOAT, b, 1, 1), vec(NC_FLOAT, c, 4, 1)}, out = vec(NC_FLOAT, y, 4, 1);
+    nc_tensor in[3] = {vec(NC_FLOAT, a, 4, 1), vec(NC_FLOAT, b, 1, 1), vec(NC_FLOAT, c, 4, 1)},
+              out = vec(NC_FLOAT, y, 4, 1);
     CHECK_INT(site_run(&s, in, 3, &out, 1), NC_OK);
     CHECK(y[0] == 1 && y[1] == 2 && isnan(y[2]) && y[3] == 4);
     site_release(&s);
@@ -103,8 +104,9 @@ TEST(lane_reads_parameters) {
     site_release(&s);
 }
 
-#define CHAIN(types, ins, outs, body, args) \
-    "<opset: \"\" 17, \"nacre\" 1> g (" types ") => (" outs ") { " outs " = nacre.Chain<body = { (" ins ") => " body " }>(" args ") }"
+#define CHAIN(types, ins, outs, body, args)                                                                          \
+    "<opset: \"\" 17, \"nacre\" 1> g (" types ") => (" outs ") { " outs " = nacre.Chain<body = { (" ins ") => " body \
+    " }>(" args ") }"
 
 TEST(chain_runs_in_one_pass) {
     site s;
@@ -112,7 +114,8 @@ TEST(chain_runs_in_one_pass) {
                                 "(t, u) { s = Add(p, q) e = Mul(s, r) t = Relu(e) u = Less(q, e) }", "x, b, k")));
     float x[6] = {1, -2, 3, -4, 5, -6}, b[3] = {10, 1, -3}, k[1] = {2}, y[6];
     bool c[6];
-    nc_tensor in[3] = {{.data = x, .dtype = NC_FLOAT, .rank = 2, .dims = {2, 3}, .strides = {3, 1}}, vec(NC_FLOAT, b, 3, 1),
+    nc_tensor in[3] = {{.data = x, .dtype = NC_FLOAT, .rank = 2, .dims = {2, 3}, .strides = {3, 1}},
+                       vec(NC_FLOAT, b, 3, 1),
                        {.data = k, .dtype = NC_FLOAT}};
     nc_tensor out[2] = {in[0], in[0]};
     out[0].data = y;
@@ -128,8 +131,10 @@ TEST(chain_runs_in_one_pass) {
 }
 
 TEST(chain_reuses_registers) {
-    char text[4096] = "<opset: \"\" 17, \"nacre\" 1> g (float[n] x) => (y) { y = nacre.Chain<body = { (p) => (t50) { t0 = Add(p, p)";
-    for (int i = 1; i <= 50; i++) snprintf(text + strlen(text), sizeof text - strlen(text), " t%d = Sub(t%d, p)", i, i - 1);
+    char text[4096] =
+        "<opset: \"\" 17, \"nacre\" 1> g (float[n] x) => (y) { y = nacre.Chain<body = { (p) => (t50) { t0 = Add(p, p)";
+    for (int i = 1; i <= 50; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " t%d = Sub(t%d, p)", i, i - 1);
     strcat(text, " } }>(x) }");
     site s;
     REQUIRE(site_init(&s, text));
@@ -144,7 +149,8 @@ static void refused(const char *text, const char *part) {
     site s;
     CHECK(!site_init(&s, text));
     CHECK(s.m != NULL);
-    if (strstr(s.why, part) == NULL) nc_test_failed(__FILE__, __LINE__, "reason is: %s\nexpected in it: %s", s.why, part);
+    if (strstr(s.why, part) == NULL)
+        nc_test_failed(__FILE__, __LINE__, "reason is: %s\nexpected in it: %s", s.why, part);
     site_release(&s);
 }
 

@@ -1,7 +1,7 @@
-/* ops/lane_grad.c: derivatives of lane formulas as graphs. The formulas of kernels/lanes are instantiated a third time:
- * each L_ word makes a node of a small expression tree, and the tree is then emitted as ONNX ops, left to right, equal
- * subtrees once. The tree stands between because C does not order the evaluation of arguments, and because a forward value
- * must be asked for only where the derivative uses it: asking keeps it alive. */
+/* ops/lane_grad.c: derivatives of lane formulas as graphs. The formulas of kernels/lanes are instantiated a third
+ * time: each L_ word makes a node of a small expression tree, and the tree is then emitted as ONNX ops, left to
+ * right, equal subtrees once. The tree stands between because C does not order the evaluation of arguments, and
+ * because a forward value must be asked for only where the derivative uses it: asking keeps it alive. */
 #include "kernels/lanes/activation.h"
 #include "kernels/lanes/arith.h"
 #include "kernels/lanes/compare.h"
@@ -10,10 +10,10 @@
 
 #include <string.h>
 
-#define WORDS(X)                                                                                                        \
-    X(ADD, "Add") X(SUB, "Sub") X(MUL, "Mul") X(DIV, "Div") X(NEG, "Neg") X(MIN, "Min") X(MAX, "Max") X(ABS, "Abs")     \
-    X(SQRT, "Sqrt") X(EXP, "Exp") X(LOG, "Log") X(TANH, "Tanh") X(ERF, "Erf") X(POW, "Pow") X(FLOOR, "Floor")           \
-    X(SIN, "Sin") X(COS, "Cos") X(FMOD, "Mod") X(LT, "Less") X(LE, "LessOrEqual") X(EQ, "Equal") X(AND, "And")          \
+#define WORDS(X)                                                                                                      \
+    X(ADD, "Add") X(SUB, "Sub") X(MUL, "Mul") X(DIV, "Div") X(NEG, "Neg") X(MIN, "Min") X(MAX, "Max") X(ABS, "Abs")   \
+    X(SQRT, "Sqrt") X(EXP, "Exp") X(LOG, "Log") X(TANH, "Tanh") X(ERF, "Erf") X(POW, "Pow") X(FLOOR, "Floor")         \
+    X(SIN, "Sin") X(COS, "Cos") X(FMOD, "Mod") X(LT, "Less") X(LE, "LessOrEqual") X(EQ, "Equal") X(AND, "And")        \
     X(OR, "Or") X(NOT, "Not") X(SEL, "Where")
 
 typedef enum word {
@@ -130,8 +130,10 @@ static const expr *node(trace *t, word w, const expr *a, const expr *b, const ex
 #define D_Y(name, n_param)    case NCK_LANE_##name: return CALL_##n_param(name, FROM(OUTPUT));
 #define D_NONE(name, n_param)
 #define D2_0(name)
-#define D2_1(name) \
-    case NCK_LANE_##name: return i_input == 0 ? LANE_##name##_D0(FROM(0), FROM(1), FROM(OUTPUT)) : LANE_##name##_D1(FROM(0), FROM(1), FROM(OUTPUT));
+#define D2_1(name)                                                                             \
+    case NCK_LANE_##name:                                                                      \
+        return i_input == 0 ? LANE_##name##_D0(FROM(0), FROM(1), FROM(OUTPUT))                 \
+                            : LANE_##name##_D1(FROM(0), FROM(1), FROM(OUTPUT));
 
 /* NULL: out of memory, or the lane has no derivative. */
 static const expr *derive(trace *t, int lane, int i_input, const double *params) {

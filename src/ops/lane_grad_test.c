@@ -1,6 +1,7 @@
-/* ops/lane_grad_test.c: derivatives and gradients of lane ops, as expressions. What they are worth as numbers is the case
- * tables' business. */
-#include "ops/graph_testing.h"
+/* ops/lane_grad_test.c: derivatives and gradients of lane ops, as expressions. What they are worth as numbers is the
+ * case tables' business. */
+#include "tests/graph_testing.h"
+#include "base/mem.h"
 #include "ops/lane.h"
 #include "ops/math/math.h"
 
@@ -74,14 +75,17 @@ TEST(binary_gradients_keep_what_they_use) {
     check_grad(BINARY_TEXT("Div"), 1, "Mul(dy, Neg(Div(y, b)))", 2);
     check_grad(BINARY_TEXT("Pow"), 0, "Mul(dy, Where(Equal(b, 0), 0, Mul(b, Pow(a, Sub(b, 1)))))", 2);
     check_grad(BINARY_TEXT("Max"), 0, "Mul(dy, Where(Less(a, b), 0, Where(Equal(a, b), 0.5, 1)))", 2);
-    check_grad("<opset: \"\" 17> g (bool[2,3] c, float[2,3] a, float[2,3] b, float[2,3] dy) => (y) { y = Where(c, a, b) }", 1,
-               "Where(c, dy, 0)", 1);
-    check_grad("<opset: \"\" 17> g (bool[2,3] c, float[2,3] a, float[2,3] b, float[2,3] dy) => (y) { y = Where(c, a, b) }", 2,
-               "Where(c, 0, dy)", 1);
+    check_grad(
+        "<opset: \"\" 17> g (bool[2,3] c, float[2,3] a, float[2,3] b, float[2,3] dy) => (y) { y = Where(c, a, b) }", 1,
+        "Where(c, dy, 0)", 1);
+    check_grad(
+        "<opset: \"\" 17> g (bool[2,3] c, float[2,3] a, float[2,3] b, float[2,3] dy) => (y) { y = Where(c, a, b) }", 2,
+        "Where(c, 0, dy)", 1);
 }
 
 TEST(variadic_gradients_go_back_through_the_fold) {
-    const char *three = "<opset: \"\" 17> g (float[3] a, float[3] b, float[3] c, float[3] dy) => (y) { y = Max(a, b, c) }";
+    const char *three =
+        "<opset: \"\" 17> g (float[3] a, float[3] b, float[3] c, float[3] dy) => (y) { y = Max(a, b, c) }";
     check_grad(three, 2, "Mul(dy, Where(Less(c, Max(a, b)), 0, Where(Equal(Max(a, b), c), 0.5, 1)))", 3);
     check_grad("<opset: \"\" 17> g (float[3] a, float[3] dy) => (y) { y = Max(a) }", 0, "dy", 0);
 }
@@ -89,7 +93,9 @@ TEST(variadic_gradients_go_back_through_the_fold) {
 static void check_decompose(const char *op, const char *attrs, const char *want) {
     site s;
     char text[256];
-    snprintf(text, sizeof text, "<opset: \"\" 17, \"nacre\" 1> g (float[3] dy, float[3] s) => (y) { y = nacre.%sGrad%s(dy, s) }", op, attrs);
+    snprintf(text, sizeof text,
+             "<opset: \"\" 17, \"nacre\" 1> g (float[3] dy, float[3] s) => (y) { y = nacre.%sGrad%s(dy, s) }", op,
+             attrs);
     nc_value *out = NULL;
     if (site_init(&s, text)) {
         const nc_node *n = s.m->main->last;
@@ -115,12 +121,31 @@ TEST(gradient_ops_decompose) {
 TEST(derivatives_share_equal_parts) {
     site s;
     REQUIRE(site_init(&s, BINARY_TEXT("Max")));
-    nc_value *in[2] = {nc_graph_find(s.m->main, "a"), nc_graph_find(s.m->main, "b")}, *y = nc_graph_find(s.m->main, "y");
+    nc_value *in[2] = {nc_graph_find(s.m->main, "a"), nc_graph_find(s.m->main, "b")},
+             *y = nc_graph_find(s.m->main, "y");
     int before = s.m->main->n_nodes;
-    CHECK_EXPR(nc_lane_derivative(&s.b, NCK_LANE_elu, 0, in, y, (double[]){2, 0}), "Where(Less(a, 0), Mul(2, Exp(a)), 1)");
+    CHECK_EXPR(nc_lane_derivative(&s.b, NCK_LANE_elu, 0, in, y, (double[]){2, 0}),
+               "Where(Less(a, 0), Mul(2, Exp(a)), 1)");
     CHECK_INT(s.m->main->n_nodes - before, 4);
     CHECK_EXPR(nc_lane_derivative(&s.b, NCK_LANE_add, 1, in, y, NULL), "1");
     CHECK(nc_lane_derivative(&s.b, NCK_LANE_less, 0, in, y, NULL) == NULL);
     CHECK_INT(s.b.code, NC_E_UNSUPPORTED);
     site_release(&s);
+}
+
+TEST(gradients_survive_every_failed_allocation) {
+    for (uint64_t i = 1; i < 2000; i++) {
+        site s;
+        REQUIRE(site_init(&s, BINARY_TEXT("Pow")));
+        nc_value *y = nc_graph_find(s.m->main, "y"), *dy = nc_graph_find(s.m->main, "dy"), *dx[2] = {NULL};
+        bool wants[2] = {true, true};
+        nc_grad g = {.b = &s.b, .node = y->def, .dy = &dy, .dx = dx, .wants = wants, .forward = forward, .ctx = &s};
+        nc_mem_fail_at(i);
+        nc_code code = nc_lane_card_grad(&g);
+        bool hit = nc_mem_fail_hit();
+        nc_mem_fail_at(0);
+        CHECK_INT(code, hit ? NC_E_MEMORY : NC_OK);
+        site_release(&s);
+        if (!hit) return;
+    }
 }

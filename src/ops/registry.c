@@ -1,5 +1,6 @@
-/* ops/registry.c: from (domain, name) to the card, over ops.list; and the cards nacre.XGrad, one for every unary lane op
- * with a derivative. The table is filled once, on first use, and never changes. Knows no version: ir/card.h picks the row. */
+/* ops/registry.c: from (domain, name) to the card, over ops.list; and the cards nacre.XGrad, one for every unary
+ * lane op with a derivative. The table is filled once, on first use, and never changes. Knows no version: ir/card.h
+ * picks the row. */
 #include "ops/lane.h"
 
 #include <pthread.h>
@@ -55,10 +56,14 @@ static void add_grad(const nc_card *card, grad_card *g) {
     if (lane == NULL || lane->n_in != 1 || lane->grad < 0) return;
     snprintf(g->name, sizeof g->name, "%sGrad", card->name);
     g->versions[0] = (nc_op_version){.since = 1, .in = grad_in, .out = grad_out, .attr = card->versions[0].attr};
-    g->card = (nc_card){.name = g->name, .domain = "nacre", .doc = "dY times the derivative of the op it is named after.",
-                        .versions = g->versions, .lane = lane->grad + 1,
+    g->card = (nc_card){.name = g->name,
+                        .domain = "nacre",
+                        .doc = "dY times the derivative of the op it is named after.",
+                        .versions = g->versions,
+                        .lane = lane->grad + 1,
                         .lane_params = {card->lane_params[0], card->lane_params[1]},
-                        .traits = NC_ELEMENTWISE | NC_MAY_ALIAS, .decompose = nc_lane_grad_decompose};
+                        .traits = NC_ELEMENTWISE | NC_MAY_ALIAS,
+                        .decompose = nc_lane_grad_decompose};
     *slot_of("nacre", g->name) = &g->card;
 }
 

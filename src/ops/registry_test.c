@@ -1,4 +1,5 @@
-/* ops/registry_test.c: cards are found by domain and name, gradient cards exist where they should, every card is whole. */
+/* ops/registry_test.c: cards are found by domain and name, gradient cards exist where they should, every card is
+ * whole. */
 #include "ops/lane.h"
 
 #include "tests/check.h"
@@ -58,7 +59,8 @@ TEST(every_card_is_whole) {
         if (c->doc == NULL || c->versions == NULL || (c->infer == NULL && c->lane <= 0))
             nc_test_failed(__FILE__, __LINE__, "%s lacks its text, versions or inference", c->name);
         for (const nc_op_version *v = c->versions; v != NULL && v->since != 0; v++) {
-            if (v[1].since >= v->since) nc_test_failed(__FILE__, __LINE__, "%s: versions are not newest first", c->name);
+            if (v[1].since >= v->since)
+                nc_test_failed(__FILE__, __LINE__, "%s: versions are not newest first", c->name);
             if (!v->removed && (v->in == NULL || v->out == NULL || v->attr == NULL))
                 nc_test_failed(__FILE__, __LINE__, "%s: version %d lacks a list", c->name, v->since);
         }

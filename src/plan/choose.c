@@ -5,12 +5,15 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
+#include <string.h>
+
 const nc_binding nc_transfer_binding = {.op = "Copy", .domain = "nacre", .kind = NC_K_STATIC};
 
 bool nc_value_is_dense(const nc_value *v) {
     if (v->var && v->var->grow_axis > 0) return false; /* rows are apart by the capacity, not the length */
     if (!nc_is_view(v)) return true;
-    if (v->def->card->traits & NC_VIEW_STRIDED) return false;
+    unsigned traits = v->def->card->traits;
+    if ((traits & NC_VIEW_STRIDED) && !(traits & NC_VIEW_DENSE)) return false;
     return nc_value_is_dense(v->def->in[0]);
 }
 

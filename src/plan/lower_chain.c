@@ -6,6 +6,8 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
+#include <string.h>
+
 enum { MAX_INPUTS = 12, MAX_NODES = 24 };
 
 typedef struct group {
@@ -19,11 +21,17 @@ static nc_dtype compute_type(const nc_node *n) {
     return nck_tile_compute(NC_BOOL);
 }
 
+/* Narrow integers wrap when stored, so they may not stay in a wider register between two nodes. */
+static bool is_plain(const nc_type *t) {
+    if (!t || t->kind != NC_T_TENSOR || t->rank < 0) return false;
+    return nc_dtype_is_float(t->elem) || t->elem == NC_INT64 || t->elem == NC_UINT64 || t->elem == NC_BOOL;
+}
+
 static bool is_lane(const nc_node *n) {
     if (!n->card->lane || n->n_out != 1 || n->n_subs || n->n_in > 3) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!n->in[i] || !n->in[i]->type || n->in[i]->type->kind != NC_T_TENSOR || n->in[i]->type->rank < 0) return false;
-    return n->out[0]->type && n->out[0]->type->rank >= 0;
+        if (!n->in[i] || !is_plain(n->in[i]->type)) return false;
+    return is_plain(n->out[0]->type);
 }
 
 static bool same_dims(const nc_type *a, const nc_type *b) {

@@ -5,6 +5,8 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
+#include <string.h>
+
 static bool is_op(const nc_node *n, const char *op) {
     return n && n->card->domain && strcmp(n->card->domain, "nacre") == 0 && strcmp(n->card->name, op) == 0;
 }

@@ -8,6 +8,8 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
+#include <string.h>
+
 typedef struct orderer {
     nc_work *w;
     nc_graph *g;

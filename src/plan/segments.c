@@ -4,6 +4,8 @@
  * the contents of host arguments, once those are computed), or after a bounded or dynamic kernel ran. */
 #include "plan/build.h"
 
+#include <string.h>
+
 typedef struct cutter {
     nc_build_ctx *c;
     bool *known, *pending; /* per symbol; pending: found by an instruction of the open segment */

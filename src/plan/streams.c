@@ -5,6 +5,8 @@
  * to an instruction only when the clock says that all its users are done (plan/instance.c). */
 #include "plan/build.h"
 
+#include <string.h>
+
 typedef struct clocks {
     nc_build_ctx *c;
     int on[NC_N_STREAMS][NC_N_STREAMS]; /* on[s]: what the newest instruction of stream s knows */

@@ -98,18 +98,19 @@ static bool dyn_cancelled(nc_dyn *d) {
 
 /* ---- subprograms ---- */
 
-static nc_code bind_captures(nc_frame *f, const nc_instr *x, const nc_sub *sub, const nc_call *c, nc_frame *child) {
+static nc_code bind_captures(const dyn *y, const nc_instr *x, const nc_sub *sub, nc_frame *child) {
     int n_formal = child->program->n_inputs - child->program->n_captures;
     for (int k = 0; k < sub->n_captures; k++) {
         int operand = sub->first_capture + k;
-        nc_object *o = f->slots[x->in[operand]].obj;
+        nc_object *o = y->d.in[operand] ? y->d.in[operand] : y->f->slots[x->in[operand]].obj;
         bool tensor = !o || o->kind == NC_OBJ_TENSOR;
-        NC_TRY(nc_frame_bind_input(child, n_formal + k, tensor ? &c->in[operand] : NULL, o ? nc_object_ref(o) : NULL));
+        NC_TRY(nc_frame_bind_input(child, n_formal + k, tensor ? &y->d.call->in[operand] : NULL, o ? nc_object_ref(o) : NULL));
     }
     return NC_OK;
 }
 
-static nc_code run_child(nc_frame *f, nc_frame *child, const nc_instr *x, int i_sub, const nc_call *c, nc_object **in, int n_in) {
+static nc_code run_child(const dyn *y, nc_frame *child, const nc_instr *x, int i_sub, nc_object **in, int n_in) {
+    const nc_frame *f = y->f;
     memcpy(child->sym, f->sym, (size_t)f->program->n_syms * sizeof *f->sym);
     memcpy(child->known, f->known, (size_t)f->program->n_syms * sizeof *f->known);
     /* What the subgraph's own inputs are called may have been known from the iteration before. */
@@ -126,8 +127,8 @@ static nc_code run_child(nc_frame *f, nc_frame *child, const nc_instr *x, int i_
         in[i] = NULL;
         NC_TRY(nc_frame_bind_input(child, i, o && o->kind == NC_OBJ_TENSOR ? &o->t : NULL, o));
     }
-    NC_TRY(bind_captures(f, x, &x->node->subs[i_sub], c, child));
-    return nc_frame_run(child, child->program->n_instrs);
+    NC_TRY(bind_captures(y, x, &x->node->subs[i_sub], child));
+    return nc_frame_run(child, child->program->n_instrs, false);
 }
 
 static nc_code dyn_run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_object **out, int n_out) {
@@ -136,7 +137,7 @@ static nc_code dyn_run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_ob
     const nc_instr *x = &f->program->instrs[y->i];
     nc_code code = nc_frame_acquire(&f->work, f->session, f->ready->subs[y->i][i_sub], f, &child);
     if (code == NC_OK) {
-        code = run_child(f, child, x, i_sub, d->call, in, n_in);
+        code = run_child(y, child, x, i_sub, in, n_in);
         if (code != NC_OK && !f->work.diag.code) f->work.diag = child->work.diag;
         for (int k = 0; code == NC_OK && k < n_out; k++) {
             nc_object *o = nc_frame_output(child, k);
@@ -183,6 +184,16 @@ static nc_code keep_results(nc_frame *f, const nc_instr *x, nc_object **out) {
     return NC_OK;
 }
 
+/* What is known of the results before the kernel runs: type, rank and dims, -1 where only the kernel can tell. */
+static void foretell(const nc_frame *f, const nc_instr *x, nc_tensor *out) {
+    for (int k = 0; k < x->n_out; k++) {
+        const nc_slot *s = x->out[k] >= 0 ? &f->program->slots[x->out[k]] : NULL;
+        out[k] = (nc_tensor){.dtype = s ? s->dtype : NC_UNDEFINED, .rank = s ? s->rank : -1};
+        for (int d = 0; d < out[k].rank; d++)
+            if (!nc_dim_eval(f->program->dims[s->dims[d]], f->sym, f->known, &out[k].dims[d])) out[k].dims[d] = -1;
+    }
+}
+
 nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c) {
     const nc_instr *x = &f->program->instrs[i];
     size_t n = (size_t)(x->n_in + x->n_out);
@@ -193,6 +204,7 @@ nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c) {
     if (code == NC_OK) {
         memcpy(tensors, c->in, n * sizeof *tensors);
         c->in = tensors, c->out = tensors + x->n_in;
+        foretell(f, x, c->out);
         give_objects(f, x, objects);
         dyn y = {.d = {.call = c, .in = objects, .moved = x->moved, .out = objects + x->n_in, .n_operands = x->n_in, .object = dyn_object,
                        .alloc = dyn_alloc, .run_sub = dyn_run_sub, .stack = dyn_stack, .cancelled = dyn_cancelled},

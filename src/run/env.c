@@ -3,7 +3,6 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "run/plugin.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +12,9 @@ nc_env *nc_env_create(int threads) {
     if (!e) return NULL;
     atomic_init(&e->refs, 1);
     e->pool = nc_pool_create(threads);
-    e->plugins = nc_plugin_set_create();
-    if (!e->pool || !e->plugins || pthread_mutex_init(&e->lock, NULL) != 0) {
-        nc_pool_destroy(e->pool);
-        nc_plugin_set_destroy(e->plugins);
+    e->registry = nc_ops_registry();
+    if (!e->pool || pthread_mutex_init(&e->lock, NULL) != 0) {
+        if (e->pool) nc_pool_destroy(e->pool);
         nc_free(e);
         return NULL;
     }
@@ -37,7 +35,7 @@ void nc_env_unref(nc_env *e) {
     }
     for (int i = 0; i < e->n_devices; i++) nc_device_close(e->devices[i]);
     nc_pool_destroy(e->pool);
-    nc_plugin_set_destroy(e->plugins);
+    if (e->plugins_release) e->plugins_release(e->plugins);
     pthread_mutex_destroy(&e->lock);
     nc_free(e);
 }

@@ -14,8 +14,6 @@ typedef struct nc_packed {
     struct nc_packed *next;
 } nc_packed;
 
-struct nc_plugin_set; /* run/plugin.h */
-
 typedef struct nc_env {
     atomic_int refs;
     nc_pool *pool;
@@ -25,7 +23,9 @@ typedef struct nc_env {
     int n_devices;
     nc_packed *packed;
     uint64_t n_packed; /* how often something was packed: sharing is visible */
-    struct nc_plugin_set *plugins;
+    const nc_registry *registry; /* cards: those of ops/, under those of plugins */
+    void *plugins;               /* owned by api/plugin.c */
+    void (*plugins_release)(void *plugins);
 } nc_env;
 
 nc_env *nc_env_create(int threads); /* NULL: out of memory */

@@ -29,6 +29,7 @@ nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c) {
         c->workspace = f->slots[x->workspace].t.data;
         c->bytes_workspace = f->instances[x->seg]->instance->bytes[x->workspace];
     }
+    c->n_packed = x->n_packs;
     if (x->sizes >= 0) c->sizes = f->slots[x->sizes].t.data;
     for (int k = 0; k < x->n_packs; k++) NC_TRY(nc_ready_pack(&f->work, f->session->env, f->ready, x->first_pack + k, &f->packed[k]));
     return NC_OK;
@@ -110,7 +111,7 @@ nc_code nc_exec_instr(nc_frame *f, int i, bool with_events) {
     nc_code code = run_kernel(f, i, &c);
     if (code != NC_OK) return f->work.diag.code ? code : nc_fail(&f->work, code, "the kernel failed");
     if (with_events) NC_TRY(nc_exec_record(f, x));
-    /* A device may still read what the host lets go: objects on a device are freed in the order of its work. */
-    nc_exec_let_go(f, x);
+    /* What a device reads may be read later: such objects stay until the frame is cleared. */
+    if (x->stream == NC_STREAM_HOST) nc_exec_let_go(f, x);
     return NC_OK;
 }

@@ -247,19 +247,19 @@ static void finish_state(nc_frame *f) {
     let_go_state(f);
 }
 
-static nc_code run_to(nc_frame *f, int stop) {
+static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
     const nc_program *p = f->program;
     if (f->failed) NC_FAIL(&f->work, NC_E_FAIL, "this run failed before; start another");
     if (f->seg == 0) NC_TRY(nc_bind_symbols(f));
-    while (f->seg < p->n_segs && (stop == p->n_instrs || p->segs[f->seg].first < stop)) {
+    while (f->seg < p->n_segs && (!at_cut || p->segs[f->seg].first < stop)) {
         NC_TRY(run_segment(f, f->seg));
         f->seg++;
     }
     return nc_exec_sync(f);
 }
 
-nc_code nc_frame_run(nc_frame *f, int stop) {
-    nc_code code = run_to(f, stop);
+nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut) {
+    nc_code code = run_to(f, stop, at_cut);
     f->work.at_node = f->work.at_op = NULL;
     if (code != NC_OK) {
         f->failed = true;

@@ -60,8 +60,8 @@ NC_MUST nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_o
 /* The caller's own memory for output i; must fit when its size is known. */
 NC_MUST nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes);
 NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *borrows, bool wait);
-/* Runs up to instruction `stop` (a segment's start), or to the end: n_instrs. Errors are in f->work.diag. */
-NC_MUST nc_code nc_frame_run(nc_frame *f, int stop);
+/* Runs up to the cut before instruction `stop` (a segment's start), or, not at_cut, to the end. Errors are in f->work.diag. */
+NC_MUST nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut);
 nc_object *nc_frame_output(nc_frame *f, int i); /* borrowed; NULL: not made yet */
 
 /* ---- between the files ---- */

@@ -27,13 +27,9 @@ typedef struct nc_session_options {
     int n_cuts;
     const char *const *recompute; /* node names */
     int n_recompute;
-    /* Differentiation: none, gradients of a scalar output, a backward pass fed by the caller, or SGD on variables. */
-    enum { NC_DIFF_NONE, NC_DIFF_GRADIENTS, NC_DIFF_BACKWARD, NC_DIFF_SGD } diff;
-    const char *const *diff_outputs; /* the loss, or the outputs that are fed */
-    int n_diff_outputs;
-    const char *const *diff_wrt;
-    int n_diff_wrt;
-    const char *lr_input;
+    /* Adds gradients, variables and updates to the transformed graph (train/); NULL: inference. */
+    nc_code (*differentiate)(nc_work *w, nc_model *m, const void *ctx);
+    const void *differentiate_ctx;
     uint64_t seed;
     size_t bytes_limit; /* of device memory; 0: none */
     bool keep_dumps;

@@ -1,5 +1,5 @@
-/* ops/math/arith.c: cards of arithmetic on two or more inputs: Add Sub Mul Div Pow Min Max. The formulas and derivatives are
- * lanes (kernels/lanes/arith.h); shape arithmetic is in fold.c. */
+/* ops/math/arith.c: cards of arithmetic on two or more inputs: Add Sub Mul Div Pow Min Max. The formulas and
+ * derivatives are lanes (kernels/lanes/arith.h); shape arithmetic is in fold.c. */
 #include "ops/build.h"
 #include "ops/math/math.h"
 
@@ -13,8 +13,10 @@ nc_code nc_math_infer_binary(nc_infer *c) {
             NC_FAIL(c->w, NC_E_UNSUPPORTED, "broadcast along an axis needs known ranks");
         int64_t at = axis->i < 0 ? axis->i + ra : axis->i;
         if (at + rb != ra)
-            NC_FAIL(c->w, NC_E_UNSUPPORTED, "broadcast of %d dims at axis %lld of %d: only the last dims are supported; convert "
-                    "the model to opset 7", rb, (long long)axis->i, ra);
+            NC_FAIL(c->w, NC_E_UNSUPPORTED,
+                    "broadcast of %d dims at axis %lld of %d: only the last dims are supported; convert "
+                    "the model to opset 7",
+                    rb, (long long)axis->i, ra);
     }
     return nc_lane_infer(c);
 }
@@ -28,9 +30,13 @@ static const nc_op_version arith_versions[] = {
     {.since = 1, AB(T_FLOAT), ATTR(OLD_BROADCAST, A_INTS_OPT("consumed_inputs"))},
     {0}};
 
-#define ARITH(symbol, op, commutes, text)                                                                          \
-    const nc_card nc_card_##symbol = {.name = op, .doc = text, .versions = arith_versions, .infer = nc_math_infer_binary, \
-                                      NC_LANE_WITH(symbol, commutes), .fold = nc_math_fold_##symbol};
+#define ARITH(symbol, op, commutes, text)                             \
+    const nc_card nc_card_##symbol = {.name = op,                     \
+                                      .doc = text,                    \
+                                      .versions = arith_versions,     \
+                                      .infer = nc_math_infer_binary,  \
+                                      NC_LANE_WITH(symbol, commutes), \
+                                      .fold = nc_math_fold_##symbol};
 
 ARITH(add, "Add", NC_COMMUTES, "A + B, broadcast.")
 ARITH(sub, "Sub", 0, "A - B, broadcast.")
@@ -47,8 +53,11 @@ static const nc_op_version pow_versions[] = {
     {.since = 1, IN({"X", T_FLOAT}, {"Y", SAME(0)}), OUT({"Z", SAME(0)}), ATTR(OLD_BROADCAST)},
     {0}};
 
-const nc_card nc_card_pow = {.name = "Pow", .doc = "X to the power of Y, broadcast, in X's type.", .versions = pow_versions,
-                             .infer = nc_math_infer_binary, NC_LANE(pow)};
+const nc_card nc_card_pow = {.name = "Pow",
+                             .doc = "X to the power of Y, broadcast, in X's type.",
+                             .versions = pow_versions,
+                             .infer = nc_math_infer_binary,
+                             NC_LANE(pow)};
 
 /* ---- Min and Max: any number of inputs ---- */
 
@@ -83,16 +92,20 @@ static nc_code extreme_decompose(nc_builder *b, const nc_node *n, nc_value **out
 }
 
 #define DATA(out_name, types) IN({"data_0", types, VARIADIC}), OUT({out_name, SAME(0)})
-#define EXTREME(symbol, op, out_name, text)                                                                          \
-    static const nc_op_version symbol##_versions[] = {                                                               \
-        {.since = 13, DATA(out_name, T_NUMBER_ALL), NO_ATTR},                                                        \
-        {.since = 12, DATA(out_name, T_NUMBER), NO_ATTR},                                                            \
-        {.since = 8, DATA(out_name, T_FLOAT), NO_ATTR},                                                              \
-        {.since = 6, DATA(out_name, T_FLOAT), NO_ATTR},                                                              \
-        {.since = 1, DATA(out_name, T_FLOAT), ATTR(A_INTS_OPT("consumed_inputs"))},                                  \
-        {0}};                                                                                                        \
-    const nc_card nc_card_##symbol = {.name = op, .doc = text, .versions = symbol##_versions, .grad = extreme_grad,  \
-                                      NC_LANE_WITH(symbol, NC_COMMUTES), .fold = nc_math_fold_##symbol,              \
+#define EXTREME(symbol, op, out_name, text)                                         \
+    static const nc_op_version symbol##_versions[] = {                              \
+        {.since = 13, DATA(out_name, T_NUMBER_ALL), NO_ATTR},                       \
+        {.since = 12, DATA(out_name, T_NUMBER), NO_ATTR},                           \
+        {.since = 8, DATA(out_name, T_FLOAT), NO_ATTR},                             \
+        {.since = 6, DATA(out_name, T_FLOAT), NO_ATTR},                             \
+        {.since = 1, DATA(out_name, T_FLOAT), ATTR(A_INTS_OPT("consumed_inputs"))}, \
+        {0}};                                                                       \
+    const nc_card nc_card_##symbol = {.name = op,                                   \
+                                      .doc = text,                                  \
+                                      .versions = symbol##_versions,                \
+                                      .grad = extreme_grad,                         \
+                                      NC_LANE_WITH(symbol, NC_COMMUTES),            \
+                                      .fold = nc_math_fold_##symbol,                \
                                       .decompose = extreme_decompose};
 
 EXTREME(min, "Min", "min", "The smallest of the inputs, broadcast; NaN where any is NaN.")

@@ -77,9 +77,7 @@ static const nc_dim *less(nc_dims *t, const nc_dim *a, const nc_dim *b) {
     return nc_dim_is_const(a, &x) && nc_dim_is_const(b, &y) ? nc_dim_const(t, x < y) : NULL;
 }
 
-static const nc_dim *greater(nc_dims *t, const nc_dim *a, const nc_dim *b) {
-    return less(t, b, a);
-}
+static const nc_dim *greater(nc_dims *t, const nc_dim *a, const nc_dim *b) { return less(t, b, a); }
 
 nc_code nc_math_fold_add(nc_infer *c) { return nc_math_fold2(c, nc_dim_add); }
 nc_code nc_math_fold_sub(nc_infer *c) { return nc_math_fold2(c, nc_dim_sub); }

@@ -4,8 +4,8 @@
 
 #include "ops/lane.h"
 
-/* Lanes of two inputs with their old versions: before opset 7, broadcast=1 aligned B with A's dims from `axis` on. Aligned
- * to the right that is today's rule; elsewhere it is refused. */
+/* Lanes of two inputs with their old versions: before opset 7, broadcast=1 aligned B with A's dims from `axis` on.
+ * Aligned to the right that is today's rule; elsewhere it is refused. */
 NC_MUST nc_code nc_math_infer_binary(nc_infer *c);
 
 /* What is known of the elements of small integer tensors, element by element. f may be NULL-valued: not known. */

@@ -2,7 +2,7 @@
  * strided operands. */
 #include "ops/cases_testing.h"
 
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 extern const nc_case nc_matmul_cases[];
 

@@ -1,6 +1,6 @@
-/* ops/nacre/chain.c: nacre.Chain: several element formulas as one node. Its subgraph `body` has one input per input of the
- * node, holds lane nodes only, and neither captures nor constants: scalars come in as inputs. Made by fusion; runs as one
- * tile program (lane_cpu.c). Values between the formulas stay in the compute type. */
+/* ops/nacre/chain.c: nacre.Chain: several element formulas as one node. Its subgraph `body` has one input per input
+ * of the node, holds lane nodes only, and neither captures nor constants: scalars come in as inputs. Made by fusion;
+ * runs as one tile program (lane_cpu.c). Values between the formulas stay in the compute type. */
 #include "ops/build.h"
 #include "ops/lane.h"
 
@@ -33,7 +33,8 @@ static nc_code infer_inner(nc_infer *c, const nc_node *n, binding *known, int *n
     NC_NEED(c->w, inner.in);
     for (int i = 0; i < n->n_in; i++) {
         const binding *b = find(known, *n_known, n->in[i]);
-        if (b == NULL) NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s in the body uses what is no input of the chain", n->card->name);
+        if (b == NULL)
+            NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s in the body uses what is no input of the chain", n->card->name);
         inner.in[i] = b->known;
     }
     NC_TRY(n->card->infer != NULL ? n->card->infer(&inner) : nc_lane_infer(&inner));
@@ -101,9 +102,13 @@ static double chain_cost(const nc_node *n, const int64_t *const *in_dims) {
 
 #define T_LANES (T_NUMBER_ALL | T_BOOL)
 static const nc_op_version versions[] = {
-    {.since = 1, IN({"inputs", T_LANES, MIXED}), OUT({"outputs", T_LANES, MIXED}), ATTR(A_GRAPH_REQ("body"))},
-    {0}};
+    {.since = 1, IN({"inputs", T_LANES, MIXED}), OUT({"outputs", T_LANES, MIXED}), ATTR(A_GRAPH_REQ("body"))}, {0}};
 
-const nc_card nc_card_chain = {.name = "Chain", .domain = "nacre", .doc = "A chain of element formulas, run in one pass.",
-                               .versions = versions, .traits = NC_ELEMENTWISE | NC_MAY_ALIAS, .infer = chain_infer,
-                               .decompose = chain_decompose, .cost = chain_cost};
+const nc_card nc_card_chain = {.name = "Chain",
+                               .domain = "nacre",
+                               .doc = "A chain of element formulas, run in one pass.",
+                               .versions = versions,
+                               .traits = NC_ELEMENTWISE | NC_MAY_ALIAS,
+                               .infer = chain_infer,
+                               .decompose = chain_decompose,
+                               .cost = chain_cost};

@@ -1,5 +1,5 @@
-/* ops/nacre/sum_to.c: nacre.SumTo: X summed over the dims that broadcasting `shape` to X's shape added or widened. Gradients
- * emit it where which dims those are is known only in the run (nc_build_sum_to). */
+/* ops/nacre/sum_to.c: nacre.SumTo: X summed over the dims that broadcasting `shape` to X's shape added or widened.
+ * Gradients emit it where which dims those are is known only in the run (nc_build_sum_to). */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -22,9 +22,13 @@ static nc_code sum_to_grad(nc_grad *g) {
 }
 
 static const nc_op_version versions[] = {
-    {.since = 1, IN({"X", T_NUMBER_ALL}, {"shape", T_I64}), OUT({"Y", SAME(0)}), NO_ATTR},
-    {0}};
+    {.since = 1, IN({"X", T_NUMBER_ALL}, {"shape", T_I64}), OUT({"Y", SAME(0)}), NO_ATTR}, {0}};
 
-const nc_card nc_card_sum_to = {.name = "SumTo", .domain = "nacre", .doc = "X summed to a shape that broadcasts to X's.",
-                                .versions = versions, .infer = sum_to_infer, .grad = sum_to_grad, .host_in = 1u << 1,
+const nc_card nc_card_sum_to = {.name = "SumTo",
+                                .domain = "nacre",
+                                .doc = "X summed to a shape that broadcasts to X's.",
+                                .versions = versions,
+                                .infer = sum_to_infer,
+                                .grad = sum_to_grad,
+                                .host_in = 1u << 1,
                                 .no_grad_in = 1u << 1};

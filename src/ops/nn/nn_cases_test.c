@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/isa.h"
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 extern const nc_case nc_nn_cases[];
 

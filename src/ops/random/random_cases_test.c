@@ -1,7 +1,7 @@
 /* ops/random/random_cases_test.c: the cases of the random family (ops/cases.h), and that draws follow seed, node and step. */
 #include "ops/cases_testing.h"
 
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 extern const nc_case nc_random_cases[];
 

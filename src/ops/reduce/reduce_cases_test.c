@@ -1,7 +1,7 @@
 /* ops/reduce/reduce_cases_test.c: the cases of the reduce family (ops/cases.h), the tests that run them, types and folding. */
 #include "ops/cases_testing.h"
 
-#include "ops/graph_testing.h"
+#include "tests/graph_testing.h"
 
 extern const nc_case nc_reduce_cases[];
 

@@ -50,7 +50,10 @@ static void move_dense(const job *j, const char *src, char *dst, int64_t n) { me
     static void fill_##size(const job *j, const char *src, char *dst, int64_t n) {                                    \
         char value[size];                                                                                             \
         memcpy(value, src, size);                                                                                     \
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * j->ds * size, value, size);                                  \
+        if (j->ds == 1)                                                                                               \
+            for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, value, size);                                      \
+        else                                                                                                          \
+            for (int64_t i = 0; i < n; i++) memcpy(dst + i * j->ds * size, value, size);                              \
     }
 MOVE_STRIDED(1)
 MOVE_STRIDED(2)

@@ -26,6 +26,14 @@ static void draw(const nck_rng *rng, uint64_t first, int64_t n, float *u) {
     uint64_t end = first + (uint64_t)n;
     for (uint64_t block = first / 4; block * 4 < end; block++) {
         nck_philox4(rng->seed, rng->node_id, rng->step, block, w);
+        if (block * 4 >= first && block * 4 + 4 <= end) {
+            float *d = u + (block * 4 - first);
+            d[0] = nck_philox_uniform(w[0]);
+            d[1] = nck_philox_uniform(w[1]);
+            d[2] = nck_philox_uniform(w[2]);
+            d[3] = nck_philox_uniform(w[3]);
+            continue;
+        }
         for (uint64_t i = 0; i < 4; i++) {
             uint64_t at = block * 4 + i;
             if (at >= first && at < end) u[at - first] = nck_philox_uniform(w[i]);

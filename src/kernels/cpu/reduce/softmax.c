@@ -1,6 +1,7 @@
 /* kernels/cpu/reduce/softmax.c: softmax rows cut into items; see softmax.h.
  * A row is handled in runs. Runs of dense rows are used where they lie; others are gathered into a small buffer and
- * scattered back, so one text serves every axis and stride. */
+ * scattered back, so one text serves every axis and stride. Forward, where rows lie side by side in memory, a strip of
+ * them goes together instead: gathering would touch a cache line per element. */
 #include "kernels/cpu/reduce/softmax.h"
 
 #include "kernels/cpu/isa.h"
@@ -9,12 +10,13 @@
 
 #include <math.h>
 
-enum { RUN = NCK_REDUCE_RUN, ITEM = 8192 };
+enum { RUN = NCK_REDUCE_RUN, ITEM = 8192, STRIP = 64, STRIP_MIN = 8 };
 
 typedef struct job {
     nck_softmax_kind kind;
     nck_walk walk; /* all dims but the axis */
     int64_t rows, n, per_item;
+    int64_t width, n_strips; /* rows side by side and strips of them; 0: rows go singly */
     const void *x, *dy; /* gradient: x is y */
     void *y;            /* gradient: dx */
     int64_t xs, ds, ys; /* strides along the axis */
@@ -61,6 +63,29 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
             }                                                                                                      \
         }                                                                                                          \
     }                                                                                                              \
+    /* m <= STRIP rows side by side */                                                                             \
+    static void strip_##S(const job *j, const T *x, T *y, int64_t m) {                                             \
+        T top[STRIP], e[STRIP], last[STRIP];                                                                       \
+        double sum[STRIP];                                                                                         \
+        for (int64_t c = 0; c < m; c++) top[c] = -(T)INFINITY, sum[c] = 0;                                         \
+        for (int64_t i = 0; i < j->n; i++)                                                                         \
+            for (int64_t c = 0; c < m; c++) {                                                                      \
+                T v = x[i * j->xs + c];                                                                            \
+                top[c] = top[c] > v || top[c] != top[c] ? top[c] : v;                                              \
+            }                                                                                                      \
+        for (int64_t i = 0; i < j->n; i++) {                                                                       \
+            for (int64_t c = 0; c < m; c++) e[c] = x[i * j->xs + c] - top[c];                                      \
+            j->table->S.exp_shift(e, 0, e, m);                                                                     \
+            for (int64_t c = 0; c < m; c++) sum[c] += (double)e[c];                                                \
+            if (j->kind == NCK_SOFTMAX) put_##S(e, y + i * j->ys, 1, m);                                           \
+        }                                                                                                          \
+        for (int64_t c = 0; c < m; c++) last[c] = (T)(j->kind == NCK_SOFTMAX ? sum[c] : log(sum[c]));              \
+        for (int64_t i = 0; i < j->n; i++)                                                                         \
+            for (int64_t c = 0; c < m; c++) {                                                                      \
+                T *d = y + i * j->ys + c;                                                                          \
+                *d = j->kind == NCK_SOFTMAX ? *d / last[c] : (x[i * j->xs + c] - top[c]) - last[c];                \
+            }                                                                                                      \
+    }                                                                                                              \
     static void grad_row_##S(const job *j, const T *y, const T *dy, T *dx) {                                       \
         const nck_reduce_##S *k = &j->table->S;                                                                    \
         T a[RUN], b[RUN], out[RUN];                                                                                \
@@ -78,6 +103,13 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
             (j->kind == NCK_SOFTMAX ? k->softmax_grad : k->log_grad)(p, g, (T)sum, d, n);                          \
             put_##S(d, dx + i * j->ys, j->ys, n);                                                                  \
         }                                                                                                          \
+    }                                                                                                              \
+    static void strip_item_##S(void *ctx, int64_t item) {                                                          \
+        const job *j = ctx;                                                                                        \
+        int64_t c = item % j->n_strips * STRIP;                                                                    \
+        nck_walk w = j->walk;                                                                                      \
+        nck_walk_start(&w, item / j->n_strips);                                                                    \
+        strip_##S(j, (const T *)j->x + w.offset[0] + c, (T *)j->y + w.offset[1] + c, min64(STRIP, j->width - c));  \
     }                                                                                                              \
     static void item_##S(void *ctx, int64_t item) {                                                                \
         const job *j = ctx;                                                                                        \
@@ -103,7 +135,10 @@ static void run(job *j, const nc_tensor *x, const nc_tensor *y, const nc_tensor 
         strides[1][n] = y->strides[d];
         strides[2][n++] = dy ? dy->strides[d] : 0;
     }
-    nck_walk_init(&j->walk, n, dims, dy ? 3 : 2, strides);
+    bool strips = !dy && n > 0 && strides[0][n - 1] == 1 && strides[1][n - 1] == 1 && dims[n - 1] >= STRIP_MIN;
+    nck_walk_init(&j->walk, strips ? n - 1 : n, dims, dy ? 3 : 2, strides);
+    j->width = strips ? dims[n - 1] : 0;
+    j->n_strips = (j->width + STRIP - 1) / STRIP;
     j->rows = nck_walk_rows(&j->walk);
     j->n = x->dims[axis];
     if (j->rows == 0 || j->n == 0) return;
@@ -115,7 +150,10 @@ static void run(job *j, const nc_tensor *x, const nc_tensor *y, const nc_tensor 
     j->dy = dy ? dy->data : NULL;
     j->per_item = j->n >= ITEM ? 1 : ITEM / j->n;
     j->table = nck_isa_get()->reduce;
-    nc_parallel(pool, (j->rows + j->per_item - 1) / j->per_item, x->dtype == NC_FLOAT ? item_f32 : item_f64, j);
+    if (strips)
+        nc_parallel(pool, j->rows * j->n_strips, x->dtype == NC_FLOAT ? strip_item_f32 : strip_item_f64, j);
+    else
+        nc_parallel(pool, (j->rows + j->per_item - 1) / j->per_item, x->dtype == NC_FLOAT ? item_f32 : item_f64, j);
 }
 
 void nck_softmax(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor *y, int axis, nc_pool *pool) {

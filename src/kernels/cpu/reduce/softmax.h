@@ -1,7 +1,8 @@
 /* kernels/cpu/reduce/softmax.h: softmax and log-softmax along one axis, and their gradients, f32 and f64.
  *
  * Shifted by the row's maximum; a row of -inf alone, or one that holds +inf or NaN, gives NaN. Accumulation: runs of
- * NCK_REDUCE_RUN elements in the element type (reduce_kernel.h), runs added in double in order. Tensors may have any
+ * NCK_REDUCE_RUN elements in the element type (reduce_kernel.h), runs added in double in order; forward, where rows
+ * lie side by side, each element is added in double. Tensors may have any
  * strides; y may be x, dx may be dy, each with the same strides. An axis of length 0 does nothing. */
 #ifndef NCK_SOFTMAX_H
 #define NCK_SOFTMAX_H

@@ -1,6 +1,6 @@
-/* ops/graph_testing.h: for tests: text to an inferred model, and values as one expression. */
-#ifndef NC_OPS_GRAPH_TESTING_H
-#define NC_OPS_GRAPH_TESTING_H
+/* tests/graph_testing.h: text to an inferred model, and values as one expression. */
+#ifndef NC_TESTS_GRAPH_TESTING_H
+#define NC_TESTS_GRAPH_TESTING_H
 
 #include "infer/infer.h"
 #include "ir/text.h"
@@ -31,7 +31,8 @@ static inline void test_print_expr(nc_text *out, const nc_value *v) {
         }
         for (int i = 0; i < n->n_attrs; i++) {
             if (n->attrs[i].kind == NC_A_FLOAT) nc_text_addf(out, ", %s=%g", n->attrs[i].name, (double)n->attrs[i].f);
-            if (n->attrs[i].kind == NC_A_INT) nc_text_addf(out, ", %s=%lld", n->attrs[i].name, (long long)n->attrs[i].i);
+            if (n->attrs[i].kind == NC_A_INT)
+                nc_text_addf(out, ", %s=%lld", n->attrs[i].name, (long long)n->attrs[i].i);
         }
         nc_text_add(out, ")");
     } else if (v->origin == NC_FROM_CONST && v->lit != NULL && v->lit->dtype == NC_FLOAT && v->lit->n == 1) {
@@ -51,25 +52,25 @@ static inline void test_print_expr(nc_text *out, const nc_value *v) {
     }
 }
 
-#define CHECK_EXPR(value, want)               \
-    do {                                      \
-        nc_text text_ = {0};                  \
-        test_print_expr(&text_, value);       \
-        CHECK_STR(text_.s, want);             \
-        nc_text_release(&text_);              \
+#define CHECK_EXPR(value, want)         \
+    do {                                \
+        nc_text text_ = {0};            \
+        test_print_expr(&text_, value); \
+        CHECK_STR(text_.s, want);       \
+        nc_text_release(&text_);        \
     } while (0)
 
-#define CHECK_TYPE(type, want)                          \
-    do {                                                \
-        nc_text text_ = {0};                            \
+#define CHECK_TYPE(type, want)                           \
+    do {                                                 \
+        nc_text text_ = {0};                             \
         if ((type) != NULL) nc_type_print(&text_, type); \
-        CHECK_STR(text_.s, want);                       \
-        nc_text_release(&text_);                        \
+        CHECK_STR(text_.s, want);                        \
+        nc_text_release(&text_);                         \
     } while (0)
 
-#define CHECK_DIAG(w, part)                                                                            \
-    do {                                                                                               \
-        if (strstr((w)->diag.text, part) == NULL)                                                      \
+#define CHECK_DIAG(w, part)                                                                                    \
+    do {                                                                                                       \
+        if (strstr((w)->diag.text, part) == NULL)                                                              \
             nc_test_failed(__FILE__, __LINE__, "diagnostic is: %s\nexpected in it: %s", (w)->diag.text, part); \
     } while (0)
 

@@ -1,0 +1,49 @@
+/* api/error.c: codes, errors, versions and the log, as the public header has them. */
+#include "api/api.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define X(name, number, text) _Static_assert((int)NACRE_##name == (int)NC_E_##name, "public and private codes agree");
+#include "base/codes.list"
+#undef X
+
+nacre_code nc_api_error(nacre_error *err, nc_code code, const nc_diag *d) {
+    if (!err) return (nacre_code)code;
+    memset(err, 0, sizeof *err);
+    err->code = (nacre_code)code;
+    if (d && d->code) {
+        memcpy(err->node, d->node, sizeof err->node);
+        memcpy(err->op, d->op, sizeof err->op);
+        memcpy(err->text, d->text, sizeof err->text);
+    } else {
+        snprintf(err->text, sizeof err->text, "%s", nc_code_text(code));
+    }
+    return (nacre_code)code;
+}
+
+nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) {
+    if (!err) return (nacre_code)code;
+    memset(err, 0, sizeof *err);
+    err->code = (nacre_code)code;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    return (nacre_code)code;
+}
+
+const char *nacre_code_name(nacre_code code) { return nc_code_name((nc_code)code); }
+const char *nacre_version(void) { return "0.1.0"; }
+
+void nacre_log_set_level(nacre_log_level level) { nc_log_set_level((nc_log_level)level); }
+
+/* The two level enums have the same numbers, so the sink can be passed on as it is. */
+void nacre_log_set_sink(void (*sink)(void *user, nacre_log_level level, const char *text), void *user) {
+    nc_log_set_sink((nc_log_sink)(void (*)(void))sink, user);
+}
+
+void nacre_free(void *p) { nc_free(p); }

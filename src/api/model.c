@@ -1,0 +1,107 @@
+/* api/model.c: environments and models. */
+#include "api/api.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "ir/text.h"
+#include "onnx/load.h"
+#include "onnx/save.h"
+
+#include <string.h>
+
+nacre_code nacre_env_create(int threads, nacre_env **out, nacre_error *err) {
+    nacre_env *e = nc_alloc_zero(1, sizeof *e);
+    if (e) e->env = nc_env_create(threads);
+    if (!e || !e->env) {
+        nc_free(e);
+        return nc_api_error(err, NC_E_MEMORY, NULL);
+    }
+    *out = e;
+    return NACRE_OK;
+}
+
+void nacre_env_release(nacre_env *env) {
+    if (!env) return;
+    nc_env_unref(env->env);
+    nc_free(env);
+}
+
+nacre_code nacre_env_describe_device(nacre_env *env, const char *device, char *text, size_t bytes, nacre_error *err) {
+    nc_work w;
+    nc_device *d;
+    nc_work_init(&w);
+    nc_code code = nc_env_device(env->env, &w, device, &d);
+    if (code == NC_OK && bytes) {
+        strncpy(text, d->description, bytes - 1);
+        text[bytes - 1] = '\0';
+    }
+    if (code != NC_OK) nc_api_error(err, code, &w.diag);
+    nc_work_release(&w);
+    return (nacre_code)code;
+}
+
+static nacre_code finish(nc_work *w, nc_code code, nc_model *m, nacre_model **out, nacre_error *err) {
+    nacre_model *p = code == NC_OK ? nc_alloc_zero(1, sizeof *p) : NULL;
+    if (code == NC_OK && !p) {
+        nc_model_destroy(m);
+        code = nc_fail(w, NC_E_MEMORY, "out of memory");
+    }
+    if (code != NC_OK) nc_api_error(err, code, &w->diag);
+    if (p) {
+        p->model = m;
+        *out = p;
+    }
+    nc_work_release(w);
+    return (nacre_code)code;
+}
+
+static bool is_text(const char *path) {
+    size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".nct") == 0;
+}
+
+static nc_code load_text(nc_work *w, const char *path, const nc_registry *r, nc_model **out) {
+    nc_mapping file;
+    NC_TRY(nc_file_map(w, path, &file));
+    char *text = nc_arena_strn(&w->scratch, file.bytes ? (const char *)file.p : "", file.bytes);
+    nc_file_unmap(&file);
+    NC_NEED(w, text);
+    return nc_graph_parse(w, text, r, out);
+}
+
+nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_model **out, nacre_error *err) {
+    nc_work w;
+    nc_model *m = NULL;
+    nc_work_init(&w);
+    nc_code code = is_text(path) ? load_text(&w, path, env->env->registry, &m) : nc_onnx_load_file(&w, path, env->env->registry, &m);
+    return finish(&w, code, m, out, err);
+}
+
+nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out, nacre_error *err) {
+    nc_work w;
+    nc_model *m = NULL;
+    nc_work_init(&w);
+    return finish(&w, nc_onnx_load(&w, bytes, n, NULL, NULL, env->env->registry, &m), m, out, err);
+}
+
+nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err) {
+    nc_work w;
+    nc_model *m = NULL;
+    nc_work_init(&w);
+    return finish(&w, nc_graph_parse(&w, text, env->env->registry, &m), m, out, err);
+}
+
+nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_code code = nc_onnx_save_file(&w, m->model, path);
+    if (code != NC_OK) nc_api_error(err, code, &w.diag);
+    nc_work_release(&w);
+    return (nacre_code)code;
+}
+
+void nacre_model_release(nacre_model *m) {
+    if (!m) return;
+    nc_model_destroy(m->model);
+    nc_free(m);
+}

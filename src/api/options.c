@@ -1,0 +1,161 @@
+/* api/options.c: session options by key, and the structured ones. */
+#include "api/api.h"
+#include "nacre/nacre_train.h"
+
+#include "base/mem.h"
+#include "train/train.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+nacre_code nacre_options_create(nacre_options **out, nacre_error *err) {
+    nacre_options *o = nc_alloc_zero(1, sizeof *o);
+    if (!o) return nc_api_error(err, NC_E_MEMORY, NULL);
+    o->o.level = 3;
+    *out = o;
+    return NACRE_OK;
+}
+
+void nacre_options_release(nacre_options *o) {
+    if (!o) return;
+    nc_arena_release(&o->arena);
+    nc_free(o);
+}
+
+static nc_code differentiate(nc_work *w, nc_model *m, const void *ctx) {
+    const nacre_options *o = ctx;
+    switch (o->diff) {
+    case NC_DIFF_GRADIENTS: return nc_train_gradients(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt);
+    case NC_DIFF_BACKWARD: return nc_train_backward(w, m, o->diff_outputs, o->n_diff_outputs, o->diff_wrt, o->n_diff_wrt);
+    case NC_DIFF_SGD: return nc_train_sgd(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt, o->lr_input);
+    case NC_DIFF_NONE: break;
+    }
+    return NC_OK;
+}
+
+void nc_api_options(const nacre_options *o, nc_session_options *out) {
+    *out = (nc_session_options){.level = 3};
+    if (!o) return;
+    *out = o->o;
+    out->device = o->device[0] ? o->device : NULL;
+    out->passes_off = o->off.v, out->n_passes_off = o->off.n;
+    out->recompute = o->recompute.v, out->n_recompute = o->recompute.n;
+    out->ties = o->ties.v, out->n_ties = o->ties.n;
+    out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
+    if (o->diff != NC_DIFF_NONE) out->differentiate = differentiate, out->differentiate_ctx = o;
+}
+
+typedef nacre_code (*setter)(nacre_options *o, const char *key, const char *value, nacre_error *err);
+
+static nacre_code refuse(nacre_error *err, const char *key, const char *value, const char *expected) {
+    return nc_api_fail(err, NC_E_ARGUMENT, "option %s: expected %s, got '%s'", key, expected, value);
+}
+
+static nacre_code set_device(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    if (strlen(value) >= sizeof o->device) return refuse(err, key, value, "a device name");
+    snprintf(o->device, sizeof o->device, "%s", value);
+    return NACRE_OK;
+}
+
+static nacre_code set_level(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    static const char *const names[] = {"off", "basic", "extended", "all"};
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(names[i], value) != 0) continue;
+        o->o.level = i;
+        return NACRE_OK;
+    }
+    return refuse(err, key, value, "off, basic, extended or all");
+}
+
+static nacre_code set_switch(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    bool on = strcmp(value, "on") == 0;
+    if (!on && strcmp(value, "off") != 0) return refuse(err, key, value, "on or off");
+    if (strcmp(key, "fusion") == 0) o->o.no_fusion = !on;
+    if (strcmp(key, "layouts") == 0) o->o.no_layout = !on;
+    if (strcmp(key, "views") == 0) o->o.no_views = !on;
+    if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
+    if (strcmp(key, "capture") == 0) o->o.capture = on;
+    if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
+    return NACRE_OK;
+}
+
+static nacre_code set_number(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(value, &end, 10);
+    if (errno || end == value || *end || value[0] == '-') return refuse(err, key, value, "a whole number");
+    if (strcmp(key, "seed") == 0)
+        o->o.seed = v;
+    else
+        o->o.bytes_limit = (size_t)v;
+    return NACRE_OK;
+}
+
+static nacre_code add_name(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    const char *name = nc_arena_str(&o->arena, value);
+    bool ok = name && (strcmp(key, "disable") == 0 ? NC_PUSH(&o->arena, o->off, name) : NC_PUSH(&o->arena, o->recompute, name));
+    return ok ? NACRE_OK : nc_api_error(err, NC_E_MEMORY, NULL);
+}
+
+nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    static const struct {
+        const char *key;
+        setter set;
+    } keys[] = {{"device", set_device}, {"level", set_level},    {"fusion", set_switch}, {"layouts", set_switch},
+                {"views", set_switch},  {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
+                {"disable", add_name},  {"recompute", add_name}, {"seed", set_number},   {"memory_limit", set_number}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
+    char known[256] = "";
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", keys[i].key);
+    return nc_api_fail(err, NC_E_ARGUMENT, "no option '%s'; there are %s", key, known);
+}
+
+nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err) {
+    nc_tie t = {nc_arena_str(&o->arena, input), nc_arena_str(&o->arena, output)};
+    if (!t.input || !t.output || !NC_PUSH(&o->arena, o->ties, t)) return nc_api_error(err, NC_E_MEMORY, NULL);
+    return NACRE_OK;
+}
+
+static const char *const *copy_names(nacre_options *o, const char *const *names, size_t n) {
+    const char **copy = nc_arena_array(&o->arena, n + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++)
+        if (!(copy[i] = nc_arena_str(&o->arena, names[i]))) return NULL;
+    return copy;
+}
+
+nacre_code nacre_options_cut(nacre_options *o, const char *name, const char *const *outputs, size_t n, nacre_error *err) {
+    nc_plan_cut c = {.name = nc_arena_str(&o->arena, name), .outputs = copy_names(o, outputs, n), .n_outputs = (int)n};
+    if (!c.name || !c.outputs || !NC_PUSH(&o->arena, o->cuts, c)) return nc_api_error(err, NC_E_MEMORY, NULL);
+    return NACRE_OK;
+}
+
+static nacre_code set_diff(nacre_options *o, int kind, const char *const *outputs, size_t n_out, const char *const *wrt, size_t n, nacre_error *err) {
+    if (o->diff != NC_DIFF_NONE) return nc_api_fail(err, NC_E_ARGUMENT, "these options differentiate already");
+    if (n_out < 1) return nc_api_fail(err, NC_E_ARGUMENT, "no output to differentiate was given");
+    o->diff_outputs = copy_names(o, outputs, n_out), o->n_diff_outputs = (int)n_out;
+    o->diff_wrt = copy_names(o, wrt, n), o->n_diff_wrt = (int)n;
+    if (!o->diff_outputs || !o->diff_wrt) return nc_api_error(err, NC_E_MEMORY, NULL);
+    o->diff = kind;
+    return NACRE_OK;
+}
+
+nacre_code nacre_options_gradients(nacre_options *o, const char *loss, const char *const *wrt, size_t n, nacre_error *err) {
+    return set_diff(o, NC_DIFF_GRADIENTS, &loss, 1, wrt, n, err);
+}
+
+nacre_code nacre_options_backward(nacre_options *o, const char *const *outputs, size_t n_outputs, const char *const *wrt, size_t n,
+                                  nacre_error *err) {
+    return set_diff(o, NC_DIFF_BACKWARD, outputs, n_outputs, wrt, n, err);
+}
+
+nacre_code nacre_options_sgd(nacre_options *o, const char *loss, const char *const *params, size_t n, const char *lr_input, nacre_error *err) {
+    const char *lr = nc_arena_str(&o->arena, lr_input);
+    if (!lr) return nc_api_error(err, NC_E_MEMORY, NULL);
+    nacre_code code = set_diff(o, NC_DIFF_SGD, &loss, 1, params, n, err);
+    if (code == NACRE_OK) o->lr_input = lr;
+    return code;
+}

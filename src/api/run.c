@@ -1,0 +1,239 @@
+/* api/run.c: runs, frames and states. */
+#include "api/api.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+nacre_code nacre_run_options_create(nacre_run_options **out, nacre_error *err) {
+    nacre_run_options *r = nc_alloc_zero(1, sizeof *r);
+    if (!r) return nc_api_error(err, NC_E_MEMORY, NULL);
+    *out = r;
+    return NACRE_OK;
+}
+
+void nacre_run_options_release(nacre_run_options *r) { nc_free(r); }
+void nacre_run_options_state(nacre_run_options *r, nacre_state *borrows) { r->state = borrows; }
+void nacre_run_options_cancel(nacre_run_options *r, int cancelled) { atomic_store(&r->cancel, cancelled); }
+
+/* ---- names ---- */
+
+static int find_input(const nc_program *p, const char *name) {
+    for (int i = 0; i < p->n_inputs; i++)
+        if (strcmp(p->slots[p->inputs[i]].value->name, name) == 0) return i;
+    return -1;
+}
+
+static int find_output(const nc_program *p, const char *name) {
+    for (int i = 0; i < p->n_outputs; i++)
+        if (strcmp(p->graph->output_names.v[i], name) == 0) return i;
+    return -1;
+}
+
+static nc_code unknown_name(nc_work *w, const nc_program *p, bool input, const char *name) {
+    char list[320] = "";
+    int n = input ? p->n_inputs : p->n_outputs;
+    for (int i = 0; i < n; i++) {
+        size_t at = strlen(list);
+        const char *s = input ? p->slots[p->inputs[i]].value->name : p->graph->output_names.v[i];
+        if (at + strlen(s) + 3 < sizeof list) snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", s);
+    }
+    return nc_fail(w, NC_E_ARGUMENT, "the model has no %s '%s'; it has: %s", input ? "input" : "output", name, list);
+}
+
+/* ---- frames ---- */
+
+static nc_code begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wait, nc_frame **out) {
+    NC_TRY(nc_frame_acquire(w, s->s, s->s->ready, NULL, out));
+    nc_state *st = r && r->state ? r->state->state : s->s->state;
+    (*out)->cancel = r ? &r->cancel : NULL;
+    nc_code code = nc_frame_use_state(*out, st, wait);
+    if (code == NC_OK) return NC_OK;
+    w->diag = (*out)->work.diag;
+    nc_frame_release(*out);
+    return code;
+}
+
+static nc_code give(nc_frame *f, const char *name, nacre_value *v) {
+    int i = find_input(f->program, name);
+    if (i < 0) return unknown_name(&f->work, f->program, true, name);
+    if (!v) return nc_fail(&f->work, NC_E_ARGUMENT, "input '%s' is NULL", name);
+    nc_object *o = nc_api_object(v);
+    return nc_frame_bind_input(f, i, o->kind == NC_OBJ_TENSOR ? &o->t : NULL, nc_object_ref(o));
+}
+
+nacre_code nacre_frame_create(nacre_session *s, nacre_run_options *r, nacre_frame **out, nacre_error *err) {
+    nc_work w;
+    nc_work_init(&w);
+    nacre_frame *p = nc_alloc_zero(1, sizeof *p);
+    nc_code code = p ? begin(&w, s, r, false, &p->f) : nc_fail(&w, NC_E_MEMORY, "out of memory");
+    if (code != NC_OK) {
+        nc_api_error(err, code, &w.diag);
+        nc_free(p);
+    } else {
+        p->session = s;
+        *out = p;
+    }
+    nc_work_release(&w);
+    return (nacre_code)code;
+}
+
+static nacre_code answer(nc_frame *f, nc_code code, nacre_error *err) {
+    if (code != NC_OK) nc_api_error(err, code, &f->work.diag);
+    if (!f->failed) f->work.diag = (nc_diag){.code = NC_OK};
+    return (nacre_code)code;
+}
+
+nacre_code nacre_frame_input(nacre_frame *f, const char *name, nacre_value *v, nacre_error *err) { return answer(f->f, give(f->f, name, v), err); }
+
+static nc_code find_stop(nc_frame *f, const char *cut, int *stop) {
+    *stop = f->program->n_instrs;
+    if (!cut) return NC_OK;
+    for (int i = 0; i < f->program->n_cuts; i++) {
+        if (strcmp(f->program->cuts[i].name, cut) != 0) continue;
+        *stop = f->program->cuts[i].instr;
+        return NC_OK;
+    }
+    return nc_fail(&f->work, NC_E_ARGUMENT, "the session has no cut '%s'", cut);
+}
+
+nacre_code nacre_frame_run(nacre_frame *f, const char *cut, nacre_error *err) {
+    int stop;
+    nc_code code = find_stop(f->f, cut, &stop);
+    if (code == NC_OK) code = nc_frame_run(f->f, stop, cut != NULL);
+    return answer(f->f, code, err);
+}
+
+static nc_code take(nc_frame *f, const char *name, nacre_value **out) {
+    int i = find_output(f->program, name);
+    if (i < 0) return unknown_name(&f->work, f->program, false, name);
+    nc_object *o = nc_frame_output(f, i);
+    if (!o) return nc_fail(&f->work, NC_E_ARGUMENT, "output '%s' is not made yet: run the frame further", name);
+    *out = nc_api_value(nc_object_ref(o));
+    return NC_OK;
+}
+
+nacre_code nacre_frame_output(nacre_frame *f, const char *name, nacre_value **out, nacre_error *err) {
+    return answer(f->f, take(f->f, name, out), err);
+}
+
+void nacre_frame_release(nacre_frame *f) {
+    if (!f) return;
+    nc_frame_release(f->f);
+    nc_free(f);
+}
+
+/* ---- runs ---- */
+
+static nc_code bind_all(nc_frame *f, const char *const *in_names, nacre_value *const *in, size_t n_in, const char *const *out_names, size_t n_out,
+                        nacre_value **out) {
+    for (size_t i = 0; i < n_in; i++) NC_TRY(give(f, in_names[i], in[i]));
+    for (size_t i = 0; i < n_out; i++) {
+        int k = find_output(f->program, out_names[i]);
+        if (k < 0) return unknown_name(&f->work, f->program, false, out_names[i]);
+        if (out[i]) NC_TRY(nc_frame_bind_output(f, k, nc_object_ref(nc_api_object(out[i]))));
+    }
+    return NC_OK;
+}
+
+static nc_code run_whole(nc_frame *f, const char *const *in_names, nacre_value *const *in, size_t n_in, const char *const *out_names, size_t n_out,
+                         nacre_value **out) {
+    NC_TRY(bind_all(f, in_names, in, n_in, out_names, n_out, out));
+    NC_TRY(nc_frame_run(f, f->program->n_instrs, false));
+    for (size_t i = 0; i < n_out; i++)
+        if (!out[i]) NC_TRY(take(f, out_names[i], &out[i]));
+    return NC_OK;
+}
+
+nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names, nacre_value *const *in, size_t n_in,
+                     const char *const *out_names, size_t n_out, nacre_value **out, nacre_error *err) {
+    nc_work w;
+    nc_frame *f;
+    nc_work_init(&w);
+    nc_code code = begin(&w, s, r, true, &f);
+    if (code != NC_OK) {
+        nc_api_error(err, code, &w.diag);
+    } else {
+        code = run_whole(f, in_names, in, n_in, out_names, n_out, out);
+        if (code != NC_OK) nc_api_error(err, code, &f->work.diag);
+        if (code == NC_OK) s->s->stats.runs++;
+        nc_frame_release(f);
+    }
+    nc_work_release(&w);
+    return (nacre_code)code;
+}
+
+/* ---- state ---- */
+
+static nc_state *state_of(nacre_session *s, nacre_state *st) { return st ? st->state : s->s->state; }
+
+nacre_code nacre_state_create(nacre_session *s, nacre_state **out, nacre_error *err) {
+    nc_work w;
+    nc_work_init(&w);
+    nacre_state *p = nc_alloc_zero(1, sizeof *p);
+    nc_code code = p ? nc_state_create(&w, s->s->program, s->s->seed, &p->state) : nc_fail(&w, NC_E_MEMORY, "out of memory");
+    if (code != NC_OK) {
+        nc_api_error(err, code, &w.diag);
+        nc_free(p);
+    } else {
+        *out = p;
+    }
+    nc_work_release(&w);
+    return (nacre_code)code;
+}
+
+void nacre_state_release(nacre_state *st) {
+    if (!st) return;
+    nc_state_unref(st->state);
+    nc_free(st);
+}
+
+static int find_variable(const nc_program *p, const char *name) {
+    for (int i = 0; i < p->n_vars; i++)
+        if (strcmp(p->graph->vars.v[i]->name, name) == 0) return i;
+    return -1;
+}
+
+nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variable, nacre_value **out, nacre_error *err) {
+    int i = find_variable(s->s->program, variable);
+    if (i < 0) return nc_api_fail(err, NC_E_ARGUMENT, "the session has no variable '%s'", variable);
+    nc_work w;
+    nc_object *o = NULL;
+    nc_work_init(&w);
+    nc_code code = nc_state_read(&w, state_of(s, st), i, &o);
+    if (code != NC_OK)
+        nc_api_error(err, code, &w.diag);
+    else
+        *out = nc_api_value(o);
+    nc_work_release(&w);
+    return (nacre_code)code;
+}
+
+nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variable, const nacre_value *v, nacre_error *err) {
+    int i = find_variable(s->s->program, variable);
+    if (i < 0) return nc_api_fail(err, NC_E_ARGUMENT, "the session has no variable '%s'", variable);
+    nc_work w;
+    nc_work_init(&w);
+    nc_code code = nc_state_write(&w, state_of(s, st), i, &nc_api_object(v)->t);
+    if (code != NC_OK) nc_api_error(err, code, &w.diag);
+    nc_work_release(&w);
+    return (nacre_code)code;
+}
+
+nacre_code nacre_state_reset(nacre_session *s, nacre_state *st, nacre_error *err) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_code code = nc_state_reset(&w, state_of(s, st));
+    if (code != NC_OK) nc_api_error(err, code, &w.diag);
+    nc_work_release(&w);
+    return (nacre_code)code;
+}
+
+int nacre_state_is_dirty(nacre_session *s, nacre_state *st) {
+    nc_state *t = state_of(s, st);
+    pthread_mutex_lock(&t->lock);
+    int dirty = t->dirty;
+    pthread_mutex_unlock(&t->lock);
+    return dirty;
+}

@@ -1,0 +1,98 @@
+/* api/value.c: public values are counted objects. */
+#include "api/api.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+static nacre_code check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err) {
+    if (rank < 0 || rank > NC_MAX_RANK) return nc_api_fail(err, NC_E_ARGUMENT, "rank %d: expected 0 to %d", rank, NC_MAX_RANK);
+    if (type != NACRE_STRING && !nc_dtype_bytes((nc_dtype)type)) return nc_api_fail(err, NC_E_TYPE, "%d is no element type", (int)type);
+    int64_t n;
+    if (!nc_numel(dims, rank, &n)) return nc_api_fail(err, NC_E_SHAPE, "a dim is negative, or the tensor has too many elements");
+    *bytes = 0;
+    if (type != NACRE_STRING && !nc_tensor_bytes((nc_dtype)type, dims, rank, bytes)) return nc_api_fail(err, NC_E_SHAPE, "the tensor is too large");
+    return NACRE_OK;
+}
+
+nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data, nacre_value **out, nacre_error *err) {
+    size_t bytes;
+    nacre_code code = check_shape(type, rank, dims, &bytes, err);
+    if (code != NACRE_OK) return code;
+    if (type == NACRE_STRING) return nc_api_fail(err, NC_E_TYPE, "use nacre_value_strings for strings");
+    if (!keeps_data && bytes) return nc_api_fail(err, NC_E_ARGUMENT, "data is NULL");
+    nc_buffer *b = nc_buffer_wrap(keeps_data, bytes, NULL, NULL);
+    nc_object *o = b ? nc_object_tensor(b, (nc_dtype)type, rank, dims) : NULL;
+    if (!o) return nc_api_error(err, NC_E_MEMORY, NULL);
+    *out = nc_api_value(o);
+    return NACRE_OK;
+}
+
+nacre_code nacre_value_new_tensor(nacre_type type, int rank, const int64_t *dims, nacre_value **out, nacre_error *err) {
+    size_t bytes;
+    nacre_code code = check_shape(type, rank, dims, &bytes, err);
+    if (code != NACRE_OK) return code;
+    nc_object *o = nc_object_host_tensor((nc_dtype)type, rank, dims);
+    if (!o) return nc_api_error(err, NC_E_MEMORY, NULL);
+    if (bytes) memset(o->t.data, 0, bytes);
+    *out = nc_api_value(o);
+    return NACRE_OK;
+}
+
+nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const *strings, nacre_value **out, nacre_error *err) {
+    size_t bytes;
+    int64_t n = 0;
+    nacre_code code = check_shape(NACRE_STRING, rank, dims, &bytes, err);
+    if (code != NACRE_OK) return code;
+    if (!nc_numel(dims, rank, &n)) return nc_api_error(err, NC_E_SHAPE, NULL);
+    nc_str *s = nc_alloc_zero((size_t)n + 1, sizeof *s);
+    for (int64_t i = 0; s && i < n; i++) s[i] = (nc_str){.p = (char *)(uintptr_t)strings[i], .n = strlen(strings[i])};
+    nc_object *o = s ? nc_object_strings(rank, dims, s) : NULL;
+    nc_free(s);
+    if (!o) return nc_api_error(err, NC_E_MEMORY, NULL);
+    *out = nc_api_value(o);
+    return NACRE_OK;
+}
+
+nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, size_t n, nacre_value **out, nacre_error *err) {
+    nc_object *seq = nc_object_list(NC_OBJ_SEQUENCE, (nc_dtype)element);
+    for (size_t i = 0; seq && i < n; i++) {
+        if (nc_object_push(seq, nc_object_ref(nc_api_object(items[i])))) continue;
+        nc_object_unref(seq);
+        seq = NULL;
+    }
+    if (!seq) return nc_api_error(err, NC_E_MEMORY, NULL);
+    *out = nc_api_value(seq);
+    return NACRE_OK;
+}
+
+nacre_value *nacre_value_ref(nacre_value *v) { return nc_api_value(nc_object_ref(nc_api_object(v))); }
+void nacre_value_release(nacre_value *v) { nc_object_unref(nc_api_object(v)); }
+nacre_kind nacre_value_kind(const nacre_value *v) { return (nacre_kind)nc_api_object(v)->kind; }
+nacre_type nacre_value_type(const nacre_value *v) { return (nacre_type)nc_api_object(v)->t.dtype; }
+int nacre_value_rank(const nacre_value *v) { return nc_api_object(v)->t.rank; }
+const int64_t *nacre_value_dims(const nacre_value *v) { return nc_api_object(v)->t.dims; }
+
+int64_t nacre_value_count(const nacre_value *v) {
+    const nc_object *o = nc_api_object(v);
+    return o->kind == NC_OBJ_TENSOR ? nc_tensor_numel(&o->t) : o->n;
+}
+
+void *nacre_value_data(nacre_value *v) {
+    const nc_object *o = nc_api_object(v);
+    return o->kind == NC_OBJ_TENSOR && o->t.dtype != NC_STRING ? o->t.data : NULL;
+}
+
+const char *nacre_value_string(const nacre_value *v, int64_t i, size_t *bytes) {
+    const nc_object *o = nc_api_object(v);
+    if (o->kind != NC_OBJ_TENSOR || o->t.dtype != NC_STRING || i < 0 || i >= nc_tensor_numel(&o->t)) return NULL;
+    const nc_str *s = (const nc_str *)o->t.data + i;
+    if (bytes) *bytes = s->n;
+    return s->p ? s->p : "";
+}
+
+nacre_value *nacre_value_item(const nacre_value *v, int64_t i) {
+    const nc_object *o = nc_api_object(v);
+    if (o->kind == NC_OBJ_TENSOR || i < 0 || i >= o->n) return NULL;
+    return nc_api_value(nc_object_ref(o->items[i]));
+}

@@ -1,0 +1,87 @@
+/* autodiff/mark.c: which values lie on a differentiable way from what is asked for to what is differentiated. Emits
+ * nothing. A node with subgraphs counts as if every operand influenced every output; its gradient hook looks closer. */
+#include "autodiff/walk.h"
+
+void nc_walk_init(nc_walk *k, nc_work *w, nc_graph *g, nc_builder *b) {
+    *k = (nc_walk){.w = w, .graph = g, .b = b};
+    nc_map_init(&k->info, &w->scratch);
+    nc_map_init(&k->popped, &w->scratch);
+}
+
+const nc_walk_info *nc_walk_peek(const nc_walk *k, const nc_value *v) {
+    return nc_map_get_bytes(&k->info, &v->id, sizeof v->id);
+}
+
+nc_walk_info *nc_walk_of(nc_walk *k, const nc_value *v) {
+    nc_walk_info *i = nc_map_get_bytes(&k->info, &v->id, sizeof v->id);
+    if (i) return i;
+    i = nc_arena_alloc(&k->w->scratch, sizeof *i);
+    return i && nc_map_put_bytes(&k->info, &v->id, sizeof v->id, i) ? i : NULL;
+}
+
+nc_value *nc_walk_now(const nc_walk *k, nc_value *v) {
+    const nc_walk_info *i;
+    while ((i = nc_walk_peek(k, v)) != NULL && i->by) v = i->by;
+    return v;
+}
+
+/* Containers count when what they hold does, and so does what is not known: a missing gradient is then an error, where
+ * stopping silently would be a wrong result. */
+bool nc_walk_carries(const nc_type *t) {
+    if (!t) return true;
+    switch (t->kind) {
+    case NC_T_TENSOR:
+    case NC_T_SPARSE: return t->elem == NC_UNDEFINED || nc_dtype_is_float(t->elem);
+    case NC_T_SEQUENCE:
+    case NC_T_OPTIONAL:
+    case NC_T_MAP: return nc_walk_carries(t->of);
+    case NC_T_TAPE: return true;
+    }
+    return true;
+}
+
+bool nc_walk_passes(const nc_node *n, int i) {
+    const nc_card *card = n->card;
+    if (!n->in[i] || card->zero_grad) return false;
+    if (i < n->n_in && i < 32 && (card->no_grad_in >> i & 1)) return false;
+    return nc_walk_carries(n->in[i]->type);
+}
+
+bool nc_walk_reached(const nc_walk *k, const nc_value *v) {
+    const nc_walk_info *i = nc_walk_peek(k, v);
+    return i && i->reached;
+}
+
+nc_code nc_walk_mark(nc_walk *k, nc_value *v, bool reached, bool needed) {
+    nc_walk_info *i = nc_walk_of(k, v);
+    NC_NEED(k->w, i);
+    i->reached |= reached;
+    i->needed |= needed;
+    return NC_OK;
+}
+
+nc_code nc_walk_reach(nc_walk *k, const nc_node *n) {
+    bool any = false;
+    for (int i = 0; i < n->n_operands && !any; i++) any = nc_walk_passes(n, i) && nc_walk_reached(k, n->in[i]);
+    for (int i = 0; any && i < n->n_out; i++)
+        if (n->out[i] && nc_walk_carries(n->out[i]->type)) NC_TRY(nc_walk_mark(k, n->out[i], true, false));
+    return NC_OK;
+}
+
+nc_code nc_walk_mark_reached(nc_walk *k) {
+    for (nc_node *n = k->graph->first; n; n = n->next) NC_TRY(nc_walk_reach(k, n));
+    return NC_OK;
+}
+
+nc_code nc_walk_mark_needed(nc_walk *k) {
+    for (nc_node *n = k->graph->last; n; n = n->prev) {
+        bool any = false;
+        for (int i = 0; i < n->n_out && !any; i++) {
+            const nc_walk_info *o = n->out[i] ? nc_walk_peek(k, n->out[i]) : NULL;
+            any = o && o->needed && nc_walk_carries(n->out[i]->type);
+        }
+        for (int i = 0; any && i < n->n_operands; i++)
+            if (nc_walk_passes(n, i)) NC_TRY(nc_walk_mark(k, n->in[i], false, true));
+    }
+    return NC_OK;
+}

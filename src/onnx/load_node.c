@@ -1,0 +1,252 @@
+/* onnx/load_node.c: NodeProto to nc_node: card and version by opset, inputs by name, attributes, subgraphs, outputs,
+ * then the card's own check. Constant nodes become constants of the graph. A node's outputs are not visible in its
+ * subgraphs. */
+#include "onnx/loader.h"
+
+#include "ir/edit.h"
+
+#include <limits.h>
+#include <string.h>
+
+typedef struct head {
+    const char *name, *op, *domain, *overload;
+} head;
+
+static nc_code read_head(nc_loader *l, nc_bytes b, const nc_pb_node *pb, head *h) {
+    NC_TRY(nc_load_name(l, pb->name, "NodeProto.name", &h->name));
+    l->w->at_node = h->name;
+    NC_TRY(nc_load_name(l, pb->op_type, "NodeProto.op_type", &h->op));
+    l->w->at_op = h->op;
+    NC_TRY(nc_load_name(l, pb->domain, "NodeProto.domain", &h->domain));
+    NC_TRY(nc_load_name(l, pb->overload, "NodeProto.overload", &h->overload));
+    if (strcmp(h->domain, "ai.onnx") == 0) h->domain = "";
+    nc_wire r;
+    nc_field f;
+    nc_wire_init(&r, b);
+    if (!*h->name && nc_wire_each(&r, NodeProto_output, &f)) /* for messages: unnamed nodes go by their first output */
+        NC_TRY(nc_load_name(l, f.b, "NodeProto.output", &l->w->at_node));
+    if (!*h->op) NC_FAIL(l->w, NC_E_BAD_MODEL, "a node has no op_type");
+    if (pb->attribute > NC_ONNX_MAX_ATTRS)
+        NC_FAIL(l->w, NC_E_LIMIT, "the node has %zu attributes, at most %d are allowed", pb->attribute,
+                NC_ONNX_MAX_ATTRS);
+    if (pb->input > INT_MAX) NC_FAIL(l->w, NC_E_LIMIT, "the node has %zu inputs", pb->input);
+    return nc_load_values(l, pb->output);
+}
+
+/* ---- Constant ---- */
+
+static void scalar_literal(nc_literal *lit, nc_dtype t, const void *data, size_t n, int rank, const int64_t *dims) {
+    *lit = (nc_literal){.dtype = t, .rank = rank, .dims = dims, .n = (int64_t)n, .data = data};
+    lit->bytes = n * (t == NC_STRING ? sizeof(nc_str) : nc_dtype_bytes(t));
+}
+
+/* The value that one attribute of a Constant node stands for; data lies in scratch unless it is a tensor. */
+static nc_code constant_literal(nc_loader *l, const nc_attr *a, int64_t *dims, nc_literal *lit) {
+    dims[0] = a->n;
+    size_t n = (size_t)a->n;
+    if (strcmp(a->name, "value") == 0 && a->kind == NC_A_TENSOR) *lit = *a->tensor;
+    else if (strcmp(a->name, "value_float") == 0 && a->kind == NC_A_FLOAT)
+        scalar_literal(lit, NC_FLOAT, &a->f, 1, 0, dims);
+    else if (strcmp(a->name, "value_int") == 0 && a->kind == NC_A_INT) scalar_literal(lit, NC_INT64, &a->i, 1, 0, dims);
+    else if (strcmp(a->name, "value_string") == 0 && a->kind == NC_A_STRING)
+        scalar_literal(lit, NC_STRING, &a->s, 1, 0, dims);
+    else if (strcmp(a->name, "value_floats") == 0 && a->kind == NC_A_FLOATS)
+        scalar_literal(lit, NC_FLOAT, a->floats, n, 1, dims);
+    else if (strcmp(a->name, "value_ints") == 0 && a->kind == NC_A_INTS)
+        scalar_literal(lit, NC_INT64, a->ints, n, 1, dims);
+    else if (strcmp(a->name, "value_strings") == 0 && a->kind == NC_A_STRINGS)
+        scalar_literal(lit, NC_STRING, a->strings, n, 1, dims);
+    else NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' is not a value of a Constant", a->name);
+    return NC_OK;
+}
+
+/* Copies what lies in scratch into the model. */
+static nc_code keep_literal(nc_loader *l, nc_literal *lit) {
+    nc_arena *a = &l->m->arena;
+    lit->dims = nc_arena_copy(a, lit->dims, (size_t)lit->rank * sizeof *lit->dims);
+    lit->data = nc_arena_copy(a, lit->data, lit->bytes);
+    NC_NEED(l->w, lit->dims);
+    NC_NEED(l->w, lit->data);
+    if (lit->dtype != NC_STRING) return NC_OK;
+    nc_str *s = (nc_str *)(uintptr_t)lit->data;
+    for (int64_t i = 0; i < lit->n; i++) {
+        s[i].p = nc_arena_strn(a, s[i].p, s[i].n);
+        NC_NEED(l->w, s[i].p);
+    }
+    return NC_OK;
+}
+
+static nc_code load_constant(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_node *pb) {
+    nc_wire r;
+    nc_field f, out;
+    nc_pb_attribute pa;
+    nc_attr a;
+    nc_literal lit;
+    int64_t dims[1];
+    if (pb->attribute != 1 || pb->output != 1 || pb->input != 0)
+        NC_FAIL(l->w, NC_E_BAD_MODEL, "a Constant must have one attribute, one output and no input");
+    nc_wire_init(&r, b);
+    bool found = nc_wire_each(&r, NodeProto_attribute, &f);
+    nc_wire_init(&r, b);
+    if (!found || !nc_wire_each(&r, NodeProto_output, &out)) return nc_fail(l->w, NC_E_FAIL, "fields went missing");
+    NC_TRY(nc_pb_read_attribute(l->w, f.b, &pa));
+    NC_TRY(nc_load_attr(l, f.b, &pa, &a));
+    NC_TRY(constant_literal(l, &a, dims, &lit));
+    if (a.kind != NC_A_TENSOR) NC_TRY(keep_literal(l, &lit));
+    const char *name;
+    NC_TRY(nc_load_name(l, out.b, "NodeProto.output", &name));
+    if (!*name) return NC_OK;
+    NC_TRY(nc_scope_check_free(l, s, out.b));
+    nc_value *v = nc_edit_const(s->g, name, &lit);
+    NC_NEED(l->w, v);
+    return nc_scope_define(l, s, out.b, v);
+}
+
+/* ---- other nodes ---- */
+
+static nc_code find_card(nc_loader *l, const head *h, const nc_card **card, const nc_op_version **version) {
+    char *key = nc_arena_printf(&l->w->scratch, "%s|%s|%s", h->domain, h->op, h->overload);
+    NC_NEED(l->w, key);
+    if (nc_map_get(&l->functions, key))
+        NC_FAIL(l->w, NC_E_UNSUPPORTED, "calls the model-local function '%.200s' of domain '%.100s': not supported",
+                h->op, h->domain);
+    int64_t opset = nc_model_opset(l->m, h->domain);
+    if (opset == 0) NC_FAIL(l->w, NC_E_BAD_MODEL, "the model imports no opset of domain '%.200s'", h->domain);
+    *card = NULL;
+    for (const nc_registry *r = l->m->registry; r && !*card; r = r->base) *card = r->find(r, h->domain, h->op);
+    *version = *card && !*h->overload ? nc_card_version(*card, opset) : NULL;
+    if (!*version)
+        NC_FAIL(l->w, NC_E_UNSUPPORTED, "op '%.100s' of domain '%.100s' is not supported at opset %lld%s%.60s", h->op,
+                *h->domain ? h->domain : "ai.onnx", (long long)opset, *h->overload ? ", overload " : "", h->overload);
+    return NC_OK;
+}
+
+static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in) {
+    nc_wire r;
+    nc_field f;
+    nc_wire_init(&r, b);
+    for (int i = 0; nc_wire_each(&r, NodeProto_input, &f); i++) {
+        if (!f.b.n) continue;
+        NC_TRY(nc_scope_find(l, s, f.b, &in[i]));
+        if (!in[i])
+            NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': input %d '%.*s' is not defined before this node", s->g->name,
+                    i, (int)(f.b.n < 200 ? f.b.n : 200), (const char *)f.b.p);
+    }
+    return NC_OK;
+}
+
+static nc_code load_output_names(nc_loader *l, nc_scope *s, nc_bytes b, const char **names) {
+    nc_wire r;
+    nc_field f;
+    nc_wire_init(&r, b);
+    for (int i = 0; nc_wire_each(&r, NodeProto_output, &f); i++) {
+        NC_TRY(nc_load_name(l, f.b, "NodeProto.output", &names[i]));
+        if (f.b.n) NC_TRY(nc_scope_check_free(l, s, f.b));
+    }
+    return NC_OK;
+}
+
+static nc_code load_attrs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n) {
+    nc_wire r;
+    nc_field f;
+    nc_map seen;
+    nc_map_init(&seen, &l->w->scratch);
+    nc_wire_init(&r, b);
+    while (nc_wire_each(&r, NodeProto_attribute, &f)) {
+        nc_pb_attribute pa;
+        nc_attr a;
+        int type;
+        NC_TRY(nc_pb_read_attribute(l->w, f.b, &pa));
+        NC_TRY(nc_load_attr_type(l, &pa, &type));
+        const char *name;
+        NC_TRY(nc_load_name(l, pa.name, "AttributeProto.name", &name));
+        if (nc_map_get(&seen, name)) NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' is there twice", name);
+        if (!nc_map_put(&seen, name, n)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+        if (type == NC_PB_A_GRAPH) {
+            nc_graph *g = nc_edit_subgraph(n, name);
+            NC_NEED(l->w, g);
+            NC_TRY(nc_load_graph(l, pa.g, s, g));
+        } else {
+            NC_TRY(nc_load_attr(l, f.b, &pa, &a));
+            if (nc_edit_set_attr(n, &a) != NC_OK) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+        }
+    }
+    return NC_OK;
+}
+
+/* A random node's id, from its metadata or, when the whole model is read, from the model's counter. */
+static nc_code load_random_id(nc_loader *l, nc_bytes b, nc_node *n) {
+    static const char key[] = NC_PB_RANDOM_KEY;
+    nc_wire r;
+    nc_field f;
+    nc_wire_init(&r, b);
+    while (nc_wire_each(&r, NodeProto_metadata_props, &f)) {
+        nc_pb_entry e;
+        NC_TRY(nc_pb_read_entry(l->w, f.b, &e));
+        if (e.key.n != sizeof key - 1 || memcmp(e.key.p, key, e.key.n) != 0) continue;
+        int64_t id = 0;
+        bool ok = e.value.n > 0 && e.value.n <= 18;
+        for (size_t i = 0; ok && i < e.value.n; i++) {
+            ok = e.value.p[i] >= '0' && e.value.p[i] <= '9';
+            id = id * 10 + (e.value.p[i] - '0');
+        }
+        if (!ok || id == 0) NC_FAIL(l->w, NC_E_BAD_MODEL, "metadata %s is not a positive number", key);
+        if (id > l->max_random_id) l->max_random_id = id;
+        n->random_id = id;
+        return NC_OK;
+    }
+    if (!NC_PUSH(&l->w->scratch, l->random, n)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
+static nc_code define_outputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n) {
+    nc_wire r;
+    nc_field f;
+    nc_wire_init(&r, b);
+    for (int i = 0; nc_wire_each(&r, NodeProto_output, &f); i++)
+        if (f.b.n) NC_TRY(nc_scope_define(l, s, f.b, n->out[i]));
+    return NC_OK;
+}
+
+/* What an in-place node updates is a variable: files say it as an initializer (save.h), whose new versions are
+ * outputs. */
+static nc_code find_variables(nc_loader *l, nc_node *n) {
+    int n_updates = n->card->traits & NC_IN_PLACE ? n->card->n_updates : 0;
+    for (int i = 0; i < n_updates && i < n->n_in && i < n->n_out; i++) {
+        nc_value *v = n->in[i];
+        if (!v || !n->out[i]) continue;
+        if (v->origin == NC_FROM_CONST && !v->graph->parent && nc_edit_make_variable(v) != NC_OK)
+            NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+        if (v->var && v->var->last != v)
+            NC_FAIL(l->w, NC_E_BAD_GRAPH, "input %d '%.200s' is not the newest version of its variable", i, v->name);
+        if (v->var) nc_edit_set_version(v->var, n->out[i]);
+    }
+    return NC_OK;
+}
+
+nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b) {
+    nc_pb_node pb;
+    head h;
+    const nc_card *card = NULL;
+    const nc_op_version *version = NULL;
+    NC_TRY(nc_pb_read_node(l->w, b, &pb));
+    NC_TRY(read_head(l, b, &pb, &h));
+    if (!*h.domain && strcmp(h.op, "Constant") == 0) return load_constant(l, s, b, &pb);
+    NC_TRY(find_card(l, &h, &card, &version));
+    nc_value **in = nc_arena_array(&l->w->scratch, pb.input, sizeof *in);
+    const char **out = nc_arena_array(&l->w->scratch, pb.output, sizeof *out);
+    NC_NEED(l->w, in);
+    NC_NEED(l->w, out);
+    NC_TRY(load_inputs(l, s, b, in));
+    NC_TRY(load_output_names(l, s, b, out));
+    nc_node *n =
+        nc_edit_node(s->g, NULL, card, version, *h.name ? h.name : NULL, in, (int)pb.input, out, (int)pb.output);
+    NC_NEED(l->w, n);
+    NC_TRY(load_attrs(l, s, b, n));
+    l->w->at_node = n->name;
+    l->w->at_op = card->name;
+    if (card->traits & NC_RANDOM) NC_TRY(load_random_id(l, b, n));
+    NC_TRY(nc_node_check(l->w, n));
+    NC_TRY(find_variables(l, n));
+    return define_outputs(l, s, b, n);
+}

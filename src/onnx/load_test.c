@@ -1,0 +1,520 @@
+/* onnx/load_test.c: models written by hand with the wire writer: what loads, what is refused and with which words,
+ * and that truncated, damaged and memory-starved loads fail cleanly. */
+#include "onnx/load.h"
+
+#include "base/mem.h"
+#include "ir/edit.h"
+#include "ir/verify.h"
+#include "onnx/limits.h"
+#include "onnx/save.h"
+#include "onnx/testing.h"
+#include "tests/check.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct run {
+    nc_work w;
+    nc_text t;
+    nc_model *m;
+    nc_code code;
+} run;
+
+/* Loads r->t from a block of exactly its size at an odd address, so that sanitizers see every byte read beyond it. */
+static void load(run *r, const char *folder) {
+    char *block = malloc(r->t.n + 1);
+    memcpy(block + 1, r->t.s ? r->t.s : "", r->t.n);
+    nc_buffer *b = nc_buffer_wrap(block + 1, r->t.n, NULL, NULL);
+    nc_work_init(&r->w);
+    r->m = NULL;
+    r->code = b ? nc_onnx_load(&r->w, block + 1, r->t.n, b, folder, &test_registry, &r->m) : NC_E_MEMORY;
+    CHECK((r->code == NC_OK) == (r->m != NULL));
+    if (r->m && r->code == NC_OK) {
+        nc_text again = {0};
+        CHECK(nc_verify(&r->w, r->m) == NC_OK);
+        nc_code saved = nc_onnx_save(&r->w, r->m, &again);
+        CHECK((saved == NC_OK) == (r->w.diag.code == NC_OK));
+        nc_text_release(&again);
+    }
+    nc_model_destroy(r->m);
+    nc_work_release(&r->w);
+    nc_work_init(&r->w);
+    r->m = NULL;
+    r->code = b ? nc_onnx_load(&r->w, block + 1, r->t.n, NULL, folder, &test_registry, &r->m) : NC_E_MEMORY;
+    nc_buffer_unref(b);
+    free(block);
+}
+
+static void done(run *r) {
+    nc_model_destroy(r->m);
+    nc_work_release(&r->w);
+    nc_text_release(&r->t);
+    *r = (run){0};
+}
+
+static void expect_fail(run *r, nc_code code, const char *text) {
+    load(r, NULL);
+    CHECK_INT(r->code, code);
+    if (!strstr(r->w.diag.text, text)) CHECK_STR(r->w.diag.text, text);
+    done(r);
+}
+
+TEST(load_small_model) {
+    run r = {0};
+    put_model(&r.t);
+    load(&r, NULL);
+    if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
+    REQUIRE(r.m);
+    nc_graph *g = r.m->main;
+    CHECK_STR(g->name, "small");
+    CHECK_INT(g->inputs.n, 2);
+    CHECK_INT(g->consts.n, 1);
+    CHECK_INT(g->n_nodes, 4);
+    CHECK_INT(g->outputs.n, 2);
+    CHECK_INT(nc_model_opset(r.m, ""), 17);
+    const nc_value *w = nc_graph_find(g, "W"), *x = g->inputs.v[0], *a = nc_graph_find(g, "a");
+    REQUIRE(w && w->lit && a && a->type);
+    float third;
+    memcpy(&third, (const char *)w->lit->data + 8, 4);
+    CHECK(w->lit->n == 3 && third == 3.0f);
+    CHECK(nc_type_equal(a->type, x->type));
+    CHECK_STR(nc_dims_sym_name(r.m->dims, nc_dim_sym_id(x->type->dims[0])), "n");
+    CHECK_STR(nc_dims_sym_name(r.m->dims, nc_dim_sym_id(g->outputs.v[0]->type->dims[1])), "y_dim1");
+    CHECK_INT(g->outputs.v[1]->type->rank, -1);
+    const nc_node *drop = nc_graph_find_node(g, "drop"), *cond = nc_graph_find_node(g, "choose");
+    REQUIRE(drop && cond);
+    CHECK(drop->n_out == 2 && !drop->out[1] && drop->random_id == 1 && r.m->next_random_id == 2);
+    CHECK_INT(cond->n_subs, 2);
+    CHECK_INT(cond->n_operands, 4); /* c, x and W of one branch, x of the other */
+    CHECK(cond->subs[0].graph->captures.n == 2 && cond->subs[1].graph->captures.n == 1);
+    CHECK(cond->in[1] == x && cond->in[2] == w && cond->in[3] == x);
+    done(&r);
+}
+
+TEST(load_refuses_bad_names) {
+    run r = {0};
+    put_header(&r.t, 8, 17);
+    nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+    put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
+    put_node(&r.t, "second", "Relu", "late -> y");
+    put_node(&r.t, "first", "Relu", "x -> late");
+    nc_wire_end(&r.t, g);
+    expect_fail(&r, NC_E_BAD_GRAPH, "'late' is not defined before this node");
+
+    put_header(&r.t, 8, 17);
+    g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+    put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
+    put_node(&r.t, "first", "Relu", "x -> x");
+    nc_wire_end(&r.t, g);
+    expect_fail(&r, NC_E_BAD_GRAPH, "'x' is already defined in it");
+
+    put_header(&r.t, 8, 17);
+    g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+    put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
+    put_value(&r.t, GraphProto_input, "c", NC_BOOL, "");
+    put_value(&r.t, GraphProto_input, "then_y", NC_BOOL, "");
+    put_floats(&r.t, GraphProto_initializer, "W", 3);
+    put_if(&r.t, "then_y");
+    nc_wire_end(&r.t, g);
+    expect_fail(&r, NC_E_BAD_GRAPH, "graph 'then_g': 'then_y' is already defined in a graph around it");
+
+    put_header(&r.t, 8, 17);
+    g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+    put_value(&r.t, GraphProto_output, "nothing", NC_FLOAT, "n");
+    nc_wire_end(&r.t, g);
+    expect_fail(&r, NC_E_BAD_GRAPH, "output 'nothing' is not defined");
+}
+
+TEST(load_names_unknown_ops) {
+    run r = {0};
+    for (int k = 0; k < 3; k++) {
+        put_header(&r.t, 8, k == 1 ? 5 : 17);
+        nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+        put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
+        nc_wire_end(&r.t, begin_node(&r.t, "odd", k == 0 ? "Frob" : "Relu", k == 2 ? "com.other" : "", "x -> y"));
+        nc_wire_end(&r.t, g);
+        load(&r, NULL);
+        CHECK_STR(r.w.diag.node, "odd");
+        CHECK_INT(r.code, k == 2 ? NC_E_BAD_MODEL : NC_E_UNSUPPORTED);
+        CHECK_STR(r.w.diag.text, k == 0   ? "op 'Frob' of domain 'ai.onnx' is not supported at opset 17"
+                                 : k == 1 ? "op 'Relu' of domain 'ai.onnx' is not supported at opset 5"
+                                          : "the model imports no opset of domain 'com.other'");
+        done(&r);
+    }
+    put_header(&r.t, 8, 17);
+    nc_wire_mark f = nc_wire_begin(&r.t, ModelProto_functions, 0);
+    nc_wire_put_str(&r.t, FunctionProto_name, "All");
+    nc_wire_put_str(&r.t, FunctionProto_domain, "test");
+    nc_wire_end(&r.t, f);
+    nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+    nc_wire_end(&r.t, begin_node(&r.t, "call", "All", "test", "-> y"));
+    nc_wire_end(&r.t, g);
+    expect_fail(&r, NC_E_UNSUPPORTED, "model-local function 'All'");
+}
+
+/* ---- tensors ---- */
+
+static nc_wire_mark begin_tensor(nc_text *t, nc_wire_mark *g, nc_dtype type, int64_t n) {
+    put_header(t, 8, 17);
+    *g = nc_wire_begin(t, ModelProto_graph, 0);
+    nc_wire_mark m = nc_wire_begin(t, GraphProto_initializer, 0);
+    nc_wire_put_ints(t, TensorProto_dims, &n, 1);
+    nc_wire_put_int(t, TensorProto_data_type, type);
+    nc_wire_put_str(t, TensorProto_name, "t");
+    return m;
+}
+
+static void end_tensor(nc_text *t, nc_wire_mark g, nc_wire_mark m) {
+    nc_wire_end(t, m);
+    nc_wire_end(t, g);
+}
+
+static void check_typed(nc_dtype type, uint32_t field, const int64_t *v, const void *want, size_t bytes) {
+    for (int packed = 0; packed < 2; packed++) {
+        run r = {0};
+        nc_wire_mark g, m = begin_tensor(&r.t, &g, type, 3);
+        if (packed) nc_wire_put_ints(&r.t, field, v, 3);
+        for (int i = 0; !packed && i < 3; i++) nc_wire_put_int(&r.t, field, v[i]);
+        end_tensor(&r.t, g, m);
+        load(&r, NULL);
+        if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
+        const nc_literal *lit = r.m ? r.m->main->consts.v[0]->lit : NULL;
+        CHECK(lit && lit->bytes == bytes && memcmp(lit->data, want, bytes) == 0);
+        done(&r);
+    }
+}
+
+TEST(load_typed_data) {
+    check_typed(NC_INT64, TensorProto_int64_data, (int64_t[]){-1, 0, INT64_MIN}, (int64_t[]){-1, 0, INT64_MIN}, 24);
+    check_typed(NC_INT32, TensorProto_int32_data, (int64_t[]){-1, 7, INT32_MIN}, (int32_t[]){-1, 7, INT32_MIN}, 12);
+    check_typed(NC_INT8, TensorProto_int32_data, (int64_t[]){-128, 127, 0}, (int8_t[]){-128, 127, 0}, 3);
+    check_typed(NC_UINT8, TensorProto_int32_data, (int64_t[]){255, 1, 0}, (uint8_t[]){255, 1, 0}, 3);
+    check_typed(NC_FLOAT16, TensorProto_int32_data, (int64_t[]){0x7e00, 0xfc00, 1}, (uint16_t[]){0x7e00, 0xfc00, 1}, 6);
+    check_typed(NC_BOOL, TensorProto_int32_data, (int64_t[]){1, 0, 1}, (uint8_t[]){1, 0, 1}, 3);
+    check_typed(NC_UINT32, TensorProto_uint64_data, (int64_t[]){UINT32_MAX, 0, 1}, (uint32_t[]){UINT32_MAX, 0, 1}, 12);
+    check_typed(NC_UINT64, TensorProto_uint64_data, (int64_t[]){-1, 0, 1}, (uint64_t[]){UINT64_MAX, 0, 1}, 24);
+}
+
+TEST(load_float_data_with_nan_and_inf) {
+    const float v[] = {NAN, -INFINITY, -0.0f};
+    run r = {0};
+    nc_wire_mark g, m = begin_tensor(&r.t, &g, NC_FLOAT, 3);
+    nc_wire_put_float(&r.t, TensorProto_float_data, v[0]);
+    nc_wire_put_floats(&r.t, TensorProto_float_data, v + 1, 2);
+    end_tensor(&r.t, g, m);
+    load(&r, NULL);
+    REQUIRE(r.m);
+    CHECK(memcmp(r.m->main->consts.v[0]->lit->data, v, sizeof v) == 0);
+    done(&r);
+}
+
+TEST(load_strings_and_empty_tensors) {
+    run r = {0};
+    nc_wire_mark g, m = begin_tensor(&r.t, &g, NC_STRING, 2);
+    nc_wire_put_bytes(&r.t, TensorProto_string_data, "a\0b", 3);
+    nc_wire_put_bytes(&r.t, TensorProto_string_data, "", 0);
+    end_tensor(&r.t, g, m);
+    load(&r, NULL);
+    REQUIRE(r.m);
+    const nc_str *s = r.m->main->consts.v[0]->lit->data;
+    CHECK(s[0].n == 3 && memcmp(s[0].p, "a\0b", 4) == 0 && s[1].n == 0);
+    done(&r);
+    m = begin_tensor(&r.t, &g, NC_FLOAT, 0);
+    end_tensor(&r.t, g, m);
+    load(&r, NULL);
+    REQUIRE(r.m);
+    CHECK(r.m->main->consts.v[0]->lit->n == 0 && r.m->main->consts.v[0]->lit->bytes == 0);
+    done(&r);
+}
+
+TEST(load_refuses_bad_tensors) {
+    static const struct {
+        nc_dtype type;
+        int64_t n, value;
+        uint32_t field;
+        const char *text;
+    } cases[] = {
+        {NC_INT32, 2, 1, TensorProto_int32_data, "holds 1 elements, the dims need 2"},
+        {NC_INT8, 1, 128, TensorProto_int32_data, "128 is not a value of int8"},
+        {NC_UINT8, 1, -1, TensorProto_int32_data, "-1 is not a value of uint8"},
+        {NC_BOOL, 1, 2, TensorProto_int32_data, "2 is not a value of bool"},
+        {NC_FLOAT, INT64_MAX, 1, TensorProto_int32_data, "its size overflows"},
+        {NC_FLOAT, -1, 1, TensorProto_int32_data, "a dim is negative"},
+        {NC_FLOAT, (int64_t)1 << 60, 1, TensorProto_dims, "overflow"},
+        {NC_STRING, 2, 1, TensorProto_dims, "holds 0 strings, the dims need 2"},
+        {(nc_dtype)23, 1, 1, TensorProto_dims, "element type float4e2m1 is not supported"},
+        {(nc_dtype)99, 1, 1, TensorProto_dims, "99 is not an element type"},
+        {NC_FLOAT, 1, 7, TensorProto_data_location, "data_location is 7"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run r = {0};
+        nc_wire_mark g, m = begin_tensor(&r.t, &g, cases[i].type, cases[i].n);
+        nc_wire_put_int(&r.t, cases[i].field, cases[i].field == TensorProto_dims && i == 6 ? 64 : cases[i].value);
+        end_tensor(&r.t, g, m);
+        load(&r, NULL);
+        CHECK(r.code != NC_OK);
+        if (!strstr(r.w.diag.text, cases[i].text)) CHECK_STR(r.w.diag.text, cases[i].text);
+        done(&r);
+    }
+    run r = {0};
+    nc_wire_mark g, m = begin_tensor(&r.t, &g, NC_FLOAT, 2);
+    nc_wire_put_bytes(&r.t, TensorProto_raw_data, "1234567", 7);
+    end_tensor(&r.t, g, m);
+    expect_fail(&r, NC_E_BAD_MODEL, "raw_data has 7 bytes, the dims need 8");
+}
+
+/* ---- external data ---- */
+
+static void put_external(nc_text *t, const char *location, const char *offset, const char *length) {
+    nc_wire_mark g, m = begin_tensor(t, &g, NC_FLOAT, 2);
+    nc_wire_put_int(t, TensorProto_data_location, 1);
+    put_entry(t, TensorProto_external_data, "location", location);
+    if (offset) put_entry(t, TensorProto_external_data, "offset", offset);
+    if (length) put_entry(t, TensorProto_external_data, "length", length);
+    end_tensor(t, g, m);
+}
+
+TEST(load_external_data) {
+    char folder[] = "/tmp/nacre_onnx_XXXXXX", path[64], link_path[64];
+    REQUIRE(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/data.bin", folder);
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    FILE *f = fopen(path, "wb");
+    REQUIRE(f);
+    fwrite("xxx", 1, 3, f);
+    fwrite((float[]){5, 6}, 4, 2, f);
+    fclose(f);
+    CHECK(symlink("/etc/passwd", link_path) == 0);
+    static const struct {
+        const char *location, *offset, *length, *text;
+    } cases[] = {{"data.bin", "3", "8", NULL},
+                 {"./data.bin", "3", NULL, NULL},
+                 {"data.bin", NULL, "8", NULL},
+                 {"data.bin", "4", "8", "are not in 'data.bin' of 11 bytes"},
+                 {"data.bin", "12", NULL, "offset 12 is beyond the 11 bytes"},
+                 {"data.bin", "18446744073709551615", "8", "is beyond"},
+                 {"data.bin", "18446744073709551616", "8", "is not a number"},
+                 {"data.bin", "-1", "8", "is not a number"},
+                 {"data.bin", "3", "4", "external data has 4 bytes, the dims need 8"},
+                 {"../data.bin", "3", "8", "leaves the model's folder"},
+                 {"a/../../data.bin", "3", "8", "leaves the model's folder"},
+                 {"/etc/passwd", "0", "8", "leaves the model's folder"},
+                 {"link", "0", "8", "leaves the model's folder"},
+                 {".", "0", "8", ""},
+                 {"", "0", "8", "has no location"},
+                 {"none.bin", "0", "8", "not found"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run r = {0};
+        put_external(&r.t, cases[i].location, cases[i].offset, cases[i].length);
+        load(&r, folder);
+        CHECK((r.code == NC_OK) == (cases[i].text == NULL));
+        if (cases[i].text && !strstr(r.w.diag.text, cases[i].text)) CHECK_STR(r.w.diag.text, cases[i].text);
+        if (r.m && i == 0) CHECK(memcmp(r.m->main->consts.v[0]->lit->data, (float[]){5, 6}, 8) == 0);
+        done(&r);
+    }
+    run r = {0};
+    put_external(&r.t, "data.bin", "3", "8");
+    expect_fail(&r, NC_E_UNSUPPORTED, "without a folder");
+    unlink(path);
+    unlink(link_path);
+    rmdir(folder);
+}
+
+/* ---- attributes, constants, random ids, depth ---- */
+
+TEST(load_refuses_attribute_kinds_by_name) {
+    static const struct {
+        int64_t type;
+        const char *text;
+    } cases[] = {{NC_PB_A_SPARSE, "kind SPARSE_TENSOR is not supported"},
+                 {NC_PB_A_TYPES, "kind TYPE_PROTOS is not supported"},
+                 {NC_PB_A_GRAPHS, "kind GRAPHS is not supported"},
+                 {77, "has no valid type (77)"},
+                 {0, "has no valid type (0)"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run r = {0};
+        put_header(&r.t, 8, 17);
+        nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+        nc_wire_mark n = begin_node(&r.t, "n", "All", "test", "-> y");
+        nc_wire_mark a = nc_wire_begin(&r.t, NodeProto_attribute, 0);
+        nc_wire_put_str(&r.t, AttributeProto_name, "i");
+        nc_wire_put_int(&r.t, AttributeProto_type, cases[i].type);
+        nc_wire_end(&r.t, a);
+        nc_wire_end(&r.t, n);
+        nc_wire_end(&r.t, g);
+        expect_fail(&r, i < 3 ? NC_E_UNSUPPORTED : NC_E_BAD_MODEL, cases[i].text);
+    }
+}
+
+TEST(load_constant_nodes) {
+    run r = {0};
+    put_header(&r.t, 8, 17);
+    nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+    nc_wire_mark n = begin_node(&r.t, "", "Constant", "", "-> c");
+    nc_wire_mark a = nc_wire_begin(&r.t, NodeProto_attribute, 0);
+    nc_wire_put_str(&r.t, AttributeProto_name, "value_ints");
+    nc_wire_put_int(&r.t, AttributeProto_type, NC_PB_A_INTS);
+    nc_wire_put_ints(&r.t, AttributeProto_ints, (int64_t[]){4, -5}, 2);
+    nc_wire_end(&r.t, a);
+    nc_wire_end(&r.t, n);
+    put_node(&r.t, "", "Relu", "c -> y");
+    nc_wire_end(&r.t, g);
+    load(&r, NULL);
+    REQUIRE(r.m);
+    const nc_value *c = nc_graph_find(r.m->main, "c");
+    CHECK_INT(r.m->main->n_nodes, 1);
+    REQUIRE(c && c->origin == NC_FROM_CONST && c->lit->n == 2);
+    CHECK(memcmp(c->lit->data, (int64_t[]){4, -5}, 16) == 0);
+    done(&r);
+}
+
+TEST(load_random_ids_do_not_collide) {
+    run r = {0};
+    put_header(&r.t, 10, 17);
+    nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+    put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
+    put_node(&r.t, "a", "Dropout", "x -> y1");
+    nc_wire_mark n = begin_node(&r.t, "b", "Dropout", "", "x -> y2");
+    put_entry(&r.t, NodeProto_metadata_props, "nacre.random_id", "7");
+    nc_wire_end(&r.t, n);
+    put_node(&r.t, "c", "Dropout", "x -> y3");
+    nc_wire_end(&r.t, g);
+    load(&r, NULL);
+    REQUIRE(r.m);
+    CHECK_INT(nc_graph_find_node(r.m->main, "a")->random_id, 8);
+    CHECK_INT(nc_graph_find_node(r.m->main, "b")->random_id, 7);
+    CHECK_INT(nc_graph_find_node(r.m->main, "c")->random_id, 9);
+    CHECK_INT(r.m->next_random_id, 10);
+    done(&r);
+}
+
+TEST(load_finds_variables) {
+    for (int twice = 0; twice < 2; twice++) {
+        run r = {0};
+        put_header(&r.t, 10, 17);
+        nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+        put_floats(&r.t, GraphProto_initializer, "p", 3);
+        put_floats(&r.t, GraphProto_initializer, "q", 3);
+        nc_wire_end(&r.t, begin_node(&r.t, "s1", "Step", "nacre", "p q -> p1"));
+        nc_wire_end(&r.t, begin_node(&r.t, "s2", "Step", "nacre", twice ? "p q -> p2" : "p1 q -> p2"));
+        nc_wire_end(&r.t, g);
+        load(&r, NULL);
+        CHECK_INT(r.code, twice ? NC_E_BAD_GRAPH : NC_OK);
+        if (r.m) {
+            const nc_graph *h = r.m->main;
+            CHECK(h->vars.n == 1 && h->consts.n == 1);
+            CHECK(h->vars.v[0]->initial && h->vars.v[0]->last == h->last->out[0]);
+        }
+        done(&r);
+    }
+}
+
+static void put_nested_ifs(nc_text *t, int depth) {
+    char name[32];
+    nc_wire_mark n = begin_node(t, "", "If", "", "c");
+    snprintf(name, sizeof name, "out%d", depth);
+    nc_wire_put_str(t, NodeProto_output, name);
+    for (int k = 0; k < 2; k++) {
+        nc_wire_mark a = nc_wire_begin(t, NodeProto_attribute, 0);
+        nc_wire_put_str(t, AttributeProto_name, k ? "else_branch" : "then_branch");
+        nc_wire_mark g = nc_wire_begin(t, AttributeProto_g, 0);
+        if (k == 0 && depth > 0) put_nested_ifs(t, depth - 1);
+        nc_wire_end(t, g);
+        nc_wire_end(t, a);
+    }
+    nc_wire_end(t, n);
+}
+
+TEST(load_limits_depth) {
+    for (int depth = NC_ONNX_MAX_DEPTH - 2; depth < NC_ONNX_MAX_DEPTH; depth++) {
+        run r = {0};
+        put_header(&r.t, 8, 17);
+        nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+        put_value(&r.t, GraphProto_input, "c", NC_BOOL, "");
+        put_nested_ifs(&r.t, depth);
+        nc_wire_end(&r.t, g);
+        load(&r, NULL);
+        CHECK_INT(r.code, depth == NC_ONNX_MAX_DEPTH - 2 ? NC_OK : NC_E_LIMIT);
+        done(&r);
+    }
+    run r = {0};
+    nc_text type = {0}, next = {0};
+    for (int i = 0; i < 2 * NC_ONNX_MAX_DEPTH; i++, next = (nc_text){0}) {
+        nc_wire_mark m = nc_wire_begin(&next, TypeProto_sequence_type, 0);
+        if (type.n) nc_wire_put_bytes(&next, TypeProto_Sequence_elem_type, type.s, type.n);
+        nc_wire_end(&next, m);
+        nc_text_release(&type);
+        type = next;
+    }
+    put_header(&r.t, 8, 17);
+    nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0), v = nc_wire_begin(&r.t, GraphProto_input, 0);
+    nc_wire_put_str(&r.t, ValueInfoProto_name, "x");
+    nc_wire_put_bytes(&r.t, ValueInfoProto_type, type.s, type.n);
+    nc_wire_end(&r.t, v);
+    nc_wire_end(&r.t, g);
+    expect_fail(&r, NC_E_LIMIT, "nested deeper than 64");
+    nc_text_release(&type);
+}
+
+/* ---- damage ---- */
+
+TEST(load_every_truncation) {
+    run whole = {0};
+    put_model(&whole.t);
+    for (size_t n = 0; n < whole.t.n; n++) {
+        run r = {0};
+        nc_text_add_n(&r.t, whole.t.s, n);
+        load(&r, NULL);
+        CHECK(r.code != NC_OK);
+        CHECK((r.w.diag.code != NC_OK) && r.w.diag.text[0]);
+        done(&r);
+    }
+    nc_text_release(&whole.t);
+}
+
+TEST(load_bit_flips) {
+    run whole = {0};
+    put_model(&whole.t);
+    uint64_t x = 88172645463325252u;
+    int ok = 0;
+    for (int i = 0; i < 2000; i++) {
+        run r = {0};
+        nc_text_add_n(&r.t, whole.t.s, whole.t.n);
+        for (int k = 0; k <= i % 3; k++) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            r.t.s[x % r.t.n] = (char)(r.t.s[x % r.t.n] ^ (1 << (x >> 40 & 7)));
+        }
+        load(&r, NULL);
+        CHECK((r.code == NC_OK) == (r.w.diag.code == NC_OK));
+        ok += r.code == NC_OK;
+        done(&r);
+    }
+    CHECK(ok > 0 && ok < 2000);
+    nc_text_release(&whole.t);
+}
+
+TEST(load_out_of_memory) {
+    run whole = {0};
+    put_model(&whole.t);
+    for (uint64_t n = 1;; n++) {
+        uint64_t live = nc_mem_live();
+        nc_work w;
+        nc_model *m = NULL;
+        nc_text out = {0};
+        nc_work_init(&w);
+        nc_mem_fail_at(n);
+        nc_code code = nc_onnx_load(&w, whole.t.s, whole.t.n, NULL, NULL, &test_registry, &m);
+        if (code == NC_OK) code = nc_onnx_save(&w, m, &out);
+        bool hit = nc_mem_fail_hit();
+        nc_mem_fail_at(0);
+        CHECK_INT(code, hit ? NC_E_MEMORY : NC_OK);
+        nc_text_release(&out);
+        nc_model_destroy(m);
+        nc_work_release(&w);
+        CHECK_INT(nc_mem_live(), live);
+        if (!hit || nc_test_has_failed()) break;
+    }
+    nc_text_release(&whole.t);
+}

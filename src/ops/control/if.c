@@ -1,0 +1,39 @@
+/* ops/control/if.c: If. One of two subgraphs runs; what it gives are the node's outputs. Gradient: if_grad.c. */
+#include "ops/control/control.h"
+
+static const nc_op_version versions[] = {
+#define ROW(n, types)                                                                \
+    {.since = n, IN({"cond", T_BOOL}), OUT({"outputs", types, MIXED}),               \
+     ATTR(A_GRAPH_REQ("then_branch"), A_GRAPH_REQ("else_branch"))},
+    ROW(25, T_FLOW_16) ROW(24, T_FLOW_16) ROW(23, T_FLOW_16) ROW(21, T_FLOW_16) ROW(19, T_FLOW_16) ROW(16, T_FLOW_16)
+    ROW(13, T_FLOW_13) ROW(11, T_FLOW_1) ROW(1, T_FLOW_1)
+#undef ROW
+    {0}};
+
+static nc_code infer(nc_infer *c) {
+    const nc_node *n = c->node;
+    nc_scope scope;
+    NC_TRY(nc_scope_init(&scope, c));
+    if (n->n_subs != 2) NC_FAIL(c->w, NC_E_BAD_GRAPH, "has %d subgraphs, expected 2", n->n_subs);
+    for (int s = 0; s < 2; s++) {
+        NC_TRY(c->infer_sub(c, s, NULL, 0));
+        if (n->subs[s].graph->outputs.n != n->n_out)
+            NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s gives %d outputs, the node has %d", n->subs[s].attr,
+                    n->subs[s].graph->outputs.n, n->n_out);
+    }
+    /* A constant condition: the other branch may well have another shape (exporters write such for Squeeze). */
+    int64_t cond = 0;
+    int n_cond = 0, a = 0, b = 1;
+    if (nc_in_ints(c, 0, &cond, 1, &n_cond) && n_cond == 1)
+        a = b = (cond != 0) == (nc_node_attr(n, "then_branch")->sub == 0) ? 0 : 1;
+    for (int i = 0; i < n->n_out; i++) {
+        const nc_value *ya = n->subs[a].graph->outputs.v[i], *yb = n->subs[b].graph->outputs.v[i];
+        NC_TRY(nc_scope_join(&scope, ya->type, yb->type, ya->name, &c->out[i].type));
+    }
+    return NC_OK;
+}
+
+const nc_card nc_card_if = {
+    .name = "If", .doc = "Runs then_branch when cond is true, else_branch otherwise.", .versions = versions,
+    .traits = NC_CONTROL, .host_in = 1, .no_grad_in = 1, .infer = infer, .grad = nc_if_grad,
+};

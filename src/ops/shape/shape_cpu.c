@@ -1,0 +1,269 @@
+/* ops/shape/shape_cpu.c: CPU bindings of the shape family: the views that every device has, kernels that move or convert
+ * elements (kernels/cpu/move), and host kernels for what are objects: strings, sequences, optionals. */
+#include "ops/shape/shape.h"
+
+#include "kernels/cpu/move/move.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Shape, Size ---- */
+
+typedef struct span {
+    int64_t start, end;
+    bool has_end;
+} span;
+
+static nc_code shape_prepare(nc_prep *p) {
+    span *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    s->has_end = nc_attr_has(p->node, "end");
+    s->start = nc_attr_has(p->node, "start") ? nc_attr_int(p->node, "start") : 0;
+    s->end = s->has_end ? nc_attr_int(p->node, "end") : 0;
+    p->state = s;
+    p->strided_in = 1;
+    return NC_OK;
+}
+
+static nc_code shape_run(const nc_call *c) {
+    const span *s = c->state;
+    int64_t rank = c->in[0].rank, first, n;
+    nc_slice_range(rank, s->start, s->has_end ? s->end : rank, 1, &first, &n);
+    if (n > 0) memcpy(c->out[0].data, c->in[0].dims + first, (size_t)n * sizeof(int64_t));
+    return NC_OK;
+}
+
+static nc_code strided_prepare(nc_prep *p) {
+    p->strided_in = UINT32_MAX;
+    p->strided_out = 1;
+    return NC_OK;
+}
+
+static nc_code size_run(const nc_call *c) {
+    *(int64_t *)c->out[0].data = nc_tensor_numel(&c->in[0]);
+    return NC_OK;
+}
+
+/* ---- Concat ---- */
+
+static nc_code concat_prepare(nc_prep *p) {
+    int64_t *axis = nc_arena_alloc(p->arena, sizeof *axis);
+    NC_NEED(p->w, axis);
+    *axis = nc_attr_has(p->node, "axis") ? nc_attr_int(p->node, "axis") : 1;
+    p->state = axis;
+    return strided_prepare(p);
+}
+
+/* The piece lies where it belongs: input 0 that the output grew out of. */
+static bool in_place(const nc_tensor *x, const void *dst, const int64_t *strides) {
+    if (x->data != dst) return false;
+    for (int k = 0; k < x->rank; k++)
+        if (x->dims[k] > 1 && x->strides[k] != strides[k]) return false;
+    return true;
+}
+
+static nc_code concat_run(const nc_call *c) {
+    const nc_tensor *y = &c->out[0];
+    size_t bytes = nc_dtype_bytes(y->dtype);
+    int64_t axis = *(const int64_t *)c->state, at = 0;
+    if (axis < 0) axis += y->rank;
+    for (int i = 0; i < c->n_in; i++) {
+        const nc_tensor *x = &c->in[i];
+        char *dst = (char *)y->data + at * y->strides[axis] * (int64_t)bytes;
+        for (int k = 0; k < x->rank; k++)
+            if (k != axis && x->dims[k] != y->dims[k])
+                return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "dim %d of input %d is %lld, expected %lld", k, i,
+                                   (long long)x->dims[k], (long long)y->dims[k]);
+        if (nc_tensor_numel(x) > 0 && !in_place(x, dst, y->strides))
+            nck_copy(x->rank, x->dims, bytes, x->data, x->strides, dst, y->strides, c->pool);
+        at += x->dims[axis];
+    }
+    return NC_OK;
+}
+
+/* ---- Cast, SliceGrad, constants ---- */
+
+static bool cast_fits(const nc_node *n, const char **why) {
+    const nc_type *y = n->out[0]->type;
+    *why = "strings are not converted";
+    return y != NULL && y->elem != NC_STRING;
+}
+
+static nc_code cast_run(const nc_call *c) {
+    nc_code code = nck_convert(&c->in[0], &c->out[0], c->pool);
+    if (code == NC_OK) return NC_OK;
+    return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot become %s", nc_dtype_name(c->in[0].dtype),
+                       nc_dtype_name(c->out[0].dtype));
+}
+
+static nc_code slice_grad_prepare(nc_prep *p) {
+    NC_TRY(nc_slice_prepare(p));
+    p->strided_in = 1;
+    p->strided_out = 1;
+    return NC_OK;
+}
+
+static nc_code slice_grad_run(const nc_call *c) {
+    static const char zero[16];
+    const nc_tensor *dy = &c->in[0], *dx = &c->out[0];
+    nc_tensor part = *dy;
+    size_t bytes = nc_dtype_bytes(dx->dtype);
+    NC_TRY(nc_slice_view(c, 2, dx, &part));
+    if (nc_tensor_numel(dx) > 0) nck_fill(dx->rank, dx->dims, bytes, zero, dx->data, dx->strides, c->pool);
+    if (nc_tensor_numel(dy) > 0)
+        nck_copy(dy->rank, dy->dims, bytes, dy->data, dy->strides, part.data, part.strides, c->pool);
+    return NC_OK;
+}
+
+static nc_code filled_prepare(nc_prep *p) {
+    static const char zero[16];
+    const nc_attr *a = nc_node_attr(p->node, "value");
+    p->state = nc_arena_copy(p->arena, a != NULL ? a->tensor->data : zero, a != NULL ? a->tensor->bytes : sizeof zero);
+    NC_NEED(p->w, p->state);
+    return strided_prepare(p);
+}
+
+static nc_code filled_run(const nc_call *c) {
+    const nc_tensor *y = &c->out[0];
+    if (nc_tensor_numel(y) > 0)
+        nck_fill(y->rank, y->dims, nc_dtype_bytes(y->dtype), c->state, y->data, y->strides, c->pool);
+    return NC_OK;
+}
+
+static bool constant_fits(const nc_node *n, const char **why) {
+    *why = "only a constant of bytes";
+    return n->out[0]->lit != NULL && n->out[0]->lit->dtype != NC_STRING;
+}
+
+static nc_code constant_prepare(nc_prep *p) {
+    p->state = nc_arena_copy(p->arena, p->node->out[0]->lit, sizeof(nc_literal));
+    NC_NEED(p->w, p->state);
+    return NC_OK;
+}
+
+static nc_code constant_run(const nc_call *c) {
+    const nc_literal *l = c->state;
+    if (l->bytes > 0) memcpy(c->out[0].data, l->data, l->bytes);
+    return NC_OK;
+}
+
+/* ---- Range ---- */
+
+static double number_at(nc_dtype t, const void *data, int64_t i) {
+    switch (t) {
+    case NC_DOUBLE: return ((const double *)data)[i];
+    case NC_FLOAT: return (double)((const float *)data)[i];
+    case NC_FLOAT16: return (double)nc_f16_to_f32(((const uint16_t *)data)[i]);
+    default: return (double)nc_bf16_to_f32(((const uint16_t *)data)[i]);
+    }
+}
+
+static int64_t int_at(nc_dtype t, const void *data) {
+    return t == NC_INT64 ? *(const int64_t *)data : t == NC_INT32 ? *(const int32_t *)data : *(const int16_t *)data;
+}
+
+static void range_ints(const nc_tensor *in, const nc_tensor *y) {
+    uint64_t v = (uint64_t)int_at(y->dtype, in[0].data), delta = (uint64_t)int_at(y->dtype, in[2].data);
+    for (int64_t k = 0; k < y->dims[0]; k++, v += delta) {
+        if (y->dtype == NC_INT64) ((int64_t *)y->data)[k] = (int64_t)v;
+        else if (y->dtype == NC_INT32) ((int32_t *)y->data)[k] = (int32_t)v;
+        else ((int16_t *)y->data)[k] = (int16_t)v;
+    }
+}
+
+/* Floats step in their own type, narrow ones in float. */
+static void range_floats(const nc_tensor *in, const nc_tensor *y) {
+    double start = number_at(y->dtype, in[0].data, 0), delta = number_at(y->dtype, in[2].data, 0);
+    for (int64_t k = 0; k < y->dims[0]; k++) {
+        float v = (float)start + (float)k * (float)delta;
+        if (y->dtype == NC_DOUBLE) ((double *)y->data)[k] = start + (double)k * delta;
+        else if (y->dtype == NC_FLOAT) ((float *)y->data)[k] = v;
+        else if (y->dtype == NC_FLOAT16) ((uint16_t *)y->data)[k] = nc_f32_to_f16(v);
+        else ((uint16_t *)y->data)[k] = nc_f32_to_bf16(v);
+    }
+}
+
+static nc_code range_run(const nc_call *c) {
+    if (nc_dtype_is_float(c->out[0].dtype)) range_floats(c->in, &c->out[0]);
+    else range_ints(c->in, &c->out[0]);
+    return NC_OK;
+}
+
+/* Sizes follow from integers before the run, from floats only when they are constants. */
+static bool range_fits(const nc_node *n, const char **why) {
+    const nc_type *y = n->out[0]->type;
+    *why = "the size is found while running";
+    return y != NULL && (!nc_dtype_is_float(y->elem) || nc_dim_is_const(y->dims[0], NULL));
+}
+
+static nc_code range_dynamic(nc_dyn *d) {
+    const nc_call *c = d->call;
+    nc_dtype t = c->in[0].dtype;
+    nc_tensor y;
+    double n = ceil((number_at(t, c->in[1].data, 0) - number_at(t, c->in[0].data, 0)) / number_at(t, c->in[2].data, 0));
+    if (!(n < 0x1p40)) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "start, limit and delta give no finite count");
+    int64_t count = n > 0 ? (int64_t)n : 0;
+    NC_TRY(d->alloc(d, 0, t, 1, &count, &y));
+    range_floats(c->in, &y);
+    return NC_OK;
+}
+
+/* ---- objects ---- */
+
+static bool is_object(const nc_node *n, const char **why) {
+    const nc_type *t = n->in[0]->type;
+    *why = "only for strings, sequences and optionals";
+    return t != NULL && (t->kind != NC_T_TENSOR || t->elem == NC_STRING);
+}
+
+static nc_code pass_object(nc_dyn *d) {
+    d->out[0] = d->object(d, 0);
+    return d->out[0] != NULL ? NC_OK : nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
+}
+
+typedef struct reshaping {
+    bool zero_is_size;
+} reshaping;
+
+static nc_code reshape_strings_prepare(nc_prep *p) {
+    reshaping *r = nc_arena_alloc(p->arena, sizeof *r);
+    NC_NEED(p->w, r);
+    r->zero_is_size = nc_attr_has(p->node, "allowzero") && nc_attr_int(p->node, "allowzero") != 0;
+    p->state = r;
+    return NC_OK;
+}
+
+static nc_code reshape_strings(nc_dyn *d) {
+    const nc_call *c = d->call;
+    const reshaping *r = c->state;
+    nc_object *x = d->in[0];
+    int64_t dims[NC_MAX_RANK], others = 1, n;
+    int rank = nc_shape_read(&c->in[1], dims, NC_MAX_RANK), open = -1;
+    for (int k = 0; k < rank; k++) {
+        if (dims[k] == 0 && !r->zero_is_size && k < x->t.rank) dims[k] = x->t.dims[k];
+        if (dims[k] == -1) open = k;
+        else if (dims[k] < 0 || !nc_mul_i64(others, dims[k], &others)) rank = -1;
+    }
+    if (rank >= 0 && open >= 0 && others > 0) dims[open] = nc_tensor_numel(&x->t) / others;
+    if (rank < 0 || !nc_numel(dims, rank, &n) || n != nc_tensor_numel(&x->t))
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the new shape holds another number of elements");
+    d->out[0] = nc_object_strings(rank, dims, x->t.data);
+    return d->out[0] != NULL ? NC_OK : nc_diag_set(c->diag, NC_E_MEMORY, c->node, c->op, "out of memory");
+}
+
+const nc_binding nc_shape_cpu[] = {
+    NC_SHAPE_VIEWS,
+    {.op = "Identity", .kind = NC_K_DYNAMIC, .fits = is_object, .dynamic = pass_object},
+    {.op = "Reshape", .since = 5, .kind = NC_K_DYNAMIC, .types = T_STRING, .prepare = reshape_strings_prepare,
+     .dynamic = reshape_strings},
+    {.op = "Shape", .kind = NC_K_STATIC, .prepare = shape_prepare, .run = shape_run},
+    {.op = "Size", .kind = NC_K_STATIC, .prepare = strided_prepare, .run = size_run},
+    {.op = "Concat", .kind = NC_K_STATIC, .types = T_MOVABLE, .prepare = concat_prepare, .run = concat_run},
+    {.op = "Cast", .kind = NC_K_STATIC, .types = T_MOVABLE, .fits = cast_fits, .prepare = strided_prepare, .run = cast_run},
+    {.op = "CastLike", .kind = NC_K_STATIC, .types = T_MOVABLE, .fits = cast_fits, .prepare = strided_prepare, .run = cast_run},
+    {.op = "SliceGrad", .domain = "nacre", .kind = NC_K_STATIC, .prepare = slice_grad_prepare, .run = slice_grad_run},
+    {.op = "ConstantOfShape", .kind = NC_K_STATIC, .prepare = filled_prepare, .run = filled_run},
+    {.op = "Constant", .kind = NC_K_STATIC, .fits = constant_fits, .prepare = constant_prepare, .run = constant_run},
+    {.op = "Range", .kind = NC_K_STATIC, .fits = range_fits, .run = range_run},
+    {.op = "Range", .kind = NC_K_DYNAMIC, .types = T_FLOAT_ALL, .dynamic = range_dynamic},
+    {0}};

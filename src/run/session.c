@@ -1,0 +1,124 @@
+/* run/session.c: from a loaded model to something that runs: every stage once, in order, each with its dump. */
+#include "run/session.h"
+
+#include "base/mem.h"
+#include "infer/infer.h"
+#include "ir/edit.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "transform/transform.h"
+
+#include <string.h>
+
+typedef struct maker {
+    nc_work *w;
+    nc_session *s;
+    const nc_session_options *o;
+} maker;
+
+static void dump(maker *k, nc_dump_stage stage) {
+    if (k->o->keep_dumps) nc_graph_print_typed(&k->s->dumps[stage], k->s->model);
+}
+
+static nc_code find_io(maker *k, const nc_tie *t, nc_value **in, int *i_out) {
+    nc_graph *g = k->s->model->main;
+    *in = NULL, *i_out = -1;
+    for (int i = 0; i < g->inputs.n; i++)
+        if (strcmp(g->inputs.v[i]->name, t->input) == 0) *in = g->inputs.v[i];
+    for (int i = 0; i < g->outputs.n; i++)
+        if (strcmp(g->output_names.v[i], t->output) == 0) *i_out = i;
+    if (!*in) NC_FAIL(k->w, NC_E_ARGUMENT, "tie '%s' to '%s': the model has no input '%s'", t->input, t->output, t->input);
+    if (*i_out < 0) NC_FAIL(k->w, NC_E_ARGUMENT, "tie '%s' to '%s': the model has no output '%s'", t->input, t->output, t->output);
+    return NC_OK;
+}
+
+static nc_code tie(maker *k) {
+    for (int i = 0; i < k->o->n_ties; i++) {
+        nc_value *in;
+        int i_out;
+        NC_TRY(find_io(k, &k->o->ties[i], &in, &i_out));
+        nc_value *last = k->s->model->main->outputs.v[i_out];
+        if (last->origin != NC_FROM_NODE) NC_FAIL(k->w, NC_E_ARGUMENT, "tie to '%s': it is not computed by a node", k->o->ties[i].output);
+        NC_TRY(nc_edit_make_variable(in));
+        nc_edit_set_version(in->var, last);
+        nc_edit_remove_output(k->s->model->main, i_out);
+    }
+    return NC_OK;
+}
+
+static nc_code mark_recompute(maker *k) {
+    for (int i = 0; i < k->o->n_recompute; i++) {
+        nc_node *n = nc_graph_find_node(k->s->model->main, k->o->recompute[i]);
+        if (!n) NC_FAIL(k->w, NC_E_ARGUMENT, "recompute: the model has no node '%s'", k->o->recompute[i]);
+        n->recompute = true;
+    }
+    return NC_OK;
+}
+
+static nc_code make_graph(maker *k) {
+    const nc_session_options *o = k->o;
+    nc_model *m = k->s->model;
+    dump(k, NC_DUMP_GRAPH);
+    NC_TRY(tie(k));
+    NC_TRY(nc_infer_model(k->w, m));
+    dump(k, NC_DUMP_INFERRED);
+    NC_TRY(mark_recompute(k));
+    NC_TRY(nc_transform(k->w, m, o->level, false, o->passes_off, o->n_passes_off));
+    dump(k, NC_DUMP_TRANSFORMED);
+    if (!o->differentiate) return nc_verify(k->w, m);
+    NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
+    dump(k, NC_DUMP_DIFFERENTIATED);
+    NC_TRY(nc_transform(k->w, m, o->level, true, o->passes_off, o->n_passes_off));
+    return nc_verify(k->w, m);
+}
+
+static nc_code make_program(maker *k) {
+    nc_session *s = k->s;
+    const nc_session_options *o = k->o;
+    NC_TRY(nc_env_device(s->env, k->w, o->device ? o->device : "cpu", &s->device));
+    if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit;
+    nc_plan_options po = {.device = s->device, .no_fusion = o->no_fusion, .no_layout = o->no_layout, .no_views = o->no_views,
+                          .no_packing = o->no_packing || o->differentiate, .cuts = o->cuts, .n_cuts = o->n_cuts};
+    NC_TRY(nc_plan_lower(k->w, s->model, &po));
+    dump(k, NC_DUMP_LOWERED);
+    NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));
+    s->stats.plans++;
+    if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
+    NC_TRY(nc_ready_create(k->w, s->env, s->program, &s->ready));
+    NC_NEED(k->w, s->seen = nc_alloc_zero((size_t)s->program->n_syms + 1, sizeof *s->seen));
+    return nc_state_create(k->w, s->program, o->seed, &s->state);
+}
+
+nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out) {
+    nc_session *s = nc_alloc_zero(1, sizeof *s);
+    if (!s) {
+        nc_model_destroy(m);
+        NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    }
+    s->env = nc_env_ref(env), s->model = m, s->capture = o->capture, s->seed = o->seed;
+    pthread_mutex_init(&s->lock, NULL);
+    maker k = {w, s, o};
+    nc_code code = make_graph(&k);
+    if (code == NC_OK) code = make_program(&k);
+    w->at_node = w->at_op = NULL;
+    if (code != NC_OK) {
+        nc_session_destroy(s);
+        return code;
+    }
+    *out = s;
+    return NC_OK;
+}
+
+void nc_session_destroy(nc_session *s) {
+    if (!s) return;
+    nc_ready_destroy(s, s->ready);
+    nc_state_unref(s->state);
+    nc_cache_clear(s);
+    nc_program_destroy(s->program);
+    nc_model_destroy(s->model);
+    for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
+    pthread_mutex_destroy(&s->lock);
+    nc_free(s->seen);
+    nc_env_unref(s->env);
+    nc_free(s);
+}

@@ -1,0 +1,37 @@
+/* transform/common/dead_code.c: nodes whose outputs nobody uses go, and captures that a subgraph no longer uses. Updates of
+ * variables stay: what they leave behind is a result of the run. */
+#include "ir/edit.h"
+#include "transform/transform.h"
+
+static bool is_dead(const nc_node *n) {
+    if (n->card->traits & NC_IN_PLACE) return false;
+    for (int k = 0; k < n->n_out; k++) {
+        const nc_value *v = n->out[k];
+        if (v != NULL && (v->uses.n > 0 || v->n_outputs > 0 || v->var != NULL)) return false;
+    }
+    return true;
+}
+
+static void drop_captures(nc_node *n, int *n_changes) {
+    for (int s = 0; s < n->n_subs; s++)
+        for (int k = n->subs[s].n_captures - 1; k >= 0; k--) {
+            const nc_value *inner = n->subs[s].graph->captures.v[k];
+            if (inner->uses.n > 0 || inner->n_outputs > 0) continue;
+            nc_edit_remove_capture(n, s, k);
+            ++*n_changes;
+        }
+}
+
+nc_code nc_pass_dead_code(nc_work *w, nc_graph *g, int *n_changes) {
+    (void)w;
+    for (nc_node *n = g->last, *prev; n != NULL; n = prev) {
+        prev = n->prev;
+        if (is_dead(n)) {
+            nc_edit_remove(n);
+            ++*n_changes;
+        } else {
+            drop_captures(n, n_changes);
+        }
+    }
+    return NC_OK;
+}

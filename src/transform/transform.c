@@ -1,0 +1,72 @@
+/* transform/transform.c: the pass manager: which passes run, over which graphs, how often. Knows no pass but by passes.list. */
+#include "transform/transform.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+enum { BEFORE = 1, AFTER = 2, BOTH = 3, MAX_ROUNDS = 16 };
+
+static const struct {
+    const char *name;
+    int level, phase;
+    nc_pass run;
+    const char *doc;
+} passes[] = {
+#define PASS(name, level, phase, doc) {#name, level, phase, nc_pass_##name, doc},
+#include "transform/passes.list"
+#undef PASS
+};
+enum { N_PASSES = sizeof passes / sizeof passes[0] };
+
+const char *nc_transform_name(int i, const char **doc) {
+    if (i < 0 || i >= N_PASSES) return NULL;
+    if (doc != NULL) *doc = passes[i].doc;
+    return passes[i].name;
+}
+
+static bool is_in(const char *name, const char *const *list, int n) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i], name) == 0) return true;
+    return false;
+}
+
+static nc_code check_names(nc_work *w, const char *const *off, int n_off) {
+    for (int i = 0; i < n_off; i++) {
+        bool known = false;
+        for (int k = 0; k < N_PASSES; k++) known |= strcmp(passes[k].name, off[i]) == 0;
+        if (known) continue;
+        nc_text names = {0};
+        for (int k = 0; k < N_PASSES; k++) nc_text_addf(&names, "%s%s", k > 0 ? ", " : "", passes[k].name);
+        nc_code code = nc_fail(w, NC_E_ARGUMENT, "no pass is called '%s'; there are %s", off[i], names.s ? names.s : "");
+        nc_text_release(&names);
+        return code;
+    }
+    return NC_OK;
+}
+
+/* Inner graphs first: what they no longer capture is free outside. */
+static nc_code over_graphs(nc_work *w, nc_graph *g, nc_pass run, int *n_changes) {
+    for (nc_node *n = g->first; n != NULL; n = n->next)
+        for (int i = 0; i < n->n_subs; i++) NC_TRY(over_graphs(w, n->subs[i].graph, run, n_changes));
+    return run(w, g, n_changes);
+}
+
+nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off, int n_off) {
+    int phase = after_gradient ? AFTER : BEFORE, total[N_PASSES] = {0}, changed = 1;
+    NC_TRY(check_names(w, off, n_off));
+    for (int round = 0; round < MAX_ROUNDS && changed > 0; round++) {
+        changed = 0;
+        for (int k = 0; k < N_PASSES; k++) {
+            int n = 0;
+            if (passes[k].level > level || !(passes[k].phase & phase) || is_in(passes[k].name, off, n_off)) continue;
+            NC_TRY(over_graphs(w, m->main, passes[k].run, &n));
+            if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+            total[k] += n;
+            changed += n;
+        }
+    }
+    for (int k = 0; k < N_PASSES; k++)
+        if (total[k] > 0) nc_log(NC_LOG_INFO, "transform: %s changed %d", passes[k].name, total[k]);
+    return NC_OK;
+}

@@ -1,0 +1,22 @@
+/* transform/transform.h: meaning-keeping rewrites, graph -> graph, in place. passes.list names them; each can be switched off.
+ *
+ * The graph has been inferred before; passes keep types and elements true and ask no inference. */
+#ifndef NC_TRANSFORM_TRANSFORM_H
+#define NC_TRANSFORM_TRANSFORM_H
+
+#include "ir/card.h"
+
+/* Runs the passes of the phase up to `level` (0: none) over all graphs, until nothing changes. off: names not to run; an
+ * unknown one is an error that lists the known ones. How much each pass changed is logged at INFO. */
+NC_MUST nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off, int n_off);
+
+/* One pass over one graph, subgraphs excluded; adds how many changes it made. */
+typedef nc_code (*nc_pass)(nc_work *w, nc_graph *g, int *n_changes);
+#define PASS(name, level, phase, doc) NC_MUST nc_code nc_pass_##name(nc_work *w, nc_graph *g, int *n_changes);
+#include "transform/passes.list"
+#undef PASS
+
+/* The i-th pass's name and line of documentation; NULL past the end. */
+const char *nc_transform_name(int i, const char **doc);
+
+#endif

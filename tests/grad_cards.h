@@ -1,0 +1,10 @@
+/* tests/grad_cards.h: for tests of gradients: the registry of ops.list and, where that does not have them yet,
+ * small cards of the ops that gradients emit. */
+#ifndef NC_TESTS_GRAD_CARDS_H
+#define NC_TESTS_GRAD_CARDS_H
+
+#include "ir/graph.h"
+
+extern const nc_registry nc_test_cards;
+
+#endif

@@ -1,0 +1,102 @@
+/* Sizes known only while running: NonZero feeding Gather, a Reshape whose target is computed. */
+#include "tests/model.h"
+
+static const char gather_text[] =
+    "<opset: \"\" 17>\n"
+    "g (float[n] x, float[n,2] table) => (float[count,2] y, int64[1,count] where)\n"
+    "<const int64[1] first = {0}>\n"
+    "{\n"
+    "  p = Relu(x)\n"
+    "  where = NonZero(p)\n"
+    "  i = Squeeze(where, first)\n"
+    "  rows = Gather<axis = 0>(table, i)\n"
+    "  y = Add(rows, rows)\n"
+    "}\n";
+
+static void run_gather(model *m, int n) {
+    float x[16], table[32];
+    random_floats(x, n, (uint64_t)n + 3);
+    random_floats(table, 2 * n, 9);
+    model_input(m, "x", NACRE_FLOAT, 1, D(n), x);
+    model_input(m, "table", NACRE_FLOAT, 2, D(n, 2), table);
+    model_run(m);
+    int64_t count = 0;
+    for (int i = 0; i < n; i++) count += x[i] > 0;
+    const float *y = model_floats(m, "y", 2 * count);
+    const int64_t *where = model_ints(m, "where", count);
+    for (int i = 0, k = 0; i < n; i++) {
+        if (!(x[i] > 0)) continue;
+        CHECK_INT(where[k], i);
+        CHECK_NEAR(y[2 * k], 2 * table[2 * i], 0);
+        CHECK_NEAR(y[2 * k + 1], 2 * table[2 * i + 1], 0);
+        k++;
+    }
+    model_collect_all(m);
+}
+
+static void nonzero(model *m) {
+    model_open(m, gather_text);
+    run_gather(m, 11);
+    run_gather(m, 16);
+    run_gather(m, 1);
+    run_gather(m, 11);
+    CHECK_INT(model_stats(m).plans, 1);
+    CHECK(model_dump_count(m, "program", "segment 1") == 1);
+}
+
+TEST(nonzero_feeds_gather) { model_everywhere(nonzero); }
+
+static void nothing_found(model *m) {
+    float x[4] = {-1, -2, -3, -4}, table[8] = {0};
+    model_open(m, gather_text);
+    model_input(m, "x", NACRE_FLOAT, 1, D(4), x);
+    model_input(m, "table", NACRE_FLOAT, 2, D(4, 2), table);
+    model_run(m);
+    model_floats(m, "y", 0);
+    model_ints(m, "where", 0);
+}
+
+TEST(nonzero_may_find_nothing) { model_everywhere(nothing_found); }
+
+static const char reshape_text[] =
+    "<opset: \"\" 17>\n"
+    "g (float[a,b] x, int64[2] shape) => (float[c,d] y)\n"
+    "{\n"
+    "  twice = Add(x, x)\n"
+    "  one = Sub(shape, shape)\n"
+    "  same = Add(shape, one)\n"
+    "  v = Reshape(twice, same)\n"
+    "  y = Neg(v)\n"
+    "}\n";
+
+static void reshape(model *m) {
+    float x[12];
+    random_floats(x, 12, 4);
+    model_open(m, reshape_text);
+    model_input(m, "x", NACRE_FLOAT, 2, D(3, 4), x);
+    for (int k = 0; k < 2; k++) {
+        model_input(m, "shape", NACRE_INT64, 1, D(2), k ? D(2, -1) : D(6, 2));
+        model_run(m);
+        const float *y = model_floats(m, "y", 12);
+        CHECK_INT(nacre_value_dims(m->out[0])[0], k ? 2 : 6);
+        for (int i = 0; i < 12; i++) CHECK_NEAR(y[i], -2 * x[i], 0);
+        model_collect_all(m);
+    }
+    model_input(m, "shape", NACRE_INT64, 1, D(2), D(5, 2));
+    CHECK(model_try_run(m) == NACRE_SHAPE);
+}
+
+TEST(reshape_to_a_computed_shape) { model_everywhere(reshape); }
+
+static void bad_index(model *m) {
+    int64_t i[2] = {1, 9};
+    float table[6] = {0};
+    model_open(m, "<opset: \"\" 17>\ng (float[n,2] t, int64[k] i) => (float[k,2] y)\n{ y = Gather<axis = 0>(t, i) \"pick\" }\n");
+    model_input(m, "t", NACRE_FLOAT, 2, D(3, 2), table);
+    model_input(m, "i", NACRE_INT64, 1, D(2), i);
+    CHECK_INT(model_try_run(m), NACRE_DATA);
+    CHECK_STR(m->err.node, "pick");
+    CHECK(strstr(m->err.text, "9") != NULL);
+}
+
+TEST(gather_names_a_bad_index) { model_everywhere(bad_index); }

@@ -1,0 +1,55 @@
+/* tools/nacre/main.c: the command line: finds the command and hands over. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *what;
+} commands[] = {
+    {"run", cmd_run, "run a model on given or random inputs and show its outputs; dump any stage"},
+    {"info", cmd_info, "this machine, its devices, and why one is not there"},
+};
+
+static void help(void) {
+    printf("nacre %s: runs and trains ONNX models\n\nusage: nacre COMMAND [arguments]      nacre COMMAND --help teaches one\n\n", nacre_version());
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) printf("  %-8s %s\n", commands[i].name, commands[i].what);
+    printf("\nexit codes: 0 done, 1 the model or the run failed, 2 wrong usage\n");
+}
+
+int cli_error(const nacre_error *err) {
+    fflush(stdout);
+    fprintf(stderr, "nacre: ");
+    if (err->op[0]) fprintf(stderr, "%s ", err->op);
+    if (err->node[0]) fprintf(stderr, "'%s': ", err->node);
+    fprintf(stderr, "%s [%s]\n", err->text, nacre_code_name(err->code));
+    return EXIT_FAILED;
+}
+
+int cli_usage(const char *command, const char *fmt, ...) {
+    va_list ap;
+    fprintf(stderr, "nacre %s: ", command);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\ntry: nacre %s --help\n", command);
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        help();
+        return argc < 2 ? EXIT_USAGE : EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("nacre %s\n", nacre_version());
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(commands[i].name, argv[1]) == 0) return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "nacre: no command '%s'; nacre --help lists them\n", argv[1]);
+    return EXIT_USAGE;
+}

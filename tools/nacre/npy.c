@@ -1,0 +1,111 @@
+/* tools/nacre/npy.c: NumPy's .npy files, versions 1 and 2, little-endian, C order, numbers and bool. */
+#include "cli.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *descr;
+    nacre_type type;
+    size_t bytes;
+} kinds[] = {{"<f4", NACRE_FLOAT, 4},  {"<f8", NACRE_DOUBLE, 8}, {"<f2", NACRE_FLOAT16, 2}, {"|b1", NACRE_BOOL, 1},
+             {"|u1", NACRE_UINT8, 1},  {"|i1", NACRE_INT8, 1},   {"<u2", NACRE_UINT16, 2},  {"<i2", NACRE_INT16, 2},
+             {"<u4", NACRE_UINT32, 4}, {"<i4", NACRE_INT32, 4},  {"<u8", NACRE_UINT64, 8},  {"<i8", NACRE_INT64, 8}};
+enum { N_KINDS = sizeof kinds / sizeof *kinds, HEADER_MAX = 65536 };
+
+static nacre_code fail(nacre_error *err, nacre_code code, const char *path, const char *text) {
+    memset(err, 0, sizeof *err);
+    err->code = code;
+    snprintf(err->node, sizeof err->node, "%s", path);
+    snprintf(err->op, sizeof err->op, "file");
+    snprintf(err->text, sizeof err->text, "%s", text);
+    return code;
+}
+
+static char *read_header(FILE *f) {
+    unsigned char magic[8], len[4] = {0};
+    if (fread(magic, 1, 8, f) != 8 || memcmp(magic, "\x93NUMPY", 6) != 0 || magic[6] < 1 || magic[6] > 2) return NULL;
+    size_t n_len = magic[6] == 1 ? 2 : 4;
+    if (fread(len, 1, n_len, f) != n_len) return NULL;
+    size_t n = (size_t)len[0] | (size_t)len[1] << 8 | (size_t)len[2] << 16 | (size_t)len[3] << 24;
+    if (n > HEADER_MAX) return NULL;
+    char *text = calloc(n + 1, 1);
+    if (text && fread(text, 1, n, f) == n) return text;
+    free(text);
+    return NULL;
+}
+
+static bool parse_shape(const char *h, int *rank, int64_t *dims) {
+    const char *p = strstr(h, "'shape':");
+    p = p ? strchr(p, '(') : NULL;
+    *rank = 0;
+    for (p = p ? p + 1 : ""; *p && *p != ')';) {
+        if (!isdigit((unsigned char)*p)) {
+            p++;
+            continue;
+        }
+        if (*rank == 16) return false;
+        char *end;
+        dims[(*rank)++] = strtoll(p, &end, 10);
+        p = end;
+    }
+    return *p == ')';
+}
+
+static int parse_kind(const char *h) {
+    const char *p = strstr(h, "'descr':");
+    p = p ? strchr(p + 8, '\'') : NULL;
+    for (int i = 0; p && i < N_KINDS; i++)
+        if (strncmp(p + 1, kinds[i].descr, 3) == 0) return i;
+    return -1;
+}
+
+static nacre_code read_body(FILE *f, const char *path, const char *h, nacre_value **out, nacre_error *err) {
+    int rank, kind = parse_kind(h);
+    int64_t dims[16];
+    if (kind < 0) return fail(err, NACRE_TYPE, path, "its element type is not a little-endian number or bool");
+    if (strstr(h, "'fortran_order': True")) return fail(err, NACRE_UNSUPPORTED, path, "Fortran order; save it in C order");
+    if (!parse_shape(h, &rank, dims)) return fail(err, NACRE_BAD_MODEL, path, "its shape cannot be read");
+    nacre_code code = nacre_value_new_tensor(kinds[kind].type, rank, dims, out, err);
+    if (code != NACRE_OK) return code;
+    size_t n = (size_t)nacre_value_count(*out);
+    if (n == 0 || fread(nacre_value_data(*out), kinds[kind].bytes, n, f) == n) return NACRE_OK;
+    nacre_value_release(*out);
+    return fail(err, NACRE_IO, path, "it ends too early");
+}
+
+nacre_code npy_read(const char *path, nacre_value **out, nacre_error *err) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return fail(err, NACRE_NO_FILE, path, "cannot be opened");
+    char *h = read_header(f);
+    nacre_code code = h ? read_body(f, path, h, out, err) : fail(err, NACRE_BAD_MODEL, path, "not a .npy file");
+    free(h);
+    fclose(f);
+    return code;
+}
+
+nacre_code npy_write(const char *path, nacre_value *v, nacre_error *err) {
+    int kind = 0;
+    while (kind < N_KINDS && kinds[kind].type != nacre_value_type(v)) kind++;
+    if (kind == N_KINDS || nacre_value_kind(v) != NACRE_KIND_TENSOR) return fail(err, NACRE_UNSUPPORTED, path, "only numbers can be saved as .npy");
+    char tmp[4096], h[1024];
+    int n = snprintf(h, sizeof h, "{'descr': '%s', 'fortran_order': False, 'shape': (", kinds[kind].descr);
+    for (int d = 0; d < nacre_value_rank(v); d++) n += snprintf(h + n, sizeof h - (size_t)n, "%lld, ", (long long)nacre_value_dims(v)[d]);
+    n += snprintf(h + n, sizeof h - (size_t)n, "), }");
+    while ((10 + n + 1) % 64) h[n++] = ' ';
+    h[n++] = '\n';
+    if ((size_t)snprintf(tmp, sizeof tmp, "%s.tmp", path) >= sizeof tmp) return fail(err, NACRE_IO, path, "the path is too long");
+    FILE *f = fopen(tmp, "wb");
+    if (!f) return fail(err, NACRE_IO, tmp, "cannot be written");
+    unsigned char head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(n & 255), (unsigned char)(n >> 8)};
+    size_t bytes = (size_t)nacre_value_count(v) * kinds[kind].bytes;
+    bool ok = fwrite(head, 1, 10, f) == 10 && fwrite(h, 1, (size_t)n, f) == (size_t)n && (!bytes || fwrite(nacre_value_data(v), 1, bytes, f) == bytes);
+    if (fclose(f) != 0) ok = false;
+    if (ok && rename(tmp, path) == 0) return NACRE_OK;
+    remove(tmp);
+    return fail(err, NACRE_IO, path, "writing failed");
+}
