@@ -1,10 +1,9 @@
 /* ops/cuda_test.c: every CUDA binding against the CPU binding of the same node, on random data, through the device's
  * table; and a small sequence captured once and replayed on new data. Each runs on the GPU, and on the guard, which has
  * the CPU's kernels: so the graphs, and that a CUDA binding is found for them, are tested where there is no GPU too. */
-#include "ops/graph_testing.h"
-#include "tests/device.h"
-
 #include "base/mem.h"
+#include "tests/device.h"
+#include "tests/graph_testing.h"
 
 enum { MAX_ARGS = 8 };
 
