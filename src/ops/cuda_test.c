@@ -336,6 +336,15 @@ CUDA(copies) {
     compare(d, GRAPH("(float[9,5] v, float[9,5] x) => (y) { y = nacre.Assign(v, x) }"), (draws){.transposed = 2}, 0);
 }
 
+CUDA(casts) {
+    compare(d, GRAPH("(float[1001] x) => (y) { y = Cast<to = 10>(x) }"), (draws){.odd = true}, 0);
+    compare(d, GRAPH("(float16[33,7] x) => (y) { y = Cast<to = 1>(x) }"), (draws){.odd = true, .transposed = 1}, 0);
+    compare(d, GRAPH("(double[77] x) => (y) { y = Cast<to = 16>(x) }"), (draws){.odd = true}, 0);
+    compare(d, GRAPH("(double[77] x) => (y) { y = Cast<to = 7>(x) }"), (draws){.odd = true}, 0);
+    compare(d, GRAPH("(int64[77] x) => (y) { y = Cast<to = 1>(x) }"), (draws){.int_limit = INT64_MAX}, 0);
+    compare(d, GRAPH("(bool[5] x) => (y) { y = Cast<to = 11>(x) }"), (draws){0}, 0);
+}
+
 /* The site's input 0 becomes the first one's output 0, on both sides. */
 static void join(const site *from, site *to) {
     nc_free(to->in[0][0].data);
