@@ -3,9 +3,11 @@
  * misspelt name is not taken for success. */
 #include "tests/check.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static nc_test *tests; /* sorted by file, then name */
 static const nc_test *running;
@@ -70,6 +72,17 @@ static int count_unmatched(char **patterns, int n) {
     return unmatched;
 }
 
+/* Names the test that crashed, then lets the signal do its work. */
+static void crashed(int sig) {
+    static const char text[] = "\nCRASHED in ";
+    ssize_t n = write(1, text, sizeof text - 1);
+    if (running) n += write(1, running->name, strlen(running->name));
+    n += write(1, "\n", 1);
+    (void)n;
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
 static void run_test(const nc_test *t, int *n_passed, int *n_failed, int *n_skipped) {
     running = t;
     atomic_store(&failed, false);
@@ -88,6 +101,10 @@ static void run_test(const nc_test *t, int *n_passed, int *n_failed, int *n_skip
 }
 
 int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    signal(SIGSEGV, crashed);
+    signal(SIGBUS, crashed);
+    signal(SIGABRT, crashed);
     setvbuf(stdout, NULL, _IOLBF, 0);
     bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
     char **patterns = argv + 1 + list;

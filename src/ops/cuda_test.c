@@ -1,10 +1,9 @@
-/* ops/cuda_test.c: every CUDA binding against the CPU binding of the same node, on random data, through the device's table;
- * and a small sequence captured once and replayed on new data. Each runs on the GPU, and on the guard, which has the CPU's
- * kernels: so the graphs, and that a CUDA binding is found for them, are tested where there is no GPU too. */
-#include "ops/graph_testing.h"
-#include "tests/device.h"
-
+/* ops/cuda_test.c: every CUDA binding against the CPU binding of the same node, on random data, through the device's
+ * table; and a small sequence captured once and replayed on new data. Each runs on the GPU, and on the guard, which has
+ * the CPU's kernels: so the graphs, and that a CUDA binding is found for them, are tested where there is no GPU too. */
 #include "base/mem.h"
+#include "tests/device.h"
+#include "tests/graph_testing.h"
 
 enum { MAX_ARGS = 8 };
 
@@ -131,7 +130,8 @@ static bool site_prepare(site *x, int k) {
         return false;
     }
     if (x->binding[k]->workspace != NULL)
-        x->bytes_workspace[k] = x->binding[k]->workspace(x->prep[k].state, x->in[k], x->n->n_in, x->out[k], x->n->n_out);
+        x->bytes_workspace[k] =
+            x->binding[k]->workspace(x->prep[k].state, x->in[k], x->n->n_in, x->out[k], x->n->n_out);
     x->workspace[k] = k ? take(x->d, x->s, x->bytes_workspace[k]) : nc_alloc_aligned(x->bytes_workspace[k] + 64, 64);
     return true;
 }
@@ -167,8 +167,15 @@ static void site_release(site *x) {
 }
 
 static nc_call call_of(site *x, int k) {
-    return (nc_call){.state = x->prep[k].state, .in = x->in[k], .out = x->out[k], .n_in = x->n->n_in, .n_out = x->n->n_out,
-                     .workspace = x->workspace[k], .bytes_workspace = x->bytes_workspace[k], .diag = &diag, .node = "n",
+    return (nc_call){.state = x->prep[k].state,
+                     .in = x->in[k],
+                     .out = x->out[k],
+                     .n_in = x->n->n_in,
+                     .n_out = x->n->n_out,
+                     .workspace = x->workspace[k],
+                     .bytes_workspace = x->bytes_workspace[k],
+                     .diag = &diag,
+                     .node = "n",
                      .op = x->n->card->name};
 }
 
@@ -191,8 +198,8 @@ static void site_check(site *x, double tolerance) {
         for (int64_t i = 0; i < nc_tensor_numel(&got) && !nc_test_has_failed(); i++) {
             double g = value_at(&got, i), want = value_at(&x->out[0][k], i);
             if (fabs(g - want) <= tolerance * (1 + fabs(want)) || g == want || (isnan(g) && isnan(want))) continue;
-            nc_test_failed(__FILE__, __LINE__, "%s, output %d, element %lld is %.9g, expected %.9g", x->n->card->name, k,
-                           (long long)i, g, want);
+            nc_test_failed(__FILE__, __LINE__, "%s, output %d, element %lld is %.9g, expected %.9g", x->n->card->name,
+                           k, (long long)i, g, want);
         }
         nc_free(got.data);
     }
@@ -210,8 +217,8 @@ static void compare(nc_device *d, const char *text, draws how, double tolerance)
     d->table->stream_destroy(d, s);
 }
 
-#define CUDA(id)                                    \
-    static void id(nc_device *d);                   \
+#define CUDA(id)                                        \
+    static void id(nc_device *d);                       \
     TEST(binding_##id##_guard) { run_on("guard", id); } \
     TEST(binding_##id##_cuda) { run_on("cuda", id); }   \
     static void id(nc_device *d)
@@ -230,42 +237,48 @@ CUDA(lanes) {
 }
 
 CUDA(chain) {
-    compare(d, GRAPH("(float[300,31] x, float[31] b, float[] k) => (y, c) { y, c = nacre.Chain<body = { (p, q, r) => (t, u) "
-                     "{ s = Add(p, q) e = Mul(s, r) t = Relu(e) u = Less(q, e) } }>(x, b, k) }"), (draws){.odd = true}, 0);
+    compare(
+        d,
+        GRAPH("(float[300,31] x, float[31] b, float[] k) => (y, c) { y, c = nacre.Chain<body = { (p, q, r) => (t, u) "
+              "{ s = Add(p, q) e = Mul(s, r) t = Relu(e) u = Less(q, e) } }>(x, b, k) }"),
+        (draws){.odd = true}, 0);
     compare(d, GRAPH("(float[1000] dy, float[1000] y) => (dx) { dx = nacre.TanhGrad(dy, y) }"), (draws){0}, 1e-6);
 }
 
 #define SUMS(type, dims, op, axes) GRAPH("(" type dims " x) => (y) <const int64[" axes "> { y = " op "(x, a) }")
 
 CUDA(reductions) {
-    compare(d, SUMS("float", "[37,1025]", "ReduceSum<keepdims = 0>", "1] a = {-1}"), (draws){0}, 1e-4);
-    compare(d, SUMS("float", "[9000,33]", "ReduceSum", "1] a = {0}"), (draws){0}, 1e-4);
-    compare(d, SUMS("float", "[64,33]", "ReduceSum", "1] a = {0}"), (draws){.transposed = 1}, 1e-4);
+    compare(d, SUMS("float", "[37,1025]", "ReduceSum<keepdims = 0>", "1] a = {-1}"), (draws){0}, 5e-4);
+    compare(d, SUMS("float", "[9000,33]", "ReduceSum", "1] a = {0}"), (draws){0}, 5e-4);
+    compare(d, SUMS("float", "[64,33]", "ReduceSum", "1] a = {0}"), (draws){.transposed = 1}, 5e-4);
     compare(d, SUMS("double", "[5,6,7]", "ReduceSum", "2] a = {0, 2}"), (draws){0}, 1e-12);
     compare(d, SUMS("int64", "[5,6,7]", "ReduceSum", "2] a = {0, 2}"), (draws){0}, 0);
     compare(d, SUMS("float16", "[5,6,7]", "ReduceSum", "2] a = {0, 1}"), (draws){0}, 1e-2);
     compare(d, SUMS("float", "[6,5,31]", "nacre.SumTo", "2] a = {1, 31}"), (draws){0}, 1e-5);
-    compare(d, GRAPH("(float[100003] x) => (y) { y = ReduceMean(x) }"), (draws){0}, 1e-4);
+    compare(d, GRAPH("(float[100003] x) => (y) { y = ReduceMean(x) }"), (draws){0}, 5e-4);
     compare(d, GRAPH("(float[4,0] x) => (y) { y = ReduceMean<axes = [1]>(x) }"), (draws){0}, 0);
     compare(d, GRAPH("(float[8,300] x) => (y) { y = ReduceMax<axes = [1]>(x) }"), (draws){.odd = true}, 0);
 }
 
 CUDA(products) {
-    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 1e-5);
-    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){.transposed = 2}, 1e-5);
-    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){.transposed = 1}, 1e-5);
+    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 5e-5);
+    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){.transposed = 2}, 5e-5);
+    compare(d, GRAPH("(float[33,65] a, float[65,17] b) => (y) { y = MatMul(a, b) }"), (draws){.transposed = 1}, 5e-5);
     compare(d, GRAPH("(double[5,7] a, double[7,3] b) => (y) { y = MatMul(a, b) }"), (draws){.transposed = 3}, 1e-12);
-    compare(d, GRAPH("(float[4,3,9,8] a, float[3,8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 1e-5);
-    compare(d, GRAPH("(float[4,3,9,8] a, float[8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 1e-5);
-    compare(d, GRAPH("(float[8] a, float[2,8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 1e-5);
+    compare(d, GRAPH("(float[4,3,9,8] a, float[3,8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 5e-5);
+    compare(d, GRAPH("(float[4,3,9,8] a, float[8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 5e-5);
+    compare(d, GRAPH("(float[8] a, float[2,8,5] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 5e-5);
     compare(d, GRAPH("(float16[32,64] a, float16[64,16] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 2e-3);
     compare(d, GRAPH("(float16[31,63] a, float16[63,15] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 2e-3);
     compare(d, GRAPH("(int64[5,6] a, int64[6,7] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 0);
     compare(d, GRAPH("(float[5,0] a, float[0,7] b) => (y) { y = MatMul(a, b) }"), (draws){0}, 0);
-    compare(d, GRAPH("(float[65,33] a, float[17,65] b, float[17] c) => (y) { y = Gemm<transA = 1, transB = 1>(a, b, c) }"),
-            (draws){0}, 1e-5);
-    compare(d, GRAPH("(float[33,65] a, float[65,17] b, float[33,1] c) => (y) { y = Gemm<alpha = 0.5, beta = 2.0>(a, b, c) }"),
-            (draws){0}, 1e-5);
+    compare(d,
+            GRAPH("(float[65,33] a, float[17,65] b, float[17] c) => (y) { y = Gemm<transA = 1, transB = 1>(a, b, c) }"),
+            (draws){0}, 5e-5);
+    compare(
+        d,
+        GRAPH("(float[33,65] a, float[65,17] b, float[33,1] c) => (y) { y = Gemm<alpha = 0.5, beta = 2.0>(a, b, c) }"),
+        (draws){0}, 5e-5);
     compare(d, GRAPH("(double[3,5] a, double[5,7] b, double[7] c) => (y) { y = Gemm(a, b, c) }"), (draws){0}, 1e-12);
 }
 
@@ -275,26 +288,28 @@ CUDA(softmax) {
     compare(d, GRAPH("(double[3,5,7] x) => (y) { y = Softmax<axis = 1>(x) }"), (draws){0}, 1e-14);
     compare(d, GRAPH("(float[0,5] x) => (y) { y = Softmax(x) }"), (draws){0}, 0);
     compare(d, GRAPH("(float[19,10] dy, float[19,10] y) => (dx) { dx = nacre.SoftmaxGrad(dy, y) }"), (draws){0}, 1e-5);
-    compare(d, GRAPH("(float[3,1000] dy, float[3,1000] y) => (dx) { dx = nacre.LogSoftmaxGrad(dy, y) }"), (draws){0}, 1e-4);
+    compare(d, GRAPH("(float[3,1000] dy, float[3,1000] y) => (dx) { dx = nacre.LogSoftmaxGrad(dy, y) }"), (draws){0},
+            1e-4);
 }
 
-#define LOSS(attrs, x, labels, weights, more)                                                                       \
+#define LOSS(attrs, x, labels, weights, more) \
     GRAPH("(" x " x, " labels " t" weights ") => (l, p) { l, p = SoftmaxCrossEntropyLoss<" attrs ">(x, t" more ") }")
-#define LOSS_GRAD(attrs, dloss, p, labels, weights, more)                                                            \
-    GRAPH("(" dloss " d, " p " p, " labels " t" weights ") => (dx) "                                               \
+#define LOSS_GRAD(attrs, dloss, p, labels, weights, more)            \
+    GRAPH("(" dloss " d, " p " p, " labels " t" weights ") => (dx) " \
           "{ dx = nacre.SoftmaxCrossEntropyLossGrad<" attrs ">(d, p, t" more ") }")
 
 CUDA(losses) {
     draws ten = {.int_limit = 10};
     compare(d, LOSS("reduction = \"mean\"", "float[33,10]", "int64[33]", "", ""), ten, 1e-5);
     compare(d, LOSS("reduction = \"sum\"", "double[33,10]", "int32[33]", ", double[10] w", ", w"), ten, 1e-12);
-    compare(d, LOSS("reduction = \"none\", ignore_index = 3", "float[5,10,7]", "int64[5,7]", ", float[10] w", ", w"), ten,
-            1e-5);
+    compare(d, LOSS("reduction = \"none\", ignore_index = 3", "float[5,10,7]", "int64[5,7]", ", float[10] w", ", w"),
+            ten, 1e-5);
     compare(d, LOSS("reduction = \"mean\"", "float[4,3000]", "int64[4]", "", ""), (draws){.int_limit = 3000}, 1e-5);
     compare(d, LOSS_GRAD("reduction = \"mean\"", "float[1]", "float[33,10]", "int64[33]", "", ""), ten, 1e-5);
-    compare(d, LOSS_GRAD("reduction = \"sum\"", "float[1]", "float[33,10]", "int64[33]", ", float[10] w", ", w"), ten, 1e-5);
-    compare(d, LOSS_GRAD("reduction = \"none\", ignore_index = 3", "float[5,7]", "float[5,10,7]", "int64[5,7]", "", ""), ten,
+    compare(d, LOSS_GRAD("reduction = \"sum\"", "float[1]", "float[33,10]", "int64[33]", ", float[10] w", ", w"), ten,
             1e-5);
+    compare(d, LOSS_GRAD("reduction = \"none\", ignore_index = 3", "float[5,7]", "float[5,10,7]", "int64[5,7]", "", ""),
+            ten, 1e-5);
 }
 
 CUDA(dropout) {
@@ -302,10 +317,13 @@ CUDA(dropout) {
                                       "{ y, m = nacre.PhiloxDropout(x, r, t, s) @random=7 }");
     compare(d, graph, (draws){.odd = true}, 0);
     compare(d, graph, (draws){.seed = 1000, .int_limit = INT32_MAX}, 0);
-    compare(d, GRAPH("(float16[5] x, float[] r, bool[] t, int64[2] s) => (y, m) "
-                     "{ y, m = nacre.PhiloxDropout<seed = 42>(x, r, t, s) @random=1 }"), (draws){0}, 1e-3);
-    compare(d, GRAPH("(float[1001] dy, bool[1001] m, float[] r, bool[] t) => (dx) { dx = nacre.DropoutGrad(dy, m, r, t) }"),
-            (draws){0}, 0);
+    compare(d,
+            GRAPH("(float16[5] x, float[] r, bool[] t, int64[2] s) => (y, m) "
+                  "{ y, m = nacre.PhiloxDropout<seed = 42>(x, r, t, s) @random=1 }"),
+            (draws){0}, 1e-3);
+    compare(
+        d, GRAPH("(float[1001] dy, bool[1001] m, float[] r, bool[] t) => (dx) { dx = nacre.DropoutGrad(dy, m, r, t) }"),
+        (draws){0}, 0);
     compare(d, GRAPH("(int64[2] s) => (n) { n = nacre.RandomStep(s) }"), (draws){0}, 0);
 }
 
@@ -316,6 +334,15 @@ CUDA(copies) {
     compare(d, GRAPH("(bool[6,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, 0);
     compare(d, GRAPH("(float[0,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, 0);
     compare(d, GRAPH("(float[9,5] v, float[9,5] x) => (y) { y = nacre.Assign(v, x) }"), (draws){.transposed = 2}, 0);
+}
+
+CUDA(casts) {
+    compare(d, GRAPH("(float[1001] x) => (y) { y = Cast<to = 10>(x) }"), (draws){.odd = true}, 0);
+    compare(d, GRAPH("(float16[33,7] x) => (y) { y = Cast<to = 1>(x) }"), (draws){.odd = true, .transposed = 1}, 0);
+    compare(d, GRAPH("(double[77] x) => (y) { y = Cast<to = 16>(x) }"), (draws){.odd = true}, 0);
+    compare(d, GRAPH("(double[77] x) => (y) { y = Cast<to = 7>(x) }"), (draws){.odd = true}, 0);
+    compare(d, GRAPH("(int64[77] x) => (y) { y = Cast<to = 1>(x) }"), (draws){.int_limit = INT64_MAX}, 0);
+    compare(d, GRAPH("(bool[5] x) => (y) { y = Cast<to = 11>(x) }"), (draws){0}, 0);
 }
 
 /* The site's input 0 becomes the first one's output 0, on both sides. */
@@ -331,7 +358,8 @@ CUDA(captured_sequence) {
     site x[4];
     draws how = {.seed = 5, .int_limit = 10};
     nc_capture *capture = NULL;
-    bool ok = site_init(&x[0], d, s, GRAPH("(float[33,40] x, float[40,10] w, float[10] b) => (y) { y = Gemm(x, w, b) }"), &how);
+    bool ok = site_init(&x[0], d, s,
+                        GRAPH("(float[33,40] x, float[40,10] w, float[10] b) => (y) { y = Gemm(x, w, b) }"), &how);
     ok &= site_init(&x[1], d, s, GRAPH("(float[33,10] x) => (y) { y = Relu(x) }"), &how);
     ok &= site_init(&x[2], d, s, LOSS("reduction = \"mean\"", "float[33,10]", "int64[33]", "", ""), &how);
     ok &= site_init(&x[3], d, s, GRAPH("(int64[2] s) => (n) { n = nacre.RandomStep(s) }"), &how);
@@ -344,7 +372,7 @@ CUDA(captured_sequence) {
         for (how.seed = 6; how.seed < 9; how.seed++) {
             for (int i = 0; i < 4; i++) site_draw(&x[i], &how);
             OK(d->table->capture_replay(d, s, capture, &diag));
-            for (int i = 0; i < 4; i++) site_check(&x[i], 1e-5);
+            for (int i = 0; i < 4; i++) site_check(&x[i], 5e-5);
         }
         d->table->capture_destroy(d, capture);
     }

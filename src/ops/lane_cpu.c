@@ -1,4 +1,5 @@
-/* ops/lane_cpu.c: the one CPU binding of all element formulas: the tile program of a node (lane_prog.c), run as it is. */
+/* ops/lane_cpu.c: the one CPU binding of all element formulas: the tile program of a node (lane_prog.c), run as it is.
+ * */
 #include "ops/lane.h"
 
 #include "ops/lane_prog.h"
@@ -28,5 +29,8 @@ nc_code nc_lane_cpu_run(const nc_call *c) {
     return NC_OK;
 }
 
-const nc_binding nc_lane_cpu = {.op = "lane", .kind = NC_K_STATIC, .fits = nc_lane_cpu_fits, .prepare = nc_lane_cpu_prepare,
+const nc_binding nc_lane_cpu = {.op = "lane",
+                                .kind = NC_K_STATIC,
+                                .fits = nc_lane_cpu_fits,
+                                .prepare = nc_lane_cpu_prepare,
                                 .run = nc_lane_cpu_run};

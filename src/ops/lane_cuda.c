@@ -1,5 +1,5 @@
-/* ops/lane_cuda.c: the one CUDA binding of all element formulas: the tile program of a node (lane_prog.c) as a generated kernel,
- * compiled when the node is prepared, so that a run can be captured. */
+/* ops/lane_cuda.c: the one CUDA binding of all element formulas: the tile program of a node (lane_prog.c) as a
+ * generated kernel, compiled when the node is prepared, so that a run can be captured. */
 #include "ops/lane.h"
 
 #include "kernels/cuda/chain.h"
@@ -37,5 +37,8 @@ nc_code nc_lane_cuda_prepare(nc_prep *prep) {
 
 nc_code nc_lane_cuda_run(const nc_call *c) { return nck_cuda_chain_run(c->state, nck_cuda_at_call(c), c->in, c->out); }
 
-const nc_binding nc_lane_cuda = {.op = "lane", .kind = NC_K_STATIC, .fits = nc_lane_cuda_fits, .prepare = nc_lane_cuda_prepare,
+const nc_binding nc_lane_cuda = {.op = "lane",
+                                 .kind = NC_K_STATIC,
+                                 .fits = nc_lane_cuda_fits,
+                                 .prepare = nc_lane_cuda_prepare,
                                  .run = nc_lane_cuda_run};

@@ -1,6 +1,6 @@
-/* ops/lane_prog.c: a node's lane, or the body of nacre.Chain, as a tile program: registers, compute type, refusals. A variadic
- * op folds its binary lane over the inputs from the left. Values inside a chain keep the compute type: they are not rounded
- * to a narrower float in between, and integers that would have to wrap there are refused. */
+/* ops/lane_prog.c: a node's lane, or the body of nacre.Chain, as a tile program: registers, compute type, refusals. A
+ * variadic op folds its binary lane over the inputs from the left. Values inside a chain keep the compute type: they
+ * are not rounded to a narrower float in between, and integers that would have to wrap there are refused. */
 #include "ops/lane_prog.h"
 
 #include "ops/lane.h"
@@ -26,8 +26,8 @@ static bool join_compute(nc_lane_prog *p, const nc_value *v, nc_dtype *joined) {
     return true;
 }
 
-/* A single node may mix types: Where has a bool, Pow any exponent. An integer base under a float exponent takes double, so
- * that 32-bit bases keep their digits. */
+/* A single node may mix types: Where has a bool, Pow any exponent. An integer base under a float exponent takes double,
+ * so that 32-bit bases keep their digits. */
 static bool compute_of_node(nc_lane_prog *p, const nc_node *n) {
     nc_dtype joined = NC_UNDEFINED;
     for (int i = 0; i < n->n_in; i++)
@@ -160,13 +160,20 @@ static bool chain_program(nc_lane_prog *p, const nc_node *n) {
 }
 
 nck_tile_prog nc_lane_prog_tile(const nc_lane_prog *p) {
-    return (nck_tile_prog){.compute = p->compute, .n_in = p->n_in, .n_out = p->n_out, .n_reg = p->n_reg, .n_op = p->n_op,
-                           .op = p->op, .out_reg = p->out_reg};
+    return (nck_tile_prog){.compute = p->compute,
+                           .n_in = p->n_in,
+                           .n_out = p->n_out,
+                           .n_reg = p->n_reg,
+                           .n_op = p->n_op,
+                           .op = p->op,
+                           .out_reg = p->out_reg};
 }
 
 bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n) {
     *p = (nc_lane_prog){0};
-    if (!(n->card->lane > 0 ? node_program(p, n) : n->n_subs == 1 ? chain_program(p, n) : refuse(p, "not an element formula")))
+    if (!(n->card->lane > 0 ? node_program(p, n)
+          : n->n_subs == 1  ? chain_program(p, n)
+                            : refuse(p, "not an element formula")))
         return false;
     nck_tile_prog prog = nc_lane_prog_tile(p);
     return nck_tile_check(&prog) ? true : refuse(p, "the formula is for floats only");

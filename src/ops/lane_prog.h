@@ -1,5 +1,5 @@
-/* ops/lane_prog.h: element formulas of a node as a tile program, the same for every device. lane_cpu.c runs it, lane_cuda.c
- * makes a kernel of it. */
+/* ops/lane_prog.h: element formulas of a node as a tile program, the same for every device. lane_cpu.c runs it,
+ * lane_cuda.c makes a kernel of it. */
 #ifndef NC_OPS_LANE_PROG_H
 #define NC_OPS_LANE_PROG_H
 

@@ -1,13 +1,14 @@
-/* ops/widen.h: runs a kernel that knows the wide types on tensors of narrow ones: operands are converted into the workspace,
- * the kernel runs there, results are converted back. float16 and bfloat16 go through f32, small integers and bool through
- * int32, uint32 through int64; integer results wrap. For ops where a kernel of the narrow type is not worth its code. */
+/* ops/widen.h: runs a kernel that knows the wide types on tensors of narrow ones: operands are converted into the
+ * workspace, the kernel runs there, results are converted back. float16 and bfloat16 go through f32, small integers and
+ * bool through int32, uint32 through int64; integer results wrap. For ops where a kernel of the narrow type is not
+ * worth its code. */
 #ifndef NC_OPS_WIDEN_H
 #define NC_OPS_WIDEN_H
 
 #include "ops/binding.h"
 
 #define NC_WIDEN_HALF (NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
-#define NC_WIDEN_INTS                                                                                                  \
+#define NC_WIDEN_INTS \
     (NC_BIT(NC_INT8) | NC_BIT(NC_UINT8) | NC_BIT(NC_INT16) | NC_BIT(NC_UINT16) | NC_BIT(NC_BOOL) | NC_BIT(NC_UINT32))
 
 typedef size_t (*nc_workspace_fn)(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
@@ -19,10 +20,11 @@ size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *sta
 NC_MUST nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c);
 
 /* name_half_workspace and name_half_run over name_run and the given workspace function. */
-#define NC_WIDENED_HALF(name, workspace_fn)                                                                            \
-    static size_t name##_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) { \
-        return nc_widen_workspace(NC_WIDEN_HALF, workspace_fn, state, in, n_in, out, n_out);                           \
-    }                                                                                                                  \
+#define NC_WIDENED_HALF(name, workspace_fn)                                                                     \
+    static size_t name##_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
+                                        int n_out) {                                                            \
+        return nc_widen_workspace(NC_WIDEN_HALF, workspace_fn, state, in, n_in, out, n_out);                    \
+    }                                                                                                           \
     static nc_code name##_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, name##_run, c); }
 
 #endif

@@ -70,8 +70,9 @@ static nc_value *remember_twin(placer *p, nc_value *v, nc_value *t) {
     return t;
 }
 
-/* v at `place`: itself, its twin, or a new copy right behind its producer. */
-static nc_value *at_place(placer *p, nc_value *v, int place) {
+/* v at `place`: itself, its twin, or a new copy: right behind its producer, so that it overlaps with what follows; outputs at
+ * the end, so that the device's own work stands together and can be captured. */
+static nc_value *at_place(placer *p, nc_value *v, int place, bool output) {
     if (v->place == place) return v;
     if (v->id < p->n_twin && p->twin[v->id]) return p->twin[v->id];
     if (v->origin == NC_FROM_CONST && !v->var) {
@@ -80,7 +81,7 @@ static nc_value *at_place(placer *p, nc_value *v, int place) {
         c->type = v->type, c->elems = v->elems, c->n_elems = v->n_elems, c->place = place;
         return remember_twin(p, v, c);
     }
-    nc_node *before = v->def ? v->def->next : p->g->first;
+    nc_node *before = output ? NULL : v->def ? v->def->next : p->g->first;
     nc_stage stage = v->def ? v->def->stage : NC_STAGE_FORWARD;
     nc_builder b = {.w = p->w, .graph = p->g, .before = before, .stage = stage, .infer = nc_infer_node};
     nc_value *c = nc_build_attr1(&b, "nacre", "Copy", &v, 1, NULL, 0);
@@ -91,7 +92,7 @@ static nc_value *at_place(placer *p, nc_value *v, int place) {
 
 static nc_code move_operand(placer *p, nc_node *n, int i, int place) {
     if (!n->in[i] || n->in[i]->place == place) return NC_OK;
-    nc_value *v = at_place(p, n->in[i], place);
+    nc_value *v = at_place(p, n->in[i], place, false);
     if (!v) return p->w->diag.code ? p->w->diag.code : nc_fail(p->w, NC_E_MEMORY, "out of memory");
     nc_edit_set_in(n, i, v);
     return NC_OK;
@@ -137,7 +138,7 @@ static nc_code place_outputs(placer *p) {
         nc_value *v = g->outputs.v[i];
         int place = g->owner ? boundary_place(v->type, g->owner->card->host_sub_out, i) : 0;
         if (v->place == place) continue;
-        nc_value *c = at_place(p, v, place);
+        nc_value *c = at_place(p, v, place, true);
         if (!c) return p->w->diag.code ? p->w->diag.code : nc_fail(p->w, NC_E_MEMORY, "out of memory");
         nc_edit_set_output(g, i, c);
     }

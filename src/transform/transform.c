@@ -1,4 +1,5 @@
-/* transform/transform.c: the pass manager: which passes run, over which graphs, how often. Knows no pass but by passes.list. */
+/* transform/transform.c: the pass manager: which passes run, over which graphs, how often. Knows no pass but by
+ * passes.list. */
 #include "transform/transform.h"
 
 #include "base/log.h"
@@ -38,7 +39,8 @@ static nc_code check_names(nc_work *w, const char *const *off, int n_off) {
         if (known) continue;
         nc_text names = {0};
         for (int k = 0; k < N_PASSES; k++) nc_text_addf(&names, "%s%s", k > 0 ? ", " : "", passes[k].name);
-        nc_code code = nc_fail(w, NC_E_ARGUMENT, "no pass is called '%s'; there are %s", off[i], names.s ? names.s : "");
+        nc_code code =
+            nc_fail(w, NC_E_ARGUMENT, "no pass is called '%s'; there are %s", off[i], names.s ? names.s : "");
         nc_text_release(&names);
         return code;
     }

@@ -1,4 +1,5 @@
-/* transform/transform.h: meaning-keeping rewrites, graph -> graph, in place. passes.list names them; each can be switched off.
+/* transform/transform.h: meaning-keeping rewrites, graph -> graph, in place. passes.list names them; each can be
+ * switched off.
  *
  * The graph has been inferred before; passes keep types and elements true and ask no inference. */
 #ifndef NC_TRANSFORM_TRANSFORM_H
@@ -6,9 +7,10 @@
 
 #include "ir/card.h"
 
-/* Runs the passes of the phase up to `level` (0: none) over all graphs, until nothing changes. off: names not to run; an
- * unknown one is an error that lists the known ones. How much each pass changed is logged at INFO. */
-NC_MUST nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off, int n_off);
+/* Runs the passes of the phase up to `level` (0: none) over all graphs, until nothing changes. off: names not to run;
+ * an unknown one is an error that lists the known ones. How much each pass changed is logged at INFO. */
+NC_MUST nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off,
+                             int n_off);
 
 /* One pass over one graph, subgraphs excluded; adds how many changes it made. */
 typedef nc_code (*nc_pass)(nc_work *w, nc_graph *g, int *n_changes);

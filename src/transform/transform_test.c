@@ -19,7 +19,8 @@ typedef struct bench {
 static nc_code copy_types(nc_graph *g) {
     for (nc_node *n = g->first; n != NULL; n = n->next)
         for (int k = 0; k < n->n_out; k++)
-            if (n->out[k] != NULL && n->out[k]->type == NULL && n->n_in > 0 && n->in[0] != NULL) n->out[k]->type = n->in[0]->type;
+            if (n->out[k] != NULL && n->out[k]->type == NULL && n->n_in > 0 && n->in[0] != NULL)
+                n->out[k]->type = n->in[0]->type;
     return NC_OK;
 }
 
@@ -60,7 +61,8 @@ static void becomes(int line, const char *text, const char *passes, const char *
 TEST(identity_is_left_out) {
     BECOMES("(float[n] x) => (y) { a = Identity(x); b = Identity(a); y = Neg(b) }", "identity dead_code",
             "=> (float[n] y)\n{\n  y = Neg(x)\n}\n");
-    BECOMES("(float[n] x) => (y) { t = Neg(x); y = Identity(t) }", "identity dead_code", "=> (float[n] y = t)\n{\n  t = Neg(x)\n}\n");
+    BECOMES("(float[n] x) => (y) { t = Neg(x); y = Identity(t) }", "identity dead_code",
+            "=> (float[n] y = t)\n{\n  t = Neg(x)\n}\n");
     BECOMES("(float[n] x) => (y) { y = Identity(x) }", "identity dead_code", "=> (float[n] y = x)\n{\n}\n");
     BECOMES("(float[3] x) => (y) { t = Transpose<perm = [0]>(x); y = Neg(t) }", "identity dead_code",
             "=> (float[3] y)\n{\n  y = Neg(x)\n}\n");
@@ -74,7 +76,8 @@ TEST(identity_keeps_types_and_variables) {
 }
 
 TEST(dead_code_goes) {
-    BECOMES("(float[n] x) => (y) { a = Neg(x); b = Abs(a); y = Neg(x) }", "dead_code", "=> (float[n] y)\n{\n  y = Neg(x)\n}\n");
+    BECOMES("(float[n] x) => (y) { a = Neg(x); b = Abs(a); y = Neg(x) }", "dead_code",
+            "=> (float[n] y)\n{\n  y = Neg(x)\n}\n");
     BECOMES("(float[n] x) => () { a = Neg(x) }", "dead_code", "=> ()\n{\n}\n");
     BECOMES("(float[2] x) => () <var float[2] v = {0, 0} -> w> { w = Add(v, x); t = Neg(w) }", "dead_code",
             "=> ()\n<var float[2] v = float[2] {0, 0} -> w>\n{\n  w = Add(v, x)\n}\n");
@@ -82,7 +85,8 @@ TEST(dead_code_goes) {
 
 TEST(passes_reach_subgraphs) {
     bench b;
-    REQUIRE(bench_init(&b, "<opset: \"\" 17, \"nacre\" 1> g (float[n] x, float[n] z) => (y) { d = Abs(z); y = nacre.Chain<body = { (float[n] p) "
+    REQUIRE(bench_init(&b, "<opset: \"\" 17, \"nacre\" 1> g (float[n] x, float[n] z) => (y) { d = Abs(z); y = "
+                           "nacre.Chain<body = { (float[n] p) "
                            "=> (t) { u = Add(p, ^d); t = Neg(p) } }>(x) }"));
     nc_node *chain = b.m->main->last;
     CHECK_INT(chain->n_operands, 2);
@@ -99,7 +103,8 @@ TEST(transform_survives_every_failed_allocation) {
         bench b;
         REQUIRE(bench_init(&b, "<opset: \"\" 17> g (float[n] x) => (y) { i = Identity(x); a = Neg(i); b = Neg(i); "
                                "k = Constant<value_float = 2>(); c = Mul(a, b); y = Mul(c, k) }"));
-        const nc_literal two = {.dtype = NC_FLOAT, .n = 1, .data = &(const float){2}, .bytes = 4, .dims = (const int64_t[]){1}};
+        const nc_literal two = {
+            .dtype = NC_FLOAT, .n = 1, .data = &(const float){2}, .bytes = 4, .dims = (const int64_t[]){1}};
         nc_graph_find(b.m->main, "k")->lit = &two;
         nc_mem_fail_at(i);
         nc_code code = nc_transform(&b.w, b.m, 1, false, NULL, 0);
@@ -114,7 +119,8 @@ TEST(transform_survives_every_failed_allocation) {
 
 TEST(dead_code_keeps_variables) {
     bench b;
-    REQUIRE(bench_init(&b, "<opset: \"\" 17> g (float[2,1] x) => () <var float[2,k] v> { w = Concat<axis = 1>(v, x); t = Neg(w) }"));
+    REQUIRE(bench_init(
+        &b, "<opset: \"\" 17> g (float[2,1] x) => () <var float[2,k] v> { w = Concat<axis = 1>(v, x); t = Neg(w) }"));
     nc_edit_set_version(b.m->main->vars.v[0], nc_graph_find(b.m->main, "w"));
     CHECK_INT(nc_transform(&b.w, b.m, 1, false, NULL, 0), NC_OK);
     CHECK_INT(b.m->main->n_nodes, 1);
@@ -123,21 +129,27 @@ TEST(dead_code_keeps_variables) {
 }
 
 TEST(equal_nodes_are_merged) {
-    BECOMES("(float[n] x, float[n] z) => (y) { a = Add(x, z); b = Add(z, x); y = Mul(a, b) }", "common_subexpressions dead_code",
-            "=> (float[n] y)\n{\n  a = Add(x, z)\n  y = Mul(a, a)\n}\n");
-    BECOMES("(float[n] x) => (y) <const float[] c = {2}, const float[] d = {2}> { a = Mul(x, c); b = Mul(x, d); y = Sub(a, b) }",
+    BECOMES("(float[n] x, float[n] z) => (y) { a = Add(x, z); b = Add(z, x); y = Mul(a, b) }",
+            "common_subexpressions dead_code", "=> (float[n] y)\n{\n  a = Add(x, z)\n  y = Mul(a, a)\n}\n");
+    BECOMES(
+        "(float[n] x) => (y) <const float[] c = {2}, const float[] d = {2}> { a = Mul(x, c); b = Mul(x, d); y = Sub(a, "
+        "b) }",
+        "common_subexpressions dead_code",
+        "=> (float[n] y)\n<const float[] c = {2},\n const float[] d = {2}>\n{\n  a = Mul(x, c)\n  y = Sub(a, a)\n}\n");
+    BECOMES("(float[n] x) => (y) { a = Elu<alpha = 2>(x); b = Elu<alpha = 3>(x); y = Sub(a, b) }",
             "common_subexpressions dead_code",
-            "=> (float[n] y)\n<const float[] c = {2},\n const float[] d = {2}>\n{\n  a = Mul(x, c)\n  y = Sub(a, a)\n}\n");
-    BECOMES("(float[n] x) => (y) { a = Elu<alpha = 2>(x); b = Elu<alpha = 3>(x); y = Sub(a, b) }", "common_subexpressions dead_code",
             "=> (float[n] y)\n{\n  a = Elu<alpha = 2.0>(x)\n  b = Elu<alpha = 3.0>(x)\n  y = Sub(a, b)\n}\n");
-    BECOMES("(float[n] x, float[n] z) => (y) { a = Sub(x, z); b = Sub(z, x); y = Mul(a, b) }", "common_subexpressions dead_code",
+    BECOMES("(float[n] x, float[n] z) => (y) { a = Sub(x, z); b = Sub(z, x); y = Mul(a, b) }",
+            "common_subexpressions dead_code",
             "=> (float[n] y)\n{\n  a = Sub(x, z)\n  b = Sub(z, x)\n  y = Mul(a, b)\n}\n");
 }
 
 TEST(equal_nodes_apart_stay_apart) {
-    BECOMES("(float[n] x) => (y) { a = Neg(x); b = Neg(x) @stage=1; c = Neg(x) @recompute; d = Mul(a, b); y = Mul(d, c) }",
-            "common_subexpressions dead_code",
-            "=> (float[n] y)\n{\n  a = Neg(x)\n  b = Neg(x) @stage=1\n  c = Neg(x) @recompute\n  d = Mul(a, b)\n  y = Mul(d, c)\n}\n");
+    BECOMES(
+        "(float[n] x) => (y) { a = Neg(x); b = Neg(x) @stage=1; c = Neg(x) @recompute; d = Mul(a, b); y = Mul(d, c) }",
+        "common_subexpressions dead_code",
+        "=> (float[n] y)\n{\n  a = Neg(x)\n  b = Neg(x) @stage=1\n  c = Neg(x) @recompute\n  d = Mul(a, b)\n  y = "
+        "Mul(d, c)\n}\n");
     BECOMES("(float[n] x) => (y) { int64[1,k] a = NonZero(x); int64[1,j] b = NonZero(x); y = Sub(a, b) }",
             "common_subexpressions dead_code",
             "=> (int64[1,k] y)\n{\n  a = NonZero(x)\n  b = NonZero(x)\n  y = Sub(a, b)\n}\n");
@@ -145,7 +157,9 @@ TEST(equal_nodes_apart_stay_apart) {
 
 TEST(known_sizes_become_constants) {
     bench b;
-    REQUIRE(bench_init(&b, "<opset: \"\" 17> g (float[n,4] x) => (y) { int64[2] s = Shape(x); int64[1] k = Size(x); y = Reshape(x, s) }"));
+    REQUIRE(bench_init(
+        &b,
+        "<opset: \"\" 17> g (float[n,4] x) => (y) { int64[2] s = Shape(x); int64[1] k = Size(x); y = Reshape(x, s) }"));
     nc_value *s = nc_graph_find(b.m->main, "s");
     const nc_dim *elems[2] = {nc_dim_sym(b.m->dims, "n"), nc_dim_const(b.m->dims, 4)};
     s->elems = elems;
@@ -172,7 +186,8 @@ TEST(passes_are_chosen_by_level_and_name) {
     CHECK_INT(nc_transform(&b.w, b.m, 1, true, all, 4), NC_OK);
     CHECK_INT(b.m->main->n_nodes, 2);
     CHECK_INT(nc_transform(&b.w, b.m, 1, false, wrong, 2), NC_E_ARGUMENT);
-    CHECK_STR(b.w.diag.text, "no pass is called 'no_such_pass'; there are identity, fold_sizes, common_subexpressions, dead_code");
+    CHECK_STR(b.w.diag.text,
+              "no pass is called 'no_such_pass'; there are identity, fold_sizes, common_subexpressions, dead_code");
     CHECK_INT(nc_transform(&b.w, b.m, 1, true, NULL, 0), NC_OK);
     CHECK_INT(b.m->main->n_nodes, 1);
     const char *doc = NULL;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds and tests on a machine with an NVIDIA GPU: the release preset, then every C test, those of the CUDA device and of
-# the CUDA bindings among them. Installs nothing. Results go to $OUT (default build/gpu): machine.txt, build.log, tests.log,
-# summary.txt. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU.
+# Builds and tests on a machine with an NVIDIA GPU: the release preset, then every C test, those of the CUDA device and
+# of the CUDA bindings among them. Installs nothing. Results go to $OUT (default build/gpu): machine.txt, build.log,
+# cuda_tests.log, tests.log, summary.txt. The exit code is 0 only when the build is clean, no test failed, and none was
+# left out for want of a GPU.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gpu}
@@ -37,7 +38,7 @@ failed=0
 run() {
     local name=$1 begin=$SECONDS code
     shift
-    timeout 420 "$@" >"$out/$name.log" 2>&1
+    timeout 240 "$@" >"$out/$name.log" 2>&1
     code=$?
     say "$name: exit $code, $((SECONDS - begin)) s: $(grep -E '[0-9]+ passed' "$out/$name.log" | tail -n 1)"
     grep -E '^FAIL|Sanitizer|Segmentation' "$out/$name.log" | head -n 40 | tee -a "$out/summary.txt"

@@ -1,7 +1,7 @@
 """Compiles every CUDA kernel text of the library with NVRTC from PyPI, which needs no GPU.
 
-The sources come from the program print_cuda_text of the build folder ($NACRE_BUILD, default build/release). A warning of
-the compiler is a failure too, and so is a source without the entry points that the launchers ask for."""
+The sources come from the program print_cuda_text of the build folder ($NACRE_BUILD, default build/release). A warning
+of the compiler is a failure too, and so is a source without the entry points that the launchers ask for."""
 import ctypes
 import glob
 import os

@@ -1,6 +1,6 @@
-/* tests/tools/print_cuda_text.c: prints every source that the library may give to NVRTC: each kernel file for each element
- * type, and chains that use every formula on every compute type. A source is preceded by a line "==== name" and a line
- * with its entry points. Read by tests/py/test_cuda_text.py. */
+/* tests/tools/print_cuda_text.c: prints every source that the library may give to NVRTC: each kernel file for each
+ * element type, and chains that use every formula on every compute type. A source is preceded by a line "==== name" and
+ * a line with its entry points. Read by tests/py/test_cuda_text.py. */
 #include "kernels/cuda/chain.h"
 
 #include <stdio.h>
@@ -15,8 +15,7 @@ static void print_file(nck_cuda_text file, nc_dtype t, const char *define, const
     nc_text source = {0};
     char what[64];
     snprintf(what, sizeof what, "%s %.*s", nc_dtype_name(t), (int)strcspn(define, "\n"), define);
-    nc_text_add(&source, define);
-    nck_cuda_text_join(&source, file, t);
+    nck_cuda_text_join(&source, file, t, define);
     print(nck_cuda_text_name(file), what, entries, &source);
 }
 
@@ -27,7 +26,8 @@ static void print_files(void) {
                                         "#define U uint64_t\n"};
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy fill");
-        print_file(NCK_CUDA_TEXT_softmax, floats[i], "", "softmax softmax_grad loss_rows loss_join loss_norm loss_grad");
+        print_file(NCK_CUDA_TEXT_softmax, floats[i], "",
+                   "softmax softmax_grad loss_rows loss_join loss_norm loss_grad");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns join");
@@ -38,8 +38,8 @@ static void print_files(void) {
     }
 }
 
-/* Lanes that the compute type has, each read from three inputs, all joined into one output by sums: every lane where nothing
- * is converted, else one for the loads and stores. */
+/* Lanes that the compute type has, each read from three inputs, all joined into one output by sums: every lane where
+ * nothing is converted, else one for the loads and stores. */
 static void print_lanes(nc_dtype compute, nc_dtype in, nc_dtype out) {
     int n_lanes = in == compute && out == compute ? NCK_N_LANES : 1;
     nck_tile_op ops[2 * NCK_N_LANES];
@@ -56,13 +56,14 @@ static void print_lanes(nc_dtype compute, nc_dtype in, nc_dtype out) {
     nc_text source = {0};
     char what[64];
     snprintf(what, sizeof what, "%s %s %s", nc_dtype_name(compute), nc_dtype_name(in), nc_dtype_name(out));
-    if (!nck_tile_check(&p) || !nck_cuda_chain_source(&source, &p, types, 4)) nc_text_add(&source, "#error no program\n");
+    if (!nck_tile_check(&p) || !nck_cuda_chain_source(&source, &p, types, 4))
+        nc_text_add(&source, "#error no program\n");
     print("chain", what, NCK_CUDA_CHAIN_ENTRY, &source);
 }
 
 int main(void) {
     static const nc_dtype computes[] = {NC_FLOAT, NC_DOUBLE, NC_INT64, NC_UINT64};
-    static const nc_dtype storages[] = {NC_FLOAT,  NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16, NC_BOOL,   NC_INT8,  NC_INT16,
+    static const nc_dtype storages[] = {NC_FLOAT, NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16, NC_BOOL,   NC_INT8,  NC_INT16,
                                         NC_INT32, NC_INT64,  NC_UINT8,   NC_UINT16,   NC_UINT32, NC_UINT64};
     enum { N_STORAGES = sizeof storages / sizeof *storages };
     print_files();

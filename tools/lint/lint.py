@@ -29,7 +29,7 @@ ROOMS = {
     "comm": "base",
     "kernels": "base",
     "kernels/cuda": "base device kernels",
-    "ops": "base ir device kernels",
+    "ops": "base ir device kernels kernels/cuda",
     "infer": "base ir ops",
     "transform": "base ir ops",
     "autodiff": "base ir ops",
@@ -45,7 +45,7 @@ ROOMS = {
     "bench": PUBLIC,
     "examples": PUBLIC,
     "tests/plugins": PUBLIC,
-    "tests": BELOW_RUN + " run train comm dist api " + PUBLIC,
+    "tests": BELOW_RUN + " kernels/cuda run train comm dist api " + PUBLIC,
 }
 
 C_LIKE = (".c", ".h", ".cu", ".cuh", ".list", ".inc", ".map")

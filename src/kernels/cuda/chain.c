@@ -1,5 +1,6 @@
-/* cuda/chain.c: writes the CUDA source of a tile program and launches it, see chain.h. The loop stands in chain.cu; here
- * come the types, the argument struct and one line per operation, each the same LANE_ formula that the CPU compiles. */
+/* cuda/chain.c: writes the CUDA source of a tile program and launches it, see chain.h. The loop stands in chain.cu;
+ * here come the types, the argument struct and one line per operation, each the same LANE_ formula that the CPU
+ * compiles. */
 #include "kernels/cuda/chain.h"
 
 #include <string.h>
@@ -107,8 +108,7 @@ nc_code nck_cuda_chain_run(const nck_cuda_chain *k, nck_cuda_at at, const nc_ten
     for (int i = 0; i < k->n_in; i++) nc_broadcast_strides(&in[i], out[0].rank, dims, strides[i]);
     for (int i = 0; i < k->n_out; i++) memcpy(strides[k->n_in + i], out[i].strides, sizeof strides[0]);
     int rank = nc_coalesce(out[0].rank, dims, n_args, strides);
-    if (rank > R)
-        return nc_diag_set(at.diag, NC_E_SHAPE, NULL, NULL, "a chain planned for %d dims got %d", R, rank);
+    if (rank > R) return nc_diag_set(at.diag, NC_E_SHAPE, NULL, NULL, "a chain planned for %d dims got %d", R, rank);
     int64_t n = nc_tensor_numel(&out[0]), *to = packed;
     *to++ = n;
     *to++ = rank;

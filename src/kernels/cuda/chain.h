@@ -1,6 +1,6 @@
-/* cuda/chain.h: a tile program (kernels/cpu/tile.h) as one generated CUDA kernel, from the same formulas.
- * Operands may have any strides and broadcast to the outputs; values between formulas stay in the compute type. An output
- * may be the very memory of an input of the same element size and strides. */
+/* cuda/chain.h: a tile program (kernels/cpu/tile.h) as one generated CUDA kernel, from the same formulas. Operands may
+ * have any strides and broadcast to the outputs; values between formulas stay in the compute type. An output may be the
+ * very memory of an input of the same element size and strides. */
 #ifndef NCK_CUDA_CHAIN_H
 #define NCK_CUDA_CHAIN_H
 

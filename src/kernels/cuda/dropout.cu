@@ -1,6 +1,6 @@
 /* cuda/dropout.cu: dropout on Philox4x32-10, its gradient, and the step of the random state. Element i takes word i % 4
- * of block i / 4 of {seed, node, step}: the same mask as on the CPU. state (2) = {seed, step}, in device memory, so that
- * a captured graph draws new numbers at every replay. */
+ * of block i / 4 of {seed, node, step}: the same mask as on the CPU. state (2) = {seed, step}, in device memory, so
+ * that a captured graph draws new numbers at every replay. */
 
 /* y (n) = keep ? x * scale : 0, mask (n) = keep, where keep is uniform >= ratio. mask may be NULL; y may be x. */
 extern "C" __global__ void dropout(int64_t n, const int64_t *__restrict__ state, int64_t seed, int fixed_seed,

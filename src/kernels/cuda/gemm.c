@@ -1,8 +1,8 @@
 /* cuda/gemm.c: matrix products through cuBLASLt or gemm.cu, see gemm.h.
  *
  * cuBLASLt thinks in columns: a row-major matrix is its own transpose there. So C^T = B^T * A^T is asked for, with C^T,
- * B^T, A^T being the bytes as they lie; a matrix whose rows have stride 1 is marked transposed. The heuristics are asked
- * once per shape, set of strides and alignment of the addresses, all of which may change the choice. */
+ * B^T, A^T being the bytes as they lie; a matrix whose rows have stride 1 is marked transposed. The heuristics are
+ * asked once per shape, set of strides and alignment of the addresses, all of which may change the choice. */
 #include "kernels/cuda/gemm.h"
 
 #include <string.h>
@@ -17,11 +17,12 @@ typedef union number {
 
 static number number_of(nc_dtype t, double v) {
     nc_dtype a = nck_cuda_accumulator(t);
-    return a == NC_FLOAT ? (number){.f32 = (float)v} : a == NC_DOUBLE ? (number){.f64 = v} : (number){.i64 = (int64_t)v};
+    return a == NC_FLOAT    ? (number){.f32 = (float)v}
+           : a == NC_DOUBLE ? (number){.f64 = v}
+                            : (number){.i64 = (int64_t)v};
 }
 
-nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cache, nck_cuda_gemm *out,
-                              nc_diag *diag) {
+nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cache, nck_cuda_gemm *out, nc_diag *diag) {
     if (nck_cuda_type_name(t) == NULL || t == NC_BOOL)
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "products of %s", nc_dtype_name(t));
     *out = (nck_cuda_gemm){.type = t, .cache = cache};
@@ -51,7 +52,11 @@ static int64_t alignment_of(const void *p) {
 
 static bool make_key(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g, nck_cuda_gemm_key *key) {
     int64_t unused;
-    *key = (nck_cuda_gemm_key){.M = g->M, .N = g->N, .K = g->K, .n_batch = g->n_batch, .bias = g->bias != NULL,
+    *key = (nck_cuda_gemm_key){.M = g->M,
+                               .N = g->N,
+                               .K = g->K,
+                               .n_batch = g->n_batch,
+                               .bias = g->bias != NULL,
                                .batch = {g->b.batch, g->a.batch, g->c.batch},
                                .aligned = {alignment_of(g->b.data), alignment_of(g->a.data), alignment_of(g->c.data)}};
     if (!nc_dtype_is_float(k->type) || g->K == 0) return false;
@@ -70,12 +75,14 @@ typedef struct lt_call {
 static nc_code make_layout(const nc_cuda_api *api, int type, int64_t rows, int64_t cols, const nck_cuda_gemm_key *key,
                            int i, cublasLtMatrixLayout *out, nc_diag *diag) {
     int n_batch = (int)key->n_batch;
-    TRY_LT(cublasLtMatrixLayoutCreate(out, type, (uint64_t)rows, (uint64_t)cols, key->ld[i]), "cublasLtMatrixLayoutCreate");
+    TRY_LT(cublasLtMatrixLayoutCreate(out, type, (uint64_t)rows, (uint64_t)cols, key->ld[i]),
+           "cublasLtMatrixLayoutCreate");
     if (n_batch == 1) return NC_OK;
     TRY_LT(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n_batch, sizeof n_batch),
            "cublasLtMatrixLayoutSetAttribute");
     TRY_LT(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &key->batch[i],
-                                            sizeof key->batch[i]), "cublasLtMatrixLayoutSetAttribute");
+                                            sizeof key->batch[i]),
+           "cublasLtMatrixLayoutSetAttribute");
     return NC_OK;
 }
 
@@ -90,7 +97,8 @@ static nc_code make_call(const nc_cuda_api *api, nc_dtype t, const nck_cuda_gemm
     int type = t == NC_FLOAT ? CUDA_R_32F : t == NC_DOUBLE ? CUDA_R_64F : t == NC_FLOAT16 ? CUDA_R_16F : CUDA_R_16BF;
     bool wide = t == NC_DOUBLE;
     TRY_LT(cublasLtMatmulDescCreate(&l->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                    wide ? CUDA_R_64F : CUDA_R_32F), "cublasLtMatmulDescCreate");
+                                    wide ? CUDA_R_64F : CUDA_R_32F),
+           "cublasLtMatmulDescCreate");
     int op[2] = {key->transposed[0] ? CUBLAS_OP_T : CUBLAS_OP_N, key->transposed[1] ? CUBLAS_OP_T : CUBLAS_OP_N};
     NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op[0], sizeof op[0], diag));
     NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_TRANSB, &op[1], sizeof op[1], diag));
@@ -126,7 +134,8 @@ static bool look_up(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, cublas
     return found;
 }
 
-static void remember(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, const cublasLtMatmulAlgo *algo, bool usable) {
+static void remember(nck_cuda_gemm_cache *c, const nck_cuda_gemm_key *key, const cublasLtMatmulAlgo *algo,
+                     bool usable) {
     pthread_mutex_lock(&c->mutex);
     int i = c->n < NCK_CUDA_GEMM_CACHE ? c->n++ : c->next;
     c->next = (i + 1) % NCK_CUDA_GEMM_CACHE;
@@ -141,10 +150,9 @@ static nc_code set_preference(const nc_cuda_api *api, cublasLtMatmulPreference p
     size_t limit = NC_CUDA_WORKSPACE;
     TRY_LT(cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof limit),
            "cublasLtMatmulPreferenceSetAttribute");
-    static const int attributes[] = {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    static const int attributes[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     for (int i = 0; i < 4; i++) {
         uint32_t bytes = (uint32_t)key->aligned[i < 3 ? i : 2];
         TRY_LT(cublasLtMatmulPreferenceSetAttribute(p, attributes[i], &bytes, sizeof bytes),
@@ -220,14 +228,16 @@ static nc_code run_plain(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_
     number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->beta);
     strides as = strides_of(&g->a), bs = strides_of(&g->b), cs = strides_of(&g->c);
     int64_t tiles = (g->M + TILE - 1) / TILE * ((g->N + TILE - 1) / TILE);
-    if (tiles > INT32_MAX) return nc_diag_set(at.diag, NC_E_LIMIT, NULL, NULL, "a product of %lld tiles", (long long)tiles);
+    if (tiles > INT32_MAX)
+        return nc_diag_set(at.diag, NC_E_LIMIT, NULL, NULL, "a product of %lld tiles", (long long)tiles);
     for (int64_t first = 0; first < g->n_batch; first += MAX_GRID_Y) {
         int64_t n = g->n_batch - first < MAX_GRID_Y ? g->n_batch - first : MAX_GRID_Y;
-        void *a = shifted(&g->a, first, k->type), *b = shifted(&g->b, first, k->type), *c = shifted(&g->c, first, k->type);
+        void *a = shifted(&g->a, first, k->type), *b = shifted(&g->b, first, k->type),
+             *c = shifted(&g->c, first, k->type);
         void *args[] = {&v.M, &v.N, &v.K, &alpha, &beta, &a, &as, &b, &bs, &c, &cs};
         NC_TRY(at.device->table->launch_function(at.device, at.stream, k->multiply,
-                                                 (nc_dim3){(uint32_t)tiles, (uint32_t)n, 1}, (nc_dim3){TILE, TILE, 1}, 0,
-                                                 args, at.diag));
+                                                 (nc_dim3){(uint32_t)tiles, (uint32_t)n, 1}, (nc_dim3){TILE, TILE, 1},
+                                                 0, args, at.diag));
     }
     return NC_OK;
 }

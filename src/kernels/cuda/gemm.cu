@@ -4,10 +4,10 @@ struct matrix {
     int64_t rs, cs, batch; /* strides in elements; batch: from one matrix to the next */
 };
 
-/* y (batch,M,N) = alpha * a (batch,M,K) * b (batch,K,N) + beta * y; beta 0 does not read y. Blocks of (16, 16), one tile
- * of y each. */
-extern "C" __global__ void multiply(int64_t M, int64_t N, int64_t K, A alpha, A beta, const S *__restrict__ a, matrix as,
-                                    const S *__restrict__ b, matrix bs, S *y, matrix ys) {
+/* y (batch,M,N) = alpha * a (batch,M,K) * b (batch,K,N) + beta * y; beta 0 does not read y. Blocks of (16, 16), one
+ * tile of y each. */
+extern "C" __global__ void multiply(int64_t M, int64_t N, int64_t K, A alpha, A beta, const S *__restrict__ a,
+                                    matrix as, const S *__restrict__ b, matrix bs, S *y, matrix ys) {
     __shared__ A ta[16][17], tb[16][17];
     int tx = threadIdx.x, ty = threadIdx.y;
     int64_t n_columns = (N + 15) / 16, row = blockIdx.x / n_columns * 16 + ty, col = blockIdx.x % n_columns * 16 + tx;

@@ -1,8 +1,8 @@
 /* cuda/gemm.h: C = alpha * A * B + beta * C (+ bias) on the GPU, batched, over strides.
  *
- * cuBLASLt where it fits: floats, and one stride of A and of B is 1, columns of C lie side by side. A plain tiled kernel
- * (gemm.cu) for the rest: integers, odd strides, what cuBLASLt refuses. Accumulation: f16, bf16 and f32 in f32 (TF32 is
- * never used), f64 in f64, integers in int64. */
+ * cuBLASLt where it fits: floats, and one stride of A and of B is 1, columns of C lie side by side. A plain tiled
+ * kernel (gemm.cu) for the rest: integers, odd strides, what cuBLASLt refuses. Accumulation: f16, bf16 and f32 in f32
+ * (TF32 is never used), f64 in f64, integers in int64. */
 #ifndef NCK_CUDA_GEMM_H
 #define NCK_CUDA_GEMM_H
 
@@ -42,9 +42,9 @@ typedef struct nck_cuda_matrix {
 
 typedef struct nck_cuda_gemm_args {
     int64_t n_batch, M, N, K;
-    double alpha, beta; /* beta 0 does not read c */
+    double alpha, beta;      /* beta 0 does not read c */
     nck_cuda_matrix a, b, c; /* (M,K), (K,N), (M,N); read only but for c */
-    const void *bias; /* (N) dense, added to every row; NULL: none. Floats but f64 only */
+    const void *bias;        /* (N) dense, added to every row; NULL: none. Floats but f64 only */
 } nck_cuda_gemm_args;
 
 /* cache: lives as long as the kernel, zeroed memory of the caller. */

@@ -13,8 +13,7 @@ nc_code nck_cuda_find(nc_device *d, nck_cuda_text file, nc_dtype t, const char *
         return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "kernel text '%s' needs a device with a compiler",
                            nck_cuda_text_name(file));
     nc_text source = {0};
-    if (define != NULL) nc_text_add(&source, define);
-    nck_cuda_text_join(&source, file, t);
+    nck_cuda_text_join(&source, file, t, define);
     nc_code code = source.failed ? nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory")
                                  : d->table->compile(d, source.s, entry, out, diag);
     nc_text_release(&source);
@@ -38,6 +37,6 @@ uint32_t nck_cuda_blocks(nc_device *d, int64_t n, int64_t per_block) {
 }
 
 nc_code nck_cuda_launch(nck_cuda_at at, nc_function *f, uint32_t blocks, uint32_t threads, void **args) {
-    return at.device->table->launch_function(at.device, at.stream, f, (nc_dim3){blocks, 1, 1},
-                                             (nc_dim3){threads, 1, 1}, 0, args, at.diag);
+    return at.device->table->launch_function(at.device, at.stream, f, (nc_dim3){blocks, 1, 1}, (nc_dim3){threads, 1, 1},
+                                             0, args, at.diag);
 }

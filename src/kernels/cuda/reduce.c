@@ -32,7 +32,8 @@ static int64_t n_segments_of(int64_t n_reduced) { return n_reduced / SEGMENT + (
 
 size_t nck_cuda_reduce_workspace(int64_t n_out, int64_t n_reduced) {
     int64_t n;
-    if (!nc_mul_i64(n_out, n_segments_of(n_reduced), &n) || !nc_mul_i64(n, (int64_t)sizeof(number), &n)) return SIZE_MAX;
+    if (!nc_mul_i64(n_out, n_segments_of(n_reduced), &n) || !nc_mul_i64(n, (int64_t)sizeof(number), &n))
+        return SIZE_MAX;
     return (size_t)n;
 }
 

@@ -1,9 +1,10 @@
 /* cuda/reduce.cu: sum, mean, max and min over any axes of a strided tensor. J names the join: sum, max or min.
  *
- * The reduced elements of an output, in row-major order, are cut into segments of equal length. Kernel `rows` gives each
- * (output, segment) to one block; `columns` gives 32 neighbouring outputs to one block, for tensors whose innermost dim
- * is kept, so that a warp reads one line. Partial results (segments, outputs) are joined by `join`. Every join is a
- * fixed tree of dims alone. Accumulation: in A (text.h): f32 and half types in f32, f64 in f64, integers in int64. */
+ * The reduced elements of an output, in row-major order, are cut into segments of equal length. Kernel `rows` gives
+ * each (output, segment) to one block; `columns` gives 32 neighbouring outputs to one block, for tensors whose
+ * innermost dim is kept, so that a warp reads one line. Partial results (segments, outputs) are joined by `join`. Every
+ * join is a fixed tree of dims alone. Accumulation: in A (text.h): f32 and half types in f32, f64 in f64, integers in
+ * int64. */
 #define PASTE2(a, b) a##b
 #define PASTE(a, b)  PASTE2(a, b)
 #ifndef J
@@ -11,7 +12,7 @@
 #endif
 typedef PASTE(join_, J) joiner;
 
-/* One block: `outputs` of x, from `first` on. P is where partial results go: A in the workspace. */
+/* partial (segments, outputs). Threads of a block are one row of join_row. */
 extern "C" __global__ void rows(walk kept, walk reduced, int64_t n_out, int64_t n_reduced, int64_t segment, A nothing,
                                 const S *__restrict__ x, A *partial) {
     int64_t n_segments = (n_reduced + segment - 1) / segment;
@@ -28,8 +29,8 @@ extern "C" __global__ void rows(walk kept, walk reduced, int64_t n_out, int64_t 
 }
 
 /* Blocks of (32, 8): x over outputs, y over the reduced elements of a segment. */
-extern "C" __global__ void columns(walk kept, walk reduced, int64_t n_out, int64_t n_reduced, int64_t segment, A nothing,
-                                   const S *__restrict__ x, A *partial) {
+extern "C" __global__ void columns(walk kept, walk reduced, int64_t n_out, int64_t n_reduced, int64_t segment,
+                                   A nothing, const S *__restrict__ x, A *partial) {
     __shared__ A tile[8][32];
     int64_t n_groups = (n_out + 31) / 32, n_segments = (n_reduced + segment - 1) / segment;
     for (int64_t item = blockIdx.x; item < n_groups * n_segments; item += gridDim.x) {

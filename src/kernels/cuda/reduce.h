@@ -1,6 +1,6 @@
-/* cuda/reduce.h: sum, mean, max and min over any set of axes of a strided tensor on the GPU.
- * Accumulation: f16, bf16 and f32 in f32, f64 in f64, integers in int64 (sums wrap), by a fixed tree that depends on dims
- * and strides alone. Over nothing: sum 0, mean NaN (integers 0), max the smallest value of the type, min the largest. */
+/* cuda/reduce.h: sum, mean, max and min over any set of axes of a strided tensor on the GPU. Accumulation: f16, bf16
+ * and f32 in f32, f64 in f64, integers in int64 (sums wrap), by a fixed tree that depends on dims and strides alone.
+ * Over nothing: sum 0, mean NaN (integers 0), max the smallest value of the type, min the largest. */
 #ifndef NCK_CUDA_REDUCE_H
 #define NCK_CUDA_REDUCE_H
 

@@ -1,5 +1,5 @@
-/* cuda/softmax.c: launchers of softmax_loss.cu, see softmax.h. Short rows take a warp each, eight to a block; long ones a
- * block each. */
+/* cuda/softmax.c: launchers of softmax_loss.cu, see softmax.h. Short rows take a warp each, eight to a block; long ones
+ * a block each. */
 #include "kernels/cuda/softmax.h"
 
 enum { LONG_ROW = 512, THREADS = 256, JOIN_THREADS = 1024 };
@@ -49,10 +49,15 @@ nc_code nck_cuda_softmax_grad_run(const nck_cuda_softmax *k, nck_cuda_at at, nck
 }
 
 static device_loss device_loss_of(const nck_loss_args *a) {
-    return (device_loss){.rows = {a->N, a->C, a->D}, .labels = a->labels, .weights = a->weights,
-                         .ignore_index = a->ignore_index, .wide_labels = a->label_type == NC_INT64,
+    return (device_loss){.rows = {a->N, a->C, a->D},
+                         .labels = a->labels,
+                         .weights = a->weights,
+                         .ignore_index = a->ignore_index,
+                         .wide_labels = a->label_type == NC_INT64,
                          .has_ignore = a->has_ignore,
-                         .reduction = a->reduction == NCK_LOSS_NONE ? 0 : a->reduction == NCK_LOSS_SUM ? 1 : 2};
+                         .reduction = a->reduction == NCK_LOSS_NONE  ? 0
+                                      : a->reduction == NCK_LOSS_SUM ? 1
+                                                                     : 2};
 }
 
 size_t nck_cuda_loss_workspace(int64_t positions) {

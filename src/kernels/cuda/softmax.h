@@ -1,6 +1,6 @@
 /* cuda/softmax.h: softmax, log-softmax, softmax cross-entropy and their gradients on the GPU; f16, bf16, f32, f64.
- * Tensors are dense (outer, C, inner). Accumulation: half types and f32 in f32, f64 in f64; losses in double. A label out
- * of range makes its loss and gradient NaN: the GPU cannot report it. */
+ * Tensors are dense (outer, C, inner). Accumulation: half types and f32 in f32, f64 in f64; losses in double. A label
+ * out of range makes its loss and gradient NaN: the GPU cannot report it. */
 #ifndef NCK_CUDA_SOFTMAX_H
 #define NCK_CUDA_SOFTMAX_H
 

@@ -74,7 +74,8 @@ DEVICE double weight_of(const loss_args &a, int64_t label) {
     return a.weights ? (double)get(a.weights[label]) : 1;
 }
 
-/* log_prob (outer, C, inner) unless NULL; the weighted loss of each position to each (none) or each_wide (sum, mean). */
+/* log_prob (outer, C, inner) unless NULL; the weighted loss of each position to each (none) or each_wide (sum, mean).
+ * */
 extern "C" __global__ void loss_rows(loss_args a, const S *x, S *log_prob, S *each, double *each_wide) {
     const rows_shape &s = a.s;
     for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
@@ -96,7 +97,8 @@ extern "C" __global__ void loss_rows(loss_args a, const S *x, S *log_prob, S *ea
 
 /* One block. loss = sum of each_wide, divided by the sum of the weights of the labels for mean: NaN when all are
  * ignored. */
-extern "C" __global__ void loss_join(loss_args a, const double *__restrict__ each_wide, S *loss) {
+extern "C" __global__ __launch_bounds__(1024) void loss_join(loss_args a, const double *__restrict__ each_wide,
+                                                             S *loss) {
     double sum = 0, norm = 0;
     for (int64_t i = threadIdx.x; i < a.s.outer * a.s.inner; i += blockDim.x) {
         sum += each_wide[i];
@@ -108,7 +110,7 @@ extern "C" __global__ void loss_join(loss_args a, const double *__restrict__ eac
 }
 
 /* One block. *norm = the sum of the weights of the labels. */
-extern "C" __global__ void loss_norm(loss_args a, double *norm) {
+extern "C" __global__ __launch_bounds__(1024) void loss_norm(loss_args a, double *norm) {
     double v = 0;
     for (int64_t i = threadIdx.x; i < a.s.outer * a.s.inner; i += blockDim.x) v += weight_of(a, label_of(a, i));
     v = join_row<join_sum>(v);

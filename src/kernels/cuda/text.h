@@ -22,7 +22,7 @@ const char *nck_cuda_type_name(nc_dtype t);
 /* The type that S = t is computed in; UNDEFINED where type_name is NULL. */
 nc_dtype nck_cuda_accumulator(nc_dtype t);
 
-/* Adds a whole source: common, the definitions for t, what the file needs, the file. */
-void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t);
+/* Adds a whole source: common, the definitions for t, `define` (text; may be NULL), what the file needs, the file. */
+void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char *define);
 
 #endif

@@ -1,5 +1,5 @@
-/* cuda/text_test.c: the texts as they lie in the library, and the source that a program becomes. That NVRTC compiles them
- * is tests/py/test_cuda_text.py; that they compute right is ops/cuda_test.c. */
+/* cuda/text_test.c: the texts as they lie in the library, and the source that a program becomes. That NVRTC compiles
+ * them is tests/py/test_cuda_text.py; that they compute right is ops/cuda_test.c. */
 #include "kernels/cuda/chain.h"
 #include "tests/check.h"
 
@@ -22,8 +22,8 @@ TEST(cuda_types) {
 
 TEST(cuda_text_join_defines_types) {
     nc_text s = {0};
-    nck_cuda_text_join(&s, NCK_CUDA_TEXT_dropout, NC_FLOAT16);
-    CHECK(strstr(s.s, "#define S f16\n#define A float\n") != NULL);
+    nck_cuda_text_join(&s, NCK_CUDA_TEXT_dropout, NC_FLOAT16, "#define MORE\n");
+    CHECK(strstr(s.s, "#define S f16\n#define A float\n#define MORE\n") != NULL);
     CHECK(strstr(s.s, "nck_philox4(uint64_t seed") != NULL);
     nc_text_release(&s);
 }
@@ -33,7 +33,8 @@ TEST(cuda_chain_source) {
     nck_tile_op ops[] = {{.lane = NCK_LANE_add, .dst = 2, .src = {0, 1}},
                          {.lane = NCK_LANE_tanh_grad, .dst = 3, .src = {2, 0}},
                          {.lane = NCK_LANE_leaky_relu, .dst = 3, .src = {3}, .param = {0.5}}};
-    nck_tile_prog p = {.compute = NC_FLOAT, .n_in = 2, .n_out = 1, .n_reg = 4, .n_op = 3, .op = ops, .out_reg = out_reg};
+    nck_tile_prog p = {
+        .compute = NC_FLOAT, .n_in = 2, .n_out = 1, .n_reg = 4, .n_op = 3, .op = ops, .out_reg = out_reg};
     nc_dtype types[] = {NC_FLOAT, NC_FLOAT16, NC_BFLOAT16};
     nc_text s = {0};
     REQUIRE(nck_tile_check(&p) && nck_cuda_chain_source(&s, &p, types, 3));

@@ -1,5 +1,5 @@
-/* ops/index/gather.c: cards of Gather and of its gradient nacre.GatherGrad, which adds dY's slices up where they were taken
- * from. Each is the other's gradient. */
+/* ops/index/gather.c: cards of Gather and of its gradient nacre.GatherGrad, which adds dY's slices up where they were
+ * taken from. Each is the other's gradient. */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -54,8 +54,12 @@ static nc_code gather_grad(nc_grad *g) {
 static const nc_op_version gather_versions[] = {
     {.since = 13, GATHER(T_TENSOR_ALL)}, {.since = 11, GATHER(T_TENSOR)}, {.since = 1, GATHER(T_TENSOR)}, {0}};
 
-const nc_card nc_card_gather = {.name = "Gather", .doc = "Slices of data along an axis, picked by indices.",
-                                .versions = gather_versions, .no_grad_in = 1u << 1, .infer = gather_infer, .fold = gather_fold,
+const nc_card nc_card_gather = {.name = "Gather",
+                                .doc = "Slices of data along an axis, picked by indices.",
+                                .versions = gather_versions,
+                                .no_grad_in = 1u << 1,
+                                .infer = gather_infer,
+                                .fold = gather_fold,
                                 .grad = gather_grad};
 
 /* ---- nacre.GatherGrad ---- */
@@ -81,10 +85,17 @@ static nc_code gather_grad_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-static const nc_op_version gather_grad_versions[] = {
-    {.since = 1, IN({"shape", T_I64}, {"indices", T_INDEX}, {"dY", T_FLOAT_ALL}), OUT({"dX", SAME(2)}), ATTR(A_INT("axis", 0))},
-    {0}};
+static const nc_op_version gather_grad_versions[] = {{.since = 1,
+                                                      IN({"shape", T_I64}, {"indices", T_INDEX}, {"dY", T_FLOAT_ALL}),
+                                                      OUT({"dX", SAME(2)}),
+                                                      ATTR(A_INT("axis", 0))},
+                                                     {0}};
 
-const nc_card nc_card_gather_grad = {.name = "GatherGrad", .domain = "nacre", .doc = "dY's slices added up where indices say, else 0.",
-                                     .versions = gather_grad_versions, .host_in = 1, .no_grad_in = 3,
-                                     .infer = gather_grad_infer, .grad = gather_grad_grad};
+const nc_card nc_card_gather_grad = {.name = "GatherGrad",
+                                     .domain = "nacre",
+                                     .doc = "dY's slices added up where indices say, else 0.",
+                                     .versions = gather_grad_versions,
+                                     .host_in = 1,
+                                     .no_grad_in = 3,
+                                     .infer = gather_grad_infer,
+                                     .grad = gather_grad_grad};

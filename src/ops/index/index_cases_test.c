@@ -1,5 +1,5 @@
-/* ops/index/index_cases_test.c: the cases of the index family (ops/cases.h), the tests that run them, and tests of what a case
- * cannot say: inferred types, strided data, bad indices. */
+/* ops/index/index_cases_test.c: the cases of the index family (ops/cases.h), the tests that run them, and tests of
+ * what a case cannot say: inferred types, strided data, bad indices. */
 #include "ops/cases_testing.h"
 
 #include "tests/graph_testing.h"
@@ -10,15 +10,30 @@ extern const nc_case nc_index_cases[];
 #define FIXED NC_CASE_NO_GRAD | NC_CASE_EXACT
 
 const nc_case nc_index_cases[] = {
-    {"gather_rows", G "(float[7,n] x) => (y) <const int64[4] i = {2, -1, 0, 2}> { y = Gather(x, i) }", {{0, 0}}, NC_CASE_EXACT},
-    {"gather_columns", G "(float[n,7,2] x) => (y) <const int32[2,2] i = {6, 0, -7, 3}> { y = Gather<axis = -2>(x, i) }", {{0, 0}}, NC_CASE_EXACT},
-    {"gather_one", G "(float[n,3] x) => (y) <const int64[] i = {-1}> { y = Gather<axis = 1>(x, i) }", {{0, 0}}, NC_CASE_EXACT},
+    {"gather_rows",
+     G "(float[7,n] x) => (y) <const int64[4] i = {2, -1, 0, 2}> { y = Gather(x, i) }",
+     {{0, 0}},
+     NC_CASE_EXACT},
+    {"gather_columns",
+     G "(float[n,7,2] x) => (y) <const int32[2,2] i = {6, 0, -7, 3}> { y = Gather<axis = -2>(x, i) }",
+     {{0, 0}},
+     NC_CASE_EXACT},
+    {"gather_one",
+     G "(float[n,3] x) => (y) <const int64[] i = {-1}> { y = Gather<axis = 1>(x, i) }",
+     {{0, 0}},
+     NC_CASE_EXACT},
     {"gather_none", G "(float[n,3] x) => (y) <const int64[0] i = {}> { y = Gather(x, i) }", {{0, 0}}, NC_CASE_EXACT},
     {"gather_of_empty", G "(float[3,0] x) => (y) <const int64[2] i = {1, 1}> { y = Gather(x, i) }", {{0, 0}}, FIXED},
     {"gather_bool", G "(bool[5,n] x) => (y) <const int64[2] i = {4, 0}> { y = Gather(x, i) }", {{-1, 1}}, FIXED},
-    {"gather_view", G "(float[n,4] x) => (y) <const int64[3] i = {3, 0, -2}> { t = Transpose(x) y = Gather(t, i) }", {{0, 0}}, NC_CASE_EXACT},
-    {"gather_grad_half", G "(float16[3,2] d) => (y) <const int64[2] s = {4, 2}, const int64[3] i = {1, -1, 1}> "
-                           "{ y = nacre.GatherGrad(s, i, d) }", {{0, 0}}, FIXED},
+    {"gather_view",
+     G "(float[n,4] x) => (y) <const int64[3] i = {3, 0, -2}> { t = Transpose(x) y = Gather(t, i) }",
+     {{0, 0}},
+     NC_CASE_EXACT},
+    {"gather_grad_half",
+     G "(float16[3,2] d) => (y) <const int64[2] s = {4, 2}, const int64[3] i = {1, -1, 1}> "
+       "{ y = nacre.GatherGrad(s, i, d) }",
+     {{0, 0}},
+     FIXED},
     {"nonzero", G "(bool[n,3] x) => (y) { y = NonZero(x) }", {{-1, 1}}, FIXED},
     {"nonzero_empty", G "(int64[0,3] x) => (y) { y = NonZero(x) }", {{0, 0}}, FIXED},
     {0}};
@@ -31,8 +46,10 @@ static void infers(const char *graph, const char *want) {
     nc_work w;
     nc_work_init(&w);
     nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL) CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else CHECK_STR(w.diag.text, want);
+    if (m != NULL)
+        CHECK_TYPE(m->main->outputs.v[0]->type, want);
+    else
+        CHECK_STR(w.diag.text, want);
     if (m != NULL) nc_model_destroy(m);
     nc_work_release(&w);
 }
@@ -40,8 +57,10 @@ static void infers(const char *graph, const char *want) {
 TEST(index_types) {
     infers(G "(float[v,d] x, int64[b,s] i) => (y) { y = Gather(x, i) }", "float[b,s,d]");
     infers(G "(float[v,d] x, int32[] i) => (y) { y = Gather<axis = -1>(x, i) }", "float[v]");
-    infers(G "(float[n,4] x) => (y) <const int64[1] i = {0}> { s = Shape(x) k = Gather(s, i) y = ConstantOfShape(k) }", "float[n]");
-    infers(G "(float[n,4] x) => (y) <const int64[] i = {2}> { s = Shape(x) y = Gather(s, i) }", "index 2 is out of range for 2 elements");
+    infers(G "(float[n,4] x) => (y) <const int64[1] i = {0}> { s = Shape(x) k = Gather(s, i) y = ConstantOfShape(k) }",
+           "float[n]");
+    infers(G "(float[n,4] x) => (y) <const int64[] i = {2}> { s = Shape(x) y = Gather(s, i) }",
+           "index 2 is out of range for 2 elements");
     infers(G "(float[2] x, int64[1] i) => (y) { y = Gather<axis = 1>(x, i) }", "axis 1 is out of range for 1 dims");
     infers(G "(float[a,b] x) => (y) { y = NonZero(x) }", "int64[2,NonZero_1_n]");
 }
@@ -51,7 +70,8 @@ TEST(gather_strided_and_out_of_range) {
     nc_work_init(&w);
     nc_arena arena = {0};
     char why[64];
-    nc_model *m = test_model(&w, nc_ops_registry(), G "(float[2,3,2] x, int32[2] i) => (y) { y = Gather<axis = 1>(x, i) }");
+    nc_model *m =
+        test_model(&w, nc_ops_registry(), G "(float[2,3,2] x, int32[2] i) => (y) { y = Gather<axis = 1>(x, i) }");
     REQUIRE(m != NULL);
     nc_prep prep = {.w = &w, .arena = &arena, .node = m->main->last};
     const nc_binding *b = nc_binding_find(prep.node, "cpu", why, sizeof why);
@@ -63,7 +83,14 @@ TEST(gather_strided_and_out_of_range) {
     nc_tensor in[2] = {{.data = data, .dtype = NC_FLOAT, .rank = 3, .dims = {2, 3, 2}, .strides = {1, 4, 2}},
                        {.data = at, .dtype = NC_INT32, .rank = 1, .dims = {2}, .strides = {1}}};
     nc_tensor out = {.data = y, .dtype = NC_FLOAT, .rank = 3, .dims = {2, 2, 2}, .strides = {4, 2, 1}};
-    nc_call c = {.state = prep.state, .in = in, .n_in = 2, .out = &out, .n_out = 1, .diag = &w.diag, .node = "n", .op = "Gather"};
+    nc_call c = {.state = prep.state,
+                 .in = in,
+                 .n_in = 2,
+                 .out = &out,
+                 .n_out = 1,
+                 .diag = &w.diag,
+                 .node = "n",
+                 .op = "Gather"};
     static const float want[8] = {8, 10, 0, 2, 9, 11, 1, 3};
     CHECK_INT(b->run(&c), NC_OK);
     CHECK(memcmp(y, want, sizeof want) == 0);

@@ -24,9 +24,10 @@ static nc_code gather_prepare(nc_prep *p) {
 }
 
 static nc_code bad_index(const nc_call *c, nc_code code, int64_t bad, int64_t size) {
-    if (code != NC_E_DATA) return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot be done", nc_dtype_name(c->out[0].dtype));
-    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "index %lld is out of range for an axis of %lld", (long long)bad,
-                       (long long)size);
+    if (code != NC_E_DATA)
+        return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot be done", nc_dtype_name(c->out[0].dtype));
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "index %lld is out of range for an axis of %lld",
+                       (long long)bad, (long long)size);
 }
 
 static int64_t product(const int64_t *dims, int n) {
@@ -39,7 +40,8 @@ static int64_t index_at(const nc_tensor *t, int64_t i) {
     return t->dtype == NC_INT32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
 }
 
-/* Data with strides: one copy of a slice per index. out's dims are data's with the index dims in the place of the axis. */
+/* Data with strides: one copy of a slice per index. out's dims are data's with the index dims in the place of the
+ * axis. */
 static nc_code gather_strided(const nc_call *c, int64_t axis) {
     const nc_tensor *x = &c->in[0], *at = &c->in[1], *y = &c->out[0];
     int64_t n = nc_tensor_numel(at), dims[NC_MAX_RANK], from[NC_MAX_RANK], to[NC_MAX_RANK];
@@ -70,8 +72,8 @@ static nc_code gather_run(const nc_call *c) {
     if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
     if (!nc_is_dense(x)) return gather_strided(c, axis);
     size_t inner = (size_t)product(x->dims + axis + 1, x->rank - (int)axis - 1) * nc_dtype_bytes(x->dtype);
-    nc_code code = nck_gather(product(x->dims, (int)axis), x->dims[axis], inner, x->data, at->dtype, nc_tensor_numel(at), at->data,
-                              c->out[0].data, &bad, c->pool);
+    nc_code code = nck_gather(product(x->dims, (int)axis), x->dims[axis], inner, x->data, at->dtype,
+                              nc_tensor_numel(at), at->data, c->out[0].data, &bad, c->pool);
     return code == NC_OK ? NC_OK : bad_index(c, code, bad, x->dims[axis]);
 }
 
@@ -133,8 +135,16 @@ static nc_code nonzero_run(const nc_call *c) {
 
 const nc_binding nc_index_cpu[] = {
     {.op = "Gather", .kind = NC_K_STATIC, .types = T_MOVABLE, .prepare = gather_prepare, .run = gather_run},
-    {.op = "GatherGrad", .domain = "nacre", .kind = NC_K_STATIC, .prepare = axis_prepare, .workspace = scatter_workspace,
+    {.op = "GatherGrad",
+     .domain = "nacre",
+     .kind = NC_K_STATIC,
+     .prepare = axis_prepare,
+     .workspace = scatter_workspace,
      .run = gather_grad_run},
-    {.op = "NonZero", .kind = NC_K_BOUNDED, .types = T_MOVABLE, .prepare = nonzero_prepare, .workspace = nonzero_workspace,
+    {.op = "NonZero",
+     .kind = NC_K_BOUNDED,
+     .types = T_MOVABLE,
+     .prepare = nonzero_prepare,
+     .workspace = nonzero_workspace,
      .run = nonzero_run},
     {0}};

@@ -1,4 +1,5 @@
-/* ops/index/nonzero.c: the card of NonZero. How many elements are not zero is found by the kernel; the bound is all of them. */
+/* ops/index/nonzero.c: the card of NonZero. How many elements are not zero is found by the kernel; the bound is all of
+ * them. */
 #include "ops/card.h"
 
 static nc_code nonzero_infer(nc_infer *c) {
@@ -16,5 +17,8 @@ static nc_code nonzero_infer(nc_infer *c) {
 #define NONZERO(types) IN({"X", types}), OUT({"Y", T_I64}), NO_ATTR
 static const nc_op_version versions[] = {{.since = 13, NONZERO(T_TENSOR_ALL)}, {.since = 9, NONZERO(T_TENSOR)}, {0}};
 
-const nc_card nc_card_nonzero = {.name = "NonZero", .doc = "The indices of the elements that are not zero, one row per dim.",
-                                 .versions = versions, .infer = nonzero_infer, .zero_grad = true};
+const nc_card nc_card_nonzero = {.name = "NonZero",
+                                 .doc = "The indices of the elements that are not zero, one row per dim.",
+                                 .versions = versions,
+                                 .infer = nonzero_infer,
+                                 .zero_grad = true};

@@ -1,5 +1,5 @@
-/* ops/matmul/gemm.c: the card of Gemm: alpha * A' B' + beta * C with A' and B' transposed on demand. Its gradients by A and B
- * are Gemms again. Kernels are in gemm_cpu.c. */
+/* ops/matmul/gemm.c: the card of Gemm: alpha * A' B' + beta * C with A' and B' transposed on demand. Its gradients
+ * by A and B are Gemms again. Kernels are in gemm_cpu.c. */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -8,11 +8,14 @@ static nc_code gemm_infer(nc_infer *c) {
     int rank;
     if (a == NULL) return NC_OK;
     for (int i = 0; i < 2; i++)
-        if (nc_in_rank(c, i, &rank) && rank != 2) NC_FAIL(c->w, NC_E_SHAPE, "input %d has %d dims, 2 are expected", i, rank);
+        if (nc_in_rank(c, i, &rank) && rank != 2)
+            NC_FAIL(c->w, NC_E_SHAPE, "input %d has %d dims, 2 are expected", i, rank);
     int ta = nc_attr_int(c->node, "transA") != 0, tb = nc_attr_int(c->node, "transB") != 0;
-    const nc_dim *dims[2] = {nc_in_dim(c, 0, ta), nc_in_dim(c, 1, !tb)}, *k[2] = {nc_in_dim(c, 0, !ta), nc_in_dim(c, 1, tb)};
+    const nc_dim *dims[2] = {nc_in_dim(c, 0, ta), nc_in_dim(c, 1, !tb)},
+                 *k[2] = {nc_in_dim(c, 0, !ta), nc_in_dim(c, 1, tb)};
     int64_t size[2];
-    if (k[0] != NULL && k[1] != NULL && nc_dim_is_const(k[0], &size[0]) && nc_dim_is_const(k[1], &size[1]) && size[0] != size[1])
+    if (k[0] != NULL && k[1] != NULL && nc_dim_is_const(k[0], &size[0]) && nc_dim_is_const(k[1], &size[1]) &&
+        size[0] != size[1])
         NC_FAIL(c->w, NC_E_SHAPE, "A' has %lld columns, B' has %lld rows", (long long)size[0], (long long)size[1]);
     for (int i = 0; i < 2; i++)
         if (dims[i] == NULL) {
@@ -24,7 +27,8 @@ static nc_code gemm_infer(nc_infer *c) {
     for (int i = lead; i < 2; i++) {
         const nc_dim *d = nc_in_dim(c, 2, i - lead);
         if (nc_dim_is_const(d, &size[0]) && nc_dim_is_const(dims[i], &size[1]) && size[0] != size[1] && size[0] != 1)
-            NC_FAIL(c->w, NC_E_SHAPE, "C has a dim of %lld where %lld or 1 is expected", (long long)size[0], (long long)size[1]);
+            NC_FAIL(c->w, NC_E_SHAPE, "C has a dim of %lld where %lld or 1 is expected", (long long)size[0],
+                    (long long)size[1]);
     }
     return nc_out(c, 0, a->elem, 2, dims);
 }
@@ -67,14 +71,17 @@ static double gemm_cost(const nc_node *n, const int64_t *const *in_dims) {
 #define COMMON A_FLOAT("alpha", 1), A_FLOAT("beta", 1), A_INT("transA", 0), A_INT("transB", 0)
 #define ABC(types) IN({"A", types}, {"B", SAME(0)}, {"C", SAME(0)}), OUT({"Y", SAME(0)})
 #define AB_C(types) IN({"A", types}, {"B", SAME(0)}, {"C", SAME(0), OPTIONAL}), OUT({"Y", SAME(0)})
-static const nc_op_version versions[] = {
-    {.since = 13, AB_C(T_BIG_NUMBER_ALL), ATTR(COMMON)},
-    {.since = 11, AB_C(T_BIG_NUMBER), ATTR(COMMON)},
-    {.since = 9, ABC(T_BIG_NUMBER), ATTR(COMMON)},
-    {.since = 7, ABC(T_FLOAT), ATTR(COMMON)},
-    {.since = 6, ABC(T_FLOAT), ATTR(COMMON, A_INT("broadcast", 0))},
-    {.since = 1, ABC(T_FLOAT), ATTR(COMMON, A_INT("broadcast", 0))},
-    {0}};
+static const nc_op_version versions[] = {{.since = 13, AB_C(T_BIG_NUMBER_ALL), ATTR(COMMON)},
+                                         {.since = 11, AB_C(T_BIG_NUMBER), ATTR(COMMON)},
+                                         {.since = 9, ABC(T_BIG_NUMBER), ATTR(COMMON)},
+                                         {.since = 7, ABC(T_FLOAT), ATTR(COMMON)},
+                                         {.since = 6, ABC(T_FLOAT), ATTR(COMMON, A_INT("broadcast", 0))},
+                                         {.since = 1, ABC(T_FLOAT), ATTR(COMMON, A_INT("broadcast", 0))},
+                                         {0}};
 
-const nc_card nc_card_gemm = {.name = "Gemm", .doc = "alpha * A' B' + beta * C, C broadcast, A' and B' transposed on demand.",
-                              .versions = versions, .infer = gemm_infer, .grad = gemm_grad, .cost = gemm_cost};
+const nc_card nc_card_gemm = {.name = "Gemm",
+                              .doc = "alpha * A' B' + beta * C, C broadcast, A' and B' transposed on demand.",
+                              .versions = versions,
+                              .infer = gemm_infer,
+                              .grad = gemm_grad,
+                              .cost = gemm_cost};

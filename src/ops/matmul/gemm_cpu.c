@@ -1,5 +1,5 @@
-/* ops/matmul/gemm_cpu.c: Gemm on the CPU: one matrix product over any strides. C is added as a bias of the product when beta is
- * 1; else it is spread over Y first and scaled there. */
+/* ops/matmul/gemm_cpu.c: Gemm on the CPU: one matrix product over any strides. C is added as a bias of the product
+ * when beta is 1; else it is spread over Y first and scaled there. */
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/matmul/matmul_cpu.h"
@@ -20,8 +20,15 @@ nc_code nc_gemm_prepare(nc_prep *p) {
 
 static bool describe(const nc_gemm_state *s, const nc_tensor *a, const nc_tensor *b, nck_gemm_args *g) {
     int ta = s->trans_a, tb = s->trans_b;
-    *g = (nck_gemm_args){.M = a->dims[ta], .K = a->dims[!ta], .N = b->dims[!tb], .alpha = s->alpha, .a = a->data,
-                         .a_rs = a->strides[ta], .a_cs = a->strides[!ta], .b = b->data, .b_rs = b->strides[tb],
+    *g = (nck_gemm_args){.M = a->dims[ta],
+                         .K = a->dims[!ta],
+                         .N = b->dims[!tb],
+                         .alpha = s->alpha,
+                         .a = a->data,
+                         .a_rs = a->strides[ta],
+                         .a_cs = a->strides[!ta],
+                         .b = b->data,
+                         .b_rs = b->strides[tb],
                          .b_cs = b->strides[!tb]};
     return g->K == b->dims[tb];
 }
@@ -42,9 +49,22 @@ static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
 }
 
 static void run_ints(const nc_gemm_state *s, const nck_gemm_args *g, size_t elem_bytes, bool with_c, nc_pool *pool) {
-    nc_gemm_ints(&(nc_int_gemm){.elem_bytes = elem_bytes, .M = g->M, .N = g->N, .K = g->K, .alpha = (int64_t)s->alpha,
-                                .beta = with_c ? (int64_t)s->beta : 0, .a = g->a, .a_rs = g->a_rs, .a_cs = g->a_cs, .b = g->b,
-                                .b_rs = g->b_rs, .b_cs = g->b_cs, .c = g->c, .c_rs = g->c_rs, .c_cs = g->c_cs}, pool);
+    nc_gemm_ints(&(nc_int_gemm){.elem_bytes = elem_bytes,
+                                .M = g->M,
+                                .N = g->N,
+                                .K = g->K,
+                                .alpha = (int64_t)s->alpha,
+                                .beta = with_c ? (int64_t)s->beta : 0,
+                                .a = g->a,
+                                .a_rs = g->a_rs,
+                                .a_cs = g->a_cs,
+                                .b = g->b,
+                                .b_rs = g->b_rs,
+                                .b_cs = g->b_cs,
+                                .c = g->c,
+                                .c_rs = g->c_rs,
+                                .c_cs = g->c_cs},
+                 pool);
 }
 
 nc_code nc_gemm_run(const nc_call *c) {
@@ -53,9 +73,11 @@ nc_code nc_gemm_run(const nc_call *c) {
     nck_gemm_args g;
     int64_t strides[NC_MAX_RANK];
     if (!describe(s, &c->in[0], &c->in[1], &g))
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has another number of rows", (long long)g.K);
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has another number of rows",
+                           (long long)g.K);
     if (bias != NULL && !broadcasts(bias, y))
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "C does not broadcast to %lld by %lld", (long long)g.M, (long long)g.N);
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "C does not broadcast to %lld by %lld", (long long)g.M,
+                           (long long)g.N);
     if (g.M == 0 || g.N == 0) return NC_OK;
     g.type = y->dtype;
     g.c = y->data;

@@ -1,5 +1,5 @@
-/* ops/matmul/matmul.c: the card of MatMul: numpy's matrix product, with batches broadcast and vectors as rows or columns.
- * Kernels are in matmul_cpu.c. */
+/* ops/matmul/matmul.c: the card of MatMul: numpy's matrix product, with batches broadcast and vectors as rows or
+ * columns. Kernels are in matmul_cpu.c. */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -123,5 +123,9 @@ static double matmul_cost(const nc_node *n, const int64_t *const *in_dims) {
 static const nc_op_version versions[] = {
     {.since = 13, AB(T_BIG_NUMBER_ALL)}, {.since = 9, AB(T_BIG_NUMBER)}, {.since = 1, AB(T_FLOAT)}, {0}};
 
-const nc_card nc_card_matmul = {.name = "MatMul", .doc = "The matrix product A B, batches broadcast.", .versions = versions,
-                                .infer = matmul_infer, .grad = matmul_grad, .cost = matmul_cost};
+const nc_card nc_card_matmul = {.name = "MatMul",
+                                .doc = "The matrix product A B, batches broadcast.",
+                                .versions = versions,
+                                .infer = matmul_infer,
+                                .grad = matmul_grad,
+                                .cost = matmul_cost};

@@ -1,5 +1,5 @@
-/* ops/matmul/matmul_cases_test.c: the cases of the matmul family (ops/cases.h), the tests that run them, types, refusals and
- * strided operands. */
+/* ops/matmul/matmul_cases_test.c: the cases of the matmul family (ops/cases.h), the tests that run them, types,
+ * refusals and strided operands. */
 #include "ops/cases_testing.h"
 
 #include "tests/graph_testing.h"
@@ -33,7 +33,8 @@ const nc_case nc_matmul_cases[] = {
     {"matmul_bfloat16", MATMUL("bfloat16[2,3,n]", "bfloat16[n,7]"), VALUE},
     {"matmul_int32", MATMUL("int32[2,3,n]", "int32[n,7]"), {{-9, 9}}, EXACT},
     {"matmul_int64", MATMUL("int64[n]", "int64[2,n,3]"), {{-9, 9}}, EXACT},
-    {"matmul_constant", "<opset: \"\" 22> g (float[2,n,3] a) => (y) <const float[3,2] b = {1, -2, 0.5, 4, 3, -1}> { y = MatMul(a, b) }"},
+    {"matmul_constant",
+     "<opset: \"\" 22> g (float[2,n,3] a) => (y) <const float[3,2] b = {1, -2, 0.5, 4, 3, -1}> { y = MatMul(a, b) }"},
     {"gemm", GEMM("", "float[3,n]", "float[n,7]", "float[7]")},
     {"gemm_opset_7", "<opset: \"\" 7> g (float[3,n] a, float[n,2] b, float[1] c) => (y) { y = Gemm(a, b, c) }"},
     {"gemm_no_c", "<opset: \"\" 13> g (float[3,n] a, float[n,2] b) => (y) { y = Gemm<alpha = 0.5>(a, b) }"},
@@ -44,9 +45,13 @@ const nc_case nc_matmul_cases[] = {
     {"gemm_beta_zero", GEMM("<beta = 0.0>", "float[3,n]", "float[n,7]", "float[7]"), VALUE},
     {"gemm_empty_sum", GEMM("<beta = 3.0>", "float[3,0]", "float[0,7]", "float[7]"), VALUE},
     {"gemm_half", GEMM("<alpha = 0.5>", "float16[3,n]", "float16[n,7]", "float16[7]"), VALUE},
-    {"gemm_int32", GEMM("<transB = 1, alpha = 2.0, beta = 3.0>", "int32[3,n]", "int32[7,n]", "int32[7]"), {{-9, 9}}, EXACT},
-    {"gemm_constant", "<opset: \"\" 22> g (float[n,3] a, float[2] c) => (y) <const float[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
-                      "{ y = Gemm<transB = 1>(a, b, c) }"},
+    {"gemm_int32",
+     GEMM("<transB = 1, alpha = 2.0, beta = 3.0>", "int32[3,n]", "int32[7,n]", "int32[7]"),
+     {{-9, 9}},
+     EXACT},
+    {"gemm_constant",
+     "<opset: \"\" 22> g (float[n,3] a, float[2] c) => (y) <const float[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
+     "{ y = Gemm<transB = 1>(a, b, c) }"},
     {0}};
 
 TEST(matmul_values) { nc_cases_check_values(nc_matmul_cases); }
@@ -66,7 +71,8 @@ TEST(matmul_types) {
         char text[256];
         nc_work w;
         nc_work_init(&w);
-        snprintf(text, sizeof text, "<opset: \"\" 13> g (%s a, %s b) => (y) { y = MatMul(a, b) }", rows[i].a, rows[i].b);
+        snprintf(text, sizeof text, "<opset: \"\" 13> g (%s a, %s b) => (y) { y = MatMul(a, b) }", rows[i].a,
+                 rows[i].b);
         nc_model *m = test_model(&w, nc_ops_registry(), text);
         REQUIRE(m != NULL);
         CHECK_TYPE(nc_graph_find(m->main, "y")->type, rows[i].y);
@@ -85,11 +91,14 @@ static void refuses(const char *text, const char *part) {
 }
 
 TEST(matmul_refuses_unequal_sizes) {
-    refuses("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = MatMul(a, b) }", "A has 3 columns, B has 4 rows");
+    refuses("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = MatMul(a, b) }",
+            "A has 3 columns, B has 4 rows");
     refuses("<opset: \"\" 13> g (float[] a, float[4,3] b) => (y) { y = MatMul(a, b) }", "scalar");
     refuses("<opset: \"\" 13> g (float[3,2,3] a, float[2,3,3] b) => (y) { y = MatMul(a, b) }", "2");
-    refuses("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = Gemm(a, b) }", "A' has 3 columns, B' has 4 rows");
-    refuses("<opset: \"\" 13> g (float[2,3] a, float[3,4] b, float[3] c) => (y) { y = Gemm(a, b, c) }", "C has a dim of 3");
+    refuses("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = Gemm(a, b) }",
+            "A' has 3 columns, B' has 4 rows");
+    refuses("<opset: \"\" 13> g (float[2,3] a, float[3,4] b, float[3] c) => (y) { y = Gemm(a, b, c) }",
+            "C has a dim of 3");
     refuses("<opset: \"\" 13> g (float[2,3,1] a, float[3,4] b) => (y) { y = Gemm(a, b) }", "3 dims");
 }
 
@@ -100,7 +109,8 @@ TEST(matmul_takes_any_strides) {
     for (int i = 0; i < 8; i++) b[i] = (float)(i * i) - 5;
     nc_work w;
     nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 13> g (float[2,3,4] a, float[4,2] b) => (y) { y = MatMul(a, b) }");
+    nc_model *m = test_model(&w, nc_ops_registry(),
+                             "<opset: \"\" 13> g (float[2,3,4] a, float[4,2] b) => (y) { y = MatMul(a, b) }");
     REQUIRE(m != NULL);
     char why[64];
     const nc_binding *k = nc_binding_find(m->main->first, "cpu", why, sizeof why);

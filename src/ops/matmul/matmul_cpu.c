@@ -1,6 +1,6 @@
-/* ops/matmul/matmul_cpu.c: CPU bindings of the matmul family, and MatMul's kernel: cuts a batched product over any strides into
- * matrix products. Where B is one matrix the batches of A are rows of one product as far as A's strides allow; else there is
- * a product per batch, and small ones run side by side. Gemm's kernel is in gemm_cpu.c. */
+/* ops/matmul/matmul_cpu.c: CPU bindings of the matmul family, and MatMul's kernel: cuts a batched product over any
+ * strides into matrix products. Where B is one matrix the batches of A are rows of one product as far as A's strides
+ * allow; else there is a product per batch, and small ones run side by side. Gemm's kernel is in gemm_cpu.c. */
 #include "ops/matmul/matmul_cpu.h"
 
 #include "kernels/cpu/gemm/gemm.h"
@@ -80,14 +80,39 @@ static void run_batch(const job *j, int64_t i, void *workspace, nc_pool *pool) {
     char *y = (char *)c->out[0].data + at[2] * es;
     if (j->packed == NULL) b += at[1] * es;
     if (!nc_dtype_is_float(c->out[0].dtype)) {
-        nc_gemm_ints(&(nc_int_gemm){.elem_bytes = (size_t)es, .M = p->M, .N = p->N, .K = p->K, .alpha = 1, .a = a,
-                                    .a_rs = p->a_rs, .a_cs = p->a_cs, .b = b, .b_rs = p->b_rs, .b_cs = p->b_cs, .c = y,
-                                    .c_rs = p->c_rs, .c_cs = 1}, pool);
+        nc_gemm_ints(&(nc_int_gemm){.elem_bytes = (size_t)es,
+                                    .M = p->M,
+                                    .N = p->N,
+                                    .K = p->K,
+                                    .alpha = 1,
+                                    .a = a,
+                                    .a_rs = p->a_rs,
+                                    .a_cs = p->a_cs,
+                                    .b = b,
+                                    .b_rs = p->b_rs,
+                                    .b_cs = p->b_cs,
+                                    .c = y,
+                                    .c_rs = p->c_rs,
+                                    .c_cs = 1},
+                     pool);
         return;
     }
-    nck_gemm(&(nck_gemm_args){.type = c->out[0].dtype, .M = p->M, .N = p->N, .K = p->K, .alpha = 1, .a = a, .a_rs = p->a_rs,
-                              .a_cs = p->a_cs, .b = b, .b_rs = p->b_rs, .b_cs = p->b_cs, .b_packed = j->packed, .c = y,
-                              .c_rs = p->c_rs, .c_cs = 1}, workspace, pool);
+    nck_gemm(&(nck_gemm_args){.type = c->out[0].dtype,
+                              .M = p->M,
+                              .N = p->N,
+                              .K = p->K,
+                              .alpha = 1,
+                              .a = a,
+                              .a_rs = p->a_rs,
+                              .a_cs = p->a_cs,
+                              .b = b,
+                              .b_rs = p->b_rs,
+                              .b_cs = p->b_cs,
+                              .b_packed = j->packed,
+                              .c = y,
+                              .c_rs = p->c_rs,
+                              .c_cs = 1},
+             workspace, pool);
 }
 
 static void run_group(void *ctx, int64_t group) {
@@ -143,7 +168,15 @@ NC_WIDENED_HALF(matmul, matmul_workspace)
 #define T_GEMM (T_BIG_NUMBER & ~NC_BIT(NC_FLOAT16))
 const nc_binding nc_matmul_cpu[] = {
     {.op = "MatMul", .types = T_GEMM, .prepare = matmul_prepare, .workspace = matmul_workspace, .run = matmul_run},
-    {.op = "MatMul", .types = NC_WIDEN_HALF, .prepare = matmul_prepare, .workspace = matmul_half_workspace, .run = matmul_half_run},
+    {.op = "MatMul",
+     .types = NC_WIDEN_HALF,
+     .prepare = matmul_prepare,
+     .workspace = matmul_half_workspace,
+     .run = matmul_half_run},
     {.op = "Gemm", .types = T_GEMM, .prepare = nc_gemm_prepare, .workspace = nc_gemm_workspace, .run = nc_gemm_run},
-    {.op = "Gemm", .types = NC_WIDEN_HALF, .prepare = nc_gemm_prepare, .workspace = nc_gemm_half_workspace, .run = nc_gemm_half_run},
+    {.op = "Gemm",
+     .types = NC_WIDEN_HALF,
+     .prepare = nc_gemm_prepare,
+     .workspace = nc_gemm_half_workspace,
+     .run = nc_gemm_half_run},
     {0}};

@@ -1,5 +1,5 @@
-/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul and Gemm over kernels/cuda/gemm.h. A batched product over any strides is
- * cut into strided batches; batches of A over one B become rows of one product where A's strides allow. */
+/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul and Gemm over kernels/cuda/gemm.h. A batched product over any
+ * strides is cut into strided batches; batches of A over one B become rows of one product where A's strides allow. */
 #include "kernels/cuda/gemm.h"
 #include "ops/binding.h"
 #include "ops/card.h"
@@ -41,8 +41,11 @@ static bool describe(const nc_call *c, nck_cuda_gemm_args *g) {
     const nc_tensor *a = &c->in[0], *b = &c->in[1];
     int row_a = a->rank - 2, row_b = b->rank > 1 ? b->rank - 2 : 0;
     bool matrix_a = a->rank > 1, matrix_b = b->rank > 1;
-    *g = (nck_cuda_gemm_args){.n_batch = 1, .M = matrix_a ? a->dims[row_a] : 1, .K = a->dims[a->rank - 1],
-                              .N = matrix_b ? b->dims[b->rank - 1] : 1, .alpha = 1};
+    *g = (nck_cuda_gemm_args){.n_batch = 1,
+                              .M = matrix_a ? a->dims[row_a] : 1,
+                              .K = a->dims[a->rank - 1],
+                              .N = matrix_b ? b->dims[b->rank - 1] : 1,
+                              .alpha = 1};
     g->a = (nck_cuda_matrix){.data = a->data, .rs = matrix_a ? a->strides[row_a] : 0, .cs = a->strides[a->rank - 1]};
     g->b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[row_b], .cs = matrix_b ? b->strides[b->rank - 1] : 0};
     g->c = (nck_cuda_matrix){.data = c->out[0].data, .rs = g->N, .cs = 1};

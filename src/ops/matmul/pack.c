@@ -20,23 +20,25 @@ nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s) {
                                        s->trans_b ? "t" : "n");
     NC_NEED(p->w, form);
     int k = s->trans_b;
-    p->pack[p->n_packs++] = (nc_pack){.input = 1, .form = form, .fill = fill,
+    p->pack[p->n_packs++] = (nc_pack){.input = 1,
+                                      .form = form,
+                                      .fill = fill,
                                       .bytes = nck_gemm_packed_b_bytes(lit->dtype, lit->dims[k], lit->dims[!k])};
     s->packed = true;
     return NC_OK;
 }
 
-#define DEFINE(T)                                                                                             \
-    static void row_##T(void *ctx, int64_t i) {                                                               \
-        const nc_int_gemm *g = ctx;                                                                           \
-        const T *a = (const T *)g->a + i * g->a_rs, *b = g->b;                                                \
-        T *c = (T *)g->c + i * g->c_rs;                                                                       \
-        for (int64_t j = 0; j < g->N; j++) {                                                                  \
-            T sum = 0;                                                                                        \
-            for (int64_t k = 0; k < g->K; k++) sum += a[k * g->a_cs] * b[k * g->b_rs + j * g->b_cs];          \
-            T *at = &c[j * g->c_cs];                                                                          \
-            *at = (T)g->alpha * sum + (g->beta != 0 ? (T)g->beta * *at : 0);                                  \
-        }                                                                                                     \
+#define DEFINE(T)                                                                                    \
+    static void row_##T(void *ctx, int64_t i) {                                                      \
+        const nc_int_gemm *g = ctx;                                                                  \
+        const T *a = (const T *)g->a + i * g->a_rs, *b = g->b;                                       \
+        T *c = (T *)g->c + i * g->c_rs;                                                              \
+        for (int64_t j = 0; j < g->N; j++) {                                                         \
+            T sum = 0;                                                                               \
+            for (int64_t k = 0; k < g->K; k++) sum += a[k * g->a_cs] * b[k * g->b_rs + j * g->b_cs]; \
+            T *at = &c[j * g->c_cs];                                                                 \
+            *at = (T)g->alpha * sum + (g->beta != 0 ? (T)g->beta * *at : 0);                         \
+        }                                                                                            \
     }
 DEFINE(uint32_t)
 DEFINE(uint64_t)

@@ -14,7 +14,8 @@ typedef struct nc_gemm_state {
  * s->trans_b must be set. */
 NC_MUST nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s);
 
-/* c = alpha a b + beta c over the integer types of 32 and 64 bits, wrapping: plain loops. alpha and beta are cut to integers. */
+/* c = alpha a b + beta c over the integer types of 32 and 64 bits, wrapping: plain loops. alpha and beta are cut to
+ * integers. */
 typedef struct nc_int_gemm {
     size_t elem_bytes;
     int64_t M, N, K, alpha, beta;

@@ -1,5 +1,6 @@
-/* ops/nacre/channels.c: nacre.PackChannels and nacre.UnpackChannels: between [N, C, spatial...] and the channel-blocked layout
- * [N, ceil(C/8), spatial..., 8]. Lowering puts them around ops that have a blocked form (plan/lower_layout.c). */
+/* ops/nacre/channels.c: nacre.PackChannels and nacre.UnpackChannels: between [N, C, spatial...] and the
+ * channel-blocked layout [N, ceil(C/8), spatial..., 8]. Lowering puts them around ops that have a blocked form
+ * (plan/lower_layout.c). */
 #include "ops/card.h"
 
 enum { BLOCK = 8 };
@@ -8,7 +9,8 @@ static nc_code pack_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     const nc_dim *dims[NC_MAX_RANK];
     if (x == NULL) return NC_OK;
-    if (x->rank < 2 || x->rank >= NC_MAX_RANK) NC_FAIL(c->w, NC_E_SHAPE, "%d dims, 2 to %d are expected", x->rank, NC_MAX_RANK - 1);
+    if (x->rank < 2 || x->rank >= NC_MAX_RANK)
+        NC_FAIL(c->w, NC_E_SHAPE, "%d dims, 2 to %d are expected", x->rank, NC_MAX_RANK - 1);
     const nc_dim *block = nc_dim_const(c->dims, BLOCK);
     for (int i = 0; i < x->rank; i++) dims[i] = i == 1 ? nc_dim_ceildiv(c->dims, x->dims[1], block) : x->dims[i];
     dims[x->rank] = block;
@@ -38,7 +40,13 @@ static nc_code unpack_infer(nc_infer *c) {
 #define F32 NC_BIT(NC_FLOAT)
 static const nc_op_version pack_versions[] = {{.since = 1, IN({"X", F32}), OUT({"Y", F32}), NO_ATTR}, {0}};
 
-const nc_card nc_card_pack_channels = {.name = "PackChannels", .domain = "nacre", .doc = "X with its channels in blocks of 8.",
-                                       .versions = pack_versions, .infer = pack_infer};
-const nc_card nc_card_unpack_channels = {.name = "UnpackChannels", .domain = "nacre", .doc = "X with its blocked channels in one dim.",
-                                         .versions = pack_versions, .infer = unpack_infer};
+const nc_card nc_card_pack_channels = {.name = "PackChannels",
+                                       .domain = "nacre",
+                                       .doc = "X with its channels in blocks of 8.",
+                                       .versions = pack_versions,
+                                       .infer = pack_infer};
+const nc_card nc_card_unpack_channels = {.name = "UnpackChannels",
+                                         .domain = "nacre",
+                                         .doc = "X with its blocked channels in one dim.",
+                                         .versions = pack_versions,
+                                         .infer = unpack_infer};

@@ -1,5 +1,6 @@
-/* ops/nacre/copy.c: nacre.Copy: the same value in memory of its own; nacre.Assign: a variable's next version, written over the
- * one before. Made by planning: for dense operands, outputs of the graph, other devices, and updates. */
+/* ops/nacre/copy.c: nacre.Copy: the same value in memory of its own; nacre.Assign: a variable's next version,
+ * written over the one before. Made by planning: for dense operands, outputs of the graph, other devices, and updates.
+ * */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -13,11 +14,13 @@ static nc_code copy_grad(nc_grad *g) {
 static nc_code assign_infer(nc_infer *c) {
     const nc_type *var = nc_in(c, 0), *value = nc_in(c, 1);
     if (var != NULL && value != NULL && var->rank >= 0 && value->rank >= 0) {
-        if (var->rank != value->rank) NC_FAIL(c->w, NC_E_SHAPE, "the variable has %d dims, the value %d", var->rank, value->rank);
+        if (var->rank != value->rank)
+            NC_FAIL(c->w, NC_E_SHAPE, "the variable has %d dims, the value %d", var->rank, value->rank);
         for (int i = 0; i < var->rank; i++) {
             int64_t a, b;
             if (nc_dim_is_const(var->dims[i], &a) && nc_dim_is_const(value->dims[i], &b) && a != b)
-                NC_FAIL(c->w, NC_E_SHAPE, "dim %d of the variable is %lld, of the value %lld", i, (long long)a, (long long)b);
+                NC_FAIL(c->w, NC_E_SHAPE, "dim %d of the variable is %lld, of the value %lld", i, (long long)a,
+                        (long long)b);
         }
     }
     return nc_out_like(c, 0, 0);
@@ -36,8 +39,17 @@ static const nc_op_version copy_versions[] = {{.since = 1, IN({"X", T_ANYTHING})
 static const nc_op_version assign_versions[] = {
     {.since = 1, IN({"var", T_TENSOR_ALL & ~T_STRING}, {"value", SAME(0)}), OUT({"next", SAME(0)}), NO_ATTR}, {0}};
 
-const nc_card nc_card_copy = {.name = "Copy", .domain = "nacre", .doc = "X in memory of its own.", .versions = copy_versions,
-                              .infer = like_first, .grad = copy_grad};
-const nc_card nc_card_assign = {.name = "Assign", .domain = "nacre", .doc = "The variable with the value as its new content.",
-                                .versions = assign_versions, .traits = NC_IN_PLACE, .n_updates = 1, .infer = assign_infer,
+const nc_card nc_card_copy = {.name = "Copy",
+                              .domain = "nacre",
+                              .doc = "X in memory of its own.",
+                              .versions = copy_versions,
+                              .infer = like_first,
+                              .grad = copy_grad};
+const nc_card nc_card_assign = {.name = "Assign",
+                                .domain = "nacre",
+                                .doc = "The variable with the value as its new content.",
+                                .versions = assign_versions,
+                                .traits = NC_IN_PLACE,
+                                .n_updates = 1,
+                                .infer = assign_infer,
                                 .grad = assign_grad};

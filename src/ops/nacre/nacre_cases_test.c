@@ -1,4 +1,5 @@
-/* ops/nacre/nacre_cases_test.c: the cases of what the planner makes (ops/cases.h): copies, assignments, channel blocks. */
+/* ops/nacre/nacre_cases_test.c: the cases of what the planner makes (ops/cases.h): copies, assignments, channel
+ * blocks. */
 #include "ops/cases_testing.h"
 
 #include "tests/graph_testing.h"
@@ -73,7 +74,8 @@ TEST(nacre_strings_are_copied_as_objects) {
 TEST(nacre_assign_refuses_another_shape) {
     nc_work w;
     nc_work_init(&w);
-    CHECK(test_model(&w, nc_ops_registry(), G("(float[2,3] v, float[2,4] x) => (y) { y = nacre.Assign(v, x) }")) == NULL);
+    CHECK(test_model(&w, nc_ops_registry(), G("(float[2,3] v, float[2,4] x) => (y) { y = nacre.Assign(v, x) }")) ==
+          NULL);
     CHECK_DIAG(&w, "dim 1 of the variable is 3");
     nc_work_release(&w);
 }

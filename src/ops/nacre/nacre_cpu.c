@@ -1,5 +1,5 @@
-/* ops/nacre/nacre_cpu.c: CPU bindings of the ops that passes and gradients make. The ops nacre.XGrad of element formulas are
- * lanes and need no row here; SumTo's kernel is with the reductions. */
+/* ops/nacre/nacre_cpu.c: CPU bindings of the ops that passes and gradients make. The ops nacre.XGrad of element
+ * formulas are lanes and need no row here; SumTo's kernel is with the reductions. */
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/card.h"
@@ -29,9 +29,11 @@ static bool same_dims(const nc_tensor *a, const nc_tensor *b) {
 
 static nc_code copy_into(const nc_call *c, const nc_tensor *from) {
     const nc_tensor *to = &c->out[0];
-    if (!same_dims(from, to)) return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the shapes of both sides differ");
+    if (!same_dims(from, to))
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the shapes of both sides differ");
     if (from->data == to->data || nc_tensor_numel(from) == 0) return NC_OK;
-    nck_copy(from->rank, from->dims, nc_dtype_bytes(from->dtype), from->data, from->strides, to->data, to->strides, c->pool);
+    nck_copy(from->rank, from->dims, nc_dtype_bytes(from->dtype), from->data, from->strides, to->data, to->strides,
+             c->pool);
     return NC_OK;
 }
 
@@ -40,7 +42,8 @@ static nc_code assign_run(const nc_call *c) { return copy_into(c, &c->in[1]); }
 
 static nc_code copy_object(nc_dyn *d) {
     d->out[0] = d->object(d, 0);
-    return d->out[0] != NULL ? NC_OK : nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
+    return d->out[0] != NULL ? NC_OK
+                             : nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
 }
 
 /* ---- channel blocks ---- */
@@ -64,11 +67,22 @@ static nc_code unpack_channels_run(const nc_call *c) {
 }
 
 const nc_binding nc_nacre_cpu[] = {
-    {.op = "Chain", .domain = "nacre", .kind = NC_K_STATIC, .fits = nc_lane_cpu_fits, .prepare = nc_lane_cpu_prepare,
+    {.op = "Chain",
+     .domain = "nacre",
+     .kind = NC_K_STATIC,
+     .fits = nc_lane_cpu_fits,
+     .prepare = nc_lane_cpu_prepare,
      .run = nc_lane_cpu_run},
-    {.op = "SumTo", .domain = "nacre", .types = NC_WIDEN_HALF | NC_WIDEN_INTS, .prepare = nc_reduce_sum_to_prepare,
-     .workspace = nc_reduce_narrow_workspace, .run = nc_reduce_sum_to_narrow_run},
-    {.op = "SumTo", .domain = "nacre", .prepare = nc_reduce_sum_to_prepare, .workspace = nc_reduce_workspace,
+    {.op = "SumTo",
+     .domain = "nacre",
+     .types = NC_WIDEN_HALF | NC_WIDEN_INTS,
+     .prepare = nc_reduce_sum_to_prepare,
+     .workspace = nc_reduce_narrow_workspace,
+     .run = nc_reduce_sum_to_narrow_run},
+    {.op = "SumTo",
+     .domain = "nacre",
+     .prepare = nc_reduce_sum_to_prepare,
+     .workspace = nc_reduce_workspace,
      .run = nc_reduce_sum_to_run},
     {.op = "Copy", .domain = "nacre", .fits = is_plain_tensor, .prepare = any_strides, .run = copy_run},
     {.op = "Copy", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = copy_object},

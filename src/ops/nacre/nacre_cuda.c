@@ -1,5 +1,5 @@
-/* ops/nacre/nacre_cuda.c: CUDA bindings of the ops that passes and gradients make: chains, copies within the GPU, assignment
- * to variables. The ops nacre.XGrad are lanes and need no row here; nacre.SumTo is in ops/reduce. */
+/* ops/nacre/nacre_cuda.c: CUDA bindings of the ops that passes and gradients make: chains, copies within the GPU,
+ * assignment to variables. The ops nacre.XGrad are lanes and need no row here; nacre.SumTo is in ops/reduce. */
 #include "kernels/cuda/move.h"
 #include "ops/lane.h"
 
@@ -34,7 +34,11 @@ static nc_code copy_run(const nc_call *c) { return copy_from(c, 0); }
 static nc_code assign_run(const nc_call *c) { return copy_from(c, 1); }
 
 const nc_binding nc_nacre_cuda[] = {
-    {.op = "Chain", .domain = "nacre", .kind = NC_K_STATIC, .fits = nc_lane_cuda_fits, .prepare = nc_lane_cuda_prepare,
+    {.op = "Chain",
+     .domain = "nacre",
+     .kind = NC_K_STATIC,
+     .fits = nc_lane_cuda_fits,
+     .prepare = nc_lane_cuda_prepare,
      .run = nc_lane_cuda_run},
     {.op = "Copy", .domain = "nacre", .fits = can_move, .prepare = move_prepare, .run = copy_run},
     {.op = "Assign", .domain = "nacre", .fits = can_move, .prepare = move_prepare, .run = assign_run},

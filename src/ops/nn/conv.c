@@ -1,5 +1,5 @@
-/* ops/nn/conv.c: cards of Conv, its channel-blocked form nacre.ConvBlocked and its gradient nacre.ConvGrad. Any number of spatial
- * dims here; which ones run is the bindings' matter (conv_cpu.c). */
+/* ops/nn/conv.c: cards of Conv, its channel-blocked form nacre.ConvBlocked and its gradient nacre.ConvGrad. Any
+ * number of spatial dims here; which ones run is the bindings' matter (conv_cpu.c). */
 #include "ops/nn/conv.h"
 
 #include "ops/build.h"
@@ -9,20 +9,25 @@
 
 enum { BLOCK = 8 };
 
-static nc_code read_ints(nc_work *w, const nc_node *n, const char *name, int count, int64_t low, int64_t absent, int64_t *out) {
+static nc_code read_ints(nc_work *w, const nc_node *n, const char *name, int count, int64_t low, int64_t absent,
+                         int64_t *out) {
     int n_given;
     const int64_t *v = nc_attr_ints(n, name, &n_given);
-    if (v != NULL && n_given != count) NC_FAIL(w, NC_E_SHAPE, "%s has %d numbers, %d are expected", name, n_given, count);
+    if (v != NULL && n_given != count)
+        NC_FAIL(w, NC_E_SHAPE, "%s has %d numbers, %d are expected", name, n_given, count);
     for (int i = 0; i < count; i++) {
         out[i] = v != NULL ? v[i] : absent;
-        if (out[i] < low) NC_FAIL(w, NC_E_BAD_GRAPH, "%s holds %lld, at least %lld is expected", name, (long long)out[i], (long long)low);
+        if (out[i] < low)
+            NC_FAIL(w, NC_E_BAD_GRAPH, "%s holds %lld, at least %lld is expected", name, (long long)out[i],
+                    (long long)low);
     }
     return NC_OK;
 }
 
 nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a) {
     static const char *const names[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
-    if (n_spatial < 1 || n_spatial > NC_CONV_MAX_SPATIAL) NC_FAIL(w, NC_E_SHAPE, "%d spatial dims are not supported", n_spatial);
+    if (n_spatial < 1 || n_spatial > NC_CONV_MAX_SPATIAL)
+        NC_FAIL(w, NC_E_SHAPE, "%d spatial dims are not supported", n_spatial);
     const char *mode = nc_attr_str(n, "auto_pad");
     int k = 0;
     while (k < 4 && strcmp(names[k], mode) != 0) k++;
@@ -67,9 +72,11 @@ static const nc_dim *out_dim(nc_dims *t, const nc_conv_attrs *a, int i, const nc
 static nc_code check_channels(nc_infer *c, const nc_conv_attrs *a) {
     int64_t x, w, k;
     if (nc_dim_is_const(nc_in_dim(c, 1, 0), &k) && k % a->group != 0)
-        NC_FAIL(c->w, NC_E_SHAPE, "%lld output channels do not divide into %lld groups", (long long)k, (long long)a->group);
+        NC_FAIL(c->w, NC_E_SHAPE, "%lld output channels do not divide into %lld groups", (long long)k,
+                (long long)a->group);
     if (nc_dim_is_const(nc_in_dim(c, 0, 1), &x) && nc_dim_is_const(nc_in_dim(c, 1, 1), &w) && x != w * a->group)
-        NC_FAIL(c->w, NC_E_SHAPE, "the input has %lld channels, the weight takes %lld", (long long)x, (long long)(w * a->group));
+        NC_FAIL(c->w, NC_E_SHAPE, "the input has %lld channels, the weight takes %lld", (long long)x,
+                (long long)(w * a->group));
     return NC_OK;
 }
 
@@ -125,7 +132,8 @@ static bool blocked_fits(const nc_node *n) {
 
 /* ---- gradients ---- */
 
-static nc_node *conv_grad_node(nc_builder *b, const nc_node *like, nc_value *dy, nc_value *x, nc_value *w, const bool *wanted) {
+static nc_node *conv_grad_node(nc_builder *b, const nc_node *like, nc_value *dy, nc_value *x, nc_value *w,
+                               const bool *wanted) {
     nc_value *in[3] = {dy, x, w};
     return nc_build_wanted(b, "nacre", "ConvGrad", in, 3, wanted, 3, like->attrs, like->n_attrs);
 }
@@ -153,8 +161,8 @@ static nc_value *conv(nc_builder *b, const nc_node *like, nc_value *x, nc_value 
     return nc_build_attr1(b, "", "Conv", in, bias != NULL ? 3 : 2, like->attrs, like->n_attrs);
 }
 
-/* dX is bilinear in (dY, W) and dW in (dY, X), each the transpose of Conv in one operand, so with u, v, t the gradients that
- * arrive at dX, dW, dB:
+/* dX is bilinear in (dY, W) and dW in (dY, X), each the transpose of Conv in one operand, so with u, v, t the
+ * gradients that arrive at dX, dW, dB:
  *   by dY: Conv(u, W) + Conv(X, v, t);   by X: ConvGrad(dY, -, v).dX;   by W: ConvGrad(dY, u, -).dW */
 static nc_code conv_grad_grad(nc_grad *g) {
     nc_value *u = nc_grad_dy(g, 0), *v = nc_grad_dy(g, 1), *t = nc_grad_dy(g, 2), *ddy = NULL;
@@ -188,26 +196,42 @@ static double conv_cost(const nc_node *n, const int64_t *const *in_dims) {
     for (int i = 0; i < rank; i++) cost *= (double)in_dims[1][i];
     int n_strides;
     const int64_t *strides = nc_attr_ints(n, "strides", &n_strides);
-    for (int i = 2; i < rank; i++) cost *= (double)in_dims[0][i] / (double)(strides != NULL && i - 2 < n_strides ? strides[i - 2] : 1);
+    for (int i = 2; i < rank; i++)
+        cost *= (double)in_dims[0][i] / (double)(strides != NULL && i - 2 < n_strides ? strides[i - 2] : 1);
     return cost * (double)in_dims[0][0];
 }
 
-#define CONV_ATTR                                                                                                       \
-    ATTR(A_STR("auto_pad", "NOTSET"), A_INTS_OPT("dilations"), A_INT("group", 1), A_INTS_OPT("kernel_shape"),           \
+#define CONV_ATTR                                                                                             \
+    ATTR(A_STR("auto_pad", "NOTSET"), A_INTS_OPT("dilations"), A_INT("group", 1), A_INTS_OPT("kernel_shape"), \
          A_INTS_OPT("pads"), A_INTS_OPT("strides"))
 #define XWB(types) IN({"X", types}, {"W", SAME(0)}, {"B", SAME(0), OPTIONAL}), OUT({"Y", SAME(0)}), CONV_ATTR
-static const nc_op_version versions[] = {{.since = 22, XWB(T_FLOAT_ALL)}, {.since = 11, XWB(T_FLOAT)}, {.since = 1, XWB(T_FLOAT)}, {0}};
+static const nc_op_version versions[] = {
+    {.since = 22, XWB(T_FLOAT_ALL)}, {.since = 11, XWB(T_FLOAT)}, {.since = 1, XWB(T_FLOAT)}, {0}};
 static const nc_op_version blocked_versions[] = {{.since = 1, XWB(NC_BIT(NC_FLOAT))}, {0}};
 static const nc_op_version grad_versions[] = {
-    {.since = 1, IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}, {"W", SAME(0)}),
-     OUT({"dX", SAME(0), OPTIONAL}, {"dW", SAME(0), OPTIONAL}, {"dB", SAME(0), OPTIONAL}), CONV_ATTR},
+    {.since = 1,
+     IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}, {"W", SAME(0)}),
+     OUT({"dX", SAME(0), OPTIONAL}, {"dW", SAME(0), OPTIONAL}, {"dB", SAME(0), OPTIONAL}),
+     CONV_ATTR},
     {0}};
 
-const nc_card nc_card_conv = {.name = "Conv", .doc = "Convolution of X (N,C,...) with windows W (K,C/group,...) plus a bias per K.",
-                              .versions = versions, .infer = conv_infer, .grad = conv_grad, .cost = conv_cost,
-                              .blocked_form = "ConvBlocked", .blocked_fits = blocked_fits};
-const nc_card nc_card_conv_blocked = {.name = "ConvBlocked", .domain = "nacre",
+const nc_card nc_card_conv = {.name = "Conv",
+                              .doc = "Convolution of X (N,C,...) with windows W (K,C/group,...) plus a bias per K.",
+                              .versions = versions,
+                              .infer = conv_infer,
+                              .grad = conv_grad,
+                              .cost = conv_cost,
+                              .blocked_form = "ConvBlocked",
+                              .blocked_fits = blocked_fits};
+const nc_card nc_card_conv_blocked = {.name = "ConvBlocked",
+                                      .domain = "nacre",
                                       .doc = "Conv on channels in blocks of 8; W is a plain constant.",
-                                      .versions = blocked_versions, .infer = blocked_infer, .cost = conv_cost};
-const nc_card nc_card_conv_grad = {.name = "ConvGrad", .domain = "nacre", .doc = "Gradients of Conv by X, W and B.",
-                                   .versions = grad_versions, .infer = conv_grad_infer, .grad = conv_grad_grad};
+                                      .versions = blocked_versions,
+                                      .infer = blocked_infer,
+                                      .cost = conv_cost};
+const nc_card nc_card_conv_grad = {.name = "ConvGrad",
+                                   .domain = "nacre",
+                                   .doc = "Gradients of Conv by X, W and B.",
+                                   .versions = grad_versions,
+                                   .infer = conv_grad_infer,
+                                   .grad = conv_grad_grad};

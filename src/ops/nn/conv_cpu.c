@@ -1,5 +1,6 @@
-/* ops/nn/conv_cpu.c: Conv, ConvGrad and ConvBlocked on the CPU: one or two spatial dims, a line being an image of height 1.
- * The blocked kernel takes weights packed once, or packs them into the workspace of each run where a session packs nothing. */
+/* ops/nn/conv_cpu.c: Conv, ConvGrad and ConvBlocked on the CPU: one or two spatial dims, a line being an image of
+ * height 1. The blocked kernel takes weights packed once, or packs them into the workspace of each run where a session
+ * packs nothing. */
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_grad.h"
 #include "kernels/cpu/isa.h"
@@ -35,8 +36,17 @@ nc_code nc_conv_prepare(nc_prep *p) {
 static nck_conv_shape shape_of(const conv *s, const nc_tensor *x, const nc_tensor *w) {
     const nc_conv_attrs *a = &s->attrs;
     int at = a->n_spatial - 1; /* of the width */
-    nck_conv_shape c = {.N = x->dims[0], .C = w->dims[1] * a->group, .H = 1, .W = x->dims[2 + at], .K = w->dims[0], .kh = 1,
-                        .kw = w->dims[2 + at], .group = a->group, .stride_h = 1, .stride_w = a->strides[at], .dil_h = 1,
+    nck_conv_shape c = {.N = x->dims[0],
+                        .C = w->dims[1] * a->group,
+                        .H = 1,
+                        .W = x->dims[2 + at],
+                        .K = w->dims[0],
+                        .kh = 1,
+                        .kw = w->dims[2 + at],
+                        .group = a->group,
+                        .stride_h = 1,
+                        .stride_w = a->strides[at],
+                        .dil_h = 1,
                         .dil_w = a->dilations[at]};
     nc_conv_pads(a, at, c.W, c.kw, &c.pad_left, &c.pad_right);
     if (at == 0) return c;
@@ -77,8 +87,12 @@ static nc_code check_bias(const nc_call *c, const nck_conv_shape *s) {
 }
 
 nc_code nc_conv_run(const nc_call *c) {
-    nck_conv_args a = {.type = c->out[0].dtype, .shape = shape_of(c->state, &c->in[0], &c->in[1]), .x = c->in[0].data,
-                       .w = c->in[1].data, .bias = c->n_in > 2 ? c->in[2].data : NULL, .y = c->out[0].data};
+    nck_conv_args a = {.type = c->out[0].dtype,
+                       .shape = shape_of(c->state, &c->in[0], &c->in[1]),
+                       .x = c->in[0].data,
+                       .w = c->in[1].data,
+                       .bias = c->n_in > 2 ? c->in[2].data : NULL,
+                       .y = c->out[0].data};
     NC_TRY(check(c, &a.shape, c->in[0].dims[1], &c->out[0]));
     NC_TRY(check_bias(c, &a.shape));
     if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
@@ -89,9 +103,14 @@ nc_code nc_conv_run(const nc_call *c) {
 }
 
 nc_code nc_conv_grad_run(const nc_call *c) {
-    nck_conv_grad_args a = {.type = c->in[0].dtype, .shape = shape_of(c->state, &c->in[1], &c->in[2]), .dy = c->in[0].data,
-                            .x = c->in[1].data, .w = c->in[2].data, .dx = c->out[0].data,
-                            .dw = c->n_out > 1 ? c->out[1].data : NULL, .db = c->n_out > 2 ? c->out[2].data : NULL};
+    nck_conv_grad_args a = {.type = c->in[0].dtype,
+                            .shape = shape_of(c->state, &c->in[1], &c->in[2]),
+                            .dy = c->in[0].data,
+                            .x = c->in[1].data,
+                            .w = c->in[2].data,
+                            .dx = c->out[0].data,
+                            .dw = c->n_out > 1 ? c->out[1].data : NULL,
+                            .db = c->n_out > 2 ? c->out[2].data : NULL};
     NC_TRY(check(c, &a.shape, c->in[1].dims[1], &c->in[0]));
     nck_conv_grad(&a, c->pool);
     return NC_OK;
@@ -110,7 +129,8 @@ static size_t packed_bytes(const int64_t *w) { return nck_conv_packed_weights_by
 nc_code nc_conv_blocked_prepare(nc_prep *p) {
     const nc_literal *w = p->node->in[1]->lit;
     NC_TRY(nc_conv_prepare(p));
-    if (w == NULL || w->rank != 4) NC_FAIL(p->w, NC_E_UNSUPPORTED, "the blocked form needs a constant weight of 4 dims");
+    if (w == NULL || w->rank != 4)
+        NC_FAIL(p->w, NC_E_UNSUPPORTED, "the blocked form needs a constant weight of 4 dims");
     conv *s = p->state;
     s->packed = !p->no_packs;
     if (p->no_packs) return NC_OK;

@@ -1,6 +1,7 @@
-/* ops/nn/dropout.c: the cards of Dropout and nacre.DropoutGrad. Out of training (always before version 12) the output is the
- * input and the mask is all true. In training the planner turns the node into nacre.PhiloxDropout (ops/random), which draws from
- * the session's random state. An explicit `seed` attribute takes the place of that state's seed; its step still counts. */
+/* ops/nn/dropout.c: the cards of Dropout and nacre.DropoutGrad. Out of training (always before version 12) the
+ * output is the input and the mask is all true. In training the planner turns the node into nacre.PhiloxDropout
+ * (ops/random), which draws from the session's random state. An explicit `seed` attribute takes the place of that
+ * state's seed; its step still counts. */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -52,21 +53,31 @@ static nc_code dropout_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-#define DATA(types, ratio) {"data", types}, {"ratio", ratio, OPTIONAL}, {"training_mode", T_BOOL, OPTIONAL}
-#define NEW(types, ratio) IN(DATA(types, ratio)), OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}), ATTR(A_INT_OPT("seed"))
-#define OLD(mask) IN({"data", T_FLOAT}), OUT({"output", SAME(0)}, {"mask", mask, OPTIONAL}), ATTR(A_FLOAT("ratio", 0.5f))
-static const nc_op_version versions[] = {
-    {.since = 22, NEW(T_FLOAT_ALL, T_FLOAT_ALL)},
-    {.since = 13, NEW(T_FLOAT_ALL, T_FLOAT)},
-    {.since = 12, NEW(T_FLOAT, T_FLOAT)},
-    {.since = 10, OLD(T_BOOL)},
-    {.since = 7, OLD(SAME(0))},
-    {0}};
+#define DATA(types, ratio) \
+    {"data", types}, {"ratio", ratio, OPTIONAL}, { "training_mode", T_BOOL, OPTIONAL }
+#define NEW(types, ratio) \
+    IN(DATA(types, ratio)), OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}), ATTR(A_INT_OPT("seed"))
+#define OLD(mask) \
+    IN({"data", T_FLOAT}), OUT({"output", SAME(0)}, {"mask", mask, OPTIONAL}), ATTR(A_FLOAT("ratio", 0.5f))
+static const nc_op_version versions[] = {{.since = 22, NEW(T_FLOAT_ALL, T_FLOAT_ALL)},
+                                         {.since = 13, NEW(T_FLOAT_ALL, T_FLOAT)},
+                                         {.since = 12, NEW(T_FLOAT, T_FLOAT)},
+                                         {.since = 10, OLD(T_BOOL)},
+                                         {.since = 7, OLD(SAME(0))},
+                                         {0}};
 
 const nc_card nc_card_dropout = {
-    .name = "Dropout", .doc = "In training zeroes a random part of the input and scales the rest; else the input.",
-    .versions = versions, .traits = NC_RANDOM, .host_in = 3u << 1, .no_grad_in = 3u << 1, .infer = dropout_infer,
-    .grad = dropout_grad, .is_identity = dropout_is_identity, .is_random = may_train, .random_form = "PhiloxDropout"};
+    .name = "Dropout",
+    .doc = "In training zeroes a random part of the input and scales the rest; else the input.",
+    .versions = versions,
+    .traits = NC_RANDOM,
+    .host_in = 3u << 1,
+    .no_grad_in = 3u << 1,
+    .infer = dropout_infer,
+    .grad = dropout_grad,
+    .is_identity = dropout_is_identity,
+    .is_random = may_train,
+    .random_form = "PhiloxDropout"};
 
 /* ---- nacre.DropoutGrad ---- */
 
@@ -83,10 +94,17 @@ static nc_code dropout_grad_decompose(nc_builder *b, const nc_node *n, nc_value 
 }
 
 static const nc_op_version grad_versions[] = {
-    {.since = 1, IN({"dY", T_FLOAT_ALL}, {"mask", T_BOOL}, {"ratio", T_FLOAT_ALL}, {"training_mode", T_BOOL}),
-     OUT({"dX", SAME(0)}), NO_ATTR},
+    {.since = 1,
+     IN({"dY", T_FLOAT_ALL}, {"mask", T_BOOL}, {"ratio", T_FLOAT_ALL}, {"training_mode", T_BOOL}),
+     OUT({"dX", SAME(0)}),
+     NO_ATTR},
     {0}};
 
-const nc_card nc_card_dropout_grad = {.name = "DropoutGrad", .domain = "nacre", .doc = "Gradient of Dropout from its mask.",
-                                      .versions = grad_versions, .traits = NC_MAY_ALIAS, .host_in = 3u << 2,
-                                      .infer = like_dy, .decompose = dropout_grad_decompose};
+const nc_card nc_card_dropout_grad = {.name = "DropoutGrad",
+                                      .domain = "nacre",
+                                      .doc = "Gradient of Dropout from its mask.",
+                                      .versions = grad_versions,
+                                      .traits = NC_MAY_ALIAS,
+                                      .host_in = 3u << 2,
+                                      .infer = like_dy,
+                                      .decompose = dropout_grad_decompose};

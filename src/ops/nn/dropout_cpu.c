@@ -21,8 +21,10 @@ nc_code nc_dropout_run(const nc_call *c) {
     float one_f32 = 1;
     double one_f64 = 1;
     uint16_t one_f16 = nc_f32_to_f16(1);
-    const void *one = mask->dtype == NC_BOOL ? (const void *)&yes : mask->dtype == NC_FLOAT ? (const void *)&one_f32
-                    : mask->dtype == NC_DOUBLE ? (const void *)&one_f64 : (const void *)&one_f16;
+    const void *one = mask->dtype == NC_BOOL     ? (const void *)&yes
+                      : mask->dtype == NC_FLOAT  ? (const void *)&one_f32
+                      : mask->dtype == NC_DOUBLE ? (const void *)&one_f64
+                                                 : (const void *)&one_f16;
     nck_fill(mask->rank, mask->dims, nc_dtype_bytes(mask->dtype), one, mask->data, mask->strides, c->pool);
     return NC_OK;
 }

@@ -1,5 +1,6 @@
-/* ops/nn/loss.c: cards of SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss and of their gradient ops. Classes are axis 1;
- * labels have the shape without it. A label equal to ignore_index has loss and weight 0. Kernels are in loss_cpu.c. */
+/* ops/nn/loss.c: cards of SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss and of their gradient ops. Classes
+ * are axis 1; labels have the shape without it. A label equal to ignore_index has loss and weight 0. Kernels are in
+ * loss_cpu.c. */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -36,7 +37,8 @@ static nc_code like_second(nc_infer *c) { return nc_out_like(c, 0, 1); }
 static int attrs_of(const nc_node *n, nc_attr attrs[2]) {
     const char *reduction = nc_attr_str(n, "reduction");
     const nc_attr *ignore = nc_node_attr(n, "ignore_index");
-    attrs[0] = (nc_attr){.name = "reduction", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)reduction, strlen(reduction)}};
+    attrs[0] =
+        (nc_attr){.name = "reduction", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)reduction, strlen(reduction)}};
     if (ignore != NULL) attrs[1] = (nc_attr){.name = "ignore_index", .kind = NC_A_INT, .i = ignore->i};
     return ignore != NULL ? 2 : 1;
 }
@@ -116,7 +118,8 @@ static nc_code take_apart(nc_builder *b, const nc_node *n, parts *p) {
         NC_FAIL(b->w, NC_E_UNSUPPORTED, "the gradient's gradient needs a known rank");
     nc_dtype t = like->type->elem;
     int rank = like->type->rank;
-    bool none = strcmp(nc_attr_str(n, "reduction"), "none") == 0, mean = strcmp(nc_attr_str(n, "reduction"), "mean") == 0;
+    bool none = strcmp(nc_attr_str(n, "reduction"), "none") == 0,
+         mean = strcmp(nc_attr_str(n, "reduction"), "mean") == 0;
     nc_value *labels = unsqueeze(b, nc_build_cast(b, n->in[2], NC_INT64), 1, 1);
     p->hit = nc_build_cast(b, nc_build1(b, "Equal", 2, labels, classes(b, like)), t);
     nc_value *weight = n->n_in > 3 && n->in[3] != NULL ? unsqueeze(b, n->in[3], 1, rank - 2) : nc_build_scalar(b, t, 1);
@@ -155,29 +158,48 @@ static nc_code nll_grad_decompose(nc_builder *b, const nc_node *n, nc_value **ou
 }
 
 #define REDUCTION ATTR(A_STR("reduction", "mean"), A_INT_OPT("ignore_index"))
-#define SCE(types)                                                                                                    \
-    IN({"scores", types}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}),                                       \
+#define SCE(types)                                                              \
+    IN({"scores", types}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}), \
         OUT({"output", SAME(0)}, {"log_prob", SAME(0), OPTIONAL}), REDUCTION
-#define NLL(types) IN({"input", types}, {"target", T_INDEX}, {"weight", SAME(0), OPTIONAL}), OUT({"loss", SAME(0)}), REDUCTION
+#define NLL(types) \
+    IN({"input", types}, {"target", T_INDEX}, {"weight", SAME(0), OPTIONAL}), OUT({"loss", SAME(0)}), REDUCTION
 
 static const nc_op_version sce_versions[] = {{.since = 13, SCE(T_FLOAT_ALL)}, {.since = 12, SCE(T_FLOAT)}, {0}};
 static const nc_op_version nll_versions[] = {
     {.since = 22, NLL(T_FLOAT_ALL)}, {.since = 13, NLL(T_FLOAT)}, {.since = 12, NLL(T_FLOAT)}, {0}};
 static const nc_op_version grad_versions[] = {
-    {.since = 1, IN({"dloss", T_FLOAT_ALL}, {"log_prob", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}),
-     OUT({"dX", SAME(0)}), REDUCTION},
+    {.since = 1,
+     IN({"dloss", T_FLOAT_ALL}, {"log_prob", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}),
+     OUT({"dX", SAME(0)}),
+     REDUCTION},
     {0}};
 
 #define NO_GRAD_FROM(i) .no_grad_in = ~((1u << (i)) - 1)
-const nc_card nc_card_softmax_cross_entropy_loss = {
-    .name = "SoftmaxCrossEntropyLoss", .doc = "The weighted negative log-softmax of scores at their labels.",
-    .versions = sce_versions, .infer = loss_infer, .grad = cross_entropy_grad, NO_GRAD_FROM(1)};
-const nc_card nc_card_negative_log_likelihood_loss = {
-    .name = "NegativeLogLikelihoodLoss", .doc = "The weighted negative of log-probabilities at their labels.",
-    .versions = nll_versions, .infer = loss_infer, .grad = nll_grad, NO_GRAD_FROM(1)};
-const nc_card nc_card_softmax_cross_entropy_loss_grad = {
-    .name = "SoftmaxCrossEntropyLossGrad", .domain = "nacre", .doc = "Gradient of SoftmaxCrossEntropyLoss by its scores.",
-    .versions = grad_versions, .infer = like_second, .decompose = cross_entropy_grad_decompose, NO_GRAD_FROM(2)};
-const nc_card nc_card_negative_log_likelihood_loss_grad = {
-    .name = "NegativeLogLikelihoodLossGrad", .domain = "nacre", .doc = "Gradient of NegativeLogLikelihoodLoss by its input.",
-    .versions = grad_versions, .infer = like_second, .decompose = nll_grad_decompose, NO_GRAD_FROM(2)};
+const nc_card nc_card_softmax_cross_entropy_loss = {.name = "SoftmaxCrossEntropyLoss",
+                                                    .doc =
+                                                        "The weighted negative log-softmax of scores at their labels.",
+                                                    .versions = sce_versions,
+                                                    .infer = loss_infer,
+                                                    .grad = cross_entropy_grad,
+                                                    NO_GRAD_FROM(1)};
+const nc_card nc_card_negative_log_likelihood_loss = {.name = "NegativeLogLikelihoodLoss",
+                                                      .doc =
+                                                          "The weighted negative of log-probabilities at their labels.",
+                                                      .versions = nll_versions,
+                                                      .infer = loss_infer,
+                                                      .grad = nll_grad,
+                                                      NO_GRAD_FROM(1)};
+const nc_card nc_card_softmax_cross_entropy_loss_grad = {.name = "SoftmaxCrossEntropyLossGrad",
+                                                         .domain = "nacre",
+                                                         .doc = "Gradient of SoftmaxCrossEntropyLoss by its scores.",
+                                                         .versions = grad_versions,
+                                                         .infer = like_second,
+                                                         .decompose = cross_entropy_grad_decompose,
+                                                         NO_GRAD_FROM(2)};
+const nc_card nc_card_negative_log_likelihood_loss_grad = {.name = "NegativeLogLikelihoodLossGrad",
+                                                           .domain = "nacre",
+                                                           .doc = "Gradient of NegativeLogLikelihoodLoss by its input.",
+                                                           .versions = grad_versions,
+                                                           .infer = like_second,
+                                                           .decompose = nll_grad_decompose,
+                                                           NO_GRAD_FROM(2)};

@@ -1,5 +1,6 @@
-/* ops/nn/loss_cpu.c: the losses and their gradients on the CPU: softmax cross-entropy over kernels/cpu/reduce/loss.h, negative
- * log-likelihood by plain loops, since it touches one class of each position. Losses and weights are summed in double. */
+/* ops/nn/loss_cpu.c: the losses and their gradients on the CPU: softmax cross-entropy over
+ * kernels/cpu/reduce/loss.h, negative log-likelihood by plain loops, since it touches one class of each position.
+ * Losses and weights are summed in double. */
 #include "kernels/cpu/reduce/loss.h"
 
 #include "ops/nn/nn_cpu.h"
@@ -17,7 +18,9 @@ nc_code nc_loss_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     const char *reduction = nc_attr_str(p->node, "reduction");
     const nc_attr *ignore = nc_node_attr(p->node, "ignore_index");
-    s->reduction = strcmp(reduction, "none") == 0 ? NCK_LOSS_NONE : strcmp(reduction, "sum") == 0 ? NCK_LOSS_SUM : NCK_LOSS_MEAN;
+    s->reduction = strcmp(reduction, "none") == 0  ? NCK_LOSS_NONE
+                   : strcmp(reduction, "sum") == 0 ? NCK_LOSS_SUM
+                                                   : NCK_LOSS_MEAN;
     s->has_ignore = ignore != NULL;
     if (ignore != NULL) s->ignore_index = ignore->i;
     p->state = s;
@@ -37,9 +40,16 @@ size_t nc_loss_workspace(const void *state, const nc_tensor *in, int n_in, const
 static nc_code describe(const nc_call *c, const nc_tensor *x, int i_labels, nck_loss_args *a) {
     const loss *s = c->state;
     const nc_tensor *labels = &c->in[i_labels], *weights = c->n_in > i_labels + 1 ? &c->in[i_labels + 1] : NULL;
-    *a = (nck_loss_args){.type = x->dtype, .N = x->dims[0], .C = x->dims[1], .D = 1, .label_type = labels->dtype,
-                         .labels = labels->data, .weights = weights != NULL ? weights->data : NULL,
-                         .has_ignore = s->has_ignore, .ignore_index = s->ignore_index, .reduction = s->reduction};
+    *a = (nck_loss_args){.type = x->dtype,
+                         .N = x->dims[0],
+                         .C = x->dims[1],
+                         .D = 1,
+                         .label_type = labels->dtype,
+                         .labels = labels->data,
+                         .weights = weights != NULL ? weights->data : NULL,
+                         .has_ignore = s->has_ignore,
+                         .ignore_index = s->ignore_index,
+                         .reduction = s->reduction};
     for (int i = 2; i < x->rank; i++) a->D *= x->dims[i];
     if (nc_tensor_numel(labels) != a->N * a->D)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld labels, %lld are expected",
@@ -51,7 +61,8 @@ static nc_code describe(const nc_call *c, const nc_tensor *x, int i_labels, nck_
 }
 
 static nc_code wrong_label(const nc_call *c, const nck_loss_args *a, int64_t bad) {
-    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "label %lld is outside 0 to %lld", (long long)bad, (long long)a->C - 1);
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "label %lld is outside 0 to %lld", (long long)bad,
+                       (long long)a->C - 1);
 }
 
 nc_code nc_loss_run(const nc_call *c) {
@@ -99,7 +110,8 @@ static int64_t picked(const nck_loss_args *a, int64_t i, double *weight) {
 static nc_code check_labels(const nc_call *c, const nck_loss_args *a) {
     for (int64_t i = 0; i < a->N * a->D; i++) {
         int64_t label = label_at(a, i);
-        if ((label < 0 || label >= a->C) && !(a->has_ignore && label == a->ignore_index)) return wrong_label(c, a, label);
+        if ((label < 0 || label >= a->C) && !(a->has_ignore && label == a->ignore_index))
+            return wrong_label(c, a, label);
     }
     return NC_OK;
 }

@@ -11,11 +11,15 @@ extern const nc_case nc_nn_cases[];
 #define CONV(attrs, x, w) "<opset: \"\" 22> g (" x " x, " w " w) => (y) { y = Conv" attrs "(x, w) }"
 #define BIAS(attrs, x, w, b) "<opset: \"\" 22> g (" x " x, " w " w, " b " b) => (y) { y = Conv" attrs "(x, w, b) }"
 #define LOSS(op, attrs, x, l) "<opset: \"\" 22> g (" x " x, " l " l) => (y) { y = " op attrs "(x, l) }"
-#define WEIGHTED(op, attrs, x, l, w) "<opset: \"\" 22> g (" x " x, " l " l, " w " w) => (y) { y = " op attrs "(x, l, w) }"
+#define WEIGHTED(op, attrs, x, l, w) \
+    "<opset: \"\" 22> g (" x " x, " l " l, " w " w) => (y) { y = " op attrs "(x, l, w) }"
 #define SCE "SoftmaxCrossEntropyLoss"
 #define NLL "NegativeLogLikelihoodLoss"
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
-#define LABELS {{-2, 2}, {0, 4.9}, {0.5, 2}}
+#define LABELS                        \
+    {                                 \
+        {-2, 2}, {0, 4.9}, { 0.5, 2 } \
+    }
 
 const nc_case nc_nn_cases[] = {
     {"softmax", ONE("Softmax", "float[3,n]")},
@@ -32,21 +36,31 @@ const nc_case nc_nn_cases[] = {
     {"log_softmax_old", "<opset: \"\" 7> g (float[2,n,3] x) => (y) { y = LogSoftmax(x) }"},
     {"log_softmax_bfloat16", ONE("LogSoftmax", "bfloat16[3,n]"), VALUE},
     {"dropout_inference", "<opset: \"\" 22> g (float[3,n] x) => (y, m) { y, m = Dropout(x) }"},
-    {"dropout_off", "<opset: \"\" 13> g (float[3,n] x) => (y, m) <const float[] r = {0.25}, const bool[] t = {0}> { y, m = Dropout(x, r, t) }", VALUE},
+    {"dropout_off",
+     "<opset: \"\" 13> g (float[3,n] x) => (y, m) <const float[] r = {0.25}, const bool[] t = {0}> { y, m = Dropout(x, "
+     "r, t) }",
+     VALUE},
     {"dropout_7", "<opset: \"\" 7> g (float[3,n] x) => (y, m) { y, m = Dropout(x) }"},
     {"dropout_10", "<opset: \"\" 10> g (float16[3,n] x) => (y, m) { y, m = Dropout(x) }", VALUE},
-    {"dropout_grad", "<opset: \"\" 22, \"nacre\" 1> g (float[3,n] d, bool[3,n] m) => (y) <const float[] r = {0.25}, const bool[] t = {1}> "
-                     "{ y = nacre.DropoutGrad(d, m, r, t) }", {{-2, 2}, {-1, 1}}, NC_CASE_NO_GRAD},
+    {"dropout_grad",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[3,n] d, bool[3,n] m) => (y) <const float[] r = {0.25}, const bool[] t = "
+     "{1}> "
+     "{ y = nacre.DropoutGrad(d, m, r, t) }",
+     {{-2, 2}, {-1, 1}},
+     NC_CASE_NO_GRAD},
     {"cross_entropy", LOSS(SCE, "", "float[n,5]", "int64[n]"), LABELS},
     {"cross_entropy_sum", LOSS(SCE, "<reduction = \"sum\">", "float[n,5]", "int32[n]"), LABELS},
     {"cross_entropy_none", LOSS(SCE, "<reduction = \"none\">", "float[2,5,3]", "int64[2,3]"), LABELS},
     {"cross_entropy_ignore", LOSS(SCE, "<ignore_index = 2>", "float[n,5]", "int64[n]"), LABELS},
-    {"cross_entropy_weights", WEIGHTED(SCE, "<ignore_index = 1>", "float[2,5,2,3]", "int64[2,2,3]", "float[5]"), LABELS},
-    {"cross_entropy_log_prob", "<opset: \"\" 13> g (float[n,5] x, int64[n] l) => (y, p) { y, p = SoftmaxCrossEntropyLoss(x, l) }", LABELS},
+    {"cross_entropy_weights", WEIGHTED(SCE, "<ignore_index = 1>", "float[2,5,2,3]", "int64[2,2,3]", "float[5]"),
+     LABELS},
+    {"cross_entropy_log_prob",
+     "<opset: \"\" 13> g (float[n,5] x, int64[n] l) => (y, p) { y, p = SoftmaxCrossEntropyLoss(x, l) }", LABELS},
     {"cross_entropy_empty", LOSS(SCE, "<reduction = \"sum\">", "float[0,5]", "int64[0]"), VALUE},
     {"cross_entropy_half", LOSS(SCE, "", "float16[n,5]", "int64[n]"), {{-2, 2}, {0, 4.9}}, NC_CASE_NO_GRAD},
     {"nll", LOSS(NLL, "", "float[n,5]", "int64[n]"), LABELS},
-    {"nll_none", WEIGHTED(NLL, "<reduction = \"none\", ignore_index = 0>", "float[2,5,3]", "int32[2,3]", "float[5]"), LABELS},
+    {"nll_none", WEIGHTED(NLL, "<reduction = \"none\", ignore_index = 0>", "float[2,5,3]", "int32[2,3]", "float[5]"),
+     LABELS},
     {"nll_weights", WEIGHTED(NLL, "", "float[2,5,3]", "int64[2,3]", "float[5]"), LABELS},
     {"conv", CONV("", "float[2,3,n,6]", "float[4,3,3,2]")},
     {"conv_bias", BIAS("<pads = [1, 0, 2, 1], strides = [2, 1]>", "float[1,2,5,4]", "float[3,2,3,3]", "float[3]")},
@@ -56,7 +70,8 @@ const nc_case nc_nn_cases[] = {
     {"conv_same_upper", CONV("<auto_pad = \"SAME_UPPER\", strides = [2, 2]>", "float[1,2,5,6]", "float[2,2,3,2]")},
     {"conv_same_lower", CONV("<auto_pad = \"SAME_LOWER\">", "float[1,2,5,6]", "float[2,2,2,4]")},
     {"conv_valid", CONV("<auto_pad = \"VALID\", kernel_shape = [3, 3]>", "float[1,2,5,6]", "float[2,2,3,3]")},
-    {"conv_opset_1", "<opset: \"\" 7> g (float[1,2,5,6] x, float[2,2,3,3] w) => (y) { y = Conv<strides = [1, 2]>(x, w) }"},
+    {"conv_opset_1",
+     "<opset: \"\" 7> g (float[1,2,5,6] x, float[2,2,3,3] w) => (y) { y = Conv<strides = [1, 2]>(x, w) }"},
     {"conv_empty", CONV("", "float[0,3,5,5]", "float[4,3,3,3]"), VALUE},
     {"conv_half", CONV("", "float16[1,3,5,5]", "float16[4,3,3,3]"), VALUE},
     {0}};
@@ -65,7 +80,8 @@ TEST(nn_values) { nc_cases_check_values(nc_nn_cases); }
 TEST(nn_isas) { nc_cases_check_isas(nc_nn_cases); }
 TEST(nn_gradients) { nc_cases_check_gradients(nc_nn_cases); }
 
-/* There is no wide form of the blocked convolution: the plain one is its yardstick. Every ISA, packed before and in the run. */
+/* There is no wide form of the blocked convolution: the plain one is its yardstick. Every ISA, packed before and in
+ * the run. */
 enum { PIXELS = 5 * 6, OUT_PIXELS = 5 * 7 };
 
 static nc_code run_blocked(const nc_node *n, bool no_packs, nc_tensor *in, nc_tensor *out, nc_work *w) {
@@ -79,25 +95,40 @@ static nc_code run_blocked(const nc_node *n, bool no_packs, nc_tensor *in, nc_te
     void *aligned = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
     if (!no_packs) NC_TRY(prep.pack[0].fill(prep.state, &in[1], aligned));
     const void *packed[1] = {aligned};
-    nc_call c = {.state = prep.state, .in = in, .out = out, .n_in = 3, .n_out = 1, .workspace = aligned, .bytes_workspace = bytes,
-                 .packed = packed, .diag = &w->diag};
+    nc_call c = {.state = prep.state,
+                 .in = in,
+                 .out = out,
+                 .n_in = 3,
+                 .n_out = 1,
+                 .workspace = aligned,
+                 .bytes_workspace = bytes,
+                 .packed = packed,
+                 .diag = &w->diag};
     return b->run(&c);
 }
 
 TEST(nn_blocked_conv_is_the_plain_one) {
-    static const char text[] = "<opset: \"\" 22, \"nacre\" 1> g (float[2,3,5,6] x, float[2] b) => (u) <const float[2,3,1,2] w = "
-                               "{1, -2, 3, 0.5, 2, 1, -1, 4, 0.25, 2, -3, 1}> { p = nacre.PackChannels(x) "
-                               "q = nacre.ConvBlocked<pads = [0, 1, 0, 1]>(p, w, b) u = nacre.UnpackChannels(q) }";
+    static const char text[] =
+        "<opset: \"\" 22, \"nacre\" 1> g (float[2,3,5,6] x, float[2] b) => (u) <const float[2,3,1,2] w = "
+        "{1, -2, 3, 0.5, 2, 1, -1, 4, 0.25, 2, -3, 1}> { p = nacre.PackChannels(x) "
+        "q = nacre.ConvBlocked<pads = [0, 1, 0, 1]>(p, w, b) u = nacre.UnpackChannels(q) }";
     nc_work w;
     nc_work_init(&w);
     nc_model *m = test_model(&w, nc_ops_registry(), text);
     REQUIRE(m != NULL);
     CHECK_TYPE(nc_graph_find(m->main, "u")->type, "float[2,2,5,7]");
     const nc_literal *lit = nc_graph_find(m->main, "w")->lit;
-    float x[2 * 3 * PIXELS], bias[2] = {0.5f, -1}, want[2 * 2 * OUT_PIXELS], blocked[2 * PIXELS * 8], got[2 * OUT_PIXELS * 8];
+    float x[2 * 3 * PIXELS], bias[2] = {0.5f, -1}, want[2 * 2 * OUT_PIXELS], blocked[2 * PIXELS * 8],
+                             got[2 * OUT_PIXELS * 8];
     for (int i = 0; i < 2 * 3 * PIXELS; i++) x[i] = (float)(i * 7 % 19) - 9;
-    nck_conv_args plain = {.type = NC_FLOAT, .shape = {2, 3, 5, 6, 2, 1, 2, 1, 1, 1, 1, 1, 0, 1, 0, 1}, .x = x, .w = lit->data, .bias = bias,
-                           .y = want, .x_strides = {3 * PIXELS, PIXELS, 6, 1}, .y_strides = {2 * OUT_PIXELS, OUT_PIXELS, 7, 1}};
+    nck_conv_args plain = {.type = NC_FLOAT,
+                           .shape = {2, 3, 5, 6, 2, 1, 2, 1, 1, 1, 1, 1, 0, 1, 0, 1},
+                           .x = x,
+                           .w = lit->data,
+                           .bias = bias,
+                           .y = want,
+                           .x_strides = {3 * PIXELS, PIXELS, 6, 1},
+                           .y_strides = {2 * OUT_PIXELS, OUT_PIXELS, 7, 1}};
     nck_conv_plain(&plain, NULL);
     nck_pack_channels(2, 3, PIXELS, x, blocked, NULL);
     nc_tensor in[3] = {{.data = blocked, .dtype = NC_FLOAT, .rank = 5, .dims = {2, 1, 5, 6, 8}},
@@ -133,7 +164,8 @@ static void check_type(const char *text, const char *want) {
 TEST(nn_types) {
     check_type(CONV("<pads = [1, 1, 1, 1]>", "float[batch,3,h,w]", "float[8,3,3,3]"), "float[batch,8,h,w]");
     check_type(CONV("", "float[1,3,7,9]", "float[8,3,3,3]"), "float[1,8,5,7]");
-    check_type(CONV("<auto_pad = \"SAME_UPPER\", strides = [2, 2]>", "float[1,3,7,8]", "float[8,3,3,3]"), "float[1,8,4,4]");
+    check_type(CONV("<auto_pad = \"SAME_UPPER\", strides = [2, 2]>", "float[1,3,7,8]", "float[8,3,3,3]"),
+               "float[1,8,4,4]");
     check_type(CONV("", "float[...]", "float[8,3,3,3]"), "float[...]");
     check_type(CONV("", "float[1,2,5,6,7]", "float[4,2,3,3,3]"), "float[1,4,3,4,5]");
     check_type(LOSS(SCE, "", "float[batch,10]", "int64[batch]"), "float[]");
@@ -145,8 +177,9 @@ TEST(nn_types) {
 TEST(nn_layouts_pass_through_element_formulas) {
     nc_work w;
     nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 22, \"nacre\" 1> g (float[n,3,h,6] x) => (y) { p = nacre.PackChannels(x) "
-                                                    "t = Tanh(p) s = Add(t, p) y = nacre.UnpackChannels(s) }");
+    nc_model *m = test_model(&w, nc_ops_registry(),
+                             "<opset: \"\" 22, \"nacre\" 1> g (float[n,3,h,6] x) => (y) { p = nacre.PackChannels(x) "
+                             "t = Tanh(p) s = Add(t, p) y = nacre.UnpackChannels(s) }");
     REQUIRE(m != NULL);
     const nc_type *s = nc_graph_find(m->main, "s")->type, *y = nc_graph_find(m->main, "y")->type;
     int64_t c = 0;
@@ -180,13 +213,12 @@ TEST(nn_dropout_knows_when_it_is_the_identity) {
     static const struct {
         const char *text;
         bool identity, random;
-    } rows[] = {
-        {"<opset: \"\" 13> g (float[3] x) => (y) { y = Dropout(x) }", true, false},
-        {"<opset: \"\" 10> g (float[3] x) => (y) { y = Dropout(x) }", true, false},
-        {"<opset: \"\" 13> g (float[3] x) => (y, m) { y, m = Dropout(x) }", false, false},
-        {"<opset: \"\" 13> g (float[3] x) => (y) <const bool[] t = {0}> { y = Dropout(x, , t) }", true, false},
-        {"<opset: \"\" 13> g (float[3] x) => (y) <const bool[] t = {1}> { y = Dropout(x, , t) }", false, true},
-        {"<opset: \"\" 13> g (float[3] x, bool[] t) => (y) { y = Dropout(x, , t) }", false, true}};
+    } rows[] = {{"<opset: \"\" 13> g (float[3] x) => (y) { y = Dropout(x) }", true, false},
+                {"<opset: \"\" 10> g (float[3] x) => (y) { y = Dropout(x) }", true, false},
+                {"<opset: \"\" 13> g (float[3] x) => (y, m) { y, m = Dropout(x) }", false, false},
+                {"<opset: \"\" 13> g (float[3] x) => (y) <const bool[] t = {0}> { y = Dropout(x, , t) }", true, false},
+                {"<opset: \"\" 13> g (float[3] x) => (y) <const bool[] t = {1}> { y = Dropout(x, , t) }", false, true},
+                {"<opset: \"\" 13> g (float[3] x, bool[] t) => (y) { y = Dropout(x, , t) }", false, true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         nc_work w;
         nc_work_init(&w);
@@ -211,18 +243,51 @@ static nc_value *itself(nc_grad *g, nc_value *v) {
 TEST(nn_dropout_gradient_asks_for_the_mask) {
     nc_work w;
     nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 13> g (float[b,3] x, float[b,3] dy, bool[] t) => (y) { y = Dropout(x, , t) }");
+    nc_model *m =
+        test_model(&w, nc_ops_registry(),
+                   "<opset: \"\" 13> g (float[b,3] x, float[b,3] dy, bool[] t) => (y) { y = Dropout(x, , t) }");
     REQUIRE(m != NULL);
     nc_node *n = m->main->first;
     nc_value *dy[2] = {nc_graph_find(m->main, "dy")}, *dx[3] = {NULL};
     nc_builder b = {.w = &w, .graph = m->main, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
-    nc_grad g = {.b = &b, .node = n, .dy = dy, .dx = dx, .wants = (const bool[]){true, false, false}, .forward = itself};
+    nc_grad g = {
+        .b = &b, .node = n, .dy = dy, .dx = dx, .wants = (const bool[]){true, false, false}, .forward = itself};
     CHECK_INT(n->card->grad(&g), NC_OK);
     REQUIRE(dx[0] != NULL);
     CHECK_STR(dx[0]->def->card->name, "DropoutGrad");
     CHECK_INT(n->n_out, 2);
     CHECK(dx[0]->def->in[1] == n->out[1]);
     CHECK_TYPE(n->out[1]->type, "bool[b,3]");
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
+static void check_expr(const nc_value *v, const char *want) {
+    nc_text t = {0};
+    test_print_expr(&t, v);
+    CHECK_STR(t.s, want);
+    nc_text_release(&t);
+}
+
+TEST(nn_conv_gradient_has_a_gradient) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(
+        &w, nc_ops_registry(),
+        "<opset: \"\" 22, \"nacre\" 1> g (float[1,4,3,3] d, float[1,2,3,3] x, float[4,2,1,1] w, "
+        "float[1,2,3,3] u, float[4,2,1,1] v, float[4] t) => (a, b, c) { a, b, c = nacre.ConvGrad(d, x, w) }");
+    REQUIRE(m != NULL);
+    nc_node *n = m->main->first;
+    nc_value *dy[3], *dx[3] = {NULL};
+    for (int i = 0; i < 3; i++) dy[i] = m->main->inputs.v[3 + i];
+    nc_builder b = {.w = &w, .graph = m->main, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
+    nc_grad g = {.b = &b, .node = n, .dy = dy, .dx = dx, .wants = (const bool[]){true, true, true}, .forward = itself};
+    CHECK_INT(n->card->grad(&g), NC_OK);
+    check_expr(dx[0], "Add(Conv(u, w), Conv(x, v, t))");
+    check_expr(dx[1], "nacre.ConvGrad(d, x, v)");
+    check_expr(dx[2], "nacre.ConvGrad(d, u, w)");
+    CHECK(dx[1] == dx[1]->def->out[0] && dx[1]->def->out[1] == NULL);
+    CHECK(dx[2] == dx[2]->def->out[1] && dx[2]->def->out[0] == NULL);
     nc_model_destroy(m);
     nc_work_release(&w);
 }

@@ -1,13 +1,15 @@
-/* ops/nn/nn_cpu.c: CPU bindings of the nn family. Kernels take f32 and f64; float16 and bfloat16 go through f32 (ops/widen.h). */
+/* ops/nn/nn_cpu.c: CPU bindings of the nn family. Kernels take f32 and f64; float16 and bfloat16 go through f32
+ * (ops/widen.h). */
 #include "ops/nn/nn_cpu.h"
 
 #include "ops/card.h"
 #include "ops/widen.h"
 
-#define HALF(name, workspace_fn)                                                                                       \
-    static size_t name##_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) { \
-        return nc_widen_workspace(NC_WIDEN_HALF, workspace_fn, state, in, n_in, out, n_out);                           \
-    }                                                                                                                  \
+#define HALF(name, workspace_fn)                                                                                \
+    static size_t name##_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
+                                        int n_out) {                                                            \
+        return nc_widen_workspace(NC_WIDEN_HALF, workspace_fn, state, in, n_in, out, n_out);                    \
+    }                                                                                                           \
     static nc_code name##_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, nc_##name##_run, c); }
 HALF(softmax, NULL)
 HALF(softmax_grad, NULL)
@@ -22,15 +24,18 @@ HALF(conv_grad, NULL)
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
 #define NARROW(name) .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run
 #define WIDE(name) .types = T_WIDE, .run = nc_##name##_run
-#define SOFTMAX(op_name, domain_name, name)                                                                            \
-    {.op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, WIDE(name)},                                 \
-        {.op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, NARROW(name)}
-#define LOSS(op_name, domain_name, name)                                                                               \
-    {.op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, WIDE(name)},                                    \
-        {.op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, NARROW(name)}
-#define CONV(op_name, domain_name, name)                                                                               \
-    {.op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare, WIDE(name)},        \
-        {.op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare, NARROW(name)}
+#define SOFTMAX(op_name, domain_name, name)                                               \
+    {.op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, WIDE(name)}, {  \
+        .op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, NARROW(name) \
+    }
+#define LOSS(op_name, domain_name, name)                                               \
+    {.op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, WIDE(name)}, {  \
+        .op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, NARROW(name) \
+    }
+#define CONV(op_name, domain_name, name)                                                                           \
+    {.op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare, WIDE(name)}, {  \
+        .op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare, NARROW(name) \
+    }
 
 const nc_binding nc_nn_cpu[] = {
     SOFTMAX("Softmax", NULL, softmax),
@@ -47,6 +52,11 @@ const nc_binding nc_nn_cpu[] = {
     LOSS("NegativeLogLikelihoodLossGrad", "nacre", nll_grad),
     CONV("Conv", NULL, conv),
     CONV("ConvGrad", "nacre", conv_grad),
-    {.op = "ConvBlocked", .domain = "nacre", .types = NC_BIT(NC_FLOAT), .fits = nc_conv_plain_fits,
-     .prepare = nc_conv_blocked_prepare, .workspace = nc_conv_blocked_workspace, .run = nc_conv_blocked_run},
+    {.op = "ConvBlocked",
+     .domain = "nacre",
+     .types = NC_BIT(NC_FLOAT),
+     .fits = nc_conv_plain_fits,
+     .prepare = nc_conv_blocked_prepare,
+     .workspace = nc_conv_blocked_workspace,
+     .run = nc_conv_blocked_run},
     {0}};

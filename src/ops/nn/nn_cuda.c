@@ -1,5 +1,5 @@
-/* ops/nn/nn_cuda.c: CUDA bindings of the nn family over kernels/cuda/softmax.h: softmax and log-softmax, softmax
- * cross-entropy, and the gradients of both. Operands are dense. Labels out of range give NaN: only the CPU can name them. */
+/* ops/nn/nn_cuda.c: CUDA bindings of the nn family over kernels/cuda/softmax.h: softmax and log-softmax, softmax cross-
+ * entropy, and the gradients of both. Operands are dense. Labels out of range give NaN: only the CPU can name them. */
 #include "kernels/cuda/softmax.h"
 
 #include "ops/binding.h"
@@ -32,8 +32,7 @@ static nc_code softmax_prepare(nc_prep *p) {
 static nck_cuda_rows rows_of(const softmax *s, const nc_tensor *t) {
     int64_t axis = s->axis < 0 ? s->axis + t->rank : s->axis;
     nck_cuda_rows r = {1, 1, 1};
-    for (int i = 0; i < t->rank; i++)
-        *(i < axis ? &r.outer : i == axis || s->flat ? &r.C : &r.inner) *= t->dims[i];
+    for (int i = 0; i < t->rank; i++) *(i < axis ? &r.outer : i == axis || s->flat ? &r.C : &r.inner) *= t->dims[i];
     return r;
 }
 
@@ -89,9 +88,16 @@ static size_t loss_grad_workspace(const void *state, const nc_tensor *in, int n_
 static nc_code describe(const nc_call *c, const nc_tensor *x, int i_labels, nck_loss_args *a) {
     const loss *s = c->state;
     const nc_tensor *labels = &c->in[i_labels], *weights = c->n_in > i_labels + 1 ? &c->in[i_labels + 1] : NULL;
-    *a = (nck_loss_args){.type = x->dtype, .N = x->dims[0], .C = x->dims[1], .D = 1, .label_type = labels->dtype,
-                         .labels = labels->data, .weights = weights != NULL ? weights->data : NULL,
-                         .has_ignore = s->has_ignore, .ignore_index = s->ignore_index, .reduction = s->reduction};
+    *a = (nck_loss_args){.type = x->dtype,
+                         .N = x->dims[0],
+                         .C = x->dims[1],
+                         .D = 1,
+                         .label_type = labels->dtype,
+                         .labels = labels->data,
+                         .weights = weights != NULL ? weights->data : NULL,
+                         .has_ignore = s->has_ignore,
+                         .ignore_index = s->ignore_index,
+                         .reduction = s->reduction};
     for (int i = 2; i < x->rank; i++) a->D *= x->dims[i];
     if (nc_tensor_numel(labels) != a->N * a->D)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld labels, expected %lld",
@@ -122,10 +128,20 @@ const nc_binding nc_nn_cuda[] = {
     {.op = "Softmax", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_run},
     {.op = "LogSoftmax", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_run},
     {.op = "SoftmaxGrad", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_grad_run},
-    {.op = "LogSoftmaxGrad", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = softmax_prepare,
+    {.op = "LogSoftmaxGrad",
+     .domain = "nacre",
+     .types = T_FLOAT_ALL,
+     .prepare = softmax_prepare,
      .run = softmax_grad_run},
-    {.op = "SoftmaxCrossEntropyLoss", .types = T_FLOAT_ALL, .prepare = loss_prepare, .workspace = loss_workspace,
+    {.op = "SoftmaxCrossEntropyLoss",
+     .types = T_FLOAT_ALL,
+     .prepare = loss_prepare,
+     .workspace = loss_workspace,
      .run = loss_run},
-    {.op = "SoftmaxCrossEntropyLossGrad", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = loss_prepare,
-     .workspace = loss_grad_workspace, .run = loss_grad_run},
+    {.op = "SoftmaxCrossEntropyLossGrad",
+     .domain = "nacre",
+     .types = T_FLOAT_ALL,
+     .prepare = loss_prepare,
+     .workspace = loss_grad_workspace,
+     .run = loss_grad_run},
     {0}};

@@ -1,5 +1,5 @@
-/* ops/nn/softmax.c: cards of Softmax and LogSoftmax and of their gradient ops. Before version 13 the input counts as a matrix
- * whose columns are all dims from `axis` on; gradient ops say that by `flat`. Kernels are in softmax_cpu.c. */
+/* ops/nn/softmax.c: cards of Softmax and LogSoftmax and of their gradient ops. Before version 13 the input counts as
+ * a matrix whose columns are all dims from `axis` on; gradient ops say that by `flat`. Kernels are in softmax_cpu.c. */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -26,7 +26,8 @@ static nc_code softmax_grad(nc_grad *g) {
 static nc_value *sum_row(nc_builder *b, const nc_node *n, nc_value *x) {
     int64_t axes[NC_MAX_RANK], axis = nc_attr_int(n, "axis");
     int n_axes = 0, rank = n->in[0]->type != NULL ? n->in[0]->type->rank : -1;
-    if (b->code == NC_OK && rank < 0) b->code = nc_fail(b->w, NC_E_UNSUPPORTED, "the gradient's gradient needs a known rank");
+    if (b->code == NC_OK && rank < 0)
+        b->code = nc_fail(b->w, NC_E_UNSUPPORTED, "the gradient's gradient needs a known rank");
     if (b->code != NC_OK) return NULL;
     axes[n_axes++] = axis < 0 ? axis + rank : axis;
     while (nc_attr_int(n, "flat") != 0 && axes[n_axes - 1] + 1 < rank) {
@@ -54,15 +55,33 @@ static nc_code log_softmax_grad_decompose(nc_builder *b, const nc_node *n, nc_va
 static const nc_op_version versions[] = {
     {.since = 13, ROW(T_FLOAT_ALL, -1)}, {.since = 11, ROW(T_FLOAT, 1)}, {.since = 1, ROW(T_FLOAT, 1)}, {0}};
 
-static const nc_op_version grad_versions[] = {
-    {.since = 1, IN({"dY", T_FLOAT_ALL}, {"Y", SAME(0)}), OUT({"dX", SAME(0)}), ATTR(A_INT("axis", -1), A_INT("flat", 0))}, {0}};
+static const nc_op_version grad_versions[] = {{.since = 1,
+                                               IN({"dY", T_FLOAT_ALL}, {"Y", SAME(0)}),
+                                               OUT({"dX", SAME(0)}),
+                                               ATTR(A_INT("axis", -1), A_INT("flat", 0))},
+                                              {0}};
 
-const nc_card nc_card_softmax = {.name = "Softmax", .doc = "exp(x) over its sum along an axis.", .versions = versions,
-                                 .traits = NC_MAY_ALIAS, .infer = softmax_infer, .grad = softmax_grad};
-const nc_card nc_card_log_softmax = {.name = "LogSoftmax", .doc = "The logarithm of Softmax.", .versions = versions,
-                                     .traits = NC_MAY_ALIAS, .infer = softmax_infer, .grad = softmax_grad};
-const nc_card nc_card_softmax_grad = {.name = "SoftmaxGrad", .domain = "nacre", .doc = "Gradient of Softmax from its result Y.",
-                                      .versions = grad_versions, .infer = softmax_infer, .decompose = softmax_grad_decompose};
-const nc_card nc_card_log_softmax_grad = {.name = "LogSoftmaxGrad", .domain = "nacre",
-                                          .doc = "Gradient of LogSoftmax from its result Y.", .versions = grad_versions,
-                                          .infer = softmax_infer, .decompose = log_softmax_grad_decompose};
+const nc_card nc_card_softmax = {.name = "Softmax",
+                                 .doc = "exp(x) over its sum along an axis.",
+                                 .versions = versions,
+                                 .traits = NC_MAY_ALIAS,
+                                 .infer = softmax_infer,
+                                 .grad = softmax_grad};
+const nc_card nc_card_log_softmax = {.name = "LogSoftmax",
+                                     .doc = "The logarithm of Softmax.",
+                                     .versions = versions,
+                                     .traits = NC_MAY_ALIAS,
+                                     .infer = softmax_infer,
+                                     .grad = softmax_grad};
+const nc_card nc_card_softmax_grad = {.name = "SoftmaxGrad",
+                                      .domain = "nacre",
+                                      .doc = "Gradient of Softmax from its result Y.",
+                                      .versions = grad_versions,
+                                      .infer = softmax_infer,
+                                      .decompose = softmax_grad_decompose};
+const nc_card nc_card_log_softmax_grad = {.name = "LogSoftmaxGrad",
+                                          .domain = "nacre",
+                                          .doc = "Gradient of LogSoftmax from its result Y.",
+                                          .versions = grad_versions,
+                                          .infer = softmax_infer,
+                                          .decompose = log_softmax_grad_decompose};

@@ -1,6 +1,7 @@
-/* ops/random/random.c: cards of the ops that draw from the session's random state, int64[2] = {seed, step}: a variable that the
- * planner adds (plan/lower_random.c). Numbers are Philox(seed, the node's random id, element, step): the same for any thread
- * count, device and recomputation. Made after differentiation, so there are no gradients here. */
+/* ops/random/random.c: cards of the ops that draw from the session's random state, int64[2] = {seed, step}: a
+ * variable that the planner adds (plan/lower_random.c). Numbers are Philox(seed, the node's random id, element, step):
+ * the same for any thread count, device and recomputation. Made after differentiation, so there are no gradients here.
+ * */
 #include "ops/card.h"
 
 /* ---- nacre.PhiloxDropout ---- */
@@ -16,12 +17,17 @@ static nc_code philox_dropout_infer(nc_infer *c) {
 static const nc_op_version dropout_versions[] = {
     {.since = 1,
      IN({"data", T_FLOAT_ALL}, {"ratio", T_FLOAT_ALL, OPTIONAL}, {"training_mode", T_BOOL, OPTIONAL}, {"state", T_I64}),
-     OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}), ATTR(A_INT_OPT("seed"))},
+     OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}),
+     ATTR(A_INT_OPT("seed"))},
     {0}};
 
-const nc_card nc_card_philox_dropout = {.name = "PhiloxDropout", .domain = "nacre",
-                                        .doc = "Dropout that draws from the random state; `seed` replaces the state's seed.",
-                                        .versions = dropout_versions, .host_in = 3u << 1, .infer = philox_dropout_infer};
+const nc_card nc_card_philox_dropout = {
+    .name = "PhiloxDropout",
+    .domain = "nacre",
+    .doc = "Dropout that draws from the random state; `seed` replaces the state's seed.",
+    .versions = dropout_versions,
+    .host_in = 3u << 1,
+    .infer = philox_dropout_infer};
 
 /* ---- nacre.RandomStep ---- */
 
@@ -29,6 +35,11 @@ static nc_code step_infer(nc_infer *c) { return nc_out_like(c, 0, 0); }
 
 static const nc_op_version step_versions[] = {{.since = 1, IN({"state", T_I64}), OUT({"next", T_I64}), NO_ATTR}, {0}};
 
-const nc_card nc_card_random_step = {.name = "RandomStep", .domain = "nacre", .doc = "The random state with its step one further.",
-                                     .versions = step_versions, .traits = NC_IN_PLACE, .n_updates = 1, .infer = step_infer,
+const nc_card nc_card_random_step = {.name = "RandomStep",
+                                     .domain = "nacre",
+                                     .doc = "The random state with its step one further.",
+                                     .versions = step_versions,
+                                     .traits = NC_IN_PLACE,
+                                     .n_updates = 1,
+                                     .infer = step_infer,
                                      .zero_grad = true};

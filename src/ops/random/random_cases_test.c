@@ -1,11 +1,13 @@
-/* ops/random/random_cases_test.c: the cases of the random family (ops/cases.h), and that draws follow seed, node and step. */
+/* ops/random/random_cases_test.c: the cases of the random family (ops/cases.h), and that draws follow seed, node and
+ * step. */
 #include "ops/cases_testing.h"
 
 #include "tests/graph_testing.h"
 
 extern const nc_case nc_random_cases[];
 
-#define DROPOUT(attrs, x, t) "<opset: \"\" 22, \"nacre\" 1> g (" x " x, int64[2] s) => (y, m) <const float[] r = {0.25}, const bool[] t = {" t \
+#define DROPOUT(attrs, x, t)                                                                                          \
+    "<opset: \"\" 22, \"nacre\" 1> g (" x " x, int64[2] s) => (y, m) <const float[] r = {0.25}, const bool[] t = {" t \
     "}> { y, m = nacre.PhiloxDropout" attrs "(x, r, t, s) @random=7 }"
 
 const nc_case nc_random_cases[] = {
@@ -14,7 +16,9 @@ const nc_case nc_random_cases[] = {
     {"dropout_seed", DROPOUT("<seed = 5>", "float[301,67]", "1"), {{-2, 2}, {0, 1000}}, NC_CASE_NO_GRAD},
     {"dropout_empty", DROPOUT("", "float[0,3]", "1"), {{-2, 2}, {0, 1000}}, NC_CASE_NO_GRAD},
     {"dropout_half", DROPOUT("", "float16[3,n]", "1"), {{-2, 2}, {0, 1000}}, NC_CASE_NO_GRAD},
-    {"random_step", "<opset: \"\" 22, \"nacre\" 1> g (int64[2] s) => (y) { y = nacre.RandomStep(s) }", {{0, 1000}},
+    {"random_step",
+     "<opset: \"\" 22, \"nacre\" 1> g (int64[2] s) => (y) { y = nacre.RandomStep(s) }",
+     {{0, 1000}},
      NC_CASE_NO_GRAD | NC_CASE_EXACT},
     {0}};
 
@@ -24,28 +28,40 @@ TEST(random_isas) { nc_cases_check_isas(nc_random_cases); }
 enum { N = 4096 };
 
 /* The mask of a PhiloxDropout node with these ids; returns how many are kept, -1 on failure. */
-static int64_t draw(const char *attrs, int64_t id, int64_t seed, int64_t step, float ratio, uint8_t *mask, nc_code *code) {
+static int64_t draw(const char *attrs, int64_t id, int64_t seed, int64_t step, float ratio, uint8_t *mask,
+                    nc_code *code) {
     char text[256];
     float x[N], y[N];
     int64_t state[2] = {seed, step}, kept = -1;
     bool training = true;
     nc_work w;
     nc_work_init(&w);
-    snprintf(text, sizeof text, "<opset: \"\" 22, \"nacre\" 1> g (float[4096] x, float[] r, bool[] t, int64[2] s) => (y, m) "
-             "{ y, m = nacre.PhiloxDropout%s(x, r, t, s) @random=%lld }", attrs, (long long)id);
+    snprintf(text, sizeof text,
+             "<opset: \"\" 22, \"nacre\" 1> g (float[4096] x, float[] r, bool[] t, int64[2] s) => (y, m) "
+             "{ y, m = nacre.PhiloxDropout%s(x, r, t, s) @random=%lld }",
+             attrs, (long long)id);
     for (int i = 0; i < N; i++) x[i] = 1;
     nc_model *m = test_model(&w, nc_ops_registry(), text);
     char why[128];
     const nc_binding *b = m != NULL ? nc_binding_find(m->main->first, "cpu", why, sizeof why) : NULL;
     nc_prep prep = {.w = &w, .arena = &w.scratch, .node = m != NULL ? m->main->first : NULL};
-    nc_tensor in[4] = {{.data = x, .dtype = NC_FLOAT, .rank = 1, .dims = {N}, .strides = {1}}, {.data = &ratio, .dtype = NC_FLOAT},
-                       {.data = &training, .dtype = NC_BOOL}, {.data = state, .dtype = NC_INT64, .rank = 1, .dims = {2}, .strides = {1}}};
+    nc_tensor in[4] = {{.data = x, .dtype = NC_FLOAT, .rank = 1, .dims = {N}, .strides = {1}},
+                       {.data = &ratio, .dtype = NC_FLOAT},
+                       {.data = &training, .dtype = NC_BOOL},
+                       {.data = state, .dtype = NC_INT64, .rank = 1, .dims = {2}, .strides = {1}}};
     nc_tensor out[2] = {in[0], in[0]};
     out[0].data = y;
     out[1].data = mask;
     out[1].dtype = NC_BOOL;
     if (b != NULL && b->prepare(&prep) == NC_OK) {
-        nc_call c = {.state = prep.state, .in = in, .out = out, .n_in = 4, .n_out = 2, .diag = &w.diag, .node = "d", .op = "PhiloxDropout"};
+        nc_call c = {.state = prep.state,
+                     .in = in,
+                     .out = out,
+                     .n_in = 4,
+                     .n_out = 2,
+                     .diag = &w.diag,
+                     .node = "d",
+                     .op = "PhiloxDropout"};
         *code = b->run(&c);
         kept = 0;
         for (int i = 0; i < N; i++) kept += mask[i];

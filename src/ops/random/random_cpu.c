@@ -43,7 +43,8 @@ static nc_code philox_dropout_run(const nc_call *c) {
     const int64_t *state = c->in[3].data;
     double ratio;
     NC_TRY(nc_dropout_ratio(c, 1, 2, &ratio));
-    nck_rng rng = {.seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
+    nck_rng rng = {
+        .seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
     void *mask = c->n_out > 1 ? c->out[1].data : NULL;
     nck_dropout(c->out[0].dtype, nc_tensor_numel(&c->out[0]), rng, ratio, c->in[0].data, c->out[0].data, mask, c->pool);
     return NC_OK;
@@ -59,10 +60,16 @@ static nc_code random_step_run(const nc_call *c) {
 
 NC_WIDENED_HALF(philox_dropout, NULL)
 
-const nc_binding nc_random_cpu[] = {
-    {.op = "PhiloxDropout", .domain = "nacre", .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), .prepare = philox_dropout_prepare,
-     .run = philox_dropout_run},
-    {.op = "PhiloxDropout", .domain = "nacre", .types = NC_WIDEN_HALF, .prepare = philox_dropout_prepare,
-     .workspace = philox_dropout_half_workspace, .run = philox_dropout_half_run},
-    {.op = "RandomStep", .domain = "nacre", .run = random_step_run},
-    {0}};
+const nc_binding nc_random_cpu[] = {{.op = "PhiloxDropout",
+                                     .domain = "nacre",
+                                     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),
+                                     .prepare = philox_dropout_prepare,
+                                     .run = philox_dropout_run},
+                                    {.op = "PhiloxDropout",
+                                     .domain = "nacre",
+                                     .types = NC_WIDEN_HALF,
+                                     .prepare = philox_dropout_prepare,
+                                     .workspace = philox_dropout_half_workspace,
+                                     .run = philox_dropout_half_run},
+                                    {.op = "RandomStep", .domain = "nacre", .run = random_step_run},
+                                    {0}};

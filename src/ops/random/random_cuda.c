@@ -1,5 +1,6 @@
-/* ops/random/random_cuda.c: CUDA bindings of the random family and of Dropout's gradient over kernels/cuda/random.h. Ratio and
- * training mode are host arguments; seed and step are read by the kernel, so a captured graph draws anew at every replay. */
+/* ops/random/random_cuda.c: CUDA bindings of the random family and of Dropout's gradient over kernels/cuda/random.h.
+ * Ratio and training mode are host arguments; seed and step are read by the kernel, so a captured graph draws anew at
+ * every replay. */
 #include "kernels/cuda/random.h"
 
 #include "ops/card.h"
@@ -46,7 +47,11 @@ static nc_code random_step_run(const nc_call *c) {
 }
 
 const nc_binding nc_random_cuda[] = {
-    {.op = "PhiloxDropout", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = random_prepare, .run = philox_dropout_run},
+    {.op = "PhiloxDropout",
+     .domain = "nacre",
+     .types = T_FLOAT_ALL,
+     .prepare = random_prepare,
+     .run = philox_dropout_run},
     {.op = "DropoutGrad", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = random_prepare, .run = dropout_grad_run},
     {.op = "RandomStep", .domain = "nacre", .prepare = random_prepare, .run = random_step_run},
     {0}};

@@ -1,5 +1,6 @@
-/* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax and ReduceMin. Axes are an attribute in old versions and an
- * input in new ones; no axes means all, or none where noop_with_empty_axes says so. Gradients are in reduce_grad.c. */
+/* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax and ReduceMin. Axes are an attribute in old
+ * versions and an input in new ones; no axes means all, or none where noop_with_empty_axes says so. Gradients are in
+ * reduce_grad.c. */
 #include "ops/reduce/reduce.h"
 
 #include "ops/card.h"
@@ -95,31 +96,46 @@ static double reduce_cost(const nc_node *n, const int64_t *const *in_dims) {
 }
 
 #define KEEP A_INT("keepdims", 1)
-#define BY_INPUT(types) IN({"data", types}, {"axes", T_I64, OPTIONAL}), OUT({"reduced", SAME(0)}), ATTR(KEEP, A_INT("noop_with_empty_axes", 0))
+#define BY_INPUT(types)                                                        \
+    IN({"data", types}, {"axes", T_I64, OPTIONAL}), OUT({"reduced", SAME(0)}), \
+        ATTR(KEEP, A_INT("noop_with_empty_axes", 0))
 #define BY_ATTR(types) IN({"data", types}), OUT({"reduced", SAME(0)}), ATTR(KEEP, A_INTS_OPT("axes"))
 #define T_BYTES (NC_BIT(NC_INT8) | NC_BIT(NC_UINT8))
 
-static const nc_op_version sum_versions[] = {
-    {.since = 13, BY_INPUT(T_BIG_NUMBER_ALL)}, {.since = 11, BY_ATTR(T_BIG_NUMBER)}, {.since = 1, BY_ATTR(T_BIG_NUMBER)}, {0}};
+static const nc_op_version sum_versions[] = {{.since = 13, BY_INPUT(T_BIG_NUMBER_ALL)},
+                                             {.since = 11, BY_ATTR(T_BIG_NUMBER)},
+                                             {.since = 1, BY_ATTR(T_BIG_NUMBER)},
+                                             {0}};
 
-static const nc_op_version mean_versions[] = {
-    {.since = 18, BY_INPUT(T_BIG_NUMBER_ALL)}, {.since = 13, BY_ATTR(T_BIG_NUMBER_ALL)}, {.since = 11, BY_ATTR(T_BIG_NUMBER)},
-    {.since = 1, BY_ATTR(T_BIG_NUMBER)}, {0}};
+static const nc_op_version mean_versions[] = {{.since = 18, BY_INPUT(T_BIG_NUMBER_ALL)},
+                                              {.since = 13, BY_ATTR(T_BIG_NUMBER_ALL)},
+                                              {.since = 11, BY_ATTR(T_BIG_NUMBER)},
+                                              {.since = 1, BY_ATTR(T_BIG_NUMBER)},
+                                              {0}};
 
-static const nc_op_version extreme_versions[] = {
-    {.since = 20, BY_INPUT(T_BIG_NUMBER_ALL | T_BYTES | T_BOOL)},
-    {.since = 18, BY_INPUT(T_BIG_NUMBER_ALL | T_BYTES)},
-    {.since = 13, BY_ATTR(T_BIG_NUMBER_ALL | T_BYTES)},
-    {.since = 12, BY_ATTR(T_BIG_NUMBER | T_BYTES)},
-    {.since = 11, BY_ATTR(T_BIG_NUMBER)},
-    {.since = 1, BY_ATTR(T_BIG_NUMBER)},
-    {0}};
+static const nc_op_version extreme_versions[] = {{.since = 20, BY_INPUT(T_BIG_NUMBER_ALL | T_BYTES | T_BOOL)},
+                                                 {.since = 18, BY_INPUT(T_BIG_NUMBER_ALL | T_BYTES)},
+                                                 {.since = 13, BY_ATTR(T_BIG_NUMBER_ALL | T_BYTES)},
+                                                 {.since = 12, BY_ATTR(T_BIG_NUMBER | T_BYTES)},
+                                                 {.since = 11, BY_ATTR(T_BIG_NUMBER)},
+                                                 {.since = 1, BY_ATTR(T_BIG_NUMBER)},
+                                                 {0}};
 
-#define REDUCE(symbol, op, text, rows, fold_fn, grad_fn)                                                            \
-    const nc_card nc_card_##symbol = {.name = op, .doc = text, .versions = rows, .infer = reduce_infer, .fold = fold_fn, \
-                                      .grad = grad_fn, .cost = reduce_cost, .host_in = 1u << 1, .no_grad_in = 1u << 1};
+#define REDUCE(symbol, op, text, rows, fold_fn, grad_fn)     \
+    const nc_card nc_card_##symbol = {.name = op,            \
+                                      .doc = text,           \
+                                      .versions = rows,      \
+                                      .infer = reduce_infer, \
+                                      .fold = fold_fn,       \
+                                      .grad = grad_fn,       \
+                                      .cost = reduce_cost,   \
+                                      .host_in = 1u << 1,    \
+                                      .no_grad_in = 1u << 1};
 
 REDUCE(reduce_sum, "ReduceSum", "The sum along axes.", sum_versions, sum_fold, nc_reduce_grad_sum)
-REDUCE(reduce_mean, "ReduceMean", "The mean along axes; of integers cut towards zero.", mean_versions, NULL, nc_reduce_grad_mean)
-REDUCE(reduce_max, "ReduceMax", "The largest along axes; NaN where any is NaN.", extreme_versions, max_fold, nc_reduce_grad_extreme)
-REDUCE(reduce_min, "ReduceMin", "The smallest along axes; NaN where any is NaN.", extreme_versions, min_fold, nc_reduce_grad_extreme)
+REDUCE(reduce_mean, "ReduceMean", "The mean along axes; of integers cut towards zero.", mean_versions, NULL,
+       nc_reduce_grad_mean)
+REDUCE(reduce_max, "ReduceMax", "The largest along axes; NaN where any is NaN.", extreme_versions, max_fold,
+       nc_reduce_grad_extreme)
+REDUCE(reduce_min, "ReduceMin", "The smallest along axes; NaN where any is NaN.", extreme_versions, min_fold,
+       nc_reduce_grad_extreme)

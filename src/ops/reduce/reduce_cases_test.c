@@ -1,4 +1,5 @@
-/* ops/reduce/reduce_cases_test.c: the cases of the reduce family (ops/cases.h), the tests that run them, types and folding. */
+/* ops/reduce/reduce_cases_test.c: the cases of the reduce family (ops/cases.h), the tests that run them, types and
+ * folding. */
 #include "ops/cases_testing.h"
 
 #include "tests/graph_testing.h"
@@ -44,9 +45,13 @@ const nc_case nc_reduce_cases[] = {
     {"min_last", AXES("ReduceMin", "<keepdims = 0>", "float[3,n]", "1] a = {-1}")},
     {"min_old", OLD("ReduceMin", "", "float[2,3]")},
     {"min_uint8", AXES("ReduceMin", "", "uint8[3,n]", "1] a = {1}"), {{0, 200}}, EXACT},
-    {"sum_to_row", "<opset: \"\" 22, \"nacre\" 1> g (float[3,n,4] x) => (y) <const int64[2] s = {1, 4}> { y = nacre.SumTo(x, s) }"},
-    {"sum_to_scalar", "<opset: \"\" 22, \"nacre\" 1> g (float[3,n] x) => (y) <const int64[0] s = {}> { y = nacre.SumTo(x, s) }"},
-    {"sum_to_half", "<opset: \"\" 22, \"nacre\" 1> g (float16[3,n] x) => (y) <const int64[2] s = {3, 1}> { y = nacre.SumTo(x, s) }", VALUE},
+    {"sum_to_row",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[3,n,4] x) => (y) <const int64[2] s = {1, 4}> { y = nacre.SumTo(x, s) }"},
+    {"sum_to_scalar",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[3,n] x) => (y) <const int64[0] s = {}> { y = nacre.SumTo(x, s) }"},
+    {"sum_to_half",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[3,n] x) => (y) <const int64[2] s = {3, 1}> { y = nacre.SumTo(x, s) }",
+     VALUE},
     {0}};
 
 TEST(reduce_values) { nc_cases_check_values(nc_reduce_cases); }
@@ -70,7 +75,8 @@ TEST(reduce_types) {
     check_type(AXES("ReduceSum", "", "float[b,s,4]", "1] a = {1}"), "float[b,1,4]");
     check_type(ALL("ReduceMax", "<keepdims = 0>", "int8[b,s]"), "int8[]");
     check_type(ALL("ReduceMean", "", "float[...]"), "float[...]");
-    check_type("<opset: \"\" 18> g (float[b,4] x, int64[k] a) => (y) { y = ReduceSum<keepdims = 0>(x, a) }", "float[...]");
+    check_type("<opset: \"\" 18> g (float[b,4] x, int64[k] a) => (y) { y = ReduceSum<keepdims = 0>(x, a) }",
+               "float[...]");
 }
 
 TEST(reduce_refuses_a_wrong_axis) {
@@ -85,8 +91,9 @@ TEST(reduce_refuses_a_wrong_axis) {
 TEST(reduce_folds_sizes) {
     nc_work w;
     nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 18> g (float[1] x) => (y, z) <const int64[3] s = {2, 7, 4}> "
-                                                    "{ y = ReduceSum(s) z = ReduceMax<keepdims = 0>(s) }");
+    nc_model *m = test_model(&w, nc_ops_registry(),
+                             "<opset: \"\" 18> g (float[1] x) => (y, z) <const int64[3] s = {2, 7, 4}> "
+                             "{ y = ReduceSum(s) z = ReduceMax<keepdims = 0>(s) }");
     REQUIRE(m != NULL);
     int64_t v = 0;
     const nc_value *y = nc_graph_find(m->main, "y"), *z = nc_graph_find(m->main, "z");

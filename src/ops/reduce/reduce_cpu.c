@@ -1,5 +1,6 @@
-/* ops/reduce/reduce_cpu.c: CPU bindings of the reductions over kernels/cpu/reduce, and the kernel of nacre.SumTo. Axes given as
- * an input are read in the run. Types without a loop of their own go through a wider one (ops/widen.h). */
+/* ops/reduce/reduce_cpu.c: CPU bindings of the reductions over kernels/cpu/reduce, and the kernel of nacre.SumTo.
+ * Axes given as an input are read in the run. Types without a loop of their own go through a wider one (ops/widen.h).
+ * */
 #include "kernels/cpu/reduce/reduce.h"
 
 #include "kernels/cpu/move/move.h"
@@ -19,7 +20,10 @@ typedef struct reduction {
 static const struct {
     const char *name;
     nck_reduce_op op;
-} ops[] = {{"ReduceSum", NCK_REDUCE_SUM}, {"ReduceMean", NCK_REDUCE_MEAN}, {"ReduceMax", NCK_REDUCE_MAX}, {"ReduceMin", NCK_REDUCE_MIN}};
+} ops[] = {{"ReduceSum", NCK_REDUCE_SUM},
+           {"ReduceMean", NCK_REDUCE_MEAN},
+           {"ReduceMax", NCK_REDUCE_MAX},
+           {"ReduceMin", NCK_REDUCE_MIN}};
 
 static nc_code reduce_prepare(nc_prep *p) {
     reduction *r = nc_arena_alloc(p->arena, sizeof *r);
@@ -28,7 +32,8 @@ static nc_code reduce_prepare(nc_prep *p) {
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         if (strcmp(ops[i].name, p->node->card->name) == 0) r->op = ops[i].op;
     r->noop = noop != NULL && noop->i != 0;
-    if (axes != NULL && axes->n > NC_MAX_RANK) NC_FAIL(p->w, NC_E_SHAPE, "%d axes, at most %d are supported", axes->n, NC_MAX_RANK);
+    if (axes != NULL && axes->n > NC_MAX_RANK)
+        NC_FAIL(p->w, NC_E_SHAPE, "%d axes, at most %d are supported", axes->n, NC_MAX_RANK);
     for (int i = 0; axes != NULL && i < axes->n; i++) r->axes[r->n_axes++] = axes->ints[i];
     p->state = r;
     p->strided_in = 1;
@@ -51,7 +56,8 @@ static nc_code read_axes(const nc_call *c, uint32_t *mask) {
     memcpy(axes, r->axes, sizeof axes);
     if (c->n_in > 1 && c->in[1].data != NULL) {
         int64_t count = nc_tensor_numel(&c->in[1]);
-        if (count > NC_MAX_RANK) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%lld axes are too many", (long long)count);
+        if (count > NC_MAX_RANK)
+            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%lld axes are too many", (long long)count);
         n = (int)count;
         memcpy(axes, c->in[1].data, (size_t)n * sizeof *axes);
     }
@@ -73,7 +79,8 @@ static nc_code reduce_run(const nc_call *c) {
     const reduction *r = c->state;
     uint32_t mask;
     NC_TRY(read_axes(c, &mask));
-    if (!sizes_fit(c, mask)) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axes do not give the planned shape");
+    if (!sizes_fit(c, mask))
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axes do not give the planned shape");
     nc_tensor x = c->in[0];
     if (x.dtype == NC_UINT64) x.dtype = NC_INT64;
     return nck_reduce(r->op, &x, mask, c->out[0].data, c->workspace, c->pool);
@@ -151,10 +158,16 @@ nc_code nc_reduce_sum_to_run(const nc_call *c) {
 nc_code nc_reduce_sum_to_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, nc_reduce_sum_to_run, c); }
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
-#define ROWS(name)                                                                                                      \
-    {.op = name, .types = T_WIDE, .fits = signed_order, .prepare = reduce_prepare, .workspace = nc_reduce_workspace,    \
-     .run = reduce_run},                                                                                                \
-        {.op = name, .types = T_NARROW, .prepare = reduce_prepare, .workspace = nc_reduce_narrow_workspace,             \
-         .run = reduce_narrow_run}
+#define ROWS(name)                                                                                         \
+    {.op = name,                                                                                           \
+     .types = T_WIDE,                                                                                      \
+     .fits = signed_order,                                                                                 \
+     .prepare = reduce_prepare,                                                                            \
+     .workspace = nc_reduce_workspace,                                                                     \
+     .run = reduce_run},                                                                                   \
+    {                                                                                                      \
+        .op = name, .types = T_NARROW, .prepare = reduce_prepare, .workspace = nc_reduce_narrow_workspace, \
+        .run = reduce_narrow_run                                                                           \
+    }
 
 const nc_binding nc_reduce_cpu[] = {ROWS("ReduceSum"), ROWS("ReduceMean"), ROWS("ReduceMax"), ROWS("ReduceMin"), {0}};

@@ -1,5 +1,5 @@
-/* ops/reduce/reduce_cuda.c: CUDA bindings of the reductions and of nacre.SumTo over kernels/cuda/reduce.h. Axes given as an
- * input are a host argument, read when the kernel is queued. */
+/* ops/reduce/reduce_cuda.c: CUDA bindings of the reductions and of nacre.SumTo over kernels/cuda/reduce.h. Axes given
+ * as an input are a host argument, read when the kernel is queued. */
 #include "kernels/cuda/reduce.h"
 
 #include "ops/card.h"
@@ -87,11 +87,16 @@ static nc_code sum_to_run(const nc_call *c) {
 }
 
 #define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
-#define ROW(name) {.op = name, .types = TYPES, .prepare = reduce_prepare, .workspace = reduce_workspace, .run = reduce_run}
+#define ROW(name) \
+    { .op = name, .types = TYPES, .prepare = reduce_prepare, .workspace = reduce_workspace, .run = reduce_run }
 const nc_binding nc_reduce_cuda[] = {ROW("ReduceSum"),
                                      ROW("ReduceMean"),
                                      ROW("ReduceMax"),
                                      ROW("ReduceMin"),
-                                     {.op = "SumTo", .domain = "nacre", .types = TYPES, .prepare = reduce_prepare,
-                                      .workspace = reduce_workspace, .run = sum_to_run},
+                                     {.op = "SumTo",
+                                      .domain = "nacre",
+                                      .types = TYPES,
+                                      .prepare = reduce_prepare,
+                                      .workspace = reduce_workspace,
+                                      .run = sum_to_run},
                                      {0}};

@@ -1,5 +1,5 @@
-/* ops/reduce/reduce_grad.c: gradients of ReduceSum, ReduceMean, ReduceMax and ReduceMin as ordinary nodes: dy is spread back over
- * the axes that were reduced. Axes that are known only in the run are passed on as a value. */
+/* ops/reduce/reduce_grad.c: gradients of ReduceSum, ReduceMean, ReduceMax and ReduceMin as ordinary nodes: dy is
+ * spread back over the axes that were reduced. Axes that are known only in the run are passed on as a value. */
 #include "ops/reduce/reduce_grad.h"
 
 #include "ops/build.h"
@@ -62,8 +62,7 @@ static bool const_numel(const nc_value *v, double *n) {
 static nc_value *share(nc_grad *g, nc_value *dy) {
     double nx, ny;
     nc_dtype t = dy->type->elem;
-    if (const_numel(g->node->in[0], &nx) && const_numel(dy, &ny))
-        return nc_build_scalar(g->b, t, nx > 0 ? ny / nx : 0);
+    if (const_numel(g->node->in[0], &nx) && const_numel(dy, &ny)) return nc_build_scalar(g->b, t, nx > 0 ? ny / nx : 0);
     nc_value *size_y = nc_build_cast(g->b, nc_build1(g->b, "Size", 1, dy), t);
     nc_value *size_x = nc_build_cast(g->b, nc_build1(g->b, "Size", 1, nc_grad_x(g, 0)), t);
     return nc_build1(g->b, "Div", 2, size_y, size_x);

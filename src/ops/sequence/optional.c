@@ -22,21 +22,30 @@ static const nc_op_version optional_versions[] = {
     {.since = 28, IN({"input", T_TENSOR_ALL | T_SEQ, OPTIONAL}), OUT({"output", T_OPT}), ATTR(A_TYPE_OPT("type"))},
     {.since = 15, IN({"input", T_TENSOR | T_SEQ, OPTIONAL}), OUT({"output", T_OPT}), ATTR(A_TYPE_OPT("type"))},
     {0}};
-const nc_card nc_card_optional = {.name = "Optional", .doc = "An optional that holds its input, or nothing.",
-                                  .versions = optional_versions, .traits = NC_HOST_OBJECTS, .infer = optional_infer};
+const nc_card nc_card_optional = {.name = "Optional",
+                                  .doc = "An optional that holds its input, or nothing.",
+                                  .versions = optional_versions,
+                                  .traits = NC_HOST_OBJECTS,
+                                  .infer = optional_infer};
 
 static const nc_op_version has_versions[] = {
     {.since = 28, IN({"input", T_TENSOR_ALL | T_SEQ | T_OPT, OPTIONAL}), OUT({"output", T_BOOL}), NO_ATTR},
     {.since = 18, IN({"input", T_TENSOR | T_SEQ | T_OPT, OPTIONAL}), OUT({"output", T_BOOL}), NO_ATTR},
     {.since = 15, IN({"input", T_OPT}), OUT({"output", T_BOOL}), NO_ATTR},
     {0}};
-const nc_card nc_card_optional_has_element = {.name = "OptionalHasElement", .doc = "Whether there is an element.",
-                                              .versions = has_versions, .traits = NC_HOST_OBJECTS, .infer = has_infer};
+const nc_card nc_card_optional_has_element = {.name = "OptionalHasElement",
+                                              .doc = "Whether there is an element.",
+                                              .versions = has_versions,
+                                              .traits = NC_HOST_OBJECTS,
+                                              .infer = has_infer};
 
 static const nc_op_version get_versions[] = {
     {.since = 28, IN({"input", T_TENSOR_ALL | T_SEQ | T_OPT}), OUT({"output", T_TENSOR_ALL | T_SEQ}), NO_ATTR},
     {.since = 18, IN({"input", T_TENSOR | T_SEQ | T_OPT}), OUT({"output", T_TENSOR | T_SEQ}), NO_ATTR},
     {.since = 15, IN({"input", T_OPT}), OUT({"output", T_TENSOR | T_SEQ}), NO_ATTR},
     {0}};
-const nc_card nc_card_optional_get_element = {.name = "OptionalGetElement", .doc = "The element; an error where there is none.",
-                                              .versions = get_versions, .traits = NC_HOST_OBJECTS, .infer = get_infer};
+const nc_card nc_card_optional_get_element = {.name = "OptionalGetElement",
+                                              .doc = "The element; an error where there is none.",
+                                              .versions = get_versions,
+                                              .traits = NC_HOST_OBJECTS,
+                                              .infer = get_infer};

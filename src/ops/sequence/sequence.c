@@ -1,5 +1,5 @@
-/* ops/sequence/sequence.c: cards of the sequence ops. Sequences are counted objects on the host; no gradient passes through
- * them. */
+/* ops/sequence/sequence.c: cards of the sequence ops. Sequences are counted objects on the host; no gradient passes
+ * through them. */
 #include "ops/sequence/sequence.h"
 
 nc_code nc_sequence_join(nc_infer *c, const nc_type *a, const nc_type *b, const nc_type **out) {
@@ -108,9 +108,13 @@ static nc_code split_infer(nc_infer *c) {
     return nc_sequence_out(c, 0, of);
 }
 
-#define CARD(symbol, op, hook, host, text)                                                                          \
-    const nc_card nc_card_##symbol = {.name = op, .doc = text, .versions = symbol##_versions, .traits = NC_HOST_OBJECTS, \
-                                      .infer = hook, .host_in = host};
+#define CARD(symbol, op, hook, host, text)                           \
+    const nc_card nc_card_##symbol = {.name = op,                    \
+                                      .doc = text,                   \
+                                      .versions = symbol##_versions, \
+                                      .traits = NC_HOST_OBJECTS,     \
+                                      .infer = hook,                 \
+                                      .host_in = host};
 
 static const nc_op_version sequence_empty_versions[] = {
     {.since = 11, NO_IN, OUT({"output", T_SEQ}), ATTR(A_INT_OPT("dtype"))}, {0}};
@@ -121,28 +125,41 @@ static const nc_op_version sequence_construct_versions[] = {
 CARD(sequence_construct, "SequenceConstruct", construct_infer, 0, "The sequence of its inputs.")
 
 static const nc_op_version sequence_insert_versions[] = {
-    {.since = 11, IN({"input_sequence", T_SEQ}, {"tensor", T_TENSOR}, {"position", T_INDEX, OPTIONAL}),
-     OUT({"output_sequence", T_SEQ}), NO_ATTR}, {0}};
-CARD(sequence_insert, "SequenceInsert", insert_infer, 1u << 2, "The sequence with a tensor put in, at the end unless a position is given.")
+    {.since = 11,
+     IN({"input_sequence", T_SEQ}, {"tensor", T_TENSOR}, {"position", T_INDEX, OPTIONAL}),
+     OUT({"output_sequence", T_SEQ}),
+     NO_ATTR},
+    {0}};
+CARD(sequence_insert, "SequenceInsert", insert_infer, 1u << 2,
+     "The sequence with a tensor put in, at the end unless a position is given.")
 
 static const nc_op_version sequence_at_versions[] = {
     {.since = 11, IN({"input_sequence", T_SEQ}, {"position", T_INDEX}), OUT({"tensor", T_TENSOR}), NO_ATTR}, {0}};
 CARD(sequence_at, "SequenceAt", at_infer, 1u << 1, "One element of a sequence.")
 
-static const nc_op_version sequence_erase_versions[] = {
-    {.since = 11, IN({"input_sequence", T_SEQ}, {"position", T_INDEX, OPTIONAL}), OUT({"output_sequence", T_SEQ}), NO_ATTR}, {0}};
-CARD(sequence_erase, "SequenceErase", erase_infer, 1u << 1, "The sequence without one element, the last unless a position is given.")
+static const nc_op_version sequence_erase_versions[] = {{.since = 11,
+                                                         IN({"input_sequence", T_SEQ}, {"position", T_INDEX, OPTIONAL}),
+                                                         OUT({"output_sequence", T_SEQ}),
+                                                         NO_ATTR},
+                                                        {0}};
+CARD(sequence_erase, "SequenceErase", erase_infer, 1u << 1,
+     "The sequence without one element, the last unless a position is given.")
 
 static const nc_op_version sequence_length_versions[] = {
     {.since = 11, IN({"input_sequence", T_SEQ}), OUT({"length", T_I64}), NO_ATTR}, {0}};
 CARD(sequence_length, "SequenceLength", length_infer, 0, "How many elements a sequence has.")
 
-static const nc_op_version concat_from_sequence_versions[] = {
-    {.since = 11, IN({"input_sequence", T_SEQ}), OUT({"concat_result", T_TENSOR}), ATTR(A_INT_REQ("axis"), A_INT("new_axis", 0))}, {0}};
-CARD(concat_from_sequence, "ConcatFromSequence", concat_infer, 0, "The elements one behind the other along an axis, or a new one.")
+static const nc_op_version concat_from_sequence_versions[] = {{.since = 11,
+                                                               IN({"input_sequence", T_SEQ}),
+                                                               OUT({"concat_result", T_TENSOR}),
+                                                               ATTR(A_INT_REQ("axis"), A_INT("new_axis", 0))},
+                                                              {0}};
+CARD(concat_from_sequence, "ConcatFromSequence", concat_infer, 0,
+     "The elements one behind the other along an axis, or a new one.")
 
-#define SPLIT(types)                                                                                        \
-    IN({"input", types}, {"split", T_INDEX, OPTIONAL}), OUT({"output_sequence", T_SEQ}),                    \
+#define SPLIT(types)                                                                     \
+    IN({"input", types}, {"split", T_INDEX, OPTIONAL}), OUT({"output_sequence", T_SEQ}), \
         ATTR(A_INT("axis", 0), A_INT("keepdims", 1))
-static const nc_op_version split_to_sequence_versions[] = {{.since = 24, SPLIT(T_TENSOR_ALL)}, {.since = 11, SPLIT(T_TENSOR)}, {0}};
+static const nc_op_version split_to_sequence_versions[] = {
+    {.since = 24, SPLIT(T_TENSOR_ALL)}, {.since = 11, SPLIT(T_TENSOR)}, {0}};
 CARD(split_to_sequence, "SplitToSequence", split_infer, 1u << 1, "The sequence of parts of a tensor along an axis.")

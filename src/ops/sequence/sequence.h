@@ -1,5 +1,5 @@
-/* ops/sequence/sequence.h: types of what sequences hold. A symbol inside a sequence's element type says "some size": it is never
- * the same as that symbol outside, since elements may differ. */
+/* ops/sequence/sequence.h: types of what sequences hold. A symbol inside a sequence's element type says "some size":
+ * it is never the same as that symbol outside, since elements may differ. */
 #ifndef NC_OPS_SEQUENCE_SEQUENCE_H
 #define NC_OPS_SEQUENCE_SEQUENCE_H
 

@@ -1,5 +1,5 @@
-/* ops/sequence/sequence_cpu.c: host kernels of sequences and optionals. A sequence whose last use this is gets changed in place,
- * so that growing one element by element costs O(1) each. */
+/* ops/sequence/sequence_cpu.c: host kernels of sequences and optionals. A sequence whose last use this is gets changed
+ * in place, so that growing one element by element costs O(1) each. */
 #include "ops/sequence/sequence.h"
 
 #include <string.h>
@@ -12,15 +12,17 @@ static nc_code read_position(nc_dyn *d, int i, int64_t n, int64_t last, int64_t 
     int64_t asked = *out;
     if (*out < 0) *out += n;
     if (*out >= 0 && *out <= last) return NC_OK;
-    return nc_diag_set(d->call->diag, NC_E_DATA, d->call->node, d->call->op, "position %lld is out of range for %lld elements",
-                       (long long)asked, (long long)n);
+    return nc_diag_set(d->call->diag, NC_E_DATA, d->call->node, d->call->op,
+                       "position %lld is out of range for %lld elements", (long long)asked, (long long)n);
 }
 
 /* Input 0 as a list that may be changed. */
 static nc_object *own_list(nc_dyn *d) {
     nc_object *list = d->in[0];
-    if (d->moved != NULL && d->moved[0]) d->in[0] = NULL;
-    else nc_object_ref(list);
+    if (d->moved != NULL && d->moved[0])
+        d->in[0] = NULL;
+    else
+        nc_object_ref(list);
     return nc_object_own(list);
 }
 
@@ -136,7 +138,8 @@ static bool no_strings(const nc_node *n, const char **why) {
     return t == NULL || t->elem != NC_STRING;
 }
 
-#define ROW(name, fn) {.op = name, .kind = NC_K_DYNAMIC, .dynamic = fn}
+#define ROW(name, fn) \
+    { .op = name, .kind = NC_K_DYNAMIC, .dynamic = fn }
 const nc_binding nc_sequence_cpu[] = {
     {.op = "SequenceEmpty", .kind = NC_K_DYNAMIC, .prepare = empty_prepare, .dynamic = empty},
     ROW("SequenceConstruct", construct),
@@ -144,9 +147,15 @@ const nc_binding nc_sequence_cpu[] = {
     ROW("SequenceAt", at),
     ROW("SequenceErase", erase),
     ROW("SequenceLength", length),
-    {.op = "ConcatFromSequence", .kind = NC_K_DYNAMIC, .fits = no_strings, .prepare = nc_sequence_concat_prepare,
+    {.op = "ConcatFromSequence",
+     .kind = NC_K_DYNAMIC,
+     .fits = no_strings,
+     .prepare = nc_sequence_concat_prepare,
      .dynamic = nc_sequence_concat},
-    {.op = "SplitToSequence", .kind = NC_K_DYNAMIC, .fits = no_strings, .prepare = nc_sequence_split_prepare,
+    {.op = "SplitToSequence",
+     .kind = NC_K_DYNAMIC,
+     .fits = no_strings,
+     .prepare = nc_sequence_split_prepare,
      .dynamic = nc_sequence_split},
     {.op = "Optional", .kind = NC_K_DYNAMIC, .prepare = present_prepare, .dynamic = make_optional},
     {.op = "OptionalHasElement", .kind = NC_K_DYNAMIC, .prepare = present_prepare, .dynamic = has_element},

@@ -1,5 +1,5 @@
-/* ops/sequence/sequence_parts.c: between one tensor and a sequence of tensors: ConcatFromSequence and SplitToSequence. Host
- * memory, elements that are bytes. */
+/* ops/sequence/sequence_parts.c: between one tensor and a sequence of tensors: ConcatFromSequence and SplitToSequence.
+ * Host memory, elements that are bytes. */
 #include "ops/sequence/sequence.h"
 
 #include "kernels/cpu/move/move.h"
@@ -70,14 +70,15 @@ nc_code nc_sequence_concat(nc_dyn *d) {
     int64_t axis = s->axis < 0 ? s->axis + rank : s->axis;
     if (axis < 0 || axis >= rank || rank > NC_MAX_RANK) return wrong(d, "the axis is out of range for the elements");
     if (first->dtype == NC_STRING) return wrong(d, "strings are not concatenated here");
-    if (!joined_dims(list, axis, s->flag, dims)) return wrong(d, "the elements differ in rank, type or a dim beside the axis");
+    if (!joined_dims(list, axis, s->flag, dims))
+        return wrong(d, "the elements differ in rank, type or a dim beside the axis");
     NC_TRY(d->alloc(d, 0, first->dtype, rank, dims, &y));
     size_t bytes = nc_dtype_bytes(y.dtype);
     for (int64_t i = 0; i < list->n; i++) {
         nc_tensor t = s->flag ? unsqueezed(&list->items[i]->t, axis) : list->items[i]->t;
         if (nc_tensor_numel(&t) > 0)
-            nck_copy(rank, t.dims, bytes, t.data, t.strides, (char *)y.data + at * y.strides[axis] * (int64_t)bytes, y.strides,
-                     d->call->pool);
+            nck_copy(rank, t.dims, bytes, t.data, t.strides, (char *)y.data + at * y.strides[axis] * (int64_t)bytes,
+                     y.strides, d->call->pool);
         at += t.dims[axis];
     }
     return NC_OK;
@@ -108,8 +109,8 @@ static nc_object *copy_part(nc_dyn *d, const nc_tensor *x, int64_t axis, int64_t
     nc_object *o = nc_object_host_tensor(x->dtype, part.rank, part.dims);
     if (o == NULL) return NULL;
     if (nc_tensor_numel(&part) > 0)
-        nck_copy(part.rank, part.dims, bytes, (const char *)x->data + from * x->strides[axis] * (int64_t)bytes, part.strides,
-                 o->t.data, o->t.strides, d->call->pool);
+        nck_copy(part.rank, part.dims, bytes, (const char *)x->data + from * x->strides[axis] * (int64_t)bytes,
+                 part.strides, o->t.data, o->t.strides, d->call->pool);
     if (drops) {
         size_t behind = (size_t)(o->t.rank - axis - 1);
         memmove(&o->t.dims[axis], &o->t.dims[axis + 1], behind * sizeof *o->t.dims);

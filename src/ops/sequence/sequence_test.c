@@ -1,4 +1,5 @@
-/* ops/sequence/sequence_test.c: types of sequences, and their host kernels and StringConcat in a small world of their own. */
+/* ops/sequence/sequence_test.c: types of sequences, and their host kernels and StringConcat in a small world of their
+ * own. */
 #include "tests/graph_testing.h"
 
 #include "base/mem.h"
@@ -44,9 +45,20 @@ static bool world_init(world *x, const char *text) {
     nc_prep prep = {.w = &x->w, .arena = &x->arena, .node = n};
     x->b = nc_binding_find(n, "cpu", why, sizeof why);
     if (x->b == NULL || (x->b->prepare != NULL && x->b->prepare(&prep) != NC_OK)) return false;
-    x->call = (nc_call){.state = prep.state, .in = x->in, .n_in = n->n_in, .n_out = 1, .diag = &x->w.diag, .node = "n", .op = n->card->name};
-    x->d = (nc_dyn){.call = &x->call, .in = x->held, .moved = x->moved, .out = &x->out, .n_operands = n->n_in,
-                    .object = world_object, .alloc = world_alloc};
+    x->call = (nc_call){.state = prep.state,
+                        .in = x->in,
+                        .n_in = n->n_in,
+                        .n_out = 1,
+                        .diag = &x->w.diag,
+                        .node = "n",
+                        .op = n->card->name};
+    x->d = (nc_dyn){.call = &x->call,
+                    .in = x->held,
+                    .moved = x->moved,
+                    .out = &x->out,
+                    .n_operands = n->n_in,
+                    .object = world_object,
+                    .alloc = world_alloc};
     return true;
 }
 
@@ -78,17 +90,21 @@ static void infers(const char *graph, const char *want) {
     nc_work w;
     nc_work_init(&w);
     nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL) CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else CHECK_STR(w.diag.text, want);
+    if (m != NULL)
+        CHECK_TYPE(m->main->outputs.v[0]->type, want);
+    else
+        CHECK_STR(w.diag.text, want);
     if (m != NULL) nc_model_destroy(m);
     nc_work_release(&w);
 }
 
 TEST(sequence_types) {
     infers(G "(float[n,4] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }", "seq(float[n,4])");
-    infers(G "(float[2,4] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }", "seq(float[SequenceConstruct_2_d,4])");
+    infers(G "(float[2,4] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }",
+           "seq(float[SequenceConstruct_2_d,4])");
     infers(G "(float[2] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }", "seq(float[...])");
-    infers(G "(float[2] a) => (s) { e = SequenceEmpty<dtype = 7>(); s = SequenceInsert(e, a) }", "a sequence of int64 cannot hold float");
+    infers(G "(float[2] a) => (s) { e = SequenceEmpty<dtype = 7>(); s = SequenceInsert(e, a) }",
+           "a sequence of int64 cannot hold float");
     infers(G "(seq(float[n,4]) s, int64[] i) => (t) { t = SequenceAt(s, i) }", "float[SequenceAt_2_d,4]");
     infers(G "(seq(float[n,4]) s) => (t) { t = ConcatFromSequence<axis = -1, new_axis = 1>(s) }",
            "float[ConcatFromSequence_1_d,4,ConcatFromSequence_1_n]");

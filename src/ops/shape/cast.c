@@ -1,5 +1,5 @@
-/* ops/shape/cast.c: cards of Cast and CastLike: the same elements in another type. `saturate` and `round_mode` speak of 8-bit
- * floats only, which no type set here has. */
+/* ops/shape/cast.c: cards of Cast and CastLike: the same elements in another type. `saturate` and `round_mode` speak
+ * of 8-bit floats only, which no type set here has. */
 #include "ops/shape/shape.h"
 
 #include <string.h>
@@ -25,7 +25,8 @@ static nc_code cast_infer(nc_infer *c) {
     nc_dtype to = cast_target(c->node);
     const nc_attr *attr = nc_node_attr(c->node, "to");
     if (to == NC_UNDEFINED || !(c->node->version->out[0].types & NC_BIT(to)))
-        NC_FAIL(c->w, NC_E_TYPE, "cannot cast to type %lld", attr != NULL && attr->kind == NC_A_INT ? (long long)attr->i : 0);
+        NC_FAIL(c->w, NC_E_TYPE, "cannot cast to type %lld",
+                attr != NULL && attr->kind == NC_A_INT ? (long long)attr->i : 0);
     return infer_as(c, to);
 }
 
@@ -94,8 +95,13 @@ static const nc_op_version cast_versions[] = {
     {.since = 1, CAST(T_NUMBER | T_BOOL), ATTR(A_STR_REQ("to"))},
     {0}};
 
-const nc_card nc_card_cast = {.name = "Cast", .doc = "Its input as elements of another type.", .versions = cast_versions,
-                              .traits = NC_ELEMENTWISE, .infer = cast_infer, .fold = cast_fold, .grad = cast_grad,
+const nc_card nc_card_cast = {.name = "Cast",
+                              .doc = "Its input as elements of another type.",
+                              .versions = cast_versions,
+                              .traits = NC_ELEMENTWISE,
+                              .infer = cast_infer,
+                              .fold = cast_fold,
+                              .grad = cast_grad,
                               .is_identity = cast_is_identity};
 
 #define CAST_LIKE IN({"input", T_CAST_ALL}, {"target_type", T_CAST_ALL}), OUT({"output", SAME(1)})
@@ -108,7 +114,12 @@ static const nc_op_version cast_like_versions[] = {
     {.since = 15, CAST_LIKE, NO_ATTR},
     {0}};
 
-const nc_card nc_card_cast_like = {.name = "CastLike", .doc = "Its input in the element type of the second.",
-                                   .versions = cast_like_versions, .dims_only_in = 1u << 1,
-                                   .no_grad_in = 1u << 1, .infer = cast_like_infer, .fold = cast_fold, .grad = cast_grad,
+const nc_card nc_card_cast_like = {.name = "CastLike",
+                                   .doc = "Its input in the element type of the second.",
+                                   .versions = cast_like_versions,
+                                   .dims_only_in = 1u << 1,
+                                   .no_grad_in = 1u << 1,
+                                   .infer = cast_like_infer,
+                                   .fold = cast_fold,
+                                   .grad = cast_grad,
                                    .is_identity = cast_is_identity};

@@ -9,7 +9,8 @@ static nc_code agree(nc_infer *c, int i, int k, const nc_dim *d, const nc_dim **
     int64_t a, b;
     bool fixed = nc_dim_is_const(*into, &a), also = nc_dim_is_const(d, &b);
     if (fixed && also && a != b)
-        NC_FAIL(c->w, NC_E_SHAPE, "dim %d of input %d is %lld, of the inputs before %lld", k, i, (long long)b, (long long)a);
+        NC_FAIL(c->w, NC_E_SHAPE, "dim %d of input %d is %lld, of the inputs before %lld", k, i, (long long)b,
+                (long long)a);
     if (also) *into = d;
     return NC_OK;
 }
@@ -65,7 +66,8 @@ static nc_value *input_sizes(nc_grad *g, int axis) {
     }
     for (int i = 0; fixed && i < n->n_in; i++) fixed = nc_dim_is_const(n->in[i]->type->dims[axis], &sizes[i]);
     if (fixed) return nc_build_ints(g->b, sizes, n->n_in);
-    nc_attr range[2] = {{.name = "start", .kind = NC_A_INT, .i = axis}, {.name = "end", .kind = NC_A_INT, .i = axis + 1}};
+    nc_attr range[2] = {{.name = "start", .kind = NC_A_INT, .i = axis},
+                        {.name = "end", .kind = NC_A_INT, .i = axis + 1}};
     for (int i = 0; i < n->n_in; i++) {
         nc_value *x = nc_shape_like(g, i);
         one[i] = nc_build_attr1(g->b, "", "Shape", &x, 1, range, 2);
@@ -79,7 +81,8 @@ static nc_code concat_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL) return NC_OK;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->type == NULL || n->in[i]->type->rank < 0) NC_FAIL(g->b->w, NC_E_SHAPE, "the gradient needs known ranks");
+        if (n->in[i]->type == NULL || n->in[i]->type->rank < 0)
+            NC_FAIL(g->b->w, NC_E_SHAPE, "the gradient needs known ranks");
     int rank = n->in[0]->type->rank;
     int64_t axis = axis_of(n);
     if (axis < 0) axis += rank;
@@ -93,13 +96,17 @@ static nc_code concat_grad(nc_grad *g) {
 static bool concat_is_identity(const nc_node *n) { return n->n_in == 1; }
 
 #define CONCAT(types) IN({"inputs", types, VARIADIC}), OUT({"concat_result", SAME(0)})
-static const nc_op_version concat_versions[] = {
-    {.since = 13, CONCAT(T_TENSOR_ALL), ATTR(A_INT_REQ("axis"))},
-    {.since = 11, CONCAT(T_TENSOR), ATTR(A_INT_REQ("axis"))},
-    {.since = 4, CONCAT(T_TENSOR), ATTR(A_INT_REQ("axis"))},
-    {.since = 1, CONCAT(T_FLOAT), ATTR(A_INT_OPT("axis"))},
-    {0}};
+static const nc_op_version concat_versions[] = {{.since = 13, CONCAT(T_TENSOR_ALL), ATTR(A_INT_REQ("axis"))},
+                                                {.since = 11, CONCAT(T_TENSOR), ATTR(A_INT_REQ("axis"))},
+                                                {.since = 4, CONCAT(T_TENSOR), ATTR(A_INT_REQ("axis"))},
+                                                {.since = 1, CONCAT(T_FLOAT), ATTR(A_INT_OPT("axis"))},
+                                                {0}};
 
-const nc_card nc_card_concat = {.name = "Concat", .doc = "Its inputs one behind the other along an axis.",
-                                .versions = concat_versions, .traits = NC_GROWS, .infer = concat_infer, .fold = concat_fold,
-                                .grad = concat_grad, .is_identity = concat_is_identity};
+const nc_card nc_card_concat = {.name = "Concat",
+                                .doc = "Its inputs one behind the other along an axis.",
+                                .versions = concat_versions,
+                                .traits = NC_GROWS,
+                                .infer = concat_infer,
+                                .fold = concat_fold,
+                                .grad = concat_grad,
+                                .is_identity = concat_is_identity};

@@ -1,8 +1,8 @@
 /* ops/shape/constant.c: cards of Constant, ConstantOfShape and Range: values out of attributes and sizes.
  *
- * Loaders make constants of the graph out of Constant nodes. Where one is left, inference puts its literal on the output: the
- * pass fold_sizes makes it a constant, and without that pass its kernel copies the literal. sparse_value is not an attribute
- * kind of the graph; loaders refuse it. */
+ * Loaders make constants of the graph out of Constant nodes. Where one is left, inference puts its literal on the
+ * output: the pass fold_sizes makes it a constant, and without that pass its kernel copies the literal. sparse_value
+ * is not an attribute kind of the graph; loaders refuse it. */
 #include "ops/shape/shape.h"
 
 #include <math.h>
@@ -51,20 +51,29 @@ static nc_code constant_fold(nc_infer *c) {
 }
 
 #define CONSTANT(types, ...) NO_IN, OUT({"output", types}), ATTR(__VA_ARGS__)
-#define VALUES                                                                                                         \
-    A_TENSOR_OPT("value"), A_INT_OPT("value_int"), A_INTS_OPT("value_ints"), A_FLOAT_OPT("value_float"), A_FLOATS_OPT("value_floats"), \
-        A_STR_OPT("value_string"), A_STRINGS_OPT("value_strings")
-#define A_VALUE_REQ {.name = "value", .kind = NC_A_TENSOR, .flags = NC_ATTR_REQUIRED}
-static const nc_op_version constant_versions[] = {
-    {.since = 25, CONSTANT(T_TENSOR_ALL, VALUES)}, {.since = 24, CONSTANT(T_TENSOR_ALL, VALUES)},
-    {.since = 23, CONSTANT(T_TENSOR_ALL, VALUES)}, {.since = 21, CONSTANT(T_TENSOR_ALL, VALUES)},
-    {.since = 19, CONSTANT(T_TENSOR_ALL, VALUES)}, {.since = 13, CONSTANT(T_TENSOR_ALL, VALUES)},
-    {.since = 12, CONSTANT(T_TENSOR, VALUES)},     {.since = 11, CONSTANT(T_TENSOR, A_TENSOR_OPT("value"))},
-    {.since = 9, CONSTANT(T_TENSOR, A_VALUE_REQ)}, {.since = 1, CONSTANT(T_FLOAT, A_VALUE_REQ)},
-    {0}};
+#define VALUES                                                                                           \
+    A_TENSOR_OPT("value"), A_INT_OPT("value_int"), A_INTS_OPT("value_ints"), A_FLOAT_OPT("value_float"), \
+        A_FLOATS_OPT("value_floats"), A_STR_OPT("value_string"), A_STRINGS_OPT("value_strings")
+#define A_VALUE_REQ \
+    { .name = "value", .kind = NC_A_TENSOR, .flags = NC_ATTR_REQUIRED }
+static const nc_op_version constant_versions[] = {{.since = 25, CONSTANT(T_TENSOR_ALL, VALUES)},
+                                                  {.since = 24, CONSTANT(T_TENSOR_ALL, VALUES)},
+                                                  {.since = 23, CONSTANT(T_TENSOR_ALL, VALUES)},
+                                                  {.since = 21, CONSTANT(T_TENSOR_ALL, VALUES)},
+                                                  {.since = 19, CONSTANT(T_TENSOR_ALL, VALUES)},
+                                                  {.since = 13, CONSTANT(T_TENSOR_ALL, VALUES)},
+                                                  {.since = 12, CONSTANT(T_TENSOR, VALUES)},
+                                                  {.since = 11, CONSTANT(T_TENSOR, A_TENSOR_OPT("value"))},
+                                                  {.since = 9, CONSTANT(T_TENSOR, A_VALUE_REQ)},
+                                                  {.since = 1, CONSTANT(T_FLOAT, A_VALUE_REQ)},
+                                                  {0}};
 
-const nc_card nc_card_constant = {.name = "Constant", .doc = "The value of its attribute.", .versions = constant_versions,
-                                  .infer = constant_infer, .fold = constant_fold, .zero_grad = true};
+const nc_card nc_card_constant = {.name = "Constant",
+                                  .doc = "The value of its attribute.",
+                                  .versions = constant_versions,
+                                  .infer = constant_infer,
+                                  .fold = constant_fold,
+                                  .zero_grad = true};
 
 /* ---- ConstantOfShape ---- */
 
@@ -74,7 +83,8 @@ static nc_code filled_infer(nc_infer *c) {
     int n;
     if (a != NULL && a->tensor->n != 1)
         NC_FAIL(c->w, NC_E_SHAPE, "value must have one element, has %lld", (long long)a->tensor->n);
-    if (!(c->node->version->out[0].types & NC_BIT(t))) NC_FAIL(c->w, NC_E_TYPE, "value is of type %s", nc_dtype_name(t));
+    if (!(c->node->version->out[0].types & NC_BIT(t)))
+        NC_FAIL(c->w, NC_E_TYPE, "value is of type %s", nc_dtype_name(t));
     const nc_dim *const *shape = nc_in_elems(c, 0, &n);
     return shape != NULL ? nc_out(c, 0, t, n, shape) : nc_out_unknown(c, 0, t, nc_shape_count(c, 0));
 }
@@ -94,15 +104,22 @@ static nc_code filled_fold(nc_infer *c) {
 
 #define FILLED(types) IN({"input", T_I64}), OUT({"output", types}), ATTR(A_TENSOR_OPT("value"))
 #define T_FILL (T_NUMBER | T_BOOL)
-static const nc_op_version filled_versions[] = {
-    {.since = 25, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))}, {.since = 24, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
-    {.since = 23, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))}, {.since = 21, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
-    {.since = 20, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))}, {.since = 9, FILLED(T_FILL)},
-    {0}};
+static const nc_op_version filled_versions[] = {{.since = 25, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
+                                                {.since = 24, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
+                                                {.since = 23, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
+                                                {.since = 21, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
+                                                {.since = 20, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
+                                                {.since = 9, FILLED(T_FILL)},
+                                                {0}};
 
-const nc_card nc_card_constant_of_shape = {.name = "ConstantOfShape", .doc = "A tensor of the given shape, all elements one value.",
-                                           .versions = filled_versions, .host_in = 1, .no_grad_in = 1, .infer = filled_infer,
-                                           .fold = filled_fold, .zero_grad = true};
+const nc_card nc_card_constant_of_shape = {.name = "ConstantOfShape",
+                                           .doc = "A tensor of the given shape, all elements one value.",
+                                           .versions = filled_versions,
+                                           .host_in = 1,
+                                           .no_grad_in = 1,
+                                           .infer = filled_infer,
+                                           .fold = filled_fold,
+                                           .zero_grad = true};
 
 /* ---- Range ---- */
 
@@ -176,7 +193,8 @@ static nc_code range_grad(nc_grad *g) {
     static const int64_t all[1] = {0};
     if (g->wants[0]) nc_grad_set(g, 0, nc_build_reduce_sum(g->b, dy, all, 1, false));
     if (g->wants[2]) {
-        nc_value *k = nc_build1(g->b, "Range", 3, nc_build_int(g->b, 0), nc_build1(g->b, "Size", 1, dy), nc_build_int(g->b, 1));
+        nc_value *k =
+            nc_build1(g->b, "Range", 3, nc_build_int(g->b, 0), nc_build1(g->b, "Size", 1, dy), nc_build_int(g->b, 1));
         nc_value *product = nc_build1(g->b, "Mul", 2, dy, nc_build_cast(g->b, k, dy->type->elem));
         nc_grad_set(g, 2, nc_build_reduce_sum(g->b, product, all, 1, false));
     }
@@ -190,6 +208,11 @@ static const nc_op_version range_versions[] = {
     {.since = 11, RANGE(T_RANGE), NO_ATTR},
     {0}};
 
-const nc_card nc_card_range = {.name = "Range", .doc = "start, start + delta, ... below limit.", .versions = range_versions,
-                               .host_in = 7, .no_grad_in = 1u << 1, .infer = range_infer, .fold = range_fold,
+const nc_card nc_card_range = {.name = "Range",
+                               .doc = "start, start + delta, ... below limit.",
+                               .versions = range_versions,
+                               .host_in = 7,
+                               .no_grad_in = 1u << 1,
+                               .infer = range_infer,
+                               .fold = range_fold,
                                .grad = range_grad};

@@ -1,5 +1,5 @@
-/* ops/shape/shape.h: what the cards and bindings of the shape family share. Cards read integer lists that are attributes in
- * old versions and inputs in new ones; bindings read the same lists as host arguments of a call. */
+/* ops/shape/shape.h: what the cards and bindings of the shape family share. Cards read integer lists that are
+ * attributes in old versions and inputs in new ones; bindings read the same lists as host arguments of a call. */
 #ifndef NC_OPS_SHAPE_SHAPE_H
 #define NC_OPS_SHAPE_SHAPE_H
 
@@ -13,7 +13,8 @@ enum { NC_SHAPE_MAX_ELEMS = 64, NC_SHAPE_HUGE = INT32_MAX /* bounds this far out
 
 typedef enum nc_shape_state { NC_SHAPE_ABSENT, NC_SHAPE_UNKNOWN, NC_SHAPE_KNOWN } nc_shape_state;
 
-/* A list of integers: attribute `attr` (NULL: none) or input i (-1: none). n: how many; UNKNOWN: -1 when that is not known. */
+/* A list of integers: attribute `attr` (NULL: none) or input i (-1: none). n: how many; UNKNOWN: -1 when that is not
+ * known. */
 nc_shape_state nc_shape_ints(nc_infer *c, int i, const char *attr, int64_t *v, int max, int *n);
 /* How many elements the rank 1 input i has; -1: not known. */
 int nc_shape_count(nc_infer *c, int i);
@@ -43,8 +44,8 @@ typedef struct nc_slice_state {
 } nc_slice_state;
 
 NC_MUST nc_code nc_slice_prepare(nc_prep *p);
-/* The view of `whole` that the slice arguments in[first_arg..] (or the state) select: data and strides of *part, whose dims
- * are set. Reads no byte of `whole`. */
+/* The view of `whole` that the slice arguments in[first_arg..] (or the state) select: data and strides of *part, whose
+ * dims are set. Reads no byte of `whole`. */
 NC_MUST nc_code nc_slice_view(const nc_call *c, int first_arg, const nc_tensor *whole, nc_tensor *part);
 
 /* ---- host arguments ---- */
@@ -64,16 +65,29 @@ NC_MUST nc_code nc_shape_transpose_prepare(nc_prep *p);
 NC_MUST nc_code nc_shape_split_prepare(nc_prep *p);
 
 /* The same rows in every device's table. */
-#define NC_SHAPE_VIEWS                                                                                                     \
-    {.op = "Identity", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_ones},                                 \
-    {.op = "Squeeze", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_ones},                                  \
-    {.op = "Unsqueeze", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_ones},                                \
-    {.op = "Reshape", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_dense},                                 \
-    {.op = "Flatten", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_dense},                                 \
-    {.op = "Transpose", .kind = NC_K_VIEW, .types = T_MOVABLE, .prepare = nc_shape_transpose_prepare,                      \
-     .view = nc_shape_view_transpose},                                                                                     \
-    {.op = "Slice", .kind = NC_K_VIEW, .types = T_MOVABLE, .prepare = nc_slice_prepare, .view = nc_shape_view_slice},      \
-    {.op = "Split", .kind = NC_K_VIEW, .types = T_MOVABLE, .prepare = nc_shape_split_prepare, .view = nc_shape_view_split}, \
-    {.op = "Expand", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_expand}
+#define NC_SHAPE_VIEWS                                                                          \
+    {.op = "Identity", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_ones},      \
+        {.op = "Squeeze", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_ones},   \
+        {.op = "Unsqueeze", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_ones}, \
+        {.op = "Reshape", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_dense},  \
+        {.op = "Flatten", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_dense},  \
+        {.op = "Transpose",                                                                     \
+         .kind = NC_K_VIEW,                                                                     \
+         .types = T_MOVABLE,                                                                    \
+         .prepare = nc_shape_transpose_prepare,                                                 \
+         .view = nc_shape_view_transpose},                                                      \
+        {.op = "Slice",                                                                         \
+         .kind = NC_K_VIEW,                                                                     \
+         .types = T_MOVABLE,                                                                    \
+         .prepare = nc_slice_prepare,                                                           \
+         .view = nc_shape_view_slice},                                                          \
+        {.op = "Split",                                                                         \
+         .kind = NC_K_VIEW,                                                                     \
+         .types = T_MOVABLE,                                                                    \
+         .prepare = nc_shape_split_prepare,                                                     \
+         .view = nc_shape_view_split},                                                          \
+    {                                                                                           \
+        .op = "Expand", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_expand     \
+    }
 
 #endif

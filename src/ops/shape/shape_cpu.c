@@ -1,5 +1,5 @@
-/* ops/shape/shape_cpu.c: CPU bindings of the shape family: the views that every device has, kernels that move or convert
- * elements (kernels/cpu/move), and host kernels for what are objects: strings, sequences, optionals. */
+/* ops/shape/shape_cpu.c: CPU bindings of the shape family: the views that every device has, kernels that move or
+ * convert elements (kernels/cpu/move), and host kernels for what are objects: strings, sequences, optionals. */
 #include "ops/shape/shape.h"
 
 #include "kernels/cpu/move/move.h"
@@ -72,8 +72,8 @@ static nc_code concat_run(const nc_call *c) {
         char *dst = (char *)y->data + at * y->strides[axis] * (int64_t)bytes;
         for (int k = 0; k < x->rank; k++)
             if (k != axis && x->dims[k] != y->dims[k])
-                return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "dim %d of input %d is %lld, expected %lld", k, i,
-                                   (long long)x->dims[k], (long long)y->dims[k]);
+                return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "dim %d of input %d is %lld, expected %lld", k,
+                                   i, (long long)x->dims[k], (long long)y->dims[k]);
         if (nc_tensor_numel(x) > 0 && !in_place(x, dst, y->strides))
             nck_copy(x->rank, x->dims, bytes, x->data, x->strides, dst, y->strides, c->pool);
         at += x->dims[axis];
@@ -165,9 +165,12 @@ static int64_t int_at(nc_dtype t, const void *data) {
 static void range_ints(const nc_tensor *in, const nc_tensor *y) {
     uint64_t v = (uint64_t)int_at(y->dtype, in[0].data), delta = (uint64_t)int_at(y->dtype, in[2].data);
     for (int64_t k = 0; k < y->dims[0]; k++, v += delta) {
-        if (y->dtype == NC_INT64) ((int64_t *)y->data)[k] = (int64_t)v;
-        else if (y->dtype == NC_INT32) ((int32_t *)y->data)[k] = (int32_t)v;
-        else ((int16_t *)y->data)[k] = (int16_t)v;
+        if (y->dtype == NC_INT64)
+            ((int64_t *)y->data)[k] = (int64_t)v;
+        else if (y->dtype == NC_INT32)
+            ((int32_t *)y->data)[k] = (int32_t)v;
+        else
+            ((int16_t *)y->data)[k] = (int16_t)v;
     }
 }
 
@@ -176,16 +179,22 @@ static void range_floats(const nc_tensor *in, const nc_tensor *y) {
     double start = number_at(y->dtype, in[0].data, 0), delta = number_at(y->dtype, in[2].data, 0);
     for (int64_t k = 0; k < y->dims[0]; k++) {
         float v = (float)start + (float)k * (float)delta;
-        if (y->dtype == NC_DOUBLE) ((double *)y->data)[k] = start + (double)k * delta;
-        else if (y->dtype == NC_FLOAT) ((float *)y->data)[k] = v;
-        else if (y->dtype == NC_FLOAT16) ((uint16_t *)y->data)[k] = nc_f32_to_f16(v);
-        else ((uint16_t *)y->data)[k] = nc_f32_to_bf16(v);
+        if (y->dtype == NC_DOUBLE)
+            ((double *)y->data)[k] = start + (double)k * delta;
+        else if (y->dtype == NC_FLOAT)
+            ((float *)y->data)[k] = v;
+        else if (y->dtype == NC_FLOAT16)
+            ((uint16_t *)y->data)[k] = nc_f32_to_f16(v);
+        else
+            ((uint16_t *)y->data)[k] = nc_f32_to_bf16(v);
     }
 }
 
 static nc_code range_run(const nc_call *c) {
-    if (nc_dtype_is_float(c->out[0].dtype)) range_floats(c->in, &c->out[0]);
-    else range_ints(c->in, &c->out[0]);
+    if (nc_dtype_is_float(c->out[0].dtype))
+        range_floats(c->in, &c->out[0]);
+    else
+        range_ints(c->in, &c->out[0]);
     return NC_OK;
 }
 
@@ -201,7 +210,8 @@ static nc_code range_dynamic(nc_dyn *d) {
     nc_dtype t = c->in[0].dtype;
     nc_tensor y;
     double n = ceil((number_at(t, c->in[1].data, 0) - number_at(t, c->in[0].data, 0)) / number_at(t, c->in[2].data, 0));
-    if (!(n < 0x1p40)) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "start, limit and delta give no finite count");
+    if (!(n < 0x1p40))
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "start, limit and delta give no finite count");
     int64_t count = n > 0 ? (int64_t)n : 0;
     NC_TRY(d->alloc(d, 0, t, 1, &count, &y));
     range_floats(c->in, &y);
@@ -218,7 +228,8 @@ static bool is_object(const nc_node *n, const char **why) {
 
 static nc_code pass_object(nc_dyn *d) {
     d->out[0] = d->object(d, 0);
-    return d->out[0] != NULL ? NC_OK : nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
+    return d->out[0] != NULL ? NC_OK
+                             : nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
 }
 
 typedef struct reshaping {
@@ -241,8 +252,10 @@ static nc_code reshape_strings(nc_dyn *d) {
     int rank = nc_shape_read(&c->in[1], dims, NC_MAX_RANK), open = -1;
     for (int k = 0; k < rank; k++) {
         if (dims[k] == 0 && !r->zero_is_size && k < x->t.rank) dims[k] = x->t.dims[k];
-        if (dims[k] == -1) open = k;
-        else if (dims[k] < 0 || !nc_mul_i64(others, dims[k], &others)) rank = -1;
+        if (dims[k] == -1)
+            open = k;
+        else if (dims[k] < 0 || !nc_mul_i64(others, dims[k], &others))
+            rank = -1;
     }
     if (rank >= 0 && open >= 0 && others > 0) dims[open] = nc_tensor_numel(&x->t) / others;
     if (rank < 0 || !nc_numel(dims, rank, &n) || n != nc_tensor_numel(&x->t))
@@ -254,13 +267,27 @@ static nc_code reshape_strings(nc_dyn *d) {
 const nc_binding nc_shape_cpu[] = {
     NC_SHAPE_VIEWS,
     {.op = "Identity", .kind = NC_K_DYNAMIC, .fits = is_object, .dynamic = pass_object},
-    {.op = "Reshape", .since = 5, .kind = NC_K_DYNAMIC, .types = T_STRING, .prepare = reshape_strings_prepare,
+    {.op = "Reshape",
+     .since = 5,
+     .kind = NC_K_DYNAMIC,
+     .types = T_STRING,
+     .prepare = reshape_strings_prepare,
      .dynamic = reshape_strings},
     {.op = "Shape", .kind = NC_K_STATIC, .prepare = shape_prepare, .run = shape_run},
     {.op = "Size", .kind = NC_K_STATIC, .prepare = strided_prepare, .run = size_run},
     {.op = "Concat", .kind = NC_K_STATIC, .types = T_MOVABLE, .prepare = concat_prepare, .run = concat_run},
-    {.op = "Cast", .kind = NC_K_STATIC, .types = T_MOVABLE, .fits = cast_fits, .prepare = strided_prepare, .run = cast_run},
-    {.op = "CastLike", .kind = NC_K_STATIC, .types = T_MOVABLE, .fits = cast_fits, .prepare = strided_prepare, .run = cast_run},
+    {.op = "Cast",
+     .kind = NC_K_STATIC,
+     .types = T_MOVABLE,
+     .fits = cast_fits,
+     .prepare = strided_prepare,
+     .run = cast_run},
+    {.op = "CastLike",
+     .kind = NC_K_STATIC,
+     .types = T_MOVABLE,
+     .fits = cast_fits,
+     .prepare = strided_prepare,
+     .run = cast_run},
     {.op = "SliceGrad", .domain = "nacre", .kind = NC_K_STATIC, .prepare = slice_grad_prepare, .run = slice_grad_run},
     {.op = "ConstantOfShape", .kind = NC_K_STATIC, .prepare = filled_prepare, .run = filled_run},
     {.op = "Constant", .kind = NC_K_STATIC, .fits = constant_fits, .prepare = constant_prepare, .run = constant_run},

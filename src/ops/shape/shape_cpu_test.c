@@ -1,5 +1,5 @@
-/* ops/shape/shape_cpu_test.c: views and kernels of the shape family through find, prepare and call: strided and unaligned
- * memory, growing in place, host arguments that contradict the plan, strings, choice of rows. */
+/* ops/shape/shape_cpu_test.c: views and kernels of the shape family through find, prepare and call: strided and
+ * unaligned memory, growing in place, host arguments that contradict the plan, strings, choice of rows. */
 #include "tests/graph_testing.h"
 #include "ops/shape/shape.h"
 
@@ -26,8 +26,14 @@ static bool site_init(site *s, const char *text) {
 }
 
 static nc_call site_call(site *s, nc_tensor *in, int n_in, nc_tensor *out, int n_out) {
-    return (nc_call){.state = s->prep.state, .in = in, .n_in = n_in, .out = out, .n_out = n_out, .diag = &s->w.diag,
-                     .node = s->prep.node->name, .op = s->prep.node->card->name};
+    return (nc_call){.state = s->prep.state,
+                     .in = in,
+                     .n_in = n_in,
+                     .out = out,
+                     .n_out = n_out,
+                     .diag = &s->w.diag,
+                     .node = s->prep.node->name,
+                     .op = s->prep.node->card->name};
 }
 
 static void site_release(site *s) {
@@ -62,7 +68,8 @@ TEST(slice_views_of_strided_memory) {
     int64_t start = -1, end = INT64_MIN, axis = 0, step = -2;
     nc_tensor in[5] = {{.data = data, .dtype = NC_INT16, .rank = 2, .dims = {5, 4}, .strides = {10, 2}}};
     int64_t *args[4] = {&start, &end, &axis, &step};
-    for (int i = 0; i < 4; i++) in[i + 1] = (nc_tensor){.data = args[i], .dtype = NC_INT64, .rank = 1, .dims = {1}, .strides = {1}};
+    for (int i = 0; i < 4; i++)
+        in[i + 1] = (nc_tensor){.data = args[i], .dtype = NC_INT64, .rank = 1, .dims = {1}, .strides = {1}};
     nc_tensor y = {.dtype = NC_INT16, .rank = 2, .dims = {3, 4}};
     nc_call c = site_call(&s, in, 5, &y, 1);
     CHECK_INT(s.b->view(&c), NC_OK);
@@ -78,10 +85,12 @@ TEST(slice_views_of_strided_memory) {
 }
 
 TEST(slice_ranges_follow_numpy) {
-    static const int64_t rows[][6] = {/* d, start, end, step, first, count */
-        {5, 0, 5, 1, 0, 5},         {5, -3, -1, 1, 2, 2},      {5, 1, INT64_MAX, 2, 1, 2}, {5, 4, 2, 1, 4, 0},
-        {5, -9, 9, 1, 0, 5},        {5, -1, INT64_MIN, -1, 4, 5}, {5, 9, 0, -2, 4, 2},       {0, 0, 9, 1, 0, 0},
-        {0, -1, -9, -1, 0, 0},      {5, 3, 3, -1, 3, 0},       {5, 0, 5, INT64_MAX, 0, 1}, {5, 4, INT64_MIN, INT64_MIN, 4, 1},
+    static const int64_t rows[][6] = {
+        /* d, start, end, step, first, count */
+        {5, 0, 5, 1, 0, 5},  {5, -3, -1, 1, 2, 2},       {5, 1, INT64_MAX, 2, 1, 2},
+        {5, 4, 2, 1, 4, 0},  {5, -9, 9, 1, 0, 5},        {5, -1, INT64_MIN, -1, 4, 5},
+        {5, 9, 0, -2, 4, 2}, {0, 0, 9, 1, 0, 0},         {0, -1, -9, -1, 0, 0},
+        {5, 3, 3, -1, 3, 0}, {5, 0, 5, INT64_MAX, 0, 1}, {5, 4, INT64_MIN, INT64_MIN, 4, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t first, count;
@@ -137,7 +146,8 @@ TEST(concat_moves_unaligned_bytes) {
 
 TEST(range_of_floats) {
     site s;
-    REQUIRE(site_init(&s, "<opset: \"\" 17> g (float[1] x) => (y) <const float[] a = {0.5}, const float[] b = {3}, const float[] d = {0.75}> "
+    REQUIRE(site_init(&s, "<opset: \"\" 17> g (float[1] x) => (y) <const float[] a = {0.5}, const float[] b = {3}, "
+                          "const float[] d = {0.75}> "
                           "{ y = Range(a, b, d) }"));
     CHECK_TYPE(s.prep.node->out[0]->type, "float[4]");
     float v[3] = {0.5f, 3, 0.75f}, y[4];
@@ -194,8 +204,10 @@ TEST(identities_are_seen) {
         {"(float[3,3] x) => (y) { y = Transpose(x) }", false},
         {"(float[3,3] x) => (y) { y = Transpose<perm = [0, 1]>(x) }", true},
         {"(float[3] x) => (y) <const int64[1] s = {0}, const int64[1] e = {3}> { y = Slice(x, s, e) }", true},
-        {"(float[3] x) => (y) <const int64[1] s = {2}, const int64[1] e = {-9}, const int64[1] a = {0}, const int64[1] t = {-1}> "
-         "{ y = Slice(x, s, e, a, t) }", false},
+        {"(float[3] x) => (y) <const int64[1] s = {2}, const int64[1] e = {-9}, const int64[1] a = {0}, const int64[1] "
+         "t = {-1}> "
+         "{ y = Slice(x, s, e, a, t) }",
+         false},
         {"(float[3] x) => (y) { y = Cast<to = 1>(x) }", true},
         {"(float[3] x) => (y) { y = Concat<axis = 0>(x) }", true},
     };

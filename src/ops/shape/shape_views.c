@@ -1,10 +1,13 @@
-/* ops/shape/shape_views.c: the geometry of views, for every device: pointers, dims and strides, never a byte of input 0. Host
- * arguments (starts, sizes) are read. Dims of the outputs are set before; what contradicts them is an error of the data. */
+/* ops/shape/shape_views.c: the geometry of views, for every device: pointers, dims and strides, never a byte of input
+ * 0. Host arguments (starts, sizes) are read. Dims of the outputs are set before; what contradicts them is an error of
+ * the data. */
 #include "ops/shape/shape.h"
 
 #include <string.h>
 
-static nc_code wrong(const nc_call *c, const char *text) { return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", text); }
+static nc_code wrong(const nc_call *c, const char *text) {
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", text);
+}
 
 static void *moved(const nc_tensor *t, int64_t elements) {
     return (char *)t->data + elements * (int64_t)nc_dtype_bytes(t->dtype);
@@ -20,7 +23,8 @@ nc_code nc_shape_view_ones(const nc_call *c) {
     for (int k = 0; k < y->rank; k++) {
         if (y->dims[k] == 1) continue;
         while (i < x->rank && x->dims[i] == 1) i++;
-        if (i == x->rank || x->dims[i] != y->dims[k]) return wrong(c, "a dim that is not 1 cannot be put in or left out");
+        if (i == x->rank || x->dims[i] != y->dims[k])
+            return wrong(c, "a dim that is not 1 cannot be put in or left out");
         if (!nc_is_dense(x)) y->strides[k] = x->strides[i];
         i++;
     }
@@ -31,7 +35,8 @@ nc_code nc_shape_view_ones(const nc_call *c) {
 
 nc_code nc_shape_view_dense(const nc_call *c) {
     nc_tensor *y = &c->out[0];
-    if (nc_tensor_numel(&c->in[0]) != nc_tensor_numel(y)) return wrong(c, "the new shape holds another number of elements");
+    if (nc_tensor_numel(&c->in[0]) != nc_tensor_numel(y))
+        return wrong(c, "the new shape holds another number of elements");
     y->data = c->in[0].data;
     nc_dense_strides(y->dims, y->rank, y->strides);
     return NC_OK;

@@ -1,5 +1,5 @@
-/* ops/shape/shape_words.c: words that several cards of the shape family are written with: integer lists, axes, elements that
- * pass through, gradients that only rename dims. Names no op. */
+/* ops/shape/shape_words.c: words that several cards of the shape family are written with: integer lists, axes,
+ * elements that pass through, gradients that only rename dims. Names no op. */
 #include "ops/shape/shape.h"
 
 #include <string.h>

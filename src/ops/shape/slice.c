@@ -1,5 +1,5 @@
-/* ops/shape/slice.c: cards of Slice and of its gradient nacre.SliceGrad, which puts dY where the slice was taken from and zeros
- * elsewhere. Each is the other's gradient. Version 1 has its arguments as attributes. */
+/* ops/shape/slice.c: cards of Slice and of its gradient nacre.SliceGrad, which puts dY where the slice was taken from
+ * and zeros elsewhere. Each is the other's gradient. Version 1 has its arguments as attributes. */
 #include "ops/shape/shape.h"
 
 #include <string.h>
@@ -41,7 +41,8 @@ static nc_code read_arguments(nc_infer *c, int first, arguments *a) {
         a->ends = nc_in_elems(c, first + 1, &n_ends);
         if (a->starts == NULL) a->n = nc_shape_count(c, first);
     }
-    if (a->n > NC_MAX_RANK) NC_FAIL(c->w, NC_E_SHAPE, "slices along %d axes, at most %d are supported", a->n, NC_MAX_RANK);
+    if (a->n > NC_MAX_RANK)
+        NC_FAIL(c->w, NC_E_SHAPE, "slices along %d axes, at most %d are supported", a->n, NC_MAX_RANK);
     if (a->n < 0) return NC_OK;
     if (a->ends != NULL) NC_TRY(same_count(c, "ends", n_ends, a->n));
     nc_shape_state axes = nc_shape_ints(c, first + 2, "axes", a->axes, NC_MAX_RANK, &n_axes);
@@ -210,20 +211,29 @@ static bool slice_is_identity(const nc_node *n) {
     return true;
 }
 
-#define SLICE(types)                                                                                               \
-    IN({"data", types}, {"starts", T_INDEX}, {"ends", SAME(1)}, {"axes", SAME(1), OPTIONAL}, {"steps", SAME(1), OPTIONAL}), \
+#define SLICE(types)                                                                         \
+    IN({"data", types}, {"starts", T_INDEX}, {"ends", SAME(1)}, {"axes", SAME(1), OPTIONAL}, \
+       {"steps", SAME(1), OPTIONAL}),                                                        \
         OUT({"output", SAME(0)}), NO_ATTR
-static const nc_op_version slice_versions[] = {
-    {.since = 13, SLICE(T_TENSOR_ALL)},
-    {.since = 11, SLICE(T_TENSOR)},
-    {.since = 10, SLICE(T_TENSOR)},
-    {.since = 1, IN({"data", T_TENSOR}), OUT({"output", SAME(0)}),
-     ATTR(A_INTS_REQ("starts"), A_INTS_REQ("ends"), A_INTS_OPT("axes"))},
-    {0}};
+static const nc_op_version slice_versions[] = {{.since = 13, SLICE(T_TENSOR_ALL)},
+                                               {.since = 11, SLICE(T_TENSOR)},
+                                               {.since = 10, SLICE(T_TENSOR)},
+                                               {.since = 1,
+                                                IN({"data", T_TENSOR}),
+                                                OUT({"output", SAME(0)}),
+                                                ATTR(A_INTS_REQ("starts"), A_INTS_REQ("ends"), A_INTS_OPT("axes"))},
+                                               {0}};
 
-const nc_card nc_card_slice = {.name = "Slice", .doc = "Every step-th element from starts to ends, along axes.",
-                               .versions = slice_versions, .traits = NC_VIEW_STRIDED, .host_in = 0x1e, .no_grad_in = 0x1e,
-                               .infer = slice_infer, .fold = slice_fold, .grad = slice_grad, .is_identity = slice_is_identity};
+const nc_card nc_card_slice = {.name = "Slice",
+                               .doc = "Every step-th element from starts to ends, along axes.",
+                               .versions = slice_versions,
+                               .traits = NC_VIEW_STRIDED,
+                               .host_in = 0x1e,
+                               .no_grad_in = 0x1e,
+                               .infer = slice_infer,
+                               .fold = slice_fold,
+                               .grad = slice_grad,
+                               .is_identity = slice_is_identity};
 
 /* ---- nacre.SliceGrad ---- */
 
@@ -247,9 +257,15 @@ static const nc_op_version slice_grad_versions[] = {
     {.since = 1,
      IN({"dY", T_MOVABLE}, {"shape", T_I64}, {"starts", T_INDEX}, {"ends", SAME(2)}, {"axes", SAME(2), OPTIONAL},
         {"steps", SAME(2), OPTIONAL}),
-     OUT({"dX", SAME(0)}), NO_ATTR},
+     OUT({"dX", SAME(0)}),
+     NO_ATTR},
     {0}};
 
-const nc_card nc_card_slice_grad = {.name = "SliceGrad", .domain = "nacre", .doc = "dY where a slice was taken from, else 0.",
-                                    .versions = slice_grad_versions, .host_in = 0x3e, .no_grad_in = 0x3e,
-                                    .infer = slice_grad_infer, .grad = slice_grad_grad};
+const nc_card nc_card_slice_grad = {.name = "SliceGrad",
+                                    .domain = "nacre",
+                                    .doc = "dY where a slice was taken from, else 0.",
+                                    .versions = slice_grad_versions,
+                                    .host_in = 0x3e,
+                                    .no_grad_in = 0x3e,
+                                    .infer = slice_grad_infer,
+                                    .grad = slice_grad_grad};

@@ -1,5 +1,5 @@
-/* ops/shape/split.c: the card of Split. Sizes of the parts come from the attribute or input `split`, or are equal; from version
- * 18 on the last ones may be smaller. The parts are views. */
+/* ops/shape/split.c: the card of Split. Sizes of the parts come from the attribute or input `split`, or are equal;
+ * from version 18 on the last ones may be smaller. The parts are views. */
 #include "ops/shape/shape.h"
 
 #include <string.h>
@@ -32,7 +32,8 @@ static nc_code check_sum(nc_infer *c, const nc_dim *const *sizes, int n, const n
     if (n != c->node->n_out) NC_FAIL(c->w, NC_E_SHAPE, "split has %d sizes, the node %d outputs", n, c->node->n_out);
     for (int k = 0; k < n; k++) {
         if (!nc_dim_is_const(sizes[k], &size)) return NC_OK;
-        if (size < 0 || !nc_add_i64(sum, size, &sum)) NC_FAIL(c->w, NC_E_SHAPE, "size %d of split is %lld", k, (long long)size);
+        if (size < 0 || !nc_add_i64(sum, size, &sum))
+            NC_FAIL(c->w, NC_E_SHAPE, "size %d of split is %lld", k, (long long)size);
     }
     if (nc_dim_is_const(d, &total) && sum != total)
         NC_FAIL(c->w, NC_E_SHAPE, "the sizes of split sum to %lld, the dim is %lld", (long long)sum, (long long)total);
@@ -75,8 +76,8 @@ static nc_code split_infer(nc_infer *c) {
     int n, axis;
     if (x == NULL) return NC_OK;
     if (nc_attr_has(c->node, "num_outputs") && nc_attr_int(c->node, "num_outputs") != c->node->n_out)
-        NC_FAIL(c->w, NC_E_BAD_GRAPH, "num_outputs is %lld, the node has %d", (long long)nc_attr_int(c->node, "num_outputs"),
-                c->node->n_out);
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "num_outputs is %lld, the node has %d",
+                (long long)nc_attr_int(c->node, "num_outputs"), c->node->n_out);
     for (int k = 0; x->rank < 0 && k < c->node->n_out; k++) NC_TRY(nc_out_unknown(c, k, x->elem, -1));
     if (x->rank < 0) return NC_OK;
     NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
@@ -112,8 +113,10 @@ static nc_value **named_parts(nc_grad *g) {
     nc_value *in[2] = {nc_grad_x(g, 0), NULL};
     int n_in = 1, n_sizes;
     const int64_t *sizes = nc_attr_ints(n, "split", &n_sizes);
-    if (sizes != NULL) in[n_in++] = nc_build_ints(g->b, sizes, n_sizes);
-    else if (n->n_in > 1 && n->in[1] != NULL) in[n_in++] = nc_grad_x(g, 1);
+    if (sizes != NULL)
+        in[n_in++] = nc_build_ints(g->b, sizes, n_sizes);
+    else if (n->n_in > 1 && n->in[1] != NULL)
+        in[n_in++] = nc_grad_x(g, 1);
     nc_attr attrs[2] = {{.name = "axis", .kind = NC_A_INT, .i = nc_attr_int(n, "axis")},
                         {.name = "num_outputs", .kind = NC_A_INT, .i = n->n_out}};
     nc_node *again = nc_build(g->b, "", "Split", in, n_in, n->n_out, attrs, n_in == 1 ? 2 : 1);
@@ -140,7 +143,8 @@ static nc_code split_grad(nc_grad *g) {
 static bool split_is_identity(const nc_node *n) { return n->n_out == 1 && nc_shape_same_type(n); }
 
 #define SPLIT(types) IN({"input", types}, {"split", T_I64, OPTIONAL}), OUT({"outputs", SAME(0), VARIADIC})
-#define SPLIT_ATTR(types) IN({"input", types}), OUT({"outputs", SAME(0), VARIADIC}), ATTR(A_INT("axis", 0), A_INTS_OPT("split"))
+#define SPLIT_ATTR(types) \
+    IN({"input", types}), OUT({"outputs", SAME(0), VARIADIC}), ATTR(A_INT("axis", 0), A_INTS_OPT("split"))
 static const nc_op_version split_versions[] = {
     {.since = 18, SPLIT(T_TENSOR_ALL), ATTR(A_INT("axis", 0), A_INT_OPT("num_outputs"))},
     {.since = 13, SPLIT(T_TENSOR_ALL), ATTR(A_INT("axis", 0))},
@@ -148,6 +152,13 @@ static const nc_op_version split_versions[] = {
     {.since = 2, SPLIT_ATTR(T_TENSOR)},
     {0}};
 
-const nc_card nc_card_split = {.name = "Split", .doc = "Parts of its input along an axis.", .versions = split_versions,
-                               .traits = NC_VIEW_STRIDED, .host_in = 1u << 1, .no_grad_in = 1u << 1, .infer = split_infer,
-                               .fold = split_fold, .grad = split_grad, .is_identity = split_is_identity};
+const nc_card nc_card_split = {.name = "Split",
+                               .doc = "Parts of its input along an axis.",
+                               .versions = split_versions,
+                               .traits = NC_VIEW_STRIDED,
+                               .host_in = 1u << 1,
+                               .no_grad_in = 1u << 1,
+                               .infer = split_infer,
+                               .fold = split_fold,
+                               .grad = split_grad,
+                               .is_identity = split_is_identity};

@@ -57,14 +57,22 @@ static bool transpose_is_identity(const nc_node *n) {
 }
 
 #define TRANSPOSE(types) IN({"data", types}), OUT({"transposed", SAME(0)}), ATTR(A_INTS_OPT("perm"))
-static const nc_op_version transpose_versions[] = {
-    {.since = 25, TRANSPOSE(T_TENSOR_ALL)}, {.since = 24, TRANSPOSE(T_TENSOR_ALL)}, {.since = 23, TRANSPOSE(T_TENSOR_ALL)},
-    {.since = 21, TRANSPOSE(T_TENSOR_ALL)}, {.since = 13, TRANSPOSE(T_TENSOR_ALL)}, {.since = 1, TRANSPOSE(T_TENSOR)},
-    {0}};
+static const nc_op_version transpose_versions[] = {{.since = 25, TRANSPOSE(T_TENSOR_ALL)},
+                                                   {.since = 24, TRANSPOSE(T_TENSOR_ALL)},
+                                                   {.since = 23, TRANSPOSE(T_TENSOR_ALL)},
+                                                   {.since = 21, TRANSPOSE(T_TENSOR_ALL)},
+                                                   {.since = 13, TRANSPOSE(T_TENSOR_ALL)},
+                                                   {.since = 1, TRANSPOSE(T_TENSOR)},
+                                                   {0}};
 
-const nc_card nc_card_transpose = {.name = "Transpose", .doc = "The axes in another order.", .versions = transpose_versions,
-                                   .traits = NC_VIEW_STRIDED, .infer = transpose_infer, .fold = transpose_fold,
-                                   .grad = transpose_grad, .is_identity = transpose_is_identity};
+const nc_card nc_card_transpose = {.name = "Transpose",
+                                   .doc = "The axes in another order.",
+                                   .versions = transpose_versions,
+                                   .traits = NC_VIEW_STRIDED,
+                                   .infer = transpose_infer,
+                                   .fold = transpose_fold,
+                                   .grad = transpose_grad,
+                                   .is_identity = transpose_is_identity};
 
 /* ---- Expand ---- */
 
@@ -109,8 +117,16 @@ static nc_code expand_grad(nc_grad *g) {
 }
 
 #define EXPAND(types) IN({"input", types}, {"shape", T_I64}), OUT({"output", SAME(0)}), NO_ATTR
-static const nc_op_version expand_versions[] = {{.since = 13, EXPAND(T_TENSOR_ALL)}, {.since = 8, EXPAND(T_TENSOR)}, {0}};
+static const nc_op_version expand_versions[] = {
+    {.since = 13, EXPAND(T_TENSOR_ALL)}, {.since = 8, EXPAND(T_TENSOR)}, {0}};
 
-const nc_card nc_card_expand = {.name = "Expand", .doc = "Broadcast to a shape, both ways.", .versions = expand_versions,
-                                .traits = NC_VIEW_STRIDED, .host_in = 1u << 1, .no_grad_in = 1u << 1, .infer = expand_infer,
-                                .fold = expand_fold, .grad = expand_grad, .is_identity = nc_shape_same_type};
+const nc_card nc_card_expand = {.name = "Expand",
+                                .doc = "Broadcast to a shape, both ways.",
+                                .versions = expand_versions,
+                                .traits = NC_VIEW_STRIDED,
+                                .host_in = 1u << 1,
+                                .no_grad_in = 1u << 1,
+                                .infer = expand_infer,
+                                .fold = expand_fold,
+                                .grad = expand_grad,
+                                .is_identity = nc_shape_same_type};

@@ -11,5 +11,9 @@ static nc_code concat_infer(nc_infer *c) {
 static const nc_op_version versions[] = {
     {.since = 20, IN({"X", T_STRING}, {"Y", SAME(0)}), OUT({"Z", SAME(0)}), NO_ATTR}, {0}};
 
-const nc_card nc_card_string_concat = {.name = "StringConcat", .doc = "X's strings with Y's behind, broadcast.", .versions = versions,
-                                       .traits = NC_HOST_OBJECTS, .infer = concat_infer, .zero_grad = true};
+const nc_card nc_card_string_concat = {.name = "StringConcat",
+                                       .doc = "X's strings with Y's behind, broadcast.",
+                                       .versions = versions,
+                                       .traits = NC_HOST_OBJECTS,
+                                       .infer = concat_infer,
+                                       .zero_grad = true};

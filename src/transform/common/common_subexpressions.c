@@ -1,6 +1,6 @@
-/* transform/common/common_subexpressions.c: of several nodes with the same op, version, attributes, inputs and stage the first
- * stays. Small constants are compared by content. Not merged: random nodes, updates, nodes with subgraphs, nodes marked to be
- * recomputed, and results whose sizes are found in the run (each has its own symbol). */
+/* transform/common/common_subexpressions.c: of several nodes with the same op, version, attributes, inputs and stage
+ * the first stays. Small constants are compared by content. Not merged: random nodes, updates, nodes with subgraphs,
+ * nodes marked to be recomputed, and results whose sizes are found in the run (each has its own symbol). */
 #include "ir/edit.h"
 #include "transform/transform.h"
 
@@ -83,7 +83,8 @@ static bool merge(nc_node *first, nc_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         const nc_value *a = first->out[k], *b = n->out[k];
         if (b == NULL) continue;
-        if (a == NULL || (a->type != b->type && (a->type == NULL || b->type == NULL || !nc_type_equal(a->type, b->type))))
+        if (a == NULL ||
+            (a->type != b->type && (a->type == NULL || b->type == NULL || !nc_type_equal(a->type, b->type))))
             return false;
         used |= b->uses.n > 0 || b->n_outputs > 0;
     }

@@ -1,5 +1,5 @@
-/* transform/common/dead_code.c: nodes whose outputs nobody uses go, and captures that a subgraph no longer uses. Updates of
- * variables stay: what they leave behind is a result of the run. */
+/* transform/common/dead_code.c: nodes whose outputs nobody uses go, and captures that a subgraph no longer uses.
+ * Updates of variables stay: what they leave behind is a result of the run. */
 #include "ir/edit.h"
 #include "transform/transform.h"
 

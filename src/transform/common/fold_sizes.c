@@ -1,5 +1,5 @@
-/* transform/common/fold_sizes.c: node outputs whose content inference found before the run become constants: literals, and small
- * integer tensors whose elements are all constant. dead_code removes the nodes. */
+/* transform/common/fold_sizes.c: node outputs whose content inference found before the run become constants: literals,
+ * and small integer tensors whose elements are all constant. dead_code removes the nodes. */
 #include "ir/edit.h"
 #include "transform/transform.h"
 

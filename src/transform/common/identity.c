@@ -1,5 +1,5 @@
-/* transform/common/identity.c: a node whose output 0 is its input 0 is left out. Graph outputs may then be inputs or constants;
- * the planner copies those. Versions of variables stay where they are. */
+/* transform/common/identity.c: a node whose output 0 is its input 0 is left out. Graph outputs may then be inputs or
+ * constants; the planner copies those. Versions of variables stay where they are. */
 #include "ir/edit.h"
 #include "transform/transform.h"
 

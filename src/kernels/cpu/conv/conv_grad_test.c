@@ -1,5 +1,5 @@
-/* kernels/cpu/conv/conv_grad_test.c: the gradients against a scatter of every product of the convolution, over groups, pads,
- * strides and dilations; the same bits for any threads. */
+/* kernels/cpu/conv/conv_grad_test.c: the gradients against a scatter of every product of the convolution, over
+ * groups, pads, strides and dilations; the same bits for any threads. */
 #include "base/mem.h"
 #include "kernels/cpu/conv/conv_grad.h"
 #include "tests/check.h"
@@ -46,7 +46,8 @@ static void check_shape(const nck_conv_shape *s, nc_pool *pool) {
         got[i] = numbers(sizes[i], 9);
         want[i] = numbers(sizes[i], 0);
     }
-    nck_conv_grad_args a = {.type = NC_DOUBLE, .shape = *s, .dy = dy, .x = x, .w = w, .dx = got[0], .dw = got[1], .db = got[2]};
+    nck_conv_grad_args a = {
+        .type = NC_DOUBLE, .shape = *s, .dy = dy, .x = x, .w = w, .dx = got[0], .dw = got[1], .db = got[2]};
     nck_conv_grad(&a, pool);
     scatter(&a, want[0], want[1], want[2]);
     for (int i = 0; i < 3; i++) {
@@ -74,7 +75,11 @@ TEST(conv_grad_matches_a_scatter) {
 
 TEST(conv_grad_leaves_out_what_is_not_wanted) {
     float x[4] = {1, 2, 3, 4}, w[1] = {2}, dy[4] = {1, 1, 1, 1}, dw[1] = {0};
-    nck_conv_grad_args a = {.type = NC_FLOAT, .shape = {1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}, .dy = dy, .x = x, .w = w,
+    nck_conv_grad_args a = {.type = NC_FLOAT,
+                            .shape = {1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+                            .dy = dy,
+                            .x = x,
+                            .w = w,
                             .dw = dw};
     nck_conv_grad(&a, NULL);
     CHECK_NEAR(dw[0], 10, 0);
