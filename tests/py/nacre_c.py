@@ -1,6 +1,6 @@
 """The public C API (include/nacre/nacre.h, nacre_train.h) through ctypes, for tests.
 
-Numbers travel as numpy arrays, string tensors as arrays of str, sequences as lists. Every failure is a NacreError that
+Numbers travel as numpy arrays, string tensors as arrays of str, sequences as lists, optionals as Optional. Every failure is a NacreError that
 carries the code's name, the node, the operator and the text. This is no Python package of the library: it copies what
 goes in and what comes out, and knows nothing that the headers do not say.
 """
@@ -23,7 +23,7 @@ NUMPY_OF = {1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6
             10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 14: np.complex64, 15: np.complex128,
             16: np.uint16}
 TYPE_OF = {np.dtype(t): number for number, t in NUMPY_OF.items() if number != BFLOAT16}
-KIND_TENSOR = 0
+KIND_TENSOR, KIND_OPTIONAL = 0, 2
 
 
 class ErrorStruct(C.Structure):
@@ -54,6 +54,7 @@ _SIGNATURES = {
     "nacre_env_load_plugin": (None, [P, S]), "nacre_env_describe_device": (None, [P, S, P, N]),
     "nacre_value_tensor": (None, [C.c_int, C.c_int, P, P, P]),
     "nacre_value_strings": (None, [C.c_int, P, P, P]), "nacre_value_sequence": (None, [C.c_int, P, N, P]),
+    "nacre_value_optional": (None, [C.c_int, P, P]),
     "nacre_value_release": ("void", [P]), "nacre_value_kind": (C.c_int, [P]), "nacre_value_type": (C.c_int, [P]),
     "nacre_value_rank": (C.c_int, [P]), "nacre_value_dims": (C.POINTER(C.c_int64), [P]),
     "nacre_value_count": (C.c_int64, [P]), "nacre_value_data": (P, [P]),
@@ -100,7 +101,16 @@ def _names(names):
 
 # ---- values ----
 
+class Optional:
+    """An optional input: item is an array, a list or None; element, ONNX's number of its type, is needed for None."""
+
+    def __init__(self, item, element=1):
+        self.item, self.element = item, element
+
+
 def _tensor_type(x):
+    if isinstance(x, (list, tuple)):
+        return _tensor_type(x[0]) if x else 1
     dtype = np.asarray(x).dtype
     if dtype.kind in "OSU":
         return STRING
@@ -113,11 +123,17 @@ def _tensor_type(x):
 
 def _value(x):
     """A value for x and what must stay alive with it."""
+    if isinstance(x, Optional):
+        item, alive = (None, None) if x.item is None else _value(x.item)
+        try:
+            return made("nacre_value_optional", x.element if x.item is None else _tensor_type(x.item), item), alive
+        finally:
+            lib.nacre_value_release(item)
     if isinstance(x, (list, tuple)):
         items = [_value(i) for i in x]
         handles = (P * (len(items) + 1))(*[v for v, _ in items])
         try:
-            return made("nacre_value_sequence", _tensor_type(x[0]) if x else 1, handles, len(items)), items
+            return made("nacre_value_sequence", _tensor_type(x), handles, len(items)), items
         finally:
             for v, _ in items:
                 lib.nacre_value_release(v)
@@ -140,7 +156,10 @@ def _strings(v, shape):
 
 
 def _array(v):
-    """A copy of a value as numpy sees it. bfloat16 comes as float32."""
+    """A copy of a value as numpy sees it. bfloat16 comes as float32, an optional as its item or None."""
+    if lib.nacre_value_kind(v) == KIND_OPTIONAL:
+        item = lib.nacre_value_item(v, 0)
+        return _take(item) if item else None
     if lib.nacre_value_kind(v) != KIND_TENSOR:
         items = [lib.nacre_value_item(v, i) for i in range(lib.nacre_value_count(v))]
         try:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from nacre_c import NacreError
+from nacre_c import NacreError, Optional
 
 BATCHES = [1, 2, 7, 33, 1]
 
@@ -245,6 +245,9 @@ def node_cases():
 
 
 def compare(got, want, case):
+    if want is None:
+        assert got is None
+        return
     if isinstance(want, (list, tuple)):
         assert isinstance(got, list) and len(got) == len(want), f"expected {len(want)} items"
         for g, w in zip(got, want):
@@ -259,6 +262,13 @@ def compare(got, want, case):
         want = want.astype(np.float32)
     assert got.dtype == want.dtype, f"type {got.dtype}, expected {want.dtype}"
     np.testing.assert_allclose(got, want, rtol=case.rtol, atol=case.atol)
+
+
+def feed(info, x):
+    """The input of this name and type, as the C API takes it."""
+    if not info.type.HasField("optional_type"):
+        return x
+    return Optional(x, info.type.optional_type.elem_type.tensor_type.elem_type)
 
 
 def plain(x):
@@ -278,8 +288,7 @@ def run_case(env, case, settings):
     try:
         with env.session(case.model, **settings) as session:
             for inputs, outputs in case.data_sets:
-                names = [i.name for i in case.model.graph.input]
-                got = session.run(dict(zip(names, plain(inputs))))
+                got = session.run({i.name: feed(i, x) for i, x in zip(case.model.graph.input, plain(inputs))})
                 for info, want in zip(case.model.graph.output, plain(outputs)):
                     compare(got[info.name], want, case)
     except (NacreError, AssertionError, TypeError, KeyError) as e:
