@@ -81,14 +81,16 @@ nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, n
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);
-    return finish(&w, nc_onnx_load(&w, bytes, n, NULL, NULL, env->env->registry, &m), m, out, err);
+    nc_code code = nc_onnx_load(&w, bytes, n, NULL, NULL, env->env->registry, &m);
+    return finish(&w, code, m, out, err);
 }
 
 nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err) {
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);
-    return finish(&w, nc_graph_parse(&w, text, env->env->registry, &m), m, out, err);
+    nc_code code = nc_graph_parse(&w, text, env->env->registry, &m);
+    return finish(&w, code, m, out, err);
 }
 
 nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err) {
