@@ -125,6 +125,8 @@ NACRE_API nacre_code nacre_value_strings(int rank, const int64_t *dims, const ch
                                          nacre_error *err);
 NACRE_API nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, size_t n, nacre_value **out,
                                           nacre_error *err);
+/* An optional that holds item, or nothing where item is NULL; element is its tensor's type. */
+NACRE_API nacre_code nacre_value_optional(nacre_type element, nacre_value *item, nacre_value **out, nacre_error *err);
 NACRE_API nacre_value *nacre_value_ref(nacre_value *v);
 NACRE_API void nacre_value_release(nacre_value *v);
 
@@ -132,7 +134,7 @@ NACRE_API nacre_kind nacre_value_kind(const nacre_value *v);
 NACRE_API nacre_type nacre_value_type(const nacre_value *v);
 NACRE_API int nacre_value_rank(const nacre_value *v);
 NACRE_API const int64_t *nacre_value_dims(const nacre_value *v);
-NACRE_API int64_t nacre_value_count(const nacre_value *v); /* elements of a tensor, items of a sequence */
+NACRE_API int64_t nacre_value_count(const nacre_value *v); /* elements of a tensor, items of a sequence or optional */
 NACRE_API void *nacre_value_data(nacre_value *v);          /* NULL for strings and sequences */
 NACRE_API const char *nacre_value_string(const nacre_value *v, int64_t i, size_t *bytes /* may be NULL */);
 NACRE_API nacre_value *nacre_value_item(const nacre_value *v, int64_t i); /* a new reference; NULL: out of range */

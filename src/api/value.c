@@ -60,17 +60,26 @@ nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const 
     return NACRE_OK;
 }
 
+static nacre_code make_list(nc_object_kind kind, nacre_type element, nacre_value *const *items, size_t n,
+                            nacre_value **out, nacre_error *err) {
+    nc_object *list = nc_object_list(kind, (nc_dtype)element);
+    for (size_t i = 0; list && i < n; i++) {
+        if (nc_object_push(list, nc_object_ref(nc_api_object(items[i])))) continue;
+        nc_object_unref(list);
+        list = NULL;
+    }
+    if (!list) return nc_api_error(err, NC_E_MEMORY, NULL);
+    *out = nc_api_value(list);
+    return NACRE_OK;
+}
+
 nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, size_t n, nacre_value **out,
                                 nacre_error *err) {
-    nc_object *seq = nc_object_list(NC_OBJ_SEQUENCE, (nc_dtype)element);
-    for (size_t i = 0; seq && i < n; i++) {
-        if (nc_object_push(seq, nc_object_ref(nc_api_object(items[i])))) continue;
-        nc_object_unref(seq);
-        seq = NULL;
-    }
-    if (!seq) return nc_api_error(err, NC_E_MEMORY, NULL);
-    *out = nc_api_value(seq);
-    return NACRE_OK;
+    return make_list(NC_OBJ_SEQUENCE, element, items, n, out, err);
+}
+
+nacre_code nacre_value_optional(nacre_type element, nacre_value *item, nacre_value **out, nacre_error *err) {
+    return make_list(NC_OBJ_OPTIONAL, element, &item, item ? 1 : 0, out, err);
 }
 
 nacre_value *nacre_value_ref(nacre_value *v) { return nc_api_value(nc_object_ref(nc_api_object(v))); }

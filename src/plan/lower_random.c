@@ -31,16 +31,28 @@ static nc_value *add_state(nc_model *m) {
     return v;
 }
 
+static bool is_differentiated(const nc_graph *g) {
+    for (const nc_node *n = g->first; n; n = n->next)
+        if (n->stage == NC_STAGE_BACKWARD) return true;
+    return false;
+}
+
+/* A seed written into a graph that only infers asks for certain numbers, the same in every run, whatever else the graph holds: the
+ * seeded form draws them. A training step must draw anew, so there the seed is only that of the random state. */
+static bool takes_seeded_form(const nc_node *n, bool trains) { return !trains && n->card->seeded_form && nc_node_attr(n, "seed"); }
+
+/* rng: the random state; NULL: the seeded form, which takes none. */
 static nc_code bind(nc_builder *b, nc_node *n, nc_value *rng) {
     nc_value *in[8] = {NULL};
     int n_form = 0; /* the form's inputs, rng last */
-    const nc_card *form = b->graph->model->registry->find(b->graph->model->registry, "nacre", n->card->random_form);
-    if (!form) return nc_fail(b->w, NC_E_FAIL, "no card for %s", n->card->random_form);
+    const char *name = rng ? n->card->random_form : n->card->seeded_form;
+    const nc_card *form = b->graph->model->registry->find(b->graph->model->registry, "nacre", name);
+    if (!form) return nc_fail(b->w, NC_E_FAIL, "no card for %s", name);
     while (form->versions[0].in[n_form].name) n_form++;
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i];
-    in[n_form - 1] = rng;
+    if (rng) in[n_form - 1] = rng;
     b->before = n, b->stage = n->stage;
-    nc_node *r = nc_build(b, "nacre", n->card->random_form, in, n_form, n->n_out, NULL, 0);
+    nc_node *r = nc_build(b, "nacre", name, in, n_form, n->n_out, NULL, 0);
     if (!r) return b->code;
     for (int i = 0; i < n->n_attrs; i++) NC_TRY(nc_edit_set_attr(r, &n->attrs[i]));
     r->name = n->name, r->random_id = n->random_id, r->recompute = n->recompute;
@@ -54,12 +66,14 @@ nc_code nc_lower_random(nc_work *w, nc_model *m) {
     NC_TRY(refuse_in_subgraphs(w, m->main));
     nc_builder b = {.w = w, .graph = m->main, .infer = nc_infer_node};
     nc_value *rng = NULL;
+    bool trains = is_differentiated(m->main);
     for (nc_node *n = m->main->first, *next; n; n = next) {
         next = n->next;
         if (!is_random(n)) continue;
-        if (!rng) NC_NEED(w, rng = add_state(m));
         w->at_node = n->name, w->at_op = n->card->name;
-        NC_TRY(bind(&b, n, rng));
+        bool seeded = takes_seeded_form(n, trains);
+        if (!seeded && !rng) NC_NEED(w, rng = add_state(m));
+        NC_TRY(bind(&b, n, seeded ? NULL : rng));
     }
     if (!rng) return NC_OK;
     b.before = NULL, b.stage = NC_STAGE_UPDATE;

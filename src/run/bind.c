@@ -76,10 +76,38 @@ nc_code nc_bind_symbols(nc_frame *f) {
 
 /* ---- sizes found from host arguments ---- */
 
+static nc_code set_dims(nc_frame *f, int slot, bool bounded) {
+    const nc_program *p = f->program;
+    const nc_slot *s = &p->slots[slot];
+    nc_tensor *t = &f->slots[slot].t;
+    t->dtype = s->dtype, t->rank = s->rank < 0 ? 0 : s->rank;
+    for (int d = 0; d < t->rank; d++) {
+        if (nc_dim_eval(p->dims[s->dims[d]], f->sym, f->known, &t->dims[d]) && t->dims[d] >= 0) continue;
+        if (!bounded)
+            NC_FAIL(&f->work, NC_E_SHAPE, "the size of '%s' is unknown, negative or too large", s->value->name);
+        t->dims[d] = 0; /* the kernel tells */
+    }
+    nc_dense_strides(t->dims, t->rank, t->strides);
+    return NC_OK;
+}
+
+/* Operands that this segment itself will make have no sizes yet; symbols say what they will be. */
+static nc_code size_operands(nc_frame *f, const nc_instr *x) {
+    for (int j = 0; j < x->n_in; j++) {
+        const nc_slot *s = x->in[j] >= 0 ? &f->program->slots[x->in[j]] : NULL;
+        bool made_here =
+            s && s->seg == x->seg && s->storage != NC_S_INPUT && s->storage != NC_S_CONST && s->storage != NC_S_STATE;
+        if (made_here && s->storage != NC_S_OBJECT) NC_TRY(set_dims(f, x->in[j], false));
+    }
+    return NC_OK;
+}
+
 static nc_code size_instr(nc_frame *f, int i) {
     const nc_instr *x = &f->program->instrs[i];
     nc_work *w = &f->work;
     nc_call c;
+    w->at_node = x->node->name, w->at_op = x->node->card->name;
+    NC_TRY(size_operands(f, x));
     NC_TRY(nc_exec_fill_call(f, i, &c));
     bool *readable = nc_arena_array(&w->scratch, (size_t)x->n_in + 1, sizeof *readable);
     NC_NEED(w, readable);
@@ -131,21 +159,6 @@ static nc_code output_memory(nc_frame *f, int slot) {
         NC_NEED(&f->work, l->obj = nc_object_tensor(b, l->t.dtype, l->t.rank, l->t.dims));
     }
     l->t.data = l->obj->t.data;
-    return NC_OK;
-}
-
-static nc_code set_dims(nc_frame *f, int slot, bool bounded) {
-    const nc_program *p = f->program;
-    const nc_slot *s = &p->slots[slot];
-    nc_tensor *t = &f->slots[slot].t;
-    t->dtype = s->dtype, t->rank = s->rank < 0 ? 0 : s->rank;
-    for (int d = 0; d < t->rank; d++) {
-        if (nc_dim_eval(p->dims[s->dims[d]], f->sym, f->known, &t->dims[d]) && t->dims[d] >= 0) continue;
-        if (!bounded)
-            NC_FAIL(&f->work, NC_E_SHAPE, "the size of '%s' is unknown, negative or too large", s->value->name);
-        t->dims[d] = 0; /* the kernel tells */
-    }
-    nc_dense_strides(t->dims, t->rank, t->strides);
     return NC_OK;
 }
 

@@ -32,7 +32,7 @@ nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c) {
     for (int j = 0; j < x->n_in; j++) c->in[j] = x->in[j] >= 0 ? slot_tensor(f, x->in[j]) : (nc_tensor){.data = NULL};
     for (int j = 0; j < x->n_out; j++)
         c->out[j] = x->out[j] >= 0 ? slot_tensor(f, x->out[j]) : (nc_tensor){.data = NULL};
-    if (x->workspace >= 0) {
+    if (x->workspace >= 0 && f->instances[x->seg]) { /* none yet while sizes are still being found */
         c->workspace = f->slots[x->workspace].t.data;
         c->bytes_workspace = f->instances[x->seg]->instance->bytes[x->workspace];
     }

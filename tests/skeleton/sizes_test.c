@@ -100,3 +100,47 @@ static void bad_index(model *m) {
 }
 
 TEST(gather_names_a_bad_index) { model_everywhere(bad_index); }
+
+/* The sum's operand is made in the segment whose sizes are being found. */
+static const char axes_text[] =
+    "<opset: \"\" 18>\n"
+    "g (float[n,3] x, int64[1] axes) => (y, k)\n"
+    "{\n"
+    "  e = Neg(x)\n"
+    "  s = ReduceSum<keepdims = 0>(e, axes)\n"
+    "  y = Neg(s)\n"
+    "  t = ReduceSum<keepdims = 1>(e, axes)\n"
+    "  k = Neg(t)\n"
+    "}\n";
+
+static void run_axis(model *m, int64_t n, int64_t axis) {
+    float x[24];
+    int64_t along = axis == 0 || axis == -2 ? n : 3, left = 3 * n / along;
+    random_floats(x, 3 * n, (uint64_t)n);
+    model_input(m, "x", NACRE_FLOAT, 2, D(n, 3), x);
+    model_input(m, "axes", NACRE_INT64, 1, D(1), &axis);
+    model_run(m);
+    const float *y = model_floats(m, "y", left), *k = model_floats(m, "k", left);
+    CHECK_INT(nacre_value_rank(model_out(m, "y")), 1);
+    CHECK_INT(nacre_value_rank(model_out(m, "k")), 2);
+    for (int64_t i = 0; i < left; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < along; j++) sum += (double)x[along == n && left == 3 ? j * 3 + i : i * 3 + j];
+        CHECK_NEAR(y[i], sum, 1e-6);
+        CHECK_NEAR(k[i], sum, 1e-6);
+    }
+    model_collect_all(m);
+}
+
+static void fed_axes(model *m) {
+    model_open(m, axes_text);
+    run_axis(m, 7, 0);
+    run_axis(m, 7, 1);
+    run_axis(m, 5, -2);
+    run_axis(m, 8, -1);
+    int64_t axis = 2;
+    model_input(m, "axes", NACRE_INT64, 1, D(1), &axis);
+    CHECK_INT(model_try_run(m), NACRE_SHAPE);
+}
+
+TEST(sizes_from_fed_axes) { model_everywhere(fed_axes); }

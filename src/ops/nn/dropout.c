@@ -1,7 +1,7 @@
 /* ops/nn/dropout.c: the cards of Dropout and nacre.DropoutGrad. Out of training (always before version 12) the
  * output is the input and the mask is all true. In training the planner turns the node into nacre.PhiloxDropout
  * (ops/random), which draws from the session's random state. An explicit `seed` attribute takes the place of that
- * state's seed; its step still counts. */
+ * state's seed where the graph trains, and its step still counts; elsewhere the node becomes nacre.NumpyDropout. */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -77,7 +77,8 @@ const nc_card nc_card_dropout = {
     .grad = dropout_grad,
     .is_identity = dropout_is_identity,
     .is_random = may_train,
-    .random_form = "PhiloxDropout"};
+    .random_form = "PhiloxDropout",
+    .seeded_form = "NumpyDropout"};
 
 /* ---- nacre.DropoutGrad ---- */
 

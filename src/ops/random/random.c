@@ -6,7 +6,7 @@
 
 /* ---- nacre.PhiloxDropout ---- */
 
-static nc_code philox_dropout_infer(nc_infer *c) {
+static nc_code dropout_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     NC_TRY(nc_out_like(c, 0, 0));
     if (x == NULL) return NC_OK;
@@ -27,7 +27,22 @@ const nc_card nc_card_philox_dropout = {
     .doc = "Dropout that draws from the random state; `seed` replaces the state's seed.",
     .versions = dropout_versions,
     .host_in = 3u << 1,
-    .infer = philox_dropout_infer};
+    .infer = dropout_infer};
+
+/* ---- nacre.NumpyDropout ---- */
+
+static const nc_op_version numpy_versions[] = {
+    {.since = 1,
+     IN({"data", T_FLOAT_ALL}, {"ratio", T_FLOAT_ALL, OPTIONAL}, {"training_mode", T_BOOL, OPTIONAL}),
+     OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}), ATTR(A_INT("seed", 0))},
+    {0}};
+
+const nc_card nc_card_numpy_dropout = {.name = "NumpyDropout",
+                                       .domain = "nacre",
+                                       .doc = "Dropout with the numbers of numpy's generator after `seed`, the same in every run.",
+                                       .versions = numpy_versions,
+                                       .host_in = 3u << 1,
+                                       .infer = dropout_infer};
 
 /* ---- nacre.RandomStep ---- */
 

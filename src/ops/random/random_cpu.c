@@ -1,4 +1,5 @@
 /* ops/random/random_cpu.c: CPU bindings of the random family, over kernels/cpu/random. */
+#include "kernels/cpu/random/mt19937.h"
 #include "kernels/cpu/random/philox.h"
 #include "ops/card.h"
 #include "ops/random/random.h"
@@ -28,7 +29,7 @@ nc_code nc_dropout_ratio(const nc_call *c, int i_ratio, int i_training, double *
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "ratio is %g, expected 0 to 1", *ratio);
 }
 
-static nc_code philox_dropout_prepare(nc_prep *p) {
+static nc_code dropout_prepare(nc_prep *p) {
     draw *d = nc_arena_alloc(p->arena, sizeof *d);
     NC_NEED(p->w, d);
     const nc_attr *seed = nc_node_attr(p->node, "seed");
@@ -50,6 +51,23 @@ static nc_code philox_dropout_run(const nc_call *c) {
     return NC_OK;
 }
 
+/* The flags, where the mask is no output. */
+static size_t numpy_dropout_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return (size_t)nc_tensor_numel(&in[0]);
+}
+
+static nc_code numpy_dropout_run(const nc_call *c) {
+    const draw *d = c->state;
+    int64_t n = nc_tensor_numel(&c->out[0]);
+    double ratio;
+    NC_TRY(nc_dropout_ratio(c, 1, 2, &ratio));
+    uint8_t *mask = c->n_out > 1 && c->out[1].data != NULL ? c->out[1].data : c->workspace;
+    nck_numpy_keep((uint32_t)d->seed, n, ratio, mask);
+    nck_dropout_grad(c->out[0].dtype, n, ratio, c->in[0].data, mask, c->out[0].data, c->pool); /* the same selection */
+    return NC_OK;
+}
+
 static nc_code random_step_run(const nc_call *c) {
     const int64_t *from = c->in[0].data;
     int64_t *to = c->out[0].data;
@@ -59,17 +77,30 @@ static nc_code random_step_run(const nc_call *c) {
 }
 
 NC_WIDENED_HALF(philox_dropout, NULL)
+NC_WIDENED_HALF(numpy_dropout, numpy_dropout_workspace)
 
 const nc_binding nc_random_cpu[] = {{.op = "PhiloxDropout",
                                      .domain = "nacre",
                                      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),
-                                     .prepare = philox_dropout_prepare,
+                                     .prepare = dropout_prepare,
                                      .run = philox_dropout_run},
                                     {.op = "PhiloxDropout",
                                      .domain = "nacre",
                                      .types = NC_WIDEN_HALF,
-                                     .prepare = philox_dropout_prepare,
+                                     .prepare = dropout_prepare,
                                      .workspace = philox_dropout_half_workspace,
                                      .run = philox_dropout_half_run},
+                                    {.op = "NumpyDropout",
+                                     .domain = "nacre",
+                                     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),
+                                     .prepare = dropout_prepare,
+                                     .workspace = numpy_dropout_workspace,
+                                     .run = numpy_dropout_run},
+                                    {.op = "NumpyDropout",
+                                     .domain = "nacre",
+                                     .types = NC_WIDEN_HALF,
+                                     .prepare = dropout_prepare,
+                                     .workspace = numpy_dropout_half_workspace,
+                                     .run = numpy_dropout_half_run},
                                     {.op = "RandomStep", .domain = "nacre", .run = random_step_run},
                                     {0}};

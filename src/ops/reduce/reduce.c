@@ -38,6 +38,15 @@ static nc_code mask_of(nc_infer *c, int rank, uint32_t *mask, bool *known) {
     return NC_OK;
 }
 
+/* The rank when only the number of axes is known: different axes, so each takes one dim; -1: not known. */
+static int rank_left(nc_infer *c, int rank) {
+    int axes_rank;
+    int64_t n;
+    if (!nc_in_rank(c, 1, &axes_rank) || axes_rank != 1 || !nc_dim_is_const(nc_in_dim(c, 1, 0), &n)) return -1;
+    if (n == 0) return nc_attr_int(c->node, "noop_with_empty_axes") != 0 ? rank : 0;
+    return n <= rank ? rank - (int)n : -1;
+}
+
 static nc_code reduce_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     int rank, n = 0;
@@ -46,7 +55,7 @@ static nc_code reduce_infer(nc_infer *c) {
     if (x == NULL) return NC_OK;
     if (!nc_in_rank(c, 0, &rank)) return nc_out_unknown(c, 0, x->elem, -1);
     NC_TRY(mask_of(c, rank, &mask, &known));
-    if (!known) return nc_out_unknown(c, 0, x->elem, keep ? rank : -1);
+    if (!known) return nc_out_unknown(c, 0, x->elem, keep ? rank : rank_left(c, rank));
     const nc_dim *dims[NC_MAX_RANK], *one = nc_dim_const(c->dims, 1);
     NC_NEED(c->w, one);
     for (int i = 0; i < rank; i++) {

@@ -51,4 +51,25 @@ static nc_code concat(nc_dyn *d) {
     return NC_OK;
 }
 
-const nc_binding nc_string_cpu[] = {{.op = "StringConcat", .kind = NC_K_DYNAMIC, .dynamic = concat}, {0}};
+static nc_code equal(nc_dyn *d) {
+    const nc_tensor *x = strings_of(d, 0), *y = strings_of(d, 1);
+    int64_t dims[NC_MAX_RANK], sx[NC_MAX_RANK], sy[NC_MAX_RANK];
+    int rank;
+    nc_tensor z;
+    if (!nc_broadcast(x->dims, x->rank, y->dims, y->rank, dims, &rank))
+        return nc_diag_set(d->call->diag, NC_E_DATA, d->call->node, d->call->op, "the shapes do not broadcast");
+    NC_TRY(d->alloc(d, 0, NC_BOOL, rank, dims, &z));
+    nc_broadcast_strides(x, rank, dims, sx);
+    nc_broadcast_strides(y, rank, dims, sy);
+    int64_t n = nc_tensor_numel(&z);
+    for (int64_t i = 0; i < n; i++) {
+        const nc_str *a = (const nc_str *)x->data + offset_of(i, rank, dims, sx);
+        const nc_str *b = (const nc_str *)y->data + offset_of(i, rank, dims, sy);
+        ((bool *)z.data)[i] = a->n == b->n && (a->n == 0 || memcmp(a->p, b->p, a->n) == 0);
+    }
+    return NC_OK;
+}
+
+const nc_binding nc_string_cpu[] = {{.op = "StringConcat", .kind = NC_K_DYNAMIC, .dynamic = concat},
+                                    {.op = "Equal", .kind = NC_K_DYNAMIC, .types = NC_BIT(NC_STRING), .dynamic = equal},
+                                    {0}};

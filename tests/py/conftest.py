@@ -1,0 +1,17 @@
+"""Fixtures of all Python tests. torch gets one thread, so that its sums do not depend on the machine."""
+import pytest
+import torch
+
+import nacre_c
+
+
+def pytest_configure(config):
+    if not nacre_c.LIBRARY.exists():
+        raise pytest.UsageError(f"{nacre_c.LIBRARY} is not there: run make, or set NACRE_LIB")
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def env():
+    with nacre_c.Env(2) as e:
+        yield e

@@ -1,0 +1,370 @@
+"""The public C API (include/nacre/nacre.h, nacre_train.h) through ctypes, for tests.
+
+Numbers travel as numpy arrays, string tensors as arrays of str, sequences as lists, optionals as Optional. Every failure is a NacreError that
+carries the code's name, the node, the operator and the text. This is no Python package of the library: it copies what
+goes in and what comes out, and knows nothing that the headers do not say.
+"""
+import ctypes as C
+import os
+import pathlib
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["NACRE_LIB"]).parent if "NACRE_LIB" in os.environ else ROOT / "build" / "release"
+LIBRARY = pathlib.Path(os.environ.get("NACRE_LIB", BUILD / "libnacre.so"))
+PROGRAM = BUILD / "nacre"
+
+STAGES = ("graph", "inferred", "transformed", "differentiated", "lowered", "program", "instance")
+
+# ONNX's numbers of element types that numpy has too. bfloat16 travels as its bits.
+STRING, BFLOAT16 = 8, 16
+NUMPY_OF = {1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
+            10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 14: np.complex64, 15: np.complex128,
+            16: np.uint16}
+TYPE_OF = {np.dtype(t): number for number, t in NUMPY_OF.items() if number != BFLOAT16}
+KIND_TENSOR, KIND_OPTIONAL = 0, 2
+
+
+class ErrorStruct(C.Structure):
+    _fields_ = [("code", C.c_int), ("node", C.c_char * 96), ("op", C.c_char * 64), ("text", C.c_char * 512)]
+
+
+class Stats(C.Structure):
+    _fields_ = [(name, C.c_uint64) for name in (
+        "plans", "instances", "runs", "frames", "captures", "replays", "bytes_frames", "bytes_frames_peak",
+        "device_allocations", "device_bytes", "device_bytes_peak", "packed")]
+
+
+class NacreError(Exception):
+    def __init__(self, e):
+        self.number, self.code = e.code, lib.nacre_code_name(e.code).decode()
+        self.node, self.op, self.text = (s.decode(errors="replace") for s in (e.node, e.op, e.text))
+        place = " ".join(filter(None, (self.op, f"'{self.node}'" if self.node else "")))
+        super().__init__(f"{self.code}: {place + ': ' if place else ''}{self.text}")
+
+
+lib = C.CDLL(str(LIBRARY))
+P, S, N = C.c_void_p, C.c_char_p, C.c_size_t
+_ERR = C.POINTER(ErrorStruct)
+_SIGNATURES = {
+    # name: (result, arguments before the error); result None: a code, and an error goes last
+    "nacre_code_name": (S, [C.c_int]), "nacre_version": (S, []),
+    "nacre_env_create": (None, [C.c_int, P]), "nacre_env_release": ("void", [P]),
+    "nacre_env_load_plugin": (None, [P, S]), "nacre_env_describe_device": (None, [P, S, P, N]),
+    "nacre_value_tensor": (None, [C.c_int, C.c_int, P, P, P]),
+    "nacre_value_strings": (None, [C.c_int, P, P, P]), "nacre_value_sequence": (None, [C.c_int, P, N, P]),
+    "nacre_value_optional": (None, [C.c_int, P, P]),
+    "nacre_value_release": ("void", [P]), "nacre_value_kind": (C.c_int, [P]), "nacre_value_type": (C.c_int, [P]),
+    "nacre_value_rank": (C.c_int, [P]), "nacre_value_dims": (C.POINTER(C.c_int64), [P]),
+    "nacre_value_count": (C.c_int64, [P]), "nacre_value_data": (P, [P]),
+    "nacre_value_string": (P, [P, C.c_int64, C.POINTER(N)]), "nacre_value_item": (P, [P, C.c_int64]),
+    "nacre_model_load": (None, [P, S, P]), "nacre_model_load_bytes": (None, [P, S, N, P]),
+    "nacre_model_parse": (None, [P, S, P]), "nacre_model_save": (None, [P, S]), "nacre_model_release": ("void", [P]),
+    "nacre_options_create": (None, [P]), "nacre_options_release": ("void", [P]),
+    "nacre_options_set": (None, [P, S, S]), "nacre_options_tie": (None, [P, S, S]),
+    "nacre_options_cut": (None, [P, S, P, N]), "nacre_options_gradients": (None, [P, S, P, N]),
+    "nacre_options_backward": (None, [P, P, N, P, N]), "nacre_options_sgd": (None, [P, S, P, N, S]),
+    "nacre_session_create": (None, [P, P, P, P]), "nacre_session_release": ("void", [P]),
+    "nacre_session_n_inputs": (N, [P]), "nacre_session_n_outputs": (N, [P]),
+    "nacre_session_input_name": (S, [P, N]), "nacre_session_output_name": (S, [P, N]),
+    "nacre_session_dump": (None, [P, S, P]), "nacre_free": ("void", [P]),
+    "nacre_session_stats": ("void", [P, P]), "nacre_run": (None, [P, P, P, P, N, P, N, P]),
+    "nacre_frame_create": (None, [P, P, P]), "nacre_frame_input": (None, [P, S, P]),
+    "nacre_frame_run": (None, [P, S]), "nacre_frame_output": (None, [P, S, P]), "nacre_frame_release": ("void", [P]),
+    "nacre_state_get": (None, [P, P, S, P]), "nacre_state_set": (None, [P, P, S, P]),
+    "nacre_state_reset": (None, [P, P]), "nacre_state_is_dirty": (C.c_int, [P, P]),
+}
+for _name, (_result, _args) in _SIGNATURES.items():
+    _function = getattr(lib, _name)
+    _function.restype = C.c_int if _result is None else None if _result == "void" else _result
+    _function.argtypes = _args + ([_ERR] if _result is None else [])
+
+
+def call(name, *args):
+    """Calls a function that returns a code; raises NacreError when it is not OK."""
+    error = ErrorStruct()
+    if getattr(lib, name)(*args, C.byref(error)):
+        raise NacreError(error)
+
+
+def made(name, *args):
+    """As call, for functions whose last argument before the error receives an object."""
+    out = P()
+    call(name, *args, C.byref(out))
+    return out.value
+
+
+def _names(names):
+    return (S * (len(names) + 1))(*[n.encode() for n in names])
+
+
+# ---- values ----
+
+class Optional:
+    """An optional input: item is an array, a list or None; element, ONNX's number of its type, is needed for None."""
+
+    def __init__(self, item, element=1):
+        self.item, self.element = item, element
+
+
+def _tensor_type(x):
+    if isinstance(x, (list, tuple)):
+        return _tensor_type(x[0]) if x else 1
+    dtype = np.asarray(x).dtype
+    if dtype.kind in "OSU":
+        return STRING
+    if dtype.name == "bfloat16":  # an extension type of the package ml_dtypes
+        return BFLOAT16
+    if dtype not in TYPE_OF:
+        raise TypeError(f"the C API has no element type for numpy's {dtype}")
+    return TYPE_OF[dtype]
+
+
+def _value(x):
+    """A value for x and what must stay alive with it."""
+    if isinstance(x, Optional):
+        item, alive = (None, None) if x.item is None else _value(x.item)
+        try:
+            return made("nacre_value_optional", x.element if x.item is None else _tensor_type(x.item), item), alive
+        finally:
+            lib.nacre_value_release(item)
+    if isinstance(x, (list, tuple)):
+        items = [_value(i) for i in x]
+        handles = (P * (len(items) + 1))(*[v for v, _ in items])
+        try:
+            return made("nacre_value_sequence", _tensor_type(x), handles, len(items)), items
+        finally:
+            for v, _ in items:
+                lib.nacre_value_release(v)
+    x = np.asarray(x)
+    dims = (C.c_int64 * (x.ndim + 1))(*x.shape)
+    if _tensor_type(x) == STRING:
+        texts = [s if isinstance(s, bytes) else str(s).encode() for s in x.ravel()]
+        return made("nacre_value_strings", x.ndim, dims, (S * (len(texts) + 1))(*texts)), texts
+    x = x if x.flags.c_contiguous else x.copy(order="C")
+    return made("nacre_value_tensor", _tensor_type(x), x.ndim, dims, x.ctypes.data if x.size else None), x
+
+
+def _strings(v, shape):
+    out, n = np.empty(shape, dtype=object), N()
+    flat = out.reshape(-1)
+    for i in range(flat.size):
+        p = lib.nacre_value_string(v, i, C.byref(n))
+        flat[i] = C.string_at(p, n.value).decode()
+    return out
+
+
+def _array(v):
+    """A copy of a value as numpy sees it. bfloat16 comes as float32, an optional as its item or None."""
+    if lib.nacre_value_kind(v) == KIND_OPTIONAL:
+        item = lib.nacre_value_item(v, 0)
+        return _take(item) if item else None
+    if lib.nacre_value_kind(v) != KIND_TENSOR:
+        items = [lib.nacre_value_item(v, i) for i in range(lib.nacre_value_count(v))]
+        try:
+            return [_array(i) for i in items]
+        finally:
+            for i in items:
+                lib.nacre_value_release(i)
+    number = lib.nacre_value_type(v)
+    dims = lib.nacre_value_dims(v)
+    shape = tuple(dims[i] for i in range(lib.nacre_value_rank(v)))
+    if number == STRING:
+        return _strings(v, shape)
+    out = np.empty(shape, dtype=NUMPY_OF[number])
+    if out.size:
+        C.memmove(out.ctypes.data, lib.nacre_value_data(v), out.nbytes)
+    return (out.astype(np.uint32) << 16).view(np.float32) if number == BFLOAT16 else out
+
+
+def _take(v):
+    try:
+        return _array(v)
+    finally:
+        lib.nacre_value_release(v)
+
+
+# ---- environment, model, options ----
+
+class Handle:
+    """Owns one C object; released once, at close or when forgotten."""
+    release = None
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def close(self):
+        handle, self.handle = self.handle, None
+        if handle:
+            getattr(lib, self.release)(handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "handle", None) and lib is not None:
+            self.close()
+
+
+class Env(Handle):
+    release = "nacre_env_release"
+
+    def __init__(self, threads=0):
+        super().__init__(made("nacre_env_create", threads))
+
+    def describe(self, device):
+        text = C.create_string_buffer(256)
+        call("nacre_env_describe_device", self.handle, device.encode(), text, len(text))
+        return text.value.decode()
+
+    def model(self, source):
+        """source: an onnx ModelProto, its bytes, a text graph, or a path."""
+        if hasattr(source, "SerializeToString"):
+            source = source.SerializeToString()
+        if isinstance(source, bytes):
+            return Model(made("nacre_model_load_bytes", self.handle, source, len(source)), self)
+        if isinstance(source, pathlib.Path):
+            return Model(made("nacre_model_load", self.handle, str(source).encode()), self)
+        return Model(made("nacre_model_parse", self.handle, source.encode()), self)
+
+    def session(self, source, options=None, **settings):
+        return Session(self, self.model(source), options or Options(**settings))
+
+
+class Model(Handle):
+    release = "nacre_model_release"
+
+    def __init__(self, handle, env):
+        super().__init__(handle)
+        self.env = env
+
+    def save(self, path):
+        call("nacre_model_save", self.handle, str(path).encode())
+
+
+class Options(Handle):
+    release = "nacre_options_release"
+
+    def __init__(self, **settings):
+        super().__init__(made("nacre_options_create"))
+        for key, value in settings.items():
+            self.set(key, value)
+
+    def set(self, key, value):
+        text = ("on" if value else "off") if isinstance(value, bool) else str(value)
+        call("nacre_options_set", self.handle, key.encode(), text.encode())
+        return self
+
+    def tie(self, source, target):
+        call("nacre_options_tie", self.handle, source.encode(), target.encode())
+        return self
+
+    def cut(self, name, outputs):
+        call("nacre_options_cut", self.handle, name.encode(), _names(outputs), len(outputs))
+        return self
+
+    def gradients(self, loss, wrt):
+        call("nacre_options_gradients", self.handle, loss.encode(), _names(wrt), len(wrt))
+        return self
+
+    def backward(self, outputs, wrt):
+        call("nacre_options_backward", self.handle, _names(outputs), len(outputs), _names(wrt), len(wrt))
+        return self
+
+    def sgd(self, loss, params, lr_input):
+        call("nacre_options_sgd", self.handle, loss.encode(), _names(params), len(params), lr_input.encode())
+        return self
+
+
+# ---- sessions ----
+
+class Session(Handle):
+    release = "nacre_session_release"
+
+    def __init__(self, env, model, options):
+        self.env = env
+        taken, model.handle = model.handle, None
+        super().__init__(made("nacre_session_create", env.handle, taken, options.handle))
+
+    @property
+    def inputs(self):
+        return [lib.nacre_session_input_name(self.handle, i).decode()
+                for i in range(lib.nacre_session_n_inputs(self.handle))]
+
+    @property
+    def outputs(self):
+        return [lib.nacre_session_output_name(self.handle, i).decode()
+                for i in range(lib.nacre_session_n_outputs(self.handle))]
+
+    def run(self, feeds, outputs=None):
+        """Runs on {name: array}; gives {name: array} for the outputs asked for, or all."""
+        wanted = self.outputs if outputs is None else list(outputs)
+        values = [_value(x) for x in feeds.values()]
+        results = (P * (len(wanted) + 1))()
+        try:
+            call("nacre_run", self.handle, None, _names(list(feeds)), (P * (len(values) + 1))(*[v for v, _ in values]),
+                 len(values), _names(wanted), len(wanted), results)
+            return {name: _array(results[i]) for i, name in enumerate(wanted)}
+        finally:
+            for v in [v for v, _ in values] + [r for r in results if r]:
+                lib.nacre_value_release(v)
+
+    def frame(self):
+        return Frame(self)
+
+    def get(self, variable):
+        return _take(made("nacre_state_get", self.handle, None, variable.encode()))
+
+    def set(self, variable, x):
+        v, _alive = _value(x)
+        try:
+            call("nacre_state_set", self.handle, None, variable.encode(), v)
+        finally:
+            lib.nacre_value_release(v)
+
+    def reset(self):
+        call("nacre_state_reset", self.handle, None)
+
+    @property
+    def dirty(self):
+        return bool(lib.nacre_state_is_dirty(self.handle, None))
+
+    @property
+    def stats(self):
+        out = Stats()
+        lib.nacre_session_stats(self.handle, C.byref(out))
+        return out
+
+    def dump(self, stage):
+        text = made("nacre_session_dump", self.handle, stage.encode())
+        try:
+            return C.string_at(text).decode()
+        finally:
+            lib.nacre_free(text)
+
+
+class Frame(Handle):
+    """A run that can stop at a cut. Inputs are kept alive as long as the frame is."""
+    release = "nacre_frame_release"
+
+    def __init__(self, session):
+        super().__init__(made("nacre_frame_create", session.handle, None))
+        self.session, self.alive = session, []
+
+    def input(self, name, x):
+        v, alive = _value(x)
+        self.alive.append(alive)
+        try:
+            call("nacre_frame_input", self.handle, name.encode(), v)
+        finally:
+            lib.nacre_value_release(v)
+
+    def run(self, cut=None):
+        call("nacre_frame_run", self.handle, cut.encode() if cut else None)
+
+    def output(self, name):
+        return _take(made("nacre_frame_output", self.handle, name.encode()))
