@@ -127,7 +127,7 @@ static nc_code chain_graph(nc_work *w, nc_graph *graph) {
     NC_NEED(w, of);
     NC_VEC(nc_node *) ends = {0};
     for (nc_node *n = graph->first; n; n = n->next) {
-        for (int i = 0; i < n->n_subs; i++) NC_TRY(chain_graph(w, n->subs[i].graph));
+        for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++) NC_TRY(chain_graph(w, n->subs[i].graph));
         if (!is_lane(n)) continue;
         group *g = nc_arena_alloc(&w->scratch, sizeof *g);
         NC_NEED(w, g);

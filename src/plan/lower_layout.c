@@ -66,7 +66,7 @@ static nc_code layout_graph(nc_work *w, nc_graph *g) {
     for (nc_node *n = g->first, *next; n; n = next) {
         next = n->next;
         w->at_node = n->name, w->at_op = n->card->name;
-        for (int i = 0; i < n->n_subs; i++) NC_TRY(layout_graph(w, n->subs[i].graph));
+        for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++) NC_TRY(layout_graph(w, n->subs[i].graph));
         if (n->card->blocked_form && n->card->blocked_fits(n)) NC_TRY(block(&b, n));
     }
     for (nc_node *n = g->first, *next; n; n = next) {

@@ -34,15 +34,17 @@ const nc_card nc_card_philox_dropout = {
 static const nc_op_version numpy_versions[] = {
     {.since = 1,
      IN({"data", T_FLOAT_ALL}, {"ratio", T_FLOAT_ALL, OPTIONAL}, {"training_mode", T_BOOL, OPTIONAL}),
-     OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}), ATTR(A_INT("seed", 0))},
+     OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}),
+     ATTR(A_INT("seed", 0))},
     {0}};
 
-const nc_card nc_card_numpy_dropout = {.name = "NumpyDropout",
-                                       .domain = "nacre",
-                                       .doc = "Dropout with the numbers of numpy's generator after `seed`, the same in every run.",
-                                       .versions = numpy_versions,
-                                       .host_in = 3u << 1,
-                                       .infer = dropout_infer};
+const nc_card nc_card_numpy_dropout = {
+    .name = "NumpyDropout",
+    .domain = "nacre",
+    .doc = "Dropout with the numbers of numpy's generator after `seed`, the same in every run.",
+    .versions = numpy_versions,
+    .host_in = 3u << 1,
+    .infer = dropout_infer};
 
 /* ---- nacre.RandomStep ---- */
 

@@ -1,0 +1,178 @@
+/* Every row of every family's cases through whole sessions: the guard device and another thread count must give the
+ * CPU's bits, also with passes, fusion, layouts and views switched off (within rounding), and a GPU, where there is
+ * one, the same within tolerance. */
+#include "base/dtype.h"
+#include "ops/cases.h"
+#include "tests/model.h"
+
+#include <stdlib.h>
+
+extern const nc_case nc_math_cases[], nc_matmul_cases[], nc_reduce_cases[], nc_nn_cases[], nc_random_cases[],
+    nc_nacre_cases[], nc_shape_cases[], nc_index_cases[];
+
+enum { MAX_SYMBOLS = 16, MAX_BYTES = 1 << 20 };
+
+typedef struct symbols {
+    char names[MAX_SYMBOLS][64];
+    int n;
+} symbols;
+
+/* 5, 7, 9, ... in the order in which names appear. */
+static int64_t size_of(symbols *s, const char name[64]) {
+    int i = 0;
+    while (i < s->n && strcmp(s->names[i], name) != 0) i++;
+    if (i == s->n && s->n < MAX_SYMBOLS) memcpy(s->names[s->n++], name, sizeof s->names[0]);
+    return 5 + 2 * i;
+}
+
+static nc_case_range range_of(const nc_case *row, size_t i) {
+    nc_case_range r = {-2, 2};
+    for (size_t k = 0; k <= i && k < 4; k++)
+        if (row->in[k].lo != 0 || row->in[k].hi != 0) r = row->in[k];
+    return r;
+}
+
+static void store(void *p, nacre_type t, int64_t i, double x) {
+    switch (t) {
+    case NACRE_FLOAT: ((float *)p)[i] = (float)x; break;
+    case NACRE_DOUBLE: ((double *)p)[i] = x; break;
+    case NACRE_INT64: ((int64_t *)p)[i] = (int64_t)floor(x); break;
+    case NACRE_UINT64: ((uint64_t *)p)[i] = (uint64_t)fabs(x); break;
+    case NACRE_INT32: ((int32_t *)p)[i] = (int32_t)floor(x); break;
+    case NACRE_UINT32: ((uint32_t *)p)[i] = (uint32_t)fabs(x); break;
+    case NACRE_INT16: ((int16_t *)p)[i] = (int16_t)floor(x); break;
+    case NACRE_UINT16: ((uint16_t *)p)[i] = (uint16_t)fabs(x); break;
+    case NACRE_INT8: ((int8_t *)p)[i] = (int8_t)floor(x); break;
+    case NACRE_UINT8: ((uint8_t *)p)[i] = (uint8_t)fabs(x); break;
+    case NACRE_BOOL: ((uint8_t *)p)[i] = x > 0; break;
+    case NACRE_FLOAT16: ((uint16_t *)p)[i] = nc_f32_to_f16((float)x); break;
+    case NACRE_BFLOAT16: ((uint16_t *)p)[i] = nc_f32_to_bf16((float)x); break;
+    default: break;
+    }
+}
+
+static void feed(model *m, const nc_case *row) {
+    static unsigned char bytes[MAX_BYTES];
+    symbols syms = {.n = 0};
+    for (size_t i = 0; i < nacre_session_n_inputs(m->session); i++) {
+        char names[16][64];
+        int rank;
+        int64_t dims[16], n = 1;
+        nacre_type t = nacre_session_input_type(m->session, i, &rank, dims);
+        nacre_session_input_dim_names(m->session, i, names);
+        for (int d = 0; d < rank; d++) {
+            if (dims[d] < 0) dims[d] = size_of(&syms, names[d]);
+            n *= dims[d];
+        }
+        if (n * 8 > MAX_BYTES) nc_test_failed(__FILE__, __LINE__, "%s: an input is too large", row->name);
+        nc_case_range r = range_of(row, i);
+        double *x = malloc((size_t)n * sizeof *x + 1);
+        random_doubles(x, n, i + 1);
+        for (int64_t k = 0; k < n && n * 8 <= MAX_BYTES; k++) {
+            double v = r.lo + (r.hi - r.lo) * (x[k] + 1) / 2;
+            if ((row->flags & NC_CASE_KINK) && fabs(v) < 0.05) v += v < 0 ? -0.05 : 0.05;
+            store(bytes, t, k, v);
+        }
+        free(x);
+        model_input(m, nacre_session_input_name(m->session, i), t, rank, dims, bytes);
+    }
+}
+
+static bool run_case(model *m, const nc_case *row) {
+    model_open(m, row->graph);
+    if (!m->failed) feed(m, row);
+    model_run(m);
+    model_collect_all(m);
+    if (m->failed) nc_test_failed(__FILE__, __LINE__, "case %s", row->name);
+    return !m->failed;
+}
+
+static double value_at(nacre_value *v, int64_t i) {
+    const void *p = nacre_value_data(v);
+    switch (nacre_value_type(v)) {
+    case NACRE_FLOAT: return ((const float *)p)[i];
+    case NACRE_DOUBLE: return ((const double *)p)[i];
+    case NACRE_FLOAT16: return nc_f16_to_f32(((const uint16_t *)p)[i]);
+    case NACRE_BFLOAT16: return nc_bf16_to_f32(((const uint16_t *)p)[i]);
+    case NACRE_INT64: return (double)((const int64_t *)p)[i];
+    case NACRE_INT32: return ((const int32_t *)p)[i];
+    case NACRE_BOOL:
+    case NACRE_UINT8: return ((const uint8_t *)p)[i];
+    case NACRE_INT8: return ((const int8_t *)p)[i];
+    default: return 0;
+    }
+}
+
+static double tolerance(nacre_type t) {
+    return t == NACRE_DOUBLE ? 1e-11 : t == NACRE_FLOAT16 ? 4e-3 : t == NACRE_BFLOAT16 ? 4e-2 : 2e-5;
+}
+
+static void compare_near(const nc_case *row, model *a, model *b, const char *what) {
+    for (size_t i = 0; i < nacre_session_n_outputs(a->session); i++) {
+        nacre_value *x = a->out[i], *y = b->out[i];
+        if (nacre_value_kind(x) != NACRE_KIND_TENSOR || nacre_value_type(x) == NACRE_STRING) continue;
+        double tol = tolerance(nacre_value_type(x));
+        for (int64_t k = 0; k < nacre_value_count(x); k++) {
+            double p = value_at(x, k), q = value_at(y, k);
+            if (p == q || (isnan(p) && isnan(q)) || fabs(p - q) <= tol * (1 + fabs(p))) continue;
+            nc_test_failed(__FILE__, __LINE__, "%s, output %zu[%lld]: %.9g, %s %.9g", row->name, i, (long long)k, p,
+                           what, q);
+            break;
+        }
+    }
+}
+
+static void same_bits(const nc_case *row, model *a, model *b) {
+    if (a->n_bytes != b->n_bytes || (a->n_bytes && memcmp(a->bytes, b->bytes, a->n_bytes) != 0))
+        nc_test_failed(__FILE__, __LINE__, "%s: guard with 2 threads gives other bits than cpu with 1", row->name);
+}
+
+static void switch_off(model *m) {
+    static const char *const keys[] = {"fusion", "layouts", "views", "packing", "level"};
+    for (int i = 0; i < 5; i++) model_option(m, keys[i], "off");
+}
+
+static bool has_cuda(void) {
+    static int known;
+    char text[256];
+    if (!known) {
+        model m;
+        model_init(&m, "cuda", 1);
+        known = nacre_env_describe_device(m.env, "cuda", text, sizeof text, &m.err) == NACRE_OK ? 2 : 1;
+        model_close(&m);
+    }
+    return known == 2;
+}
+
+static void check_row(const nc_case *row) {
+    model cpu, guard, plain, cuda;
+    model_init(&cpu, "cpu", 1);
+    model_init(&guard, "guard", 2);
+    model_init(&plain, "cpu", 2);
+    switch_off(&plain);
+    if (run_case(&cpu, row) && run_case(&guard, row) && run_case(&plain, row)) {
+        same_bits(row, &cpu, &guard);
+        compare_near(row, &cpu, &plain, "with everything off");
+    }
+    if (has_cuda() && !cpu.failed) {
+        model_init(&cuda, "cuda", 2);
+        if (run_case(&cuda, row)) compare_near(row, &cpu, &cuda, "on the GPU");
+        model_close(&cuda);
+    }
+    model_close(&cpu);
+    model_close(&guard);
+    model_close(&plain);
+}
+
+static void check_family(const nc_case *cases) {
+    for (const nc_case *row = cases; row->name; row++) check_row(row);
+}
+
+TEST(cases_on_devices_math) { check_family(nc_math_cases); }
+TEST(cases_on_devices_matmul) { check_family(nc_matmul_cases); }
+TEST(cases_on_devices_reduce) { check_family(nc_reduce_cases); }
+TEST(cases_on_devices_nn) { check_family(nc_nn_cases); }
+TEST(cases_on_devices_random) { check_family(nc_random_cases); }
+TEST(cases_on_devices_nacre) { check_family(nc_nacre_cases); }
+TEST(cases_on_devices_shape) { check_family(nc_shape_cases); }
+TEST(cases_on_devices_index) { check_family(nc_index_cases); }
