@@ -54,7 +54,8 @@ nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const 
     return NACRE_OK;
 }
 
-static nacre_code make_list(nc_object_kind kind, nacre_type element, nacre_value *const *items, size_t n, nacre_value **out, nacre_error *err) {
+static nacre_code make_list(nc_object_kind kind, nacre_type element, nacre_value *const *items, size_t n,
+                            nacre_value **out, nacre_error *err) {
     nc_object *list = nc_object_list(kind, (nc_dtype)element);
     for (size_t i = 0; list && i < n; i++) {
         if (nc_object_push(list, nc_object_ref(nc_api_object(items[i])))) continue;

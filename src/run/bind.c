@@ -94,8 +94,8 @@ static nc_code set_dims(nc_frame *f, int slot, bool bounded) {
 static nc_code size_operands(nc_frame *f, const nc_instr *x) {
     for (int j = 0; j < x->n_in; j++) {
         const nc_slot *s = x->in[j] >= 0 ? &f->program->slots[x->in[j]] : NULL;
-        bool made_here = s && s->seg == x->seg && s->storage != NC_S_INPUT && s->storage != NC_S_CONST && s->storage != NC_S_STATE;
-        if (made_here && s->storage != NC_S_OBJECT) NC_TRY(set_dims(f, x->in[j], false));
+        if (!s || s->seg != x->seg || s->storage == NC_S_INPUT || s->storage == NC_S_CONST) continue;
+        if (s->storage != NC_S_STATE && s->storage != NC_S_OBJECT) NC_TRY(set_dims(f, x->in[j], false));
     }
     return NC_OK;
 }

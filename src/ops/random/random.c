@@ -39,7 +39,7 @@ static const nc_op_version numpy_versions[] = {
 
 const nc_card nc_card_numpy_dropout = {.name = "NumpyDropout",
                                        .domain = "nacre",
-                                       .doc = "Dropout with the numbers of numpy's generator after `seed`, the same in every run.",
+                                       .doc = "Dropout that draws numpy's numbers for `seed`, the same in every run.",
                                        .versions = numpy_versions,
                                        .host_in = 3u << 1,
                                        .infer = dropout_infer};

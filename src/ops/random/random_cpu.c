@@ -52,7 +52,8 @@ static nc_code philox_dropout_run(const nc_call *c) {
 }
 
 /* The flags, where the mask is no output. */
-static size_t numpy_dropout_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+static size_t numpy_dropout_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
+                                      int n_out) {
     (void)state, (void)n_in, (void)out, (void)n_out;
     return (size_t)nc_tensor_numel(&in[0]);
 }
