@@ -5,15 +5,17 @@
 
 static void report(model *m, const char *what) {
     if (!m->failed)
-        nc_test_failed(__FILE__, __LINE__, "%s on %s with %d threads: %s '%s': %s [%s]", what, m->device, m->threads, m->err.op, m->err.node,
-                       m->err.text, nacre_code_name(m->err.code));
+        nc_test_failed(__FILE__, __LINE__, "%s on %s with %d threads: %s '%s': %s [%s]", what, m->device, m->threads,
+                       m->err.op, m->err.node, m->err.text, nacre_code_name(m->err.code));
     m->failed = true;
 }
 
 void model_init(model *m, const char *device, int threads) {
     *m = (model){.device = device, .threads = threads};
-    if (nacre_env_create(threads, &m->env, &m->err) != NACRE_OK) report(m, "environment");
-    else if (nacre_run_options_create(&m->run, &m->err) != NACRE_OK) report(m, "run options");
+    if (nacre_env_create(threads, &m->env, &m->err) != NACRE_OK)
+        report(m, "environment");
+    else if (nacre_run_options_create(&m->run, &m->err) != NACRE_OK)
+        report(m, "run options");
 }
 
 static void drop_outputs(model *m) {
@@ -48,7 +50,8 @@ void model_everywhere(void (*body)(model *m)) {
                 first = m.bytes, n_first = m.n_bytes;
                 m.bytes = NULL;
             } else if (!m.failed && (m.n_bytes != n_first || (n_first && memcmp(m.bytes, first, n_first) != 0))) {
-                nc_test_failed(__FILE__, __LINE__, "%s with %d threads gives other bits than cpu with 1", devices[d], threads[t]);
+                nc_test_failed(__FILE__, __LINE__, "%s with %d threads gives other bits than cpu with 1", devices[d],
+                               threads[t]);
             }
             model_close(&m);
         }
@@ -57,9 +60,12 @@ void model_everywhere(void (*body)(model *m)) {
 
 nacre_options *model_options(model *m) {
     if (!m->options) {
-        if (nacre_options_create(&m->options, &m->err) != NACRE_OK) report(m, "options");
-        else if (nacre_options_set(m->options, "device", m->device, &m->err) != NACRE_OK) report(m, "device");
-        else if (nacre_options_set(m->options, "dumps", "on", &m->err) != NACRE_OK) report(m, "dumps");
+        if (nacre_options_create(&m->options, &m->err) != NACRE_OK)
+            report(m, "options");
+        else if (nacre_options_set(m->options, "device", m->device, &m->err) != NACRE_OK)
+            report(m, "device");
+        else if (nacre_options_set(m->options, "dumps", "on", &m->err) != NACRE_OK)
+            report(m, "dumps");
     }
     return m->options;
 }
@@ -128,8 +134,8 @@ static const void *data_of(model *m, const char *name, nacre_type type, int64_t 
     nacre_value *v = model_out(m, name);
     if (!v) return zeros; /* the test has failed already; let it go on */
     if (nacre_value_type(v) == type && nacre_value_count(v) == n) return nacre_value_data(v);
-    nc_test_failed(__FILE__, __LINE__, "output %s has type %d and %lld elements, expected %d and %lld", name, (int)nacre_value_type(v),
-                   (long long)nacre_value_count(v), (int)type, (long long)n);
+    nc_test_failed(__FILE__, __LINE__, "output %s has type %d and %lld elements, expected %d and %lld", name,
+                   (int)nacre_value_type(v), (long long)nacre_value_count(v), (int)type, (long long)n);
     return zeros;
 }
 
@@ -169,7 +175,8 @@ void model_collect(model *m, nacre_value *v) {
         const char *s = nacre_value_string(v, i, &n);
         add_bytes(m, s, n);
     }
-    if (nacre_value_type(v) != NACRE_STRING) add_bytes(m, nacre_value_data(v), (size_t)nacre_value_count(v) * bytes[nacre_value_type(v)]);
+    if (nacre_value_type(v) != NACRE_STRING)
+        add_bytes(m, nacre_value_data(v), (size_t)nacre_value_count(v) * bytes[nacre_value_type(v)]);
 }
 
 void model_collect_all(model *m) {

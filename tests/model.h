@@ -1,8 +1,8 @@
-/* tests/model.h: whole models through the public API, for C tests. A test body is run on every device and thread count; what it
- * collects must have equal bits on all of them:
+/* tests/model.h: whole models through the public API, for C tests. A test body is run on every device and thread count;
+ * what it collects must have equal bits on all of them:
  *
- *   static void body(model *m) { model_open(m, TEXT); model_float(m, "x", 2, dims, data); model_run(m); model_collect_all(m); }
- *   TEST(mlp) { model_everywhere(body); }
+ *   static void body(model *m) { model_open(m, TEXT); model_float(m, "x", 2, dims, data); model_run(m);
+ * model_collect_all(m); } TEST(mlp) { model_everywhere(body); }
  *
  * A failure inside (an unexpected error code) fails the test with the library's own message. */
 #ifndef NC_TESTS_MODEL_H
@@ -39,12 +39,12 @@ void model_close(model *m);
 
 void model_option(model *m, const char *key, const char *value);
 nacre_options *model_options(model *m);
-void model_open(model *m, const char *text);             /* parse, create; fails the test on error */
-nacre_code model_try_open(model *m, const char *text);   /* the code; message in m->err */
+void model_open(model *m, const char *text);           /* parse, create; fails the test on error */
+nacre_code model_try_open(model *m, const char *text); /* the code; message in m->err */
 /* Inputs of the next run; data is copied. A later one of the same name replaces it. */
 void model_input(model *m, const char *name, nacre_type type, int rank, const int64_t *dims, const void *data);
 void model_value(model *m, const char *name, nacre_value *takes);
-void model_run(model *m);            /* outputs in m->out by index; fails the test on error */
+void model_run(model *m); /* outputs in m->out by index; fails the test on error */
 nacre_code model_try_run(model *m);
 nacre_value *model_out(model *m, const char *name); /* borrowed; NULL and a failed test when there is none */
 const float *model_floats(model *m, const char *name, int64_t n); /* checks type and count */
@@ -52,7 +52,7 @@ const double *model_doubles(model *m, const char *name, int64_t n);
 const int64_t *model_ints(model *m, const char *name, int64_t n);
 nacre_value *model_variable(model *m, const char *name); /* a new reference */
 void model_collect(model *m, nacre_value *v);
-void model_collect_all(model *m);    /* all outputs of the last run */
+void model_collect_all(model *m); /* all outputs of the last run */
 /* A dump must hold `part`; count how often. */
 int model_dump_count(model *m, const char *stage, const char *part);
 nacre_stats model_stats(model *m);

@@ -6,10 +6,11 @@
  *   nacre_value *x;  nacre_value_tensor(NACRE_FLOAT, 2, dims, data, &x, &err);
  *   nacre_run(s, NULL, (const char *[]){"x"}, (nacre_value *const[]){x}, 1, (const char *[]){"y"}, 1, &y, &err);
  *
- * Every function that can fail returns a code and, when `err` is not NULL, says there what was wrong: node, operator, expected, got.
- * Results go out through the last pointers and are untouched on failure. Objects are opaque; each *_release takes NULL.
- * A session may be run from several threads at once. Words: an argument is *borrowed* during the call unless a comment says
- * *kept* (until the object is released) or *taken* (the callee releases it, also on failure). */
+ * Every function that can fail returns a code and, when `err` is not NULL, says there what was wrong: node, operator,
+ * expected, got. Results go out through the last pointers and are untouched on failure. Objects are opaque; each
+ * *_release takes NULL. A session may be run from several threads at once. Words: an argument is *borrowed* during the
+ * call unless a comment says *kept* (until the object is released) or *taken* (the callee releases it, also on
+ * failure). */
 #ifndef NACRE_H
 #define NACRE_H
 
@@ -53,7 +54,13 @@ typedef struct nacre_error {
 NACRE_API const char *nacre_code_name(nacre_code code); /* "SHAPE" */
 NACRE_API const char *nacre_version(void);
 
-typedef enum nacre_log_level { NACRE_LOG_VERBOSE, NACRE_LOG_INFO, NACRE_LOG_WARNING, NACRE_LOG_ERROR, NACRE_LOG_OFF } nacre_log_level;
+typedef enum nacre_log_level {
+    NACRE_LOG_VERBOSE,
+    NACRE_LOG_INFO,
+    NACRE_LOG_WARNING,
+    NACRE_LOG_ERROR,
+    NACRE_LOG_OFF
+} nacre_log_level;
 /* May change while running. sink NULL: standard error. */
 NACRE_API void nacre_log_set_level(nacre_log_level level);
 NACRE_API void nacre_log_set_sink(void (*sink)(void *user, nacre_log_level level, const char *text), void *user);
@@ -69,11 +76,14 @@ typedef struct nacre_run_options nacre_run_options;
 
 /* ---- environment: threads, devices, packed weights, plugins; shared by sessions, released last or earlier ---- */
 
-NACRE_API nacre_code nacre_env_create(int threads /* 0: as many as the machine allows */, nacre_env **out, nacre_error *err);
+NACRE_API nacre_code nacre_env_create(int threads /* 0: as many as the machine allows */, nacre_env **out,
+                                      nacre_error *err);
 NACRE_API void nacre_env_release(nacre_env *env);
 NACRE_API nacre_code nacre_env_load_plugin(nacre_env *env, const char *path, nacre_error *err);
-/* One line on a device: "cpu", "guard", "cuda". Not there: NACRE_DEVICE, the reason in err. text is truncated to bytes. */
-NACRE_API nacre_code nacre_env_describe_device(nacre_env *env, const char *device, char *text, size_t bytes, nacre_error *err);
+/* One line on a device: "cpu", "guard", "cuda". Not there: NACRE_DEVICE, the reason in err. text is truncated to bytes.
+ */
+NACRE_API nacre_code nacre_env_describe_device(nacre_env *env, const char *device, char *text, size_t bytes,
+                                               nacre_error *err);
 
 /* ---- values ---- */
 
@@ -97,14 +107,24 @@ typedef enum nacre_type {
     NACRE_BFLOAT16 = 16
 } nacre_type; /* ONNX's own numbers */
 
-typedef enum nacre_kind { NACRE_KIND_TENSOR, NACRE_KIND_SEQUENCE, NACRE_KIND_OPTIONAL, NACRE_KIND_MAP, NACRE_KIND_TAPE } nacre_kind;
+typedef enum nacre_kind {
+    NACRE_KIND_TENSOR,
+    NACRE_KIND_SEQUENCE,
+    NACRE_KIND_OPTIONAL,
+    NACRE_KIND_MAP,
+    NACRE_KIND_TAPE
+} nacre_kind;
 
 /* A dense tensor over the caller's memory: kept until the value is released. Not for strings. */
-NACRE_API nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data, nacre_value **out, nacre_error *err);
+NACRE_API nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data,
+                                        nacre_value **out, nacre_error *err);
 /* A dense tensor of its own, zeroed. */
-NACRE_API nacre_code nacre_value_new_tensor(nacre_type type, int rank, const int64_t *dims, nacre_value **out, nacre_error *err);
-NACRE_API nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const *strings, nacre_value **out, nacre_error *err);
-NACRE_API nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, size_t n, nacre_value **out, nacre_error *err);
+NACRE_API nacre_code nacre_value_new_tensor(nacre_type type, int rank, const int64_t *dims, nacre_value **out,
+                                            nacre_error *err);
+NACRE_API nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const *strings, nacre_value **out,
+                                         nacre_error *err);
+NACRE_API nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, size_t n, nacre_value **out,
+                                          nacre_error *err);
 /* An optional that holds item, or nothing where item is NULL; element is its tensor's type. */
 NACRE_API nacre_code nacre_value_optional(nacre_type element, nacre_value *item, nacre_value **out, nacre_error *err);
 NACRE_API nacre_value *nacre_value_ref(nacre_value *v);
@@ -121,8 +141,10 @@ NACRE_API nacre_value *nacre_value_item(const nacre_value *v, int64_t i); /* a n
 
 /* ---- models ---- */
 
-NACRE_API nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_model **out, nacre_error *err); /* .onnx, or text (.nct) */
-NACRE_API nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out, nacre_error *err);
+NACRE_API nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_model **out,
+                                      nacre_error *err); /* .onnx, or text (.nct) */
+NACRE_API nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out,
+                                            nacre_error *err);
 NACRE_API nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err); /* as ONNX */
 NACRE_API void nacre_model_release(nacre_model *m);
@@ -131,17 +153,21 @@ NACRE_API void nacre_model_release(nacre_model *m);
 
 NACRE_API nacre_code nacre_options_create(nacre_options **out, nacre_error *err);
 NACRE_API void nacre_options_release(nacre_options *o);
-/* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing", "capture", "dumps": on, off.
- * "disable": a pass by name. "recompute": a node by name. "seed", "memory_limit": a number. */
+/* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
+ * "capture", "dumps": on, off. "disable": a pass by name. "recompute": a node by name. "seed", "memory_limit": a
+ * number. */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* The output becomes the next run's input: both leave the signature and live in the state (a KV cache, a counter). */
 NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err);
-/* A place where a run may stop: everything that these outputs need comes before it. Cuts are in the order they are added. */
-NACRE_API nacre_code nacre_options_cut(nacre_options *o, const char *name, const char *const *outputs, size_t n, nacre_error *err);
+/* A place where a run may stop: everything that these outputs need comes before it. Cuts are in the order they are
+ * added. */
+NACRE_API nacre_code nacre_options_cut(nacre_options *o, const char *name, const char *const *outputs, size_t n,
+                                       nacre_error *err);
 
 /* ---- sessions ---- */
 
-NACRE_API nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const nacre_options *o, nacre_session **out, nacre_error *err);
+NACRE_API nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const nacre_options *o,
+                                          nacre_session **out, nacre_error *err);
 NACRE_API void nacre_session_release(nacre_session *s);
 NACRE_API size_t nacre_session_n_inputs(const nacre_session *s);
 NACRE_API size_t nacre_session_n_outputs(const nacre_session *s);
@@ -152,8 +178,8 @@ NACRE_API nacre_type nacre_session_input_type(const nacre_session *s, size_t i, 
 NACRE_API nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
 /* What the model calls the dims of an input: "batch", "past+1"; "4" for constants. */
 NACRE_API void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]);
-/* Stages: graph, inferred, transformed, differentiated, lowered, program, instance. Needs the option dumps=on. The text belongs to the
- * caller: nacre_free. */
+/* Stages: graph, inferred, transformed, differentiated, lowered, program, instance. Needs the option dumps=on. The text
+ * belongs to the caller: nacre_free. */
 NACRE_API nacre_code nacre_session_dump(nacre_session *s, const char *stage, char **text, nacre_error *err);
 NACRE_API void nacre_free(void *p);
 
@@ -161,9 +187,9 @@ typedef struct nacre_stats {
     uint64_t plans;     /* programs made: 1 */
     uint64_t instances; /* sets of sizes planned */
     uint64_t runs, frames, captures, replays;
-    uint64_t bytes_frames, bytes_frames_peak;   /* arena memory of all frames */
+    uint64_t bytes_frames, bytes_frames_peak; /* arena memory of all frames */
     uint64_t device_allocations, device_bytes, device_bytes_peak;
-    uint64_t packed;    /* constants packed in the environment */
+    uint64_t packed; /* constants packed in the environment */
 } nacre_stats;
 NACRE_API void nacre_session_stats(nacre_session *s, nacre_stats *out);
 
@@ -171,12 +197,14 @@ NACRE_API void nacre_session_stats(nacre_session *s, nacre_stats *out);
 
 NACRE_API nacre_code nacre_run_options_create(nacre_run_options **out, nacre_error *err);
 NACRE_API void nacre_run_options_release(nacre_run_options *r);
-NACRE_API void nacre_run_options_state(nacre_run_options *r, nacre_state *borrows); /* default: the session's own state */
-NACRE_API void nacre_run_options_cancel(nacre_run_options *r, int cancelled);       /* from any thread, while running too */
+NACRE_API void nacre_run_options_state(nacre_run_options *r,
+                                       nacre_state *borrows);                 /* default: the session's own state */
+NACRE_API void nacre_run_options_cancel(nacre_run_options *r, int cancelled); /* from any thread, while running too */
 
 /* out[i] may hold a tensor of the right shape to write into, or NULL for a new one. */
-NACRE_API nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names, nacre_value *const *in, size_t n_in,
-                               const char *const *out_names, size_t n_out, nacre_value **out, nacre_error *err);
+NACRE_API nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names,
+                               nacre_value *const *in, size_t n_in, const char *const *out_names, size_t n_out,
+                               nacre_value **out, nacre_error *err);
 
 /* A run that can stop at a cut and go on later. Several may stand at once. Release it at any point. */
 NACRE_API nacre_code nacre_frame_create(nacre_session *s, nacre_run_options *r, nacre_frame **out, nacre_error *err);
@@ -187,11 +215,14 @@ NACRE_API void nacre_frame_release(nacre_frame *f);
 
 /* ---- state: the contents of variables ---- */
 
-NACRE_API nacre_code nacre_state_create(nacre_session *s, nacre_state **out, nacre_error *err); /* the session must outlive it */
+NACRE_API nacre_code nacre_state_create(nacre_session *s, nacre_state **out,
+                                        nacre_error *err); /* the session must outlive it */
 NACRE_API void nacre_state_release(nacre_state *st);
 /* st NULL in these: the session's own state. */
-NACRE_API nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variable, nacre_value **out, nacre_error *err);
-NACRE_API nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variable, const nacre_value *v, nacre_error *err);
+NACRE_API nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variable, nacre_value **out,
+                                     nacre_error *err);
+NACRE_API nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variable, const nacre_value *v,
+                                     nacre_error *err);
 NACRE_API nacre_code nacre_state_reset(nacre_session *s, nacre_state *st, nacre_error *err);
 NACRE_API int nacre_state_is_dirty(nacre_session *s, nacre_state *st);
 

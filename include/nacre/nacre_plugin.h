@@ -1,8 +1,8 @@
 /* nacre_plugin.h: custom operators in a shared library.
  *
- * The library exports nacre_plugin_register. It gets a host table and calls host->add_op for each operator. Structs carry their size
- * first and only grow at the end; a library built against an older header keeps working.
- * A custom op's kernel runs on the host and makes its outputs while running: it asks for each with the shape it found. */
+ * The library exports nacre_plugin_register. It gets a host table and calls host->add_op for each operator. Structs
+ * carry their size first and only grow at the end; a library built against an older header keeps working. A custom op's
+ * kernel runs on the host and makes its outputs while running: it asks for each with the shape it found. */
 #ifndef NACRE_PLUGIN_H
 #define NACRE_PLUGIN_H
 
@@ -31,7 +31,8 @@ typedef struct nacre_op_api {
     size_t (*n_outputs)(const nacre_op_call *c);
     nacre_code (*input)(nacre_op_call *c, size_t i, nacre_op_tensor *out); /* data NULL: an absent optional input */
     /* Asks for output i with the shape found; data is then writable. Once per output. */
-    nacre_code (*output)(nacre_op_call *c, size_t i, nacre_type type, int rank, const int64_t *dims, nacre_op_tensor *out);
+    nacre_code (*output)(nacre_op_call *c, size_t i, nacre_type type, int rank, const int64_t *dims,
+                         nacre_op_tensor *out);
     int64_t (*attr_int)(const nacre_op_call *c, const char *name, int64_t fallback);
     double (*attr_float)(const nacre_op_call *c, const char *name, double fallback);
     const char *(*attr_string)(const nacre_op_call *c, const char *name, const char *fallback);
@@ -42,10 +43,11 @@ typedef struct nacre_op_api {
 typedef struct nacre_op {
     size_t size;
     const char *domain, *name;
-    int since;                 /* opset version of the domain, at least 1 */
+    int since; /* opset version of the domain, at least 1 */
     size_t min_inputs, max_inputs;
     size_t n_outputs;
-    /* Element type and rank of each output: type NACRE_UNDEFINED: that of input 0; rank -1: that of input 0. NULL: all so. */
+    /* Element type and rank of each output: type NACRE_UNDEFINED: that of input 0; rank -1: that of input 0. NULL: all
+     * so. */
     const nacre_type *output_types;
     const int *output_ranks;
     nacre_code (*run)(void *user, nacre_op_call *c, const nacre_op_api *api);
@@ -54,7 +56,7 @@ typedef struct nacre_op {
 
 typedef struct nacre_plugin_host {
     size_t size;
-    int version; /* NACRE_PLUGIN_VERSION of the host */
+    int version;                                                              /* NACRE_PLUGIN_VERSION of the host */
     nacre_code (*add_op)(struct nacre_plugin_host *host, const nacre_op *op); /* copied */
     void *internal;
 } nacre_plugin_host;

@@ -5,7 +5,8 @@
 #include "nacre/nacre.h"
 #include "run/frame.h"
 
-/* A public value is a counted object, a public state a state, a public model a model: the same pointer under two names. */
+/* A public value is a counted object, a public state a state, a public model a model: the same pointer under two names.
+ */
 static inline nc_object *nc_api_object(const nacre_value *v) { return (nc_object *)(uintptr_t)v; }
 static inline nacre_value *nc_api_value(nc_object *o) { return (nacre_value *)o; }
 

@@ -73,7 +73,8 @@ nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_model **out,
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);
-    nc_code code = is_text(path) ? load_text(&w, path, env->env->registry, &m) : nc_onnx_load_file(&w, path, env->env->registry, &m);
+    nc_code code = is_text(path) ? load_text(&w, path, env->env->registry, &m)
+                                 : nc_onnx_load_file(&w, path, env->env->registry, &m);
     return finish(&w, code, m, out, err);
 }
 

@@ -28,7 +28,8 @@ static nc_code differentiate(nc_work *w, nc_model *m, const void *ctx) {
     const nacre_options *o = ctx;
     switch (o->diff) {
     case NC_DIFF_GRADIENTS: return nc_train_gradients(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt);
-    case NC_DIFF_BACKWARD: return nc_train_backward(w, m, o->diff_outputs, o->n_diff_outputs, o->diff_wrt, o->n_diff_wrt);
+    case NC_DIFF_BACKWARD:
+        return nc_train_backward(w, m, o->diff_outputs, o->n_diff_outputs, o->diff_wrt, o->n_diff_wrt);
     case NC_DIFF_SGD: return nc_train_sgd(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt, o->lr_input);
     case NC_DIFF_NONE: break;
     }
@@ -95,7 +96,8 @@ static nacre_code set_number(nacre_options *o, const char *key, const char *valu
 
 static nacre_code add_name(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     const char *name = nc_arena_str(&o->arena, value);
-    bool ok = name && (strcmp(key, "disable") == 0 ? NC_PUSH(&o->arena, o->off, name) : NC_PUSH(&o->arena, o->recompute, name));
+    bool ok = name &&
+              (strcmp(key, "disable") == 0 ? NC_PUSH(&o->arena, o->off, name) : NC_PUSH(&o->arena, o->recompute, name));
     return ok ? NACRE_OK : nc_api_error(err, NC_E_MEMORY, NULL);
 }
 
@@ -103,9 +105,9 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     static const struct {
         const char *key;
         setter set;
-    } keys[] = {{"device", set_device}, {"level", set_level},    {"fusion", set_switch}, {"layouts", set_switch},
+    } keys[] = {{"device", set_device}, {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
                 {"views", set_switch},  {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
-                {"disable", add_name},  {"recompute", add_name}, {"seed", set_number},   {"memory_limit", set_number}};
+                {"disable", add_name},  {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[256] = "";
@@ -127,13 +129,15 @@ static const char *const *copy_names(nacre_options *o, const char *const *names,
     return copy;
 }
 
-nacre_code nacre_options_cut(nacre_options *o, const char *name, const char *const *outputs, size_t n, nacre_error *err) {
+nacre_code nacre_options_cut(nacre_options *o, const char *name, const char *const *outputs, size_t n,
+                             nacre_error *err) {
     nc_plan_cut c = {.name = nc_arena_str(&o->arena, name), .outputs = copy_names(o, outputs, n), .n_outputs = (int)n};
     if (!c.name || !c.outputs || !NC_PUSH(&o->arena, o->cuts, c)) return nc_api_error(err, NC_E_MEMORY, NULL);
     return NACRE_OK;
 }
 
-static nacre_code set_diff(nacre_options *o, int kind, const char *const *outputs, size_t n_out, const char *const *wrt, size_t n, nacre_error *err) {
+static nacre_code set_diff(nacre_options *o, int kind, const char *const *outputs, size_t n_out, const char *const *wrt,
+                           size_t n, nacre_error *err) {
     if (o->diff != NC_DIFF_NONE) return nc_api_fail(err, NC_E_ARGUMENT, "these options differentiate already");
     if (n_out < 1) return nc_api_fail(err, NC_E_ARGUMENT, "no output to differentiate was given");
     o->diff_outputs = copy_names(o, outputs, n_out), o->n_diff_outputs = (int)n_out;
@@ -143,16 +147,18 @@ static nacre_code set_diff(nacre_options *o, int kind, const char *const *output
     return NACRE_OK;
 }
 
-nacre_code nacre_options_gradients(nacre_options *o, const char *loss, const char *const *wrt, size_t n, nacre_error *err) {
+nacre_code nacre_options_gradients(nacre_options *o, const char *loss, const char *const *wrt, size_t n,
+                                   nacre_error *err) {
     return set_diff(o, NC_DIFF_GRADIENTS, &loss, 1, wrt, n, err);
 }
 
-nacre_code nacre_options_backward(nacre_options *o, const char *const *outputs, size_t n_outputs, const char *const *wrt, size_t n,
-                                  nacre_error *err) {
+nacre_code nacre_options_backward(nacre_options *o, const char *const *outputs, size_t n_outputs,
+                                  const char *const *wrt, size_t n, nacre_error *err) {
     return set_diff(o, NC_DIFF_BACKWARD, outputs, n_outputs, wrt, n, err);
 }
 
-nacre_code nacre_options_sgd(nacre_options *o, const char *loss, const char *const *params, size_t n, const char *lr_input, nacre_error *err) {
+nacre_code nacre_options_sgd(nacre_options *o, const char *loss, const char *const *params, size_t n,
+                             const char *lr_input, nacre_error *err) {
     const char *lr = nc_arena_str(&o->arena, lr_input);
     if (!lr) return nc_api_error(err, NC_E_MEMORY, NULL);
     nacre_code code = set_diff(o, NC_DIFF_SGD, &loss, 1, params, n, err);

@@ -1,5 +1,5 @@
-/* api/plugin.c: custom ops from shared libraries: each becomes a card and a dynamic binding in a registry layered over that of
- * ops/. A library stays open until the environment goes; sessions hold the environment. */
+/* api/plugin.c: custom ops from shared libraries: each becomes a card and a dynamic binding in a registry layered over
+ * that of ops/. A library stays open until the environment goes; sessions hold the environment. */
 #include "api/api.h"
 #include "nacre/nacre_plugin.h"
 
@@ -47,7 +47,8 @@ static size_t n_inputs(const nacre_op_call *c) { return (size_t)c->p->node->n_in
 static size_t n_outputs(const nacre_op_call *c) { return (size_t)c->p->node->n_out; }
 
 static void fill(nacre_op_tensor *out, const nc_tensor *t) {
-    *out = (nacre_op_tensor){.size = sizeof *out, .type = (nacre_type)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data};
+    *out = (nacre_op_tensor){
+        .size = sizeof *out, .type = (nacre_type)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data};
 }
 
 static nacre_code fail(nacre_op_call *c, nacre_code code, const char *text) {
@@ -61,11 +62,14 @@ static nacre_code input(nacre_op_call *c, size_t i, nacre_op_tensor *out) {
     return NACRE_OK;
 }
 
-static nacre_code output(nacre_op_call *c, size_t i, nacre_type type, int rank, const int64_t *dims, nacre_op_tensor *out) {
+static nacre_code output(nacre_op_call *c, size_t i, nacre_type type, int rank, const int64_t *dims,
+                         nacre_op_tensor *out) {
     if (i >= n_outputs(c)) return fail(c, NACRE_ARGUMENT, "the kernel asked for an output that the node does not have");
-    if (!nc_dtype_bytes((nc_dtype)type)) return fail(c, NACRE_TYPE, "the kernel asked for an output of unknown element type");
+    if (!nc_dtype_bytes((nc_dtype)type))
+        return fail(c, NACRE_TYPE, "the kernel asked for an output of unknown element type");
     int64_t n;
-    if (rank < 0 || rank > NC_MAX_RANK || !nc_numel(dims, rank, &n)) return fail(c, NACRE_SHAPE, "the kernel asked for an impossible output shape");
+    if (rank < 0 || rank > NC_MAX_RANK || !nc_numel(dims, rank, &n))
+        return fail(c, NACRE_SHAPE, "the kernel asked for an impossible output shape");
     nc_tensor t;
     nc_code code = c->d->alloc(c->d, (int)i, (nc_dtype)type, rank, dims, &t);
     if (code != NC_OK) return (nacre_code)code;
@@ -91,7 +95,8 @@ static const char *attr_string(const nacre_op_call *c, const char *name, const c
 
 static int cancelled(const nacre_op_call *c) { return c->d->cancelled(c->d); }
 
-static const nacre_op_api op_api = {sizeof(nacre_op_api), n_inputs, n_outputs, input, output, attr_int, attr_float, attr_string, cancelled, fail};
+static const nacre_op_api op_api = {sizeof(nacre_op_api), n_inputs,    n_outputs, input, output, attr_int,
+                                    attr_float,           attr_string, cancelled, fail};
 
 static nc_code prepare(nc_prep *p) {
     prepared *s = nc_arena_alloc(p->arena, sizeof *s);
@@ -144,17 +149,22 @@ static bool fill_custom(plugins *s, custom *c, const nacre_op *op) {
     c->versions[0] = (nc_op_version){.since = op->since > 0 ? op->since : 1, .attr = any_attr};
     c->versions[0].in = make_params(&s->arena, op->min_inputs, op->max_inputs, false);
     c->versions[0].out = make_params(&s->arena, n, n, true);
-    c->binding = (nc_binding){.op = c->op.name, .domain = c->op.domain, .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = run};
-    c->card = (nc_card){.name = c->op.name, .domain = c->op.domain, .doc = "A custom op from a plugin.", .versions = c->versions, .infer = infer,
+    c->binding = (nc_binding){
+        .op = c->op.name, .domain = c->op.domain, .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = run};
+    c->card = (nc_card){.name = c->op.name,
+                        .domain = c->op.domain,
+                        .doc = "A custom op from a plugin.",
+                        .versions = c->versions,
+                        .infer = infer,
                         .plugin = &c->binding};
-    return c->op.domain && c->op.name && c->versions[0].in && c->versions[0].out && (!op->output_types || c->op.output_types) &&
-           (!op->output_ranks || c->op.output_ranks);
+    return c->op.domain && c->op.name && c->versions[0].in && c->versions[0].out &&
+           (!op->output_types || c->op.output_types) && (!op->output_ranks || c->op.output_ranks);
 }
 
 static nacre_code add_op(nacre_plugin_host *host, const nacre_op *op) {
     plugins *s = host->internal;
-    if (!op || op->size < sizeof *op || !op->domain || !op->domain[0] || !op->name || !op->run || op->min_inputs > op->max_inputs ||
-        op->max_inputs > 64 || op->n_outputs < 1 || op->n_outputs > 64)
+    if (!op || op->size < sizeof *op || !op->domain || !op->domain[0] || !op->name || !op->run ||
+        op->min_inputs > op->max_inputs || op->max_inputs > 64 || op->n_outputs < 1 || op->n_outputs > 64)
         return NACRE_ARGUMENT;
     custom *c = nc_arena_alloc(&s->arena, sizeof *c);
     if (!c || !fill_custom(s, c, op)) return NACRE_MEMORY;

@@ -85,7 +85,9 @@ static nacre_code answer(nc_frame *f, nc_code code, nacre_error *err) {
     return (nacre_code)code;
 }
 
-nacre_code nacre_frame_input(nacre_frame *f, const char *name, nacre_value *v, nacre_error *err) { return answer(f->f, give(f->f, name, v), err); }
+nacre_code nacre_frame_input(nacre_frame *f, const char *name, nacre_value *v, nacre_error *err) {
+    return answer(f->f, give(f->f, name, v), err);
+}
 
 static nc_code find_stop(nc_frame *f, const char *cut, int *stop) {
     *stop = f->program->n_instrs;
@@ -126,8 +128,8 @@ void nacre_frame_release(nacre_frame *f) {
 
 /* ---- runs ---- */
 
-static nc_code bind_all(nc_frame *f, const char *const *in_names, nacre_value *const *in, size_t n_in, const char *const *out_names, size_t n_out,
-                        nacre_value **out) {
+static nc_code bind_all(nc_frame *f, const char *const *in_names, nacre_value *const *in, size_t n_in,
+                        const char *const *out_names, size_t n_out, nacre_value **out) {
     for (size_t i = 0; i < n_in; i++) NC_TRY(give(f, in_names[i], in[i]));
     for (size_t i = 0; i < n_out; i++) {
         int k = find_output(f->program, out_names[i]);
@@ -137,8 +139,8 @@ static nc_code bind_all(nc_frame *f, const char *const *in_names, nacre_value *c
     return NC_OK;
 }
 
-static nc_code run_whole(nc_frame *f, const char *const *in_names, nacre_value *const *in, size_t n_in, const char *const *out_names, size_t n_out,
-                         nacre_value **out) {
+static nc_code run_whole(nc_frame *f, const char *const *in_names, nacre_value *const *in, size_t n_in,
+                         const char *const *out_names, size_t n_out, nacre_value **out) {
     NC_TRY(bind_all(f, in_names, in, n_in, out_names, n_out, out));
     NC_TRY(nc_frame_run(f, f->program->n_instrs, false));
     for (size_t i = 0; i < n_out; i++)
@@ -146,8 +148,8 @@ static nc_code run_whole(nc_frame *f, const char *const *in_names, nacre_value *
     return NC_OK;
 }
 
-nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names, nacre_value *const *in, size_t n_in,
-                     const char *const *out_names, size_t n_out, nacre_value **out, nacre_error *err) {
+nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names, nacre_value *const *in,
+                     size_t n_in, const char *const *out_names, size_t n_out, nacre_value **out, nacre_error *err) {
     nc_work w;
     nc_frame *f;
     nc_work_init(&w);
@@ -172,7 +174,8 @@ nacre_code nacre_state_create(nacre_session *s, nacre_state **out, nacre_error *
     nc_work w;
     nc_work_init(&w);
     nacre_state *p = nc_alloc_zero(1, sizeof *p);
-    nc_code code = p ? nc_state_create(&w, s->s->program, s->s->seed, &p->state) : nc_fail(&w, NC_E_MEMORY, "out of memory");
+    nc_code code =
+        p ? nc_state_create(&w, s->s->program, s->s->seed, &p->state) : nc_fail(&w, NC_E_MEMORY, "out of memory");
     if (code != NC_OK) {
         nc_api_error(err, code, &w.diag);
         nc_free(p);
@@ -195,7 +198,8 @@ static int find_variable(const nc_program *p, const char *name) {
     return -1;
 }
 
-nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variable, nacre_value **out, nacre_error *err) {
+nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variable, nacre_value **out,
+                           nacre_error *err) {
     int i = find_variable(s->s->program, variable);
     if (i < 0) return nc_api_fail(err, NC_E_ARGUMENT, "the session has no variable '%s'", variable);
     nc_work w;
@@ -210,7 +214,8 @@ nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variab
     return (nacre_code)code;
 }
 
-nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variable, const nacre_value *v, nacre_error *err) {
+nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variable, const nacre_value *v,
+                           nacre_error *err) {
     int i = find_variable(s->s->program, variable);
     if (i < 0) return nc_api_fail(err, NC_E_ARGUMENT, "the session has no variable '%s'", variable);
     nc_work w;

@@ -6,13 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const nacre_options *o, nacre_session **out, nacre_error *err) {
+nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const nacre_options *o, nacre_session **out,
+                                nacre_error *err) {
     nc_work w;
     nc_session_options so;
     nc_work_init(&w);
     nc_api_options(o, &so);
     nacre_session *p = nc_alloc_zero(1, sizeof *p);
-    nc_code code = p ? nc_session_create(&w, env->env, takes_model->model, &so, &p->s) : nc_fail(&w, NC_E_MEMORY, "out of memory");
+    nc_code code =
+        p ? nc_session_create(&w, env->env, takes_model->model, &so, &p->s) : nc_fail(&w, NC_E_MEMORY, "out of memory");
     if (!p) nc_model_destroy(takes_model->model);
     nc_free(takes_model);
     if (code != NC_OK) {
@@ -78,11 +80,14 @@ static void print_instances(nc_session *s, nc_text *out) {
 }
 
 nacre_code nacre_session_dump(nacre_session *s, const char *stage, char **text, nacre_error *err) {
-    static const char *const names[NC_N_DUMPS] = {"graph", "inferred", "transformed", "differentiated", "lowered", "program", "instance"};
+    static const char *const names[NC_N_DUMPS] = {"graph",   "inferred", "transformed", "differentiated",
+                                                  "lowered", "program",  "instance"};
     int i = 0;
     while (i < NC_N_DUMPS && strcmp(names[i], stage) != 0) i++;
     if (i == NC_N_DUMPS)
-        return nc_api_fail(err, NC_E_ARGUMENT, "no stage '%s'; there are graph, inferred, transformed, differentiated, lowered, program, instance", stage);
+        return nc_api_fail(
+            err, NC_E_ARGUMENT,
+            "no stage '%s'; there are graph, inferred, transformed, differentiated, lowered, program, instance", stage);
     nc_text out = {0};
     if (i == NC_DUMP_INSTANCE)
         print_instances(s->s, &out);
@@ -100,8 +105,13 @@ nacre_code nacre_session_dump(nacre_session *s, const char *stage, char **text, 
 void nacre_session_stats(nacre_session *p, nacre_stats *out) {
     nc_session *s = p->s;
     pthread_mutex_lock(&s->lock);
-    *out = (nacre_stats){.plans = s->stats.plans, .instances = s->stats.instances, .runs = s->stats.runs, .frames = s->stats.frames,
-                         .captures = s->stats.captures, .replays = s->stats.replays, .bytes_frames = s->stats.bytes_frames,
+    *out = (nacre_stats){.plans = s->stats.plans,
+                         .instances = s->stats.instances,
+                         .runs = s->stats.runs,
+                         .frames = s->stats.frames,
+                         .captures = s->stats.captures,
+                         .replays = s->stats.replays,
+                         .bytes_frames = s->stats.bytes_frames,
                          .bytes_frames_peak = s->stats.bytes_frames_peak};
     pthread_mutex_unlock(&s->lock);
     out->device_allocations = s->device->n_allocs;

@@ -6,16 +6,21 @@
 #include <string.h>
 
 static nacre_code check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err) {
-    if (rank < 0 || rank > NC_MAX_RANK) return nc_api_fail(err, NC_E_ARGUMENT, "rank %d: expected 0 to %d", rank, NC_MAX_RANK);
-    if (type != NACRE_STRING && !nc_dtype_bytes((nc_dtype)type)) return nc_api_fail(err, NC_E_TYPE, "%d is no element type", (int)type);
+    if (rank < 0 || rank > NC_MAX_RANK)
+        return nc_api_fail(err, NC_E_ARGUMENT, "rank %d: expected 0 to %d", rank, NC_MAX_RANK);
+    if (type != NACRE_STRING && !nc_dtype_bytes((nc_dtype)type))
+        return nc_api_fail(err, NC_E_TYPE, "%d is no element type", (int)type);
     int64_t n;
-    if (!nc_numel(dims, rank, &n)) return nc_api_fail(err, NC_E_SHAPE, "a dim is negative, or the tensor has too many elements");
+    if (!nc_numel(dims, rank, &n))
+        return nc_api_fail(err, NC_E_SHAPE, "a dim is negative, or the tensor has too many elements");
     *bytes = 0;
-    if (type != NACRE_STRING && !nc_tensor_bytes((nc_dtype)type, dims, rank, bytes)) return nc_api_fail(err, NC_E_SHAPE, "the tensor is too large");
+    if (type != NACRE_STRING && !nc_tensor_bytes((nc_dtype)type, dims, rank, bytes))
+        return nc_api_fail(err, NC_E_SHAPE, "the tensor is too large");
     return NACRE_OK;
 }
 
-nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data, nacre_value **out, nacre_error *err) {
+nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data, nacre_value **out,
+                              nacre_error *err) {
     size_t bytes;
     nacre_code code = check_shape(type, rank, dims, &bytes, err);
     if (code != NACRE_OK) return code;
@@ -39,7 +44,8 @@ nacre_code nacre_value_new_tensor(nacre_type type, int rank, const int64_t *dims
     return NACRE_OK;
 }
 
-nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const *strings, nacre_value **out, nacre_error *err) {
+nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const *strings, nacre_value **out,
+                               nacre_error *err) {
     size_t bytes;
     int64_t n = 0;
     nacre_code code = check_shape(NACRE_STRING, rank, dims, &bytes, err);
@@ -67,7 +73,8 @@ static nacre_code make_list(nc_object_kind kind, nacre_type element, nacre_value
     return NACRE_OK;
 }
 
-nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, size_t n, nacre_value **out, nacre_error *err) {
+nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, size_t n, nacre_value **out,
+                                nacre_error *err) {
     return make_list(NC_OBJ_SEQUENCE, element, items, n, out, err);
 }
 

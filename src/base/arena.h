@@ -16,22 +16,22 @@ typedef struct nc_arena {
 void nc_arena_init(nc_arena *a); /* also valid: all zero */
 void nc_arena_reset(nc_arena *a);
 void nc_arena_release(nc_arena *a);
-void *nc_arena_alloc(nc_arena *a, size_t bytes);             /* 16-byte aligned, zeroed */
-void *nc_arena_array(nc_arena *a, size_t n, size_t size);    /* n*size checked, zeroed; n may be 0 */
+void *nc_arena_alloc(nc_arena *a, size_t bytes);          /* 16-byte aligned, zeroed */
+void *nc_arena_array(nc_arena *a, size_t n, size_t size); /* n*size checked, zeroed; n may be 0 */
 void *nc_arena_copy(nc_arena *a, const void *p, size_t bytes);
-char *nc_arena_str(nc_arena *a, const char *s);              /* copy; NULL stays NULL */
-char *nc_arena_strn(nc_arena *a, const char *s, size_t n);   /* copy of n bytes plus a NUL */
+char *nc_arena_str(nc_arena *a, const char *s);            /* copy; NULL stays NULL */
+char *nc_arena_strn(nc_arena *a, const char *s, size_t n); /* copy of n bytes plus a NUL */
 char *nc_arena_printf(nc_arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Growable arrays inside an arena: `NC_VEC(nc_node *) nodes;` then NC_PUSH(arena, nodes, n), false on out of memory. */
-#define NC_VEC(T) \
-    struct {      \
-        T *v;     \
+#define NC_VEC(T)   \
+    struct {        \
+        T *v;       \
         int n, cap; \
     }
-#define NC_PUSH(a, vec, item)                                                                                    \
+#define NC_PUSH(a, vec, item)                                                                             \
     (((vec).n < (vec).cap || nc_arena_grow((a), (void **)&(vec).v, &(vec).cap, (vec).n, sizeof *(vec).v)) \
-         ? ((vec).v[(vec).n++] = (item), 1)                                                                      \
+         ? ((vec).v[(vec).n++] = (item), 1)                                                               \
          : 0)
 int nc_arena_grow(nc_arena *a, void **v, int *cap, int n, size_t size); /* doubles; 0 on out of memory */
 

@@ -7,16 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *nc_alloc(size_t bytes);                        /* at least 1 byte; uninitialised */
-void *nc_alloc_zero(size_t n, size_t size);          /* n*size checked */
-void *nc_alloc_aligned(size_t bytes, size_t align);  /* align: power of two */
-void *nc_realloc(void *p, size_t bytes);             /* p stays valid on failure */
+void *nc_alloc(size_t bytes);                       /* at least 1 byte; uninitialised */
+void *nc_alloc_zero(size_t n, size_t size);         /* n*size checked */
+void *nc_alloc_aligned(size_t bytes, size_t align); /* align: power of two */
+void *nc_realloc(void *p, size_t bytes);            /* p stays valid on failure */
 void nc_free(void *p);
 
 /* Test hooks, process wide. fail_at(n): the n-th allocation from now (1-based) and none other fails; 0 switches off. */
 void nc_mem_fail_at(uint64_t n);
-bool nc_mem_fail_hit(void);        /* has the armed failure happened? */
-uint64_t nc_mem_count(void);       /* allocations since process start */
-uint64_t nc_mem_live(void);        /* blocks not freed yet */
+bool nc_mem_fail_hit(void);  /* has the armed failure happened? */
+uint64_t nc_mem_count(void); /* allocations since process start */
+uint64_t nc_mem_live(void);  /* blocks not freed yet */
 
 #endif

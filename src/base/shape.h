@@ -18,11 +18,11 @@ typedef struct nc_tensor {
     int64_t strides[NC_MAX_RANK]; /* in elements; may be 0 (expanded) or negative (reversed) */
 } nc_tensor;
 
-bool nc_numel(const int64_t *dims, int rank, int64_t *out);                        /* false: overflow or negative dim */
-bool nc_tensor_bytes(nc_dtype t, const int64_t *dims, int rank, size_t *out);         /* of the dense tensor */
+bool nc_numel(const int64_t *dims, int rank, int64_t *out);                   /* false: overflow or negative dim */
+bool nc_tensor_bytes(nc_dtype t, const int64_t *dims, int rank, size_t *out); /* of the dense tensor */
 void nc_dense_strides(const int64_t *dims, int rank, int64_t *strides);
-bool nc_is_dense(const nc_tensor *t);              /* row-major without gaps; dims of 1, empty tensors do not matter */
-int64_t nc_tensor_numel(const nc_tensor *t);       /* dims are known to be checked */
+bool nc_is_dense(const nc_tensor *t);        /* row-major without gaps; dims of 1, empty tensors do not matter */
+int64_t nc_tensor_numel(const nc_tensor *t); /* dims are known to be checked */
 /* Numpy broadcasting of two shapes; false when they do not fit. out holds NC_MAX_RANK. */
 bool nc_broadcast(const int64_t *a, int ra, const int64_t *b, int rb, int64_t *out, int *r_out);
 /* Strides of t seen as the broadcast shape (0 where expanded). dims must be a broadcast of t. */

@@ -46,14 +46,14 @@ nc_code nc_diag_set(nc_diag *d, nc_code code, const char *node, const char *op, 
 const char *nc_diag_print(const nc_diag *d, char *buf, size_t bytes);
 
 #define NC_FAIL(w, code, ...) return nc_fail((w), (code), __VA_ARGS__)
-#define NC_TRY(call)                      \
-    do {                                  \
-        nc_code nc_try_ = (call);         \
+#define NC_TRY(call)                          \
+    do {                                      \
+        nc_code nc_try_ = (call);             \
         if (nc_try_ != NC_OK) return nc_try_; \
     } while (0)
 /* For allocations: fails with MEMORY when the expression is NULL. */
-#define NC_NEED(w, ptr)                                                     \
-    do {                                                                    \
+#define NC_NEED(w, ptr)                                                       \
+    do {                                                                      \
         if ((ptr) == NULL) return nc_fail((w), NC_E_MEMORY, "out of memory"); \
     } while (0)
 

@@ -1,6 +1,7 @@
 /* ir/card.h: what an operator is. ops/ fills one nc_card per operator; every stage asks the card and names no op.
  *
- * Hooks get a small context and never see a session, a device or a file. A hook that is NULL has the default said beside it. */
+ * Hooks get a small context and never see a session, a device or a file. A hook that is NULL has the default said
+ * beside it. */
 #ifndef NC_IR_CARD_H
 #define NC_IR_CARD_H
 
@@ -46,19 +47,19 @@ struct nc_op_version {
 };
 
 enum {
-    NC_ELEMENTWISE = 1 << 0,  /* each output element depends on the input elements of the same (broadcast) place */
-    NC_MAY_ALIAS = 1 << 1,    /* output 0 may take the memory of input 0 when that dies here */
-    NC_IN_PLACE = 1 << 2,     /* output i is the new version of input i for i < n_updates: it must take its memory */
-    NC_VIEW_DENSE = 1 << 3,   /* may be a view of input 0; a dense input gives a dense output, others need a copy first */
-    NC_VIEW_STRIDED = 1 << 4, /* may be a view of input 0 with other strides; with NC_VIEW_DENSE: takes any strides and keeps them,
-                                 so that the output is dense exactly when the input is */
+    NC_ELEMENTWISE = 1 << 0, /* each output element depends on the input elements of the same (broadcast) place */
+    NC_MAY_ALIAS = 1 << 1,   /* output 0 may take the memory of input 0 when that dies here */
+    NC_IN_PLACE = 1 << 2,    /* output i is the new version of input i for i < n_updates: it must take its memory */
+    NC_VIEW_DENSE = 1 << 3, /* may be a view of input 0; a dense input gives a dense output, others need a copy first */
+    NC_VIEW_STRIDED = 1 << 4, /* may be a view of input 0 with other strides; with NC_VIEW_DENSE: takes any strides and
+                                 keeps them, so that the output is dense exactly when the input is */
     NC_RANDOM = 1 << 5,       /* draws numbers: gets a random_id at load */
     NC_CONTROL = 1 << 6,      /* has subgraphs that the executor runs */
     NC_IDENTITY = 1 << 7,     /* output 0 is input 0 */
     NC_GROWS = 1 << 8,        /* output 0 may extend input 0 in place along an axis, when memory was left for it */
     NC_HOST_OBJECTS = 1 << 9, /* works on sequences, optionals, strings or tapes: runs on the host */
     NC_COMMUTES = 1 << 10,
-    NC_TYPES_GIVEN = 1 << 11  /* who makes the node sets the types of its outputs; inference keeps them */
+    NC_TYPES_GIVEN = 1 << 11 /* who makes the node sets the types of its outputs; inference keeps them */
 };
 
 /* ---- inference ---- */
@@ -78,7 +79,8 @@ typedef struct nc_infer {
     const nc_node *node; /* attributes, version, subgraphs, counts */
     nc_infer_val *in;    /* node->n_in */
     nc_infer_val *out;   /* node->n_out, to be filled */
-    /* Infers subgraph i given the types of its inputs (n_in of them); types of its outputs are then on graph->outputs. */
+    /* Infers subgraph i given the types of its inputs (n_in of them); types of its outputs are then on graph->outputs.
+     */
     nc_code (*infer_sub)(struct nc_infer *c, int i_sub, const nc_infer_val *in, int n_in);
     void *ctx; /* of who infers */
 } nc_infer;
@@ -102,11 +104,11 @@ typedef struct nc_grad_sub {
 } nc_grad_sub;
 
 typedef struct nc_grad {
-    nc_builder *b;       /* emits into the gradient's graph */
-    nc_node *node;       /* the forward node; only control flow changes it */
-    nc_value **dy;       /* per output: its gradient, or NULL when none arrives */
-    nc_value **dx;       /* per operand: to be filled where asked */
-    const bool *wants;   /* per operand */
+    nc_builder *b;     /* emits into the gradient's graph */
+    nc_node *node;     /* the forward node; only control flow changes it */
+    nc_value **dy;     /* per output: its gradient, or NULL when none arrives */
+    nc_value **dx;     /* per operand: to be filled where asked */
+    const bool *wants; /* per operand */
     /* Forward values as seen from the gradient's graph; asking for one is what keeps it. */
     nc_value *(*forward)(struct nc_grad *g, nc_value *v);
     /* Control flow. Differentiable ways through subgraph i: `in` is per input, then per capture; `out` per output.
@@ -125,28 +127,34 @@ struct nc_card {
     const char *doc;
     const nc_op_version *versions;
     unsigned traits;
-    int n_updates;     /* with NC_IN_PLACE */
-    int lane;          /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
+    int n_updates; /* with NC_IN_PLACE */
+    int lane; /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
     const char *lane_params[2];
-    unsigned host_in;  /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
-    unsigned host_sub_in, host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
+    unsigned host_in; /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
+    unsigned host_sub_in,
+        host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
 
-    unsigned dims_only_in; /* bit i: only the dims of input i are looked at (Shape): its bytes are neither kept nor copied */
-    bool (*is_identity)(const nc_node *n); /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
+    unsigned
+        dims_only_in; /* bit i: only the dims of input i are looked at (Shape): its bytes are neither kept nor copied */
+    bool (*is_identity)(
+        const nc_node *n);    /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
     const char *blocked_form; /* the op of domain nacre that does the same on channel-blocked input and output 0 */
     bool (*blocked_fits)(const nc_node *n);
-    bool (*is_random)(const nc_node *n); /* NC_RANDOM: this node draws numbers, as far as constants tell; NULL: unless is_identity */
+    bool (*is_random)(
+        const nc_node *n); /* NC_RANDOM: this node draws numbers, as far as constants tell; NULL: unless is_identity */
     const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */
     const char *seeded_form; /* NC_RANDOM: the same without the state, for a `seed` in a graph that only infers; or NULL */
 
-    nc_code (*infer)(nc_infer *c);  /* NULL: lanes broadcast; others: error at creation */
-    nc_code (*fold)(nc_infer *c);   /* fills out[i].elems from in[i].elems; NULL: nothing is known */
-    nc_code (*grad)(nc_grad *g);    /* NULL: lanes have theirs; others: not differentiable, gradients stop with an error */
-    unsigned no_grad_in;            /* bit i: input i never has a gradient (indices, shapes, masks) */
-    bool zero_grad;                 /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
-    nc_code (*decompose)(nc_builder *b, const nc_node *n, nc_value **out); /* into simpler, differentiable ops; fills out */
-    const struct nc_binding *plugin; /* the kernel of a custom op, from its library; NULL: ops/ has the bindings */
-    double (*cost)(const nc_node *n, const int64_t *const *in_dims);       /* floating-point operations; NULL: elements of the output */
+    nc_code (*infer)(nc_infer *c); /* NULL: lanes broadcast; others: error at creation */
+    nc_code (*fold)(nc_infer *c);  /* fills out[i].elems from in[i].elems; NULL: nothing is known */
+    nc_code (*grad)(nc_grad *g); /* NULL: lanes have theirs; others: not differentiable, gradients stop with an error */
+    unsigned no_grad_in;         /* bit i: input i never has a gradient (indices, shapes, masks) */
+    bool zero_grad;              /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
+    nc_code (*decompose)(nc_builder *b, const nc_node *n,
+                         nc_value **out); /* into simpler, differentiable ops; fills out */
+    const struct nc_binding *plugin;      /* the kernel of a custom op, from its library; NULL: ops/ has the bindings */
+    double (*cost)(const nc_node *n,
+                   const int64_t *const *in_dims); /* floating-point operations; NULL: elements of the output */
 };
 
 /* The row of `card` valid at `opset`; NULL when the op is newer or ended. */
@@ -155,9 +163,9 @@ const nc_op_version *nc_card_version(const nc_card *card, int64_t opset);
 /* Attributes through the card's defaults. The attribute must be in the version's list (checked at load). */
 int64_t nc_attr_int(const nc_node *n, const char *name);
 double nc_attr_float(const nc_node *n, const char *name);
-const char *nc_attr_str(const nc_node *n, const char *name);                   /* NULL: absent and no default */
-const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out);   /* NULL: absent */
-bool nc_attr_has(const nc_node *n, const char *name);                          /* written on the node */
+const char *nc_attr_str(const nc_node *n, const char *name);                 /* NULL: absent and no default */
+const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out); /* NULL: absent */
+bool nc_attr_has(const nc_node *n, const char *name);                        /* written on the node */
 /* Checks counts of inputs and outputs, attribute names and kinds against the version; fills nothing. */
 NC_MUST nc_code nc_node_check(nc_work *w, const nc_node *n);
 /* Checks the kinds and element types of inputs and outputs that have a type. */

@@ -1,9 +1,9 @@
 /* ir/dim.h: dimensions as interned expressions over symbols: `batch`, `past+seq`, `ceil(h/2)`.
  *
- * A dim is a polynomial with integer coefficients over atoms; an atom is a symbol or one of floor(a/b), ceil(a/b), max(a,b),
- * min(a,b). Equal expressions are the same pointer, so equality is ==. Functions return NULL on out of memory or overflow and
- * accept NULL, so a chain of calls is checked once at its end. A table is not thread-safe; finished dims may be evaluated from
- * several threads. */
+ * A dim is a polynomial with integer coefficients over atoms; an atom is a symbol or one of floor(a/b), ceil(a/b),
+ * max(a,b), min(a,b). Equal expressions are the same pointer, so equality is ==. Functions return NULL on out of memory
+ * or overflow and accept NULL, so a chain of calls is checked once at its end. A table is not thread-safe; finished
+ * dims may be evaluated from several threads. */
 #ifndef NC_IR_DIM_H
 #define NC_IR_DIM_H
 
@@ -23,14 +23,15 @@ const nc_dim *nc_dim_fresh(nc_dims *t, const char *hint); /* a new symbol: hint,
 const nc_dim *nc_dim_add(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_sub(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_mul(nc_dims *t, const nc_dim *a, const nc_dim *b);
-const nc_dim *nc_dim_floordiv(nc_dims *t, const nc_dim *a, const nc_dim *b); /* exact polynomials divide: 4*n / 2 = 2*n; x/x = 1 */
+const nc_dim *nc_dim_floordiv(nc_dims *t, const nc_dim *a,
+                              const nc_dim *b); /* exact polynomials divide: 4*n / 2 = 2*n; x/x = 1 */
 const nc_dim *nc_dim_ceildiv(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_max(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_min(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_parse(nc_dims *t, const char **s); /* the printed form, advances *s; NULL also on bad syntax */
 
-bool nc_dim_is_const(const nc_dim *d, int64_t *c);  /* c may be NULL */
-int nc_dim_sym_id(const nc_dim *d);                  /* >= 0 when d is exactly one symbol, else -1 */
+bool nc_dim_is_const(const nc_dim *d, int64_t *c); /* c may be NULL */
+int nc_dim_sym_id(const nc_dim *d);                /* >= 0 when d is exactly one symbol, else -1 */
 int nc_dims_n_syms(const nc_dims *t);
 const char *nc_dims_sym_name(const nc_dims *t, int sym);
 /* Marks every symbol of d in used[n_syms]. */

@@ -2,11 +2,13 @@
  *
  * Read freely; change only through ir/edit.h. Everything belongs to the model's arena and goes with the model.
  *
- * - A value has one origin and a list of uses. Names are for people; identity is the pointer (and id, unique in the model).
- * - A node's operands are its inputs, then the captures of its first subgraph, then of its second, ...: each capture pairs an
- *   outer value (the operand) with an inner one (graph->captures[k]). No graph mentions a value of another graph.
- * - A variable is a chain of values: version 0 has origin VARIABLE; an in-place op consumes version k and yields k+1, which
- *   has the same `var`. What `var->last` holds at the end of a run is the variable's new content. */
+ * - A value has one origin and a list of uses. Names are for people; identity is the pointer (and id, unique in the
+ * model).
+ * - A node's operands are its inputs, then the captures of its first subgraph, then of its second, ...: each capture
+ * pairs an outer value (the operand) with an inner one (graph->captures[k]). No graph mentions a value of another
+ * graph.
+ * - A variable is a chain of values: version 0 has origin VARIABLE; an in-place op consumes version k and yields k+1,
+ * which has the same `var`. What `var->last` holds at the end of a run is the variable's new content. */
 #ifndef NC_IR_GRAPH_H
 #define NC_IR_GRAPH_H
 
@@ -32,7 +34,17 @@ typedef struct nc_literal {
 } nc_literal;
 
 typedef enum nc_attr_kind {
-    NC_A_NONE, NC_A_INT, NC_A_FLOAT, NC_A_STRING, NC_A_INTS, NC_A_FLOATS, NC_A_STRINGS, NC_A_TENSOR, NC_A_TYPE, NC_A_GRAPH, NC_A_REF
+    NC_A_NONE,
+    NC_A_INT,
+    NC_A_FLOAT,
+    NC_A_STRING,
+    NC_A_INTS,
+    NC_A_FLOATS,
+    NC_A_STRINGS,
+    NC_A_TENSOR,
+    NC_A_TYPE,
+    NC_A_GRAPH,
+    NC_A_REF
 } nc_attr_kind;
 
 typedef struct nc_attr {
@@ -75,15 +87,15 @@ struct nc_value {
     nc_graph *graph;
     const nc_type *type; /* NULL before inference, if the model says nothing */
     nc_origin origin;
-    nc_node *def; /* FROM_NODE */
-    int i_def;    /* output index in def */
-    const nc_literal *lit;          /* FROM_CONST; also set on node outputs that inference folded */
-    nc_variable *var;               /* this is a version of a variable */
-    const nc_dim *const *elems;     /* small integer tensors: what is known of their elements; NULL: nothing */
+    nc_node *def;               /* FROM_NODE */
+    int i_def;                  /* output index in def */
+    const nc_literal *lit;      /* FROM_CONST; also set on node outputs that inference folded */
+    nc_variable *var;           /* this is a version of a variable */
+    const nc_dim *const *elems; /* small integer tensors: what is known of their elements; NULL: nothing */
     int n_elems;
     NC_VEC(nc_use) uses;
-    int n_outputs;                  /* how many graph outputs this value is */
-    int place;                      /* set by placement: 0 host, 1 the session's device */
+    int n_outputs; /* how many graph outputs this value is */
+    int place;     /* set by placement: 0 host, 1 the session's device */
 };
 
 typedef struct nc_sub {
@@ -118,17 +130,17 @@ struct nc_node {
 
 struct nc_graph {
     struct nc_model *model;
-    nc_graph *parent;      /* NULL for the main graph and function bodies */
-    nc_node *owner;        /* whose subgraph this is */
+    nc_graph *parent; /* NULL for the main graph and function bodies */
+    nc_node *owner;   /* whose subgraph this is */
     const char *name;
     nc_node *first, *last; /* a valid topological order, kept by edit.h */
     int n_nodes;
     NC_VEC(nc_value *) inputs;
     NC_VEC(nc_value *) captures;
-    NC_VEC(nc_value *) outputs;       /* outputs.v[i]; names the user sees are in output_names */
+    NC_VEC(nc_value *) outputs; /* outputs.v[i]; names the user sees are in output_names */
     NC_VEC(const char *) output_names;
     NC_VEC(nc_value *) consts;
-    NC_VEC(nc_variable *) vars;       /* main graph only */
+    NC_VEC(nc_variable *) vars; /* main graph only */
 };
 
 typedef struct nc_opset {
@@ -167,9 +179,11 @@ nc_model *nc_model_create(const nc_registry *borrows); /* with an empty main gra
 void nc_model_destroy(nc_model *m);
 int64_t nc_model_opset(const nc_model *m, const char *domain); /* 0: not imported */
 
-const nc_attr *nc_node_attr(const nc_node *n, const char *name); /* as written, without the card's default; NULL: absent */
-nc_value *nc_graph_find(const nc_graph *g, const char *name);    /* by name, linear; for tests and API edges */
+const nc_attr *nc_node_attr(const nc_node *n,
+                            const char *name);                /* as written, without the card's default; NULL: absent */
+nc_value *nc_graph_find(const nc_graph *g, const char *name); /* by name, linear; for tests and API edges */
 nc_node *nc_graph_find_node(const nc_graph *g, const char *name);
-bool nc_literal_ints(const nc_literal *l, int64_t *out, int64_t max, int64_t *n); /* any integer or bool type; false: other type or too many */
+bool nc_literal_ints(const nc_literal *l, int64_t *out, int64_t max,
+                     int64_t *n); /* any integer or bool type; false: other type or too many */
 
 #endif

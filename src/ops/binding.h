@@ -1,8 +1,8 @@
 /* ops/binding.h: how a device does an op: rows of <family>_cpu.c and <family>_cuda.c.
  *
- * prepare, once per session: reads attributes, asks for packed constants, says which strides it takes. workspace, per instance.
- * run: pointers, sizes, strides; allocates nothing and reads no attribute. Tiles that touch the bits are a function of the actual
- * dims alone, so an instance with room for larger dims gives the same bits. */
+ * prepare, once per session: reads attributes, asks for packed constants, says which strides it takes. workspace, per
+ * instance. run: pointers, sizes, strides; allocates nothing and reads no attribute. Tiles that touch the bits are a
+ * function of the actual dims alone, so an instance with room for larger dims gives the same bits. */
 #ifndef NC_OPS_BINDING_H
 #define NC_OPS_BINDING_H
 
@@ -28,14 +28,15 @@ typedef struct nc_pack {
 
 typedef struct nc_prep {
     nc_work *w;
-    nc_arena *arena;     /* lives as long as the program */
+    nc_arena *arena; /* lives as long as the program */
     const nc_node *node;
     nc_device *device;
-    bool no_packs;       /* the session packs nothing: ask for no pack */
+    bool no_packs; /* the session packs nothing: ask for no pack */
     /* to be filled */
     void *state;
-    uint32_t strided_in, strided_out; /* bit i: any strides are fine; else the planner makes it dense by a visible copy */
-    bool may_alias;                   /* output 0 may be the memory of input 0 (same dims and type, input dies here) */
+    uint32_t strided_in,
+        strided_out; /* bit i: any strides are fine; else the planner makes it dense by a visible copy */
+    bool may_alias;  /* output 0 may be the memory of input 0 (same dims and type, input dies here) */
     nc_pack pack[NC_MAX_PACKS];
     int n_packs;
 } nc_prep;
@@ -43,17 +44,18 @@ typedef struct nc_prep {
 /* A dynamic kernel's world. Inputs that are tensors stand in call->in; objects in in[]. */
 typedef struct nc_dyn {
     const nc_call *call; /* out[i]: no data; type, rank and dims as far as known before, -1 where not */
-    nc_object **in; /* per operand: strings, sequences, optionals, tapes (tensors: NULL). in[i] is the kernel's own reference if
-                       moved[i] (its last use): take it by setting in[i] = NULL. Else borrowed */
+    nc_object **in;      /* per operand: strings, sequences, optionals, tapes (tensors: NULL). in[i] is the kernel's own
+                            reference if      moved[i] (its last use): take it by setting in[i] = NULL. Else borrowed */
     const bool *moved;
     nc_object **out; /* per output: gives a reference; tensors too */
     int n_operands;
-    /* Input i as a counted object: a new reference, or a copy when it lies in the frame's arena. NULL: out of memory. */
+    /* Input i as a counted object: a new reference, or a copy when it lies in the frame's arena. NULL: out of memory.
+     */
     nc_object *(*object)(struct nc_dyn *d, int i);
     /* A new dense tensor on the device that output i is placed on; fills *t. */
     nc_code (*alloc)(struct nc_dyn *d, int i, nc_dtype type, int rank, const int64_t *dims, nc_tensor *t);
-    /* Control flow: runs subgraph i. in: one object per input of the subgraph (references are taken); captures are passed by
-     * the executor. out: new references. */
+    /* Control flow: runs subgraph i. in: one object per input of the subgraph (references are taken); captures are
+     * passed by the executor. out: new references. */
     nc_code (*run_sub)(struct nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_object **out, int n_out);
     /* Stacks n tensor objects of equal shape along a new leading axis, wherever they lie. */
     nc_object *(*stack)(struct nc_dyn *d, int i_out, nc_object **items, int64_t n);
@@ -65,15 +67,16 @@ typedef struct nc_binding {
     int since;               /* first opset version of the op it serves; 0: all */
     int until;               /* last; 0: no end */
     nc_kernel_kind kind;
-    nc_types types;          /* element types of input 0 (of output 0 for ops without inputs); 0: any */
+    nc_types types; /* element types of input 0 (of output 0 for ops without inputs); 0: any */
     /* A further condition; a refusal says why in a few words, for `nacre explain`. NULL: none. */
     bool (*fits)(const nc_node *n, const char **why);
     nc_code (*prepare)(nc_prep *p); /* NULL: dense in and out, no state */
-    /* dims and strides filled, data NULL; called with the largest dims an instance serves; must grow with them. NULL: none. */
+    /* dims and strides filled, data NULL; called with the largest dims an instance serves; must grow with them. NULL:
+     * none. */
     size_t (*workspace)(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
-    nc_code (*run)(const nc_call *c);    /* STATIC, BOUNDED */
-    nc_code (*view)(const nc_call *c);   /* VIEW: sets out[i].data and strides; dims are set */
-    nc_code (*dynamic)(nc_dyn *d);       /* DYNAMIC */
+    nc_code (*run)(const nc_call *c);  /* STATIC, BOUNDED */
+    nc_code (*view)(const nc_call *c); /* VIEW: sets out[i].data and strides; dims are set */
+    nc_code (*dynamic)(nc_dyn *d);     /* DYNAMIC */
 } nc_binding;
 
 /* Bindings of node n among those of `kernels` ("cpu", "cuda"); NULL when none fits, with the reasons in why. */

@@ -1,5 +1,5 @@
-/* ops/build.c: the builder of ops/build.h. Emits nodes, infers each at once, remembers the first failure. Values of other
- * graphs are the caller's business (nc_edit_reach). */
+/* ops/build.c: the builder of ops/build.h. Emits nodes, infers each at once, remembers the first failure. Values of
+ * other graphs are the caller's business (nc_edit_reach). */
 #include "ops/build.h"
 
 #include <stdarg.h>
@@ -45,7 +45,8 @@ nc_node *nc_build_wanted(nc_builder *b, const char *domain, const char *op, nc_v
     nc_model *m = b->graph->model;
     const nc_card *card = find_card(m->registry, domain ? domain : "", op);
     const nc_op_version *version = card != NULL ? version_of(m, card) : NULL;
-    if (version == NULL) return failed(b, nc_fail(b->w, NC_E_UNSUPPORTED, "the op %s is needed here but not known", op));
+    if (version == NULL)
+        return failed(b, nc_fail(b->w, NC_E_UNSUPPORTED, "the op %s is needed here but not known", op));
     nc_node *n = nc_edit_node(b->graph, b->before, card, version, NULL, in, n_in, wanted != NULL ? names : NULL, n_out);
     if (n == NULL) return failed(b, nc_fail(b->w, NC_E_MEMORY, "out of memory"));
     n->stage = b->stage;
@@ -228,14 +229,10 @@ nc_value *nc_grad_sum_to(nc_grad *g, nc_value *dy, int i) {
     return nc_build_sum_to(g->b, dy, x);
 }
 
-nc_value *nc_grad_dy(nc_grad *g, int i) {
-    return i >= 0 && i < g->node->n_out ? g->dy[i] : NULL;
-}
+nc_value *nc_grad_dy(nc_grad *g, int i) { return i >= 0 && i < g->node->n_out ? g->dy[i] : NULL; }
 
 void nc_grad_set(nc_grad *g, int i, nc_value *dx) {
     if (i >= 0 && i < g->node->n_operands && g->wants[i]) g->dx[i] = dx;
 }
 
-nc_code nc_grad_end(nc_grad *g) {
-    return g->b->code;
-}
+nc_code nc_grad_end(nc_grad *g) { return g->b->code; }

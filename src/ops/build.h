@@ -1,8 +1,8 @@
 /* ops/build.h: emits ordinary nodes, for gradients, decompositions and passes. The one place that names the ops which
  * autodiff and passes make themselves.
  *
- * Errors stick: after a failure every call returns NULL and the code stands in b->code, so a formula is checked once at its end.
- * Every new node is inferred at once, so types can be asked of what was just built. */
+ * Errors stick: after a failure every call returns NULL and the code stands in b->code, so a formula is checked once at
+ * its end. Every new node is inferred at once, so types can be asked of what was just built. */
 #ifndef NC_OPS_BUILD_H
 #define NC_OPS_BUILD_H
 
@@ -12,28 +12,30 @@
 struct nc_builder {
     nc_work *w;
     nc_graph *graph;
-    nc_node *before; /* new nodes go before this one; NULL: at the end */
-    nc_stage stage;  /* given to new nodes */
+    nc_node *before;                          /* new nodes go before this one; NULL: at the end */
+    nc_stage stage;                           /* given to new nodes */
     nc_code (*infer)(nc_work *w, nc_node *n); /* infer/infer.h's nc_infer_node */
-    nc_code code;    /* sticky */
+    nc_code code;                             /* sticky */
 };
 
-nc_node *nc_build(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in, int n_out, const nc_attr *attrs, int n_attrs);
+nc_node *nc_build(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in, int n_out,
+                  const nc_attr *attrs, int n_attrs);
 /* Output i is left out where wanted[i] is false; NULL: all are there. */
-nc_node *nc_build_wanted(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in, const bool *wanted, int n_out,
-                         const nc_attr *attrs, int n_attrs);
+nc_node *nc_build_wanted(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in,
+                         const bool *wanted, int n_out, const nc_attr *attrs, int n_attrs);
 /* One output; inputs end with the count. */
 nc_value *nc_build1(nc_builder *b, const char *op, int n_in, ...); /* nc_value * each */
-nc_value *nc_build_attr1(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs, int n_attrs);
+nc_value *nc_build_attr1(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in,
+                         const nc_attr *attrs, int n_attrs);
 
-nc_value *nc_build_scalar(nc_builder *b, nc_dtype t, double v);               /* rank 0 constant */
-nc_value *nc_build_ints(nc_builder *b, const int64_t *v, int n);              /* rank 1 int64 constant */
-nc_value *nc_build_int(nc_builder *b, int64_t v);                             /* rank 0 int64 constant */
+nc_value *nc_build_scalar(nc_builder *b, nc_dtype t, double v);  /* rank 0 constant */
+nc_value *nc_build_ints(nc_builder *b, const int64_t *v, int n); /* rank 1 int64 constant */
+nc_value *nc_build_int(nc_builder *b, int64_t v);                /* rank 0 int64 constant */
 nc_value *nc_build_shape(nc_builder *b, nc_value *x);
 nc_value *nc_build_zeros_like(nc_builder *b, nc_value *x);
-nc_value *nc_build_cast(nc_builder *b, nc_value *x, nc_dtype to);             /* x itself when it is that type */
+nc_value *nc_build_cast(nc_builder *b, nc_value *x, nc_dtype to); /* x itself when it is that type */
 nc_value *nc_build_transpose(nc_builder *b, nc_value *x, const int64_t *perm, int n);
-nc_value *nc_build_swap_last(nc_builder *b, nc_value *x);                     /* transposes the last two axes */
+nc_value *nc_build_swap_last(nc_builder *b, nc_value *x); /* transposes the last two axes */
 nc_value *nc_build_reshape_like(nc_builder *b, nc_value *x, nc_value *like);
 nc_value *nc_build_expand_like(nc_builder *b, nc_value *x, nc_value *like);
 nc_value *nc_build_reduce_sum(nc_builder *b, nc_value *x, const int64_t *axes, int n, bool keepdims);
@@ -53,6 +55,6 @@ nc_value *nc_grad_dy(nc_grad *g, int i); /* NULL: no gradient arrives there */
 /* nc_build_sum_to(dy, forward input i), keeping that input only when its shape is needed in the run. */
 nc_value *nc_grad_sum_to(nc_grad *g, nc_value *dy, int i);
 void nc_grad_set(nc_grad *g, int i, nc_value *dx);
-nc_code nc_grad_end(nc_grad *g);         /* b's code: `return nc_grad_end(g);` */
+nc_code nc_grad_end(nc_grad *g); /* b's code: `return nc_grad_end(g);` */
 
 #endif

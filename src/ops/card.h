@@ -14,7 +14,9 @@
 #define T_UNSIGNED (NC_BIT(NC_UINT8) | NC_BIT(NC_UINT16) | NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64))
 #define T_NUMBER (T_FLOAT | T_SIGNED | T_UNSIGNED)
 #define T_NUMBER_ALL (T_NUMBER | NC_BIT(NC_BFLOAT16))
-#define T_BIG_NUMBER (NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | T_FLOAT) /* "high precision numeric" */
+#define T_BIG_NUMBER                                                               \
+    (NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | \
+     T_FLOAT) /* "high precision numeric" */
 #define T_BIG_NUMBER_ALL (T_BIG_NUMBER | NC_BIT(NC_BFLOAT16))
 #define T_BOOL NC_BIT(NC_BOOL)
 #define T_STRING NC_BIT(NC_STRING)
@@ -34,37 +36,69 @@
 #define VARIADIC .flags = NC_P_VARIADIC
 #define MIXED .flags = NC_P_VARIADIC | NC_P_HETEROGENEOUS
 
-#define IN(...) .in = (const nc_param[]){__VA_ARGS__, {0}}
-#define NO_IN .in = (const nc_param[]){{0}}
-#define OUT(...) .out = (const nc_param[]){__VA_ARGS__, {0}}
-#define ATTR(...) .attr = (const nc_attr_spec[]){__VA_ARGS__, {0}}
-#define NO_ATTR .attr = (const nc_attr_spec[]){{0}}
+#define IN(...)                \
+    .in = (const nc_param[]) { \
+        __VA_ARGS__, { 0 }     \
+    }
+#define NO_IN                  \
+    .in = (const nc_param[]) { \
+        { 0 }                  \
+    }
+#define OUT(...)                \
+    .out = (const nc_param[]) { \
+        __VA_ARGS__, { 0 }      \
+    }
+#define ATTR(...)                    \
+    .attr = (const nc_attr_spec[]) { \
+        __VA_ARGS__, { 0 }           \
+    }
+#define NO_ATTR                      \
+    .attr = (const nc_attr_spec[]) { \
+        { 0 }                        \
+    }
 
-#define A_INT(n, v) {.name = n, .kind = NC_A_INT, .flags = NC_ATTR_HAS_DEFAULT, .i = v}
-#define A_INT_OPT(n) {.name = n, .kind = NC_A_INT}
-#define A_INT_REQ(n) {.name = n, .kind = NC_A_INT, .flags = NC_ATTR_REQUIRED}
-#define A_FLOAT(n, v) {.name = n, .kind = NC_A_FLOAT, .flags = NC_ATTR_HAS_DEFAULT, .f = v}
-#define A_FLOAT_OPT(n) {.name = n, .kind = NC_A_FLOAT}
-#define A_STR(n, v) {.name = n, .kind = NC_A_STRING, .flags = NC_ATTR_HAS_DEFAULT, .s = v}
-#define A_STR_OPT(n) {.name = n, .kind = NC_A_STRING}
-#define A_STR_REQ(n) {.name = n, .kind = NC_A_STRING, .flags = NC_ATTR_REQUIRED}
-#define A_INTS_OPT(n) {.name = n, .kind = NC_A_INTS}
-#define A_INTS_REQ(n) {.name = n, .kind = NC_A_INTS, .flags = NC_ATTR_REQUIRED}
-#define A_FLOATS_OPT(n) {.name = n, .kind = NC_A_FLOATS}
-#define A_STRINGS_OPT(n) {.name = n, .kind = NC_A_STRINGS}
-#define A_TENSOR_OPT(n) {.name = n, .kind = NC_A_TENSOR}
-#define A_TYPE_OPT(n) {.name = n, .kind = NC_A_TYPE}
-#define A_GRAPH_REQ(n) {.name = n, .kind = NC_A_GRAPH, .flags = NC_ATTR_REQUIRED}
+#define A_INT(n, v) \
+    { .name = n, .kind = NC_A_INT, .flags = NC_ATTR_HAS_DEFAULT, .i = v }
+#define A_INT_OPT(n) \
+    { .name = n, .kind = NC_A_INT }
+#define A_INT_REQ(n) \
+    { .name = n, .kind = NC_A_INT, .flags = NC_ATTR_REQUIRED }
+#define A_FLOAT(n, v) \
+    { .name = n, .kind = NC_A_FLOAT, .flags = NC_ATTR_HAS_DEFAULT, .f = v }
+#define A_FLOAT_OPT(n) \
+    { .name = n, .kind = NC_A_FLOAT }
+#define A_STR(n, v) \
+    { .name = n, .kind = NC_A_STRING, .flags = NC_ATTR_HAS_DEFAULT, .s = v }
+#define A_STR_OPT(n) \
+    { .name = n, .kind = NC_A_STRING }
+#define A_STR_REQ(n) \
+    { .name = n, .kind = NC_A_STRING, .flags = NC_ATTR_REQUIRED }
+#define A_INTS_OPT(n) \
+    { .name = n, .kind = NC_A_INTS }
+#define A_INTS_REQ(n) \
+    { .name = n, .kind = NC_A_INTS, .flags = NC_ATTR_REQUIRED }
+#define A_FLOATS_OPT(n) \
+    { .name = n, .kind = NC_A_FLOATS }
+#define A_STRINGS_OPT(n) \
+    { .name = n, .kind = NC_A_STRINGS }
+#define A_TENSOR_OPT(n) \
+    { .name = n, .kind = NC_A_TENSOR }
+#define A_TYPE_OPT(n) \
+    { .name = n, .kind = NC_A_TYPE }
+#define A_GRAPH_REQ(n) \
+    { .name = n, .kind = NC_A_GRAPH, .flags = NC_ATTR_REQUIRED }
 
 #define NC_LANE(name) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE | NC_MAY_ALIAS
 #define NC_LANE_WITH(name, more) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE | NC_MAY_ALIAS | (more)
 
-/* ---- words for infer hooks (ops/infer_words.c). All work on NULL by failing with a message, never by crashing. ---- */
+/* ---- words for infer hooks (ops/infer_words.c). All work on NULL by failing with a message, never by crashing. ----
+ */
 
-const nc_type *nc_in(nc_infer *c, int i);        /* type of input i; NULL: absent or unknown */
-bool nc_in_rank(nc_infer *c, int i, int *rank);  /* false: unknown or not a tensor */
+const nc_type *nc_in(nc_infer *c, int i);       /* type of input i; NULL: absent or unknown */
+bool nc_in_rank(nc_infer *c, int i, int *rank); /* false: unknown or not a tensor */
 const nc_dim *nc_in_dim(nc_infer *c, int i, int axis);
-/* Known whole integer content of input i (a literal or all elems constant); false when unknown. n: how many; v holds max. */
+/* Known whole integer content of input i (a literal or all elems constant); false when unknown. n: how many; v holds
+ * max. */
 bool nc_in_ints(nc_infer *c, int i, int64_t *v, int max, int *n);
 /* Known elements of input i as dims (literal or elems); NULL when nothing is known. */
 const nc_dim *const *nc_in_elems(nc_infer *c, int i, int *n);
@@ -72,8 +106,8 @@ nc_code nc_out(nc_infer *c, int i, nc_dtype elem, int rank, const nc_dim *const 
 nc_code nc_out_unknown(nc_infer *c, int i, nc_dtype elem, int rank); /* fresh dims; rank -1: unknown */
 nc_code nc_out_like(nc_infer *c, int i, int i_in);                   /* same type as input i_in */
 nc_code nc_out_elems(nc_infer *c, int i, int n, const nc_dim *const *elems);
-nc_code nc_out_layout(nc_infer *c, int i, nc_layout layout);           /* gives the type of output i, already there, a layout */
-const nc_dim *nc_fresh(nc_infer *c, const char *what);               /* a new symbol named after the node */
+nc_code nc_out_layout(nc_infer *c, int i, nc_layout layout); /* gives the type of output i, already there, a layout */
+const nc_dim *nc_fresh(nc_infer *c, const char *what);       /* a new symbol named after the node */
 /* Axis attribute or value in [-rank, rank) made non-negative; fails with the node's name otherwise. */
 nc_code nc_axis(nc_infer *c, int64_t axis, int rank, int *out);
 /* Numpy broadcasting of input types lo..hi-1 into dims; *rank -1 when any rank is unknown. */

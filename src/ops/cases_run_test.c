@@ -1,5 +1,5 @@
-/* ops/cases_run_test.c: the checks of ops/cases_testing.h over a small interpreter: values are dense host tensors (views are
- * copied), sizes come from nc_infer_run, symbols of the inputs get fixed odd sizes. No dynamic kernels. */
+/* ops/cases_run_test.c: the checks of ops/cases_testing.h over a small interpreter: values are dense host tensors
+ * (views are copied), sizes come from nc_infer_run, symbols of the inputs get fixed odd sizes. No dynamic kernels. */
 #include "ops/cases_testing.h"
 
 #include "kernels/cpu/isa.h"
@@ -150,7 +150,8 @@ static nc_code copy_views(runner *r, const nc_node *n, nc_tensor *out) {
         nc_tensor view = out[i];
         if (n->out[i] == NULL) continue;
         if (!alloc_tensor(r, &out[i])) NC_FAIL(&r->w, NC_E_MEMORY, "out of memory");
-        nck_copy_ref(view.rank, view.dims, nc_dtype_bytes(view.dtype), view.data, view.strides, out[i].data, out[i].strides);
+        nck_copy_ref(view.rank, view.dims, nc_dtype_bytes(view.dtype), view.data, view.strides, out[i].data,
+                     out[i].strides);
     }
     return NC_OK;
 }
@@ -176,8 +177,15 @@ static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tenso
         packed[k] = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
         NC_TRY(prep->pack[k].fill(prep->state, &in[prep->pack[k].input], (void *)(uintptr_t)packed[k]));
     }
-    nc_call c = {.state = prep->state, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .packed = packed,
-                 .diag = &r->w.diag, .node = n->name, .op = n->card->name};
+    nc_call c = {.state = prep->state,
+                 .in = in,
+                 .out = out,
+                 .n_in = n->n_in,
+                 .n_out = n->n_out,
+                 .packed = packed,
+                 .diag = &r->w.diag,
+                 .node = n->name,
+                 .op = n->card->name};
     if (b->workspace != NULL) c.bytes_workspace = b->workspace(prep->state, in, n->n_in, out, n->n_out);
     void *block = nc_arena_alloc(&r->arena, c.bytes_workspace + 64);
     NC_NEED(&r->w, block);
@@ -204,7 +212,8 @@ static nc_code run_node(runner *r, const nc_node *n) {
     const nc_binding *b = nc_binding_find(n, "cpu", why, sizeof why);
     if (b == NULL) NC_FAIL(&r->w, NC_E_UNSUPPORTED, "%s: no kernel: %s", n->card->name, why);
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i] != NULL && b->kind != NC_K_VIEW && !alloc_tensor(r, &out[i])) NC_FAIL(&r->w, NC_E_MEMORY, "out of memory");
+        if (n->out[i] != NULL && b->kind != NC_K_VIEW && !alloc_tensor(r, &out[i]))
+            NC_FAIL(&r->w, NC_E_MEMORY, "out of memory");
     nc_prep prep = {.w = &r->w, .arena = &r->arena, .node = n};
     NC_TRY(run_bound(r, b, &prep, in, out));
     for (int i = 0; i < n->n_out; i++)
@@ -236,9 +245,7 @@ static void compare(const char *name, const nc_tensor *got, const nc_tensor *wan
     }
 }
 
-static double tolerance(nc_dtype t) {
-    return t == NC_FLOAT16 ? 2e-3 : t == NC_BFLOAT16 ? 1.6e-2 : 2e-6;
-}
+static double tolerance(nc_dtype t) { return t == NC_FLOAT16 ? 2e-3 : t == NC_BFLOAT16 ? 1.6e-2 : 2e-6; }
 
 void nc_cases_check_values(const nc_case *cases) {
     for (const nc_case *row = cases; row->name != NULL; row++) {
@@ -247,7 +254,8 @@ void nc_cases_check_values(const nc_case *cases) {
         ok = runner_init(&wide, row, true) && ok;
         if (ok && make_inputs(&narrow) && make_inputs(&wide)) {
             for (int i = 0; i < narrow.m->main->inputs.n; i++) {
-                nc_tensor *a = &narrow.at[narrow.m->main->inputs.v[i]->id], *b = &wide.at[wide.m->main->inputs.v[i]->id];
+                nc_tensor *a = &narrow.at[narrow.m->main->inputs.v[i]->id],
+                          *b = &wide.at[wide.m->main->inputs.v[i]->id];
                 for (int64_t k = 0; k < nc_tensor_numel(a); k++) store(b->dtype, b->data, k, element(a, k));
             }
             if (run_all(&narrow) && run_all(&wide))
@@ -271,7 +279,8 @@ static void check_isa(const nc_case *row, const char *isa) {
     nck_isa_set_for_test(NULL);
     for (int i = 0; ok && i < a.m->main->outputs.n; i++) {
         const nc_tensor *want = operand(&a, a.m->main->outputs.v[i]);
-        compare(row->name, operand(&b, b.m->main->outputs.v[i]), want, row->flags & NC_CASE_EXACT ? 0 : tolerance(want->dtype));
+        compare(row->name, operand(&b, b.m->main->outputs.v[i]), want,
+                row->flags & NC_CASE_EXACT ? 0 : tolerance(want->dtype));
     }
     runner_release(&a);
     runner_release(&b);
@@ -310,8 +319,8 @@ static void check_differences(runner *r, const nc_node *n, int i, const nc_tenso
         double slope = (up - weighted_sum(r, n->out[0], dy)) / (2 * h);
         *at = was;
         if (fabs(slope - element(dx, k)) <= 1e-5 * (1 + fabs(slope))) continue;
-        nc_test_failed(__FILE__, __LINE__, "%s: gradient of input %d at %lld is %.9g, differences say %.9g", r->row->name, i,
-                       (long long)k, element(dx, k), slope);
+        nc_test_failed(__FILE__, __LINE__, "%s: gradient of input %d at %lld is %.9g, differences say %.9g",
+                       r->row->name, i, (long long)k, element(dx, k), slope);
         return;
     }
 }
@@ -325,7 +334,8 @@ static bool check_decomposition(runner *r, nc_builder *b, const nc_value *dx) {
     nc_code code = n->card->decompose(b, n, &again);
     if (code == NC_E_UNSUPPORTED && strstr(r->w.diag.text, "needed here") != NULL) return false;
     if (code != NC_OK || again == NULL) {
-        nc_test_failed(__FILE__, __LINE__, "%s: %s does not decompose: %s", r->row->name, n->card->name, r->w.diag.text);
+        nc_test_failed(__FILE__, __LINE__, "%s: %s does not decompose: %s", r->row->name, n->card->name,
+                       r->w.diag.text);
         return true;
     }
     for (const nc_node *k = last->next; k != NULL; k = k->next)

@@ -178,3 +178,9 @@ bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n) {
     nck_tile_prog prog = nc_lane_prog_tile(p);
     return nck_tile_check(&prog) ? true : refuse(p, "the formula is for floats only");
 }
+
+nc_dtype nc_lane_compute(const nc_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->type->elem != NC_BOOL) return nck_tile_compute(n->in[i]->type->elem);
+    return nck_tile_compute(NC_BOOL);
+}

@@ -39,7 +39,8 @@ nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o, nc_prog
 void nc_program_destroy(nc_program *p) {
     if (!p) return;
     for (int i = 0; i < p->n_instrs; i++)
-        for (int s = 0; p->instrs[i].subs && s < p->instrs[i].node->n_subs; s++) nc_program_destroy(p->instrs[i].subs[s]);
+        for (int s = 0; p->instrs[i].subs && s < p->instrs[i].node->n_subs; s++)
+            nc_program_destroy(p->instrs[i].subs[s]);
     nc_arena_release(&p->arena);
     nc_free(p);
 }

@@ -17,7 +17,8 @@ typedef struct nc_build_ctx {
     NC_VEC(nc_prog_pack) packs;
 } nc_build_ctx;
 
-NC_MUST nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o, nc_program **out); /* build.c */
+NC_MUST nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o,
+                                 nc_program **out); /* build.c */
 
 /* The steps, in order. */
 NC_MUST nc_code nc_build_slots(nc_build_ctx *c);    /* slots.c: slots, instructions, storage */

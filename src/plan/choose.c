@@ -1,6 +1,6 @@
-/* plan/choose.c: picks a kernel for every node, lets it prepare, and gives it the strides it can take: where a view is not dense
- * and the kernel wants dense, a Copy node is put in between. Graph outputs must be written by a kernel of their own, so views,
- * inputs, constants, variables and bounded results that are outputs get a Copy too. */
+/* plan/choose.c: picks a kernel for every node, lets it prepare, and gives it the strides it can take: where a view is
+ * not dense and the kernel wants dense, a Copy node is put in between. Graph outputs must be written by a kernel of
+ * their own, so views, inputs, constants, variables and bounded results that are outputs get a Copy too. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"

@@ -1,5 +1,6 @@
-/* plan/instance.c: offsets for one set of sizes. Largest first, each at the lowest offset that does not collide with a slot
- * whose life overlaps or whose last users are not surely done. Quadratic in the number of slots of a segment, with a small constant. */
+/* plan/instance.c: offsets for one set of sizes. Largest first, each at the lowest offset that does not collide with a
+ * slot whose life overlaps or whose last users are not surely done. Quadratic in the number of slots of a segment, with
+ * a small constant. */
 #include "plan/instance.h"
 
 #include "base/mem.h"
@@ -24,14 +25,17 @@ typedef struct layout {
 } layout;
 
 /* Capacity of a dim: its value at the capacities; symbols that the segment itself will find count with their bounds. */
-static bool cap_of(const layout *l, const nc_dim *d, int64_t *out) { return nc_dim_eval(d, l->caps, l->known, out) && *out >= 0; }
+static bool cap_of(const layout *l, const nc_dim *d, int64_t *out) {
+    return nc_dim_eval(d, l->caps, l->known, out) && *out >= 0;
+}
 
 static nc_code tensor_at_caps(const layout *l, int slot, nc_tensor *t) {
     const nc_slot *s = &l->p->slots[slot];
     *t = (nc_tensor){.dtype = s->dtype, .rank = s->rank < 0 ? 0 : s->rank};
     for (int d = 0; d < t->rank; d++) {
         if (cap_of(l, l->p->dims[s->dims[d]], &t->dims[d])) continue;
-        NC_FAIL(l->w, NC_E_LIMIT, "the size of '%s' is unknown, negative or too large", s->value ? s->value->name : "?");
+        NC_FAIL(l->w, NC_E_LIMIT, "the size of '%s' is unknown, negative or too large",
+                s->value ? s->value->name : "?");
     }
     nc_dense_strides(t->dims, t->rank, t->strides);
     return NC_OK;
@@ -65,7 +69,8 @@ static nc_code collect(layout *l) {
             nc_tensor t;
             size_t bytes;
             NC_TRY(tensor_at_caps(l, x->out[j], &t));
-            if (!nc_tensor_bytes(t.dtype, t.dims, t.rank, &bytes)) NC_FAIL(l->w, NC_E_LIMIT, "its result is too large to address");
+            if (!nc_tensor_bytes(t.dtype, t.dims, t.rank, &bytes))
+                NC_FAIL(l->w, NC_E_LIMIT, "its result is too large to address");
             NC_TRY(add_block(l, x->out[j], bytes));
         }
         if (x->sizes >= 0) NC_TRY(add_block(l, x->sizes, sizeof(int64_t) * NC_MAX_RANK * (size_t)x->n_out));
@@ -130,7 +135,8 @@ static nc_code fill(layout *l, nc_instance *x) {
     return NC_OK;
 }
 
-/* Symbols that the segment finds itself get their bound's capacity, so that memory can be planned before they are known. */
+/* Symbols that the segment finds itself get their bound's capacity, so that memory can be planned before they are
+ * known. */
 static nc_code bound_symbols(nc_work *w, const nc_program *p, const nc_segment *g, int64_t *caps, bool *known) {
     for (int s = 0; s < p->n_syms; s++) {
         const nc_dim *b = g->syms[s] && !known[s] ? nc_dim_bound(p->model->dims, s) : NULL;
@@ -140,7 +146,8 @@ static nc_code bound_symbols(nc_work *w, const nc_program *p, const nc_segment *
     return NC_OK;
 }
 
-nc_code nc_instance_create(nc_work *w, const nc_program *p, int i_seg, const int64_t *caps, const bool *known, nc_instance **out) {
+nc_code nc_instance_create(nc_work *w, const nc_program *p, int i_seg, const int64_t *caps, const bool *known,
+                           nc_instance **out) {
     size_t n_slots = (size_t)p->n_slots, n_syms = (size_t)p->n_syms + 1;
     layout l = {.w = w, .p = p, .seg = i_seg};
     int64_t *c = nc_arena_copy(&w->scratch, caps, n_syms * sizeof *c);
@@ -170,7 +177,7 @@ void nc_instance_print(nc_text *out, const nc_program *p, int i_seg, const nc_in
     for (int i = 0; i < p->n_slots; i++) {
         if (x->offset[i] == SIZE_MAX) continue;
         const nc_slot *s = &p->slots[i];
-        nc_text_addf(out, "  %%%-4d place %d  [%8zu, %8zu)  instructions %d..%d  %s\n", i, s->place, x->offset[i], x->offset[i] + x->bytes[i],
-                     s->first, s->last, s->value ? s->value->name : "workspace");
+        nc_text_addf(out, "  %%%-4d place %d  [%8zu, %8zu)  instructions %d..%d  %s\n", i, s->place, x->offset[i],
+                     x->offset[i] + x->bytes[i], s->first, s->last, s->value ? s->value->name : "workspace");
     }
 }

@@ -6,14 +6,15 @@
 #include "plan/program.h"
 
 typedef struct nc_instance {
-    size_t *offset;       /* per slot; SIZE_MAX where the slot is not of this segment's arena */
-    size_t *bytes;        /* per slot: planned bytes */
-    size_t total[2];      /* per place */
-    size_t bytes_self;    /* of this struct and its arrays, for the cache's limit */
+    size_t *offset;    /* per slot; SIZE_MAX where the slot is not of this segment's arena */
+    size_t *bytes;     /* per slot: planned bytes */
+    size_t total[2];   /* per place */
+    size_t bytes_self; /* of this struct and its arrays, for the cache's limit */
 } nc_instance;
 
 /* caps: a capacity for every symbol of the segment (known or bounded ones). Heap-allocated, freed with nc_free. */
-NC_MUST nc_code nc_instance_create(nc_work *w, const nc_program *p, int i_seg, const int64_t *caps, const bool *known, nc_instance **out);
+NC_MUST nc_code nc_instance_create(nc_work *w, const nc_program *p, int i_seg, const int64_t *caps, const bool *known,
+                                   nc_instance **out);
 void nc_instance_print(nc_text *out, const nc_program *p, int i_seg, const nc_instance *x);
 
 #endif

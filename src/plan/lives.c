@@ -1,5 +1,5 @@
-/* plan/lives.c: from when to when every piece of memory is needed; which results may overwrite a dying input; which objects an
- * instruction may take because it is their last user. */
+/* plan/lives.c: from when to when every piece of memory is needed; which results may overwrite a dying input; which
+ * objects an instruction may take because it is their last user. */
 #include "plan/build.h"
 
 static bool is_root(const nc_slot *s) { return s->storage == NC_S_ARENA; }
@@ -9,7 +9,8 @@ static void find_roots(nc_program *p) {
         nc_slot *s = &p->slots[i];
         s->first = s->last = -1;
         for (int k = 0; k < NC_N_STREAMS; k++) s->last_on[k] = -1;
-        if (s->storage == NC_S_VIEW || s->storage == NC_S_ALIAS) s->root = p->slots[s->of].root; /* made before this one */
+        if (s->storage == NC_S_VIEW || s->storage == NC_S_ALIAS)
+            s->root = p->slots[s->of].root; /* made before this one */
         if (s->storage == NC_S_STATE) s->root = p->vars[s->index];
     }
 }
@@ -19,7 +20,9 @@ static int stream_of(const nc_instr *x) {
     return x->place && x->binding->kind != NC_K_VIEW ? NC_STREAM_COMPUTE : NC_STREAM_HOST;
 }
 
-static bool reads_bytes(const nc_instr *x, int j) { return !(j < 32 && (x->dims_only >> j & 1)) && !(x->binding->kind == NC_K_VIEW && j == 0); }
+static bool reads_bytes(const nc_instr *x, int j) {
+    return !(j < 32 && (x->dims_only >> j & 1)) && !(x->binding->kind == NC_K_VIEW && j == 0);
+}
 
 static void touch(nc_program *p, int slot, int i, const nc_instr *x, bool bytes) {
     if (slot < 0) return;
@@ -43,7 +46,9 @@ static void touch_all(nc_program *p) {
 }
 
 static bool same_geometry(const nc_slot *a, const nc_slot *b) {
-    if (a->rank != b->rank || a->rank < 0 || nc_dtype_bytes(a->dtype) != nc_dtype_bytes(b->dtype) || !a->dense || !b->dense) return false;
+    if (a->rank != b->rank || a->rank < 0 || nc_dtype_bytes(a->dtype) != nc_dtype_bytes(b->dtype) || !a->dense ||
+        !b->dense)
+        return false;
     for (int d = 0; d < a->rank; d++)
         if (a->dims[d] != b->dims[d]) return false;
     return a->place == b->place;
@@ -90,7 +95,8 @@ static void mark_moves(nc_program *p) {
         nc_instr *x = &p->instrs[i];
         for (int j = 0; j < x->n_in; j++) {
             const nc_slot *s = x->in[j] >= 0 ? &p->slots[x->in[j]] : NULL;
-            if (!s || (s->storage != NC_S_OBJECT && s->storage != NC_S_INPUT) || s->last != i || s->value->n_outputs) continue;
+            if (!s || (s->storage != NC_S_OBJECT && s->storage != NC_S_INPUT) || s->last != i || s->value->n_outputs)
+                continue;
             bool repeated = false;
             for (int k = j + 1; k < x->n_in; k++) repeated |= x->in[k] == x->in[j];
             x->moved[j] = !repeated;

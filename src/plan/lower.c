@@ -1,5 +1,5 @@
-/* plan/lower.c: the order of the lowering steps. Before: a transformed graph that could be saved. After: what only this machine
- * understands, every node with a kernel, in final order. */
+/* plan/lower.c: the order of the lowering steps. Before: a transformed graph that could be saved. After: what only this
+ * machine understands, every node with a kernel, in final order. */
 #include "ir/verify.h"
 #include "plan/plan.h"
 
@@ -11,10 +11,12 @@ static nc_code settle_variables(nc_work *w, nc_graph *g) {
         var->grow_axis = -1;
         w->at_node = var->name, w->at_op = "variable";
         if (nc_type_is_host(a) || a->rank < 0 || var->last == var->first) continue;
-        if (nc_type_is_host(b) || b->rank != a->rank) NC_FAIL(w, NC_E_SHAPE, "its new value must be a tensor of rank %d", a->rank);
+        if (nc_type_is_host(b) || b->rank != a->rank)
+            NC_FAIL(w, NC_E_SHAPE, "its new value must be a tensor of rank %d", a->rank);
         for (int d = 0; d < a->rank; d++) {
             if (a->dims[d] == b->dims[d]) continue;
-            if (var->grow_axis >= 0) NC_FAIL(w, NC_E_SHAPE, "its new value differs along axes %d and %d; one may grow", var->grow_axis, d);
+            if (var->grow_axis >= 0)
+                NC_FAIL(w, NC_E_SHAPE, "its new value differs along axes %d and %d; one may grow", var->grow_axis, d);
             var->grow_axis = d;
         }
     }

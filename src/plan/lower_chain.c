@@ -1,9 +1,9 @@
-/* plan/lower_chain.c: joins elementwise neighbours into one nacre.Chain node whose body holds them; the lane binding runs it as
- * one tile program, or as one generated kernel. Joined are a lane and the only user of its result, when both make the same
- * shape and compute in the same type. */
+/* plan/lower_chain.c: joins elementwise neighbours into one nacre.Chain node whose body holds them; the lane binding
+ * runs it as one tile program, or as one generated kernel. Joined are a lane and the only user of its result, when both
+ * make the same shape and compute in the same type. */
 #include "infer/infer.h"
-#include "kernels/cpu/tile.h"
 #include "ops/build.h"
+#include "ops/lane.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -14,12 +14,6 @@ typedef struct group {
     nc_node *nodes[MAX_NODES]; /* in graph order; the last gives the result */
     int n;
 } group;
-
-static nc_dtype compute_type(const nc_node *n) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->type->elem != NC_BOOL) return nck_tile_compute(n->in[i]->type->elem);
-    return nck_tile_compute(NC_BOOL);
-}
 
 /* Narrow integers wrap when stored, so they may not stay in a wider register between two nodes. */
 static bool is_plain(const nc_type *t) {
@@ -52,15 +46,17 @@ static bool feeds_host(const nc_value *v) {
 
 static bool joins(const nc_node *p, const nc_node *n) {
     const nc_value *v = p->out[0];
-    return is_lane(p) && v->uses.n == 1 && !v->n_outputs && !v->var && p->stage == n->stage && !p->recompute && !n->recompute &&
-           same_dims(v->type, n->out[0]->type) && compute_type(p) == compute_type(n) && !feeds_host(n->out[0]);
+    return is_lane(p) && v->uses.n == 1 && !v->n_outputs && !v->var && p->stage == n->stage && !p->recompute &&
+           !n->recompute && same_dims(v->type, n->out[0]->type) && nc_lane_compute(p) == nc_lane_compute(n) &&
+           !feeds_host(n->out[0]);
 }
 
 static int count_inputs(const group *a, const group *b) {
     int n = 0;
     for (int i = 0; i < a->n; i++) n += a->nodes[i]->n_in;
     for (int i = 0; b && i < b->n; i++) n += b->nodes[i]->n_in;
-    return n - (a->n + (b ? b->n : 0) - 1); /* every inner edge takes one input away; counts repeats, so it errs on the safe side */
+    return n - (a->n + (b ? b->n : 0) -
+                1); /* every inner edge takes one input away; counts repeats, so it errs on the safe side */
 }
 
 static bool merge(group *into, const group *from) {

@@ -1,6 +1,6 @@
-/* plan/lower_layout.c: puts ops that have a channel-blocked form into it, between PackChannels and UnpackChannels nodes, then
- * sinks the unpacking through elementwise ops and cancels unpack-pack pairs. An op that does not know the layout keeps its plain
- * input: the two nodes stay around it, for all to see. */
+/* plan/lower_layout.c: puts ops that have a channel-blocked form into it, between PackChannels and UnpackChannels
+ * nodes, then sinks the unpacking through elementwise ops and cancels unpack-pack pairs. An op that does not know the
+ * layout keeps its plain input: the two nodes stay around it, for all to see. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"
@@ -54,7 +54,8 @@ static void cancel_and_clean(nc_graph *g) {
     for (nc_node *n = g->last, *prev; n; n = prev) {
         prev = n->prev;
         bool pack = is_op(n, "PackChannels"), unpack = is_op(n, "UnpackChannels");
-        if (pack && is_op(n->in[0]->def, "UnpackChannels") && nc_type_equal(n->in[0]->def->in[0]->type, n->out[0]->type))
+        if (pack && is_op(n->in[0]->def, "UnpackChannels") &&
+            nc_type_equal(n->in[0]->def->in[0]->type, n->out[0]->type))
             nc_edit_replace(n->out[0], n->in[0]->def->in[0]);
         if ((pack || unpack) && !n->out[0]->uses.n && !n->out[0]->n_outputs) nc_edit_remove(n);
     }

@@ -1,6 +1,7 @@
-/* plan/lower_random.c: makes randomness visible. Every random node becomes its card's random_form, which takes the random state
- * {seed, step} as its last input; the state is a variable that one node at the end of the run advances. So there is no hidden
- * side effect, a clone for recompute draws the same numbers, and a captured run reads the step from device memory. */
+/* plan/lower_random.c: makes randomness visible. Every random node becomes its card's random_form, which takes the
+ * random state {seed, step} as its last input; the state is a variable that one node at the end of the run advances. So
+ * there is no hidden side effect, a clone for recompute draws the same numbers, and a captured run reads the step from
+ * device memory. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"
@@ -13,7 +14,9 @@ static bool is_random(const nc_node *n) {
 static nc_code refuse_in_subgraphs(nc_work *w, const nc_graph *g) {
     for (const nc_node *n = g->first; n; n = n->next) {
         w->at_node = n->name, w->at_op = n->card->name;
-        if (g->parent && is_random(n)) NC_FAIL(w, NC_E_UNSUPPORTED, "a random op inside a subgraph would draw the same numbers in every iteration");
+        if (g->parent && is_random(n))
+            NC_FAIL(w, NC_E_UNSUPPORTED,
+                    "a random op inside a subgraph would draw the same numbers in every iteration");
         for (int i = 0; i < n->n_subs; i++) NC_TRY(refuse_in_subgraphs(w, n->subs[i].graph));
     }
     return NC_OK;

@@ -1,5 +1,6 @@
-/* plan/lower_recompute.c: serves backward's uses of marked forward nodes by clones that run just before they are needed, so
- * that the first results can be freed after forward. Clones keep random_id: dropout draws the same mask again. */
+/* plan/lower_recompute.c: serves backward's uses of marked forward nodes by clones that run just before they are
+ * needed, so that the first results can be freed after forward. Clones keep random_id: dropout draws the same mask
+ * again. */
 #include "ir/edit.h"
 #include "plan/plan.h"
 

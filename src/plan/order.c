@@ -1,9 +1,10 @@
-/* plan/order.c: the final order of the main graph: variables are read before they are overwritten, and what a cut needs comes
- * before the cut.
+/* plan/order.c: the final order of the main graph: variables are read before they are overwritten, and what a cut needs
+ * comes before the cut.
  *
- * Version k of a variable is overwritten by the node that makes k+1. Every other node that reads version k, also through views,
- * must come before it: an edge reader -> writer. Where that edge would close a cycle (or cross a cut backwards) the reader gets a
- * copy taken before the write. Edges are added one by one, so two variables that swap their contents resolve too. */
+ * Version k of a variable is overwritten by the node that makes k+1. Every other node that reads version k, also
+ * through views, must come before it: an edge reader -> writer. Where that edge would close a cycle (or cross a cut
+ * backwards) the reader gets a copy taken before the write. Edges are added one by one, so two variables that swap
+ * their contents resolve too. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"
@@ -27,7 +28,8 @@ static nc_code mark_needed(orderer *r, nc_value *v, int phase) {
         if (nc_choice_of(n)->phase <= phase) continue;
         nc_choice_of(n)->phase = phase;
         for (int i = 0; i < n->n_operands; i++)
-            if (n->in[i] && n->in[i]->def && !NC_PUSH(&r->w->scratch, todo, n->in[i]->def)) NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
+            if (n->in[i] && n->in[i]->def && !NC_PUSH(&r->w->scratch, todo, n->in[i]->def))
+                NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
     }
     return NC_OK;
 }
@@ -39,7 +41,8 @@ static nc_code mark_phases(orderer *r) {
         for (int k = 0; k < cut->n_outputs; k++) {
             int i = 0;
             while (i < r->g->outputs.n && strcmp(r->g->output_names.v[i], cut->outputs[k]) != 0) i++;
-            if (i == r->g->outputs.n) NC_FAIL(r->w, NC_E_ARGUMENT, "cut '%s': the graph has no output '%s'", cut->name, cut->outputs[k]);
+            if (i == r->g->outputs.n)
+                NC_FAIL(r->w, NC_E_ARGUMENT, "cut '%s': the graph has no output '%s'", cut->name, cut->outputs[k]);
             NC_TRY(mark_needed(r, r->g->outputs.v[i], c));
         }
     }
@@ -67,7 +70,8 @@ static nc_code reaches(orderer *r, nc_node *from, const nc_node *to, bool *out) 
         if (n == to) *out = true;
         for (int k = 0; k < n->n_out; k++)
             for (int i = 0; n->out[k] && i < n->out[k]->uses.n; i++)
-                if (!NC_PUSH(&r->w->scratch, todo, n->out[k]->uses.v[i].node)) NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
+                if (!NC_PUSH(&r->w->scratch, todo, n->out[k]->uses.v[i].node))
+                    NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
         for (int i = 0; i < c->then.n; i++)
             if (!NC_PUSH(&r->w->scratch, todo, c->then.v[i])) NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
     }
@@ -76,7 +80,11 @@ static nc_code reaches(orderer *r, nc_node *from, const nc_node *to, bool *out) 
 
 static nc_code copy_for_reader(orderer *r, nc_node *reader, int i, nc_node *writer) {
     nc_value *v = reader->in[i];
-    nc_builder b = {.w = r->w, .graph = r->g, .before = v->def ? v->def->next : r->g->first, .stage = writer->stage, .infer = nc_infer_node};
+    nc_builder b = {.w = r->w,
+                    .graph = r->g,
+                    .before = v->def ? v->def->next : r->g->first,
+                    .stage = writer->stage,
+                    .infer = nc_infer_node};
     nc_value *c = nc_build_attr1(&b, "nacre", "Copy", &v, 1, NULL, 0);
     if (!c) return b.code;
     c->place = c->def->place = v->place;
@@ -154,7 +162,8 @@ static nc_code order_variable(orderer *r, nc_variable *var) {
         old = previous_version(v);
         r->w->at_node = var->name, r->w->at_op = "variable";
         if (!old) NC_FAIL(r->w, NC_E_BAD_GRAPH, "no earlier version leads to '%s'", v->name);
-        if (!updates_in_place(v->def, old)) NC_FAIL(r->w, NC_E_UNSUPPORTED, "'%s' cannot update it in place", v->def->name);
+        if (!updates_in_place(v->def, old))
+            NC_FAIL(r->w, NC_E_UNSUPPORTED, "'%s' cannot update it in place", v->def->name);
         NC_TRY(protect(r, old, v->def));
     }
     return NC_OK;
@@ -190,7 +199,8 @@ static nc_code sort_phase(sorter *s, int phase) {
             else
                 NC_TRY(emit(s, s->waiting[k]));
         }
-        if (kept == n_waiting) NC_FAIL(s->r->w, NC_E_BAD_GRAPH, "the order of '%s' closes a cycle", s->waiting[0]->name);
+        if (kept == n_waiting)
+            NC_FAIL(s->r->w, NC_E_BAD_GRAPH, "the order of '%s' closes a cycle", s->waiting[0]->name);
         n_waiting = kept;
     }
     return NC_OK;

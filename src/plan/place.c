@@ -1,8 +1,9 @@
-/* plan/place.c: decides where every node runs and puts the copies in between. Place 0 is the host, place 1 the session's device.
+/* plan/place.c: decides where every node runs and puts the copies in between. Place 0 is the host, place 1 the
+ * session's device.
  *
- * On the host stay: strings, sequences, optionals, maps and tapes; dynamic kernels (plugins, control flow itself); integer
- * subgraphs that only feed shapes, axes and conditions; what the device has no kernel for, with the reason in the log.
- * A constant needs no copy node: each place gets its own. */
+ * On the host stay: strings, sequences, optionals, maps and tapes; dynamic kernels (plugins, control flow itself);
+ * integer subgraphs that only feed shapes, axes and conditions; what the device has no kernel for, with the reason in
+ * the log. A constant needs no copy node: each place gets its own. */
 #include "base/log.h"
 #include "infer/infer.h"
 #include "ops/build.h"
@@ -14,7 +15,7 @@ typedef struct placer {
     nc_work *w;
     nc_graph *g;
     const nc_plan_options *o;
-    nc_value **twin;  /* by value id: the same value at the other place */
+    nc_value **twin; /* by value id: the same value at the other place */
     int n_twin;
     bool *shape_math; /* by node id: integers that only the host wants */
 } placer;
@@ -70,8 +71,8 @@ static nc_value *remember_twin(placer *p, nc_value *v, nc_value *t) {
     return t;
 }
 
-/* v at `place`: itself, its twin, or a new copy: right behind its producer, so that it overlaps with what follows; outputs at
- * the end, so that the device's own work stands together and can be captured. */
+/* v at `place`: itself, its twin, or a new copy: right behind its producer, so that it overlaps with what follows;
+ * outputs at the end, so that the device's own work stands together and can be captured. */
 static nc_value *at_place(placer *p, nc_value *v, int place, bool output) {
     if (v->place == place) return v;
     if (v->id < p->n_twin && p->twin[v->id]) return p->twin[v->id];
@@ -102,8 +103,8 @@ static int boundary_place(const nc_type *t, unsigned host_bits, int i) {
     return nc_type_is_host(t) || (i < 32 && (host_bits >> i & 1)) ? 0 : 1;
 }
 
-/* Operands and results of control flow cross into subgraphs: tensors lie on the device, counters and conditions on the host,
- * captures where they are. */
+/* Operands and results of control flow cross into subgraphs: tensors lie on the device, counters and conditions on the
+ * host, captures where they are. */
 static nc_code place_control(placer *p, nc_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i]) NC_TRY(move_operand(p, n, i, boundary_place(n->in[i]->type, n->card->host_in, i)));
@@ -111,7 +112,8 @@ static nc_code place_control(placer *p, nc_node *n) {
         nc_graph *sub = n->subs[s].graph;
         for (int i = 0; i < sub->inputs.n; i++)
             sub->inputs.v[i]->place = boundary_place(sub->inputs.v[i]->type, n->card->host_sub_in, i);
-        for (int i = 0; i < sub->captures.n; i++) sub->captures.v[i]->place = n->in[n->subs[s].first_capture + i]->place;
+        for (int i = 0; i < sub->captures.n; i++)
+            sub->captures.v[i]->place = n->in[n->subs[s].first_capture + i]->place;
         NC_TRY(nc_lower_place(p->w, sub, p->o));
     }
     for (int i = 0; i < n->n_out; i++)

@@ -1,7 +1,8 @@
 /* plan/plan.h: transformed graph -> lowered graph -> program.
  *
- * lower edits the session's own model: random state, recompute, layouts, chains, placement with its copies, kernel choice with
- * the copies that strides need, variables, order. build then reads it and makes the program. Each can be dumped. */
+ * lower edits the session's own model: random state, recompute, layouts, chains, placement with its copies, kernel
+ * choice with the copies that strides need, variables, order. build then reads it and makes the program. Each can be
+ * dumped. */
 #ifndef NC_PLAN_PLAN_H
 #define NC_PLAN_PLAN_H
 
@@ -14,7 +15,7 @@ typedef struct nc_plan_cut {
 } nc_plan_cut;
 
 typedef struct nc_plan_options {
-    nc_device *device;   /* nc_device_cpu(): everything on the host */
+    nc_device *device; /* nc_device_cpu(): everything on the host */
     bool no_fusion, no_layout, no_views, no_packing;
     const nc_plan_cut *cuts;
     int n_cuts;
@@ -37,10 +38,11 @@ NC_MUST nc_code nc_lower_order(nc_work *w, nc_graph *g, const nc_plan_options *o
 typedef struct nc_choice {
     const nc_binding *binding;
     nc_prep prep;
-    bool view;  /* outputs are views of input 0 */
-    int phase;  /* index of the first cut it belongs before; n_cuts: after all */
-    NC_VEC(nc_node *) then; /* nodes that must come later although no value says so: they overwrite what this one reads */
-    int mark;   /* scratch of order.c */
+    bool view; /* outputs are views of input 0 */
+    int phase; /* index of the first cut it belongs before; n_cuts: after all */
+    NC_VEC(nc_node *)
+    then;     /* nodes that must come later although no value says so: they overwrite what this one reads */
+    int mark; /* scratch of order.c */
 } nc_choice;
 static inline nc_choice *nc_choice_of(const nc_node *n) { return n->lowered; }
 
@@ -49,6 +51,6 @@ extern const nc_binding nc_transfer_binding; /* of Copy nodes between places: th
 /* True when v's bytes are v's producer's input 0 seen otherwise. */
 static inline bool nc_is_view(const nc_value *v) { return v->def && v->def->lowered && nc_choice_of(v->def)->view; }
 bool nc_value_is_dense(const nc_value *v); /* by the views between it and its root */
-bool nc_type_is_host(const nc_type *t);     /* strings, sequences, optionals, maps, tapes */
+bool nc_type_is_host(const nc_type *t);    /* strings, sequences, optionals, maps, tapes */
 
 #endif

@@ -1,9 +1,10 @@
-/* plan/program.h: what a session runs: instructions over slots, in segments, on streams. Made once, immutable, shared by threads,
- * printable, testable without running. Holds no sizes: those are an instance (plan/instance.h).
+/* plan/program.h: what a session runs: instructions over slots, in segments, on streams. Made once, immutable, shared
+ * by threads, printable, testable without running. Holds no sizes: those are an instance (plan/instance.h).
  *
  * Streams: 0 is the host, done when issued; 1 computes on the session's device; 2 copies to and from it.
- * A segment is a run of instructions whose sizes are all known when it starts. A symbol is found by the caller's inputs, by the
- * variables, by `sizing` before a segment (a Reshape whose shape is computed), or by an instruction that ends a segment. */
+ * A segment is a run of instructions whose sizes are all known when it starts. A symbol is found by the caller's
+ * inputs, by the variables, by `sizing` before a segment (a Reshape whose shape is computed), or by an instruction that
+ * ends a segment. */
 #ifndef NC_PLAN_PROGRAM_H
 #define NC_PLAN_PROGRAM_H
 
@@ -26,16 +27,16 @@ typedef enum nc_storage {
 typedef struct nc_slot {
     const nc_value *value; /* of the lowered graph; NULL for workspace and sizes */
     nc_storage storage;
-    int index;             /* CONST, INPUT, OUTPUT, STATE */
-    int of;                /* VIEW, ALIAS: the slot it stands on */
-    int root;              /* the slot at the bottom of that chain */
+    int index; /* CONST, INPUT, OUTPUT, STATE */
+    int of;    /* VIEW, ALIAS: the slot it stands on */
+    int root;  /* the slot at the bottom of that chain */
     int place;
     nc_dtype dtype;
     int rank;
-    const int *dims;       /* indices into program->dims */
+    const int *dims; /* indices into program->dims */
     bool dense;
-    int seg;               /* where it is made; -1 before the first */
-    int first, last;       /* instructions between which a root's memory is needed */
+    int seg;                   /* where it is made; -1 before the first */
+    int first, last;           /* instructions between which a root's memory is needed */
     int last_on[NC_N_STREAMS]; /* of a root: the last instruction of each stream that touches it; -1: none */
 } nc_slot;
 
@@ -44,28 +45,28 @@ typedef struct nc_instr {
     const nc_binding *binding;
     void *state;
     int stream, place;
-    int *in, n_in;   /* slots, -1 where absent; captures included */
+    int *in, n_in; /* slots, -1 where absent; captures included */
     int *out, n_out;
-    int workspace;   /* slot, or -1 */
-    int sizes;       /* slot of a bounded kernel's true dims, or -1 */
+    int workspace; /* slot, or -1 */
+    int sizes;     /* slot of a bounded kernel's true dims, or -1 */
     int first_pack, n_packs;
-    bool *moved;     /* per operand: the object's last use */
+    bool *moved; /* per operand: the object's last use */
     bool writes_state;
     struct nc_program **subs; /* per subgraph */
-    int *wait, n_wait; /* events to wait for before */
-    int record;        /* event to record after, or -1 */
-    uint32_t dims_only; /* operands whose bytes are not read */
+    int *wait, n_wait;        /* events to wait for before */
+    int record;               /* event to record after, or -1 */
+    uint32_t dims_only;       /* operands whose bytes are not read */
     int seg;
     int clock[NC_N_STREAMS]; /* per stream: its newest instruction known to be done before this one starts */
 
 } nc_instr;
 
 typedef struct nc_segment {
-    int first, end;       /* instructions */
+    int first, end;        /* instructions */
     int *sizing, n_sizing; /* instructions whose outputs' dims are asked of their cards before the segment starts */
-    bool *syms;           /* symbols that its sizes depend on */
-    int last_use;         /* segment after which its memory can go */
-    bool capturable;      /* its compute-stream instructions can be recorded and replayed */
+    bool *syms;            /* symbols that its sizes depend on */
+    int last_use;          /* segment after which its memory can go */
+    bool capturable;       /* its compute-stream instructions can be recorded and replayed */
     const char *why_not;
     int cap_first, cap_end;
 } nc_segment;
@@ -90,9 +91,9 @@ typedef struct nc_prog_cut {
 
 typedef struct nc_program {
     nc_arena arena;
-    nc_model *model;    /* the lowered graph's model; owned by the main program, borrowed by subprograms */
+    nc_model *model; /* the lowered graph's model; owned by the main program, borrowed by subprograms */
     const nc_graph *graph;
-    nc_device *device;  /* borrowed: place 1 */
+    nc_device *device; /* borrowed: place 1 */
     nc_slot *slots;
     int n_slots;
     nc_instr *instrs;
@@ -109,13 +110,13 @@ typedef struct nc_program {
     int n_dims;
     int n_syms;
     int n_events;
-    int *inputs, n_inputs;     /* slots of graph inputs, then of captures */
+    int *inputs, n_inputs; /* slots of graph inputs, then of captures */
     int n_captures;
     int *outputs, n_outputs;
-    int *vars, n_vars;         /* slot of each variable's version 0 */
-    int *vars_last;            /* slot of its last version */
+    int *vars, n_vars; /* slot of each variable's version 0 */
+    int *vars_last;    /* slot of its last version */
     bool writes_state;
-    const bool *input_syms;    /* per symbol: bound by inputs or variables */
+    const bool *input_syms; /* per symbol: bound by inputs or variables */
 } nc_program;
 
 #include "base/text.h"

@@ -1,4 +1,5 @@
-/* plan/program_print.c: the program as text: every segment, instruction, copy, wait and alias. Deterministic; tests read it. */
+/* plan/program_print.c: the program as text: every segment, instruction, copy, wait and alias. Deterministic; tests
+ * read it. */
 #include "plan/plan.h"
 
 static const char *stream_name[] = {"host", "compute", "copy"};
@@ -30,7 +31,8 @@ static void print_instr(nc_text *out, const nc_program *p, int i) {
         if (k) nc_text_add(out, ", ");
         print_result(out, p, x->out[k]);
     }
-    nc_text_addf(out, " = %s%s%s(", x->node->card->domain ? x->node->card->domain : "", x->node->card->domain ? "." : "", x->node->card->name);
+    nc_text_addf(out, " = %s%s%s(", x->node->card->domain ? x->node->card->domain : "",
+                 x->node->card->domain ? "." : "", x->node->card->name);
     for (int k = 0; k < x->n_in; k++) {
         if (k) nc_text_add(out, ", ");
         print_slot(out, p, x->in[k]);
@@ -61,9 +63,10 @@ void nc_program_print(nc_text *out, const nc_program *p) {
     for (int s = 0; s < p->n_segs; s++) {
         const nc_segment *g = &p->segs[s];
         for (int c = 0; c < p->n_cuts; c++)
-            if (p->cuts[c].instr == g->first && (s == 0 || p->segs[s - 1].first != g->first)) nc_text_addf(out, "cut \"%s\"\n", p->cuts[c].name);
-        nc_text_addf(out, "segment %d%s%s%s\n", s, g->capturable ? ": capturable" : ": not capturable (", g->capturable ? "" : g->why_not,
-                     g->capturable ? "" : ")");
+            if (p->cuts[c].instr == g->first && (s == 0 || p->segs[s - 1].first != g->first))
+                nc_text_addf(out, "cut \"%s\"\n", p->cuts[c].name);
+        nc_text_addf(out, "segment %d%s%s%s\n", s, g->capturable ? ": capturable" : ": not capturable (",
+                     g->capturable ? "" : g->why_not, g->capturable ? "" : ")");
         print_dims(out, p, g);
         for (int k = 0; k < g->n_sizing; k++) nc_text_addf(out, "  size of %d from host arguments\n", g->sizing[k]);
         for (int i = g->first; i < g->end; i++) print_instr(out, p, i);

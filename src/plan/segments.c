@@ -1,7 +1,7 @@
 /* plan/segments.c: cuts the instructions where a size becomes known or a run may stop.
  *
- * A symbol is known from the start (inputs, variables), by sizing (a static kernel or a view whose card can tell the dims from
- * the contents of host arguments, once those are computed), or after a bounded or dynamic kernel ran. */
+ * A symbol is known from the start (inputs, variables), by sizing (a static kernel or a view whose card can tell the
+ * dims from the contents of host arguments, once those are computed), or after a bounded or dynamic kernel ran. */
 #include "plan/build.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ typedef struct cutter {
     bool *known, *pending; /* per symbol; pending: found by an instruction of the open segment */
     int *made_in;          /* per slot: segment that makes it, -1 before the first */
     int n_segs;
-    bool *sized;           /* per instruction */
-    int *seg_first;        /* per segment: first instruction */
+    bool *sized;    /* per instruction */
+    int *seg_first; /* per segment: first instruction */
     int phase;
 } cutter;
 
@@ -130,7 +130,8 @@ static nc_code fill_segment(cutter *k, int s) {
 }
 
 static void mark_type(const nc_value *v, bool *known) {
-    for (int d = 0; v && v->type && v->type->kind == NC_T_TENSOR && d < v->type->rank; d++) nc_dim_mark(v->type->dims[d], known);
+    for (int d = 0; v && v->type && v->type->kind == NC_T_TENSOR && d < v->type->rank; d++)
+        nc_dim_mark(v->type->dims[d], known);
 }
 
 /* A subgraph's frame starts with all symbols that its parent's frame knows. */

@@ -10,7 +10,8 @@ static nc_code index_dim(nc_build_ctx *c, const nc_dim *d, int *out) {
     const nc_dim **key = nc_arena_copy(&c->w->scratch, &d, sizeof d); /* the map borrows its keys */
     *out = c->dims.n;
     NC_NEED(c->w, key);
-    if (!NC_PUSH(&c->p->arena, c->dims, d) || !nc_map_put_bytes(&c->dim_index, key, sizeof d, (void *)(intptr_t)c->dims.n))
+    if (!NC_PUSH(&c->p->arena, c->dims, d) ||
+        !nc_map_put_bytes(&c->dim_index, key, sizeof d, (void *)(intptr_t)c->dims.n))
         NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
     return NC_OK;
 }
@@ -72,13 +73,21 @@ static nc_code add_result(nc_build_ctx *c, const nc_node *n, int k, const nc_ins
     }
     if (ch->binding->kind == NC_K_DYNAMIC || nc_type_is_host(v->type)) return add_slot(c, v, NC_S_OBJECT, -1, out);
     if (v->type->rank < 0) NC_FAIL(c->w, NC_E_SHAPE, "the rank of its result '%s' is not known", v->name);
-    if (v->n_outputs && ch->binding->kind == NC_K_STATIC) return add_slot(c, v, NC_S_OUTPUT, output_index(c->g, v), out);
+    if (v->n_outputs && ch->binding->kind == NC_K_STATIC)
+        return add_slot(c, v, NC_S_OUTPUT, output_index(c->g, v), out);
     return add_slot(c, v, NC_S_ARENA, -1, out);
 }
 
 /* Workspace and sizes are arena slots whose bytes an instance fills in. */
 static nc_code add_scratch(nc_build_ctx *c, int place, nc_dtype t, int *out) {
-    nc_slot s = {.storage = NC_S_ARENA, .of = -1, .root = c->slots.n, .place = place, .dtype = t, .rank = -1, .dense = true, .seg = -1};
+    nc_slot s = {.storage = NC_S_ARENA,
+                 .of = -1,
+                 .root = c->slots.n,
+                 .place = place,
+                 .dtype = t,
+                 .rank = -1,
+                 .dense = true,
+                 .seg = -1};
     *out = c->slots.n;
     if (!NC_PUSH(&c->p->arena, c->slots, s)) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
     return NC_OK;
@@ -88,7 +97,8 @@ static nc_code add_packs(nc_build_ctx *c, const nc_node *n, nc_instr *x) {
     const nc_prep *prep = &nc_choice_of(n)->prep;
     x->first_pack = c->packs.n, x->n_packs = prep->n_packs;
     for (int i = 0; i < prep->n_packs; i++) {
-        nc_prog_pack k = {.pack = prep->pack[i], .value = n->in[prep->pack[i].input], .state = prep->state, .place = n->place};
+        nc_prog_pack k = {
+            .pack = prep->pack[i], .value = n->in[prep->pack[i].input], .state = prep->state, .place = n->place};
         if (!NC_PUSH(&c->p->arena, c->packs, k)) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
     }
     return NC_OK;
@@ -126,7 +136,13 @@ static nc_code add_subs(nc_build_ctx *c, const nc_node *n, nc_instr *x) {
 static nc_code add_instr(nc_build_ctx *c, const nc_node *n, nc_instr *x) {
     const nc_choice *ch = nc_choice_of(n);
     c->w->at_node = n->name, c->w->at_op = n->card->name;
-    *x = (nc_instr){.node = n, .binding = ch->binding, .state = ch->prep.state, .place = n->place, .record = -1, .workspace = -1, .sizes = -1};
+    *x = (nc_instr){.node = n,
+                    .binding = ch->binding,
+                    .state = ch->prep.state,
+                    .place = n->place,
+                    .record = -1,
+                    .workspace = -1,
+                    .sizes = -1};
     x->dims_only = n->card->dims_only_in;
     x->n_in = n->n_operands, x->n_out = n->n_out;
     NC_NEED(c->w, x->in = nc_arena_array(&c->p->arena, (size_t)x->n_in, sizeof *x->in));

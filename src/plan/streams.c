@@ -1,8 +1,8 @@
 /* plan/streams.c: events between streams, and clocks: what is surely done before an instruction starts.
  *
- * The host issues instructions in order and does its own at once. So whatever the host has waited for, every later instruction
- * knows. A device instruction also knows what its stream and the events it waits for know. Memory of a dead value may be given
- * to an instruction only when the clock says that all its users are done (plan/instance.c). */
+ * The host issues instructions in order and does its own at once. So whatever the host has waited for, every later
+ * instruction knows. A device instruction also knows what its stream and the events it waits for know. Memory of a dead
+ * value may be given to an instruction only when the clock says that all its users are done (plan/instance.c). */
 #include "plan/build.h"
 
 #include <string.h>
@@ -31,7 +31,9 @@ static nc_code wait_for(clocks *k, nc_instr *x, int *clock, int i_other) {
     return NC_OK;
 }
 
-static bool skips_bytes(const nc_instr *x, int j) { return (j < 32 && (x->dims_only >> j & 1)) || (x->binding->kind == NC_K_VIEW && j == 0); }
+static bool skips_bytes(const nc_instr *x, int j) {
+    return (j < 32 && (x->dims_only >> j & 1)) || (x->binding->kind == NC_K_VIEW && j == 0);
+}
 
 static nc_code wait_all(clocks *k, nc_instr *x, int *clock) {
     nc_program *p = k->c->p;
@@ -40,7 +42,8 @@ static nc_code wait_all(clocks *k, nc_instr *x, int *clock) {
     for (int j = 0; j < x->n_in; j++)
         if (x->in[j] >= 0 && !skips_bytes(x, j)) NC_TRY(wait_for(k, x, clock, k->written[p->slots[x->in[j]].root]));
     for (int j = 0; j < x->n_out && x->binding->kind != NC_K_VIEW; j++)
-        for (int s = 0; x->out[j] >= 0 && s < NC_N_STREAMS; s++) NC_TRY(wait_for(k, x, clock, k->seen[p->slots[x->out[j]].root][s]));
+        for (int s = 0; x->out[j] >= 0 && s < NC_N_STREAMS; s++)
+            NC_TRY(wait_for(k, x, clock, k->seen[p->slots[x->out[j]].root][s]));
     return NC_OK;
 }
 
@@ -67,7 +70,8 @@ static nc_code run_clocks(clocks *k) {
         /* The host waits for the device where sizes are read, and control flow ends with everything done. */
         bool ends = i + 1 == p->segs[x->seg].end;
         for (int j = p->segs[x->seg].first; ends && j <= i; j++)
-            if (p->instrs[j].sizes >= 0) k->on[NC_STREAM_HOST][NC_STREAM_COMPUTE] = k->on[NC_STREAM_HOST][NC_STREAM_COPY] = i;
+            if (p->instrs[j].sizes >= 0)
+                k->on[NC_STREAM_HOST][NC_STREAM_COMPUTE] = k->on[NC_STREAM_HOST][NC_STREAM_COPY] = i;
         if (x->subs) k->on[NC_STREAM_HOST][NC_STREAM_COMPUTE] = k->on[NC_STREAM_HOST][NC_STREAM_COPY] = i;
     }
     return NC_OK;
@@ -83,7 +87,8 @@ static void find_capture(nc_program *p, nc_segment *g) {
     g->why_not = g->cap_end == g->cap_first ? "no device instruction" : NULL;
     for (int i = g->cap_first; i < g->cap_end; i++) {
         const nc_instr *x = &p->instrs[i];
-        if (x->stream != NC_STREAM_COMPUTE && x->binding->kind != NC_K_VIEW) g->why_not = "a copy or a host instruction stands between";
+        if (x->stream != NC_STREAM_COMPUTE && x->binding->kind != NC_K_VIEW)
+            g->why_not = "a copy or a host instruction stands between";
         if (x->sizes >= 0) g->why_not = "an instruction finds a size";
     }
     g->capturable = !g->why_not;

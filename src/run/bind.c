@@ -20,8 +20,8 @@ nc_code nc_bind_dims(nc_frame *f, int slot, const nc_tensor *t) {
         } else if (nc_dim_eval(dim, f->sym, f->known, &want) && want != t->dims[d]) {
             nc_text name = {0};
             nc_dim_print(&name, dim);
-            nc_code code = nc_fail(&f->work, NC_E_SHAPE, "'%s' axis %d (%s): expected %lld, got %lld", s->value->name, d, name.s ? name.s : "?",
-                                   (long long)want, (long long)t->dims[d]);
+            nc_code code = nc_fail(&f->work, NC_E_SHAPE, "'%s' axis %d (%s): expected %lld, got %lld", s->value->name,
+                                   d, name.s ? name.s : "?", (long long)want, (long long)t->dims[d]);
             nc_text_release(&name);
             return code;
         }
@@ -83,7 +83,8 @@ static nc_code set_dims(nc_frame *f, int slot, bool bounded) {
     t->dtype = s->dtype, t->rank = s->rank < 0 ? 0 : s->rank;
     for (int d = 0; d < t->rank; d++) {
         if (nc_dim_eval(p->dims[s->dims[d]], f->sym, f->known, &t->dims[d]) && t->dims[d] >= 0) continue;
-        if (!bounded) NC_FAIL(&f->work, NC_E_SHAPE, "the size of '%s' is unknown, negative or too large", s->value->name);
+        if (!bounded)
+            NC_FAIL(&f->work, NC_E_SHAPE, "the size of '%s' is unknown, negative or too large", s->value->name);
         t->dims[d] = 0; /* the kernel tells */
     }
     nc_dense_strides(t->dims, t->rank, t->strides);
@@ -94,8 +95,9 @@ static nc_code set_dims(nc_frame *f, int slot, bool bounded) {
 static nc_code size_operands(nc_frame *f, const nc_instr *x) {
     for (int j = 0; j < x->n_in; j++) {
         const nc_slot *s = x->in[j] >= 0 ? &f->program->slots[x->in[j]] : NULL;
-        if (!s || s->seg != x->seg || s->storage == NC_S_INPUT || s->storage == NC_S_CONST) continue;
-        if (s->storage != NC_S_STATE && s->storage != NC_S_OBJECT) NC_TRY(set_dims(f, x->in[j], false));
+        bool made_here =
+            s && s->seg == x->seg && s->storage != NC_S_INPUT && s->storage != NC_S_CONST && s->storage != NC_S_STATE;
+        if (made_here && s->storage != NC_S_OBJECT) NC_TRY(set_dims(f, x->in[j], false));
     }
     return NC_OK;
 }
@@ -145,10 +147,12 @@ static nc_code output_memory(nc_frame *f, int slot) {
     if (l->there) { /* the caller's buffer */
         bool fits = l->obj->t.dtype == l->t.dtype && l->obj->t.rank == l->t.rank && nc_is_dense(&l->obj->t);
         for (int d = 0; fits && d < l->t.rank; d++) fits = l->obj->t.dims[d] == l->t.dims[d];
-        if (!fits) NC_FAIL(&f->work, NC_E_SHAPE, "the buffer bound to output '%s' has another type or shape", s->value->name);
+        if (!fits)
+            NC_FAIL(&f->work, NC_E_SHAPE, "the buffer bound to output '%s' has another type or shape", s->value->name);
     } else {
         size_t bytes;
-        if (!nc_tensor_bytes(l->t.dtype, l->t.dims, l->t.rank, &bytes)) NC_FAIL(&f->work, NC_E_LIMIT, "output '%s' is too large", s->value->name);
+        if (!nc_tensor_bytes(l->t.dtype, l->t.dims, l->t.rank, &bytes))
+            NC_FAIL(&f->work, NC_E_LIMIT, "output '%s' is too large", s->value->name);
         nc_buffer *b = nc_device_buffer(nc_frame_device(f, s->place), bytes ? bytes : 1, &f->work.diag);
         if (!b) return f->work.diag.code ? f->work.diag.code : nc_fail(&f->work, NC_E_MEMORY, "out of memory");
         nc_object_unref(l->obj);
@@ -174,7 +178,8 @@ static nc_code check_inputs_there(nc_frame *f, const nc_instr *x) {
     for (int j = 0; j < x->n_in; j++) {
         if (x->in[j] < 0 || f->program->slots[x->in[j]].storage != NC_S_INPUT || f->slots[x->in[j]].there) continue;
         f->work.at_node = x->node->name, f->work.at_op = x->node->card->name;
-        NC_FAIL(&f->work, NC_E_ARGUMENT, "input '%s' of the model was not given", f->program->slots[x->in[j]].value->name);
+        NC_FAIL(&f->work, NC_E_ARGUMENT, "input '%s' of the model was not given",
+                f->program->slots[x->in[j]].value->name);
     }
     return NC_OK;
 }

@@ -1,6 +1,7 @@
-/* run/cache.c: instances by capacity. The first two values of a symbol are served exactly; from the third on it counts as one that
- * varies, and capacities are rounded up to powers of two (at least 16): token-by-token decoding makes a dozen instances, not thousands.
- * Bounded in bytes: the instance unused longest goes first. One thread makes an instance while others that want it wait. */
+/* run/cache.c: instances by capacity. The first two values of a symbol are served exactly; from the third on it counts
+ * as one that varies, and capacities are rounded up to powers of two (at least 16): token-by-token decoding makes a
+ * dozen instances, not thousands. Bounded in bytes: the instance unused longest goes first. One thread makes an
+ * instance while others that want it wait. */
 #include "run/session.h"
 
 #include "base/mem.h"
@@ -46,7 +47,8 @@ static void shrink(nc_session *s) {
     }
 }
 
-static nc_code make(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *caps, const bool *known, nc_cached **out) {
+static nc_code make(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *caps, const bool *known,
+                    nc_cached **out) {
     nc_instance *x;
     NC_TRY(nc_instance_create(w, p, seg, caps, known, &x));
     nc_cached *c = nc_alloc_zero(1, sizeof *c);
@@ -67,10 +69,12 @@ static nc_code make(nc_work *w, nc_session *s, const nc_program *p, int seg, con
     return NC_OK;
 }
 
-static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known, nc_cached **out) {
+static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known,
+                   nc_cached **out) {
     int64_t *caps = nc_arena_array(&w->scratch, (size_t)p->n_syms + 1, sizeof *caps);
     NC_NEED(w, caps);
-    for (int i = 0; i < p->n_syms; i++) caps[i] = p->segs[seg].syms[i] && known[i] ? capacity(&s->seen[i], values[i]) : 0;
+    for (int i = 0; i < p->n_syms; i++)
+        caps[i] = p->segs[seg].syms[i] && known[i] ? capacity(&s->seen[i], values[i]) : 0;
     nc_cached *c = find(s, p, seg, caps);
     if (c) c->users++; /* so that shrink leaves it */
     if (!c) {
@@ -82,7 +86,8 @@ static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, cons
     return NC_OK;
 }
 
-nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known, nc_cached **out) {
+nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known,
+                     nc_cached **out) {
     pthread_mutex_lock(&s->lock);
     nc_code code = get(w, s, p, seg, values, known, out);
     pthread_mutex_unlock(&s->lock);

@@ -1,5 +1,5 @@
-/* run/dyn.c: the world of a dynamic kernel: objects in and out, new tensors, subprograms. Runs on the host; when it starts, all
- * its operands are ready, and when a subprogram ends, all its work is done. */
+/* run/dyn.c: the world of a dynamic kernel: objects in and out, new tensors, subprograms. Runs on the host; when it
+ * starts, all its operands are ready, and when a subprogram ends, all its work is done. */
 #include "run/frame.h"
 
 #include "base/mem.h"
@@ -34,7 +34,8 @@ static nc_code copy_bytes(nc_frame *f, int place, void *dst, const void *src, si
 static nc_object *copy_tensor(nc_frame *f, int place, const nc_tensor *t) {
     if (t->dtype == NC_STRING) return nc_object_strings(t->rank, t->dims, t->data);
     nc_object *o = new_tensor(f, place, t->dtype, t->rank, t->dims);
-    if (o && copy_bytes(f, place, o->t.data, t->data, (size_t)nc_tensor_numel(t) * nc_dtype_bytes(t->dtype)) == NC_OK) return o;
+    if (o && copy_bytes(f, place, o->t.data, t->data, (size_t)nc_tensor_numel(t) * nc_dtype_bytes(t->dtype)) == NC_OK)
+        return o;
     nc_object_unref(o);
     return NULL;
 }
@@ -52,7 +53,8 @@ static nc_code dyn_alloc(nc_dyn *d, int i, nc_dtype type, int rank, const int64_
     dyn *y = (dyn *)d;
     const nc_instr *x = &y->f->program->instrs[y->i];
     int place = x->out[i] >= 0 ? y->f->program->slots[x->out[i]].place : 0;
-    if (rank < 0 || rank > NC_MAX_RANK) NC_FAIL(&y->f->work, NC_E_LIMIT, "a result of rank %d; at most %d", rank, NC_MAX_RANK);
+    if (rank < 0 || rank > NC_MAX_RANK)
+        NC_FAIL(&y->f->work, NC_E_LIMIT, "a result of rank %d; at most %d", rank, NC_MAX_RANK);
     nc_object *o = new_tensor(y->f, place, type, rank, dims);
     NC_NEED(&y->f->work, o);
     nc_object_unref(d->out[i]);
@@ -104,7 +106,8 @@ static nc_code bind_captures(const dyn *y, const nc_instr *x, const nc_sub *sub,
         int operand = sub->first_capture + k;
         nc_object *o = y->d.in[operand] ? y->d.in[operand] : y->f->slots[x->in[operand]].obj;
         bool tensor = !o || o->kind == NC_OBJ_TENSOR;
-        NC_TRY(nc_frame_bind_input(child, n_formal + k, tensor ? &y->d.call->in[operand] : NULL, o ? nc_object_ref(o) : NULL));
+        NC_TRY(nc_frame_bind_input(child, n_formal + k, tensor ? &y->d.call->in[operand] : NULL,
+                                   o ? nc_object_ref(o) : NULL));
     }
     return NC_OK;
 }
@@ -176,7 +179,8 @@ static nc_code keep_results(nc_frame *f, const nc_instr *x, nc_object **out) {
         if (l->obj->kind != NC_OBJ_TENSOR) continue;
         l->t = l->obj->t;
         if (s->dtype && l->t.dtype != s->dtype)
-            NC_FAIL(&f->work, NC_E_TYPE, "output '%s': expected %s, got %s", s->value->name, nc_dtype_name(s->dtype), nc_dtype_name(l->t.dtype));
+            NC_FAIL(&f->work, NC_E_TYPE, "output '%s': expected %s, got %s", s->value->name, nc_dtype_name(s->dtype),
+                    nc_dtype_name(l->t.dtype));
         if (s->rank >= 0 && l->t.rank != s->rank)
             NC_FAIL(&f->work, NC_E_SHAPE, "output '%s': expected rank %d, got %d", s->value->name, s->rank, l->t.rank);
         NC_TRY(nc_bind_dims(f, x->out[k], &l->t));
@@ -206,9 +210,18 @@ nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c) {
         c->in = tensors, c->out = tensors + x->n_in;
         foretell(f, x, c->out);
         give_objects(f, x, objects);
-        dyn y = {.d = {.call = c, .in = objects, .moved = x->moved, .out = objects + x->n_in, .n_operands = x->n_in, .object = dyn_object,
-                       .alloc = dyn_alloc, .run_sub = dyn_run_sub, .stack = dyn_stack, .cancelled = dyn_cancelled},
-                 .f = f, .i = i};
+        dyn y = {.d = {.call = c,
+                       .in = objects,
+                       .moved = x->moved,
+                       .out = objects + x->n_in,
+                       .n_operands = x->n_in,
+                       .object = dyn_object,
+                       .alloc = dyn_alloc,
+                       .run_sub = dyn_run_sub,
+                       .stack = dyn_stack,
+                       .cancelled = dyn_cancelled},
+                 .f = f,
+                 .i = i};
         code = x->binding->dynamic(&y.d);
         if (code == NC_OK) code = keep_results(f, x, objects + x->n_in);
         for (int j = 0; j < x->n_in; j++)

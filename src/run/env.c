@@ -46,7 +46,8 @@ static nc_code open_device(nc_env *e, nc_work *w, const char *name, nc_device **
         *out = e->devices[i];
         return NC_OK;
     }
-    if (e->n_devices == 8 || strlen(name) >= sizeof e->device_names[0]) NC_FAIL(w, NC_E_LIMIT, "device '%s': too many devices", name);
+    if (e->n_devices == 8 || strlen(name) >= sizeof e->device_names[0])
+        NC_FAIL(w, NC_E_LIMIT, "device '%s': too many devices", name);
     NC_TRY(nc_device_open(w, name, out));
     snprintf(e->device_names[e->n_devices], sizeof e->device_names[0], "%s", name);
     e->devices[e->n_devices++] = *out;

@@ -22,7 +22,7 @@ typedef struct nc_env {
     char device_names[8][16];
     int n_devices;
     nc_packed *packed;
-    uint64_t n_packed; /* how often something was packed: sharing is visible */
+    uint64_t n_packed;           /* how often something was packed: sharing is visible */
     const nc_registry *registry; /* cards: those of ops/, under those of plugins */
     void *plugins;               /* owned by api/plugin.c */
     void (*plugins_release)(void *plugins);
@@ -31,8 +31,10 @@ typedef struct nc_env {
 nc_env *nc_env_create(int threads); /* NULL: out of memory */
 nc_env *nc_env_ref(nc_env *e);
 void nc_env_unref(nc_env *e);
-NC_MUST nc_code nc_env_device(nc_env *e, nc_work *w, const char *name, nc_device **out); /* opened once, closed with the environment */
+NC_MUST nc_code nc_env_device(nc_env *e, nc_work *w, const char *name,
+                              nc_device **out); /* opened once, closed with the environment */
 /* The packed form of constant data, made at first use; a new reference. */
-NC_MUST nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out);
+NC_MUST nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,
+                            nc_buffer **out);
 
 #endif

@@ -1,4 +1,5 @@
-/* run/exec.c: one instruction: wait for what it needs, give the kernel its pointers, sizes and strides, tell others when it is done. */
+/* run/exec.c: one instruction: wait for what it needs, give the kernel its pointers, sizes and strides, tell others
+ * when it is done. */
 #include "run/frame.h"
 
 #include <string.h>
@@ -17,21 +18,28 @@ static nc_tensor slot_tensor(nc_frame *f, int slot) {
 
 nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c) {
     const nc_instr *x = &f->program->instrs[i];
-    *c = (nc_call){.state = x->state, .in = f->args, .out = f->args + x->n_in, .n_in = x->n_in, .n_out = x->n_out, .packed = f->packed};
+    *c = (nc_call){.state = x->state,
+                   .in = f->args,
+                   .out = f->args + x->n_in,
+                   .n_in = x->n_in,
+                   .n_out = x->n_out,
+                   .packed = f->packed};
     c->pool = f->session->env->pool;
     c->device = nc_frame_device(f, x->place);
     c->stream = f->streams[x->stream];
     c->diag = &f->work.diag;
     c->node = x->node->name, c->op = x->node->card->name;
     for (int j = 0; j < x->n_in; j++) c->in[j] = x->in[j] >= 0 ? slot_tensor(f, x->in[j]) : (nc_tensor){.data = NULL};
-    for (int j = 0; j < x->n_out; j++) c->out[j] = x->out[j] >= 0 ? slot_tensor(f, x->out[j]) : (nc_tensor){.data = NULL};
+    for (int j = 0; j < x->n_out; j++)
+        c->out[j] = x->out[j] >= 0 ? slot_tensor(f, x->out[j]) : (nc_tensor){.data = NULL};
     if (x->workspace >= 0 && f->instances[x->seg]) { /* none yet while sizes are still being found */
         c->workspace = f->slots[x->workspace].t.data;
         c->bytes_workspace = f->instances[x->seg]->instance->bytes[x->workspace];
     }
     c->n_packed = x->n_packs;
     if (x->sizes >= 0) c->sizes = f->slots[x->sizes].t.data;
-    for (int k = 0; k < x->n_packs; k++) NC_TRY(nc_ready_pack(&f->work, f->session->env, f->ready, x->first_pack + k, &f->packed[k]));
+    for (int k = 0; k < x->n_packs; k++)
+        NC_TRY(nc_ready_pack(&f->work, f->session->env, f->ready, x->first_pack + k, &f->packed[k]));
     return NC_OK;
 }
 
@@ -75,10 +83,12 @@ void nc_exec_let_go(nc_frame *f, const nc_instr *x) {
 static nc_code transfer(nc_frame *f, const nc_instr *x, const nc_call *c) {
     nc_device *d = f->program->device;
     size_t bytes;
-    if (!nc_tensor_bytes(c->in[0].dtype, c->in[0].dims, c->in[0].rank, &bytes)) NC_FAIL(&f->work, NC_E_LIMIT, "too large to copy");
+    if (!nc_tensor_bytes(c->in[0].dtype, c->in[0].dims, c->in[0].rank, &bytes))
+        NC_FAIL(&f->work, NC_E_LIMIT, "too large to copy");
     if (!bytes) return NC_OK;
     bool to_host = x->place == 0;
-    return d->table->copy(d, f->streams[NC_STREAM_COPY], c->out[0].data, to_host, c->in[0].data, !to_host, bytes, &f->work.diag);
+    return d->table->copy(d, f->streams[NC_STREAM_COPY], c->out[0].data, to_host, c->in[0].data, !to_host, bytes,
+                          &f->work.diag);
 }
 
 static nc_code run_view(nc_frame *f, const nc_instr *x, const nc_call *c) {
@@ -104,7 +114,8 @@ nc_code nc_exec_instr(nc_frame *f, int i, bool with_events) {
     const nc_instr *x = &f->program->instrs[i];
     nc_call c;
     f->work.at_node = x->node->name, f->work.at_op = x->node->card->name;
-    if (f->cancel && atomic_load_explicit(f->cancel, memory_order_relaxed)) NC_FAIL(&f->work, NC_E_CANCELLED, "the run was cancelled here");
+    if (f->cancel && atomic_load_explicit(f->cancel, memory_order_relaxed))
+        NC_FAIL(&f->work, NC_E_CANCELLED, "the run was cancelled here");
     if (with_events) NC_TRY(nc_exec_waits(f, x));
     NC_TRY(nc_exec_fill_call(f, i, &c));
     if (x->writes_state) f->updated = true;

@@ -154,9 +154,11 @@ static nc_code check_input(nc_frame *f, int slot, const nc_tensor *t, const nc_o
     w->at_node = s->value->name, w->at_op = "input";
     bool tensor = s->value->type && s->value->type->kind == NC_T_TENSOR;
     if (tensor && !t) NC_FAIL(w, NC_E_TYPE, "expected a tensor of %s", nc_dtype_name(s->dtype));
-    if (!tensor && (!obj || obj->kind == NC_OBJ_TENSOR)) NC_FAIL(w, NC_E_TYPE, "expected a sequence, optional or map, got a tensor");
+    if (!tensor && (!obj || obj->kind == NC_OBJ_TENSOR))
+        NC_FAIL(w, NC_E_TYPE, "expected a sequence, optional or map, got a tensor");
     if (!tensor) return NC_OK;
-    if (t->dtype != s->dtype) NC_FAIL(w, NC_E_TYPE, "expected %s, got %s", nc_dtype_name(s->dtype), nc_dtype_name(t->dtype));
+    if (t->dtype != s->dtype)
+        NC_FAIL(w, NC_E_TYPE, "expected %s, got %s", nc_dtype_name(s->dtype), nc_dtype_name(t->dtype));
     if (s->rank >= 0 && t->rank != s->rank) NC_FAIL(w, NC_E_SHAPE, "expected rank %d, got %d", s->rank, t->rank);
     if (!nc_is_dense(t)) NC_FAIL(w, NC_E_ARGUMENT, "must be dense");
     return NC_OK;
@@ -242,7 +244,8 @@ static void finish_state(nc_frame *f) {
     const nc_program *p = f->program;
     for (int i = 0; i < p->n_vars; i++) {
         nc_state_var *v = &f->state->vars[i];
-        if (p->vars_last[i] != p->vars[i]) memcpy(v->dims, f->slots[p->vars_last[i]].t.dims, (size_t)v->rank * sizeof *v->dims);
+        if (p->vars_last[i] != p->vars[i])
+            memcpy(v->dims, f->slots[p->vars_last[i]].t.dims, (size_t)v->rank * sizeof *v->dims);
     }
     let_go_state(f);
 }

@@ -1,8 +1,8 @@
-/* run/frame.h: one run: memory, slots, streams, where it stands. Pooled per program. A frame can stop at a cut and go on later;
- * several may stand at once; releasing one gives up its activations.
+/* run/frame.h: one run: memory, slots, streams, where it stands. Pooled per program. A frame can stop at a cut and go
+ * on later; several may stand at once; releasing one gives up its activations.
  *
- * Files: frame.c (life and boundary), bind.c (symbols, slots and memory of a segment), exec.c (instructions), dyn.c (dynamic kernels and
- * subprograms), replay.c (captured segments). */
+ * Files: frame.c (life and boundary), bind.c (symbols, slots and memory of a segment), exec.c (instructions), dyn.c
+ * (dynamic kernels and subprograms), replay.c (captured segments). */
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
 
@@ -41,42 +41,47 @@ typedef struct nc_frame {
     nc_event **events;
     nc_state *state;
     bool holds_state, updated;
-    int seg;          /* the next segment to run */
+    int seg; /* the next segment to run */
     bool failed;
     const atomic_int *cancel;
     nc_work work;
-    nc_tensor *args;  /* room for one instruction's tensors */
+    nc_tensor *args; /* room for one instruction's tensors */
     const void **packed;
     size_t bytes_stopped; /* arena bytes in use while it stands */
 } nc_frame;
 
 /* A frame from the pool or a new one; symbols unknown, nothing bound. */
 NC_MUST nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_ready *r, nc_frame *parent, nc_frame **out);
-void nc_frame_release(nc_frame *f); /* back to the pool: inputs, objects and state are let go; memory is kept for the next run */
+void nc_frame_release(
+    nc_frame *f); /* back to the pool: inputs, objects and state are let go; memory is kept for the next run */
 void nc_frame_destroy(nc_frame *f);
 
-/* Takes the reference obj (may be NULL: t is borrowed until the run ends). t is the tensor, or NULL for other objects. */
+/* Takes the reference obj (may be NULL: t is borrowed until the run ends). t is the tensor, or NULL for other objects.
+ */
 NC_MUST nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *takes);
 /* The caller's own memory for output i; must fit when its size is known. */
 NC_MUST nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes);
 NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *borrows, bool wait);
-/* Runs up to the cut before instruction `stop` (a segment's start), or, not at_cut, to the end. Errors are in f->work.diag. */
+/* Runs up to the cut before instruction `stop` (a segment's start), or, not at_cut, to the end. Errors are in
+ * f->work.diag. */
 NC_MUST nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut);
 nc_object *nc_frame_output(nc_frame *f, int i); /* borrowed; NULL: not made yet */
 
 /* ---- between the files ---- */
-NC_MUST nc_code nc_bind_symbols(nc_frame *f);            /* from inputs and variables, before the first segment */
+NC_MUST nc_code nc_bind_symbols(nc_frame *f); /* from inputs and variables, before the first segment */
 NC_MUST nc_code nc_bind_dims(nc_frame *f, int slot, const nc_tensor *t); /* actual dims teach symbols, or contradict */
-NC_MUST nc_code nc_bind_segment(nc_frame *f, int seg);   /* sizes, instance, memory, slots */
+NC_MUST nc_code nc_bind_segment(nc_frame *f, int seg);                   /* sizes, instance, memory, slots */
 NC_MUST nc_code nc_exec_instr(nc_frame *f, int i, bool with_events);
 NC_MUST nc_code nc_exec_waits(nc_frame *f, const nc_instr *x);
 NC_MUST nc_code nc_exec_record(nc_frame *f, const nc_instr *x);
-NC_MUST nc_code nc_exec_sync(nc_frame *f);               /* all streams */
+NC_MUST nc_code nc_exec_sync(nc_frame *f); /* all streams */
 NC_MUST nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c);
-NC_MUST nc_code nc_exec_range(nc_frame *f, int seg);     /* the capturable range, recorded or replayed when that is on */
-void nc_exec_let_go(nc_frame *f, const nc_instr *x);     /* objects whose last use this was */
+NC_MUST nc_code nc_exec_range(nc_frame *f, int seg); /* the capturable range, recorded or replayed when that is on */
+void nc_exec_let_go(nc_frame *f, const nc_instr *x); /* objects whose last use this was */
 nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c);
 
-static inline nc_device *nc_frame_device(const nc_frame *f, int place) { return place ? f->program->device : nc_device_cpu(); }
+static inline nc_device *nc_frame_device(const nc_frame *f, int place) {
+    return place ? f->program->device : nc_device_cpu();
+}
 
 #endif

@@ -1,5 +1,5 @@
-/* run/ready.c: constants where kernels can read them. On the host they are used where they are mapped if aligned for their element,
- * else copied once; on a device they are uploaded once. Packed forms are made at first use. */
+/* run/ready.c: constants where kernels can read them. On the host they are used where they are mapped if aligned for
+ * their element, else copied once; on a device they are uploaded once. Packed forms are made at first use. */
 #include "run/frame.h"
 #include "run/session.h"
 

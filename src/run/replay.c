@@ -1,5 +1,6 @@
-/* run/replay.c: the device part of a segment as one recorded piece. The first run with given sizes, memory and state goes
- * instruction by instruction (kernels compile, weights are packed); the second is recorded and replayed; later ones only replayed. */
+/* run/replay.c: the device part of a segment as one recorded piece. The first run with given sizes, memory and state
+ * goes instruction by instruction (kernels compile, weights are packed); the second is recorded and replayed; later
+ * ones only replayed. */
 #include "run/frame.h"
 
 /* What the recorded work has baked in: sizes, addresses of memory and of variables. */

@@ -27,8 +27,10 @@ static nc_code find_io(maker *k, const nc_tie *t, nc_value **in, int *i_out) {
         if (strcmp(g->inputs.v[i]->name, t->input) == 0) *in = g->inputs.v[i];
     for (int i = 0; i < g->outputs.n; i++)
         if (strcmp(g->output_names.v[i], t->output) == 0) *i_out = i;
-    if (!*in) NC_FAIL(k->w, NC_E_ARGUMENT, "tie '%s' to '%s': the model has no input '%s'", t->input, t->output, t->input);
-    if (*i_out < 0) NC_FAIL(k->w, NC_E_ARGUMENT, "tie '%s' to '%s': the model has no output '%s'", t->input, t->output, t->output);
+    if (!*in)
+        NC_FAIL(k->w, NC_E_ARGUMENT, "tie '%s' to '%s': the model has no input '%s'", t->input, t->output, t->input);
+    if (*i_out < 0)
+        NC_FAIL(k->w, NC_E_ARGUMENT, "tie '%s' to '%s': the model has no output '%s'", t->input, t->output, t->output);
     return NC_OK;
 }
 
@@ -38,7 +40,8 @@ static nc_code tie(maker *k) {
         int i_out;
         NC_TRY(find_io(k, &k->o->ties[i], &in, &i_out));
         nc_value *last = k->s->model->main->outputs.v[i_out];
-        if (last->origin != NC_FROM_NODE) NC_FAIL(k->w, NC_E_ARGUMENT, "tie to '%s': it is not computed by a node", k->o->ties[i].output);
+        if (last->origin != NC_FROM_NODE)
+            NC_FAIL(k->w, NC_E_ARGUMENT, "tie to '%s': it is not computed by a node", k->o->ties[i].output);
         NC_TRY(nc_edit_make_variable(in));
         nc_edit_set_version(in->var, last);
         nc_edit_remove_output(k->s->model->main, i_out);
@@ -77,8 +80,13 @@ static nc_code make_program(maker *k) {
     const nc_session_options *o = k->o;
     NC_TRY(nc_env_device(s->env, k->w, o->device ? o->device : "cpu", &s->device));
     if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit;
-    nc_plan_options po = {.device = s->device, .no_fusion = o->no_fusion, .no_layout = o->no_layout, .no_views = o->no_views,
-                          .no_packing = o->no_packing || o->differentiate, .cuts = o->cuts, .n_cuts = o->n_cuts};
+    nc_plan_options po = {.device = s->device,
+                          .no_fusion = o->no_fusion,
+                          .no_layout = o->no_layout,
+                          .no_views = o->no_views,
+                          .no_packing = o->no_packing || o->differentiate,
+                          .cuts = o->cuts,
+                          .n_cuts = o->n_cuts};
     NC_TRY(nc_plan_lower(k->w, s->model, &po));
     dump(k, NC_DUMP_LOWERED);
     NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));

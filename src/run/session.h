@@ -1,5 +1,5 @@
-/* run/session.h: a model made ready to run: the program, its constants in place, the instances of its segments, pooled frames.
- * Several threads may run one session at once. */
+/* run/session.h: a model made ready to run: the program, its constants in place, the instances of its segments, pooled
+ * frames. Several threads may run one session at once. */
 #ifndef NC_RUN_SESSION_H
 #define NC_RUN_SESSION_H
 
@@ -13,7 +13,16 @@ typedef struct nc_tie {
     const char *input, *output;
 } nc_tie;
 
-typedef enum nc_dump_stage { NC_DUMP_GRAPH, NC_DUMP_INFERRED, NC_DUMP_TRANSFORMED, NC_DUMP_DIFFERENTIATED, NC_DUMP_LOWERED, NC_DUMP_PROGRAM, NC_DUMP_INSTANCE, NC_N_DUMPS } nc_dump_stage;
+typedef enum nc_dump_stage {
+    NC_DUMP_GRAPH,
+    NC_DUMP_INFERRED,
+    NC_DUMP_TRANSFORMED,
+    NC_DUMP_DIFFERENTIATED,
+    NC_DUMP_LOWERED,
+    NC_DUMP_PROGRAM,
+    NC_DUMP_INSTANCE,
+    NC_N_DUMPS
+} nc_dump_stage;
 
 typedef struct nc_session_options {
     const char *device; /* NULL: "cpu" */
@@ -38,10 +47,10 @@ typedef struct nc_session_options {
 /* A program with what belongs to it at run time; subprograms hang below their instructions. */
 typedef struct nc_ready {
     const nc_program *program;
-    nc_tensor *consts;        /* per program constant */
+    nc_tensor *consts;         /* per program constant */
     nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
     _Atomic(nc_buffer *) *packs;
-    struct nc_ready ***subs;  /* per instruction, per subgraph; NULL rows where there are none */
+    struct nc_ready ***subs; /* per instruction, per subgraph; NULL rows where there are none */
     struct nc_frame *free_frames;
 } nc_ready;
 
@@ -94,7 +103,8 @@ void nc_ready_destroy(nc_session *s, nc_ready *r);
 NC_MUST nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out);
 
 /* ---- cache.c: the instance for a segment at these symbol values; release when the frame lets go of it ---- */
-NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known, nc_cached **out);
+NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values,
+                             const bool *known, nc_cached **out);
 void nc_cache_release(nc_session *s, nc_cached *c);
 void nc_cache_clear(nc_session *s);
 

@@ -29,7 +29,8 @@ void nc_state_tensor(const nc_state_var *v, const int64_t *dims, nc_tensor *t) {
 }
 
 /* Copies the outer blocks of a tensor whose rows along the grow axis lie apart by `from` and `to`. */
-static nc_code copy_rows(nc_work *w, const nc_state_var *v, void *dst, bool dst_host, int64_t to, const void *src, bool src_host, int64_t from) {
+static nc_code copy_rows(nc_work *w, const nc_state_var *v, void *dst, bool dst_host, int64_t to, const void *src,
+                         bool src_host, int64_t from) {
     size_t elem = nc_dtype_bytes(v->dtype);
     int64_t outer = 1, inner = 1, n = v->grow_axis >= 0 ? v->dims[v->grow_axis] : 1;
     for (int d = 0; d < v->rank; d++) {
@@ -57,7 +58,8 @@ nc_code nc_state_reserve(nc_work *w, nc_state_var *v, const int64_t *dims) {
     nc_buffer *b = nc_device_buffer(v->device, bytes, &w->diag);
     if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
     if (same && v->set) {
-        nc_code code = copy_rows(w, v, b->ptr, v->device->table->host_memory, cap, v->buffer->ptr, v->device->table->host_memory, v->cap);
+        nc_code code = copy_rows(w, v, b->ptr, v->device->table->host_memory, cap, v->buffer->ptr,
+                                 v->device->table->host_memory, v->cap);
         if (code != NC_OK) {
             nc_buffer_unref(b);
             return code;
@@ -74,7 +76,8 @@ static nc_code set_contents(nc_work *w, nc_state_var *v, const int64_t *dims, co
     memcpy(v->dims, dims, (size_t)v->rank * sizeof *dims);
     bool on_host = v->device->table->host_memory;
     if (host) {
-        NC_TRY(copy_rows(w, v, v->buffer->ptr, on_host, v->grow_axis >= 0 ? v->cap : 1, host, true, v->grow_axis >= 0 ? dims[v->grow_axis] : 1));
+        NC_TRY(copy_rows(w, v, v->buffer->ptr, on_host, v->grow_axis >= 0 ? v->cap : 1, host, true,
+                         v->grow_axis >= 0 ? dims[v->grow_axis] : 1));
     } else {
         NC_TRY(v->device->table->fill(v->device, NULL, v->buffer->ptr, 0, v->buffer->bytes, &w->diag));
         NC_TRY(v->device->table->stream_sync(v->device, NULL, &w->diag));
@@ -105,7 +108,10 @@ static nc_code reset_var(nc_work *w, nc_state *s, int i) {
     w->at_node = var->name, w->at_op = "variable";
     if (!initial_dims(s->program, slot, var, dims)) return NC_OK;
     int64_t seed[2] = {(int64_t)s->seed, 0};
-    return set_contents(w, &s->vars[i], dims, var->internal ? (const void *)seed : var->initial ? var->initial->data : NULL);
+    return set_contents(w, &s->vars[i], dims,
+                        var->internal  ? (const void *)seed
+                        : var->initial ? var->initial->data
+                                       : NULL);
 }
 
 static nc_code reset_all(nc_work *w, nc_state *s) {
@@ -134,8 +140,11 @@ nc_code nc_state_create(nc_work *w, const nc_program *p, uint64_t seed, nc_state
     nc_code code = s->vars ? NC_OK : nc_fail(w, NC_E_MEMORY, "out of memory");
     for (int i = 0; code == NC_OK && i < p->n_vars; i++, s->n_vars++) {
         const nc_slot *slot = &p->slots[p->vars[i]];
-        s->vars[i] = (nc_state_var){.device = slot->place ? p->device : nc_device_cpu(), .dtype = slot->dtype, .rank = slot->rank,
-                                    .grow_axis = p->graph->vars.v[i]->grow_axis, .cap = 1};
+        s->vars[i] = (nc_state_var){.device = slot->place ? p->device : nc_device_cpu(),
+                                    .dtype = slot->dtype,
+                                    .rank = slot->rank,
+                                    .grow_axis = p->graph->vars.v[i]->grow_axis,
+                                    .cap = 1};
     }
     if (code == NC_OK) code = reset_all(w, s);
     if (code != NC_OK) {
@@ -164,8 +173,11 @@ nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait) {
         s->readers += !writes;
     }
     pthread_mutex_unlock(&s->lock);
-    if (busy) NC_FAIL(w, NC_E_STATE, "the state is in use by another run that %s", writes ? "has not ended" : "writes it");
-    if (dirty) NC_FAIL(w, NC_E_STATE, "the state is dirty: an earlier run failed or was cancelled while it updated; reset or reload it");
+    if (busy)
+        NC_FAIL(w, NC_E_STATE, "the state is in use by another run that %s", writes ? "has not ended" : "writes it");
+    if (dirty)
+        NC_FAIL(w, NC_E_STATE,
+                "the state is dirty: an earlier run failed or was cancelled while it updated; reset or reload it");
     return NC_OK;
 }
 
@@ -210,7 +222,8 @@ static nc_code read_var(nc_work *w, const nc_state_var *v, nc_object **out) {
 nc_code nc_state_read(nc_work *w, nc_state *s, int i_var, nc_object **out) {
     NC_TRY(nc_state_begin(w, s, false, true));
     w->at_node = s->program->graph->vars.v[i_var]->name, w->at_op = "variable";
-    nc_code code = s->vars[i_var].set ? read_var(w, &s->vars[i_var], out) : nc_fail(w, NC_E_STATE, "it has no contents yet");
+    nc_code code =
+        s->vars[i_var].set ? read_var(w, &s->vars[i_var], out) : nc_fail(w, NC_E_STATE, "it has no contents yet");
     nc_state_end(s, false);
     w->at_node = w->at_op = NULL;
     return code;
@@ -220,7 +233,8 @@ static nc_code write_var(nc_work *w, nc_state *s, int i_var, const nc_tensor *t)
     nc_state_var *v = &s->vars[i_var];
     const nc_slot *slot = &s->program->slots[s->program->vars[i_var]];
     w->at_node = s->program->graph->vars.v[i_var]->name, w->at_op = "variable";
-    if (t->dtype != v->dtype) NC_FAIL(w, NC_E_TYPE, "expected %s, got %s", nc_dtype_name(v->dtype), nc_dtype_name(t->dtype));
+    if (t->dtype != v->dtype)
+        NC_FAIL(w, NC_E_TYPE, "expected %s, got %s", nc_dtype_name(v->dtype), nc_dtype_name(t->dtype));
     if (t->rank != v->rank) NC_FAIL(w, NC_E_SHAPE, "expected rank %d, got %d", v->rank, t->rank);
     if (!nc_is_dense(t)) NC_FAIL(w, NC_E_ARGUMENT, "its new contents must be dense");
     for (int d = 0; d < t->rank; d++) {

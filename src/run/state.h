@@ -1,8 +1,8 @@
-/* run/state.h: the contents of a program's variables: parameters, caches, the random state. Lives apart from session and frame;
- * a session may have several (one per conversation, one per trainee).
+/* run/state.h: the contents of a program's variables: parameters, caches, the random state. Lives apart from session
+ * and frame; a session may have several (one per conversation, one per trainee).
  *
- * A run that writes holds its state alone, readers share. When a run fails or is cancelled after its first update was issued, the
- * state is dirty: every later run refuses until it is reset or every variable was set anew. */
+ * A run that writes holds its state alone, readers share. When a run fails or is cancelled after its first update was
+ * issued, the state is dirty: every later run refuses until it is reset or every variable was set anew. */
 #ifndef NC_RUN_STATE_H
 #define NC_RUN_STATE_H
 
@@ -16,9 +16,9 @@ typedef struct nc_state_var {
     nc_dtype dtype;
     int rank;
     int64_t dims[NC_MAX_RANK];
-    int grow_axis;     /* -1: fixed size */
-    int64_t cap;       /* room along grow_axis */
-    bool set;          /* has contents */
+    int grow_axis; /* -1: fixed size */
+    int64_t cap;   /* room along grow_axis */
+    bool set;      /* has contents */
 } nc_state_var;
 
 typedef struct nc_state {
@@ -37,7 +37,8 @@ typedef struct nc_state {
 NC_MUST nc_code nc_state_create(nc_work *w, const nc_program *p, uint64_t seed, nc_state **out);
 nc_state *nc_state_ref(nc_state *s);
 void nc_state_unref(nc_state *s);
-NC_MUST nc_code nc_state_reset(nc_work *w, nc_state *s); /* initial contents, not dirty; waits until nobody runs on it */
+NC_MUST nc_code nc_state_reset(nc_work *w,
+                               nc_state *s); /* initial contents, not dirty; waits until nobody runs on it */
 
 /* wait: block until it is free; else STATE when it is held by others. */
 NC_MUST nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait);

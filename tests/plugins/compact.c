@@ -1,5 +1,6 @@
-/* tests/plugins/compact.c: a custom op that keeps the elements above a threshold: how many is known only when it has looked. Built against the
- * public header alone. It can also cancel: with attribute stop = 1 it calls the function the test gave through an environment variable. */
+/* tests/plugins/compact.c: a custom op that keeps the elements above a threshold: how many is known only when it has
+ * looked. Built against the public header alone. It can also cancel: with attribute stop = 1 it calls the function the
+ * test gave through an environment variable. */
 #include "nacre/nacre_plugin.h"
 
 #include <stdint.h>
@@ -42,8 +43,16 @@ NACRE_API nacre_code nacre_plugin_register(nacre_plugin_host *host);
 nacre_code nacre_plugin_register(nacre_plugin_host *host) {
     static const nacre_type types[] = {NACRE_FLOAT};
     static const int ranks[] = {1};
-    nacre_op op = {.size = sizeof op, .domain = "test.plugin", .name = "Compact", .since = 1, .min_inputs = 1, .max_inputs = 1, .n_outputs = 1,
-                   .output_types = types, .output_ranks = ranks, .run = compact};
+    nacre_op op = {.size = sizeof op,
+                   .domain = "test.plugin",
+                   .name = "Compact",
+                   .since = 1,
+                   .min_inputs = 1,
+                   .max_inputs = 1,
+                   .n_outputs = 1,
+                   .output_types = types,
+                   .output_ranks = ranks,
+                   .run = compact};
     nacre_code code = host->add_op(host, &op);
     if (code != NACRE_OK) return code;
     op.name = "Cancel", op.run = cancel, op.output_types = NULL, op.output_ranks = NULL;

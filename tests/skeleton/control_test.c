@@ -50,16 +50,16 @@ static void loop(model *m) {
 TEST(loop_with_if_and_captures) { model_everywhere(loop); }
 
 /* Two nested loops: y = x * 2^(n*m) by doubling, with the inner trip count captured. */
-static const char nested_text[] =
-    "<opset: \"\" 17>\n"
-    "g (float[2] x, int64[] n, int64[] m) => (float[2] y)\n"
-    "{\n"
-    "  y = Loop(n, , x)<body = { (int64[] i, bool[] c, float[2] s) => (c1, s1)\n"
-    "  {\n"
-    "    c1 = Identity(c)\n"
-    "    s1 = Loop(^m, , s)<body = { (int64[] j, bool[] d, float[2] t) => (d1, t1) { d1 = Identity(d)\n t1 = Add(t, t) } }>\n"
-    "  } }>\n"
-    "}\n";
+static const char nested_text[] = "<opset: \"\" 17>\n"
+                                  "g (float[2] x, int64[] n, int64[] m) => (float[2] y)\n"
+                                  "{\n"
+                                  "  y = Loop(n, , x)<body = { (int64[] i, bool[] c, float[2] s) => (c1, s1)\n"
+                                  "  {\n"
+                                  "    c1 = Identity(c)\n"
+                                  "    s1 = Loop(^m, , s)<body = { (int64[] j, bool[] d, float[2] t) => (d1, t1) { d1 "
+                                  "= Identity(d)\n t1 = Add(t, t) } }>\n"
+                                  "  } }>\n"
+                                  "}\n";
 
 static void nested(model *m) {
     float x[2] = {1, 3};
@@ -78,18 +78,17 @@ static void nested(model *m) {
 TEST(loops_nested) { model_everywhere(nested); }
 
 /* A condition computed in the body ends the loop; a loop-carried value changes its size. */
-static const char grow_text[] =
-    "<opset: \"\" 17>\n"
-    "g (float[k] x, float[] limit) => (float[r] y)\n"
-    "<const bool[] yes = {1}, const int64[] many = {1000}>\n"
-    "{\n"
-    "  y = Loop(many, yes, x)<body = { (int64[] i, bool[] c, float[p] s) => (c1, s1)\n"
-    "  {\n"
-    "    s1 = Concat<axis = 0>(s, ^x)\n"
-    "    t = ReduceSum<keepdims = 0>(s1)\n"
-    "    c1 = Less(t, ^limit)\n"
-    "  } }>\n"
-    "}\n";
+static const char grow_text[] = "<opset: \"\" 17>\n"
+                                "g (float[k] x, float[] limit) => (float[r] y)\n"
+                                "<const bool[] yes = {1}, const int64[] many = {1000}>\n"
+                                "{\n"
+                                "  y = Loop(many, yes, x)<body = { (int64[] i, bool[] c, float[p] s) => (c1, s1)\n"
+                                "  {\n"
+                                "    s1 = Concat<axis = 0>(s, ^x)\n"
+                                "    t = ReduceSum<keepdims = 0>(s1)\n"
+                                "    c1 = Less(t, ^limit)\n"
+                                "  } }>\n"
+                                "}\n";
 
 static void growing(model *m) {
     float x[3] = {1, 2, 3}, limit = 20;

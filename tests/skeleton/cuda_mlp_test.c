@@ -1,5 +1,5 @@
-/* The MLP on a GPU through the same device table: forward, and training steps (softmax cross-entropy, SGD) replayed from one captured
- * graph, equal to the CPU within tolerance. Not run, with the reason, where there is no GPU. */
+/* The MLP on a GPU through the same device table: forward, and training steps (softmax cross-entropy, SGD) replayed
+ * from one captured graph, equal to the CPU within tolerance. Not run, with the reason, where there is no GPU. */
 #include "tests/model.h"
 
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static size_t put(char *s, size_t n, size_t cap, const char *head, int count, ui
     float *p = malloc((size_t)count * sizeof *p);
     random_floats(p, count, seed);
     n += (size_t)snprintf(s + n, cap - n, "%s = {", head);
-    for (int i = 0; i < count; i++) n += (size_t)snprintf(s + n, cap - n, "%s%.9g", i ? "," : "", (double)(scale * p[i]));
+    for (int i = 0; i < count; i++)
+        n += (size_t)snprintf(s + n, cap - n, "%s%.9g", i ? "," : "", (double)(scale * p[i]));
     free(p);
     return n + (size_t)snprintf(s + n, cap - n, "}");
 }
@@ -46,7 +47,9 @@ static void compare(const char *what, nacre_value *a, nacre_value *b, double tol
     }
     const float *p = nacre_value_data(a), *q = nacre_value_data(b);
     for (int64_t i = 0; i < nacre_value_count(a); i++)
-        if (!(fabsf(p[i] - q[i]) <= tol)) nc_test_failed(__FILE__, __LINE__, "%s[%lld]: %g on the GPU, %g on the CPU", what, (long long)i, (double)p[i], (double)q[i]);
+        if (!(fabsf(p[i] - q[i]) <= tol))
+            nc_test_failed(__FILE__, __LINE__, "%s[%lld]: %g on the GPU, %g on the CPU", what, (long long)i,
+                           (double)p[i], (double)q[i]);
 }
 
 static void feed(model *m, int batch, uint64_t seed, bool labels) {
@@ -121,8 +124,8 @@ TEST(mlp_training_steps_on_cuda_from_one_captured_graph) {
             nacre_value_release(a);
             nacre_value_release(b);
         }
-        printf("GPU: 10 training steps, %llu instructions replayed as %llu graphs\n", (unsigned long long)model_stats(&g).runs,
-               (unsigned long long)model_stats(&g).replays);
+        printf("GPU: 10 training steps, %llu instructions replayed as %llu graphs\n",
+               (unsigned long long)model_stats(&g).runs, (unsigned long long)model_stats(&g).replays);
         free(text);
         model_close(&c);
     }

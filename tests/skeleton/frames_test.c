@@ -1,11 +1,10 @@
 /* Frames stopped after forward and continued with backward later; two alive at once, one released unrun. */
 #include "tests/model.h"
 
-static const char text[] =
-    "<opset: \"\" 17>\n"
-    "g (float[n,3] x) => (float[n,2] y)\n"
-    "<const float[3,2] W = {0.5,-0.25,1,2,-1,0.75}, const float[2] b = {0.1,-0.1}>\n"
-    "{\n  h = MatMul(x, W)\n  a = Add(h, b)\n  y = Tanh(a)\n}\n";
+static const char text[] = "<opset: \"\" 17>\n"
+                           "g (float[n,3] x) => (float[n,2] y)\n"
+                           "<const float[3,2] W = {0.5,-0.25,1,2,-1,0.75}, const float[2] b = {0.1,-0.1}>\n"
+                           "{\n  h = MatMul(x, W)\n  a = Add(h, b)\n  y = Tanh(a)\n}\n";
 
 static void open(model *m) {
     const char *y = "y", *wrt[] = {"x", "W", "b"};
@@ -56,7 +55,8 @@ static void backward(model *m, half *h) {
     for (int i = 0; dx && i < h->n; i++)
         for (int k = 0; k < 3; k++) {
             double want = 0;
-            for (int j = 0; j < 2; j++) want += dy[i * 2 + j] * (1 - (double)h->y[i * 2 + j] * h->y[i * 2 + j]) * W[k][j];
+            for (int j = 0; j < 2; j++)
+                want += dy[i * 2 + j] * (1 - (double)h->y[i * 2 + j] * h->y[i * 2 + j]) * W[k][j];
             CHECK_NEAR(((float *)nacre_value_data(dx))[i * 3 + k], want, 1e-4);
         }
     model_collect(m, dx);

@@ -1,5 +1,5 @@
-/* Gradients against central differences in f64: a lane from its formula, MatMul, broadcasting, control flow through tapes, and the
- * second derivative through the lane's own gradient op. */
+/* Gradients against central differences in f64: a lane from its formula, MatMul, broadcasting, control flow through
+ * tapes, and the second derivative through the lane's own gradient op. */
 #include "tests/model.h"
 
 #include "base/mem.h"
@@ -54,7 +54,8 @@ static void compare(model *m, model *fwd, arg *args, int n, const char *loss, co
             double down = forward(fwd, args, n, loss), want = (up - down) / (2 * h);
             args[i].data[k] = keep;
             if (!(fabs(g[k] - want) <= 1e-6 * (1 + fabs(want))))
-                nc_test_failed(__FILE__, __LINE__, "%s[%lld] is %.12g, differences say %.12g", name, (long long)k, g[k], want);
+                nc_test_failed(__FILE__, __LINE__, "%s[%lld] is %.12g, differences say %.12g", name, (long long)k, g[k],
+                               want);
         }
     }
 }
@@ -81,14 +82,18 @@ static void check(model *m, const char *text, arg *args, int n, void (*more)(mod
 
 static void lane(model *m) {
     arg a[] = {{.name = "x", .rank = 2, .dims = {3, 5}}};
-    check(m, "<opset: \"\" 17>\ng (double[n,5] x) => (double[] loss)\n{ e = LeakyRelu<alpha = 0.3>(x)\n t = Tanh(e)\n s = Mul(t, e)\n loss = ReduceSum<keepdims = 0>(s) }\n",
+    check(m,
+          "<opset: \"\" 17>\ng (double[n,5] x) => (double[] loss)\n{ e = LeakyRelu<alpha = 0.3>(x)\n t = Tanh(e)\n s = "
+          "Mul(t, e)\n loss = ReduceSum<keepdims = 0>(s) }\n",
           a, 1, NULL);
     CHECK(model_dump_count(m, "differentiated", "nacre.TanhGrad") == 1);
 }
 TEST(gradient_of_lanes) { model_everywhere(lane); }
 
 static void matmul_add(model *m) {
-    arg a[] = {{.name = "x", .rank = 2, .dims = {4, 3}}, {.name = "W", .rank = 2, .dims = {3, 5}}, {.name = "b", .rank = 1, .dims = {5}}};
+    arg a[] = {{.name = "x", .rank = 2, .dims = {4, 3}},
+               {.name = "W", .rank = 2, .dims = {3, 5}},
+               {.name = "b", .rank = 1, .dims = {5}}};
     check(m,
           "<opset: \"\" 17>\ng (double[n,3] x, double[3,5] W, double[5] b) => (double[] loss)\n"
           "{ h = MatMul(x, W)\n z = Add(h, b)\n t = Tanh(z)\n s = Mul(t, t)\n loss = ReduceSum<keepdims = 0>(s) }\n",
@@ -107,7 +112,9 @@ static void free_broadcast(model *m) {
 TEST(gradient_of_broadcasting_found_at_run) { model_everywhere(free_broadcast); }
 
 static void batched(model *m) {
-    arg a[] = {{.name = "x", .rank = 3, .dims = {2, 3, 4}}, {.name = "W", .rank = 2, .dims = {4, 2}}, {.name = "v", .rank = 3, .dims = {1, 2, 3}}};
+    arg a[] = {{.name = "x", .rank = 3, .dims = {2, 3, 4}},
+               {.name = "W", .rank = 2, .dims = {4, 2}},
+               {.name = "v", .rank = 3, .dims = {1, 2, 3}}};
     check(m,
           "<opset: \"\" 17>\ng (double[b,3,4] x, double[4,2] W, double[1,2,3] v) => (double[] loss)\n"
           "{ h = MatMul(x, W)\n k = MatMul(h, v)\n t = Tanh(k)\n loss = ReduceSum<keepdims = 0>(t) }\n",
@@ -127,7 +134,8 @@ static void loop(model *m) {
               "<opset: \"\" 17>\ng (double[3] x, double[3] w, int64[] n) => (double[] loss)\n"
               "{\n  last, all = Loop(n, , x)<body = { (int64[] i, bool[] c, double[3] s) => (c1, s1, o)\n"
               "  { c1 = Identity(c)\n p = Mul(s, ^w)\n s1 = Tanh(p)\n o = Mul(s1, s) } }>\n"
-              "  u = ReduceSum<keepdims = 0>(all)\n  v = ReduceSum<keepdims = 0>(last)\n  uu = Mul(u, v)\n  loss = Add(uu, v)\n}\n",
+              "  u = ReduceSum<keepdims = 0>(all)\n  v = ReduceSum<keepdims = 0>(last)\n  uu = Mul(u, v)\n  loss = "
+              "Add(uu, v)\n}\n",
               a, 2, give_trips);
         CHECK(model_dump_count(&one, "differentiated", "TapePop") >= 1);
         model_close(&one);
@@ -159,7 +167,8 @@ static void branch(model *m) {
         model_init(&one, m->device, m->threads);
         check(&one,
               "<opset: \"\" 17>\ng (double[4] x, double[4] w, bool[] c) => (double[] loss)\n"
-              "{\n  y = If(c)<then_branch = { () => (a) { p = Mul(^x, ^w)\n a = Tanh(p) } }, else_branch = { () => (b) { b = Sin(^x) } }>\n"
+              "{\n  y = If(c)<then_branch = { () => (a) { p = Mul(^x, ^w)\n a = Tanh(p) } }, else_branch = { () => (b) "
+              "{ b = Sin(^x) } }>\n"
               "  z = Mul(y, y)\n  loss = ReduceSum<keepdims = 0>(z)\n}\n",
               a, 2, give_condition);
         if (!k && !one.failed) /* the untaken branch alone uses w */
@@ -212,7 +221,9 @@ static void open_with(model *m, nc_code (*differentiate)(nc_work *, nc_model *, 
 }
 
 static void second(model *m) {
-    arg a[] = {{.name = "W", .rank = 2, .dims = {3, 2}}, {.name = "b", .rank = 1, .dims = {2}}, {.name = "x", .rank = 2, .dims = {2, 3}},
+    arg a[] = {{.name = "W", .rank = 2, .dims = {3, 2}},
+               {.name = "b", .rank = 1, .dims = {2}},
+               {.name = "x", .rank = 2, .dims = {2, 3}},
                {.name = "c", .rank = 2, .dims = {2, 3}}};
     model fwd;
     for (int i = 0; i < 4; i++) random_doubles(a[i].data, count(&a[i]), (uint64_t)i + 5);
@@ -222,7 +233,8 @@ static void second(model *m) {
     if (!m->failed && !fwd.failed) {
         feed(m, a, 4);
         feed(&fwd, a, 4);
-        CHECK(model_dump_count(&fwd, "differentiated", "nacre.TanhGrad") == 1); /* the lane's own gradient op, differentiated in m */
+        CHECK(model_dump_count(&fwd, "differentiated", "nacre.TanhGrad") ==
+              1); /* the lane's own gradient op, differentiated in m */
         model_run(m);
         model_collect_all(m);
         if (m->threads == 2) compare(m, &fwd, a, 2, "loss2", "grad:");

@@ -1,5 +1,5 @@
-/* Two convolutions in channel-blocked layout with a channel count that is no multiple of the block, and an op between them that
- * does not know the layout. */
+/* Two convolutions in channel-blocked layout with a channel count that is no multiple of the block, and an op between
+ * them that does not know the layout. */
 #include "tests/model.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ static char *with_weights(const char *between) {
     random_floats(w1, K * C * 9, 1);
     random_floats(w2, L * K * 9, 2);
     random_floats(b1, K, 3);
-    n += (size_t)snprintf(text + n, cap - n, "<opset: \"\" 17>\ng (float[n,%d,h,w] x) => (y)\n<const float[%d,%d,3,3] w1 = {", C, K, C);
+    n += (size_t)snprintf(text + n, cap - n,
+                          "<opset: \"\" 17>\ng (float[n,%d,h,w] x) => (y)\n<const float[%d,%d,3,3] w1 = {", C, K, C);
     for (int i = 0; i < K * C * 9; i++) n += (size_t)snprintf(text + n, cap - n, "%s%.9g", i ? "," : "", (double)w1[i]);
     n += (size_t)snprintf(text + n, cap - n, "}, const float[%d] b1 = {", K);
     for (int i = 0; i < K; i++) n += (size_t)snprintf(text + n, cap - n, "%s%.9g", i ? "," : "", (double)b1[i]);

@@ -1,4 +1,5 @@
-/* An MLP with a dynamic batch: right numbers, one program for all sizes, no allocation but the outputs in the steady state. */
+/* An MLP with a dynamic batch: right numbers, one program for all sizes, no allocation but the outputs in the steady
+ * state. */
 #include "tests/model.h"
 
 #include "base/mem.h"
@@ -10,7 +11,8 @@ static const char text[] =
     "0.1,-0.2,0.3,0.4,-0.5,0.6,-0.7, 0.2,0.3,-0.4,0.5,0.6,-0.7,0.8, -0.3,0.4,0.5,-0.6,0.7,0.8,0.9,"
     "0.4,-0.5,0.6,0.7,-0.8,0.9,0.1, 0.5,0.6,-0.7,0.8,0.9,-0.1,0.2},"
     "const float[7] b1 = {0.01,0.02,-0.03,0.04,0.05,-0.06,0.07},"
-    "const float[7,3] W2 = {0.3,-0.1,0.2, 0.5,0.4,-0.3, -0.2,0.6,0.1, 0.7,-0.5,0.4, 0.1,0.2,0.3, -0.6,0.5,-0.4, 0.2,-0.3,0.8},"
+    "const float[7,3] W2 = {0.3,-0.1,0.2, 0.5,0.4,-0.3, -0.2,0.6,0.1, 0.7,-0.5,0.4, 0.1,0.2,0.3, -0.6,0.5,-0.4, "
+    "0.2,-0.3,0.8},"
     "const float[3] b2 = {0.1,-0.2,0.3}>\n"
     "{\n"
     "  h = MatMul(x, W1)\n  hb = Add(h, b1)\n  r = Relu(hb)\n  z = MatMul(r, W2)\n  y = Add(z, b2)\n"
@@ -24,7 +26,7 @@ static void reference(const float *x, int64_t batch, double *y) {
                                     {0.4, -0.5, 0.6, 0.7, -0.8, 0.9, 0.1},
                                     {0.5, 0.6, -0.7, 0.8, 0.9, -0.1, 0.2}};
     static const double b1[7] = {0.01, 0.02, -0.03, 0.04, 0.05, -0.06, 0.07}, b2[3] = {0.1, -0.2, 0.3};
-    static const double W2[7][3] = {{0.3, -0.1, 0.2}, {0.5, 0.4, -0.3}, {-0.2, 0.6, 0.1}, {0.7, -0.5, 0.4},
+    static const double W2[7][3] = {{0.3, -0.1, 0.2}, {0.5, 0.4, -0.3},  {-0.2, 0.6, 0.1}, {0.7, -0.5, 0.4},
                                     {0.1, 0.2, 0.3},  {-0.6, 0.5, -0.4}, {0.2, -0.3, 0.8}};
     for (int64_t n = 0; n < batch; n++) {
         double h[7];
@@ -86,7 +88,8 @@ static void steady_state(model *m) {
     REQUIRE(nacre_value_tensor(NACRE_FLOAT, 2, D(7, 5), x, &in, &m->err) == NACRE_OK);
     REQUIRE(nacre_value_tensor(NACRE_FLOAT, 2, D(7, 3), y, &out, &m->err) == NACRE_OK);
     uint64_t before = nc_mem_count(), device = model_stats(m).device_allocations;
-    for (int i = 0; i < 3; i++) CHECK(nacre_run(m->session, m->run, &in_name, &in, 1, &out_name, 1, &out, &m->err) == NACRE_OK);
+    for (int i = 0; i < 3; i++)
+        CHECK(nacre_run(m->session, m->run, &in_name, &in, 1, &out_name, 1, &out, &m->err) == NACRE_OK);
     if (strcmp(m->device, "cpu") == 0) CHECK_INT(nc_mem_count() - before, 0);
     CHECK_INT(model_stats(m).device_allocations - device, 0);
     const float *want = model_floats(m, "y", 21);
@@ -109,7 +112,8 @@ TEST(mlp_copies_between_devices_are_nodes) { model_everywhere(copies_are_visible
 
 static void expect_error(model *m, nacre_code code, const char *part) {
     CHECK_INT(model_try_run(m), code);
-    if (!strstr(m->err.text, part)) nc_test_failed(__FILE__, __LINE__, "message '%s' does not say '%s'", m->err.text, part);
+    if (!strstr(m->err.text, part))
+        nc_test_failed(__FILE__, __LINE__, "message '%s' does not say '%s'", m->err.text, part);
 }
 
 static void wrong_inputs(model *m) {

@@ -1,6 +1,6 @@
-/* A growing past of 1 to 2,000 tokens, fed by the caller and as a variable: one program, at most 12 instances, no planning after step 1,
- * memory within the largest bucket. One attention head over keys and values that grow along axis 1 (two heads: axis 1 is not the
- * outermost, so rows must be kept apart by the capacity). */
+/* A growing past of 1 to 2,000 tokens, fed by the caller and as a variable: one program, at most 12 instances, no
+ * planning after step 1, memory within the largest bucket. One attention head over keys and values that grow along axis
+ * 1 (two heads: axis 1 is not the outermost, so rows must be kept apart by the capacity). */
 #include "tests/model.h"
 
 #include <stdlib.h>
@@ -37,8 +37,8 @@ static void attend(const float *q, const float *k, const float *v, int64_t len, 
 }
 
 typedef struct past {
-    float *k, *v;       /* all keys and values, (HEADS, STEPS + 1, DIM) */
-    float *pk, *pv;     /* dense past, (HEADS, len, DIM) */
+    float *k, *v;   /* all keys and values, (HEADS, STEPS + 1, DIM) */
+    float *pk, *pv; /* dense past, (HEADS, len, DIM) */
 } past;
 
 static void gather_past(past *p, int64_t len) {
@@ -76,7 +76,8 @@ static void step(model *m, past *p, int64_t len, bool fed) {
 static void decode(model *m, bool fed) {
     past p;
     size_t n = (size_t)HEADS * (STEPS + 1) * DIM;
-    p.k = malloc(n * sizeof(float)), p.v = malloc(n * sizeof(float)), p.pk = malloc(n * sizeof(float)), p.pv = malloc(n * sizeof(float));
+    p.k = malloc(n * sizeof(float)), p.v = malloc(n * sizeof(float)), p.pk = malloc(n * sizeof(float)),
+    p.pv = malloc(n * sizeof(float));
     random_floats(p.k, (int64_t)n, 11);
     random_floats(p.v, (int64_t)n, 12);
     if (!fed) {
@@ -97,7 +98,8 @@ static void decode(model *m, bool fed) {
         nacre_value *k = model_variable(m, "past_k");
         if (k) CHECK_INT(nacre_value_dims(k)[1], STEPS);
         for (int h = 0; k && h < HEADS; h++)
-            CHECK(memcmp((float *)nacre_value_data(k) + h * STEPS * DIM, p.k + h * (STEPS + 1) * DIM, STEPS * DIM * sizeof(float)) == 0);
+            CHECK(memcmp((float *)nacre_value_data(k) + h * STEPS * DIM, p.k + h * (STEPS + 1) * DIM,
+                         STEPS * DIM * sizeof(float)) == 0);
         nacre_value_release(k);
     }
     free(p.k), free(p.v), free(p.pk), free(p.pv);

@@ -17,15 +17,14 @@ static void load(model *m) {
     }
 }
 
-static const char text[] =
-    "<opset: \"\" 17, \"test.plugin\" 1>\n"
-    "g (float[n] x) => (float[k] y, float[] sum)\n"
-    "{\n"
-    "  t = Add(x, x)\n"
-    "  c = test.plugin.Compact<above = 0.5>(t)\n"
-    "  y = Neg(c)\n"
-    "  sum = ReduceSum<keepdims = 0>(c)\n"
-    "}\n";
+static const char text[] = "<opset: \"\" 17, \"test.plugin\" 1>\n"
+                           "g (float[n] x) => (float[k] y, float[] sum)\n"
+                           "{\n"
+                           "  t = Add(x, x)\n"
+                           "  c = test.plugin.Compact<above = 0.5>(t)\n"
+                           "  y = Neg(c)\n"
+                           "  sum = ReduceSum<keepdims = 0>(c)\n"
+                           "}\n";
 
 static void compact(model *m) {
     float x[9];
@@ -53,7 +52,8 @@ TEST(custom_op_finds_its_output_size) { model_everywhere(compact); }
 static void refuses(model *m) {
     float x[2] = {0};
     load(m);
-    model_open(m, "<opset: \"\" 17, \"test.plugin\" 1>\ng (float[n,m] x) => (float[k] y)\n{ y = test.plugin.Compact(x) \"mine\" }\n");
+    model_open(m, "<opset: \"\" 17, \"test.plugin\" 1>\ng (float[n,m] x) => (float[k] y)\n{ y = test.plugin.Compact(x) "
+                  "\"mine\" }\n");
     model_input(m, "x", NACRE_FLOAT, 2, D(1, 2), x);
     CHECK_INT(model_try_run(m), NACRE_TYPE);
     CHECK_STR(m->err.text, "Compact wants float[n]");

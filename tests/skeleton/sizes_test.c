@@ -1,17 +1,16 @@
 /* Sizes known only while running: NonZero feeding Gather, a Reshape whose target is computed. */
 #include "tests/model.h"
 
-static const char gather_text[] =
-    "<opset: \"\" 17>\n"
-    "g (float[n] x, float[n,2] table) => (float[count,2] y, int64[1,count] where)\n"
-    "<const int64[1] first = {0}>\n"
-    "{\n"
-    "  p = Relu(x)\n"
-    "  where = NonZero(p)\n"
-    "  i = Squeeze(where, first)\n"
-    "  rows = Gather<axis = 0>(table, i)\n"
-    "  y = Add(rows, rows)\n"
-    "}\n";
+static const char gather_text[] = "<opset: \"\" 17>\n"
+                                  "g (float[n] x, float[n,2] table) => (float[count,2] y, int64[1,count] where)\n"
+                                  "<const int64[1] first = {0}>\n"
+                                  "{\n"
+                                  "  p = Relu(x)\n"
+                                  "  where = NonZero(p)\n"
+                                  "  i = Squeeze(where, first)\n"
+                                  "  rows = Gather<axis = 0>(table, i)\n"
+                                  "  y = Add(rows, rows)\n"
+                                  "}\n";
 
 static void run_gather(model *m, int n) {
     float x[16], table[32];
@@ -58,16 +57,15 @@ static void nothing_found(model *m) {
 
 TEST(nonzero_may_find_nothing) { model_everywhere(nothing_found); }
 
-static const char reshape_text[] =
-    "<opset: \"\" 17>\n"
-    "g (float[a,b] x, int64[2] shape) => (float[c,d] y)\n"
-    "{\n"
-    "  twice = Add(x, x)\n"
-    "  one = Sub(shape, shape)\n"
-    "  same = Add(shape, one)\n"
-    "  v = Reshape(twice, same)\n"
-    "  y = Neg(v)\n"
-    "}\n";
+static const char reshape_text[] = "<opset: \"\" 17>\n"
+                                   "g (float[a,b] x, int64[2] shape) => (float[c,d] y)\n"
+                                   "{\n"
+                                   "  twice = Add(x, x)\n"
+                                   "  one = Sub(shape, shape)\n"
+                                   "  same = Add(shape, one)\n"
+                                   "  v = Reshape(twice, same)\n"
+                                   "  y = Neg(v)\n"
+                                   "}\n";
 
 static void reshape(model *m) {
     float x[12];
@@ -91,7 +89,9 @@ TEST(reshape_to_a_computed_shape) { model_everywhere(reshape); }
 static void bad_index(model *m) {
     int64_t i[2] = {1, 9};
     float table[6] = {0};
-    model_open(m, "<opset: \"\" 17>\ng (float[n,2] t, int64[k] i) => (float[k,2] y)\n{ y = Gather<axis = 0>(t, i) \"pick\" }\n");
+    model_open(
+        m,
+        "<opset: \"\" 17>\ng (float[n,2] t, int64[k] i) => (float[k,2] y)\n{ y = Gather<axis = 0>(t, i) \"pick\" }\n");
     model_input(m, "t", NACRE_FLOAT, 2, D(3, 2), table);
     model_input(m, "i", NACRE_INT64, 1, D(2), i);
     CHECK_INT(model_try_run(m), NACRE_DATA);

@@ -1,4 +1,5 @@
-/* Two threads running one session; a fork after use; an allocation that fails at every point of the MLP, from load to run. */
+/* Two threads running one session; a fork after use; an allocation that fails at every point of the MLP, from load to
+ * run. */
 #include "tests/model.h"
 
 #include "base/mem.h"
@@ -8,11 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char text[] =
-    "<opset: \"\" 17>\n"
-    "mlp (float[batch,4] x) => (float[batch,2] y)\n"
-    "<const float[4,3] W1 = {1,2,3,4,5,6,7,8,9,10,11,12}, const float[3] b1 = {1,-1,0.5}, const float[3,2] W2 = {1,-1,2,-2,3,-3}>\n"
-    "{\n  h = MatMul(x, W1)\n  a = Add(h, b1)\n  r = Tanh(a)\n  y = MatMul(r, W2)\n}\n";
+static const char text[] = "<opset: \"\" 17>\n"
+                           "mlp (float[batch,4] x) => (float[batch,2] y)\n"
+                           "<const float[4,3] W1 = {1,2,3,4,5,6,7,8,9,10,11,12}, const float[3] b1 = {1,-1,0.5}, const "
+                           "float[3,2] W2 = {1,-1,2,-2,3,-3}>\n"
+                           "{\n  h = MatMul(x, W1)\n  a = Add(h, b1)\n  r = Tanh(a)\n  y = MatMul(r, W2)\n}\n";
 
 typedef struct worker {
     model *m;
@@ -134,10 +135,12 @@ static void fail_everywhere(const char *device) {
             survived++; /* a worker thread that could not start, a cache that was not kept: the result must be right */
             CHECK(memcmp(want, got, sizeof want) == 0);
         } else if (code != NACRE_MEMORY) {
-            nc_test_failed(__FILE__, __LINE__, "allocation %llu: %s: %s", (unsigned long long)n, nacre_code_name(code), err.text);
+            nc_test_failed(__FILE__, __LINE__, "allocation %llu: %s: %s", (unsigned long long)n, nacre_code_name(code),
+                           err.text);
         }
         if (nc_mem_live() != live) {
-            nc_test_failed(__FILE__, __LINE__, "allocation %llu: %lld blocks leaked", (unsigned long long)n, (long long)(nc_mem_live() - live));
+            nc_test_failed(__FILE__, __LINE__, "allocation %llu: %lld blocks leaked", (unsigned long long)n,
+                           (long long)(nc_mem_live() - live));
             live = nc_mem_live();
         }
     }

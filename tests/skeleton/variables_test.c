@@ -1,22 +1,24 @@
-/* Variables updated in place that are also read through views, before and after; swaps; cancelled updates; several states. */
+/* Variables updated in place that are also read through views, before and after; swaps; cancelled updates; several
+ * states. */
 #include "tests/model.h"
 
 #include <stdlib.h>
 
-/* before = relu(column of w); w_1 = w - g; after = relu(column of w_1); late = column of w + sum(w_1): reads the old after the new. */
-static const char text[] =
-    "<opset: \"\" 17>\n"
-    "g (float[2,3] g) => (float[2,1] before, float[2,1] after, float[2,1] late)\n"
-    "<const int64[1] c0 = {1}, const int64[1] c1 = {2}, const int64[1] ax = {1}, var float[2,3] w = {1,2,3,4,5,6} -> w_1>\n"
-    "{\n"
-    "  v = Slice(w, c0, c1, ax)\n"
-    "  w_1 = Sub(w, g)\n"
-    "  sum = ReduceSum<keepdims = 0>(w_1)\n"
-    "  late = Add(v, sum)\n"
-    "  v1 = Slice(w_1, c0, c1, ax)\n"
-    "  after = Relu(v1)\n"
-    "  before = Relu(v)\n"
-    "}\n";
+/* before = relu(column of w); w_1 = w - g; after = relu(column of w_1); late = column of w + sum(w_1): reads the old
+ * after the new. */
+static const char text[] = "<opset: \"\" 17>\n"
+                           "g (float[2,3] g) => (float[2,1] before, float[2,1] after, float[2,1] late)\n"
+                           "<const int64[1] c0 = {1}, const int64[1] c1 = {2}, const int64[1] ax = {1}, var float[2,3] "
+                           "w = {1,2,3,4,5,6} -> w_1>\n"
+                           "{\n"
+                           "  v = Slice(w, c0, c1, ax)\n"
+                           "  w_1 = Sub(w, g)\n"
+                           "  sum = ReduceSum<keepdims = 0>(w_1)\n"
+                           "  late = Add(v, sum)\n"
+                           "  v1 = Slice(w_1, c0, c1, ax)\n"
+                           "  after = Relu(v1)\n"
+                           "  before = Relu(v)\n"
+                           "}\n";
 
 static void in_place(model *m) {
     float g[6] = {1, 1, 1, 1, 1, 1}, w[6] = {1, 2, 3, 4, 5, 6};
@@ -27,7 +29,8 @@ static void in_place(model *m) {
         model_run(m);
         float sum = 0;
         for (int i = 0; i < 6; i++) sum += w[i] - 1;
-        const float *before = model_floats(m, "before", 2), *after = model_floats(m, "after", 2), *late = model_floats(m, "late", 2);
+        const float *before = model_floats(m, "before", 2), *after = model_floats(m, "after", 2),
+                    *late = model_floats(m, "late", 2);
         for (int r = 0; r < 2; r++) {
             CHECK_NEAR(before[r], w[r * 3 + 1] > 0 ? w[r * 3 + 1] : 0, 0);
             CHECK_NEAR(after[r], w[r * 3 + 1] - 1 > 0 ? w[r * 3 + 1] - 1 : 0, 0);
@@ -46,10 +49,10 @@ TEST(variable_read_through_views_before_and_after_its_update) { model_everywhere
 
 /* a, b = b + 1, a + 1: each update reads what the other overwrites. */
 static void swap(model *m) {
-    model_open(m,
-               "<opset: \"\" 17>\ng (float[2] x) => (float[2] y)\n"
-               "<const float[] one = {1}, var float[2] a = {1,2} -> a_1, var float[2] b = {10,20} -> b_1>\n"
-               "{\n  p = Add(b, one)\n  q = Add(a, one)\n  a_1 = nacre.Assign(a, p)\n  b_1 = nacre.Assign(b, q)\n  y = Add(x, a_1)\n}\n");
+    model_open(m, "<opset: \"\" 17>\ng (float[2] x) => (float[2] y)\n"
+                  "<const float[] one = {1}, var float[2] a = {1,2} -> a_1, var float[2] b = {10,20} -> b_1>\n"
+                  "{\n  p = Add(b, one)\n  q = Add(a, one)\n  a_1 = nacre.Assign(a, p)\n  b_1 = nacre.Assign(b, q)\n  "
+                  "y = Add(x, a_1)\n}\n");
     float x[2] = {0, 0};
     model_input(m, "x", NACRE_FLOAT, 1, D(2), x);
     model_run(m);
@@ -66,9 +69,8 @@ TEST(variables_that_swap_their_contents) { model_everywhere(swap); }
 
 /* A new value that cannot be written over the old one gets an Assign. */
 static void assigned(model *m) {
-    model_open(m,
-               "<opset: \"\" 17>\ng (float[2,2] x) => (float[2,2] y)\n<var float[2,2] s = {1,0,0,1} -> s_1>\n"
-               "{\n  s_1 = MatMul(s, x)\n  y = Neg(s_1)\n}\n");
+    model_open(m, "<opset: \"\" 17>\ng (float[2,2] x) => (float[2,2] y)\n<var float[2,2] s = {1,0,0,1} -> s_1>\n"
+                  "{\n  s_1 = MatMul(s, x)\n  y = Neg(s_1)\n}\n");
     float x[4] = {1, 1, 0, 1};
     CHECK_INT(model_dump_count(m, "lowered", "nacre.Assign"), 1);
     model_input(m, "x", NACRE_FLOAT, 2, D(2, 2), x);
@@ -90,15 +92,14 @@ static void load(model *m) {
     if (nacre_env_load_plugin(m->env, path, &m->err) != NACRE_OK) nc_test_failed(__FILE__, __LINE__, "%s", m->err.text);
 }
 
-/* The custom op cancels its own run; what comes after it does not start. `late` chooses whether the update comes before it. */
-static const char cancel_after[] =
-    "<opset: \"\" 17, \"test.plugin\" 1>\n"
-    "g (float[3] g) => (float[3] y)\n<var float[3] w = {1,2,3} -> w_1>\n"
-    "{\n  w_1 = Sub(w, g)\n  c = test.plugin.Cancel(w_1)\n  y = Neg(c)\n}\n";
-static const char cancel_before[] =
-    "<opset: \"\" 17, \"test.plugin\" 1>\n"
-    "g (float[3] g) => (float[3] y)\n<var float[3] w = {1,2,3} -> w_1>\n"
-    "{\n  c = test.plugin.Cancel(g)\n  w_1 = Sub(w, c)\n  y = Neg(w_1)\n}\n";
+/* The custom op cancels its own run; what comes after it does not start. `late` chooses whether the update comes before
+ * it. */
+static const char cancel_after[] = "<opset: \"\" 17, \"test.plugin\" 1>\n"
+                                   "g (float[3] g) => (float[3] y)\n<var float[3] w = {1,2,3} -> w_1>\n"
+                                   "{\n  w_1 = Sub(w, g)\n  c = test.plugin.Cancel(w_1)\n  y = Neg(c)\n}\n";
+static const char cancel_before[] = "<opset: \"\" 17, \"test.plugin\" 1>\n"
+                                    "g (float[3] g) => (float[3] y)\n<var float[3] w = {1,2,3} -> w_1>\n"
+                                    "{\n  c = test.plugin.Cancel(g)\n  w_1 = Sub(w, c)\n  y = Neg(w_1)\n}\n";
 
 static void cancel(model *m, const char *graph, bool dirty) {
     float g[3] = {1, 1, 1};

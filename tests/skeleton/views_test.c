@@ -1,26 +1,27 @@
 /* Reshape, Transpose, Slice and Split as views; an op that cannot take the strides gets a copy, visibly. */
 #include "tests/model.h"
 
-static const char text[] =
-    "<opset: \"\" 17>\n"
-    "g (float[n,6] x, float[6,n] other) => (float[n,6] a, float[6,n] b, float[n,2] c, float[n,4] d, float[k] e, float[n,6] f)\n"
-    "<const int64[1] from = {1}, const int64[1] to = {3}, const int64[1] axis = {1}, const int64[2] parts = {2,4}, const int64[1] flat = {-1},"
-    " const int64[2] back = {-1,6}>\n"
-    "{\n"
-    "  t = Transpose<perm = [1,0]>(x)\n"
-    "  b = Add(t, other)\n"            /* a lane takes strides */
-    "  m = MatMul(x, t)\n"             /* GEMM takes strides */
-    "  a = MatMul(m, x)\n"
-    "  s = Slice(x, from, to, axis)\n"
-    "  c = Neg(s)\n"
-    "  p, q = Split<axis = 1>(x, parts)\n"
-    "  d = Exp(q)\n"
-    "  u = Reshape(t, flat)\n"         /* a strided input: needs a copy */
-    "  e = Neg(u)\n"
-    "  v = Reshape(x, flat)\n"         /* dense: a view */
-    "  w = Reshape(v, back)\n"
-    "  f = Relu(w)\n"
-    "}\n";
+static const char text[] = "<opset: \"\" 17>\n"
+                           "g (float[n,6] x, float[6,n] other) => (float[n,6] a, float[6,n] b, float[n,2] c, "
+                           "float[n,4] d, float[k] e, float[n,6] f)\n"
+                           "<const int64[1] from = {1}, const int64[1] to = {3}, const int64[1] axis = {1}, const "
+                           "int64[2] parts = {2,4}, const int64[1] flat = {-1},"
+                           " const int64[2] back = {-1,6}>\n"
+                           "{\n"
+                           "  t = Transpose<perm = [1,0]>(x)\n"
+                           "  b = Add(t, other)\n" /* a lane takes strides */
+                           "  m = MatMul(x, t)\n"  /* GEMM takes strides */
+                           "  a = MatMul(m, x)\n"
+                           "  s = Slice(x, from, to, axis)\n"
+                           "  c = Neg(s)\n"
+                           "  p, q = Split<axis = 1>(x, parts)\n"
+                           "  d = Exp(q)\n"
+                           "  u = Reshape(t, flat)\n" /* a strided input: needs a copy */
+                           "  e = Neg(u)\n"
+                           "  v = Reshape(x, flat)\n" /* dense: a view */
+                           "  w = Reshape(v, back)\n"
+                           "  f = Relu(w)\n"
+                           "}\n";
 
 static void check_numbers(model *m, const float *x, const float *other, int n) {
     const float *b = model_floats(m, "b", 6 * n), *c = model_floats(m, "c", 2 * n), *d = model_floats(m, "d", 4 * n);
@@ -80,7 +81,8 @@ TEST(views_switched_off_give_the_same) { model_everywhere(views_off); }
 /* A view as graph output, a graph input as output, the same value twice. */
 static void outputs(model *m) {
     float x[6] = {1, 2, 3, 4, 5, 6};
-    model_open(m, "<opset: \"\" 17>\ng (float[2,3] x) => (float[3,2] y, float[2,3] z = x, float[3,2] w = y)\n{ y = Transpose(x) }\n");
+    model_open(m, "<opset: \"\" 17>\ng (float[2,3] x) => (float[3,2] y, float[2,3] z = x, float[3,2] w = y)\n{ y = "
+                  "Transpose(x) }\n");
     model_input(m, "x", NACRE_FLOAT, 2, D(2, 3), x);
     model_run(m);
     const float *y = model_floats(m, "y", 6), *z = model_floats(m, "z", 6), *w = model_floats(m, "w", 6);

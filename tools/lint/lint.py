@@ -32,7 +32,7 @@ ROOMS = {
     "ops": "base ir device kernels kernels/cuda",
     "infer": "base ir ops",
     "transform": "base ir ops",
-    "autodiff": "base ir ops",
+    "autodiff": "base ir ops infer",
     "plan": "base ir ops device infer transform",
     "run": BELOW_RUN,
     "train": BELOW_RUN + " run",

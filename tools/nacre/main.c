@@ -15,8 +15,11 @@ static const struct {
 };
 
 static void help(void) {
-    printf("nacre %s: runs and trains ONNX models\n\nusage: nacre COMMAND [arguments]      nacre COMMAND --help teaches one\n\n", nacre_version());
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) printf("  %-8s %s\n", commands[i].name, commands[i].what);
+    printf("nacre %s: runs and trains ONNX models\n\nusage: nacre COMMAND [arguments]      nacre COMMAND --help "
+           "teaches one\n\n",
+           nacre_version());
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        printf("  %-8s %s\n", commands[i].name, commands[i].what);
     printf("\nexit codes: 0 done, 1 the model or the run failed, 2 wrong usage\n");
 }
 

@@ -68,7 +68,8 @@ static nacre_code read_body(FILE *f, const char *path, const char *h, nacre_valu
     int rank, kind = parse_kind(h);
     int64_t dims[16];
     if (kind < 0) return fail(err, NACRE_TYPE, path, "its element type is not a little-endian number or bool");
-    if (strstr(h, "'fortran_order': True")) return fail(err, NACRE_UNSUPPORTED, path, "Fortran order; save it in C order");
+    if (strstr(h, "'fortran_order': True"))
+        return fail(err, NACRE_UNSUPPORTED, path, "Fortran order; save it in C order");
     if (!parse_shape(h, &rank, dims)) return fail(err, NACRE_BAD_MODEL, path, "its shape cannot be read");
     nacre_code code = nacre_value_new_tensor(kinds[kind].type, rank, dims, out, err);
     if (code != NACRE_OK) return code;
@@ -91,19 +92,23 @@ nacre_code npy_read(const char *path, nacre_value **out, nacre_error *err) {
 nacre_code npy_write(const char *path, nacre_value *v, nacre_error *err) {
     int kind = 0;
     while (kind < N_KINDS && kinds[kind].type != nacre_value_type(v)) kind++;
-    if (kind == N_KINDS || nacre_value_kind(v) != NACRE_KIND_TENSOR) return fail(err, NACRE_UNSUPPORTED, path, "only numbers can be saved as .npy");
+    if (kind == N_KINDS || nacre_value_kind(v) != NACRE_KIND_TENSOR)
+        return fail(err, NACRE_UNSUPPORTED, path, "only numbers can be saved as .npy");
     char tmp[4096], h[1024];
     int n = snprintf(h, sizeof h, "{'descr': '%s', 'fortran_order': False, 'shape': (", kinds[kind].descr);
-    for (int d = 0; d < nacre_value_rank(v); d++) n += snprintf(h + n, sizeof h - (size_t)n, "%lld, ", (long long)nacre_value_dims(v)[d]);
+    for (int d = 0; d < nacre_value_rank(v); d++)
+        n += snprintf(h + n, sizeof h - (size_t)n, "%lld, ", (long long)nacre_value_dims(v)[d]);
     n += snprintf(h + n, sizeof h - (size_t)n, "), }");
     while ((10 + n + 1) % 64) h[n++] = ' ';
     h[n++] = '\n';
-    if ((size_t)snprintf(tmp, sizeof tmp, "%s.tmp", path) >= sizeof tmp) return fail(err, NACRE_IO, path, "the path is too long");
+    if ((size_t)snprintf(tmp, sizeof tmp, "%s.tmp", path) >= sizeof tmp)
+        return fail(err, NACRE_IO, path, "the path is too long");
     FILE *f = fopen(tmp, "wb");
     if (!f) return fail(err, NACRE_IO, tmp, "cannot be written");
     unsigned char head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(n & 255), (unsigned char)(n >> 8)};
     size_t bytes = (size_t)nacre_value_count(v) * kinds[kind].bytes;
-    bool ok = fwrite(head, 1, 10, f) == 10 && fwrite(h, 1, (size_t)n, f) == (size_t)n && (!bytes || fwrite(nacre_value_data(v), 1, bytes, f) == bytes);
+    bool ok = fwrite(head, 1, 10, f) == 10 && fwrite(h, 1, (size_t)n, f) == (size_t)n &&
+              (!bytes || fwrite(nacre_value_data(v), 1, bytes, f) == bytes);
     if (fclose(f) != 0) ok = false;
     if (ok && rename(tmp, path) == 0) return NACRE_OK;
     remove(tmp);

@@ -14,13 +14,16 @@ static const char help[] =
     "Runs an ONNX model (or a .nct text graph) once and prints a summary of every output.\n"
     "Inputs that are not given are filled with repeatable random numbers.\n"
     "\n"
-    "  --input NAME=FILE.npy   an input from a file          --dim NAME=N     size of a free dim of random inputs (default 1)\n"
+    "  --input NAME=FILE.npy   an input from a file          --dim NAME=N     size of a free dim of random inputs "
+    "(default 1)\n"
     "  --output DIR            save outputs as DIR/NAME.npy   --full           print all elements\n"
     "  --device NAME           cpu, guard, cuda, cuda:1       --threads N      0: all (default)\n"
     "  --set KEY=VALUE         a session option: level, fusion, layouts, views, packing, capture, seed, disable, ...\n"
     "  --repeat N              run N times and print the time of each\n"
-    "  --dump STAGE            print a stage instead of outputs: graph inferred transformed differentiated lowered program instance\n"
-    "  --plugin FILE.so        load custom operators          --time           process start to first output, in milliseconds\n"
+    "  --dump STAGE            print a stage instead of outputs: graph inferred transformed differentiated lowered "
+    "program instance\n"
+    "  --plugin FILE.so        load custom operators          --time           process start to first output, in "
+    "milliseconds\n"
     "\n"
     "example: nacre run mlp.onnx --dim batch=4 --dump program\n";
 
@@ -176,7 +179,8 @@ static void show(const char *name, nacre_value *v, bool full) {
         show_numbers(v, full);
         return;
     }
-    for (int64_t i = 0; i < nacre_value_count(v) && (full || i < 8); i++) printf(" \"%s\"", nacre_value_string(v, i, NULL));
+    for (int64_t i = 0; i < nacre_value_count(v) && (full || i < 8); i++)
+        printf(" \"%s\"", nacre_value_string(v, i, NULL));
     printf("\n");
 }
 
@@ -203,10 +207,13 @@ static double process_age_ms(void) {
     FILE *f = fopen("/proc/self/stat", "r");
     char line[1024], *p = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
     if (f) fclose(f);
-    if (!p || sscanf(p + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &start) != 1) return NAN;
+    if (!p ||
+        sscanf(p + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &start) != 1)
+        return NAN;
     struct timespec t;
     clock_gettime(CLOCK_BOOTTIME, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6 - (double)start * 10; /* the kernel counts starts in 10 ms ticks */
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6 -
+           (double)start * 10; /* the kernel counts starts in 10 ms ticks */
 }
 
 static int run_once(const args *a, nacre_session *s, bool last) {
@@ -222,7 +229,8 @@ static int run_once(const args *a, nacre_session *s, bool last) {
     }
     for (size_t i = 0; i < n_out; i++) out_names[i] = nacre_session_output_name(s, i);
     double start = now_ms();
-    if (code == EXIT_DONE && nacre_run(s, NULL, in_names, in, n_in, out_names, n_out, out, &err) != NACRE_OK) code = cli_error(&err);
+    if (code == EXIT_DONE && nacre_run(s, NULL, in_names, in, n_in, out_names, n_out, out, &err) != NACRE_OK)
+        code = cli_error(&err);
     if (code == EXIT_DONE && a->time) printf("first output %.1f ms after the process started\n", process_age_ms());
     if (code == EXIT_DONE && a->repeat > 1) printf("run: %.3f ms\n", now_ms() - start);
     for (size_t i = 0; code == EXIT_DONE && last && !a->dump && i < n_out; i++) {
@@ -241,7 +249,8 @@ static int set_options(const args *a, nacre_options *o) {
     for (int i = 0; i < a->n_sets; i++) {
         char key[64];
         const char *eq = strchr(a->sets[i], '=');
-        if (!eq || (size_t)(eq - a->sets[i]) >= sizeof key) return cli_usage("run", "--set wants KEY=VALUE, got '%s'", a->sets[i]);
+        if (!eq || (size_t)(eq - a->sets[i]) >= sizeof key)
+            return cli_usage("run", "--set wants KEY=VALUE, got '%s'", a->sets[i]);
         snprintf(key, sizeof key, "%.*s", (int)(eq - a->sets[i]), a->sets[i]);
         if (nacre_options_set(o, key, eq + 1, &err) != NACRE_OK) return cli_error(&err);
     }
