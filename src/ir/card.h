@@ -143,8 +143,7 @@ struct nc_card {
     bool (*is_random)(
         const nc_node *n); /* NC_RANDOM: this node draws numbers, as far as constants tell; NULL: unless is_identity */
     const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */
-    const char *seeded_form; /* NC_RANDOM: the op of domain nacre with the same inputs for a node with a `seed` that
-                                only infers; NULL: none */
+    const char *seeded_form; /* NC_RANDOM: random_form without the state, for a `seed` that only infers; or NULL */
 
     nc_code (*infer)(nc_infer *c); /* NULL: lanes broadcast; others: error at creation */
     nc_code (*fold)(nc_infer *c);  /* fills out[i].elems from in[i].elems; NULL: nothing is known */

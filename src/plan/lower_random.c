@@ -37,9 +37,8 @@ static bool is_differentiated(const nc_graph *g) {
     return false;
 }
 
-/* A seed written into a graph that only infers asks for certain numbers, the same in every run, whatever else the graph
- * holds: the seeded form draws them. A training step must draw anew, so there the seed is only that of the random
- * state. */
+/* A seed written into a graph that only infers asks for certain numbers, the same in every run: the seeded form draws
+ * them. A training step must draw anew, so there the seed is only that of the random state. */
 static bool takes_seeded_form(const nc_node *n, bool trains) {
     return !trains && n->card->seeded_form && nc_node_attr(n, "seed");
 }

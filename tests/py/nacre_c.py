@@ -1,8 +1,8 @@
 """The public C API (include/nacre/nacre.h, nacre_train.h) through ctypes, for tests.
 
-Numbers travel as numpy arrays, string tensors as arrays of str, sequences as lists, optionals as Optional. Every failure is a NacreError that
-carries the code's name, the node, the operator and the text. This is no Python package of the library: it copies what
-goes in and what comes out, and knows nothing that the headers do not say.
+Numbers travel as numpy arrays, string tensors as arrays of str, sequences as lists, optionals as Optional. Every
+failure is a NacreError that carries the code's name, the node, the operator and the text. This is no Python package of
+the library: it copies what goes in and what comes out, and knows nothing that the headers do not say.
 """
 import ctypes as C
 import os

@@ -107,7 +107,8 @@ case("MatMul_itself", "double[4,4] a", "y = MatMul(a, a)", lambda a: a @ a, a=no
 
 for ta in (0, 1):
     for tb in (0, 1):
-        case(f"Gemm_trans{ta}{tb}", f"double[{'4,3' if ta else '3,4'}] a, double[{'5,4' if tb else '4,5'}] b, double[5] c",
+        case(f"Gemm_trans{ta}{tb}",
+             f"double[{'4,3' if ta else '3,4'}] a, double[{'5,4' if tb else '4,5'}] b, double[5] c",
              f"y = Gemm<transA = {ta}, transB = {tb}, alpha = 0.5, beta = 2.0>(a, b, c)",
              lambda a, b, c, ta=ta, tb=tb: 0.5 * ((a.T if ta else a) @ (b.T if tb else b)) + 2.0 * c,
              a=normal(*((4, 3) if ta else (3, 4))), b=normal(*((5, 4) if tb else (4, 5)), seed=2), c=normal(5, seed=3))
@@ -145,7 +146,8 @@ for reduction in ("none", "mean", "sum"):
     case(f"SoftmaxCrossEntropyLoss_{reduction}", "double[n,4] x, int64[n] t",
          f'y = SoftmaxCrossEntropyLoss<reduction = "{reduction}">(x, t)',
          lambda x, t, r=reduction: F.cross_entropy(x, t, reduction=r), x=normal(6, 4), t=LABELS)
-    case(f"SoftmaxCrossEntropyLoss_{reduction}_weights", "double[n,4] x, int64[n] t <double[4] w = {0.5, 1.5, 2, 0.25}>",
+    case(f"SoftmaxCrossEntropyLoss_{reduction}_weights",
+         "double[n,4] x, int64[n] t <double[4] w = {0.5, 1.5, 2, 0.25}>",
          f'y = SoftmaxCrossEntropyLoss<reduction = "{reduction}">(x, t, w)',
          lambda x, t, r=reduction: F.cross_entropy(x, t, torch.tensor([0.5, 1.5, 2, 0.25], dtype=torch.float64),
                                                    reduction=r), x=normal(6, 4), t=LABELS)
@@ -166,7 +168,8 @@ case("SoftmaxCrossEntropyLoss_log_prob", "double[n,4] x, int64[n] t",
 
 case("Conv_2d", "double[n,3,7,6] x, double[4,3,3,3] w, double[4] b", "y = Conv(x, w, b)", F.conv2d,
      x=normal(2, 3, 7, 6), w=normal(4, 3, 3, 3), b=normal(4))
-case("Conv_2d_pads_strides", "double[n,3,7,6] x, double[4,3,3,2] w", "y = Conv<pads = [1,2,1,2], strides = [2,1]>(x, w)",
+case("Conv_2d_pads_strides", "double[n,3,7,6] x, double[4,3,3,2] w",
+     "y = Conv<pads = [1,2,1,2], strides = [2,1]>(x, w)",
      lambda x, w: F.conv2d(x, w, padding=(1, 2), stride=(2, 1)), x=normal(2, 3, 7, 6), w=normal(4, 3, 3, 2))
 case("Conv_2d_uneven_pads", "double[n,2,5,5] x, double[3,2,2,2] w", "y = Conv<pads = [0,1,1,0]>(x, w)",
      lambda x, w: F.conv2d(F.pad(x, (1, 0, 0, 1)), w), x=normal(2, 2, 5, 5), w=normal(3, 2, 2, 2))
@@ -183,7 +186,8 @@ case("Conv_1d", "double[n,3,9] x, double[4,3,3] w, double[4] b", "y = Conv<strid
 
 # ---- moving elements ----
 
-case("Transpose", "double[n,3,4] x", "y = Transpose<perm = [2,0,1]>(x)", lambda x: x.permute(2, 0, 1), x=normal(2, 3, 4))
+case("Transpose", "double[n,3,4] x", "y = Transpose<perm = [2,0,1]>(x)", lambda x: x.permute(2, 0, 1),
+     x=normal(2, 3, 4))
 case("Transpose_default", "double[n,3,4] x", "y = Transpose(x)", lambda x: x.permute(2, 1, 0), x=normal(2, 3, 4))
 case("Reshape", "double[n,3,4] x <int64[2] s = {0, -1}>", "r = Reshape(x, s)\n y = Tanh(r)",
      lambda x: torch.tanh(x.reshape(x.shape[0], -1)), x=normal(2, 3, 4))
@@ -201,8 +205,8 @@ case("Split_one_unused", "double[n,6] x", "a, b = Split<axis = -1, num_outputs =
      lambda x: torch.tanh(x[:, 3:6]), x=normal(3, 6))
 case("Concat", "double[n,3] a, double[n,2] b", "y = Concat<axis = 1>(a, b, a)", lambda a, b: torch.cat([a, b, a], 1),
      a=normal(4, 3), b=normal(4, 2))
-case("Concat_negative", "double[2,3] a, double[4,3] b", "y = Concat<axis = -2>(a, b)", lambda a, b: torch.cat([a, b], 0),
-     a=normal(2, 3), b=normal(4, 3))
+case("Concat_negative", "double[2,3] a, double[4,3] b", "y = Concat<axis = -2>(a, b)",
+     lambda a, b: torch.cat([a, b], 0), a=normal(2, 3), b=normal(4, 3))
 case("Expand", "double[3,1] x <int64[3] s = {2,1,4}>", "y = Expand(x, s)", lambda x: x.expand(2, 3, 4), x=normal(3, 1))
 case("Gather_repeated", "double[5,3] x, int64[m] i", "y = Gather(x, i)", lambda x, i: x[i], x=normal(5, 3),
      i=ints(4, 0, 4, 4, 2, 0))
@@ -247,7 +251,8 @@ def accumulate(x, trips):
 
 
 case("Loop_scan_output", "double[3] x, int64 trips <bool yes = {1}>",
-     """last, ys = Loop(trips, yes, x) <body = b (int64 i, bool go, double[3] s) => (bool go_on, double[3] s1, double[3] o) {
+     """last, ys = Loop(trips, yes, x) <
+body = b (int64 i, bool go, double[3] s) => (bool go_on, double[3] s1, double[3] o) {
   go_on = Identity(go)
   s1 = Sin(s)
   o = Mul(s1, x)
@@ -371,7 +376,8 @@ def test_gradient_as_torch(env, name):
 
 
 def test_gradient_of_a_scalar_loss(env):
-    c = Case("double[n,3] x, double[3,2] w", "m = MatMul(x, w)\n t = Tanh(m)\n y = ReduceMean<keepdims = 0>(t)", None, {})
+    c = Case("double[n,3] x, double[3,2] w", "m = MatMul(x, w)\n t = Tanh(m)\n y = ReduceMean<keepdims = 0>(t)", None,
+             {})
     x, w = (torch.from_numpy(normal(*s)).requires_grad_() for s in ((4, 3), (3, 2)))
     loss = torch.tanh(x @ w).mean()
     want = torch.autograd.grad(loss, [x, w])

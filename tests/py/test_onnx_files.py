@@ -238,7 +238,7 @@ def test_a_nodes_id_and_not_its_place_chooses_the_mask(env):
 
 # Cases that are refused on purpose. One that passes fails the test, so that it leaves this list.
 REFUSED = {
-    "test_loop16_seq_none": "the loop carries a value that is optional(seq) before the first iteration and seq after it",
+    "test_loop16_seq_none": "the loop carries a value that is optional(seq) before the first iteration, seq after",
 }
 
 @pytest.fixture(scope="module")
@@ -284,7 +284,7 @@ def plain(x):
 
 
 def run_case(env, case, settings):
-    """None when the case passes, 'refused: ...' when the library says that it has no such op or type, else the failure."""
+    """None when the case passes, 'refused: ...' when the library has no such op or type, else what failed."""
     try:
         with env.model(case.model):
             pass

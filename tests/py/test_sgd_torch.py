@@ -30,7 +30,8 @@ def layers(form, activation):
         return [helper.make_node("Gemm", ["x", "W1", "b1"], ["h"], "fc1", transB=1),
                 helper.make_node(activation, ["h"], ["a"], "act"),
                 helper.make_node("Gemm", ["a", "W2", "b2"], ["logits"], "fc2", transB=1)]
-    return [helper.make_node("MatMul", ["x", "W1"], ["xw"], "mm1"), helper.make_node("Add", ["xw", "b1"], ["h"], "add1"),
+    return [helper.make_node("MatMul", ["x", "W1"], ["xw"], "mm1"),
+            helper.make_node("Add", ["xw", "b1"], ["h"], "add1"),
             helper.make_node(activation, ["h"], ["a"], "act"),
             helper.make_node("MatMul", ["a", "W2"], ["aw"], "mm2"),
             helper.make_node("Add", ["aw", "b2"], ["logits"], "add2")]

@@ -91,3 +91,44 @@ TEST(a_long_sequence_takes_linear_time) {
     CHECK(large < small * 32);
     model_close(&m);
 }
+
+/* ---- strings and optionals from the caller ---- */
+
+static void compare_strings(model *m) {
+    static const char *const a[] = {"one", "", "two", "one", "three", "on"}, *const b[] = {"one", "", "two"};
+    static const bool want[] = {true, true, true, true, false, false};
+    nacre_value *x, *y;
+    model_open(m, "<opset: \"\" 19> g (string[n,3] a, string[3] b) => (y) { y = Equal(a, b) }");
+    REQUIRE(nacre_value_strings(2, D(2, 3), a, &x, &m->err) == NACRE_OK);
+    REQUIRE(nacre_value_strings(1, D(3), b, &y, &m->err) == NACRE_OK);
+    model_value(m, "a", x);
+    model_value(m, "b", y);
+    model_run(m);
+    nacre_value *out = model_out(m, "y");
+    REQUIRE(out != NULL && nacre_value_type(out) == NACRE_BOOL && nacre_value_count(out) == 6);
+    CHECK(memcmp(nacre_value_data(out), want, sizeof want) == 0);
+}
+
+TEST(strings_are_compared) { model_everywhere(compare_strings); }
+
+static void feed_optional(model *m, nacre_value *item, bool there) {
+    nacre_value *opt;
+    REQUIRE(nacre_value_optional(NACRE_FLOAT, item, &opt, &m->err) == NACRE_OK);
+    CHECK_INT(nacre_value_kind(opt), NACRE_KIND_OPTIONAL);
+    CHECK_INT(nacre_value_count(opt), there);
+    model_value(m, "o", opt);
+    model_run(m);
+    nacre_value *out = model_out(m, "y");
+    CHECK(out != NULL && *(const bool *)nacre_value_data(out) == there);
+}
+
+static void optionals(model *m) {
+    nacre_value *item;
+    model_open(m, "<opset: \"\" 18> g (optional(float[4]) o) => (y) { y = OptionalHasElement(o) }");
+    REQUIRE(nacre_value_new_tensor(NACRE_FLOAT, 1, D(4), &item, &m->err) == NACRE_OK);
+    feed_optional(m, item, true);
+    nacre_value_release(item);
+    feed_optional(m, NULL, false);
+}
+
+TEST(optionals_are_fed_with_and_without_an_item) { model_everywhere(optionals); }

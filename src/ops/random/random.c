@@ -38,13 +38,12 @@ static const nc_op_version numpy_versions[] = {
      ATTR(A_INT("seed", 0))},
     {0}};
 
-const nc_card nc_card_numpy_dropout = {
-    .name = "NumpyDropout",
-    .domain = "nacre",
-    .doc = "Dropout with the numbers of numpy's generator after `seed`, the same in every run.",
-    .versions = numpy_versions,
-    .host_in = 3u << 1,
-    .infer = dropout_infer};
+const nc_card nc_card_numpy_dropout = {.name = "NumpyDropout",
+                                       .domain = "nacre",
+                                       .doc = "Dropout that draws numpy's numbers for `seed`, the same in every run.",
+                                       .versions = numpy_versions,
+                                       .host_in = 3u << 1,
+                                       .infer = dropout_infer};
 
 /* ---- nacre.RandomStep ---- */
 
