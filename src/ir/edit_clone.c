@@ -181,11 +181,12 @@ static bool copy_header(copier *c, const nc_model *from) {
     m->producer_version = from->producer_version;
     m->domain = from->domain;
     m->doc = from->doc;
+    m->graph_doc = from->graph_doc;
     m->next_id = from->next_id;
     m->next_random_id = from->next_random_id;
     m->out_of_memory = from->out_of_memory;
     if (!carry_str(c, &m->producer_name) || !carry_str(c, &m->producer_version) || !carry_str(c, &m->domain) ||
-        !carry_str(c, &m->doc))
+        !carry_str(c, &m->doc) || !carry_str(c, &m->graph_doc))
         return false;
     m->opsets = nc_arena_array(&m->arena, (size_t)from->n_opsets + 1, sizeof *m->opsets);
     if (!m->opsets) return false;
@@ -196,6 +197,10 @@ static bool copy_header(copier *c, const nc_model *from) {
     for (int i = 0; i < from->props.n; i++) {
         nc_prop p = from->props.v[i];
         if (!carry_str(c, &p.key) || !carry_str(c, &p.value) || !NC_PUSH(&m->arena, m->props, p)) return false;
+    }
+    for (int i = 0; i < from->overridable.n; i++) {
+        const char *name = from->overridable.v[i];
+        if (!carry_str(c, &name) || !NC_PUSH(&m->arena, m->overridable, name)) return false;
     }
     return true;
 }

@@ -67,7 +67,8 @@ static nc_code load_initializers(nc_loader *l, nc_scope *s, nc_bytes b) {
     return NC_OK;
 }
 
-/* An initializer that is an input too is an input's default. Nothing overrides it here: it stays a constant. */
+/* An initializer that is an input too is an input's default: a constant, unless a session is asked to make it an input.
+ * Before IR version 4 every initializer had to be listed so, and none was meant to be fed. */
 static nc_code check_default(nc_loader *l, const nc_scope *s, const nc_value *c, const nc_type *type) {
     if (type && (type->kind != NC_T_TENSOR || type->elem != c->lit->dtype))
         NC_FAIL(l->w, NC_E_BAD_MODEL, "graph '%.100s': input '%.200s' and its initializer differ in type",
@@ -90,6 +91,8 @@ static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b) {
         const nc_value *known = nc_map_get_bytes(&s->names, info.name.p, info.name.n);
         if (known && known->origin == NC_FROM_CONST) {
             NC_TRY(check_default(l, s, known, type));
+            if (!s->up && l->m->ir_version >= 4 && !NC_PUSH(&l->m->arena, l->m->overridable, known->name))
+                NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
             continue;
         }
         if (!type && !s->up) NC_FAIL(l->w, NC_E_BAD_MODEL, "input '%.200s' has no type", name);

@@ -18,6 +18,7 @@
     X(FunctionProto, 1, BYTES, name) X(FunctionProto, 10, BYTES, domain) X(FunctionProto, 13, BYTES, overload)
 #define NC_PB_GRAPH(X) \
     X(GraphProto, 1, MANY, node) X(GraphProto, 2, BYTES, name) X(GraphProto, 5, MANY, initializer) \
+    X(GraphProto, 10, BYTES, doc_string) \
     X(GraphProto, 11, MANY, input) X(GraphProto, 12, MANY, output) X(GraphProto, 13, MANY, value_info) \
     X(GraphProto, 15, MANY, sparse_initializer)
 #define NC_PB_VALUE(X) X(ValueInfoProto, 1, BYTES, name) X(ValueInfoProto, 2, BYTES, type)
