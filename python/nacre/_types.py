@@ -109,6 +109,11 @@ def _tensor(x: Any, type_text: Optional[str]) -> _core.Value:
         return from_dlpack(x)
     if hasattr(x, "__array__"):
         return _array(np.asarray(x))
+    if not isinstance(x, (str, bytes)):
+        try:
+            return to_value(np.asarray(memoryview(x)))
+        except TypeError:
+            pass
     raise RuntimeError(f"Unable to handle object of type {type(x)}")
 
 
