@@ -77,6 +77,15 @@ static nc_code run_clocks(clocks *k) {
     return NC_OK;
 }
 
+/* A recorded piece bakes addresses in: only memory that stays where it is from run to run may take part. */
+static bool stays(const nc_program *p, const int *slots, int n) {
+    for (int j = 0; j < n; j++) {
+        nc_storage s = slots[j] < 0 ? NC_S_ARENA : p->slots[p->slots[slots[j]].root].storage;
+        if (s != NC_S_ARENA && s != NC_S_CONST && s != NC_S_STATE) return false;
+    }
+    return true;
+}
+
 static void find_capture(nc_program *p, nc_segment *g) {
     g->cap_first = g->cap_end = g->first;
     for (int i = g->first; i < g->end; i++) {
@@ -90,6 +99,8 @@ static void find_capture(nc_program *p, nc_segment *g) {
         if (x->stream != NC_STREAM_COMPUTE && x->binding->kind != NC_K_VIEW)
             g->why_not = "a copy or a host instruction stands between";
         if (x->sizes >= 0) g->why_not = "an instruction finds a size";
+        if (!stays(p, x->in, x->n_in) || !stays(p, x->out, x->n_out))
+            g->why_not = "an operand lies elsewhere in every run";
     }
     g->capturable = !g->why_not;
 }
