@@ -30,7 +30,7 @@ static void multiply_add(nck_rnn_prog *p, uint16_t x, uint16_t a, uint16_t b, ui
 
 static void activate(nck_rnn_prog *p, const nck_rnn_rule *rule, int i_act, uint16_t x, uint16_t t) {
     const nck_rnn_act *f = &rule->act[i_act];
-    if (rule->clip != 0) {
+    if (rule->clip != 0 && i_act < 2) {
         binary(p, NCK_LANE_min, x, x, constant(p, rule->clip));
         binary(p, NCK_LANE_max, x, x, constant(p, -rule->clip));
     }

@@ -40,7 +40,7 @@ typedef struct nck_rnn_act {
 typedef struct nck_rnn_rule {
     nck_rnn_kind kind;
     nck_rnn_act act[3];
-    double clip; /* 0: none. Bounds the input of every activation */
+    double clip; /* 0: none. Bounds the input of every activation but h, as ONNX Runtime does */
     bool linear_before_reset, input_forget, peepholes;
 } nck_rnn_rule;
 

@@ -17,7 +17,7 @@ static void store(const nck_rnn_args *a, void *p, int64_t i, double v) {
 
 static double activate(const nck_rnn_rule *rule, int i, double x) {
     const nck_rnn_act *f = &rule->act[i];
-    if (rule->clip != 0) x = x > rule->clip ? rule->clip : x < -rule->clip ? -rule->clip : x;
+    if (rule->clip != 0 && i < 2) x = x > rule->clip ? rule->clip : x < -rule->clip ? -rule->clip : x;
     switch (f->fn) {
     case NCK_RNN_TANH: return tanh(x);
     case NCK_RNN_SIGMOID: return 1 / (1 + exp(-x));
