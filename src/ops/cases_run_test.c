@@ -402,8 +402,9 @@ static bool check_input_gradient(runner *r, nc_node *n, int i, nc_value *dy) {
     nc_builder b = {.w = &r->w, .graph = r->m->main, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
     nc_grad g = {.b = &b, .node = n, .dy = dys, .dx = dx, .wants = wants, .forward = forward_itself};
     wants[i] = true;
-    bool through_pieces = n->card->grad == NULL && r->pieces[n->id] != NULL;
-    nc_code code = through_pieces ? grad_of_pieces(r, &b, n, i, dy, &dx[i]) : card_grad(&g);
+    bool through_pieces = n->card->grad == NULL && n->card->decompose != NULL;
+    nc_code code = through_pieces ? run_pieces(r, n) : NC_OK;
+    if (code == NC_OK) code = through_pieces ? grad_of_pieces(r, &b, n, i, dy, &dx[i]) : card_grad(&g);
     if (code == NC_E_UNSUPPORTED && strstr(r->w.diag.text, "needed here") != NULL) return false;
     if (code != NC_OK || dx[i] == NULL) {
         nc_test_failed(__FILE__, __LINE__, "%s: no gradient of input %d: %s", r->row->name, i, r->w.diag.text);
