@@ -1,6 +1,7 @@
 # The Python package: nacre._core over libnacre.so, CPython's limited API of 3.10, so that one build serves every later
 # version. NACRE_PYTHON: ON, OFF, or AUTO (when the headers of a Python are found and the build is for this machine).
-# The build tree gets an importable package, ${CMAKE_BINARY_DIR}/python/nacre; `install --component python` fills a wheel.
+# The build tree gets a package that can be imported, ${CMAKE_BINARY_DIR}/python/nacre; `install --component python`
+# fills a wheel.
 set(NACRE_PYTHON AUTO CACHE STRING "Build the Python extension: ON, OFF, AUTO")
 set(want_python ${NACRE_PYTHON})
 if(want_python STREQUAL "AUTO" AND (CMAKE_CROSSCOMPILING OR NACRE_SANITIZE))

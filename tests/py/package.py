@@ -50,10 +50,16 @@ def add(element=F):
 
 def sequences():
     """An input that is a sequence, outputs that are a sequence, an optional and a length."""
-    return model([node("SequenceInsert", "s x", "t"), node("SequenceLength", "t", "n"), node("SequenceAt", "t zero", "y")],
+    return model([node("SequenceInsert", "s x", "t"), node("SequenceLength", "t", "n"),
+                  node("SequenceAt", "t zero", "y")],
                  [sequence("s", F, None), tensor("x", F, ["k"])],
                  [sequence("t", F, None), tensor("n", I64, []), tensor("y", F, None)],
                  [("zero", np.int64(0))])
+
+
+def unknown():
+    """A node that no operator set has."""
+    return model([node("NoSuchOp", "x", "y")], [tensor("x", F, [1])], [tensor("y", F, [1])])
 
 
 def custom(op):

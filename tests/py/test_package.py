@@ -98,11 +98,12 @@ def feeds_of(kind):
     data = np.random.default_rng(3).standard_normal((5, 3)).astype(np.float32)
     odd = np.float32([[np.nan, np.inf, -np.inf], [0, -0.0, 1e-40]])
     return {"plain": X, "wide": data, "empty": X[:0], "odd": odd, "strided": np.repeat(data, 2, 0)[::2],
-            "fortran": np.asfortranarray(data), "swapped": data.astype(">f4"), "read_only": np.broadcast_to(X[0], (2, 3)),
-            "list": X.tolist(), "reversed": data[::-1]}[kind]
+            "fortran": np.asfortranarray(data), "swapped": data.astype(">f4"),
+            "read_only": np.broadcast_to(X[0], (2, 3)), "list": X.tolist(), "reversed": data[::-1]}[kind]
 
 
-@pytest.mark.parametrize("kind", ["plain", "wide", "empty", "odd", "strided", "fortran", "read_only", "list", "reversed"])
+@pytest.mark.parametrize("kind", ["plain", "wide", "empty", "odd", "strided", "fortran", "read_only", "list",
+                                  "reversed"])
 def test_outputs_are_the_same(kind):
     mine, theirs = sessions(package.affine())
     x = feeds_of(kind)
@@ -127,8 +128,8 @@ def test_overridable_initializers():
         np.testing.assert_allclose(mine.run(["z"], feeds)[0], theirs.run(["z"], feeds)[0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16",
-                                   "uint32", "uint64", "bool"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8",
+                                   "uint16", "uint32", "uint64", "bool"])
 def test_every_numpy_type(dtype):
     element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     x = np.array([0, 1, 2, 3, 100], dtype=dtype)
@@ -239,12 +240,13 @@ def test_errors_say_where_and_can_be_pickled():
 def test_exception_names_of_onnxruntime_are_there():
     theirs = ort.capi.onnxruntime_pybind11_state
     from nacre.capi import onnxruntime_pybind11_state as mine
-    names = [n for n in dir(theirs) if isinstance(getattr(theirs, n), type) and issubclass(getattr(theirs, n), Exception)]
+    types = {n: t for n, t in vars(theirs).items() if isinstance(t, type)}
+    names = [n for n, t in types.items() if issubclass(t, Exception)]
     assert len(names) >= 11 and all(issubclass(getattr(mine, n), Exception) for n in names)
 
 
 def test_an_unknown_operator_is_named():
-    data = package.model([package.node("NoSuchOp", "x", "y")], [package.tensor("x", 1, [1])], [package.tensor("y", 1, [1])])
+    data = package.unknown()
     with pytest.raises(nacre.NotImplemented, match="NoSuchOp"):
         nacre.InferenceSession(data)
 
@@ -257,7 +259,8 @@ def test_providers_without_a_gpu():
     with pytest.raises(nacre.EPFail, match="list CPUExecutionProvider after it"):
         nacre.InferenceSession(data, providers=["CUDAExecutionProvider"])
     with pytest.warns(UserWarning, match="cuda"):
-        s = nacre.InferenceSession(data, providers=[("CUDAExecutionProvider", {"device_id": 0}), "CPUExecutionProvider"])
+        s = nacre.InferenceSession(data, providers=[("CUDAExecutionProvider", {"device_id": 0}),
+                                                    "CPUExecutionProvider"])
     assert s.get_providers() == ["CPUExecutionProvider"]
     assert nacre.get_device() == "CPU"
 
@@ -552,11 +555,11 @@ def test_terminate_from_another_thread():
     assert not t.is_alive() and caught[0].code == "CANCELLED"
 
 
-def script(text, **kwargs):
+def script(text):
     head = f"import sys; sys.path[:0] = {[str(package.FOLDER), os.path.dirname(package.__file__)]!r}\n"
+    env = {**os.environ, "NACRE_LIB": str(package.nacre_c.LIBRARY)}
     return subprocess.Popen([sys.executable, "-c", head + textwrap.dedent(text)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, env={**os.environ, "NACRE_LIB": str(package.nacre_c.LIBRARY)},
-                            **kwargs)
+                            stderr=subprocess.PIPE, text=True, env=env)
 
 
 def test_it_works_after_fork():
@@ -643,8 +646,7 @@ def test_backend():
     y, = backend.run_node(package.node("Add", "a b", "c"), [X, X], opset_version=17)
     np.testing.assert_array_equal(y, 2 * X)
     assert backend.supports_device("CPU") and not backend.supports_device("TPU")
-    assert not backend.is_compatible(onnx.load_from_string(
-        package.model([package.node("NoSuchOp", "x", "y")], [package.tensor("x", 1, [1])], [package.tensor("y", 1, [1])])))
+    assert not backend.is_compatible(onnx.load_from_string(package.unknown()))
 
 
 def test_version():

@@ -174,5 +174,8 @@ everything() {
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
 quick | lint | format | wheel | conformance | everything) "$1" ;;
-*) echo "usage: steps.sh build|c_tests [PRESET] | quick | lint | format | wheel | conformance | everything" >&2; exit 2 ;;
+*)
+    echo "usage: steps.sh build|c_tests [PRESET] | quick | lint | format | wheel | conformance | everything" >&2
+    exit 2
+    ;;
 esac
