@@ -236,7 +236,7 @@ static PyObject *session_info(PyObject *self, PyObject *unused) {
 
 /* ---- running ---- */
 
-/* One call's arguments as the library takes them; `own` says which of out were not given by the caller. */
+/* One call's arguments as the library takes them; `given` says which of out are the caller's own. */
 typedef struct call {
     size_t n_in, n_out;
     const char **in_names, **out_names;
@@ -312,22 +312,31 @@ static PyObject *collect(call *c, PyObject *given) {
     return list;
 }
 
+static bool run_guarded(nacre_session *s, nacre_run_options *r, call *c, nacre_code *code, nacre_error *err) {
+    ncx_guard guard;
+    ncx_guard_begin(&guard, r);
+    /* A signal that came just before the guard stood would be noticed only after the run. */
+    bool early = PyErr_CheckSignals() < 0;
+    if (!early) {
+        Py_BEGIN_ALLOW_THREADS;
+        *code = nacre_run(s, r, c->in_names, c->in, c->n_in, c->out_names, c->n_out, c->out, err);
+        Py_END_ALLOW_THREADS;
+    }
+    bool interrupted = ncx_guard_end(&guard);
+    return !early && !(interrupted && PyErr_CheckSignals() < 0);
+}
+
 static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObject *given) {
     nacre_run_options *r = ro ? ro->r : NULL;
     nacre_error err;
-    nacre_code code;
-    ncx_guard guard;
+    nacre_code code = NACRE_OK;
     if (!r && nacre_run_options_create(&r, &err) != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
-    ncx_guard_begin(&guard, r);
-    Py_BEGIN_ALLOW_THREADS;
-    code = nacre_run(s, r, c->in_names, c->in, c->n_in, c->out_names, c->n_out, c->out, &err);
-    Py_END_ALLOW_THREADS;
-    bool interrupted = ncx_guard_end(&guard);
+    bool done = run_guarded(s, r, c, &code, &err);
     if (ro)
         nacre_run_options_cancel(r, ro->terminate);
     else
         nacre_run_options_release(r);
-    if (interrupted && PyErr_CheckSignals() < 0) return NULL;
+    if (!done) return NULL;
     return code == NACRE_OK ? collect(c, given) : ncx_raise(NCX_RUNNING, &err);
 }
 

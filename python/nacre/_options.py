@@ -52,6 +52,10 @@ class SessionOptions:
     profile_file_prefix: str
     use_deterministic_compute: bool
     use_per_session_threads: bool
+    _entries: Dict[str, str]
+    _dims: Dict[str, int]
+    _libraries: List[str]
+    _providers: List[Tuple[str, Dict[str, str]]]
 
     def __init__(self) -> None:
         for name, (default, _) in self._FIELDS.items():

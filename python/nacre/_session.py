@@ -3,9 +3,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
-
-import numpy as np
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
 
 from nacre import _core, _types
 from nacre._binding import IOBinding
@@ -55,6 +53,21 @@ class Session:
     """The part of InferenceSession that does not make the session."""
 
     _session: _core.Session
+    _sess_options: SessionOptions
+    _providers: Dict[str, Dict[str, str]]
+    _inputs: List[NodeArg]
+    _outputs: List[NodeArg]
+    _overridable: List[NodeArg]
+    _required: List[str]
+    _output_names: List[str]
+    _overridable_names: FrozenSet[str]
+    _input_types: Dict[str, str]
+    _output_types: Dict[str, str]
+    _variants: Dict[FrozenSet[str], _core.Session]
+    _lock: threading.Lock
+
+    def _make(self, more: List[Tuple[str, str]], save: bool) -> _core.Session:
+        raise NotImplementedError
 
     # ---- what it tells ----
 
@@ -196,7 +209,7 @@ class InferenceSession(Session):
             providers = list(self._sess_options._providers)
         self._device, self._providers = choose(providers, options)
         self._session = self._make([], save=True)
-        self._variants: Dict[Any, _core.Session] = {}
+        self._variants = {}
         self._inputs, self._outputs, self._overridable = (
             [NodeArg(*row) for row in self._session.signature(side)] for side in (_INPUTS, _OUTPUTS, _OVERRIDABLE))
         self._required = [a.name for a in self._inputs if not a.type.startswith("optional(")]
@@ -205,7 +218,7 @@ class InferenceSession(Session):
         self._input_types = {a.name: a.type for a in self._inputs + self._overridable}
         self._output_types = {a.name: a.type for a in self._outputs}
 
-    def _make(self, more: List[Any], save: bool) -> _core.Session:
+    def _make(self, more: List[Tuple[str, str]], save: bool) -> _core.Session:
         o = self._sess_options
         settings = [("device", self._device)] + [s for s in o._settings() if save or s[0] != "save"] + more
         settings += [("disable", name) for name in self._disabled]

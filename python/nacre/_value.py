@@ -33,7 +33,7 @@ class OrtValue:
         want, have = _core.type_bytes(int(onnx_element_type)), data.dtype.itemsize
         if want != have:
             raise RuntimeError(f"element type {onnx_element_type} has {want} bytes, the array's {have}")
-        data = np.require(data, requirements="CA")
+        data = np.require(data, requirements=["C", "A"])
         return cls(_core.at(int(onnx_element_type), data.shape, data.ctypes.data, data), data)
 
     @staticmethod
