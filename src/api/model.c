@@ -97,7 +97,7 @@ nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out
 nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err) {
     nc_work w;
     nc_work_init(&w);
-    nc_code code = nc_onnx_save_file(&w, m->model, path);
+    nc_code code = nc_onnx_save_file(&w, m->model, path, NULL);
     if (code != NC_OK) nc_api_error(err, code, &w.diag);
     nc_work_release(&w);
     return (nacre_code)code;

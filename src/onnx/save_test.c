@@ -243,7 +243,7 @@ TEST(save_and_load_files) {
     nc_value *x = nc_edit_input(t.m->main, "x", floats(t.m, -1));
     nc_node *n = add_node(t.m->main, "", "Relu", &x, 1, "y");
     REQUIRE(nc_edit_output(t.m->main, n->out[0], "y") == NC_OK);
-    CHECK(nc_onnx_save_file(&t.w, t.m, path) == NC_OK);
+    CHECK(nc_onnx_save_file(&t.w, t.m, path, NULL) == NC_OK);
     CHECK(nc_onnx_load_file(&t.w, path, &test_registry, &t.back) == NC_OK);
     unlink(path);
     CHECK(t.back && t.back->main->n_nodes == 1);
