@@ -223,13 +223,15 @@ static int run_once(const args *a, nacre_session *s, bool last) {
     size_t n_in = nacre_session_n_inputs(s), n_out = nacre_session_n_outputs(s);
     if (n_in > MAX || n_out > MAX) return cli_usage("run", "more than %d inputs or outputs", MAX);
     int code = EXIT_DONE;
+    size_t n_given = 0;
     for (size_t i = 0; code == EXIT_DONE && i < n_in; i++) {
-        in_names[i] = nacre_session_input_name(s, i);
-        code = make_input(a, s, i, &in[i]);
+        in_names[n_given] = nacre_session_input_name(s, i);
+        if (nacre_session_input_optional(s, i) && !lookup(a->inputs, a->n_inputs, in_names[n_given])) continue;
+        code = make_input(a, s, i, &in[n_given++]);
     }
     for (size_t i = 0; i < n_out; i++) out_names[i] = nacre_session_output_name(s, i);
     double start = now_ms();
-    if (code == EXIT_DONE && nacre_run(s, NULL, in_names, in, n_in, out_names, n_out, out, &err) != NACRE_OK)
+    if (code == EXIT_DONE && nacre_run(s, NULL, in_names, in, n_given, out_names, n_out, out, &err) != NACRE_OK)
         code = cli_error(&err);
     if (code == EXIT_DONE && a->time) printf("first output %.1f ms after the process started\n", process_age_ms());
     if (code == EXIT_DONE && a->repeat > 1) printf("run: %.3f ms\n", now_ms() - start);
