@@ -190,13 +190,15 @@ static nc_code bind_outputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_scope *bod
 }
 
 static nc_code read_call(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_node *pb, nc_scope *body) {
-    const char *node = l->w->at_node, *op = l->w->at_op;
+    const char *node = l->w->at_node, *op = l->w->at_op, *prefix = l->prefix;
     NC_TRY(bind_inputs(l, s, b, pb, body));
     NC_TRY(give_attrs(l, s, b, body->call, body));
     NC_TRY(nc_load_random_id(l, b, &body->call->random_id));
     if (s->call) body->call->random_id = 0;
     NC_TRY(name_outputs(l, s, b, body->call));
+    l->prefix = body->prefix;
     NC_TRY(nc_load_nodes(l, body, body->call->fn->b, FunctionProto_node));
+    l->prefix = prefix;
     l->w->at_node = node;
     l->w->at_op = op;
     return bind_outputs(l, s, b, body);
@@ -212,12 +214,9 @@ nc_code nc_load_call(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_node *pb
     nc_map_init(&call.outs, &l->w->scratch);
     nc_map_init(&body.names, &l->w->scratch);
     nc_map_init(&body.infos, &l->w->scratch);
-    const char *outer = l->prefix;
     fn->open = true;
     l->n_open++;
-    l->prefix = body.prefix;
     nc_code code = read_call(l, s, b, pb, &body);
-    l->prefix = outer;
     l->n_open--;
     fn->open = false;
     return code;

@@ -253,8 +253,11 @@ static nc_code load_scope(nc_loader *l, nc_scope *s, nc_bytes b) {
 nc_code nc_load_graph(nc_loader *l, nc_bytes b, nc_scope *up, nc_graph *g) {
     if (l->depth >= NC_ONNX_MAX_DEPTH) NC_FAIL(l->w, NC_E_LIMIT, "graphs are nested deeper than %d", NC_ONNX_MAX_DEPTH);
     nc_scope s = {.up = up, .g = g, .call = up ? up->call : NULL, .prefix = up ? up->prefix : ""};
+    const char *prefix = l->prefix;
+    l->prefix = *s.prefix ? s.prefix : NULL; /* a graph given to a function has the symbols of who gives it */
     l->depth++;
     nc_code code = load_scope(l, &s, b);
     l->depth--;
+    l->prefix = prefix;
     return code;
 }
