@@ -27,6 +27,7 @@ static const nc_attr_spec all_attrs[] = {{.name = "i", .kind = NC_A_INT},
                                          {.name = "strings", .kind = NC_A_STRINGS},
                                          {.name = "t", .kind = NC_A_TENSOR},
                                          {.name = "type", .kind = NC_A_TYPE},
+                                         {.name = "other", .kind = NC_A_OTHER},
                                          {0}};
 static const nc_op_version relu_v[] = {{14, one_in, one_out, NULL, false}, {6, one_in, one_out, NULL, false}, {0}};
 static const nc_op_version identity_v[] = {{1, one_in, one_out, NULL, false}, {0}};
