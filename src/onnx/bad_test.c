@@ -1,6 +1,6 @@
-/* onnx/bad_test.c: files that are damaged or made to hurt: a model of some megabytes with bits flipped or cut off, sizes
- * that the bytes do not hold, links and paths that lead out of the folder. Every one fails or loads, with a message, in
- * bounded memory: what the allocator was asked for is counted. */
+/* onnx/bad_test.c: files that are damaged or made to hurt: a model of some megabytes with bits flipped or cut off,
+ * sizes that the bytes do not hold, links and paths that lead out of the folder. Every one fails or loads, with a
+ * message, in bounded memory: what the allocator was asked for is counted. */
 #include "base/mem.h"
 #include "ir/verify.h"
 #include "onnx/limits.h"
@@ -204,7 +204,8 @@ TEST(bad_external_paths) {
         nc_work_init(&w);
         put_outside(&t, cases[i].location);
         nc_code code = nc_onnx_load(&w, t.s, t.n, NULL, folder, &test_registry, &m);
-        if (code != cases[i].code) nc_test_failed(__FILE__, __LINE__, "%s: %d %s", cases[i].location, code, w.diag.text);
+        if (code != cases[i].code)
+            nc_test_failed(__FILE__, __LINE__, "%s: %d %s", cases[i].location, code, w.diag.text);
         nc_model_destroy(m);
         nc_work_release(&w);
         nc_text_release(&t);

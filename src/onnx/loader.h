@@ -1,6 +1,6 @@
 /* onnx/loader.h: what the files of the loader share: load.c (model), load_graph.c, load_node.c, load_function.c,
- * load_attr.c, load_tensor.c, load_sparse.c, load_external.c, load_type.c, load_extra.c. Nobody else includes it. Names in maps borrow from the file's bytes;
- * C strings that editing needs are made in the work's scratch arena. */
+ * load_attr.c, load_tensor.c, load_sparse.c, load_external.c, load_type.c, load_extra.c. Nobody else includes it. Names
+ * in maps borrow from the file's bytes; C strings that editing needs are made in the work's scratch arena. */
 #ifndef NC_ONNX_LOADER_H
 #define NC_ONNX_LOADER_H
 

@@ -1,5 +1,6 @@
-/* tests/fuzz/plan_fuzz.c: the fuzz target of everything from bytes to a program: any model is planned or refused with a message.
- * Only in a fuzz build (preset fuzz); fuzz_replay_test.c replays found inputs in every build. */
+/* tests/fuzz/plan_fuzz.c: the fuzz target of everything from bytes to a program: any model is planned or
+ * refused with a message. Only in a fuzz build (preset fuzz);
+ * fuzz_replay_test.c replays found inputs in every build. */
 #include "tests/fuzz/fuzz_plan_one.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/skeleton/defaults_test.c: an input with an initial value may be left out or given, run by run, and what is given
- * may have another size. */
+/* tests/skeleton/defaults_test.c: an input with an initial value may be left out or given, run by run, and what is
+ * given may have another size. */
 #include "tests/model.h"
 
 #define TEXT                                                                                                     \
