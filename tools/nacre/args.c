@@ -51,9 +51,9 @@ static int set(const char *command, const arg *a, const char *v) {
 }
 
 /* What has no dash goes to the next positional place that is free; a list takes all the rest. */
-static int set_place(const char *command, const arg *table, const char *v, int *n_places) {
+static int set_place(const char *command, const arg *known, const char *v, int *n_places) {
     int k = 0;
-    for (const arg *a = table; a->name; a++) {
+    for (const arg *a = known; a->name; a++) {
         if (a->name[0]) continue;
         if (k++ != *n_places) continue;
         if (a->kind != ARG_LIST) ++*n_places;
@@ -62,7 +62,7 @@ static int set_place(const char *command, const arg *table, const char *v, int *
     return cli_usage(command, "one argument too many: '%s'", v);
 }
 
-int args_parse(const char *command, const char *help, int argc, char **argv, const arg *table) {
+int args_parse(const char *command, const char *help, int argc, char **argv, const arg *known) {
     int n_places = 0;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0) {
@@ -71,11 +71,11 @@ int args_parse(const char *command, const char *help, int argc, char **argv, con
         }
     for (int i = 1; i < argc; i++) {
         const char *s = argv[i];
-        const arg *a = table;
+        const arg *a = known;
         while (a->name && (!a->name[0] || strcmp(a->name, s) != 0)) a++;
         int code;
         if (s[0] != '-')
-            code = set_place(command, table, s, &n_places);
+            code = set_place(command, known, s, &n_places);
         else if (!a->name)
             code = cli_usage(command, "no option %s", s);
         else if (a->kind == ARG_FLAG)

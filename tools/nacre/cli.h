@@ -1,13 +1,15 @@
 /* tools/nacre/cli.h: what the commands share. A command is one file with one function; the table is in main.c.
  *
  * Files: args.c (arguments), open.c (environment, session, Ctrl-C), feed.c (inputs from files or random), npy.c, npz.c
- * and inflate.c (NumPy's files), show.c (values as text), diff.c (two values compared), table.c (columns, sizes,
- * progress). */
+ * and inflate.c (NumPy's files), show.c (values as text), diff.c (two values compared), table.c (columns, sizes),
+ * progress.c. */
 #ifndef NACRE_CLI_H
 #define NACRE_CLI_H
 
 #include "nacre/nacre.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -48,7 +50,7 @@ typedef struct arg {
     int low;  /* of an INT: the least allowed */
 } arg;
 /* Fills the targets. --help prints help and returns -1: leave with EXIT_DONE. Else EXIT_DONE or EXIT_USAGE. */
-int args_parse(const char *command, const char *help, int argc, char **argv, const arg *table);
+int args_parse(const char *command, const char *help, int argc, char **argv, const arg *known);
 
 /* ---- open.c: what every command that runs a model takes ---- */
 
@@ -124,7 +126,7 @@ typedef struct diff {
     bool differs;
     double max_abs, max_rel; /* over elements that are finite on both sides */
     int64_t at, n_bad;       /* the worst element, how many are beyond the tolerance */
-    char why[160];           /* where one number does not say it: other shape, NaN against a number */
+    char why[384];           /* where one number does not say it: other shape, NaN against a number */
 } diff;
 /* Equal where |got - want| <= atol + rtol * |want|; NaN equals NaN, an infinity only itself. */
 void value_diff(nacre_value *got, nacre_value *want, double rtol, double atol, diff *d);
@@ -144,12 +146,20 @@ void table_print(const table *t);
 void table_release(table *t);
 void table_ops(nacre_session *s, int runs); /* where the time of a profiled session went */
 void json_text(FILE *f, const char *s);     /* quoted */
-/* A line on standard error, only where that is a terminal and two seconds are over; total 0: unknown. */
+
+/* ---- progress.c: a line on standard error, only where that is a terminal and two seconds are over ---- */
+
 typedef struct progress {
     const char *what;
-    double start, shown;
+    atomic_llong done;
+    long long total; /* 0: unknown */
+    bool runs;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t end;
+    bool ended;
 } progress;
-void progress_tick(progress *p, int64_t done, int64_t total);
+void progress_start(progress *p, const char *what, long long total);
 void progress_end(progress *p);
 
 #endif
