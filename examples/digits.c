@@ -1,5 +1,5 @@
-/* examples/digits.c: reads handwritten digits with a small CNN: accuracy, throughput, time per operator, and a few digits
- * as text pictures. `make demo` runs it; arguments: the model and the data of examples/digits. */
+/* examples/digits.c: reads handwritten digits with a small CNN: accuracy, throughput, time per operator, and a few
+ * digits as text pictures. `make demo` runs it; arguments: the model and the data of examples/digits. */
 #include "nacre/nacre.h"
 
 #include <stdbool.h>
@@ -26,8 +26,7 @@ static bool read_digits(const char *path, digits *d) {
     unsigned char head[16];
     bool ok = f && fread(head, 1, 16, f) == 16 && memcmp(head, "DIGITS1\n", 8) == 0;
     size_t all = ok ? head[8] | (size_t)head[9] << 8 : 0, test = ok ? head[12] | (size_t)head[13] << 8 : 0;
-    ok = ok && test <= all && (d->file = malloc(all * (1 + PIXELS) + 1)) &&
-         fread(d->file, 1 + PIXELS, all, f) == all;
+    ok = ok && test <= all && (d->file = malloc(all * (1 + PIXELS) + 1)) && fread(d->file, 1 + PIXELS, all, f) == all;
     if (f) fclose(f);
     if (!ok) {
         fprintf(stderr, "digits: %s cannot be read\n", path);
@@ -62,8 +61,8 @@ static int predict(nacre_session *s, const unsigned char *pixels, int64_t n, flo
     for (int64_t i = 0; i < n * PIXELS; i++) to[i] = pixels[i];
     int bad = 0;
     if (nacre_value_tensor(NACRE_FLOAT, 2, out, p, &y, &err) != NACRE_OK ||
-        nacre_run(s, NULL, (const char *[]){"pixels"}, (nacre_value *const[]){x}, 1,
-                  (const char *[]){"probabilities"}, 1, &y, &err) != NACRE_OK)
+        nacre_run(s, NULL, (const char *[]){"pixels"}, (nacre_value *const[]){x}, 1, (const char *[]){"probabilities"},
+                  1, &y, &err) != NACRE_OK)
         bad = fail(&err);
     nacre_value_release(x);
     nacre_value_release(y);
@@ -170,8 +169,7 @@ int main(int argc, char **argv) {
     if (!bad) {
         int right = 0;
         for (int64_t i = 0; i < d.n; i++) right += best(p + i * CLASSES) == d.labels[i];
-        printf("%d of %lld test digits are read rightly: %.1f%%\n", right, (long long)d.n,
-               100.0 * right / (double)d.n);
+        printf("%d of %lld test digits are read rightly: %.1f%%\n", right, (long long)d.n, 100.0 * right / (double)d.n);
         print_pictures(&d, p);
         bad = print_speed(s, &d, p) || print_profile(env, argv[1], &d, p);
     }

@@ -232,8 +232,8 @@ NACRE_API int nacre_state_is_dirty(nacre_session *s, nacre_state *st);
 /* What runs here, a line "key<TAB>value" each: processor, architecture, isa (the one chosen), isas, features, l1d, l2,
  * threads, quota. The text belongs to the caller: nacre_free. */
 NACRE_API nacre_code nacre_env_describe_machine(nacre_env *env, char **text, nacre_error *err);
-NACRE_API const char *nacre_type_name(nacre_type type);  /* "float"; "undefined" for what is no type */
-NACRE_API size_t nacre_type_bytes(nacre_type type);      /* of one element; 0: strings and what is no type */
+NACRE_API const char *nacre_type_name(nacre_type type); /* "float"; "undefined" for what is no type */
+NACRE_API size_t nacre_type_bytes(nacre_type type);     /* of one element; 0: strings and what is no type */
 /* A value as ONNX stores it: the bytes of a TensorProto, SequenceProto or OptionalProto; the caller says which. */
 NACRE_API nacre_code nacre_value_from_proto(nacre_kind kind, const void *bytes, size_t n, nacre_value **out,
                                             nacre_error *err);
@@ -247,7 +247,7 @@ NACRE_API nacre_kind nacre_session_output_kind(const nacre_session *s, size_t i)
  * is the JSON of chrome://tracing and Perfetto. Texts and rows belong to the caller: nacre_free. */
 NACRE_API nacre_code nacre_session_profile(nacre_session *s, char **trace, nacre_error *err);
 typedef struct nacre_profile_op {
-    char op[64]; /* operator; a fused one with its parts */
+    char op[64];               /* operator; a fused one with its parts */
     uint64_t calls, ns, bytes; /* ns without its subgraphs' instructions; bytes read and written */
 } nacre_profile_op;
 NACRE_API nacre_code nacre_session_profile_ops(nacre_session *s, nacre_profile_op **rows, size_t *n,
@@ -266,7 +266,7 @@ typedef struct nacre_plan_row {
     size_t offset, bytes;
 } nacre_plan_row;
 typedef struct nacre_plan {
-    size_t size; /* of this struct; set by the caller */
+    size_t size;          /* of this struct; set by the caller */
     nacre_plan_row *rows; /* of the main graph, in order of first use; nacre_free */
     size_t n_rows, n_steps;
     size_t bytes_frame[2], bytes_constants[2], bytes_packed[2], bytes_state[2], bytes_outputs[2]; /* per place */

@@ -1,5 +1,5 @@
-/* api/explain.c: how one node is done: its kernel, those refused and why, packed constants, copies and fusions around it.
- * Reads the program; nothing here decides anything. */
+/* api/explain.c: how one node is done: its kernel, those refused and why, packed constants, copies and fusions around
+ * it. Reads the program; nothing here decides anything. */
 #include "api/api.h"
 
 #include "ir/card.h"
@@ -53,7 +53,8 @@ static bool find_region(const nc_program *p, const char *name, found *f) {
 static void tell_refused(nc_text *t, const nc_node *n, const char *kernels) {
     char why[512];
     bool fits = nc_binding_find(n, kernels, why, sizeof why) != NULL;
-    nc_text_addf(t, "  %s kernels: %s%s%s\n", kernels, fits ? "one fits" : "none fits", why[0] ? "; refused: " : "", why);
+    nc_text_addf(t, "  %s kernels: %s%s%s\n", kernels, fits ? "one fits" : "none fits", why[0] ? "; refused: " : "",
+                 why);
 }
 
 static void tell_kernel(nc_text *t, const nc_program *p, const nc_instr *x) {
@@ -89,7 +90,9 @@ static void tell_copies(nc_text *t, const nc_node *n) {
         if (!c || strcmp(c->card->name, "Copy") != 0) continue;
         bool across = c->in[0]->place != c->out[0]->place;
         nc_text_addf(t, "  copy before: input %d '%s', %s\n", i, c->in[0]->name,
-                     !across ? "to make it dense" : c->out[0]->place ? "host to device" : "device to host");
+                     !across            ? "to make it dense"
+                     : c->out[0]->place ? "host to device"
+                                        : "device to host");
     }
     for (int i = 0; i < n->n_out; i++) {
         for (int u = 0; n->out[i] && u < n->out[i]->uses.n; u++) {
@@ -97,7 +100,7 @@ static void tell_copies(nc_text *t, const nc_node *n) {
             if (strcmp(c->card->name, "Copy") != 0) continue;
             bool across = c->in[0]->place != c->out[0]->place;
             nc_text_addf(t, "  copy after: output %d '%s', %s\n", i, n->out[i]->name,
-                         across                   ? (c->out[0]->place ? "host to device" : "device to host")
+                         across                 ? (c->out[0]->place ? "host to device" : "device to host")
                          : c->out[0]->n_outputs ? "for the caller"
                                                 : "to make it dense");
         }

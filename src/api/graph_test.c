@@ -3,12 +3,13 @@
 
 #include "tests/check.h"
 
-static const char text[] = "<opset: \"\" 17>\n"
-                           "g (float[n,4] x, bool[] c) => (float[n,2] y)\n"
-                           "<const float[4,2] W = {1, 2, 3, 4, 5, 6, 7, 8}>\n"
-                           "{ i = Identity(x) \"same\"\n h = MatMul(i, W) \"mm\"\n"
-                           "  y = If<then_branch = { () => (a) { a = Neg(^h) } }, else_branch = { () => (b) { b = Exp(^h) } }>(c) "
-                           "\"choose\" }\n";
+static const char text[] =
+    "<opset: \"\" 17>\n"
+    "g (float[n,4] x, bool[] c) => (float[n,2] y)\n"
+    "<const float[4,2] W = {1, 2, 3, 4, 5, 6, 7, 8}>\n"
+    "{ i = Identity(x) \"same\"\n h = MatMul(i, W) \"mm\"\n"
+    "  y = If<then_branch = { () => (a) { a = Neg(^h) } }, else_branch = { () => (b) { b = Exp(^h) } }>(c) "
+    "\"choose\" }\n";
 
 TEST(graph_is_seen_node_by_node) {
     nacre_env *env;

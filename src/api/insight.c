@@ -62,8 +62,8 @@ static nc_code set_dim(nc_work *w, const nc_program *p, const sizes *z, const ch
         }
         nc_text_addf(&all, "%s%s", all.n ? ", " : "", s);
     }
-    nc_code code = nc_fail(w, NC_E_ARGUMENT, "the model's inputs have no dim '%s'; there are: %s", name,
-                           all.s ? all.s : "none");
+    nc_code code =
+        nc_fail(w, NC_E_ARGUMENT, "the model's inputs have no dim '%s'; there are: %s", name, all.s ? all.s : "none");
     nc_text_release(&all);
     return code;
 }
@@ -79,8 +79,12 @@ static nc_code fill_plan(nc_work *w, const nc_prediction *r, nacre_plan *out) {
     NC_NEED(w, rows);
     for (int i = 0; i < r->slots.n; i++) {
         const nc_predicted_slot *s = &r->slots.v[i];
-        rows[i] = (nacre_plan_row){.place = s->place, .segment = s->seg, .first = s->first, .last = s->last,
-                                   .offset = s->offset, .bytes = s->bytes};
+        rows[i] = (nacre_plan_row){.place = s->place,
+                                   .segment = s->seg,
+                                   .first = s->first,
+                                   .last = s->last,
+                                   .offset = s->offset,
+                                   .bytes = s->bytes};
         snprintf(rows[i].name, sizeof rows[i].name, "%s", s->name);
         snprintf(rows[i].op, sizeof rows[i].op, "%s", s->op);
     }

@@ -11,8 +11,8 @@ static void add_features(nc_text *t) {
     const struct {
         bool has;
         const char *name;
-    } all[] = {{c->neon, "neon"},     {c->dotprod, "dotprod"}, {c->i8mm, "i8mm"},
-               {c->bf16, "bf16"},     {c->avx2_fma, "avx2+fma"}, {c->f16c, "f16c"},
+    } all[] = {{c->neon, "neon"},     {c->dotprod, "dotprod"},         {c->i8mm, "i8mm"},
+               {c->bf16, "bf16"},     {c->avx2_fma, "avx2+fma"},       {c->f16c, "f16c"},
                {c->avx512, "avx512"}, {c->avx512_vnni, "avx512_vnni"}, {c->amx, "amx"}};
     nc_text_add(t, "features\t");
     int n = 0;

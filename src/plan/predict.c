@@ -13,7 +13,9 @@ typedef struct teller {
 static nc_code add_slot(teller *t, const nc_program *p, int seg, const nc_instance *x, const nc_instr *by, int slot) {
     if (slot < 0 || x->offset[slot] == SIZE_MAX) return NC_OK;
     const nc_slot *s = &p->slots[slot];
-    nc_predicted_slot r = {.name = s->value ? s->value->name : slot == by->sizes ? "sizes" : "workspace",
+    nc_predicted_slot r = {.name = s->value            ? s->value->name
+                                   : slot == by->sizes ? "sizes"
+                                                       : "workspace",
                            .op = by->node->card->name,
                            .place = s->place,
                            .seg = seg,

@@ -1,5 +1,5 @@
-/* plan/predict.h: the memory a run will take, before it runs: every arena slot with its bytes and life, totals per place.
- * Reads a program and sizes, changes nothing. */
+/* plan/predict.h: the memory a run will take, before it runs: every arena slot with its bytes and life, totals per
+ * place. Reads a program and sizes, changes nothing. */
 #ifndef NC_PLAN_PREDICT_H
 #define NC_PLAN_PREDICT_H
 

@@ -90,7 +90,8 @@ static void add_event(nc_text *out, const nc_profile_event *e) {
     nc_profile_label(&label, e->instr->node);
     nc_text_add(out, ",\n{\"ph\":\"X\",\"pid\":1,\"cat\":\"instruction\",\"name\":");
     add_quoted(out, label.s ? label.s : "?");
-    nc_text_addf(out, ",\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":", e->frame * NC_N_STREAMS + e->instr->stream,
+    nc_text_addf(out,
+                 ",\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":", e->frame * NC_N_STREAMS + e->instr->stream,
                  (double)e->start / 1e3, (double)e->ns / 1e3);
     add_quoted(out, e->instr->node->name);
     nc_text_addf(out, ",\"bytes\":%llu}}", (unsigned long long)e->bytes);
@@ -104,9 +105,10 @@ static void add_threads(const nc_profile *p, nc_text *out) {
         if (p->v[i].frame >= frames) frames = p->v[i].frame + 1;
     for (int f = 0; f < frames; f++)
         for (int s = 0; s < NC_N_STREAMS; s++)
-            nc_text_addf(out,
-                         ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s, frame %d\"}}",
-                         f * NC_N_STREAMS + s, names[s], f);
+            nc_text_addf(
+                out,
+                ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s, frame %d\"}}",
+                f * NC_N_STREAMS + s, names[s], f);
 }
 
 void nc_profile_trace(nc_profile *p, nc_text *out) {

@@ -1,5 +1,5 @@
-/* run/profile.h: where the time of a session goes: every instruction's start, duration, stream and bytes. The one source
- * behind the trace and the table per op. Off: the executor tests one pointer.
+/* run/profile.h: where the time of a session goes: every instruction's start, duration, stream and bytes. The one
+ * source behind the trace and the table per op. Off: the executor tests one pointer.
  *
  * While it is on, the host waits for each instruction of a device before it issues the next, and nothing is captured:
  * durations are true, overlap between streams is lost. */

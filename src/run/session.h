@@ -93,9 +93,9 @@ typedef struct nc_session {
     nc_stats stats;
     nc_text dumps[NC_N_DUMPS];
     uint64_t seed;
-    nc_profile *profile;   /* NULL: off */
-    bool limits_device; /* the device's cap is this session's */
-    int n_profiled;     /* frames that have a number in the profile */
+    nc_profile *profile; /* NULL: off */
+    bool limits_device;  /* the device's cap is this session's */
+    int n_profiled;      /* frames that have a number in the profile */
 } nc_session;
 
 /* Takes m (also on failure). */

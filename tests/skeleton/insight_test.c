@@ -239,8 +239,9 @@ TEST(explain_names_kernel_fusion_and_copies) {
     char *text;
     model_init(&m, "guard", 1);
     model_open(&m, mlp);
-    explain(&m, "first", (const char *[]){"MatMul 'first'", "kernel: MatMul on guard", "packed: input 1 'W'",
-                                          "copy before: input 0 'x', host to device", NULL});
+    explain(&m, "first",
+            (const char *[]){"MatMul 'first'", "kernel: MatMul on guard", "packed: input 1 'W'",
+                             "copy before: input 0 'x', host to device", NULL});
     explain(&m, "act", (const char *[]){"Relu 'act' is fused into", "Chain(Add Relu)", NULL});
     explain(&m, "y", (const char *[]){"MatMul 'second'", "device to host", NULL});
     CHECK_INT(nacre_session_explain(m.session, "nowhere", &text, &m.err), NACRE_ARGUMENT);

@@ -39,6 +39,7 @@ def shifted(x, generator):
 
 
 def train(x, y):
+    torch.set_num_threads(1)  # the same sums everywhere
     torch.manual_seed(1)
     generator = torch.Generator().manual_seed(1)
     net, epochs, batch = Net(), 60, 64
@@ -74,7 +75,8 @@ def to_onnx(net):
     nodes.append(helper.make_node("Softmax", ["logits"], ["probabilities"], "softmax", axis=1))
     graph = helper.make_graph(nodes, "digits",
                               [helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["batch", 1, 8, 8])],
-                              [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["batch", 10])], consts)
+                              [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["batch", 10])],
+                              consts)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
                               producer_name="make_digits.py")
     onnx.checker.check_model(model, full_check=True)

@@ -1,7 +1,7 @@
 /* tools/nacre/against.c: nacre check --against: every tensor of the graph compared with another level or onnxruntime.
  *
- * Every result of the main graph is made an output on both sides. That can hide a fault of a fusion, since a tensor that
- * is an output cannot be fused away: so the outputs alone are compared too, and where only they differ, tensors are
+ * Every result of the main graph is made an output on both sides. That can hide a fault of a fusion, since a tensor
+ * that is an output cannot be fused away: so the outputs alone are compared too, and where only they differ, tensors are
  * exposed one at a time until the first that differs is found. */
 #include "check.h"
 
@@ -289,7 +289,8 @@ int check_against(const check_args *a, nacre_env *env) {
     if (code == EXIT_DONE) {
         if (!names_of(m, &l)) code = cli_fail("out of memory");
         bool ort = strcmp(a->against, "ort") == 0;
-        if (code == EXIT_DONE) code = ort ? run_ort(a, env, m, &l, cancel, &want) : run_level(a, env, m, &l, cancel, &want);
+        if (code == EXIT_DONE)
+            code = ort ? run_ort(a, env, m, &l, cancel, &want) : run_level(a, env, m, &l, cancel, &want);
         if (code == EXIT_DONE) {
             code = judge(a, env, m, &l, &want, cancel);
             ran_release(&want);

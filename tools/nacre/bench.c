@@ -15,7 +15,8 @@ static const char help[] =
     "  --seconds S          time to spend on them (default 2)\n"
     "  --items N            items in one run, for the throughput (default: the first dim of the first input)\n"
     "  --per-op             where the time goes, by operator (profiled runs of their own)\n"
-    "  --b KEY=VALUE        a second session B with this option changed; A and B run in turn. device=... and threads=...\n"
+    "  --b KEY=VALUE        a second session B with this option changed; A and B run in turn. device=... and "
+    "threads=...\n"
     "                       may be given too\n" FEED_HELP COMMON_HELP "\n"
     "example: nacre bench resnet.onnx --dim N=8 --per-op\n"
     "         nacre bench resnet.onnx --b layouts=off\n"
@@ -156,10 +157,14 @@ static int per_op(const args *a, nacre_run_options *r) {
 
 int cmd_bench(int argc, char **argv) {
     args a = {.warmup = 3, .seconds = 2};
-    const arg known[] = {{"", ARG_TEXT, &a.c.model, 0},        COMMON_ARGS(a.c),
-                         {"--b", ARG_LIST, &a.b, 0},           {"--warmup", ARG_INT, &a.warmup, 0},
-                         {"--repeat", ARG_INT, &a.repeat, 1},  {"--items", ARG_INT, &a.items, 1},
-                         {"--seconds", ARG_NUMBER, &a.seconds, 0}, {"--per-op", ARG_FLAG, &a.per_op, 0},
+    const arg known[] = {{"", ARG_TEXT, &a.c.model, 0},
+                         COMMON_ARGS(a.c),
+                         {"--b", ARG_LIST, &a.b, 0},
+                         {"--warmup", ARG_INT, &a.warmup, 0},
+                         {"--repeat", ARG_INT, &a.repeat, 1},
+                         {"--items", ARG_INT, &a.items, 1},
+                         {"--seconds", ARG_NUMBER, &a.seconds, 0},
+                         {"--per-op", ARG_FLAG, &a.per_op, 0},
                          {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("bench", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;

@@ -15,8 +15,8 @@ static const char help[] =
     "\n"
     "  --against LEVEL      off, basic, extended or all: this session's options against a plain session of that level\n"
     "  --against ort        onnxruntime, through python3 (or $NACRE_PYTHON) where it is installed\n"
-    "  --rtol R, --atol A   equal where |got - want| <= A + R * |want| (default 1e-3 and 1e-5); NaN equals NaN\n" FEED_HELP
-        COMMON_HELP "\n"
+    "  --rtol R, --atol A   equal where |got - want| <= A + R * |want| (default 1e-3 and 1e-5); NaN equals "
+    "NaN\n" FEED_HELP COMMON_HELP "\n"
     "example: nacre check model.onnx\n"
     "         nacre check model.onnx test_data_set_0\n"
     "         nacre check model.onnx --dim batch=2 --against off\n"
@@ -119,9 +119,13 @@ static int check_folder(const check_args *a, const char *folder, nacre_session *
 
 int cmd_check(int argc, char **argv) {
     check_args a = {.rtol = 1e-3, .atol = 1e-5};
-    const arg known[] = {{"", ARG_TEXT, &a.c.model, 0},         {"", ARG_LIST, &a.folders, 0}, COMMON_ARGS(a.c),
-                         {"--against", ARG_TEXT, &a.against, 0}, {"--rtol", ARG_NUMBER, &a.rtol, 0},
-                         {"--atol", ARG_NUMBER, &a.atol, 0},     {NULL, ARG_FLAG, NULL, 0}};
+    const arg known[] = {{"", ARG_TEXT, &a.c.model, 0},
+                         {"", ARG_LIST, &a.folders, 0},
+                         COMMON_ARGS(a.c),
+                         {"--against", ARG_TEXT, &a.against, 0},
+                         {"--rtol", ARG_NUMBER, &a.rtol, 0},
+                         {"--atol", ARG_NUMBER, &a.atol, 0},
+                         {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("check", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     static const char *const sides[] = {"off", "basic", "extended", "all", "ort"};

@@ -59,19 +59,21 @@ typedef struct common {
     list sets, plugins, inputs, dims;
     int threads;
 } common;
-#define COMMON_ARGS(c)                                                                                        \
-    {"--device", ARG_TEXT, &(c).device, 0}, {"--set", ARG_LIST, &(c).sets, 0},                                \
-        {"--plugin", ARG_LIST, &(c).plugins, 0}, {"--input", ARG_LIST, &(c).inputs, 0},                       \
-        {"--dim", ARG_LIST, &(c).dims, 0}, { "--threads", ARG_INT, &(c).threads, 0 }
-#define COMMON_HELP                                                                                           \
-    "  --device NAME        cpu (default), guard, cuda, cuda:1\n"                                             \
-    "  --threads N          0: as many as the machine allows (default)\n"                                     \
+#define COMMON_ARGS(c)                                                                  \
+    {"--device", ARG_TEXT, &(c).device, 0}, {"--set", ARG_LIST, &(c).sets, 0},          \
+        {"--plugin", ARG_LIST, &(c).plugins, 0}, {"--input", ARG_LIST, &(c).inputs, 0}, \
+        {"--dim", ARG_LIST, &(c).dims, 0}, {                                            \
+        "--threads", ARG_INT, &(c).threads, 0                                           \
+    }
+#define COMMON_HELP                                                                                             \
+    "  --device NAME        cpu (default), guard, cuda, cuda:1\n"                                               \
+    "  --threads N          0: as many as the machine allows (default)\n"                                       \
     "  --set KEY=VALUE      a session option: level, fusion, layouts, views, packing, capture, seed, disable, " \
-    "memory_limit\n"                                                                                          \
+    "memory_limit\n"                                                                                            \
     "  --plugin FILE.so     load custom operators\n"
-#define FEED_HELP                                                                                             \
+#define FEED_HELP                                                                                                     \
     "  --input NAME=FILE    an input from FILE.npy, FILE.npz (its member NAME), FILE.pb (TensorProto) or raw bytes\n" \
-    "  --input FILE.npz     every input of that name in the archive\n"                                        \
+    "  --input FILE.npz     every input of that name in the archive\n"                                                \
     "  --dim NAME=N         size of a free dim of random inputs (default 1)\n"
 
 typedef struct opened {

@@ -4,7 +4,8 @@
 static const char help[] =
     "usage: nacre explain MODEL NODE [options]\n"
     "\n"
-    "Says which kernel serves a node (by its name, or by a value that it makes), which kernels refused it and why, which\n"
+    "Says which kernel serves a node (by its name, or by a value that it makes), which kernels refused it and why, "
+    "which\n"
     "constants are packed for it, and which copies and fusions are around it. A node that is gone is shown as it was.\n"
     "nacre inspect MODEL --nodes lists the names.\n"
     "\n" COMMON_HELP "\n"
@@ -15,8 +16,8 @@ static const char help[] =
 int cmd_explain(int argc, char **argv) {
     common c = {0};
     list nodes = {.n = 0};
-    const arg known[] = {{"", ARG_TEXT, &c.model, 0}, {"", ARG_LIST, &nodes, 0}, COMMON_ARGS(c),
-                         {NULL, ARG_FLAG, NULL, 0}};
+    const arg known[] = {
+        {"", ARG_TEXT, &c.model, 0}, {"", ARG_LIST, &nodes, 0}, COMMON_ARGS(c), {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("explain", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     if (c.model && !nodes.n) return cli_usage("explain", "which node?");

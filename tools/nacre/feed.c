@@ -1,4 +1,4 @@
-/* tools/nacre/feed.c: the inputs of a run: from files where given, else repeatable random numbers; and the run itself. */
+/* tools/nacre/feed.c: the inputs of a run, from files where given, else repeatable random numbers; and the run. */
 #include "cli.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* tools/nacre/inflate.c: raw DEFLATE (RFC 1951), for members of .npz archives. Canonical Huffman codes are decoded bit by
- * bit from counts per length: small and fast enough for inputs. Any bytes are safe: reads and writes are checked. */
+/* tools/nacre/inflate.c: raw DEFLATE (RFC 1951), for members of .npz archives. Canonical Huffman codes are decoded bit
+ * by bit from counts per length: small and fast enough for inputs. Any bytes are safe: reads and writes are checked. */
 #include "cli.h"
 
 #include <string.h>

@@ -7,7 +7,8 @@
 static const char help[] =
     "usage: nacre info\n"
     "\n"
-    "Prints the version, the processor with the instruction set that the kernels use, caches and threads, and for every\n"
+    "Prints the version, the processor with the instruction set that the kernels use, caches and threads, and for "
+    "every\n"
     "device what it is or why it cannot be used. NACRE_ISA=portable forces another instruction set.\n"
     "\n"
     "example: nacre info\n"

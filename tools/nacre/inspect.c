@@ -6,20 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: nacre inspect MODEL [options]\n"
-    "\n"
-    "Prints inputs, outputs, how often each operator occurs, parameters, and the size of every tensor, after types and\n"
-    "shapes were inferred. Nothing is run.\n"
-    "\n"
-    "  --nodes              every node with its inputs, outputs and their shapes\n"
-    "  --tensors            memory per tensor, largest first\n"
-    "  --json               all of it as JSON\n"
-    "  --plugin FILE.so     load custom operators\n"
-    "\n"
-    "example: nacre inspect resnet.onnx\n"
-    "         nacre inspect resnet.onnx --json | python3 -m json.tool\n"
-    "exit codes: 0 done, 1 the model failed, 2 wrong usage\n";
+static const char help[] = "usage: nacre inspect MODEL [options]\n"
+                           "\n"
+                           "Prints inputs, outputs, how often each operator occurs, parameters, and the size of every "
+                           "tensor, after types and\n"
+                           "shapes were inferred. Nothing is run.\n"
+                           "\n"
+                           "  --nodes              every node with its inputs, outputs and their shapes\n"
+                           "  --tensors            memory per tensor, largest first\n"
+                           "  --json               all of it as JSON\n"
+                           "  --plugin FILE.so     load custom operators\n"
+                           "\n"
+                           "example: nacre inspect resnet.onnx\n"
+                           "         nacre inspect resnet.onnx --json | python3 -m json.tool\n"
+                           "exit codes: 0 done, 1 the model failed, 2 wrong usage\n";
 
 typedef struct op_count {
     char op[96];
@@ -283,8 +283,8 @@ static void print_json(const nacre_model *m, const counts *c) {
 int cmd_inspect(int argc, char **argv) {
     common c = {0};
     bool nodes = false, tensors = false, json = false;
-    const arg known[] = {{"", ARG_TEXT, &c.model, 0},        {"--nodes", ARG_FLAG, &nodes, 0},
-                         {"--tensors", ARG_FLAG, &tensors, 0}, {"--json", ARG_FLAG, &json, 0},
+    const arg known[] = {{"", ARG_TEXT, &c.model, 0},           {"--nodes", ARG_FLAG, &nodes, 0},
+                         {"--tensors", ARG_FLAG, &tensors, 0},  {"--json", ARG_FLAG, &json, 0},
                          {"--plugin", ARG_LIST, &c.plugins, 0}, {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("inspect", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;

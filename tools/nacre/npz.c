@@ -67,8 +67,8 @@ static bool next_member(const zip *z, size_t *at, member *m) {
     const unsigned char *e = z->b + *at;
     size_t n_name = u16(e + 28), n_extra = u16(e + 30), n_note = u16(e + 32);
     if (memcmp(e, "PK\1\2", 4) != 0 || z->n - *at - 46 < n_name + n_extra + n_note) return false;
-    *m = (member){.method = u16(e + 10), .crc = u32(e + 16), .packed = u32(e + 20), .bytes = u32(e + 24),
-                  .header = u32(e + 42)};
+    *m = (member){
+        .method = u16(e + 10), .crc = u32(e + 16), .packed = u32(e + 20), .bytes = u32(e + 24), .header = u32(e + 42)};
     snprintf(m->name, sizeof m->name, "%.*s", (int)n_name, (const char *)e + 46);
     widen(m, e + 46 + n_name, n_extra);
     *at += 46 + n_name + n_extra + n_note;
@@ -110,7 +110,8 @@ static nacre_code read_named(const zip *z, const char *name, nacre_value **out, 
         if (strncmp(m.name, name, n) == 0 && (!m.name[n] || strcmp(m.name + n, ".npy") == 0))
             return read_member(z, &m, out, err);
         size_t used = strlen(all);
-        if (used + strlen(m.name) + 3 < sizeof all) snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", m.name);
+        if (used + strlen(m.name) + 3 < sizeof all)
+            snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", m.name);
     }
     char text[420];
     snprintf(text, sizeof text, "it has no member '%.80s'; there are: %s", name, all);

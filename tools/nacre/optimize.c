@@ -30,8 +30,8 @@ int cmd_optimize(int argc, char **argv) {
     common c = {0};
     const char *out = NULL, *level = "all";
     list off = {.n = 0};
-    const arg known[] = {{"", ARG_TEXT, &c.model, 0},       {"-o", ARG_TEXT, &out, 0},
-                         {"--level", ARG_TEXT, &level, 0},  {"--disable", ARG_LIST, &off, 0},
+    const arg known[] = {{"", ARG_TEXT, &c.model, 0},           {"-o", ARG_TEXT, &out, 0},
+                         {"--level", ARG_TEXT, &level, 0},      {"--disable", ARG_LIST, &off, 0},
                          {"--plugin", ARG_LIST, &c.plugins, 0}, {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("optimize", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;

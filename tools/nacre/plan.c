@@ -7,7 +7,8 @@
 static const char help[] =
     "usage: nacre plan MODEL [--dim NAME=N ...] [options]\n"
     "\n"
-    "Predicts the memory that one run takes, per place, for the given sizes of free dims (default 1), without running.\n"
+    "Predicts the memory that one run takes, per place, for the given sizes of free dims (default 1), without "
+    "running.\n"
     "The chart has a line per tensor and shows between which steps its memory is needed.\n"
     "\n"
     "  --dim NAME=N         size of a free dim\n"
@@ -56,7 +57,7 @@ static void print_totals(const nacre_plan *p, const char *const *places, int n_p
     for (int k = 0; k < n_places; k++) {
         char cell[6][32];
         double sizes[6] = {(double)p->bytes_frame[k], (double)p->bytes_constants[k], (double)p->bytes_packed[k],
-                           (double)p->bytes_state[k], (double)p->bytes_outputs[k], 0};
+                           (double)p->bytes_state[k], (double)p->bytes_outputs[k],   0};
         for (int i = 0; i < 5; i++) sizes[5] += sizes[i];
         for (int i = 0; i < 6; i++) bytes_text(sizes[i], cell[i], sizeof cell[i]);
         table_row(&t, 7, places[k], cell[0], cell[1], cell[2], cell[3], cell[4], cell[5]);
@@ -68,8 +69,8 @@ static void print_totals(const nacre_plan *p, const char *const *places, int n_p
 int cmd_plan(int argc, char **argv) {
     common c = {0};
     int n_rows = 40;
-    const arg known[] = {{"", ARG_TEXT, &c.model, 0}, COMMON_ARGS(c), {"--rows", ARG_INT, &n_rows, 0},
-                         {NULL, ARG_FLAG, NULL, 0}};
+    const arg known[] = {
+        {"", ARG_TEXT, &c.model, 0}, COMMON_ARGS(c), {"--rows", ARG_INT, &n_rows, 0}, {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("plan", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     char names[LIST_MAX][64];

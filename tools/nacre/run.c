@@ -10,13 +10,13 @@ static const char help[] =
     "\n"
     "Runs an ONNX model (or a .nct text graph) and prints a summary of every output. Inputs that are not given are\n"
     "filled with repeatable random numbers. Ctrl-C cancels the run.\n"
-    "\n" FEED_HELP
-    "  --output DIR         save outputs as DIR/NAME.npy\n"
+    "\n" FEED_HELP "  --output DIR         save outputs as DIR/NAME.npy\n"
     "  --full               print all elements\n"
     "  --repeat N           run N times and print the time of each\n"
     "  --time               process start to first output, in milliseconds\n"
     "  --profile FILE.json  write a trace for chrome://tracing or Perfetto, and print the time per operator\n"
-    "  --dump STAGE         print a stage instead of outputs: graph inferred transformed differentiated lowered program\n"
+    "  --dump STAGE         print a stage instead of outputs: graph inferred transformed differentiated lowered "
+    "program\n"
     "                       instance\n" COMMON_HELP "\n"
     "example: nacre run mlp.onnx --dim batch=4\n"
     "         nacre run mlp.onnx --input x=x.npy --output results\n"
@@ -118,10 +118,14 @@ static int run_session(const args *a, nacre_session *s) {
 
 int cmd_run(int argc, char **argv) {
     args a = {.repeat = 1};
-    const arg known[] = {{"", ARG_TEXT, &a.c.model, 0},         COMMON_ARGS(a.c),
-                         {"--output", ARG_TEXT, &a.output, 0},  {"--full", ARG_FLAG, &a.full, 0},
-                         {"--repeat", ARG_INT, &a.repeat, 1},   {"--time", ARG_FLAG, &a.time, 0},
-                         {"--profile", ARG_TEXT, &a.profile, 0}, {"--dump", ARG_TEXT, &a.dump, 0},
+    const arg known[] = {{"", ARG_TEXT, &a.c.model, 0},
+                         COMMON_ARGS(a.c),
+                         {"--output", ARG_TEXT, &a.output, 0},
+                         {"--full", ARG_FLAG, &a.full, 0},
+                         {"--repeat", ARG_INT, &a.repeat, 1},
+                         {"--time", ARG_FLAG, &a.time, 0},
+                         {"--profile", ARG_TEXT, &a.profile, 0},
+                         {"--dump", ARG_TEXT, &a.dump, 0},
                          {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("run", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
