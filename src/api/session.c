@@ -66,6 +66,28 @@ nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank
     return slot_type(s->s->program, s->s->program->outputs[i], rank, dims);
 }
 
+/* Sparse tensors have no public kind; nothing makes one. */
+static nacre_kind slot_kind(const nc_program *p, int slot) {
+    const nc_value *v = p->slots[slot].value;
+    switch (v && v->type ? v->type->kind : NC_T_TENSOR) {
+    case NC_T_SEQUENCE: return NACRE_KIND_SEQUENCE;
+    case NC_T_OPTIONAL: return NACRE_KIND_OPTIONAL;
+    case NC_T_MAP: return NACRE_KIND_MAP;
+    case NC_T_TAPE: return NACRE_KIND_TAPE;
+    case NC_T_TENSOR:
+    case NC_T_SPARSE: break;
+    }
+    return NACRE_KIND_TENSOR;
+}
+
+nacre_kind nacre_session_input_kind(const nacre_session *s, size_t i) {
+    return slot_kind(s->s->program, s->s->program->inputs[i]);
+}
+
+nacre_kind nacre_session_output_kind(const nacre_session *s, size_t i) {
+    return slot_kind(s->s->program, s->s->program->outputs[i]);
+}
+
 void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]) {
     const nc_program *p = s->s->program;
     const nc_slot *slot = &p->slots[p->inputs[i]];

@@ -96,7 +96,7 @@ static nc_code make_program(maker *k) {
     nc_session *s = k->s;
     const nc_session_options *o = k->o;
     NC_TRY(nc_env_device(s->env, k->w, o->device ? o->device : "cpu", &s->device));
-    if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit;
+    if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit, s->limits_device = true;
     nc_plan_options po = {.device = s->device,
                           .no_fusion = o->no_fusion,
                           .no_layout = o->no_layout,
@@ -121,10 +121,12 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
         nc_model_destroy(m);
         NC_FAIL(w, NC_E_MEMORY, "out of memory");
     }
-    s->env = nc_env_ref(env), s->model = m, s->capture = o->capture, s->seed = o->seed;
+    s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
     pthread_mutex_init(&s->lock, NULL);
     maker k = {w, s, o};
-    nc_code code = make_graph(&k);
+    nc_code code = NC_OK;
+    if (o->profile && !(s->profile = nc_profile_create())) code = nc_fail(w, NC_E_MEMORY, "out of memory");
+    if (code == NC_OK) code = make_graph(&k);
     if (code == NC_OK) code = make_program(&k);
     w->at_node = w->at_op = NULL;
     if (code != NC_OK) {
@@ -133,6 +135,11 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     }
     *out = s;
     return NC_OK;
+}
+
+void nc_session_trim(nc_session *s) {
+    nc_ready_trim(s, s->ready);
+    nc_cache_trim(s);
 }
 
 void nc_session_destroy(nc_session *s) {
@@ -145,7 +152,9 @@ void nc_session_destroy(nc_session *s) {
     nc_program_destroy(s->program);
     nc_model_destroy(s->model);
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
+    if (s->limits_device) s->device->bytes_limit = 0;
     pthread_mutex_destroy(&s->lock);
+    nc_profile_destroy(s->profile);
     nc_free(s->seen);
     nc_env_unref(s->env);
     nc_free(s);

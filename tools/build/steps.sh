@@ -84,6 +84,11 @@ c_tests() {
 }
 quick() { c_tests release; }
 
+demo() {
+    build release
+    build/release/examples/digits examples/digits/digits.onnx examples/digits/digits.bin
+}
+
 lint() {
     step "lint: every rule catches its seeded violation" python3 tools/lint/lint.py --self-test
     step "lint: the tree" python3 tools/lint/lint.py
@@ -186,6 +191,6 @@ nightly() {
 
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
-quick | lint | format | everything | fuzz | nightly) "$1" ;;
-*) echo "usage: steps.sh build|c_tests [PRESET] | quick | lint | format | everything | fuzz | nightly" >&2; exit 2 ;;
+quick | demo | lint | format | everything | fuzz | nightly) "$1" ;;
+*) echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | everything | fuzz | nightly" >&2; exit 2 ;;
 esac
