@@ -242,7 +242,9 @@ TEST(load_refuses_bad_tensors) {
         {NC_FLOAT, -1, 1, TensorProto_int32_data, "a dim is negative"},
         {NC_FLOAT, (int64_t)1 << 60, 1, TensorProto_dims, "overflow"},
         {NC_STRING, 2, 1, TensorProto_dims, "holds 0 strings, the dims need 2"},
-        {(nc_dtype)23, 1, 1, TensorProto_dims, "element type float4e2m1 is not supported"},
+        {NC_INT4, 3, 1, TensorProto_int32_data, "int4 holds 1 bytes, the dims need 2"},
+        {NC_UINT2, 1, 256, TensorProto_int32_data, "256 is not a value of uint2"},
+        {NC_FLOAT6E2M3, 1, 64, TensorProto_int32_data, "64 is not a value of float6e2m3"},
         {(nc_dtype)99, 1, 1, TensorProto_dims, "99 is not an element type"},
         {NC_FLOAT, 1, 7, TensorProto_data_location, "data_location is 7"},
     };
