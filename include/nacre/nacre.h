@@ -104,7 +104,19 @@ typedef enum nacre_type {
     NACRE_UINT64 = 13,
     NACRE_COMPLEX64 = 14,
     NACRE_COMPLEX128 = 15,
-    NACRE_BFLOAT16 = 16
+    NACRE_BFLOAT16 = 16,
+    NACRE_FLOAT8E4M3FN = 17,
+    NACRE_FLOAT8E4M3FNUZ = 18,
+    NACRE_FLOAT8E5M2 = 19,
+    NACRE_FLOAT8E5M2FNUZ = 20,
+    NACRE_UINT4 = 21, /* types of 4, 2 and 6 bits: the data is packed, the first element in the lowest bits */
+    NACRE_INT4 = 22,
+    NACRE_FLOAT4E2M1 = 23,
+    NACRE_FLOAT8E8M0 = 24,
+    NACRE_UINT2 = 25,
+    NACRE_INT2 = 26,
+    NACRE_FLOAT6E2M3 = 27,
+    NACRE_FLOAT6E3M2 = 28
 } nacre_type; /* ONNX's own numbers */
 
 typedef enum nacre_kind {
