@@ -221,8 +221,8 @@ for name, equation, *shapes in [
     ("trace", "ii->", (4, 4)), ("diagonal", "bii->bi", (2, 3, 3)), ("cube_diagonal", "iii->i", (3, 3, 3)),
     ("outer", "i,j->ji", (3,), (4,)), ("bilinear", "bi,oij,bj->bo", (2, 3), (4, 3, 5), (2, 5)),
     ("lost_label", "ij,jk->k", (2, 3), (3, 4)), ("ellipsis", "...ij,...jk->...ik", (2, 1, 3, 4), (5, 4, 2)),
-    ("implicit", "ji,jk", (3, 2), (3, 4)), ("diagonal_times", "ii,ij->j", (3, 3), (3, 2)), ("dot", "i,i->", (5,), (5,)),
-    ("empty", "ij,jk->ik", (0, 3), (3, 4)),
+    ("implicit", "ji,jk", (3, 2), (3, 4)), ("diagonal_times", "ii,ij->j", (3, 3), (3, 2)),
+    ("dot", "i,i->", (5,), (5,)), ("empty", "ij,jk->ik", (0, 3), (3, 4)),
 ]:
     names = "xwv"[:len(shapes)]
     case(f"Einsum_{name}", ", ".join(f"double[{','.join(map(str, s))}] {n}" for n, s in zip(names, shapes)),
@@ -236,7 +236,8 @@ for n in (1, 2, 4):
 
 def attention(q, k, v, mask=None, scale=None, cap=0, packed=0):
     if packed:
-        q, k, v = (t.unflatten(2, (h, -1)).transpose(1, 2) for t, h in ((q, packed), (k, packed // 2), (v, packed // 2)))
+        heads = ((q, packed), (k, packed // 2), (v, packed // 2))
+        q, k, v = (t.unflatten(2, (h, -1)).transpose(1, 2) for t, h in heads)
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     scores = q @ k.transpose(2, 3) * (q.shape[3] ** -0.5 if scale is None else scale)
@@ -273,8 +274,8 @@ case("Attention_short_mask", QKV + ", double[1,s,4] m", "y = Attention(q, k, v, 
 case("Attention_blind_row", QKV + ", bool[s,t] m", "y = Attention(q, k, v, m)", attention, opset=23, **OPERANDS,
      m=np.array([[1, 0, 1, 0, 1, 1, 0], [0] * 7, [1] * 7], bool))
 case("Attention_packed", "double[b,s,8] q, double[b,t,4] k, double[b,t,6] v",
-     "y = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v)", lambda q, k, v: attention(q, k, v, packed=4), opset=23,
-     q=normal(2, 3, 8), k=normal(2, 5, 4), v=normal(2, 5, 6))
+     "y = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v)", lambda q, k, v: attention(q, k, v, packed=4),
+     opset=23, q=normal(2, 3, 8), k=normal(2, 5, 4), v=normal(2, 5, 6))
 case("Attention_past", QKV + ", double[b,2,p,6] pk, double[b,2,p,5] pv",
      "y, tk, tv = Attention<is_causal = 1>(q, k, v, , pk, pv)",
      lambda q, k, v, pk, pv: attention(q, torch.cat((pk, k), 2), torch.cat((pv, v), 2), below(3, 9, 2)), opset=23,

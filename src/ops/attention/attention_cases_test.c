@@ -21,24 +21,22 @@ const nc_case nc_attention_cases[] = {
     {"attention_short_mask", ATTENTION("24", "", ", float[4,1,3] m", ", m", "y"), VALUE},
     {"attention_seen", ATTENTION("24", "", ", bool[2,1,s,t] m", ", m", "y")},
     {"attention_window", ATTENTION("25", "<left_window_size = 1, right_window_size = 1>", "", "", "y")},
-    {"attention_packed",
-     "<opset: \"\" 23> g (float[2,s,8] q, float[2,t,4] k, float[2,t,6] v) => (y) {"
-     " y = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v) }"},
-    {"attention_past",
-     "<opset: \"\" 23> g (" QKV ", float[2,2,p,6] pk, float[2,2,p,5] pv) => (y, tk, tv) {"
-     " y, tk, tv = Attention<is_causal = 1>(q, k, v, , pk, pv) }"},
+    {"attention_packed", "<opset: \"\" 23> g (float[2,s,8] q, float[2,t,4] k, float[2,t,6] v) => (y) {"
+                         " y = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v) }"},
+    {"attention_past", "<opset: \"\" 23> g (" QKV ", float[2,2,p,6] pk, float[2,2,p,5] pv) => (y, tk, tv) {"
+                       " y, tk, tv = Attention<is_causal = 1>(q, k, v, , pk, pv) }"},
     {"attention_past_unseen",
      "<opset: \"\" 23> g (" QKV ", float[2,2,p,6] pk, float[2,2,p,5] pv) => (y) {"
      " y = Attention(q, k, v, , pk, pv) }",
      VALUE},
     {"attention_stage_0", ATTENTION("23", "", "", "", "y, tk, tv, qk"), VALUE},
-    {"attention_stage_1", ATTENTION("23", "<qk_matmul_output_mode = 1, softcap = 2.0>", "", "", "y, tk, tv, qk"), VALUE},
+    {"attention_stage_1", ATTENTION("23", "<qk_matmul_output_mode = 1, softcap = 2.0>", "", "", "y, tk, tv, qk"),
+     VALUE},
     {"attention_stage_2", ATTENTION("23", "<qk_matmul_output_mode = 2>", ", float[s,t] m", ", m", "y, tk, tv, qk"),
      VALUE},
     {"attention_stage_3", ATTENTION("23", "<qk_matmul_output_mode = 3>", "", "", "y, tk, tv, qk"), VALUE},
-    {"attention_lengths",
-     "<opset: \"\" 24> g (" QKV ") => (y) <const int64[2] n = {3, 5}> {"
-     " y = Attention<is_causal = 1>(q, k, v, , , , n) }"},
+    {"attention_lengths", "<opset: \"\" 24> g (" QKV ") => (y) <const int64[2] n = {3, 5}> {"
+                          " y = Attention<is_causal = 1>(q, k, v, , , , n) }"},
     {"attention_int_mask", ATTENTION("23", "", ", int32[s,t] m", ", m", "y"), VALUE},
     {"attention_half",
      "<opset: \"\" 23> g (float16[1,2,s,4] q, float16[1,2,t,4] k, float16[1,2,t,4] v, float16[s,t] m) => (y) {"
@@ -48,11 +46,13 @@ const nc_case nc_attention_cases[] = {
      "<opset: \"\" 23> g (bfloat16[1,2,s,4] q, bfloat16[1,2,t,4] k, float16[1,2,t,4] v) => (y) {"
      " y = Attention(q, k, v) }",
      VALUE},
-    {"attention_no_keys", "<opset: \"\" 23> g (float[1,2,s,4] q, float[1,2,0,4] k, float[1,2,0,4] v) => (y) {"
-                          " y = Attention(q, k, v) }",
+    {"attention_no_keys",
+     "<opset: \"\" 23> g (float[1,2,s,4] q, float[1,2,0,4] k, float[1,2,0,4] v) => (y) {"
+     " y = Attention(q, k, v) }",
      VALUE},
-    {"attention_no_queries", "<opset: \"\" 23> g (float[1,2,0,4] q, float[1,2,t,4] k, float[1,2,t,4] v) => (y) {"
-                             " y = Attention(q, k, v) }",
+    {"attention_no_queries",
+     "<opset: \"\" 23> g (float[1,2,0,4] q, float[1,2,t,4] k, float[1,2,t,4] v) => (y) {"
+     " y = Attention(q, k, v) }",
      VALUE},
     {"swiglu", "<opset: \"\" 28> g (float[3,n] a, float[3,n] b) => (y) { y = SwiGLU(a, b) }"},
     {"swiglu_alpha", "<opset: \"\" 28> g (float[3,n] a, float[3,n] b) => (y) { y = SwiGLU<alpha = 0.5>(a, b) }"},
@@ -94,8 +94,8 @@ TEST(attention_types) {
     check_type("<opset: \"\" 27> g (float16[b,t,8] q, float16[b,t,4] k, float16[b,t,6] v, float[b,2,2,3] s) => (y, n) {"
                " y, n = LinearAttention<q_num_heads = 4, kv_num_heads = 2, update_rule = \"linear\">(q, k, v, s) }",
                "n", "float[b,2,2,3]");
-    check_type("<opset: \"\" 27> g (float[b,6,l] x, float[6,1,k] w) => (y, n) { y, n = CausalConvWithState(x, w) }", "n",
-               "float[b,6,k-1]");
+    check_type("<opset: \"\" 27> g (float[b,6,l] x, float[6,1,k] w) => (y, n) { y, n = CausalConvWithState(x, w) }",
+               "n", "float[b,6,k-1]");
 }
 
 static void refuses(const char *text, nc_code code, const char *part) {
@@ -110,10 +110,12 @@ static void refuses(const char *text, nc_code code, const char *part) {
 TEST(attention_refusals) {
     refuses("<opset: \"\" 23> g (float[1,s,8] q, float[1,t,8] k, float[1,t,8] v) => (y) { y = Attention(q, k, v) }",
             NC_E_BAD_GRAPH, "q_num_heads");
-    refuses("<opset: \"\" 23> g (float[1,3,s,8] q, float[1,2,t,8] k, float[1,2,t,8] v) => (y) { y = Attention(q, k, v) }",
-            NC_E_SHAPE, "3 query heads do not share 2 key heads");
-    refuses("<opset: \"\" 23> g (float[1,2,s,8] q, float[1,2,t,6] k, float[1,2,t,8] v) => (y) { y = Attention(q, k, v) }",
-            NC_E_SHAPE, "head sizes of Q and K: 8 and 6 differ");
+    refuses(
+        "<opset: \"\" 23> g (float[1,3,s,8] q, float[1,2,t,8] k, float[1,2,t,8] v) => (y) { y = Attention(q, k, v) }",
+        NC_E_SHAPE, "3 query heads do not share 2 key heads");
+    refuses(
+        "<opset: \"\" 23> g (float[1,2,s,8] q, float[1,2,t,6] k, float[1,2,t,8] v) => (y) { y = Attention(q, k, v) }",
+        NC_E_SHAPE, "head sizes of Q and K: 8 and 6 differ");
     refuses("<opset: \"\" 28> g (float[2,3] a, float[3,3] b) => (y) { y = SwiGLU(a, b) }", NC_E_SHAPE,
             "A has 2 at dim 0, B has 3");
     refuses("<opset: \"\" 24> g (float[2,8,3] x, float[2,9,3] u) => (y) { y = TensorScatter(x, u) }", NC_E_SHAPE,

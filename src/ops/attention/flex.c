@@ -17,7 +17,8 @@ static nc_dtype precision(const nc_node *n, nc_dtype q) {
 
 static nc_code check_heads(nc_infer *c) {
     int64_t hq, hk;
-    if (nc_dim_is_const(nc_in_dim(c, Q, 1), &hq) && nc_dim_is_const(nc_in_dim(c, K, 1), &hk) && (hk < 1 || hq % hk != 0))
+    if (nc_dim_is_const(nc_in_dim(c, Q, 1), &hq) && nc_dim_is_const(nc_in_dim(c, K, 1), &hk) &&
+        (hk < 1 || hq % hk != 0))
         NC_FAIL(c->w, NC_E_SHAPE, "%lld query heads do not share %lld key heads evenly", (long long)hq, (long long)hk);
     return NC_OK;
 }
@@ -29,7 +30,8 @@ static nc_code flex_infer(nc_infer *c) {
     if (q == NULL) return NC_OK;
     for (int i = 0; i < 3; i++) {
         known &= nc_in_rank(c, i, &rank);
-        if (nc_in_rank(c, i, &rank) && rank != 4) NC_FAIL(c->w, NC_E_SHAPE, "input %d has %d dims, expected 4", i, rank);
+        if (nc_in_rank(c, i, &rank) && rank != 4)
+            NC_FAIL(c->w, NC_E_SHAPE, "input %d has %d dims, expected 4", i, rank);
     }
     if (!known) return nc_out_unknown(c, 0, q->elem, 4);
     NC_TRY(check_heads(c));
@@ -39,8 +41,8 @@ static nc_code flex_infer(nc_infer *c) {
     for (int s = 0; s < c->node->n_subs; s++) {
         const nc_graph *g = c->node->subs[s].graph;
         if (g->inputs.n != 1 || g->outputs.n != 1)
-            NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s has %d inputs and %d outputs, expected one of each", c->node->subs[s].attr,
-                    g->inputs.n, g->outputs.n);
+            NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s has %d inputs and %d outputs, expected one of each",
+                    c->node->subs[s].attr, g->inputs.n, g->outputs.n);
         NC_TRY(c->infer_sub(c, s, &in, 1));
     }
     dims[3] = nc_in_dim(c, V, 3);
@@ -113,7 +115,8 @@ static nc_code flex_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     int64_t group;
     NC_TRY(nc_attn_group(b, q, k, &group));
     if (group > 1) k = nc_attn_repeat_heads(b, k, group), v = nc_attn_repeat_heads(b, v, group);
-    nc_value *scale = nc_attr_has(n, "scale") ? nc_build_scalar(b, own, nc_attr_float(n, "scale")) : nc_attn_scale(b, q);
+    nc_value *scale =
+        nc_attr_has(n, "scale") ? nc_build_scalar(b, own, nc_attr_float(n, "scale")) : nc_attn_scale(b, q);
     nc_value *s = nc_build1(b, "MatMul", 2, nc_build1(b, "Mul", 2, q, scale), nc_build_swap_last(b, k));
     s = modified(b, n, "score_mod", nc_build_cast(b, s, t));
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = -1};
@@ -124,12 +127,12 @@ static nc_code flex_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
 
 #define A_GRAPH_OPT(n) \
     { .name = n, .kind = NC_A_GRAPH }
-static const nc_op_version versions[] = {{.since = 1,
-                                          IN({"Q", T_FLOAT_ALL}, {"K", SAME(0)}, {"V", SAME(0)}),
-                                          OUT({"Y", SAME(0)}),
-                                          ATTR(A_GRAPH_OPT("prob_mod"), A_FLOAT_OPT("scale"), A_GRAPH_OPT("score_mod"),
-                                               A_INT_OPT("softmax_precision"))},
-                                         {0}};
+static const nc_op_version versions[] = {
+    {.since = 1,
+     IN({"Q", T_FLOAT_ALL}, {"K", SAME(0)}, {"V", SAME(0)}),
+     OUT({"Y", SAME(0)}),
+     ATTR(A_GRAPH_OPT("prob_mod"), A_FLOAT_OPT("scale"), A_GRAPH_OPT("score_mod"), A_INT_OPT("softmax_precision"))},
+    {0}};
 
 const nc_card nc_card_flex_attention = {.name = "FlexAttention",
                                         .domain = "ai.onnx.preview",

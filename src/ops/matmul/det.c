@@ -1,6 +1,6 @@
-/* ops/matmul/det.c: the cards of Det and of its gradient nacre.DetGrad: dX = dY * cofactors of X, which needs no inverse
- * and holds for singular matrices. DetGrad decomposes into Det of all minors, for matrices of known size. Kernels are in
- * det_cpu.c. */
+/* ops/matmul/det.c: the cards of Det and of its gradient nacre.DetGrad: dX = dY * cofactors of X, which needs no
+ * inverse and holds for singular matrices. DetGrad decomposes into Det of all minors, for matrices of known size.
+ * Kernels are in det_cpu.c. */
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -74,8 +74,11 @@ static const nc_op_version versions[] = {{.since = 22, ROW(T_FLOAT_ALL)}, {.sinc
 static const nc_op_version grad_versions[] = {
     {.since = 1, IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}), OUT({"dX", SAME(0)}), NO_ATTR}, {0}};
 
-const nc_card nc_card_det = {
-    .name = "Det", .doc = "Determinants of square matrices.", .versions = versions, .infer = det_infer, .grad = det_grad};
+const nc_card nc_card_det = {.name = "Det",
+                             .doc = "Determinants of square matrices.",
+                             .versions = versions,
+                             .infer = det_infer,
+                             .grad = det_grad};
 const nc_card nc_card_det_grad = {.name = "DetGrad",
                                   .domain = "nacre",
                                   .doc = "Gradient of Det: dY times the cofactors of X.",

@@ -16,8 +16,10 @@ static double load(const nc_tensor *t, int64_t i) {
 }
 
 static void store(const nc_tensor *t, int64_t i, double v) {
-    if (t->dtype == NC_FLOAT) ((float *)t->data)[i] = (float)v;
-    else ((double *)t->data)[i] = v;
+    if (t->dtype == NC_FLOAT)
+        ((float *)t->data)[i] = (float)v;
+    else
+        ((double *)t->data)[i] = v;
 }
 
 /* The determinant of a (n,n), which is overwritten. */

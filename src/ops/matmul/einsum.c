@@ -1,6 +1,6 @@
-/* ops/matmul/einsum.c: the card of Einsum. The gradient by an operand is an Einsum again: of dY and the other operands,
- * with a unit matrix for every repeated label of the operand and ones for labels that nothing else has. The kernel is in
- * einsum_cpu.c. */
+/* ops/matmul/einsum.c: the card of Einsum. The gradient by an operand is an Einsum again: of dY and the other
+ * operands, with a unit matrix for every repeated label of the operand and ones for labels that nothing else has.
+ * The kernel is in einsum_cpu.c. */
 #include "ops/matmul/einsum.h"
 
 #include "ops/build.h"
@@ -41,8 +41,10 @@ static nc_code einsum_infer(nc_infer *c) {
     for (int i = 0; i < e.n_in; i++)
         for (int k = 0; k < e.in[i].rank; k++) {
             const nc_dim **d = &size[e.in[i].label[k]], *own = nc_in_dim(c, i, k);
-            if (*d == NULL) *d = own;
-            else NC_TRY(join(c, *d, own, d));
+            if (*d == NULL)
+                *d = own;
+            else
+                NC_TRY(join(c, *d, own, d));
         }
     for (int k = 0; k < e.out.rank; k++) dims[k] = size[e.out.label[k]];
     return nc_out(c, 0, first->elem, e.out.rank, dims);

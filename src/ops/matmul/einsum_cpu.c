@@ -96,7 +96,8 @@ static operand sum_own(work *w, const operand *o, const operand *other, int i) {
     void *scratch = take(w, (int64_t)(bytes / nc_dtype_bytes(w->type) + 1));
     if (w->c == NULL) return r;
     nc_tensor x = tensor_of(w, o);
-    if (nck_reduce(NCK_REDUCE_SUM, &x, axes, r.data, scratch, w->pool) != NC_OK) w->why = "sums of this type cannot be done";
+    if (nck_reduce(NCK_REDUCE_SUM, &x, axes, r.data, scratch, w->pool) != NC_OK)
+        w->why = "sums of this type cannot be done";
     return r;
 }
 
@@ -137,8 +138,10 @@ static bool fold(const work *w, const operand *o, const group *g, int64_t *strid
     for (int k = g->rank - 1; k >= 0; k--) {
         int64_t s = stride_of(o, g->label[k]), n = w->size[g->label[k]];
         if (n == 1) continue;
-        if (first) *stride = s;
-        else if (s != next) return false;
+        if (first)
+            *stride = s;
+        else if (s != next)
+            return false;
         first = false;
         next = s * n;
     }
@@ -174,15 +177,15 @@ static int64_t batch_offset(const product *p, const operand *o, int64_t i) {
     return at;
 }
 
-#define DEFINE(S, T, FMA)                                                                                      \
-    static void tiny_##S(const product *p, const T *a, const T *b, T *y) {                                     \
-        for (int64_t i = 0; i < p->m.size; i++)                                                                \
-            for (int64_t j = 0; j < p->n.size; j++) {                                                          \
-                T sum = 0;                                                                                     \
-                for (int64_t k = 0; k < p->k.size; k++)                                                        \
-                    sum = FMA(a[i * p->a_rs + k * p->a_cs], b[k * p->b_rs + j * p->b_cs], sum);                \
-                y[i * p->n.size + j] = sum;                                                                    \
-            }                                                                                                  \
+#define DEFINE(S, T, FMA)                                                                       \
+    static void tiny_##S(const product *p, const T *a, const T *b, T *y) {                      \
+        for (int64_t i = 0; i < p->m.size; i++)                                                 \
+            for (int64_t j = 0; j < p->n.size; j++) {                                           \
+                T sum = 0;                                                                      \
+                for (int64_t k = 0; k < p->k.size; k++)                                         \
+                    sum = FMA(a[i * p->a_rs + k * p->a_cs], b[k * p->b_rs + j * p->b_cs], sum); \
+                y[i * p->n.size + j] = sum;                                                     \
+            }                                                                                   \
     }
 DEFINE(f32, float, fmaf)
 DEFINE(f64, double, fma)
@@ -194,16 +197,42 @@ static void run_batch(const product *p, int64_t i, void *workspace, nc_pool *poo
     const char *b = (const char *)p->b.data + batch_offset(p, &p->b, i) * es;
     char *y = (char *)p->y.data + i * M * N * es;
     if (!nc_dtype_is_float(type)) {
-        nc_gemm_ints(&(nc_int_gemm){.elem_bytes = (size_t)es, .M = M, .N = N, .K = K, .alpha = 1, .a = a,
-                                    .a_rs = p->a_rs, .a_cs = p->a_cs, .b = b, .b_rs = p->b_rs, .b_cs = p->b_cs,
-                                    .c = y, .c_rs = N, .c_cs = 1}, pool);
+        nc_gemm_ints(&(nc_int_gemm){.elem_bytes = (size_t)es,
+                                    .M = M,
+                                    .N = N,
+                                    .K = K,
+                                    .alpha = 1,
+                                    .a = a,
+                                    .a_rs = p->a_rs,
+                                    .a_cs = p->a_cs,
+                                    .b = b,
+                                    .b_rs = p->b_rs,
+                                    .b_cs = p->b_cs,
+                                    .c = y,
+                                    .c_rs = N,
+                                    .c_cs = 1},
+                     pool);
     } else if (M * N * K <= TINY) {
-        if (type == NC_FLOAT) tiny_f32(p, (const void *)a, (const void *)b, (void *)y);
-        else tiny_f64(p, (const void *)a, (const void *)b, (void *)y);
+        if (type == NC_FLOAT)
+            tiny_f32(p, (const void *)a, (const void *)b, (void *)y);
+        else
+            tiny_f64(p, (const void *)a, (const void *)b, (void *)y);
     } else {
-        nck_gemm(&(nck_gemm_args){.type = type, .M = M, .N = N, .K = K, .alpha = 1, .a = a, .a_rs = p->a_rs,
-                                  .a_cs = p->a_cs, .b = b, .b_rs = p->b_rs, .b_cs = p->b_cs, .c = y, .c_rs = N,
-                                  .c_cs = 1}, workspace, pool);
+        nck_gemm(&(nck_gemm_args){.type = type,
+                                  .M = M,
+                                  .N = N,
+                                  .K = K,
+                                  .alpha = 1,
+                                  .a = a,
+                                  .a_rs = p->a_rs,
+                                  .a_cs = p->a_cs,
+                                  .b = b,
+                                  .b_rs = p->b_rs,
+                                  .b_cs = p->b_cs,
+                                  .c = y,
+                                  .c_rs = N,
+                                  .c_cs = 1},
+                 workspace, pool);
     }
 }
 

@@ -1,5 +1,6 @@
-/* ops/matmul/einsum_terms.c: reads an Einsum equation: terms of letters with at most one ellipsis, and a result that is
- * written out or, without an arrow, the ellipsis and then every letter that occurs once, in the order of the alphabet. */
+/* ops/matmul/einsum_terms.c: reads an Einsum equation: terms of letters with at most one ellipsis, and a result that
+ * is written out or, without an arrow, the ellipsis and then every letter that occurs once, in the order of the
+ * alphabet. */
 #include "ops/matmul/einsum.h"
 
 #include <stdarg.h>
@@ -102,7 +103,8 @@ static nc_code read_out(reader *r, nc_einsum_term *out) {
 
 nc_code nc_einsum_resolve(const char *equation, const int *ranks, int n_in, nc_einsum *e, char *why, size_t bytes_why) {
     reader r = {.at = equation, .why = why, .bytes_why = bytes_why, .ellipsis = -1};
-    if (n_in < 1 || n_in > NC_EINSUM_MAX_IN) return wrong(&r, "%d operands, at most %d are supported", n_in, NC_EINSUM_MAX_IN);
+    if (n_in < 1 || n_in > NC_EINSUM_MAX_IN)
+        return wrong(&r, "%d operands, at most %d are supported", n_in, NC_EINSUM_MAX_IN);
     e->n_in = n_in;
     nc_code code = read_in(&r, ranks, e);
     return code == NC_OK ? read_out(&r, &e->out) : code;

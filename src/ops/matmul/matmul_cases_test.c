@@ -163,7 +163,8 @@ static void refuses_equation(const char *equation, const char *part) {
     char text[256];
     nc_work w;
     nc_work_init(&w);
-    snprintf(text, sizeof text, "<opset: \"\" 12> g (float[2,3] a, float[3,4] b) => (y) { y = Einsum<equation = \"%s\">(a, b) }",
+    snprintf(text, sizeof text,
+             "<opset: \"\" 12> g (float[2,3] a, float[3,4] b) => (y) { y = Einsum<equation = \"%s\">(a, b) }",
              equation);
     CHECK(test_model(&w, nc_ops_registry(), text) == NULL);
     CHECK_DIAG(&w, part);

@@ -167,11 +167,11 @@ static nc_code matmul_prepare(nc_prep *p) {
 NC_WIDENED_HALF(matmul, matmul_workspace)
 
 #define T_GEMM (T_BIG_NUMBER & ~NC_BIT(NC_FLOAT16))
-#define WIDENED(name, which, run_fn, workspace_fn)                                                              \
-    static size_t name##_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,       \
-                                   int n_out) {                                                                  \
-        return nc_widen_workspace(which, workspace_fn, state, in, n_in, out, n_out);                             \
-    }                                                                                                            \
+#define WIDENED(name, which, run_fn, workspace_fn)                                                         \
+    static size_t name##_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
+                                   int n_out) {                                                            \
+        return nc_widen_workspace(which, workspace_fn, state, in, n_in, out, n_out);                       \
+    }                                                                                                      \
     static nc_code name##_run(const nc_call *c) { return nc_widen_run(which, run_fn, c); }
 WIDENED(einsum_narrow, NC_WIDEN_HALF | NC_WIDEN_INTS, nc_einsum_run, nc_einsum_workspace)
 WIDENED(det_half, NC_WIDEN_HALF, nc_det_run, nc_det_workspace)

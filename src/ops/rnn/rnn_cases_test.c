@@ -5,8 +5,8 @@
 
 extern const nc_case nc_rnn_cases[];
 
-#define LAYER(opset, op, g, dirs, more, inputs, outs)                                                       \
-    "<opset: \"\" " opset "> g (float[t,b,3] x, float[" dirs "," g ",3] w, float[" dirs "," g ",5] r" more  \
+#define LAYER(opset, op, g, dirs, more, inputs, outs)                                                      \
+    "<opset: \"\" " opset "> g (float[t,b,3] x, float[" dirs "," g ",3] w, float[" dirs "," g ",5] r" more \
     ") => (" outs ") { " outs " = " op "(x, w, r" inputs ") }"
 #define VALUE {{-1, 1}}, NC_CASE_NO_GRAD
 
@@ -19,7 +19,8 @@ const nc_case nc_rnn_cases[] = {
     {"rnn_old", LAYER("1", "RNN<output_sequence = 1>", "5", "1", "", "", "y, h"), VALUE},
     {"gru", LAYER("22", "GRU", "15", "1", ", float[1,30] bias", ", bias", "y, h"), VALUE},
     {"gru_before_reset",
-     LAYER("7", "GRU<linear_before_reset = 1>", "15", "1", ", float[1,30] bias, float[1,b,5] h0", ", bias, , h0", "y, h"),
+     LAYER("7", "GRU<linear_before_reset = 1>", "15", "1", ", float[1,30] bias, float[1,b,5] h0", ", bias, , h0",
+           "y, h"),
      VALUE},
     {"gru_both_ways", LAYER("22", "GRU<direction = \"bidirectional\">", "15", "2", "", "", "y, h"), VALUE},
     {"lstm", LAYER("22", "LSTM", "20", "1", ", float[1,40] bias", ", bias", "y, h, c"), VALUE},
@@ -28,7 +29,8 @@ const nc_case nc_rnn_cases[] = {
            ", float[2,40] bias, float[2,b,5] h0, float[2,b,5] c0, float[2,15] p", ", bias, , h0, c0, p", "y, h, c"),
      VALUE},
     {"lstm_lengths",
-     "<opset: \"\" 22> g (float[4,3,2] x, float[2,12,2] w, float[2,12,3] r) => (y, h, c) <const int32[3] n = {2, 0, 4}> {"
+     "<opset: \"\" 22> g (float[4,3,2] x, float[2,12,2] w, float[2,12,3] r) => (y, h, c) <const int32[3] n = {2, 0, "
+     "4}> {"
      " y, h, c = LSTM<direction = \"bidirectional\">(x, w, r, , n) }",
      VALUE},
     {"lstm_batch_first",
@@ -37,16 +39,20 @@ const nc_case nc_rnn_cases[] = {
      VALUE},
     {"lstm_last_only",
      "<opset: \"\" 22> g (float[t,b,2] x, float[1,12,2] w, float[1,12,3] r) => (h) { , h = LSTM(x, w, r) }", VALUE},
-    {"lstm_empty", "<opset: \"\" 22> g (float[0,2,2] x, float[1,12,2] w, float[1,12,3] r) => (y, h, c) {"
-                   " y, h, c = LSTM(x, w, r) }",
+    {"lstm_empty",
+     "<opset: \"\" 22> g (float[0,2,2] x, float[1,12,2] w, float[1,12,3] r) => (y, h, c) {"
+     " y, h, c = LSTM(x, w, r) }",
      VALUE},
-    {"lstm_no_rows", "<opset: \"\" 22> g (float[3,0,2] x, float[1,12,2] w, float[1,12,3] r) => (y, h, c) {"
-                     " y, h, c = LSTM(x, w, r) }",
+    {"lstm_no_rows",
+     "<opset: \"\" 22> g (float[3,0,2] x, float[1,12,2] w, float[1,12,3] r) => (y, h, c) {"
+     " y, h, c = LSTM(x, w, r) }",
      VALUE},
     {"gru_half",
-     "<opset: \"\" 22> g (float16[t,2,2] x, float16[1,9,2] w, float16[1,9,3] r) => (y, h) { y, h = GRU(x, w, r) }", VALUE},
+     "<opset: \"\" 22> g (float16[t,2,2] x, float16[1,9,2] w, float16[1,9,3] r) => (y, h) { y, h = GRU(x, w, r) }",
+     VALUE},
     {"lstm_bfloat16",
-     "<opset: \"\" 22> g (bfloat16[t,2,2] x, bfloat16[1,12,2] w, bfloat16[1,12,3] r) => (y, h) { y, h = LSTM(x, w, r) }",
+     "<opset: \"\" 22> g (bfloat16[t,2,2] x, bfloat16[1,12,2] w, bfloat16[1,12,3] r) => (y, h) { y, h = LSTM(x, w, r) "
+     "}",
      VALUE},
     {0}};
 

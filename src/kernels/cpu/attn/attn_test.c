@@ -33,15 +33,28 @@ static bool start(nc_dtype type, const int64_t *s) {
         for (int64_t i = 0; i < MOST; i++) {
             seed = seed * 1664525u + 1013904223u;
             double v = ((double)(seed >> 8) - 8388608.0) / 4194304.0;
-            if (type == NC_FLOAT) ((float *)fix.p[k])[i] = (float)v;
-            else ((double *)fix.p[k])[i] = v;
+            if (type == NC_FLOAT)
+                ((float *)fix.p[k])[i] = (float)v;
+            else
+                ((double *)fix.p[k])[i] = v;
             fix.seen[i] = v > -1;
         }
     }
-    fix.a = (nck_attn_args){.type = type, .B = s[0], .Hq = s[1], .Hkv = s[2], .S = s[3], .T = s[4], .D = s[5], .Dv = s[6],
-                            .q = operand(fix.p[0], s[1], s[3], s[5]), .k = operand(fix.p[1], s[2], s[4], s[5]),
-                            .v = operand(fix.p[2], s[2], s[4], s[6]), .y = operand(fix.p[4], s[1], s[3], s[6]),
-                            .scale = 0.37, .left = -1, .right = -1};
+    fix.a = (nck_attn_args){.type = type,
+                            .B = s[0],
+                            .Hq = s[1],
+                            .Hkv = s[2],
+                            .S = s[3],
+                            .T = s[4],
+                            .D = s[5],
+                            .Dv = s[6],
+                            .q = operand(fix.p[0], s[1], s[3], s[5]),
+                            .k = operand(fix.p[1], s[2], s[4], s[5]),
+                            .v = operand(fix.p[2], s[2], s[4], s[6]),
+                            .y = operand(fix.p[4], s[1], s[3], s[6]),
+                            .scale = 0.37,
+                            .left = -1,
+                            .right = -1};
     fix.workspace = nc_alloc(nck_attn_workspace(type, s[0], s[1], s[3], s[4], s[5], s[6]) + 64);
     fix.row = nc_alloc((size_t)s[4] * 8 + 8);
     return fix.workspace != NULL && fix.row != NULL;
@@ -79,8 +92,8 @@ static void set_mask(bool is_bool, int64_t cols) {
 }
 
 TEST(attn_kernel_sizes) {
-    static const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1}, {2, 3, 3, 5, 7, 9, 4},    {1, 4, 2, 70, 33, 8, 5},
-                                       {2, 2, 1, 0, 3, 4, 4}, {1, 2, 2, 3, 0, 4, 4},    {1, 1, 1, 130, 65, 3, 17},
+    static const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1}, {2, 3, 3, 5, 7, 9, 4}, {1, 4, 2, 70, 33, 8, 5},
+                                       {2, 2, 1, 0, 3, 4, 4}, {1, 2, 2, 3, 0, 4, 4}, {1, 1, 1, 130, 65, 3, 17},
                                        {3, 6, 2, 4, 5, 16, 0}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int k = 0; k < 2; k++) {

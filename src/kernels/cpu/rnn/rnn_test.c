@@ -26,13 +26,28 @@ static bool fixture_init(fixture *f, const nck_rnn_rule *rule, nc_dtype type, co
         for (int64_t i = 0; i < MOST; i++) {
             seed = seed * 1664525u + 1013904223u;
             double v = ((double)(seed >> 8) - 8388608.0) / 8388608.0;
-            if (type == NC_FLOAT) ((float *)f->p[k])[i] = (float)v;
-            else ((double *)f->p[k])[i] = v;
+            if (type == NC_FLOAT)
+                ((float *)f->p[k])[i] = (float)v;
+            else
+                ((double *)f->p[k])[i] = v;
         }
     }
-    f->a = (nck_rnn_args){.cell = &f->cell, .type = type, .T = s[0], .B = s[1], .I = s[2], .H = s[3],
-                          .x = f->p[0], .w = f->p[1], .r = f->p[2], .b = f->p[3], .h0 = f->p[4], .c0 = f->p[5],
-                          .p = rule->peepholes ? f->p[6] : NULL, .state_rs = s[3], .y_t = s[1] * s[3], .y_b = s[3]};
+    f->a = (nck_rnn_args){.cell = &f->cell,
+                          .type = type,
+                          .T = s[0],
+                          .B = s[1],
+                          .I = s[2],
+                          .H = s[3],
+                          .x = f->p[0],
+                          .w = f->p[1],
+                          .r = f->p[2],
+                          .b = f->p[3],
+                          .h0 = f->p[4],
+                          .c0 = f->p[5],
+                          .p = rule->peepholes ? f->p[6] : NULL,
+                          .state_rs = s[3],
+                          .y_t = s[1] * s[3],
+                          .y_b = s[3]};
     f->workspace = nc_alloc(nck_rnn_workspace(rule->kind, type, s[0], s[1], s[2], s[3]) + 64);
     return f->workspace != NULL;
 }
@@ -61,7 +76,8 @@ static void check(const nck_rnn_rule *rule, nc_dtype type, const int64_t *s, boo
         for (int64_t i = 0; i < s[1] * s[3]; i++) CHECK_NEAR(get(type, y_h, i), get(type, f.p[11], i), tol);
         f.a.y = NULL, f.a.y_h = NULL, f.a.y_c = y_c != NULL ? f.p[11] : NULL;
         nck_rnn_ref(&f.a, f.state);
-        for (int64_t i = 0; y_c != NULL && i < s[1] * s[3]; i++) CHECK_NEAR(get(type, y_c, i), get(type, f.p[11], i), tol);
+        for (int64_t i = 0; y_c != NULL && i < s[1] * s[3]; i++)
+            CHECK_NEAR(get(type, y_c, i), get(type, f.p[11], i), tol);
     } else {
         CHECK(!"out of memory");
     }
@@ -75,7 +91,8 @@ static const nck_rnn_rule usual[3] = {
 };
 
 TEST(rnn_kernel_sizes) {
-    static const int64_t sizes[][4] = {{1, 1, 1, 1}, {5, 3, 4, 7}, {2, 17, 9, 19}, {3, 1, 0, 5}, {0, 2, 3, 4}, {4, 0, 3, 4}};
+    static const int64_t sizes[][4] = {{1, 1, 1, 1}, {5, 3, 4, 7}, {2, 17, 9, 19},
+                                       {3, 1, 0, 5}, {0, 2, 3, 4}, {4, 0, 3, 4}};
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             for (int way = 0; way < 4; way++) {
