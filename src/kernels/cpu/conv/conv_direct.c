@@ -1,0 +1,92 @@
+/* kernels/cpu/conv/conv_direct.c: convolution with one channel per group, and sums over places, see conv_cols.h.
+ * A line of the output is summed in pieces that stay in registers and the first cache. */
+#include "kernels/cpu/conv/conv_cols.h"
+
+enum { PIECE = 128, STEP = 8 };
+
+typedef struct job {
+    const nck_cols_shape *s;
+    const void *x, *w, *bias;
+    const int64_t *strides;
+    void *y;
+} job;
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+#define DEFINE(S, T)                                                                                              \
+    static void add_##S(T *acc, const T *x, int64_t step, T w, int64_t n) {                                       \
+        int64_t i = 0;                                                                                            \
+        for (; step == 1 && i + STEP <= n; i += STEP)                                                             \
+            for (int k = 0; k < STEP; k++) acc[i + k] += w * x[i + k];                                            \
+        for (; step == 2 && i + STEP <= n; i += STEP)                                                             \
+            for (int k = 0; k < STEP; k++) acc[i + k] += w * x[2 * (i + k)];                                      \
+        for (; i < n; i++) acc[i] += w * x[i * step];                                                             \
+    }                                                                                                             \
+    /* n places of one line, from `first` on */                                                                   \
+    static void piece_##S(const job *j, const T *x, const T *w, int64_t o0, int64_t o1, int64_t first, int64_t n, \
+                          T *acc) {                                                                               \
+        const nck_window *v = &j->s->w;                                                                           \
+        int64_t f0, l0, h0, f1, l1, h1;                                                                           \
+        nck_window_taps(v, 0, o0, &f0, &l0, &h0);                                                                 \
+        nck_window_taps(v, 1, o1, &f1, &l1, &h1);                                                                 \
+        for (int64_t a = l0; a < h0; a++)                                                                         \
+            for (int64_t b = l1; b < h1; b++) {                                                                   \
+                const T *row = x + (f0 + a * v->dil[0]) * j->strides[2] + (f1 + b * v->dil[1]) * j->strides[3];   \
+                for (int64_t t = 0; t < v->k[2]; t++) {                                                           \
+                    int64_t low, high;                                                                            \
+                    nck_window_places(v, 2, t, &low, &high);                                                      \
+                    low = low > first ? low : first;                                                              \
+                    high = min64(high, first + n);                                                                \
+                    if (low >= high) continue;                                                                    \
+                    int64_t from = low * v->stride[2] - v->pad[2] + t * v->dil[2];                                \
+                    add_##S(acc + (low - first), row + from * j->strides[4], v->stride[2] * j->strides[4],        \
+                            w[(a * v->k[1] + b) * v->k[2] + t], high - low);                                      \
+                }                                                                                                 \
+            }                                                                                                     \
+    }                                                                                                             \
+    static void plane_##S(void *ctx, int64_t item) {                                                              \
+        const job *j = ctx;                                                                                       \
+        const nck_window *v = &j->s->w;                                                                           \
+        int64_t n = item / j->s->K, k = item % j->s->K, c = k / (j->s->K / j->s->C);                              \
+        const T *x = (const T *)j->x + n * j->strides[0] + c * j->strides[1];                                     \
+        const T *w = (const T *)j->w + k * nck_window_n_k(v);                                                     \
+        T *y = (T *)j->y + item * nck_window_n_out(v), bias = j->bias ? ((const T *)j->bias)[k] : 0;              \
+        for (int64_t line = 0; line < v->out[0] * v->out[1]; line++)                                              \
+            for (int64_t first = 0; first < v->out[2]; first += PIECE) {                                          \
+                T acc[PIECE];                                                                                     \
+                int64_t m = min64(PIECE, v->out[2] - first);                                                      \
+                for (int64_t i = 0; i < m; i++) acc[i] = bias;                                                    \
+                piece_##S(j, x, w, line / v->out[1], line % v->out[1], first, m, acc);                            \
+                for (int64_t i = 0; i < m; i++) y[line * v->out[2] + first + i] = acc[i];                         \
+            }                                                                                                     \
+    }
+DEFINE(f32, float)
+DEFINE(f64, double)
+
+void nck_conv_depthwise(const nck_cols_shape *s, const void *x, const int64_t x_strides[5], const void *w,
+                        const void *bias, void *y, nc_pool *pool) {
+    job j = {.s = s, .x = x, .w = w, .bias = bias, .strides = x_strides, .y = y};
+    nc_parallel(pool, s->N * s->K, s->type == NC_FLOAT ? plane_f32 : plane_f64, &j);
+}
+
+typedef struct sums {
+    int64_t N, K, places;
+    const void *y;
+    void *db;
+} sums;
+
+#define DEFINE_SUMS(S, T)                                                                                      \
+    static void sum_##S(void *ctx, int64_t k) {                                                                \
+        const sums *s = ctx;                                                                                   \
+        double acc = 0;                                                                                        \
+        for (int64_t n = 0; n < s->N; n++)                                                                     \
+            for (int64_t i = 0; i < s->places; i++) acc += (double)((const T *)s->y)[(n * s->K + k) * s->places + i]; \
+        ((T *)s->db)[k] = (T)acc;                                                                              \
+    }
+DEFINE_SUMS(f32, float)
+DEFINE_SUMS(f64, double)
+
+void nck_conv_sum_places(nc_dtype type, int64_t N, int64_t K, int64_t places, const void *y, void *db, nc_pool *pool) {
+    sums s = {.N = N, .K = K, .places = places, .y = y, .db = db};
+    nc_parallel(pool, K, type == NC_FLOAT ? sum_f32 : sum_f64, &s);
+}
