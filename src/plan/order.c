@@ -94,8 +94,8 @@ static nc_code copy_for_reader(orderer *r, nc_node *reader, int i, nc_node *writ
     return push_or_fail(r, c->def, writer);
 }
 
-/* Every reader of v and of the views on it comes before the writer. The writer itself may read the old version as it lies,
- * element by element, but not through a view: what it would read there may be written already. */
+/* Every reader of v and of the views on it comes before the writer. The writer itself may read the old version as it
+ * lies, element by element, but not through a view: what it would read there may be written already. */
 static nc_code protect(orderer *r, nc_value *v, nc_node *writer) {
     for (int k = 0; k < v->uses.n; k++) {
         nc_node *n = v->uses.v[k].node;

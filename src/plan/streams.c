@@ -67,12 +67,13 @@ static nc_code run_clocks(clocks *k) {
         clock[x->stream] = i;
         memcpy(k->on[x->stream], clock, sizeof clock);
         note(k, x, i);
-        /* The host waits for the device where sizes are read, and control flow ends with everything done. */
+        /* The host waits for the compute stream where sizes are read; control flow ends with every stream done. */
         bool ends = i + 1 == p->segs[x->seg].end;
         for (int j = p->segs[x->seg].first; ends && j <= i; j++)
-            if (p->instrs[j].sizes >= 0)
-                k->on[NC_STREAM_HOST][NC_STREAM_COMPUTE] = k->on[NC_STREAM_HOST][NC_STREAM_COPY] = i;
-        if (x->subs) k->on[NC_STREAM_HOST][NC_STREAM_COMPUTE] = k->on[NC_STREAM_HOST][NC_STREAM_COPY] = i;
+            if (p->instrs[j].sizes >= 0) join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COMPUTE]);
+        if (!x->subs) continue;
+        join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COMPUTE]);
+        join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COPY]);
     }
     return NC_OK;
 }
