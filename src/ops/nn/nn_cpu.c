@@ -21,6 +21,7 @@ HALF(nll_grad, NULL)
 HALF(conv, nc_conv_workspace)
 HALF(conv_grad, nc_conv_grad_workspace)
 HALF(conv_transpose, nc_conv_transpose_workspace)
+HALF(col2im, NULL)
 HALF(conv_transpose_grad, nc_conv_transpose_grad_workspace)
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
@@ -58,6 +59,8 @@ const nc_binding nc_nn_cpu[] = {
     CONV("ConvGrad", "nacre", conv_grad),
     CONV("ConvTranspose", NULL, conv_transpose),
     CONV("ConvTransposeGrad", "nacre", conv_transpose_grad),
+    {.op = "Col2Im", .fits = nc_col2im_fits, .prepare = nc_col2im_prepare, WIDE(col2im)},
+    {.op = "Col2Im", .fits = nc_col2im_fits, .prepare = nc_col2im_prepare, NARROW(col2im)},
     {.op = "ConvBlocked",
      .domain = "nacre",
      .types = NC_BIT(NC_FLOAT),

@@ -35,6 +35,12 @@ static const nc_case cases[] = {
          "float[1,2,6,5]")},
     {"average_bfloat16", ONE("AveragePool<kernel_shape = [2,2]>", "bfloat16[1,2,5,5]"), VALUE},
     {"average_empty", ONE("AveragePool<kernel_shape = [2,2]>", "float[2,0,5,5]"), VALUE},
+    {"average_grad", "<opset: \"\" 22, \"nacre\" 1> g (float[1,2,3,2] d, float[1,2,4,3] x) => (y) "
+                     "{ y = nacre.AveragePoolGrad<kernel_shape = [2,2]>(d, x) }"},
+    {"sum_grad", "<opset: \"\" 22, \"nacre\" 1> g (float[1,2,3,2] d, float[1,2,4,3] x) => (y) "
+                 "{ y = nacre.AveragePoolGrad<kernel_shape = [2,2], divide = 0>(d, x) }"},
+    {"max_grad", "<opset: \"\" 22, \"nacre\" 1> g (float[1,2,2] d, float[1,2,4] x) => (y) "
+                 "<const int64[1,2,2] i = {1, 1, 6, -1}> { y = nacre.MaxPoolGrad(d, i, x) }"},
     {"sum", ONE("nacre.SumPool<kernel_shape = [2,3], pads = [0,1,0,1]>", "float[1,2,4,5]")},
     {"lp_2", ONE("LpPool<kernel_shape = [2,2], strides = [1,2]>", "float[1,2,5,4]")},
     {"lp_1", ONE("LpPool<kernel_shape = [3], p = 1>", "float[1,2,5]"), {{0, 0}}, NC_CASE_KINK},
