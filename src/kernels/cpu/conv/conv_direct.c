@@ -14,7 +14,7 @@ typedef struct job {
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 #define DEFINE(S, T)                                                                                              \
-    static void add_##S(T *acc, const T *x, int64_t step, T w, int64_t n) {                                       \
+    static void add_##S(T *restrict acc, const T *restrict x, int64_t step, T w, int64_t n) {                     \
         int64_t i = 0;                                                                                            \
         for (; step == 1 && i + STEP <= n; i += STEP)                                                             \
             for (int k = 0; k < STEP; k++) acc[i + k] += w * x[i + k];                                            \

@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-enum { RUN = NCK_REDUCE_RUN, ITEM = 16384 };
+/* STEP: inner loops of a fixed length, which compilers turn into vectors. */
+enum { RUN = NCK_REDUCE_RUN, ITEM = 16384, STEP = 16 };
 
 typedef struct job {
     const nck_norm_args *a;
@@ -28,14 +29,19 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
         T d[RUN];                                                                                                \
         double sum = 0;                                                                                          \
         for (int64_t i = 0; i < n; i += RUN) {                                                                   \
-            int64_t m = min64(RUN, n - i);                                                                       \
-            for (int64_t k = 0; k < m; k++) d[k] = x[i + k] - shift;                                             \
+            int64_t m = min64(RUN, n - i), at = 0;                                                               \
+            for (; at + STEP <= m; at += STEP)                                                                   \
+                for (int k = 0; k < STEP; k++) d[at + k] = x[i + at + k] - shift;                                \
+            for (; at < m; at++) d[at] = x[i + at] - shift;                                                      \
             sum += (double)t->S.dot(d, d, m);                                                                    \
         }                                                                                                        \
         return sum;                                                                                              \
     }                                                                                                            \
-    static void scaled_##S(const T *x, T mean, T inv, T scale, T bias, T *y, int64_t n) {                        \
-        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inv * scale + bias;                               \
+    static void scaled_##S(const T *restrict x, T mean, T inv, T scale, T bias, T *restrict y, int64_t n) {      \
+        int64_t i = 0;                                                                                           \
+        for (; i + STEP <= n; i += STEP)                                                                         \
+            for (int k = 0; k < STEP; k++) y[i + k] = (x[i + k] - mean) * inv * scale + bias;                    \
+        for (; i < n; i++) y[i] = (x[i] - mean) * inv * scale + bias;                                            \
     }                                                                                                            \
     static void row_##S(const job *j, int64_t row) {                                                             \
         const nck_norm_args *a = j->a;                                                                           \
