@@ -2,6 +2,9 @@
  * The transposes scatter within their plane. */
 #include "kernels/cpu/pool/pool.h"
 
+#include "kernels/cpu/conv/window_kernel.h"
+#include "kernels/cpu/isa.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -90,7 +93,7 @@ enum { PIECE = 128, STEP = 8 };
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-#define JOIN_MAX(acc, v) ((v) > (acc) || (v) != (v) ? (v) : (acc))
+#define JOIN_MAX(acc, v) ((v) > (acc) ? (v) : (acc))
 #define JOIN_SUM(acc, v) ((acc) + (double)(v))
 
 /* acc (A) joins the taps of the n places from `first` on of line (o0, o1). */
@@ -120,12 +123,47 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
                     name##_tap(acc + (low - first), x + at, w->stride[2], high - low);                         \
                 }                                                                                              \
     }
-DEFINE_LINE(line_max_f32, float, float, JOIN_MAX)
-DEFINE_LINE(line_max_f64, double, double, JOIN_MAX)
 DEFINE_LINE(line_max_i8, int8_t, int8_t, JOIN_MAX)
 DEFINE_LINE(line_max_u8, uint8_t, uint8_t, JOIN_MAX)
 DEFINE_LINE(line_sum_f32, float, double, JOIN_SUM)
 DEFINE_LINE(line_sum_f64, double, double, JOIN_SUM)
+
+/* Floats: first down the rows of the window, where elements lie side by side, then along the line. */
+enum { SPAN = 1024 };
+
+#define DEFINE_LINE_MAX(S, T)                                                                                          \
+    static void line_max_##S##_line(const nck_window *w, const T *x, int64_t o0, int64_t o1, int64_t first, int64_t n, \
+                                    T *acc) {                                                                          \
+        const nck_window_##S *v = &nck_isa_get()->window->S;                                                           \
+        int64_t f0, l0, h0, f1, l1, h1, low, high, left = first * w->stride[2] - w->pad[2];                            \
+        int64_t right = left + (n - 1) * w->stride[2] + (w->k[2] - 1) * w->dil[2] + 1;                                 \
+        T down[SPAN], along[PIECE];                                                                                    \
+        left = left > 0 ? left : 0;                                                                                    \
+        right = min64(right, w->in[2]);                                                                                \
+        nck_window_taps(w, 0, o0, &f0, &l0, &h0);                                                                      \
+        nck_window_taps(w, 1, o1, &f1, &l1, &h1);                                                                      \
+        for (int64_t i = 0; i < right - left; i++) down[i] = -INFINITY;                                                \
+        for (int64_t a = l0; a < h0; a++)                                                                              \
+            for (int64_t b = l1; b < h1; b++) {                                                                        \
+                int64_t row = (f0 + a * w->dil[0]) * w->in[1] + f1 + b * w->dil[1];                                    \
+                if (right > left) v->max(down, x + row * w->in[2] + left, right - left);                               \
+            }                                                                                                          \
+        for (int64_t t = 0; t < w->k[2]; t++) {                                                                        \
+            nck_window_places(w, 2, t, &low, &high);                                                                   \
+            low = low > first ? low : first;                                                                           \
+            high = min64(high, first + n);                                                                             \
+            const T *from = down + (low * w->stride[2] - w->pad[2] + t * w->dil[2] - left);                            \
+            if (low >= high) continue;                                                                                 \
+            if (w->stride[2] == 1) {                                                                                   \
+                v->max(acc + (low - first), from, high - low);                                                         \
+                continue;                                                                                              \
+            }                                                                                                          \
+            for (int64_t i = 0; i < high - low; i++) along[i] = from[i * w->stride[2]];                                \
+            v->max(acc + (low - first), along, high - low);                                                            \
+        }                                                                                                              \
+    }
+DEFINE_LINE_MAX(f32, float)
+DEFINE_LINE_MAX(f64, double)
 
 /* Runs BODY for each piece of each line: places o.. of them start at `first`, n long, in acc, begun with START. */
 #define FOR_PIECES(line_fn, A, START, BODY)                                            \
@@ -197,7 +235,7 @@ DEFINE_SUMS(f64, double)
 void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_pool *pool) {
     job j = {.a = a, .index = index, .column_major = column_major};
     bool f32 = a->type == NC_FLOAT, f64 = a->type == NC_DOUBLE, i8 = a->type == NC_INT8;
-    if (index == NULL)
+    if (index == NULL && PIECE * a->w.stride[2] + a->w.k[2] * a->w.dil[2] <= SPAN)
         nc_parallel(pool, a->planes, f32 ? max_lines_f32 : f64 ? max_lines_f64 : i8 ? max_lines_i8 : max_lines_u8, &j);
     else
         nc_parallel(pool, a->planes, f32 ? max_f32 : f64 ? max_f64 : i8 ? max_i8 : max_u8, &j);
