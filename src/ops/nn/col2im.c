@@ -33,12 +33,11 @@ static nc_code col2im_infer(nc_infer *c) {
     return nc_out(c, 0, x->elem, n + 2, dims);
 }
 
-static const nc_op_version versions[] = {
-    {.since = 18,
-     IN({"input", T_TENSOR_ALL}, {"image_shape", T_I64}, {"block_shape", T_I64}),
-     OUT({"output", SAME(0)}),
-     ATTR(A_INTS_OPT("dilations"), A_INTS_OPT("pads"), A_INTS_OPT("strides"))},
-    {0}};
+static const nc_op_version versions[] = {{.since = 18,
+                                          IN({"input", T_TENSOR_ALL}, {"image_shape", T_I64}, {"block_shape", T_I64}),
+                                          OUT({"output", SAME(0)}),
+                                          ATTR(A_INTS_OPT("dilations"), A_INTS_OPT("pads"), A_INTS_OPT("strides"))},
+                                         {0}};
 
 const nc_card nc_card_col2im = {.name = "Col2Im",
                                 .doc = "Adds the columns that a sliding window saw up into the image they came from.",

@@ -40,8 +40,7 @@ nc_code nc_conv_prepare(nc_prep *p) {
     const char *name = p->node->card->name;
     int n_spatial = weight_rank(p->node) - 2;
     p->strided_in = strcmp(name, "Conv") == 0 ? 1 : 0;
-    if (strncmp(name, "ConvTranspose", 13) == 0)
-        return nc_conv_transpose_read(p->w, p->node, n_spatial, &s->transpose);
+    if (strncmp(name, "ConvTranspose", 13) == 0) return nc_conv_transpose_read(p->w, p->node, n_spatial, &s->transpose);
     return nc_conv_read_attrs(p->w, p->node, n_spatial, &s->transpose.attrs);
 }
 
@@ -140,8 +139,7 @@ nc_code nc_conv_grad_run(const nc_call *c) {
     nck_cols_shape s = shape_of(c->state, x, w, dy);
     NC_TRY(check_channels(c, &s, x->dims[1], s.C));
     NC_TRY(check_places(c, &s.w));
-    if (c->out[0].data != NULL)
-        nck_conv_cols_dx(&s, dy->data, w->data, NULL, c->out[0].data, c->workspace, c->pool);
+    if (c->out[0].data != NULL) nck_conv_cols_dx(&s, dy->data, w->data, NULL, c->out[0].data, c->workspace, c->pool);
     if (c->n_out > 1 && c->out[1].data != NULL)
         nck_conv_cols_dw(&s, x->data, dy->data, c->out[1].data, c->workspace, c->pool);
     if (c->n_out > 2 && c->out[2].data != NULL)
@@ -162,8 +160,8 @@ nc_code nc_conv_transpose_run(const nc_call *c) {
     nck_cols_shape s = transposed_shape(c->state, &c->in[0], &c->in[1], &c->out[0]);
     NC_TRY(check_channels(c, &s, c->in[0].dims[1], s.K));
     NC_TRY(check_bias(c, s.C));
-    nck_conv_cols_dx(&s, c->in[0].data, c->in[1].data, c->n_in > 2 ? c->in[2].data : NULL, c->out[0].data,
-                     c->workspace, c->pool);
+    nck_conv_cols_dx(&s, c->in[0].data, c->in[1].data, c->n_in > 2 ? c->in[2].data : NULL, c->out[0].data, c->workspace,
+                     c->pool);
     return NC_OK;
 }
 

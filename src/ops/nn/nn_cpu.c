@@ -37,9 +37,9 @@ HALF(conv_transpose_grad, nc_conv_transpose_grad_workspace)
     }
 #define CONV_PLACE(op_name, domain_name) \
     .op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare
-#define CONV(op_name, domain_name, name)                                                          \
-    {CONV_PLACE(op_name, domain_name), .workspace = nc_##name##_workspace, WIDE(name)}, {         \
-        CONV_PLACE(op_name, domain_name), NARROW(name)                                            \
+#define CONV(op_name, domain_name, name)                                                  \
+    {CONV_PLACE(op_name, domain_name), .workspace = nc_##name##_workspace, WIDE(name)}, { \
+        CONV_PLACE(op_name, domain_name), NARROW(name)                                    \
     }
 
 const nc_binding nc_nn_cpu[] = {

@@ -10,13 +10,13 @@
 #define ONE(op, x) "<opset: \"\" 23> g (" x " x) => (y) { y = " op "(x) }"
 #define SCALED(op, x, s) "<opset: \"\" 23> g (" x " x, " s " s) => (y) { y = " op "(x, s) }"
 #define BIASED(op, x, s, b) "<opset: \"\" 23> g (" x " x, " s " s, " b " b) => (y) { y = " op "(x, s, b) }"
-#define BATCH(opset, attrs, out, x, c)                                                                      \
-    "<opset: \"\" " opset "> g (" x " x, " c " s, " c " b, " c " m, " c " v) => (" out ") { " out " = "      \
+#define BATCH(opset, attrs, out, x, c)                                                                  \
+    "<opset: \"\" " opset "> g (" x " x, " c " s, " c " b, " c " m, " c " v) => (" out ") { " out " = " \
     "BatchNormalization" attrs "(x, s, b, m, v) }"
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
-#define STATS                                    \
-    {                                            \
-        {-2, 2}, {-2, 2}, {-1, 1}, { 0.5, 2 }    \
+#define STATS                                 \
+    {                                         \
+        {-2, 2}, {-2, 2}, {-1, 1}, { 0.5, 2 } \
     }
 
 static const nc_case cases[] = {
@@ -75,8 +75,10 @@ static void check_refused(const char *text, const char *word) {
     nc_work w;
     nc_work_init(&w);
     nc_model *m = test_model(&w, nc_ops_registry(), text);
-    if (m != NULL) nc_test_failed(__FILE__, __LINE__, "not refused: %s", text);
-    else if (strstr(w.diag.text, word) == NULL) nc_test_failed(__FILE__, __LINE__, "'%s' lacks '%s'", w.diag.text, word);
+    if (m != NULL)
+        nc_test_failed(__FILE__, __LINE__, "not refused: %s", text);
+    else if (strstr(w.diag.text, word) == NULL)
+        nc_test_failed(__FILE__, __LINE__, "'%s' lacks '%s'", w.diag.text, word);
     if (m != NULL) nc_model_destroy(m);
     nc_work_release(&w);
 }

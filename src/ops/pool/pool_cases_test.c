@@ -12,7 +12,10 @@
 #define ONE(op, x) "<opset: \"\" 22, \"nacre\" 1> g (" x " x) => (y) { y = " op "(x) }"
 #define BOTH(op, x) "<opset: \"\" 22> g (" x " x) => (y, i) { y, i = " op "(x) }"
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
-#define POSITIVE {{0.5, 2}}
+#define POSITIVE   \
+    {              \
+        { 0.5, 2 } \
+    }
 
 static const nc_case cases[] = {
     {"max_1d", ONE("MaxPool<kernel_shape = [2]>", "float[n,3,7]")},
@@ -51,9 +54,8 @@ static const nc_case cases[] = {
     {"global_max", ONE("GlobalMaxPool", "float[2,3,7]")},
     {"global_lp", ONE("GlobalLpPool", "float[2,3,4,2]")},
     {"global_lp_3", ONE("GlobalLpPool<p = 3>", "float[2,3,4]"), POSITIVE},
-    {"unpool",
-     "<opset: \"\" 22> g (float[1,2,2,2] x) => (y) <const int64[1,2,2,2] i = {0, 2, 9, 15, 16, 19, 24, 31}> "
-     "{ y = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(x, i) }"},
+    {"unpool", "<opset: \"\" 22> g (float[1,2,2,2] x) => (y) <const int64[1,2,2,2] i = {0, 2, 9, 15, 16, 19, 24, 31}> "
+               "{ y = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(x, i) }"},
     {"unpool_shape",
      "<opset: \"\" 22> g (float[1,1,2,2] x) => (y) <const int64[1,1,2,2] i = {5, 7, 13, 15}, "
      "const int64[4] s = {1, 1, 5, 6}> { y = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(x, i, s) }",
@@ -68,8 +70,10 @@ static void check_type(const char *text, const char *want) {
     nc_work w;
     nc_work_init(&w);
     nc_model *m = test_model(&w, nc_ops_registry(), text);
-    if (m == NULL) nc_test_failed(__FILE__, __LINE__, "%s", w.diag.text);
-    else CHECK_TYPE(m->main->outputs.v[0]->type, want);
+    if (m == NULL)
+        nc_test_failed(__FILE__, __LINE__, "%s", w.diag.text);
+    else
+        CHECK_TYPE(m->main->outputs.v[0]->type, want);
     if (m != NULL) nc_model_destroy(m);
     nc_work_release(&w);
 }
@@ -91,11 +95,7 @@ TEST(pool_max_takes_nan_and_the_first_of_equals) {
     float y[5];
     int64_t index[5];
     nck_pool_args a = {.type = NC_FLOAT,
-                       .w = {.in = {1, 1, 6},
-                             .k = {1, 1, 2},
-                             .out = {1, 1, 5},
-                             .stride = {1, 1, 1},
-                             .dil = {1, 1, 1}},
+                       .w = {.in = {1, 1, 6}, .k = {1, 1, 2}, .out = {1, 1, 5}, .stride = {1, 1, 1}, .dil = {1, 1, 1}},
                        .planes = 1,
                        .x = x,
                        .y = y};

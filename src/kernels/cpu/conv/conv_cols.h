@@ -33,8 +33,7 @@ void nck_conv_cols(const nck_cols_shape *s, const void *x, const int64_t x_strid
 /* dx (N,C,in...) from dy (N,K,out...), added to bias (C), which may be NULL. */
 void nck_conv_cols_dx(const nck_cols_shape *s, const void *dy, const void *w, const void *bias, void *dx,
                       void *workspace, nc_pool *pool);
-void nck_conv_cols_dw(const nck_cols_shape *s, const void *x, const void *dy, void *dw, void *workspace,
-                      nc_pool *pool);
+void nck_conv_cols_dw(const nck_cols_shape *s, const void *x, const void *dy, void *dw, void *workspace, nc_pool *pool);
 /* db (K) = the sum over images and places of y (N, K, places), in double. */
 void nck_conv_sum_places(nc_dtype type, int64_t N, int64_t K, int64_t places, const void *y, void *db, nc_pool *pool);
 

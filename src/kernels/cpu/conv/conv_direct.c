@@ -40,25 +40,35 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
             add_##S(acc + (low - first), row + from * j->strides[4], v->stride[2] * j->strides[4], w[t], high - low); \
         }                                                                                                             \
     }                                                                                                                 \
+    /* one place beside those that see all taps: rows of taps from `top` on */                                        \
+    static void spot_##S(const job *j, const T *top, const T *w, int64_t rows, int64_t o, T *acc) {                   \
+        const nck_window *v = &j->s->w;                                                                               \
+        int64_t f, low, high, row = v->dil[1] * j->strides[3];                                                        \
+        T sum = *acc;                                                                                                 \
+        nck_window_taps(v, 2, o, &f, &low, &high);                                                                    \
+        for (int64_t b = 0; b < rows; b++)                                                                            \
+            for (int64_t t = low; t < high; t++) sum += w[b * v->k[2] + t] * top[b * row + f + t * v->dil[2]];        \
+        *acc = sum;                                                                                                   \
+    }                                                                                                                 \
     /* places [first, end) of one line */                                                                             \
     static void piece_##S(const job *j, const T *x, const T *w, int64_t o0, int64_t o1, int64_t first, int64_t end,   \
                           T *acc) {                                                                                   \
         const nck_window *v = &j->s->w;                                                                               \
         int64_t f0, l0, h0, f1, l1, h1, low = j->low > first ? j->low : first, high = min64(j->high, end);            \
-        if (low >= high) low = high = end;                                                                            \
         nck_window_taps(v, 0, o0, &f0, &l0, &h0);                                                                     \
         nck_window_taps(v, 1, o1, &f1, &l1, &h1);                                                                     \
         for (int64_t a = l0; a < h0; a++) {                                                                           \
             const T *plane = x + (f0 + a * v->dil[0]) * j->strides[2];                                                \
             const T *top = plane + (f1 + l1 * v->dil[1]) * j->strides[3], *k = w + (a * v->k[1] + l1) * v->k[2];      \
-            if (low < high)                                                                                           \
+            if (low < high) {                                                                                         \
                 j->table->S.taps(acc + (low - first), top + low - v->pad[2], v->dil[1] * j->strides[3], v->dil[2], k, \
                                  h1 - l1, v->k[2], high - low);                                                       \
-            for (int64_t b = l1; b < h1; b++) {                                                                       \
-                const T *row = top + (b - l1) * v->dil[1] * j->strides[3];                                            \
-                if (low > first) edge_##S(j, row, k + (b - l1) * v->k[2], first, low, acc);                           \
-                if (end > high) edge_##S(j, row, k + (b - l1) * v->k[2], high, end, acc + (high - first));            \
+                for (int64_t o = first; o < low; o++) spot_##S(j, top, k, h1 - l1, o, acc + (o - first));             \
+                for (int64_t o = high; o < end; o++) spot_##S(j, top, k, h1 - l1, o, acc + (o - first));              \
+                continue;                                                                                             \
             }                                                                                                         \
+            for (int64_t b = l1; b < h1; b++)                                                                         \
+                edge_##S(j, top + (b - l1) * v->dil[1] * j->strides[3], k + (b - l1) * v->k[2], first, end, acc);     \
         }                                                                                                             \
     }                                                                                                                 \
     static void plane_##S(void *ctx, int64_t item) {                                                                  \
