@@ -4,15 +4,11 @@
 #include "ops/build.h"
 #include "ops/signal/signal.h"
 
-bool nc_dft_axis(const nc_node *n, const nc_infer_val *axis_in, int rank, int64_t *axis) {
+bool nc_dft_axis(const nc_node *n, int64_t *axis) {
     *axis = n->version->since >= 20 ? -2 : nc_attr_int(n, "axis");
-    if (n->version->since >= 20 && n->n_in > 2 && n->in[2] != NULL) {
-        const nc_literal *lit = axis_in != NULL ? axis_in->lit : n->in[2]->lit;
-        int64_t count;
-        if (lit == NULL || !nc_literal_ints(lit, axis, 1, &count) || count != 1) return false;
-    }
-    if (*axis < 0) *axis += rank;
-    return *axis >= 0 && *axis < rank - 1;
+    if (n->version->since < 20 || n->n_in < 3 || n->in[2] == NULL) return true;
+    int64_t count;
+    return n->in[2]->lit != NULL && nc_literal_ints(n->in[2]->lit, axis, 1, &count) && count == 1;
 }
 
 static nc_code dft_infer(nc_infer *c) {
@@ -23,8 +19,11 @@ static nc_code dft_infer(nc_infer *c) {
     if (x == NULL) return NC_OK;
     if (!nc_in_rank(c, 0, &rank)) return nc_out_unknown(c, 0, x->elem, -1);
     if (rank < 2) NC_FAIL(c->w, NC_E_SHAPE, "the input has %d dims, at least 2 are needed", rank);
-    if (!nc_dft_axis(c->node, c->node->n_in > 2 ? &c->in[2] : NULL, rank, &axis))
-        NC_FAIL(c->w, NC_E_UNSUPPORTED, "the axis must be a constant before the last of %d dims", rank);
+    bool known = nc_dft_axis(c->node, &axis) || (nc_in_ints(c, 2, &axis, 1, &n) && n == 1);
+    if (!known) return nc_out_unknown(c, 0, x->elem, rank);
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank - 1)
+        NC_FAIL(c->w, NC_E_SHAPE, "the axis is %lld, expected one before the last of %d dims", (long long)axis, rank);
     const nc_dim *dims[NC_MAX_RANK], *one = nc_dim_const(c->dims, 1), *two = nc_dim_const(c->dims, 2);
     NC_NEED(c->w, one);
     NC_NEED(c->w, two);
@@ -92,9 +91,9 @@ static nc_value *cut(nc_builder *b, nc_value *x, nc_value *length, int64_t axis)
 static nc_code dft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     const nc_type *t = n->in[0]->type;
     int64_t axis, parts, perm[NC_MAX_RANK];
-    if (t == NULL || t->rank < 2 || !nc_dft_axis(n, NULL, t->rank, &axis) ||
-        !nc_dim_is_const(t->dims[t->rank - 1], &parts))
-        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need known dims");
+    if (t == NULL || t->rank < 2 || !nc_dft_axis(n, &axis) || !nc_dim_is_const(t->dims[t->rank - 1], &parts))
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank, axis and last dim");
+    if (axis < 0) axis += t->rank;
     bool inverse = nc_attr_int(n, "inverse") != 0, onesided = nc_attr_int(n, "onesided") != 0;
     if (inverse && onesided) NC_FAIL(b->w, NC_E_UNSUPPORTED, "an inverse onesided transform has no pieces");
     int rank = t->rank - 1;

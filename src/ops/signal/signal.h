@@ -4,8 +4,7 @@
 
 #include "ops/card.h"
 
-/* The axis of a DFT node, made non-negative. axis_in: input 2 as inference sees it; NULL: as the graph has it. False:
- * not known, or not one before the last of `rank`. */
-bool nc_dft_axis(const nc_node *n, const nc_infer_val *axis_in, int rank, int64_t *axis);
+/* The axis that a DFT node's attribute, constant or default gives, as written; false: known in the run only. */
+bool nc_dft_axis(const nc_node *n, int64_t *axis);
 
 #endif

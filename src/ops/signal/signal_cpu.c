@@ -8,47 +8,53 @@
 #include <math.h>
 
 typedef struct dft_state {
-    int64_t axis;
+    int64_t axis; /* unless input 2 gives it */
     bool inverse, onesided;
 } dft_state;
 
 static nc_code dft_prepare(nc_prep *p) {
     dft_state *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    const nc_type *t = p->node->in[0]->type;
     *s = (dft_state){.inverse = nc_attr_int(p->node, "inverse") != 0, .onesided = nc_attr_int(p->node, "onesided") != 0};
-    if (t == NULL || t->rank < 0 || !nc_dft_axis(p->node, NULL, t->rank, &s->axis))
-        NC_FAIL(p->w, NC_E_UNSUPPORTED, "the axis must be a constant");
+    if (!nc_dft_axis(p->node, &s->axis)) s->axis = 0;
     p->state = s;
     return NC_OK;
 }
 
-/* The length is that of the output; half a spectrum comes of a length that an input gives, or of the input's own. */
-static int64_t length_of(const dft_state *s, const nc_tensor *in, int n_in, const nc_tensor *out) {
-    if (!s->onesided || s->inverse) return out->dims[s->axis];
-    if (n_in > 1 && in[1].data != NULL)
-        return in[1].dtype == NC_INT32 ? *(const int32_t *)in[1].data : *(const int64_t *)in[1].data;
-    return in[0].dims[s->axis];
+static int64_t int_of(const nc_tensor *t) {
+    return t->dtype == NC_INT32 ? *(const int32_t *)t->data : *(const int64_t *)t->data;
 }
 
+/* For any axis: the length is below twice the longest dim. */
 static size_t dft_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    const dft_state *s = state;
-    int64_t most = 2 * out[0].dims[s->axis], own = in[0].dims[s->axis];
+    int64_t most = 1;
+    (void)state;
     (void)n_in;
     (void)n_out;
-    return nck_dft_workspace(most > own ? most : own);
+    for (int i = 0; i + 1 < in[0].rank; i++) {
+        if (in[0].dims[i] > most) most = in[0].dims[i];
+        if (out[0].dims[i] > most) most = out[0].dims[i];
+    }
+    return nck_dft_workspace(2 * most);
 }
 
 static nc_code dft_run(const nc_call *c) {
     const dft_state *s = c->state;
-    int64_t length = length_of(s, c->in, c->n_in, &c->out[0]), parts = c->in[0].dims[c->in[0].rank - 1];
-    if (parts != 1 && parts != 2)
-        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the last dim is %lld, expected 1 or 2", (long long)parts);
-    int64_t bins = s->onesided && !s->inverse ? length / 2 + 1 : length;
-    if (length < 1 || bins != c->out[0].dims[s->axis])
+    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t axis = c->n_in > 2 && c->in[2].data != NULL ? int_of(&c->in[2]) : s->axis, parts = x->dims[x->rank - 1];
+    if (axis < 0) axis += x->rank;
+    if (axis < 0 || axis >= x->rank - 1 || (parts != 1 && parts != 2))
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
+                           "axis %lld of %d dims, the last %lld: expected one before the last, and 1 or 2",
+                           (long long)axis, x->rank, (long long)parts);
+    bool half = s->onesided && !s->inverse;
+    int64_t length = !half                                  ? y->dims[axis]
+                     : c->n_in > 1 && c->in[1].data != NULL ? int_of(&c->in[1])
+                                                            : x->dims[axis];
+    if (length < 1 || (half ? length / 2 + 1 : length) != y->dims[axis])
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "length %lld does not give the planned shape",
                            (long long)length);
-    nck_dft(&c->in[0], (int)s->axis, length, s->inverse, s->onesided, &c->out[0], c->workspace, c->pool);
+    nck_dft(x, (int)axis, length, s->inverse, s->onesided, y, c->workspace, c->pool);
     return NC_OK;
 }
 
