@@ -121,24 +121,24 @@ static nc_code momentum_infer(nc_infer *c) {
 #define EPSILON A_FLOAT("epsilon", 9.999999974752427e-07f)
 static const nc_op_version adagrad_versions[] = {
     {.since = 1, TENSORS, ATTR(A_FLOAT("norm_coefficient", 0.0f), A_FLOAT("decay_factor", 0.0f), EPSILON)}, {0}};
-static const nc_op_version adam_versions[] = {{.since = 1,
-                                               TENSORS,
-                                               ATTR(EPSILON, A_FLOAT("norm_coefficient_post", 0.0f),
-                                                    A_FLOAT("norm_coefficient", 0.0f), A_FLOAT("beta", 0.999f),
-                                                    A_FLOAT("alpha", 0.9f))},
-                                              {0}};
+static const nc_op_version adam_versions[] = {
+    {.since = 1,
+     TENSORS,
+     ATTR(EPSILON, A_FLOAT("norm_coefficient_post", 0.0f), A_FLOAT("norm_coefficient", 0.0f), A_FLOAT("beta", 0.999f),
+          A_FLOAT("alpha", 0.9f))},
+    {0}};
 static const nc_op_version momentum_versions[] = {
     {.since = 1,
      TENSORS,
      ATTR(A_FLOAT_REQ("norm_coefficient"), A_FLOAT_REQ("beta"), A_STR_REQ("mode"), A_FLOAT_REQ("alpha"))},
     {0}};
 
-#define OPTIMIZER(symbol, op, rows, infer_fn, pieces, text)               \
-    const nc_card nc_card_##symbol = {.name = op,                         \
+#define OPTIMIZER(symbol, op, rows, infer_fn, pieces, text)                 \
+    const nc_card nc_card_##symbol = {.name = op,                           \
                                       .domain = "ai.onnx.preview.training", \
-                                      .doc = text,                        \
-                                      .versions = rows,                   \
-                                      .infer = infer_fn,                  \
+                                      .doc = text,                          \
+                                      .versions = rows,                     \
+                                      .infer = infer_fn,                    \
                                       .decompose = pieces};
 
 OPTIMIZER(adagrad, "Adagrad", adagrad_versions, infer_3, adagrad_decompose,

@@ -101,8 +101,7 @@ static nc_code dft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
                            ? nc_build1(b, "Reshape", 2, nc_build_cast(b, n->in[1], NC_INT64), nc_build_ints(b, NULL, 0))
                            : dim_of(b, n->in[0], axis);
     nc_value *x = cut(b, n->in[0], length, axis), *used = dim_of(b, x, axis), *bins = length, *cosine, *sine;
-    if (onesided)
-        bins = nc_build1(b, "Add", 2, nc_build1(b, "Div", 2, length, nc_build_int(b, 2)), nc_build_int(b, 1));
+    if (onesided) bins = nc_build1(b, "Add", 2, nc_build1(b, "Div", 2, length, nc_build_int(b, 2)), nc_build_int(b, 1));
     waves(b, t->elem, length, used, bins, &cosine, &sine);
     if (!inverse) sine = nc_build1(b, "Neg", 1, sine);
     for (int i = 0; i < rank; i++) perm[i] = i == axis ? rank - 1 : i == rank - 1 ? axis : i;
@@ -118,7 +117,8 @@ static nc_code dft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     return b->code;
 }
 
-#define X_AND_LENGTH {"input", T_FLOAT_ALL}, {"dft_length", T_INDEX, OPTIONAL}
+#define X_AND_LENGTH \
+    {"input", T_FLOAT_ALL}, { "dft_length", T_INDEX, OPTIONAL }
 #define WAY A_INT("inverse", 0), A_INT("onesided", 0)
 static const nc_op_version dft_versions[] = {
     {.since = 20, IN(X_AND_LENGTH, {"axis", T_I64, OPTIONAL}), OUT({"output", SAME(0)}), ATTR(WAY)},
@@ -157,8 +157,7 @@ static nc_code stft_infer(nc_infer *c) {
         if (step < 1 || length < 1) NC_FAIL(c->w, NC_E_DATA, "frame_step and frame_length must be positive");
         dims[1] = nc_dim_const(c->dims, total < length ? 0 : 1 + (total - length) / step);
     }
-    if (nc_attr_int(c->node, "onesided") != 0)
-        dims[2] = nc_dim_add(c->dims, nc_dim_floordiv(c->dims, frame, two), one);
+    if (nc_attr_int(c->node, "onesided") != 0) dims[2] = nc_dim_add(c->dims, nc_dim_floordiv(c->dims, frame, two), one);
     return nc_out(c, 0, x->elem, 4, dims);
 }
 

@@ -15,7 +15,8 @@ typedef struct dft_state {
 static nc_code dft_prepare(nc_prep *p) {
     dft_state *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (dft_state){.inverse = nc_attr_int(p->node, "inverse") != 0, .onesided = nc_attr_int(p->node, "onesided") != 0};
+    *s =
+        (dft_state){.inverse = nc_attr_int(p->node, "inverse") != 0, .onesided = nc_attr_int(p->node, "onesided") != 0};
     if (!nc_dft_axis(p->node, &s->axis)) s->axis = 0;
     p->state = s;
     return NC_OK;
@@ -48,9 +49,7 @@ static nc_code dft_run(const nc_call *c) {
                            "axis %lld of %d dims, the last %lld: expected one before the last, and 1 or 2",
                            (long long)axis, x->rank, (long long)parts);
     bool half = s->onesided && !s->inverse;
-    int64_t length = !half                                  ? y->dims[axis]
-                     : c->n_in > 1 && c->in[1].data != NULL ? int_of(&c->in[1])
-                                                            : x->dims[axis];
+    int64_t length = !half ? y->dims[axis] : c->n_in > 1 && c->in[1].data != NULL ? int_of(&c->in[1]) : x->dims[axis];
     if (length < 1 || (half ? length / 2 + 1 : length) != y->dims[axis])
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "length %lld does not give the planned shape",
                            (long long)length);
@@ -79,8 +78,7 @@ static int64_t edge(const mel_scale *m, int64_t i) {
 static void triangle(const mel_scale *m, int64_t i, double *y) {
     int64_t left = edge(m, i), top = edge(m, i + 1), right = edge(m, i + 2);
     if (left == top) y[top * m->mels + i] = 1;
-    for (int64_t j = left; left != top && j <= top; j++)
-        y[j * m->mels + i] = (double)(j - left) / (double)(top - left);
+    for (int64_t j = left; left != top && j <= top; j++) y[j * m->mels + i] = (double)(j - left) / (double)(top - left);
     for (int64_t j = top; j < right; j++) y[j * m->mels + i] = (double)(right - j) / (double)(right - top);
 }
 
@@ -106,10 +104,6 @@ static nc_code mel_run(const nc_call *c) {
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
 const nc_binding nc_signal_cpu[] = {
     {.op = "DFT", .types = T_WIDE, .prepare = dft_prepare, .workspace = dft_workspace, .run = dft_run},
-    {.op = "DFT",
-     .types = NC_WIDEN_HALF,
-     .prepare = dft_prepare,
-     .workspace = dft_half_workspace,
-     .run = dft_half_run},
+    {.op = "DFT", .types = NC_WIDEN_HALF, .prepare = dft_prepare, .workspace = dft_half_workspace, .run = dft_half_run},
     {.op = "MelWeights", .domain = "nacre", .run = mel_run},
     {0}};

@@ -41,8 +41,10 @@ static const tree *make(parser *k, tree t) {
 
 static nc_regex_set *new_set(parser *k) {
     nc_regex_set *s = nc_arena_alloc(k->arena, sizeof *s);
-    if (s == NULL) no_memory(k);
-    else memset(s, 0, sizeof *s);
+    if (s == NULL)
+        no_memory(k);
+    else
+        memset(s, 0, sizeof *s);
     return s;
 }
 
@@ -87,8 +89,8 @@ static bool add_named(parser *k, nc_regex_set *s) {
     static const struct {
         const char *name;
         const char *pairs; /* lo hi lo hi ... */
-    } named[] = {{"[:alpha:]", "azAZ"}, {"[:digit:]", "09"},   {"[:alnum:]", "azAZ09"}, {"[:lower:]", "az"},
-                 {"[:upper:]", "AZ"},   {"[:space:]", "\t\r  "}, {"[:xdigit:]", "09afAF"}, {"[:punct:]", "!/:@[`{~"},
+    } named[] = {{"[:alpha:]", "azAZ"},    {"[:digit:]", "09"},     {"[:alnum:]", "azAZ09"},  {"[:lower:]", "az"},
+                 {"[:upper:]", "AZ"},      {"[:space:]", "\t\r  "}, {"[:xdigit:]", "09afAF"}, {"[:punct:]", "!/:@[`{~"},
                  {"[:word:]", "azAZ09__"}, {"[:blank:]", "\t\t  "}};
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
         size_t n = strlen(named[i].name);
@@ -125,7 +127,8 @@ static int32_t escaped(parser *k) {
     const char *at = strchr(from, c);
     if (c != '\0' && at != NULL) return k->p++, to[at - from];
     if (c == 'x') return k->p++, hex(k);
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) fail(k, "an escape that is not known");
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+        fail(k, "an escape that is not known");
     return nc_utf8_next(&k->p, k->end);
 }
 
@@ -196,9 +199,12 @@ static const tree *group(parser *k) {
     bool fold = k->fold, dot_all = k->dot_all;
     if (k->end - k->p > 1 && k->p[0] == '?') {
         for (k->p++; k->p < k->end && *k->p != ':' && *k->p != ')'; k->p++) {
-            if (*k->p == 'i') k->fold = true;
-            else if (*k->p == 's') k->dot_all = true;
-            else return fail(k, "a group's flag that is not known");
+            if (*k->p == 'i')
+                k->fold = true;
+            else if (*k->p == 's')
+                k->dot_all = true;
+            else
+                return fail(k, "a group's flag that is not known");
         }
         if (k->p < k->end && *k->p++ == ')') return make(k, (tree){.kind = T_NOTHING});
     }
@@ -216,7 +222,9 @@ static const tree *atom(parser *k) {
     case '^': return k->p++, make(k, (tree){.kind = T_ASSERT, .min = NC_RE_BEGIN});
     case '$': return k->p++, make(k, (tree){.kind = T_ASSERT, .min = NC_RE_END});
     case '\\': return k->p++, after_backslash(k);
-    case '*': case '+': case '?': return fail(k, "a repetition of nothing");
+    case '*':
+    case '+':
+    case '?': return fail(k, "a repetition of nothing");
     default: {
         int32_t c = nc_utf8_next(&k->p, k->end);
         return one_of(k, c, c);

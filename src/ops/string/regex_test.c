@@ -75,8 +75,19 @@ TEST(regex_edges) {
 }
 
 TEST(regex_refuses_bad_patterns) {
-    static const char *const bad[] = {"(", ")", "a(b", "[a", "*a", "a{3,2}", "\\", "\\p{L}", "[b-a]", "(?P<n>a)", "[[:x:]]",
-                                      "a{2000}", "((((a{900}){900}){900}){900})"};
+    static const char *const bad[] = {"(",
+                                      ")",
+                                      "a(b",
+                                      "[a",
+                                      "*a",
+                                      "a{3,2}",
+                                      "\\",
+                                      "\\p{L}",
+                                      "[b-a]",
+                                      "(?P<n>a)",
+                                      "[[:x:]]",
+                                      "a{2000}",
+                                      "((((a{900}){900}){900}){900})"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (match(bad[i], "a") != -1) nc_test_failed(__FILE__, __LINE__, "'%s' was taken", bad[i]);
     }

@@ -19,10 +19,10 @@ typedef struct job {
     int64_t n, m; /* length; of the fast transform */
     int64_t n_in, n_out, inner, n_lines, x_parts, y_parts;
     bool inverse, onesided;
-    const cell *roots; /* exp(-2 pi i k/m), k < m/2 */
-    const cell *chirp; /* w(j), j < n; NULL: n is a power of two */
+    const cell *roots;  /* exp(-2 pi i k/m), k < m/2 */
+    const cell *chirp;  /* w(j), j < n; NULL: n is a power of two */
     const cell *kernel; /* the transform of conj(w) */
-    cell *buffers;     /* m per lane */
+    cell *buffers;      /* m per lane */
 } job;
 
 static int64_t padded(int64_t n) {
