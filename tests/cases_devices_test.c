@@ -9,7 +9,7 @@
 
 extern const nc_case nc_math_cases[], nc_matmul_cases[], nc_reduce_cases[], nc_nn_cases[], nc_random_cases[],
     nc_nacre_cases[], nc_shape_cases[], nc_index_cases[], nc_scatter_cases[], nc_select_cases[], nc_arrange_cases[],
-    nc_vision_cases[];
+    nc_vision_cases[], nc_quant_cases[];
 
 enum { MAX_SYMBOLS = 16, MAX_BYTES = 1 << 20 };
 
@@ -181,3 +181,4 @@ TEST(cases_on_devices_scatter) { check_family(nc_scatter_cases); }
 TEST(cases_on_devices_select) { check_family(nc_select_cases); }
 TEST(cases_on_devices_arrange) { check_family(nc_arrange_cases); }
 TEST(cases_on_devices_vision) { check_family(nc_vision_cases); }
+TEST(cases_on_devices_quant) { check_family(nc_quant_cases); }

@@ -40,8 +40,8 @@ typedef struct nc_control_loop {
     nc_value **carried;  /* inputs of the body */
     int n_carried;
 } nc_control_loop;
-NC_MUST nc_code nc_control_loop_begin(nc_builder *b, nc_value *trips, nc_value *const *carried, int n_carried, int n_scan,
-                                      nc_control_loop *l);
+NC_MUST nc_code nc_control_loop_begin(nc_builder *b, nc_value *trips, nc_value *const *carried, int n_carried,
+                                      int n_scan, nc_control_loop *l);
 /* out: n_carried values for the next iteration, then those that are stacked. */
 NC_MUST nc_code nc_control_loop_end(nc_builder *b, nc_control_loop *l, nc_value *const *out);
 
