@@ -51,8 +51,8 @@ static const char packed_text[] =
     "{\n"
     "  t = Transpose(x)\n"
     "  r = Reshape(x, all)  flat = Cast<to = 3>(r)\n"
-    "  same = If(yes) <then_branch = a () => (int4[3,n] u) { u = Identity(x) },\n"
-    "                  else_branch = b () => (int4[3,n] v) { i = Cast<to = 6>(x) v = Cast<to = 22>(i) }>\n"
+    "  same = If(yes)<then_branch = { () => (u) { u = Identity(^x) } },"
+    " else_branch = { () => (v) { i = Cast<to = 6>(^x)\n v = Cast<to = 22>(i) } }>\n"
     "  x8 = Cast<to = 6>(x) c8 = Cast<to = 6>(c) s = Add(x8, c8) sum = Cast<to = 3>(s)\n"
     "  twos = ConstantOfShape<value = uint2[1] {3}>(five)\n"
     "}\n";
