@@ -1,6 +1,8 @@
 /* tests/model.c: see model.h. */
 #include "tests/model.h"
 
+#include "base/dtype.h"
+
 #include <stdlib.h>
 
 static void report(model *m, const char *what) {
@@ -95,14 +97,13 @@ void model_value(model *m, const char *name, nacre_value *takes) {
 }
 
 void model_input(model *m, const char *name, nacre_type type, int rank, const int64_t *dims, const void *data) {
-    static const size_t bytes[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8};
     nacre_value *v;
     if (m->failed) return;
     if (nacre_value_new_tensor(type, rank, dims, &v, &m->err) != NACRE_OK) {
         report(m, name);
         return;
     }
-    size_t n = (size_t)nacre_value_count(v) * bytes[type];
+    size_t n = (size_t)nacre_value_count(v) * nc_dtype_bytes((nc_dtype)type);
     if (n) memcpy(nacre_value_data(v), data, n);
     model_value(m, name, v);
 }
@@ -159,7 +160,6 @@ static void add_bytes(model *m, const void *p, size_t n) {
 }
 
 void model_collect(model *m, nacre_value *v) {
-    static const size_t bytes[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8};
     if (!v) return;
     if (nacre_value_kind(v) != NACRE_KIND_TENSOR) {
         for (int64_t i = 0; i < nacre_value_count(v); i++) {
@@ -176,7 +176,7 @@ void model_collect(model *m, nacre_value *v) {
         add_bytes(m, s, n);
     }
     if (nacre_value_type(v) != NACRE_STRING)
-        add_bytes(m, nacre_value_data(v), (size_t)nacre_value_count(v) * bytes[nacre_value_type(v)]);
+        add_bytes(m, nacre_value_data(v), (size_t)nacre_value_count(v) * nc_dtype_bytes((nc_dtype)nacre_value_type(v)));
 }
 
 void model_collect_all(model *m) {

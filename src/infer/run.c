@@ -60,7 +60,8 @@ static nc_code read_tensor(nc_infer *c, int i, const nc_tensor *t, bool readable
     }
     val->type = nc_type_tensor(c->arena, t->dtype, t->rank, dims);
     NC_NEED(c->w, val->type);
-    return readable && is_integer(t->dtype) ? literal_of(c, t, &val->lit) : NC_OK;
+    bool is_argument = i < 32 && (c->node->card->host_in >> i & 1) && t->dtype != NC_STRING;
+    return readable && (is_integer(t->dtype) || is_argument) ? literal_of(c, t, &val->lit) : NC_OK;
 }
 
 /* The value of d, or its value with every open symbol at its upper bound. */

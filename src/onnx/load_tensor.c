@@ -44,13 +44,28 @@ static nc_slot_kind typed_field(const nc_pb_tensor *t, nc_dtype type, uint32_t *
     *per_elem = 1;
     switch (type) {
     case NC_COMPLEX64: *per_elem = 2; /* fall through */
-    case NC_FLOAT: *number = TensorProto_float_data; *n = t->float_data; return NC_SLOT_FLOATS;
+    case NC_FLOAT:
+        *number = TensorProto_float_data;
+        *n = t->float_data;
+        return NC_SLOT_FLOATS;
     case NC_COMPLEX128: *per_elem = 2; /* fall through */
-    case NC_DOUBLE: *number = TensorProto_double_data; *n = t->double_data; return NC_SLOT_DOUBLES;
-    case NC_INT64: *number = TensorProto_int64_data; *n = t->int64_data; return NC_SLOT_INTS;
+    case NC_DOUBLE:
+        *number = TensorProto_double_data;
+        *n = t->double_data;
+        return NC_SLOT_DOUBLES;
+    case NC_INT64:
+        *number = TensorProto_int64_data;
+        *n = t->int64_data;
+        return NC_SLOT_INTS;
     case NC_UINT32:
-    case NC_UINT64: *number = TensorProto_uint64_data; *n = t->uint64_data; return NC_SLOT_INTS;
-    default: *number = TensorProto_int32_data; *n = t->int32_data; return NC_SLOT_INTS;
+    case NC_UINT64:
+        *number = TensorProto_uint64_data;
+        *n = t->uint64_data;
+        return NC_SLOT_INTS;
+    default:
+        *number = TensorProto_int32_data;
+        *n = t->int32_data;
+        return NC_SLOT_INTS;
     }
 }
 
@@ -155,6 +170,12 @@ static nc_code load_data(nc_loader *l, nc_bytes b, const char *what, const nc_pb
     return load_raw(l, what, t->raw_data, lit);
 }
 
+static nc_code keep_extra(nc_loader *l, nc_bytes b, nc_literal *lit) {
+#define BIT(message, number, kind, field) | NC_PB_BIT(number)
+    return nc_load_extra(l, b, 0 NC_PB_TENSOR(BIT), &lit->extra);
+#undef BIT
+}
+
 nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal **out) {
     nc_literal *lit = nc_arena_alloc(&l->m->arena, sizeof *lit);
     NC_NEED(l->w, lit);
@@ -163,6 +184,7 @@ nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_t
     NC_TRY(nc_load_dtype(l, t->data_type, what, &lit->dtype));
     NC_TRY(load_dims(l, b, what, t, lit));
     NC_TRY(load_data(l, b, what, t, lit));
+    NC_TRY(keep_extra(l, b, lit));
     *out = lit;
     return NC_OK;
 }

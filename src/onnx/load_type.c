@@ -19,6 +19,8 @@ static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const
     } else if (d.dim_param.n) {
         const char *sym;
         NC_TRY(nc_load_name(l, d.dim_param, "Dimension.dim_param", &sym));
+        if (l->prefix) sym = nc_arena_printf(&l->w->scratch, "%s%s", l->prefix, sym); /* each call has its own */
+        NC_NEED(l->w, sym);
         *out = nc_dim_sym(dims, sym);
     } else {
         char *hint = nc_arena_printf(&l->w->scratch, "%s_dim%d", name, i);

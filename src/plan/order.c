@@ -94,18 +94,19 @@ static nc_code copy_for_reader(orderer *r, nc_node *reader, int i, nc_node *writ
     return push_or_fail(r, c->def, writer);
 }
 
-/* Every reader of v and of the views on it comes before the writer. */
+/* Every reader of v and of the views on it comes before the writer. The writer itself may read the old version as it
+ * lies, element by element, but not through a view: what it would read there may be written already. */
 static nc_code protect(orderer *r, nc_value *v, nc_node *writer) {
     for (int k = 0; k < v->uses.n; k++) {
         nc_node *n = v->uses.v[k].node;
         int i = v->uses.v[k].i;
-        if (n == writer) continue;
+        if (n == writer && !nc_is_view(v)) continue;
         if (nc_choice_of(n)->view && i == 0) {
             for (int j = 0; j < n->n_out; j++)
                 if (n->out[j]) NC_TRY(protect(r, n->out[j], writer));
             continue;
         }
-        bool cycle = nc_choice_of(n)->phase > nc_choice_of(writer)->phase;
+        bool cycle = n == writer || nc_choice_of(n)->phase > nc_choice_of(writer)->phase;
         if (!cycle) NC_TRY(reaches(r, writer, n, &cycle));
         if (!cycle) {
             NC_TRY(push_or_fail(r, n, writer));

@@ -1,8 +1,8 @@
 /* plan/plan.h: transformed graph -> lowered graph -> program.
  *
- * lower edits the session's own model: random state, recompute, layouts, chains, placement with its copies, kernel
- * choice with the copies that strides need, variables, order. build then reads it and makes the program. Each can be
- * dumped. */
+ * lower edits the session's own model: random state, decomposition, recompute, layouts, chains, placement with its
+ * copies, kernel choice with the copies that strides need, variables, order. build then reads it and makes the program.
+ * Each can be dumped. */
 #ifndef NC_PLAN_PLAN_H
 #define NC_PLAN_PLAN_H
 
@@ -26,6 +26,7 @@ NC_MUST nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o,
 
 /* ---- the steps of lower, in order; each a file of its name ---- */
 NC_MUST nc_code nc_lower_random(nc_work *w, nc_model *m);
+NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_chain(nc_work *w, nc_model *m, const nc_plan_options *o);

@@ -67,14 +67,24 @@ static nc_code run_clocks(clocks *k) {
         clock[x->stream] = i;
         memcpy(k->on[x->stream], clock, sizeof clock);
         note(k, x, i);
-        /* The host waits for the device where sizes are read, and control flow ends with everything done. */
+        /* The host waits for the compute stream where sizes are read; control flow ends with every stream done. */
         bool ends = i + 1 == p->segs[x->seg].end;
         for (int j = p->segs[x->seg].first; ends && j <= i; j++)
-            if (p->instrs[j].sizes >= 0)
-                k->on[NC_STREAM_HOST][NC_STREAM_COMPUTE] = k->on[NC_STREAM_HOST][NC_STREAM_COPY] = i;
-        if (x->subs) k->on[NC_STREAM_HOST][NC_STREAM_COMPUTE] = k->on[NC_STREAM_HOST][NC_STREAM_COPY] = i;
+            if (p->instrs[j].sizes >= 0) join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COMPUTE]);
+        if (!x->subs) continue;
+        join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COMPUTE]);
+        join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COPY]);
     }
     return NC_OK;
+}
+
+/* A recorded piece bakes addresses in: only memory that stays where it is from run to run may take part. */
+static bool stays(const nc_program *p, const int *slots, int n) {
+    for (int j = 0; j < n; j++) {
+        nc_storage s = slots[j] < 0 ? NC_S_ARENA : p->slots[p->slots[slots[j]].root].storage;
+        if (s != NC_S_ARENA && s != NC_S_CONST && s != NC_S_STATE) return false;
+    }
+    return true;
 }
 
 static void find_capture(nc_program *p, nc_segment *g) {
@@ -90,6 +100,8 @@ static void find_capture(nc_program *p, nc_segment *g) {
         if (x->stream != NC_STREAM_COMPUTE && x->binding->kind != NC_K_VIEW)
             g->why_not = "a copy or a host instruction stands between";
         if (x->sizes >= 0) g->why_not = "an instruction finds a size";
+        if (!stays(p, x->in, x->n_in) || !stays(p, x->out, x->n_out))
+            g->why_not = "an operand lies elsewhere in every run";
     }
     g->capturable = !g->why_not;
 }

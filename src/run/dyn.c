@@ -123,14 +123,6 @@ static nc_code run_child(const dyn *y, nc_frame *child, const nc_instr *x, int i
     const nc_frame *f = y->f;
     memcpy(child->sym, f->sym, (size_t)f->program->n_syms * sizeof *f->sym);
     memcpy(child->known, f->known, (size_t)f->program->n_syms * sizeof *f->known);
-    /* What the subgraph's own inputs are called may have been known from the iteration before. */
-    for (int i = 0; i < child->program->n_inputs - child->program->n_captures; i++) {
-        const nc_slot *s = &child->program->slots[child->program->inputs[i]];
-        for (int d = 0; d < s->rank; d++) {
-            int sym = nc_dim_sym_id(child->program->dims[s->dims[d]]);
-            if (sym >= 0 && !f->program->input_syms[sym]) child->known[sym] = f->known[sym];
-        }
-    }
     child->cancel = f->cancel;
     for (int i = 0; i < n_in; i++) {
         nc_object *o = in[i];

@@ -102,3 +102,12 @@ static void growing(model *m) {
 }
 
 TEST(loop_ends_by_condition_and_grows_a_value) { model_everywhere(growing); }
+
+/* Bodies are not captured: their inputs and outputs lie elsewhere in every iteration. */
+static void loop_with_capture(model *m) {
+    model_option(m, "capture", "on");
+    model_open(m, loop_text);
+    for (int i = 0; i < 4; i++) run_loop(m, 6);
+}
+
+TEST(loop_with_capture_switched_on) { model_everywhere(loop_with_capture); }

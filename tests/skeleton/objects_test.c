@@ -4,10 +4,7 @@
 #include <time.h>
 
 static void strings(model *m) {
-    static const char *const a[] = {"pearl", "",
-                                    "n\xc3\xa4"
-                                    "cre"},
-                             *const b[] = {"-"};
+    static const char *const a[] = {"pearl", "", "n\303\244cre"}, *const b[] = {"-"};
     nacre_value *va, *vb;
     model_open(m, "<opset: \"\" 20>\ng (string[n] a, string[k] b) => (string[n] y)\n{ y = StringConcat(a, b) }\n");
     REQUIRE(nacre_value_strings(1, D(3), a, &va, &m->err) == NACRE_OK);
@@ -19,8 +16,7 @@ static void strings(model *m) {
     REQUIRE(y && nacre_value_count(y) == 3);
     CHECK_STR(nacre_value_string(y, 0, NULL), "pearl-");
     CHECK_STR(nacre_value_string(y, 1, NULL), "-");
-    CHECK_STR(nacre_value_string(y, 2, NULL), "n\xc3\xa4"
-                                              "cre-");
+    CHECK_STR(nacre_value_string(y, 2, NULL), "n\303\244cre-");
     model_collect_all(m);
     CHECK_INT(model_dump_count(m, "program", "host to device"), 0);
 }

@@ -67,6 +67,22 @@ static void swap(model *m) {
 
 TEST(variables_that_swap_their_contents) { model_everywhere(swap); }
 
+/* The update reads its own variable through a view: w - transpose(w) must see the old one everywhere. */
+static void own_view(model *m) {
+    model_open(m, "<opset: \"\" 17>\ng (float[3,3] x) => (float[3,3] y)\n"
+                  "<var float[3,3] w = {1,2,3,4,5,6,7,8,9} -> w_1>\n"
+                  "{\n  t = Transpose(w)\n  w_1 = Sub(w, t)\n  y = Add(w_1, x)\n}\n");
+    float x[9] = {0};
+    model_input(m, "x", NACRE_FLOAT, 2, D(3, 3), x);
+    model_run(m);
+    const float *y = model_floats(m, "y", 9);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) CHECK_NEAR(y[i * 3 + j], (3 * i + j + 1) - (3 * j + i + 1), 0);
+    model_collect_all(m);
+}
+
+TEST(variable_updated_from_a_view_of_itself) { model_everywhere(own_view); }
+
 /* A new value that cannot be written over the old one gets an Assign. */
 static void assigned(model *m) {
     model_open(m, "<opset: \"\" 17>\ng (float[2,2] x) => (float[2,2] y)\n<var float[2,2] s = {1,0,0,1} -> s_1>\n"
