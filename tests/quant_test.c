@@ -73,8 +73,10 @@ static void packed(model *m) {
             model_input(m, "x", NACRE_INT4, 2, D(3, n), x);
             model_input(m, "yes", NACRE_BOOL, 0, NULL, &cond);
             model_run(m);
-            const unsigned char *t = nacre_value_data(model_out(m, "t")), *same = nacre_value_data(model_out(m, "same"));
-            const signed char *flat = nacre_value_data(model_out(m, "flat")), *sum = nacre_value_data(model_out(m, "sum"));
+            const unsigned char *t = nacre_value_data(model_out(m, "t")),
+                                *same = nacre_value_data(model_out(m, "same"));
+            const signed char *flat = nacre_value_data(model_out(m, "flat")),
+                              *sum = nacre_value_data(model_out(m, "sum"));
             const unsigned char *twos = nacre_value_data(model_out(m, "twos"));
             for (int i = 0; i < 3 * n; i++) {
                 int v = nibble(x, i), row = i / n, column = i % n;
