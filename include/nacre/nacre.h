@@ -104,7 +104,19 @@ typedef enum nacre_type {
     NACRE_UINT64 = 13,
     NACRE_COMPLEX64 = 14,
     NACRE_COMPLEX128 = 15,
-    NACRE_BFLOAT16 = 16
+    NACRE_BFLOAT16 = 16,
+    NACRE_FLOAT8E4M3FN = 17,
+    NACRE_FLOAT8E4M3FNUZ = 18,
+    NACRE_FLOAT8E5M2 = 19,
+    NACRE_FLOAT8E5M2FNUZ = 20,
+    NACRE_UINT4 = 21, /* types of 4, 2 and 6 bits: the data is packed, the first element in the lowest bits */
+    NACRE_INT4 = 22,
+    NACRE_FLOAT4E2M1 = 23,
+    NACRE_FLOAT8E8M0 = 24,
+    NACRE_UINT2 = 25,
+    NACRE_INT2 = 26,
+    NACRE_FLOAT6E2M3 = 27,
+    NACRE_FLOAT6E3M2 = 28
 } nacre_type; /* ONNX's own numbers */
 
 typedef enum nacre_kind {
@@ -147,6 +159,9 @@ NACRE_API nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, s
                                             nacre_error *err);
 NACRE_API nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err); /* as ONNX */
+/* Constants of min_bytes and more go into the file data_name beside the model: what is larger than 2 GiB needs it. */
+NACRE_API nacre_code nacre_model_save_external(const nacre_model *m, const char *path, const char *data_name,
+                                               size_t min_bytes, nacre_error *err);
 NACRE_API void nacre_model_release(nacre_model *m);
 
 /* ---- session options; NULL means all defaults ---- */
@@ -173,6 +188,8 @@ NACRE_API void nacre_session_release(nacre_session *s);
 NACRE_API size_t nacre_session_n_inputs(const nacre_session *s);
 NACRE_API size_t nacre_session_n_outputs(const nacre_session *s);
 NACRE_API const char *nacre_session_input_name(const nacre_session *s, size_t i);
+/* 1: the model says what the input is when it is not given. */
+NACRE_API int nacre_session_input_optional(const nacre_session *s, size_t i);
 NACRE_API const char *nacre_session_output_name(const nacre_session *s, size_t i);
 /* Type of an input or output; dims[k] is -1 where it is not constant. Rank -1: unknown or no tensor. dims holds 16. */
 NACRE_API nacre_type nacre_session_input_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);

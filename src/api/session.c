@@ -41,6 +41,10 @@ const char *nacre_session_input_name(const nacre_session *s, size_t i) {
     return i < (size_t)p->n_inputs ? p->slots[p->inputs[i]].value->name : NULL;
 }
 
+int nacre_session_input_optional(const nacre_session *s, size_t i) {
+    return i < (size_t)s->s->program->n_inputs && s->s->initials[i] != NULL;
+}
+
 const char *nacre_session_output_name(const nacre_session *s, size_t i) {
     const nc_program *p = s->s->program;
     return i < (size_t)p->n_outputs ? p->graph->output_names.v[i] : NULL;

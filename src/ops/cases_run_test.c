@@ -1,5 +1,6 @@
 /* ops/cases_run_test.c: the checks of ops/cases_testing.h over a small interpreter: values are dense host tensors
- * (views are copied), sizes come from nc_infer_run, symbols of the inputs get fixed odd sizes. No dynamic kernels. */
+ * (views are copied), sizes come from nc_infer_run, symbols of the inputs get fixed odd sizes. An op without a kernel
+ * runs as its decomposition. No dynamic kernels. */
 #include "ops/cases_testing.h"
 
 #include "kernels/cpu/isa.h"
@@ -9,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_VALUES = 256, MAX_TEXT = 2048 };
+enum { MAX_VALUES = 768, MAX_TEXT = 2048 };
 
 typedef struct runner {
     const nc_case *row;
@@ -19,6 +20,8 @@ typedef struct runner {
     nc_dims *dims;
     nc_tensor at[MAX_VALUES]; /* by value id */
     bool have[MAX_VALUES];
+    nc_node *pieces[MAX_VALUES]; /* by node id: the first of what it was decomposed into; they end before it */
+    nc_value **made[MAX_VALUES]; /* their results */
     uint64_t seed;
 } runner;
 
@@ -36,6 +39,8 @@ static void store(nc_dtype t, void *p, int64_t i, double v) {
     case NC_BOOL: ((bool *)p)[i] = v > 0; break;
     case NC_INT8: ((int8_t *)p)[i] = (int8_t)v; break;
     case NC_UINT8: ((uint8_t *)p)[i] = (uint8_t)v; break;
+    case NC_INT16: ((int16_t *)p)[i] = (int16_t)v; break;
+    case NC_UINT16: ((uint16_t *)p)[i] = (uint16_t)v; break;
     case NC_INT32: ((int32_t *)p)[i] = (int32_t)v; break;
     case NC_INT64: ((int64_t *)p)[i] = (int64_t)v; break;
     case NC_UINT64: ((uint64_t *)p)[i] = (uint64_t)v; break;
@@ -53,6 +58,8 @@ static double element(const nc_tensor *t, int64_t i) {
     case NC_BOOL: return ((const bool *)p)[i];
     case NC_INT8: return ((const int8_t *)p)[i];
     case NC_UINT8: return ((const uint8_t *)p)[i];
+    case NC_INT16: return ((const int16_t *)p)[i];
+    case NC_UINT16: return ((const uint16_t *)p)[i];
     case NC_INT32: return ((const int32_t *)p)[i];
     case NC_INT64: return (double)((const int64_t *)p)[i];
     case NC_UINT64: return (double)((const uint64_t *)p)[i];
@@ -199,7 +206,28 @@ static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tenso
     return b->run(&c);
 }
 
-static nc_code run_node(runner *r, const nc_node *n) {
+static nc_code run_node(runner *r, nc_node *n);
+
+static nc_code run_pieces(runner *r, nc_node *n) {
+    if (r->pieces[n->id] == NULL) {
+        nc_builder b = {.w = &r->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node};
+        nc_node *prev = n->prev;
+        NC_NEED(&r->w, r->made[n->id] = nc_arena_array(&r->arena, (size_t)n->n_out, sizeof(nc_value *)));
+        NC_TRY(n->card->decompose(&b, n, r->made[n->id]));
+        NC_TRY(b.code);
+        r->pieces[n->id] = prev != NULL ? prev->next : n->graph->first;
+        if (n->graph->model->next_id > MAX_VALUES) NC_FAIL(&r->w, NC_E_LIMIT, "too many values");
+    }
+    for (nc_node *k = r->pieces[n->id]; k != n; k = k->next) NC_TRY(run_node(r, k));
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] != NULL) {
+            r->at[n->out[i]->id] = *operand(r, r->made[n->id][i]);
+            r->have[n->out[i]->id] = true;
+        }
+    return NC_OK;
+}
+
+static nc_code run_node(runner *r, nc_node *n) {
     nc_tensor in[16] = {{0}}, out[16] = {{0}};
     bool readable[16];
     char why[128];
@@ -208,8 +236,9 @@ static nc_code run_node(runner *r, const nc_node *n) {
         if (n->in[i] != NULL) in[i] = *operand(r, n->in[i]);
         readable[i] = true;
     }
-    NC_TRY(nc_infer_run(&r->w, n, r->dims, &r->arena, in, readable, n->n_in, out, n->n_out));
     const nc_binding *b = nc_binding_find(n, "cpu", why, sizeof why);
+    if (b == NULL && n->card->decompose != NULL) return run_pieces(r, n);
+    NC_TRY(nc_infer_run(&r->w, n, r->dims, &r->arena, in, readable, n->n_in, out, n->n_out));
     if (b == NULL) NC_FAIL(&r->w, NC_E_UNSUPPORTED, "%s: no kernel: %s", n->card->name, why);
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] != NULL && b->kind != NC_K_VIEW && !alloc_tensor(r, &out[i]))
@@ -226,7 +255,7 @@ static nc_code run_node(runner *r, const nc_node *n) {
 
 static bool run_all(runner *r) {
     if (r->m->next_id > MAX_VALUES) return false;
-    for (const nc_node *n = r->m->main->first; n != NULL; n = n->next)
+    for (nc_node *n = r->m->main->first; n != NULL; n = n->next)
         if (run_node(r, n) != NC_OK) {
             nc_test_failed(__FILE__, __LINE__, "%s: %s: %s", r->row->name, n->card->name, r->w.diag.text);
             return false;
@@ -306,7 +335,7 @@ static double weighted_sum(runner *r, const nc_value *y, const nc_tensor *weight
 }
 
 /* dx against (L(x + h) - L(x - h)) / 2h, L = sum of dy * y, for every element of graph input i. */
-static void check_differences(runner *r, const nc_node *n, int i, const nc_tensor *dy, const nc_tensor *dx) {
+static void check_differences(runner *r, nc_node *n, int i, const nc_tensor *dy, const nc_tensor *dx) {
     const double h = 1e-6;
     nc_tensor *x = operand(r, n->in[i]);
     for (int64_t k = 0; k < nc_tensor_numel(x); k++) {
@@ -338,10 +367,36 @@ static bool check_decomposition(runner *r, nc_builder *b, const nc_value *dx) {
                        r->w.diag.text);
         return true;
     }
-    for (const nc_node *k = last->next; k != NULL; k = k->next)
+    for (nc_node *k = last->next; k != NULL; k = k->next)
         if (run_node(r, k) != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s: %s", r->row->name, r->w.diag.text);
     compare(r->row->name, operand(r, dx), operand(r, again), 1e-12);
     return true;
+}
+
+static nc_code card_grad(nc_grad *g) { return g->node->card->grad ? g->node->card->grad(g) : nc_lane_card_grad(g); }
+
+/* The gradient of input i of n through the pieces it was decomposed into, last first. */
+static nc_code grad_of_pieces(runner *r, nc_builder *b, const nc_node *n, int i, nc_value *dy, nc_value **out) {
+    nc_value **d = nc_arena_array(&r->arena, MAX_VALUES, sizeof *d);
+    NC_NEED(&r->w, d);
+    d[r->made[n->id][0]->id] = dy;
+    for (nc_node *k = n->prev; k != NULL && k != r->pieces[n->id]->prev; k = k->prev) {
+        nc_value *dys[16] = {NULL}, *dx[16] = {NULL};
+        bool wants[16] = {false}, any = false;
+        for (int o = 0; o < k->n_out; o++) any |= k->out[o] != NULL && (dys[o] = d[k->out[o]->id]) != NULL;
+        if (!any || k->card->zero_grad) continue;
+        for (int x = 0; x < k->n_in; x++)
+            wants[x] = k->in[x] != NULL && k->in[x]->type->elem == NC_DOUBLE && !(k->card->no_grad_in >> x & 1u);
+        nc_grad g = {.b = b, .node = k, .dy = dys, .dx = dx, .wants = wants, .forward = forward_itself};
+        NC_TRY(card_grad(&g));
+        for (int x = 0; x < k->n_in; x++) {
+            if (dx[x] == NULL || k->in[x]->id >= MAX_VALUES) continue;
+            nc_value **sum = &d[k->in[x]->id];
+            *sum = *sum != NULL ? nc_build1(b, "Add", 2, *sum, dx[x]) : dx[x];
+        }
+    }
+    *out = d[n->in[i]->id];
+    return b->code;
 }
 
 static bool check_input_gradient(runner *r, nc_node *n, int i, nc_value *dy) {
@@ -351,13 +406,15 @@ static bool check_input_gradient(runner *r, nc_node *n, int i, nc_value *dy) {
     nc_builder b = {.w = &r->w, .graph = r->m->main, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
     nc_grad g = {.b = &b, .node = n, .dy = dys, .dx = dx, .wants = wants, .forward = forward_itself};
     wants[i] = true;
-    nc_code code = n->card->grad != NULL ? n->card->grad(&g) : nc_lane_card_grad(&g);
+    bool through_pieces = n->card->grad == NULL && n->card->decompose != NULL;
+    nc_code code = through_pieces ? run_pieces(r, n) : NC_OK;
+    if (code == NC_OK) code = through_pieces ? grad_of_pieces(r, &b, n, i, dy, &dx[i]) : card_grad(&g);
     if (code == NC_E_UNSUPPORTED && strstr(r->w.diag.text, "needed here") != NULL) return false;
     if (code != NC_OK || dx[i] == NULL) {
         nc_test_failed(__FILE__, __LINE__, "%s: no gradient of input %d: %s", r->row->name, i, r->w.diag.text);
         return true;
     }
-    for (const nc_node *k = last->next; k != NULL; k = k->next)
+    for (nc_node *k = last->next; k != NULL; k = k->next)
         if (run_node(r, k) != NC_OK) {
             nc_test_failed(__FILE__, __LINE__, "%s: %s", r->row->name, r->w.diag.text);
             return true;
@@ -373,7 +430,7 @@ static bool check_gradient(const nc_case *row) {
     runner r;
     bool complete = true;
     if (runner_init(&r, row, true) && make_inputs(&r) && r.m->main->n_nodes == 1 && run_all(&r)) {
-        nc_node *n = r.m->main->first;
+        nc_node *n = r.m->main->last;
         nc_value *dy = nc_edit_input(r.m->main, "dy", n->out[0]->type);
         r.at[dy->id] = *operand(&r, n->out[0]);
         if (!alloc_tensor(&r, &r.at[dy->id])) return complete;

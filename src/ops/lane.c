@@ -25,9 +25,43 @@ static nc_code keep_layout(nc_infer *c) {
     return nc_out_layout(c, 0, first->layout);
 }
 
+static int rank_of(const nc_value *v) {
+    return v != NULL && v->type != NULL && v->type->kind == NC_T_TENSOR ? v->type->rank : -1;
+}
+
+int nc_lane_trailing(const nc_node *n) {
+    if (n->n_in != 2 || n->version->since >= 7) return 0;
+    const nc_attr *axis = nc_node_attr(n, "axis"), *on = nc_node_attr(n, "broadcast");
+    bool prelu = n->card->lane == NCK_LANE_prelu + 1;
+    if (!prelu && (axis == NULL || on == NULL || on->i == 0)) return 0;
+    int ra = rank_of(n->in[0]), rb = rank_of(n->in[1]);
+    if (ra < 0 || rb < 0) return -1;
+    int64_t shared;
+    if (prelu && rb == 1 && nc_dim_is_const(n->in[1]->type->dims[0], &shared) && shared == 1) return 0;
+    if (prelu) return rb == 1 && ra > 2 ? ra - 2 : 0;
+    int64_t at = axis->i < 0 ? axis->i + ra : axis->i;
+    return at >= 0 && at + rb <= ra ? (int)(ra - rb - at) : -1;
+}
+
+/* Input 1 within the dims of input 0 from some axis on: the result has those of input 0. */
+static nc_code infer_within(nc_infer *c, nc_dtype elem, int trailing) {
+    const nc_type *a = nc_in(c, 0), *b = nc_in(c, 1);
+    if (trailing < 0 || a == NULL || b == NULL || a->rank < 0 || b->rank < 0)
+        NC_FAIL(c->w, NC_E_SHAPE, "broadcast along an axis needs known ranks and an axis where B fits into A");
+    for (int i = 0; i < b->rank; i++) {
+        int64_t x, y;
+        int k = a->rank - trailing - b->rank + i;
+        if (nc_dim_is_const(a->dims[k], &x) && nc_dim_is_const(b->dims[i], &y) && x != y && y != 1)
+            NC_FAIL(c->w, NC_E_SHAPE, "B has %lld elements along A's axis %d of %lld", (long long)y, k, (long long)x);
+    }
+    return nc_out(c, 0, elem, a->rank, a->dims);
+}
+
 nc_code nc_lane_infer(nc_infer *c) {
     nc_dtype elem = out_elem(c);
     if (elem == NC_UNDEFINED) return NC_OK;
+    int trailing = nc_lane_trailing(c->node);
+    if (trailing != 0) return infer_within(c, elem, trailing);
     const nc_dim *dims[NC_MAX_RANK];
     int rank;
     NC_TRY(nc_broadcast_in(c, 0, c->node->n_in, dims, &rank));

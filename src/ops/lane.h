@@ -12,6 +12,11 @@
  * that of input 0. */
 NC_MUST nc_code nc_lane_infer(nc_infer *c);
 
+/* Before opset 7 input 1 could stand against dims of input 0 other than the last (`broadcast` with `axis`; a PRelu's
+ * slope against the channels): how many dims of 1 it then lacks behind. 0: none, the only case a tile program serves;
+ * -1: a rank that this needs is not known, or does not fit. */
+int nc_lane_trailing(const nc_node *n);
+
 /* The node's lane parameters, read through the card's defaults. */
 void nc_lane_params(const nc_node *n, double params[2]);
 

@@ -13,7 +13,7 @@
 #define WORDS(X)                                                                                                      \
     X(ADD, "Add") X(SUB, "Sub") X(MUL, "Mul") X(DIV, "Div") X(NEG, "Neg") X(MIN, "Min") X(MAX, "Max") X(ABS, "Abs")   \
     X(SQRT, "Sqrt") X(EXP, "Exp") X(LOG, "Log") X(TANH, "Tanh") X(ERF, "Erf") X(POW, "Pow") X(FLOOR, "Floor")         \
-    X(SIN, "Sin") X(COS, "Cos") X(FMOD, "Mod") X(LT, "Less") X(LE, "LessOrEqual") X(EQ, "Equal") X(AND, "And")        \
+    X(SIN, "Sin") X(COS, "Cos") X(SINH, "Sinh") X(COSH, "Cosh") X(FMOD, "Mod") X(LT, "Less") X(LE, "LessOrEqual") X(EQ, "Equal") X(AND, "And")        \
     X(OR, "Or") X(NOT, "Not") X(SEL, "Where")
 
 typedef enum word {
@@ -111,6 +111,8 @@ static const expr *node(trace *t, word w, const expr *a, const expr *b, const ex
 #define L_FLOOR(x)     L_1(FLOOR, x)
 #define L_SIN(x)       L_1(SIN, x)
 #define L_COS(x)       L_1(COS, x)
+#define L_SINH(x)      L_1(SINH, x)
+#define L_COSH(x)      L_1(COSH, x)
 #define L_FMOD(x, y)   L_2(FMOD, x, y)
 #define L_LT(x, y)     L_2(LT, x, y)
 #define L_LE(x, y)     L_2(LE, x, y)

@@ -70,6 +70,7 @@ static bool add_node(nc_lane_prog *p, const nc_node *n, int dst, const uint16_t 
 static bool node_program(nc_lane_prog *p, const nc_node *n) {
     uint16_t src[NCK_TILE_MAX_REG];
     if (n->n_in >= NCK_TILE_MAX_REG) return refuse(p, "too many inputs for one pass");
+    if (nc_lane_trailing(n) != 0) return refuse(p, "broadcast along an axis in the middle");
     if (n->n_out != 1 || !compute_of_node(p, n)) return p->why != NULL ? false : refuse(p, "one output is expected");
     for (int i = 0; i < n->n_in; i++) src[i] = (uint16_t)i;
     p->n_in = p->n_reg = n->n_in;

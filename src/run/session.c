@@ -75,6 +75,23 @@ static nc_code make_graph(maker *k) {
     return nc_verify(k->w, m);
 }
 
+static nc_object *object_of(const nc_literal *l) {
+    if (l->dtype == NC_STRING) return nc_object_strings(l->rank, l->dims, l->data);
+    nc_object *o = nc_object_host_tensor(l->dtype, l->rank, l->dims);
+    if (o && l->bytes) memcpy(o->t.data, l->data, l->bytes);
+    return o;
+}
+
+static nc_code make_initials(maker *k) {
+    const nc_program *p = k->s->program;
+    NC_NEED(k->w, k->s->initials = nc_alloc_zero((size_t)p->n_inputs + 1, sizeof(nc_object *)));
+    for (int i = 0; i < p->n_inputs; i++) {
+        const nc_value *v = p->slots[p->inputs[i]].value;
+        if (v->initial) NC_NEED(k->w, k->s->initials[i] = object_of(v->initial));
+    }
+    return NC_OK;
+}
+
 static nc_code make_program(maker *k) {
     nc_session *s = k->s;
     const nc_session_options *o = k->o;
@@ -93,6 +110,7 @@ static nc_code make_program(maker *k) {
     s->stats.plans++;
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
     NC_TRY(nc_ready_create(k->w, s->env, s->program, &s->ready));
+    NC_TRY(make_initials(k));
     NC_NEED(k->w, s->seen = nc_alloc_zero((size_t)s->program->n_syms + 1, sizeof *s->seen));
     return nc_state_create(k->w, s->program, o->seed, &s->state);
 }
@@ -129,6 +147,8 @@ void nc_session_destroy(nc_session *s) {
     nc_ready_destroy(s, s->ready);
     nc_state_unref(s->state);
     nc_cache_clear(s);
+    for (int i = 0; s->initials && i < s->program->n_inputs; i++) nc_object_unref(s->initials[i]);
+    nc_free(s->initials);
     nc_program_destroy(s->program);
     nc_model_destroy(s->model);
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);

@@ -84,6 +84,7 @@ typedef struct nc_session {
     nc_ready *ready;
     nc_device *device;
     nc_state *state; /* the default one */
+    nc_object **initials; /* per input of the program: what it is when it is not given; NULL: it must be */
     bool capture;
     pthread_mutex_t lock; /* instances, frames */
     nc_cached *cache;

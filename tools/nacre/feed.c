@@ -166,6 +166,14 @@ static int make_input(const char *command, const common *c, nacre_session *s, si
 
 /* ---- all of them ---- */
 
+static bool is_given(const common *c, const char *name) {
+    size_t n = strlen(name);
+    for (int k = 0; k < c->inputs.n; k++)
+        if (!strchr(c->inputs.v[k], '=') || (strncmp(c->inputs.v[k], name, n) == 0 && c->inputs.v[k][n] == '='))
+            return true;
+    return false;
+}
+
 static int check_names(const char *command, const common *c, nacre_session *s) {
     for (int k = 0; k < c->inputs.n; k++) {
         const char *given = c->inputs.v[k], *eq = strchr(given, '=');
@@ -194,10 +202,13 @@ int feed_make(const char *command, const common *c, nacre_session *s, feed *f) {
         return cli_fail("out of memory");
     }
     for (size_t i = 0; i < f->n_out; i++) f->out_names[i] = nacre_session_output_name(s, i);
+    size_t n_given = 0; /* an input with a default is left to it unless a file is named */
     for (size_t i = 0; code == EXIT_DONE && i < f->n_in; i++) {
-        f->in_names[i] = nacre_session_input_name(s, i);
-        code = make_input(command, c, s, i, &f->in[i]);
+        if (nacre_session_input_optional(s, i) && !is_given(c, nacre_session_input_name(s, i))) continue;
+        f->in_names[n_given] = nacre_session_input_name(s, i);
+        code = make_input(command, c, s, i, &f->in[n_given++]);
     }
+    f->n_in = n_given;
     if (code != EXIT_DONE) feed_release(f);
     return code;
 }

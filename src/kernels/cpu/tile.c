@@ -74,7 +74,7 @@ bool nck_tile_check(const nck_tile_prog *p) {
         const nck_tile_op *op = &p->op[i];
         const nck_lane_info *lane = nck_lane_get(op->lane);
         if (lane == NULL || op->dst >= p->n_reg) return false;
-        if (lane->kinds == 'F' && !floats) return false;
+        if (lane->kinds == (floats ? 'I' : 'F')) return false;
         for (int k = 0; k < lane->n_in; k++)
             if (op->src[k] >= p->n_reg || !written[op->src[k]]) return false;
         written[op->dst] = true;

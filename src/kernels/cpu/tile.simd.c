@@ -34,10 +34,14 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 #define GRAD_FN_X(name, n_param) LANE_FN(name##_grad, L_MUL(a, CALL(LANE_##name##_D, b PARAMS_##n_param)))
 #define GRAD_FN_Y(name, n_param) GRAD_FN_X(name, n_param)
 
+#define FN_F(name, formula)      LANE_FN(name, formula)
+#define FN_N(name, formula)      LANE_FN(name, formula)
+#define FN_I(name, formula)
+
 #define UNARY(name, n_param, kinds, uses)                      \
-    LANE_FN(name, CALL(LANE_##name, a PARAMS_##n_param))       \
+    FN_##kinds(name, CALL(LANE_##name, a PARAMS_##n_param))    \
     GRAD_FN_##uses(name, n_param)
-#define BINARY(name, n_param, kinds, diff) LANE_FN(name, CALL(LANE_##name, a, b PARAMS_##n_param))
+#define BINARY(name, n_param, kinds, diff) FN_##kinds(name, CALL(LANE_##name, a, b PARAMS_##n_param))
 #define TERNARY(name, kinds)               LANE_FN(name, CALL(LANE_##name, a, b, c))
 
 #define L_SUFFIX f32
@@ -73,8 +77,11 @@ HALF(bf16)
 #define GRAD_ROW_NONE(name)
 #define GRAD_ROW_X(name) [NCK_LANE_##name##_grad] = FN(name##_grad),
 #define GRAD_ROW_Y(name) GRAD_ROW_X(name)
-#define UNARY(name, n_param, kinds, uses)  [NCK_LANE_##name] = FN(name), GRAD_ROW_##uses(name)
-#define BINARY(name, n_param, kinds, diff) [NCK_LANE_##name] = FN(name),
+#define ROW_F(name)              [NCK_LANE_##name] = FN(name),
+#define ROW_N(name)              [NCK_LANE_##name] = FN(name),
+#define ROW_I(name)
+#define UNARY(name, n_param, kinds, uses)  ROW_##kinds(name) GRAD_ROW_##uses(name)
+#define BINARY(name, n_param, kinds, diff) ROW_##kinds(name)
 #define TERNARY(name, kinds)               [NCK_LANE_##name] = FN(name),
 
 extern const nck_tile_table NCK_ISA_NAME(nck_tile_);

@@ -26,6 +26,7 @@
     }
 #define FN_F(name, formula)
 #define FN_N(name, formula) LANE_FN(name, formula)
+#define FN_I(name, formula) LANE_FN(name, formula)
 
 #define UNARY(name, n_param, kinds, uses)  FN_##kinds(name, LANE_##name(a))
 #define BINARY(name, n_param, kinds, diff) FN_##kinds(name, LANE_##name(a, b))
@@ -43,6 +44,7 @@
 
 #define ROW_F(name)
 #define ROW_N(name)                        [NCK_LANE_##name] = FN(name),
+#define ROW_I(name)                        ROW_N(name)
 #define UNARY(name, n_param, kinds, uses)  ROW_##kinds(name)
 #define BINARY(name, n_param, kinds, diff) ROW_##kinds(name)
 #define TERNARY(name, kinds)               ROW_##kinds(name)

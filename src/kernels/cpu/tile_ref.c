@@ -27,11 +27,14 @@ typedef union cell {
     case NCK_LANE_##name##_grad: return L_MUL(a, CALL(LANE_##name##_D, b PARAMS_##n_param));
 #define GRAD_Y(name, n_param) GRAD_X(name, n_param)
 
-#define UNARY(name, n_param, kinds, uses)                                \
-    case NCK_LANE_##name: return CALL(LANE_##name, a PARAMS_##n_param);  \
+#define CASE_F(name, formula) \
+    case NCK_LANE_##name: return formula;
+#define CASE_N(name, formula) CASE_F(name, formula)
+#define CASE_I(name, formula)
+#define UNARY(name, n_param, kinds, uses)                     \
+    CASE_##kinds(name, CALL(LANE_##name, a PARAMS_##n_param)) \
         GRAD_##uses(name, n_param)
-#define BINARY(name, n_param, kinds, diff) \
-    case NCK_LANE_##name: return CALL(LANE_##name, a, b PARAMS_##n_param);
+#define BINARY(name, n_param, kinds, diff) CASE_##kinds(name, CALL(LANE_##name, a, b PARAMS_##n_param))
 #define TERNARY(name, kinds) \
     case NCK_LANE_##name: return CALL(LANE_##name, a, b, c);
 

@@ -39,6 +39,47 @@
 #define LANE_cos(x)   L_COS(x)
 #define LANE_cos_D(x) L_NEG(L_SIN(x))
 
+#define LANE_tan(x)   L_TAN(x)
+#define LANE_tan_D(y) L_ADD(L_K(1), L_MUL(y, y))
+
+/* (1 - x)(1 + x) keeps the digits of 1 - x*x near 1. */
+#define LANE_asin(x)   L_ASIN(x)
+#define LANE_asin_D(x) L_DIV(L_K(1), L_SQRT(L_MUL(L_SUB(L_K(1), x), L_ADD(L_K(1), x))))
+#define LANE_acos(x)   L_ACOS(x)
+#define LANE_acos_D(x) L_DIV(L_K(-1), L_SQRT(L_MUL(L_SUB(L_K(1), x), L_ADD(L_K(1), x))))
+#define LANE_atan(x)   L_ATAN(x)
+#define LANE_atan_D(x) L_DIV(L_K(1), L_ADD(L_K(1), L_MUL(x, x)))
+
+#define LANE_sinh(x)    L_SINH(x)
+#define LANE_sinh_D(x)  L_COSH(x)
+#define LANE_cosh(x)    L_COSH(x)
+#define LANE_cosh_D(x)  L_SINH(x)
+#define LANE_asinh(x)   L_ASINH(x)
+#define LANE_asinh_D(x) L_DIV(L_K(1), L_SQRT(L_ADD(L_MUL(x, x), L_K(1))))
+#define LANE_acosh(x)   L_ACOSH(x)
+#define LANE_acosh_D(x) L_DIV(L_K(1), L_SQRT(L_MUL(L_SUB(x, L_K(1)), L_ADD(x, L_K(1)))))
+#define LANE_atanh(x)   L_ATANH(x)
+#define LANE_atanh_D(x) L_DIV(L_K(1), L_MUL(L_SUB(L_K(1), x), L_ADD(L_K(1), x)))
+
+#define LANE_ceil(x) L_NEG(L_FLOOR(L_NEG(x)))
+
+/* Halves go to the even neighbour: of f and f + 1 that is 2*floor((f + 1)/2). */
+#define LANE_round(x) LANE_round_of_(x, L_FLOOR(x))
+#define LANE_round_of_(x, f)                                \
+    L_SEL(L_LT(L_SUB(x, f), L_K(0.5)), f,                   \
+          L_SEL(L_LT(L_K(0.5), L_SUB(x, f)), L_ADD(f, L_K(1)), \
+                L_SEL(L_EQ(L_SUB(x, f), L_K(0.5)), L_MUL(L_K(2), L_FLOOR(L_MUL(L_K(0.5), L_ADD(f, L_K(1))))), f)))
+
+/* NaN passes. */
+#define LANE_sign(x) L_SEL(L_LT(x, L_K(0)), L_K(-1), L_SEL(L_LT(L_K(0), x), L_K(1), x))
+
+#define LANE_bit_not(x)        L_BNOT(x)
+#define LANE_bit_and(a, b)     L_BAND(a, b)
+#define LANE_bit_or(a, b)      L_BOR(a, b)
+#define LANE_bit_xor(a, b)     L_BXOR(a, b)
+#define LANE_shift_left(a, b)  L_SHL(a, b)
+#define LANE_shift_right(a, b) L_SHR(a, b)
+
 #define LANE_add(a, b)       L_ADD(a, b)
 #define LANE_add_D0(a, b, y) L_K(1)
 #define LANE_add_D1(a, b, y) L_K(1)

@@ -9,6 +9,10 @@
 #define LANE_greater(a, b)          L_BOOL(L_LT(b, a))
 #define LANE_greater_or_equal(a, b) L_BOOL(L_LE(b, a))
 
+/* Only an infinite x has x - x that is no number though x is one. */
+#define LANE_is_nan(x) L_BOOL(L_NOT(L_EQ(x, x)))
+#define LANE_is_inf(x) L_BOOL(L_AND(L_EQ(x, x), L_NOT(L_EQ(L_SUB(x, x), L_K(0)))))
+
 #define LANE_not(x)    L_BOOL(L_NOT(L_TRUE(x)))
 #define LANE_and(a, b) L_BOOL(L_AND(L_TRUE(a), L_TRUE(b)))
 #define LANE_or(a, b)  L_BOOL(L_OR(L_TRUE(a), L_TRUE(b)))

@@ -29,7 +29,7 @@ typedef enum nck_lane {
 typedef struct nck_lane_info {
     const char *name;
     int n_in, n_param;
-    char kinds;    /* 'F' floats only, 'N' floats and integers */
+    char kinds;    /* 'F' floats only, 'N' floats and integers, 'I' integers only */
     nck_uses uses; /* unary lanes: what the derivative is a function of */
     bool diff;     /* has derivatives: D, or D0 and D1 */
     int grad;      /* unary lanes: the lane dy * D(s); -1 where there is none */

@@ -13,7 +13,7 @@ TEST(lanes_table_is_complete) {
         REQUIRE(info != NULL && info->name != NULL);
         CHECK_INT(nck_lane_find(info->name), i);
         CHECK(info->n_in >= 1 && info->n_in <= 3 && info->n_param >= 0 && info->n_param <= 2);
-        CHECK(info->kinds == 'F' || info->kinds == 'N');
+        CHECK(info->kinds == 'F' || info->kinds == 'N' || info->kinds == 'I');
         CHECK((info->grad >= 0) == (info->uses != NCK_USES_NONE));
     }
     CHECK(nck_lane_get(-1) == NULL && nck_lane_get(NCK_N_LANES) == NULL);
@@ -37,6 +37,7 @@ enum { N_POINTS = sizeof points / sizeof points[0] };
 
 #define PARAMS_0
 #define PARAMS_1        , p
+#define PARAMS_2        , p, q
 #define CALL(lane, ...) lane(__VA_ARGS__)
 #define S_X(x, y)       x
 #define S_Y(x, y)       y
@@ -44,13 +45,13 @@ enum { N_POINTS = sizeof points / sizeof points[0] };
 /* Negative points only where the formula has values there. */
 #define CHECK_D(name, n_param, uses)                                                              \
     for (int i = -N_POINTS; i < N_POINTS; i++) {                                                  \
-        const double p = 0.25, x = i < 0 ? -points[-1 - i] : points[i], h = x + STEP, l = x - STEP; \
+        const double p = 0.25, q = 0.4, x = i < 0 ? -points[-1 - i] : points[i], h = x + STEP, l = x - STEP; \
         const double y = CALL(LANE_##name, x PARAMS_##n_param);                                   \
         if (y != y) continue;                                                                     \
         const double up = CALL(LANE_##name, h PARAMS_##n_param), down = CALL(LANE_##name, l PARAMS_##n_param); \
         const double want = (up - down) / (2 * STEP);                                             \
         const double got = CALL(LANE_##name##_D, S_##uses(x, y) PARAMS_##n_param);                \
-        (void)p;                                                                                  \
+        (void)p, (void)q;                                                                                  \
         if (!(fabs(got - want) <= TOLERANCE(want)))                                               \
             nc_test_failed(__FILE__, __LINE__, #name "' at %g is %.12g, expected %.12g", x, got, want); \
     }

@@ -33,6 +33,10 @@ L_INT_FN int64_t l_pow_int64_t(int64_t a, int64_t n) {
     return 0;
 }
 
+/* Counts of 64 and more, negative ones among them, leave the sign alone: 0 or -1. */
+L_INT_FN int64_t l_shr_int64_t(int64_t a, uint64_t n) { return a >> (n < 64 ? n : 63); }
+L_INT_FN uint64_t l_shr_uint64_t(uint64_t a, uint64_t n) { return n < 64 ? a >> n : 0; }
+
 /* Functions, not operators: formulas compare with 0, and compilers warn of an unsigned number below it. */
 L_INT_FN int l_lt_int64_t(int64_t a, int64_t b) { return a < b; }
 L_INT_FN int l_le_int64_t(int64_t a, int64_t b) { return a <= b; }
@@ -54,6 +58,12 @@ L_INT_FN int l_le_uint64_t(uint64_t a, uint64_t b) { return a <= b; }
 #define L_MAX(a, b)    ((a) > (b) ? (a) : (b))
 #define L_ABS(a)       ((a) > 0 ? (a) : L_NEG(a))
 #define L_FLOOR(a)     (a)
+#define L_SHL(a, n)    ((L_T)((uint64_t)(n) < 64 ? (uint64_t)(a) << (n) : 0))
+#define L_SHR(a, n)    L_INT_PASTE(l_shr_, L_T)(a, (uint64_t)(n))
+#define L_BAND(a, b)   ((a) & (b))
+#define L_BOR(a, b)    ((a) | (b))
+#define L_BXOR(a, b)   ((a) ^ (b))
+#define L_BNOT(a)      (~(a))
 #define L_LT(a, b)     L_INT_PASTE(l_lt_, L_T)(a, b)
 #define L_LE(a, b)     L_INT_PASTE(l_le_, L_T)(a, b)
 #define L_EQ(a, b)     ((a) == (b))

@@ -5,22 +5,6 @@
 
 #define OLD_BROADCAST A_INT("broadcast", 0), A_INT_OPT("axis")
 
-nc_code nc_math_infer_binary(nc_infer *c) {
-    const nc_attr *broadcast = nc_node_attr(c->node, "broadcast"), *axis = nc_node_attr(c->node, "axis");
-    int ra, rb;
-    if (broadcast != NULL && broadcast->i != 0 && axis != NULL) {
-        if (!nc_in_rank(c, 0, &ra) || !nc_in_rank(c, 1, &rb))
-            NC_FAIL(c->w, NC_E_UNSUPPORTED, "broadcast along an axis needs known ranks");
-        int64_t at = axis->i < 0 ? axis->i + ra : axis->i;
-        if (at + rb != ra)
-            NC_FAIL(c->w, NC_E_UNSUPPORTED,
-                    "broadcast of %d dims at axis %lld of %d: only the last dims are supported; convert "
-                    "the model to opset 7",
-                    rb, (long long)axis->i, ra);
-    }
-    return nc_lane_infer(c);
-}
-
 #define AB(types) IN({"A", types}, {"B", SAME(0)}), OUT({"C", SAME(0)})
 static const nc_op_version arith_versions[] = {
     {.since = 14, AB(T_NUMBER_ALL), NO_ATTR},
@@ -30,12 +14,13 @@ static const nc_op_version arith_versions[] = {
     {.since = 1, AB(T_FLOAT), ATTR(OLD_BROADCAST, A_INTS_OPT("consumed_inputs"))},
     {0}};
 
-#define ARITH(symbol, op, commutes, text)                             \
-    const nc_card nc_card_##symbol = {.name = op,                     \
-                                      .doc = text,                    \
-                                      .versions = arith_versions,     \
-                                      .infer = nc_math_infer_binary,  \
-                                      NC_LANE_WITH(symbol, commutes), \
+#define ARITH(symbol, op, commutes, text)                                 \
+    const nc_card nc_card_##symbol = {.name = op,                         \
+                                      .doc = text,                        \
+                                      .versions = arith_versions,         \
+                                      .grad = nc_math_grad_binary,        \
+                                      .decompose = nc_math_decompose_old, \
+                                      NC_LANE_WITH(symbol, commutes),     \
                                       .fold = nc_math_fold_##symbol};
 
 ARITH(add, "Add", NC_COMMUTES, "A + B, broadcast.")
@@ -56,7 +41,8 @@ static const nc_op_version pow_versions[] = {
 const nc_card nc_card_pow = {.name = "Pow",
                              .doc = "X to the power of Y, broadcast, in X's type.",
                              .versions = pow_versions,
-                             .infer = nc_math_infer_binary,
+                             .grad = nc_math_grad_binary,
+                             .decompose = nc_math_decompose_old,
                              NC_LANE(pow)};
 
 /* ---- Min and Max: any number of inputs ---- */

@@ -21,13 +21,13 @@ static const nc_op_version equal_versions[] = {{.since = 19, AB(T_NUMBER_ALL | T
 static const nc_op_version logic_versions[] = {{.since = 7, AB(T_BOOL), NO_ATTR}, {.since = 1, AB(T_BOOL), OLD}, {0}};
 static const nc_op_version not_versions[] = {{.since = 1, IN({"X", T_BOOL}), OUT({"Y", SAME(0)}), NO_ATTR}, {0}};
 
-#define COMPARE(symbol, op, rows, commutes, fold_, text)              \
-    const nc_card nc_card_##symbol = {.name = op,                     \
-                                      .doc = text,                    \
-                                      .versions = rows,               \
-                                      .infer = nc_math_infer_binary,  \
-                                      NC_LANE_WITH(symbol, commutes), \
-                                      .fold = fold_,                  \
+#define COMPARE(symbol, op, rows, commutes, fold_, text)                  \
+    const nc_card nc_card_##symbol = {.name = op,                         \
+                                      .doc = text,                        \
+                                      .versions = rows,                   \
+                                      .decompose = nc_math_decompose_old, \
+                                      NC_LANE_WITH(symbol, commutes),     \
+                                      .fold = fold_,                      \
                                       .zero_grad = true};
 
 COMPARE(less, "Less", order_versions, 0, nc_math_fold_less, "A < B, broadcast.")

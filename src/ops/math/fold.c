@@ -114,3 +114,34 @@ nc_code nc_math_fold_where(nc_infer *c) {
     }
     return nc_out_elems(c, 0, n, out);
 }
+
+static const nc_dim *remainder_of(nc_dims *t, const nc_dim *a, const nc_dim *b) {
+    int64_t x, y;
+    if (!nc_dim_is_const(a, &x) || !nc_dim_is_const(b, &y) || x < 0 || y <= 0) return NULL;
+    return nc_dim_const(t, x % y);
+}
+
+nc_code nc_math_fold_mod(nc_infer *c) { return nc_math_fold2(c, remainder_of); }
+
+/* One bound of Clip over all elements. */
+static bool bound(nc_infer *c, int i_in, const nc_dim **out, int n, nc_math_dim2 f) {
+    int count;
+    if (i_in >= c->node->n_in || !c->in[i_in].present) return true;
+    const nc_dim *const *limit = nc_in_elems(c, i_in, &count);
+    if (limit == NULL || count != 1) return false;
+    for (int i = 0; i < n; i++)
+        if ((out[i] = f(c->dims, out[i], limit[0])) == NULL) return false;
+    return true;
+}
+
+nc_code nc_math_fold_clip(nc_infer *c) {
+    const nc_dim *out[MAX_ELEMS];
+    int n;
+    const nc_dim *const *in = nc_in_elems(c, 0, &n);
+    if (in == NULL || n > MAX_ELEMS || c->out[0].type == NULL) return NC_OK;
+    for (int i = 0; i < n; i++) out[i] = in[i];
+    if (!bound(c, 1, out, n, nc_dim_max) || !bound(c, 2, out, n, nc_dim_min)) return NC_OK;
+    for (int i = 0; i < n; i++)
+        if (!fits_type(c->out[0].type->elem, out[i])) return NC_OK;
+    return nc_out_elems(c, 0, n, out);
+}

@@ -4,9 +4,10 @@
 
 #include "ops/lane.h"
 
-/* Lanes of two inputs with their old versions: before opset 7, broadcast=1 aligned B with A's dims from `axis` on.
- * Aligned to the right that is today's rule; elsewhere it is refused. */
-NC_MUST nc_code nc_math_infer_binary(nc_infer *c);
+/* Lanes of two inputs whose old versions broadcast along an axis (nc_lane_trailing): such a node becomes the newest
+ * version with input 1 reshaped. */
+NC_MUST nc_code nc_math_decompose_old(nc_builder *b, const nc_node *n, nc_value **out);
+NC_MUST nc_code nc_math_grad_binary(nc_grad *g);
 
 /* What is known of the elements of small integer tensors, element by element. f may be NULL-valued: not known. */
 typedef const nc_dim *(*nc_math_dim2)(nc_dims *t, const nc_dim *a, const nc_dim *b);
@@ -23,5 +24,7 @@ NC_MUST nc_code nc_math_fold_equal(nc_infer *c);
 NC_MUST nc_code nc_math_fold_less(nc_infer *c);
 NC_MUST nc_code nc_math_fold_greater(nc_infer *c);
 NC_MUST nc_code nc_math_fold_where(nc_infer *c);
+NC_MUST nc_code nc_math_fold_mod(nc_infer *c);
+NC_MUST nc_code nc_math_fold_clip(nc_infer *c);
 
 #endif

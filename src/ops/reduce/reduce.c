@@ -1,9 +1,9 @@
-/* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax and ReduceMin. Axes are an attribute in old
+/* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax, ReduceMin and ReduceProd. Axes are an attribute in old
  * versions and an input in new ones; no axes means all, or none where noop_with_empty_axes says so. Gradients are in
  * reduce_grad.c. */
 #include "ops/reduce/reduce.h"
 
-#include "ops/card.h"
+#include "ops/reduce/reduce_card.h"
 #include "ops/reduce/reduce_grad.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ static int rank_left(nc_infer *c, int rank) {
     return n <= rank ? rank - (int)n : -1;
 }
 
-static nc_code reduce_infer(nc_infer *c) {
+nc_code nc_reduce_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     int rank, n = 0;
     uint32_t mask;
@@ -88,18 +88,14 @@ static nc_code fold(nc_infer *c, join_dims join) {
 static nc_code sum_fold(nc_infer *c) { return fold(c, nc_dim_add); }
 static nc_code max_fold(nc_infer *c) { return fold(c, nc_dim_max); }
 static nc_code min_fold(nc_infer *c) { return fold(c, nc_dim_min); }
+static nc_code prod_fold(nc_infer *c) { return fold(c, nc_dim_mul); }
 
-static double reduce_cost(const nc_node *n, const int64_t *const *in_dims) {
+double nc_reduce_cost(const nc_node *n, const int64_t *const *in_dims) {
     double cost = 1;
     for (int i = 0; n->in[0]->type != NULL && i < n->in[0]->type->rank; i++) cost *= (double)in_dims[0][i];
     return cost;
 }
 
-#define KEEP A_INT("keepdims", 1)
-#define BY_INPUT(types)                                                        \
-    IN({"data", types}, {"axes", T_I64, OPTIONAL}), OUT({"reduced", SAME(0)}), \
-        ATTR(KEEP, A_INT("noop_with_empty_axes", 0))
-#define BY_ATTR(types) IN({"data", types}), OUT({"reduced", SAME(0)}), ATTR(KEEP, A_INTS_OPT("axes"))
 #define T_BYTES (NC_BIT(NC_INT8) | NC_BIT(NC_UINT8))
 
 static const nc_op_version sum_versions[] = {{.since = 13, BY_INPUT(T_BIG_NUMBER_ALL)},
@@ -121,15 +117,21 @@ static const nc_op_version extreme_versions[] = {{.since = 20, BY_INPUT(T_BIG_NU
                                                  {.since = 1, BY_ATTR(T_BIG_NUMBER)},
                                                  {0}};
 
-#define REDUCE(symbol, op, text, rows, fold_fn, grad_fn)     \
-    const nc_card nc_card_##symbol = {.name = op,            \
-                                      .doc = text,           \
-                                      .versions = rows,      \
-                                      .infer = reduce_infer, \
-                                      .fold = fold_fn,       \
-                                      .grad = grad_fn,       \
-                                      .cost = reduce_cost,   \
-                                      .host_in = 1u << 1,    \
+static const nc_op_version prod_versions[] = {{.since = 18, BY_INPUT(T_BIG_NUMBER_ALL)},
+                                              {.since = 13, BY_ATTR(T_BIG_NUMBER_ALL)},
+                                              {.since = 11, BY_ATTR(T_BIG_NUMBER)},
+                                              {.since = 1, BY_ATTR(T_BIG_NUMBER)},
+                                              {0}};
+
+#define REDUCE(symbol, op, text, rows, fold_fn, grad_fn)        \
+    const nc_card nc_card_##symbol = {.name = op,               \
+                                      .doc = text,              \
+                                      .versions = rows,         \
+                                      .infer = nc_reduce_infer, \
+                                      .fold = fold_fn,          \
+                                      .grad = grad_fn,          \
+                                      .cost = nc_reduce_cost,   \
+                                      .host_in = 1u << 1,       \
                                       .no_grad_in = 1u << 1};
 
 REDUCE(reduce_sum, "ReduceSum", "The sum along axes.", sum_versions, sum_fold, nc_reduce_grad_sum)
@@ -139,3 +141,4 @@ REDUCE(reduce_max, "ReduceMax", "The largest along axes; NaN where any is NaN.",
        nc_reduce_grad_extreme)
 REDUCE(reduce_min, "ReduceMin", "The smallest along axes; NaN where any is NaN.", extreme_versions, min_fold,
        nc_reduce_grad_extreme)
+REDUCE(reduce_prod, "ReduceProd", "The product along axes.", prod_versions, prod_fold, nc_reduce_grad_prod)

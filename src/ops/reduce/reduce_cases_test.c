@@ -9,6 +9,8 @@ extern const nc_case nc_reduce_cases[];
 #define AXES(op, attrs, x, axes) "<opset: \"\" 22> g (" x " x) => (y) <const int64[" axes ">{ y = " op attrs "(x, a) }"
 #define ALL(op, attrs, x) "<opset: \"\" 22> g (" x " x) => (y) { y = " op attrs "(x) }"
 #define OLD(op, attrs, x) "<opset: \"\" 11> g (" x " x) => (y) { y = " op attrs "(x) }"
+#define CUM(op, attrs, x, at) \
+    "<opset: \"\" 26> g (" x " x) => (y) <const int64[] a = {" at "}> { y = " op attrs "(x, a) }"
 #define EXACT NC_CASE_NO_GRAD | NC_CASE_EXACT
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
 
@@ -45,6 +47,42 @@ const nc_case nc_reduce_cases[] = {
     {"min_last", AXES("ReduceMin", "<keepdims = 0>", "float[3,n]", "1] a = {-1}")},
     {"min_old", OLD("ReduceMin", "", "float[2,3]")},
     {"min_uint8", AXES("ReduceMin", "", "uint8[3,n]", "1] a = {1}"), {{0, 200}}, EXACT},
+    {"max_uint64", AXES("ReduceMax", "", "uint64[3,n]", "1] a = {1}"), {{0, 1e9}}, EXACT},
+    {"mean_uint64", AXES("ReduceMean", "", "uint64[3,n]", "1] a = {1}"), {{0, 1e9}}, EXACT},
+    {"prod_last", AXES("ReduceProd", "<keepdims = 0>", "float[3,n]", "1] a = {-1}")},
+    {"prod_all", ALL("ReduceProd", "", "float[2,2,3]")},
+    {"prod_two", AXES("ReduceProd", "<keepdims = 0>", "float[2,3,4]", "2] a = {0, 2}")},
+    {"prod_noop", ALL("ReduceProd", "<noop_with_empty_axes = 1>", "float[3,n]")},
+    {"prod_nothing", AXES("ReduceProd", "", "float[3,0]", "1] a = {1}"), VALUE},
+    {"prod_int32", AXES("ReduceProd", "", "int32[3,n]", "1] a = {0}"), {{-9, 9}}, EXACT},
+    {"prod_half", AXES("ReduceProd", "", "float16[3,n]", "1] a = {1}"), {{0.5, 1.5}}, NC_CASE_NO_GRAD},
+    {"l1", AXES("ReduceL1", "", "float[3,n,2]", "1] a = {1}"), {{0, 0}}, NC_CASE_KINK},
+    {"l1_uint64", AXES("ReduceL1", "", "uint64[3,n]", "1] a = {1}"), {{0, 99}}, EXACT},
+    {"l2", AXES("ReduceL2", "<keepdims = 0>", "float[3,n,2]", "1] a = {1}")},
+    {"l2_int32", ALL("ReduceL2", "", "int32[3,n]"), {{-9, 9}}, EXACT},
+    {"l2_old", OLD("ReduceL2", "<axes = [1]>", "float[3,4]")},
+    {"sum_square", ALL("ReduceSumSquare", "<keepdims = 0>", "float[3,n]")},
+    {"sum_square_noop", ALL("ReduceSumSquare", "<noop_with_empty_axes = 1>", "float[3,n]")},
+    {"log_sum", AXES("ReduceLogSum", "", "float[3,n]", "1] a = {1}"), {{0.1, 2}}},
+    {"log_sum_exp", AXES("ReduceLogSumExp", "<keepdims = 0>", "float[3,n]", "1] a = {1}")},
+    {"log_sum_exp_all", ALL("ReduceLogSumExp", "", "float[2,3]"), {{-90, 90}}, NC_CASE_NO_GRAD},
+    {"log_sum_exp_nothing", AXES("ReduceLogSumExp", "", "float[3,0]", "1] a = {1}"), VALUE},
+    {"arg_max", ALL("ArgMax", "<axis = -1>", "float[3,n]"), VALUE},
+    {"arg_min_last", ALL("ArgMin", "<axis = 0, keepdims = 0, select_last_index = 1>", "int8[7,n]"), {{-3, 3}}, EXACT},
+    {"arg_max_half", ALL("ArgMax", "<axis = 1>", "float16[3,n,5]"), VALUE},
+    {"arg_max_empty", ALL("ArgMax", "<axis = 1>", "float[0,3]"), VALUE},
+    {"hardmax", ALL("Hardmax", "<axis = 1>", "float[2,n,3]"), VALUE},
+    {"hardmax_old", OLD("Hardmax", "<axis = 1>", "float[2,n,3]"), VALUE},
+    {"cum_sum", CUM("CumSum", "", "float[3,n]", "1")},
+    {"cum_sum_reverse", CUM("CumSum", "<reverse = 1, exclusive = 1>", "float[3,n,2]", "-2")},
+    {"cum_sum_int32", CUM("CumSum", "<exclusive = 1>", "int32[3,n]", "0"), {{-99, 99}}, EXACT},
+    {"cum_sum_half", CUM("CumSum", "", "float16[3,n]", "0"), VALUE},
+    {"cum_prod", CUM("CumProd", "", "float[3,n]", "1")},
+    {"cum_prod_reverse", CUM("CumProd", "<reverse = 1, exclusive = 1>", "float[2,n,2]", "1")},
+    {"trilu", ALL("Trilu", "", "float[2,n,4]")},
+    {"trilu_lower", "<opset: \"\" 22> g (float[n,4] x) => (y) <const int64[] k = {-1}> { y = Trilu<upper = 0>(x, k) }"},
+    {"trilu_bool", ALL("Trilu", "", "bool[3,n]"), {{-1, 1}}, EXACT},
+    {"trilu_empty", ALL("Trilu", "", "float[2,0,4]"), VALUE},
     {"sum_to_row",
      "<opset: \"\" 22, \"nacre\" 1> g (float[3,n,4] x) => (y) <const int64[2] s = {1, 4}> { y = nacre.SumTo(x, s) }"},
     {"sum_to_scalar",

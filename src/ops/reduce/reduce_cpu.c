@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/move/move.h"
 #include "ops/card.h"
+#include "ops/reduce/along_cpu.h"
 #include "ops/reduce/reduce.h"
 #include "ops/widen.h"
 
@@ -23,7 +24,8 @@ static const struct {
 } ops[] = {{"ReduceSum", NCK_REDUCE_SUM},
            {"ReduceMean", NCK_REDUCE_MEAN},
            {"ReduceMax", NCK_REDUCE_MAX},
-           {"ReduceMin", NCK_REDUCE_MIN}};
+           {"ReduceMin", NCK_REDUCE_MIN},
+           {"ReduceProd", NCK_REDUCE_PROD}};
 
 static nc_code reduce_prepare(nc_prep *p) {
     reduction *r = nc_arena_alloc(p->arena, sizeof *r);
@@ -81,9 +83,7 @@ static nc_code reduce_run(const nc_call *c) {
     NC_TRY(read_axes(c, &mask));
     if (!sizes_fit(c, mask))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axes do not give the planned shape");
-    nc_tensor x = c->in[0];
-    if (x.dtype == NC_UINT64) x.dtype = NC_INT64;
-    return nck_reduce(r->op, &x, mask, c->out[0].data, c->workspace, c->pool);
+    return nck_reduce(r->op, &c->in[0], mask, c->out[0].data, c->workspace, c->pool);
 }
 
 /* ---- narrow types ---- */
@@ -125,12 +125,6 @@ static nc_code reduce_narrow_run(const nc_call *c) {
     return nc_widen_run(T_NARROW, reduce_run, c);
 }
 
-static bool signed_order(const nc_node *n, const char **why) {
-    if (n->in[0]->type->elem != NC_UINT64 || strcmp(n->card->name, "ReduceSum") == 0) return true;
-    *why = "uint64 is only summed: the kernel compares and divides as int64";
-    return false;
-}
-
 /* ---- nacre.SumTo ---- */
 
 nc_code nc_reduce_sum_to_prepare(nc_prep *p) {
@@ -151,23 +145,36 @@ nc_code nc_reduce_sum_to_run(const nc_call *c) {
         mask |= 1u << i;
     }
     if (!fits) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the shape does not broadcast to X's");
-    if (x.dtype == NC_UINT64) x.dtype = NC_INT64;
     return nck_reduce(NCK_REDUCE_SUM, &x, mask, y->data, c->workspace, c->pool);
 }
 
 nc_code nc_reduce_sum_to_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, nc_reduce_sum_to_run, c); }
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
-#define ROWS(name)                                                                                         \
-    {.op = name,                                                                                           \
-     .types = T_WIDE,                                                                                      \
-     .fits = signed_order,                                                                                 \
-     .prepare = reduce_prepare,                                                                            \
-     .workspace = nc_reduce_workspace,                                                                     \
-     .run = reduce_run},                                                                                   \
-    {                                                                                                      \
-        .op = name, .types = T_NARROW, .prepare = reduce_prepare, .workspace = nc_reduce_narrow_workspace, \
-        .run = reduce_narrow_run                                                                           \
+#define ROWS(name)                                                                                                   \
+    {.op = name, .types = T_WIDE, .prepare = reduce_prepare, .workspace = nc_reduce_workspace, .run = reduce_run}, { \
+        .op = name, .types = T_NARROW, .prepare = reduce_prepare, .workspace = nc_reduce_narrow_workspace,           \
+        .run = reduce_narrow_run                                                                                     \
+    }
+#define ARG(name)                                                                                       \
+    {.op = name, .types = T_WIDE, .prepare = nc_arg_prepare, .run = nc_arg_run}, {                      \
+        .op = name, .types = T_NARROW, .prepare = nc_arg_prepare, .workspace = nc_arg_narrow_workspace, \
+        .run = nc_arg_narrow_run                                                                        \
+    }
+#define CUMULATE(name, dom)                                                                                 \
+    {.op = name, .domain = dom, .types = T_WIDE, .prepare = nc_cumulate_prepare, .run = nc_cumulate_run}, { \
+        .op = name, .domain = dom, .types = T_NARROW, .prepare = nc_cumulate_prepare,                       \
+        .workspace = nc_cumulate_narrow_workspace, .run = nc_cumulate_narrow_run                            \
     }
 
-const nc_binding nc_reduce_cpu[] = {ROWS("ReduceSum"), ROWS("ReduceMean"), ROWS("ReduceMax"), ROWS("ReduceMin"), {0}};
+const nc_binding nc_reduce_cpu[] = {ROWS("ReduceSum"),
+                                    ROWS("ReduceMean"),
+                                    ROWS("ReduceMax"),
+                                    ROWS("ReduceMin"),
+                                    ROWS("ReduceProd"),
+                                    ARG("ArgMax"),
+                                    ARG("ArgMin"),
+                                    CUMULATE("CumSum", NULL),
+                                    CUMULATE("CumProd", NULL),
+                                    CUMULATE("CumProd", "nacre"),
+                                    {0}};

@@ -44,6 +44,7 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define ACC float
 #define NAME(x) x##_f32
 #define ADD(a, b) ((a) + (b))
+#define MUL(a, b) ((a) * (b))
 #define IS_NAN(a) ((a) != (a))
 #define LOW -INFINITY
 #define HIGH INFINITY
@@ -55,6 +56,7 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define ACC double
 #define NAME(x) x##_f64
 #define ADD(a, b) ((a) + (b))
+#define MUL(a, b) ((a) * (b))
 #define IS_NAN(a) ((a) != (a))
 #define LOW (double)-INFINITY
 #define HIGH (double)INFINITY
@@ -66,6 +68,7 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define ACC int64_t
 #define NAME(x) x##_i32
 #define ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
+#define MUL(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
 #define IS_NAN(a) false
 #define LOW INT32_MIN
 #define HIGH INT32_MAX
@@ -76,10 +79,22 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define ACC int64_t
 #define NAME(x) x##_i64
 #define ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
+#define MUL(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
 #define IS_NAN(a) false
 #define LOW INT64_MIN
 #define HIGH INT64_MAX
 #define FINISH_MEAN(a, n) ((n) ? (a) / (n) : 0)
+#include "kernels/cpu/reduce/reduce_type.inc"
+
+#define T uint64_t
+#define ACC uint64_t
+#define NAME(x) x##_u64
+#define ADD(a, b) ((a) + (b))
+#define MUL(a, b) ((a) * (b))
+#define IS_NAN(a) false
+#define LOW 0
+#define HIGH UINT64_MAX
+#define FINISH_MEAN(a, n) ((n) ? (a) / (uint64_t)(n) : 0)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
 static const struct {
@@ -88,7 +103,9 @@ static const struct {
 } loops[] = {{NC_FLOAT, rows_item_f32, columns_item_f32, join_item_f32},
              {NC_DOUBLE, rows_item_f64, columns_item_f64, join_item_f64},
              {NC_INT32, rows_item_i32, columns_item_i32, join_item_i32},
-             {NC_INT64, rows_item_i64, columns_item_i64, join_item_i64}};
+             {NC_INT64, rows_item_i64, columns_item_i64, join_item_i64},
+             {NC_UINT64, rows_item_u64, columns_item_u64, join_item_u64}};
+enum { N_LOOPS = sizeof loops / sizeof loops[0] };
 
 size_t nck_reduce_workspace(int64_t n_out, int64_t n_reduced) {
     return n_reduced <= SEGMENT ? 0 : (size_t)(n_out * ceil_div(n_reduced, SEGMENT)) * sizeof(int64_t);
@@ -122,8 +139,8 @@ static bool split(job *j, uint32_t axes) {
 
 nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *out, void *workspace, nc_pool *pool) {
     int type = 0;
-    while (type < 4 && loops[type].type != x->dtype) type++;
-    if (type == 4) return NC_E_UNSUPPORTED;
+    while (type < N_LOOPS && loops[type].type != x->dtype) type++;
+    if (type == N_LOOPS) return NC_E_UNSUPPORTED;
     job j = {.op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1,
              .table = nck_isa_get()->reduce};
     for (int d = 0; d < x->rank; d++) *(axes >> d & 1 ? &j.n_reduced : &j.n_out) *= x->dims[d];

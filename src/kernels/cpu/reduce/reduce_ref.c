@@ -5,19 +5,19 @@
 #include <math.h>
 
 static double start(nck_reduce_op op) {
-    return op == NCK_REDUCE_MAX ? (double)-INFINITY : op == NCK_REDUCE_MIN ? (double)INFINITY : 0;
+    return op == NCK_REDUCE_MAX ? (double)-INFINITY : op == NCK_REDUCE_MIN ? (double)INFINITY : op == NCK_REDUCE_PROD;
 }
 
 static double step(nck_reduce_op op, double a, double b) {
     if (op == NCK_REDUCE_MAX) return a > b || a != a ? a : b;
     if (op == NCK_REDUCE_MIN) return a < b || a != a ? a : b;
-    return a + b;
+    return op == NCK_REDUCE_PROD ? a * b : a + b;
 }
 
 static int64_t step_int(nck_reduce_op op, int64_t a, int64_t b) {
     if (op == NCK_REDUCE_MAX) return a > b ? a : b;
     if (op == NCK_REDUCE_MIN) return a < b ? a : b;
-    return (int64_t)((uint64_t)a + (uint64_t)b);
+    return (int64_t)(op == NCK_REDUCE_PROD ? (uint64_t)a * (uint64_t)b : (uint64_t)a + (uint64_t)b);
 }
 
 static void reduce_float(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out,
@@ -37,7 +37,7 @@ static void reduce_float(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int6
 static void reduce_int(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out,
                        int64_t o) {
     bool narrow = x->dtype == NC_INT32;
-    int64_t acc = 0;
+    int64_t acc = op == NCK_REDUCE_PROD;
     if (op == NCK_REDUCE_MAX) acc = narrow ? INT32_MIN : INT64_MIN;
     if (op == NCK_REDUCE_MIN) acc = narrow ? INT32_MAX : INT64_MAX;
     for (int64_t r = 0; r < n; r++) {

@@ -1,4 +1,4 @@
-/* simd/math.h: exp, log, tanh, erf, sin, cos, pow and fmod on vectors, written once over the vocabulary of simd.h.
+/* simd/math.h: exp, log, tanh, erf, pow, fmod and the circle's functions on vectors, written once over the vocabulary of simd.h.
  *
  * f32: exp, log, tanh and erf within 3 units in the last place, denormals included, and with the limits of libm at 0,
  * Inf and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks libm
@@ -30,6 +30,15 @@
 
 V_MAP1(v_sin_f32, f32, sinf)
 V_MAP1(v_cos_f32, f32, cosf)
+V_MAP1(v_tan_f32, f32, tanf)
+V_MAP1(v_asin_f32, f32, asinf)
+V_MAP1(v_acos_f32, f32, acosf)
+V_MAP1(v_atan_f32, f32, atanf)
+V_MAP1(v_sinh_f32, f32, sinhf)
+V_MAP1(v_cosh_f32, f32, coshf)
+V_MAP1(v_asinh_f32, f32, asinhf)
+V_MAP1(v_acosh_f32, f32, acoshf)
+V_MAP1(v_atanh_f32, f32, atanhf)
 V_MAP2(v_pow_f32, f32, powf)
 V_MAP2(v_fmod_f32, f32, fmodf)
 V_MAP1(v_exp_f64, f64, exp)
@@ -38,6 +47,15 @@ V_MAP1(v_tanh_f64, f64, tanh)
 V_MAP1(v_erf_f64, f64, erf)
 V_MAP1(v_sin_f64, f64, sin)
 V_MAP1(v_cos_f64, f64, cos)
+V_MAP1(v_tan_f64, f64, tan)
+V_MAP1(v_asin_f64, f64, asin)
+V_MAP1(v_acos_f64, f64, acos)
+V_MAP1(v_atan_f64, f64, atan)
+V_MAP1(v_sinh_f64, f64, sinh)
+V_MAP1(v_cosh_f64, f64, cosh)
+V_MAP1(v_asinh_f64, f64, asinh)
+V_MAP1(v_acosh_f64, f64, acosh)
+V_MAP1(v_atanh_f64, f64, atanh)
 V_MAP2(v_pow_f64, f64, pow)
 V_MAP2(v_fmod_f64, f64, fmod)
 

@@ -1,0 +1,47 @@
+/* kernels/cpu/attn/attn.h: Y = softmax(softcap(scale * Q K') + bias) V per batch and head, in f32 or f64.
+ *
+ * B batches, Hq query heads sharing Hkv key heads in order, S queries, T keys, D and Dv columns. The bias is -inf where a
+ * key may not be seen, else the mask's element; a query that sees no key gives a row of zeros. Scores of NCK_ATTN_ROWS
+ * queries of one head are held at a time. Accumulation: kernels/cpu/gemm, kernels/cpu/reduce/softmax.h. */
+#ifndef NCK_ATTN_H
+#define NCK_ATTN_H
+
+#include "base/shape.h"
+#include "base/threads.h"
+
+#define NCK_ATTN_ROWS 64
+
+/* A matrix per batch and head; its columns lie side by side. */
+typedef struct nck_attn_operand {
+    void *data;
+    int64_t batch, head, row; /* strides */
+} nck_attn_operand;
+
+/* What qk gets: scaled products, after softcap, after the bias, probabilities. */
+typedef enum nck_attn_stage { NCK_ATTN_PRODUCT, NCK_ATTN_CAPPED, NCK_ATTN_BIASED, NCK_ATTN_SOFTMAX } nck_attn_stage;
+
+typedef struct nck_attn_args {
+    nc_dtype type;
+    int64_t B, Hq, Hkv, S, T, D, Dv;
+    nck_attn_operand q, k, v, y; /* q (S,D), k (T,D), v (T,Dv), y (S,Dv) */
+    double scale, softcap;       /* softcap 0: none */
+    const void *mask;            /* NULL: none; else bool (true: seen) or of type (added) */
+    bool mask_bool;
+    int64_t mask_strides[4], mask_cols; /* of (B,Hq,S,T); keys from mask_cols on are not seen */
+    const int64_t *kv_lens;             /* (B): keys from there on are not seen; NULL: all are */
+    bool causal;
+    int64_t left, right; /* window around the query's own place; -1: no bound */
+    int64_t offset;      /* place of the first query among the keys; with kv_lens it is kv_lens[b] - S instead */
+    bool offset_by_lens;
+    void *qk; /* (B,Hq,S,T) dense; NULL: not wanted */
+    nck_attn_stage qk_stage;
+} nck_attn_args;
+
+/* Grows with each size. */
+size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64_t T, int64_t D, int64_t Dv);
+void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool);
+
+/* One query at a time in double; row is scratch of T. */
+void nck_attn_ref(const nck_attn_args *a, double *row);
+
+#endif

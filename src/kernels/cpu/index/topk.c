@@ -1,0 +1,97 @@
+/* kernels/cpu/index/topk.c: the k first of every line, see index.h. A heap of the k best so far, the worst of them on
+ * top: n log k steps, no order among the others. The order is total (equal values by index), so it does not matter in
+ * which way the heap is built. */
+#include "kernels/cpu/index/index.h"
+
+typedef struct line {
+    const nck_topk *t;
+    int64_t base, step; /* of the line in x */
+} line;
+
+#define BEFORE(T)                                                       \
+    do {                                                                \
+        T va = ((const T *)l->t->x)[pa], vb = ((const T *)l->t->x)[pb]; \
+        bool nan_a = va != va, nan_b = vb != vb;                        \
+        if (nan_a || nan_b ? nan_a != nan_b : va != vb) {               \
+            bool larger = nan_a || (!nan_b && va > vb);                 \
+            return larger == l->t->largest;                             \
+        }                                                               \
+        return a < b;                                                   \
+    } while (0)
+
+/* Does element a come before b? */
+static bool before(const line *l, int64_t a, int64_t b) {
+    int64_t pa = l->base + a * l->step, pb = l->base + b * l->step;
+    switch (l->t->type) {
+    case NC_FLOAT: BEFORE(float);
+    case NC_DOUBLE: BEFORE(double);
+    case NC_INT32: BEFORE(int32_t);
+    case NC_INT64: BEFORE(int64_t);
+    default: BEFORE(uint64_t);
+    }
+}
+
+/* heap[i] comes after both heap[2i+1] and heap[2i+2]. */
+static void sift(const line *l, int64_t *heap, int64_t i, int64_t n) {
+    int64_t moving = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && before(l, heap[child], heap[child + 1])) child++;
+        if (!before(l, moving, heap[child])) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moving;
+}
+
+static void select_line(const line *l, int64_t *heap) {
+    int64_t k = l->t->k;
+    for (int64_t i = 0; i < k; i++) heap[i] = i;
+    for (int64_t i = k / 2 - 1; i >= 0; i--) sift(l, heap, i, k);
+    for (int64_t i = k; i < l->t->axis; i++) {
+        if (!before(l, i, heap[0])) continue;
+        heap[0] = i;
+        sift(l, heap, 0, k);
+    }
+    for (int64_t n = k - 1; n > 0; n--) {
+        int64_t last = heap[n];
+        heap[n] = heap[0];
+        heap[0] = last;
+        sift(l, heap, 0, n);
+    }
+}
+
+static void store(const line *l, const int64_t *heap, int64_t to, int64_t step) {
+    const nck_topk *t = l->t;
+    for (int64_t i = 0; i < t->k; i++) {
+        int64_t from = l->base + heap[i] * l->step, at = to + i * step;
+        if (t->indices != NULL) t->indices[at] = heap[i];
+        if (t->values == NULL) continue;
+        if (nc_dtype_bytes(t->type) == 4)
+            ((uint32_t *)t->values)[at] = ((const uint32_t *)t->x)[from];
+        else
+            ((uint64_t *)t->values)[at] = ((const uint64_t *)t->x)[from];
+    }
+}
+
+typedef struct job {
+    const nck_topk *t;
+    int64_t *heaps;
+} job;
+
+static void item(void *ctx, int64_t i) {
+    const job *j = ctx;
+    const nck_topk *t = j->t;
+    int64_t outer = i / t->inner, inner = i % t->inner;
+    line l = {.t = t, .base = outer * t->axis * t->inner + inner, .step = t->inner};
+    int64_t *heap = j->heaps + i * t->k;
+    select_line(&l, heap);
+    store(&l, heap, outer * t->k * t->inner + inner, t->inner);
+}
+
+size_t nck_topk_workspace(int64_t outer, int64_t k, int64_t inner) {
+    return (size_t)outer * (size_t)k * (size_t)inner * sizeof(int64_t);
+}
+
+void nck_topk_run(const nck_topk *t, void *workspace, nc_pool *pool) {
+    job j = {t, workspace};
+    if (t->k > 0) nc_parallel(t->outer * t->inner * t->axis < 4096 ? NULL : pool, t->outer * t->inner, item, &j);
+}

@@ -1,0 +1,74 @@
+/* kernels/cpu/reduce/along_test.c: places of extremes and running sums, line by line, against plain loops. */
+#include "kernels/cpu/reduce/along.h"
+
+#include "tests/check.h"
+
+#include <string.h>
+
+static nc_tensor tensor(void *data, nc_dtype t, int rank, const int64_t *dims) {
+    nc_tensor x = {.data = data, .dtype = t, .rank = rank};
+    memcpy(x.dims, dims, (size_t)rank * sizeof *dims);
+    nc_dense_strides(x.dims, rank, x.strides);
+    return x;
+}
+
+static void check_arg(int64_t outer, int64_t n, int64_t inner) {
+    static float x[4000];
+    static int64_t got[4000];
+    for (int64_t i = 0; i < outer * n * inner; i++) x[i] = (float)(i * 7919 % 13);
+    nc_tensor t = tensor(x, NC_FLOAT, 3, (int64_t[]){outer, n, inner});
+    for (int way = 0; way < 4; way++) {
+        REQUIRE(nck_arg(&t, 1, way & 1, way & 2, got, NULL) == NC_OK);
+        for (int64_t l = 0; l < outer * inner; l++) {
+            const float *p = x + l / inner * n * inner + l % inner;
+            int64_t want = 0;
+            for (int64_t k = 1; k < n; k++) {
+                float v = p[k * inner], b = p[want * inner];
+                if ((way & 1 ? v < b : v > b) || (v == b && (way & 2))) want = k;
+            }
+            CHECK_INT(got[l], want);
+        }
+    }
+}
+
+TEST(arg_of_lines) {
+    check_arg(1, 1, 1);
+    check_arg(3, 5, 1);
+    check_arg(2, 7, 67);
+    check_arg(1, 13, 129);
+    check_arg(0, 3, 2);
+    check_arg(4, 3, 0);
+}
+
+TEST(arg_with_nan) {
+    float x[5] = {1, NAN, 3, NAN, 9};
+    int64_t got;
+    nc_tensor t = tensor(x, NC_FLOAT, 1, (int64_t[]){5});
+    for (int smallest = 0; smallest < 2; smallest++) {
+        CHECK(nck_arg(&t, 0, smallest, false, &got, NULL) == NC_OK && got == 1);
+        CHECK(nck_arg(&t, 0, smallest, true, &got, NULL) == NC_OK && got == 3);
+    }
+    t.dtype = NC_STRING;
+    CHECK(nck_arg(&t, 0, false, false, &got, NULL) == NC_E_UNSUPPORTED);
+}
+
+TEST(running_sums_and_products) {
+    int64_t x[2 * 3 * 70], got[2 * 3 * 70];
+    for (int i = 0; i < 420; i++) x[i] = i % 11 - 5;
+    nc_tensor t = tensor(x, NC_INT64, 3, (int64_t[]){2, 3, 70});
+    for (int way = 0; way < 8; way++) {
+        bool product = way & 1, exclusive = way & 2, reverse = way & 4;
+        REQUIRE(nck_cumulate(&t, 1, product, exclusive, reverse, got, NULL) == NC_OK);
+        for (int64_t l = 0; l < 140; l++) {
+            int64_t base = l / 70 * 210 + l % 70, acc = product;
+            for (int64_t k = 0; k < 3; k++) {
+                int64_t at = base + (reverse ? 2 - k : k) * 70, before = acc;
+                acc = product ? acc * x[at] : acc + x[at];
+                CHECK_INT(got[at], exclusive ? before : acc);
+            }
+        }
+    }
+    nc_tensor none = tensor(x, NC_INT64, 2, (int64_t[]){0, 3});
+    CHECK(nck_cumulate(&none, 0, false, false, false, got, NULL) == NC_OK);
+    CHECK(nck_cumulate(&none, 1, true, false, false, got, NULL) == NC_OK);
+}

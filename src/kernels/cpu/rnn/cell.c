@@ -1,0 +1,161 @@
+/* kernels/cpu/rnn/cell.c: the elementwise part of a recurrent step as tile programs, made once per layer from its
+ * activations. Lane functions without a lane of their own are put together from others and constants. */
+#include "kernels/cpu/rnn/rnn.h"
+
+/* Registers while a program is made: inputs by number, constants and temporaries marked until their count is known. */
+enum { CONSTANT = 0x100, TEMP = 0x200, MARKS = 0x300 };
+
+static uint16_t constant(nck_rnn_prog *p, double v) {
+    int i = 0;
+    while (i < p->n_consts && p->k[i] != v) i++;
+    if (i == p->n_consts) p->k[p->n_consts++] = v;
+    return (uint16_t)(CONSTANT + i);
+}
+
+static uint16_t temp(nck_rnn_prog *p) { return (uint16_t)(TEMP + p->n_temps++); }
+
+static void unary(nck_rnn_prog *p, nck_lane lane, uint16_t dst, uint16_t a, double param) {
+    p->op[p->n_op++] = (nck_tile_op){.lane = (uint16_t)lane, .dst = dst, .src = {a, a, a}, .param = {param}};
+}
+
+static void binary(nck_rnn_prog *p, nck_lane lane, uint16_t dst, uint16_t a, uint16_t b) {
+    p->op[p->n_op++] = (nck_tile_op){.lane = (uint16_t)lane, .dst = dst, .src = {a, b, b}};
+}
+
+/* x = a * b + c; t is overwritten. */
+static void multiply_add(nck_rnn_prog *p, uint16_t x, uint16_t a, uint16_t b, uint16_t c, uint16_t t) {
+    binary(p, NCK_LANE_mul, t, a, b);
+    binary(p, NCK_LANE_add, x, t, c);
+}
+
+static void activate(nck_rnn_prog *p, const nck_rnn_rule *rule, int i_act, uint16_t x, uint16_t t) {
+    const nck_rnn_act *f = &rule->act[i_act];
+    if (rule->clip != 0 && i_act < 2) {
+        binary(p, NCK_LANE_min, x, x, constant(p, rule->clip));
+        binary(p, NCK_LANE_max, x, x, constant(p, -rule->clip));
+    }
+    switch (f->fn) {
+    case NCK_RNN_TANH: unary(p, NCK_LANE_tanh, x, x, 0); break;
+    case NCK_RNN_SIGMOID: unary(p, NCK_LANE_sigmoid, x, x, 0); break;
+    case NCK_RNN_RELU: unary(p, NCK_LANE_relu, x, x, 0); break;
+    case NCK_RNN_LEAKY_RELU: unary(p, NCK_LANE_leaky_relu, x, x, f->alpha); break;
+    case NCK_RNN_ELU: unary(p, NCK_LANE_elu, x, x, f->alpha); break;
+    case NCK_RNN_SOFTPLUS: unary(p, NCK_LANE_softplus, x, x, 0); break;
+    case NCK_RNN_AFFINE: multiply_add(p, x, x, constant(p, f->alpha), constant(p, f->beta), t); break;
+    case NCK_RNN_THRESHOLDED: /* a comparison is 1 or 0; NaN fails it */
+        binary(p, NCK_LANE_greater, t, x, constant(p, f->alpha));
+        p->op[p->n_op++] = (nck_tile_op){.lane = NCK_LANE_where, .dst = x, .src = {t, x, constant(p, 0)}};
+        break;
+    case NCK_RNN_SCALED_TANH:
+        binary(p, NCK_LANE_mul, x, x, constant(p, f->beta));
+        unary(p, NCK_LANE_tanh, x, x, 0);
+        binary(p, NCK_LANE_mul, x, x, constant(p, f->alpha));
+        break;
+    case NCK_RNN_HARD_SIGMOID:
+        multiply_add(p, x, x, constant(p, f->alpha), constant(p, f->beta), t);
+        binary(p, NCK_LANE_max, x, x, constant(p, 0));
+        binary(p, NCK_LANE_min, x, x, constant(p, 1));
+        break;
+    case NCK_RNN_SOFTSIGN:
+        unary(p, NCK_LANE_abs, t, x, 0);
+        binary(p, NCK_LANE_add, t, t, constant(p, 1));
+        binary(p, NCK_LANE_div, x, x, t);
+        break;
+    }
+}
+
+static uint16_t place(const nck_rnn_prog *p, uint16_t reg) {
+    int at = reg & ~MARKS;
+    if (reg & CONSTANT) at += p->n_tensors;
+    if (reg & TEMP) at += p->n_tensors + p->n_consts;
+    return (uint16_t)at;
+}
+
+static void finish(nck_rnn_prog *p) {
+    for (int i = 0; i < p->n_op; i++) {
+        p->op[i].dst = place(p, p->op[i].dst);
+        for (int k = 0; k < 3; k++) p->op[i].src[k] = place(p, p->op[i].src[k]);
+    }
+    for (int i = 0; i < p->n_out; i++) p->out[i] = place(p, p->out[i]);
+}
+
+/* in: the gate. out: H'. */
+static void rnn_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
+    *p = (nck_rnn_prog){.n_tensors = 1, .n_out = 1, .out = {0}};
+    activate(p, rule, 0, 0, temp(p));
+}
+
+/* in: r, H. out: r * H */
+static void gru_reset(nck_rnn_prog *p, const nck_rnn_rule *rule) {
+    *p = (nck_rnn_prog){.n_tensors = 2, .n_out = 1, .out = {0}};
+    activate(p, rule, 0, 0, temp(p));
+    binary(p, NCK_LANE_mul, 0, 0, 1);
+}
+
+/* in: z, h, H, then with linear_before_reset r and the recurrent part of h. out: H' = (1 - z) * h + z * H */
+static void gru_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
+    enum { Z, N, H, R, REC };
+    *p = (nck_rnn_prog){.n_tensors = rule->linear_before_reset ? 5 : 3, .n_out = 1};
+    uint16_t t = temp(p);
+    activate(p, rule, 0, Z, t);
+    if (rule->linear_before_reset) {
+        activate(p, rule, 0, R, t);
+        multiply_add(p, N, R, REC, N, t);
+    }
+    activate(p, rule, 1, N, t);
+    binary(p, NCK_LANE_sub, t, constant(p, 1), Z);
+    binary(p, NCK_LANE_mul, N, t, N);
+    binary(p, NCK_LANE_mul, Z, Z, H);
+    binary(p, NCK_LANE_add, N, N, Z);
+    p->out[0] = N;
+}
+
+/* in: i, o, f, c, C, then peepholes of i, o, f. out: H', C' */
+static void lstm_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
+    enum { GI, GO, GF, GC, C, PI, PO, PF };
+    *p = (nck_rnn_prog){.n_tensors = rule->peepholes ? 8 : 5, .n_out = 2};
+    uint16_t t = temp(p), h = temp(p);
+    if (rule->peepholes) multiply_add(p, GI, PI, C, GI, t);
+    activate(p, rule, 0, GI, t);
+    if (rule->input_forget) {
+        binary(p, NCK_LANE_sub, GF, constant(p, 1), GI);
+    } else {
+        if (rule->peepholes) multiply_add(p, GF, PF, C, GF, t);
+        activate(p, rule, 0, GF, t);
+    }
+    activate(p, rule, 1, GC, t);
+    binary(p, NCK_LANE_mul, GF, GF, C);
+    multiply_add(p, C, GI, GC, GF, t);
+    if (rule->peepholes) multiply_add(p, GO, PO, C, GO, t);
+    activate(p, rule, 0, GO, t);
+    unary(p, NCK_LANE_identity, h, C, 0);
+    activate(p, rule, 2, h, t);
+    binary(p, NCK_LANE_mul, h, GO, h);
+    p->out[0] = h;
+    p->out[1] = C;
+}
+
+void nck_rnn_cell_init(nck_rnn_cell *c, const nck_rnn_rule *rule) {
+    *c = (nck_rnn_cell){.rule = *rule};
+    if (rule->kind == NCK_RNN) rnn_step(&c->step, rule);
+    if (rule->kind == NCK_GRU) gru_step(&c->step, rule);
+    if (rule->kind == NCK_LSTM) lstm_step(&c->step, rule);
+    if (rule->kind == NCK_GRU && !rule->linear_before_reset) gru_reset(&c->reset, rule);
+    if (c->reset.n_op > 0) finish(&c->reset);
+    finish(&c->step);
+}
+
+void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool) {
+    nc_tensor all[NCK_RNN_MAX_IN + NCK_RNN_MAX_CONSTS];
+    for (int i = 0; i < p->n_tensors; i++) all[i] = in[i];
+    for (int i = 0; i < p->n_consts; i++)
+        all[p->n_tensors + i] = (nc_tensor){.data = (void *)(uintptr_t)&p->k[i], .dtype = NC_DOUBLE};
+    nck_tile_prog prog = {.compute = out[0].dtype,
+                          .n_in = p->n_tensors + p->n_consts,
+                          .n_out = p->n_out,
+                          .n_reg = p->n_tensors + p->n_consts + p->n_temps,
+                          .n_op = p->n_op,
+                          .op = p->op,
+                          .out_reg = p->out};
+    nck_tile_run(&prog, all, out, pool);
+}

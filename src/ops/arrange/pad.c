@@ -1,0 +1,167 @@
+/* ops/arrange/pad.c: cards of Pad and of its gradient nacre.PadGrad. A constant border's gradient is a crop: Pad with
+ * pads below 0. The other modes add what was repeated: PadGrad, whose gradient is Pad again. Versions 1 and 2 have
+ * pads as an attribute. */
+#include "ops/arrange/arrange.h"
+
+#include <string.h>
+
+/* Which axes the pads are for: attribute-free before 18. *n is -1 when not known. */
+static nc_code pad_axes(nc_infer *c, int i_axes, int rank, int64_t *axes, int *n) {
+    if (i_axes >= c->node->n_in || !c->in[i_axes].present) {
+        for (int k = 0; k < rank; k++) axes[k] = k;
+        *n = rank;
+        return NC_OK;
+    }
+    if (!nc_in_ints(c, i_axes, axes, NC_MAX_RANK, n)) {
+        *n = -1;
+        return NC_OK;
+    }
+    for (int k = 0; k < *n; k++) {
+        int axis;
+        NC_TRY(nc_axis(c, axes[k], rank, &axis));
+        axes[k] = axis;
+    }
+    return NC_OK;
+}
+
+static nc_code pad_elems(nc_infer *c, const nc_dim **pads, int *n) {
+    const char *name = nc_attr_has(c->node, "pads") ? "pads" : nc_attr_has(c->node, "paddings") ? "paddings" : NULL;
+    *n = -1;
+    if (name == NULL) {
+        const nc_dim *const *elems = nc_in_elems(c, 1, n);
+        if (elems == NULL || *n > 2 * NC_MAX_RANK) *n = -1;
+        for (int k = 0; k < *n; k++)
+            if ((pads[k] = elems[k]) == NULL) *n = -1;
+        return NC_OK;
+    }
+    const int64_t *v = nc_attr_ints(c->node, name, n);
+    if (*n > 2 * NC_MAX_RANK) NC_FAIL(c->w, NC_E_SHAPE, "%s has %d elements", name, *n);
+    for (int k = 0; k < *n; k++) pads[k] = nc_dim_const(c->dims, v[k]);
+    return NC_OK;
+}
+
+static nc_code pad_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    const nc_dim *pads[2 * NC_MAX_RANK], *dims[NC_MAX_RANK];
+    int64_t axes[NC_MAX_RANK];
+    int n, n_axes;
+    if (x == NULL) return NC_OK;
+    if (x->rank < 0) return nc_out_unknown(c, 0, x->elem, -1);
+    NC_TRY(pad_elems(c, pads, &n));
+    NC_TRY(pad_axes(c, 3, x->rank, axes, &n_axes));
+    if (n < 0 || n_axes < 0) return nc_out_unknown(c, 0, x->elem, x->rank);
+    if (n != 2 * n_axes) NC_FAIL(c->w, NC_E_SHAPE, "pads has %d elements, expected 2 for each of %d axes", n, n_axes);
+    for (int k = 0; k < x->rank; k++) dims[k] = x->dims[k];
+    for (int k = 0; k < n_axes; k++)
+        dims[axes[k]] = nc_dim_add(c->dims, nc_dim_add(c->dims, x->dims[axes[k]], pads[k]), pads[n_axes + k]);
+    return nc_out(c, 0, x->elem, x->rank, dims);
+}
+
+static const char *mode_of(const nc_node *n) { return nc_attr_str(n, "mode"); }
+
+/* pads and axes as inputs of a node made at a new opset. */
+static nc_value *pads_value(nc_grad *g) {
+    const nc_node *n = g->node;
+    int count;
+    const char *name = nc_attr_has(n, "pads") ? "pads" : nc_attr_has(n, "paddings") ? "paddings" : NULL;
+    if (name == NULL) return nc_grad_x(g, 1);
+    const int64_t *v = nc_attr_ints(n, name, &count);
+    return nc_build_ints(g->b, v, count);
+}
+
+static nc_value *axes_value(nc_grad *g, int i) {
+    return g->node->n_in > i && g->node->in[i] != NULL ? nc_grad_x(g, i) : NULL;
+}
+
+static nc_value *sum_all(nc_builder *b, nc_value *x) {
+    nc_attr flat = {.name = "keepdims", .kind = NC_A_INT, .i = 0};
+    return nc_build_attr1(b, "", "ReduceSum", &x, 1, &flat, 1);
+}
+
+static nc_code pad_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL) return NC_OK;
+    nc_attr mode = {
+        .name = "mode", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)mode_of(g->node), strlen(mode_of(g->node))}};
+    bool constant = strcmp(mode_of(g->node), "constant") == 0;
+    bool wants_value = g->node->n_in > 2 && g->node->in[2] != NULL && g->wants[2];
+    nc_value *axes = axes_value(g, 3), *pads = pads_value(g);
+    if (!constant) {
+        nc_value *in[4] = {dy, nc_build_shape(g->b, nc_arrange_like(g, 0)), pads, axes};
+        if (g->wants[0])
+            nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", "PadGrad", in, axes != NULL ? 4 : 3, &mode, 1));
+        return nc_grad_end(g);
+    }
+    nc_value *in[4] = {dy, nc_build1(g->b, "Neg", 1, pads), NULL, axes};
+    nc_value *dx = nc_build_attr1(g->b, "", "Pad", in, axes != NULL ? 4 : 2, NULL, 0);
+    if (g->wants[0]) nc_grad_set(g, 0, dx);
+    if (wants_value) nc_grad_set(g, 2, nc_build1(g->b, "Sub", 2, sum_all(g->b, dy), sum_all(g->b, dx)));
+    return nc_grad_end(g);
+}
+
+#define PADS \
+    {"pads", T_I64}, { "constant_value", SAME(0), OPTIONAL }
+#define MODE ATTR(A_STR("mode", "constant"))
+#define NEW IN({"data", T_TENSOR_ALL}, PADS, {"axes", T_INDEX, OPTIONAL}), OUT({"output", SAME(0)}), MODE
+static const nc_op_version pad_versions[] = {
+    {.since = 25, NEW},
+    {.since = 24, NEW},
+    {.since = 23, NEW},
+    {.since = 21, NEW},
+    {.since = 19, NEW},
+    {.since = 18, NEW},
+    {.since = 13, IN({"data", T_TENSOR_ALL}, PADS), OUT({"output", SAME(0)}), MODE},
+    {.since = 11, IN({"data", T_NUMBER}, PADS), OUT({"output", SAME(0)}), MODE},
+    {.since = 2,
+     IN({"data", T_FLOAT}),
+     OUT({"output", SAME(0)}),
+     ATTR(A_STR("mode", "constant"), A_INTS_REQ("pads"), A_FLOAT("value", 0))},
+    {.since = 1,
+     IN({"data", T_FLOAT}),
+     OUT({"output", SAME(0)}),
+     ATTR(A_STR("mode", "constant"), A_INTS_REQ("paddings"), A_FLOAT("value", 0))},
+    {0}};
+
+const nc_card nc_card_pad = {.name = "Pad",
+                             .doc = "Its input with borders: a constant, reflected, the edge, or wrapped around.",
+                             .versions = pad_versions,
+                             .host_in = 1u << 1 | 1u << 3,
+                             .no_grad_in = 1u << 1 | 1u << 3,
+                             .infer = pad_infer,
+                             .grad = pad_grad};
+
+/* ---- nacre.PadGrad ---- */
+
+static nc_code pad_grad_infer(nc_infer *c) {
+    const nc_type *dy = nc_in(c, 0);
+    int n;
+    if (dy == NULL) return NC_OK;
+    const nc_dim *const *shape = nc_in_elems(c, 1, &n);
+    return shape != NULL ? nc_out(c, 0, dy->elem, n, shape) : nc_out_unknown(c, 0, dy->elem, dy->rank);
+}
+
+static nc_code pad_grad_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0), *axes = axes_value(g, 3);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    nc_value *in[4] = {dy, nc_grad_x(g, 2), NULL, axes};
+    nc_attr mode = {
+        .name = "mode", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)mode_of(g->node), strlen(mode_of(g->node))}};
+    nc_grad_set(g, 0, nc_build_attr1(g->b, "", "Pad", in, axes != NULL ? 4 : 2, &mode, 1));
+    return nc_grad_end(g);
+}
+
+static const nc_op_version pad_grad_versions[] = {
+    {.since = 1,
+     IN({"dY", T_FLOAT_ALL}, {"shape", T_I64}, {"pads", T_I64}, {"axes", T_INDEX, OPTIONAL}),
+     OUT({"dX", SAME(0)}),
+     MODE},
+    {0}};
+
+const nc_card nc_card_pad_grad = {.name = "PadGrad",
+                                  .domain = "nacre",
+                                  .doc = "Every element of dY added to what Pad made it from.",
+                                  .versions = pad_grad_versions,
+                                  .host_in = 0xe,
+                                  .no_grad_in = 0xe,
+                                  .infer = pad_grad_infer,
+                                  .grad = pad_grad_grad};

@@ -1,0 +1,29 @@
+/* ops/attention/attention.h: what an Attention node says in attributes, and its decomposition. */
+#ifndef NC_OPS_ATTENTION_H
+#define NC_OPS_ATTENTION_H
+
+#include "ir/card.h"
+
+typedef struct nc_attention {
+    bool causal, has_scale;
+    double scale, softcap;    /* softcap 0: none */
+    int64_t left, right;      /* windows; -1: no bound */
+    int64_t mode;             /* what qk_matmul_output shows */
+    int64_t q_heads, kv_heads; /* of packed operands; 0: not said */
+} nc_attention;
+
+/* Fails with the node's fault in w. */
+NC_MUST nc_code nc_attention_read(nc_work *w, const nc_node *n, nc_attention *a);
+NC_MUST nc_code nc_attention_decompose(nc_builder *b, const nc_node *n, nc_value **out);
+
+/* Pieces that attention's relatives are put together from; each is NULL after a failure of b. */
+nc_value *nc_attn_dims(nc_builder *b, nc_value *x, int64_t lo, int64_t hi); /* dims lo..hi-1 of x, rank 1 */
+nc_value *nc_attn_join(nc_builder *b, nc_value *const *parts, int n, int64_t axis);
+/* Every head of x (B,H,T,D) n times in a row. */
+nc_value *nc_attn_repeat_heads(nc_builder *b, nc_value *x, int64_t n);
+/* 1/sqrt of the last dim of x, of x's type. */
+nc_value *nc_attn_scale(nc_builder *b, nc_value *x);
+/* How many query heads share a key head; fails where that is not known. */
+NC_MUST nc_code nc_attn_group(nc_builder *b, const nc_value *q, const nc_value *k, int64_t *n);
+
+#endif

@@ -1,0 +1,37 @@
+/* ops/attention/attention_cpu.c: CPU bindings of the attention family. Kernels take f32, Attention f64 too; float16 and
+ * bfloat16 go through f32 (ops/widen.h). */
+#include "ops/attention/attention_cpu.h"
+
+#include "ops/card.h"
+#include "ops/widen.h"
+
+#define HALF(name, workspace_fn)                                                                                \
+    static size_t name##_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
+                                        int n_out) {                                                            \
+        return nc_widen_workspace(NC_WIDEN_HALF, workspace_fn, state, in, n_in, out, n_out);                    \
+    }                                                                                                           \
+    static nc_code name##_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, nc_##name##_run, c); }
+HALF(attention, nc_attention_workspace)
+HALF(rotary, NULL)
+HALF(linear_attention, nc_linear_attention_workspace)
+HALF(causal_conv, NULL)
+
+/* One row serves f32 and halves, alone or mixed: what is wide already is used as it is. */
+#define ROW(op_name, name)                                                                                       \
+    {                                                                                                            \
+        .op = op_name, .prepare = nc_##name##_prepare, .workspace = name##_half_workspace, .run = name##_half_run \
+    }
+const nc_binding nc_attention_cpu[] = {
+    {.op = "Attention",
+     .fits = nc_attention_fits,
+     .prepare = nc_attention_prepare,
+     .workspace = attention_half_workspace,
+     .run = attention_half_run},
+    ROW("RotaryEmbedding", rotary),
+    ROW("LinearAttention", linear_attention),
+    ROW("CausalConvWithState", causal_conv),
+    {.op = "TensorScatter",
+     .types = T_TENSOR_ALL & ~T_STRING,
+     .prepare = nc_tensor_scatter_prepare,
+     .run = nc_tensor_scatter_run},
+    {0}};

@@ -1,0 +1,22 @@
+/* ops/norm/batch.h: what a BatchNormalization node does, by its version. */
+#ifndef NC_OPS_NORM_BATCH_H
+#define NC_OPS_NORM_BATCH_H
+
+#include "ir/card.h"
+
+/* Statistics of the batch, not the running ones. */
+static inline bool nc_batch_trains(const nc_node *n) {
+    int since = n->version->since;
+    if (since >= 14) return nc_attr_int(n, "training_mode") != 0;
+    if (since < 7) return nc_attr_int(n, "is_test") == 0;
+    for (int i = 1; i < n->n_out; i++)
+        if (n->out[i] != NULL) return true;
+    return false;
+}
+
+/* One scale for all positions of a channel; else one for each. */
+static inline bool nc_batch_is_spatial(const nc_node *n) {
+    return n->version->since >= 9 || nc_attr_int(n, "spatial") != 0;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* ops/pool/unpool.c: the card of MaxUnpool. The indices count within the size that undoes the pool; where output_shape
+ * asks for more, that result lies in its first corner and the rest is 0. */
+#include "ops/pool/unpool.h"
+
+#include "ops/build.h"
+#include "ops/card.h"
+
+nc_code nc_unpool_read(nc_work *w, const nc_node *n, int n_spatial, nc_unpool *a) {
+    int64_t k[NC_WINDOW_MAX_SPATIAL], pads[2 * NC_WINDOW_MAX_SPATIAL];
+    if (n_spatial < 1 || n_spatial > NC_WINDOW_MAX_SPATIAL)
+        NC_FAIL(w, NC_E_SHAPE, "%d spatial dims are not supported", n_spatial);
+    *a = (nc_unpool){.n_spatial = n_spatial};
+    NC_TRY(nc_window_ints(w, n, "strides", n_spatial, 1, 1, a->strides));
+    NC_TRY(nc_window_ints(w, n, "kernel_shape", n_spatial, 1, 1, k));
+    NC_TRY(nc_window_ints(w, n, "pads", 2 * n_spatial, 0, 0, pads));
+    for (int i = 0; i < n_spatial; i++) a->more[i] = k[i] - pads[i] - pads[n_spatial + i];
+    return NC_OK;
+}
+
+static nc_code unpool_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    const nc_dim *dims[NC_MAX_RANK];
+    nc_unpool a;
+    int n;
+    if (x == NULL) return NC_OK;
+    if (x->rank < 0) return nc_out_unknown(c, 0, x->elem, -1);
+    NC_TRY(nc_unpool_read(c->w, c->node, x->rank - 2, &a));
+    if (c->node->n_in > 2 && c->in[2].present) {
+        const nc_dim *const *elems = nc_in_elems(c, 2, &n);
+        if (elems == NULL) return nc_out_unknown(c, 0, x->elem, x->rank);
+        if (n != x->rank) NC_FAIL(c->w, NC_E_SHAPE, "output_shape has %d numbers, %d are expected", n, x->rank);
+        return nc_out(c, 0, x->elem, x->rank, elems);
+    }
+    for (int i = 0; i < x->rank; i++) {
+        dims[i] = x->dims[i];
+        if (i < 2) continue;
+        const nc_dim *steps = nc_dim_sub(c->dims, dims[i], nc_dim_const(c->dims, 1));
+        dims[i] = nc_dim_add(c->dims, nc_dim_mul(c->dims, steps, nc_dim_const(c->dims, a.strides[i - 2])),
+                             nc_dim_const(c->dims, a.more[i - 2]));
+    }
+    return nc_out(c, 0, x->elem, x->rank, dims);
+}
+
+/* What arrived at the places the elements went to. With output_shape the indices count within another size. */
+static nc_code unpool_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    if (g->node->n_in > 2 && g->node->in[2] != NULL)
+        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient where output_shape is given");
+    int64_t all = -1;
+    nc_value *flat = nc_build1(g->b, "Reshape", 2, dy, nc_build_ints(g->b, &all, 1));
+    nc_grad_set(g, 0, nc_build1(g->b, "Gather", 2, flat, nc_grad_x(g, 1)));
+    return nc_grad_end(g);
+}
+
+#define ROW(types)                                                            \
+    IN({"X", types}, {"I", T_I64}, {"output_shape", T_I64, OPTIONAL}),        \
+        OUT({"output", SAME(0)}),                                             \
+        ATTR(A_INTS_OPT("pads"), A_INTS_OPT("strides"), A_INTS_REQ("kernel_shape"))
+static const nc_op_version versions[] = {
+    {.since = 22, ROW(T_FLOAT_ALL)}, {.since = 11, ROW(T_FLOAT)}, {.since = 9, ROW(T_FLOAT)}, {0}};
+
+const nc_card nc_card_max_unpool = {.name = "MaxUnpool",
+                                    .doc = "Puts the elements of X at the indices that MaxPool gave; the rest is 0.",
+                                    .versions = versions,
+                                    .infer = unpool_infer,
+                                    .grad = unpool_grad,
+                                    .no_grad_in = 2 | 4,
+                                    .host_in = 4};

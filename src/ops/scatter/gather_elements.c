@@ -1,0 +1,118 @@
+/* ops/scatter/gather_elements.c: cards of GatherElements and ScatterElements (Scatter before opset 11): single elements
+ * by indices along one axis. Each is in the other's gradient. */
+#include "ops/scatter/scatter.h"
+
+#include <string.h>
+
+nc_value *nc_scatter_like(nc_grad *g, int i) {
+    const nc_type *t = g->node->in[i]->type;
+    bool fixed = t != NULL && t->kind == NC_T_TENSOR && t->rank >= 0;
+    for (int k = 0; fixed && k < t->rank; k++) fixed = nc_dim_is_const(t->dims[k], NULL);
+    return fixed ? g->node->in[i] : nc_grad_x(g, i);
+}
+
+static nc_code check_axis(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0), *at = nc_in(c, 1);
+    int axis;
+    if (x == NULL || x->rank < 0) return NC_OK;
+    NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
+    if (at == NULL || at->rank < 0) return NC_OK;
+    if (at->rank != x->rank)
+        NC_FAIL(c->w, NC_E_SHAPE, "indices has %d dims, data %d: expected as many", at->rank, x->rank);
+    for (int k = 0; k < x->rank; k++) {
+        int64_t a, b;
+        if (k != axis && nc_dim_is_const(x->dims[k], &a) && nc_dim_is_const(at->dims[k], &b) && b > a)
+            NC_FAIL(c->w, NC_E_SHAPE, "dim %d of indices is %lld, of data %lld: expected no more", k, (long long)b,
+                    (long long)a);
+    }
+    return NC_OK;
+}
+
+/* ---- GatherElements ---- */
+
+static nc_code gather_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0), *at = nc_in(c, 1);
+    NC_TRY(check_axis(c));
+    if (x == NULL) return NC_OK;
+    if (at == NULL || at->rank < 0) return nc_out_unknown(c, 0, x->elem, x->rank);
+    return nc_out(c, 0, x->elem, at->rank, at->dims);
+}
+
+static nc_attr axis_attr(const nc_node *n) {
+    return (nc_attr){.name = "axis", .kind = NC_A_INT, .i = nc_attr_int(n, "axis")};
+}
+
+static nc_code gather_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    nc_value *zeros = nc_build_zeros_like(g->b, nc_scatter_like(g, 0));
+    nc_value *in[3] = {zeros, nc_grad_x(g, 1), dy};
+    nc_attr attrs[2] = {axis_attr(g->node), {.name = "reduction", .kind = NC_A_STRING, .s = {(char[]){"add"}, 3}}};
+    nc_grad_set(g, 0, nc_build_attr1(g->b, "", "ScatterElements", in, 3, attrs, 2));
+    return nc_grad_end(g);
+}
+
+#define GATHER(types) IN({"data", types}, {"indices", T_INDEX}), OUT({"output", SAME(0)}), ATTR(A_INT("axis", 0))
+static const nc_op_version gather_versions[] = {
+    {.since = 13, GATHER(T_TENSOR_ALL)}, {.since = 11, GATHER(T_TENSOR)}, {0}};
+
+const nc_card nc_card_gather_elements = {.name = "GatherElements",
+                                         .doc = "Elements of data at their place, but along axis where indices say.",
+                                         .versions = gather_versions,
+                                         .no_grad_in = 1u << 1,
+                                         .infer = gather_infer,
+                                         .grad = gather_grad};
+
+/* ---- ScatterElements, Scatter ---- */
+
+static nc_code scatter_infer(nc_infer *c) {
+    NC_TRY(check_axis(c));
+    return nc_out_like(c, 0, 0);
+}
+
+static nc_code scatter_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    const char *how = nc_attr_has(g->node, "reduction") ? nc_attr_str(g->node, "reduction") : "none";
+    bool adds = strcmp(how, "add") == 0;
+    if (dy == NULL) return NC_OK;
+    if (!adds && strcmp(how, "none") != 0)
+        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient for reduction '%s', only for none and add", how);
+    nc_attr axis = axis_attr(g->node);
+    if (g->wants[0] && adds) nc_grad_set(g, 0, dy);
+    if (g->wants[0] && !adds) {
+        nc_value *in[3] = {dy, nc_grad_x(g, 1), nc_build_zeros_like(g->b, nc_scatter_like(g, 2))};
+        nc_grad_set(g, 0, nc_build_attr1(g->b, "", "ScatterElements", in, 3, &axis, 1));
+    }
+    if (g->wants[2]) {
+        nc_value *in[2] = {dy, nc_grad_x(g, 1)};
+        nc_grad_set(g, 2, nc_build_attr1(g->b, "", "GatherElements", in, 2, &axis, 1));
+    }
+    return nc_grad_end(g);
+}
+
+#define SCATTER(types) IN({"data", types}, {"indices", T_INDEX}, {"updates", SAME(0)}), OUT({"output", SAME(0)})
+#define PLAIN ATTR(A_INT("axis", 0))
+#define REDUCES ATTR(A_INT("axis", 0), A_STR("reduction", "none"))
+static const nc_op_version scatter_versions[] = {{.since = 18, SCATTER(T_TENSOR_ALL), REDUCES},
+                                                 {.since = 16, SCATTER(T_TENSOR_ALL), REDUCES},
+                                                 {.since = 13, SCATTER(T_TENSOR_ALL), PLAIN},
+                                                 {.since = 11, SCATTER(T_TENSOR), PLAIN},
+                                                 {0}};
+static const nc_op_version old_versions[] = {
+    {.since = 11, SCATTER(T_TENSOR), PLAIN, .removed = true}, {.since = 9, SCATTER(T_TENSOR), PLAIN}, {0}};
+
+const nc_card nc_card_scatter_elements = {.name = "ScatterElements",
+                                          .doc = "data with updates put, added, ... where indices say along axis.",
+                                          .versions = scatter_versions,
+                                          .no_grad_in = 1u << 1,
+                                          .traits = NC_MAY_ALIAS,
+                                          .infer = scatter_infer,
+                                          .grad = scatter_grad};
+
+const nc_card nc_card_scatter = {.name = "Scatter",
+                                 .doc = "ScatterElements under its first name.",
+                                 .versions = old_versions,
+                                 .no_grad_in = 1u << 1,
+                                 .traits = NC_MAY_ALIAS,
+                                 .infer = scatter_infer,
+                                 .grad = scatter_grad};

@@ -1,0 +1,146 @@
+/* ops/scatter/gather_nd.c: cards of GatherND, of its gradient nacre.GatherNDGrad, and of ScatterND: whole slices by
+ * index tuples, the last dim of indices. */
+#include "ops/scatter/scatter.h"
+
+#include <string.h>
+
+static int64_t batch_dims(const nc_node *n) {
+    return nc_node_attr(n, "batch_dims") != NULL ? nc_attr_int(n, "batch_dims") : 0;
+}
+
+/* How many dims of data an index tuple fixes; -1: not known. */
+static nc_code tuple_size(nc_infer *c, const nc_type *x, const nc_type *at, int64_t batch, int64_t *m) {
+    *m = -1;
+    if (at == NULL || at->rank < 0) return NC_OK;
+    if (at->rank == 0) NC_FAIL(c->w, NC_E_SHAPE, "indices has no dims, expected at least 1");
+    if (batch < 0 || batch >= at->rank || (x->rank >= 0 && batch > x->rank))
+        NC_FAIL(c->w, NC_E_SHAPE, "batch_dims is %lld, indices has %d dims, data %d", (long long)batch, at->rank,
+                x->rank);
+    if (!nc_dim_is_const(at->dims[at->rank - 1], m)) return NC_OK;
+    if (x->rank >= 0 && batch + *m > x->rank)
+        NC_FAIL(c->w, NC_E_SHAPE, "indices pick along %lld dims behind %lld batch dims, data has %d", (long long)*m,
+                (long long)batch, x->rank);
+    return NC_OK;
+}
+
+/* ---- GatherND ---- */
+
+static nc_code gather_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0), *at = nc_in(c, 1);
+    const nc_dim *dims[2 * NC_MAX_RANK];
+    int64_t m, batch = batch_dims(c->node);
+    int n = 0;
+    if (x == NULL) return NC_OK;
+    NC_TRY(tuple_size(c, x, at, batch, &m));
+    if (m < 0 || x->rank < 0) return nc_out_unknown(c, 0, x->elem, -1);
+    for (int k = 0; k < at->rank - 1; k++) dims[n++] = at->dims[k];
+    for (int k = (int)(batch + m); k < x->rank; k++) dims[n++] = x->dims[k];
+    return nc_out(c, 0, x->elem, n, dims);
+}
+
+static nc_attr batch_attr(const nc_node *n) {
+    return (nc_attr){.name = "batch_dims", .kind = NC_A_INT, .i = batch_dims(n)};
+}
+
+static nc_code gather_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    nc_value *in[3] = {nc_build_shape(g->b, nc_scatter_like(g, 0)), nc_grad_x(g, 1), dy};
+    nc_attr batch = batch_attr(g->node);
+    nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", "GatherNDGrad", in, 3, &batch, 1));
+    return nc_grad_end(g);
+}
+
+#define GATHER(types) IN({"data", types}, {"indices", T_I64}), OUT({"output", SAME(0)})
+static const nc_op_version gather_versions[] = {{.since = 13, GATHER(T_TENSOR_ALL), ATTR(A_INT("batch_dims", 0))},
+                                                {.since = 12, GATHER(T_TENSOR), ATTR(A_INT("batch_dims", 0))},
+                                                {.since = 11, GATHER(T_TENSOR), NO_ATTR},
+                                                {0}};
+
+const nc_card nc_card_gather_nd = {.name = "GatherND",
+                                   .doc = "Slices of data, each picked by an index tuple.",
+                                   .versions = gather_versions,
+                                   .no_grad_in = 1u << 1,
+                                   .infer = gather_infer,
+                                   .grad = gather_grad};
+
+/* ---- nacre.GatherNDGrad ---- */
+
+static nc_code gather_grad_infer(nc_infer *c) {
+    const nc_type *dy = nc_in(c, 2);
+    int n;
+    int64_t rank;
+    if (dy == NULL) return NC_OK;
+    const nc_dim *const *shape = nc_in_elems(c, 0, &n), *d = nc_in_dim(c, 0, 0);
+    if (shape != NULL) return nc_out(c, 0, dy->elem, n, shape);
+    bool known = d != NULL && nc_dim_is_const(d, &rank) && rank <= NC_MAX_RANK;
+    return nc_out_unknown(c, 0, dy->elem, known ? (int)rank : -1);
+}
+
+static nc_code gather_grad_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[2]) return NC_OK;
+    nc_value *in[2] = {dy, nc_grad_x(g, 1)};
+    nc_attr batch = batch_attr(g->node);
+    nc_grad_set(g, 2, nc_build_attr1(g->b, "", "GatherND", in, 2, &batch, 1));
+    return nc_grad_end(g);
+}
+
+static const nc_op_version gather_grad_versions[] = {{.since = 1,
+                                                      IN({"shape", T_I64}, {"indices", T_I64}, {"dY", T_FLOAT_ALL}),
+                                                      OUT({"dX", SAME(2)}),
+                                                      ATTR(A_INT("batch_dims", 0))},
+                                                     {0}};
+
+const nc_card nc_card_gather_nd_grad = {.name = "GatherNDGrad",
+                                        .domain = "nacre",
+                                        .doc = "dY's slices added up where the index tuples say, else 0.",
+                                        .versions = gather_grad_versions,
+                                        .host_in = 1,
+                                        .no_grad_in = 3,
+                                        .infer = gather_grad_infer,
+                                        .grad = gather_grad_grad};
+
+/* ---- ScatterND ---- */
+
+static nc_code scatter_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0), *at = nc_in(c, 1), *u = nc_in(c, 2);
+    int64_t m;
+    if (x == NULL) return NC_OK;
+    NC_TRY(tuple_size(c, x, at, 0, &m));
+    if (m >= 0 && x->rank >= 0 && u != NULL && u->rank >= 0 && u->rank != at->rank - 1 + x->rank - m)
+        NC_FAIL(c->w, NC_E_SHAPE, "updates has %d dims, expected %lld", u->rank,
+                (long long)(at->rank - 1 + x->rank - m));
+    return nc_out_like(c, 0, 0);
+}
+
+static nc_code scatter_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    const char *how = nc_attr_has(g->node, "reduction") ? nc_attr_str(g->node, "reduction") : "none";
+    bool adds = strcmp(how, "add") == 0;
+    if (dy == NULL) return NC_OK;
+    if (!adds && strcmp(how, "none") != 0)
+        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient for reduction '%s', only for none and add", how);
+    if (g->wants[0])
+        nc_grad_set(g, 0,
+                    adds ? dy
+                         : nc_build1(g->b, "ScatterND", 3, dy, nc_grad_x(g, 1),
+                                     nc_build_zeros_like(g->b, nc_scatter_like(g, 2))));
+    if (g->wants[2]) nc_grad_set(g, 2, nc_build1(g->b, "GatherND", 2, dy, nc_grad_x(g, 1)));
+    return nc_grad_end(g);
+}
+
+#define SCATTER(types) IN({"data", types}, {"indices", T_I64}, {"updates", SAME(0)}), OUT({"output", SAME(0)})
+static const nc_op_version scatter_versions[] = {{.since = 18, SCATTER(T_TENSOR_ALL), ATTR(A_STR("reduction", "none"))},
+                                                 {.since = 16, SCATTER(T_TENSOR_ALL), ATTR(A_STR("reduction", "none"))},
+                                                 {.since = 13, SCATTER(T_TENSOR_ALL), NO_ATTR},
+                                                 {.since = 11, SCATTER(T_TENSOR), NO_ATTR},
+                                                 {0}};
+
+const nc_card nc_card_scatter_nd = {.name = "ScatterND",
+                                    .doc = "data with slices of updates put, added, ... where index tuples say.",
+                                    .versions = scatter_versions,
+                                    .no_grad_in = 1u << 1,
+                                    .traits = NC_MAY_ALIAS,
+                                    .infer = scatter_infer,
+                                    .grad = scatter_grad};

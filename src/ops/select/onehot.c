@@ -1,0 +1,50 @@
+/* ops/select/onehot.c: the card of OneHot: a new axis of `depth` elements, `on` where the index says and `off`
+ * elsewhere, also everywhere when the index is out of range. */
+#include "ops/card.h"
+
+#include <string.h>
+
+/* depth as a dim; NULL: not known before the run. Floats count too. */
+static const nc_dim *depth_of(nc_infer *c) {
+    int n;
+    const nc_dim *const *elems = nc_in_elems(c, 1, &n);
+    if (elems != NULL) return n == 1 ? elems[0] : NULL;
+    const nc_literal *l = c->node->n_in > 1 ? c->in[1].lit : NULL;
+    float f;
+    double d;
+    if (l == NULL || l->n != 1 || l->data == NULL) return NULL;
+    switch (l->dtype) {
+    case NC_FLOAT: memcpy(&f, l->data, 4); return nc_dim_const(c->dims, (int64_t)f);
+    case NC_DOUBLE: memcpy(&d, l->data, 8); return nc_dim_const(c->dims, (int64_t)d);
+    case NC_FLOAT16: {
+        uint16_t h;
+        memcpy(&h, l->data, 2);
+        return nc_dim_const(c->dims, (int64_t)nc_f16_to_f32(h));
+    }
+    default: return NULL;
+    }
+}
+
+static nc_code infer(nc_infer *c) {
+    const nc_type *at = nc_in(c, 0), *values = nc_in(c, 2);
+    const nc_dim *dims[NC_MAX_RANK + 1], *depth = depth_of(c);
+    int axis, from = 0;
+    if (values == NULL) return NC_OK;
+    if (at == NULL || at->rank < 0) return nc_out_unknown(c, 0, values->elem, -1);
+    NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), at->rank + 1, &axis));
+    if (depth == NULL) depth = nc_fresh(c, "depth");
+    for (int k = 0; k <= at->rank; k++) dims[k] = k == axis ? depth : at->dims[from++];
+    return nc_out(c, 0, values->elem, at->rank + 1, dims);
+}
+
+#define ONEHOT(types) \
+    IN({"indices", T_NUMBER}, {"depth", T_NUMBER}, {"values", types}), OUT({"output", SAME(2)}), ATTR(A_INT("axis", -1))
+static const nc_op_version versions[] = {
+    {.since = 28, ONEHOT(T_TENSOR_ALL)}, {.since = 11, ONEHOT(T_TENSOR)}, {.since = 9, ONEHOT(T_TENSOR)}, {0}};
+
+const nc_card nc_card_onehot = {.name = "OneHot",
+                                .doc = "A new axis that is on where the index says and off elsewhere.",
+                                .versions = versions,
+                                .host_in = 1u << 1,
+                                .no_grad_in = 3,
+                                .infer = infer};

@@ -1,0 +1,182 @@
+/* ops/vision/sample.c: cards of GridSample, AffineGrid, RoiAlign, NonMaxSuppression and ImageDecoder. AffineGrid is
+ * linear in theta: its gradient needs only the grid of the identity. */
+#include "ops/vision/vision.h"
+
+/* ---- GridSample ---- */
+
+static nc_code grid_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0), *grid = nc_in(c, 1);
+    const nc_dim *dims[NC_MAX_RANK];
+    if (x == NULL) return NC_OK;
+    if (x->rank < 0 && (grid == NULL || grid->rank < 0)) return nc_out_unknown(c, 0, x->elem, -1);
+    int rank = x->rank >= 0 ? x->rank : grid->rank;
+    if (rank < 3 || rank > 5) NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, expected 3 to 5", rank);
+    if (grid != NULL && grid->rank >= 0 && grid->rank != rank)
+        NC_FAIL(c->w, NC_E_SHAPE, "grid has %d dims, X has %d", grid->rank, rank);
+    for (int k = 0; k < rank; k++) {
+        const nc_type *from = k < 2 ? x : grid;
+        bool known = from != NULL && from->rank >= 0;
+        dims[k] = known ? from->dims[k < 2 ? k : k - 1] : nc_fresh(c, "d");
+    }
+    int64_t last;
+    if (grid != NULL && grid->rank >= 0 && nc_dim_is_const(grid->dims[rank - 1], &last) && last != rank - 2)
+        NC_FAIL(c->w, NC_E_SHAPE, "grid has %lld numbers per place, expected %d", (long long)last, rank - 2);
+    return nc_out(c, 0, x->elem, rank, dims);
+}
+
+#define GRID(types, grids, mode)                            \
+    IN({"X", types}, {"grid", grids}), OUT({"Y", SAME(0)}), \
+        ATTR(A_STR("mode", mode), A_STR("padding_mode", "zeros"), A_INT("align_corners", 0))
+static const nc_op_version grid_versions[] = {{.since = 22, GRID(T_TENSOR_ALL, T_FLOAT_ALL, "linear")},
+                                              {.since = 20, GRID(T_TENSOR, T_FLOAT, "linear")},
+                                              {.since = 16, GRID(T_TENSOR, T_FLOAT, "bilinear")},
+                                              {0}};
+
+const nc_card nc_card_grid_sample = {.name = "GridSample",
+                                     .doc = "X read at the places of a grid, between its pixels.",
+                                     .versions = grid_versions,
+                                     .infer = grid_infer};
+
+/* ---- AffineGrid ---- */
+
+static nc_code affine_infer(nc_infer *c) {
+    const nc_type *t = nc_in(c, 0);
+    const nc_dim *dims[5];
+    int n, from = 0;
+    if (t == NULL) return NC_OK;
+    const nc_dim *const *size = nc_in_elems(c, 1, &n);
+    if (size == NULL) return nc_out_unknown(c, 0, t->elem, -1);
+    if (n != 4 && n != 5) NC_FAIL(c->w, NC_E_SHAPE, "size has %d elements, expected 4 or 5", n);
+    for (int k = 0; k < n; k++)
+        if (k != 1) dims[from++] = size[k] != NULL ? size[k] : nc_fresh(c, "d");
+    dims[from] = nc_dim_const(c->dims, n - 2);
+    return nc_out(c, 0, t->elem, n, dims);
+}
+
+/* dtheta = dY as (N, dims, places) times (x, y, ..., 1) as (N, places, dims + 1). */
+static nc_code affine_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    nc_builder *b = g->b;
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    if (dy->type == NULL || dy->type->rank < 4) NC_FAIL(b->w, NC_E_UNSUPPORTED, "the gradient needs a known rank");
+    int dims = dy->type->rank - 2;
+    int64_t shape[2] = {dims, dims + 1}, flat[3] = {0, -1, dims}, last = -1;
+    float eye[12] = {0};
+    for (int k = 0; k < dims; k++) eye[k * (dims + 2)] = 1;
+    const nc_literal *l = nc_edit_literal(b->graph->model, NC_FLOAT, 2, shape, eye);
+    NC_NEED(b->w, l);
+    nc_attr value = {.name = "value", .kind = NC_A_TENSOR, .tensor = l};
+    nc_value *same = nc_build_cast(b, nc_build_attr1(b, "", "Constant", NULL, 0, &value, 1), dy->type->elem);
+    nc_value *base_in[2] = {nc_build_expand_like(b, same, nc_grad_x(g, 0)), nc_grad_x(g, 1)};
+    nc_attr align = {.name = "align_corners", .kind = NC_A_INT, .i = nc_attr_int(g->node, "align_corners")};
+    nc_value *base = nc_build_attr1(b, "", "AffineGrid", base_in, 2, &align, 1);
+    nc_value *rows = nc_build_ints(b, flat, 3);
+    base = nc_build1(b, "Reshape", 2, base, rows);
+    nc_value *first = nc_build_reduce_sum(b, base, &last, 1, true);
+    nc_value *ones = nc_build1(b, "Add", 2, nc_build1(b, "Mul", 2, first, nc_build_scalar(b, dy->type->elem, 0)),
+                               nc_build_scalar(b, dy->type->elem, 1));
+    nc_value *parts[2] = {base, ones};
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 2};
+    nc_value *all = nc_build_attr1(b, "", "Concat", parts, 2, &axis, 1);
+    nc_value *turned = nc_build_swap_last(b, nc_build1(b, "Reshape", 2, dy, rows));
+    nc_grad_set(g, 0, nc_build1(b, "MatMul", 2, turned, all));
+    return nc_grad_end(g);
+}
+
+static const nc_op_version affine_versions[] = {
+    {.since = 20, IN({"theta", T_FLOAT_ALL}, {"size", T_I64}), OUT({"grid", SAME(0)}), ATTR(A_INT("align_corners", 0))},
+    {0}};
+
+const nc_card nc_card_affine_grid = {.name = "AffineGrid",
+                                     .doc = "The places that an affine map gives for every pixel of a size.",
+                                     .versions = affine_versions,
+                                     .host_in = 2,
+                                     .no_grad_in = 2,
+                                     .infer = affine_infer,
+                                     .grad = affine_grad};
+
+/* ---- RoiAlign ---- */
+
+static nc_code roi_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0), *rois = nc_in(c, 1);
+    const nc_dim *dims[4];
+    if (x == NULL) return NC_OK;
+    if (x->rank >= 0 && x->rank != 4) NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, expected 4", x->rank);
+    if (rois != NULL && rois->rank >= 0 && rois->rank != 2)
+        NC_FAIL(c->w, NC_E_SHAPE, "rois has %d dims, expected 2", rois->rank);
+    dims[0] = rois != NULL && rois->rank == 2 ? rois->dims[0] : nc_fresh(c, "n");
+    dims[1] = x->rank == 4 ? x->dims[1] : nc_fresh(c, "c");
+    dims[2] = nc_dim_const(c->dims, nc_attr_int(c->node, "output_height"));
+    dims[3] = nc_dim_const(c->dims, nc_attr_int(c->node, "output_width"));
+    return nc_out(c, 0, x->elem, 4, dims);
+}
+
+#define ROI(types) IN({"X", types}, {"rois", SAME(0)}, {"batch_indices", T_I64}), OUT({"Y", SAME(0)})
+#define BINS                                                                                               \
+    A_STR("mode", "avg"), A_INT("output_height", 1), A_INT("output_width", 1), A_INT("sampling_ratio", 0), \
+        A_FLOAT("spatial_scale", 1)
+#define HALF A_STR("coordinate_transformation_mode", "half_pixel")
+static const nc_op_version roi_versions[] = {{.since = 22, ROI(T_FLOAT_ALL), ATTR(BINS, HALF)},
+                                             {.since = 16, ROI(T_FLOAT), ATTR(BINS, HALF)},
+                                             {.since = 10, ROI(T_FLOAT), ATTR(BINS)},
+                                             {0}};
+
+const nc_card nc_card_roi_align = {.name = "RoiAlign",
+                                   .doc = "Regions of X, each pooled to one size.",
+                                   .versions = roi_versions,
+                                   .no_grad_in = 3u << 1,
+                                   .infer = roi_infer};
+
+/* ---- NonMaxSuppression ---- */
+
+static nc_code nms_infer(nc_infer *c) {
+    const nc_type *scores = nc_in(c, 1);
+    const nc_dim *dims[2] = {nc_fresh(c, "n"), nc_dim_const(c->dims, 3)};
+    NC_NEED(c->w, dims[0]);
+    if (scores != NULL && scores->rank >= 0) {
+        int n;
+        if (scores->rank != 3) NC_FAIL(c->w, NC_E_SHAPE, "scores has %d dims, expected 3", scores->rank);
+        const nc_dim *each = scores->dims[2];
+        const nc_dim *const *most = nc_in_elems(c, 2, &n);
+        int64_t limit;
+        if (most != NULL && n == 1 && most[0] != NULL && nc_dim_is_const(most[0], &limit) && limit >= 0)
+            each = nc_dim_min(c->dims, each, most[0]);
+        const nc_dim *all = nc_dim_mul(c->dims, nc_dim_mul(c->dims, scores->dims[0], scores->dims[1]), each);
+        NC_NEED(c->w, all);
+        nc_dim_set_bound(c->dims, dims[0], all);
+    }
+    return nc_out(c, 0, NC_INT64, 2, dims);
+}
+
+#define NMS                                                                                                        \
+    IN({"boxes", NC_BIT(NC_FLOAT)}, {"scores", NC_BIT(NC_FLOAT)}, {"max_output_boxes_per_class", T_I64, OPTIONAL}, \
+       {"iou_threshold", NC_BIT(NC_FLOAT), OPTIONAL}, {"score_threshold", NC_BIT(NC_FLOAT), OPTIONAL}),            \
+        OUT({"selected_indices", T_I64}), ATTR(A_INT("center_point_box", 0))
+static const nc_op_version nms_versions[] = {{.since = 11, NMS}, {.since = 10, NMS}, {0}};
+
+const nc_card nc_card_non_max_suppression = {.name = "NonMaxSuppression",
+                                             .doc = "The boxes that remain when those that overlap better ones go.",
+                                             .versions = nms_versions,
+                                             .host_in = 0x1c,
+                                             .infer = nms_infer,
+                                             .zero_grad = true};
+
+/* ---- ImageDecoder ---- */
+
+static nc_code decoder_infer(nc_infer *c) {
+    NC_FAIL(c->w, NC_E_UNSUPPORTED,
+            "decoding images needs a codec library (libjpeg-turbo, libpng, libwebp, libtiff, OpenJPEG): none is "
+            "connected");
+}
+
+static const nc_op_version decoder_versions[] = {{.since = 20,
+                                                  IN({"encoded_stream", NC_BIT(NC_UINT8)}),
+                                                  OUT({"image", NC_BIT(NC_UINT8)}),
+                                                  ATTR(A_STR("pixel_format", "RGB"))},
+                                                 {0}};
+
+const nc_card nc_card_image_decoder = {.name = "ImageDecoder",
+                                       .doc = "The pixels of an encoded image.",
+                                       .versions = decoder_versions,
+                                       .infer = decoder_infer,
+                                       .zero_grad = true};

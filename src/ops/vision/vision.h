@@ -1,0 +1,30 @@
+/* ops/vision/vision.h: what cards and bindings of Resize share: where its arguments stand in each version. */
+#ifndef NC_OPS_VISION_VISION_H
+#define NC_OPS_VISION_VISION_H
+
+#include "ops/binding.h"
+#include "ops/build.h"
+#include "ops/card.h"
+
+/* Inputs by number, -1: the version has none. ResizeGrad has its shape before them. */
+typedef struct nc_resize_inputs {
+    int roi, scales, sizes;
+} nc_resize_inputs;
+nc_resize_inputs nc_resize_inputs_of(const nc_node *n);
+
+/* Resize 10 and Upsample: asymmetric places, nearest rounds down. */
+bool nc_resize_is_old(const nc_node *n);
+
+/* How often an axis of `size` is scaled when lengths are asked for, and what length it gets; keep: 0 stretch, -1 not
+ * larger, 1 not smaller. want and size are for the n axes; scale and out are filled. */
+void nc_resize_fit(int keep, int n, const int64_t *size, const int64_t *want, double *scale, int64_t *out);
+NC_MUST nc_code nc_resize_keep(nc_work *w, const nc_node *n, int *keep);
+
+/* Bindings. */
+NC_MUST nc_code nc_resize_prepare(nc_prep *p);
+size_t nc_resize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_resize_run(const nc_call *c);
+size_t nc_resize_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_resize_grad_run(const nc_call *c);
+
+#endif

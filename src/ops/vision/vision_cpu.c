@@ -1,0 +1,179 @@
+/* ops/vision/vision_cpu.c: CPU bindings of the vision family. */
+#include "ops/vision/vision.h"
+#include "ops/widen.h"
+
+#include "kernels/cpu/vision/sample.h"
+
+#include <string.h>
+
+#define T_MOVABLE (T_TENSOR_ALL & ~T_STRING)
+#define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
+
+static nc_code wrong(const nc_call *c, const char *text) {
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", text);
+}
+
+static bool is(const nc_node *n, const char *attr, const char *value) {
+    return strcmp(nc_attr_str(n, attr), value) == 0;
+}
+
+/* ---- GridSample, AffineGrid ---- */
+
+static nc_code grid_prepare(nc_prep *p) {
+    nck_grid_sample *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    const nc_node *n = p->node;
+    bool linear = is(n, "mode", "linear") || is(n, "mode", "bilinear");
+    bool cubic = is(n, "mode", "cubic") || is(n, "mode", "bicubic");
+    if (!linear && !cubic && !is(n, "mode", "nearest"))
+        NC_FAIL(p->w, NC_E_UNSUPPORTED, "mode is '%s', expected linear, nearest or cubic", nc_attr_str(n, "mode"));
+    bool border = is(n, "padding_mode", "border"), reflects = is(n, "padding_mode", "reflection");
+    if (!border && !reflects && !is(n, "padding_mode", "zeros"))
+        NC_FAIL(p->w, NC_E_UNSUPPORTED, "padding_mode is '%s', expected zeros, border or reflection",
+                nc_attr_str(n, "padding_mode"));
+    *s = (nck_grid_sample){.mode = linear  ? NCK_SAMPLE_LINEAR
+                                   : cubic ? NCK_SAMPLE_CUBIC
+                                           : NCK_SAMPLE_NEAREST,
+                           .padding = border     ? NCK_SAMPLE_BORDER
+                                      : reflects ? NCK_SAMPLE_REFLECTION
+                                                 : NCK_SAMPLE_ZEROS,
+                           .align_corners = nc_attr_int(n, "align_corners") != 0};
+    p->state = s;
+    return NC_OK;
+}
+
+static nc_code grid_sample_run(const nc_call *c) {
+    nck_grid_sample s = *(const nck_grid_sample *)c->state;
+    s.x = &c->in[0], s.grid = &c->in[1], s.y = &c->out[0];
+    if (nc_tensor_numel(s.y) == 0) return NC_OK;
+    if (nc_tensor_numel(s.x) == 0) return wrong(c, "X is empty");
+    if (s.grid->dims[0] != s.x->dims[0] || s.grid->dims[s.grid->rank - 1] != s.x->rank - 2)
+        return wrong(c, "grid has another batch, or another number of coordinates, than X");
+    nck_grid_sample_run(&s, c->pool);
+    return NC_OK;
+}
+
+static nc_code affine_prepare(nc_prep *p) {
+    bool *align = nc_arena_alloc(p->arena, sizeof *align);
+    NC_NEED(p->w, align);
+    *align = nc_attr_int(p->node, "align_corners") != 0;
+    p->state = align;
+    return NC_OK;
+}
+
+static nc_code affine_grid_run(const nc_call *c) {
+    const nc_tensor *t = &c->in[0], *y = &c->out[0];
+    int dims = y->rank - 2;
+    if (t->rank != 3 || t->dims[0] != y->dims[0] || t->dims[1] != dims || t->dims[2] != dims + 1)
+        return wrong(c, "theta does not fit size: expected (N, 2, 3) for 4 and (N, 3, 4) for 5 elements");
+    nck_affine_grid(t, *(const bool *)c->state, y);
+    return NC_OK;
+}
+
+/* ---- RoiAlign ---- */
+
+static nc_code roi_prepare(nc_prep *p) {
+    const nc_node *n = p->node;
+    nck_roi_align *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (nck_roi_align){.max = is(n, "mode", "max"),
+                         .half_pixel = n->version->since >= 16 && is(n, "coordinate_transformation_mode", "half_pixel"),
+                         .sampling_ratio = nc_attr_int(n, "sampling_ratio"),
+                         .scale = nc_attr_float(n, "spatial_scale")};
+    p->state = s;
+    return NC_OK;
+}
+
+static nc_code roi_align_run(const nc_call *c) {
+    nck_roi_align s = *(const nck_roi_align *)c->state;
+    s.x = &c->in[0], s.rois = &c->in[1], s.batch = c->in[2].data, s.y = &c->out[0];
+    int64_t n = s.y->dims[0];
+    if (nc_tensor_numel(s.y) == 0) return NC_OK;
+    if (s.rois->dims[1] != 4 || nc_tensor_numel(&c->in[2]) != n)
+        return wrong(c, "expected four numbers and one batch index per region");
+    if (nc_tensor_numel(s.x) == 0) return wrong(c, "X is empty");
+    for (int64_t i = 0; i < n; i++)
+        if (s.batch[i] < 0 || s.batch[i] >= s.x->dims[0])
+            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "batch index %lld is out of range for %lld images",
+                               (long long)s.batch[i], (long long)s.x->dims[0]);
+    nck_roi_align_run(&s, c->pool);
+    return NC_OK;
+}
+
+/* ---- NonMaxSuppression ---- */
+
+static nc_code nms_prepare(nc_prep *p) {
+    bool *center = nc_arena_alloc(p->arena, sizeof *center);
+    NC_NEED(p->w, center);
+    *center = nc_attr_int(p->node, "center_point_box") != 0;
+    p->state = center;
+    return NC_OK;
+}
+
+/* Sorting, twice as long as the boxes; and the kept ones. */
+static size_t nms_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return 3 * (size_t)in[1].dims[2] * sizeof(int64_t);
+}
+
+static const void *scalar(const nc_call *c, int i) {
+    return i < c->n_in && c->in[i].data != NULL && nc_tensor_numel(&c->in[i]) == 1 ? c->in[i].data : NULL;
+}
+
+static nc_code nms_run(const nc_call *c) {
+    const nc_tensor *boxes = &c->in[0], *scores = &c->in[1];
+    const int64_t *max = scalar(c, 2);
+    const float *iou = scalar(c, 3), *threshold = scalar(c, 4);
+    int64_t n = scores->dims[2], *out = c->out[0].data, total = 0;
+    if (boxes->rank != 3 || boxes->dims[0] != scores->dims[0] || boxes->dims[1] != n || boxes->dims[2] != 4)
+        return wrong(c, "boxes and scores do not fit: expected (batch, boxes, 4) and (batch, classes, boxes)");
+    nck_nms s = {.center = *(const bool *)c->state,
+                 .n = n,
+                 .max = max != NULL && *max > 0 ? *max : 0,
+                 .iou = iou != NULL ? *iou : 0,
+                 .has_threshold = threshold != NULL,
+                 .threshold = threshold != NULL ? *threshold : 0};
+    for (int64_t b = 0; b < scores->dims[0]; b++)
+        for (int64_t k = 0; k < scores->dims[1]; k++) {
+            int64_t *kept = (int64_t *)c->workspace + 2 * n;
+            s.boxes = (const float *)boxes->data + b * n * 4;
+            s.scores = (const float *)scores->data + (b * scores->dims[1] + k) * n;
+            int64_t found = nck_nms_run(&s, kept, c->workspace);
+            for (int64_t i = 0; i < found; i++, total++) {
+                out[total * 3] = b;
+                out[total * 3 + 1] = k;
+                out[total * 3 + 2] = kept[i];
+            }
+        }
+    c->sizes[0] = total;
+    c->sizes[1] = 3;
+    return NC_OK;
+}
+
+NC_WIDENED_HALF(grid_sample, NULL)
+NC_WIDENED_HALF(affine_grid, NULL)
+NC_WIDENED_HALF(roi_align, NULL)
+
+#define BOTH(name, fn, prep)                                                                                        \
+    {.op = name, .types = T_WIDE, .prepare = prep, .run = fn##_run}, {                                              \
+        .op = name, .types = NC_WIDEN_HALF, .prepare = prep, .workspace = fn##_half_workspace, .run = fn##_half_run \
+    }
+#define RESIZE .prepare = nc_resize_prepare, .workspace = nc_resize_workspace, .run = nc_resize_run
+
+const nc_binding nc_vision_cpu[] = {{.op = "Resize", .types = T_MOVABLE & ~T_COMPLEX, RESIZE},
+                                    {.op = "Upsample", .types = T_MOVABLE & ~T_COMPLEX, RESIZE},
+                                    {.op = "ResizeGrad",
+                                     .domain = "nacre",
+                                     .types = T_FLOAT_ALL,
+                                     .prepare = nc_resize_prepare,
+                                     .workspace = nc_resize_grad_workspace,
+                                     .run = nc_resize_grad_run},
+                                    BOTH("GridSample", grid_sample, grid_prepare),
+                                    BOTH("AffineGrid", affine_grid, affine_prepare),
+                                    BOTH("RoiAlign", roi_align, roi_prepare),
+                                    {.op = "NonMaxSuppression",
+                                     .kind = NC_K_BOUNDED,
+                                     .prepare = nms_prepare,
+                                     .workspace = nms_workspace,
+                                     .run = nms_run},
+                                    {0}};
