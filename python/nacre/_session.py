@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from nacre import _core, _types
 from nacre._binding import IOBinding
@@ -60,14 +60,8 @@ class Session:
     _overridable: List[NodeArg]
     _required: List[str]
     _output_names: List[str]
-    _overridable_names: FrozenSet[str]
     _input_types: Dict[str, str]
     _output_types: Dict[str, str]
-    _variants: Dict[FrozenSet[str], _core.Session]
-    _lock: threading.Lock
-
-    def _make(self, more: List[Tuple[str, str]], save: bool) -> _core.Session:
-        raise NotImplementedError
 
     # ---- what it tells ----
 
@@ -100,16 +94,6 @@ class Session:
         if missing:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed_input_names)}).")
 
-    def _ready(self, names: Any) -> _core.Session:
-        """The session for feeds of these names: one more for each set of initializers that is overridden."""
-        fed = frozenset(self._overridable_names.intersection(names)) if self._overridable_names else None
-        if not fed:
-            return self._session
-        with self._lock:
-            if fed not in self._variants:
-                self._variants[fed] = self._make([("override", n) for n in sorted(fed)], save=False)
-            return self._variants[fed]
-
     def _feeds(self, input_feed: Mapping[str, Any]) -> Dict[str, _core.Value]:
         types, convert = self._input_types, _types.to_value
         return {name: convert(x, types.get(name)) for name, x in input_feed.items()}
@@ -118,7 +102,7 @@ class Session:
              run_options: Optional[RunOptions]) -> List[_core.Value]:
         self._validate_input(list(input_feed))
         wanted = list(output_names) if output_names else self._output_names
-        return self._ready(input_feed).run(wanted, self._feeds(input_feed), run_options)
+        return self._session.run(wanted, self._feeds(input_feed), run_options)
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
             run_options: Optional[RunOptions] = None) -> List[Any]:
@@ -159,7 +143,7 @@ class Session:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
         """Runs on what is bound; outputs are read from the binding."""
-        iobinding._run(self._ready(iobinding._inputs), run_options)
+        iobinding._run(self._session, run_options)
 
     def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any, device_type: str,
                                             device_id: int = 0, vendor_id: int = -1) -> OrtValue:
@@ -201,26 +185,23 @@ class InferenceSession(Session):
         kwargs.pop("enable_fallback", None)
         if kwargs:
             raise TypeError(f"InferenceSession takes no {', '.join(map(repr, kwargs))}")
-        self._lock = threading.Lock()
         self._create(providers, provider_options)
 
     def _create(self, providers: Optional[Sequence[Provider]], options: Optional[Sequence[Dict[Any, Any]]]) -> None:
         if providers is None and self._sess_options.has_providers():
             providers = list(self._sess_options._providers)
         self._device, self._providers = choose(providers, options)
-        self._session = self._make([], save=True)
-        self._variants = {}
+        self._session = self._make()
         self._inputs, self._outputs, self._overridable = (
             [NodeArg(*row) for row in self._session.signature(side)] for side in (_INPUTS, _OUTPUTS, _OVERRIDABLE))
         self._required = [a.name for a in self._inputs if not a.type.startswith("optional(")]
         self._output_names = [a.name for a in self._outputs]
-        self._overridable_names = frozenset(a.name for a in self._overridable)
         self._input_types = {a.name: a.type for a in self._inputs + self._overridable}
         self._output_types = {a.name: a.type for a in self._outputs}
 
-    def _make(self, more: List[Tuple[str, str]], save: bool) -> _core.Session:
+    def _make(self) -> _core.Session:
         o = self._sess_options
-        settings = [("device", self._device)] + [s for s in o._settings() if save or s[0] != "save"] + more
+        settings = [("device", self._device)] + o._settings()
         settings += [("disable", name) for name in self._disabled]
         if envs.seed is not None:
             settings.append(("seed", str(envs.seed)))

@@ -44,7 +44,6 @@ struct nacre_options {
     NC_VEC(nc_tie) ties;
     NC_VEC(nc_plan_cut) cuts;
     NC_VEC(nc_fixed_dim) fixed_dims;
-    NC_VEC(const char *) overrides;
     char device[32];
     enum { NC_DIFF_NONE, NC_DIFF_GRADIENTS, NC_DIFF_BACKWARD, NC_DIFF_SGD } diff;
     const char *const *diff_outputs; /* the loss, or the outputs that are fed */
@@ -57,6 +56,9 @@ struct nacre_options {
 /* Fills *err (may be NULL) from a diagnostic, or from a code alone. Returns the public code. */
 nacre_code nc_api_error(nacre_error *err, nc_code code, const nc_diag *d);
 nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) NC_PRINTF(3, 4);
+/* Hands a text to the caller, who frees it; releases it when it lacks memory. */
+nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);
+int nc_api_level(const char *name); /* of transform; -1: no such level */
 /* The session options as run/ reads them; valid while o lives. */
 void nc_api_options(const nacre_options *o, nc_session_options *out);
 

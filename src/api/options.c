@@ -46,7 +46,6 @@ void nc_api_options(const nacre_options *o, nc_session_options *out) {
     out->ties = o->ties.v, out->n_ties = o->ties.n;
     out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
     out->fixed_dims = o->fixed_dims.v, out->n_fixed_dims = o->fixed_dims.n;
-    out->overrides = o->overrides.v, out->n_overrides = o->overrides.n;
     if (o->diff != NC_DIFF_NONE) out->differentiate = differentiate, out->differentiate_ctx = o;
 }
 
@@ -62,14 +61,18 @@ static nacre_code set_device(nacre_options *o, const char *key, const char *valu
     return NACRE_OK;
 }
 
-static nacre_code set_level(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+int nc_api_level(const char *name) {
     static const char *const names[] = {"off", "basic", "extended", "all"};
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(names[i], value) != 0) continue;
-        o->o.level = i;
-        return NACRE_OK;
-    }
-    return refuse(err, key, value, "off, basic, extended or all");
+    for (int i = 0; i < 4; i++)
+        if (strcmp(names[i], name) == 0) return i;
+    return -1;
+}
+
+static nacre_code set_level(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    int level = nc_api_level(value);
+    if (level < 0) return refuse(err, key, value, "off, basic, extended or all");
+    o->o.level = level;
+    return NACRE_OK;
 }
 
 static nacre_code set_switch(nacre_options *o, const char *key, const char *value, nacre_error *err) {
@@ -81,6 +84,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
+    if (strcmp(key, "profile") == 0) o->o.profile = on;
     return NACRE_OK;
 }
 
@@ -101,7 +105,6 @@ static nacre_code add_name(nacre_options *o, const char *key, const char *value,
     bool ok = name != NULL;
     if (ok && strcmp(key, "disable") == 0) ok = NC_PUSH(&o->arena, o->off, name);
     if (ok && strcmp(key, "recompute") == 0) ok = NC_PUSH(&o->arena, o->recompute, name);
-    if (ok && strcmp(key, "override") == 0) ok = NC_PUSH(&o->arena, o->overrides, name);
     if (ok && strcmp(key, "save") == 0) o->o.save_path = name;
     return ok ? NACRE_OK : nc_api_error(err, NC_E_MEMORY, NULL);
 }
@@ -110,10 +113,10 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     static const struct {
         const char *key;
         setter set;
-    } keys[] = {{"device", set_device}, {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
-                {"views", set_switch},  {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
-                {"disable", add_name},  {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
-                {"override", add_name}, {"save", add_name}};
+    } keys[] = {{"device", set_device},  {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
+                {"views", set_switch},   {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
+                {"disable", add_name},   {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
+                {"profile", set_switch}, {"save", add_name}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[256] = "";

@@ -7,13 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Inputs with a default, or those without, stand in the order of the model's inputs. */
+static bool has_default(const nacre_session *s, size_t i) { return s->s->initials && s->s->initials[i]; }
+
 size_t nacre_session_n(const nacre_session *s, nacre_side side) {
-    switch (side) {
-    case NACRE_INPUT: return nacre_session_n_inputs(s);
-    case NACRE_OUTPUT: return nacre_session_n_outputs(s);
-    case NACRE_OVERRIDABLE: return (size_t)s->s->model->overridable.n;
-    }
-    return 0;
+    if (side == NACRE_OUTPUT) return nacre_session_n_outputs(s);
+    size_t n = 0;
+    for (size_t i = 0; i < nacre_session_n_inputs(s); i++) n += has_default(s, i) == (side == NACRE_OVERRIDABLE);
+    return n;
+}
+
+static size_t input_at(const nacre_session *s, nacre_side side, size_t i) {
+    size_t k = 0;
+    for (;; k++)
+        if (has_default(s, k) == (side == NACRE_OVERRIDABLE) && i-- == 0) return k;
 }
 
 static void print_type(nc_text *out, const nc_type *t) {
@@ -77,32 +84,16 @@ static nc_code fill(const nc_dims *table, const nc_type *type, nacre_signature *
     return NC_OK;
 }
 
-/* An overridable initializer has the type of its data, wherever the passes took it. */
-static nc_code fill_default(const nc_model *m, const char *name, nacre_signature *out) {
-    const nc_value *v = nc_graph_find(m->main, name);
-    const nc_literal *l = v ? v->lit : NULL;
-    if (!l) return NC_E_ARGUMENT;
-    snprintf(out->type, sizeof out->type, "tensor(%s)", nc_dtype_name(l->dtype));
-    out->rank = l->rank;
-    for (int d = 0; d < l->rank; d++) out->dims[d] = l->dims[d];
-    return NC_OK;
-}
-
 nacre_code nacre_session_signature(const nacre_session *s, nacre_side side, size_t i, nacre_signature *out,
                                    nacre_error *err) {
     const nc_program *p = s->s->program;
     size_t n = nacre_session_n(s, side);
     nacre_signature sig = {.rank = -1};
     if (i >= n) return nc_api_fail(err, NC_E_ARGUMENT, "the session has %zu of these, none with index %zu", n, i);
-    nc_code code;
-    if (side == NACRE_OVERRIDABLE) {
-        sig.name = s->s->model->overridable.v[i];
-        code = fill_default(s->s->model, sig.name, &sig);
-    } else {
-        bool in = side == NACRE_INPUT;
-        sig.name = in ? nacre_session_input_name(s, i) : nacre_session_output_name(s, i);
-        code = fill(p->model->dims, p->slots[in ? p->inputs[i] : p->outputs[i]].value->type, &sig);
-    }
+    bool in = side != NACRE_OUTPUT;
+    if (in) i = input_at(s, side, i);
+    sig.name = in ? nacre_session_input_name(s, i) : nacre_session_output_name(s, i);
+    nc_code code = fill(p->model->dims, p->slots[in ? p->inputs[i] : p->outputs[i]].value->type, &sig);
     if (code != NC_OK) return nc_api_error(err, code, NULL);
     *out = sig;
     return NACRE_OK;

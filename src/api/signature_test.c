@@ -1,5 +1,5 @@
-/* api/signature_test.c: what a session tells of itself, sizes that the caller fixes, initializers that become inputs, a
- * transformed graph that is saved, and values over memory that is given back. All through the public header. */
+/* api/signature_test.c: what a session tells of itself, sizes that the caller fixes, a transformed graph that is
+ * saved, and values over memory that is given back. All through the public header. */
 #include "nacre/nacre.h"
 #include "tests/check.h"
 
@@ -75,17 +75,6 @@ TEST(signature_fixed_dims) {
     CHECK_INT(sig.dims[1], -1);
     REQUIRE(nacre_session_signature(r.s, NACRE_OUTPUT, 0, &sig, &r.err) == NACRE_OK);
     CHECK_INT(sig.dims[0], 4);
-    nacre_options_release(o);
-    close_rig(&r);
-}
-
-TEST(signature_override_needs_a_default) {
-    rig r = {0};
-    nacre_options *o = NULL;
-    REQUIRE(nacre_env_create(1, &r.env, &r.err) == NACRE_OK && nacre_options_create(&o, &r.err) == NACRE_OK);
-    CHECK(nacre_options_set(o, "override", "x", &r.err) == NACRE_OK);
-    CHECK(open_text(&r, text, o) == NACRE_ARGUMENT);
-    CHECK(strstr(r.err.text, "override 'x'") != NULL);
     nacre_options_release(o);
     close_rig(&r);
 }
