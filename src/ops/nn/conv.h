@@ -25,4 +25,7 @@ NC_MUST nc_code nc_conv_transpose_read(nc_work *w, const nc_node *n, int n_spati
  */
 int64_t nc_conv_transpose_pad(const nc_conv_transpose *a, int i, int64_t in, int64_t k, int64_t out);
 
+/* Output 0 as the convolution of input 0 with the windows of input 1, with elements of type elem. */
+NC_MUST nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem);
+
 #endif
