@@ -9,6 +9,9 @@ typedef nc_window nc_conv_attrs;
 
 NC_MUST nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a);
 
+/* Output 0 as the convolution of input 0 with the windows of input 1, with elements of type elem. */
+NC_MUST nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem);
+
 /* Gradient hooks of Conv and ConvTranspose, and of the gradient ops themselves. */
 NC_MUST nc_code nc_conv_card_grad(nc_grad *g);
 NC_MUST nc_code nc_conv_grad_card_grad(nc_grad *g);
@@ -24,8 +27,5 @@ NC_MUST nc_code nc_conv_transpose_read(nc_work *w, const nc_node *n, int n_spati
 /* What is cut off in front of spatial dim i of a result of size `out`, from an input of size `in` under a window of k.
  */
 int64_t nc_conv_transpose_pad(const nc_conv_transpose *a, int i, int64_t in, int64_t k, int64_t out);
-
-/* Output 0 as the convolution of input 0 with the windows of input 1, with elements of type elem. */
-NC_MUST nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem);
 
 #endif
