@@ -192,5 +192,5 @@ nightly() {
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
 quick | demo | lint | format | everything | fuzz | nightly) "$1" ;;
-*) echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | everything | fuzz | nightly" >&2; exit 2 ;;
+*) echo "usage: build|c_tests [PRESET] | quick | demo | lint | format | everything | fuzz | nightly" >&2; exit 2 ;;
 esac
