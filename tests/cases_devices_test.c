@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 extern const nc_case nc_math_cases[], nc_matmul_cases[], nc_reduce_cases[], nc_nn_cases[], nc_random_cases[],
-    nc_nacre_cases[], nc_shape_cases[], nc_index_cases[];
+    nc_nacre_cases[], nc_shape_cases[], nc_index_cases[], nc_quant_cases[];
 extern const nc_case nc_rnn_cases[], nc_attention_cases[];
 
 enum { MAX_SYMBOLS = 16, MAX_BYTES = 1 << 20 };
@@ -179,3 +179,4 @@ TEST(cases_on_devices_shape) { check_family(nc_shape_cases); }
 TEST(cases_on_devices_index) { check_family(nc_index_cases); }
 TEST(cases_on_devices_rnn) { check_family(nc_rnn_cases); }
 TEST(cases_on_devices_attention) { check_family(nc_attention_cases); }
+TEST(cases_on_devices_quant) { check_family(nc_quant_cases); }

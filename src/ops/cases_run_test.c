@@ -39,6 +39,8 @@ static void store(nc_dtype t, void *p, int64_t i, double v) {
     case NC_BOOL: ((bool *)p)[i] = v > 0; break;
     case NC_INT8: ((int8_t *)p)[i] = (int8_t)v; break;
     case NC_UINT8: ((uint8_t *)p)[i] = (uint8_t)v; break;
+    case NC_INT16: ((int16_t *)p)[i] = (int16_t)v; break;
+    case NC_UINT16: ((uint16_t *)p)[i] = (uint16_t)v; break;
     case NC_INT32: ((int32_t *)p)[i] = (int32_t)v; break;
     case NC_INT64: ((int64_t *)p)[i] = (int64_t)v; break;
     case NC_UINT64: ((uint64_t *)p)[i] = (uint64_t)v; break;
@@ -56,6 +58,8 @@ static double element(const nc_tensor *t, int64_t i) {
     case NC_BOOL: return ((const bool *)p)[i];
     case NC_INT8: return ((const int8_t *)p)[i];
     case NC_UINT8: return ((const uint8_t *)p)[i];
+    case NC_INT16: return ((const int16_t *)p)[i];
+    case NC_UINT16: return ((const uint16_t *)p)[i];
     case NC_INT32: return ((const int32_t *)p)[i];
     case NC_INT64: return (double)((const int64_t *)p)[i];
     case NC_UINT64: return (double)((const uint64_t *)p)[i];

@@ -91,18 +91,23 @@ static nc_code spatial_dims(nc_infer *c, int extra, nc_conv_attrs *a, const nc_d
     return NC_OK;
 }
 
-static nc_code conv_infer(nc_infer *c) {
+nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem) {
     const nc_type *x = nc_in(c, 0);
     const nc_dim *dims[NC_MAX_RANK];
     nc_conv_attrs a;
     bool known;
     if (x == NULL) return NC_OK;
     NC_TRY(spatial_dims(c, 0, &a, dims, &known));
-    if (!known) return nc_out_unknown(c, 0, x->elem, x->rank);
+    if (!known) return nc_out_unknown(c, 0, elem, x->rank);
     NC_TRY(check_channels(c, &a));
     dims[0] = nc_in_dim(c, 0, 0);
     dims[1] = nc_in_dim(c, 1, 0);
-    return nc_out(c, 0, x->elem, x->rank, dims);
+    return nc_out(c, 0, elem, x->rank, dims);
+}
+
+static nc_code conv_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    return x != NULL ? nc_conv_infer_as(c, x->elem) : NC_OK;
 }
 
 static nc_code blocked_infer(nc_infer *c) {

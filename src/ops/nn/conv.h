@@ -18,6 +18,9 @@ typedef struct nc_conv_attrs {
 
 NC_MUST nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a);
 
+/* Output 0 as the convolution of input 0 with the windows of input 1, with elements of type elem. */
+NC_MUST nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem);
+
 /* The padding along spatial dim i of an input of size `in` under a window of k. */
 void nc_conv_pads(const nc_conv_attrs *a, int i, int64_t in, int64_t k, int64_t *begin, int64_t *end);
 
