@@ -51,8 +51,8 @@ static const char packed_text[] =
     "{\n"
     "  t = Transpose(x)\n"
     "  r = Reshape(x, all)  flat = Cast<to = 3>(r)\n"
-    "  same = If(yes) <then_branch = a () => (int4[3,n] u) { u = Identity(x) },\n"
-    "                  else_branch = b () => (int4[3,n] v) { i = Cast<to = 6>(x) v = Cast<to = 22>(i) }>\n"
+    "  same = If(yes)<then_branch = { () => (u) { u = Identity(^x) } },"
+    " else_branch = { () => (v) { i = Cast<to = 6>(^x)\n v = Cast<to = 22>(i) } }>\n"
     "  x8 = Cast<to = 6>(x) c8 = Cast<to = 6>(c) s = Add(x8, c8) sum = Cast<to = 3>(s)\n"
     "  twos = ConstantOfShape<value = uint2[1] {3}>(five)\n"
     "}\n";
@@ -73,8 +73,10 @@ static void packed(model *m) {
             model_input(m, "x", NACRE_INT4, 2, D(3, n), x);
             model_input(m, "yes", NACRE_BOOL, 0, NULL, &cond);
             model_run(m);
-            const unsigned char *t = nacre_value_data(model_out(m, "t")), *same = nacre_value_data(model_out(m, "same"));
-            const signed char *flat = nacre_value_data(model_out(m, "flat")), *sum = nacre_value_data(model_out(m, "sum"));
+            const unsigned char *t = nacre_value_data(model_out(m, "t")),
+                                *same = nacre_value_data(model_out(m, "same"));
+            const signed char *flat = nacre_value_data(model_out(m, "flat")),
+                              *sum = nacre_value_data(model_out(m, "sum"));
             const unsigned char *twos = nacre_value_data(model_out(m, "twos"));
             for (int i = 0; i < 3 * n; i++) {
                 int v = nibble(x, i), row = i / n, column = i % n;

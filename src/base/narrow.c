@@ -27,9 +27,7 @@ static const format formats[NC_N_DTYPES] = {
 
 enum { E8M0_NAN = 0xFF, E8M0_MAX = 0xFE, E8M0_BIAS = 127 };
 
-bool nc_dtype_is_narrow(nc_dtype t) {
-    return nc_dtype_class(t) == 'N' || nc_dtype_is_packed(t);
-}
+bool nc_dtype_is_narrow(nc_dtype t) { return nc_dtype_class(t) == 'N' || nc_dtype_is_packed(t); }
 
 /* ---- integers ---- */
 

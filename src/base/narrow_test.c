@@ -13,9 +13,9 @@ typedef struct definition {
 } definition;
 
 static const definition definitions[] = {
-    {NC_FLOAT8E4M3FN, 8, 3, 7, 127, 'n'},    {NC_FLOAT8E4M3FNUZ, 8, 3, 8, 128, 'z'},
-    {NC_FLOAT8E5M2, 8, 2, 15, 124, 'i'},     {NC_FLOAT8E5M2FNUZ, 8, 2, 16, 128, 'z'},
-    {NC_FLOAT4E2M1, 4, 1, 1, 8, '-'},        {NC_FLOAT6E2M3, 6, 3, 1, 32, '-'},
+    {NC_FLOAT8E4M3FN, 8, 3, 7, 127, 'n'}, {NC_FLOAT8E4M3FNUZ, 8, 3, 8, 128, 'z'},
+    {NC_FLOAT8E5M2, 8, 2, 15, 124, 'i'},  {NC_FLOAT8E5M2FNUZ, 8, 2, 16, 128, 'z'},
+    {NC_FLOAT4E2M1, 4, 1, 1, 8, '-'},     {NC_FLOAT6E2M3, 6, 3, 1, 32, '-'},
     {NC_FLOAT6E3M2, 6, 2, 3, 32, '-'},
 };
 enum { N_DEFINITIONS = sizeof definitions / sizeof *definitions };
@@ -23,7 +23,8 @@ enum { N_DEFINITIONS = sizeof definitions / sizeof *definitions };
 /* Of a finite code that is not negative; one past the last is what it would be if the format went on. */
 static double value_of(const definition *d, int code) {
     int e = code >> d->fraction, f = code & ((1 << d->fraction) - 1);
-    return e == 0 ? f * pow(2, 1 - d->bias - d->fraction) : ((1 << d->fraction) + f) * pow(2, e - d->bias - d->fraction);
+    return e == 0 ? f * pow(2, 1 - d->bias - d->fraction)
+                  : ((1 << d->fraction) + f) * pow(2, e - d->bias - d->fraction);
 }
 
 static uint8_t nearest(const definition *d, double v, bool saturate) {
@@ -33,8 +34,10 @@ static uint8_t nearest(const definition *d, double v, bool saturate) {
         if (near < before || (near == before && code % 2 == 0)) best = code;
     }
     if (best == d->n_finite || fabs(v) > value_of(d, d->n_finite)) {
-        if (saturate || d->rest == '-') best = d->n_finite - 1;
-        else return (uint8_t)(d->rest == 'z' ? 0x80 : sign | (d->rest == 'i' ? 0x7C : 0x7F));
+        if (saturate || d->rest == '-')
+            best = d->n_finite - 1;
+        else
+            return (uint8_t)(d->rest == 'z' ? 0x80 : sign | (d->rest == 'i' ? 0x7C : 0x7F));
     }
     return (uint8_t)(best == 0 && d->rest == 'z' ? 0 : sign | best);
 }
@@ -56,9 +59,11 @@ TEST(narrow_values) {
             int magnitude = code & ((1 << (d->bits - 1)) - 1);
             bool negative = magnitude != code;
             double got = (double)nc_narrow_to_f32(d->type, (uint8_t)code);
-            if (d->rest == 'z' && code == 0x80) CHECK(isnan(got));
+            if (d->rest == 'z' && code == 0x80)
+                CHECK(isnan(got));
             else if (magnitude < d->n_finite)
-                CHECK(got == (negative ? -value_of(d, magnitude) : value_of(d, magnitude)) && !signbit(got) == !negative);
+                CHECK(got == (negative ? -value_of(d, magnitude) : value_of(d, magnitude)) &&
+                      !signbit(got) == !negative);
             else if (d->rest == 'i' && magnitude == d->n_finite)
                 CHECK(isinf(got) && !signbit(got) == !negative);
             else
@@ -75,8 +80,8 @@ TEST(narrow_rounding) {
         const definition *d = &definitions[i];
         for (int code = 0; code <= d->n_finite; code++) {
             double at = value_of(d, code), middle = (at + value_of(d, code + 1)) / 2;
-            double places[] = {at, nextafter(at, 0), nextafter(at, 1e9), middle, nextafter(middle, 0),
-                               nextafter(middle, 1e9)};
+            double places[] = {at,     nextafter(at, 0),     nextafter(at, 1e9),
+                               middle, nextafter(middle, 0), nextafter(middle, 1e9)};
             for (int k = 0; k < 6; k++) {
                 check_rounding(d, places[k]);
                 check_rounding(d, -places[k]);
@@ -105,10 +110,18 @@ TEST(narrow_powers_of_two) {
         double v;
         int up, nearest, down, wild; /* saturated; `wild` is nearest without */
     } rows[] = {
-        {1, 127, 127, 127, 127},        {1.1, 128, 127, 127, 127},     {1.5, 128, 128, 127, 128},
-        {1.75, 128, 128, 127, 128},     {0, 0, 0, 0, 255},             {0x1p-127, 0, 0, 0, 0},
-        {0x1.8p-127, 1, 1, 0, 1},       {0x1p-130, 0, 0, 0, 255},      {0x1p127, 254, 254, 254, 254},
-        {0x1.8p127, 254, 254, 254, 255}, {INFINITY, 254, 254, 254, 255}, {NAN, 255, 255, 255, 255},
+        {1, 127, 127, 127, 127},
+        {1.1, 128, 127, 127, 127},
+        {1.5, 128, 128, 127, 128},
+        {1.75, 128, 128, 127, 128},
+        {0, 0, 0, 0, 255},
+        {0x1p-127, 0, 0, 0, 0},
+        {0x1.8p-127, 1, 1, 0, 1},
+        {0x1p-130, 0, 0, 0, 255},
+        {0x1p127, 254, 254, 254, 254},
+        {0x1.8p127, 254, 254, 254, 255},
+        {INFINITY, 254, 254, 254, 255},
+        {NAN, 255, 255, 255, 255},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double v = rows[i].v;

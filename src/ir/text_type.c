@@ -23,8 +23,7 @@ bool nc_read_at_type(nc_reader *r) {
     const char *start = r->s;
     if (!nc_read_at_ident(r)) return false;
     bool tape = nc_read_word(r, "tape");
-    while (!tape && *r->s && strchr("_.", *r->s) == NULL &&
-           (nc_dim_ident(r->s, 1) || (*r->s >= '0' && *r->s <= '9')))
+    while (!tape && *r->s && strchr("_.", *r->s) == NULL && (nc_dim_ident(r->s, 1) || (*r->s >= '0' && *r->s <= '9')))
         r->s++;
     char c = nc_read_peek(r);
     bool is = tape ? c != '=' && c != ',' && c != ')' : c == '[' || c == '(';

@@ -88,7 +88,8 @@ static nc_object *dyn_stack(nc_dyn *d, int i_out, nc_object **items, int64_t n) 
     size_t bytes = 0;
     if (!nc_tensor_bytes(items[0]->t.dtype, items[0]->t.dims, items[0]->t.rank, &bytes) ||
         (size_t)nc_tensor_numel(&items[0]->t) * nc_dtype_bits(items[0]->t.dtype) != 8 * bytes) {
-        nc_fail(&f->work, NC_E_UNSUPPORTED, "a scan output of %s must fill whole bytes", nc_dtype_name(items[0]->t.dtype));
+        nc_fail(&f->work, NC_E_UNSUPPORTED, "a scan output of %s must fill whole bytes",
+                nc_dtype_name(items[0]->t.dtype));
         return NULL;
     }
     nc_object *o = new_tensor(f, place, items[0]->t.dtype, items[0]->t.rank + 1, dims);

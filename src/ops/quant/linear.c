@@ -1,6 +1,6 @@
-/* ops/quant/linear.c: cards of QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. Scale and zero point are one
- * number, one per index of an axis, or (block_size) a tensor like x with the axis cut into blocks. What the actual sizes
- * must fulfil is checked by the kernels, linear_cpu.c. Rounding has no gradient; a gradient of scales is refused. */
+/* ops/quant/linear.c: cards of QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. Scale and zero point are
+ * one number, one per index of an axis, or (block_size) a tensor like x with the axis cut into blocks. What the actual
+ * sizes must fulfil is checked by the kernels, linear_cpu.c. Rounding has no gradient; one of scales is refused. */
 #include "ops/quant/quant.h"
 
 static nc_code type_attr(nc_infer *c, const char *name, nc_dtype *t) {
@@ -18,7 +18,8 @@ static nc_code check_ranks(nc_infer *c) {
     if (!nc_in_rank(c, 0, &rx) || !nc_in_rank(c, 1, &rs)) return NC_OK;
     if (block != NULL && block->i < 0) NC_FAIL(c->w, NC_E_BAD_GRAPH, "block_size is %lld", (long long)block->i);
     bool blocked = block != NULL && block->i > 0;
-    if (blocked && rs != rx) NC_FAIL(c->w, NC_E_SHAPE, "the scale has %d dims, blocks of x with %d need as many", rs, rx);
+    if (blocked && rs != rx)
+        NC_FAIL(c->w, NC_E_SHAPE, "the scale has %d dims, blocks of x with %d need as many", rs, rx);
     if (!blocked && rs > 1) NC_FAIL(c->w, NC_E_SHAPE, "the scale has %d dims, 0 or 1 are expected", rs);
     if (nc_in_rank(c, 2, &rz) && rz != rs && (rz > 1 || rs > 1))
         NC_FAIL(c->w, NC_E_SHAPE, "the zero point has %d dims, the scale %d", rz, rs);
@@ -81,16 +82,15 @@ static nc_code dynamic_infer(nc_infer *c) {
 #define Q_ATTR_21 AXIS, SATURATE, A_INT("block_size", 0), A_INT("output_dtype", 0)
 #define Q_ATTR_23 ATTR(Q_ATTR_21, A_INT("precision", 0))
 #define Q_SCALE (T_REAL | T_I32)
-static const nc_op_version quantize_versions[] = {
-    {.since = 28, Q(T_REAL | T_I32, Q_SCALE | T_E8M0, T_Q28), Q_ATTR_23},
-    {.since = 25, Q(T_REAL | T_I32, Q_SCALE | T_E8M0, T_Q25), Q_ATTR_23},
-    {.since = 24, Q(T_REAL | T_I32, Q_SCALE | T_E8M0, T_Q23), Q_ATTR_23},
-    {.since = 23, Q(T_REAL | T_I32, Q_SCALE, T_Q23), Q_ATTR_23},
-    {.since = 21, Q_SAME(T_Q21), ATTR(Q_ATTR_21)},
-    {.since = 19, Q_SAME(T_Q19), ATTR(AXIS, SATURATE)},
-    {.since = 13, Q(T_F32 | T_I32, T_F32, T_BYTE), ATTR(AXIS)},
-    {.since = 10, Q(T_F32 | T_I32, T_F32, T_BYTE), NO_ATTR},
-    {0}};
+static const nc_op_version quantize_versions[] = {{.since = 28, Q(T_REAL | T_I32, Q_SCALE | T_E8M0, T_Q28), Q_ATTR_23},
+                                                  {.since = 25, Q(T_REAL | T_I32, Q_SCALE | T_E8M0, T_Q25), Q_ATTR_23},
+                                                  {.since = 24, Q(T_REAL | T_I32, Q_SCALE | T_E8M0, T_Q23), Q_ATTR_23},
+                                                  {.since = 23, Q(T_REAL | T_I32, Q_SCALE, T_Q23), Q_ATTR_23},
+                                                  {.since = 21, Q_SAME(T_Q21), ATTR(Q_ATTR_21)},
+                                                  {.since = 19, Q_SAME(T_Q19), ATTR(AXIS, SATURATE)},
+                                                  {.since = 13, Q(T_F32 | T_I32, T_F32, T_BYTE), ATTR(AXIS)},
+                                                  {.since = 10, Q(T_F32 | T_I32, T_F32, T_BYTE), NO_ATTR},
+                                                  {0}};
 
 const nc_card nc_card_quantize_linear = {.name = "QuantizeLinear",
                                          .doc = "x / y_scale + y_zero_point, rounded to a narrower type.",

@@ -134,8 +134,16 @@ nc_code nc_dynamic_quantize_run(const nc_call *c) {
     float scale = low == high ? 1 : (high - low) / 255;
     float zero = rintf(fminf(fmaxf(0 - low / scale, 0), 255));
     double params[2] = {(double)scale, (double)zero};
-    nck_linear a = {.outer = 1, .axis = n, .inner = 1, .block = 1, .scale = &params[0], .zero = &params[1],
-                    .x_type = NC_FLOAT, .y_type = NC_UINT8, .x = c->in[0].data, .y = c->out[0].data,
+    nck_linear a = {.outer = 1,
+                    .axis = n,
+                    .inner = 1,
+                    .block = 1,
+                    .scale = &params[0],
+                    .zero = &params[1],
+                    .x_type = NC_FLOAT,
+                    .y_type = NC_UINT8,
+                    .x = c->in[0].data,
+                    .y = c->out[0].data,
                     .precision = NC_FLOAT};
     if (c->out[0].data != NULL) nck_quantize(&a, c->pool);
     if (c->n_out > 1 && c->out[1].data != NULL) *(float *)c->out[1].data = scale;

@@ -31,8 +31,7 @@ static const nc_op_version integer_versions[] = {
 static const nc_op_version linear_versions[] = {
     {.since = 10,
      IN({"x", T_BYTE}, {"x_scale", T_F32}, {"x_zero_point", SAME(0)}, {"w", T_BYTE}, {"w_scale", T_F32},
-        {"w_zero_point", SAME(3)}, {"y_scale", T_F32}, {"y_zero_point", T_BYTE},
-        {"B", NC_BIT(NC_INT32), OPTIONAL}),
+        {"w_zero_point", SAME(3)}, {"y_scale", T_F32}, {"y_zero_point", T_BYTE}, {"B", NC_BIT(NC_INT32), OPTIONAL}),
      OUT({"y", SAME(7)}),
      CONV_ATTR},
     {0}};

@@ -30,15 +30,23 @@ static nck_qconv_args args_of(const qconv *s, const nc_tensor *in, int n_in, con
     const nc_conv_attrs *t = &s->attrs;
     const nc_tensor *x = &in[0], *w = &in[s->linear ? 3 : 1];
     int i_xz = 2, i_wz = s->linear ? 5 : 3;
-    nck_qconv_args a = {.n_spatial = t->n_spatial, .N = x->dims[0], .C = x->dims[1], .K = w->dims[0],
-                        .group = t->group, .x_type = x->dtype, .w_type = w->dtype, .x = x->data, .w = w->data,
-                        .x_zero = i_xz < n_in ? in[i_xz].data : NULL, .w_zero = i_wz < n_in ? in[i_wz].data : NULL};
+    nck_qconv_args a = {.n_spatial = t->n_spatial,
+                        .N = x->dims[0],
+                        .C = x->dims[1],
+                        .K = w->dims[0],
+                        .group = t->group,
+                        .x_type = x->dtype,
+                        .w_type = w->dtype,
+                        .x = x->data,
+                        .w = w->data,
+                        .x_zero = i_xz < n_in ? in[i_xz].data : NULL,
+                        .w_zero = i_wz < n_in ? in[i_wz].data : NULL};
     a.w_zeros = a.w_zero ? nc_tensor_numel(&in[i_wz]) : 1;
     for (int d = 0; d < t->n_spatial; d++) {
         int64_t end;
         a.in[d] = x->dims[2 + d], a.out[d] = y->dims[2 + d], a.window[d] = w->dims[2 + d];
         a.stride[d] = t->strides[d], a.dilation[d] = t->dilations[d];
-        nc_conv_pads(t, d, a.in[d], a.window[d], &a.pad[d], &end);
+        nc_window_pads(t, d, a.in[d], a.window[d], &a.pad[d], &end);
     }
     return a;
 }
@@ -66,12 +74,13 @@ static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) 
     if (a->w_zeros != 1 && a->w_zeros != a->K) return wrong(c, "the number of w's zero points", a->w_zeros, a->K);
     for (int d = 0; d < a->n_spatial; d++) {
         int64_t begin, end, reach = a->dilation[d] * (a->window[d] - 1) + 1;
-        nc_conv_pads(&s->attrs, d, a->in[d], a->window[d], &begin, &end);
+        nc_window_pads(&s->attrs, d, a->in[d], a->window[d], &begin, &end);
         int64_t room = a->in[d] + begin + end - reach, fits = room < 0 ? 0 : room / a->stride[d] + 1;
         if (a->out[d] != fits) return wrong(c, "a dim of the output", a->out[d], fits);
     }
     if (!s->linear) return NC_OK;
-    int64_t scales = nc_tensor_numel(&c->in[4]), bias = c->n_in > 8 && c->in[8].data ? nc_tensor_numel(&c->in[8]) : a->K;
+    int64_t scales = nc_tensor_numel(&c->in[4]),
+            bias = c->n_in > 8 && c->in[8].data ? nc_tensor_numel(&c->in[8]) : a->K;
     if (scales != 1 && scales != a->K) return wrong(c, "the number of w's scales", scales, a->K);
     return bias != a->K ? wrong(c, "the number of biases", bias, a->K) : NC_OK;
 }

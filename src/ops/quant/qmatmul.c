@@ -31,9 +31,9 @@ const nc_card nc_card_matmul_integer = {.name = "MatMulInteger",
                                         .infer = integer_infer,
                                         .zero_grad = true};
 
-#define LINEAR(scale, types)                                                                                  \
-    IN({"a", types}, {"a_scale", scale}, {"a_zero_point", SAME(0)}, {"b", types}, {"b_scale", SAME(1)},       \
-       {"b_zero_point", SAME(3)}, {"y_scale", SAME(1)}, {"y_zero_point", types}),                             \
+#define LINEAR(scale, types)                                                                            \
+    IN({"a", types}, {"a_scale", scale}, {"a_zero_point", SAME(0)}, {"b", types}, {"b_scale", SAME(1)}, \
+       {"b_zero_point", SAME(3)}, {"y_scale", SAME(1)}, {"y_zero_point", types}),                       \
         OUT({"y", SAME(7)}), NO_ATTR
 static const nc_op_version linear_versions[] = {
     {.since = 21, LINEAR(NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16), T_BYTE | T_F8)},

@@ -112,8 +112,16 @@ static void multiply(const nc_call *c, const product *p, int32_t *sums, void *wo
     int lead = y->rank - (p->a->rank > 1) - (p->b->rank > 1);
     int64_t n_batches = one_b && nc_tensor_numel(y) == p->a_rows * p->N ? 1 : product_of(y->dims, lead);
     bool merged = n_batches == 1;
-    nck_qgemm_args g = {.M = merged ? p->a_rows : p->M, .N = p->N, .K = p->K, .a_type = p->a->dtype,
-                        .b_type = p->b->dtype, .a_rs = p->K, .a_cs = 1, .b_rs = p->N, .b_cs = 1, .c_rs = p->N};
+    nck_qgemm_args g = {.M = merged ? p->a_rows : p->M,
+                        .N = p->N,
+                        .K = p->K,
+                        .a_type = p->a->dtype,
+                        .b_type = p->b->dtype,
+                        .a_rs = p->K,
+                        .a_cs = 1,
+                        .b_rs = p->N,
+                        .b_cs = 1,
+                        .c_rs = p->N};
     for (int64_t i = 0; i < n_batches; i++) {
         int64_t ma = merged ? 0 : matrix_of(p->a, y, lead, i), mb = merged ? 0 : matrix_of(p->b, y, lead, i);
         g.a = (const char *)p->a->data + ma * p->M * p->K;

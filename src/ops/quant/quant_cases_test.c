@@ -23,10 +23,14 @@ const nc_case nc_quant_cases[] = {
        "{ y = QuantizeLinear<axis = -2>(x, s, z) }",
      {{-40, 40}},
      FIXED},
-    {"quantize_int4_and_back", G "(float[3,n] x) => (y) <" SCALE ", const int4[] z = {2}> { q = QuantizeLinear(x, s, z) " BACK,
-     {{-1, 1}}, FIXED},
+    {"quantize_int4_and_back",
+     G "(float[3,n] x) => (y) <" SCALE ", const int4[] z = {2}> { q = QuantizeLinear(x, s, z) " BACK,
+     {{-1, 1}},
+     FIXED},
     {"quantize_uint2_and_back",
-     G "(float[n,n] x) => (y) <" SCALE ", const uint2[] z = {1}> { q = QuantizeLinear(x, s, z) " BACK, {{-1, 1}}, FIXED},
+     G "(float[n,n] x) => (y) <" SCALE ", const uint2[] z = {1}> { q = QuantizeLinear(x, s, z) " BACK,
+     {{-1, 1}},
+     FIXED},
     {"quantize_float8_and_back",
      G "(float[n,3] x) => (y) <" SCALE ", const float8e4m3fn[] z = {0}> { q = QuantizeLinear(x, s, z) " BACK,
      {{-40, 40}},
@@ -40,18 +44,25 @@ const nc_case nc_quant_cases[] = {
      {{-9, 9}},
      FIXED},
     {"dequantize_blocks",
-     G "(int8[2,5,3] x, float[2,3,3] s, int8[2,3,3] z) => (y) { y = DequantizeLinear<axis = 1, block_size = 2>(x, s, z) }",
+     G "(int8[2,5,3] x, float[2,3,3] s, int8[2,3,3] z) => (y) { y = DequantizeLinear<axis = 1, block_size = 2>(x, s, "
+       "z) }",
      {{-100, 100}, {0.5, 1}, {-9, 9}},
      FIXED},
     {"dequantize_half",
-     G "(uint16[n] x) => (y) <const float16[] s = {0.25}> { y = DequantizeLinear(x, s) }", {{0, 900}}, FIXED},
+     G "(uint16[n] x) => (y) <const float16[] s = {0.25}> { y = DequantizeLinear(x, s) }",
+     {{0, 900}},
+     FIXED},
     {"dequantize_powers_of_two",
-     G "(int8[2,n] x) => (y) <const float8e8m0[2] s = {0.5, 4}> { y = DequantizeLinear<axis = 0, output_dtype = 1>(x, s) }",
+     G "(int8[2,n] x) => (y) <const float8e8m0[2] s = {0.5, 4}> { y = DequantizeLinear<axis = 0, output_dtype = 1>(x, "
+       "s) }",
      {{-100, 100}},
      FIXED},
     {"dynamic_quantize", G "(float[n,33] x) => (y, s, z) { y, s, z = DynamicQuantizeLinear(x) }", {{-3, 9}}, FIXED},
     {"dynamic_quantize_empty", G "(float[0] x) => (y, s, z) { y, s, z = DynamicQuantizeLinear(x) }", {{0, 0}}, FIXED},
-    {"matmul_integer", G "(uint8[3,n] a, int8[n,7] b) => (y) { y = MatMulInteger(a, b) }", {{0, 200}, {-90, 90}}, FIXED},
+    {"matmul_integer",
+     G "(uint8[3,n] a, int8[n,7] b) => (y) { y = MatMulInteger(a, b) }",
+     {{0, 200}, {-90, 90}},
+     FIXED},
     {"matmul_integer_batches",
      G "(int8[2,1,3,n] a, uint8[4,n,5] b, int8[] za, uint8[5] zb) => (y) { y = MatMulInteger(a, b, za, zb) }",
      {{-90, 90}, {0, 200}, {-5, 5}, {0, 9}},
@@ -59,7 +70,8 @@ const nc_case nc_quant_cases[] = {
     {"matmul_integer_vectors", G "(int8[n] a, int8[n] b) => (y) { y = MatMulInteger(a, b) }", {{-90, 90}}, FIXED},
     {"matmul_integer_empty", G "(int8[3,0] a, int8[0,4] b) => (y) { y = MatMulInteger(a, b) }", {{-9, 9}}, FIXED},
     {"qlinear_matmul",
-     G "(uint8[2,3,n] a, uint8[n,5] b) => (y) <const float[3] sa = {0.1, 0.2, 0.4}, const float[5] sb = {0.5, 1, 1, 2, 1},"
+     G "(uint8[2,3,n] a, uint8[n,5] b) => (y) <const float[3] sa = {0.1, 0.2, 0.4}, const float[5] sb = {0.5, 1, 1, 2, "
+       "1},"
        " const float[] sy = {9}, const uint8[] za = {7}, const uint8[] zb = {120}, const int8[] zy = {3}> "
        "{ y = QLinearMatMul(a, sa, za, b, sb, zb, sy, zy) }",
      {{0, 200}},
@@ -69,12 +81,15 @@ const nc_case nc_quant_cases[] = {
        "{ y = ConvInteger<group = 2, pads = [1,0,1,1], strides = [2,1]>(x, w, zx) }",
      {{0, 200}, {-90, 90}, {0, 200}},
      FIXED},
-    {"conv_integer_line", G "(int8[1,3,n] x, int8[2,3,3] w) => (y) { y = ConvInteger<auto_pad = \"SAME_UPPER\">(x, w) }",
-     {{-90, 90}}, FIXED},
+    {"conv_integer_line",
+     G "(int8[1,3,n] x, int8[2,3,3] w) => (y) { y = ConvInteger<auto_pad = \"SAME_UPPER\">(x, w) }",
+     {{-90, 90}},
+     FIXED},
     {"qlinear_conv",
-     G "(uint8[1,3,n,6] x, uint8[2,3,3,3] w, int32[2] b) => (y) <const float[] sx = {0.1}, const float[2] sw = {0.5, 2},"
-       " const float[] sy = {40}, const uint8[] zx = {9}, const uint8[2] zw = {120, 80}, const uint8[] zy = {128}> "
-       "{ y = QLinearConv(x, sx, zx, w, sw, zw, sy, zy, b) }",
+     G
+     "(uint8[1,3,n,6] x, uint8[2,3,3,3] w, int32[2] b) => (y) <const float[] sx = {0.1}, const float[2] sw = {0.5, 2},"
+     " const float[] sy = {40}, const uint8[] zx = {9}, const uint8[2] zw = {120, 80}, const uint8[] zy = {128}> "
+     "{ y = QLinearConv(x, sx, zx, w, sw, zw, sy, zy, b) }",
      {{0, 200}, {0, 200}, {-900, 900}},
      FIXED},
     {0}};
@@ -129,8 +144,10 @@ TEST(quant_refusals) {
         snprintf(text, sizeof text, G "%s", rows[i].graph);
         nc_model *m = test_model(&w, nc_ops_registry(), text);
         if (m != NULL) nc_test_failed(__FILE__, __LINE__, "%s is not refused", rows[i].graph);
-        if (m != NULL) nc_model_destroy(m);
-        else CHECK_DIAG(&w, rows[i].part);
+        if (m != NULL)
+            nc_model_destroy(m);
+        else
+            CHECK_DIAG(&w, rows[i].part);
         nc_work_release(&w);
     }
 }

@@ -56,10 +56,14 @@ static nc_code size_infer(nc_infer *c) {
 }
 
 #define SIZE(types) IN({"data", types}), OUT({"size", T_I64}), NO_ATTR
-static const nc_op_version size_versions[] = {{.since = 25, SIZE(T_TENSOR_ALL | T_NARROW_25)}, {.since = 24, SIZE(T_TENSOR_ALL | T_NARROW_24)},
-                                              {.since = 23, SIZE(T_TENSOR_ALL | T_NARROW_23)}, {.since = 21, SIZE(T_TENSOR_ALL | T_NARROW_21)},
-                                              {.since = 19, SIZE(T_TENSOR_ALL | T_NARROW_19)}, {.since = 13, SIZE(T_TENSOR_ALL)},
-                                              {.since = 1, SIZE(T_TENSOR)},      {0}};
+static const nc_op_version size_versions[] = {{.since = 25, SIZE(T_TENSOR_ALL | T_NARROW_25)},
+                                              {.since = 24, SIZE(T_TENSOR_ALL | T_NARROW_24)},
+                                              {.since = 23, SIZE(T_TENSOR_ALL | T_NARROW_23)},
+                                              {.since = 21, SIZE(T_TENSOR_ALL | T_NARROW_21)},
+                                              {.since = 19, SIZE(T_TENSOR_ALL | T_NARROW_19)},
+                                              {.since = 13, SIZE(T_TENSOR_ALL)},
+                                              {.since = 1, SIZE(T_TENSOR)},
+                                              {0}};
 
 const nc_card nc_card_size = {.name = "Size",
                               .doc = "How many elements its input has.",

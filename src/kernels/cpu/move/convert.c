@@ -35,11 +35,11 @@ static uint64_t f_to_u64(double v) { return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_
 
 #define EACH(expr) \
     for (int64_t k = 0; k < n; k++) expr
-#define LOAD(NAME, T, lane, expr)                 \
-    case NC_##NAME: {                             \
-        const T *p = (const T *)src + at;         \
-        EACH(w->lane[k] = (expr));                \
-        return;                                   \
+#define LOAD(NAME, T, lane, expr)         \
+    case NC_##NAME: {                     \
+        const T *p = (const T *)src + at; \
+        EACH(w->lane[k] = (expr));        \
+        return;                           \
     }
 
 static void load(nc_dtype t, const void *src, int64_t at, int64_t s, int64_t n, wide *w) {
@@ -66,19 +66,25 @@ static void load_narrow(const job *j, int64_t at, int64_t n, wide *w) {
     const void *p = j->src->data;
     int64_t s = j->ss;
     char c = nc_dtype_class(t);
-    if (c == 'N') EACH(w->f[k] = (double)j->values[nc_narrow_load(t, p, at + k * s)]);
-    else if (c == 'I') EACH(w->i[k] = nc_narrow_to_int(t, nc_narrow_load(t, p, at + k * s)));
-    else EACH(w->u[k] = nc_narrow_load(t, p, at + k * s));
+    if (c == 'N')
+        EACH(w->f[k] = (double)j->values[nc_narrow_load(t, p, at + k * s)]);
+    else if (c == 'I')
+        EACH(w->i[k] = nc_narrow_to_int(t, nc_narrow_load(t, p, at + k * s)));
+    else
+        EACH(w->u[k] = nc_narrow_load(t, p, at + k * s));
 }
 
 /* A store to one type from each of the three lanes; `from` is the lane's letter. */
-#define STORE(NAME, T, of_f, of_i, of_u)                                                   \
-    case NC_##NAME: {                                                                      \
-        T *p = (T *)dst + at;                                                              \
-        if (from == 'f') EACH(p[k * s] = (of_f));                                          \
-        else if (from == 'i') EACH(p[k * s] = (of_i));                                     \
-        else EACH(p[k * s] = (of_u));                                                      \
-        return;                                                                            \
+#define STORE(NAME, T, of_f, of_i, of_u) \
+    case NC_##NAME: {                    \
+        T *p = (T *)dst + at;            \
+        if (from == 'f')                 \
+            EACH(p[k * s] = (of_f));     \
+        else if (from == 'i')            \
+            EACH(p[k * s] = (of_i));     \
+        else                             \
+            EACH(p[k * s] = (of_u));     \
+        return;                          \
     }
 #define STORE_INT(NAME, T, low, high) STORE(NAME, T, (T)f_to_i(w->f[k], low, high), (T)w->i[k], (T)w->u[k])
 
@@ -107,10 +113,14 @@ static void store_narrow(const job *j, char from, const wide *w, int64_t at, int
     void *p = j->dst->data;
     int64_t s = j->ds;
     uint8_t mask = (uint8_t)((1u << nc_dtype_bits(t)) - 1);
-    if (from == 'f') EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, w->f[k], j->how)));
-    else if (nc_dtype_class(t) != 'N') EACH(nc_narrow_store(t, p, at + k * s, (uint8_t)(w->u[k] & mask)));
-    else if (from == 'i') EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, (double)w->i[k], j->how)));
-    else EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, (double)w->u[k], j->how)));
+    if (from == 'f')
+        EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, w->f[k], j->how)));
+    else if (nc_dtype_class(t) != 'N')
+        EACH(nc_narrow_store(t, p, at + k * s, (uint8_t)(w->u[k] & mask)));
+    else if (from == 'i')
+        EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, (double)w->i[k], j->how)));
+    else
+        EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, (double)w->u[k], j->how)));
 }
 
 static char lane_of(nc_dtype t) {
@@ -129,10 +139,14 @@ static void convert_item(void *ctx, int64_t item) {
         int64_t stop = min64((p + 1) * j->piece, j->row);
         for (int64_t e = p * j->piece; e < stop; e += CHUNK) {
             int64_t n = min64(CHUNK, stop - e);
-            if (nc_dtype_is_narrow(j->src->dtype)) load_narrow(j, w.offset[0] + e * j->ss, n, &buffer);
-            else load(j->src->dtype, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
-            if (nc_dtype_is_narrow(j->dst->dtype)) store_narrow(j, lane, &buffer, w.offset[1] + e * j->ds, n);
-            else store(j->dst->dtype, lane, &buffer, j->dst->data, w.offset[1] + e * j->ds, j->ds, n);
+            if (nc_dtype_is_narrow(j->src->dtype))
+                load_narrow(j, w.offset[0] + e * j->ss, n, &buffer);
+            else
+                load(j->src->dtype, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
+            if (nc_dtype_is_narrow(j->dst->dtype))
+                store_narrow(j, lane, &buffer, w.offset[1] + e * j->ds, n);
+            else
+                store(j->dst->dtype, lane, &buffer, j->dst->data, w.offset[1] + e * j->ds, j->ds, n);
         }
         if (++p == j->n_pieces) {
             p = 0;

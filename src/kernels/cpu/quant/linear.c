@@ -20,9 +20,12 @@ typedef struct place {
 static place place_of(const nck_linear *a, int64_t i) {
     int64_t in = i % a->inner, ax = i / a->inner % a->axis, o = i / a->inner / a->axis;
     place p = {.at = o * a->s_outer + ax / a->block * a->s_axis + in * a->s_inner, .run = a->inner - in};
-    if (a->s_inner) p.steps = true;
-    else if (!a->s_axis && !a->s_outer) p.run = INT64_MAX;
-    else if (a->block > 1) p.run += (min64(a->axis, (ax / a->block + 1) * a->block) - ax - 1) * a->inner;
+    if (a->s_inner)
+        p.steps = true;
+    else if (!a->s_axis && !a->s_outer)
+        p.run = INT64_MAX;
+    else if (a->block > 1)
+        p.run += (min64(a->axis, (ax / a->block + 1) * a->block) - ax - 1) * a->inner;
     return p;
 }
 
@@ -62,8 +65,10 @@ static void quantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
         for (int64_t k = 0; k < n; k += one) {
             float scale = (float)a->scale[p.at + k * p.steps];
             int zero = (int)a->zero[p.at + k * p.steps];
-            if (a->y_type == NC_UINT8) quantize_u8(x + i + k, one, scale, zero, (uint8_t *)a->y + i + k);
-            else quantize_i8(x + i + k, one, scale, zero, (int8_t *)a->y + i + k);
+            if (a->y_type == NC_UINT8)
+                quantize_u8(x + i + k, one, scale, zero, (uint8_t *)a->y + i + k);
+            else
+                quantize_i8(x + i + k, one, scale, zero, (int8_t *)a->y + i + k);
         }
         i += n;
     }
@@ -77,8 +82,10 @@ static void dequantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
         for (int64_t k = 0; k < n; k += one) {
             float scale = (float)a->scale[p.at + k * p.steps];
             int zero = (int)a->zero[p.at + k * p.steps];
-            if (a->x_type == NC_UINT8) dequantize_u8((const uint8_t *)a->x + i + k, one, scale, zero, y + i + k);
-            else dequantize_i8((const int8_t *)a->x + i + k, one, scale, zero, y + i + k);
+            if (a->x_type == NC_UINT8)
+                dequantize_u8((const uint8_t *)a->x + i + k, one, scale, zero, y + i + k);
+            else
+                dequantize_i8((const int8_t *)a->x + i + k, one, scale, zero, y + i + k);
         }
         i += n;
     }
@@ -89,7 +96,10 @@ static void dequantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
 /* Elements [i, i+n) of dense data; i is a multiple of 8. */
 static nc_tensor part(nc_dtype t, const void *data, int64_t i, int64_t n) {
     return (nc_tensor){.data = (char *)(uintptr_t)data + i / 8 * nc_dtype_bits(t) + i % 8 * nc_dtype_bits(t) / 8,
-                       .dtype = t, .rank = 1, .dims = {n}, .strides = {1}};
+                       .dtype = t,
+                       .rank = 1,
+                       .dims = {n},
+                       .strides = {1}};
 }
 
 static nc_tensor doubles(double *v, int64_t n) {
@@ -194,7 +204,9 @@ void nck_requantize(const int32_t *v, int64_t n, double scale, int zero, nc_dtyp
         double q = rint((double)v[k] * scale);
         q = (q == q ? q : 0) + zero;
         int c = (int)(q < low ? low : q > high ? high : q);
-        if (type == NC_UINT8) ((uint8_t *)y)[k] = (uint8_t)c;
-        else ((int8_t *)y)[k] = (int8_t)c;
+        if (type == NC_UINT8)
+            ((uint8_t *)y)[k] = (uint8_t)c;
+        else
+            ((int8_t *)y)[k] = (int8_t)c;
     }
 }

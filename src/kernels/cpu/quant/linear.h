@@ -17,8 +17,8 @@ typedef struct nck_linear {
     nc_dtype x_type, y_type;
     const void *x;
     void *y;
-    nc_dtype precision;   /* quantize: the type of the quotient, float, float16, bfloat16 or double */
-    nc_narrowing how;     /* quantize: for floats */
+    nc_dtype precision; /* quantize: the type of the quotient, float, float16, bfloat16 or double */
+    nc_narrowing how;   /* quantize: for floats */
 } nck_linear;
 
 /* x: f32, f16, bf16 or i32; y: integers of at most 16 bits, or narrow floats. NaN becomes the zero point of integers.

@@ -11,9 +11,9 @@ typedef struct layout {
     char kind; /* 't' tensor, 'a' axis, 'b' blocks */
 } layout;
 
-static const layout layouts[] = {{1, 1, 1, 1, 't'},   {1, 20011, 1, 1, 't'}, {3, 5, 7, 1, 'a'},  {2, 33, 1, 1, 'a'},
-                                 {1, 7, 3001, 1, 'a'}, {2, 10, 9, 3, 'b'},    {5, 130, 1, 32, 'b'}, {1, 0, 4, 1, 'a'},
-                                 {1, 65, 300, 16, 'b'}};
+static const layout layouts[] = {{1, 1, 1, 1, 't'},    {1, 20011, 1, 1, 't'}, {3, 5, 7, 1, 'a'},
+                                 {2, 33, 1, 1, 'a'},   {1, 7, 3001, 1, 'a'},  {2, 10, 9, 3, 'b'},
+                                 {5, 130, 1, 32, 'b'}, {1, 0, 4, 1, 'a'},     {1, 65, 300, 16, 'b'}};
 
 static uint32_t seed;
 static double uniform(double low, double high) {
@@ -69,7 +69,8 @@ static void check(const layout *l, nc_dtype x_type, nc_dtype y_type, bool back) 
 }
 
 TEST(quantize_all_types) {
-    static const nc_dtype types[] = {NC_UINT8, NC_INT8, NC_UINT16, NC_INT16, NC_INT4, NC_UINT4, NC_INT2, NC_UINT2,
+    static const nc_dtype types[] = {NC_UINT8,        NC_INT8,           NC_UINT16,     NC_INT16,
+                                     NC_INT4,         NC_UINT4,          NC_INT2,       NC_UINT2,
                                      NC_FLOAT8E4M3FN, NC_FLOAT8E5M2FNUZ, NC_FLOAT4E2M1, NC_FLOAT6E2M3};
     for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
@@ -80,8 +81,8 @@ TEST(quantize_all_types) {
 }
 
 TEST(dequantize_all_types) {
-    static const nc_dtype types[] = {NC_UINT8, NC_INT8, NC_UINT16, NC_INT32, NC_INT4, NC_UINT2, NC_FLOAT8E5M2,
-                                     NC_FLOAT4E2M1, NC_FLOAT6E3M2};
+    static const nc_dtype types[] = {NC_UINT8, NC_INT8,       NC_UINT16,     NC_INT32,     NC_INT4,
+                                     NC_UINT2, NC_FLOAT8E5M2, NC_FLOAT4E2M1, NC_FLOAT6E3M2};
     for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
             check(&layouts[l], types[t], NC_FLOAT, true);

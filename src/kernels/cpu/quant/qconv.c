@@ -76,8 +76,16 @@ void nck_qconv(const nck_qconv_args *a, void *workspace, nc_pool *pool) {
     int64_t M, N, K, plane = product(a->in, a->n_spatial);
     sizes(a, &M, &N, &K);
     patches p = {.a = a, .zero = a->x_zero ? int_at(a->x_type, a->x_zero, 0) : 0};
-    nck_qgemm_args g = {.M = M, .N = N, .K = K, .a_type = a->w_type, .b_type = a->x_type, .a_rs = K, .a_cs = 1,
-                        .panel = panel, .panel_ctx = &p, .c_rs = N};
+    nck_qgemm_args g = {.M = M,
+                        .N = N,
+                        .K = K,
+                        .a_type = a->w_type,
+                        .b_type = a->x_type,
+                        .a_rs = K,
+                        .a_cs = 1,
+                        .panel = panel,
+                        .panel_ctx = &p,
+                        .c_rs = N};
     for (int64_t i = 0; i < a->N * a->group; i++) {
         int64_t group = i % a->group;
         p.x = (const char *)a->x + i * (a->C / a->group) * plane;

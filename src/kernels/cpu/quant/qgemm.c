@@ -77,8 +77,10 @@ static void pack_b_item(const run *r, int64_t item) {
 
 static void pack_item(void *ctx, int64_t item) {
     const run *r = ctx;
-    if (item < r->n_pack_a) pack_a_item(r, item);
-    else pack_b_item(r, item - r->n_pack_a);
+    if (item < r->n_pack_a)
+        pack_a_item(r, item);
+    else
+        pack_b_item(r, item - r->n_pack_a);
 }
 
 /* Unsigned sums wrap without harm. */
