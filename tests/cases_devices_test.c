@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 extern const nc_case nc_math_cases[], nc_matmul_cases[], nc_reduce_cases[], nc_nn_cases[], nc_random_cases[],
-    nc_nacre_cases[], nc_shape_cases[], nc_index_cases[];
+    nc_nacre_cases[], nc_shape_cases[], nc_index_cases[], nc_signal_cases[];
 
 enum { MAX_SYMBOLS = 16, MAX_BYTES = 1 << 20 };
 
@@ -176,3 +176,4 @@ TEST(cases_on_devices_random) { check_family(nc_random_cases); }
 TEST(cases_on_devices_nacre) { check_family(nc_nacre_cases); }
 TEST(cases_on_devices_shape) { check_family(nc_shape_cases); }
 TEST(cases_on_devices_index) { check_family(nc_index_cases); }
+TEST(cases_on_devices_signal) { check_family(nc_signal_cases); }
