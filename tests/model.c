@@ -103,7 +103,7 @@ void model_input(model *m, const char *name, nacre_type type, int rank, const in
         report(m, name);
         return;
     }
-    size_t n = (size_t)nacre_value_count(v) * nc_dtype_bytes((nc_dtype)type);
+    size_t n = ((size_t)nacre_value_count(v) * nc_dtype_bits((nc_dtype)type) + 7) / 8;
     if (n) memcpy(nacre_value_data(v), data, n);
     model_value(m, name, v);
 }
@@ -176,7 +176,8 @@ void model_collect(model *m, nacre_value *v) {
         add_bytes(m, s, n);
     }
     if (nacre_value_type(v) != NACRE_STRING)
-        add_bytes(m, nacre_value_data(v), (size_t)nacre_value_count(v) * nc_dtype_bytes((nc_dtype)nacre_value_type(v)));
+        add_bytes(m, nacre_value_data(v),
+                  ((size_t)nacre_value_count(v) * nc_dtype_bits((nc_dtype)nacre_value_type(v)) + 7) / 8);
 }
 
 void model_collect_all(model *m) {

@@ -104,7 +104,19 @@ typedef enum nacre_type {
     NACRE_UINT64 = 13,
     NACRE_COMPLEX64 = 14,
     NACRE_COMPLEX128 = 15,
-    NACRE_BFLOAT16 = 16
+    NACRE_BFLOAT16 = 16,
+    NACRE_FLOAT8E4M3FN = 17,
+    NACRE_FLOAT8E4M3FNUZ = 18,
+    NACRE_FLOAT8E5M2 = 19,
+    NACRE_FLOAT8E5M2FNUZ = 20,
+    NACRE_UINT4 = 21, /* types of 4, 2 and 6 bits: the data is packed, the first element in the lowest bits */
+    NACRE_INT4 = 22,
+    NACRE_FLOAT4E2M1 = 23,
+    NACRE_FLOAT8E8M0 = 24,
+    NACRE_UINT2 = 25,
+    NACRE_INT2 = 26,
+    NACRE_FLOAT6E2M3 = 27,
+    NACRE_FLOAT6E3M2 = 28
 } nacre_type; /* ONNX's own numbers */
 
 typedef enum nacre_kind {
@@ -147,6 +159,9 @@ NACRE_API nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, s
                                             nacre_error *err);
 NACRE_API nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err); /* as ONNX */
+/* Constants of min_bytes and more go into the file data_name beside the model: what is larger than 2 GiB needs it. */
+NACRE_API nacre_code nacre_model_save_external(const nacre_model *m, const char *path, const char *data_name,
+                                               size_t min_bytes, nacre_error *err);
 NACRE_API void nacre_model_release(nacre_model *m);
 
 /* ---- session options; NULL means all defaults ---- */
@@ -154,8 +169,9 @@ NACRE_API void nacre_model_release(nacre_model *m);
 NACRE_API nacre_code nacre_options_create(nacre_options **out, nacre_error *err);
 NACRE_API void nacre_options_release(nacre_options *o);
 /* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
- * "capture", "dumps": on, off. "disable": a pass by name. "recompute": a node by name. "seed", "memory_limit": a
- * number. */
+ * "capture", "dumps", "profile": on, off. "disable": a pass by name. "recompute": a node by name. "seed",
+ * "memory_limit": a number; the limit is a cap in bytes on all memory of the session's device, until the session is
+ * released. */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* The output becomes the next run's input: both leave the signature and live in the state (a KV cache, a counter). */
 NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err);
@@ -172,6 +188,8 @@ NACRE_API void nacre_session_release(nacre_session *s);
 NACRE_API size_t nacre_session_n_inputs(const nacre_session *s);
 NACRE_API size_t nacre_session_n_outputs(const nacre_session *s);
 NACRE_API const char *nacre_session_input_name(const nacre_session *s, size_t i);
+/* 1: the model says what the input is when it is not given. */
+NACRE_API int nacre_session_input_optional(const nacre_session *s, size_t i);
 NACRE_API const char *nacre_session_output_name(const nacre_session *s, size_t i);
 /* Type of an input or output; dims[k] is -1 where it is not constant. Rank -1: unknown or no tensor. dims holds 16. */
 NACRE_API nacre_type nacre_session_input_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
@@ -225,6 +243,58 @@ NACRE_API nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const ch
                                      nacre_error *err);
 NACRE_API nacre_code nacre_state_reset(nacre_session *s, nacre_state *st, nacre_error *err);
 NACRE_API int nacre_state_is_dirty(nacre_session *s, nacre_state *st);
+
+/* ---- the machine, types, values from files ---- */
+
+/* What runs here, a line "key<TAB>value" each: processor, architecture, isa (the one chosen), isas, features, l1d, l2,
+ * threads, quota. The text belongs to the caller: nacre_free. */
+NACRE_API nacre_code nacre_env_describe_machine(nacre_env *env, char **text, nacre_error *err);
+NACRE_API const char *nacre_type_name(nacre_type type); /* "float"; "undefined" for what is no type */
+NACRE_API size_t nacre_type_bytes(nacre_type type);     /* of one element; 0: strings and what is no type */
+/* A value as ONNX stores it: the bytes of a TensorProto, SequenceProto or OptionalProto; the caller says which. */
+NACRE_API nacre_code nacre_value_from_proto(nacre_kind kind, const void *bytes, size_t n, nacre_value **out,
+                                            nacre_error *err);
+/* What an input or output is: tensor, sequence, ... */
+NACRE_API nacre_kind nacre_session_input_kind(const nacre_session *s, size_t i);
+NACRE_API nacre_kind nacre_session_output_kind(const nacre_session *s, size_t i);
+
+/* ---- where time and memory go ---- */
+
+/* Needs the option profile=on; while it is on, devices run one instruction at a time and nothing is captured. The trace
+ * is the JSON of chrome://tracing and Perfetto. Texts and rows belong to the caller: nacre_free. */
+NACRE_API nacre_code nacre_session_profile(nacre_session *s, char **trace, nacre_error *err);
+typedef struct nacre_profile_op {
+    char op[64];               /* operator; a fused one with its parts */
+    uint64_t calls, ns, bytes; /* ns without its subgraphs' instructions; bytes read and written */
+} nacre_profile_op;
+NACRE_API nacre_code nacre_session_profile_ops(nacre_session *s, nacre_profile_op **rows, size_t *n,
+                                               nacre_error *err); /* the longest first */
+NACRE_API void nacre_session_profile_reset(nacre_session *s);
+
+/* Gives back memory kept for later runs: pooled frames, planned sizes. Runs under way keep theirs; the next run makes
+ * them anew. */
+NACRE_API void nacre_session_trim(nacre_session *s);
+
+typedef struct nacre_plan_row {
+    char name[96], op[64]; /* the value, or "workspace"; the operator that makes it */
+    int place;             /* 0: host, 1: the session's device, where that is another */
+    int segment;
+    int first, last; /* steps between which its memory is needed */
+    size_t offset, bytes;
+} nacre_plan_row;
+typedef struct nacre_plan {
+    size_t size;          /* of this struct; set by the caller */
+    nacre_plan_row *rows; /* of the main graph, in order of first use; nacre_free */
+    size_t n_rows, n_steps;
+    size_t bytes_frame[2], bytes_constants[2], bytes_packed[2], bytes_state[2], bytes_outputs[2]; /* per place */
+    size_t n_unknown; /* segments whose sizes are only found while running: not counted */
+} nacre_plan;
+/* The memory one run will take with these sizes of the named dims; those not named count as 1. */
+NACRE_API nacre_code nacre_session_plan(nacre_session *s, const char *const *dim_names, const int64_t *dims, size_t n,
+                                        nacre_plan *out, nacre_error *err);
+/* How one node (by its name, or by a value it makes) is done: kernel, refused kernels and why, packed constants, copies
+ * and fusions around it. With dumps=on also what became of a node that is gone. */
+NACRE_API nacre_code nacre_session_explain(nacre_session *s, const char *node, char **text, nacre_error *err);
 
 #ifdef __cplusplus
 }

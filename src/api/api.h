@@ -55,6 +55,9 @@ struct nacre_options {
 /* Fills *err (may be NULL) from a diagnostic, or from a code alone. Returns the public code. */
 nacre_code nc_api_error(nacre_error *err, nc_code code, const nc_diag *d);
 nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) NC_PRINTF(3, 4);
+/* Hands a text to the caller, who frees it; releases it when it lacks memory. */
+nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);
+int nc_api_level(const char *name); /* of transform; -1: no such level */
 /* The session options as run/ reads them; valid while o lives. */
 void nc_api_options(const nacre_options *o, nc_session_options *out);
 

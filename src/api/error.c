@@ -36,6 +36,16 @@ nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) {
     return (nacre_code)code;
 }
 
+nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err) {
+    if (!t->s && !t->failed) nc_text_add(t, "");
+    if (t->failed || !t->s) {
+        nc_text_release(t);
+        return nc_api_error(err, NC_E_MEMORY, NULL);
+    }
+    *out = t->s;
+    return NACRE_OK;
+}
+
 const char *nacre_code_name(nacre_code code) { return nc_code_name((nc_code)code); }
 const char *nacre_version(void) { return "0.1.0"; }
 

@@ -94,13 +94,23 @@ nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out
     return finish(&w, code, m, out, err);
 }
 
-nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err) {
+static nacre_code save(const nacre_model *m, const char *path, const nc_onnx_save_options *o, nacre_error *err) {
     nc_work w;
     nc_work_init(&w);
-    nc_code code = nc_onnx_save_file(&w, m->model, path);
+    nc_code code = nc_onnx_save_file(&w, m->model, path, o);
     if (code != NC_OK) nc_api_error(err, code, &w.diag);
     nc_work_release(&w);
     return (nacre_code)code;
+}
+
+nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err) {
+    return save(m, path, NULL, err);
+}
+
+nacre_code nacre_model_save_external(const nacre_model *m, const char *path, const char *data_name, size_t min_bytes,
+                                     nacre_error *err) {
+    nc_onnx_save_options o = {.data_name = data_name, .min_bytes = min_bytes};
+    return save(m, path, &o, err);
 }
 
 void nacre_model_release(nacre_model *m) {

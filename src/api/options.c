@@ -60,14 +60,18 @@ static nacre_code set_device(nacre_options *o, const char *key, const char *valu
     return NACRE_OK;
 }
 
-static nacre_code set_level(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+int nc_api_level(const char *name) {
     static const char *const names[] = {"off", "basic", "extended", "all"};
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(names[i], value) != 0) continue;
-        o->o.level = i;
-        return NACRE_OK;
-    }
-    return refuse(err, key, value, "off, basic, extended or all");
+    for (int i = 0; i < 4; i++)
+        if (strcmp(names[i], name) == 0) return i;
+    return -1;
+}
+
+static nacre_code set_level(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    int level = nc_api_level(value);
+    if (level < 0) return refuse(err, key, value, "off, basic, extended or all");
+    o->o.level = level;
+    return NACRE_OK;
 }
 
 static nacre_code set_switch(nacre_options *o, const char *key, const char *value, nacre_error *err) {
@@ -79,6 +83,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
+    if (strcmp(key, "profile") == 0) o->o.profile = on;
     return NACRE_OK;
 }
 
@@ -107,7 +112,8 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
         setter set;
     } keys[] = {{"device", set_device}, {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
                 {"views", set_switch},  {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
-                {"disable", add_name},  {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number}};
+                {"disable", add_name},  {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
+                {"profile", set_switch}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[256] = "";

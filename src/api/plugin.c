@@ -65,7 +65,7 @@ static nacre_code input(nacre_op_call *c, size_t i, nacre_op_tensor *out) {
 static nacre_code output(nacre_op_call *c, size_t i, nacre_type type, int rank, const int64_t *dims,
                          nacre_op_tensor *out) {
     if (i >= n_outputs(c)) return fail(c, NACRE_ARGUMENT, "the kernel asked for an output that the node does not have");
-    if (!nc_dtype_bytes((nc_dtype)type))
+    if (!nc_dtype_bits((nc_dtype)type))
         return fail(c, NACRE_TYPE, "the kernel asked for an output of unknown element type");
     int64_t n;
     if (rank < 0 || rank > NC_MAX_RANK || !nc_numel(dims, rank, &n))

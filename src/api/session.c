@@ -41,6 +41,10 @@ const char *nacre_session_input_name(const nacre_session *s, size_t i) {
     return i < (size_t)p->n_inputs ? p->slots[p->inputs[i]].value->name : NULL;
 }
 
+int nacre_session_input_optional(const nacre_session *s, size_t i) {
+    return i < (size_t)s->s->program->n_inputs && s->s->initials[i] != NULL;
+}
+
 const char *nacre_session_output_name(const nacre_session *s, size_t i) {
     const nc_program *p = s->s->program;
     return i < (size_t)p->n_outputs ? p->graph->output_names.v[i] : NULL;
@@ -60,6 +64,28 @@ nacre_type nacre_session_input_type(const nacre_session *s, size_t i, int *rank,
 
 nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank, int64_t *dims) {
     return slot_type(s->s->program, s->s->program->outputs[i], rank, dims);
+}
+
+/* Sparse tensors have no public kind; nothing makes one. */
+static nacre_kind slot_kind(const nc_program *p, int slot) {
+    const nc_value *v = p->slots[slot].value;
+    switch (v && v->type ? v->type->kind : NC_T_TENSOR) {
+    case NC_T_SEQUENCE: return NACRE_KIND_SEQUENCE;
+    case NC_T_OPTIONAL: return NACRE_KIND_OPTIONAL;
+    case NC_T_MAP: return NACRE_KIND_MAP;
+    case NC_T_TAPE: return NACRE_KIND_TAPE;
+    case NC_T_TENSOR:
+    case NC_T_SPARSE: break;
+    }
+    return NACRE_KIND_TENSOR;
+}
+
+nacre_kind nacre_session_input_kind(const nacre_session *s, size_t i) {
+    return slot_kind(s->s->program, s->s->program->inputs[i]);
+}
+
+nacre_kind nacre_session_output_kind(const nacre_session *s, size_t i) {
+    return slot_kind(s->s->program, s->s->program->outputs[i]);
 }
 
 void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]) {

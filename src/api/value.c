@@ -8,7 +8,7 @@
 static nacre_code check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err) {
     if (rank < 0 || rank > NC_MAX_RANK)
         return nc_api_fail(err, NC_E_ARGUMENT, "rank %d: expected 0 to %d", rank, NC_MAX_RANK);
-    if (type != NACRE_STRING && !nc_dtype_bytes((nc_dtype)type))
+    if (type != NACRE_STRING && !nc_dtype_bits((nc_dtype)type))
         return nc_api_fail(err, NC_E_TYPE, "%d is no element type", (int)type);
     int64_t n;
     if (!nc_numel(dims, rank, &n))

@@ -23,6 +23,10 @@ size_t nc_dtype_bytes(nc_dtype t) {
     return is_known(t) ? types[t].bits / 8u : 0;
 }
 
+unsigned nc_dtype_bits(nc_dtype t) {
+    return is_known(t) ? types[t].bits : 0;
+}
+
 const char *nc_dtype_name(nc_dtype t) {
     return is_known(t) ? types[t].name : "?";
 }

@@ -7,14 +7,17 @@
 
 TEST(dtype_table) {
     CHECK_INT(NC_FLOAT, 1);
-    CHECK_INT(NC_N_DTYPES, 17);
+    CHECK_INT(NC_N_DTYPES, 29);
     CHECK_INT(nc_dtype_bytes(NC_COMPLEX128), 16);
     CHECK_INT(nc_dtype_bytes(NC_BOOL), 1);
     CHECK_INT(nc_dtype_bytes(NC_STRING), 0);
+    CHECK_INT(nc_dtype_bytes(NC_INT4), 0);
+    CHECK_INT(nc_dtype_bits(NC_FLOAT6E2M3), 6);
+    CHECK(nc_dtype_is_packed(NC_UINT2) && !nc_dtype_is_packed(NC_FLOAT8E8M0) && !nc_dtype_is_packed(NC_STRING));
     CHECK_INT(nc_dtype_bytes(NC_UNDEFINED), 0);
     CHECK_INT(nc_dtype_bytes((nc_dtype)-1), 0);
     CHECK_INT(nc_dtype_bytes((nc_dtype)1000), 0);
-    CHECK_STR(nc_dtype_name((nc_dtype)17), "?");
+    CHECK_STR(nc_dtype_name((nc_dtype)29), "?");
     CHECK_INT(nc_dtype_class(NC_UINT16), 'U');
     CHECK_INT(nc_dtype_class(NC_UNDEFINED), 0);
     CHECK(nc_dtype_is_float(NC_BFLOAT16) && !nc_dtype_is_float(NC_INT8));

@@ -80,7 +80,7 @@ static int write_all(int fd, const uint8_t *p, size_t bytes) {
         p += n;
         bytes -= (size_t)n;
     }
-    return fsync(fd) == 0 ? 0 : errno;
+    return 0;
 }
 
 /* Makes the rename itself durable; file systems that cannot sync a directory are left alone. */
@@ -93,29 +93,84 @@ static void sync_folder(char *path) {
     close(fd);
 }
 
-/* An existing target keeps its permissions. */
-static int fill_and_rename(int fd, const char *name, const char *path, const struct stat *old, const void *p,
-                           size_t bytes) {
-    int error = write_all(fd, p, bytes);
-    if (error == 0 && old && fchmod(fd, old->st_mode & 0777) != 0) error = errno;
-    if (close(fd) != 0 && error == 0) error = errno;
-    if (error == 0 && rename(name, path) != 0) error = errno;
-    if (error != 0) unlink(name);
+struct nc_file_writer {
+    char *path, *name; /* where the file will appear; the temporary */
+    int fd;
+    int mode; /* permissions of the file that is replaced; -1: none is */
+};
+
+static void free_writer(nc_file_writer *f) {
+    nc_free(f->path);
+    nc_free(f->name);
+    nc_free(f);
+}
+
+void nc_file_drop(nc_file_writer *f) {
+    if (!f) return;
+    if (f->fd >= 0) {
+        close(f->fd);
+        unlink(f->name);
+    }
+    free_writer(f);
+}
+
+static nc_code open_writer(nc_work *w, const char *path, nc_file_writer *f) {
+    struct stat st;
+    if (stat(path, &st) == 0) {
+        if (!S_ISREG(st.st_mode)) return fail_path(w, NC_E_IO, "write", path, S_ISDIR(st.st_mode) ? EISDIR : EINVAL);
+        f->mode = (int)(st.st_mode & 0777);
+    }
+    size_t n = strlen(path) + 1, bytes_name = n + sizeof ".tmp.XXXXXX";
+    NC_NEED(w, f->path = nc_alloc(n));
+    NC_NEED(w, f->name = nc_alloc(bytes_name));
+    memcpy(f->path, path, n);
+    f->fd = open_temporary(path, f->name, bytes_name);
+    return f->fd < 0 ? fail_path(w, NC_E_IO, "create", path, errno) : NC_OK;
+}
+
+nc_code nc_file_begin(nc_work *w, const char *path, nc_file_writer **out) {
+    nc_file_writer *f = nc_alloc_zero(1, sizeof *f);
+    NC_NEED(w, f);
+    f->fd = f->mode = -1;
+    nc_code code = open_writer(w, path, f);
+    if (code != NC_OK) {
+        nc_file_drop(f);
+        return code;
+    }
+    *out = f;
+    return NC_OK;
+}
+
+nc_code nc_file_add(nc_work *w, nc_file_writer *f, const void *p, size_t bytes) {
+    int error = write_all(f->fd, p, bytes);
+    return error ? fail_path(w, NC_E_IO, "write", f->path, error) : NC_OK;
+}
+
+/* 0 or an errno. An existing target keeps its permissions. */
+static int finish(nc_file_writer *f) {
+    int error = fsync(f->fd) == 0 ? 0 : errno;
+    if (error == 0 && f->mode >= 0 && fchmod(f->fd, (mode_t)f->mode) != 0) error = errno;
+    if (close(f->fd) != 0 && error == 0) error = errno;
+    if (error == 0 && rename(f->name, f->path) != 0) error = errno;
+    if (error != 0) unlink(f->name);
     return error;
 }
 
+nc_code nc_file_end(nc_work *w, nc_file_writer *f) {
+    int error = finish(f);
+    nc_code code = error ? fail_path(w, NC_E_IO, "write", f->path, error) : NC_OK;
+    if (!error) sync_folder(f->name);
+    free_writer(f);
+    return code;
+}
+
 nc_code nc_file_write(nc_work *w, const char *path, const void *p, size_t bytes) {
-    struct stat st;
-    bool exists = stat(path, &st) == 0;
-    if (exists && !S_ISREG(st.st_mode)) {
-        return fail_path(w, NC_E_IO, "write", path, S_ISDIR(st.st_mode) ? EISDIR : EINVAL);
+    nc_file_writer *f;
+    NC_TRY(nc_file_begin(w, path, &f));
+    nc_code code = nc_file_add(w, f, p, bytes);
+    if (code != NC_OK) {
+        nc_file_drop(f);
+        return code;
     }
-    size_t bytes_name = strlen(path) + sizeof ".tmp.XXXXXX";
-    char *name = nc_alloc(bytes_name);
-    NC_NEED(w, name);
-    int fd = open_temporary(path, name, bytes_name);
-    int error = fd < 0 ? errno : fill_and_rename(fd, name, path, exists ? &st : NULL, p, bytes);
-    if (error == 0) sync_folder(name);
-    nc_free(name);
-    return error == 0 ? NC_OK : fail_path(w, NC_E_IO, fd < 0 ? "create" : "write", path, error);
+    return nc_file_end(w, f);
 }

@@ -14,4 +14,12 @@ void nc_file_unmap(nc_mapping *m);
 /* Writes a temporary file beside path, syncs it and renames it over path. */
 NC_MUST nc_code nc_file_write(nc_work *w, const char *path, const void *p, size_t bytes);
 
+/* The same in pieces: begin, add any number of times, then either end, which makes the file appear, or drop. End and
+ * drop take the writer. */
+typedef struct nc_file_writer nc_file_writer;
+NC_MUST nc_code nc_file_begin(nc_work *w, const char *path, nc_file_writer **out);
+NC_MUST nc_code nc_file_add(nc_work *w, nc_file_writer *f, const void *p, size_t bytes);
+NC_MUST nc_code nc_file_end(nc_work *w, nc_file_writer *f);
+void nc_file_drop(nc_file_writer *f); /* NULL is fine */
+
 #endif

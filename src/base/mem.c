@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-static atomic_uint_least64_t n_calls, n_live, fail_countdown;
+static atomic_uint_least64_t n_calls, n_live, n_bytes, fail_countdown;
 static atomic_bool fail_hit;
 
 /* Books one allocation; false when it must fail. Sizes that no object can have never reach the libc. */
@@ -14,6 +14,7 @@ static bool admit(size_t bytes) {
     uint64_t left = atomic_load_explicit(&fail_countdown, memory_order_relaxed);
     while (left > 0 && !atomic_compare_exchange_weak(&fail_countdown, &left, left - 1)) {}
     if (left == 1) atomic_store(&fail_hit, true);
+    if (bytes <= PTRDIFF_MAX) atomic_fetch_add_explicit(&n_bytes, bytes, memory_order_relaxed);
     return left != 1 && bytes <= PTRDIFF_MAX;
 }
 
@@ -69,4 +70,8 @@ uint64_t nc_mem_count(void) {
 
 uint64_t nc_mem_live(void) {
     return atomic_load_explicit(&n_live, memory_order_relaxed);
+}
+
+uint64_t nc_mem_bytes(void) {
+    return atomic_load_explicit(&n_bytes, memory_order_relaxed);
 }

@@ -18,5 +18,6 @@ void nc_mem_fail_at(uint64_t n);
 bool nc_mem_fail_hit(void);  /* has the armed failure happened? */
 uint64_t nc_mem_count(void); /* allocations since process start */
 uint64_t nc_mem_live(void);  /* blocks not freed yet */
+uint64_t nc_mem_bytes(void); /* asked for since process start, freed or not: no stage ever held more */
 
 #endif

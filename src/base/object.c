@@ -19,7 +19,7 @@ static nc_object *new_object(nc_object_kind kind) {
 static bool dense_bytes(nc_dtype t, int rank, const int64_t *dims, size_t *bytes) {
     int64_t n;
     if (rank < 0 || rank > NC_MAX_RANK || !nc_numel(dims, rank, &n)) return false;
-    if (t != NC_STRING) return nc_dtype_bytes(t) && nc_tensor_bytes(t, dims, rank, bytes);
+    if (t != NC_STRING) return nc_tensor_bytes(t, dims, rank, bytes);
     return !__builtin_mul_overflow((size_t)n, sizeof(nc_str), bytes);
 }
 

@@ -18,9 +18,12 @@ bool nc_numel(const int64_t *dims, int rank, int64_t *out) {
 /* False also for types without a fixed size. */
 bool nc_tensor_bytes(nc_dtype t, const int64_t *dims, int rank, size_t *out) {
     int64_t n;
-    size_t bytes;
-    if (nc_dtype_bytes(t) == 0 || !nc_numel(dims, rank, &n)) return false;
-    if (__builtin_mul_overflow((size_t)n, nc_dtype_bytes(t), &bytes) || bytes > PTRDIFF_MAX) return false;
+    size_t bytes, bits = nc_dtype_bits(t);
+    if (bits == 0 || !nc_numel(dims, rank, &n)) return false;
+    /* Eight elements take `bits` bytes. */
+    if (__builtin_mul_overflow((size_t)n / 8, bits, &bytes) ||
+        __builtin_add_overflow(bytes, ((size_t)n % 8 * bits + 7) / 8, &bytes) || bytes > PTRDIFF_MAX)
+        return false;
     *out = bytes;
     return true;
 }

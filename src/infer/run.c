@@ -32,11 +32,12 @@ static const void *dense_data(nc_arena *arena, const nc_tensor *t, int64_t n) {
 static nc_code literal_of(nc_infer *c, const nc_tensor *t, const nc_literal **out) {
     int64_t n;
     if (!nc_numel(t->dims, t->rank, &n) || n > MAX_LITERAL || (t->data == NULL && n > 0)) return NC_OK;
+    if (nc_dtype_is_packed(t->dtype) && !nc_is_dense(t)) return NC_OK;
     nc_literal *l = nc_arena_alloc(c->arena, sizeof *l);
     NC_NEED(c->w, l);
     static const char nothing[1];
-    *l = (nc_literal){
-        .dtype = t->dtype, .rank = t->rank, .n = n, .dims = t->dims, .bytes = (size_t)n * nc_dtype_bytes(t->dtype)};
+    *l = (nc_literal){.dtype = t->dtype, .rank = t->rank, .n = n, .dims = t->dims};
+    if (t->dtype != NC_STRING && !nc_tensor_bytes(t->dtype, t->dims, t->rank, &l->bytes)) return NC_OK;
     l->data = n > 0 ? dense_data(c->arena, t, n) : nothing;
     NC_NEED(c->w, l->data);
     *out = l;

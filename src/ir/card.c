@@ -58,9 +58,12 @@ bool nc_attr_has(const nc_node *n, const char *name) { return nc_node_attr(n, na
 
 static const char *kind_name(nc_attr_kind k) {
     static const char *const names[] = {
-        [NC_A_NONE] = "nothing", [NC_A_INT] = "an int",    [NC_A_FLOAT] = "a float",   [NC_A_STRING] = "a string",
-        [NC_A_INTS] = "ints",    [NC_A_FLOATS] = "floats", [NC_A_STRINGS] = "strings", [NC_A_TENSOR] = "a tensor",
-        [NC_A_TYPE] = "a type",  [NC_A_GRAPH] = "a graph", [NC_A_REF] = "a reference"};
+        [NC_A_NONE] = "nothing",    [NC_A_INT] = "an int",
+        [NC_A_FLOAT] = "a float",   [NC_A_STRING] = "a string",
+        [NC_A_INTS] = "ints",       [NC_A_FLOATS] = "floats",
+        [NC_A_STRINGS] = "strings", [NC_A_TENSOR] = "a tensor",
+        [NC_A_TYPE] = "a type",     [NC_A_GRAPH] = "a graph",
+        [NC_A_REF] = "a reference", [NC_A_OTHER] = "a value of a kind that no operator takes"};
     return names[k];
 }
 

@@ -67,7 +67,15 @@ const nc_literal *nc_edit_copy_literal(nc_model *m, const nc_literal *lit) {
     if (!l || !dims || !nc_edit_keep(m, lit->keeps)) return NULL;
     if (lit->rank) memcpy(dims, lit->dims, (size_t)lit->rank * sizeof *dims);
     l->dims = dims;
+    if (lit->extra.n && !(l->extra.p = nc_arena_strn(&m->arena, lit->extra.p, lit->extra.n))) return NULL;
     return l;
+}
+
+nc_code nc_edit_set_initial(nc_value *input, const nc_literal *lit) {
+    const nc_literal *copy = lit ? nc_edit_copy_literal(input->graph->model, lit) : NULL;
+    if (lit && !copy) return NC_E_MEMORY;
+    input->initial = copy;
+    return NC_OK;
 }
 
 static const nc_type *literal_type(nc_model *m, const nc_literal *l) {
@@ -211,13 +219,13 @@ static void take_out(nc_value **v, int *n, const nc_value *x) {
 nc_code nc_edit_make_variable(nc_value *v) {
     nc_graph *g = v->graph;
     if (g->parent || (v->origin != NC_FROM_INPUT && v->origin != NC_FROM_CONST)) return NC_E_ARGUMENT;
-    nc_variable *var = new_variable(v, v->origin == NC_FROM_CONST ? v->lit : NULL);
+    nc_variable *var = new_variable(v, v->origin == NC_FROM_CONST ? v->lit : v->initial);
     if (!var) return NC_E_MEMORY;
     if (v->origin == NC_FROM_INPUT)
         take_out(g->inputs.v, &g->inputs.n, v);
     else
         take_out(g->consts.v, &g->consts.n, v);
-    v->lit = NULL;
+    v->lit = v->initial = NULL;
     v->var = var;
     v->origin = NC_FROM_VARIABLE;
     return NC_OK;

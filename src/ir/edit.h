@@ -7,6 +7,9 @@
 #include "ir/graph.h"
 
 nc_value *nc_edit_input(nc_graph *g, const char *name, const nc_type *type);
+/* What the input is when the caller gives nothing; NULL: it must be given. The struct is copied, data kept by
+ * reference. */
+NC_MUST nc_code nc_edit_set_initial(nc_value *input, const nc_literal *lit);
 nc_value *nc_edit_const(nc_graph *g, const char *name,
                         const nc_literal *lit); /* literal struct is copied, data kept by reference */
 /* A literal whose bytes are copied into the model's arena. */

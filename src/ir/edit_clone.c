@@ -25,10 +25,19 @@ static bool carry_str(copier *c, const char **s) {
     return !*s || !c->other || (*s = nc_arena_str(&c->to->arena, *s)) != NULL;
 }
 
+static bool carry_extra(copier *c, nc_str *s) {
+    return !s->n || !c->other || (s->p = nc_arena_strn(&c->to->arena, s->p, s->n)) != NULL;
+}
+
 static bool carry_literal(copier *c, const nc_literal **l) {
     if (!*l || !c->other) return true;
-    *l = (*l)->keeps ? nc_edit_copy_literal(c->to, *l)
-                     : nc_edit_literal(c->to, (*l)->dtype, (*l)->rank, (*l)->dims, (*l)->data);
+    nc_literal all = **l;
+    if (!all.keeps) {
+        const nc_literal *data = nc_edit_literal(c->to, all.dtype, all.rank, all.dims, all.data);
+        if (!data) return false;
+        all.data = data->data;
+    }
+    *l = nc_edit_copy_literal(c->to, &all);
     return *l != NULL;
 }
 
@@ -52,7 +61,8 @@ static nc_value *copy_value(copier *c, nc_graph *g, const nc_value *from) {
     v->var = NULL;
     v->def = NULL;
     if (!c->other) v->id = c->to->next_id++;
-    if (!carry_str(c, &v->name) || !carry_type(c, &v->type) || !carry_literal(c, &v->lit) || !carry_elems(c, v))
+    if (!carry_str(c, &v->name) || !carry_type(c, &v->type) || !carry_literal(c, &v->lit) ||
+        !carry_literal(c, &v->initial) || !carry_elems(c, v) || !carry_extra(c, &v->extra))
         return NULL;
     if (c->map) c->map[from->id] = v;
     return v;
@@ -97,7 +107,7 @@ static nc_node *copy_shell(copier *c, nc_graph *g, const nc_node *from) {
     if (!c->other) n->id = c->to->next_id++;
     n->in = nc_arena_array(a, (size_t)nc_edit_room(n->n_operands), sizeof *n->in);
     n->out = nc_arena_array(a, (size_t)nc_edit_room(n->n_out), sizeof *n->out);
-    if (!n->in || !n->out || !carry_str(c, &n->name) || !copy_attrs(c, n)) return NULL;
+    if (!n->in || !n->out || !carry_str(c, &n->name) || !copy_attrs(c, n) || !carry_extra(c, &n->extra)) return NULL;
     for (int i = 0; i < n->n_out; i++) {
         if (!from->out[i]) continue;
         if (!(n->out[i] = copy_value(c, g, from->out[i]))) return NULL;
@@ -160,6 +170,8 @@ static void connect_versions(copier *c, const nc_graph *from, const nc_graph *to
 }
 
 static bool copy_graph(copier *c, const nc_graph *from, nc_graph *to) {
+    to->extra = from->extra;
+    if (!carry_extra(c, &to->extra)) return false;
     COPY_LIST(inputs)
     COPY_LIST(captures)
     COPY_LIST(consts)
@@ -184,6 +196,8 @@ static bool copy_header(copier *c, const nc_model *from) {
     m->next_id = from->next_id;
     m->next_random_id = from->next_random_id;
     m->out_of_memory = from->out_of_memory;
+    m->extra = from->extra;
+    if (!carry_extra(c, &m->extra)) return false;
     if (!carry_str(c, &m->producer_name) || !carry_str(c, &m->producer_version) || !carry_str(c, &m->domain) ||
         !carry_str(c, &m->doc))
         return false;

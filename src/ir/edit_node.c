@@ -203,6 +203,7 @@ bool nc_edit_copy_attr(nc_model *m, const nc_attr *from, nc_attr *to) {
     *to = *from;
     if (!(to->name = nc_arena_str(a, from->name))) return false;
     switch (from->kind) {
+    case NC_A_OTHER:
     case NC_A_STRING: return (to->s.p = nc_arena_strn(a, from->s.p ? from->s.p : "", from->s.n)) != NULL;
     case NC_A_INTS: return (to->ints = copy_array(a, from->ints, from->n, sizeof *from->ints)) != NULL;
     case NC_A_FLOATS: return (to->floats = copy_array(a, from->floats, from->n, sizeof *from->floats)) != NULL;

@@ -8,7 +8,9 @@
  * pairs an outer value (the operand) with an inner one (graph->captures[k]). No graph mentions a value of another
  * graph.
  * - A variable is a chain of values: version 0 has origin VARIABLE; an in-place op consumes version k and yields k+1,
- * which has the same `var`. What `var->last` holds at the end of a run is the variable's new content. */
+ * which has the same `var`. What `var->last` holds at the end of a run is the variable's new content.
+ * - `extra` is what a file says about a thing and the graph has no words for (documentation, metadata, fields of newer
+ * formats), as the bytes that onnx/ read: copies keep it, onnx/ writes it back, nobody else looks into it. */
 #ifndef NC_IR_GRAPH_H
 #define NC_IR_GRAPH_H
 
@@ -31,6 +33,7 @@ typedef struct nc_literal {
     const void *data;
     size_t bytes;
     nc_buffer *keeps; /* what holds data, or NULL: the arena */
+    nc_str extra;
 } nc_literal;
 
 typedef enum nc_attr_kind {
@@ -44,7 +47,8 @@ typedef enum nc_attr_kind {
     NC_A_TENSOR,
     NC_A_TYPE,
     NC_A_GRAPH,
-    NC_A_REF
+    NC_A_REF,
+    NC_A_OTHER /* a kind that only files know (lists of tensors, graphs, types; sparse tensors): s holds its bytes */
 } nc_attr_kind;
 
 typedef struct nc_attr {
@@ -54,7 +58,7 @@ typedef struct nc_attr {
     union {
         int64_t i;
         float f;
-        nc_str s;
+        nc_str s; /* STRING, OTHER */
         const int64_t *ints;
         const float *floats;
         const nc_str *strings;
@@ -90,12 +94,14 @@ struct nc_value {
     nc_node *def;               /* FROM_NODE */
     int i_def;                  /* output index in def */
     const nc_literal *lit;      /* FROM_CONST; also set on node outputs that inference folded */
+    const nc_literal *initial;  /* FROM_INPUT of the main graph: what it is when the caller gives nothing; or NULL */
     nc_variable *var;           /* this is a version of a variable */
     const nc_dim *const *elems; /* small integer tensors: what is known of their elements; NULL: nothing */
     int n_elems;
     NC_VEC(nc_use) uses;
     int n_outputs; /* how many graph outputs this value is */
     int place;     /* set by placement: 0 host, 1 the session's device */
+    nc_str extra;
 };
 
 typedef struct nc_sub {
@@ -126,6 +132,7 @@ struct nc_node {
     bool recompute; /* marked: backward uses are served by a clone */
     int place;      /* 0 host, 1 the session's device */
     void *lowered;  /* owned by plan/ while it lowers; NULL elsewhere */
+    nc_str extra;
 };
 
 struct nc_graph {
@@ -141,6 +148,7 @@ struct nc_graph {
     NC_VEC(const char *) output_names;
     NC_VEC(nc_value *) consts;
     NC_VEC(nc_variable *) vars; /* main graph only */
+    nc_str extra;
 };
 
 typedef struct nc_opset {
@@ -172,6 +180,7 @@ typedef struct nc_model {
     NC_VEC(nc_buffer *) buffers; /* what literals point into; unref'd with the model */
     int next_id;                 /* of values and nodes */
     int64_t next_random_id;
+    nc_str extra;
     bool out_of_memory; /* an edit that returns nothing could not be done: give the model up; nc_verify reports it */
 } nc_model;
 

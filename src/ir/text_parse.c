@@ -230,6 +230,18 @@ static nc_code set_versions(nc_reader *r, nc_text_scope *s) {
 
 /* ---- graphs ---- */
 
+/* `float[n] x = float[2] {1, 2}`: an input that need not be given. */
+static nc_code read_initial(nc_reader *r, nc_value *v) {
+    const nc_type *type = v->type;
+    const nc_literal *lit;
+    if (v->graph->parent) return nc_read_fail(r, "only inputs of the main graph may have an initial value");
+    if (nc_read_peek(r) != '{' || !type) NC_TRY(nc_read_type(r, &type));
+    NC_TRY(nc_read_data(r, type, &lit));
+    if (v->type && v->type->elem != lit->dtype) return nc_read_fail(r, "'%s' has another type", v->name);
+    if (nc_edit_set_initial(v, lit) != NC_OK) NC_FAIL(r->w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
 static nc_code read_graph_inputs(nc_reader *r, nc_text_scope *s) {
     NC_TRY(nc_read_expect(r, '('));
     if (nc_read_eat(r, ')')) return NC_OK;
@@ -238,7 +250,9 @@ static nc_code read_graph_inputs(nc_reader *r, nc_text_scope *s) {
         const char *name;
         if (nc_read_at_type(r)) NC_TRY(nc_read_type(r, &type));
         NC_TRY(nc_read_name(r, &name));
-        NC_TRY(define(r, s, nc_edit_input(s->g, name, type)));
+        nc_value *v = nc_edit_input(s->g, name, type);
+        NC_TRY(define(r, s, v));
+        if (nc_read_eat(r, '=')) NC_TRY(read_initial(r, v));
     } while (nc_read_eat(r, ','));
     return nc_read_expect(r, ')');
 }

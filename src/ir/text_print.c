@@ -138,6 +138,7 @@ static void put_attr(printer *p, const nc_node *n, const nc_attr *a, int indent)
         nc_text_put_data(out, a->tensor);
         break;
     case NC_A_TYPE: nc_type_print(out, a->type); break;
+    case NC_A_OTHER: nc_text_addf(out, "{ ... %zu bytes }", a->s.n); break;
     case NC_A_REF:
         nc_text_add(out, "@");
         nc_text_put_name(out, a->ref);
@@ -256,6 +257,11 @@ static void print_graph(printer *p, const nc_graph *g, int indent) {
     for (int i = 0; i < g->inputs.n; i++) {
         if (i) nc_text_add(p->out, ", ");
         put_typed(p, g->inputs.v[i]);
+        const nc_literal *initial = g->inputs.v[i]->initial;
+        if (!initial) continue;
+        nc_text_add(p->out, " = ");
+        put_literal(p->out, initial);
+        nc_text_put_data(p->out, initial);
     }
     nc_text_add(p->out, ") => (");
     put_outputs(p, g);

@@ -4,6 +4,7 @@
 #include "ir/text_core.h"
 
 #include "base/mem.h"
+#include "base/narrow.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,8 +23,8 @@ bool nc_read_at_type(nc_reader *r) {
     const char *start = r->s;
     if (!nc_read_at_ident(r)) return false;
     bool tape = nc_read_word(r, "tape");
-    while (!tape && *r->s && strchr("_.", *r->s) == NULL && nc_dim_ident(r->s, 1)) r->s++;
-    while (!tape && *r->s >= '0' && *r->s <= '9') r->s++;
+    while (!tape && *r->s && strchr("_.", *r->s) == NULL && (nc_dim_ident(r->s, 1) || (*r->s >= '0' && *r->s <= '9')))
+        r->s++;
     char c = nc_read_peek(r);
     bool is = tape ? c != '=' && c != ',' && c != ')' : c == '[' || c == '(';
     r->s = start;
@@ -192,10 +193,14 @@ void nc_text_put_data(nc_text *out, const nc_literal *l) {
         return;
     }
     size_t step = l->dtype == NC_STRING ? sizeof(nc_str) : nc_dtype_bytes(l->dtype);
+    bool narrow = nc_dtype_is_narrow(l->dtype);
     nc_text_add(out, "{");
     for (int64_t i = 0; i < l->n; i++) {
         if (i) nc_text_add(out, ", ");
-        put_element(out, l->dtype, (const char *)l->data + (size_t)i * step);
+        if (narrow)
+            nc_text_put_float(out, (double)nc_narrow_to_f32(l->dtype, nc_narrow_load(l->dtype, l->data, i)), 9);
+        else
+            put_element(out, l->dtype, (const char *)l->data + (size_t)i * step);
     }
     nc_text_add(out, "}");
 }
@@ -237,7 +242,22 @@ static nc_code read_int_element(nc_reader *r, nc_dtype t, char *p) {
     return NC_OK;
 }
 
+static nc_code read_narrow(nc_reader *r, nc_dtype t, int64_t n, char *p) {
+    const nc_narrowing how = {.saturate = false, .round = NC_ROUND_NEAREST};
+    for (int64_t i = 0; i < n; i++) {
+        double v;
+        if (i) NC_TRY(nc_read_expect(r, ','));
+        NC_TRY(nc_read_float(r, &v));
+        uint8_t code = nc_f64_to_narrow(t, v, how);
+        if (nc_dtype_class(t) != 'N' && (double)nc_narrow_to_int(t, code) != v)
+            return nc_read_fail(r, "%g does not fit %s", v, nc_dtype_name(t));
+        nc_narrow_store(t, p, i, code);
+    }
+    return NC_OK;
+}
+
 static nc_code read_elements(nc_reader *r, nc_dtype t, int64_t n, char *p) {
+    if (nc_dtype_is_narrow(t)) return read_narrow(r, t, n, p);
     size_t step = t == NC_STRING ? sizeof(nc_str) : nc_dtype_bytes(t);
     bool complex = nc_dtype_class(t) == 'C';
     if (complex) {
@@ -269,7 +289,7 @@ nc_code nc_read_data(nc_reader *r, const nc_type *type, const nc_literal **out) 
     NC_TRY(nc_read_expect(r, '{'));
     if (strncmp(r->s + strspn(r->s, " "), "...", 3) == 0) return nc_read_fail(r, "the data were left out of this dump");
     bool fits = nc_numel(dims, type->rank, &n) && n <= (1 << 24);
-    bytes = fits ? (size_t)n * (type->elem == NC_STRING ? sizeof(nc_str) : nc_dtype_bytes(type->elem)) : 0;
+    bytes = fits ? (size_t)n * (type->elem == NC_STRING ? sizeof(nc_str) : (nc_dtype_bits(type->elem) + 7) / 8) : 0;
     if (!fits) return nc_read_fail(r, "the constant is too large for text");
     char *data = nc_alloc_zero(bytes + 1, 1);
     NC_NEED(r->w, data);

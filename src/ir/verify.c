@@ -38,6 +38,8 @@ static nc_code add_value(checker *c, const nc_graph *g, const nc_value *v, nc_or
     if (origin == NC_FROM_CONST && !v->lit) FAIL_AT(c, "constant '%s' has no data", v->name);
     if (v->lit && v->type && (v->type->kind != NC_T_TENSOR || v->type->elem != v->lit->dtype))
         FAIL_AT(c, "value '%s' and its data have different element types", v->name);
+    if (v->initial && (g->parent || origin != NC_FROM_INPUT))
+        FAIL_AT(c, "value '%s' has an initial value but is no input of the main graph", v->name);
     c->known[v->id] = true;
     return NC_OK;
 }

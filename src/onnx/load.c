@@ -1,9 +1,7 @@
 /* onnx/load.c: ModelProto to nc_model: header, opset imports, properties, then the main graph (load_graph.c).
- * Model-local functions are noted by name only: a node that calls one is refused. Ends by giving random nodes their
- * ids. */
+ * Ends by giving random nodes their ids. */
 #include "onnx/load.h"
 
-#include "base/log.h"
 #include "onnx/loader.h"
 
 #include <limits.h>
@@ -26,6 +24,15 @@ nc_code nc_load_values(nc_loader *l, size_t n) {
     return NC_OK;
 }
 
+nc_code nc_load_room(nc_loader *l, size_t bytes) {
+    size_t most = NC_ONNX_MAX_BYTES, has = l->m->arena.total + l->w->scratch.total;
+    if (l->bytes_file < (SIZE_MAX - most) / NC_ONNX_MAX_GROWTH) most += l->bytes_file * NC_ONNX_MAX_GROWTH;
+    if (has > most || bytes > most - has)
+        NC_FAIL(l->w, NC_E_LIMIT, "a model file of %zu bytes may take %zu MiB of memory, it needs more", l->bytes_file,
+                most >> 20);
+    return NC_OK;
+}
+
 /* Free text of the header: kept up to its first NUL, in the model. */
 static nc_code keep_text(nc_loader *l, nc_bytes b, const char **out) {
     *out = nc_arena_strn(&l->m->arena, b.n ? (const char *)b.p : "", b.n);
@@ -33,16 +40,16 @@ static nc_code keep_text(nc_loader *l, nc_bytes b, const char **out) {
     return NC_OK;
 }
 
-static nc_code load_opsets(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
-    nc_model *m = l->m;
-    m->opsets = nc_arena_array(&m->arena, pb->opset_import + 1, sizeof *m->opsets);
-    NC_NEED(l->w, m->opsets);
+nc_code nc_load_opsets(nc_loader *l, nc_bytes b, uint32_t number, size_t n, nc_opset **out, int *n_out) {
+    nc_opset *all = nc_arena_array(&l->m->arena, n + 1, sizeof *all);
+    NC_NEED(l->w, all);
+    *out = all;
     nc_map seen;
     nc_map_init(&seen, &l->w->scratch);
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
-    while (nc_wire_each(&r, ModelProto_opset_import, &f)) {
+    while (nc_wire_each(&r, number, &f)) {
         nc_pb_opset o;
         const char *domain;
         NC_TRY(nc_pb_read_opset(l->w, f.b, &o));
@@ -52,14 +59,13 @@ static nc_code load_opsets(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
             NC_FAIL(l->w, NC_E_BAD_MODEL, "opset_import of domain '%.100s' has version %lld", domain,
                     (long long)o.version);
         if (nc_map_get(&seen, domain)) NC_FAIL(l->w, NC_E_BAD_MODEL, "domain '%.100s' is imported twice", domain);
-        nc_opset *to = &m->opsets[m->n_opsets];
-        to->domain = nc_arena_str(&m->arena, domain);
+        nc_opset *to = &all[*n_out];
+        to->domain = nc_arena_str(&l->m->arena, domain);
         to->version = o.version;
         NC_NEED(l->w, to->domain);
         if (!nc_map_put(&seen, to->domain, to)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
-        m->n_opsets++;
+        ++*n_out;
     }
-    if (m->n_opsets == 0 && m->ir_version < 3) m->opsets[m->n_opsets++] = (nc_opset){"", 1};
     return NC_OK;
 }
 
@@ -78,23 +84,15 @@ static nc_code load_props(nc_loader *l, nc_bytes b) {
     return NC_OK;
 }
 
-static nc_code note_functions(nc_loader *l, nc_bytes b) {
-    nc_wire r;
-    nc_field f;
-    nc_wire_init(&r, b);
-    while (nc_wire_each(&r, ModelProto_functions, &f)) {
-        nc_pb_function fn;
-        const char *name, *domain, *overload;
-        NC_TRY(nc_pb_read_function(l->w, f.b, &fn));
-        NC_TRY(nc_load_name(l, fn.name, "FunctionProto.name", &name));
-        NC_TRY(nc_load_name(l, fn.domain, "FunctionProto.domain", &domain));
-        NC_TRY(nc_load_name(l, fn.overload, "FunctionProto.overload", &overload));
-        if (strcmp(domain, "ai.onnx") == 0) domain = "";
-        char *key = nc_arena_printf(&l->w->scratch, "%s|%s|%s", domain, name, overload);
-        NC_NEED(l->w, key);
-        if (!nc_map_put(&l->functions, key, key)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
-    }
-    return NC_OK;
+/* training_info is kept as it is and may call functions: then these are kept beside it. */
+static nc_code keep_extra(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
+    uint64_t known = NC_PB_BIT(ModelProto_ir_version) | NC_PB_BIT(ModelProto_producer_name) |
+                     NC_PB_BIT(ModelProto_producer_version) | NC_PB_BIT(ModelProto_domain) |
+                     NC_PB_BIT(ModelProto_model_version) | NC_PB_BIT(ModelProto_doc_string) |
+                     NC_PB_BIT(ModelProto_graph) | NC_PB_BIT(ModelProto_opset_import) |
+                     NC_PB_BIT(ModelProto_metadata_props);
+    if (!pb->training_info) known |= NC_PB_BIT(ModelProto_functions);
+    return nc_load_extra(l, b, known, &l->m->extra);
 }
 
 static nc_code load_header(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
@@ -107,10 +105,11 @@ static nc_code load_header(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
     NC_TRY(keep_text(l, pb->producer_version, &m->producer_version));
     NC_TRY(keep_text(l, pb->domain, &m->domain));
     NC_TRY(keep_text(l, pb->doc_string, &m->doc));
-    if (pb->training_info) nc_log(NC_LOG_WARNING, "the model's training_info is ignored");
-    NC_TRY(load_opsets(l, b, pb));
+    NC_TRY(nc_load_opsets(l, b, ModelProto_opset_import, pb->opset_import, &m->opsets, &m->n_opsets));
+    if (m->n_opsets == 0 && m->ir_version < 3) m->opsets[m->n_opsets++] = (nc_opset){"", 1};
     NC_TRY(load_props(l, b));
-    return note_functions(l, b);
+    NC_TRY(keep_extra(l, b, pb));
+    return nc_load_functions(l, b);
 }
 
 /* Ids that the file brings are kept; the others are counted on from the largest of them, so that none is used twice. */
@@ -124,7 +123,9 @@ static void give_random_ids(nc_loader *l) {
 static nc_code load_model(nc_loader *l, nc_bytes b) {
     nc_pb_model pb;
     nc_map_init(&l->files, &l->w->scratch);
-    nc_map_init(&l->functions, &l->w->scratch);
+    l->bytes_file = b.n;
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+        NC_FAIL(l->w, NC_E_UNSUPPORTED, "this machine is big-endian: tensor data would have to be turned around");
     if (l->keeps) {
         if (!NC_PUSH(&l->m->arena, l->m->buffers, l->keeps)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
         nc_buffer_ref(l->keeps);

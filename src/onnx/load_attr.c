@@ -1,14 +1,10 @@
 /* onnx/load_attr.c: AttributeProto to nc_attr: numbers, strings, lists of them, tensors, types. Graphs are read by
- * the node (load_node.c). Kinds that the graph cannot hold, and references to a function's attributes, are refused
- * by name. */
+ * the node (load_node.c), references to a function's attributes are followed before (load_function.c). Kinds that no
+ * operator takes are kept as bytes; only custom operators may have them. */
 #include "onnx/loader.h"
 
 #include <limits.h>
 #include <string.h>
-
-static const char *const kind_names[] = {
-    "UNDEFINED", "FLOAT",   "INT",    "STRING",        "TENSOR",         "GRAPH",      "FLOATS",     "INTS",
-    "STRINGS",   "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
 
 static int guess_type(const nc_pb_attribute *a) {
     if (NC_PB_HAS(*a, AttributeProto_f)) return NC_PB_A_FLOAT;
@@ -20,6 +16,11 @@ static int guess_type(const nc_pb_attribute *a) {
     if (a->floats) return NC_PB_A_FLOATS;
     if (a->ints) return NC_PB_A_INTS;
     if (a->strings) return NC_PB_A_STRINGS;
+    if (NC_PB_HAS(*a, AttributeProto_sparse_tensor)) return NC_PB_A_SPARSE;
+    if (a->tensors) return NC_PB_A_TENSORS;
+    if (a->graphs) return NC_PB_A_GRAPHS;
+    if (a->type_protos) return NC_PB_A_TYPES;
+    if (a->sparse_tensors) return NC_PB_A_SPARSES;
     return NC_PB_A_UNDEFINED;
 }
 
@@ -28,12 +29,8 @@ nc_code nc_load_attr_type(nc_loader *l, const nc_pb_attribute *a, int *out) {
     const char *name;
     NC_TRY(nc_load_name(l, a->name, "AttributeProto.name", &name));
     if (!*name) NC_FAIL(l->w, NC_E_BAD_MODEL, "an attribute has no name");
-    if (NC_PB_HAS(*a, AttributeProto_ref_attr_name) && a->ref_attr_name.n)
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' has ref_attr_name outside a function", name);
     if (type <= 0 || type > NC_PB_A_TYPES)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' has no valid type (%lld)", name, (long long)type);
-    if ((type >= NC_PB_A_TENSORS && type <= NC_PB_A_SPARSES) || type == NC_PB_A_TYPES)
-        NC_FAIL(l->w, NC_E_UNSUPPORTED, "attribute '%.200s': kind %s is not supported", name, kind_names[type]);
     *out = (int)type;
     return NC_OK;
 }
@@ -118,14 +115,25 @@ nc_code nc_load_attr(nc_loader *l, nc_bytes b, const nc_pb_attribute *a, nc_attr
     if (n > INT_MAX) NC_FAIL(l->w, NC_E_LIMIT, "attribute '%.200s' has %zu elements", out->name, n);
     out->n = (int)n;
     switch (type) {
-    case NC_PB_A_FLOAT: out->kind = NC_A_FLOAT; out->f = a->f; return NC_OK;
-    case NC_PB_A_INT: out->kind = NC_A_INT; out->i = a->i; return NC_OK;
+    case NC_PB_A_FLOAT:
+        out->kind = NC_A_FLOAT;
+        out->f = a->f;
+        return NC_OK;
+    case NC_PB_A_INT:
+        out->kind = NC_A_INT;
+        out->i = a->i;
+        return NC_OK;
     case NC_PB_A_STRING: out->kind = NC_A_STRING; return load_string(l, a->s, out);
     case NC_PB_A_TENSOR: out->kind = NC_A_TENSOR; return load_tensor(l, a, out);
     case NC_PB_A_TYPE: out->kind = NC_A_TYPE; return load_type(l, a, out);
     case NC_PB_A_INTS: out->kind = NC_A_INTS; return load_ints(l, b, n, out);
     case NC_PB_A_FLOATS: out->kind = NC_A_FLOATS; return load_floats(l, b, n, out);
     case NC_PB_A_STRINGS: out->kind = NC_A_STRINGS; return load_strings(l, b, n, out);
+    case NC_PB_A_TENSORS:
+    case NC_PB_A_GRAPHS:
+    case NC_PB_A_SPARSE:
+    case NC_PB_A_SPARSES:
+    case NC_PB_A_TYPES: out->kind = NC_A_OTHER; return load_string(l, b, out);
     default: NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s': a graph does not fit here", out->name);
     }
 }

@@ -27,9 +27,7 @@ static bool parse_u64(nc_bytes b, uint64_t *out) {
     return b.n > 0;
 }
 
-static bool is(nc_bytes b, const char *s) {
-    return b.n == strlen(s) && memcmp(b.p, s, b.n) == 0;
-}
+static bool is(nc_bytes b, const char *s) { return b.n == strlen(s) && memcmp(b.p, s, b.n) == 0; }
 
 static nc_code read_place(nc_loader *l, nc_bytes b, const char *what, place *p) {
     nc_wire r;
@@ -39,9 +37,12 @@ static nc_code read_place(nc_loader *l, nc_bytes b, const char *what, place *p) 
         nc_pb_entry e;
         NC_TRY(nc_pb_read_entry(l->w, f.b, &e));
         bool ok = true;
-        if (is(e.key, "location")) NC_TRY(nc_load_name(l, e.value, "external_data location", &p->location));
-        else if (is(e.key, "offset")) ok = parse_u64(e.value, &p->offset);
-        else if (is(e.key, "length")) p->has_length = ok = parse_u64(e.value, &p->length);
+        if (is(e.key, "location"))
+            NC_TRY(nc_load_name(l, e.value, "external_data location", &p->location));
+        else if (is(e.key, "offset"))
+            ok = parse_u64(e.value, &p->offset);
+        else if (is(e.key, "length"))
+            p->has_length = ok = parse_u64(e.value, &p->length);
         if (!ok) NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': external_data offset or length is not a number", what);
     }
     if (!p->location || !*p->location)

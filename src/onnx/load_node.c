@@ -1,6 +1,6 @@
 /* onnx/load_node.c: NodeProto to nc_node: card and version by opset, inputs by name, attributes, subgraphs, outputs,
- * then the card's own check. Constant nodes become constants of the graph. A node's outputs are not visible in its
- * subgraphs. */
+ * then the card's own check. Constant nodes become constants of the graph, calls of functions the nodes of the
+ * function (load_function.c). A node's outputs are not visible in its subgraphs. */
 #include "onnx/loader.h"
 
 #include "ir/edit.h"
@@ -12,8 +12,9 @@ typedef struct head {
     const char *name, *op, *domain, *overload;
 } head;
 
-static nc_code read_head(nc_loader *l, nc_bytes b, const nc_pb_node *pb, head *h) {
-    NC_TRY(nc_load_name(l, pb->name, "NodeProto.name", &h->name));
+static nc_code read_head(nc_loader *l, const nc_scope *s, nc_bytes b, const nc_pb_node *pb, head *h) {
+    h->name = "";
+    if (pb->name.n) NC_TRY(nc_scope_label(l, s, pb->name, "NodeProto.name", &h->name));
     l->w->at_node = h->name;
     NC_TRY(nc_load_name(l, pb->op_type, "NodeProto.op_type", &h->op));
     l->w->at_op = h->op;
@@ -24,7 +25,7 @@ static nc_code read_head(nc_loader *l, nc_bytes b, const nc_pb_node *pb, head *h
     nc_field f;
     nc_wire_init(&r, b);
     if (!*h->name && nc_wire_each(&r, NodeProto_output, &f)) /* for messages: unnamed nodes go by their first output */
-        NC_TRY(nc_load_name(l, f.b, "NodeProto.output", &l->w->at_node));
+        NC_TRY(nc_scope_label(l, s, f.b, "NodeProto.output", &l->w->at_node));
     if (!*h->op) NC_FAIL(l->w, NC_E_BAD_MODEL, "a node has no op_type");
     if (pb->attribute > NC_ONNX_MAX_ATTRS)
         NC_FAIL(l->w, NC_E_LIMIT, "the node has %zu attributes, at most %d are allowed", pb->attribute,
@@ -44,10 +45,12 @@ static void scalar_literal(nc_literal *lit, nc_dtype t, const void *data, size_t
 static nc_code constant_literal(nc_loader *l, const nc_attr *a, int64_t *dims, nc_literal *lit) {
     dims[0] = a->n;
     size_t n = (size_t)a->n;
-    if (strcmp(a->name, "value") == 0 && a->kind == NC_A_TENSOR) *lit = *a->tensor;
+    if (strcmp(a->name, "value") == 0 && a->kind == NC_A_TENSOR)
+        *lit = *a->tensor;
     else if (strcmp(a->name, "value_float") == 0 && a->kind == NC_A_FLOAT)
         scalar_literal(lit, NC_FLOAT, &a->f, 1, 0, dims);
-    else if (strcmp(a->name, "value_int") == 0 && a->kind == NC_A_INT) scalar_literal(lit, NC_INT64, &a->i, 1, 0, dims);
+    else if (strcmp(a->name, "value_int") == 0 && a->kind == NC_A_INT)
+        scalar_literal(lit, NC_INT64, &a->i, 1, 0, dims);
     else if (strcmp(a->name, "value_string") == 0 && a->kind == NC_A_STRING)
         scalar_literal(lit, NC_STRING, &a->s, 1, 0, dims);
     else if (strcmp(a->name, "value_floats") == 0 && a->kind == NC_A_FLOATS)
@@ -56,7 +59,8 @@ static nc_code constant_literal(nc_loader *l, const nc_attr *a, int64_t *dims, n
         scalar_literal(lit, NC_INT64, a->ints, n, 1, dims);
     else if (strcmp(a->name, "value_strings") == 0 && a->kind == NC_A_STRINGS)
         scalar_literal(lit, NC_STRING, a->strings, n, 1, dims);
-    else NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' is not a value of a Constant", a->name);
+    else
+        NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' is not a value of a Constant", a->name);
     return NC_OK;
 }
 
@@ -76,12 +80,25 @@ static nc_code keep_literal(nc_loader *l, nc_literal *lit) {
     return NC_OK;
 }
 
+static nc_code sparse_literal(nc_loader *l, const nc_pb_attribute *pa, nc_literal *lit) {
+    static const char value[] = "sparse_value";
+    nc_literal *dense;
+    nc_bytes name;
+    if (pa->name.n != sizeof value - 1 || memcmp(pa->name.p, value, pa->name.n) != 0)
+        NC_FAIL(l->w, NC_E_BAD_MODEL, "a sparse tensor is the value of a Constant only as sparse_value");
+    NC_TRY(nc_load_sparse(l, pa->sparse_tensor, &name, &dense));
+    *lit = *dense;
+    return NC_OK;
+}
+
 static nc_code load_constant(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_node *pb) {
     nc_wire r;
     nc_field f, out;
     nc_pb_attribute pa;
+    nc_given given;
     nc_attr a;
     nc_literal lit;
+    bool there;
     int64_t dims[1];
     if (pb->attribute != 1 || pb->output != 1 || pb->input != 0)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "a Constant must have one attribute, one output and no input");
@@ -89,14 +106,19 @@ static nc_code load_constant(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_
     bool found = nc_wire_each(&r, NodeProto_attribute, &f);
     nc_wire_init(&r, b);
     if (!found || !nc_wire_each(&r, NodeProto_output, &out)) return nc_fail(l->w, NC_E_FAIL, "fields went missing");
-    NC_TRY(nc_pb_read_attribute(l->w, f.b, &pa));
-    NC_TRY(nc_load_attr(l, f.b, &pa, &a));
-    NC_TRY(constant_literal(l, &a, dims, &lit));
-    if (a.kind != NC_A_TENSOR) NC_TRY(keep_literal(l, &lit));
+    NC_TRY(nc_load_resolve(l, s, f.b, &given, &pa, &there));
+    if (!there) NC_FAIL(l->w, NC_E_BAD_MODEL, "a Constant takes its value from an attribute that the call lacks");
+    if (pa.type == NC_PB_A_SPARSE || NC_PB_HAS(pa, AttributeProto_sparse_tensor)) {
+        NC_TRY(sparse_literal(l, &pa, &lit));
+    } else {
+        NC_TRY(nc_load_attr(l, given.b, &pa, &a));
+        NC_TRY(constant_literal(l, &a, dims, &lit));
+        if (a.kind != NC_A_TENSOR) NC_TRY(keep_literal(l, &lit));
+    }
     const char *name;
-    NC_TRY(nc_load_name(l, out.b, "NodeProto.output", &name));
-    if (!*name) return NC_OK;
+    if (!out.b.n) return NC_OK;
     NC_TRY(nc_scope_check_free(l, s, out.b));
+    NC_TRY(nc_scope_label(l, s, out.b, "NodeProto.output", &name));
     nc_value *v = nc_edit_const(s->g, name, &lit);
     NC_NEED(l->w, v);
     return nc_scope_define(l, s, out.b, v);
@@ -104,13 +126,9 @@ static nc_code load_constant(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_
 
 /* ---- other nodes ---- */
 
-static nc_code find_card(nc_loader *l, const head *h, const nc_card **card, const nc_op_version **version) {
-    char *key = nc_arena_printf(&l->w->scratch, "%s|%s|%s", h->domain, h->op, h->overload);
-    NC_NEED(l->w, key);
-    if (nc_map_get(&l->functions, key))
-        NC_FAIL(l->w, NC_E_UNSUPPORTED, "calls the model-local function '%.200s' of domain '%.100s': not supported",
-                h->op, h->domain);
-    int64_t opset = nc_model_opset(l->m, h->domain);
+static nc_code find_card(nc_loader *l, const nc_scope *s, const head *h, const nc_card **card,
+                         const nc_op_version **version) {
+    int64_t opset = nc_scope_opset(l, s, h->domain);
     if (opset == 0) NC_FAIL(l->w, NC_E_BAD_MODEL, "the model imports no opset of domain '%.200s'", h->domain);
     *card = NULL;
     for (const nc_registry *r = l->m->registry; r && !*card; r = r->base) *card = r->find(r, h->domain, h->op);
@@ -121,7 +139,7 @@ static nc_code find_card(nc_loader *l, const head *h, const nc_card **card, cons
     return NC_OK;
 }
 
-static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in) {
+nc_code nc_load_args(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
@@ -131,6 +149,7 @@ static nc_code load_inputs(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in)
         if (!in[i])
             NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': input %d '%.*s' is not defined before this node", s->g->name,
                     i, (int)(f.b.n < 200 ? f.b.n : 200), (const char *)f.b.p);
+        if (in[i] == &l->absent) in[i] = NULL;
     }
     return NC_OK;
 }
@@ -140,8 +159,10 @@ static nc_code load_output_names(nc_loader *l, nc_scope *s, nc_bytes b, const ch
     nc_field f;
     nc_wire_init(&r, b);
     for (int i = 0; nc_wire_each(&r, NodeProto_output, &f); i++) {
-        NC_TRY(nc_load_name(l, f.b, "NodeProto.output", &names[i]));
-        if (f.b.n) NC_TRY(nc_scope_check_free(l, s, f.b));
+        names[i] = "";
+        if (!f.b.n) continue;
+        NC_TRY(nc_scope_check_free(l, s, f.b));
+        NC_TRY(nc_scope_label(l, s, f.b, "NodeProto.output", &names[i]));
     }
     return NC_OK;
 }
@@ -154,9 +175,12 @@ static nc_code load_attrs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n) {
     nc_wire_init(&r, b);
     while (nc_wire_each(&r, NodeProto_attribute, &f)) {
         nc_pb_attribute pa;
+        nc_given given;
         nc_attr a;
         int type;
-        NC_TRY(nc_pb_read_attribute(l->w, f.b, &pa));
+        bool there;
+        NC_TRY(nc_load_resolve(l, s, f.b, &given, &pa, &there));
+        if (!there) continue;
         NC_TRY(nc_load_attr_type(l, &pa, &type));
         const char *name;
         NC_TRY(nc_load_name(l, pa.name, "AttributeProto.name", &name));
@@ -165,20 +189,20 @@ static nc_code load_attrs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n) {
         if (type == NC_PB_A_GRAPH) {
             nc_graph *g = nc_edit_subgraph(n, name);
             NC_NEED(l->w, g);
-            NC_TRY(nc_load_graph(l, pa.g, s, g));
+            NC_TRY(nc_load_graph(l, pa.g, given.scope, g));
         } else {
-            NC_TRY(nc_load_attr(l, f.b, &pa, &a));
+            NC_TRY(nc_load_attr(l, given.b, &pa, &a));
             if (nc_edit_set_attr(n, &a) != NC_OK) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
         }
     }
     return NC_OK;
 }
 
-/* A random node's id, from its metadata or, when the whole model is read, from the model's counter. */
-static nc_code load_random_id(nc_loader *l, nc_bytes b, nc_node *n) {
+nc_code nc_load_random_id(nc_loader *l, nc_bytes b, int64_t *out) {
     static const char key[] = NC_PB_RANDOM_KEY;
     nc_wire r;
     nc_field f;
+    *out = 0;
     nc_wire_init(&r, b);
     while (nc_wire_each(&r, NodeProto_metadata_props, &f)) {
         nc_pb_entry e;
@@ -192,10 +216,22 @@ static nc_code load_random_id(nc_loader *l, nc_bytes b, nc_node *n) {
         }
         if (!ok || id == 0) NC_FAIL(l->w, NC_E_BAD_MODEL, "metadata %s is not a positive number", key);
         if (id > l->max_random_id) l->max_random_id = id;
-        n->random_id = id;
+        *out = id;
         return NC_OK;
     }
-    if (!NC_PUSH(&l->w->scratch, l->random, n)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
+/* A random node's id, from its metadata or, when the whole model is read, from the model's counter. A function's own
+ * metadata would give every call the same numbers: there the call's id goes to the first random node inside. */
+static nc_code give_random_id(nc_loader *l, const nc_scope *s, nc_bytes b, nc_node *n) {
+    if (s->call) {
+        n->random_id = s->call->random_id;
+        s->call->random_id = 0;
+    } else {
+        NC_TRY(nc_load_random_id(l, b, &n->random_id));
+    }
+    if (!n->random_id && !NC_PUSH(&l->w->scratch, l->random, n)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
     return NC_OK;
 }
 
@@ -224,20 +260,31 @@ static nc_code find_variables(nc_loader *l, nc_node *n) {
     return NC_OK;
 }
 
+/* Documentation, metadata and fields of newer formats; a random id is written anew. */
+static nc_code keep_extra(nc_loader *l, nc_bytes b, nc_node *n) {
+    uint64_t known = NC_EXTRA_OF_NODE | NC_PB_BIT(NodeProto_input) | NC_PB_BIT(NodeProto_output) |
+                     NC_PB_BIT(NodeProto_name) | NC_PB_BIT(NodeProto_op_type) | NC_PB_BIT(NodeProto_attribute) |
+                     NC_PB_BIT(NodeProto_domain) | NC_PB_BIT(NodeProto_overload);
+    return nc_load_extra(l, b, known, &n->extra);
+}
+
 nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_pb_node pb;
     head h;
     const nc_card *card = NULL;
     const nc_op_version *version = NULL;
+    nc_function *fn;
     NC_TRY(nc_pb_read_node(l->w, b, &pb));
-    NC_TRY(read_head(l, b, &pb, &h));
+    NC_TRY(read_head(l, s, b, &pb, &h));
+    NC_TRY(nc_load_find_function(l, h.domain, h.op, h.overload, &fn));
+    if (fn) return nc_load_call(l, s, b, &pb, fn);
     if (!*h.domain && strcmp(h.op, "Constant") == 0) return load_constant(l, s, b, &pb);
-    NC_TRY(find_card(l, &h, &card, &version));
+    NC_TRY(find_card(l, s, &h, &card, &version));
     nc_value **in = nc_arena_array(&l->w->scratch, pb.input, sizeof *in);
     const char **out = nc_arena_array(&l->w->scratch, pb.output, sizeof *out);
     NC_NEED(l->w, in);
     NC_NEED(l->w, out);
-    NC_TRY(load_inputs(l, s, b, in));
+    NC_TRY(nc_load_args(l, s, b, in));
     NC_TRY(load_output_names(l, s, b, out));
     nc_node *n =
         nc_edit_node(s->g, NULL, card, version, *h.name ? h.name : NULL, in, (int)pb.input, out, (int)pb.output);
@@ -245,7 +292,8 @@ nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b) {
     NC_TRY(load_attrs(l, s, b, n));
     l->w->at_node = n->name;
     l->w->at_op = card->name;
-    if (card->traits & NC_RANDOM) NC_TRY(load_random_id(l, b, n));
+    if (card->traits & NC_RANDOM) NC_TRY(give_random_id(l, s, b, n));
+    NC_TRY(keep_extra(l, b, n));
     NC_TRY(nc_node_check(l->w, n));
     NC_TRY(find_variables(l, n));
     return define_outputs(l, s, b, n);

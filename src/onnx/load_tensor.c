@@ -3,6 +3,8 @@
  * hold, and it is checked before anything is allocated. */
 #include "onnx/loader.h"
 
+#include "base/narrow.h"
+
 #include <string.h>
 
 static nc_code load_dims(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit) {
@@ -42,23 +44,46 @@ static nc_slot_kind typed_field(const nc_pb_tensor *t, nc_dtype type, uint32_t *
     *per_elem = 1;
     switch (type) {
     case NC_COMPLEX64: *per_elem = 2; /* fall through */
-    case NC_FLOAT: *number = TensorProto_float_data; *n = t->float_data; return NC_SLOT_FLOATS;
+    case NC_FLOAT:
+        *number = TensorProto_float_data;
+        *n = t->float_data;
+        return NC_SLOT_FLOATS;
     case NC_COMPLEX128: *per_elem = 2; /* fall through */
-    case NC_DOUBLE: *number = TensorProto_double_data; *n = t->double_data; return NC_SLOT_DOUBLES;
-    case NC_INT64: *number = TensorProto_int64_data; *n = t->int64_data; return NC_SLOT_INTS;
+    case NC_DOUBLE:
+        *number = TensorProto_double_data;
+        *n = t->double_data;
+        return NC_SLOT_DOUBLES;
+    case NC_INT64:
+        *number = TensorProto_int64_data;
+        *n = t->int64_data;
+        return NC_SLOT_INTS;
     case NC_UINT32:
-    case NC_UINT64: *number = TensorProto_uint64_data; *n = t->uint64_data; return NC_SLOT_INTS;
-    default: *number = TensorProto_int32_data; *n = t->int32_data; return NC_SLOT_INTS;
+    case NC_UINT64:
+        *number = TensorProto_uint64_data;
+        *n = t->uint64_data;
+        return NC_SLOT_INTS;
+    default:
+        *number = TensorProto_int32_data;
+        *n = t->int32_data;
+        return NC_SLOT_INTS;
     }
 }
 
+/* Elements of 4 and 2 bits come as whole bytes in typed fields too, those of 6 bits one by one. */
+static bool by_bytes(nc_dtype type) { return nc_dtype_is_packed(type) && 8 % nc_dtype_bits(type) == 0; }
+
 /* Writes a number as one element of `size` bytes; false: it does not fit the type. */
 static bool put_number(nc_dtype type, nc_slot_kind kind, size_t size, uint64_t u, uint8_t *to) {
+    if (by_bytes(type)) { /* some writers spread the sign of the byte */
+        int64_t b = (int32_t)u;
+        *to = (uint8_t)b;
+        return b >= -128 && b <= 255;
+    }
     if (size == 8 || kind != NC_SLOT_INTS) {
         memcpy(to, &u, size);
         return true;
     }
-    int64_t v = nc_dtype_class(type) == 'F' || type == NC_UINT32 ? (int64_t)u : (int32_t)u;
+    int64_t v = nc_dtype_is_float(type) || type == NC_UINT32 ? (int64_t)u : (int32_t)u;
     int bits = (int)size * 8;
     int64_t low = nc_dtype_class(type) == 'I' ? -((int64_t)1 << (bits - 1)) : 0;
     int64_t high = nc_dtype_class(type) == 'I' ? -low - 1 : ((int64_t)1 << bits) - 1;
@@ -78,13 +103,16 @@ static nc_code load_typed(nc_loader *l, nc_bytes b, const char *what, const nc_p
     uint32_t number;
     size_t per_elem, n;
     nc_slot_kind kind = typed_field(t, lit->dtype, &number, &per_elem, &n);
-    if (n % per_elem || n / per_elem != (uint64_t)lit->n)
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s' of %s holds %zu elements, the dims need %lld", what,
-                nc_dtype_name(lit->dtype), n / per_elem, (long long)lit->n);
+    size_t expected = by_bytes(lit->dtype) ? lit->bytes : (size_t)lit->n;
+    if (n % per_elem || n / per_elem != expected)
+        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s' of %s holds %zu %s, the dims need %zu", what,
+                nc_dtype_name(lit->dtype), n / per_elem, by_bytes(lit->dtype) ? "bytes" : "elements", expected);
     uint8_t *to = nc_arena_array(&l->m->arena, lit->bytes, 1);
     NC_NEED(l->w, to);
     lit->data = to;
-    size_t size = nc_dtype_bytes(lit->dtype) / per_elem;
+    size_t size = by_bytes(lit->dtype) ? 1 : nc_dtype_bytes(lit->dtype) / per_elem;
+    int64_t i = 0; /* of packed elements that come one by one */
+    if (lit->bytes > 0) to[lit->bytes - 1] = 0;
     nc_wire r, in;
     nc_field f;
     nc_wire_init(&r, b);
@@ -93,7 +121,9 @@ static nc_code load_typed(nc_loader *l, nc_bytes b, const char *what, const nc_p
         uint64_t u = f.u;
         do {
             if (f.wire == NC_WIRE_BYTES && !next_packed(&in, kind, &u)) break;
-            if (!put_number(lit->dtype, kind, size, u, to))
+            bool fits = size > 0 ? put_number(lit->dtype, kind, size, u, to) : u < 1u << nc_dtype_bits(lit->dtype);
+            if (size == 0 && fits) nc_narrow_store(lit->dtype, to, i++, (uint8_t)u);
+            if (!fits)
                 NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.200s': %lld is not a value of %s", what, (long long)u,
                         nc_dtype_name(lit->dtype));
             to += size;
@@ -140,6 +170,12 @@ static nc_code load_data(nc_loader *l, nc_bytes b, const char *what, const nc_pb
     return load_raw(l, what, t->raw_data, lit);
 }
 
+static nc_code keep_extra(nc_loader *l, nc_bytes b, nc_literal *lit) {
+#define BIT(message, number, kind, field) | NC_PB_BIT(number)
+    return nc_load_extra(l, b, 0 NC_PB_TENSOR(BIT), &lit->extra);
+#undef BIT
+}
+
 nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal **out) {
     nc_literal *lit = nc_arena_alloc(&l->m->arena, sizeof *lit);
     NC_NEED(l->w, lit);
@@ -148,6 +184,7 @@ nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_t
     NC_TRY(nc_load_dtype(l, t->data_type, what, &lit->dtype));
     NC_TRY(load_dims(l, b, what, t, lit));
     NC_TRY(load_data(l, b, what, t, lit));
+    NC_TRY(keep_extra(l, b, lit));
     *out = lit;
     return NC_OK;
 }

@@ -67,16 +67,16 @@ TEST(load_small_model) {
     REQUIRE(r.m);
     nc_graph *g = r.m->main;
     CHECK_STR(g->name, "small");
-    CHECK_INT(g->inputs.n, 2);
-    CHECK_INT(g->consts.n, 1);
+    CHECK_INT(g->inputs.n, 3);
+    CHECK_INT(g->consts.n, 0);
     CHECK_INT(g->n_nodes, 4);
     CHECK_INT(g->outputs.n, 2);
     CHECK_INT(nc_model_opset(r.m, ""), 17);
     const nc_value *w = nc_graph_find(g, "W"), *x = g->inputs.v[0], *a = nc_graph_find(g, "a");
-    REQUIRE(w && w->lit && a && a->type);
+    REQUIRE(w && w->initial && !w->lit && a && a->type);
     float third;
-    memcpy(&third, (const char *)w->lit->data + 8, 4);
-    CHECK(w->lit->n == 3 && third == 3.0f);
+    memcpy(&third, (const char *)w->initial->data + 8, 4);
+    CHECK(w->initial->n == 3 && third == 3.0f);
     CHECK(nc_type_equal(a->type, x->type));
     CHECK_STR(nc_dims_sym_name(r.m->dims, nc_dim_sym_id(x->type->dims[0])), "n");
     CHECK_STR(nc_dims_sym_name(r.m->dims, nc_dim_sym_id(g->outputs.v[0]->type->dims[1])), "y_dim1");
@@ -149,7 +149,7 @@ TEST(load_names_unknown_ops) {
     nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
     nc_wire_end(&r.t, begin_node(&r.t, "call", "All", "test", "-> y"));
     nc_wire_end(&r.t, g);
-    expect_fail(&r, NC_E_UNSUPPORTED, "model-local function 'All'");
+    expect_fail(&r, NC_E_BAD_GRAPH, "function 'All' gives 0 outputs, not 1");
 }
 
 /* ---- tensors ---- */
@@ -169,10 +169,11 @@ static void end_tensor(nc_text *t, nc_wire_mark g, nc_wire_mark m) {
     nc_wire_end(t, g);
 }
 
-static void check_typed(nc_dtype type, uint32_t field, const int64_t *v, const void *want, size_t bytes) {
+/* `n` elements out of three numbers. */
+static void check_numbers(nc_dtype type, int64_t n, uint32_t field, const int64_t *v, const void *want, size_t bytes) {
     for (int packed = 0; packed < 2; packed++) {
         run r = {0};
-        nc_wire_mark g, m = begin_tensor(&r.t, &g, type, 3);
+        nc_wire_mark g, m = begin_tensor(&r.t, &g, type, n);
         if (packed) nc_wire_put_ints(&r.t, field, v, 3);
         for (int i = 0; !packed && i < 3; i++) nc_wire_put_int(&r.t, field, v[i]);
         end_tensor(&r.t, g, m);
@@ -184,6 +185,10 @@ static void check_typed(nc_dtype type, uint32_t field, const int64_t *v, const v
     }
 }
 
+static void check_typed(nc_dtype type, uint32_t field, const int64_t *v, const void *want, size_t bytes) {
+    check_numbers(type, 3, field, v, want, bytes);
+}
+
 TEST(load_typed_data) {
     check_typed(NC_INT64, TensorProto_int64_data, (int64_t[]){-1, 0, INT64_MIN}, (int64_t[]){-1, 0, INT64_MIN}, 24);
     check_typed(NC_INT32, TensorProto_int32_data, (int64_t[]){-1, 7, INT32_MIN}, (int32_t[]){-1, 7, INT32_MIN}, 12);
@@ -193,6 +198,10 @@ TEST(load_typed_data) {
     check_typed(NC_BOOL, TensorProto_int32_data, (int64_t[]){1, 0, 1}, (uint8_t[]){1, 0, 1}, 3);
     check_typed(NC_UINT32, TensorProto_uint64_data, (int64_t[]){UINT32_MAX, 0, 1}, (uint32_t[]){UINT32_MAX, 0, 1}, 12);
     check_typed(NC_UINT64, TensorProto_uint64_data, (int64_t[]){-1, 0, 1}, (uint64_t[]){UINT64_MAX, 0, 1}, 24);
+    check_typed(NC_FLOAT8E5M2, TensorProto_int32_data, (int64_t[]){255, 1, 0}, (uint8_t[]){255, 1, 0}, 3);
+    check_typed(NC_FLOAT6E3M2, TensorProto_int32_data, (int64_t[]){63, 1, 2}, (uint8_t[]){0x7F, 0x20, 0}, 3);
+    check_numbers(NC_INT4, 5, TensorProto_int32_data, (int64_t[]){0x21, -1, 5}, (uint8_t[]){0x21, 0xFF, 5}, 3);
+    check_numbers(NC_UINT2, 12, TensorProto_int32_data, (int64_t[]){0x1B, 255, 0}, (uint8_t[]){0x1B, 255, 0}, 3);
 }
 
 TEST(load_float_data_with_nan_and_inf) {
@@ -242,7 +251,9 @@ TEST(load_refuses_bad_tensors) {
         {NC_FLOAT, -1, 1, TensorProto_int32_data, "a dim is negative"},
         {NC_FLOAT, (int64_t)1 << 60, 1, TensorProto_dims, "overflow"},
         {NC_STRING, 2, 1, TensorProto_dims, "holds 0 strings, the dims need 2"},
-        {(nc_dtype)23, 1, 1, TensorProto_dims, "element type float4e2m1 is not supported"},
+        {NC_INT4, 3, 1, TensorProto_int32_data, "int4 holds 1 bytes, the dims need 2"},
+        {NC_UINT2, 1, 256, TensorProto_int32_data, "256 is not a value of uint2"},
+        {NC_FLOAT6E2M3, 1, 64, TensorProto_int32_data, "64 is not a value of float6e2m3"},
         {(nc_dtype)99, 1, 1, TensorProto_dims, "99 is not an element type"},
         {NC_FLOAT, 1, 7, TensorProto_data_location, "data_location is 7"},
     };
@@ -325,12 +336,13 @@ TEST(load_external_data) {
 TEST(load_refuses_attribute_kinds_by_name) {
     static const struct {
         int64_t type;
+        nc_code code;
         const char *text;
-    } cases[] = {{NC_PB_A_SPARSE, "kind SPARSE_TENSOR is not supported"},
-                 {NC_PB_A_TYPES, "kind TYPE_PROTOS is not supported"},
-                 {NC_PB_A_GRAPHS, "kind GRAPHS is not supported"},
-                 {77, "has no valid type (77)"},
-                 {0, "has no valid type (0)"}};
+    } cases[] = {{NC_PB_A_SPARSE, NC_E_BAD_GRAPH, "must be an int, got a value of a kind that no operator takes"},
+                 {NC_PB_A_TYPES, NC_E_BAD_GRAPH, "must be an int"},
+                 {NC_PB_A_GRAPHS, NC_E_BAD_GRAPH, "must be an int"},
+                 {77, NC_E_BAD_MODEL, "has no valid type (77)"},
+                 {0, NC_E_BAD_MODEL, "has no valid type (0)"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run r = {0};
         put_header(&r.t, 8, 17);
@@ -342,7 +354,7 @@ TEST(load_refuses_attribute_kinds_by_name) {
         nc_wire_end(&r.t, a);
         nc_wire_end(&r.t, n);
         nc_wire_end(&r.t, g);
-        expect_fail(&r, i < 3 ? NC_E_UNSUPPORTED : NC_E_BAD_MODEL, cases[i].text);
+        expect_fail(&r, cases[i].code, cases[i].text);
     }
 }
 

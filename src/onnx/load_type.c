@@ -2,18 +2,11 @@
  * by name. A dim is a number, a symbol by name, or, when the file leaves it open, a fresh symbol `<value>_dim<k>`. */
 #include "onnx/loader.h"
 
-/* Element types that ONNX knows and this build may not; indexed from number 17. */
-static const char *const newer_types[] = {"float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",
-                                          "int4",         "float4e2m1",     "float8e8m0", "uint2",          "int2"};
-
 nc_code nc_load_dtype(nc_loader *l, int64_t number, const char *what, nc_dtype *out) {
     if (number > 0 && number < NC_N_DTYPES && nc_dtype_class((nc_dtype)number)) {
         *out = (nc_dtype)number;
         return NC_OK;
     }
-    const int64_t n_newer = sizeof newer_types / sizeof *newer_types;
-    const char *name = number >= 17 && number < 17 + n_newer ? newer_types[number - 17] : NULL;
-    if (name) NC_FAIL(l->w, NC_E_UNSUPPORTED, "%.200s: element type %s is not supported", what, name);
     NC_FAIL(l->w, NC_E_BAD_MODEL, "%.200s: %lld is not an element type", what, (long long)number);
 }
 
@@ -26,6 +19,8 @@ static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const
     } else if (d.dim_param.n) {
         const char *sym;
         NC_TRY(nc_load_name(l, d.dim_param, "Dimension.dim_param", &sym));
+        if (l->prefix) sym = nc_arena_printf(&l->w->scratch, "%s%s", l->prefix, sym); /* each call has its own */
+        NC_NEED(l->w, sym);
         *out = nc_dim_sym(dims, sym);
     } else {
         char *hint = nc_arena_printf(&l->w->scratch, "%s_dim%d", name, i);
@@ -39,7 +34,7 @@ static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const
 static nc_code load_tensor_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out) {
     nc_pb_tensor_type t;
     nc_pb_shape shape = {0};
-    nc_dtype elem;
+    nc_dtype elem = NC_UNDEFINED;
     const nc_dim *dims[NC_MAX_RANK];
     NC_TRY(nc_pb_read_tensor_type(l->w, b, &t));
     *out = NULL;

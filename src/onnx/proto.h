@@ -15,7 +15,11 @@
 #define NC_PB_OPSET(X) X(OperatorSetIdProto, 1, BYTES, domain) X(OperatorSetIdProto, 2, INT, version)
 #define NC_PB_ENTRY(X) X(StringStringEntryProto, 1, BYTES, key) X(StringStringEntryProto, 2, BYTES, value)
 #define NC_PB_FUNCTION(X) \
-    X(FunctionProto, 1, BYTES, name) X(FunctionProto, 10, BYTES, domain) X(FunctionProto, 13, BYTES, overload)
+    X(FunctionProto, 1, BYTES, name) X(FunctionProto, 4, MANY, input) X(FunctionProto, 5, MANY, output) \
+    X(FunctionProto, 7, MANY, node) X(FunctionProto, 9, MANY, opset_import) X(FunctionProto, 10, BYTES, domain) \
+    X(FunctionProto, 11, MANY, attribute_proto) X(FunctionProto, 13, BYTES, overload)
+#define NC_PB_SPARSE(X) \
+    X(SparseTensorProto, 1, BYTES, values) X(SparseTensorProto, 2, BYTES, indices) X(SparseTensorProto, 3, INTS, dims)
 #define NC_PB_GRAPH(X) \
     X(GraphProto, 1, MANY, node) X(GraphProto, 2, BYTES, name) X(GraphProto, 5, MANY, initializer) \
     X(GraphProto, 11, MANY, input) X(GraphProto, 12, MANY, output) X(GraphProto, 13, MANY, value_info) \
@@ -29,6 +33,8 @@
     X(AttributeProto, 1, BYTES, name) X(AttributeProto, 2, FLOAT, f) X(AttributeProto, 3, INT, i) \
     X(AttributeProto, 4, BYTES, s) X(AttributeProto, 5, BYTES, t) X(AttributeProto, 6, BYTES, g) \
     X(AttributeProto, 7, FLOATS, floats) X(AttributeProto, 8, INTS, ints) X(AttributeProto, 9, MANY, strings) \
+    X(AttributeProto, 10, MANY, tensors) X(AttributeProto, 11, MANY, graphs) X(AttributeProto, 15, MANY, type_protos) \
+    X(AttributeProto, 22, BYTES, sparse_tensor) X(AttributeProto, 23, MANY, sparse_tensors) \
     X(AttributeProto, 14, BYTES, tp) X(AttributeProto, 20, INT, type) X(AttributeProto, 21, BYTES, ref_attr_name)
 #define NC_PB_TENSOR(X) \
     X(TensorProto, 1, INTS, dims) X(TensorProto, 2, INT, data_type) X(TensorProto, 3, BYTES, segment) \
@@ -49,7 +55,7 @@
     M(model, NC_PB_MODEL) M(opset, NC_PB_OPSET) M(entry, NC_PB_ENTRY) M(function, NC_PB_FUNCTION) \
     M(graph, NC_PB_GRAPH) M(value, NC_PB_VALUE) M(node, NC_PB_NODE) M(attribute, NC_PB_ATTRIBUTE) \
     M(tensor, NC_PB_TENSOR) M(type, NC_PB_TYPE) M(tensor_type, NC_PB_TENSOR_TYPE) M(holder, NC_PB_HOLDER) \
-    M(map, NC_PB_MAP) M(shape, NC_PB_SHAPE) M(dim, NC_PB_DIM)
+    M(sparse, NC_PB_SPARSE) M(map, NC_PB_MAP) M(shape, NC_PB_SHAPE) M(dim, NC_PB_DIM)
 
 #define NC_PB_C_INT int64_t
 #define NC_PB_C_FLOAT float
@@ -69,6 +75,7 @@
     NC_MUST nc_code nc_pb_read_##id(nc_work *w, nc_bytes b, nc_pb_##id *out);
 NC_PB_MESSAGES(NC_PB_DECLARE)
 
+#define NC_PB_BIT(number) ((uint64_t)1 << (number))
 #define NC_PB_HAS(msg, number) (((msg).has >> (number) & 1) != 0)
 
 /* AttributeProto.AttributeType. */
@@ -77,6 +84,12 @@ enum {
     NC_PB_A_INTS, NC_PB_A_STRINGS, NC_PB_A_TENSORS, NC_PB_A_GRAPHS, NC_PB_A_SPARSE, NC_PB_A_SPARSES, NC_PB_A_TYPE,
     NC_PB_A_TYPES
 };
+
+/* From this IR version on an initializer need not be an input; one that is, is an input's default. */
+#define NC_ONNX_IR_FREE_INITIALIZERS 4
+
+/* The domain of functions that hold one node of another opset. */
+#define NC_PB_ODD_DOMAIN "nacre.opset"
 
 /* The key under which a random node's id travels in NodeProto.metadata_props. */
 #define NC_PB_RANDOM_KEY "nacre.random_id"

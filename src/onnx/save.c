@@ -1,5 +1,5 @@
-/* onnx/save.c: nc_model to ModelProto: header, opset imports, properties, then the main graph (save_graph.c). Every
- * node's version must be the one that its domain's import gives, or a reader would take it for another op. */
+/* onnx/save.c: nc_model to ModelProto: header, opset imports, properties, then the main graph (save_graph.c), then the
+ * functions of nodes that need another opset (save_node.c); and files: the model's, and one for external data. */
 #include "onnx/save.h"
 
 #include "base/file.h"
@@ -16,7 +16,7 @@ static const char *domain_of(const nc_node *n) {
     return d && strcmp(d, "ai.onnx") != 0 ? d : "";
 }
 
-static nc_opset *find_opset(nc_saver *s, const char *domain) {
+static nc_opset *find_opset(const nc_saver *s, const char *domain) {
     for (int i = 0; i < s->n_opsets; i++)
         if (strcmp(s->opsets[i].domain, domain) == 0) return &s->opsets[i];
     return NULL;
@@ -36,24 +36,26 @@ static nc_code complete_opsets(nc_saver *s, const nc_graph *g) {
     for (const nc_node *n = g->first; n; n = n->next) {
         const char *domain = domain_of(n);
         nc_opset *o = find_opset(s, domain);
-        if (!o) NC_TRY(add_opset(s, domain, n->version->since));
-        else if (nc_model_opset(s->m, domain) == 0 && o->version < n->version->since) o->version = n->version->since;
+        if (!o)
+            NC_TRY(add_opset(s, domain, n->version->since));
+        else if (nc_model_opset(s->m, domain) == 0 && o->version < n->version->since)
+            o->version = n->version->since;
         if (n->random_id) s->random = true;
         for (int i = 0; i < n->n_subs; i++) NC_TRY(complete_opsets(s, n->subs[i].graph));
     }
     return NC_OK;
 }
 
-static nc_code check_versions(nc_saver *s, const nc_graph *g) {
+const nc_opset *nc_save_opset_of(const nc_saver *s, const nc_node *n) { return find_opset(s, domain_of(n)); }
+
+/* Is a node somewhere of another version than what will be imported? */
+static bool has_odd_nodes(const nc_saver *s, const nc_graph *g) {
     for (const nc_node *n = g->first; n; n = n->next) {
-        const nc_opset *o = find_opset(s, domain_of(n));
-        if (nc_card_version(n->card, o->version) != n->version)
-            NC_FAIL(s->w, NC_E_UNSUPPORTED,
-                    "%s '%.100s' is of version %d, which opset %lld of domain '%.100s' does not mean", n->card->name,
-                    n->name, n->version->since, (long long)o->version, o->domain);
-        for (int i = 0; i < n->n_subs; i++) NC_TRY(check_versions(s, n->subs[i].graph));
+        if (nc_card_version(n->card, nc_save_opset_of(s, n)->version) != n->version) return true;
+        for (int i = 0; i < n->n_subs; i++)
+            if (has_odd_nodes(s, n->subs[i].graph)) return true;
     }
-    return NC_OK;
+    return false;
 }
 
 static nc_code prepare(nc_saver *s) {
@@ -61,7 +63,9 @@ static nc_code prepare(nc_saver *s) {
     NC_TRY(nc_save_name_all(s));
     NC_TRY(complete_opsets(s, s->m->main));
     if (!find_opset(s, "")) NC_TRY(add_opset(s, "", OPSET_FOR_IDENTITY));
-    return check_versions(s, s->m->main);
+    s->any_odd = has_odd_nodes(s, s->m->main);
+    if (s->any_odd && !find_opset(s, NC_PB_ODD_DOMAIN)) NC_TRY(add_opset(s, NC_PB_ODD_DOMAIN, 1));
+    return NC_OK;
 }
 
 static void save_opset(nc_text *out, const nc_opset *o) {
@@ -81,7 +85,7 @@ static void save_prop(nc_text *out, const nc_prop *p) {
 static void save_header(nc_saver *s) {
     const nc_model *m = s->m;
     int64_t ir = m->ir_version ? m->ir_version : USUAL_IR;
-    int64_t least = s->random ? FIRST_IR_WITH_NODE_METADATA : FIRST_IR_WITH_FREE_INITIALIZERS;
+    int64_t least = s->random || s->any_odd ? FIRST_IR_WITH_NODE_METADATA : FIRST_IR_WITH_FREE_INITIALIZERS;
     nc_wire_put_int(s->out, ModelProto_ir_version, ir < least ? least : ir);
     nc_wire_put_str(s->out, ModelProto_producer_name, m->producer_name);
     nc_wire_put_str(s->out, ModelProto_producer_version, m->producer_version);
@@ -92,19 +96,69 @@ static void save_header(nc_saver *s) {
     for (int i = 0; i < m->props.n; i++) save_prop(s->out, &m->props.v[i]);
 }
 
-nc_code nc_onnx_save(nc_work *w, const nc_model *m, nc_text *out_bytes) {
-    nc_saver s = {.w = w, .m = m, .out = out_bytes};
-    NC_TRY(prepare(&s));
-    save_header(&s);
-    NC_TRY(nc_save_graph(&s, m->main, ModelProto_graph, 1));
-    if (out_bytes->failed) NC_FAIL(w, NC_E_MEMORY, "out of memory");
-    return NC_OK;
+nc_code nc_save_too_large(nc_saver *s) {
+    NC_FAIL(s->w, NC_E_LIMIT, "the model's file would have more than %zu bytes: save its constants as external data",
+            s->max_file);
 }
 
-nc_code nc_onnx_save_file(nc_work *w, const nc_model *m, const char *path) {
+static nc_code save_model(nc_saver *s) {
+    NC_TRY(prepare(s));
+    save_header(s);
+    NC_TRY(nc_save_graph(s, s->m->main, ModelProto_graph, 1));
+    NC_TRY(nc_save_odd_nodes(s));
+    nc_save_extra(s, s->m->extra);
+    if (s->out->failed) NC_FAIL(s->w, NC_E_MEMORY, "out of memory");
+    return s->out->n > s->max_file ? nc_save_too_large(s) : NC_OK;
+}
+
+nc_code nc_onnx_save(nc_work *w, const nc_model *m, nc_text *out_bytes) {
+    nc_saver s = {.w = w, .m = m, .out = out_bytes, .max_file = SIZE_MAX};
+    return save_model(&s);
+}
+
+/* ---- files ---- */
+
+static nc_code begin_data(nc_saver *s, const char *path, const nc_onnx_save_options *o) {
+    if (!o->data_name) return NC_OK;
+    if (!*o->data_name || strchr(o->data_name, '/') || strcmp(o->data_name, ".") == 0 ||
+        strcmp(o->data_name, "..") == 0)
+        NC_FAIL(s->w, NC_E_ARGUMENT, "external data goes into the model's folder: '%.200s' is not a plain file name",
+                o->data_name);
+    const char *slash = strrchr(path, '/');
+    if (strcmp(slash ? slash + 1 : path, o->data_name) == 0)
+        NC_FAIL(s->w, NC_E_ARGUMENT, "external data cannot go into the model's own file '%.200s'", o->data_name);
+    const char *data =
+        nc_arena_printf(&s->w->scratch, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, o->data_name);
+    NC_NEED(s->w, data);
+    s->data_name = o->data_name;
+    s->min_bytes = o->min_bytes ? o->min_bytes : 1;
+    return nc_file_begin(s->w, data, &s->data);
+}
+
+static nc_code save_files(nc_saver *s, const char *path, const nc_onnx_save_options *o) {
+    nc_file_writer *model;
+    NC_TRY(begin_data(s, path, o));
+    NC_TRY(save_model(s));
+    NC_TRY(nc_file_begin(s->w, path, &model));
+    nc_code code = nc_file_add(s->w, model, s->out->s, s->out->n);
+    nc_file_writer *data = s->data;
+    s->data = NULL;
+    if (code == NC_OK && data)
+        code = nc_file_end(s->w, data);
+    else
+        nc_file_drop(data);
+    if (code == NC_OK) return nc_file_end(s->w, model);
+    nc_file_drop(model);
+    return code;
+}
+
+nc_code nc_onnx_save_file(nc_work *w, const nc_model *m, const char *path, const nc_onnx_save_options *o) {
+    static const nc_onnx_save_options usual;
     nc_text bytes = {0};
-    nc_code code = nc_onnx_save(w, m, &bytes);
-    if (code == NC_OK) code = nc_file_write(w, path, bytes.s, bytes.n);
+    if (!o) o = &usual;
+    nc_saver s = {.w = w, .m = m, .out = &bytes, .max_file = o->max_file ? o->max_file : NC_ONNX_MAX_FILE};
+    nc_code code = save_files(&s, path, o);
+    nc_file_drop(s.data);
     nc_text_release(&bytes);
     return code;
 }

@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool book(nc_saver *s, const char *name) {
-    return nc_map_put(&s->used, name, (void *)(uintptr_t)name);
-}
+static bool book(nc_saver *s, const char *name) { return nc_map_put(&s->used, name, (void *)(uintptr_t)name); }
 
 const char *nc_save_new_name(nc_saver *s, const char *wish) {
     nc_arena *a = &s->w->scratch;
@@ -56,7 +54,8 @@ static nc_code name_interface(nc_saver *s) {
         const nc_value *v = g->outputs.v[i];
         const char *name = g->output_names.v[i];
         if (nc_map_get(&s->outputs, name)) NC_FAIL(s->w, NC_E_BAD_GRAPH, "output '%.200s' is there twice", name);
-        if (!s->names[v->id]) NC_TRY(name_exactly(s, v, name, "output"));
+        if (!s->names[v->id])
+            NC_TRY(name_exactly(s, v, name, "output"));
         else if (strcmp(s->names[v->id], name) != 0 && nc_map_get(&s->used, name))
             NC_FAIL(s->w, NC_E_BAD_GRAPH, "output '%.200s': another value has that name", name);
         if (!nc_map_put(&s->outputs, name, (void *)(uintptr_t)name)) NC_FAIL(s->w, NC_E_MEMORY, "out of memory");

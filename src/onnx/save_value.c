@@ -3,6 +3,8 @@
  * see one more symbol. */
 #include "onnx/saver.h"
 
+#include <stdio.h>
+
 bool nc_save_can_say(const nc_type *t) {
     if (!t) return false;
     switch (t->kind) {
@@ -14,16 +16,45 @@ bool nc_save_can_say(const nc_type *t) {
     }
 }
 
+static void put_entry(nc_text *out, const char *key, const char *value) {
+    nc_wire_mark mark = nc_wire_begin(out, TensorProto_external_data, 0);
+    nc_wire_put_str(out, StringStringEntryProto_key, key);
+    nc_wire_put_str(out, StringStringEntryProto_value, value);
+    nc_wire_end(out, mark);
+}
+
+/* Large data starts on a page, so that readers can map it alone; the rest on a cache line. */
+static nc_code save_outside(nc_saver *s, const nc_literal *lit) {
+    static const char zeros[4096];
+    char offset[24], length[24];
+    uint64_t align = lit->bytes >= 65536 ? 4096 : 64, gap = (align - s->bytes_data % align) % align;
+    NC_TRY(nc_file_add(s->w, s->data, zeros, (size_t)gap));
+    NC_TRY(nc_file_add(s->w, s->data, lit->data, lit->bytes));
+    snprintf(offset, sizeof offset, "%llu", (unsigned long long)(s->bytes_data + gap));
+    snprintf(length, sizeof length, "%zu", lit->bytes);
+    s->bytes_data += gap + lit->bytes;
+    put_entry(s->out, "location", s->data_name);
+    put_entry(s->out, "offset", offset);
+    put_entry(s->out, "length", length);
+    nc_wire_put_int(s->out, TensorProto_data_location, 1);
+    return NC_OK;
+}
+
 nc_code nc_save_tensor(nc_saver *s, uint32_t number, const char *name, const nc_literal *lit) {
     bool strings = lit->dtype == NC_STRING;
-    nc_wire_mark mark = nc_wire_begin(s->out, number, strings ? 0 : lit->bytes);
+    nc_wire_mark mark = nc_wire_begin(s->out, number, strings || (name && s->data) ? 0 : lit->bytes);
     nc_wire_put_ints(s->out, TensorProto_dims, lit->dims, (size_t)lit->rank);
     nc_wire_put_int(s->out, TensorProto_data_type, lit->dtype);
     nc_wire_put_str(s->out, TensorProto_name, name);
     const nc_str *str = lit->data;
     for (int64_t i = 0; strings && i < lit->n; i++)
         nc_wire_put_bytes(s->out, TensorProto_string_data, str[i].p, str[i].n);
-    if (!strings) nc_wire_put_bytes(s->out, TensorProto_raw_data, lit->data, lit->bytes);
+    bool outside = name && s->data && !strings && lit->bytes >= s->min_bytes;
+    if (outside)
+        NC_TRY(save_outside(s, lit));
+    else if (!strings)
+        nc_wire_put_bytes(s->out, TensorProto_raw_data, lit->data, lit->bytes);
+    nc_save_extra(s, lit->extra);
     nc_wire_end(s->out, mark);
     return NC_OK;
 }
@@ -79,10 +110,11 @@ nc_code nc_save_type(nc_saver *s, uint32_t number, const char *name, const nc_ty
     return NC_OK;
 }
 
-nc_code nc_save_value_info(nc_saver *s, uint32_t number, const char *name, const nc_type *t) {
+nc_code nc_save_value_info(nc_saver *s, uint32_t number, const char *name, const nc_type *t, nc_str extra) {
     nc_wire_mark mark = nc_wire_begin(s->out, number, 0);
     nc_wire_put_str(s->out, ValueInfoProto_name, name);
     if (t) NC_TRY(nc_save_type(s, ValueInfoProto_type, name, t));
+    nc_save_extra(s, extra);
     nc_wire_end(s->out, mark);
     return NC_OK;
 }

@@ -27,6 +27,7 @@ static const nc_attr_spec all_attrs[] = {{.name = "i", .kind = NC_A_INT},
                                          {.name = "strings", .kind = NC_A_STRINGS},
                                          {.name = "t", .kind = NC_A_TENSOR},
                                          {.name = "type", .kind = NC_A_TYPE},
+                                         {.name = "other", .kind = NC_A_OTHER},
                                          {0}};
 static const nc_op_version relu_v[] = {{14, one_in, one_out, NULL, false}, {6, one_in, one_out, NULL, false}, {0}};
 static const nc_op_version identity_v[] = {{1, one_in, one_out, NULL, false}, {0}};
@@ -96,21 +97,66 @@ __attribute__((unused)) static void put_value(nc_text *t, uint32_t number, const
     nc_wire_end(t, m);
 }
 
-/* "a b -> y z"; "_" is an absent argument. The node is left open for attributes. */
-__attribute__((unused)) static nc_wire_mark begin_node(nc_text *t, const char *name, const char *op, const char *domain,
-                                                       const char *args) {
-    nc_wire_mark m = nc_wire_begin(t, GraphProto_node, 0);
-    uint32_t number = NodeProto_input;
+/* "a b -> y z"; "_" is an absent argument. */
+__attribute__((unused)) static void put_args(nc_text *t, uint32_t in, uint32_t out, const char *args) {
     while (*args) {
         size_t n = strcspn(args, " ");
-        if (n == 2 && memcmp(args, "->", 2) == 0) number = NodeProto_output;
-        else nc_wire_put_bytes(t, number, args, n == 1 && *args == '_' ? 0 : n);
+        if (n == 2 && memcmp(args, "->", 2) == 0) in = out;
+        else nc_wire_put_bytes(t, in, args, n == 1 && *args == '_' ? 0 : n);
         args += n + (args[n] == ' ');
     }
+}
+
+__attribute__((unused)) static nc_wire_mark begin_node_in(nc_text *t, uint32_t number, const char *name,
+                                                          const char *op, const char *domain, const char *args) {
+    nc_wire_mark m = nc_wire_begin(t, number, 0);
+    put_args(t, NodeProto_input, NodeProto_output, args);
     nc_wire_put_str(t, NodeProto_name, name);
     nc_wire_put_str(t, NodeProto_op_type, op);
     nc_wire_put_str(t, NodeProto_domain, domain);
     return m;
+}
+
+/* The node is left open for attributes. */
+__attribute__((unused)) static nc_wire_mark begin_node(nc_text *t, const char *name, const char *op, const char *domain,
+                                                       const char *args) {
+    return begin_node_in(t, GraphProto_node, name, op, domain, args);
+}
+
+__attribute__((unused)) static void put_opset(nc_text *t, uint32_t number, const char *domain, int64_t version) {
+    nc_wire_mark m = nc_wire_begin(t, number, 0);
+    nc_wire_put_str(t, OperatorSetIdProto_domain, domain);
+    nc_wire_put_int(t, OperatorSetIdProto_version, version);
+    nc_wire_end(t, m);
+}
+
+/* A function of domain "my", left open for nodes (put_in_body) and defaults. */
+__attribute__((unused)) static nc_wire_mark begin_function(nc_text *t, const char *name, const char *args,
+                                                           int64_t opset) {
+    nc_wire_mark m = nc_wire_begin(t, ModelProto_functions, 0);
+    nc_wire_put_str(t, FunctionProto_name, name);
+    put_args(t, FunctionProto_input, FunctionProto_output, args);
+    put_opset(t, FunctionProto_opset_import, "", opset);
+    put_opset(t, FunctionProto_opset_import, "my", 1);
+    put_opset(t, FunctionProto_opset_import, "test", 1);
+    nc_wire_put_str(t, FunctionProto_domain, "my");
+    return m;
+}
+
+__attribute__((unused)) static void put_in_body(nc_text *t, const char *name, const char *op, const char *domain,
+                                                const char *args) {
+    nc_wire_end(t, begin_node_in(t, FunctionProto_node, name, op, domain, args));
+}
+
+/* An int attribute; with `ref` a reference to the function's attribute of that name instead of a value. */
+__attribute__((unused)) static void put_int_attr(nc_text *t, uint32_t number, const char *name, int64_t v,
+                                                 const char *ref) {
+    nc_wire_mark m = nc_wire_begin(t, number, 0);
+    nc_wire_put_str(t, AttributeProto_name, name);
+    nc_wire_put_int(t, AttributeProto_type, NC_PB_A_INT);
+    if (ref) nc_wire_put_str(t, AttributeProto_ref_attr_name, ref);
+    else nc_wire_put_int(t, AttributeProto_i, v);
+    nc_wire_end(t, m);
 }
 
 __attribute__((unused)) static void put_node(nc_text *t, const char *name, const char *op, const char *args) {

@@ -6,9 +6,7 @@
 
 #include <string.h>
 
-void nc_wire_init(nc_wire *r, nc_bytes b) {
-    *r = (nc_wire){b.p, b.p, b.p ? b.p + b.n : b.p, NULL};
-}
+void nc_wire_init(nc_wire *r, nc_bytes b) { *r = (nc_wire){b.p, b.p, b.p ? b.p + b.n : b.p, NULL}; }
 
 static bool bad(nc_wire *r, const char *why) {
     r->bad = why;
@@ -104,8 +102,7 @@ static bool count_packed(nc_slot_kind kind, nc_bytes b, size_t *n) {
 static nc_code store(nc_work *w, const nc_slot *s, const nc_field *f, const char *message, char *into) {
     uint64_t bit = (uint64_t)1 << s->number, *has = (uint64_t *)(void *)into;
     void *at = into + s->at;
-    if (!fits(s->kind, f->wire))
-        NC_FAIL(w, NC_E_BAD_MODEL, "%s.%s has wire type %d", message, s->name, f->wire);
+    if (!fits(s->kind, f->wire)) NC_FAIL(w, NC_E_BAD_MODEL, "%s.%s has wire type %d", message, s->name, f->wire);
     if (s->kind <= NC_SLOT_BYTES && (*has & bit)) NC_FAIL(w, NC_E_BAD_MODEL, "%s.%s is there twice", message, s->name);
     *has |= bit;
     size_t n = 1;

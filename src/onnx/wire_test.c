@@ -6,9 +6,7 @@
 
 #include <string.h>
 
-static nc_bytes bytes_of(const nc_text *t) {
-    return (nc_bytes){(const uint8_t *)t->s, t->n};
-}
+static nc_bytes bytes_of(const nc_text *t) { return (nc_bytes){(const uint8_t *)t->s, t->n}; }
 
 static bool read_varint(const char *s, size_t n, uint64_t *u, size_t *used) {
     nc_wire r;
@@ -47,9 +45,17 @@ TEST(wire_refuses_bad_tags) {
     static const struct {
         const char *s;
         size_t n;
-    } bad[] = {{"\x00\x01", 2}, {"\x07\x01", 2}, {"\x0b", 1}, {"\x0c", 1}, {"\x0e\x01", 2}, {"\x0f\x01", 2},
-               {"\xff\xff\xff\xff\x7f\x01", 6}, {"\x0d\x01\x02\x03", 4}, {"\x09\x01\x02\x03\x04\x05\x06\x07", 8},
-               {"\x0a\x02x", 3}, {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11}};
+    } bad[] = {{"\x00\x01", 2},
+               {"\x07\x01", 2},
+               {"\x0b", 1},
+               {"\x0c", 1},
+               {"\x0e\x01", 2},
+               {"\x0f\x01", 2},
+               {"\xff\xff\xff\xff\x7f\x01", 6},
+               {"\x0d\x01\x02\x03", 4},
+               {"\x09\x01\x02\x03\x04\x05\x06\x07", 8},
+               {"\x0a\x02x", 3},
+               {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         nc_wire r;
         nc_field f;
@@ -145,7 +151,7 @@ TEST(wire_nested_lengths) {
             nc_wire_init(&r, bytes_of(&t));
             CHECK(nc_wire_next(&r, &f) && f.number == 3 && f.b.n == sizes[i]);
             size_t wrong = 0;
-            for (size_t k = 0; k < f.b.n; k++) wrong += f.b.p[k] != (uint8_t)"abcdefg"[k % 7];
+            for (size_t k = 0; k < f.b.n; k++) wrong += f.b.p[k] != (uint8_t) "abcdefg"[k % 7];
             CHECK_INT(wrong, 0);
             CHECK(nc_wire_next(&r, &f) && f.number == 4 && f.u == 9);
             CHECK(!nc_wire_next(&r, &f) && !r.bad);

@@ -46,7 +46,7 @@ static void touch_all(nc_program *p) {
 }
 
 static bool same_geometry(const nc_slot *a, const nc_slot *b) {
-    if (a->rank != b->rank || a->rank < 0 || nc_dtype_bytes(a->dtype) != nc_dtype_bytes(b->dtype) || !a->dense ||
+    if (a->rank != b->rank || a->rank < 0 || nc_dtype_bits(a->dtype) != nc_dtype_bits(b->dtype) || !a->dense ||
         !b->dense)
         return false;
     for (int d = 0; d < a->rank; d++)

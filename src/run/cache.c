@@ -101,6 +101,17 @@ void nc_cache_release(nc_session *s, nc_cached *c) {
     pthread_mutex_unlock(&s->lock);
 }
 
+void nc_cache_trim(nc_session *s) {
+    pthread_mutex_lock(&s->lock);
+    for (nc_cached **at = &s->cache; *at;) {
+        if ((*at)->users)
+            at = &(*at)->next;
+        else
+            drop(s, at);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 void nc_cache_clear(nc_session *s) {
     while (s->cache) drop(s, &s->cache);
 }

@@ -34,7 +34,9 @@ static nc_code copy_bytes(nc_frame *f, int place, void *dst, const void *src, si
 static nc_object *copy_tensor(nc_frame *f, int place, const nc_tensor *t) {
     if (t->dtype == NC_STRING) return nc_object_strings(t->rank, t->dims, t->data);
     nc_object *o = new_tensor(f, place, t->dtype, t->rank, t->dims);
-    if (o && copy_bytes(f, place, o->t.data, t->data, (size_t)nc_tensor_numel(t) * nc_dtype_bytes(t->dtype)) == NC_OK)
+    size_t bytes;
+    if (o && nc_tensor_bytes(t->dtype, t->dims, t->rank, &bytes) &&
+        copy_bytes(f, place, o->t.data, t->data, bytes) == NC_OK)
         return o;
     nc_object_unref(o);
     return NULL;
@@ -83,8 +85,14 @@ static nc_object *dyn_stack(nc_dyn *d, int i_out, nc_object **items, int64_t n) 
         nc_fail(&f->work, NC_E_UNSUPPORTED, "strings cannot be scan outputs here");
         return NULL;
     }
+    size_t bytes = 0;
+    if (!nc_tensor_bytes(items[0]->t.dtype, items[0]->t.dims, items[0]->t.rank, &bytes) ||
+        (size_t)nc_tensor_numel(&items[0]->t) * nc_dtype_bits(items[0]->t.dtype) != 8 * bytes) {
+        nc_fail(&f->work, NC_E_UNSUPPORTED, "a scan output of %s must fill whole bytes",
+                nc_dtype_name(items[0]->t.dtype));
+        return NULL;
+    }
     nc_object *o = new_tensor(f, place, items[0]->t.dtype, items[0]->t.rank + 1, dims);
-    size_t bytes = (size_t)nc_tensor_numel(&items[0]->t) * nc_dtype_bytes(items[0]->t.dtype);
     for (int64_t k = 0; o && k < n; k++) {
         if (copy_bytes(f, place, (char *)o->t.data + (size_t)k * bytes, items[k]->t.data, bytes) == NC_OK) continue;
         nc_object_unref(o);

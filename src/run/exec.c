@@ -110,7 +110,7 @@ static nc_code run_kernel(nc_frame *f, int i, nc_call *c) {
     return transfer(f, x, c);
 }
 
-nc_code nc_exec_instr(nc_frame *f, int i, bool with_events) {
+static nc_code run_instr(nc_frame *f, int i, bool with_events) {
     const nc_instr *x = &f->program->instrs[i];
     nc_call c;
     f->work.at_node = x->node->name, f->work.at_op = x->node->card->name;
@@ -125,4 +125,47 @@ nc_code nc_exec_instr(nc_frame *f, int i, bool with_events) {
     /* What a device reads may be read later: such objects stay until the frame is cleared. */
     if (x->stream == NC_STREAM_HOST) nc_exec_let_go(f, x);
     return NC_OK;
+}
+
+/* ---- profiled ---- */
+
+static uint64_t slot_bytes(nc_frame *f, int slot) {
+    size_t bytes;
+    if (slot < 0) return 0;
+    nc_tensor t = slot_tensor(f, slot);
+    return t.dtype != NC_STRING && nc_tensor_bytes(t.dtype, t.dims, t.rank, &bytes) ? bytes : 0;
+}
+
+static int profile_number(nc_frame *f) {
+    nc_frame *top = f;
+    while (top->parent) top = top->parent;
+    if (!top->i_profile) {
+        pthread_mutex_lock(&f->session->lock);
+        top->i_profile = ++f->session->n_profiled;
+        pthread_mutex_unlock(&f->session->lock);
+    }
+    return top->i_profile - 1;
+}
+
+static nc_code run_profiled(nc_frame *f, int i, bool with_events) {
+    const nc_instr *x = &f->program->instrs[i];
+    nc_profile *p = f->session->profile;
+    bool view = x->binding->kind == NC_K_VIEW;
+    nc_profile_event e = {.instr = x, .frame = profile_number(f)};
+    for (int j = 0; !view && j < x->n_in; j++)
+        if (j >= 32 || !(x->dims_only >> j & 1)) e.bytes += slot_bytes(f, x->in[j]);
+    f->ns_subs = 0;
+    e.start = nc_profile_now(p);
+    NC_TRY(run_instr(f, i, with_events));
+    if (x->stream != NC_STREAM_HOST) NC_TRY(nc_exec_sync(f));
+    e.ns = nc_profile_now(p) - e.start;
+    e.ns_self = e.ns > f->ns_subs ? e.ns - f->ns_subs : 0;
+    if (f->parent) f->parent->ns_subs += e.ns;
+    for (int j = 0; !view && j < x->n_out; j++) e.bytes += slot_bytes(f, x->out[j]);
+    nc_profile_add(p, &e);
+    return NC_OK;
+}
+
+nc_code nc_exec_instr(nc_frame *f, int i, bool with_events) {
+    return f->session->profile ? run_profiled(f, i, with_events) : run_instr(f, i, with_events);
 }

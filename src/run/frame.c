@@ -250,10 +250,22 @@ static void finish_state(nc_frame *f) {
     let_go_state(f);
 }
 
+static nc_code bind_initials(nc_frame *f) {
+    if (f->parent) return NC_OK;
+    for (int i = 0; i < f->program->n_inputs; i++) {
+        nc_object *o = f->session->initials[i];
+        if (o && !f->slots[f->program->inputs[i]].there) NC_TRY(nc_frame_bind_input(f, i, &o->t, nc_object_ref(o)));
+    }
+    return NC_OK;
+}
+
 static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
     const nc_program *p = f->program;
     if (f->failed) NC_FAIL(&f->work, NC_E_FAIL, "this run failed before; start another");
-    if (f->seg == 0) NC_TRY(nc_bind_symbols(f));
+    if (f->seg == 0) {
+        NC_TRY(bind_initials(f));
+        NC_TRY(nc_bind_symbols(f));
+    }
     while (f->seg < p->n_segs && (!at_cut || p->segs[f->seg].first < stop)) {
         NC_TRY(run_segment(f, f->seg));
         f->seg++;

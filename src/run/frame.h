@@ -47,6 +47,8 @@ typedef struct nc_frame {
     nc_work work;
     nc_tensor *args; /* room for one instruction's tensors */
     const void **packed;
+    int i_profile;        /* which frame of the profile; 0: not numbered yet */
+    uint64_t ns_subs;     /* profiled: time that the present instruction spent in subgraphs */
     size_t bytes_stopped; /* arena bytes in use while it stands */
 } nc_frame;
 

@@ -88,6 +88,19 @@ void nc_ready_destroy(nc_session *s, nc_ready *r) {
     nc_free(r);
 }
 
+void nc_ready_trim(nc_session *s, nc_ready *r) {
+    for (int i = 0; i < r->program->n_instrs; i++)
+        for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++) nc_ready_trim(s, r->subs[i][k]);
+    pthread_mutex_lock(&s->lock);
+    nc_frame *f = r->free_frames;
+    r->free_frames = NULL;
+    pthread_mutex_unlock(&s->lock);
+    for (nc_frame *next; f; f = next) {
+        next = f->next;
+        nc_frame_destroy(f);
+    }
+}
+
 nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out) {
     nc_buffer *b = atomic_load_explicit(&r->packs[i_pack], memory_order_acquire);
     if (!b) {

@@ -75,11 +75,28 @@ static nc_code make_graph(maker *k) {
     return nc_verify(k->w, m);
 }
 
+static nc_object *object_of(const nc_literal *l) {
+    if (l->dtype == NC_STRING) return nc_object_strings(l->rank, l->dims, l->data);
+    nc_object *o = nc_object_host_tensor(l->dtype, l->rank, l->dims);
+    if (o && l->bytes) memcpy(o->t.data, l->data, l->bytes);
+    return o;
+}
+
+static nc_code make_initials(maker *k) {
+    const nc_program *p = k->s->program;
+    NC_NEED(k->w, k->s->initials = nc_alloc_zero((size_t)p->n_inputs + 1, sizeof(nc_object *)));
+    for (int i = 0; i < p->n_inputs; i++) {
+        const nc_value *v = p->slots[p->inputs[i]].value;
+        if (v->initial) NC_NEED(k->w, k->s->initials[i] = object_of(v->initial));
+    }
+    return NC_OK;
+}
+
 static nc_code make_program(maker *k) {
     nc_session *s = k->s;
     const nc_session_options *o = k->o;
     NC_TRY(nc_env_device(s->env, k->w, o->device ? o->device : "cpu", &s->device));
-    if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit;
+    if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit, s->limits_device = true;
     nc_plan_options po = {.device = s->device,
                           .no_fusion = o->no_fusion,
                           .no_layout = o->no_layout,
@@ -93,6 +110,7 @@ static nc_code make_program(maker *k) {
     s->stats.plans++;
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
     NC_TRY(nc_ready_create(k->w, s->env, s->program, &s->ready));
+    NC_TRY(make_initials(k));
     NC_NEED(k->w, s->seen = nc_alloc_zero((size_t)s->program->n_syms + 1, sizeof *s->seen));
     return nc_state_create(k->w, s->program, o->seed, &s->state);
 }
@@ -103,10 +121,12 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
         nc_model_destroy(m);
         NC_FAIL(w, NC_E_MEMORY, "out of memory");
     }
-    s->env = nc_env_ref(env), s->model = m, s->capture = o->capture, s->seed = o->seed;
+    s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
     pthread_mutex_init(&s->lock, NULL);
     maker k = {w, s, o};
-    nc_code code = make_graph(&k);
+    nc_code code = NC_OK;
+    if (o->profile && !(s->profile = nc_profile_create())) code = nc_fail(w, NC_E_MEMORY, "out of memory");
+    if (code == NC_OK) code = make_graph(&k);
     if (code == NC_OK) code = make_program(&k);
     w->at_node = w->at_op = NULL;
     if (code != NC_OK) {
@@ -117,15 +137,24 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     return NC_OK;
 }
 
+void nc_session_trim(nc_session *s) {
+    nc_ready_trim(s, s->ready);
+    nc_cache_trim(s);
+}
+
 void nc_session_destroy(nc_session *s) {
     if (!s) return;
     nc_ready_destroy(s, s->ready);
     nc_state_unref(s->state);
     nc_cache_clear(s);
+    for (int i = 0; s->initials && i < s->program->n_inputs; i++) nc_object_unref(s->initials[i]);
+    nc_free(s->initials);
     nc_program_destroy(s->program);
     nc_model_destroy(s->model);
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
+    if (s->limits_device) s->device->bytes_limit = 0;
     pthread_mutex_destroy(&s->lock);
+    nc_profile_destroy(s->profile);
     nc_free(s->seen);
     nc_env_unref(s->env);
     nc_free(s);

@@ -6,6 +6,7 @@
 #include "plan/instance.h"
 #include "plan/plan.h"
 #include "run/env.h"
+#include "run/profile.h"
 #include "run/state.h"
 
 /* A tie makes an input and an output the old and new content of one variable. */
@@ -42,6 +43,7 @@ typedef struct nc_session_options {
     uint64_t seed;
     size_t bytes_limit; /* of device memory; 0: none */
     bool keep_dumps;
+    bool profile;
 } nc_session_options;
 
 /* A program with what belongs to it at run time; subprograms hang below their instructions. */
@@ -82,6 +84,7 @@ typedef struct nc_session {
     nc_ready *ready;
     nc_device *device;
     nc_state *state; /* the default one */
+    nc_object **initials; /* per input of the program: what it is when it is not given; NULL: it must be */
     bool capture;
     pthread_mutex_t lock; /* instances, frames */
     nc_cached *cache;
@@ -91,21 +94,28 @@ typedef struct nc_session {
     nc_stats stats;
     nc_text dumps[NC_N_DUMPS];
     uint64_t seed;
+    nc_profile *profile; /* NULL: off */
+    bool limits_device;  /* the device's cap is this session's */
+    int n_profiled;      /* frames that have a number in the profile */
 } nc_session;
 
 /* Takes m (also on failure). */
 NC_MUST nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out);
 void nc_session_destroy(nc_session *s);
+/* Gives back pooled frames and instances that no run uses. While others run, theirs stay. */
+void nc_session_trim(nc_session *s);
 
 /* ---- ready.c ---- */
 NC_MUST nc_code nc_ready_create(nc_work *w, nc_env *env, const nc_program *p, nc_ready **out);
 void nc_ready_destroy(nc_session *s, nc_ready *r);
+void nc_ready_trim(nc_session *s, nc_ready *r); /* destroys pooled frames, subprograms' too */
 NC_MUST nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out);
 
 /* ---- cache.c: the instance for a segment at these symbol values; release when the frame lets go of it ---- */
 NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values,
                              const bool *known, nc_cached **out);
 void nc_cache_release(nc_session *s, nc_cached *c);
+void nc_cache_trim(nc_session *s); /* drops instances that no frame holds */
 void nc_cache_clear(nc_session *s);
 
 #endif

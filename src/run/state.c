@@ -15,6 +15,8 @@ static nc_code room_bytes(nc_work *w, const nc_state_var *v, const int64_t *dims
     int64_t d[NC_MAX_RANK];
     memcpy(d, dims, (size_t)v->rank * sizeof *d);
     if (v->grow_axis >= 0) d[v->grow_axis] = cap;
+    if (nc_dtype_is_packed(v->dtype) && v->grow_axis >= 0)
+        NC_FAIL(w, NC_E_UNSUPPORTED, "a variable of %s cannot grow", nc_dtype_name(v->dtype));
     if (!nc_tensor_bytes(v->dtype, d, v->rank, out)) NC_FAIL(w, NC_E_LIMIT, "variable too large");
     return NC_OK;
 }
@@ -31,13 +33,13 @@ void nc_state_tensor(const nc_state_var *v, const int64_t *dims, nc_tensor *t) {
 /* Copies the outer blocks of a tensor whose rows along the grow axis lie apart by `from` and `to`. */
 static nc_code copy_rows(nc_work *w, const nc_state_var *v, void *dst, bool dst_host, int64_t to, const void *src,
                          bool src_host, int64_t from) {
-    size_t elem = nc_dtype_bytes(v->dtype);
+    size_t bits = nc_dtype_bits(v->dtype);
     int64_t outer = 1, inner = 1, n = v->grow_axis >= 0 ? v->dims[v->grow_axis] : 1;
     for (int d = 0; d < v->rank; d++) {
         if (d < v->grow_axis) outer *= v->dims[d];
         if (d > v->grow_axis) inner *= v->dims[d];
     }
-    size_t row = (size_t)inner * elem;
+    size_t row = (size_t)inner / 8 * bits + ((size_t)inner % 8 * bits + 7) / 8; /* packed ones have one row */
     for (int64_t o = 0; o < outer && n; o++) {
         char *to_p = (char *)dst + (size_t)(o * to) * row;
         const char *from_p = (const char *)src + (size_t)(o * from) * row;

@@ -23,6 +23,11 @@ NUMPY_OF = {1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6
             10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 14: np.complex64, 15: np.complex128,
             16: np.uint16}
 TYPE_OF = {np.dtype(t): number for number, t in NUMPY_OF.items() if number != BFLOAT16}
+# Types of the package ml_dtypes, by name, with their bits. Those of fewer than 8 bits travel packed.
+NARROW = {17: ("float8_e4m3fn", 8), 18: ("float8_e4m3fnuz", 8), 19: ("float8_e5m2", 8), 20: ("float8_e5m2fnuz", 8),
+          21: ("uint4", 4), 22: ("int4", 4), 23: ("float4_e2m1fn", 4), 24: ("float8_e8m0fnu", 8), 25: ("uint2", 2),
+          26: ("int2", 2), 27: ("float6_e2m3fn", 6), 28: ("float6_e3m2fn", 6)}
+NARROW_OF = {name: number for number, (name, _) in NARROW.items()}
 KIND_TENSOR, KIND_OPTIONAL = 0, 2
 
 
@@ -60,7 +65,8 @@ _SIGNATURES = {
     "nacre_value_count": (C.c_int64, [P]), "nacre_value_data": (P, [P]),
     "nacre_value_string": (P, [P, C.c_int64, C.POINTER(N)]), "nacre_value_item": (P, [P, C.c_int64]),
     "nacre_model_load": (None, [P, S, P]), "nacre_model_load_bytes": (None, [P, S, N, P]),
-    "nacre_model_parse": (None, [P, S, P]), "nacre_model_save": (None, [P, S]), "nacre_model_release": ("void", [P]),
+    "nacre_model_parse": (None, [P, S, P]), "nacre_model_save": (None, [P, S]),
+    "nacre_model_save_external": (None, [P, S, S, N]), "nacre_model_release": ("void", [P]),
     "nacre_options_create": (None, [P]), "nacre_options_release": ("void", [P]),
     "nacre_options_set": (None, [P, S, S]), "nacre_options_tie": (None, [P, S, S]),
     "nacre_options_cut": (None, [P, S, P, N]), "nacre_options_gradients": (None, [P, S, P, N]),
@@ -116,6 +122,8 @@ def _tensor_type(x):
         return STRING
     if dtype.name == "bfloat16":  # an extension type of the package ml_dtypes
         return BFLOAT16
+    if dtype.name in NARROW_OF:
+        return NARROW_OF[dtype.name]
     if dtype not in TYPE_OF:
         raise TypeError(f"the C API has no element type for numpy's {dtype}")
     return TYPE_OF[dtype]
@@ -142,8 +150,27 @@ def _value(x):
     if _tensor_type(x) == STRING:
         texts = [s if isinstance(s, bytes) else str(s).encode() for s in x.ravel()]
         return made("nacre_value_strings", x.ndim, dims, (S * (len(texts) + 1))(*texts)), texts
-    x = x if x.flags.c_contiguous else x.copy(order="C")
-    return made("nacre_value_tensor", _tensor_type(x), x.ndim, dims, x.ctypes.data if x.size else None), x
+    number, x = _tensor_type(x), x if x.flags.c_contiguous else x.copy(order="C")
+    if number in NARROW:
+        x = _packed(x, NARROW[number][1])
+    return made("nacre_value_tensor", number, len(dims) - 1, dims, x.ctypes.data if x.size else None), x
+
+
+def _packed(x, bits):
+    """The codes of x as a stream of bits, the first element lowest."""
+    codes = np.unpackbits(x.reshape(-1).view(np.uint8).reshape(-1, 1), axis=1, bitorder="little")[:, :bits]
+    return np.packbits(codes.reshape(-1), bitorder="little")
+
+
+def _unpacked(data, shape, number):
+    import ml_dtypes
+    name, bits = NARROW[number]
+    n = int(np.prod(shape))
+    codes = np.zeros((n, 8), np.uint8)
+    codes[:, :bits] = np.unpackbits(data, bitorder="little", count=n * bits).reshape(n, bits)
+    if name.startswith("int") and n:  # ml_dtypes keeps the sign spread
+        codes[:, bits:] = codes[:, bits - 1:bits]
+    return np.packbits(codes, axis=1, bitorder="little").reshape(shape).view(getattr(ml_dtypes, name))
 
 
 def _strings(v, shape):
@@ -172,6 +199,11 @@ def _array(v):
     shape = tuple(dims[i] for i in range(lib.nacre_value_rank(v)))
     if number == STRING:
         return _strings(v, shape)
+    if number in NARROW:
+        data = np.empty((int(np.prod(shape)) * NARROW[number][1] + 7) // 8, np.uint8)
+        if data.size:
+            C.memmove(data.ctypes.data, lib.nacre_value_data(v), data.nbytes)
+        return _unpacked(data, shape, number)
     out = np.empty(shape, dtype=NUMPY_OF[number])
     if out.size:
         C.memmove(out.ctypes.data, lib.nacre_value_data(v), out.nbytes)
@@ -244,6 +276,9 @@ class Model(Handle):
 
     def save(self, path):
         call("nacre_model_save", self.handle, str(path).encode())
+
+    def save_external(self, path, data_name, min_bytes):
+        call("nacre_model_save_external", self.handle, str(path).encode(), data_name.encode(), min_bytes)
 
 
 class Options(Handle):

@@ -1,7 +1,15 @@
-"""The command line, as a user calls it: run, info, dumps, .npy in and out, exit codes."""
+"""The command line, as a user calls it: every command, files in and out, wrong usage, exit codes."""
+import io
+import json
+import os
+import signal
 import subprocess
+import sys
+import time
+import zipfile
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -93,7 +101,7 @@ def test_settings_reach_the_session(model):
 
 
 @pytest.mark.parametrize("args, part", [
-    ([], ""), (["fly"], "fly"), (["run"], "which model"), (["run", "a", "b"], "two models"),
+    ([], ""), (["fly"], "fly"), (["run"], "which model"), (["run", "a", "b"], "'b'"),
     (["run", "a", "--bogus", "1"], "--bogus"), (["run", "a", "--input"], "--input"), (["info", "x"], "'x'"),
 ], ids=lambda v: "_".join(v) or "none" if isinstance(v, list) else "")
 def test_wrong_usage_is_2(args, part):
@@ -147,3 +155,313 @@ def test_info_describes_devices():
 def test_help_and_version():
     assert "usage" in good("--help") and "usage" in good("run", "--help") and "usage" in good("info", "--help")
     assert good("--version").startswith("nacre ")
+
+
+def tensor_model(nodes, inputs, outputs, path, opset=17, consts=()):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(consts))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def info(name, shape, type_=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, type_, shape)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["stored", "deflated"])
+@pytest.mark.parametrize("named", [True, False], ids=["by_name", "whole"])
+def test_npz_inputs(model, tmp_path, save, named):
+    x = np.arange(9000, dtype=np.float32).reshape(3000, 3) % 17
+    save(tmp_path / "x.npz", other=np.zeros(3), x=x)
+    given = f"x={tmp_path / 'x.npz'}" if named else tmp_path / "x.npz"
+    good("run", model, "--input", given, "--output", tmp_path)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.maximum(x @ W + B, 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0, 1, 6, 9])
+@pytest.mark.parametrize("kind", ["zeros", "noise", "text", "one"])
+def test_inflate_reads_what_zlib_writes(tmp_path, level, kind):
+    """Stored, fixed and dynamic blocks, long runs and long distances, through an archive made by hand."""
+    path = tensor_model([helper.make_node("Identity", ["x"], ["y"])], [info("x", ["n"], TensorProto.UINT8)],
+                        [info("y", ["n"], TensorProto.UINT8)], tmp_path / "m.onnx")
+    x = {"zeros": np.zeros(100000, np.uint8), "noise": np.random.default_rng(1).integers(0, 256, 70001, np.uint8),
+         "text": np.frombuffer(b"the same words again and again " * 3000, np.uint8),
+         "one": np.array([7], np.uint8)}[kind]
+    raw = io.BytesIO()
+    np.save(raw, x)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
+        archive.writestr("x.npy", raw.getvalue())
+    good("run", path, "--input", tmp_path / "x.npz", "--output", tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x)
+
+
+def test_broken_npz_never_crashes(model, tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", x=np.arange(300, dtype=np.float32).reshape(100, 3))
+    whole = (tmp_path / "x.npz").read_bytes()
+    rng = np.random.default_rng(2)
+    for k in range(60):
+        broken = bytearray(whole)
+        if k < 10:
+            broken = broken[:len(whole) * k // 10]
+        else:
+            broken[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+        (tmp_path / "b.npz").write_bytes(bytes(broken))
+        assert nacre("run", model, "--input", f"x={tmp_path / 'b.npz'}").returncode in (0, 1)
+    done = nacre("run", model, "--input", f"z={tmp_path / 'x.npz'}")
+    assert done.returncode == 2 and "'z'" in done.stderr
+    np.savez(tmp_path / "other.npz", q=np.zeros(3))
+    done = nacre("run", model, "--input", f"x={tmp_path / 'other.npz'}")
+    assert done.returncode == 1 and "q.npy" in done.stderr
+
+
+def test_pb_and_raw_inputs(model, tmp_path):
+    x = np.random.default_rng(3).standard_normal((2, 3)).astype(np.float32)
+    (tmp_path / "x.pb").write_bytes(numpy_helper.from_array(x).SerializeToString())
+    (tmp_path / "x.raw").write_bytes(x.tobytes())
+    first = good("run", model, "--input", f"x={tmp_path / 'x.pb'}", "--full")
+    assert first == good("run", model, "--input", f"x={tmp_path / 'x.raw'}", "--dim", "batch=2", "--full")
+    done = nacre("run", model, "--input", f"x={tmp_path / 'x.raw'}")
+    assert done.returncode == 1 and "expected 12" in done.stderr and "got 24" in done.stderr
+    (tmp_path / "x.pb").write_bytes(b"\xff\xff\xff")
+    done = nacre("run", model, "--input", f"x={tmp_path / 'x.pb'}")
+    assert done.returncode == 1 and "x.pb" in done.stderr
+
+
+def test_sequences_and_optionals_are_shown_and_read(tmp_path):
+    seq = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, ["n"])
+    path = tensor_model([helper.make_node("SequenceInsert", ["s", "x"], ["t"]),
+                         helper.make_node("Optional", ["x"], ["o"])],
+                        [seq, info("x", ["n"])],
+                        [helper.make_tensor_sequence_value_info("t", TensorProto.FLOAT, ["n"]),
+                         helper.make_value_info("o", helper.make_optional_type_proto(
+                             helper.make_tensor_type_proto(TensorProto.FLOAT, ["n"])))], tmp_path / "m.onnx")
+    items = [np.full(2, k, np.float32) for k in range(3)]
+    (tmp_path / "s.pb").write_bytes(numpy_helper.from_list(items, "s").SerializeToString())
+    out = good("run", path, "--input", f"s={tmp_path / 's.pb'}", "--dim", "n=2")
+    assert "sequence of 4" in out and "[3]" in out and "optional, holds" in out
+    done = nacre("run", path)
+    assert done.returncode == 2 and "'s'" in done.stderr
+
+
+def test_nan_and_inf_are_shown(tmp_path):
+    path = tensor_model([helper.make_node("Sqrt", ["x"], ["y"])], [info("x", ["n"])], [info("y", ["n"])],
+                        tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.array([4, -1, np.inf], np.float32))
+    out = good("run", path, "--input", f"x={tmp_path / 'x.npy'}")
+    assert "NaN 1" in out and "Inf 1" in out and "mean 2" in out
+
+
+def test_profile_is_a_trace_and_a_table(model, tmp_path):
+    out = good("run", model, "--profile", tmp_path / "t.json", "--repeat", 2)
+    assert "operator" in out and "MatMul" in out
+    trace = json.loads((tmp_path / "t.json").read_text())
+    events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert sum(e["name"] == "MatMul" for e in events) == 2
+    assert all(e["dur"] >= 0 and e["ts"] >= 0 and "bytes" in e["args"] for e in events)
+
+
+def test_ctrl_c_cancels(tmp_path):
+    body = helper.make_graph([helper.make_node("Identity", ["c"], ["c1"]), helper.make_node("Add", ["s", "s"], ["s1"])],
+                             "body", [info("i", [], TensorProto.INT64), info("c", [], TensorProto.BOOL),
+                                      info("s", [2])],
+                             [info("c1", [], TensorProto.BOOL), info("s1", [2])])
+    path = tensor_model([helper.make_node("Loop", ["n", "yes", "x"], ["y"], body=body)],
+                        [info("x", [2])], [info("y", [2])], tmp_path / "m.onnx",
+                        consts=[numpy_helper.from_array(np.array(1 << 40), "n"),
+                                numpy_helper.from_array(np.array(True), "yes")])
+    with subprocess.Popen([str(PROGRAM), "run", str(path)], stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and "CANCELLED" in err
+
+
+def test_bench(model):
+    out = good("bench", model, "--repeat", 5, "--warmup", 1, "--dim", "batch=8", "--b", "fusion=off", "--per-op")
+    lines = out.splitlines()
+    assert "median" in lines[0] and "p90" in lines[0] and "items/s" in lines[0]
+    assert lines[1].split()[:2] == ["A", "5"] and lines[2].split()[:2] == ["B", "5"]
+    assert len(lines[0]) == len(lines[1]) == len(lines[2]), "the columns line up"
+    assert "of A's time" in out and "MatMul" in out
+    assert " 8 " in lines[1], "items of a run: the batch"
+    assert good("bench", model, "--repeat", 5, "--b", "threads=1", "--b", "device=guard", "--items", 3)
+
+
+def test_inspect(model):
+    out = good("inspect", model, "--nodes", "--tensors")
+    assert "3 nodes" in out and "float[batch,3]" in out and "32 B" in out and "MatMul" in out
+    data = json.loads(good("inspect", model, "--json"))
+    assert data["operators"] == {"Add": 1, "MatMul": 1, "Relu": 1}
+    assert data["n_parameters"] == 8 and data["bytes_parameters"] == 32
+    assert data["inputs"][0]["type"] == "float[batch,3]" and data["outputs"][0]["name"] == "y"
+    assert data["nodes"][0]["inputs"] == ["x", "W"] and data["opsets"] == {"": 17}
+
+
+def write_set(folder, x, y):
+    folder.mkdir(parents=True)
+    (folder / "input_0.pb").write_bytes(numpy_helper.from_array(x).SerializeToString())
+    (folder / "output_0.pb").write_bytes(numpy_helper.from_array(y).SerializeToString())
+
+
+def test_check_against_data(model, tmp_path):
+    x = np.random.default_rng(4).standard_normal((2, 3)).astype(np.float32)
+    y = np.maximum(x @ W + B, 0)
+    assert "valid" in good("check", model)
+    write_set(tmp_path / "sets" / "test_data_set_0", x, y)
+    write_set(tmp_path / "sets" / "test_data_set_1", x + 1, np.maximum((x + 1) @ W + B, 0))
+    assert good("check", model, tmp_path / "sets").count("equal") == 2
+    assert good("check", model, tmp_path / "sets" / "test_data_set_0").count("equal") == 1
+    bad = y.copy()
+    bad[1, 0] += 0.5
+    write_set(tmp_path / "bad", x, bad)
+    done = nacre("check", model, tmp_path / "bad")
+    assert done.returncode == 3 and "DIFFERS" in done.stdout and "max abs error 0.5" in done.stdout
+    assert nacre("check", model, tmp_path / "bad", "--atol", "0.6").returncode == 0
+    bad[1, 0] = np.nan
+    write_set(tmp_path / "nan", x, bad)
+    done = nacre("check", model, tmp_path / "nan", "--atol", "1e9")
+    assert done.returncode == 3 and "nan" in done.stdout
+    write_set(tmp_path / "shape", x, y[:1])
+    done = nacre("check", model, tmp_path / "shape")
+    assert done.returncode == 3 and "(1, 2)" in done.stdout
+    (tmp_path / "empty").mkdir()
+    done = nacre("check", model, tmp_path / "empty")
+    assert done.returncode == 1 and "input_0.pb" in done.stderr
+    assert nacre("check", model, tmp_path / "absent").returncode == 1
+
+
+def test_check_nan_equals_nan(tmp_path):
+    path = tensor_model([helper.make_node("Sqrt", ["x"], ["y"])], [info("x", ["n"])], [info("y", ["n"])],
+                        tmp_path / "m.onnx")
+    x = np.array([4, -1, np.inf], np.float32)
+    write_set(tmp_path / "d", x, np.array([2, np.nan, np.inf], np.float32))
+    assert "equal" in good("check", path, tmp_path / "d")
+    write_set(tmp_path / "e", x, np.array([2, np.nan, -np.inf], np.float32))
+    done = nacre("check", path, tmp_path / "e")
+    assert done.returncode == 3 and "got inf, expected -inf" in done.stdout
+
+
+@pytest.mark.parametrize("level", ["off", "basic", "extended", "all"])
+def test_check_against_level(model, level):
+    assert "equal: 3 tensors" in good("check", model, "--against", level, "--dim", "batch=3")
+
+
+def test_check_against_ort(model, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("NACRE_PYTHON", sys.executable)
+    assert "equal: 3 tensors against ort" in good("check", model, "--against", "ort", "--dim", "batch=3")
+    monkeypatch.setenv("NACRE_PYTHON", "no-such-python")
+    done = nacre("check", model, "--against", "ort")
+    assert done.returncode == 1 and "no-such-python" in done.stderr
+
+
+def test_check_names_the_first_that_differs(model, tmp_path, monkeypatch):
+    """A fake onnxruntime answers with a wrong second tensor."""
+    (tmp_path / "onnxruntime.py").write_text("""
+import numpy, onnx
+from onnx.reference import ReferenceEvaluator
+class GraphOptimizationLevel: ORT_DISABLE_ALL = 0
+class SessionOptions: pass
+class InferenceSession:
+    def __init__(self, path, options, providers):
+        self.s = ReferenceEvaluator(path)
+        self.m = onnx.load(path)
+    def get_inputs(self): return self.m.graph.input
+    def run(self, names, feed):
+        out = self.s.run(None, feed)
+        at = [o.name for o in self.m.graph.output].index('s')
+        out[at] = out[at] + numpy.float32(0.25)
+        return out
+""")
+    monkeypatch.setenv("NACRE_PYTHON", sys.executable)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = nacre("check", model, "--against", "ort", "--dim", "batch=2")
+    assert done.returncode == 3
+    assert "the first tensor that differs is 's'" in done.stdout and "max abs error 0.25" in done.stdout
+
+
+def test_check_reports_an_invalid_model(tmp_path):
+    path = tensor_model([helper.make_node("MatMul", ["x", "x"], ["y"], "mm")], [info("x", [2, 3])],
+                        [info("y", [2, 3])], tmp_path / "m.onnx")
+    done = nacre("check", path)
+    assert done.returncode == 1 and "MatMul 'mm'" in done.stderr
+
+
+def test_optimize(tmp_path):
+    path = tensor_model([helper.make_node("Identity", ["x"], ["i"]), helper.make_node("Exp", ["i"], ["y"])],
+                        [info("x", ["n"])], [info("y", ["n"])], tmp_path / "m.onnx")
+    out = good("optimize", path, "-o", tmp_path / "o.onnx")
+    assert "2 nodes before, 1 after" in out
+    saved = onnx.load(tmp_path / "o.onnx")
+    onnx.checker.check_model(saved, full_check=True)
+    assert [n.op_type for n in saved.graph.node] == ["Exp"]
+    assert "2 nodes before, 2 after" in good("optimize", path, "-o", tmp_path / "o.onnx", "--disable", "identity")
+    assert "2 nodes before, 2 after" in good("optimize", path, "-o", tmp_path / "o.onnx", "--level", "off")
+    done = nacre("optimize", path, "-o", tmp_path / "o.onnx", "--disable", "nothing")
+    assert done.returncode == 1 and "identity" in done.stderr
+    assert nacre("optimize", path, "-o", tmp_path / "no" / "folder.onnx").returncode == 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "guard"])
+def test_plan(model, device):
+    out = good("plan", model, "--dim", "batch=64", "--device", device)
+    assert "peak of one run" in out and "#" in out
+    assert out != good("plan", model, "--dim", "batch=6400", "--device", device)
+    done = nacre("plan", model, "--dim", "bach=2")
+    assert done.returncode == 1 and "batch" in done.stderr
+
+
+def test_explain(model):
+    out = good("explain", model, "h", "y")
+    assert "MatMul" in out and "kernel:" in out and "packed" in out and "fused into" in out
+    done = nacre("explain", model, "nowhere")
+    assert done.returncode == 1 and "nowhere" in done.stderr
+
+
+def test_info_tells_the_machine():
+    out = good("info")
+    assert "isa " in out and "threads" in out and "l2" in out
+    forced = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True, timeout=60,
+                            env={**os.environ, "NACRE_ISA": "portable"}).stdout
+    assert any(line.split() == ["isa", "portable"] for line in forced.splitlines())
+
+
+COMMANDS = ["run", "bench", "info", "inspect", "check", "optimize", "plan", "explain"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(command):
+    out = good(command, "--help")
+    assert out.startswith(f"usage: nacre {command}") and "example: nacre" in out and "exit codes: 0" in out
+    assert max(map(len, out.splitlines())) <= 120
+    assert command in good("--help")
+    done = nacre(command, "--bogus", "1")
+    assert done.returncode == 2 and "--bogus" in done.stderr and f"nacre {command} --help" in done.stderr
+
+
+@pytest.mark.parametrize("args, part", [
+    (["bench"], "which model"), (["bench", "m", "--repeat", "0"], "--repeat"), (["bench", "m", "--repeat", "x"], "'x'"),
+    (["inspect"], "which model"), (["inspect", "a", "b"], "'b'"), (["check"], "which model"),
+    (["check", "m", "--against", "me"], "'me'"), (["check", "m", "--rtol", "-1"], "--rtol"),
+    (["optimize", "m"], "-o"), (["optimize"], "which model"), (["plan"], "which model"),
+    (["plan", "m", "--dim", "batch"], "'batch'"), (["plan", "m", "--dim", "batch=x"], "batch=x"),
+    (["explain", "m"], "which node"), (["explain"], "which model"), (["run", "m", "--threads", "-1"], "--threads"),
+], ids=lambda v: "_".join(v) if isinstance(v, list) else "")
+def test_wrong_usage_of_each_is_2(args, part):
+    done = nacre(*args)
+    assert done.returncode == 2 and part in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "inspect", "check", "plan"])
+def test_missing_model_of_each_is_1(command, tmp_path):
+    done = nacre(command, tmp_path / "absent.onnx")
+    assert done.returncode == 1 and "absent.onnx" in done.stderr
+
+
+def test_free_input_arguments_are_checked(model, tmp_path):
+    done = nacre("run", model, "--dim", "batch=many")
+    assert done.returncode == 2 and "'many'" in done.stderr
+    done = nacre("run", model, "--input", "x.npy")
+    assert done.returncode == 2 and "NAME=FILE" in done.stderr
+    (tmp_path / "t.json").mkdir()
+    assert nacre("run", model, "--profile", tmp_path / "t.json").returncode == 1

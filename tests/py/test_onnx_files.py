@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from nacre_c import NacreError, Optional
+from nacre_c import NARROW_OF, NacreError, Optional
 
 BATCHES = [1, 2, 7, 33, 1]
 
@@ -241,6 +241,12 @@ REFUSED = {
     "test_dft_inverse": "expects 1.9e-7 where the value is 0: rounding of float32, above its own tolerance",
     "test_dft_inverse_opset19": "the same",
     "test_loop16_seq_none": "the loop carries a value that is optional(seq) before the first iteration, seq after",
+    **dict.fromkeys(["test_image_decoder_decode_" + n for n in (
+        "jpeg_rgb", "jpeg_grayscale", "jpeg_bgr", "jpeg2k_rgb", "bmp_rgb", "png_rgb", "tiff_rgb", "webp_rgb",
+        "pnm_rgb")], "no codec library is connected"),
+    **dict.fromkeys(["test_bernoulli" + n for n in (
+        "", "_double", "_seed", "_expanded", "_double_expanded", "_seed_expanded")],
+        "the numbers are drawn by Philox, not by numpy"),
 }
 
 @pytest.fixture(scope="module")
@@ -265,10 +271,14 @@ def compare(got, want, case):
     if want.dtype.kind in "OSU":
         assert got.ravel().tolist() == [str(s) for s in want.ravel()]
         return
+    # Cases of half precision may differ by two units in the last place, as in ONNX's own runner.
+    rtol = max(case.rtol, {"bfloat16": 2**-6, "float16": 2**-9}.get(want.dtype.name, 0))
     if want.dtype.name == "bfloat16":
         want = want.astype(np.float32)
     assert got.dtype == want.dtype, f"type {got.dtype}, expected {want.dtype}"
-    np.testing.assert_allclose(got, want, rtol=case.rtol, atol=case.atol)
+    if want.dtype.kind == "V" or want.dtype.name in NARROW_OF:  # as numbers; all are exact
+        got, want = got.astype(np.float32), want.astype(np.float32)
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=case.atol)
 
 
 def feed(info, x):

@@ -84,6 +84,11 @@ c_tests() {
 }
 quick() { c_tests release; }
 
+demo() {
+    build release
+    build/release/examples/digits examples/digits/digits.onnx examples/digits/digits.bin
+}
+
 lint() {
     step "lint: every rule catches its seeded violation" python3 tools/lint/lint.py --self-test
     step "lint: the tree" python3 tools/lint/lint.py
@@ -147,6 +152,29 @@ everything() {
     clang_tests
     other_architecture
     python_tests
+    summary
+}
+
+# fuzz_commands TARGET CORPUS...: new inputs are collected in build/fuzz/corpus, a failing one is left in build/fuzz.
+fuzz_commands() {
+    local target=$1
+    shift
+    mkdir -p "build/fuzz/corpus/$target"
+    "build/fuzz/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-300}" -rss_limit_mb=3072 -timeout=20 -max_len=65536 \
+        -artifact_prefix="build/fuzz/$target-" "build/fuzz/corpus/$target" "$@"
+}
+has_libfuzzer() {
+    echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { return p && n ? 0 : 0; }' |
+        clang -fsanitize=fuzzer -x c - -o /dev/null >/dev/null 2>&1
+}
+fuzz() {
+    if ! has_libfuzzer; then skip "fuzzing" "clang with libFuzzer is not installed"; return; fi
+    build fuzz
+    step "fuzz: ONNX bytes" fuzz_commands load tests/fuzz/onnx
+    step "fuzz: the text form" fuzz_commands text tests/fuzz/text
+    step "fuzz: up to a program" fuzz_commands plan tests/fuzz/plan tests/fuzz/text tests/fuzz/onnx
+}
+summary() {
     if [ ${#not_run[@]} -gt 0 ]; then
         echo "==> passed; not run here:"
         printf '    %s\n' "${not_run[@]}"
@@ -154,9 +182,15 @@ everything() {
         echo "==> all passed"
     fi
 }
+nightly() {
+    fuzz
+    c_tests tsan
+    other_architecture
+    summary
+}
 
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
-quick | lint | format | everything) "$1" ;;
-*) echo "usage: steps.sh build|c_tests [PRESET] | quick | lint | format | everything" >&2; exit 2 ;;
+quick | demo | lint | format | everything | fuzz | nightly) "$1" ;;
+*) echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | everything | fuzz | nightly" >&2; exit 2 ;;
 esac

@@ -2,7 +2,6 @@
 #include "cli.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -10,7 +9,13 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *what;
 } commands[] = {
-    {"run", cmd_run, "run a model on given or random inputs and show its outputs; dump any stage"},
+    {"run", cmd_run, "run a model on given or random inputs and show its outputs; dump any stage; profile"},
+    {"bench", cmd_bench, "time a model: median, p90, throughput, per operator; two sets of options side by side"},
+    {"inspect", cmd_inspect, "what is in a model: inputs, outputs, operators, parameters, shapes, memory per tensor"},
+    {"check", cmd_check, "is a model valid, and right: against test data, another level, or onnxruntime"},
+    {"optimize", cmd_optimize, "save a model as the transformations leave it"},
+    {"plan", cmd_plan, "predict the memory of a run, and what lives when"},
+    {"explain", cmd_explain, "which kernel serves a node, which refused and why, copies and fusions around it"},
     {"info", cmd_info, "this machine, its devices, and why one is not there"},
 };
 
@@ -19,8 +24,9 @@ static void help(void) {
            "teaches one\n\n",
            nacre_version());
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        printf("  %-8s %s\n", commands[i].name, commands[i].what);
-    printf("\nexit codes: 0 done, 1 the model or the run failed, 2 wrong usage\n");
+        printf("  %-9s %s\n", commands[i].name, commands[i].what);
+    printf("\nexit codes: 0 done; 1 the model, a file or the run failed; 2 wrong usage; 3 results differ (check);\n"
+           "            130 cancelled with Ctrl-C\n");
 }
 
 int cli_error(const nacre_error *err) {
@@ -29,17 +35,38 @@ int cli_error(const nacre_error *err) {
     if (err->op[0]) fprintf(stderr, "%s ", err->op);
     if (err->node[0]) fprintf(stderr, "'%s': ", err->node);
     fprintf(stderr, "%s [%s]\n", err->text, nacre_code_name(err->code));
-    return EXIT_FAILED;
+    return err->code == NACRE_CANCELLED ? EXIT_CANCELLED : EXIT_FAILED;
 }
 
 int cli_usage(const char *command, const char *fmt, ...) {
     va_list ap;
+    fflush(stdout);
     fprintf(stderr, "nacre %s: ", command);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
     fprintf(stderr, "\ntry: nacre %s --help\n", command);
     return EXIT_USAGE;
+}
+
+int cli_fail(const char *fmt, ...) {
+    va_list ap;
+    fflush(stdout);
+    fprintf(stderr, "nacre: ");
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\n");
+    return EXIT_FAILED;
+}
+
+nacre_code file_error(nacre_error *err, nacre_code code, const char *path, const char *text) {
+    memset(err, 0, sizeof *err);
+    err->code = code;
+    snprintf(err->node, sizeof err->node, "%s", path);
+    snprintf(err->op, sizeof err->op, "file");
+    snprintf(err->text, sizeof err->text, "%s", text);
+    return code;
 }
 
 int main(int argc, char **argv) {

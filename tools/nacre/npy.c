@@ -1,9 +1,8 @@
-/* tools/nacre/npy.c: NumPy's .npy files, versions 1 and 2, little-endian, C order, numbers and bool. */
+/* tools/nacre/npy.c: NumPy's .npy files, versions 1 to 3, little-endian, C order, numbers and bool. */
 #include "cli.h"
 
 #include <ctype.h>
 #include <stdbool.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,30 +16,13 @@ static const struct {
              {"<u4", NACRE_UINT32, 4}, {"<i4", NACRE_INT32, 4},  {"<u8", NACRE_UINT64, 8},  {"<i8", NACRE_INT64, 8}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds, HEADER_MAX = 65536 };
 
-static nacre_code fail(nacre_error *err, nacre_code code, const char *path, const char *text) {
-    memset(err, 0, sizeof *err);
-    err->code = code;
-    snprintf(err->node, sizeof err->node, "%s", path);
-    snprintf(err->op, sizeof err->op, "file");
-    snprintf(err->text, sizeof err->text, "%s", text);
-    return code;
-}
-
-static char *read_header(FILE *f) {
-    unsigned char magic[8], len[4] = {0};
-    if (fread(magic, 1, 8, f) != 8 || memcmp(magic, "\x93NUMPY", 6) != 0 || magic[6] < 1 || magic[6] > 2) return NULL;
-    size_t n_len = magic[6] == 1 ? 2 : 4;
-    if (fread(len, 1, n_len, f) != n_len) return NULL;
-    size_t n = (size_t)len[0] | (size_t)len[1] << 8 | (size_t)len[2] << 16 | (size_t)len[3] << 24;
-    if (n > HEADER_MAX) return NULL;
-    char *text = calloc(n + 1, 1);
-    if (text && fread(text, 1, n, f) == n) return text;
-    free(text);
-    return NULL;
+static const char *find_key(const char *h, const char *key) {
+    const char *p = strstr(h, key);
+    return p ? p + strlen(key) : NULL;
 }
 
 static bool parse_shape(const char *h, int *rank, int64_t *dims) {
-    const char *p = strstr(h, "'shape':");
+    const char *p = find_key(h, "'shape':");
     p = p ? strchr(p, '(') : NULL;
     *rank = 0;
     for (p = p ? p + 1 : ""; *p && *p != ')';) {
@@ -57,35 +39,46 @@ static bool parse_shape(const char *h, int *rank, int64_t *dims) {
 }
 
 static int parse_kind(const char *h) {
-    const char *p = strstr(h, "'descr':");
-    p = p ? strchr(p + 8, '\'') : NULL;
+    const char *p = find_key(h, "'descr':");
+    p = p ? strchr(p, '\'') : NULL;
     for (int i = 0; p && i < N_KINDS; i++)
-        if (strncmp(p + 1, kinds[i].descr, 3) == 0) return i;
+        if (strncmp(p + 1, kinds[i].descr, 3) == 0 && p[4] == '\'') return i;
     return -1;
 }
 
-static nacre_code read_body(FILE *f, const char *path, const char *h, nacre_value **out, nacre_error *err) {
+static nacre_code parse_body(const char *path, const char *h, const unsigned char *data, size_t n, nacre_value **out,
+                             nacre_error *err) {
     int rank, kind = parse_kind(h);
     int64_t dims[16];
-    if (kind < 0) return fail(err, NACRE_TYPE, path, "its element type is not a little-endian number or bool");
-    if (strstr(h, "'fortran_order': True"))
-        return fail(err, NACRE_UNSUPPORTED, path, "Fortran order; save it in C order");
-    if (!parse_shape(h, &rank, dims)) return fail(err, NACRE_BAD_MODEL, path, "its shape cannot be read");
-    nacre_code code = nacre_value_new_tensor(kinds[kind].type, rank, dims, out, err);
+    if (kind < 0) return file_error(err, NACRE_TYPE, path, "its element type is not a little-endian number or bool");
+    if (!parse_shape(h, &rank, dims)) return file_error(err, NACRE_BAD_MODEL, path, "its shape cannot be read");
+    if (rank > 1 && strstr(h, "'fortran_order': True"))
+        return file_error(err, NACRE_UNSUPPORTED, path, "Fortran order; save it in C order");
+    nacre_value *v;
+    nacre_code code = nacre_value_new_tensor(kinds[kind].type, rank, dims, &v, err);
     if (code != NACRE_OK) return code;
-    size_t n = (size_t)nacre_value_count(*out);
-    if (n == 0 || fread(nacre_value_data(*out), kinds[kind].bytes, n, f) == n) return NACRE_OK;
-    nacre_value_release(*out);
-    return fail(err, NACRE_IO, path, "it ends too early");
+    size_t bytes = (size_t)nacre_value_count(v) * kinds[kind].bytes;
+    if (bytes > n) {
+        nacre_value_release(v);
+        return file_error(err, NACRE_IO, path, "it ends too early");
+    }
+    if (bytes) memcpy(nacre_value_data(v), data, bytes);
+    *out = v;
+    return NACRE_OK;
 }
 
-nacre_code npy_read(const char *path, nacre_value **out, nacre_error *err) {
-    FILE *f = fopen(path, "rb");
-    if (!f) return fail(err, NACRE_NO_FILE, path, "cannot be opened");
-    char *h = read_header(f);
-    nacre_code code = h ? read_body(f, path, h, out, err) : fail(err, NACRE_BAD_MODEL, path, "not a .npy file");
+nacre_code npy_parse(const char *path, const unsigned char *b, size_t n, nacre_value **out, nacre_error *err) {
+    if (n < 12 || memcmp(b, "\x93NUMPY", 6) != 0 || b[6] < 1 || b[6] > 3)
+        return file_error(err, NACRE_BAD_MODEL, path, "not a .npy file");
+    size_t start = b[6] == 1 ? 10 : 12;
+    size_t len = (size_t)b[8] | (size_t)b[9] << 8;
+    if (b[6] > 1) len |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
+    if (len > HEADER_MAX || len > n - start) return file_error(err, NACRE_BAD_MODEL, path, "its header is broken");
+    char *h = calloc(len + 1, 1);
+    if (!h) return file_error(err, NACRE_MEMORY, path, "out of memory");
+    memcpy(h, b + start, len);
+    nacre_code code = parse_body(path, h, b + start + len, n - start - len, out, err);
     free(h);
-    fclose(f);
     return code;
 }
 
@@ -93,7 +86,7 @@ nacre_code npy_write(const char *path, nacre_value *v, nacre_error *err) {
     int kind = 0;
     while (kind < N_KINDS && kinds[kind].type != nacre_value_type(v)) kind++;
     if (kind == N_KINDS || nacre_value_kind(v) != NACRE_KIND_TENSOR)
-        return fail(err, NACRE_UNSUPPORTED, path, "only numbers can be saved as .npy");
+        return file_error(err, NACRE_UNSUPPORTED, path, "only numbers can be saved as .npy");
     char tmp[4096], h[1024];
     int n = snprintf(h, sizeof h, "{'descr': '%s', 'fortran_order': False, 'shape': (", kinds[kind].descr);
     for (int d = 0; d < nacre_value_rank(v); d++)
@@ -102,9 +95,9 @@ nacre_code npy_write(const char *path, nacre_value *v, nacre_error *err) {
     while ((10 + n + 1) % 64) h[n++] = ' ';
     h[n++] = '\n';
     if ((size_t)snprintf(tmp, sizeof tmp, "%s.tmp", path) >= sizeof tmp)
-        return fail(err, NACRE_IO, path, "the path is too long");
+        return file_error(err, NACRE_IO, path, "the path is too long");
     FILE *f = fopen(tmp, "wb");
-    if (!f) return fail(err, NACRE_IO, tmp, "cannot be written");
+    if (!f) return file_error(err, NACRE_IO, tmp, "cannot be written");
     unsigned char head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(n & 255), (unsigned char)(n >> 8)};
     size_t bytes = (size_t)nacre_value_count(v) * kinds[kind].bytes;
     bool ok = fwrite(head, 1, 10, f) == 10 && fwrite(h, 1, (size_t)n, f) == (size_t)n &&
@@ -112,5 +105,5 @@ nacre_code npy_write(const char *path, nacre_value *v, nacre_error *err) {
     if (fclose(f) != 0) ok = false;
     if (ok && rename(tmp, path) == 0) return NACRE_OK;
     remove(tmp);
-    return fail(err, NACRE_IO, path, "writing failed");
+    return file_error(err, NACRE_IO, path, "writing failed");
 }

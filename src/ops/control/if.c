@@ -5,8 +5,15 @@ static const nc_op_version versions[] = {
 #define ROW(n, types)                                                                \
     {.since = n, IN({"cond", T_BOOL}), OUT({"outputs", types, MIXED}),               \
      ATTR(A_GRAPH_REQ("then_branch"), A_GRAPH_REQ("else_branch"))},
-    ROW(25, T_FLOW_16) ROW(24, T_FLOW_16) ROW(23, T_FLOW_16) ROW(21, T_FLOW_16) ROW(19, T_FLOW_16) ROW(16, T_FLOW_16)
-    ROW(13, T_FLOW_13) ROW(11, T_FLOW_1) ROW(1, T_FLOW_1)
+    ROW(25, T_FLOW_16 | T_NARROW_25)
+    ROW(24, T_FLOW_16 | T_NARROW_24)
+    ROW(23, T_FLOW_16 | T_NARROW_23)
+    ROW(21, T_FLOW_16 | T_NARROW_21)
+    ROW(19, T_FLOW_16 | T_NARROW_19)
+    ROW(16, T_FLOW_16)
+    ROW(13, T_FLOW_13)
+    ROW(11, T_FLOW_1)
+    ROW(1, T_FLOW_1)
 #undef ROW
     {0}};
 

@@ -12,9 +12,15 @@ static const nc_op_version versions[] = {
 #define ROW(n, types, some)                                                                                        \
     {.since = n, IN({"M", T_I64, OPTIONAL}, {"cond", T_BOOL, OPTIONAL}, {"v_initial", types, some}),               \
      OUT({"v_final_and_scan_outputs", types, MIXED}), ATTR(A_GRAPH_REQ("body"))},
-    ROW(25, T_FLOW_16, MIXED_OR_NONE) ROW(24, T_FLOW_16, MIXED_OR_NONE) ROW(23, T_FLOW_16, MIXED_OR_NONE)
-    ROW(21, T_FLOW_16, MIXED_OR_NONE) ROW(19, T_FLOW_16, MIXED_OR_NONE) ROW(16, T_FLOW_16, MIXED_OR_NONE)
-    ROW(13, T_FLOW_13, MIXED_OR_NONE) ROW(11, T_FLOW_1, MIXED_OR_NONE) ROW(1, T_FLOW_1, MIXED)
+    ROW(25, T_FLOW_16 | T_NARROW_25, MIXED_OR_NONE)
+    ROW(24, T_FLOW_16 | T_NARROW_24, MIXED_OR_NONE)
+    ROW(23, T_FLOW_16 | T_NARROW_23, MIXED_OR_NONE)
+    ROW(21, T_FLOW_16 | T_NARROW_21, MIXED_OR_NONE)
+    ROW(19, T_FLOW_16 | T_NARROW_19, MIXED_OR_NONE)
+    ROW(16, T_FLOW_16, MIXED_OR_NONE)
+    ROW(13, T_FLOW_13, MIXED_OR_NONE)
+    ROW(11, T_FLOW_1, MIXED_OR_NONE)
+    ROW(1, T_FLOW_1, MIXED)
 #undef ROW
     {0}};
 

@@ -1,5 +1,7 @@
 /* ops/matmul/matmul.c: the card of MatMul: numpy's matrix product, with batches broadcast and vectors as rows or
  * columns. Kernels are in matmul_cpu.c. */
+#include "ops/matmul/matmul.h"
+
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -23,18 +25,21 @@ static nc_code batch_dims(nc_infer *c, const nc_dim **dims, int *rank) {
     return nc_broadcast_in(&batch, 0, 2, dims, rank);
 }
 
-static nc_code matmul_infer(nc_infer *c) {
-    const nc_type *a = nc_in(c, 0);
+nc_code nc_matmul_infer_as(nc_infer *c, nc_dtype elem) {
     int ra, rb, rank;
-    if (a == NULL) return NC_OK;
-    if (!nc_in_rank(c, 0, &ra) || !nc_in_rank(c, 1, &rb)) return nc_out_unknown(c, 0, a->elem, -1);
+    if (!nc_in_rank(c, 0, &ra) || !nc_in_rank(c, 1, &rb)) return nc_out_unknown(c, 0, elem, -1);
     if (ra < 1 || rb < 1) NC_FAIL(c->w, NC_E_SHAPE, "input %d is a scalar, at least 1 dim is expected", ra < 1 ? 0 : 1);
     NC_TRY(check_inner(c, nc_in_dim(c, 0, ra - 1), nc_in_dim(c, 1, rb == 1 ? 0 : rb - 2)));
     const nc_dim *dims[NC_MAX_RANK + 2];
     NC_TRY(batch_dims(c, dims, &rank));
     if (ra > 1) dims[rank++] = nc_in_dim(c, 0, ra - 2);
     if (rb > 1) dims[rank++] = nc_in_dim(c, 1, rb - 1);
-    return nc_out(c, 0, a->elem, rank, dims);
+    return nc_out(c, 0, elem, rank, dims);
+}
+
+static nc_code matmul_infer(nc_infer *c) {
+    const nc_type *a = nc_in(c, 0);
+    return a != NULL ? nc_matmul_infer_as(c, a->elem) : NC_OK;
 }
 
 /* ---- gradient ---- */

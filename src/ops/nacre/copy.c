@@ -37,7 +37,11 @@ static nc_code assign_grad(nc_grad *g) {
 
 static const nc_op_version copy_versions[] = {{.since = 1, IN({"X", T_ANYTHING}), OUT({"Y", SAME(0)}), NO_ATTR}, {0}};
 static const nc_op_version assign_versions[] = {
-    {.since = 1, IN({"var", T_TENSOR_ALL & ~T_STRING}, {"value", SAME(0)}), OUT({"next", SAME(0)}), NO_ATTR}, {0}};
+    {.since = 1,
+     IN({"var", (T_TENSOR_ALL & ~T_STRING) | T_NARROW_28}, {"value", SAME(0)}),
+     OUT({"next", SAME(0)}),
+     NO_ATTR},
+    {0}};
 
 const nc_card nc_card_copy = {.name = "Copy",
                               .domain = "nacre",

@@ -19,7 +19,7 @@ static bool is_plain_tensor(const nc_node *n, const char **why) {
 
 static nc_code any_strides(nc_prep *p) {
     p->strided_in = UINT32_MAX;
-    p->strided_out = 1;
+    p->strided_out = p->node->out[0]->type != NULL && nc_dtype_is_packed(p->node->out[0]->type->elem) ? 0 : 1;
     return NC_OK;
 }
 
@@ -32,6 +32,10 @@ static nc_code copy_into(const nc_call *c, const nc_tensor *from) {
     if (!same_dims(from, to))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the shapes of both sides differ");
     if (from->data == to->data || nc_tensor_numel(from) == 0) return NC_OK;
+    if (nc_dtype_is_packed(from->dtype)) {
+        nck_copy_packed(from, to, c->pool);
+        return NC_OK;
+    }
     nck_copy(from->rank, from->dims, nc_dtype_bytes(from->dtype), from->data, from->strides, to->data, to->strides,
              c->pool);
     return NC_OK;

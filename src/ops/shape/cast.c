@@ -1,5 +1,5 @@
 /* ops/shape/cast.c: cards of Cast and CastLike: the same elements in another type. `saturate` and `round_mode` speak
- * of 8-bit floats only, which no type set here has. */
+ * of 8-bit floats only, see base/narrow.h. No gradient passes through an integer or a narrow float. */
 #include "ops/shape/shape.h"
 
 #include <string.h>
@@ -83,12 +83,12 @@ static bool cast_is_identity(const nc_node *n) {
 #define CAST(types) IN({"input", types}), OUT({"output", types})
 #define SATURATE A_INT_REQ("to"), A_INT("saturate", 1)
 static const nc_op_version cast_versions[] = {
-    {.since = 28, CAST(T_CAST_ALL), ATTR(SATURATE, A_STR("round_mode", "up"))},
-    {.since = 25, CAST(T_CAST_ALL), ATTR(SATURATE, A_STR("round_mode", "up"))},
-    {.since = 24, CAST(T_CAST_ALL), ATTR(SATURATE, A_STR("round_mode", "up"))},
-    {.since = 23, CAST(T_CAST_ALL), ATTR(SATURATE)},
-    {.since = 21, CAST(T_CAST_ALL), ATTR(SATURATE)},
-    {.since = 19, CAST(T_CAST_ALL), ATTR(SATURATE)},
+    {.since = 28, CAST(T_CAST_ALL | T_NARROW_28), ATTR(SATURATE, A_STR("round_mode", "up"))},
+    {.since = 25, CAST(T_CAST_ALL | T_NARROW_25), ATTR(SATURATE, A_STR("round_mode", "up"))},
+    {.since = 24, CAST(T_CAST_ALL | T_NARROW_24), ATTR(SATURATE, A_STR("round_mode", "up"))},
+    {.since = 23, CAST(T_CAST_ALL | T_NARROW_23), ATTR(SATURATE)},
+    {.since = 21, CAST(T_CAST_ALL | T_NARROW_21), ATTR(SATURATE)},
+    {.since = 19, CAST(T_CAST_ALL | T_NARROW_19), ATTR(SATURATE)},
     {.since = 13, CAST(T_CAST_ALL), ATTR(A_INT_REQ("to"))},
     {.since = 9, CAST(T_CAST), ATTR(A_INT_REQ("to"))},
     {.since = 6, CAST(T_NUMBER | T_BOOL), ATTR(A_INT_REQ("to"))},
@@ -104,14 +104,14 @@ const nc_card nc_card_cast = {.name = "Cast",
                               .grad = cast_grad,
                               .is_identity = cast_is_identity};
 
-#define CAST_LIKE IN({"input", T_CAST_ALL}, {"target_type", T_CAST_ALL}), OUT({"output", SAME(1)})
+#define CAST_LIKE(types) IN({"input", types}, {"target_type", types}), OUT({"output", SAME(1)})
 static const nc_op_version cast_like_versions[] = {
-    {.since = 25, CAST_LIKE, ATTR(A_INT("saturate", 1), A_STR("round_mode", "up"))},
-    {.since = 24, CAST_LIKE, ATTR(A_INT("saturate", 1), A_STR("round_mode", "up"))},
-    {.since = 23, CAST_LIKE, ATTR(A_INT("saturate", 1))},
-    {.since = 21, CAST_LIKE, ATTR(A_INT("saturate", 1))},
-    {.since = 19, CAST_LIKE, ATTR(A_INT("saturate", 1))},
-    {.since = 15, CAST_LIKE, NO_ATTR},
+    {.since = 25, CAST_LIKE(T_CAST_ALL | T_NARROW_25), ATTR(A_INT("saturate", 1), A_STR("round_mode", "up"))},
+    {.since = 24, CAST_LIKE(T_CAST_ALL | T_NARROW_24), ATTR(A_INT("saturate", 1), A_STR("round_mode", "up"))},
+    {.since = 23, CAST_LIKE(T_CAST_ALL | T_NARROW_23), ATTR(A_INT("saturate", 1))},
+    {.since = 21, CAST_LIKE(T_CAST_ALL | T_NARROW_21), ATTR(A_INT("saturate", 1))},
+    {.since = 19, CAST_LIKE(T_CAST_ALL | T_NARROW_19), ATTR(A_INT("saturate", 1))},
+    {.since = 15, CAST_LIKE(T_CAST_ALL), NO_ATTR},
     {0}};
 
 const nc_card nc_card_cast_like = {.name = "CastLike",

@@ -56,11 +56,11 @@ static nc_code constant_fold(nc_infer *c) {
         A_FLOATS_OPT("value_floats"), A_STR_OPT("value_string"), A_STRINGS_OPT("value_strings")
 #define A_VALUE_REQ \
     { .name = "value", .kind = NC_A_TENSOR, .flags = NC_ATTR_REQUIRED }
-static const nc_op_version constant_versions[] = {{.since = 25, CONSTANT(T_TENSOR_ALL, VALUES)},
-                                                  {.since = 24, CONSTANT(T_TENSOR_ALL, VALUES)},
-                                                  {.since = 23, CONSTANT(T_TENSOR_ALL, VALUES)},
-                                                  {.since = 21, CONSTANT(T_TENSOR_ALL, VALUES)},
-                                                  {.since = 19, CONSTANT(T_TENSOR_ALL, VALUES)},
+static const nc_op_version constant_versions[] = {{.since = 25, CONSTANT(T_TENSOR_ALL | T_NARROW_25, VALUES)},
+                                                  {.since = 24, CONSTANT(T_TENSOR_ALL | T_NARROW_24, VALUES)},
+                                                  {.since = 23, CONSTANT(T_TENSOR_ALL | T_NARROW_23, VALUES)},
+                                                  {.since = 21, CONSTANT(T_TENSOR_ALL | T_NARROW_21, VALUES)},
+                                                  {.since = 19, CONSTANT(T_TENSOR_ALL | T_NARROW_19, VALUES)},
                                                   {.since = 13, CONSTANT(T_TENSOR_ALL, VALUES)},
                                                   {.since = 12, CONSTANT(T_TENSOR, VALUES)},
                                                   {.since = 11, CONSTANT(T_TENSOR, A_TENSOR_OPT("value"))},
@@ -104,11 +104,11 @@ static nc_code filled_fold(nc_infer *c) {
 
 #define FILLED(types) IN({"input", T_I64}), OUT({"output", types}), ATTR(A_TENSOR_OPT("value"))
 #define T_FILL (T_NUMBER | T_BOOL)
-static const nc_op_version filled_versions[] = {{.since = 25, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
-                                                {.since = 24, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
-                                                {.since = 23, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
-                                                {.since = 21, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
-                                                {.since = 20, FILLED(T_FILL | NC_BIT(NC_BFLOAT16))},
+static const nc_op_version filled_versions[] = {{.since = 25, FILLED(T_FILL | NC_BIT(NC_BFLOAT16) | T_NARROW_25)},
+                                                {.since = 24, FILLED(T_FILL | NC_BIT(NC_BFLOAT16) | T_NARROW_24)},
+                                                {.since = 23, FILLED(T_FILL | NC_BIT(NC_BFLOAT16) | T_NARROW_23)},
+                                                {.since = 21, FILLED(T_FILL | NC_BIT(NC_BFLOAT16) | T_NARROW_21)},
+                                                {.since = 20, FILLED(T_FILL | NC_BIT(NC_BFLOAT16) | T_NARROW_19)},
                                                 {.since = 9, FILLED(T_FILL)},
                                                 {0}};
 

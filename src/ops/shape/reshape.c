@@ -92,11 +92,11 @@ static nc_code reshape_infer(nc_infer *c) {
 
 #define RESHAPE(types) IN({"data", types}, {"shape", T_I64}), OUT({"reshaped", SAME(0)})
 #define ALLOW_ZERO ATTR(A_INT("allowzero", 0))
-static const nc_op_version reshape_versions[] = {{.since = 25, RESHAPE(T_TENSOR_ALL), ALLOW_ZERO},
-                                                 {.since = 24, RESHAPE(T_TENSOR_ALL), ALLOW_ZERO},
-                                                 {.since = 23, RESHAPE(T_TENSOR_ALL), ALLOW_ZERO},
-                                                 {.since = 21, RESHAPE(T_TENSOR_ALL), ALLOW_ZERO},
-                                                 {.since = 19, RESHAPE(T_TENSOR_ALL), ALLOW_ZERO},
+static const nc_op_version reshape_versions[] = {{.since = 25, RESHAPE(T_TENSOR_ALL | T_NARROW_25), ALLOW_ZERO},
+                                                 {.since = 24, RESHAPE(T_TENSOR_ALL | T_NARROW_24), ALLOW_ZERO},
+                                                 {.since = 23, RESHAPE(T_TENSOR_ALL | T_NARROW_23), ALLOW_ZERO},
+                                                 {.since = 21, RESHAPE(T_TENSOR_ALL | T_NARROW_21), ALLOW_ZERO},
+                                                 {.since = 19, RESHAPE(T_TENSOR_ALL | T_NARROW_19), ALLOW_ZERO},
                                                  {.since = 14, RESHAPE(T_TENSOR_ALL), ALLOW_ZERO},
                                                  {.since = 13, RESHAPE(T_TENSOR_ALL), NO_ATTR},
                                                  {.since = 5, RESHAPE(T_TENSOR), NO_ATTR},
@@ -133,10 +133,15 @@ static nc_code flatten_infer(nc_infer *c) {
 }
 
 #define FLATTEN(types) IN({"input", types}), OUT({"output", SAME(0)}), ATTR(A_INT("axis", 1))
-static const nc_op_version flatten_versions[] = {
-    {.since = 25, FLATTEN(T_TENSOR_ALL)}, {.since = 24, FLATTEN(T_TENSOR_ALL)}, {.since = 23, FLATTEN(T_TENSOR_ALL)},
-    {.since = 21, FLATTEN(T_TENSOR_ALL)}, {.since = 13, FLATTEN(T_TENSOR_ALL)}, {.since = 11, FLATTEN(T_TENSOR)},
-    {.since = 9, FLATTEN(T_TENSOR)},      {.since = 1, FLATTEN(T_FLOAT)},       {0}};
+static const nc_op_version flatten_versions[] = {{.since = 25, FLATTEN(T_TENSOR_ALL | T_NARROW_25)},
+                                                 {.since = 24, FLATTEN(T_TENSOR_ALL | T_NARROW_24)},
+                                                 {.since = 23, FLATTEN(T_TENSOR_ALL | T_NARROW_23)},
+                                                 {.since = 21, FLATTEN(T_TENSOR_ALL | T_NARROW_21)},
+                                                 {.since = 13, FLATTEN(T_TENSOR_ALL)},
+                                                 {.since = 11, FLATTEN(T_TENSOR)},
+                                                 {.since = 9, FLATTEN(T_TENSOR)},
+                                                 {.since = 1, FLATTEN(T_FLOAT)},
+                                                 {0}};
 
 const nc_card nc_card_flatten = {.name = "Flatten",
                                  .doc = "Two dims: the product of those before axis, and of the others.",

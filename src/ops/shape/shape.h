@@ -7,7 +7,8 @@
 #include "ops/build.h"
 #include "ops/card.h"
 
-#define T_MOVABLE (T_TENSOR_ALL & ~T_STRING) /* elements that are bytes in a buffer */
+#define T_WHOLE (T_TENSOR_ALL & ~T_STRING) /* elements of whole bytes in a buffer */
+#define T_MOVABLE (T_WHOLE | T_NARROW_28)  /* and those that share bytes */
 
 enum { NC_SHAPE_MAX_ELEMS = 64, NC_SHAPE_HUGE = INT32_MAX /* bounds this far out mean "to the end" */ };
 
@@ -78,12 +79,12 @@ NC_MUST nc_code nc_shape_split_prepare(nc_prep *p);
          .view = nc_shape_view_transpose},                                                      \
         {.op = "Slice",                                                                         \
          .kind = NC_K_VIEW,                                                                     \
-         .types = T_MOVABLE,                                                                    \
+         .types = T_WHOLE,                                                                      \
          .prepare = nc_slice_prepare,                                                           \
          .view = nc_shape_view_slice},                                                          \
         {.op = "Split",                                                                         \
          .kind = NC_K_VIEW,                                                                     \
-         .types = T_MOVABLE,                                                                    \
+         .types = T_WHOLE,                                                                      \
          .prepare = nc_shape_split_prepare,                                                     \
          .view = nc_shape_view_split},                                                          \
     {                                                                                           \

@@ -33,9 +33,11 @@ static nc_code shape_run(const nc_call *c) {
     return NC_OK;
 }
 
+static bool is_packed(const nc_value *v) { return v->type != NULL && nc_dtype_is_packed(v->type->elem); }
+
 static nc_code strided_prepare(nc_prep *p) {
     p->strided_in = UINT32_MAX;
-    p->strided_out = 1;
+    p->strided_out = is_packed(p->node->out[0]) ? 0 : 1;
     return NC_OK;
 }
 
@@ -89,8 +91,24 @@ static bool cast_fits(const nc_node *n, const char **why) {
     return y != NULL && y->elem != NC_STRING;
 }
 
+static nc_code cast_prepare(nc_prep *p) {
+    static const char *const modes[] = {[NC_ROUND_UP] = "up", [NC_ROUND_NEAREST] = "nearest", [NC_ROUND_DOWN] = "down"};
+    nc_narrowing *how = nc_arena_alloc(p->arena, sizeof *how);
+    NC_NEED(p->w, how);
+    const nc_attr *saturate = nc_node_attr(p->node, "saturate"), *round = nc_node_attr(p->node, "round_mode");
+    int k = 0;
+    while (round != NULL && k < 3 && strcmp(round->s.p, modes[k]) != 0) k++;
+    if (k == 3) NC_FAIL(p->w, NC_E_BAD_GRAPH, "round_mode is '%s', expected up, nearest or down", round->s.p);
+    *how = (nc_narrowing){.saturate = saturate == NULL || saturate->i != 0, .round = (nc_round)k};
+    p->state = how;
+    p->strided_in = is_packed(p->node->in[0]) || is_packed(p->node->out[0]) ? 0 : 1;
+    p->strided_out = is_packed(p->node->out[0]) ? 0 : 1;
+    return NC_OK;
+}
+
 static nc_code cast_run(const nc_call *c) {
-    nc_code code = nck_convert(&c->in[0], &c->out[0], c->pool);
+    const nc_narrowing *how = c->state;
+    nc_code code = nck_convert_how(&c->in[0], &c->out[0], *how, c->pool);
     if (code == NC_OK) return NC_OK;
     return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot become %s", nc_dtype_name(c->in[0].dtype),
                        nc_dtype_name(c->out[0].dtype));
@@ -132,7 +150,9 @@ static nc_code filled_prepare(nc_prep *p) {
 
 static nc_code filled_run(const nc_call *c) {
     const nc_tensor *y = &c->out[0];
-    if (nc_tensor_numel(y) > 0)
+    if (nc_dtype_is_packed(y->dtype))
+        nck_fill_packed(y, nc_narrow_load(y->dtype, c->state, 0));
+    else if (nc_tensor_numel(y) > 0)
         nck_fill(y->rank, y->dims, nc_dtype_bytes(y->dtype), c->state, y->data, y->strides, c->pool);
     return NC_OK;
 }
@@ -282,18 +302,18 @@ const nc_binding nc_shape_cpu[] = {
      .dynamic = reshape_strings},
     {.op = "Shape", .kind = NC_K_STATIC, .prepare = shape_prepare, .run = shape_run},
     {.op = "Size", .kind = NC_K_STATIC, .prepare = strided_prepare, .run = size_run},
-    {.op = "Concat", .kind = NC_K_STATIC, .types = T_MOVABLE, .prepare = concat_prepare, .run = concat_run},
+    {.op = "Concat", .kind = NC_K_STATIC, .types = T_WHOLE, .prepare = concat_prepare, .run = concat_run},
     {.op = "Cast",
      .kind = NC_K_STATIC,
      .types = T_MOVABLE,
      .fits = cast_fits,
-     .prepare = strided_prepare,
+     .prepare = cast_prepare,
      .run = cast_run},
     {.op = "CastLike",
      .kind = NC_K_STATIC,
      .types = T_MOVABLE,
      .fits = cast_fits,
-     .prepare = strided_prepare,
+     .prepare = cast_prepare,
      .run = cast_run},
     {.op = "BitCast", .kind = NC_K_STATIC, .types = T_MOVABLE, .prepare = strided_prepare, .run = bit_cast_run},
     {.op = "SliceGrad", .domain = "nacre", .kind = NC_K_STATIC, .prepare = slice_grad_prepare, .run = slice_grad_run},

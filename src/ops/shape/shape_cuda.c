@@ -32,6 +32,6 @@ static nc_code cast_run(const nc_call *c) { return nck_cuda_chain_run(c->state, 
 
 const nc_binding nc_shape_cuda[] = {
     NC_SHAPE_VIEWS,
-    {.op = "Cast", .types = T_MOVABLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
-    {.op = "CastLike", .types = T_MOVABLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
+    {.op = "Cast", .types = T_WHOLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
+    {.op = "CastLike", .types = T_WHOLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
     {0}};

@@ -28,13 +28,13 @@ static nc_code shape_infer(nc_infer *c) {
 }
 
 #define SHAPE(types) IN({"data", types}), OUT({"shape", T_I64})
-#define SHAPE_RANGE SHAPE(T_TENSOR_ALL), ATTR(A_INT("start", 0), A_INT_OPT("end"))
-static const nc_op_version shape_versions[] = {{.since = 25, SHAPE_RANGE},
-                                               {.since = 24, SHAPE_RANGE},
-                                               {.since = 23, SHAPE_RANGE},
-                                               {.since = 21, SHAPE_RANGE},
-                                               {.since = 19, SHAPE_RANGE},
-                                               {.since = 15, SHAPE_RANGE},
+#define SHAPE_RANGE(narrow) SHAPE(T_TENSOR_ALL | (narrow)), ATTR(A_INT("start", 0), A_INT_OPT("end"))
+static const nc_op_version shape_versions[] = {{.since = 25, SHAPE_RANGE(T_NARROW_25)},
+                                               {.since = 24, SHAPE_RANGE(T_NARROW_24)},
+                                               {.since = 23, SHAPE_RANGE(T_NARROW_23)},
+                                               {.since = 21, SHAPE_RANGE(T_NARROW_21)},
+                                               {.since = 19, SHAPE_RANGE(T_NARROW_19)},
+                                               {.since = 15, SHAPE_RANGE(0)},
                                                {.since = 13, SHAPE(T_TENSOR_ALL), NO_ATTR},
                                                {.since = 1, SHAPE(T_TENSOR), NO_ATTR},
                                                {0}};
@@ -56,10 +56,14 @@ static nc_code size_infer(nc_infer *c) {
 }
 
 #define SIZE(types) IN({"data", types}), OUT({"size", T_I64}), NO_ATTR
-static const nc_op_version size_versions[] = {{.since = 25, SIZE(T_TENSOR_ALL)}, {.since = 24, SIZE(T_TENSOR_ALL)},
-                                              {.since = 23, SIZE(T_TENSOR_ALL)}, {.since = 21, SIZE(T_TENSOR_ALL)},
-                                              {.since = 19, SIZE(T_TENSOR_ALL)}, {.since = 13, SIZE(T_TENSOR_ALL)},
-                                              {.since = 1, SIZE(T_TENSOR)},      {0}};
+static const nc_op_version size_versions[] = {{.since = 25, SIZE(T_TENSOR_ALL | T_NARROW_25)},
+                                              {.since = 24, SIZE(T_TENSOR_ALL | T_NARROW_24)},
+                                              {.since = 23, SIZE(T_TENSOR_ALL | T_NARROW_23)},
+                                              {.since = 21, SIZE(T_TENSOR_ALL | T_NARROW_21)},
+                                              {.since = 19, SIZE(T_TENSOR_ALL | T_NARROW_19)},
+                                              {.since = 13, SIZE(T_TENSOR_ALL)},
+                                              {.since = 1, SIZE(T_TENSOR)},
+                                              {0}};
 
 const nc_card nc_card_size = {.name = "Size",
                               .doc = "How many elements its input has.",

@@ -255,7 +255,7 @@ static nc_code slice_grad_grad(nc_grad *g) {
 
 static const nc_op_version slice_grad_versions[] = {
     {.since = 1,
-     IN({"dY", T_MOVABLE}, {"shape", T_I64}, {"starts", T_INDEX}, {"ends", SAME(2)}, {"axes", SAME(2), OPTIONAL},
+     IN({"dY", T_WHOLE}, {"shape", T_I64}, {"starts", T_INDEX}, {"ends", SAME(2)}, {"axes", SAME(2), OPTIONAL},
         {"steps", SAME(2), OPTIONAL}),
      OUT({"dX", SAME(0)}),
      NO_ATTR},

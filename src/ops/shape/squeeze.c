@@ -12,11 +12,11 @@ static nc_code identity_grad(nc_grad *g) {
 }
 
 #define IDENTITY(types) IN({"input", types}), OUT({"output", SAME(0)}), NO_ATTR
-static const nc_op_version identity_versions[] = {{.since = 25, IDENTITY(T_TENSOR_ALL | T_SEQ | T_OPT)},
-                                                  {.since = 24, IDENTITY(T_TENSOR_ALL | T_SEQ | T_OPT)},
-                                                  {.since = 23, IDENTITY(T_TENSOR_ALL | T_SEQ | T_OPT)},
-                                                  {.since = 21, IDENTITY(T_TENSOR_ALL | T_SEQ | T_OPT)},
-                                                  {.since = 19, IDENTITY(T_TENSOR_ALL | T_SEQ | T_OPT)},
+static const nc_op_version identity_versions[] = {{.since = 25, IDENTITY(T_TENSOR_ALL | T_NARROW_25 | T_SEQ | T_OPT)},
+                                                  {.since = 24, IDENTITY(T_TENSOR_ALL | T_NARROW_24 | T_SEQ | T_OPT)},
+                                                  {.since = 23, IDENTITY(T_TENSOR_ALL | T_NARROW_23 | T_SEQ | T_OPT)},
+                                                  {.since = 21, IDENTITY(T_TENSOR_ALL | T_NARROW_21 | T_SEQ | T_OPT)},
+                                                  {.since = 19, IDENTITY(T_TENSOR_ALL | T_NARROW_19 | T_SEQ | T_OPT)},
                                                   {.since = 16, IDENTITY(T_TENSOR_ALL | T_SEQ | T_OPT)},
                                                   {.since = 14, IDENTITY(T_TENSOR_ALL | T_SEQ)},
                                                   {.since = 13, IDENTITY(T_TENSOR_ALL)},
@@ -71,11 +71,14 @@ static nc_code squeeze_infer(nc_infer *c) {
 
 #define SQUEEZE(types) IN({"data", types}, {"axes", T_I64, OPTIONAL}), OUT({"squeezed", SAME(0)}), NO_ATTR
 #define SQUEEZE_ATTR(types) IN({"data", types}), OUT({"squeezed", SAME(0)}), ATTR(A_INTS_OPT("axes"))
-static const nc_op_version squeeze_versions[] = {
-    {.since = 25, SQUEEZE(T_TENSOR_ALL)}, {.since = 24, SQUEEZE(T_TENSOR_ALL)},
-    {.since = 23, SQUEEZE(T_TENSOR_ALL)}, {.since = 21, SQUEEZE(T_TENSOR_ALL)},
-    {.since = 13, SQUEEZE(T_TENSOR_ALL)}, {.since = 11, SQUEEZE_ATTR(T_TENSOR)},
-    {.since = 1, SQUEEZE_ATTR(T_TENSOR)}, {0}};
+static const nc_op_version squeeze_versions[] = {{.since = 25, SQUEEZE(T_TENSOR_ALL | T_NARROW_25)},
+                                                 {.since = 24, SQUEEZE(T_TENSOR_ALL | T_NARROW_24)},
+                                                 {.since = 23, SQUEEZE(T_TENSOR_ALL | T_NARROW_23)},
+                                                 {.since = 21, SQUEEZE(T_TENSOR_ALL | T_NARROW_21)},
+                                                 {.since = 13, SQUEEZE(T_TENSOR_ALL)},
+                                                 {.since = 11, SQUEEZE_ATTR(T_TENSOR)},
+                                                 {.since = 1, SQUEEZE_ATTR(T_TENSOR)},
+                                                 {0}};
 
 const nc_card nc_card_squeeze = {.name = "Squeeze",
                                  .doc = "Without dims of 1: those named, or all.",
@@ -109,11 +112,14 @@ static nc_code unsqueeze_infer(nc_infer *c) {
 
 #define UNSQUEEZE(types) IN({"data", types}, {"axes", T_I64}), OUT({"expanded", SAME(0)}), NO_ATTR
 #define UNSQUEEZE_ATTR(types) IN({"data", types}), OUT({"expanded", SAME(0)}), ATTR(A_INTS_REQ("axes"))
-static const nc_op_version unsqueeze_versions[] = {
-    {.since = 25, UNSQUEEZE(T_TENSOR_ALL)}, {.since = 24, UNSQUEEZE(T_TENSOR_ALL)},
-    {.since = 23, UNSQUEEZE(T_TENSOR_ALL)}, {.since = 21, UNSQUEEZE(T_TENSOR_ALL)},
-    {.since = 13, UNSQUEEZE(T_TENSOR_ALL)}, {.since = 11, UNSQUEEZE_ATTR(T_TENSOR)},
-    {.since = 1, UNSQUEEZE_ATTR(T_TENSOR)}, {0}};
+static const nc_op_version unsqueeze_versions[] = {{.since = 25, UNSQUEEZE(T_TENSOR_ALL | T_NARROW_25)},
+                                                   {.since = 24, UNSQUEEZE(T_TENSOR_ALL | T_NARROW_24)},
+                                                   {.since = 23, UNSQUEEZE(T_TENSOR_ALL | T_NARROW_23)},
+                                                   {.since = 21, UNSQUEEZE(T_TENSOR_ALL | T_NARROW_21)},
+                                                   {.since = 13, UNSQUEEZE(T_TENSOR_ALL)},
+                                                   {.since = 11, UNSQUEEZE_ATTR(T_TENSOR)},
+                                                   {.since = 1, UNSQUEEZE_ATTR(T_TENSOR)},
+                                                   {0}};
 
 const nc_card nc_card_unsqueeze = {.name = "Unsqueeze",
                                    .doc = "With dims of 1 put in at the named axes.",

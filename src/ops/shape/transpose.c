@@ -57,10 +57,10 @@ static bool transpose_is_identity(const nc_node *n) {
 }
 
 #define TRANSPOSE(types) IN({"data", types}), OUT({"transposed", SAME(0)}), ATTR(A_INTS_OPT("perm"))
-static const nc_op_version transpose_versions[] = {{.since = 25, TRANSPOSE(T_TENSOR_ALL)},
-                                                   {.since = 24, TRANSPOSE(T_TENSOR_ALL)},
-                                                   {.since = 23, TRANSPOSE(T_TENSOR_ALL)},
-                                                   {.since = 21, TRANSPOSE(T_TENSOR_ALL)},
+static const nc_op_version transpose_versions[] = {{.since = 25, TRANSPOSE(T_TENSOR_ALL | T_NARROW_25)},
+                                                   {.since = 24, TRANSPOSE(T_TENSOR_ALL | T_NARROW_24)},
+                                                   {.since = 23, TRANSPOSE(T_TENSOR_ALL | T_NARROW_23)},
+                                                   {.since = 21, TRANSPOSE(T_TENSOR_ALL | T_NARROW_21)},
                                                    {.since = 13, TRANSPOSE(T_TENSOR_ALL)},
                                                    {.since = 1, TRANSPOSE(T_TENSOR)},
                                                    {0}};

@@ -29,6 +29,7 @@ static void add_attr(nc_text *key, const nc_attr *a) {
     switch (a->kind) {
     case NC_A_INT: add(key, &a->i, sizeof a->i); break;
     case NC_A_FLOAT: add(key, &a->f, sizeof a->f); break;
+    case NC_A_OTHER:
     case NC_A_STRING: add(key, a->s.p, a->s.n); break;
     case NC_A_INTS: add(key, a->ints, n * sizeof *a->ints); break;
     case NC_A_FLOATS: add(key, a->floats, n * sizeof *a->floats); break;

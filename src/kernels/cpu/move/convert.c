@@ -1,6 +1,7 @@
 /* kernels/cpu/move/convert.c: the copy that changes the element type, see move.h.
  * Elements go in chunks through one of three wide types: floats through double, signed integers through int64,
- * unsigned and bool through uint64. All are exact, so one rounding remains, at the store. */
+ * unsigned and bool through uint64. All are exact, so one rounding remains, at the store. Narrow elements are read
+ * through a table of their values and written by base/narrow.h. */
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
 
@@ -16,6 +17,8 @@ typedef struct job {
     nck_walk walk;
     int64_t rows, row, ss, ds, piece, n_pieces, per_item;
     const nc_tensor *src, *dst;
+    nc_narrowing how;
+    float values[256]; /* of src's codes, where it is a narrow float */
 } job;
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -32,11 +35,11 @@ static uint64_t f_to_u64(double v) { return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_
 
 #define EACH(expr) \
     for (int64_t k = 0; k < n; k++) expr
-#define LOAD(NAME, T, lane, expr)                 \
-    case NC_##NAME: {                             \
-        const T *p = (const T *)src + at;         \
-        EACH(w->lane[k] = (expr));                \
-        return;                                   \
+#define LOAD(NAME, T, lane, expr)         \
+    case NC_##NAME: {                     \
+        const T *p = (const T *)src + at; \
+        EACH(w->lane[k] = (expr));        \
+        return;                           \
     }
 
 static void load(nc_dtype t, const void *src, int64_t at, int64_t s, int64_t n, wide *w) {
@@ -58,14 +61,30 @@ static void load(nc_dtype t, const void *src, int64_t at, int64_t s, int64_t n, 
     }
 }
 
+static void load_narrow(const job *j, int64_t at, int64_t n, wide *w) {
+    nc_dtype t = j->src->dtype;
+    const void *p = j->src->data;
+    int64_t s = j->ss;
+    char c = nc_dtype_class(t);
+    if (c == 'N')
+        EACH(w->f[k] = (double)j->values[nc_narrow_load(t, p, at + k * s)]);
+    else if (c == 'I')
+        EACH(w->i[k] = nc_narrow_to_int(t, nc_narrow_load(t, p, at + k * s)));
+    else
+        EACH(w->u[k] = nc_narrow_load(t, p, at + k * s));
+}
+
 /* A store to one type from each of the three lanes; `from` is the lane's letter. */
-#define STORE(NAME, T, of_f, of_i, of_u)                                                   \
-    case NC_##NAME: {                                                                      \
-        T *p = (T *)dst + at;                                                              \
-        if (from == 'f') EACH(p[k * s] = (of_f));                                          \
-        else if (from == 'i') EACH(p[k * s] = (of_i));                                     \
-        else EACH(p[k * s] = (of_u));                                                      \
-        return;                                                                            \
+#define STORE(NAME, T, of_f, of_i, of_u) \
+    case NC_##NAME: {                    \
+        T *p = (T *)dst + at;            \
+        if (from == 'f')                 \
+            EACH(p[k * s] = (of_f));     \
+        else if (from == 'i')            \
+            EACH(p[k * s] = (of_i));     \
+        else                             \
+            EACH(p[k * s] = (of_u));     \
+        return;                          \
     }
 #define STORE_INT(NAME, T, low, high) STORE(NAME, T, (T)f_to_i(w->f[k], low, high), (T)w->i[k], (T)w->u[k])
 
@@ -89,9 +108,24 @@ static void store(nc_dtype t, char from, const wide *w, void *dst, int64_t at, i
     }
 }
 
+static void store_narrow(const job *j, char from, const wide *w, int64_t at, int64_t n) {
+    nc_dtype t = j->dst->dtype;
+    void *p = j->dst->data;
+    int64_t s = j->ds;
+    uint8_t mask = (uint8_t)((1u << nc_dtype_bits(t)) - 1);
+    if (from == 'f')
+        EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, w->f[k], j->how)));
+    else if (nc_dtype_class(t) != 'N')
+        EACH(nc_narrow_store(t, p, at + k * s, (uint8_t)(w->u[k] & mask)));
+    else if (from == 'i')
+        EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, (double)w->i[k], j->how)));
+    else
+        EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, (double)w->u[k], j->how)));
+}
+
 static char lane_of(nc_dtype t) {
     char c = nc_dtype_class(t);
-    return c == 'F' ? 'f' : c == 'I' ? 'i' : 'u';
+    return c == 'F' || c == 'N' ? 'f' : c == 'I' ? 'i' : 'u';
 }
 
 static void convert_item(void *ctx, int64_t item) {
@@ -105,8 +139,14 @@ static void convert_item(void *ctx, int64_t item) {
         int64_t stop = min64((p + 1) * j->piece, j->row);
         for (int64_t e = p * j->piece; e < stop; e += CHUNK) {
             int64_t n = min64(CHUNK, stop - e);
-            load(j->src->dtype, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
-            store(j->dst->dtype, lane, &buffer, j->dst->data, w.offset[1] + e * j->ds, j->ds, n);
+            if (nc_dtype_is_narrow(j->src->dtype))
+                load_narrow(j, w.offset[0] + e * j->ss, n, &buffer);
+            else
+                load(j->src->dtype, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
+            if (nc_dtype_is_narrow(j->dst->dtype))
+                store_narrow(j, lane, &buffer, w.offset[1] + e * j->ds, n);
+            else
+                store(j->dst->dtype, lane, &buffer, j->dst->data, w.offset[1] + e * j->ds, j->ds, n);
         }
         if (++p == j->n_pieces) {
             p = 0;
@@ -117,11 +157,26 @@ static void convert_item(void *ctx, int64_t item) {
 
 static bool is_plain(nc_dtype t) {
     char c = nc_dtype_class(t);
-    return c == 'F' || c == 'I' || c == 'U' || c == 'B';
+    return c == 'F' || c == 'N' || c == 'I' || c == 'U' || c == 'B';
+}
+
+/* Bits after the last element are 0. */
+static void clear_tail(const nc_tensor *t) {
+    size_t bytes;
+    if (nc_tensor_bytes(t->dtype, t->dims, t->rank, &bytes) && bytes > 0) ((char *)t->data)[bytes - 1] = 0;
 }
 
 nc_code nck_convert(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool) {
+    return nck_convert_how(src, dst, (nc_narrowing){.saturate = true, .round = NC_ROUND_UP}, pool);
+}
+
+nc_code nck_convert_how(const nc_tensor *src, const nc_tensor *dst, nc_narrowing how, nc_pool *pool) {
     size_t es = nc_dtype_bytes(src->dtype);
+    bool packed = nc_dtype_is_packed(dst->dtype);
+    if (src->dtype == dst->dtype && packed) {
+        nck_copy_packed(src, dst, pool);
+        return NC_OK;
+    }
     if (src->dtype == dst->dtype && es > 0) {
         nck_copy(src->rank, src->dims, es, src->data, src->strides, dst->data, dst->strides, pool);
         return NC_OK;
@@ -136,11 +191,16 @@ nc_code nck_convert(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool) {
     }
     int rank = nc_coalesce(src->rank, dims, 2, strides);
     job j = {.src = src, .dst = dst, .row = dims[rank - 1], .ss = strides[0][rank - 1], .ds = strides[1][rank - 1]};
+    j.how = how;
+    for (unsigned k = 0; nc_dtype_class(src->dtype) == 'N' && k < 1u << nc_dtype_bits(src->dtype); k++)
+        j.values[k] = nc_narrow_to_f32(src->dtype, (uint8_t)k);
+    if (packed) clear_tail(dst);
     nck_walk_init(&j.walk, rank - 1, dims, 2, strides);
     j.rows = nck_walk_rows(&j.walk);
     j.piece = min64(j.row, ITEM);
     j.n_pieces = (j.row + j.piece - 1) / j.piece;
     j.per_item = max64(1, ITEM / j.piece);
+    if (packed && j.rows > 1) pool = NULL; /* rows may share bytes; pieces of a row do not */
     nc_parallel(pool, (j.rows * j.n_pieces + j.per_item - 1) / j.per_item, convert_item, &j);
     return NC_OK;
 }

@@ -5,6 +5,7 @@
 #ifndef NCK_MOVE_H
 #define NCK_MOVE_H
 
+#include "base/narrow.h"
 #include "base/shape.h"
 #include "base/status.h"
 #include "base/threads.h"
@@ -15,14 +16,19 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
 void nck_copy_ref(int rank, const int64_t *dims, size_t elem_bytes, const void *src, const int64_t *src_strides,
                   void *dst, const int64_t *dst_strides);
 
+/* The same for elements of fewer than 8 bits: src has any strides from a whole byte on, dst is dense. */
+void nck_copy_packed(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool);
+void nck_fill_packed(const nc_tensor *dst, uint8_t code); /* dst is dense */
+
 /* dst = *value, one element of 1, 2, 4, 8 or 16 bytes. */
 void nck_fill(int rank, const int64_t *dims, size_t elem_bytes, const void *value, void *dst,
               const int64_t *dst_strides, nc_pool *pool);
 
 /* dst = (type of dst) src, same dims. Integers wrap; float to integer truncates, saturates at the ends, NaN gives 0;
- * anything to bool is x != 0; to half types one rounding from f32 or f64. UNSUPPORTED for strings and for complex
- * with another type. */
-NC_MUST nc_code nck_convert(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool);
+ * anything to bool is x != 0; to half types one rounding from f32 or f64; narrow types as base/narrow.h says. Packed
+ * tensors are dense. UNSUPPORTED for strings and for complex with another type. */
+NC_MUST nc_code nck_convert(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool); /* saturates, rounds up */
+NC_MUST nc_code nck_convert_how(const nc_tensor *src, const nc_tensor *dst, nc_narrowing how, nc_pool *pool);
 
 /* Gather along an axis: data (outer, axis, inner), index (n), out (outer, n, inner), all dense; inner_bytes is the size
  * of one inner row. idx_type is NC_INT32 or NC_INT64; an index below 0 counts from the end. An index outside

@@ -1,0 +1,37 @@
+/* kernels/cpu/quant/linear.h: numbers to quantized elements and back: y = saturate(round(x / scale) + zero), rounded to
+ * nearest even, and y = (x - zero) * scale.
+ *
+ * x and y are dense and seen as (outer, axis, inner). Scale and zero point are given as doubles; element (o, a, i) has
+ * those of place o*s_outer + a/block*s_axis + i*s_inner: all steps 0 is per tensor, s_axis 1 alone per axis. */
+#ifndef NCK_QUANT_LINEAR_H
+#define NCK_QUANT_LINEAR_H
+
+#include "base/narrow.h"
+#include "base/shape.h"
+#include "base/threads.h"
+
+typedef struct nck_linear {
+    int64_t outer, axis, inner, block; /* block: at least 1 */
+    int64_t s_outer, s_axis, s_inner;
+    const double *scale, *zero;
+    nc_dtype x_type, y_type;
+    const void *x;
+    void *y;
+    nc_dtype precision; /* quantize: the type of the quotient, float, float16, bfloat16 or double */
+    nc_narrowing how;   /* quantize: for floats */
+} nck_linear;
+
+/* x: f32, f16, bf16 or i32; y: integers of at most 16 bits, or narrow floats. NaN becomes the zero point of integers.
+ */
+void nck_quantize(const nck_linear *a, nc_pool *pool);
+/* x: integers of at most 32 bits, or narrow floats; y: f32, f16, bf16. The product is rounded to f32 first. */
+void nck_dequantize(const nck_linear *a, nc_pool *pool);
+void nck_quantize_ref(const nck_linear *a);
+void nck_dequantize_ref(const nck_linear *a);
+
+/* The least and the largest element of x and of 0; NaN is passed over. */
+void nck_range_f32(const float *x, int64_t n, float *low, float *high);
+/* One int32 to a quantized integer: saturate(round(v * scale) + zero). */
+void nck_requantize(const int32_t *v, int64_t n, double scale, int zero, nc_dtype type, void *y);
+
+#endif

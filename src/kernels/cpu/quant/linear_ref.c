@@ -1,0 +1,71 @@
+/* kernels/cpu/quant/linear_ref.c: quantize and dequantize element by element, the yardstick of linear.c. Serial. */
+#include "kernels/cpu/quant/linear.h"
+
+#include <math.h>
+
+static double read_one(nc_dtype t, const void *p, int64_t i) {
+    if (nc_dtype_is_narrow(t)) return (double)nc_narrow_to_f32(t, nc_narrow_load(t, p, i));
+    switch (t) {
+    case NC_FLOAT: return (double)((const float *)p)[i];
+    case NC_FLOAT16: return (double)nc_f16_to_f32(((const uint16_t *)p)[i]);
+    case NC_BFLOAT16: return (double)nc_bf16_to_f32(((const uint16_t *)p)[i]);
+    case NC_INT32: return ((const int32_t *)p)[i];
+    case NC_INT16: return ((const int16_t *)p)[i];
+    case NC_UINT16: return ((const uint16_t *)p)[i];
+    case NC_INT8: return ((const int8_t *)p)[i];
+    default: return ((const uint8_t *)p)[i];
+    }
+}
+
+static void write_one(nc_dtype t, void *p, int64_t i, double v, nc_narrowing how) {
+    if (nc_dtype_is_narrow(t)) {
+        nc_narrow_store(t, p, i, nc_f64_to_narrow(t, v, how));
+        return;
+    }
+    switch (t) {
+    case NC_FLOAT: ((float *)p)[i] = (float)v; return;
+    case NC_FLOAT16: ((uint16_t *)p)[i] = nc_f64_to_f16(v); return;
+    case NC_BFLOAT16: ((uint16_t *)p)[i] = nc_f32_to_bf16((float)v); return;
+    case NC_INT16: ((int16_t *)p)[i] = (int16_t)v; return;
+    case NC_UINT16: ((uint16_t *)p)[i] = (uint16_t)v; return;
+    case NC_INT8: ((int8_t *)p)[i] = (int8_t)v; return;
+    default: ((uint8_t *)p)[i] = (uint8_t)v; return;
+    }
+}
+
+static double quotient(nc_dtype precision, double x, double scale) {
+    if (precision == NC_DOUBLE) return x / scale;
+    float q = (float)x / (float)scale;
+    if (precision == NC_FLOAT16) return (double)nc_f16_to_f32(nc_f32_to_f16(q));
+    return precision == NC_BFLOAT16 ? (double)nc_bf16_to_f32(nc_f32_to_bf16(q)) : (double)q;
+}
+
+void nck_quantize_ref(const nck_linear *a) {
+    char c = nc_dtype_class(a->y_type);
+    double n = ldexp(1, (int)nc_dtype_bits(a->y_type)), low = c == 'I' ? -n / 2 : 0, high = low + n - 1;
+    for (int64_t o = 0; o < a->outer; o++)
+        for (int64_t x = 0; x < a->axis; x++)
+            for (int64_t i = 0; i < a->inner; i++) {
+                int64_t at = (o * a->axis + x) * a->inner + i;
+                int64_t s = o * a->s_outer + x / a->block * a->s_axis + i * a->s_inner;
+                double q = quotient(a->precision, read_one(a->x_type, a->x, at), a->scale[s]);
+                if (c != 'N') {
+                    q = isnan(q) ? a->zero[s] : nearbyint(q) + a->zero[s];
+                    q = fmin(fmax(q, low), high);
+                } else {
+                    q += a->zero[s];
+                }
+                write_one(a->y_type, a->y, at, q, a->how);
+            }
+}
+
+void nck_dequantize_ref(const nck_linear *a) {
+    for (int64_t o = 0; o < a->outer; o++)
+        for (int64_t x = 0; x < a->axis; x++)
+            for (int64_t i = 0; i < a->inner; i++) {
+                int64_t at = (o * a->axis + x) * a->inner + i;
+                int64_t s = o * a->s_outer + x / a->block * a->s_axis + i * a->s_inner;
+                float d = (float)(read_one(a->x_type, a->x, at) - a->zero[s]) * (float)a->scale[s];
+                write_one(a->y_type, a->y, at, (double)d, a->how);
+            }
+}

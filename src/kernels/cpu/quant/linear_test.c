@@ -1,0 +1,111 @@
+/* kernels/cpu/quant/linear_test.c: quantize and dequantize against the reference, over types, layouts of the scale, odd
+ * sizes, NaN and infinity; the same bits for any number of threads. */
+#include "kernels/cpu/quant/linear.h"
+
+#include "base/mem.h"
+#include "kernels/cpu/move/move.h"
+#include "tests/check.h"
+
+typedef struct layout {
+    int64_t outer, axis, inner, block;
+    char kind; /* 't' tensor, 'a' axis, 'b' blocks */
+} layout;
+
+static const layout layouts[] = {{1, 1, 1, 1, 't'},    {1, 20011, 1, 1, 't'}, {3, 5, 7, 1, 'a'},
+                                 {2, 33, 1, 1, 'a'},   {1, 7, 3001, 1, 'a'},  {2, 10, 9, 3, 'b'},
+                                 {5, 130, 1, 32, 'b'}, {1, 0, 4, 1, 'a'},     {1, 65, 300, 16, 'b'}};
+
+static uint32_t seed;
+static double uniform(double low, double high) {
+    seed = seed * 1664525u + 1013904223u;
+    return low + (high - low) * (double)(seed >> 8) / 16777216.0;
+}
+
+static int64_t lay(const layout *l, nck_linear *a) {
+    int64_t blocks = (l->axis + l->block - 1) / l->block;
+    *a = (nck_linear){.outer = l->outer, .axis = l->axis, .inner = l->inner, .block = l->block};
+    if (l->kind == 't') return 1;
+    a->s_axis = l->kind == 'a' ? 1 : l->inner;
+    if (l->kind == 'a') return l->axis;
+    a->s_inner = 1;
+    a->s_outer = blocks * l->inner;
+    return l->outer * blocks * l->inner;
+}
+
+static void check(const layout *l, nc_dtype x_type, nc_dtype y_type, bool back) {
+    nck_linear a;
+    int64_t n_scales = lay(l, &a), n = l->outer * l->axis * l->inner;
+    size_t bytes = (size_t)n * 4 + 8;
+    double *scale = nc_alloc((size_t)(n_scales + 1) * 8), *zero = nc_alloc((size_t)(n_scales + 1) * 8);
+    double *values = nc_alloc((size_t)(n + 1) * 8);
+    char *x = nc_alloc_zero(bytes, 1), *got = nc_alloc_zero(bytes, 1), *want = nc_alloc_zero(bytes, 1);
+    REQUIRE(scale && zero && values && x && got && want);
+    bool narrow_float = nc_dtype_class(back ? x_type : y_type) == 'N';
+    for (int64_t i = 0; i < n_scales; i++) {
+        scale[i] = (double)(float)uniform(0.01, 0.6);
+        zero[i] = narrow_float ? 0 : floor(uniform(0, 4)) - (nc_dtype_class(back ? x_type : y_type) == 'I' ? 2 : 0);
+    }
+    static const double odd[] = {NAN, INFINITY, -INFINITY, 1e30, -0.0, 0.5, -0.5, 1.5, 1e-40};
+    for (int64_t i = 0; i < n; i++) values[i] = !back && i % 17 < 9 && i > 40 ? odd[i % 17] : uniform(-90, 90);
+    nc_tensor from = {.data = values, .dtype = NC_DOUBLE, .rank = 1, .dims = {n}, .strides = {1}};
+    nc_tensor to = {.data = x, .dtype = x_type, .rank = 1, .dims = {n}, .strides = {1}};
+    CHECK_INT(nck_convert(&from, &to, NULL), NC_OK);
+    a.scale = scale, a.zero = zero, a.x = x, a.x_type = x_type, a.y_type = y_type;
+    a.how.saturate = l->outer == 2;
+    a.precision = x_type == NC_FLOAT16 ? NC_FLOAT16 : NC_FLOAT;
+    a.y = want;
+    (back ? nck_dequantize_ref : nck_quantize_ref)(&a);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        nc_pool *pool = nc_pool_create(threads);
+        memset(got, 0, bytes);
+        a.y = got;
+        (back ? nck_dequantize : nck_quantize)(&a, pool);
+        if (memcmp(got, want, bytes) != 0)
+            nc_test_failed(__FILE__, __LINE__, "%s to %s, layout %d, %d threads", nc_dtype_name(x_type),
+                           nc_dtype_name(y_type), (int)(l - layouts), threads);
+        nc_pool_destroy(pool);
+    }
+    nc_free(scale), nc_free(zero), nc_free(values), nc_free(x), nc_free(got), nc_free(want);
+}
+
+TEST(quantize_all_types) {
+    static const nc_dtype types[] = {NC_UINT8,        NC_INT8,           NC_UINT16,     NC_INT16,
+                                     NC_INT4,         NC_UINT4,          NC_INT2,       NC_UINT2,
+                                     NC_FLOAT8E4M3FN, NC_FLOAT8E5M2FNUZ, NC_FLOAT4E2M1, NC_FLOAT6E2M3};
+    for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            check(&layouts[l], NC_FLOAT, types[t], false);
+            if (l % 3 == 0) check(&layouts[l], NC_FLOAT16, types[t], false);
+            if (l % 4 == 1) check(&layouts[l], NC_INT32, types[t], false);
+        }
+}
+
+TEST(dequantize_all_types) {
+    static const nc_dtype types[] = {NC_UINT8, NC_INT8,       NC_UINT16,     NC_INT32,     NC_INT4,
+                                     NC_UINT2, NC_FLOAT8E5M2, NC_FLOAT4E2M1, NC_FLOAT6E3M2};
+    for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            check(&layouts[l], types[t], NC_FLOAT, true);
+            if (l % 3 == 2) check(&layouts[l], types[t], l % 2 ? NC_FLOAT16 : NC_BFLOAT16, true);
+        }
+}
+
+TEST(quantize_range) {
+    float x[] = {3, NAN, -7, 0.5f, -INFINITY, 2}, low, high;
+    nck_range_f32(x, 4, &low, &high);
+    CHECK(low == -7 && high == 3);
+    nck_range_f32(x, 6, &low, &high);
+    CHECK(low == -INFINITY && high == 3);
+    nck_range_f32(x, 0, &low, &high);
+    CHECK(low == 0 && high == 0);
+}
+
+TEST(requantize_rounds_to_even) {
+    int32_t v[] = {1, 3, -1, 100000, -100000, 5};
+    uint8_t u[6], want_u[6] = {7, 9, 7, 255, 0, 9};
+    int8_t i[6], want_i[6] = {0, 2, 0, 127, -128, 2};
+    nck_requantize(v, 6, 0.5, 7, NC_UINT8, u);
+    nck_requantize(v, 6, 0.5, 0, NC_INT8, i);
+    CHECK(memcmp(u, want_u, 6) == 0);
+    CHECK(memcmp(i, want_i, 6) == 0);
+}

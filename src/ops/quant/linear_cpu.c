@@ -1,0 +1,152 @@
+/* ops/quant/linear_cpu.c: QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear on the CPU. Scales and zero points
+ * become doubles in the workspace; how they lie along x is found from the actual sizes. */
+#include "kernels/cpu/move/move.h"
+#include "kernels/cpu/quant/linear.h"
+#include "ops/quant/quant.h"
+
+#include <math.h>
+
+typedef struct linear {
+    int64_t axis, block; /* block 0: per tensor or per axis */
+    nc_dtype precision;  /* UNDEFINED: by the scale */
+    nc_narrowing how;
+} linear;
+
+static int64_t attr_or(const nc_node *n, const char *name, int64_t absent) {
+    const nc_attr *a = nc_node_attr(n, name);
+    return a != NULL ? a->i : absent;
+}
+
+nc_code nc_quantize_prepare(nc_prep *p) {
+    linear *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (linear){.axis = attr_or(p->node, "axis", 1),
+                  .block = attr_or(p->node, "block_size", 0),
+                  .precision = (nc_dtype)attr_or(p->node, "precision", 0),
+                  .how = {.saturate = attr_or(p->node, "saturate", 1) != 0, .round = NC_ROUND_UP}};
+    p->state = s;
+    return NC_OK;
+}
+
+size_t nc_quantize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state;
+    (void)n_in;
+    (void)out;
+    (void)n_out;
+    return 2 * (size_t)nc_tensor_numel(&in[1]) * sizeof(double);
+}
+
+static nc_code wrong(const nc_call *c, const char *what, int64_t got, int64_t expected) {
+    return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s is %lld, expected %lld", what, (long long)got,
+                       (long long)expected);
+}
+
+static nc_code lay_blocks(const nc_call *c, int axis, nck_linear *a) {
+    const nc_tensor *x = &c->in[0], *s = &c->in[1];
+    int64_t blocks = (x->dims[axis] + a->block - 1) / a->block;
+    for (int d = 0; d < x->rank; d++) {
+        int64_t expected = d == axis ? blocks : x->dims[d];
+        if (s->dims[d] != expected) return wrong(c, "a dim of the scale", s->dims[d], expected);
+    }
+    a->s_inner = 1;
+    a->s_axis = a->inner;
+    a->s_outer = a->inner * blocks;
+    return NC_OK;
+}
+
+/* How scale and zero point lie along x. */
+static nc_code lay(const nc_call *c, nck_linear *a) {
+    const linear *s = c->state;
+    const nc_tensor *x = &c->in[0];
+    int64_t n = nc_tensor_numel(&c->in[1]), axis = s->axis < 0 ? s->axis + x->rank : s->axis;
+    *a = (nck_linear){.outer = 1, .axis = nc_tensor_numel(x), .inner = 1, .block = 1};
+    if (n == 1) return NC_OK;
+    if (axis < 0 || axis >= x->rank)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "axis is %lld, x has %d dims", (long long)s->axis,
+                           x->rank);
+    a->axis = x->dims[axis];
+    for (int d = 0; d < x->rank; d++)
+        if (d != axis) *(d < axis ? &a->outer : &a->inner) *= x->dims[d];
+    a->block = s->block > 0 ? s->block : 1;
+    if (s->block > 0) return lay_blocks(c, (int)axis, a);
+    if (n != a->axis) return wrong(c, "the number of scales", n, a->axis);
+    a->s_axis = 1;
+    return NC_OK;
+}
+
+/* Reads scales and zero points into the workspace. */
+static nc_code read_params(const nc_call *c, nck_linear *a) {
+    bool has_zero = c->n_in > 2 && c->in[2].data != NULL;
+    int64_t n = nc_tensor_numel(&c->in[1]);
+    double *scale = c->workspace, *zero = scale + n;
+    if (has_zero && nc_tensor_numel(&c->in[2]) != n)
+        return wrong(c, "the number of zero points", nc_tensor_numel(&c->in[2]), n);
+    nc_tensor to = c->in[1];
+    to.data = scale, to.dtype = NC_DOUBLE;
+    NC_TRY(nck_convert(&c->in[1], &to, c->pool));
+    for (int64_t i = 0; i < n && !has_zero; i++) zero[i] = 0;
+    if (has_zero) {
+        to = c->in[2];
+        to.data = zero, to.dtype = NC_DOUBLE;
+        NC_TRY(nck_convert(&c->in[2], &to, c->pool));
+        for (int64_t i = 0; i < n && nc_dtype_class(c->in[2].dtype) == 'N' && nc_dtype_bits(c->in[2].dtype) == 8; i++)
+            if (zero[i] != 0)
+                return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "a zero point of %s is %g, expected 0",
+                                   nc_dtype_name(c->in[2].dtype), zero[i]);
+    }
+    a->scale = scale;
+    a->zero = zero;
+    a->x_type = c->in[0].dtype, a->y_type = c->out[0].dtype;
+    a->x = c->in[0].data, a->y = c->out[0].data;
+    return NC_OK;
+}
+
+/* The quotient has the type of the scale, unless `precision` says otherwise; scales that are integers or powers of two
+ * have no type to divide in. */
+static nc_dtype precision_of(const linear *s, nc_dtype scale) {
+    if (s->precision != NC_UNDEFINED) return s->precision;
+    return nc_dtype_is_float(scale) ? scale : scale == NC_INT32 ? NC_DOUBLE : NC_FLOAT;
+}
+
+nc_code nc_quantize_run(const nc_call *c) {
+    const linear *s = c->state;
+    nck_linear a;
+    NC_TRY(lay(c, &a));
+    NC_TRY(read_params(c, &a));
+    a.precision = precision_of(s, c->in[1].dtype);
+    a.how = s->how;
+    nck_quantize(&a, c->pool);
+    return NC_OK;
+}
+
+nc_code nc_dequantize_run(const nc_call *c) {
+    nck_linear a;
+    NC_TRY(lay(c, &a));
+    NC_TRY(read_params(c, &a));
+    nck_dequantize(&a, c->pool);
+    return NC_OK;
+}
+
+nc_code nc_dynamic_quantize_run(const nc_call *c) {
+    int64_t n = nc_tensor_numel(&c->in[0]);
+    float low, high;
+    nck_range_f32(c->in[0].data, n, &low, &high);
+    float scale = low == high ? 1 : (high - low) / 255;
+    float zero = rintf(fminf(fmaxf(0 - low / scale, 0), 255));
+    double params[2] = {(double)scale, (double)zero};
+    nck_linear a = {.outer = 1,
+                    .axis = n,
+                    .inner = 1,
+                    .block = 1,
+                    .scale = &params[0],
+                    .zero = &params[1],
+                    .x_type = NC_FLOAT,
+                    .y_type = NC_UINT8,
+                    .x = c->in[0].data,
+                    .y = c->out[0].data,
+                    .precision = NC_FLOAT};
+    if (c->out[0].data != NULL) nck_quantize(&a, c->pool);
+    if (c->n_out > 1 && c->out[1].data != NULL) *(float *)c->out[1].data = scale;
+    if (c->n_out > 2 && c->out[2].data != NULL) *(uint8_t *)c->out[2].data = (uint8_t)zero;
+    return NC_OK;
+}

@@ -1,0 +1,27 @@
+/* ops/quant/quant.h: what the files of the quant family share. Cards are in linear.c, qmatmul.c and qconv.c; their
+ * kernels in the *_cpu.c of the same name; quant_cpu.c lists the bindings. */
+#ifndef NC_OPS_QUANT_QUANT_H
+#define NC_OPS_QUANT_QUANT_H
+
+#include "ops/binding.h"
+#include "ops/card.h"
+
+#define T_BYTE (NC_BIT(NC_INT8) | NC_BIT(NC_UINT8))
+
+NC_MUST nc_code nc_quantize_prepare(nc_prep *p);
+size_t nc_quantize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_quantize_run(const nc_call *c);
+NC_MUST nc_code nc_dequantize_run(const nc_call *c);
+NC_MUST nc_code nc_dynamic_quantize_run(const nc_call *c);
+
+bool nc_qmatmul_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_qmatmul_prepare(nc_prep *p);
+size_t nc_qmatmul_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_qmatmul_run(const nc_call *c);
+
+bool nc_qconv_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_qconv_prepare(nc_prep *p);
+size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_qconv_run(const nc_call *c);
+
+#endif

@@ -1,0 +1,86 @@
+/* plan/predict.c: asks for an instance of every segment and adds up. A frame keeps the memory of all its segments, so
+ * the peak is their sum. */
+#include "plan/predict.h"
+
+#include "base/mem.h"
+
+typedef struct teller {
+    nc_work *w;
+    nc_arena *arena;
+    nc_prediction *out;
+} teller;
+
+static nc_code add_slot(teller *t, const nc_program *p, int seg, const nc_instance *x, const nc_instr *by, int slot) {
+    if (slot < 0 || x->offset[slot] == SIZE_MAX) return NC_OK;
+    const nc_slot *s = &p->slots[slot];
+    nc_predicted_slot r = {.name = s->value            ? s->value->name
+                                   : slot == by->sizes ? "sizes"
+                                                       : "workspace",
+                           .op = by->node->card->name,
+                           .place = s->place,
+                           .seg = seg,
+                           .first = s->first,
+                           .last = s->last,
+                           .offset = x->offset[slot],
+                           .bytes = x->bytes[slot]};
+    if (!NC_PUSH(t->arena, t->out->slots, r)) NC_FAIL(t->w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
+static nc_code add_slots(teller *t, const nc_program *p, int seg, const nc_instance *x) {
+    for (int i = p->segs[seg].first; i < p->segs[seg].end; i++) {
+        const nc_instr *by = &p->instrs[i];
+        for (int k = 0; k < by->n_out; k++) NC_TRY(add_slot(t, p, seg, x, by, by->out[k]));
+        NC_TRY(add_slot(t, p, seg, x, by, by->workspace));
+        NC_TRY(add_slot(t, p, seg, x, by, by->sizes));
+    }
+    return NC_OK;
+}
+
+static nc_code add_segment(teller *t, const nc_program *p, int seg, const int64_t *values, const bool *known) {
+    nc_instance *x;
+    nc_code code = nc_instance_create(t->w, p, seg, values, known, &x);
+    if (code == NC_E_LIMIT) { /* a size that only a run finds */
+        t->w->diag = (nc_diag){.code = NC_OK};
+        t->out->n_unknown++;
+        return NC_OK;
+    }
+    NC_TRY(code);
+    for (int place = 0; place < 2; place++) t->out->frame[place] += x->total[place];
+    if (!p->graph->owner) code = add_slots(t, p, seg, x);
+    nc_free(x);
+    return code;
+}
+
+static size_t slot_bytes(const nc_program *p, int slot, const int64_t *values, const bool *known) {
+    const nc_slot *s = &p->slots[slot];
+    int64_t dims[NC_MAX_RANK];
+    size_t bytes;
+    for (int d = 0; d < s->rank; d++)
+        if (!nc_dim_eval(p->dims[s->dims[d]], values, known, &dims[d])) return 0;
+    return s->rank >= 0 && s->dtype != NC_STRING && nc_tensor_bytes(s->dtype, dims, s->rank, &bytes) ? bytes : 0;
+}
+
+static nc_code add_program(teller *t, const nc_program *p, const int64_t *values, const bool *known) {
+    for (int i = 0; i < p->n_consts; i++)
+        if (!p->consts[i].packed_only) t->out->consts[p->consts[i].place] += p->consts[i].value->lit->bytes;
+    for (int i = 0; i < p->n_packs; i++) t->out->packed[p->packs[i].place] += p->packs[i].pack.bytes;
+    for (int s = 0; s < p->n_segs; s++) NC_TRY(add_segment(t, p, s, values, known));
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int k = 0; p->instrs[i].subs && k < p->instrs[i].node->n_subs; k++)
+            NC_TRY(add_program(t, p->instrs[i].subs[k], values, known));
+    return NC_OK;
+}
+
+nc_code nc_predict(nc_work *w, nc_arena *a, const nc_program *p, const int64_t *values, const bool *known,
+                   nc_prediction *out) {
+    *out = (nc_prediction){.n_unknown = 0};
+    teller t = {w, a, out};
+    NC_TRY(add_program(&t, p, values, known));
+    for (int i = 0; i < p->n_vars; i++)
+        out->state[p->slots[p->vars[i]].place] += slot_bytes(p, p->vars[i], values, known);
+    for (int i = 0; i < p->n_outputs; i++)
+        out->outputs[p->slots[p->outputs[i]].place] += slot_bytes(p, p->outputs[i], values, known);
+    w->at_node = w->at_op = NULL;
+    return NC_OK;
+}

@@ -1,0 +1,26 @@
+/* plan/predict.h: the memory a run will take, before it runs: every arena slot with its bytes and life, totals per
+ * place. Reads a program and sizes, changes nothing. */
+#ifndef NC_PLAN_PREDICT_H
+#define NC_PLAN_PREDICT_H
+
+#include "plan/instance.h"
+
+typedef struct nc_predicted_slot {
+    const char *name, *op; /* of the value and of the node that makes it; name "workspace" where there is no value */
+    int place, seg;
+    int first, last; /* instructions */
+    size_t offset, bytes;
+} nc_predicted_slot;
+
+typedef struct nc_prediction {
+    NC_VEC(nc_predicted_slot) slots; /* in the arena given */
+    size_t frame[2];                 /* arena memory of a frame, per place; subprograms included */
+    size_t consts[2], packed[2], state[2], outputs[2];
+    int n_unknown; /* segments whose sizes are only found while running: not counted */
+} nc_prediction;
+
+/* values, known: per symbol, those of inputs and variables. */
+NC_MUST nc_code nc_predict(nc_work *w, nc_arena *a, const nc_program *p, const int64_t *values, const bool *known,
+                           nc_prediction *out);
+
+#endif

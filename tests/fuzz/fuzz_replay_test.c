@@ -1,0 +1,44 @@
+/* tests/fuzz/fuzz_replay_test.c: replays every file of tests/fuzz/text and tests/fuzz/plan through the bodies of the
+ * fuzz targets. Runs from the repository's root. */
+#include "tests/check.h"
+#include "tests/fuzz/fuzz_plan_one.h"
+#include "tests/fuzz/fuzz_text_one.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+
+static void replay(const char *path, const char *(*one)(const uint8_t *, size_t)) {
+    FILE *f = fopen(path, "rb");
+    REQUIRE(f);
+    size_t cap = 1 << 20;
+    uint8_t *block = malloc(cap);
+    size_t n = block ? fread(block, 1, cap, f) : 0;
+    fclose(f);
+    uint8_t *exact = block ? realloc(block, n ? n : 1) : NULL; /* sanitizers then see a byte read too far */
+    const char *wrong = exact ? one(exact, n) : NULL;
+    if (wrong) nc_test_failed(path, 0, "%s", wrong);
+    free(exact);
+}
+
+static void replay_all(const char *folder, const char *(*one)(const uint8_t *, size_t)) {
+    char path[512];
+    DIR *d = opendir(folder);
+    if (!d) {
+        nc_test_not_run("the folder of inputs is not here");
+        return;
+    }
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (e->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        replay(path, one);
+        n++;
+    }
+    closedir(d);
+    CHECK(n > 0);
+}
+
+TEST(fuzz_replay_text) { replay_all("tests/fuzz/text", fuzz_text_one); }
+TEST(fuzz_replay_text_planned) { replay_all("tests/fuzz/text", fuzz_plan_one); }
+TEST(fuzz_replay_plan) { replay_all("tests/fuzz/plan", fuzz_plan_one); }
+TEST(fuzz_replay_onnx_planned) { replay_all("tests/fuzz/onnx", fuzz_plan_one); }
