@@ -238,6 +238,8 @@ def test_a_nodes_id_and_not_its_place_chooses_the_mask(env):
 
 # Cases that are refused on purpose. One that passes fails the test, so that it leaves this list.
 REFUSED = {
+    "test_dft_inverse": "expects 1.9e-7 where the value is 0: rounding of float32, above its own tolerance",
+    "test_dft_inverse_opset19": "the same",
     "test_loop16_seq_none": "the loop carries a value that is optional(seq) before the first iteration, seq after",
     **dict.fromkeys(["test_image_decoder_decode_" + n for n in (
         "jpeg_rgb", "jpeg_grayscale", "jpeg_bgr", "jpeg2k_rgb", "bmp_rgb", "png_rgb", "tiff_rgb", "webp_rgb",
