@@ -164,11 +164,11 @@ TEST(range_of_floats) {
 
 TEST(strings_are_refused_or_objects) {
     site s;
-    CHECK(!site_init(&s, "<opset: \"\" 17> g (string[2] x) => (y) { y = Cast<to = 1>(x) }") && s.m != NULL);
-    CHECK(strstr(s.why, "string") != NULL);
+    REQUIRE(site_init(&s, "<opset: \"\" 17> g (string[2] x) => (y) { y = Cast<to = 1>(x) }"));
+    CHECK_INT(s.b->kind, NC_K_DYNAMIC);
     site_release(&s);
-    CHECK(!site_init(&s, "<opset: \"\" 17> g (float[2] x) => (y) { y = Cast<to = 8>(x) }") && s.m != NULL);
-    CHECK(strstr(s.why, "strings are not converted") != NULL);
+    REQUIRE(site_init(&s, "<opset: \"\" 17> g (float[2] x) => (y) { y = Cast<to = 8>(x) }"));
+    CHECK_INT(s.b->kind, NC_K_DYNAMIC);
     site_release(&s);
     CHECK(!site_init(&s, "<opset: \"\" 17> g (string[2,2] x) => (y) { y = Transpose(x) }") && s.m != NULL);
     site_release(&s);
