@@ -7,8 +7,9 @@
 
 #include <stdlib.h>
 
-extern const nc_case nc_math_cases[], nc_matmul_cases[], nc_reduce_cases[], nc_nn_cases[], nc_random_cases[],
-    nc_nacre_cases[], nc_shape_cases[], nc_index_cases[], nc_quant_cases[];
+#define CASES(family) extern const nc_case nc_##family##_cases[];
+#include "tests/cases.list"
+#undef CASES
 
 enum { MAX_SYMBOLS = 16, MAX_BYTES = 1 << 20 };
 
@@ -168,12 +169,6 @@ static void check_family(const nc_case *cases) {
     for (const nc_case *row = cases; row->name; row++) check_row(row);
 }
 
-TEST(cases_on_devices_math) { check_family(nc_math_cases); }
-TEST(cases_on_devices_matmul) { check_family(nc_matmul_cases); }
-TEST(cases_on_devices_reduce) { check_family(nc_reduce_cases); }
-TEST(cases_on_devices_nn) { check_family(nc_nn_cases); }
-TEST(cases_on_devices_random) { check_family(nc_random_cases); }
-TEST(cases_on_devices_nacre) { check_family(nc_nacre_cases); }
-TEST(cases_on_devices_shape) { check_family(nc_shape_cases); }
-TEST(cases_on_devices_index) { check_family(nc_index_cases); }
-TEST(cases_on_devices_quant) { check_family(nc_quant_cases); }
+#define CASES(family) \
+    TEST(cases_on_devices_##family) { check_family(nc_##family##_cases); }
+#include "tests/cases.list"

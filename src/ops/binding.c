@@ -42,13 +42,13 @@ static nc_dtype elem_of(const nc_node *n) {
     return v != NULL && v->type != NULL ? v->type->elem : NC_UNDEFINED;
 }
 
-static bool row_fits(const nc_binding *b, const nc_node *n, reasons *r) {
+/* t: the element type that decides. */
+static bool row_fits(const nc_binding *b, const nc_node *n, nc_dtype t, reasons *r) {
     int since = n->version->since;
     if (since < b->since || (b->until != 0 && since > b->until)) {
         refuse(r, b->op, "serves other versions of the op");
         return false;
     }
-    nc_dtype t = elem_of(n);
     if (b->types != 0 && (t == NC_UNDEFINED || !(b->types & NC_BIT(t)))) {
         refuse(r, b->op, t == NC_UNDEFINED ? "the element type is not known" : nc_dtype_name(t));
         return false;
@@ -72,10 +72,21 @@ const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *w
     if (!cuda && n->card->plugin) return n->card->plugin;
     for (int i = 0; i < N_TABLES; i++)
         for (const nc_binding *b = cuda ? cuda_tables[i] : cpu_tables[i]; b->op != NULL; b++)
-            if (strcmp(b->op, n->card->name) == 0 && same_domain(b->domain, n->card->domain) && row_fits(b, n, &r))
+            if (strcmp(b->op, n->card->name) == 0 && same_domain(b->domain, n->card->domain) &&
+                row_fits(b, n, elem_of(n), &r))
                 return b;
     const nc_binding *lane = cuda ? &nc_lane_cuda : &nc_lane_cpu;
-    if (n->card->lane > 0 && lane->op != NULL && row_fits(lane, n, &r)) return lane;
+    if (n->card->lane > 0 && lane->op != NULL && row_fits(lane, n, elem_of(n), &r)) return lane;
     if (r.n == 0) refuse(&r, kernels, "no kernel for this op");
+    return NULL;
+}
+
+const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as) {
+    reasons r = {.s = NULL};
+    for (int i = 0; i < N_TABLES; i++)
+        for (const nc_binding *b = cpu_tables[i]; b->op != NULL; b++)
+            if ((b->kind == NC_K_STATIC || b->kind == NC_K_VIEW) && strcmp(b->op, n->card->name) == 0 &&
+                same_domain(b->domain, n->card->domain) && row_fits(b, n, as, &r))
+                return b;
     return NULL;
 }

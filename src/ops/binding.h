@@ -82,6 +82,10 @@ typedef struct nc_binding {
 /* Bindings of node n among those of `kernels` ("cpu", "cuda"); NULL when none fits, with the reasons in why. */
 const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *why, size_t bytes_why);
 
+/* The CPU's static or view row that would serve n if its elements were of type `as`; NULL: none. For kernels that move
+ * stand-ins of what cannot be moved as bytes. */
+const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as);
+
 /* The registry of cards (ops.list) and its lookup. */
 const nc_registry *nc_ops_registry(void);
 

@@ -54,9 +54,8 @@ static nc_code bind(nc_builder *b, nc_node *n, nc_value *rng) {
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i];
     if (rng) in[n_form - 1] = rng;
     b->before = n, b->stage = n->stage;
-    nc_node *r = nc_build(b, "nacre", name, in, n_form, n->n_out, NULL, 0);
+    nc_node *r = nc_build(b, "nacre", name, in, n_form, n->n_out, n->attrs, n->n_attrs);
     if (!r) return b->code;
-    for (int i = 0; i < n->n_attrs; i++) NC_TRY(nc_edit_set_attr(r, &n->attrs[i]));
     r->name = n->name, r->random_id = n->random_id, r->recompute = n->recompute;
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] && r->out[i]) nc_edit_replace(n->out[i], r->out[i]);

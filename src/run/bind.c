@@ -102,12 +102,25 @@ static nc_code size_operands(nc_frame *f, const nc_instr *x) {
     return NC_OK;
 }
 
+/* Host arguments that a copy brings from the device must have arrived before they are read for sizes. */
+static nc_code await_host_args(nc_frame *f, const nc_instr *x) {
+    nc_device *d = f->program->device;
+    nc_stream *copies = f->streams[NC_STREAM_COPY];
+    for (int j = 0; copies && j < x->n_in && j < 32; j++) {
+        if (x->in[j] < 0 || !(x->node->card->host_in >> j & 1)) continue;
+        nc_storage from = f->program->slots[x->in[j]].storage;
+        if (from != NC_S_INPUT && from != NC_S_CONST) return d->table->stream_sync(d, copies, &f->work.diag);
+    }
+    return NC_OK;
+}
+
 static nc_code size_instr(nc_frame *f, int i) {
     const nc_instr *x = &f->program->instrs[i];
     nc_work *w = &f->work;
     nc_call c;
     w->at_node = x->node->name, w->at_op = x->node->card->name;
     NC_TRY(size_operands(f, x));
+    NC_TRY(await_host_args(f, x));
     NC_TRY(nc_exec_fill_call(f, i, &c));
     bool *readable = nc_arena_array(&w->scratch, (size_t)x->n_in + 1, sizeof *readable);
     NC_NEED(w, readable);

@@ -19,7 +19,8 @@ __attribute__((unused)) static const char *fuzz_text_one(const uint8_t *data, si
     char *text = nc_arena_strn(&w.scratch, (const char *)data, size);
     nc_code code = text ? nc_graph_parse(&w, text, nc_ops_registry(), &m) : NC_E_MEMORY;
     if (code == NC_OK) {
-        if (nc_verify(&w, m) != NC_OK) wrong = "the verifier refuses the graph";
+        nc_code kept = nc_verify(&w, m); /* types that a text gives wrongly are told by inference, not by the parser */
+        if (kept != NC_OK && kept != NC_E_TYPE) wrong = "the verifier refuses the graph";
         nc_graph_print_typed(&one, m);
         if (!wrong && one.s && !strstr(one.s, " bytes }")) {
             if (nc_graph_parse(&w, one.s, nc_ops_registry(), &again) != NC_OK) wrong = "its print does not parse";

@@ -214,6 +214,77 @@ case("Gather_axis", "double[n,5,3] x <int64[2,2] i = {1,-1,0,1}>", "y = Gather<a
      lambda x: x[:, torch.tensor([[1, 4], [0, 1]])], x=normal(2, 5, 3))
 case("Gather_scalar", "double[5,3] x <int64 i = {2}>", "y = Gather<axis = 1>(x, i)", lambda x: x[:, 2], x=normal(5, 3))
 
+# ---- einsum and determinants ----
+
+for name, equation, *shapes in [
+    ("matmul", "bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("permute", "ijk->kij", (2, 3, 4)), ("sum", "ij->j", (3, 4)),
+    ("trace", "ii->", (4, 4)), ("diagonal", "bii->bi", (2, 3, 3)), ("cube_diagonal", "iii->i", (3, 3, 3)),
+    ("outer", "i,j->ji", (3,), (4,)), ("bilinear", "bi,oij,bj->bo", (2, 3), (4, 3, 5), (2, 5)),
+    ("lost_label", "ij,jk->k", (2, 3), (3, 4)), ("ellipsis", "...ij,...jk->...ik", (2, 1, 3, 4), (5, 4, 2)),
+    ("implicit", "ji,jk", (3, 2), (3, 4)), ("diagonal_times", "ii,ij->j", (3, 3), (3, 2)),
+    ("dot", "i,i->", (5,), (5,)), ("empty", "ij,jk->ik", (0, 3), (3, 4)),
+]:
+    names = "xwv"[:len(shapes)]
+    case(f"Einsum_{name}", ", ".join(f"double[{','.join(map(str, s))}] {n}" for n, s in zip(names, shapes)),
+         f'y = Einsum<equation = "{equation}">({", ".join(names)})',
+         lambda *t, equation=equation: torch.einsum(equation, *t),
+         **{n: normal(*s, seed=i) for i, (n, s) in enumerate(zip(names, shapes))})
+for n in (1, 2, 4):
+    case(f"Det_{n}", f"double[b,{n},{n}] x", "y = Det(x)", torch.linalg.det, x=normal(3, n, n))
+
+# ---- attention ----
+
+def attention(q, k, v, mask=None, scale=None, cap=0, packed=0):
+    if packed:
+        heads = ((q, packed), (k, packed // 2), (v, packed // 2))
+        q, k, v = (t.unflatten(2, (h, -1)).transpose(1, 2) for t, h in heads)
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = q @ k.transpose(2, 3) * (q.shape[3] ** -0.5 if scale is None else scale)
+    if cap:
+        scores = cap * torch.tanh(scores / cap)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        blind = (scores == -torch.inf).all(-1, keepdim=True)
+        scores = scores.masked_fill(blind, 0)
+    p = scores.softmax(-1)
+    if mask is not None:
+        p = p.masked_fill(blind, 0)
+    y = p @ v
+    return y.transpose(1, 2).flatten(2) if packed else y
+
+
+def below(rows, columns, offset=0):
+    return torch.ones(rows, columns, dtype=torch.bool).tril(offset)
+
+
+QKV = "double[b,4,s,6] q, double[b,2,t,6] k, double[b,2,t,5] v"
+OPERANDS = {"q": normal(2, 4, 3, 6), "k": normal(2, 2, 7, 6), "v": normal(2, 2, 7, 5)}
+case("Attention", QKV, "y = Attention(q, k, v)", attention, opset=23, **OPERANDS)
+case("Attention_scale_cap", QKV, "y = Attention<scale = 0.5, softcap = 2.0>(q, k, v)",
+     lambda q, k, v: attention(q, k, v, scale=0.5, cap=2), opset=23, **OPERANDS)
+case("Attention_causal", QKV, "y = Attention<is_causal = 1>(q, k, v)",
+     lambda q, k, v: attention(q, k, v, below(3, 7)), opset=23, **OPERANDS)
+case("Attention_window", QKV, "y = Attention<left_window_size = 1, right_window_size = 2>(q, k, v)",
+     lambda q, k, v: attention(q, k, v, below(3, 7, 2) & ~below(3, 7, -2)), opset=25, **OPERANDS)
+case("Attention_mask", QKV + ", double[s,t] m", "y = Attention(q, k, v, m)", attention, opset=23, **OPERANDS,
+     m=normal(3, 7))
+case("Attention_short_mask", QKV + ", double[1,s,4] m", "y = Attention(q, k, v, m)",
+     lambda q, k, v, m: attention(q, k, v, F.pad(m, (0, 3), value=-torch.inf)), opset=23, **OPERANDS, m=normal(1, 3, 4))
+case("Attention_blind_row", QKV + ", bool[s,t] m", "y = Attention(q, k, v, m)", attention, opset=23, **OPERANDS,
+     m=np.array([[1, 0, 1, 0, 1, 1, 0], [0] * 7, [1] * 7], bool))
+case("Attention_packed", "double[b,s,8] q, double[b,t,4] k, double[b,t,6] v",
+     "y = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v)", lambda q, k, v: attention(q, k, v, packed=4),
+     opset=23, q=normal(2, 3, 8), k=normal(2, 5, 4), v=normal(2, 5, 6))
+case("Attention_past", QKV + ", double[b,2,p,6] pk, double[b,2,p,5] pv",
+     "y, tk, tv = Attention<is_causal = 1>(q, k, v, , pk, pv)",
+     lambda q, k, v, pk, pv: attention(q, torch.cat((pk, k), 2), torch.cat((pv, v), 2), below(3, 9, 2)), opset=23,
+     **OPERANDS, pk=normal(2, 2, 2, 6), pv=normal(2, 2, 2, 5))
+case("SwiGLU", "double[n,7] a, double[n,7] b", "y = SwiGLU(a, b)", lambda a, b: F.silu(a) * b, opset=28, a=normal(3, 7),
+     b=normal(3, 7, seed=2))
+case("SwiGLU_alpha", "double[n,7] a, double[n,7] b", "y = SwiGLU<alpha = 0.5>(a, b)",
+     lambda a, b: a * torch.sigmoid(0.5 * a) * b, opset=28, a=normal(3, 7), b=normal(3, 7, seed=2))
+
 # ---- control flow ----
 
 LOOP = """y = Loop(trips, yes, s0) <body = b (int64 i, bool go, double[2,3] s) => (bool go_on, double[2,3] s1) {
@@ -401,3 +472,27 @@ def test_forward_and_backward_as_two_halves(env):
         frame.input("d:y", dy)
         frame.run()
         np.testing.assert_allclose(frame.output("grad:x"), want.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_gradient_is_the_rotation_back(env, interleaved):
+    """RotaryEmbedding knows no double: compared in single precision, part of the columns rotated."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 23]>
+g (float[b,h,s,8] x, float[9,3] c, float[9,3] sn, int64[b,s] at) => (float[b,h,s,8] y) {{
+  y = RotaryEmbedding<rotary_embedding_dim = 6, interleaved = {interleaved}>(x, c, sn, at)
+}}""")
+    angles = normal(9, 3)
+    feed = {"x": normal(2, 2, 5, 8).astype(np.float32), "c": np.cos(angles).astype(np.float32),
+            "sn": np.sin(angles).astype(np.float32), "at": np.random.default_rng(1).integers(0, 9, (2, 5))}
+    dy = normal(2, 2, 5, 8, seed=4).astype(np.float32)
+    x = torch.from_numpy(feed["x"]).requires_grad_()
+    cos, sin = (torch.from_numpy(feed[n])[torch.from_numpy(feed["at"])][:, None] for n in ("c", "sn"))
+    a, b = (x[..., 0:6:2], x[..., 1:6:2]) if interleaved else (x[..., :3], x[..., 3:6])
+    turned = (cos * a - sin * b, sin * a + cos * b)
+    y = torch.cat((torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1), x[..., 6:]), -1)
+    want, = torch.autograd.grad(y, [x], torch.from_numpy(dy))
+    for values in SETTINGS.values():
+        with env.session(model, Options(**values).backward(["y"], ["x"])) as session:
+            got = session.run({**feed, "d:y": dy})
+        np.testing.assert_allclose(got["y"], y.detach().numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(got["grad:x"], want.numpy(), rtol=1e-5, atol=1e-6)

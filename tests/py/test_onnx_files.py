@@ -239,6 +239,12 @@ def test_a_nodes_id_and_not_its_place_chooses_the_mask(env):
 # Cases that are refused on purpose. One that passes fails the test, so that it leaves this list.
 REFUSED = {
     "test_loop16_seq_none": "the loop carries a value that is optional(seq) before the first iteration, seq after",
+    **dict.fromkeys(["test_image_decoder_decode_" + n for n in (
+        "jpeg_rgb", "jpeg_grayscale", "jpeg_bgr", "jpeg2k_rgb", "bmp_rgb", "png_rgb", "tiff_rgb", "webp_rgb",
+        "pnm_rgb")], "no codec library is connected"),
+    **dict.fromkeys(["test_bernoulli" + n for n in (
+        "", "_double", "_seed", "_expanded", "_double_expanded", "_seed_expanded")],
+        "the numbers are drawn by Philox, not by numpy"),
 }
 
 @pytest.fixture(scope="module")
@@ -263,12 +269,14 @@ def compare(got, want, case):
     if want.dtype.kind in "OSU":
         assert got.ravel().tolist() == [str(s) for s in want.ravel()]
         return
+    # Cases of half precision may differ by two units in the last place, as in ONNX's own runner.
+    rtol = max(case.rtol, {"bfloat16": 2**-6, "float16": 2**-9}.get(want.dtype.name, 0))
     if want.dtype.name == "bfloat16":
         want = want.astype(np.float32)
     assert got.dtype == want.dtype, f"type {got.dtype}, expected {want.dtype}"
     if want.dtype.kind == "V" or want.dtype.name in NARROW_OF:  # as numbers; all are exact
         got, want = got.astype(np.float32), want.astype(np.float32)
-    np.testing.assert_allclose(got, want, rtol=case.rtol, atol=case.atol)
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=case.atol)
 
 
 def feed(info, x):

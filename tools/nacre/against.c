@@ -1,8 +1,8 @@
 /* tools/nacre/against.c: nacre check --against: every tensor of the graph compared with another level or onnxruntime.
  *
  * Every result of the main graph is made an output on both sides. That can hide a fault of a fusion, since a tensor
- * that is an output cannot be fused away: so the outputs alone are compared too, and where only they differ, tensors are
- * exposed one at a time until the first that differs is found. */
+ * that is an output cannot be fused away: so the outputs alone are compared too, and where only they differ, tensors
+ * are exposed one at a time until the first that differs is found. */
 #include "check.h"
 
 #include "nacre/nacre_graph.h"

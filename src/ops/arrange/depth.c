@@ -1,5 +1,5 @@
 /* ops/arrange/depth.c: cards of DepthToSpace, SpaceToDepth and CenterCropPad. The first two are a reshape, a transpose
- * and a reshape, and are differentiated as that. CenterCropPad is its own gradient. */
+ * and a reshape, and each is in the other's gradient. CenterCropPad is its own. */
 #include "ops/arrange/arrange.h"
 
 #include <string.h>
@@ -55,19 +55,42 @@ static nc_value *joined(nc_builder *b, nc_value **parts, int n) {
     return nc_build_attr1(b, "", "Concat", parts, n, &axis, 1);
 }
 
-static nc_code to_space_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    static const int64_t dcr[6] = {0, 3, 4, 1, 5, 2}, crd[6] = {0, 1, 4, 2, 5, 3};
-    int64_t size = nc_attr_int(n, "blocksize"), square = size * size;
-    nc_value *x = n->in[0], *bs = nc_build_ints(b, &size, 1), *d[4];
+static nc_value *to_space(nc_builder *b, nc_value *x, int64_t size, bool crd) {
+    static const int64_t order[6] = {0, 3, 4, 1, 5, 2}, order_crd[6] = {0, 1, 4, 2, 5, 3};
+    int64_t square = size * size;
+    nc_value *bs = nc_build_ints(b, &size, 1), *d[4];
     for (int k = 0; k < 4; k++) d[k] = size_of(b, x, k);
     nc_value *c = nc_build1(b, "Div", 2, d[1], nc_build_ints(b, &square, 1));
-    bool crd_mode = is_crd(n);
-    nc_value *six[6] = {d[0], crd_mode ? c : bs, bs, crd_mode ? bs : c, d[2], d[3]};
+    nc_value *six[6] = {d[0], crd ? c : bs, bs, crd ? bs : c, d[2], d[3]};
     nc_value *four[4] = {d[0], c, nc_build1(b, "Mul", 2, d[2], bs), nc_build1(b, "Mul", 2, d[3], bs)};
     nc_value *wide = nc_build1(b, "Reshape", 2, x, joined(b, six, 6));
-    nc_value *turned = nc_build_transpose(b, wide, crd_mode ? crd : dcr, 6);
-    out[0] = nc_build1(b, "Reshape", 2, turned, joined(b, four, 4));
+    nc_value *turned = nc_build_transpose(b, wide, crd ? order_crd : order, 6);
+    return nc_build1(b, "Reshape", 2, turned, joined(b, four, 4));
+}
+
+static nc_value *to_depth(nc_builder *b, nc_value *x, int64_t size, bool crd) {
+    static const int64_t order[6] = {0, 3, 5, 1, 2, 4}, order_crd[6] = {0, 1, 3, 5, 2, 4};
+    int64_t square = size * size;
+    nc_value *bs = nc_build_ints(b, &size, 1), *d[4];
+    for (int k = 0; k < 4; k++) d[k] = size_of(b, x, k);
+    nc_value *h = nc_build1(b, "Div", 2, d[2], bs), *w = nc_build1(b, "Div", 2, d[3], bs);
+    nc_value *six[6] = {d[0], d[1], h, bs, w, bs};
+    nc_value *four[4] = {d[0], nc_build1(b, "Mul", 2, d[1], nc_build_ints(b, &square, 1)), h, w};
+    nc_value *wide = nc_build1(b, "Reshape", 2, x, joined(b, six, 6));
+    nc_value *turned = nc_build_transpose(b, wide, crd ? order_crd : order, 6);
+    return nc_build1(b, "Reshape", 2, turned, joined(b, four, 4));
+}
+
+static nc_code to_space_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    out[0] = to_space(b, n->in[0], nc_attr_int(n, "blocksize"), is_crd(n));
     return b->code;
+}
+
+static nc_code to_space_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    nc_grad_set(g, 0, to_depth(g->b, dy, nc_attr_int(g->node, "blocksize"), is_crd(g->node)));
+    return nc_grad_end(g);
 }
 
 #define BLOCK IN({"input", T_TENSOR_ALL}), OUT({"output", SAME(0)})
@@ -84,6 +107,7 @@ const nc_card nc_card_depth_to_space = {.name = "DepthToSpace",
                                         .doc = "Blocks of channels laid out as blocks of pixels.",
                                         .versions = to_space_versions,
                                         .infer = to_space_infer,
+                                        .grad = to_space_grad,
                                         .decompose = to_space_decompose};
 
 /* ---- SpaceToDepth ---- */
@@ -103,17 +127,15 @@ static nc_code to_depth_infer(nc_infer *c) {
 }
 
 static nc_code to_depth_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    static const int64_t dcr[6] = {0, 3, 5, 1, 2, 4}, crd[6] = {0, 1, 3, 5, 2, 4};
-    int64_t size = nc_attr_int(n, "blocksize"), square = size * size;
-    nc_value *x = n->in[0], *bs = nc_build_ints(b, &size, 1), *d[4];
-    for (int k = 0; k < 4; k++) d[k] = size_of(b, x, k);
-    nc_value *h = nc_build1(b, "Div", 2, d[2], bs), *w = nc_build1(b, "Div", 2, d[3], bs);
-    nc_value *six[6] = {d[0], d[1], h, bs, w, bs};
-    nc_value *four[4] = {d[0], nc_build1(b, "Mul", 2, d[1], nc_build_ints(b, &square, 1)), h, w};
-    nc_value *wide = nc_build1(b, "Reshape", 2, x, joined(b, six, 6));
-    nc_value *turned = nc_build_transpose(b, wide, is_crd(n) ? crd : dcr, 6);
-    out[0] = nc_build1(b, "Reshape", 2, turned, joined(b, four, 4));
+    out[0] = to_depth(b, n->in[0], nc_attr_int(n, "blocksize"), is_crd(n));
     return b->code;
+}
+
+static nc_code to_depth_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    nc_grad_set(g, 0, to_space(g->b, dy, nc_attr_int(g->node, "blocksize"), is_crd(g->node)));
+    return nc_grad_end(g);
 }
 
 static const nc_op_version to_depth_versions[] = {
@@ -123,6 +145,7 @@ const nc_card nc_card_space_to_depth = {.name = "SpaceToDepth",
                                         .doc = "Blocks of pixels laid out as blocks of channels.",
                                         .versions = to_depth_versions,
                                         .infer = to_depth_infer,
+                                        .grad = to_depth_grad,
                                         .decompose = to_depth_decompose};
 
 /* ---- CenterCropPad ---- */

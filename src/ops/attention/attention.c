@@ -84,25 +84,26 @@ static nc_code attention_infer(nc_infer *c) {
     return nc_out(c, 3, q->elem, 4, (const nc_dim *[]){dq[0], dq[1], dq[2], T});
 }
 
-#define OPERANDS                                                                                              \
-    {"Q", T_FLOAT_ALL}, {"K", SAME(0)}, {"V", T_FLOAT_ALL}, {"attn_mask", T_NUMBER_ALL | T_BOOL, OPTIONAL},   \
-        {"past_key", SAME(0), OPTIONAL}, {"past_value", SAME(2), OPTIONAL}
-#define RESULTS                                                                                       \
-    OUT({"Y", SAME(0)}, {"present_key", SAME(0), OPTIONAL}, {"present_value", SAME(2), OPTIONAL},     \
+#define OPERANDS                                                                                            \
+    {"Q", T_FLOAT_ALL}, {"K", SAME(0)}, {"V", T_FLOAT_ALL}, {"attn_mask", T_NUMBER_ALL | T_BOOL, OPTIONAL}, \
+        {"past_key", SAME(0), OPTIONAL}, {                                                                  \
+        "past_value", SAME(2), OPTIONAL                                                                     \
+    }
+#define RESULTS                                                                                   \
+    OUT({"Y", SAME(0)}, {"present_key", SAME(0), OPTIONAL}, {"present_value", SAME(2), OPTIONAL}, \
         {"qk_matmul_output", SAME(0), OPTIONAL})
-#define ATTRS                                                                                             \
-    A_INT("is_causal", 0), A_INT_OPT("kv_num_heads"), A_INT_OPT("q_num_heads"),                           \
-        A_INT("qk_matmul_output_mode", 0), A_FLOAT_OPT("scale"), A_FLOAT("softcap", 0), A_INT_OPT("softmax_precision")
+#define ATTRS                                                                                                      \
+    A_INT("is_causal", 0), A_INT_OPT("kv_num_heads"), A_INT_OPT("q_num_heads"), A_INT("qk_matmul_output_mode", 0), \
+        A_FLOAT_OPT("scale"), A_FLOAT("softcap", 0), A_INT_OPT("softmax_precision")
 #define LENGTHS \
     { "nonpad_kv_seqlen", T_I64, OPTIONAL }
-static const nc_op_version versions[] = {
-    {.since = 25,
-     IN(OPERANDS, LENGTHS),
-     RESULTS,
-     ATTR(ATTRS, A_INT("left_window_size", -1), A_INT("right_window_size", -1))},
-    {.since = 24, IN(OPERANDS, LENGTHS), RESULTS, ATTR(ATTRS)},
-    {.since = 23, IN(OPERANDS), RESULTS, ATTR(ATTRS)},
-    {0}};
+static const nc_op_version versions[] = {{.since = 25,
+                                          IN(OPERANDS, LENGTHS),
+                                          RESULTS,
+                                          ATTR(ATTRS, A_INT("left_window_size", -1), A_INT("right_window_size", -1))},
+                                         {.since = 24, IN(OPERANDS, LENGTHS), RESULTS, ATTR(ATTRS)},
+                                         {.since = 23, IN(OPERANDS), RESULTS, ATTR(ATTRS)},
+                                         {0}};
 
 const nc_card nc_card_attention = {.name = "Attention",
                                    .doc = "Scaled dot-product attention with grouped heads, masks and a past.",

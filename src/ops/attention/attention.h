@@ -6,9 +6,9 @@
 
 typedef struct nc_attention {
     bool causal, has_scale;
-    double scale, softcap;    /* softcap 0: none */
-    int64_t left, right;      /* windows; -1: no bound */
-    int64_t mode;             /* what qk_matmul_output shows */
+    double scale, softcap;     /* softcap 0: none */
+    int64_t left, right;       /* windows; -1: no bound */
+    int64_t mode;              /* what qk_matmul_output shows */
     int64_t q_heads, kv_heads; /* of packed operands; 0: not said */
 } nc_attention;
 

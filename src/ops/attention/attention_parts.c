@@ -87,8 +87,10 @@ static nc_value *seen(nc_builder *b, const nc_node *n, const nc_attention *a, nc
     if (lens != NULL) lens = nc_build1(b, "Reshape", 2, lens, nc_build_ints(b, (int64_t[]){-1, 1, 1, 1}, 4));
     nc_value *key = count(b, dim_of(b, k, 2)), *rows = dim_of(b, q, 2);
     nc_value *place = nc_build1(b, "Unsqueeze", 2, count(b, rows), one_int(b, 1));
-    if (past != NULL) place = nc_build1(b, "Add", 2, place, dim_of(b, past, 2));
-    else if (lens != NULL) place = nc_build1(b, "Add", 2, place, nc_build1(b, "Sub", 2, lens, rows));
+    if (past != NULL)
+        place = nc_build1(b, "Add", 2, place, dim_of(b, past, 2));
+    else if (lens != NULL)
+        place = nc_build1(b, "Add", 2, place, nc_build1(b, "Sub", 2, lens, rows));
     if (a->causal) ok = nc_build1(b, "LessOrEqual", 2, key, place);
     if (a->left >= 0) {
         nc_value *first = nc_build1(b, "Sub", 2, place, nc_build_int(b, a->left));
@@ -124,8 +126,10 @@ static nc_value *biased(nc_builder *b, const nc_node *n, nc_value *scores, nc_va
         bool is_bool = mask->type->elem == NC_BOOL;
         if (!is_bool) mask = nc_build_cast(b, mask, t);
         mask = padded_mask(b, mask, k);
-        if (is_bool) ok = ok == NULL ? mask : nc_build1(b, "And", 2, ok, mask);
-        else scores = nc_build1(b, "Add", 2, scores, mask);
+        if (is_bool)
+            ok = ok == NULL ? mask : nc_build1(b, "And", 2, ok, mask);
+        else
+            scores = nc_build1(b, "Add", 2, scores, mask);
     }
     if (ok != NULL) scores = nc_build1(b, "Where", 3, ok, scores, nc_build_scalar(b, t, -(double)INFINITY));
     return scores;

@@ -38,7 +38,9 @@ static nck_attn_operand operand(const nc_tensor *x, int64_t heads, int64_t *d) {
     return o;
 }
 
-static int64_t past_rows(const nc_tensor *in, int n_in, int i) { return n_in > i && in[i].rank == 4 ? in[i].dims[2] : 0; }
+static int64_t past_rows(const nc_tensor *in, int n_in, int i) {
+    return n_in > i && in[i].rank == 4 ? in[i].dims[2] : 0;
+}
 
 static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
@@ -133,11 +135,12 @@ static nc_code set_lens(const nc_call *c, nck_attn_args *g) {
 static nc_code check(const nc_call *c, const int64_t *dq, const int64_t *dk, const int64_t *dv) {
     bool fits = dq[0] == dk[0] && dk[0] == dv[0] && dk[1] == dv[1] && dk[2] == dv[2] && dq[3] == dk[3];
     if (fits && dk[1] > 0 && dq[1] % dk[1] == 0) return NC_OK;
-    return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
-                       "Q of %lld batches, %lld heads of %lld, K of %lld batches, %lld heads of %lld by %lld and V of %lld "
-                       "heads of %lld do not fit",
-                       (long long)dq[0], (long long)dq[1], (long long)dq[3], (long long)dk[0], (long long)dk[1],
-                       (long long)dk[2], (long long)dk[3], (long long)dv[1], (long long)dv[2]);
+    return nc_diag_set(
+        c->diag, NC_E_SHAPE, c->node, c->op,
+        "Q of %lld batches, %lld heads of %lld, K of %lld batches, %lld heads of %lld by %lld and V of %lld "
+        "heads of %lld do not fit",
+        (long long)dq[0], (long long)dq[1], (long long)dq[3], (long long)dk[0], (long long)dk[1], (long long)dk[2],
+        (long long)dk[3], (long long)dv[1], (long long)dv[2]);
 }
 
 nc_code nc_attention_run(const nc_call *c) {

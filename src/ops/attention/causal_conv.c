@@ -1,6 +1,6 @@
-/* ops/attention/causal_conv.c: the card of CausalConvWithState: a depthwise convolution along the last dim that looks back
- * only, over a past of its window's length. Its gradient is that of Concat, Conv and Slice; the kernel is in
- * causal_conv_cpu.c. */
+/* ops/attention/causal_conv.c: the card of CausalConvWithState: a depthwise convolution along the last dim that
+ * looks back only, over a past of its window's length. Its gradient is that of Concat, Conv and Slice; the kernel is
+ * in causal_conv_cpu.c. */
 #include "ops/attention/attention.h"
 #include "ops/build.h"
 #include "ops/card.h"
@@ -41,8 +41,7 @@ static nc_code causal_conv_decompose(nc_builder *b, const nc_node *n, nc_value *
     nc_value *in[3] = {all, w, n->n_in > 2 ? n->in[2] : NULL};
     nc_attr group = {.name = "group", .kind = NC_A_INT, .i = C};
     nc_value *y = nc_build_attr1(b, "", "Conv", in, in[2] != NULL ? 3 : 2, &group, 1);
-    if (strcmp(nc_attr_str(n, "activation"), "none") != 0)
-        y = nc_build1(b, "Mul", 2, y, nc_build1(b, "Sigmoid", 1, y));
+    if (strcmp(nc_attr_str(n, "activation"), "none") != 0) y = nc_build1(b, "Mul", 2, y, nc_build1(b, "Sigmoid", 1, y));
     out[0] = y;
     nc_value *first = nc_attn_dims(b, x, 2, 3); /* what precedes the last window-1 of all */
     if (n->n_out > 1)
@@ -51,12 +50,12 @@ static nc_code causal_conv_decompose(nc_builder *b, const nc_node *n, nc_value *
 }
 
 #define T_NARROW (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
-static const nc_op_version versions[] = {{.since = 27,
-                                          IN({"input", T_NARROW}, {"weight", SAME(0)}, {"bias", SAME(0), OPTIONAL},
-                                             {"past_state", SAME(0), OPTIONAL}),
-                                          OUT({"output", SAME(0)}, {"present_state", SAME(0)}),
-                                          ATTR(A_STR("activation", "none"))},
-                                         {0}};
+static const nc_op_version versions[] = {
+    {.since = 27,
+     IN({"input", T_NARROW}, {"weight", SAME(0)}, {"bias", SAME(0), OPTIONAL}, {"past_state", SAME(0), OPTIONAL}),
+     OUT({"output", SAME(0)}, {"present_state", SAME(0)}),
+     ATTR(A_STR("activation", "none"))},
+    {0}};
 
 const nc_card nc_card_causal_conv_with_state = {.name = "CausalConvWithState",
                                                 .doc = "A depthwise convolution that looks back over a kept past.",

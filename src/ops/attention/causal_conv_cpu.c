@@ -1,5 +1,5 @@
-/* ops/attention/causal_conv_cpu.c: CausalConvWithState on the CPU, one item per batch and channel. f32, summed in f32 in
- * the order of the window, the bias first; halves are widened. */
+/* ops/attention/causal_conv_cpu.c: CausalConvWithState on the CPU, one item per batch and channel. f32, summed in
+ * f32 in the order of the window, the bias first; halves are widened. */
 #include "ops/attention/attention_cpu.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* ops/attention/linear_attention.c: the card of LinearAttention: a matrix per head that each token decays, writes to and
- * reads from. The kernel is in linear_attention_cpu.c. */
+/* ops/attention/linear_attention.c: the card of LinearAttention: a matrix per head that each token decays, writes to
+ * and reads from. The kernel is in linear_attention_cpu.c. */
 #include "ops/card.h"
 
 #include <string.h>
@@ -13,10 +13,12 @@ static nc_code check_rule(nc_infer *c) {
     bool decay = c->node->n_in > 4 && c->node->in[4] != NULL, beta = c->node->n_in > 5 && c->node->in[5] != NULL;
     if (decay != gated)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "update_rule '%s' %s decay", rule, gated ? "needs" : "does not take");
-    if (beta != delta) NC_FAIL(c->w, NC_E_BAD_GRAPH, "update_rule '%s' %s beta", rule, delta ? "needs" : "does not take");
+    if (beta != delta)
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "update_rule '%s' %s beta", rule, delta ? "needs" : "does not take");
     int64_t hq = nc_attr_int(c->node, "q_num_heads"), hk = nc_attr_int(c->node, "kv_num_heads");
     if (hk < 1 || hq < 1 || hq % hk != 0)
-        NC_FAIL(c->w, NC_E_BAD_GRAPH, "%lld query heads do not share %lld key heads evenly", (long long)hq, (long long)hk);
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "%lld query heads do not share %lld key heads evenly", (long long)hq,
+                (long long)hk);
     return NC_OK;
 }
 
@@ -43,15 +45,14 @@ static nc_code linear_attention_infer(nc_infer *c) {
 }
 
 #define T_NARROW (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
-static const nc_op_version versions[] = {{.since = 27,
-                                          IN({"query", T_NARROW}, {"key", SAME(0)}, {"value", SAME(0)},
-                                             {"past_state", T_NARROW, OPTIONAL}, {"decay", SAME(0), OPTIONAL},
-                                             {"beta", SAME(0), OPTIONAL}),
-                                          OUT({"output", SAME(0)}, {"present_state", T_NARROW}),
-                                          ATTR(A_INT("chunk_size", 64), A_INT_REQ("kv_num_heads"),
-                                               A_INT_REQ("q_num_heads"), A_FLOAT("scale", 0),
-                                               A_STR("update_rule", "gated_delta"))},
-                                         {0}};
+static const nc_op_version versions[] = {
+    {.since = 27,
+     IN({"query", T_NARROW}, {"key", SAME(0)}, {"value", SAME(0)}, {"past_state", T_NARROW, OPTIONAL},
+        {"decay", SAME(0), OPTIONAL}, {"beta", SAME(0), OPTIONAL}),
+     OUT({"output", SAME(0)}, {"present_state", T_NARROW}),
+     ATTR(A_INT("chunk_size", 64), A_INT_REQ("kv_num_heads"), A_INT_REQ("q_num_heads"), A_FLOAT("scale", 0),
+          A_STR("update_rule", "gated_delta"))},
+    {0}};
 
 const nc_card nc_card_linear_attention = {.name = "LinearAttention",
                                           .doc = "Attention through a recurrent matrix per head.",

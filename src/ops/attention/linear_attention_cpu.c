@@ -1,5 +1,6 @@
-/* ops/attention/linear_attention_cpu.c: LinearAttention on the CPU, token after token, one item per batch and key head.
- * The state lives in the present output. f32, accumulated in f32 in the order of the key's columns; halves are widened. */
+/* ops/attention/linear_attention_cpu.c: LinearAttention on the CPU, token after token, one item per batch and key
+ * head. The state lives in the present output. f32, accumulated in f32 in the order of the key's columns; halves are
+ * widened. */
 #include "ops/attention/attention_cpu.h"
 
 #include <math.h>
@@ -29,7 +30,8 @@ nc_code nc_linear_attention_prepare(nc_prep *p) {
     return NC_OK;
 }
 
-size_t nc_linear_attention_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+size_t nc_linear_attention_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
+                                     int n_out) {
     (void)state, (void)n_in, (void)out, (void)n_out;
     return (size_t)(in[VALUE].dims[0] * in[VALUE].dims[2]) * sizeof(float);
 }
@@ -80,8 +82,10 @@ static void run_head(void *ctx, int64_t i) {
     int64_t b = i / j->Hkv, h = i % j->Hkv, n = j->dk * j->dv;
     const nc_call *c = j->c;
     float *s = (float *)c->out[1].data + i * n, *v = (float *)c->workspace + i * j->dv;
-    if (c->n_in > PAST && c->in[PAST].data != NULL) memcpy(s, (const float *)c->in[PAST].data + i * n, (size_t)n * sizeof *s);
-    else memset(s, 0, (size_t)n * sizeof *s);
+    if (c->n_in > PAST && c->in[PAST].data != NULL)
+        memcpy(s, (const float *)c->in[PAST].data + i * n, (size_t)n * sizeof *s);
+    else
+        memset(s, 0, (size_t)n * sizeof *s);
     for (int64_t t = 0; t < j->T; t++) token(j, b, h, t, s, v);
 }
 
@@ -96,9 +100,8 @@ static nc_code check(const nc_call *c, const job *j, int64_t B) {
     for (int i = 0; i < c->n_in && i < 4; i++)
         if (c->in[i].data != NULL && nc_tensor_numel(&c->in[i]) != want[i])
             return wrong(c, i, nc_tensor_numel(&c->in[i]), want[i]);
-    if (j->decay_columns > 0 &&
-        ((j->decay_columns != j->Hkv && j->decay_columns != j->Hkv * j->dk) ||
-         nc_tensor_numel(&c->in[DECAY]) != B * j->T * j->decay_columns))
+    if (j->decay_columns > 0 && ((j->decay_columns != j->Hkv && j->decay_columns != j->Hkv * j->dk) ||
+                                 nc_tensor_numel(&c->in[DECAY]) != B * j->T * j->decay_columns))
         return wrong(c, DECAY, nc_tensor_numel(&c->in[DECAY]), B * j->T * j->Hkv);
     if (j->beta_columns > 0 && ((j->beta_columns != 1 && j->beta_columns != j->Hkv) ||
                                 nc_tensor_numel(&c->in[BETA]) != B * j->T * j->beta_columns))

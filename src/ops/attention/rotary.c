@@ -8,7 +8,8 @@ static nc_code rotary_infer(nc_infer *c) {
     bool ids = c->node->n_in > 3 && c->node->in[3] != NULL;
     if (nc_in_rank(c, 0, &rank) && rank != 3 && rank != 4)
         NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, expected 3 or 4", rank);
-    if (nc_in_rank(c, 0, &rank) && rank == 3 && (!nc_attr_has(c->node, "num_heads") || nc_attr_int(c->node, "num_heads") < 1))
+    if (nc_in_rank(c, 0, &rank) && rank == 3 &&
+        (!nc_attr_has(c->node, "num_heads") || nc_attr_int(c->node, "num_heads") < 1))
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "X has 3 dims: num_heads is needed");
     for (int i = 1; i < 3; i++)
         if (nc_in_rank(c, i, &cache) && cache != (ids ? 2 : 3))

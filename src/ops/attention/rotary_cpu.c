@@ -13,8 +13,8 @@ typedef struct rotary {
 typedef struct job {
     const nc_call *c;
     bool interleaved;
-    int64_t B, H, S, D, R;       /* R columns are rotated */
-    int64_t batch, head, row;    /* strides of X and Y */
+    int64_t B, H, S, D, R;    /* R columns are rotated */
+    int64_t batch, head, row; /* strides of X and Y */
     const float *cos, *sin;
     const int64_t *ids;
 } job;
@@ -55,13 +55,14 @@ static nc_code check(const job *j) {
     for (int i = 1; i < 3; i++) {
         const nc_tensor *t = &c->in[i];
         int64_t rows = j->ids != NULL ? t->dims[0] : t->rank == 3 ? t->dims[0] * t->dims[1] : -1;
-        if (t->rank < 2 || t->dims[t->rank - 1] != half || (j->ids == NULL && rows != n) || t->dims[0] != c->in[1].dims[0])
+        if (t->rank < 2 || t->dims[t->rank - 1] != half || (j->ids == NULL && rows != n) ||
+            t->dims[0] != c->in[1].dims[0])
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s has %lld columns, %lld are expected",
                                i == 1 ? "cos_cache" : "sin_cache", (long long)t->dims[t->rank - 1], (long long)half);
     }
     if (j->R % 2 != 0 || j->R > j->D)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld columns of %lld cannot be rotated", (long long)j->R,
-                           (long long)j->D);
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld columns of %lld cannot be rotated",
+                           (long long)j->R, (long long)j->D);
     if (j->ids == NULL) return NC_OK;
     if (nc_tensor_numel(&c->in[3]) != n)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "position_ids has %lld elements, expected %lld",

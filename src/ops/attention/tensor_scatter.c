@@ -1,5 +1,5 @@
-/* ops/attention/tensor_scatter.c: the card of TensorScatter: writes new rows into a cache at a place of each batch's own,
- * around its end in circular mode. The kernel is in tensor_scatter_cpu.c. */
+/* ops/attention/tensor_scatter.c: the card of TensorScatter: writes new rows into a cache at a place of each batch's
+ * own, around its end in circular mode. The kernel is in tensor_scatter_cpu.c. */
 #include "ops/card.h"
 
 #include <string.h>

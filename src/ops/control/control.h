@@ -26,6 +26,25 @@ NC_MUST nc_code nc_scope_holds(const nc_scope *s, const nc_dim *d, bool *out);
 NC_MUST nc_code nc_scope_join(const nc_scope *s, const nc_type *a, const nc_type *b, const char *what,
                               const nc_type **out);
 
+/* ---- decompositions into Loop ---- */
+
+/* The nodes of subgraph i of n once more in b's graph, which n's graph encloses: `in` stands for its inputs; out gets
+ * its outputs. */
+NC_MUST nc_code nc_control_inline(nc_builder *b, const nc_node *n, int i_sub, nc_value *const *in, nc_value **out);
+
+/* A Loop over `trips` that is being built: give `carried`, fill the body through b, end it. */
+typedef struct nc_control_loop {
+    nc_node *node;
+    nc_builder b;        /* of the body */
+    nc_value *iter;      /* which iteration, rank 0 */
+    nc_value **carried;  /* inputs of the body */
+    int n_carried;
+} nc_control_loop;
+NC_MUST nc_code nc_control_loop_begin(nc_builder *b, nc_value *trips, nc_value *const *carried, int n_carried,
+                                      int n_scan, nc_control_loop *l);
+/* out: n_carried values for the next iteration, then those that are stacked. */
+NC_MUST nc_code nc_control_loop_end(nc_builder *b, nc_control_loop *l, nc_value *const *out);
+
 /* ---- gradients ---- */
 NC_MUST nc_code nc_if_grad(nc_grad *g);
 NC_MUST nc_code nc_loop_grad(nc_grad *g);

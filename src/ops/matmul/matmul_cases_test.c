@@ -8,6 +8,8 @@ extern const nc_case nc_matmul_cases[];
 
 #define MATMUL(a, b) "<opset: \"\" 22> g (" a " a, " b " b) => (y) { y = MatMul(a, b) }"
 #define GEMM(attrs, a, b, c) "<opset: \"\" 22> g (" a " a, " b " b, " c " c) => (y) { y = Gemm" attrs "(a, b, c) }"
+#define EINSUM(equation, in, names) \
+    "<opset: \"\" 22> g (" in ") => (y) { y = Einsum<equation = \"" equation "\">(" names ") }"
 #define EXACT NC_CASE_NO_GRAD | NC_CASE_EXACT
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
 
@@ -52,6 +54,27 @@ const nc_case nc_matmul_cases[] = {
     {"gemm_constant",
      "<opset: \"\" 22> g (float[n,3] a, float[2] c) => (y) <const float[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
      "{ y = Gemm<transB = 1>(a, b, c) }"},
+    {"einsum", EINSUM("bij,bjk->bik", "float[2,3,n] a, float[2,n,4] b", "a, b")},
+    {"einsum_strided", EINSUM("abcd,cebf->fade", "float[2,3,4,5] a, float[4,2,3,6] b", "a, b"), VALUE},
+    {"einsum_one", EINSUM("ij->ji", "float[3,n] a", "a")},
+    {"einsum_trace", EINSUM("ii->", "float[4,4] a", "a")},
+    {"einsum_diagonal", EINSUM("bii->ib", "float[2,3,3] a", "a")},
+    {"einsum_three", EINSUM("bi,oij,bj->bo", "float[2,3] a, float[4,3,5] b, float[2,5] c", "a, b, c")},
+    {"einsum_lost", EINSUM("ij,jk->k", "float[2,3] a, float[3,4] b", "a, b")},
+    {"einsum_ellipsis", EINSUM("...ij,...jk->...ik", "float[2,1,3,4] a, float[3,4,2] b", "a, b")},
+    {"einsum_implicit", EINSUM("ji, jk", "float[3,2] a, float[3,4] b", "a, b")},
+    {"einsum_scalar", EINSUM(",i->i", "float[] a, float[3] b", "a, b")},
+    {"einsum_many_batches", EINSUM("bij,bjk->bik", "float[37,5,9] a, float[37,9,6] b", "a, b"), VALUE},
+    {"einsum_empty", EINSUM("ij,jk->ik", "float[2,0] a, float[0,3] b", "a, b"), VALUE},
+    {"einsum_no_rows", EINSUM("ij,jk->ki", "float[0,2] a, float[2,3] b", "a, b"), VALUE},
+    {"einsum_half", EINSUM("ij,jk->ik", "float16[3,n] a, float16[n,4] b", "a, b"), VALUE},
+    {"einsum_int8", EINSUM("ij,jk->i", "int8[3,n] a, int8[n,4] b", "a, b"), {{-4, 4}}, EXACT},
+    {"einsum_uint64", EINSUM("ij,jk->ik", "uint64[3,n] a, uint64[n,4] b", "a, b"), {{0, 9}}, EXACT},
+    {"det", "<opset: \"\" 22> g (float[b,3,3] x) => (y) { y = Det(x) }"},
+    {"det_one", "<opset: \"\" 11> g (float[1,1] x) => (y) { y = Det(x) }"},
+    {"det_five", "<opset: \"\" 22> g (float[2,5,5] x) => (y) { y = Det(x) }"},
+    {"det_none", "<opset: \"\" 22> g (float[2,0,0] x) => (y) { y = Det(x) }", VALUE},
+    {"det_bfloat16", "<opset: \"\" 22> g (bfloat16[2,2,2] x) => (y) { y = Det(x) }", VALUE},
     {0}};
 
 TEST(matmul_values) { nc_cases_check_values(nc_matmul_cases); }
@@ -132,6 +155,40 @@ TEST(matmul_takes_any_strides) {
         for (int j = 0; j < 4; j++) want += a[(2 - i / 2 % 3) * 4 + j] * b[i % 2 * 4 + j];
         CHECK_NEAR(y[i], want, 1e-4);
     }
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
+static void refuses_equation(const char *equation, const char *part) {
+    char text[256];
+    nc_work w;
+    nc_work_init(&w);
+    snprintf(text, sizeof text,
+             "<opset: \"\" 12> g (float[2,3] a, float[3,4] b) => (y) { y = Einsum<equation = \"%s\">(a, b) }",
+             equation);
+    CHECK(test_model(&w, nc_ops_registry(), text) == NULL);
+    CHECK_DIAG(&w, part);
+    nc_work_release(&w);
+}
+
+TEST(einsum_refusals) {
+    refuses_equation("ij,kj->ik", "a label has 3 in one operand and 4 in another");
+    refuses_equation("ij->i", "fewer terms");
+    refuses_equation("ij,jk,k->i", "more terms");
+    refuses_equation("ij,j->i", "term 1 has 1 letters, the operand 2 dims");
+    refuses_equation("ij,jk->il", "in no operand");
+    refuses_equation("ij,jk->ii", "twice");
+    refuses_equation("i1,jk->i", "holds '1'");
+}
+
+TEST(einsum_types) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(),
+                             "<opset: \"\" 12> g (float[b,h,q,d] a, float[b,h,k,d] c) => (y) {"
+                             " y = Einsum<equation = \"...qd,...kd->...qk\">(a, c) }");
+    REQUIRE(m != NULL);
+    CHECK_TYPE(nc_graph_find(m->main, "y")->type, "float[b,h,q,k]");
     nc_model_destroy(m);
     nc_work_release(&w);
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/gemm/gemm.h"
 #include "ops/card.h"
+#include "ops/matmul/einsum_cpu.h"
 #include "ops/matmul/pack.h"
 #include "ops/widen.h"
 
@@ -166,6 +167,17 @@ static nc_code matmul_prepare(nc_prep *p) {
 NC_WIDENED_HALF(matmul, matmul_workspace)
 
 #define T_GEMM (T_BIG_NUMBER & ~NC_BIT(NC_FLOAT16))
+#define WIDENED(name, which, run_fn, workspace_fn)                                                         \
+    static size_t name##_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
+                                   int n_out) {                                                            \
+        return nc_widen_workspace(which, workspace_fn, state, in, n_in, out, n_out);                       \
+    }                                                                                                      \
+    static nc_code name##_run(const nc_call *c) { return nc_widen_run(which, run_fn, c); }
+WIDENED(einsum_narrow, NC_WIDEN_HALF | NC_WIDEN_INTS, nc_einsum_run, nc_einsum_workspace)
+WIDENED(det_half, NC_WIDEN_HALF, nc_det_run, nc_det_workspace)
+WIDENED(det_grad_half, NC_WIDEN_HALF, nc_det_grad_run, nc_det_workspace)
+
+#define T_EINSUM (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
 const nc_binding nc_matmul_cpu[] = {
     {.op = "MatMul", .types = T_GEMM, .prepare = matmul_prepare, .workspace = matmul_workspace, .run = matmul_run},
     {.op = "MatMul",
@@ -179,4 +191,17 @@ const nc_binding nc_matmul_cpu[] = {
      .prepare = nc_gemm_prepare,
      .workspace = nc_gemm_half_workspace,
      .run = nc_gemm_half_run},
+    {.op = "Einsum",
+     .types = T_EINSUM,
+     .prepare = nc_einsum_prepare,
+     .workspace = nc_einsum_workspace,
+     .run = nc_einsum_run},
+    {.op = "Einsum",
+     .types = NC_WIDEN_HALF | NC_WIDEN_INTS,
+     .fits = nc_einsum_few,
+     .prepare = nc_einsum_prepare,
+     .workspace = einsum_narrow_workspace,
+     .run = einsum_narrow_run},
+    {.op = "Det", .workspace = det_half_workspace, .run = det_half_run},
+    {.op = "DetGrad", .domain = "nacre", .workspace = det_grad_half_workspace, .run = det_grad_half_run},
     {0}};

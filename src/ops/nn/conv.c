@@ -9,45 +9,10 @@
 
 enum { BLOCK = 8 };
 
-static nc_code read_ints(nc_work *w, const nc_node *n, const char *name, int count, int64_t low, int64_t absent,
-                         int64_t *out) {
-    int n_given;
-    const int64_t *v = nc_attr_ints(n, name, &n_given);
-    if (v != NULL && n_given != count)
-        NC_FAIL(w, NC_E_SHAPE, "%s has %d numbers, %d are expected", name, n_given, count);
-    for (int i = 0; i < count; i++) {
-        out[i] = v != NULL ? v[i] : absent;
-        if (out[i] < low)
-            NC_FAIL(w, NC_E_BAD_GRAPH, "%s holds %lld, at least %lld is expected", name, (long long)out[i],
-                    (long long)low);
-    }
-    return NC_OK;
-}
-
 nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a) {
-    static const char *const names[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
-    if (n_spatial < 1 || n_spatial > NC_CONV_MAX_SPATIAL)
-        NC_FAIL(w, NC_E_SHAPE, "%d spatial dims are not supported", n_spatial);
-    const char *mode = nc_attr_str(n, "auto_pad");
-    int k = 0;
-    while (k < 4 && strcmp(names[k], mode) != 0) k++;
-    if (k == 4) NC_FAIL(w, NC_E_BAD_GRAPH, "auto_pad is '%s'", mode);
-    *a = (nc_conv_attrs){.n_spatial = n_spatial, .group = nc_attr_int(n, "group"), .auto_pad = (nc_auto_pad)k};
+    NC_TRY(nc_window_read(w, n, n_spatial, a));
     if (a->group < 1) NC_FAIL(w, NC_E_BAD_GRAPH, "group is %lld", (long long)a->group);
-    NC_TRY(read_ints(w, n, "strides", n_spatial, 1, 1, a->strides));
-    NC_TRY(read_ints(w, n, "dilations", n_spatial, 1, 1, a->dilations));
-    return a->auto_pad == NC_PAD_NOTSET ? read_ints(w, n, "pads", 2 * n_spatial, 0, 0, a->pads) : NC_OK;
-}
-
-void nc_conv_pads(const nc_conv_attrs *a, int i, int64_t in, int64_t k, int64_t *begin, int64_t *end) {
-    *begin = a->pads[i];
-    *end = a->pads[a->n_spatial + i];
-    if (a->auto_pad == NC_PAD_NOTSET || a->auto_pad == NC_PAD_VALID) return;
-    int64_t out = (in + a->strides[i] - 1) / a->strides[i];
-    int64_t total = (out - 1) * a->strides[i] + a->dilations[i] * (k - 1) + 1 - in;
-    if (total < 0) total = 0;
-    *begin = a->auto_pad == NC_PAD_SAME_UPPER ? total / 2 : total - total / 2;
-    *end = total - *begin;
+    return NC_OK;
 }
 
 /* ---- inference ---- */
@@ -58,15 +23,6 @@ static const nc_dim *window(nc_infer *c, int i) {
     const int64_t *shape = nc_attr_ints(c->node, "kernel_shape", &n);
     bool fixed = d != NULL && nc_dim_is_const(d, NULL);
     return !fixed && shape != NULL && i < n ? nc_dim_const(c->dims, shape[i]) : d;
-}
-
-static const nc_dim *out_dim(nc_dims *t, const nc_conv_attrs *a, int i, const nc_dim *in, const nc_dim *k) {
-    const nc_dim *stride = nc_dim_const(t, a->strides[i]), *one = nc_dim_const(t, 1);
-    if (a->auto_pad == NC_PAD_SAME_UPPER || a->auto_pad == NC_PAD_SAME_LOWER) return nc_dim_ceildiv(t, in, stride);
-    const nc_dim *pads = nc_dim_const(t, a->pads[i] + a->pads[a->n_spatial + i]);
-    const nc_dim *reach = nc_dim_mul(t, nc_dim_const(t, a->dilations[i]), nc_dim_sub(t, k, one));
-    const nc_dim *room = nc_dim_sub(t, nc_dim_sub(t, nc_dim_add(t, in, pads), reach), one);
-    return nc_dim_add(t, nc_dim_floordiv(t, room, stride), one);
 }
 
 static nc_code check_channels(nc_infer *c, const nc_conv_attrs *a) {
@@ -87,7 +43,7 @@ static nc_code spatial_dims(nc_infer *c, int extra, nc_conv_attrs *a, const nc_d
     if (!*known) return NC_OK;
     if (rw + extra != rx) NC_FAIL(c->w, NC_E_SHAPE, "weight has %d dims, input has %d", rw, rx - extra);
     NC_TRY(nc_conv_read_attrs(c->w, c->node, rw - 2, a));
-    for (int i = 0; i < rw - 2; i++) dims[i + 2] = out_dim(c->dims, a, i, nc_in_dim(c, 0, i + 2), window(c, i));
+    for (int i = 0; i < rw - 2; i++) dims[i + 2] = nc_window_out(c->dims, a, i, nc_in_dim(c, 0, i + 2), window(c, i));
     return NC_OK;
 }
 
@@ -137,13 +93,16 @@ static bool blocked_fits(const nc_node *n) {
 
 /* ---- gradients ---- */
 
+static bool is_transposed(const nc_node *n) { return strncmp(n->card->name, "ConvTranspose", 13) == 0; }
+
 static nc_node *conv_grad_node(nc_builder *b, const nc_node *like, nc_value *dy, nc_value *x, nc_value *w,
                                const bool *wanted) {
     nc_value *in[3] = {dy, x, w};
-    return nc_build_wanted(b, "nacre", "ConvGrad", in, 3, wanted, 3, like->attrs, like->n_attrs);
+    const char *op = is_transposed(like) ? "ConvTransposeGrad" : "ConvGrad";
+    return nc_build_wanted(b, "nacre", op, in, 3, wanted, 3, like->attrs, like->n_attrs);
 }
 
-static nc_code conv_grad(nc_grad *g) {
+nc_code nc_conv_card_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     bool wanted[3] = {g->wants[0], g->wants[1], g->node->n_in > 2 && g->node->in[2] != NULL && g->wants[2]};
     if (dy == NULL || !(wanted[0] || wanted[1] || wanted[2])) return NC_OK;
@@ -163,13 +122,14 @@ static nc_code conv_grad_infer(nc_infer *c) {
 
 static nc_value *conv(nc_builder *b, const nc_node *like, nc_value *x, nc_value *w, nc_value *bias) {
     nc_value *in[3] = {x, w, bias};
-    return nc_build_attr1(b, "", "Conv", in, bias != NULL ? 3 : 2, like->attrs, like->n_attrs);
+    const char *op = is_transposed(like) ? "ConvTranspose" : "Conv";
+    return nc_build_attr1(b, "", op, in, bias != NULL ? 3 : 2, like->attrs, like->n_attrs);
 }
 
-/* dX is bilinear in (dY, W) and dW in (dY, X), each the transpose of Conv in one operand, so with u, v, t the
- * gradients that arrive at dX, dW, dB:
+/* dX is bilinear in (dY, W) and dW in (dY, X), each the transpose of Conv (or ConvTranspose) in one operand, so with
+ * u, v, t the gradients that arrive at dX, dW, dB:
  *   by dY: Conv(u, W) + Conv(X, v, t);   by X: ConvGrad(dY, -, v).dX;   by W: ConvGrad(dY, u, -).dW */
-static nc_code conv_grad_grad(nc_grad *g) {
+nc_code nc_conv_grad_card_grad(nc_grad *g) {
     nc_value *u = nc_grad_dy(g, 0), *v = nc_grad_dy(g, 1), *t = nc_grad_dy(g, 2), *ddy = NULL;
     nc_value *x = nc_grad_x(g, 1), *w = nc_grad_x(g, 2);
     if (u == NULL && v == NULL && t == NULL) return NC_OK;
@@ -224,7 +184,7 @@ const nc_card nc_card_conv = {.name = "Conv",
                               .doc = "Convolution of X (N,C,...) with windows W (K,C/group,...) plus a bias per K.",
                               .versions = versions,
                               .infer = conv_infer,
-                              .grad = conv_grad,
+                              .grad = nc_conv_card_grad,
                               .cost = conv_cost,
                               .blocked_form = "ConvBlocked",
                               .blocked_fits = blocked_fits};
@@ -239,4 +199,4 @@ const nc_card nc_card_conv_grad = {.name = "ConvGrad",
                                    .doc = "Gradients of Conv by X, W and B.",
                                    .versions = grad_versions,
                                    .infer = conv_grad_infer,
-                                   .grad = conv_grad_grad};
+                                   .grad = nc_conv_grad_card_grad};

@@ -1,118 +1,191 @@
-/* ops/nn/conv_cpu.c: Conv, ConvGrad and ConvBlocked on the CPU: one or two spatial dims, a line being an image of
- * height 1. The blocked kernel takes weights packed once, or packs them into the workspace of each run where a session
- * packs nothing. */
+/* ops/nn/conv_cpu.c: Conv, ConvTranspose, their gradients and ConvBlocked on the CPU: one to three spatial dims. Plain
+ * convolutions go over columns, those with one channel per group directly. The blocked kernel takes weights packed
+ * once, or packs them into the workspace of each run where a session packs nothing. */
 #include "kernels/cpu/conv/conv_blocked.h"
-#include "kernels/cpu/conv/conv_grad.h"
+#include "kernels/cpu/conv/conv_cols.h"
 #include "kernels/cpu/isa.h"
 #include "ops/nn/conv.h"
 #include "ops/nn/nn_cpu.h"
 
+#include <string.h>
+
 typedef struct conv {
-    nc_conv_attrs attrs;
+    nc_conv_transpose transpose; /* Conv fills only attrs */
     bool packed;
 } conv;
 
-/* Input 1 of Conv and ConvBlocked, input 2 of ConvGrad: the weight. */
+/* Input 2 of gradients, input 1 of all others: the weight. */
 static int weight_rank(const nc_node *n) {
-    const nc_value *w = n->in[n->card->domain != NULL && n->card->name[4] == 'G' ? 2 : 1];
+    bool is_grad = strstr(n->card->name, "Grad") != NULL;
+    const nc_value *w = n->in[is_grad ? 2 : 1];
     return w->type != NULL ? w->type->rank : -1;
 }
 
 bool nc_conv_plain_fits(const nc_node *n, const char **why) {
     int rank = weight_rank(n);
-    *why = rank < 0 ? "the weight's rank is not known" : "one or two spatial dims are supported";
-    return rank == 3 || rank == 4;
+    *why = rank < 0 ? "the weight's rank is not known" : "one to three spatial dims are supported";
+    return rank >= 3 && rank <= 2 + NC_WINDOW_KERNEL_DIMS;
+}
+
+bool nc_conv_blocked_fits(const nc_node *n, const char **why) {
+    *why = "two spatial dims are supported";
+    return weight_rank(n) == 4;
 }
 
 nc_code nc_conv_prepare(nc_prep *p) {
     conv *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
+    *s = (conv){.packed = false};
     p->state = s;
-    p->strided_in = p->node->card->domain == NULL ? 1 : 0;
-    return nc_conv_read_attrs(p->w, p->node, weight_rank(p->node) - 2, &s->attrs);
+    const char *name = p->node->card->name;
+    int n_spatial = weight_rank(p->node) - 2;
+    p->strided_in = strcmp(name, "Conv") == 0 ? 1 : 0;
+    if (strncmp(name, "ConvTranspose", 13) == 0) return nc_conv_transpose_read(p->w, p->node, n_spatial, &s->transpose);
+    return nc_conv_read_attrs(p->w, p->node, n_spatial, &s->transpose.attrs);
 }
 
-/* The sizes of a convolution of x (N, C, spatial...) with w; x's channels are counted by the weight. */
-static nck_conv_shape shape_of(const conv *s, const nc_tensor *x, const nc_tensor *w) {
-    const nc_conv_attrs *a = &s->attrs;
-    int at = a->n_spatial - 1; /* of the width */
-    nck_conv_shape c = {.N = x->dims[0],
-                        .C = w->dims[1] * a->group,
-                        .H = 1,
-                        .W = x->dims[2 + at],
-                        .K = w->dims[0],
-                        .kh = 1,
-                        .kw = w->dims[2 + at],
-                        .group = a->group,
-                        .stride_h = 1,
-                        .stride_w = a->strides[at],
-                        .dil_h = 1,
-                        .dil_w = a->dilations[at]};
-    nc_conv_pads(a, at, c.W, c.kw, &c.pad_left, &c.pad_right);
-    if (at == 0) return c;
-    c.H = x->dims[2];
-    c.kh = w->dims[2];
-    c.stride_h = a->strides[0];
-    c.dil_h = a->dilations[0];
-    nc_conv_pads(a, 0, c.H, c.kh, &c.pad_top, &c.pad_bottom);
+/* ---- plain ---- */
+
+/* Of a convolution from x to y with w. */
+static nck_cols_shape shape_of(const conv *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
+    const nc_conv_attrs *a = &s->transpose.attrs;
+    return (nck_cols_shape){.type = x->dtype,
+                            .N = x->dims[0],
+                            .C = w->dims[1] * a->group,
+                            .K = w->dims[0],
+                            .group = a->group,
+                            .w = nc_window_kernel(a, x->dims + 2, w->dims + 2, y->dims + 2)};
+}
+
+/* Of the convolution whose transpose leads from x to y. */
+static nck_cols_shape transposed_shape(const conv *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
+    nck_cols_shape c = shape_of(s, y, w, x);
+    int n = s->transpose.attrs.n_spatial;
+    for (int i = 0; i < n; i++)
+        c.w.pad[NC_WINDOW_KERNEL_DIMS - n + i] =
+            nc_conv_transpose_pad(&s->transpose, i, x->dims[i + 2], w->dims[i + 2], y->dims[i + 2]);
     return c;
 }
 
 /* What inference could not check where sizes were symbols. */
-static nc_code check(const nc_call *c, const nck_conv_shape *s, int64_t channels, const nc_tensor *y) {
-    int at = 2;
-    if (channels != s->C)
+static nc_code check_channels(const nc_call *c, const nck_cols_shape *s, int64_t channels, int64_t takes) {
+    if (channels != takes)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the input has %lld channels, the weight takes %lld",
-                           (long long)channels, (long long)s->C);
+                           (long long)channels, (long long)takes);
     if (s->K % s->group != 0)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld output channels do not divide into %lld groups",
                            (long long)s->K, (long long)s->group);
-    bool image = y->rank > 3;
-    if ((image && y->dims[at] != nck_conv_out_h(s)) || y->dims[at + image] != nck_conv_out_w(s))
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the window does not fit the input");
     return NC_OK;
 }
 
-static void strides_of(const nc_tensor *t, int64_t strides[4]) {
-    strides[0] = t->strides[0];
-    strides[1] = t->strides[1];
-    strides[2] = t->rank > 3 ? t->strides[2] : 0;
-    strides[3] = t->strides[t->rank - 1];
+static nc_code check_places(const nc_call *c, const nck_window *w) {
+    for (int i = 0; i < NC_WINDOW_KERNEL_DIMS; i++) {
+        int64_t fits = nck_conv_out(w->in[i], w->k[i], w->stride[i], w->dil[i], w->pad[i] + w->pad_end[i]);
+        if (w->out[i] != fits)
+            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the window does not fit the input");
+    }
+    return NC_OK;
 }
 
-static nc_code check_bias(const nc_call *c, const nck_conv_shape *s) {
-    if (c->n_in < 3 || c->in[2].data == NULL || nc_tensor_numel(&c->in[2]) == s->K) return NC_OK;
+static nc_code check_bias(const nc_call *c, int64_t channels) {
+    if (c->n_in < 3 || c->in[2].data == NULL || nc_tensor_numel(&c->in[2]) == channels) return NC_OK;
     return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the bias has %lld elements, %lld are expected",
-                       (long long)nc_tensor_numel(&c->in[2]), (long long)s->K);
+                       (long long)nc_tensor_numel(&c->in[2]), (long long)channels);
+}
+
+static void strides_of(const nc_tensor *t, int64_t strides[5]) {
+    strides[0] = t->strides[0];
+    strides[1] = t->strides[1];
+    for (int i = 2; i < 5; i++) {
+        int at = t->rank - 5 + i;
+        strides[i] = at >= 2 ? t->strides[at] : 0;
+    }
+}
+
+/* A shape's own products do not overflow where its tensors exist. */
+size_t nc_conv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    nck_cols_shape s = shape_of(state, &in[0], &in[1], &out[0]);
+    (void)n_in;
+    (void)n_out;
+    return nck_conv_cols_workspace(&s);
 }
 
 nc_code nc_conv_run(const nc_call *c) {
-    nck_conv_args a = {.type = c->out[0].dtype,
-                       .shape = shape_of(c->state, &c->in[0], &c->in[1]),
-                       .x = c->in[0].data,
-                       .w = c->in[1].data,
-                       .bias = c->n_in > 2 ? c->in[2].data : NULL,
-                       .y = c->out[0].data};
-    NC_TRY(check(c, &a.shape, c->in[0].dims[1], &c->out[0]));
-    NC_TRY(check_bias(c, &a.shape));
+    nck_cols_shape s = shape_of(c->state, &c->in[0], &c->in[1], &c->out[0]);
+    const void *bias = c->n_in > 2 ? c->in[2].data : NULL;
+    int64_t strides[5];
+    NC_TRY(check_channels(c, &s, c->in[0].dims[1], s.C));
+    NC_TRY(check_places(c, &s.w));
+    NC_TRY(check_bias(c, s.K));
     if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
-    strides_of(&c->in[0], a.x_strides);
-    strides_of(&c->out[0], a.y_strides);
-    nck_conv_plain(&a, c->pool);
+    strides_of(&c->in[0], strides);
+    if (s.C == s.group)
+        nck_conv_depthwise(&s, c->in[0].data, strides, c->in[1].data, bias, c->out[0].data, c->pool);
+    else
+        nck_conv_cols(&s, c->in[0].data, strides, c->in[1].data, bias, c->out[0].data, c->workspace, c->pool);
     return NC_OK;
 }
 
+size_t nc_conv_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    nck_cols_shape s = shape_of(state, &in[1], &in[2], &in[0]);
+    (void)n_in;
+    (void)out;
+    (void)n_out;
+    return nck_conv_cols_workspace(&s);
+}
+
 nc_code nc_conv_grad_run(const nc_call *c) {
-    nck_conv_grad_args a = {.type = c->in[0].dtype,
-                            .shape = shape_of(c->state, &c->in[1], &c->in[2]),
-                            .dy = c->in[0].data,
-                            .x = c->in[1].data,
-                            .w = c->in[2].data,
-                            .dx = c->out[0].data,
-                            .dw = c->n_out > 1 ? c->out[1].data : NULL,
-                            .db = c->n_out > 2 ? c->out[2].data : NULL};
-    NC_TRY(check(c, &a.shape, c->in[1].dims[1], &c->in[0]));
-    nck_conv_grad(&a, c->pool);
+    const nc_tensor *dy = &c->in[0], *x = &c->in[1], *w = &c->in[2];
+    nck_cols_shape s = shape_of(c->state, x, w, dy);
+    NC_TRY(check_channels(c, &s, x->dims[1], s.C));
+    NC_TRY(check_places(c, &s.w));
+    if (c->out[0].data != NULL) nck_conv_cols_dx(&s, dy->data, w->data, NULL, c->out[0].data, c->workspace, c->pool);
+    if (c->n_out > 1 && c->out[1].data != NULL)
+        nck_conv_cols_dw(&s, x->data, dy->data, c->out[1].data, c->workspace, c->pool);
+    if (c->n_out > 2 && c->out[2].data != NULL)
+        nck_conv_sum_places(s.type, s.N, s.K, nck_window_n_out(&s.w), dy->data, c->out[2].data, c->pool);
+    return NC_OK;
+}
+
+/* ---- transposed ---- */
+
+size_t nc_conv_transpose_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    nck_cols_shape s = transposed_shape(state, &in[0], &in[1], &out[0]);
+    (void)n_in;
+    (void)n_out;
+    return nck_conv_cols_workspace(&s);
+}
+
+nc_code nc_conv_transpose_run(const nc_call *c) {
+    nck_cols_shape s = transposed_shape(c->state, &c->in[0], &c->in[1], &c->out[0]);
+    NC_TRY(check_channels(c, &s, c->in[0].dims[1], s.K));
+    NC_TRY(check_bias(c, s.C));
+    nck_conv_cols_dx(&s, c->in[0].data, c->in[1].data, c->n_in > 2 ? c->in[2].data : NULL, c->out[0].data, c->workspace,
+                     c->pool);
+    return NC_OK;
+}
+
+size_t nc_conv_transpose_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
+                                        int n_out) {
+    nck_cols_shape s = transposed_shape(state, &in[1], &in[2], &in[0]);
+    (void)n_in;
+    (void)out;
+    (void)n_out;
+    return nck_conv_cols_workspace(&s);
+}
+
+nc_code nc_conv_transpose_grad_run(const nc_call *c) {
+    const nc_tensor *dy = &c->in[0], *x = &c->in[1], *w = &c->in[2];
+    nck_cols_shape s = transposed_shape(c->state, x, w, dy);
+    int64_t strides[5];
+    NC_TRY(check_channels(c, &s, x->dims[1], s.K));
+    strides_of(dy, strides);
+    if (c->out[0].data != NULL && nc_tensor_numel(x) > 0)
+        nck_conv_cols(&s, dy->data, strides, w->data, NULL, c->out[0].data, c->workspace, c->pool);
+    if (c->n_out > 1 && c->out[1].data != NULL)
+        nck_conv_cols_dw(&s, dy->data, x->data, c->out[1].data, c->workspace, c->pool);
+    if (c->n_out > 2 && c->out[2].data != NULL)
+        nck_conv_sum_places(s.type, s.N, s.C, nck_window_n_in(&s.w), dy->data, c->out[2].data, c->pool);
     return NC_OK;
 }
 
@@ -150,10 +223,29 @@ size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_i
 
 nc_code nc_conv_blocked_run(const nc_call *c) {
     const conv *s = c->state;
-    nck_conv_shape shape = shape_of(s, &c->in[0], &c->in[1]);
+    const nc_tensor *x = &c->in[0];
+    nck_cols_shape p = shape_of(s, x, &c->in[1], &c->out[0]);
+    const nck_window *v = &p.w;
+    nck_conv_shape shape = {.N = p.N,
+                            .C = p.C,
+                            .H = v->in[1],
+                            .W = v->in[2],
+                            .K = p.K,
+                            .kh = v->k[1],
+                            .kw = v->k[2],
+                            .group = p.group,
+                            .stride_h = v->stride[1],
+                            .stride_w = v->stride[2],
+                            .dil_h = v->dil[1],
+                            .dil_w = v->dil[2],
+                            .pad_top = v->pad[1],
+                            .pad_left = v->pad[2],
+                            .pad_bottom = v->pad_end[1],
+                            .pad_right = v->pad_end[2]};
     int64_t blocks = (shape.C + NCK_CONV_BLOCK - 1) / NCK_CONV_BLOCK;
-    NC_TRY(check(c, &shape, c->in[0].dims[1] == blocks ? shape.C : -1, &c->out[0]));
-    NC_TRY(check_bias(c, &shape));
+    NC_TRY(check_channels(c, &p, x->dims[1] == blocks ? p.C : -1, p.C));
+    NC_TRY(check_places(c, v));
+    NC_TRY(check_bias(c, p.K));
     if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
     const void *w = s->packed ? c->packed[0] : c->workspace;
     if (!s->packed) NC_TRY(fill(NULL, &c->in[1], c->workspace));

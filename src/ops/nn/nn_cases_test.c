@@ -10,6 +10,7 @@ extern const nc_case nc_nn_cases[];
 #define ONE(op, x) "<opset: \"\" 22> g (" x " x) => (y) { y = " op "(x) }"
 #define CONV(attrs, x, w) "<opset: \"\" 22> g (" x " x, " w " w) => (y) { y = Conv" attrs "(x, w) }"
 #define BIAS(attrs, x, w, b) "<opset: \"\" 22> g (" x " x, " w " w, " b " b) => (y) { y = Conv" attrs "(x, w, b) }"
+#define TRANSPOSE(attrs, x, w) "<opset: \"\" 22> g (" x " x, " w " w) => (y) { y = ConvTranspose" attrs "(x, w) }"
 #define LOSS(op, attrs, x, l) "<opset: \"\" 22> g (" x " x, " l " l) => (y) { y = " op attrs "(x, l) }"
 #define WEIGHTED(op, attrs, x, l, w) \
     "<opset: \"\" 22> g (" x " x, " l " l, " w " w) => (y) { y = " op attrs "(x, l, w) }"
@@ -74,6 +75,33 @@ const nc_case nc_nn_cases[] = {
      "<opset: \"\" 7> g (float[1,2,5,6] x, float[2,2,3,3] w) => (y) { y = Conv<strides = [1, 2]>(x, w) }"},
     {"conv_empty", CONV("", "float[0,3,5,5]", "float[4,3,3,3]"), VALUE},
     {"conv_half", CONV("", "float16[1,3,5,5]", "float16[4,3,3,3]"), VALUE},
+    {"conv_3d", BIAS("<strides = [1,2,1], pads = [1,0,0,0,1,1], dilations = [1,1,2]>", "float[2,4,3,4,5]",
+                     "float[6,4,2,2,2]", "float[6]")},
+    {"conv_3d_groups", CONV("<group = 2>", "float[1,4,3,3,3]", "float[4,2,2,1,2]")},
+    {"conv_depthwise", BIAS("<group = 4, pads = [1,1,1,1]>", "float[2,4,5,n]", "float[4,1,3,3]", "float[4]")},
+    {"conv_depthwise_step",
+     CONV("<group = 3, strides = [2,2], dilations = [1,2]>", "float[1,3,7,19]", "float[6,1,3,2]")},
+    {"conv_depthwise_line", CONV("<group = 2, pads = [3,0]>", "float[2,2,150]", "float[2,1,4]"), VALUE},
+    {"conv_many_places", BIAS("<pads = [1,1,1,1]>", "float[2,3,29,31]", "float[5,3,3,3]", "float[5]"), VALUE},
+    {"conv_no_channels", CONV("", "float[1,0,3,3]", "float[2,0,2,2]"), VALUE},
+    {"transpose", TRANSPOSE("", "float[n,2,3,3]", "float[2,3,3,2]")},
+    {"transpose_1d", TRANSPOSE("<strides = [2], output_padding = [1], pads = [1,0]>", "float[2,2,4]", "float[2,3,3]")},
+    {"transpose_3d", TRANSPOSE("<strides = [1,2,1]>", "float[1,2,2,2,3]", "float[2,2,2,1,2]")},
+    {"transpose_groups", TRANSPOSE("<group = 2, dilations = [2,1]>", "float[1,4,3,2]", "float[4,3,2,2]")},
+    {"transpose_same", TRANSPOSE("<strides = [2,2], auto_pad = \"SAME_UPPER\">", "float[1,2,3,2]", "float[2,2,3,3]")},
+    {"transpose_shape", TRANSPOSE("<strides = [3,2], output_shape = [10,8]>", "float[1,1,3,3]", "float[1,2,3,3]")},
+    {"transpose_bias",
+     "<opset: \"\" 22> g (float[2,2,3] x, float[2,3,2] w, float[3] b) => (y) { y = ConvTranspose(x, w, b) }"},
+    {"transpose_half", TRANSPOSE("", "float16[1,2,3]", "float16[2,3,2]"), VALUE},
+    {"col2im",
+     "<opset: \"\" 18> g (float[2,12,9] x) => (y) <const int64[2] i = {4, 5}, const int64[2] b = {2, 3}> "
+     "{ y = Col2Im(x, i, b) }",
+     VALUE},
+    {"col2im_line",
+     "<opset: \"\" 18> g (float16[2,6,4] x) => (y) <const int64[1] i = {7}, const int64[1] b = {3}> "
+     "{ y = Col2Im<strides = [2], pads = [1,1], dilations = [1]>(x, i, b) }",
+     VALUE},
+    {"transpose_empty", TRANSPOSE("", "float[0,2,3]", "float[2,3,2]"), VALUE},
     {0}};
 
 TEST(nn_values) { nc_cases_check_values(nc_nn_cases); }

@@ -18,8 +18,11 @@ HALF(loss, nc_loss_workspace)
 HALF(loss_grad, NULL)
 HALF(nll, NULL)
 HALF(nll_grad, NULL)
-HALF(conv, NULL)
-HALF(conv_grad, NULL)
+HALF(conv, nc_conv_workspace)
+HALF(conv_grad, nc_conv_grad_workspace)
+HALF(conv_transpose, nc_conv_transpose_workspace)
+HALF(col2im, NULL)
+HALF(conv_transpose_grad, nc_conv_transpose_grad_workspace)
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
 #define NARROW(name) .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run
@@ -32,9 +35,11 @@ HALF(conv_grad, NULL)
     {.op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, WIDE(name)}, {  \
         .op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, NARROW(name) \
     }
-#define CONV(op_name, domain_name, name)                                                                           \
-    {.op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare, WIDE(name)}, {  \
-        .op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare, NARROW(name) \
+#define CONV_PLACE(op_name, domain_name) \
+    .op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare
+#define CONV(op_name, domain_name, name)                                                  \
+    {CONV_PLACE(op_name, domain_name), .workspace = nc_##name##_workspace, WIDE(name)}, { \
+        CONV_PLACE(op_name, domain_name), NARROW(name)                                    \
     }
 
 const nc_binding nc_nn_cpu[] = {
@@ -52,10 +57,14 @@ const nc_binding nc_nn_cpu[] = {
     LOSS("NegativeLogLikelihoodLossGrad", "nacre", nll_grad),
     CONV("Conv", NULL, conv),
     CONV("ConvGrad", "nacre", conv_grad),
+    CONV("ConvTranspose", NULL, conv_transpose),
+    CONV("ConvTransposeGrad", "nacre", conv_transpose_grad),
+    {.op = "Col2Im", .fits = nc_col2im_fits, .prepare = nc_col2im_prepare, WIDE(col2im)},
+    {.op = "Col2Im", .fits = nc_col2im_fits, .prepare = nc_col2im_prepare, NARROW(col2im)},
     {.op = "ConvBlocked",
      .domain = "nacre",
      .types = NC_BIT(NC_FLOAT),
-     .fits = nc_conv_plain_fits,
+     .fits = nc_conv_blocked_fits,
      .prepare = nc_conv_blocked_prepare,
      .workspace = nc_conv_blocked_workspace,
      .run = nc_conv_blocked_run},

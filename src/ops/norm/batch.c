@@ -77,9 +77,9 @@ static nc_code batch_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
     return b->code;
 }
 
-#define OLD_IO                                                                                           \
-    IN({"X", T_FLOAT}, {"scale", SAME(0)}, {"B", SAME(0)}, {"mean", SAME(0)}, {"var", SAME(0)}),          \
-        OUT({"Y", SAME(0)}, {"mean", SAME(0), OPTIONAL}, {"var", SAME(0), OPTIONAL},                     \
+#define OLD_IO                                                                                   \
+    IN({"X", T_FLOAT}, {"scale", SAME(0)}, {"B", SAME(0)}, {"mean", SAME(0)}, {"var", SAME(0)}), \
+        OUT({"Y", SAME(0)}, {"mean", SAME(0), OPTIONAL}, {"var", SAME(0), OPTIONAL},             \
             {"saved_mean", SAME(0), OPTIONAL}, {"saved_var", SAME(0), OPTIONAL})
 #define NEW_OUT OUT({"Y", SAME(0)}, {"running_mean", SAME(3), OPTIONAL}, {"running_var", SAME(3), OPTIONAL})
 #define NEW_ATTR ATTR(A_INT("training_mode", 0), MOVES)
@@ -88,10 +88,12 @@ static const nc_op_version versions[] = {
     {.since = 15,
      IN({"X", T_FLOAT_ALL}, {"scale", T_FLOAT_ALL}, {"B", SAME(1)}, {"input_mean", T_FLOAT_ALL},
         {"input_var", SAME(3)}),
-     NEW_OUT, NEW_ATTR},
+     NEW_OUT,
+     NEW_ATTR},
     {.since = 14,
      IN({"X", T_FLOAT_ALL}, {"scale", SAME(0)}, {"B", SAME(0)}, {"input_mean", T_FLOAT_ALL}, {"input_var", SAME(3)}),
-     NEW_OUT, NEW_ATTR},
+     NEW_OUT,
+     NEW_ATTR},
     {.since = 9, OLD_IO, ATTR(MOVES)},
     {.since = 7, OLD_IO, ATTR(MOVES, A_INT("spatial", 1))},
     {.since = 6, OLD_IO, ATTR(MOVES, A_INT("is_test", 0), A_INT("spatial", 1))},

@@ -63,8 +63,8 @@ static nc_code layer_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
     NC_TRY(axis_of(b, n, x, &axis));
     int n_axes = nc_norm_axes(axis, x->type->rank, axes);
     nc_dtype wide = nc_norm_wide(x->type->elem);
-    nc_norm_pieces p = nc_norm_pieces_of(b, nc_build_cast(b, x, wide), axes, n_axes, nc_attr_float(n, "epsilon"),
-                                         centers(n));
+    nc_norm_pieces p =
+        nc_norm_pieces_of(b, nc_build_cast(b, x, wide), axes, n_axes, nc_attr_float(n, "epsilon"), centers(n));
     nc_value *y = nc_build1(b, "Mul", 2, p.normal, nc_build_cast(b, scale, wide));
     if (bias != NULL) y = nc_build1(b, "Add", 2, y, nc_build_cast(b, bias, wide));
     if (b->code != NC_OK) return b->code;

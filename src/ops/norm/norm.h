@@ -13,7 +13,7 @@ int nc_norm_axes(int from, int to, int64_t *axes);
 nc_value *nc_norm_mean_of(nc_builder *b, nc_value *x, const int64_t *axes, int n); /* ReduceMean, dims kept as 1 */
 
 typedef struct nc_norm_pieces {
-    nc_value *mean, *var;  /* along the axes, dims kept as 1; mean NULL where x is not centred */
+    nc_value *mean, *var; /* along the axes, dims kept as 1; mean NULL where x is not centred */
     nc_value *inv_std;
     nc_value *normal; /* (x - mean) * inv_std */
 } nc_norm_pieces;

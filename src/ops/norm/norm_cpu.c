@@ -113,7 +113,8 @@ static nc_code layer_args(const nc_call *c, const nc_tensor *x, const nc_tensor 
                          .pick = {.mod = 1, .div = 1, .col_step = 1}};
     if (bias != NULL && fits) a->bias = spread(c, bias, x, axis, room + padded(cols), &fits);
     if (!fits)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "scale or bias does not spread over the normalized dims");
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
+                           "scale or bias does not spread over the normalized dims");
     return NC_OK;
 }
 
@@ -194,10 +195,10 @@ static size_t batch_workspace(const void *state, const nc_tensor *in, int n_in, 
     return 2 * padded(channels_of(state, &in[0]));
 }
 
-#define DEFINE_MOVE(S, T)                                                                                       \
-    static void move_##S(int64_t n, double m, const void *old, const void *now, void *to) {                     \
-        for (int64_t i = 0; i < n; i++)                                                                         \
-            ((T *)to)[i] = (T)((double)((const T *)old)[i] * m + (double)((const T *)now)[i] * (1 - m));        \
+#define DEFINE_MOVE(S, T)                                                                                \
+    static void move_##S(int64_t n, double m, const void *old, const void *now, void *to) {              \
+        for (int64_t i = 0; i < n; i++)                                                                  \
+            ((T *)to)[i] = (T)((double)((const T *)old)[i] * m + (double)((const T *)now)[i] * (1 - m)); \
     }
 DEFINE_MOVE(f32, float)
 DEFINE_MOVE(f64, double)
@@ -249,19 +250,17 @@ NC_WIDENED_HALF(grad, grad_workspace)
 NC_WIDENED_HALF(groups, NULL)
 NC_WIDENED_HALF(batch, batch_workspace)
 
-#define ROWS(op_name, domain_name, name, space)                       \
-    {.op = op_name,                                                   \
-     .domain = domain_name,                                           \
-     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),                   \
-     .fits = fits_wide,                                               \
-     .prepare = prepare,                                              \
-     .workspace = space,                                              \
-     .run = name##_run},                                              \
-    {                                                                 \
-        .op = op_name, .domain = domain_name,                         \
-        .types = NC_WIDEN_HALF | NC_BIT(NC_FLOAT), .fits = fits_half, \
-        .prepare = prepare, .workspace = name##_half_workspace,       \
-        .run = name##_half_run                                        \
+#define ROWS(op_name, domain_name, name, space)                                                             \
+    {.op = op_name,                                                                                         \
+     .domain = domain_name,                                                                                 \
+     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),                                                         \
+     .fits = fits_wide,                                                                                     \
+     .prepare = prepare,                                                                                    \
+     .workspace = space,                                                                                    \
+     .run = name##_run},                                                                                    \
+    {                                                                                                       \
+        .op = op_name, .domain = domain_name, .types = NC_WIDEN_HALF | NC_BIT(NC_FLOAT), .fits = fits_half, \
+        .prepare = prepare, .workspace = name##_half_workspace, .run = name##_half_run                      \
     }
 const nc_binding nc_norm_cpu[] = {ROWS("LayerNormalization", NULL, layer, layer_workspace),
                                   ROWS("RMSNormalization", NULL, layer, layer_workspace),

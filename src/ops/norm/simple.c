@@ -11,8 +11,7 @@ static nc_code lrn_infer(nc_infer *c) {
     int rank;
     if (nc_attr_int(c->node, "size") < 1)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "size is %lld", (long long)nc_attr_int(c->node, "size"));
-    if (nc_in_rank(c, 0, &rank) && rank < 2)
-        NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, at least 2 are expected", rank);
+    if (nc_in_rank(c, 0, &rank) && rank < 2) NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, at least 2 are expected", rank);
     return nc_out_like(c, 0, 0);
 }
 
@@ -32,8 +31,8 @@ static nc_code lrn_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_value *sums = nc_build_attr1(b, "nacre", "SumPool", &planes, 1, attrs, 2);
     sums = nc_build_reshape_like(b, sums, x);
     nc_value *share = nc_build_scalar(b, wide, nc_attr_float(n, "alpha") / (double)size);
-    nc_value *base = nc_build1(b, "Add", 2, nc_build1(b, "Mul", 2, sums, share),
-                               nc_build_scalar(b, wide, nc_attr_float(n, "bias")));
+    nc_value *base =
+        nc_build1(b, "Add", 2, nc_build1(b, "Mul", 2, sums, share), nc_build_scalar(b, wide, nc_attr_float(n, "bias")));
     nc_value *power = nc_build1(b, "Pow", 2, base, nc_build_scalar(b, wide, nc_attr_float(n, "beta")));
     out[0] = nc_build_cast(b, nc_build1(b, "Div", 2, v, power), t);
     return b->code;

@@ -22,7 +22,7 @@ nc_value *nc_norm_inverse(nc_builder *b, nc_value *var, double epsilon) {
 }
 
 nc_norm_pieces nc_norm_pieces_of(nc_builder *b, nc_value *x, const int64_t *axes, int n, double epsilon, bool center) {
-    nc_norm_pieces p = {NULL};
+    nc_norm_pieces p = {0};
     nc_value *d = x;
     if (center) {
         p.mean = nc_norm_mean_of(b, x, axes, n);

@@ -184,16 +184,14 @@ static const nc_op_version lp_versions[] = {
     {.since = 2, X_Y(T_FLOAT), ATTR(A_INT("p", 2), WINDOW, KERNEL)},
     {.since = 1, X_Y(T_FLOAT), ATTR(A_FLOAT("p", 2), WINDOW, A_INTS_OPT("kernel_shape"))},
     {0}};
-static const nc_op_version sum_versions[] = {
-    {.since = 1, X_Y(T_FLOAT_ALL), ATTR(DILATED, CEIL, WINDOW, KERNEL)}, {0}};
+static const nc_op_version sum_versions[] = {{.since = 1, X_Y(T_FLOAT_ALL), ATTR(DILATED, CEIL, WINDOW, KERNEL)}, {0}};
 static const nc_op_version max_grad_versions[] = {
     {.since = 1, IN({"dY", T_FLOAT_ALL}, {"Indices", T_I64}, {"X", SAME(0)}), OUT({"dX", SAME(0)}), NO_ATTR}, {0}};
-static const nc_op_version average_grad_versions[] = {
-    {.since = 1,
-     IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}),
-     OUT({"dX", SAME(0)}),
-     ATTR(A_INT("divide", 1), PADDED, DILATED, CEIL, WINDOW, KERNEL)},
-    {0}};
+static const nc_op_version average_grad_versions[] = {{.since = 1,
+                                                       IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}),
+                                                       OUT({"dX", SAME(0)}),
+                                                       ATTR(A_INT("divide", 1), PADDED, DILATED, CEIL, WINDOW, KERNEL)},
+                                                      {0}};
 
 const nc_card nc_card_max_pool = {.name = "MaxPool",
                                   .doc = "The greatest element under a sliding window, and where it lies.",

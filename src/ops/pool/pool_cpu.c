@@ -34,9 +34,7 @@ static nc_code prepare(nc_prep *p) {
     bool sums = n->card->domain != NULL && (n->card->name[0] == 'S' || nc_attr_int(n, "divide") == 0);
     NC_TRY(nc_window_read(p->w, n, dims, &s->window));
     NC_TRY(nc_window_ints(p->w, n, "kernel_shape", dims, 1, 1, s->k));
-    s->by = sums                                          ? NCK_POOL_SUM
-            : nc_attr_int(n, "count_include_pad") != 0    ? NCK_POOL_BY_PADDED
-                                                          : NCK_POOL_BY_TAPS;
+    s->by = sums ? NCK_POOL_SUM : nc_attr_int(n, "count_include_pad") != 0 ? NCK_POOL_BY_PADDED : NCK_POOL_BY_TAPS;
     s->column_major = nc_attr_int(n, "storage_order") != 0;
     s->p = n->version->since == 1 ? nc_attr_float(n, "p") : (double)nc_attr_int(n, "p");
     p->state = s;
@@ -89,16 +87,13 @@ static nc_code placed(const nc_call *c, int64_t n, bool add, void *y) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "there are %lld indices for %lld elements",
                            (long long)nc_tensor_numel(index), (long long)m);
     if (n == 0) return NC_OK;
-    nc_code code =
-        nck_pool_place(x->dtype, planes, m / planes, n, x->data, index->data, add, y, &bad, c->pool);
+    nc_code code = nck_pool_place(x->dtype, planes, m / planes, n, x->data, index->data, add, y, &bad, c->pool);
     if (code == NC_E_DATA)
         return nc_diag_set(c->diag, code, c->node, c->op, "index %lld is outside its plane", (long long)bad);
     return code;
 }
 
-static nc_code max_grad_run(const nc_call *c) {
-    return placed(c, nc_tensor_numel(&c->out[0]), true, c->out[0].data);
-}
+static nc_code max_grad_run(const nc_call *c) { return placed(c, nc_tensor_numel(&c->out[0]), true, c->out[0].data); }
 
 /* ---- MaxUnpool ---- */
 
@@ -154,10 +149,9 @@ NC_WIDENED_HALF(max_grad, NULL)
 NC_WIDENED_HALF(unpool, unpool_workspace)
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
-#define ROWS(name, more, ...)                                                     \
-    {__VA_ARGS__, .types = T_WIDE | (more), .run = name##_run}, {                 \
-        __VA_ARGS__, .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, \
-            .run = name##_half_run                                                \
+#define ROWS(name, more, ...)                                                                           \
+    {__VA_ARGS__, .types = T_WIDE | (more), .run = name##_run}, {                                       \
+        __VA_ARGS__, .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run \
     }
 const nc_binding nc_pool_cpu[] = {
     ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), .op = "MaxPool", .fits = fits, .prepare = prepare),

@@ -53,9 +53,8 @@ static nc_code unpool_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-#define ROW(types)                                                            \
-    IN({"X", types}, {"I", T_I64}, {"output_shape", T_I64, OPTIONAL}),        \
-        OUT({"output", SAME(0)}),                                             \
+#define ROW(types)                                                                               \
+    IN({"X", types}, {"I", T_I64}, {"output_shape", T_I64, OPTIONAL}), OUT({"output", SAME(0)}), \
         ATTR(A_INTS_OPT("pads"), A_INTS_OPT("strides"), A_INTS_REQ("kernel_shape"))
 static const nc_op_version versions[] = {
     {.since = 22, ROW(T_FLOAT_ALL)}, {.since = 11, ROW(T_FLOAT)}, {.since = 9, ROW(T_FLOAT)}, {0}};

@@ -46,7 +46,7 @@ static nck_qconv_args args_of(const qconv *s, const nc_tensor *in, int n_in, con
         int64_t end;
         a.in[d] = x->dims[2 + d], a.out[d] = y->dims[2 + d], a.window[d] = w->dims[2 + d];
         a.stride[d] = t->strides[d], a.dilation[d] = t->dilations[d];
-        nc_conv_pads(t, d, a.in[d], a.window[d], &a.pad[d], &end);
+        nc_window_pads(t, d, a.in[d], a.window[d], &a.pad[d], &end);
     }
     return a;
 }
@@ -74,7 +74,7 @@ static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) 
     if (a->w_zeros != 1 && a->w_zeros != a->K) return wrong(c, "the number of w's zero points", a->w_zeros, a->K);
     for (int d = 0; d < a->n_spatial; d++) {
         int64_t begin, end, reach = a->dilation[d] * (a->window[d] - 1) + 1;
-        nc_conv_pads(&s->attrs, d, a->in[d], a->window[d], &begin, &end);
+        nc_window_pads(&s->attrs, d, a->in[d], a->window[d], &begin, &end);
         int64_t room = a->in[d] + begin + end - reach, fits = room < 0 ? 0 : room / a->stride[d] + 1;
         if (a->out[d] != fits) return wrong(c, "a dim of the output", a->out[d], fits);
     }

@@ -8,4 +8,15 @@
  * are host arguments. DATA when it is not in [0, 1]. */
 NC_MUST nc_code nc_dropout_ratio(const nc_call *c, int i_ratio, int i_training, double *ratio);
 
+/* Kernels of generators_cpu.c. */
+#define NC_DRAW_WORKSPACE(name) \
+    size_t name(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out)
+NC_MUST nc_code nc_draw_prepare(nc_prep *p);
+NC_DRAW_WORKSPACE(nc_draw_workspace);
+NC_MUST nc_code nc_draw_numbers(const nc_call *c);
+NC_DRAW_WORKSPACE(nc_draw_flags_workspace);
+NC_MUST nc_code nc_draw_flags(const nc_call *c);
+NC_DRAW_WORKSPACE(nc_draw_classes_workspace);
+NC_MUST nc_code nc_draw_classes(const nc_call *c);
+
 #endif

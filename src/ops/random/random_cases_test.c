@@ -2,6 +2,7 @@
  * step. */
 #include "ops/cases_testing.h"
 
+#include "kernels/cpu/random/philox.h"
 #include "tests/graph_testing.h"
 
 extern const nc_case nc_random_cases[];
@@ -9,6 +10,9 @@ extern const nc_case nc_random_cases[];
 #define DROPOUT(attrs, x, t)                                                                                          \
     "<opset: \"\" 22, \"nacre\" 1> g (" x " x, int64[2] s) => (y, m) <const float[] r = {0.25}, const bool[] t = {" t \
     "}> { y, m = nacre.PhiloxDropout" attrs "(x, r, t, s) @random=7 }"
+
+#define S "<opset: \"\" 22, \"nacre\" 1> g (int64[2] s) => (y) "
+#define LIKE "<opset: \"\" 22, \"nacre\" 1> g (float[3,n] x, int64[2] s) => (y) "
 
 const nc_case nc_random_cases[] = {
     {"dropout", DROPOUT("", "float[3,n]", "1"), {{-2, 2}, {0, 1000}}, NC_CASE_NO_GRAD},
@@ -20,6 +24,26 @@ const nc_case nc_random_cases[] = {
      "<opset: \"\" 22, \"nacre\" 1> g (int64[2] s) => (y) { y = nacre.RandomStep(s) }",
      {{0, 1000}},
      NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"uniform",
+     S "{ y = nacre.PhiloxUniform<shape = [3, 701], low = -2.0, high = 3.0>(s) @random=3 }",
+     {{0, 1000}},
+     NC_CASE_NO_GRAD},
+    {"uniform_empty", S "{ y = nacre.PhiloxUniform<shape = [0, 7]>(s) @random=3 }", {{0, 1000}}, NC_CASE_NO_GRAD},
+    {"normal",
+     S "{ y = nacre.PhiloxNormal<shape = [9001], mean = 1.0, scale = 0.5, seed = 4.0>(s) @random=3 }",
+     {{0, 1000}},
+     NC_CASE_NO_GRAD},
+    {"normal_half", S "{ y = nacre.PhiloxNormal<shape = [7], dtype = 10>(s) @random=3 }", {{0, 1000}}, NC_CASE_NO_GRAD},
+    {"uniform_like", LIKE "{ y = nacre.PhiloxUniformLike(x, s) @random=3 }", {{0, 1}, {0, 1000}}, NC_CASE_NO_GRAD},
+    {"normal_like", LIKE "{ y = nacre.PhiloxNormalLike(x, s) @random=3 }", {{0, 1}, {0, 1000}}, NC_CASE_NO_GRAD},
+    {"bernoulli",
+     LIKE "{ y = nacre.PhiloxBernoulli<dtype = 7>(x, s) @random=3 }",
+     {{0, 1}, {0, 1000}},
+     NC_CASE_NO_GRAD},
+    {"multinomial",
+     LIKE "{ y = nacre.PhiloxMultinomial<sample_size = 5>(x, s) @random=3 }",
+     {{-3, 3}, {0, 1000}},
+     NC_CASE_NO_GRAD},
     {0}};
 
 TEST(random_values) { nc_cases_check_values(nc_random_cases); }
@@ -90,4 +114,31 @@ TEST(random_dropout_follows_seed_node_and_step) {
     CHECK_INT(draw("", 3, 11, 5, 1.0f, b, &code), 0);
     draw("", 3, 11, 5, 1.5f, b, &code);
     CHECK_INT(code, NC_E_DATA);
+}
+
+/* Mean, deviation, and that a tensor drawn in pieces has the bits of one drawn at once. */
+TEST(random_normal_numbers) {
+    static float whole[N], part[N];
+    double sum = 0, squares = 0;
+    nck_rng rng = {.seed = 5, .node_id = 2, .step = 9};
+    nck_random_normal(NC_FLOAT, N, rng, 2, 3, whole, NULL);
+    for (int i = 0; i < N; i++) {
+        sum += (double)whole[i];
+        squares += ((double)whole[i] - 2) * ((double)whole[i] - 2);
+    }
+    CHECK(fabs(sum / N - 2) < 0.2);
+    CHECK(fabs(sqrt(squares / N) - 3) < 0.15);
+    rng.first = 1001;
+    nck_random_normal(NC_FLOAT, N - 1001, rng, 2, 3, part, NULL);
+    CHECK(memcmp(whole + 1001, part, (N - 1001) * sizeof(float)) == 0);
+}
+
+TEST(random_classes_follow_their_probabilities) {
+    double logits[6] = {0, 0, -INFINITY, 3, 4, -INFINITY}, sums[3];
+    static int64_t y[2 * N];
+    int64_t n[2][3] = {{0}};
+    nck_random_classes(2, 3, N, (nck_rng){.seed = 8, .node_id = 1}, logits, sums, y);
+    for (int64_t i = 0; i < 2 * N; i++) n[i / N][y[i]]++;
+    CHECK(n[0][0] > N * 45 / 100 && n[0][1] > N * 45 / 100 && n[0][2] == 0);
+    CHECK(n[1][1] > N * 69 / 100 && n[1][1] < N * 77 / 100 && n[1][2] == 0);
 }

@@ -65,7 +65,8 @@ static nc_code rnn_infer(nc_infer *c) {
         NC_TRY(check_rank(c, i, name, 3));
         for (int d = 0; d < 3; d++) NC_TRY(check_dim(c, i, d, name, state[d]));
     }
-    NC_TRY(nc_out(c, 0, x->elem, 4, a.batch_first ? (const nc_dim *[]){B, T, dirs, H} : (const nc_dim *[]){T, dirs, B, H}));
+    NC_TRY(nc_out(c, 0, x->elem, 4,
+                  a.batch_first ? (const nc_dim *[]){B, T, dirs, H} : (const nc_dim *[]){T, dirs, B, H}));
     NC_TRY(nc_out(c, 1, x->elem, 3, state));
     return nc_out(c, 2, x->elem, 3, state);
 }
@@ -77,15 +78,16 @@ static double rnn_cost(const nc_node *n, const int64_t *const *in_dims) {
 }
 
 /* Attributes in every version; those of a version's own follow. */
-#define COMMON(direction)                                                                                      \
-    A_FLOATS_OPT("activation_alpha"), A_FLOATS_OPT("activation_beta"), A_STRINGS_OPT("activations"),           \
+#define COMMON(direction)                                                                            \
+    A_FLOATS_OPT("activation_alpha"), A_FLOATS_OPT("activation_beta"), A_STRINGS_OPT("activations"), \
         A_FLOAT_OPT("clip"), A_STR("direction", direction), A_INT_OPT("hidden_size")
-#define WEIGHTS(types)                                                                       \
-    {"X", types}, {"W", SAME(0)}, {"R", SAME(0)}, {"B", SAME(0), OPTIONAL},                  \
-        {"sequence_lens", NC_BIT(NC_INT32), OPTIONAL}, {"initial_h", SAME(0), OPTIONAL}
-#define HIDDEN(types) \
-    IN(WEIGHTS(types)), OUT({"Y", SAME(0), OPTIONAL}, {"Y_h", SAME(0), OPTIONAL})
-#define LAYOUT   A_INT("layout", 0)
+#define WEIGHTS(types)                                                      \
+    {"X", types}, {"W", SAME(0)}, {"R", SAME(0)}, {"B", SAME(0), OPTIONAL}, \
+        {"sequence_lens", NC_BIT(NC_INT32), OPTIONAL}, {                    \
+        "initial_h", SAME(0), OPTIONAL                                      \
+    }
+#define HIDDEN(types) IN(WEIGHTS(types)), OUT({"Y", SAME(0), OPTIONAL}, {"Y_h", SAME(0), OPTIONAL})
+#define LAYOUT A_INT("layout", 0)
 #define SEQUENCE A_INT("output_sequence", 0)
 static const nc_op_version rnn_versions[] = {{.since = 22, HIDDEN(T_FLOAT_ALL), ATTR(COMMON("forward"), LAYOUT)},
                                              {.since = 14, HIDDEN(T_FLOAT), ATTR(COMMON("forward"), LAYOUT)},
@@ -105,16 +107,15 @@ static const nc_op_version gru_versions[] = {
      ATTR(COMMON("foward"), SEQUENCE)},
     {0}};
 
-#define CELL(types)                                                                           \
-    IN(WEIGHTS(types), {"initial_c", SAME(0), OPTIONAL}, {"P", SAME(0), OPTIONAL}),           \
+#define CELL(types)                                                                 \
+    IN(WEIGHTS(types), {"initial_c", SAME(0), OPTIONAL}, {"P", SAME(0), OPTIONAL}), \
         OUT({"Y", SAME(0), OPTIONAL}, {"Y_h", SAME(0), OPTIONAL}, {"Y_c", SAME(0), OPTIONAL})
 #define FORGET A_INT("input_forget", 0)
-static const nc_op_version lstm_versions[] = {
-    {.since = 22, CELL(T_FLOAT_ALL), ATTR(COMMON("forward"), FORGET, LAYOUT)},
-    {.since = 14, CELL(T_FLOAT), ATTR(COMMON("forward"), FORGET, LAYOUT)},
-    {.since = 7, CELL(T_FLOAT), ATTR(COMMON("forward"), FORGET)},
-    {.since = 1, CELL(T_FLOAT), ATTR(COMMON("forward"), FORGET, SEQUENCE)},
-    {0}};
+static const nc_op_version lstm_versions[] = {{.since = 22, CELL(T_FLOAT_ALL), ATTR(COMMON("forward"), FORGET, LAYOUT)},
+                                              {.since = 14, CELL(T_FLOAT), ATTR(COMMON("forward"), FORGET, LAYOUT)},
+                                              {.since = 7, CELL(T_FLOAT), ATTR(COMMON("forward"), FORGET)},
+                                              {.since = 1, CELL(T_FLOAT), ATTR(COMMON("forward"), FORGET, SEQUENCE)},
+                                              {0}};
 
 const nc_card nc_card_rnn = {.name = "RNN",
                              .doc = "A recurrent layer with one activation.",

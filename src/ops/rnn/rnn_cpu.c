@@ -1,5 +1,5 @@
-/* ops/rnn/rnn_cpu.c: CPU bindings of RNN, GRU and LSTM over kernels/cpu/rnn: one call per direction. Operands are dense;
- * float16 and bfloat16 go through f32 (ops/widen.h). */
+/* ops/rnn/rnn_cpu.c: CPU bindings of RNN, GRU and LSTM over kernels/cpu/rnn: one call per direction. Operands are
+ * dense; float16 and bfloat16 go through f32 (ops/widen.h). */
 #include "ops/binding.h"
 #include "ops/card.h"
 #include "ops/rnn/rnn.h"
@@ -106,9 +106,9 @@ static nc_code rnn_run(const nc_call *c) {
 NC_WIDENED_HALF(rnn, rnn_workspace)
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
-#define ROWS(name)                                                                                          \
-    {.op = name, .types = T_WIDE, .prepare = rnn_prepare, .workspace = rnn_workspace, .run = rnn_run}, {    \
-        .op = name, .types = NC_WIDEN_HALF, .prepare = rnn_prepare, .workspace = rnn_half_workspace,        \
-        .run = rnn_half_run                                                                                 \
+#define ROWS(name)                                                                                       \
+    {.op = name, .types = T_WIDE, .prepare = rnn_prepare, .workspace = rnn_workspace, .run = rnn_run}, { \
+        .op = name, .types = NC_WIDEN_HALF, .prepare = rnn_prepare, .workspace = rnn_half_workspace,     \
+        .run = rnn_half_run                                                                              \
     }
 const nc_binding nc_rnn_cpu[] = {ROWS("RNN"), ROWS("GRU"), ROWS("LSTM"), {0}};

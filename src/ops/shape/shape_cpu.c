@@ -114,6 +114,13 @@ static nc_code cast_run(const nc_call *c) {
                        nc_dtype_name(c->out[0].dtype));
 }
 
+static nc_code bit_cast_run(const nc_call *c) {
+    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    if (nc_tensor_numel(x) > 0)
+        nck_copy(x->rank, x->dims, nc_dtype_bytes(x->dtype), x->data, x->strides, y->data, y->strides, c->pool);
+    return NC_OK;
+}
+
 static nc_code slice_grad_prepare(nc_prep *p) {
     NC_TRY(nc_slice_prepare(p));
     p->strided_in = 1;
@@ -310,6 +317,7 @@ const nc_binding nc_shape_cpu[] = {
      .run = cast_run},
     {.op = "Cast", .kind = NC_K_DYNAMIC, .fits = nc_cast_strings_fits, .dynamic = nc_cast_strings},
     {.op = "CastLike", .kind = NC_K_DYNAMIC, .fits = nc_cast_strings_fits, .dynamic = nc_cast_strings},
+    {.op = "BitCast", .kind = NC_K_STATIC, .types = T_WHOLE, .prepare = strided_prepare, .run = bit_cast_run},
     {.op = "SliceGrad", .domain = "nacre", .kind = NC_K_STATIC, .prepare = slice_grad_prepare, .run = slice_grad_run},
     {.op = "ConstantOfShape", .kind = NC_K_STATIC, .prepare = filled_prepare, .run = filled_run},
     {.op = "Constant", .kind = NC_K_STATIC, .fits = constant_fits, .prepare = constant_prepare, .run = constant_run},

@@ -54,44 +54,46 @@ static void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo,
     if (a->mask) *hi = min64(*hi, a->mask_cols - 1);
 }
 
-#define DEFINE(S_, T_)                                                                                               \
-    static void cap_##S_(T_ *s, int64_t n, double cap) {                                                             \
-        for (int64_t i = 0; i < n; i++) s[i] = (T_)(cap * tanh((double)s[i] / cap));                                 \
-    }                                                                                                                \
-    /* Adds the bias to the scores of one query. False: it sees no key. */                                           \
-    static bool bias_##S_(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, T_ *s) {                          \
-        int64_t lo, hi, step = a->mask_strides[3];                                                                   \
-        int64_t at = b * a->mask_strides[0] + h * a->mask_strides[1] + i * a->mask_strides[2];                       \
-        bool any = false, above = false;                                                                             \
-        seen_keys(a, b, i, &lo, &hi);                                                                                \
-        for (int64_t j = 0; j < a->T; j++) {                                                                         \
-            T_ bias = j < lo || j > hi ? -(T_)INFINITY : 0;                                                          \
-            if (a->mask && j < a->mask_cols) {                                                                       \
-                if (!a->mask_bool) bias += ((const T_ *)a->mask)[at + j * step];                                     \
-                else if (!((const bool *)a->mask)[at + j * step]) bias = -(T_)INFINITY;                              \
-            }                                                                                                        \
-            s[j] += bias;                                                                                            \
-            any |= bias != -(T_)INFINITY;                                                                            \
-            above |= s[j] != -(T_)INFINITY;                                                                          \
-        }                                                                                                            \
-        return any && above;                                                                                         \
-    }                                                                                                                \
-    /* Scores (rows,T) to probabilities. */                                                                          \
-    static void weigh_##S_(const job *j, const item *t, T_ *s) {                                                     \
-        const nck_attn_args *a = j->a;                                                                               \
-        bool blind[ROWS], some = false;                                                                              \
-        if (a->softcap > 0) cap_##S_(s, t->rows * a->T, a->softcap);                                                 \
-        expose(a, t, NCK_ATTN_CAPPED, s);                                                                            \
-        for (int64_t r = 0; r < t->rows; r++) {                                                                      \
-            blind[r] = !bias_##S_(a, t->b, t->h, t->first + r, s + r * a->T);                                        \
-            some |= blind[r];                                                                                        \
-        }                                                                                                            \
-        expose(a, t, NCK_ATTN_BIASED, s);                                                                            \
-        nc_tensor m = {.data = s, .dtype = a->type, .rank = 2, .dims = {t->rows, a->T}, .strides = {a->T, 1}};       \
-        nck_softmax(NCK_SOFTMAX, &m, &m, 1, NULL);                                                                   \
-        for (int64_t r = 0; some && r < t->rows; r++)                                                                \
-            if (blind[r]) memset(s + r * a->T, 0, (size_t)a->T * sizeof *s);                                         \
-        expose(a, t, NCK_ATTN_SOFTMAX, s);                                                                           \
+#define DEFINE(S_, T_)                                                                                         \
+    static void cap_##S_(T_ *s, int64_t n, double cap) {                                                       \
+        for (int64_t i = 0; i < n; i++) s[i] = (T_)(cap * tanh((double)s[i] / cap));                           \
+    }                                                                                                          \
+    /* Adds the bias to the scores of one query. False: it sees no key. */                                     \
+    static bool bias_##S_(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, T_ *s) {                    \
+        int64_t lo, hi, step = a->mask_strides[3];                                                             \
+        int64_t at = b * a->mask_strides[0] + h * a->mask_strides[1] + i * a->mask_strides[2];                 \
+        bool any = false, above = false;                                                                       \
+        seen_keys(a, b, i, &lo, &hi);                                                                          \
+        for (int64_t j = 0; j < a->T; j++) {                                                                   \
+            T_ bias = j < lo || j > hi ? -(T_)INFINITY : 0;                                                    \
+            if (a->mask && j < a->mask_cols) {                                                                 \
+                if (!a->mask_bool)                                                                             \
+                    bias += ((const T_ *)a->mask)[at + j * step];                                              \
+                else if (!((const bool *)a->mask)[at + j * step])                                              \
+                    bias = -(T_)INFINITY;                                                                      \
+            }                                                                                                  \
+            s[j] += bias;                                                                                      \
+            any |= bias != -(T_)INFINITY;                                                                      \
+            above |= s[j] != -(T_)INFINITY;                                                                    \
+        }                                                                                                      \
+        return any && above;                                                                                   \
+    }                                                                                                          \
+    /* Scores (rows,T) to probabilities. */                                                                    \
+    static void weigh_##S_(const job *j, const item *t, T_ *s) {                                               \
+        const nck_attn_args *a = j->a;                                                                         \
+        bool blind[ROWS], some = false;                                                                        \
+        if (a->softcap > 0) cap_##S_(s, t->rows * a->T, a->softcap);                                           \
+        expose(a, t, NCK_ATTN_CAPPED, s);                                                                      \
+        for (int64_t r = 0; r < t->rows; r++) {                                                                \
+            blind[r] = !bias_##S_(a, t->b, t->h, t->first + r, s + r * a->T);                                  \
+            some |= blind[r];                                                                                  \
+        }                                                                                                      \
+        expose(a, t, NCK_ATTN_BIASED, s);                                                                      \
+        nc_tensor m = {.data = s, .dtype = a->type, .rank = 2, .dims = {t->rows, a->T}, .strides = {a->T, 1}}; \
+        nck_softmax(NCK_SOFTMAX, &m, &m, 1, NULL);                                                             \
+        for (int64_t r = 0; some && r < t->rows; r++)                                                          \
+            if (blind[r]) memset(s + r * a->T, 0, (size_t)a->T * sizeof *s);                                   \
+        expose(a, t, NCK_ATTN_SOFTMAX, s);                                                                     \
     }
 
 static void expose(const nck_attn_args *a, const item *t, nck_attn_stage stage, const void *scores) {
@@ -113,18 +115,40 @@ static void run_item(const job *j, int64_t i, char *workspace) {
     t.rows = min64(ROWS, a->S - t.first);
     int64_t kv = t.h / (a->Hq / a->Hkv);
     void *scores = workspace, *gemm = workspace + j->bytes_scores;
-    nck_gemm(&(nck_gemm_args){.type = a->type, .M = t.rows, .N = a->T, .K = a->D, .alpha = a->scale,
-                              .a = matrix(a, &a->q, t.b, t.h, t.first), .a_rs = a->q.row, .a_cs = 1,
-                              .b = matrix(a, &a->k, t.b, kv, 0), .b_rs = 1, .b_cs = a->k.row,
-                              .c = scores, .c_rs = a->T, .c_cs = 1},
+    nck_gemm(&(nck_gemm_args){.type = a->type,
+                              .M = t.rows,
+                              .N = a->T,
+                              .K = a->D,
+                              .alpha = a->scale,
+                              .a = matrix(a, &a->q, t.b, t.h, t.first),
+                              .a_rs = a->q.row,
+                              .a_cs = 1,
+                              .b = matrix(a, &a->k, t.b, kv, 0),
+                              .b_rs = 1,
+                              .b_cs = a->k.row,
+                              .c = scores,
+                              .c_rs = a->T,
+                              .c_cs = 1},
              gemm, j->pool);
     expose(a, &t, NCK_ATTN_PRODUCT, scores);
-    if (a->type == NC_FLOAT) weigh_f32(j, &t, scores);
-    else weigh_f64(j, &t, scores);
-    nck_gemm(&(nck_gemm_args){.type = a->type, .M = t.rows, .N = a->Dv, .K = a->T, .alpha = 1,
-                              .a = scores, .a_rs = a->T, .a_cs = 1,
-                              .b = matrix(a, &a->v, t.b, kv, 0), .b_rs = a->v.row, .b_cs = 1,
-                              .c = matrix(a, &a->y, t.b, t.h, t.first), .c_rs = a->y.row, .c_cs = 1},
+    if (a->type == NC_FLOAT)
+        weigh_f32(j, &t, scores);
+    else
+        weigh_f64(j, &t, scores);
+    nck_gemm(&(nck_gemm_args){.type = a->type,
+                              .M = t.rows,
+                              .N = a->Dv,
+                              .K = a->T,
+                              .alpha = 1,
+                              .a = scores,
+                              .a_rs = a->T,
+                              .a_cs = 1,
+                              .b = matrix(a, &a->v, t.b, kv, 0),
+                              .b_rs = a->v.row,
+                              .b_cs = 1,
+                              .c = matrix(a, &a->y, t.b, t.h, t.first),
+                              .c_rs = a->y.row,
+                              .c_cs = 1},
              gemm, j->pool);
 }
 
@@ -141,6 +165,8 @@ void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);
     j.bytes_each = bytes_each(a->type, a->S, a->T, a->D, a->Dv);
     j.pool = j.n_groups == 1 ? pool : NULL;
-    if (j.n_groups == 1) run_group(&j, 0);
-    else nc_parallel(pool, j.n_groups, run_group, &j);
+    if (j.n_groups == 1)
+        run_group(&j, 0);
+    else
+        nc_parallel(pool, j.n_groups, run_group, &j);
 }

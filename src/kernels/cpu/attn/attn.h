@@ -1,8 +1,9 @@
 /* kernels/cpu/attn/attn.h: Y = softmax(softcap(scale * Q K') + bias) V per batch and head, in f32 or f64.
  *
- * B batches, Hq query heads sharing Hkv key heads in order, S queries, T keys, D and Dv columns. The bias is -inf where a
- * key may not be seen, else the mask's element; a query that sees no key gives a row of zeros. Scores of NCK_ATTN_ROWS
- * queries of one head are held at a time. Accumulation: kernels/cpu/gemm, kernels/cpu/reduce/softmax.h. */
+ * B batches, Hq query heads sharing Hkv key heads in order, S queries, T keys, D and Dv columns. The bias is -inf
+ * where a key may not be seen, else the mask's element; a query that sees no key gives a row of zeros. Scores of
+ * NCK_ATTN_ROWS queries of one head are held at a time. Accumulation: kernels/cpu/gemm,
+ * kernels/cpu/reduce/softmax.h. */
 #ifndef NCK_ATTN_H
 #define NCK_ATTN_H
 

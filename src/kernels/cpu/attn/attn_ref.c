@@ -8,8 +8,10 @@ static double load(const nck_attn_args *a, const void *p, int64_t i) {
 }
 
 static void store(const nck_attn_args *a, void *p, int64_t i, double v) {
-    if (a->type == NC_FLOAT) ((float *)p)[i] = (float)v;
-    else ((double *)p)[i] = v;
+    if (a->type == NC_FLOAT)
+        ((float *)p)[i] = (float)v;
+    else
+        ((double *)p)[i] = v;
 }
 
 static double bias(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, int64_t j) {

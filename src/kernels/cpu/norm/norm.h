@@ -18,7 +18,7 @@ typedef struct nck_norm_args {
     int64_t rows, cols;
     bool center; /* subtract the mean, before the squares too */
     double epsilon;
-    const void *x; /* (rows, cols), dense, as y */
+    const void *x;            /* (rows, cols), dense, as y */
     const void *scale, *bias; /* NULL: 1 and 0 */
     nck_norm_pick pick;
     void *y;

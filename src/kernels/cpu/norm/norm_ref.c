@@ -8,8 +8,10 @@ static double get(nc_dtype type, const void *p, int64_t i) {
 }
 
 static void put(nc_dtype type, void *p, int64_t i, double v) {
-    if (type == NC_FLOAT) ((float *)p)[i] = (float)v;
-    else ((double *)p)[i] = v;
+    if (type == NC_FLOAT)
+        ((float *)p)[i] = (float)v;
+    else
+        ((double *)p)[i] = v;
 }
 
 void nck_norm_rows_ref(const nck_norm_args *a) {

@@ -23,9 +23,9 @@ typedef struct nck_pool_args {
 void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_pool *pool);
 
 typedef enum nck_pool_divide {
-    NCK_POOL_SUM,        /* by nothing */
-    NCK_POOL_BY_TAPS,    /* by the taps inside the input */
-    NCK_POOL_BY_PADDED   /* by the taps inside the padded input */
+    NCK_POOL_SUM,      /* by nothing */
+    NCK_POOL_BY_TAPS,  /* by the taps inside the input */
+    NCK_POOL_BY_PADDED /* by the taps inside the padded input */
 } nck_pool_divide;
 
 /* The sum of the taps, divided; a window without taps gives 0 (BY_TAPS: NaN). */
@@ -39,7 +39,7 @@ void nck_pool_lp(const nck_pool_args *a, double p, nc_pool *pool);
 /* y (n) = 0, then for each plane of m elements y[index[i]] = x[i], or += with `add`. Indices are over all of y and
  * those of a plane must lie in that plane's share of y, n_planes equal parts: DATA and *bad otherwise. -1 with add:
  * no place. */
-NC_MUST nc_code nck_pool_place(nc_dtype type, int64_t planes, int64_t m, int64_t n, const void *x,
-                               const int64_t *index, bool add, void *y, int64_t *bad, nc_pool *pool);
+NC_MUST nc_code nck_pool_place(nc_dtype type, int64_t planes, int64_t m, int64_t n, const void *x, const int64_t *index,
+                               bool add, void *y, int64_t *bad, nc_pool *pool);
 
 #endif

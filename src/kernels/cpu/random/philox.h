@@ -16,6 +16,14 @@ typedef struct nck_rng {
 /* y (n) in [low, high), from 24 random bits each; rounding may give high itself in wide ranges. */
 void nck_random_uniform(nc_dtype type, int64_t n, nck_rng rng, double low, double high, void *y, nc_pool *pool);
 
+/* y (n), normal with that mean and deviation; element i takes a word of block i / 4 as uniform numbers do. */
+void nck_random_normal(nc_dtype type, int64_t n, nck_rng rng, double mean, double scale, void *y, nc_pool *pool);
+
+/* y (n_rows, n_samples): classes drawn with probabilities exp(logits (n_rows, n_classes)), which need not sum to 1.
+ * sums holds n_classes; n_classes is at least 1. */
+void nck_random_classes(int64_t n_rows, int64_t n_classes, int64_t n_samples, nck_rng rng, const double *logits,
+                        double *sums, int64_t *y);
+
 /* y (n) = keep ? x * (1 / (1 - ratio)) : 0, mask (n) = keep, where keep is uniform >= ratio; 0 <= ratio <= 1.
  * A dropped NaN or infinity gives 0. mask may be NULL; y may be x. */
 void nck_dropout(nc_dtype type, int64_t n, nck_rng rng, double ratio, const void *x, void *y, uint8_t *mask,

@@ -10,13 +10,13 @@
 typedef struct layer {
     const nck_rnn_args *a;
     int64_t G, es;
-    char *xw;          /* (T*B, G*H): rows as in x */
-    char *gates;       /* (B, G*H) */
-    char *bias;        /* (G*H) */
-    char *h, *c;       /* (B,H) */
+    char *xw;    /* (T*B, G*H): rows as in x */
+    char *gates; /* (B, G*H) */
+    char *bias;  /* (G*H) */
+    char *h, *c; /* (B,H) */
     char *h_new, *c_new;
-    char *rec;         /* (B,H): r * H, or the recurrent part of GRU's hidden gate */
-    char *r_pack[2];   /* weights of all gates; GRU: of z and r, of h */
+    char *rec;       /* (B,H): r * H, or the recurrent part of GRU's hidden gate */
+    char *r_pack[2]; /* weights of all gates; GRU: of z and r, of h */
     void *gemm;
     nc_pool *pool;
 } layer;
@@ -57,7 +57,8 @@ static size_t lay_out(layer *l, nck_rnn_kind kind, nc_dtype type, int64_t T, int
     l->rec = take(&at, state);
     pack_columns(kind, H, n);
     for (int i = 0; i < 2; i++) l->r_pack[i] = take(&at, nck_gemm_packed_b_bytes(type, H, n[i]));
-    size_t once = nck_gemm_workspace(type, T * B, l->G * H, I, false), step = nck_gemm_workspace(type, B, n[0], H, true);
+    size_t once = nck_gemm_workspace(type, T * B, l->G * H, I, false),
+           step = nck_gemm_workspace(type, B, n[0], H, true);
     l->gemm = take(&at, max_size(once, step));
     return (size_t)(at - start);
 }
@@ -90,9 +91,22 @@ static void start(layer *l) {
     int64_t n[2], GH = l->G * a->H;
     size_t row = (size_t)(a->H * l->es);
     join_biases(l);
-    nck_gemm(&(nck_gemm_args){.type = a->type, .M = a->T * a->B, .N = GH, .K = a->I, .alpha = 1,
-                              .a = a->x, .a_rs = a->I, .a_cs = 1, .b = a->w, .b_rs = 1, .b_cs = a->I,
-                              .c = l->xw, .c_rs = GH, .c_cs = 1, .bias = l->bias, .bias_cs = 1},
+    nck_gemm(&(nck_gemm_args){.type = a->type,
+                              .M = a->T * a->B,
+                              .N = GH,
+                              .K = a->I,
+                              .alpha = 1,
+                              .a = a->x,
+                              .a_rs = a->I,
+                              .a_cs = 1,
+                              .b = a->w,
+                              .b_rs = 1,
+                              .b_cs = a->I,
+                              .c = l->xw,
+                              .c_rs = GH,
+                              .c_cs = 1,
+                              .bias = l->bias,
+                              .bias_cs = 1},
              l->gemm, l->pool);
     pack_columns(a->cell->rule.kind, a->H, n);
     for (int i = 0; i < 2; i++) {
@@ -101,10 +115,14 @@ static void start(layer *l) {
     }
     for (int64_t b = 0; b < a->B; b++) {
         char *h = l->h + b * (int64_t)row, *c = l->c + b * (int64_t)row;
-        if (a->h0) memcpy(h, (const char *)a->h0 + b * a->state_rs * l->es, row);
-        else memset(h, 0, row);
-        if (a->c0) memcpy(c, (const char *)a->c0 + b * a->state_rs * l->es, row);
-        else memset(c, 0, row);
+        if (a->h0)
+            memcpy(h, (const char *)a->h0 + b * a->state_rs * l->es, row);
+        else
+            memset(h, 0, row);
+        if (a->c0)
+            memcpy(c, (const char *)a->c0 + b * a->state_rs * l->es, row);
+        else
+            memset(c, 0, row);
     }
 }
 
@@ -120,28 +138,41 @@ static void load_gates(layer *l, int64_t s) {
     size_t row = (size_t)(l->G * a->H * l->es);
     for (int64_t b = 0; b < a->B; b++) {
         int64_t t = time_of(a, s, b), from = a->batch_first ? b * a->T + t : t * a->B + b;
-        if (t >= 0) memcpy(l->gates + b * (int64_t)row, l->xw + from * (int64_t)row, row);
-        else memset(l->gates + b * (int64_t)row, 0, row);
+        if (t >= 0)
+            memcpy(l->gates + b * (int64_t)row, l->xw + from * (int64_t)row, row);
+        else
+            memset(l->gates + b * (int64_t)row, 0, row);
     }
 }
 
 /* gates[first .. first+n) += s (B,H) times packed weights */
 static void add_product(layer *l, const void *s, int i_pack, int64_t n, int64_t first) {
     const nck_rnn_args *a = l->a;
-    nck_gemm(&(nck_gemm_args){.type = a->type, .M = a->B, .N = n, .K = a->H, .alpha = 1, .beta = 1,
-                              .a = s, .a_rs = a->H, .a_cs = 1, .b_packed = l->r_pack[i_pack],
-                              .c = l->gates + first * l->es, .c_rs = l->G * a->H, .c_cs = 1},
+    nck_gemm(&(nck_gemm_args){.type = a->type,
+                              .M = a->B,
+                              .N = n,
+                              .K = a->H,
+                              .alpha = 1,
+                              .beta = 1,
+                              .a = s,
+                              .a_rs = a->H,
+                              .a_cs = 1,
+                              .b_packed = l->r_pack[i_pack],
+                              .c = l->gates + first * l->es,
+                              .c_rs = l->G * a->H,
+                              .c_cs = 1},
              l->gemm, l->pool);
 }
 
 static nc_tensor view(const layer *l, const void *p, int64_t row_stride) {
-    return (nc_tensor){.data = (void *)(uintptr_t)p, .dtype = l->a->type, .rank = 2, .dims = {l->a->B, l->a->H},
+    return (nc_tensor){.data = (void *)(uintptr_t)p,
+                       .dtype = l->a->type,
+                       .rank = 2,
+                       .dims = {l->a->B, l->a->H},
                        .strides = {row_stride, 1}};
 }
 
-static nc_tensor gate(const layer *l, int i) {
-    return view(l, l->gates + i * l->a->H * l->es, l->G * l->a->H);
-}
+static nc_tensor gate(const layer *l, int i) { return view(l, l->gates + i * l->a->H * l->es, l->G * l->a->H); }
 
 static void gru_step(layer *l) {
     const nck_rnn_args *a = l->a;
@@ -150,9 +181,20 @@ static void gru_step(layer *l) {
     nc_tensor h = view(l, l->h, H), rec = view(l, l->rec, H), out = view(l, l->h_new, H);
     add_product(l, l->h, 0, 2 * H, 0);
     if (cell->rule.linear_before_reset) {
-        nck_gemm(&(nck_gemm_args){.type = a->type, .M = a->B, .N = H, .K = H, .alpha = 1, .a = l->h, .a_rs = H,
-                                  .a_cs = 1, .b_packed = l->r_pack[1], .c = l->rec, .c_rs = H, .c_cs = 1,
-                                  .bias = a->b ? (const char *)a->b + 5 * H * l->es : NULL, .bias_cs = 1},
+        nck_gemm(&(nck_gemm_args){.type = a->type,
+                                  .M = a->B,
+                                  .N = H,
+                                  .K = H,
+                                  .alpha = 1,
+                                  .a = l->h,
+                                  .a_rs = H,
+                                  .a_cs = 1,
+                                  .b_packed = l->r_pack[1],
+                                  .c = l->rec,
+                                  .c_rs = H,
+                                  .c_cs = 1,
+                                  .bias = a->b ? (const char *)a->b + 5 * H * l->es : NULL,
+                                  .bias_cs = 1},
                  l->gemm, l->pool);
     } else {
         nck_rnn_prog_run(&cell->reset, (nc_tensor[]){gate(l, 1), h}, &rec, l->pool);

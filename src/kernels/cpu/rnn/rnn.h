@@ -1,9 +1,9 @@
 /* kernels/cpu/rnn/rnn.h: one direction of a recurrent layer, as ONNX RNN, GRU and LSTM define it, in f32 or f64.
  *
- * T steps, B rows, I inputs, H hidden units, G gates: 1 (RNN), 3 (GRU: z r h), 4 (LSTM: i o f c). All pointers are dense
- * but where strides are given. Products are kernels/cpu/gemm, the rest of a step is one tile program, so both say how
- * sums are cut. A row ends after lens[b] steps: its state stays, Y is 0 from there on; backwards it starts at its own
- * last step. */
+ * T steps, B rows, I inputs, H hidden units, G gates: 1 (RNN), 3 (GRU: z r h), 4 (LSTM: i o f c). All pointers are
+ * dense but where strides are given. Products are kernels/cpu/gemm, the rest of a step is one tile program, so both
+ * say how sums are cut. A row ends after lens[b] steps: its state stays, Y is 0 from there on; backwards it starts
+ * at its own last step. */
 #ifndef NCK_RNN_H
 #define NCK_RNN_H
 
@@ -12,17 +12,17 @@
 typedef enum nck_rnn_kind { NCK_RNN, NCK_GRU, NCK_LSTM } nck_rnn_kind;
 
 /* NAME(id, name, parameters it takes, their defaults) */
-#define NCK_RNN_FUNCTIONS(NAME)                    \
-    NAME(TANH, "Tanh", 0, 0, 0)                    \
-    NAME(SIGMOID, "Sigmoid", 0, 0, 0)              \
-    NAME(RELU, "Relu", 0, 0, 0)                    \
-    NAME(AFFINE, "Affine", 2, 1, 0)                \
-    NAME(LEAKY_RELU, "LeakyRelu", 1, 0.01f, 0)     \
-    NAME(THRESHOLDED, "ThresholdedRelu", 1, 1, 0)  \
-    NAME(SCALED_TANH, "ScaledTanh", 2, 1, 1)       \
+#define NCK_RNN_FUNCTIONS(NAME)                      \
+    NAME(TANH, "Tanh", 0, 0, 0)                      \
+    NAME(SIGMOID, "Sigmoid", 0, 0, 0)                \
+    NAME(RELU, "Relu", 0, 0, 0)                      \
+    NAME(AFFINE, "Affine", 2, 1, 0)                  \
+    NAME(LEAKY_RELU, "LeakyRelu", 1, 0.01f, 0)       \
+    NAME(THRESHOLDED, "ThresholdedRelu", 1, 1, 0)    \
+    NAME(SCALED_TANH, "ScaledTanh", 2, 1, 1)         \
     NAME(HARD_SIGMOID, "HardSigmoid", 2, 0.2f, 0.5f) \
-    NAME(ELU, "Elu", 1, 1, 0)                      \
-    NAME(SOFTSIGN, "Softsign", 0, 0, 0)            \
+    NAME(ELU, "Elu", 1, 1, 0)                        \
+    NAME(SOFTSIGN, "Softsign", 0, 0, 0)              \
     NAME(SOFTPLUS, "Softplus", 0, 0, 0)
 
 typedef enum nck_rnn_function {
@@ -69,13 +69,13 @@ typedef struct nck_rnn_args {
     nc_dtype type;
     int64_t T, B, I, H;
     bool batch_first, reverse;
-    const void *x;        /* (T,B,I), batch_first: (B,T,I) */
-    const void *w, *r;    /* (G*H,I), (G*H,H) */
-    const void *b;        /* (2*G*H): of w, then of r; NULL: 0 */
-    const void *p;        /* LSTM peepholes (3*H): i o f */
-    const int32_t *lens;  /* (B), each in [0, T]; NULL: all T */
-    const void *h0, *c0;  /* (B,H) with rows state_rs apart; NULL: 0 */
-    void *y_h, *y_c;      /* the same; may be NULL */
+    const void *x;       /* (T,B,I), batch_first: (B,T,I) */
+    const void *w, *r;   /* (G*H,I), (G*H,H) */
+    const void *b;       /* (2*G*H): of w, then of r; NULL: 0 */
+    const void *p;       /* LSTM peepholes (3*H): i o f */
+    const int32_t *lens; /* (B), each in [0, T]; NULL: all T */
+    const void *h0, *c0; /* (B,H) with rows state_rs apart; NULL: 0 */
+    void *y_h, *y_c;     /* the same; may be NULL */
     int64_t state_rs;
     void *y; /* (T,B,H) with these strides; may be NULL */
     int64_t y_t, y_b;

@@ -11,8 +11,10 @@ static double load(const nck_rnn_args *a, const void *p, int64_t i) {
 
 static void store(const nck_rnn_args *a, void *p, int64_t i, double v) {
     if (p == NULL) return;
-    if (a->type == NC_FLOAT) ((float *)p)[i] = (float)v;
-    else ((double *)p)[i] = v;
+    if (a->type == NC_FLOAT)
+        ((float *)p)[i] = (float)v;
+    else
+        ((double *)p)[i] = v;
 }
 
 static double activate(const nck_rnn_rule *rule, int i, double x) {
@@ -65,12 +67,11 @@ static void lstm_row(const nck_rnn_args *a, int64_t x, double *h, double *c, dou
 static void gru_row(const nck_rnn_args *a, int64_t x, double *h, double *r, double *next) {
     const nck_rnn_rule *rule = &a->cell->rule;
     int64_t H = a->H;
-    for (int64_t j = 0; j < H; j++)
-        r[j] = activate(rule, 0, from_input(a, x, H + j) + from_state(a, h, NULL, H + j));
+    for (int64_t j = 0; j < H; j++) r[j] = activate(rule, 0, from_input(a, x, H + j) + from_state(a, h, NULL, H + j));
     for (int64_t j = 0; j < H; j++) {
         double z = activate(rule, 0, from_input(a, x, j) + from_state(a, h, NULL, j));
-        double rec = rule->linear_before_reset ? r[j] * from_state(a, h, NULL, 2 * H + j)
-                                               : from_state(a, h, r, 2 * H + j);
+        double rec =
+            rule->linear_before_reset ? r[j] * from_state(a, h, NULL, 2 * H + j) : from_state(a, h, r, 2 * H + j);
         next[j] = (1 - z) * activate(rule, 1, from_input(a, x, 2 * H + j) + rec) + z * h[j];
     }
 }
@@ -84,8 +85,10 @@ static void run_row(const nck_rnn_args *a, int64_t b, double *h, double *c, doub
     for (int64_t s = 0; s < a->T; s++) {
         int64_t t = s < n && a->reverse ? n - 1 - s : s, x = a->batch_first ? b * a->T + t : t * a->B + b;
         if (s < n) {
-            if (a->cell->rule.kind == NCK_LSTM) lstm_row(a, x, h, c, next);
-            else if (a->cell->rule.kind == NCK_GRU) gru_row(a, x, h, c, next);
+            if (a->cell->rule.kind == NCK_LSTM)
+                lstm_row(a, x, h, c, next);
+            else if (a->cell->rule.kind == NCK_GRU)
+                gru_row(a, x, h, c, next);
             else
                 for (int64_t j = 0; j < H; j++)
                     next[j] = activate(&a->cell->rule, 0, from_input(a, x, j) + from_state(a, h, NULL, j));

@@ -1,0 +1,153 @@
+/* kernels/cpu/attn/attn_test.c: attention against the reference over sizes, heads, masks, windows, lengths and stages;
+ * equal bits for any number of threads. */
+#include "base/mem.h"
+#include "kernels/cpu/attn/attn.h"
+#include "tests/check.h"
+
+enum { MOST = 1 << 15, N_ARRAYS = 8 };
+
+typedef struct fixture {
+    nck_attn_args a;
+    void *p[N_ARRAYS]; /* q k v mask, y, y of the reference, qk, qk of the reference */
+    void *workspace;
+    double *row;
+    bool seen[MOST];
+} fixture;
+
+static fixture fix;
+
+static double get(nc_dtype t, const void *p, int64_t i) {
+    return t == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
+}
+
+static nck_attn_operand operand(void *p, int64_t H, int64_t rows, int64_t columns) {
+    return (nck_attn_operand){p, H * rows * columns, rows * columns, columns};
+}
+
+/* s: B Hq Hkv S T D Dv */
+static bool start(nc_dtype type, const int64_t *s) {
+    uint32_t seed = 3;
+    fix = (fixture){0};
+    for (int k = 0; k < N_ARRAYS; k++) {
+        if ((fix.p[k] = nc_alloc(MOST * 8)) == NULL) return false;
+        for (int64_t i = 0; i < MOST; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            double v = ((double)(seed >> 8) - 8388608.0) / 4194304.0;
+            if (type == NC_FLOAT)
+                ((float *)fix.p[k])[i] = (float)v;
+            else
+                ((double *)fix.p[k])[i] = v;
+            fix.seen[i] = v > -1;
+        }
+    }
+    fix.a = (nck_attn_args){.type = type,
+                            .B = s[0],
+                            .Hq = s[1],
+                            .Hkv = s[2],
+                            .S = s[3],
+                            .T = s[4],
+                            .D = s[5],
+                            .Dv = s[6],
+                            .q = operand(fix.p[0], s[1], s[3], s[5]),
+                            .k = operand(fix.p[1], s[2], s[4], s[5]),
+                            .v = operand(fix.p[2], s[2], s[4], s[6]),
+                            .y = operand(fix.p[4], s[1], s[3], s[6]),
+                            .scale = 0.37,
+                            .left = -1,
+                            .right = -1};
+    fix.workspace = nc_alloc(nck_attn_workspace(type, s[0], s[1], s[3], s[4], s[5], s[6]) + 64);
+    fix.row = nc_alloc((size_t)s[4] * 8 + 8);
+    return fix.workspace != NULL && fix.row != NULL;
+}
+
+static void stop(void) {
+    for (int k = 0; k < N_ARRAYS; k++) nc_free(fix.p[k]);
+    nc_free(fix.workspace);
+    nc_free(fix.row);
+}
+
+static void run(nc_pool *pool) { nck_attn(&fix.a, (void *)(((uintptr_t)fix.workspace + 63) & ~(uintptr_t)63), pool); }
+
+static void compare(void) {
+    nc_dtype t = fix.a.type;
+    double tol = t == NC_FLOAT ? 4e-6 : 1e-13;
+    bool qk = fix.a.qk != NULL;
+    run(NULL);
+    fix.a.y.data = fix.p[5];
+    if (qk) fix.a.qk = fix.p[7];
+    nck_attn_ref(&fix.a, fix.row);
+    fix.a.y.data = fix.p[4];
+    if (qk) fix.a.qk = fix.p[6];
+    int64_t rows = fix.a.B * fix.a.Hq * fix.a.S;
+    for (int64_t i = 0; i < rows * fix.a.Dv; i++) CHECK_NEAR(get(t, fix.p[4], i), get(t, fix.p[5], i), tol);
+    for (int64_t i = 0; qk && i < rows * fix.a.T; i++) CHECK_NEAR(get(t, fix.p[6], i), get(t, fix.p[7], i), tol);
+}
+
+static void set_mask(bool is_bool, int64_t cols) {
+    fix.a.mask = is_bool ? (const void *)fix.seen : fix.p[3];
+    fix.a.mask_bool = is_bool;
+    fix.a.mask_cols = cols;
+    fix.a.mask_strides[2] = cols;
+    fix.a.mask_strides[3] = 1;
+}
+
+TEST(attn_kernel_sizes) {
+    static const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1}, {2, 3, 3, 5, 7, 9, 4}, {1, 4, 2, 70, 33, 8, 5},
+                                       {2, 2, 1, 0, 3, 4, 4}, {1, 2, 2, 3, 0, 4, 4}, {1, 1, 1, 130, 65, 3, 17},
+                                       {3, 6, 2, 4, 5, 16, 0}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int k = 0; k < 2; k++) {
+            REQUIRE(start(k ? NC_DOUBLE : NC_FLOAT, sizes[i]));
+            compare();
+            fix.a.causal = true;
+            fix.a.softcap = 1.5;
+            compare();
+            stop();
+        }
+}
+
+TEST(attn_kernel_biases) {
+    static const int64_t s[7] = {2, 4, 2, 5, 11, 6, 3};
+    static const int64_t lens[2] = {3, 11};
+    for (int k = 0; k < 2; k++) {
+        REQUIRE(start(k ? NC_DOUBLE : NC_FLOAT, s));
+        set_mask(false, 11);
+        compare();
+        set_mask(true, 8);
+        compare();
+        fix.a.left = 2, fix.a.right = 1, fix.a.offset = 4;
+        compare();
+        fix.a.mask = NULL, fix.a.left = 0, fix.a.right = -1, fix.a.causal = true;
+        fix.a.kv_lens = lens, fix.a.offset_by_lens = true; /* batch 0 has more queries than keys: blind rows */
+        compare();
+        for (int64_t i = 0; i < 2 * 3; i++) CHECK_NEAR(get(fix.a.type, fix.p[4], i), 0, 0);
+        stop();
+    }
+}
+
+TEST(attn_kernel_stages) {
+    static const int64_t s[7] = {1, 2, 1, 5, 6, 4, 3};
+    for (int stage = NCK_ATTN_PRODUCT; stage <= NCK_ATTN_SOFTMAX; stage++) {
+        REQUIRE(start(NC_DOUBLE, s));
+        fix.a.qk = fix.p[6];
+        fix.a.qk_stage = (nck_attn_stage)stage;
+        fix.a.softcap = 2;
+        set_mask(false, 6);
+        compare();
+        stop();
+    }
+}
+
+TEST(attn_kernel_threads) {
+    static const int64_t s[7] = {2, 3, 3, 70, 19, 8, 8};
+    nc_pool *pool = nc_pool_create(3);
+    REQUIRE(pool != NULL);
+    if (start(NC_FLOAT, s)) {
+        run(NULL);
+        memcpy(fix.p[5], fix.p[4], MOST * 4);
+        run(pool);
+        CHECK(memcmp(fix.p[4], fix.p[5], (size_t)(2 * 3 * 70 * 8) * 4) == 0);
+        stop();
+    }
+    nc_pool_destroy(pool);
+}

@@ -1,0 +1,24 @@
+/* kernels/cpu/conv/window_kernel.h: what window.simd.c gives direct convolution and pools, one table per ISA. Work on
+ * lines of neighbouring places one element apart; the same bits on every ISA. */
+#ifndef NCK_WINDOW_KERNEL_H
+#define NCK_WINDOW_KERNEL_H
+
+#include <stdint.h>
+
+#define NCK_WINDOW_UNIT(S, T)                                                                                       \
+    typedef struct nck_window_##S {                                                                                 \
+        void (*max)(T * acc, const T *x, int64_t n); /* acc = max(acc, x); a NaN in either gives NaN */             \
+        /* acc[i] += sum over rows a < kh and columns t < kw of w[a*kw + t] * x[a*row + t*col + i], by fused      \
+         * multiply-adds in that order */ \
+        void (*taps)(T * acc, const T *x, int64_t row, int64_t col, const T *w, int64_t kh, int64_t kw, int64_t n); \
+    } nck_window_##S;
+NCK_WINDOW_UNIT(f32, float)
+NCK_WINDOW_UNIT(f64, double)
+#undef NCK_WINDOW_UNIT
+
+typedef struct nck_window_table {
+    nck_window_f32 f32;
+    nck_window_f64 f64;
+} nck_window_table;
+
+#endif

@@ -1,0 +1,161 @@
+/* kernels/cpu/signal/dft.c: see dft.h. Tables (roots, chirp, its transform) are made once per call and shared; lines are
+ * dealt to a fixed number of lanes, each with its own buffer, so that results do not depend on threads.
+ *
+ * Bluestein: jk = (j^2 + k^2 - (k-j)^2)/2, so X_k = w(k) sum_j (x_j w(j)) conj(w(k-j)), w(j) = exp(-i pi j^2/n). The
+ * sum is a convolution, done by transforms of m >= 2n - 1, a power of two. */
+#include "kernels/cpu/signal/dft.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 8 };
+
+typedef struct cell {
+    double re, im;
+} cell;
+
+typedef struct job {
+    const nc_tensor *x, *y;
+    int64_t n, m; /* length; of the fast transform */
+    int64_t n_in, n_out, inner, n_lines, x_parts, y_parts;
+    bool inverse, onesided;
+    const cell *roots;  /* exp(-2 pi i k/m), k < m/2 */
+    const cell *chirp;  /* w(j), j < n; NULL: n is a power of two */
+    const cell *kernel; /* the transform of conj(w) */
+    cell *buffers;      /* m per lane */
+} job;
+
+static int64_t padded(int64_t n) {
+    int64_t m = 1;
+    bool power = n > 0 && (n & (n - 1)) == 0;
+    while (m < (power ? n : 2 * n - 1)) m *= 2;
+    return m;
+}
+
+/* roots m/2, chirp n <= m, kernel m, a buffer of m per lane. */
+size_t nck_dft_workspace(int64_t length) {
+    int64_t m = 1;
+    while (m < 2 * length) m *= 2;
+    return (size_t)(m * (3 + LANES)) * sizeof(cell);
+}
+
+static cell times(cell a, cell b) { return (cell){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+
+/* In place, m a power of two; the conjugate transform when `back`. */
+static void transform(cell *a, int64_t m, const cell *roots, bool back) {
+    for (int64_t i = 1, j = 0; i < m; i++) {
+        int64_t bit = m >> 1;
+        for (; j & bit; bit >>= 1) j ^= bit;
+        j |= bit;
+        if (i < j) {
+            cell t = a[i];
+            a[i] = a[j], a[j] = t;
+        }
+    }
+    for (int64_t len = 2; len <= m; len *= 2)
+        for (int64_t i = 0; i < m; i += len)
+            for (int64_t k = 0; k < len / 2; k++) {
+                cell w = roots[k * (m / len)];
+                if (back) w.im = -w.im;
+                cell u = a[i + k], v = times(a[i + k + len / 2], w);
+                a[i + k] = (cell){u.re + v.re, u.im + v.im};
+                a[i + k + len / 2] = (cell){u.re - v.re, u.im - v.im};
+            }
+}
+
+static cell root(double turns) {
+    const double angle = -6.283185307179586 * turns;
+    return (cell){cos(angle), sin(angle)};
+}
+
+/* The forward transform of n elements of a (room for m). */
+static void forward(const job *j, cell *a) {
+    if (j->chirp == NULL) {
+        transform(a, j->m, j->roots, false);
+        return;
+    }
+    for (int64_t k = 0; k < j->n; k++) a[k] = times(a[k], j->chirp[k]);
+    memset(a + j->n, 0, (size_t)(j->m - j->n) * sizeof *a);
+    transform(a, j->m, j->roots, false);
+    for (int64_t k = 0; k < j->m; k++) a[k] = times(a[k], j->kernel[k]);
+    transform(a, j->m, j->roots, true);
+    for (int64_t k = 0; k < j->n; k++) {
+        cell v = times(a[k], j->chirp[k]);
+        a[k] = (cell){v.re / (double)j->m, v.im / (double)j->m};
+    }
+}
+
+static double get(const nc_tensor *t, int64_t i) {
+    return t->dtype == NC_FLOAT ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
+}
+
+static void put(const nc_tensor *t, int64_t i, double v) {
+    if (t->dtype == NC_FLOAT)
+        ((float *)t->data)[i] = (float)v;
+    else
+        ((double *)t->data)[i] = v;
+}
+
+static void read_line(const job *j, int64_t line, cell *a) {
+    int64_t from = (line / j->inner * j->n_in * j->inner + line % j->inner) * j->x_parts;
+    for (int64_t k = 0; k < j->n; k++) {
+        int64_t at = from + k * j->inner * j->x_parts;
+        a[k] = (cell){0, 0};
+        if (k < j->n_in) a[k] = (cell){get(j->x, at), j->x_parts == 2 ? get(j->x, at + 1) : 0};
+    }
+    if (!j->inverse || !j->onesided) return;
+    a[0].im = 0;
+    if (j->n % 2 == 0) a[j->n / 2].im = 0;
+    for (int64_t k = 1; k < (j->n + 1) / 2; k++) a[j->n - k] = (cell){a[k].re, -a[k].im};
+}
+
+/* The inverse is the forward transform of the conjugate, conjugated and divided by n. */
+static void run_lane(void *ctx, int64_t lane) {
+    const job *j = ctx;
+    cell *a = j->buffers + lane * j->m;
+    double sign = j->inverse ? -1 : 1, scale = j->inverse ? (double)j->n : 1;
+    for (int64_t line = lane; line < j->n_lines; line += LANES) {
+        read_line(j, line, a);
+        for (int64_t k = 0; j->inverse && k < j->n; k++) a[k].im = -a[k].im;
+        forward(j, a);
+        int64_t to = (line / j->inner * j->n_out * j->inner + line % j->inner) * j->y_parts;
+        for (int64_t k = 0; k < j->n_out; k++) {
+            int64_t at = to + k * j->inner * j->y_parts;
+            put(j->y, at, a[k].re / scale);
+            if (j->y_parts == 2) put(j->y, at + 1, sign * a[k].im / scale);
+        }
+    }
+}
+
+static void make_tables(job *j, cell *at) {
+    cell *roots = at, *chirp = at + j->m, *kernel = chirp + j->m;
+    for (int64_t k = 0; k < j->m / 2; k++) roots[k] = root((double)k / (double)j->m);
+    j->roots = roots;
+    j->buffers = kernel + j->m;
+    if (j->m == j->n) return;
+    for (int64_t k = 0; k < j->n; k++)
+        chirp[k] = root((double)((uint64_t)k * (uint64_t)k % (2 * (uint64_t)j->n)) / (double)(2 * j->n));
+    memset(kernel, 0, (size_t)j->m * sizeof *kernel);
+    for (int64_t k = 0; k < j->n; k++) {
+        cell c = {chirp[k].re, -chirp[k].im};
+        kernel[k] = c;
+        if (k > 0) kernel[j->m - k] = c;
+    }
+    transform(kernel, j->m, roots, false);
+    j->chirp = chirp;
+    j->kernel = kernel;
+}
+
+void nck_dft(const nc_tensor *x, int axis, int64_t length, bool inverse, bool onesided, const nc_tensor *y,
+             void *workspace, nc_pool *pool) {
+    job j = {.x = x, .y = y, .n = length, .m = padded(length), .inverse = inverse, .onesided = onesided};
+    int64_t outer = 1;
+    j.inner = 1;
+    for (int d = 0; d < x->rank - 1; d++) *(d < axis ? &outer : &j.inner) *= d == axis ? 1 : x->dims[d];
+    j.n_lines = outer * j.inner;
+    j.n_in = x->dims[axis], j.n_out = y->dims[axis];
+    j.x_parts = x->dims[x->rank - 1], j.y_parts = y->dims[y->rank - 1];
+    if (j.n_lines == 0) return;
+    make_tables(&j, workspace);
+    nc_parallel(pool, j.n_lines < LANES ? j.n_lines : LANES, run_lane, &j);
+}

@@ -1,0 +1,126 @@
+/* ops/attention/attention_cases_test.c: the cases of the attention family (ops/cases.h), the tests that run them, types
+ * and refusals. RotaryEmbedding, LinearAttention and CausalConvWithState know no double, so that the cases cannot hold
+ * them: they are checked against one another's definitions here and by ONNX's own cases. */
+#include "ops/cases_testing.h"
+
+#include "tests/graph_testing.h"
+
+extern const nc_case nc_attention_cases[];
+
+#define QKV "float[2,4,s,6] q, float[2,2,t,6] k, float[2,2,t,5] v"
+#define ATTENTION(opset, attrs, more, inputs, outs) \
+    "<opset: \"\" " opset "> g (" QKV more ") => (" outs ") { " outs " = Attention" attrs "(q, k, v" inputs ") }"
+#define VALUE {{0, 0}}, NC_CASE_NO_GRAD
+
+const nc_case nc_attention_cases[] = {
+    {"attention", "<opset: \"\" 23> g (float[2,2,s,3] q, float[2,2,t,3] k, float[2,2,t,4] v) => (y) {"
+                  " y = Attention(q, k, v) }"},
+    {"attention_groups", ATTENTION("23", "", "", "", "y")},
+    {"attention_causal", ATTENTION("23", "<is_causal = 1, scale = 0.5, softcap = 1.5>", "", "", "y")},
+    {"attention_mask", ATTENTION("24", "", ", float[s,t] m", ", m", "y")},
+    {"attention_short_mask", ATTENTION("24", "", ", float[4,1,3] m", ", m", "y"), VALUE},
+    {"attention_seen", ATTENTION("24", "", ", bool[2,1,s,t] m", ", m", "y")},
+    {"attention_window", ATTENTION("25", "<left_window_size = 1, right_window_size = 1>", "", "", "y")},
+    {"attention_packed", "<opset: \"\" 23> g (float[2,s,8] q, float[2,t,4] k, float[2,t,6] v) => (y) {"
+                         " y = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v) }"},
+    {"attention_past", "<opset: \"\" 23> g (" QKV ", float[2,2,p,6] pk, float[2,2,p,5] pv) => (y, tk, tv) {"
+                       " y, tk, tv = Attention<is_causal = 1>(q, k, v, , pk, pv) }"},
+    {"attention_past_unseen",
+     "<opset: \"\" 23> g (" QKV ", float[2,2,p,6] pk, float[2,2,p,5] pv) => (y) {"
+     " y = Attention(q, k, v, , pk, pv) }",
+     VALUE},
+    {"attention_stage_0", ATTENTION("23", "", "", "", "y, tk, tv, qk"), VALUE},
+    {"attention_stage_1", ATTENTION("23", "<qk_matmul_output_mode = 1, softcap = 2.0>", "", "", "y, tk, tv, qk"),
+     VALUE},
+    {"attention_stage_2", ATTENTION("23", "<qk_matmul_output_mode = 2>", ", float[s,t] m", ", m", "y, tk, tv, qk"),
+     VALUE},
+    {"attention_stage_3", ATTENTION("23", "<qk_matmul_output_mode = 3>", "", "", "y, tk, tv, qk"), VALUE},
+    {"attention_lengths", "<opset: \"\" 24> g (" QKV ") => (y) <const int64[2] n = {3, 5}> {"
+                          " y = Attention<is_causal = 1>(q, k, v, , , , n) }"},
+    {"attention_int_mask", ATTENTION("23", "", ", int32[s,t] m", ", m", "y"), VALUE},
+    {"attention_half",
+     "<opset: \"\" 23> g (float16[1,2,s,4] q, float16[1,2,t,4] k, float16[1,2,t,4] v, float16[s,t] m) => (y) {"
+     " y = Attention(q, k, v, m) }",
+     VALUE},
+    {"attention_mixed",
+     "<opset: \"\" 23> g (bfloat16[1,2,s,4] q, bfloat16[1,2,t,4] k, float16[1,2,t,4] v) => (y) {"
+     " y = Attention(q, k, v) }",
+     VALUE},
+    {"attention_no_keys",
+     "<opset: \"\" 23> g (float[1,2,s,4] q, float[1,2,0,4] k, float[1,2,0,4] v) => (y) {"
+     " y = Attention(q, k, v) }",
+     VALUE},
+    {"attention_no_queries",
+     "<opset: \"\" 23> g (float[1,2,0,4] q, float[1,2,t,4] k, float[1,2,t,4] v) => (y) {"
+     " y = Attention(q, k, v) }",
+     VALUE},
+    {"swiglu", "<opset: \"\" 28> g (float[3,n] a, float[3,n] b) => (y) { y = SwiGLU(a, b) }"},
+    {"swiglu_alpha", "<opset: \"\" 28> g (float[3,n] a, float[3,n] b) => (y) { y = SwiGLU<alpha = 0.5>(a, b) }"},
+    {"swiglu_half", "<opset: \"\" 28> g (float16[3,n] a, float16[3,n] b) => (y) { y = SwiGLU(a, b) }", VALUE},
+    {"tensor_scatter",
+     "<opset: \"\" 24> g (float[2,3,8,2] x, float[2,3,3,2] u) => (y) <const int64[2] at = {1, 5}> {"
+     " y = TensorScatter(x, u, at) }",
+     VALUE},
+    {"tensor_scatter_circular",
+     "<opset: \"\" 24> g (int32[2,8,3] x, int32[2,5,3] u) => (y) <const int64[2] at = {6, -1}> {"
+     " y = TensorScatter<mode = \"circular\">(x, u, at) }",
+     {{-9, 9}},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"tensor_scatter_nothing", "<opset: \"\" 24> g (float[2,8,3] x, float[2,0,3] u) => (y) { y = TensorScatter(x, u) }",
+     VALUE},
+    {0}};
+
+TEST(attention_values) { nc_cases_check_values(nc_attention_cases); }
+TEST(attention_isas) { nc_cases_check_isas(nc_attention_cases); }
+TEST(attention_gradients) { nc_cases_check_gradients(nc_attention_cases); }
+
+static void check_type(const char *text, const char *value, const char *type) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), text);
+    REQUIRE(m != NULL);
+    CHECK_TYPE(nc_graph_find(m->main, value)->type, type);
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
+TEST(attention_types) {
+    check_type("<opset: \"\" 23> g (float[b,s,h] q, float[b,t,8] k, float[b,t,6] v) => (y, a, c, qk) {"
+               " y, a, c, qk = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v) }",
+               "y", "float[b,s,12]");
+    check_type("<opset: \"\" 23> g (float[b,4,1,8] q, float[b,2,1,8] k, float[b,2,1,6] v, float[b,2,past,8] pk,"
+               " float[b,2,past,6] pv) => (y, a, c) { y, a, c = Attention(q, k, v, , pk, pv) }",
+               "c", "float[b,2,past+1,6]");
+    check_type("<opset: \"\" 27> g (float16[b,t,8] q, float16[b,t,4] k, float16[b,t,6] v, float[b,2,2,3] s) => (y, n) {"
+               " y, n = LinearAttention<q_num_heads = 4, kv_num_heads = 2, update_rule = \"linear\">(q, k, v, s) }",
+               "n", "float[b,2,2,3]");
+    check_type("<opset: \"\" 27> g (float[b,6,l] x, float[6,1,k] w) => (y, n) { y, n = CausalConvWithState(x, w) }",
+               "n", "float[b,6,k-1]");
+}
+
+static void refuses(const char *text, nc_code code, const char *part) {
+    nc_work w;
+    nc_work_init(&w);
+    CHECK(test_model(&w, nc_ops_registry(), text) == NULL);
+    CHECK_INT(w.diag.code, code);
+    CHECK_DIAG(&w, part);
+    nc_work_release(&w);
+}
+
+TEST(attention_refusals) {
+    refuses("<opset: \"\" 23> g (float[1,s,8] q, float[1,t,8] k, float[1,t,8] v) => (y) { y = Attention(q, k, v) }",
+            NC_E_BAD_GRAPH, "q_num_heads");
+    refuses(
+        "<opset: \"\" 23> g (float[1,3,s,8] q, float[1,2,t,8] k, float[1,2,t,8] v) => (y) { y = Attention(q, k, v) }",
+        NC_E_SHAPE, "3 query heads do not share 2 key heads");
+    refuses(
+        "<opset: \"\" 23> g (float[1,2,s,8] q, float[1,2,t,6] k, float[1,2,t,8] v) => (y) { y = Attention(q, k, v) }",
+        NC_E_SHAPE, "head sizes of Q and K: 8 and 6 differ");
+    refuses("<opset: \"\" 28> g (float[2,3] a, float[3,3] b) => (y) { y = SwiGLU(a, b) }", NC_E_SHAPE,
+            "A has 2 at dim 0, B has 3");
+    refuses("<opset: \"\" 24> g (float[2,8,3] x, float[2,9,3] u) => (y) { y = TensorScatter(x, u) }", NC_E_SHAPE,
+            "update has 9 at dim 1, past_cache 8");
+    refuses("<opset: \"\" 27> g (float[b,t,4] q, float[b,t,4] k, float[b,t,4] v) => (y, s) {"
+            " y, s = LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = \"gated\">(q, k, v) }",
+            NC_E_BAD_GRAPH, "needs decay");
+}

@@ -1,0 +1,356 @@
+/* ops/matmul/einsum_cpu.c: Einsum on the CPU, operands taken in from left to right. An operand is its labels with a
+ * stride each, so that diagonals and broadcasting cost nothing. Labels that only it has are summed first; then two
+ * operands are one batched product (labels of both that stay, of the left, of the right; summed ones between), copied
+ * into order where strides do not serve. How a step is cut follows from the dims alone. */
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/move/move.h"
+#include "kernels/cpu/reduce/reduce.h"
+#include "ops/card.h"
+#include "ops/matmul/einsum.h"
+#include "ops/matmul/einsum_cpu.h"
+#include "ops/matmul/pack.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { GROUPS = 16, TINY = 32 /* multiply-adds of a product that plain loops do */ };
+
+typedef struct operand {
+    void *data;
+    nc_einsum_term t; /* labels, each once */
+    int64_t dims[NC_MAX_RANK], strides[NC_MAX_RANK];
+} operand;
+
+typedef struct work {
+    const nc_call *c; /* NULL: only the workspace is counted */
+    nc_einsum e;
+    nc_dtype type;
+    int64_t size[NC_EINSUM_LABELS];
+    int last[NC_EINSUM_LABELS]; /* the last operand that has the label; n_in: the result */
+    size_t at;                  /* in the workspace */
+    const char *why;            /* NULL: all is well */
+    nc_pool *pool;
+} work;
+
+static void *take(work *w, int64_t elements) {
+    size_t from = w->at;
+    w->at += ((size_t)elements * nc_dtype_bytes(w->type) + 63) & ~(size_t)63;
+    return w->c != NULL ? (char *)w->c->workspace + from : NULL;
+}
+
+static int find(const nc_einsum_term *t, int label) {
+    for (int k = 0; k < t->rank; k++)
+        if (t->label[k] == label) return k;
+    return -1;
+}
+
+static int64_t numel(const operand *o) {
+    int64_t n = 1;
+    for (int k = 0; k < o->t.rank; k++) n *= o->dims[k];
+    return n;
+}
+
+/* Operand i with equal labels joined and dims of 1 spread to the label's size. */
+static operand operand_of(const work *w, const nc_tensor *x, int i) {
+    const nc_einsum_term *t = &w->e.in[i];
+    operand o = {.data = x->data};
+    for (int k = 0; k < t->rank; k++) {
+        int l = t->label[k], at = find(&o.t, l);
+        if (at < 0) {
+            at = o.t.rank++;
+            o.t.label[at] = (uint8_t)l;
+            o.dims[at] = w->size[l];
+        }
+        if (x->dims[k] != 1) o.strides[at] += x->strides[k];
+    }
+    return o;
+}
+
+static nc_tensor tensor_of(const work *w, const operand *o) {
+    nc_tensor t = {.data = o->data, .dtype = w->type, .rank = o->t.rank};
+    memcpy(t.dims, o->dims, sizeof t.dims);
+    memcpy(t.strides, o->strides, sizeof t.strides);
+    return t;
+}
+
+/* Sums the labels away that neither the other operand nor anything after operand i has. */
+static operand sum_own(work *w, const operand *o, const operand *other, int i) {
+    operand r = {0};
+    uint32_t axes = 0;
+    for (int k = 0; k < o->t.rank; k++) {
+        int l = o->t.label[k];
+        if (w->last[l] <= i && (other == NULL || find(&other->t, l) < 0)) {
+            axes |= 1u << k;
+            continue;
+        }
+        r.t.label[r.t.rank] = (uint8_t)l;
+        r.dims[r.t.rank++] = o->dims[k];
+    }
+    if (axes == 0) return *o;
+    nc_dense_strides(r.dims, r.t.rank, r.strides);
+    int64_t kept = numel(&r), reduced = 1;
+    for (int k = 0; k < o->t.rank; k++)
+        if (axes >> k & 1u) reduced *= o->dims[k];
+    r.data = take(w, kept);
+    size_t bytes = nck_reduce_workspace(kept, reduced);
+    void *scratch = take(w, (int64_t)(bytes / nc_dtype_bytes(w->type) + 1));
+    if (w->c == NULL) return r;
+    nc_tensor x = tensor_of(w, o);
+    if (nck_reduce(NCK_REDUCE_SUM, &x, axes, r.data, scratch, w->pool) != NC_OK)
+        w->why = "sums of this type cannot be done";
+    return r;
+}
+
+/* ---- products ---- */
+
+/* Labels of one role, with the strides of left, right and result. */
+typedef struct group {
+    int rank;
+    uint8_t label[NC_MAX_RANK];
+    int64_t size;
+} group;
+
+typedef struct product {
+    work *w;
+    group batch, m, n, k;
+    operand a, b, y;
+    int64_t a_rs, a_cs, b_rs, b_cs;
+    int64_t n_groups;
+    size_t bytes_each;
+    char *gemm;
+} product;
+
+static void group_add(group *g, int label, int64_t size) {
+    g->label[g->rank++] = (uint8_t)label;
+    g->size *= size;
+}
+
+static int64_t stride_of(const operand *o, int label) {
+    int k = find(&o->t, label);
+    return k < 0 ? 0 : o->strides[k];
+}
+
+/* The group's labels as one dim of o; false when its strides do not allow it. */
+static bool fold(const work *w, const operand *o, const group *g, int64_t *stride) {
+    int64_t next = 0;
+    bool first = true;
+    *stride = 0;
+    for (int k = g->rank - 1; k >= 0; k--) {
+        int64_t s = stride_of(o, g->label[k]), n = w->size[g->label[k]];
+        if (n == 1) continue;
+        if (first)
+            *stride = s;
+        else if (s != next)
+            return false;
+        first = false;
+        next = s * n;
+    }
+    return true;
+}
+
+/* o copied to a dense one with the labels of the three groups in order. */
+static operand arranged(work *w, const operand *o, const group *const *groups, bool copy) {
+    operand r = {0};
+    int64_t from[NC_MAX_RANK];
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < groups[i]->rank; k++) {
+            int l = groups[i]->label[k];
+            r.t.label[r.t.rank] = (uint8_t)l;
+            r.dims[r.t.rank] = w->size[l];
+            from[r.t.rank++] = stride_of(o, l);
+        }
+    nc_dense_strides(r.dims, r.t.rank, r.strides);
+    r.data = take(w, numel(&r)); /* booked in any case: need must not depend on strides */
+    if (!copy) return *o;
+    if (w->c != NULL && numel(&r) > 0)
+        nck_copy(r.t.rank, r.dims, nc_dtype_bytes(w->type), o->data, from, r.data, r.strides, w->pool);
+    return r;
+}
+
+static int64_t batch_offset(const product *p, const operand *o, int64_t i) {
+    int64_t at = 0;
+    for (int k = p->batch.rank - 1; k >= 0; k--) {
+        int64_t n = p->w->size[p->batch.label[k]];
+        at += i % n * stride_of(o, p->batch.label[k]);
+        i /= n;
+    }
+    return at;
+}
+
+#define DEFINE(S, T, FMA)                                                                       \
+    static void tiny_##S(const product *p, const T *a, const T *b, T *y) {                      \
+        for (int64_t i = 0; i < p->m.size; i++)                                                 \
+            for (int64_t j = 0; j < p->n.size; j++) {                                           \
+                T sum = 0;                                                                      \
+                for (int64_t k = 0; k < p->k.size; k++)                                         \
+                    sum = FMA(a[i * p->a_rs + k * p->a_cs], b[k * p->b_rs + j * p->b_cs], sum); \
+                y[i * p->n.size + j] = sum;                                                     \
+            }                                                                                   \
+    }
+DEFINE(f32, float, fmaf)
+DEFINE(f64, double, fma)
+
+static void run_batch(const product *p, int64_t i, void *workspace, nc_pool *pool) {
+    nc_dtype type = p->w->type;
+    int64_t es = (int64_t)nc_dtype_bytes(type), M = p->m.size, N = p->n.size, K = p->k.size;
+    const char *a = (const char *)p->a.data + batch_offset(p, &p->a, i) * es;
+    const char *b = (const char *)p->b.data + batch_offset(p, &p->b, i) * es;
+    char *y = (char *)p->y.data + i * M * N * es;
+    if (!nc_dtype_is_float(type)) {
+        nc_gemm_ints(&(nc_int_gemm){.elem_bytes = (size_t)es,
+                                    .M = M,
+                                    .N = N,
+                                    .K = K,
+                                    .alpha = 1,
+                                    .a = a,
+                                    .a_rs = p->a_rs,
+                                    .a_cs = p->a_cs,
+                                    .b = b,
+                                    .b_rs = p->b_rs,
+                                    .b_cs = p->b_cs,
+                                    .c = y,
+                                    .c_rs = N,
+                                    .c_cs = 1},
+                     pool);
+    } else if (M * N * K <= TINY) {
+        if (type == NC_FLOAT)
+            tiny_f32(p, (const void *)a, (const void *)b, (void *)y);
+        else
+            tiny_f64(p, (const void *)a, (const void *)b, (void *)y);
+    } else {
+        nck_gemm(&(nck_gemm_args){.type = type,
+                                  .M = M,
+                                  .N = N,
+                                  .K = K,
+                                  .alpha = 1,
+                                  .a = a,
+                                  .a_rs = p->a_rs,
+                                  .a_cs = p->a_cs,
+                                  .b = b,
+                                  .b_rs = p->b_rs,
+                                  .b_cs = p->b_cs,
+                                  .c = y,
+                                  .c_rs = N,
+                                  .c_cs = 1},
+                 workspace, pool);
+    }
+}
+
+static void run_group(void *ctx, int64_t g) {
+    const product *p = ctx;
+    int64_t n = p->batch.size, first = n * g / p->n_groups, end = n * (g + 1) / p->n_groups;
+    for (int64_t i = first; i < end; i++)
+        run_batch(p, i, p->gemm + (size_t)g * p->bytes_each, p->n_groups == 1 ? p->w->pool : NULL);
+}
+
+static void sort_labels(work *w, product *p, int i) {
+    p->batch.size = p->m.size = p->n.size = p->k.size = 1;
+    for (int k = 0; k < p->a.t.rank; k++) {
+        int l = p->a.t.label[k];
+        bool shared = find(&p->b.t, l) >= 0;
+        group_add(!shared ? &p->m : w->last[l] > i ? &p->batch : &p->k, l, w->size[l]);
+    }
+    for (int k = 0; k < p->b.t.rank; k++)
+        if (find(&p->a.t, p->b.t.label[k]) < 0) group_add(&p->n, p->b.t.label[k], w->size[p->b.t.label[k]]);
+}
+
+/* Operand i taken into what came before it. */
+static operand multiply(work *w, const operand *left, const operand *right, int i) {
+    product p = {.w = w};
+    p.a = sum_own(w, left, right, i);
+    p.b = sum_own(w, right, left, i);
+    sort_labels(w, &p, i);
+    if (p.batch.rank + p.m.rank + p.n.rank > NC_MAX_RANK) {
+        w->why = "a partial product has too many dims";
+        return p.a;
+    }
+    bool a_fits = fold(w, &p.a, &p.m, &p.a_rs) && fold(w, &p.a, &p.k, &p.a_cs);
+    bool b_fits = fold(w, &p.b, &p.k, &p.b_rs) && fold(w, &p.b, &p.n, &p.b_cs);
+    p.a = arranged(w, &p.a, (const group *[]){&p.batch, &p.m, &p.k}, !a_fits);
+    p.b = arranged(w, &p.b, (const group *[]){&p.batch, &p.k, &p.n}, !b_fits);
+    if (!a_fits) p.a_rs = p.k.size, p.a_cs = 1;
+    if (!b_fits) p.b_rs = p.n.size, p.b_cs = 1;
+    const group *order[3] = {&p.batch, &p.m, &p.n};
+    for (int g = 0; g < 3; g++)
+        for (int k = 0; k < order[g]->rank; k++) {
+            p.y.t.label[p.y.t.rank] = order[g]->label[k];
+            p.y.dims[p.y.t.rank++] = w->size[order[g]->label[k]];
+        }
+    nc_dense_strides(p.y.dims, p.y.t.rank, p.y.strides);
+    p.y.data = take(w, numel(&p.y));
+    p.n_groups = p.batch.size < GROUPS ? p.batch.size : GROUPS;
+    if (nc_dtype_is_float(w->type))
+        p.bytes_each = (nck_gemm_workspace(w->type, p.m.size, p.n.size, p.k.size, false) + 63) & ~(size_t)63;
+    p.gemm = take(w, (int64_t)(p.bytes_each / nc_dtype_bytes(w->type)) * p.n_groups);
+    if (w->c == NULL || numel(&p.y) == 0) return p.y;
+    nc_parallel(p.n_groups == 1 ? NULL : w->pool, p.n_groups, run_group, &p);
+    return p.y;
+}
+
+/* ---- the whole ---- */
+
+/* Sizes of labels from the operands' actual dims. */
+static bool measure(work *w, const nc_tensor *in) {
+    for (int l = 0; l < NC_EINSUM_LABELS; l++) w->size[l] = 1, w->last[l] = -1;
+    for (int i = 0; i < w->e.n_in; i++)
+        for (int k = 0; k < w->e.in[i].rank; k++) {
+            int l = w->e.in[i].label[k];
+            int64_t n = in[i].dims[k];
+            if (n != 1 && w->size[l] != 1 && w->size[l] != n) w->why = "operands differ in the size of a label";
+            if (n != 1) w->size[l] = n;
+            w->last[l] = i;
+        }
+    for (int k = 0; k < w->e.out.rank; k++) w->last[w->e.out.label[k]] = w->e.n_in;
+    return w->why == NULL;
+}
+
+static void run(work *w, const nc_tensor *in, const nc_tensor *out) {
+    if (!measure(w, in)) return;
+    operand acc = operand_of(w, &in[0], 0);
+    for (int i = 1; i < w->e.n_in && w->why == NULL; i++) {
+        operand next = operand_of(w, &in[i], i);
+        acc = multiply(w, &acc, &next, i);
+    }
+    acc = sum_own(w, &acc, NULL, w->e.n_in - 1);
+    if (w->c == NULL || w->why != NULL || nc_tensor_numel(out) == 0) return;
+    int64_t from[NC_MAX_RANK];
+    for (int k = 0; k < w->e.out.rank; k++) from[k] = stride_of(&acc, w->e.out.label[k]);
+    nck_copy(out->rank, out->dims, nc_dtype_bytes(w->type), acc.data, from, out->data, out->strides, w->pool);
+}
+
+static nc_code start(work *w, const char *equation, const nc_tensor *in, int n_in, char *why, size_t bytes_why) {
+    int ranks[NC_EINSUM_MAX_IN];
+    for (int i = 0; i < n_in && i < NC_EINSUM_MAX_IN; i++) ranks[i] = in[i].rank;
+    /* uint64 adds and multiplies as int64 does. */
+    w->type = in[0].dtype == NC_UINT64 ? NC_INT64 : in[0].dtype;
+    return nc_einsum_resolve(equation, ranks, n_in, &w->e, why, bytes_why);
+}
+
+nc_code nc_einsum_prepare(nc_prep *p) {
+    p->state = (void *)(uintptr_t)nc_attr_str(p->node, "equation");
+    p->strided_in = UINT32_MAX;
+    return NC_OK;
+}
+
+size_t nc_einsum_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    work w = {0};
+    char why[8];
+    (void)n_out;
+    if (start(&w, state, in, n_in, why, sizeof why) != NC_OK) return 0;
+    run(&w, in, out);
+    return w.at;
+}
+
+nc_code nc_einsum_run(const nc_call *c) {
+    work w = {.c = c, .pool = c->pool};
+    char why[128] = "";
+    nc_code code = start(&w, c->state, c->in, c->n_in, why, sizeof why);
+    if (code != NC_OK) return nc_diag_set(c->diag, code, c->node, c->op, "%s", why);
+    run(&w, c->in, &c->out[0]);
+    return w.why == NULL ? NC_OK : nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s", w.why);
+}
+
+bool nc_einsum_few(const nc_node *n, const char **why) {
+    *why = "narrow types take at most 8 operands";
+    return n->n_in <= 8;
+}

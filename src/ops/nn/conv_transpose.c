@@ -1,0 +1,99 @@
+/* ops/nn/conv_transpose.c: cards of ConvTranspose and nacre.ConvTransposeGrad. The transpose of Conv in its input: each
+ * element of X is spread over the window. Kernels are in conv_cpu.c. */
+#include "ops/build.h"
+#include "ops/card.h"
+#include "ops/nn/conv.h"
+
+nc_code nc_conv_transpose_read(nc_work *w, const nc_node *n, int n_spatial, nc_conv_transpose *a) {
+    int n_shape;
+    const int64_t *shape = nc_attr_ints(n, "output_shape", &n_shape);
+    NC_TRY(nc_conv_read_attrs(w, n, n_spatial, &a->attrs));
+    NC_TRY(nc_window_ints(w, n, "output_padding", n_spatial, 0, 0, a->out_padding));
+    a->shaped = shape != NULL;
+    if (shape != NULL && n_shape == n_spatial + 2) shape += 2, n_shape -= 2;
+    if (shape != NULL && n_shape != n_spatial)
+        NC_FAIL(w, NC_E_SHAPE, "output_shape has %d numbers, %d are expected", n_shape, n_spatial);
+    for (int i = 0; shape != NULL && i < n_spatial; i++) a->out_shape[i] = shape[i];
+    return NC_OK;
+}
+
+static bool pads_follow(const nc_conv_transpose *a) {
+    return a->shaped || a->attrs.auto_pad == NC_PAD_SAME_UPPER || a->attrs.auto_pad == NC_PAD_SAME_LOWER;
+}
+
+int64_t nc_conv_transpose_pad(const nc_conv_transpose *a, int i, int64_t in, int64_t k, int64_t out) {
+    const nc_conv_attrs *w = &a->attrs;
+    if (!pads_follow(a)) return w->pads[i];
+    int64_t total = w->strides[i] * (in - 1) + a->out_padding[i] + (k - 1) * w->dilations[i] + 1 - out;
+    if (total < 0) total = 0;
+    return w->auto_pad == NC_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+}
+
+static const nc_dim *out_dim(nc_dims *t, const nc_conv_transpose *a, int i, const nc_dim *in, const nc_dim *k) {
+    const nc_conv_attrs *w = &a->attrs;
+    const nc_dim *stride = nc_dim_const(t, w->strides[i]), *one = nc_dim_const(t, 1);
+    if (a->shaped) return nc_dim_const(t, a->out_shape[i]);
+    if (pads_follow(a)) return nc_dim_mul(t, in, stride);
+    const nc_dim *reach = nc_dim_mul(t, nc_dim_sub(t, k, one), nc_dim_const(t, w->dilations[i]));
+    const nc_dim *steps = nc_dim_mul(t, nc_dim_sub(t, in, one), stride);
+    int64_t more = a->out_padding[i] + 1 - w->pads[i] - w->pads[w->n_spatial + i];
+    return nc_dim_add(t, nc_dim_add(t, steps, reach), nc_dim_const(t, more));
+}
+
+static nc_code transpose_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    const nc_dim *dims[NC_MAX_RANK];
+    nc_conv_transpose a;
+    int rx, rw;
+    int64_t have, want;
+    if (x == NULL) return NC_OK;
+    if (!nc_in_rank(c, 0, &rx) || !nc_in_rank(c, 1, &rw)) return nc_out_unknown(c, 0, x->elem, x->rank);
+    if (rw != rx) NC_FAIL(c->w, NC_E_SHAPE, "weight has %d dims, input has %d", rw, rx);
+    NC_TRY(nc_conv_transpose_read(c->w, c->node, rx - 2, &a));
+    if (nc_dim_is_const(nc_in_dim(c, 0, 1), &have) && nc_dim_is_const(nc_in_dim(c, 1, 0), &want) && have != want)
+        NC_FAIL(c->w, NC_E_SHAPE, "the input has %lld channels, the weight takes %lld", (long long)have,
+                (long long)want);
+    if (nc_dim_is_const(nc_in_dim(c, 1, 0), &want) && want % a.attrs.group != 0)
+        NC_FAIL(c->w, NC_E_SHAPE, "%lld channels do not divide into %lld groups", (long long)want,
+                (long long)a.attrs.group);
+    dims[0] = x->dims[0];
+    dims[1] = nc_dim_mul(c->dims, nc_in_dim(c, 1, 1), nc_dim_const(c->dims, a.attrs.group));
+    for (int i = 0; i < rx - 2; i++) dims[i + 2] = out_dim(c->dims, &a, i, x->dims[i + 2], nc_in_dim(c, 1, i + 2));
+    return nc_out(c, 0, x->elem, rx, dims);
+}
+
+static nc_code grad_infer(nc_infer *c) {
+    const nc_type *w = nc_in(c, 2);
+    const nc_dim *group = nc_dim_const(c->dims, nc_attr_int(c->node, "group")), *M = nc_in_dim(c, 2, 1);
+    NC_TRY(nc_out_like(c, 0, 1));
+    NC_TRY(nc_out_like(c, 1, 2));
+    if (w == NULL) return NC_OK;
+    if (M == NULL) return nc_out_unknown(c, 2, w->elem, 1);
+    const nc_dim *channels = nc_dim_mul(c->dims, M, group);
+    return nc_out(c, 2, w->elem, 1, &channels);
+}
+
+#define TRANSPOSE_ATTR                                                                                        \
+    ATTR(A_STR("auto_pad", "NOTSET"), A_INTS_OPT("dilations"), A_INT("group", 1), A_INTS_OPT("kernel_shape"), \
+         A_INTS_OPT("output_padding"), A_INTS_OPT("output_shape"), A_INTS_OPT("pads"), A_INTS_OPT("strides"))
+#define XWB(types) IN({"X", types}, {"W", SAME(0)}, {"B", SAME(0), OPTIONAL}), OUT({"Y", SAME(0)}), TRANSPOSE_ATTR
+static const nc_op_version versions[] = {
+    {.since = 22, XWB(T_FLOAT_ALL)}, {.since = 11, XWB(T_FLOAT)}, {.since = 1, XWB(T_FLOAT)}, {0}};
+static const nc_op_version grad_versions[] = {
+    {.since = 1,
+     IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}, {"W", SAME(0)}),
+     OUT({"dX", SAME(0), OPTIONAL}, {"dW", SAME(0), OPTIONAL}, {"dB", SAME(0), OPTIONAL}),
+     TRANSPOSE_ATTR},
+    {0}};
+
+const nc_card nc_card_conv_transpose = {.name = "ConvTranspose",
+                                        .doc = "Spreads each element of X (N,C,...) over windows W (C,M/group,...).",
+                                        .versions = versions,
+                                        .infer = transpose_infer,
+                                        .grad = nc_conv_card_grad};
+const nc_card nc_card_conv_transpose_grad = {.name = "ConvTransposeGrad",
+                                             .domain = "nacre",
+                                             .doc = "Gradients of ConvTranspose by X, W and B.",
+                                             .versions = grad_versions,
+                                             .infer = grad_infer,
+                                             .grad = nc_conv_grad_card_grad};

@@ -1,0 +1,94 @@
+/* ops/norm/norm_cases_test.c: the cases of the norm family (ops/cases.h), the tests that run them, and refusals. */
+#include "ops/cases_testing.h"
+
+#include "ops/binding.h"
+#include "tests/check.h"
+#include "tests/graph_testing.h"
+
+#include <string.h>
+
+#define ONE(op, x) "<opset: \"\" 23> g (" x " x) => (y) { y = " op "(x) }"
+#define SCALED(op, x, s) "<opset: \"\" 23> g (" x " x, " s " s) => (y) { y = " op "(x, s) }"
+#define BIASED(op, x, s, b) "<opset: \"\" 23> g (" x " x, " s " s, " b " b) => (y) { y = " op "(x, s, b) }"
+#define BATCH(opset, attrs, out, x, c)                                                                  \
+    "<opset: \"\" " opset "> g (" x " x, " c " s, " c " b, " c " m, " c " v) => (" out ") { " out " = " \
+    "BatchNormalization" attrs "(x, s, b, m, v) }"
+#define VALUE {{0, 0}}, NC_CASE_NO_GRAD
+#define STATS                                 \
+    {                                         \
+        {-2, 2}, {-2, 2}, {-1, 1}, { 0.5, 2 } \
+    }
+
+static const nc_case cases[] = {
+    {"layer", BIASED("LayerNormalization", "float[n,3,7]", "float[7]", "float[7]")},
+    {"layer_axis", BIASED("LayerNormalization<axis = 1>", "float[2,3,5]", "float[3,5]", "float[3,5]")},
+    {"layer_all", SCALED("LayerNormalization<axis = 0>", "float[3,5]", "float[3,5]")},
+    {"layer_spread", BIASED("LayerNormalization<axis = 1>", "float[2,3,5]", "float[5]", "float[3,1]")},
+    {"layer_one", SCALED("LayerNormalization", "float[n,3]", "float[1]")},
+    {"layer_long", BIASED("LayerNormalization", "float[2,1037]", "float[1037]", "float[1037]"), VALUE},
+    {"layer_half", BIASED("LayerNormalization", "float16[3,7]", "float16[7]", "float16[7]"), VALUE},
+    {"layer_bfloat16", SCALED("LayerNormalization", "bfloat16[3,7]", "bfloat16[7]"), VALUE},
+    {"layer_empty", SCALED("LayerNormalization", "float[0,7]", "float[7]"), VALUE},
+    {"layer_stats",
+     "<opset: \"\" 17> g (float[2,3,5] x, float[5] s) => (y, m, i) { y, m, i = LayerNormalization(x, s) }", VALUE},
+    {"rms", SCALED("RMSNormalization", "float[n,3,7]", "float[7]")},
+    {"rms_axis", SCALED("RMSNormalization<axis = 1, epsilon = 0.01>", "float[2,3,5]", "float[3,5]")},
+    {"rms_mixed", SCALED("RMSNormalization", "float16[n,7]", "float[7]"), VALUE},
+    {"rms_half", SCALED("RMSNormalization", "bfloat16[n,7]", "bfloat16[7]"), VALUE},
+    {"norm_grad",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[70,5] d, float[70,5] x, float[5] s) => (a, b, c) "
+     "{ a, b, c = nacre.NormGrad(d, x, s) }",
+     VALUE},
+    {"instance", BIASED("InstanceNormalization", "float[n,3,4,2]", "float[3]", "float[3]")},
+    {"instance_old",
+     "<opset: \"\" 6> g (float[2,3,5] x, float[3] s, float[3] b) => (y) { y = InstanceNormalization(x, s, b) }"},
+    {"instance_half", BIASED("InstanceNormalization", "float16[2,3,5]", "float16[3]", "float16[3]"), VALUE},
+    {"group", BIASED("GroupNormalization<num_groups = 2>", "float[n,4,3,2]", "float[4]", "float[4]")},
+    {"group_18", "<opset: \"\" 18> g (float[2,4,3] x, float[2] s, float[2] b) => (y) "
+                 "{ y = GroupNormalization<num_groups = 2>(x, s, b) }"},
+    {"group_all", BIASED("GroupNormalization<num_groups = 4>", "float[2,4,3]", "float[4]", "float[4]")},
+    {"group_bfloat16", BIASED("GroupNormalization<num_groups = 2>", "bfloat16[2,4,3]", "bfloat16[4]", "bfloat16[4]"),
+     VALUE},
+    {"batch", BATCH("15", "", "y", "float[n,3,4]", "float[3]"), STATS},
+    {"batch_rank_2", BATCH("15", "", "y", "float[n,3]", "float[3]"), STATS},
+    {"batch_trains", BATCH("15", "<training_mode = 1>", "y, a, c", "float[n,3,4,2]", "float[3]"), STATS},
+    {"batch_trains_one", BATCH("15", "<training_mode = 1>", "y", "float[n,3,4]", "float[3]"), STATS},
+    {"batch_trains_old", BATCH("9", "", "y, a, c, d, e", "float[n,3,4]", "float[3]"), STATS},
+    {"batch_positions", BATCH("7", "<spatial = 0>", "y", "float[n,3,4]", "float[3,4]"), STATS},
+    {"batch_positions_train", BATCH("7", "<spatial = 0>", "y, a, c", "float[n,3,4]", "float[3,4]"), STATS},
+    {"batch_test", BATCH("6", "<is_test = 1>", "y", "float[n,3,4]", "float[3]"), STATS},
+    {"batch_half", BATCH("15", "", "y", "float16[n,3,4]", "float[3]"), STATS, NC_CASE_NO_GRAD},
+    {"batch_empty", BATCH("15", "", "y", "float[0,3,4]", "float[3]"), STATS, NC_CASE_NO_GRAD},
+    {"lrn", ONE("LRN<size = 3, alpha = 0.5>", "float[2,5,3,2]")},
+    {"lrn_even", ONE("LRN<size = 4, alpha = 0.5, bias = 2.0>", "float[1,5,3]")},
+    {"lp_2", ONE("LpNormalization", "float[n,5]")},
+    {"lp_1", ONE("LpNormalization<p = 1, axis = 0>", "float[3,5]"), {{0, 0}}, NC_CASE_KINK},
+    {"mean_variance", ONE("MeanVarianceNormalization", "float[2,3,4,2]")},
+    {"mean_variance_axes", ONE("MeanVarianceNormalization<axes = [1]>", "float[2,5]")},
+    {0}};
+
+TEST(norm_values) { nc_cases_check_values(cases); }
+TEST(norm_isas) { nc_cases_check_isas(cases); }
+TEST(norm_gradients) { nc_cases_check_gradients(cases); }
+
+static void check_refused(const char *text, const char *word) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), text);
+    if (m != NULL)
+        nc_test_failed(__FILE__, __LINE__, "not refused: %s", text);
+    else if (strstr(w.diag.text, word) == NULL)
+        nc_test_failed(__FILE__, __LINE__, "'%s' lacks '%s'", w.diag.text, word);
+    if (m != NULL) nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
+TEST(norm_refusals) {
+    check_refused(SCALED("LayerNormalization", "float[2,3]", "float[4]"), "spread");
+    check_refused(BIASED("InstanceNormalization", "float[2,3,4]", "float[2]", "float[3]"), "3 are expected");
+    check_refused(BIASED("GroupNormalization<num_groups = 3>", "float[2,4,4]", "float[4]", "float[4]"), "divide");
+    check_refused(BATCH("15", "", "y", "float[2,3,4]", "float[4]"), "X has 3");
+    check_refused(BATCH("15", "", "y, a, c", "float[2,3,4]", "float[3]"), "training_mode");
+    check_refused(ONE("LpNormalization<p = 3>", "float[2,3]"), "p is 3");
+    check_refused(ONE("LRN<size = 0>", "float[2,3]"), "size");
+}

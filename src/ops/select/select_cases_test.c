@@ -1,0 +1,127 @@
+/* ops/select/select_cases_test.c: the cases of the select family (ops/cases.h), and what they cannot say: ties, NaN,
+ * sizes found by the kernel. */
+#include "ops/cases_testing.h"
+
+#include "kernels/cpu/index/index.h"
+#include "tests/graph_testing.h"
+
+extern const nc_case nc_select_cases[];
+
+#define G "<opset: \"\" 22, \"nacre\" 1> g "
+#define FIXED NC_CASE_NO_GRAD | NC_CASE_EXACT
+#define K(n) "<const int64[1] k = {" #n "}> "
+
+const nc_case nc_select_cases[] = {
+    {"topk", G "(float[3,n] x) => (y, i) " K(3) "{ y, i = TopK(x, k) }", {{0, 0}}, NC_CASE_EXACT},
+    {"topk_smallest",
+     G "(float[n,4] x) => (y, i) " K(2) "{ y, i = TopK<axis = 0, largest = 0>(x, k) }",
+     {{0, 0}},
+     NC_CASE_EXACT},
+    {"topk_none", G "(float[3,4] x) => (y, i) " K(0) "{ y, i = TopK(x, k) }", {{0, 0}}, FIXED},
+    {"topk_half", G "(float16[3,9] x) => (y, i) " K(9) "{ y, i = TopK(x, k) }", {{0, 0}}, FIXED},
+    {"topk_bytes", G "(uint8[300,40] x) => (y, i) " K(5) "{ y, i = TopK(x, k) }", {{0, 20}}, FIXED},
+    {"topk_long", G "(int64[3,40] x) => (y, i) " K(5) "{ y, i = TopK<sorted = 0>(x, k) }", {{-9, 9}}, FIXED},
+    {"topk_old",
+     "<opset: \"\" 9> g (float[3,n] x) => (y, i) { y, i = TopK<k = 2>(x) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"onehot",
+     G "(int64[n] x) => (y) <const int64[] d = {5}, const float[2] v = {-1, 2}> { y = OneHot(x, d, v) }",
+     {{-7, 7}},
+     FIXED},
+    {"onehot_first",
+     G "(float[2,3] x) => (y) <const float[1] d = {4}, const int32[2] v = {0, 1}> { y = OneHot<axis = 0>(x, d, v) }",
+     {{0, 4}},
+     FIXED},
+    {"compress",
+     G "(float[3,n] x) => (y) <const bool[3] c = {1, 0, 1}> { y = Compress<axis = 0>(x, c) }",
+     {{0, 0}},
+     FIXED},
+    {"compress_flat",
+     G "(int32[3,2] x) => (y) <const bool[4] c = {1, 0, 0, 1}> { y = Compress(x, c) }",
+     {{-9, 9}},
+     FIXED},
+    {"compress_none",
+     G "(float[2,0] x) => (y) <const bool[1] c = {0}> { y = Compress<axis = -1>(x, c) }",
+     {{0, 0}},
+     FIXED},
+    {"unique", G "(int64[4,9] x) => (y, a, b, c) { y, a, b, c = Unique(x) }", {{-5, 5}}, FIXED},
+    {"unique_unsorted", G "(uint8[40] x) => (y, a, b, c) { y, a, b, c = Unique<sorted = 0>(x) }", {{0, 9}}, FIXED},
+    {"unique_rows", G "(int32[30,2] x) => (y, a, b, c) { y, a, b, c = Unique<axis = 0>(x) }", {{0, 3}}, FIXED},
+    {"unique_columns", G "(int8[2,30] x) => (y) { y = Unique<axis = 1>(x) }", {{0, 3}}, FIXED},
+    {"unique_empty", G "(float[0] x) => (y, a, b, c) { y, a, b, c = Unique(x) }", {{0, 0}}, FIXED},
+    {0}};
+
+TEST(select_values) { nc_cases_check_values(nc_select_cases); }
+TEST(select_isas) { nc_cases_check_isas(nc_select_cases); }
+TEST(select_gradients) { nc_cases_check_gradients(nc_select_cases); }
+
+TEST(topk_orders_nan_and_equals) {
+    float x[6] = {1, NAN, 3, 3, -INFINITY, INFINITY}, values[6];
+    int64_t at[6], heap[6];
+    nck_topk t = {.type = NC_FLOAT,
+                  .outer = 1,
+                  .axis = 6,
+                  .inner = 1,
+                  .k = 6,
+                  .largest = true,
+                  .x = x,
+                  .values = values,
+                  .indices = at};
+    static const int64_t falling[6] = {1, 5, 2, 3, 0, 4}, rising[6] = {4, 0, 2, 3, 5, 1};
+    nck_topk_run(&t, heap, NULL);
+    CHECK(memcmp(at, falling, sizeof at) == 0);
+    CHECK(isnan(values[0]) && values[1] == INFINITY);
+    t.largest = false;
+    nck_topk_run(&t, heap, NULL);
+    CHECK(memcmp(at, rising, sizeof at) == 0);
+}
+
+TEST(unique_counts_and_order) {
+    float x[7] = {2, NAN, -1, 2, NAN, -0.0f, 0};
+    int64_t first[7], count[7], inverse[7], order[7], scratch[7];
+    nck_unique u = {.type = NC_FLOAT,
+                    .x = x,
+                    .n = 7,
+                    .row_stride = 1,
+                    .outers = 1,
+                    .inners = 1,
+                    .sorted = true,
+                    .first = first,
+                    .count = count,
+                    .inverse = inverse,
+                    .order = order,
+                    .scratch = scratch};
+    CHECK_INT(nck_unique_run(&u), 4);
+    static const int64_t sorted_first[4] = {2, 5, 0, 1}, sorted_count[4] = {1, 2, 2, 2};
+    static const int64_t sorted_inverse[7] = {2, 3, 0, 2, 3, 1, 1};
+    CHECK(memcmp(first, sorted_first, sizeof sorted_first) == 0);
+    CHECK(memcmp(count, sorted_count, sizeof sorted_count) == 0);
+    CHECK(memcmp(inverse, sorted_inverse, sizeof sorted_inverse) == 0);
+    u.sorted = false;
+    CHECK_INT(nck_unique_run(&u), 4);
+    static const int64_t seen_first[4] = {0, 1, 2, 5}, seen_inverse[7] = {0, 1, 2, 0, 1, 3, 3};
+    CHECK(memcmp(first, seen_first, sizeof seen_first) == 0);
+    CHECK(memcmp(inverse, seen_inverse, sizeof seen_inverse) == 0);
+}
+
+static void infers(const char *graph, const char *want) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), graph);
+    if (m != NULL)
+        CHECK_TYPE(m->main->outputs.v[0]->type, want);
+    else
+        CHECK_STR(w.diag.text, want);
+    if (m != NULL) nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
+TEST(select_types) {
+    infers(G "(float[a,b] x) => (y, i) " K(3) "{ y, i = TopK<axis = 0>(x, k) }", "float[3,b]");
+    infers(G "(float[a,2] x) => (y, i) " K(3) "{ y, i = TopK(x, k) }", "K is 3, the axis has 2 elements");
+    infers(G
+           "(int64[a] x) => (y) <const float[] d = {3}, const double[2] v = {0, 1}> { y = OneHot<axis = 0>(x, d, v) }",
+           "double[3,a]");
+    infers(G "(float[a,b] x, bool[c] k) => (y) { y = Compress<axis = 1>(x, k) }", "float[a,Compress_2_n]");
+}

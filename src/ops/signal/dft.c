@@ -1,0 +1,201 @@
+/* ops/signal/dft.c: cards of DFT and STFT. The last dim holds a real number or a complex one as two. DFT has a kernel;
+ * differentiated it is a product with the matrix of cosines and sines. STFT gathers frames, weights them and is a DFT
+ * of each. */
+#include "ops/build.h"
+#include "ops/signal/signal.h"
+
+bool nc_dft_axis(const nc_node *n, int64_t *axis) {
+    *axis = n->version->since >= 20 ? -2 : nc_attr_int(n, "axis");
+    if (n->version->since < 20 || n->n_in < 3 || n->in[2] == NULL) return true;
+    int64_t count;
+    return n->in[2]->lit != NULL && nc_literal_ints(n->in[2]->lit, axis, 1, &count) && count == 1;
+}
+
+static nc_code dft_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    int rank, n;
+    int64_t axis;
+    bool inverse = nc_attr_int(c->node, "inverse") != 0, onesided = nc_attr_int(c->node, "onesided") != 0;
+    if (x == NULL) return NC_OK;
+    if (!nc_in_rank(c, 0, &rank)) return nc_out_unknown(c, 0, x->elem, -1);
+    if (rank < 2) NC_FAIL(c->w, NC_E_SHAPE, "the input has %d dims, at least 2 are needed", rank);
+    bool known = nc_dft_axis(c->node, &axis) || (nc_in_ints(c, 2, &axis, 1, &n) && n == 1);
+    if (!known) return nc_out_unknown(c, 0, x->elem, rank);
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank - 1)
+        NC_FAIL(c->w, NC_E_SHAPE, "the axis is %lld, expected one before the last of %d dims", (long long)axis, rank);
+    const nc_dim *dims[NC_MAX_RANK], *one = nc_dim_const(c->dims, 1), *two = nc_dim_const(c->dims, 2);
+    NC_NEED(c->w, one);
+    NC_NEED(c->w, two);
+    for (int i = 0; i < rank; i++) dims[i] = x->dims[i];
+    const nc_dim *length = x->dims[axis];
+    if (inverse && onesided) length = nc_dim_mul(c->dims, two, nc_dim_sub(c->dims, length, one));
+    if (c->node->n_in > 1 && c->in[1].present) {
+        const nc_dim *const *given = nc_in_elems(c, 1, &n);
+        length = given != NULL && n == 1 ? given[0] : nc_fresh(c, "length");
+    }
+    if (length != NULL && onesided && !inverse)
+        length = nc_dim_add(c->dims, nc_dim_floordiv(c->dims, length, two), one);
+    NC_NEED(c->w, length);
+    dims[axis] = length;
+    dims[rank - 1] = inverse && onesided ? one : two;
+    return nc_out(c, 0, x->elem, rank, dims);
+}
+
+/* ---- the matrix ---- */
+
+static nc_value *range_to(nc_builder *b, nc_value *end) {
+    return nc_build1(b, "Range", 3, nc_build_int(b, 0), end, nc_build_int(b, 1));
+}
+
+/* Dim i of v, as a scalar. */
+static nc_value *dim_of(nc_builder *b, nc_value *v, int64_t i) {
+    return nc_build1(b, "Gather", 2, nc_build_shape(b, v), nc_build_int(b, i));
+}
+
+static nc_value *part_of(nc_builder *b, nc_value *x, int64_t i, int64_t axis) {
+    nc_attr at = {.name = "axis", .kind = NC_A_INT, .i = axis};
+    nc_value *in[2] = {x, nc_build_int(b, i)};
+    return nc_build_attr1(b, "", "Gather", in, 2, &at, 1);
+}
+
+/* cos and sin of 2 pi j k / length, rows j < rows, columns k < columns; j*k is reduced first, so that large products
+ * keep their digits. */
+static void waves(nc_builder *b, nc_dtype t, nc_value *length, nc_value *rows, nc_value *columns, nc_value **cosine,
+                  nc_value **sine) {
+    static const int64_t behind = 1;
+    nc_value *j = nc_build1(b, "Unsqueeze", 2, range_to(b, rows), nc_build_ints(b, &behind, 1));
+    nc_value *jk = nc_build1(b, "Mod", 2, nc_build1(b, "Mul", 2, j, range_to(b, columns)), length);
+    nc_value *turn = nc_build_scalar(b, NC_DOUBLE, 6.283185307179586);
+    nc_value *angle = nc_build1(b, "Div", 2, nc_build1(b, "Mul", 2, turn, nc_build_cast(b, jk, NC_DOUBLE)),
+                                nc_build_cast(b, length, NC_DOUBLE));
+    *cosine = nc_build_cast(b, nc_build1(b, "Cos", 1, angle), t);
+    *sine = nc_build_cast(b, nc_build1(b, "Sin", 1, angle), t);
+}
+
+static nc_value *stacked(nc_builder *b, nc_value *re, nc_value *im) {
+    static const int64_t last = -1;
+    nc_attr at = {.name = "axis", .kind = NC_A_INT, .i = -1};
+    nc_value *axes = nc_build_ints(b, &last, 1);
+    nc_value *in[2] = {nc_build1(b, "Unsqueeze", 2, re, axes), nc_build1(b, "Unsqueeze", 2, im, axes)};
+    return nc_build_attr1(b, "", "Concat", in, 2, &at, 1);
+}
+
+/* The signal is cut to the length; a shorter one counts as followed by zeros, which add nothing. */
+static nc_value *cut(nc_builder *b, nc_value *x, nc_value *length, int64_t axis) {
+    static const int64_t zero;
+    nc_value *from = nc_build_ints(b, &zero, 1), *axes = nc_build_ints(b, &axis, 1);
+    return nc_build1(b, "Slice", 4, x, from, nc_build1(b, "Unsqueeze", 2, length, from), axes);
+}
+
+static nc_code dft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    const nc_type *t = n->in[0]->type;
+    int64_t axis, parts, perm[NC_MAX_RANK];
+    if (t == NULL || t->rank < 2 || !nc_dft_axis(n, &axis) || !nc_dim_is_const(t->dims[t->rank - 1], &parts))
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank, axis and last dim");
+    if (axis < 0) axis += t->rank;
+    bool inverse = nc_attr_int(n, "inverse") != 0, onesided = nc_attr_int(n, "onesided") != 0;
+    if (inverse && onesided) NC_FAIL(b->w, NC_E_UNSUPPORTED, "an inverse onesided transform has no pieces");
+    int rank = t->rank - 1;
+    nc_value *length = n->n_in > 1 && n->in[1] != NULL
+                           ? nc_build1(b, "Reshape", 2, nc_build_cast(b, n->in[1], NC_INT64), nc_build_ints(b, NULL, 0))
+                           : dim_of(b, n->in[0], axis);
+    nc_value *x = cut(b, n->in[0], length, axis), *used = dim_of(b, x, axis), *bins = length, *cosine, *sine;
+    if (onesided) bins = nc_build1(b, "Add", 2, nc_build1(b, "Div", 2, length, nc_build_int(b, 2)), nc_build_int(b, 1));
+    waves(b, t->elem, length, used, bins, &cosine, &sine);
+    if (!inverse) sine = nc_build1(b, "Neg", 1, sine);
+    for (int i = 0; i < rank; i++) perm[i] = i == axis ? rank - 1 : i == rank - 1 ? axis : i;
+    nc_value *re = nc_build_transpose(b, part_of(b, x, 0, rank), perm, rank);
+    nc_value *up = nc_build1(b, "MatMul", 2, re, cosine), *side = nc_build1(b, "MatMul", 2, re, sine);
+    if (parts == 2) {
+        nc_value *im = nc_build_transpose(b, part_of(b, x, 1, rank), perm, rank);
+        up = nc_build1(b, "Sub", 2, up, nc_build1(b, "MatMul", 2, im, sine));
+        side = nc_build1(b, "Add", 2, side, nc_build1(b, "MatMul", 2, im, cosine));
+    }
+    nc_value *y = stacked(b, nc_build_transpose(b, up, perm, rank), nc_build_transpose(b, side, perm, rank));
+    out[0] = inverse ? nc_build1(b, "Div", 2, y, nc_build_cast(b, length, t->elem)) : y;
+    return b->code;
+}
+
+#define X_AND_LENGTH \
+    {"input", T_FLOAT_ALL}, { "dft_length", T_INDEX, OPTIONAL }
+#define WAY A_INT("inverse", 0), A_INT("onesided", 0)
+static const nc_op_version dft_versions[] = {
+    {.since = 20, IN(X_AND_LENGTH, {"axis", T_I64, OPTIONAL}), OUT({"output", SAME(0)}), ATTR(WAY)},
+    {.since = 17, IN(X_AND_LENGTH), OUT({"output", SAME(0)}), ATTR(WAY, A_INT("axis", 1))},
+    {0}};
+
+const nc_card nc_card_dft = {.name = "DFT",
+                             .doc = "The discrete Fourier transform along an axis, or its inverse.",
+                             .versions = dft_versions,
+                             .infer = dft_infer,
+                             .host_in = 3u << 1,
+                             .no_grad_in = 3u << 1,
+                             .decompose = dft_decompose};
+
+/* ---- STFT ---- */
+
+/* Frames are counted here only where all sizes are constants; a symbol stands for them otherwise. */
+static nc_code stft_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0), *window = nc_in(c, 2);
+    int64_t step, length = 0, total;
+    int n;
+    if (x == NULL) return NC_OK;
+    if (x->rank >= 0 && x->rank != 3) NC_FAIL(c->w, NC_E_SHAPE, "the signal has %d dims, expected 3", x->rank);
+    bool has_length = c->node->n_in > 3 && c->in[3].present;
+    if (!has_length && (window == NULL || window->rank != 1))
+        NC_FAIL(c->w, NC_E_SHAPE, "a frame_length or a window of one dim is needed");
+    const nc_dim *const *given = has_length ? nc_in_elems(c, 3, &n) : NULL;
+    const nc_dim *frame = has_length ? (given != NULL && n == 1 ? given[0] : nc_fresh(c, "length")) : window->dims[0];
+    const nc_dim *one = nc_dim_const(c->dims, 1), *two = nc_dim_const(c->dims, 2);
+    NC_NEED(c->w, frame);
+    NC_NEED(c->w, one);
+    NC_NEED(c->w, two);
+    const nc_dim *dims[4] = {x->rank == 3 ? x->dims[0] : nc_fresh(c, "batch"), nc_fresh(c, "frames"), frame, two};
+    bool known = nc_dim_is_const(frame, &length) && x->rank == 3 && nc_dim_is_const(x->dims[1], &total);
+    if (known && nc_in_ints(c, 1, &step, 1, &n) && n == 1) {
+        if (step < 1 || length < 1) NC_FAIL(c->w, NC_E_DATA, "frame_step and frame_length must be positive");
+        dims[1] = nc_dim_const(c->dims, total < length ? 0 : 1 + (total - length) / step);
+    }
+    if (nc_attr_int(c->node, "onesided") != 0) dims[2] = nc_dim_add(c->dims, nc_dim_floordiv(c->dims, frame, two), one);
+    return nc_out(c, 0, x->elem, 4, dims);
+}
+
+static nc_value *scalar_int(nc_builder *b, nc_value *v) {
+    return nc_build1(b, "Reshape", 2, nc_build_cast(b, v, NC_INT64), nc_build_ints(b, NULL, 0));
+}
+
+static nc_code stft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    static const int64_t behind = 1;
+    nc_value *x = n->in[0], *step = scalar_int(b, n->in[1]), *window = n->n_in > 2 ? n->in[2] : NULL;
+    nc_value *length = n->n_in > 3 && n->in[3] != NULL ? scalar_int(b, n->in[3]) : dim_of(b, window, 0);
+    nc_value *room = nc_build1(b, "Sub", 2, dim_of(b, x, 1), length);
+    nc_value *frames = nc_build1(b, "Div", 2, nc_build1(b, "Add", 2, room, step), step);
+    nc_value *axes = nc_build_ints(b, &behind, 1);
+    nc_value *first = nc_build1(b, "Unsqueeze", 2, nc_build1(b, "Mul", 2, range_to(b, frames), step), axes);
+    nc_value *at[2] = {x, nc_build1(b, "Add", 2, first, range_to(b, length))};
+    nc_attr along = {.name = "axis", .kind = NC_A_INT, .i = 1};
+    nc_value *y = nc_build_attr1(b, "", "Gather", at, 2, &along, 1); /* [batch, frame, place, part] */
+    if (window != NULL) y = nc_build1(b, "Mul", 2, y, nc_build1(b, "Unsqueeze", 2, window, axes));
+    bool by_input = nc_model_opset(b->graph->model, "") >= 20;
+    nc_attr attrs[2] = {{.name = "onesided", .kind = NC_A_INT, .i = nc_attr_int(n, "onesided")},
+                        {.name = "axis", .kind = NC_A_INT, .i = 2}};
+    nc_value *in[3] = {y, NULL, by_input ? nc_build_int(b, 2) : NULL};
+    out[0] = nc_build_attr1(b, "", "DFT", in, by_input ? 3 : 1, attrs, by_input ? 1 : 2);
+    return b->code;
+}
+
+static const nc_op_version stft_versions[] = {{.since = 17,
+                                               IN({"signal", T_FLOAT_ALL}, {"frame_step", T_INDEX},
+                                                  {"window", 0, 0, OPTIONAL}, {"frame_length", T_INDEX, OPTIONAL}),
+                                               OUT({"output", SAME(0)}),
+                                               ATTR(A_INT("onesided", 1))},
+                                              {0}};
+
+const nc_card nc_card_stft = {.name = "STFT",
+                              .doc = "The Fourier transforms of frames of a signal.",
+                              .versions = stft_versions,
+                              .infer = stft_infer,
+                              .host_in = 1u << 1 | 1u << 3,
+                              .no_grad_in = 1u << 1 | 1u << 3,
+                              .decompose = stft_decompose};

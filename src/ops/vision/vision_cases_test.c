@@ -1,0 +1,172 @@
+/* ops/vision/vision_cases_test.c: the cases of the vision family (ops/cases.h), and known values: weights sum to one,
+ * boxes that overlap. */
+#include "ops/cases_testing.h"
+
+#include "kernels/cpu/vision/resize.h"
+#include "kernels/cpu/vision/sample.h"
+#include "tests/graph_testing.h"
+
+extern const nc_case nc_vision_cases[];
+
+#define G "<opset: \"\" 22, \"nacre\" 1> g "
+#define FIXED NC_CASE_NO_GRAD | NC_CASE_EXACT
+/* "float [": stays float when the test makes the graph double. */
+#define UP "<const float [4] s = {1, 1, 1.7, 2}> "
+#define DOWN "<const float [4] s = {1, 1, 0.6, 0.5}> "
+#define RESIZE(name, shape, scales, attrs) \
+    { name, G "(float[" shape "] x) => (y) " scales "{ y = Resize<" attrs ">(x, , s) }", {{0, 0}}, 0 }
+
+const nc_case nc_vision_cases[] = {
+    RESIZE("resize_nearest", "1,2,5,n", UP, "mode = \"nearest\""),
+    RESIZE("resize_nearest_ceil", "1,2,5,7", DOWN, "nearest_mode = \"ceil\""),
+    RESIZE("resize_linear", "1,2,5,n", UP, "mode = \"linear\""),
+    RESIZE("resize_linear_corners", "2,1,5,7", UP,
+           "mode = \"linear\", coordinate_transformation_mode = \"align_corners\""),
+    RESIZE("resize_linear_down", "1,2,9,8", DOWN, "mode = \"linear\""),
+    RESIZE("resize_linear_antialias", "1,2,9,8", DOWN, "mode = \"linear\", antialias = 1"),
+    RESIZE("resize_cubic", "1,1,5,6", UP, "mode = \"cubic\""),
+    RESIZE("resize_cubic_inside", "1,1,9,8", DOWN, "mode = \"cubic\", antialias = 1, exclude_outside = 1"),
+    {"resize_sizes",
+     G "(float[1,2,5,4] x) => (y) <const int64[2] z = {7, 3}> { y = Resize<mode = \"linear\", axes = [2, -1]>(x, , , "
+       "z) }",
+     {{0, 0}},
+     0},
+    {"resize_keeps_ratio",
+     G "(float[1,2,5,4] x) => (y) <const int64[2] z = {9, 3}> { y = Resize<mode = \"linear\", axes = [2, 3], "
+       "keep_aspect_ratio_policy = \"not_larger\">(x, , , z) }",
+     {{0, 0}},
+     0},
+    {"resize_crop",
+     G "(float[4,5] x) => (y) <const float[4] r = {0.1, -0.2, 0.7, 0.9}, const int64[2] z = {3, 6}> { y = "
+       "Resize<mode = \"linear\", coordinate_transformation_mode = \"tf_crop_and_resize\">(x, r, , z) }",
+     {{0, 0}},
+     0},
+    {"resize_half",
+     G "(float16[1,1,5,6] x) => (y) " UP "{ y = Resize<mode = \"linear\">(x, , s) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"resize_bytes", G "(uint8[1,1,5,6] x) => (y) " UP "{ y = Resize<mode = \"linear\">(x, , s) }", {{0, 200}}, FIXED},
+    {"resize_bool", G "(bool[1,1,5,6] x) => (y) " UP "{ y = Resize(x, , s) }", {{-1, 1}}, FIXED},
+    {"resize_same",
+     G "(float[2,3] x) => (y) <const float [2] s = {1, 1}> { y = Resize<mode = \"cubic\">(x, , s) }",
+     {{0, 0}},
+     0},
+    {"resize_none",
+     G "(float[2,3] x) => (y) <const float [2] s = {0.2, 1}> { y = Resize<mode = \"linear\">(x, , s) }",
+     {{0, 0}},
+     FIXED},
+    {"upsample",
+     "<opset: \"\" 9> g (float[1,1,3,n] x) => (y) <const float [4] s = {1, 1, 2, 3}> { y = Upsample(x, s) }",
+     {{0, 0}},
+     0},
+    {"upsample_old",
+     "<opset: \"\" 7> g (float[1,1,3,4] x) => (y) { y = Upsample<mode = \"linear\", scales = [1.0, 1.0, 2.0, 2.5]>(x) "
+     "}",
+     {{0, 0}},
+     0},
+    {"grid_sample",
+     G "(float[2,3,4,5] x, float[2,3,n,2] g) => (y) { y = GridSample(x, g) }",
+     {{-2, 2}, {-1.5, 1.5}},
+     NC_CASE_NO_GRAD},
+    {"grid_sample_cubic",
+     G "(float[1,2,4,5] x, float[1,3,4,2] g) => (y) { y = GridSample<mode = \"cubic\", padding_mode = "
+       "\"reflection\">(x, g) }",
+     {{-2, 2}, {-1.5, 1.5}},
+     NC_CASE_NO_GRAD},
+    {"grid_sample_deep",
+     G "(float[1,2,3,4,5] x, float[1,2,2,3,3] g) => (y) { y = GridSample<padding_mode = \"border\", align_corners = "
+       "1>(x, g) }",
+     {{-2, 2}, {-1.5, 1.5}},
+     NC_CASE_NO_GRAD},
+    {"grid_sample_half",
+     G "(float16[1,2,4,5] x, float16[1,3,4,2] g) => (y) { y = GridSample(x, g) }",
+     {{-2, 2}, {-1, 1}},
+     NC_CASE_NO_GRAD},
+    {"affine_grid",
+     G "(float[2,2,3] t) => (y) <const int64[4] s = {2, 1, 3, 4}> { y = AffineGrid(t, s) }",
+     {{0, 0}},
+     0},
+    {"affine_grid_deep",
+     G "(float[1,3,4] t) => (y) <const int64[5] s = {1, 1, 2, 3, 2}> { y = AffineGrid<align_corners = 1>(t, s) }",
+     {{0, 0}},
+     0},
+    {"roi_align",
+     G "(float[2,2,6,7] x) => (y) <const float[2,4] r = {0.5, 1, 4, 5, -1, 0, 9, 3}, const int64[2] b = {1, 0}> "
+       "{ y = RoiAlign<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"roi_align_max",
+     G "(float[1,2,6,7] x) => (y) <const float[1,4] r = {0.5, 1, 4, 5}, const int64[1] b = {0}> "
+       "{ y = RoiAlign<output_height = 2, mode = \"max\">(x, r, b) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"non_max_suppression",
+     "<opset: \"\" 22> g (float [2,9,4] b, float [2,3,9] s) => (y) <const int64[1] m = {4}, const float [1] t = {0.3}> "
+     "{ y = NonMaxSuppression(b, s, m, t) }",
+     {{0, 1}},
+     NC_CASE_NO_GRAD},
+    {0}};
+
+TEST(vision_values) { nc_cases_check_values(nc_vision_cases); }
+TEST(vision_isas) { nc_cases_check_isas(nc_vision_cases); }
+TEST(vision_gradients) { nc_cases_check_gradients(nc_vision_cases); }
+
+TEST(resize_weights_sum_to_one) {
+    static double memory[4096];
+    for (int mode = 0; mode < 3; mode++)
+        for (int coords = 0; coords < 5; coords++)
+            for (int anti = 0; anti < 2; anti++) {
+                nck_resize_rule rule = {.mode = (nck_resize_mode)mode,
+                                        .coords = (nck_resize_coords)coords,
+                                        .antialias = anti != 0,
+                                        .cubic_a = -0.75,
+                                        .exclude_outside = anti != 0};
+                nck_resize_axis a = {.in = 11, .out = 4, .scale = 4.2 / 11};
+                CHECK(nck_resize_table_bytes(a.in, a.out) <= sizeof memory);
+                nck_resize_table(&rule, &a, memory);
+                for (int64_t i = 0; i < a.out; i++) {
+                    double sum = 0;
+                    for (int k = 0; k < a.taps; k++) {
+                        sum += a.weight[i * a.taps + k];
+                        CHECK(a.index[i * a.taps + k] >= 0 && a.index[i * a.taps + k] < a.in);
+                    }
+                    CHECK(fabs(sum - 1) < 1e-12);
+                }
+            }
+}
+
+TEST(non_max_suppression_keeps_the_better_of_two) {
+    float boxes[12] = {0, 0, 1, 1, 1, 1.1f, 0, 0.1f, 0, 5, 1, 6}, scores[3] = {0.5f, 0.9f, NAN};
+    int64_t kept[3], work[6];
+    nck_nms s = {.iou = 0.5f, .n = 3, .max = 3, .boxes = boxes, .scores = scores};
+    CHECK_INT(nck_nms_run(&s, kept, work), 2);
+    CHECK(kept[0] == 2 && kept[1] == 1);
+    s.has_threshold = true;
+    s.threshold = 0.6f;
+    CHECK_INT(nck_nms_run(&s, kept, work), 1);
+    CHECK_INT(kept[0], 1);
+    s.max = 0;
+    CHECK_INT(nck_nms_run(&s, kept, work), 0);
+}
+
+static void infers(const char *graph, const char *want) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), graph);
+    if (m != NULL)
+        CHECK_TYPE(m->main->outputs.v[0]->type, want);
+    else
+        CHECK_STR(w.diag.text, want);
+    if (m != NULL) nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
+TEST(vision_types) {
+    infers(G "(float[n,c,h,w] x) => (y) <const float [4] s = {1, 1, 2, 0.5}> { y = Resize(x, , s) }",
+           "float[n,c,2*h,floor(w/2)]");
+    infers(G "(float[n,c,h,w] x) => (y) <const float[3] s = {1, 1, 2}> { y = Resize(x, , s) }",
+           "scales has 3 elements, expected 4");
+    infers(G "(float[n,c,h,w] x, float[n,a,b,2] g) => (y) { y = GridSample(x, g) }", "float[n,c,a,b]");
+    infers(G "(float[n,c,h,w] x, float[n,a,b,3] g) => (y) { y = GridSample(x, g) }",
+           "grid has 3 numbers per place, expected 2");
+}
