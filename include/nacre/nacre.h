@@ -130,15 +130,24 @@ typedef enum nacre_kind {
 /* A dense tensor over the caller's memory: kept until the value is released. Not for strings. */
 NACRE_API nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data,
                                         nacre_value **out, nacre_error *err);
+/* As above; when nothing uses the memory any more, release(owner) is called, on any thread. Not called on failure. */
+NACRE_API nacre_code nacre_value_tensor_owned(nacre_type type, int rank, const int64_t *dims, void *keeps_data,
+                                              void (*release)(void *owner), void *owner, nacre_value **out,
+                                              nacre_error *err);
 /* A dense tensor of its own, zeroed. */
 NACRE_API nacre_code nacre_value_new_tensor(nacre_type type, int rank, const int64_t *dims, nacre_value **out,
                                             nacre_error *err);
 NACRE_API nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const *strings, nacre_value **out,
                                          nacre_error *err);
+/* Strings of bytes[i] bytes each, which may hold zeros. */
+NACRE_API nacre_code nacre_value_strings_n(int rank, const int64_t *dims, const char *const *strings,
+                                           const size_t *bytes, nacre_value **out, nacre_error *err);
 NACRE_API nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, size_t n, nacre_value **out,
                                           nacre_error *err);
 /* An optional that holds item, or nothing where item is NULL; element is its tensor's type. */
 NACRE_API nacre_code nacre_value_optional(nacre_type element, nacre_value *item, nacre_value **out, nacre_error *err);
+/* A map: item 0 is a tensor of keys (integers or strings), item 1 the values in the same order. */
+NACRE_API nacre_code nacre_value_map(nacre_value *keys, nacre_value *values, nacre_value **out, nacre_error *err);
 NACRE_API nacre_value *nacre_value_ref(nacre_value *v);
 NACRE_API void nacre_value_release(nacre_value *v);
 
@@ -157,6 +166,9 @@ NACRE_API nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_mo
                                       nacre_error *err); /* .onnx, or text (.nct) */
 NACRE_API nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out,
                                             nacre_error *err);
+/* As above, with the folder in which the model's external data lie. */
+NACRE_API nacre_code nacre_model_load_bytes_in(nacre_env *env, const void *bytes, size_t n, const char *folder,
+                                               nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err); /* as ONNX */
 /* Constants of min_bytes and more go into the file data_name beside the model: what is larger than 2 GiB needs it. */
@@ -171,7 +183,7 @@ NACRE_API void nacre_options_release(nacre_options *o);
 /* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
  * "capture", "dumps", "profile": on, off. "disable": a pass by name. "recompute": a node by name. "seed",
  * "memory_limit": a number; the limit is a cap in bytes on all memory of the session's device, until the session is
- * released. */
+ * released. "save": the path where the transformed graph is written as ONNX. */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* The output becomes the next run's input: both leave the signature and live in the state (a KV cache, a counter). */
 NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err);
@@ -179,6 +191,9 @@ NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, cons
  * added. */
 NACRE_API nacre_code nacre_options_cut(nacre_options *o, const char *name, const char *const *outputs, size_t n,
                                        nacre_error *err);
+
+/* Every input dim that the model calls `name` has this size. */
+NACRE_API nacre_code nacre_options_dim(nacre_options *o, const char *name, int64_t value, nacre_error *err);
 
 /* ---- sessions ---- */
 
@@ -196,6 +211,28 @@ NACRE_API nacre_type nacre_session_input_type(const nacre_session *s, size_t i, 
 NACRE_API nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
 /* What the model calls the dims of an input: "batch", "past+1"; "4" for constants. */
 NACRE_API void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]);
+/* What a caller may know of an input that must be fed, an output, or an input that has a default. */
+typedef enum nacre_side { NACRE_INPUT, NACRE_OUTPUT, NACRE_OVERRIDABLE } nacre_side;
+typedef struct nacre_signature {
+    const char *name;       /* belongs to the session */
+    char type[128];         /* as ONNX writes it: "tensor(float)", "seq(tensor(int64))", "map(int64,tensor(float))" */
+    int rank;               /* -1: unknown, or no tensor */
+    int64_t dims[16];       /* -1 where it is not constant */
+    char dim_names[16][64]; /* what the model calls it: "batch", "past+1"; empty for constants and nameless dims */
+} nacre_signature;
+NACRE_API size_t nacre_session_n(const nacre_session *s, nacre_side side);
+NACRE_API nacre_code nacre_session_signature(const nacre_session *s, nacre_side side, size_t i, nacre_signature *out,
+                                             nacre_error *err);
+
+/* What the model says about itself; texts belong to the session and are never NULL. */
+typedef struct nacre_model_info {
+    const char *producer_name, *producer_version, *domain, *description, *graph_name, *graph_description;
+    int64_t version, ir_version;
+    size_t n_props; /* metadata: nacre_session_prop */
+} nacre_model_info;
+NACRE_API void nacre_session_model_info(const nacre_session *s, nacre_model_info *out);
+NACRE_API const char *nacre_session_prop(const nacre_session *s, size_t i, const char **value); /* its key, or NULL */
+
 /* Stages: graph, inferred, transformed, differentiated, lowered, program, instance. Needs the option dumps=on. The text
  * belongs to the caller: nacre_free. */
 NACRE_API nacre_code nacre_session_dump(nacre_session *s, const char *stage, char **text, nacre_error *err);

@@ -78,12 +78,17 @@ nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_model **out,
     return finish(&w, code, m, out, err);
 }
 
-nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out, nacre_error *err) {
+nacre_code nacre_model_load_bytes_in(nacre_env *env, const void *bytes, size_t n, const char *folder, nacre_model **out,
+                                     nacre_error *err) {
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);
-    nc_code code = nc_onnx_load(&w, bytes, n, NULL, NULL, env->env->registry, &m);
+    nc_code code = nc_onnx_load(&w, bytes, n, NULL, folder, env->env->registry, &m);
     return finish(&w, code, m, out, err);
+}
+
+nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out, nacre_error *err) {
+    return nacre_model_load_bytes_in(env, bytes, n, NULL, out, err);
 }
 
 nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err) {

@@ -45,6 +45,7 @@ void nc_api_options(const nacre_options *o, nc_session_options *out) {
     out->recompute = o->recompute.v, out->n_recompute = o->recompute.n;
     out->ties = o->ties.v, out->n_ties = o->ties.n;
     out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
+    out->fixed_dims = o->fixed_dims.v, out->n_fixed_dims = o->fixed_dims.n;
     if (o->diff != NC_DIFF_NONE) out->differentiate = differentiate, out->differentiate_ctx = o;
 }
 
@@ -101,8 +102,10 @@ static nacre_code set_number(nacre_options *o, const char *key, const char *valu
 
 static nacre_code add_name(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     const char *name = nc_arena_str(&o->arena, value);
-    bool ok = name &&
-              (strcmp(key, "disable") == 0 ? NC_PUSH(&o->arena, o->off, name) : NC_PUSH(&o->arena, o->recompute, name));
+    bool ok = name != NULL;
+    if (ok && strcmp(key, "disable") == 0) ok = NC_PUSH(&o->arena, o->off, name);
+    if (ok && strcmp(key, "recompute") == 0) ok = NC_PUSH(&o->arena, o->recompute, name);
+    if (ok && strcmp(key, "save") == 0) o->o.save_path = name;
     return ok ? NACRE_OK : nc_api_error(err, NC_E_MEMORY, NULL);
 }
 
@@ -110,10 +113,10 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     static const struct {
         const char *key;
         setter set;
-    } keys[] = {{"device", set_device}, {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
-                {"views", set_switch},  {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
-                {"disable", add_name},  {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
-                {"profile", set_switch}};
+    } keys[] = {{"device", set_device},  {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
+                {"views", set_switch},   {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
+                {"disable", add_name},   {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
+                {"profile", set_switch}, {"save", add_name}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[256] = "";
@@ -125,6 +128,15 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
 nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err) {
     nc_tie t = {nc_arena_str(&o->arena, input), nc_arena_str(&o->arena, output)};
     if (!t.input || !t.output || !NC_PUSH(&o->arena, o->ties, t)) return nc_api_error(err, NC_E_MEMORY, NULL);
+    return NACRE_OK;
+}
+
+nacre_code nacre_options_dim(nacre_options *o, const char *name, int64_t value, nacre_error *err) {
+    if (!*name || value < 0)
+        return nc_api_fail(err, NC_E_ARGUMENT, "dim '%s': expected a name and a size, got %lld", name,
+                           (long long)value);
+    nc_fixed_dim f = {nc_arena_str(&o->arena, name), value};
+    if (!f.name || !NC_PUSH(&o->arena, o->fixed_dims, f)) return nc_api_error(err, NC_E_MEMORY, NULL);
     return NACRE_OK;
 }
 

@@ -19,6 +19,33 @@ static nacre_code check_shape(nacre_type type, int rank, const int64_t *dims, si
     return NACRE_OK;
 }
 
+/* What a buffer's release needs to call the caller's. */
+typedef struct giver {
+    void (*release)(void *owner);
+    void *owner;
+} giver;
+
+static void give_back(nc_buffer *b) {
+    giver *g = b->owner;
+    g->release(g->owner);
+    nc_free(g);
+}
+
+nacre_code nacre_value_tensor_owned(nacre_type type, int rank, const int64_t *dims, void *keeps_data,
+                                    void (*release)(void *owner), void *owner, nacre_value **out, nacre_error *err) {
+    giver *g = nc_alloc_zero(1, sizeof *g);
+    if (!g) return nc_api_error(err, NC_E_MEMORY, NULL);
+    *g = (giver){release, owner};
+    nacre_code code = nacre_value_tensor(type, rank, dims, keeps_data, out, err);
+    if (code != NACRE_OK) {
+        nc_free(g);
+        return code;
+    }
+    nc_buffer *b = nc_api_object(*out)->buffer;
+    b->release = give_back, b->owner = g;
+    return NACRE_OK;
+}
+
 nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data, nacre_value **out,
                               nacre_error *err) {
     size_t bytes;
@@ -44,20 +71,26 @@ nacre_code nacre_value_new_tensor(nacre_type type, int rank, const int64_t *dims
     return NACRE_OK;
 }
 
-nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const *strings, nacre_value **out,
-                               nacre_error *err) {
-    size_t bytes;
+nacre_code nacre_value_strings_n(int rank, const int64_t *dims, const char *const *strings, const size_t *bytes,
+                                 nacre_value **out, nacre_error *err) {
+    size_t unused;
     int64_t n = 0;
-    nacre_code code = check_shape(NACRE_STRING, rank, dims, &bytes, err);
+    nacre_code code = check_shape(NACRE_STRING, rank, dims, &unused, err);
     if (code != NACRE_OK) return code;
     if (!nc_numel(dims, rank, &n)) return nc_api_error(err, NC_E_SHAPE, NULL);
     nc_str *s = nc_alloc_zero((size_t)n + 1, sizeof *s);
-    for (int64_t i = 0; s && i < n; i++) s[i] = (nc_str){.p = (char *)(uintptr_t)strings[i], .n = strlen(strings[i])};
+    for (int64_t i = 0; s && i < n; i++)
+        s[i] = (nc_str){.p = (char *)(uintptr_t)strings[i], .n = bytes ? bytes[i] : strlen(strings[i])};
     nc_object *o = s ? nc_object_strings(rank, dims, s) : NULL;
     nc_free(s);
     if (!o) return nc_api_error(err, NC_E_MEMORY, NULL);
     *out = nc_api_value(o);
     return NACRE_OK;
+}
+
+nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const *strings, nacre_value **out,
+                               nacre_error *err) {
+    return nacre_value_strings_n(rank, dims, strings, NULL, out, err);
 }
 
 static nacre_code make_list(nc_object_kind kind, nacre_type element, nacre_value *const *items, size_t n,
@@ -80,6 +113,16 @@ nacre_code nacre_value_sequence(nacre_type element, nacre_value *const *items, s
 
 nacre_code nacre_value_optional(nacre_type element, nacre_value *item, nacre_value **out, nacre_error *err) {
     return make_list(NC_OBJ_OPTIONAL, element, &item, item ? 1 : 0, out, err);
+}
+
+nacre_code nacre_value_map(nacre_value *keys, nacre_value *values, nacre_value **out, nacre_error *err) {
+    const nc_object *k = nc_api_object(keys);
+    if (k->kind != NC_OBJ_TENSOR || k->t.rank != 1)
+        return nc_api_fail(err, NC_E_ARGUMENT, "a map's keys are a tensor of rank 1");
+    if (nacre_value_count(values) != k->t.dims[0])
+        return nc_api_fail(err, NC_E_SHAPE, "a map of %lld keys has %lld values", (long long)k->t.dims[0],
+                           (long long)nacre_value_count(values));
+    return make_list(NC_OBJ_MAP, (nacre_type)k->t.dtype, (nacre_value *const[]){keys, values}, 2, out, err);
 }
 
 nacre_value *nacre_value_ref(nacre_value *v) { return nc_api_value(nc_object_ref(nc_api_object(v))); }

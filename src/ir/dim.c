@@ -134,21 +134,29 @@ const nc_dim *nc_dim_sym(nc_dims *t, const char *name) {
     return x->self;
 }
 
+static const nc_dim *made_up(nc_dims *t, const nc_dim *d) {
+    int id = nc_dim_sym_id(d);
+    if (id >= 0) t->syms.v[id]->fresh = true;
+    return d;
+}
+
 const nc_dim *nc_dim_fresh(nc_dims *t, const char *hint) {
     if (!hint || !*hint) hint = "d";
     nc_atom *first = nc_map_get(&t->syms_by_name, hint);
-    if (!first) return nc_dim_sym(t, hint);
+    if (!first) return made_up(t, nc_dim_sym(t, hint));
     for (;;) {
         int k = ++first->n_fresh + 1;
         const char *name = nc_arena_printf(&t->arena, "%s_%d", hint, k);
         if (!name) return no_memory(t);
-        if (!nc_map_get(&t->syms_by_name, name)) return nc_dim_sym(t, name);
+        if (!nc_map_get(&t->syms_by_name, name)) return made_up(t, nc_dim_sym(t, name));
     }
 }
 
 int nc_dims_n_syms(const nc_dims *t) { return t->syms.n; }
 
 const char *nc_dims_sym_name(const nc_dims *t, int sym) { return t->syms.v[sym]->name; }
+
+bool nc_dims_sym_is_fresh(const nc_dims *t, int sym) { return t->syms.v[sym]->fresh; }
 
 void nc_dim_set_bound(nc_dims *t, const nc_dim *sym, const nc_dim *bound) {
     int id = nc_dim_sym_id(sym);
@@ -317,6 +325,7 @@ nc_dims *nc_dims_clone(const nc_dims *from) {
     for (int i = 0; ok && i < from->atoms.n; i++) ok = clone_atom(t, from->atoms.v[i]);
     for (int i = 0; ok && i < from->syms.n; i++) {
         const nc_dim *bound = from->syms.v[i]->bound;
+        t->syms.v[i]->fresh = from->syms.v[i]->fresh;
         ok = !bound || (t->syms.v[i]->bound = nc_dim_carry(t, bound)) != NULL;
     }
     if (ok) return t;

@@ -34,6 +34,7 @@ bool nc_dim_is_const(const nc_dim *d, int64_t *c); /* c may be NULL */
 int nc_dim_sym_id(const nc_dim *d);                /* >= 0 when d is exactly one symbol, else -1 */
 int nc_dims_n_syms(const nc_dims *t);
 const char *nc_dims_sym_name(const nc_dims *t, int sym);
+bool nc_dims_sym_is_fresh(const nc_dims *t, int sym); /* its name was made up, no model gave it */
 /* Marks every symbol of d in used[n_syms]. */
 void nc_dim_mark(const nc_dim *d, bool *used);
 /* The value of d; false when a symbol is unknown (known[sym] false) or the arithmetic overflows or divides by zero. */

@@ -190,6 +190,7 @@ TEST(dim_clone_is_the_same) {
     nc_dim_print(&p, d);
     nc_dim_print(&q, e);
     CHECK_STR(q.s, p.s);
+    for (int i = 0; i < nc_dims_n_syms(t); i++) CHECK(nc_dims_sym_is_fresh(c, i) == nc_dims_sym_is_fresh(t, i));
     CHECK(nc_dim_bound(c, nc_dim_sym_id(u)) == e && !nc_dim_bound(c, 0));
     nc_text_release(&p);
     nc_text_release(&q);

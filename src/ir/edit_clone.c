@@ -193,13 +193,14 @@ static bool copy_header(copier *c, const nc_model *from) {
     m->producer_version = from->producer_version;
     m->domain = from->domain;
     m->doc = from->doc;
+    m->graph_doc = from->graph_doc;
     m->next_id = from->next_id;
     m->next_random_id = from->next_random_id;
     m->out_of_memory = from->out_of_memory;
     m->extra = from->extra;
     if (!carry_extra(c, &m->extra)) return false;
     if (!carry_str(c, &m->producer_name) || !carry_str(c, &m->producer_version) || !carry_str(c, &m->domain) ||
-        !carry_str(c, &m->doc))
+        !carry_str(c, &m->doc) || !carry_str(c, &m->graph_doc))
         return false;
     m->opsets = nc_arena_array(&m->arena, (size_t)from->n_opsets + 1, sizeof *m->opsets);
     if (!m->opsets) return false;

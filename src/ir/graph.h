@@ -175,6 +175,7 @@ typedef struct nc_model {
     int n_opsets;
     int64_t ir_version;
     const char *producer_name, *producer_version, *domain, *doc;
+    const char *graph_doc; /* of the main graph */
     int64_t model_version;
     NC_VEC(nc_prop) props;
     NC_VEC(nc_buffer *) buffers; /* what literals point into; unref'd with the model */

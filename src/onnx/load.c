@@ -133,6 +133,9 @@ static nc_code load_model(nc_loader *l, nc_bytes b) {
     NC_TRY(nc_pb_read_model(l->w, b, &pb));
     if (!NC_PB_HAS(pb, ModelProto_graph)) NC_FAIL(l->w, NC_E_BAD_MODEL, "ModelProto.graph is missing");
     NC_TRY(load_header(l, b, &pb));
+    nc_pb_graph graph;
+    NC_TRY(nc_pb_read_graph(l->w, pb.graph, &graph));
+    NC_TRY(keep_text(l, graph.doc_string, &l->m->graph_doc));
     NC_TRY(nc_load_graph(l, pb.graph, NULL, l->m->main));
     give_random_ids(l);
     return NC_OK;

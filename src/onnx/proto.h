@@ -22,6 +22,7 @@
     X(SparseTensorProto, 1, BYTES, values) X(SparseTensorProto, 2, BYTES, indices) X(SparseTensorProto, 3, INTS, dims)
 #define NC_PB_GRAPH(X) \
     X(GraphProto, 1, MANY, node) X(GraphProto, 2, BYTES, name) X(GraphProto, 5, MANY, initializer) \
+    X(GraphProto, 10, BYTES, doc_string) \
     X(GraphProto, 11, MANY, input) X(GraphProto, 12, MANY, output) X(GraphProto, 13, MANY, value_info) \
     X(GraphProto, 15, MANY, sparse_initializer)
 #define NC_PB_VALUE(X) X(ValueInfoProto, 1, BYTES, name) X(ValueInfoProto, 2, BYTES, type)

@@ -6,6 +6,7 @@
 #include "ir/edit.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "onnx/save.h"
 #include "transform/transform.h"
 
 #include <string.h>
@@ -49,6 +50,26 @@ static nc_code tie(maker *k) {
     return NC_OK;
 }
 
+/* Other values need no change: a symbol that a model declares gives way to what inference finds. */
+static nc_code fix_dims(maker *k) {
+    nc_model *m = k->s->model;
+    for (int f = 0; f < k->o->n_fixed_dims; f++) {
+        const nc_dim *name = nc_dim_sym(m->dims, k->o->fixed_dims[f].name);
+        const nc_dim *value = nc_dim_const(m->dims, k->o->fixed_dims[f].value);
+        NC_NEED(k->w, name);
+        NC_NEED(k->w, value);
+        for (int i = 0; i < m->main->inputs.n; i++) {
+            const nc_type *t = m->main->inputs.v[i]->type;
+            const nc_dim *dims[NC_MAX_RANK];
+            if (!t || t->kind != NC_T_TENSOR || t->rank < 0) continue;
+            for (int d = 0; d < t->rank; d++) dims[d] = t->dims[d] == name ? value : t->dims[d];
+            m->main->inputs.v[i]->type = nc_type_tensor(&m->arena, t->elem, t->rank, dims);
+            NC_NEED(k->w, m->main->inputs.v[i]->type);
+        }
+    }
+    return NC_OK;
+}
+
 static nc_code mark_recompute(maker *k) {
     for (int i = 0; i < k->o->n_recompute; i++) {
         nc_node *n = nc_graph_find_node(k->s->model->main, k->o->recompute[i]);
@@ -62,12 +83,14 @@ static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
     dump(k, NC_DUMP_GRAPH);
+    NC_TRY(fix_dims(k));
     NC_TRY(tie(k));
     NC_TRY(nc_infer_model(k->w, m));
     dump(k, NC_DUMP_INFERRED);
     NC_TRY(mark_recompute(k));
     NC_TRY(nc_transform(k->w, m, o->level, false, o->passes_off, o->n_passes_off));
     dump(k, NC_DUMP_TRANSFORMED);
+    if (o->save_path) NC_TRY(nc_onnx_save_file(k->w, m, o->save_path, NULL));
     if (!o->differentiate) return nc_verify(k->w, m);
     NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
     dump(k, NC_DUMP_DIFFERENTIATED);

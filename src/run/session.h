@@ -14,6 +14,12 @@ typedef struct nc_tie {
     const char *input, *output;
 } nc_tie;
 
+/* A size that the caller fixes: every input dim of that name. */
+typedef struct nc_fixed_dim {
+    const char *name;
+    int64_t value;
+} nc_fixed_dim;
+
 typedef enum nc_dump_stage {
     NC_DUMP_GRAPH,
     NC_DUMP_INFERRED,
@@ -35,6 +41,9 @@ typedef struct nc_session_options {
     int n_ties;
     const nc_plan_cut *cuts;
     int n_cuts;
+    const nc_fixed_dim *fixed_dims;
+    int n_fixed_dims;
+    const char *save_path;        /* the transformed graph goes there as ONNX; NULL: nowhere */
     const char *const *recompute; /* node names */
     int n_recompute;
     /* Adds gradients, variables and updates to the transformed graph (train/); NULL: inference. */

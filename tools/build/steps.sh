@@ -143,6 +143,22 @@ python_tests() {
     if [ ! -d tests/py ]; then skip "Python tests" "there is no tests/py"; return; fi
     step "Python packages of tests/requirements.txt into .venv" python_packages
     step "Python tests" "$venv/bin/python" -m pytest -q tests/py
+    step "ONNX's backend suite" "$venv/bin/python" -m pytest -q tests/conformance
+}
+
+# The packages that the suite needs; the cases that pass now are added to the list.
+conformance() {
+    build release
+    step "Python packages of tests/requirements.txt into .venv" python_packages
+    echo "==> ONNX's backend suite"
+    "$venv/bin/python" tests/conformance/suite.py --update
+}
+
+wheel() {
+    step "Python environment" make_venv
+    step "wheel into build/wheel" "$venv/bin/python" -m pip wheel -q --disable-pip-version-check --no-deps \
+        -w build/wheel .
+    ls build/wheel
 }
 
 everything() {
@@ -191,9 +207,10 @@ nightly() {
 
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
-quick | demo | lint | format | everything | fuzz | nightly) "$1" ;;
+quick | demo | lint | format | wheel | conformance | everything | fuzz | nightly) "$1" ;;
 *)
-    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | everything | fuzz | nightly" >&2
+    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | wheel | conformance | everything |" \
+        "fuzz | nightly" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,56 @@
+/* python/ext/module.c: nacre._core: joins the parts, and the few functions that belong to the whole library: version,
+ * log level, names and sizes of element types. */
+#include "ext.h"
+
+static PyObject *version(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    return PyUnicode_FromString(nacre_version());
+}
+
+static PyObject *set_log_level(PyObject *module, PyObject *level) {
+    (void)module;
+    long n = PyLong_AsLong(level);
+    if (PyErr_Occurred()) return NULL;
+    if (n < NACRE_LOG_VERBOSE || n > NACRE_LOG_OFF) {
+        PyErr_Format(PyExc_ValueError, "log level: expected 0 to 4, got %ld", n);
+        return NULL;
+    }
+    nacre_log_set_level((nacre_log_level)n);
+    Py_RETURN_NONE;
+}
+
+static PyObject *type_name(PyObject *module, PyObject *type) {
+    (void)module;
+    long n = PyLong_AsLong(type);
+    if (PyErr_Occurred()) return NULL;
+    return PyUnicode_FromString(nacre_type_name((nacre_type)n));
+}
+
+static PyObject *type_bytes(PyObject *module, PyObject *type) {
+    (void)module;
+    long n = PyLong_AsLong(type);
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromSize_t(nacre_type_bytes((nacre_type)n));
+}
+
+static PyMethodDef functions[] = {{"version", version, METH_NOARGS, "The library's version."},
+                                  {"set_log_level", set_log_level, METH_O, "0 verbose, 1 info, 2 warning, 3 error."},
+                                  {"type_name", type_name, METH_O, "type_name(1) is 'float'."},
+                                  {"type_bytes", type_bytes, METH_O, "Bytes of one element; 0 for strings."},
+                                  {NULL, NULL, 0, NULL}};
+
+static int add_all(PyObject *module) {
+    if (ncx_interrupt_init() < 0 || ncx_add_errors(module) < 0) return -1;
+    return ncx_add_value(module) < 0 || ncx_add_session(module) < 0 ? -1 : 0;
+}
+
+PyMODINIT_FUNC PyInit__core(void);
+
+PyMODINIT_FUNC PyInit__core(void) {
+    static struct PyModuleDef definition = {
+        PyModuleDef_HEAD_INIT, "_core", "The library behind nacre.", -1, functions, NULL, NULL, NULL, NULL};
+    PyObject *module = PyModule_Create(&definition);
+    if (module && add_all(module) < 0) Py_CLEAR(module);
+    return module;
+}

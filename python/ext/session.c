@@ -1,0 +1,408 @@
+/* python/ext/session.c: Env, Session and RunOptions. A session is made from a path or from bytes with options as pairs
+ * of texts; a run takes and gives Values by name. The GIL is let go while the library loads, plans and runs. */
+#include "ext.h"
+
+PyTypeObject *ncx_env_type, *ncx_session_type, *ncx_run_options_type;
+
+static PyObject *allocate(PyTypeObject *type) {
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    return alloc(type, 0);
+}
+
+static void free_object(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* ---- Env ---- */
+
+static PyObject *env_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"threads", NULL};
+    int threads = 0;
+    nacre_error err;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:Env", names, &threads)) return NULL;
+    ncx_env *e = (ncx_env *)allocate(type);
+    if (e && nacre_env_create(threads, &e->env, &err) != NACRE_OK) {
+        ncx_raise(NCX_LOADING, &err);
+        Py_CLEAR(e);
+    }
+    return (PyObject *)e;
+}
+
+static void env_dealloc(PyObject *self) {
+    nacre_env *env = ((ncx_env *)self)->env;
+    Py_BEGIN_ALLOW_THREADS;
+    nacre_env_release(env);
+    Py_END_ALLOW_THREADS;
+    free_object(self);
+}
+
+static PyObject *env_load_plugin(PyObject *self, PyObject *path) {
+    nacre_error err;
+    const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+    if (!text) return NULL;
+    if (nacre_env_load_plugin(((ncx_env *)self)->env, text, &err) != NACRE_OK) return ncx_raise(NCX_LOADING, &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *env_describe(PyObject *self, PyObject *device) {
+    nacre_error err;
+    char line[256];
+    const char *name = PyUnicode_AsUTF8AndSize(device, NULL);
+    if (!name) return NULL;
+    nacre_code code;
+    Py_BEGIN_ALLOW_THREADS;
+    code = nacre_env_describe_device(((ncx_env *)self)->env, name, line, sizeof line, &err);
+    Py_END_ALLOW_THREADS;
+    return code == NACRE_OK ? PyUnicode_FromString(line) : ncx_raise(NCX_LOADING, &err);
+}
+
+/* ---- RunOptions ---- */
+
+static PyObject *run_options_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)args;
+    (void)kwargs;
+    nacre_error err;
+    ncx_run_options *r = (ncx_run_options *)allocate(type);
+    if (r && nacre_run_options_create(&r->r, &err) != NACRE_OK) {
+        ncx_raise(NCX_RUNNING, &err);
+        Py_CLEAR(r);
+    }
+    return (PyObject *)r;
+}
+
+static void run_options_dealloc(PyObject *self) {
+    nacre_run_options_release(((ncx_run_options *)self)->r);
+    free_object(self);
+}
+
+static PyObject *get_terminate(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(((ncx_run_options *)self)->terminate);
+}
+
+static int set_terminate(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    int yes = value ? PyObject_IsTrue(value) : 0;
+    if (yes < 0) return -1;
+    ((ncx_run_options *)self)->terminate = yes != 0;
+    nacre_run_options_cancel(((ncx_run_options *)self)->r, yes);
+    return 0;
+}
+
+/* ---- making a session ---- */
+
+static bool set_options(nacre_options *o, PyObject *pairs) {
+    nacre_error err;
+    for (Py_ssize_t i = 0; i < PyList_Size(pairs); i++) {
+        const char *key, *value;
+        if (!PyArg_ParseTuple(PyList_GetItem(pairs, i), "ss", &key, &value)) return false;
+        if (nacre_options_set(o, key, value, &err) != NACRE_OK) {
+            ncx_raise(NCX_RUNNING, &err);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool set_dims(nacre_options *o, PyObject *pairs) {
+    nacre_error err;
+    for (Py_ssize_t i = 0; i < PyList_Size(pairs); i++) {
+        const char *name;
+        long long size;
+        if (!PyArg_ParseTuple(PyList_GetItem(pairs, i), "sL", &name, &size)) return false;
+        if (nacre_options_dim(o, name, size, &err) != NACRE_OK) {
+            ncx_raise(NCX_RUNNING, &err);
+            return false;
+        }
+    }
+    return true;
+}
+
+static nacre_code load(nacre_env *env, const char *path, const char *bytes, size_t n, const char *folder,
+                       const nacre_options *o, nacre_session **out, nacre_error *err) {
+    nacre_model *m;
+    nacre_code code =
+        path ? nacre_model_load(env, path, &m, err) : nacre_model_load_bytes_in(env, bytes, n, folder, &m, err);
+    return code == NACRE_OK ? nacre_session_create(env, m, o, out, err) : code;
+}
+
+static bool create(ncx_session *self, PyObject *source, const char *folder, const nacre_options *o) {
+    const char *path = NULL;
+    char *bytes = NULL;
+    Py_ssize_t n = 0;
+    nacre_error err;
+    nacre_code code;
+    if (PyUnicode_Check(source)) {
+        path = PyUnicode_AsUTF8AndSize(source, NULL);
+        if (!path) return false;
+    } else if (PyBytes_AsStringAndSize(source, &bytes, &n) < 0) {
+        return false;
+    }
+    nacre_env *env = ((ncx_env *)self->env)->env;
+    Py_BEGIN_ALLOW_THREADS;
+    code = load(env, path, bytes, (size_t)n, folder, o, &self->s, &err);
+    Py_END_ALLOW_THREADS;
+    if (code != NACRE_OK) ncx_raise(NCX_LOADING, &err);
+    return code == NACRE_OK;
+}
+
+/* Session(env, path or bytes, options, dims, folder): options and dims are lists of pairs. */
+static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"env", "source", "options", "dims", "folder", NULL};
+    PyObject *env, *source, *options, *dims;
+    const char *folder = NULL;
+    nacre_options *o = NULL;
+    nacre_error err;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O!|z:Session", names, ncx_env_type, &env, &source,
+                                     &PyList_Type, &options, &PyList_Type, &dims, &folder))
+        return NULL;
+    ncx_session *s = (ncx_session *)allocate(type);
+    if (!s) return NULL;
+    Py_INCREF(env);
+    s->env = env;
+    bool ok = nacre_options_create(&o, &err) == NACRE_OK;
+    if (!ok) ncx_raise(NCX_LOADING, &err);
+    ok = ok && set_options(o, options) && set_dims(o, dims) && create(s, source, folder, o);
+    nacre_options_release(o);
+    if (!ok) Py_CLEAR(s);
+    return (PyObject *)s;
+}
+
+static void session_dealloc(PyObject *self) {
+    ncx_session *s = (ncx_session *)self;
+    nacre_session *gone = s->s;
+    Py_BEGIN_ALLOW_THREADS;
+    nacre_session_release(gone);
+    Py_END_ALLOW_THREADS;
+    Py_XDECREF(s->env);
+    free_object(self);
+}
+
+/* ---- what a session tells ---- */
+
+static PyObject *shape_of(const nacre_signature *sig) {
+    PyObject *shape = PyList_New(sig->rank > 0 ? sig->rank : 0);
+    for (int d = 0; shape && d < sig->rank; d++) {
+        PyObject *x;
+        if (sig->dims[d] >= 0)
+            x = PyLong_FromLongLong(sig->dims[d]);
+        else
+            x = Py_BuildValue("z", sig->dim_names[d][0] ? sig->dim_names[d] : NULL);
+        if (!x || PyList_SetItem(shape, d, x) < 0) Py_CLEAR(shape);
+    }
+    return shape;
+}
+
+/* signature(side): a list of (name, type, shape); side 0 inputs, 1 outputs, 2 overridable initializers. */
+static PyObject *session_signature(PyObject *self, PyObject *side) {
+    const nacre_session *s = ((ncx_session *)self)->s;
+    long which = PyLong_AsLong(side);
+    if (PyErr_Occurred()) return NULL;
+    size_t n = nacre_session_n(s, (nacre_side)which);
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; list && i < n; i++) {
+        nacre_signature sig;
+        nacre_error err;
+        PyObject *row = NULL;
+        if (nacre_session_signature(s, (nacre_side)which, i, &sig, &err) != NACRE_OK)
+            ncx_raise(NCX_RUNNING, &err);
+        else
+            row = Py_BuildValue("(ssN)", sig.name, sig.type, shape_of(&sig));
+        if (!row || PyList_SetItem(list, (Py_ssize_t)i, row) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *session_info(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const nacre_session *s = ((ncx_session *)self)->s;
+    nacre_model_info info;
+    nacre_session_model_info(s, &info);
+    PyObject *props = PyDict_New();
+    for (size_t i = 0; props && i < info.n_props; i++) {
+        const char *value, *key = nacre_session_prop(s, i, &value);
+        PyObject *text = PyUnicode_FromString(value);
+        if (!text || PyDict_SetItemString(props, key, text) < 0) Py_CLEAR(props);
+        Py_XDECREF(text);
+    }
+    if (!props) return NULL;
+    return Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:L,s:N}", "producer_name", info.producer_name, "graph_name",
+                         info.graph_name, "domain", info.domain, "description", info.description, "graph_description",
+                         info.graph_description, "version", (long long)info.version, "custom_metadata_map", props);
+}
+
+/* ---- running ---- */
+
+/* One call's arguments as the library takes them; `given` says which of out are the caller's own. */
+typedef struct call {
+    size_t n_in, n_out;
+    const char **in_names, **out_names;
+    nacre_value **in, **out;
+    bool *given;
+} call;
+
+static bool allocate_call(call *c, Py_ssize_t n_in, Py_ssize_t n_out) {
+    *c = (call){.n_in = (size_t)n_in, .n_out = (size_t)n_out};
+    c->in_names = PyMem_Calloc(c->n_in + 1, sizeof *c->in_names);
+    c->out_names = PyMem_Calloc(c->n_out + 1, sizeof *c->out_names);
+    c->in = PyMem_Calloc(c->n_in + 1, sizeof *c->in);
+    c->out = PyMem_Calloc(c->n_out + 1, sizeof *c->out);
+    c->given = PyMem_Calloc(c->n_out + 1, sizeof *c->given);
+    if (c->in_names && c->out_names && c->in && c->out && c->given) return true;
+    PyErr_NoMemory();
+    return false;
+}
+
+static void free_call(call *c) {
+    for (size_t i = 0; c->out && c->given && i < c->n_out; i++)
+        if (!c->given[i]) nacre_value_release(c->out[i]);
+    PyMem_Free((void *)c->in_names);
+    PyMem_Free((void *)c->out_names);
+    PyMem_Free(c->in);
+    PyMem_Free(c->out);
+    PyMem_Free(c->given);
+}
+
+static bool read_outputs(call *c, PyObject *names, PyObject *given) {
+    for (size_t i = 0; i < c->n_out; i++) {
+        c->out_names[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(names, (Py_ssize_t)i), NULL);
+        if (!c->out_names[i]) return false;
+        PyObject *o = given == Py_None ? Py_None : PyList_GetItem(given, (Py_ssize_t)i);
+        if (!o) return false;
+        if (o == Py_None) continue;
+        nacre_value *v = ncx_value_of(o);
+        if (!v) return false;
+        if (!((ncx_value *)o)->writable) {
+            PyErr_Format(PyExc_ValueError, "the memory given for output '%s' is read only", c->out_names[i]);
+            return false;
+        }
+        c->out[i] = v, c->given[i] = true;
+    }
+    return true;
+}
+
+static bool read_inputs(call *c, PyObject *feeds) {
+    Py_ssize_t at = 0;
+    PyObject *name, *value;
+    for (size_t i = 0; PyDict_Next(feeds, &at, &name, &value); i++) {
+        c->in_names[i] = PyUnicode_AsUTF8AndSize(name, NULL);
+        c->in[i] = c->in_names[i] ? ncx_value_of(value) : NULL;
+        if (!c->in[i]) return false;
+    }
+    return true;
+}
+
+/* The outputs as Values: those of the caller again, or new ones. */
+static PyObject *collect(call *c, PyObject *given) {
+    PyObject *list = PyList_New((Py_ssize_t)c->n_out);
+    for (size_t i = 0; list && i < c->n_out; i++) {
+        PyObject *x;
+        if (c->given[i]) {
+            x = PyList_GetItem(given, (Py_ssize_t)i);
+            Py_INCREF(x);
+        } else {
+            x = ncx_value_wrap(c->out[i], true);
+            c->out[i] = NULL;
+        }
+        if (!x || PyList_SetItem(list, (Py_ssize_t)i, x) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool run_guarded(nacre_session *s, nacre_run_options *r, call *c, nacre_code *code, nacre_error *err) {
+    ncx_guard guard;
+    ncx_guard_begin(&guard, r);
+    /* A signal that came just before the guard stood would be noticed only after the run. */
+    bool early = PyErr_CheckSignals() < 0;
+    if (!early) {
+        Py_BEGIN_ALLOW_THREADS;
+        *code = nacre_run(s, r, c->in_names, c->in, c->n_in, c->out_names, c->n_out, c->out, err);
+        Py_END_ALLOW_THREADS;
+    }
+    bool interrupted = ncx_guard_end(&guard);
+    return !early && !(interrupted && PyErr_CheckSignals() < 0);
+}
+
+static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObject *given) {
+    nacre_run_options *r = ro ? ro->r : NULL;
+    nacre_error err;
+    nacre_code code = NACRE_OK;
+    if (!r && nacre_run_options_create(&r, &err) != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
+    bool done = run_guarded(s, r, c, &code, &err);
+    if (ro)
+        nacre_run_options_cancel(r, ro->terminate);
+    else
+        nacre_run_options_release(r);
+    if (!done) return NULL;
+    return code == NACRE_OK ? collect(c, given) : ncx_raise(NCX_RUNNING, &err);
+}
+
+/* run(output names, feeds, run options or None, outputs or None): names of wanted outputs, a dict of Values by input
+ * name, and, for each output, a Value to write into or None. Gives a list of Values. */
+static PyObject *session_run(PyObject *self, PyObject *args) {
+    PyObject *names, *feeds, *options = Py_None, *given = Py_None;
+    if (!PyArg_ParseTuple(args, "O!O!|OO:run", &PyList_Type, &names, &PyDict_Type, &feeds, &options, &given))
+        return NULL;
+    if (options != Py_None && !PyObject_TypeCheck(options, ncx_run_options_type)) {
+        PyErr_Format(PyExc_TypeError, "run_options: expected RunOptions or None, got %R", (PyObject *)Py_TYPE(options));
+        return NULL;
+    }
+    if (given != Py_None && !PyList_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "outputs: expected a list or None");
+        return NULL;
+    }
+    call c;
+    PyObject *result = NULL;
+    if (allocate_call(&c, PyDict_Size(feeds), PyList_Size(names)) && read_outputs(&c, names, given) &&
+        read_inputs(&c, feeds))
+        result = run_call(((ncx_session *)self)->s, options == Py_None ? NULL : (ncx_run_options *)options, &c, given);
+    free_call(&c);
+    return result;
+}
+
+/* ---- types ---- */
+
+static PyMethodDef env_methods[] = {
+    {"load_plugin", env_load_plugin, METH_O, "load_plugin(path): adds the operators of a shared library."},
+    {"describe", env_describe, METH_O, "describe(device): one line on a device, or EPFail with the reason."},
+    {NULL, NULL, 0, NULL}};
+static PyMethodDef session_methods[] = {
+    {"signature", session_signature, METH_O, "signature(side): (name, type, shape) of inputs, outputs or defaults."},
+    {"info", session_info, METH_NOARGS, "info(): the model's metadata."},
+    {"run", session_run, METH_VARARGS, "run(names, feeds, run_options, outputs): a list of Values."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef run_options_properties[] = {
+    {"terminate", get_terminate, set_terminate, "whether runs with these options stop", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot env_slots[] = {{Py_tp_new, (void *)env_new},
+                                  {Py_tp_dealloc, (void *)env_dealloc},
+                                  {Py_tp_methods, env_methods},
+                                  {Py_tp_doc, (void *)"Env(threads=0): threads, devices and packed weights."},
+                                  {0, NULL}};
+static PyType_Slot session_slots[] = {{Py_tp_new, (void *)session_new},
+                                      {Py_tp_dealloc, (void *)session_dealloc},
+                                      {Py_tp_methods, session_methods},
+                                      {Py_tp_doc, (void *)"Session(env, source, options, dims, folder=None)"},
+                                      {0, NULL}};
+static PyType_Slot run_options_slots[] = {{Py_tp_new, (void *)run_options_new},
+                                          {Py_tp_dealloc, (void *)run_options_dealloc},
+                                          {Py_tp_getset, run_options_properties},
+                                          {Py_tp_doc, (void *)"RunOptions(): what a run obeys."},
+                                          {0, NULL}};
+static PyType_Spec specs[] = {{"nacre._core.Env", sizeof(ncx_env), 0, Py_TPFLAGS_DEFAULT, env_slots},
+                              {"nacre._core.Session", sizeof(ncx_session), 0, Py_TPFLAGS_DEFAULT, session_slots},
+                              {"nacre._core.RunOptions", sizeof(ncx_run_options), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, run_options_slots}};
+
+int ncx_add_session(PyObject *module) {
+    PyTypeObject **types[] = {&ncx_env_type, &ncx_session_type, &ncx_run_options_type};
+    for (int i = 0; i < 3; i++) {
+        *types[i] = (PyTypeObject *)PyType_FromSpec(&specs[i]);
+        if (!*types[i] || PyModule_AddType(module, *types[i]) < 0) return -1;
+    }
+    return 0;
+}

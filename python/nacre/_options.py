@@ -1,0 +1,177 @@
+"""SessionOptions and RunOptions.
+
+What is a hint in onnxruntime is accepted and may be ignored; what changes results or writes files is honoured or
+refused with a sentence.
+"""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+from nacre import _core
+from nacre._enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+
+
+def _refuse(what: str, instead: str = "") -> None:
+    raise _core.NotImplemented(f"{what} is not supported{'; ' + instead if instead else ''}")
+
+
+def _entry(entries: Dict[str, str], key: str, value: str, longest: int = 1024) -> None:
+    if not key or len(key) > longest:
+        raise RuntimeError(f"Config key is empty or longer than maximum length {longest}")
+    entries[str(key)] = str(value)
+
+
+class SessionOptions:
+    """How a session is made. Defaults are onnxruntime's."""
+
+    # name: (default, what a value is made with)
+    _FIELDS = {
+        "enable_cpu_mem_arena": (True, bool), "enable_mem_pattern": (True, bool), "enable_mem_reuse": (True, bool),
+        "enable_profiling": (False, bool), "execution_mode": (ExecutionMode.ORT_SEQUENTIAL, ExecutionMode),
+        "execution_order": (ExecutionOrder.DEFAULT, ExecutionOrder),
+        "graph_optimization_level": (GraphOptimizationLevel.ORT_ENABLE_ALL, GraphOptimizationLevel),
+        "inter_op_num_threads": (0, int), "intra_op_num_threads": (0, int), "log_severity_level": (-1, int),
+        "log_verbosity_level": (0, int), "logid": ("", str), "optimized_model_filepath": ("", str),
+        "profile_file_prefix": ("onnxruntime_profile_", str), "use_deterministic_compute": (False, bool),
+        "use_per_session_threads": (True, bool),
+    }
+
+    enable_cpu_mem_arena: bool
+    enable_mem_pattern: bool
+    enable_mem_reuse: bool
+    enable_profiling: bool
+    execution_mode: ExecutionMode
+    execution_order: ExecutionOrder
+    graph_optimization_level: GraphOptimizationLevel
+    inter_op_num_threads: int
+    intra_op_num_threads: int
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    optimized_model_filepath: str
+    profile_file_prefix: str
+    use_deterministic_compute: bool
+    use_per_session_threads: bool
+    _entries: Dict[str, str]
+    _dims: Dict[str, int]
+    _libraries: List[str]
+    _providers: List[Tuple[str, Dict[str, str]]]
+
+    def __init__(self) -> None:
+        for name, (default, _) in self._FIELDS.items():
+            object.__setattr__(self, name, default)
+        for name in ("_entries", "_dims"):
+            object.__setattr__(self, name, {})
+        for name in ("_libraries", "_providers"):
+            object.__setattr__(self, name, [])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._FIELDS:
+            raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
+        kind = self._FIELDS[name][1]
+        if kind in (int, str) and not isinstance(value, kind):
+            if kind is str or not hasattr(value, "__index__"):
+                raise TypeError(f"SessionOptions.{name}: expected {kind.__name__}, got {value!r}")
+        object.__setattr__(self, name, kind(value))
+
+    # ---- entries ----
+
+    def add_session_config_entry(self, config_key: str, config_value: str) -> None:
+        """A setting by onnxruntime's key. Those that are known here: see _settings; others are hints."""
+        _entry(self._entries, config_key, config_value)
+
+    def get_session_config_entry(self, config_key: str) -> str:
+        if config_key not in self._entries:
+            raise RuntimeError(f"SessionOptions does not have configuration with key: {config_key}")
+        return self._entries[config_key]
+
+    def add_free_dimension_override_by_name(self, dim_name: str, dim_value: int) -> None:
+        """Every input dim that the model calls dim_name has this size."""
+        self._dims[str(dim_name)] = int(dim_value)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, dim_value: int) -> None:
+        _refuse("a free dimension by denotation", "name it: add_free_dimension_override_by_name")
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Adds the operators of a shared library that exports nacre_plugin_register (nacre_plugin.h)."""
+        try:
+            _core.Env(1).load_plugin(str(path))
+        except Exception as e:
+            raise _core.Fail(f"Failed to load library {path}: {e}") from None
+        self._libraries.append(str(path))
+
+    # ---- providers ----
+
+    def add_provider(self, provider: str, options: Dict[str, str]) -> None:
+        self._providers.append((str(provider), dict(options)))
+
+    def has_providers(self) -> bool:
+        return bool(self._providers)
+
+    def add_provider_for_devices(self, ep_devices: Any, options: Any) -> None:
+        _refuse("add_provider_for_devices", "use providers=[...]")
+
+    def set_provider_selection_policy(self, policy: Any) -> None:
+        _refuse("a provider selection policy", "use providers=[...]")
+
+    def set_provider_selection_policy_delegate(self, delegate: Any) -> None:
+        _refuse("a provider selection policy", "use providers=[...]")
+
+    # ---- refused ----
+
+    def add_initializer(self, name: str, value: Any) -> None:
+        _refuse("add_initializer", "feed an overridable initializer, or change the model")
+
+    def add_external_initializers(self, names: Any, values: Any) -> None:
+        _refuse("add_external_initializers", "keep the data beside the model's file")
+
+    def add_external_initializers_from_files_in_memory(self, *_: Any) -> None:
+        _refuse("add_external_initializers_from_files_in_memory", "keep the data beside the model's file")
+
+    def set_load_cancellation_flag(self, value: bool) -> None:
+        if value:
+            _refuse("cancelling a load")
+
+    # ---- what the library is told ----
+
+    def _settings(self) -> List[Tuple[str, str]]:
+        if self.enable_profiling:
+            _refuse("enable_profiling")
+        level = self.graph_optimization_level
+        names = {0: "off", 1: "basic", 2: "extended"}
+        out = [("level", names.get(int(level), "all"))]
+        if self.optimized_model_filepath:
+            out.append(("save", self.optimized_model_filepath))
+        if self._entries.get("session.disable_prepacking") == "1":
+            out.append(("packing", "off"))
+        return out
+
+    def _folder(self) -> Any:
+        return self._entries.get("session.model_external_initializers_file_folder_path")
+
+
+class RunOptions(_core.RunOptions):
+    """What a run obeys. Setting terminate, from any thread, stops the runs that have these options."""
+
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    only_execute_path_to_fetches: bool
+
+    def __init__(self) -> None:
+        self.log_severity_level = -1
+        self.log_verbosity_level = 0
+        self.logid = ""
+        self.only_execute_path_to_fetches = False
+        self._entries: Dict[str, str] = {}
+
+    def add_run_config_entry(self, config_key: str, config_value: str) -> None:
+        _entry(self._entries, config_key, config_value)
+
+    def get_run_config_entry(self, config_key: str) -> str:
+        if config_key not in self._entries:
+            raise RuntimeError(f"RunOptions does not have configuration with key: {config_key}")
+        return self._entries[config_key]
+
+    def add_active_adapter(self, adapter: Any) -> None:
+        _refuse("a LoRA adapter")

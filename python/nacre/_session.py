@@ -1,0 +1,214 @@
+"""InferenceSession: a model that is ready to run."""
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from nacre import _core, _types
+from nacre._binding import IOBinding
+from nacre._device import Provider, choose, envs
+from nacre._options import RunOptions, SessionOptions
+from nacre._value import OrtValue
+
+_INPUTS, _OUTPUTS, _OVERRIDABLE = 0, 1, 2
+
+
+class NodeArg:
+    """Name, type ('tensor(float)') and shape of an input or output. A dim is a number, a name, or None."""
+
+    def __init__(self, name: str, type: str, shape: List[Union[int, str, None]]) -> None:
+        self._fields = (name, type, shape)
+
+    name: str = property(lambda self: self._fields[0])  # type: ignore[assignment]
+    type: str = property(lambda self: self._fields[1])  # type: ignore[assignment]
+    shape: List[Union[int, str, None]] = property(lambda self: list(self._fields[2]))  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
+
+
+class ModelMetadata:
+    """What a model says of itself."""
+
+    def __init__(self, producer_name: str = "", graph_name: str = "", domain: str = "", description: str = "",
+                 graph_description: str = "", version: int = 0,
+                 custom_metadata_map: Optional[Dict[str, str]] = None) -> None:
+        self.producer_name, self.graph_name, self.domain = producer_name, graph_name, domain
+        self.description, self.graph_description, self.version = description, graph_description, version
+        self.custom_metadata_map = dict(custom_metadata_map or {})
+
+
+def _source(path_or_bytes: Any) -> Union[str, bytes]:
+    if isinstance(path_or_bytes, (str, os.PathLike)):
+        return os.fspath(path_or_bytes)
+    if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
+        return bytes(path_or_bytes)
+    if hasattr(path_or_bytes, "SerializeToString"):
+        return path_or_bytes.SerializeToString()
+    raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+
+
+class Session:
+    """The part of InferenceSession that does not make the session."""
+
+    _session: _core.Session
+    _sess_options: SessionOptions
+    _providers: Dict[str, Dict[str, str]]
+    _inputs: List[NodeArg]
+    _outputs: List[NodeArg]
+    _overridable: List[NodeArg]
+    _required: List[str]
+    _output_names: List[str]
+    _input_types: Dict[str, str]
+    _output_types: Dict[str, str]
+
+    # ---- what it tells ----
+
+    def get_session_options(self) -> SessionOptions:
+        return self._sess_options
+
+    def get_inputs(self) -> List[NodeArg]:
+        return list(self._inputs)
+
+    def get_outputs(self) -> List[NodeArg]:
+        return list(self._outputs)
+
+    def get_overridable_initializers(self) -> List[NodeArg]:
+        """Initializers that the model also lists as inputs: they may be fed, and need not be."""
+        return list(self._overridable)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        return ModelMetadata(**self._session.info())
+
+    def get_providers(self) -> List[str]:
+        return list(self._providers)
+
+    def get_provider_options(self) -> Dict[str, Dict[str, str]]:
+        return {name: dict(own) for name, own in self._providers.items()}
+
+    # ---- running ----
+
+    def _validate_input(self, feed_input_names: Sequence[str]) -> None:
+        missing = [n for n in self._required if n not in feed_input_names]
+        if missing:
+            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed_input_names)}).")
+
+    def _feeds(self, input_feed: Mapping[str, Any]) -> Dict[str, _core.Value]:
+        types, convert = self._input_types, _types.to_value
+        return {name: convert(x, types.get(name)) for name, x in input_feed.items()}
+
+    def _run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
+             run_options: Optional[RunOptions]) -> List[_core.Value]:
+        self._validate_input(list(input_feed))
+        wanted = list(output_names) if output_names else self._output_names
+        return self._session.run(wanted, self._feeds(input_feed), run_options)
+
+    def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
+            run_options: Optional[RunOptions] = None) -> List[Any]:
+        """Computes the outputs of these names (None: all) from {input name: array, list or dict}."""
+        return [_types.to_python(v) for v in self._run(output_names, input_feed, run_options)]
+
+    def run_async(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
+                  callback: Callable[[Optional[List[Any]], Any, str], None], user_data: Any,
+                  run_options: Optional[RunOptions] = None) -> None:
+        """As run, on another thread. callback(results, user_data, error) is called there; error is empty when the run
+        succeeded."""
+        self._validate_input(list(input_feed))
+        feeds = dict(input_feed)
+
+        def work() -> None:
+            results, error = None, ""
+            try:
+                results = self.run(output_names, feeds, run_options)
+            except Exception as e:  # what a run may raise goes to the callback
+                error = str(e) or type(e).__name__
+            callback(results if results is not None else [], user_data, error)
+
+        threading.Thread(target=work, name="nacre run_async", daemon=True).start()
+
+    def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Mapping[str, OrtValue],
+                            run_options: Optional[RunOptions] = None) -> List[OrtValue]:
+        """As run, with OrtValues in and out."""
+        return [OrtValue(v) for v in self._run(output_names, input_dict_ort_values, run_options)]
+
+    def run_with_ortvaluevector(self, run_options: Optional[RunOptions], feed_names: Sequence[str],
+                                feeds: Sequence[OrtValue], fetch_names: Sequence[str], fetches: List[OrtValue],
+                                fetch_devices: Any) -> None:
+        """As run_with_ort_values, with names and values apart; results are appended to fetches."""
+        fetches.extend(self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds)), run_options))
+
+    def io_binding(self) -> IOBinding:
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
+        """Runs on what is bound; outputs are read from the binding."""
+        iobinding._run(self._session, run_options)
+
+    def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any, device_type: str,
+                                            device_id: int = 0, vendor_id: int = -1) -> OrtValue:
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+
+    # ---- others ----
+
+    def end_profiling(self) -> str:
+        raise _core.NotImplemented("profiling is not supported")
+
+    def get_profiling_start_time_ns(self) -> int:
+        raise _core.NotImplemented("profiling is not supported")
+
+    def disable_fallback(self) -> None:
+        """Nothing falls back while running."""
+
+    def enable_fallback(self) -> None:
+        """Nothing falls back while running."""
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        if options:
+            raise _core.NotImplemented(f"no provider takes options while running, got {', '.join(options)}")
+
+
+class InferenceSession(Session):
+    """A model that is ready to run, made from a path, bytes, or an onnx.ModelProto.
+
+    providers: names, or (name, options), in order of preference; None: the CPU. Several threads may run one session.
+    """
+
+    def __init__(self, path_or_bytes: Any, sess_options: Optional[SessionOptions] = None,
+                 providers: Optional[Sequence[Provider]] = None,
+                 provider_options: Optional[Sequence[Dict[Any, Any]]] = None, **kwargs: Any) -> None:
+        self._model = _source(path_or_bytes)
+        self._sess_options = sess_options if isinstance(sess_options, SessionOptions) else SessionOptions()
+        if sess_options and sess_options is not self._sess_options:
+            raise TypeError(f"sess_options: expected SessionOptions, got {type(sess_options)}")
+        self._disabled = list(kwargs.pop("disabled_optimizers", None) or [])
+        kwargs.pop("enable_fallback", None)
+        if kwargs:
+            raise TypeError(f"InferenceSession takes no {', '.join(map(repr, kwargs))}")
+        self._create(providers, provider_options)
+
+    def _create(self, providers: Optional[Sequence[Provider]], options: Optional[Sequence[Dict[Any, Any]]]) -> None:
+        if providers is None and self._sess_options.has_providers():
+            providers = list(self._sess_options._providers)
+        self._device, self._providers = choose(providers, options)
+        self._session = self._make()
+        self._inputs, self._outputs, self._overridable = (
+            [NodeArg(*row) for row in self._session.signature(side)] for side in (_INPUTS, _OUTPUTS, _OVERRIDABLE))
+        self._required = [a.name for a in self._inputs if not a.type.startswith("optional(")]
+        self._output_names = [a.name for a in self._outputs]
+        self._input_types = {a.name: a.type for a in self._inputs + self._overridable}
+        self._output_types = {a.name: a.type for a in self._outputs}
+
+    def _make(self) -> _core.Session:
+        o = self._sess_options
+        settings = [("device", self._device)] + o._settings()
+        settings += [("disable", name) for name in self._disabled]
+        if envs.seed is not None:
+            settings.append(("seed", str(envs.seed)))
+        env = envs.get(o.intra_op_num_threads, o._libraries)
+        return _core.Session(env, self._model, settings, list(o._dims.items()), o._folder())
+
+    def set_providers(self, providers: Optional[Sequence[Provider]] = None,
+                      provider_options: Optional[Sequence[Dict[Any, Any]]] = None) -> None:
+        """Makes the session anew for other providers."""
+        self._create(providers, provider_options)

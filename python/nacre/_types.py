@@ -1,0 +1,169 @@
+"""Element types, and values between Python and the library.
+
+Tensors are numpy arrays, strings arrays of str, sequences lists, optionals None or what they hold, maps dicts. Memory
+is lent, not copied, wherever an array lies dense in the machine's byte order.
+"""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from nacre import _core
+
+#: ONNX's number of each element type, by numpy's name (ml_dtypes' for those that numpy lacks).
+NUMBER_OF = {
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
+    "float64": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16,
+    "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20, "float8_e8m0fnu": 24,
+}
+STRING = 8
+NAME_OF = {number: name for name, number in NUMBER_OF.items()}
+_ML_DTYPES = {name for name, number in NUMBER_OF.items() if number >= 16}
+
+
+def numpy_type(number: int) -> np.dtype:
+    """The numpy type of ONNX's number. A type of ml_dtypes is its bits where that package is not installed."""
+    if number == STRING:
+        return np.dtype(object)
+    name = NAME_OF.get(number)
+    if name is None:
+        raise _core.NotImplemented(f"numpy has no type for ONNX's element type {number}")
+    if name not in _ML_DTYPES:
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        return np.dtype(f"uint{8 * _core.type_bytes(number)}")
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def type_number(element_type: Any) -> int:
+    """ONNX's number of an element type: that number itself, or whatever numpy takes for a dtype."""
+    if isinstance(element_type, (int, np.integer)) and not isinstance(element_type, bool):
+        return int(element_type)
+    dtype = np.dtype(element_type)
+    if dtype.kind in "OUS":
+        return STRING
+    if dtype.name not in NUMBER_OF:
+        raise _core.NotImplemented(f"ONNX has no element type for numpy's {dtype.name}, or it is not supported")
+    return NUMBER_OF[dtype.name]
+
+
+def _element_of(type_text: str) -> int:
+    """The number of the innermost element type of 'seq(tensor(float))'."""
+    name = type_text.rsplit("(", 1)[-1].rstrip(")").rsplit(",", 1)[-1]
+    for number in (*NAME_OF, STRING):
+        if _core.type_name(number) == name:
+            return number
+    return 1
+
+
+def _inside(type_text: str) -> str:
+    return type_text[type_text.index("(") + 1:-1]
+
+
+# ---- in ----
+
+def to_value(x: Any, type_text: Optional[str] = None) -> _core.Value:
+    """A Value for x. type_text, 'tensor(float)', is what the model expects: it tells optionals, the element type of
+    empty sequences and of lists that stand for tensors."""
+    if type_text is None or type_text.startswith("tensor("):
+        value = _core.from_array(x)
+        return value if value is not None else _tensor(x, type_text)
+    if isinstance(x, _core.Value):
+        return x
+    if hasattr(x, "_value"):
+        return x._value
+    if type_text.startswith("optional("):
+        item = None if x is None else to_value(x, _inside(type_text))
+        return _core.optional(_element_of(type_text), item)
+    if type_text.startswith("seq("):
+        if not isinstance(x, (list, tuple)):
+            raise RuntimeError(f"expected a list for {type_text}, got {type(x)}")
+        return _core.sequence(_element_of(type_text), [to_value(i, _inside(type_text)) for i in x])
+    if type_text.startswith("map("):
+        return _map(x, *_inside(type_text).split(",", 1))
+    return to_value(x, None)
+
+
+def _map(x: Any, key: str, value: str) -> _core.Value:
+    if not isinstance(x, dict):
+        raise RuntimeError(f"expected a dict for map({key},{value}), got {type(x)}")
+    keys = np.array(list(x), dtype=numpy_type(_element_of(key)))
+    values = np.array(list(x.values()), dtype=numpy_type(_element_of(value)))
+    return _core.map(to_value(keys), to_value(values))
+
+
+def _tensor(x: Any, type_text: Optional[str]) -> _core.Value:
+    if isinstance(x, _core.Value):
+        return x
+    if hasattr(x, "_value"):
+        return x._value
+    if isinstance(x, (list, tuple)):
+        dtype = None if type_text is None else numpy_type(_element_of(type_text))
+        return to_value(np.array(x, dtype=dtype))
+    if isinstance(x, np.ndarray):
+        return _array(x)
+    if hasattr(x, "__dlpack__"):
+        return from_dlpack(x)
+    if hasattr(x, "__array__"):
+        return _array(np.asarray(x))
+    if not isinstance(x, (str, bytes)):
+        try:
+            return to_value(np.asarray(memoryview(x)))
+        except TypeError:
+            pass
+    raise RuntimeError(f"Unable to handle object of type {type(x)}")
+
+
+def _array(x: np.ndarray) -> _core.Value:
+    if x.dtype.kind in "OUS":
+        texts = [s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape") for s in x.ravel().tolist()]
+        return _core.from_strings(x.shape, texts)
+    number = type_number(x.dtype)
+    x = x if x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative else x.astype(x.dtype.newbyteorder("="), "C")
+    if x.dtype.name in _ML_DTYPES:
+        return _core.at(number, x.shape, x.ctypes.data, x)
+    value = _core.from_array(x)
+    if value is None:
+        raise _core.NotImplemented(f"an array of {x.dtype} cannot be given to a run")
+    return value
+
+
+def from_dlpack(x: Any) -> _core.Value:
+    """A Value over the memory of an object that speaks DLPack (or of such a capsule)."""
+    if not hasattr(x, "__dlpack__"):
+        return _core.from_dlpack(x)
+    try:
+        capsule = x.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        capsule = x.__dlpack__()
+    return _core.from_dlpack(capsule)
+
+
+# ---- out ----
+
+def to_python(value: _core.Value) -> Any:
+    """What a run gives back: an array over the Value's memory, or a list, dict or None."""
+    kind = value.kind
+    if kind == "tensor":
+        return to_numpy(value)
+    items = value.items()
+    if kind == "optional":
+        return to_python(items[0]) if items else None
+    if kind == "map":
+        keys, values = (to_python(i) for i in items)
+        return dict(zip(keys.tolist(), values.tolist() if isinstance(values, np.ndarray) else values))
+    return [to_python(i) for i in items]
+
+
+def to_numpy(value: _core.Value) -> np.ndarray:
+    """A tensor as numpy sees it, over the same memory; strings are copied."""
+    number = value.type
+    if number == STRING:
+        out = np.empty(value.shape, dtype=object)
+        out.reshape(-1)[:] = value.strings()
+        return out
+    array = np.asarray(value)
+    return array.view(numpy_type(number)) if NAME_OF.get(number) in _ML_DTYPES else array

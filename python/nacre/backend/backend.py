@@ -1,0 +1,129 @@
+"""onnx.backend.base.Backend over InferenceSession: what ONNX's own test runner, and other frameworks, drive."""
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+
+import nacre
+from nacre import _types
+
+_PROVIDERS = {"CPU": nacre._device.CPU, "CUDA": nacre._device.CUDA, "GPU": nacre._device.CUDA}
+
+
+def _device(device: str) -> Tuple[str, str]:
+    kind, _, number = device.partition(":")
+    return kind.upper(), number or "0"
+
+
+class NacreBackendRep(BackendRep):
+    """A prepared model."""
+
+    def __init__(self, session: nacre.InferenceSession) -> None:
+        self.session = session
+
+    def run(self, inputs: Any, **kwargs: Any) -> Tuple[Any, ...]:
+        """inputs: by name, in the model's order, or one array for a model of one input. Gives a named tuple."""
+        names = [a.name for a in self.session.get_inputs()]
+        if isinstance(inputs, Mapping):
+            feeds = dict(inputs)
+        elif isinstance(inputs, (list, tuple)):
+            if len(inputs) > len(names):
+                raise RuntimeError(f"the model has {len(names)} inputs, got {len(inputs)}")
+            feeds = dict(zip(names, inputs))
+        elif len(names) == 1:
+            feeds = {names[0]: inputs}
+        else:
+            raise RuntimeError(f"the model has {len(names)} inputs: give a list or a dict")
+        outputs = [a.name for a in self.session.get_outputs()]
+        return namedtupledict("Outputs", outputs)(*self.session.run(None, feeds, kwargs.get("run_options")))
+
+
+class NacreBackend(Backend):
+    """ONNX's Backend interface."""
+
+    @classmethod
+    def is_opset_supported(cls, model: onnx.ModelProto) -> Tuple[bool, str]:
+        newest = onnx.defs.onnx_opset_version()
+        for opset in model.opset_import:
+            if opset.domain in ("", "ai.onnx") and opset.version > newest:
+                return False, f"opset {opset.version} is newer than {newest}"
+        return True, ""
+
+    @classmethod
+    def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+        """Whether the model can be prepared."""
+        try:
+            cls.prepare(model, device, **kwargs)
+        except Exception:
+            return False
+        return True
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return _PROVIDERS.get(_device(device)[0]) in nacre.get_available_providers()
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> NacreBackendRep:
+        """model: a ModelProto, bytes, a path, or an InferenceSession. Other arguments: attributes of SessionOptions."""
+        if isinstance(model, NacreBackendRep):
+            return model
+        if isinstance(model, nacre.InferenceSession):
+            return NacreBackendRep(model)
+        kind, number = _device(device)
+        if kind not in _PROVIDERS:
+            raise RuntimeError(f"no device '{device}'; there are {', '.join(_PROVIDERS)}")
+        options = nacre.SessionOptions()
+        for name, value in kwargs.items():
+            if name in nacre.SessionOptions._FIELDS:
+                setattr(options, name, value)
+        own = {"device_id": number} if kind != "CPU" else {}
+        return NacreBackendRep(nacre.InferenceSession(model, options, [(_PROVIDERS[kind], own)]))
+
+    @classmethod
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Tuple[Any, ...]:
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",
+                 outputs_info: Optional[Sequence[Tuple[Any, Tuple[int, ...]]]] = None,
+                 **kwargs: Any) -> Optional[Tuple[Any, ...]]:
+        """One node as a model of its own. The opset is opset_version, or onnx's newest."""
+        super().run_node(node, inputs, device, outputs_info, **kwargs)
+        version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        names = [n for n in node.input if n]
+        feeds = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(names, inputs))
+        graph = helper.make_graph([node], "node", [_input_info(n, feeds[n]) for n in names],
+                                  _output_infos(node, outputs_info))
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
+        return cls.run_model(model, feeds, device, **kwargs)
+
+
+def _input_info(name: str, x: Any) -> onnx.ValueInfoProto:
+    if isinstance(x, (list, tuple)):
+        return helper.make_tensor_sequence_value_info(name, _types.type_number(np.asarray(x[0]).dtype), None)
+    x = np.asarray(x)
+    return helper.make_tensor_value_info(name, _types.type_number(x.dtype), x.shape)
+
+
+def _output_infos(node: onnx.NodeProto, infos: Optional[Sequence[Any]]) -> List[onnx.ValueInfoProto]:
+    names = [n for n in node.output if n]
+    if infos is None:
+        return [helper.make_empty_tensor_value_info(n) for n in names]
+    return [helper.make_tensor_value_info(n, _types.type_number(t), shape) for n, (t, shape) in zip(names, infos)]
+
+
+prepare = NacreBackend.prepare
+run_model = NacreBackend.run_model
+run_node = NacreBackend.run_node
+supports_device = NacreBackend.supports_device
+is_compatible = NacreBackend.is_compatible
+is_opset_supported = NacreBackend.is_opset_supported
+
+
+def run(model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Tuple[Any, ...]:
+    """onnxruntime's name for run_model."""
+    return NacreBackend.run_model(model, inputs, device, **kwargs)

@@ -1,0 +1,1 @@
+"""Where onnxruntime keeps its native names; the same names are found here."""

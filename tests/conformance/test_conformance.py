@@ -1,0 +1,31 @@
+"""Every case of ONNX's backend suite that once passed still passes."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import isolated  # noqa: E402
+import pytest  # noqa: E402
+import suite  # noqa: E402
+
+
+def test_listed_cases_pass():
+    outcome = suite.run()
+    passed = sum(why is None for why in outcome.values())
+    print(f"\nONNX backend suite: {passed} passed of {len(outcome)}")
+    listed = suite.listed()
+    assert len(listed) > 700, "passing.txt was lost"
+    lost = {n: outcome.get(n, "there is no such case") for n in listed if outcome.get(n, "") is not None}
+    assert not lost, "\n".join(f"{n}: {why}" for n, why in sorted(lost.items()))
+
+
+def test_a_worker_that_dies_is_replaced():
+    worker = isolated.Worker()
+    try:
+        assert "CPU" in worker.ask("devices")
+        worker.process.kill()
+        with pytest.raises(isolated.Failed, match="died with exit code -9"):
+            worker.ask("devices")
+        assert "CPU" in worker.ask("devices")
+    finally:
+        worker.stop()
