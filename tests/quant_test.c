@@ -90,4 +90,22 @@ static void packed(model *m) {
         }
 }
 
+/* Numbers to strings and back. */
+static void strings(model *m) {
+    static const float x[5] = {1.5f, -0.0625f, INFINITY, -3e10f, 7};
+    static const int64_t big[2] = {INT64_MAX, -5};
+    model_open(m, "<opset: \"\" 25> g (float[n] x, int64[k] i) => (y, j)"
+                  " { s = Cast<to = 8>(x) y = Cast<to = 1>(s) t = Cast<to = 8>(i) j = Cast<to = 7>(t) }");
+    model_input(m, "x", NACRE_FLOAT, 1, D(5), x);
+    model_input(m, "i", NACRE_INT64, 1, D(2), big);
+    model_run(m);
+    const float *y = model_floats(m, "y", 5);
+    const int64_t *j = model_ints(m, "j", 2);
+    for (int i = 0; i < 5 && y; i++) CHECK(y[i] == x[i]);
+    for (int i = 0; i < 2 && j; i++) CHECK(j[i] == big[i]);
+    model_collect_all(m);
+}
+
+TEST(casts_through_strings) { model_everywhere(strings); }
+
 TEST(packed_tensors_everywhere) { model_everywhere(packed); }

@@ -103,8 +103,8 @@ TEST(infer_old_broadcast) {
            CHECK_TYPE(type_of(m, "y"), "float[2,3,4]"));
     INFERS("<opset: \"\" 6> g (float[2,3,4] a, float[3] b) => (y) { y = Add<broadcast = 1, axis = 1>(a, b) }",
            CHECK_TYPE(type_of(m, "y"), "float[2,3,4]"));
-    fails("<opset: \"\" 6> g (float[2,3,4] a, float[2] b) => (y) { y = Add<broadcast = 1, axis = 1>(a, b) }", NC_E_SHAPE,
-          "axis 1 of 3");
+    fails("<opset: \"\" 6> g (float[2,3,4] a, float[2] b) => (y) { y = Add<broadcast = 1, axis = 1>(a, b) }",
+          NC_E_SHAPE, "axis 1 of 3");
     fails("<opset: \"\" 6> g (float[2,3] a, float[3] b) => (y) { y = Add<broadcast = 1, axis = 2>(a, b) }", NC_E_SHAPE,
           "fits into A");
 }

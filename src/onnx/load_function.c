@@ -107,7 +107,7 @@ static nc_code give_attr(nc_loader *l, nc_call *c, nc_bytes name, const nc_given
     return NC_OK;
 }
 
-/* What the node says, then the function's defaults, whose graphs may use only names of their own. */
+/* What the node says, then the function's defaults, whose graphs see the names of the body. */
 static nc_code give_attrs(nc_loader *l, nc_scope *s, nc_bytes b, nc_call *c, nc_scope *body) {
     nc_wire r;
     nc_field f;

@@ -386,6 +386,12 @@ static nc_code grad_of_pieces(runner *r, nc_builder *b, const nc_node *n, int i,
         bool wants[16] = {false}, any = false;
         for (int o = 0; o < k->n_out; o++) any |= k->out[o] != NULL && (dys[o] = d[k->out[o]->id]) != NULL;
         if (!any || k->card->zero_grad) continue;
+        if (k->card->grad == NULL && k->card->decompose != NULL) { /* its pieces come before it, so next */
+            NC_TRY(run_pieces(r, k));
+            for (int o = 0; o < k->n_out; o++)
+                if (dys[o] != NULL) d[r->made[k->id][o]->id] = dys[o];
+            continue;
+        }
         for (int x = 0; x < k->n_in; x++)
             wants[x] = k->in[x] != NULL && k->in[x]->type->elem == NC_DOUBLE && !(k->card->no_grad_in >> x & 1u);
         nc_grad g = {.b = b, .node = k, .dy = dys, .dx = dx, .wants = wants, .forward = forward_itself};

@@ -157,7 +157,7 @@ static void refused(const char *text, const char *part) {
 TEST(lane_refusals_have_reasons) {
     refused(CHAIN("int64[n] a, float[n] b", "p, q", "y", "(t) { c = Less(p, p) t = Where(c, q, q) }", "a, b"), "mixes");
     refused(CHAIN("int32[n] a", "p", "y", "(t) { c = Mul(p, p) t = Add(c, p) }", "a"), "wrap");
-    refused("<opset: \"\" 19> g (bool[n] c, string[n] a) => (y) { y = Where(c, a, a) }", "string");
+    refused("<opset: \"\" 19> g (bool[n] c, complex64[n] a) => (y) { y = Where(c, a, a) }", "complex64");
     refused("<opset: \"\" 10> g (int32[n] a) => (y) { y = Erf(a) }", "floats only");
 }
 

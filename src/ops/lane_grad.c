@@ -13,7 +13,8 @@
 #define WORDS(X)                                                                                                      \
     X(ADD, "Add") X(SUB, "Sub") X(MUL, "Mul") X(DIV, "Div") X(NEG, "Neg") X(MIN, "Min") X(MAX, "Max") X(ABS, "Abs")   \
     X(SQRT, "Sqrt") X(EXP, "Exp") X(LOG, "Log") X(TANH, "Tanh") X(ERF, "Erf") X(POW, "Pow") X(FLOOR, "Floor")         \
-    X(SIN, "Sin") X(COS, "Cos") X(SINH, "Sinh") X(COSH, "Cosh") X(FMOD, "Mod") X(LT, "Less") X(LE, "LessOrEqual") X(EQ, "Equal") X(AND, "And")        \
+    X(SIN, "Sin") X(COS, "Cos") X(SINH, "Sinh") X(COSH, "Cosh")                                                       \
+    X(FMOD, "Mod") X(LT, "Less") X(LE, "LessOrEqual") X(EQ, "Equal") X(AND, "And")                                    \
     X(OR, "Or") X(NOT, "Not") X(SEL, "Where")
 
 typedef enum word {

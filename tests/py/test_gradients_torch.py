@@ -496,3 +496,31 @@ g (float[b,h,s,8] x, float[9,3] c, float[9,3] sn, int64[b,s] at) => (float[b,h,s
             got = session.run({**feed, "d:y": dy})
         np.testing.assert_allclose(got["y"], y.detach().numpy(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(got["grad:x"], want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_through_scan(env):
+    """The last slice comes first; both the final state and the stacked outputs take part."""
+    text = """<opset: "" 18>
+g (float[4,3] x, float[3] s) => (float[] l) {
+  y, z = Scan(s, x)<num_scan_inputs = 1, scan_input_directions = [1],
+                    body = { (float[3] a, float[3] b) => (c, d) { c = Mul(a, b)
+    d = Add(c, b) } }>
+  p = ReduceSum<keepdims = 0>(z)
+  q = ReduceSum<keepdims = 0>(y)
+  l = Add(p, q)
+}
+"""
+    rng = np.random.default_rng(3)
+    x, s = rng.standard_normal((4, 3)).astype(np.float32), rng.standard_normal(3).astype(np.float32)
+    with env.session(text, Options().gradients("l", ["x", "s"])) as session:
+        got = session.run({"x": x, "s": s})
+    tx, ts = torch.tensor(x, requires_grad=True), torch.tensor(s, requires_grad=True)
+    state, total = ts, 0
+    for i in reversed(range(4)):
+        state = state * tx[i]
+        total = total + (state + tx[i]).sum()
+    total = total + state.sum()
+    total.backward()
+    np.testing.assert_allclose(got["l"], total.item(), rtol=1e-5)
+    np.testing.assert_allclose(got["grad:x"], tx.grad.numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got["grad:s"], ts.grad.numpy(), rtol=1e-5, atol=1e-6)

@@ -28,7 +28,7 @@ const nc_binding nc_attention_cpu[] = {{.op = "Attention",
                                        ROW("LinearAttention", linear_attention),
                                        ROW("CausalConvWithState", causal_conv),
                                        {.op = "TensorScatter",
-                                        .types = T_TENSOR_ALL & ~T_STRING,
+                                        .types = (T_TENSOR_ALL & ~T_STRING) | T_F8,
                                         .prepare = nc_tensor_scatter_prepare,
                                         .run = nc_tensor_scatter_run},
                                        {0}};

@@ -27,7 +27,7 @@ static nc_code tensor_scatter_infer(nc_infer *c) {
 
 static const nc_op_version versions[] = {
     {.since = 24,
-     IN({"past_cache", T_TENSOR_ALL}, {"update", SAME(0)}, {"write_indices", T_I64, OPTIONAL}),
+     IN({"past_cache", T_TENSOR_ALL | T_NARROW_24}, {"update", SAME(0)}, {"write_indices", T_I64, OPTIONAL}),
      OUT({"present_cache", SAME(0)}),
      ATTR(A_INT("axis", -2), A_STR("mode", "linear"))},
     {0}};

@@ -1,6 +1,6 @@
-/* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax, ReduceMin and ReduceProd. Axes are an attribute in old
- * versions and an input in new ones; no axes means all, or none where noop_with_empty_axes says so. Gradients are in
- * reduce_grad.c. */
+/* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax, ReduceMin and ReduceProd. Axes are an attribute in
+ * old versions and an input in new ones; no axes means all, or none where noop_with_empty_axes says so. Gradients are
+ * in reduce_grad.c. */
 #include "ops/reduce/reduce.h"
 
 #include "ops/reduce/reduce_card.h"

@@ -87,7 +87,7 @@ static nc_code concat_run(const nc_call *c) {
 
 static bool cast_fits(const nc_node *n, const char **why) {
     const nc_type *y = n->out[0]->type;
-    *why = "strings are not converted";
+    *why = "strings are converted by a host kernel";
     return y != NULL && y->elem != NC_STRING;
 }
 
@@ -315,7 +315,9 @@ const nc_binding nc_shape_cpu[] = {
      .fits = cast_fits,
      .prepare = cast_prepare,
      .run = cast_run},
-    {.op = "BitCast", .kind = NC_K_STATIC, .types = T_MOVABLE, .prepare = strided_prepare, .run = bit_cast_run},
+    {.op = "Cast", .kind = NC_K_DYNAMIC, .fits = nc_cast_strings_fits, .dynamic = nc_cast_strings},
+    {.op = "CastLike", .kind = NC_K_DYNAMIC, .fits = nc_cast_strings_fits, .dynamic = nc_cast_strings},
+    {.op = "BitCast", .kind = NC_K_STATIC, .types = T_WHOLE, .prepare = strided_prepare, .run = bit_cast_run},
     {.op = "SliceGrad", .domain = "nacre", .kind = NC_K_STATIC, .prepare = slice_grad_prepare, .run = slice_grad_run},
     {.op = "ConstantOfShape", .kind = NC_K_STATIC, .prepare = filled_prepare, .run = filled_run},
     {.op = "Constant", .kind = NC_K_STATIC, .fits = constant_fits, .prepare = constant_prepare, .run = constant_run},

@@ -1,5 +1,5 @@
-/* ops/string/letter_case.h: capital and small letters in UTF-8: Latin, Greek, Cyrillic and Armenian letters that pair one to
- * one, whatever the locale. Bad bytes stay as they are. */
+/* ops/string/letter_case.h: capital and small letters in UTF-8: Latin, Greek, Cyrillic and Armenian letters that pair
+ * one to one, whatever the locale. Bad bytes stay as they are. */
 #ifndef NC_OPS_STRING_LETTER_CASE_H
 #define NC_OPS_STRING_LETTER_CASE_H
 

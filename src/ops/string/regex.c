@@ -1,5 +1,5 @@
-/* ops/string/regex.c: runs a regular expression: all states that the text read so far can be in, side by side (a Thompson
- * simulation), so the time is the text's length times the program's. The program comes from regex_parse.c. */
+/* ops/string/regex.c: runs a regular expression: all states that the text read so far can be in, side by side (a
+ * Thompson simulation), so the time is the text's length times the program's. The program comes from regex_parse.c. */
 #include "ops/string/regex_program.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* kernels/cpu/quant/linear.c: quantize and dequantize, see linear.h. Elements are cut into flat chunks, the same for any
- * number of threads and at whole bytes of packed data. Inside a chunk, runs with one scale between f32 and 8-bit
+/* kernels/cpu/quant/linear.c: quantize and dequantize, see linear.h. Elements are cut into flat chunks, the same for
+ * any number of threads and at whole bytes of packed data. Inside a chunk, runs with one scale between f32 and 8-bit
  * integers have loops that compilers turn into vectors; everything else goes through doubles. */
 #include "kernels/cpu/quant/linear.h"
 

@@ -1,5 +1,5 @@
-/* kernels/cpu/reduce/along.c: see along.h. x is seen as (outer, n, inner), the axis in the middle; an item is a strip of
- * up to STRIP neighbouring lines, walked together row by row, so that memory is read in order. */
+/* kernels/cpu/reduce/along.c: see along.h. x is seen as (outer, n, inner), the axis in the middle; an item is a strip
+ * of up to STRIP neighbouring lines, walked together row by row, so that memory is read in order. */
 #include "kernels/cpu/reduce/along.h"
 
 enum { STRIP = 64 };

@@ -1,5 +1,5 @@
-/* kernels/cpu/signal/dft.c: see dft.h. Tables (roots, chirp, its transform) are made once per call and shared; lines are
- * dealt to a fixed number of lanes, each with its own buffer, so that results do not depend on threads.
+/* kernels/cpu/signal/dft.c: see dft.h. Tables (roots, chirp, its transform) are made once per call and shared; lines
+ * are dealt to a fixed number of lanes, each with its own buffer, so that results do not depend on threads.
  *
  * Bluestein: jk = (j^2 + k^2 - (k-j)^2)/2, so X_k = w(k) sum_j (x_j w(j)) conj(w(k-j)), w(j) = exp(-i pi j^2/n). The
  * sum is a convolution, done by transforms of m >= 2n - 1, a power of two. */

@@ -1,4 +1,5 @@
-/* simd/math.h: exp, log, tanh, erf, pow, fmod and the circle's functions on vectors, written once over the vocabulary of simd.h.
+/* simd/math.h: exp, log, tanh, erf, pow, fmod and the functions of the circle on vectors, written once over the
+ * vocabulary of simd.h.
  *
  * f32: exp, log, tanh and erf within 3 units in the last place, denormals included, and with the limits of libm at 0,
  * Inf and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks libm
