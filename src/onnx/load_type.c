@@ -2,6 +2,8 @@
  * by name. A dim is a number, a symbol by name, or, when the file leaves it open, a fresh symbol `<value>_dim<k>`. */
 #include "onnx/loader.h"
 
+#include <string.h>
+
 nc_code nc_load_dtype(nc_loader *l, int64_t number, const char *what, nc_dtype *out) {
     if (number > 0 && number < NC_N_DTYPES && nc_dtype_class((nc_dtype)number)) {
         *out = (nc_dtype)number;
@@ -10,13 +12,21 @@ nc_code nc_load_dtype(nc_loader *l, int64_t number, const char *what, nc_dtype *
     NC_FAIL(l->w, NC_E_BAD_MODEL, "%.200s: %lld is not an element type", what, (long long)number);
 }
 
+/* Some converters write the same sign for every dim they do not know: it ties none of them together. */
+static bool says_nothing(nc_bytes name) {
+    static const char *const signs[] = {"?", "-1", "None"};
+    for (int i = 0; i < 3; i++)
+        if (strlen(signs[i]) == name.n && memcmp(signs[i], name.p, name.n) == 0) return true;
+    return false;
+}
+
 static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const nc_dim **out) {
     nc_pb_dim d;
     nc_dims *dims = l->m->dims;
     NC_TRY(nc_pb_read_dim(l->w, b, &d));
     if (NC_PB_HAS(d, Dimension_dim_value) && d.dim_value >= 0) {
         *out = nc_dim_const(dims, d.dim_value);
-    } else if (d.dim_param.n) {
+    } else if (d.dim_param.n && !says_nothing(d.dim_param)) {
         const char *sym;
         NC_TRY(nc_load_name(l, d.dim_param, "Dimension.dim_param", &sym));
         if (l->prefix) sym = nc_arena_printf(&l->w->scratch, "%s%s", l->prefix, sym); /* each call has its own */

@@ -325,3 +325,13 @@ def test_onnx_node_cases(env, node_cases, settings):
     print(f"\nONNX node cases: {passed} passed of {len(supported)} supported of {len(results)}")
     assert len(supported) >= 700, "fewer cases are supported than once were: a card left the registry, or does not load"
     assert not failed, "\n".join(f"{n}: {r or 'passes now'}" for n, r in sorted(failed.items()))
+
+
+def test_dims_named_by_a_question_mark_are_not_tied(env):
+    """Converters of other frameworks write "?" for every dim they do not know."""
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["?", "?"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["?", "?"])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    with env.session(model.SerializeToString()) as session:
+        assert session.run({"x": np.ones((2, 3), np.float32)})["y"].shape == (2, 3)

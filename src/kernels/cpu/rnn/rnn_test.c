@@ -79,7 +79,7 @@ static void check(const nck_rnn_rule *rule, nc_dtype type, const int64_t *s, boo
         for (int64_t i = 0; y_c != NULL && i < s[1] * s[3]; i++)
             CHECK_NEAR(get(type, y_c, i), get(type, f.p[11], i), tol);
     } else {
-        CHECK(!"out of memory");
+        nc_test_failed(__FILE__, __LINE__, "out of memory");
     }
     fixture_release(&f);
 }
