@@ -152,6 +152,25 @@ const nc_dim *nc_dim_fresh(nc_dims *t, const char *hint) {
     }
 }
 
+const nc_dim *nc_dim_declared(nc_dims *t, const char *name) {
+    nc_atom *x = nc_map_get(&t->syms_by_name, name);
+    if (!x || !x->fresh) return nc_dim_sym(t, name);
+    const char *other = NULL;
+    do {
+        if (!(other = nc_arena_printf(&t->arena, "%s_%d", name, ++x->n_fresh + 1))) return no_memory(t);
+    } while (nc_map_get(&t->syms_by_name, other));
+    if (!nc_map_put(&t->syms_by_name, other, x)) return no_memory(t);
+    x->name = other;
+    /* The map keeps the entry of the old name: the declared symbol takes it over. */
+    const char *copy = nc_arena_str(&t->arena, name);
+    nc_atom *y = copy ? new_atom(t, NC_ATOM_SYM) : NULL;
+    if (!y) return no_memory(t);
+    y->name = copy;
+    y->sym = t->syms.n;
+    if (!NC_PUSH(&t->arena, t->syms, y) || !nc_map_put(&t->syms_by_name, copy, y)) return no_memory(t);
+    return y->self;
+}
+
 int nc_dims_n_syms(const nc_dims *t) { return t->syms.n; }
 
 const char *nc_dims_sym_name(const nc_dims *t, int sym) { return t->syms.v[sym]->name; }

@@ -19,6 +19,8 @@ void nc_dims_destroy(nc_dims *t);
 
 const nc_dim *nc_dim_const(nc_dims *t, int64_t c);
 const nc_dim *nc_dim_sym(nc_dims *t, const char *name);   /* the symbol of that name, made at first use */
+/* The same for a name that the model itself writes: a symbol made up before under that name gives it up. */
+const nc_dim *nc_dim_declared(nc_dims *t, const char *name);
 const nc_dim *nc_dim_fresh(nc_dims *t, const char *hint); /* a new symbol: hint, or hint_2, hint_3, ... */
 const nc_dim *nc_dim_add(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_sub(nc_dims *t, const nc_dim *a, const nc_dim *b);

@@ -214,3 +214,15 @@ TEST(dim_out_of_memory) {
         if (!hit || nc_test_has_failed()) break;
     }
 }
+
+TEST(dim_declared_takes_a_made_up_name) {
+    nc_dims *t = nc_dims_create();
+    REQUIRE(t != NULL);
+    const nc_dim *made = nc_dim_fresh(t, "x_dim0"), *named = nc_dim_declared(t, "x_dim0");
+    CHECK(made != NULL && named != NULL && made != named);
+    CHECK(nc_dim_declared(t, "x_dim0") == named && nc_dim_sym(t, "x_dim0") == named);
+    CHECK_STR(nc_dims_sym_name(t, nc_dim_sym_id(named)), "x_dim0");
+    CHECK_STR(nc_dims_sym_name(t, nc_dim_sym_id(made)), "x_dim0_2");
+    CHECK(nc_dim_sym(t, "x_dim0_2") == made);
+    nc_dims_destroy(t);
+}

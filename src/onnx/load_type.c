@@ -31,7 +31,7 @@ static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const
         NC_TRY(nc_load_name(l, d.dim_param, "Dimension.dim_param", &sym));
         if (l->prefix) sym = nc_arena_printf(&l->w->scratch, "%s%s", l->prefix, sym); /* each call has its own */
         NC_NEED(l->w, sym);
-        *out = nc_dim_sym(dims, sym);
+        *out = nc_dim_declared(dims, sym);
     } else {
         char *hint = nc_arena_printf(&l->w->scratch, "%s_dim%d", name, i);
         NC_NEED(l->w, hint);

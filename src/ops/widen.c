@@ -38,6 +38,8 @@ size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *sta
     char *nowhere = NULL;
     for (int i = 0; i < n_in && i < MAX_OPERANDS; i++) wide_in[i] = widened(which, &in[i], &nowhere, &bytes);
     for (int i = 0; i < n_out && i < MAX_OPERANDS; i++) wide_out[i] = widened(which, &out[i], &nowhere, &bytes);
+    /* More operands than that are refused by run, which then needs no workspace. */
+    if (n_in > MAX_OPERANDS || n_out > MAX_OPERANDS) return 0;
     return bytes + (inner != NULL ? inner(state, wide_in, n_in, wide_out, n_out) : 0);
 }
 
