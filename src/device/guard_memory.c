@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define ALIGNMENT ((size_t)64)
-#define SPAN_MAX ((size_t)1 << 38)
+#define SPAN_MAX ((size_t)1 << 34)
 #define SPAN_MIN ((size_t)1 << 30)
 #define RUBBISH 0xA5
 

@@ -72,7 +72,11 @@ build_commands() {
     fi
     $cmake --preset "$1" && $cmake --build --preset "$1" -j "$jobs"
 }
-test_commands() { $ctest --test-dir "build/$1" -V; }
+# The presets of another architecture run under qemu-user, which some tests must know.
+test_commands() {
+    case $1 in *-cross) export NC_EMULATED=1 ;; esac
+    $ctest --test-dir "build/$1" -V
+}
 
 build() {
     find_cmake

@@ -66,7 +66,7 @@ static void check_dropout(nc_dtype type, int64_t n, double ratio) {
     }
     nck_dropout_mask_ref(n, rng, ratio, want);
     nck_dropout(type, n, rng, ratio, x, y, mask, NULL);
-    CHECK(memcmp(mask, want, (size_t)n) == 0);
+    CHECK(n == 0 || memcmp(mask, want, (size_t)n) == 0);
     for (int64_t i = 0; i < n; i++) {
         double v = type == NC_FLOAT ? (double)((float *)(void *)x)[i] : ((double *)(void *)x)[i];
         double got = type == NC_FLOAT ? (double)((float *)(void *)y)[i] : ((double *)(void *)y)[i];
