@@ -92,10 +92,15 @@ static void forked(model *m) {
 }
 
 TEST(fork_after_use) {
+#ifdef __SANITIZE_THREAD__
+    (void)forked;
+    nc_test_not_run("the thread sanitizer does not allow threads after fork");
+#else
     if (getenv("NC_EMULATED"))
         nc_test_not_run("qemu-user gives up when a process with running threads forks");
     else
         model_everywhere(forked);
+#endif
 }
 
 /* ---- failing allocations ---- */
