@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #define ALIGNMENT ((size_t)64)
-#define SPAN_MAX ((size_t)1 << 34)
-#define SPAN_MIN ((size_t)1 << 30)
+#define SPAN_MAX ((size_t)1 << 30)
+#define SPAN_MIN ((size_t)1 << 28)
 #define RUBBISH 0xA5
 
 /* All guards of the process, to tell another guard's addresses from the host's. */

@@ -45,7 +45,8 @@ static void print_lanes(nc_dtype compute, nc_dtype in, nc_dtype out) {
     nck_tile_op ops[2 * NCK_N_LANES];
     int n = 0;
     for (int lane = 0; lane < n_lanes; lane++) {
-        if (nck_lane_get(lane)->kinds == 'F' && compute != NC_FLOAT && compute != NC_DOUBLE) continue;
+        bool floats = compute == NC_FLOAT || compute == NC_DOUBLE;
+        if (nck_lane_get(lane)->kinds == (floats ? 'I' : 'F')) continue;
         ops[n++] = (nck_tile_op){.lane = (uint16_t)lane, .dst = 3, .src = {0, 1, 2}, .param = {0.01, 1e300 * 1e300}};
         ops[n] = (nck_tile_op){.lane = NCK_LANE_add, .dst = 4, .src = {(uint16_t)(n > 1 ? 4 : 3), 3}};
         n++;
