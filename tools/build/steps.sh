@@ -122,6 +122,13 @@ clang_tests() {
     works clang || system_packages clang
     if works clang; then c_tests clang; else skip "clang build and C tests" "clang is not installed"; fi
 }
+# emulated QEMU ROOT PRESET PATTERN...
+emulated() {
+    local qemu=$1 root=$2 preset=$3
+    shift 3
+    NC_EMULATED=1 "$qemu" -cpu max -L "$root" "build/$preset/nacre_tests" "$@"
+}
+# other_architecture [PATTERN...]: all C tests, or those that match; emulation is slow, so `make test` takes a part.
 other_architecture() {
     local preset gcc qemu packages
     case $(uname -m) in
@@ -135,6 +142,9 @@ other_architecture() {
     { works $gcc && works $qemu; } || system_packages $packages
     if ! works $gcc; then skip "C tests, $preset" "$gcc is not installed"
     elif ! works $qemu; then skip "C tests, $preset" "$qemu is not installed"
+    elif [ $# -gt 0 ]; then
+        build $preset
+        step "C tests of $*, $preset" emulated $qemu "/usr/${gcc%-gcc}" $preset "$@"
     else c_tests $preset; fi
 }
 
@@ -170,7 +180,7 @@ everything() {
     lint
     c_tests asan
     clang_tests
-    other_architecture
+    other_architecture src/kernels tests/skeleton/mlp
     python_tests
     summary
 }
