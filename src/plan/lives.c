@@ -104,15 +104,6 @@ static void mark_moves(nc_program *p) {
     }
 }
 
-static void segment_ends(nc_program *p) {
-    for (int i = 0; i < p->n_slots; i++) {
-        const nc_slot *s = &p->slots[i];
-        if (!is_root(s) || s->last < 0 || s->seg < 0) continue;
-        int seg = p->instrs[s->last].seg;
-        if (seg > p->segs[s->seg].last_use) p->segs[s->seg].last_use = seg;
-    }
-}
-
 nc_code nc_build_lives(nc_build_ctx *c) {
     nc_program *p = c->p;
     for (int i = 0; i < p->n_instrs; i++) p->instrs[i].stream = stream_of(&p->instrs[i]);
@@ -120,6 +111,5 @@ nc_code nc_build_lives(nc_build_ctx *c) {
     touch_all(p);
     alias_results(p);
     mark_moves(p);
-    segment_ends(p);
     return NC_OK;
 }

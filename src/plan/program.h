@@ -65,7 +65,6 @@ typedef struct nc_segment {
     int first, end;        /* instructions */
     int *sizing, n_sizing; /* instructions whose outputs' dims are asked of their cards before the segment starts */
     bool *syms;            /* symbols that its sizes depend on */
-    int last_use;          /* segment after which its memory can go */
     bool capturable;       /* its compute-stream instructions can be recorded and replayed */
     const char *why_not;
     int cap_first, cap_end;

@@ -108,7 +108,6 @@ static nc_code fill_segment(cutter *k, int s) {
     nc_segment *g = &p->segs[s];
     g->first = k->seg_first[s];
     g->end = s + 1 < k->n_segs ? k->seg_first[s + 1] : p->n_instrs;
-    g->last_use = s;
     NC_NEED(k->c->w, g->syms = nc_arena_array(&p->arena, (size_t)p->n_syms + 1, sizeof *g->syms));
     NC_NEED(k->c->w, g->sizing = nc_arena_array(&p->arena, (size_t)(g->end - g->first), sizeof *g->sizing));
     for (int i = g->first; i < g->end; i++) {

@@ -94,7 +94,7 @@ static void clear(nc_frame *f) {
     }
     memset(f->known, 0, (size_t)f->program->n_syms * sizeof *f->known);
     let_go_state(f);
-    f->seg = 0, f->failed = false, f->cancel = NULL, f->bytes_stopped = 0;
+    f->seg = 0, f->failed = false, f->cancel = NULL;
     nc_arena_reset(&f->work.scratch);
     f->work.diag = (nc_diag){.code = NC_OK};
     f->work.at_node = f->work.at_op = NULL;

@@ -49,7 +49,6 @@ typedef struct nc_frame {
     const void **packed;
     int i_profile;        /* which frame of the profile; 0: not numbered yet */
     uint64_t ns_subs;     /* profiled: time that the present instruction spent in subgraphs */
-    size_t bytes_stopped; /* arena bytes in use while it stands */
 } nc_frame;
 
 /* A frame from the pool or a new one; symbols unknown, nothing bound. */
