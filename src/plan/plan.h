@@ -1,8 +1,8 @@
 /* plan/plan.h: transformed graph -> lowered graph -> program.
  *
- * lower edits the session's own model: random state, what must be planned later, decomposition, recompute, layouts, chains, placement with its
- * copies, kernel choice with the copies that strides need, variables, order. build then reads it and makes the program.
- * Each can be dumped. */
+ * lower edits the session's own model: random state, what must be planned later, decomposition, recompute, layouts,
+ * chains, placement with its copies, kernel choice with the copies that strides need, variables, order. build then
+ * reads it and makes the program. Each can be dumped. */
 #ifndef NC_PLAN_PLAN_H
 #define NC_PLAN_PLAN_H
 

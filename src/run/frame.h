@@ -81,7 +81,7 @@ NC_MUST nc_code nc_exec_range(nc_frame *f, int seg); /* the capturable range, re
 void nc_exec_let_go(nc_frame *f, const nc_instr *x); /* objects whose last use this was */
 nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c);
 
-/* ---- later.c: the plan of instruction i, a Later, for these inputs; made if there is none. Release it after use ---- */
+/* ---- later.c: the plan of instruction i, a Later, for these inputs; made if there is none. Release it after use. */
 typedef struct nc_variant nc_variant;
 NC_MUST nc_code nc_later_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_ready **ready);
 void nc_later_release(nc_session *s, nc_variant *v);  /* NULL is fine */

@@ -1,6 +1,6 @@
-/* run/later.c: the body of a nacre.Later, planned when it is reached. One variant for each set of ranks, or of dims where
- * the node is exact; of each node the MAX_VARIANTS used last are kept. A variant is a program of the session: its frames
- * run inside of the caller's, and it may hold further Laters. */
+/* run/later.c: the body of a nacre.Later, planned when it is reached. One variant for each set of ranks, or of dims
+ * where the node is exact; of each node the MAX_VARIANTS used last are kept. A variant is a program of the session: its
+ * frames run inside of the caller's, and it may hold further Laters. */
 #include "run/frame.h"
 
 #include "base/mem.h"
