@@ -75,8 +75,8 @@ static void check_dft(int64_t n) {
             re += x[2 * i] * cos(a) - x[2 * i + 1] * sin(a);
             im += x[2 * i] * sin(a) + x[2 * i + 1] * cos(a);
         }
-        CHECK_NEAR(y[2 * k], re, 1e-10);
-        CHECK_NEAR(y[2 * k + 1], im, 1e-10);
+        CHECK_CLOSE(y[2 * k], re, nc_tol_kernel_f64);
+        CHECK_CLOSE(y[2 * k + 1], im, nc_tol_kernel_f64);
     }
     free(workspace);
 }
