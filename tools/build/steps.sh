@@ -115,6 +115,7 @@ docs() {
     build release
     step "Python packages of tests/requirements.txt into .venv" python_packages
     step "docs/operators.md" "$venv/bin/python" tools/docs/operators.py
+    step "docs/commands.md" "$venv/bin/python" tools/docs/commands.py
 }
 
 # system_packages PACKAGE...: in CI, as root, on a Debian system; elsewhere does nothing.

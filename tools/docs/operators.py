@@ -83,8 +83,8 @@ def page(cards):
     lines = [HEAD.format(floats=", ".join(FLOATS), ints=", ".join(INTS))]
     for domain in sorted({c["domain"] for c in cards} - {"nacre"}):
         mine = sorted((c for c in cards if c["domain"] == domain), key=lambda c: c["name"].lower())
-        lines += [f"## {domain or 'ai.onnx'}: {len(mine)} operators", "", "| operator | versions | CPU types | gradient |",
-                  "|---|---|---|---|", *map(row, mine), ""]
+        lines += [f"## {domain or 'ai.onnx'}: {len(mine)} operators", ""]
+        lines += ["| operator | versions | CPU types | gradient |", "|---|---|---|---|", *map(row, mine), ""]
     lines += ["## Not carried", ""]
     for domain, missing in sorted(without_card(cards).items()):
         lines.append(f"- {domain or 'ai.onnx'}: {', '.join(sorted(missing))}")
