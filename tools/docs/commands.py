@@ -16,8 +16,8 @@ PAGE = ROOT / "docs" / "commands.md"
 
 HEAD = """# The command line
 
-Made by `make docs` from `nacre COMMAND --help`; `tests/py/test_readme.py` checks that it is current. The keys of `--set`
-are those of `nacre_options_set` in `include/nacre/nacre.h`.
+Made by `make docs` from `nacre COMMAND --help`; `tests/py/test_readme.py` checks that it is current. The keys of
+`--set` are those of `nacre_options_set` in `include/nacre/nacre.h`.
 
 Variables of the environment: `NACRE_NUM_THREADS` sets the size of thread pools, `NACRE_ISA` forces an instruction set
 (`nacre info` lists them), `NACRE_CACHE` names the folder of compiled GPU kernels (empty: none), `NACRE_CUDA_PATH` the

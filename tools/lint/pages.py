@@ -27,6 +27,33 @@ def check_named_files(tree):
                     tree.find(page, i, "name", f"no file or folder {name}")
 
 
+def check_complete(tree):
+    """A README in src/ names the files of its folder, by name or stem, and the folders in it."""
+    for page, text in tree.texts.items():
+        folder = page.removesuffix("README.md")
+        if not (page.startswith("src/") and page.endswith("README.md")):
+            continue
+        names = [f.removeprefix(folder) for f in tree.files if f.startswith(folder) and f != page]
+        stems = {re.sub(r"(\.simd)?\.\w+$", "", n) for n in names if "/" not in n and not n.endswith("_test.c")}
+        for word in sorted(stems | {n.split("/")[0] + "/" for n in names if "/" in n}):
+            if not re.search(rf"(?<!\w){re.escape(word)}" + ("" if word.endswith("/") else r"(?!\w)"), text):
+                tree.find(page, 1, "unnamed", f"does not tell of {word}")
+
+
+def check_limits(tree):
+    """The numbers of src/onnx/limits.h stand in SECURITY.md."""
+    path, page = "src/onnx/limits.h", tree.texts.get("SECURITY.md", "")
+    for match in re.finditer(r"^#define NC_ONNX_(\w+) (.*?)(?: */\*.*)?$", tree.texts.get(path, ""), re.M):
+        value = re.sub(r"\(size_t\)", "", match[2])
+        if not re.fullmatch(r"[\d<()\s-]+", value):
+            continue
+        number = eval(value)  # digits, shifts and brackets alone
+        shown = [f"{number:,}", f"{number >> 20} MiB", f"{(number + 1) >> 30} GiB"]
+        if not any(re.search(rf"(?<![\d,]){s}(?!\d|,\d)", page) for s in shown):
+            line = tree.texts[path][:match.start()].count("\n") + 1
+            tree.find(path, line, "limit", f"SECURITY.md does not tell of {match[1]} {shown[0]}")
+
+
 def check_map(tree):
     """The block "The house" of ARCHITECTURE.md names every folder of src/, and none that is not there, but planned."""
     page = "ARCHITECTURE.md"
@@ -171,12 +198,17 @@ def check_tolerances(tree):
             tree.find(LIST, listed[:match.start()].count("\n") + 1, "unused", f"no test uses {match[1]}")
 
 
-CHECKS = (check_named_files, check_map, check_public, check_commands, check_options, check_environment, check_make,
-          check_tolerances)
+CHECKS = (check_named_files, check_complete, check_limits, check_map, check_public, check_commands, check_options,
+          check_environment, check_make, check_tolerances)
 
 GOOD = {
     "ARCHITECTURE.md": "# Design\n```\nsrc/\n  base/   ground\n  ir/   graph\n  comm/   planned: collectives\n"
-                       "  kernels/\n    cpu/   kernels\n  plan/   programs\n  api/   the face\n```\n",
+                       "  kernels/\n    cpu/   kernels\n  onnx/   files\n  plan/   programs\n  api/   the face\n```\n",
+    "SECURITY.md": "depth 64, 256 MiB, 2 GiB\n",
+    "src/onnx/README.md": "# onnx: `limits.h`\n",
+    "src/onnx/limits.h": "/* L */\n#define NC_ONNX_MAX_DEPTH 64 /* deep */\n"
+                         "#define NC_ONNX_MAX_BYTES ((size_t)1 << 28)\n"
+                         "#define NC_ONNX_MAX_FILE (((size_t)1 << 31) - 1)\n",
     "README.md": "# It\n`make test` and `tests/tolerances.list`\n",
     "Makefile": ".PHONY: all test\ntest: ; true\n",
     "docs/numerics.md": "# N\n## Tolerances\n| row | relative | absolute | what |\n|---|---|---|---|\n"
@@ -197,13 +229,16 @@ BAD = [
     ("src/ir/README.md", "# ir\n`graph.h` `gone.h`\n", "src/ir/README.md:2: name:"),
     ("docs/b.md", "see `src/nowhere/`\n", "docs/b.md:1: name:"),
     ("docs/b.md", "see `none_*.c`\n", "docs/b.md:1: name:"),
+    ("src/ir/README.md", "# ir\n", "src/ir/README.md:1: unnamed:"),
+    ("src/kernels/README.md", "# kernels: `k.h`\n", "src/kernels/README.md:1: unnamed:"),
+    ("src/onnx/limits.h", "/* L */\n#define NC_ONNX_MAX_DEPTH 65\n", "src/onnx/limits.h:2: limit:"),
+    ("src/onnx/limits.h", "/* L */\n#define NC_ONNX_MAX_BYTES ((size_t)1 << 29)\n", "src/onnx/limits.h:2: limit:"),
     ("ARCHITECTURE.md", GOOD["ARCHITECTURE.md"].replace("planned: ", ""), "ARCHITECTURE.md:6: map:"),
     ("ARCHITECTURE.md", GOOD["ARCHITECTURE.md"].replace("  ir/   graph\n", ""), "ARCHITECTURE.md:4: map:"),
     ("include/nacre/more.h", "/* M. */\n\nint nacre_more(void);\n", "include/nacre/more.h:3: public:"),
     ("include/nacre/more.h", "/* M. */\n/* ---- section ---- */\nint nacre_more(void);\n",
      "include/nacre/more.h:3: public:"),
-    ("tools/nacre/say.c", GOOD["tools/nacre/say.c"].replace('{"--loud", ARG_FLAG, 0}',
-                                                            '{"--loud", ARG_FLAG, 0}, {"--lou", ARG_FLAG, 0}'),
+    ("tools/nacre/say.c", GOOD["tools/nacre/say.c"].replace("{{", '{{"--lou", ARG_FLAG, 0}, {'),
      "tools/nacre/say.c:4: help:"),
     ("tools/nacre/say.c", GOOD["tools/nacre/say.c"].replace(" COMMON_HELP", ""), "tools/nacre/say.c:1: help:"),
     ("docs/commands.md", "`--dim`\n", "tools/nacre/say.c:4: docs:"),
