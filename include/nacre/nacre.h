@@ -52,7 +52,7 @@ typedef struct nacre_error {
 } nacre_error;
 
 NACRE_API const char *nacre_code_name(nacre_code code); /* "SHAPE" */
-NACRE_API const char *nacre_version(void);
+NACRE_API const char *nacre_version(void);              /* "0.1.0" */
 
 typedef enum nacre_log_level {
     NACRE_LOG_VERBOSE,
@@ -79,6 +79,8 @@ typedef struct nacre_run_options nacre_run_options;
 NACRE_API nacre_code nacre_env_create(int threads /* 0: as many as the machine allows */, nacre_env **out,
                                       nacre_error *err);
 NACRE_API void nacre_env_release(nacre_env *env);
+/* Loads a shared library of custom operators (nacre_plugin.h); it is code and runs at once. Models loaded later know
+ * them. */
 NACRE_API nacre_code nacre_env_load_plugin(nacre_env *env, const char *path, nacre_error *err);
 /* One line on a device: "cpu", "guard", "cuda". Not there: NACRE_DEVICE, the reason in err. text is truncated to bytes.
  */
@@ -151,6 +153,7 @@ NACRE_API nacre_code nacre_value_map(nacre_value *keys, nacre_value *values, nac
 NACRE_API nacre_value *nacre_value_ref(nacre_value *v);
 NACRE_API void nacre_value_release(nacre_value *v);
 
+/* What a value is. Pointers belong to the value. */
 NACRE_API nacre_kind nacre_value_kind(const nacre_value *v);
 NACRE_API nacre_type nacre_value_type(const nacre_value *v);
 NACRE_API int nacre_value_rank(const nacre_value *v);
@@ -164,6 +167,7 @@ NACRE_API nacre_value *nacre_value_item(const nacre_value *v, int64_t i); /* a n
 
 NACRE_API nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_model **out,
                                       nacre_error *err); /* .onnx, or text (.nct) */
+/* Constants are copied: the bytes may go away after the call. */
 NACRE_API nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out,
                                             nacre_error *err);
 /* As above, with the folder in which the model's external data lie. */
@@ -178,6 +182,7 @@ NACRE_API void nacre_model_release(nacre_model *m);
 
 /* ---- session options; NULL means all defaults ---- */
 
+/* All defaults, to be changed by key. */
 NACRE_API nacre_code nacre_options_create(nacre_options **out, nacre_error *err);
 NACRE_API void nacre_options_release(nacre_options *o);
 /* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
@@ -197,9 +202,11 @@ NACRE_API nacre_code nacre_options_dim(nacre_options *o, const char *name, int64
 
 /* ---- sessions ---- */
 
+/* Infers, transforms and plans the model; what is wrong with the graph is reported here, not at the first run. */
 NACRE_API nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const nacre_options *o,
                                           nacre_session **out, nacre_error *err);
 NACRE_API void nacre_session_release(nacre_session *s);
+/* Inputs and outputs in the order of the model. Names belong to the session; NULL: out of range. */
 NACRE_API size_t nacre_session_n_inputs(const nacre_session *s);
 NACRE_API size_t nacre_session_n_outputs(const nacre_session *s);
 NACRE_API const char *nacre_session_input_name(const nacre_session *s, size_t i);
@@ -246,10 +253,12 @@ typedef struct nacre_stats {
     uint64_t device_allocations, device_bytes, device_bytes_peak;
     uint64_t packed; /* constants packed in the environment */
 } nacre_stats;
+/* Counts since the session was created. */
 NACRE_API void nacre_session_stats(nacre_session *s, nacre_stats *out);
 
 /* ---- running ---- */
 
+/* For one run or several, one after the other. */
 NACRE_API nacre_code nacre_run_options_create(nacre_run_options **out, nacre_error *err);
 NACRE_API void nacre_run_options_release(nacre_run_options *r);
 NACRE_API void nacre_run_options_state(nacre_run_options *r,

@@ -24,6 +24,7 @@ if not package.BUILT:
 
 import nacre  # noqa: E402
 from nacre import _core  # noqa: E402
+from tolerances import close
 
 ort.set_default_logger_severity(4)
 BOTH = pytest.mark.parametrize("rt", [nacre, ort], ids=["nacre", "onnxruntime"])
@@ -112,7 +113,7 @@ def test_outputs_are_the_same(kind):
         assert len(got) == len(want)
         for g, w in zip(got, want):
             assert g.dtype == w.dtype and g.shape == w.shape
-            np.testing.assert_allclose(g, w, rtol=1e-6, atol=1e-6)
+            close(g, w, "ort_f32")
 
 
 def test_foreign_byte_order_is_converted():
@@ -125,7 +126,7 @@ def test_overridable_initializers():
     mine, theirs = sessions(package.affine())
     for b in (None, np.float32([7, 8]), np.float32([0, 0])):
         feeds = {"x": X} if b is None else {"x": X, "b": b}
-        np.testing.assert_allclose(mine.run(["z"], feeds)[0], theirs.run(["z"], feeds)[0], rtol=1e-6)
+        close(mine.run(["z"], feeds)[0], theirs.run(["z"], feeds)[0], "ort_f32")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8",
@@ -300,7 +301,7 @@ def test_options_that_are_honoured(tmp_path):
     with pytest.raises(nacre.InvalidArgument, match="expected 2, got 1"):
         s.run(None, {"x": X[:1]})
     saved = ort.InferenceSession(str(tmp_path / "optimized.onnx"))
-    np.testing.assert_allclose(saved.run(None, {"x": X})[0], s.run(None, {"x": X})[0], rtol=1e-6)
+    close(saved.run(None, {"x": X})[0], s.run(None, {"x": X})[0], "ort_f32")
 
 
 def test_external_data_of_bytes(tmp_path):
