@@ -186,6 +186,21 @@ NACRE_API nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, s
 /* As above, with the folder in which the model's external data lie. */
 NACRE_API nacre_code nacre_model_load_bytes_in(nacre_env *env, const void *bytes, size_t n, const char *folder,
                                                nacre_model **out, nacre_error *err);
+/* What the caller gives in place of what the model's file says. Tensors are kept, not copied; contents are copied. */
+typedef struct nacre_given {
+    size_t size;        /* of this struct; set by the caller */
+    const char *folder; /* of external data; NULL: that of the file, or none */
+    const char *const *names;
+    nacre_value *const *values; /* n initializers by name, of the model's type and dims, in host memory */
+    size_t n;
+    const char *const *files; /* n_files files of external data, by the location that the model names */
+    const void *const *contents;
+    const size_t *bytes;
+    size_t n_files;
+} nacre_given;
+/* From the file `path`, or, where that is NULL, from n bytes. */
+NACRE_API nacre_code nacre_model_load_given(nacre_env *env, const char *path, const void *bytes, size_t n,
+                                            const nacre_given *given, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err); /* as ONNX */
 /* Constants of min_bytes and more go into the file data_name beside the model: what is larger than 2 GiB needs it. */
@@ -272,6 +287,8 @@ NACRE_API void nacre_run_options_release(nacre_run_options *r);
 NACRE_API void nacre_run_options_state(nacre_run_options *r,
                                        nacre_state *borrows);                 /* default: the session's own state */
 NACRE_API void nacre_run_options_cancel(nacre_run_options *r, int cancelled); /* from any thread, while running too */
+/* Runs with r stop when `borrows` is cancelled, instead: one switch for runs with different options. */
+NACRE_API void nacre_run_options_follow(nacre_run_options *r, const nacre_run_options *borrows);
 /* nacre_run leaves this output, if it is a tensor of numbers and not bound, in the memory of the session's device. */
 NACRE_API nacre_code nacre_run_options_keep(nacre_run_options *r, const char *output, nacre_error *err);
 

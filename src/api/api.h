@@ -29,7 +29,8 @@ struct nacre_state {
 struct nacre_run_options {
     nacre_state *state;
     atomic_int cancel;
-    const char **kept; /* outputs that stay on the device */
+    const nacre_run_options *leader; /* whose cancel counts instead; NULL: none */
+    const char **kept;               /* outputs that stay on the device */
     size_t n_kept;
 };
 

@@ -20,6 +20,8 @@ void nacre_run_options_release(nacre_run_options *r) {
     nc_free(r);
 }
 
+void nacre_run_options_follow(nacre_run_options *r, const nacre_run_options *borrows) { r->leader = borrows; }
+
 static bool keeps(const nacre_run_options *r, const char *output) {
     for (size_t i = 0; r && i < r->n_kept; i++)
         if (strcmp(r->kept[i], output) == 0) return true;
@@ -71,7 +73,7 @@ static nc_code unknown_name(nc_work *w, const nc_program *p, bool input, const c
 static nc_code begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wait, nc_frame **out) {
     NC_TRY(nc_frame_acquire(w, s->s, s->s->ready, NULL, out));
     nc_state *st = r && r->state ? r->state->state : s->s->state;
-    (*out)->cancel = r ? &r->cancel : NULL;
+    (*out)->cancel = !r ? NULL : r->leader ? &r->leader->cancel : &r->cancel;
     nc_code code = nc_frame_use_state(*out, st, wait);
     if (code == NC_OK) return NC_OK;
     w->diag = (*out)->work.diag;
