@@ -94,7 +94,11 @@ def disable_telemetry_events() -> None:
 
 def set_default_logger_severity(severity: int) -> None:
     """0 verbose, 1 info, 2 warning, 3 error, 4 nothing."""
-    _core.set_log_level(int(severity))
+    if not isinstance(severity, int):
+        raise TypeError(f"severity: expected int, got {severity!r}")
+    if not 0 <= severity <= 4:
+        raise RuntimeError(f"severity: expected 0 to 4, got {severity}")
+    _core.set_log_level(severity)
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:

@@ -72,7 +72,7 @@ def _pairs(providers: Optional[Sequence[Provider]],
         raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
     pairs = []
     for i, p in enumerate(providers):
-        name, own = (p, {}) if isinstance(p, str) else p
+        name, own = (p, {}) if isinstance(p, str) else p if isinstance(p, tuple) and len(p) == 2 else (None, {})
         if not isinstance(name, str) or not isinstance(own, dict):
             raise ValueError("'providers' values must be either strings or 2-tuples of (string, dict).")
         if options is not None and own:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
 
+import numpy as np
+
 from nacre import _core
 from nacre._enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from nacre._value import OrtValue
@@ -16,10 +18,20 @@ def _refuse(what: str, instead: str = "") -> None:
     raise _core.NotImplemented(f"{what} is not supported{'; ' + instead if instead else ''}")
 
 
+def _field(what: str, kind: Any, value: Any) -> Any:
+    """The value as this kind, int, str, bool or an enumeration; TypeError when it is none."""
+    fits = isinstance(value, (kind, np.bool_)) if kind in (bool, str) else hasattr(value, "__index__")
+    if not fits:
+        raise TypeError(f"{what}: expected {kind.__name__}, got {value!r}")
+    return kind(value)
+
+
 def _entry(entries: Dict[str, str], key: str, value: str, longest: int = 1024) -> None:
     if not key or len(key) > longest:
         raise RuntimeError(f"Config key is empty or longer than maximum length {longest}")
-    entries[str(key)] = str(value)
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise TypeError(f"a configuration entry is two texts, got {key!r}: {value!r}")
+    entries[key] = value
 
 
 #: Entries that would change what is written or read: (value that asks for it, or * for any; what to do instead).
@@ -96,11 +108,7 @@ class SessionOptions:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._FIELDS:
             raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
-        kind = self._FIELDS[name][1]
-        if kind in (int, str) and not isinstance(value, kind):
-            if kind is str or not hasattr(value, "__index__"):
-                raise TypeError(f"SessionOptions.{name}: expected {kind.__name__}, got {value!r}")
-        object.__setattr__(self, name, kind(value))
+        object.__setattr__(self, name, _field(f"SessionOptions.{name}", self._FIELDS[name][1], value))
 
     # ---- entries ----
 
@@ -207,17 +215,26 @@ class SessionOptions:
 class RunOptions(_core.RunOptions):
     """What a run obeys. Setting terminate, from any thread, stops the runs that have these options."""
 
+    # name: (default, what a value is)
+    _FIELDS = {"log_severity_level": (-1, int), "log_verbosity_level": (0, int), "logid": ("", str),
+               "only_execute_path_to_fetches": (False, bool)}
+
     log_severity_level: int
     log_verbosity_level: int
     logid: str
     only_execute_path_to_fetches: bool
+    _entries: Dict[str, str]
 
     def __init__(self) -> None:
-        self.log_severity_level = -1
-        self.log_verbosity_level = 0
-        self.logid = ""
-        self.only_execute_path_to_fetches = False
-        self._entries: Dict[str, str] = {}
+        for name, (default, _) in self._FIELDS.items():
+            setattr(self, name, default)
+        object.__setattr__(self, "_entries", {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "terminate" and name not in self._FIELDS:
+            raise AttributeError(f"'RunOptions' object has no attribute '{name}'")
+        kind = bool if name == "terminate" else self._FIELDS[name][1]
+        object.__setattr__(self, name, _field(f"RunOptions.{name}", kind, value))
 
     def add_run_config_entry(self, config_key: str, config_value: str) -> None:
         _entry(self._entries, config_key, config_value)

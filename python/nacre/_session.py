@@ -34,6 +34,14 @@ class NodeArg:
 class ModelMetadata:
     """What a model says of itself."""
 
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: Dict[str, str]
+
     def __init__(self, producer_name: str = "", graph_name: str = "", domain: str = "", description: str = "",
                  graph_description: str = "", version: int = 0,
                  custom_metadata_map: Optional[Dict[str, str]] = None) -> None:
@@ -119,7 +127,7 @@ class Session:
 
     def _run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
              run_options: Optional[RunOptions]) -> List[_core.Value]:
-        self._validate_input(list(input_feed))
+        self._validate_input(list(input_feed.keys()))
         wanted = list(output_names) if output_names else self._output_names
         if self._profile is None:
             return self._session.run(wanted, self._feeds(input_feed), run_options)
@@ -139,7 +147,7 @@ class Session:
                   run_options: Optional[RunOptions] = None) -> None:
         """As run, on another thread. callback(results, user_data, error) is called there; error is empty when the run
         succeeded."""
-        self._validate_input(list(input_feed))
+        self._validate_input(list(input_feed.keys()))
         feeds = dict(input_feed)
 
         def work() -> None:
@@ -155,7 +163,8 @@ class Session:
     def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: Optional[RunOptions] = None) -> List[OrtValue]:
         """As run, with OrtValues in and out."""
-        return [OrtValue(v) for v in self._run(output_names, input_dict_ort_values, run_options)]
+        feeds = {name: value._get_c_value() for name, value in input_dict_ort_values.items()}
+        return [OrtValue(v) for v in self._run(output_names, feeds, run_options)]
 
     def run_with_ortvaluevector(self, run_options: Optional[RunOptions], feed_names: Sequence[str],
                                 feeds: Sequence[OrtValue], fetch_names: Sequence[str], fetches: List[OrtValue],

@@ -137,6 +137,10 @@ def _tensor(x: Any, type_text: Optional[str]) -> _core.Value:
         return to_value(np.array(x, dtype=dtype))
     if isinstance(x, np.ndarray):
         return _array(x)
+    if x is None:
+        raise _core.Fail(f"expected an array for {type_text or 'a tensor'}, got None")
+    if isinstance(x, dict):
+        raise _core.InvalidArgument(f"expected an array for {type_text or 'a tensor'}, got a dict")
     if hasattr(x, "__dlpack__"):
         return from_dlpack(x)
     if hasattr(x, "__array__"):

@@ -57,6 +57,8 @@ class OrtValue:
         if number == _types.STRING or not _core.type_bits(number):
             raise RuntimeError(f"tensor type {number} is not supported" if number != _types.STRING else
                                "Creation of OrtValues is currently only supported from non-string numpy arrays")
+        if any(d < 0 for d in shape):
+            raise RuntimeError(f"a shape of negative dims: {list(shape)}")
         return OrtValue(_core.empty(number, shape, envs.get(), device))
 
     @staticmethod
@@ -64,9 +66,15 @@ class OrtValue:
         raise _core.NotImplemented("sparse tensors are not supported")
 
     @classmethod
-    def from_dlpack(cls, data: Any, /) -> "OrtValue":
-        """Over the memory of an object that speaks DLPack, on the host or on a GPU."""
-        return cls(_types.from_dlpack(data))
+    def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> "OrtValue":
+        """Over the memory of an object that speaks DLPack, on the host or on a GPU. is_bool_tensor: its uint8 elements
+        are bools, as producers before DLPack 0.6 send them."""
+        value = _types.from_dlpack(data)
+        if is_bool_tensor and value.type == _types.NUMBER_OF["uint8"]:
+            name, number = value.device
+            value = _core.at(_types.NUMBER_OF["bool"], value.shape, value.data_ptr, value, envs.get(),
+                             place(name, number))
+        return cls(value)
 
     # ---- telling ----
 
