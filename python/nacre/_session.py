@@ -177,6 +177,8 @@ class Session:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
         """Runs on what is bound; outputs are read from the binding."""
+        if iobinding._session is not self:
+            raise ValueError("IOBinding must be used with the session that created it.")
         begin = time.monotonic_ns()
         try:
             iobinding._run(self._session, run_options)
