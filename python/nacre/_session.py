@@ -56,7 +56,7 @@ def _source(path_or_bytes: Any) -> Union[str, bytes]:
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         return bytes(path_or_bytes)
     if hasattr(path_or_bytes, "SerializeToString"):
-        return path_or_bytes.SerializeToString()
+        return bytes(path_or_bytes.SerializeToString())
     raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
 
 

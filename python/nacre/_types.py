@@ -40,10 +40,11 @@ def numpy_type(number: int) -> np.dtype:
     if name not in _ML_DTYPES:
         return np.dtype(name)
     try:
-        import ml_dtypes
+        import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return np.dtype("int8" if number in _SIGNED else f"uint{max(8 * _core.type_bytes(number), 8)}")
-    return np.dtype(getattr(ml_dtypes, name))
+    kind: np.dtype = np.dtype(getattr(ml_dtypes, name))
+    return kind
 
 
 def type_number(element_type: Any) -> int:
@@ -105,8 +106,8 @@ def to_value(x: Any, type_text: Optional[str] = None) -> _core.Value:
         return value if value is not None else _tensor(x, type_text)
     if isinstance(x, _core.Value):
         return x
-    if hasattr(x, "_value"):
-        return x._value
+    if isinstance(held := getattr(x, "_value", None), _core.Value):
+        return held
     if type_text.startswith("optional("):
         item = None if x is None else to_value(x, _inside(type_text))
         return _core.optional(_element_of(type_text), item)
@@ -130,8 +131,8 @@ def _map(x: Any, key: str, value: str) -> _core.Value:
 def _tensor(x: Any, type_text: Optional[str]) -> _core.Value:
     if isinstance(x, _core.Value):
         return x
-    if hasattr(x, "_value"):
-        return x._value
+    if isinstance(held := getattr(x, "_value", None), _core.Value):
+        return held
     if isinstance(x, (list, tuple)):
         dtype = None if type_text is None else numpy_type(_element_of(type_text))
         return to_value(np.array(x, dtype=dtype))
