@@ -13,6 +13,9 @@ def _refuse(what: str, instead: str) -> NoReturn:
 class _Absent:
     _instead = ""
 
+    def __init_subclass__(cls) -> None:
+        cls.__doc__ = f"Not supported: {cls._instead}."
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse(type(self).__name__, self._instead)
 
