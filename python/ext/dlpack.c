@@ -151,8 +151,8 @@ static PyObject *answer(ncx_value *x, long major, bool copied, bool to_host) {
     return copy ? lend(copy, major >= 1, DL_IS_COPIED) : NULL;
 }
 
-/* __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None). What a run wrote is there when it returns, so
- * no stream has to wait. */
+/* __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None). What a run wrote is there when it returns,
+ * so no stream has to wait. */
 PyObject *ncx_to_dlpack(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
     PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;

@@ -65,8 +65,8 @@ def get_build_info() -> str:
 
 
 def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: Optional[str] = None) -> None:
-    """Loads the CUDA libraries of a folder, for those that the system does not find by itself. Without a folder there is
-    nothing to do: they are looked for when a GPU is asked for."""
+    """Loads the CUDA libraries of a folder, for those that the system does not find by itself. Without a folder there
+    is nothing to do: they are looked for when a GPU is asked for."""
     wanted = [n for n, yes in (("libcublasLt.so.", cuda), ("libnvrtc.so.", cuda), ("libcudnn.so.", cudnn)) if yes]
     for name in sorted(os.listdir(directory)) if directory else ():
         if any(name.startswith(w) for w in wanted):

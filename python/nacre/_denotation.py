@@ -58,7 +58,7 @@ def _names(data: memoryview) -> Dict[str, str]:
 
 
 def names_of(model: Union[str, bytes]) -> Dict[str, str]:
-    """Denotation by name, of the input dims that have both. A model that cannot be read has none: loading it says why."""
+    """Denotation by name, of the input dims that have both. A model that cannot be read has none: loading says why."""
     try:
         if isinstance(model, bytes):
             return _names(memoryview(model))

@@ -4,8 +4,8 @@ Tensors are numpy arrays, strings arrays of str, sequences lists, optionals None
 is lent, not copied, wherever an array lies dense in the machine's byte order.
 
 Types of fewer than 8 bits (int4, uint4, float4_e2m1fn, int2, uint2, float6_*) lie packed in the library, the first
-element in the lowest bits, without gaps; ml_dtypes keeps one of them in a byte. Such arrays are copied on the way in and
-out. Without ml_dtypes they come out as int8 or uint8: the numbers of integer types, the bits of float types.
+element in the lowest bits, without gaps; ml_dtypes keeps one of them in a byte. Such arrays are copied on the way in
+and out. Without ml_dtypes they come out as int8 or uint8: the numbers of integer types, the bits of float types.
 """
 from __future__ import annotations
 
