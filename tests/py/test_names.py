@@ -28,7 +28,8 @@ NOT_NAMES = {
 REFUSED = {
     "AdapterFormat": "adapters", "LoraAdapter": "adapters", "ModelCompiler": "compiled contexts of providers",
     "OrtCompileApiFlags": "ModelCompiler", "OrtEpContextData": "ModelCompiler",
-    "OrtEpContextDataBuffer": "ModelCompiler", "OrtExternalInitializerInfo": "ModelCompiler", "OrtSyncStream": "streams in the caller's hand",
+    "OrtEpContextDataBuffer": "ModelCompiler", "OrtExternalInitializerInfo": "ModelCompiler",
+    "OrtSyncStream": "streams in the caller's hand",
     "OrtEpAssignedNode": "providers that share a graph", "OrtEpAssignedSubgraph": "providers that share a graph",
     "SparseTensor": "sparse values",
 }
