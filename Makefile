@@ -1,7 +1,7 @@
 # One-word targets; each sets up what it needs. The steps themselves are functions of tools/build/steps.sh.
 STEPS := tools/build/steps.sh
 
-.PHONY: all quick test nightly lint format wheel conformance clean demo
+.PHONY: all quick test nightly lint format wheel conformance bench clean demo
 all: ; @$(STEPS) build release
 quick: ; @$(STEPS) quick
 test: ; @$(STEPS) everything
@@ -10,5 +10,6 @@ lint: ; @$(STEPS) lint
 format: ; @$(STEPS) format
 wheel: ; @$(STEPS) wheel
 conformance: ; @$(STEPS) conformance
+bench: ; @ACCEPT=$(ACCEPT) STRICT=$(STRICT) QUICK=$(QUICK) ONLY=$(ONLY) $(STEPS) bench
 demo: ; @$(STEPS) demo
 clean: ; rm -rf build

@@ -40,6 +40,8 @@ static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *o
     size_t bytes = (size_t)st.st_size;
     void *p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED) return fail_path(w, errno == ENOMEM ? NC_E_MEMORY : NC_E_IO, "map", path, errno);
+    /* A cached file of huge pages would be mapped 2 MiB at a touch: a table read here and there would count whole. */
+    (void)madvise(p, bytes, MADV_NOHUGEPAGE);
     *out = (nc_mapping){p, bytes};
     return NC_OK;
 }
@@ -55,6 +57,13 @@ nc_code nc_file_map(nc_work *w, const char *path, nc_mapping *out) {
 void nc_file_unmap(nc_mapping *m) {
     if (m->p) munmap((void *)(uintptr_t)m->p, m->bytes);
     *m = (nc_mapping){0};
+}
+
+void nc_file_forget(const void *p, size_t bytes) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p, to = from + bytes;
+    from = (from + page - 1) / page * page;
+    to = to / page * page;
+    if (from < to) (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 /* Opens a new file path.tmp.XXXXXX and writes its name to `name`; -1 and errno on failure. */

@@ -74,6 +74,7 @@ typedef struct nc_prog_const {
     const nc_value *value;
     int place;
     bool packed_only; /* no instruction reads the plain bytes */
+    bool unaligned;   /* those that do take them at any address */
 } nc_prog_const;
 
 typedef struct nc_prog_pack {
@@ -81,6 +82,7 @@ typedef struct nc_prog_pack {
     const nc_value *value;
     const void *state;
     int place;
+    int i_const; /* of the plain bytes */
 } nc_prog_pack;
 
 typedef struct nc_prog_cut {
