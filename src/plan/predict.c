@@ -47,7 +47,7 @@ static nc_code add_segment(teller *t, const nc_program *p, int seg, const int64_
     }
     NC_TRY(code);
     for (int place = 0; place < 2; place++) t->out->frame[place] += x->total[place];
-    if (!p->graph->owner) code = add_slots(t, p, seg, x);
+    if (!p->inner) code = add_slots(t, p, seg, x);
     nc_free(x);
     return code;
 }
