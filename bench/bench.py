@@ -33,7 +33,7 @@ class Bench:
         self.package = build / "python"
         self.folder = ROOT / "build" / "bench"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.repeat, self.steady, self.turns, self.starts = (1, 1, 1, 1) if quick else (5, 5, 7, 7)
+        self.repeat, self.steady, self.turns, self.starts = (1, 1, 1, 1) if quick else (3, 3, 5, 7)
         self.length = 8 if quick else 128
         self.disagreed = []
         self.say("limits of the machine")

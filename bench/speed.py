@@ -34,25 +34,29 @@ def _conv(channels, out, kernel, size, group=1):
 
 
 def _matmul(m, k, n):
-    return Case(f"matmul {m}x{k}x{n}", lambda: models.matmul(m, k, n), (m, k), 2 * m * k * n, 4 * (m * k + k * n + m * n))
+    return Case(f"matmul {m}x{k}x{n}", lambda: models.matmul(m, k, n), (m, k), 2 * m * k * n,
+                4 * (m * k + k * n + m * n))
 
 
 def _rows(name, make, rows, width):
     return Case(f"{name} {rows}x{width}", lambda: make(rows, width), (rows, width), 0, 8 * rows * width)
 
 
+def _unary(op):
+    return lambda rows, width: models.unary(op, rows, width)
+
+
 def cases(quick):
     """Small ones in a quick run: it shows that the scripts work, not what is fast."""
     digits = Case("digits CNN, batch 64", lambda: ROOT / "examples/digits/digits.onnx", (64, 1, 8, 8), feed="pixels")
     if quick:
-        return [_matmul(8, 16, 8), _conv(4, 4, 3, 8), _rows("softmax", lambda r, w: models.unary("Softmax", r, w), 4, 16),
-                digits]
+        return [_matmul(8, 16, 8), _conv(4, 4, 3, 8), _rows("softmax", _unary("Softmax"), 4, 16), digits]
     steps, batch, width, hidden = 64, 8, 256, 256
     return [
         _matmul(512, 512, 512), _matmul(128, 768, 3072), _matmul(1, 1024, 4096),
         _conv(64, 64, 3, 56), _conv(256, 64, 1, 56), _conv(96, 96, 3, 56, 96), _conv(3, 32, 7, 112),
-        _rows("softmax", lambda r, w: models.unary("Softmax", r, w), 1536, 128), _rows("layer norm", models.layer_norm, 1024, 768),
-        _rows("gelu of Erf", models.gelu, 512, 3072), _rows("relu", lambda r, w: models.unary("Relu", r, w), 2048, 2048),
+        _rows("softmax", _unary("Softmax"), 1536, 128), _rows("layer norm", models.layer_norm, 1024, 768),
+        _rows("gelu of Erf", models.gelu, 512, 3072), _rows("relu", _unary("Relu"), 2048, 2048),
         Case(f"LSTM {steps} steps, batch {batch}, {width}", lambda: models.lstm(steps, batch, width, hidden),
              (steps, batch, width), 2 * steps * batch * 4 * hidden * (width + hidden), 0), digits]
 

@@ -39,8 +39,7 @@ static nc_code place_const(nc_work *w, nc_ready *r, int i) {
     *t = (nc_tensor){.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
     memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
     nc_dense_strides(t->dims, t->rank, t->strides);
-    if (k->packed_only || l->dtype == NC_STRING || (!k->place && l->n && (k->unaligned || aligned(l))))
-        return NC_OK;
+    if (k->packed_only || l->dtype == NC_STRING || (!k->place && l->n && (k->unaligned || aligned(l)))) return NC_OK;
     nc_device *d = k->place ? r->program->device : nc_device_cpu();
     NC_TRY(upload(w, d, l->data, l->bytes, &r->const_buffers[i]));
     t->data = r->const_buffers[i]->ptr;
