@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures nacre beside onnxruntime and prints tables: see README.md. `make bench` runs it.
 
-bench.py [--quick] [--only bert,speed,package] [--accept] [--strict] [--build FOLDER]
+bench.py [--quick] [--only bert,speed,package] [--repeat N] [--accept] [--strict] [--build FOLDER]
 """
 import argparse
 import datetime
@@ -28,12 +28,13 @@ PARTS = {"package": package.measure, "bert": bert.measure, "speed": speed.measur
 class Bench:
     """What all parts need: folders, how often, the machine's limits, a word on progress."""
 
-    def __init__(self, build, quick):
+    def __init__(self, build, quick, repeat):
         self.build, self.quick = build, quick
         self.package = build / "python"
         self.folder = ROOT / "build" / "bench"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.repeat, self.steady, self.turns, self.starts = (1, 1, 1, 1) if quick else (3, 3, 5, 7)
+        self.repeat, self.turns, self.starts = (1, 1, 1) if quick else (repeat, repeat + 2, repeat + 2)
+        self.steady = 1 if quick else 3
         self.length = 8 if quick else 128
         self.disagreed = []
         self.say("limits of the machine")
@@ -96,11 +97,12 @@ def main():
     parser.add_argument("--accept", action="store_true", help="write the ratios to accepted.json")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a target is missed or something got worse")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--repeat", type=int, default=5, help="how often everything is measured (default 5)")
     options = parser.parse_args()
     parts = options.only.split(",")
     if unknown := set(parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    bench, facts = Bench(options.build.resolve(), options.quick), about()
+    bench, facts = Bench(options.build.resolve(), options.quick, max(1, options.repeat)), about()
     heading(bench, facts)
     found = [f for name in parts for f in PARTS[name](bench)]
     well = verdict(found, options.quick)
