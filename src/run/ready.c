@@ -29,7 +29,9 @@ static bool aligned(const nc_literal *l) {
 
 /* The plain bytes were copied or packed and are not read again. */
 static void forget(const nc_literal *l) {
-    if (l->keeps && l->keeps->file) nc_file_forget(l->data, l->bytes);
+    if (!l->keeps || !l->keeps->file || l->bytes > l->keeps->bytes) return;
+    uintptr_t file = (uintptr_t)l->keeps->ptr, at = (uintptr_t)l->data;
+    if (at >= file && at - file <= l->keeps->bytes - l->bytes) nc_file_forget(l->data, l->bytes);
 }
 
 static nc_code place_const(nc_work *w, nc_ready *r, int i) {
