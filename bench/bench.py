@@ -64,15 +64,14 @@ def processor():
 
 def about():
     return {"commit": commit(), "date": datetime.date.today().isoformat(), "machine": processor(),
-            "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
+            "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__, "load": round(os.getloadavg()[0], 1)}
 
 
 def heading(bench, facts):
     print(", ".join(f"{k} {v}" for k, v in facts.items()))
     print(f"limits: {bench.one}; {bench.limits}")
-    load = os.getloadavg()[0]
-    if load > 1:
-        print(f"NOTE: the load average is {load:.1f}: other processes are running, times are long and uncertain")
+    if facts["load"] > 1:
+        print(f"NOTE: the load average is {facts['load']}: other processes are running, times are long and uncertain")
 
 
 def verdict(found, quick):
