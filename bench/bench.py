@@ -74,14 +74,14 @@ def heading(bench, facts):
         print(f"NOTE: the load average is {facts['load']}: other processes are running, times are long and uncertain")
 
 
-def verdict(found, quick):
+def verdict(found, quick, load):
     """Prints targets and what got worse; True when all is well."""
     judged = [f for f in found if f.target is not None]
     if judged and not quick:
         print_table("Targets", ["", "measured", "at most", ""],
                     [[f.name, f.value, f.target, "met" if f.met else "MISSED"] for f in judged])
     known = figures.accepted().get(figures.machine(), {})
-    worse = [] if quick else figures.worse(found, known)
+    worse = [] if quick else figures.worse(found, known, load)
     if worse:
         print_table(f"Worse than accepted at {known.get('commit')} by more than 10 %", ["", "now", "accepted"], worse)
     elif not quick:
@@ -104,7 +104,7 @@ def main():
     bench, facts = Bench(options.build.resolve(), options.quick, max(1, options.repeat)), about()
     heading(bench, facts)
     found = [f for name in parts for f in PARTS[name](bench)]
-    well = verdict(found, options.quick)
+    well = verdict(found, options.quick, facts["load"])
     if options.accept and not options.quick:
         figures.accept(found, facts)
         print(f"accepted as {figures.machine()}")

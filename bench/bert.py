@@ -54,10 +54,10 @@ def _times(bench, title, rows, flops):
     for what in ("create", "create + first run", "first run", "steady run"):
         wall = [median(rows[n], "took", what, "wall") for n in NAMES]
         cpu = [median(rows[n], "took", what, "cpu") for n in NAMES]
-        figure = Figure(f"{title}: {what}", wall[0] / wall[1], TARGETS.get(what))
+        figure = Figure(f"{title}: {what}", wall[0] / wall[1], TARGETS.get(what), cpu[0] / max(cpu[1], 1e-6))
         found.append(figure)
         near = bench.limits.share(flops, 0, wall[0]) if what == "steady run" else None
-        table.append([what, *wall, figure.value, cpu[0] / cpu[1] if cpu[1] else None, figure.target, share(near)])
+        table.append([what, *wall, figure.value, figure.cpu, figure.target, share(near)])
     print_table(f"{title}, ms (medians of {bench.repeat} processes each)",
                 ["", "nacre", "ORT", "ratio", "CPU ratio", "target", "of limit"], table)
     return found

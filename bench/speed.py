@@ -94,10 +94,10 @@ def measure(bench):
     for case in cases(bench.quick):
         bench.say(case.name)
         wall, cpu = _measure_case(bench, case)
-        figure = Figure(case.name, wall[0] / wall[1])
+        figure = Figure(case.name, wall[0] / wall[1], cpu=cpu[0] / max(cpu[1], 1e-6))
         found.append(figure)
         near = [share(bench.limits.share(case.flops, case.data, t)) for t in wall]
-        table.append([case.name, *wall, figure.value, cpu[0] / cpu[1] if cpu[1] else None, *near])
+        table.append([case.name, *wall, figure.value, figure.cpu, *near])
     print_table(f"Speed, ms (medians of {bench.turns} turns of up to {TURN_MS} ms each, after 3 runs to warm up)",
                 ["", "nacre", "ORT", "ratio", "CPU ratio", "nacre of limit", "ORT of limit"], table)
     return found

@@ -41,8 +41,17 @@ def test_unknown_part_is_refused():
 
 def test_worse_is_more_than_a_tenth(figures):
     found = [figures.Figure("a", 1.0), figures.Figure("b", 1.2), figures.Figure("new", 9.0)]
-    assert figures.worse(found, {"figures": {"a": 0.95, "b": 1.0, "gone": 1.0}}) == [("b", 1.2, 1.0)]
-    assert figures.worse(found, {}) == []
+    known = {"figures": {"a": {"ratio": 0.95}, "b": {"ratio": 1.0}, "gone": {"ratio": 1.0}}}
+    assert figures.worse(found, known, 0.5) == [("b", 1.2, 1.0)]
+    assert figures.worse(found, known, 5) == [("b", 1.2, 1.0)]
+    assert figures.worse(found, {}, 0) == []
+
+
+@pytest.mark.parametrize("load,accepted_load,cpu,named", [(0, 0, 1.0, True), (3, 0, 1.0, False), (0, 3, 1.0, False),
+                                                          (3, 3, 1.2, True)])
+def test_times_of_a_busy_machine_need_cpu_time_too(figures, load, accepted_load, cpu, named):
+    known = {"load": accepted_load, "figures": {"t": {"ratio": 1.0, "cpu": 1.0}}}
+    assert bool(figures.worse([figures.Figure("t", 1.5, cpu=cpu)], known, load)) == named
 
 
 def test_targets(figures):
@@ -57,7 +66,8 @@ def test_accepting_keeps_other_machines_and_figures(figures, tmp_path, monkeypat
     monkeypatch.setattr(figures, "machine", lambda: "two")
     figures.accept([figures.Figure("a", 7.0)], {"commit": "c2"}, path)
     monkeypatch.setattr(figures, "machine", lambda: "one")
-    figures.accept([figures.Figure("b", 3.0)], {"commit": "c3"}, path)
-    assert figures.accepted(path) == {"one": {"commit": "c3", "figures": {"a": 0.123, "b": 3.0}},
-                                      "two": {"commit": "c2", "figures": {"a": 7.0}}}
+    figures.accept([figures.Figure("b", 3.0, cpu=2.00049)], {"commit": "c3"}, path)
+    assert figures.accepted(path) == {"one": {"commit": "c3", "figures": {"a": {"ratio": 0.123},
+                                                                          "b": {"ratio": 3.0, "cpu": 2.0}}},
+                                      "two": {"commit": "c2", "figures": {"a": {"ratio": 7.0}}}}
     assert figures.accepted(tmp_path / "absent.json") == {}
