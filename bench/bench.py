@@ -31,7 +31,7 @@ class Bench:
     def __init__(self, build, quick, repeat):
         self.build, self.quick = build, quick
         self.package = build / "python"
-        self.folder = ROOT / "build" / "bench"
+        self.folder = ROOT / "build" / "bench" / ("quick" if quick else "")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.repeat, self.turns, self.starts = (1, 1, 1) if quick else (repeat, repeat + 2, repeat + 2)
         self.steady = 1 if quick else 3

@@ -18,9 +18,9 @@ MEMORY = 0.8  # of the embedded model; with external data the matrices alone are
 def _made(bench, external):
     """The model's path and its feeds."""
     size = SIZES[bench.quick]
-    stem = "bert_quick" if bench.quick else "bert"
-    path = models.made(bench.folder, stem + ("_external" if external else ""), lambda: models.bert(**size), external)
-    feeds = bench.folder / f"{stem}.npz"
+    name = "bert_external" if external else "bert"
+    path = models.made(bench.folder, name, lambda: models.bert(**size), external)
+    feeds = bench.folder / "bert.npz"
     rng = np.random.default_rng(1)
     np.savez(feeds, input_ids=rng.integers(0, size["vocabulary"], (1, bench.length)),
              attention_mask=np.ones((1, bench.length), np.int64))

@@ -9,7 +9,7 @@ import pathlib
 import platform
 
 ACCEPTED = pathlib.Path(__file__).resolve().parent / "accepted.json"
-WORSE = 1.10
+WORSE, SLACK = 1.10, 0.005  # a tenth more, and more than the rounding of very small ratios
 
 
 @dataclasses.dataclass
@@ -37,9 +37,9 @@ def worse(figures, known, load):
     busy, found = max(load, known.get("load", 0)) > 1, []
     for f in figures:
         before = known.get("figures", {}).get(f.name)
-        if before is None or f.value <= before["ratio"] * WORSE:
+        if before is None or f.value <= before["ratio"] * WORSE + SLACK:
             continue
-        if busy and f.cpu is not None and f.cpu <= before.get("cpu", 0) * WORSE:
+        if busy and f.cpu is not None and f.cpu <= before.get("cpu", 0) * WORSE + SLACK:
             continue
         found.append((f.name, f.value, before["ratio"]))
     return found
