@@ -1,7 +1,7 @@
 # One-word targets; each sets up what it needs. The steps themselves are functions of tools/build/steps.sh.
 STEPS := tools/build/steps.sh
 
-.PHONY: all quick test nightly lint format docs wheel conformance clean demo
+.PHONY: all quick test nightly lint format docs wheel conformance bench clean demo
 all: ; @$(STEPS) build release
 quick: ; @$(STEPS) quick
 test: ; @$(STEPS) everything
@@ -11,5 +11,6 @@ format: ; @$(STEPS) format
 docs: ; @$(STEPS) docs
 wheel: ; @$(STEPS) wheel
 conformance: ; @$(STEPS) conformance
+bench: ; @ACCEPT=$(ACCEPT) STRICT=$(STRICT) QUICK=$(QUICK) ONLY=$(ONLY) $(STEPS) bench
 demo: ; @$(STEPS) demo
 clean: ; rm -rf build

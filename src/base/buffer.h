@@ -4,6 +4,7 @@
 #define NC_BASE_BUFFER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ typedef struct nc_buffer {
     size_t bytes;
     void (*release)(struct nc_buffer *b); /* frees ptr; NULL: ptr is borrowed. Does not free b itself */
     void *owner;                          /* for release */
+    bool file;                            /* ptr is a mapping of nc_file_map */
     atomic_int refs;
 } nc_buffer;
 

@@ -21,11 +21,30 @@
 #define SHOWN_PATH 300 /* so that the reason is never cut off behind a long path */
 #define WRITE_STEP ((size_t)1 << 30)
 #define TRIES 100
+#define HUGE ((size_t)2 << 20)
 
 static nc_code fail_path(nc_work *w, nc_code code, const char *what, const char *path, int error) {
     size_t n = strlen(path);
     const char *tail = n > SHOWN_PATH ? path + (n - SHOWN_PATH) : path;
     return nc_fail(w, code, "cannot %s '%s%s': %s", what, tail == path ? "" : "...", tail, strerror(error));
+}
+
+/* The kernel likes to give large files addresses in step with their huge pages, and then maps 2 MiB at a touch: a table
+ * that is read here and there would soon be in memory whole. Half a huge page out of step it maps about 64 KiB. */
+static void *map_out_of_step(int fd, size_t bytes) {
+    size_t room = bytes + 2 * HUGE;
+    char *r = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r == MAP_FAILED) return mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (bytes + page - 1) / page * page;
+    size_t head = HUGE - (uintptr_t)r % HUGE + HUGE / 2;
+    if (head + used > room) head -= HUGE;
+    void *p = mmap(r + head, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    int error = errno;
+    if (p == MAP_FAILED) head = room;
+    munmap(r, head);
+    if (head + used < room) munmap(r + head + used, room - head - used);
+    errno = error;
+    return p;
 }
 
 static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *out) {
@@ -38,7 +57,7 @@ static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *o
         return NC_OK;
     }
     size_t bytes = (size_t)st.st_size;
-    void *p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *p = bytes < HUGE ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : map_out_of_step(fd, bytes);
     if (p == MAP_FAILED) return fail_path(w, errno == ENOMEM ? NC_E_MEMORY : NC_E_IO, "map", path, errno);
     *out = (nc_mapping){p, bytes};
     return NC_OK;
@@ -55,6 +74,13 @@ nc_code nc_file_map(nc_work *w, const char *path, nc_mapping *out) {
 void nc_file_unmap(nc_mapping *m) {
     if (m->p) munmap((void *)(uintptr_t)m->p, m->bytes);
     *m = (nc_mapping){0};
+}
+
+void nc_file_forget(const void *p, size_t bytes) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p, to = from + bytes;
+    from = (from + page - 1) / page * page;
+    to = to / page * page;
+    if (from < to) (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 /* Opens a new file path.tmp.XXXXXX and writes its name to `name`; -1 and errno on failure. */

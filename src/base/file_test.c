@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,6 +69,58 @@ TEST(file_replaced_while_mapped_keeps_old_bytes) {
     CHECK_INT(nc_file_write(NULL, in_folder("f"), "newer", 5), NC_OK);
     CHECK(m.bytes == 3 && memcmp(m.p, "old", 3) == 0);
     nc_file_unmap(&m);
+    unlink(in_folder("f"));
+    rmdir(folder);
+}
+
+/* Bytes of the mapping at p that the process has in its page table; -1: the system does not say. */
+static long resident(const void *p) {
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512];
+    long kb = -1;
+    bool here = false;
+    while (f && kb < 0 && fgets(line, sizeof line, f)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) here = (uintptr_t)p >= from && (uintptr_t)p < to;
+        if (here) sscanf(line, "Rss: %ld kB", &kb);
+    }
+    if (f) fclose(f);
+    return kb < 0 ? -1 : kb * 1024;
+}
+
+static unsigned sum_of(const nc_mapping *m) {
+    unsigned sum = 0;
+    for (size_t i = 0; i < m->bytes; i++) sum = sum * 31 + m->p[i];
+    return sum;
+}
+
+TEST(file_forgotten_pages_leave_and_come_back) {
+    enum { BYTES = 300 * 4096 + 77 };
+    REQUIRE(make_folder());
+    uint8_t *bytes = nc_alloc(BYTES);
+    REQUIRE(bytes);
+    for (size_t i = 0; i < BYTES; i++) bytes[i] = (uint8_t)(i * 13 >> 4);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), bytes, BYTES), NC_OK);
+    nc_mapping m;
+    REQUIRE(nc_file_map(NULL, in_folder("f"), &m) == NC_OK);
+    unsigned sum = sum_of(&m);
+    long before = resident(m.p), page = sysconf(_SC_PAGESIZE);
+    nc_file_forget(m.p + 1, 0);
+    nc_file_forget(m.p + 1, (size_t)page); /* holds no whole page */
+    long same = resident(m.p);
+    nc_file_forget(m.p + 1, BYTES - 1);
+    long after = resident(m.p);
+    CHECK_INT(sum_of(&m), sum);
+    CHECK(memcmp(m.p, bytes, BYTES) == 0);
+    if (getenv("NC_EMULATED") || before < 0) {
+        nc_test_not_run("which pages are resident cannot be asked here");
+    } else {
+        CHECK(before >= BYTES);
+        CHECK_INT(same, before);
+        CHECK(after <= 2 * page); /* the first and the last are shared with what lies outside */
+    }
+    nc_file_unmap(&m);
+    nc_free(bytes);
     unlink(in_folder("f"));
     rmdir(folder);
 }

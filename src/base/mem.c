@@ -4,6 +4,11 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+/* Blocks of this size are asked for in huge pages: one fault instead of 512, and far fewer misses of the TLB. They take
+ * no byte more: the end that fills no huge page stays in small ones. */
+#define HUGE ((size_t)2 << 20)
 
 static atomic_uint_least64_t n_calls, n_live, n_bytes, fail_countdown;
 static atomic_bool fail_hit;
@@ -39,7 +44,9 @@ void *nc_alloc_aligned(size_t bytes, size_t align) {
     if (!admit(bytes)) return NULL;
     if (align < sizeof(void *)) align = sizeof(void *);
     void *p = NULL;
+    if (bytes >= HUGE && align < HUGE) align = HUGE;
     if (posix_memalign(&p, align, bytes ? bytes : 1) != 0) return NULL;
+    if (bytes >= HUGE) (void)madvise(p, bytes / HUGE * HUGE, MADV_HUGEPAGE);
     return count_live(p);
 }
 
@@ -60,18 +67,10 @@ void nc_mem_fail_at(uint64_t n) {
     atomic_store(&fail_countdown, n);
 }
 
-bool nc_mem_fail_hit(void) {
-    return atomic_load(&fail_hit);
-}
+bool nc_mem_fail_hit(void) { return atomic_load(&fail_hit); }
 
-uint64_t nc_mem_count(void) {
-    return atomic_load_explicit(&n_calls, memory_order_relaxed);
-}
+uint64_t nc_mem_count(void) { return atomic_load_explicit(&n_calls, memory_order_relaxed); }
 
-uint64_t nc_mem_live(void) {
-    return atomic_load_explicit(&n_live, memory_order_relaxed);
-}
+uint64_t nc_mem_live(void) { return atomic_load_explicit(&n_live, memory_order_relaxed); }
 
-uint64_t nc_mem_bytes(void) {
-    return atomic_load_explicit(&n_bytes, memory_order_relaxed);
-}
+uint64_t nc_mem_bytes(void) { return atomic_load_explicit(&n_bytes, memory_order_relaxed); }

@@ -30,6 +30,26 @@ TEST(mem_aligns) {
     }
 }
 
+TEST(mem_large_blocks_start_a_huge_page_and_hold_every_byte) {
+    enum { HUGE_PAGE = 2 << 20 };
+    static const size_t sizes[] = {HUGE_PAGE - 1, HUGE_PAGE, HUGE_PAGE + 1, 2 * HUGE_PAGE + HUGE_PAGE / 2 + 77};
+    unsigned char *p[4];
+    for (size_t i = 0; i < 4; i++) {
+        REQUIRE(p[i] = nc_alloc_aligned(sizes[i], 64));
+        CHECK_INT((uintptr_t)p[i] % (i == 0 ? 64 : HUGE_PAGE), 0);
+        memset(p[i], (int)i + 1, sizes[i]);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        size_t wrong = 0;
+        for (size_t k = 0; k < sizes[i]; k++) wrong += p[i][k] != i + 1;
+        CHECK_INT(wrong, 0);
+        nc_free(p[i]);
+    }
+    void *q = nc_alloc_aligned(HUGE_PAGE, 4 * (size_t)HUGE_PAGE);
+    CHECK(q && (uintptr_t)q % (4 * (size_t)HUGE_PAGE) == 0);
+    nc_free(q);
+}
+
 TEST(mem_refuses_impossible_sizes) {
     uint64_t live = nc_mem_live();
     volatile size_t huge = SIZE_MAX;

@@ -78,6 +78,7 @@ nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out) {
     *out = nc_buffer_wrap((void *)(uintptr_t)map.p, map.bytes, unmap, NULL);
     if (!*out) nc_file_unmap(&map);
     NC_NEED(w, *out);
+    (*out)->file = true;
     return NC_OK;
 }
 

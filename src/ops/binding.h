@@ -35,8 +35,9 @@ typedef struct nc_prep {
     /* to be filled */
     void *state;
     uint32_t strided_in,
-        strided_out; /* bit i: any strides are fine; else the planner makes it dense by a visible copy */
-    bool may_alias;  /* output 0 may be the memory of input 0 (same dims and type, input dies here) */
+        strided_out;       /* bit i: any strides are fine; else the planner makes it dense by a visible copy */
+    uint32_t unaligned_in; /* bit i: read byte by byte, so a constant may stay where the file has it */
+    bool may_alias;        /* output 0 may be the memory of input 0 (same dims and type, input dies here) */
     nc_pack pack[NC_MAX_PACKS];
     int n_packs;
 } nc_prep;

@@ -74,6 +74,7 @@ typedef struct nc_prog_const {
     const nc_value *value;
     int place;
     bool packed_only; /* no instruction reads the plain bytes */
+    bool unaligned;   /* those that do take them at any address */
 } nc_prog_const;
 
 typedef struct nc_prog_pack {
@@ -81,6 +82,7 @@ typedef struct nc_prog_pack {
     const nc_value *value;
     const void *state;
     int place;
+    int i_const; /* of the plain bytes */
 } nc_prog_pack;
 
 typedef struct nc_prog_cut {
@@ -115,7 +117,7 @@ typedef struct nc_program {
     int *vars, n_vars; /* slot of each variable's version 0 */
     int *vars_last;    /* slot of its last version */
     bool writes_state;
-    bool inner; /* its frames run inside of another program's and borrow the streams */
+    bool inner;             /* its frames run inside of another program's and borrow the streams */
     const bool *input_syms; /* per symbol: bound by inputs or variables */
 } nc_program;
 

@@ -39,7 +39,7 @@ static nc_code add_slot(nc_build_ctx *c, const nc_value *v, nc_storage storage, 
 }
 
 static nc_code add_const(nc_build_ctx *c, const nc_value *v, int *out) {
-    nc_prog_const k = {.value = v, .place = v->place, .packed_only = true};
+    nc_prog_const k = {.value = v, .place = v->place, .packed_only = true, .unaligned = true};
     int index = c->consts.n;
     if (!NC_PUSH(&c->p->arena, c->consts, k)) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
     return add_slot(c, v, NC_S_CONST, index, out);
@@ -97,8 +97,12 @@ static nc_code add_packs(nc_build_ctx *c, const nc_node *n, nc_instr *x) {
     const nc_prep *prep = &nc_choice_of(n)->prep;
     x->first_pack = c->packs.n, x->n_packs = prep->n_packs;
     for (int i = 0; i < prep->n_packs; i++) {
-        nc_prog_pack k = {
-            .pack = prep->pack[i], .value = n->in[prep->pack[i].input], .state = prep->state, .place = n->place};
+        int input = prep->pack[i].input;
+        nc_prog_pack k = {.pack = prep->pack[i],
+                          .value = n->in[input],
+                          .state = prep->state,
+                          .place = n->place,
+                          .i_const = c->slots.v[x->in[input]].index};
         if (!NC_PUSH(&c->p->arena, c->packs, k)) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
     }
     return NC_OK;
@@ -111,11 +115,17 @@ static bool reads_packed(const nc_node *n, int i) {
     return false;
 }
 
+static void note_const_use(nc_prog_const *k, const nc_node *n, int i) {
+    if (reads_packed(n, i)) return;
+    k->packed_only = false;
+    if (i >= 32 || !(nc_choice_of(n)->prep.unaligned_in >> i & 1)) k->unaligned = false;
+}
+
 static nc_code add_operands(nc_build_ctx *c, const nc_node *n, nc_instr *x) {
     for (int i = 0; i < n->n_operands; i++) {
         NC_TRY(slot_for(c, n->in[i], &x->in[i]));
         const nc_slot *s = x->in[i] >= 0 ? &c->slots.v[x->in[i]] : NULL;
-        if (s && s->storage == NC_S_CONST && !reads_packed(n, i)) c->consts.v[s->index].packed_only = false;
+        if (s && s->storage == NC_S_CONST) note_const_use(&c->consts.v[s->index], n, i);
         if (s && s->rank < 0 && s->value && !nc_type_is_host(s->value->type) && x->binding->kind != NC_K_DYNAMIC)
             NC_FAIL(c->w, NC_E_SHAPE, "the rank of its input '%s' is not known", n->in[i]->name);
     }

@@ -1,8 +1,10 @@
 /* run/ready.c: constants where kernels can read them. On the host they are used where they are mapped if aligned for
- * their element, else copied once; on a device they are uploaded once. Packed forms are made at first use. */
+ * their element or their readers do not mind, else copied once; on a device they are uploaded once. Packed forms are
+ * made at first use. Pages of a file that were copied or packed are given back. */
 #include "run/frame.h"
 #include "run/session.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -25,6 +27,13 @@ static bool aligned(const nc_literal *l) {
     return elem < 2 || (uintptr_t)l->data % (elem > 8 ? 8 : elem) == 0;
 }
 
+/* The plain bytes were copied or packed and are not read again. */
+static void forget(const nc_literal *l) {
+    if (!l->keeps || !l->keeps->file || l->bytes > l->keeps->bytes) return;
+    uintptr_t file = (uintptr_t)l->keeps->ptr, at = (uintptr_t)l->data;
+    if (at >= file && at - file <= l->keeps->bytes - l->bytes) nc_file_forget(l->data, l->bytes);
+}
+
 static nc_code place_const(nc_work *w, nc_ready *r, int i) {
     const nc_prog_const *k = &r->program->consts[i];
     const nc_literal *l = k->value->lit;
@@ -32,10 +41,11 @@ static nc_code place_const(nc_work *w, nc_ready *r, int i) {
     *t = (nc_tensor){.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
     memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
     nc_dense_strides(t->dims, t->rank, t->strides);
-    if (k->packed_only || l->dtype == NC_STRING || (!k->place && l->n && aligned(l))) return NC_OK;
+    if (k->packed_only || l->dtype == NC_STRING || (!k->place && l->n && (k->unaligned || aligned(l)))) return NC_OK;
     nc_device *d = k->place ? r->program->device : nc_device_cpu();
     NC_TRY(upload(w, d, l->data, l->bytes, &r->const_buffers[i]));
     t->data = r->const_buffers[i]->ptr;
+    forget(l);
     return NC_OK;
 }
 
@@ -114,6 +124,7 @@ nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const vo
         memcpy(src.dims, l->dims, (size_t)l->rank * sizeof *src.dims);
         nc_dense_strides(src.dims, src.rank, src.strides);
         NC_TRY(nc_env_pack(env, w, &k->pack, k->state, &src, &b));
+        if (r->program->consts[k->i_const].packed_only) forget(l);
         if (k->place) {
             nc_buffer *host = b;
             nc_code code = upload(w, r->program->device, host->ptr, host->bytes, &b);

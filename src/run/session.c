@@ -1,6 +1,7 @@
 /* run/session.c: from a loaded model to something that runs: every stage once, in order, each with its dump. */
 #include "run/session.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "infer/infer.h"
 #include "ir/edit.h"
@@ -119,6 +120,12 @@ static nc_code make_initials(maker *k) {
     return NC_OK;
 }
 
+/* What loading touched of the files lies between the tensors and is not read again. */
+static void forget_files(const nc_model *m) {
+    for (int i = 0; i < m->buffers.n; i++)
+        if (m->buffers.v[i]->file) nc_file_forget(m->buffers.v[i]->ptr, m->buffers.v[i]->bytes);
+}
+
 static nc_code keep_how(maker *k, const nc_plan_options *po) {
     const nc_session_options *o = k->o;
     nc_how *how = &k->s->how;
@@ -168,6 +175,7 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     if (o->profile && !(s->profile = nc_profile_create())) code = nc_fail(w, NC_E_MEMORY, "out of memory");
     if (code == NC_OK) code = make_graph(&k);
     if (code == NC_OK) code = make_program(&k);
+    forget_files(m);
     w->at_node = w->at_op = NULL;
     if (code != NC_OK) {
         nc_session_destroy(s);

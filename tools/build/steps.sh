@@ -176,6 +176,23 @@ conformance() {
     "$venv/bin/python" tests/conformance/suite.py --update
 }
 
+# Of tests/requirements.txt only what is measured; in a .venv that has all of them nothing is fetched.
+bench_packages() {
+    cmp -s tests/requirements.txt "$venv/requirements.txt" && return
+    "$venv/bin/python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null && return
+    make_venv && grep -E '^(numpy|onnx|onnxruntime|protobuf)\b' tests/requirements.txt >"$venv/bench.txt" &&
+        pip_install -r "$venv/bench.txt"
+}
+bench() {
+    build release
+    if [ ! -e build/release/python/nacre/_core.abi3.so ]; then
+        echo "the Python extension was not built: the headers of python3 are missing (python3-dev)" >&2
+        exit 1
+    fi
+    step "onnx and onnxruntime into .venv" bench_packages
+    "$venv/bin/python" bench/bench.py ${ACCEPT:+--accept} ${STRICT:+--strict} ${QUICK:+--quick} ${ONLY:+--only "$ONLY"}
+}
+
 wheel() {
     step "Python environment" make_venv
     step "wheel into build/wheel" "$venv/bin/python" -m pip wheel -q --disable-pip-version-check --no-deps \
@@ -229,9 +246,9 @@ nightly() {
 
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
-quick | demo | lint | format | docs | wheel | conformance | everything | fuzz | nightly) "$1" ;;
+quick | demo | lint | format | docs | wheel | conformance | bench | everything | fuzz | nightly) "$1" ;;
 *)
-    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | docs | wheel | conformance |" \
+    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | docs | wheel | conformance | bench |" \
         "everything | fuzz | nightly" >&2
     exit 2
     ;;

@@ -19,7 +19,7 @@ static nc_code axis_prepare(nc_prep *p) {
 
 static nc_code gather_prepare(nc_prep *p) {
     NC_TRY(axis_prepare(p));
-    p->strided_in = 1;
+    p->strided_in = p->unaligned_in = 1;
     return NC_OK;
 }
 

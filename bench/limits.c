@@ -1,0 +1,103 @@
+/* bench/limits.c: what this machine can do, for bench/limits.py: multiply-adds from registers, and copying of memory
+ * that no cache holds, by 1 and by all processors. Prints: threads, GFLOP/s, GB/s (bytes read plus bytes written).
+ * Stands alone: it uses nothing of the library, so that no engine sets its own limit. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CHAINS = 12, STEPS = 3000000, COPY_BYTES = 1 << 26, MAX_THREADS = 256, TRIES = 5 };
+
+#ifdef __AVX512F__
+enum { LANES = 16 };
+#elif defined(__AVX__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+#ifdef __aarch64__
+#define CHANGES(v) __asm__ volatile("" : "+w"(v)) /* to the compiler: else it would multiply once */
+#else
+#define CHANGES(v) __asm__ volatile("" : "+v"(v))
+#endif
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+typedef struct job {
+    pthread_t thread;
+    char *from, *to;
+    float sum;
+    double seconds;
+} job;
+
+/* Of this thread alone: on a busy machine the wall clock would measure the others. */
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *multiply(void *p) {
+    job *j = p;
+    lanes acc[CHAINS], a, b;
+    double start = now();
+    for (int l = 0; l < LANES; l++) a[l] = 0.999f, b[l] = j->sum + 1e-3f;
+    for (int c = 0; c < CHAINS; c++) acc[c] = b * (float)c;
+    for (int i = 0; i < STEPS; i++) {
+        CHANGES(a);
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++) acc[c] += a * b;
+    }
+    for (int c = 1; c < CHAINS; c++) acc[0] += acc[c];
+    j->sum = acc[0][0];
+    j->seconds = now() - start;
+    return NULL;
+}
+
+static void *copy(void *p) {
+    job *j = p;
+    double start = now();
+    memcpy(j->to, j->from, COPY_BYTES);
+    j->seconds = now() - start;
+    return NULL;
+}
+
+/* Pieces of work a second, of n threads together; the best of a few tries. */
+static double rate(job *jobs, int n, void *(*work)(void *)) {
+    double best = 0;
+    for (int t = 0; t < TRIES; t++) {
+        int started = 0;
+        double sum = 0;
+        while (started < n && pthread_create(&jobs[started].thread, NULL, work, &jobs[started]) == 0) started++;
+        for (int i = 0; i < started; i++) pthread_join(jobs[i].thread, NULL);
+        for (int i = 0; i < started; i++) sum += 1 / jobs[i].seconds;
+        if (sum > best) best = sum;
+    }
+    return best;
+}
+
+int main(void) {
+    static job jobs[MAX_THREADS];
+    cpu_set_t set;
+    int all = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (all > MAX_THREADS) all = MAX_THREADS;
+    for (int i = 0; i < all; i++) {
+        jobs[i].from = malloc(COPY_BYTES);
+        jobs[i].to = malloc(COPY_BYTES);
+        if (!jobs[i].from || !jobs[i].to) return 1;
+        memset(jobs[i].from, i, COPY_BYTES);
+        memset(jobs[i].to, i, COPY_BYTES);
+    }
+    for (int n = 1; n <= all; n += all > 1 ? all - 1 : 1) {
+        double flops = 2.0 * LANES * CHAINS * STEPS * rate(jobs, n, multiply);
+        double bytes = 2.0 * COPY_BYTES * rate(jobs, n, copy);
+        printf("%d %.3f %.3f\n", n, flops * 1e-9, bytes * 1e-9);
+    }
+    for (int i = 0; i < all; i++) {
+        free(jobs[i].from);
+        free(jobs[i].to);
+    }
+    return 0;
+}

@@ -1,0 +1,40 @@
+"""The machine's limits, measured by limits.c, and how much of a time they explain.
+
+A run can take no less than its multiply-adds at the processors' peak, and no less than its bytes at the speed of
+copying; the share of the longer of both in the time that was measured says how far an engine is from the machine.
+"""
+import dataclasses
+import os
+import pathlib
+import platform
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@dataclasses.dataclass
+class Limits:
+    threads: int
+    gflops: float
+    gbytes: float
+
+    def milliseconds(self, flops, data):
+        return max(flops / self.gflops, data / self.gbytes) * 1e-6
+
+    def share(self, flops, data, milliseconds):
+        """Which part of `milliseconds` the machine needs; None where nothing was counted."""
+        return self.milliseconds(flops, data) / milliseconds if flops or data else None
+
+    def __str__(self):
+        return f"{self.threads} threads: {self.gflops:.0f} GFLOP/s in f32, copying {self.gbytes:.1f} GB/s"
+
+
+def measure(folder):
+    """Limits of one thread and of all, compiled for this processor."""
+    program = pathlib.Path(folder) / "limits"
+    native = "-march=native" if platform.machine() == "x86_64" else "-mcpu=native"
+    subprocess.run([os.environ.get("CC", "cc"), "-O3", native, "-ffp-contract=fast", "-pthread",
+                    str(HERE / "limits.c"), "-o", str(program)], check=True)
+    printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
+    rows = [line.split() for line in printed.splitlines()]
+    return [Limits(int(n), float(flops), float(data)) for n, flops, data in rows]

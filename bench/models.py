@@ -1,0 +1,157 @@
+"""The models that are measured, made with onnx and numpy alone, kept in build/bench. Weights are random numbers of a
+fixed seed, all different, so that no engine can share them. `made` makes a file once and leaves it for the next run.
+"""
+import pathlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+F, I64 = TensorProto.FLOAT, TensorProto.INT64
+OPSET, IR = 17, 10
+
+
+class Build:
+    """Collects nodes and initializers under counted names."""
+
+    def __init__(self, seed=0):
+        self.nodes, self.initializers, self.rng, self.count = [], [], np.random.default_rng(seed), 0
+
+    def name(self, stem):
+        self.count += 1
+        return f"{stem}_{self.count}"
+
+    def const(self, array, stem="c"):
+        tensor = numpy_helper.from_array(np.asarray(array), self.name(stem))
+        self.initializers.append(tensor)
+        return tensor.name
+
+    def weight(self, *dims, scale=0.02):
+        return self.const(self.rng.standard_normal(dims, np.float32) * np.float32(scale), "w")
+
+    def node(self, op, *inputs, **attributes):
+        out = self.name(op.lower())
+        self.nodes.append(helper.make_node(op, list(inputs), [out], **attributes))
+        return out
+
+    def model(self, inputs, outputs):
+        graph = helper.make_graph(self.nodes, "bench", inputs, outputs, self.initializers)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
+
+
+def tensor(name, kind, *dims):
+    return helper.make_tensor_value_info(name, kind, dims)
+
+
+# ---- BERT, as torch.onnx writes it: MatMul and Add for a linear layer, attention from MatMul, Softmax, Transpose ----
+
+def _linear(b, x, n_in, n_out):
+    return b.node("Add", b.node("MatMul", x, b.weight(n_in, n_out)), b.weight(n_out))
+
+
+def _layer_norm(b, x, hidden):
+    scale = b.const(1 + b.rng.standard_normal(hidden, np.float32) * np.float32(0.02))
+    return b.node("LayerNormalization", x, scale, b.weight(hidden), axis=-1, epsilon=1e-12)
+
+
+def _gelu(b, x, words):
+    erf = b.node("Erf", b.node("Div", x, words["sqrt2"]))
+    return b.node("Mul", b.node("Mul", x, b.node("Add", erf, words["one"])), words["half"])
+
+
+def _attention(b, x, mask, hidden, words):
+    def heads(perm):
+        h = b.node("Reshape", _linear(b, x, hidden, hidden), words["split"])
+        return b.node("Transpose", h, perm=perm)
+    q, k, v = heads([0, 2, 1, 3]), heads([0, 2, 3, 1]), heads([0, 2, 1, 3])
+    scores = b.node("Add", b.node("Div", b.node("MatMul", q, k), words["root"]), mask)
+    context = b.node("MatMul", b.node("Softmax", scores, axis=-1), v)
+    joined = b.node("Reshape", b.node("Transpose", context, perm=[0, 2, 1, 3]), words["join"])
+    return _linear(b, joined, hidden, hidden)
+
+
+def bert(layers=12, hidden=768, heads=12, vocabulary=30522, positions=512):
+    """Encoder and pooler of bert-base; ids and mask of any batch and length in, last_hidden and pooled out."""
+    b = Build()
+    words = {"one": b.const(np.float32(1)), "half": b.const(np.float32(0.5)), "sqrt2": b.const(np.float32(2 ** 0.5)),
+             "root": b.const(np.float32((hidden // heads) ** 0.5)),
+             "split": b.const(np.int64([0, 0, heads, hidden // heads])), "join": b.const(np.int64([0, 0, hidden]))}
+    zero, one = b.const(np.int64([0])), b.const(np.int64([1]))
+    length = b.node("Slice", b.node("Shape", "input_ids"), one, b.const(np.int64([2])))
+    ids = b.node("Slice", b.const(np.arange(positions)[None]), zero, length, one)
+    x = b.node("Add", b.node("Gather", b.weight(vocabulary, hidden), "input_ids"),
+               b.node("Gather", b.weight(positions, hidden), ids))
+    x = b.node("Add", x, b.node("Gather", b.weight(2, hidden), b.const(np.int64([[0]]))))
+    x = _layer_norm(b, x, hidden)
+    kept = b.node("Cast", b.node("Unsqueeze", "attention_mask", b.const(np.int64([1, 2]))), to=F)
+    mask = b.node("Mul", b.node("Sub", words["one"], kept), b.const(np.float32(-1e4)))
+    for _ in range(layers):
+        x = _layer_norm(b, b.node("Add", _attention(b, x, mask, hidden, words), x), hidden)
+        inner = _gelu(b, _linear(b, x, hidden, 4 * hidden), words)
+        x = _layer_norm(b, b.node("Add", _linear(b, inner, 4 * hidden, hidden), x), hidden)
+    first = b.node("Gather", x, b.const(np.int64(0)), axis=1)
+    pooled = b.node("Tanh", b.node("Gemm", first, b.weight(hidden, hidden), b.weight(hidden), transB=1))
+    b.nodes += [helper.make_node("Identity", [x], ["last_hidden"]), helper.make_node("Identity", [pooled], ["pooled"])]
+    return b.model([tensor("input_ids", I64, "batch", "length"), tensor("attention_mask", I64, "batch", "length")],
+                   [tensor("last_hidden", F, "batch", "length", hidden), tensor("pooled", F, "batch", hidden)])
+
+
+def bert_flops(length, layers=12, hidden=768):
+    return 2 * length * layers * (12 * hidden * hidden + 2 * length * hidden)
+
+
+# ---- one operator, or a few, over an input x and an output y ----
+
+def matmul(m, k, n):
+    b = Build()
+    b.nodes.append(helper.make_node("MatMul", ["x", b.weight(k, n)], ["y"]))
+    return b.model([tensor("x", F, m, k)], [tensor("y", F, m, n)])
+
+
+def conv(channels, out, kernel, size, group=1):
+    b = Build()
+    pad = kernel // 2
+    b.nodes.append(helper.make_node("Conv", ["x", b.weight(out, channels // group, kernel, kernel), b.weight(out)],
+                                    ["y"], pads=[pad] * 4, group=group))
+    return b.model([tensor("x", F, 1, channels, size, size)], [tensor("y", F, 1, out, size, size)])
+
+
+def unary(op, *dims, **attributes):
+    node = helper.make_node(op, ["x"], ["y"], **attributes)
+    b = Build()
+    b.nodes.append(node)
+    return b.model([tensor("x", F, *dims)], [tensor("y", F, *dims)])
+
+
+def layer_norm(rows, width):
+    b = Build()
+    b.nodes.append(helper.make_node("LayerNormalization", ["x", b.weight(width), b.weight(width)], ["y"]))
+    return b.model([tensor("x", F, rows, width)], [tensor("y", F, rows, width)])
+
+
+def gelu(rows, width):
+    b = Build()
+    words = {"one": b.const(np.float32(1)), "half": b.const(np.float32(0.5)), "sqrt2": b.const(np.float32(2 ** 0.5))}
+    b.nodes.append(helper.make_node("Identity", [_gelu(b, "x", words)], ["y"]))
+    return b.model([tensor("x", F, rows, width)], [tensor("y", F, rows, width)])
+
+
+def lstm(steps, batch, width, hidden):
+    b = Build()
+    b.nodes.append(helper.make_node("LSTM", ["x", b.weight(1, 4 * hidden, width), b.weight(1, 4 * hidden, hidden),
+                                             b.weight(1, 8 * hidden)], ["y"], hidden_size=hidden))
+    return b.model([tensor("x", F, steps, batch, width)], [tensor("y", F, steps, 1, batch, hidden)])
+
+
+def made(folder, name, make, external=False):
+    """The path of a model, made when it is not there; with external, its weights lie in a file beside it."""
+    path = pathlib.Path(folder) / f"{name}.onnx"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(".tmp")
+        if external:
+            (path.parent / f"{name}.data").unlink(missing_ok=True)
+        onnx.save_model(make(), new, save_as_external_data=external, all_tensors_to_one_file=True,
+                        location=f"{name}.data")
+        new.rename(path)
+    return path

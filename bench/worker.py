@@ -1,0 +1,66 @@
+"""One engine in a process of its own: worker.py ENGINE, ENGINE being nacre or onnxruntime. Reads one JSON command a
+line and answers with one line; the parent decides whose turn it is, so that engines never run at the same time.
+
+    {"do": "load", "model": path, "feeds": npz}   imports, then creates; times, memory before and after
+    {"do": "run", "times": n}                     milliseconds of each run, wall and CPU of the process; memory
+An error ends the process with its text.
+"""
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+
+def memory():
+    """Bytes of this process now: anonymous, file-backed; and the most that both had together so far."""
+    with open("/proc/self/smaps_rollup") as f:
+        kb = {line.split(":")[0]: int(line.split()[1]) for line in f if line.rstrip().endswith("kB")}
+    with open("/proc/self/status") as f:
+        peak = next(int(line.split()[1]) for line in f if line.startswith("VmHWM"))
+    return {"anonymous": kb["Anonymous"] << 10, "file": (kb["Rss"] - kb["Anonymous"]) << 10, "peak": peak << 10}
+
+
+def clocks():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return time.perf_counter(), used.ru_utime + used.ru_stime
+
+
+def timed(call):
+    start = clocks()
+    result = call()
+    return result, {"wall": (clocks()[0] - start[0]) * 1e3, "cpu": (clocks()[1] - start[1]) * 1e3}
+
+
+class Worker:
+    def __init__(self, engine):
+        self.engine = __import__(engine)
+
+    def load(self, model, feeds):
+        with np.load(feeds) as f:
+            self.feeds = dict(f)
+        base = memory()
+        self.session, took = timed(
+            lambda: self.engine.InferenceSession(model, providers=["CPUExecutionProvider"]))
+        return {"create": took, "base": base, "memory": memory()}
+
+    def run(self, times):
+        took = []
+        for _ in range(times):
+            outputs, t = timed(lambda: self.session.run(None, self.feeds))
+            took.append(t)
+        return {"runs": took, "memory": memory(), "sums": [float(np.abs(o).sum(dtype=np.float64)) for o in outputs]}
+
+
+def main():
+    worker = Worker(sys.argv[1])
+    print(json.dumps({"version": worker.engine.__version__}), flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        answer = getattr(worker, command.pop("do"))(**command)
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

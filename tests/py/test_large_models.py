@@ -1,0 +1,102 @@
+"""What models cost before and while they run: constants stay in the file until something reads them, what was packed
+leaves it, and a model of more than 2 GB is opened in no time. Every case is a process of its own, which tells its
+memory; sizes are far from the limits that are asked for, so that a busy machine changes nothing."""
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import onnx
+import package
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+if not package.BUILT:
+    pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
+
+MB = 1 << 20
+ASK = textwrap.dedent("""
+    import json, sys, time
+    import numpy as np
+    import nacre
+
+    def memory():
+        with open("/proc/self/smaps_rollup") as f:
+            kb = {line.split(":")[0]: int(line.split()[1]) for line in f if line.rstrip().endswith("kB")}
+        with open("/proc/self/status") as f:
+            peak = next(int(line.split()[1]) for line in f if line.startswith("VmHWM"))
+        return np.array([kb["Anonymous"], kb["Rss"] - kb["Anonymous"], peak]) / 1024
+
+    path, feeds = sys.argv[1], {k: np.array(v, np.int64) for k, v in json.loads(sys.argv[2]).items()}
+    before, start = memory(), time.process_time()
+    session = nacre.InferenceSession(path)
+    took, loaded = time.process_time() - start, memory()
+    outputs = session.run(None, feeds)
+    print(json.dumps({"took": took, "load": list(loaded - before), "run": list(memory() - before),
+                      "outputs": [o.ravel()[:8].tolist() for o in outputs]}))
+""")
+
+
+def asked(path, **feeds):
+    done = subprocess.run([sys.executable, "-c", ASK, str(path), json.dumps(feeds)], capture_output=True, text=True,
+                          env={"PYTHONPATH": str(package.FOLDER)})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def gather_of(table, dims, rows=3):
+    return helper.make_graph([helper.make_node("Gather", ["table", "i"], ["y"])], "g",
+                             [helper.make_tensor_value_info("i", TensorProto.INT64, [rows])],
+                             [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, dims[1]])], [table])
+
+
+def test_a_model_of_more_than_2_gb_is_mapped(tmp_path):
+    """The data file is sparse: it takes a few blocks of disk and says that it has 2.5 GB."""
+    rows, width = 5 << 17, 1 << 10
+    with open(tmp_path / "table.bin", "wb") as f:
+        f.truncate(rows * width * 4)
+        for row in (7, rows // 2, rows - 1):
+            f.seek(row * width * 4)
+            f.write(np.full(width, row, np.float32).tobytes())
+    table = TensorProto(name="table", data_type=TensorProto.FLOAT, dims=[rows, width],
+                        data_location=TensorProto.EXTERNAL)
+    table.external_data.add(key="location", value="table.bin")
+    table.external_data.add(key="length", value=str(rows * width * 4))
+    model = helper.make_model(gather_of(table, (rows, width), 4), opset_imports=[helper.make_opsetid("", 17)],
+                              ir_version=10)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    got = asked(tmp_path / "m.onnx", i=[7, -1, rows // 2, 8])
+    assert rows * width * 4 > 2 << 30
+    assert got["outputs"][0][:1] == [7.0]
+    assert got["took"] < 1, "seconds of CPU to create the session"
+    assert max(got["load"]) < 20 and max(got["run"]) < 40, got
+
+
+def embedded(tmp_path, shift):
+    """A table of 48 MB and a matrix of 32 MB; the length of a text before them shifts them through the file."""
+    rng = np.random.default_rng(0)
+    table = numpy_helper.from_array(rng.standard_normal((12288, 1024), np.float32), "table")
+    matrix = numpy_helper.from_array(rng.standard_normal((1024, 8192), np.float32), "w")
+    graph = gather_of(table, (12288, 1024))
+    graph.initializer.append(matrix)
+    graph.node.append(helper.make_node("MatMul", ["y", "w"], ["z"]))
+    graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [3, 8192]))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10,
+                              producer_name="x" * shift)
+    path = tmp_path / f"m{shift}.onnx"
+    onnx.save(model, path)
+    want = numpy_helper.to_array(table)[[5, 12287, 6000]]
+    return path, want.ravel()[:8], (want @ numpy_helper.to_array(matrix)).ravel()[:8]
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_embedded_weights_at_any_address(tmp_path, shift):
+    """Whatever the alignment, the table is read in place, and the matrix is in memory once, packed."""
+    path, row, product = embedded(tmp_path, shift)
+    got = asked(path, i=[5, 12287, 6000])
+    np.testing.assert_array_equal(np.float32(got["outputs"][0]), row)
+    np.testing.assert_allclose(got["outputs"][1], product, rtol=1e-4, atol=1e-3)
+    assert sum(got["load"][:2]) < 16, f"MB after load: anonymous, file, peak {got['load']}"
+    assert got["run"][0] < 32 + 8, f"MB after run: anonymous, file, peak {got['run']}"
+    assert got["run"][1] < 16, f"MB after run: anonymous, file, peak {got['run']}"
