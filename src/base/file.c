@@ -1,8 +1,10 @@
 /* base/file.c: whole files in, whole files out.
  *
- * Reading maps the file: no copy, pages come as they are touched. Writing makes a temporary file beside the target and
- * renames it, so a reader sees the old bytes or the new ones; after any failure the temporary is gone and the target
- * is as it was. The temporary is opened here and not by mkstemp, which would leave every file private to its owner. */
+ * Reading maps a large file: no copy, pages come as they are touched; whoever shortens it meanwhile breaks the reader.
+ * A small one is read, so that a script may overwrite the model it has loaded. Writing makes a temporary file beside the
+ * target and renames it, so a reader sees the old bytes or the new ones; after any failure the temporary is gone and the
+ * target is as it was. The temporary is opened here and not by mkstemp, which would leave every file private to its
+ * owner. */
 #include "base/file.h"
 
 #include "base/mem.h"
@@ -22,6 +24,7 @@
 #define WRITE_STEP ((size_t)1 << 30)
 #define TRIES 100
 #define HUGE ((size_t)2 << 20)
+#define SMALL ((size_t)16 << 20)
 
 static nc_code fail_path(nc_work *w, nc_code code, const char *what, const char *path, int error) {
     size_t n = strlen(path);
@@ -47,6 +50,22 @@ static void *map_out_of_step(int fd, size_t bytes) {
     return p;
 }
 
+/* A copy in shared memory: nc_file_forget takes its pages from the process, not from the world. */
+static void *read_small(int fd, size_t bytes) {
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return p;
+    size_t done = 0;
+    for (ssize_t n = 1; done < bytes && n != 0; done += n > 0 ? (size_t)n : 0) {
+        n = pread(fd, p + done, bytes - done, (off_t)done);
+        if (n < 0 && errno != EINTR) break;
+    }
+    if (done == bytes && mprotect(p, bytes, PROT_READ) == 0) return p;
+    int error = done < bytes && !errno ? EIO : errno;
+    munmap(p, bytes);
+    errno = error;
+    return MAP_FAILED;
+}
+
 static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *out) {
     struct stat st;
     if (fstat(fd, &st) != 0) return fail_path(w, NC_E_IO, "read", path, errno);
@@ -57,7 +76,8 @@ static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *o
         return NC_OK;
     }
     size_t bytes = (size_t)st.st_size;
-    void *p = bytes < HUGE ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : map_out_of_step(fd, bytes);
+    errno = 0;
+    void *p = bytes <= SMALL ? read_small(fd, bytes) : map_out_of_step(fd, bytes);
     if (p == MAP_FAILED) return fail_path(w, errno == ENOMEM ? NC_E_MEMORY : NC_E_IO, "map", path, errno);
     *out = (nc_mapping){p, bytes};
     return NC_OK;

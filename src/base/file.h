@@ -9,7 +9,8 @@ typedef struct nc_mapping {
     size_t bytes;
 } nc_mapping;
 
-NC_MUST nc_code nc_file_map(nc_work *w, const char *path, nc_mapping *out); /* read-only, private */
+/* Read-only. Up to 16 MiB the bytes are read, so that the file may change; above that they are mapped. */
+NC_MUST nc_code nc_file_map(nc_work *w, const char *path, nc_mapping *out);
 void nc_file_unmap(nc_mapping *m);
 /* Bytes of a mapping that will hardly be read again: their whole pages leave the process and come back from the file
  * when touched. For memory of nc_file_map alone: elsewhere it would lose what was written. */

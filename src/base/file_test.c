@@ -94,13 +94,31 @@ static unsigned sum_of(const nc_mapping *m) {
     return sum;
 }
 
-TEST(file_forgotten_pages_leave_and_come_back) {
-    enum { BYTES = 300 * 4096 + 77 };
+/* A script may write over the small model that it has loaded. */
+TEST(file_small_may_be_overwritten_in_place) {
     REQUIRE(make_folder());
-    uint8_t *bytes = nc_alloc(BYTES);
+    nc_mapping m;
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "0123456789", 10), NC_OK);
+    REQUIRE(nc_file_map(NULL, in_folder("f"), &m) == NC_OK);
+    FILE *f = fopen(in_folder("f"), "wb");
+    REQUIRE(f);
+    fputs("x", f);
+    fclose(f);
+    CHECK(m.bytes == 10 && memcmp(m.p, "0123456789", 10) == 0);
+    nc_file_forget(m.p, 10);
+    CHECK(memcmp(m.p, "0123456789", 10) == 0);
+    nc_file_unmap(&m);
+    unlink(in_folder("f"));
+    rmdir(folder);
+}
+
+/* Of a file that is read, and of one that is large enough to be mapped. */
+static void forget_and_touch(size_t n) {
+    REQUIRE(make_folder());
+    uint8_t *bytes = nc_alloc(n);
     REQUIRE(bytes);
-    for (size_t i = 0; i < BYTES; i++) bytes[i] = (uint8_t)(i * 13 >> 4);
-    CHECK_INT(nc_file_write(NULL, in_folder("f"), bytes, BYTES), NC_OK);
+    for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)(i * 13 >> 4);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), bytes, n), NC_OK);
     nc_mapping m;
     REQUIRE(nc_file_map(NULL, in_folder("f"), &m) == NC_OK);
     unsigned sum = sum_of(&m);
@@ -108,14 +126,14 @@ TEST(file_forgotten_pages_leave_and_come_back) {
     nc_file_forget(m.p + 1, 0);
     nc_file_forget(m.p + 1, (size_t)page); /* holds no whole page */
     long same = resident(m.p);
-    nc_file_forget(m.p + 1, BYTES - 1);
+    nc_file_forget(m.p + 1, n - 1);
     long after = resident(m.p);
     CHECK_INT(sum_of(&m), sum);
-    CHECK(memcmp(m.p, bytes, BYTES) == 0);
+    CHECK(memcmp(m.p, bytes, n) == 0);
     if (getenv("NC_EMULATED") || before < 0) {
         nc_test_not_run("which pages are resident cannot be asked here");
     } else {
-        CHECK(before >= BYTES);
+        CHECK(before >= (long)n);
         CHECK_INT(same, before);
         CHECK(after <= 2 * page); /* the first and the last are shared with what lies outside */
     }
@@ -123,6 +141,11 @@ TEST(file_forgotten_pages_leave_and_come_back) {
     nc_free(bytes);
     unlink(in_folder("f"));
     rmdir(folder);
+}
+
+TEST(file_forgotten_pages_leave_and_come_back) {
+    forget_and_touch(300 * 4096 + 77);
+    forget_and_touch(((size_t)17 << 20) + 77);
 }
 
 TEST(file_permissions) {

@@ -13,6 +13,7 @@ if not package.BUILT:
 
 import nacre  # noqa: E402
 from nacre import _core  # noqa: E402
+from tolerances import close  # noqa: E402
 
 X = np.float32([[1, -2, 3], [0, 5, -1]])
 PROVIDER = {"cpu": "CPUExecutionProvider", "guard": "GuardExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -42,7 +43,7 @@ def test_memory_of_torch_is_bound_as_it_lies(rt):
         x.copy_(torch.from_numpy(X * k))
         s.run_with_iobinding(b)
         b.synchronize_outputs()
-        np.testing.assert_allclose(y.numpy(), s.run(["y"], {"x": X * k})[0], rtol=1e-6)
+        close(y.numpy(), s.run(["y"], {"x": X * k})[0], "ort_f32")
     assert b.get_outputs()[0].data_ptr() == y.data_ptr()
 
 
@@ -54,7 +55,7 @@ def test_element_types_as_numbers_and_types(rt):
         b.bind_input("x", "cpu", 0, kind, [2, 3], X.ctypes.data)
         b.bind_output("z", "cpu")
         s.run_with_iobinding(b)
-        np.testing.assert_allclose(b.copy_outputs_to_cpu()[0], WANT[1], rtol=1e-6)
+        close(b.copy_outputs_to_cpu()[0], WANT[1], "ort_f32")
 
 
 @BOTH
@@ -83,10 +84,10 @@ def test_values_are_bound(rt):
     b.bind_ortvalue_input("x", x)
     b.bind_ortvalue_output("y", y)
     s.run_with_iobinding(b)
-    np.testing.assert_allclose(y.numpy(), WANT[0], rtol=1e-6)
+    close(y.numpy(), WANT[0], "ort_f32")
     x.update_inplace(X * 2)
     s.run_with_iobinding(b)
-    np.testing.assert_allclose(y.numpy(), s.run(["y"], {"x": X * 2})[0], rtol=1e-6)
+    close(y.numpy(), s.run(["y"], {"x": X * 2})[0], "ort_f32")
     copied = b.copy_outputs_to_cpu()[0]
     copied[:] = 0
     assert y.numpy().any()
@@ -290,7 +291,7 @@ def test_torch_on_a_gpu():
     b.bind_output("y", "cuda", 0, np.float32, tuple(y.shape), y.data_ptr())
     b.synchronize_inputs()
     s.run_with_iobinding(b)
-    np.testing.assert_allclose(y.cpu().numpy(), WANT[0], rtol=1e-5)
+    close(y.cpu().numpy(), WANT[0], "ort_f32")
     assert torch.from_dlpack(v).data_ptr() == t.data_ptr()
 
 

@@ -17,6 +17,7 @@ if not package.BUILT:
     pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
 
 import nacre  # noqa: E402
+from tolerances import TOLERANCES  # noqa: E402
 
 X = np.float32([[1, -2, 3], [0, 5, -1]])
 
@@ -49,7 +50,7 @@ def test_eight_threads_on_one_session():
                 binding.bind_output("y")
                 s.run_with_iobinding(binding)
                 got, = binding.copy_outputs_to_cpu()
-            if got.shape != want.shape or not np.allclose(got, want, rtol=1e-5, atol=1e-5):
+            if got.shape != want.shape or not np.allclose(got, want, *TOLERANCES["ort_f32"]):
                 wrong.append((seed, k))
             if k % 10 == 0:
                 try:

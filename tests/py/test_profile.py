@@ -13,6 +13,7 @@ if not package.BUILT:
     pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
 
 import nacre  # noqa: E402
+from tolerances import close  # noqa: E402
 
 ort.set_default_logger_severity(4)
 X = np.float32([[1, -2, 3], [0, 5, -1]])
@@ -105,12 +106,12 @@ def test_given_initializers(rt, tmp_path):
     o, keep = rt.SessionOptions(), [rt.OrtValue.ortvalue_from_numpy(a) for a in (W, B)]
     o.add_initializer("w", keep[0])
     got, = rt.InferenceSession(package.affine(), o).run(["z"], {"x": X, "b": B})
-    np.testing.assert_allclose(got, -(X @ W + B), rtol=1e-6)
+    close(got, -(X @ W + B), "ort_f32")
     data = external(tmp_path).read_bytes()
     o = rt.SessionOptions()
     o.add_external_initializers(["w", "b"], keep)
     got, = rt.InferenceSession(data, o).run(["z"], {"x": X})
-    np.testing.assert_allclose(got, -(X @ W + B), rtol=1e-6)
+    close(got, -(X @ W + B), "ort_f32")
 
 
 @BOTH

@@ -55,7 +55,7 @@ static void check_run(model *m, const int64_t *picked) {
         for (int j = 0; j < N; j++) {
             double want = element(j);
             for (int k = 0; k < K; k++) want += (double)element(picked[r] * K + k) * element(k * N + j);
-            CHECK_NEAR(y[r * N + j], want, 1e-3);
+            CHECK_CLOSE(y[r * N + j], want, nc_tol_long_sum_f32);
             CHECK(z[r * N + j] == element(picked[r] % K * N + j));
         }
     model_collect_all(m);

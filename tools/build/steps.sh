@@ -248,8 +248,8 @@ case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
 quick | demo | lint | format | docs | wheel | conformance | bench | everything | fuzz | nightly) "$1" ;;
 *)
-    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | docs | wheel | conformance | bench |" \
-        "everything | fuzz | nightly" >&2
+    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | docs | wheel | conformance |" \
+        "bench | everything | fuzz | nightly" >&2
     exit 2
     ;;
 esac
