@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { BEFORE = 1, AFTER = 2, BOTH = 3, MAX_ROUNDS = 16 };
+enum { BEFORE = 1, AFTER = 2, BOTH = 3, INFER = 4, MAX_ROUNDS = 16 };
 
 static const struct {
     const char *name;
@@ -55,7 +55,7 @@ static nc_code over_graphs(nc_work *w, nc_graph *g, nc_pass run, int *n_changes)
 }
 
 nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off, int n_off) {
-    int phase = after_gradient ? AFTER : BEFORE, total[N_PASSES] = {0}, changed = 1;
+    int phase = after_gradient ? AFTER : m->infers_only ? BEFORE | INFER : BEFORE, total[N_PASSES] = {0}, changed = 1;
     NC_TRY(check_names(w, off, n_off));
     for (int round = 0; round < MAX_ROUNDS && changed > 0; round++) {
         changed = 0;
