@@ -1,62 +1,8 @@
 /* transform/transform_test.c: each pass on graphs as text, before and after; the manager's choice of passes. */
-#include "transform/transform.h"
+#include "transform/testing.h"
 
 #include "base/mem.h"
 #include "ir/edit.h"
-#include "ir/text.h"
-#include "ir/verify.h"
-#include "ops/binding.h"
-#include "tests/check.h"
-
-enum { MAX_PASSES = 32 };
-
-typedef struct bench {
-    nc_work w;
-    nc_model *m;
-} bench;
-
-/* Types as far as these tests need them: lanes and views of one shape. */
-static nc_code copy_types(nc_graph *g) {
-    for (nc_node *n = g->first; n != NULL; n = n->next)
-        for (int k = 0; k < n->n_out; k++)
-            if (n->out[k] != NULL && n->out[k]->type == NULL && n->n_in > 0 && n->in[0] != NULL)
-                n->out[k]->type = n->in[0]->type;
-    return NC_OK;
-}
-
-static bool bench_init(bench *b, const char *text) {
-    b->m = NULL;
-    nc_work_init(&b->w);
-    nc_code code = nc_graph_parse(&b->w, text, nc_ops_registry(), &b->m);
-    if (code != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s: %s", text, b->w.diag.text);
-    return code == NC_OK && copy_types(b->m->main) == NC_OK;
-}
-
-static void bench_release(bench *b) {
-    if (b->m != NULL) nc_model_destroy(b->m);
-    nc_work_release(&b->w);
-}
-
-/* Runs the named passes only; what the graph prints as must contain `want` from its body on. */
-static void becomes(int line, const char *text, const char *passes, const char *want) {
-    bench b;
-    const char *off[MAX_PASSES], *name;
-    int n_off = 0;
-    if (bench_init(&b, text)) {
-        for (int k = 0; (name = nc_transform_name(k, NULL)) != NULL; k++)
-            if (strstr(passes, name) == NULL) off[n_off++] = name;
-        CHECK_INT(nc_transform(&b.w, b.m, 1, false, off, n_off), NC_OK);
-        CHECK_INT(nc_verify(&b.w, b.m), NC_OK);
-        nc_text out = {0};
-        nc_graph_print(&out, b.m);
-        const char *at = out.s != NULL ? strstr(out.s, "=>") : NULL;
-        if (at == NULL || strcmp(at, want) != 0)
-            nc_test_failed(__FILE__, line, "is:\n%s\nexpected:\n%s", at != NULL ? at : "", want);
-        nc_text_release(&out);
-    }
-    bench_release(&b);
-}
-#define BECOMES(graph, passes, want) becomes(__LINE__, "<opset: \"\" 17, \"nacre\" 1> g " graph, passes, want)
 
 TEST(identity_is_left_out) {
     BECOMES("(float[n] x) => (y) { a = Identity(x); b = Identity(a); y = Neg(b) }", "identity dead_code",
@@ -95,6 +41,15 @@ TEST(constants_are_folded) {
             "fold_constants dead_code",
             "=> (float[2] y)\n<const float[2] a = {1, 2},\n var float[2] v = float[2] {0, 0}>\n"
             "{\n  s = Add(a, v)\n  y = Mul(x, s)\n}\n");
+}
+
+/* What training may make a variable is no constant yet. */
+TEST(floats_are_not_folded_before_a_gradient) {
+    BECOMES_TRAINING("(float[2] x, int64[2] i) => (y, j) <const float[2] a = {1, 2}, const int64[2] b = {3, 5}> { "
+                     "s = Neg(a); y = Mul(x, s); t = Neg(b); j = Mul(i, t) }",
+                     "fold_constants dead_code",
+                     "=> (float[2] y, int64[2] j)\n<const float[2] a = {1, 2},\n const int64[2] b = {3, 5},\n"
+                     " const int64[2] t_value = {-3, -5}>\n{\n  s = Neg(a)\n  y = Mul(x, s)\n  j = Mul(i, t_value)\n}\n");
 }
 
 TEST(passes_reach_subgraphs) {
