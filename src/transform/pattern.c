@@ -1,6 +1,6 @@
-/* transform/pattern.c: the matcher of pattern.h. The text is read along the graph, there is no compiled form: most nodes
- * are refused by the first word. Two orders are tried where an op commutes, so a pattern costs at most 2^depth steps,
- * and depths are small. */
+/* transform/pattern.c: the matcher of pattern.h. The text is read along the graph, there is no compiled form: most
+ * nodes are refused by the first word. Two orders are tried where an op commutes, so a pattern costs at most 2^depth
+ * steps, and depths are small. */
 #include "transform/pattern.h"
 
 #include <ctype.h>

@@ -40,12 +40,12 @@ bool nc_rewrite_fixed(const nc_value *v) {
     return v->graph->model->infers_only || !nc_dtype_is_float(v->lit->dtype);
 }
 
-#define READ(T)                                                                      \
-    do {                                                                             \
-        T x_;                                                                        \
-        memcpy(&x_, (const char *)l->data + (size_t)i * sizeof x_, sizeof x_);       \
-        *out = (double)x_;                                                           \
-        return true;                                                                 \
+#define READ(T)                                                                \
+    do {                                                                       \
+        T x_;                                                                  \
+        memcpy(&x_, (const char *)l->data + (size_t)i * sizeof x_, sizeof x_); \
+        *out = (double)x_;                                                     \
+        return true;                                                           \
     } while (0)
 
 bool nc_rewrite_number(const nc_literal *l, int64_t i, double *out) {
@@ -98,6 +98,12 @@ const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem,
     return NULL;
 }
 
+/* n's name if the model gave it; one made up from the op would mislead on another. */
+static const char *given_name(nc_work *w, const nc_node *n) {
+    const char *made_up = nc_arena_printf(&w->scratch, "%s_%d", n->card->name, n->id);
+    return made_up == NULL || strcmp(made_up, n->name) == 0 ? NULL : n->name;
+}
+
 nc_code nc_rewrite(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,
                    int n_attrs, nc_node **out) {
     const nc_op_version *version;
@@ -106,7 +112,7 @@ nc_code nc_rewrite(nc_work *w, nc_node *n, const char *op, nc_value *const *in, 
     if (in[0]->type == NULL) return NC_OK;
     const nc_card *card = nc_rewrite_card(n->graph->model, op, in[0]->type->elem, &version);
     if (card == NULL) return NC_OK;
-    nc_node *made = nc_edit_node(n->graph, n, card, version, n->name, in, n_in, &old->name, 1);
+    nc_node *made = nc_edit_node(n->graph, n, card, version, given_name(w, n), in, n_in, &old->name, 1);
     NC_NEED(w, made);
     made->stage = n->stage;
     for (int i = 0; i < n_attrs; i++)

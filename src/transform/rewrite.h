@@ -8,11 +8,11 @@
 #include "ir/card.h"
 #include "ir/edit.h"
 
-bool nc_rewrite_is(const nc_node *n, const char *op);        /* an op of ai.onnx; n may be NULL */
-nc_node *nc_rewrite_def(const nc_value *v, const char *op);  /* the node of that op behind v; NULL: another, or none */
-bool nc_rewrite_unused(const nc_value *v);                   /* no use, no output, no version of a variable */
-bool nc_rewrite_only(const nc_value *v);                     /* used once, and by a node */
-bool nc_rewrite_tensor(const nc_value *v);                   /* a tensor of known rank */
+bool nc_rewrite_is(const nc_node *n, const char *op);       /* an op of ai.onnx; n may be NULL */
+nc_node *nc_rewrite_def(const nc_value *v, const char *op); /* the node of that op behind v; NULL: another, or none */
+bool nc_rewrite_unused(const nc_value *v);                  /* no use, no output, no version of a variable */
+bool nc_rewrite_only(const nc_value *v);                    /* used once, and by a node */
+bool nc_rewrite_tensor(const nc_value *v);                  /* a tensor of known rank */
 bool nc_rewrite_same_type(const nc_value *a, const nc_value *b);
 /* Output 0 may become another node's: it is the only one used, holds no version, and nothing else hangs on the node. */
 bool nc_rewrite_free(const nc_node *n);
@@ -26,8 +26,8 @@ bool nc_rewrite_ints(const nc_value *v, int64_t *out, int max, int *n);    /* a 
 
 /* The op as the model's opset means it; NULL: it has none, or takes no `elem` there. */
 const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem, const nc_op_version **version);
-/* Puts `op` in n's place, with n's name, and removes n. *out stays NULL, and nothing changes, when the opset has no such
- * op for in[0]'s type. */
+/* Puts `op` in n's place, with n's name if it was given one, and removes n. *out stays NULL, and nothing changes,
+ * when the opset has no such op for in[0]'s type. */
 NC_MUST nc_code nc_rewrite(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,
                            int n_attrs, nc_node **out);
 /* x may stand for n's output 0: it has its type, and an output of the graph holds what a variable was, not what it

@@ -14,9 +14,9 @@ typedef struct nc_shapes_bound {
 NC_MUST nc_code nc_shapes_find_bound(nc_work *w, const nc_graph *g, nc_shapes_bound *out);
 bool nc_shapes_are_bound(const nc_shapes_bound *b, const nc_value *x, const nc_type *t); /* by x's own dims too */
 
-/* The constant that reshapes x to the dims of `to`: sizes, 0 for a dim of x at the same place, -1 for one other dim that
- * is open. -1 beside copied dims only if `mixes`: other runtimes refuse that for empty tensors. zeros: a 0 is a size
- * (allowzero). */
+/* The constant that reshapes x to the dims of `to`: sizes, 0 for a dim of x at the same place, -1 for one other dim
+ * that is open. -1 beside copied dims only if `mixes`: other runtimes refuse that for empty tensors. zeros: a 0 is a
+ * size (allowzero). */
 bool nc_shapes_target(const nc_value *x, const nc_type *to, bool mixes, int64_t *shape, bool *zeros);
 bool nc_shapes_mixes(const nc_node *n); /* a Reshape whose constant shape has both 0 and -1 */
 /* n becomes a Reshape of x with a constant shape; *done is false where its output's type does not give one. */

@@ -234,7 +234,8 @@ def activation(g):
     if what == 0:
         e = g.op("Erf", [g.op("Div", [x, c(2 ** 0.5)]) if g.rng.random() < 0.5 else g.op("Mul", [c(0.5 ** 0.5), x])])
         e = g.op("Add", [e, c(1)])
-        g.at = g.pick(lambda: g.op("Mul", [g.op("Mul", [x, c(0.5)]), e]), lambda: g.op("Mul", [g.op("Mul", [e, x]), c(0.5)]),
+        g.at = g.pick(lambda: g.op("Mul", [g.op("Mul", [x, c(0.5)]), e]),
+                      lambda: g.op("Mul", [g.op("Mul", [e, x]), c(0.5)]),
                       lambda: g.op("Mul", [x, g.op("Mul", [c(0.5), e])]))()
     elif what == 1:
         cube = g.op("Pow", [x, c(3)]) if g.rng.random() < 0.5 else g.op("Mul", [x, g.op("Mul", [x, x])])
@@ -246,7 +247,8 @@ def activation(g):
         g.at = g.op("Mul", g.pick([s, x], [x, s]))
     elif what == 3:
         r = g.op("Clip", [g.op("Add", [x, c(3)]), c(0), c(6)])
-        g.at = g.pick(lambda: g.op("Div", [g.op("Mul", [x, r]), c(6)]), lambda: g.op("Mul", [x, g.op("Div", [r, c(6)])]))()
+        g.at = g.pick(lambda: g.op("Div", [g.op("Mul", [x, r]), c(6)]),
+                      lambda: g.op("Mul", [x, g.op("Div", [r, c(6)])]))()
     elif what == 4:
         alpha = g.pick(1 / 6, 0.2)
         g.at = g.op("Mul", [x, g.op("HardSigmoid", [x], alpha=alpha, beta=0.5)])
@@ -289,7 +291,8 @@ def conv(g):
             var = g.const((g.rng.random(m) + 0.5).astype(np.float32))
             g.step("BatchNormalization", random(m), random(m), random(m), var)
         else:
-            g.step(g.pick("Mul", "Add", "Sub"), g.pick(lambda: random(m, 1, 1), lambda: random(1, m, 1, 1), lambda: random())())
+            shape = g.pick((m, 1, 1), (1, m, 1, 1), ())
+            g.step(g.pick("Mul", "Add", "Sub"), random(*shape))
 
 
 def gemm(g):
@@ -330,14 +333,16 @@ def make_model(seed):
         g.step("Neg")
         ends = {g.at: (g.type, len(g.shape))}
     outputs = [helper.make_tensor_value_info(n, t, [None] * rank) for n, (t, rank) in ends.items()]
-    graph = helper.make_graph(g.nodes, f"g{seed}", [helper.make_tensor_value_info("x", T.FLOAT, shape)], outputs, g.consts)
+    inputs = [helper.make_tensor_value_info("x", T.FLOAT, shape)]
+    graph = helper.make_graph(g.nodes, f"g{seed}", inputs, outputs, g.consts)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9), shape
 
 
 def same(got, want, what):
     for i, (p, q) in enumerate(zip(got, want)):
         p, q = np.asarray(p), np.asarray(q)
-        assert p.shape == q.shape and p.dtype == q.dtype, f"{what}: output {i} is {p.dtype}{p.shape}, not {q.dtype}{q.shape}"
+        assert p.shape == q.shape, f"{what}: output {i} has shape {p.shape}, expected {q.shape}"
+        assert p.dtype == q.dtype, f"{what}: output {i} is of {p.dtype}, expected {q.dtype}"
         loose = 5e-3 if q.dtype == np.float16 else 3e-4
         np.testing.assert_allclose(p.astype(np.float64), q.astype(np.float64), rtol=loose, atol=loose,
                                    err_msg=f"{what}: output {i}")
@@ -384,8 +389,8 @@ CHAINS = {
 
 def long_chain(kind, n):
     nodes = [CHAINS[kind](i) for i in range(n)]
-    consts = {"s0": np.array([3, 2]), "s1": np.array([-1, 3]), "one": np.ones((2, 1), np.float32), "zero": np.array([0]),
-              "unit": np.float32(1)}
+    consts = {"s0": np.array([3, 2]), "s1": np.array([-1, 3]), "one": np.ones((2, 1), np.float32),
+              "zero": np.array([0]), "unit": np.float32(1)}
     graph = helper.make_graph(nodes, kind, [helper.make_tensor_value_info("v0", T.FLOAT, [2, 3])],
                               [helper.make_tensor_value_info(f"v{n}", T.FLOAT, [None, None])],
                               [numpy_helper.from_array(np.asarray(v), k) for k, v in consts.items()])

@@ -1,6 +1,6 @@
 /* transform/common/casts.c: a Cast of a Cast is one Cast where the value between says all that the first one said, or
- * where integers are only cut shorter twice. CastLike becomes Cast, so that nothing hangs on its second input. A cast to
- * the type a value has is an identity (identity.c); casts of constants are folded (fold_constants.c).
+ * where integers are only cut shorter twice. CastLike becomes Cast, so that nothing hangs on its second input. A cast
+ * to the type a value has is an identity (identity.c); casts of constants are folded (fold_constants.c).
  *
  * Left alone: what a narrower type rounds (float -> float16 -> float), strings, narrow floats (their casts saturate),
  * and floats on their way to integers, where numbers out of range depend on the way. */

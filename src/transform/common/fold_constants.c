@@ -1,6 +1,6 @@
 /* transform/common/fold_constants.c: a node all of whose inputs are constants is done once, now, and its results become
- * constants. Not where that would cost memory: results may be as large as the inputs, or small. Nor floats that training
- * may still make variables: their gradient would end at the result. */
+ * constants. Not where that would cost memory: results may be as large as the inputs, or small. Nor floats that
+ * training may still make variables: their gradient would end at the result. */
 #include "base/mem.h"
 #include "ir/edit.h"
 #include "ops/host_eval.h"

@@ -7,8 +7,8 @@ static const struct {
     const char *op;
     bool undoes; /* twice is nothing; else: twice is once */
 } rows[] = {
-    {"Not", true},    {"Neg", true},    {"BitwiseNot", true}, {"Relu", false}, {"Abs", false},
-    {"Floor", false}, {"Ceil", false},  {"Round", false},     {"Sign", false},
+    {"Not", true},    {"Neg", true},   {"BitwiseNot", true}, {"Relu", false}, {"Abs", false},
+    {"Floor", false}, {"Ceil", false}, {"Round", false},     {"Sign", false},
 };
 
 static nc_value *instead(const nc_node *n) {

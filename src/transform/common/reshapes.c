@@ -2,8 +2,8 @@
  * Squeeze, Unsqueeze) one behind the other become one of them. A shape computed in the run becomes a constant where the
  * types already say it.
  *
- * Nodes that also keep strides (Squeeze, Unsqueeze) are merged into one of their kind only: as a Reshape they would make
- * their input dense. Same shape in and out is an identity (identity.c). */
+ * Nodes that also keep strides (Squeeze, Unsqueeze) are merged into one of their kind only: as a Reshape they would
+ * make their input dense. Same shape in and out is an identity (identity.c). */
 #include "transform/rewrite.h"
 #include "transform/shapes.h"
 #include "transform/transform.h"

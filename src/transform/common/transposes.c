@@ -41,9 +41,7 @@ static bool moves_ones(const nc_type *x, const int64_t *perm) {
     return moved;
 }
 
-static bool is_view(const nc_value *x) {
-    return x->origin == NC_FROM_NODE && (x->def->card->traits & NC_VIEW_STRIDED);
-}
+static bool is_view(const nc_value *x) { return x->origin == NC_FROM_NODE && (x->def->card->traits & NC_VIEW_STRIDED); }
 
 static nc_code to_reshape(nc_work *w, nc_node *n, bool *done) {
     int64_t perm[NC_MAX_RANK];

@@ -1,5 +1,5 @@
-/* transform/infer/activations.c: activations that exporters write out, as the one op they are: Gelu in both forms, Swish,
- * HardSwish, Mish, Clip. Only where the model's opset has the op. */
+/* transform/infer/activations.c: activations that exporters write out, as the one op they are: Gelu in both forms,
+ * Swish, HardSwish, Mish, Clip. Only where the model's opset has the op. */
 #include "transform/pattern.h"
 #include "transform/transform.h"
 
@@ -52,14 +52,16 @@ static nc_code bounds(nc_work *w, const nc_match *m, nc_made *made, bool *fits) 
     return NC_OK;
 }
 
-#define SHARE(f)                                                        \
-    {.text = "Mul(Mul(x, 0.5), Add(" f ", 1))", .op = "Gelu", .inputs = "x"},     \
-        {.text = "Mul(Mul(x, Add(" f ", 1)), 0.5)", .op = "Gelu", .inputs = "x"}, \
-        {.text = "Mul(x, Mul(Add(" f ", 1), 0.5))", .op = "Gelu", .inputs = "x"}
-#define SHARE_TANH(f)                                                                            \
-    {.text = "Mul(Mul(x, 0.5), Add(" f ", 1))", .op = "Gelu", .inputs = "x", .where = by_tanh},     \
-        {.text = "Mul(Mul(x, Add(" f ", 1)), 0.5)", .op = "Gelu", .inputs = "x", .where = by_tanh}, \
-        {.text = "Mul(x, Mul(Add(" f ", 1), 0.5))", .op = "Gelu", .inputs = "x", .where = by_tanh}
+#define SHARE(f)                                                                    \
+    {.text = "Mul(Mul(x, 0.5), Add(" f ", 1))", .op = "Gelu", .inputs = "x"},       \
+        {.text = "Mul(Mul(x, Add(" f ", 1)), 0.5)", .op = "Gelu", .inputs = "x"}, { \
+        .text = "Mul(x, Mul(Add(" f ", 1), 0.5))", .op = "Gelu", .inputs = "x"      \
+    }
+#define SHARE_TANH(f)                                                                                 \
+    {.text = "Mul(Mul(x, 0.5), Add(" f ", 1))", .op = "Gelu", .inputs = "x", .where = by_tanh},       \
+        {.text = "Mul(Mul(x, Add(" f ", 1)), 0.5)", .op = "Gelu", .inputs = "x", .where = by_tanh}, { \
+        .text = "Mul(x, Mul(Add(" f ", 1), 0.5))", .op = "Gelu", .inputs = "x", .where = by_tanh      \
+    }
 #define TANH_OF(cube) "Tanh(Mul(Add(x, Mul(" cube ", 0.044715)), 0.79788456))"
 #define SIXTH "Clip(Add(x, 3), 0, 6)"
 

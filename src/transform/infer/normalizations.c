@@ -58,13 +58,13 @@ static nc_code normalizes(nc_work *w, const nc_match *m, nc_made *made, bool *fi
 
 #define CENTRED "d=Sub(x, m=ReduceMean(x, ..))"
 #define ROOT(square) "Sqrt(Add(v=ReduceMean(" square ", ..), #eps))"
-#define LAYER(normal)                                                                                           \
-    {.text = "Add(Mul(" normal ", scale), bias)",                                                               \
-     .op = "LayerNormalization",                                                                                \
-     .inputs = "x scale bias",                                                                                  \
-     .where = normalizes},                                                                                      \
-    {                                                                                                           \
-        .text = "Mul(" normal ", scale)", .op = "LayerNormalization", .inputs = "x scale", .where = normalizes  \
+#define LAYER(normal)                                                                                          \
+    {.text = "Add(Mul(" normal ", scale), bias)",                                                              \
+     .op = "LayerNormalization",                                                                               \
+     .inputs = "x scale bias",                                                                                 \
+     .where = normalizes},                                                                                     \
+    {                                                                                                          \
+        .text = "Mul(" normal ", scale)", .op = "LayerNormalization", .inputs = "x scale", .where = normalizes \
     }
 #define RMS(normal) \
     { .text = "Mul(" normal ", scale)", .op = "RMSNormalization", .inputs = "x scale", .where = normalizes }

@@ -1,6 +1,6 @@
-/* transform/infer/weights.c: what a channel is multiplied by and what is added to it behind a Conv or Gemm with constant
- * weights goes into weights and bias: BatchNormalization with running statistics, and Mul, Div, Add, Sub by a constant
- * per channel. y = s * (w x + b) + t is (s w) x + (s b + t); products are taken in double and rounded once. */
+/* transform/infer/weights.c: what a channel is multiplied by and what is added to it behind a Conv or Gemm with
+ * constant weights goes into weights and bias: BatchNormalization with running statistics, and Mul, Div, Add, Sub by a
+ * constant per channel. y = s * (w x + b) + t is (s w) x + (s b + t); products are taken in double and rounded once. */
 #include "base/mem.h"
 #include "ops/norm/batch.h"
 #include "transform/rewrite.h"
@@ -26,8 +26,8 @@ static bool is_plain(const nc_value *v) {
 
 static bool bias_fits(const nc_node *p, int64_t channels) {
     const nc_value *b = p->n_in > 2 ? p->in[2] : NULL;
-    return b == NULL || (is_plain(b) && b->lit->n == channels && b->lit->rank > 0 &&
-                         b->lit->dims[b->lit->rank - 1] == channels);
+    return b == NULL ||
+           (is_plain(b) && b->lit->n == channels && b->lit->rank > 0 && b->lit->dims[b->lit->rank - 1] == channels);
 }
 
 static bool find_linear(const nc_value *v, linear *l) {

@@ -1,7 +1,7 @@
-/* transform/testing.h: graphs as text before and after passes, for the tests of passes. Types are written in the text:
+/* tests/passes.h: graphs as text before and after passes, for the tests of passes. Types are written in the text:
  * there is no inference here. */
-#ifndef NC_TRANSFORM_TESTING_H
-#define NC_TRANSFORM_TESTING_H
+#ifndef NC_TESTS_PASSES_H
+#define NC_TESTS_PASSES_H
 
 #include "ir/text.h"
 #include "ir/verify.h"
