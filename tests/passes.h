@@ -48,7 +48,7 @@ static inline void bench_release(bench *b) {
 static inline nc_code run_passes(bench *b, const char *passes, int level) {
     const char *off[MAX_PASSES], *name;
     int n_off = 0;
-    for (int k = 0; (name = nc_transform_name(k, NULL)) != NULL; k++)
+    for (int k = 0; (name = nc_transform_name(k, NULL, NULL)) != NULL; k++)
         if (!is_named(passes, name)) off[n_off++] = name;
     nc_code code = nc_transform(&b->w, b->m, level, false, off, n_off);
     return code == NC_OK ? nc_verify(&b->w, b->m) : code;

@@ -68,6 +68,14 @@ nacre_code nacre_model_optimize(nacre_model *m, const char *level, const char *c
     return answer(&w, code, err);
 }
 
+const char *nacre_pass_name(size_t i, const char **level, const char **doc) {
+    static const char *const levels[] = {"off", "basic", "extended", "all"};
+    int at = 0;
+    const char *name = i < INT32_MAX ? nc_transform_name((int)i, &at, doc) : NULL;
+    if (name && level) *level = levels[at];
+    return name;
+}
+
 nacre_code nacre_model_add_output(nacre_model *m, const char *value, nacre_error *err) {
     nc_graph *g = m->model->main;
     nc_value *v = nc_graph_find(g, value);

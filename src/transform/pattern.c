@@ -3,6 +3,8 @@
  * steps, and depths are small. */
 #include "transform/pattern.h"
 
+#include "base/log.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -133,6 +135,11 @@ static void read_inputs(const nc_pattern *p, const nc_match *m, nc_made *made) {
     }
 }
 
+static nc_code refuse(const nc_node *n, const nc_pattern *p, const char *why) {
+    nc_log(NC_LOG_VERBOSE, "transform: %s '%s' is no %s: %s", n->card->name, n->name, p->op, why);
+    return NC_OK;
+}
+
 static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool *done) {
     nc_match m;
     nc_made made = {.n_in = 0};
@@ -142,9 +149,10 @@ static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool *done
     read_inputs(p, &m, &made);
     bool fits = p->where != NULL || nc_rewrite_same_type(n->out[0], made.in[0]);
     if (p->where != NULL) NC_TRY(p->where(w, &m, &made, &fits));
-    if (!fits) return NC_OK;
+    if (!fits) return refuse(n, p, "types, dims or attributes differ");
     NC_TRY(nc_rewrite(w, n, p->op, made.in, made.n_in, made.attrs, made.n_attrs, &by));
-    *done = by != NULL;
+    if (by == NULL) return refuse(n, p, "the model's opset has no such op for this type");
+    *done = true;
     /* Readers stand behind what they read: from the root backwards. */
     for (int i = 1; *done && i < m.n_nodes; i++) nc_rewrite_drop(m.nodes[i]->out[0]);
     return NC_OK;

@@ -20,8 +20,9 @@ static const struct {
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
-const char *nc_transform_name(int i, const char **doc) {
+const char *nc_transform_name(int i, int *level, const char **doc) {
     if (i < 0 || i >= N_PASSES) return NULL;
+    if (level != NULL) *level = passes[i].level;
     if (doc != NULL) *doc = passes[i].doc;
     return passes[i].name;
 }

@@ -160,7 +160,7 @@ TEST(passes_are_chosen_by_level_and_name) {
     CHECK_INT(nc_transform(&b.w, b.m, 1, true, NULL, 0), NC_OK);
     CHECK_INT(b.m->main->n_nodes, 1);
     const char *doc = NULL;
-    CHECK_STR(nc_transform_name(1, &doc), "identity");
-    CHECK(doc != NULL && nc_transform_name(MAX_PASSES, NULL) == NULL);
+    CHECK_STR(nc_transform_name(1, NULL, &doc), "identity");
+    CHECK(doc != NULL && nc_transform_name(MAX_PASSES, NULL, NULL) == NULL);
     bench_release(&b);
 }
