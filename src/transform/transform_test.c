@@ -85,6 +85,41 @@ TEST(transform_survives_every_failed_allocation) {
     }
 }
 
+static const char everything[] =
+    "<opset: \"\" 20> g (float[n,1,2,2] x, float[n,4] z, float[4] s, float[8,3] b) => (y, w, v) <const float[2,1,1,1] "
+    "k = {2, 4}, "
+    "const float[2,1,1] f = {3, 5}, const float[] one = {1}, const float[] half = {0.5}, const float[] root = "
+    "{1.4142135}, "
+    "const int64[1] flat = {-1}, const int64[2] two = {-1, 8}, const bool[] yes = {1}, const float[] two_f = {2}, "
+    "const int64[1] last = {-1}> { "
+    "float[n,2,2,2] c = Conv(x, k); d = Mul(c, f); float[8*n] e = Reshape(d, flat); float[n,8] h = Reshape(e, two); "
+    "double[n,8] i = Cast<to = 11>(h); float[n,8] j = Cast<to = 1>(i); float[n,3] m = MatMul(j, b); float[3,n] t = "
+    "Transpose(m); float[n,3] u = Transpose(t); float[n,6] o = Concat<axis = 1>(u, m); float[n,9] p = Concat<axis = "
+    "1>(o, m); "
+    "float[n,9] y = If<then_branch = { () => (r) { float[n,9] r = Neg(^p) } }, else_branch = { () => (q) { float[n,9] "
+    "q = "
+    "Abs(^p) } }>(yes); "
+    "g1 = Mul(z, half); g2 = Div(z, root); g3 = Erf(g2); g4 = Add(g3, one); w = Mul(g1, g4); "
+    "float[n,1] l1 = ReduceMean(z, last); l2 = Sub(z, l1); l3 = Pow(l2, two_f); float[n,1] l4 = ReduceMean(l3, last); "
+    "l5 = Add(l4, half); l6 = Sqrt(l5); l7 = Div(l2, l6); v = Mul(l7, s) }";
+
+TEST(all_passes_survive_every_failed_allocation) {
+    for (uint64_t i = 1; i < 4000; i++) {
+        bench b;
+        REQUIRE(bench_init(&b, everything));
+        b.m->infers_only = true;
+        nc_mem_fail_at(i);
+        nc_code code = nc_transform(&b.w, b.m, 3, false, NULL, 0);
+        bool hit = nc_mem_fail_hit();
+        nc_mem_fail_at(0);
+        CHECK(code == NC_OK || (hit && code == NC_E_MEMORY));
+        if (!hit) CHECK_INT(b.m->main->n_nodes, 7); /* Conv, Reshape, MatMul, Concat, Neg, Gelu, LayerNormalization */
+        bench_release(&b);
+        if (!hit) return;
+    }
+    CHECK(false);
+}
+
 TEST(dead_code_keeps_variables) {
     bench b;
     REQUIRE(bench_init(
