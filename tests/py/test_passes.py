@@ -338,12 +338,11 @@ def make_model(seed):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9), shape
 
 
-def same(got, want, what):
+def same(got, want, what, loose):
     for i, (p, q) in enumerate(zip(got, want)):
         p, q = np.asarray(p), np.asarray(q)
         assert p.shape == q.shape, f"{what}: output {i} has shape {p.shape}, expected {q.shape}"
         assert p.dtype == q.dtype, f"{what}: output {i} is of {p.dtype}, expected {q.dtype}"
-        loose = 5e-3 if q.dtype == np.float16 else 3e-4
         np.testing.assert_allclose(p.astype(np.float64), q.astype(np.float64), rtol=loose, atol=loose,
                                    err_msg=f"{what}: output {i}")
 
@@ -352,6 +351,9 @@ def same(got, want, what):
 def test_chain(seed, tmp_path):
     model, shape = make_model(seed)
     onnx.checker.check_model(model)
+    halves = any(a.i == T.FLOAT16 for n in model.graph.node for a in n.attribute if a.name == "to") or any(
+        c.data_type == T.FLOAT16 for c in model.graph.initializer)
+    loose = 5e-3 if halves else 3e-4  # a rounding to half precision may fall the other way
     reference = ReferenceEvaluator(model)
     rng = np.random.default_rng(seed)
     feeds = [{"x": rng.standard_normal([{"a": a}.get(d, d) for d in shape]).astype(np.float32)} for a in (3, 1)]
@@ -364,7 +366,7 @@ def test_chain(seed, tmp_path):
             save = settings.pop("save", None)
             with env.session(data, **settings, **({"save": str(save)} if save else {})) as session:
                 for f, want in zip(feeds, wants):
-                    same(list(session.run(f).values()), want, f"seed {seed}, {settings}")
+                    same(list(session.run(f).values()), want, f"seed {seed}, {settings}", loose)
     saved = onnx.load(path)
     onnx.checker.check_model(saved, full_check=True)
     assert not any(n.domain for n in saved.graph.node), "the saved model has ops that ONNX has not"
@@ -372,7 +374,7 @@ def test_chain(seed, tmp_path):
     again = ReferenceEvaluator(saved)
     with np.errstate(all="ignore"):
         for f, want in zip(feeds, wants):
-            same(again.run(None, f), want, f"seed {seed}, saved")
+            same(again.run(None, f), want, f"seed {seed}, saved", loose)
 
 
 CHAINS = {
