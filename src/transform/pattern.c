@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool match_value(nc_match *m, const char *s, nc_value *v);
@@ -40,6 +39,21 @@ static bool bind(nc_match *m, const char *name, size_t n, nc_value *v) {
     m->bound[m->n_bound].n = n;
     m->bound[m->n_bound++].v = v;
     return true;
+}
+
+/* Digits with a point, whatever the process's locale writes there. */
+static double number(const char *s) {
+    double v = 0, place = 1, sign = *s == '-' ? -1 : 1;
+    bool behind_point = false;
+    for (s += *s == '-'; isdigit((unsigned char)*s) || *s == '.'; s++) {
+        if (*s == '.') {
+            behind_point = true;
+            continue;
+        }
+        v = v * 10 + (*s - '0');
+        if (behind_point) place *= 10;
+    }
+    return sign * v / place;
 }
 
 /* As near as the type can come to a number that was written with eight digits. */
@@ -87,7 +101,7 @@ static bool match_op(nc_match *m, const char *op, size_t n_op, nc_value *v) {
 }
 
 static bool match_value(nc_match *m, const char *s, nc_value *v) {
-    if (isdigit((unsigned char)*s) || *s == '-') return nc_rewrite_fixed(v) && is_near(v->lit, strtod(s, NULL));
+    if (isdigit((unsigned char)*s) || *s == '-') return nc_rewrite_fixed(v) && is_near(v->lit, number(s));
     if (*s == '#') return nc_rewrite_fixed(v) && bind(m, s + 1, word(s + 1), v);
     size_t n = word(s);
     if (s[n] == '(') return match_op(m, s, n, v);
