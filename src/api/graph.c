@@ -62,9 +62,18 @@ nacre_code nacre_model_optimize(nacre_model *m, const char *level, const char *c
     if (l < 0) return nc_api_fail(err, NC_E_ARGUMENT, "level is '%s', expected off, basic, extended or all", level);
     nc_work w;
     nc_work_init(&w);
+    m->model->infers_only = true;
     nc_code code = nc_infer_model(&w, m->model);
     if (code == NC_OK) code = nc_transform(&w, m->model, l, false, disable, (int)n);
     return answer(&w, code, err);
+}
+
+const char *nacre_pass_name(size_t i, const char **level, const char **doc) {
+    static const char *const levels[] = {"off", "basic", "extended", "all"};
+    int at = 0;
+    const char *name = i < INT32_MAX ? nc_transform_name((int)i, &at, doc) : NULL;
+    if (name && level) *level = levels[at];
+    return name;
 }
 
 nacre_code nacre_model_add_output(nacre_model *m, const char *value, nacre_error *err) {

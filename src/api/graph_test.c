@@ -40,6 +40,9 @@ TEST(graph_is_seen_node_by_node) {
     CHECK_INT(nacre_model_add_output(copy, "h", &err), NACRE_OK);
     CHECK(nacre_graph_n_outputs(nacre_model_graph(copy)) == 2 && nacre_graph_n_outputs(g) == 1);
     CHECK_INT(nacre_model_add_output(copy, "nowhere", &err), NACRE_ARGUMENT);
+    const char *level = NULL, *doc = NULL;
+    CHECK_STR(nacre_pass_name(0, &level, &doc), "branches");
+    CHECK(level && strcmp(level, "basic") == 0 && doc && !nacre_pass_name(1000, NULL, NULL));
     CHECK_INT(nacre_model_optimize(copy, "sideways", NULL, 0, &err), NACRE_ARGUMENT);
     CHECK_INT(nacre_model_optimize(copy, "all", NULL, 0, &err), NACRE_OK);
     CHECK_INT(nacre_graph_n_nodes(nacre_model_graph(copy)), 2); /* the Identity is gone */

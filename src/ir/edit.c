@@ -96,6 +96,14 @@ nc_value *nc_edit_const(nc_graph *g, const char *name, const nc_literal *lit) {
     return v;
 }
 
+int nc_edit_drop_consts(nc_graph *g) {
+    int n = 0, k = g->consts.n;
+    for (int i = 0; i < g->consts.n; i++)
+        if (g->consts.v[i]->uses.n > 0 || g->consts.v[i]->n_outputs > 0) g->consts.v[n++] = g->consts.v[i];
+    g->consts.n = n;
+    return k - n;
+}
+
 static void *copy_strings(nc_arena *a, const nc_str *from, int64_t n) {
     nc_str *to = nc_arena_array(a, (size_t)n + 1, sizeof *to);
     for (int64_t i = 0; to && i < n; i++) {

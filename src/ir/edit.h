@@ -14,6 +14,7 @@ nc_value *nc_edit_const(nc_graph *g, const char *name,
                         const nc_literal *lit); /* literal struct is copied, data kept by reference */
 /* A literal whose bytes are copied into the model's arena. */
 const nc_literal *nc_edit_literal(nc_model *m, nc_dtype t, int rank, const int64_t *dims, const void *data);
+int nc_edit_drop_consts(nc_graph *g); /* constants that nobody uses go; how many went */
 nc_value *nc_edit_const_i64(nc_graph *g, const char *name, int rank, int64_t n,
                             const int64_t *v); /* rank 0 (n 1) or 1 */
 nc_value *nc_edit_const_scalar(nc_graph *g, const char *name, nc_dtype t, double v);

@@ -196,6 +196,7 @@ static bool copy_header(copier *c, const nc_model *from) {
     m->graph_doc = from->graph_doc;
     m->next_id = from->next_id;
     m->next_random_id = from->next_random_id;
+    m->infers_only = from->infers_only;
     m->out_of_memory = from->out_of_memory;
     m->extra = from->extra;
     if (!carry_extra(c, &m->extra)) return false;

@@ -182,6 +182,7 @@ typedef struct nc_model {
     int next_id;                 /* of values and nodes */
     int64_t next_random_id;
     nc_str extra;
+    bool infers_only;   /* no gradient will be asked for: constants stay what they are, passes may use their values */
     bool out_of_memory; /* an edit that returns nothing could not be done: give the model up; nc_verify reports it */
 } nc_model;
 

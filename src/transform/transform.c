@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { BEFORE = 1, AFTER = 2, BOTH = 3, MAX_ROUNDS = 16 };
+enum { BEFORE = 1, AFTER = 2, BOTH = 3, INFER = 4, MAX_ROUNDS = 16 };
 
 static const struct {
     const char *name;
@@ -20,8 +20,9 @@ static const struct {
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
-const char *nc_transform_name(int i, const char **doc) {
+const char *nc_transform_name(int i, int *level, const char **doc) {
     if (i < 0 || i >= N_PASSES) return NULL;
+    if (level != NULL) *level = passes[i].level;
     if (doc != NULL) *doc = passes[i].doc;
     return passes[i].name;
 }
@@ -55,7 +56,7 @@ static nc_code over_graphs(nc_work *w, nc_graph *g, nc_pass run, int *n_changes)
 }
 
 nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off, int n_off) {
-    int phase = after_gradient ? AFTER : BEFORE, total[N_PASSES] = {0}, changed = 1;
+    int phase = after_gradient ? AFTER : m->infers_only ? BEFORE | INFER : BEFORE, total[N_PASSES] = {0}, changed = 1;
     NC_TRY(check_names(w, off, n_off));
     for (int round = 0; round < MAX_ROUNDS && changed > 0; round++) {
         changed = 0;

@@ -7,8 +7,9 @@
 
 #include "ir/card.h"
 
-/* Runs the passes of the phase up to `level` (0: none) over all graphs, until nothing changes. off: names not to run;
- * an unknown one is an error that lists the known ones. How much each pass changed is logged at INFO. */
+/* Runs the passes of the phase up to `level` (0: none, 1: basic, 2: extended, 3: all) over all graphs, until nothing
+ * changes. off: names not to run; an unknown one is an error that lists the known ones. How much each pass changed is
+ * logged at INFO, refused patterns at VERBOSE. */
 NC_MUST nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off,
                              int n_off);
 
@@ -18,7 +19,7 @@ typedef nc_code (*nc_pass)(nc_work *w, nc_graph *g, int *n_changes);
 #include "transform/passes.list"
 #undef PASS
 
-/* The i-th pass's name and line of documentation; NULL past the end. */
-const char *nc_transform_name(int i, const char **doc);
+/* The i-th pass's name, level and line of documentation; NULL past the end. */
+const char *nc_transform_name(int i, int *level, const char **doc);
 
 #endif

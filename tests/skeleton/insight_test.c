@@ -57,6 +57,7 @@ static void profiled(model *m) {
     char *trace;
     model_option(m, "profile", "on");
     model_option(m, "capture", "on");
+    model_option(m, "disable", "gemms"); /* the Add is to be seen */
     model_open(m, mlp);
     feed(m, 5);
     for (int i = 0; i < 3; i++) model_run(m);
@@ -238,6 +239,7 @@ TEST(explain_names_kernel_fusion_and_copies) {
     model m;
     char *text;
     model_init(&m, "guard", 1);
+    model_option(&m, "disable", "gemms");
     model_open(&m, mlp);
     explain(&m, "first",
             (const char *[]){"MatMul 'first'", "kernel: MatMul on guard", "packed: input 1 'W'",

@@ -10,12 +10,19 @@ static const char help[] =
     "machine understands (layouts, packed weights, fused kernels) is left to the session and not saved.\n"
     "\n"
     "  -o FILE              where to save\n"
-    "  --level LEVEL        off, basic, extended, all (default all)\n"
+    "  --level LEVEL        off, basic (what changes no bit), extended, all (default all)\n"
     "  --disable PASS       leave a pass out; may be given several times\n"
     "  --plugin FILE.so     load custom operators\n"
     "\n"
     "example: nacre optimize model.onnx -o smaller.onnx && nacre check smaller.onnx --against ort\n"
     "exit codes: 0 done, 1 the model or a file failed, 2 wrong usage\n";
+
+static void print_passes(void) {
+    const char *name, *level, *doc;
+    printf("\npasses, in the order they run, with the lowest level that runs them:\n");
+    for (size_t i = 0; (name = nacre_pass_name(i, &level, &doc)) != NULL; i++)
+        printf("  %-22s %-9s %s\n", name, level, doc);
+}
 
 static int optimize(nacre_model *m, const char *out, const char *level, const list *off) {
     nacre_error err;
@@ -34,6 +41,7 @@ int cmd_optimize(int argc, char **argv) {
                          {"--level", ARG_TEXT, &level, 0},      {"--disable", ARG_LIST, &off, 0},
                          {"--plugin", ARG_LIST, &c.plugins, 0}, {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("optimize", help, argc, argv, known);
+    if (code < 0) print_passes();
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     if (!c.model) return cli_usage("optimize", "which model?");
     if (!out) return cli_usage("optimize", "where to? give -o OUT.onnx");

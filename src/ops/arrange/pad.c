@@ -99,6 +99,24 @@ static nc_code pad_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+/* Pads that are all 0; pads of 2 and -2 keep the size too. */
+static bool pad_is_identity(const nc_node *n) {
+    const char *name = nc_attr_has(n, "pads") ? "pads" : nc_attr_has(n, "paddings") ? "paddings" : NULL;
+    int64_t given[2 * NC_MAX_RANK], count = 0;
+    const int64_t *pads = given;
+    if (name != NULL) {
+        int n_pads;
+        pads = nc_attr_ints(n, name, &n_pads);
+        count = n_pads;
+    } else if (n->n_in < 2 || n->in[1] == NULL || n->in[1]->lit == NULL ||
+               !nc_literal_ints(n->in[1]->lit, given, 2 * NC_MAX_RANK, &count)) {
+        return false;
+    }
+    for (int64_t k = 0; k < count; k++)
+        if (pads[k] != 0) return false;
+    return true;
+}
+
 #define PADS \
     {"pads", T_I64}, { "constant_value", SAME(0), OPTIONAL }
 #define MODE ATTR(A_STR("mode", "constant"))
@@ -128,7 +146,8 @@ const nc_card nc_card_pad = {.name = "Pad",
                              .host_in = 1u << 1 | 1u << 3,
                              .no_grad_in = 1u << 1 | 1u << 3,
                              .infer = pad_infer,
-                             .grad = pad_grad};
+                             .grad = pad_grad,
+                             .is_identity = pad_is_identity};
 
 /* ---- nacre.PadGrad ---- */
 

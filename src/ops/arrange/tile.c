@@ -80,6 +80,15 @@ static nc_code tile_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+static bool tile_is_identity(const nc_node *n) {
+    int64_t repeats[NC_MAX_RANK], count;
+    const nc_literal *l = n->version->since > 1 && n->in[1] != NULL ? n->in[1]->lit : NULL;
+    if (l == NULL || !nc_literal_ints(l, repeats, NC_MAX_RANK, &count)) return false;
+    for (int64_t k = 0; k < count; k++)
+        if (repeats[k] != 1) return false;
+    return true;
+}
+
 #define TILE(types) IN({"input", types}, {"repeats", T_I64}), OUT({"output", SAME(0)}), NO_ATTR
 static const nc_op_version tile_versions[] = {
     {.since = 13, TILE(T_TENSOR_ALL)},
@@ -91,6 +100,7 @@ const nc_card nc_card_tile = {.name = "Tile",
                               .doc = "Its input repeated along every axis.",
                               .versions = tile_versions,
                               .host_in = 3u << 1,
+                              .is_identity = tile_is_identity,
                               .no_grad_in = 3u << 1,
                               .infer = tile_infer,
                               .grad = tile_grad};

@@ -1,5 +1,6 @@
 /* ops/control/inline.c: what decompositions into Loop share: a body's nodes copied to another graph, and a Loop built
  * around them. */
+#include "base/mem.h"
 #include "ops/control/control.h"
 
 extern const nc_card nc_card_loop;
@@ -17,11 +18,10 @@ static nc_value *mapped(nc_builder *b, const nc_node *owner, const nc_sub *sub, 
     return map[v->id];
 }
 
-nc_code nc_control_inline(nc_builder *b, const nc_node *n, int i_sub, nc_value *const *in, nc_value **out) {
-    const nc_sub *sub = &n->subs[i_sub];
+/* map: from the body's values, by id, to theirs in b's graph. */
+static nc_code copy_body(nc_builder *b, const nc_node *n, const nc_sub *sub, nc_value *const *in, nc_value **map,
+                         nc_value **out) {
     const nc_graph *g = sub->graph;
-    nc_value **map = nc_arena_array(&b->w->scratch, (size_t)g->model->next_id + 1, sizeof *map);
-    NC_NEED(b->w, map);
     for (int i = 0; i < g->inputs.n; i++) map[g->inputs.v[i]->id] = in[i];
     for (const nc_node *k = g->first; k != NULL; k = k->next) {
         nc_node *copy = nc_edit_clone(b->graph, b->before, k);
@@ -41,6 +41,14 @@ nc_code nc_control_inline(nc_builder *b, const nc_node *n, int i_sub, nc_value *
         NC_NEED(b->w, out[i]);
     }
     return NC_OK;
+}
+
+nc_code nc_control_inline(nc_builder *b, const nc_node *n, int i_sub, nc_value *const *in, nc_value **out) {
+    nc_value **map = nc_alloc_zero((size_t)n->graph->model->next_id + 1, sizeof *map);
+    NC_NEED(b->w, map);
+    nc_code code = copy_body(b, n, &n->subs[i_sub], in, map, out);
+    nc_free(map);
+    return code;
 }
 
 nc_code nc_control_loop_begin(nc_builder *b, nc_value *trips, nc_value *const *carried, int n_carried, int n_scan,

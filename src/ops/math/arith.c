@@ -71,6 +71,8 @@ static nc_code extreme_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+static bool extreme_is_identity(const nc_node *n) { return n->n_in == 1; }
+
 static nc_code extreme_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     out[0] = n->in[0];
     for (int i = 1; i < n->n_in; i++) out[0] = nc_build1(b, n->card->name, 2, out[0], n->in[i]);
@@ -92,6 +94,7 @@ static nc_code extreme_decompose(nc_builder *b, const nc_node *n, nc_value **out
                                       .grad = extreme_grad,                         \
                                       NC_LANE_WITH(symbol, NC_COMMUTES),            \
                                       .fold = nc_math_fold_##symbol,                \
+                                      .is_identity = extreme_is_identity,           \
                                       .decompose = extreme_decompose};
 
 EXTREME(min, "Min", "min", "The smallest of the inputs, broadcast; NaN where any is NaN.")

@@ -11,6 +11,8 @@ static nc_code sum_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+static bool is_of_one(const nc_node *n) { return n->n_in == 1; }
+
 static nc_code sum_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     out[0] = n->in[0];
     for (int i = 1; i < n->n_in; i++) out[0] = nc_build1(b, "Add", 2, out[0], n->in[i]);
@@ -40,10 +42,12 @@ const nc_card nc_card_sum = {.name = "Sum",
                              .versions = sum_versions,
                              NC_LANE_WITH(add, NC_COMMUTES),
                              .grad = sum_grad,
+                             .is_identity = is_of_one,
                              .decompose = sum_decompose};
 const nc_card nc_card_mean = {.name = "Mean",
                               .doc = "The mean of the inputs, broadcast.",
                               .versions = mean_versions,
                               .traits = NC_ELEMENTWISE,
                               .infer = nc_lane_infer,
+                              .is_identity = is_of_one,
                               .decompose = mean_decompose};

@@ -1,5 +1,6 @@
 /* transform/common/dead_code.c: nodes whose outputs nobody uses go, and captures that a subgraph no longer uses.
- * Updates of variables stay: what they leave behind is a result of the run. */
+ * Updates of variables stay: what they leave behind is a result of the run. Constants that nobody uses go too, unless
+ * a gradient by their name may still be asked for. */
 #include "ir/edit.h"
 #include "transform/transform.h"
 
@@ -33,5 +34,6 @@ nc_code nc_pass_dead_code(nc_work *w, nc_graph *g, int *n_changes) {
             drop_captures(n, n_changes);
         }
     }
+    if (g->model->infers_only) *n_changes += nc_edit_drop_consts(g);
     return NC_OK;
 }

@@ -1,8 +1,10 @@
 /* transform/common/fold_constants.c: a node all of whose inputs are constants is done once, now, and its results become
- * constants. Not where that would cost memory: results may be as large as the inputs, or small. */
+ * constants. Not where that would cost memory: results may be as large as the inputs, or small. Nor floats that
+ * training may still make variables: their gradient would end at the result. */
 #include "base/mem.h"
 #include "ir/edit.h"
 #include "ops/host_eval.h"
+#include "transform/rewrite.h"
 #include "transform/transform.h"
 
 #include <string.h>
@@ -13,7 +15,7 @@ static bool is_folding(const nc_node *n) {
     if (n->card->traits & (NC_RANDOM | NC_IN_PLACE | NC_CONTROL | NC_HOST_OBJECTS)) return false;
     if (n->recompute || n->n_subs || n->n_in < 1 || n->n_in > MAX_OPERANDS || n->n_out > MAX_OPERANDS) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && (!n->in[i]->lit || n->in[i]->var || n->in[i]->lit->dtype == NC_STRING)) return false;
+        if (n->in[i] && (!nc_rewrite_fixed(n->in[i]) || n->in[i]->lit->dtype == NC_STRING)) return false;
     return true;
 }
 

@@ -1,0 +1,41 @@
+/* transform/common/neutral.c: arithmetic with a constant that leaves every bit of the other operand: x * 1, x / 1,
+ * x - 0, x + (-0), and for integers and bools x + 0, x and true, x or false. (x + 0 turns -0 into 0: it stays for
+ * floats.) The constant must not widen x; floats count only where no gradient will make them a variable. */
+#include "transform/rewrite.h"
+#include "transform/transform.h"
+
+static const struct {
+    const char *op;
+    double value;
+    bool negative_zero; /* of a float constant 0 */
+} rows[] = {
+    {"Mul", 1, false}, {"Div", 1, false}, {"Pow", 1, false}, {"Sub", 0, false},
+    {"Add", 0, true},  {"And", 1, false}, {"Or", 0, false},  {"Xor", 0, false},
+};
+
+/* The operand that n gives back; -1: none. */
+static int kept_operand(const nc_node *n) {
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        if (!nc_rewrite_is(n, rows[r].op)) continue;
+        int sides = (n->card->traits & NC_COMMUTES) ? 2 : 1;
+        for (int k = 0; k < sides; k++) {
+            const nc_value *c = n->in[1 - k];
+            if (nc_rewrite_fixed(c) && c->lit->n > 0 && nc_rewrite_all(c->lit, rows[r].value, rows[r].negative_zero))
+                return k;
+        }
+    }
+    return -1;
+}
+
+nc_code nc_pass_neutral(nc_work *w, nc_graph *g, int *n_changes) {
+    (void)w;
+    for (nc_node *n = g->first, *next; n != NULL; n = next) {
+        next = n->next;
+        if (!(n->card->traits & NC_ELEMENTWISE) || n->n_in != 2 || n->in[1] == NULL || !nc_rewrite_free(n)) continue;
+        int k = kept_operand(n);
+        if (k < 0 || !nc_rewrite_can_skip(n, n->in[k])) continue;
+        nc_rewrite_skip(n, n->in[k]);
+        ++*n_changes;
+    }
+    return NC_OK;
+}

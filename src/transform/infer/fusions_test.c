@@ -1,0 +1,280 @@
+/* transform/infer/fusions_test.c: the matcher of pattern.h and what is made by it: activations, normalizations, Gemm;
+ * and scales and shifts that go into weights. With the near misses that stay as they are. */
+#include "tests/passes.h"
+
+#include "transform/pattern.h"
+
+/* ---- the matcher ---- */
+
+static bool matches(const char *graph, const char *pattern) {
+    bench b;
+    char text[400];
+    bool is = false;
+    snprintf(text, sizeof text, "<opset: \"\" 21> g (float[n] x, float[n] z) => (y) %s", graph);
+    if (bench_init(&b, text)) {
+        nc_match m;
+        b.m->infers_only = true;
+        is = nc_pattern_match(pattern, b.m->main->last, &m);
+    }
+    bench_release(&b);
+    return is;
+}
+
+TEST(patterns_are_read_along_the_graph) {
+    CHECK(matches("{ y = Neg(x) }", "Neg(a)"));
+    CHECK(!matches("{ y = Neg(x) }", "Abs(a)"));
+    CHECK(!matches("{ y = Neg(x) }", "Ne(a)") && !matches("{ y = Neg(x) }", "Nega(a)"));
+    CHECK(matches("{ y = Add(x, z) }", "Add(a, b)") && !matches("{ y = Add(x, z) }", "Add(a, a)"));
+    CHECK(matches("{ y = Sub(x, x) }", "Sub(a, a)") && !matches("{ y = Sub(x, z) }", "Sub(a, a)"));
+    CHECK(!matches("{ y = Max(x, z, x) }", "Max(a, b)") && matches("{ y = Max(x, z, x) }", "Max(a, b, ..)"));
+    CHECK(matches("{ a = Neg(x); y = Mul(x, a) }", "Mul(Neg(v), v)"));
+    CHECK(matches("{ a = Neg(x); y = Sub(x, a) }", "Sub(v, Neg(v))"));
+    CHECK(!matches("{ a = Neg(x); y = Sub(x, a) }", "Sub(Neg(v), v)"));
+}
+
+TEST(patterns_know_constants) {
+    const char *half = "<const float[] c = {0.5}> { y = Mul(c, x) }";
+    CHECK(matches(half, "Mul(a, 0.5)") && matches(half, "Mul(a, #c)") && matches(half, "Mul(a, b)"));
+    CHECK(!matches(half, "Mul(a, 0.50001)") && !matches(half, "Mul(a, -0.5)"));
+    CHECK(!matches("{ y = Mul(z, x) }", "Mul(a, #c)"));
+    CHECK(matches("<const float[2] c = {2, 2}> { y = Mul(c, x) }", "Mul(a, 2)"));
+    CHECK(!matches("<const float[2] c = {2, 3}> { y = Mul(c, x) }", "Mul(a, 2)"));
+    CHECK(!matches("<const float[] c = {nan}> { y = Mul(c, x) }", "Mul(a, 2)"));
+    CHECK(!matches("<const float[0] c = {}> { y = Mul(c, x) }", "Mul(a, 2)"));
+    CHECK(!matches("<var float[] c = {0.5}> { y = Mul(c, x) }", "Mul(a, 0.5)"));
+}
+
+TEST(patterns_are_whole) {
+    CHECK(matches("{ d = Neg(x); e = Abs(d); y = Div(d, e) }", "Div(d=Neg(v), Abs(d))"));
+    CHECK(!matches("{ d = Neg(x); f = Neg(x); e = Abs(f); y = Div(d, e) }", "Div(d=Neg(v), Abs(d))"));
+    /* What is inside is also used outside. */
+    CHECK(!matches("{ d = Neg(x); e = Exp(d); y = Abs(d) }", "Abs(Neg(v))"));
+    CHECK(!matches("{ d = Neg(x); y = Abs(d) @stage=1 }", "Abs(Neg(v))"));
+    CHECK(!matches("{ d = Neg(x) @recompute; y = Abs(d) }", "Abs(Neg(v))"));
+}
+
+/* ---- activations ---- */
+
+#define ERF "a = Div(x, r); b = Erf(a); c = Add(b, o); d = Mul(x, h); y = Mul(d, c)"
+#define GELU_CONSTS(r) "<const float[] r = {" r "}, const float[] o = {1}, const float[] h = {0.5}>"
+
+TEST(gelu_is_found) {
+    BECOMES_AT("20", "(float[n,4] x) => (y) " GELU_CONSTS("1.4142135") " { " ERF " }", "activations dead_code",
+               "=> (float[n,4] y)\n{\n  y = Gelu(x)\n}\n");
+    BECOMES_AT(
+        "20",
+        "(float[n,4] x) => (y) <const float[] t = {3}, const float[] k = {0.044715}, const float[] r = {0.7978846}, "
+        "const float[] o = {1}, const float[] h = {0.5}> { a = Pow(x, t); float[n,4] b = Mul(k, a); c = Add(x, b); d = "
+        "Mul(c, r); "
+        "e = Tanh(d); float[n,4] f = Add(o, e); g = Mul(x, f); float[n,4] y = Mul(h, g) }",
+        "activations dead_code", "=> (float[n,4] y)\n{\n  y = Gelu<approximate = \"tanh\">(x)\n}\n");
+}
+
+TEST(gelu_near_misses_stay) {
+    static const struct {
+        const char *opset, *head, *body;
+    } rows[] = {
+        {"19", GELU_CONSTS("1.4142135"), ERF}, /* the opset has no Gelu */
+        {"20", GELU_CONSTS("1.4"), ERF},
+        {"20", GELU_CONSTS("1.4142135"), ERF "; z = Neg(c)"}, /* a part is used elsewhere */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b;
+        char text[400];
+        snprintf(text, sizeof text, "<opset: \"\" %s> g (float[n,4] x) => (y%s) %s { %s }", rows[i].opset,
+                 i == 2 ? ", z" : "", rows[i].head, rows[i].body);
+        if (bench_init(&b, text)) {
+            int n = b.m->main->n_nodes;
+            b.m->infers_only = true;
+            CHECK_INT(run_passes(&b, "activations dead_code", 3), NC_OK);
+            if (b.m->main->n_nodes != n) nc_test_failed(__FILE__, __LINE__, "fused: %s", text);
+        }
+        bench_release(&b);
+    }
+    /* Training may still move the constants; and basic is a level below. */
+    bench b;
+    if (bench_init(&b, "<opset: \"\" 20> g (float[n,4] x) => (y) " GELU_CONSTS("1.4142135") " { " ERF " }")) {
+        CHECK_INT(run_passes(&b, "activations", 3), NC_OK);
+        CHECK_INT(b.m->main->n_nodes, 5);
+        b.m->infers_only = true;
+        CHECK_INT(run_passes(&b, "activations", 1), NC_OK);
+        CHECK_INT(b.m->main->n_nodes, 5);
+        CHECK_INT(run_passes(&b, "activations dead_code", 2), NC_OK);
+        CHECK_INT(b.m->main->n_nodes, 1);
+    }
+    bench_release(&b);
+}
+
+TEST(other_activations_are_found) {
+    BECOMES_AT("24", "(float[n] x) => (y) { a = Sigmoid(x); y = Mul(a, x) }", "activations dead_code",
+               "=> (float[n] y)\n{\n  y = Swish(x)\n}\n");
+    BECOMES_AT("24", "(float[n] x) => (y) <const float[] c = {1.5}> { s = Mul(c, x); a = Sigmoid(s); y = Mul(x, a) }",
+               "activations dead_code", "=> (float[n] y)\n{\n  y = Swish<alpha = 1.5>(x)\n}\n");
+    BECOMES_AT("14", "(float[n] x) => (y) { a = HardSigmoid<alpha = 0.16666667, beta = 0.5>(x); y = Mul(x, a) }",
+               "activations dead_code", "=> (float[n] y)\n{\n  y = HardSwish(x)\n}\n");
+    BECOMES_AT("14", "(float[n] x) => (y) { a = HardSigmoid(x); y = Mul(x, a) }", "activations dead_code",
+               "=> (float[n] y)\n{\n  a = HardSigmoid(x)\n  y = Mul(x, a)\n}\n");
+    BECOMES_AT(
+        "14",
+        "(float[n] x) => (y) <const float[] t = {3}, const float[] o = {0}, const float[] s = {6}> { a = Add(x, t); "
+        "b = Clip(a, o, s); c = Mul(x, b); y = Div(c, s) }",
+        "activations dead_code", "=> (float[n] y)\n{\n  y = HardSwish(x)\n}\n");
+    BECOMES_AT("18", "(float[n] x) => (y) { a = Softplus(x); b = Tanh(a); y = Mul(x, b) }", "activations dead_code",
+               "=> (float[n] y)\n{\n  y = Mish(x)\n}\n");
+}
+
+TEST(clip_is_found) {
+    BECOMES("(float[n] x) => (y) <const float[] a = {-1}, const float[] b = {2}> { m = Max(x, a); y = Min(m, b) }",
+            "activations dead_code",
+            "=> (float[n] y)\n<const float[] a = {-1},\n const float[] b = {2}>\n{\n  y = Clip(x, a, b)\n}\n");
+    /* Bounds the other way round: the last one wins. */
+    BECOMES(
+        "(float[n] x) => (y) <const float[] a = {2}, const float[] b = {-1}> { m = Max(x, a); y = Min(m, b) }",
+        "activations dead_code",
+        "=> (float[n] y)\n<const float[] a = {2},\n const float[] b = {-1}>\n{\n  m = Max(x, a)\n  y = Min(m, b)\n}\n");
+    BECOMES("(float[2] x) => (y) <const float[] a = {0}, const float[2] b = {1, 2}> { m = Max(x, a); y = Min(m, b) }",
+            "activations dead_code",
+            "=> (float[2] y)\n<const float[] a = {0},\n const float[2] b = {1, 2}>\n{\n  m = Max(x, a)\n  y = Min(m, "
+            "b)\n}\n");
+    bench b;
+    REQUIRE(bench_init(
+        &b, "<opset: \"\" 17> g (float[n] x) => (y) <const float[1] s = {6}> { r = Relu(x); y = Min(s, r) }"));
+    nc_graph_find(b.m->main, "y")->type = nc_graph_find(b.m->main, "x")->type;
+    b.m->infers_only = true;
+    CHECK_INT(run_passes(&b, "activations dead_code", 3), NC_OK);
+    const nc_node *clip = b.m->main->first;
+    double lo, hi;
+    CHECK(b.m->main->n_nodes == 1 && nc_rewrite_is(clip, "Clip") && clip->n_in == 3);
+    CHECK(clip->in[1]->lit->rank == 0 && nc_rewrite_number(clip->in[1]->lit, 0, &lo) && lo == 0);
+    CHECK(clip->in[2]->lit->rank == 0 && nc_rewrite_number(clip->in[2]->lit, 0, &hi) && hi == 6);
+    bench_release(&b);
+}
+
+/* ---- normalizations ---- */
+
+#define LN_HEAD "<const float[] t = {2}, const float[] e = {0.25}>"
+#define LN(axes) LN_OF("float", axes)
+#define LN_OF(type, axes)                                                                \
+    type "[n,1] m = ReduceMean<axes = " axes ">(x); d = Sub(x, m); p = Pow(d, t); " type \
+         "[n,1] v = ReduceMean<axes = " axes ">(p); w = Add(v, e); r = Sqrt(w); q = Div(d, r); g = Mul(q, s)"
+
+TEST(layer_normalization_is_found) {
+    BECOMES("(float[n,4] x, float[4] s, float[4] b) => (y) " LN_HEAD " { " LN("[-1]") "; y = Add(g, b) }",
+            "normalizations dead_code",
+            "=> (float[n,4] y)\n{\n  y = LayerNormalization<axis = -1, epsilon = 0.25>(x, s, b)\n}\n");
+    BECOMES("(float[n,4] x, float[4] s) => (y) " LN_HEAD " { " LN("[1]") "; y = Neg(g) }", "normalizations dead_code",
+            "=> (float[n,4] y)\n{\n  g = LayerNormalization<axis = -1, epsilon = 0.25>(x, s)\n  y = Neg(g)\n}\n");
+    BECOMES_AT("23",
+               "(float[n,4] x, float[4] s) => (y) <const float[] e = {0.25}, const int64[1] k = {-1}> { p = Mul(x, x); "
+               "float[n,1] v = ReduceMean(p, k); w = Add(v, e); r = Sqrt(w); q = Div(x, r); float[n,4] y = Mul(s, q) }",
+               "normalizations dead_code",
+               "=> (float[n,4] y)\n{\n  y = RMSNormalization<axis = -1, epsilon = 0.25>(x, s)\n}\n");
+}
+
+TEST(normalizations_near_misses_stay) {
+    static const char *const rows[] = {
+        "(float[n,4] x, float[4] s) => (g) " LN_HEAD " { " LN("[0]") " }",   /* not the last axis */
+        "(float[n,4] x, float[n,1] s) => (g) " LN_HEAD " { " LN("[1]") " }", /* scale has other dims */
+        "(float[n,4] x, float[1] s) => (g) " LN_HEAD " { " LN("[1]") " }",
+        "(double[n,4] x, double[4] s) => (g) <const double[] t = {2}, const double[] e = {0.25}> { " LN_OF("double",
+                                                                                                           "[1]") " }",
+        "(float[n,4] x, float[4] s) => (g) <const float[] t = {3}, const float[] e = {0.25}> { " LN("[1]") " }",
+        "(float[n,4] x, float[4] s, float[] e) => (g) <const float[] t = {2}> { " LN("[1]") " }",
+        "(float[n,4] x, float[4] s) => (g, m) " LN_HEAD " { " LN("[1]") " }", /* the mean is an output */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b;
+        char text[600];
+        snprintf(text, sizeof text, "<opset: \"\" 17> g %s", rows[i]);
+        if (bench_init(&b, text)) {
+            b.m->infers_only = true;
+            CHECK_INT(run_passes(&b, "normalizations dead_code", 3), NC_OK);
+            if (b.m->main->n_nodes != 8) nc_test_failed(__FILE__, __LINE__, "fused: %s", text);
+        }
+        bench_release(&b);
+    }
+}
+
+/* ---- gemms ---- */
+
+TEST(gemms_take_in_what_stands_around) {
+    BECOMES("(float[n,4] x, float[4,3] w, float[3] b) => (y) { float[n,3] m = MatMul(x, w); float[n,3] y = Add(m, b) }",
+            "gemms dead_code", "=> (float[n,3] y)\n{\n  y = Gemm(x, w, b)\n}\n");
+    BECOMES("(float[n,4] x, float[3,4] w, float[3] b) => (y) { float[n,3] m = Gemm<transB = 1, beta = 2>(x, w); "
+            "float[n,3] y = Add(b, m) }",
+            "gemms dead_code", "=> (float[n,3] y)\n{\n  y = Gemm<transB = 1>(x, w, b)\n}\n");
+    BECOMES("(float[4,n] x, float[3,4] w) => (y) { float[n,4] a = Transpose(x); float[4,3] b = Transpose<perm = [1, "
+            "0]>(w); "
+            "float[n,3] y = MatMul(a, b) }",
+            "gemms dead_code", "=> (float[n,3] y)\n{\n  y = Gemm<transA = 1, transB = 1>(x, w)\n}\n");
+    /* More dims; an addend that widens. */
+    BECOMES("(float[k,n,4] x, float[4,3] w, float[3] b) => (y) { float[k,n,3] m = MatMul(x, w); float[k,n,3] y = "
+            "Add(m, b) }",
+            "gemms dead_code", "=> (float[k,n,3] y)\n{\n  m = MatMul(x, w)\n  y = Add(m, b)\n}\n");
+    BECOMES(
+        "(float[1,4] x, float[4,3] w, float[n,3] b) => (y) { float[1,3] m = MatMul(x, w); float[n,3] y = Add(m, b) }",
+        "gemms dead_code", "=> (float[n,3] y)\n{\n  m = MatMul(x, w)\n  y = Add(m, b)\n}\n");
+}
+
+/* ---- weights ---- */
+
+TEST(batch_normalization_goes_into_conv) {
+    BECOMES(
+        "(float[n,1,h,w] x) => (y) <const float[2,1,1,1] k = {2, 4}, const float[2] b = {1, 3}, "
+        "const float[2] s = {3, 1}, const float[2] t = {5, 7}, const float[2] m = {1, 2}, const float[2] v = {9, 4}> { "
+        "float[n,2,h,w] c = Conv(x, k, b); float[n,2,h,w] z = BatchNormalization<epsilon = 0.0>(c, s, t, m, v); y = "
+        "Exp(z) }",
+        "weights dead_code",
+        "=> (float[n,2,h,w] y)\n<const float[2,1,1,1] Conv_7_weight = {2, 2},\n const float[2] Conv_7_bias = {5, "
+        "7.5}>\n"
+        "{\n  c = Conv(x, Conv_7_weight, Conv_7_bias)\n  y = Exp(c)\n}\n");
+}
+
+TEST(scales_and_shifts_go_into_weights) {
+    BECOMES("(float[n,1,h,w] x) => (y) <const float[2,1,1,1] k = {2, 4}, const float[2,1,1] s = {0.5, 2}, "
+            "const float[] t = {1}> { float[n,2,h,w] c = Conv(x, k); d = Mul(c, s); e = Sub(d, t); y = Exp(e) }",
+            "weights dead_code",
+            "=> (float[n,2,h,w] y)\n<const float[2,1,1,1] Conv_4_weight = {1, 8},\n const float[2] Conv_4_bias = {-1, "
+            "-1}>\n"
+            "{\n  c = Conv(x, Conv_4_weight, Conv_4_bias)\n  y = Exp(c)\n}\n");
+    BECOMES("(float[n,2] x) => (y) <const float[2,2] k = {1, 2, 3, 4}, const float[2] s = {10, 100}> { "
+            "float[n,2] c = Gemm(x, k); float[n,2] d = Mul(s, c); y = Exp(d) }",
+            "weights dead_code",
+            "=> (float[n,2] y)\n<const float[2,2] Gemm_3_weight = {10, 200, 30, 400},\n"
+            " const float[2] Gemm_3_bias = {0, 0}>\n{\n  c = Gemm(x, Gemm_3_weight, Gemm_3_bias)\n  y = Exp(c)\n}\n");
+    BECOMES("(float[n,2] x) => (y) <const float[2,2] k = {1, 2, 3, 4}, const float[1,2] b = {1, 2}, const float[2] s = "
+            "{2, 4}> "
+            "{ float[n,2] c = Gemm<transB = 1>(x, k, b); float[n,2] d = Div(c, s); y = Exp(d) }",
+            "weights dead_code",
+            "=> (float[n,2] y)\n<const float[2,2] Gemm_4_weight = {0.5, 1, 0.75, 1},\n"
+            " const float[2] Gemm_4_bias = {0.5, 0.5}>\n{\n  c = Gemm<transB = 1>(x, Gemm_4_weight, Gemm_4_bias)\n"
+            "  y = Exp(c)\n}\n");
+}
+
+TEST(weights_near_misses_stay) {
+    static const char *const rows[] = {
+        /* along another axis than the channels */
+        "<const float[2,1,1,1] k = {2, 4}, const float[2] s = {1, 2}> { float[n,2,h,2] c = Conv(x, k); d = Mul(c, s) }",
+        /* the weights, or the scale, are no constants */
+        "<var float[2,1,1,1] k = {2, 4}, const float[] s = {2}> { float[n,2,h,2] c = Conv(x, k); d = Mul(c, s) }",
+        "<const float[2,1,1,1] k = {2, 4}, var float[] s = {2}> { float[n,2,h,2] c = Conv(x, k); d = Mul(c, s) }",
+        /* a number divided by what comes out */
+        "<const float[2,1,1,1] k = {2, 4}, const float[] s = {2}> { float[n,2,h,2] c = Conv(x, k); float[n,2,h,2] d = "
+        "Div(s, c) }",
+        /* statistics of the batch */
+        "<const float[2,1,1,1] k = {2, 4}, const float[2] s = {1, 2}> { float[n,2,h,2] c = Conv(x, k); float[n,2,h,2] "
+        "d, "
+        "float[2] e, float[2] f = BatchNormalization<training_mode = 1>(c, s, s, s, s) }",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b;
+        char text[400];
+        snprintf(text, sizeof text, "<opset: \"\" 17> g (float[n,1,h,2] x) => (d) %s", rows[i]);
+        if (bench_init(&b, text)) {
+            b.m->infers_only = true;
+            CHECK_INT(run_passes(&b, "weights dead_code", 3), NC_OK);
+            if (b.m->main->n_nodes != 2) nc_test_failed(__FILE__, __LINE__, "folded: %s", text);
+        }
+        bench_release(&b);
+    }
+}

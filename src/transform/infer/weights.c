@@ -1,0 +1,162 @@
+/* transform/infer/weights.c: what a channel is multiplied by and what is added to it behind a Conv or Gemm with
+ * constant weights goes into weights and bias: BatchNormalization with running statistics, and Mul, Div, Add, Sub by a
+ * constant per channel. y = s * (w x + b) + t is (s w) x + (s b + t); products are taken in double and rounded once. */
+#include "base/mem.h"
+#include "ops/norm/batch.h"
+#include "transform/rewrite.h"
+#include "transform/transform.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The linear node in front: its output has `channels` along axis 1, weights lie as (outer, channels, inner). */
+typedef struct linear {
+    nc_node *node;
+    int64_t channels, outer, inner;
+} linear;
+
+typedef struct affine {
+    double *scale, *shift; /* per channel */
+    bool scales;
+} affine;
+
+static bool is_plain(const nc_value *v) {
+    return nc_rewrite_fixed(v) && (v->lit->dtype == NC_FLOAT || v->lit->dtype == NC_DOUBLE);
+}
+
+static bool bias_fits(const nc_node *p, int64_t channels) {
+    const nc_value *b = p->n_in > 2 ? p->in[2] : NULL;
+    return b == NULL ||
+           (is_plain(b) && b->lit->n == channels && b->lit->rank > 0 && b->lit->dims[b->lit->rank - 1] == channels);
+}
+
+static bool find_linear(const nc_value *v, linear *l) {
+    nc_node *conv = nc_rewrite_def(v, "Conv"), *gemm = nc_rewrite_def(v, "Gemm"), *p = conv != NULL ? conv : gemm;
+    if (p == NULL || !nc_rewrite_free(p) || !nc_rewrite_only(v) || !nc_rewrite_tensor(v) || !is_plain(p->in[1]))
+        return false;
+    const nc_literal *weights = p->in[1]->lit;
+    if (weights->n == 0 || weights->rank < 2) return false;
+    *l = (linear){.node = p, .outer = 1, .inner = 1};
+    if (conv != NULL) {
+        l->channels = weights->dims[0], l->inner = weights->n / l->channels;
+    } else {
+        if (weights->rank != 2 || nc_attr_float(p, "beta") != 1 || nc_attr_has(p, "broadcast")) return false;
+        bool by_row = nc_attr_int(p, "transB") != 0;
+        l->channels = weights->dims[by_row ? 0 : 1];
+        *(by_row ? &l->inner : &l->outer) = weights->n / l->channels;
+    }
+    return bias_fits(p, l->channels);
+}
+
+/* A constant that is one number, or one per channel, seen from an output of that rank. */
+static bool per_channel(const nc_value *v, const linear *l, int rank) {
+    if (!is_plain(v) || v->lit->rank > rank) return false;
+    if (v->lit->n == 1) return true;
+    int axis = v->lit->rank - rank + 1;
+    return axis >= 0 && v->lit->n == l->channels && v->lit->dims[axis] == l->channels;
+}
+
+static double at(const nc_value *v, int64_t c) {
+    double x = 0;
+    return nc_rewrite_number(v->lit, v->lit->n == 1 ? 0 : c, &x) ? x : 0;
+}
+
+static bool read_batch(const nc_node *n, const linear *l, affine *a) {
+    if (nc_batch_trains(n) || !nc_batch_is_spatial(n) || n->n_in != 5) return false;
+    for (int i = 1; i < 5; i++)
+        if (!is_plain(n->in[i]) || n->in[i]->lit->n != l->channels) return false;
+    double epsilon = nc_attr_float(n, "epsilon");
+    for (int64_t c = 0; c < l->channels; c++) {
+        a->scale[c] = at(n->in[1], c) / sqrt(at(n->in[4], c) + epsilon);
+        a->shift[c] = at(n->in[2], c) - at(n->in[3], c) * a->scale[c];
+    }
+    a->scales = true;
+    return true;
+}
+
+static bool read_arith(const nc_node *n, int i_const, const linear *l, affine *a) {
+    bool mul = nc_rewrite_is(n, "Mul"), div = nc_rewrite_is(n, "Div"), add = nc_rewrite_is(n, "Add");
+    if (!mul && !div && !add && !nc_rewrite_is(n, "Sub")) return false;
+    if (i_const == 0 && !mul && !add) return false;
+    if (n->n_attrs > 0 || !per_channel(n->in[i_const], l, n->out[0]->type->rank)) return false;
+    for (int64_t c = 0; c < l->channels; c++) {
+        double v = at(n->in[i_const], c);
+        a->scale[c] = mul ? v : div ? 1 / v : 1;
+        a->shift[c] = mul || div ? 0 : add ? v : -v;
+    }
+    a->scales = mul || div;
+    return true;
+}
+
+static void store(nc_dtype t, void *data, int64_t i, double v) {
+    if (t == NC_DOUBLE)
+        ((double *)data)[i] = v;
+    else
+        ((float *)data)[i] = (float)v;
+}
+
+static nc_code new_const(nc_work *w, nc_node *p, int i, int rank, const int64_t *dims, nc_dtype t, const void *data) {
+    const char *name = nc_arena_printf(&w->scratch, "%s_%s", p->name, i == 1 ? "weight" : "bias");
+    NC_NEED(w, name);
+    const nc_literal *l = nc_edit_literal(p->graph->model, t, rank, dims, data);
+    NC_NEED(w, l);
+    nc_value *c = nc_edit_const(p->graph, name, l);
+    NC_NEED(w, c);
+    if (i < p->n_in)
+        nc_edit_set_in(p, i, c);
+    else if (nc_edit_add_in(p, c) != NC_OK)
+        NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
+static nc_code scale_weights(nc_work *w, const linear *l, const affine *a) {
+    const nc_literal *old = l->node->in[1]->lit;
+    void *data = nc_alloc(old->bytes + 1);
+    double v = 0;
+    NC_NEED(w, data);
+    for (int64_t i = 0; i < old->n; i++)
+        if (nc_rewrite_number(old, i, &v)) store(old->dtype, data, i, v * a->scale[i / l->inner % l->channels]);
+    nc_code code = new_const(w, l->node, 1, old->rank, old->dims, old->dtype, data);
+    nc_free(data);
+    return code;
+}
+
+static nc_code shift_bias(nc_work *w, const linear *l, const affine *a) {
+    const nc_value *old = l->node->n_in > 2 ? l->node->in[2] : NULL;
+    nc_dtype t = l->node->in[1]->lit->dtype;
+    void *data = nc_arena_array(&w->scratch, (size_t)l->channels, sizeof(double));
+    NC_NEED(w, data);
+    for (int64_t c = 0; c < l->channels; c++)
+        store(t, data, c, (old != NULL ? at(old, c) * a->scale[c] : 0) + a->shift[c]);
+    return new_const(w, l->node, 2, 1, &l->channels, t, data);
+}
+
+static nc_code fold(nc_work *w, nc_node *n, int i, bool *done) {
+    linear l;
+    affine a;
+    *done = false;
+    if (!find_linear(n->in[i], &l) || !nc_rewrite_can_skip(n, n->in[i])) return NC_OK;
+    a.scale = nc_arena_array(&w->scratch, (size_t)l.channels, sizeof *a.scale);
+    a.shift = nc_arena_array(&w->scratch, (size_t)l.channels, sizeof *a.shift);
+    NC_NEED(w, a.scale);
+    NC_NEED(w, a.shift);
+    bool batch = nc_rewrite_is(n, "BatchNormalization");
+    if (batch ? i != 0 || !read_batch(n, &l, &a) : !read_arith(n, 1 - i, &l, &a)) return NC_OK;
+    if (a.scales) NC_TRY(scale_weights(w, &l, &a));
+    NC_TRY(shift_bias(w, &l, &a));
+    nc_rewrite_skip(n, n->in[i]);
+    *done = true;
+    return NC_OK;
+}
+
+nc_code nc_pass_weights(nc_work *w, nc_graph *g, int *n_changes) {
+    for (nc_node *n = g->first, *next; n != NULL; n = next) {
+        next = n->next;
+        bool batch = nc_rewrite_is(n, "BatchNormalization"), done = false;
+        if (!nc_rewrite_free(n) || (!batch && (n->n_in != 2 || n->in[1] == NULL))) continue;
+        if (!batch && !(n->card->traits & NC_ELEMENTWISE)) continue;
+        for (int i = 0; i < (batch ? 1 : 2) && !done; i++) NC_TRY(fold(w, n, i, &done));
+        *n_changes += done;
+    }
+    return NC_OK;
+}

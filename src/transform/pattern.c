@@ -1,0 +1,185 @@
+/* transform/pattern.c: the matcher of pattern.h. The text is read along the graph, there is no compiled form: most
+ * nodes are refused by the first word. Two orders are tried where an op commutes, so a pattern costs at most 2^depth
+ * steps, and depths are small. */
+#include "transform/pattern.h"
+
+#include "base/log.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+static bool match_value(nc_match *m, const char *s, nc_value *v);
+
+static const char *blank(const char *s) {
+    while (*s == ' ') s++;
+    return s;
+}
+
+static size_t word(const char *s) {
+    size_t n = 0;
+    while (isalnum((unsigned char)s[n]) || s[n] == '_') n++;
+    return n;
+}
+
+/* Behind the argument that begins at s: its comma or closing bracket. */
+static const char *behind(const char *s) {
+    for (int depth = 0; *s; s++) {
+        if (depth == 0 && (*s == ',' || *s == ')')) return s;
+        depth += (*s == '(') - (*s == ')');
+    }
+    return s;
+}
+
+static bool bind(nc_match *m, const char *name, size_t n, nc_value *v) {
+    for (int i = 0; i < m->n_bound; i++)
+        if (m->bound[i].n == n && memcmp(m->bound[i].name, name, n) == 0) return m->bound[i].v == v;
+    if (m->n_bound == NC_PATTERN_NAMES) return false;
+    m->bound[m->n_bound].name = name;
+    m->bound[m->n_bound].n = n;
+    m->bound[m->n_bound++].v = v;
+    return true;
+}
+
+/* Digits with a point, whatever the process's locale writes there. */
+static double number(const char *s) {
+    double v = 0, place = 1, sign = *s == '-' ? -1 : 1;
+    bool behind_point = false;
+    for (s += *s == '-'; isdigit((unsigned char)*s) || *s == '.'; s++) {
+        if (*s == '.') {
+            behind_point = true;
+            continue;
+        }
+        v = v * 10 + (*s - '0');
+        if (behind_point) place *= 10;
+    }
+    return sign * v / place;
+}
+
+/* As near as the type can come to a number that was written with eight digits. */
+static bool is_near(const nc_literal *l, double want) {
+    double v, part = l->dtype == NC_FLOAT16 ? 1e-3 : l->dtype == NC_BFLOAT16 ? 8e-3 : 1e-6;
+    for (int64_t i = 0; i < l->n; i++)
+        if (!nc_rewrite_number(l, i, &v) || !(fabs(v - want) <= part * fabs(want))) return false;
+    return l->n > 0;
+}
+
+static bool match_inputs(nc_match *m, const char *args, const nc_node *n) {
+    const char *at[NC_PATTERN_INPUTS];
+    int count = 0;
+    bool open = false;
+    for (const char *s = blank(args);; s = blank(s + 1)) {
+        open = s[0] == '.' && s[1] == '.';
+        if (!open && count < NC_PATTERN_INPUTS) at[count++] = s;
+        s = behind(s);
+        if (*s != ',') break;
+    }
+    if (open ? n->n_in < count : n->n_in != count) return false;
+    for (int i = 0; i < count; i++)
+        if (n->in[i] == NULL) return false;
+    bool either = count == 2 && (n->card->traits & NC_COMMUTES);
+    for (int swap = 0; swap <= either; swap++) {
+        nc_match before = *m;
+        bool all = true;
+        for (int i = 0; all && i < count; i++) all = match_value(m, at[i], n->in[swap ? 1 - i : i]);
+        if (all) return true;
+        *m = before;
+    }
+    return false;
+}
+
+static bool match_op(nc_match *m, const char *op, size_t n_op, nc_value *v) {
+    const nc_node *n = v->origin == NC_FROM_NODE && v->i_def == 0 ? v->def : NULL;
+    if (n == NULL || n->card->domain != NULL || strlen(n->card->name) != n_op || memcmp(n->card->name, op, n_op) != 0)
+        return false;
+    if (!nc_rewrite_free(n) || n->stage != m->root->stage) return false;
+    for (int i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i] == n) return match_inputs(m, op + n_op + 1, n);
+    if (m->n_nodes == NC_PATTERN_NODES) return false;
+    m->nodes[m->n_nodes++] = n;
+    return match_inputs(m, op + n_op + 1, n);
+}
+
+static bool match_value(nc_match *m, const char *s, nc_value *v) {
+    if (isdigit((unsigned char)*s) || *s == '-') return nc_rewrite_fixed(v) && is_near(v->lit, number(s));
+    if (*s == '#') return nc_rewrite_fixed(v) && bind(m, s + 1, word(s + 1), v);
+    size_t n = word(s);
+    if (s[n] == '(') return match_op(m, s, n, v);
+    if (s[n] != '=') return bind(m, s, n, v);
+    return match_op(m, s + n + 1, word(s + n + 1), v) && bind(m, s, n, v);
+}
+
+static bool is_inside(const nc_match *m, const nc_node *n) {
+    for (int i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i] == n) return true;
+    return false;
+}
+
+static bool is_whole(const nc_match *m) {
+    for (int i = 0; i < m->n_nodes; i++) {
+        const nc_value *v = m->nodes[i]->out[0];
+        if (m->nodes[i] == m->root) continue;
+        if (v->n_outputs > 0 || v->uses.n > NC_PATTERN_NODES) return false;
+        for (int k = 0; k < v->uses.n; k++)
+            if (!is_inside(m, v->uses.v[k].node)) return false;
+    }
+    return true;
+}
+
+bool nc_pattern_match(const char *text, nc_node *n, nc_match *out) {
+    *out = (nc_match){.root = n};
+    return n->n_out > 0 && n->out[0] != NULL && match_value(out, text, n->out[0]) && is_whole(out);
+}
+
+nc_value *nc_match_value(const nc_match *m, const char *name) {
+    for (int i = 0; i < m->n_bound; i++)
+        if (m->bound[i].n == strlen(name) && memcmp(m->bound[i].name, name, m->bound[i].n) == 0) return m->bound[i].v;
+    return NULL;
+}
+
+static void read_inputs(const nc_pattern *p, const nc_match *m, nc_made *made) {
+    char name[16];
+    for (const char *s = p->inputs; *s && made->n_in < NC_PATTERN_INPUTS; s = blank(s)) {
+        size_t n = word(s);
+        if (n == 0 || n >= sizeof name) return;
+        memcpy(name, s, n);
+        name[n] = 0;
+        made->in[made->n_in++] = nc_match_value(m, name);
+        s += n;
+    }
+}
+
+static nc_code refuse(const nc_node *n, const nc_pattern *p, const char *why) {
+    nc_log(NC_LOG_VERBOSE, "transform: %s '%s' is no %s: %s", n->card->name, n->name, p->op, why);
+    return NC_OK;
+}
+
+static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool *done) {
+    nc_match m;
+    nc_made made = {.n_in = 0};
+    nc_node *by;
+    *done = false;
+    if (!nc_pattern_match(p->text, n, &m)) return NC_OK;
+    read_inputs(p, &m, &made);
+    bool fits = p->where != NULL || nc_rewrite_same_type(n->out[0], made.in[0]);
+    if (p->where != NULL) NC_TRY(p->where(w, &m, &made, &fits));
+    if (!fits) return refuse(n, p, "types, dims or attributes differ");
+    NC_TRY(nc_rewrite(w, n, p->op, made.in, made.n_in, made.attrs, made.n_attrs, &by));
+    if (by == NULL) return refuse(n, p, "the model's opset has no such op for this type");
+    *done = true;
+    /* Readers stand behind what they read: from the root backwards. */
+    for (int i = 1; *done && i < m.n_nodes; i++) nc_rewrite_drop(m.nodes[i]->out[0]);
+    return NC_OK;
+}
+
+nc_code nc_pattern_apply(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, int *n_changes) {
+    for (nc_node *n = g->last, *prev; n != NULL; n = prev) {
+        bool done = false;
+        const nc_node *after = n->next;
+        for (int r = 0; r < n_rows && !done; r++) NC_TRY(apply_row(w, n, &rows[r], &done));
+        *n_changes += done;
+        /* Nodes before n may be gone: what stands in its place leads on. */
+        prev = (after != NULL ? after->prev : g->last)->prev;
+    }
+    return NC_OK;
+}

@@ -1,0 +1,53 @@
+/* transform/pattern.h: small graphs found by their text.
+ *
+ *   Mul(x, Sigmoid(x))          a name is any value, twice the same name the same value
+ *   Div(d=Sub(x, m), Abs(d))    d= names the value of a node
+ *   Add(x, 0.5)                 a constant all of whose elements are 0.5, as well as its type can say it
+ *   Add(x, #c)                  any constant
+ *   ReduceMean(x, ..)           and further inputs, or none
+ *
+ * Ops are those of ai.onnx; inputs of ops that commute (NC_COMMUTES) match in either order. A match is whole: what its
+ * inner nodes give is used inside it alone, so that they go when the root is replaced. Constants count only when fixed
+ * (nc_rewrite_fixed). */
+#ifndef NC_TRANSFORM_PATTERN_H
+#define NC_TRANSFORM_PATTERN_H
+
+#include "transform/rewrite.h"
+
+enum { NC_PATTERN_NAMES = 8, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 4, NC_PATTERN_INPUTS = 4 };
+
+typedef struct nc_match {
+    nc_node *root;
+    struct {
+        const char *name; /* in the pattern's text */
+        size_t n;
+        nc_value *v;
+    } bound[NC_PATTERN_NAMES];
+    int n_bound;
+    const nc_node *nodes[NC_PATTERN_NODES]; /* root among them */
+    int n_nodes;
+} nc_match;
+
+/* What takes the place of a match. `where` may refuse it, fills attributes, and may change the inputs, which come in
+ * order of `inputs`. */
+typedef struct nc_made {
+    nc_value *in[NC_PATTERN_INPUTS];
+    int n_in;
+    nc_attr attrs[NC_PATTERN_ATTRS];
+    int n_attrs;
+} nc_made;
+
+typedef struct nc_pattern {
+    const char *text;
+    const char *op, *inputs; /* the op that takes the place; its inputs as names, with spaces between */
+    nc_code (*where)(nc_work *w, const nc_match *m, nc_made *made, bool *fits); /* NULL: always fits */
+} nc_pattern;
+
+/* Does the graph that ends in n look like the text? */
+bool nc_pattern_match(const char *text, nc_node *n, nc_match *out);
+nc_value *nc_match_value(const nc_match *m, const char *name); /* NULL: the pattern has no such name */
+/* All rows over one graph, from its last node on; the first row that fits a node wins. The root's type must be the
+ * type of the made op's first input unless the row has a `where` of its own. */
+NC_MUST nc_code nc_pattern_apply(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, int *n_changes);
+
+#endif
