@@ -1,10 +1,10 @@
 /* base/file.c: whole files in, whole files out.
  *
  * Reading maps a large file: no copy, pages come as they are touched; whoever shortens it meanwhile breaks the reader.
- * A small one is read, so that a script may overwrite the model it has loaded. Writing makes a temporary file beside the
- * target and renames it, so a reader sees the old bytes or the new ones; after any failure the temporary is gone and the
- * target is as it was. The temporary is opened here and not by mkstemp, which would leave every file private to its
- * owner. */
+ * A small one is read, so that a script may overwrite the model it has loaded. Writing makes a temporary file beside
+ * the target and renames it, so a reader sees the old bytes or the new ones; after any failure the temporary is gone
+ * and the target is as it was. The temporary is opened here and not by mkstemp, which would leave every file private to
+ * its owner. */
 #include "base/file.h"
 
 #include "base/mem.h"
