@@ -197,7 +197,6 @@ def estimators():
         "forest": ensemble.RandomForestClassifier(10, max_depth=5, random_state=0),
         "forest_regressor": ensemble.RandomForestRegressor(10, max_depth=5, random_state=0),
         "boosting": ensemble.GradientBoostingClassifier(n_estimators=10, random_state=0),
-        "histogram_boosting": ensemble.HistGradientBoostingClassifier(max_iter=10, random_state=0),
         "scaled": make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=200)),
         "imputed": make_pipeline(SimpleImputer(), preprocessing.MinMaxScaler(), tree.DecisionTreeRegressor(max_depth=4)),
         "neighbours": neighbors.KNeighborsClassifier(3),
@@ -210,8 +209,8 @@ def estimators():
     }
 
 
-ESTIMATORS = ["logistic", "linear", "ridge", "tree", "forest", "forest_regressor", "boosting", "histogram_boosting",
-              "scaled", "imputed", "neighbours", "bayes", "perceptron", "clusters", "pca", "svc", "svc_probability",
+ESTIMATORS = ["logistic", "linear", "ridge", "tree", "forest", "forest_regressor", "boosting", "scaled",
+              "imputed", "neighbours", "bayes", "perceptron", "clusters", "pca", "svc", "svc_probability",
               "svr", "linear_svc"]
 
 

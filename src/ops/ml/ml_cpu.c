@@ -1,6 +1,7 @@
 /* ops/ml/ml_cpu.c: bindings of the ml family, and the host kernel of LabelEncoder. Keys are sorted once, when the session is made; the first of equal keys
  * counts. NaN is found by NaN. */
 #include "ops/ml/linear.h"
+#include "ops/ml/svm.h"
 
 #include "base/mem.h"
 
@@ -185,6 +186,12 @@ static nc_code encode(nc_dyn *d) {
         .run = nc_linear_##kind##_run, .workspace = nc_linear_workspace                        \
     }
 
+#define SVM(name, fn)                                                                                 \
+    {                                                                                                 \
+        .op = name, .domain = "ai.onnx.ml", .fits = fn, .prepare = nc_svm_prepare, .run = nc_svm_run, \
+        .workspace = nc_svm_workspace                                                                 \
+    }
+
 const nc_binding nc_ml_cpu[] = {
     {.op = "LabelEncoder", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = encode},
     {.op = "CategoryMapper", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = encode},
@@ -193,6 +200,8 @@ const nc_binding nc_ml_cpu[] = {
     TREES("TreeEnsemble", NULL),
     LINEAR("LinearRegressor", regressor, NULL),
     LINEAR("LinearClassifier", classifier, nc_ml_no_strings),
+    SVM("SVMRegressor", NULL),
+    SVM("SVMClassifier", nc_ml_no_strings),
     {.op = "ZipMap",
      .domain = "ai.onnx.ml",
      .kind = NC_K_DYNAMIC,

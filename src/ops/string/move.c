@@ -162,7 +162,7 @@ static nc_code move_strings(nc_dyn *d) {
 #define MOVE(name)                                                                                                \
     {                                                                                                             \
         .op = name, .kind = NC_K_DYNAMIC, .types = NC_BIT(NC_STRING), .fits = move_fits, .prepare = move_prepare, \
-        .dynamic = move_strings                                                                                   \
+        .dynamic = move_strings, .sized = true                                                                    \
     }
 
 const nc_binding nc_string_move_cpu[] = {
