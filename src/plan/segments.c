@@ -1,7 +1,8 @@
 /* plan/segments.c: cuts the instructions where a size becomes known or a run may stop.
  *
- * A symbol is known from the start (inputs, variables), by sizing (a static or sized kernel or a view whose card can tell the
- * dims from the contents of host arguments, once those are computed), or after a bounded or dynamic kernel ran. */
+ * A symbol is known from the start (inputs, variables), by sizing (a static or sized kernel or a view whose card can
+ * tell the dims from the contents of host arguments, once those are computed), or after a bounded or dynamic kernel
+ * ran. */
 #include "plan/build.h"
 
 #include <string.h>

@@ -123,11 +123,13 @@ def test_trees_that_are_none_are_refused():
     rng = np.random.default_rng(0)
     x = table(rng)
     good = forest(rng, 2, 2, 5, [0], "target")
-    for key, value, text in (("nodes_truenodeids", [0] * 14, "comes back"), ("nodes_falsenodeids", [99] * 14, "no child"),
+    for key, value, text in (("nodes_truenodeids", [0] * 14, "comes back"),
+                             ("nodes_falsenodeids", [99] * 14, "no child"),
                              ("nodes_featureids", [-1] * 14, "feature -1"), ("target_ids", [5] * 8, "target 5"),
                              ("nodes_modes", ["BRANCH_UP"] * 14, "BRANCH_UP"), ("nodes_values", [1.0], "nodes_values")):
         with pytest.raises(Exception, match=text):
-            nacre.InferenceSession(one_node("TreeEnsembleRegressor", x, [("y", 1)], n_targets=1, **{**good, key: value}))
+            nacre.InferenceSession(
+                one_node("TreeEnsembleRegressor", x, [("y", 1)], n_targets=1, **{**good, key: value}))
     with pytest.raises(Exception, match="features"):
         nacre.InferenceSession(one_node("TreeEnsembleRegressor", x, [("y", 1)], n_targets=1, **good)).run(
             None, {"x": x[:, :1]})
@@ -198,7 +200,8 @@ def estimators():
         "forest_regressor": ensemble.RandomForestRegressor(10, max_depth=5, random_state=0),
         "boosting": ensemble.GradientBoostingClassifier(n_estimators=10, random_state=0),
         "scaled": make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=200)),
-        "imputed": make_pipeline(SimpleImputer(), preprocessing.MinMaxScaler(), tree.DecisionTreeRegressor(max_depth=4)),
+        "imputed": make_pipeline(SimpleImputer(), preprocessing.MinMaxScaler(),
+                                 tree.DecisionTreeRegressor(max_depth=4)),
         "neighbours": neighbors.KNeighborsClassifier(3),
         "bayes": GaussianNB(),
         "perceptron": neural_network.MLPClassifier((16,), max_iter=50, random_state=0),

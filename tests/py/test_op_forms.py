@@ -1,6 +1,6 @@
-"""Forms that exported models rely on, each a model of one or a few nodes against onnxruntime: attributes of old operator
-sets, ends beyond the data, negative axes, ties, empty dims, absent optional inputs and outputs, initializers that are
-inputs too, names of outer graphs, and what onnxruntime takes though the standard does not say so."""
+"""Forms that exported models rely on, each a model of one or a few nodes against onnxruntime: attributes of old
+operator sets, ends beyond the data, negative axes, ties, empty dims, absent optional inputs and outputs,
+          unused inputs, names of outer graphs, and what onnxruntime takes though the standard does not say so."""
 import numpy as np
 import onnx
 import onnx.parser
@@ -52,7 +52,8 @@ def text(body, feeds):
 
 
 A = f(2, 3, 4)
-BOXES = np.float32([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [1, 11, 0, 10], [0, 100, 1, 101]]])
+BOXES = np.float32([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [1, 11, 0, 10], [0,
+          100, 1, 101]]])
 TEXTS = np.array([["1.5", " 2 ", "-3e2"], ["inf", "0", "7"]], dtype=object)
 LSTM = {"W": f(1, 16, 3), "R": f(1, 16, 4), "B": f(1, 32), "X": f(5, 2, 3)}
 
@@ -123,14 +124,16 @@ def forms():
     c["log_softmax_11"] = case("LogSoftmax", 11, [A])
     c["hardmax_11_ties"] = case("Hardmax", 11, [np.float32([[1, 3, 3], [2, 2, 1]])])
     c["upsample_7"] = case("Upsample", 7, [f(1, 2, 3, 4)], scales=[1.0, 1.0, 2.0, 3.0], mode="nearest")
-    c["upsample_9_linear"] = case("Upsample", 9, [f(1, 2, 3, 4), np.float32([1, 1, 2, 2])], constants=[1], mode="linear")
+    c["upsample_9_linear"] = case("Upsample", 9, [f(1, 2, 3, 4), np.float32([1, 1, 2, 2])], constants=[1],
+                                  mode="linear")
     c["resize_10"] = case("Resize", 10, [f(1, 2, 4, 4), np.float32([1, 1, 0.6, 0.6])], constants=[1])
     c["flatten_negative"] = case("Flatten", 11, [A], axis=-1)
     c["flatten_0"] = case("Flatten", 9, [A], axis=0)
     c["scatter_9"] = case("Scatter", 9, [f(3, 3), np.int64([[1, 0, 2], [0, 2, 1]]), f(2, 3)], axis=0)
     c["cast_1"] = case("Cast", 6, [np.float32([1.9, -1.9, 0])], out="I", to=TensorProto.INT32)
     c["max_pool_1"] = case("MaxPool", 1, [f(1, 2, 5, 5)], kernel_shape=[2, 2], auto_pad="SAME_UPPER")
-    c["max_pool_ceil"] = case("MaxPool", 12, [f(1, 2, 5, 5)], out="fi", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    c["max_pool_ceil"] = case("MaxPool", 12, [f(1, 2, 5, 5)], out="fi", kernel_shape=[2, 2], strides=[2, 2],
+                              ceil_mode=1)
     c["average_pool_7"] = case("AveragePool", 7, [f(1, 2, 5, 5)], kernel_shape=[3, 3], pads=[1, 1, 1, 1],
                                count_include_pad=1)
     c["conv_auto_pad"] = case("Conv", 1, [f(1, 2, 5, 6), f(3, 2, 3, 3)], auto_pad="SAME_LOWER", strides=[2, 2])
@@ -221,11 +224,13 @@ def forms():
     c["equal_text"] = case("Equal", 19, [TEXTS, np.array("0", dtype=object)], out="b")
     # Boxes.
     scores = np.float32([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3]]])
-    c["nms"] = case("NonMaxSuppression", 11, [BOXES, scores, np.int64([3]), np.float32([0.5]), np.float32([0])], out="i")
+    c["nms"] = case("NonMaxSuppression", 11, [BOXES, scores, np.int64([3]), np.float32([0.5]),
+                    np.float32([0])], out="i")
     c["nms_no_max"] = case("NonMaxSuppression", 10, [BOXES, scores], out="i")
     c["nms_threshold"] = case("NonMaxSuppression", 11, [BOXES, scores, np.int64([9]), np.float32([1]),
                                                         np.float32([0.55])], out="i")
-    c["nms_ties"] = case("NonMaxSuppression", 11, [BOXES, np.ones_like(scores), np.int64([9]), np.float32([0.5])], out="i")
+    c["nms_ties"] = case("NonMaxSuppression", 11, [BOXES, np.ones_like(scores), np.int64([9]),
+                         np.float32([0.5])], out="i")
     c["nms_nothing"] = case("NonMaxSuppression", 11, [BOXES, scores, np.int64([9]), np.float32([0.5]), np.float32([2])],
                             out="i")
     c["nms_center"] = case("NonMaxSuppression", 11, [BOXES, scores, np.int64([9]), np.float32([0.4])], out="i",
@@ -246,7 +251,8 @@ def forms():
     c["rnn_two_ways"] = case("RNN", 14, [x, f(2, 4, 3), f(2, 4, 4)], out="ff", hidden_size=4, direction="bidirectional")
     # Resize.
     for mode, how, nearest in (("nearest", "half_pixel", "floor"), ("nearest", "asymmetric", "ceil"),
-                               ("nearest", "align_corners", "round_prefer_ceil"), ("linear", "pytorch_half_pixel", None),
+                               ("nearest", "align_corners", "round_prefer_ceil"), ("linear",
+                                         "pytorch_half_pixel", None),
                                ("linear", "align_corners", None), ("cubic", "half_pixel", None),
                                ("cubic", "asymmetric", None), ("nearest", "tf_half_pixel_for_nn", "floor")):
         more = {"nearest_mode": nearest} if nearest else {}

@@ -1,5 +1,5 @@
-/* ops/ml/linear.c: cards of LinearRegressor and LinearClassifier. Labels that are strings are the classifier with numbers
- * for labels, and a Gather. */
+/* ops/ml/linear.c: cards of LinearRegressor and LinearClassifier. Labels that are strings are the classifier with
+ * numbers for labels, and a Gather. */
 #include "ops/ml/linear.h"
 
 #define T_ML (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))

@@ -1,5 +1,5 @@
-/* ops/ml/ml_cpu.c: bindings of the ml family, and the host kernel of LabelEncoder. Keys are sorted once, when the session is made; the first of equal keys
- * counts. NaN is found by NaN. */
+/* ops/ml/ml_cpu.c: bindings of the ml family, and the host kernel of LabelEncoder and CategoryMapper. Keys are sorted
+ * once, when the session is made; the first of equal keys counts. NaN is found by NaN. */
 #include "ops/ml/linear.h"
 #include "ops/ml/svm.h"
 

@@ -1,5 +1,5 @@
-/* ops/string/pick_cpu.c: Compress and Unique of strings: how many there will be is known only when they are read. Unique
- * along an axis is not served. */
+/* ops/string/pick_cpu.c: Compress and Unique of strings: how many there will be is known only when they are read.
+ * Unique along an axis is not served. */
 #include "ops/string/string_cpu.h"
 
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* kernels/cpu/conv/deform.c: deformable convolution, see deform.h. An item is a row of places; its column of taps, read
- * bilinearly with zeros outside, is multiplied with the weights of every output channel. Sums are of the element's type,
- * in four strands over the taps. */
+ * bilinearly with zeros outside, is multiplied with the weights of every output channel. Sums are of the element's
+ * type, in four strands over the taps. */
 #include "kernels/cpu/conv/deform.h"
 
 #include <math.h>

@@ -8,6 +8,7 @@ double nck_ml_get(const nc_tensor *x, int64_t i) {
     switch (x->dtype) {
     case NC_FLOAT: return (double)((const float *)x->data)[i];
     case NC_DOUBLE: return ((const double *)x->data)[i];
+    case NC_FLOAT16: return (double)nc_f16_to_f32(((const uint16_t *)x->data)[i]);
     case NC_INT64: return (double)(float)((const int64_t *)x->data)[i];
     default: return (double)(float)((const int32_t *)x->data)[i];
     }
