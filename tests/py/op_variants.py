@@ -85,12 +85,22 @@ def retyped(x, number, never_zero):
             x = np.where(x == 0, 1, x)
     elif number >= TensorProto.FLOAT8E4M3FN:
         x = np.clip(x, -4, 4) if number != TensorProto.FLOAT8E8M0 else np.abs(x) + 0.5
-    return x.astype(to)
+    with np.errstate(all="ignore"):
+        return x.astype(to)
 
 
 def formal(params, i):
     """The schema's parameter of operand i; the last one may stand for many."""
     return params[min(i, len(params) - 1)]
+
+
+def valid(model):
+    """Whether the other operands and the attributes, which are the case's own, go with the new type."""
+    try:
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except onnx.shape_inference.InferenceError:
+        return False
+    return True
 
 
 def variant(case, schema, variable, type_name):
@@ -122,6 +132,8 @@ def variant(case, schema, variable, type_name):
         opsets.append(helper.make_opsetid(schema.domain, schema.since_version))
     model = helper.make_model(helper.make_graph([node], "one", inputs, outputs), opset_imports=opsets)
     model.ir_version = min(model.ir_version, 12)
+    if not valid(model):
+        return None
     return Variant(node.op_type, schema.since_version, type_name, model, feeds, [o.name for o in outputs])
 
 

@@ -247,8 +247,6 @@ REFUSED = {
     **dict.fromkeys(["test_bernoulli" + n for n in (
         "", "_double", "_seed", "_expanded", "_double_expanded", "_seed_expanded")],
         "the numbers are drawn by Philox, not by numpy"),
-    **dict.fromkeys([f"test_affine_grid_{d}{a}_expanded" for d in ("2d", "3d") for a in ("", "_align_corners")],
-                    "a rank follows only from the data of an If"),
 }
 
 @pytest.fixture(scope="module")
