@@ -9,6 +9,8 @@ import package
 import pytest
 from onnx import TensorProto, helper
 
+from tolerances import close
+
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
 onnxruntime.set_default_logger_severity(4)
 
@@ -32,19 +34,19 @@ def both(model, feeds, threads=(1,)):
     return nacre.InferenceSession(model).run(None, feeds), want
 
 
-def same(got, want, rtol=1e-4, atol=1e-5):
+def same(got, want):
     assert len(got) == len(want)
     for g, w in zip(got, want):
         if isinstance(w, list):
             assert isinstance(g, list) and [set(m) for m in g] == [set(m) for m in w]
-            np.testing.assert_allclose([[m[k] for k in sorted(m)] for m in g], [[m[k] for k in sorted(m)] for m in w],
-                                       rtol, atol)
+            for a, b in zip(g, w):
+                close(np.array([a[k] for k in sorted(a)]), np.array([b[k] for k in sorted(b)]), "model_f32")
             continue
         assert g.shape == w.shape and g.dtype == w.dtype, f"{g.dtype}{g.shape}, expected {w.dtype}{w.shape}"
         if w.dtype.kind in "OiU":
             assert g.tolist() == w.tolist()
         else:
-            np.testing.assert_allclose(g, w, rtol, atol)
+            close(g, w, "model_f32")
 
 
 # ---- trees ----

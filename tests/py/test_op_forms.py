@@ -8,6 +8,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tolerances import close
+
 onnxruntime.set_default_logger_severity(4)
 KIND = {"f": TensorProto.FLOAT, "d": TensorProto.DOUBLE, "i": TensorProto.INT64, "I": TensorProto.INT32,
         "b": TensorProto.BOOL, "s": TensorProto.STRING, "h": TensorProto.FLOAT16, "u": TensorProto.UINT8}
@@ -322,7 +324,7 @@ def compare(got, want):
         assert got.ravel().tolist() == want.ravel().tolist()
         return
     assert got.dtype == want.dtype, f"type {got.dtype}, expected {want.dtype}"
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    close(got, want, "model_f32")
 
 
 @pytest.mark.parametrize("settings", [{}, {"level": "off", "fusion": False, "views": False}, {"device": "guard"}],

@@ -53,8 +53,10 @@ DIFFERENCES = [
     ("CastLike", ("int16", "int8", "uint16", "uint8"), "floats out of range saturate; the others wrap"),
     ("CastLike", ("float8e8m0", "string"), "negative numbers, and digits of numbers, are written otherwise"),
     ("CenterCropPad", "string", "strings are padded with empty ones, by the reference with 0"),
-    ("DequantizeLinear", "float4e2m1", "-8 where the reference has 0, with a zero point that is not 0; why is not known"),
-    ("ReduceLogSumExp", "int64", "integers, of which the result is none: 0 where the reference has -1; why is not known"),
+    ("DequantizeLinear", "float4e2m1",
+     "-8 where the reference has 0, with a zero point that is not 0; why is not known"),
+    ("ReduceLogSumExp", "int64",
+     "integers, of which the result is none: 0 where the reference has -1; why is not known"),
 ]
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float": 1e-4, "float64": 1e-6, "double": 1e-6}

@@ -102,16 +102,15 @@ static void bad_index(model *m) {
 TEST(gather_names_a_bad_index) { model_everywhere(bad_index); }
 
 /* The sum's operand is made in the segment whose sizes are being found. */
-static const char axes_text[] =
-    "<opset: \"\" 18>\n"
-    "g (float[n,3] x, int64[1] axes) => (y, k)\n"
-    "{\n"
-    "  e = Neg(x)\n"
-    "  s = ReduceSum<keepdims = 0>(e, axes)\n"
-    "  y = Neg(s)\n"
-    "  t = ReduceSum<keepdims = 1>(e, axes)\n"
-    "  k = Neg(t)\n"
-    "}\n";
+static const char axes_text[] = "<opset: \"\" 18>\n"
+                                "g (float[n,3] x, int64[1] axes) => (y, k)\n"
+                                "{\n"
+                                "  e = Neg(x)\n"
+                                "  s = ReduceSum<keepdims = 0>(e, axes)\n"
+                                "  y = Neg(s)\n"
+                                "  t = ReduceSum<keepdims = 1>(e, axes)\n"
+                                "  k = Neg(t)\n"
+                                "}\n";
 
 static void run_axis(model *m, int64_t n, int64_t axis) {
     float x[24];
@@ -126,8 +125,8 @@ static void run_axis(model *m, int64_t n, int64_t axis) {
     for (int64_t i = 0; i < left; i++) {
         double sum = 0;
         for (int64_t j = 0; j < along; j++) sum += (double)x[along == n && left == 3 ? j * 3 + i : i * 3 + j];
-        CHECK_NEAR(y[i], sum, 1e-6);
-        CHECK_NEAR(k[i], sum, 1e-6);
+        CHECK_CLOSE(y[i], sum, nc_tol_kernel_f32);
+        CHECK_CLOSE(k[i], sum, nc_tol_kernel_f32);
     }
     model_collect_all(m);
 }
