@@ -58,7 +58,11 @@ nc_code nc_load_opsets(nc_loader *l, nc_bytes b, uint32_t number, size_t n, nc_o
         if (o.version < 1 || o.version > INT_MAX)
             NC_FAIL(l->w, NC_E_BAD_MODEL, "opset_import of domain '%.100s' has version %lld", domain,
                     (long long)o.version);
-        if (nc_map_get(&seen, domain)) NC_FAIL(l->w, NC_E_BAD_MODEL, "domain '%.100s' is imported twice", domain);
+        const nc_opset *before = nc_map_get(&seen, domain); /* some converters write a domain again and again */
+        if (before != NULL && before->version == o.version) continue;
+        if (before != NULL)
+            NC_FAIL(l->w, NC_E_BAD_MODEL, "domain '%.100s' is imported twice, as version %lld and %lld", domain,
+                    (long long)before->version, (long long)o.version);
         nc_opset *to = &all[*n_out];
         to->domain = nc_arena_str(&l->m->arena, domain);
         to->version = o.version;

@@ -42,6 +42,18 @@ static nc_dtype elem_of(const nc_node *n) {
     return v != NULL && v->type != NULL ? v->type->elem : NC_UNDEFINED;
 }
 
+static bool is_string(const nc_value *v) { return v != NULL && v->type != NULL && v->type->elem == NC_STRING; }
+
+/* Kernels of sized memory cannot hold strings, unless only the dims are looked at. */
+static bool holds_operands(const nc_binding *b, const nc_node *n) {
+    if (b->kind != NC_K_STATIC && b->kind != NC_K_BOUNDED) return true;
+    for (int i = 0; i < n->n_in; i++)
+        if (is_string(n->in[i]) && (i >= 32 || !(n->card->dims_only_in & (1u << i)))) return false;
+    for (int i = 0; i < n->n_out; i++)
+        if (is_string(n->out[i])) return false;
+    return true;
+}
+
 /* t: the element type that decides. */
 static bool row_fits(const nc_binding *b, const nc_node *n, nc_dtype t, reasons *r) {
     int since = n->version->since;
@@ -73,8 +85,10 @@ const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *w
     for (int i = 0; i < N_TABLES; i++)
         for (const nc_binding *b = cuda ? cuda_tables[i] : cpu_tables[i]; b->op != NULL; b++)
             if (strcmp(b->op, n->card->name) == 0 && same_domain(b->domain, n->card->domain) &&
-                row_fits(b, n, elem_of(n), &r))
-                return b;
+                row_fits(b, n, elem_of(n), &r)) {
+                if (holds_operands(b, n)) return b;
+                refuse(&r, b->op, "string");
+            }
     const nc_binding *lane = cuda ? &nc_lane_cuda : &nc_lane_cpu;
     if (n->card->lane > 0 && lane->op != NULL && row_fits(lane, n, elem_of(n), &r)) return lane;
     if (r.n == 0) refuse(&r, kernels, "no kernel for this op");

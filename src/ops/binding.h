@@ -78,6 +78,7 @@ typedef struct nc_binding {
     nc_code (*run)(const nc_call *c);  /* STATIC, BOUNDED */
     nc_code (*view)(const nc_call *c); /* VIEW: sets out[i].data and strides; dims are set */
     nc_code (*dynamic)(nc_dyn *d);     /* DYNAMIC */
+    bool sized;                        /* DYNAMIC: the card tells the sizes before it runs, as for the static ones */
 } nc_binding;
 
 /* Bindings of node n among those of `kernels` ("cpu", "cuda"); NULL when none fits, with the reasons in why. */

@@ -1,7 +1,8 @@
 /* plan/segments.c: cuts the instructions where a size becomes known or a run may stop.
  *
- * A symbol is known from the start (inputs, variables), by sizing (a static kernel or a view whose card can tell the
- * dims from the contents of host arguments, once those are computed), or after a bounded or dynamic kernel ran. */
+ * A symbol is known from the start (inputs, variables), by sizing (a static or sized kernel or a view whose card can
+ * tell the dims from the contents of host arguments, once those are computed), or after a bounded or dynamic kernel
+ * ran. */
 #include "plan/build.h"
 
 #include <string.h>
@@ -76,7 +77,7 @@ static nc_code cut_before(cutter *k, int i) {
     }
     for (int s = 0; x->subs && s < p->n_syms; s++) inputs_pending |= k->pending[s]; /* a subgraph may use any of them */
     if (inputs_pending) open_segment(k, i);
-    bool made_at_run = x->binding->kind == NC_K_BOUNDED || x->binding->kind == NC_K_DYNAMIC;
+    bool made_at_run = x->binding->kind == NC_K_BOUNDED || (x->binding->kind == NC_K_DYNAMIC && !x->binding->sized);
     if (made_at_run) {
         define_symbols(k, x, k->pending);
         return NC_OK;

@@ -1,6 +1,7 @@
-/* ops/ml/ml_cpu.c: host kernel of LabelEncoder. Keys are sorted once, when the session is made; the first of equal keys
- * counts. NaN is found by NaN. */
-#include "ops/ml/ml.h"
+/* ops/ml/ml_cpu.c: bindings of the ml family, and the host kernel of LabelEncoder and CategoryMapper. Keys are sorted
+ * once, when the session is made; the first of equal keys counts. NaN is found by NaN. */
+#include "ops/ml/linear.h"
+#include "ops/ml/svm.h"
 
 #include "base/mem.h"
 
@@ -101,11 +102,23 @@ static nc_code read_classes(nc_prep *p, nc_label_column *keys, nc_label_column *
     return NC_OK;
 }
 
+/* CategoryMapper: names against numbers, one way or the other. */
+static void read_categories(const nc_node *n, nc_label_column *keys, nc_label_column *values) {
+    const nc_attr *names = nc_node_attr(n, "cats_strings"), *ints = nc_node_attr(n, "cats_int64s");
+    nc_label_column text = {NC_STRING, names->n, names->strings};
+    nc_label_column numbers = {NC_INT64, ints != NULL ? ints->n : 0, ints != NULL ? ints->ints : NULL};
+    bool by_name = n->in[0]->type->elem == NC_STRING;
+    *keys = by_name ? text : numbers;
+    *values = by_name ? numbers : text;
+}
+
 static nc_code prepare(nc_prep *p) {
     nc_label_column keys, values;
     table *t = nc_arena_alloc(p->arena, sizeof *t);
     NC_NEED(p->w, t);
-    if (p->node->version->since == 1)
+    if (nc_attr_has(p->node, "cats_strings"))
+        read_categories(p->node, &keys, &values);
+    else if (p->node->version->since == 1)
         NC_TRY(read_classes(p, &keys, &values));
     else if (!nc_label_list(p->node, false, &keys) || !nc_label_list(p->node, true, &values))
         NC_FAIL(p->w, NC_E_BAD_GRAPH, "has no keys or no values");
@@ -162,5 +175,41 @@ static nc_code encode(nc_dyn *d) {
     return code;
 }
 
+#define TREES(name, fn)                                                                                   \
+    {                                                                                                     \
+        .op = name, .domain = "ai.onnx.ml", .fits = fn, .prepare = nc_trees_prepare, .run = nc_trees_run, \
+        .workspace = nc_trees_workspace                                                                   \
+    }
+#define LINEAR(name, kind, fn)                                                                 \
+    {                                                                                          \
+        .op = name, .domain = "ai.onnx.ml", .fits = fn, .prepare = nc_linear_##kind##_prepare, \
+        .run = nc_linear_##kind##_run, .workspace = nc_linear_workspace                        \
+    }
+
+#define SVM(name, fn)                                                                                 \
+    {                                                                                                 \
+        .op = name, .domain = "ai.onnx.ml", .fits = fn, .prepare = nc_svm_prepare, .run = nc_svm_run, \
+        .workspace = nc_svm_workspace                                                                 \
+    }
+
 const nc_binding nc_ml_cpu[] = {
-    {.op = "LabelEncoder", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = encode}, {0}};
+    {.op = "LabelEncoder", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = encode},
+    {.op = "CategoryMapper", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = encode},
+    TREES("TreeEnsembleRegressor", NULL),
+    TREES("TreeEnsembleClassifier", nc_ml_no_strings),
+    TREES("TreeEnsemble", NULL),
+    LINEAR("LinearRegressor", regressor, NULL),
+    LINEAR("LinearClassifier", classifier, nc_ml_no_strings),
+    SVM("SVMRegressor", NULL),
+    SVM("SVMClassifier", nc_ml_no_strings),
+    {.op = "ZipMap",
+     .domain = "ai.onnx.ml",
+     .kind = NC_K_DYNAMIC,
+     .prepare = nc_zip_map_prepare,
+     .dynamic = nc_zip_map},
+    {.op = "DictVectorizer",
+     .domain = "ai.onnx.ml",
+     .kind = NC_K_DYNAMIC,
+     .prepare = nc_dict_prepare,
+     .dynamic = nc_dict_vectorizer},
+    {0}};

@@ -59,11 +59,15 @@ static nc_code dropout_grad(nc_grad *g) {
     IN(DATA(types, ratio)), OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}), ATTR(A_INT_OPT("seed"))
 #define OLD(mask) \
     IN({"data", T_FLOAT}), OUT({"output", SAME(0)}, {"mask", mask, OPTIONAL}), ATTR(A_FLOAT("ratio", 0.5f))
+#define OLDEST IN({"data", T_FLOAT}), OUT({"output", SAME(0)}, {"mask", SAME(0), OPTIONAL})
+#define TESTED A_FLOAT("ratio", 0.5f), A_INT("is_test", 0)
 static const nc_op_version versions[] = {{.since = 22, NEW(T_FLOAT_ALL, T_FLOAT_ALL)},
                                          {.since = 13, NEW(T_FLOAT_ALL, T_FLOAT)},
                                          {.since = 12, NEW(T_FLOAT, T_FLOAT)},
                                          {.since = 10, OLD(T_BOOL)},
                                          {.since = 7, OLD(SAME(0))},
+                                         {.since = 6, OLDEST, ATTR(TESTED)},
+                                         {.since = 1, OLDEST, ATTR(TESTED, A_INTS_OPT("consumed_inputs"))},
                                          {0}};
 
 const nc_card nc_card_dropout = {

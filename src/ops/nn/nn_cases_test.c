@@ -16,6 +16,9 @@ extern const nc_case nc_nn_cases[];
     "<opset: \"\" 22> g (" x " x, " l " l, " w " w) => (y) { y = " op attrs "(x, l, w) }"
 #define SCE "SoftmaxCrossEntropyLoss"
 #define NLL "NegativeLogLikelihoodLoss"
+#define DEFORM(attrs, t)                                                                                              \
+    "<opset: \"\" 22> g (" t "[2,2,5,4] x, " t "[3,2,2,2] w, " t "[2,8,4,3] o, " t "[3] b, " t "[2,4,4,3] m) => (y) " \
+    "{ y = DeformConv" attrs "(x, w, o, b, m) }"
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
 #define LABELS                        \
     {                                 \
@@ -63,6 +66,10 @@ const nc_case nc_nn_cases[] = {
     {"nll_none", WEIGHTED(NLL, "<reduction = \"none\", ignore_index = 0>", "float[2,5,3]", "int32[2,3]", "float[5]"),
      LABELS},
     {"nll_weights", WEIGHTED(NLL, "", "float[2,5,3]", "int64[2,3]", "float[5]"), LABELS},
+    {"deform_conv", DEFORM("", "float"), VALUE},
+    {"deform_conv_half", DEFORM("<pads = [0, 0, 0, 0]>", "float16"), VALUE},
+    {"deform_conv_double", DEFORM("<dilations = [1, 1]>", "double"), VALUE},
+    {"dropout_6", "<opset: \"\" 6> g (float[3,n] x) => (y) { y = Dropout<is_test = 1>(x) }", VALUE},
     {"conv", CONV("", "float[2,3,n,6]", "float[4,3,3,2]")},
     {"conv_bias", BIAS("<pads = [1, 0, 2, 1], strides = [2, 1]>", "float[1,2,5,4]", "float[3,2,3,3]", "float[3]")},
     {"conv_groups", BIAS("<group = 2, dilations = [2, 1]>", "float[1,4,6,5]", "float[6,2,2,2]", "float[6]")},

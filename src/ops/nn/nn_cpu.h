@@ -39,4 +39,10 @@ bool nc_col2im_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_col2im_prepare(nc_prep *p);
 NC_MUST nc_code nc_col2im_run(const nc_call *c);
 
+NC_MUST nc_code nc_deform_prepare(nc_prep *p);
+size_t nc_deform_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_deform_run(const nc_call *c);
+size_t nc_deform_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_deform_half_run(const nc_call *c);
+
 #endif

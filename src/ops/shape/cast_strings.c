@@ -21,6 +21,12 @@ static nc_code no_number(const nc_dyn *d, const nc_str *s) {
     return nc_diag_set(d->call->diag, NC_E_DATA, d->call->node, d->call->op, "'%.60s' is not a number", s->p);
 }
 
+/* Spaces may stand around a number. */
+static bool ends(const nc_str *s, const char *end) {
+    while (*end == ' ' || (*end >= '\t' && *end <= '\r')) end++;
+    return end == s->p + s->n;
+}
+
 /* 64-bit integers do not go through double. */
 static bool read_int(nc_dtype t, const nc_str *s, void *out) {
     char *end;
@@ -28,7 +34,7 @@ static bool read_int(nc_dtype t, const nc_str *s, void *out) {
         *(uint64_t *)out = strtoull(s->p, &end, 10);
     else
         *(int64_t *)out = strtoll(s->p, &end, 10);
-    return s->n > 0 && end == s->p + s->n;
+    return s->n > 0 && end != s->p && ends(s, end);
 }
 
 static nc_code from_strings(nc_dyn *d, const nc_tensor *x) {
@@ -42,7 +48,7 @@ static nc_code from_strings(nc_dyn *d, const nc_tensor *x) {
     for (int64_t i = 0; code == NC_OK && i < n; i++) {
         char *end = s[i].p;
         v[i] = s[i].n > 0 ? strtod(s[i].p, &end) : 0;
-        if (s[i].n == 0 || end != s[i].p + s[i].n) code = no_number(d, &s[i]);
+        if (s[i].n == 0 || end == s[i].p || !ends(&s[i], end)) code = no_number(d, &s[i]);
     }
     nc_tensor wide = y;
     wide.data = v, wide.dtype = NC_DOUBLE;

@@ -4,14 +4,26 @@
 #include "base/mem.h"
 #include "ops/binding.h"
 
+#include <string.h>
+
 typedef struct moving {
     const nc_binding *inner;
     const void *state;
 } moving;
 
 static bool move_fits(const nc_node *n, const char **why) {
+    const nc_attr *reduction = nc_node_attr(n, "reduction");
+    *why = "strings cannot be reduced";
+    if (reduction != NULL && strcmp(nc_attr_str(n, "reduction"), "none") != 0) return false;
     *why = "no kernel that moves elements serves it";
     return nc_binding_find_moving(n, NC_INT64) != NULL;
+}
+
+/* OneHot: input 0 holds the indices. */
+static bool values_fit(const nc_node *n, const char **why) {
+    *why = "its values are no strings";
+    const nc_value *v = n->n_in > 2 ? n->in[2] : NULL;
+    return v != NULL && v->type != NULL && v->type->elem == NC_STRING;
 }
 
 static nc_code move_prepare(nc_prep *p) {
@@ -150,7 +162,7 @@ static nc_code move_strings(nc_dyn *d) {
 #define MOVE(name)                                                                                                \
     {                                                                                                             \
         .op = name, .kind = NC_K_DYNAMIC, .types = NC_BIT(NC_STRING), .fits = move_fits, .prepare = move_prepare, \
-        .dynamic = move_strings                                                                                   \
+        .dynamic = move_strings, .sized = true                                                                    \
     }
 
 const nc_binding nc_string_move_cpu[] = {MOVE("Concat"),
@@ -173,6 +185,12 @@ const nc_binding nc_string_move_cpu[] = {MOVE("Concat"),
                                          MOVE("DepthToSpace"),
                                          MOVE("SpaceToDepth"),
                                          MOVE("CenterCropPad"),
+                                         {.op = "OneHot",
+                                          .kind = NC_K_DYNAMIC,
+                                          .fits = values_fit,
+                                          .prepare = move_prepare,
+                                          .dynamic = move_strings,
+                                          .sized = true},
                                          {0}};
 
 const nc_binding nc_string_move_cuda[] = {{0}};

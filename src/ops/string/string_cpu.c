@@ -101,6 +101,23 @@ static nc_code where(nc_dyn *d) {
     return NC_OK;
 }
 
+/* Passes leave a Constant of strings a node when they are off. */
+static nc_code constant_prepare(nc_prep *p) {
+    p->state = (void *)(uintptr_t)p->node->out[0]->lit;
+    return NC_OK;
+}
+
+static nc_code constant(nc_dyn *d) {
+    const nc_literal *l = d->call->state;
+    d->out[0] = nc_object_strings(l->rank, l->dims, l->data);
+    return d->out[0] != NULL ? NC_OK : nc_strings_no_memory(d);
+}
+
+static bool is_text(const nc_node *n, const char **why) {
+    *why = "not a constant of strings";
+    return n->out[0]->lit != NULL && n->out[0]->lit->dtype == NC_STRING;
+}
+
 static bool gives_strings(const nc_node *n, const char **why) {
     *why = "not a cast to or from strings";
     const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
@@ -115,10 +132,14 @@ static bool takes_strings(const nc_node *n, const char **why) {
 #define DYNAMIC(name, fn) .op = name, .kind = NC_K_DYNAMIC, .dynamic = fn
 const nc_binding nc_string_cpu[] = {
     {DYNAMIC("StringConcat", concat)},
+    {DYNAMIC("Constant", constant), .fits = is_text, .prepare = constant_prepare},
     {DYNAMIC("Equal", equal), .types = NC_BIT(NC_STRING)},
     {DYNAMIC("Where", where), .fits = takes_strings},
     {DYNAMIC("Cast", nc_string_cast), .fits = gives_strings},
     {DYNAMIC("CastLike", nc_string_cast), .fits = gives_strings},
+    {DYNAMIC("Compress", nc_string_compress), .types = NC_BIT(NC_STRING), .prepare = nc_string_pick_prepare},
+    {DYNAMIC("Unique", nc_string_unique), .types = NC_BIT(NC_STRING), .fits = nc_string_unique_fits,
+     .prepare = nc_string_pick_prepare},
     {DYNAMIC("StringSplit", nc_string_split), .prepare = nc_string_split_prepare},
     {DYNAMIC("StringNormalizer", nc_string_normalizer), .prepare = nc_string_normalizer_prepare},
     {DYNAMIC("RegexFullMatch", nc_regex_full_match), .prepare = nc_regex_prepare},

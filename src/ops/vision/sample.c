@@ -45,7 +45,12 @@ static nc_code affine_infer(nc_infer *c) {
     int n, from = 0;
     if (t == NULL) return NC_OK;
     const nc_dim *const *size = nc_in_elems(c, 1, &n);
-    if (size == NULL) return nc_out_unknown(c, 0, t->elem, -1);
+    if (size == NULL) {
+        int64_t rank;
+        const nc_dim *len = nc_in_dim(c, 1, 0);
+        bool known = len != NULL && nc_dim_is_const(len, &rank) && (rank == 4 || rank == 5);
+        return nc_out_unknown(c, 0, t->elem, known ? (int)rank : -1);
+    }
     if (n != 4 && n != 5) NC_FAIL(c->w, NC_E_SHAPE, "size has %d elements, expected 4 or 5", n);
     for (int k = 0; k < n; k++)
         if (k != 1) dims[from++] = size[k] != NULL ? size[k] : nc_fresh(c, "d");

@@ -42,6 +42,12 @@ static nc_code grid_prepare(nc_prep *p) {
     return NC_OK;
 }
 
+static bool grid_is_wide(const nc_node *n, const char **why) {
+    *why = "grid is of a narrow type";
+    const nc_type *grid = n->in[1]->type;
+    return grid != NULL && (grid->elem == NC_FLOAT || grid->elem == NC_DOUBLE);
+}
+
 static nc_code grid_sample_run(const nc_call *c) {
     nck_grid_sample s = *(const nck_grid_sample *)c->state;
     s.x = &c->in[0], s.grid = &c->in[1], s.y = &c->out[0];
@@ -168,7 +174,16 @@ const nc_binding nc_vision_cpu[] = {{.op = "Resize", .types = T_MOVABLE & ~T_COM
                                      .prepare = nc_resize_prepare,
                                      .workspace = nc_resize_grad_workspace,
                                      .run = nc_resize_grad_run},
-                                    BOTH("GridSample", grid_sample, grid_prepare),
+                                    {.op = "GridSample",
+                                     .types = T_WIDE,
+                                     .fits = grid_is_wide,
+                                     .prepare = grid_prepare,
+                                     .run = grid_sample_run},
+                                    {.op = "GridSample",
+                                     .types = T_WIDE | NC_WIDEN_HALF,
+                                     .prepare = grid_prepare,
+                                     .workspace = grid_sample_half_workspace,
+                                     .run = grid_sample_half_run},
                                     BOTH("AffineGrid", affine_grid, affine_prepare),
                                     BOTH("RoiAlign", roi_align, roi_prepare),
                                     {.op = "NonMaxSuppression",

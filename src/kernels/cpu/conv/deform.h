@@ -1,0 +1,20 @@
+/* kernels/cpu/conv/deform.h: convolution of pixels that lie off the grid: every tap of every place has an offset of its
+ * own and is read between pixels. Dense tensors of NC_FLOAT or NC_DOUBLE, two spatial dims. */
+#ifndef NCK_DEFORM_H
+#define NCK_DEFORM_H
+
+#include "base/shape.h"
+#include "base/threads.h"
+
+/* x (N, C, H, W), w (M, C / group, kH, kW), offset (N, offset_group * kH * kW * 2, oH, oW) as y then x of every tap,
+ * bias (M) or NULL, mask (N, offset_group * kH * kW, oH, oW) or NULL: y (N, M, oH, oW). */
+typedef struct nck_deform {
+    int64_t strides[2], dilations[2], begins[2], group, offset_group;
+    const nc_tensor *x, *w, *offset, *bias, *mask, *y;
+    void *columns; /* nck_deform_bytes */
+} nck_deform;
+
+size_t nck_deform_bytes(const nc_tensor *x, const nc_tensor *w, const nc_tensor *y);
+void nck_deform_run(const nck_deform *d, nc_pool *pool);
+
+#endif
