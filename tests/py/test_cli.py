@@ -110,6 +110,11 @@ def test_wrong_usage_is_2(args, part):
     assert part in done.stderr
 
 
+def test_a_dim_that_no_input_has_is_usage(model):
+    done = nacre("run", model, "--dim", "bath=4")
+    assert done.returncode == 2 and "'bath'" in done.stderr and "batch" in done.stderr
+
+
 def test_wrong_setting_is_usage(model):
     assert nacre("run", model, "--set", "fusion").returncode == 2
 

@@ -174,6 +174,35 @@ static bool is_given(const common *c, const char *name) {
     return false;
 }
 
+/* Sizes given for dims that no input has are a mistake: the run would use 1 instead. */
+static int check_dims(const char *command, const common *c, nacre_session *s) {
+    for (int k = 0; k < c->dims.n; k++) {
+        const char *given = c->dims.v[k], *eq = strchr(given, '=');
+        size_t n = eq ? (size_t)(eq - given) : 0;
+        char known[512] = "";
+        bool found = false;
+        for (size_t i = 0; i < nacre_session_n_inputs(s); i++) {
+            char names[16][64];
+            int rank;
+            int64_t dims[16];
+            nacre_session_input_type(s, i, &rank, dims);
+            nacre_session_input_dim_names(s, i, names);
+            for (int d = 0; d < rank; d++) {
+                size_t at = strlen(known);
+                if (dims[d] >= 0) continue;
+                found |= strlen(names[d]) == n && strncmp(names[d], given, n) == 0;
+                if (at + strlen(names[d]) + 3 < sizeof known && !strstr(known, names[d]))
+                    snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", names[d]);
+            }
+        }
+        if (!eq) return cli_usage(command, "--dim wants NAME=N, got '%s'", given);
+        if (!found)
+            return cli_usage(command, "no input has a free dim '%.*s'; %s%s", (int)n, given,
+                             known[0] ? "there are: " : "all sizes are fixed", known);
+    }
+    return EXIT_DONE;
+}
+
 static int check_names(const char *command, const common *c, nacre_session *s) {
     for (int k = 0; k < c->inputs.n; k++) {
         const char *given = c->inputs.v[k], *eq = strchr(given, '=');
@@ -192,6 +221,7 @@ static int check_names(const char *command, const common *c, nacre_session *s) {
 int feed_make(const char *command, const common *c, nacre_session *s, feed *f) {
     *f = (feed){.n_in = nacre_session_n_inputs(s), .n_out = nacre_session_n_outputs(s)};
     int code = check_names(command, c, s);
+    if (code == EXIT_DONE) code = check_dims(command, c, s);
     if (code != EXIT_DONE) return code;
     f->in_names = calloc(f->n_in + 1, sizeof *f->in_names);
     f->out_names = calloc(f->n_out + 1, sizeof *f->out_names);
