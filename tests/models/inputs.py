@@ -174,11 +174,14 @@ def saved_picture(kind):
 def archive(kind):
     out = io.BytesIO()
     if kind == "zip":
-        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
-            z.writestr("readme.txt", "\n".join(LINES) * 40)
+        with zipfile.ZipFile(out, "w") as z:
+            z.writestr(zipfile.ZipInfo("readme.txt"), "\n".join(LINES) * 40, zipfile.ZIP_DEFLATED)
     else:
         with tarfile.open(fileobj=out, mode="w") as t:
-            t.add(ROOT / "LICENSE", "LICENSE")
+            content = (ROOT / "LICENSE").read_bytes()
+            entry = tarfile.TarInfo("LICENSE")
+            entry.size = len(content)
+            t.addfile(entry, io.BytesIO(content))
     return out.getvalue()
 
 

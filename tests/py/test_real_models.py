@@ -57,7 +57,7 @@ def text_runs(file):
 
 def file_runs(file):
     rows = np.concatenate([np.int32(f["bytes"]) for f in at_work("files", "onnxruntime")[1][file]])
-    return [compare.Run("one file", [{"bytes": rows[:1]}]), compare.Run("many files", [{"bytes": rows}])]
+    return [compare.Run("one file", [{"bytes": rows[:1]}]), compare.Run("some files", [{"bytes": rows[3:10]}])]
 
 
 def voice(session, rate, batch):
@@ -114,7 +114,7 @@ def test_outputs_are_onnxruntimes(name):
         for threads in (1, 2):
             with env_of(threads).session(path, device=device) as session:
                 results[device, threads] = [r.through(session.run) for r in runs]
-            wrong = compare.differences(runs, results[device, threads], want)
+            wrong = compare.differences(path, runs, results[device, threads], want)
             assert not wrong, f"{device}, {threads} threads:\n" + "\n".join(wrong[:20])
     for place, got in results.items():
         assert compare.same_bits(got, results["cpu", 1]), f"other bits on {place} than on the CPU with one thread"
@@ -129,7 +129,7 @@ def test_optimized_model_is_saved(name, tmp_path):
     onnx.checker.check_model(str(out), full_check=True)
     first = runs[:1]
     got = [r.through(compare.by_name(compare.onnxruntime_session(out))) for r in first]
-    assert not compare.differences(first, got, compare.reference(path, runs))
+    assert not compare.differences(path, first, got, compare.reference(path, runs))
     saved = tmp_path / "saved.onnx"
     with env_of(2).session(path, save=saved):
         assert saved.read_bytes() == out.read_bytes()
