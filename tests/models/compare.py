@@ -6,8 +6,9 @@ import onnxruntime as ort
 
 ort.set_default_logger_severity(4)
 
-# Largest difference, relative to the largest magnitude of the output, which counts as SMALL where it is less. Sums of thousands of products taken in another
-# order differ by some units in the seventh digit; depth and recurrence carry that on.
+# Largest difference, relative to the largest magnitude of the output, which counts as SMALL where it is less. Sums of
+# thousands of products taken in another order differ by some units in the seventh digit; depth and recurrence carry
+# that on.
 TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "float64": 1e-12}
 SMALL = 0.01
 # Models that enlarge the differences of rounding. Evaluated in double precision, the text recognizer's outputs lie

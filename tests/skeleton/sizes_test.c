@@ -154,7 +154,7 @@ static const char declared_text[] = "<opset: \"\" 17>\n"
                                     "}\n";
 
 static void run_declared(model *m, int64_t n) {
-    float x[12];
+    float x[12] = {0};
     for (int64_t i = 0; i < n; i++) x[i] = (float)(i + 1);
     model_input(m, "x", NACRE_FLOAT, 1, D(n), x);
     model_run(m);
