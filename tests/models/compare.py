@@ -8,8 +8,8 @@ ort.set_default_logger_severity(4)
 
 # row: (relative, absolute): an output is right where |got - want| <= absolute + relative * the largest |want| in it.
 # Sums of thousands of products taken in another order differ by some units in the seventh digit; depth and recurrence
-# carry that on. The two models of text enlarge it: evaluated in double precision, the recognizer's outputs lie 1e-3 from
-# onnxruntime's and 5e-4 from Nacre's.
+# carry that on. The two models of text enlarge it: evaluated in double precision, the recognizer's outputs lie 1e-3
+# from onnxruntime's and 5e-4 from Nacre's.
 TOLERANCE = {"float32": (2e-5, 2e-7), "float16": (4e-3, 4e-5), "float64": (1e-12, 1e-14),
              "ch_PP-OCRv4_det_infer": (2e-4, 0), "ch_PP-OCRv4_rec_infer": (2e-3, 0), "scores": (0, 1e-4)}
 
