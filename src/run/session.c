@@ -82,6 +82,10 @@ static nc_code mark_recompute(maker *k) {
 static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
+    if (o->differentiate && o->wants_packing)
+        NC_FAIL(k->w, NC_E_ARGUMENT,
+                "packing: expected off, got on: this session trains, and packed copies of weights that change would be "
+                "of no use; leave the option out");
     dump(k, NC_DUMP_GRAPH);
     NC_TRY(fix_dims(k));
     NC_TRY(tie(k));

@@ -1,8 +1,10 @@
 /* tools/nacre/feed.c: the inputs of a run, from files where given, else repeatable random numbers; and the run. */
 #include "cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- files ---- */
 
@@ -10,10 +12,11 @@ nacre_code bytes_read(const char *path, unsigned char **out, size_t *n, nacre_er
     FILE *f = fopen(path, "rb");
     if (!f) return file_error(err, NACRE_NO_FILE, path, "cannot be opened");
     unsigned char *b = NULL;
-    size_t used = 0, cap = 0;
+    struct stat st;
+    size_t used = 0, cap = 0, first = fstat(fileno(f), &st) == 0 && st.st_size > 0 ? (size_t)st.st_size + 1 : 65536;
     for (;;) {
         if (used == cap) {
-            cap = cap ? cap * 2 : 65536;
+            cap = cap ? cap * 2 : first;
             unsigned char *more = realloc(b, cap);
             if (!more) break;
             b = more;
@@ -118,6 +121,20 @@ static void fill_random(nacre_value *v, uint64_t seed) {
 }
 
 /* ---- one input ---- */
+
+/* To the nearest float16, ties to even; what is beyond its range becomes infinite. */
+static float to_half(float f) {
+    if (!isfinite(f)) return f;
+    double scale = ldexp(1, 10 - (fabsf(f) < 0x1p-14f ? -14 : ilogbf(f)));
+    float rounded = (float)(rint((double)f * scale) / scale);
+    return fabsf(rounded) >= 65520 ? copysignf(INFINITY, f) : rounded;
+}
+
+void value_round_to_half(nacre_value *v) {
+    if (nacre_value_kind(v) != NACRE_KIND_TENSOR || nacre_value_type(v) != NACRE_FLOAT) return;
+    float *p = nacre_value_data(v);
+    for (int64_t i = 0; i < nacre_value_count(v); i++) p[i] = to_half(p[i]);
+}
 
 static int size_dims(const char *command, const common *c, nacre_session *s, size_t i, int rank, int64_t *dims) {
     char names[16][64];
@@ -236,7 +253,9 @@ int feed_make(const char *command, const common *c, nacre_session *s, feed *f) {
     for (size_t i = 0; code == EXIT_DONE && i < f->n_in; i++) {
         if (nacre_session_input_optional(s, i) && !is_given(c, nacre_session_input_name(s, i))) continue;
         f->in_names[n_given] = nacre_session_input_name(s, i);
-        code = make_input(command, c, s, i, &f->in[n_given++]);
+        code = make_input(command, c, s, i, &f->in[n_given]);
+        if (code == EXIT_DONE && c->half) value_round_to_half(f->in[n_given]);
+        n_given++;
     }
     f->n_in = n_given;
     if (code != EXIT_DONE) feed_release(f);
