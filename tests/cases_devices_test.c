@@ -104,18 +104,19 @@ static double value_at(nacre_value *v, int64_t i) {
     }
 }
 
-static double tolerance(nacre_type t) {
-    return t == NACRE_DOUBLE ? 1e-11 : t == NACRE_FLOAT16 ? 4e-3 : t == NACRE_BFLOAT16 ? 4e-2 : 2e-5;
+static nc_tolerance tolerance(nacre_type t) {
+    if (t == NACRE_DOUBLE) return nc_tol_device_f64;
+    return t == NACRE_FLOAT16 ? nc_tol_device_f16 : t == NACRE_BFLOAT16 ? nc_tol_device_bf16 : nc_tol_device_f32;
 }
 
 static void compare_near(const nc_case *row, model *a, model *b, const char *what) {
     for (size_t i = 0; i < nacre_session_n_outputs(a->session); i++) {
         nacre_value *x = a->out[i], *y = b->out[i];
         if (nacre_value_kind(x) != NACRE_KIND_TENSOR || nacre_value_type(x) == NACRE_STRING) continue;
-        double tol = tolerance(nacre_value_type(x));
+        nc_tolerance tol = tolerance(nacre_value_type(x));
         for (int64_t k = 0; k < nacre_value_count(x); k++) {
             double p = value_at(x, k), q = value_at(y, k);
-            if (p == q || (isnan(p) && isnan(q)) || fabs(p - q) <= tol * (1 + fabs(p))) continue;
+            if (nc_close(q, p, tol)) continue;
             nc_test_failed(__FILE__, __LINE__, "%s, output %zu[%lld]: %.9g, %s %.9g", row->name, i, (long long)k, p,
                            what, q);
             break;

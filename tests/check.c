@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define TOL(name, relative, absolute, text) const nc_tolerance nc_tol_##name = {relative, absolute};
+#include "tests/tolerances.list"
+#undef TOL
+
 static nc_test *tests; /* sorted by file, then name */
 static const nc_test *running;
 static atomic_bool failed; /* checks may fail on any thread */
@@ -38,13 +42,9 @@ void nc_test_failed(const char *file, int line, const char *fmt, ...) {
     printf("FAIL %s:%d: %s: %s\n", file, line, running ? running->name : "?", text);
 }
 
-void nc_test_not_run(const char *why) {
-    reason_not_run = why;
-}
+void nc_test_not_run(const char *why) { reason_not_run = why; }
 
-bool nc_test_has_failed(void) {
-    return atomic_load(&failed);
-}
+bool nc_test_has_failed(void) { return atomic_load(&failed); }
 
 static bool matches(const nc_test *t, const char *pattern) {
     char full[1024];
@@ -111,8 +111,10 @@ int main(int argc, char **argv) {
     int n_patterns = argc - 1 - list, n_passed = 0, n_failed = 0, n_skipped = 0;
     for (const nc_test *t = tests; t; t = t->next) {
         if (!chosen(t, patterns, n_patterns)) continue;
-        if (list) printf("%s:%s\n", t->file, t->name);
-        else run_test(t, &n_passed, &n_failed, &n_skipped);
+        if (list)
+            printf("%s:%s\n", t->file, t->name);
+        else
+            run_test(t, &n_passed, &n_failed, &n_skipped);
     }
     int unmatched = count_unmatched(patterns, n_patterns);
     if (!list) printf("%d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);

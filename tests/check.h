@@ -4,6 +4,8 @@
 #ifndef NC_TESTS_CHECK_H
 #define NC_TESTS_CHECK_H
 
+#include "tests/tolerances.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -46,6 +48,14 @@ bool nc_test_has_failed(void); /* the test now running */
         long long g_ = (long long)(got), w_ = (long long)(want);                                                     \
         if (g_ != w_) nc_test_failed(__FILE__, __LINE__, "%s is %lld, expected %lld", #got, g_, w_);                 \
     } while (0)
+/* tol: a row of tests/tolerances.h. */
+#define CHECK_CLOSE(got, want, tol)                                                                                  \
+    do {                                                                                                             \
+        double g_ = (double)(got), w_ = (double)(want);                                                              \
+        if (!nc_close(g_, w_, (tol)))                                                                                \
+            nc_test_failed(__FILE__, __LINE__, "%s is %.17g, expected %.17g within %s", #got, g_, w_, #tol);         \
+    } while (0)
+/* tol: 0, or a bound that the test works out. */
 #define CHECK_NEAR(got, want, tol)                                                                                   \
     do {                                                                                                             \
         double g_ = (double)(got), w_ = (double)(want);                                                              \

@@ -52,7 +52,7 @@ typedef struct nacre_error {
 } nacre_error;
 
 NACRE_API const char *nacre_code_name(nacre_code code); /* "SHAPE" */
-NACRE_API const char *nacre_version(void);
+NACRE_API const char *nacre_version(void);              /* "0.1.0" */
 
 typedef enum nacre_log_level {
     NACRE_LOG_VERBOSE,
@@ -79,6 +79,8 @@ typedef struct nacre_run_options nacre_run_options;
 NACRE_API nacre_code nacre_env_create(int threads /* 0: as many as the machine allows */, nacre_env **out,
                                       nacre_error *err);
 NACRE_API void nacre_env_release(nacre_env *env);
+/* Loads a shared library of custom operators (nacre_plugin.h); it is code and runs at once. Models loaded later know
+ * them. */
 NACRE_API nacre_code nacre_env_load_plugin(nacre_env *env, const char *path, nacre_error *err);
 /* One line on a device: "cpu", "guard", "cuda". Not there: NACRE_DEVICE, the reason in err. text is truncated to bytes.
  */
@@ -148,15 +150,33 @@ NACRE_API nacre_code nacre_value_sequence(nacre_type element, nacre_value *const
 NACRE_API nacre_code nacre_value_optional(nacre_type element, nacre_value *item, nacre_value **out, nacre_error *err);
 /* A map: item 0 is a tensor of keys (integers or strings), item 1 the values in the same order. */
 NACRE_API nacre_code nacre_value_map(nacre_value *keys, nacre_value *values, nacre_value **out, nacre_error *err);
+/* Tensors in the memory of a device: "cpu", "cuda", "cuda:1", "guard". A session reads and writes them where they lie
+ * if its own device is the same; else it copies. The host must not touch their data. They keep the environment. */
+NACRE_API nacre_code nacre_value_new_on(nacre_env *env, const char *device, nacre_type type, int rank,
+                                        const int64_t *dims, nacre_value **out, nacre_error *err); /* zeroed */
+/* Over memory of the device that the caller keeps. What was queued to write it must be done before a run reads it:
+ * nacre_env_synchronize. release (may be NULL) is as in nacre_value_tensor_owned. */
+NACRE_API nacre_code nacre_value_at(nacre_env *env, const char *device, nacre_type type, int rank, const int64_t *dims,
+                                    void *keeps_data, void (*release)(void *owner), void *owner, nacre_value **out,
+                                    nacre_error *err);
+/* Copies the bytes of src into dst; both are tensors of numbers of one type and count, on any device. Done when it
+ * returns. */
+NACRE_API nacre_code nacre_value_copy(nacre_value *dst, const nacre_value *src, nacre_error *err);
+/* Waits for all work of the device, the caller's own on other streams too. */
+NACRE_API nacre_code nacre_env_synchronize(nacre_env *env, const char *device, nacre_error *err);
+/* Where a tensor lies: "cpu", "cuda" or "guard", and the device's number. */
+NACRE_API const char *nacre_value_device(const nacre_value *v, int *number /* may be NULL */);
 NACRE_API nacre_value *nacre_value_ref(nacre_value *v);
 NACRE_API void nacre_value_release(nacre_value *v);
 
+/* What a value is. Pointers belong to the value. */
 NACRE_API nacre_kind nacre_value_kind(const nacre_value *v);
 NACRE_API nacre_type nacre_value_type(const nacre_value *v);
 NACRE_API int nacre_value_rank(const nacre_value *v);
 NACRE_API const int64_t *nacre_value_dims(const nacre_value *v);
 NACRE_API int64_t nacre_value_count(const nacre_value *v); /* elements of a tensor, items of a sequence or optional */
 NACRE_API void *nacre_value_data(nacre_value *v);          /* NULL for strings and sequences */
+NACRE_API size_t nacre_value_bytes(const nacre_value *v);  /* of the data; 0 for strings and sequences */
 NACRE_API const char *nacre_value_string(const nacre_value *v, int64_t i, size_t *bytes /* may be NULL */);
 NACRE_API nacre_value *nacre_value_item(const nacre_value *v, int64_t i); /* a new reference; NULL: out of range */
 
@@ -164,11 +184,27 @@ NACRE_API nacre_value *nacre_value_item(const nacre_value *v, int64_t i); /* a n
 
 NACRE_API nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_model **out,
                                       nacre_error *err); /* .onnx, or text (.nct) */
+/* Constants are copied: the bytes may go away after the call. */
 NACRE_API nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out,
                                             nacre_error *err);
 /* As above, with the folder in which the model's external data lie. */
 NACRE_API nacre_code nacre_model_load_bytes_in(nacre_env *env, const void *bytes, size_t n, const char *folder,
                                                nacre_model **out, nacre_error *err);
+/* What the caller gives in place of what the model's file says. Tensors are kept, not copied; contents are copied. */
+typedef struct nacre_given {
+    size_t size;        /* of this struct; set by the caller */
+    const char *folder; /* of external data; NULL: that of the file, or none */
+    const char *const *names;
+    nacre_value *const *values; /* n initializers by name, of the model's type and dims, in host memory */
+    size_t n;
+    const char *const *files; /* n_files files of external data, by the location that the model names */
+    const void *const *contents;
+    const size_t *bytes;
+    size_t n_files;
+} nacre_given;
+/* From the file `path`, or, where that is NULL, from n bytes. */
+NACRE_API nacre_code nacre_model_load_given(nacre_env *env, const char *path, const void *bytes, size_t n,
+                                            const nacre_given *given, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err); /* as ONNX */
 /* Constants of min_bytes and more go into the file data_name beside the model: what is larger than 2 GiB needs it. */
@@ -178,6 +214,7 @@ NACRE_API void nacre_model_release(nacre_model *m);
 
 /* ---- session options; NULL means all defaults ---- */
 
+/* All defaults, to be changed by key. */
 NACRE_API nacre_code nacre_options_create(nacre_options **out, nacre_error *err);
 NACRE_API void nacre_options_release(nacre_options *o);
 /* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
@@ -197,9 +234,11 @@ NACRE_API nacre_code nacre_options_dim(nacre_options *o, const char *name, int64
 
 /* ---- sessions ---- */
 
+/* Infers, transforms and plans the model; what is wrong with the graph is reported here, not at the first run. */
 NACRE_API nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const nacre_options *o,
                                           nacre_session **out, nacre_error *err);
 NACRE_API void nacre_session_release(nacre_session *s);
+/* Inputs and outputs in the order of the model. Names belong to the session; NULL: out of range. */
 NACRE_API size_t nacre_session_n_inputs(const nacre_session *s);
 NACRE_API size_t nacre_session_n_outputs(const nacre_session *s);
 NACRE_API const char *nacre_session_input_name(const nacre_session *s, size_t i);
@@ -246,15 +285,21 @@ typedef struct nacre_stats {
     uint64_t device_allocations, device_bytes, device_bytes_peak;
     uint64_t packed; /* constants packed in the environment */
 } nacre_stats;
+/* Counts since the session was created. */
 NACRE_API void nacre_session_stats(nacre_session *s, nacre_stats *out);
 
 /* ---- running ---- */
 
+/* For one run or several, one after the other. */
 NACRE_API nacre_code nacre_run_options_create(nacre_run_options **out, nacre_error *err);
 NACRE_API void nacre_run_options_release(nacre_run_options *r);
 NACRE_API void nacre_run_options_state(nacre_run_options *r,
                                        nacre_state *borrows);                 /* default: the session's own state */
 NACRE_API void nacre_run_options_cancel(nacre_run_options *r, int cancelled); /* from any thread, while running too */
+/* Runs with r stop when `borrows` is cancelled, instead: one switch for runs with different options. */
+NACRE_API void nacre_run_options_follow(nacre_run_options *r, const nacre_run_options *borrows);
+/* nacre_run leaves this output, if it is a tensor of numbers and not bound, in the memory of the session's device. */
+NACRE_API nacre_code nacre_run_options_keep(nacre_run_options *r, const char *output, nacre_error *err);
 
 /* out[i] may hold a tensor of the right shape to write into, or NULL for a new one. */
 NACRE_API nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names,
@@ -287,7 +332,8 @@ NACRE_API int nacre_state_is_dirty(nacre_session *s, nacre_state *st);
  * threads, quota. The text belongs to the caller: nacre_free. */
 NACRE_API nacre_code nacre_env_describe_machine(nacre_env *env, char **text, nacre_error *err);
 NACRE_API const char *nacre_type_name(nacre_type type); /* "float"; "undefined" for what is no type */
-NACRE_API size_t nacre_type_bytes(nacre_type type);     /* of one element; 0: strings and what is no type */
+NACRE_API size_t nacre_type_bytes(nacre_type type);     /* of one element; 0: strings, packed and what is no type */
+NACRE_API int nacre_type_bits(nacre_type type);         /* of one element; 0: strings and what is no type */
 /* A value as ONNX stores it: the bytes of a TensorProto, SequenceProto or OptionalProto; the caller says which. */
 NACRE_API nacre_code nacre_value_from_proto(nacre_kind kind, const void *bytes, size_t n, nacre_value **out,
                                             nacre_error *err);

@@ -19,9 +19,11 @@ typedef struct nacre_graph_value nacre_graph_value;
 
 NACRE_API const nacre_graph *nacre_model_graph(const nacre_model *m); /* the main graph */
 NACRE_API const char *nacre_model_producer(const nacre_model *m);     /* may be empty */
+/* Versions of the file format and of the operator sets; 0 and NULL out of range. */
 NACRE_API int64_t nacre_model_ir_version(const nacre_model *m);
 NACRE_API size_t nacre_model_n_opsets(const nacre_model *m);
 NACRE_API const char *nacre_model_opset(const nacre_model *m, size_t i, int64_t *version); /* domain; "": ai.onnx */
+/* A model of its own, to be changed or made a session without touching this one. */
 NACRE_API nacre_code nacre_model_clone(const nacre_model *m, nacre_model **out, nacre_error *err);
 /* Types and shapes of all values; what the model says wrongly is an error that names the node. */
 NACRE_API nacre_code nacre_model_infer(nacre_model *m, nacre_error *err);
@@ -33,6 +35,7 @@ NACRE_API nacre_code nacre_model_add_output(nacre_model *m, const char *value, n
 
 /* ---- graphs ---- */
 
+/* What a graph holds; i counts from 0, and NULL is out of range. */
 NACRE_API const char *nacre_graph_name(const nacre_graph *g);
 NACRE_API size_t nacre_graph_n_nodes(const nacre_graph *g);
 NACRE_API const nacre_node *nacre_graph_first(const nacre_graph *g); /* in a valid order; NULL: none */
@@ -46,6 +49,7 @@ NACRE_API const nacre_graph_value *nacre_graph_constant(const nacre_graph *g, si
 
 /* ---- nodes ---- */
 
+/* What a node says and is joined to; names may be empty. */
 NACRE_API const nacre_node *nacre_node_next(const nacre_node *n); /* NULL: it was the last */
 NACRE_API const char *nacre_node_name(const nacre_node *n);
 NACRE_API const char *nacre_node_op(const nacre_node *n);
@@ -60,6 +64,7 @@ NACRE_API const nacre_graph *nacre_node_graph(const nacre_node *n, size_t i);
 
 /* ---- values ---- */
 
+/* A name for people. */
 NACRE_API const char *nacre_graph_value_name(const nacre_graph_value *v);
 /* "float[batch,4]", "seq(float[n])"; "?" where nothing is known. Truncated to bytes. */
 NACRE_API void nacre_graph_value_type(const nacre_graph_value *v, char *text, size_t bytes);

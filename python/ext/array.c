@@ -1,7 +1,10 @@
 /* python/ext/array.c: numpy's array interface (__array_struct__), which lends memory both ways without a copy and is
  * open to the limited API of 3.10, where the buffer protocol is not. Arrays that are not dense, not in the machine's
- * byte order or of a type that the interface cannot name are left to python/nacre, which makes an array that is. */
+ * byte order or of a type that the interface cannot name are left to python/nacre, which makes an array that is.
+ * Types of fewer than 8 bits go out as the bytes in which they lie packed. */
 #include "ext.h"
+
+#include <string.h>
 
 /* Numpy's own struct, fixed by its documentation. */
 typedef struct array_interface {
@@ -44,15 +47,20 @@ PyObject *ncx_array_struct(PyObject *self, void *unused) {
     (void)unused;
     ncx_value *x = (ncx_value *)self;
     nacre_type type = nacre_value_type(x->v);
-    int bytes = (int)nacre_type_bytes(type);
+    bool packed = nacre_type_bits(type) % 8 != 0;
+    int bytes = packed ? 1 : (int)nacre_type_bytes(type);
     if (nacre_value_kind(x->v) != NACRE_KIND_TENSOR || type == NACRE_STRING || !bytes) {
         PyErr_SetString(PyExc_AttributeError, "__array_struct__: only tensors of numbers have one");
+        return NULL;
+    }
+    if (strcmp(nacre_value_device(x->v, NULL), "cpu") != 0) {
+        PyErr_SetString(PyExc_RuntimeError, "the tensor lies in the memory of a device: copy it to the host first");
         return NULL;
     }
     lent *l = PyMem_Calloc(1, sizeof *l);
     if (!l) return PyErr_NoMemory();
     l->a = (array_interface){.two = 2,
-                             .nd = nacre_value_rank(x->v),
+                             .nd = packed ? 1 : nacre_value_rank(x->v),
                              .kind = 'u',
                              .itemsize = bytes,
                              .flags = C_CONTIGUOUS | ALIGNED | NATIVE | (x->writable ? WRITABLE : 0),
@@ -63,7 +71,7 @@ PyObject *ncx_array_struct(PyObject *self, void *unused) {
         if (known[i].type == type) l->a.kind = known[i].kind;
     Py_ssize_t step = bytes;
     for (int d = l->a.nd - 1; d >= 0; d--) {
-        l->shape[d] = (Py_ssize_t)nacre_value_dims(x->v)[d];
+        l->shape[d] = (Py_ssize_t)(packed ? (int64_t)nacre_value_bytes(x->v) : nacre_value_dims(x->v)[d]);
         l->strides[d] = step;
         step *= l->shape[d] ? l->shape[d] : 1;
     }

@@ -1,11 +1,13 @@
-/* python/ext/dlpack.h: the structs of DLPack 1.0 and of its form before versions, as its specification fixes them. */
+/* python/ext/dlpack.h: the structs of DLPack 1.1 and of its form before versions, as its specification fixes them. */
 #ifndef NCX_DLPACK_H
 #define NCX_DLPACK_H
 
 #include <stdint.h>
 
-enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3 };
+/* EXT is reserved for trying extensions: here the guard, the device whose memory the host must not touch. */
+enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_EXT = 12, DL_CUDA_MANAGED = 13 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
+enum { DL_F8_E4M3FN = 10, DL_F8_E4M3FNUZ = 11, DL_F8_E5M2 = 12, DL_F8_E5M2FNUZ = 13, DL_F8_E8M0FNU = 14 };
 enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2 };
 
 typedef struct dl_device {

@@ -58,8 +58,8 @@ static error_kind kind_of(ncx_when when, nacre_code code) {
     case NACRE_NO_FILE: return ERROR_NoSuchFile;
     case NACRE_BAD_MODEL: return ERROR_InvalidProtobuf;
     case NACRE_BAD_GRAPH: return ERROR_InvalidGraph;
+    case NACRE_SHAPE: return when == NCX_LOADING ? ERROR_Fail : ERROR_InvalidArgument;
     case NACRE_TYPE:
-    case NACRE_SHAPE:
     case NACRE_DATA: return when == NCX_LOADING ? ERROR_InvalidGraph : ERROR_InvalidArgument;
     case NACRE_UNSUPPORTED: return ERROR_NotImplemented;
     case NACRE_MEMORY:

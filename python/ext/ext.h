@@ -65,11 +65,17 @@ PyObject *ncx_from_array(PyObject *module, PyObject *o);
 
 PyObject *ncx_to_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *ncx_dlpack_device(PyObject *self, PyObject *unused);
-PyObject *ncx_from_dlpack(PyObject *module, PyObject *capsule);
+PyObject *ncx_from_dlpack(PyObject *module, PyObject *args);
+PyObject *ncx_dlpack_type(PyObject *module, PyObject *capsule);
 
 /* ---- session.c ---- */
 
 int ncx_add_session(PyObject *module);
+PyObject *ncx_allocate(PyTypeObject *type); /* an object of zeros */
+
+/* ---- load.c ---- */
+
+PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 /* ---- interrupt.c: Ctrl-C stops the run that the main thread waits for ---- */
 

@@ -34,10 +34,18 @@ static PyObject *type_bytes(PyObject *module, PyObject *type) {
     return PyLong_FromSize_t(nacre_type_bytes((nacre_type)n));
 }
 
+static PyObject *type_bits(PyObject *module, PyObject *type) {
+    (void)module;
+    long n = PyLong_AsLong(type);
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromLong(nacre_type_bits((nacre_type)n));
+}
+
 static PyMethodDef functions[] = {{"version", version, METH_NOARGS, "The library's version."},
                                   {"set_log_level", set_log_level, METH_O, "0 verbose, 1 info, 2 warning, 3 error."},
                                   {"type_name", type_name, METH_O, "type_name(1) is 'float'."},
-                                  {"type_bytes", type_bytes, METH_O, "Bytes of one element; 0 for strings."},
+                                  {"type_bytes", type_bytes, METH_O, "Bytes of one element; 0: strings, packed."},
+                                  {"type_bits", type_bits, METH_O, "Bits of one element; 0 for strings."},
                                   {NULL, NULL, 0, NULL}};
 
 static int add_all(PyObject *module) {

@@ -1,10 +1,12 @@
-/* python/ext/session.c: Env, Session and RunOptions. A session is made from a path or from bytes with options as pairs
- * of texts; a run takes and gives Values by name. The GIL is let go while the library loads, plans and runs. */
+/* python/ext/session.c: Env, Session and RunOptions: what a session tells, and runs, which take and give Values by
+ * name. The GIL is let go while the library runs. How a session is made is load.c. */
 #include "ext.h"
+
+#include <string.h>
 
 PyTypeObject *ncx_env_type, *ncx_session_type, *ncx_run_options_type;
 
-static PyObject *allocate(PyTypeObject *type) {
+PyObject *ncx_allocate(PyTypeObject *type) {
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     return alloc(type, 0);
 }
@@ -23,7 +25,7 @@ static PyObject *env_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     int threads = 0;
     nacre_error err;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:Env", names, &threads)) return NULL;
-    ncx_env *e = (ncx_env *)allocate(type);
+    ncx_env *e = (ncx_env *)ncx_allocate(type);
     if (e && nacre_env_create(threads, &e->env, &err) != NACRE_OK) {
         ncx_raise(NCX_LOADING, &err);
         Py_CLEAR(e);
@@ -59,13 +61,25 @@ static PyObject *env_describe(PyObject *self, PyObject *device) {
     return code == NACRE_OK ? PyUnicode_FromString(line) : ncx_raise(NCX_LOADING, &err);
 }
 
+static PyObject *env_synchronize(PyObject *self, PyObject *device) {
+    nacre_error err;
+    const char *name = PyUnicode_AsUTF8AndSize(device, NULL);
+    if (!name) return NULL;
+    nacre_code code;
+    Py_BEGIN_ALLOW_THREADS;
+    code = nacre_env_synchronize(((ncx_env *)self)->env, name, &err);
+    Py_END_ALLOW_THREADS;
+    if (code != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
+    Py_RETURN_NONE;
+}
+
 /* ---- RunOptions ---- */
 
 static PyObject *run_options_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)args;
     (void)kwargs;
     nacre_error err;
-    ncx_run_options *r = (ncx_run_options *)allocate(type);
+    ncx_run_options *r = (ncx_run_options *)ncx_allocate(type);
     if (r && nacre_run_options_create(&r->r, &err) != NACRE_OK) {
         ncx_raise(NCX_RUNNING, &err);
         Py_CLEAR(r);
@@ -90,85 +104,6 @@ static int set_terminate(PyObject *self, PyObject *value, void *unused) {
     ((ncx_run_options *)self)->terminate = yes != 0;
     nacre_run_options_cancel(((ncx_run_options *)self)->r, yes);
     return 0;
-}
-
-/* ---- making a session ---- */
-
-static bool set_options(nacre_options *o, PyObject *pairs) {
-    nacre_error err;
-    for (Py_ssize_t i = 0; i < PyList_Size(pairs); i++) {
-        const char *key, *value;
-        if (!PyArg_ParseTuple(PyList_GetItem(pairs, i), "ss", &key, &value)) return false;
-        if (nacre_options_set(o, key, value, &err) != NACRE_OK) {
-            ncx_raise(NCX_RUNNING, &err);
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool set_dims(nacre_options *o, PyObject *pairs) {
-    nacre_error err;
-    for (Py_ssize_t i = 0; i < PyList_Size(pairs); i++) {
-        const char *name;
-        long long size;
-        if (!PyArg_ParseTuple(PyList_GetItem(pairs, i), "sL", &name, &size)) return false;
-        if (nacre_options_dim(o, name, size, &err) != NACRE_OK) {
-            ncx_raise(NCX_RUNNING, &err);
-            return false;
-        }
-    }
-    return true;
-}
-
-static nacre_code load(nacre_env *env, const char *path, const char *bytes, size_t n, const char *folder,
-                       const nacre_options *o, nacre_session **out, nacre_error *err) {
-    nacre_model *m;
-    nacre_code code =
-        path ? nacre_model_load(env, path, &m, err) : nacre_model_load_bytes_in(env, bytes, n, folder, &m, err);
-    return code == NACRE_OK ? nacre_session_create(env, m, o, out, err) : code;
-}
-
-static bool create(ncx_session *self, PyObject *source, const char *folder, const nacre_options *o) {
-    const char *path = NULL;
-    char *bytes = NULL;
-    Py_ssize_t n = 0;
-    nacre_error err;
-    nacre_code code;
-    if (PyUnicode_Check(source)) {
-        path = PyUnicode_AsUTF8AndSize(source, NULL);
-        if (!path) return false;
-    } else if (PyBytes_AsStringAndSize(source, &bytes, &n) < 0) {
-        return false;
-    }
-    nacre_env *env = ((ncx_env *)self->env)->env;
-    Py_BEGIN_ALLOW_THREADS;
-    code = load(env, path, bytes, (size_t)n, folder, o, &self->s, &err);
-    Py_END_ALLOW_THREADS;
-    if (code != NACRE_OK) ncx_raise(NCX_LOADING, &err);
-    return code == NACRE_OK;
-}
-
-/* Session(env, path or bytes, options, dims, folder): options and dims are lists of pairs. */
-static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"env", "source", "options", "dims", "folder", NULL};
-    PyObject *env, *source, *options, *dims;
-    const char *folder = NULL;
-    nacre_options *o = NULL;
-    nacre_error err;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O!|z:Session", names, ncx_env_type, &env, &source,
-                                     &PyList_Type, &options, &PyList_Type, &dims, &folder))
-        return NULL;
-    ncx_session *s = (ncx_session *)allocate(type);
-    if (!s) return NULL;
-    Py_INCREF(env);
-    s->env = env;
-    bool ok = nacre_options_create(&o, &err) == NACRE_OK;
-    if (!ok) ncx_raise(NCX_LOADING, &err);
-    ok = ok && set_options(o, options) && set_dims(o, dims) && create(s, source, folder, o);
-    nacre_options_release(o);
-    if (!ok) Py_CLEAR(s);
-    return (PyObject *)s;
 }
 
 static void session_dealloc(PyObject *self) {
@@ -232,6 +167,22 @@ static PyObject *session_info(PyObject *self, PyObject *unused) {
     return Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:L,s:N}", "producer_name", info.producer_name, "graph_name",
                          info.graph_name, "domain", info.domain, "description", info.description, "graph_description",
                          info.graph_description, "version", (long long)info.version, "custom_metadata_map", props);
+}
+
+/* profile(): the trace of all runs so far, as JSON; needs the option profile=on. */
+static PyObject *session_profile(PyObject *self, PyObject *unused) {
+    (void)unused;
+    nacre_error err;
+    char *text = NULL;
+    nacre_session *s = ((ncx_session *)self)->s;
+    nacre_code code;
+    Py_BEGIN_ALLOW_THREADS;
+    code = nacre_session_profile(s, &text, &err);
+    Py_END_ALLOW_THREADS;
+    if (code != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
+    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    nacre_free(text);
+    return result;
 }
 
 /* ---- running ---- */
@@ -312,9 +263,11 @@ static PyObject *collect(call *c, PyObject *given) {
     return list;
 }
 
-static bool run_guarded(nacre_session *s, nacre_run_options *r, call *c, nacre_code *code, nacre_error *err) {
+/* r: what the run obeys; leader: what Ctrl-C cancels, r or the options that r follows. */
+static bool run_guarded(nacre_session *s, nacre_run_options *r, nacre_run_options *leader, call *c, nacre_code *code,
+                        nacre_error *err) {
     ncx_guard guard;
-    ncx_guard_begin(&guard, r);
+    ncx_guard_begin(&guard, leader);
     /* A signal that came just before the guard stood would be noticed only after the run. */
     bool early = PyErr_CheckSignals() < 0;
     if (!early) {
@@ -326,39 +279,59 @@ static bool run_guarded(nacre_session *s, nacre_run_options *r, call *c, nacre_c
     return !early && !(interrupted && PyErr_CheckSignals() < 0);
 }
 
-static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObject *given) {
-    nacre_run_options *r = ro ? ro->r : NULL;
+static bool keep_all(nacre_run_options *r, PyObject *kept) {
+    nacre_error err;
+    for (Py_ssize_t i = 0; i < PyList_Size(kept); i++) {
+        const char *name = PyUnicode_AsUTF8AndSize(PyList_GetItem(kept, i), NULL);
+        if (!name) return false;
+        if (nacre_run_options_keep(r, name, &err) == NACRE_OK) continue;
+        ncx_raise(NCX_RUNNING, &err);
+        return false;
+    }
+    return true;
+}
+
+/* The caller's options may serve several runs at once, so what belongs to one run goes into options of its own. */
+static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObject *given, PyObject *kept) {
+    nacre_run_options *own = NULL;
     nacre_error err;
     nacre_code code = NACRE_OK;
-    if (!r && nacre_run_options_create(&r, &err) != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
-    bool done = run_guarded(s, r, c, &code, &err);
-    if (ro)
-        nacre_run_options_cancel(r, ro->terminate);
-    else
-        nacre_run_options_release(r);
+    if (!ro || kept != Py_None) {
+        if (nacre_run_options_create(&own, &err) != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
+        if (kept != Py_None && !keep_all(own, kept)) {
+            nacre_run_options_release(own);
+            return NULL;
+        }
+        if (ro) nacre_run_options_follow(own, ro->r);
+    }
+    bool done = run_guarded(s, own ? own : ro->r, ro ? ro->r : own, c, &code, &err);
+    if (ro) nacre_run_options_cancel(ro->r, ro->terminate);
+    nacre_run_options_release(own);
     if (!done) return NULL;
     return code == NACRE_OK ? collect(c, given) : ncx_raise(NCX_RUNNING, &err);
 }
 
-/* run(output names, feeds, run options or None, outputs or None): names of wanted outputs, a dict of Values by input
- * name, and, for each output, a Value to write into or None. Gives a list of Values. */
+/* run(output names, feeds, run options or None, outputs or None, kept or None): names of wanted outputs, a dict of
+ * Values by input name, for each output a Value to write into or None, and the names of those that stay in the memory
+ * of the session's device. Gives a list of Values. */
 static PyObject *session_run(PyObject *self, PyObject *args) {
-    PyObject *names, *feeds, *options = Py_None, *given = Py_None;
-    if (!PyArg_ParseTuple(args, "O!O!|OO:run", &PyList_Type, &names, &PyDict_Type, &feeds, &options, &given))
+    PyObject *names, *feeds, *options = Py_None, *given = Py_None, *kept = Py_None;
+    if (!PyArg_ParseTuple(args, "O!O!|OOO:run", &PyList_Type, &names, &PyDict_Type, &feeds, &options, &given, &kept))
         return NULL;
     if (options != Py_None && !PyObject_TypeCheck(options, ncx_run_options_type)) {
         PyErr_Format(PyExc_TypeError, "run_options: expected RunOptions or None, got %R", (PyObject *)Py_TYPE(options));
         return NULL;
     }
-    if (given != Py_None && !PyList_Check(given)) {
-        PyErr_SetString(PyExc_TypeError, "outputs: expected a list or None");
+    if ((given != Py_None && !PyList_Check(given)) || (kept != Py_None && !PyList_Check(kept))) {
+        PyErr_SetString(PyExc_TypeError, "outputs and kept: expected a list or None");
         return NULL;
     }
     call c;
     PyObject *result = NULL;
     if (allocate_call(&c, PyDict_Size(feeds), PyList_Size(names)) && read_outputs(&c, names, given) &&
         read_inputs(&c, feeds))
-        result = run_call(((ncx_session *)self)->s, options == Py_None ? NULL : (ncx_run_options *)options, &c, given);
+        result =
+            run_call(((ncx_session *)self)->s, options == Py_None ? NULL : (ncx_run_options *)options, &c, given, kept);
     free_call(&c);
     return result;
 }
@@ -367,10 +340,12 @@ static PyObject *session_run(PyObject *self, PyObject *args) {
 
 static PyMethodDef env_methods[] = {
     {"load_plugin", env_load_plugin, METH_O, "load_plugin(path): adds the operators of a shared library."},
+    {"synchronize", env_synchronize, METH_O, "synchronize(device): waits for all work of a device."},
     {"describe", env_describe, METH_O, "describe(device): one line on a device, or EPFail with the reason."},
     {NULL, NULL, 0, NULL}};
 static PyMethodDef session_methods[] = {
     {"signature", session_signature, METH_O, "signature(side): (name, type, shape) of inputs, outputs or defaults."},
+    {"profile", session_profile, METH_NOARGS, "profile(): the trace of the runs so far, as JSON."},
     {"info", session_info, METH_NOARGS, "info(): the model's metadata."},
     {"run", session_run, METH_VARARGS, "run(names, feeds, run_options, outputs): a list of Values."},
     {NULL, NULL, 0, NULL}};
@@ -383,11 +358,12 @@ static PyType_Slot env_slots[] = {{Py_tp_new, (void *)env_new},
                                   {Py_tp_methods, env_methods},
                                   {Py_tp_doc, (void *)"Env(threads=0): threads, devices and packed weights."},
                                   {0, NULL}};
-static PyType_Slot session_slots[] = {{Py_tp_new, (void *)session_new},
-                                      {Py_tp_dealloc, (void *)session_dealloc},
-                                      {Py_tp_methods, session_methods},
-                                      {Py_tp_doc, (void *)"Session(env, source, options, dims, folder=None)"},
-                                      {0, NULL}};
+static PyType_Slot session_slots[] = {
+    {Py_tp_new, (void *)ncx_session_new},
+    {Py_tp_dealloc, (void *)session_dealloc},
+    {Py_tp_methods, session_methods},
+    {Py_tp_doc, (void *)"Session(env, source, options, dims, folder=None, given=None, files=None)"},
+    {0, NULL}};
 static PyType_Slot run_options_slots[] = {{Py_tp_new, (void *)run_options_new},
                                           {Py_tp_dealloc, (void *)run_options_dealloc},
                                           {Py_tp_getset, run_options_properties},

@@ -92,9 +92,14 @@ static PyObject *get_data_ptr(PyObject *self, void *unused) {
 
 static PyObject *get_nbytes(PyObject *self, void *unused) {
     (void)unused;
-    nacre_value *v = ((ncx_value *)self)->v;
-    if (nacre_value_kind(v) != NACRE_KIND_TENSOR) return PyLong_FromLong(0);
-    return PyLong_FromSize_t((size_t)nacre_value_count(v) * nacre_type_bytes(nacre_value_type(v)));
+    return PyLong_FromSize_t(nacre_value_bytes(((ncx_value *)self)->v));
+}
+
+static PyObject *get_device(PyObject *self, void *unused) {
+    (void)unused;
+    int number = 0;
+    const char *name = nacre_value_device(((ncx_value *)self)->v, &number);
+    return Py_BuildValue("(si)", name, number);
 }
 
 static PyObject *get_writable(PyObject *self, void *unused) {
@@ -134,38 +139,72 @@ static PyObject *items(PyObject *self, PyObject *unused) {
     return list;
 }
 
+/* copy_from(other): the contents of another tensor of the same type and count, on any device. */
+static PyObject *copy_from(PyObject *self, PyObject *other) {
+    nacre_value *to = ((ncx_value *)self)->v, *from = ncx_value_of(other);
+    nacre_error err;
+    nacre_code code;
+    if (!from) return NULL;
+    if (!((ncx_value *)self)->writable) {
+        PyErr_SetString(PyExc_RuntimeError, "the memory is read only");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    code = nacre_value_copy(to, from, &err);
+    Py_END_ALLOW_THREADS;
+    if (code != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
+    Py_RETURN_NONE;
+}
+
 /* ---- making values ---- */
 
 static PyObject *made(nacre_code code, nacre_value *v, const nacre_error *err) {
     return code == NACRE_OK ? ncx_value_wrap(v, true) : ncx_raise(NCX_RUNNING, err);
 }
 
-/* empty(type, shape): a tensor of zeros; strings are empty. */
+static nacre_env *env_of(PyObject *env) {
+    if (PyObject_TypeCheck(env, ncx_env_type)) return ((ncx_env *)env)->env;
+    PyErr_SetString(PyExc_TypeError, "a value on a device needs an Env");
+    return NULL;
+}
+
+/* empty(type, shape, env, device): a tensor of zeros, on the host where no device is given; strings are empty. */
 static PyObject *empty(PyObject *module, PyObject *args) {
     (void)module;
     int type, rank;
     int64_t dims[16];
-    PyObject *shape;
+    PyObject *shape, *env = Py_None;
+    const char *device = NULL;
     nacre_value *v = NULL;
     nacre_error err;
-    if (!PyArg_ParseTuple(args, "iO:empty", &type, &shape) || !ncx_read_shape(shape, &rank, dims)) return NULL;
-    nacre_code code = nacre_value_new_tensor((nacre_type)type, rank, dims, &v, &err);
+    if (!PyArg_ParseTuple(args, "iO|Oz:empty", &type, &shape, &env, &device) || !ncx_read_shape(shape, &rank, dims))
+        return NULL;
+    if (device && !env_of(env)) return NULL;
+    nacre_code code = device ? nacre_value_new_on(env_of(env), device, (nacre_type)type, rank, dims, &v, &err)
+                             : nacre_value_new_tensor((nacre_type)type, rank, dims, &v, &err);
     return made(code, v, &err);
 }
 
-/* at(type, shape, address, keeps): a tensor over memory at an address, which the object `keeps` holds, if any. */
+/* at(type, shape, address, keeps, env, device): a tensor over memory at an address, of the host where no device is
+ * given, which the object `keeps` holds, if any. */
 static PyObject *at(PyObject *module, PyObject *args) {
     (void)module;
     int type, rank;
     int64_t dims[16];
-    PyObject *shape, *address, *keeps;
+    PyObject *shape, *address, *keeps, *env = Py_None;
+    const char *device = NULL;
     nacre_value *v = NULL;
     nacre_error err;
-    if (!PyArg_ParseTuple(args, "iOOO:at", &type, &shape, &address, &keeps) || !ncx_read_shape(shape, &rank, dims))
+    nacre_code code;
+    if (!PyArg_ParseTuple(args, "iOOO|Oz:at", &type, &shape, &address, &keeps, &env, &device) ||
+        !ncx_read_shape(shape, &rank, dims))
         return NULL;
     void *p = PyLong_AsVoidPtr(address);
-    if (PyErr_Occurred()) return NULL;
-    nacre_code code = nacre_value_tensor_owned((nacre_type)type, rank, dims, p, ncx_let_go, keeps, &v, &err);
+    if (PyErr_Occurred() || (device && !env_of(env))) return NULL;
+    if (device)
+        code = nacre_value_at(env_of(env), device, (nacre_type)type, rank, dims, p, ncx_let_go, keeps, &v, &err);
+    else
+        code = nacre_value_tensor_owned((nacre_type)type, rank, dims, p, ncx_let_go, keeps, &v, &err);
     if (code == NACRE_OK) Py_INCREF(keeps);
     return made(code, v, &err);
 }
@@ -246,21 +285,23 @@ static PyObject *map(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"empty", empty, METH_VARARGS, "empty(type, shape): a tensor of zeros."},
-    {"at", at, METH_VARARGS, "at(type, shape, address, keeps): a tensor over memory that the object keeps holds."},
+    {"empty", empty, METH_VARARGS, "empty(type, shape, env=None, device=None): a tensor of zeros."},
+    {"at", at, METH_VARARGS, "at(type, shape, address, keeps, env=None, device=None): a tensor over memory there."},
     {"from_strings", from_strings, METH_VARARGS, "from_strings(shape, list): a tensor of strings, given as bytes."},
     {"sequence", sequence, METH_VARARGS, "sequence(type, list): a sequence of Values."},
     {"optional", optional, METH_VARARGS, "optional(type, item): an optional that holds a Value, or None."},
     {"map", map, METH_VARARGS, "map(keys, values): a map."},
     {"from_array", ncx_from_array, METH_O, "from_array(o): a Value over o's memory, or None where it does not fit."},
-    {"from_dlpack", ncx_from_dlpack, METH_O, "from_dlpack(capsule): a Value over the producer's memory."},
+    {"from_dlpack", ncx_from_dlpack, METH_VARARGS, "from_dlpack(capsule, env): a Value over the producer's memory."},
+    {"dlpack_type", ncx_dlpack_type, METH_O, "dlpack_type(capsule): DLPack's (code, bits, lanes) of the elements."},
     {NULL, NULL, 0, NULL}};
 
 static PyMethodDef methods[] = {
     {"strings", strings, METH_NOARGS, "The elements of a string tensor."},
+    {"copy_from", copy_from, METH_O, "copy_from(other): the contents of another tensor."},
     {"items", items, METH_NOARGS, "What a sequence, optional or map holds."},
     {"__dlpack__", (PyCFunction)(void (*)(void))ncx_to_dlpack, METH_VARARGS | METH_KEYWORDS, "A DLPack capsule."},
-    {"__dlpack_device__", ncx_dlpack_device, METH_NOARGS, "DLPack's device: (1, 0), the host."},
+    {"__dlpack_device__", ncx_dlpack_device, METH_NOARGS, "DLPack's device; (1, 0) is the host."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef properties[] = {{"kind", get_kind, NULL, "tensor, sequence, optional or map", NULL},
@@ -268,6 +309,7 @@ static PyGetSetDef properties[] = {{"kind", get_kind, NULL, "tensor, sequence, o
                                    {"shape", get_shape, NULL, "dims of a tensor, length of a sequence", NULL},
                                    {"data_ptr", get_data_ptr, NULL, "address of a tensor's first element", NULL},
                                    {"nbytes", get_nbytes, NULL, "bytes of a tensor of numbers", NULL},
+                                   {"device", get_device, NULL, "('cpu', 0), ('cuda', 1), ...", NULL},
                                    {"writable", get_writable, NULL, "whether a run may write here", NULL},
                                    {"__array_struct__", ncx_array_struct, NULL, "numpy's array interface", NULL},
                                    {NULL, NULL, NULL, NULL, NULL}};

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from nacre import _core, _types
-from nacre._device import host_only
+from nacre._device import envs, place
 from nacre._value import OrtValue
 
 
@@ -17,6 +17,7 @@ class IOBinding:
         self._session = session
         self._inputs: Dict[str, _core.Value] = {}
         self._outputs: Dict[str, Optional[_core.Value]] = {}
+        self._places: Dict[str, str] = {}  # outputs that a run allocates on a device
         self._results: Dict[str, _core.Value] = {}
 
     def _check(self, name: str, known: Dict[str, str]) -> str:
@@ -33,17 +34,24 @@ class IOBinding:
 
     def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
                    buffer_ptr: int) -> None:
-        """An input from memory at an address, which the caller keeps."""
-        host_only(device_type, "an input")
+        """An input from memory at an address of the host or of a device, which the caller keeps: nothing is copied to
+        bind it."""
         self._check(name, self._session._input_types)
-        self._inputs[name] = _core.at(_types.type_number(element_type), shape, int(buffer_ptr), None)
+        self._inputs[name] = self._at(device_type, device_id, element_type, shape, buffer_ptr)
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         self._check(name, self._session._input_types)
         self._inputs[name] = ortvalue._value
 
     def synchronize_inputs(self) -> None:
-        """Nothing waits: bound memory is the host's."""
+        """Waits until what was queued on devices of bound inputs is done."""
+        for name, number in {v.device for v in self._inputs.values()} - {("cpu", 0)}:
+            envs.get().synchronize(f"{name}:{number}" if name == "cuda" else name)
+
+    @staticmethod
+    def _at(device_type: str, device_id: int, element_type: Any, shape: Sequence[int], pointer: int) -> _core.Value:
+        device, number = place(device_type, device_id), _types.type_number(element_type)
+        return _core.at(number, shape, int(pointer), None, envs.get(), device)
 
     def clear_binding_inputs(self) -> None:
         self._inputs.clear()
@@ -52,29 +60,32 @@ class IOBinding:
 
     def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Optional[Sequence[int]] = None, buffer_ptr: Optional[int] = None) -> None:
-        """An output into memory at an address, or, without one, into memory that the run allocates."""
-        host_only(device_type, "an output")
-        self._check(name, self._session._output_types)
-        value = None
+        """An output into memory at an address, or, without one, into memory of that device that the run allocates; a
+        shape without an address is not used."""
+        device, value = place(device_type, device_id), None
         if buffer_ptr is not None:
             if element_type is None or shape is None:
                 raise ValueError("`element_type` and `shape` are to be provided if pre-allocated memory is provided")
-            value = _core.at(_types.type_number(element_type), shape, int(buffer_ptr), None)
-        elif shape is not None and element_type is not None:
-            value = _core.empty(_types.type_number(element_type), shape)
+            value = self._at(device_type, device_id, element_type, shape, buffer_ptr)
+        self._bind(name, value)
+        if value is None and device is not None:
+            self._places[name] = device
+
+    def _bind(self, name: str, value: Optional[_core.Value]) -> None:
+        self._check(name, self._session._output_types)
         self._outputs[name] = value
+        self._places.pop(name, None)
         self._results.pop(name, None)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        self._check(name, self._session._output_types)
-        self._outputs[name] = ortvalue._value
-        self._results.pop(name, None)
+        self._bind(name, ortvalue._value)
 
     def synchronize_outputs(self) -> None:
-        """Nothing waits: a run returns when its outputs are written."""
+        """Nothing waits: a run returns when its outputs are written, on a device too."""
 
     def clear_binding_outputs(self) -> None:
         self._outputs.clear()
+        self._places.clear()
         self._results.clear()
 
     # ---- results ----
@@ -91,13 +102,27 @@ class IOBinding:
 
     def copy_outputs_to_cpu(self) -> List[Any]:
         """The outputs as arrays, lists and dicts over copied memory."""
-        copies = (_types.to_python(v) for v in self._values())
+        copies = [_types.to_python(v) for v in self._values()]
         return [c.copy() if isinstance(c, np.ndarray) else c for c in copies]
 
     def _run(self, session: _core.Session, run_options: Any) -> None:
         names = list(self._outputs)
-        values = session.run(names, dict(self._inputs), run_options, [self._outputs[n] for n in names])
-        self._results = dict(zip(names, values))
+        kept = [n for n in names if n in self._places] or None
+        try:
+            values = session.run(names, dict(self._inputs), run_options, [self._outputs[n] for n in names], kept)
+        except (_core.Fail, _core.InvalidArgument, _core.RuntimeException, _core.NotImplemented, _core.EPFail) as e:
+            raise RuntimeError(f"Error in execution: {e}") from e  # onnxruntime's class for runs of bindings
+        self._results = {n: self._moved(v, self._places.get(n)) for n, v in zip(names, values)}
+
+    @staticmethod
+    def _moved(value: _core.Value, device: Optional[str]) -> _core.Value:
+        """The value on the device where it was asked for; a session's own device it is on already."""
+        name, number = value.device
+        if device is None or value.kind != "tensor" or device in (name, f"{name}:{number}"):
+            return value
+        there = _core.empty(value.type, value.shape, envs.get(), device)
+        there.copy_from(value)
+        return there
 
 
 SessionIOBinding = IOBinding

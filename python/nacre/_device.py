@@ -6,10 +6,13 @@ import warnings
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from nacre import _core
-from nacre._enums import OrtAllocatorType, OrtDeviceMemoryType, OrtDeviceVendorId, OrtMemType
+from nacre._enums import (OrtAllocatorType, OrtDeviceMemoryType, OrtDeviceVendorId, OrtHardwareDeviceType,
+                          OrtMemoryInfoDeviceType, OrtMemType)
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
-_TYPES = {"cpu": 0, "cuda": 1, "gpu": 1}
+#: The device that proves, without a GPU, that nothing of the host touches a device's memory. For tests; not listed.
+GUARD = "GuardExecutionProvider"
+_TYPES = {"cpu": 0, "cuda": 1, "gpu": 1, "npu": 3, "dml": 4, "webgpu": 5, "cann": 3, "guard": 1}
 
 Provider = Union[str, Tuple[str, Dict[Any, Any]]]
 
@@ -69,7 +72,7 @@ def _pairs(providers: Optional[Sequence[Provider]],
         raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
     pairs = []
     for i, p in enumerate(providers):
-        name, own = (p, {}) if isinstance(p, str) else p
+        name, own = (p, {}) if isinstance(p, str) else p if isinstance(p, tuple) and len(p) == 2 else (None, {})
         if not isinstance(name, str) or not isinstance(own, dict):
             raise ValueError("'providers' values must be either strings or 2-tuples of (string, dict).")
         if options is not None and own:
@@ -86,6 +89,8 @@ def choose(providers: Optional[Sequence[Provider]], options: Optional[Sequence[D
     for i, (name, own) in enumerate(pairs):
         if name == CPU:
             return "cpu", {CPU: own}
+        if name == GUARD:
+            return "guard", {GUARD: own, CPU: {}}
         later = any(n in (CPU, CUDA) for n, _ in pairs[i + 1:])
         if name != CUDA:
             reason = f"there is no provider '{name}'; there are {', '.join(get_all_providers())}"
@@ -101,22 +106,29 @@ def choose(providers: Optional[Sequence[Provider]], options: Optional[Sequence[D
     raise _core.InvalidArgument("no provider was given")
 
 
-def host_only(device_type: str, what: str) -> None:
-    """Refuses memory that is not the host's: sessions on a GPU take and give host memory."""
-    if str(device_type).lower() not in _TYPES:
-        raise RuntimeError(f"Unsupported device type: {device_type}")
-    if str(device_type).lower() != "cpu":
-        raise _core.NotImplemented(f"{what} in the memory of '{device_type}' is not supported; use 'cpu': a session on "
-                                   "a GPU copies what it needs")
+def place(device_type: str, device_id: int = 0) -> Optional[str]:
+    """The library's name of a device, 'cuda:1'; None for the host."""
+    name = _known(device_type)
+    if name == "cpu":
+        return None
+    if name == "guard":
+        return name
+    if name not in ("cuda", "gpu"):
+        raise _core.NotImplemented(f"there is no memory of '{device_type}'; there is that of cpu and cuda")
+    return f"cuda:{int(device_id)}"
+
+
+def _known(device_type: str) -> str:
+    if device_type not in _TYPES:
+        raise Exception(f"Unsupported device type: {device_type}")  # onnxruntime's class
+    return device_type
 
 
 class OrtDevice:
     """A device and its number."""
 
     def __init__(self, name: str, device_id: int, vendor_id: int = -1) -> None:
-        if name.lower() not in _TYPES:
-            raise RuntimeError(f"Unsupported device type: {name}")
-        self._name, self._id, self._vendor = name.lower(), int(device_id), int(vendor_id)
+        self._name, self._id, self._vendor = _known(name), int(device_id), int(vendor_id)
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
@@ -140,8 +152,100 @@ class OrtDevice:
 class OrtMemoryInfo:
     """A kind of memory, for scripts that describe one."""
 
+    name: str
+    allocator_type: OrtAllocatorType
+    device_id: int
+    mem_type: OrtMemType
+    device_mem_type: OrtDeviceMemoryType
+    device_vendor_id: int
+
     def __init__(self, name: str, allocator_type: OrtAllocatorType, device_id: int, mem_type: OrtMemType) -> None:
         self.name, self.allocator_type = name, OrtAllocatorType(allocator_type)
         self.device_id, self.mem_type = int(device_id), OrtMemType(mem_type)
         self.device_mem_type = OrtDeviceMemoryType.DEFAULT
         self.device_vendor_id = 0
+
+    @staticmethod
+    def create_v2(name: str, device_type: OrtMemoryInfoDeviceType, vendor_id: int, device_id: int,
+                  mem_type: OrtDeviceMemoryType, alignment: int, allocator_type: OrtAllocatorType) -> "OrtMemoryInfo":
+        info = OrtMemoryInfo(name, allocator_type, device_id, OrtMemType.DEFAULT)
+        info.device_mem_type, info.device_vendor_id = OrtDeviceMemoryType(mem_type), int(vendor_id)
+        return info
+
+
+class OrtHardwareDevice:
+    """A processor or GPU of this machine."""
+
+    def __init__(self, kind: OrtHardwareDeviceType, vendor: str, vendor_id: int, metadata: Dict[str, str]) -> None:
+        self.type, self.vendor, self.vendor_id, self.device_id = kind, vendor, vendor_id, 0
+        self.metadata = metadata
+
+    type: OrtHardwareDeviceType
+    vendor: str
+    vendor_id: int
+    device_id: int
+    metadata: Dict[str, str]
+
+
+class OrtEpDevice:
+    """A provider and the device that it works on."""
+
+    def __init__(self, ep_name: str, device: OrtHardwareDevice) -> None:
+        self.ep_name, self.ep_vendor, self.device = ep_name, "Nacre", device
+        self.ep_metadata, self.ep_options = {}, {}
+
+    ep_name: str
+    ep_vendor: str
+    device: OrtHardwareDevice
+    ep_metadata: Dict[str, str]
+    ep_options: Dict[str, str]
+
+    def memory_info(self, memory_type: OrtDeviceMemoryType = OrtDeviceMemoryType.DEFAULT) -> OrtMemoryInfo:
+        return memory_info("cpu" if self.ep_name == CPU else "cuda")
+
+    def create_sync_stream(self) -> Any:
+        raise _core.NotImplemented("streams of a device are not given out: a run returns when its outputs are written")
+
+
+def memory_info(device: str) -> OrtMemoryInfo:
+    """What inputs and outputs of a session lie in, unless they are bound elsewhere."""
+    return OrtMemoryInfo("Cpu" if device == "cpu" else "Cuda", OrtAllocatorType.ORT_DEVICE_ALLOCATOR, 0,
+                         OrtMemType.DEFAULT)
+
+
+def get_ep_devices() -> List[OrtEpDevice]:
+    """The providers that work on this machine, each with its device."""
+    cpu = OrtHardwareDevice(OrtHardwareDeviceType.CPU, "", 0, {"Description": envs.get().describe("cpu")})
+    found = [OrtEpDevice(CPU, cpu)]
+    if not why_no_cuda():
+        gpu = OrtHardwareDevice(OrtHardwareDeviceType.GPU, "NVIDIA", int(OrtDeviceVendorId.NVIDIA),
+                                {"Description": envs.get().describe("cuda")})
+        found.append(OrtEpDevice(CUDA, gpu))
+    return found
+
+
+class OrtArenaCfg:
+    """Sizes of an allocator's arena: hints, memory is planned before a run."""
+
+    def __init__(self, *args: Any) -> None:
+        values = dict(args[0]) if len(args) == 1 and isinstance(args[0], dict) else dict(zip(self._NAMES, args))
+        for name in self._NAMES:
+            setattr(self, name, int(values.get(name, -1)))
+
+    _NAMES = ("max_mem", "arena_extend_strategy", "initial_chunk_size_bytes", "max_dead_bytes_per_chunk",
+              "initial_growth_chunk_size_bytes", "max_power_of_two_extend_bytes")
+    max_mem: int
+    arena_extend_strategy: int
+    initial_chunk_size_bytes: int
+    max_dead_bytes_per_chunk: int
+    initial_growth_chunk_size_bytes: int
+    max_power_of_two_extend_bytes: int
+
+
+def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: Optional[OrtArenaCfg]) -> None:
+    """A hint: sessions of one environment share its memory anyway."""
+
+
+def create_and_register_allocator_v2(provider_type: str, mem_info: OrtMemoryInfo, options: Dict[str, str],
+                                     arena_cfg: Optional[OrtArenaCfg]) -> None:
+    """A hint, as create_and_register_allocator."""

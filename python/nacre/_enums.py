@@ -30,12 +30,16 @@ class ExecutionOrder(IntEnum):
 
 
 class OrtAllocatorType(IntEnum):
+    """How an allocator keeps memory, in OrtMemoryInfo."""
+
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
     ORT_ARENA_ALLOCATOR = 1
 
 
 class OrtMemType(IntEnum):
+    """What memory serves, in OrtMemoryInfo."""
+
     CPU_INPUT = -2
     CPU_OUTPUT = -1
     CPU = -1
@@ -43,11 +47,15 @@ class OrtMemType(IntEnum):
 
 
 class OrtDeviceMemoryType(IntEnum):
+    """Memory of a device that the host can read, or not."""
+
     DEFAULT = 0
     HOST_ACCESSIBLE = 5
 
 
 class OrtMemoryInfoDeviceType(IntEnum):
+    """The kind of device of OrtMemoryInfo.create_v2."""
+
     CPU = 0
     GPU = 1
     FPGA = 2
@@ -55,6 +63,8 @@ class OrtMemoryInfoDeviceType(IntEnum):
 
 
 class OrtDeviceVendorId(IntEnum):
+    """PCI's numbers of vendors."""
+
     NONE = 0
     AMD = 0x1002
     NVIDIA = 0x10DE
@@ -66,6 +76,8 @@ class OrtDeviceVendorId(IntEnum):
 
 
 class OrtSparseFormat(IntEnum):
+    """How sparse tensors are stored; there are none here."""
+
     ORT_SPARSE_UNDEFINED = 0
     ORT_SPARSE_COO = 1
     ORT_SPARSE_CSRC = 2
@@ -73,12 +85,16 @@ class OrtSparseFormat(IntEnum):
 
 
 class OrtHardwareDeviceType(IntEnum):
+    """The kind of an OrtHardwareDevice."""
+
     CPU = 0
     GPU = 1
     NPU = 2
 
 
 class OrtExecutionProviderDevicePolicy(IntEnum):
+    """How a provider would be chosen; name it instead."""
+
     DEFAULT = 0
     PREFER_CPU = 1
     PREFER_NPU = 2

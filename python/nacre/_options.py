@@ -5,24 +5,59 @@ refused with a sentence.
 """
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
+
+import numpy as np
 
 from nacre import _core
 from nacre._enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from nacre._value import OrtValue
 
 
 def _refuse(what: str, instead: str = "") -> None:
     raise _core.NotImplemented(f"{what} is not supported{'; ' + instead if instead else ''}")
 
 
+def _field(what: str, kind: Any, value: Any) -> Any:
+    """The value as this kind, int, str, bool or an enumeration; TypeError when it is none."""
+    fits = isinstance(value, (kind, np.bool_)) if kind in (bool, str) else hasattr(value, "__index__")
+    if not fits:
+        raise TypeError(f"{what}: expected {kind.__name__}, got {value!r}")
+    return kind(value)
+
+
 def _entry(entries: Dict[str, str], key: str, value: str, longest: int = 1024) -> None:
     if not key or len(key) > longest:
         raise RuntimeError(f"Config key is empty or longer than maximum length {longest}")
-    entries[str(key)] = str(value)
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise TypeError(f"a configuration entry is two texts, got {key!r}: {value!r}")
+    entries[key] = value
+
+
+#: Entries that would change what is written or read: (value that asks for it, or * for any; what to do instead).
+_REFUSED = {
+    "session.save_model_format": ("ORT", "the optimized model is saved as ONNX"),
+    "session.load_model_format": ("ORT", "give the ONNX model"),
+    "session.optimized_model_external_initializers_file_name": ("*", "the optimized model is saved as one file"),
+    "ep.context_enable": ("1", "no provider keeps compiled contexts"),
+}
+
+
+def _hint(path: Any) -> str:
+    """Says that a library is one of onnxruntime's, where it is."""
+    try:
+        with open(path, "rb") as f:
+            theirs = b"RegisterCustomOps" in f.read()
+    except OSError:
+        return ""
+    return "; its operators are for onnxruntime (RegisterCustomOps): build them on nacre_plugin.h" if theirs else ""
 
 
 class SessionOptions:
-    """How a session is made. Defaults are onnxruntime's."""
+    """How a session is made. Defaults are onnxruntime's.
+
+    Entries that are obeyed: session.disable_prepacking, session.model_external_initializers_file_folder_path. Those in
+    _REFUSED would change files and are refused. Every other one is kept, can be read back, and is a hint."""
 
     # name: (default, what a value is made with)
     _FIELDS = {
@@ -54,25 +89,26 @@ class SessionOptions:
     use_per_session_threads: bool
     _entries: Dict[str, str]
     _dims: Dict[str, int]
+    _denotations: Dict[str, int]
+    _given: Dict[str, _core.Value]
+    _files: Dict[str, bytes]
     _libraries: List[str]
     _providers: List[Tuple[str, Dict[str, str]]]
+    _cancelled: bool
 
     def __init__(self) -> None:
         for name, (default, _) in self._FIELDS.items():
             object.__setattr__(self, name, default)
-        for name in ("_entries", "_dims"):
+        for name in ("_entries", "_dims", "_denotations", "_given", "_files"):
             object.__setattr__(self, name, {})
+        object.__setattr__(self, "_cancelled", False)
         for name in ("_libraries", "_providers"):
             object.__setattr__(self, name, [])
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._FIELDS:
             raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
-        kind = self._FIELDS[name][1]
-        if kind in (int, str) and not isinstance(value, kind):
-            if kind is str or not hasattr(value, "__index__"):
-                raise TypeError(f"SessionOptions.{name}: expected {kind.__name__}, got {value!r}")
-        object.__setattr__(self, name, kind(value))
+        object.__setattr__(self, name, _field(f"SessionOptions.{name}", self._FIELDS[name][1], value))
 
     # ---- entries ----
 
@@ -90,14 +126,16 @@ class SessionOptions:
         self._dims[str(dim_name)] = int(dim_value)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, dim_value: int) -> None:
-        _refuse("a free dimension by denotation", "name it: add_free_dimension_override_by_name")
+        """Every input dim that the model denotes so, and names, has this size."""
+        self._denotations[str(denotation)] = int(dim_value)
 
     def register_custom_ops_library(self, path: str) -> None:
-        """Adds the operators of a shared library that exports nacre_plugin_register (nacre_plugin.h)."""
+        """Adds the operators of a shared library that exports nacre_plugin_register (nacre_plugin.h). Libraries for
+        onnxruntime, which export RegisterCustomOps, are refused."""
         try:
             _core.Env(1).load_plugin(str(path))
         except Exception as e:
-            raise _core.Fail(f"Failed to load library {path}: {e}") from None
+            raise _core.Fail(f"Failed to load library {path}: {e}{_hint(path)}") from None
         self._libraries.append(str(path))
 
     # ---- providers ----
@@ -117,26 +155,48 @@ class SessionOptions:
     def set_provider_selection_policy_delegate(self, delegate: Any) -> None:
         _refuse("a provider selection policy", "use providers=[...]")
 
-    # ---- refused ----
+    def set_ep_context_data_read_func(self, read_func: Any, max_data_size: int) -> None:
+        _refuse("a compiled context", "no provider keeps one")
 
-    def add_initializer(self, name: str, value: Any) -> None:
-        _refuse("add_initializer", "feed an overridable initializer, or change the model")
+    def clear_ep_context_data_read_func(self) -> None:
+        """There is none."""
 
-    def add_external_initializers(self, names: Any, values: Any) -> None:
-        _refuse("add_external_initializers", "keep the data beside the model's file")
+    # ---- contents given by the caller ----
 
-    def add_external_initializers_from_files_in_memory(self, *_: Any) -> None:
-        _refuse("add_external_initializers_from_files_in_memory", "keep the data beside the model's file")
+    def add_initializer(self, name: str, value: OrtValue) -> None:
+        """The contents of the initializer of this name, of the model's type and shape; the memory is used as it
+        lies."""
+        if not isinstance(value, OrtValue) or not value.is_tensor():
+            raise RuntimeError(f"add_initializer: expected an OrtValue that holds a tensor, got {type(value)}")
+        self._given[str(name)] = value._value
+
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
+        """The contents of initializers that the model keeps in other files, which then need not be there."""
+        if len(names) != len(values):
+            raise RuntimeError(f"add_external_initializers: {len(names)} names, {len(values)} values")
+        for name, value in zip(names, values):
+            self.add_initializer(name, value)
+
+    def add_external_initializers_from_files_in_memory(self, names: Sequence[str], buffers: Sequence[Any],
+                                                       lengths: Sequence[int]) -> None:
+        """The contents of the files in which the model keeps initializers, by the names that the model gives them."""
+        if not len(names) == len(buffers) == len(lengths):
+            raise RuntimeError("names, buffers and lengths: expected as many of each")
+        for name, buffer, length in zip(names, buffers, lengths):
+            self._files[str(name)] = bytes(memoryview(buffer).cast("B")[:int(length)])
 
     def set_load_cancellation_flag(self, value: bool) -> None:
-        if value:
-            _refuse("cancelling a load")
+        """Sessions with these options are not made while it is set."""
+        object.__setattr__(self, "_cancelled", bool(value))
 
     # ---- what the library is told ----
 
     def _settings(self) -> List[Tuple[str, str]]:
-        if self.enable_profiling:
-            _refuse("enable_profiling")
+        if self._cancelled:
+            raise _core.ModelLoadCanceled("the load was cancelled: set_load_cancellation_flag(True)")
+        for key, (value, instead) in _REFUSED.items():
+            if self._entries.get(key, "") == value or (value == "*" and key in self._entries):
+                _refuse(f"{key}={self._entries[key]}", instead)
         level = self.graph_optimization_level
         names = {0: "off", 1: "basic", 2: "extended"}
         out = [("level", names.get(int(level), "all"))]
@@ -144,6 +204,8 @@ class SessionOptions:
             out.append(("save", self.optimized_model_filepath))
         if self._entries.get("session.disable_prepacking") == "1":
             out.append(("packing", "off"))
+        if self.enable_profiling:
+            out.append(("profile", "on"))
         return out
 
     def _folder(self) -> Any:
@@ -153,17 +215,26 @@ class SessionOptions:
 class RunOptions(_core.RunOptions):
     """What a run obeys. Setting terminate, from any thread, stops the runs that have these options."""
 
+    # name: (default, what a value is)
+    _FIELDS = {"log_severity_level": (-1, int), "log_verbosity_level": (0, int), "logid": ("", str),
+               "only_execute_path_to_fetches": (False, bool)}
+
     log_severity_level: int
     log_verbosity_level: int
     logid: str
     only_execute_path_to_fetches: bool
+    _entries: Dict[str, str]
 
     def __init__(self) -> None:
-        self.log_severity_level = -1
-        self.log_verbosity_level = 0
-        self.logid = ""
-        self.only_execute_path_to_fetches = False
-        self._entries: Dict[str, str] = {}
+        for name, (default, _) in self._FIELDS.items():
+            setattr(self, name, default)
+        object.__setattr__(self, "_entries", {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "terminate" and name not in self._FIELDS:
+            raise AttributeError(f"'RunOptions' object has no attribute '{name}'")
+        kind = bool if name == "terminate" else self._FIELDS[name][1]
+        object.__setattr__(self, name, _field(f"RunOptions.{name}", kind, value))
 
     def add_run_config_entry(self, config_key: str, config_value: str) -> None:
         _entry(self._entries, config_key, config_value)

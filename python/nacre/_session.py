@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from nacre import _core, _types
 from nacre._binding import IOBinding
-from nacre._device import Provider, choose, envs
+from nacre._denotation import names_of
+from nacre._device import OrtEpDevice, OrtMemoryInfo, Provider, choose, envs, get_ep_devices, memory_info
 from nacre._options import RunOptions, SessionOptions
+from nacre._profile import Profile
 from nacre._value import OrtValue
 
 _INPUTS, _OUTPUTS, _OVERRIDABLE = 0, 1, 2
@@ -31,6 +34,14 @@ class NodeArg:
 class ModelMetadata:
     """What a model says of itself."""
 
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: Dict[str, str]
+
     def __init__(self, producer_name: str = "", graph_name: str = "", domain: str = "", description: str = "",
                  graph_description: str = "", version: int = 0,
                  custom_metadata_map: Optional[Dict[str, str]] = None) -> None:
@@ -45,7 +56,7 @@ def _source(path_or_bytes: Any) -> Union[str, bytes]:
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         return bytes(path_or_bytes)
     if hasattr(path_or_bytes, "SerializeToString"):
-        return path_or_bytes.SerializeToString()
+        return bytes(path_or_bytes.SerializeToString())
     raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
 
 
@@ -62,6 +73,7 @@ class Session:
     _output_names: List[str]
     _input_types: Dict[str, str]
     _output_types: Dict[str, str]
+    _profile: Optional[Profile] = None
 
     # ---- what it tells ----
 
@@ -80,6 +92,21 @@ class Session:
 
     def get_modelmeta(self) -> ModelMetadata:
         return ModelMetadata(**self._session.info())
+
+    def get_input_memory_infos(self) -> List[OrtMemoryInfo]:
+        """Where each input may lie without being copied by the host: anywhere; what is fed lies in host memory."""
+        return [memory_info("cpu") for _ in self._inputs]
+
+    def get_output_memory_infos(self) -> List[OrtMemoryInfo]:
+        return [memory_info("cpu") for _ in self._outputs]
+
+    def get_input_epdevices(self) -> List[OrtEpDevice]:
+        """The provider that reads each input."""
+        device = [d for d in get_ep_devices() if d.ep_name in self._providers][-1:]
+        return device * len(self._inputs)
+
+    def get_provider_graph_assignment_info(self) -> List[Any]:
+        raise _core.NotImplemented("which provider has which node is not told here; `nacre explain` tells it")
 
     def get_providers(self) -> List[str]:
         return list(self._providers)
@@ -100,9 +127,15 @@ class Session:
 
     def _run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
              run_options: Optional[RunOptions]) -> List[_core.Value]:
-        self._validate_input(list(input_feed))
+        self._validate_input(list(input_feed.keys()))
         wanted = list(output_names) if output_names else self._output_names
-        return self._session.run(wanted, self._feeds(input_feed), run_options)
+        if self._profile is None:
+            return self._session.run(wanted, self._feeds(input_feed), run_options)
+        begin = time.monotonic_ns()
+        try:
+            return self._session.run(wanted, self._feeds(input_feed), run_options)
+        finally:
+            self._profile.add("model_run", begin)
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
             run_options: Optional[RunOptions] = None) -> List[Any]:
@@ -114,7 +147,7 @@ class Session:
                   run_options: Optional[RunOptions] = None) -> None:
         """As run, on another thread. callback(results, user_data, error) is called there; error is empty when the run
         succeeded."""
-        self._validate_input(list(input_feed))
+        self._validate_input(list(input_feed.keys()))
         feeds = dict(input_feed)
 
         def work() -> None:
@@ -130,7 +163,8 @@ class Session:
     def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: Optional[RunOptions] = None) -> List[OrtValue]:
         """As run, with OrtValues in and out."""
-        return [OrtValue(v) for v in self._run(output_names, input_dict_ort_values, run_options)]
+        feeds = {name: value._get_c_value() for name, value in input_dict_ort_values.items()}
+        return [OrtValue(v) for v in self._run(output_names, feeds, run_options)]
 
     def run_with_ortvaluevector(self, run_options: Optional[RunOptions], feed_names: Sequence[str],
                                 feeds: Sequence[OrtValue], fetch_names: Sequence[str], fetches: List[OrtValue],
@@ -143,7 +177,14 @@ class Session:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
         """Runs on what is bound; outputs are read from the binding."""
-        iobinding._run(self._session, run_options)
+        if iobinding._session is not self:
+            raise ValueError("IOBinding must be used with the session that created it.")
+        begin = time.monotonic_ns()
+        try:
+            iobinding._run(self._session, run_options)
+        finally:
+            if self._profile is not None:
+                self._profile.add("model_run", begin)
 
     def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any, device_type: str,
                                             device_id: int = 0, vendor_id: int = -1) -> OrtValue:
@@ -152,10 +193,24 @@ class Session:
     # ---- others ----
 
     def end_profiling(self) -> str:
-        raise _core.NotImplemented("profiling is not supported")
+        """Writes what was seen since the session was made and gives the file's name; empty when profiling is off or was
+        ended before. The file is a list of Chrome trace events of the categories Session and Node."""
+        return "" if self._profile is None else self._profile.end()
 
     def get_profiling_start_time_ns(self) -> int:
-        raise _core.NotImplemented("profiling is not supported")
+        """When profiling began, on the clock of time.monotonic_ns(); 0: it is off."""
+        return 0 if self._profile is None else self._profile.start_ns
+
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
+        """Nothing is captured from here."""
+
+    def get_tuning_results(self) -> List[Any]:
+        """Kernels are not tuned while running."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
+        if results and error_on_invalid:
+            raise _core.NotImplemented("kernels are not tuned while running")
 
     def disable_fallback(self) -> None:
         """Nothing falls back while running."""
@@ -182,7 +237,8 @@ class InferenceSession(Session):
         if sess_options and sess_options is not self._sess_options:
             raise TypeError(f"sess_options: expected SessionOptions, got {type(sess_options)}")
         self._disabled = list(kwargs.pop("disabled_optimizers", None) or [])
-        kwargs.pop("enable_fallback", None)
+        for hint in ("enable_fallback", "read_config_from_model"):
+            kwargs.pop(hint, None)
         if kwargs:
             raise TypeError(f"InferenceSession takes no {', '.join(map(repr, kwargs))}")
         self._create(providers, provider_options)
@@ -191,7 +247,15 @@ class InferenceSession(Session):
         if providers is None and self._sess_options.has_providers():
             providers = list(self._sess_options._providers)
         self._device, self._providers = choose(providers, options)
+        profile = None
+        if self._sess_options.enable_profiling:
+            profile = Profile(self._sess_options.profile_file_prefix, next(iter(self._providers)))
+        begin = time.monotonic_ns()
         self._session = self._make()
+        if profile is not None:
+            profile.add("session_initialization", begin)
+            profile.watch(self, self._session)
+        self._profile = profile
         self._inputs, self._outputs, self._overridable = (
             [NodeArg(*row) for row in self._session.signature(side)] for side in (_INPUTS, _OUTPUTS, _OVERRIDABLE))
         self._required = [a.name for a in self._inputs if not a.type.startswith("optional(")]
@@ -202,11 +266,15 @@ class InferenceSession(Session):
     def _make(self) -> _core.Session:
         o = self._sess_options
         settings = [("device", self._device)] + o._settings()
-        settings += [("disable", name) for name in self._disabled]
+        settings += [("disable", name) for name in self._disabled if name.islower()]  # others are onnxruntime's passes
         if envs.seed is not None:
             settings.append(("seed", str(envs.seed)))
+        dims = dict(o._dims)
+        for name, denotation in names_of(self._model).items() if o._denotations else ():
+            if denotation in o._denotations:
+                dims.setdefault(name, o._denotations[denotation])
         env = envs.get(o.intra_op_num_threads, o._libraries)
-        return _core.Session(env, self._model, settings, list(o._dims.items()), o._folder())
+        return _core.Session(env, self._model, settings, list(dims.items()), o._folder(), o._given, o._files)
 
     def set_providers(self, providers: Optional[Sequence[Provider]] = None,
                       provider_options: Optional[Sequence[Dict[Any, Any]]] = None) -> None:

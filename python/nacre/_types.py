@@ -2,24 +2,32 @@
 
 Tensors are numpy arrays, strings arrays of str, sequences lists, optionals None or what they hold, maps dicts. Memory
 is lent, not copied, wherever an array lies dense in the machine's byte order.
+
+Types of fewer than 8 bits (int4, uint4, float4_e2m1fn, int2, uint2, float6_*) lie packed in the library, the first
+element in the lowest bits, without gaps; ml_dtypes keeps one of them in a byte. Such arrays are copied on the way in
+and out. Without ml_dtypes they come out as int8 or uint8: the numbers of integer types, the bits of float types.
 """
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 import numpy as np
 
 from nacre import _core
+from nacre._device import envs
 
 #: ONNX's number of each element type, by numpy's name (ml_dtypes' for those that numpy lacks).
 NUMBER_OF = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
     "float64": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16,
-    "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20, "float8_e8m0fnu": 24,
+    "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20, "uint4": 21, "int4": 22,
+    "float4_e2m1fn": 23, "float8_e8m0fnu": 24, "uint2": 25, "int2": 26, "float6_e2m3fn": 27, "float6_e3m2fn": 28,
 }
 STRING = 8
 NAME_OF = {number: name for name, number in NUMBER_OF.items()}
 _ML_DTYPES = {name for name, number in NUMBER_OF.items() if number >= 16}
+_PACKED = {number for number in NAME_OF if _core.type_bits(number) % 8}
+_SIGNED = {NUMBER_OF["int4"], NUMBER_OF["int2"]}
 
 
 def numpy_type(number: int) -> np.dtype:
@@ -32,10 +40,11 @@ def numpy_type(number: int) -> np.dtype:
     if name not in _ML_DTYPES:
         return np.dtype(name)
     try:
-        import ml_dtypes
+        import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        return np.dtype(f"uint{8 * _core.type_bytes(number)}")
-    return np.dtype(getattr(ml_dtypes, name))
+        return np.dtype("int8" if number in _SIGNED else f"uint{max(8 * _core.type_bytes(number), 8)}")
+    kind: np.dtype = np.dtype(getattr(ml_dtypes, name))
+    return kind
 
 
 def type_number(element_type: Any) -> int:
@@ -46,8 +55,32 @@ def type_number(element_type: Any) -> int:
     if dtype.kind in "OUS":
         return STRING
     if dtype.name not in NUMBER_OF:
-        raise _core.NotImplemented(f"ONNX has no element type for numpy's {dtype.name}, or it is not supported")
+        raise _core.NotImplemented(f"ONNX has no element type for numpy's {dtype.name}")
     return NUMBER_OF[dtype.name]
+
+
+# ---- packed types ----
+
+def _bits(number: int) -> int:
+    return _core.type_bits(number)
+
+
+def pack(x: np.ndarray, number: int) -> np.ndarray:
+    """The bytes in which the elements of x, one to a byte, lie packed."""
+    codes = x.astype(np.int8).view(np.uint8) if number in _SIGNED | {21, 25} else x.view(np.uint8)
+    bits = np.unpackbits(codes.reshape(-1, 1), axis=1, bitorder="little")[:, :_bits(number)]
+    return np.packbits(bits.reshape(-1), bitorder="little")
+
+
+def unpack(packed: np.ndarray, shape: Sequence[int], number: int) -> np.ndarray:
+    """The elements that lie packed in these bytes, one to a byte."""
+    width, count = _bits(number), int(np.prod(shape, dtype=np.int64))
+    bits = np.unpackbits(packed, count=count * width, bitorder="little").reshape(count, width)
+    codes = np.packbits(bits, axis=1, bitorder="little").reshape(shape)
+    if number in _SIGNED:
+        half = 1 << (width - 1)
+        return ((codes.astype(np.int8) ^ half) - half).astype(numpy_type(number))
+    return codes.astype(numpy_type(number)) if number in (21, 25) else codes.view(numpy_type(number))
 
 
 def _element_of(type_text: str) -> int:
@@ -73,8 +106,8 @@ def to_value(x: Any, type_text: Optional[str] = None) -> _core.Value:
         return value if value is not None else _tensor(x, type_text)
     if isinstance(x, _core.Value):
         return x
-    if hasattr(x, "_value"):
-        return x._value
+    if isinstance(held := getattr(x, "_value", None), _core.Value):
+        return held
     if type_text.startswith("optional("):
         item = None if x is None else to_value(x, _inside(type_text))
         return _core.optional(_element_of(type_text), item)
@@ -98,13 +131,17 @@ def _map(x: Any, key: str, value: str) -> _core.Value:
 def _tensor(x: Any, type_text: Optional[str]) -> _core.Value:
     if isinstance(x, _core.Value):
         return x
-    if hasattr(x, "_value"):
-        return x._value
+    if isinstance(held := getattr(x, "_value", None), _core.Value):
+        return held
     if isinstance(x, (list, tuple)):
         dtype = None if type_text is None else numpy_type(_element_of(type_text))
         return to_value(np.array(x, dtype=dtype))
     if isinstance(x, np.ndarray):
         return _array(x)
+    if x is None:
+        raise _core.Fail(f"expected an array for {type_text or 'a tensor'}, got None")
+    if isinstance(x, dict):
+        raise _core.InvalidArgument(f"expected an array for {type_text or 'a tensor'}, got a dict")
     if hasattr(x, "__dlpack__"):
         return from_dlpack(x)
     if hasattr(x, "__array__"):
@@ -122,6 +159,9 @@ def _array(x: np.ndarray) -> _core.Value:
         texts = [s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape") for s in x.ravel().tolist()]
         return _core.from_strings(x.shape, texts)
     number = type_number(x.dtype)
+    if number in _PACKED:
+        packed = pack(np.ascontiguousarray(x), number)
+        return _core.at(number, x.shape, packed.ctypes.data, packed)
     x = x if x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative else x.astype(x.dtype.newbyteorder("="), "C")
     if x.dtype.name in _ML_DTYPES:
         return _core.at(number, x.shape, x.ctypes.data, x)
@@ -132,14 +172,18 @@ def _array(x: np.ndarray) -> _core.Value:
 
 
 def from_dlpack(x: Any) -> _core.Value:
-    """A Value over the memory of an object that speaks DLPack (or of such a capsule)."""
+    """A Value over the memory of an object that speaks DLPack (or of such a capsule), on the device where it lies."""
     if not hasattr(x, "__dlpack__"):
-        return _core.from_dlpack(x)
+        return _core.from_dlpack(x, envs.get())
     try:
-        capsule = x.__dlpack__(max_version=(1, 0))
+        capsule = x.__dlpack__(max_version=(1, 1))
     except TypeError:
         capsule = x.__dlpack__()
-    return _core.from_dlpack(capsule)
+    value = _core.from_dlpack(capsule, envs.get())
+    name, number = value.device
+    if name != "cpu":  # what the producer queued must be done before a run reads it
+        envs.get().synchronize(f"{name}:{number}" if name == "cuda" else name)
+    return value
 
 
 # ---- out ----
@@ -159,8 +203,14 @@ def to_python(value: _core.Value) -> Any:
 
 
 def to_numpy(value: _core.Value) -> np.ndarray:
-    """A tensor as numpy sees it, over the same memory; strings are copied."""
+    """A tensor as numpy sees it, over the same memory; strings, packed types and what lies on a device are copied."""
     number = value.type
+    if value.device[0] != "cpu":
+        host = _core.empty(number, value.shape)
+        host.copy_from(value)
+        value = host
+    if number in _PACKED:
+        return unpack(np.asarray(value), value.shape, number)
     if number == STRING:
         out = np.empty(value.shape, dtype=object)
         out.reshape(-1)[:] = value.strings()

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from nacre import _core, _types
-from nacre._device import host_only
+from nacre._device import envs, place
 
 
 class OrtValue:
@@ -23,34 +23,58 @@ class OrtValue:
     @staticmethod
     def ortvalue_from_numpy(numpy_obj: np.ndarray, /, device_type: str = "cpu", device_id: int = 0,
                             vendor_id: int = -1) -> "OrtValue":
-        """Over the array's own memory when it is dense, else over a copy."""
-        host_only(device_type, "an OrtValue")
-        return OrtValue(_types.to_value(numpy_obj), numpy_obj)
+        """Over the array's own memory when it is dense, else over a copy. On a device it is always a copy."""
+        device, value = place(device_type, device_id), _types.to_value(numpy_obj)
+        if device is None:
+            return OrtValue(value, numpy_obj)
+        there = _core.empty(value.type, value.shape, envs.get(), device)
+        there.copy_from(value)
+        return OrtValue(there)
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, /, onnx_element_type: int) -> "OrtValue":
-        """The array's bits under another of ONNX's element types of the same size."""
-        want, have = _core.type_bytes(int(onnx_element_type)), data.dtype.itemsize
-        if want != have:
-            raise RuntimeError(f"element type {onnx_element_type} has {want} bytes, the array's {have}")
+        """The array's bits under another of ONNX's element types of the same size, without a copy.
+
+        For types of fewer than 8 bits the array has one byte for each element, so that its shape is the tensor's, and
+        its first bytes hold the elements packed, the first one in the lowest bits; an array of ml_dtypes' own type is
+        packed into a copy."""
+        number = int(onnx_element_type)
+        bits, have = _core.type_bits(number), data.dtype.itemsize
+        if data.dtype.name in _types.NUMBER_OF and _types.NUMBER_OF[data.dtype.name] == number:
+            return cls(_types.to_value(data), data)
+        if max(bits, 8) != 8 * have:
+            raise RuntimeError(f"element type {number} has {bits} bits, the array's {8 * have}")
         data = np.require(data, requirements=["C", "A"])
-        return cls(_core.at(int(onnx_element_type), data.shape, data.ctypes.data, data), data)
+        return cls(_core.at(number, data.shape, data.ctypes.data, data), data)
 
     @staticmethod
     def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any, device_type: str = "cpu",
                                      device_id: int = 0, vendor_id: int = -1, memory_info: Any = None) -> "OrtValue":
-        """A tensor of zeros. element_type: a numpy type or ONNX's number."""
-        host_only(device_type, "an OrtValue")
-        return OrtValue(_core.empty(_types.type_number(element_type), shape))
+        """A tensor of zeros. element_type: a numpy type or ONNX's number. memory_info goes before device_type."""
+        if memory_info is not None:
+            device_type, device_id = "cpu" if memory_info.name.startswith("Cpu") else "cuda", memory_info.device_id
+        number, device = _types.type_number(element_type), place(device_type, device_id)
+        if number == _types.STRING or not _core.type_bits(number):
+            raise RuntimeError(f"tensor type {number} is not supported" if number != _types.STRING else
+                               "Creation of OrtValues is currently only supported from non-string numpy arrays")
+        if any(d < 0 for d in shape):
+            raise RuntimeError(f"a shape of negative dims: {list(shape)}")
+        return OrtValue(_core.empty(number, shape, envs.get(), device))
 
     @staticmethod
     def ort_value_from_sparse_tensor(sparse_tensor: Any) -> "OrtValue":
         raise _core.NotImplemented("sparse tensors are not supported")
 
     @classmethod
-    def from_dlpack(cls, data: Any, /) -> "OrtValue":
-        """Over the memory of an object that speaks DLPack."""
-        return cls(_types.from_dlpack(data))
+    def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> "OrtValue":
+        """Over the memory of an object that speaks DLPack, on the host or on a GPU. is_bool_tensor: its uint8 elements
+        are bools, as producers before DLPack 0.6 send them."""
+        value = _types.from_dlpack(data)
+        if is_bool_tensor and value.type == _types.NUMBER_OF["uint8"]:
+            name, number = value.device
+            value = _core.at(_types.NUMBER_OF["bool"], value.shape, value.data_ptr, value, envs.get(),
+                             place(name, number))
+        return cls(value)
 
     # ---- telling ----
 
@@ -59,7 +83,8 @@ class OrtValue:
         return self._value.data_ptr
 
     def device_name(self) -> str:
-        return "cpu"
+        """'cpu' or 'cuda'."""
+        return self._value.device[0]
 
     def shape(self) -> List[int]:
         return list(self._value.shape)
@@ -114,13 +139,28 @@ class OrtValue:
         return self._value.__dlpack_device__()
 
     def update_inplace(self, data: Any) -> None:
-        """Copies data, of the same shape and type, into this tensor's memory."""
-        mine, data = self.numpy(), np.asarray(data.numpy() if isinstance(data, OrtValue) else data)
-        if mine.dtype.kind == "O" or mine.shape != data.shape or mine.dtype != data.dtype:
-            raise RuntimeError(f"update_inplace: expected {mine.dtype} {mine.shape}, got {data.dtype} {data.shape}")
-        if not self._value.writable:
-            raise RuntimeError("update_inplace: the memory is read only")
-        mine[...] = data
+        """Copies data, of the same size and type, into this tensor's memory, between devices too."""
+        if not isinstance(data, (np.ndarray, OrtValue)):
+            raise TypeError("data must be a numpy.ndarray or an OrtValue.")
+        new = data._value if isinstance(data, OrtValue) else _types.to_value(data)
+        mine = self._value
+        if mine.kind != "tensor" or mine.type == _types.STRING or mine.type != new.type or mine.nbytes != new.nbytes:
+            raise RuntimeError(f"update_inplace: expected {self.data_type()} {self.shape()}, got "
+                               f"{OrtValue(new).data_type()} {list(new.shape)}")
+        mine.copy_from(new)
+
+    # ---- names of onnxruntime's native class ----
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule in the form before versions."""
+        return self._value.__dlpack__()
+
+    @property
+    def _ortvalue(self) -> "OrtValue":
+        return self
+
+    def _get_c_value(self) -> "OrtValue":
+        return self
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:

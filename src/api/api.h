@@ -29,6 +29,9 @@ struct nacre_state {
 struct nacre_run_options {
     nacre_state *state;
     atomic_int cancel;
+    const nacre_run_options *leader; /* whose cancel counts instead; NULL: none */
+    const char **kept;               /* outputs that stay on the device */
+    size_t n_kept;
 };
 
 struct nacre_frame {
@@ -59,6 +62,16 @@ nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) NC_
 /* Hands a text to the caller, who frees it; releases it when it lacks memory. */
 nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);
 int nc_api_level(const char *name); /* of transform; -1: no such level */
+nacre_code nc_api_check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err);
+
+/* ---- away.c: tensors in the memory of a device ---- */
+
+/* A host tensor with the same contents; a new reference. */
+NC_MUST nc_code nc_api_to_host(nc_work *w, nc_object *o, nc_object **out);
+NC_MUST nc_code nc_api_copy(nc_work *w, nc_object *dst, const nc_object *src);
+/* A tensor in the device's memory with the contents of a host tensor. */
+NC_MUST nc_code nc_api_to_device(nc_work *w, nc_env *env, nc_device *d, nc_object *o, nc_object **out);
+
 /* The session options as run/ reads them; valid while o lives. */
 void nc_api_options(const nacre_options *o, nc_session_options *out);
 

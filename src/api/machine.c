@@ -48,6 +48,8 @@ nacre_code nacre_env_describe_machine(nacre_env *env, char **text, nacre_error *
 const char *nacre_type_name(nacre_type type) { return nc_dtype_name((nc_dtype)type); }
 size_t nacre_type_bytes(nacre_type type) { return type == NACRE_STRING ? 0 : nc_dtype_bytes((nc_dtype)type); }
 
+int nacre_type_bits(nacre_type type) { return type == NACRE_STRING ? 0 : (int)nc_dtype_bits((nc_dtype)type); }
+
 nacre_code nacre_value_from_proto(nacre_kind kind, const void *bytes, size_t n, nacre_value **out, nacre_error *err) {
     nc_work w;
     nc_object *o = NULL;

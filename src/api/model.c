@@ -91,6 +91,44 @@ nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, n
     return nacre_model_load_bytes_in(env, bytes, n, NULL, out, err);
 }
 
+static void free_copy(nc_buffer *b) { nc_free(b->ptr); }
+
+static nc_code copy_file(nc_work *w, const void *contents, size_t bytes, nc_buffer **out) {
+    void *copy = nc_alloc(bytes ? bytes : 1);
+    NC_NEED(w, copy);
+    if (bytes) memcpy(copy, contents, bytes);
+    *out = nc_buffer_wrap(copy, bytes, free_copy, NULL);
+    if (!*out) nc_free(copy);
+    NC_NEED(w, *out);
+    return NC_OK;
+}
+
+static nc_code load_given(nc_work *w, const nc_env *env, const char *path, const void *bytes, size_t n,
+                          const nacre_given *g, nc_buffer **files, nc_model **out) {
+    nc_onnx_given given = {.names = g->names,
+                           .tensors = (nc_object *const *)(void *)(uintptr_t)g->values,
+                           .n = (int)g->n,
+                           .files = g->files,
+                           .contents = files,
+                           .n_files = (int)g->n_files};
+    for (size_t i = 0; i < g->n_files; i++) NC_TRY(copy_file(w, g->contents[i], g->bytes[i], &files[i]));
+    if (path) return nc_onnx_load_file_given(w, path, g->folder, &given, env->registry, out);
+    return nc_onnx_load_given(w, bytes, n, g->folder, &given, env->registry, out);
+}
+
+nacre_code nacre_model_load_given(nacre_env *env, const char *path, const void *bytes, size_t n,
+                                  const nacre_given *given, nacre_model **out, nacre_error *err) {
+    if (given->size != sizeof *given)
+        return nc_api_fail(err, NC_E_ARGUMENT, "nacre_given.size is %zu, expected %zu", given->size, sizeof *given);
+    nc_work w;
+    nc_model *m = NULL;
+    nc_work_init(&w);
+    nc_buffer **files = nc_arena_array(&w.scratch, given->n_files + 1, sizeof *files);
+    nc_code code = files ? load_given(&w, env->env, path, bytes, n, given, files, &m) : NC_E_MEMORY;
+    for (size_t i = 0; files && i < given->n_files; i++) nc_buffer_unref(files[i]);
+    return finish(&w, code, m, out, err);
+}
+
 nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err) {
     nc_work w;
     nc_model *m = NULL;

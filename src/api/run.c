@@ -13,7 +13,33 @@ nacre_code nacre_run_options_create(nacre_run_options **out, nacre_error *err) {
     return NACRE_OK;
 }
 
-void nacre_run_options_release(nacre_run_options *r) { nc_free(r); }
+void nacre_run_options_release(nacre_run_options *r) {
+    if (!r) return;
+    for (size_t i = 0; i < r->n_kept; i++) nc_free((void *)(uintptr_t)r->kept[i]);
+    nc_free((void *)r->kept);
+    nc_free(r);
+}
+
+void nacre_run_options_follow(nacre_run_options *r, const nacre_run_options *borrows) { r->leader = borrows; }
+
+static bool keeps(const nacre_run_options *r, const char *output) {
+    for (size_t i = 0; r && i < r->n_kept; i++)
+        if (strcmp(r->kept[i], output) == 0) return true;
+    return false;
+}
+
+nacre_code nacre_run_options_keep(nacre_run_options *r, const char *output, nacre_error *err) {
+    if (keeps(r, output)) return NACRE_OK;
+    size_t bytes = strlen(output) + 1;
+    const char **more = nc_realloc((void *)r->kept, (r->n_kept + 1) * sizeof *more);
+    if (more) r->kept = more;
+    char *name = more ? nc_alloc(bytes) : NULL;
+    if (!name) return nc_api_error(err, NC_E_MEMORY, NULL);
+    memcpy(name, output, bytes);
+    r->kept[r->n_kept++] = name;
+    return NACRE_OK;
+}
+
 void nacre_run_options_state(nacre_run_options *r, nacre_state *borrows) { r->state = borrows; }
 void nacre_run_options_cancel(nacre_run_options *r, int cancelled) { atomic_store(&r->cancel, cancelled); }
 
@@ -47,7 +73,7 @@ static nc_code unknown_name(nc_work *w, const nc_program *p, bool input, const c
 static nc_code begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wait, nc_frame **out) {
     NC_TRY(nc_frame_acquire(w, s->s, s->s->ready, NULL, out));
     nc_state *st = r && r->state ? r->state->state : s->s->state;
-    (*out)->cancel = r ? &r->cancel : NULL;
+    (*out)->cancel = !r ? NULL : r->leader ? &r->leader->cancel : &r->cancel;
     nc_code code = nc_frame_use_state(*out, st, wait);
     if (code == NC_OK) return NC_OK;
     w->diag = (*out)->work.diag;
@@ -59,8 +85,12 @@ static nc_code give(nc_frame *f, const char *name, nacre_value *v) {
     int i = find_input(f->program, name);
     if (i < 0) return unknown_name(&f->work, f->program, true, name);
     if (!v) return nc_fail(&f->work, NC_E_ARGUMENT, "input '%s' is NULL", name);
-    nc_object *o = nc_api_object(v);
-    return nc_frame_bind_input(f, i, o->kind == NC_OBJ_TENSOR ? &o->t : NULL, nc_object_ref(o));
+    nc_object *o = nc_api_object(v), *own;
+    if (nc_object_is_away(o) && !nc_frame_reads_away(f, i, o))
+        NC_TRY(nc_api_to_host(&f->work, o, &own));
+    else
+        own = nc_object_ref(o);
+    return nc_frame_bind_input(f, i, own->kind == NC_OBJ_TENSOR ? &own->t : NULL, own);
 }
 
 nacre_code nacre_frame_create(nacre_session *s, nacre_run_options *r, nacre_frame **out, nacre_error *err) {
@@ -128,24 +158,74 @@ void nacre_frame_release(nacre_frame *f) {
 
 /* ---- runs ---- */
 
-static nc_code bind_all(nc_frame *f, const char *const *in_names, nacre_value *const *in, size_t n_in,
-                        const char *const *out_names, size_t n_out, nacre_value **out) {
-    for (size_t i = 0; i < n_in; i++) NC_TRY(give(f, in_names[i], in[i]));
-    for (size_t i = 0; i < n_out; i++) {
-        int k = find_output(f->program, out_names[i]);
-        if (k < 0) return unknown_name(&f->work, f->program, false, out_names[i]);
-        if (out[i]) NC_TRY(nc_frame_bind_output(f, k, nc_object_ref(nc_api_object(out[i]))));
+typedef struct wanted {
+    const char *const *names;
+    size_t n;
+    nacre_value **out;
+} wanted;
+
+/* Is the value given for output k one that the frame itself can write? */
+static bool writes(const nc_frame *f, int k, const nacre_value *v) {
+    const nc_object *o = nc_api_object(v);
+    if (!nc_object_is_away(o)) return true;
+    return nc_device_same_memory(o->buffer->device, f->program->device) && nc_frame_writes_away(f, k);
+}
+
+static nc_code bind_outputs(nc_frame *f, const nacre_run_options *r, const wanted *w) {
+    for (size_t i = 0; i < w->n; i++) {
+        int k = find_output(f->program, w->names[i]);
+        if (k < 0) return unknown_name(&f->work, f->program, false, w->names[i]);
+        if (w->out[i] && writes(f, k, w->out[i]))
+            NC_TRY(nc_frame_bind_output(f, k, nc_object_ref(nc_api_object(w->out[i]))));
+        else if (!w->out[i] && keeps(r, w->names[i]) && nc_frame_writes_away(f, k))
+            nc_frame_output_away(f, k);
     }
     return NC_OK;
 }
 
-static nc_code run_whole(nc_frame *f, const char *const *in_names, nacre_value *const *in, size_t n_in,
-                         const char *const *out_names, size_t n_out, nacre_value **out) {
-    NC_TRY(bind_all(f, in_names, in, n_in, out_names, n_out, out));
-    NC_TRY(nc_frame_run(f, f->program->n_instrs, false));
-    for (size_t i = 0; i < n_out; i++)
-        if (!out[i]) NC_TRY(take(f, out_names[i], &out[i]));
+/* An output that the host wrote and the caller wants on the device. */
+static nc_code send(nc_frame *f, nacre_value **v) {
+    nc_object *o = nc_api_object(*v), *there;
+    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING || nc_object_is_away(o)) return NC_OK;
+    NC_TRY(nc_api_to_device(&f->work, f->session->env, f->program->device, o, &there));
+    nc_object_unref(o);
+    *v = nc_api_value(there);
     return NC_OK;
+}
+
+static nc_code collect(nc_frame *f, const nacre_run_options *r, const wanted *w, nacre_value **got) {
+    for (size_t i = 0; i < w->n; i++) {
+        int k = find_output(f->program, w->names[i]);
+        if (!w->out[i]) {
+            NC_TRY(take(f, w->names[i], &got[i]));
+            if (keeps(r, w->names[i]) && !f->program->device->table->host_memory) NC_TRY(send(f, &got[i]));
+        } else if (!writes(f, k, w->out[i])) {
+            NC_TRY(nc_api_copy(&f->work, nc_api_object(w->out[i]), nc_frame_output(f, k)));
+        }
+    }
+    return NC_OK;
+}
+
+static nc_code take_outputs(nc_frame *f, const nacre_run_options *r, const wanted *w) {
+    nacre_value **got = nc_arena_array(&f->work.scratch, w->n + 1, sizeof *got);
+    NC_NEED(&f->work, got);
+    nc_code code = collect(f, r, w, got);
+    for (size_t i = 0; i < w->n; i++) {
+        if (!got[i]) continue;
+        if (code == NC_OK)
+            w->out[i] = got[i];
+        else
+            nacre_value_release(got[i]);
+    }
+    return code;
+}
+
+static nc_code run_whole(nc_frame *f, const nacre_run_options *r, const char *const *in_names, nacre_value *const *in,
+                         size_t n_in, const wanted *w) {
+    for (size_t i = 0; i < n_in; i++) NC_TRY(give(f, in_names[i], in[i]));
+    NC_TRY(bind_outputs(f, r, w));
+    NC_TRY(nc_frame_run(f, f->program->n_instrs, false));
+    return take_outputs(f, r, w);
 }
 
 nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names, nacre_value *const *in,
@@ -157,7 +237,7 @@ nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *
     if (code != NC_OK) {
         nc_api_error(err, code, &w.diag);
     } else {
-        code = run_whole(f, in_names, in, n_in, out_names, n_out, out);
+        code = run_whole(f, r, in_names, in, n_in, &(wanted){out_names, n_out, out});
         if (code != NC_OK) nc_api_error(err, code, &f->work.diag);
         if (code == NC_OK) s->s->stats.runs++;
         nc_frame_release(f);
@@ -220,7 +300,10 @@ nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variab
     if (i < 0) return nc_api_fail(err, NC_E_ARGUMENT, "the session has no variable '%s'", variable);
     nc_work w;
     nc_work_init(&w);
-    nc_code code = nc_state_write(&w, state_of(s, st), i, &nc_api_object(v)->t);
+    nc_object *own = NULL;
+    nc_code code = nc_api_to_host(&w, nc_api_object(v), &own);
+    if (code == NC_OK) code = nc_state_write(&w, state_of(s, st), i, &own->t);
+    nc_object_unref(own);
     if (code != NC_OK) nc_api_error(err, code, &w.diag);
     nc_work_release(&w);
     return (nacre_code)code;

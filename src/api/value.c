@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static nacre_code check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err) {
+nacre_code nc_api_check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err) {
     if (rank < 0 || rank > NC_MAX_RANK)
         return nc_api_fail(err, NC_E_ARGUMENT, "rank %d: expected 0 to %d", rank, NC_MAX_RANK);
     if (type != NACRE_STRING && !nc_dtype_bits((nc_dtype)type))
@@ -49,7 +49,7 @@ nacre_code nacre_value_tensor_owned(nacre_type type, int rank, const int64_t *di
 nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data, nacre_value **out,
                               nacre_error *err) {
     size_t bytes;
-    nacre_code code = check_shape(type, rank, dims, &bytes, err);
+    nacre_code code = nc_api_check_shape(type, rank, dims, &bytes, err);
     if (code != NACRE_OK) return code;
     if (type == NACRE_STRING) return nc_api_fail(err, NC_E_TYPE, "use nacre_value_strings for strings");
     if (!keeps_data && bytes) return nc_api_fail(err, NC_E_ARGUMENT, "data is NULL");
@@ -62,7 +62,7 @@ nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, vo
 
 nacre_code nacre_value_new_tensor(nacre_type type, int rank, const int64_t *dims, nacre_value **out, nacre_error *err) {
     size_t bytes;
-    nacre_code code = check_shape(type, rank, dims, &bytes, err);
+    nacre_code code = nc_api_check_shape(type, rank, dims, &bytes, err);
     if (code != NACRE_OK) return code;
     nc_object *o = nc_object_host_tensor((nc_dtype)type, rank, dims);
     if (!o) return nc_api_error(err, NC_E_MEMORY, NULL);
@@ -75,7 +75,7 @@ nacre_code nacre_value_strings_n(int rank, const int64_t *dims, const char *cons
                                  nacre_value **out, nacre_error *err) {
     size_t unused;
     int64_t n = 0;
-    nacre_code code = check_shape(NACRE_STRING, rank, dims, &unused, err);
+    nacre_code code = nc_api_check_shape(NACRE_STRING, rank, dims, &unused, err);
     if (code != NACRE_OK) return code;
     if (!nc_numel(dims, rank, &n)) return nc_api_error(err, NC_E_SHAPE, NULL);
     nc_str *s = nc_alloc_zero((size_t)n + 1, sizeof *s);
@@ -95,6 +95,9 @@ nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const 
 
 static nacre_code make_list(nc_object_kind kind, nacre_type element, nacre_value *const *items, size_t n,
                             nacre_value **out, nacre_error *err) {
+    for (size_t i = 0; i < n; i++)
+        if (nc_object_is_away(nc_api_object(items[i])))
+            return nc_api_fail(err, NC_E_ARGUMENT, "item %zu lies in a device's memory: copy it to the host first", i);
     nc_object *list = nc_object_list(kind, (nc_dtype)element);
     for (size_t i = 0; list && i < n; i++) {
         if (nc_object_push(list, nc_object_ref(nc_api_object(items[i])))) continue;
@@ -140,6 +143,13 @@ int64_t nacre_value_count(const nacre_value *v) {
 void *nacre_value_data(nacre_value *v) {
     const nc_object *o = nc_api_object(v);
     return o->kind == NC_OBJ_TENSOR && o->t.dtype != NC_STRING ? o->t.data : NULL;
+}
+
+size_t nacre_value_bytes(const nacre_value *v) {
+    const nc_object *o = nc_api_object(v);
+    size_t bytes = 0;
+    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING) return 0;
+    return nc_tensor_bytes(o->t.dtype, o->t.dims, o->t.rank, &bytes) ? bytes : 0;
 }
 
 const char *nacre_value_string(const nacre_value *v, int64_t i, size_t *bytes) {

@@ -147,3 +147,7 @@ nc_object *nc_object_own(nc_object *takes) {
     nc_object_unref(takes);
     return o;
 }
+
+bool nc_object_is_away(const nc_object *o) {
+    return o->kind == NC_OBJ_TENSOR && o->buffer && o->buffer->kind == NC_MEM_DEVICE;
+}

@@ -26,15 +26,15 @@ typedef struct nc_object {
     int64_t n, cap;
 } nc_object;
 
-nc_object *
-nc_object_tensor(nc_buffer *takes, nc_dtype t, int rank,
-                 const int64_t *dims); /* dense, at the buffer's start;
+nc_object *nc_object_tensor(nc_buffer *takes, nc_dtype t, int rank,
+                            const int64_t *dims); /* dense, at the buffer's start;
                                           the buffer is unref'd also on failure; takes may be NULL on input failure */
 nc_object *nc_object_host_tensor(nc_dtype t, int rank,
                                  const int64_t *dims); /* new dense host tensor; strings: all empty */
 nc_object *nc_object_strings(int rank, const int64_t *dims, const nc_str *copies); /* dense string tensor */
 nc_object *nc_object_list(nc_object_kind kind, nc_dtype elem); /* an empty sequence, optional, map or tape */
 nc_object *nc_object_ref(nc_object *o);
+bool nc_object_is_away(const nc_object *o);             /* a tensor whose bytes the host cannot read */
 void nc_object_unref(nc_object *o);                     /* NULL is fine */
 bool nc_object_push(nc_object *list, nc_object *takes); /* amortised O(1); false: out of memory, the item is unref'd */
 nc_object *nc_object_pop(nc_object *list);              /* gives the last item away; NULL when empty */

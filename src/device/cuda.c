@@ -317,6 +317,7 @@ static const nc_device_table table = {
     .name = "cuda",
     .kernels = "cuda",
     .host_memory = false,
+    .one_memory = true,
     .destroy = cuda_destroy,
     .alloc = cuda_alloc,
     .free = cuda_free,
@@ -421,6 +422,7 @@ static nc_code create(cuda_device **out, int ordinal, nc_diag *diag) {
         return code;
     }
     g->base.table = &table;
+    g->base.number = ordinal;
     g->cuda = found;
     pthread_mutex_init(&g->mutex, NULL);
     code = equip(g, diag);

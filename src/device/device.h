@@ -24,6 +24,7 @@ typedef struct nc_device_table {
     const char *name;    /* "cpu", "guard", "cuda" */
     const char *kernels; /* which bindings run here: "cpu" or "cuda" */
     bool host_memory;    /* the host may read and write its bytes; work is done when the call returns */
+    bool one_memory;     /* devices of one number that were opened twice see each other's addresses */
 
     void (*destroy)(nc_device *d);
     /* Blocks are 64-byte aligned at least. `s` is the stream that may touch the block first / touched it last; NULL:
@@ -65,6 +66,7 @@ typedef struct nc_device_table {
 
 struct nc_device {
     const nc_device_table *table;
+    int number;            /* of cuda:1, 1 */
     char description[128]; /* "NVIDIA H200, compute 9.0, 139 GiB" */
     size_t bytes_limit;    /* 0: none. A hard cap on bytes_live */
     _Atomic size_t bytes_live, bytes_peak;
@@ -75,8 +77,9 @@ nc_device *nc_device_cpu(void); /* the one host device: static, never destroyed,
 NC_MUST nc_code nc_device_guard_create(nc_work *w, nc_device **out);
 /* DEVICE with the reason when it is not there. */
 NC_MUST nc_code nc_device_cuda_create(nc_work *w, int ordinal, nc_device **out);
-NC_MUST nc_code nc_device_open(nc_work *w, const char *name, nc_device **out);   /* "cpu", "guard", "cuda", "cuda:1" */
-void nc_device_close(nc_device *d);                                              /* NULL and cpu are fine */
+NC_MUST nc_code nc_device_open(nc_work *w, const char *name, nc_device **out); /* "cpu", "guard", "cuda", "cuda:1" */
+void nc_device_close(nc_device *d);                                            /* NULL and cpu are fine */
+bool nc_device_same_memory(const nc_device *a, const nc_device *b); /* an address of one is good for the other */
 bool nc_device_cuda_available(char *why, size_t bytes_why);
 
 /* A counted buffer in the device's memory. NULL on failure, described in diag. Its release frees with stream NULL. */

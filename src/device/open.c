@@ -36,6 +36,10 @@ void nc_device_close(nc_device *d) {
     if (d != NULL && d->table->destroy != NULL) d->table->destroy(d);
 }
 
+bool nc_device_same_memory(const nc_device *a, const nc_device *b) {
+    return a == b || (a->table == b->table && a->table->one_memory && a->number == b->number);
+}
+
 static void release_buffer(nc_buffer *b) {
     b->device->table->free(b->device, NULL, b->ptr);
 }

@@ -20,7 +20,7 @@ TEST(card_attributes_through_defaults) {
                       "y = Constant<ints = [3, 4]>() }");
     REQUIRE(m);
     const nc_node *a = m->main->first, *b = a->next, *c = b->next;
-    CHECK_NEAR(nc_attr_float(a, "alpha"), 0.01, 1e-8);
+    CHECK_NEAR(nc_attr_float(a, "alpha"), 0.01f, 0);
     CHECK_STR(nc_attr_str(a, "mode"), "fast");
     CHECK_INT(nc_attr_int(a, "k"), 7);
     CHECK(!nc_attr_has(a, "alpha") && nc_attr_has(b, "alpha"));

@@ -120,9 +120,20 @@ static void give_random_ids(nc_loader *l) {
     for (int i = 0; i < l->random.n; i++) l->random.v[i]->random_id = m->next_random_id++;
 }
 
+static nc_code take_files(nc_loader *l) {
+    nc_map_init(&l->files, &l->w->scratch);
+    for (int i = 0; l->given && i < l->given->n_files; i++) {
+        nc_buffer *b = l->given->contents[i];
+        if (!NC_PUSH(&l->m->arena, l->m->buffers, b)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+        nc_buffer_ref(b);
+        if (!nc_map_put(&l->files, l->given->files[i], b)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+    }
+    return NC_OK;
+}
+
 static nc_code load_model(nc_loader *l, nc_bytes b) {
     nc_pb_model pb;
-    nc_map_init(&l->files, &l->w->scratch);
+    NC_TRY(take_files(l));
     l->bytes_file = b.n;
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
         NC_FAIL(l->w, NC_E_UNSUPPORTED, "this machine is big-endian: tensor data would have to be turned around");
@@ -137,6 +148,9 @@ static nc_code load_model(nc_loader *l, nc_bytes b) {
     NC_TRY(nc_pb_read_graph(l->w, pb.graph, &graph));
     NC_TRY(keep_text(l, graph.doc_string, &l->m->graph_doc));
     NC_TRY(nc_load_graph(l, pb.graph, NULL, l->m->main));
+    if (l->given && l->n_taken < l->given->n)
+        NC_FAIL(l->w, NC_E_ARGUMENT, "%d initializers were given, the model has %d of these names", l->given->n,
+                l->n_taken);
     give_random_ids(l);
     return NC_OK;
 }
@@ -167,11 +181,22 @@ static const char *folder_of(nc_arena *a, const char *path) {
     return nc_arena_strn(a, path, slash == path ? 1 : (size_t)(slash - path));
 }
 
+nc_code nc_onnx_load_given(nc_work *w, const void *bytes, size_t n, const char *folder, const nc_onnx_given *given,
+                           const nc_registry *r, nc_model **out) {
+    nc_loader l = {.w = w, .folder = folder, .given = given};
+    return load(&l, (nc_bytes){bytes, n}, r, out);
+}
+
 nc_code nc_onnx_load_file(nc_work *w, const char *path, const nc_registry *r, nc_model **out) {
+    return nc_onnx_load_file_given(w, path, NULL, NULL, r, out);
+}
+
+nc_code nc_onnx_load_file_given(nc_work *w, const char *path, const char *folder, const nc_onnx_given *given,
+                                const nc_registry *r, nc_model **out) {
     nc_buffer *keeps;
     NC_TRY(nc_load_map(w, path, &keeps));
     char real[PATH_MAX];
-    nc_loader l = {.w = w, .keeps = keeps, .folder = folder_of(&w->scratch, path)};
+    nc_loader l = {.w = w, .keeps = keeps, .folder = folder ? folder : folder_of(&w->scratch, path), .given = given};
     if (realpath(path, real)) l.real_folder = folder_of(&w->scratch, real);
     nc_code code =
         l.folder ? load(&l, (nc_bytes){keeps->ptr, keeps->bytes}, r, out) : nc_fail(w, NC_E_MEMORY, "out of memory");

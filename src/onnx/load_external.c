@@ -107,12 +107,12 @@ static nc_code map_file(nc_loader *l, const char *what, const char *location, nc
 nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal *lit) {
     place p = {0};
     NC_TRY(read_place(l, b, what, &p));
-    if (!l->folder)
+    nc_buffer *file = nc_map_get(&l->files, p.location);
+    if (!l->folder && !file)
         NC_FAIL(l->w, NC_E_UNSUPPORTED, "tensor '%.200s' has external data, but the model came without a folder", what);
-    if (!stays_inside(p.location))
+    if (!file && !stays_inside(p.location))
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' leaves the model's folder", what,
                 p.location);
-    nc_buffer *file = nc_map_get(&l->files, p.location);
     if (!file) NC_TRY(map_file(l, what, p.location, &file));
     if (p.offset > file->bytes)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': offset %llu is beyond the %zu bytes of '%.200s'", what,

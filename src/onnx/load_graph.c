@@ -103,7 +103,9 @@ static nc_code read_initializers(nc_loader *l, nc_scope *s, nc_bytes b, initiali
         const char *name;
         NC_TRY(nc_pb_read_tensor(l->w, f.b, &t));
         NC_TRY(nc_load_name(l, t.name, "name of an initializer", &name));
-        NC_TRY(nc_load_tensor(l, f.b, name, &t, &lit));
+        nc_object *given = s->up || s->call ? NULL : nc_load_find_given(l, name);
+        NC_TRY(given ? nc_load_given(l, f.b, name, &t, given, &lit) : nc_load_tensor(l, f.b, name, &t, &lit));
+        l->n_taken += given != NULL;
         NC_TRY(note_initializer(l, s, all, t.name, lit));
     }
     nc_wire_init(&r, b);

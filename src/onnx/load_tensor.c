@@ -188,3 +188,38 @@ nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_t
     *out = lit;
     return NC_OK;
 }
+
+/* ---- contents that the caller gives ---- */
+
+nc_object *nc_load_find_given(const nc_loader *l, const char *name) {
+    for (int i = 0; l->given && i < l->given->n; i++)
+        if (strcmp(l->given->names[i], name) == 0) return l->given->tensors[i];
+    return NULL;
+}
+
+static bool same_shape(const nc_literal *lit, const nc_tensor *t) {
+    if (lit->dtype != t->dtype || lit->rank != t->rank) return false;
+    for (int d = 0; d < t->rank; d++)
+        if (lit->dims[d] != t->dims[d]) return false;
+    return true;
+}
+
+nc_code nc_load_given(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_object *o,
+                      nc_literal **out) {
+    nc_literal *lit = nc_arena_alloc(&l->m->arena, sizeof *lit);
+    NC_NEED(l->w, lit);
+    NC_TRY(nc_load_dtype(l, t->data_type, what, &lit->dtype));
+    NC_TRY(load_dims(l, b, what, t, lit));
+    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING || nc_object_is_away(o))
+        NC_FAIL(l->w, NC_E_TYPE, "initializer '%.200s': only a tensor of numbers in host memory can be given", what);
+    if (!same_shape(lit, &o->t))
+        NC_FAIL(l->w, NC_E_SHAPE, "initializer '%.200s': what was given has another type or shape than the model's %s",
+                what, nc_dtype_name(lit->dtype));
+    if (!nc_tensor_bytes(lit->dtype, lit->dims, lit->rank, &lit->bytes))
+        NC_FAIL(l->w, NC_E_LIMIT, "initializer '%.200s': its size overflows", what);
+    if (!NC_PUSH(&l->m->arena, l->m->buffers, o->buffer)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+    lit->keeps = nc_buffer_ref(o->buffer);
+    lit->data = o->t.data;
+    *out = lit;
+    return NC_OK;
+}

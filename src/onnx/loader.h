@@ -6,6 +6,7 @@
 
 #include "ir/card.h"
 #include "onnx/limits.h"
+#include "onnx/load.h"
 #include "onnx/proto.h"
 
 /* A model-local function; its nodes are read anew for every call. */
@@ -22,8 +23,8 @@ typedef struct nc_function {
 /* One call of a function. */
 typedef struct nc_call {
     const nc_function *fn;
-    nc_map attrs; /* -> nc_given: what references to the function's attributes mean */
-    nc_map outs;  /* formal output -> the name that the caller gives it */
+    nc_map attrs;      /* -> nc_given: what references to the function's attributes mean */
+    nc_map outs;       /* formal output -> the name that the caller gives it */
     int64_t random_id; /* in the call's metadata, not yet taken; 0: none */
 } nc_call;
 
@@ -49,11 +50,13 @@ typedef struct nc_loader {
     nc_work *w;
     nc_model *m;
     nc_buffer *keeps;
-    const char *folder;      /* NULL: no external data */
-    const char *real_folder; /* where the model file really lies, links followed; may be NULL */
-    nc_map files;            /* external location -> nc_buffer */
-    nc_map functions;        /* "domain|name|overload" -> nc_function */
-    int depth, n_open;       /* graphs in graphs; calls in calls */
+    const char *folder;         /* NULL: no external data */
+    const char *real_folder;    /* where the model file really lies, links followed; may be NULL */
+    nc_map files;               /* external location -> nc_buffer */
+    const nc_onnx_given *given; /* NULL: nothing */
+    int n_taken;                /* initializers that the caller gave and the graph has */
+    nc_map functions;           /* "domain|name|overload" -> nc_function */
+    int depth, n_open;          /* graphs in graphs; calls in calls */
     int64_t n_nodes, n_values, n_calls;
     size_t bytes_file;
     const char *prefix; /* of the symbols in types inside a call; NULL elsewhere */
@@ -102,6 +105,10 @@ NC_MUST nc_code nc_load_attr(nc_loader *l, nc_bytes b, const nc_pb_attribute *a,
  * supported. */
 NC_MUST nc_code nc_load_attr_type(nc_loader *l, const nc_pb_attribute *a, int *out);
 NC_MUST nc_code nc_load_tensor(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal **out);
+/* As nc_load_tensor, with the contents of a tensor that the caller gives. */
+NC_MUST nc_code nc_load_given(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_object *o,
+                              nc_literal **out);
+nc_object *nc_load_find_given(const nc_loader *l, const char *name); /* borrowed; NULL: the file's own is used */
 NC_MUST nc_code nc_load_sparse(nc_loader *l, nc_bytes b, nc_bytes *name, nc_literal **out); /* made dense */
 NC_MUST nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal *lit);
 NC_MUST nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out); /* a mapped file as a counted buffer */

@@ -263,18 +263,21 @@ static bool run_all(runner *r) {
     return true;
 }
 
-static void compare(const char *name, const nc_tensor *got, const nc_tensor *want, double tol) {
+static void compare(const char *name, const nc_tensor *got, const nc_tensor *want, nc_tolerance tol) {
     int64_t n = nc_tensor_numel(got);
     if (n != nc_tensor_numel(want)) nc_test_failed(__FILE__, __LINE__, "%s: sizes differ", name);
     for (int64_t i = 0; i < n && n == nc_tensor_numel(want); i++) {
         double g = element(got, i), w = element(want, i);
-        if (g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= tol * (1 + fabs(w))) continue;
+        if (nc_close(g, w, tol)) continue;
         nc_test_failed(__FILE__, __LINE__, "%s: element %lld is %.9g, expected %.9g", name, (long long)i, g, w);
         return;
     }
 }
 
-static double tolerance(nc_dtype t) { return t == NC_FLOAT16 ? 2e-3 : t == NC_BFLOAT16 ? 1.6e-2 : 2e-6; }
+static nc_tolerance tolerance(nc_dtype t) {
+    if (t == NC_DOUBLE) return nc_tol_op_f64;
+    return t == NC_FLOAT16 ? nc_tol_op_f16 : t == NC_BFLOAT16 ? nc_tol_op_bf16 : nc_tol_op_f32;
+}
 
 void nc_cases_check_values(const nc_case *cases) {
     for (const nc_case *row = cases; row->name != NULL; row++) {
@@ -309,7 +312,7 @@ static void check_isa(const nc_case *row, const char *isa) {
     for (int i = 0; ok && i < a.m->main->outputs.n; i++) {
         const nc_tensor *want = operand(&a, a.m->main->outputs.v[i]);
         compare(row->name, operand(&b, b.m->main->outputs.v[i]), want,
-                row->flags & NC_CASE_EXACT ? 0 : tolerance(want->dtype));
+                row->flags & NC_CASE_EXACT ? (nc_tolerance){0} : tolerance(want->dtype));
     }
     runner_release(&a);
     runner_release(&b);
@@ -347,7 +350,7 @@ static void check_differences(runner *r, nc_node *n, int i, const nc_tensor *dy,
         if (run_node(r, n) != NC_OK) return;
         double slope = (up - weighted_sum(r, n->out[0], dy)) / (2 * h);
         *at = was;
-        if (fabs(slope - element(dx, k)) <= 1e-5 * (1 + fabs(slope))) continue;
+        if (nc_close(element(dx, k), slope, nc_tol_difference_f64)) continue;
         nc_test_failed(__FILE__, __LINE__, "%s: gradient of input %d at %lld is %.9g, differences say %.9g",
                        r->row->name, i, (long long)k, element(dx, k), slope);
         return;
@@ -370,7 +373,7 @@ static bool check_decomposition(runner *r, nc_builder *b, const nc_value *dx) {
     }
     for (nc_node *k = last->next; k != NULL; k = k->next)
         if (run_node(r, k) != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s: %s", r->row->name, r->w.diag.text);
-    compare(r->row->name, operand(r, dx), operand(r, again), 1e-12);
+    compare(r->row->name, operand(r, dx), operand(r, again), nc_tol_op_f64);
     return true;
 }
 

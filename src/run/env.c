@@ -41,6 +41,7 @@ void nc_env_unref(nc_env *e) {
 }
 
 static nc_code open_device(nc_env *e, nc_work *w, const char *name, nc_device **out) {
+    if (strcmp(name, "cuda") == 0) name = "cuda:0";
     for (int i = 0; i < e->n_devices; i++) {
         if (strcmp(e->device_names[i], name) != 0) continue;
         *out = e->devices[i];
@@ -59,6 +60,18 @@ nc_code nc_env_device(nc_env *e, nc_work *w, const char *name, nc_device **out) 
     nc_code code = open_device(e, w, name, out);
     pthread_mutex_unlock(&e->lock);
     return code;
+}
+
+static void release_buffer(nc_buffer *b) {
+    nc_env *e = b->owner;
+    b->device->table->free(b->device, NULL, b->ptr);
+    nc_env_unref(e);
+}
+
+nc_buffer *nc_env_buffer(nc_env *e, nc_device *d, size_t bytes, nc_diag *diag) {
+    nc_buffer *b = nc_device_buffer(d, bytes ? bytes : 1, diag);
+    if (b) b->release = release_buffer, b->owner = nc_env_ref(e);
+    return b;
 }
 
 static uint64_t pack_key(const nc_pack *k, const nc_tensor *src, size_t bytes) {

@@ -37,4 +37,8 @@ NC_MUST nc_code nc_env_device(nc_env *e, nc_work *w, const char *name,
 NC_MUST nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,
                             nc_buffer **out);
 
+/* A counted buffer in the device's memory that keeps the environment, and so the device, while it lives. NULL on
+ * failure, described in diag. */
+nc_buffer *nc_env_buffer(nc_env *e, nc_device *d, size_t bytes, nc_diag *diag);
+
 #endif

@@ -72,9 +72,15 @@ nc_code nc_exec_sync(nc_frame *f) {
     return first;
 }
 
+/* Work queued on another stream may still read the slot when the host is done with it. */
+static bool is_read_late(const nc_program *p, int slot) {
+    const nc_slot *root = &p->slots[p->slots[slot].root];
+    return root->last_on[NC_STREAM_COMPUTE] >= 0 || root->last_on[NC_STREAM_COPY] >= 0;
+}
+
 void nc_exec_let_go(nc_frame *f, const nc_instr *x) {
     for (int j = 0; j < x->n_in; j++) {
-        if (!x->moved[j]) continue;
+        if (!x->moved[j] || is_read_late(f->program, x->in[j])) continue;
         nc_object_unref(f->slots[x->in[j]].obj);
         f->slots[x->in[j]].obj = NULL;
     }
@@ -87,7 +93,8 @@ static nc_code transfer(nc_frame *f, const nc_instr *x, const nc_call *c) {
         NC_FAIL(&f->work, NC_E_LIMIT, "too large to copy");
     if (!bytes) return NC_OK;
     bool to_host = x->place == 0;
-    return d->table->copy(d, f->streams[NC_STREAM_COPY], c->out[0].data, to_host, c->in[0].data, !to_host, bytes,
+    bool dst_host = to_host && !f->slots[x->out[0]].away, src_host = !to_host && !f->slots[x->in[0]].away;
+    return d->table->copy(d, f->streams[NC_STREAM_COPY], c->out[0].data, dst_host, c->in[0].data, src_host, bytes,
                           &f->work.diag);
 }
 

@@ -86,7 +86,7 @@ static void clear(nc_frame *f) {
     for (int i = 0; i < f->program->n_slots; i++) {
         nc_live *l = &f->slots[i];
         nc_object_unref(l->obj);
-        l->obj = NULL, l->there = false;
+        l->obj = NULL, l->there = l->away = false;
     }
     for (int i = 0; i < f->program->n_segs; i++) {
         nc_cache_release(f->session, f->instances[i]);
@@ -175,6 +175,7 @@ nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *t
     }
     nc_object_unref(l->obj);
     l->obj = takes, l->there = true;
+    l->away = takes && nc_object_is_away(takes);
     if (t) l->t = *t;
     f->work.at_node = f->work.at_op = NULL;
     return NC_OK;
@@ -183,7 +184,7 @@ nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *t
 nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes) {
     nc_live *l = &f->slots[f->program->outputs[i]];
     nc_object_unref(l->obj);
-    l->obj = takes, l->there = true;
+    l->obj = takes, l->there = true, l->away = nc_object_is_away(takes);
     return NC_OK;
 }
 

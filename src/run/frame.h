@@ -1,8 +1,9 @@
 /* run/frame.h: one run: memory, slots, streams, where it stands. Pooled per program. A frame can stop at a cut and go
  * on later; several may stand at once; releasing one gives up its activations.
  *
- * Files: frame.c (life and boundary), bind.c (symbols, slots and memory of a segment), exec.c (instructions), dyn.c
- * (dynamic kernels and subprograms), later.c (subprograms planned when reached), replay.c (captured segments). */
+ * Files: frame.c (life and boundary), away.c (boundary tensors on the device), bind.c (symbols, slots and memory of a
+ * segment), exec.c (instructions), dyn.c (dynamic kernels and subprograms), later.c (subprograms planned when reached),
+ * replay.c (captured segments). */
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
 
@@ -11,7 +12,8 @@
 typedef struct nc_live {
     nc_tensor t;
     nc_object *obj; /* OBJECT, INPUT, OUTPUT slots: holds a reference; NULL: borrowed tensor or not there */
-    bool there;     /* INPUT: bound */
+    bool there;     /* INPUT, OUTPUT: bound */
+    bool away;      /* INPUT, OUTPUT: the bytes lie in the session's device, though the slot's place is the host */
 } nc_live;
 
 typedef struct nc_chunk {
@@ -62,6 +64,11 @@ void nc_frame_destroy(nc_frame *f);
 NC_MUST nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *takes);
 /* The caller's own memory for output i; must fit when its size is known. */
 NC_MUST nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes);
+/* Boundary tensors in the memory of the session's device: may input i be read, output i be written there, without a
+ * copy in host memory? Where not, the caller copies. */
+bool nc_frame_reads_away(const nc_frame *f, int i, const nc_object *o);
+bool nc_frame_writes_away(const nc_frame *f, int i);
+void nc_frame_output_away(nc_frame *f, int i); /* memory for output i, when it is not bound, is the device's */
 NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *borrows, bool wait);
 /* Runs up to the cut before instruction `stop` (a segment's start), or, not at_cut, to the end. Errors are in
  * f->work.diag. */

@@ -113,10 +113,11 @@ static void add_threads(const nc_profile *p, nc_text *out) {
 
 void nc_profile_trace(nc_profile *p, nc_text *out) {
     pthread_mutex_lock(&p->lock);
-    nc_text_addf(out,
-                 "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"lost_events\":%llu},\"traceEvents\":[\n"
-                 "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"nacre\"}}",
-                 (unsigned long long)p->n_lost);
+    nc_text_addf(
+        out,
+        "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"lost_events\":%llu,\"origin_ns\":%llu},\"traceEvents\":[\n"
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"nacre\"}}",
+        (unsigned long long)p->n_lost, (unsigned long long)p->origin);
     add_threads(p, out);
     for (size_t i = 0; i < p->n; i++) add_event(out, &p->v[i]);
     nc_text_add(out, "\n]}\n");

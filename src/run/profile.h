@@ -21,7 +21,7 @@ typedef struct nc_profile_event {
 
 typedef struct nc_profile {
     pthread_mutex_t lock;
-    uint64_t origin;
+    uint64_t origin; /* of CLOCK_MONOTONIC, in ns */
     nc_profile_event *v;
     size_t n, cap;
     uint64_t n_lost; /* past the limit, or out of memory: counted, not kept */

@@ -39,8 +39,8 @@ def affine():
                  [("w", np.arange(6, dtype=np.float32).reshape(3, 2) / 5), ("b", np.float32([0.5, -1]))])
 
 
-def identity(element, dims=("n",)):
-    return model([node("Identity", "x", "y")], [tensor("x", element, dims)], [tensor("y", element, dims)])
+def identity(element, dims=("n",), **kwargs):
+    return model([node("Identity", "x", "y")], [tensor("x", element, dims)], [tensor("y", element, dims)], **kwargs)
 
 
 def add(element=F):

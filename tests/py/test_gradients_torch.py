@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from nacre_c import Options
+from tolerances import close
 
 SETTINGS = {"cpu": {"device": "cpu"}, "guard": {"device": "guard"},
             "off": {"fusion": False, "views": False, "packing": False, "level": "off"}}
@@ -441,9 +442,9 @@ def test_gradient_as_torch(env, name):
     for setting, values in SETTINGS.items():
         with env.session(model, Options(**values).backward(["y"], wrt)) as session:
             got = session.run({**c.inputs, "d:y": dy.numpy()})
-        np.testing.assert_allclose(got["y"], y.detach().numpy(), rtol=1e-11, atol=1e-12, err_msg=f"{setting}: y")
+        close(got["y"], y.detach().numpy(), "torch_forward_f64", f"{setting}: y")
         for n, g in zip(wrt, want):
-            np.testing.assert_allclose(got[f"grad:{n}"], g.numpy(), rtol=1e-9, atol=1e-10, err_msg=f"{setting}: d{n}")
+            close(got[f"grad:{n}"], g.numpy(), "torch_f64", f"{setting}: d{n}")
 
 
 def test_gradient_of_a_scalar_loss(env):
@@ -454,8 +455,8 @@ def test_gradient_of_a_scalar_loss(env):
     want = torch.autograd.grad(loss, [x, w])
     with env.session(text_model(c), Options().gradients("y", ["w", "x"])) as session:
         got = session.run({"x": x.detach().numpy(), "w": w.detach().numpy()})
-    np.testing.assert_allclose(got["grad:x"], want[0].numpy(), rtol=1e-11)
-    np.testing.assert_allclose(got["grad:w"], want[1].numpy(), rtol=1e-11)
+    close(got["grad:x"], want[0].numpy(), "torch_f64")
+    close(got["grad:w"], want[1].numpy(), "torch_f64")
 
 
 def test_forward_and_backward_as_two_halves(env):
@@ -468,10 +469,10 @@ def test_forward_and_backward_as_two_halves(env):
     with env.session(text_model(c), options) as session, session.frame() as frame:
         frame.input("x", x)
         frame.run("forward")
-        np.testing.assert_allclose(frame.output("y"), ty.detach().numpy(), rtol=1e-11)
+        close(frame.output("y"), ty.detach().numpy(), "torch_forward_f64")
         frame.input("d:y", dy)
         frame.run()
-        np.testing.assert_allclose(frame.output("grad:x"), want.numpy(), rtol=1e-9, atol=1e-12)
+        close(frame.output("grad:x"), want.numpy(), "torch_f64")
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])
@@ -494,8 +495,8 @@ g (float[b,h,s,8] x, float[9,3] c, float[9,3] sn, int64[b,s] at) => (float[b,h,s
     for values in SETTINGS.values():
         with env.session(model, Options(**values).backward(["y"], ["x"])) as session:
             got = session.run({**feed, "d:y": dy})
-        np.testing.assert_allclose(got["y"], y.detach().numpy(), rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(got["grad:x"], want.numpy(), rtol=1e-5, atol=1e-6)
+        close(got["y"], y.detach().numpy(), "torch_f32")
+        close(got["grad:x"], want.numpy(), "torch_f32")
 
 
 def test_gradient_through_scan(env):
@@ -521,6 +522,6 @@ g (float[4,3] x, float[3] s) => (float[] l) {
         total = total + (state + tx[i]).sum()
     total = total + state.sum()
     total.backward()
-    np.testing.assert_allclose(got["l"], total.item(), rtol=1e-5)
-    np.testing.assert_allclose(got["grad:x"], tx.grad.numpy(), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(got["grad:s"], ts.grad.numpy(), rtol=1e-5, atol=1e-6)
+    close(got["l"], total.item(), "torch_f32")
+    close(got["grad:x"], tx.grad.numpy(), "torch_f32")
+    close(got["grad:s"], ts.grad.numpy(), "torch_f32")

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from nacre_c import Env
+from tolerances import close
 
 COUNT = int(os.environ.get("NACRE_GRAPHS", 200))
 SEEDS = [int(os.environ["NACRE_GRAPH"])] if "NACRE_GRAPH" in os.environ else range(COUNT)
@@ -280,7 +281,7 @@ def feeds(shapes, sizes, seed):
 def check(got, want, what):
     for i, (p, q) in enumerate(zip(got, want)):
         assert p.shape == q.shape, f"{what}: output {i} has shape {p.shape}, expected {q.shape}"
-        np.testing.assert_allclose(p, q, rtol=2e-4, atol=2e-4, err_msg=f"{what}: output {i}")
+        close(p, q, "graph_f32", f"{what}: output {i}")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

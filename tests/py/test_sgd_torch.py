@@ -10,11 +10,12 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from nacre_c import Env, Options
+from tolerances import TOLERANCES, close
 
 INPUTS, HIDDEN, CLASSES, STEPS = 59, 32, 10, 10
 ONE_SIZE, MANY_SIZES = [16] * STEPS, [8, 3, 8, 1, 17, 5, 8, 2, 33, 7]
-TYPES = {"f64": (torch.float64, TensorProto.DOUBLE, np.float64, 1e-9),
-         "f32": (torch.float32, TensorProto.FLOAT, np.float32, 1e-5)}
+TYPES = {"f64": (torch.float64, TensorProto.DOUBLE, np.float64, "steps_f64"),
+         "f32": (torch.float32, TensorProto.FLOAT, np.float32, "steps_f32")}
 ACTIVATIONS = {"Relu": torch.nn.ReLU, "Tanh": torch.nn.Tanh}
 
 
@@ -100,11 +101,12 @@ def compare(env, kind, form, activation, sizes, **settings):
     start = {name: w.copy() for name, w in parameters(module, form).items()}
     losses, got = nacre_steps(env, model, kind, sizes, **settings)
     want_losses = torch_steps(module, kind, sizes)
-    tolerance = TYPES[kind][3]
-    np.testing.assert_allclose(losses, want_losses, rtol=0, atol=tolerance)
+    row = TYPES[kind][3]
+    close(losses, want_losses, row)
     for name, want in parameters(module, form).items():
-        np.testing.assert_allclose(got[name], want, rtol=0, atol=tolerance, err_msg=name)
-        assert np.abs(want - start[name]).max() > 100 * tolerance, f"{name} hardly moved: the test would prove nothing"
+        close(got[name], want, row, name)
+        moved = np.abs(want - start[name]).max()
+        assert moved > 100 * TOLERANCES[row][1], f"{name} hardly moved: the test would prove nothing"
 
 
 @pytest.mark.parametrize("sizes", [ONE_SIZE, MANY_SIZES], ids=["one_size", "many_sizes"])

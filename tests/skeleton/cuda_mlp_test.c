@@ -40,14 +40,14 @@ static char *mlp(bool loss) {
     return s;
 }
 
-static void compare(const char *what, nacre_value *a, nacre_value *b, double tol) {
+static void compare(const char *what, nacre_value *a, nacre_value *b, nc_tolerance tol) {
     if (!a || !b || nacre_value_count(a) != nacre_value_count(b)) {
         nc_test_failed(__FILE__, __LINE__, "%s: missing or of another size", what);
         return;
     }
     const float *p = nacre_value_data(a), *q = nacre_value_data(b);
     for (int64_t i = 0; i < nacre_value_count(a); i++)
-        if (!(fabsf(p[i] - q[i]) <= tol))
+        if (!nc_close((double)p[i], (double)q[i], tol))
             nc_test_failed(__FILE__, __LINE__, "%s[%lld]: %g on the GPU, %g on the CPU", what, (long long)i,
                            (double)p[i], (double)q[i]);
 }
@@ -75,7 +75,7 @@ TEST(mlp_forward_on_cuda) {
             feed(&c, BATCH, (uint64_t)i + 1, false);
             model_run(&g);
             model_run(&c);
-            compare("y", model_out(&g, "y"), model_out(&c, "y"), 1e-4);
+            compare("y", model_out(&g, "y"), model_out(&c, "y"), nc_tol_device_steps_f32);
         }
         CHECK_INT(model_stats(&g).captures, 1);
         CHECK_INT(model_stats(&g).replays, 4);
@@ -84,7 +84,7 @@ TEST(mlp_forward_on_cuda) {
         feed(&c, 7, 9, false);
         model_run(&g);
         model_run(&c);
-        compare("y at another batch", model_out(&g, "y"), model_out(&c, "y"), 1e-4);
+        compare("y at another batch", model_out(&g, "y"), model_out(&c, "y"), nc_tol_device_steps_f32);
         free(text);
         model_close(&c);
     }
@@ -114,13 +114,13 @@ TEST(mlp_training_steps_on_cuda_from_one_captured_graph) {
             feed(&c, BATCH, (uint64_t)i + 1, true);
             model_run(&g);
             model_run(&c);
-            compare("loss", model_out(&g, "loss"), model_out(&c, "loss"), 1e-4);
+            compare("loss", model_out(&g, "loss"), model_out(&c, "loss"), nc_tol_device_steps_f32);
         }
         CHECK_INT(model_stats(&g).captures, 1);
         CHECK_INT(model_stats(&g).replays, 9);
         for (int i = 0; i < 4; i++) {
             nacre_value *a = model_variable(&g, params[i]), *b = model_variable(&c, params[i]);
-            compare(params[i], a, b, 1e-4);
+            compare(params[i], a, b, nc_tol_device_steps_f32);
             nacre_value_release(a);
             nacre_value_release(b);
         }
@@ -149,12 +149,12 @@ TEST(mlp_training_steps_on_guard_from_a_capture) {
         feed(&c, BATCH, (uint64_t)i + 1, true);
         model_run(&g);
         model_run(&c);
-        compare("loss", model_out(&g, "loss"), model_out(&c, "loss"), 0);
+        compare("loss", model_out(&g, "loss"), model_out(&c, "loss"), (nc_tolerance){0});
     }
     CHECK_INT(model_stats(&g).captures, 1);
     CHECK_INT(model_stats(&g).replays, 4);
     nacre_value *a = model_variable(&g, "W1"), *b = model_variable(&c, "W1");
-    compare("W1", a, b, 0);
+    compare("W1", a, b, (nc_tolerance){0});
     nacre_value_release(a);
     nacre_value_release(b);
     free(text);

@@ -57,7 +57,7 @@ static void backward(model *m, half *h) {
             double want = 0;
             for (int j = 0; j < 2; j++)
                 want += dy[i * 2 + j] * (1 - (double)h->y[i * 2 + j] * h->y[i * 2 + j]) * W[k][j];
-            CHECK_NEAR(((float *)nacre_value_data(dx))[i * 3 + k], want, 1e-4);
+            CHECK_CLOSE(((float *)nacre_value_data(dx))[i * 3 + k], want, nc_tol_device_f32);
         }
     model_collect(m, dx);
     model_collect(m, db);

@@ -53,7 +53,7 @@ static void compare(model *m, model *fwd, arg *args, int n, const char *loss, co
             args[i].data[k] = keep - h;
             double down = forward(fwd, args, n, loss), want = (up - down) / (2 * h);
             args[i].data[k] = keep;
-            if (!(fabs(g[k] - want) <= 1e-6 * (1 + fabs(want))))
+            if (!nc_close(g[k], want, nc_tol_difference_f64))
                 nc_test_failed(__FILE__, __LINE__, "%s[%lld] is %.12g, differences say %.12g", name, (long long)k, g[k],
                                want);
         }

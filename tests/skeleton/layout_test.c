@@ -47,7 +47,7 @@ static void run_both(model *m, const char *between, int unpacks) {
     nacre_value *want = model_out(&plain, "y");
     if (want) {
         const float *a = model_floats(m, "y", nacre_value_count(want)), *b = nacre_value_data(want);
-        for (int64_t i = 0; i < nacre_value_count(want); i++) CHECK_NEAR(a[i], b[i], 2e-5);
+        for (int64_t i = 0; i < nacre_value_count(want); i++) CHECK_CLOSE(a[i], b[i], nc_tol_device_f32);
     }
     model_close(&plain);
     model_collect_all(m);

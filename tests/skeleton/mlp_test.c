@@ -50,7 +50,7 @@ static void run_batch(model *m, int64_t batch) {
     model_input(m, "x", NACRE_FLOAT, 2, D(batch, 5), x);
     model_run(m);
     const float *y = model_floats(m, "y", batch * 3);
-    for (int64_t i = 0; i < batch * 3; i++) CHECK_NEAR(y[i], want[i], 1e-5);
+    for (int64_t i = 0; i < batch * 3; i++) CHECK_CLOSE(y[i], want[i], nc_tol_device_f32);
     model_collect_all(m);
 }
 

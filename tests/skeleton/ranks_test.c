@@ -84,7 +84,7 @@ static void run_squeeze(model *m, int64_t a, int64_t b) {
     for (int64_t i = 0; rows && i < a; i++) {
         double sum = 0;
         for (int64_t k = 0; k < b; k++) sum += (double)x[i * b + k] * w[k];
-        CHECK_NEAR(rows[i], sum, 1e-5);
+        CHECK_CLOSE(rows[i], sum, nc_tol_device_f32);
     }
     model_collect_all(m);
 }

@@ -125,8 +125,8 @@ static void run_axis(model *m, int64_t n, int64_t axis) {
     for (int64_t i = 0; i < left; i++) {
         double sum = 0;
         for (int64_t j = 0; j < along; j++) sum += (double)x[along == n && left == 3 ? j * 3 + i : i * 3 + j];
-        CHECK_NEAR(y[i], sum, 1e-6);
-        CHECK_NEAR(k[i], sum, 1e-6);
+        CHECK_CLOSE(y[i], sum, nc_tol_kernel_f32);
+        CHECK_CLOSE(k[i], sum, nc_tol_kernel_f32);
     }
     model_collect_all(m);
 }

@@ -31,7 +31,7 @@ static void check_numbers(model *m, const float *x, const float *other, int n) {
             float v = x[i * 6 + j];
             CHECK_NEAR(b[j * n + i], v + other[j * n + i], 0);
             if (j >= 1 && j < 3) CHECK_NEAR(c[i * 2 + j - 1], -v, 0);
-            if (j >= 2) CHECK_NEAR(d[i * 4 + j - 2], exp(v), 1e-5);
+            if (j >= 2) CHECK_CLOSE(d[i * 4 + j - 2], exp(v), nc_tol_kernel_f32);
             CHECK_NEAR(e[j * n + i], -v, 0);
             CHECK_NEAR(f[i * 6 + j], v > 0 ? v : 0, 0);
             double sum = 0;
@@ -40,7 +40,7 @@ static void check_numbers(model *m, const float *x, const float *other, int n) {
                 for (int l = 0; l < 6; l++) dot += (double)x[i * 6 + l] * x[k * 6 + l];
                 sum += dot * x[k * 6 + j];
             }
-            CHECK_NEAR(a[i * 6 + j], sum, 1e-4);
+            CHECK_CLOSE(a[i * 6 + j], sum, nc_tol_device_f32);
         }
 }
 

@@ -110,6 +110,14 @@ format_commands() {
         grep -E '\.(c|h)$' | xargs -r clang-format -i --style=file
 }
 
+# Pages that are made from the code.
+docs() {
+    build release
+    step "Python packages of tests/requirements.txt into .venv" python_packages
+    step "docs/operators.md" "$venv/bin/python" tools/docs/operators.py
+    step "docs/commands.md" "$venv/bin/python" tools/docs/commands.py
+}
+
 # system_packages PACKAGE...: in CI, as root, on a Debian system; elsewhere does nothing.
 system_packages() {
     [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
@@ -222,10 +230,10 @@ nightly() {
 
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
-quick | demo | lint | format | wheel | conformance | everything | fuzz | nightly) "$1" ;;
+quick | demo | lint | format | docs | wheel | conformance | everything | fuzz | nightly) "$1" ;;
 *)
-    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | wheel | conformance | everything |" \
-        "fuzz | nightly" >&2
+    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | docs | wheel | conformance |" \
+        "everything | fuzz | nightly" >&2
     exit 2
     ;;
 esac

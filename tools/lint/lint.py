@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks what the compiler does not: the direction of includes, headers that compile alone, plain formatting, exported
-symbols, a README per room, and texts that point outside the tree. Needs python3 alone, and gcc (or $CC) for headers.
+symbols, a README per room, and texts that point outside the tree; pages.py has the rules that hold pages and code
+together. Needs python3 alone, and gcc (or $CC) for headers.
 
 lint.py [ROOT]        prints one line per finding, path:line: rule: text, and exits 1 when there is any
 lint.py --self-test   writes a small tree that breaks every rule and checks that each is caught
@@ -15,6 +16,8 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pages
 
 PUBLIC = "include/nacre"
 BELOW_RUN = "base ir onnx device kernels ops infer transform autodiff plan"
@@ -226,7 +229,7 @@ def check_outside(tree):
                 tree.find(path, i, "outside", "mentions a path that is not part of the project")
 
 
-CHECKS = (check_includes, check_headers, check_format, check_exports, check_readmes, check_outside)
+CHECKS = (check_includes, check_headers, check_format, check_exports, check_readmes, check_outside, *pages.CHECKS)
 
 
 def lint(root):
@@ -239,20 +242,21 @@ def lint(root):
 # The self-test: a tree that is right, and one violation at a time laid over it. Each names the finding it must cause;
 # nothing else may be found.
 GOOD = {
-    "include/nacre/nacre.h": "/* Public. */\n#include <stddef.h>\nint nacre_version(void);\n",
-    "src/base/README.md": "# base\n",
+    "include/nacre/nacre.h": '/* Public: "level". */\n#include <stddef.h>\n/* 1 */\nint nacre_version(void);\n',
+    "src/base/README.md": "# base: `mem.h`; not there yet: a, low, open\n",
     "src/base/mem.h": "/* Memory. */\n#include <stddef.h>\nvoid *nc_alloc(size_t n);\n",
-    "src/ir/README.md": "# ir\n",
+    "src/ir/README.md": "# ir: `graph.h`\n",
     "src/ir/graph.c": '/* Graphs. */\n#include "base/mem.h"\n#include "ir/graph.h"\n',
     "src/ir/graph.h": "/* Graphs. */\ntypedef struct nc_graph nc_graph;\n",
-    "src/kernels/README.md": "# kernels\n",
+    "src/kernels/README.md": "# kernels: `k.h`, `cpu/`\n",
     "src/kernels/cpu/isa.list": '/* ISA */\nISA(portable, ANY, "")\nISA(odd, NOWHERE, "-mno-such-flag")\n',
     "src/kernels/cpu/simd/odd.h": "/* For a machine that does not exist. */\n#include <no_such_header.h>\n",
-    "src/plan/README.md": "# plan\n",
+    "src/plan/README.md": "# plan: p\n",
     "src/plan/plan_test.c": '/* Tests. */\n#include "kernels/k.h"\n#include "tests/check.h"\n',
     "src/kernels/k.h": "/* Kernels. */\n#ifndef NCK_ISA_portable\n#error row\n#endif\nvoid nck_k(void);\n",
     "tests/check.h": "/* Checks. */\n",
     "tools/nacre/main.c": '/* Tool. */\n#include "nacre/nacre.h"\n',
+    **pages.GOOD,
 }
 BAD = [
     ("src/base/low.c", '/* Low. */\n#include "ir/graph.h"\n', "src/base/low.c:2: include:"),
@@ -271,14 +275,15 @@ BAD = [
     ("include/nacre/cxx.h", "/* C only. */\nint nacre_new(int new);\n", "include/nacre/cxx.h:2: header:"),
     ("src/base/a.c", "/* A. */\nint a(void) {\n\treturn 1;\n}\n", "src/base/a.c:3: tab:"),
     ("src/base/a.c", "/* A. */ \n", "src/base/a.c:1: blank:"),
-    ("docs/a.md", "# A \n", "docs/a.md:1: blank:"),
+    ("docs/x.md", "# A \n", "docs/x.md:1: blank:"),
     ("src/base/a.c", f"/* {'a' * MAX_LINE} */\n", "src/base/a.c:1: long:"),
     ("src/base/a.c", "/* A. */\nint a;", "src/base/a.c:2: newline:"),
     ("src/base/a.c", "int a;\n", "src/base/a.c:1: head:"),
     ("src/comm/mpi.c", "/* No README. */\n", "src/comm/README.md:1: readme:"),
-    ("src/ir/README.md", "a line\n" * (MAX_README + 1), f"src/ir/README.md:{MAX_README + 1}: readme:"),
+    ("src/ir/README.md", "graph\n" * (MAX_README + 1), f"src/ir/README.md:{MAX_README + 1}: readme:"),
     ("docs/a.txt", "see .." + "/shared/notes\n", "docs/a.txt:1: outside:"),
     ("docs/a.txt", "\nin /" + "work/main\n", "docs/a.txt:2: outside:"),
+    *pages.BAD,
 ]
 EXPORT = ("int nacre_a(void);int stray_b(void);int nacre_a(void){return 1;}int stray_b(void){return 2;}",
           "build/release/libnacre.so:1: export: exports stray_b")

@@ -52,7 +52,7 @@ typedef struct arg {
 /* Fills the targets. --help prints help and returns -1: leave with EXIT_DONE. Else EXIT_DONE or EXIT_USAGE. */
 int args_parse(const char *command, const char *help, int argc, char **argv, const arg *known);
 
-/* ---- open.c: what every command that runs a model takes ---- */
+/* ---- open.c: what every command that opens a session takes; COMMON_ARGS: and one that runs it ---- */
 
 typedef struct common {
     const char *model, *device;
@@ -60,12 +60,13 @@ typedef struct common {
     int threads;
     bool half; /* float inputs are rounded to float16 */
 } common;
-#define COMMON_ARGS(c)                                                                  \
-    {"--device", ARG_TEXT, &(c).device, 0}, {"--set", ARG_LIST, &(c).sets, 0},          \
-        {"--plugin", ARG_LIST, &(c).plugins, 0}, {"--input", ARG_LIST, &(c).inputs, 0}, \
-        {"--dim", ARG_LIST, &(c).dims, 0}, {                                            \
-        "--threads", ARG_INT, &(c).threads, 0                                           \
+#define SESSION_ARGS(c)                                                        \
+    {"--device", ARG_TEXT, &(c).device, 0}, {"--set", ARG_LIST, &(c).sets, 0}, \
+        {"--plugin", ARG_LIST, &(c).plugins, 0}, {                             \
+        "--threads", ARG_INT, &(c).threads, 0                                  \
     }
+#define COMMON_ARGS(c) \
+    SESSION_ARGS(c), {"--input", ARG_LIST, &(c).inputs, 0}, { "--dim", ARG_LIST, &(c).dims, 0 }
 #define COMMON_HELP                                                                                             \
     "  --device NAME        cpu (default), guard, cuda, cuda:1\n"                                               \
     "  --threads N          0: as many as the machine allows (default)\n"                                       \

@@ -17,7 +17,7 @@ int cmd_explain(int argc, char **argv) {
     common c = {0};
     list nodes = {.n = 0};
     const arg known[] = {
-        {"", ARG_TEXT, &c.model, 0}, {"", ARG_LIST, &nodes, 0}, COMMON_ARGS(c), {NULL, ARG_FLAG, NULL, 0}};
+        {"", ARG_TEXT, &c.model, 0}, {"", ARG_LIST, &nodes, 0}, SESSION_ARGS(c), {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("explain", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     if (c.model && !nodes.n) return cli_usage("explain", "which node?");

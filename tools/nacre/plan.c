@@ -69,8 +69,11 @@ static void print_totals(const nacre_plan *p, const char *const *places, int n_p
 int cmd_plan(int argc, char **argv) {
     common c = {0};
     int n_rows = 40;
-    const arg known[] = {
-        {"", ARG_TEXT, &c.model, 0}, COMMON_ARGS(c), {"--rows", ARG_INT, &n_rows, 0}, {NULL, ARG_FLAG, NULL, 0}};
+    const arg known[] = {{"", ARG_TEXT, &c.model, 0},
+                         SESSION_ARGS(c),
+                         {"--dim", ARG_LIST, &c.dims, 0},
+                         {"--rows", ARG_INT, &n_rows, 0},
+                         {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("plan", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     char names[LIST_MAX][64];

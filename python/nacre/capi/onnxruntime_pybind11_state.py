@@ -1,9 +1,57 @@
-"""The names of onnxruntime's native module: exceptions, options, enumerations."""
-from nacre import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, ModelMetadata, NodeArg, OrtAllocatorType,
-                   OrtDevice, OrtDeviceMemoryType, OrtMemoryInfo, OrtMemoryInfoDeviceType, OrtMemType, OrtSparseFormat,
-                   OrtValue, RunOptions, SessionIOBinding, SessionOptions, get_all_providers, get_available_providers,
-                   get_build_info, get_device, get_version_string, set_default_logger_severity,
-                   set_default_logger_verbosity)
+"""The names of onnxruntime's native module: exceptions, options, enumerations, and values as lists of them."""
+from __future__ import annotations
+
+from typing import Any, List, Tuple
+
+from nacre import (AdapterFormat, ExecutionMode, ExecutionOrder, GraphOptimizationLevel, InferenceSession, LoraAdapter,
+                   ModelCompiler, ModelMetadata, NodeArg, OrtAllocatorType, OrtArenaCfg, OrtCompileApiFlags, OrtDevice,
+                   OrtDeviceMemoryType, OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpContextData,
+                   OrtEpContextDataBuffer, OrtEpDevice, OrtExecutionProviderDevicePolicy, OrtExternalInitializerInfo,
+                   OrtHardwareDevice, OrtHardwareDeviceType, OrtMemoryInfo, OrtMemoryInfoDeviceType, OrtMemType,
+                   OrtSparseFormat, OrtSyncStream, OrtValue, RunOptions, SessionIOBinding, SessionOptions, SparseTensor,
+                   copy_tensors, create_and_register_allocator, create_and_register_allocator_v2,
+                   disable_telemetry_events, enable_telemetry_events, get_all_providers, get_available_providers,
+                   get_build_info, get_device, get_ep_devices, get_version_string, has_collective_ops,
+                   register_execution_provider_library, set_default_logger_severity, set_default_logger_verbosity,
+                   set_global_thread_pool_sizes, set_seed, unregister_execution_provider_library)
+from nacre import _core
 from nacre._core import (DeviceReset, EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf,
                          ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                          NotImplemented, RuntimeException)
+
+_BOOL, _DL_UINT = 9, 1
+
+
+class OrtValueVector(List[OrtValue]):
+    """A list of OrtValues, with the names of onnxruntime's."""
+
+    def push_back(self, value: OrtValue) -> None:
+        self.append(value)
+
+    def reserve(self, count: int) -> None:
+        """A list grows by itself."""
+
+    def shrink_to_fit(self) -> None:
+        """A list shrinks by itself."""
+
+    def element_type_at(self, index: int) -> int:
+        return self[index].element_type()
+
+    def bool_tensor_indices(self) -> List[int]:
+        return [i for i, v in enumerate(self) if v.element_type() == _BOOL]
+
+    def dlpack_at(self, index: int) -> Any:
+        return self[index].to_dlpack()
+
+    def to_dlpacks(self, to_tensor: Any = None) -> Tuple[Any, ...]:
+        """The values as capsules, or as what to_tensor makes of each."""
+        return tuple(v.to_dlpack() if to_tensor is None else to_tensor(v.to_dlpack()) for v in self)
+
+
+def is_dlpack_uint8_tensor(capsule: Any) -> bool:
+    """Whether a DLPack capsule holds uint8, which is how old producers send bools."""
+    return _core.dlpack_type(capsule)[:2] == (_DL_UINT, 8)
+
+
+def get_default_session_options() -> SessionOptions:
+    return SessionOptions()

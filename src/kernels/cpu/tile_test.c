@@ -43,17 +43,10 @@ static void fill_random(nc_dtype dtype, char *at, int64_t n) {
     }
 }
 
-/* Equal within the rounding that the storage type and the lane functions leave. */
-static bool close_to(double got, double want, double relative) {
-    if (isnan(got) || isnan(want)) return isnan(got) && isnan(want);
-    if (got == want) return true;
-    return fabs(got - want) <= relative * fabs(want) + (relative > 1e-10 ? 1e-37 : 1e-305);
-}
-
-static double tolerance(nc_dtype compute, nc_dtype storage) {
-    if (storage == NC_FLOAT16) return 0x1p-10;
-    if (storage == NC_BFLOAT16) return 0x1p-7;
-    return compute == NC_FLOAT ? 2e-6 : compute == NC_DOUBLE ? 1e-14 : 0;
+static nc_tolerance tolerance(nc_dtype compute, nc_dtype storage) {
+    if (storage == NC_FLOAT16) return nc_tol_lane_f16;
+    if (storage == NC_BFLOAT16) return nc_tol_lane_bf16;
+    return compute == NC_FLOAT ? nc_tol_lane_f32 : compute == NC_DOUBLE ? nc_tol_lane_f64 : (nc_tolerance){0};
 }
 
 /* Runs p both ways on every ISA and compares whole buffers of out: what lies between the elements must stay
@@ -76,7 +69,7 @@ static void compare(const char *what, const nck_tile_prog *p, const nc_tensor *i
             size_t bytes = nc_dtype_bytes(out[o].dtype), skew = (size_t)((char *)out[o].data - got_bytes[o]) % bytes;
             for (size_t at = skew; at + bytes <= bytes_used; at += bytes) {
                 double g = get(out[o].dtype, got_bytes[o] + at), w = get(out[o].dtype, want_bytes[o] + at);
-                if (close_to(g, w, tolerance(p->compute, out[o].dtype))) continue;
+                if (nc_close(g, w, tolerance(p->compute, out[o].dtype))) continue;
                 nc_test_failed(__FILE__, __LINE__, "%s on %s: output %d byte %zu is %.9g, expected %.9g", what,
                                nck_isa_at(i)->name, o, at, g, w);
                 break;
@@ -86,9 +79,9 @@ static void compare(const char *what, const nck_tile_prog *p, const nc_tensor *i
     CHECK(nck_isa_set_for_test(NULL));
 }
 
-static const double special[] = {
-    0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 1e-45, -1e-45, 1e-40, FLT_MIN, FLT_MAX, -FLT_MAX,
-    INFINITY, -INFINITY, NAN, 7.25, -7.25, 88.5, -88.5, 104, -104, 1e-5, -1e-5, 1e10, -1e10, 0.9999};
+static const double special[] = {0.0,   -0.0,   1,     -1,      0.5,     -0.5,     2,        -2,        3,     -3,
+                                 1e-45, -1e-45, 1e-40, FLT_MIN, FLT_MAX, -FLT_MAX, INFINITY, -INFINITY, NAN,   7.25,
+                                 -7.25, 88.5,   -88.5, 104,     -104,    1e-5,     -1e-5,    1e10,      -1e10, 0.9999};
 enum { N_SPECIAL = sizeof special / sizeof special[0] };
 
 static void compare_lane(int lane, nc_dtype compute) {
@@ -102,8 +95,7 @@ static void compare_lane(int lane, nc_dtype compute) {
     }
     uint16_t out_reg[1] = {3};
     nck_tile_op op = {.lane = (uint16_t)lane, .dst = 3, .src = {0, 1, 2}, .param = {0.75, 0.25}};
-    nck_tile_prog p = {
-        .compute = compute, .n_in = 3, .n_out = 1, .n_reg = 4, .n_op = 1, .op = &op, .out_reg = out_reg};
+    nck_tile_prog p = {.compute = compute, .n_in = 3, .n_out = 1, .n_reg = 4, .n_op = 1, .op = &op, .out_reg = out_reg};
     nc_tensor in[3], out = tensor(got_bytes[0], compute, 1, dims);
     for (int i = 0; i < 3; i++) in[i] = tensor(in_bytes[i], compute, 1, dims);
     compare(info->name, &p, in, &out, (size_t)dims[0] * bytes);
@@ -140,8 +132,8 @@ static void compare_chain(const char *what, int rank, const int64_t *dims, const
 }
 
 TEST(sizes) {
-    static const int64_t sizes[] = {0,   1,   2,   3,    7,    15,    16,    17,    31,    33,
-                                    255, 511, 512, 513,  1023, 1024,  16383, 16384, 16385, 40001};
+    static const int64_t sizes[] = {0,   1,   2,   3,   7,    15,   16,    17,    31,    33,
+                                    255, 511, 512, 513, 1023, 1024, 16383, 16384, 16385, 40001};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         nc_tensor in[3];
         for (int i = 0; i < 3; i++) {
@@ -224,8 +216,13 @@ TEST(unaligned_pointers) {
     static const nck_tile_op op = {.lane = NCK_LANE_add, .dst = 2, .src = {0, 1}};
     static const uint16_t out_reg[] = {2};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        nck_tile_prog p = {.compute = nck_tile_compute(types[t]), .n_in = 2, .n_out = 1, .n_reg = 3, .n_op = 1,
-                           .op = &op, .out_reg = out_reg};
+        nck_tile_prog p = {.compute = nck_tile_compute(types[t]),
+                           .n_in = 2,
+                           .n_out = 1,
+                           .n_reg = 3,
+                           .n_op = 1,
+                           .op = &op,
+                           .out_reg = out_reg};
         nc_tensor in[2] = {tensor(in_bytes[0] + 1, types[t], 2, dims), tensor(in_bytes[1] + 3, types[t], 2, dims)};
         nc_tensor out = tensor(got_bytes[0] + 1, types[t], 2, dims);
         fill_random(types[t], in[0].data, 480);
@@ -234,7 +231,7 @@ TEST(unaligned_pointers) {
     }
 }
 
-static const nc_dtype storages[] = {NC_FLOAT, NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16, NC_BOOL,  NC_INT8,  NC_INT16,
+static const nc_dtype storages[] = {NC_FLOAT, NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16, NC_BOOL,   NC_INT8,  NC_INT16,
                                     NC_INT32, NC_INT64,  NC_UINT8,   NC_UINT16,   NC_UINT32, NC_UINT64};
 enum { N_STORAGES = sizeof storages / sizeof storages[0] };
 
@@ -246,8 +243,13 @@ TEST(storage_types) {
     int64_t dims[2] = {3, 75};
     for (int n = 0; n < 4 * N_STORAGES * N_STORAGES; n++) {
         nc_dtype from = storages[n % N_STORAGES], to = storages[n / N_STORAGES % N_STORAGES];
-        nck_tile_prog p = {.compute = computes[n / (N_STORAGES * N_STORAGES)], .n_in = 2, .n_out = 1, .n_reg = 2,
-                           .n_op = 1, .op = &op, .out_reg = out_reg};
+        nck_tile_prog p = {.compute = computes[n / (N_STORAGES * N_STORAGES)],
+                           .n_in = 2,
+                           .n_out = 1,
+                           .n_reg = 2,
+                           .n_op = 1,
+                           .op = &op,
+                           .out_reg = out_reg};
         nc_tensor in[2] = {tensor(in_bytes[0], from, 2, dims), tensor(in_bytes[1], from, 2, dims)};
         nc_tensor out = tensor(got_bytes[0], to, 2, dims);
         in[1].strides[0] = 1, in[1].strides[1] = 3;
@@ -341,8 +343,8 @@ TEST(in_place) {
         nc_tensor out[2] = {in[0], in[2]};
         nck_tile_run(&chain, in, out, NULL);
         for (int64_t i = 0; i < n; i++) {
-            CHECK(close_to(get(NC_FLOAT, in_bytes[0] + 4 * i), get(NC_FLOAT, want_bytes[0] + 4 * i), 2e-6));
-            CHECK(close_to(get(NC_FLOAT, in_bytes[2] + 4 * i), get(NC_FLOAT, want_bytes[1] + 4 * i), 2e-6));
+            CHECK_CLOSE(get(NC_FLOAT, in_bytes[0] + 4 * i), get(NC_FLOAT, want_bytes[0] + 4 * i), nc_tol_lane_f32);
+            CHECK_CLOSE(get(NC_FLOAT, in_bytes[2] + 4 * i), get(NC_FLOAT, want_bytes[1] + 4 * i), nc_tol_lane_f32);
         }
     }
 }

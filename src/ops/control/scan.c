@@ -15,8 +15,8 @@ static const nc_op_version versions[] = {
      IN({"initial_state_and_scan_inputs", types, MIXED}), \
      OUT({"final_state_and_scan_outputs", types, MIXED}), \
      ATTRS},
-    ROW(25, T_TENSOR_ALL) ROW(24, T_TENSOR_ALL) ROW(23, T_TENSOR_ALL) ROW(21, T_TENSOR_ALL) ROW(19, T_TENSOR_ALL)
-        ROW(16, T_TENSOR_ALL) ROW(11, T_TENSOR)
+    ROW(25, T_TENSOR_ALL | T_NARROW_25) ROW(24, T_TENSOR_ALL | T_NARROW_24) ROW(23, T_TENSOR_ALL | T_NARROW_23)
+        ROW(21, T_TENSOR_ALL | T_NARROW_21) ROW(19, T_TENSOR_ALL | T_NARROW_19) ROW(16, T_TENSOR_ALL) ROW(11, T_TENSOR)
             ROW(9, T_TENSOR){.since = 8,
                              IN({"sequence_lens", T_I64, OPTIONAL}, {"initial_state_and_scan_inputs", T_TENSOR, MIXED}),
                              OUT({"final_state_and_scan_outputs", T_TENSOR, MIXED}),

@@ -153,7 +153,7 @@ TEST(matmul_takes_any_strides) {
     for (int i = 0; i < 12; i++) {
         float want = 0;
         for (int j = 0; j < 4; j++) want += a[(2 - i / 2 % 3) * 4 + j] * b[i % 2 * 4 + j];
-        CHECK_NEAR(y[i], want, 1e-4);
+        CHECK_CLOSE(y[i], want, nc_tol_kernel_f32);
     }
     nc_model_destroy(m);
     nc_work_release(&w);

@@ -169,7 +169,7 @@ TEST(nn_blocked_conv_is_the_plain_one) {
             CHECK_INT(run_blocked(nc_graph_find(m->main, "q")->def, no_packs, in, &out, &w), NC_OK);
             for (int i = 0; i < 2 * 2 * OUT_PIXELS; i++) {
                 int image = i / (2 * OUT_PIXELS), k = i / OUT_PIXELS % 2, at = i % OUT_PIXELS;
-                CHECK_NEAR(got[(image * OUT_PIXELS + at) * 8 + k], want[i], 1e-4);
+                CHECK_CLOSE(got[(image * OUT_PIXELS + at) * 8 + k], want[i], nc_tol_device_f32);
             }
         }
     nck_isa_set_for_test(NULL);

@@ -18,8 +18,9 @@ static nc_code get_infer(nc_infer *c) {
     return nc_sequence_item(c, t->of, &c->out[0].type);
 }
 
+#define T_TENSOR_28 (T_TENSOR_ALL | T_NARROW_28)
 static const nc_op_version optional_versions[] = {
-    {.since = 28, IN({"input", T_TENSOR_ALL | T_SEQ, OPTIONAL}), OUT({"output", T_OPT}), ATTR(A_TYPE_OPT("type"))},
+    {.since = 28, IN({"input", T_TENSOR_28 | T_SEQ, OPTIONAL}), OUT({"output", T_OPT}), ATTR(A_TYPE_OPT("type"))},
     {.since = 15, IN({"input", T_TENSOR | T_SEQ, OPTIONAL}), OUT({"output", T_OPT}), ATTR(A_TYPE_OPT("type"))},
     {0}};
 const nc_card nc_card_optional = {.name = "Optional",
@@ -29,7 +30,7 @@ const nc_card nc_card_optional = {.name = "Optional",
                                   .infer = optional_infer};
 
 static const nc_op_version has_versions[] = {
-    {.since = 28, IN({"input", T_TENSOR_ALL | T_SEQ | T_OPT, OPTIONAL}), OUT({"output", T_BOOL}), NO_ATTR},
+    {.since = 28, IN({"input", T_TENSOR_28 | T_SEQ | T_OPT, OPTIONAL}), OUT({"output", T_BOOL}), NO_ATTR},
     {.since = 18, IN({"input", T_TENSOR | T_SEQ | T_OPT, OPTIONAL}), OUT({"output", T_BOOL}), NO_ATTR},
     {.since = 15, IN({"input", T_OPT}), OUT({"output", T_BOOL}), NO_ATTR},
     {0}};
@@ -40,7 +41,7 @@ const nc_card nc_card_optional_has_element = {.name = "OptionalHasElement",
                                               .infer = has_infer};
 
 static const nc_op_version get_versions[] = {
-    {.since = 28, IN({"input", T_TENSOR_ALL | T_SEQ | T_OPT}), OUT({"output", T_TENSOR_ALL | T_SEQ}), NO_ATTR},
+    {.since = 28, IN({"input", T_TENSOR_28 | T_SEQ | T_OPT}), OUT({"output", T_TENSOR_28 | T_SEQ}), NO_ATTR},
     {.since = 18, IN({"input", T_TENSOR | T_SEQ | T_OPT}), OUT({"output", T_TENSOR | T_SEQ}), NO_ATTR},
     {.since = 15, IN({"input", T_OPT}), OUT({"output", T_TENSOR | T_SEQ}), NO_ATTR},
     {0}};

@@ -144,3 +144,10 @@ TEST(infer_sizes_casts_constants) {
     INFER(17, "(x) => (y) <const int64[] a = {2}, const int64[] b = {1}, const int64[] c = {3}> { y = Range(a, b, c) }",
           "int64[0]");
 }
+
+TEST(infer_split_of_version_1) {
+    INFER(1, "(float[6,2] x) => (y, z) { y, z = Split(x) }", "float[3,2] float[3,2]");
+    INFER(1, "(float[2,5] x) => (y, z) { y, z = Split<axis = 1, split = [2, 3]>(x) }", "float[2,2] float[2,3]");
+    INFER(1, "(float[5] x, float[2] s) => (y, z) { y, z = Split(x, s) }",
+          "error: version 1 with sizes as an input of floats; write them as the attribute split");
+}

@@ -75,6 +75,9 @@ static nc_code split_infer(nc_infer *c) {
     const nc_dim *const *sizes = NULL;
     int n, axis;
     if (x == NULL) return NC_OK;
+    if (c->node->version->since < 2 && c->node->n_in > 1)
+        NC_FAIL(c->w, NC_E_UNSUPPORTED,
+                "version 1 with sizes as an input of floats; write them as the attribute split");
     if (nc_attr_has(c->node, "num_outputs") && nc_attr_int(c->node, "num_outputs") != c->node->n_out)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "num_outputs is %lld, the node has %d",
                 (long long)nc_attr_int(c->node, "num_outputs"), c->node->n_out);
@@ -150,6 +153,10 @@ static const nc_op_version split_versions[] = {
     {.since = 13, SPLIT(T_TENSOR_ALL), ATTR(A_INT("axis", 0))},
     {.since = 11, SPLIT_ATTR(T_TENSOR)},
     {.since = 2, SPLIT_ATTR(T_TENSOR)},
+    {.since = 1,
+     IN({"input", T_FLOAT}, {"split", SAME(0), OPTIONAL}),
+     OUT({"outputs...", SAME(0), VARIADIC}),
+     ATTR(A_INT_OPT("axis"), A_INTS_OPT("split"))},
     {0}};
 
 const nc_card nc_card_split = {.name = "Split",

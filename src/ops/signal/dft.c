@@ -187,7 +187,7 @@ static nc_code stft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
 
 static const nc_op_version stft_versions[] = {{.since = 17,
                                                IN({"signal", T_FLOAT_ALL}, {"frame_step", T_INDEX},
-                                                  {"window", 0, 0, OPTIONAL}, {"frame_length", T_INDEX, OPTIONAL}),
+                                                  {"window", 0, 0, OPTIONAL}, {"frame_length", SAME(1), OPTIONAL}),
                                                OUT({"output", SAME(0)}),
                                                ATTR(A_INT("onesided", 1))},
                                               {0}};

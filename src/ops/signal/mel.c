@@ -30,8 +30,9 @@ static nc_code mel_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     return b->code;
 }
 
-#define EDGES(i, f) \
-    IN({"num_mel_bins", i}, {"dft_length", i}, {"sample_rate", i}, {"lower_edge_hertz", f}, {"upper_edge_hertz", f})
+#define EDGES(i, f)                                                                                     \
+    IN({"num_mel_bins", i}, {"dft_length", SAME(0)}, {"sample_rate", SAME(0)}, {"lower_edge_hertz", f}, \
+       {"upper_edge_hertz", SAME(3)})
 static const nc_op_version mel_versions[] = {
     {.since = 17, EDGES(T_INDEX, T_FLOAT_ALL), OUT({"output", T_NUMBER_ALL}), ATTR(A_INT("output_datatype", 1))}, {0}};
 static const nc_op_version weights_versions[] = {

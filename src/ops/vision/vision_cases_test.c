@@ -130,7 +130,7 @@ TEST(resize_weights_sum_to_one) {
                         sum += a.weight[i * a.taps + k];
                         CHECK(a.index[i * a.taps + k] >= 0 && a.index[i * a.taps + k] < a.in);
                     }
-                    CHECK(fabs(sum - 1) < 1e-12);
+                    CHECK_CLOSE(sum, 1, nc_tol_kernel_f64);
                 }
             }
 }

@@ -70,7 +70,7 @@ static void run(nc_pool *pool) { nck_attn(&fix.a, (void *)(((uintptr_t)fix.works
 
 static void compare(void) {
     nc_dtype t = fix.a.type;
-    double tol = t == NC_FLOAT ? 4e-6 : 1e-13;
+    nc_tolerance tol = t == NC_FLOAT ? nc_tol_kernel_f32 : nc_tol_kernel_f64;
     bool qk = fix.a.qk != NULL;
     run(NULL);
     fix.a.y.data = fix.p[5];
@@ -79,8 +79,8 @@ static void compare(void) {
     fix.a.y.data = fix.p[4];
     if (qk) fix.a.qk = fix.p[6];
     int64_t rows = fix.a.B * fix.a.Hq * fix.a.S;
-    for (int64_t i = 0; i < rows * fix.a.Dv; i++) CHECK_NEAR(get(t, fix.p[4], i), get(t, fix.p[5], i), tol);
-    for (int64_t i = 0; qk && i < rows * fix.a.T; i++) CHECK_NEAR(get(t, fix.p[6], i), get(t, fix.p[7], i), tol);
+    for (int64_t i = 0; i < rows * fix.a.Dv; i++) CHECK_CLOSE(get(t, fix.p[4], i), get(t, fix.p[5], i), tol);
+    for (int64_t i = 0; qk && i < rows * fix.a.T; i++) CHECK_CLOSE(get(t, fix.p[6], i), get(t, fix.p[7], i), tol);
 }
 
 static void set_mask(bool is_bool, int64_t cols) {

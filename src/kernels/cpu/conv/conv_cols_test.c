@@ -46,7 +46,7 @@ static void walk(const nck_cols_shape *s, sides *d, bool forward) {
 }
 
 static void check_near(const double *got, const double *want, int64_t n) {
-    for (int64_t i = 0; i < n; i++) CHECK_NEAR(got[i], want[i], 1e-11);
+    for (int64_t i = 0; i < n; i++) CHECK_CLOSE(got[i], want[i], nc_tol_kernel_f64);
 }
 
 static void dense(const nck_cols_shape *s, int64_t strides[5]) {

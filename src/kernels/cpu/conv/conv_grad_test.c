@@ -34,7 +34,7 @@ static void scatter(const nck_conv_grad_args *a, double *dx, double *dw, double 
 }
 
 static void check_near(const double *got, const double *want, int64_t n) {
-    for (int64_t i = 0; i < n; i++) CHECK_NEAR(got[i], want[i], 1e-12);
+    for (int64_t i = 0; i < n; i++) CHECK_CLOSE(got[i], want[i], nc_tol_kernel_f64);
 }
 
 static void check_shape(const nck_conv_shape *s, nc_pool *pool) {

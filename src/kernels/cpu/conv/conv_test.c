@@ -21,9 +21,14 @@ static float *random_tensor(int64_t n, uint32_t seed) {
 
 static nck_conv_args plain_args(const nck_conv_shape *s, const float *x, const float *w, const float *bias, float *y) {
     int64_t OH = nck_conv_out_h(s), OW = nck_conv_out_w(s);
-    return (nck_conv_args){.type = NC_FLOAT, .shape = *s, .x = x,
+    return (nck_conv_args){.type = NC_FLOAT,
+                           .shape = *s,
+                           .x = x,
                            .x_strides = {s->C * s->H * s->W, s->H * s->W, s->W, 1},
-                           .w = w, .bias = bias, .y = y, .y_strides = {s->K * OH * OW, OH * OW, OW, 1}};
+                           .w = w,
+                           .bias = bias,
+                           .y = y,
+                           .y_strides = {s->K * OH * OW, OH * OW, OW, 1}};
 }
 
 /* The definition: zero outside the input. */
@@ -45,18 +50,12 @@ static double by_definition(const nck_conv_shape *s, const float *x, const float
 
 static const nck_conv_shape shapes[] = {
     /* N  C   H   W   K   kh kw g  sh sw dh dw  t  l  b  r */
-    {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
-    {2, 3, 9, 11, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-    {1, 8, 7, 13, 16, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},
-    {1, 13, 10, 30, 27, 3, 5, 1, 2, 2, 1, 1, 1, 2, 0, 1},
-    {1, 17, 12, 12, 9, 3, 3, 1, 1, 1, 2, 3, 2, 3, 2, 3},
-    {3, 16, 6, 5, 24, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
-    {1, 3, 20, 20, 33, 7, 7, 1, 2, 2, 1, 1, 3, 3, 3, 3},
-    {1, 4, 3, 3, 8, 5, 5, 1, 1, 1, 1, 1, 4, 4, 4, 4},
-    {1, 2, 2, 2, 3, 1, 1, 1, 3, 3, 1, 1, 5, 5, 5, 5},
-    {1, 9, 1, 40, 10, 1, 3, 1, 1, 1, 1, 4, 0, 4, 0, 4},
-    {1, 5, 2, 2, 4, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},
-    {0, 5, 4, 4, 4, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},    {2, 3, 9, 11, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+    {1, 8, 7, 13, 16, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},  {1, 13, 10, 30, 27, 3, 5, 1, 2, 2, 1, 1, 1, 2, 0, 1},
+    {1, 17, 12, 12, 9, 3, 3, 1, 1, 1, 2, 3, 2, 3, 2, 3}, {3, 16, 6, 5, 24, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    {1, 3, 20, 20, 33, 7, 7, 1, 2, 2, 1, 1, 3, 3, 3, 3}, {1, 4, 3, 3, 8, 5, 5, 1, 1, 1, 1, 1, 4, 4, 4, 4},
+    {1, 2, 2, 2, 3, 1, 1, 1, 3, 3, 1, 1, 5, 5, 5, 5},    {1, 9, 1, 40, 10, 1, 3, 1, 1, 1, 1, 4, 0, 4, 0, 4},
+    {1, 5, 2, 2, 4, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},    {0, 5, 4, 4, 4, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},
     {1, 0, 4, 4, 4, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
@@ -76,7 +75,8 @@ TEST(conv_plain_and_groups) {
         nc_pool_destroy(pool);
         for (int64_t o = 0; o < s.N * s.K * OH * OW; o++) {
             int64_t n = o / (s.K * OH * OW), k = o / (OH * OW) % s.K;
-            CHECK_NEAR(y[o], by_definition(&s, x, w, n, k, o / OW % OH, o % OW) + (double)bias[k], 1e-5);
+            CHECK_CLOSE(y[o], by_definition(&s, x, w, n, k, o / OW % OH, o % OW) + (double)bias[k],
+                        nc_tol_of_sum(nc_tol_kernel_f32, (double)(s.C * s.kh * s.kw)));
         }
         nc_free(x), nc_free(w), nc_free(bias), nc_free(y);
     }
@@ -86,8 +86,8 @@ TEST(conv_plain_f64_strided) {
     double x[2 * 3 * 3], w[2] = {1, -2}, y[9] = {0};
     for (int i = 0; i < 18; i++) x[i] = i;
     nck_conv_shape s = {1, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0};
-    nck_conv_args a = {.type = NC_DOUBLE, .shape = s, .x = x, .x_strides = {18, 1, 6, 2},
-                       .w = w, .y = y, .y_strides = {9, 9, 1, 3}};
+    nck_conv_args a = {
+        .type = NC_DOUBLE, .shape = s, .x = x, .x_strides = {18, 1, 6, 2}, .w = w, .y = y, .y_strides = {9, 9, 1, 3}};
     nck_conv_plain(&a, NULL);
     for (int h = 0; h < 3; h++)
         for (int v = 0; v < 3; v++) CHECK(y[h + 3 * v] == x[h * 6 + v * 2] - 2 * x[h * 6 + v * 2 + 1]);
@@ -115,8 +115,8 @@ static void check_blocked(const nck_conv_shape *s, bool with_bias) {
     spoil_lanes(s, xb);
     nck_conv_blocked(s, xb, wb, with_bias ? bias : NULL, yb, NULL);
     nck_unpack_channels(s->N, s->K, OH * OW, yb, one, NULL);
-    double tol = 1e-6 * (1 + sqrt((double)(s->C * s->kh * s->kw)));
-    for (int64_t i = 0; i < ny; i++) CHECK_NEAR(one[i], want[i], tol);
+    nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(s->C * s->kh * s->kw));
+    for (int64_t i = 0; i < ny; i++) CHECK_CLOSE(one[i], want[i], tol);
     for (int way = 0; way < 2 || nck_isa_at(way - 2); way++) {
         nc_pool *pool = nc_pool_create(way == 0 ? 2 : 5);
         if (way >= 2) CHECK(nck_isa_set_for_test(nck_isa_at(way - 2)->name));

@@ -13,12 +13,12 @@ typedef struct gemm_case {
 } gemm_case;
 
 static const gemm_case cases[] = {
-    {1, 1, 1, 1, 0, 0, 0, 0, 0},        {1, 37, 300, 1, 0, 0, 0, 0, 'r'},   {1, 100, 64, 2, 1, 0, 1, 0, 0},
-    {3, 13, 7, 1, 0, 0, 0, 0, 'c'},     {8, 12, 256, 1, 0, 1, 0, 0, 0},     {9, 13, 257, -1, 0.5, 0, 1, 0, 'm'},
-    {17, 31, 513, 1, 0, 1, 1, 0, 's'},  {65, 97, 40, 1, 1, 0, 0, 1, 'r'},   {100, 200, 300, 0.5, 2, 0, 0, 0, 'r'},
-    {129, 63, 600, 1, 0, 0, 1, 1, 'c'}, {5, 1, 1000, 1, 0, 0, 0, 0, 0},     {800, 5, 9, 1, 0, 1, 0, 0, 'r'},
-    {7, 3200, 30, 1, 0, 0, 1, 0, 'r'},  {70, 3100, 12, 1, 0, 0, 0, 0, 0},   {0, 5, 5, 1, 0, 0, 0, 0, 0},
-    {5, 0, 5, 1, 0, 0, 0, 0, 0},        {5, 7, 0, 1, 0.5, 0, 0, 0, 'r'},    {5, 7, 0, 1, 0, 0, 0, 0, 0},
+    {1, 1, 1, 1, 0, 0, 0, 0, 0},        {1, 37, 300, 1, 0, 0, 0, 0, 'r'}, {1, 100, 64, 2, 1, 0, 1, 0, 0},
+    {3, 13, 7, 1, 0, 0, 0, 0, 'c'},     {8, 12, 256, 1, 0, 1, 0, 0, 0},   {9, 13, 257, -1, 0.5, 0, 1, 0, 'm'},
+    {17, 31, 513, 1, 0, 1, 1, 0, 's'},  {65, 97, 40, 1, 1, 0, 0, 1, 'r'}, {100, 200, 300, 0.5, 2, 0, 0, 0, 'r'},
+    {129, 63, 600, 1, 0, 0, 1, 1, 'c'}, {5, 1, 1000, 1, 0, 0, 0, 0, 0},   {800, 5, 9, 1, 0, 1, 0, 0, 'r'},
+    {7, 3200, 30, 1, 0, 0, 1, 0, 'r'},  {70, 3100, 12, 1, 0, 0, 0, 0, 0}, {0, 5, 5, 1, 0, 0, 0, 0, 0},
+    {5, 0, 5, 1, 0, 0, 0, 0, 0},        {5, 7, 0, 1, 0.5, 0, 0, 0, 'r'},  {5, 7, 0, 1, 0, 0, 0, 0, 0},
 };
 
 typedef struct operands {
@@ -28,8 +28,10 @@ typedef struct operands {
 } operands;
 
 static void put(nc_dtype type, void *p, int64_t i, double v) {
-    if (type == NC_FLOAT) ((float *)p)[i] = (float)v;
-    else ((double *)p)[i] = v;
+    if (type == NC_FLOAT)
+        ((float *)p)[i] = (float)v;
+    else
+        ((double *)p)[i] = v;
 }
 static double get(nc_dtype type, const void *p, int64_t i) {
     return type == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
@@ -54,10 +56,21 @@ static bool operands_init(operands *o, nc_dtype type, const gemm_case *c) {
     o->bias = random_matrix(type, M * N + M + N, 4);
     o->got = nc_alloc(o->c_bytes);
     o->want = nc_alloc(o->c_bytes);
-    o->args = (nck_gemm_args){.type = type, .M = M, .N = N, .K = K, .alpha = c->alpha, .beta = c->beta, .a = o->a,
-                              .a_rs = c->turn_a ? 1 : K, .a_cs = c->turn_a ? M : 1, .b = o->b,
-                              .b_rs = c->turn_b ? 1 : N, .b_cs = c->turn_b ? K : 1, .c_rs = c->turn_c ? 1 : N,
-                              .c_cs = c->turn_c ? M : 1, .bias = c->bias ? o->bias : NULL,
+    o->args = (nck_gemm_args){.type = type,
+                              .M = M,
+                              .N = N,
+                              .K = K,
+                              .alpha = c->alpha,
+                              .beta = c->beta,
+                              .a = o->a,
+                              .a_rs = c->turn_a ? 1 : K,
+                              .a_cs = c->turn_a ? M : 1,
+                              .b = o->b,
+                              .b_rs = c->turn_b ? 1 : N,
+                              .b_cs = c->turn_b ? K : 1,
+                              .c_rs = c->turn_c ? 1 : N,
+                              .c_cs = c->turn_c ? M : 1,
+                              .bias = c->bias ? o->bias : NULL,
                               .bias_rs = c->bias == 'm' ? N : c->bias == 'c',
                               .bias_cs = c->bias == 'm' || c->bias == 'r'};
     return o->a && o->b && o->c0 && o->bias && o->got && o->want;
@@ -95,9 +108,12 @@ static void check_case(nc_dtype type, const gemm_case *c) {
     ref.c = o.want;
     nck_gemm_ref(&ref);
     multiply(&o, o.got, false, 1);
-    double tol = (type == NC_FLOAT ? 3e-6 : 1e-14) * (1 + sqrt((double)c->K)) * (1 + fabs(c->alpha));
-    for (int64_t i = 0; i < c->M * c->N; i++) CHECK_NEAR(get(type, o.got, i), get(type, o.want, i), tol);
-    static const struct { bool packed; int threads; } ways[] = {{1, 1}, {0, 2}, {0, 5}, {1, 5}};
+    nc_tolerance tol = nc_tol_of_sum(type == NC_FLOAT ? nc_tol_kernel_f32 : nc_tol_kernel_f64, (double)c->K);
+    for (int64_t i = 0; i < c->M * c->N; i++) CHECK_CLOSE(get(type, o.got, i), get(type, o.want, i), tol);
+    static const struct {
+        bool packed;
+        int threads;
+    } ways[] = {{1, 1}, {0, 2}, {0, 5}, {1, 5}};
     for (int w = 0; w < 4; w++) {
         multiply(&o, o.want, ways[w].packed, ways[w].threads);
         CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);

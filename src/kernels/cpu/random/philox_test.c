@@ -49,7 +49,7 @@ TEST(philox_uniform_range_and_cuts) {
         CHECK(whole[i] >= -2 && whole[i] < 6);
         sum += (double)whole[i];
     }
-    CHECK_NEAR(sum / N, 2, 0.1);
+    CHECK_CLOSE(sum / N, 2, nc_tol_draws);
     nc_free(whole);
     nc_free(cut);
 }
@@ -61,8 +61,10 @@ static void check_dropout(nc_dtype type, int64_t n, double ratio) {
     nck_rng rng = {.seed = 0x123456789abcdefu, .node_id = 1, .step = 9, .first = 0};
     for (int64_t i = 0; i < n; i++) {
         double v = i % 11 == 3 ? (double)NAN : (double)i - 20;
-        if (type == NC_FLOAT) ((float *)(void *)x)[i] = (float)v;
-        else ((double *)(void *)x)[i] = v;
+        if (type == NC_FLOAT)
+            ((float *)(void *)x)[i] = (float)v;
+        else
+            ((double *)(void *)x)[i] = v;
     }
     nck_dropout_mask_ref(n, rng, ratio, want);
     nck_dropout(type, n, rng, ratio, x, y, mask, NULL);
@@ -70,7 +72,7 @@ static void check_dropout(nc_dtype type, int64_t n, double ratio) {
     for (int64_t i = 0; i < n; i++) {
         double v = type == NC_FLOAT ? (double)((float *)(void *)x)[i] : ((double *)(void *)x)[i];
         double got = type == NC_FLOAT ? (double)((float *)(void *)y)[i] : ((double *)(void *)y)[i];
-        CHECK_NEAR(got, want[i] ? v / (1 - ratio) : 0, 1e-5 * (1 + fabs(v)));
+        CHECK_CLOSE(got, want[i] ? v / (1 - ratio) : 0, nc_tol_kernel_f32);
     }
     nc_pool *pool = nc_pool_create(5);
     nck_dropout(type, n, rng, ratio, x, y5, mask5, pool);

@@ -38,11 +38,18 @@ TEST(loss_value_and_gradient) {
     int64_t labels[N * D], bad;
     make(x, labels, weights);
     for (int way = 0; way < 4; way++) {
-        nck_loss_args a = {.type = NC_DOUBLE, .N = N, .C = C, .D = D, .label_type = NC_INT64, .labels = labels,
-                           .weights = way & 1 ? weights : NULL, .has_ignore = true, .ignore_index = -100,
+        nck_loss_args a = {.type = NC_DOUBLE,
+                           .N = N,
+                           .C = C,
+                           .D = D,
+                           .label_type = NC_INT64,
+                           .labels = labels,
+                           .weights = way & 1 ? weights : NULL,
+                           .has_ignore = true,
+                           .ignore_index = -100,
                            .reduction = way & 2 ? NCK_LOSS_MEAN : NCK_LOSS_SUM};
         CHECK_INT(nck_cross_entropy(&a, x, &loss, lp, &bad, NULL), NC_OK);
-        CHECK_NEAR(loss, total(&a, x), 1e-12);
+        CHECK_CLOSE(loss, total(&a, x), nc_tol_kernel_f64);
         CHECK_INT(nck_cross_entropy_grad(&a, &dloss, lp, dx, &bad, NULL), NC_OK);
         for (int i = 0; i < ALL; i++) {
             double keep = x[i], h = 1e-5, up, down;
@@ -51,7 +58,7 @@ TEST(loss_value_and_gradient) {
             x[i] = keep - h;
             down = total(&a, x);
             x[i] = keep;
-            CHECK_NEAR(dx[i], dloss * (up - down) / (2 * h), 1e-8);
+            CHECK_CLOSE(dx[i], dloss * (up - down) / (2 * h), nc_tol_difference_lane_f64);
         }
     }
 }
@@ -62,17 +69,25 @@ TEST(loss_not_reduced) {
     make(x, labels, weights);
     for (int i = 0; i < N * D; i++) dloss[i] = i + 1;
     dloss[4] = (double)NAN;
-    nck_loss_args a = {.type = NC_DOUBLE, .N = N, .C = C, .D = D, .label_type = NC_INT64, .labels = labels,
-                       .weights = weights, .has_ignore = true, .ignore_index = -100, .reduction = NCK_LOSS_NONE};
+    nck_loss_args a = {.type = NC_DOUBLE,
+                       .N = N,
+                       .C = C,
+                       .D = D,
+                       .label_type = NC_INT64,
+                       .labels = labels,
+                       .weights = weights,
+                       .has_ignore = true,
+                       .ignore_index = -100,
+                       .reduction = NCK_LOSS_NONE};
     CHECK_INT(nck_cross_entropy(&a, x, loss, lp, &bad, NULL), NC_OK);
     CHECK_INT(nck_cross_entropy_grad(&a, dloss, lp, dx, &bad, NULL), NC_OK);
     for (int i = 0; i < N * D; i++) {
         int n = i / D, d = i % D;
         bool skip = i == 4;
-        CHECK_NEAR(loss[i], skip ? 0 : weights[labels[i]] * one_loss(x, n, d, labels[i]), 1e-12);
+        CHECK_CLOSE(loss[i], skip ? 0 : weights[labels[i]] * one_loss(x, n, d, labels[i]), nc_tol_kernel_f64);
         for (int c = 0; c < C; c++) {
             double want = skip ? 0 : (exp(at(lp, n, c, d)) - (c == labels[i])) * weights[labels[i]] * dloss[i];
-            CHECK_NEAR(at(dx, n, c, d), want, 1e-12);
+            CHECK_CLOSE(at(dx, n, c, d), want, nc_tol_kernel_f64);
         }
     }
 }
@@ -81,8 +96,8 @@ TEST(loss_bad_label_and_all_ignored) {
     float x[2 * 3] = {1, 2, 3, 4, 5, 6}, lp[6], loss = 7;
     int32_t labels[2] = {1, 3};
     int64_t bad = 0;
-    nck_loss_args a = {.type = NC_FLOAT, .N = 2, .C = 3, .D = 1, .label_type = NC_INT32, .labels = labels,
-                       .reduction = NCK_LOSS_MEAN};
+    nck_loss_args a = {
+        .type = NC_FLOAT, .N = 2, .C = 3, .D = 1, .label_type = NC_INT32, .labels = labels, .reduction = NCK_LOSS_MEAN};
     CHECK_INT(nck_cross_entropy(&a, x, &loss, lp, &bad, NULL), NC_E_DATA);
     CHECK_INT(bad, 3);
     CHECK(loss == 7);
@@ -112,8 +127,8 @@ TEST(loss_rows_f32_and_threads) {
     REQUIRE(x && lp && one && five);
     for (int i = 0; i < R * K; i++) x[i] = (float)(i * 37 % 101) * 0.1f;
     for (int i = 0; i < R; i++) labels[i] = i * 517 % K;
-    nck_loss_args a = {.type = NC_FLOAT, .N = R, .C = K, .D = 1, .label_type = NC_INT64, .labels = labels,
-                       .reduction = NCK_LOSS_MEAN};
+    nck_loss_args a = {
+        .type = NC_FLOAT, .N = R, .C = K, .D = 1, .label_type = NC_INT64, .labels = labels, .reduction = NCK_LOSS_MEAN};
     nc_pool *pool = nc_pool_create(5);
     CHECK_INT(nck_cross_entropy(&a, x, &loss, lp, &bad, pool), NC_OK);
     CHECK_INT(nck_cross_entropy_grad(&a, &g, lp, one, &bad, NULL), NC_OK);
@@ -121,7 +136,7 @@ TEST(loss_rows_f32_and_threads) {
     CHECK(memcmp(one, five, R * K * 4) == 0);
     for (int i = 0; i < R * K; i++) {
         double want = (exp((double)lp[i]) - (i % K == labels[i / K])) * 2 / R;
-        CHECK_NEAR(one[i], want, 1e-7);
+        CHECK_CLOSE(one[i], want, nc_tol_kernel_f32);
     }
     nc_pool_destroy(pool);
     nc_free(x), nc_free(lp), nc_free(one), nc_free(five);

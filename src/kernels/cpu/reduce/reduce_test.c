@@ -62,10 +62,10 @@ static void check_case(const reduce_case *c, nck_reduce_op op, nc_tensor *x, voi
     REQUIRE(work);
     CHECK_INT(nck_reduce_ref(op, x, c->axes, ref), NC_OK);
     CHECK_INT(nck_reduce(op, x, c->axes, one, work, NULL), NC_OK);
-    bool is_float = nc_dtype_is_float(x->dtype);
-    double size = op == NCK_REDUCE_SUM ? sqrt((double)n_red) + 1 : 1;
-    double tol = !is_float ? 0 : (x->dtype == NC_FLOAT ? 1e-6 : 1e-14) * size;
-    for (int64_t i = 0; i < n_out; i++) CHECK_NEAR(get(x->dtype, one, i), get(x->dtype, ref, i), tol);
+    nc_tolerance tol = x->dtype == NC_FLOAT ? nc_tol_kernel_f32 : nc_tol_kernel_f64;
+    if (op == NCK_REDUCE_SUM) tol = nc_tol_of_sum(tol, (double)n_red);
+    if (!nc_dtype_is_float(x->dtype)) tol = (nc_tolerance){0};
+    for (int64_t i = 0; i < n_out; i++) CHECK_CLOSE(get(x->dtype, one, i), get(x->dtype, ref, i), tol);
     for (int way = 0; way < 2 || nck_isa_at(way - 2); way++) {
         nc_pool *pool = nc_pool_create(way == 0 ? 2 : 5);
         if (way >= 2) CHECK(nck_isa_set_for_test(nck_isa_at(way - 2)->name));

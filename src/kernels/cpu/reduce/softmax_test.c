@@ -7,8 +7,10 @@
 enum { MOST = 3 * 1100 * 17 };
 
 static void put(nc_dtype type, void *p, int64_t i, double v) {
-    if (type == NC_FLOAT) ((float *)p)[i] = (float)v;
-    else ((double *)p)[i] = v;
+    if (type == NC_FLOAT)
+        ((float *)p)[i] = (float)v;
+    else
+        ((double *)p)[i] = v;
 }
 static double get(nc_dtype type, const void *p, int64_t i) {
     return type == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
@@ -31,15 +33,15 @@ static nc_tensor view(nc_dtype type, void *data, const int64_t *dims, bool turne
     return t;
 }
 
-static void check_near(nc_dtype type, const void *got, const void *want, int64_t n, double tol) {
-    for (int64_t i = 0; i < n; i++) CHECK_NEAR(get(type, got, i), get(type, want, i), tol);
+static void check_near(nc_dtype type, const void *got, const void *want, int64_t n, nc_tolerance tol) {
+    for (int64_t i = 0; i < n; i++) CHECK_CLOSE(get(type, got, i), get(type, want, i), tol);
 }
 
 static void check(nc_dtype type, const int64_t *dims, int axis, nck_softmax_kind kind, bool turned) {
     void *data[6];
     nc_tensor t[6]; /* x, y, y of the reference, dy, dx, dx of the reference */
     int64_t n = dims[0] * dims[1] * dims[2];
-    double tol = type == NC_FLOAT ? 4e-6 : 1e-13;
+    nc_tolerance tol = type == NC_FLOAT ? nc_tol_kernel_f32 : nc_tol_kernel_f64;
     for (int i = 0; i < 6; i++) {
         REQUIRE((data[i] = random_data(type, (uint32_t)(i + 1))));
         t[i] = view(type, data[i], dims, turned && i % 3 != 1);
@@ -51,7 +53,7 @@ static void check(nc_dtype type, const int64_t *dims, int axis, nck_softmax_kind
     check_near(type, data[1], data[2], n, tol);
     nck_softmax_grad(kind, &t[1], &t[3], &t[4], axis, NULL);
     nck_softmax_grad_ref(kind, &t[1], &t[3], &t[5], axis);
-    check_near(type, data[4], data[5], n, tol * (kind == NCK_SOFTMAX ? 1 : 10 + sqrt((double)dims[axis])));
+    check_near(type, data[4], data[5], n, kind == NCK_SOFTMAX ? tol : nc_tol_of_sum(tol, (double)dims[axis]));
     for (int threads = 2; threads <= 5; threads += 3) {
         nc_pool *pool = nc_pool_create(threads);
         t[2].data = data[2];
@@ -86,7 +88,7 @@ TEST(softmax_limits) {
     CHECK(isnan(y[3][0]) && isnan(y[3][2]));
     nck_softmax(NCK_LOG_SOFTMAX, &t, &u, 1, NULL);
     CHECK(isnan(y[0][1]) && y[2][0] == -INFINITY);
-    CHECK_NEAR(y[2][1], -log(2), 1e-6);
+    CHECK_CLOSE(y[2][1], -log(2), nc_tol_kernel_f32);
 }
 
 TEST(softmax_in_place) {

@@ -65,19 +65,19 @@ static void run(fixture *f, int first, nc_pool *pool) {
 static void check(const nck_rnn_rule *rule, nc_dtype type, const int64_t *s, bool reverse, bool batch_first,
                   const int32_t *lens) {
     fixture f = {0};
-    double tol = type == NC_FLOAT ? 2e-5 : 1e-12;
+    nc_tolerance tol = type == NC_FLOAT ? nc_tol_recurrent_f32 : nc_tol_recurrent_f64;
     if (fixture_init(&f, rule, type, s)) {
         f.a.reverse = reverse, f.a.batch_first = batch_first, f.a.lens = lens;
         run(&f, 6 + (rule->peepholes ? 1 : 0), NULL);
         void *y = f.a.y, *y_h = f.a.y_h, *y_c = f.a.y_c;
         f.a.y = f.p[10], f.a.y_h = f.p[11], f.a.y_c = NULL;
         nck_rnn_ref(&f.a, f.state);
-        for (int64_t i = 0; i < s[0] * s[1] * s[3]; i++) CHECK_NEAR(get(type, y, i), get(type, f.p[10], i), tol);
-        for (int64_t i = 0; i < s[1] * s[3]; i++) CHECK_NEAR(get(type, y_h, i), get(type, f.p[11], i), tol);
+        for (int64_t i = 0; i < s[0] * s[1] * s[3]; i++) CHECK_CLOSE(get(type, y, i), get(type, f.p[10], i), tol);
+        for (int64_t i = 0; i < s[1] * s[3]; i++) CHECK_CLOSE(get(type, y_h, i), get(type, f.p[11], i), tol);
         f.a.y = NULL, f.a.y_h = NULL, f.a.y_c = y_c != NULL ? f.p[11] : NULL;
         nck_rnn_ref(&f.a, f.state);
         for (int64_t i = 0; y_c != NULL && i < s[1] * s[3]; i++)
-            CHECK_NEAR(get(type, y_c, i), get(type, f.p[11], i), tol);
+            CHECK_CLOSE(get(type, y_c, i), get(type, f.p[11], i), tol);
     } else {
         nc_test_failed(__FILE__, __LINE__, "out of memory");
     }

@@ -1,0 +1,205 @@
+"""Every public name of onnxruntime is in nacre, takes the same arguments, or stands in a short list with the reason."""
+import inspect
+import re
+import types
+
+import onnxruntime as ort
+import package
+import pytest
+
+if not package.BUILT:
+    pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
+
+import nacre  # noqa: E402
+from nacre.capi import onnxruntime_pybind11_state as mine_state  # noqa: E402
+
+CLASSES = ["InferenceSession", "SessionOptions", "RunOptions", "OrtValue", "IOBinding", "NodeArg", "ModelMetadata",
+           "OrtDevice", "OrtMemoryInfo", "OrtEpDevice", "OrtHardwareDevice", "OrtArenaCfg", "SessionIOBinding"]
+ENUMS = ["GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder", "OrtAllocatorType", "OrtMemType",
+         "OrtDeviceMemoryType", "OrtSparseFormat", "OrtMemoryInfoDeviceType", "OrtDeviceVendorId",
+         "OrtHardwareDeviceType", "OrtExecutionProviderDevicePolicy"]
+
+#: Not there, and why.
+NOT_NAMES = {
+    "contextlib": "a module that onnxruntime happens to import",
+    "onnxruntime_validation": "found at nacre.capi.onnxruntime_validation",
+}
+#: There, and refused with a sentence when used: what it would need.
+REFUSED = {
+    "AdapterFormat": "adapters", "LoraAdapter": "adapters", "ModelCompiler": "compiled contexts of providers",
+    "OrtCompileApiFlags": "ModelCompiler", "OrtEpContextData": "ModelCompiler",
+    "OrtEpContextDataBuffer": "ModelCompiler", "OrtExternalInitializerInfo": "ModelCompiler",
+    "OrtSyncStream": "streams in the caller's hand",
+    "OrtEpAssignedNode": "providers that share a graph", "OrtEpAssignedSubgraph": "providers that share a graph",
+    "SparseTensor": "sparse values",
+}
+#: Of the native module: what it would need.
+NOT_NATIVE = {
+    "ArenaExtendStrategy": "arenas", "kNextPowerOfTwo": "arenas", "kSameAsRequested": "arenas",
+    "OrtCompiledModelCompatibility": "compiled contexts", "OrtDeviceEpIncompatibilityReason": "compiled contexts",
+    "get_compatibility_info_from_model": "compiled contexts",
+    "get_compatibility_info_from_model_bytes": "compiled contexts",
+    "get_model_compatibility_for_ep_devices": "compiled contexts",
+    "get_hardware_device_ep_incompatibility_details": "compiled contexts", "get_hardware_devices": "see get_ep_devices",
+    "SessionObjectInitializer": "internal", "get_session_initializer": "internal", "opkernel": "internal",
+    "schemadef": "internal", "get_all_operator_schema": "internal", "get_all_opkernel_def": "internal",
+    "get_registered_ep_kernel_defs": "internal", "SparseBlockSparseView": "sparse values",
+    "SparseCooView": "sparse values", "SparseCsrView": "sparse values",
+    "pack_fp4_weights_for_cuda_moe_gemm": "quantization tools", "quantize_matmul_2bits": "quantization tools",
+    "quantize_matmul_4bits": "quantization tools", "quantize_matmul_8bits": "quantization tools",
+    "quantize_matmul_bnb4": "quantization tools", "quantize_qdq_matmul_2bits": "quantization tools",
+    "quantize_qdq_matmul_4bits": "quantization tools",
+}
+
+
+def public(thing):
+    return [n for n in dir(thing) if not n.startswith("_")]
+
+
+def members(cls):
+    found = set(dir(cls)) | set(getattr(cls, "_FIELDS", ()))
+    for c in cls.__mro__:
+        found |= set(c.__dict__.get("__annotations__", ()))
+    return found
+
+
+def test_names_of_the_package():
+    missing = [n for n in public(ort) if not hasattr(nacre, n) and n not in NOT_NAMES]
+    assert not missing
+    assert not [n for n in NOT_NAMES if not hasattr(ort, n)], "the list names what onnxruntime has not"
+    assert set(nacre.__all__) <= set(dir(nacre))
+
+
+def test_names_of_the_native_module():
+    missing = [n for n in public(ort.capi.onnxruntime_pybind11_state)
+               if not hasattr(mine_state, n) and n not in NOT_NATIVE]
+    assert not missing
+    assert not [n for n in NOT_NATIVE if hasattr(mine_state, n)], "the list names what is there"
+    for n in public(ort.capi.onnxruntime_pybind11_state):
+        theirs = getattr(ort.capi.onnxruntime_pybind11_state, n)
+        if isinstance(theirs, type) and issubclass(theirs, Exception):
+            assert issubclass(getattr(mine_state, n), Exception)
+
+
+def test_names_of_the_collection():
+    from nacre.capi import onnxruntime_inference_collection as mine
+    theirs = ort.capi.onnxruntime_inference_collection
+    own = [n for n in public(theirs) if getattr(getattr(theirs, n), "__module__", "") == theirs.__name__]
+    internal = {"check_and_normalize_provider_args", "get_ort_device_type", "get_vendor_id_for_device_type",
+                "make_get_initializer_location_func_wrapper"}
+    assert len(own) > 6 and not [n for n in own if not hasattr(mine, n) and n not in internal]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_members_of_classes(cls):
+    missing = set(public(getattr(ort, cls))) - members(getattr(nacre, cls))
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ENUMS)
+def test_enumerations(name):
+    mine, theirs = getattr(nacre, name), getattr(ort, name)
+    for member, value in theirs.__members__.items():
+        assert int(getattr(mine, member)) == int(getattr(value, "value", value)), member
+
+
+def parameters(function):
+    """(name, has a default, positional) of each; None: a native function that tells only its argument types."""
+    try:
+        rows = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if len(rows) <= 2 and any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in rows):
+        return None
+    return [(p.name, p.default is not p.empty, p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+            for p in rows if p.name != "self"]
+
+
+def differs(mine, theirs):
+    """What of their parameters mine lacks: the same names in the same order, optional where theirs are. Mine may have
+    more, if they are optional."""
+    want, have = parameters(theirs), parameters(mine)
+    if want is None or have is None:
+        return count_differs(mine, theirs)
+    if [h[0] for h in have[:len(want)]] != [w[0] for w in want]:
+        return f"{[h[0] for h in have]}, expected {[w[0] for w in want]}"
+    for h, w in zip(have, want):
+        if w[1] and not h[1]:
+            return f"{h[0]} has no default"
+    return [h[0] for h in have[len(want):] if not h[1]]
+
+
+def count_differs(mine, theirs):
+    """pybind11 writes signatures into the first line of the documentation."""
+    text, have = (theirs.__doc__ or "").split("\n")[0], parameters(mine)
+    found = re.fullmatch(r"\w+\((.*)\) -> .*", text)
+    if not found or have is None or "*args" in text:
+        return None
+    depth, count = 0, bool(found[1].strip())
+    for c in found[1]:
+        depth += (c in "[(") - (c in "])")
+        count += c == "," and depth == 0
+    count -= found[1].startswith("self")
+    required = sum(not h[1] for h in have)
+    return None if required <= count <= len(have) else f"{len(have)} parameters, expected {count}"
+
+
+def functions_of(thing):
+    return {n: f for n in public(thing) if isinstance(f := getattr(thing, n), (
+        types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType))
+        or type(f).__name__ in ("instancemethod", "method_descriptor")}
+
+
+def test_arguments_are_the_same():
+    wrong = {}
+    classes = [(f"{c}.", getattr(nacre, c), getattr(ort, c)) for c in CLASSES[:8]]
+    for where, mine, theirs in [("", nacre, ort), *classes]:
+        checked, told = 0, 0
+        for name, f in functions_of(theirs).items():
+            if name in NOT_NAMES or isinstance(f, type):
+                continue
+            checked += 1
+            told += parameters(f) is not None or bool(re.match(r"\w+\(", f.__doc__ or ""))
+            if what := differs(getattr(mine, name), f):
+                wrong[where + name] = what
+        assert told > checked // 2 or where in ("NodeArg.", "ModelMetadata."), where
+    assert not wrong
+    assert not differs(nacre.InferenceSession, ort.InferenceSession)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_is_refused_says_so(name):
+    with pytest.raises(nacre.NotImplemented, match=f"{name} is not supported"):
+        getattr(nacre, name)()
+
+
+def test_functions_that_refuse():
+    session = nacre.InferenceSession(package.affine())
+    for call in (lambda: nacre.register_execution_provider_library("a", "b"),
+                 lambda: nacre.unregister_execution_provider_library("a"),
+                 lambda: nacre.RunOptions().add_active_adapter(None),
+                 lambda: nacre.SessionOptions().add_provider_for_devices([], {}),
+                 lambda: nacre.SessionOptions().set_provider_selection_policy(0),
+                 lambda: nacre.SessionOptions().set_ep_context_data_read_func(None, 1),
+                 lambda: nacre.SparseTensor.sparse_coo_from_numpy(None, None, None, None),
+                 session.get_provider_graph_assignment_info, lambda: session.set_ep_dynamic_options({"a": "b"}),
+                 lambda: nacre.OrtValue.ort_value_from_sparse_tensor(None)):
+        with pytest.raises(nacre.NotImplemented, match="not|no provider"):
+            call()
+
+
+def test_what_the_package_tells():
+    assert nacre.version == nacre.__version__ and nacre.package_name == "nacre" and nacre.cuda_version == ""
+    assert nacre.get_build_info().startswith("Nacre Build Info") and nacre.get_device() in ("CPU", "GPU")
+    assert nacre.get_ep_devices()[0].ep_name == "CPUExecutionProvider"
+    assert nacre.get_ep_devices()[0].memory_info(nacre.OrtDeviceMemoryType.DEFAULT).name == "Cpu"
+    session = nacre.InferenceSession(package.affine())
+    assert [i.name for i in session.get_input_memory_infos()] == ["Cpu"]
+    assert [d.ep_name for d in session.get_input_epdevices()] == ["CPUExecutionProvider"]
+    nacre.create_and_register_allocator(session.get_input_memory_infos()[0], nacre.OrtArenaCfg(0, -1, -1, -1))
+    assert session.get_tuning_results() == []
+
+
+def test_print_debug_info(capsys):
+    nacre.print_debug_info()
+    assert nacre.__version__ in (out := capsys.readouterr().out) and "CPUExecutionProvider" in out
