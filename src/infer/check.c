@@ -90,21 +90,10 @@ nc_code nc_infer_merge(nc_work *w, nc_arena *arena, const char *name, const nc_t
         return NC_OK;
     }
     if (declared->rank != inferred->rank) return contradiction(w, NC_E_SHAPE, name, declared, inferred);
-    const nc_dim *dims[NC_MAX_RANK];
-    bool differs = false;
     for (int k = 0; k < inferred->rank; k++) {
         int64_t a, b;
         bool fixed = nc_dim_is_const(declared->dims[k], &a), found = nc_dim_is_const(inferred->dims[k], &b);
         if (fixed && found && a != b) return contradiction(w, NC_E_SHAPE, name, declared, inferred);
-        dims[k] = fixed ? declared->dims[k] : inferred->dims[k];
-        differs |= dims[k] != inferred->dims[k];
     }
-    if (!differs) return NC_OK;
-    nc_type merged = *inferred;
-    const nc_type *copy = nc_type_tensor(arena, merged.elem, merged.rank, dims);
-    NC_NEED(w, copy);
-    merged.dims = copy->dims;
-    *out = nc_arena_copy(arena, &merged, sizeof merged);
-    NC_NEED(w, *out);
     return NC_OK;
 }

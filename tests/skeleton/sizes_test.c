@@ -143,3 +143,36 @@ static void fed_axes(model *m) {
 }
 
 TEST(sizes_from_fed_axes) { model_everywhere(fed_axes); }
+
+/* Exporters write down the sizes of their example as if they were those of every run. */
+static const char declared_text[] = "<opset: \"\" 17>\n"
+                                    "g (float[n] x) => (float[7] y, int64[1,2] where)\n"
+                                    "{\n"
+                                    "  y = Neg(x)\n"
+                                    "  at = NonZero(y)\n"
+                                    "  where = Neg(at)\n"
+                                    "}\n";
+
+static void run_declared(model *m, int64_t n) {
+    float x[12] = {0};
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(i + 1);
+    model_input(m, "x", NACRE_FLOAT, 1, D(n), x);
+    model_run(m);
+    const float *y = model_floats(m, "y", n);
+    const int64_t *where = model_ints(m, "where", n);
+    for (int64_t i = 0; i < n; i++) {
+        CHECK_NEAR(y[i], -(i + 1), 0);
+        CHECK_INT(where[i], -i);
+    }
+    model_collect_all(m);
+}
+
+static void declared_sizes(model *m) {
+    model_open(m, declared_text);
+    run_declared(m, 12);
+    run_declared(m, 7);
+    run_declared(m, 1);
+    run_declared(m, 0);
+}
+
+TEST(actual_sizes_win_over_declared_ones) { model_everywhere(declared_sizes); }

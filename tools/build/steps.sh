@@ -156,10 +156,11 @@ other_architecture() {
     else c_tests $preset; fi
 }
 
-# The copy of requirements.txt inside .venv says what is installed there.
+# The copy of both lists inside .venv says what is installed there.
 python_packages() {
-    cmp -s tests/requirements.txt "$venv/requirements.txt" && return
-    make_venv && pip_install -r tests/requirements.txt && cp tests/requirements.txt "$venv/requirements.txt"
+    local all=tests/requirements.txt alone=tests/requirements_alone.txt
+    cat $all $alone | cmp -s - "$venv/requirements.txt" && return
+    make_venv && pip_install -r $all && pip_install --no-deps -r $alone && cat $all $alone >"$venv/requirements.txt"
 }
 python_tests() {
     if [ ! -d tests/py ]; then skip "Python tests" "there is no tests/py"; return; fi
