@@ -1,6 +1,9 @@
-/* base/mem.c: the allocator of the libc, counted, with one armed failure for tests.
+/* base/mem.c: the allocator of the libc, counted, with one armed failure for tests. What is larger than all memory of
+ * the machine is refused here: a system that overcommits would give addresses and end the process at the first touch.
  * The counters are statistics: relaxed atomics, exact once the threads that allocate have been joined. */
 #include "base/mem.h"
+
+#include "base/machine.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,14 +11,30 @@
 static atomic_uint_least64_t n_calls, n_live, n_bytes, fail_countdown;
 static atomic_bool fail_hit;
 
-/* Books one allocation; false when it must fail. Sizes that no object can have never reach the libc. */
+#define SMALL ((size_t)1 << 28) /* never compared with the machine's memory */
+
+static bool machine_has(size_t bytes) {
+    static atomic_uint_least64_t most;
+    if (bytes <= SMALL) return true;
+    if (bytes > PTRDIFF_MAX) return false;
+    uint64_t has = atomic_load_explicit(&most, memory_order_relaxed);
+    if (has == 0) {
+        has = nc_machine_memory("");
+        if (has == 0) has = UINT64_MAX;
+        atomic_store_explicit(&most, has, memory_order_relaxed);
+    }
+    return bytes <= has;
+}
+
+/* Books one allocation; false when it must fail. Sizes that no object of this machine can have never reach the libc. */
 static bool admit(size_t bytes) {
     atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
     uint64_t left = atomic_load_explicit(&fail_countdown, memory_order_relaxed);
     while (left > 0 && !atomic_compare_exchange_weak(&fail_countdown, &left, left - 1)) {}
     if (left == 1) atomic_store(&fail_hit, true);
-    if (bytes <= PTRDIFF_MAX) atomic_fetch_add_explicit(&n_bytes, bytes, memory_order_relaxed);
-    return left != 1 && bytes <= PTRDIFF_MAX;
+    if (!machine_has(bytes)) return false;
+    atomic_fetch_add_explicit(&n_bytes, bytes, memory_order_relaxed);
+    return left != 1;
 }
 
 static void *count_live(void *p) {

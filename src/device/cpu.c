@@ -1,6 +1,7 @@
 /* device/cpu.c: the host as a device. Work is done when a call returns, so streams and events are NULL and every wait
  * is free. Kernels are called directly and cut their work with the call's pool. There is no capture and no compiler. */
 #include "base/cpu.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "device/memory.h"
 
@@ -121,6 +122,7 @@ static nc_device device = {.table = &table};
 
 static void describe(void) {
     snprintf(device.description, sizeof device.description, "%s", nc_cpu_get()->name);
+    device.bytes_limit = (size_t)nc_machine_memory("");
 }
 
 nc_device *nc_device_cpu(void) {

@@ -202,7 +202,7 @@ EVERYWHERE(capture_of_two_streams) {
 }
 
 EVERYWHERE(limit_is_hard) {
-    size_t live = atomic_load(&d->bytes_live);
+    size_t before = d->bytes_limit, live = atomic_load(&d->bytes_live);
     d->bytes_limit = live + 100;
     void *p = take(d, NULL, 60), *q = NULL;
     CHECK_INT(atomic_load(&d->bytes_live), live + 60);
@@ -214,7 +214,7 @@ EVERYWHERE(limit_is_hard) {
     CHECK(atomic_load(&d->bytes_peak) >= live + 100);
     d->table->free(d, NULL, p);
     d->table->free(d, NULL, q);
-    d->bytes_limit = 0;
+    d->bytes_limit = before;
 }
 
 EVERYWHERE(too_much_memory_is_an_error) {
@@ -225,9 +225,9 @@ EVERYWHERE(too_much_memory_is_an_error) {
 }
 
 EVERYWHERE(buffer_counts_and_frees) {
-    size_t live = atomic_load(&d->bytes_live);
+    size_t before = d->bytes_limit, live = atomic_load(&d->bytes_live);
     diag = (nc_diag){0};
-    nc_buffer *b = nc_device_buffer(d, 77, &diag);
+    nc_buffer *b = nc_device_buffer(d, NULL, 77, &diag);
     REQUIRE(b != NULL);
     CHECK(b->device == d && b->bytes == 77);
     CHECK_INT(b->kind, d->table->host_memory ? NC_MEM_HOST : NC_MEM_DEVICE);
@@ -235,9 +235,9 @@ EVERYWHERE(buffer_counts_and_frees) {
     nc_buffer_unref(b);
     CHECK_INT(atomic_load(&d->bytes_live), live);
     d->bytes_limit = live + 10;
-    CHECK(nc_device_buffer(d, 77, &diag) == NULL);
+    CHECK(nc_device_buffer(d, NULL, 77, &diag) == NULL);
     CHECK_INT(diag.code, NC_E_LIMIT);
-    d->bytes_limit = 0;
+    d->bytes_limit = before;
 }
 
 TEST(device_open_by_name) {

@@ -119,7 +119,7 @@ static nc_code make_program(maker *k) {
     nc_session *s = k->s;
     const nc_session_options *o = k->o;
     NC_TRY(nc_env_device(s->env, k->w, o->device ? o->device : "cpu", &s->device));
-    if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit, s->limits_device = true;
+    NC_NEED(k->w, s->budget = nc_budget_create(o->bytes_limit));
     nc_plan_options po = {.device = s->device,
                           .no_fusion = o->no_fusion,
                           .no_layout = o->no_layout,
@@ -132,10 +132,10 @@ static nc_code make_program(maker *k) {
     NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));
     s->stats.plans++;
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
-    NC_TRY(nc_ready_create(k->w, s->env, s->program, &s->ready));
+    NC_TRY(nc_ready_create(k->w, s->env, s->budget, s->program, &s->ready));
     NC_TRY(make_initials(k));
     NC_NEED(k->w, s->seen = nc_alloc_zero((size_t)s->program->n_syms + 1, sizeof *s->seen));
-    return nc_state_create(k->w, s->program, o->seed, &s->state);
+    return nc_state_create(k->w, s->budget, s->program, o->seed, &s->state);
 }
 
 nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out) {
@@ -175,7 +175,7 @@ void nc_session_destroy(nc_session *s) {
     nc_program_destroy(s->program);
     nc_model_destroy(s->model);
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
-    if (s->limits_device) s->device->bytes_limit = 0;
+    nc_budget_unref(s->budget);
     pthread_mutex_destroy(&s->lock);
     nc_profile_destroy(s->profile);
     nc_free(s->seen);
