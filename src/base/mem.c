@@ -10,6 +10,7 @@
 
 static atomic_uint_least64_t n_calls, n_live, n_bytes, fail_countdown;
 static atomic_bool fail_hit;
+static _Thread_local uint64_t n_failures;
 
 #define SMALL ((size_t)1 << 28) /* never compared with the machine's memory */
 
@@ -37,41 +38,52 @@ static bool admit(size_t bytes) {
     return left != 1;
 }
 
+static void *failed(void) {
+    n_failures++;
+    return NULL;
+}
+
 static void *count_live(void *p) {
-    if (p) atomic_fetch_add_explicit(&n_live, 1, memory_order_relaxed);
+    if (p == NULL) return failed();
+    atomic_fetch_add_explicit(&n_live, 1, memory_order_relaxed);
     return p;
 }
 
 void *nc_alloc(size_t bytes) {
-    if (!admit(bytes)) return NULL;
+    if (!admit(bytes)) return failed();
     return count_live(malloc(bytes ? bytes : 1));
 }
 
 void *nc_alloc_zero(size_t n, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes)) bytes = SIZE_MAX;
-    if (!admit(bytes)) return NULL;
+    if (!admit(bytes)) return failed();
     return count_live(calloc(1, bytes ? bytes : 1));
 }
 
 void *nc_alloc_aligned(size_t bytes, size_t align) {
-    if (!admit(bytes)) return NULL;
+    if (!admit(bytes)) return failed();
     if (align < sizeof(void *)) align = sizeof(void *);
     void *p = NULL;
-    if (posix_memalign(&p, align, bytes ? bytes : 1) != 0) return NULL;
+    if (posix_memalign(&p, align, bytes ? bytes : 1) != 0) return failed();
     return count_live(p);
 }
 
 void *nc_realloc(void *p, size_t bytes) {
     if (p == NULL) return nc_alloc(bytes);
-    if (!admit(bytes)) return NULL;
-    return realloc(p, bytes ? bytes : 1);
+    if (!admit(bytes)) return failed();
+    void *moved = realloc(p, bytes ? bytes : 1);
+    return moved != NULL ? moved : failed();
 }
 
 void nc_free(void *p) {
     if (p == NULL) return;
     atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
     free(p);
+}
+
+uint64_t nc_mem_failures(void) {
+    return n_failures;
 }
 
 void nc_mem_fail_at(uint64_t n) {
