@@ -1,6 +1,6 @@
 /* tests/check.h: the C test harness. `TEST(name) { CHECK(a == b); }` in any *_test.c registers itself; all C tests link
- * into one program, `nacre_tests [--list] [pattern...]`, that runs them in order of file and name and closes with
- * "N passed, N failed". */
+ * into one program, `nacre_tests [--list | --slowest] [pattern...]`, that runs them in order of file and name and closes
+ * with "N passed, N failed". */
 #ifndef NC_TESTS_CHECK_H
 #define NC_TESTS_CHECK_H
 

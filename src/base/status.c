@@ -2,6 +2,8 @@
  * Writes only into fixed storage. Text that is too long is cut on a UTF-8 boundary, so that bindings can decode it. */
 #include "base/status.h"
 
+#include "base/mem.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,4 +94,10 @@ const char *nc_diag_print(const nc_diag *d, char *buf, size_t bytes) {
     if (n < 0) buf[0] = '\0';
     if (n > 0 && (size_t)n >= bytes) trim_cut_character(buf);
     return buf;
+}
+
+nc_code nc_work_settle(nc_work *w, nc_code code, uint64_t failures) {
+    if (code == NC_E_MEMORY || nc_mem_failures() == failures) return code;
+    w->diag = (nc_diag){.code = NC_OK};
+    NC_FAIL(w, NC_E_MEMORY, "out of memory");
 }

@@ -206,8 +206,8 @@ EVERYWHERE(limit_is_hard) {
     d->bytes_limit = live + 100;
     void *p = take(d, NULL, 60), *q = NULL;
     CHECK_INT(atomic_load(&d->bytes_live), live + 60);
-    FAILS(d->table->alloc(d, NULL, 41, &q, &diag), NC_E_LIMIT);
-    FAILS(d->table->alloc(d, NULL, SIZE_MAX, &q, &diag), NC_E_LIMIT);
+    FAILS(d->table->alloc(d, NULL, 41, &q, &diag), NC_E_MEMORY);
+    FAILS(d->table->alloc(d, NULL, SIZE_MAX, &q, &diag), NC_E_MEMORY);
     CHECK(q == NULL);
     CHECK_INT(atomic_load(&d->bytes_live), live + 60);
     q = take(d, NULL, 40);
@@ -236,7 +236,7 @@ EVERYWHERE(buffer_counts_and_frees) {
     CHECK_INT(atomic_load(&d->bytes_live), live);
     d->bytes_limit = live + 10;
     CHECK(nc_device_buffer(d, NULL, 77, &diag) == NULL);
-    CHECK_INT(diag.code, NC_E_LIMIT);
+    CHECK_INT(diag.code, NC_E_MEMORY);
     d->bytes_limit = before;
 }
 

@@ -122,18 +122,12 @@ static nc_code infer_node(nc_work *w, nc_node *n) {
     return NC_OK;
 }
 
-nc_code nc_infer_settle(nc_work *w, nc_code code, uint64_t failures) {
-    if (code == NC_E_MEMORY || nc_mem_failures() == failures) return code;
-    w->diag = (nc_diag){0};
-    NC_FAIL(w, NC_E_MEMORY, "out of memory");
-}
-
 nc_code nc_infer_node(nc_work *w, nc_node *n) {
     const char *node = w->at_node, *op = w->at_op;
     w->at_node = n->name;
     w->at_op = n->card->name;
     uint64_t failures = nc_mem_failures();
-    nc_code code = nc_infer_settle(w, infer_node(w, n), failures);
+    nc_code code = nc_work_settle(w, infer_node(w, n), failures);
     w->at_node = node;
     w->at_op = op;
     return code;

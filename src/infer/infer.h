@@ -20,8 +20,4 @@ NC_MUST nc_code nc_infer_model(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_infer_run(nc_work *w, const nc_node *n, nc_dims *scratch, nc_arena *arena, const nc_tensor *in,
                              const bool *host_readable, int n_in, nc_tensor *out, int n_out);
 
-/* Between the files: inference takes NULL for "unknown", so a failed allocation since `failures` (nc_mem_failures) makes
- * whatever came out of it out of memory. */
-NC_MUST nc_code nc_infer_settle(nc_work *w, nc_code code, uint64_t failures);
-
 #endif

@@ -148,10 +148,12 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     pthread_mutex_init(&s->lock, NULL);
     maker k = {w, s, o};
     nc_code code = NC_OK;
+    uint64_t failures = nc_mem_failures();
     if (o->profile && !(s->profile = nc_profile_create())) code = nc_fail(w, NC_E_MEMORY, "out of memory");
     if (code == NC_OK) code = make_graph(&k);
     if (code == NC_OK) code = make_program(&k);
     w->at_node = w->at_op = NULL;
+    code = nc_work_settle(w, code, failures);
     if (code != NC_OK) {
         nc_session_destroy(s);
         return code;
