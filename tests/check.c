@@ -57,13 +57,11 @@ void nc_test_failed(const char *file, int line, const char *fmt, ...) {
     printf("FAIL %s:%d: %s: %s\n", file, line, running ? running->name : "?", text);
 }
 
-void nc_test_not_run(const char *why) {
-    reason_not_run = why;
-}
+void nc_test_not_run(const char *why) { reason_not_run = why; }
 
-bool nc_test_has_failed(void) {
-    return atomic_load(&failed);
-}
+bool nc_test_has_failed(void) { return atomic_load(&failed); }
+
+bool nc_test_emulated(void) { return getenv("NC_EMULATED") != NULL; }
 
 static bool matches(const nc_test *t, const char *pattern) {
     char full[1024];
@@ -133,8 +131,10 @@ int main(int argc, char **argv) {
     int n_patterns = argc - 1 - (list || times), n_passed = 0, n_failed = 0, n_skipped = 0;
     for (const nc_test *t = tests; t; t = t->next) {
         if (!chosen(t, patterns, n_patterns)) continue;
-        if (list) printf("%s:%s\n", t->file, t->name);
-        else run_test(t, &n_passed, &n_failed, &n_skipped);
+        if (list)
+            printf("%s:%s\n", t->file, t->name);
+        else
+            run_test(t, &n_passed, &n_failed, &n_skipped);
     }
     for (int i = 0; times && i < N_SLOWEST && slowest[i].test; i++)
         printf("%8.2f s %s:%s\n", slowest[i].seconds, slowest[i].test->file, slowest[i].test->name);

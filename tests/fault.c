@@ -1,5 +1,5 @@
-/* tests/fault.c: lives with one failing allocation. What the sweep itself needs (inputs, names, the wanted hash) is made
- * before the first failure is armed, and comparing outputs allocates nothing. */
+/* tests/fault.c: lives with one failing allocation. What the sweep itself needs (inputs, names, the wanted hash) is
+ * made before the first failure is armed, and comparing outputs allocates nothing. */
 #include "tests/fault.h"
 
 #include "base/map.h"
@@ -24,7 +24,6 @@ typedef struct sweep {
     size_t n_in, n_out, n_nodes;
 } sweep;
 
-/* One life. `second` counts what succeeded only when it was tried again. */
 typedef struct life {
     const sweep *s;
     nacre_env *env;
@@ -59,9 +58,7 @@ static nacre_code make_options(life *x) {
     return code;
 }
 
-static nacre_code load(life *x) {
-    return nacre_model_load(x->env, x->s->job->path, &x->model, &x->err);
-}
+static nacre_code load(life *x) { return nacre_model_load(x->env, x->s->job->path, &x->model, &x->err); }
 
 /* A session takes its model also when it fails. */
 static nacre_code make_session(life *x) {
@@ -113,7 +110,8 @@ static nacre_code run(life *x) {
 static const struct {
     const char *name;
     nacre_code (*step)(life *x);
-} steps[] = {{"environment", make_env}, {"options", make_options}, {"load", load}, {"session", make_session}, {"run", run}};
+} steps[] = {
+    {"environment", make_env}, {"options", make_options}, {"load", load}, {"session", make_session}, {"run", run}};
 enum { N_STEPS = sizeof steps / sizeof steps[0], RUN = N_STEPS - 1 };
 
 static void end(life *x) {
@@ -155,9 +153,12 @@ static nacre_value *make_up(const nacre_signature *g, nacre_type type) {
     size_t size = nacre_type_bytes(type);
     for (int64_t i = 0; i < count; i++) {
         float x = (float)((i * 37 + 11) % 64) / 32 - 1;
-        if (type == NACRE_FLOAT) memcpy(p + i * 4, &x, 4);
-        else if (type == NACRE_DOUBLE) memcpy(p + i * 8, &(double){(double)x}, 8);
-        else if (type != NACRE_FLOAT16 && type != NACRE_BFLOAT16) p[(size_t)i * size] = (unsigned char)(i % 2);
+        if (type == NACRE_FLOAT)
+            memcpy(p + i * 4, &x, 4);
+        else if (type == NACRE_DOUBLE)
+            memcpy(p + i * 8, &(double){(double)x}, 8);
+        else if (type != NACRE_FLOAT16 && type != NACRE_BFLOAT16)
+            p[(size_t)i * size] = (unsigned char)(i % 2);
     }
     return v;
 }
@@ -197,7 +198,8 @@ static void release(sweep *s) {
 
 /* ---- the sweep ---- */
 
-/* A whole life; a step that reports MEMORY is tried once more, the failure being over. False: result->wrong says why. */
+/* A whole life; a step that reports MEMORY is tried once more, the failure being over. False: result->wrong says
+ * why. */
 static bool live(sweep *s, uint64_t n, uint64_t *hash, bool *survived) {
     life x = {.s = s};
     nc_fault_result *r = s->result;

@@ -1,6 +1,6 @@
 /* tests/fault.h: the out-of-memory sweep. A life is environment, load, session, run, release; each chosen life has one
- * allocation fail (base/mem.h). It must report MEMORY or succeed, leak nothing, and do everything on a second try in the
- * same environment, model and session, with the outputs of a life without failure. Single-threaded. */
+ * allocation fail (base/mem.h). It must report MEMORY or succeed, leak nothing, and do everything on a second try in
+ * the same environment, model and session, with the outputs of a life without failure. Single-threaded. */
 #ifndef NC_TESTS_FAULT_H
 #define NC_TESTS_FAULT_H
 

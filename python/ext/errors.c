@@ -1,6 +1,6 @@
 /* python/ext/errors.c: the library's codes as exception classes with onnxruntime's names. Each carries the code's name,
- * the node, the operator and the text as attributes, beside the sentence. Out of memory is a RuntimeException, as there,
- * and a MemoryError too. */
+ * the node, the operator and the text as attributes, beside the sentence. Out of memory is a RuntimeException, as
+ * there, and a MemoryError too. */
 #include "ext.h"
 
 #include <stdio.h>

@@ -61,13 +61,9 @@ static int64_t memory_of(const char *folder, const char *name) {
     return bytes > 0 && bytes < INT64_MAX / 2 ? bytes : 0;
 }
 
-static int64_t memory_v2(const char *folder) {
-    return memory_of(folder, "memory.max");
-}
+static int64_t memory_v2(const char *folder) { return memory_of(folder, "memory.max"); }
 
-static int64_t memory_v1(const char *folder) {
-    return memory_of(folder, "memory.limit_in_bytes");
-}
+static int64_t memory_v1(const char *folder) { return memory_of(folder, "memory.limit_in_bytes"); }
 
 /* The tightest limit from the group's folder up to the mount point; 0 when there is none. Inside a container the path
  * may name folders that are not visible: they are passed over. */
@@ -116,9 +112,7 @@ static int64_t group_limit(const char *root, const char *controller, int64_t (*v
     return least;
 }
 
-int nc_machine_quota(const char *root) {
-    return (int)group_limit(root, "cpu", quota_v1, quota_v2);
-}
+int nc_machine_quota(const char *root) { return (int)group_limit(root, "cpu", quota_v1, quota_v2); }
 
 /* The bytes behind a name of /proc/meminfo, which counts in KiB. */
 static uint64_t meminfo(const char *text, const char *name) {

@@ -110,8 +110,10 @@ TEST(machine_threads_listen_to_the_environment) {
         setenv("NACRE_NUM_THREADS", nonsense[i], 1);
         CHECK_INT(nc_machine_threads(), plain);
     }
-    if (old) setenv("NACRE_NUM_THREADS", keep, 1);
-    else unsetenv("NACRE_NUM_THREADS");
+    if (old)
+        setenv("NACRE_NUM_THREADS", keep, 1);
+    else
+        unsetenv("NACRE_NUM_THREADS");
 }
 
 TEST(machine_threads_respect_affinity) {

@@ -82,27 +82,17 @@ void nc_free(void *p) {
     free(p);
 }
 
-uint64_t nc_mem_failures(void) {
-    return n_failures;
-}
+uint64_t nc_mem_failures(void) { return n_failures; }
 
 void nc_mem_fail_at(uint64_t n) {
     atomic_store(&fail_hit, false);
     atomic_store(&fail_countdown, n);
 }
 
-bool nc_mem_fail_hit(void) {
-    return atomic_load(&fail_hit);
-}
+bool nc_mem_fail_hit(void) { return atomic_load(&fail_hit); }
 
-uint64_t nc_mem_count(void) {
-    return atomic_load_explicit(&n_calls, memory_order_relaxed);
-}
+uint64_t nc_mem_count(void) { return atomic_load_explicit(&n_calls, memory_order_relaxed); }
 
-uint64_t nc_mem_live(void) {
-    return atomic_load_explicit(&n_live, memory_order_relaxed);
-}
+uint64_t nc_mem_live(void) { return atomic_load_explicit(&n_live, memory_order_relaxed); }
 
-uint64_t nc_mem_bytes(void) {
-    return atomic_load_explicit(&n_bytes, memory_order_relaxed);
-}
+uint64_t nc_mem_bytes(void) { return atomic_load_explicit(&n_bytes, memory_order_relaxed); }

@@ -13,14 +13,13 @@ void nc_work_init(nc_work *w) {
     nc_arena_init(&w->scratch);
 }
 
-void nc_work_release(nc_work *w) {
-    nc_arena_release(&w->scratch);
-}
+void nc_work_release(nc_work *w) { nc_arena_release(&w->scratch); }
 
 const char *nc_code_name(nc_code code) {
     switch (code) {
 #define X(name, number, text) \
-    case NC_E_##name: return #name;
+    case NC_E_##name:         \
+        return #name;
 #include "base/codes.list"
 #undef X
     }
@@ -30,7 +29,8 @@ const char *nc_code_name(nc_code code) {
 const char *nc_code_text(nc_code code) {
     switch (code) {
 #define X(name, number, text) \
-    case NC_E_##name: return text;
+    case NC_E_##name:         \
+        return text;
 #include "base/codes.list"
 #undef X
     }

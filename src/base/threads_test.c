@@ -37,9 +37,7 @@ typedef struct tally {
     int counts[MOST];
 } tally;
 
-static void count_item(void *ctx, int64_t i) {
-    ((tally *)ctx)->counts[i]++;
-}
+static void count_item(void *ctx, int64_t i) { ((tally *)ctx)->counts[i]++; }
 
 static bool runs_each_once(nc_pool *p, int64_t n) {
     tally t = {0};
@@ -367,9 +365,7 @@ TEST(threads_do_without_threads) {
 
 #else
 
-TEST(threads_survive_fork_under_load) {
-    nc_test_not_run("the thread sanitizer does not allow threads after fork");
-}
+TEST(threads_survive_fork_under_load) { nc_test_not_run("the thread sanitizer does not allow threads after fork"); }
 
 #endif
 

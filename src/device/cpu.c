@@ -57,9 +57,7 @@ static nc_code cpu_stream_create(nc_device *d, nc_stream **out, nc_diag *diag) {
     return NC_OK;
 }
 
-static void cpu_stream_destroy(nc_device *d, nc_stream *s) {
-    (void)d, (void)s;
-}
+static void cpu_stream_destroy(nc_device *d, nc_stream *s) { (void)d, (void)s; }
 
 static nc_code cpu_stream_sync(nc_device *d, nc_stream *s, nc_diag *diag) {
     (void)d, (void)s, (void)diag;
@@ -72,9 +70,7 @@ static nc_code cpu_event_create(nc_device *d, nc_event **out, nc_diag *diag) {
     return NC_OK;
 }
 
-static void cpu_event_destroy(nc_device *d, nc_event *e) {
-    (void)d, (void)e;
-}
+static void cpu_event_destroy(nc_device *d, nc_event *e) { (void)d, (void)e; }
 
 static nc_code cpu_event_step(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag) {
     (void)d, (void)e, (void)s, (void)diag;

@@ -76,8 +76,8 @@ nc_device *nc_device_cpu(void); /* the one host device: static, never destroyed,
 NC_MUST nc_code nc_device_guard_create(nc_work *w, nc_device **out);
 /* DEVICE with the reason when it is not there. */
 NC_MUST nc_code nc_device_cuda_create(nc_work *w, int ordinal, nc_device **out);
-NC_MUST nc_code nc_device_open(nc_work *w, const char *name, nc_device **out);   /* "cpu", "guard", "cuda", "cuda:1" */
-void nc_device_close(nc_device *d);                                              /* NULL and cpu are fine */
+NC_MUST nc_code nc_device_open(nc_work *w, const char *name, nc_device **out); /* "cpu", "guard", "cuda", "cuda:1" */
+void nc_device_close(nc_device *d);                                            /* NULL and cpu are fine */
 bool nc_device_cuda_available(char *why, size_t bytes_why);
 
 /* A counted buffer in the device's memory, charged to the budget until it is released. NULL on failure, described in

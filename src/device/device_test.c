@@ -57,9 +57,21 @@ EVERYWHERE(kernel_launch) {
         nc_tensor in[2] = {vector(dx, N), vector(&extra, 1)}, out[1] = {vector(dy, N)};
         const void *packed[1] = {db};
         char node[] = "node7";
-        nc_call c = {.state = &scale, .in = in, .out = out, .n_in = 2, .n_out = 1, .workspace = ws,
-                     .bytes_workspace = sizeof x, .packed = packed, .n_packed = 1, .sizes = ds, .device = d,
-                     .stream = s, .diag = &diag, .node = node, .op = "Toy"};
+        nc_call c = {.state = &scale,
+                     .in = in,
+                     .out = out,
+                     .n_in = 2,
+                     .n_out = 1,
+                     .workspace = ws,
+                     .bytes_workspace = sizeof x,
+                     .packed = packed,
+                     .n_packed = 1,
+                     .sizes = ds,
+                     .device = d,
+                     .stream = s,
+                     .diag = &diag,
+                     .node = node,
+                     .op = "Toy"};
         OK(d->table->launch(d, s, toy(d), &c));
         memset(in, 0x77, sizeof in); /* the call's own arrays need not outlive it */
         memset(out, 0x77, sizeof out);
@@ -79,9 +91,7 @@ EVERYWHERE(kernel_launch) {
     d->table->stream_destroy(d, s);
 }
 
-EVERYWHERE(event_orders_streams) {
-    CHECK_INT(across_streams(d, true), 2);
-}
+EVERYWHERE(event_orders_streams) { CHECK_INT(across_streams(d, true), 2); }
 
 EVERYWHERE(event_sync_waits_for_its_work) {
     nc_stream *s = stream(d);
@@ -116,9 +126,7 @@ EVERYWHERE(free_on_stream_comes_after_its_use) {
     d->table->stream_destroy(d, s);
 }
 
-static void add_one(void *ctx) {
-    ++*(int *)ctx;
-}
+static void add_one(void *ctx) { ++*(int *)ctx; }
 
 EVERYWHERE(host_call_runs_in_order) {
     nc_stream *s = stream(d);

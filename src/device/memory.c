@@ -20,9 +20,7 @@ nc_code nc_device_take(nc_device *d, size_t bytes, nc_diag *diag) {
     return NC_OK;
 }
 
-void nc_device_give(nc_device *d, size_t bytes) {
-    atomic_fetch_sub(&d->bytes_live, bytes);
-}
+void nc_device_give(nc_device *d, size_t bytes) { atomic_fetch_sub(&d->bytes_live, bytes); }
 
 size_t nc_blocks_lower(const nc_block_table *t, uintptr_t p) {
     size_t lo = 0, hi = t->n;

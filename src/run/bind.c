@@ -176,7 +176,8 @@ static nc_code output_memory(nc_frame *f, int slot) {
         size_t bytes;
         if (!nc_tensor_bytes(l->t.dtype, l->t.dims, l->t.rank, &bytes))
             NC_FAIL(&f->work, NC_E_LIMIT, "output '%s' is too large", s->value->name);
-        nc_buffer *b = nc_device_buffer(nc_frame_device(f, s->place), f->session->budget, bytes ? bytes : 1, &f->work.diag);
+        nc_buffer *b =
+            nc_device_buffer(nc_frame_device(f, s->place), f->session->budget, bytes ? bytes : 1, &f->work.diag);
         if (!b) return f->work.diag.code ? f->work.diag.code : nc_fail(&f->work, NC_E_MEMORY, "out of memory");
         nc_object_unref(l->obj);
         NC_NEED(&f->work, l->obj = nc_object_tensor(b, l->t.dtype, l->t.rank, l->t.dims));

@@ -93,8 +93,8 @@ typedef struct nc_session {
     nc_program *program;
     nc_ready *ready;
     nc_device *device;
-    nc_budget *budget; /* what its constants, frames, outputs and variables are charged to */
-    nc_state *state; /* the default one */
+    nc_budget *budget;    /* what its constants, frames, outputs and variables are charged to */
+    nc_state *state;      /* the default one */
     nc_object **initials; /* per input of the program: what it is when it is not given; NULL: it must be */
     bool capture;
     pthread_mutex_t lock; /* instances, frames */

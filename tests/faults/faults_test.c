@@ -14,7 +14,7 @@
 /* Emulated, a sample: what an allocation that fails does is the same on every machine. */
 static void sweep(nc_fault_job job) {
     nc_fault_result r;
-    if (getenv("NC_EMULATED")) job.most = 25;
+    if (nc_test_emulated()) job.most = 25;
     nc_fault_sweep(&job, &r);
     if (r.wrong[0]) nc_test_failed(job.path, 0, "%s", r.wrong);
     uint64_t want = job.most ? (uint64_t)job.most : r.n_allocs > 500 ? 500 : r.n_allocs;

@@ -138,7 +138,8 @@ def convolutions():
     return model(
         [n("Conv", ["x", "k1", "c1"], ["a"], pads=[1, 1, 1, 1]), n("Relu", ["a"], ["b"]),
          n("MaxPool", ["b"], ["c"], kernel_shape=[2, 2], strides=[2, 2]),
-         n("Conv", ["c", "k2"], ["d"], group=16, pads=[1, 1, 1, 1]), n("BatchNormalization", ["d", "g", "h", "m", "v"], ["e"]),
+         n("Conv", ["c", "k2"], ["d"], group=16, pads=[1, 1, 1, 1]),
+         n("BatchNormalization", ["d", "g", "h", "m", "v"], ["e"]),
          n("Conv", ["e", "k3"], ["f"]), n("GlobalAveragePool", ["f"], ["p"]), n("Flatten", ["p"], ["q"]),
          n("Gemm", ["q", "w", "o"], ["y"])],
         [info("x", ["n", 3, 8, 8])], [info("y", ["n", 5])],

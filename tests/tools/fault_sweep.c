@@ -33,8 +33,10 @@ static void sweep(const char *path, nc_fault_job job, totals *t) {
     nc_fault_result r;
     nc_fault_sweep(&job, &r);
     t->n_tried += r.n_tried, t->n_survived += r.n_survived;
-    if (r.not_run) printf("not run: %s: %s\n", path, r.wrong), t->n_not_run++;
-    else t->n_models++;
+    if (r.not_run)
+        printf("not run: %s: %s\n", path, r.wrong), t->n_not_run++;
+    else
+        t->n_models++;
     if (r.not_run || !r.wrong[0]) return;
     t->n_wrong++;
     printf("WRONG %s: %s\n", path, r.wrong);

@@ -131,7 +131,8 @@ emulated() {
     NC_EMULATED=1 "$qemu" -cpu "$cpu" -L "$root" "build/$preset/nacre_tests" --slowest "$@"
 }
 # Emulation is slow: the suite goes in parts, each with its line.
-emulated_parts="src/base,src/ir,src/onnx src/kernels src/ops src/device,src/plan,src/run,src/infer,src/transform,src/autodiff,src/api tests/"
+emulated_parts="src/base,src/ir,src/onnx src/kernels src/ops src/device,src/infer,src/transform,src/autodiff,src/api
+tests/"
 # emulated_suite QEMU CPU ROOT PRESET
 emulated_suite() {
     local part
@@ -151,7 +152,8 @@ models_of() {
 every_isa() {
     local cpu preset=$1 qemu=$2 root=$3
     for cpu in $(models_of "$preset"); do
-        step "kernels and an MLP, $preset, $cpu" emulated "$qemu" "$cpu" "$root" "$preset" src/kernels tests/skeleton/mlp
+        step "kernels and an MLP, $preset, $cpu" \
+            emulated "$qemu" "$cpu" "$root" "$preset" src/kernels tests/skeleton/mlp
     done
 }
 # other_architecture [PATTERN...]: those C tests that match; without a pattern all of them, in parts, and the kernels on
@@ -277,18 +279,19 @@ faults() {
 }
 # What became of the last `make nightly`, for those who did not run it.
 write_nightly() {
-    local row
+    local row commit state=clean
+    commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+    git status --porcelain 2>/dev/null | grep -qv ' bench/nightly.md$' && state="with changes"
     {
         echo "# The last \`make nightly\`"
         echo
-        echo "Written by it: $(date -u '+%Y-%m-%d %H:%M') UTC, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)" \
-            "($(git status --porcelain 2>/dev/null | grep -qv ' bench/nightly.md$' && echo "with changes" || echo clean))," \
-            "$(uname -m), $jobs cores, $SECONDS s."
+        echo "Written by it: $(date -u '+%Y-%m-%d %H:%M') UTC, commit $commit ($state), $(uname -m), $jobs cores," \
+            "$SECONDS s."
         echo
         echo "| step | result | seconds | what |"
         echo "|---|---|---|---|"
         printf '| %s |\n' "${done_steps[@]}"
-        for row in "${not_run[@]:+${not_run[@]}}"; do [ -z "$row" ] || echo "| ${row%%:*} | not run | |${row#*:} |"; done
+        for row in "${not_run[@]}"; do echo "| ${row%%:*} | not run | |${row#*:} |"; done
     } >bench/nightly.md.new && mv bench/nightly.md.new bench/nightly.md
 }
 # A failed step does not keep the others from running.

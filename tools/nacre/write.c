@@ -1,4 +1,5 @@
-/* tools/nacre/write.c: files that appear whole or not at all: outputs, profiles. The library writes models its own way. */
+/* tools/nacre/write.c: files that appear whole or not at all: outputs, profiles. The library writes models its own
+ * way. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -32,7 +33,8 @@ nacre_code file_write(const char *path, const file_piece *pieces, int n, nacre_e
         return file_error(err, NACRE_IO, path, "cannot be written");
     }
     bool ok = true;
-    for (int i = 0; ok && i < n; i++) ok = !pieces[i].bytes || fwrite(pieces[i].p, 1, pieces[i].bytes, f) == pieces[i].bytes;
+    for (int i = 0; ok && i < n; i++)
+        ok = !pieces[i].bytes || fwrite(pieces[i].p, 1, pieces[i].bytes, f) == pieces[i].bytes;
     usual_mode(fd);
     if (fclose(f) != 0) ok = false;
     if (ok && rename(tmp, path) == 0) return NACRE_OK;
