@@ -20,7 +20,8 @@ void nc_test_failed(const char *file, int line, const char *fmt, ...) __attribut
 /* Marks the running test as not run, with the reason (no GPU here): reported apart, never counted as passed. */
 void nc_test_not_run(const char *why);
 bool nc_test_has_failed(void); /* the test now running */
-bool nc_test_emulated(void);   /* NC_EMULATED is set: every instruction costs twenty; fewer rounds, same kinds of cases */
+/* NC_EMULATED is set: every instruction costs twenty. Fewer rounds, the same kinds of cases. */
+bool nc_test_emulated(void);
 
 #define TEST(id)                                                                        \
     static void test_##id(void);                                                        \

@@ -326,7 +326,7 @@ typedef struct nacre_plan {
     nacre_plan_row *rows; /* of the main graph, in order of first use; nacre_free */
     size_t n_rows, n_steps;
     size_t bytes_frame[2], bytes_constants[2], bytes_packed[2], bytes_state[2], bytes_outputs[2]; /* per place */
-    size_t n_unknown; /* segments whose sizes are only found while running: not counted */
+    size_t n_unknown; /* segments whose sizes or ranks are only found while running: not counted */
 } nacre_plan;
 /* The memory one run will take with these sizes of the named dims; those not named count as 1. */
 NACRE_API nacre_code nacre_session_plan(nacre_session *s, const char *const *dim_names, const int64_t *dims, size_t n,

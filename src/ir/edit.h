@@ -53,6 +53,8 @@ void nc_edit_remove_capture(nc_node *n, int i_sub, int i_capture); /* an unused 
 nc_node *nc_edit_clone(nc_graph *g, nc_node *before, const nc_node *n);
 /* The whole model anew, independent of the first (literal data shared by reference count). */
 nc_model *nc_model_clone(const nc_model *m);
+/* The same with g, which captures nothing, as the main graph. */
+nc_model *nc_model_clone_graph(const nc_graph *g);
 /* Sorts nodes topologically, keeping the present order where it is valid. BAD_GRAPH on a cycle. */
 NC_MUST nc_code nc_edit_sort(nc_work *w, nc_graph *g);
 

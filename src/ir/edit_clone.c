@@ -215,7 +215,8 @@ static bool copy_header(copier *c, const nc_model *from) {
     return true;
 }
 
-nc_model *nc_model_clone(const nc_model *m) {
+nc_model *nc_model_clone_graph(const nc_graph *g) {
+    const nc_model *m = g->model;
     copier c = {.to = nc_model_create(m->registry), .other = true};
     nc_dims *dims = nc_dims_clone(m->dims);
     c.map = nc_alloc_zero((size_t)m->next_id + 1, sizeof *c.map);
@@ -223,8 +224,8 @@ nc_model *nc_model_clone(const nc_model *m) {
     if (ok) {
         nc_dims_destroy(c.to->dims);
         c.to->dims = dims;
-        c.to->main->name = m->main->name;
-        ok = carry_str(&c, &c.to->main->name) && copy_header(&c, m) && copy_graph(&c, m->main, c.to->main);
+        c.to->main->name = g->name;
+        ok = carry_str(&c, &c.to->main->name) && copy_header(&c, m) && copy_graph(&c, g, c.to->main);
     } else {
         nc_dims_destroy(dims);
     }
@@ -233,3 +234,5 @@ nc_model *nc_model_clone(const nc_model *m) {
     nc_model_destroy(c.to);
     return NULL;
 }
+
+nc_model *nc_model_clone(const nc_model *m) { return nc_model_clone_graph(m->main); }

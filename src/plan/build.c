@@ -20,6 +20,7 @@ nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o
     nc_program *p = nc_alloc_zero(1, sizeof *p);
     NC_NEED(w, p);
     p->graph = g, p->model = g->model, p->device = o->device;
+    p->inner = o->inner || g->owner;
     nc_build_ctx c = {.w = w, .o = o, .p = p, .g = g};
     nc_code code = build(&c);
     if (code != NC_OK) {

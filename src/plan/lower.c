@@ -25,6 +25,7 @@ static nc_code settle_variables(nc_work *w, nc_graph *g) {
 
 nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_random(w, m));
+    NC_TRY(nc_lower_later(w, m->main));
     NC_TRY(nc_lower_decompose(w, m, o));
     NC_TRY(nc_lower_recompute(w, m));
     NC_TRY(settle_variables(w, m->main));

@@ -99,31 +99,54 @@ static nc_code move_operand(placer *p, nc_node *n, int i, int place) {
     return NC_OK;
 }
 
-static int boundary_place(const nc_type *t, unsigned host_bits, int i) {
-    return nc_type_is_host(t) || (i < 32 && (host_bits >> i & 1)) ? 0 : 1;
+/* Of a value that is t on one side of a subgraph's boundary and `other` on the other: a copy needs a rank, so what has
+ * none stays on the host. */
+static int boundary_place(const nc_type *t, const nc_type *other, unsigned host_bits, int i) {
+    if (nc_type_is_host(t) || nc_rank_is_unknown(t) || nc_rank_is_unknown(other)) return 0;
+    return i < 32 && (host_bits >> i & 1) ? 0 : 1;
+}
+
+/* What operand i becomes inside. */
+static const nc_type *inner_type(const nc_node *n, int i) {
+    const nc_graph *sub = n->subs[0].graph;
+    return n->n_subs == 1 && i < sub->inputs.n ? sub->inputs.v[i]->type : NULL;
+}
+
+/* What output i of a subgraph becomes outside; a Loop's condition comes before those. */
+static const nc_type *outer_type(const nc_graph *g, int i) {
+    int k = i - (g->outputs.n - g->owner->n_out);
+    return k >= 0 && g->owner->out[k] ? g->owner->out[k]->type : NULL;
 }
 
 /* Operands and results of control flow cross into subgraphs: tensors lie on the device, counters and conditions on the
  * host, captures where they are. */
 static nc_code place_control(placer *p, nc_node *n) {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]) NC_TRY(move_operand(p, n, i, boundary_place(n->in[i]->type, n->card->host_in, i)));
+        if (n->in[i])
+            NC_TRY(move_operand(p, n, i, boundary_place(n->in[i]->type, inner_type(n, i), n->card->host_in, i)));
     for (int s = 0; s < n->n_subs; s++) {
         nc_graph *sub = n->subs[s].graph;
         for (int i = 0; i < sub->inputs.n; i++)
-            sub->inputs.v[i]->place = boundary_place(sub->inputs.v[i]->type, n->card->host_sub_in, i);
+            sub->inputs.v[i]->place = boundary_place(sub->inputs.v[i]->type, NULL, n->card->host_sub_in, i);
         for (int i = 0; i < sub->captures.n; i++)
             sub->captures.v[i]->place = n->in[n->subs[s].first_capture + i]->place;
         NC_TRY(nc_lower_place(p->w, sub, p->o));
     }
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i]) n->out[i]->place = boundary_place(n->out[i]->type, 0, i);
+        if (n->out[i]) n->out[i]->place = boundary_place(n->out[i]->type, NULL, 0, i);
+    return NC_OK;
+}
+
+/* A body that is planned later is fed what is there, wherever it lies. */
+static nc_code place_later(const nc_node *n) {
+    for (int i = 0; i < n->n_in; i++) n->subs[0].graph->inputs.v[i]->place = n->in[i]->place;
     return NC_OK;
 }
 
 static nc_code place_node(placer *p, nc_node *n) {
     if (strcmp(n->card->name, "Copy") == 0 && n->place == 1) return NC_OK; /* put here by at_place */
     if (n->card->traits & NC_CONTROL) return place_control(p, n);
+    if (nc_is_later(n)) return place_later(n);
     n->place = place_of(p, n);
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i] || dims_only(n, i)) continue;
@@ -138,7 +161,7 @@ static nc_code place_outputs(placer *p) {
     nc_graph *g = p->g;
     for (int i = 0; i < g->outputs.n; i++) {
         nc_value *v = g->outputs.v[i];
-        int place = g->owner ? boundary_place(v->type, g->owner->card->host_sub_out, i) : 0;
+        int place = g->owner ? boundary_place(v->type, outer_type(g, i), g->owner->card->host_sub_out, i) : 0;
         if (v->place == place) continue;
         nc_value *c = at_place(p, v, place, true);
         if (!c) return p->w->diag.code ? p->w->diag.code : nc_fail(p->w, NC_E_MEMORY, "out of memory");

@@ -1,8 +1,8 @@
 /* plan/plan.h: transformed graph -> lowered graph -> program.
  *
- * lower edits the session's own model: random state, decomposition, recompute, layouts, chains, placement with its
- * copies, kernel choice with the copies that strides need, variables, order. build then reads it and makes the program.
- * Each can be dumped. */
+ * lower edits the session's own model: random state, what must be planned later, decomposition, recompute, layouts,
+ * chains, placement with its copies, kernel choice with the copies that strides need, variables, order. build then
+ * reads it and makes the program. Each can be dumped. */
 #ifndef NC_PLAN_PLAN_H
 #define NC_PLAN_PLAN_H
 
@@ -17,6 +17,7 @@ typedef struct nc_plan_cut {
 typedef struct nc_plan_options {
     nc_device *device; /* nc_device_cpu(): everything on the host */
     bool no_fusion, no_layout, no_views, no_packing;
+    bool inner; /* the program runs inside of another one's frame, on its streams */
     const nc_plan_cut *cuts;
     int n_cuts;
 } nc_plan_options;
@@ -26,6 +27,7 @@ NC_MUST nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o,
 
 /* ---- the steps of lower, in order; each a file of its name ---- */
 NC_MUST nc_code nc_lower_random(nc_work *w, nc_model *m);
+NC_MUST nc_code nc_lower_later(nc_work *w, nc_graph *g);
 NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
@@ -45,6 +47,11 @@ typedef struct nc_choice {
     then;     /* nodes that must come later although no value says so: they overwrite what this one reads */
     int mark; /* scratch of order.c */
 } nc_choice;
+extern const nc_card nc_card_later;
+static inline bool nc_is_later(const nc_node *n) { return n->card == &nc_card_later; }
+static inline bool nc_rank_is_unknown(const nc_type *t) {
+    return t && t->kind == NC_T_TENSOR && t->elem != NC_STRING && t->rank < 0;
+}
 static inline nc_choice *nc_choice_of(const nc_node *n) { return n->lowered; }
 
 extern const nc_binding nc_transfer_binding; /* of Copy nodes between places: the executor asks the device to copy */

@@ -3,6 +3,7 @@
 #include "plan/predict.h"
 
 #include "base/mem.h"
+#include "plan/plan.h"
 
 typedef struct teller {
     nc_work *w;
@@ -47,7 +48,7 @@ static nc_code add_segment(teller *t, const nc_program *p, int seg, const int64_
     }
     NC_TRY(code);
     for (int place = 0; place < 2; place++) t->out->frame[place] += x->total[place];
-    if (!p->graph->owner) code = add_slots(t, p, seg, x);
+    if (!p->inner) code = add_slots(t, p, seg, x);
     nc_free(x);
     return code;
 }
@@ -66,6 +67,7 @@ static nc_code add_program(teller *t, const nc_program *p, const int64_t *values
         if (!p->consts[i].packed_only) t->out->consts[p->consts[i].place] += p->consts[i].value->lit->bytes;
     for (int i = 0; i < p->n_packs; i++) t->out->packed[p->packs[i].place] += p->packs[i].pack.bytes;
     for (int s = 0; s < p->n_segs; s++) NC_TRY(add_segment(t, p, s, values, known));
+    for (int i = 0; i < p->n_instrs; i++) t->out->n_unknown += nc_is_later(p->instrs[i].node);
     for (int i = 0; i < p->n_instrs; i++)
         for (int k = 0; p->instrs[i].subs && k < p->instrs[i].node->n_subs; k++)
             NC_TRY(add_program(t, p->instrs[i].subs[k], values, known));

@@ -115,6 +115,7 @@ typedef struct nc_program {
     int *vars, n_vars; /* slot of each variable's version 0 */
     int *vars_last;    /* slot of its last version */
     bool writes_state;
+    bool inner; /* its frames run inside of another program's and borrow the streams */
     const bool *input_syms; /* per symbol: bound by inputs or variables */
 } nc_program;
 

@@ -69,10 +69,22 @@ static nc_code make(nc_work *w, nc_session *s, const nc_program *p, int seg, con
     return NC_OK;
 }
 
+/* Programs that are planned later have more symbols. */
+static nc_code see(nc_work *w, nc_session *s, int n) {
+    if (n <= s->n_seen) return NC_OK;
+    nc_sym_seen *all = nc_alloc_zero((size_t)n, sizeof *all);
+    NC_NEED(w, all);
+    if (s->n_seen) memcpy(all, s->seen, (size_t)s->n_seen * sizeof *all);
+    nc_free(s->seen);
+    s->seen = all, s->n_seen = n;
+    return NC_OK;
+}
+
 static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known,
                    nc_cached **out) {
     int64_t *caps = nc_arena_array(&w->scratch, (size_t)p->n_syms + 1, sizeof *caps);
     NC_NEED(w, caps);
+    NC_TRY(see(w, s, p->n_syms));
     for (int i = 0; i < p->n_syms; i++)
         caps[i] = p->segs[seg].syms[i] && known[i] ? capacity(&s->seen[i], values[i]) : 0;
     nc_cached *c = find(s, p, seg, caps);
@@ -109,6 +121,23 @@ void nc_cache_trim(nc_session *s) {
         else
             drop(s, at);
     }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void forget(nc_session *s, const nc_program *p) {
+    for (nc_cached **at = &s->cache; *at;) {
+        if ((*at)->program == p)
+            drop(s, at);
+        else
+            at = &(*at)->next;
+    }
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int k = 0; p->instrs[i].subs && k < p->instrs[i].node->n_subs; k++) forget(s, p->instrs[i].subs[k]);
+}
+
+void nc_cache_forget(nc_session *s, const nc_program *p) {
+    pthread_mutex_lock(&s->lock);
+    forget(s, p);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -108,10 +108,11 @@ static bool dyn_cancelled(nc_dyn *d) {
 
 /* ---- subprograms ---- */
 
-static nc_code bind_captures(const dyn *y, const nc_instr *x, const nc_sub *sub, nc_frame *child) {
-    int n_formal = child->program->n_inputs - child->program->n_captures;
-    for (int k = 0; k < sub->n_captures; k++) {
-        int operand = sub->first_capture + k;
+/* Operands as the child's last inputs. */
+static nc_code bind_operands(const dyn *y, const nc_instr *x, int first, int n, nc_frame *child) {
+    int n_formal = child->program->n_inputs - n;
+    for (int k = 0; k < n; k++) {
+        int operand = first + k;
         nc_object *o = y->d.in[operand] ? y->d.in[operand] : y->f->slots[x->in[operand]].obj;
         bool tensor = !o || o->kind == NC_OBJ_TENSOR;
         NC_TRY(nc_frame_bind_input(child, n_formal + k, tensor ? &y->d.call->in[operand] : NULL,
@@ -130,7 +131,11 @@ static nc_code run_child(const dyn *y, nc_frame *child, const nc_instr *x, int i
         in[i] = NULL;
         NC_TRY(nc_frame_bind_input(child, i, o && o->kind == NC_OBJ_TENSOR ? &o->t : NULL, o));
     }
-    NC_TRY(bind_captures(y, x, &x->node->subs[i_sub], child));
+    const nc_sub *sub = &x->node->subs[i_sub];
+    if (x->subs)
+        NC_TRY(bind_operands(y, x, sub->first_capture, sub->n_captures, child));
+    else
+        NC_TRY(bind_operands(y, x, 0, x->n_in, child));
     return nc_frame_run(child, child->program->n_instrs, false);
 }
 
@@ -138,7 +143,10 @@ static nc_code dyn_run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_ob
     dyn *y = (dyn *)d;
     nc_frame *f = y->f, *child = NULL;
     const nc_instr *x = &f->program->instrs[y->i];
-    nc_code code = nc_frame_acquire(&f->work, f->session, f->ready->subs[y->i][i_sub], f, &child);
+    nc_variant *variant = NULL;
+    nc_ready *ready = x->subs ? f->ready->subs[y->i][i_sub] : NULL;
+    nc_code code = ready ? NC_OK : nc_later_get(f, y->i, y->d.call->in, &variant, &ready);
+    if (code == NC_OK) code = nc_frame_acquire(&f->work, f->session, ready, f, &child);
     if (code == NC_OK) {
         code = run_child(y, child, x, i_sub, in, n_in);
         if (code != NC_OK && !f->work.diag.code) f->work.diag = child->work.diag;
@@ -149,6 +157,7 @@ static nc_code dyn_run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_ob
         }
         nc_frame_release(child);
     }
+    nc_later_release(f->session, variant);
     for (int i = 0; i < n_in; i++) nc_object_unref(in[i]);
     for (int k = 0; code != NC_OK && k < n_out; k++) {
         nc_object_unref(out[k]);

@@ -133,7 +133,7 @@ void nc_frame_destroy(nc_frame *f) {
             nc_budget_give(f->session->budget, c->bytes);
             count_bytes(f->session, 0, c->bytes);
         }
-    if (!p->graph->owner && !d->table->host_memory)
+    if (!p->inner && !d->table->host_memory)
         for (int i = NC_STREAM_COMPUTE; i < NC_N_STREAMS; i++)
             if (f->streams[i]) d->table->stream_destroy(d, f->streams[i]);
     nc_work_release(&f->work);

@@ -2,7 +2,7 @@
  * on later; several may stand at once; releasing one gives up its activations.
  *
  * Files: frame.c (life and boundary), bind.c (symbols, slots and memory of a segment), exec.c (instructions), dyn.c
- * (dynamic kernels and subprograms), replay.c (captured segments). */
+ * (dynamic kernels and subprograms), later.c (subprograms planned when reached), replay.c (captured segments). */
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
 
@@ -47,8 +47,8 @@ typedef struct nc_frame {
     nc_work work;
     nc_tensor *args; /* room for one instruction's tensors */
     const void **packed;
-    int i_profile;        /* which frame of the profile; 0: not numbered yet */
-    uint64_t ns_subs;     /* profiled: time that the present instruction spent in subgraphs */
+    int i_profile;    /* which frame of the profile; 0: not numbered yet */
+    uint64_t ns_subs; /* profiled: time that the present instruction spent in subgraphs */
 } nc_frame;
 
 /* A frame from the pool or a new one; symbols unknown, nothing bound. */
@@ -80,6 +80,13 @@ NC_MUST nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c);
 NC_MUST nc_code nc_exec_range(nc_frame *f, int seg); /* the capturable range, recorded or replayed when that is on */
 void nc_exec_let_go(nc_frame *f, const nc_instr *x); /* objects whose last use this was */
 nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c);
+
+/* ---- later.c: the plan of instruction i, a Later, for these inputs; made if there is none. Release it after use. */
+typedef struct nc_variant nc_variant;
+NC_MUST nc_code nc_later_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_ready **ready);
+void nc_later_release(nc_session *s, nc_variant *v);  /* NULL is fine */
+void nc_later_trim(nc_session *s, nc_variant **list); /* drops what no frame uses */
+void nc_later_clear(nc_session *s, nc_variant **list);
 
 static inline nc_device *nc_frame_device(const nc_frame *f, int place) {
     return place ? f->program->device : nc_device_cpu();

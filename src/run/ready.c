@@ -45,6 +45,7 @@ static nc_code fill(nc_work *w, nc_env *env, nc_ready *r) {
     NC_NEED(w, r->const_buffers = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->const_buffers));
     NC_NEED(w, r->packs = nc_alloc_zero((size_t)p->n_packs + 1, sizeof *r->packs));
     NC_NEED(w, r->subs = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->subs));
+    NC_NEED(w, r->variants = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->variants));
     for (int i = 0; i < p->n_consts; i++) NC_TRY(place_const(w, r, i));
     for (int i = 0; i < p->n_instrs; i++) {
         if (!p->instrs[i].subs) continue;
@@ -70,6 +71,7 @@ nc_code nc_ready_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_pr
 
 void nc_ready_destroy(nc_session *s, nc_ready *r) {
     if (!r) return;
+    for (int i = 0; r->variants && i < r->program->n_instrs; i++) nc_later_clear(s, &r->variants[i]);
     for (int i = 0; r->subs && i < r->program->n_instrs; i++) {
         for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++) nc_ready_destroy(s, r->subs[i][k]);
         nc_free(r->subs[i]);
@@ -85,10 +87,12 @@ void nc_ready_destroy(nc_session *s, nc_ready *r) {
     nc_free(r->const_buffers);
     nc_free((void *)r->packs);
     nc_free(r->subs);
+    nc_free(r->variants);
     nc_free(r);
 }
 
 void nc_ready_trim(nc_session *s, nc_ready *r) {
+    for (int i = 0; i < r->program->n_instrs; i++) nc_later_trim(s, &r->variants[i]);
     for (int i = 0; i < r->program->n_instrs; i++)
         for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++) nc_ready_trim(s, r->subs[i][k]);
     pthread_mutex_lock(&s->lock);

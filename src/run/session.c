@@ -82,6 +82,10 @@ static nc_code mark_recompute(maker *k) {
 static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
+    if (o->differentiate && o->wants_packing)
+        NC_FAIL(k->w, NC_E_ARGUMENT,
+                "packing: expected off, got on: this session trains, and packed copies of weights that change would be "
+                "of no use; leave the option out");
     dump(k, NC_DUMP_GRAPH);
     NC_TRY(fix_dims(k));
     NC_TRY(tie(k));
@@ -115,6 +119,18 @@ static nc_code make_initials(maker *k) {
     return NC_OK;
 }
 
+static nc_code keep_how(maker *k, const nc_plan_options *po) {
+    const nc_session_options *o = k->o;
+    nc_how *how = &k->s->how;
+    *how =
+        (nc_how){.plan = *po, .level = o->level, .n_passes_off = o->n_passes_off, .differentiated = o->differentiate};
+    how->plan.cuts = NULL, how->plan.n_cuts = 0;
+    nc_arena *a = &k->s->model->arena;
+    NC_NEED(k->w, how->passes_off = nc_arena_array(a, (size_t)o->n_passes_off + 1, sizeof *how->passes_off));
+    for (int i = 0; i < o->n_passes_off; i++) NC_NEED(k->w, how->passes_off[i] = nc_arena_str(a, o->passes_off[i]));
+    return NC_OK;
+}
+
 static nc_code make_program(maker *k) {
     nc_session *s = k->s;
     const nc_session_options *o = k->o;
@@ -127,6 +143,7 @@ static nc_code make_program(maker *k) {
                           .no_packing = o->no_packing || o->differentiate,
                           .cuts = o->cuts,
                           .n_cuts = o->n_cuts};
+    NC_TRY(keep_how(k, &po));
     NC_TRY(nc_plan_lower(k->w, s->model, &po));
     dump(k, NC_DUMP_LOWERED);
     NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));
@@ -134,7 +151,6 @@ static nc_code make_program(maker *k) {
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
     NC_TRY(nc_ready_create(k->w, s->env, s->budget, s->program, &s->ready));
     NC_TRY(make_initials(k));
-    NC_NEED(k->w, s->seen = nc_alloc_zero((size_t)s->program->n_syms + 1, sizeof *s->seen));
     return nc_state_create(k->w, s->budget, s->program, o->seed, &s->state);
 }
 
@@ -146,6 +162,7 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     }
     s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->later_lock, NULL);
     maker k = {w, s, o};
     nc_code code = NC_OK;
     uint64_t failures = nc_mem_failures();
@@ -179,6 +196,7 @@ void nc_session_destroy(nc_session *s) {
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
     nc_budget_unref(s->budget);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->later_lock);
     nc_profile_destroy(s->profile);
     nc_free(s->seen);
     nc_env_unref(s->env);

@@ -35,6 +35,7 @@ typedef struct nc_session_options {
     const char *device; /* NULL: "cpu" */
     int level;          /* of transform: 0 off, 1 basic, 2 extended, 3 all */
     bool no_fusion, no_layout, no_views, no_packing, capture;
+    bool wants_packing; /* asked for by name: an error where it cannot be */
     const char *const *passes_off;
     int n_passes_off;
     const nc_tie *ties;
@@ -62,7 +63,8 @@ typedef struct nc_ready {
     nc_tensor *consts;         /* per program constant */
     nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
     _Atomic(nc_buffer *) *packs;
-    struct nc_ready ***subs; /* per instruction, per subgraph; NULL rows where there are none */
+    struct nc_ready ***subs;      /* per instruction, per subgraph; NULL rows where there are none */
+    struct nc_variant **variants; /* per instruction: of a Later, its plans */
     struct nc_frame *free_frames;
 } nc_ready;
 
@@ -87,6 +89,15 @@ typedef struct nc_stats {
     size_t bytes_frames_peak;
 } nc_stats;
 
+/* How the session plans, for what is planned while it runs. */
+typedef struct nc_how {
+    nc_plan_options plan; /* without cuts */
+    int level;
+    const char **passes_off;
+    int n_passes_off;
+    bool differentiated;
+} nc_how;
+
 typedef struct nc_session {
     nc_env *env;
     nc_model *model;
@@ -101,7 +112,11 @@ typedef struct nc_session {
     nc_cached *cache;
     size_t bytes_cache;
     uint64_t clock;
-    nc_sym_seen *seen; /* per symbol */
+    nc_sym_seen *seen; /* per symbol, of all programs */
+    int n_seen;
+    nc_how how;
+    pthread_mutex_t later_lock; /* variants of all Laters */
+    uint64_t later_clock;
     nc_stats stats;
     nc_text dumps[NC_N_DUMPS];
     uint64_t seed;
@@ -125,7 +140,8 @@ NC_MUST nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, 
 NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values,
                              const bool *known, nc_cached **out);
 void nc_cache_release(nc_session *s, nc_cached *c);
-void nc_cache_trim(nc_session *s); /* drops instances that no frame holds */
+void nc_cache_trim(nc_session *s);                        /* drops instances that no frame holds */
+void nc_cache_forget(nc_session *s, const nc_program *p); /* drops those of p and its subprograms; none is in use */
 void nc_cache_clear(nc_session *s);
 
 #endif

@@ -110,6 +110,11 @@ def test_wrong_usage_is_2(args, part):
     assert part in done.stderr
 
 
+def test_a_dim_that_no_input_has_is_usage(model):
+    done = nacre("run", model, "--dim", "bath=4")
+    assert done.returncode == 2 and "'bath'" in done.stderr and "batch" in done.stderr
+
+
 def test_wrong_setting_is_usage(model):
     assert nacre("run", model, "--set", "fusion").returncode == 2
 
@@ -465,3 +470,61 @@ def test_free_input_arguments_are_checked(model, tmp_path):
     assert done.returncode == 2 and "NAME=FILE" in done.stderr
     (tmp_path / "t.json").mkdir()
     assert nacre("run", model, "--profile", tmp_path / "t.json").returncode == 1
+
+
+# ---- two results compared ----
+
+
+def compare(tmp_path, got, want, *args):
+    np.save(tmp_path / "got.npy", got)
+    np.save(tmp_path / "want.npy", want)
+    return nacre("check", tmp_path / "got.npy", tmp_path / "want.npy", *args)
+
+
+def test_results_of_different_types_are_compared_by_worth(tmp_path):
+    x = np.random.default_rng(0).standard_normal(300_000).astype(np.float32)
+    x[5], x[77] = np.nan, -np.inf
+    assert compare(tmp_path, x.astype(np.float16), x, "--rtol", "1e-3").returncode == 0
+    done = compare(tmp_path, x.astype(np.float16), x, "--rtol", "1e-5", "--atol", "0")
+    assert done.returncode == 3 and "DIFFERS" in done.stdout
+    assert compare(tmp_path, np.arange(9, dtype=np.int8), np.arange(9, dtype=np.int64)).returncode == 0
+
+
+@pytest.mark.parametrize("at", [0, 1023, 1024, 150_000, 299_999])
+@pytest.mark.parametrize("got, want", [(np.nan, 1), (1, np.nan), (np.inf, -np.inf), (np.inf, 3e38), (2, 1)])
+def test_one_wrong_element_is_found(tmp_path, at, got, want):
+    x = np.ones(300_000, np.float32)
+    y = x.copy()
+    x[at], y[at] = got, want
+    done = compare(tmp_path, x, y)
+    assert done.returncode == 3 and f"1 elements, worst at {at}" in done.stdout, done.stdout
+
+
+def test_long_integers_are_compared_exactly(tmp_path):
+    x = np.array([2**62, 5], np.int64)
+    done = compare(tmp_path, x + np.array([1, 0]), x)
+    assert done.returncode == 3 and "1 elements, worst at 0" in done.stdout, done.stdout
+
+
+def test_other_shapes_differ_and_one_file_is_usage(tmp_path):
+    assert compare(tmp_path, np.ones((2, 3)), np.ones((3, 2))).returncode == 3
+    assert nacre("check", tmp_path / "got.npy").returncode == 2
+
+
+def test_inputs_rounded_to_half(tmp_path):
+    """A model that passes its input through shows what it was fed."""
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    x = np.concatenate([np.random.default_rng(1).standard_normal(500).astype(np.float32) * 10.0 ** e
+                        for e in range(-9, 7)] + [np.array([np.nan, np.inf, 65519, 65520, 0, -0.0], np.float32)])
+    with np.errstate(over="ignore"):
+        half = x.astype(np.float16).astype(np.float32)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    np.save(tmp_path / "x.npy", x)
+    (folder / "input_0.pb").write_bytes(numpy_helper.from_array(x).SerializeToString())
+    (folder / "output_0.pb").write_bytes(numpy_helper.from_array(half).SerializeToString())
+    assert nacre("check", tmp_path / "m.onnx", folder, "--rtol", "0", "--atol", "0").returncode == 3
+    assert nacre("check", tmp_path / "m.onnx", folder, "--rtol", "0", "--atol", "0", "--half").returncode == 0

@@ -242,3 +242,23 @@ static void second(model *m) {
     model_close(&fwd);
 }
 TEST(second_derivative_of_tanh) { model_everywhere(second); }
+
+TEST(packing_in_a_training_session_is_refused_with_the_reason) {
+    static const char *const wrt[] = {"w"};
+    static const char text[] = "<opset: \"\" 17>\n"
+                               "g (float[n,2] x) => (float[] loss)\n"
+                               "<const float[2,2] w = {1, 2, 3, 4}>\n"
+                               "{\n"
+                               "  h = MatMul(x, w)\n"
+                               "  loss = ReduceSum<keepdims = 0>(h)\n"
+                               "}\n";
+    model m;
+    model_init(&m, "cpu", 1);
+    model_option(&m, "packing", "on");
+    CHECK(nacre_options_gradients(model_options(&m), "loss", wrt, 1, &m.err) == NACRE_OK);
+    CHECK_INT(model_try_open(&m, text), NACRE_ARGUMENT);
+    CHECK(strstr(m.err.text, "trains") != NULL);
+    model_option(&m, "packing", "off");
+    CHECK_INT(model_try_open(&m, text), NACRE_OK);
+    model_close(&m);
+}

@@ -8,23 +8,28 @@
 
 static const char help[] =
     "usage: nacre check MODEL [FOLDER ...] [options]\n"
+    "       nacre check GOT.npy WANT.npy [--rtol R] [--atol A]\n"
     "\n"
     "Loads a model, infers its types and plans it: every error is named with its node. With folders of ONNX test data\n"
     "(input_0.pb, output_0.pb, ...; a folder of test_data_set_* is taken whole) runs it on each and compares. With\n"
-    "--against compares every tensor of the graph, in order, and names the first that differs.\n"
+    "--against compares every tensor of the graph, in order, and names the first that differs. Two files (.npy, .pb)\n"
+    "are compared with each other, their elements by what they are worth: float16 against float is fine.\n"
     "\n"
     "  --against LEVEL      off, basic, extended or all: this session's options against a plain session of that level\n"
     "  --against ort        onnxruntime, through python3 (or $NACRE_PYTHON) where it is installed\n"
     "  --rtol R, --atol A   equal where |got - want| <= A + R * |want| (default 1e-3 and 1e-5); NaN equals "
-    "NaN\n" FEED_HELP COMMON_HELP "\n"
+    "NaN\n" FEED_HELP COMMON_HELP
+    "  --half               round the float inputs to float16 first, so that models of both precisions see the same\n"
+    "\n"
     "example: nacre check model.onnx\n"
     "         nacre check model.onnx test_data_set_0\n"
     "         nacre check model.onnx --dim batch=2 --against off\n"
+    "         nacre check results/y.npy expected/y.npy --rtol 1e-2\n"
     "exit codes: 0 valid and equal, 1 the model, a file or a run failed, 2 wrong usage, 3 results differ, 130 Ctrl-C\n";
 
 bool check_report(const char *name, nacre_value *got, nacre_value *want, const check_args *a, bool quiet) {
     diff d;
-    value_diff(got, want, a->rtol, a->atol, &d);
+    value_diff(got, want, a->rtol, a->atol, a->any_type, &d);
     if (!d.differs && quiet) return false;
     printf("  %-8s %-24s", d.differs ? "DIFFERS" : "equal", name);
     if (nacre_value_kind(got) == NACRE_KIND_TENSOR && nacre_value_type(got) != NACRE_STRING && (!d.why[0] || d.n_bad))
@@ -42,7 +47,7 @@ static bool is_file(const char *path) {
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static int read_inputs(const char *folder, nacre_session *s, feed *f) {
+static int read_inputs(const check_args *a, const char *folder, nacre_session *s, feed *f) {
     nacre_error err;
     for (size_t i = 0; i < f->n_in; i++) {
         char path[4096];
@@ -51,6 +56,7 @@ static int read_inputs(const char *folder, nacre_session *s, feed *f) {
         nacre_kind kind = nacre_session_input_kind(s, i);
         if (!is_file(path)) return cli_fail("'%s' has no input_%zu.pb for input '%s'", folder, i, f->in_names[i]);
         if (value_read(path, "", kind, NACRE_UNDEFINED, -1, NULL, &f->in[i], &err) != NACRE_OK) return cli_error(&err);
+        if (a->c.half) value_round_to_half(f->in[i]);
     }
     return EXIT_DONE;
 }
@@ -85,7 +91,7 @@ static int check_set(const check_args *a, const char *folder, nacre_session *s) 
     nacre_run_options *r = NULL;
     int code = f.in_names && f.out_names && f.in && f.out ? EXIT_DONE : cli_fail("out of memory");
     for (size_t i = 0; code == EXIT_DONE && i < n_out; i++) f.out_names[i] = nacre_session_output_name(s, i);
-    if (code == EXIT_DONE) code = read_inputs(folder, s, &f);
+    if (code == EXIT_DONE) code = read_inputs(a, folder, s, &f);
     if (code == EXIT_DONE) code = cancel_options(&r);
     if (code == EXIT_DONE) code = feed_run(s, r, &f);
     if (code == EXIT_DONE) {
@@ -117,21 +123,42 @@ static int check_folder(const check_args *a, const char *folder, nacre_session *
     return sets ? code : check_set(a, folder, s);
 }
 
+/* ---- two files ---- */
+
+static bool is_value_file(const char *path) {
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    return dot && (strcmp(dot, ".npy") == 0 || strcmp(dot, ".pb") == 0);
+}
+
+static int check_files(check_args *a) {
+    nacre_error err;
+    nacre_value *got = NULL, *want = NULL;
+    if (a->folders.n != 1 || !is_value_file(a->folders.v[0]))
+        return cli_usage("check", "'%s' is a tensor: give one more to compare it with (.npy or .pb)", a->c.model);
+    int code = EXIT_DONE;
+    if (value_read(a->c.model, "", NACRE_KIND_TENSOR, NACRE_UNDEFINED, -1, NULL, &got, &err) != NACRE_OK ||
+        value_read(a->folders.v[0], "", NACRE_KIND_TENSOR, NACRE_UNDEFINED, -1, NULL, &want, &err) != NACRE_OK)
+        code = cli_error(&err);
+    a->any_type = true;
+    if (code == EXIT_DONE && check_report(a->c.model, got, want, a, false)) code = EXIT_DIFFERS;
+    nacre_value_release(got);
+    nacre_value_release(want);
+    return code;
+}
+
 int cmd_check(int argc, char **argv) {
     check_args a = {.rtol = 1e-3, .atol = 1e-5};
-    const arg known[] = {{"", ARG_TEXT, &a.c.model, 0},
-                         {"", ARG_LIST, &a.folders, 0},
-                         COMMON_ARGS(a.c),
-                         {"--against", ARG_TEXT, &a.against, 0},
-                         {"--rtol", ARG_NUMBER, &a.rtol, 0},
-                         {"--atol", ARG_NUMBER, &a.atol, 0},
-                         {NULL, ARG_FLAG, NULL, 0}};
+    const arg known[] = {
+        {"", ARG_TEXT, &a.c.model, 0},          {"", ARG_LIST, &a.folders, 0},      COMMON_ARGS(a.c),
+        {"--against", ARG_TEXT, &a.against, 0}, {"--rtol", ARG_NUMBER, &a.rtol, 0}, {"--atol", ARG_NUMBER, &a.atol, 0},
+        {"--half", ARG_FLAG, &a.c.half, 0},     {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("check", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     static const char *const sides[] = {"off", "basic", "extended", "all", "ort"};
     bool good = !a.against;
     for (int i = 0; i < 5 && !good; i++) good = strcmp(a.against, sides[i]) == 0;
     if (!good) return cli_usage("check", "--against wants off, basic, extended, all or ort, got '%s'", a.against);
+    if (is_value_file(a.c.model)) return check_files(&a);
     opened o;
     code = open_all("check", &a.c, NULL, &o);
     if (code != EXIT_DONE) return code;

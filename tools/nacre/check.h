@@ -10,6 +10,7 @@ typedef struct check_args {
     list folders;
     const char *against;
     double rtol, atol;
+    bool any_type; /* compare elements of different types by their worth */
 } check_args;
 
 /* Prints one line on a tensor; returns whether it differs. */

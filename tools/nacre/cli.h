@@ -58,6 +58,7 @@ typedef struct common {
     const char *model, *device;
     list sets, plugins, inputs, dims;
     int threads;
+    bool half; /* float inputs are rounded to float16 */
 } common;
 #define COMMON_ARGS(c)                                                                  \
     {"--device", ARG_TEXT, &(c).device, 0}, {"--set", ARG_LIST, &(c).sets, 0},          \
@@ -104,6 +105,7 @@ void feed_release(feed *f);
 /* One value from a file, by its ending. member names the entry of an archive. type and dims are those of raw bytes. */
 nacre_code value_read(const char *path, const char *member, nacre_kind kind, nacre_type type, int rank,
                       const int64_t *dims, nacre_value **out, nacre_error *err);
+void value_round_to_half(nacre_value *v); /* a float tensor in place; others stay */
 nacre_code bytes_read(const char *path, unsigned char **out, size_t *n, nacre_error *err); /* free */
 
 /* ---- write.c ---- */
@@ -139,8 +141,9 @@ typedef struct diff {
     int64_t at, n_bad;       /* the worst element, how many are beyond the tolerance */
     char why[384];           /* where one number does not say it: other shape, NaN against a number */
 } diff;
-/* Equal where |got - want| <= atol + rtol * |want|; NaN equals NaN, an infinity only itself. */
-void value_diff(nacre_value *got, nacre_value *want, double rtol, double atol, diff *d);
+/* Equal where |got - want| <= atol + rtol * |want|; NaN equals NaN, an infinity only itself. any_type: numbers of
+ * different types are compared by what they are worth. */
+void value_diff(nacre_value *got, nacre_value *want, double rtol, double atol, bool any_type, diff *d);
 
 /* ---- table.c ---- */
 

@@ -1,8 +1,10 @@
-/* tools/nacre/diff.c: two values compared: structure first, then every element, NaN and infinities by what they are. */
+/* tools/nacre/diff.c: two values compared: structure first, then every element, NaN and infinities by what they are.
+ * Large tensors by all cores. */
 #include "cli.h"
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 static void differ(diff *d, const char *fmt, const char *a, const char *b) {
     if (!d->differs) snprintf(d->why, sizeof d->why, fmt, a, b);
@@ -26,54 +28,148 @@ static void diff_strings(nacre_value *got, nacre_value *want, diff *d) {
     }
 }
 
-/* Beyond the tolerance, or of another class (a number, NaN, an infinity). */
-static void diff_element(double g, double w, int64_t i, double rtol, double atol, diff *d) {
+/* ---- numbers: a range of elements, by each of several threads ---- */
+
+enum { BLOCK = 1024, MAX_THREADS = 64 };
+
+typedef struct range {
+    nacre_value *got, *want;
+    int64_t from, to;
+    double rtol, atol;
+    bool exact; /* whole numbers: equal or not */
+    double max_abs, max_rel;
+    int64_t n_bad, worst, odd; /* odd: the first where one side is no number of the other's class; -1: none */
+    double worst_abs;
+} range;
+
+static void judge(range *r, double g, double w, int64_t i) {
     if ((isnan(g) && isnan(w)) || g == w) return;
-    char a[32], b[32];
-    bool odd = !isfinite(g) || !isfinite(w);
-    double abs = odd ? 0 : fabs(g - w);
-    double rel = odd ? 0 : w != 0 ? abs / fabs(w) : 0;
-    bool worst = abs > d->max_abs && !d->why[0];
-    if (abs > d->max_abs) d->max_abs = abs;
-    if (rel > d->max_rel) d->max_rel = rel;
-    if (!odd && abs <= atol + rtol * fabs(w)) return;
-    if (worst || !d->n_bad || (odd && !d->why[0])) d->at = i;
-    d->n_bad++;
-    snprintf(a, sizeof a, "%g", g);
-    snprintf(b, sizeof b, "%g", w);
-    if (odd && !d->why[0]) {
-        d->differs = false;
-        differ(d, "got %s, expected %s", a, b);
+    if (!isfinite(g) || !isfinite(w)) {
+        if (r->odd < 0) r->odd = i;
+        r->n_bad++;
+        return;
     }
-    d->differs = true;
+    double abs = fabs(g - w), rel = w != 0 ? abs / fabs(w) : 0;
+    if (abs > r->max_abs) r->max_abs = abs;
+    if (rel > r->max_rel) r->max_rel = rel;
+    if (abs <= r->atol + r->rtol * fabs(w)) return;
+    if (!r->n_bad++ || r->worst < 0 || abs > r->worst_abs) r->worst = i, r->worst_abs = abs;
 }
 
-static bool integers_equal(nacre_value *a, nacre_value *b, int64_t i) {
-    size_t n = nacre_type_bytes(nacre_value_type(a));
-    return memcmp((char *)nacre_value_data(a) + (size_t)i * n, (char *)nacre_value_data(b) + (size_t)i * n, n) == 0;
+/* Elements as doubles; part 1 of complex numbers is the imaginary one. */
+static void read_block(nacre_value *v, int64_t from, int n, int part, double *out) {
+    const void *p = nacre_value_data(v);
+    switch (nacre_value_type(v)) {
+    case NACRE_FLOAT:
+        for (int k = 0; k < n; k++) out[k] = ((const float *)p)[from + k];
+        break;
+    case NACRE_DOUBLE: memcpy(out, (const double *)p + from, (size_t)n * sizeof *out); break;
+    case NACRE_COMPLEX64:
+        for (int k = 0; k < n; k++) out[k] = ((const float *)p)[2 * (from + k) + part];
+        break;
+    case NACRE_COMPLEX128:
+        for (int k = 0; k < n; k++) out[k] = ((const double *)p)[2 * (from + k) + part];
+        break;
+    default:
+        for (int k = 0; k < n; k++) out[k] = value_element(v, from + k);
+    }
+}
+
+static bool bits_equal(const range *r, int64_t from, int n) {
+    if (nacre_value_type(r->got) != nacre_value_type(r->want)) return false;
+    size_t bytes = nacre_type_bytes(nacre_value_type(r->got));
+    return memcmp((char *)nacre_value_data(r->got) + (size_t)from * bytes,
+                  (char *)nacre_value_data(r->want) + (size_t)from * bytes, (size_t)n * bytes) == 0;
+}
+
+static bool is_complex(const nacre_value *v) {
+    return nacre_value_type(v) == NACRE_COMPLEX64 || nacre_value_type(v) == NACRE_COMPLEX128;
+}
+
+/* Long integers that round to the same double still differ. */
+static void judge_exact(range *r, double g, double w, int64_t i) {
+    if (bits_equal(r, i, 1)) return;
+    int64_t before = r->n_bad;
+    judge(r, g, w, i);
+    if (r->n_bad == before && nacre_value_type(r->got) == nacre_value_type(r->want)) {
+        if (!r->n_bad++) r->worst = i;
+    }
+}
+
+static void *judge_range(void *p) {
+    range *r = p;
+    double g[BLOCK], w[BLOCK];
+    for (int64_t i = r->from; i < r->to; i += BLOCK) {
+        int n = (int)(r->to - i < BLOCK ? r->to - i : BLOCK);
+        if (bits_equal(r, i, n)) continue;
+        for (int part = 0; part < (is_complex(r->got) ? 2 : 1); part++) {
+            read_block(r->got, i, n, part, g);
+            read_block(r->want, i, n, part, w);
+            for (int k = 0; k < n; k++) {
+                if (r->exact)
+                    judge_exact(r, g[k], w[k], i + k);
+                else
+                    judge(r, g[k], w[k], i + k);
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Ranges in order, so that what is told does not depend on how many there are. */
+static void merge(const range *r, int n, diff *d, range *all) {
+    for (int t = 0; t < n; t++) {
+        if (r[t].max_abs > d->max_abs) d->max_abs = r[t].max_abs;
+        if (r[t].max_rel > d->max_rel) d->max_rel = r[t].max_rel;
+        d->n_bad += r[t].n_bad;
+        if (all->odd < 0) all->odd = r[t].odd;
+        if (r[t].worst >= 0 && (all->worst < 0 || r[t].worst_abs > all->worst_abs))
+            all->worst = r[t].worst, all->worst_abs = r[t].worst_abs;
+    }
 }
 
 static void diff_numbers(nacre_value *got, nacre_value *want, double rtol, double atol, diff *d) {
-    bool complex = nacre_value_type(got) == NACRE_COMPLEX64 || nacre_value_type(got) == NACRE_COMPLEX128;
-    bool inexact = complex || type_is_float(nacre_value_type(got));
-    for (int64_t i = 0; i < nacre_value_count(got); i++) {
-        if (complex && integers_equal(got, want, i)) continue;
-        if (inexact) {
-            diff_element(value_element(got, i), value_element(want, i), i, rtol, atol, d);
-        } else if (!integers_equal(got, want, i)) {
-            diff_element(value_element(got, i), value_element(want, i), i, 0, 0, d);
-            d->differs = true; /* also where two long integers are the same double */
-        }
+    int64_t n = nacre_value_count(got);
+    bool exact = !type_is_float(nacre_value_type(got)) && !type_is_float(nacre_value_type(want)) && !is_complex(got);
+    range all = {.got = got,
+                 .want = want,
+                 .rtol = exact ? 0 : rtol,
+                 .atol = exact ? 0 : atol,
+                 .exact = exact,
+                 .worst = -1,
+                 .odd = -1};
+    range r[MAX_THREADS];
+    pthread_t thread[MAX_THREADS];
+    bool started[MAX_THREADS];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int parts = n < 64 * BLOCK || cores < 2 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (int)cores;
+    for (int t = 0; t < parts; t++) {
+        r[t] = all, r[t].from = n / parts * t, r[t].to = t + 1 == parts ? n : n / parts * (t + 1);
+        started[t] = t + 1 < parts && pthread_create(&thread[t], NULL, judge_range, &r[t]) == 0;
+        if (!started[t]) judge_range(&r[t]);
     }
-    for (int64_t i = 0; nacre_value_type(got) == NACRE_COMPLEX64 && i < nacre_value_count(got); i++)
-        diff_element(((float *)nacre_value_data(got))[2 * i + 1], ((float *)nacre_value_data(want))[2 * i + 1], i, rtol,
-                     atol, d);
-    for (int64_t i = 0; nacre_value_type(got) == NACRE_COMPLEX128 && i < nacre_value_count(got); i++)
-        diff_element(((double *)nacre_value_data(got))[2 * i + 1], ((double *)nacre_value_data(want))[2 * i + 1], i,
-                     rtol, atol, d);
+    for (int t = 0; t < parts; t++)
+        if (started[t]) pthread_join(thread[t], NULL);
+    merge(r, parts, d, &all);
+    d->at = all.odd >= 0 ? all.odd : all.worst;
+    if (all.odd >= 0) {
+        char a[32], b[32];
+        snprintf(a, sizeof a, "%g", value_element(got, all.odd));
+        snprintf(b, sizeof b, "%g", value_element(want, all.odd));
+        differ(d, "got %s, expected %s", a, b);
+    }
+    if (d->n_bad) d->differs = true;
 }
 
-static void compare(nacre_value *got, nacre_value *want, double rtol, double atol, diff *d) {
+/* ---- any two values ---- */
+
+static bool comparable(const nacre_value *a, const nacre_value *b, bool any_type) {
+    if (nacre_value_type(a) == nacre_value_type(b)) return true;
+    return any_type && nacre_value_type(a) != NACRE_STRING && nacre_value_type(b) != NACRE_STRING &&
+           is_complex(a) == is_complex(b);
+}
+
+static void compare(nacre_value *got, nacre_value *want, double rtol, double atol, bool any_type, diff *d) {
     static const char *const kinds[] = {"tensor", "sequence", "optional", "map", "tape"};
     if (nacre_value_kind(got) != nacre_value_kind(want)) {
         differ(d, "got a %s, expected a %s", kinds[nacre_value_kind(got)], kinds[nacre_value_kind(want)]);
@@ -86,7 +182,7 @@ static void compare(nacre_value *got, nacre_value *want, double rtol, double ato
         if (strcmp(a, b) != 0) differ(d, "got %s items, expected %s", a, b);
         for (int64_t i = 0; !d->differs && i < nacre_value_count(got); i++) {
             nacre_value *x = nacre_value_item(got, i), *y = nacre_value_item(want, i);
-            compare(x, y, rtol, atol, d);
+            compare(x, y, rtol, atol, any_type, d);
             nacre_value_release(x);
             nacre_value_release(y);
         }
@@ -94,7 +190,7 @@ static void compare(nacre_value *got, nacre_value *want, double rtol, double ato
     }
     value_shape(got, a, sizeof a);
     value_shape(want, b, sizeof b);
-    if (nacre_value_type(got) != nacre_value_type(want))
+    if (!comparable(got, want, any_type))
         differ(d, "got elements of %s, expected %s", nacre_type_name(nacre_value_type(got)),
                nacre_type_name(nacre_value_type(want)));
     else if (!same_shape(got, want))
@@ -105,7 +201,7 @@ static void compare(nacre_value *got, nacre_value *want, double rtol, double ato
         diff_numbers(got, want, rtol, atol, d);
 }
 
-void value_diff(nacre_value *got, nacre_value *want, double rtol, double atol, diff *d) {
+void value_diff(nacre_value *got, nacre_value *want, double rtol, double atol, bool any_type, diff *d) {
     *d = (diff){.at = -1};
-    compare(got, want, rtol, atol, d);
+    compare(got, want, rtol, atol, any_type, d);
 }

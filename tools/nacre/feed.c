@@ -1,8 +1,10 @@
 /* tools/nacre/feed.c: the inputs of a run, from files where given, else repeatable random numbers; and the run. */
 #include "cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- files ---- */
 
@@ -10,10 +12,11 @@ nacre_code bytes_read(const char *path, unsigned char **out, size_t *n, nacre_er
     FILE *f = fopen(path, "rb");
     if (!f) return file_error(err, NACRE_NO_FILE, path, "cannot be opened");
     unsigned char *b = NULL;
-    size_t used = 0, cap = 0;
+    struct stat st;
+    size_t used = 0, cap = 0, first = fstat(fileno(f), &st) == 0 && st.st_size > 0 ? (size_t)st.st_size + 1 : 65536;
     for (;;) {
         if (used == cap) {
-            cap = cap ? cap * 2 : 65536;
+            cap = cap ? cap * 2 : first;
             unsigned char *more = realloc(b, cap);
             if (!more) break;
             b = more;
@@ -119,6 +122,20 @@ static void fill_random(nacre_value *v, uint64_t seed) {
 
 /* ---- one input ---- */
 
+/* To the nearest float16, ties to even; what is beyond its range becomes infinite. */
+static float to_half(float f) {
+    if (!isfinite(f)) return f;
+    double scale = ldexp(1, 10 - (fabsf(f) < 0x1p-14f ? -14 : ilogbf(f)));
+    float rounded = (float)(rint((double)f * scale) / scale);
+    return fabsf(rounded) >= 65520 ? copysignf(INFINITY, f) : rounded;
+}
+
+void value_round_to_half(nacre_value *v) {
+    if (nacre_value_kind(v) != NACRE_KIND_TENSOR || nacre_value_type(v) != NACRE_FLOAT) return;
+    float *p = nacre_value_data(v);
+    for (int64_t i = 0; i < nacre_value_count(v); i++) p[i] = to_half(p[i]);
+}
+
 static int size_dims(const char *command, const common *c, nacre_session *s, size_t i, int rank, int64_t *dims) {
     char names[16][64];
     nacre_session_input_dim_names(s, i, names);
@@ -174,6 +191,35 @@ static bool is_given(const common *c, const char *name) {
     return false;
 }
 
+/* Sizes given for dims that no input has are a mistake: the run would use 1 instead. */
+static int check_dims(const char *command, const common *c, nacre_session *s) {
+    for (int k = 0; k < c->dims.n; k++) {
+        const char *given = c->dims.v[k], *eq = strchr(given, '=');
+        size_t n = eq ? (size_t)(eq - given) : 0;
+        char known[512] = "";
+        bool found = false;
+        for (size_t i = 0; i < nacre_session_n_inputs(s); i++) {
+            char names[16][64];
+            int rank;
+            int64_t dims[16];
+            nacre_session_input_type(s, i, &rank, dims);
+            nacre_session_input_dim_names(s, i, names);
+            for (int d = 0; d < rank; d++) {
+                size_t at = strlen(known);
+                if (dims[d] >= 0) continue;
+                found |= strlen(names[d]) == n && strncmp(names[d], given, n) == 0;
+                if (at + strlen(names[d]) + 3 < sizeof known && !strstr(known, names[d]))
+                    snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", names[d]);
+            }
+        }
+        if (!eq) return cli_usage(command, "--dim wants NAME=N, got '%s'", given);
+        if (!found)
+            return cli_usage(command, "no input has a free dim '%.*s'; %s%s", (int)n, given,
+                             known[0] ? "there are: " : "all sizes are fixed", known);
+    }
+    return EXIT_DONE;
+}
+
 static int check_names(const char *command, const common *c, nacre_session *s) {
     for (int k = 0; k < c->inputs.n; k++) {
         const char *given = c->inputs.v[k], *eq = strchr(given, '=');
@@ -192,6 +238,7 @@ static int check_names(const char *command, const common *c, nacre_session *s) {
 int feed_make(const char *command, const common *c, nacre_session *s, feed *f) {
     *f = (feed){.n_in = nacre_session_n_inputs(s), .n_out = nacre_session_n_outputs(s)};
     int code = check_names(command, c, s);
+    if (code == EXIT_DONE) code = check_dims(command, c, s);
     if (code != EXIT_DONE) return code;
     f->in_names = calloc(f->n_in + 1, sizeof *f->in_names);
     f->out_names = calloc(f->n_out + 1, sizeof *f->out_names);
@@ -206,7 +253,9 @@ int feed_make(const char *command, const common *c, nacre_session *s, feed *f) {
     for (size_t i = 0; code == EXIT_DONE && i < f->n_in; i++) {
         if (nacre_session_input_optional(s, i) && !is_given(c, nacre_session_input_name(s, i))) continue;
         f->in_names[n_given] = nacre_session_input_name(s, i);
-        code = make_input(command, c, s, i, &f->in[n_given++]);
+        code = make_input(command, c, s, i, &f->in[n_given]);
+        if (code == EXIT_DONE && c->half) value_round_to_half(f->in[n_given]);
+        n_given++;
     }
     f->n_in = n_given;
     if (code != EXIT_DONE) feed_release(f);

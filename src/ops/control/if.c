@@ -17,22 +17,30 @@ static const nc_op_version versions[] = {
 #undef ROW
     {0}};
 
+/* The branch that a constant condition takes, or -1. The other one may then have any shape, even none that is valid:
+ * exporters write such for Squeeze. */
+static int known_branch(nc_infer *c) {
+    int64_t cond = 0;
+    int n_cond = 0;
+    if (!nc_in_ints(c, 0, &cond, 1, &n_cond) || n_cond != 1) return -1;
+    return (cond != 0) == (nc_node_attr(c->node, "then_branch")->sub == 0) ? 0 : 1;
+}
+
 static nc_code infer(nc_infer *c) {
     const nc_node *n = c->node;
     nc_scope scope;
     NC_TRY(nc_scope_init(&scope, c));
     if (n->n_subs != 2) NC_FAIL(c->w, NC_E_BAD_GRAPH, "has %d subgraphs, expected 2", n->n_subs);
+    int taken = known_branch(c);
     for (int s = 0; s < 2; s++) {
-        NC_TRY(c->infer_sub(c, s, NULL, 0));
+        nc_code code = c->infer_sub(c, s, NULL, 0);
+        if (code != NC_OK && (taken < 0 || taken == s || code == NC_E_MEMORY)) return code;
+        if (code != NC_OK) c->w->diag = (nc_diag){.code = NC_OK};
         if (n->subs[s].graph->outputs.n != n->n_out)
             NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s gives %d outputs, the node has %d", n->subs[s].attr,
                     n->subs[s].graph->outputs.n, n->n_out);
     }
-    /* A constant condition: the other branch may well have another shape (exporters write such for Squeeze). */
-    int64_t cond = 0;
-    int n_cond = 0, a = 0, b = 1;
-    if (nc_in_ints(c, 0, &cond, 1, &n_cond) && n_cond == 1)
-        a = b = (cond != 0) == (nc_node_attr(n, "then_branch")->sub == 0) ? 0 : 1;
+    int a = taken < 0 ? 0 : taken, b = taken < 0 ? 1 : taken;
     for (int i = 0; i < n->n_out; i++) {
         const nc_value *ya = n->subs[a].graph->outputs.v[i], *yb = n->subs[b].graph->outputs.v[i];
         NC_TRY(nc_scope_join(&scope, ya->type, yb->type, ya->name, &c->out[i].type));

@@ -1,0 +1,165 @@
+/* run/later.c: the body of a nacre.Later, planned when it is reached. One variant for each set of ranks, or of dims
+ * where the node is exact; of each node the MAX_VARIANTS used last are kept. A variant is a program of the session: its
+ * frames run inside of the caller's, and it may hold further Laters. */
+#include "run/frame.h"
+
+#include "base/mem.h"
+#include "infer/infer.h"
+#include "ir/edit.h"
+#include "ir/verify.h"
+#include "transform/transform.h"
+
+#include <string.h>
+
+enum { MAX_VARIANTS = 16, KEY_PER_INPUT = 2 + NC_MAX_RANK };
+
+struct nc_variant {
+    int64_t *key; /* KEY_PER_INPUT numbers for each input */
+    nc_model *model;
+    nc_program *program;
+    nc_ready *ready;
+    int users;
+    uint64_t used_at;
+    struct nc_variant *next;
+};
+
+static bool is_exact(const nc_node *n) {
+    const nc_attr *a = nc_node_attr(n, "exact");
+    return a && a->i;
+}
+
+static void fill_key(const nc_node *n, const nc_tensor *in, int64_t *key) {
+    bool exact = is_exact(n);
+    for (int i = 0; i < n->n_in; i++, key += KEY_PER_INPUT) {
+        const nc_type *t = n->in[i]->type;
+        if (!t || t->kind != NC_T_TENSOR) continue;
+        key[0] = in[i].dtype, key[1] = in[i].rank;
+        for (int d = 0; exact && d < in[i].rank; d++) key[2 + d] = in[i].dims[d];
+    }
+}
+
+/* ---- making one ---- */
+
+static nc_code set_type(nc_work *w, nc_model *m, nc_value *v, const nc_tensor *t, bool exact) {
+    const nc_dim *dims[NC_MAX_RANK];
+    if (!v->type || v->type->kind != NC_T_TENSOR || (v->type->rank >= 0 && !exact)) return NC_OK;
+    for (int d = 0; d < t->rank; d++) {
+        dims[d] = exact ? nc_dim_const(m->dims, t->dims[d]) : nc_dim_fresh(m->dims, v->name);
+        NC_NEED(w, dims[d]);
+    }
+    v->type = nc_type_tensor(&m->arena, t->dtype, t->rank, dims);
+    NC_NEED(w, v->type);
+    return NC_OK;
+}
+
+static nc_code plan(nc_work *w, nc_session *s, const nc_node *n, const nc_tensor *in, nc_variant *v) {
+    NC_NEED(w, v->model = nc_model_clone_graph(n->subs[0].graph));
+    nc_model *m = v->model;
+    for (int i = 0; i < n->n_in; i++) NC_TRY(set_type(w, m, m->main->inputs.v[i], &in[i], is_exact(n)));
+    NC_TRY(nc_infer_model(w, m));
+    NC_TRY(nc_transform(w, m, s->how.level, s->how.differentiated, s->how.passes_off, s->how.n_passes_off));
+    NC_TRY(nc_verify(w, m));
+    nc_plan_options o = s->how.plan;
+    o.inner = true;
+    NC_TRY(nc_plan_lower(w, m, &o));
+    NC_TRY(nc_plan_build(w, m, &o, &v->program));
+    s->stats.plans++;
+    return nc_ready_create(w, s->env, s->budget, v->program, &v->ready);
+}
+
+static void destroy(nc_session *s, nc_variant *v) {
+    if (!v) return;
+    nc_ready_destroy(s, v->ready);
+    if (v->program) nc_cache_forget(s, v->program);
+    nc_program_destroy(v->program);
+    nc_model_destroy(v->model);
+    nc_free(v->key);
+    nc_free(v);
+}
+
+static nc_code make(nc_frame *f, const nc_node *n, const nc_tensor *in, nc_variant **out) {
+    nc_work w;
+    nc_variant *v = nc_alloc_zero(1, sizeof *v);
+    NC_NEED(&f->work, v);
+    nc_work_init(&w);
+    uint64_t failures = nc_mem_failures();
+    nc_code code = nc_work_settle(&w, plan(&w, f->session, n, in, v), failures);
+    if (code != NC_OK) {
+        f->work.diag = w.diag;
+        destroy(f->session, v);
+        v = NULL;
+    }
+    nc_work_release(&w);
+    *out = v;
+    return code;
+}
+
+/* ---- the variants of one node; s->later_lock is held ---- */
+
+static nc_variant **oldest_unused(nc_variant **list, int *n) {
+    nc_variant **oldest = NULL;
+    for (*n = 0; *list; list = &(*list)->next, ++*n)
+        if (!(*list)->users && (!oldest || (*list)->used_at < (*oldest)->used_at)) oldest = list;
+    return oldest;
+}
+
+static void make_room(nc_session *s, nc_variant **list) {
+    int n;
+    nc_variant **at = oldest_unused(list, &n), *v = at ? *at : NULL;
+    if (!v || n < MAX_VARIANTS) return;
+    *at = v->next;
+    destroy(s, v);
+}
+
+static nc_code get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out) {
+    const nc_node *n = f->program->instrs[i].node;
+    nc_variant **list = &f->ready->variants[i], *v = *list;
+    size_t n_key = (size_t)n->n_in * KEY_PER_INPUT;
+    int64_t *key = nc_alloc_zero(n_key + 1, sizeof *key);
+    nc_code code = NC_OK;
+    NC_NEED(&f->work, key);
+    fill_key(n, in, key);
+    while (v && memcmp(v->key, key, n_key * sizeof *key) != 0) v = v->next;
+    if (!v) {
+        make_room(f->session, list);
+        code = make(f, n, in, &v);
+        if (code == NC_OK) v->key = key, key = NULL, v->next = *list, *list = v;
+    }
+    if (v) v->users++, v->used_at = ++f->session->later_clock, *out = v;
+    nc_free(key);
+    return code;
+}
+
+nc_code nc_later_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_ready **ready) {
+    pthread_mutex_lock(&f->session->later_lock);
+    nc_code code = get(f, i, in, out);
+    pthread_mutex_unlock(&f->session->later_lock);
+    if (code == NC_OK) *ready = (*out)->ready;
+    return code;
+}
+
+void nc_later_release(nc_session *s, nc_variant *v) {
+    if (!v) return;
+    pthread_mutex_lock(&s->later_lock);
+    v->users--;
+    pthread_mutex_unlock(&s->later_lock);
+}
+
+void nc_later_trim(nc_session *s, nc_variant **list) {
+    int n;
+    pthread_mutex_lock(&s->later_lock);
+    for (nc_variant **at; (at = oldest_unused(list, &n));) {
+        nc_variant *v = *at;
+        *at = v->next;
+        destroy(s, v);
+    }
+    pthread_mutex_unlock(&s->later_lock);
+}
+
+void nc_later_clear(nc_session *s, nc_variant **list) {
+    for (nc_variant *v = *list, *next; v; v = next) {
+        next = v->next;
+        destroy(s, v);
+    }
+    *list = NULL;
+}
