@@ -1,12 +1,13 @@
-/* tests/check.c: runs what TEST registered: `nacre_tests [--list] [pattern...]`. A pattern is a part of "file:name"; a
- * test runs when any of them matches. The exit status is 1 when a test failed or a pattern matched nothing, so that a
- * misspelt name is not taken for success. */
+/* tests/check.c: runs what TEST registered: `nacre_tests [--list | --slowest] [pattern...]`. A pattern is a part of
+ * "file:name"; a test runs when any of them matches. --slowest closes with the tests that took longest. The exit status
+ * is 1 when a test failed or a pattern matched nothing, so that a misspelt name is not taken for success. */
 #include "tests/check.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TOL(name, relative, absolute, text) const nc_tolerance nc_tol_##name = {relative, absolute};
@@ -18,6 +19,24 @@ static const nc_test *running;
 static atomic_bool failed; /* checks may fail on any thread */
 static atomic_int shown_of_test;
 static const char *reason_not_run;
+
+enum { N_SLOWEST = 12 };
+static struct {
+    const nc_test *test;
+    double seconds;
+} slowest[N_SLOWEST + 1]; /* the longest first; the last is room */
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void note_time(const nc_test *t, double took) {
+    int at = N_SLOWEST;
+    for (; at > 0 && slowest[at - 1].seconds < took; at--) slowest[at] = slowest[at - 1];
+    slowest[at].test = t, slowest[at].seconds = took;
+}
 
 static int order(const nc_test *a, const nc_test *b) {
     int files = strcmp(a->file, b->file);
@@ -45,6 +64,8 @@ void nc_test_failed(const char *file, int line, const char *fmt, ...) {
 void nc_test_not_run(const char *why) { reason_not_run = why; }
 
 bool nc_test_has_failed(void) { return atomic_load(&failed); }
+
+bool nc_test_emulated(void) { return getenv("NC_EMULATED") != NULL; }
 
 static bool matches(const nc_test *t, const char *pattern) {
     char full[1024];
@@ -88,7 +109,9 @@ static void run_test(const nc_test *t, int *n_passed, int *n_failed, int *n_skip
     atomic_store(&failed, false);
     atomic_store(&shown_of_test, 0);
     reason_not_run = NULL;
+    double start = seconds();
     t->fn();
+    note_time(t, seconds() - start);
     running = NULL;
     if (atomic_load(&failed)) {
         ++*n_failed;
@@ -107,8 +130,9 @@ int main(int argc, char **argv) {
     signal(SIGABRT, crashed);
     setvbuf(stdout, NULL, _IOLBF, 0);
     bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
-    char **patterns = argv + 1 + list;
-    int n_patterns = argc - 1 - list, n_passed = 0, n_failed = 0, n_skipped = 0;
+    bool times = argc > 1 && strcmp(argv[1], "--slowest") == 0;
+    char **patterns = argv + 1 + (list || times);
+    int n_patterns = argc - 1 - (list || times), n_passed = 0, n_failed = 0, n_skipped = 0;
     for (const nc_test *t = tests; t; t = t->next) {
         if (!chosen(t, patterns, n_patterns)) continue;
         if (list)
@@ -116,6 +140,8 @@ int main(int argc, char **argv) {
         else
             run_test(t, &n_passed, &n_failed, &n_skipped);
     }
+    for (int i = 0; times && i < N_SLOWEST && slowest[i].test; i++)
+        printf("%8.2f s %s:%s\n", slowest[i].seconds, slowest[i].test->file, slowest[i].test->name);
     int unmatched = count_unmatched(patterns, n_patterns);
     if (!list) printf("%d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
     return n_failed > 0 || unmatched > 0 ? EXIT_FAILURE : EXIT_SUCCESS;

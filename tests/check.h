@@ -1,6 +1,6 @@
 /* tests/check.h: the C test harness. `TEST(name) { CHECK(a == b); }` in any *_test.c registers itself; all C tests link
- * into one program, `nacre_tests [--list] [pattern...]`, that runs them in order of file and name and closes with
- * "N passed, N failed". */
+ * into one program, `nacre_tests [--list | --slowest] [pattern...]`, that runs them in order of file and name and
+ * closes with "N passed, N failed". */
 #ifndef NC_TESTS_CHECK_H
 #define NC_TESTS_CHECK_H
 
@@ -22,6 +22,8 @@ void nc_test_failed(const char *file, int line, const char *fmt, ...) __attribut
 /* Marks the running test as not run, with the reason (no GPU here): reported apart, never counted as passed. */
 void nc_test_not_run(const char *why);
 bool nc_test_has_failed(void); /* the test now running */
+/* NC_EMULATED is set: every instruction costs twenty. Fewer rounds, the same kinds of cases. */
+bool nc_test_emulated(void);
 
 #define TEST(id)                                                                        \
     static void test_##id(void);                                                        \

@@ -219,8 +219,9 @@ NACRE_API nacre_code nacre_options_create(nacre_options **out, nacre_error *err)
 NACRE_API void nacre_options_release(nacre_options *o);
 /* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
  * "capture", "dumps", "profile": on, off. "disable": a pass by name. "recompute": a node by name. "seed",
- * "memory_limit": a number; the limit is a cap in bytes on all memory of the session's device, until the session is
- * released. "save": the path where the transformed graph is written as ONNX. */
+ * "memory_limit": a number; the limit is a cap in bytes on what this session holds on its devices: copied constants,
+ * activations, variables, and its outputs until they are released. Packed weights are shared by the environment and not
+ * counted. "save": the path where the transformed graph is written as ONNX. */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* The output becomes the next run's input: both leave the signature and live in the state (a KV cache, a counter). */
 NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err);
@@ -283,7 +284,8 @@ typedef struct nacre_stats {
     uint64_t runs, frames, captures, replays;
     uint64_t bytes_frames, bytes_frames_peak; /* arena memory of all frames */
     uint64_t device_allocations, device_bytes, device_bytes_peak;
-    uint64_t packed; /* constants packed in the environment */
+    uint64_t packed;                            /* constants packed in the environment */
+    uint64_t bytes_session, bytes_session_peak; /* what counts against memory_limit */
 } nacre_stats;
 /* Counts since the session was created. */
 NACRE_API void nacre_session_stats(nacre_session *s, nacre_stats *out);

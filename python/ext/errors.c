@@ -1,5 +1,6 @@
 /* python/ext/errors.c: the library's codes as exception classes with onnxruntime's names. Each carries the code's name,
- * the node, the operator and the text as attributes, beside the sentence. */
+ * the node, the operator and the text as attributes, beside the sentence. Out of memory is a RuntimeException, as
+ * there, and a MemoryError too. */
 #include "ext.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ static const struct {
     NCX_ERRORS(X)
 #undef X
 };
-static PyObject *classes[N_ERRORS];
+static PyObject *classes[N_ERRORS], *out_of_memory;
 
 int ncx_add_errors(PyObject *module) {
     for (int i = 1; i < N_ERRORS; i++) {
@@ -49,7 +50,14 @@ int ncx_add_errors(PyObject *module) {
             return -1;
         }
     }
-    return 0;
+    PyObject *bases = out_of_memory ? NULL : PyTuple_Pack(2, classes[ERROR_RuntimeException], PyExc_MemoryError);
+    if (bases) out_of_memory = PyErr_NewException("nacre.capi.onnxruntime_pybind11_state.OutOfMemory", bases, NULL);
+    Py_XDECREF(bases);
+    if (!out_of_memory) return -1;
+    Py_INCREF(out_of_memory);
+    if (PyModule_AddObject(module, "OutOfMemory", out_of_memory) == 0) return 0;
+    Py_DECREF(out_of_memory);
+    return -1;
 }
 
 static error_kind kind_of(ncx_when when, nacre_code code) {
@@ -83,16 +91,17 @@ static int set_text(PyObject *e, const char *name, const char *text) {
 
 PyObject *ncx_raise(ncx_when when, const nacre_error *e) {
     error_kind k = kind_of(when, e->code);
+    PyObject *class = e->code == NACRE_MEMORY ? out_of_memory : classes[k];
     char text[800], place[200] = "";
     if (e->node[0]) snprintf(place, sizeof place, "%s '%s': ", e->op[0] ? e->op : "node", e->node);
     snprintf(text, sizeof text, "[NacreError] : %d : %s : %s%s", (int)k, rows[k].text, place, e->text);
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-    PyObject *x = message ? PyObject_CallFunctionObjArgs(classes[k], message, NULL) : NULL;
+    PyObject *x = message ? PyObject_CallFunctionObjArgs(class, message, NULL) : NULL;
     Py_XDECREF(message);
     if (!x) return NULL;
     if (set_text(x, "code", nacre_code_name(e->code)) == 0 && set_text(x, "node", e->node) == 0 &&
         set_text(x, "op", e->op) == 0 && set_text(x, "text", e->text) == 0)
-        PyErr_SetObject(classes[k], x);
+        PyErr_SetObject(class, x);
     Py_DECREF(x);
     return NULL;
 }

@@ -50,7 +50,7 @@ nacre_code nacre_value_new_on(nacre_env *env, const char *device, nacre_type typ
     nacre_code code = open_for(env, device, type, rank, dims, &d, &bytes, err);
     if (code != NACRE_OK) return code;
     if (d->table->host_memory) return nacre_value_new_tensor(type, rank, dims, out, err);
-    nc_buffer *b = nc_env_buffer(env->env, d, bytes, &diag);
+    nc_buffer *b = nc_env_buffer(env->env, d, NULL, bytes, &diag);
     if (!b) return nc_api_error(err, diag.code ? diag.code : NC_E_MEMORY, &diag);
     nc_code filled = bytes ? d->table->fill(d, NULL, b->ptr, 0, bytes, &diag) : NC_OK;
     if (filled != NC_OK) {
@@ -126,7 +126,7 @@ nc_code nc_api_to_host(nc_work *w, nc_object *o, nc_object **out) {
 nc_code nc_api_to_device(nc_work *w, nc_env *env, nc_device *d, nc_object *o, nc_object **out) {
     size_t bytes;
     if (!nc_tensor_bytes(o->t.dtype, o->t.dims, o->t.rank, &bytes)) NC_FAIL(w, NC_E_LIMIT, "too large to copy");
-    nc_buffer *b = nc_env_buffer(env, d, bytes, &w->diag);
+    nc_buffer *b = nc_env_buffer(env, d, NULL, bytes, &w->diag);
     if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
     nc_object *there = nc_object_tensor(b, o->t.dtype, o->t.rank, o->t.dims);
     NC_NEED(w, there);

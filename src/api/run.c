@@ -254,8 +254,8 @@ nacre_code nacre_state_create(nacre_session *s, nacre_state **out, nacre_error *
     nc_work w;
     nc_work_init(&w);
     nacre_state *p = nc_alloc_zero(1, sizeof *p);
-    nc_code code =
-        p ? nc_state_create(&w, s->s->program, s->s->seed, &p->state) : nc_fail(&w, NC_E_MEMORY, "out of memory");
+    nc_code code = p ? nc_state_create(&w, s->s->budget, s->s->program, s->s->seed, &p->state)
+                     : nc_fail(&w, NC_E_MEMORY, "out of memory");
     if (code != NC_OK) {
         nc_api_error(err, code, &w.diag);
         nc_free(p);

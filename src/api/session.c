@@ -141,6 +141,8 @@ void nacre_session_stats(nacre_session *p, nacre_stats *out) {
                          .bytes_frames = s->stats.bytes_frames,
                          .bytes_frames_peak = s->stats.bytes_frames_peak};
     pthread_mutex_unlock(&s->lock);
+    out->bytes_session = s->budget->live;
+    out->bytes_session_peak = s->budget->peak;
     out->device_allocations = s->device->n_allocs;
     out->device_bytes = s->device->bytes_live;
     out->device_bytes_peak = s->device->bytes_peak;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct nc_device;
+struct nc_budget;
 
 typedef enum nc_mem_kind { NC_MEM_HOST, NC_MEM_PINNED, NC_MEM_DEVICE } nc_mem_kind;
 
@@ -19,6 +20,7 @@ typedef struct nc_buffer {
     size_t bytes;
     void (*release)(struct nc_buffer *b); /* frees ptr; NULL: ptr is borrowed. Does not free b itself */
     void *owner;                          /* for release */
+    struct nc_budget *budget;             /* what the bytes are charged to until release, or NULL */
     bool file;                            /* ptr is a mapping of nc_file_map */
     atomic_int refs;
 } nc_buffer;

@@ -3,6 +3,10 @@
 
 #include "tests/check.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 typedef struct heard {
     int n;
     nc_log_level level;
@@ -36,6 +40,53 @@ TEST(log_filters_by_level) {
     CHECK_INT(h.n, 3);
     nc_log_set_level(NC_LOG_WARNING);
     nc_log_set_sink(NULL, NULL);
+}
+
+typedef struct counted {
+    atomic_int n_a, n_b, n_bad;
+    atomic_bool stop;
+} counted;
+
+static void count_a(void *user, nc_log_level level, const char *text) {
+    counted *c = user;
+    atomic_fetch_add(&c->n_a, 1);
+    if (level != NC_LOG_WARNING || strncmp(text, "from ", 5) != 0) atomic_fetch_add(&c->n_bad, 1);
+}
+
+static void count_b(void *user, nc_log_level level, const char *text) {
+    (void)level, (void)text;
+    atomic_fetch_add(&((counted *)user)->n_b, 1);
+}
+
+static void *talk(void *arg) {
+    counted *c = arg;
+    for (int i = 0; i < 3000 || !atomic_load(&c->stop); i++) nc_log(NC_LOG_WARNING, "from %d", i);
+    return NULL;
+}
+
+/* Messages of several threads while level and sink change: whole, at the level they were sent with, and none after all
+ * have ended. */
+TEST(log_level_and_sink_change_while_others_log) {
+    counted c = {0};
+    pthread_t t[3];
+    nc_log_set_sink(count_a, &c);
+    for (int i = 0; i < 3; i++) REQUIRE(pthread_create(&t[i], NULL, talk, &c) == 0);
+    for (int i = 0; i < 300; i++) {
+        nc_log_set_level(i % 2 ? NC_LOG_WARNING : NC_LOG_ERROR);
+        nc_log_set_sink(i % 3 ? count_a : count_b, &c);
+    }
+    nc_log_set_level(NC_LOG_WARNING);
+    nc_log_set_sink(count_a, &c);
+    while (atomic_load(&c.n_a) == 0) sched_yield();
+    atomic_store(&c.stop, true);
+    for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
+    CHECK_INT(c.n_bad, 0);
+    nc_log_set_sink(NULL, NULL);
+    int heard_all = c.n_a + c.n_b;
+    nc_log_set_level(NC_LOG_OFF);
+    nc_log(NC_LOG_WARNING, "to nobody");
+    nc_log_set_level(NC_LOG_WARNING);
+    CHECK_INT(c.n_a + c.n_b, heard_all);
 }
 
 TEST(log_sink_may_log_and_long_text_is_cut) {

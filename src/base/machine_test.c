@@ -71,6 +71,29 @@ TEST(machine_quota_of_version_1) {
     remove_root();
 }
 
+TEST(machine_memory_is_the_least_of_machine_and_group) {
+    REQUIRE(make_root());
+    CHECK_INT(nc_machine_memory(root), 0);
+    put_file("proc/meminfo", "MemFree: 1 kB\n");
+    CHECK_INT(nc_machine_memory(root), 0);
+    put_file("proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\nSwapTotal:  1024 kB\n");
+    CHECK_INT(nc_machine_memory(root), 3 << 20);
+    put_file("proc/self/cgroup", "0::/a\n");
+    put_file("sys/fs/cgroup/a/memory.max", "max\n");
+    CHECK_INT(nc_machine_memory(root), 3 << 20);
+    put_file("sys/fs/cgroup/memory.max", "1048576\n");
+    CHECK_INT(nc_machine_memory(root), 2 << 20);
+    put_file("sys/fs/cgroup/memory.max", "99999999999\n");
+    CHECK_INT(nc_machine_memory(root), 3 << 20);
+    put_file("proc/self/cgroup", "4:cpu,memory:/b\n");
+    put_file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    CHECK_INT(nc_machine_memory(root), 3 << 20);
+    put_file("sys/fs/cgroup/memory/b/memory.limit_in_bytes", "512\n");
+    CHECK_INT(nc_machine_memory(root), (1 << 20) + 512);
+    remove_root();
+    CHECK(nc_machine_memory("") > 1 << 20);
+}
+
 TEST(machine_threads_listen_to_the_environment) {
     const char *old = getenv("NACRE_NUM_THREADS");
     char keep[64];
@@ -87,8 +110,10 @@ TEST(machine_threads_listen_to_the_environment) {
         setenv("NACRE_NUM_THREADS", nonsense[i], 1);
         CHECK_INT(nc_machine_threads(), plain);
     }
-    if (old) setenv("NACRE_NUM_THREADS", keep, 1);
-    else unsetenv("NACRE_NUM_THREADS");
+    if (old)
+        setenv("NACRE_NUM_THREADS", keep, 1);
+    else
+        unsetenv("NACRE_NUM_THREADS");
 }
 
 TEST(machine_threads_respect_affinity) {

@@ -13,6 +13,10 @@ void *nc_alloc_aligned(size_t bytes, size_t align); /* align: power of two */
 void *nc_realloc(void *p, size_t bytes);            /* p stays valid on failure */
 void nc_free(void *p);
 
+/* Allocations that failed on this thread so far. A stage in which NULL also means "unknown" compares before and
+ * after. */
+uint64_t nc_mem_failures(void);
+
 /* Test hooks, process wide. fail_at(n): the n-th allocation from now (1-based) and none other fails; 0 switches off. */
 void nc_mem_fail_at(uint64_t n);
 bool nc_mem_fail_hit(void);  /* has the armed failure happened? */

@@ -1,7 +1,11 @@
 /* base/mem_test.c: counting, the armed failure, sizes that cannot be. */
 #include "base/mem.h"
 
+#include "base/machine.h"
+
 #include "tests/check.h"
+
+#include <pthread.h>
 
 TEST(mem_counts_blocks) {
     uint64_t live = nc_mem_live(), count = nc_mem_count();
@@ -48,6 +52,31 @@ TEST(mem_large_blocks_start_a_huge_page_and_hold_every_byte) {
     void *q = nc_alloc_aligned(HUGE_PAGE, 4 * (size_t)HUGE_PAGE);
     CHECK(q && (uintptr_t)q % (4 * (size_t)HUGE_PAGE) == 0);
     nc_free(q);
+}
+
+static void *fail_elsewhere(void *arg) {
+    (void)arg;
+    return nc_alloc(SIZE_MAX);
+}
+
+TEST(mem_counts_failures_of_its_thread) {
+    uint64_t before = nc_mem_failures();
+    CHECK(nc_alloc(SIZE_MAX) == NULL && nc_alloc_zero(SIZE_MAX, 2) == NULL && nc_alloc_aligned(SIZE_MAX, 64) == NULL);
+    CHECK_INT(nc_mem_failures() - before, 3);
+    pthread_t t;
+    REQUIRE(pthread_create(&t, NULL, fail_elsewhere, NULL) == 0);
+    pthread_join(t, NULL);
+    CHECK_INT(nc_mem_failures() - before, 3);
+}
+
+/* A machine that overcommits would give the addresses and end the process when they are touched. */
+TEST(mem_refuses_more_than_the_machine_has) {
+    uint64_t most = nc_machine_memory("");
+    if (most == 0) {
+        nc_test_not_run("the system does not say how much memory there is");
+        return;
+    }
+    CHECK(nc_alloc((size_t)most + 1) == NULL && nc_alloc_zero((size_t)most / 8 + 1, 8) == NULL);
 }
 
 TEST(mem_refuses_impossible_sizes) {

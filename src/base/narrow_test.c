@@ -87,7 +87,7 @@ TEST(narrow_rounding) {
                 check_rounding(d, -places[k]);
             }
         }
-        for (int h = 0; h < 65536; h += 3) /* infinities too; NaN below */
+        for (int h = 0; h < 65536; h += nc_test_emulated() ? 61 : 3) /* infinities too; NaN below */
             if (!isnan(nc_f16_to_f32((uint16_t)h))) check_rounding(d, (double)nc_f16_to_f32((uint16_t)h));
         check_rounding(d, 1e300);
         check_rounding(d, -5e-324);

@@ -2,6 +2,8 @@
  * Writes only into fixed storage. Text that is too long is cut on a UTF-8 boundary, so that bindings can decode it. */
 #include "base/status.h"
 
+#include "base/mem.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,14 +13,13 @@ void nc_work_init(nc_work *w) {
     nc_arena_init(&w->scratch);
 }
 
-void nc_work_release(nc_work *w) {
-    nc_arena_release(&w->scratch);
-}
+void nc_work_release(nc_work *w) { nc_arena_release(&w->scratch); }
 
 const char *nc_code_name(nc_code code) {
     switch (code) {
 #define X(name, number, text) \
-    case NC_E_##name: return #name;
+    case NC_E_##name:         \
+        return #name;
 #include "base/codes.list"
 #undef X
     }
@@ -28,7 +29,8 @@ const char *nc_code_name(nc_code code) {
 const char *nc_code_text(nc_code code) {
     switch (code) {
 #define X(name, number, text) \
-    case NC_E_##name: return text;
+    case NC_E_##name:         \
+        return text;
 #include "base/codes.list"
 #undef X
     }
@@ -92,4 +94,10 @@ const char *nc_diag_print(const nc_diag *d, char *buf, size_t bytes) {
     if (n < 0) buf[0] = '\0';
     if (n > 0 && (size_t)n >= bytes) trim_cut_character(buf);
     return buf;
+}
+
+nc_code nc_work_settle(nc_work *w, nc_code code, uint64_t failures) {
+    if (code == NC_E_MEMORY || nc_mem_failures() == failures) return code;
+    w->diag = (nc_diag){.code = NC_OK};
+    NC_FAIL(w, NC_E_MEMORY, "out of memory");
 }

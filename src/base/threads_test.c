@@ -2,6 +2,7 @@
  * Children are killed by an alarm, so a deadlock is a failure and not a hang. */
 #include "base/threads.h"
 
+#include "base/machine.h"
 #include "base/mem.h"
 #include "tests/check.h"
 
@@ -11,6 +12,7 @@
 #include <sys/resource.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -35,9 +37,7 @@ typedef struct tally {
     int counts[MOST];
 } tally;
 
-static void count_item(void *ctx, int64_t i) {
-    ((tally *)ctx)->counts[i]++;
-}
+static void count_item(void *ctx, int64_t i) { ((tally *)ctx)->counts[i]++; }
 
 static bool runs_each_once(nc_pool *p, int64_t n) {
     tally t = {0};
@@ -163,6 +163,96 @@ TEST(threads_serve_many_callers) {
     nc_pool_destroy(s.p);
 }
 
+/* ---- laziness and fairness ---- */
+
+static int threads_of_process(void) {
+    char text[4096];
+    const char *at = nc_machine_read("/proc/self/status", text, sizeof text) ? strstr(text, "Threads:") : NULL;
+    return at ? atoi(at + 8) : -1;
+}
+
+static void add_one(void *ctx, int64_t i) {
+    (void)i;
+    atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+/* Threads start with the first call that can use them, and no earlier. */
+TEST(threads_start_at_first_use) {
+    int before = threads_of_process();
+    if (before < 0) {
+        nc_test_not_run("the system does not count threads");
+        return;
+    }
+    atomic_int n = 0;
+    nc_pool *p = nc_pool_create(3);
+    REQUIRE(p);
+    nc_parallel(p, 0, add_one, &n);
+    nc_parallel(p, 1, add_one, &n);
+    CHECK_INT(threads_of_process(), before);
+    nc_parallel(p, 4, add_one, &n);
+    CHECK_INT(threads_of_process(), before + 2);
+    CHECK_INT(n, 5);
+    nc_pool_destroy(p);
+}
+
+typedef struct runner {
+    nc_pool *p;
+    atomic_bool *stop;
+    int n_calls;
+    double longest; /* seconds of one call */
+} runner;
+
+static void spin_a_little(void *ctx, int64_t i) {
+    volatile int64_t sum = i;
+    for (int k = 0; k < 2000; k++) sum += k;
+    (void)ctx;
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *call_until_told(void *arg) {
+    runner *r = arg;
+    while (!atomic_load(r->stop)) {
+        double start = seconds();
+        nc_parallel(r->p, 40, spin_a_little, NULL);
+        double took = seconds() - start;
+        if (took > r->longest) r->longest = took;
+        r->n_calls++;
+    }
+    return NULL;
+}
+
+/* Many callers over two workers: each gets on, none waits for the others to end. A call is 80,000 additions; the bound
+ * is generous, for a machine that is busy with other things. */
+TEST(threads_starve_no_caller) {
+    enum { CALLERS = 12 };
+    atomic_bool stop = false;
+    nc_pool *p = nc_pool_create(3);
+    REQUIRE(p);
+    pthread_t t[CALLERS];
+    runner r[CALLERS];
+    for (int i = 0; i < CALLERS; i++) {
+        r[i] = (runner){.p = p, .stop = &stop};
+        REQUIRE(pthread_create(&t[i], NULL, call_until_told, &r[i]) == 0);
+    }
+    usleep(400000);
+    atomic_store(&stop, true);
+    int least = 0;
+    double longest = 0;
+    for (int i = 0; i < CALLERS; i++) {
+        pthread_join(t[i], NULL);
+        if (i == 0 || r[i].n_calls < least) least = r[i].n_calls;
+        if (r[i].longest > longest) longest = r[i].longest;
+    }
+    CHECK(least >= 1);
+    CHECK(longest < 5);
+    nc_pool_destroy(p);
+}
+
 #if !defined(THREAD_SANITIZER)
 
 /* 0 when the child finished its work well. */
@@ -275,9 +365,7 @@ TEST(threads_do_without_threads) {
 
 #else
 
-TEST(threads_survive_fork_under_load) {
-    nc_test_not_run("the thread sanitizer does not allow threads after fork");
-}
+TEST(threads_survive_fork_under_load) { nc_test_not_run("the thread sanitizer does not allow threads after fork"); }
 
 #endif
 

@@ -1,6 +1,7 @@
 /* device/cpu.c: the host as a device. Work is done when a call returns, so streams and events are NULL and every wait
  * is free. Kernels are called directly and cut their work with the call's pool. There is no capture and no compiler. */
 #include "base/cpu.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "device/memory.h"
 
@@ -56,9 +57,7 @@ static nc_code cpu_stream_create(nc_device *d, nc_stream **out, nc_diag *diag) {
     return NC_OK;
 }
 
-static void cpu_stream_destroy(nc_device *d, nc_stream *s) {
-    (void)d, (void)s;
-}
+static void cpu_stream_destroy(nc_device *d, nc_stream *s) { (void)d, (void)s; }
 
 static nc_code cpu_stream_sync(nc_device *d, nc_stream *s, nc_diag *diag) {
     (void)d, (void)s, (void)diag;
@@ -71,9 +70,7 @@ static nc_code cpu_event_create(nc_device *d, nc_event **out, nc_diag *diag) {
     return NC_OK;
 }
 
-static void cpu_event_destroy(nc_device *d, nc_event *e) {
-    (void)d, (void)e;
-}
+static void cpu_event_destroy(nc_device *d, nc_event *e) { (void)d, (void)e; }
 
 static nc_code cpu_event_step(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag) {
     (void)d, (void)e, (void)s, (void)diag;
@@ -121,6 +118,7 @@ static nc_device device = {.table = &table};
 
 static void describe(void) {
     snprintf(device.description, sizeof device.description, "%s", nc_cpu_get()->name);
+    device.bytes_limit = (size_t)nc_machine_memory("");
 }
 
 nc_device *nc_device_cpu(void) {

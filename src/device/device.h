@@ -8,6 +8,7 @@
 #ifndef NC_DEVICE_DEVICE_H
 #define NC_DEVICE_DEVICE_H
 
+#include "device/budget.h"
 #include "device/call.h"
 
 typedef struct nc_device nc_device;
@@ -68,7 +69,7 @@ struct nc_device {
     const nc_device_table *table;
     int number;            /* of cuda:1, 1 */
     char description[128]; /* "NVIDIA H200, compute 9.0, 139 GiB" */
-    size_t bytes_limit;    /* 0: none. A hard cap on bytes_live */
+    size_t bytes_limit;    /* what the machine has, all sessions together; 0: unknown. A hard cap on bytes_live */
     _Atomic size_t bytes_live, bytes_peak;
     _Atomic uint64_t n_allocs, n_launches, n_copies;
 };
@@ -82,8 +83,9 @@ void nc_device_close(nc_device *d);                                            /
 bool nc_device_same_memory(const nc_device *a, const nc_device *b); /* an address of one is good for the other */
 bool nc_device_cuda_available(char *why, size_t bytes_why);
 
-/* A counted buffer in the device's memory. NULL on failure, described in diag. Its release frees with stream NULL. */
-nc_buffer *nc_device_buffer(nc_device *d, size_t bytes, nc_diag *diag);
+/* A counted buffer in the device's memory, charged to the budget until it is released. NULL on failure, described in
+ * diag. Its release frees with stream NULL. */
+nc_buffer *nc_device_buffer(nc_device *d, nc_budget *keeps, size_t bytes, nc_diag *diag);
 
 /* For tests; d must be a guard. */
 bool nc_device_guard_pending(nc_device *d);       /* is there queued work that has not run? */

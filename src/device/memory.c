@@ -10,8 +10,9 @@ nc_code nc_device_take(nc_device *d, size_t bytes, nc_diag *diag) {
     size_t live = atomic_load(&d->bytes_live), limit = d->bytes_limit;
     do {
         if (bytes > SIZE_MAX - live || (limit != 0 && live + bytes > limit))
-            return nc_diag_set(diag, NC_E_LIMIT, NULL, NULL, "%s: %zu bytes wanted, %zu in use, limit %zu",
-                               d->table->name, bytes, live, limit);
+            return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL,
+                               "%s: out of memory: %zu bytes wanted, %zu in use, the machine has %zu", d->table->name,
+                               bytes, live, limit);
     } while (!atomic_compare_exchange_weak(&d->bytes_live, &live, live + bytes));
     size_t now = live + bytes, peak = atomic_load(&d->bytes_peak);
     while (peak < now && !atomic_compare_exchange_weak(&d->bytes_peak, &peak, now)) {}
@@ -19,9 +20,7 @@ nc_code nc_device_take(nc_device *d, size_t bytes, nc_diag *diag) {
     return NC_OK;
 }
 
-void nc_device_give(nc_device *d, size_t bytes) {
-    atomic_fetch_sub(&d->bytes_live, bytes);
-}
+void nc_device_give(nc_device *d, size_t bytes) { atomic_fetch_sub(&d->bytes_live, bytes); }
 
 size_t nc_blocks_lower(const nc_block_table *t, uintptr_t p) {
     size_t lo = 0, hi = t->n;

@@ -1,11 +1,11 @@
-/* device/memory.h: what the devices share about memory: counting bytes against the device's limit, and a table of
+/* device/memory.h: what the devices share about memory: counting bytes against what the machine has, and a table of
  * blocks that finds the one an address lies in. Only the counters are thread-safe: a table's device locks. */
 #ifndef NC_DEVICE_MEMORY_H
 #define NC_DEVICE_MEMORY_H
 
 #include "device/device.h"
 
-/* Books bytes; LIMIT when bytes_limit would be passed, and then nothing is booked. */
+/* Books bytes; MEMORY when bytes_limit would be passed, and then nothing is booked. */
 NC_MUST nc_code nc_device_take(nc_device *d, size_t bytes, nc_diag *diag);
 void nc_device_give(nc_device *d, size_t bytes);
 

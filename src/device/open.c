@@ -42,17 +42,25 @@ bool nc_device_same_memory(const nc_device *a, const nc_device *b) {
 
 static void release_buffer(nc_buffer *b) {
     b->device->table->free(b->device, NULL, b->ptr);
+    nc_budget_give(b->budget, b->bytes);
+    nc_budget_unref(b->budget);
 }
 
-nc_buffer *nc_device_buffer(nc_device *d, size_t bytes, nc_diag *diag) {
+nc_buffer *nc_device_buffer(nc_device *d, nc_budget *keeps, size_t bytes, nc_diag *diag) {
     void *p = NULL;
-    if (d->table->alloc(d, NULL, bytes, &p, diag) != NC_OK) return NULL;
+    if (nc_budget_take(keeps, bytes, diag) != NC_OK) return NULL;
+    if (d->table->alloc(d, NULL, bytes, &p, diag) != NC_OK) {
+        nc_budget_give(keeps, bytes);
+        return NULL;
+    }
     nc_buffer *b = nc_buffer_wrap(p, bytes, release_buffer, NULL);
     if (b == NULL) {
         d->table->free(d, NULL, p);
+        nc_budget_give(keeps, bytes);
         nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
         return NULL;
     }
+    b->budget = nc_budget_ref(keeps);
     b->device = d;
     b->kind = d->table->host_memory ? NC_MEM_HOST : NC_MEM_DEVICE;
     return b;

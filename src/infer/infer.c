@@ -2,6 +2,7 @@
  * small integer tensors. Results stand on the values. The same question while running is in run.c. */
 #include "infer/infer.h"
 
+#include "base/mem.h"
 #include "infer/check.h"
 #include "ops/lane.h"
 
@@ -125,7 +126,8 @@ nc_code nc_infer_node(nc_work *w, nc_node *n) {
     const char *node = w->at_node, *op = w->at_op;
     w->at_node = n->name;
     w->at_op = n->card->name;
-    nc_code code = infer_node(w, n);
+    uint64_t failures = nc_mem_failures();
+    nc_code code = nc_work_settle(w, infer_node(w, n), failures);
     w->at_node = node;
     w->at_op = op;
     return code;

@@ -1,5 +1,6 @@
 /* infer/run.c: the sizes of a node's outputs while running, from actual sizes and contents, by asking the same card
  * with constants in the place of symbols. Reads the graph, changes nothing in it. */
+#include "base/mem.h"
 #include "infer/check.h"
 #include "infer/infer.h"
 #include "ops/lane.h"
@@ -118,7 +119,8 @@ nc_code nc_infer_run(nc_work *w, const nc_node *n, nc_dims *scratch, nc_arena *a
     w->at_node = n->name;
     w->at_op = n->card->name;
     nc_infer c = {.w = w, .dims = scratch, .arena = arena, .node = n};
-    nc_code code = infer_run(&c, in, host_readable, n_in, out, n_out);
+    uint64_t failures = nc_mem_failures();
+    nc_code code = nc_work_settle(w, infer_run(&c, in, host_readable, n_in, out, n_out), failures);
     w->at_node = node;
     w->at_op = op;
     return code;

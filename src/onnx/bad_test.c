@@ -41,8 +41,10 @@ static void put_large_model(nc_text *t) {
     nc_wire_end(t, w);
     nc_free(data);
     for (int i = 0; i < NODES; i++) {
-        if (i) snprintf(args, sizeof args, "v%d W -> v%d", i - 1, i);
-        else snprintf(args, sizeof args, "x W -> v0");
+        if (i)
+            snprintf(args, sizeof args, "v%d W -> v%d", i - 1, i);
+        else
+            snprintf(args, sizeof args, "x W -> v0");
         if (i % 64 == 5) nc_wire_end(t, begin_node(t, "", "F", "my", "x -> _"));
         put_node(t, "node", "Add", args);
     }
@@ -71,7 +73,7 @@ TEST(bad_large_model_with_flipped_bits) {
     put_large_model(&t);
     CHECK_INT(load_counted(t.s, t.n), NC_OK);
     uint64_t x = 0x9E3779B97F4A7C15u;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < (nc_test_emulated() ? 6 : 60); i++) {
         size_t at = next_random(&x) % t.n, bit = next_random(&x) % 8;
         if (i % 3) at %= 1000; /* the head has the lengths of everything else */
         t.s[at] = (char)(t.s[at] ^ 1 << bit);
@@ -86,7 +88,8 @@ TEST(bad_large_model_cut_off) {
     nc_text t = {0};
     put_large_model(&t);
     uint64_t x = 0xD1B54A32D192ED03u;
-    for (int i = 0; i < 40; i++) CHECK(load_counted(t.s, i ? next_random(&x) % t.n : t.n - 1) != NC_OK);
+    for (int i = 0; i < (nc_test_emulated() ? 4 : 40); i++)
+        CHECK(load_counted(t.s, i ? next_random(&x) % t.n : t.n - 1) != NC_OK);
     nc_text_release(&t);
 }
 
@@ -112,9 +115,9 @@ TEST(bad_huge_dims) {
     static const struct {
         uint32_t field;
         int64_t type;
-    } ways[] = {{TensorProto_raw_data, NC_FLOAT}, {TensorProto_float_data, NC_FLOAT}, {TensorProto_int32_data, NC_INT8},
-                {TensorProto_int64_data, NC_INT64}, {TensorProto_string_data, NC_STRING},
-                {TensorProto_double_data, NC_DOUBLE}};
+    } ways[] = {{TensorProto_raw_data, NC_FLOAT},     {TensorProto_float_data, NC_FLOAT},
+                {TensorProto_int32_data, NC_INT8},    {TensorProto_int64_data, NC_INT64},
+                {TensorProto_string_data, NC_STRING}, {TensorProto_double_data, NC_DOUBLE}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         nc_text t = {0};
         put_header(&t, 10, 17);
@@ -176,8 +179,8 @@ TEST(bad_external_paths) {
     REQUIRE(mkdtemp(root));
     snprintf(folder, sizeof folder, "%s/in", root);
     REQUIRE(mkdir(folder, 0700) == 0);
-    static const char *const links[][2] = {{"link", "../secret"},      {"folder", ".."},  {"abs", "/etc/hostname"},
-                                           {"chain", "link"},          {"loop", "loop"},  {"good", "data"},
+    static const char *const links[][2] = {{"link", "../secret"},       {"folder", ".."}, {"abs", "/etc/hostname"},
+                                           {"chain", "link"},           {"loop", "loop"}, {"good", "data"},
                                            {"twice", "../in/../secret"}};
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, links[i][0]);
@@ -190,13 +193,20 @@ TEST(bad_external_paths) {
     static const struct {
         const char *location;
         nc_code code;
-    } cases[] = {{"data", NC_OK},           {"good", NC_OK},
-                 {"link", NC_E_BAD_MODEL},  {"folder/secret", NC_E_BAD_MODEL},
-                 {"abs", NC_E_BAD_MODEL},   {"chain", NC_E_BAD_MODEL},
-                 {"twice", NC_E_BAD_MODEL}, {"loop", NC_E_NO_FILE},
-                 {"..", NC_E_BAD_MODEL},    {"./../secret", NC_E_BAD_MODEL},
-                 {"//etc/hostname", NC_E_BAD_MODEL}, {"data/", NC_E_NO_FILE},
-                 {"folder", NC_E_BAD_MODEL}, {"gone", NC_E_NO_FILE}};
+    } cases[] = {{"data", NC_OK},
+                 {"good", NC_OK},
+                 {"link", NC_E_BAD_MODEL},
+                 {"folder/secret", NC_E_BAD_MODEL},
+                 {"abs", NC_E_BAD_MODEL},
+                 {"chain", NC_E_BAD_MODEL},
+                 {"twice", NC_E_BAD_MODEL},
+                 {"loop", NC_E_NO_FILE},
+                 {"..", NC_E_BAD_MODEL},
+                 {"./../secret", NC_E_BAD_MODEL},
+                 {"//etc/hostname", NC_E_BAD_MODEL},
+                 {"data/", NC_E_NO_FILE},
+                 {"folder", NC_E_BAD_MODEL},
+                 {"gone", NC_E_NO_FILE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         nc_work w;
         nc_text t = {0};

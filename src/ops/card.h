@@ -109,6 +109,8 @@
 const nc_type *nc_in(nc_infer *c, int i);       /* type of input i; NULL: absent or unknown */
 bool nc_in_rank(nc_infer *c, int i, int *rank); /* false: unknown or not a tensor */
 const nc_dim *nc_in_dim(nc_infer *c, int i, int axis);
+/* SHAPE when that dim is a constant other than `want`; want NULL or not constant: nothing to compare. */
+nc_code nc_in_expect(nc_infer *c, int i, int axis, const nc_dim *want);
 /* Known whole integer content of input i (a literal or all elems constant); false when unknown. n: how many; v holds
  * max. */
 bool nc_in_ints(nc_infer *c, int i, int64_t *v, int max, int *n);

@@ -21,6 +21,17 @@ const nc_dim *nc_in_dim(nc_infer *c, int i, int axis) {
     return c->in[i].type->dims[axis];
 }
 
+nc_code nc_in_expect(nc_infer *c, int i, int axis, const nc_dim *want) {
+    const nc_dim *d = nc_in_dim(c, i, axis);
+    int64_t got, expected;
+    if (d == NULL || want == NULL || !nc_dim_is_const(d, &got) || !nc_dim_is_const(want, &expected) || got == expected)
+        return NC_OK;
+    const nc_param *p = c->node->version->in;
+    for (int k = 0; k < i && p[1].name != NULL; k++) p++;
+    NC_FAIL(c->w, NC_E_SHAPE, "dim %d of %s is %lld, expected %lld", axis, p->name, (long long)got,
+            (long long)expected);
+}
+
 bool nc_in_ints(nc_infer *c, int i, int64_t *v, int max, int *n) {
     if (i < 0 || i >= c->node->n_in) return false;
     const nc_infer_val *in = &c->in[i];
@@ -58,7 +69,8 @@ nc_code nc_out(nc_infer *c, int i, nc_dtype elem, int rank, const nc_dim *const 
         NC_FAIL(c->w, NC_E_SHAPE, "output %d has %d dims, at most %d are supported", i, rank, NC_MAX_RANK);
     for (int k = 0; k < rank; k++) {
         int64_t size;
-        if (dims[k] == NULL) NC_FAIL(c->w, NC_E_MEMORY, "output %d: no memory for dim %d, or it overflows", i, k);
+        /* Out of memory would give NULL too: whoever asked the card notices (nc_work_settle). */
+        if (dims[k] == NULL) NC_FAIL(c->w, NC_E_LIMIT, "output %d: dim %d is more than 64 bits hold", i, k);
         if (nc_dim_is_const(dims[k], &size) && size < 0)
             NC_FAIL(c->w, NC_E_SHAPE, "output %d: dim %d is %lld", i, k, (long long)size);
     }

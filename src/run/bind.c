@@ -137,15 +137,25 @@ static nc_code size_instr(nc_frame *f, int i) {
 
 /* ---- memory and slots ---- */
 
+/* Before a segment is refused its memory, frames that nobody uses give theirs back. */
+static nc_code charge(nc_session *s, size_t bytes, nc_diag *diag) {
+    nc_diag first = {0};
+    if (nc_budget_take(s->budget, bytes, &first) == NC_OK) return NC_OK;
+    nc_session_trim(s);
+    return nc_budget_take(s->budget, bytes, diag);
+}
+
 static nc_code make_room(nc_frame *f, int seg, int place, size_t bytes) {
     nc_chunk *c = &f->chunks[seg][place];
     nc_device *d = nc_frame_device(f, place);
     nc_session *s = f->session;
     if (bytes <= c->bytes) return NC_OK;
     size_t old = c->bytes;
-    if (c->ptr) d->table->free(d, NULL, c->ptr);
+    if (c->ptr) d->table->free(d, NULL, c->ptr), nc_budget_give(s->budget, old);
     *c = (nc_chunk){NULL, 0};
-    nc_code code = d->table->alloc(d, NULL, bytes, &c->ptr, &f->work.diag);
+    nc_code code = charge(s, bytes, &f->work.diag);
+    if (code == NC_OK && (code = d->table->alloc(d, NULL, bytes, &c->ptr, &f->work.diag)) != NC_OK)
+        nc_budget_give(s->budget, bytes);
     pthread_mutex_lock(&s->lock);
     s->stats.bytes_frames -= old;
     if (code == NC_OK) s->stats.bytes_frames += bytes, c->bytes = bytes;
@@ -166,8 +176,10 @@ static nc_code output_memory(nc_frame *f, int slot) {
         size_t bytes;
         if (!nc_tensor_bytes(l->t.dtype, l->t.dims, l->t.rank, &bytes))
             NC_FAIL(&f->work, NC_E_LIMIT, "output '%s' is too large", s->value->name);
-        nc_buffer *b = l->away ? nc_env_buffer(f->session->env, f->program->device, bytes, &f->work.diag)
-                               : nc_device_buffer(nc_frame_device(f, s->place), bytes ? bytes : 1, &f->work.diag);
+        nc_session *x = f->session;
+        nc_buffer *b =
+            l->away ? nc_env_buffer(x->env, f->program->device, x->budget, bytes, &f->work.diag)
+                    : nc_device_buffer(nc_frame_device(f, s->place), x->budget, bytes ? bytes : 1, &f->work.diag);
         if (!b) return f->work.diag.code ? f->work.diag.code : nc_fail(&f->work, NC_E_MEMORY, "out of memory");
         nc_object_unref(l->obj);
         NC_NEED(&f->work, l->obj = nc_object_tensor(b, l->t.dtype, l->t.rank, l->t.dims));

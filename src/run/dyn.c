@@ -19,7 +19,7 @@ static nc_object *new_tensor(nc_frame *f, int place, nc_dtype type, int rank, co
         nc_fail(&f->work, NC_E_LIMIT, "a result is too large to address");
         return NULL;
     }
-    nc_buffer *b = nc_device_buffer(nc_frame_device(f, place), bytes ? bytes : 1, &f->work.diag);
+    nc_buffer *b = nc_device_buffer(nc_frame_device(f, place), f->session->budget, bytes ? bytes : 1, &f->work.diag);
     return b ? nc_object_tensor(b, type, rank, dims) : NULL;
 }
 

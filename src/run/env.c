@@ -65,11 +65,13 @@ nc_code nc_env_device(nc_env *e, nc_work *w, const char *name, nc_device **out) 
 static void release_buffer(nc_buffer *b) {
     nc_env *e = b->owner;
     b->device->table->free(b->device, NULL, b->ptr);
+    nc_budget_give(b->budget, b->bytes);
+    nc_budget_unref(b->budget);
     nc_env_unref(e);
 }
 
-nc_buffer *nc_env_buffer(nc_env *e, nc_device *d, size_t bytes, nc_diag *diag) {
-    nc_buffer *b = nc_device_buffer(d, bytes ? bytes : 1, diag);
+nc_buffer *nc_env_buffer(nc_env *e, nc_device *d, nc_budget *keeps, size_t bytes, nc_diag *diag) {
+    nc_buffer *b = nc_device_buffer(d, keeps, bytes ? bytes : 1, diag);
     if (b) b->release = release_buffer, b->owner = nc_env_ref(e);
     return b;
 }

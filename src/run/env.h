@@ -39,6 +39,6 @@ NC_MUST nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void 
 
 /* A counted buffer in the device's memory that keeps the environment, and so the device, while it lives. NULL on
  * failure, described in diag. */
-nc_buffer *nc_env_buffer(nc_env *e, nc_device *d, size_t bytes, nc_diag *diag);
+nc_buffer *nc_env_buffer(nc_env *e, nc_device *d, nc_budget *keeps, size_t bytes, nc_diag *diag);
 
 #endif

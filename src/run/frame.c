@@ -128,7 +128,10 @@ void nc_frame_destroy(nc_frame *f) {
         for (int place = 0; place < 2; place++) {
             nc_chunk *c = &f->chunks[i][place];
             nc_device *at = nc_frame_device(f, place);
-            if (c->ptr) at->table->free(at, NULL, c->ptr), count_bytes(f->session, 0, c->bytes);
+            if (!c->ptr) continue;
+            at->table->free(at, NULL, c->ptr);
+            nc_budget_give(f->session->budget, c->bytes);
+            count_bytes(f->session, 0, c->bytes);
         }
     if (!p->inner && !d->table->host_memory)
         for (int i = NC_STREAM_COMPUTE; i < NC_N_STREAMS; i++)

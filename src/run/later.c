@@ -64,7 +64,7 @@ static nc_code plan(nc_work *w, nc_session *s, const nc_node *n, const nc_tensor
     NC_TRY(nc_plan_lower(w, m, &o));
     NC_TRY(nc_plan_build(w, m, &o, &v->program));
     s->stats.plans++;
-    return nc_ready_create(w, s->env, v->program, &v->ready);
+    return nc_ready_create(w, s->env, s->budget, v->program, &v->ready);
 }
 
 static void destroy(nc_session *s, nc_variant *v) {
@@ -82,7 +82,8 @@ static nc_code make(nc_frame *f, const nc_node *n, const nc_tensor *in, nc_varia
     nc_variant *v = nc_alloc_zero(1, sizeof *v);
     NC_NEED(&f->work, v);
     nc_work_init(&w);
-    nc_code code = plan(&w, f->session, n, in, v);
+    uint64_t failures = nc_mem_failures();
+    nc_code code = nc_work_settle(&w, plan(&w, f->session, n, in, v), failures);
     if (code != NC_OK) {
         f->work.diag = w.diag;
         destroy(f->session, v);

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-static nc_code upload(nc_work *w, nc_device *d, const void *host, size_t bytes, nc_buffer **out) {
-    nc_buffer *b = nc_device_buffer(d, bytes ? bytes : 1, &w->diag);
+static nc_code upload(nc_work *w, const nc_ready *r, nc_device *d, const void *host, size_t bytes, nc_buffer **out) {
+    nc_buffer *b = nc_device_buffer(d, r->budget, bytes ? bytes : 1, &w->diag);
     if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
     nc_code code = bytes ? d->table->copy(d, NULL, b->ptr, d->table->host_memory, host, true, bytes, &w->diag) : NC_OK;
     if (code == NC_OK) code = d->table->stream_sync(d, NULL, &w->diag);
@@ -43,7 +43,7 @@ static nc_code place_const(nc_work *w, nc_ready *r, int i) {
     nc_dense_strides(t->dims, t->rank, t->strides);
     if (k->packed_only || l->dtype == NC_STRING || (!k->place && l->n && (k->unaligned || aligned(l)))) return NC_OK;
     nc_device *d = k->place ? r->program->device : nc_device_cpu();
-    NC_TRY(upload(w, d, l->data, l->bytes, &r->const_buffers[i]));
+    NC_TRY(upload(w, r, d, l->data, l->bytes, &r->const_buffers[i]));
     t->data = r->const_buffers[i]->ptr;
     forget(l);
     return NC_OK;
@@ -61,15 +61,15 @@ static nc_code fill(nc_work *w, nc_env *env, nc_ready *r) {
         if (!p->instrs[i].subs) continue;
         int n = p->instrs[i].node->n_subs;
         NC_NEED(w, r->subs[i] = nc_alloc_zero((size_t)n + 1, sizeof *r->subs[i]));
-        for (int s = 0; s < n; s++) NC_TRY(nc_ready_create(w, env, p->instrs[i].subs[s], &r->subs[i][s]));
+        for (int s = 0; s < n; s++) NC_TRY(nc_ready_create(w, env, r->budget, p->instrs[i].subs[s], &r->subs[i][s]));
     }
     return NC_OK;
 }
 
-nc_code nc_ready_create(nc_work *w, nc_env *env, const nc_program *p, nc_ready **out) {
+nc_code nc_ready_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_program *p, nc_ready **out) {
     nc_ready *r = nc_alloc_zero(1, sizeof *r);
     NC_NEED(w, r);
-    r->program = p;
+    r->program = p, r->budget = borrows;
     nc_code code = fill(w, env, r);
     if (code != NC_OK) {
         nc_ready_destroy(NULL, r);
@@ -127,7 +127,7 @@ nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const vo
         if (r->program->consts[k->i_const].packed_only) forget(l);
         if (k->place) {
             nc_buffer *host = b;
-            nc_code code = upload(w, r->program->device, host->ptr, host->bytes, &b);
+            nc_code code = upload(w, r, r->program->device, host->ptr, host->bytes, &b);
             nc_buffer_unref(host);
             if (code != NC_OK) return code;
         }

@@ -142,7 +142,7 @@ static nc_code make_program(maker *k) {
     nc_session *s = k->s;
     const nc_session_options *o = k->o;
     NC_TRY(nc_env_device(s->env, k->w, o->device ? o->device : "cpu", &s->device));
-    if (o->bytes_limit) s->device->bytes_limit = o->bytes_limit, s->limits_device = true;
+    NC_NEED(k->w, s->budget = nc_budget_create(o->bytes_limit));
     nc_plan_options po = {.device = s->device,
                           .no_fusion = o->no_fusion,
                           .no_layout = o->no_layout,
@@ -156,9 +156,9 @@ static nc_code make_program(maker *k) {
     NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));
     s->stats.plans++;
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
-    NC_TRY(nc_ready_create(k->w, s->env, s->program, &s->ready));
+    NC_TRY(nc_ready_create(k->w, s->env, s->budget, s->program, &s->ready));
     NC_TRY(make_initials(k));
-    return nc_state_create(k->w, s->program, o->seed, &s->state);
+    return nc_state_create(k->w, s->budget, s->program, o->seed, &s->state);
 }
 
 nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out) {
@@ -172,11 +172,13 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     pthread_mutex_init(&s->later_lock, NULL);
     maker k = {w, s, o};
     nc_code code = NC_OK;
+    uint64_t failures = nc_mem_failures();
     if (o->profile && !(s->profile = nc_profile_create())) code = nc_fail(w, NC_E_MEMORY, "out of memory");
     if (code == NC_OK) code = make_graph(&k);
     if (code == NC_OK) code = make_program(&k);
     forget_files(m);
     w->at_node = w->at_op = NULL;
+    code = nc_work_settle(w, code, failures);
     if (code != NC_OK) {
         nc_session_destroy(s);
         return code;
@@ -200,7 +202,7 @@ void nc_session_destroy(nc_session *s) {
     nc_program_destroy(s->program);
     nc_model_destroy(s->model);
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
-    if (s->limits_device) s->device->bytes_limit = 0;
+    nc_budget_unref(s->budget);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->later_lock);
     nc_profile_destroy(s->profile);

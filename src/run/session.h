@@ -51,7 +51,7 @@ typedef struct nc_session_options {
     nc_code (*differentiate)(nc_work *w, nc_model *m, const void *ctx);
     const void *differentiate_ctx;
     uint64_t seed;
-    size_t bytes_limit; /* of device memory; 0: none */
+    size_t bytes_limit; /* of the session's memory on its devices; 0: none */
     bool keep_dumps;
     bool profile;
 } nc_session_options;
@@ -59,6 +59,7 @@ typedef struct nc_session_options {
 /* A program with what belongs to it at run time; subprograms hang below their instructions. */
 typedef struct nc_ready {
     const nc_program *program;
+    nc_budget *budget;         /* the session's */
     nc_tensor *consts;         /* per program constant */
     nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
     _Atomic(nc_buffer *) *packs;
@@ -103,6 +104,7 @@ typedef struct nc_session {
     nc_program *program;
     nc_ready *ready;
     nc_device *device;
+    nc_budget *budget;    /* what its constants, frames, outputs and variables are charged to */
     nc_state *state;      /* the default one */
     nc_object **initials; /* per input of the program: what it is when it is not given; NULL: it must be */
     bool capture;
@@ -119,7 +121,6 @@ typedef struct nc_session {
     nc_text dumps[NC_N_DUMPS];
     uint64_t seed;
     nc_profile *profile; /* NULL: off */
-    bool limits_device;  /* the device's cap is this session's */
     int n_profiled;      /* frames that have a number in the profile */
 } nc_session;
 
@@ -130,7 +131,7 @@ void nc_session_destroy(nc_session *s);
 void nc_session_trim(nc_session *s);
 
 /* ---- ready.c ---- */
-NC_MUST nc_code nc_ready_create(nc_work *w, nc_env *env, const nc_program *p, nc_ready **out);
+NC_MUST nc_code nc_ready_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_program *p, nc_ready **out);
 void nc_ready_destroy(nc_session *s, nc_ready *r);
 void nc_ready_trim(nc_session *s, nc_ready *r); /* destroys pooled frames, subprograms' too */
 NC_MUST nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out);

@@ -57,7 +57,7 @@ nc_code nc_state_reserve(nc_work *w, nc_state_var *v, const int64_t *dims) {
     int64_t cap = v->grow_axis >= 0 ? bucket(want) : 1;
     size_t bytes;
     NC_TRY(room_bytes(w, v, dims, cap, &bytes));
-    nc_buffer *b = nc_device_buffer(v->device, bytes, &w->diag);
+    nc_buffer *b = nc_device_buffer(v->device, v->budget, bytes, &w->diag);
     if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
     if (same && v->set) {
         nc_code code = copy_rows(w, v, b->ptr, v->device->table->host_memory, cap, v->buffer->ptr,
@@ -131,7 +131,7 @@ static void destroy(nc_state *s) {
     nc_free(s);
 }
 
-nc_code nc_state_create(nc_work *w, const nc_program *p, uint64_t seed, nc_state **out) {
+nc_code nc_state_create(nc_work *w, nc_budget *borrows, const nc_program *p, uint64_t seed, nc_state **out) {
     nc_state *s = nc_alloc_zero(1, sizeof *s);
     NC_NEED(w, s);
     atomic_init(&s->refs, 1);
@@ -143,6 +143,7 @@ nc_code nc_state_create(nc_work *w, const nc_program *p, uint64_t seed, nc_state
     for (int i = 0; code == NC_OK && i < p->n_vars; i++, s->n_vars++) {
         const nc_slot *slot = &p->slots[p->vars[i]];
         s->vars[i] = (nc_state_var){.device = slot->place ? p->device : nc_device_cpu(),
+                                    .budget = borrows,
                                     .dtype = slot->dtype,
                                     .rank = slot->rank,
                                     .grow_axis = p->graph->vars.v[i]->grow_axis,

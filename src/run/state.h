@@ -13,6 +13,7 @@
 typedef struct nc_state_var {
     nc_buffer *buffer;
     nc_device *device;
+    nc_budget *budget; /* the session's */
     nc_dtype dtype;
     int rank;
     int64_t dims[NC_MAX_RANK];
@@ -34,7 +35,7 @@ typedef struct nc_state {
     uint64_t seed;
 } nc_state;
 
-NC_MUST nc_code nc_state_create(nc_work *w, const nc_program *p, uint64_t seed, nc_state **out);
+NC_MUST nc_code nc_state_create(nc_work *w, nc_budget *borrows, const nc_program *p, uint64_t seed, nc_state **out);
 nc_state *nc_state_ref(nc_state *s);
 void nc_state_unref(nc_state *s);
 NC_MUST nc_code nc_state_reset(nc_work *w,

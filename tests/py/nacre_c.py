@@ -38,7 +38,7 @@ class ErrorStruct(C.Structure):
 class Stats(C.Structure):
     _fields_ = [(name, C.c_uint64) for name in (
         "plans", "instances", "runs", "frames", "captures", "replays", "bytes_frames", "bytes_frames_peak",
-        "device_allocations", "device_bytes", "device_bytes_peak", "packed")]
+        "device_allocations", "device_bytes", "device_bytes_peak", "packed", "bytes_session", "bytes_session_peak")]
 
 
 class NacreError(Exception):

@@ -212,6 +212,53 @@ static void capped(model *m) {
 
 TEST(memory_cap_refuses_and_the_session_lives) { model_everywhere(capped); }
 
+/* Several sessions of one environment, each with its own cap; what one holds is nothing to the others. */
+TEST(memory_caps_are_of_sessions) {
+    static const char *const caps[3] = {"300000", "4000000", "0"};
+    static const bool fits[3] = {false, true, true};
+    model m;
+    model_init(&m, "cpu", 1);
+    model_open(&m, mlp);
+    REQUIRE(!m.failed);
+    for (int i = 0; i < 3; i++) {
+        model one;
+        model_init(&one, "cpu", 1);
+        model_option(&one, "memory_limit", caps[i]);
+        model_open(&one, mlp);
+        feed(&one, 8000);
+        CHECK_INT(model_try_run(&one), fits[i] ? NACRE_OK : NACRE_LIMIT);
+        if (!fits[i]) {
+            CHECK(strstr(one.err.text, "limit is 300000 bytes") && strstr(one.err.text, "wanted") &&
+                  strstr(one.err.text, "left"));
+        } else {
+            CHECK(model_stats(&one).bytes_session_peak > 300000);
+        }
+        feed(&m, 20000);
+        model_run(&m);
+        model_close(&one);
+    }
+    model_close(&m);
+}
+
+/* An output that outlives its session still counts, and gives back when it goes. */
+static void trim_gives_back(model *m) {
+    model_option(m, "memory_limit", "8000000");
+    model_open(m, mlp);
+    uint64_t made = model_stats(m).bytes_session;
+    feed(m, 5000);
+    model_run(m);
+    if (m->failed) return;
+    uint64_t ran = model_stats(m).bytes_session;
+    CHECK(ran > made + 5000 * sizeof(float));
+    nacre_session_trim(m->session);
+    uint64_t trimmed = model_stats(m).bytes_session;
+    CHECK(trimmed < ran && trimmed >= made);
+    CHECK(model_stats(m).bytes_session_peak >= ran);
+    model_run(m);
+}
+
+TEST(trim_gives_the_cap_back) { model_everywhere(trim_gives_back); }
+
 TEST(memory_cap_ends_with_its_session) {
     model m;
     model_init(&m, "cpu", 1);

@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
 venv=$PWD/.venv
-not_run=()
+not_run=() done_steps=()
 
 works() { "$@" --version >/dev/null 2>&1; }
 skip() { echo "    not run: $1: $2"; not_run+=("$1: $2"); }
@@ -21,13 +21,15 @@ step() {
         local closing
         closing=$(grep -oE '[0-9]+ passed.*' "$log" | tail -n 1)
         echo "    ok, $((SECONDS - start)) s${closing:+: $closing}"
+        done_steps+=("$title | passed | $((SECONDS - start)) | ${closing:-}")
         rm -f "$log"
     else
         local code=$?
         cat "$log"
         rm -f "$log"
         echo "FAILED ($code): $title: $*" >&2
-        exit 1
+        done_steps+=("$title | FAILED | $((SECONDS - start)) | ")
+        ${when_failed:-exit} 1
     fi
 }
 
@@ -130,13 +132,40 @@ clang_tests() {
     works clang || system_packages clang
     if works clang; then c_tests clang; else skip "clang build and C tests" "clang is not installed"; fi
 }
-# emulated QEMU ROOT PRESET PATTERN...
+# emulated QEMU CPU ROOT PRESET PATTERN...
 emulated() {
-    local qemu=$1 root=$2 preset=$3
-    shift 3
-    NC_EMULATED=1 "$qemu" -cpu max -L "$root" "build/$preset/nacre_tests" "$@"
+    local qemu=$1 cpu=$2 root=$3 preset=$4
+    shift 4
+    NC_EMULATED=1 "$qemu" -cpu "$cpu" -L "$root" "build/$preset/nacre_tests" --slowest "$@"
 }
-# other_architecture [PATTERN...]: all C tests, or those that match; emulation is slow, so `make test` takes a part.
+# Emulation is slow: the suite goes in parts, each with its line.
+emulated_parts="src/base,src/ir,src/onnx src/kernels src/ops src/device,src/infer,src/transform
+src/autodiff,src/train,src/api tests/"
+# emulated_suite QEMU CPU ROOT PRESET
+emulated_suite() {
+    local part
+    for part in $emulated_parts; do
+        # shellcheck disable=SC2086
+        step "C tests of $part, $4, $2" emulated "$1" "$2" "$3" "$4" ${part//,/ }
+    done
+}
+# The processors whose instruction sets differ for our kernels: base, and each with more.
+models_of() {
+    case $1 in
+    x86-64-cross) echo "qemu64 Haswell max" ;;
+    *) echo "cortex-a53 cortex-a76 max" ;;
+    esac
+}
+# every_isa: the kernels on each of those processors of the other architecture and, where qemu has it, of this one.
+every_isa() {
+    local cpu preset=$1 qemu=$2 root=$3
+    for cpu in $(models_of "$preset"); do
+        step "kernels and an MLP, $preset, $cpu" \
+            emulated "$qemu" "$cpu" "$root" "$preset" src/kernels tests/skeleton/mlp
+    done
+}
+# other_architecture [PATTERN...]: those C tests that match; without a pattern all of them, in parts, and the kernels on
+# every processor model.
 other_architecture() {
     local preset gcc qemu packages
     case $(uname -m) in
@@ -152,8 +181,12 @@ other_architecture() {
     elif ! works $qemu; then skip "C tests, $preset" "$qemu is not installed"
     elif [ $# -gt 0 ]; then
         build $preset
-        step "C tests of $*, $preset" emulated $qemu "/usr/${gcc%-gcc}" $preset "$@"
-    else c_tests $preset; fi
+        step "C tests of $*, $preset" emulated $qemu max "/usr/${gcc%-gcc}" $preset "$@"
+    else
+        build $preset
+        every_isa $preset $qemu "/usr/${gcc%-gcc}"
+        emulated_suite $qemu max "/usr/${gcc%-gcc}" $preset
+    fi
 }
 
 # The copy of both lists inside .venv says what is installed there.
@@ -167,6 +200,29 @@ python_tests() {
     step "Python packages of tests/requirements.txt into .venv" python_packages
     step "Python tests" "$venv/bin/python" -m pytest -q tests/py
     step "ONNX's backend suite" "$venv/bin/python" -m pytest -q tests/conformance
+}
+
+# sanitized_cases EVERY: every EVERY-th case of ONNX's backend suite through the command line built with ASan and UBSan.
+sanitized_cases() {
+    local folder=build/cases_$1 failed=0 n=0 case code
+    "$venv/bin/python" tests/tools/write_cases.py "$folder" "$1" || return 1
+    for case in "$folder"/*/; do
+        n=$((n + 1))
+        # The search for leaks takes seconds in each process; the fault sweep counts blocks instead.
+        ASAN_OPTIONS=detect_leaks=0 build/asan/nacre check "$case/model.onnx" "$case/test_data_set_0" \
+            >"$folder/log" 2>&1
+        code=$?
+        [ $code = 0 ] || [ $code = 3 ] && continue # 3: results differ; tolerances are the suite's own business
+        echo "$case:" && cat "$folder/log"
+        failed=$((failed + 1))
+    done
+    echo "$((n - failed)) passed, $failed failed"
+    [ "$failed" = 0 ] && [ "$n" -gt 0 ]
+}
+sanitized_suite() {
+    build asan
+    step "Python packages of tests/requirements.txt into .venv" python_packages
+    step "ONNX's backend suite, every $1th case, with sanitizers" sanitized_cases "$1"
 }
 
 # The packages that the suite needs; the cases that pass now are added to the list.
@@ -207,6 +263,7 @@ everything() {
     c_tests asan
     clang_tests
     other_architecture src/kernels tests/skeleton/mlp
+    sanitized_suite 20
     python_tests
     summary
 }
@@ -238,19 +295,57 @@ summary() {
         echo "==> all passed"
     fi
 }
+# fault_commands: all models of ONNX's backend suite and the demo's, for FAULT_SECONDS at most.
+fault_commands() {
+    "$venv/bin/python" tests/tools/write_cases.py build/cases || return 1
+    build/release/fault_sweep examples/digits/digits.onnx || return 1
+    build/release/fault_sweep --seconds "${FAULT_SECONDS:-900}" build/cases
+}
+faults() {
+    build release
+    step "Python packages of tests/requirements.txt into .venv" python_packages
+    step "every allocation fails: ONNX's backend suite, the digits" fault_commands
+}
+# What became of the last `make nightly`, for those who did not run it.
+write_nightly() {
+    local row commit state=clean
+    commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+    git status --porcelain 2>/dev/null | grep -qv ' bench/nightly.md$' && state="with changes"
+    {
+        echo "# The last \`make nightly\`"
+        echo
+        echo "Written by it: $(date -u '+%Y-%m-%d %H:%M') UTC, commit $commit ($state), $(uname -m), $jobs cores," \
+            "$SECONDS s."
+        echo
+        echo "| step | result | seconds | what |"
+        echo "|---|---|---|---|"
+        printf '| %s |\n' "${done_steps[@]}"
+        for row in "${not_run[@]}"; do echo "| ${row%%:*} | not run | |${row#*:} |"; done
+    } >bench/nightly.md.new && mv bench/nightly.md.new bench/nightly.md
+}
+# A failed step does not keep the others from running.
 nightly() {
+    when_failed=return
+    faults
     fuzz
     c_tests tsan
+    sanitized_suite "${SANITIZED_EVERY:-4}"
     other_architecture
+    write_nightly
+    if printf '%s\n' "${done_steps[@]}" | grep -q '| FAILED |'; then
+        echo "==> FAILED; see bench/nightly.md" >&2
+        exit 1
+    fi
     summary
 }
 
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
-quick | demo | lint | format | docs | wheel | conformance | bench | everything | fuzz | nightly) "$1" ;;
+quick | demo | lint | format | docs | wheel | conformance | bench | everything | fuzz | faults | nightly) "$1" ;;
+other_architecture | sanitized_suite) "$@" ;;
 *)
     echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | docs | wheel | conformance |" \
-        "bench | everything | fuzz | nightly" >&2
+        "bench | everything | fuzz | faults | nightly | other_architecture [PATTERN...] | sanitized_suite EVERY" >&2
     exit 2
     ;;
 esac

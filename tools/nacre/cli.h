@@ -109,6 +109,15 @@ nacre_code value_read(const char *path, const char *member, nacre_kind kind, nac
 void value_round_to_half(nacre_value *v); /* a float tensor in place; others stay */
 nacre_code bytes_read(const char *path, unsigned char **out, size_t *n, nacre_error *err); /* free */
 
+/* ---- write.c ---- */
+
+typedef struct file_piece {
+    const void *p;
+    size_t bytes;
+} file_piece;
+/* The pieces one after the other, under a name of their own until all are there: path is whole or as it was. */
+nacre_code file_write(const char *path, const file_piece *pieces, int n, nacre_error *err);
+
 /* ---- npy.c, npz.c, inflate.c ---- */
 
 nacre_code npy_parse(const char *path, const unsigned char *bytes, size_t n, nacre_value **out, nacre_error *err);

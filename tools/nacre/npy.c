@@ -87,23 +87,15 @@ nacre_code npy_write(const char *path, nacre_value *v, nacre_error *err) {
     while (kind < N_KINDS && kinds[kind].type != nacre_value_type(v)) kind++;
     if (kind == N_KINDS || nacre_value_kind(v) != NACRE_KIND_TENSOR)
         return file_error(err, NACRE_UNSUPPORTED, path, "only numbers can be saved as .npy");
-    char tmp[4096], h[1024];
+    char h[1024];
     int n = snprintf(h, sizeof h, "{'descr': '%s', 'fortran_order': False, 'shape': (", kinds[kind].descr);
     for (int d = 0; d < nacre_value_rank(v); d++)
         n += snprintf(h + n, sizeof h - (size_t)n, "%lld, ", (long long)nacre_value_dims(v)[d]);
     n += snprintf(h + n, sizeof h - (size_t)n, "), }");
     while ((10 + n + 1) % 64) h[n++] = ' ';
     h[n++] = '\n';
-    if ((size_t)snprintf(tmp, sizeof tmp, "%s.tmp", path) >= sizeof tmp)
-        return file_error(err, NACRE_IO, path, "the path is too long");
-    FILE *f = fopen(tmp, "wb");
-    if (!f) return file_error(err, NACRE_IO, tmp, "cannot be written");
     unsigned char head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(n & 255), (unsigned char)(n >> 8)};
     size_t bytes = (size_t)nacre_value_count(v) * kinds[kind].bytes;
-    bool ok = fwrite(head, 1, 10, f) == 10 && fwrite(h, 1, (size_t)n, f) == (size_t)n &&
-              (!bytes || fwrite(nacre_value_data(v), 1, bytes, f) == bytes);
-    if (fclose(f) != 0) ok = false;
-    if (ok && rename(tmp, path) == 0) return NACRE_OK;
-    remove(tmp);
-    return file_error(err, NACRE_IO, path, "writing failed");
+    file_piece pieces[3] = {{head, 10}, {h, (size_t)n}, {nacre_value_data(v), bytes}};
+    return file_write(path, pieces, 3, err);
 }

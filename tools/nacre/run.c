@@ -67,11 +67,10 @@ static int write_profile(const args *a, nacre_session *s) {
     char *trace;
     nacre_error err;
     if (nacre_session_profile(s, &trace, &err) != NACRE_OK) return cli_error(&err);
-    FILE *f = fopen(a->profile, "w");
-    bool ok = f && fputs(trace, f) >= 0;
-    if (f && fclose(f) != 0) ok = false;
+    file_piece all = {trace, strlen(trace)};
+    nacre_code code = file_write(a->profile, &all, 1, &err);
     nacre_free(trace);
-    if (!ok) return cli_fail("'%s' cannot be written", a->profile);
+    if (code != NACRE_OK) return cli_error(&err);
     table_ops(s, a->repeat);
     return EXIT_DONE;
 }

@@ -131,6 +131,7 @@ static nc_code infer(nc_infer *c) {
 
 static nc_value *pick(nc_builder *b, nc_value *x, nc_value *at, int64_t axis) {
     nc_value *in[2] = {nc_edit_reach(b->graph, x), at};
+    if (in[0] == NULL && b->code == NC_OK) b->code = nc_fail(b->w, NC_E_MEMORY, "out of memory");
     nc_attr attr = {.name = "axis", .kind = NC_A_INT, .i = axis};
     return nc_build_attr1(b, "", "Gather", in, 2, &attr, 1);
 }

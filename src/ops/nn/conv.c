@@ -33,6 +33,9 @@ static nc_code check_channels(nc_infer *c, const nc_conv_attrs *a) {
     if (nc_dim_is_const(nc_in_dim(c, 0, 1), &x) && nc_dim_is_const(nc_in_dim(c, 1, 1), &w) && x != w * a->group)
         NC_FAIL(c->w, NC_E_SHAPE, "the input has %lld channels, the weight takes %lld", (long long)x,
                 (long long)(w * a->group));
+    int n;
+    const int64_t *shape = nc_attr_ints(c->node, "kernel_shape", &n);
+    for (int i = 0; shape != NULL && i < n; i++) NC_TRY(nc_in_expect(c, 1, i + 2, nc_dim_const(c->dims, shape[i])));
     return NC_OK;
 }
 
@@ -63,6 +66,7 @@ nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem) {
 
 static nc_code conv_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
+    NC_TRY(nc_in_expect(c, 2, 0, nc_in_dim(c, 1, 0)));
     return x != NULL ? nc_conv_infer_as(c, x->elem) : NC_OK;
 }
 

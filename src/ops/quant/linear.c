@@ -25,7 +25,9 @@ static nc_code check_ranks(nc_infer *c) {
         NC_FAIL(c->w, NC_E_SHAPE, "the zero point has %d dims, the scale %d", rz, rs);
     int64_t n = 0;
     bool one = rs == 0 || (rs == 1 && nc_dim_is_const(nc_in_dim(c, 1, 0), &n) && n == 1);
-    return one || (rs == 1 && n == 0) ? NC_OK : nc_axis(c, at != NULL ? at->i : 1, rx, &axis);
+    if (one || (rs == 1 && n == 0)) return NC_OK;
+    NC_TRY(nc_axis(c, at != NULL ? at->i : 1, rx, &axis));
+    return blocked ? NC_OK : nc_in_expect(c, 1, 0, nc_in_dim(c, 0, axis));
 }
 
 static nc_code out_as_x(nc_infer *c, int i, nc_dtype t) {

@@ -67,6 +67,10 @@ const nc_card nc_card_gather_elements = {.name = "GatherElements",
 
 static nc_code scatter_infer(nc_infer *c) {
     NC_TRY(check_axis(c));
+    const nc_type *at = nc_in(c, 1), *u = nc_in(c, 2);
+    if (at != NULL && u != NULL && at->rank >= 0 && u->rank >= 0 && at->rank != u->rank)
+        NC_FAIL(c->w, NC_E_SHAPE, "updates has %d dims, indices %d: expected as many", u->rank, at->rank);
+    for (int k = 0; at != NULL && k < at->rank; k++) NC_TRY(nc_in_expect(c, 2, k, at->dims[k]));
     return nc_out_like(c, 0, 0);
 }
 

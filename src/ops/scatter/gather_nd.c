@@ -111,6 +111,8 @@ static nc_code scatter_infer(nc_infer *c) {
     if (m >= 0 && x->rank >= 0 && u != NULL && u->rank >= 0 && u->rank != at->rank - 1 + x->rank - m)
         NC_FAIL(c->w, NC_E_SHAPE, "updates has %d dims, expected %lld", u->rank,
                 (long long)(at->rank - 1 + x->rank - m));
+    for (int k = 0; m >= 0 && x->rank >= 0 && k < at->rank - 1 + x->rank - m; k++)
+        NC_TRY(nc_in_expect(c, 2, k, k < at->rank - 1 ? at->dims[k] : x->dims[k - (at->rank - 1) + m]));
     return nc_out_like(c, 0, 0);
 }
 

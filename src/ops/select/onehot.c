@@ -30,6 +30,9 @@ static nc_code infer(nc_infer *c) {
     const nc_dim *dims[NC_MAX_RANK + 1], *depth = depth_of(c);
     int axis, from = 0;
     if (values == NULL) return NC_OK;
+    if (values->rank >= 0 && values->rank != 1)
+        NC_FAIL(c->w, NC_E_SHAPE, "values has %d dims, expected 1: off and on", values->rank);
+    NC_TRY(nc_in_expect(c, 2, 0, nc_dim_const(c->dims, 2)));
     if (at == NULL || at->rank < 0) return nc_out_unknown(c, 0, values->elem, -1);
     NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), at->rank + 1, &axis));
     if (depth == NULL) depth = nc_fresh(c, "depth");

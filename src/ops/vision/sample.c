@@ -141,6 +141,9 @@ static nc_code nms_infer(nc_infer *c) {
     if (scores != NULL && scores->rank >= 0) {
         int n;
         if (scores->rank != 3) NC_FAIL(c->w, NC_E_SHAPE, "scores has %d dims, expected 3", scores->rank);
+        NC_TRY(nc_in_expect(c, 0, 2, nc_dim_const(c->dims, 4)));
+        NC_TRY(nc_in_expect(c, 0, 1, scores->dims[2]));
+        NC_TRY(nc_in_expect(c, 0, 0, scores->dims[0]));
         const nc_dim *each = scores->dims[2];
         const nc_dim *const *most = nc_in_elems(c, 2, &n);
         int64_t limit;

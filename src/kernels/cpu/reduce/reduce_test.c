@@ -86,8 +86,10 @@ static void check_type(nc_dtype type) {
         put(type, data, i, ((double)(seed >> 8) - 8388608.0) / 8388608.0);
     }
     nc_tensor x = {.data = data, .dtype = type};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (nc_test_emulated() && cases[i].dims[0] * cases[i].dims[1] > 100000) continue;
         for (int op = 0; op < 4; op++) check_case(&cases[i], (nck_reduce_op)op, &x, a, b, c);
+    }
     nc_free(data), nc_free(a), nc_free(b), nc_free(c);
 }
 

@@ -1,0 +1,32 @@
+/* tests/fault.h: the out-of-memory sweep. A life is environment, load, session, run, release; each chosen life has one
+ * allocation fail (base/mem.h). It must report MEMORY or succeed, leak nothing, and do everything on a second try in
+ * the same environment, model and session, with the outputs of a life without failure. Single-threaded. */
+#ifndef NC_TESTS_FAULT_H
+#define NC_TESTS_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct nc_fault_job {
+    const char *path;   /* .onnx or .nct */
+    const char *data;   /* folder with input_0.pb ...; NULL: inputs are made up from the signature */
+    const char *device; /* NULL: cpu */
+    const char *plugin; /* loaded first; NULL: none */
+    const char *save;   /* the optimized model is written there; NULL: not */
+    const char *loss;   /* every run is a training step on this output, learning rate 0.1; NULL: inference */
+    int most;           /* failures to try, spread evenly over the life; 0: every one, 500 for over 200 nodes */
+    double seconds;     /* stop after so long; 0: never */
+} nc_fault_job;
+
+typedef struct nc_fault_result {
+    uint64_t n_allocs;   /* of one life */
+    uint64_t n_tried;    /* failures that happened */
+    uint64_t n_survived; /* lives that succeeded all the same */
+    bool not_run;        /* without any failure it does not run; why is in wrong */
+    bool cut;            /* time was up */
+    char wrong[1024];    /* empty: all good */
+} nc_fault_result;
+
+void nc_fault_sweep(const nc_fault_job *job, nc_fault_result *out);
+
+#endif

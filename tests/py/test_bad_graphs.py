@@ -1,0 +1,180 @@
+"""A hundred graphs of one wrong node each: every one is refused when the session is made, and the error names the node,
+the operator and what is wrong.
+
+A row is OP | INPUTS | ATTRIBUTES. An input is a letter for its type and its shape, `f2x3` or `f` for a scalar; `[1,2]`
+is a constant of int64 and `f[0.5]` one of float."""
+import ast
+import re
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nacre_c import NacreError
+
+TYPES = {"f": TensorProto.FLOAT, "d": TensorProto.DOUBLE, "h": TensorProto.FLOAT16, "i": TensorProto.INT64,
+         "j": TensorProto.INT32, "u": TensorProto.UINT8, "c": TensorProto.INT8, "b": TensorProto.BOOL,
+         "s": TensorProto.STRING}
+
+ROWS = """
+Relu | s2 |
+Relu | |
+Relu | f2 f2 |
+Relu | f2 | alpha=1.0
+Add | f2 f3 |
+Add | f2 d2 |
+Add | f2 |
+Add | f2 f2 f2 |
+Add | b2 b2 |
+Add | f2x3 f3x2 |
+Mul | i2 f2 |
+Div | s2 s2 |
+Pow | b2 f2 |
+Mod | f2 f3 |
+And | f2 f2 |
+Not | i2 |
+Where | f2 f2 f2 |
+Where | b2 f2 i2 |
+Where | b3 f2 f2 |
+Equal | f2 i2 |
+Less | s2 s2 |
+MatMul | f2x3 f2x3 |
+MatMul | f f2 |
+MatMul | f2x2x3 f3x3x4 |
+MatMul | b2x2 b2x2 |
+Gemm | f2x3 f2x3 |
+Gemm | f2x3x1 f3x2 |
+Gemm | f2x3 f3x4 f5 |
+Gemm | f2x3 f3x4 i4 |
+Gemm | f2x3 f3x4 | transB=1
+Conv | f1x3x8x8 f4x2x3x3 |
+Conv | f1x3x8x8 f4x3x3 |
+Conv | f1x3x8x8 f4x3x3x3 f5 |
+Conv | f1x3x8x8 f4x3x3x3 | pads=[1,1]
+Conv | f1x3x8x8 f4x3x3x3 | strides=[0,1]
+Conv | f1x3x8x8 f4x3x3x3 | group=2
+Conv | f1x3x8x8 f4x3x3x3 | kernel_shape=[5,5]
+Conv | f1x3x8x8 i4x3x3x3 |
+Conv | f3 f4x3x3x3 |
+MaxPool | f1x3x8x8 |
+MaxPool | f1x3x8x8 | kernel_shape=[2]
+MaxPool | f1x3x8x8 | kernel_shape=[2,2]; strides=[1,1,1]
+MaxPool | f8 | kernel_shape=[2]
+AveragePool | i1x3x8x8 | kernel_shape=[2,2]
+ConvTranspose | f1x3x8x8 f4x3x3x3 |
+BatchNormalization | f1x3x4x4 f2 f3 f3 f3 |
+BatchNormalization | f1x3x4x4 f3 f3 f3 |
+LayerNormalization | f2x3 f4 | axis=-1
+LayerNormalization | f2x3 f3 | axis=5
+InstanceNormalization | f1x3x4 f2 f3 |
+Softmax | f2x3 | axis=2
+Softmax | i2x3 |
+LogSoftmax | f2x3 | axis=-4
+Transpose | f2x3 | perm=[0,0]
+Transpose | f2x3 | perm=[0]
+Transpose | f2x3 | perm=[0,2]
+Reshape | f2x3 [-1,-1] |
+Reshape | f2x3 [7] |
+Reshape | f2x3 [0,0,0] |
+Reshape | f2x3 [-2] |
+Reshape | f2x3 f[6.0] |
+Reshape | f2x3 |
+Expand | f2x3 [4,3] |
+Expand | f2x3 f[2.0] |
+Tile | f2x3 [1] |
+Tile | f2x3 [-1,1] |
+Concat | f2x3 f2x4 | axis=0
+Concat | f2x3 d2x3 | axis=0
+Concat | f2x3 f2 | axis=0
+Concat | f2x3 | axis=9
+Concat | f2x3 f2x3 |
+Split | f6 [2,2] | axis=0
+Split | f6 [-2,8] | axis=0
+Split | f6 | axis=3
+Slice | f6 [0] [3] [2] |
+Slice | f6 [0] [3] [0] [0] |
+Slice | f6 [0,1] [3] |
+Gather | f2x3 f[0.0] |
+Gather | f2x3 [0] | axis=2
+Gather | f i1 |
+GatherElements | f2x3 i2 |
+GatherND | f2x3 i4x5 |
+ScatterElements | f2x3 i2x2 f2x3 |
+ScatterND | f2x3 i1x1 f3x3 |
+Squeeze | f2x1 [0] |
+Squeeze | f2x1 [5] |
+Unsqueeze | f2 [0,0] |
+Unsqueeze | f2 [9] |
+Flatten | f2x3 | axis=5
+ReduceSum | f2x3 [4] |
+ReduceSum | s2 |
+ReduceMean | f2x3 | axes=[7]
+ArgMax | f2x3 | axis=2
+ArgMax | s2 |
+TopK | f2x3 [2] | axis=4
+TopK | f2x3 f[2.0] |
+CumSum | f2x3 f[0.0] |
+Pad | f2x3 [1,1] |
+Pad | f2x3 [1,1,1,1] | mode='sideways'
+Cast | f2 | to=999
+Cast | f2 |
+Clip | f2 d d |
+OneHot | i2 [3] f2x2 |
+Range | f d f |
+ConstantOfShape | f[2.0] |
+ConstantOfShape | [-5] |
+Resize | f1x1x4x4 |
+Einsum | f2x3 f4x5 | equation='ij,jk->ik'
+Einsum | f2x3 | equation='ijk->i'
+Einsum | f2x3 |
+LSTM | f5x2x3 f1x16x3 f1x16x5 | hidden_size=4
+LSTM | f5x2 f1x16x3 f1x16x4 | hidden_size=4
+GRU | f5x2x3 f1x12x4 f1x12x4 | hidden_size=4
+DepthToSpace | f1x3x2x2 | blocksize=2
+SpaceToDepth | f1x1x3x3 | blocksize=2
+QuantizeLinear | f2x3 f4 u4 | axis=1
+DequantizeLinear | f2x3 f |
+MatMulInteger | f2x3 c3x4 |
+NonMaxSuppression | f1x4x3 f1x1x4 |
+Trilu | f3 |
+Dropout | i2 |
+NoSuchOperator | f2 |
+SequenceAt | f2 [0] |
+StringNormalizer | f2 |
+If | f2 |
+""".strip().splitlines()
+
+
+def typed(text, name):
+    """(value info or None, initializer or None) of one input."""
+    constant = re.fullmatch(r"(f?)(\[.*\])", text)
+    if constant:
+        values = np.array(ast.literal_eval(constant[2]), np.float32 if constant[1] else np.int64)
+        return None, numpy_helper.from_array(values, name)
+    shape = [int(d) for d in text[1:].split("x")] if text[1:] else []
+    return helper.make_tensor_value_info(name, TYPES[text[0]], shape), None
+
+
+def build(row):
+    op, inputs, attributes = (part.strip() for part in row.split("|"))
+    names = [f"x{i}" for i in range(len(inputs.split()))]
+    pairs = [typed(t, n) for t, n in zip(inputs.split(), names)]
+    attrs = {k.strip(): ast.literal_eval(v.strip()) for k, v in
+             (a.split("=", 1) for a in attributes.split(";") if a.strip())}
+    y = helper.make_empty_tensor_value_info("y")
+    graph = helper.make_graph([helper.make_node(op, names, ["y"], name="it", **attrs)], "g",
+                              [v for v, _ in pairs if v], [y], [c for _, c in pairs if c])
+    return op, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+def test_there_are_a_hundred():
+    assert len(ROWS) == len(set(ROWS)) >= 100
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_refused_when_the_session_is_made(env, row):
+    op, proto = build(row)
+    with pytest.raises(NacreError) as error:
+        env.session(proto).close()
+    e = error.value
+    assert e.node == "it" and e.op == op and len(e.text) > 5, (e.node, e.op, e.text)
