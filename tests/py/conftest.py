@@ -1,4 +1,6 @@
 """Fixtures of all Python tests. torch gets one thread, so that its sums do not depend on the machine."""
+import signal
+
 import pytest
 import torch
 
@@ -9,6 +11,8 @@ def pytest_configure(config):
     if not nacre_c.LIBRARY.exists():
         raise pytest.UsageError(f"{nacre_c.LIBRARY} is not there: run make, or set NACRE_LIB")
     torch.set_num_threads(1)
+    # A shell that starts the tests in the background has them ignore Ctrl-C, and their children too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
