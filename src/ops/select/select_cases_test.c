@@ -105,23 +105,11 @@ TEST(unique_counts_and_order) {
     CHECK(memcmp(inverse, seen_inverse, sizeof seen_inverse) == 0);
 }
 
-static void infers(const char *graph, const char *want) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL)
-        CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else
-        CHECK_STR(w.diag.text, want);
-    if (m != NULL) nc_model_destroy(m);
-    nc_work_release(&w);
-}
-
 TEST(select_types) {
-    infers(G "(float[a,b] x) => (y, i) " K(3) "{ y, i = TopK<axis = 0>(x, k) }", "float[3,b]");
-    infers(G "(float[a,2] x) => (y, i) " K(3) "{ y, i = TopK(x, k) }", "K is 3, the axis has 2 elements");
-    infers(G
-           "(int64[a] x) => (y) <const float[] d = {3}, const double[2] v = {0, 1}> { y = OneHot<axis = 0>(x, d, v) }",
-           "double[3,a]");
-    infers(G "(float[a,b] x, bool[c] k) => (y) { y = Compress<axis = 1>(x, k) }", "float[a,Compress_2_n]");
+    CHECK_INFERS(G "(float[a,b] x) => (y, i) " K(3) "{ y, i = TopK<axis = 0>(x, k) }", "float[3,b]");
+    CHECK_INFERS(G "(float[a,2] x) => (y, i) " K(3) "{ y, i = TopK(x, k) }", "K is 3, the axis has 2 elements");
+    CHECK_INFERS(
+        G "(int64[a] x) => (y) <const float[] d = {3}, const double[2] v = {0, 1}> { y = OneHot<axis = 0>(x, d, v) }",
+        "double[3,a]");
+    CHECK_INFERS(G "(float[a,b] x, bool[c] k) => (y) { y = Compress<axis = 1>(x, k) }", "float[a,Compress_2_n]");
 }
