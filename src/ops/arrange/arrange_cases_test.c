@@ -92,6 +92,12 @@ TEST(pad_borders_longer_than_the_line) {
 }
 
 TEST(arrange_types) {
+#define TILE_1(tiles)                                                    \
+    "<opset: \"\" 5> g (float[a,b] x) => (y) <const float[] t = {" tiles \
+    "}, const float[] at = {1}> { y = Tile(x, t, at) }"
+    CHECK_INFERS(TILE_1("3"), "float[a,3*b]");
+    CHECK_REFUSED(TILE_1("1e30"), NC_E_DATA, "tiles is 1e+30, expected a number that int64 holds");
+#undef TILE_1
     CHECK_INFERS(G "(float[a,b] x) => (y) " PADS "{ y = Pad(x, p) }", "float[a+1,b+5]");
     CHECK_INFERS(G "(float[a,b,c] x) => (y) " PADS "{ y = Pad(x, p) }",
                  "pads has 4 elements, expected 2 for each of 3 axes");

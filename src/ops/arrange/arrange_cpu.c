@@ -1,6 +1,6 @@
 /* ops/arrange/arrange_cpu.c: CPU bindings of the ops that lay elements out anew, over kernels/cpu/move. */
-#include "ops/arrange/arrange.h"
 #include "ops/binding.h"
+#include "ops/card.h"
 #include "ops/widen.h"
 
 #include "kernels/cpu/move/move.h"

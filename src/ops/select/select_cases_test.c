@@ -111,5 +111,14 @@ TEST(select_types) {
     CHECK_INFERS(
         G "(int64[a] x) => (y) <const float[] d = {3}, const double[2] v = {0, 1}> { y = OneHot<axis = 0>(x, d, v) }",
         "double[3,a]");
+#define DEPTH(type, v) \
+    G "(int64[a] x) => (y) <const " type "[] d = {" v "}, const float[2] v = {0, 1}> { y = OneHot(x, d, v) }"
+    CHECK_INFERS(DEPTH("float16", "2.5"), "float[a,2]");
+    CHECK_INFERS(DEPTH("double", "0"), "float[a,0]");
+    CHECK_REFUSED(DEPTH("float", "nan"), NC_E_DATA, "depth is nan, expected a number that int64 holds");
+    CHECK_REFUSED(DEPTH("float", "inf"), NC_E_DATA, "depth is inf");
+    CHECK_REFUSED(DEPTH("double", "9223372036854775808"), NC_E_DATA, "depth is 9.22337e+18");
+    CHECK_REFUSED(DEPTH("double", "-1"), NC_E_SHAPE, "dim 1 is -1");
+#undef DEPTH
     CHECK_INFERS(G "(float[a,b] x, bool[c] k) => (y) { y = Compress<axis = 1>(x, k) }", "float[a,Compress_2_n]");
 }

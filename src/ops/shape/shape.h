@@ -17,6 +17,8 @@ typedef enum nc_shape_state { NC_SHAPE_ABSENT, NC_SHAPE_UNKNOWN, NC_SHAPE_KNOWN 
 /* A list of integers: attribute `attr` (NULL: none) or input i (-1: none). n: how many; UNKNOWN: -1 when that is not
  * known. */
 nc_shape_state nc_shape_ints(nc_infer *c, int i, const char *attr, int64_t *v, int max, int *n);
+/* The same list as dims: attribute `attr`, else the elements of input i; NULL: absent or not known. */
+NC_MUST nc_code nc_shape_elems(nc_infer *c, int i, const char *attr, const nc_dim *const **elems, int *n);
 /* How many elements the rank 1 input i has; -1: not known. */
 int nc_shape_count(nc_infer *c, int i);
 /* Marks axes of a rank; fails when one is out of range or comes twice. */
@@ -30,8 +32,6 @@ bool nc_shape_same_type(const nc_node *n);
 
 /* Gradient of ops that only rename dims: dy in the shape of input 0. */
 NC_MUST nc_code nc_shape_grad_reshape(nc_grad *g);
-/* Forward input i as a shape to be like; asked for only when its dims are not known before the run. */
-nc_value *nc_shape_like(nc_grad *g, int i);
 
 /* ---- slices: numpy's rule as ONNX states it ---- */
 
