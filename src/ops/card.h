@@ -35,6 +35,8 @@
 #define T_NARROW_24 (T_NARROW_23 | NC_BIT(NC_FLOAT8E8M0))
 #define T_NARROW_25 (T_NARROW_24 | T_INT2)
 #define T_NARROW_28 (T_NARROW_25 | T_F6)
+#define T_WHOLE (T_TENSOR_ALL & ~T_STRING) /* elements of whole bytes in a buffer */
+#define T_MOVABLE (T_WHOLE | T_NARROW_28)  /* and those that share bytes */
 #define T_INDEX (NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
 #define T_I64 NC_BIT(NC_INT64)
 #define T_SEQ NC_TYPES_SEQUENCE

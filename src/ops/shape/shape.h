@@ -7,9 +7,6 @@
 #include "ops/build.h"
 #include "ops/card.h"
 
-#define T_WHOLE (T_TENSOR_ALL & ~T_STRING) /* elements of whole bytes in a buffer */
-#define T_MOVABLE (T_WHOLE | T_NARROW_28)  /* and those that share bytes */
-
 enum { NC_SHAPE_MAX_ELEMS = 64, NC_SHAPE_HUGE = INT32_MAX /* bounds this far out mean "to the end" */ };
 
 typedef enum nc_shape_state { NC_SHAPE_ABSENT, NC_SHAPE_UNKNOWN, NC_SHAPE_KNOWN } nc_shape_state;
