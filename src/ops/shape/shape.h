@@ -61,8 +61,6 @@ NC_MUST nc_code nc_shape_view_split(const nc_call *c);
 NC_MUST nc_code nc_shape_view_expand(const nc_call *c);
 NC_MUST nc_code nc_shape_transpose_prepare(nc_prep *p);
 NC_MUST nc_code nc_shape_split_prepare(nc_prep *p);
-bool nc_cast_strings_fits(const nc_node *n, const char **why);
-NC_MUST nc_code nc_cast_strings(nc_dyn *d);
 
 /* The same rows in every device's table. */
 #define NC_SHAPE_VIEWS                                                                          \
