@@ -8,9 +8,7 @@
 
 #include <string.h>
 
-static nc_code same_infer(nc_infer *c) {
-    return nc_out_like(c, 0, 0);
-}
+static nc_code same_infer(nc_infer *c) { return nc_out_like(c, 0, 0); }
 
 /* Appends a zero: [n] -> [n+1]. */
 static nc_code grow_infer(nc_infer *c) {
@@ -24,12 +22,14 @@ static nc_code grow_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-static nc_code like_infer(nc_infer *c) {
-    return nc_out_like(c, 0, 1);
-}
+static nc_code like_infer(nc_infer *c) { return nc_out_like(c, 0, 1); }
 
-#define V(...) (const nc_op_version[]){{.since = 1, __VA_ARGS__, OUT({"Y", T_ANYTHING})}, {0}}
-#define X {"X", T_ANYTHING}
+#define V(...)                                                   \
+    (const nc_op_version[]) {                                    \
+        {.since = 1, __VA_ARGS__, OUT({"Y", T_ANYTHING})}, { 0 } \
+    }
+#define X \
+    { "X", T_ANYTHING }
 
 static const nc_card cards[] = {
     {.name = "Grow", .domain = "test", .versions = V(IN(X), NO_ATTR), .infer = grow_infer, .grad = grow_grad},
