@@ -1,5 +1,4 @@
-/* tests/grad_cards.h: for tests of gradients: the registry of ops.list and, where that does not have them yet,
- * small cards of the ops that gradients emit. */
+/* tests/grad_cards.h: for tests of gradients: the registry of ops.list with some ops of domain test. */
 #ifndef NC_TESTS_GRAD_CARDS_H
 #define NC_TESTS_GRAD_CARDS_H
 

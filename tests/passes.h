@@ -71,6 +71,27 @@ static inline void becomes(const char *file, int line, const char *text, const c
     }
     bench_release(&b);
 }
+
+/* The same, but only how many nodes are left is checked. head: the opset and, where all graphs of a table share them,
+ * the inputs and outputs. */
+static inline void leaves(const char *file, int line, const char *head, const char *graph, const char *passes,
+                          bool infers, int level, int n_nodes) {
+    bench b;
+    char text[800];
+    snprintf(text, sizeof text, "%s %s", head, graph);
+    if (bench_init(&b, text)) {
+        b.m->infers_only = infers;
+        CHECK_INT(run_passes(&b, passes, level), NC_OK);
+        if (b.m->main->n_nodes != n_nodes)
+            nc_test_failed(file, line, "%d nodes, expected %d: %s", b.m->main->n_nodes, n_nodes, text);
+    }
+    bench_release(&b);
+}
+#define LEAVES(head, graph, passes, level, n_nodes) \
+    leaves(__FILE__, __LINE__, head, graph, passes, true, level, n_nodes)
+#define LEAVES_TRAINING(head, graph, passes, level, n_nodes) \
+    leaves(__FILE__, __LINE__, head, graph, passes, false, level, n_nodes)
+
 #define BECOMES_AT(opset, graph, passes, want) \
     becomes(__FILE__, __LINE__, "<opset: \"\" " opset ", \"nacre\" 1> g " graph, passes, true, want)
 #define BECOMES(graph, passes, want) BECOMES_AT("17", graph, passes, want)

@@ -58,6 +58,8 @@ struct nacre_options {
 
 /* Fills *err (may be NULL) from a diagnostic, or from a code alone. Returns the public code. */
 nacre_code nc_api_error(nacre_error *err, nc_code code, const nc_diag *d);
+/* The end of a call: the same from w's diagnostic where it failed; w is released. */
+nacre_code nc_api_end(nc_work *w, nc_code code, nacre_error *err);
 nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) NC_PRINTF(3, 4);
 /* Hands a text to the caller, who frees it; releases it when it lacks memory. */
 nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);

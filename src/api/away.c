@@ -29,9 +29,7 @@ static nacre_code open_for(nacre_env *env, const char *device, nacre_type type, 
     nc_work w;
     nc_work_init(&w);
     nc_code opened = nc_env_device(env->env, &w, device, out);
-    if (opened != NC_OK) nc_api_error(err, opened, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)opened;
+    return nc_api_end(&w, opened, err);
 }
 
 static nacre_code wrap(nc_buffer *takes, nacre_type type, int rank, const int64_t *dims, nacre_value **out,
@@ -143,9 +141,7 @@ nacre_code nacre_value_copy(nacre_value *dst, const nacre_value *src, nacre_erro
     nc_work w;
     nc_work_init(&w);
     nc_code code = nc_api_copy(&w, nc_api_object(dst), nc_api_object(src));
-    if (code != NC_OK) nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_end(&w, code, err);
 }
 
 static void nothing(void *unused) { (void)unused; }
@@ -156,9 +152,7 @@ nacre_code nacre_env_synchronize(nacre_env *env, const char *device, nacre_error
     nc_work_init(&w);
     nc_code code = nc_env_device(env->env, &w, device, &d);
     if (code == NC_OK && !d->table->host_memory) code = d->table->host_call(d, NULL, nothing, NULL, &w.diag);
-    if (code != NC_OK) nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_end(&w, code, err);
 }
 
 const char *nacre_value_device(const nacre_value *v, int *number) {

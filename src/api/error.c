@@ -25,6 +25,12 @@ nacre_code nc_api_error(nacre_error *err, nc_code code, const nc_diag *d) {
     return (nacre_code)code;
 }
 
+nacre_code nc_api_end(nc_work *w, nc_code code, nacre_error *err) {
+    if (code != NC_OK) nc_api_error(err, code, &w->diag);
+    nc_work_release(w);
+    return (nacre_code)code;
+}
+
 nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) {
     if (!err) return (nacre_code)code;
     memset(err, 0, sizeof *err);

@@ -119,10 +119,6 @@ nacre_code nacre_session_plan(nacre_session *s, const char *const *dim_names, co
     nc_work_init(&w);
     nacre_plan got = {.size = sizeof got, .n_steps = (size_t)s->s->program->n_instrs};
     nc_code code = predict(&w, s->s->program, dim_names, dims, n, &got);
-    if (code == NC_OK)
-        *out = got;
-    else
-        nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    if (code == NC_OK) *out = got;
+    return nc_api_end(&w, code, err);
 }

@@ -55,10 +55,6 @@ nacre_code nacre_value_from_proto(nacre_kind kind, const void *bytes, size_t n, 
     nc_object *o = NULL;
     nc_work_init(&w);
     nc_code code = nc_onnx_load_value(&w, bytes, n, (nc_object_kind)kind, &o);
-    if (code == NC_OK)
-        *out = nc_api_value(o);
-    else
-        nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    if (code == NC_OK) *out = nc_api_value(o);
+    return nc_api_end(&w, code, err);
 }

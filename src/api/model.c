@@ -35,9 +35,7 @@ nacre_code nacre_env_describe_device(nacre_env *env, const char *device, char *t
         strncpy(text, d->description, bytes - 1);
         text[bytes - 1] = '\0';
     }
-    if (code != NC_OK) nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_end(&w, code, err);
 }
 
 static nacre_code finish(nc_work *w, nc_code code, nc_model *m, nacre_model **out, nacre_error *err) {
@@ -141,9 +139,7 @@ static nacre_code save(const nacre_model *m, const char *path, const nc_onnx_sav
     nc_work w;
     nc_work_init(&w);
     nc_code code = nc_onnx_save_file(&w, m->model, path, o);
-    if (code != NC_OK) nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_end(&w, code, err);
 }
 
 nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err) {

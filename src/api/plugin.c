@@ -215,7 +215,5 @@ nacre_code nacre_env_load_plugin(nacre_env *env, const char *path, nacre_error *
     pthread_mutex_lock(&env->env->lock);
     nc_code code = load(&w, env->env, path);
     pthread_mutex_unlock(&env->env->lock);
-    if (code != NC_OK) nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_end(&w, code, err);
 }

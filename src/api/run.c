@@ -99,14 +99,12 @@ nacre_code nacre_frame_create(nacre_session *s, nacre_run_options *r, nacre_fram
     nacre_frame *p = nc_alloc_zero(1, sizeof *p);
     nc_code code = p ? begin(&w, s, r, false, &p->f) : nc_fail(&w, NC_E_MEMORY, "out of memory");
     if (code != NC_OK) {
-        nc_api_error(err, code, &w.diag);
         nc_free(p);
     } else {
         p->session = s;
         *out = p;
     }
-    nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_end(&w, code, err);
 }
 
 static nacre_code answer(nc_frame *f, nc_code code, nacre_error *err) {
@@ -256,14 +254,11 @@ nacre_code nacre_state_create(nacre_session *s, nacre_state **out, nacre_error *
     nacre_state *p = nc_alloc_zero(1, sizeof *p);
     nc_code code = p ? nc_state_create(&w, s->s->budget, s->s->program, s->s->seed, &p->state)
                      : nc_fail(&w, NC_E_MEMORY, "out of memory");
-    if (code != NC_OK) {
-        nc_api_error(err, code, &w.diag);
-        nc_free(p);
-    } else {
+    if (code == NC_OK)
         *out = p;
-    }
-    nc_work_release(&w);
-    return (nacre_code)code;
+    else
+        nc_free(p);
+    return nc_api_end(&w, code, err);
 }
 
 void nacre_state_release(nacre_state *st) {
@@ -286,12 +281,8 @@ nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variab
     nc_object *o = NULL;
     nc_work_init(&w);
     nc_code code = nc_state_read(&w, state_of(s, st), i, &o);
-    if (code != NC_OK)
-        nc_api_error(err, code, &w.diag);
-    else
-        *out = nc_api_value(o);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    if (code == NC_OK) *out = nc_api_value(o);
+    return nc_api_end(&w, code, err);
 }
 
 nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variable, const nacre_value *v,
@@ -304,18 +295,14 @@ nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variab
     nc_code code = nc_api_to_host(&w, nc_api_object(v), &own);
     if (code == NC_OK) code = nc_state_write(&w, state_of(s, st), i, &own->t);
     nc_object_unref(own);
-    if (code != NC_OK) nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_end(&w, code, err);
 }
 
 nacre_code nacre_state_reset(nacre_session *s, nacre_state *st, nacre_error *err) {
     nc_work w;
     nc_work_init(&w);
     nc_code code = nc_state_reset(&w, state_of(s, st));
-    if (code != NC_OK) nc_api_error(err, code, &w.diag);
-    nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_end(&w, code, err);
 }
 
 int nacre_state_is_dirty(nacre_session *s, nacre_state *st) {

@@ -18,14 +18,11 @@ nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const 
         p ? nc_session_create(&w, env->env, takes_model->model, &so, &p->s) : nc_fail(&w, NC_E_MEMORY, "out of memory");
     if (!p) nc_model_destroy(takes_model->model);
     nc_free(takes_model);
-    if (code != NC_OK) {
-        nc_api_error(err, code, &w.diag);
-        nc_free(p);
-    } else {
+    if (code == NC_OK)
         *out = p;
-    }
-    nc_work_release(&w);
-    return (nacre_code)code;
+    else
+        nc_free(p);
+    return nc_api_end(&w, code, err);
 }
 
 void nacre_session_release(nacre_session *s) {

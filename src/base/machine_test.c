@@ -36,61 +36,64 @@ static void remove_root(void) {
     CHECK_INT(system(command), 0);
 }
 
+/* One file more, or another text in it, and what is found then; want -1: nothing is asked yet. */
+typedef struct step {
+    const char *path, *text;
+    int want;
+} step;
+
+#define FINDS(found, steps)                                                                                  \
+    do {                                                                                                     \
+        REQUIRE(make_root());                                                                                \
+        for (size_t i = 0; i < sizeof(steps) / sizeof(steps)[0]; i++) {                                      \
+            if ((steps)[i].path != NULL) put_file((steps)[i].path, (steps)[i].text);                         \
+            long long got_ = (long long)(found);                                                             \
+            if ((steps)[i].want >= 0 && got_ != (steps)[i].want)                                             \
+                nc_test_failed(__FILE__, __LINE__, "step %zu: %lld, expected %d", i, got_, (steps)[i].want); \
+        }                                                                                                    \
+        remove_root();                                                                                       \
+    } while (0)
+
 TEST(machine_quota_of_version_2) {
-    REQUIRE(make_root());
-    CHECK_INT(nc_machine_quota(root), 0);
-    put_file("proc/self/cgroup", "0::/a/b\n");
-    CHECK_INT(nc_machine_quota(root), 0);
-    put_file("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-    CHECK_INT(nc_machine_quota(root), 0);
-    put_file("sys/fs/cgroup/a/cpu.max", "250000 100000\n");
-    CHECK_INT(nc_machine_quota(root), 3);
-    put_file("sys/fs/cgroup/cpu.max", "50000 100000\n");
-    CHECK_INT(nc_machine_quota(root), 1);
-    put_file("sys/fs/cgroup/cpu.max", "nonsense\n");
-    CHECK_INT(nc_machine_quota(root), 3);
-    put_file("proc/self/cgroup", "0::/\n");
-    CHECK_INT(nc_machine_quota(root), 0);
-    remove_root();
+    static const step steps[] = {
+        {NULL, NULL, 0},
+        {"proc/self/cgroup", "0::/a/b\n", 0},
+        {"sys/fs/cgroup/a/b/cpu.max", "max 100000\n", 0},
+        {"sys/fs/cgroup/a/cpu.max", "250000 100000\n", 3},
+        {"sys/fs/cgroup/cpu.max", "50000 100000\n", 1},
+        {"sys/fs/cgroup/cpu.max", "nonsense\n", 3},
+        {"proc/self/cgroup", "0::/\n", 0},
+    };
+    FINDS(nc_machine_quota(root), steps);
 }
 
 TEST(machine_quota_of_version_1) {
-    REQUIRE(make_root());
-    put_file("proc/self/cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/docker/q:1\n1:name=systemd:/x\n");
-    put_file("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
-    put_file("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-    CHECK_INT(nc_machine_quota(root), 0);
-    put_file("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");
-    CHECK_INT(nc_machine_quota(root), 4);
-    put_file("sys/fs/cgroup/cpu/docker/q:1/cpu.cfs_quota_us", "150000\n");
-    CHECK_INT(nc_machine_quota(root), 4);
-    put_file("sys/fs/cgroup/cpu/docker/q:1/cpu.cfs_period_us", "100000\n");
-    CHECK_INT(nc_machine_quota(root), 2);
-    put_file("proc/self/cgroup", "5:cpuset:/x\n");
-    CHECK_INT(nc_machine_quota(root), 0);
-    remove_root();
+    static const step steps[] = {
+        {"proc/self/cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/docker/q:1\n1:name=systemd:/x\n", -1},
+        {"sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n", -1},
+        {"sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n", 0},
+        {"sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n", 4},
+        {"sys/fs/cgroup/cpu/docker/q:1/cpu.cfs_quota_us", "150000\n", 4},
+        {"sys/fs/cgroup/cpu/docker/q:1/cpu.cfs_period_us", "100000\n", 2},
+        {"proc/self/cgroup", "5:cpuset:/x\n", 0},
+    };
+    FINDS(nc_machine_quota(root), steps);
 }
 
 TEST(machine_memory_is_the_least_of_machine_and_group) {
-    REQUIRE(make_root());
-    CHECK_INT(nc_machine_memory(root), 0);
-    put_file("proc/meminfo", "MemFree: 1 kB\n");
-    CHECK_INT(nc_machine_memory(root), 0);
-    put_file("proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\nSwapTotal:  1024 kB\n");
-    CHECK_INT(nc_machine_memory(root), 3 << 20);
-    put_file("proc/self/cgroup", "0::/a\n");
-    put_file("sys/fs/cgroup/a/memory.max", "max\n");
-    CHECK_INT(nc_machine_memory(root), 3 << 20);
-    put_file("sys/fs/cgroup/memory.max", "1048576\n");
-    CHECK_INT(nc_machine_memory(root), 2 << 20);
-    put_file("sys/fs/cgroup/memory.max", "99999999999\n");
-    CHECK_INT(nc_machine_memory(root), 3 << 20);
-    put_file("proc/self/cgroup", "4:cpu,memory:/b\n");
-    put_file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    CHECK_INT(nc_machine_memory(root), 3 << 20);
-    put_file("sys/fs/cgroup/memory/b/memory.limit_in_bytes", "512\n");
-    CHECK_INT(nc_machine_memory(root), (1 << 20) + 512);
-    remove_root();
+    static const step steps[] = {
+        {NULL, NULL, 0},
+        {"proc/meminfo", "MemFree: 1 kB\n", 0},
+        {"proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\nSwapTotal:  1024 kB\n", 3 << 20},
+        {"proc/self/cgroup", "0::/a\n", -1},
+        {"sys/fs/cgroup/a/memory.max", "max\n", 3 << 20},
+        {"sys/fs/cgroup/memory.max", "1048576\n", 2 << 20},
+        {"sys/fs/cgroup/memory.max", "99999999999\n", 3 << 20},
+        {"proc/self/cgroup", "4:cpu,memory:/b\n", -1},
+        {"sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n", 3 << 20},
+        {"sys/fs/cgroup/memory/b/memory.limit_in_bytes", "512\n", (1 << 20) + 512},
+    };
+    FINDS(nc_machine_memory(root), steps);
     CHECK(nc_machine_memory("") > 1 << 20);
 }
 

@@ -1,4 +1,5 @@
 /* infer/infer_test.c: types of whole graphs, merging with declared types, refusals, shape arithmetic, subgraphs. */
+#include "ops/cases_testing.h"
 #include "tests/graph_testing.h"
 
 #include "base/mem.h"
@@ -6,17 +7,6 @@
 static const nc_type *type_of(const nc_model *m, const char *name) {
     const nc_value *v = nc_graph_find(m->main, name);
     return v != NULL ? v->type : NULL;
-}
-
-static void fails(const char *text, nc_code code, const char *part) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), text);
-    CHECK(m == NULL);
-    CHECK_INT(w.diag.code, code);
-    CHECK_DIAG(&w, part);
-    if (m != NULL) nc_model_destroy(m);
-    nc_work_release(&w);
 }
 
 #define INFERS(source, ...)                                        \
@@ -72,15 +62,15 @@ TEST(infer_element_types) {
 }
 
 TEST(infer_refuses_wrong_operands) {
-    fails("<opset: \"\" 17> g (float[2] a, double[2] b) => (y) { y = Add(a, b) }", NC_E_TYPE,
-          "input 1 (B) is double[2], expected float");
-    fails("<opset: \"\" 17> g (int32[2] a) => (y) { y = Tanh(a) }", NC_E_TYPE,
-          "input 0 (input) is int32[2], expected float");
-    fails("<opset: \"\" 12> g (uint8[2] a) => (y) { y = Add(a, a) }", NC_E_TYPE, "input 0 (A) is uint8[2]");
-    fails("<opset: \"\" 17> g (float[2] a, int64[2] b, float[2] c) => (y) { y = Max(a, c, b) }", NC_E_TYPE,
-          "input 2 (data_0)");
-    fails("<opset: \"\" 17> g (float[2,3] a, float[2] b) => (y) { y = Add(a, b) }", NC_E_SHAPE,
-          "input 1 has a dim of 2 where 3");
+    CHECK_REFUSED("<opset: \"\" 17> g (float[2] a, double[2] b) => (y) { y = Add(a, b) }", NC_E_TYPE,
+                  "input 1 (B) is double[2], expected float");
+    CHECK_REFUSED("<opset: \"\" 17> g (int32[2] a) => (y) { y = Tanh(a) }", NC_E_TYPE,
+                  "input 0 (input) is int32[2], expected float");
+    CHECK_REFUSED("<opset: \"\" 12> g (uint8[2] a) => (y) { y = Add(a, a) }", NC_E_TYPE, "input 0 (A) is uint8[2]");
+    CHECK_REFUSED("<opset: \"\" 17> g (float[2] a, int64[2] b, float[2] c) => (y) { y = Max(a, c, b) }", NC_E_TYPE,
+                  "input 2 (data_0)");
+    CHECK_REFUSED("<opset: \"\" 17> g (float[2,3] a, float[2] b) => (y) { y = Add(a, b) }", NC_E_SHAPE,
+                  "input 1 has a dim of 2 where 3");
 }
 
 TEST(infer_merges_declared_types) {
@@ -90,10 +80,10 @@ TEST(infer_merges_declared_types) {
            CHECK_TYPE(type_of(m, "y"), "float[n,3]"));
     INFERS("<opset: \"\" 17> g (float[...] a) => (float[7,k] y) { y = Neg(a) }",
            CHECK_TYPE(type_of(m, "y"), "float[7,k]"));
-    fails("<opset: \"\" 17> g (float[2,3] a) => (float[2,4] y) { y = Neg(a) }", NC_E_SHAPE,
-          "declares 'y' as float[2,4], but it is float[2,3]");
-    fails("<opset: \"\" 17> g (float[2,3] a) => (float[6] y) { y = Neg(a) }", NC_E_SHAPE, "float[6]");
-    fails("<opset: \"\" 17> g (float[2,3] a) => (double[2,3] y) { y = Neg(a) }", NC_E_TYPE, "double[2,3]");
+    CHECK_REFUSED("<opset: \"\" 17> g (float[2,3] a) => (float[2,4] y) { y = Neg(a) }", NC_E_SHAPE,
+                  "declares 'y' as float[2,4], but it is float[2,3]");
+    CHECK_REFUSED("<opset: \"\" 17> g (float[2,3] a) => (float[6] y) { y = Neg(a) }", NC_E_SHAPE, "float[6]");
+    CHECK_REFUSED("<opset: \"\" 17> g (float[2,3] a) => (double[2,3] y) { y = Neg(a) }", NC_E_TYPE, "double[2,3]");
 }
 
 TEST(infer_old_broadcast) {
@@ -103,10 +93,10 @@ TEST(infer_old_broadcast) {
            CHECK_TYPE(type_of(m, "y"), "float[2,3,4]"));
     INFERS("<opset: \"\" 6> g (float[2,3,4] a, float[3] b) => (y) { y = Add<broadcast = 1, axis = 1>(a, b) }",
            CHECK_TYPE(type_of(m, "y"), "float[2,3,4]"));
-    fails("<opset: \"\" 6> g (float[2,3,4] a, float[2] b) => (y) { y = Add<broadcast = 1, axis = 1>(a, b) }",
-          NC_E_SHAPE, "axis 1 of 3");
-    fails("<opset: \"\" 6> g (float[2,3] a, float[3] b) => (y) { y = Add<broadcast = 1, axis = 2>(a, b) }", NC_E_SHAPE,
-          "fits into A");
+    CHECK_REFUSED("<opset: \"\" 6> g (float[2,3,4] a, float[2] b) => (y) { y = Add<broadcast = 1, axis = 1>(a, b) }",
+                  NC_E_SHAPE, "axis 1 of 3");
+    CHECK_REFUSED("<opset: \"\" 6> g (float[2,3] a, float[3] b) => (y) { y = Add<broadcast = 1, axis = 2>(a, b) }",
+                  NC_E_SHAPE, "fits into A");
 }
 
 static void check_elems(const nc_model *m, const char *name, const char *want) {
@@ -162,9 +152,10 @@ TEST(infer_chain_body) {
            "{ s = Add(p, q) t = Tanh(s) u = Less(s, q) } }>(x, b) }",
            CHECK_TYPE(type_of(m, "y"), "float[n,4]");
            CHECK_TYPE(type_of(m, "c"), "bool[n,4]"));
-    fails("<opset: \"\" 17, \"nacre\" 1> g (float[n,4] x) => (y) { y = nacre.Chain<body = { (p, q) => (t) { t = Add(p, "
-          "q) } }>(x) }",
-          NC_E_BAD_GRAPH, "body");
+    CHECK_REFUSED(
+        "<opset: \"\" 17, \"nacre\" 1> g (float[n,4] x) => (y) { y = nacre.Chain<body = { (p, q) => (t) { t = Add(p, "
+        "q) } }>(x) }",
+        NC_E_BAD_GRAPH, "body");
 }
 
 TEST(infer_survives_every_failed_allocation) {

@@ -157,6 +157,7 @@ static bool store_scalar(nc_dtype t, double v, void *out) {
     case NC_INT64: STORE(int64_t);
     case NC_UINT64: STORE(uint64_t);
     case NC_BOOL: STORE(bool);
+    case NC_STRING: return v == 0;
     case NC_FLOAT16: h = nc_f64_to_f16(v); break;
     case NC_BFLOAT16: h = nc_f32_to_bf16((float)v); break;
     default: return false;
@@ -166,7 +167,7 @@ static bool store_scalar(nc_dtype t, double v, void *out) {
 }
 
 nc_value *nc_edit_const_scalar(nc_graph *g, const char *name, nc_dtype t, double v) {
-    char bytes[16];
+    _Alignas(nc_str) char bytes[16];
     if (!store_scalar(t, v, bytes)) return NULL;
     const nc_literal *l = nc_edit_literal(g->model, t, 0, NULL, bytes);
     return l ? nc_edit_const(g, name, l) : NULL;

@@ -17,6 +17,7 @@ const nc_literal *nc_edit_literal(nc_model *m, nc_dtype t, int rank, const int64
 int nc_edit_drop_consts(nc_graph *g); /* constants that nobody uses go; how many went */
 nc_value *nc_edit_const_i64(nc_graph *g, const char *name, int rank, int64_t n,
                             const int64_t *v); /* rank 0 (n 1) or 1 */
+/* The 0 of strings is the empty one; no other number is one. */
 nc_value *nc_edit_const_scalar(nc_graph *g, const char *name, nc_dtype t, double v);
 NC_MUST nc_code nc_edit_output(nc_graph *g, nc_value *v, const char *name); /* appends an output */
 void nc_edit_set_output(nc_graph *g, int i, nc_value *v);

@@ -6,17 +6,9 @@
 #include "onnx/limits.h"
 #include "onnx/load.h"
 #include "onnx/save.h"
-#include "onnx/testing.h"
-#include "tests/check.h"
+#include "tests/onnx_run.h"
 
 #include <time.h>
-
-typedef struct run {
-    nc_work w;
-    nc_text t;
-    nc_model *m;
-    nc_code code;
-} run;
 
 static void start(run *r) {
     *r = (run){0};
@@ -24,23 +16,9 @@ static void start(run *r) {
     put_opset(&r->t, ModelProto_opset_import, "my", 1);
 }
 
-static void load(run *r) {
-    nc_work_init(&r->w);
-    r->code = nc_onnx_load(&r->w, r->t.s, r->t.n, NULL, NULL, &test_registry, &r->m);
-    if (r->m && nc_verify(&r->w, r->m) != NC_OK) CHECK_STR(r->w.diag.text, "");
-}
-
-static void done(run *r) {
-    nc_model_destroy(r->m);
-    nc_work_release(&r->w);
-    nc_text_release(&r->t);
-}
-
 static void expect_fail(run *r, nc_code code, const char *text) {
-    load(r);
-    CHECK_INT(r->code, code);
-    if (!strstr(r->w.diag.text, text)) CHECK_STR(r->w.diag.text, text);
-    done(r);
+    load_run(r);
+    expect_failed(r, code, text);
 }
 
 /* A main graph x -> y with the nodes that `args` of calls of my.<op> say. */
@@ -61,9 +39,9 @@ TEST(function_inlined_twice) {
     put_in_body(&r.t, "", "Clip", "", "h b b -> s");
     nc_wire_end(&r.t, f);
     put_calls(&r, "Twice", (const char *[]){"x _ -> mid", "mid x -> y"}, 2);
-    load(&r);
+    load_run(&r);
     CHECK_INT(r.code, NC_E_UNSUPPORTED); /* Clip came with opset 11, the function imports 6 */
-    done(&r);
+    end_run(&r);
 
     start(&r);
     f = begin_function(&r.t, "Twice", "a b -> s", 13);
@@ -71,7 +49,7 @@ TEST(function_inlined_twice) {
     put_in_body(&r.t, "", "Clip", "", "h b b -> s");
     nc_wire_end(&r.t, f);
     put_calls(&r, "Twice", (const char *[]){"x _ -> mid", "mid x -> y"}, 2);
-    load(&r);
+    load_run(&r);
     if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
     REQUIRE(r.m);
     const nc_graph *g = r.m->main;
@@ -92,7 +70,7 @@ TEST(function_inlined_twice) {
     CHECK(again && again->main->n_nodes == 4 && again->main->first->version->since == 6);
     nc_model_destroy(again);
     nc_text_release(&out);
-    done(&r);
+    end_run(&r);
 }
 
 TEST(function_attributes) {
@@ -116,12 +94,12 @@ TEST(function_attributes) {
     nc_wire_end(&r.t, n);
     nc_wire_end(&r.t, begin_node(&r.t, "", "Outer", "my", "p -> q"));
     nc_wire_end(&r.t, g);
-    load(&r);
+    load_run(&r);
     if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
     REQUIRE(r.m && r.m->main->n_nodes == 2);
     CHECK_INT(nc_node_attr(r.m->main->first, "i")->i, 7);
     CHECK_INT(nc_node_attr(r.m->main->last, "i")->i, 42);
-    done(&r);
+    end_run(&r);
 
     start(&r);
     g = nc_wire_begin(&r.t, ModelProto_graph, 0);
@@ -168,14 +146,14 @@ TEST(function_graphs_capture_where_they_are_written) {
     nc_wire_end(&r.t, n);
     put_value(&r.t, GraphProto_output, "y", NC_FLOAT, "n");
     nc_wire_end(&r.t, g);
-    load(&r);
+    load_run(&r);
     if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
     REQUIRE(r.m && r.m->main->n_nodes == 1);
     const nc_node *k = r.m->main->first;
     REQUIRE(k->n_operands == 3);
     CHECK(k->in[1] == r.m->main->inputs.v[1] && k->in[2] == r.m->main->inputs.v[0]);
     CHECK_STR(k->subs[0].graph->first->out[0]->name, "Choose_1/inner");
-    done(&r);
+    end_run(&r);
 }
 
 TEST(function_random_ids_differ_by_call) {
@@ -188,7 +166,7 @@ TEST(function_random_ids_differ_by_call) {
     nc_wire_end(&r.t, f);
     put_calls(&r, "Noise", (const char *[]){"x -> p", "p -> q", "q -> y"}, 3);
     for (int k = 0; k < 2; k++) {
-        load(&r);
+        load_run(&r);
         REQUIRE(r.m && r.m->main->n_nodes == 3);
         const nc_node *a = r.m->main->first;
         CHECK(a->random_id == 1 && a->next->random_id == 2 && r.m->main->last->random_id == 3);
@@ -204,11 +182,11 @@ TEST(function_passes_its_input_on) {
     start(&r);
     nc_wire_end(&r.t, begin_function(&r.t, "Same", "a b -> a b", 17));
     put_calls(&r, "Same", (const char *[]){"x -> y"}, 1);
-    load(&r);
+    load_run(&r);
     if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
     REQUIRE(r.m);
     CHECK(r.m->main->outputs.v[0] == r.m->main->inputs.v[0] && r.m->main->n_nodes == 0);
-    done(&r);
+    end_run(&r);
     start(&r);
     nc_wire_end(&r.t, begin_function(&r.t, "Same", "a b -> a b", 17));
     put_calls(&r, "Same", (const char *[]){"x -> y z"}, 1);
@@ -287,9 +265,9 @@ TEST(function_depth_is_limited) {
             expect_fail(&r, NC_E_LIMIT, "calls are nested deeper than 32");
             break;
         }
-        load(&r);
+        load_run(&r);
         CHECK(r.m && r.m->main->n_nodes == 1);
-        done(&r);
+        end_run(&r);
     }
 }
 
@@ -304,10 +282,10 @@ TEST(function_bomb_is_refused) {
     put_tower(&r, 11, 8);
     put_calls(&r, "F11", (const char *[]){"x -> y"}, 1);
     uint64_t before = nc_mem_bytes();
-    load(&r);
+    load_run(&r);
     CHECK_INT(r.code, NC_E_LIMIT);
     CHECK(nc_mem_bytes() - before < (uint64_t)4 << 30);
-    done(&r);
+    end_run(&r);
 }
 
 static double seconds_to_load(int calls) {
@@ -327,10 +305,10 @@ static double seconds_to_load(int calls) {
     put_calls(&r, "F7", list, calls);
     struct timespec a, b;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-    load(&r);
+    load_run(&r);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
     CHECK(r.m && r.m->main->n_nodes == calls);
-    done(&r);
+    end_run(&r);
     nc_free(args);
     nc_free(list);
     return (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);

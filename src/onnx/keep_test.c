@@ -4,39 +4,15 @@
 #include "ir/verify.h"
 #include "onnx/load.h"
 #include "onnx/save.h"
-#include "onnx/testing.h"
-#include "tests/check.h"
+#include "tests/onnx_run.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct run {
-    nc_work w;
-    nc_text t;
-    nc_model *m;
-    nc_code code;
-} run;
-
-static void load(run *r) {
-    nc_work_init(&r->w);
-    r->m = NULL;
-    r->code = nc_onnx_load(&r->w, r->t.s, r->t.n, NULL, NULL, &test_registry, &r->m);
-    if (r->m && nc_verify(&r->w, r->m) != NC_OK) CHECK_STR(r->w.diag.text, "");
-}
-
-static void done(run *r) {
-    nc_model_destroy(r->m);
-    nc_work_release(&r->w);
-    nc_text_release(&r->t);
-    *r = (run){0};
-}
-
 static void expect_fail(run *r, nc_code code, const char *text) {
-    load(r);
-    CHECK_INT(r->code, code);
-    if (!strstr(r->w.diag.text, text)) CHECK_STR(r->w.diag.text, text);
-    done(r);
+    load_run(r);
+    expect_failed(r, code, text);
 }
 
 static int count(const nc_text *t, const char *word) {
@@ -92,7 +68,7 @@ TEST(keep_unknown_fields) {
     run r = {0};
     put_annotated_model(&r.t);
     for (int trip = 0; trip < 3; trip++) {
-        load(&r);
+        load_run(&r);
         if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
         REQUIRE(r.m);
         nc_model *copy = nc_model_clone(r.m);
@@ -103,13 +79,13 @@ TEST(keep_unknown_fields) {
         nc_model_destroy(copy);
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
             if (count(&out, words[i]) != 1) nc_test_failed(__FILE__, __LINE__, "trip %d: %s", trip, words[i]);
-        done(&r);
+        end_run(&r);
         r.t = out;
     }
     nc_pb_model pb;
     nc_work_init(&r.w);
     CHECK(nc_pb_read_model(&r.w, (nc_bytes){(const uint8_t *)r.t.s, r.t.n}, &pb) == NC_OK && pb.training_info == 1);
-    done(&r);
+    end_run(&r);
 }
 
 TEST(keep_attributes_of_other_kinds) {
@@ -132,18 +108,18 @@ TEST(keep_attributes_of_other_kinds) {
         nc_wire_end(&r.t, a);
         nc_wire_end(&r.t, n);
         nc_wire_end(&r.t, g);
-        load(&r);
+        load_run(&r);
         if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
         REQUIRE(r.m);
         CHECK_INT(nc_node_attr(r.m->main->first, "other")->kind, NC_A_OTHER);
         nc_text out = {0};
         CHECK_INT(nc_onnx_save(&r.w, r.m, &out), NC_OK);
         CHECK_INT(count(&out, "maybe"), 1);
-        done(&r);
+        end_run(&r);
         r.t = out;
-        load(&r);
+        load_run(&r);
         CHECK(r.m && nc_node_attr(r.m->main->first, "other")->kind == NC_A_OTHER);
-        done(&r);
+        end_run(&r);
     }
 }
 
@@ -188,7 +164,7 @@ TEST(sparse_initializers_become_dense) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run r = {0};
         put_sparse_model(&r.t, &cases[i]);
-        load(&r);
+        load_run(&r);
         if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
         REQUIRE(r.m && r.m->main->consts.n == 1);
         const nc_literal *lit = r.m->main->consts.v[0]->lit;
@@ -199,7 +175,7 @@ TEST(sparse_initializers_become_dense) {
         if (i == 2) CHECK(lit->n == 5 && v[0] == 0 && v[4] == 0);
         if (i == 3) CHECK(lit->n == 0);
         if (i == 4) CHECK(lit->n == 1 && isnan(v[0]));
-        done(&r);
+        end_run(&r);
     }
 }
 
@@ -234,12 +210,12 @@ TEST(sparse_constant) {
     nc_wire_end(&r.t, a);
     nc_wire_end(&r.t, n);
     nc_wire_end(&r.t, g);
-    load(&r);
+    load_run(&r);
     if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
     REQUIRE(r.m && r.m->main->consts.n == 1);
     const float *v = r.m->main->consts.v[0]->lit->data;
     CHECK(v[0] == 0 && v[1] == 0 && isnan(v[2]));
-    done(&r);
+    end_run(&r);
 }
 
 /* ---- initializers that are inputs, old files ---- */
@@ -256,7 +232,7 @@ TEST(initializer_that_is_an_input) {
         put_node(&r.t, "", "Identity", "W -> y");
         put_value(&r.t, GraphProto_output, "y", NC_FLOAT, "m");
         nc_wire_end(&r.t, g);
-        load(&r);
+        load_run(&r);
         if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
         REQUIRE(r.m);
         CHECK_INT(r.m->main->inputs.n, ir < 4 ? 1 : 2);
@@ -264,13 +240,13 @@ TEST(initializer_that_is_an_input) {
         CHECK_INT(nc_model_opset(r.m, ""), ir < 3 ? 1 : 17);
         nc_text out = {0};
         REQUIRE(nc_onnx_save(&r.w, r.m, &out) == NC_OK);
-        done(&r);
+        end_run(&r);
         r.t = out;
-        load(&r);
+        load_run(&r);
         REQUIRE(r.m);
         const nc_value *w = nc_graph_find(r.m->main, "W");
         CHECK(w && (ir < 4 ? w->lit : w->initial) && (ir < 4) == (w->origin == NC_FROM_CONST));
-        done(&r);
+        end_run(&r);
     }
     run r = {0};
     put_header(&r.t, 10, 17);
@@ -324,7 +300,7 @@ TEST(save_external_data) {
             CHECK(lit->n == sizes[i] && (!lit->bytes || memcmp(lit->data, from[i], lit->bytes) == 0));
         }
     }
-    done(&r);
+    end_run(&r);
     unlink(path);
     unlink(data);
     CHECK(rmdir(folder) == 0); /* and nothing else is left in it */

@@ -7,18 +7,10 @@
 #include "ir/verify.h"
 #include "onnx/limits.h"
 #include "onnx/save.h"
-#include "onnx/testing.h"
-#include "tests/check.h"
+#include "tests/onnx_run.h"
 
 #include <stdlib.h>
 #include <unistd.h>
-
-typedef struct run {
-    nc_work w;
-    nc_text t;
-    nc_model *m;
-    nc_code code;
-} run;
 
 /* Loads r->t from a block of exactly its size at an odd address, so that sanitizers see every byte read beyond it. */
 static void load(run *r, const char *folder) {
@@ -45,18 +37,9 @@ static void load(run *r, const char *folder) {
     free(block);
 }
 
-static void done(run *r) {
-    nc_model_destroy(r->m);
-    nc_work_release(&r->w);
-    nc_text_release(&r->t);
-    *r = (run){0};
-}
-
 static void expect_fail(run *r, nc_code code, const char *text) {
     load(r, NULL);
-    CHECK_INT(r->code, code);
-    if (!strstr(r->w.diag.text, text)) CHECK_STR(r->w.diag.text, text);
-    done(r);
+    expect_failed(r, code, text);
 }
 
 TEST(load_small_model) {
@@ -88,7 +71,7 @@ TEST(load_small_model) {
     CHECK_INT(cond->n_operands, 4); /* c, x and W of one branch, x of the other */
     CHECK(cond->subs[0].graph->captures.n == 2 && cond->subs[1].graph->captures.n == 1);
     CHECK(cond->in[1] == x && cond->in[2] == w && cond->in[3] == x);
-    done(&r);
+    end_run(&r);
 }
 
 TEST(load_refuses_bad_names) {
@@ -139,7 +122,7 @@ TEST(load_names_unknown_ops) {
         CHECK_STR(r.w.diag.text, k == 0   ? "op 'Frob' of domain 'ai.onnx' is not supported at opset 17"
                                  : k == 1 ? "op 'Relu' of domain 'ai.onnx' is not supported at opset 5"
                                           : "the model imports no opset of domain 'com.other'");
-        done(&r);
+        end_run(&r);
     }
     put_header(&r.t, 8, 17);
     nc_wire_mark f = nc_wire_begin(&r.t, ModelProto_functions, 0);
@@ -181,7 +164,7 @@ static void check_numbers(nc_dtype type, int64_t n, uint32_t field, const int64_
         if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
         const nc_literal *lit = r.m ? r.m->main->consts.v[0]->lit : NULL;
         CHECK(lit && lit->bytes == bytes && memcmp(lit->data, want, bytes) == 0);
-        done(&r);
+        end_run(&r);
     }
 }
 
@@ -214,7 +197,7 @@ TEST(load_float_data_with_nan_and_inf) {
     load(&r, NULL);
     REQUIRE(r.m);
     CHECK(memcmp(r.m->main->consts.v[0]->lit->data, v, sizeof v) == 0);
-    done(&r);
+    end_run(&r);
 }
 
 TEST(load_strings_and_empty_tensors) {
@@ -227,13 +210,13 @@ TEST(load_strings_and_empty_tensors) {
     REQUIRE(r.m);
     const nc_str *s = r.m->main->consts.v[0]->lit->data;
     CHECK(s[0].n == 3 && memcmp(s[0].p, "a\0b", 4) == 0 && s[1].n == 0);
-    done(&r);
+    end_run(&r);
     m = begin_tensor(&r.t, &g, NC_FLOAT, 0);
     end_tensor(&r.t, g, m);
     load(&r, NULL);
     REQUIRE(r.m);
     CHECK(r.m->main->consts.v[0]->lit->n == 0 && r.m->main->consts.v[0]->lit->bytes == 0);
-    done(&r);
+    end_run(&r);
 }
 
 TEST(load_refuses_bad_tensors) {
@@ -265,7 +248,7 @@ TEST(load_refuses_bad_tensors) {
         load(&r, NULL);
         CHECK(r.code != NC_OK);
         if (!strstr(r.w.diag.text, cases[i].text)) CHECK_STR(r.w.diag.text, cases[i].text);
-        done(&r);
+        end_run(&r);
     }
     run r = {0};
     nc_wire_mark g, m = begin_tensor(&r.t, &g, NC_FLOAT, 2);
@@ -321,7 +304,7 @@ TEST(load_external_data) {
         CHECK((r.code == NC_OK) == (cases[i].text == NULL));
         if (cases[i].text && !strstr(r.w.diag.text, cases[i].text)) CHECK_STR(r.w.diag.text, cases[i].text);
         if (r.m && i == 0) CHECK(memcmp(r.m->main->consts.v[0]->lit->data, (float[]){5, 6}, 8) == 0);
-        done(&r);
+        end_run(&r);
     }
     run r = {0};
     put_external(&r.t, "data.bin", "3", "8");
@@ -377,7 +360,7 @@ TEST(load_constant_nodes) {
     CHECK_INT(r.m->main->n_nodes, 1);
     REQUIRE(c && c->origin == NC_FROM_CONST && c->lit->n == 2);
     CHECK(memcmp(c->lit->data, (int64_t[]){4, -5}, 16) == 0);
-    done(&r);
+    end_run(&r);
 }
 
 TEST(load_random_ids_do_not_collide) {
@@ -397,7 +380,7 @@ TEST(load_random_ids_do_not_collide) {
     CHECK_INT(nc_graph_find_node(r.m->main, "b")->random_id, 7);
     CHECK_INT(nc_graph_find_node(r.m->main, "c")->random_id, 9);
     CHECK_INT(r.m->next_random_id, 10);
-    done(&r);
+    end_run(&r);
 }
 
 TEST(load_finds_variables) {
@@ -417,7 +400,7 @@ TEST(load_finds_variables) {
             CHECK(h->vars.n == 1 && h->consts.n == 1);
             CHECK(h->vars.v[0]->initial && h->vars.v[0]->last == h->last->out[0]);
         }
-        done(&r);
+        end_run(&r);
     }
 }
 
@@ -447,7 +430,7 @@ TEST(load_limits_depth) {
         nc_wire_end(&r.t, g);
         load(&r, NULL);
         CHECK_INT(r.code, depth == NC_ONNX_MAX_DEPTH - 2 ? NC_OK : NC_E_LIMIT);
-        done(&r);
+        end_run(&r);
     }
     run r = {0};
     nc_text type = {0}, next = {0};
@@ -479,7 +462,7 @@ TEST(load_every_truncation) {
         load(&r, NULL);
         CHECK(r.code != NC_OK);
         CHECK((r.w.diag.code != NC_OK) && r.w.diag.text[0]);
-        done(&r);
+        end_run(&r);
     }
     nc_text_release(&whole.t);
 }
@@ -501,7 +484,7 @@ TEST(load_bit_flips) {
         load(&r, NULL);
         CHECK((r.code == NC_OK) == (r.w.diag.code == NC_OK));
         ok += r.code == NC_OK;
-        done(&r);
+        end_run(&r);
     }
     CHECK(ok > 0 && ok < 2000);
     nc_text_release(&whole.t);

@@ -217,15 +217,20 @@ nc_value *nc_grad_y(nc_grad *g, int i) {
     return keep(g->b, g->forward(g, g->node->out[i]));
 }
 
+nc_value *nc_grad_like(nc_grad *g, int i) {
+    int64_t dims[NC_MAX_RANK];
+    return const_dims(g->node->in[i], dims) ? g->node->in[i] : nc_grad_x(g, i);
+}
+
 nc_value *nc_grad_sum_to(nc_grad *g, nc_value *dy, int i) {
     if (g->b->code != NC_OK) return NULL;
     nc_value *x = g->node->in[i];
-    int64_t axes[NC_MAX_RANK], dims[NC_MAX_RANK];
+    int64_t axes[NC_MAX_RANK];
     int n;
     bool by_type = widened_axes(dy, x, axes, &n);
     int lead = by_type ? dy->type->rank - x->type->rank : 0;
     bool needs_shape = !by_type || (lead > 0 && n > lead);
-    if (needs_shape && !const_dims(x, dims)) x = nc_grad_x(g, i);
+    if (needs_shape) x = nc_grad_like(g, i);
     return nc_build_sum_to(g->b, dy, x);
 }
 

@@ -52,6 +52,8 @@ const nc_type *nc_build_popped_type(nc_builder *b, const nc_type *t, nc_map *sam
 nc_value *nc_grad_x(nc_grad *g, int i);  /* forward input i, kept for backward */
 nc_value *nc_grad_y(nc_grad *g, int i);  /* forward output i, kept for backward */
 nc_value *nc_grad_dy(nc_grad *g, int i); /* NULL: no gradient arrives there */
+/* Forward input i where only its dims are asked for: kept for backward only when they are not known before the run. */
+nc_value *nc_grad_like(nc_grad *g, int i);
 /* nc_build_sum_to(dy, forward input i), keeping that input only when its shape is needed in the run. */
 nc_value *nc_grad_sum_to(nc_grad *g, nc_value *dy, int i);
 void nc_grad_set(nc_grad *g, int i, nc_value *dx);

@@ -35,6 +35,8 @@
 #define T_NARROW_24 (T_NARROW_23 | NC_BIT(NC_FLOAT8E8M0))
 #define T_NARROW_25 (T_NARROW_24 | T_INT2)
 #define T_NARROW_28 (T_NARROW_25 | T_F6)
+#define T_WHOLE (T_TENSOR_ALL & ~T_STRING) /* elements of whole bytes in a buffer */
+#define T_MOVABLE (T_WHOLE | T_NARROW_28)  /* and those that share bytes */
 #define T_INDEX (NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
 #define T_I64 NC_BIT(NC_INT64)
 #define T_SEQ NC_TYPES_SEQUENCE
@@ -114,11 +116,17 @@ nc_code nc_in_expect(nc_infer *c, int i, int axis, const nc_dim *want);
 /* Known whole integer content of input i (a literal or all elems constant); false when unknown. n: how many; v holds
  * max. */
 bool nc_in_ints(nc_infer *c, int i, int64_t *v, int max, int *n);
+/* The one number of input i, floats cut to integers; *known is false when it is not known before the run. Fails where
+ * int64 does not hold it. */
+nc_code nc_in_number(nc_infer *c, int i, int64_t *v, bool *known);
 /* Known elements of input i as dims (literal or elems); NULL when nothing is known. */
 const nc_dim *const *nc_in_elems(nc_infer *c, int i, int *n);
 nc_code nc_out(nc_infer *c, int i, nc_dtype elem, int rank, const nc_dim *const *dims);
 nc_code nc_out_unknown(nc_infer *c, int i, nc_dtype elem, int rank); /* fresh dims; rank -1: unknown */
 nc_code nc_out_like(nc_infer *c, int i, int i_in);                   /* same type as input i_in */
+/* Output 0 with the dims that input i_shape holds; where they are not known, of as many dims as it has elements, else
+ * of `rank`. */
+nc_code nc_out_of_shape(nc_infer *c, nc_dtype elem, int i_shape, int rank);
 nc_code nc_out_elems(nc_infer *c, int i, int n, const nc_dim *const *elems);
 nc_code nc_out_layout(nc_infer *c, int i, nc_layout layout); /* gives the type of output i, already there, a layout */
 const nc_dim *nc_fresh(nc_infer *c, const char *what);       /* a new symbol named after the node */

@@ -21,14 +21,18 @@ const nc_dim *nc_in_dim(nc_infer *c, int i, int axis) {
     return c->in[i].type->dims[axis];
 }
 
+static const char *param_name(const nc_infer *c, int i) {
+    const nc_param *p = c->node->version->in;
+    for (int k = 0; k < i && p[1].name != NULL; k++) p++;
+    return p->name;
+}
+
 nc_code nc_in_expect(nc_infer *c, int i, int axis, const nc_dim *want) {
     const nc_dim *d = nc_in_dim(c, i, axis);
     int64_t got, expected;
     if (d == NULL || want == NULL || !nc_dim_is_const(d, &got) || !nc_dim_is_const(want, &expected) || got == expected)
         return NC_OK;
-    const nc_param *p = c->node->version->in;
-    for (int k = 0; k < i && p[1].name != NULL; k++) p++;
-    NC_FAIL(c->w, NC_E_SHAPE, "dim %d of %s is %lld, expected %lld", axis, p->name, (long long)got,
+    NC_FAIL(c->w, NC_E_SHAPE, "dim %d of %s is %lld, expected %lld", axis, param_name(c, i), (long long)got,
             (long long)expected);
 }
 
@@ -45,6 +49,27 @@ bool nc_in_ints(nc_infer *c, int i, int64_t *v, int max, int *n) {
         if (in->elems[k] == NULL || !nc_dim_is_const(in->elems[k], &v[k])) return false;
     *n = in->n_elems;
     return true;
+}
+
+nc_code nc_in_number(nc_infer *c, int i, int64_t *v, bool *known) {
+    const nc_literal *l = i >= 0 && i < c->node->n_in ? c->in[i].lit : NULL;
+    int n;
+    float f;
+    double d;
+    uint16_t h;
+    *known = nc_in_ints(c, i, v, 1, &n) && n == 1;
+    if (*known || l == NULL || l->n != 1 || l->data == NULL) return NC_OK;
+    switch (l->dtype) {
+    case NC_FLOAT: memcpy(&f, l->data, sizeof f), d = (double)f; break;
+    case NC_DOUBLE: memcpy(&d, l->data, sizeof d); break;
+    case NC_FLOAT16: memcpy(&h, l->data, sizeof h), d = (double)nc_f16_to_f32(h); break;
+    default: return NC_OK;
+    }
+    if (!(d >= -0x1p63 && d < 0x1p63))
+        NC_FAIL(c->w, NC_E_DATA, "%s is %g, expected a number that int64 holds", param_name(c, i), d);
+    *v = (int64_t)d;
+    *known = true;
+    return NC_OK;
 }
 
 const nc_dim *const *nc_in_elems(nc_infer *c, int i, int *n) {
@@ -93,6 +118,15 @@ nc_code nc_out_unknown(nc_infer *c, int i, nc_dtype elem, int rank) {
 nc_code nc_out_like(nc_infer *c, int i, int i_in) {
     if (i >= 0 && i < c->node->n_out) c->out[i].type = nc_in(c, i_in);
     return NC_OK;
+}
+
+nc_code nc_out_of_shape(nc_infer *c, nc_dtype elem, int i_shape, int rank) {
+    int n;
+    int64_t count;
+    const nc_dim *const *shape = nc_in_elems(c, i_shape, &n), *d = nc_in_dim(c, i_shape, 0);
+    if (shape != NULL) return nc_out(c, 0, elem, n, shape);
+    bool counted = d != NULL && nc_dim_is_const(d, &count) && count <= NC_MAX_RANK;
+    return nc_out_unknown(c, 0, elem, counted ? (int)count : rank);
 }
 
 nc_code nc_out_layout(nc_infer *c, int i, nc_layout layout) {

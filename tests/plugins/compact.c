@@ -1,7 +1,7 @@
 /* tests/plugins/compact.c: a custom op that keeps the elements above a threshold: how many is known only when it has
  * looked. Built against the public header alone. It can also cancel: with attribute stop = 1 it calls the function the
  * test gave through an environment variable. */
-#include "nacre/nacre_plugin.h"
+#include "add.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -39,22 +39,7 @@ static nacre_code cancel(void *user, nacre_op_call *c, const nacre_op_api *api) 
     return NACRE_OK;
 }
 
-NACRE_API nacre_code nacre_plugin_register(nacre_plugin_host *host);
 nacre_code nacre_plugin_register(nacre_plugin_host *host) {
-    static const nacre_type types[] = {NACRE_FLOAT};
-    static const int ranks[] = {1};
-    nacre_op op = {.size = sizeof op,
-                   .domain = "test.plugin",
-                   .name = "Compact",
-                   .since = 1,
-                   .min_inputs = 1,
-                   .max_inputs = 1,
-                   .n_outputs = 1,
-                   .output_types = types,
-                   .output_ranks = ranks,
-                   .run = compact};
-    nacre_code code = host->add_op(host, &op);
-    if (code != NACRE_OK) return code;
-    op.name = "Cancel", op.run = cancel, op.output_types = NULL, op.output_ranks = NULL;
-    return host->add_op(host, &op);
+    nacre_code code = add_op(host, "test.plugin", "Compact", 1, compact);
+    return code == NACRE_OK ? add_op(host, "test.plugin", "Cancel", 0, cancel) : code;
 }

@@ -1,7 +1,7 @@
 /* tests/plugins/meet.c: two custom ops that show what runs do at once. Meet waits until a second call of it is in
  * progress and gives how many it saw: 2, or 1 when none came in ten seconds. Wait ends only when its run is cancelled,
  * or after a minute. Neither touches Python. */
-#include "nacre/nacre_plugin.h"
+#include "add.h"
 
 #include <stdatomic.h>
 #include <time.h>
@@ -40,22 +40,7 @@ static nacre_code wait_for_cancel(void *user, nacre_op_call *c, const nacre_op_a
     return give(c, api, 0);
 }
 
-NACRE_API nacre_code nacre_plugin_register(nacre_plugin_host *host);
 nacre_code nacre_plugin_register(nacre_plugin_host *host) {
-    static const nacre_type types[] = {NACRE_FLOAT};
-    static const int ranks[] = {1};
-    nacre_op op = {.size = sizeof op,
-                   .domain = "test.meet",
-                   .name = "Meet",
-                   .since = 1,
-                   .min_inputs = 1,
-                   .max_inputs = 1,
-                   .n_outputs = 1,
-                   .output_types = types,
-                   .output_ranks = ranks,
-                   .run = meet};
-    nacre_code code = host->add_op(host, &op);
-    if (code != NACRE_OK) return code;
-    op.name = "Wait", op.run = wait_for_cancel;
-    return host->add_op(host, &op);
+    nacre_code code = add_op(host, "test.meet", "Meet", 1, meet);
+    return code == NACRE_OK ? add_op(host, "test.meet", "Wait", 1, wait_for_cancel) : code;
 }

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from nacre_c import NacreError
+from nacre_c import ROOT, NacreError
 from tolerances import close
 
 
@@ -30,33 +30,14 @@ def agrees(env, proto, feeds):
         close(got[name], x, "ort_f32")
 
 
+FAULTS = ROOT / "tests" / "faults"
 X = np.array([1.5, -2, 0, 3, -0.25], np.float32)
 
 
 # ---- functions ----
 
-NESTED = """
-<ir_version: 10, opset_import: ["": 18, "my": 1]>
-main (float[n] x) => (float[n] y, float[n] z) {
-  y = my.outer <scale = 0.5> (x)
-  z = my.outer (y)
-}
-<domain: "my", opset_import: ["": 18, "my": 1]>
-outer <scale: float = 2.0> (a) => (b) {
-  h = my.inner <by: float = @scale> (a)
-  b = my.inner (h)
-}
-<domain: "my", opset_import: ["": 18]>
-inner <by: float = 3.0> (a) => (b) {
-  c = Constant <value_float: float = @by> ()
-  d = Mul (a, c)
-  b = Tanh (d)
-}
-"""
-
-
 def test_functions_as_onnxruntime(env, tmp_path):
-    proto = onnx.parser.parse_model(NESTED)
+    proto = onnx.load(FAULTS / "functions.onnx")  # nested, with defaults and references of attributes
     onnx.checker.check_model(proto)
     agrees(env, proto, {"x": X})
     with env.model(proto) as m:

@@ -37,3 +37,25 @@ static void chosen(model *m) {
     model_collect_all(m);
 }
 TEST(strings_are_chosen) { model_everywhere(chosen); }
+
+/* What Trilu leaves out is the empty string, which a 0 in front makes readable. */
+static void triangle(model *m) {
+    int64_t x[6] = {11, 12, 13, 21, 22, 23};
+    model_open(m,
+               "<opset: \"\" 20>\ng (int64[n,3] x) => (y, l)\n<const int64[] zero = {0}, const int64[] k = {1}>\n{\n"
+               "  s = Cast<to = 8>(x)\n  z = Cast<to = 8>(zero)\n  u = Trilu(s, k)\n  d = Trilu<upper = 0>(s)\n"
+               "  p = StringConcat(z, u)\n  y = Cast<to = 7>(p)\n  q = StringConcat(z, d)\n  l = Cast<to = 7>(q)\n}\n");
+    model_input(m, "x", NACRE_INT64, 2, D(2, 3), x);
+    model_run(m);
+    const int64_t upper[6] = {0, 12, 13, 0, 0, 23}, lower[6] = {11, 0, 0, 21, 22, 0};
+    const int64_t *y = model_ints(m, "y", 6), *l = model_ints(m, "l", 6);
+    for (int i = 0; y && l && i < 6; i++) {
+        CHECK_INT(y[i], upper[i]);
+        CHECK_INT(l[i], lower[i]);
+    }
+    model_collect_all(m);
+    model_input(m, "x", NACRE_INT64, 2, D(0, 3), x);
+    model_run(m);
+    model_collect_all(m);
+}
+TEST(strings_have_triangles) { model_everywhere(triangle); }

@@ -91,24 +91,19 @@ TEST(pad_borders_longer_than_the_line) {
     check_line(NCK_PAD_CONSTANT, -1, 3, (float[]){2, 3, 0});
 }
 
-static void infers(const char *graph, const char *want) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL)
-        CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else
-        CHECK_STR(w.diag.text, want);
-    if (m != NULL) nc_model_destroy(m);
-    nc_work_release(&w);
-}
-
 TEST(arrange_types) {
-    infers(G "(float[a,b] x) => (y) " PADS "{ y = Pad(x, p) }", "float[a+1,b+5]");
-    infers(G "(float[a,b,c] x) => (y) " PADS "{ y = Pad(x, p) }", "pads has 4 elements, expected 2 for each of 3 axes");
-    infers(G "(float[a,b] x) => (y) " INTS("r", 2, 2, 3) "{ y = Tile(x, r) }", "float[2*a,3*b]");
-    infers(G "(float[n,8,h,w] x) => (y) { y = DepthToSpace<blocksize = 2>(x) }", "float[n,2,2*h,2*w]");
-    infers(G "(float[n,6,h,w] x) => (y) { y = DepthToSpace<blocksize = 2>(x) }",
-           "the number of channels is 6, expected a multiple of 4");
-    infers(G "(float[a,b] x) => (y) " INTS("s", 1, 9) "{ y = CenterCropPad<axes = [1]>(x, s) }", "float[a,9]");
+#define TILE_1(tiles)                                                    \
+    "<opset: \"\" 5> g (float[a,b] x) => (y) <const float[] t = {" tiles \
+    "}, const float[] at = {1}> { y = Tile(x, t, at) }"
+    CHECK_INFERS(TILE_1("3"), "float[a,3*b]");
+    CHECK_REFUSED(TILE_1("1e30"), NC_E_DATA, "tiles is 1e+30, expected a number that int64 holds");
+#undef TILE_1
+    CHECK_INFERS(G "(float[a,b] x) => (y) " PADS "{ y = Pad(x, p) }", "float[a+1,b+5]");
+    CHECK_INFERS(G "(float[a,b,c] x) => (y) " PADS "{ y = Pad(x, p) }",
+                 "pads has 4 elements, expected 2 for each of 3 axes");
+    CHECK_INFERS(G "(float[a,b] x) => (y) " INTS("r", 2, 2, 3) "{ y = Tile(x, r) }", "float[2*a,3*b]");
+    CHECK_INFERS(G "(float[n,8,h,w] x) => (y) { y = DepthToSpace<blocksize = 2>(x) }", "float[n,2,2*h,2*w]");
+    CHECK_INFERS(G "(float[n,6,h,w] x) => (y) { y = DepthToSpace<blocksize = 2>(x) }",
+                 "the number of channels is 6, expected a multiple of 4");
+    CHECK_INFERS(G "(float[a,b] x) => (y) " INTS("s", 1, 9) "{ y = CenterCropPad<axes = [1]>(x, s) }", "float[a,9]");
 }

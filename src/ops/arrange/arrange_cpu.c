@@ -1,14 +1,12 @@
 /* ops/arrange/arrange_cpu.c: CPU bindings of the ops that lay elements out anew, over kernels/cpu/move. */
-#include "ops/arrange/arrange.h"
 #include "ops/binding.h"
+#include "ops/card.h"
 #include "ops/widen.h"
 
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/pad.h"
 
 #include <string.h>
-
-#define T_MOVABLE (T_TENSOR_ALL & ~T_STRING)
 
 static nc_code wrong(const nc_call *c, const char *text) {
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", text);
@@ -253,7 +251,7 @@ static nc_code eye_run(const nc_call *c) {
 }
 
 const nc_binding nc_arrange_cpu[] = {
-    {.op = "Pad", .types = T_MOVABLE, .prepare = pad_prepare, .workspace = pad_workspace, .run = pad_run},
+    {.op = "Pad", .types = T_WHOLE, .prepare = pad_prepare, .workspace = pad_workspace, .run = pad_run},
     {.op = "PadGrad",
      .domain = "nacre",
      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),
@@ -266,10 +264,10 @@ const nc_binding nc_arrange_cpu[] = {
      .prepare = pad_prepare,
      .workspace = pad_grad_half_workspace,
      .run = pad_grad_half_run},
-    {.op = "Tile", .types = T_MOVABLE, .run = tile_run},
-    {.op = "DepthToSpace", .types = T_MOVABLE, .prepare = block_prepare, .run = to_space_run},
-    {.op = "SpaceToDepth", .types = T_MOVABLE, .prepare = block_prepare, .run = to_depth_run},
-    {.op = "CenterCropPad", .types = T_MOVABLE, .run = center_run},
-    {.op = "ReverseSequence", .types = T_MOVABLE, .prepare = reverse_prepare, .run = reverse_run},
+    {.op = "Tile", .types = T_WHOLE, .run = tile_run},
+    {.op = "DepthToSpace", .types = T_WHOLE, .prepare = block_prepare, .run = to_space_run},
+    {.op = "SpaceToDepth", .types = T_WHOLE, .prepare = block_prepare, .run = to_depth_run},
+    {.op = "CenterCropPad", .types = T_WHOLE, .run = center_run},
+    {.op = "ReverseSequence", .types = T_WHOLE, .prepare = reverse_prepare, .run = reverse_run},
     {.op = "EyeLike", .prepare = eye_prepare, .run = eye_run},
     {0}};

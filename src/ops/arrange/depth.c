@@ -1,6 +1,7 @@
 /* ops/arrange/depth.c: cards of DepthToSpace, SpaceToDepth and CenterCropPad. The first two are a reshape, a transpose
  * and a reshape, and each is in the other's gradient. CenterCropPad is its own. */
-#include "ops/arrange/arrange.h"
+#include "ops/build.h"
+#include "ops/card.h"
 
 #include <string.h>
 
@@ -173,7 +174,7 @@ static nc_code center_grad(nc_grad *g) {
     int n;
     if (dy == NULL || !g->wants[0]) return NC_OK;
     const int64_t *axes = nc_attr_ints(g->node, "axes", &n);
-    nc_value *shape = nc_build_shape(g->b, nc_arrange_like(g, 0));
+    nc_value *shape = nc_build_shape(g->b, nc_grad_like(g, 0));
     if (axes != NULL) shape = nc_build1(g->b, "Gather", 2, shape, nc_build_ints(g->b, axes, n));
     nc_value *in[2] = {dy, shape};
     nc_attr which = {.name = "axes", .kind = NC_A_INTS, .n = n, .ints = axes};

@@ -1,7 +1,8 @@
 /* ops/arrange/pad.c: cards of Pad and of its gradient nacre.PadGrad. A constant border's gradient is a crop: Pad with
  * pads below 0. The other modes add what was repeated: PadGrad, whose gradient is Pad again. Versions 1 and 2 have
  * pads as an attribute. */
-#include "ops/arrange/arrange.h"
+#include "ops/build.h"
+#include "ops/card.h"
 
 #include <string.h>
 
@@ -87,7 +88,7 @@ static nc_code pad_grad(nc_grad *g) {
     bool wants_value = g->node->n_in > 2 && g->node->in[2] != NULL && g->wants[2];
     nc_value *axes = axes_value(g, 3), *pads = pads_value(g);
     if (!constant) {
-        nc_value *in[4] = {dy, nc_build_shape(g->b, nc_arrange_like(g, 0)), pads, axes};
+        nc_value *in[4] = {dy, nc_build_shape(g->b, nc_grad_like(g, 0)), pads, axes};
         if (g->wants[0])
             nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", "PadGrad", in, axes != NULL ? 4 : 3, &mode, 1));
         return nc_grad_end(g);
@@ -153,10 +154,7 @@ const nc_card nc_card_pad = {.name = "Pad",
 
 static nc_code pad_grad_infer(nc_infer *c) {
     const nc_type *dy = nc_in(c, 0);
-    int n;
-    if (dy == NULL) return NC_OK;
-    const nc_dim *const *shape = nc_in_elems(c, 1, &n);
-    return shape != NULL ? nc_out(c, 0, dy->elem, n, shape) : nc_out_unknown(c, 0, dy->elem, dy->rank);
+    return dy != NULL ? nc_out_of_shape(c, dy->elem, 1, dy->rank) : NC_OK;
 }
 
 static nc_code pad_grad_grad(nc_grad *g) {

@@ -1,39 +1,20 @@
 /* ops/arrange/tile.c: cards of Tile, ReverseSequence and EyeLike. */
-#include "ops/arrange/arrange.h"
+#include "ops/build.h"
+#include "ops/card.h"
 
 #include <string.h>
 
-nc_value *nc_arrange_like(nc_grad *g, int i) {
-    const nc_type *t = g->node->in[i]->type;
-    bool fixed = t != NULL && t->kind == NC_T_TENSOR && t->rank >= 0;
-    for (int k = 0; fixed && k < t->rank; k++) fixed = nc_dim_is_const(t->dims[k], NULL);
-    return fixed ? g->node->in[i] : nc_grad_x(g, i);
-}
-
 /* ---- Tile ---- */
-
-static bool scalar_at(const nc_infer *c, int i, int64_t *out) {
-    const nc_literal *l = c->in[i].lit;
-    if (l == NULL || l->n != 1 || l->data == NULL) return false;
-    float f;
-    double d;
-    uint16_t h;
-    if (l->dtype == NC_FLOAT)
-        memcpy(&f, l->data, 4), d = (double)f;
-    else if (l->dtype == NC_FLOAT16)
-        memcpy(&h, l->data, 2), d = (double)nc_f16_to_f32(h);
-    else
-        memcpy(&d, l->data, 8);
-    *out = (int64_t)d;
-    return true;
-}
 
 /* Version 1: how often along which one axis, both numbers of data's type. */
 static nc_code tile_1_infer(nc_infer *c, const nc_type *x) {
     const nc_dim *dims[NC_MAX_RANK];
     int64_t tiles, at;
     int axis;
-    if (!scalar_at(c, 1, &tiles) || !scalar_at(c, 2, &at)) return nc_out_unknown(c, 0, x->elem, x->rank);
+    bool tiles_known, at_known;
+    NC_TRY(nc_in_number(c, 1, &tiles, &tiles_known));
+    NC_TRY(nc_in_number(c, 2, &at, &at_known));
+    if (!tiles_known || !at_known) return nc_out_unknown(c, 0, x->elem, x->rank);
     NC_TRY(nc_axis(c, at, x->rank, &axis));
     for (int k = 0; k < x->rank; k++) dims[k] = x->dims[k];
     dims[axis] = nc_dim_mul(c->dims, x->dims[axis], nc_dim_const(c->dims, tiles));
@@ -72,7 +53,7 @@ static nc_code tile_grad(nc_grad *g) {
     for (int k = 0; k < x->rank; k++) axes[k] = 2 * k;
     nc_value *column = nc_build_ints(b, &one, 1);
     nc_value *pairs[2] = {nc_build1(b, "Unsqueeze", 2, nc_grad_x(g, 1), column),
-                          nc_build1(b, "Unsqueeze", 2, nc_build_shape(b, nc_arrange_like(g, 0)), column)};
+                          nc_build1(b, "Unsqueeze", 2, nc_build_shape(b, nc_grad_like(g, 0)), column)};
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 1};
     nc_value *both = nc_build_attr1(b, "", "Concat", pairs, 2, &axis, 1);
     nc_value *split = nc_build1(b, "Reshape", 2, dy, nc_build1(b, "Reshape", 2, both, nc_build_ints(b, &all, 1)));

@@ -74,53 +74,37 @@ TEST(attention_values) { nc_cases_check_values(nc_attention_cases); }
 TEST(attention_isas) { nc_cases_check_isas(nc_attention_cases); }
 TEST(attention_gradients) { nc_cases_check_gradients(nc_attention_cases); }
 
-static void check_type(const char *text, const char *value, const char *type) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), text);
-    REQUIRE(m != NULL);
-    CHECK_TYPE(nc_graph_find(m->main, value)->type, type);
-    nc_model_destroy(m);
-    nc_work_release(&w);
-}
-
 TEST(attention_types) {
-    check_type("<opset: \"\" 23> g (float[b,s,h] q, float[b,t,8] k, float[b,t,6] v) => (y, a, c, qk) {"
-               " y, a, c, qk = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v) }",
-               "y", "float[b,s,12]");
-    check_type("<opset: \"\" 23> g (float[b,4,1,8] q, float[b,2,1,8] k, float[b,2,1,6] v, float[b,2,past,8] pk,"
-               " float[b,2,past,6] pv) => (y, a, c) { y, a, c = Attention(q, k, v, , pk, pv) }",
-               "c", "float[b,2,past+1,6]");
-    check_type("<opset: \"\" 27> g (float16[b,t,8] q, float16[b,t,4] k, float16[b,t,6] v, float[b,2,2,3] s) => (y, n) {"
-               " y, n = LinearAttention<q_num_heads = 4, kv_num_heads = 2, update_rule = \"linear\">(q, k, v, s) }",
-               "n", "float[b,2,2,3]");
-    check_type("<opset: \"\" 27> g (float[b,6,l] x, float[6,1,k] w) => (y, n) { y, n = CausalConvWithState(x, w) }",
-               "n", "float[b,6,k-1]");
-}
-
-static void refuses(const char *text, nc_code code, const char *part) {
-    nc_work w;
-    nc_work_init(&w);
-    CHECK(test_model(&w, nc_ops_registry(), text) == NULL);
-    CHECK_INT(w.diag.code, code);
-    CHECK_DIAG(&w, part);
-    nc_work_release(&w);
+    CHECK_INFERS_VALUE("<opset: \"\" 23> g (float[b,s,h] q, float[b,t,8] k, float[b,t,6] v) => (y, a, c, qk) {"
+                       " y, a, c, qk = Attention<q_num_heads = 4, kv_num_heads = 2>(q, k, v) }",
+                       "y", "float[b,s,12]");
+    CHECK_INFERS_VALUE("<opset: \"\" 23> g (float[b,4,1,8] q, float[b,2,1,8] k, float[b,2,1,6] v, float[b,2,past,8] pk,"
+                       " float[b,2,past,6] pv) => (y, a, c) { y, a, c = Attention(q, k, v, , pk, pv) }",
+                       "c", "float[b,2,past+1,6]");
+    CHECK_INFERS_VALUE(
+        "<opset: \"\" 27> g (float16[b,t,8] q, float16[b,t,4] k, float16[b,t,6] v, float[b,2,2,3] s) => (y, n) {"
+        " y, n = LinearAttention<q_num_heads = 4, kv_num_heads = 2, update_rule = \"linear\">(q, k, v, s) }",
+        "n", "float[b,2,2,3]");
+    CHECK_INFERS_VALUE(
+        "<opset: \"\" 27> g (float[b,6,l] x, float[6,1,k] w) => (y, n) { y, n = CausalConvWithState(x, w) }", "n",
+        "float[b,6,k-1]");
 }
 
 TEST(attention_refusals) {
-    refuses("<opset: \"\" 23> g (float[1,s,8] q, float[1,t,8] k, float[1,t,8] v) => (y) { y = Attention(q, k, v) }",
-            NC_E_BAD_GRAPH, "q_num_heads");
-    refuses(
+    CHECK_REFUSED(
+        "<opset: \"\" 23> g (float[1,s,8] q, float[1,t,8] k, float[1,t,8] v) => (y) { y = Attention(q, k, v) }",
+        NC_E_BAD_GRAPH, "q_num_heads");
+    CHECK_REFUSED(
         "<opset: \"\" 23> g (float[1,3,s,8] q, float[1,2,t,8] k, float[1,2,t,8] v) => (y) { y = Attention(q, k, v) }",
         NC_E_SHAPE, "3 query heads do not share 2 key heads");
-    refuses(
+    CHECK_REFUSED(
         "<opset: \"\" 23> g (float[1,2,s,8] q, float[1,2,t,6] k, float[1,2,t,8] v) => (y) { y = Attention(q, k, v) }",
         NC_E_SHAPE, "head sizes of Q and K: 8 and 6 differ");
-    refuses("<opset: \"\" 28> g (float[2,3] a, float[3,3] b) => (y) { y = SwiGLU(a, b) }", NC_E_SHAPE,
-            "A has 2 at dim 0, B has 3");
-    refuses("<opset: \"\" 24> g (float[2,8,3] x, float[2,9,3] u) => (y) { y = TensorScatter(x, u) }", NC_E_SHAPE,
-            "update has 9 at dim 1, past_cache 8");
-    refuses("<opset: \"\" 27> g (float[b,t,4] q, float[b,t,4] k, float[b,t,4] v) => (y, s) {"
-            " y, s = LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = \"gated\">(q, k, v) }",
-            NC_E_BAD_GRAPH, "needs decay");
+    CHECK_REFUSED("<opset: \"\" 28> g (float[2,3] a, float[3,3] b) => (y) { y = SwiGLU(a, b) }", NC_E_SHAPE,
+                  "A has 2 at dim 0, B has 3");
+    CHECK_REFUSED("<opset: \"\" 24> g (float[2,8,3] x, float[2,9,3] u) => (y) { y = TensorScatter(x, u) }", NC_E_SHAPE,
+                  "update has 9 at dim 1, past_cache 8");
+    CHECK_REFUSED("<opset: \"\" 27> g (float[b,t,4] q, float[b,t,4] k, float[b,t,4] v) => (y, s) {"
+                  " y, s = LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = \"gated\">(q, k, v) }",
+                  NC_E_BAD_GRAPH, "needs decay");
 }

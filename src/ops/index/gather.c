@@ -34,17 +34,10 @@ static nc_code gather_fold(nc_infer *c) {
     return nc_out_elems(c, 0, n_i, out);
 }
 
-static bool has_fixed_dims(const nc_type *t) {
-    bool fixed = t != NULL && t->kind == NC_T_TENSOR && t->rank >= 0;
-    for (int k = 0; fixed && k < t->rank; k++) fixed = nc_dim_is_const(t->dims[k], NULL);
-    return fixed;
-}
-
 static nc_code gather_grad(nc_grad *g) {
-    nc_value *dy = nc_grad_dy(g, 0), *x = g->node->in[0];
+    nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
-    if (!has_fixed_dims(x->type)) x = nc_grad_x(g, 0);
-    nc_value *in[3] = {nc_build_shape(g->b, x), nc_grad_x(g, 1), dy};
+    nc_value *in[3] = {nc_build_shape(g->b, nc_grad_like(g, 0)), nc_grad_x(g, 1), dy};
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = nc_attr_int(g->node, "axis")};
     nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", "GatherGrad", in, 3, &axis, 1));
     return nc_grad_end(g);
@@ -66,14 +59,7 @@ const nc_card nc_card_gather = {.name = "Gather",
 
 static nc_code gather_grad_infer(nc_infer *c) {
     const nc_type *dy = nc_in(c, 2);
-    int n;
-    if (dy == NULL) return NC_OK;
-    const nc_dim *const *shape = nc_in_elems(c, 0, &n);
-    int64_t rank;
-    const nc_dim *d = nc_in_dim(c, 0, 0);
-    if (shape != NULL) return nc_out(c, 0, dy->elem, n, shape);
-    bool known = d != NULL && nc_dim_is_const(d, &rank) && rank <= NC_MAX_RANK;
-    return nc_out_unknown(c, 0, dy->elem, known ? (int)rank : -1);
+    return dy != NULL ? nc_out_of_shape(c, dy->elem, 0, -1) : NC_OK;
 }
 
 static nc_code gather_grad_grad(nc_grad *g) {

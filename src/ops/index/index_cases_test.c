@@ -42,27 +42,17 @@ TEST(index_values) { nc_cases_check_values(nc_index_cases); }
 TEST(index_isas) { nc_cases_check_isas(nc_index_cases); }
 TEST(index_gradients) { nc_cases_check_gradients(nc_index_cases); }
 
-static void infers(const char *graph, const char *want) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL)
-        CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else
-        CHECK_STR(w.diag.text, want);
-    if (m != NULL) nc_model_destroy(m);
-    nc_work_release(&w);
-}
-
 TEST(index_types) {
-    infers(G "(float[v,d] x, int64[b,s] i) => (y) { y = Gather(x, i) }", "float[b,s,d]");
-    infers(G "(float[v,d] x, int32[] i) => (y) { y = Gather<axis = -1>(x, i) }", "float[v]");
-    infers(G "(float[n,4] x) => (y) <const int64[1] i = {0}> { s = Shape(x) k = Gather(s, i) y = ConstantOfShape(k) }",
-           "float[n]");
-    infers(G "(float[n,4] x) => (y) <const int64[] i = {2}> { s = Shape(x) y = Gather(s, i) }",
-           "index 2 is out of range for 2 elements");
-    infers(G "(float[2] x, int64[1] i) => (y) { y = Gather<axis = 1>(x, i) }", "axis 1 is out of range for 1 dims");
-    infers(G "(float[a,b] x) => (y) { y = NonZero(x) }", "int64[2,NonZero_1_n]");
+    CHECK_INFERS(G "(float[v,d] x, int64[b,s] i) => (y) { y = Gather(x, i) }", "float[b,s,d]");
+    CHECK_INFERS(G "(float[v,d] x, int32[] i) => (y) { y = Gather<axis = -1>(x, i) }", "float[v]");
+    CHECK_INFERS(
+        G "(float[n,4] x) => (y) <const int64[1] i = {0}> { s = Shape(x) k = Gather(s, i) y = ConstantOfShape(k) }",
+        "float[n]");
+    CHECK_INFERS(G "(float[n,4] x) => (y) <const int64[] i = {2}> { s = Shape(x) y = Gather(s, i) }",
+                 "index 2 is out of range for 2 elements");
+    CHECK_INFERS(G "(float[2] x, int64[1] i) => (y) { y = Gather<axis = 1>(x, i) }",
+                 "axis 1 is out of range for 1 dims");
+    CHECK_INFERS(G "(float[a,b] x) => (y) { y = NonZero(x) }", "int64[2,NonZero_1_n]");
 }
 
 TEST(gather_strided_and_out_of_range) {

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define T_MOVABLE (T_TENSOR_ALL & ~T_STRING)
-
 static nc_code axis_prepare(nc_prep *p) {
     int64_t *axis = nc_arena_alloc(p->arena, sizeof *axis);
     NC_NEED(p->w, axis);
@@ -134,7 +132,7 @@ static nc_code nonzero_run(const nc_call *c) {
 }
 
 const nc_binding nc_index_cpu[] = {
-    {.op = "Gather", .kind = NC_K_STATIC, .types = T_MOVABLE, .prepare = gather_prepare, .run = gather_run},
+    {.op = "Gather", .kind = NC_K_STATIC, .types = T_WHOLE, .prepare = gather_prepare, .run = gather_run},
     {.op = "GatherGrad",
      .domain = "nacre",
      .kind = NC_K_STATIC,
@@ -143,7 +141,7 @@ const nc_binding nc_index_cpu[] = {
      .run = gather_grad_run},
     {.op = "NonZero",
      .kind = NC_K_BOUNDED,
-     .types = T_MOVABLE,
+     .types = T_WHOLE,
      .prepare = nonzero_prepare,
      .workspace = nonzero_workspace,
      .run = nonzero_run},

@@ -2,7 +2,6 @@
  * stride each, so that diagonals and broadcasting cost nothing. Labels that only it has are summed first; then two
  * operands are one batched product (labels of both that stay, of the left, of the right; summed ones between), copied
  * into order where strides do not serve. How a step is cut follows from the dims alone. */
-#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/reduce/reduce.h"
 #include "ops/card.h"
@@ -196,44 +195,28 @@ static void run_batch(const product *p, int64_t i, void *workspace, nc_pool *poo
     const char *a = (const char *)p->a.data + batch_offset(p, &p->a, i) * es;
     const char *b = (const char *)p->b.data + batch_offset(p, &p->b, i) * es;
     char *y = (char *)p->y.data + i * M * N * es;
-    if (!nc_dtype_is_float(type)) {
-        nc_gemm_ints(&(nc_int_gemm){.elem_bytes = (size_t)es,
-                                    .M = M,
-                                    .N = N,
-                                    .K = K,
-                                    .alpha = 1,
-                                    .a = a,
-                                    .a_rs = p->a_rs,
-                                    .a_cs = p->a_cs,
-                                    .b = b,
-                                    .b_rs = p->b_rs,
-                                    .b_cs = p->b_cs,
-                                    .c = y,
-                                    .c_rs = N,
-                                    .c_cs = 1},
-                     pool);
-    } else if (M * N * K <= TINY) {
+    if (nc_dtype_is_float(type) && M * N * K <= TINY) {
         if (type == NC_FLOAT)
             tiny_f32(p, (const void *)a, (const void *)b, (void *)y);
         else
             tiny_f64(p, (const void *)a, (const void *)b, (void *)y);
-    } else {
-        nck_gemm(&(nck_gemm_args){.type = type,
-                                  .M = M,
-                                  .N = N,
-                                  .K = K,
-                                  .alpha = 1,
-                                  .a = a,
-                                  .a_rs = p->a_rs,
-                                  .a_cs = p->a_cs,
-                                  .b = b,
-                                  .b_rs = p->b_rs,
-                                  .b_cs = p->b_cs,
-                                  .c = y,
-                                  .c_rs = N,
-                                  .c_cs = 1},
-                 workspace, pool);
+        return;
     }
+    nc_gemm_any(&(nck_gemm_args){.type = type,
+                                 .M = M,
+                                 .N = N,
+                                 .K = K,
+                                 .alpha = 1,
+                                 .a = a,
+                                 .a_rs = p->a_rs,
+                                 .a_cs = p->a_cs,
+                                 .b = b,
+                                 .b_rs = p->b_rs,
+                                 .b_cs = p->b_cs,
+                                 .c = y,
+                                 .c_rs = N,
+                                 .c_cs = 1},
+                workspace, pool);
 }
 
 static void run_group(void *ctx, int64_t g) {

@@ -48,25 +48,6 @@ static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
     return t->rank <= 2;
 }
 
-static void run_ints(const nc_gemm_state *s, const nck_gemm_args *g, size_t elem_bytes, bool with_c, nc_pool *pool) {
-    nc_gemm_ints(&(nc_int_gemm){.elem_bytes = elem_bytes,
-                                .M = g->M,
-                                .N = g->N,
-                                .K = g->K,
-                                .alpha = (int64_t)s->alpha,
-                                .beta = with_c ? (int64_t)s->beta : 0,
-                                .a = g->a,
-                                .a_rs = g->a_rs,
-                                .a_cs = g->a_cs,
-                                .b = g->b,
-                                .b_rs = g->b_rs,
-                                .b_cs = g->b_cs,
-                                .c = g->c,
-                                .c_rs = g->c_rs,
-                                .c_cs = g->c_cs},
-                 pool);
-}
-
 nc_code nc_gemm_run(const nc_call *c) {
     const nc_gemm_state *s = c->state;
     const nc_tensor *y = &c->out[0], *bias = c->n_in > 2 && c->in[2].data != NULL && s->beta != 0 ? &c->in[2] : NULL;
@@ -84,10 +65,9 @@ nc_code nc_gemm_run(const nc_call *c) {
     g.c_rs = g.N;
     g.c_cs = 1;
     g.b_packed = s->packed ? c->packed[0] : NULL;
-    bool is_float = nc_dtype_is_float(y->dtype);
     if (bias != NULL) {
         nc_broadcast_strides(bias, 2, y->dims, strides);
-        if (is_float && s->beta == 1) {
+        if (nc_dtype_is_float(y->dtype) && s->beta == 1) {
             g.bias = bias->data;
             g.bias_rs = strides[0];
             g.bias_cs = strides[1];
@@ -96,10 +76,7 @@ nc_code nc_gemm_run(const nc_call *c) {
             g.beta = s->beta;
         }
     }
-    if (is_float)
-        nck_gemm(&g, c->workspace, c->pool);
-    else
-        run_ints(s, &g, nc_dtype_bytes(y->dtype), bias != NULL, c->pool);
+    nc_gemm_any(&g, c->workspace, c->pool);
     return NC_OK;
 }
 

@@ -82,47 +82,24 @@ TEST(matmul_isas) { nc_cases_check_isas(nc_matmul_cases); }
 TEST(matmul_gradients) { nc_cases_check_gradients(nc_matmul_cases); }
 
 TEST(matmul_types) {
-    static const struct {
-        const char *a, *b, *y;
-    } rows[] = {{"float[batch,seq,64]", "float[64,32]", "float[batch,seq,32]"},
-                {"float[n]", "float[n]", "float[]"},
-                {"float[b,1,m,k]", "float[h,k,n]", "float[b,h,m,n]"},
-                {"float[4]", "float[b,4,3]", "float[b,3]"},
-                {"float[b,3,4]", "float[4]", "float[b,3]"},
-                {"float[...]", "float[4,3]", "float[...]"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char text[256];
-        nc_work w;
-        nc_work_init(&w);
-        snprintf(text, sizeof text, "<opset: \"\" 13> g (%s a, %s b) => (y) { y = MatMul(a, b) }", rows[i].a,
-                 rows[i].b);
-        nc_model *m = test_model(&w, nc_ops_registry(), text);
-        REQUIRE(m != NULL);
-        CHECK_TYPE(nc_graph_find(m->main, "y")->type, rows[i].y);
-        nc_model_destroy(m);
-        nc_work_release(&w);
-    }
-}
-
-static void refuses(const char *text, const char *part) {
-    nc_work w;
-    nc_work_init(&w);
-    CHECK(test_model(&w, nc_ops_registry(), text) == NULL);
-    CHECK_INT(w.diag.code, NC_E_SHAPE);
-    CHECK_DIAG(&w, part);
-    nc_work_release(&w);
+    CHECK_INFERS(MATMUL("float[batch,seq,64]", "float[64,32]"), "float[batch,seq,32]");
+    CHECK_INFERS(MATMUL("float[n]", "float[n]"), "float[]");
+    CHECK_INFERS(MATMUL("float[b,1,m,k]", "float[h,k,n]"), "float[b,h,m,n]");
+    CHECK_INFERS(MATMUL("float[4]", "float[b,4,3]"), "float[b,3]");
+    CHECK_INFERS(MATMUL("float[b,3,4]", "float[4]"), "float[b,3]");
+    CHECK_INFERS(MATMUL("float[...]", "float[4,3]"), "float[...]");
 }
 
 TEST(matmul_refuses_unequal_sizes) {
-    refuses("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = MatMul(a, b) }",
-            "A has 3 columns, B has 4 rows");
-    refuses("<opset: \"\" 13> g (float[] a, float[4,3] b) => (y) { y = MatMul(a, b) }", "scalar");
-    refuses("<opset: \"\" 13> g (float[3,2,3] a, float[2,3,3] b) => (y) { y = MatMul(a, b) }", "2");
-    refuses("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = Gemm(a, b) }",
-            "A' has 3 columns, B' has 4 rows");
-    refuses("<opset: \"\" 13> g (float[2,3] a, float[3,4] b, float[3] c) => (y) { y = Gemm(a, b, c) }",
-            "C has a dim of 3");
-    refuses("<opset: \"\" 13> g (float[2,3,1] a, float[3,4] b) => (y) { y = Gemm(a, b) }", "3 dims");
+    CHECK_REFUSED("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = MatMul(a, b) }", NC_E_SHAPE,
+                  "A has 3 columns, B has 4 rows");
+    CHECK_REFUSED("<opset: \"\" 13> g (float[] a, float[4,3] b) => (y) { y = MatMul(a, b) }", NC_E_SHAPE, "scalar");
+    CHECK_REFUSED("<opset: \"\" 13> g (float[3,2,3] a, float[2,3,3] b) => (y) { y = MatMul(a, b) }", NC_E_SHAPE, "2");
+    CHECK_REFUSED("<opset: \"\" 13> g (float[2,3] a, float[4,3] b) => (y) { y = Gemm(a, b) }", NC_E_SHAPE,
+                  "A' has 3 columns, B' has 4 rows");
+    CHECK_REFUSED("<opset: \"\" 13> g (float[2,3] a, float[3,4] b, float[3] c) => (y) { y = Gemm(a, b, c) }",
+                  NC_E_SHAPE, "C has a dim of 3");
+    CHECK_REFUSED("<opset: \"\" 13> g (float[2,3,1] a, float[3,4] b) => (y) { y = Gemm(a, b) }", NC_E_SHAPE, "3 dims");
 }
 
 /* y (2,3,2) = a (2,3,4) b (4,2) with a reversed along its rows, expanded along batches, and b transposed. */
@@ -159,36 +136,18 @@ TEST(matmul_takes_any_strides) {
     nc_work_release(&w);
 }
 
-static void refuses_equation(const char *equation, const char *part) {
-    char text[256];
-    nc_work w;
-    nc_work_init(&w);
-    snprintf(text, sizeof text,
-             "<opset: \"\" 12> g (float[2,3] a, float[3,4] b) => (y) { y = Einsum<equation = \"%s\">(a, b) }",
-             equation);
-    CHECK(test_model(&w, nc_ops_registry(), text) == NULL);
-    CHECK_DIAG(&w, part);
-    nc_work_release(&w);
-}
-
 TEST(einsum_refusals) {
-    refuses_equation("ij,kj->ik", "a label has 3 in one operand and 4 in another");
-    refuses_equation("ij->i", "fewer terms");
-    refuses_equation("ij,jk,k->i", "more terms");
-    refuses_equation("ij,j->i", "term 1 has 1 letters, the operand 2 dims");
-    refuses_equation("ij,jk->il", "in no operand");
-    refuses_equation("ij,jk->ii", "twice");
-    refuses_equation("i1,jk->i", "holds '1'");
+    CHECK_REFUSED(EINSUM("ij,kj->ik", "float[2,3] a, float[3,4] b", "a, b"), NC_E_SHAPE,
+                  "a label has 3 in one operand and 4 in another");
+    CHECK_REFUSED(EINSUM("ij->i", "float[2,3] a, float[3,4] b", "a, b"), NC_E_BAD_GRAPH, "fewer terms");
+    CHECK_REFUSED(EINSUM("ij,jk,k->i", "float[2,3] a, float[3,4] b", "a, b"), NC_E_BAD_GRAPH, "more terms");
+    CHECK_REFUSED(EINSUM("ij,j->i", "float[2,3] a, float[3,4] b", "a, b"), NC_E_BAD_GRAPH,
+                  "term 1 has 1 letters, the operand 2 dims");
+    CHECK_REFUSED(EINSUM("ij,jk->il", "float[2,3] a, float[3,4] b", "a, b"), NC_E_BAD_GRAPH, "in no operand");
+    CHECK_REFUSED(EINSUM("ij,jk->ii", "float[2,3] a, float[3,4] b", "a, b"), NC_E_BAD_GRAPH, "twice");
+    CHECK_REFUSED(EINSUM("i1,jk->i", "float[2,3] a, float[3,4] b", "a, b"), NC_E_BAD_GRAPH, "holds '1'");
 }
 
 TEST(einsum_types) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(),
-                             "<opset: \"\" 12> g (float[b,h,q,d] a, float[b,h,k,d] c) => (y) {"
-                             " y = Einsum<equation = \"...qd,...kd->...qk\">(a, c) }");
-    REQUIRE(m != NULL);
-    CHECK_TYPE(nc_graph_find(m->main, "y")->type, "float[b,h,q,k]");
-    nc_model_destroy(m);
-    nc_work_release(&w);
+    CHECK_INFERS(EINSUM("...qd,...kd->...qk", "float[b,h,q,d] a, float[b,h,k,d] c", "a, c"), "float[b,h,q,k]");
 }

@@ -3,7 +3,6 @@
  * allow; else there is a product per batch, and small ones run side by side. Gemm's kernel is in gemm_cpu.c. */
 #include "ops/matmul/matmul_cpu.h"
 
-#include "kernels/cpu/gemm/gemm.h"
 #include "ops/card.h"
 #include "ops/matmul/einsum_cpu.h"
 #include "ops/matmul/pack.h"
@@ -80,40 +79,22 @@ static void run_batch(const job *j, int64_t i, void *workspace, nc_pool *pool) {
     const char *a = (const char *)c->in[0].data + at[0] * es, *b = (const char *)c->in[1].data;
     char *y = (char *)c->out[0].data + at[2] * es;
     if (j->packed == NULL) b += at[1] * es;
-    if (!nc_dtype_is_float(c->out[0].dtype)) {
-        nc_gemm_ints(&(nc_int_gemm){.elem_bytes = (size_t)es,
-                                    .M = p->M,
-                                    .N = p->N,
-                                    .K = p->K,
-                                    .alpha = 1,
-                                    .a = a,
-                                    .a_rs = p->a_rs,
-                                    .a_cs = p->a_cs,
-                                    .b = b,
-                                    .b_rs = p->b_rs,
-                                    .b_cs = p->b_cs,
-                                    .c = y,
-                                    .c_rs = p->c_rs,
-                                    .c_cs = 1},
-                     pool);
-        return;
-    }
-    nck_gemm(&(nck_gemm_args){.type = c->out[0].dtype,
-                              .M = p->M,
-                              .N = p->N,
-                              .K = p->K,
-                              .alpha = 1,
-                              .a = a,
-                              .a_rs = p->a_rs,
-                              .a_cs = p->a_cs,
-                              .b = b,
-                              .b_rs = p->b_rs,
-                              .b_cs = p->b_cs,
-                              .b_packed = j->packed,
-                              .c = y,
-                              .c_rs = p->c_rs,
-                              .c_cs = 1},
-             workspace, pool);
+    nc_gemm_any(&(nck_gemm_args){.type = c->out[0].dtype,
+                                 .M = p->M,
+                                 .N = p->N,
+                                 .K = p->K,
+                                 .alpha = 1,
+                                 .a = a,
+                                 .a_rs = p->a_rs,
+                                 .a_cs = p->a_cs,
+                                 .b = b,
+                                 .b_rs = p->b_rs,
+                                 .b_cs = p->b_cs,
+                                 .b_packed = j->packed,
+                                 .c = y,
+                                 .c_rs = p->c_rs,
+                                 .c_cs = 1},
+                workspace, pool);
 }
 
 static void run_group(void *ctx, int64_t group) {

@@ -2,6 +2,7 @@
 #ifndef NC_OPS_MATMUL_PACK_H
 #define NC_OPS_MATMUL_PACK_H
 
+#include "kernels/cpu/gemm/gemm.h"
 #include "ops/binding.h"
 
 typedef struct nc_gemm_state {
@@ -14,16 +15,8 @@ typedef struct nc_gemm_state {
  * s->trans_b must be set. */
 NC_MUST nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s);
 
-/* c = alpha a b + beta c over the integer types of 32 and 64 bits, wrapping: plain loops. alpha and beta are cut to
- * integers. */
-typedef struct nc_int_gemm {
-    size_t elem_bytes;
-    int64_t M, N, K, alpha, beta;
-    const void *a, *b;
-    int64_t a_rs, a_cs, b_rs, b_cs;
-    void *c; /* (M,N) */
-    int64_t c_rs, c_cs;
-} nc_int_gemm;
-void nc_gemm_ints(const nc_int_gemm *g, nc_pool *pool);
+/* nck_gemm, and for integers of 32 and 64 bits c = alpha a b + beta c, wrapping, by plain loops without workspace;
+ * alpha and beta are cut to integers, b_packed and bias are for floats alone. */
+void nc_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool);
 
 #endif

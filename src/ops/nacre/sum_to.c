@@ -5,14 +5,7 @@
 
 static nc_code sum_to_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
-    if (x == NULL) return NC_OK;
-    int n;
-    const nc_dim *const *shape = nc_in_elems(c, 1, &n);
-    if (shape != NULL) return nc_out(c, 0, x->elem, n, shape);
-    int64_t rank;
-    const nc_dim *d = nc_in_dim(c, 1, 0);
-    bool known = d != NULL && nc_dim_is_const(d, &rank) && rank <= NC_MAX_RANK;
-    return nc_out_unknown(c, 0, x->elem, known ? (int)rank : -1);
+    return x != NULL ? nc_out_of_shape(c, x->elem, 1, -1) : NC_OK;
 }
 
 static nc_code sum_to_grad(nc_grad *g) {

@@ -1,28 +1,15 @@
 /* ops/nn/loss_cpu.c: the losses and their gradients on the CPU: softmax cross-entropy over
  * kernels/cpu/reduce/loss.h, negative log-likelihood by plain loops, since it touches one class of each position.
  * Losses and weights are summed in double. */
-#include "kernels/cpu/reduce/loss.h"
-
+#include "ops/nn/loss.h"
 #include "ops/nn/nn_cpu.h"
 
 #include <string.h>
 
-typedef struct loss {
-    nck_loss_reduction reduction;
-    bool has_ignore;
-    int64_t ignore_index;
-} loss;
-
 nc_code nc_loss_prepare(nc_prep *p) {
-    loss *s = nc_arena_alloc(p->arena, sizeof *s);
+    nc_loss *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    const char *reduction = nc_attr_str(p->node, "reduction");
-    const nc_attr *ignore = nc_node_attr(p->node, "ignore_index");
-    s->reduction = strcmp(reduction, "none") == 0  ? NCK_LOSS_NONE
-                   : strcmp(reduction, "sum") == 0 ? NCK_LOSS_SUM
-                                                   : NCK_LOSS_MEAN;
-    s->has_ignore = ignore != NULL;
-    if (ignore != NULL) s->ignore_index = ignore->i;
+    *s = nc_loss_read(p->node);
     p->state = s;
     return NC_OK;
 }
@@ -36,30 +23,6 @@ size_t nc_loss_workspace(const void *state, const nc_tensor *in, int n_in, const
     return (size_t)nc_tensor_numel(&in[0]) * nc_dtype_bytes(in[0].dtype);
 }
 
-/* Scores or log_prob x, labels and weights at inputs i_labels and on. */
-static nc_code describe(const nc_call *c, const nc_tensor *x, int i_labels, nck_loss_args *a) {
-    const loss *s = c->state;
-    const nc_tensor *labels = &c->in[i_labels], *weights = c->n_in > i_labels + 1 ? &c->in[i_labels + 1] : NULL;
-    *a = (nck_loss_args){.type = x->dtype,
-                         .N = x->dims[0],
-                         .C = x->dims[1],
-                         .D = 1,
-                         .label_type = labels->dtype,
-                         .labels = labels->data,
-                         .weights = weights != NULL ? weights->data : NULL,
-                         .has_ignore = s->has_ignore,
-                         .ignore_index = s->ignore_index,
-                         .reduction = s->reduction};
-    for (int i = 2; i < x->rank; i++) a->D *= x->dims[i];
-    if (nc_tensor_numel(labels) != a->N * a->D)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld labels, %lld are expected",
-                           (long long)nc_tensor_numel(labels), (long long)(a->N * a->D));
-    if (a->weights != NULL && nc_tensor_numel(weights) != a->C)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld weights, %lld are expected",
-                           (long long)nc_tensor_numel(weights), (long long)a->C);
-    return NC_OK;
-}
-
 static nc_code wrong_label(const nc_call *c, const nck_loss_args *a, int64_t bad) {
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "label %lld is outside 0 to %lld", (long long)bad,
                        (long long)a->C - 1);
@@ -68,7 +31,7 @@ static nc_code wrong_label(const nc_call *c, const nck_loss_args *a, int64_t bad
 nc_code nc_loss_run(const nc_call *c) {
     nck_loss_args a;
     int64_t bad = 0;
-    NC_TRY(describe(c, &c->in[0], 1, &a));
+    NC_TRY(nc_loss_describe(c->state, c, &c->in[0], 1, &a));
     void *log_prob = c->n_out > 1 && c->out[1].data != NULL ? c->out[1].data : c->workspace;
     nc_code code = nck_cross_entropy(&a, c->in[0].data, c->out[0].data, log_prob, &bad, c->pool);
     return code == NC_E_DATA ? wrong_label(c, &a, bad) : code;
@@ -77,7 +40,7 @@ nc_code nc_loss_run(const nc_call *c) {
 nc_code nc_loss_grad_run(const nc_call *c) {
     nck_loss_args a;
     int64_t bad = 0;
-    NC_TRY(describe(c, &c->in[1], 2, &a));
+    NC_TRY(nc_loss_describe(c->state, c, &c->in[1], 2, &a));
     nc_code code = nck_cross_entropy_grad(&a, c->in[0].data, c->in[1].data, c->out[0].data, &bad, c->pool);
     return code == NC_E_DATA ? wrong_label(c, &a, bad) : code;
 }
@@ -119,7 +82,7 @@ static nc_code check_labels(const nc_call *c, const nck_loss_args *a) {
 nc_code nc_nll_run(const nc_call *c) {
     nck_loss_args a;
     double sum = 0, norm = 0, w = 0;
-    NC_TRY(describe(c, &c->in[0], 1, &a));
+    NC_TRY(nc_loss_describe(c->state, c, &c->in[0], 1, &a));
     NC_TRY(check_labels(c, &a));
     for (int64_t i = 0; i < a.N * a.D; i++) {
         int64_t at = picked(&a, i, &w);
@@ -135,7 +98,7 @@ nc_code nc_nll_run(const nc_call *c) {
 nc_code nc_nll_grad_run(const nc_call *c) {
     nck_loss_args a;
     double norm = 0, w = 0;
-    NC_TRY(describe(c, &c->in[1], 2, &a));
+    NC_TRY(nc_loss_describe(c->state, c, &c->in[1], 2, &a));
     NC_TRY(check_labels(c, &a));
     int64_t n = nc_tensor_numel(&c->out[0]);
     if (n > 0) memset(c->out[0].data, 0, (size_t)n * nc_dtype_bytes(a.type));

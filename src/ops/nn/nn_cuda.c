@@ -4,6 +4,7 @@
 
 #include "ops/binding.h"
 #include "ops/card.h"
+#include "ops/nn/loss.h"
 
 #include <string.h>
 
@@ -51,23 +52,14 @@ static nc_code softmax_grad_run(const nc_call *c) {
 /* ---- loss ---- */
 
 typedef struct loss {
-    nck_loss_reduction reduction;
-    bool has_ignore;
-    int64_t ignore_index;
+    nc_loss how;
     nck_cuda_softmax kernel;
 } loss;
 
 static nc_code loss_prepare(nc_prep *p) {
     loss *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (loss){0};
-    const char *reduction = nc_attr_str(p->node, "reduction");
-    const nc_attr *ignore = nc_node_attr(p->node, "ignore_index");
-    s->reduction = strcmp(reduction, "none") == 0  ? NCK_LOSS_NONE
-                   : strcmp(reduction, "sum") == 0 ? NCK_LOSS_SUM
-                                                   : NCK_LOSS_MEAN;
-    s->has_ignore = ignore != NULL;
-    if (ignore != NULL) s->ignore_index = ignore->i;
+    *s = (loss){.how = nc_loss_read(p->node)};
     NC_TRY(nck_cuda_softmax_prepare(p->device, p->node->in[0]->type->elem, &s->kernel, &p->w->diag));
     p->state = s;
     return NC_OK;
@@ -84,34 +76,10 @@ static size_t loss_grad_workspace(const void *state, const nc_tensor *in, int n_
     return nck_cuda_loss_workspace(1);
 }
 
-/* Scores or log_prob x (N, C, ...); labels and weights are inputs i_labels and the one after. */
-static nc_code describe(const nc_call *c, const nc_tensor *x, int i_labels, nck_loss_args *a) {
-    const loss *s = c->state;
-    const nc_tensor *labels = &c->in[i_labels], *weights = c->n_in > i_labels + 1 ? &c->in[i_labels + 1] : NULL;
-    *a = (nck_loss_args){.type = x->dtype,
-                         .N = x->dims[0],
-                         .C = x->dims[1],
-                         .D = 1,
-                         .label_type = labels->dtype,
-                         .labels = labels->data,
-                         .weights = weights != NULL ? weights->data : NULL,
-                         .has_ignore = s->has_ignore,
-                         .ignore_index = s->ignore_index,
-                         .reduction = s->reduction};
-    for (int i = 2; i < x->rank; i++) a->D *= x->dims[i];
-    if (nc_tensor_numel(labels) != a->N * a->D)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld labels, expected %lld",
-                           (long long)nc_tensor_numel(labels), (long long)(a->N * a->D));
-    if (a->weights != NULL && nc_tensor_numel(weights) != a->C)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld weights, expected %lld",
-                           (long long)nc_tensor_numel(weights), (long long)a->C);
-    return NC_OK;
-}
-
 static nc_code loss_run(const nc_call *c) {
     const loss *s = c->state;
     nck_loss_args a;
-    NC_TRY(describe(c, &c->in[0], 1, &a));
+    NC_TRY(nc_loss_describe(&s->how, c, &c->in[0], 1, &a));
     return nck_cuda_loss_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0].data, c->out[0].data,
                              c->n_out > 1 ? c->out[1].data : NULL, c->workspace);
 }
@@ -119,7 +87,7 @@ static nc_code loss_run(const nc_call *c) {
 static nc_code loss_grad_run(const nc_call *c) {
     const loss *s = c->state;
     nck_loss_args a;
-    NC_TRY(describe(c, &c->in[1], 2, &a));
+    NC_TRY(nc_loss_describe(&s->how, c, &c->in[1], 2, &a));
     return nck_cuda_loss_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0].data, c->in[1].data, c->out[0].data,
                                   c->workspace);
 }

@@ -97,57 +97,29 @@ const nc_case nc_quant_cases[] = {
 TEST(quant_isas) { nc_cases_check_isas(nc_quant_cases); }
 
 TEST(quant_types) {
-    static const struct {
-        const char *graph, *y;
-    } rows[] = {
-        {"(float[n,3] x, float[] s) => (y) { y = QuantizeLinear(x, s) }", "uint8[n,3]"},
-        {"(float[n,3] x, float[] s) => (y) { y = QuantizeLinear<output_dtype = 22>(x, s) }", "int4[n,3]"},
-        {"(float[n,3] x, float[] s, float8e5m2[] z) => (y) { y = QuantizeLinear(x, s, z) }", "float8e5m2[n,3]"},
-        {"(int4[n] x, float16[] s) => (y) { y = DequantizeLinear(x, s) }", "float16[n]"},
-        {"(int4[n] x, float16[] s) => (y) { y = DequantizeLinear<output_dtype = 1>(x, s) }", "float[n]"},
-        {"(uint8[b,m,k] x, int8[k,n] s) => (y) { y = MatMulInteger(x, s) }", "int32[b,m,n]"},
-        {"(uint8[b,3,5,5] x, int8[7,3,2,2] s) => (y) { y = ConvInteger(x, s) }", "int32[b,7,4,4]"},
-        {"(int4[n,3] x) => (y) { y = Transpose(x) }", "int4[3,n]"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char text[256];
-        nc_work w;
-        nc_work_init(&w);
-        snprintf(text, sizeof text, G "%s", rows[i].graph);
-        nc_model *m = test_model(&w, nc_ops_registry(), text);
-        if (m == NULL) nc_test_failed(__FILE__, __LINE__, "%s: %s", rows[i].graph, w.diag.text);
-        if (m != NULL) {
-            CHECK_TYPE(nc_graph_find(m->main, "y")->type, rows[i].y);
-            nc_model_destroy(m);
-        }
-        nc_work_release(&w);
-    }
+    CHECK_INFERS(G "(float[n,3] x, float[] s) => (y) { y = QuantizeLinear(x, s) }", "uint8[n,3]");
+    CHECK_INFERS(G "(float[n,3] x, float[] s) => (y) { y = QuantizeLinear<output_dtype = 22>(x, s) }", "int4[n,3]");
+    CHECK_INFERS(G "(float[n,3] x, float[] s, float8e5m2[] z) => (y) { y = QuantizeLinear(x, s, z) }",
+                 "float8e5m2[n,3]");
+    CHECK_INFERS(G "(int4[n] x, float16[] s) => (y) { y = DequantizeLinear(x, s) }", "float16[n]");
+    CHECK_INFERS(G "(int4[n] x, float16[] s) => (y) { y = DequantizeLinear<output_dtype = 1>(x, s) }", "float[n]");
+    CHECK_INFERS(G "(uint8[b,m,k] x, int8[k,n] s) => (y) { y = MatMulInteger(x, s) }", "int32[b,m,n]");
+    CHECK_INFERS(G "(uint8[b,3,5,5] x, int8[7,3,2,2] s) => (y) { y = ConvInteger(x, s) }", "int32[b,7,4,4]");
+    CHECK_INFERS(G "(int4[n,3] x) => (y) { y = Transpose(x) }", "int4[3,n]");
 }
 
 TEST(quant_refusals) {
-    static const struct {
-        const char *graph, *part;
-    } rows[] = {
-        {"(float[n,3] x, float[2,2] s) => (y) { y = QuantizeLinear(x, s) }", "the scale has 2 dims"},
-        {"(float[n] x, float[3] s) => (y) { y = QuantizeLinear<axis = 1>(x, s) }", "axis"},
-        {"(float[n] x, float[] s, int8[] z) => (y) { y = QuantizeLinear<output_dtype = 2>(x, s, z) }",
-         "output_dtype is uint8, the zero point is int8"},
-        {"(float[n] x, float[] s) => (y) { y = QuantizeLinear<output_dtype = 7>(x, s) }", "cannot quantize to int64"},
-        {"(int8[n] x, float8e8m0[] s) => (y) { y = DequantizeLinear(x, s) }", "cannot dequantize to float8e8m0"},
-        {"(int8[n,3] x, int8[4,n] s) => (y) { y = MatMulInteger(x, s) }", "A has 3 columns, B has 4 rows"},
-        {"(int8[n,3,5] x, int8[4,2,2] s) => (y) { y = ConvInteger(x, s) }", "the input has 3 channels"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char text[256];
-        nc_work w;
-        nc_work_init(&w);
-        snprintf(text, sizeof text, G "%s", rows[i].graph);
-        nc_model *m = test_model(&w, nc_ops_registry(), text);
-        if (m != NULL) nc_test_failed(__FILE__, __LINE__, "%s is not refused", rows[i].graph);
-        if (m != NULL)
-            nc_model_destroy(m);
-        else
-            CHECK_DIAG(&w, rows[i].part);
-        nc_work_release(&w);
-    }
+    CHECK_REFUSED(G "(float[n,3] x, float[2,2] s) => (y) { y = QuantizeLinear(x, s) }", NC_E_SHAPE,
+                  "the scale has 2 dims");
+    CHECK_REFUSED(G "(float[n] x, float[3] s) => (y) { y = QuantizeLinear<axis = 1>(x, s) }", NC_E_SHAPE, "axis");
+    CHECK_REFUSED(G "(float[n] x, float[] s, int8[] z) => (y) { y = QuantizeLinear<output_dtype = 2>(x, s, z) }",
+                  NC_E_TYPE, "output_dtype is uint8, the zero point is int8");
+    CHECK_REFUSED(G "(float[n] x, float[] s) => (y) { y = QuantizeLinear<output_dtype = 7>(x, s) }", NC_E_TYPE,
+                  "cannot quantize to int64");
+    CHECK_REFUSED(G "(int8[n] x, float8e8m0[] s) => (y) { y = DequantizeLinear(x, s) }", NC_E_TYPE,
+                  "cannot dequantize to float8e8m0");
+    CHECK_REFUSED(G "(int8[n,3] x, int8[4,n] s) => (y) { y = MatMulInteger(x, s) }", NC_E_SHAPE,
+                  "A has 3 columns, B has 4 rows");
+    CHECK_REFUSED(G "(int8[n,3,5] x, int8[4,2,2] s) => (y) { y = ConvInteger(x, s) }", NC_E_SHAPE,
+                  "the input has 3 channels");
 }

@@ -25,14 +25,6 @@ static axes axes_of(nc_grad *g) {
     return (axes){.value = nc_grad_x(g, 1)};
 }
 
-/* x where only its dims are needed: the forward value itself when they are constants, so that nothing is kept. */
-static nc_value *dims_of_x(nc_grad *g) {
-    nc_value *x = g->node->in[0];
-    bool fixed = x->type != NULL && x->type->rank >= 0;
-    for (int i = 0; fixed && i < x->type->rank; i++) fixed = nc_dim_is_const(x->type->dims[i], NULL);
-    return fixed ? x : nc_grad_x(g, 0);
-}
-
 /* v, of the result's shape, with the reduced dims as 1; a scalar broadcasts as it is. */
 static nc_value *with_dims(nc_grad *g, const axes *a, nc_value *v) {
     if (a->none || a->all || nc_attr_int(g->node, "keepdims") != 0) return v;
@@ -43,7 +35,7 @@ nc_code nc_reduce_grad_sum(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
     axes a = axes_of(g);
-    nc_grad_set(g, 0, a.none ? dy : nc_build_expand_like(g->b, with_dims(g, &a, dy), dims_of_x(g)));
+    nc_grad_set(g, 0, a.none ? dy : nc_build_expand_like(g->b, with_dims(g, &a, dy), nc_grad_like(g, 0)));
     return nc_grad_end(g);
 }
 
@@ -77,7 +69,7 @@ nc_code nc_reduce_grad_mean(nc_grad *g) {
         return nc_grad_end(g);
     }
     nc_value *part = nc_build1(g->b, "Mul", 2, dy, share(g, dy));
-    nc_grad_set(g, 0, nc_build_expand_like(g->b, with_dims(g, &a, part), dims_of_x(g)));
+    nc_grad_set(g, 0, nc_build_expand_like(g->b, with_dims(g, &a, part), nc_grad_like(g, 0)));
     return nc_grad_end(g);
 }
 

@@ -80,24 +80,17 @@ TEST(rnn_types) {
     nc_work_release(&w);
 }
 
-static void refuses(const char *text, nc_code code, const char *part) {
-    nc_work w;
-    nc_work_init(&w);
-    CHECK(test_model(&w, nc_ops_registry(), text) == NULL);
-    CHECK_INT(w.diag.code, code);
-    CHECK_DIAG(&w, part);
-    nc_work_release(&w);
-}
-
 TEST(rnn_refusals) {
 #define GRU(attrs, w, r) \
     "<opset: \"\" 14> g (float[t,b,3] x, float" w " w, float" r " r) => (y) { y = GRU" attrs "(x, w, r) }"
-    refuses(GRU("", "[1,15,4]", "[1,15,5]"), NC_E_SHAPE, "W has 4 at dim 2, expected 3");
-    refuses(GRU("", "[1,15,3]", "[1,12,5]"), NC_E_SHAPE, "R has 12 at dim 1, expected 15");
-    refuses(GRU("", "[15,3]", "[1,15,5]"), NC_E_SHAPE, "W has 2 dims, expected 3");
-    refuses(GRU("<direction = \"bidirectional\">", "[1,15,3]", "[1,15,5]"), NC_E_SHAPE, "W has 1 at dim 0, expected 2");
-    refuses(GRU("<direction = \"up\">", "[1,15,3]", "[1,15,5]"), NC_E_BAD_GRAPH, "direction is 'up'");
-    refuses(GRU("<activations = [\"Tanh\"]>", "[1,15,3]", "[1,15,5]"), NC_E_BAD_GRAPH, "1 activations, expected 2");
-    refuses(GRU("<activations = [\"Tanh\", \"Tan\"]>", "[1,15,3]", "[1,15,5]"), NC_E_UNSUPPORTED, "'Tan'");
+    CHECK_REFUSED(GRU("", "[1,15,4]", "[1,15,5]"), NC_E_SHAPE, "W has 4 at dim 2, expected 3");
+    CHECK_REFUSED(GRU("", "[1,15,3]", "[1,12,5]"), NC_E_SHAPE, "R has 12 at dim 1, expected 15");
+    CHECK_REFUSED(GRU("", "[15,3]", "[1,15,5]"), NC_E_SHAPE, "W has 2 dims, expected 3");
+    CHECK_REFUSED(GRU("<direction = \"bidirectional\">", "[1,15,3]", "[1,15,5]"), NC_E_SHAPE,
+                  "W has 1 at dim 0, expected 2");
+    CHECK_REFUSED(GRU("<direction = \"up\">", "[1,15,3]", "[1,15,5]"), NC_E_BAD_GRAPH, "direction is 'up'");
+    CHECK_REFUSED(GRU("<activations = [\"Tanh\"]>", "[1,15,3]", "[1,15,5]"), NC_E_BAD_GRAPH,
+                  "1 activations, expected 2");
+    CHECK_REFUSED(GRU("<activations = [\"Tanh\", \"Tan\"]>", "[1,15,3]", "[1,15,5]"), NC_E_UNSUPPORTED, "'Tan'");
 #undef GRU
 }

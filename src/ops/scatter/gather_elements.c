@@ -1,15 +1,9 @@
 /* ops/scatter/gather_elements.c: cards of GatherElements and ScatterElements (Scatter before opset 11): single elements
  * by indices along one axis. Each is in the other's gradient. */
-#include "ops/scatter/scatter.h"
+#include "ops/build.h"
+#include "ops/card.h"
 
 #include <string.h>
-
-nc_value *nc_scatter_like(nc_grad *g, int i) {
-    const nc_type *t = g->node->in[i]->type;
-    bool fixed = t != NULL && t->kind == NC_T_TENSOR && t->rank >= 0;
-    for (int k = 0; fixed && k < t->rank; k++) fixed = nc_dim_is_const(t->dims[k], NULL);
-    return fixed ? g->node->in[i] : nc_grad_x(g, i);
-}
 
 static nc_code check_axis(nc_infer *c) {
     const nc_type *x = nc_in(c, 0), *at = nc_in(c, 1);
@@ -45,7 +39,7 @@ static nc_attr axis_attr(const nc_node *n) {
 static nc_code gather_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
-    nc_value *zeros = nc_build_zeros_like(g->b, nc_scatter_like(g, 0));
+    nc_value *zeros = nc_build_zeros_like(g->b, nc_grad_like(g, 0));
     nc_value *in[3] = {zeros, nc_grad_x(g, 1), dy};
     nc_attr attrs[2] = {axis_attr(g->node), {.name = "reduction", .kind = NC_A_STRING, .s = {(char[]){"add"}, 3}}};
     nc_grad_set(g, 0, nc_build_attr1(g->b, "", "ScatterElements", in, 3, attrs, 2));
@@ -84,7 +78,7 @@ static nc_code scatter_grad(nc_grad *g) {
     nc_attr axis = axis_attr(g->node);
     if (g->wants[0] && adds) nc_grad_set(g, 0, dy);
     if (g->wants[0] && !adds) {
-        nc_value *in[3] = {dy, nc_grad_x(g, 1), nc_build_zeros_like(g->b, nc_scatter_like(g, 2))};
+        nc_value *in[3] = {dy, nc_grad_x(g, 1), nc_build_zeros_like(g->b, nc_grad_like(g, 2))};
         nc_grad_set(g, 0, nc_build_attr1(g->b, "", "ScatterElements", in, 3, &axis, 1));
     }
     if (g->wants[2]) {

@@ -1,6 +1,7 @@
 /* ops/scatter/gather_nd.c: cards of GatherND, of its gradient nacre.GatherNDGrad, and of ScatterND: whole slices by
  * index tuples, the last dim of indices. */
-#include "ops/scatter/scatter.h"
+#include "ops/build.h"
+#include "ops/card.h"
 
 #include <string.h>
 
@@ -45,7 +46,7 @@ static nc_attr batch_attr(const nc_node *n) {
 static nc_code gather_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
-    nc_value *in[3] = {nc_build_shape(g->b, nc_scatter_like(g, 0)), nc_grad_x(g, 1), dy};
+    nc_value *in[3] = {nc_build_shape(g->b, nc_grad_like(g, 0)), nc_grad_x(g, 1), dy};
     nc_attr batch = batch_attr(g->node);
     nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", "GatherNDGrad", in, 3, &batch, 1));
     return nc_grad_end(g);
@@ -68,13 +69,7 @@ const nc_card nc_card_gather_nd = {.name = "GatherND",
 
 static nc_code gather_grad_infer(nc_infer *c) {
     const nc_type *dy = nc_in(c, 2);
-    int n;
-    int64_t rank;
-    if (dy == NULL) return NC_OK;
-    const nc_dim *const *shape = nc_in_elems(c, 0, &n), *d = nc_in_dim(c, 0, 0);
-    if (shape != NULL) return nc_out(c, 0, dy->elem, n, shape);
-    bool known = d != NULL && nc_dim_is_const(d, &rank) && rank <= NC_MAX_RANK;
-    return nc_out_unknown(c, 0, dy->elem, known ? (int)rank : -1);
+    return dy != NULL ? nc_out_of_shape(c, dy->elem, 0, -1) : NC_OK;
 }
 
 static nc_code gather_grad_grad(nc_grad *g) {
@@ -124,10 +119,10 @@ static nc_code scatter_grad(nc_grad *g) {
     if (!adds && strcmp(how, "none") != 0)
         NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient for reduction '%s', only for none and add", how);
     if (g->wants[0])
-        nc_grad_set(g, 0,
-                    adds ? dy
-                         : nc_build1(g->b, "ScatterND", 3, dy, nc_grad_x(g, 1),
-                                     nc_build_zeros_like(g->b, nc_scatter_like(g, 2))));
+        nc_grad_set(
+            g, 0,
+            adds ? dy
+                 : nc_build1(g->b, "ScatterND", 3, dy, nc_grad_x(g, 1), nc_build_zeros_like(g->b, nc_grad_like(g, 2))));
     if (g->wants[2]) nc_grad_set(g, 2, nc_build1(g->b, "GatherND", 2, dy, nc_grad_x(g, 1)));
     return nc_grad_end(g);
 }

@@ -80,27 +80,15 @@ TEST(scatter_values) { nc_cases_check_values(nc_scatter_cases); }
 TEST(scatter_isas) { nc_cases_check_isas(nc_scatter_cases); }
 TEST(scatter_gradients) { nc_cases_check_gradients(nc_scatter_cases); }
 
-static void infers(const char *graph, const char *want) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL)
-        CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else
-        CHECK_STR(w.diag.text, want);
-    if (m != NULL) nc_model_destroy(m);
-    nc_work_release(&w);
-}
-
 TEST(scatter_types) {
-    infers(G "(float[a,b,c] x, int64[a,s,1] i) => (y) { y = GatherND<batch_dims = 1>(x, i) }", "float[a,s,c]");
-    infers(G "(float[a,b] x, int64[c,b] i) => (y) { y = GatherElements(x, i) }", "float[c,b]");
-    infers(G "(float[a,b] x, int64[c] i) => (y) { y = GatherElements(x, i) }",
-           "indices has 1 dims, data 2: expected as many");
-    infers(G "(float[2,3] x, int64[4,3] i) => (y) { y = GatherND(x, i) }",
-           "indices pick along 3 dims behind 0 batch dims, data has 2");
-    infers(G "(float[2,3] x, int64[2,4] i, float[2,4] u) => (y) { y = ScatterElements(x, i, u) }",
-           "dim 1 of indices is 4, of data 3: expected no more");
+    CHECK_INFERS(G "(float[a,b,c] x, int64[a,s,1] i) => (y) { y = GatherND<batch_dims = 1>(x, i) }", "float[a,s,c]");
+    CHECK_INFERS(G "(float[a,b] x, int64[c,b] i) => (y) { y = GatherElements(x, i) }", "float[c,b]");
+    CHECK_INFERS(G "(float[a,b] x, int64[c] i) => (y) { y = GatherElements(x, i) }",
+                 "indices has 1 dims, data 2: expected as many");
+    CHECK_INFERS(G "(float[2,3] x, int64[4,3] i) => (y) { y = GatherND(x, i) }",
+                 "indices pick along 3 dims behind 0 batch dims, data has 2");
+    CHECK_INFERS(G "(float[2,3] x, int64[2,4] i, float[2,4] u) => (y) { y = ScatterElements(x, i, u) }",
+                 "dim 1 of indices is 4, of data 3: expected no more");
 }
 
 /* Runs ScatterElements on given indices; what stands in *y stays where it fails. */

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#define T_MOVABLE (T_TENSOR_ALL & ~T_STRING)
 #define T_SUMMED (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
 #define T_NARROW (NC_WIDEN_HALF | NC_WIDEN_INTS)
 
@@ -155,14 +154,14 @@ static bool is_narrow_grad(const nc_node *n, const char **why) {
 }
 
 #define SCATTER(name, fn)                                                                                             \
-    {.op = name, .types = T_MOVABLE, .fits = only_puts, .prepare = scatter_prepare, .run = fn##_run},                 \
+    {.op = name, .types = T_WHOLE, .fits = only_puts, .prepare = scatter_prepare, .run = fn##_run},                   \
         {.op = name, .types = T_SUMMED, .prepare = scatter_prepare, .run = fn##_run}, {                               \
         .op = name, .types = T_NARROW, .prepare = prepare, .workspace = fn##_narrow_workspace, .run = fn##_narrow_run \
     }
 
 const nc_binding nc_scatter_cpu[] = {
-    {.op = "GatherElements", .types = T_MOVABLE, .prepare = prepare, .run = gather_elements_run},
-    {.op = "GatherND", .types = T_MOVABLE, .prepare = prepare, .run = gather_nd_run},
+    {.op = "GatherElements", .types = T_WHOLE, .prepare = prepare, .run = gather_elements_run},
+    {.op = "GatherND", .types = T_WHOLE, .prepare = prepare, .run = gather_nd_run},
     {.op = "GatherNDGrad",
      .domain = "nacre",
      .fits = is_narrow_grad,

@@ -2,32 +2,21 @@
  * elsewhere, also everywhere when the index is out of range. */
 #include "ops/card.h"
 
-#include <string.h>
-
-/* depth as a dim; NULL: not known before the run. Floats count too. */
-static const nc_dim *depth_of(nc_infer *c) {
+/* depth as a dim, a symbol of its own where it is not known before the run. */
+static nc_code depth_of(nc_infer *c, const nc_dim **depth) {
     int n;
+    int64_t v;
+    bool known;
     const nc_dim *const *elems = nc_in_elems(c, 1, &n);
-    if (elems != NULL) return n == 1 ? elems[0] : NULL;
-    const nc_literal *l = c->node->n_in > 1 ? c->in[1].lit : NULL;
-    float f;
-    double d;
-    if (l == NULL || l->n != 1 || l->data == NULL) return NULL;
-    switch (l->dtype) {
-    case NC_FLOAT: memcpy(&f, l->data, 4); return nc_dim_const(c->dims, (int64_t)f);
-    case NC_DOUBLE: memcpy(&d, l->data, 8); return nc_dim_const(c->dims, (int64_t)d);
-    case NC_FLOAT16: {
-        uint16_t h;
-        memcpy(&h, l->data, 2);
-        return nc_dim_const(c->dims, (int64_t)nc_f16_to_f32(h));
-    }
-    default: return NULL;
-    }
+    NC_TRY(nc_in_number(c, 1, &v, &known));
+    *depth = elems != NULL && n == 1 ? elems[0] : known ? nc_dim_const(c->dims, v) : nc_fresh(c, "depth");
+    NC_NEED(c->w, *depth);
+    return NC_OK;
 }
 
 static nc_code infer(nc_infer *c) {
     const nc_type *at = nc_in(c, 0), *values = nc_in(c, 2);
-    const nc_dim *dims[NC_MAX_RANK + 1], *depth = depth_of(c);
+    const nc_dim *dims[NC_MAX_RANK + 1], *depth;
     int axis, from = 0;
     if (values == NULL) return NC_OK;
     if (values->rank >= 0 && values->rank != 1)
@@ -35,7 +24,7 @@ static nc_code infer(nc_infer *c) {
     NC_TRY(nc_in_expect(c, 2, 0, nc_dim_const(c->dims, 2)));
     if (at == NULL || at->rank < 0) return nc_out_unknown(c, 0, values->elem, -1);
     NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), at->rank + 1, &axis));
-    if (depth == NULL) depth = nc_fresh(c, "depth");
+    NC_TRY(depth_of(c, &depth));
     for (int k = 0; k <= at->rank; k++) dims[k] = k == axis ? depth : at->dims[from++];
     return nc_out(c, 0, values->elem, at->rank + 1, dims);
 }

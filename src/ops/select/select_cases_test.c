@@ -105,23 +105,59 @@ TEST(unique_counts_and_order) {
     CHECK(memcmp(inverse, seen_inverse, sizeof seen_inverse) == 0);
 }
 
-static void infers(const char *graph, const char *want) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL)
-        CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else
-        CHECK_STR(w.diag.text, want);
-    if (m != NULL) nc_model_destroy(m);
-    nc_work_release(&w);
+TEST(select_types) {
+    CHECK_INFERS(G "(float[a,b] x) => (y, i) " K(3) "{ y, i = TopK<axis = 0>(x, k) }", "float[3,b]");
+    CHECK_INFERS(G "(float[a,2] x) => (y, i) " K(3) "{ y, i = TopK(x, k) }", "K is 3, the axis has 2 elements");
+    CHECK_INFERS(
+        G "(int64[a] x) => (y) <const float[] d = {3}, const double[2] v = {0, 1}> { y = OneHot<axis = 0>(x, d, v) }",
+        "double[3,a]");
+#define DEPTH(type, v) \
+    G "(int64[a] x) => (y) <const " type "[] d = {" v "}, const float[2] v = {0, 1}> { y = OneHot(x, d, v) }"
+    CHECK_INFERS(DEPTH("float16", "2.5"), "float[a,2]");
+    CHECK_INFERS(DEPTH("double", "0"), "float[a,0]");
+    CHECK_REFUSED(DEPTH("float", "nan"), NC_E_DATA, "depth is nan, expected a number that int64 holds");
+    CHECK_REFUSED(DEPTH("float", "inf"), NC_E_DATA, "depth is inf");
+    CHECK_REFUSED(DEPTH("double", "9223372036854775808"), NC_E_DATA, "depth is 9.22337e+18");
+    CHECK_REFUSED(DEPTH("double", "-1"), NC_E_SHAPE, "dim 1 is -1");
+#undef DEPTH
+    CHECK_INFERS(G "(float[a,b] x, bool[c] k) => (y) { y = Compress<axis = 1>(x, k) }", "float[a,Compress_2_n]");
 }
 
-TEST(select_types) {
-    infers(G "(float[a,b] x) => (y, i) " K(3) "{ y, i = TopK<axis = 0>(x, k) }", "float[3,b]");
-    infers(G "(float[a,2] x) => (y, i) " K(3) "{ y, i = TopK(x, k) }", "K is 3, the axis has 2 elements");
-    infers(G
-           "(int64[a] x) => (y) <const float[] d = {3}, const double[2] v = {0, 1}> { y = OneHot<axis = 0>(x, d, v) }",
-           "double[3,a]");
-    infers(G "(float[a,b] x, bool[c] k) => (y) { y = Compress<axis = 1>(x, k) }", "float[a,Compress_2_n]");
+/* No index, from neither end: the row stays off. -1 counts from the end, fractions are cut. */
+TEST(onehot_of_odd_indices) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(),
+                             G "(double[7] x) => (y) <const int64[] d = {2}, const int32[2] v = {0, 1}> "
+                               "{ y = OneHot(x, d, v) }");
+    REQUIRE(m != NULL);
+    char why[64];
+    nc_prep prep = {.w = &w, .arena = &w.scratch, .node = m->main->last};
+    const nc_binding *b = nc_binding_find(prep.node, "cpu", why, sizeof why);
+    REQUIRE(b != NULL && b->prepare(&prep) == NC_OK);
+    double at[7] = {NAN, INFINITY, -INFINITY, 1e300, 1.75, -1, 2};
+    int64_t depth = 2;
+    int32_t values[2] = {0, 1}, y[14];
+    nc_tensor in[3] = {{.data = at, .dtype = NC_DOUBLE, .rank = 1, .dims = {7}, .strides = {1}},
+                       {.data = &depth, .dtype = NC_INT64},
+                       {.data = values, .dtype = NC_INT32, .rank = 1, .dims = {2}, .strides = {1}}};
+    nc_tensor out = {.data = y, .dtype = NC_INT32, .rank = 2, .dims = {7, 2}, .strides = {2, 1}};
+    nc_call c = {.state = prep.state,
+                 .in = in,
+                 .n_in = 3,
+                 .out = &out,
+                 .n_out = 1,
+                 .diag = &w.diag,
+                 .node = "n",
+                 .op = "OneHot"};
+    CHECK_INT(b->run(&c), NC_OK);
+    static const int32_t want[14] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0};
+    CHECK(memcmp(y, want, sizeof want) == 0);
+    uint64_t big[7] = {UINT64_MAX, 1};
+    in[0].data = big;
+    in[0].dtype = NC_UINT64;
+    CHECK_INT(b->run(&c), NC_OK);
+    CHECK(y[0] == 0 && y[1] == 0 && y[2] == 0 && y[3] == 1);
+    nc_model_destroy(m);
+    nc_work_release(&w);
 }

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#define T_MOVABLE (T_TENSOR_ALL & ~T_STRING)
 #define T_ORDERED (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
 #define T_NARROW (NC_WIDEN_HALF | NC_WIDEN_INTS)
 
@@ -70,6 +69,9 @@ static nc_code topk_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW,
 
 /* ---- OneHot ---- */
 
+/* Cut to an integer; what int64 does not hold is no index, from either end. */
+static int64_t cut(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }
+
 static int64_t index_of(const nc_tensor *t, int64_t i) {
     const void *p = t->data;
     switch (t->dtype) {
@@ -77,13 +79,13 @@ static int64_t index_of(const nc_tensor *t, int64_t i) {
     case NC_INT32: return ((const int32_t *)p)[i];
     case NC_INT16: return ((const int16_t *)p)[i];
     case NC_INT8: return ((const int8_t *)p)[i];
-    case NC_UINT64: return (int64_t)((const uint64_t *)p)[i];
+    case NC_UINT64: return ((const uint64_t *)p)[i] > INT64_MAX ? INT64_MIN : (int64_t)((const uint64_t *)p)[i];
     case NC_UINT32: return ((const uint32_t *)p)[i];
     case NC_UINT16: return ((const uint16_t *)p)[i];
     case NC_UINT8: return ((const uint8_t *)p)[i];
-    case NC_FLOAT: return (int64_t)((const float *)p)[i];
-    case NC_DOUBLE: return (int64_t)((const double *)p)[i];
-    default: return (int64_t)nc_f16_to_f32(((const uint16_t *)p)[i]);
+    case NC_FLOAT: return cut((double)((const float *)p)[i]);
+    case NC_DOUBLE: return cut(((const double *)p)[i]);
+    default: return cut((double)nc_f16_to_f32(((const uint16_t *)p)[i]));
     }
 }
 
@@ -193,7 +195,7 @@ const nc_binding nc_select_cpu[] = {
     {.op = "TopK", .types = T_ORDERED, .prepare = prepare, .workspace = topk_workspace, .run = topk_run},
     {.op = "TopK", .types = T_NARROW, .prepare = prepare, .workspace = topk_narrow_workspace, .run = topk_narrow_run},
     {.op = "OneHot", .types = T_NUMBER, .prepare = prepare, .run = onehot_run},
-    {.op = "Compress", .kind = NC_K_BOUNDED, .types = T_MOVABLE, .prepare = prepare, .run = compress_run},
+    {.op = "Compress", .kind = NC_K_BOUNDED, .types = T_WHOLE, .prepare = prepare, .run = compress_run},
     {.op = "Unique",
      .kind = NC_K_BOUNDED,
      .types = T_NUMBER_ALL | T_BOOL,

@@ -29,11 +29,9 @@ static nc_code infer(nc_infer *c) {
 }
 
 static nc_code grad(nc_grad *g) {
-    nc_value *dy = nc_grad_dy(g, 0), *x = g->node->in[0];
+    nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
-    bool fixed = x->type != NULL && x->type->rank >= 0;
-    for (int k = 0; fixed && k < x->type->rank; k++) fixed = nc_dim_is_const(x->type->dims[k], NULL);
-    nc_value *in[3] = {nc_build_zeros_like(g->b, fixed ? x : nc_grad_x(g, 0)), nc_grad_y(g, 1), dy};
+    nc_value *in[3] = {nc_build_zeros_like(g->b, nc_grad_like(g, 0)), nc_grad_y(g, 1), dy};
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = nc_attr_int(g->node, "axis")};
     nc_grad_set(g, 0, nc_build_attr1(g->b, "", "ScatterElements", in, 3, &axis, 1));
     return nc_grad_end(g);

@@ -1,5 +1,6 @@
 /* ops/sequence/sequence_test.c: types of sequences, and their host kernels and StringConcat in a small world of their
  * own. */
+#include "ops/cases_testing.h"
 #include "tests/graph_testing.h"
 
 #include "base/mem.h"
@@ -86,33 +87,22 @@ static float item(const nc_object *list, int64_t i) { return ((const float *)lis
 
 #define G "<opset: \"\" 20> g "
 
-static void infers(const char *graph, const char *want) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL)
-        CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else
-        CHECK_STR(w.diag.text, want);
-    if (m != NULL) nc_model_destroy(m);
-    nc_work_release(&w);
-}
-
 TEST(sequence_types) {
-    infers(G "(float[n,4] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }", "seq(float[n,4])");
-    infers(G "(float[2,4] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }",
-           "seq(float[SequenceConstruct_2_d,4])");
-    infers(G "(float[2] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }", "seq(float[...])");
-    infers(G "(float[2] a) => (s) { e = SequenceEmpty<dtype = 7>(); s = SequenceInsert(e, a) }",
-           "a sequence of int64 cannot hold float");
-    infers(G "(seq(float[n,4]) s, int64[] i) => (t) { t = SequenceAt(s, i) }", "float[SequenceAt_2_d,4]");
-    infers(G "(seq(float[n,4]) s) => (t) { t = ConcatFromSequence<axis = -1, new_axis = 1>(s) }",
-           "float[ConcatFromSequence_1_d,4,ConcatFromSequence_1_n]");
-    infers(G "(seq(float[3,4]) s) => (t) { t = ConcatFromSequence<axis = 0>(s) }", "float[ConcatFromSequence_1_n,4]");
-    infers(G "(float[n,4] x) => (s) { s = SplitToSequence<keepdims = 0>(x) }", "seq(float[4])");
-    infers(G "(float[2] x) => (s) { s = Optional(x) }", "optional(float[2])");
-    infers(G "(optional(float[2]) o) => (s) { s = OptionalGetElement(o) }", "float[2]");
-    infers(G "(string[n,1] a, string[3] b) => (s) { s = StringConcat(a, b) }", "string[n,3]");
+    CHECK_INFERS(G "(float[n,4] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }", "seq(float[n,4])");
+    CHECK_INFERS(G "(float[2,4] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }",
+                 "seq(float[SequenceConstruct_2_d,4])");
+    CHECK_INFERS(G "(float[2] a, float[3,4] b) => (s) { s = SequenceConstruct(a, b) }", "seq(float[...])");
+    CHECK_INFERS(G "(float[2] a) => (s) { e = SequenceEmpty<dtype = 7>(); s = SequenceInsert(e, a) }",
+                 "a sequence of int64 cannot hold float");
+    CHECK_INFERS(G "(seq(float[n,4]) s, int64[] i) => (t) { t = SequenceAt(s, i) }", "float[SequenceAt_2_d,4]");
+    CHECK_INFERS(G "(seq(float[n,4]) s) => (t) { t = ConcatFromSequence<axis = -1, new_axis = 1>(s) }",
+                 "float[ConcatFromSequence_1_d,4,ConcatFromSequence_1_n]");
+    CHECK_INFERS(G "(seq(float[3,4]) s) => (t) { t = ConcatFromSequence<axis = 0>(s) }",
+                 "float[ConcatFromSequence_1_n,4]");
+    CHECK_INFERS(G "(float[n,4] x) => (s) { s = SplitToSequence<keepdims = 0>(x) }", "seq(float[4])");
+    CHECK_INFERS(G "(float[2] x) => (s) { s = Optional(x) }", "optional(float[2])");
+    CHECK_INFERS(G "(optional(float[2]) o) => (s) { s = OptionalGetElement(o) }", "float[2]");
+    CHECK_INFERS(G "(string[n,1] a, string[3] b) => (s) { s = StringConcat(a, b) }", "string[n,3]");
 }
 
 TEST(sequence_insert_grows_what_it_owns) {

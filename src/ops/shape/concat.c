@@ -69,7 +69,7 @@ static nc_value *input_sizes(nc_grad *g, int axis) {
     nc_attr range[2] = {{.name = "start", .kind = NC_A_INT, .i = axis},
                         {.name = "end", .kind = NC_A_INT, .i = axis + 1}};
     for (int i = 0; i < n->n_in; i++) {
-        nc_value *x = nc_shape_like(g, i);
+        nc_value *x = nc_grad_like(g, i);
         one[i] = nc_build_attr1(g->b, "", "Shape", &x, 1, range, 2);
     }
     nc_attr first = {.name = "axis", .kind = NC_A_INT, .i = 0};

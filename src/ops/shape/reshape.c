@@ -53,30 +53,13 @@ static nc_code solve_target(nc_infer *c, target *t) {
     return NC_OK;
 }
 
-/* The target shape as dims; NULL: not known. */
-static nc_code shape_elems(nc_infer *c, const nc_dim *const **elems, int *n) {
-    const int64_t *attr = nc_attr_ints(c->node, "shape", n);
-    if (attr == NULL) {
-        *elems = nc_in_elems(c, 1, n);
-        return NC_OK;
-    }
-    const nc_dim **v = nc_arena_array(c->arena, (size_t)*n, sizeof *v);
-    NC_NEED(c->w, v);
-    for (int k = 0; k < *n; k++) {
-        v[k] = nc_dim_const(c->dims, attr[k]);
-        NC_NEED(c->w, v[k]);
-    }
-    *elems = v;
-    return NC_OK;
-}
-
 static nc_code reshape_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     const nc_dim *const *elems = NULL;
     int n;
     target t;
     if (x == NULL) return NC_OK;
-    NC_TRY(shape_elems(c, &elems, &n));
+    NC_TRY(nc_shape_elems(c, 1, "shape", &elems, &n));
     if (elems == NULL) {
         int rank = nc_shape_count(c, 1);
         return nc_out_unknown(c, 0, x->elem, rank);

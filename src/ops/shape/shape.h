@@ -7,9 +7,6 @@
 #include "ops/build.h"
 #include "ops/card.h"
 
-#define T_WHOLE (T_TENSOR_ALL & ~T_STRING) /* elements of whole bytes in a buffer */
-#define T_MOVABLE (T_WHOLE | T_NARROW_28)  /* and those that share bytes */
-
 enum { NC_SHAPE_MAX_ELEMS = 64, NC_SHAPE_HUGE = INT32_MAX /* bounds this far out mean "to the end" */ };
 
 typedef enum nc_shape_state { NC_SHAPE_ABSENT, NC_SHAPE_UNKNOWN, NC_SHAPE_KNOWN } nc_shape_state;
@@ -17,6 +14,8 @@ typedef enum nc_shape_state { NC_SHAPE_ABSENT, NC_SHAPE_UNKNOWN, NC_SHAPE_KNOWN 
 /* A list of integers: attribute `attr` (NULL: none) or input i (-1: none). n: how many; UNKNOWN: -1 when that is not
  * known. */
 nc_shape_state nc_shape_ints(nc_infer *c, int i, const char *attr, int64_t *v, int max, int *n);
+/* The same list as dims: attribute `attr`, else the elements of input i; NULL: absent or not known. */
+NC_MUST nc_code nc_shape_elems(nc_infer *c, int i, const char *attr, const nc_dim *const **elems, int *n);
 /* How many elements the rank 1 input i has; -1: not known. */
 int nc_shape_count(nc_infer *c, int i);
 /* Marks axes of a rank; fails when one is out of range or comes twice. */
@@ -30,8 +29,6 @@ bool nc_shape_same_type(const nc_node *n);
 
 /* Gradient of ops that only rename dims: dy in the shape of input 0. */
 NC_MUST nc_code nc_shape_grad_reshape(nc_grad *g);
-/* Forward input i as a shape to be like; asked for only when its dims are not known before the run. */
-nc_value *nc_shape_like(nc_grad *g, int i);
 
 /* ---- slices: numpy's rule as ONNX states it ---- */
 
@@ -64,8 +61,6 @@ NC_MUST nc_code nc_shape_view_split(const nc_call *c);
 NC_MUST nc_code nc_shape_view_expand(const nc_call *c);
 NC_MUST nc_code nc_shape_transpose_prepare(nc_prep *p);
 NC_MUST nc_code nc_shape_split_prepare(nc_prep *p);
-bool nc_cast_strings_fits(const nc_node *n, const char **why);
-NC_MUST nc_code nc_cast_strings(nc_dyn *d);
 
 /* The same rows in every device's table. */
 #define NC_SHAPE_VIEWS                                                                          \

@@ -315,8 +315,6 @@ const nc_binding nc_shape_cpu[] = {
      .fits = cast_fits,
      .prepare = cast_prepare,
      .run = cast_run},
-    {.op = "Cast", .kind = NC_K_DYNAMIC, .fits = nc_cast_strings_fits, .dynamic = nc_cast_strings},
-    {.op = "CastLike", .kind = NC_K_DYNAMIC, .fits = nc_cast_strings_fits, .dynamic = nc_cast_strings},
     {.op = "BitCast", .kind = NC_K_STATIC, .types = T_WHOLE, .prepare = strided_prepare, .run = bit_cast_run},
     {.op = "SliceGrad", .domain = "nacre", .kind = NC_K_STATIC, .prepare = slice_grad_prepare, .run = slice_grad_run},
     {.op = "ConstantOfShape", .kind = NC_K_STATIC, .prepare = filled_prepare, .run = filled_run},

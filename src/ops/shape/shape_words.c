@@ -28,6 +28,22 @@ nc_shape_state nc_shape_ints(nc_infer *c, int i, const char *attr, int64_t *v, i
     return NC_SHAPE_UNKNOWN;
 }
 
+nc_code nc_shape_elems(nc_infer *c, int i, const char *attr, const nc_dim *const **elems, int *n) {
+    const int64_t *given = nc_attr_ints(c->node, attr, n);
+    if (given == NULL) {
+        *elems = nc_in_elems(c, i, n);
+        return NC_OK;
+    }
+    const nc_dim **v = nc_arena_array(c->arena, (size_t)*n, sizeof *v);
+    NC_NEED(c->w, v);
+    for (int k = 0; k < *n; k++) {
+        v[k] = nc_dim_const(c->dims, given[k]);
+        NC_NEED(c->w, v[k]);
+    }
+    *elems = v;
+    return NC_OK;
+}
+
 nc_code nc_shape_mark_axes(nc_infer *c, const int64_t *axes, int n, int rank, bool *marked) {
     memset(marked, 0, (size_t)rank * sizeof *marked);
     for (int k = 0; k < n; k++) {
@@ -61,16 +77,9 @@ bool nc_shape_same_type(const nc_node *n) {
     return in != NULL && out != NULL && in->kind == NC_T_TENSOR && in->rank >= 0 && nc_type_equal(in, out);
 }
 
-nc_value *nc_shape_like(nc_grad *g, int i) {
-    const nc_type *t = g->node->in[i] != NULL ? g->node->in[i]->type : NULL;
-    bool fixed = t != NULL && t->kind == NC_T_TENSOR && t->rank >= 0;
-    for (int k = 0; fixed && k < t->rank; k++) fixed = nc_dim_is_const(t->dims[k], NULL);
-    return fixed ? g->node->in[i] : nc_grad_x(g, i);
-}
-
 nc_code nc_shape_grad_reshape(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
-    if (dy != NULL && g->wants[0]) nc_grad_set(g, 0, nc_build_reshape_like(g->b, dy, nc_shape_like(g, 0)));
+    if (dy != NULL && g->wants[0]) nc_grad_set(g, 0, nc_build_reshape_like(g->b, dy, nc_grad_like(g, 0)));
     return nc_grad_end(g);
 }
 

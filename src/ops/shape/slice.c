@@ -195,7 +195,7 @@ static nc_code slice_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0), *in[6];
     if (dy == NULL || !g->wants[0]) return NC_OK;
     in[0] = dy;
-    in[1] = nc_build_shape(g->b, nc_shape_like(g, 0));
+    in[1] = nc_build_shape(g->b, nc_grad_like(g, 0));
     int n = argument_values(g, &in[2]);
     nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", "SliceGrad", in, 2 + n, NULL, 0));
     return nc_grad_end(g);
@@ -239,10 +239,7 @@ const nc_card nc_card_slice = {.name = "Slice",
 
 static nc_code slice_grad_infer(nc_infer *c) {
     const nc_type *dy = nc_in(c, 0);
-    int n;
-    if (dy == NULL) return NC_OK;
-    const nc_dim *const *shape = nc_in_elems(c, 1, &n);
-    return shape != NULL ? nc_out(c, 0, dy->elem, n, shape) : nc_out_unknown(c, 0, dy->elem, dy->rank);
+    return dy != NULL ? nc_out_of_shape(c, dy->elem, 1, dy->rank) : NC_OK;
 }
 
 static nc_code slice_grad_grad(nc_grad *g) {

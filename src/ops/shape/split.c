@@ -40,23 +40,6 @@ static nc_code check_sum(nc_infer *c, const nc_dim *const *sizes, int n, const n
     return NC_OK;
 }
 
-/* Sizes as dims; NULL: absent or not known. */
-static nc_code read_sizes(nc_infer *c, const nc_dim *const **sizes, int *n) {
-    const int64_t *attr = nc_attr_ints(c->node, "split", n);
-    if (attr == NULL) {
-        *sizes = nc_in_elems(c, 1, n);
-        return NC_OK;
-    }
-    const nc_dim **v = nc_arena_array(c->arena, (size_t)*n, sizeof *v);
-    NC_NEED(c->w, v);
-    for (int k = 0; k < *n; k++) {
-        v[k] = nc_dim_const(c->dims, attr[k]);
-        NC_NEED(c->w, v[k]);
-    }
-    *sizes = v;
-    return NC_OK;
-}
-
 static nc_code part_size(nc_infer *c, const nc_dim *const *sizes, const nc_dim *d, int k, const nc_dim **out) {
     if (sizes != NULL) {
         *out = sizes[k];
@@ -84,7 +67,7 @@ static nc_code split_infer(nc_infer *c) {
     for (int k = 0; x->rank < 0 && k < c->node->n_out; k++) NC_TRY(nc_out_unknown(c, k, x->elem, -1));
     if (x->rank < 0) return NC_OK;
     NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
-    NC_TRY(read_sizes(c, &sizes, &n));
+    NC_TRY(nc_shape_elems(c, 1, "split", &sizes, &n));
     if (sizes != NULL) NC_TRY(check_sum(c, sizes, n, x->dims[axis]));
     for (int k = 0; k < x->rank; k++) dims[k] = x->dims[k];
     for (int k = 0; k < c->node->n_out; k++) {

@@ -1,119 +1,101 @@
-/* ops/string/cast_cpu.c: the host kernel of Cast between strings and numbers. Numbers are written in as few digits as
- * give them back; strings are read as C writes numbers, whatever the locale, with NaN and INF in any case. */
+/* ops/string/cast_cpu.c: Cast and CastLike from and to strings, a host kernel. Numbers are read as C reads them, "INF"
+ * and "NaN" in any case included; floats are written with 8 digits, doubles with 17, trailing zeros left out. */
 #include "ops/string/string_cpu.h"
 
 #include "base/mem.h"
+#include "kernels/cpu/move/move.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static double float_at(const nc_tensor *t, int64_t i) {
-    switch (t->dtype) {
-    case NC_FLOAT: return (double)((const float *)t->data)[i];
-    case NC_FLOAT16: return (double)nc_f16_to_f32(((const uint16_t *)t->data)[i]);
-    case NC_BFLOAT16: return (double)nc_bf16_to_f32(((const uint16_t *)t->data)[i]);
-    default: return ((const double *)t->data)[i];
-    }
+bool nc_string_cast_fits(const nc_node *n, const char **why) {
+    const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
+    *why = "only for strings";
+    return x != NULL && y != NULL && (x->elem == NC_STRING) != (y->elem == NC_STRING);
 }
 
-static uint64_t bits_at(const nc_tensor *t, int64_t i) {
-    switch (t->dtype) {
-    case NC_INT8: return (uint64_t)((const int8_t *)t->data)[i];
-    case NC_INT16: return (uint64_t)((const int16_t *)t->data)[i];
-    case NC_INT32: return (uint64_t)((const int32_t *)t->data)[i];
-    case NC_UINT8:
-    case NC_BOOL: return ((const uint8_t *)t->data)[i];
-    case NC_UINT16: return ((const uint16_t *)t->data)[i];
-    case NC_UINT32: return ((const uint32_t *)t->data)[i];
-    default: return ((const uint64_t *)t->data)[i];
-    }
+static nc_code no_number(const nc_dyn *d, const nc_str *s) {
+    return nc_diag_set(d->call->diag, NC_E_DATA, d->call->node, d->call->op, "'%.60s' is not a number",
+                       s->n > 0 ? s->p : "");
 }
 
-/* The comma of some locales back to a point. */
-static void point(char *s) {
-    for (; *s != '\0'; s++)
-        if (*s == ',') *s = '.';
+/* Spaces may stand around a number. */
+static bool ends(const nc_str *s, const char *end) {
+    while (*end == ' ' || (*end >= '\t' && *end <= '\r')) end++;
+    return end == s->p + s->n;
 }
 
-static void write_float(char *out, size_t bytes, nc_dtype t, double v) {
-    bool narrow = t != NC_DOUBLE;
-    if (v != v || v - v != 0) {
-        snprintf(out, bytes, "%s", v != v ? "NaN" : v > 0 ? "INF" : "-INF");
-        return;
+/* 64-bit integers do not go through double. */
+static bool read_int(nc_dtype t, const nc_str *s, void *out) {
+    char *end;
+    if (t == NC_UINT64)
+        *(uint64_t *)out = strtoull(s->p, &end, 10);
+    else
+        *(int64_t *)out = strtoll(s->p, &end, 10);
+    return s->n > 0 && end != s->p && ends(s, end);
+}
+
+static nc_code from_strings(nc_dyn *d, const nc_tensor *x) {
+    const nc_str *s = x->data;
+    nc_tensor y;
+    NC_TRY(d->alloc(d, 0, d->call->out[0].dtype, x->rank, x->dims, &y));
+    int64_t n = nc_tensor_numel(x);
+    double *v = nc_alloc((size_t)(n + 1) * sizeof *v);
+    nc_code code = v != NULL ? NC_OK : nc_strings_no_memory(d);
+    for (int64_t i = 0; code == NC_OK && i < n; i++) {
+        char *end = s[i].p;
+        v[i] = s[i].n > 0 ? strtod(s[i].p, &end) : 0;
+        if (s[i].n == 0 || end == s[i].p || !ends(&s[i], end)) code = no_number(d, &s[i]);
     }
-    int digits = 1;
-    for (; digits < 17; digits++) {
-        snprintf(out, bytes, "%.*g", digits, v);
-        double again = strtod(out, NULL);
-        if (narrow ? (float)again == (float)v : again == v) break;
+    nc_tensor wide = y;
+    wide.data = v, wide.dtype = NC_DOUBLE;
+    if (code == NC_OK) code = nck_convert(&wide, &y, d->call->pool);
+    nc_free(v);
+    for (int64_t i = 0; code == NC_OK && (y.dtype == NC_INT64 || y.dtype == NC_UINT64) && i < n; i++) {
+        int64_t whole;
+        if (read_int(y.dtype, &s[i], &whole)) ((int64_t *)y.data)[i] = whole;
     }
-    snprintf(out, bytes, "%.*g", digits, v);
-    point(out);
+    return code;
+}
+
+static void write_number(nc_dtype t, const void *p, double v, char *out, size_t bytes) {
+    char c = nc_dtype_class(t);
+    if (t == NC_UINT64)
+        snprintf(out, bytes, "%" PRIu64, *(const uint64_t *)p);
+    else if (t == NC_INT64)
+        snprintf(out, bytes, "%" PRId64, *(const int64_t *)p);
+    else if (c == 'I' || c == 'U' || c == 'B')
+        snprintf(out, bytes, "%.0f", v);
+    else if (isnan(v))
+        snprintf(out, bytes, "NaN");
+    else if (isinf(v))
+        snprintf(out, bytes, v < 0 ? "-INF" : "INF");
+    else
+        snprintf(out, bytes, "%.*g", t == NC_DOUBLE ? 17 : 8, v);
 }
 
 static nc_code to_strings(nc_dyn *d, const nc_tensor *x) {
-    nc_object *z = d->out[0] = nc_object_host_tensor(NC_STRING, x->rank, x->dims);
-    if (z == NULL) return nc_strings_no_memory(d);
-    char class = nc_dtype_class(x->dtype), text[64];
     int64_t n = nc_tensor_numel(x);
-    for (int64_t i = 0; i < n; i++) {
-        if (class == 'F')
-            write_float(text, sizeof text, x->dtype, float_at(x, i));
-        else if (class == 'I')
-            snprintf(text, sizeof text, "%lld", (long long)bits_at(x, i));
-        else
-            snprintf(text, sizeof text, "%llu", (unsigned long long)bits_at(x, i));
-        if (!nc_strings_put(z, i, text, strlen(text))) return nc_strings_no_memory(d);
+    double *v = nc_alloc((size_t)(n + 1) * sizeof *v);
+    d->out[0] = nc_object_host_tensor(NC_STRING, x->rank, x->dims);
+    bool ok = v != NULL && d->out[0] != NULL;
+    nc_tensor wide = *x;
+    wide.data = v, wide.dtype = NC_DOUBLE;
+    nc_code code = ok ? nck_convert(x, &wide, d->call->pool) : NC_OK;
+    for (int64_t i = 0; ok && code == NC_OK && i < n; i++) {
+        char text[40];
+        const char *p = (const char *)x->data + (size_t)i * nc_dtype_bytes(x->dtype);
+        write_number(x->dtype, p, v[i], text, sizeof text);
+        ok = nc_strings_put(d->out[0], i, text, strlen(text));
     }
-    return NC_OK;
-}
-
-/* False: not a number of the type. The whole string counts, but for white space around it. */
-static bool read_number(nc_dtype t, const char *s, void *out, int64_t i) {
-    char *end;
-    errno = 0;
-    if (nc_dtype_is_float(t)) {
-        double v = strtod(s, &end);
-        if (t == NC_FLOAT)
-            ((float *)out)[i] = (float)v;
-        else if (t == NC_DOUBLE)
-            ((double *)out)[i] = v;
-        else
-            ((uint16_t *)out)[i] = t == NC_FLOAT16 ? nc_f64_to_f16(v) : nc_f32_to_bf16((float)v);
-    } else {
-        bool is_unsigned = nc_dtype_class(t) == 'U';
-        uint64_t v = is_unsigned ? strtoull(s, &end, 10) : (uint64_t)strtoll(s, &end, 10);
-        if (*end == '.' || *end == 'e' || *end == 'E') v = (uint64_t)(int64_t)strtod(s, &end);
-        switch (nc_dtype_bytes(t)) {
-        case 1: ((uint8_t *)out)[i] = t == NC_BOOL ? v != 0 : (uint8_t)v; break;
-        case 2: ((uint16_t *)out)[i] = (uint16_t)v; break;
-        case 4: ((uint32_t *)out)[i] = (uint32_t)v; break;
-        default: ((uint64_t *)out)[i] = v; break;
-        }
-        if (errno == ERANGE) return false;
-    }
-    if (end == s) return false;
-    while (*end == ' ' || (*end >= '\t' && *end <= '\r')) end++;
-    return *end == '\0';
-}
-
-static nc_code from_strings(nc_dyn *d, const nc_tensor *x, nc_dtype t) {
-    const nc_str *in = x->data;
-    nc_tensor y;
-    NC_TRY(d->alloc(d, 0, t, x->rank, x->dims, &y));
-    int64_t n = nc_tensor_numel(x);
-    for (int64_t i = 0; i < n; i++)
-        if (in[i].p == NULL || !read_number(t, in[i].p, y.data, i))
-            return nc_diag_set(d->call->diag, NC_E_DATA, d->call->node, d->call->op, "'%.40s' is not a number of %s",
-                               in[i].p != NULL ? in[i].p : "", nc_dtype_name(t));
-    return NC_OK;
+    nc_free(v);
+    return ok ? code : nc_strings_no_memory(d);
 }
 
 nc_code nc_string_cast(nc_dyn *d) {
     const nc_tensor *x = nc_strings_of(d, 0);
-    nc_dtype to = d->call->out[0].dtype;
-    return x->dtype == NC_STRING ? from_strings(d, x, to) : to_strings(d, x);
+    return x->dtype == NC_STRING ? from_strings(d, x) : to_strings(d, x);
 }

@@ -118,12 +118,6 @@ static bool is_text(const nc_node *n, const char **why) {
     return n->out[0]->lit != NULL && n->out[0]->lit->dtype == NC_STRING;
 }
 
-static bool gives_strings(const nc_node *n, const char **why) {
-    *why = "not a cast to or from strings";
-    const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
-    return x != NULL && y != NULL && (x->elem == NC_STRING) != (y->elem == NC_STRING);
-}
-
 static bool takes_strings(const nc_node *n, const char **why) {
     *why = "not strings";
     return n->in[1]->type != NULL && n->in[1]->type->elem == NC_STRING;
@@ -135,8 +129,8 @@ const nc_binding nc_string_cpu[] = {
     {DYNAMIC("Constant", constant), .fits = is_text, .prepare = constant_prepare},
     {DYNAMIC("Equal", equal), .types = NC_BIT(NC_STRING)},
     {DYNAMIC("Where", where), .fits = takes_strings},
-    {DYNAMIC("Cast", nc_string_cast), .fits = gives_strings},
-    {DYNAMIC("CastLike", nc_string_cast), .fits = gives_strings},
+    {DYNAMIC("Cast", nc_string_cast), .fits = nc_string_cast_fits},
+    {DYNAMIC("CastLike", nc_string_cast), .fits = nc_string_cast_fits},
     {DYNAMIC("Compress", nc_string_compress), .types = NC_BIT(NC_STRING), .prepare = nc_string_pick_prepare},
     {DYNAMIC("Unique", nc_string_unique), .types = NC_BIT(NC_STRING), .fits = nc_string_unique_fits,
      .prepare = nc_string_pick_prepare},

@@ -16,6 +16,7 @@ NC_MUST nc_code nc_string_normalizer_prepare(nc_prep *p);
 NC_MUST nc_code nc_string_normalizer(nc_dyn *d);
 NC_MUST nc_code nc_regex_prepare(nc_prep *p);
 NC_MUST nc_code nc_regex_full_match(nc_dyn *d);
+bool nc_string_cast_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_string_cast(nc_dyn *d); /* Cast to or from strings */
 NC_MUST nc_code nc_tfidf_prepare(nc_prep *p);
 NC_MUST nc_code nc_tfidf(nc_dyn *d);

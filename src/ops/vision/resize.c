@@ -172,14 +172,12 @@ static nc_value *argument(nc_grad *g, int i) {
 }
 
 static nc_code grad(nc_grad *g) {
-    nc_value *dy = nc_grad_dy(g, 0), *x = g->node->in[0];
+    nc_value *dy = nc_grad_dy(g, 0);
     nc_attr attrs[N_NAMES + 3];
     if (dy == NULL || !g->wants[0]) return NC_OK;
     nc_resize_inputs at = nc_resize_inputs_of(g->node);
-    bool fixed = x->type != NULL && x->type->rank >= 0;
-    for (int k = 0; fixed && k < x->type->rank; k++) fixed = nc_dim_is_const(x->type->dims[k], NULL);
     bool by_attr = nc_resize_is_old(g->node) && at.scales < 0;
-    nc_value *in[5] = {dy, nc_build_shape(g->b, fixed ? x : nc_grad_x(g, 0)), argument(g, at.roi),
+    nc_value *in[5] = {dy, nc_build_shape(g->b, nc_grad_like(g, 0)), argument(g, at.roi),
                        by_attr ? old_scales(g) : argument(g, at.scales), argument(g, at.sizes)};
     int n = copy_attrs(g->node, attrs);
     nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", "ResizeGrad", in, in[4] != NULL ? 5 : 4, attrs, n));
@@ -246,10 +244,7 @@ const nc_card nc_card_upsample = {.name = "Upsample",
 
 static nc_code back_infer(nc_infer *c) {
     const nc_type *dy = nc_in(c, 0);
-    int n;
-    if (dy == NULL) return NC_OK;
-    const nc_dim *const *shape = nc_in_elems(c, 1, &n);
-    return shape != NULL ? nc_out(c, 0, dy->elem, n, shape) : nc_out_unknown(c, 0, dy->elem, dy->rank);
+    return dy != NULL ? nc_out_of_shape(c, dy->elem, 1, dy->rank) : NC_OK;
 }
 
 static nc_code back_grad(nc_grad *g) {

@@ -149,24 +149,12 @@ TEST(non_max_suppression_keeps_the_better_of_two) {
     CHECK_INT(nck_nms_run(&s, kept, work), 0);
 }
 
-static void infers(const char *graph, const char *want) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_model *m = test_model(&w, nc_ops_registry(), graph);
-    if (m != NULL)
-        CHECK_TYPE(m->main->outputs.v[0]->type, want);
-    else
-        CHECK_STR(w.diag.text, want);
-    if (m != NULL) nc_model_destroy(m);
-    nc_work_release(&w);
-}
-
 TEST(vision_types) {
-    infers(G "(float[n,c,h,w] x) => (y) <const float [4] s = {1, 1, 2, 0.5}> { y = Resize(x, , s) }",
-           "float[n,c,2*h,floor(w/2)]");
-    infers(G "(float[n,c,h,w] x) => (y) <const float[3] s = {1, 1, 2}> { y = Resize(x, , s) }",
-           "scales has 3 elements, expected 4");
-    infers(G "(float[n,c,h,w] x, float[n,a,b,2] g) => (y) { y = GridSample(x, g) }", "float[n,c,a,b]");
-    infers(G "(float[n,c,h,w] x, float[n,a,b,3] g) => (y) { y = GridSample(x, g) }",
-           "grid has 3 numbers per place, expected 2");
+    CHECK_INFERS(G "(float[n,c,h,w] x) => (y) <const float [4] s = {1, 1, 2, 0.5}> { y = Resize(x, , s) }",
+                 "float[n,c,2*h,floor(w/2)]");
+    CHECK_INFERS(G "(float[n,c,h,w] x) => (y) <const float[3] s = {1, 1, 2}> { y = Resize(x, , s) }",
+                 "scales has 3 elements, expected 4");
+    CHECK_INFERS(G "(float[n,c,h,w] x, float[n,a,b,2] g) => (y) { y = GridSample(x, g) }", "float[n,c,a,b]");
+    CHECK_INFERS(G "(float[n,c,h,w] x, float[n,a,b,3] g) => (y) { y = GridSample(x, g) }",
+                 "grid has 3 numbers per place, expected 2");
 }

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#define T_MOVABLE (T_TENSOR_ALL & ~T_STRING)
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
 
 static nc_code wrong(const nc_call *c, const char *text) {
@@ -166,29 +165,26 @@ NC_WIDENED_HALF(roi_align, NULL)
     }
 #define RESIZE .prepare = nc_resize_prepare, .workspace = nc_resize_workspace, .run = nc_resize_run
 
-const nc_binding nc_vision_cpu[] = {{.op = "Resize", .types = T_MOVABLE & ~T_COMPLEX, RESIZE},
-                                    {.op = "Upsample", .types = T_MOVABLE & ~T_COMPLEX, RESIZE},
-                                    {.op = "ResizeGrad",
-                                     .domain = "nacre",
-                                     .types = T_FLOAT_ALL,
-                                     .prepare = nc_resize_prepare,
-                                     .workspace = nc_resize_grad_workspace,
-                                     .run = nc_resize_grad_run},
-                                    {.op = "GridSample",
-                                     .types = T_WIDE,
-                                     .fits = grid_is_wide,
-                                     .prepare = grid_prepare,
-                                     .run = grid_sample_run},
-                                    {.op = "GridSample",
-                                     .types = T_WIDE | NC_WIDEN_HALF,
-                                     .prepare = grid_prepare,
-                                     .workspace = grid_sample_half_workspace,
-                                     .run = grid_sample_half_run},
-                                    BOTH("AffineGrid", affine_grid, affine_prepare),
-                                    BOTH("RoiAlign", roi_align, roi_prepare),
-                                    {.op = "NonMaxSuppression",
-                                     .kind = NC_K_BOUNDED,
-                                     .prepare = nms_prepare,
-                                     .workspace = nms_workspace,
-                                     .run = nms_run},
-                                    {0}};
+const nc_binding nc_vision_cpu[] = {
+    {.op = "Resize", .types = T_WHOLE & ~T_COMPLEX, RESIZE},
+    {.op = "Upsample", .types = T_WHOLE & ~T_COMPLEX, RESIZE},
+    {.op = "ResizeGrad",
+     .domain = "nacre",
+     .types = T_FLOAT_ALL,
+     .prepare = nc_resize_prepare,
+     .workspace = nc_resize_grad_workspace,
+     .run = nc_resize_grad_run},
+    {.op = "GridSample", .types = T_WIDE, .fits = grid_is_wide, .prepare = grid_prepare, .run = grid_sample_run},
+    {.op = "GridSample",
+     .types = T_WIDE | NC_WIDEN_HALF,
+     .prepare = grid_prepare,
+     .workspace = grid_sample_half_workspace,
+     .run = grid_sample_half_run},
+    BOTH("AffineGrid", affine_grid, affine_prepare),
+    BOTH("RoiAlign", roi_align, roi_prepare),
+    {.op = "NonMaxSuppression",
+     .kind = NC_K_BOUNDED,
+     .prepare = nms_prepare,
+     .workspace = nms_workspace,
+     .run = nms_run},
+    {0}};

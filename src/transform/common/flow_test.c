@@ -12,17 +12,8 @@ TEST(neutral_operands_go) {
         "(float[n] x) => (y) <const float[] c = {1}> { a = Pow(x, c); y = Exp(a) }",
         "(float[2] x) => (y) <const float[2] c = {1, 1}> { a = Mul(x, c); y = Exp(a) }",
     };
-    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
-        bench b;
-        char text[200];
-        snprintf(text, sizeof text, "<opset: \"\" 17> g %s", gone[i]);
-        if (bench_init(&b, text)) {
-            b.m->infers_only = true;
-            CHECK_INT(run_passes(&b, "neutral dead_code", 1), NC_OK);
-            if (b.m->main->n_nodes != 1) nc_test_failed(__FILE__, __LINE__, "stayed: %s", text);
-        }
-        bench_release(&b);
-    }
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
+        LEAVES("<opset: \"\" 17> g", gone[i], "neutral dead_code", 1, 1);
     BECOMES(
         "(int64[n] x, bool[n] z) => (y, w) <const int64[] c = {0}, const bool[] d = {1}> { a = Add(x, c); y = Neg(a); "
         "b = And(z, d); w = Not(b) }",
@@ -41,17 +32,8 @@ TEST(neutral_near_misses_stay) {
         "(float[n] x) => (y) <const float[0] c = {}> { float[0] a = Mul(x, c); y = Exp(a) }",
         "(float[n] x) => (y) <var float[] c = {1}> { a = Mul(x, c); y = Exp(a) }",
     };
-    for (size_t i = 0; i < sizeof stay / sizeof stay[0]; i++) {
-        bench b;
-        char text[200];
-        snprintf(text, sizeof text, "<opset: \"\" 17> g %s", stay[i]);
-        if (bench_init(&b, text)) {
-            b.m->infers_only = true;
-            CHECK_INT(run_passes(&b, "neutral dead_code", 1), NC_OK);
-            if (b.m->main->n_nodes != 2) nc_test_failed(__FILE__, __LINE__, "gone: %s", text);
-        }
-        bench_release(&b);
-    }
+    for (size_t i = 0; i < sizeof stay / sizeof stay[0]; i++)
+        LEAVES("<opset: \"\" 17> g", stay[i], "neutral dead_code", 1, 2);
     /* A scale that training starts from 1. */
     BECOMES_TRAINING("(float[n] x) => (y) <const float[] c = {1}> { y = Mul(x, c) }", "neutral dead_code",
                      "=> (float[n] y)\n<const float[] c = {1}>\n{\n  y = Mul(x, c)\n}\n");
@@ -82,17 +64,9 @@ TEST(cards_know_when_they_do_nothing) {
         {"<const float[] r = {0.5}, const bool[] t = {1}> { a = Dropout(x, r, t); y = Exp(a) }", 2},
         {"<const int64[1] s = {0}, const int64[1] e = {9223372036854775807}> { a = Slice(x, s, e); y = Exp(a) }", 1},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        bench b;
-        char text[240];
-        snprintf(text, sizeof text, "<opset: \"\" 17> g (float[n,3] x) => (y) %s", rows[i].body);
-        if (bench_init(&b, text)) {
-            CHECK_INT(run_passes(&b, "identity dead_code", 1), NC_OK);
-            if (b.m->main->n_nodes != rows[i].n_left)
-                nc_test_failed(__FILE__, __LINE__, "%d left: %s", b.m->main->n_nodes, text);
-        }
-        bench_release(&b);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        LEAVES_TRAINING("<opset: \"\" 17> g (float[n,3] x) => (y)", rows[i].body, "identity dead_code", 1,
+                        rows[i].n_left);
 }
 
 #define BRANCHES                                                                      \

@@ -1,0 +1,21 @@
+/* ops/nn/loss.h: what the losses and their gradients are on every device: their attributes, and a call of them as
+ * kernels take it. */
+#ifndef NC_OPS_NN_LOSS_H
+#define NC_OPS_NN_LOSS_H
+
+#include "kernels/cpu/reduce/loss.h"
+#include "ops/binding.h"
+
+typedef struct nc_loss {
+    nck_loss_reduction reduction;
+    bool has_ignore;
+    int64_t ignore_index;
+} nc_loss;
+
+nc_loss nc_loss_read(const nc_node *n);
+/* Scores or log_prob x (N, C, ...); labels and weights are inputs i_labels and the one after. SHAPE where they do not
+ * fit x. */
+NC_MUST nc_code nc_loss_describe(const nc_loss *s, const nc_call *c, const nc_tensor *x, int i_labels,
+                                 nck_loss_args *a);
+
+#endif
