@@ -4,9 +4,12 @@
 
 #include "base/mem.h"
 
+#include <locale.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Room for n more bytes and the NUL. */
@@ -30,9 +33,7 @@ static bool reserve(nc_text *t, size_t n) {
     return true;
 }
 
-void nc_text_add(nc_text *t, const char *s) {
-    nc_text_add_n(t, s, strlen(s));
-}
+void nc_text_add(nc_text *t, const char *s) { nc_text_add_n(t, s, strlen(s)); }
 
 void nc_text_add_n(nc_text *t, const char *s, size_t n) {
     if (!reserve(t, n)) return;
@@ -72,4 +73,27 @@ void nc_text_pad(nc_text *t, size_t column) {
 void nc_text_release(nc_text *t) {
     nc_free(t->s);
     *t = (nc_text){0};
+}
+
+/* ---- numbers ---- */
+
+static locale_t c_locale(void) {
+    static _Atomic(locale_t) made;
+    locale_t l = atomic_load(&made);
+    if (!l) { /* glibc's "C" is one object however often it is asked for */
+        l = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+        atomic_store(&made, l);
+    }
+    return l;
+}
+
+double nc_text_to_double(const char *s, char **end) {
+    locale_t l = c_locale();
+    return l ? strtod_l(s, end, l) : strtod(s, end);
+}
+
+void nc_text_of_double(char *out, size_t bytes, int digits, double v) {
+    locale_t l = c_locale(), old = l ? uselocale(l) : (locale_t)0;
+    snprintf(out, bytes, "%.*g", digits, v);
+    if (l) uselocale(old);
 }

@@ -17,4 +17,8 @@ void nc_text_addf(nc_text *t, const char *fmt, ...) __attribute__((format(printf
 void nc_text_pad(nc_text *t, size_t column); /* spaces up to a column of the current line, at least one */
 void nc_text_release(nc_text *t);
 
+/* Numbers with a point, whatever the process's locale: as strtod, and as snprintf of "%.*g". */
+double nc_text_to_double(const char *s, char **end);
+void nc_text_of_double(char *out, size_t bytes, int digits, double v);
+
 #endif

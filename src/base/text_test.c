@@ -4,6 +4,9 @@
 #include "base/mem.h"
 #include "tests/check.h"
 
+#include <locale.h>
+#include <stdio.h>
+
 TEST(text_grows) {
     nc_text t = {0};
     CHECK(t.s == NULL);
@@ -56,4 +59,18 @@ TEST(text_remembers_failure) {
     CHECK_STR(t.s, "kept");
     nc_text_release(&t);
     CHECK(!t.failed);
+}
+
+/* A host program may have set a locale that writes 1,5. */
+TEST(text_numbers_have_a_point_in_any_locale) {
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "C"};
+    char old[128], out[32], *end;
+    snprintf(old, sizeof old, "%s", setlocale(LC_NUMERIC, NULL));
+    for (size_t i = 0; i < 4 && !setlocale(LC_NUMERIC, names[i]); i++) {}
+    const char *number = "1.5e3x";
+    CHECK_NEAR(nc_text_to_double(number, &end), 1500, 0);
+    CHECK_INT(end - number, 5);
+    nc_text_of_double(out, sizeof out, 9, 0.25);
+    CHECK_STR(out, "0.25");
+    setlocale(LC_NUMERIC, old);
 }

@@ -46,10 +46,9 @@ void nc_text_put_name(nc_text *out, const char *name) {
 }
 
 void nc_text_put_float(nc_text *out, double v, int digits) {
-    if (isnan(v))
-        nc_text_add(out, "nan");
-    else
-        nc_text_addf(out, "%.*g", digits, v);
+    char buf[40];
+    nc_text_of_double(buf, sizeof buf, digits, v);
+    nc_text_add(out, isnan(v) ? "nan" : buf);
 }
 
 /* ---- reading ---- */
@@ -187,7 +186,7 @@ nc_code nc_read_int(nc_reader *r, int64_t *out) {
 nc_code nc_read_float(nc_reader *r, double *out) {
     nc_read_peek(r);
     char *end;
-    double v = strtod(r->s, &end);
+    double v = nc_text_to_double(r->s, &end);
     if (end == r->s) return nc_read_fail(r, "expected a number");
     r->s = end;
     *out = v;

@@ -100,7 +100,7 @@ static void put_literal(nc_text *out, const nc_literal *l) {
 /* With a point or an exponent, so that it reads back as a float whatever the card says. */
 static void put_float_attr(nc_text *out, float v) {
     char buf[40];
-    snprintf(buf, sizeof buf, "%.9g", (double)v);
+    nc_text_of_double(buf, sizeof buf, 9, (double)v);
     if (isnan(v))
         nc_text_add(out, "nan");
     else

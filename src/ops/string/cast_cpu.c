@@ -47,7 +47,7 @@ static nc_code from_strings(nc_dyn *d, const nc_tensor *x) {
     nc_code code = v != NULL ? NC_OK : nc_strings_no_memory(d);
     for (int64_t i = 0; code == NC_OK && i < n; i++) {
         char *end = s[i].p;
-        v[i] = s[i].n > 0 ? strtod(s[i].p, &end) : 0;
+        v[i] = s[i].n > 0 ? nc_text_to_double(s[i].p, &end) : 0;
         if (s[i].n == 0 || end == s[i].p || !ends(&s[i], end)) code = no_number(d, &s[i]);
     }
     nc_tensor wide = y;
@@ -74,7 +74,7 @@ static void write_number(nc_dtype t, const void *p, double v, char *out, size_t 
     else if (isinf(v))
         snprintf(out, bytes, v < 0 ? "-INF" : "INF");
     else
-        snprintf(out, bytes, "%.*g", t == NC_DOUBLE ? 17 : 8, v);
+        nc_text_of_double(out, bytes, t == NC_DOUBLE ? 17 : 8, v);
 }
 
 static nc_code to_strings(nc_dyn *d, const nc_tensor *x) {
