@@ -2,6 +2,8 @@
  * declared? Messages name the parameter, what is expected and what came. Used by infer.c for every node. */
 #include "infer/check.h"
 
+#include "base/log.h"
+
 static nc_types bits_of(const nc_type *t) {
     switch (t->kind) {
     case NC_T_TENSOR:
@@ -58,15 +60,35 @@ nc_code nc_infer_check(nc_work *w, const nc_node *n, const nc_infer_val *in) {
     return NC_OK;
 }
 
-static nc_code contradiction(nc_work *w, nc_code code, const char *name, const nc_type *declared,
-                             const nc_type *inferred) {
+static nc_code contradiction(nc_work *w, const char *name, const nc_type *declared, const nc_type *inferred) {
     nc_text d = {0}, i = {0};
     nc_type_print(&d, declared);
     nc_type_print(&i, inferred);
-    code = nc_fail(w, code, "the model declares '%s' as %s, but it is %s", name, d.s ? d.s : "?", i.s ? i.s : "?");
+    nc_code code =
+        nc_fail(w, NC_E_TYPE, "the model declares '%s' as %s, but it is %s", name, d.s ? d.s : "?", i.s ? i.s : "?");
     nc_text_release(&d);
     nc_text_release(&i);
     return code;
+}
+
+/* Exporters write shapes that they only guess: a wrong one is no reason not to run the model. */
+static void warn(const char *name, const nc_type *declared, const nc_type *inferred) {
+    nc_text d = {0}, i = {0};
+    nc_type_print(&d, declared);
+    nc_type_print(&i, inferred);
+    nc_log(NC_LOG_INFO, "the model declares '%s' as %s, but it is %s", name, d.s ? d.s : "?", i.s ? i.s : "?");
+    nc_text_release(&d);
+    nc_text_release(&i);
+}
+
+static bool agree(const nc_type *declared, const nc_type *inferred) {
+    if (declared->rank != inferred->rank) return false;
+    for (int k = 0; k < inferred->rank; k++) {
+        int64_t a, b;
+        bool fixed = nc_dim_is_const(declared->dims[k], &a), found = nc_dim_is_const(inferred->dims[k], &b);
+        if (fixed && found && a != b) return false;
+    }
+    return true;
 }
 
 nc_code nc_infer_merge(nc_work *w, nc_arena *arena, const char *name, const nc_type *declared, const nc_type *inferred,
@@ -75,25 +97,20 @@ nc_code nc_infer_merge(nc_work *w, nc_arena *arena, const char *name, const nc_t
         *out = declared != NULL ? declared : inferred;
         return NC_OK;
     }
-    if (declared->kind != inferred->kind) return contradiction(w, NC_E_TYPE, name, declared, inferred);
+    if (declared->kind != inferred->kind) return contradiction(w, name, declared, inferred);
     *out = inferred;
     if (declared->kind != NC_T_TENSOR) {
         if (inferred->of == NULL && declared->of != NULL) *out = declared;
         return NC_OK;
     }
     if (declared->elem != inferred->elem && declared->elem != NC_UNDEFINED)
-        return contradiction(w, NC_E_TYPE, name, declared, inferred);
+        return contradiction(w, name, declared, inferred);
     if (declared->rank < 0) return NC_OK;
     if (inferred->rank < 0) {
         *out = nc_type_tensor(arena, inferred->elem, declared->rank, declared->dims);
         NC_NEED(w, *out);
         return NC_OK;
     }
-    if (declared->rank != inferred->rank) return contradiction(w, NC_E_SHAPE, name, declared, inferred);
-    for (int k = 0; k < inferred->rank; k++) {
-        int64_t a, b;
-        bool fixed = nc_dim_is_const(declared->dims[k], &a), found = nc_dim_is_const(inferred->dims[k], &b);
-        if (fixed && found && a != b) return contradiction(w, NC_E_SHAPE, name, declared, inferred);
-    }
+    if (!agree(declared, inferred)) warn(name, declared, inferred);
     return NC_OK;
 }

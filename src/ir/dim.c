@@ -40,6 +40,18 @@ static int compare_products(const nc_term *a, const nc_term *b) {
 
 static int compare_terms(const void *a, const void *b) { return compare_products(a, b); }
 
+/* Parts are shared, so what is written out may be exponentially larger than what is stored. */
+static uint32_t size_of(const nc_term *terms, int n) {
+    uint64_t size = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < terms[i].n; k++) {
+            const nc_atom *x = terms[i].f[k];
+            size += x->kind == NC_ATOM_SYM ? 1 : 1 + (uint64_t)x->a->size + x->b->size;
+            if (size > UINT32_MAX) return UINT32_MAX;
+        }
+    return (uint32_t)size;
+}
+
 /* Copies the terms and their key (coefficient, count, atom ids per term) into the arena and enters the dim. */
 static const nc_dim *enter(nc_dims *t, const nc_term *terms, int n, const int64_t *key, size_t n_key) {
     nc_dim *d = nc_arena_alloc(&t->arena, sizeof *d);
@@ -53,7 +65,7 @@ static const nc_dim *enter(nc_dims *t, const nc_term *terms, int n, const int64_
         if (terms[i].n) memcpy(f, terms[i].f, (size_t)terms[i].n * sizeof *f);
         copy[i] = (nc_term){terms[i].coef, terms[i].n, f};
     }
-    *d = (nc_dim){.id = t->n_dims, .n = n, .terms = copy};
+    *d = (nc_dim){.id = t->n_dims, .n = n, .terms = copy, .size = size_of(terms, n)};
     if (!nc_map_put_bytes(&t->dims, key_copy, n_key * sizeof *key, d)) return no_memory(t);
     t->n_dims++;
     return d;
@@ -99,11 +111,13 @@ const nc_dim *nc_dim_term(nc_dims *t, int64_t coef, nc_atom *const *f, int n) {
 
 const nc_dim *nc_dim_const(nc_dims *t, int64_t c) { return nc_dim_term(t, c, NULL, 0); }
 
-static nc_atom *new_atom(nc_dims *t, nc_atom_kind kind) {
+static nc_atom *new_atom(nc_dims *t, nc_atom_kind kind, const nc_dim *a, const nc_dim *b) {
     nc_atom *x = nc_arena_alloc(&t->arena, sizeof *x);
     if (!x) return no_memory(t);
     x->id = t->atoms.n;
     x->kind = kind;
+    x->a = a;
+    x->b = b;
     nc_atom *const f[] = {x};
     if (!NC_PUSH(&t->arena, t->atoms, x)) return no_memory(t);
     if (!(x->self = nc_dim_term(t, 1, f, 1))) t->atoms.n--;
@@ -115,10 +129,13 @@ const nc_dim *nc_dim_atom(nc_dims *t, nc_atom_kind kind, const nc_dim *a, const 
     nc_atom *x = nc_map_get_bytes(&t->functions, key, sizeof key);
     if (x) return x->self;
     const void *kept = nc_arena_copy(&t->arena, key, sizeof key);
-    if (!kept || !(x = new_atom(t, kind))) return no_memory(t);
-    x->a = a;
-    x->b = b;
+    if (!kept || !(x = new_atom(t, kind, a, b))) return no_memory(t);
     return nc_map_put_bytes(&t->functions, kept, sizeof key, x) ? x->self : no_memory(t);
+}
+
+const nc_dim *nc_dim_box(nc_dims *t, const nc_dim *d) {
+    if (!d || d->n == 0 || (d->n == 1 && d->terms[0].n <= 1)) return d;
+    return nc_dim_atom(t, NC_ATOM_MAX, d, d);
 }
 
 /* ---- symbols ---- */
@@ -127,7 +144,7 @@ const nc_dim *nc_dim_sym(nc_dims *t, const char *name) {
     nc_atom *x = nc_map_get(&t->syms_by_name, name);
     if (x) return x->self;
     const char *copy = nc_arena_str(&t->arena, name);
-    if (!copy || !(x = new_atom(t, NC_ATOM_SYM))) return no_memory(t);
+    if (!copy || !(x = new_atom(t, NC_ATOM_SYM, NULL, NULL))) return no_memory(t);
     x->name = copy;
     x->sym = t->syms.n;
     if (!NC_PUSH(&t->arena, t->syms, x) || !nc_map_put(&t->syms_by_name, copy, x)) return no_memory(t);
@@ -163,7 +180,7 @@ const nc_dim *nc_dim_declared(nc_dims *t, const char *name) {
     x->name = other;
     /* The map keeps the entry of the old name: the declared symbol takes it over. */
     const char *copy = nc_arena_str(&t->arena, name);
-    nc_atom *y = copy ? new_atom(t, NC_ATOM_SYM) : NULL;
+    nc_atom *y = copy ? new_atom(t, NC_ATOM_SYM, NULL, NULL) : NULL;
     if (!y) return no_memory(t);
     y->name = copy;
     y->sym = t->syms.n;
@@ -203,6 +220,11 @@ static const nc_dim *add_scaled(nc_dims *t, const nc_dim *a, const nc_dim *b, in
     if (!a || !b) return NULL;
     nc_term terms[2 * NC_DIM_MAX_TERMS];
     int n = 0;
+    if (a->n + b->n > NC_DIM_MAX_TERMS) {
+        a = a->n > NC_DIM_MAX_TERMS / 2 ? nc_dim_box(t, a) : a;
+        b = b->n > NC_DIM_MAX_TERMS / 2 ? nc_dim_box(t, b) : b;
+        if (!a || !b) return NULL;
+    }
     for (int i = 0; i < a->n; i++) terms[n++] = a->terms[i];
     for (int i = 0; i < b->n; i++, n++) {
         terms[n] = b->terms[i];
@@ -223,8 +245,19 @@ static void merge_factors(const nc_term *a, const nc_term *b, nc_atom **out) {
     }
 }
 
+static int most_factors(const nc_dim *d) {
+    int n = 0;
+    for (int i = 0; i < d->n; i++) n = d->terms[i].n > n ? d->terms[i].n : n;
+    return n;
+}
+
 const nc_dim *nc_dim_mul(nc_dims *t, const nc_dim *a, const nc_dim *b) {
     if (!a || !b) return NULL;
+    if (a->n * b->n > NC_DIM_MAX_TERMS || most_factors(a) + most_factors(b) > NC_DIM_MAX_FACTORS) {
+        a = nc_dim_box(t, a);
+        b = nc_dim_box(t, b);
+        if (!a || !b) return NULL;
+    }
     int n_pairs = a->n * b->n, n = 0;
     size_t n_factors = 0;
     for (int i = 0; i < a->n; i++) n_factors += (size_t)a->terms[i].n * (size_t)b->n;
@@ -248,17 +281,38 @@ const nc_dim *nc_dim_mul(nc_dims *t, const nc_dim *a, const nc_dim *b) {
 
 /* ---- walking an expression ---- */
 
-void nc_dim_mark(const nc_dim *d, bool *used) {
+/* What a walk found of the atoms that it met last. A part that is used several times is met again soon after it was
+ * done, so that few places are enough to walk each part once. Small expressions do without (NULL). */
+enum { N_MEMO = 128, MEMO_FROM = 64 };
+
+typedef struct memo {
+    const nc_atom *atom[N_MEMO];
+    union {
+        int64_t value;
+        const nc_dim *dim;
+    } of[N_MEMO];
+} memo;
+
+static bool memo_has(const memo *m, const nc_atom *x) { return m && m->atom[x->id % N_MEMO] == x; }
+
+static void mark(const nc_dim *d, bool *used, memo *m) {
     for (int i = 0; i < d->n; i++)
         for (int k = 0; k < d->terms[i].n; k++) {
             const nc_atom *x = d->terms[i].f[k];
             if (x->kind == NC_ATOM_SYM) {
                 used[x->sym] = true;
-            } else {
-                nc_dim_mark(x->a, used);
-                nc_dim_mark(x->b, used);
+            } else if (!memo_has(m, x)) {
+                mark(x->a, used, m);
+                if (x->b != x->a) mark(x->b, used, m);
+                if (m) m->atom[x->id % N_MEMO] = x;
             }
         }
+}
+
+void nc_dim_mark(const nc_dim *d, bool *used) {
+    memo m;
+    if (d->size >= MEMO_FROM) memset(&m.atom, 0, sizeof m.atom);
+    mark(d, used, d->size >= MEMO_FROM ? &m : NULL);
 }
 
 bool nc_div_i64(int64_t a, int64_t b, bool up, int64_t *out) {
@@ -269,14 +323,22 @@ bool nc_div_i64(int64_t a, int64_t b, bool up, int64_t *out) {
     return true;
 }
 
-static bool eval_atom(const nc_atom *x, const int64_t *values, const bool *known, int64_t *out) {
+typedef struct binding {
+    const int64_t *values;
+    const bool *known;
+    memo *m;
+} binding;
+
+static bool eval(const nc_dim *d, const binding *s, int64_t *out);
+
+static bool eval_function(const nc_atom *x, const binding *s, int64_t *out) {
     int64_t a, b;
-    if (x->kind == NC_ATOM_SYM) {
-        if (!known[x->sym]) return false;
-        *out = values[x->sym];
-        return true;
+    if (!eval(x->a, s, &a)) return false;
+    if (x->b == x->a) {
+        b = a;
+    } else if (!eval(x->b, s, &b)) {
+        return false;
     }
-    if (!nc_dim_eval(x->a, values, known, &a) || !nc_dim_eval(x->b, values, known, &b)) return false;
     switch (x->kind) {
     case NC_ATOM_FLOOR: return nc_div_i64(a, b, false, out);
     case NC_ATOM_CEIL: return nc_div_i64(a, b, true, out);
@@ -285,26 +347,47 @@ static bool eval_atom(const nc_atom *x, const int64_t *values, const bool *known
     }
 }
 
-bool nc_dim_eval(const nc_dim *d, const int64_t *values, const bool *known, int64_t *out) {
+static bool eval_atom(const nc_atom *x, const binding *s, int64_t *out) {
+    if (x->kind == NC_ATOM_SYM) {
+        if (!s->known[x->sym]) return false;
+        *out = s->values[x->sym];
+        return true;
+    }
+    int at = x->id % N_MEMO;
+    if (memo_has(s->m, x)) {
+        *out = s->m->of[at].value;
+        return true;
+    }
+    if (!eval_function(x, s, out)) return false;
+    if (s->m) s->m->atom[at] = x, s->m->of[at].value = *out;
+    return true;
+}
+
+static bool eval(const nc_dim *d, const binding *s, int64_t *out) {
     int64_t sum = 0;
-    if (!d) return false;
     for (int i = 0; i < d->n; i++) {
         int64_t product = d->terms[i].coef, x;
         for (int k = 0; k < d->terms[i].n; k++)
-            if (!eval_atom(d->terms[i].f[k], values, known, &x) || !nc_mul_i64(product, x, &product)) return false;
+            if (!eval_atom(d->terms[i].f[k], s, &x) || !nc_mul_i64(product, x, &product)) return false;
         if (!nc_add_i64(sum, product, &sum)) return false;
     }
     *out = sum;
     return true;
 }
 
+bool nc_dim_eval(const nc_dim *d, const int64_t *values, const bool *known, int64_t *out) {
+    if (!d) return false;
+    if (d->size < MEMO_FROM) return eval(d, &(binding){values, known, NULL}, out);
+    memo m;
+    memset(&m.atom, 0, sizeof m.atom);
+    return eval(d, &(binding){values, known, &m}, out);
+}
+
+static const nc_dim *rebuild(nc_dims *t, const nc_dim *d, const nc_dim *const *by, memo *m);
+
 /* by NULL: d comes from another table, whose canonical form is kept as it is. */
-static const nc_dim *rebuild_atom(nc_dims *t, const nc_atom *x, const nc_dim *const *by) {
-    if (x->kind == NC_ATOM_SYM) {
-        if (by && by[x->sym]) return by[x->sym];
-        return x->sym < t->syms.n ? t->syms.v[x->sym]->self : NULL;
-    }
-    const nc_dim *a = nc_dim_subst(t, x->a, by), *b = nc_dim_subst(t, x->b, by);
+static const nc_dim *rebuild_function(nc_dims *t, const nc_atom *x, const nc_dim *const *by, memo *m) {
+    const nc_dim *a = rebuild(t, x->a, by, m), *b = x->b == x->a ? a : rebuild(t, x->b, by, m);
     if (!a || !b) return NULL;
     if (!by) return nc_dim_atom(t, x->kind, a, b);
     switch (x->kind) {
@@ -315,18 +398,49 @@ static const nc_dim *rebuild_atom(nc_dims *t, const nc_atom *x, const nc_dim *co
     }
 }
 
-const nc_dim *nc_dim_subst(nc_dims *t, const nc_dim *d, const nc_dim *const *by) {
-    if (!d) return NULL;
+static const nc_dim *rebuild_atom(nc_dims *t, const nc_atom *x, const nc_dim *const *by, memo *m) {
+    if (x->kind == NC_ATOM_SYM) {
+        if (by && by[x->sym]) return by[x->sym];
+        return x->sym < t->syms.n ? t->syms.v[x->sym]->self : NULL;
+    }
+    int at = x->id % N_MEMO;
+    if (memo_has(m, x)) return m->of[at].dim;
+    const nc_dim *d = rebuild_function(t, x, by, m);
+    if (m && d) m->atom[at] = x, m->of[at].dim = d;
+    return d;
+}
+
+static const nc_dim *rebuild(nc_dims *t, const nc_dim *d, const nc_dim *const *by, memo *m) {
     const nc_dim *sum = nc_dim_const(t, 0);
     for (int i = 0; i < d->n && sum; i++) {
         const nc_dim *product = nc_dim_const(t, d->terms[i].coef);
-        for (int k = 0; k < d->terms[i].n; k++) product = nc_dim_mul(t, product, rebuild_atom(t, d->terms[i].f[k], by));
+        for (int k = 0; k < d->terms[i].n; k++)
+            product = nc_dim_mul(t, product, rebuild_atom(t, d->terms[i].f[k], by, m));
         sum = nc_dim_add(t, sum, product);
     }
     return sum;
 }
 
+const nc_dim *nc_dim_subst(nc_dims *t, const nc_dim *d, const nc_dim *const *by) {
+    if (!d) return NULL;
+    if (d->size < MEMO_FROM) return rebuild(t, d, by, NULL);
+    memo m;
+    memset(&m.atom, 0, sizeof m.atom);
+    return rebuild(t, d, by, &m);
+}
+
 const nc_dim *nc_dim_carry(nc_dims *t, const nc_dim *d) { return nc_dim_subst(t, d, NULL); }
+
+/* The clone gets the same atoms in the same order, so those that d is made of are there under their ids. */
+static const nc_dim *clone_dim(nc_dims *t, const nc_dim *d) {
+    const nc_dim *sum = nc_dim_const(t, 0);
+    for (int i = 0; i < d->n && sum; i++) {
+        nc_atom *f[NC_DIM_MAX_FACTORS];
+        for (int k = 0; k < d->terms[i].n; k++) f[k] = t->atoms.v[d->terms[i].f[k]->id];
+        sum = nc_dim_add(t, sum, nc_dim_term(t, d->terms[i].coef, f, d->terms[i].n));
+    }
+    return sum;
+}
 
 static bool clone_atom(nc_dims *t, const nc_atom *x) {
     if (x->kind == NC_ATOM_SYM) {
@@ -334,7 +448,7 @@ static bool clone_atom(nc_dims *t, const nc_atom *x) {
         t->syms.v[x->sym]->n_fresh = x->n_fresh;
         return true;
     }
-    const nc_dim *a = nc_dim_carry(t, x->a), *b = nc_dim_carry(t, x->b);
+    const nc_dim *a = clone_dim(t, x->a), *b = clone_dim(t, x->b);
     return a && b && nc_dim_atom(t, x->kind, a, b);
 }
 
@@ -345,7 +459,7 @@ nc_dims *nc_dims_clone(const nc_dims *from) {
     for (int i = 0; ok && i < from->syms.n; i++) {
         const nc_dim *bound = from->syms.v[i]->bound;
         t->syms.v[i]->fresh = from->syms.v[i]->fresh;
-        ok = !bound || (t->syms.v[i]->bound = nc_dim_carry(t, bound)) != NULL;
+        ok = !bound || (t->syms.v[i]->bound = clone_dim(t, bound)) != NULL;
     }
     if (ok) return t;
     nc_dims_destroy(t);

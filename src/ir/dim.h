@@ -18,7 +18,7 @@ nc_dims *nc_dims_create(void);
 void nc_dims_destroy(nc_dims *t);
 
 const nc_dim *nc_dim_const(nc_dims *t, int64_t c);
-const nc_dim *nc_dim_sym(nc_dims *t, const char *name);   /* the symbol of that name, made at first use */
+const nc_dim *nc_dim_sym(nc_dims *t, const char *name); /* the symbol of that name, made at first use */
 /* The same for a name that the model itself writes: a symbol made up before under that name gives it up. */
 const nc_dim *nc_dim_declared(nc_dims *t, const char *name);
 const nc_dim *nc_dim_fresh(nc_dims *t, const char *hint); /* a new symbol: hint, or hint_2, hint_3, ... */
@@ -50,6 +50,7 @@ const nc_dim *nc_dim_subst(nc_dims *t, const nc_dim *d, const nc_dim *const *by)
 nc_dims *nc_dims_clone(const nc_dims *t);
 /* d of another table as an expression of t: symbols correspond by id, so t must have at least those of d's table. */
 const nc_dim *nc_dim_carry(nc_dims *t, const nc_dim *d);
-void nc_dim_print(nc_text *out, const nc_dim *d); /* a symbol's own name if it is an identifier, else in quotes */
+/* A symbol's own name if it is an identifier, else in quotes. Expressions of thousands of atoms are only named. */
+void nc_dim_print(nc_text *out, const nc_dim *d);
 
 #endif

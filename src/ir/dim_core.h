@@ -10,8 +10,9 @@
 #include "base/map.h"
 #include "ir/dim.h"
 
-#define NC_DIM_MAX_TERMS 128 /* larger expressions count as overflow */
+#define NC_DIM_MAX_TERMS 128 /* of one sum; what has more becomes a sum of boxes, see nc_dim_box */
 #define NC_DIM_MAX_FACTORS 16
+#define NC_DIM_MAX_PRINT 4096 /* size of an expression that is still printed; larger ones are printed as a name */
 
 typedef enum nc_atom_kind { NC_ATOM_SYM, NC_ATOM_FLOOR, NC_ATOM_CEIL, NC_ATOM_MAX, NC_ATOM_MIN } nc_atom_kind;
 
@@ -37,6 +38,7 @@ struct nc_dim {
     int id; /* order of creation */
     int n;
     const nc_term *terms;
+    uint32_t size; /* atoms of the expression written out, at most UINT32_MAX */
 };
 
 struct nc_dims {
@@ -52,7 +54,9 @@ struct nc_dims {
 const nc_dim *nc_dim_collect(nc_dims *t, nc_term *terms, int n);
 const nc_dim *nc_dim_term(nc_dims *t, int64_t coef, nc_atom *const *f, int n);
 const nc_dim *nc_dim_atom(nc_dims *t, nc_atom_kind kind, const nc_dim *a, const nc_dim *b); /* as it stands */
-bool nc_dim_ident(const char *s, size_t n);                                                 /* [A-Za-z_][A-Za-z0-9_]* */
+/* d as one atom, max(d,d): equal in value, though not the same pointer. Keeps sums and products within their limits. */
+const nc_dim *nc_dim_box(nc_dims *t, const nc_dim *d);
+bool nc_dim_ident(const char *s, size_t n); /* [A-Za-z_][A-Za-z0-9_]* */
 /* Quotient rounded down or up; false: b is 0 or overflow. */
 bool nc_div_i64(int64_t a, int64_t b, bool up, int64_t *out);
 

@@ -64,6 +64,10 @@ static void print_atom(nc_text *out, const nc_atom *x) {
 }
 
 void nc_dim_print(nc_text *out, const nc_dim *d) {
+    if (d->size > NC_DIM_MAX_PRINT) {
+        nc_text_addf(out, "dim_%d", d->id);
+        return;
+    }
     if (d->n == 0) nc_text_add(out, "0");
     for (int i = 0; i < d->n; i++) {
         const nc_term *x = &d->terms[i];

@@ -65,6 +65,20 @@ def older(old, new):
     return old[0], old[1], new[0]
 
 
+def halves(steps):
+    """Each step keeps at most half of what there is and two more, and adds x: its size uses the one before twice."""
+    node = helper.make_node
+    nodes = [node("Identity", ["x"], ["t0"])]
+    for i in range(steps):
+        nodes += [node("Shape", [f"t{i}"], [f"s{i}"]), node("Div", [f"s{i}", "two"], [f"h{i}"]),
+                  node("Add", [f"h{i}", "two"], [f"e{i}"]), node("Slice", [f"t{i}", "zero", f"e{i}"], [f"p{i}"]),
+                  node("Concat", [f"p{i}", "x"], [f"t{i + 1}"], axis=0)]
+    graph = helper.make_graph(nodes, "form", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+                              [helper.make_tensor_value_info(f"t{steps}", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(ints(2), "two"), numpy_helper.from_array(ints(0), "zero")])
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)]), {"x": f(20)}
+
+
 def forms():
     """{name: (model, feeds) or (model, feeds, the model for onnxruntime)}"""
     c = {}
@@ -262,6 +276,13 @@ def forms():
         c[f"resize_{mode}_{how}"] = case(
             "Resize", opset, [f(1, 2, 4, 5), np.float32([]), np.float32([]), ints(1, 2, 7, 3)], constants=[1, 2, 3],
             mode=mode, coordinate_transformation_mode=how, **more)
+    # Sizes and places that are not round in binary: 17 / 1.7.
+    c["resize_scale_1_7"] = case("Resize", 13, [f(1, 1, 13, 11), None, np.float32([1, 1, 1.7, 2.3])], constants=[2],
+                                 coordinate_transformation_mode="asymmetric", nearest_mode="floor", mode="nearest")
+    for corners in (0, 1):
+        places = RNG.uniform(-1.6, 1.6, (2, 5, 6, 2)).astype(np.float32)
+        c[f"grid_cubic_border_{corners}"] = case("GridSample", 16, [f(2, 3, 7, 6), places], mode="bicubic",
+                                                 padding_mode="border", align_corners=corners)
     # Models: defaults that may be given, unused inputs, names of outer graphs, absent outputs.
     c["default_used"] = text("""<ir_version: 8, opset_import: ["" : 13]>
         g (float[N] x, float[N] unused) => (float[N] y) <float[1] b = {2}> { y = Add(x, b) }""",
@@ -291,6 +312,20 @@ def forms():
             c = Add(a, a)
             on = Less(c, limit) }>
         }""", {"x": np.array(1, np.float32)})
+    c["declared_wrongly"] = text("""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[N,3] x, bool c) => (float[N,4] y, float[N] z) {
+          y = Relu(x)
+          z = If(c) <then_branch = t () => (float[N,3] a) { a = Neg(x) },
+                     else_branch = e () => (float[N,3] b) { b = Abs(x) }>
+        }""", {"x": f(2, 3), "c": np.array(True)})
+    many = [f"x{i}" for i in range(200)]
+    c["many_symbols"] = (helper.make_model(helper.make_graph(
+        [helper.make_node("Concat", many, ["y"], axis=0), helper.make_node("Shape", ["y"], ["s"])], "form",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [f"n_{n}"]) for n in many],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+         helper.make_tensor_value_info("s", TensorProto.INT64, None)]), ir_version=8,
+        opset_imports=[helper.make_opsetid("", 13)]), {n: f(i % 4) for i, n in enumerate(many)})
+    c["sizes_of_sizes"] = halves(60)
     # Nothing to do.
     for op, more in (("Relu", {}), ("Softmax", {"axis": -1}), ("Transpose", {}), ("ReduceSum", {"keepdims": 1}),
                      ("Neg", {}), ("Flatten", {}), ("Exp", {}), ("Cast", {"to": TensorProto.FLOAT})):

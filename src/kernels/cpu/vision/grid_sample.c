@@ -47,7 +47,9 @@ static int axis_taps(const nck_grid_sample *s, double g, int64_t d, int64_t *lin
     double edge = s->align_corners ? 0 : -0.5, lo = edge, hi = (double)(d - 1) - edge;
     if (s->mode == NCK_SAMPLE_NEAREST) x = rint(x);
     if (!(x >= lo && x <= hi)) {
-        if (s->padding == NCK_SAMPLE_BORDER) x = fmin(fmax(x, 0), (double)(d - 1));
+        /* Cubic weights change outside, where the lines of their four pixels still differ. */
+        double beyond = s->mode == NCK_SAMPLE_CUBIC ? 3 : 0;
+        if (s->padding == NCK_SAMPLE_BORDER) x = fmin(fmax(x, -beyond), (double)(d - 1) + beyond);
         if (s->padding == NCK_SAMPLE_REFLECTION) x = reflected(x, lo, hi);
     }
     if (!(fabs(x) < 0x1p52)) x = -4; /* NaN and the far away */

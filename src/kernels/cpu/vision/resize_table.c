@@ -1,5 +1,6 @@
 /* kernels/cpu/vision/resize_table.c: which input lines make an output line, and with what weights, after the rules of
- * ONNX's Resize. Places are computed in double. */
+ * ONNX's Resize. Places are computed in double; for nearest, where a line more or less shows, quotients are rounded to
+ * float as in onnxruntime: 17 / 1.7 is 10. */
 #include "kernels/cpu/vision/resize.h"
 
 #include <math.h>
@@ -12,22 +13,26 @@ size_t nck_resize_table_bytes(int64_t in, int64_t out) {
     return entries(in, out) * (sizeof(int64_t) + sizeof(double)) + (((size_t)out + 63) & ~(size_t)63);
 }
 
+static double ratio(const nck_resize_rule *r, double y, double by) {
+    return r->mode == NCK_RESIZE_NEAREST ? (double)(float)(y / (double)(float)by) : y / by;
+}
+
 static double place(const nck_resize_rule *r, const nck_resize_axis *a, int64_t i) {
     double width = a->scale * (double)a->in, y = (double)i, last = (double)(a->in - 1);
     switch (r->coords) {
-    case NCK_COORDS_ALIGN_CORNERS: return width == 1 ? 0 : y * last / (width - 1);
-    case NCK_COORDS_ASYMMETRIC: return y / a->scale;
-    case NCK_COORDS_TF_HALF_PIXEL_NEAREST: return (y + 0.5) / a->scale;
+    case NCK_COORDS_ALIGN_CORNERS: return width == 1 ? 0 : ratio(r, y * last, width - 1);
+    case NCK_COORDS_ASYMMETRIC: return ratio(r, y, a->scale);
+    case NCK_COORDS_TF_HALF_PIXEL_NEAREST: return ratio(r, y + 0.5, a->scale);
     case NCK_COORDS_TF_CROP: {
         double span = a->roi[1] - a->roi[0];
         return (width == 1 ? span * last / 2 : y * span * last / (width - 1)) + a->roi[0] * last;
     }
-    case NCK_COORDS_PYTORCH_HALF_PIXEL: return width == 1 ? -0.5 : (y + 0.5) / a->scale - 0.5;
+    case NCK_COORDS_PYTORCH_HALF_PIXEL: return width == 1 ? -0.5 : ratio(r, y + 0.5, a->scale) - 0.5;
     case NCK_COORDS_HALF_PIXEL_SYMMETRIC: {
         double offset = (double)a->in / 2 * (1 - (double)a->out / width);
-        return offset + (y + 0.5) / a->scale - 0.5;
+        return offset + ratio(r, y + 0.5, a->scale) - 0.5;
     }
-    default: return (y + 0.5) / a->scale - 0.5;
+    default: return ratio(r, y + 0.5, a->scale) - 0.5;
     }
 }
 
