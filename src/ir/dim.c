@@ -1,5 +1,5 @@
-/* ir/dim.c: the table of interned dims: symbols, sums and products, evaluation, substitution. Division, max and
- * min are in dim_div.c, the printed form in dim_text.c. Storage is described in dim_core.h. */
+/* ir/dim.c: the table of interned dims: symbols, sums and products, evaluation, substitution. Division, max,
+ * min and broadcasting are in dim_div.c, the printed form in dim_text.c. Storage is described in dim_core.h. */
 #include "ir/dim.h"
 
 #include "base/mem.h"
@@ -281,6 +281,7 @@ static bool eval_atom(const nc_atom *x, const int64_t *values, const bool *known
     case NC_ATOM_FLOOR: return nc_div_i64(a, b, false, out);
     case NC_ATOM_CEIL: return nc_div_i64(a, b, true, out);
     case NC_ATOM_MAX: *out = a > b ? a : b; return true;
+    case NC_ATOM_SPREAD: *out = nc_dim_spread_i64(a, b); return true;
     default: *out = a < b ? a : b; return true;
     }
 }
@@ -311,6 +312,7 @@ static const nc_dim *rebuild_atom(nc_dims *t, const nc_atom *x, const nc_dim *co
     case NC_ATOM_FLOOR: return nc_dim_floordiv(t, a, b);
     case NC_ATOM_CEIL: return nc_dim_ceildiv(t, a, b);
     case NC_ATOM_MAX: return nc_dim_max(t, a, b);
+    case NC_ATOM_SPREAD: return nc_dim_spread(t, a, b);
     default: return nc_dim_min(t, a, b);
     }
 }

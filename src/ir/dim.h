@@ -1,9 +1,9 @@
 /* ir/dim.h: dimensions as interned expressions over symbols: `batch`, `past+seq`, `ceil(h/2)`.
  *
  * A dim is a polynomial with integer coefficients over atoms; an atom is a symbol or one of floor(a/b), ceil(a/b),
- * max(a,b), min(a,b). Equal expressions are the same pointer, so equality is ==. Functions return NULL on out of memory
- * or overflow and accept NULL, so a chain of calls is checked once at its end. A table is not thread-safe; finished
- * dims may be evaluated from several threads. */
+ * max(a,b), min(a,b), spread(a,b). Equal expressions are the same pointer, so equality is ==. Functions return NULL on
+ * out of memory or overflow and accept NULL, so a chain of calls is checked once at its end. A table is not
+ * thread-safe; finished dims may be evaluated from several threads. */
 #ifndef NC_IR_DIM_H
 #define NC_IR_DIM_H
 
@@ -18,7 +18,7 @@ nc_dims *nc_dims_create(void);
 void nc_dims_destroy(nc_dims *t);
 
 const nc_dim *nc_dim_const(nc_dims *t, int64_t c);
-const nc_dim *nc_dim_sym(nc_dims *t, const char *name);   /* the symbol of that name, made at first use */
+const nc_dim *nc_dim_sym(nc_dims *t, const char *name); /* the symbol of that name, made at first use */
 /* The same for a name that the model itself writes: a symbol made up before under that name gives it up. */
 const nc_dim *nc_dim_declared(nc_dims *t, const char *name);
 const nc_dim *nc_dim_fresh(nc_dims *t, const char *hint); /* a new symbol: hint, or hint_2, hint_3, ... */
@@ -30,6 +30,9 @@ const nc_dim *nc_dim_floordiv(nc_dims *t, const nc_dim *a,
 const nc_dim *nc_dim_ceildiv(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_max(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_min(nc_dims *t, const nc_dim *a, const nc_dim *b);
+/* What a and b broadcast to where nothing decides before the run: equal, or one of them 1. Spreading what is already in
+ * changes nothing, in whatever order, so that residual chains of unequal symbols keep one short form. */
+const nc_dim *nc_dim_spread(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_parse(nc_dims *t, const char **s); /* the printed form, advances *s; NULL also on bad syntax */
 
 bool nc_dim_is_const(const nc_dim *d, int64_t *c); /* c may be NULL */

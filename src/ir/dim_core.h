@@ -13,7 +13,14 @@
 #define NC_DIM_MAX_TERMS 128 /* larger expressions count as overflow */
 #define NC_DIM_MAX_FACTORS 16
 
-typedef enum nc_atom_kind { NC_ATOM_SYM, NC_ATOM_FLOOR, NC_ATOM_CEIL, NC_ATOM_MAX, NC_ATOM_MIN } nc_atom_kind;
+typedef enum nc_atom_kind {
+    NC_ATOM_SYM,
+    NC_ATOM_FLOOR,
+    NC_ATOM_CEIL,
+    NC_ATOM_MAX,
+    NC_ATOM_MIN,
+    NC_ATOM_SPREAD
+} nc_atom_kind;
 
 typedef struct nc_atom {
     int id; /* order of creation */
@@ -53,6 +60,8 @@ const nc_dim *nc_dim_collect(nc_dims *t, nc_term *terms, int n);
 const nc_dim *nc_dim_term(nc_dims *t, int64_t coef, nc_atom *const *f, int n);
 const nc_dim *nc_dim_atom(nc_dims *t, nc_atom_kind kind, const nc_dim *a, const nc_dim *b); /* as it stands */
 bool nc_dim_ident(const char *s, size_t n);                                                 /* [A-Za-z_][A-Za-z0-9_]* */
+/* What two sizes broadcast to: the larger one, but 0 where either is 0. Grows with both, so capacities may be given. */
+int64_t nc_dim_spread_i64(int64_t a, int64_t b);
 /* Quotient rounded down or up; false: b is 0 or overflow. */
 bool nc_div_i64(int64_t a, int64_t b, bool up, int64_t *out);
 
