@@ -261,6 +261,23 @@ void nc_dim_mark(const nc_dim *d, bool *used) {
         }
 }
 
+static bool atom_grows(const nc_atom *x) {
+    int64_t c;
+    if (x->kind == NC_ATOM_SYM) return true;
+    if (x->kind == NC_ATOM_FLOOR || x->kind == NC_ATOM_CEIL)
+        return nc_dim_is_const(x->b, &c) && c > 0 && nc_dim_grows(x->a);
+    return nc_dim_grows(x->a) && nc_dim_grows(x->b);
+}
+
+bool nc_dim_grows(const nc_dim *d) {
+    for (int i = 0; i < d->n; i++) {
+        if (d->terms[i].coef < 0 && d->terms[i].n > 0) return false;
+        for (int k = 0; k < d->terms[i].n; k++)
+            if (!atom_grows(d->terms[i].f[k])) return false;
+    }
+    return true;
+}
+
 bool nc_div_i64(int64_t a, int64_t b, bool up, int64_t *out) {
     if (b == 0 || (a == INT64_MIN && b == -1)) return false;
     int64_t q = a / b, r = a % b;

@@ -177,6 +177,44 @@ static void declared_sizes(model *m) {
 
 TEST(actual_sizes_win_over_declared_ones) { model_everywhere(declared_sizes); }
 
+/* n-m rows are kept: at capacities of 32 for both none would be. */
+static const char difference_text[] = "<opset: \"\" 17>\n"
+                                      "g (float[n] x, float[m] z) => (float[k] y)\n"
+                                      "<const int64[1] axis = {0}>\n"
+                                      "{\n"
+                                      "  from = Shape(z)\n"
+                                      "  to = Shape(x)\n"
+                                      "  t = Add(x, x)\n"
+                                      "  part = Slice(t, from, to, axis)\n"
+                                      "  e = Sigmoid(part)\n"
+                                      "  y = Softmax(e)\n"
+                                      "}\n";
+
+static void run_difference(model *m, int n, int from) {
+    float x[100], z[100] = {0};
+    random_floats(x, n, (uint64_t)n);
+    model_input(m, "x", NACRE_FLOAT, 1, D(n), x);
+    model_input(m, "z", NACRE_FLOAT, 1, D(from), z);
+    model_run(m);
+    const float *y = model_floats(m, "y", n - from);
+    double sum = 0;
+    for (int i = from; i < n; i++) sum += exp(1 / (1 + exp(-2.0 * x[i])));
+    for (int i = from; i < n; i++) CHECK_NEAR(y[i - from], exp(1 / (1 + exp(-2.0 * x[i]))) / sum, 1e-5);
+    model_collect_all(m);
+}
+
+static void differences(model *m) {
+    model_open(m, difference_text);
+    run_difference(m, 5, 3);
+    run_difference(m, 6, 4);
+    run_difference(m, 90, 66); /* both 128 */
+    run_difference(m, 31, 17);
+    run_difference(m, 30, 29);
+    run_difference(m, 100, 0);
+}
+
+TEST(differences_of_sizes_have_room) { model_everywhere(differences); }
+
 /* The summed label is p+q of one operand and s of the other: equal in every run, but not as capacities. */
 static const char einsum_text[] = "<opset: \"\" 17>\n"
                                   "g (float[3,p] a, float[3,q] b, float[s,2] c) => (float[3,2] y)\n"
