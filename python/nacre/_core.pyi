@@ -37,6 +37,8 @@ class RuntimeException(Exception):
     op: str
     text: str
 
+class OutOfMemory(RuntimeException, MemoryError): ...
+
 class InvalidProtobuf(Exception):
     code: str
     node: str

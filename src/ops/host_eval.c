@@ -4,6 +4,8 @@
 #include "kernels/cpu/move/move.h"
 #include "ops/binding.h"
 
+#include <string.h>
+
 static void *aligned(nc_arena *a, size_t bytes) {
     void *p = nc_arena_alloc(a, bytes + 64);
     return p ? (void *)(((uintptr_t)p + 63) & ~(uintptr_t)63) : NULL;
@@ -20,6 +22,18 @@ static bool give_memory(nc_arena *a, const nc_node *n, nc_tensor *out) {
     return true;
 }
 
+/* Elements of less than a byte can be copied as a whole, not one by one. */
+static bool copy_view(const nc_tensor *seen, const nc_tensor *to) {
+    size_t bytes;
+    if (!nc_dtype_is_packed(to->dtype)) {
+        nck_copy(to->rank, to->dims, nc_dtype_bytes(to->dtype), seen->data, seen->strides, to->data, to->strides, NULL);
+        return true;
+    }
+    if (!nc_is_dense(seen) || !nc_tensor_bytes(to->dtype, to->dims, to->rank, &bytes)) return false;
+    if (bytes) memcpy(to->data, seen->data, bytes);
+    return true;
+}
+
 static nc_code run_view(nc_work *w, nc_arena *a, const nc_binding *b, nc_call *c, const nc_node *n, nc_tensor *out) {
     nc_tensor *seen = nc_arena_copy(&w->scratch, out, (size_t)n->n_out * sizeof *out);
     NC_NEED(w, seen);
@@ -27,9 +41,7 @@ static nc_code run_view(nc_work *w, nc_arena *a, const nc_binding *b, nc_call *c
     NC_TRY(b->view(c));
     if (!give_memory(a, n, out)) NC_FAIL(w, NC_E_MEMORY, "out of memory");
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i] != NULL)
-            nck_copy(out[i].rank, out[i].dims, nc_dtype_bytes(out[i].dtype), seen[i].data, seen[i].strides, out[i].data,
-                     out[i].strides, NULL);
+        if (n->out[i] != NULL && !copy_view(&seen[i], &out[i])) return NC_E_UNSUPPORTED;
     return NC_OK;
 }
 

@@ -1,25 +1,16 @@
 /* plan/lower_random.c: makes randomness visible. Every random node becomes its card's random_form, which takes the
  * random state {seed, step} as its last input; the state is a variable that one node at the end of the run advances. So
  * there is no hidden side effect, a clone for recompute draws the same numbers, and a captured run reads the step from
- * device memory. */
+ * device memory. Inside a Loop the iteration joins the state, so that each draws numbers of its own. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"
 
+#include <string.h>
+
 static bool is_random(const nc_node *n) {
     if (!n->card->random_form) return false;
     return n->card->is_random ? n->card->is_random(n) : !(n->card->is_identity && n->card->is_identity(n));
-}
-
-static nc_code refuse_in_subgraphs(nc_work *w, const nc_graph *g) {
-    for (const nc_node *n = g->first; n; n = n->next) {
-        w->at_node = n->name, w->at_op = n->card->name;
-        if (g->parent && is_random(n))
-            NC_FAIL(w, NC_E_UNSUPPORTED,
-                    "a random op inside a subgraph would draw the same numbers in every iteration");
-        for (int i = 0; i < n->n_subs; i++) NC_TRY(refuse_in_subgraphs(w, n->subs[i].graph));
-    }
-    return NC_OK;
 }
 
 static nc_value *add_state(nc_model *m) {
@@ -63,23 +54,74 @@ static nc_code bind(nc_builder *b, nc_node *n, nc_value *rng) {
     return NC_OK;
 }
 
-nc_code nc_lower_random(nc_work *w, nc_model *m) {
-    NC_TRY(refuse_in_subgraphs(w, m->main));
-    nc_builder b = {.w = w, .graph = m->main, .infer = nc_infer_node};
+/* ---- inside subgraphs ---- */
+
+typedef struct drawer {
+    nc_work *w;
+    nc_value *rng; /* of the main graph; NULL: nothing has asked for it yet */
+    bool trains;
+} drawer;
+
+/* The state of the body of a Loop: the seed goes on by a prime an iteration, another one for each depth. */
+static nc_value *state_of_iteration(nc_builder *b, nc_value *rng, nc_value *iteration, int depth) {
+    static const int64_t behind, zero, primes[] = {4294967311, 1000003, 15485863, 179424673};
+    nc_value *count = nc_build1(b, "Add", 2, iteration, nc_build_int(b, 1));
+    nc_value *far = nc_build1(b, "Mul", 2, nc_build1(b, "Unsqueeze", 2, count, nc_build_ints(b, &behind, 1)),
+                              nc_build_ints(b, &primes[depth % 4], 1));
+    nc_value *pair[2] = {far, nc_build_ints(b, &zero, 1)};
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 0};
+    return nc_build1(b, "Add", 2, rng, nc_build_attr1(b, "", "Concat", pair, 2, &axis, 1));
+}
+
+static int loops_around(const nc_graph *g) {
+    int n = 0;
+    for (; g->owner; g = g->parent) n += strcmp(g->owner->card->name, "Loop") == 0;
+    return n;
+}
+
+/* The random state as g's nodes take it. */
+static nc_code state_in(drawer *d, nc_graph *g, nc_value **out) {
+    if (!g->owner) {
+        if (!d->rng) NC_NEED(d->w, d->rng = add_state(g->model));
+        *out = d->rng;
+        return NC_OK;
+    }
+    nc_value *outer;
+    NC_TRY(state_in(d, g->parent, &outer));
+    NC_NEED(d->w, *out = nc_edit_reach(g, outer));
+    (*out)->type = outer->type;
+    if (strcmp(g->owner->card->name, "If") == 0) return NC_OK;
+    if (strcmp(g->owner->card->name, "Loop") != 0)
+        NC_FAIL(d->w, NC_E_UNSUPPORTED, "a random op in the body of %s would draw the same numbers each time",
+                g->owner->card->name);
+    nc_builder b = {.w = d->w, .graph = g, .before = g->first, .infer = nc_infer_node};
+    *out = state_of_iteration(&b, *out, g->inputs.v[0], loops_around(g) - 1);
+    return b.code;
+}
+
+/* A seed asks for certain numbers, but not for the same in every iteration. */
+static nc_code draw(drawer *d, nc_graph *g) {
     nc_value *rng = NULL;
-    bool trains = is_differentiated(m->main);
-    for (nc_node *n = m->main->first, *next; n; n = next) {
+    nc_builder b = {.w = d->w, .graph = g, .infer = nc_infer_node};
+    for (nc_node *n = g->first, *next; n; n = next) {
         next = n->next;
+        d->w->at_node = n->name, d->w->at_op = n->card->name;
+        for (int i = 0; i < n->n_subs; i++) NC_TRY(draw(d, n->subs[i].graph));
         if (!is_random(n)) continue;
-        w->at_node = n->name, w->at_op = n->card->name;
-        bool seeded = takes_seeded_form(n, trains);
-        if (!seeded && !rng) NC_NEED(w, rng = add_state(m));
+        bool seeded = takes_seeded_form(n, d->trains) && !loops_around(g);
+        if (!seeded && !rng) NC_TRY(state_in(d, g, &rng));
         NC_TRY(bind(&b, n, seeded ? NULL : rng));
     }
-    if (!rng) return NC_OK;
-    b.before = NULL, b.stage = NC_STAGE_UPDATE;
-    nc_value *next = nc_build_attr1(&b, "nacre", "RandomStep", &rng, 1, NULL, 0);
+    return NC_OK;
+}
+
+nc_code nc_lower_random(nc_work *w, nc_model *m) {
+    drawer d = {.w = w, .trains = is_differentiated(m->main)};
+    NC_TRY(draw(&d, m->main));
+    if (!d.rng) return NC_OK;
+    nc_builder b = {.w = w, .graph = m->main, .stage = NC_STAGE_UPDATE, .infer = nc_infer_node};
+    nc_value *next = nc_build_attr1(&b, "nacre", "RandomStep", &d.rng, 1, NULL, 0);
     if (!next) return b.code;
-    nc_edit_set_version(rng->var, next);
+    nc_edit_set_version(d.rng->var, next);
     return NC_OK;
 }

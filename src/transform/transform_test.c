@@ -34,6 +34,12 @@ TEST(constants_are_folded) {
             "y = Mul(x, t) }",
             "fold_constants dead_code",
             "=> (float[2] y)\n<const float[2] t_value = {-4, -7}>\n{\n  y = Mul(x, t_value)\n}\n");
+    /* Elements of less than a byte are folded too. */
+    BECOMES_AT("21",
+               "(int8[3,1] x) => (y) <const int4[1,3] a = {-8, 7, 1}, const int64[2] s = {3, 1}> "
+               "{ int4[3,1] t = Reshape(a, s); int8[3,1] c = Cast<to = 3>(t); y = Add(x, c) }",
+               "fold_constants dead_code",
+               "=> (int8[3,1] y)\n<const int8[3,1] c_value = {-8, 7, 1}>\n{\n  y = Add(x, c_value)\n}\n");
     /* A variable is no constant. */
     BECOMES("(float[2] x) => (y) <const float[2] a = {1, 2}, var float[2] v = {0, 0}> { s = Add(a, v); y = Mul(x, s) }",
             "fold_constants dead_code",

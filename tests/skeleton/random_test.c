@@ -69,14 +69,41 @@ static void reset(model *m) {
 
 TEST(reset_starts_the_random_numbers_again) { model_everywhere(reset); }
 
-TEST(random_in_a_loop_is_refused) {
-    model m;
-    model_init(&m, "cpu", 1);
-    const char *loop = "<opset: \"\" 17>\ng (float[3] x, int64[] n) => (float[3] y)\n<const float[] r = {0.5}, const "
-                       "bool[] yes = {1}>\n"
-                       "{ y = Loop(n, , x)<body = { (int64[] i, bool[] c, float[3] s) => (c1, s1) { c1 = Identity(c)\n "
-                       "s1 = Dropout(s, ^r, ^yes) \"drop\" } }> }\n";
-    CHECK_INT(model_try_open(&m, loop), NACRE_UNSUPPORTED);
-    CHECK_STR(m.err.node, "drop");
-    model_close(&m);
+/* Each iteration of each loop draws numbers of its own, the same on every device and in every run of the same seed. */
+static const char loops_text[] =
+    "<opset: \"\" 17>\n"
+    "g (int64[] n, bool[] yes) => (float[outer,inner,8] all, float[8] alone)\n"
+    "{\n"
+    "  all = Loop(n, yes)<body = { (int64[] i, bool[] c) => (c2, rows) {\n"
+    "    c2 = Identity(c)\n"
+    "    rows = Loop(^n, ^yes)<body = { (int64[] j, bool[] k) => (k2, row) {\n"
+    "      k2 = Identity(k)\n"
+    "      row = If(^yes)<then_branch = { () => (a) { a = RandomNormal<shape = [8]>() @random=3 } },\n"
+    "                     else_branch = { () => (b) { b = RandomNormal<shape = [8]>() @random=4 } }>\n"
+    "    } }>\n"
+    "  } }>\n"
+    "  alone = RandomNormal<shape = [8]>() @random=5\n"
+    "}\n";
+
+static void drawn_in_loops(model *m) {
+    enum { N = 5, ROWS = N * N + 1 };
+    int64_t n = N;
+    unsigned char yes = 1;
+    float seen[2 * ROWS][8];
+    model_option(m, "seed", "7");
+    model_open(m, loops_text);
+    for (int run = 0; run < 2; run++) {
+        model_input(m, "n", NACRE_INT64, 0, D(0), &n);
+        model_input(m, "yes", NACRE_BOOL, 0, D(0), &yes);
+        model_run(m);
+        const float *all = model_floats(m, "all", (ROWS - 1) * 8), *alone = model_floats(m, "alone", 8);
+        if (!all || !alone) return;
+        memcpy(seen[run * ROWS], all, (ROWS - 1) * sizeof seen[0]);
+        memcpy(seen[run * ROWS + ROWS - 1], alone, sizeof seen[0]);
+        model_collect_all(m);
+    }
+    for (int a = 0; a < 2 * ROWS; a++)
+        for (int b = 0; b < a; b++) CHECK(memcmp(seen[a], seen[b], sizeof seen[0]) != 0);
 }
+
+TEST(every_iteration_of_a_loop_draws_its_own_numbers) { model_everywhere(drawn_in_loops); }

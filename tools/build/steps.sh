@@ -330,6 +330,7 @@ nightly() {
     fuzz
     c_tests tsan
     sanitized_suite "${SANITIZED_EVERY:-4}"
+    step "tensors of more than 2^31 elements" "$venv/bin/python" -m pytest -q tests/nightly
     other_architecture
     write_nightly
     if printf '%s\n' "${done_steps[@]}" | grep -q '| FAILED |'; then

@@ -29,13 +29,15 @@ static nc_code dft_infer(nc_infer *c) {
     NC_NEED(c->w, two);
     for (int i = 0; i < rank; i++) dims[i] = x->dims[i];
     const nc_dim *length = x->dims[axis];
+    bool onesided_known = onesided && !inverse;
     if (inverse && onesided) length = nc_dim_mul(c->dims, two, nc_dim_sub(c->dims, length, one));
     if (c->node->n_in > 1 && c->in[1].present) {
         const nc_dim *const *given = nc_in_elems(c, 1, &n);
-        length = given != NULL && n == 1 ? given[0] : nc_fresh(c, "length");
+        bool told = given != NULL && n == 1;
+        length = told ? given[0] : nc_fresh(c, "length"); /* of the result: a size binds a symbol, no expression */
+        onesided_known &= told;
     }
-    if (length != NULL && onesided && !inverse)
-        length = nc_dim_add(c->dims, nc_dim_floordiv(c->dims, length, two), one);
+    if (length != NULL && onesided_known) length = nc_dim_add(c->dims, nc_dim_floordiv(c->dims, length, two), one);
     NC_NEED(c->w, length);
     dims[axis] = length;
     dims[rank - 1] = inverse && onesided ? one : two;
@@ -146,7 +148,8 @@ static nc_code stft_infer(nc_infer *c) {
     if (!has_length && (window == NULL || window->rank != 1))
         NC_FAIL(c->w, NC_E_SHAPE, "a frame_length or a window of one dim is needed");
     const nc_dim *const *given = has_length ? nc_in_elems(c, 3, &n) : NULL;
-    const nc_dim *frame = has_length ? (given != NULL && n == 1 ? given[0] : nc_fresh(c, "length")) : window->dims[0];
+    bool told = !has_length || (given != NULL && n == 1);
+    const nc_dim *frame = !told ? nc_fresh(c, "length") : has_length ? given[0] : window->dims[0];
     const nc_dim *one = nc_dim_const(c->dims, 1), *two = nc_dim_const(c->dims, 2);
     NC_NEED(c->w, frame);
     NC_NEED(c->w, one);
@@ -157,7 +160,8 @@ static nc_code stft_infer(nc_infer *c) {
         if (step < 1 || length < 1) NC_FAIL(c->w, NC_E_DATA, "frame_step and frame_length must be positive");
         dims[1] = nc_dim_const(c->dims, total < length ? 0 : 1 + (total - length) / step);
     }
-    if (nc_attr_int(c->node, "onesided") != 0) dims[2] = nc_dim_add(c->dims, nc_dim_floordiv(c->dims, frame, two), one);
+    if (told && nc_attr_int(c->node, "onesided") != 0)
+        dims[2] = nc_dim_add(c->dims, nc_dim_floordiv(c->dims, frame, two), one);
     return nc_out(c, 0, x->elem, 4, dims);
 }
 
