@@ -44,7 +44,7 @@ bool nc_dims_sym_is_fresh(const nc_dims *t, int sym); /* its name was made up, n
 void nc_dim_mark(const nc_dim *d, bool *used);
 /* The value of d; false when a symbol is unknown (known[sym] false) or the arithmetic overflows or divides by zero. */
 bool nc_dim_eval(const nc_dim *d, const int64_t *values, const bool *known, int64_t *out);
-/* d is never smaller at larger values of its symbols, as n-m and floor(n/m) may be. False also where that is not seen. */
+/* Never smaller at larger values of its symbols, as n-m and floor(n/m) may be; false also where that is not seen. */
 bool nc_dim_grows(const nc_dim *d);
 /* A symbol found at run time may have an upper bound over other symbols (the numel of NonZero's input). */
 void nc_dim_set_bound(nc_dims *t, const nc_dim *sym, const nc_dim *bound);

@@ -1,4 +1,5 @@
-/* ir/dim_div.c: division, max, min and broadcasting of dims, with the rewrites that make equal expressions the same pointer.
+/* ir/dim_div.c: division, max, min and broadcasting of dims, with the rewrites that make equal expressions the same
+ * pointer.
  *
  * floor(a/b): exact quotients divide as polynomials; a common factor cancels; by a constant c whole multiples
  * leave the floor, so a's coefficients lie in [0,c). ceil with a constant in its numerator becomes a floor and

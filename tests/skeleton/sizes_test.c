@@ -200,7 +200,8 @@ static void run_difference(model *m, int n, int from) {
     const float *y = model_floats(m, "y", n - from);
     double sum = 0;
     for (int i = from; i < n; i++) sum += exp(2.0 * x[i]);
-    for (int i = from; i < n; i++) CHECK_NEAR(y[i - from], exp(2.0 * x[i]) / sum * (2.0 * x[i] - log(sum)), 1e-5);
+    for (int i = from; i < n; i++)
+        CHECK_CLOSE(y[i - from], exp(2.0 * x[i]) / sum * (2.0 * x[i] - log(sum)), nc_tol_device_f32);
     model_collect_all(m);
 }
 
@@ -238,7 +239,7 @@ static void run_einsum(model *m, int p, int q) {
         for (int k = 0; k < 2; k++) {
             double want = 0;
             for (int j = 0; j < p + q; j++) want += (double)(j < p ? a[i * p + j] : b[i * q + j - p]) * c[j * 2 + k];
-            CHECK_NEAR(y[i * 2 + k], want, 1e-5);
+            CHECK_CLOSE(y[i * 2 + k], want, nc_tol_device_f32);
         }
     model_collect_all(m);
 }
