@@ -1,5 +1,5 @@
-/* ir/dim.c: the table of interned dims: symbols, sums and products, evaluation, substitution. Division, max and
- * min are in dim_div.c, the printed form in dim_text.c. Storage is described in dim_core.h. */
+/* ir/dim.c: the table of interned dims: symbols, sums and products, evaluation, substitution. Division, max,
+ * min and broadcasting are in dim_div.c, the printed form in dim_text.c. Storage is described in dim_core.h. */
 #include "ir/dim.h"
 
 #include "base/mem.h"
@@ -315,6 +315,24 @@ void nc_dim_mark(const nc_dim *d, bool *used) {
     mark(d, used, d->size >= MEMO_FROM ? &m : NULL);
 }
 
+static bool atom_grows(const nc_atom *x) {
+    int64_t c;
+    if (x->kind == NC_ATOM_SYM) return true;
+    if (x->kind == NC_ATOM_FLOOR || x->kind == NC_ATOM_CEIL)
+        return nc_dim_is_const(x->b, &c) && c > 0 && nc_dim_grows(x->a);
+    return nc_dim_grows(x->a) && nc_dim_grows(x->b);
+}
+
+bool nc_dim_grows(const nc_dim *d) {
+    if (d->size > NC_DIM_MAX_PRINT) return false; /* parts that are shared would be walked over and over */
+    for (int i = 0; i < d->n; i++) {
+        if (d->terms[i].coef < 0 && d->terms[i].n > 0) return false;
+        for (int k = 0; k < d->terms[i].n; k++)
+            if (!atom_grows(d->terms[i].f[k])) return false;
+    }
+    return true;
+}
+
 bool nc_div_i64(int64_t a, int64_t b, bool up, int64_t *out) {
     if (b == 0 || (a == INT64_MIN && b == -1)) return false;
     int64_t q = a / b, r = a % b;
@@ -343,6 +361,7 @@ static bool eval_function(const nc_atom *x, const binding *s, int64_t *out) {
     case NC_ATOM_FLOOR: return nc_div_i64(a, b, false, out);
     case NC_ATOM_CEIL: return nc_div_i64(a, b, true, out);
     case NC_ATOM_MAX: *out = a > b ? a : b; return true;
+    case NC_ATOM_SPREAD: *out = nc_dim_spread_i64(a, b); return true;
     default: *out = a < b ? a : b; return true;
     }
 }
@@ -394,6 +413,7 @@ static const nc_dim *rebuild_function(nc_dims *t, const nc_atom *x, const nc_dim
     case NC_ATOM_FLOOR: return nc_dim_floordiv(t, a, b);
     case NC_ATOM_CEIL: return nc_dim_ceildiv(t, a, b);
     case NC_ATOM_MAX: return nc_dim_max(t, a, b);
+    case NC_ATOM_SPREAD: return nc_dim_spread(t, a, b);
     default: return nc_dim_min(t, a, b);
     }
 }

@@ -1,9 +1,9 @@
 /* ir/dim.h: dimensions as interned expressions over symbols: `batch`, `past+seq`, `ceil(h/2)`.
  *
  * A dim is a polynomial with integer coefficients over atoms; an atom is a symbol or one of floor(a/b), ceil(a/b),
- * max(a,b), min(a,b). Equal expressions are the same pointer, so equality is ==. Functions return NULL on out of memory
- * or overflow and accept NULL, so a chain of calls is checked once at its end. A table is not thread-safe; finished
- * dims may be evaluated from several threads. */
+ * max(a,b), min(a,b), spread(a,b). Equal expressions are the same pointer, so equality is ==. Functions return NULL on
+ * out of memory or overflow and accept NULL, so a chain of calls is checked once at its end. A table is not
+ * thread-safe; finished dims may be evaluated from several threads. */
 #ifndef NC_IR_DIM_H
 #define NC_IR_DIM_H
 
@@ -30,6 +30,9 @@ const nc_dim *nc_dim_floordiv(nc_dims *t, const nc_dim *a,
 const nc_dim *nc_dim_ceildiv(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_max(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_min(nc_dims *t, const nc_dim *a, const nc_dim *b);
+/* What a and b broadcast to where nothing decides before the run: equal, or one of them 1. Spreading what is already in
+ * changes nothing, in whatever order, so that residual chains of unequal symbols keep one short form. */
+const nc_dim *nc_dim_spread(nc_dims *t, const nc_dim *a, const nc_dim *b);
 const nc_dim *nc_dim_parse(nc_dims *t, const char **s); /* the printed form, advances *s; NULL also on bad syntax */
 
 bool nc_dim_is_const(const nc_dim *d, int64_t *c); /* c may be NULL */
@@ -41,6 +44,8 @@ bool nc_dims_sym_is_fresh(const nc_dims *t, int sym); /* its name was made up, n
 void nc_dim_mark(const nc_dim *d, bool *used);
 /* The value of d; false when a symbol is unknown (known[sym] false) or the arithmetic overflows or divides by zero. */
 bool nc_dim_eval(const nc_dim *d, const int64_t *values, const bool *known, int64_t *out);
+/* Never smaller at larger values of its symbols, as n-m and floor(n/m) may be; false also where that is not seen. */
+bool nc_dim_grows(const nc_dim *d);
 /* A symbol found at run time may have an upper bound over other symbols (the numel of NonZero's input). */
 void nc_dim_set_bound(nc_dims *t, const nc_dim *sym, const nc_dim *bound);
 const nc_dim *nc_dim_bound(const nc_dims *t, int sym); /* NULL: none */

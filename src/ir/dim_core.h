@@ -14,7 +14,14 @@
 #define NC_DIM_MAX_FACTORS 16
 #define NC_DIM_MAX_PRINT 4096 /* size of an expression that is still printed; larger ones are printed as a name */
 
-typedef enum nc_atom_kind { NC_ATOM_SYM, NC_ATOM_FLOOR, NC_ATOM_CEIL, NC_ATOM_MAX, NC_ATOM_MIN } nc_atom_kind;
+typedef enum nc_atom_kind {
+    NC_ATOM_SYM,
+    NC_ATOM_FLOOR,
+    NC_ATOM_CEIL,
+    NC_ATOM_MAX,
+    NC_ATOM_MIN,
+    NC_ATOM_SPREAD
+} nc_atom_kind;
 
 typedef struct nc_atom {
     int id; /* order of creation */
@@ -57,6 +64,8 @@ const nc_dim *nc_dim_atom(nc_dims *t, nc_atom_kind kind, const nc_dim *a, const 
 /* d as one atom, max(d,d): equal in value, though not the same pointer. Keeps sums and products within their limits. */
 const nc_dim *nc_dim_box(nc_dims *t, const nc_dim *d);
 bool nc_dim_ident(const char *s, size_t n); /* [A-Za-z_][A-Za-z0-9_]* */
+/* What two sizes broadcast to: the larger one, but 0 where either is 0. Grows with both, so capacities may be given. */
+int64_t nc_dim_spread_i64(int64_t a, int64_t b);
 /* Quotient rounded down or up; false: b is 0 or overflow. */
 bool nc_div_i64(int64_t a, int64_t b, bool up, int64_t *out);
 

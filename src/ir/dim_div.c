@@ -1,4 +1,5 @@
-/* ir/dim_div.c: division, max and min of dims, with the rewrites that make equal expressions the same pointer.
+/* ir/dim_div.c: division, max, min and broadcasting of dims, with the rewrites that make equal expressions the same
+ * pointer.
  *
  * floor(a/b): exact quotients divide as polynomials; a common factor cancels; by a constant c whole multiples
  * leave the floor, so a's coefficients lie in [0,c). ceil with a constant in its numerator becomes a floor and
@@ -167,3 +168,40 @@ static const nc_dim *extreme(nc_dims *t, nc_atom_kind kind, const nc_dim *a, con
 const nc_dim *nc_dim_max(nc_dims *t, const nc_dim *a, const nc_dim *b) { return extreme(t, NC_ATOM_MAX, a, b); }
 
 const nc_dim *nc_dim_min(nc_dims *t, const nc_dim *a, const nc_dim *b) { return extreme(t, NC_ATOM_MIN, a, b); }
+
+/* ---- broadcasting ---- */
+
+int64_t nc_dim_spread_i64(int64_t a, int64_t b) { return a == 0 || b == 0 ? 0 : a > b ? a : b; }
+
+/* spread(spread(x,y),z): the parts stand in order of their ids, the last one outermost. NULL: d is no spread. */
+static const nc_atom *spread_of(const nc_dim *d) {
+    bool one = d->n == 1 && d->terms[0].coef == 1 && d->terms[0].n == 1;
+    return one && d->terms[0].f[0]->kind == NC_ATOM_SPREAD ? d->terms[0].f[0] : NULL;
+}
+
+/* d with part x, which is no spread itself, at its place. */
+static const nc_dim *spread_part(nc_dims *t, const nc_dim *d, const nc_dim *x) {
+    const nc_dim *later[NC_DIM_MAX_TERMS];
+    int n = 0;
+    for (const nc_atom *s; (s = spread_of(d)) != NULL && s->b->id > x->id; d = s->a) {
+        if (n == NC_DIM_MAX_TERMS) return NULL;
+        later[n++] = s->b;
+    }
+    const nc_atom *s = spread_of(d);
+    const nc_dim *last = s != NULL ? s->b : d;
+    if (last != x) d = last->id < x->id ? nc_dim_atom(t, NC_ATOM_SPREAD, d, x) : nc_dim_atom(t, NC_ATOM_SPREAD, x, d);
+    while (d && n > 0) d = nc_dim_atom(t, NC_ATOM_SPREAD, d, later[--n]);
+    return d;
+}
+
+const nc_dim *nc_dim_spread(nc_dims *t, const nc_dim *a, const nc_dim *b) {
+    int64_t ca = -1, cb = -1;
+    if (!a || !b) return NULL;
+    bool const_a = nc_dim_is_const(a, &ca), const_b = nc_dim_is_const(b, &cb);
+    if (a == b || ca == 1) return b;
+    if (cb == 1) return a;
+    if (const_a && const_b) return nc_dim_const(t, nc_dim_spread_i64(ca, cb));
+    if (const_a || const_b) return const_a ? a : b;
+    for (const nc_atom *s; a && (s = spread_of(b)) != NULL; b = s->a) a = spread_part(t, a, s->b);
+    return a ? spread_part(t, a, b) : NULL;
+}

@@ -69,6 +69,14 @@ TEST(dim_forms) {
         {"floor(0/a)", "0"},
         {"-9223372036854775808", "-9223372036854775808"},
         {"max", "max"},
+        {"spread(b,a)", "spread(a,b)"},
+        {"spread(a,1)", "a"},
+        {"spread(7,a)", "7"},
+        {"spread(0,1)", "0"},
+        {"spread(a,a)", "a"},
+        {"spread(spread(a,b),spread(h,a))", "spread(spread(a,b),h)"},
+        {"spread(h,spread(b,a))", "spread(spread(a,b),h)"},
+        {"spread(2*a,b)", "spread(b,2*a)"},
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) check_form(t, forms[i][0], forms[i][1]);
     const char *s = " 2 * a + 1,4";
@@ -228,10 +236,38 @@ TEST(dim_eval_mark_subst) {
     nc_dims_destroy(t);
 }
 
+TEST(dim_spread_against_integers) {
+    nc_dims *t = nc_dims_create();
+    REQUIRE(t);
+    const nc_dim *d = parse(t, "spread(spread(a,b),c)");
+    bool known[3] = {true, true, true};
+    REQUIRE(d);
+    for (int64_t big = 0; big < 5; big++)
+        for (int mask = 0; mask < 8; mask++) {
+            int64_t v[3], out = -1;
+            for (int i = 0; i < 3; i++) v[i] = mask >> i & 1 ? big : 1;
+            CHECK(nc_dim_eval(d, v, known, &out));
+            CHECK_INT(out, mask ? big : 1);
+        }
+    nc_dims_destroy(t);
+}
+
+/* Sums of a chain with what it started from: x = x + f(x), where nothing says that the sizes are the same. */
+TEST(dim_spread_does_not_grow) {
+    nc_dims *t = nc_dims_create();
+    REQUIRE(t);
+    const nc_dim *d = nc_dim_sym(t, "n"), *x[3] = {d, nc_dim_sym(t, "k"), nc_dim_sym(t, "m")};
+    for (int i = 0; i < 200; i++)
+        d = nc_dim_spread(t, nc_dim_spread(t, d, x[i % 3]), nc_dim_spread(t, x[(i + 1) % 3], d));
+    REQUIRE(d);
+    CHECK(d == parse(t, "spread(n,spread(k,m))"));
+    nc_dims_destroy(t);
+}
+
 TEST(dim_clone_is_the_same) {
     nc_dims *t = nc_dims_create();
     REQUIRE(t);
-    const nc_dim *d = parse(t, "b*floor((a+b)/c)+max(c,ceil(a/2))+a*b"), *u = nc_dim_fresh(t, "a");
+    const nc_dim *d = parse(t, "b*floor((a+b)/c)+max(c,ceil(a/2))+a*spread(b,c)"), *u = nc_dim_fresh(t, "a");
     REQUIRE(d && u);
     nc_dim_set_bound(t, u, d);
     nc_dims *c = nc_dims_clone(t);

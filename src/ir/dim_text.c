@@ -3,7 +3,7 @@
  *
  *   sum  := ['-'] prod (('+' | '-') prod)*          prod := fac ('*' fac)*
  *   fac  := integer | symbol | '(' sum ')'
- *         | ('floor' | 'ceil') '(' sum '/' sum ')' | ('max' | 'min') '(' sum ',' sum ')'
+ *         | ('floor' | 'ceil') '(' sum '/' sum ')' | ('max' | 'min' | 'spread') '(' sum ',' sum ')'
  *   symbol := identifier | '"' any bytes, with \" and \\ '"' */
 #include "base/shape.h"
 #include "ir/dim_core.h"
@@ -28,7 +28,8 @@ static const struct {
 } functions[] = {[NC_ATOM_FLOOR] = {"floor", '/'},
                  [NC_ATOM_CEIL] = {"ceil", '/'},
                  [NC_ATOM_MAX] = {"max", ','},
-                 [NC_ATOM_MIN] = {"min", ','}};
+                 [NC_ATOM_MIN] = {"min", ','},
+                 [NC_ATOM_SPREAD] = {"spread", ','}};
 
 static void print_name(nc_text *out, const char *name) {
     if (nc_dim_ident(name, strlen(name))) {
@@ -120,6 +121,7 @@ static const nc_dim *read_function(reader *r, nc_atom_kind kind) {
     case NC_ATOM_FLOOR: return nc_dim_floordiv(r->t, a, b);
     case NC_ATOM_CEIL: return nc_dim_ceildiv(r->t, a, b);
     case NC_ATOM_MAX: return nc_dim_max(r->t, a, b);
+    case NC_ATOM_SPREAD: return nc_dim_spread(r->t, a, b);
     default: return nc_dim_min(r->t, a, b);
     }
 }
@@ -147,7 +149,7 @@ static const nc_dim *read_symbol(reader *r) {
     if (n == 0) return NULL;
     const char *from = r->s;
     r->s += n;
-    for (nc_atom_kind k = NC_ATOM_FLOOR; k <= NC_ATOM_MIN; k++)
+    for (nc_atom_kind k = NC_ATOM_FLOOR; k <= NC_ATOM_SPREAD; k++)
         if (strlen(functions[k].name) == n && memcmp(from, functions[k].name, n) == 0 && eat(r, '('))
             return read_function(r, k);
     char *name = nc_arena_strn(&r->t->arena, from, n);

@@ -160,14 +160,6 @@ nc_code nc_axis(nc_infer *c, int64_t axis, int rank, int *out) {
     return NC_OK;
 }
 
-/* The broadcast of two dims where nothing decides before the run: equal, or one of them 1. The larger one, but 0 where
- * either is 0: max(a,b) * min(a,1) * min(b,1). */
-static const nc_dim *broadcast_symbols(nc_dims *t, const nc_dim *a, const nc_dim *b) {
-    const nc_dim *one = nc_dim_const(t, 1);
-    const nc_dim *some = nc_dim_mul(t, nc_dim_min(t, a, one), nc_dim_min(t, b, one));
-    return nc_dim_mul(t, nc_dim_max(t, a, b), some);
-}
-
 static nc_code broadcast_dim(nc_infer *c, int i_in, const nc_dim *a, const nc_dim *b, const nc_dim **out) {
     int64_t ca = -1, cb = -1;
     bool const_a = nc_dim_is_const(a, &ca), const_b = nc_dim_is_const(b, &cb);
@@ -179,7 +171,7 @@ static nc_code broadcast_dim(nc_infer *c, int i_in, const nc_dim *a, const nc_di
         NC_FAIL(c->w, NC_E_SHAPE, "input %d has a dim of %lld where %lld or 1 is expected", i_in, (long long)cb,
                 (long long)ca);
     else
-        *out = const_a ? a : const_b ? b : broadcast_symbols(c->dims, a, b);
+        *out = const_a ? a : const_b ? b : nc_dim_spread(c->dims, a, b);
     NC_NEED(c->w, *out);
     return NC_OK;
 }

@@ -65,7 +65,8 @@ typedef struct nc_segment {
     int first, end;        /* instructions */
     int *sizing, n_sizing; /* instructions whose outputs' dims are asked of their cards before the segment starts */
     bool *syms;            /* symbols that its sizes depend on */
-    bool capturable;       /* its compute-stream instructions can be recorded and replayed */
+    NC_VEC(const nc_dim *) shrinking; /* sizes that may be smaller at larger values of their symbols */
+    bool capturable;                  /* its compute-stream instructions can be recorded and replayed */
     const char *why_not;
     int cap_first, cap_end;
 } nc_segment;

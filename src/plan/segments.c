@@ -104,6 +104,16 @@ static nc_code add_cuts(cutter *k, int i, int phase) {
     return NC_OK;
 }
 
+/* Takes in dim d of a slot that the segment reads or makes. */
+static nc_code mark_size(cutter *k, nc_segment *g, const nc_dim *d) {
+    nc_dim_mark(d, g->syms);
+    if (nc_dim_grows(d)) return NC_OK;
+    for (int i = 0; i < g->shrinking.n; i++)
+        if (g->shrinking.v[i] == d) return NC_OK;
+    if (!NC_PUSH(&k->c->p->arena, g->shrinking, d)) NC_FAIL(k->c->w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
 static nc_code fill_segment(cutter *k, int s) {
     nc_program *p = k->c->p;
     nc_segment *g = &p->segs[s];
@@ -119,7 +129,7 @@ static nc_code fill_segment(cutter *k, int s) {
         for (int j = 0; j < x->n_in + x->n_out; j++) {
             int slot = j < x->n_in ? x->in[j] : x->out[j - x->n_in];
             if (slot < 0 || (j >= x->n_in && dynamic)) continue;
-            for (int d = 0; d < p->slots[slot].rank; d++) nc_dim_mark(p->dims[p->slots[slot].dims[d]], g->syms);
+            for (int d = 0; d < p->slots[slot].rank; d++) NC_TRY(mark_size(k, g, p->dims[p->slots[slot].dims[d]]));
         }
         for (int j = 0; j < x->n_out; j++)
             if (x->out[j] >= 0) p->slots[x->out[j]].seg = s;

@@ -1,6 +1,7 @@
 /* run/cache.c: instances by capacity. The first two values of a symbol are served exactly; from the third on it counts
  * as one that varies, and capacities are rounded up to powers of two (at least 16): token-by-token decoding makes a
- * dozen instances, not thousands. Bounded in bytes: the instance unused longest goes first. One thread makes an
+ * dozen instances, not thousands. Sizes that do not grow with their symbols and would not fit get an instance of their
+ * own. Bounded in bytes: the instance unused longest goes first. One thread makes an
  * instance while others that want it wait. */
 #include "run/session.h"
 
@@ -80,6 +81,16 @@ static nc_code see(nc_work *w, nc_session *s, int n) {
     return NC_OK;
 }
 
+/* Sizes such as n-m may be smaller at the capacities than they are; what does not fit is served exactly. */
+static bool fits(const nc_segment *g, const int64_t *caps, const int64_t *values, const bool *known) {
+    int64_t room, size;
+    for (int i = 0; i < g->shrinking.n; i++)
+        if (nc_dim_eval(g->shrinking.v[i], values, known, &size) &&
+            (!nc_dim_eval(g->shrinking.v[i], caps, known, &room) || room < size))
+            return false;
+    return true;
+}
+
 static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known,
                    nc_cached **out) {
     int64_t *caps = nc_arena_array(&w->scratch, (size_t)p->n_syms + 1, sizeof *caps);
@@ -87,6 +98,9 @@ static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, cons
     NC_TRY(see(w, s, p->n_syms));
     for (int i = 0; i < p->n_syms; i++)
         caps[i] = p->segs[seg].syms[i] && known[i] ? capacity(&s->seen[i], values[i]) : 0;
+    if (!fits(&p->segs[seg], caps, values, known))
+        for (int i = 0; i < p->n_syms; i++)
+            if (p->segs[seg].syms[i] && known[i]) caps[i] = values[i];
     nc_cached *c = find(s, p, seg, caps);
     if (c) c->users++; /* so that shrink leaves it */
     if (!c) {

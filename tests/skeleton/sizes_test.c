@@ -176,3 +176,78 @@ static void declared_sizes(model *m) {
 }
 
 TEST(actual_sizes_win_over_declared_ones) { model_everywhere(declared_sizes); }
+
+/* n-m rows are kept: at capacities of 32 for both none would be. */
+static const char difference_text[] = "<opset: \"\" 17>\n"
+                                      "g (float[n] x, float[m] z) => (float[k] y)\n"
+                                      "<const int64[1] axis = {0}>\n"
+                                      "{\n"
+                                      "  from = Shape(z)\n"
+                                      "  to = Shape(x)\n"
+                                      "  t = Add(x, x)\n"
+                                      "  part = Slice(t, from, to, axis)\n"
+                                      "  e = Softmax(part)\n"
+                                      "  l = LogSoftmax(part)\n"
+                                      "  y = Mul(e, l)\n"
+                                      "}\n";
+
+static void run_difference(model *m, int n, int from) {
+    float x[1000], z[1000] = {0};
+    random_floats(x, n, (uint64_t)n);
+    model_input(m, "x", NACRE_FLOAT, 1, D(n), x);
+    model_input(m, "z", NACRE_FLOAT, 1, D(from), z);
+    model_run(m);
+    const float *y = model_floats(m, "y", n - from);
+    double sum = 0;
+    for (int i = from; i < n; i++) sum += exp(2.0 * x[i]);
+    for (int i = from; i < n; i++)
+        CHECK_CLOSE(y[i - from], exp(2.0 * x[i]) / sum * (2.0 * x[i] - log(sum)), nc_tol_device_f32);
+    model_collect_all(m);
+}
+
+static void differences(model *m) {
+    model_open(m, difference_text);
+    run_difference(m, 5, 3);
+    run_difference(m, 6, 4);
+    run_difference(m, 1000, 520); /* both 1024 */
+    run_difference(m, 31, 17);
+    run_difference(m, 30, 29);
+    run_difference(m, 100, 0);
+}
+
+TEST(differences_of_sizes_have_room) { model_everywhere(differences); }
+
+/* The summed label is p+q of one operand and s of the other: equal in every run, but not as capacities. */
+static const char einsum_text[] = "<opset: \"\" 17>\n"
+                                  "g (float[3,p] a, float[3,q] b, float[s,2] c) => (float[3,2] y)\n"
+                                  "{\n"
+                                  "  ab = Concat<axis = 1>(a, b)\n"
+                                  "  y = Einsum<equation = \"ij,jk->ik\">(ab, c)\n"
+                                  "}\n";
+
+static void run_einsum(model *m, int p, int q) {
+    float a[3 * 40], b[3 * 40], c[2 * 80];
+    random_floats(a, 3 * p, 5);
+    random_floats(b, 3 * q, 6);
+    random_floats(c, 2 * (p + q), 7);
+    model_input(m, "a", NACRE_FLOAT, 2, D(3, p), a);
+    model_input(m, "b", NACRE_FLOAT, 2, D(3, q), b);
+    model_input(m, "c", NACRE_FLOAT, 2, D(p + q, 2), c);
+    model_run(m);
+    const float *y = model_floats(m, "y", 6);
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++) {
+            double want = 0;
+            for (int j = 0; j < p + q; j++) want += (double)(j < p ? a[i * p + j] : b[i * q + j - p]) * c[j * 2 + k];
+            CHECK_CLOSE(y[i * 2 + k], want, nc_tol_device_f32);
+        }
+    model_collect_all(m);
+}
+
+static void einsum_sizes(model *m) {
+    model_open(m, einsum_text);
+    for (int i = 0; i < 6; i++) run_einsum(m, 3 + 7 * i, 38 - 5 * i);
+    run_einsum(m, 0, 5);
+}
+
+TEST(einsum_of_sizes_that_agree_only_in_the_run) { model_everywhere(einsum_sizes); }

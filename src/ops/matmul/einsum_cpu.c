@@ -272,15 +272,17 @@ static operand multiply(work *w, const operand *left, const operand *right, int 
 
 /* ---- the whole ---- */
 
-/* Sizes of labels from the operands' actual dims. */
+/* Sizes of labels from the operands' actual dims. Where only the workspace is counted the dims are capacities: those of
+ * two symbols may differ although the sizes of every run agree, and the larger one has room for both. */
 static bool measure(work *w, const nc_tensor *in) {
     for (int l = 0; l < NC_EINSUM_LABELS; l++) w->size[l] = 1, w->last[l] = -1;
     for (int i = 0; i < w->e.n_in; i++)
         for (int k = 0; k < w->e.in[i].rank; k++) {
             int l = w->e.in[i].label[k];
             int64_t n = in[i].dims[k];
-            if (n != 1 && w->size[l] != 1 && w->size[l] != n) w->why = "operands differ in the size of a label";
-            if (n != 1) w->size[l] = n;
+            if (w->c != NULL && n != 1 && w->size[l] != 1 && w->size[l] != n)
+                w->why = "operands differ in the size of a label";
+            if (w->c != NULL ? n != 1 : n > w->size[l]) w->size[l] = n;
             w->last[l] = i;
         }
     for (int k = 0; k < w->e.out.rank; k++) w->last[w->e.out.label[k]] = w->e.n_in;
