@@ -193,18 +193,36 @@ static nc_code note_infos(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number
     return NC_OK;
 }
 
+static nc_code load_one(nc_loader *l, nc_scope *s, nc_bytes node) {
+    NC_TRY(nc_load_room(l, 0));
+    if (++l->n_nodes > NC_ONNX_MAX_NODES)
+        NC_FAIL(l->w, NC_E_LIMIT, "the model has more than %d nodes", NC_ONNX_MAX_NODES);
+    const char *at_node = l->w->at_node, *at_op = l->w->at_op;
+    NC_TRY(nc_load_node(l, s, node));
+    l->w->at_node = at_node;
+    l->w->at_op = at_op;
+    return NC_OK;
+}
+
+/* The node `first` and those behind it, in an order in which they can be read. */
+static nc_code load_sorted(nc_loader *l, nc_scope *s, nc_wire r, uint32_t number, nc_bytes first) {
+    NC_VEC(nc_bytes) rest = {0};
+    nc_field f = {.b = first};
+    do
+        if (!NC_PUSH(&l->w->scratch, rest, f.b)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+    while (nc_wire_each(&r, number, &f));
+    NC_TRY(nc_load_sort(l->w, rest.v, rest.n));
+    for (int i = 0; i < rest.n; i++) NC_TRY(load_one(l, s, rest.v[i]));
+    return NC_OK;
+}
+
 nc_code nc_load_nodes(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, b);
     while (nc_wire_each(&r, number, &f)) {
-        NC_TRY(nc_load_room(l, 0));
-        if (++l->n_nodes > NC_ONNX_MAX_NODES)
-            NC_FAIL(l->w, NC_E_LIMIT, "the model has more than %d nodes", NC_ONNX_MAX_NODES);
-        const char *node = l->w->at_node, *op = l->w->at_op;
-        NC_TRY(nc_load_node(l, s, f.b));
-        l->w->at_node = node;
-        l->w->at_op = op;
+        if (nc_load_node_waits(s, f.b)) return load_sorted(l, s, r, number, f.b);
+        NC_TRY(load_one(l, s, f.b));
     }
     return NC_OK;
 }
@@ -212,9 +230,7 @@ nc_code nc_load_nodes(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number) {
 static nc_code load_outputs(nc_loader *l, nc_scope *s, nc_bytes b) {
     nc_wire r;
     nc_field f;
-    nc_map seen;
     nc_wire_init(&r, b);
-    nc_map_init(&seen, &l->w->scratch);
     while (nc_wire_each(&r, GraphProto_output, &f)) {
         nc_pb_value info;
         const char *name;
@@ -224,9 +240,6 @@ static nc_code load_outputs(nc_loader *l, nc_scope *s, nc_bytes b) {
         NC_TRY(nc_scope_find(l, s, info.name, &v));
         if (!v || v == &l->absent)
             NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': output '%.200s' is not defined", graph_name(s), name);
-        if (!s->g->parent && nc_map_get(&seen, name))
-            NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': output '%.200s' is there twice", graph_name(s), name);
-        if (!nc_map_put(&seen, name, v)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
         if (nc_edit_output(s->g, v, name) != NC_OK) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
     }
     return NC_OK;

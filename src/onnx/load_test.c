@@ -79,10 +79,10 @@ TEST(load_refuses_bad_names) {
     put_header(&r.t, 8, 17);
     nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
     put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
-    put_node(&r.t, "second", "Relu", "late -> y");
+    put_node(&r.t, "second", "Relu", "never -> y");
     put_node(&r.t, "first", "Relu", "x -> late");
     nc_wire_end(&r.t, g);
-    expect_fail(&r, NC_E_BAD_GRAPH, "'late' is not defined before this node");
+    expect_fail(&r, NC_E_BAD_GRAPH, "'never' is not defined before this node");
 
     put_header(&r.t, 8, 17);
     g = nc_wire_begin(&r.t, ModelProto_graph, 0);

@@ -85,6 +85,8 @@ NC_MUST nc_code nc_scope_check_free(nc_loader *l, const nc_scope *s, nc_bytes na
 /* What a value or node called `name` here is called in the graph. */
 NC_MUST nc_code nc_scope_label(nc_loader *l, const nc_scope *s, nc_bytes name, const char *what, const char **out);
 NC_MUST nc_code nc_load_nodes(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number);
+bool nc_load_node_waits(const nc_scope *s, nc_bytes node); /* does it use a name that is not defined yet? */
+NC_MUST nc_code nc_load_sort(nc_work *w, nc_bytes *nodes, int n); /* in place: makers before users */
 
 NC_MUST nc_code nc_load_functions(nc_loader *l, nc_bytes b);
 /* The function that a node calls; NULL: none, it is an operator. */

@@ -53,7 +53,8 @@ static nc_code name_interface(nc_saver *s) {
     for (int i = 0; i < g->outputs.n; i++) {
         const nc_value *v = g->outputs.v[i];
         const char *name = g->output_names.v[i];
-        if (nc_map_get(&s->outputs, name)) NC_FAIL(s->w, NC_E_BAD_GRAPH, "output '%.200s' is there twice", name);
+        if (nc_map_get(&s->outputs, name) && (!s->names[v->id] || strcmp(s->names[v->id], name) != 0))
+            NC_FAIL(s->w, NC_E_BAD_GRAPH, "output '%.200s' is there twice, as two values", name);
         if (!s->names[v->id])
             NC_TRY(name_exactly(s, v, name, "output"));
         else if (strcmp(s->names[v->id], name) != 0 && nc_map_get(&s->used, name))

@@ -235,6 +235,58 @@ def test_a_nodes_id_and_not_its_place_chooses_the_mask(env):
         assert np.array_equal(a.run({"x": x})["y2"], b.run({"x": x})["y2"])
 
 
+# ---- files that other tools leave ----
+
+def unsorted(nodes, outputs=("y",)):
+    """A model of these nodes in this order; ONNX's checker would refuse it."""
+    tensor = lambda n: helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n"])
+    graph = helper.make_graph(nodes, "g", [tensor("x"), helper.make_tensor_value_info("yes", TensorProto.BOOL, [])],
+                              [tensor(o) for o in outputs])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def branch(name, node):
+    return helper.make_graph([node], name, [], [helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)])
+
+
+def test_nodes_in_any_order(env):
+    import itertools
+    nodes = [helper.make_node("Exp", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["b"]),
+             helper.make_node("If", ["yes"], ["c"], then_branch=branch("t", helper.make_node("Mul", ["a", "b"], ["p"])),
+                              else_branch=branch("e", helper.make_node("Identity", ["b"], ["q"]))),
+             helper.make_node("Add", ["c", "a"], ["y"])]
+    x = np.linspace(-1, 1, 7, dtype=np.float32)
+    for order in itertools.permutations(nodes):
+        session = env.session(unsorted(order))
+        for yes in (True, False):
+            a, b = np.exp(x), -np.exp(x)
+            got = session.run({"x": x, "yes": np.array(yes)})["y"]
+            close(got, (a * b if yes else b) + a, "ort_f32")
+
+
+def test_a_long_chain_backwards(env):
+    n = 20_000
+    nodes = [helper.make_node("Neg", ["x" if i == 0 else f"v{i - 1}"], ["y" if i == n - 1 else f"v{i}"])
+             for i in range(n)]
+    assert env.session(unsorted(nodes[::-1])).run({"x": np.float32([3]), "yes": np.array(True)})["y"] == 3
+
+
+def test_a_cycle_is_named(env):
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"]),
+             helper.make_node("Neg", ["a"], ["y"])]
+    with pytest.raises(NacreError, match="is not defined before this node"):
+        env.session(unsorted(nodes))
+
+
+def test_an_output_may_be_listed_twice(env, tmp_path):
+    model = unsorted([helper.make_node("Neg", ["x"], ["y"])], ("y", "y"))
+    path = tmp_path / "saved.onnx"
+    session = env.session(model, save=str(path))
+    x = np.float32([1, -2])
+    close(session.run({"x": x, "yes": np.array(True)})["y"], -x, "ort_f32")
+    assert [o.name for o in onnx.load(path).graph.output] == ["y", "y"]
+
+
 # ---- ONNX's node cases ----
 
 # Cases that are refused on purpose. One that passes fails the test, so that it leaves this list.
