@@ -42,7 +42,8 @@ TEST(faults_of_training_steps) { sweep((nc_fault_job){.path = "tests/faults/trai
 
 TEST(faults_on_another_device) {
     sweep((nc_fault_job){.path = "tests/faults/control.onnx", .device = "guard"});
-    sweep((nc_fault_job){.path = "tests/faults/convolutions.onnx", .device = "guard"});
+    /* qemu 7.2 reads more than the four bytes of a scalar fma's operand, and so beyond a weight at the end of a page. */
+    if (!nc_test_emulated()) sweep((nc_fault_job){.path = "tests/faults/convolutions.onnx", .device = "guard"});
 }
 
 TEST(faults_of_a_text_model) { sweep((nc_fault_job){.path = "tests/fuzz/plan/mlp.nct"}); }
