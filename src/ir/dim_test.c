@@ -128,7 +128,7 @@ TEST(dim_many_terms_and_factors) {
     bool known[N], used[N] = {0};
     const nc_dim *many = nc_dim_const(t, 0), *power = nc_dim_const(t, 1);
     for (int i = 0; i < N; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "s%d", i);
         values[i] = i == 0 ? 3 : i;
         known[i] = true;
