@@ -42,7 +42,7 @@ TEST(faults_of_training_steps) { sweep((nc_fault_job){.path = "tests/faults/trai
 
 TEST(faults_on_another_device) {
     sweep((nc_fault_job){.path = "tests/faults/control.onnx", .device = "guard"});
-    /* qemu 7.2 reads more than the four bytes of a scalar fma's operand, and so beyond a weight at the end of a page. */
+    /* qemu 7.2 reads more than the four bytes of a scalar fma's operand: beyond a weight at the end of a page. */
     if (!nc_test_emulated()) sweep((nc_fault_job){.path = "tests/faults/convolutions.onnx", .device = "guard"});
 }
 
