@@ -82,32 +82,48 @@ static uint64_t pack_key(const nc_pack *k, const nc_tensor *src, size_t bytes) {
     return nc_hash(src->data, bytes, h);
 }
 
-static nc_code pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
+/* e->lock is held. */
+static nc_buffer *find_packed(nc_env *e, uint64_t key, size_t bytes) {
+    for (nc_packed *p = e->packed; p; p = p->next)
+        if (p->key == key && p->buffer->bytes == bytes) return nc_buffer_ref(p->buffer);
+    return NULL;
+}
+
+/* Takes p. Another thread may have been first. */
+static nc_buffer *keep_packed(nc_env *e, nc_packed *p) {
+    pthread_mutex_lock(&e->lock);
+    nc_buffer *b = find_packed(e, p->key, p->buffer->bytes);
+    if (!b) {
+        p->next = e->packed, e->packed = p, e->n_packed++;
+        b = nc_buffer_ref(p->buffer);
+        p = NULL;
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (p) {
+        nc_buffer_unref(p->buffer);
+        nc_free(p);
+    }
+    return b;
+}
+
+/* Filled without the lock, so that several can be packed at once. */
+nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
     size_t bytes;
     if (!nc_tensor_bytes(src->dtype, src->dims, src->rank, &bytes)) NC_FAIL(w, NC_E_LIMIT, "constant too large");
     uint64_t key = pack_key(k, src, bytes);
-    for (nc_packed *p = e->packed; p; p = p->next) {
-        if (p->key != key || p->buffer->bytes != k->bytes) continue;
-        *out = nc_buffer_ref(p->buffer);
-        return NC_OK;
-    }
+    pthread_mutex_lock(&e->lock);
+    *out = find_packed(e, key, k->bytes);
+    pthread_mutex_unlock(&e->lock);
+    if (*out) return NC_OK;
     nc_packed *p = nc_alloc_zero(1, sizeof *p);
     NC_NEED(w, p);
-    p->buffer = nc_buffer_host(k->bytes);
+    p->key = key, p->buffer = nc_buffer_host(k->bytes);
     nc_code code = p->buffer ? k->fill(state, src, p->buffer->ptr) : NC_E_MEMORY;
     if (code != NC_OK) {
         nc_buffer_unref(p->buffer);
         nc_free(p);
         NC_FAIL(w, code, "packing a constant as %s failed", k->form);
     }
-    p->key = key, p->next = e->packed, e->packed = p, e->n_packed++;
-    *out = nc_buffer_ref(p->buffer);
+    *out = keep_packed(e, p);
     return NC_OK;
-}
-
-nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
-    pthread_mutex_lock(&e->lock);
-    nc_code code = pack(e, w, k, state, src, out);
-    pthread_mutex_unlock(&e->lock);
-    return code;
 }

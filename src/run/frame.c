@@ -267,6 +267,7 @@ static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
     const nc_program *p = f->program;
     if (f->failed) NC_FAIL(&f->work, NC_E_FAIL, "this run failed before; start another");
     if (f->seg == 0) {
+        nc_ready_pack_all(f->session->env, f->ready);
         NC_TRY(bind_initials(f));
         NC_TRY(nc_bind_symbols(f));
     }

@@ -140,3 +140,25 @@ nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const vo
     *out = b->ptr;
     return NC_OK;
 }
+
+typedef struct packer {
+    nc_env *env;
+    nc_ready *r;
+} packer;
+
+static void pack_item(void *ctx, int64_t i) {
+    const packer *p = ctx;
+    const void *ignored;
+    nc_work w;
+    if (p->r->program->packs[i].place) return; /* uploads stay in the order of the run */
+    nc_work_init(&w);
+    nc_code code = nc_ready_pack(&w, p->env, p->r, (int)i, &ignored);
+    (void)code; /* who needs it asks again, and reports */
+    nc_work_release(&w);
+}
+
+void nc_ready_pack_all(nc_env *env, nc_ready *r) {
+    packer p = {env, r};
+    if (r->program->n_packs < 2 || atomic_exchange(&r->packed, true)) return;
+    nc_parallel(env->pool, r->program->n_packs, pack_item, &p);
+}

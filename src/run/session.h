@@ -63,6 +63,7 @@ typedef struct nc_ready {
     nc_tensor *consts;         /* per program constant */
     nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
     _Atomic(nc_buffer *) *packs;
+    atomic_bool packed; /* nc_ready_pack_all was begun */
     struct nc_ready ***subs;      /* per instruction, per subgraph; NULL rows where there are none */
     struct nc_variant **variants; /* per instruction: of a Later, its plans */
     struct nc_frame *free_frames;
@@ -134,6 +135,8 @@ void nc_session_trim(nc_session *s);
 NC_MUST nc_code nc_ready_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_program *p, nc_ready **out);
 void nc_ready_destroy(nc_session *s, nc_ready *r);
 void nc_ready_trim(nc_session *s, nc_ready *r); /* destroys pooled frames, subprograms' too */
+/* All packed forms at once, by all threads, before the first run; where one cannot be made, its user tries again. */
+void nc_ready_pack_all(nc_env *env, nc_ready *r);
 NC_MUST nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out);
 
 /* ---- cache.c: the instance for a segment at these symbol values; release when the frame lets go of it ---- */
