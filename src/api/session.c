@@ -13,7 +13,6 @@ nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const 
     nc_work_init(&w);
     nc_api_options(o, &so);
     nacre_session *p = nc_alloc_zero(1, sizeof *p);
-    takes_model->model->infers_only = !so.differentiate;
     nc_code code =
         p ? nc_session_create(&w, env->env, takes_model->model, &so, &p->s) : nc_fail(&w, NC_E_MEMORY, "out of memory");
     if (!p) nc_model_destroy(takes_model->model);

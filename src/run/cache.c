@@ -1,8 +1,8 @@
 /* run/cache.c: instances by capacity. The first two values of a symbol are served exactly; from the third on it counts
  * as one that varies, and capacities are rounded up to powers of two (at least 16): token-by-token decoding makes a
  * dozen instances, not thousands. Sizes that do not grow with their symbols and would not fit get an instance of their
- * own. Bounded in bytes: the instance unused longest goes first. One thread makes an
- * instance while others that want it wait. */
+ * own. Bounded in bytes: the instance unused longest goes first. One thread makes an instance while others that want it
+ * wait. */
 #include "run/session.h"
 
 #include "base/mem.h"

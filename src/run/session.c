@@ -87,6 +87,7 @@ static nc_code make_graph(maker *k) {
         NC_FAIL(k->w, NC_E_ARGUMENT,
                 "packing: expected off, got on: this session trains, and packed copies of weights that change would be "
                 "of no use; leave the option out");
+    m->infers_only = !o->differentiate;
     dump(k, NC_DUMP_GRAPH);
     NC_TRY(fix_dims(k));
     NC_TRY(tie(k));

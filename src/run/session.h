@@ -63,7 +63,7 @@ typedef struct nc_ready {
     nc_tensor *consts;         /* per program constant */
     nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
     _Atomic(nc_buffer *) *packs;
-    atomic_bool packed; /* nc_ready_pack_all was begun */
+    atomic_bool packed;           /* nc_ready_pack_all was begun */
     struct nc_ready ***subs;      /* per instruction, per subgraph; NULL rows where there are none */
     struct nc_variant **variants; /* per instruction: of a Later, its plans */
     struct nc_frame *free_frames;
