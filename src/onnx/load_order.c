@@ -18,6 +18,15 @@ static bool is_known(const nc_scope *s, nc_bytes name) {
 typedef bool (*seer)(void *ctx, nc_bytes name);
 static bool any_name(nc_bytes node, int depth, seer see, void *ctx);
 
+static nc_bytes name_of(nc_bytes value_info) {
+    nc_wire r;
+    nc_field f;
+    nc_wire_init(&r, value_info);
+    while (nc_wire_next(&r, &f))
+        if (f.number == ValueInfoProto_name && f.wire == NC_WIRE_BYTES) return f.b;
+    return (nc_bytes){0};
+}
+
 static bool any_in_graph(nc_bytes graph, int depth, seer see, void *ctx) {
     nc_wire r;
     nc_field f;
@@ -25,10 +34,8 @@ static bool any_in_graph(nc_bytes graph, int depth, seer see, void *ctx) {
     while (nc_wire_next(&r, &f)) {
         if (f.wire != NC_WIRE_BYTES) continue;
         if (f.number == GraphProto_node && any_name(f.b, depth + 1, see, ctx)) return true;
-        nc_pb_value info; /* what a branch gives may be a value of the graph around it */
-        nc_work quiet = {.scratch = {0}};
-        if (f.number == GraphProto_output && nc_pb_read_value(&quiet, f.b, &info) == NC_OK && see(ctx, info.name))
-            return true;
+        /* what a branch gives may be a value of the graph around it */
+        if (f.number == GraphProto_output && see(ctx, name_of(f.b))) return true;
     }
     return false;
 }
@@ -51,7 +58,7 @@ static bool any_name(nc_bytes node, int depth, seer see, void *ctx) {
     nc_wire_init(&r, node);
     while (nc_wire_next(&r, &f)) {
         if (f.wire != NC_WIRE_BYTES) continue;
-        if (f.number == NodeProto_input && f.b.n && see(ctx, f.b)) return true;
+        if (f.number == NodeProto_input && see(ctx, f.b)) return true;
         if (f.number == NodeProto_attribute && any_in_attribute(f.b, depth, see, ctx)) return true;
     }
     return false;
