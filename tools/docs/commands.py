@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import made_page
+
 ROOT = Path(__file__).resolve().parents[2]
 NACRE = Path(os.environ.get("NACRE_BUILD", ROOT / "build" / "release")) / "nacre"
 PAGE = ROOT / "docs" / "commands.md"
@@ -38,15 +40,5 @@ def page():
     return "\n".join([parts[0], f"```text\n{first}\n```\n", *parts[1:]])
 
 
-def main(arguments):
-    text = page()
-    if arguments == ["--check"]:
-        current = PAGE.exists() and PAGE.read_text() == text
-        print(f"{PAGE.name} is {'current' if current else 'not current: make docs'}")
-        return 0 if current else 1
-    PAGE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(made_page.main(PAGE, page(), sys.argv[1:]))

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import made_page
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("NACRE_BUILD", ROOT / "build" / "release"))
 PAGE = ROOT / "docs" / "operators.md"
@@ -91,15 +93,5 @@ def page(cards):
     return "\n".join(lines) + "\n"
 
 
-def main(arguments):
-    text = page(read_cards())
-    if arguments == ["--check"]:
-        current = PAGE.exists() and PAGE.read_text() == text
-        print(f"{PAGE.name} is {'current' if current else 'not current: make docs'}")
-        return 0 if current else 1
-    PAGE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(made_page.main(PAGE, page(read_cards()), sys.argv[1:]))
