@@ -252,6 +252,12 @@ TEST(weights_near_misses_stay) {
         /* a number divided by what comes out */
         "<const float[2,1,1,1] k = {2, 4}, const float[] s = {2}> { float[n,2,h,2] c = Conv(x, k); float[n,2,h,2] d = "
         "Div(s, c) }",
+        /* factors that would take the weights out of their range */
+        "<const float[2,1,1,1] k = {1, 2}, const float[] s = {0}> { float[n,2,h,2] c = Conv(x, k); float[n,2,h,2] d = "
+        "Div(c, s) }",
+        "<const float[2,1,1,1] k = {1, 2}, const float[] s = {1e30}> { float[n,2,h,2] c = Conv(x, k); float[n,2,h,2] d "
+        "= "
+        "Mul(c, s) }",
         /* statistics of the batch */
         "<const float[2,1,1,1] k = {2, 4}, const float[2] s = {1, 2}> { float[n,2,h,2] c = Conv(x, k); float[n,2,h,2] "
         "d, "

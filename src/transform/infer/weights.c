@@ -131,6 +131,15 @@ static nc_code shift_bias(nc_work *w, const linear *l, const affine *a) {
     return new_const(w, l->node, 2, 1, &l->channels, t, data);
 }
 
+/* A factor far from 1, or none at all (x / 0), would take weights out of their range where the result is not. */
+static bool is_tame(const affine *a, int64_t channels) {
+    for (int64_t c = 0; c < channels; c++) {
+        double s = fabs(a->scale[c]);
+        if (!isfinite(a->shift[c]) || !(s == 0 || (s > 1e-12 && s < 1e12))) return false;
+    }
+    return true;
+}
+
 static nc_code fold(nc_work *w, nc_node *n, int i, bool *done) {
     linear l;
     affine a;
@@ -142,6 +151,7 @@ static nc_code fold(nc_work *w, nc_node *n, int i, bool *done) {
     NC_NEED(w, a.shift);
     bool batch = nc_rewrite_is(n, "BatchNormalization");
     if (batch ? i != 0 || !read_batch(n, &l, &a) : !read_arith(n, 1 - i, &l, &a)) return NC_OK;
+    if (!is_tame(&a, l.channels)) return NC_OK;
     if (a.scales) NC_TRY(scale_weights(w, &l, &a));
     NC_TRY(shift_bias(w, &l, &a));
     nc_rewrite_skip(n, n->in[i]);
