@@ -66,7 +66,7 @@ nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);
 int nc_api_level(const char *name); /* of transform; -1: no such level */
 nacre_code nc_api_check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err);
 
-/* ---- away.c: tensors in the memory of a device ---- */
+/* ---- device_value.c: tensors in the memory of a device ---- */
 
 /* A host tensor with the same contents; a new reference. */
 NC_MUST nc_code nc_api_to_host(nc_work *w, nc_object *o, nc_object **out);

@@ -120,8 +120,8 @@ static void tell(nc_text *t, const found *f) {
     const nc_node *n = f->x->node;
     if (f->inner)
         nc_text_addf(t, "%s '%s' is %s:\n", f->inner->card->name, f->inner->name,
-                     nc_is_later(n) ? "planned while the model runs, when the ranks that it needs are known, in"
-                                    : "fused into");
+                     nc_is_deferred(n) ? "planned while the model runs, when the ranks that it needs are known, in"
+                                       : "fused into");
     nc_text label = {0};
     nc_profile_label(&label, n);
     nc_text_addf(t, "%s '%s' since version %d, instruction %d, segment %d\n", label.s ? label.s : "?", n->name,

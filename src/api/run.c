@@ -71,7 +71,7 @@ static nc_code unknown_name(nc_work *w, const nc_program *p, bool input, const c
 /* ---- frames ---- */
 
 static nc_code begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wait, nc_frame **out) {
-    NC_TRY(nc_frame_acquire(w, s->s, s->s->ready, NULL, out));
+    NC_TRY(nc_frame_acquire(w, s->s, s->s->prepared, NULL, out));
     nc_state *st = r && r->state ? r->state->state : s->s->state;
     (*out)->cancel = !r ? NULL : r->leader ? &r->leader->cancel : &r->cancel;
     nc_code code = nc_frame_use_state(*out, st, wait);
@@ -86,7 +86,7 @@ static nc_code give(nc_frame *f, const char *name, nacre_value *v) {
     if (i < 0) return unknown_name(&f->work, f->program, true, name);
     if (!v) return nc_fail(&f->work, NC_E_ARGUMENT, "input '%s' is NULL", name);
     nc_object *o = nc_api_object(v), *own;
-    if (nc_object_is_away(o) && !nc_frame_reads_away(f, i, o))
+    if (nc_object_on_device(o) && !nc_frame_reads_on_device(f, i, o))
         NC_TRY(nc_api_to_host(&f->work, o, &own));
     else
         own = nc_object_ref(o);
@@ -165,8 +165,8 @@ typedef struct wanted {
 /* Is the value given for output k one that the frame itself can write? */
 static bool writes(const nc_frame *f, int k, const nacre_value *v) {
     const nc_object *o = nc_api_object(v);
-    if (!nc_object_is_away(o)) return true;
-    return nc_device_same_memory(o->buffer->device, f->program->device) && nc_frame_writes_away(f, k);
+    if (!nc_object_on_device(o)) return true;
+    return nc_device_same_memory(o->buffer->device, f->program->device) && nc_frame_writes_on_device(f, k);
 }
 
 static nc_code bind_outputs(nc_frame *f, const nacre_run_options *r, const wanted *w) {
@@ -175,8 +175,8 @@ static nc_code bind_outputs(nc_frame *f, const nacre_run_options *r, const wante
         if (k < 0) return unknown_name(&f->work, f->program, false, w->names[i]);
         if (w->out[i] && writes(f, k, w->out[i]))
             NC_TRY(nc_frame_bind_output(f, k, nc_object_ref(nc_api_object(w->out[i]))));
-        else if (!w->out[i] && keeps(r, w->names[i]) && nc_frame_writes_away(f, k))
-            nc_frame_output_away(f, k);
+        else if (!w->out[i] && keeps(r, w->names[i]) && nc_frame_writes_on_device(f, k))
+            nc_frame_output_on_device(f, k);
     }
     return NC_OK;
 }
@@ -184,7 +184,7 @@ static nc_code bind_outputs(nc_frame *f, const nacre_run_options *r, const wante
 /* An output that the host wrote and the caller wants on the device. */
 static nc_code send(nc_frame *f, nacre_value **v) {
     nc_object *o = nc_api_object(*v), *there;
-    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING || nc_object_is_away(o)) return NC_OK;
+    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING || nc_object_on_device(o)) return NC_OK;
     NC_TRY(nc_api_to_device(&f->work, f->session->env, f->program->device, o, &there));
     nc_object_unref(o);
     *v = nc_api_value(there);

@@ -96,7 +96,7 @@ nacre_code nacre_value_strings(int rank, const int64_t *dims, const char *const 
 static nacre_code make_list(nc_object_kind kind, nacre_type element, nacre_value *const *items, size_t n,
                             nacre_value **out, nacre_error *err) {
     for (size_t i = 0; i < n; i++)
-        if (nc_object_is_away(nc_api_object(items[i])))
+        if (nc_object_on_device(nc_api_object(items[i])))
             return nc_api_fail(err, NC_E_ARGUMENT, "item %zu lies in a device's memory: copy it to the host first", i);
     nc_object *list = nc_object_list(kind, (nc_dtype)element);
     for (size_t i = 0; list && i < n; i++) {

@@ -91,7 +91,7 @@ nc_object *nc_object_ref(nc_object *o) {
 }
 
 /* Lists may nest without bound (tapes of tapes), so dying objects are threaded through t.data instead of recursion. */
-static void bury(nc_object *o, nc_object **dead) {
+static void queue_destruction(nc_object *o, nc_object **dead) {
     if (!o || atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) != 1) return;
     nc_buffer_unref(o->buffer);
     o->t.data = *dead;
@@ -100,11 +100,11 @@ static void bury(nc_object *o, nc_object **dead) {
 
 void nc_object_unref(nc_object *o) {
     nc_object *dead = NULL;
-    bury(o, &dead);
+    queue_destruction(o, &dead);
     while (dead) {
         nc_object *x = dead;
         dead = x->t.data;
-        for (int64_t i = 0; i < x->n; i++) bury(x->items[i], &dead);
+        for (int64_t i = 0; i < x->n; i++) queue_destruction(x->items[i], &dead);
         nc_free(x->items);
         nc_free(x);
     }
@@ -148,6 +148,6 @@ nc_object *nc_object_own(nc_object *takes) {
     return o;
 }
 
-bool nc_object_is_away(const nc_object *o) {
+bool nc_object_on_device(const nc_object *o) {
     return o->kind == NC_OBJ_TENSOR && o->buffer && o->buffer->kind == NC_MEM_DEVICE;
 }

@@ -34,7 +34,7 @@ nc_object *nc_object_host_tensor(nc_dtype t, int rank,
 nc_object *nc_object_strings(int rank, const int64_t *dims, const nc_str *copies); /* dense string tensor */
 nc_object *nc_object_list(nc_object_kind kind, nc_dtype elem); /* an empty sequence, optional, map or tape */
 nc_object *nc_object_ref(nc_object *o);
-bool nc_object_is_away(const nc_object *o);             /* a tensor whose bytes the host cannot read */
+bool nc_object_on_device(const nc_object *o);           /* a tensor whose bytes the host cannot read */
 void nc_object_unref(nc_object *o);                     /* NULL is fine */
 bool nc_object_push(nc_object *list, nc_object *takes); /* amortised O(1); false: out of memory, the item is unref'd */
 nc_object *nc_object_pop(nc_object *list);              /* gives the last item away; NULL when empty */

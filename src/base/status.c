@@ -96,7 +96,7 @@ const char *nc_diag_print(const nc_diag *d, char *buf, size_t bytes) {
     return buf;
 }
 
-nc_code nc_work_settle(nc_work *w, nc_code code, uint64_t failures) {
+nc_code nc_work_finish(nc_work *w, nc_code code, uint64_t failures) {
     if (code == NC_E_MEMORY || nc_mem_failures() == failures) return code;
     w->diag = (nc_diag){.code = NC_OK};
     NC_FAIL(w, NC_E_MEMORY, "out of memory");

@@ -37,7 +37,7 @@ void nc_work_init(nc_work *w);
 void nc_work_release(nc_work *w);
 /* Where a stage also takes NULL for "unknown" or "absent", a failed allocation since `failures` (nc_mem_failures) makes
  * whatever came out of it out of memory. */
-NC_MUST nc_code nc_work_settle(nc_work *w, nc_code code, uint64_t failures);
+NC_MUST nc_code nc_work_finish(nc_work *w, nc_code code, uint64_t failures);
 
 const char *nc_code_name(nc_code code); /* "SHAPE" */
 const char *nc_code_text(nc_code code); /* "shapes do not fit" */

@@ -45,13 +45,9 @@ static void warn(CUresult r, const char *function) {
     if (nc_cuda_check(r, function, &diag) != NC_OK) nc_log(NC_LOG_WARNING, "cuda: %s", diag.text);
 }
 
-static nc_code no_memory(nc_diag *diag) {
-    return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
-}
+static nc_code no_memory(nc_diag *diag) { return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory"); }
 
-static CUdeviceptr address(const void *p) {
-    return (CUdeviceptr)(uintptr_t)p;
-}
+static CUdeviceptr address(const void *p) { return (CUdeviceptr)(uintptr_t)p; }
 
 /* The device's own part, with its context current. */
 static cuda_device *enter(nc_device *d) {
@@ -60,12 +56,10 @@ static cuda_device *enter(nc_device *d) {
     return g;
 }
 
-CUstream nc_cuda_stream(const nc_stream *s) {
-    return s ? s->handle : NULL;
-}
+CUstream nc_cuda_stream(const nc_stream *s) { return s ? s->handle : NULL; }
 
 /* Around an operation with stream NULL: all earlier work is done before it, and it is done when the call returns. */
-static nc_code settle(const nc_cuda *c, const nc_stream *s, nc_diag *diag) {
+static nc_code sync_if_no_stream(const nc_cuda *c, const nc_stream *s, nc_diag *diag) {
     if (s == NULL) TRY_CU(cuCtxSynchronize, (), diag);
     return NC_OK;
 }
@@ -131,9 +125,9 @@ static void cuda_free(nc_device *d, nc_stream *s, void *p) {
 
 static nc_code cuda_fill(nc_device *d, nc_stream *s, void *p, int byte, size_t bytes, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
-    NC_TRY(settle(c, s, diag));
+    NC_TRY(sync_if_no_stream(c, s, diag));
     if (bytes > 0) TRY_CU(cuMemsetD8Async, (address(p), (unsigned char)byte, bytes, nc_cuda_stream(s)), diag);
-    return settle(c, s, diag);
+    return sync_if_no_stream(c, s, diag);
 }
 
 static nc_code cuda_copy(nc_device *d, nc_stream *s, void *dst, bool dst_host, const void *src, bool src_host,
@@ -142,7 +136,7 @@ static nc_code cuda_copy(nc_device *d, nc_stream *s, void *dst, bool dst_host, c
     CUstream h = nc_cuda_stream(s);
     if (dst_host && src_host)
         return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: a copy from host to host is not the device's work");
-    NC_TRY(settle(c, s, diag));
+    NC_TRY(sync_if_no_stream(c, s, diag));
     if (bytes > 0 && dst_host)
         TRY_CU(cuMemcpyDtoHAsync_v2, (dst, address(src), bytes, h), diag);
     else if (bytes > 0 && src_host)
@@ -150,7 +144,7 @@ static nc_code cuda_copy(nc_device *d, nc_stream *s, void *dst, bool dst_host, c
     else if (bytes > 0)
         TRY_CU(cuMemcpyDtoDAsync_v2, (address(dst), address(src), bytes, h), diag);
     atomic_fetch_add(&d->n_copies, 1);
-    return settle(c, s, diag);
+    return sync_if_no_stream(c, s, diag);
 }
 
 static nc_code cuda_stream_create(nc_device *d, nc_stream **out, nc_diag *diag) {
@@ -180,7 +174,7 @@ static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
 
 static nc_code cuda_stream_sync(nc_device *d, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
-    if (s == NULL) return settle(c, s, diag);
+    if (s == NULL) return sync_if_no_stream(c, s, diag);
     TRY_CU(cuStreamSynchronize, (s->handle), diag);
     return NC_OK;
 }
@@ -206,7 +200,7 @@ static void cuda_event_destroy(nc_device *d, nc_event *e) {
 
 static nc_code cuda_event_record(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
-    NC_TRY(settle(c, s, diag));
+    NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuEventRecord, (e->handle, nc_cuda_stream(s)), diag);
     return NC_OK;
 }
@@ -225,9 +219,9 @@ static nc_code cuda_event_sync(nc_device *d, nc_event *e, nc_diag *diag) {
 
 static nc_code cuda_host_call(nc_device *d, nc_stream *s, void (*fn)(void *), void *ctx, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
-    NC_TRY(settle(c, s, diag));
+    NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuLaunchHostFunc, (nc_cuda_stream(s), fn, ctx), diag);
-    return settle(c, s, diag);
+    return sync_if_no_stream(c, s, diag);
 }
 
 static nc_code cuda_launch(nc_device *d, nc_stream *s, nc_kernel k, const nc_call *call) {
@@ -237,10 +231,10 @@ static nc_code cuda_launch(nc_device *d, nc_stream *s, nc_kernel k, const nc_cal
     copy.device = d;
     copy.stream = s;
     copy.diag = diag;
-    NC_TRY(settle(c, s, diag));
+    NC_TRY(sync_if_no_stream(c, s, diag));
     atomic_fetch_add_explicit(&d->n_launches, 1, memory_order_relaxed);
     NC_TRY(k(&copy));
-    return settle(c, s, diag);
+    return sync_if_no_stream(c, s, diag);
 }
 
 static nc_code cuda_compile(nc_device *d, const char *source, const char *entry, nc_function **out, nc_diag *diag) {
@@ -251,10 +245,11 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
                                     unsigned bytes_shared, void **args, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return NC_OK;
-    NC_TRY(settle(c, s, diag));
-    TRY_CU(cuLaunchKernel, (f->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes_shared,
-                            nc_cuda_stream(s), args, NULL), diag);
-    return settle(c, s, diag);
+    NC_TRY(sync_if_no_stream(c, s, diag));
+    TRY_CU(cuLaunchKernel,
+           (f->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes_shared, nc_cuda_stream(s), args, NULL),
+           diag);
+    return sync_if_no_stream(c, s, diag);
 }
 
 /* Thread-local mode: what other threads do with the GPU meanwhile does not spoil the capture. */
@@ -284,9 +279,9 @@ static nc_code cuda_capture_end(nc_device *d, nc_stream *s, nc_capture **out, nc
 
 static nc_code cuda_capture_replay(nc_device *d, nc_stream *s, nc_capture *capture, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
-    NC_TRY(settle(c, s, diag));
+    NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuGraphLaunch, (capture->exec, nc_cuda_stream(s)), diag);
-    return settle(c, s, diag);
+    return sync_if_no_stream(c, s, diag);
 }
 
 static void cuda_capture_destroy(nc_device *d, nc_capture *capture) {
@@ -341,9 +336,7 @@ static const nc_device_table table = {
     .capture_destroy = cuda_capture_destroy,
 };
 
-nc_cuda *nc_device_cuda(nc_device *d) {
-    return d != NULL && d->table == &table ? &((cuda_device *)d)->cuda : NULL;
-}
+nc_cuda *nc_device_cuda(nc_device *d) { return d != NULL && d->table == &table ? &((cuda_device *)d)->cuda : NULL; }
 
 void *nc_cuda_workspace(nc_device *d, const nc_stream *s) {
     return (void *)(uintptr_t)(s ? s->workspace : ((cuda_device *)d)->workspace);
@@ -415,8 +408,8 @@ static nc_code create(cuda_device **out, int ordinal, nc_diag *diag) {
     NC_TRY(identify(&found, ordinal, diag));
     cuda_device *g = nc_alloc_zero(1, sizeof *g);
     if (g == NULL) return no_memory(diag);
-    nc_code code = nc_cuda_check(c->api->cuDevicePrimaryCtxRetain(&c->context, c->device), "cuDevicePrimaryCtxRetain",
-                                 diag);
+    nc_code code =
+        nc_cuda_check(c->api->cuDevicePrimaryCtxRetain(&c->context, c->device), "cuDevicePrimaryCtxRetain", diag);
     if (code != NC_OK) {
         nc_free(g);
         return code;

@@ -127,7 +127,7 @@ nc_code nc_infer_node(nc_work *w, nc_node *n) {
     w->at_node = n->name;
     w->at_op = n->card->name;
     uint64_t failures = nc_mem_failures();
-    nc_code code = nc_work_settle(w, infer_node(w, n), failures);
+    nc_code code = nc_work_finish(w, infer_node(w, n), failures);
     w->at_node = node;
     w->at_op = op;
     return code;

@@ -120,7 +120,7 @@ nc_code nc_infer_run(nc_work *w, const nc_node *n, nc_dims *scratch, nc_arena *a
     w->at_op = n->card->name;
     nc_infer c = {.w = w, .dims = scratch, .arena = arena, .node = n};
     uint64_t failures = nc_mem_failures();
-    nc_code code = nc_work_settle(w, infer_run(&c, in, host_readable, n_in, out, n_out), failures);
+    nc_code code = nc_work_finish(w, infer_run(&c, in, host_readable, n_in, out, n_out), failures);
     w->at_node = node;
     w->at_op = op;
     return code;

@@ -210,7 +210,7 @@ nc_code nc_load_given(nc_loader *l, nc_bytes b, const char *what, const nc_pb_te
     NC_NEED(l->w, lit);
     NC_TRY(nc_load_dtype(l, t->data_type, what, &lit->dtype));
     NC_TRY(load_dims(l, b, what, t, lit));
-    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING || nc_object_is_away(o))
+    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING || nc_object_on_device(o))
         NC_FAIL(l->w, NC_E_TYPE, "initializer '%.200s': only a tensor of numbers in host memory can be given", what);
     if (!same_shape(lit, &o->t))
         NC_FAIL(l->w, NC_E_SHAPE, "initializer '%.200s': what was given has another type or shape than the model's %s",

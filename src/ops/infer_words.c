@@ -94,7 +94,7 @@ nc_code nc_out(nc_infer *c, int i, nc_dtype elem, int rank, const nc_dim *const 
         NC_FAIL(c->w, NC_E_SHAPE, "output %d has %d dims, at most %d are supported", i, rank, NC_MAX_RANK);
     for (int k = 0; k < rank; k++) {
         int64_t size;
-        /* Out of memory would give NULL too: whoever asked the card notices (nc_work_settle). */
+        /* Out of memory would give NULL too: whoever asked the card notices (nc_work_finish). */
         if (dims[k] == NULL) NC_FAIL(c->w, NC_E_LIMIT, "output %d: dim %d is more than 64 bits hold", i, k);
         if (nc_dim_is_const(dims[k], &size) && size < 0)
             NC_FAIL(c->w, NC_E_SHAPE, "output %d: dim %d is %lld", i, k, (long long)size);

@@ -4,7 +4,7 @@
 #include "plan/plan.h"
 
 /* The one axis along which a variable's newest version is longer than its first, from the inferred types. */
-static nc_code settle_variables(nc_work *w, nc_graph *g) {
+static nc_code fix_variables(nc_work *w, nc_graph *g) {
     for (int i = 0; i < g->vars.n; i++) {
         nc_variable *var = g->vars.v[i];
         const nc_type *a = var->first->type, *b = var->last->type;
@@ -25,10 +25,10 @@ static nc_code settle_variables(nc_work *w, nc_graph *g) {
 
 nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_random(w, m));
-    NC_TRY(nc_lower_later(w, m->main));
+    NC_TRY(nc_lower_deferred(w, m->main));
     NC_TRY(nc_lower_decompose(w, m, o));
     NC_TRY(nc_lower_recompute(w, m));
-    NC_TRY(settle_variables(w, m->main));
+    NC_TRY(fix_variables(w, m->main));
     NC_TRY(nc_lower_layout(w, m, o));
     NC_TRY(nc_lower_chain(w, m, o));
     if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory"); /* choosing kernels would find half-made nodes */

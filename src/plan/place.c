@@ -138,7 +138,7 @@ static nc_code place_control(placer *p, nc_node *n) {
 }
 
 /* A body that is planned later is fed what is there, wherever it lies. */
-static nc_code place_later(const nc_node *n) {
+static nc_code place_deferred(const nc_node *n) {
     for (int i = 0; i < n->n_in; i++) n->subs[0].graph->inputs.v[i]->place = n->in[i]->place;
     return NC_OK;
 }
@@ -146,7 +146,7 @@ static nc_code place_later(const nc_node *n) {
 static nc_code place_node(placer *p, nc_node *n) {
     if (strcmp(n->card->name, "Copy") == 0 && n->place == 1) return NC_OK; /* put here by at_place */
     if (n->card->traits & NC_CONTROL) return place_control(p, n);
-    if (nc_is_later(n)) return place_later(n);
+    if (nc_is_deferred(n)) return place_deferred(n);
     n->place = place_of(p, n);
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i] || dims_only(n, i)) continue;

@@ -27,7 +27,7 @@ NC_MUST nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o,
 
 /* ---- the steps of lower, in order; each a file of its name ---- */
 NC_MUST nc_code nc_lower_random(nc_work *w, nc_model *m);
-NC_MUST nc_code nc_lower_later(nc_work *w, nc_graph *g);
+NC_MUST nc_code nc_lower_deferred(nc_work *w, nc_graph *g);
 NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
@@ -47,8 +47,8 @@ typedef struct nc_choice {
     then;     /* nodes that must come later although no value says so: they overwrite what this one reads */
     int mark; /* scratch of order.c */
 } nc_choice;
-extern const nc_card nc_card_later;
-static inline bool nc_is_later(const nc_node *n) { return n->card == &nc_card_later; }
+extern const nc_card nc_card_deferred;
+static inline bool nc_is_deferred(const nc_node *n) { return n->card == &nc_card_deferred; }
 static inline bool nc_rank_is_unknown(const nc_type *t) {
     return t && t->kind == NC_T_TENSOR && t->elem != NC_STRING && t->rank < 0;
 }

@@ -5,13 +5,14 @@
 #include "base/mem.h"
 #include "plan/plan.h"
 
-typedef struct teller {
+typedef struct prediction_ctx {
     nc_work *w;
     nc_arena *arena;
     nc_prediction *out;
-} teller;
+} prediction_ctx;
 
-static nc_code add_slot(teller *t, const nc_program *p, int seg, const nc_instance *x, const nc_instr *by, int slot) {
+static nc_code add_slot(prediction_ctx *t, const nc_program *p, int seg, const nc_instance *x, const nc_instr *by,
+                        int slot) {
     if (slot < 0 || x->offset[slot] == SIZE_MAX) return NC_OK;
     const nc_slot *s = &p->slots[slot];
     nc_predicted_slot r = {.name = s->value            ? s->value->name
@@ -28,7 +29,7 @@ static nc_code add_slot(teller *t, const nc_program *p, int seg, const nc_instan
     return NC_OK;
 }
 
-static nc_code add_slots(teller *t, const nc_program *p, int seg, const nc_instance *x) {
+static nc_code add_slots(prediction_ctx *t, const nc_program *p, int seg, const nc_instance *x) {
     for (int i = p->segs[seg].first; i < p->segs[seg].end; i++) {
         const nc_instr *by = &p->instrs[i];
         for (int k = 0; k < by->n_out; k++) NC_TRY(add_slot(t, p, seg, x, by, by->out[k]));
@@ -38,7 +39,7 @@ static nc_code add_slots(teller *t, const nc_program *p, int seg, const nc_insta
     return NC_OK;
 }
 
-static nc_code add_segment(teller *t, const nc_program *p, int seg, const int64_t *values, const bool *known) {
+static nc_code add_segment(prediction_ctx *t, const nc_program *p, int seg, const int64_t *values, const bool *known) {
     nc_instance *x;
     nc_code code = nc_instance_create(t->w, p, seg, values, known, &x);
     if (code == NC_E_LIMIT) { /* a size that only a run finds */
@@ -62,12 +63,12 @@ static size_t slot_bytes(const nc_program *p, int slot, const int64_t *values, c
     return s->rank >= 0 && s->dtype != NC_STRING && nc_tensor_bytes(s->dtype, dims, s->rank, &bytes) ? bytes : 0;
 }
 
-static nc_code add_program(teller *t, const nc_program *p, const int64_t *values, const bool *known) {
+static nc_code add_program(prediction_ctx *t, const nc_program *p, const int64_t *values, const bool *known) {
     for (int i = 0; i < p->n_consts; i++)
         if (!p->consts[i].packed_only) t->out->consts[p->consts[i].place] += p->consts[i].value->lit->bytes;
     for (int i = 0; i < p->n_packs; i++) t->out->packed[p->packs[i].place] += p->packs[i].pack.bytes;
     for (int s = 0; s < p->n_segs; s++) NC_TRY(add_segment(t, p, s, values, known));
-    for (int i = 0; i < p->n_instrs; i++) t->out->n_unknown += nc_is_later(p->instrs[i].node);
+    for (int i = 0; i < p->n_instrs; i++) t->out->n_unknown += nc_is_deferred(p->instrs[i].node);
     for (int i = 0; i < p->n_instrs; i++)
         for (int k = 0; p->instrs[i].subs && k < p->instrs[i].node->n_subs; k++)
             NC_TRY(add_program(t, p->instrs[i].subs[k], values, known));
@@ -77,7 +78,7 @@ static nc_code add_program(teller *t, const nc_program *p, const int64_t *values
 nc_code nc_predict(nc_work *w, nc_arena *a, const nc_program *p, const int64_t *values, const bool *known,
                    nc_prediction *out) {
     *out = (nc_prediction){.n_unknown = 0};
-    teller t = {w, a, out};
+    prediction_ctx t = {w, a, out};
     NC_TRY(add_program(&t, p, values, known));
     for (int i = 0; i < p->n_vars; i++)
         out->state[p->slots[p->vars[i]].place] += slot_bytes(p, p->vars[i], values, known);

@@ -178,8 +178,8 @@ static nc_code output_memory(nc_frame *f, int slot) {
             NC_FAIL(&f->work, NC_E_LIMIT, "output '%s' is too large", s->value->name);
         nc_session *x = f->session;
         nc_buffer *b =
-            l->away ? nc_env_buffer(x->env, f->program->device, x->budget, bytes, &f->work.diag)
-                    : nc_device_buffer(nc_frame_device(f, s->place), x->budget, bytes ? bytes : 1, &f->work.diag);
+            l->on_device ? nc_env_buffer(x->env, f->program->device, x->budget, bytes, &f->work.diag)
+                         : nc_device_buffer(nc_frame_device(f, s->place), x->budget, bytes ? bytes : 1, &f->work.diag);
         if (!b) return f->work.diag.code ? f->work.diag.code : nc_fail(&f->work, NC_E_MEMORY, "out of memory");
         nc_object_unref(l->obj);
         NC_NEED(&f->work, l->obj = nc_object_tensor(b, l->t.dtype, l->t.rank, l->t.dims));

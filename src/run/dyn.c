@@ -144,9 +144,9 @@ static nc_code dyn_run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_ob
     nc_frame *f = y->f, *child = NULL;
     const nc_instr *x = &f->program->instrs[y->i];
     nc_variant *variant = NULL;
-    nc_ready *ready = x->subs ? f->ready->subs[y->i][i_sub] : NULL;
-    nc_code code = ready ? NC_OK : nc_later_get(f, y->i, y->d.call->in, &variant, &ready);
-    if (code == NC_OK) code = nc_frame_acquire(&f->work, f->session, ready, f, &child);
+    nc_prepared *prepared = x->subs ? f->prepared->subs[y->i][i_sub] : NULL;
+    nc_code code = prepared ? NC_OK : nc_deferred_get(f, y->i, y->d.call->in, &variant, &prepared);
+    if (code == NC_OK) code = nc_frame_acquire(&f->work, f->session, prepared, f, &child);
     if (code == NC_OK) {
         code = run_child(y, child, x, i_sub, in, n_in);
         if (code != NC_OK && !f->work.diag.code) f->work.diag = child->work.diag;
@@ -157,7 +157,7 @@ static nc_code dyn_run_sub(nc_dyn *d, int i_sub, nc_object **in, int n_in, nc_ob
         }
         nc_frame_release(child);
     }
-    nc_later_release(f->session, variant);
+    nc_deferred_release(f->session, variant);
     for (int i = 0; i < n_in; i++) nc_object_unref(in[i]);
     for (int k = 0; code != NC_OK && k < n_out; k++) {
         nc_object_unref(out[k]);
@@ -198,7 +198,7 @@ static nc_code keep_results(nc_frame *f, const nc_instr *x, nc_object **out) {
 }
 
 /* What is known of the results before the kernel runs: type, rank and dims, -1 where only the kernel can tell. */
-static void foretell(const nc_frame *f, const nc_instr *x, nc_tensor *out) {
+static void expected_dims(const nc_frame *f, const nc_instr *x, nc_tensor *out) {
     for (int k = 0; k < x->n_out; k++) {
         const nc_slot *s = x->out[k] >= 0 ? &f->program->slots[x->out[k]] : NULL;
         out[k] = (nc_tensor){.dtype = s ? s->dtype : NC_UNDEFINED, .rank = s ? s->rank : -1};
@@ -217,7 +217,7 @@ nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c) {
     if (code == NC_OK) {
         memcpy(tensors, c->in, n * sizeof *tensors);
         c->in = tensors, c->out = tensors + x->n_in;
-        foretell(f, x, c->out);
+        expected_dims(f, x, c->out);
         give_objects(f, x, objects);
         dyn y = {.d = {.call = c,
                        .in = objects,

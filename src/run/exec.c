@@ -39,7 +39,7 @@ nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c) {
     c->n_packed = x->n_packs;
     if (x->sizes >= 0) c->sizes = f->slots[x->sizes].t.data;
     for (int k = 0; k < x->n_packs; k++)
-        NC_TRY(nc_ready_pack(&f->work, f->session->env, f->ready, x->first_pack + k, &f->packed[k]));
+        NC_TRY(nc_prepared_pack(&f->work, f->session->env, f->prepared, x->first_pack + k, &f->packed[k]));
     return NC_OK;
 }
 
@@ -93,7 +93,7 @@ static nc_code transfer(nc_frame *f, const nc_instr *x, const nc_call *c) {
         NC_FAIL(&f->work, NC_E_LIMIT, "too large to copy");
     if (!bytes) return NC_OK;
     bool to_host = x->place == 0;
-    bool dst_host = to_host && !f->slots[x->out[0]].away, src_host = !to_host && !f->slots[x->in[0]].away;
+    bool dst_host = to_host && !f->slots[x->out[0]].on_device, src_host = !to_host && !f->slots[x->in[0]].on_device;
     return d->table->copy(d, f->streams[NC_STREAM_COPY], c->out[0].data, dst_host, c->in[0].data, src_host, bytes,
                           &f->work.diag);
 }

@@ -37,14 +37,14 @@ static nc_code make_arrays(nc_work *w, nc_frame *f) {
     NC_NEED(w, f->args = nc_alloc_zero(most, sizeof *f->args));
     NC_NEED(w, f->packed = nc_alloc_zero(packs, sizeof *f->packed));
     for (int i = 0; i < p->n_slots; i++)
-        if (p->slots[i].storage == NC_S_CONST) f->slots[i].t = f->ready->consts[p->slots[i].index];
+        if (p->slots[i].storage == NC_S_CONST) f->slots[i].t = f->prepared->consts[p->slots[i].index];
     return NC_OK;
 }
 
-static nc_code make(nc_work *w, nc_session *s, nc_ready *r, nc_frame *parent, nc_frame **out) {
+static nc_code make(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent, nc_frame **out) {
     nc_frame *f = nc_alloc_zero(1, sizeof *f);
     NC_NEED(w, f);
-    f->session = s, f->ready = r, f->program = r->program, f->parent = parent;
+    f->session = s, f->prepared = r, f->program = r->program, f->parent = parent;
     nc_work_init(&f->work);
     nc_code code = make_arrays(w, f);
     if (code == NC_OK) code = make_streams(w, f);
@@ -57,7 +57,7 @@ static nc_code make(nc_work *w, nc_session *s, nc_ready *r, nc_frame *parent, nc
     return NC_OK;
 }
 
-nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_ready *r, nc_frame *parent, nc_frame **out) {
+nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent, nc_frame **out) {
     pthread_mutex_lock(&s->lock);
     nc_frame *f = r->free_frames;
     if (f) r->free_frames = f->next;
@@ -86,7 +86,7 @@ static void clear(nc_frame *f) {
     for (int i = 0; i < f->program->n_slots; i++) {
         nc_live *l = &f->slots[i];
         nc_object_unref(l->obj);
-        l->obj = NULL, l->there = l->away = false;
+        l->obj = NULL, l->there = l->on_device = false;
     }
     for (int i = 0; i < f->program->n_segs; i++) {
         nc_cache_release(f->session, f->instances[i]);
@@ -103,7 +103,7 @@ static void clear(nc_frame *f) {
 void nc_frame_release(nc_frame *f) {
     if (!f) return;
     nc_session *s = f->session;
-    nc_ready *r = f->ready;
+    nc_prepared *r = f->prepared;
     if (f->seg > 0 && f->seg < f->program->n_segs) {
         nc_code drained = nc_exec_sync(f); /* it stood at a cut: nothing may still touch what is let go */
         (void)drained;
@@ -178,7 +178,7 @@ nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *t
     }
     nc_object_unref(l->obj);
     l->obj = takes, l->there = true;
-    l->away = takes && nc_object_is_away(takes);
+    l->on_device = takes && nc_object_on_device(takes);
     if (t) l->t = *t;
     f->work.at_node = f->work.at_op = NULL;
     return NC_OK;
@@ -187,7 +187,7 @@ nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *t
 nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes) {
     nc_live *l = &f->slots[f->program->outputs[i]];
     nc_object_unref(l->obj);
-    l->obj = takes, l->there = true, l->away = nc_object_is_away(takes);
+    l->obj = takes, l->there = true, l->on_device = nc_object_on_device(takes);
     return NC_OK;
 }
 
@@ -267,7 +267,7 @@ static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
     const nc_program *p = f->program;
     if (f->failed) NC_FAIL(&f->work, NC_E_FAIL, "this run failed before; start another");
     if (f->seg == 0) {
-        nc_ready_pack_all(f->session->env, f->ready);
+        nc_prepared_pack_all(f->session->env, f->prepared);
         NC_TRY(bind_initials(f));
         NC_TRY(nc_bind_symbols(f));
     }

@@ -1,8 +1,8 @@
 /* run/frame.h: one run: memory, slots, streams, where it stands. Pooled per program. A frame can stop at a cut and go
  * on later; several may stand at once; releasing one gives up its activations.
  *
- * Files: frame.c (life and boundary), away.c (boundary tensors on the device), bind.c (symbols, slots and memory of a
- * segment), exec.c (instructions), dyn.c (dynamic kernels and subprograms), later.c (subprograms planned when reached),
+ * Files: frame.c (life and boundary), resident.c (boundary tensors on the device), bind.c (symbols, slots and memory of a
+ * segment), exec.c (instructions), dyn.c (dynamic kernels and subprograms), deferred.c (subprograms planned when reached),
  * replay.c (captured segments). */
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
@@ -13,7 +13,7 @@ typedef struct nc_live {
     nc_tensor t;
     nc_object *obj; /* OBJECT, INPUT, OUTPUT slots: holds a reference; NULL: borrowed tensor or not there */
     bool there;     /* INPUT, OUTPUT: bound */
-    bool away;      /* INPUT, OUTPUT: the bytes lie in the session's device, though the slot's place is the host */
+    bool on_device; /* INPUT, OUTPUT: the bytes lie in the session's device, though the slot's place is the host */
 } nc_live;
 
 typedef struct nc_chunk {
@@ -29,7 +29,7 @@ typedef struct nc_captured {
 
 typedef struct nc_frame {
     nc_session *session;
-    nc_ready *ready;
+    nc_prepared *prepared;
     const nc_program *program;
     struct nc_frame *next;   /* in the free list */
     struct nc_frame *parent; /* of a subprogram's frame: lends its streams */
@@ -54,7 +54,7 @@ typedef struct nc_frame {
 } nc_frame;
 
 /* A frame from the pool or a new one; symbols unknown, nothing bound. */
-NC_MUST nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_ready *r, nc_frame *parent, nc_frame **out);
+NC_MUST nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent, nc_frame **out);
 void nc_frame_release(
     nc_frame *f); /* back to the pool: inputs, objects and state are let go; memory is kept for the next run */
 void nc_frame_destroy(nc_frame *f);
@@ -66,9 +66,9 @@ NC_MUST nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_o
 NC_MUST nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes);
 /* Boundary tensors in the memory of the session's device: may input i be read, output i be written there, without a
  * copy in host memory? Where not, the caller copies. */
-bool nc_frame_reads_away(const nc_frame *f, int i, const nc_object *o);
-bool nc_frame_writes_away(const nc_frame *f, int i);
-void nc_frame_output_away(nc_frame *f, int i); /* memory for output i, when it is not bound, is the device's */
+bool nc_frame_reads_on_device(const nc_frame *f, int i, const nc_object *o);
+bool nc_frame_writes_on_device(const nc_frame *f, int i);
+void nc_frame_output_on_device(nc_frame *f, int i); /* memory for output i, when it is not bound, is the device's */
 NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *borrows, bool wait);
 /* Runs up to the cut before instruction `stop` (a segment's start), or, not at_cut, to the end. Errors are in
  * f->work.diag. */
@@ -88,12 +88,12 @@ NC_MUST nc_code nc_exec_range(nc_frame *f, int seg); /* the capturable range, re
 void nc_exec_let_go(nc_frame *f, const nc_instr *x); /* objects whose last use this was */
 nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c);
 
-/* ---- later.c: the plan of instruction i, a Later, for these inputs; made if there is none. Release it after use. */
+/* ---- deferred.c: the plan of instruction i, a Deferred, for these inputs; made if there is none. Release it after use. */
 typedef struct nc_variant nc_variant;
-NC_MUST nc_code nc_later_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_ready **ready);
-void nc_later_release(nc_session *s, nc_variant *v);  /* NULL is fine */
-void nc_later_trim(nc_session *s, nc_variant **list); /* drops what no frame uses */
-void nc_later_clear(nc_session *s, nc_variant **list);
+NC_MUST nc_code nc_deferred_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_prepared **prepared);
+void nc_deferred_release(nc_session *s, nc_variant *v);  /* NULL is fine */
+void nc_deferred_trim(nc_session *s, nc_variant **list); /* drops what no frame uses */
+void nc_deferred_clear(nc_session *s, nc_variant **list);
 
 static inline nc_device *nc_frame_device(const nc_frame *f, int place) {
     return place ? f->program->device : nc_device_cpu();

@@ -64,7 +64,7 @@ void nc_profile_add(nc_profile *p, const nc_profile_event *e) {
 void nc_profile_label(nc_text *out, const nc_node *n) {
     if (n->card->domain) nc_text_addf(out, "%s.", n->card->domain);
     nc_text_add(out, n->card->name);
-    if (!n->n_subs || (n->card->traits & NC_CONTROL) || nc_is_later(n)) return;
+    if (!n->n_subs || (n->card->traits & NC_CONTROL) || nc_is_deferred(n)) return;
     nc_text_add(out, "(");
     for (const nc_node *k = n->subs[0].graph->first; k; k = k->next)
         nc_text_addf(out, "%s%s", k->card->name, k->next ? " " : "");

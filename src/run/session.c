@@ -157,7 +157,7 @@ static nc_code make_program(maker *k) {
     NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));
     s->stats.plans++;
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
-    NC_TRY(nc_ready_create(k->w, s->env, s->budget, s->program, &s->ready));
+    NC_TRY(nc_prepared_create(k->w, s->env, s->budget, s->program, &s->prepared));
     NC_TRY(make_initials(k));
     return nc_state_create(k->w, s->budget, s->program, o->seed, &s->state);
 }
@@ -170,7 +170,7 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     }
     s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_mutex_init(&s->later_lock, NULL);
+    pthread_mutex_init(&s->deferred_lock, NULL);
     maker k = {w, s, o};
     nc_code code = NC_OK;
     uint64_t failures = nc_mem_failures();
@@ -179,7 +179,7 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     if (code == NC_OK) code = make_program(&k);
     forget_files(m);
     w->at_node = w->at_op = NULL;
-    code = nc_work_settle(w, code, failures);
+    code = nc_work_finish(w, code, failures);
     if (code != NC_OK) {
         nc_session_destroy(s);
         return code;
@@ -189,13 +189,13 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
 }
 
 void nc_session_trim(nc_session *s) {
-    nc_ready_trim(s, s->ready);
+    nc_prepared_trim(s, s->prepared);
     nc_cache_trim(s);
 }
 
 void nc_session_destroy(nc_session *s) {
     if (!s) return;
-    nc_ready_destroy(s, s->ready);
+    nc_prepared_destroy(s, s->prepared);
     nc_state_unref(s->state);
     nc_cache_clear(s);
     for (int i = 0; s->initials && i < s->program->n_inputs; i++) nc_object_unref(s->initials[i]);
@@ -205,7 +205,7 @@ void nc_session_destroy(nc_session *s) {
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
     nc_budget_unref(s->budget);
     pthread_mutex_destroy(&s->lock);
-    pthread_mutex_destroy(&s->later_lock);
+    pthread_mutex_destroy(&s->deferred_lock);
     nc_profile_destroy(s->profile);
     nc_free(s->seen);
     nc_env_unref(s->env);

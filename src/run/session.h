@@ -57,17 +57,17 @@ typedef struct nc_session_options {
 } nc_session_options;
 
 /* A program with what belongs to it at run time; subprograms hang below their instructions. */
-typedef struct nc_ready {
+typedef struct nc_prepared {
     const nc_program *program;
     nc_budget *budget;         /* the session's */
     nc_tensor *consts;         /* per program constant */
     nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
     _Atomic(nc_buffer *) *packs;
-    atomic_bool packed;           /* nc_ready_pack_all was begun */
-    struct nc_ready ***subs;      /* per instruction, per subgraph; NULL rows where there are none */
-    struct nc_variant **variants; /* per instruction: of a Later, its plans */
+    atomic_bool packed;           /* nc_prepared_pack_all was begun */
+    struct nc_prepared ***subs;   /* per instruction, per subgraph; NULL rows where there are none */
+    struct nc_variant **variants; /* per instruction: of a Deferred, its plans */
     struct nc_frame *free_frames;
-} nc_ready;
+} nc_prepared;
 
 typedef struct nc_cached {
     const nc_program *program;
@@ -103,7 +103,7 @@ typedef struct nc_session {
     nc_env *env;
     nc_model *model;
     nc_program *program;
-    nc_ready *ready;
+    nc_prepared *prepared;
     nc_device *device;
     nc_budget *budget;    /* what its constants, frames, outputs and variables are charged to */
     nc_state *state;      /* the default one */
@@ -116,8 +116,8 @@ typedef struct nc_session {
     nc_sym_seen *seen; /* per symbol, of all programs */
     int n_seen;
     nc_how how;
-    pthread_mutex_t later_lock; /* variants of all Laters */
-    uint64_t later_clock;
+    pthread_mutex_t deferred_lock; /* variants of all Deferreds */
+    uint64_t deferred_clock;
     nc_stats stats;
     nc_text dumps[NC_N_DUMPS];
     uint64_t seed;
@@ -131,13 +131,13 @@ void nc_session_destroy(nc_session *s);
 /* Gives back pooled frames and instances that no run uses. While others run, theirs stay. */
 void nc_session_trim(nc_session *s);
 
-/* ---- ready.c ---- */
-NC_MUST nc_code nc_ready_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_program *p, nc_ready **out);
-void nc_ready_destroy(nc_session *s, nc_ready *r);
-void nc_ready_trim(nc_session *s, nc_ready *r); /* destroys pooled frames, subprograms' too */
+/* ---- prepared.c ---- */
+NC_MUST nc_code nc_prepared_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_program *p, nc_prepared **out);
+void nc_prepared_destroy(nc_session *s, nc_prepared *r);
+void nc_prepared_trim(nc_session *s, nc_prepared *r); /* destroys pooled frames, subprograms' too */
 /* All packed forms at once, by all threads, before the first run; where one cannot be made, its user tries again. */
-void nc_ready_pack_all(nc_env *env, nc_ready *r);
-NC_MUST nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out);
+void nc_prepared_pack_all(nc_env *env, nc_prepared *r);
+NC_MUST nc_code nc_prepared_pack(nc_work *w, nc_env *env, nc_prepared *r, int i_pack, const void **out);
 
 /* ---- cache.c: the instance for a segment at these symbol values; release when the frame lets go of it ---- */
 NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values,

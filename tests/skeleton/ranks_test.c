@@ -1,5 +1,5 @@
 /* Ranks known only while running: inputs declared without a shape, branches that differ in rank, a Reshape to a fed
- * shape of any length. What depends on them is planned when it is reached (plan/lower_later.c, run/later.c). */
+ * shape of any length. What depends on them is planned when it is reached (plan/lower_deferred.c, run/deferred.c). */
 #include "tests/model.h"
 
 #include <stdio.h>

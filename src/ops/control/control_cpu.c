@@ -59,9 +59,9 @@ static nc_code if_run(nc_dyn *d) {
     return d->run_sub(d, cond ? s->then_sub : s->else_sub, NULL, 0, d->out, d->call->n_out);
 }
 
-/* ---- Later: the executor passes the operands ---- */
+/* ---- Deferred: the executor passes the operands ---- */
 
-static nc_code later_run(nc_dyn *d) { return d->run_sub(d, 0, NULL, 0, d->out, d->call->n_out); }
+static nc_code deferred_run(nc_dyn *d) { return d->run_sub(d, 0, NULL, 0, d->out, d->call->n_out); }
 
 /* ---- Loop ---- */
 
@@ -259,7 +259,7 @@ static nc_code tape_length(nc_dyn *d) {
 const nc_binding nc_control_cpu[] = {
     {.op = "If", .kind = NC_K_DYNAMIC, .prepare = if_prepare, .dynamic = if_run},
     {.op = "Loop", .kind = NC_K_DYNAMIC, .prepare = loop_prepare, .dynamic = loop_run_all},
-    {.op = "Later", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = later_run},
+    {.op = "Deferred", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = deferred_run},
     {.op = "TapeEmpty", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = tape_empty},
     {.op = "TapePush", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = tape_push},
     {.op = "TapePop", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = tape_pop},

@@ -1,9 +1,9 @@
-/* plan/lower_later.c: what needs a rank that is not known before the run is put off. Kernels are chosen by rank, so
+/* plan/lower_deferred.c: what needs a rank that is not known before the run is put off. Kernels are chosen by rank, so
  * where a tensor's rank is unknown (an If whose branches differ, an input declared without a shape, a Reshape to a fed
- * shape of unknown length) the nodes that touch it, and all that depends on them, become the body of one nacre.Later
+ * shape of unknown length) the nodes that touch it, and all that depends on them, become the body of one nacre.Deferred
  * at the end of their graph. Dynamic kernels take tensors of any rank and stay.
  *
- * A Later that is fed a tensor of unknown rank is planned once for each set of ranks. One that is not must learn more:
+ * A Deferred that is fed a tensor of unknown rank is planned once for each set of ranks. One that is not must learn more:
  * it is `exact`, planned once for each set of dims. What is still unknown when all dims are constants is an error. */
 #include "infer/infer.h"
 #include "ops/build.h"
@@ -12,7 +12,7 @@
 typedef struct cutter {
     nc_work *w;
     nc_graph *g;
-    bool *put_off;    /* by node id */
+    bool *deferred;   /* by node id */
     nc_value **inner; /* by value id: what stands for it in the body */
     NC_VEC(nc_value *) in;
     NC_VEC(nc_value *) out;
@@ -55,9 +55,9 @@ static nc_code needs_rank(cutter *c, const nc_node *n, bool *out) {
 
 static nc_code mark(cutter *c, int *n_marked) {
     for (const nc_node *n = c->g->first; n; n = n->next) {
-        bool *off = &c->put_off[n->id];
+        bool *off = &c->deferred[n->id];
         for (int i = 0; i < n->n_operands && !*off; i++)
-            *off = n->in[i] && n->in[i]->def && c->put_off[n->in[i]->def->id];
+            *off = n->in[i] && n->in[i]->def && c->deferred[n->in[i]->def->id];
         if (!*off) NC_TRY(needs_rank(c, n, off));
         *n_marked += *off;
         for (int i = 0; *off && i < n->n_out; i++)
@@ -102,10 +102,10 @@ static const nc_value *root_of(const nc_value *v) {
 
 static nc_code collect(cutter *c) {
     for (const nc_node *n = c->g->first; n; n = n->next) {
-        if (!c->put_off[n->id]) continue;
+        if (!c->deferred[n->id]) continue;
         for (int i = 0; i < n->n_operands; i++) {
             nc_value *v = n->in[i];
-            if (!v || c->inner[v->id] || (v->def && c->put_off[v->def->id])) continue;
+            if (!v || c->inner[v->id] || (v->def && c->deferred[v->def->id])) continue;
             if (root_of(v)->origin == NC_FROM_CONST && !v->var) continue;
             c->inner[v->id] = v; /* seen; the body's own comes below */
             if (!NC_PUSH(&c->w->scratch, c->in, v)) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
@@ -138,7 +138,7 @@ static nc_value *inside(cutter *c, nc_graph *body, const nc_value *v) {
 
 static nc_code fill_nodes(cutter *c, nc_graph *body) {
     for (const nc_node *n = c->g->first; n; n = n->next) {
-        if (!c->put_off[n->id]) continue;
+        if (!c->deferred[n->id]) continue;
         nc_node *copy = nc_edit_clone(body, NULL, n);
         NC_NEED(c->w, copy);
         copy->name = n->name;
@@ -153,14 +153,14 @@ static nc_code fill_nodes(cutter *c, nc_graph *body) {
     return NC_OK;
 }
 
-static nc_code make_later(cutter *c, nc_node **out) {
+static nc_code make_deferred(cutter *c, nc_node **out) {
     const char **names = nc_arena_array(&c->w->scratch, (size_t)c->out.n + 1, sizeof *names);
     NC_NEED(c->w, names);
     bool exact = true;
     for (int i = 0; i < c->out.n; i++) names[i] = c->out.v[i]->name;
     for (int i = 0; i < c->in.n; i++) exact &= !is_unknown(c->in.v[i]);
-    nc_node *n = nc_edit_node(c->g, NULL, &nc_card_later, nc_card_version(&nc_card_later, 1), NULL, c->in.v, c->in.n,
-                              names, c->out.n);
+    nc_node *n = nc_edit_node(c->g, NULL, &nc_card_deferred, nc_card_version(&nc_card_deferred, 1), NULL, c->in.v,
+                              c->in.n, names, c->out.n);
     NC_NEED(c->w, n);
     nc_attr a = {.name = "exact", .kind = NC_A_INT, .i = exact};
     NC_TRY(nc_edit_set_attr(n, &a));
@@ -176,31 +176,31 @@ static nc_code make_later(cutter *c, nc_node **out) {
     return NC_OK;
 }
 
-static nc_code put_off(cutter *c) {
-    nc_node *later = NULL;
+static nc_code defer(cutter *c) {
+    nc_node *node = NULL;
     NC_TRY(collect(c));
     nc_node *last = c->g->last;
-    NC_TRY(make_later(c, &later));
-    for (int i = 0; i < c->out.n; i++) nc_edit_replace(c->out.v[i], later->out[i]);
+    NC_TRY(make_deferred(c, &node));
+    for (int i = 0; i < c->out.n; i++) nc_edit_replace(c->out.v[i], node->out[i]);
     for (nc_node *n = last, *prev; n; n = prev) {
         prev = n->prev;
-        if (c->put_off[n->id]) nc_edit_remove(n);
+        if (c->deferred[n->id]) nc_edit_remove(n);
     }
     return NC_OK;
 }
 
-nc_code nc_lower_later(nc_work *w, nc_graph *g) {
+nc_code nc_lower_deferred(nc_work *w, nc_graph *g) {
     NC_TRY(separate_outputs(w, g));
     cutter c = {.w = w, .g = g};
     int n_marked = 0;
     size_t n_ids = (size_t)g->model->next_id + 1;
-    NC_NEED(w, c.put_off = nc_arena_array(&w->scratch, n_ids, sizeof *c.put_off));
+    NC_NEED(w, c.deferred = nc_arena_array(&w->scratch, n_ids, sizeof *c.deferred));
     NC_NEED(w, c.inner = nc_arena_array(&w->scratch, n_ids, sizeof *c.inner));
     NC_TRY(mark(&c, &n_marked));
-    if (n_marked) NC_TRY(put_off(&c));
+    if (n_marked) NC_TRY(defer(&c));
     for (nc_node *n = g->first; n; n = n->next)
         for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++)
-            NC_TRY(nc_lower_later(w, n->subs[i].graph));
+            NC_TRY(nc_lower_deferred(w, n->subs[i].graph));
     w->at_node = w->at_op = NULL;
     return NC_OK;
 }

@@ -1,4 +1,4 @@
-/* api/away.c: tensors in the memory of a device: made there, wrapped there, copied between there and the host. Runs
+/* api/device_value.c: tensors in the memory of a device: made there, wrapped there, copied between there and the host. Runs
  * that read and write them are in run.c. */
 #include "api/api.h"
 
@@ -83,7 +83,7 @@ nacre_code nacre_value_at(nacre_env *env, const char *device, nacre_type type, i
 /* ---- copies ---- */
 
 nc_code nc_api_copy(nc_work *w, nc_object *dst, const nc_object *src) {
-    bool from = nc_object_is_away(src), to = nc_object_is_away(dst);
+    bool from = nc_object_on_device(src), to = nc_object_on_device(dst);
     size_t bytes;
     if (dst->kind != NC_OBJ_TENSOR || src->kind != NC_OBJ_TENSOR || dst->t.dtype == NC_STRING)
         NC_FAIL(w, NC_E_TYPE, "only tensors of numbers can be copied");
@@ -110,7 +110,8 @@ nc_code nc_api_copy(nc_work *w, nc_object *dst, const nc_object *src) {
 }
 
 nc_code nc_api_to_host(nc_work *w, nc_object *o, nc_object **out) {
-    nc_object *host = nc_object_is_away(o) ? nc_object_host_tensor(o->t.dtype, o->t.rank, o->t.dims) : nc_object_ref(o);
+    nc_object *host =
+        nc_object_on_device(o) ? nc_object_host_tensor(o->t.dtype, o->t.rank, o->t.dims) : nc_object_ref(o);
     NC_NEED(w, host);
     nc_code code = host == o ? NC_OK : nc_api_copy(w, host, o);
     if (code != NC_OK) {
@@ -157,7 +158,7 @@ nacre_code nacre_env_synchronize(nacre_env *env, const char *device, nacre_error
 
 const char *nacre_value_device(const nacre_value *v, int *number) {
     const nc_object *o = nc_api_object(v);
-    const nc_device *d = nc_object_is_away(o) ? o->buffer->device : nc_device_cpu();
+    const nc_device *d = nc_object_on_device(o) ? o->buffer->device : nc_device_cpu();
     if (number) *number = d->number;
     return d->table->name;
 }

@@ -1,6 +1,6 @@
-/* run/later.c: the body of a nacre.Later, planned when it is reached. One variant for each set of ranks, or of dims
+/* run/deferred.c: the body of a nacre.Deferred, planned when it is reached. One variant for each set of ranks, or of dims
  * where the node is exact; of each node the MAX_VARIANTS used last are kept. A variant is a program of the session: its
- * frames run inside of the caller's, and it may hold further Laters. */
+ * frames run inside of the caller's, and it may hold further Deferreds. */
 #include "run/frame.h"
 
 #include "base/mem.h"
@@ -17,7 +17,7 @@ struct nc_variant {
     int64_t *key; /* KEY_PER_INPUT numbers for each input */
     nc_model *model;
     nc_program *program;
-    nc_ready *ready;
+    nc_prepared *prepared;
     int users;
     uint64_t used_at;
     struct nc_variant *next;
@@ -64,12 +64,12 @@ static nc_code plan(nc_work *w, nc_session *s, const nc_node *n, const nc_tensor
     NC_TRY(nc_plan_lower(w, m, &o));
     NC_TRY(nc_plan_build(w, m, &o, &v->program));
     s->stats.plans++;
-    return nc_ready_create(w, s->env, s->budget, v->program, &v->ready);
+    return nc_prepared_create(w, s->env, s->budget, v->program, &v->prepared);
 }
 
 static void destroy(nc_session *s, nc_variant *v) {
     if (!v) return;
-    nc_ready_destroy(s, v->ready);
+    nc_prepared_destroy(s, v->prepared);
     if (v->program) nc_cache_forget(s, v->program);
     nc_program_destroy(v->program);
     nc_model_destroy(v->model);
@@ -83,7 +83,7 @@ static nc_code make(nc_frame *f, const nc_node *n, const nc_tensor *in, nc_varia
     NC_NEED(&f->work, v);
     nc_work_init(&w);
     uint64_t failures = nc_mem_failures();
-    nc_code code = nc_work_settle(&w, plan(&w, f->session, n, in, v), failures);
+    nc_code code = nc_work_finish(&w, plan(&w, f->session, n, in, v), failures);
     if (code != NC_OK) {
         f->work.diag = w.diag;
         destroy(f->session, v);
@@ -94,7 +94,7 @@ static nc_code make(nc_frame *f, const nc_node *n, const nc_tensor *in, nc_varia
     return code;
 }
 
-/* ---- the variants of one node; s->later_lock is held ---- */
+/* ---- the variants of one node; s->deferred_lock is held ---- */
 
 static nc_variant **oldest_unused(nc_variant **list, int *n) {
     nc_variant **oldest = NULL;
@@ -113,7 +113,7 @@ static void make_room(nc_session *s, nc_variant **list) {
 
 static nc_code get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out) {
     const nc_node *n = f->program->instrs[i].node;
-    nc_variant **list = &f->ready->variants[i], *v = *list;
+    nc_variant **list = &f->prepared->variants[i], *v = *list;
     size_t n_key = (size_t)n->n_in * KEY_PER_INPUT;
     int64_t *key = nc_alloc_zero(n_key + 1, sizeof *key);
     nc_code code = NC_OK;
@@ -125,38 +125,38 @@ static nc_code get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out) {
         code = make(f, n, in, &v);
         if (code == NC_OK) v->key = key, key = NULL, v->next = *list, *list = v;
     }
-    if (v) v->users++, v->used_at = ++f->session->later_clock, *out = v;
+    if (v) v->users++, v->used_at = ++f->session->deferred_clock, *out = v;
     nc_free(key);
     return code;
 }
 
-nc_code nc_later_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_ready **ready) {
-    pthread_mutex_lock(&f->session->later_lock);
+nc_code nc_deferred_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_prepared **prepared) {
+    pthread_mutex_lock(&f->session->deferred_lock);
     nc_code code = get(f, i, in, out);
-    pthread_mutex_unlock(&f->session->later_lock);
-    if (code == NC_OK) *ready = (*out)->ready;
+    pthread_mutex_unlock(&f->session->deferred_lock);
+    if (code == NC_OK) *prepared = (*out)->prepared;
     return code;
 }
 
-void nc_later_release(nc_session *s, nc_variant *v) {
+void nc_deferred_release(nc_session *s, nc_variant *v) {
     if (!v) return;
-    pthread_mutex_lock(&s->later_lock);
+    pthread_mutex_lock(&s->deferred_lock);
     v->users--;
-    pthread_mutex_unlock(&s->later_lock);
+    pthread_mutex_unlock(&s->deferred_lock);
 }
 
-void nc_later_trim(nc_session *s, nc_variant **list) {
+void nc_deferred_trim(nc_session *s, nc_variant **list) {
     int n;
-    pthread_mutex_lock(&s->later_lock);
+    pthread_mutex_lock(&s->deferred_lock);
     for (nc_variant **at; (at = oldest_unused(list, &n));) {
         nc_variant *v = *at;
         *at = v->next;
         destroy(s, v);
     }
-    pthread_mutex_unlock(&s->later_lock);
+    pthread_mutex_unlock(&s->deferred_lock);
 }
 
-void nc_later_clear(nc_session *s, nc_variant **list) {
+void nc_deferred_clear(nc_session *s, nc_variant **list) {
     for (nc_variant *v = *list, *next; v; v = next) {
         next = v->next;
         destroy(s, v);

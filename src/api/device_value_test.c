@@ -1,4 +1,4 @@
-/* api/away_test.c: tensors in the memory of a device through the public header. The guard stands for a GPU: the host
+/* api/device_value_test.c: tensors in the memory of a device through the public header. The guard stands for a GPU: the host
  * faults where it touches the bytes, so every result here went through the right copies. */
 #include "nacre/nacre.h"
 #include "tests/check.h"
@@ -101,12 +101,12 @@ static void there_and_back(const char *device, int64_t n) {
     nacre_value_release(in);
     close_rig(&g);
 }
-TEST(away_on_its_own_device) { there_and_back("guard", N); }
-TEST(away_of_no_elements) { there_and_back("guard", 0); }
-TEST(away_in_a_session_on_the_host) { there_and_back("cpu", N); }
+TEST(device_values_on_its_own_device) { there_and_back("guard", N); }
+TEST(device_values_of_no_elements) { there_and_back("guard", 0); }
+TEST(device_values_in_a_session_on_the_host) { there_and_back("cpu", N); }
 
 /* The host reads x for its values: the run takes a copy of it. */
-TEST(away_where_the_host_reads_too) {
+TEST(device_values_where_the_host_reads_too) {
     rig g = {0};
     int64_t shape[2] = {2, 3}, two = 2, six = 6, z[2] = {0, 0};
     float d[6] = {0, 1, 2, 3, 4, 5};
@@ -139,7 +139,7 @@ static void count_release(void *owner) {
     n_released++;
 }
 
-TEST(away_over_memory_of_the_caller) {
+TEST(device_values_over_memory_of_the_caller) {
     rig g = {0};
     float x[N];
     int64_t n = N;
@@ -159,7 +159,7 @@ TEST(away_over_memory_of_the_caller) {
     nacre_value_release(owner);
 }
 
-TEST(away_mistakes) {
+TEST(device_values_mistakes) {
     rig g = {0};
     int64_t n = 4, m = 5, back = -1;
     nacre_value *v = NULL, *a, *b, *list;

@@ -1,4 +1,4 @@
-/* run/ready.c: constants where kernels can read them. On the host they are used where they are mapped if aligned for
+/* run/prepared.c: constants where kernels can read them. On the host they are used where they are mapped if aligned for
  * their element or their readers do not mind, else copied once; on a device they are uploaded once. Packed forms are
  * made at first use. Pages of a file that were copied or packed are given back. */
 #include "run/frame.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static nc_code upload(nc_work *w, const nc_ready *r, nc_device *d, const void *host, size_t bytes, nc_buffer **out) {
+static nc_code upload(nc_work *w, const nc_prepared *r, nc_device *d, const void *host, size_t bytes, nc_buffer **out) {
     nc_buffer *b = nc_device_buffer(d, r->budget, bytes ? bytes : 1, &w->diag);
     if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
     nc_code code = bytes ? d->table->copy(d, NULL, b->ptr, d->table->host_memory, host, true, bytes, &w->diag) : NC_OK;
@@ -34,7 +34,7 @@ static void forget(const nc_literal *l) {
     if (at >= file && at - file <= l->keeps->bytes - l->bytes) nc_file_forget(l->data, l->bytes);
 }
 
-static nc_code place_const(nc_work *w, nc_ready *r, int i) {
+static nc_code place_const(nc_work *w, nc_prepared *r, int i) {
     const nc_prog_const *k = &r->program->consts[i];
     const nc_literal *l = k->value->lit;
     nc_tensor *t = &r->consts[i];
@@ -49,7 +49,7 @@ static nc_code place_const(nc_work *w, nc_ready *r, int i) {
     return NC_OK;
 }
 
-static nc_code fill(nc_work *w, nc_env *env, nc_ready *r) {
+static nc_code fill(nc_work *w, nc_env *env, nc_prepared *r) {
     const nc_program *p = r->program;
     NC_NEED(w, r->consts = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->consts));
     NC_NEED(w, r->const_buffers = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->const_buffers));
@@ -61,29 +61,30 @@ static nc_code fill(nc_work *w, nc_env *env, nc_ready *r) {
         if (!p->instrs[i].subs) continue;
         int n = p->instrs[i].node->n_subs;
         NC_NEED(w, r->subs[i] = nc_alloc_zero((size_t)n + 1, sizeof *r->subs[i]));
-        for (int s = 0; s < n; s++) NC_TRY(nc_ready_create(w, env, r->budget, p->instrs[i].subs[s], &r->subs[i][s]));
+        for (int s = 0; s < n; s++) NC_TRY(nc_prepared_create(w, env, r->budget, p->instrs[i].subs[s], &r->subs[i][s]));
     }
     return NC_OK;
 }
 
-nc_code nc_ready_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_program *p, nc_ready **out) {
-    nc_ready *r = nc_alloc_zero(1, sizeof *r);
+nc_code nc_prepared_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_program *p, nc_prepared **out) {
+    nc_prepared *r = nc_alloc_zero(1, sizeof *r);
     NC_NEED(w, r);
     r->program = p, r->budget = borrows;
     nc_code code = fill(w, env, r);
     if (code != NC_OK) {
-        nc_ready_destroy(NULL, r);
+        nc_prepared_destroy(NULL, r);
         return code;
     }
     *out = r;
     return NC_OK;
 }
 
-void nc_ready_destroy(nc_session *s, nc_ready *r) {
+void nc_prepared_destroy(nc_session *s, nc_prepared *r) {
     if (!r) return;
-    for (int i = 0; r->variants && i < r->program->n_instrs; i++) nc_later_clear(s, &r->variants[i]);
+    for (int i = 0; r->variants && i < r->program->n_instrs; i++) nc_deferred_clear(s, &r->variants[i]);
     for (int i = 0; r->subs && i < r->program->n_instrs; i++) {
-        for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++) nc_ready_destroy(s, r->subs[i][k]);
+        for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++)
+            nc_prepared_destroy(s, r->subs[i][k]);
         nc_free(r->subs[i]);
     }
     while (r->free_frames) {
@@ -101,10 +102,10 @@ void nc_ready_destroy(nc_session *s, nc_ready *r) {
     nc_free(r);
 }
 
-void nc_ready_trim(nc_session *s, nc_ready *r) {
-    for (int i = 0; i < r->program->n_instrs; i++) nc_later_trim(s, &r->variants[i]);
+void nc_prepared_trim(nc_session *s, nc_prepared *r) {
+    for (int i = 0; i < r->program->n_instrs; i++) nc_deferred_trim(s, &r->variants[i]);
     for (int i = 0; i < r->program->n_instrs; i++)
-        for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++) nc_ready_trim(s, r->subs[i][k]);
+        for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++) nc_prepared_trim(s, r->subs[i][k]);
     pthread_mutex_lock(&s->lock);
     nc_frame *f = r->free_frames;
     r->free_frames = NULL;
@@ -115,7 +116,7 @@ void nc_ready_trim(nc_session *s, nc_ready *r) {
     }
 }
 
-nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const void **out) {
+nc_code nc_prepared_pack(nc_work *w, nc_env *env, nc_prepared *r, int i_pack, const void **out) {
     nc_buffer *b = atomic_load_explicit(&r->packs[i_pack], memory_order_acquire);
     if (!b) {
         const nc_prog_pack *k = &r->program->packs[i_pack];
@@ -143,7 +144,7 @@ nc_code nc_ready_pack(nc_work *w, nc_env *env, nc_ready *r, int i_pack, const vo
 
 typedef struct packer {
     nc_env *env;
-    nc_ready *r;
+    nc_prepared *r;
 } packer;
 
 static void pack_item(void *ctx, int64_t i) {
@@ -152,12 +153,12 @@ static void pack_item(void *ctx, int64_t i) {
     nc_work w;
     if (p->r->program->packs[i].place) return; /* uploads stay in the order of the run */
     nc_work_init(&w);
-    nc_code code = nc_ready_pack(&w, p->env, p->r, (int)i, &ignored);
+    nc_code code = nc_prepared_pack(&w, p->env, p->r, (int)i, &ignored);
     (void)code; /* who needs it asks again, and reports */
     nc_work_release(&w);
 }
 
-void nc_ready_pack_all(nc_env *env, nc_ready *r) {
+void nc_prepared_pack_all(nc_env *env, nc_prepared *r) {
     packer p = {env, r};
     if (r->program->n_packs < 2 || atomic_exchange(&r->packed, true)) return;
     nc_parallel(env->pool, r->program->n_packs, pack_item, &p);

@@ -1,4 +1,4 @@
-/* run/away.c: inputs and outputs in the memory of the session's device. Slots of the boundary are the host's, and Copy
+/* run/resident.c: inputs and outputs in the memory of the session's device. Slots of the boundary are the host's, and Copy
  * instructions stand between them and what the device computes. Where nothing but such a copy touches an input or
  * output, it may lie in the device's memory: the copy is then one within the device. */
 #include "run/frame.h"
@@ -11,7 +11,7 @@ static bool reads(const nc_instr *x, int slot) {
     return false;
 }
 
-bool nc_frame_reads_away(const nc_frame *f, int i, const nc_object *o) {
+bool nc_frame_reads_on_device(const nc_frame *f, int i, const nc_object *o) {
     const nc_program *p = f->program;
     int slot = p->inputs[i];
     if (p->slots[slot].place != 0 || !nc_device_same_memory(o->buffer->device, p->device)) return false;
@@ -20,7 +20,7 @@ bool nc_frame_reads_away(const nc_frame *f, int i, const nc_object *o) {
     return true;
 }
 
-bool nc_frame_writes_away(const nc_frame *f, int i) {
+bool nc_frame_writes_on_device(const nc_frame *f, int i) {
     const nc_program *p = f->program;
     int slot = p->outputs[i];
     bool copied = false;
@@ -34,4 +34,4 @@ bool nc_frame_writes_away(const nc_frame *f, int i) {
     return copied;
 }
 
-void nc_frame_output_away(nc_frame *f, int i) { f->slots[f->program->outputs[i]].away = true; }
+void nc_frame_output_on_device(nc_frame *f, int i) { f->slots[f->program->outputs[i]].on_device = true; }
