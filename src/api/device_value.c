@@ -1,5 +1,5 @@
-/* api/device_value.c: tensors in the memory of a device: made there, wrapped there, copied between there and the host. Runs
- * that read and write them are in run.c. */
+/* api/device_value.c: tensors in the memory of a device: made there, wrapped there, copied between there and the
+ * host. Runs that read and write them are in run.c. */
 #include "api/api.h"
 
 #include "base/mem.h"

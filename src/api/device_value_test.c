@@ -1,5 +1,5 @@
-/* api/device_value_test.c: tensors in the memory of a device through the public header. The guard stands for a GPU: the host
- * faults where it touches the bytes, so every result here went through the right copies. */
+/* api/device_value_test.c: tensors in the memory of a device through the public header. The guard stands for a GPU:
+ * the host faults where it touches the bytes, so every result here went through the right copies. */
 #include "nacre/nacre.h"
 #include "tests/check.h"
 

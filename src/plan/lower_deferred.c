@@ -1,10 +1,11 @@
-/* plan/lower_deferred.c: what needs a rank that is not known before the run is put off. Kernels are chosen by rank, so
- * where a tensor's rank is unknown (an If whose branches differ, an input declared without a shape, a Reshape to a fed
- * shape of unknown length) the nodes that touch it, and all that depends on them, become the body of one nacre.Deferred
- * at the end of their graph. Dynamic kernels take tensors of any rank and stay.
+/* plan/lower_deferred.c: what needs a rank that is not known before the run is put off. Kernels are chosen by rank,
+ * so where a tensor's rank is unknown (an If whose branches differ, an input declared without a shape, a Reshape to
+ * a fed shape of unknown length) the nodes that touch it, and all that depends on them, become the body of one
+ * nacre.Deferred at the end of their graph. Dynamic kernels take tensors of any rank and stay.
  *
- * A Deferred that is fed a tensor of unknown rank is planned once for each set of ranks. One that is not must learn more:
- * it is `exact`, planned once for each set of dims. What is still unknown when all dims are constants is an error. */
+ * A Deferred that is fed a tensor of unknown rank is planned once for each set of ranks. One that is not must
+ * learn more: it is `exact`, planned once for each set of dims. What is still unknown when all dims are constants
+ * is an error. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"

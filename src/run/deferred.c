@@ -1,6 +1,6 @@
-/* run/deferred.c: the body of a nacre.Deferred, planned when it is reached. One variant for each set of ranks, or of dims
- * where the node is exact; of each node the MAX_VARIANTS used last are kept. A variant is a program of the session: its
- * frames run inside of the caller's, and it may hold further Deferreds. */
+/* run/deferred.c: the body of a nacre.Deferred, planned when it is reached. One variant for each set of ranks, or
+ * of dims where the node is exact; of each node the MAX_VARIANTS used last are kept. A variant is a program of the
+ * session: its frames run inside of the caller's, and it may hold further Deferreds. */
 #include "run/frame.h"
 
 #include "base/mem.h"

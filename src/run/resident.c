@@ -1,6 +1,6 @@
-/* run/resident.c: inputs and outputs in the memory of the session's device. Slots of the boundary are the host's, and Copy
- * instructions stand between them and what the device computes. Where nothing but such a copy touches an input or
- * output, it may lie in the device's memory: the copy is then one within the device. */
+/* run/resident.c: inputs and outputs in the memory of the session's device. Slots of the boundary are the host's,
+ * and Copy instructions stand between them and what the device computes. Where nothing but such a copy touches an
+ * input or output, it may lie in the device's memory: the copy is then one within the device. */
 #include "run/frame.h"
 
 static bool is_transfer(const nc_instr *x) { return x->binding->kind == NC_K_STATIC && !x->binding->run; }

@@ -1,6 +1,6 @@
-/* ops/control/deferred.c: nacre.Deferred: what cannot be planned before the run, because a rank in it is not known. The body
- * is planned when the node is reached and the ranks (or, exact, the dims) of its inputs are there: run/deferred.c. Made
- * by plan/lower_deferred.c and by nothing else. */
+/* ops/control/deferred.c: nacre.Deferred: what cannot be planned before the run, because a rank in it is not known.
+ * The body is planned when the node is reached and the ranks (or, exact, the dims) of its inputs are there:
+ * run/deferred.c. Made by plan/lower_deferred.c and by nothing else. */
 #include "ops/control/control.h"
 
 static const nc_op_version versions[] = {{.since = 1,
