@@ -48,7 +48,6 @@ struct nc_op_version {
 
 enum {
     NC_ELEMENTWISE = 1 << 0, /* each output element depends on the input elements of the same (broadcast) place */
-    NC_MAY_ALIAS = 1 << 1,   /* output 0 may take the memory of input 0 when that dies here */
     NC_IN_PLACE = 1 << 2,    /* output i is the new version of input i for i < n_updates: it must take its memory */
     NC_VIEW_DENSE = 1 << 3, /* may be a view of input 0; a dense input gives a dense output, others need a copy first */
     NC_VIEW_STRIDED = 1 << 4, /* may be a view of input 0 with other strides; with NC_VIEW_DENSE: takes any strides and

@@ -17,6 +17,7 @@ typedef enum nc_kernel_kind {
 } nc_kernel_kind;
 
 #define NC_MAX_PACKS 2
+#define NC_MAX_OVER 4 /* outputs that may lie on an input: the first ones */
 
 /* A constant input wanted in another form. Filled once, on first use, into the environment's store. */
 typedef struct nc_pack {
@@ -37,7 +38,9 @@ typedef struct nc_prep {
     uint32_t strided_in,
         strided_out;       /* bit i: any strides are fine; else the planner makes it dense by a visible copy */
     uint32_t unaligned_in; /* bit i: read byte by byte, so a constant may stay where the file has it */
-    bool may_alias;        /* output 0 may be the memory of input 0 (same dims and type, input dies here) */
+    /* over[o] bit i: output o may be written over input i (same dims and element size, the input dies here): what the
+     * kernel still reads of input i when it writes an element lies at or behind that element. */
+    uint32_t over[NC_MAX_OVER];
     nc_pack pack[NC_MAX_PACKS];
     int n_packs;
 } nc_prep;

@@ -102,8 +102,8 @@
 #define A_GRAPH_REQ(n) \
     { .name = n, .kind = NC_A_GRAPH, .flags = NC_ATTR_REQUIRED }
 
-#define NC_LANE(name) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE | NC_MAY_ALIAS
-#define NC_LANE_WITH(name, more) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE | NC_MAY_ALIAS | (more)
+#define NC_LANE(name) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE
+#define NC_LANE_WITH(name, more) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE | (more)
 
 /* ---- words for infer hooks (ops/infer_words.c). All work on NULL by failing with a message, never by crashing. ----
  */

@@ -20,7 +20,7 @@ nc_code nc_lane_cpu_prepare(nc_prep *prep) {
     *prog = nc_lane_prog_tile(p);
     prep->state = prog;
     prep->strided_in = prep->strided_out = UINT32_MAX;
-    prep->may_alias = true;
+    prep->over[0] = UINT32_MAX;
     return NC_OK;
 }
 

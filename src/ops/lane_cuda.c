@@ -31,7 +31,7 @@ nc_code nc_lane_cuda_prepare(nc_prep *prep) {
     NC_TRY(nck_cuda_chain_prepare(prep->device, &prog, types, max_rank(n), chain, &prep->w->diag));
     prep->state = chain;
     prep->strided_in = prep->strided_out = UINT32_MAX;
-    prep->may_alias = true;
+    prep->over[0] = UINT32_MAX;
     return NC_OK;
 }
 

@@ -62,7 +62,7 @@ static void add_grad(const nc_card *card, grad_card *g) {
                         .versions = g->versions,
                         .lane = lane->grad + 1,
                         .lane_params = {card->lane_params[0], card->lane_params[1]},
-                        .traits = NC_ELEMENTWISE | NC_MAY_ALIAS,
+                        .traits = NC_ELEMENTWISE,
                         .decompose = nc_lane_grad_decompose};
     *slot_of("nacre", g->name) = &g->card;
 }

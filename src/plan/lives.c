@@ -60,34 +60,56 @@ static bool only_stream(const nc_slot *root, int stream) {
     return true;
 }
 
-/* Input j dies here and the result has its shape: write the result over it. */
-static bool can_alias(const nc_program *p, const nc_instr *x, int i, int j) {
-    const nc_slot *out = &p->slots[x->out[0]], *in = x->in[j] >= 0 ? &p->slots[x->in[j]] : NULL;
-    if (!in || out->storage != NC_S_ARENA || !same_geometry(in, out)) return false;
-    const nc_slot *root = &p->slots[in->root];
+/* Roots form a forest while results are laid over operands: an aliased root points to the one below it. Each lookup
+ * shortens its path, so that a program is done in time linear in its operands. */
+static int find_root(nc_program *p, int slot) {
+    int r = p->slots[slot].root;
+    while (p->slots[r].root != r) r = p->slots[r].root;
+    for (int s = slot, next; s != r; s = next) next = p->slots[s].root, p->slots[s].root = r;
+    return r;
+}
+
+/* Does anything but operand j itself, where it is given twice, reach the memory that result o would overwrite? */
+static bool is_read_elsewhere(nc_program *p, const nc_instr *x, int o, int j) {
+    int root = find_root(p, x->in[j]);
+    for (int k = 0; k < x->n_in; k++) {
+        if (k == j || x->in[k] < 0 || find_root(p, x->in[k]) != root) continue;
+        if (x->in[k] != x->in[j] || !nc_may_lie_over(nc_choice_of(x->node), o, k)) return true;
+    }
+    for (int k = 0; k < o; k++)
+        if (x->out[k] >= 0 && find_root(p, x->out[k]) == root) return true;
+    return false;
+}
+
+/* Input j dies here, result o has its shape, and the kernel can write it there. */
+static bool can_alias(nc_program *p, const nc_instr *x, int i, int o, int j) {
+    if (x->in[j] < 0 || !nc_may_lie_over(nc_choice_of(x->node), o, j)) return false;
+    const nc_slot *out = &p->slots[x->out[o]], *in = &p->slots[x->in[j]];
+    if (out->storage != NC_S_ARENA || in->storage == NC_S_VIEW || !same_geometry(in, out)) return false;
+    const nc_slot *root = &p->slots[find_root(p, x->in[j])];
     if (!is_root(root) || root->last != i || !only_stream(root, x->stream)) return false;
-    if (in->storage == NC_S_VIEW) return false;
-    for (int k = 0; k < x->n_in; k++)
-        if (k != j && x->in[k] >= 0 && x->in[k] != x->in[j] && p->slots[x->in[k]].root == in->root) return false;
-    return true;
+    return !is_read_elsewhere(p, x, o, j);
+}
+
+static void alias_result(nc_program *p, const nc_instr *x, int o, int j) {
+    int i_root = find_root(p, x->in[j]);
+    nc_slot *out = &p->slots[x->out[o]], *root = &p->slots[i_root];
+    out->storage = NC_S_ALIAS, out->of = x->in[j], out->root = i_root;
+    root->last = out->last;
+    for (int k = 0; k < NC_N_STREAMS; k++)
+        if (out->last_on[k] > root->last_on[k]) root->last_on[k] = out->last_on[k];
 }
 
 static void alias_results(nc_program *p) {
     for (int i = 0; i < p->n_instrs; i++) {
-        nc_instr *x = &p->instrs[i];
-        if (!nc_choice_of(x->node)->prep.may_alias || x->n_out != 1 || x->out[0] < 0) continue;
-        for (int j = 0; j < x->n_in; j++) {
-            if (!can_alias(p, x, i, j)) continue;
-            nc_slot *out = &p->slots[x->out[0]], *root = &p->slots[p->slots[x->in[j]].root];
-            out->storage = NC_S_ALIAS, out->of = x->in[j];
-            root->last = out->last;
-            for (int k = 0; k < NC_N_STREAMS; k++)
-                if (out->last_on[k] > root->last_on[k]) root->last_on[k] = out->last_on[k];
-            for (int s = 0; s < p->n_slots; s++) /* views and aliases of the result follow it */
-                if (p->slots[s].root == x->out[0]) p->slots[s].root = p->slots[x->in[j]].root;
-            break;
+        const nc_instr *x = &p->instrs[i];
+        for (int o = 0; o < x->n_out && o < NC_MAX_OVER; o++) {
+            int j = 0;
+            while (x->out[o] >= 0 && j < x->n_in && !can_alias(p, x, i, o, j)) j++;
+            if (x->out[o] >= 0 && j < x->n_in) alias_result(p, x, o, j);
         }
     }
+    for (int s = 0; s < p->n_slots; s++) p->slots[s].root = find_root(p, s);
 }
 
 static void mark_moves(nc_program *p) {

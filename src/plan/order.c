@@ -94,13 +94,21 @@ static nc_code copy_for_reader(orderer *r, nc_node *reader, int i, nc_node *writ
     return push_or_fail(r, c->def, writer);
 }
 
+/* Can n write its result over operand i, and read that operand while it does? */
+static bool updates(const nc_node *n, int i) {
+    const nc_choice *c = nc_choice_of(n);
+    if ((n->card->traits & NC_IN_PLACE) && i < n->card->n_updates) return true;
+    if (nc_may_lie_over(c, 0, i) && nc_type_equal(n->in[i]->type, n->out[0]->type)) return true;
+    return (n->card->traits & NC_GROWS) && i == 0 && (c->prep.strided_out & 1);
+}
+
 /* Every reader of v and of the views on it comes before the writer. The writer itself may read the old version as it
- * lies, element by element, but not through a view: what it would read there may be written already. */
+ * lies, where its kernel says so, but not through a view: what it would read there may be written already. */
 static nc_code protect(orderer *r, nc_value *v, nc_node *writer) {
     for (int k = 0; k < v->uses.n; k++) {
         nc_node *n = v->uses.v[k].node;
         int i = v->uses.v[k].i;
-        if (n == writer && !nc_is_view(v)) continue;
+        if (n == writer && !nc_is_view(v) && updates(n, i)) continue;
         if (nc_choice_of(n)->view && i == 0) {
             for (int j = 0; j < n->n_out; j++)
                 if (n->out[j]) NC_TRY(protect(r, n->out[j], writer));
@@ -119,14 +127,8 @@ static nc_code protect(orderer *r, nc_value *v, nc_node *writer) {
 }
 
 static bool updates_in_place(const nc_node *n, const nc_value *old) {
-    const nc_choice *c = nc_choice_of(n);
-    for (int i = 0; i < n->n_in; i++) {
-        if (n->in[i] != old) continue;
-        bool same = nc_type_equal(old->type, n->out[0]->type);
-        if ((n->card->traits & NC_IN_PLACE) && i < n->card->n_updates) return true;
-        if (c->prep.may_alias && same) return true;
-        if ((n->card->traits & NC_GROWS) && i == 0 && (c->prep.strided_out & 1)) return true;
-    }
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] == old && updates(n, i)) return true;
     return false;
 }
 

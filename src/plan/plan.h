@@ -53,6 +53,9 @@ static inline bool nc_rank_is_unknown(const nc_type *t) {
     return t && t->kind == NC_T_TENSOR && t->elem != NC_STRING && t->rank < 0;
 }
 static inline nc_choice *nc_choice_of(const nc_node *n) { return n->lowered; }
+static inline bool nc_may_lie_over(const nc_choice *c, int i_out, int i_in) {
+    return i_out < NC_MAX_OVER && i_in < 32 && (c->prep.over[i_out] >> i_in & 1);
+}
 
 extern const nc_binding nc_transfer_binding; /* of Copy nodes between places: the executor asks the device to copy */
 

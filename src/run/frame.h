@@ -88,7 +88,7 @@ NC_MUST nc_code nc_exec_range(nc_frame *f, int seg); /* the capturable range, re
 void nc_exec_let_go(nc_frame *f, const nc_instr *x); /* objects whose last use this was */
 nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c);
 
-/* ---- deferred.c: the plan of instruction i, a Deferred, for these inputs, made if there is none; release it after use */
+/* ---- deferred.c: the plan of instruction i, a Deferred, for these inputs, made if there is none */
 typedef struct nc_variant nc_variant;
 NC_MUST nc_code nc_deferred_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_prepared **prepared);
 void nc_deferred_release(nc_session *s, nc_variant *v);  /* NULL is fine */

@@ -35,6 +35,5 @@ static const nc_op_version versions[] = {
 const nc_card nc_card_tensor_scatter = {.name = "TensorScatter",
                                         .doc = "Writes rows into a cache at a place per batch.",
                                         .versions = versions,
-                                        .traits = NC_MAY_ALIAS,
                                         .no_grad_in = 1u << 2,
                                         .infer = tensor_scatter_infer};

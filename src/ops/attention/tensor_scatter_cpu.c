@@ -17,7 +17,7 @@ nc_code nc_tensor_scatter_prepare(nc_prep *p) {
     *s = (scatter){.axis = nc_attr_int(p->node, "axis"),
                    .circular = strcmp(nc_attr_str(p->node, "mode"), "circular") == 0};
     p->state = s;
-    p->may_alias = true;
+    p->over[0] = 1;
     p->strided_in = 1u << 1;
     return NC_OK;
 }

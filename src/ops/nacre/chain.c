@@ -108,7 +108,7 @@ const nc_card nc_card_chain = {.name = "Chain",
                                .domain = "nacre",
                                .doc = "A chain of element formulas, run in one pass.",
                                .versions = versions,
-                               .traits = NC_ELEMENTWISE | NC_MAY_ALIAS,
+                               .traits = NC_ELEMENTWISE,
                                .infer = chain_infer,
                                .decompose = chain_decompose,
                                .cost = chain_cost};

@@ -6,7 +6,6 @@
 
 extern const nc_case nc_nacre_cases[];
 
-
 #define HEAD "<opset: \"\" 22, \"nacre\" 1> g "
 #define SUM_TO(x, n, shape) \
     HEAD "(float[" x "] x) => (y) <const int64[" n "] s = {" shape "}> { y = nacre.SumTo(x, s) }"
@@ -45,7 +44,7 @@ TEST(nacre_copy_takes_any_strides) {
     REQUIRE(b != NULL && b->kind == NC_K_STATIC);
     nc_prep prep = {.w = &w, .arena = &w.scratch, .node = m->main->first};
     CHECK_INT(b->prepare(&prep), NC_OK);
-    CHECK((prep.strided_in & 1) && (prep.strided_out & 1) && !prep.may_alias);
+    CHECK((prep.strided_in & 1) && (prep.strided_out & 1) && !prep.over[0]);
     int16_t x[6] = {1, 2, 3, 4, 5, 6}, y[8] = {0};
     nc_tensor in = {.data = x, .dtype = NC_INT16, .rank = 2, .dims = {2, 3}, .strides = {1, 2}};
     nc_tensor out = {.data = y, .dtype = NC_INT16, .rank = 2, .dims = {2, 3}, .strides = {4, 1}};

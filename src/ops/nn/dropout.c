@@ -109,7 +109,6 @@ const nc_card nc_card_dropout_grad = {.name = "DropoutGrad",
                                       .domain = "nacre",
                                       .doc = "Gradient of Dropout from its mask.",
                                       .versions = grad_versions,
-                                      .traits = NC_MAY_ALIAS,
                                       .host_in = 3u << 2,
                                       .infer = like_dy,
                                       .decompose = dropout_grad_decompose};

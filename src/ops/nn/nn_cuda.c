@@ -26,7 +26,7 @@ static nc_code softmax_prepare(nc_prep *p) {
     s->flat = is_grad ? nc_attr_int(n, "flat") != 0 : n->version->since < 13;
     NC_TRY(nck_cuda_softmax_prepare(p->device, n->in[0]->type->elem, &s->kernel, &p->w->diag));
     p->state = s;
-    p->may_alias = true;
+    if (!is_grad) p->over[0] = 1;
     return NC_OK;
 }
 

@@ -64,13 +64,11 @@ static const nc_op_version grad_versions[] = {{.since = 1,
 const nc_card nc_card_softmax = {.name = "Softmax",
                                  .doc = "exp(x) over its sum along an axis.",
                                  .versions = versions,
-                                 .traits = NC_MAY_ALIAS,
                                  .infer = softmax_infer,
                                  .grad = softmax_grad};
 const nc_card nc_card_log_softmax = {.name = "LogSoftmax",
                                      .doc = "The logarithm of Softmax.",
                                      .versions = versions,
-                                     .traits = NC_MAY_ALIAS,
                                      .infer = softmax_infer,
                                      .grad = softmax_grad};
 const nc_card nc_card_softmax_grad = {.name = "SoftmaxGrad",

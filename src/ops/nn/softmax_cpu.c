@@ -21,7 +21,7 @@ nc_code nc_softmax_prepare(nc_prep *p) {
     s->flat = is_grad ? nc_attr_int(n, "flat") != 0 : n->version->since < 13;
     p->state = s;
     p->strided_in = s->flat ? 0 : UINT32_MAX;
-    p->may_alias = !is_grad; /* a gradient's result must not lie on Y */
+    if (!is_grad) p->over[0] = 1; /* a gradient's result must not lie on Y */
     return NC_OK;
 }
 

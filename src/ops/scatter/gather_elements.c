@@ -103,7 +103,6 @@ const nc_card nc_card_scatter_elements = {.name = "ScatterElements",
                                           .doc = "data with updates put, added, ... where indices say along axis.",
                                           .versions = scatter_versions,
                                           .no_grad_in = 1u << 1,
-                                          .traits = NC_MAY_ALIAS,
                                           .infer = scatter_infer,
                                           .grad = scatter_grad};
 
@@ -111,6 +110,5 @@ const nc_card nc_card_scatter = {.name = "Scatter",
                                  .doc = "ScatterElements under its first name.",
                                  .versions = old_versions,
                                  .no_grad_in = 1u << 1,
-                                 .traits = NC_MAY_ALIAS,
                                  .infer = scatter_infer,
                                  .grad = scatter_grad};

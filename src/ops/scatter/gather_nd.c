@@ -138,6 +138,5 @@ const nc_card nc_card_scatter_nd = {.name = "ScatterND",
                                     .doc = "data with slices of updates put, added, ... where index tuples say.",
                                     .versions = scatter_versions,
                                     .no_grad_in = 1u << 1,
-                                    .traits = NC_MAY_ALIAS,
                                     .infer = scatter_infer,
                                     .grad = scatter_grad};

@@ -38,7 +38,7 @@ static nc_code prepare(nc_prep *p) {
 }
 
 static nc_code scatter_prepare(nc_prep *p) {
-    p->may_alias = true;
+    p->over[0] = 1; /* indices and updates are read while the result is written */
     return prepare(p);
 }
 

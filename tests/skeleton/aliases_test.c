@@ -1,0 +1,56 @@
+/* tests/skeleton/aliases_test.c: results laid over dying operands. Every value has one shape, so that the planner could
+ * lay each result over any operand; it may do so only where the kernel says that it reads nothing else there. */
+#include "tests/model.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float small[] = {0, 1, -1}, tens[] = {10, 20, 30};
+static const int64_t three[] = {3};
+
+/* The updates of a scatter die here, but are read after the first results were written. */
+static void scatter_updates(model *m) {
+    const int64_t i[] = {2, 0, 1};
+    model_open(m, "<opset: \"\" 18> g (float[3] t, float[3] x, int64[3] i) => (z) {\n"
+                  "u = Exp(t)\n y = ScatterElements(x, i, u)\n z = Softmax(y) }");
+    model_input(m, "t", NACRE_FLOAT, 1, three, small);
+    model_input(m, "x", NACRE_FLOAT, 1, three, tens);
+    model_input(m, "i", NACRE_INT64, 1, three, i);
+    model_run(m);
+    const float *z = model_floats(m, "z", 3);
+    double e[] = {exp(1), exp(-1), exp(0)}, sum = 0; /* y[i[k]] = exp(t[k]) */
+    for (int k = 0; k < 3; k++) sum += exp(e[k]);
+    for (int k = 0; z && k < 3; k++) CHECK_CLOSE(z[k], exp(e[k]) / sum, nc_tol_op_f32);
+    model_collect_all(m);
+}
+TEST(a_scatter_does_not_overwrite_its_updates) { model_everywhere(scatter_updates); }
+
+/* The data of a scatter are its updates too: overwriting the data would change what is still to be read. */
+static void scatter_itself(model *m) {
+    const int64_t i[] = {1, 2, 0};
+    model_open(m, "<opset: \"\" 18> g (float[3] t, int64[3] i) => (z) {\n"
+                  "u = Neg(t)\n y = ScatterElements(u, i, u)\n z = Abs(y)\n }");
+    model_input(m, "t", NACRE_FLOAT, 1, three, tens);
+    model_input(m, "i", NACRE_INT64, 1, three, i);
+    model_run(m);
+    const float *z = model_floats(m, "z", 3);
+    const float want[] = {30, 10, 20};
+    for (int k = 0; z && k < 3; k++) CHECK(z[k] == want[k]);
+    model_collect_all(m);
+}
+TEST(a_scatter_of_itself_keeps_its_data) { model_everywhere(scatter_itself); }
+
+/* Where it is allowed it happens: a run of single elementwise nodes needs the memory of one tensor. */
+static void in_place(model *m) {
+    model_option(m, "fusion", "off");
+    model_open(m, "<opset: \"\" 18> g (float[3] t) => (z) {\n"
+                  "a = Exp(t)\n b = Neg(a)\n c = Abs(b)\n d = Sqrt(c)\n z = Log(d)\n }");
+    model_input(m, "t", NACRE_FLOAT, 1, three, small);
+    model_run(m);
+    const float *z = model_floats(m, "z", 3);
+    for (int k = 0; z && k < 3; k++) CHECK_CLOSE(z[k], small[k] / 2, nc_tol_op_f32);
+    /* The result itself is the caller's memory; on a device it is copied there. */
+    CHECK_INT(model_dump_count(m, "program", "alias of"), strcmp(m->device, "cpu") == 0 ? 3 : 4);
+    model_collect_all(m);
+}
+TEST(elementwise_results_lie_over_their_operands) { model_everywhere(in_place); }
