@@ -11,9 +11,9 @@
 /* y = state * x + packed[0], n elements. Input 1, where given, is a host argument that is added too. */
 static inline nc_code toy_kernel(const nc_call *c) {
     float scale = *(const float *)c->state;
-    int64_t n = c->in[0].dims[0];
-    const float *x = c->in[0].data, *bias = c->packed ? c->packed[0] : NULL;
-    float *y = c->out[0].data, extra = c->n_in > 1 && c->in[1].data ? *(const float *)c->in[1].data : 0;
+    int64_t n = c->in[0]->dims[0];
+    const float *x = c->in[0]->data, *bias = c->packed ? c->packed[0] : NULL;
+    float *y = c->out[0]->data, extra = c->n_in > 1 && c->in[1]->data ? *(const float *)c->in[1]->data : 0;
     if (n > 0 && x[0] < 0)
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "x[0] is %g, expected >= 0", (double)x[0]);
     for (int64_t i = 0; i < n; i++) {
@@ -36,11 +36,11 @@ static const char toy_text[] =
 static inline nc_code toy_launcher(const nc_call *c) {
     nc_function *f;
     NC_TRY(c->device->table->compile(c->device, toy_text, "toy", &f, c->diag));
-    float scale = *(const float *)c->state, extra = c->n_in > 1 && c->in[1].data ? *(const float *)c->in[1].data : 0;
+    float scale = *(const float *)c->state, extra = c->n_in > 1 && c->in[1]->data ? *(const float *)c->in[1]->data : 0;
     const void *bias = c->packed ? c->packed[0] : NULL;
     void *workspace = c->workspace, *sizes = c->sizes;
-    long long n = c->in[0].dims[0];
-    void *args[] = {&c->in[0].data, &bias, &c->out[0].data, &workspace, &sizes, &scale, &extra, &n};
+    long long n = c->in[0]->dims[0];
+    void *args[] = {&c->in[0]->data, &bias, &c->out[0]->data, &workspace, &sizes, &scale, &extra, &n};
     nc_dim3 grid = {(uint32_t)((n + 255) / 256), 1, 1}, block = {256, 1, 1};
     return c->device->table->launch_function(c->device, c->stream, f, grid, block, 0, args, c->diag);
 }
@@ -82,17 +82,17 @@ static inline void run_on(const char *name, void (*fn)(nc_device *d)) {
     static void id(nc_device *d)
 
 static nc_diag diag __attribute__((unused)); /* of the running test */
-#define OK(call)                                                                                                \
-    do {                                                                                                        \
-        diag = (nc_diag){0};                                                                                    \
-        nc_code code_ = (call);                                                                                 \
-        if (code_ != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s: %d %s", #call, (int)code_, diag.text);      \
+#define OK(call)                                                                                           \
+    do {                                                                                                   \
+        diag = (nc_diag){0};                                                                               \
+        nc_code code_ = (call);                                                                            \
+        if (code_ != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s: %d %s", #call, (int)code_, diag.text); \
     } while (0)
-#define FAILS(call, with)                                                                                       \
-    do {                                                                                                        \
-        diag = (nc_diag){0};                                                                                    \
-        CHECK_INT(call, with);                                                                                  \
-        CHECK_INT(diag.code, with);                                                                             \
+#define FAILS(call, with)           \
+    do {                            \
+        diag = (nc_diag){0};        \
+        CHECK_INT(call, with);      \
+        CHECK_INT(diag.code, with); \
     } while (0)
 
 static inline void *take(nc_device *d, nc_stream *s, size_t bytes) {
@@ -122,8 +122,16 @@ static inline nc_tensor vector(void *data, int64_t n) {
 /* Queues y = scale * x on s. *scale is borrowed until it has run. */
 static inline nc_code launch_toy(nc_device *d, nc_stream *s, const float *scale, void *x, void *y, int64_t n) {
     nc_tensor in = vector(x, n), out = vector(y, n);
-    nc_call c = {.state = scale, .in = &in, .out = &out, .n_in = 1, .n_out = 1, .device = d, .stream = s,
-                 .diag = &diag, .node = "toy1", .op = "Toy"};
+    nc_call c = {.state = scale,
+                 .in = NC_OPERANDS(&in, 1),
+                 .out = NC_OPERANDS(&out, 1),
+                 .n_in = 1,
+                 .n_out = 1,
+                 .device = d,
+                 .stream = s,
+                 .diag = &diag,
+                 .node = "toy1",
+                 .op = "Toy"};
     return d->table->launch(d, s, toy(d), &c);
 }
 

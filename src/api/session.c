@@ -98,7 +98,8 @@ void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[
 
 static void print_instances(nc_session *s, nc_text *out) {
     pthread_mutex_lock(&s->lock);
-    for (const nc_cached *c = s->cache; c; c = c->next) nc_instance_print(out, c->program, c->seg, c->instance);
+    for (const nc_cached *c = s->newest; c; c = c->older)
+        if (c->instance) nc_instance_print(out, c->of->program, c->seg, c->instance);
     pthread_mutex_unlock(&s->lock);
 }
 

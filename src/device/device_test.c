@@ -58,8 +58,8 @@ EVERYWHERE(kernel_launch) {
         const void *packed[1] = {db};
         char node[] = "node7";
         nc_call c = {.state = &scale,
-                     .in = in,
-                     .out = out,
+                     .in = NC_OPERANDS(in, 2),
+                     .out = NC_OPERANDS(out, 1),
                      .n_in = 2,
                      .n_out = 1,
                      .workspace = ws,

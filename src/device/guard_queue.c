@@ -15,9 +15,7 @@ nc_guard_op *nc_guard_op_create(nc_guard_kind kind) {
     return op;
 }
 
-static size_t text_bytes(const char *s) {
-    return s ? strlen(s) + 1 : 0;
-}
+static size_t text_bytes(const char *s) { return s ? strlen(s) + 1 : 0; }
 
 /* Copies bytes to *at, moves *at on and returns the copy; NULL stays NULL. */
 static void *append(char **at, const void *p, size_t bytes) {
@@ -27,8 +25,20 @@ static void *append(char **at, const void *p, size_t bytes) {
     return copy;
 }
 
+/* Copies of the tensors that a call points to, behind pointers to them. */
+static const size_t bytes_operand = sizeof(nc_tensor *) + sizeof(nc_tensor);
+static nc_tensor **append_operands(char **at, nc_tensor *const *from, int n) {
+    nc_tensor **to = (nc_tensor **)(void *)*at, *tensors = (nc_tensor *)(void *)(to + n);
+    for (int i = 0; i < n; i++) {
+        tensors[i] = *from[i];
+        to[i] = &tensors[i];
+    }
+    *at = (char *)(tensors + n);
+    return to;
+}
+
 nc_guard_op *nc_guard_op_launch(nc_kernel k, const nc_call *c) {
-    size_t in = (size_t)c->n_in * sizeof *c->in, out = (size_t)c->n_out * sizeof *c->out;
+    size_t in = (size_t)c->n_in * bytes_operand, out = (size_t)c->n_out * bytes_operand;
     size_t packed = c->packed ? (size_t)c->n_packed * sizeof *c->packed : 0;
     size_t node = text_bytes(c->node), name = text_bytes(c->op);
     nc_guard_op *op = nc_alloc(sizeof *op + in + out + packed + node + name);
@@ -38,8 +48,8 @@ nc_guard_op *nc_guard_op_launch(nc_kernel k, const nc_call *c) {
     op->launch.kernel = k;
     op->launch.call = *c;
     char *at = (char *)(op + 1);
-    op->launch.call.in = append(&at, c->in, in);
-    op->launch.call.out = append(&at, c->out, out);
+    op->launch.call.in = append_operands(&at, c->in, c->n_in);
+    op->launch.call.out = append_operands(&at, c->out, c->n_out);
     op->launch.call.packed = append(&at, c->packed, packed);
     op->launch.call.node = append(&at, c->node, node);
     op->launch.call.op = append(&at, c->op, name);
@@ -82,8 +92,8 @@ static nc_code translate(const nc_guard *g, const nc_call *c, const char *what, 
 
 /* Translates the addresses of c. Its arrays are written, so they must be the operation's own. */
 static nc_code translate_call(const nc_guard *g, nc_call *c, nc_diag *diag) {
-    for (int i = 0; i < c->n_in; i++) NC_TRY(translate(g, c, "input", i, 0, &c->in[i].data, diag));
-    for (int i = 0; i < c->n_out; i++) NC_TRY(translate(g, c, "output", i, 0, &c->out[i].data, diag));
+    for (int i = 0; i < c->n_in; i++) NC_TRY(translate(g, c, "input", i, 0, &c->in[i]->data, diag));
+    for (int i = 0; i < c->n_out; i++) NC_TRY(translate(g, c, "output", i, 0, &c->out[i]->data, diag));
     NC_TRY(translate(g, c, "workspace", 0, c->workspace ? c->bytes_workspace : 0, &c->workspace, diag));
     for (int i = 0; i < c->n_packed && c->packed != NULL; i++)
         NC_TRY(translate(g, c, "packed constant", i, 0, (void **)(uintptr_t)&c->packed[i], diag));
@@ -139,8 +149,7 @@ static nc_code execute_launch(nc_guard *g, nc_guard_op *op, nc_diag *diag) {
     nc_code code = op->launch.kernel(c);
     if (code == NC_OK) return NC_OK;
     *diag = said;
-    if (diag->code == NC_OK)
-        nc_diag_set(diag, code, c->node, c->op, "kernel failed: %s", nc_code_text(code));
+    if (diag->code == NC_OK) nc_diag_set(diag, code, c->node, c->op, "kernel failed: %s", nc_code_text(code));
     diag->code = code;
     return code;
 }

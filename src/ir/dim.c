@@ -295,24 +295,43 @@ typedef struct memo {
 
 static bool memo_has(const memo *m, const nc_atom *x) { return m && m->atom[x->id % N_MEMO] == x; }
 
-static void mark(const nc_dim *d, bool *used, memo *m) {
+/* Marks symbols in used; those that were not marked before are appended to list, where there is one. */
+typedef struct marker {
+    bool *used;
+    int *list, n;
+} marker;
+
+static void mark(const nc_dim *d, marker *to, memo *m) {
     for (int i = 0; i < d->n; i++)
         for (int k = 0; k < d->terms[i].n; k++) {
             const nc_atom *x = d->terms[i].f[k];
             if (x->kind == NC_ATOM_SYM) {
-                used[x->sym] = true;
+                if (to->list && !to->used[x->sym]) to->list[to->n++] = x->sym;
+                to->used[x->sym] = true;
             } else if (!memo_has(m, x)) {
-                mark(x->a, used, m);
-                if (x->b != x->a) mark(x->b, used, m);
+                mark(x->a, to, m);
+                if (x->b != x->a) mark(x->b, to, m);
                 if (m) m->atom[x->id % N_MEMO] = x;
             }
         }
 }
 
-void nc_dim_mark(const nc_dim *d, bool *used) {
+static void mark_all(const nc_dim *d, marker *to) {
     memo m;
     if (d->size >= MEMO_FROM) memset(&m.atom, 0, sizeof m.atom);
-    mark(d, used, d->size >= MEMO_FROM ? &m : NULL);
+    mark(d, to, d->size >= MEMO_FROM ? &m : NULL);
+}
+
+void nc_dim_mark(const nc_dim *d, bool *used) {
+    marker to = {.used = used};
+    mark_all(d, &to);
+}
+
+int nc_dim_syms(const nc_dim *d, bool *none, int *out) {
+    marker to = {.used = none, .list = out};
+    mark_all(d, &to);
+    for (int i = 0; i < to.n; i++) none[out[i]] = false;
+    return to.n;
 }
 
 static bool atom_grows(const nc_atom *x) {

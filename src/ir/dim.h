@@ -42,6 +42,9 @@ const char *nc_dims_sym_name(const nc_dims *t, int sym);
 bool nc_dims_sym_is_fresh(const nc_dims *t, int sym); /* its name was made up, no model gave it */
 /* Marks every symbol of d in used[n_syms]. */
 void nc_dim_mark(const nc_dim *d, bool *used);
+/* The symbols of d, each once, into out (room for all symbols); their number. none[n_syms] is false everywhere, and so
+ * again when it returns. */
+int nc_dim_syms(const nc_dim *d, bool *none, int *out);
 /* The value of d; false when a symbol is unknown (known[sym] false) or the arithmetic overflows or divides by zero. */
 bool nc_dim_eval(const nc_dim *d, const int64_t *values, const bool *known, int64_t *out);
 /* Never smaller at larger values of its symbols, as n-m and floor(n/m) may be; false also where that is not seen. */

@@ -168,8 +168,8 @@ static nc_code run_bounded(const nc_binding *b, nc_call *c) {
     c->sizes = sizes[0];
     NC_TRY(b->run(c));
     for (int i = 0; i < c->n_out; i++) {
-        memcpy(c->out[i].dims, sizes[i], (size_t)c->out[i].rank * sizeof sizes[i][0]);
-        nc_dense_strides(c->out[i].dims, c->out[i].rank, c->out[i].strides);
+        memcpy(c->out[i]->dims, sizes[i], (size_t)c->out[i]->rank * sizeof sizes[i][0]);
+        nc_dense_strides(c->out[i]->dims, c->out[i]->rank, c->out[i]->strides);
     }
     return NC_OK;
 }
@@ -184,9 +184,11 @@ static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tenso
         packed[k] = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
         NC_TRY(prep->pack[k].fill(prep->state, &in[prep->pack[k].input], (void *)(uintptr_t)packed[k]));
     }
+    nc_tensor **p = nc_arena_array(&r->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *p);
+    NC_NEED(&r->w, p);
     nc_call c = {.state = prep->state,
-                 .in = in,
-                 .out = out,
+                 .in = nc_tensor_pointers(p, in, n->n_in),
+                 .out = nc_tensor_pointers(p + n->n_in, out, n->n_out),
                  .n_in = n->n_in,
                  .n_out = n->n_out,
                  .packed = packed,

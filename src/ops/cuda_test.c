@@ -28,6 +28,7 @@ typedef struct site {
     void *workspace[2];
     size_t bytes_workspace[2];
     bool joined; /* input 0 is the output of another site */
+    nc_tensor *p_in[16], *p_out[16];
 } site;
 
 static uint32_t next_random(uint64_t *state) {
@@ -168,8 +169,8 @@ static void site_release(site *x) {
 
 static nc_call call_of(site *x, int k) {
     return (nc_call){.state = x->prep[k].state,
-                     .in = x->in[k],
-                     .out = x->out[k],
+                     .in = nc_tensor_pointers(x->p_in, x->in[k], x->n->n_in),
+                     .out = nc_tensor_pointers(x->p_out, x->out[k], x->n->n_out),
                      .n_in = x->n->n_in,
                      .n_out = x->n->n_out,
                      .workspace = x->workspace[k],

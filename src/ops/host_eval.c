@@ -37,7 +37,7 @@ static bool copy_view(const nc_tensor *seen, const nc_tensor *to) {
 static nc_code run_view(nc_work *w, nc_arena *a, const nc_binding *b, nc_call *c, const nc_node *n, nc_tensor *out) {
     nc_tensor *seen = nc_arena_copy(&w->scratch, out, (size_t)n->n_out * sizeof *out);
     NC_NEED(w, seen);
-    c->out = seen;
+    nc_tensor_pointers(c->out, seen, n->n_out);
     NC_TRY(b->view(c));
     if (!give_memory(a, n, out)) NC_FAIL(w, NC_E_MEMORY, "out of memory");
     for (int i = 0; i < n->n_out; i++)
@@ -45,10 +45,11 @@ static nc_code run_view(nc_work *w, nc_arena *a, const nc_binding *b, nc_call *c
     return NC_OK;
 }
 
-static nc_code run(nc_work *w, nc_arena *a, const nc_binding *b, nc_call *c, const nc_node *n, nc_tensor *out) {
+static nc_code run(nc_work *w, nc_arena *a, const nc_binding *b, nc_call *c, const nc_node *n, nc_tensor *in,
+                   nc_tensor *out) {
     if (b->kind == NC_K_VIEW) return run_view(w, a, b, c, n, out);
     if (!give_memory(a, n, out)) NC_FAIL(w, NC_E_MEMORY, "out of memory");
-    if (b->workspace) c->bytes_workspace = b->workspace(c->state, c->in, c->n_in, c->out, c->n_out);
+    if (b->workspace) c->bytes_workspace = b->workspace(c->state, in, c->n_in, out, c->n_out);
     NC_NEED(w, c->workspace = aligned(&w->scratch, c->bytes_workspace));
     return b->run(c);
 }
@@ -61,9 +62,16 @@ nc_code nc_host_eval(nc_work *w, nc_arena *arena, const nc_node *n, nc_tensor *i
     nc_diag quiet = {.code = NC_OK};
     nc_prep prep = {.w = w, .arena = &w->scratch, .node = n, .device = nc_device_cpu(), .no_packs = true};
     if (b->prepare) NC_TRY(b->prepare(&prep));
-    nc_call c = {.state = prep.state, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = prep.device};
+    nc_tensor **p = nc_arena_array(&w->scratch, (size_t)(n->n_in + n->n_out) + 1, sizeof *p);
+    NC_NEED(w, p);
+    nc_call c = {.state = prep.state,
+                 .in = nc_tensor_pointers(p, in, n->n_in),
+                 .out = nc_tensor_pointers(p + n->n_in, out, n->n_out),
+                 .n_in = n->n_in,
+                 .n_out = n->n_out,
+                 .device = prep.device};
     c.diag = &quiet, c.node = n->name, c.op = n->card->name;
-    nc_code code = run(w, arena, b, &c, n, out);
+    nc_code code = run(w, arena, b, &c, n, in, out);
     if (code == NC_E_MEMORY) return code;
     *done = code == NC_OK;
     return NC_OK;

@@ -32,7 +32,11 @@ static void site_release(site *s) {
 }
 
 static nc_code site_run(site *s, nc_tensor *in, int n_in, nc_tensor *out, int n_out) {
-    nc_call c = {.state = s->prep.state, .in = in, .out = out, .n_in = n_in, .n_out = n_out};
+    nc_call c = {.state = s->prep.state,
+                 .in = NC_OPERANDS(in, n_in),
+                 .out = NC_OPERANDS(out, n_out),
+                 .n_in = n_in,
+                 .n_out = n_out};
     return s->binding->run(&c);
 }
 

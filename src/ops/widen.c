@@ -44,23 +44,23 @@ size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *sta
 }
 
 nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
-    nc_tensor in[MAX_OPERANDS], out[MAX_OPERANDS];
+    nc_tensor in[MAX_OPERANDS], out[MAX_OPERANDS], *p_in[MAX_OPERANDS], *p_out[MAX_OPERANDS];
     if (c->n_in > MAX_OPERANDS || c->n_out > MAX_OPERANDS)
         return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%d operands are too many to convert", c->n_in);
     size_t bytes = 0;
     char *at = c->workspace;
     for (int i = 0; i < c->n_in; i++) {
-        in[i] = widened(which, &c->in[i], &at, &bytes);
-        if (in[i].dtype != c->in[i].dtype && in[i].data != NULL) NC_TRY(nck_convert(&c->in[i], &in[i], c->pool));
+        in[i] = widened(which, c->in[i], &at, &bytes);
+        if (in[i].dtype != c->in[i]->dtype && in[i].data != NULL) NC_TRY(nck_convert(c->in[i], &in[i], c->pool));
     }
-    for (int i = 0; i < c->n_out; i++) out[i] = widened(which, &c->out[i], &at, &bytes);
+    for (int i = 0; i < c->n_out; i++) out[i] = widened(which, c->out[i], &at, &bytes);
     nc_call wide = *c;
-    wide.in = in;
-    wide.out = out;
+    wide.in = nc_tensor_pointers(p_in, in, c->n_in);
+    wide.out = nc_tensor_pointers(p_out, out, c->n_out);
     wide.workspace = at;
     wide.bytes_workspace = c->bytes_workspace - bytes;
     NC_TRY(inner(&wide));
     for (int i = 0; i < c->n_out; i++)
-        if (out[i].dtype != c->out[i].dtype && out[i].data != NULL) NC_TRY(nck_convert(&out[i], &c->out[i], c->pool));
+        if (out[i].dtype != c->out[i]->dtype && out[i].data != NULL) NC_TRY(nck_convert(&out[i], c->out[i], c->pool));
     return NC_OK;
 }

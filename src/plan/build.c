@@ -3,6 +3,29 @@
 
 #include "base/mem.h"
 
+/* The host, and the session's device with a stream that computes and one that copies. */
+static nc_code list_places(nc_build_ctx *c) {
+    nc_program *p = c->p;
+    bool host_only = p->device->table->host_memory;
+    p->n_places = host_only ? 1 : 2;
+    p->n_streams = host_only ? 1 : 3;
+    NC_NEED(c->w, p->places = nc_arena_array(&p->arena, (size_t)p->n_places, sizeof *p->places));
+    NC_NEED(c->w, p->streams = nc_arena_array(&p->arena, (size_t)p->n_streams, sizeof *p->streams));
+    p->places[0] = nc_device_cpu();
+    p->streams[0] = (nc_prog_stream){NC_STREAM_HOST, 0};
+    if (host_only) return NC_OK;
+    p->places[1] = p->device;
+    p->streams[1] = (nc_prog_stream){NC_STREAM_COMPUTE, 1};
+    p->streams[2] = (nc_prog_stream){NC_STREAM_COPY, 1};
+    return NC_OK;
+}
+
+int nc_program_stream(const nc_program *p, nc_stream_kind kind, int place) {
+    for (int s = 0; s < p->n_streams; s++)
+        if (p->streams[s].kind == kind && p->streams[s].place == place) return s;
+    return 0;
+}
+
 static nc_code build(nc_build_ctx *c) {
     nc_program *p = c->p;
     int n_ids = c->g->model->next_id;
@@ -10,10 +33,12 @@ static nc_code build(nc_build_ctx *c) {
     for (int i = 0; i < n_ids; i++) c->slot_of[i] = -1;
     nc_map_init(&c->dim_index, &c->w->scratch);
     p->n_syms = nc_dims_n_syms(c->g->model->dims);
+    NC_TRY(list_places(c));
     NC_TRY(nc_build_slots(c));
     NC_TRY(nc_build_segments(c));
     NC_TRY(nc_build_lives(c));
-    return nc_build_streams(c);
+    NC_TRY(nc_build_streams(c));
+    return nc_build_steady(c);
 }
 
 nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o, nc_program **out) {

@@ -25,5 +25,6 @@ NC_MUST nc_code nc_build_slots(nc_build_ctx *c);    /* slots.c: slots, instructi
 NC_MUST nc_code nc_build_segments(nc_build_ctx *c); /* segments.c: segments, sizing, cuts */
 NC_MUST nc_code nc_build_lives(nc_build_ctx *c);    /* lives.c: roots, lifetimes, in-place, moves */
 NC_MUST nc_code nc_build_streams(nc_build_ctx *c);  /* streams.c: events, clocks, what can be captured */
+NC_MUST nc_code nc_build_steady(nc_build_ctx *c);   /* steady.c: what a run does again though sizes stay */
 
 #endif

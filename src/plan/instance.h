@@ -6,9 +6,9 @@
 #include "plan/program.h"
 
 typedef struct nc_instance {
-    size_t *offset;    /* per slot; SIZE_MAX where the slot is not of this segment's arena */
-    size_t *bytes;     /* per slot: planned bytes */
-    size_t total[2];   /* per place */
+    size_t *offset;    /* per block of the segment (nc_segment.blocks, nc_slot.block), within its place's memory */
+    size_t *bytes;     /* per block: planned bytes */
+    size_t *total;     /* per place */
     size_t bytes_self; /* of this struct and its arrays, for the cache's limit */
 } nc_instance;
 

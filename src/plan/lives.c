@@ -4,20 +4,27 @@
 
 static bool is_root(const nc_slot *s) { return s->storage == NC_S_ARENA; }
 
-static void find_roots(nc_program *p) {
+static nc_code find_roots(nc_build_ctx *c) {
+    nc_program *p = c->p;
+    int *last_on = nc_arena_array(&p->arena, (size_t)p->n_slots * (size_t)p->n_streams + 1, sizeof *last_on);
+    NC_NEED(c->w, last_on);
+    for (int i = 0; i < p->n_slots * p->n_streams; i++) last_on[i] = -1;
     for (int i = 0; i < p->n_slots; i++) {
         nc_slot *s = &p->slots[i];
         s->first = s->last = -1;
-        for (int k = 0; k < NC_N_STREAMS; k++) s->last_on[k] = -1;
+        s->last_on = last_on + (size_t)i * (size_t)p->n_streams;
         if (s->storage == NC_S_VIEW || s->storage == NC_S_ALIAS)
             s->root = p->slots[s->of].root; /* made before this one */
         if (s->storage == NC_S_STATE) s->root = p->vars[s->index];
     }
+    return NC_OK;
 }
 
-static int stream_of(const nc_instr *x) {
-    if (x->binding == &nc_transfer_binding) return NC_STREAM_COPY;
-    return x->place && x->binding->kind != NC_K_VIEW ? NC_STREAM_COMPUTE : NC_STREAM_HOST;
+static int stream_of(const nc_program *p, const nc_instr *x) {
+    if (x->binding->kind == NC_K_VIEW) return 0;
+    if (x->binding != &nc_transfer_binding) return nc_program_stream(p, NC_STREAM_COMPUTE, x->place);
+    int from = x->in[0] >= 0 ? p->slots[x->in[0]].place : 0; /* the device's own stream copies, either way */
+    return nc_program_stream(p, NC_STREAM_COPY, x->place ? x->place : from);
 }
 
 static bool reads_bytes(const nc_instr *x, int j) {
@@ -54,8 +61,8 @@ static bool same_geometry(const nc_slot *a, const nc_slot *b) {
     return a->place == b->place;
 }
 
-static bool only_stream(const nc_slot *root, int stream) {
-    for (int k = 0; k < NC_N_STREAMS; k++)
+static bool only_stream(const nc_program *p, const nc_slot *root, int stream) {
+    for (int k = 0; k < p->n_streams; k++)
         if (k != stream && root->last_on[k] >= 0) return false;
     return true;
 }
@@ -87,7 +94,7 @@ static bool can_alias(nc_program *p, const nc_instr *x, int i, int o, int j) {
     const nc_slot *out = &p->slots[x->out[o]], *in = &p->slots[x->in[j]];
     if (out->storage != NC_S_ARENA || in->storage == NC_S_VIEW || !same_geometry(in, out)) return false;
     const nc_slot *root = &p->slots[find_root(p, x->in[j])];
-    if (!is_root(root) || root->last != i || !only_stream(root, x->stream)) return false;
+    if (!is_root(root) || root->last != i || !only_stream(p, root, x->stream)) return false;
     return !is_read_elsewhere(p, x, o, j);
 }
 
@@ -96,7 +103,7 @@ static void alias_result(nc_program *p, const nc_instr *x, int o, int j) {
     nc_slot *out = &p->slots[x->out[o]], *root = &p->slots[i_root];
     out->storage = NC_S_ALIAS, out->of = x->in[j], out->root = i_root;
     root->last = out->last;
-    for (int k = 0; k < NC_N_STREAMS; k++)
+    for (int k = 0; k < p->n_streams; k++)
         if (out->last_on[k] > root->last_on[k]) root->last_on[k] = out->last_on[k];
 }
 
@@ -128,8 +135,8 @@ static void mark_moves(nc_program *p) {
 
 nc_code nc_build_lives(nc_build_ctx *c) {
     nc_program *p = c->p;
-    for (int i = 0; i < p->n_instrs; i++) p->instrs[i].stream = stream_of(&p->instrs[i]);
-    find_roots(p);
+    for (int i = 0; i < p->n_instrs; i++) p->instrs[i].stream = stream_of(p, &p->instrs[i]);
+    NC_TRY(find_roots(c));
     touch_all(p);
     alias_results(p);
     mark_moves(p);

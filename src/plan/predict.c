@@ -13,8 +13,8 @@ typedef struct prediction_ctx {
 
 static nc_code add_slot(prediction_ctx *t, const nc_program *p, int seg, const nc_instance *x, const nc_instr *by,
                         int slot) {
-    if (slot < 0 || x->offset[slot] == SIZE_MAX) return NC_OK;
-    const nc_slot *s = &p->slots[slot];
+    const nc_slot *s = slot >= 0 ? &p->slots[slot] : NULL;
+    if (!s || s->storage != NC_S_ARENA) return NC_OK;
     nc_predicted_slot r = {.name = s->value            ? s->value->name
                                    : slot == by->sizes ? "sizes"
                                                        : "workspace",
@@ -23,8 +23,8 @@ static nc_code add_slot(prediction_ctx *t, const nc_program *p, int seg, const n
                            .seg = seg,
                            .first = s->first,
                            .last = s->last,
-                           .offset = x->offset[slot],
-                           .bytes = x->bytes[slot]};
+                           .offset = x->offset[s->block],
+                           .bytes = x->bytes[s->block]};
     if (!NC_PUSH(t->arena, t->out->slots, r)) NC_FAIL(t->w, NC_E_MEMORY, "out of memory");
     return NC_OK;
 }
@@ -48,7 +48,7 @@ static nc_code add_segment(prediction_ctx *t, const nc_program *p, int seg, cons
         return NC_OK;
     }
     NC_TRY(code);
-    for (int place = 0; place < 2; place++) t->out->frame[place] += x->total[place];
+    for (int place = 0; place < p->n_places; place++) t->out->frame[place > 0] += x->total[place];
     if (!p->inner) code = add_slots(t, p, seg, x);
     nc_free(x);
     return code;
@@ -65,8 +65,8 @@ static size_t slot_bytes(const nc_program *p, int slot, const int64_t *values, c
 
 static nc_code add_program(prediction_ctx *t, const nc_program *p, const int64_t *values, const bool *known) {
     for (int i = 0; i < p->n_consts; i++)
-        if (!p->consts[i].packed_only) t->out->consts[p->consts[i].place] += p->consts[i].value->lit->bytes;
-    for (int i = 0; i < p->n_packs; i++) t->out->packed[p->packs[i].place] += p->packs[i].pack.bytes;
+        if (!p->consts[i].packed_only) t->out->consts[p->consts[i].place > 0] += p->consts[i].value->lit->bytes;
+    for (int i = 0; i < p->n_packs; i++) t->out->packed[p->packs[i].place > 0] += p->packs[i].pack.bytes;
     for (int s = 0; s < p->n_segs; s++) NC_TRY(add_segment(t, p, s, values, known));
     for (int i = 0; i < p->n_instrs; i++) t->out->n_unknown += nc_is_deferred(p->instrs[i].node);
     for (int i = 0; i < p->n_instrs; i++)
@@ -81,9 +81,9 @@ nc_code nc_predict(nc_work *w, nc_arena *a, const nc_program *p, const int64_t *
     prediction_ctx t = {w, a, out};
     NC_TRY(add_program(&t, p, values, known));
     for (int i = 0; i < p->n_vars; i++)
-        out->state[p->slots[p->vars[i]].place] += slot_bytes(p, p->vars[i], values, known);
+        out->state[p->slots[p->vars[i]].place > 0] += slot_bytes(p, p->vars[i], values, known);
     for (int i = 0; i < p->n_outputs; i++)
-        out->outputs[p->slots[p->outputs[i]].place] += slot_bytes(p, p->outputs[i], values, known);
+        out->outputs[p->slots[p->outputs[i]].place > 0] += slot_bytes(p, p->outputs[i], values, known);
     w->at_node = w->at_op = NULL;
     return NC_OK;
 }

@@ -14,7 +14,7 @@ typedef struct nc_predicted_slot {
 
 typedef struct nc_prediction {
     NC_VEC(nc_predicted_slot) slots; /* in the arena given */
-    size_t frame[2];                 /* arena memory of a frame, per place; subprograms included */
+    size_t frame[2];                 /* arena memory of a frame: host, devices; subprograms included */
     size_t consts[2], packed[2], state[2], outputs[2];
     int n_unknown; /* segments whose sizes or ranks are only found while running: not counted */
 } nc_prediction;

@@ -1,7 +1,8 @@
 /* plan/program.h: what a session runs: instructions over slots, in segments, on streams. Made once, immutable, shared
  * by threads, printable, testable without running. Holds no sizes: those are an instance (plan/instance.h).
  *
- * Streams: 0 is the host, done when issued; 1 computes on the session's device; 2 copies to and from it.
+ * Places: 0 is the host, the others are devices. Streams: 0 is the host's, done when issued; the others compute at a
+ * place or copy to and from it. How many there are is the program's choice.
  * A segment is a run of instructions whose sizes are all known when it starts. A symbol is found by the caller's
  * inputs, by the variables, by `sizing` before a segment (a Reshape whose shape is computed), or by an instruction that
  * ends a segment. */
@@ -10,7 +11,12 @@
 
 #include "ops/binding.h"
 
-enum { NC_STREAM_HOST, NC_STREAM_COMPUTE, NC_STREAM_COPY, NC_N_STREAMS };
+typedef enum nc_stream_kind { NC_STREAM_HOST, NC_STREAM_COMPUTE, NC_STREAM_COPY } nc_stream_kind;
+
+typedef struct nc_prog_stream {
+    nc_stream_kind kind;
+    int place;
+} nc_prog_stream;
 
 typedef enum nc_storage {
     NC_S_NONE,   /* never touched: only its dims are used */
@@ -35,9 +41,10 @@ typedef struct nc_slot {
     int rank;
     const int *dims; /* indices into program->dims */
     bool dense;
-    int seg;                   /* where it is made; -1 before the first */
-    int first, last;           /* instructions between which a root's memory is needed */
-    int last_on[NC_N_STREAMS]; /* of a root: the last instruction of each stream that touches it; -1: none */
+    int seg;         /* where it is made; -1 before the first */
+    int block;       /* ARENA: which block of its segment it is */
+    int first, last; /* instructions between which a root's memory is needed */
+    int *last_on;    /* of a root: the last instruction of each stream that touches it; -1: none */
 } nc_slot;
 
 typedef struct nc_instr {
@@ -57,14 +64,19 @@ typedef struct nc_instr {
     int record;               /* event to record after, or -1 */
     uint32_t dims_only;       /* operands whose bytes are not read */
     int seg;
-    int clock[NC_N_STREAMS]; /* per stream: its newest instruction known to be done before this one starts */
-
+    int first_operand; /* of the pointers to its tensors in a frame: inputs, then outputs */
+    bool lets_go;      /* an operand is moved */
+    bool fixed;        /* a view whose geometry stays while sizes and memory stay */
+    int *clock;        /* per stream: its newest instruction known to be done before this one starts */
 } nc_instr;
 
 typedef struct nc_segment {
-    int first, end;        /* instructions */
-    int *sizing, n_sizing; /* instructions whose outputs' dims are asked of their cards before the segment starts */
-    bool *syms;            /* symbols that its sizes depend on */
+    int first, end;            /* instructions */
+    int *sizing, n_sizing;     /* instructions whose outputs' dims are asked of their cards before the segment starts */
+    int *syms, n_syms;         /* symbols that its sizes depend on */
+    int *blocks, n_blocks;     /* arena slots that it makes, workspace included */
+    int *needs, n_needs;       /* slots of graph inputs that it reads */
+    int *refilled, n_refilled; /* slots that every run fills anew though sizes stay: outputs, bounded results */
     NC_VEC(const nc_dim *) shrinking; /* sizes that may be smaller at larger values of their symbols */
     bool capturable;                  /* its compute-stream instructions can be recorded and replayed */
     const char *why_not;
@@ -95,7 +107,11 @@ typedef struct nc_program {
     nc_arena arena;
     nc_model *model; /* the lowered graph's model; owned by the main program, borrowed by subprograms */
     const nc_graph *graph;
-    nc_device *device; /* borrowed: place 1 */
+    nc_device *device;  /* borrowed: the session's, place 1 where it is not the host */
+    nc_device **places; /* borrowed; places[0] is the host */
+    int n_places;
+    nc_prog_stream *streams; /* streams[0] is the host's */
+    int n_streams;
     nc_slot *slots;
     int n_slots;
     nc_instr *instrs;
@@ -112,6 +128,9 @@ typedef struct nc_program {
     int n_dims;
     int n_syms;
     int n_events;
+    int n_operands;        /* of all instructions */
+    int *held, n_held;     /* slots that may hold an object: inputs, outputs, objects */
+    int *states, n_states; /* slots of variables, all versions */
     int *inputs, n_inputs; /* slots of graph inputs, then of captures */
     int n_captures;
     int *outputs, n_outputs;
@@ -123,6 +142,8 @@ typedef struct nc_program {
 } nc_program;
 
 #include "base/text.h"
+/* The first stream of that kind at the place; 0, the host's, where there is none. */
+int nc_program_stream(const nc_program *p, nc_stream_kind kind, int place);
 void nc_program_print(nc_text *out, const nc_program *p);
 void nc_program_destroy(nc_program *p); /* NULL is fine; subprograms too, the model not */
 

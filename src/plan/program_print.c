@@ -2,7 +2,21 @@
  * read it. */
 #include "plan/plan.h"
 
-static const char *stream_name[] = {"host", "compute", "copy"};
+#include <stdio.h>
+
+/* "host", "compute", "copy"; with its number behind where the program has several of that kind. */
+static void print_stream(nc_text *out, const nc_program *p, int stream) {
+    static const char *const kinds[] = {"host", "compute", "copy"};
+    char name[24];
+    int n = 0, before = 0;
+    for (int s = 0; s < p->n_streams; s++)
+        if (p->streams[s].kind == p->streams[stream].kind) n++, before += s < stream;
+    if (n > 1)
+        snprintf(name, sizeof name, "%s%d", kinds[p->streams[stream].kind], before);
+    else
+        snprintf(name, sizeof name, "%s", kinds[p->streams[stream].kind]);
+    nc_text_addf(out, "%-8s ", name);
+}
 
 static void print_slot(nc_text *out, const nc_program *p, int i) {
     if (i < 0) {
@@ -25,7 +39,11 @@ static void print_result(nc_text *out, const nc_program *p, int i) {
 
 static void print_instr(nc_text *out, const nc_program *p, int i) {
     const nc_instr *x = &p->instrs[i];
-    nc_text_addf(out, "  %4d %-8s", i, x->binding->kind == NC_K_VIEW ? "view" : stream_name[x->stream]);
+    nc_text_addf(out, "  %4d ", i);
+    if (x->binding->kind == NC_K_VIEW)
+        nc_text_add(out, "view     ");
+    else
+        print_stream(out, p, x->stream);
     for (int k = 0; k < x->n_wait; k++) nc_text_addf(out, "wait e%d  ", x->wait[k]);
     for (int k = 0; k < x->n_out; k++) {
         if (k) nc_text_add(out, ", ");
@@ -50,13 +68,9 @@ static void print_instr(nc_text *out, const nc_program *p, int i) {
 }
 
 static void print_dims(nc_text *out, const nc_program *p, const nc_segment *g) {
-    bool any = false;
-    for (int s = 0; s < p->n_syms; s++) {
-        if (!g->syms[s]) continue;
-        nc_text_addf(out, "%s%s", any ? ", " : "  sizes from ", nc_dims_sym_name(p->model->dims, s));
-        any = true;
-    }
-    if (any) nc_text_add(out, "\n");
+    for (int s = 0; s < g->n_syms; s++)
+        nc_text_addf(out, "%s%s", s ? ", " : "  sizes from ", nc_dims_sym_name(p->model->dims, g->syms[s]));
+    if (g->n_syms) nc_text_add(out, "\n");
 }
 
 void nc_program_print(nc_text *out, const nc_program *p) {

@@ -15,7 +15,12 @@ typedef struct cutter {
     bool *sized;    /* per instruction */
     int *seg_first; /* per segment: first instruction */
     int phase;
+    int **dim_syms; /* per dim of the program: how many symbols it has, then those */
+    int *sym_seg;   /* per symbol: the segment that listed it last, plus one; the same for dims that may shrink */
+    int *dim_seg;
 } cutter;
+
+static const int *syms_of(const cutter *k, const nc_slot *s, int d) { return k->dim_syms[s->dims[d]]; }
 
 static void open_segment(cutter *k, int i) {
     if (k->n_segs && k->seg_first[k->n_segs - 1] == i) return; /* still empty */
@@ -27,14 +32,14 @@ static void open_segment(cutter *k, int i) {
 static bool slot_known(const cutter *k, int i_slot, bool *pending) {
     const nc_slot *s = &k->c->p->slots[i_slot];
     bool ok = true;
-    bool *syms = nc_arena_array(&k->c->w->scratch, (size_t)k->c->p->n_syms + 1, sizeof *syms);
     *pending = false;
-    if (!syms) return false;
-    for (int d = 0; d < s->rank; d++) nc_dim_mark(k->c->p->dims[s->dims[d]], syms);
-    for (int i = 0; i < k->c->p->n_syms; i++) {
-        if (!syms[i] || k->known[i]) continue;
-        ok = false;
-        *pending |= k->pending[i];
+    for (int d = 0; d < s->rank; d++) {
+        const int *syms = syms_of(k, s, d);
+        for (int i = 1; i <= syms[0]; i++) {
+            if (k->known[syms[i]]) continue;
+            ok = false;
+            *pending |= k->pending[syms[i]];
+        }
     }
     return ok;
 }
@@ -104,13 +109,21 @@ static nc_code add_cuts(cutter *k, int i, int phase) {
     return NC_OK;
 }
 
-/* Takes in dim d of a slot that the segment reads or makes. */
-static nc_code mark_size(cutter *k, nc_segment *g, const nc_dim *d) {
-    nc_dim_mark(d, g->syms);
-    if (nc_dim_grows(d)) return NC_OK;
-    for (int i = 0; i < g->shrinking.n; i++)
-        if (g->shrinking.v[i] == d) return NC_OK;
-    if (!NC_PUSH(&k->c->p->arena, g->shrinking, d)) NC_FAIL(k->c->w, NC_E_MEMORY, "out of memory");
+typedef NC_VEC(int) ints;
+
+/* Takes in dim i_dim of a slot that the segment reads or makes. */
+static nc_code mark_size(cutter *k, int seg, int i_dim, ints *syms) {
+    nc_segment *g = &k->c->p->segs[seg];
+    const nc_dim *d = k->c->p->dims[i_dim];
+    if (k->dim_seg[i_dim] == seg + 1) return NC_OK;
+    k->dim_seg[i_dim] = seg + 1;
+    for (int i = 1; i <= k->dim_syms[i_dim][0]; i++) {
+        int sym = k->dim_syms[i_dim][i];
+        if (k->sym_seg[sym] == seg + 1) continue;
+        k->sym_seg[sym] = seg + 1;
+        if (!NC_PUSH(&k->c->w->scratch, *syms, sym)) NC_FAIL(k->c->w, NC_E_MEMORY, "out of memory");
+    }
+    if (!nc_dim_grows(d) && !NC_PUSH(&k->c->p->arena, g->shrinking, d)) NC_FAIL(k->c->w, NC_E_MEMORY, "out of memory");
     return NC_OK;
 }
 
@@ -119,7 +132,7 @@ static nc_code fill_segment(cutter *k, int s) {
     nc_segment *g = &p->segs[s];
     g->first = k->seg_first[s];
     g->end = s + 1 < k->n_segs ? k->seg_first[s + 1] : p->n_instrs;
-    NC_NEED(k->c->w, g->syms = nc_arena_array(&p->arena, (size_t)p->n_syms + 1, sizeof *g->syms));
+    ints syms = {0};
     NC_NEED(k->c->w, g->sizing = nc_arena_array(&p->arena, (size_t)(g->end - g->first), sizeof *g->sizing));
     for (int i = g->first; i < g->end; i++) {
         nc_instr *x = &p->instrs[i];
@@ -129,13 +142,16 @@ static nc_code fill_segment(cutter *k, int s) {
         for (int j = 0; j < x->n_in + x->n_out; j++) {
             int slot = j < x->n_in ? x->in[j] : x->out[j - x->n_in];
             if (slot < 0 || (j >= x->n_in && dynamic)) continue;
-            for (int d = 0; d < p->slots[slot].rank; d++) NC_TRY(mark_size(k, g, p->dims[p->slots[slot].dims[d]]));
+            for (int d = 0; d < p->slots[slot].rank; d++) NC_TRY(mark_size(k, s, p->slots[slot].dims[d], &syms));
         }
         for (int j = 0; j < x->n_out; j++)
             if (x->out[j] >= 0) p->slots[x->out[j]].seg = s;
         if (x->workspace >= 0) p->slots[x->workspace].seg = s;
         if (x->sizes >= 0) p->slots[x->sizes].seg = s;
     }
+    g->n_syms = syms.n;
+    NC_NEED(k->c->w, g->syms = nc_arena_array(&p->arena, (size_t)syms.n + 1, sizeof *g->syms));
+    if (syms.n) memcpy(g->syms, syms.v, (size_t)syms.n * sizeof *g->syms);
     return NC_OK;
 }
 
@@ -166,9 +182,30 @@ static nc_code mark_inputs(cutter *k) {
     return NC_OK;
 }
 
+static nc_code list_symbols(cutter *k) {
+    const nc_program *p = k->c->p;
+    nc_arena *a = &k->c->w->scratch;
+    size_t n_syms = (size_t)p->n_syms + 1;
+    bool *none = nc_arena_array(a, n_syms, sizeof *none);
+    int *list = nc_arena_array(a, n_syms, sizeof *list);
+    NC_NEED(k->c->w, none);
+    NC_NEED(k->c->w, list);
+    NC_NEED(k->c->w, k->dim_syms = nc_arena_array(a, (size_t)p->n_dims + 1, sizeof *k->dim_syms));
+    NC_NEED(k->c->w, k->sym_seg = nc_arena_array(a, n_syms, sizeof *k->sym_seg));
+    NC_NEED(k->c->w, k->dim_seg = nc_arena_array(a, (size_t)p->n_dims + 1, sizeof *k->dim_seg));
+    for (int d = 0; d < p->n_dims; d++) {
+        int n = nc_dim_syms(p->dims[d], none, list);
+        NC_NEED(k->c->w, k->dim_syms[d] = nc_arena_array(a, (size_t)n + 1, sizeof *list));
+        k->dim_syms[d][0] = n;
+        memcpy(k->dim_syms[d] + 1, list, (size_t)n * sizeof *list);
+    }
+    return NC_OK;
+}
+
 nc_code nc_build_segments(nc_build_ctx *c) {
     nc_program *p = c->p;
     cutter k = {.c = c};
+    NC_TRY(list_symbols(&k));
     size_t n = (size_t)p->n_instrs + 1, n_syms = (size_t)p->n_syms + 1, n_cuts = (size_t)c->o->n_cuts;
     NC_NEED(c->w, k.known = nc_arena_array(&c->w->scratch, n_syms, sizeof *k.known));
     NC_NEED(c->w, k.pending = nc_arena_array(&c->w->scratch, n_syms, sizeof *k.pending));

@@ -9,71 +9,82 @@
 
 typedef struct clocks {
     nc_build_ctx *c;
-    int on[NC_N_STREAMS][NC_N_STREAMS]; /* on[s]: what the newest instruction of stream s knows */
-    int *written;                       /* per root: the last instruction that wrote it */
-    int (*seen)[NC_N_STREAMS];          /* per root: the last instruction of each stream that touched it */
+    int n;        /* streams */
+    int *on;      /* (n, n): row s is what the newest instruction of stream s knows */
+    int *written; /* per root: the last instruction that wrote it */
+    int *seen;    /* (slots, n): per root, the last instruction of each stream that touched it */
 } clocks;
 
-static void join(int *into, const int *from) {
-    for (int k = 0; k < NC_N_STREAMS; k++)
-        if (from[k] > into[k]) into[k] = from[k];
+static int *knows(const clocks *k, int stream) { return k->on + (size_t)stream * (size_t)k->n; }
+static int *seen(const clocks *k, int root) { return k->seen + (size_t)root * (size_t)k->n; }
+
+static void join(const clocks *k, int *into, const int *from) {
+    for (int s = 0; s < k->n; s++)
+        if (from[s] > into[s]) into[s] = from[s];
 }
 
-static nc_code wait_for(clocks *k, nc_instr *x, int *clock, int i_other) {
+static void wait_for(clocks *k, nc_instr *x, int i_other) {
     nc_program *p = k->c->p;
-    if (i_other < 0) return NC_OK;
+    if (i_other < 0) return;
     nc_instr *y = &p->instrs[i_other];
-    if (y->stream == x->stream || clock[y->stream] >= i_other) return NC_OK;
+    if (y->stream == x->stream || x->clock[y->stream] >= i_other) return;
     if (y->record < 0) y->record = p->n_events++;
     x->wait[x->n_wait++] = y->record;
-    join(clock, y->clock);
-    if (i_other > clock[y->stream]) clock[y->stream] = i_other;
-    return NC_OK;
+    join(k, x->clock, y->clock);
+    if (i_other > x->clock[y->stream]) x->clock[y->stream] = i_other;
 }
 
 static bool skips_bytes(const nc_instr *x, int j) {
     return (j < 32 && (x->dims_only >> j & 1)) || (x->binding->kind == NC_K_VIEW && j == 0);
 }
 
-static nc_code wait_all(clocks *k, nc_instr *x, int *clock) {
+static nc_code wait_all(clocks *k, nc_instr *x) {
     nc_program *p = k->c->p;
-    int most = x->n_in + (x->n_out + 2) * NC_N_STREAMS;
+    int most = k->n > 1 ? x->n_in + (x->n_out + 2) * k->n : 0;
     NC_NEED(k->c->w, x->wait = nc_arena_array(&p->arena, (size_t)most, sizeof *x->wait));
+    if (k->n == 1) return NC_OK;
     for (int j = 0; j < x->n_in; j++)
-        if (x->in[j] >= 0 && !skips_bytes(x, j)) NC_TRY(wait_for(k, x, clock, k->written[p->slots[x->in[j]].root]));
+        if (x->in[j] >= 0 && !skips_bytes(x, j)) wait_for(k, x, k->written[p->slots[x->in[j]].root]);
     for (int j = 0; j < x->n_out && x->binding->kind != NC_K_VIEW; j++)
-        for (int s = 0; x->out[j] >= 0 && s < NC_N_STREAMS; s++)
-            NC_TRY(wait_for(k, x, clock, k->seen[p->slots[x->out[j]].root][s]));
+        for (int s = 0; x->out[j] >= 0 && s < k->n; s++) wait_for(k, x, seen(k, p->slots[x->out[j]].root)[s]);
     return NC_OK;
 }
 
 static void note(clocks *k, const nc_instr *x, int i) {
     const nc_program *p = k->c->p;
     for (int j = 0; j < x->n_in; j++)
-        if (x->in[j] >= 0 && !skips_bytes(x, j)) k->seen[p->slots[x->in[j]].root][x->stream] = i;
-    for (int j = 0; j < x->n_out && x->binding->kind != NC_K_VIEW; j++)
-        if (x->out[j] >= 0) k->written[p->slots[x->out[j]].root] = k->seen[p->slots[x->out[j]].root][x->stream] = i;
+        if (x->in[j] >= 0 && !skips_bytes(x, j)) seen(k, p->slots[x->in[j]].root)[x->stream] = i;
+    for (int j = 0; j < x->n_out && x->binding->kind != NC_K_VIEW; j++) {
+        if (x->out[j] < 0) continue;
+        int root = p->slots[x->out[j]].root;
+        k->written[root] = seen(k, root)[x->stream] = i;
+    }
+}
+
+/* Where sizes are read the host waits for the streams that find them; control flow ends with every stream done. */
+static void host_waits(clocks *k, const nc_instr *x, int i) {
+    const nc_program *p = k->c->p;
+    const nc_segment *g = &p->segs[x->seg];
+    for (int j = g->first; i + 1 == g->end && j <= i; j++)
+        if (p->instrs[j].sizes >= 0) join(k, knows(k, 0), knows(k, p->instrs[j].stream));
+    for (int s = 1; x->subs && s < k->n; s++) join(k, knows(k, 0), knows(k, s));
 }
 
 static nc_code run_clocks(clocks *k) {
     nc_program *p = k->c->p;
-    for (int i = 0; i < p->n_instrs; i++) {
+    size_t bytes = (size_t)k->n * sizeof(int);
+    int *clock = nc_arena_array(&p->arena, (size_t)p->n_instrs * (size_t)k->n + 1, sizeof *clock);
+    NC_NEED(k->c->w, clock);
+    for (int i = 0; i < p->n_instrs; i++, clock += k->n) {
         nc_instr *x = &p->instrs[i];
-        int clock[NC_N_STREAMS];
-        memcpy(clock, k->on[x->stream], sizeof clock);
-        join(clock, k->on[NC_STREAM_HOST]);
-        NC_TRY(wait_all(k, x, clock));
-        memcpy(x->clock, clock, sizeof clock);
-        clock[x->stream] = i;
-        memcpy(k->on[x->stream], clock, sizeof clock);
+        x->clock = clock;
+        memcpy(clock, knows(k, x->stream), bytes);
+        join(k, clock, knows(k, 0));
+        NC_TRY(wait_all(k, x));
+        memcpy(knows(k, x->stream), clock, bytes);
+        knows(k, x->stream)[x->stream] = i;
         note(k, x, i);
-        /* The host waits for the compute stream where sizes are read; control flow ends with every stream done. */
-        bool ends = i + 1 == p->segs[x->seg].end;
-        for (int j = p->segs[x->seg].first; ends && j <= i; j++)
-            if (p->instrs[j].sizes >= 0) join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COMPUTE]);
-        if (!x->subs) continue;
-        join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COMPUTE]);
-        join(k->on[NC_STREAM_HOST], k->on[NC_STREAM_COPY]);
+        host_waits(k, x, i);
     }
     return NC_OK;
 }
@@ -88,17 +99,20 @@ static bool stays(const nc_program *p, const int *slots, int n) {
 }
 
 static void find_capture(nc_program *p, nc_segment *g) {
+    int stream = 0;
     g->cap_first = g->cap_end = g->first;
     for (int i = g->first; i < g->end; i++) {
-        if (p->instrs[i].stream != NC_STREAM_COMPUTE) continue;
-        if (g->cap_end == g->cap_first) g->cap_first = i;
+        if (p->streams[p->instrs[i].stream].kind != NC_STREAM_COMPUTE) continue;
+        if (g->cap_end == g->cap_first) g->cap_first = i, stream = p->instrs[i].stream;
         g->cap_end = i + 1;
     }
     g->why_not = g->cap_end == g->cap_first ? "no device instruction" : NULL;
     for (int i = g->cap_first; i < g->cap_end; i++) {
         const nc_instr *x = &p->instrs[i];
-        if (x->stream != NC_STREAM_COMPUTE && x->binding->kind != NC_K_VIEW)
-            g->why_not = "a copy or a host instruction stands between";
+        if (x->stream != stream && x->binding->kind != NC_K_VIEW)
+            g->why_not = p->streams[x->stream].kind == NC_STREAM_COMPUTE
+                             ? "several streams compute"
+                             : "a copy or a host instruction stands between";
         if (x->sizes >= 0) g->why_not = "an instruction finds a size";
         if (!stays(p, x->in, x->n_in) || !stays(p, x->out, x->n_out))
             g->why_not = "an operand lies elsewhere in every run";
@@ -108,14 +122,14 @@ static void find_capture(nc_program *p, nc_segment *g) {
 
 nc_code nc_build_streams(nc_build_ctx *c) {
     nc_program *p = c->p;
-    clocks k = {.c = c};
-    memset(k.on, -1, sizeof k.on);
-    NC_NEED(c->w, k.written = nc_arena_array(&c->w->scratch, (size_t)p->n_slots, sizeof *k.written));
-    NC_NEED(c->w, k.seen = nc_arena_array(&c->w->scratch, (size_t)p->n_slots, sizeof *k.seen));
-    for (int i = 0; i < p->n_slots; i++) {
-        k.written[i] = -1;
-        memset(k.seen[i], -1, sizeof k.seen[i]);
-    }
+    size_t n = (size_t)p->n_streams, n_seen = (size_t)p->n_slots * n;
+    clocks k = {.c = c, .n = p->n_streams};
+    NC_NEED(c->w, k.on = nc_arena_array(&c->w->scratch, n * n, sizeof *k.on));
+    NC_NEED(c->w, k.written = nc_arena_array(&c->w->scratch, (size_t)p->n_slots + 1, sizeof *k.written));
+    NC_NEED(c->w, k.seen = nc_arena_array(&c->w->scratch, n_seen + 1, sizeof *k.seen));
+    memset(k.on, -1, n * n * sizeof *k.on);
+    memset(k.written, -1, (size_t)p->n_slots * sizeof *k.written);
+    memset(k.seen, -1, n_seen * sizeof *k.seen);
     NC_TRY(run_clocks(&k));
     for (int s = 0; s < p->n_segs; s++) find_capture(p, &p->segs[s]);
     return NC_OK;

@@ -2,13 +2,12 @@
 #include "run/frame.h"
 
 #include "base/mem.h"
-#include "infer/infer.h"
 
 #include <string.h>
 
 /* ---- symbols ---- */
 
-nc_code nc_bind_dims(nc_frame *f, int slot, const nc_tensor *t) {
+nc_code nc_bind_dims(nc_frame *f, int slot, const int64_t *dims) {
     const nc_program *p = f->program;
     const nc_slot *s = &p->slots[slot];
     for (int d = 0; d < s->rank; d++) {
@@ -16,12 +15,12 @@ nc_code nc_bind_dims(nc_frame *f, int slot, const nc_tensor *t) {
         int sym = nc_dim_sym_id(dim);
         int64_t want;
         if (sym >= 0 && !f->known[sym]) {
-            f->sym[sym] = t->dims[d], f->known[sym] = true;
-        } else if (nc_dim_eval(dim, f->sym, f->known, &want) && want != t->dims[d]) {
+            f->sym[sym] = dims[d], f->known[sym] = true;
+        } else if (nc_dim_eval(dim, f->sym, f->known, &want) && want != dims[d]) {
             nc_text name = {0};
             nc_dim_print(&name, dim);
             nc_code code = nc_fail(&f->work, NC_E_SHAPE, "'%s' axis %d (%s): expected %lld, got %lld", s->value->name,
-                                   d, name.s ? name.s : "?", (long long)want, (long long)t->dims[d]);
+                                   d, name.s ? name.s : "?", (long long)want, (long long)dims[d]);
             nc_text_release(&name);
             return code;
         }
@@ -38,9 +37,17 @@ static nc_code bind_variables(nc_frame *f) {
         if (!v->set) NC_FAIL(&f->work, NC_E_STATE, "it has no contents yet: set it before the first run");
         l->t.rank = v->rank, l->t.dtype = v->dtype;
         memcpy(l->t.dims, v->dims, (size_t)v->rank * sizeof *v->dims);
-        NC_TRY(nc_bind_dims(f, p->vars[i], &l->t));
+        NC_TRY(nc_bind_dims(f, p->vars[i], l->t.dims));
     }
     return NC_OK;
+}
+
+/* The memory of a variable, seen at the slot's own dims: room may be left behind them. */
+static void place_state(nc_frame *f, int slot) {
+    nc_tensor *t = &f->slots[slot].t;
+    int64_t dims[NC_MAX_RANK];
+    memcpy(dims, t->dims, sizeof dims);
+    nc_state_tensor(&f->state->vars[f->program->slots[slot].index], dims, t);
 }
 
 /* Growing variables get room for what the run will append, before any kernel sees their address. */
@@ -66,17 +73,20 @@ nc_code nc_bind_symbols(nc_frame *f) {
         const nc_live *l = &f->slots[p->inputs[i]];
         const nc_type *t = p->slots[p->inputs[i]].value->type;
         f->work.at_node = p->slots[p->inputs[i]].value->name, f->work.at_op = "input";
-        if (l->there && t && t->kind == NC_T_TENSOR) NC_TRY(nc_bind_dims(f, p->inputs[i], &l->t));
+        if (l->there && t && t->kind == NC_T_TENSOR) NC_TRY(nc_bind_dims(f, p->inputs[i], l->t.dims));
     }
     if (!p->n_vars) return NC_OK;
     if (!f->state) NC_FAIL(&f->work, NC_E_STATE, "the program has variables but no state was given");
     NC_TRY(bind_variables(f));
-    return reserve_variables(f);
+    NC_TRY(reserve_variables(f));
+    for (int i = 0; i < p->n_states; i++) place_state(f, p->states[i]);
+    return NC_OK;
 }
 
-/* ---- sizes found from host arguments ---- */
+/* ---- memory and slots ---- */
 
-static nc_code set_dims(nc_frame *f, int slot, bool bounded) {
+/* Dims and strides by the symbols. */
+static nc_code size_slot(nc_frame *f, int slot, bool bounded) {
     const nc_program *p = f->program;
     const nc_slot *s = &p->slots[slot];
     nc_tensor *t = &f->slots[slot].t;
@@ -91,52 +101,6 @@ static nc_code set_dims(nc_frame *f, int slot, bool bounded) {
     return NC_OK;
 }
 
-/* Operands that this segment itself will make have no sizes yet; symbols say what they will be. */
-static nc_code size_operands(nc_frame *f, const nc_instr *x) {
-    for (int j = 0; j < x->n_in; j++) {
-        const nc_slot *s = x->in[j] >= 0 ? &f->program->slots[x->in[j]] : NULL;
-        bool made_here =
-            s && s->seg == x->seg && s->storage != NC_S_INPUT && s->storage != NC_S_CONST && s->storage != NC_S_STATE;
-        if (made_here && s->storage != NC_S_OBJECT) NC_TRY(set_dims(f, x->in[j], false));
-    }
-    return NC_OK;
-}
-
-/* Host arguments that a copy brings from the device must have arrived before they are read for sizes. */
-static nc_code await_host_args(nc_frame *f, const nc_instr *x) {
-    nc_device *d = f->program->device;
-    nc_stream *copies = f->streams[NC_STREAM_COPY];
-    for (int j = 0; copies && j < x->n_in && j < 32; j++) {
-        if (x->in[j] < 0 || !(x->node->card->host_in >> j & 1)) continue;
-        nc_storage from = f->program->slots[x->in[j]].storage;
-        if (from != NC_S_INPUT && from != NC_S_CONST) return d->table->stream_sync(d, copies, &f->work.diag);
-    }
-    return NC_OK;
-}
-
-static nc_code size_instr(nc_frame *f, int i) {
-    const nc_instr *x = &f->program->instrs[i];
-    nc_work *w = &f->work;
-    nc_call c;
-    w->at_node = x->node->name, w->at_op = x->node->card->name;
-    NC_TRY(size_operands(f, x));
-    NC_TRY(await_host_args(f, x));
-    NC_TRY(nc_exec_fill_call(f, i, &c));
-    bool *readable = nc_arena_array(&w->scratch, (size_t)x->n_in + 1, sizeof *readable);
-    NC_NEED(w, readable);
-    for (int j = 0; j < x->n_in && j < 32; j++) readable[j] = x->in[j] >= 0 && (x->node->card->host_in >> j & 1);
-    nc_dims *scratch = nc_dims_create();
-    NC_NEED(w, scratch);
-    nc_code code = nc_infer_run(w, x->node, scratch, &w->scratch, c.in, readable, x->node->n_in, c.out, x->n_out);
-    nc_dims_destroy(scratch);
-    NC_TRY(code);
-    for (int o = 0; o < x->n_out; o++)
-        if (x->out[o] >= 0) NC_TRY(nc_bind_dims(f, x->out[o], &c.out[o]));
-    return NC_OK;
-}
-
-/* ---- memory and slots ---- */
-
 /* Before a segment is refused its memory, frames that nobody uses give theirs back. */
 static nc_code charge(nc_session *s, size_t bytes, nc_diag *diag) {
     nc_diag first = {0};
@@ -146,7 +110,7 @@ static nc_code charge(nc_session *s, size_t bytes, nc_diag *diag) {
 }
 
 static nc_code make_room(nc_frame *f, int seg, int place, size_t bytes) {
-    nc_chunk *c = &f->chunks[seg][place];
+    nc_chunk *c = nc_frame_chunk(f, seg, place);
     nc_device *d = nc_frame_device(f, place);
     nc_session *s = f->session;
     if (bytes <= c->bytes) return NC_OK;
@@ -192,40 +156,90 @@ static nc_code place_slot(nc_frame *f, int seg, int slot, bool bounded) {
     if (slot < 0) return NC_OK;
     const nc_slot *s = &f->program->slots[slot];
     nc_live *l = &f->slots[slot];
-    const nc_instance *x = f->instances[seg]->instance;
     if (s->storage == NC_S_OBJECT) return NC_OK;
-    NC_TRY(set_dims(f, slot, bounded));
-    if (s->storage == NC_S_ARENA) l->t.data = (char *)f->chunks[seg][s->place].ptr + x->offset[slot];
+    NC_TRY(size_slot(f, slot, bounded));
+    if (s->storage == NC_S_ARENA)
+        l->t.data = (char *)nc_frame_chunk(f, seg, s->place)->ptr + f->bound[seg].cached->instance->offset[s->block];
     if (s->storage == NC_S_ALIAS) l->t.data = f->slots[s->of].t.data;
+    if (s->storage == NC_S_STATE) place_state(f, slot);
     return s->storage == NC_S_OUTPUT ? output_memory(f, slot) : NC_OK;
 }
 
-static nc_code check_inputs_there(nc_frame *f, const nc_instr *x) {
-    for (int j = 0; j < x->n_in; j++) {
-        if (x->in[j] < 0 || f->program->slots[x->in[j]].storage != NC_S_INPUT || f->slots[x->in[j]].there) continue;
-        f->work.at_node = x->node->name, f->work.at_op = x->node->card->name;
-        NC_FAIL(&f->work, NC_E_ARGUMENT, "input '%s' of the model was not given",
-                f->program->slots[x->in[j]].value->name);
+static nc_code check_inputs_there(nc_frame *f, const nc_segment *g) {
+    const nc_program *p = f->program;
+    for (int k = 0; k < g->n_needs; k++) {
+        if (f->slots[g->needs[k]].there) continue;
+        for (int i = g->first; i < g->end; i++)
+            for (int j = 0; j < p->instrs[i].n_in; j++)
+                if (p->instrs[i].in[j] == g->needs[k])
+                    f->work.at_node = p->instrs[i].node->name, f->work.at_op = p->instrs[i].node->card->name;
+        NC_FAIL(&f->work, NC_E_ARGUMENT, "input '%s' of the model was not given", p->slots[g->needs[k]].value->name);
     }
     return NC_OK;
 }
 
-nc_code nc_bind_segment(nc_frame *f, int seg) {
+static int64_t value_of(const nc_frame *f, int sym) { return f->known[sym] ? f->sym[sym] : INT64_MIN; }
+
+static bool is_bound(const nc_frame *f, int seg) {
+    const nc_segment *g = &f->program->segs[seg];
+    const nc_bound *b = &f->bound[seg];
+    if (f->rebound || !b->valid) return false;
+    for (int i = 0; i < g->n_syms; i++)
+        if (b->syms[i] != value_of(f, g->syms[i])) return false;
+    return true;
+}
+
+static nc_code fill_call(nc_frame *f, int i) {
+    const nc_instr *x = &f->program->instrs[i];
+    nc_call *c = &f->calls[i];
+    if (x->workspace >= 0) {
+        c->workspace = f->slots[x->workspace].t.data;
+        c->bytes_workspace = f->bound[x->seg].cached->instance->bytes[f->program->slots[x->workspace].block];
+    }
+    if (x->sizes >= 0) c->sizes = f->slots[x->sizes].t.data;
+    for (int k = 0; k < x->n_packs; k++)
+        if (!f->packed[x->first_pack + k])
+            NC_TRY(nc_prepared_pack(&f->work, f->session->env, f->prepared, x->first_pack + k,
+                                    &f->packed[x->first_pack + k]));
+    return NC_OK;
+}
+
+static nc_code bind_all(nc_frame *f, int seg) {
     const nc_program *p = f->program;
     const nc_segment *g = &p->segs[seg];
+    nc_bound *b = &f->bound[seg];
     nc_cached *c;
-    for (int i = g->first; i < g->end; i++) NC_TRY(check_inputs_there(f, &p->instrs[i]));
-    for (int k = 0; k < g->n_sizing; k++) NC_TRY(size_instr(f, g->sizing[k]));
-    NC_TRY(nc_cache_get(&f->work, f->session, p, seg, f->sym, f->known, &c));
-    nc_cache_release(f->session, f->instances[seg]);
-    f->instances[seg] = c;
-    for (int place = 0; place < 2; place++) NC_TRY(make_room(f, seg, place, c->instance->total[place]));
+    f->rebound = true, b->valid = false;
+    NC_TRY(nc_cache_get(&f->work, f->session, f->prepared, seg, f->sym, f->known, &c));
+    nc_cache_release(f->session, b->cached);
+    b->cached = c;
+    for (int place = 0; place < p->n_places; place++) NC_TRY(make_room(f, seg, place, c->instance->total[place]));
     for (int i = g->first; i < g->end; i++) {
         const nc_instr *x = &p->instrs[i];
         f->work.at_node = x->node->name, f->work.at_op = x->node->card->name;
         for (int o = 0; o < x->n_out; o++) NC_TRY(place_slot(f, seg, x->out[o], x->binding->kind == NC_K_BOUNDED));
-        if (x->workspace >= 0) NC_TRY(place_slot(f, seg, x->workspace, false));
-        if (x->sizes >= 0) NC_TRY(place_slot(f, seg, x->sizes, false));
+        NC_TRY(place_slot(f, seg, x->workspace, false));
+        NC_TRY(place_slot(f, seg, x->sizes, false));
+        NC_TRY(fill_call(f, i));
     }
+    for (int i = 0; i < g->n_syms; i++) b->syms[i] = value_of(f, g->syms[i]);
+    b->valid = true;
     return NC_OK;
+}
+
+nc_code nc_bind_segment(nc_frame *f, int seg, bool *kept) {
+    const nc_segment *g = &f->program->segs[seg];
+    NC_TRY(check_inputs_there(f, g));
+    if (g->n_sizing) NC_TRY(nc_sizing_run(f, seg));
+    *kept = is_bound(f, seg);
+    if (!*kept) return bind_all(f, seg);
+    for (int i = 0; i < g->n_refilled; i++) NC_TRY(place_slot(f, seg, g->refilled[i], true));
+    return NC_OK;
+}
+
+void nc_bind_forget(nc_frame *f) {
+    for (int i = 0; f->bound && i < f->program->n_segs; i++) {
+        nc_cache_release(f->session, f->bound[i].cached);
+        f->bound[i].cached = NULL, f->bound[i].valid = false;
+    }
 }

@@ -1,8 +1,11 @@
 /* run/cache.c: instances by capacity. The first two values of a symbol are served exactly; from the third on it counts
  * as one that varies, and capacities are rounded up to powers of two (at least 16): token-by-token decoding makes a
  * dozen instances, not thousands. Sizes that do not grow with their symbols and would not fit get an instance of their
- * own. Bounded in bytes: the instance unused longest goes first. One thread makes an instance while others that want it
- * wait. */
+ * own.
+ *
+ * Every segment has the list of its own instances; a second list over all of them, used last first, bounds the bytes.
+ * An instance is made without the session's lock: its entry stands in the list meanwhile, and others that want it wait
+ * for it. */
 #include "run/session.h"
 
 #include "base/mem.h"
@@ -23,52 +26,45 @@ static int64_t capacity(nc_sym_seen *seen, int64_t v) {
     return cap < v ? v : cap;
 }
 
-static nc_cached *find(nc_session *s, const nc_program *p, int seg, const int64_t *caps) {
-    for (nc_cached *c = s->cache; c; c = c->next)
-        if (c->program == p && c->seg == seg && memcmp(c->caps, caps, (size_t)p->n_syms * sizeof *caps) == 0) return c;
-    return NULL;
+/* ---- the two lists; s->lock is held ---- */
+
+static nc_cached *find(nc_cached *c, const nc_segment *g, const int64_t *caps) {
+    size_t bytes = (size_t)g->n_syms * sizeof *caps;
+    while (c && bytes && memcmp(c->caps, caps, bytes) != 0) c = c->next;
+    return c;
 }
 
-static void drop(nc_session *s, nc_cached **at) {
-    nc_cached *c = *at;
+static void unlink_use(nc_session *s, nc_cached *c) {
+    *(c->newer ? &c->newer->older : &s->newest) = c->older;
+    *(c->older ? &c->older->newer : &s->oldest) = c->newer;
+    c->newer = c->older = NULL;
+}
+
+static void link_use(nc_session *s, nc_cached *c) {
+    c->older = s->newest;
+    if (s->newest) s->newest->newer = c;
+    s->newest = c;
+    if (!s->oldest) s->oldest = c;
+}
+
+static void drop(nc_session *s, nc_cached *c) {
+    nc_cached **at = &c->of->cached[c->seg];
+    while (*at != c) at = &(*at)->next;
     *at = c->next;
-    s->bytes_cache -= c->instance->bytes_self;
+    unlink_use(s, c);
+    if (c->instance) s->bytes_cache -= c->instance->bytes_self;
     nc_free(c->instance);
-    nc_free(c->caps);
     nc_free(c);
 }
 
-static void shrink(nc_session *s) {
-    while (s->bytes_cache > BYTES_MAX) {
-        nc_cached **oldest = NULL;
-        for (nc_cached **at = &s->cache; *at; at = &(*at)->next)
-            if (!(*at)->users && (!oldest || (*at)->used_at < (*oldest)->used_at)) oldest = at;
-        if (!oldest) return;
-        drop(s, oldest);
+static void drop_unused(nc_session *s, size_t bytes_max) {
+    for (nc_cached *c = s->oldest, *newer; c && s->bytes_cache > bytes_max; c = newer) {
+        newer = c->newer;
+        if (!c->users) drop(s, c);
     }
 }
 
-static nc_code make(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *caps, const bool *known,
-                    nc_cached **out) {
-    nc_instance *x;
-    NC_TRY(nc_instance_create(w, p, seg, caps, known, &x));
-    nc_cached *c = nc_alloc_zero(1, sizeof *c);
-    int64_t *keep = nc_alloc(((size_t)p->n_syms + 1) * sizeof *keep);
-    if (!c || !keep) {
-        nc_free(c);
-        nc_free(keep);
-        nc_free(x);
-        NC_FAIL(w, NC_E_MEMORY, "out of memory");
-    }
-    memcpy(keep, caps, ((size_t)p->n_syms + 1) * sizeof *keep);
-    *c = (nc_cached){.program = p, .seg = seg, .caps = keep, .instance = x, .next = s->cache};
-    s->cache = c;
-    s->bytes_cache += x->bytes_self;
-    s->stats.instances++;
-    shrink(s);
-    *out = c;
-    return NC_OK;
-}
+/* ---- capacities ---- */
 
 /* Programs that are planned later have more symbols. */
 static nc_code see(nc_work *w, nc_session *s, int n) {
@@ -91,31 +87,86 @@ static bool fits(const nc_segment *g, const int64_t *caps, const int64_t *values
     return true;
 }
 
-static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known,
-                   nc_cached **out) {
-    int64_t *caps = nc_arena_array(&w->scratch, (size_t)p->n_syms + 1, sizeof *caps);
-    NC_NEED(w, caps);
+/* by_sym: per symbol of the program, as evaluation needs them; key: those of the segment. */
+static nc_code capacities(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values,
+                          const bool *known, int64_t *by_sym, int64_t *key) {
+    const nc_segment *g = &p->segs[seg];
     NC_TRY(see(w, s, p->n_syms));
-    for (int i = 0; i < p->n_syms; i++)
-        caps[i] = p->segs[seg].syms[i] && known[i] ? capacity(&s->seen[i], values[i]) : 0;
-    if (!fits(&p->segs[seg], caps, values, known))
-        for (int i = 0; i < p->n_syms; i++)
-            if (p->segs[seg].syms[i] && known[i]) caps[i] = values[i];
-    nc_cached *c = find(s, p, seg, caps);
-    if (c) c->users++; /* so that shrink leaves it */
-    if (!c) {
-        NC_TRY(make(w, s, p, seg, caps, known, &c));
-        c->users++;
+    for (int i = 0; i < g->n_syms; i++) {
+        int sym = g->syms[i];
+        by_sym[sym] = known[sym] ? capacity(&s->seen[sym], values[sym]) : 0;
     }
-    c->used_at = ++s->clock;
+    if (!fits(g, by_sym, values, known))
+        for (int i = 0; i < g->n_syms; i++) by_sym[g->syms[i]] = known[g->syms[i]] ? values[g->syms[i]] : 0;
+    for (int i = 0; i < g->n_syms; i++) key[i] = by_sym[g->syms[i]];
+    return NC_OK;
+}
+
+/* ---- making one ---- */
+
+static nc_cached *new_entry(nc_session *s, nc_prepared *r, int seg, const int64_t *key) {
+    const nc_segment *g = &r->program->segs[seg];
+    nc_cached *c = nc_alloc_zero(1, sizeof *c + (size_t)g->n_syms * sizeof *key);
+    if (!c) return NULL;
+    c->caps = (int64_t *)(c + 1);
+    if (g->n_syms) memcpy(c->caps, key, (size_t)g->n_syms * sizeof *key);
+    c->of = r, c->seg = seg, c->next = r->cached[seg];
+    r->cached[seg] = c;
+    link_use(s, c);
+    return c;
+}
+
+/* The lock is let go meanwhile. */
+static nc_code make(nc_work *w, nc_session *s, nc_cached *c, const nc_program *p, int seg, const int64_t *by_sym,
+                    const bool *known) {
+    nc_instance *x = NULL;
+    pthread_mutex_unlock(&s->lock);
+    nc_code code = nc_instance_create(w, p, seg, by_sym, known, &x);
+    pthread_mutex_lock(&s->lock);
+    c->instance = x, c->failed = code != NC_OK;
+    pthread_cond_broadcast(&s->made);
+    if (code != NC_OK) {
+        if (!--c->users) drop(s, c);
+        return code;
+    }
+    s->bytes_cache += x->bytes_self;
+    s->stats.instances++;
+    drop_unused(s, BYTES_MAX);
+    return NC_OK;
+}
+
+static nc_code get(nc_work *w, nc_session *s, nc_prepared *r, int seg, const int64_t *values, const bool *known,
+                   nc_cached **out) {
+    const nc_program *p = r->program;
+    const nc_segment *g = &p->segs[seg];
+    int64_t *by_sym = nc_arena_array(&w->scratch, (size_t)p->n_syms + 1, sizeof *by_sym);
+    int64_t *key = nc_arena_array(&w->scratch, (size_t)g->n_syms + 1, sizeof *key);
+    NC_NEED(w, by_sym);
+    NC_NEED(w, key);
+    NC_TRY(capacities(w, s, p, seg, values, known, by_sym, key));
+    nc_cached *c = find(r->cached[seg], g, key);
+    if (!c) {
+        NC_NEED(w, c = new_entry(s, r, seg, key));
+        c->users++; /* so that nobody drops it */
+        NC_TRY(make(w, s, c, p, seg, by_sym, known));
+    } else {
+        c->users++;
+        while (!c->instance && !c->failed) pthread_cond_wait(&s->made, &s->lock);
+        if (c->failed) {
+            if (!--c->users) drop(s, c);
+            NC_FAIL(w, NC_E_MEMORY, "another run failed to plan these sizes");
+        }
+    }
+    unlink_use(s, c);
+    link_use(s, c);
     *out = c;
     return NC_OK;
 }
 
-nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known,
+nc_code nc_cache_get(nc_work *w, nc_session *s, nc_prepared *r, int seg, const int64_t *values, const bool *known,
                      nc_cached **out) {
     pthread_mutex_lock(&s->lock);
-    nc_code code = get(w, s, p, seg, values, known, out);
+    nc_code code = get(w, s, r, seg, values, known, out);
     pthread_mutex_unlock(&s->lock);
     return code;
 }
@@ -129,32 +180,17 @@ void nc_cache_release(nc_session *s, nc_cached *c) {
 
 void nc_cache_trim(nc_session *s) {
     pthread_mutex_lock(&s->lock);
-    for (nc_cached **at = &s->cache; *at;) {
-        if ((*at)->users)
-            at = &(*at)->next;
-        else
-            drop(s, at);
+    for (nc_cached *c = s->oldest, *newer; c; c = newer) {
+        newer = c->newer;
+        if (!c->users) drop(s, c);
     }
     pthread_mutex_unlock(&s->lock);
 }
 
-static void forget(nc_session *s, const nc_program *p) {
-    for (nc_cached **at = &s->cache; *at;) {
-        if ((*at)->program == p)
-            drop(s, at);
-        else
-            at = &(*at)->next;
-    }
-    for (int i = 0; i < p->n_instrs; i++)
-        for (int k = 0; p->instrs[i].subs && k < p->instrs[i].node->n_subs; k++) forget(s, p->instrs[i].subs[k]);
-}
-
-void nc_cache_forget(nc_session *s, const nc_program *p) {
+void nc_cache_forget(nc_session *s, nc_prepared *r) {
+    if (!s || !r->cached) return;
     pthread_mutex_lock(&s->lock);
-    forget(s, p);
+    for (int i = 0; i < r->program->n_segs; i++)
+        while (r->cached[i]) drop(s, r->cached[i]);
     pthread_mutex_unlock(&s->lock);
-}
-
-void nc_cache_clear(nc_session *s) {
-    while (s->cache) drop(s, &s->cache);
 }

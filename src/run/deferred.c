@@ -28,13 +28,13 @@ static bool is_exact(const nc_node *n) {
     return a && a->i;
 }
 
-static void fill_key(const nc_node *n, const nc_tensor *in, int64_t *key) {
+static void fill_key(const nc_node *n, nc_tensor *const *in, int64_t *key) {
     bool exact = is_exact(n);
     for (int i = 0; i < n->n_in; i++, key += KEY_PER_INPUT) {
         const nc_type *t = n->in[i]->type;
         if (!t || t->kind != NC_T_TENSOR) continue;
-        key[0] = in[i].dtype, key[1] = in[i].rank;
-        for (int d = 0; exact && d < in[i].rank; d++) key[2 + d] = in[i].dims[d];
+        key[0] = in[i]->dtype, key[1] = in[i]->rank;
+        for (int d = 0; exact && d < in[i]->rank; d++) key[2 + d] = in[i]->dims[d];
     }
 }
 
@@ -52,10 +52,10 @@ static nc_code set_type(nc_work *w, nc_model *m, nc_value *v, const nc_tensor *t
     return NC_OK;
 }
 
-static nc_code plan(nc_work *w, nc_session *s, const nc_node *n, const nc_tensor *in, nc_variant *v) {
+static nc_code plan(nc_work *w, nc_session *s, const nc_node *n, nc_tensor *const *in, nc_variant *v) {
     NC_NEED(w, v->model = nc_model_clone_graph(n->subs[0].graph));
     nc_model *m = v->model;
-    for (int i = 0; i < n->n_in; i++) NC_TRY(set_type(w, m, m->main->inputs.v[i], &in[i], is_exact(n)));
+    for (int i = 0; i < n->n_in; i++) NC_TRY(set_type(w, m, m->main->inputs.v[i], in[i], is_exact(n)));
     NC_TRY(nc_infer_model(w, m));
     NC_TRY(nc_transform(w, m, s->how.level, s->how.differentiated, s->how.passes_off, s->how.n_passes_off));
     NC_TRY(nc_verify(w, m));
@@ -70,14 +70,13 @@ static nc_code plan(nc_work *w, nc_session *s, const nc_node *n, const nc_tensor
 static void destroy(nc_session *s, nc_variant *v) {
     if (!v) return;
     nc_prepared_destroy(s, v->prepared);
-    if (v->program) nc_cache_forget(s, v->program);
     nc_program_destroy(v->program);
     nc_model_destroy(v->model);
     nc_free(v->key);
     nc_free(v);
 }
 
-static nc_code make(nc_frame *f, const nc_node *n, const nc_tensor *in, nc_variant **out) {
+static nc_code make(nc_frame *f, const nc_node *n, nc_tensor *const *in, nc_variant **out) {
     nc_work w;
     nc_variant *v = nc_alloc_zero(1, sizeof *v);
     NC_NEED(&f->work, v);
@@ -111,7 +110,7 @@ static void make_room(nc_session *s, nc_variant **list) {
     destroy(s, v);
 }
 
-static nc_code get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out) {
+static nc_code get(nc_frame *f, int i, nc_tensor *const *in, nc_variant **out) {
     const nc_node *n = f->program->instrs[i].node;
     nc_variant **list = &f->prepared->variants[i], *v = *list;
     size_t n_key = (size_t)n->n_in * KEY_PER_INPUT;
@@ -130,7 +129,7 @@ static nc_code get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out) {
     return code;
 }
 
-nc_code nc_deferred_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_prepared **prepared) {
+nc_code nc_deferred_get(nc_frame *f, int i, nc_tensor *const *in, nc_variant **out, nc_prepared **prepared) {
     pthread_mutex_lock(&f->session->deferred_lock);
     nc_code code = get(f, i, in, out);
     pthread_mutex_unlock(&f->session->deferred_lock);

@@ -25,7 +25,7 @@ static nc_object *new_tensor(nc_frame *f, int place, nc_dtype type, int rank, co
 
 static nc_code copy_bytes(nc_frame *f, int place, void *dst, const void *src, size_t bytes) {
     nc_device *d = nc_frame_device(f, place);
-    nc_stream *s = place ? f->streams[NC_STREAM_COMPUTE] : NULL;
+    nc_stream *s = f->streams[nc_program_stream(f->program, NC_STREAM_COMPUTE, place)];
     if (!bytes) return NC_OK;
     NC_TRY(d->table->copy(d, s, dst, !place, src, !place, bytes, &f->work.diag));
     return d->table->stream_sync(d, s, &f->work.diag);
@@ -48,7 +48,7 @@ static nc_object *dyn_object(nc_dyn *d, int i) {
     if (x->in[i] < 0) return NULL;
     if (d->in[i]) return nc_object_ref(d->in[i]);
     nc_object *o = y->f->slots[x->in[i]].obj;
-    return o ? nc_object_ref(o) : copy_tensor(y->f, y->f->program->slots[x->in[i]].place, &d->call->in[i]);
+    return o ? nc_object_ref(o) : copy_tensor(y->f, y->f->program->slots[x->in[i]].place, d->call->in[i]);
 }
 
 static nc_code dyn_alloc(nc_dyn *d, int i, nc_dtype type, int rank, const int64_t *dims, nc_tensor *t) {
@@ -115,7 +115,7 @@ static nc_code bind_operands(const dyn *y, const nc_instr *x, int first, int n, 
         int operand = first + k;
         nc_object *o = y->d.in[operand] ? y->d.in[operand] : y->f->slots[x->in[operand]].obj;
         bool tensor = !o || o->kind == NC_OBJ_TENSOR;
-        NC_TRY(nc_frame_bind_input(child, n_formal + k, tensor ? &y->d.call->in[operand] : NULL,
+        NC_TRY(nc_frame_bind_input(child, n_formal + k, tensor ? y->d.call->in[operand] : NULL,
                                    o ? nc_object_ref(o) : NULL));
     }
     return NC_OK;
@@ -192,7 +192,7 @@ static nc_code keep_results(nc_frame *f, const nc_instr *x, nc_object **out) {
                     nc_dtype_name(l->t.dtype));
         if (s->rank >= 0 && l->t.rank != s->rank)
             NC_FAIL(&f->work, NC_E_SHAPE, "output '%s': expected rank %d, got %d", s->value->name, s->rank, l->t.rank);
-        NC_TRY(nc_bind_dims(f, x->out[k], &l->t));
+        NC_TRY(nc_bind_dims(f, x->out[k], l->t.dims));
     }
     return NC_OK;
 }
@@ -207,37 +207,32 @@ static void expected_dims(const nc_frame *f, const nc_instr *x, nc_tensor *out) 
     }
 }
 
-nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c) {
+/* The arrays are the frame's: one of its dynamic instructions runs at a time, and subprograms have frames of their own.
+ */
+nc_code nc_exec_dynamic(nc_frame *f, int i) {
     const nc_instr *x = &f->program->instrs[i];
-    size_t n = (size_t)(x->n_in + x->n_out);
-    /* Own copies: a subprogram reuses nothing of this frame, but nested calls must not see each other's arrays. */
-    nc_object **objects = nc_alloc_zero(n + 1, sizeof *objects);
-    nc_tensor *tensors = nc_alloc(n * sizeof *tensors + 1);
-    nc_code code = objects && tensors ? NC_OK : nc_fail(&f->work, NC_E_MEMORY, "out of memory");
-    if (code == NC_OK) {
-        memcpy(tensors, c->in, n * sizeof *tensors);
-        c->in = tensors, c->out = tensors + x->n_in;
-        expected_dims(f, x, c->out);
-        give_objects(f, x, objects);
-        dyn y = {.d = {.call = c,
-                       .in = objects,
-                       .moved = x->moved,
-                       .out = objects + x->n_in,
-                       .n_operands = x->n_in,
-                       .object = dyn_object,
-                       .alloc = dyn_alloc,
-                       .run_sub = dyn_run_sub,
-                       .stack = dyn_stack,
-                       .cancelled = dyn_cancelled},
-                 .f = f,
-                 .i = i};
-        code = x->binding->dynamic(&y.d);
-        if (code == NC_OK) code = keep_results(f, x, objects + x->n_in);
-        for (int j = 0; j < x->n_in; j++)
-            if (x->moved[j]) nc_object_unref(objects[j]);
-        for (int k = 0; k < x->n_out; k++) nc_object_unref(objects[x->n_in + k]);
-    }
-    nc_free(objects);
-    nc_free(tensors);
+    nc_object **objects = f->objects, **made = objects + x->n_in;
+    nc_call c = f->calls[i];
+    c.out = f->results_ptr;
+    memset((void *)objects, 0, (size_t)(x->n_in + x->n_out) * sizeof *objects);
+    expected_dims(f, x, f->results);
+    give_objects(f, x, objects);
+    dyn y = {.d = {.call = &c,
+                   .in = objects,
+                   .moved = x->moved,
+                   .out = made,
+                   .n_operands = x->n_in,
+                   .object = dyn_object,
+                   .alloc = dyn_alloc,
+                   .run_sub = dyn_run_sub,
+                   .stack = dyn_stack,
+                   .cancelled = dyn_cancelled},
+             .f = f,
+             .i = i};
+    nc_code code = x->binding->dynamic(&y.d);
+    if (code == NC_OK) code = keep_results(f, x, made);
+    for (int j = 0; j < x->n_in; j++)
+        if (x->moved[j]) nc_object_unref(objects[j]);
+    for (int k = 0; k < x->n_out; k++) nc_object_unref(made[k]);
     return code;
 }

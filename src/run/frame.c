@@ -8,36 +8,80 @@
 /* ---- life ---- */
 
 static nc_code make_streams(nc_work *w, nc_frame *f) {
-    nc_device *d = f->program->device;
-    if (f->parent) {
-        memcpy(f->streams, f->parent->streams, sizeof f->streams);
-    } else if (!d->table->host_memory) {
-        NC_TRY(d->table->stream_create(d, &f->streams[NC_STREAM_COMPUTE], &w->diag));
-        NC_TRY(d->table->stream_create(d, &f->streams[NC_STREAM_COPY], &w->diag));
+    const nc_program *p = f->program;
+    for (int i = 1; i < p->n_streams && !f->parent; i++) {
+        nc_device *d = p->places[p->streams[i].place];
+        NC_TRY(d->table->stream_create(d, &f->streams[i], &w->diag));
     }
-    for (int i = 0; i < f->program->n_events; i++) NC_TRY(d->table->event_create(d, &f->events[i], &w->diag));
+    if (f->parent) memcpy(f->streams, f->parent->streams, (size_t)p->n_streams * sizeof *f->streams);
+    nc_device *d = p->device;
+    for (int i = 0; i < p->n_events; i++) NC_TRY(d->table->event_create(d, &f->events[i], &w->diag));
+    return NC_OK;
+}
+
+/* The calls of all instructions, which point to the slots. */
+static void fill_calls(nc_frame *f) {
+    const nc_program *p = f->program;
+    for (int i = 0; i < p->n_instrs; i++) {
+        const nc_instr *x = &p->instrs[i];
+        nc_tensor **at = f->operands + x->first_operand;
+        nc_tensor *no_result = x->binding->kind == NC_K_VIEW ? &f->ignored : &f->absent;
+        for (int j = 0; j < x->n_in; j++) at[j] = x->in[j] >= 0 ? &f->slots[x->in[j]].t : &f->absent;
+        for (int j = 0; j < x->n_out; j++) at[x->n_in + j] = x->out[j] >= 0 ? &f->slots[x->out[j]].t : no_result;
+        f->calls[i] = (nc_call){.state = x->state,
+                                .in = at,
+                                .out = at + x->n_in,
+                                .n_in = x->n_in,
+                                .n_out = x->n_out,
+                                .packed = f->packed + x->first_pack,
+                                .n_packed = x->n_packs,
+                                .pool = f->session->env->pool,
+                                .device = nc_frame_device(f, x->place),
+                                .diag = &f->work.diag,
+                                .node = x->node->name,
+                                .op = x->node->card->name};
+    }
+}
+
+static nc_code make_bound(nc_work *w, nc_frame *f) {
+    const nc_program *p = f->program;
+    size_t n_syms = 1;
+    for (int s = 0; s < p->n_segs; s++) n_syms += (size_t)p->segs[s].n_syms;
+    NC_NEED(w, f->bound = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *f->bound));
+    int64_t *syms = nc_alloc_zero(n_syms, sizeof *syms);
+    NC_NEED(w, syms);
+    f->bound[0].syms = syms; /* the first segment's is the start of the array */
+    for (int s = 1; s < p->n_segs; s++) f->bound[s].syms = f->bound[s - 1].syms + p->segs[s - 1].n_syms;
     return NC_OK;
 }
 
 static nc_code make_arrays(nc_work *w, nc_frame *f) {
     const nc_program *p = f->program;
-    size_t most = 1, packs = 1;
+    size_t most_in = 0, most_out = 0, n_segs = (size_t)p->n_segs + 1;
     for (int i = 0; i < p->n_instrs; i++) {
-        size_t n = (size_t)(p->instrs[i].n_in + p->instrs[i].n_out);
-        if (n > most) most = n;
-        if ((size_t)p->instrs[i].n_packs > packs) packs = (size_t)p->instrs[i].n_packs;
+        const nc_instr *x = &p->instrs[i];
+        if (x->binding->kind != NC_K_DYNAMIC) continue;
+        if ((size_t)x->n_in > most_in) most_in = (size_t)x->n_in;
+        if ((size_t)x->n_out > most_out) most_out = (size_t)x->n_out;
     }
     NC_NEED(w, f->slots = nc_alloc_zero((size_t)p->n_slots + 1, sizeof *f->slots));
+    NC_NEED(w, f->calls = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *f->calls));
+    NC_NEED(w, f->operands = nc_alloc_zero((size_t)p->n_operands + 1, sizeof *f->operands));
+    NC_NEED(w, f->packed = nc_alloc_zero((size_t)p->n_packs + 1, sizeof *f->packed));
     NC_NEED(w, f->sym = nc_alloc_zero((size_t)p->n_syms + 1, sizeof *f->sym));
     NC_NEED(w, f->known = nc_alloc_zero((size_t)p->n_syms + 1, sizeof *f->known));
-    NC_NEED(w, f->chunks = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *f->chunks));
-    NC_NEED(w, f->instances = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *f->instances));
-    NC_NEED(w, f->captured = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *f->captured));
+    NC_NEED(w, f->chunks = nc_alloc_zero(n_segs * (size_t)p->n_places, sizeof *f->chunks));
+    NC_NEED(w, f->captured = nc_alloc_zero(n_segs, sizeof *f->captured));
+    NC_NEED(w, f->streams = nc_alloc_zero((size_t)p->n_streams, sizeof *f->streams));
     NC_NEED(w, f->events = nc_alloc_zero((size_t)p->n_events + 1, sizeof *f->events));
-    NC_NEED(w, f->args = nc_alloc_zero(most, sizeof *f->args));
-    NC_NEED(w, f->packed = nc_alloc_zero(packs, sizeof *f->packed));
+    NC_NEED(w, f->objects = nc_alloc_zero(most_in + most_out + 1, sizeof *f->objects));
+    NC_NEED(w, f->results = nc_alloc_zero(most_out + 1, sizeof *f->results));
+    NC_NEED(w, f->results_ptr = nc_alloc_zero(most_out + 1, sizeof *f->results_ptr));
+    nc_tensor_pointers(f->results_ptr, f->results, (int)most_out);
+    NC_TRY(make_bound(w, f));
     for (int i = 0; i < p->n_slots; i++)
         if (p->slots[i].storage == NC_S_CONST) f->slots[i].t = f->prepared->consts[p->slots[i].index];
+    fill_calls(f);
     return NC_OK;
 }
 
@@ -64,7 +108,7 @@ nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *pa
     pthread_mutex_unlock(&s->lock);
     if (!f) return make(w, s, r, parent, out);
     f->next = NULL, f->parent = parent;
-    if (parent) memcpy(f->streams, parent->streams, sizeof f->streams);
+    if (parent) memcpy(f->streams, parent->streams, (size_t)f->program->n_streams * sizeof *f->streams);
     *out = f;
     return NC_OK;
 }
@@ -83,20 +127,17 @@ static void count_bytes(nc_session *s, size_t add, size_t less) {
 }
 
 static void clear(nc_frame *f) {
-    for (int i = 0; i < f->program->n_slots; i++) {
-        nc_live *l = &f->slots[i];
-        nc_object_unref(l->obj);
+    const nc_program *p = f->program;
+    for (int i = 0; i < p->n_held; i++) {
+        nc_live *l = &f->slots[p->held[i]];
+        if (l->obj) nc_object_unref(l->obj);
         l->obj = NULL, l->there = l->on_device = false;
     }
-    for (int i = 0; i < f->program->n_segs; i++) {
-        nc_cache_release(f->session, f->instances[i]);
-        f->instances[i] = NULL;
-    }
-    memset(f->known, 0, (size_t)f->program->n_syms * sizeof *f->known);
+    memset(f->known, 0, (size_t)p->n_syms * sizeof *f->known);
     let_go_state(f);
-    f->seg = 0, f->failed = false, f->cancel = NULL;
+    f->seg = 0, f->failed = f->rebound = false, f->cancel = NULL;
     nc_arena_reset(&f->work.scratch);
-    f->work.diag = (nc_diag){.code = NC_OK};
+    f->work.diag.code = NC_OK, f->work.diag.text[0] = '\0';
     f->work.at_node = f->work.at_op = NULL;
 }
 
@@ -119,33 +160,40 @@ void nc_frame_destroy(nc_frame *f) {
     if (!f) return;
     const nc_program *p = f->program;
     nc_device *d = p->device;
-    if (f->slots && f->known && f->instances) clear(f);
+    if (f->slots && f->known) clear(f);
+    nc_bind_forget(f);
+    nc_sizing_release(f);
     for (int i = 0; f->captured && i < p->n_segs; i++)
         if (f->captured[i].capture) d->table->capture_destroy(d, f->captured[i].capture);
     for (int i = 0; f->events && i < p->n_events; i++)
         if (f->events[i]) d->table->event_destroy(d, f->events[i]);
     for (int i = 0; f->chunks && i < p->n_segs; i++)
-        for (int place = 0; place < 2; place++) {
-            nc_chunk *c = &f->chunks[i][place];
+        for (int place = 0; place < p->n_places; place++) {
+            const nc_chunk *c = nc_frame_chunk(f, i, place);
             nc_device *at = nc_frame_device(f, place);
             if (!c->ptr) continue;
             at->table->free(at, NULL, c->ptr);
             nc_budget_give(f->session->budget, c->bytes);
             count_bytes(f->session, 0, c->bytes);
         }
-    if (!p->inner && !d->table->host_memory)
-        for (int i = NC_STREAM_COMPUTE; i < NC_N_STREAMS; i++)
-            if (f->streams[i]) d->table->stream_destroy(d, f->streams[i]);
+    for (int i = 1; f->streams && !p->inner && i < p->n_streams; i++)
+        if (f->streams[i]) p->places[p->streams[i].place]->table->stream_destroy(d, f->streams[i]);
     nc_work_release(&f->work);
+    if (f->bound) nc_free(f->bound[0].syms);
     nc_free(f->slots);
+    nc_free(f->calls);
+    nc_free((void *)f->operands);
+    nc_free((void *)f->packed);
     nc_free(f->sym);
     nc_free(f->known);
     nc_free(f->chunks);
-    nc_free(f->instances);
+    nc_free(f->bound);
     nc_free(f->captured);
-    nc_free(f->events);
-    nc_free(f->args);
-    nc_free((void *)f->packed);
+    nc_free((void *)f->streams);
+    nc_free((void *)f->events);
+    nc_free((void *)f->objects);
+    nc_free(f->results);
+    nc_free((void *)f->results_ptr);
     nc_free(f);
 }
 
@@ -171,7 +219,7 @@ nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *t
     int slot = f->program->inputs[i];
     nc_live *l = &f->slots[slot];
     nc_code code = check_input(f, slot, t, takes);
-    if (code == NC_OK && f->seg > 0) code = nc_bind_dims(f, slot, t);
+    if (code == NC_OK && f->seg > 0) code = nc_bind_dims(f, slot, t->dims);
     if (code != NC_OK) {
         nc_object_unref(takes);
         return code;
@@ -224,7 +272,7 @@ static nc_code read_sizes(nc_frame *f, int seg) {
             nc_tensor *t = &f->slots[x->out[o]].t;
             memcpy(t->dims, host + o * NC_MAX_RANK, (size_t)t->rank * sizeof *t->dims);
             nc_dense_strides(t->dims, t->rank, t->strides);
-            NC_TRY(nc_bind_dims(f, x->out[o], t));
+            NC_TRY(nc_bind_dims(f, x->out[o], t->dims));
         }
     }
     return NC_OK;
@@ -232,8 +280,10 @@ static nc_code read_sizes(nc_frame *f, int seg) {
 
 static nc_code run_segment(nc_frame *f, int seg) {
     const nc_segment *g = &f->program->segs[seg];
-    NC_TRY(nc_bind_segment(f, seg));
+    bool kept;
+    NC_TRY(nc_bind_segment(f, seg, &kept));
     for (int i = g->first; i < g->end; i++) {
+        if (kept && f->program->instrs[i].fixed) continue;
         if (g->capturable && i == g->cap_first) {
             NC_TRY(nc_exec_range(f, seg));
             i = g->cap_end - 1;

@@ -1,9 +1,12 @@
 /* run/frame.h: one run: memory, slots, streams, where it stands. Pooled per program. A frame can stop at a cut and
  * go on later; several may stand at once; releasing one gives up its activations.
  *
- * Files: frame.c (life and boundary), resident.c (boundary tensors on the device), bind.c (symbols, slots and
- * memory of a segment), exec.c (instructions), dyn.c (dynamic kernels and subprograms), deferred.c (subprograms
- * planned when reached), replay.c (captured segments). */
+ * Between runs a frame keeps what it has bound: memory, sizes, the calls of its kernels with pointers to its slots. A
+ * run with the same sizes fills in the caller's tensors and launches.
+ *
+ * Files: frame.c (life and boundary), resident.c (boundary tensors on the device), bind.c (symbols, slots and memory of
+ * a segment), sizing.c (sizes that host arguments tell), exec.c (instructions), dyn.c (dynamic kernels and
+ * subprograms), deferred.c (subprograms planned when reached), replay.c (captured segments). */
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
 
@@ -21,6 +24,13 @@ typedef struct nc_chunk {
     size_t bytes;
 } nc_chunk;
 
+/* A segment as it was bound last. */
+typedef struct nc_bound {
+    bool valid;
+    int64_t *syms;     /* values of the segment's symbols; INT64_MIN: not known when it started */
+    nc_cached *cached; /* its instance, held */
+} nc_bound;
+
 typedef struct nc_captured {
     nc_capture *capture;
     uint64_t key;
@@ -34,29 +44,37 @@ typedef struct nc_frame {
     struct nc_frame *next;   /* in the free list */
     struct nc_frame *parent; /* of a subprogram's frame: lends its streams */
     nc_live *slots;
+    nc_call *calls;       /* per instruction: filled once; what changes between runs is in the slots it points to */
+    nc_tensor **operands; /* of all calls */
+    const void **packed;  /* per pack of the program; filled when a segment is bound first */
+    nc_tensor absent;     /* operands that are not there */
+    nc_tensor ignored;    /* results of views that nobody reads */
     int64_t *sym;
     bool *known;
-    nc_chunk (*chunks)[2]; /* per segment, per place */
-    nc_cached **instances; /* per segment */
-    nc_captured *captured; /* per segment */
-    nc_stream *streams[NC_N_STREAMS];
+    nc_chunk *chunks;       /* (segments, places) */
+    nc_bound *bound;        /* per segment */
+    nc_captured *captured;  /* per segment */
+    struct nc_sized *sized; /* per instruction that is sized: sizing.c */
+    nc_stream **streams;    /* per stream of the program */
     nc_event **events;
     nc_state *state;
     bool holds_state, updated;
-    int seg; /* the next segment to run */
+    int seg;      /* the next segment to run */
+    bool rebound; /* this run bound a segment anew: those after it follow */
     bool failed;
     const atomic_int *cancel;
     nc_work work;
-    nc_tensor *args; /* room for one instruction's tensors */
-    const void **packed;
-    int i_profile;    /* which frame of the profile; 0: not numbered yet */
-    uint64_t ns_subs; /* profiled: time that the present instruction spent in subgraphs */
+    nc_object **objects;     /* room for one dynamic instruction's operands and results */
+    nc_tensor *results;      /* and for what is expected of its results */
+    nc_tensor **results_ptr; /* pointers to those */
+    int i_profile;           /* which frame of the profile; 0: not numbered yet */
+    uint64_t ns_subs;        /* profiled: time that the present instruction spent in subgraphs */
 } nc_frame;
 
 /* A frame from the pool or a new one; symbols unknown, nothing bound. */
 NC_MUST nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent, nc_frame **out);
-void nc_frame_release(
-    nc_frame *f); /* back to the pool: inputs, objects and state are let go; memory is kept for the next run */
+/* Back to the pool: inputs, objects and state are let go; memory and sizes are kept for the next run. */
+void nc_frame_release(nc_frame *f);
 void nc_frame_destroy(nc_frame *f);
 
 /* Takes the reference obj (may be NULL: t is borrowed until the run ends). t is the tensor, or NULL for other objects.
@@ -77,26 +95,32 @@ nc_object *nc_frame_output(nc_frame *f, int i); /* borrowed; NULL: not made yet 
 
 /* ---- between the files ---- */
 NC_MUST nc_code nc_bind_symbols(nc_frame *f); /* from inputs and variables, before the first segment */
-NC_MUST nc_code nc_bind_dims(nc_frame *f, int slot, const nc_tensor *t); /* actual dims teach symbols, or contradict */
-NC_MUST nc_code nc_bind_segment(nc_frame *f, int seg);                   /* sizes, instance, memory, slots */
+/* Actual dims teach symbols, or contradict. */
+NC_MUST nc_code nc_bind_dims(nc_frame *f, int slot, const int64_t *dims);
+/* Sizes, instance, memory, slots. *kept: they are those of the run before, so that fixed views need not run again. */
+NC_MUST nc_code nc_bind_segment(nc_frame *f, int seg, bool *kept);
+void nc_bind_forget(nc_frame *f);                    /* lets go of the instances */
+NC_MUST nc_code nc_sizing_run(nc_frame *f, int seg); /* symbols that the segment's host arguments tell */
+void nc_sizing_release(nc_frame *f);
 NC_MUST nc_code nc_exec_instr(nc_frame *f, int i, bool with_events);
 NC_MUST nc_code nc_exec_waits(nc_frame *f, const nc_instr *x);
 NC_MUST nc_code nc_exec_record(nc_frame *f, const nc_instr *x);
 NC_MUST nc_code nc_exec_sync(nc_frame *f); /* all streams */
-NC_MUST nc_code nc_exec_dynamic(nc_frame *f, int i, nc_call *c);
+NC_MUST nc_code nc_exec_dynamic(nc_frame *f, int i);
 NC_MUST nc_code nc_exec_range(nc_frame *f, int seg); /* the capturable range, recorded or replayed when that is on */
 void nc_exec_let_go(nc_frame *f, const nc_instr *x); /* objects whose last use this was */
-nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c);
 
-/* ---- deferred.c: the plan of instruction i, a Deferred, for these inputs, made if there is none */
+/* ---- deferred.c: the plan of instruction i, a Deferred, for these inputs, made if there is none ---- */
 typedef struct nc_variant nc_variant;
-NC_MUST nc_code nc_deferred_get(nc_frame *f, int i, const nc_tensor *in, nc_variant **out, nc_prepared **prepared);
+/* Release it after use. */
+NC_MUST nc_code nc_deferred_get(nc_frame *f, int i, nc_tensor *const *in, nc_variant **out, nc_prepared **prepared);
 void nc_deferred_release(nc_session *s, nc_variant *v);  /* NULL is fine */
 void nc_deferred_trim(nc_session *s, nc_variant **list); /* drops what no frame uses */
 void nc_deferred_clear(nc_session *s, nc_variant **list);
 
-static inline nc_device *nc_frame_device(const nc_frame *f, int place) {
-    return place ? f->program->device : nc_device_cpu();
+static inline nc_device *nc_frame_device(const nc_frame *f, int place) { return f->program->places[place]; }
+static inline nc_chunk *nc_frame_chunk(const nc_frame *f, int seg, int place) {
+    return &f->chunks[(size_t)seg * (size_t)f->program->n_places + (size_t)place];
 }
 
 #endif

@@ -42,7 +42,7 @@ static nc_code place_const(nc_work *w, nc_prepared *r, int i) {
     memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
     nc_dense_strides(t->dims, t->rank, t->strides);
     if (k->packed_only || l->dtype == NC_STRING || (!k->place && l->n && (k->unaligned || aligned(l)))) return NC_OK;
-    nc_device *d = k->place ? r->program->device : nc_device_cpu();
+    nc_device *d = r->program->places[k->place];
     NC_TRY(upload(w, r, d, l->data, l->bytes, &r->const_buffers[i]));
     t->data = r->const_buffers[i]->ptr;
     forget(l);
@@ -54,6 +54,7 @@ static nc_code fill(nc_work *w, nc_env *env, nc_prepared *r) {
     NC_NEED(w, r->consts = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->consts));
     NC_NEED(w, r->const_buffers = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->const_buffers));
     NC_NEED(w, r->packs = nc_alloc_zero((size_t)p->n_packs + 1, sizeof *r->packs));
+    NC_NEED(w, r->cached = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *r->cached));
     NC_NEED(w, r->subs = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->subs));
     NC_NEED(w, r->variants = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->variants));
     for (int i = 0; i < p->n_consts; i++) NC_TRY(place_const(w, r, i));
@@ -92,6 +93,8 @@ void nc_prepared_destroy(nc_session *s, nc_prepared *r) {
         r->free_frames = f->next;
         nc_frame_destroy(f);
     }
+    nc_cache_forget(s, r);
+    nc_free((void *)r->cached);
     for (int i = 0; r->const_buffers && i < r->program->n_consts; i++) nc_buffer_unref(r->const_buffers[i]);
     for (int i = 0; r->packs && i < r->program->n_packs; i++) nc_buffer_unref(atomic_load(&r->packs[i]));
     nc_free(r->consts);
@@ -128,7 +131,7 @@ nc_code nc_prepared_pack(nc_work *w, nc_env *env, nc_prepared *r, int i_pack, co
         if (r->program->consts[k->i_const].packed_only) forget(l);
         if (k->place) {
             nc_buffer *host = b;
-            nc_code code = upload(w, r, r->program->device, host->ptr, host->bytes, &b);
+            nc_code code = upload(w, r, r->program->places[k->place], host->ptr, host->bytes, &b);
             nc_buffer_unref(host);
             if (code != NC_OK) return code;
         }

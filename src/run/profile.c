@@ -85,13 +85,13 @@ static void add_quoted(nc_text *out, const char *s) {
     nc_text_add(out, "\"");
 }
 
-static void add_event(nc_text *out, const nc_profile_event *e) {
+static void add_event(const nc_profile *p, nc_text *out, const nc_profile_event *e) {
     nc_text label = {0};
     nc_profile_label(&label, e->instr->node);
     nc_text_add(out, ",\n{\"ph\":\"X\",\"pid\":1,\"cat\":\"instruction\",\"name\":");
     add_quoted(out, label.s ? label.s : "?");
     nc_text_addf(out,
-                 ",\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":", e->frame * NC_N_STREAMS + e->instr->stream,
+                 ",\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":", e->frame * p->n_streams + e->instr->stream,
                  (double)e->start / 1e3, (double)e->ns / 1e3);
     add_quoted(out, e->instr->node->name);
     nc_text_addf(out, ",\"bytes\":%llu}}", (unsigned long long)e->bytes);
@@ -99,16 +99,16 @@ static void add_event(nc_text *out, const nc_profile_event *e) {
 }
 
 static void add_threads(const nc_profile *p, nc_text *out) {
-    static const char *const names[NC_N_STREAMS] = {"host", "compute", "copies"};
+    static const char *const names[] = {"host", "compute", "copies"};
     int frames = 0;
     for (size_t i = 0; i < p->n; i++)
         if (p->v[i].frame >= frames) frames = p->v[i].frame + 1;
     for (int f = 0; f < frames; f++)
-        for (int s = 0; s < NC_N_STREAMS; s++)
+        for (int s = 0; s < p->n_streams; s++)
             nc_text_addf(
                 out,
                 ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s, frame %d\"}}",
-                f * NC_N_STREAMS + s, names[s], f);
+                f * p->n_streams + s, names[p->streams[s].kind], f);
 }
 
 void nc_profile_trace(nc_profile *p, nc_text *out) {
@@ -119,7 +119,7 @@ void nc_profile_trace(nc_profile *p, nc_text *out) {
         "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"nacre\"}}",
         (unsigned long long)p->n_lost, (unsigned long long)p->origin);
     add_threads(p, out);
-    for (size_t i = 0; i < p->n; i++) add_event(out, &p->v[i]);
+    for (size_t i = 0; i < p->n; i++) add_event(p, out, &p->v[i]);
     nc_text_add(out, "\n]}\n");
     pthread_mutex_unlock(&p->lock);
 }

@@ -24,6 +24,8 @@ typedef struct nc_profile {
     uint64_t origin; /* of CLOCK_MONOTONIC, in ns */
     nc_profile_event *v;
     size_t n, cap;
+    const nc_prog_stream *streams; /* borrowed from the program */
+    int n_streams;
     uint64_t n_lost; /* past the limit, or out of memory: counted, not kept */
 } nc_profile;
 

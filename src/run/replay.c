@@ -8,7 +8,7 @@ static uint64_t range_key(const nc_frame *f, int seg) {
     const nc_program *p = f->program;
     uint64_t h = nc_hash(f->sym, (size_t)p->n_syms * sizeof *f->sym, 1);
     h = nc_hash(f->known, (size_t)p->n_syms * sizeof *f->known, h);
-    for (int s = 0; s <= seg; s++) h = nc_hash(f->chunks[s], sizeof f->chunks[s], h);
+    h = nc_hash(f->chunks, (size_t)((seg + 1) * p->n_places) * sizeof *f->chunks, h);
     for (int i = 0; f->state && i < p->n_vars; i++) {
         const nc_state_var *v = &f->state->vars[i];
         const void *at = v->buffer ? v->buffer->ptr : NULL;
@@ -33,7 +33,7 @@ static nc_code around(nc_frame *f, const nc_segment *g, bool before) {
 
 static nc_code record(nc_frame *f, const nc_segment *g, nc_captured *k) {
     nc_device *d = f->program->device;
-    nc_stream *s = f->streams[NC_STREAM_COMPUTE];
+    nc_stream *s = f->streams[f->program->instrs[g->cap_first].stream];
     if (k->capture) d->table->capture_destroy(d, k->capture);
     k->capture = NULL;
     NC_TRY(d->table->capture_begin(d, s, &f->work.diag));
@@ -72,7 +72,8 @@ nc_code nc_exec_range(nc_frame *f, int seg) {
     } else {
         if (k->runs == 1) NC_TRY(record(f, g, k));
         if (updates_state(f, g)) f->updated = true;
-        NC_TRY(d->table->capture_replay(d, f->streams[NC_STREAM_COMPUTE], k->capture, &f->work.diag));
+        NC_TRY(d->table->capture_replay(d, f->streams[f->program->instrs[g->cap_first].stream], k->capture,
+                                        &f->work.diag));
         f->session->stats.replays++;
     }
     k->runs++;

@@ -156,6 +156,7 @@ static nc_code make_program(maker *k) {
     dump(k, NC_DUMP_LOWERED);
     NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));
     s->stats.plans++;
+    if (s->profile) s->profile->streams = s->program->streams, s->profile->n_streams = s->program->n_streams;
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
     NC_TRY(nc_prepared_create(k->w, s->env, s->budget, s->program, &s->prepared));
     NC_TRY(make_initials(k));
@@ -170,6 +171,7 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     }
     s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
     pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->made, NULL);
     pthread_mutex_init(&s->deferred_lock, NULL);
     maker k = {w, s, o};
     nc_code code = NC_OK;
@@ -197,7 +199,6 @@ void nc_session_destroy(nc_session *s) {
     if (!s) return;
     nc_prepared_destroy(s, s->prepared);
     nc_state_unref(s->state);
-    nc_cache_clear(s);
     for (int i = 0; s->initials && i < s->program->n_inputs; i++) nc_object_unref(s->initials[i]);
     nc_free(s->initials);
     nc_program_destroy(s->program);
@@ -205,6 +206,7 @@ void nc_session_destroy(nc_session *s) {
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
     nc_budget_unref(s->budget);
     pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->made);
     pthread_mutex_destroy(&s->deferred_lock);
     nc_profile_destroy(s->profile);
     nc_free(s->seen);

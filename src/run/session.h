@@ -56,6 +56,18 @@ typedef struct nc_session_options {
     bool profile;
 } nc_session_options;
 
+/* An instance of a segment for a set of capacities. */
+typedef struct nc_cached {
+    int64_t *caps;         /* per symbol of the segment */
+    nc_instance *instance; /* NULL: somebody makes it now, or failed to */
+    bool failed;
+    int users;
+    struct nc_prepared *of; /* whose segment it is for */
+    int seg;
+    struct nc_cached *next;          /* of that segment */
+    struct nc_cached *newer, *older; /* of the session, by last use */
+} nc_cached;
+
 /* A program with what belongs to it at run time; subprograms hang below their instructions. */
 typedef struct nc_prepared {
     const nc_program *program;
@@ -67,17 +79,8 @@ typedef struct nc_prepared {
     struct nc_prepared ***subs;   /* per instruction, per subgraph; NULL rows where there are none */
     struct nc_variant **variants; /* per instruction: of a Deferred, its plans */
     struct nc_frame *free_frames;
+    nc_cached **cached; /* per segment: its instances */
 } nc_prepared;
-
-typedef struct nc_cached {
-    const nc_program *program;
-    int seg;
-    int64_t *caps; /* n_syms of the program */
-    nc_instance *instance;
-    int users;
-    uint64_t used_at;
-    struct nc_cached *next;
-} nc_cached;
 
 typedef struct nc_sym_seen {
     int n;
@@ -109,10 +112,10 @@ typedef struct nc_session {
     nc_state *state;      /* the default one */
     nc_object **initials; /* per input of the program: what it is when it is not given; NULL: it must be */
     bool capture;
-    pthread_mutex_t lock; /* instances, frames */
-    nc_cached *cache;
+    pthread_mutex_t lock;       /* instances, frames */
+    pthread_cond_t made;        /* an instance that others wait for */
+    nc_cached *newest, *oldest; /* instances, by last use */
     size_t bytes_cache;
-    uint64_t clock;
     nc_sym_seen *seen; /* per symbol, of all programs */
     int n_seen;
     nc_how how;
@@ -140,11 +143,10 @@ void nc_prepared_pack_all(nc_env *env, nc_prepared *r);
 NC_MUST nc_code nc_prepared_pack(nc_work *w, nc_env *env, nc_prepared *r, int i_pack, const void **out);
 
 /* ---- cache.c: the instance for a segment at these symbol values; release when the frame lets go of it ---- */
-NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values,
+NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, nc_prepared *r, int seg, const int64_t *values,
                              const bool *known, nc_cached **out);
 void nc_cache_release(nc_session *s, nc_cached *c);
-void nc_cache_trim(nc_session *s);                        /* drops instances that no frame holds */
-void nc_cache_forget(nc_session *s, const nc_program *p); /* drops those of p and its subprograms; none is in use */
-void nc_cache_clear(nc_session *s);
+void nc_cache_trim(nc_session *s);                   /* drops instances that no frame holds */
+void nc_cache_forget(nc_session *s, nc_prepared *r); /* drops those of r; none is in use */
 
 #endif

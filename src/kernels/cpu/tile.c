@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#define TILE_BYTES  2048  /* of one register: 512 floats or 256 of the wide types */
-#define CHUNK       16384 /* elements of one work item */
-#define LONG_ROW    64    /* elements from which a tile ends with its row */
+#define TILE_BYTES 2048 /* of one register: 512 floats or 256 of the wide types */
+#define CHUNK 16384     /* elements of one work item */
+#define LONG_ROW 64     /* elements from which a tile ends with its row */
 
 typedef struct operand {
     char *base;
@@ -54,11 +54,19 @@ typedef struct registers {
 
 nc_dtype nck_tile_compute(nc_dtype storage) {
     switch (storage) {
-    case NC_FLOAT16: case NC_BFLOAT16: case NC_FLOAT: return NC_FLOAT;
+    case NC_FLOAT16:
+    case NC_BFLOAT16:
+    case NC_FLOAT: return NC_FLOAT;
     case NC_DOUBLE: return NC_DOUBLE;
     case NC_UINT64: return NC_UINT64;
-    case NC_BOOL: case NC_INT8: case NC_INT16: case NC_INT32: case NC_INT64:
-    case NC_UINT8: case NC_UINT16: case NC_UINT32: return NC_INT64;
+    case NC_BOOL:
+    case NC_INT8:
+    case NC_INT16:
+    case NC_INT32:
+    case NC_INT64:
+    case NC_UINT8:
+    case NC_UINT16:
+    case NC_UINT32: return NC_INT64;
     default: return NC_UNDEFINED;
     }
 }
@@ -113,7 +121,7 @@ static void operand_init(operand *o, const job *j, const nc_tensor *t, const int
     o->store = nck_tile_store_get(j->p->compute, t->dtype);
 }
 
-static void job_init(job *j, const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out) {
+static void job_init(job *j, const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out) {
     int64_t strides[NCK_TILE_MAX_REG + NCK_TILE_MAX_OUT][NC_MAX_RANK] = {{0}};
     j->p = p;
     j->table = nck_isa_get()->tile;
@@ -123,18 +131,18 @@ static void job_init(job *j, const nck_tile_prog *p, const nc_tensor *in, const 
                                          : nck_tile_uint64;
     j->bytes = nc_dtype_bytes(p->compute);
     j->tile = (int64_t)(TILE_BYTES / j->bytes);
-    memcpy(j->dims, out[0].dims, sizeof j->dims);
-    for (int i = 0; i < p->n_in; i++) nc_broadcast_strides(&in[i], out[0].rank, out[0].dims, strides[i]);
-    for (int i = 0; i < p->n_out; i++) nc_broadcast_strides(&out[i], out[0].rank, out[0].dims, strides[p->n_in + i]);
-    j->rank = nc_coalesce(out[0].rank, j->dims, p->n_in + p->n_out, strides);
+    memcpy(j->dims, out[0]->dims, sizeof j->dims);
+    for (int i = 0; i < p->n_in; i++) nc_broadcast_strides(in[i], out[0]->rank, out[0]->dims, strides[i]);
+    for (int i = 0; i < p->n_out; i++) nc_broadcast_strides(out[i], out[0]->rank, out[0]->dims, strides[p->n_in + i]);
+    j->rank = nc_coalesce(out[0]->rank, j->dims, p->n_in + p->n_out, strides);
     j->inner = j->dims[j->rank - 1];
-    j->numel = nc_tensor_numel(&out[0]);
+    j->numel = nc_tensor_numel(out[0]);
     for (int i = 0; i < p->n_in; i++) {
-        operand_init(&j->in[i], j, &in[i], strides[i]);
+        operand_init(&j->in[i], j, in[i], strides[i]);
         if (is_written(p, i)) j->in[i].splat = false;
     }
     for (int i = 0; i < p->n_out; i++) {
-        operand_init(&j->out[i], j, &out[i], strides[p->n_in + i]);
+        operand_init(&j->out[i], j, out[i], strides[p->n_in + i]);
         /* An input that is also an output must be read before another output is stored over it. */
         if (p->n_out > 1 && p->out_reg[i] < p->n_in) j->in[p->out_reg[i]].copy = true;
     }
@@ -246,8 +254,7 @@ static void run_tile(const job *j, registers *r, const place *w, int64_t n) {
         r->now[i] = there != NULL ? there : r->tile[i];
     }
     char *direct = NULL;
-    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0])
-        direct = in_place(j, &j->out[0], w, n);
+    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0]) direct = in_place(j, &j->out[0], w, n);
     run_ops(j, r, direct, n);
     if (direct != NULL) return;
     for (int i = 0; i < p->n_out; i++) store_tile(j, &j->out[i], r->now[p->out_reg[i]], w, n);
@@ -282,9 +289,9 @@ static void run_chunk(void *ctx, int64_t i_chunk) {
     }
 }
 
-void nck_tile_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool) {
+void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool) {
     job j;
-    if (nc_tensor_numel(&out[0]) == 0) return;
+    if (nc_tensor_numel(out[0]) == 0) return;
     job_init(&j, p, in, out);
     nc_parallel(pool, (j.numel + CHUNK - 1) / CHUNK, run_chunk, &j);
 }

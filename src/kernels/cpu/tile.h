@@ -44,7 +44,7 @@ bool nck_tile_check(const nck_tile_prog *p);
  * them. All storage types are such that nck_tile_compute knows them. An output may be the very memory of an input
  * when both have the same element size and strides; other overlaps are not allowed. pool may be NULL. On load and
  * store: bool is x != 0; floats become integers towards zero, NaN as 0, clamped to 64 bits; integers wrap. */
-void nck_tile_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool);
+void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool);
 
 /* The same, element by element; each word of a formula is computed in double with libm and rounded to the compute
  * type. */

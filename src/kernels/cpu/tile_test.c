@@ -11,6 +11,13 @@
 
 #define MAX_BYTES (1 << 18)
 
+static void run_tiles(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool) {
+    nc_tensor *p_in[NCK_TILE_MAX_REG], *p_out[NCK_TILE_MAX_OUT];
+    for (int i = 0; i < p->n_in; i++) p_in[i] = (nc_tensor *)(uintptr_t)&in[i];
+    for (int i = 0; i < p->n_out; i++) p_out[i] = (nc_tensor *)(uintptr_t)&out[i];
+    nck_tile_run(p, p_in, p_out, pool);
+}
+
 static char in_bytes[4][MAX_BYTES], got_bytes[2][MAX_BYTES], want_bytes[2][MAX_BYTES];
 static uint64_t seed;
 
@@ -64,7 +71,7 @@ static void compare(const char *what, const nck_tile_prog *p, const nc_tensor *i
     for (int i = 0; nck_isa_at(i) != NULL; i++) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(i)->name));
         for (int o = 0; o < p->n_out; o++) memset(got_bytes[o], 0x55, bytes_used);
-        nck_tile_run(p, in, out, NULL);
+        run_tiles(p, in, out, NULL);
         for (int o = 0; o < p->n_out; o++) {
             size_t bytes = nc_dtype_bytes(out[o].dtype), skew = (size_t)((char *)out[o].data - got_bytes[o]) % bytes;
             for (size_t at = skew; at + bytes <= bytes_used; at += bytes) {
@@ -268,7 +275,7 @@ static double convert(nc_dtype from, nc_dtype compute, nc_dtype to, const void *
     char y[8];
     nc_tensor in = tensor((void *)(uintptr_t)x, from, 0, NULL), out = tensor(y, to, 0, NULL);
     CHECK(nck_tile_check(&p));
-    nck_tile_run(&p, &in, &out, NULL);
+    run_tiles(&p, &in, &out, NULL);
     return get(to, y);
 }
 
@@ -341,7 +348,7 @@ TEST(in_place) {
         for (int o = 0; o < 2; o++) want[o] = tensor(want_bytes[o], NC_FLOAT, 1, &n);
         nck_tile_ref_run(&chain, in, want);
         nc_tensor out[2] = {in[0], in[2]};
-        nck_tile_run(&chain, in, out, NULL);
+        run_tiles(&chain, in, out, NULL);
         for (int64_t i = 0; i < n; i++) {
             CHECK_CLOSE(get(NC_FLOAT, in_bytes[0] + 4 * i), get(NC_FLOAT, want_bytes[0] + 4 * i), nc_tol_lane_f32);
             CHECK_CLOSE(get(NC_FLOAT, in_bytes[2] + 4 * i), get(NC_FLOAT, want_bytes[1] + 4 * i), nc_tol_lane_f32);
@@ -357,14 +364,14 @@ TEST(in_place_with_the_input_as_an_output) {
     int64_t n = 1024;
     for (int64_t i = 0; i < n; i++) put(NC_FLOAT, in_bytes[0] + 4 * i, (double)i);
     nc_tensor in = tensor(in_bytes[0], NC_FLOAT, 1, &n), out[2] = {in, tensor(got_bytes[0], NC_FLOAT, 1, &n)};
-    nck_tile_run(&p, &in, out, NULL);
+    run_tiles(&p, &in, out, NULL);
     for (int64_t i = 0; i < n; i++) {
         CHECK_NEAR(get(NC_FLOAT, in_bytes[0] + 4 * i), (double)(i * i), 0);
         CHECK_NEAR(get(NC_FLOAT, got_bytes[0] + 4 * i), (double)i, 0);
     }
     p.n_out = 1;
     in.data = out[0].data = got_bytes[0];
-    nck_tile_run(&p, &in, out, NULL);
+    run_tiles(&p, &in, out, NULL);
     for (int64_t i = 0; i < n; i++) CHECK_NEAR(get(NC_FLOAT, got_bytes[0] + 4 * i), (double)(i * i), 0);
 }
 
@@ -380,8 +387,8 @@ TEST(threads_do_not_change_bits) {
         a[o] = tensor(want_bytes[o], NC_FLOAT, 2, dims);
         b[o] = tensor(got_bytes[o], NC_FLOAT, 2, dims);
     }
-    nck_tile_run(&chain, in, a, NULL);
-    nck_tile_run(&chain, in, b, pool);
+    run_tiles(&chain, in, a, NULL);
+    run_tiles(&chain, in, b, pool);
     for (int o = 0; o < 2; o++) CHECK(memcmp(want_bytes[o], got_bytes[o], 401 * 103 * 4) == 0);
     nc_pool_destroy(pool);
 }

@@ -100,20 +100,20 @@ nc_code nck_cuda_chain_prepare(nc_device *d, const nck_tile_prog *p, const nc_dt
     return code;
 }
 
-nc_code nck_cuda_chain_run(const nck_cuda_chain *k, nck_cuda_at at, const nc_tensor *in, const nc_tensor *out) {
+nc_code nck_cuda_chain_run(const nck_cuda_chain *k, nck_cuda_at at, nc_tensor *const *in, nc_tensor *const *out) {
     int64_t dims[NC_MAX_RANK], strides[NCK_CUDA_CHAIN_MAX_ARGS][NC_MAX_RANK];
     int64_t packed[2 + NC_MAX_RANK + NCK_CUDA_CHAIN_MAX_ARGS * (1 + NC_MAX_RANK)];
     int n_args = k->n_in + k->n_out, R = k->max_rank;
-    memcpy(dims, out[0].dims, sizeof dims);
-    for (int i = 0; i < k->n_in; i++) nc_broadcast_strides(&in[i], out[0].rank, dims, strides[i]);
-    for (int i = 0; i < k->n_out; i++) memcpy(strides[k->n_in + i], out[i].strides, sizeof strides[0]);
-    int rank = nc_coalesce(out[0].rank, dims, n_args, strides);
+    memcpy(dims, out[0]->dims, sizeof dims);
+    for (int i = 0; i < k->n_in; i++) nc_broadcast_strides(in[i], out[0]->rank, dims, strides[i]);
+    for (int i = 0; i < k->n_out; i++) memcpy(strides[k->n_in + i], out[i]->strides, sizeof strides[0]);
+    int rank = nc_coalesce(out[0]->rank, dims, n_args, strides);
     if (rank > R) return nc_diag_set(at.diag, NC_E_SHAPE, NULL, NULL, "a chain planned for %d dims got %d", R, rank);
-    int64_t n = nc_tensor_numel(&out[0]), *to = packed;
+    int64_t n = nc_tensor_numel(out[0]), *to = packed;
     *to++ = n;
     *to++ = rank;
     for (int d = 0; d < R; d++) *to++ = d < rank ? dims[d] : 1;
-    for (int i = 0; i < n_args; i++) *to++ = (int64_t)(intptr_t)(i < k->n_in ? in[i].data : out[i - k->n_in].data);
+    for (int i = 0; i < n_args; i++) *to++ = (int64_t)(intptr_t)(i < k->n_in ? in[i]->data : out[i - k->n_in]->data);
     for (int i = 0; i < n_args; i++)
         for (int d = 0; d < R; d++) *to++ = d < rank ? strides[i][d] : 0;
     void *args[] = {packed};

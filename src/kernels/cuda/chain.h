@@ -25,6 +25,7 @@ NC_MUST nc_code nck_cuda_chain_prepare(nc_device *d, const nck_tile_prog *p, con
                                        nck_cuda_chain *out, nc_diag *diag);
 
 /* All outputs have the dims of out[0]. */
-NC_MUST nc_code nck_cuda_chain_run(const nck_cuda_chain *k, nck_cuda_at at, const nc_tensor *in, const nc_tensor *out);
+NC_MUST nc_code nck_cuda_chain_run(const nck_cuda_chain *k, nck_cuda_at at, nc_tensor *const *in,
+                                   nc_tensor *const *out);
 
 #endif

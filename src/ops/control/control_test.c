@@ -91,6 +91,7 @@ typedef struct stage {
     bool moved[N];
     int stop_after; /* iterations; then the condition is false */
     int64_t n_stacked;
+    nc_tensor *p_in[16];
 } stage;
 
 static nc_object *number(float f) {
@@ -140,7 +141,7 @@ static nc_object *stack(nc_dyn *d, int i_out, nc_object **items, int64_t n) {
 static bool not_cancelled(nc_dyn *d) { return ((stage *)d)->stop_after < 0; }
 
 static void set(stage *s) {
-    s->call.in = s->in;
+    s->call.in = nc_tensor_pointers(s->p_in, s->in, (int)(sizeof s->in / sizeof s->in[0]));
     s->call.diag = &s->diag;
     s->call.node = s->call.op = "x";
     s->d = (nc_dyn){.call = &s->call,

@@ -74,9 +74,9 @@ TEST(gather_strided_and_out_of_range) {
                        {.data = at, .dtype = NC_INT32, .rank = 1, .dims = {2}, .strides = {1}}};
     nc_tensor out = {.data = y, .dtype = NC_FLOAT, .rank = 3, .dims = {2, 2, 2}, .strides = {4, 2, 1}};
     nc_call c = {.state = prep.state,
-                 .in = in,
+                 .in = NC_OPERANDS(in, 2),
                  .n_in = 2,
-                 .out = &out,
+                 .out = NC_OPERANDS(&out, 1),
                  .n_out = 1,
                  .diag = &w.diag,
                  .node = "n",

@@ -57,16 +57,16 @@ static double minor_of(const job *j, const nc_tensor *x, int64_t i, int64_t r, i
 
 static void det_item(void *ctx, int64_t i) {
     const job *j = ctx;
-    store(&j->c->out[0], i, minor_of(j, &j->c->in[0], i, -1, -1));
+    store(j->c->out[0], i, minor_of(j, j->c->in[0], i, -1, -1));
 }
 
 static void grad_item(void *ctx, int64_t i) {
     const job *j = ctx;
-    double dy = load(&j->c->in[0], i);
+    double dy = load(j->c->in[0], i);
     for (int64_t r = 0; r < j->n; r++)
         for (int64_t s = 0; s < j->n; s++) {
-            double d = dy * minor_of(j, &j->c->in[1], i, r, s);
-            store(&j->c->out[0], (i * j->n + r) * j->n + s, (r + s) % 2 == 0 ? d : -d);
+            double d = dy * minor_of(j, j->c->in[1], i, r, s);
+            store(j->c->out[0], (i * j->n + r) * j->n + s, (r + s) % 2 == 0 ? d : -d);
         }
 }
 
@@ -86,5 +86,5 @@ static nc_code run(const nc_call *c, const nc_tensor *x, void (*item)(void *, in
     return NC_OK;
 }
 
-nc_code nc_det_run(const nc_call *c) { return run(c, &c->in[0], det_item); }
-nc_code nc_det_grad_run(const nc_call *c) { return run(c, &c->in[1], grad_item); }
+nc_code nc_det_run(const nc_call *c) { return run(c, c->in[0], det_item); }
+nc_code nc_det_grad_run(const nc_call *c) { return run(c, c->in[1], grad_item); }

@@ -274,12 +274,12 @@ static operand multiply(work *w, const operand *left, const operand *right, int 
 
 /* Sizes of labels from the operands' actual dims. Where only the workspace is counted the dims are capacities: those of
  * two symbols may differ although the sizes of every run agree, and the larger one has room for both. */
-static bool measure(work *w, const nc_tensor *in) {
+static bool measure(work *w, nc_tensor *const *in) {
     for (int l = 0; l < NC_EINSUM_LABELS; l++) w->size[l] = 1, w->last[l] = -1;
     for (int i = 0; i < w->e.n_in; i++)
         for (int k = 0; k < w->e.in[i].rank; k++) {
             int l = w->e.in[i].label[k];
-            int64_t n = in[i].dims[k];
+            int64_t n = in[i]->dims[k];
             if (w->c != NULL && n != 1 && w->size[l] != 1 && w->size[l] != n)
                 w->why = "operands differ in the size of a label";
             if (w->c != NULL ? n != 1 : n > w->size[l]) w->size[l] = n;
@@ -289,11 +289,11 @@ static bool measure(work *w, const nc_tensor *in) {
     return w->why == NULL;
 }
 
-static void run(work *w, const nc_tensor *in, const nc_tensor *out) {
+static void run(work *w, nc_tensor *const *in, const nc_tensor *out) {
     if (!measure(w, in)) return;
-    operand acc = operand_of(w, &in[0], 0);
+    operand acc = operand_of(w, in[0], 0);
     for (int i = 1; i < w->e.n_in && w->why == NULL; i++) {
-        operand next = operand_of(w, &in[i], i);
+        operand next = operand_of(w, in[i], i);
         acc = multiply(w, &acc, &next, i);
     }
     acc = sum_own(w, &acc, NULL, w->e.n_in - 1);
@@ -303,11 +303,11 @@ static void run(work *w, const nc_tensor *in, const nc_tensor *out) {
     nck_copy(out->rank, out->dims, nc_dtype_bytes(w->type), acc.data, from, out->data, out->strides, w->pool);
 }
 
-static nc_code start(work *w, const char *equation, const nc_tensor *in, int n_in, char *why, size_t bytes_why) {
+static nc_code start(work *w, const char *equation, nc_tensor *const *in, int n_in, char *why, size_t bytes_why) {
     int ranks[NC_EINSUM_MAX_IN];
-    for (int i = 0; i < n_in && i < NC_EINSUM_MAX_IN; i++) ranks[i] = in[i].rank;
+    for (int i = 0; i < n_in && i < NC_EINSUM_MAX_IN; i++) ranks[i] = in[i]->rank;
     /* uint64 adds and multiplies as int64 does. */
-    w->type = in[0].dtype == NC_UINT64 ? NC_INT64 : in[0].dtype;
+    w->type = in[0]->dtype == NC_UINT64 ? NC_INT64 : in[0]->dtype;
     return nc_einsum_resolve(equation, ranks, n_in, &w->e, why, bytes_why);
 }
 
@@ -321,8 +321,11 @@ size_t nc_einsum_workspace(const void *state, const nc_tensor *in, int n_in, con
     work w = {0};
     char why[8];
     (void)n_out;
-    if (start(&w, state, in, n_in, why, sizeof why) != NC_OK) return 0;
-    run(&w, in, out);
+    nc_tensor *p[NC_EINSUM_MAX_IN];
+    if (n_in > NC_EINSUM_MAX_IN) return 0;
+    nc_tensor_pointers(p, in, n_in);
+    if (start(&w, state, p, n_in, why, sizeof why) != NC_OK) return 0;
+    run(&w, p, out);
     return w.at;
 }
 
@@ -331,7 +334,7 @@ nc_code nc_einsum_run(const nc_call *c) {
     char why[128] = "";
     nc_code code = start(&w, c->state, c->in, c->n_in, why, sizeof why);
     if (code != NC_OK) return nc_diag_set(c->diag, code, c->node, c->op, "%s", why);
-    run(&w, c->in, &c->out[0]);
+    run(&w, c->in, c->out[0]);
     return w.why == NULL ? NC_OK : nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s", w.why);
 }
 

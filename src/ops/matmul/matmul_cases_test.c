@@ -121,7 +121,12 @@ TEST(matmul_takes_any_strides) {
     nc_tensor in[2] = {{.data = a + 8, .dtype = NC_FLOAT, .rank = 3, .dims = {2, 3, 4}, .strides = {0, -4, 1}},
                        {.data = b, .dtype = NC_FLOAT, .rank = 2, .dims = {4, 2}, .strides = {1, 4}}};
     nc_tensor out = {.data = y, .dtype = NC_FLOAT, .rank = 3, .dims = {2, 3, 2}, .strides = {6, 2, 1}};
-    nc_call c = {.state = prep.state, .in = in, .out = &out, .n_in = 2, .n_out = 1, .diag = &w.diag};
+    nc_call c = {.state = prep.state,
+                 .in = NC_OPERANDS(in, 2),
+                 .out = NC_OPERANDS(&out, 1),
+                 .n_in = 2,
+                 .n_out = 1,
+                 .diag = &w.diag};
     c.bytes_workspace = k->workspace(prep.state, in, 2, &out, 1);
     void *block = nc_arena_alloc(&w.scratch, c.bytes_workspace + 64);
     REQUIRE(block != NULL);

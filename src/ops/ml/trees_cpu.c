@@ -22,10 +22,10 @@ static void store(const nc_tensor *y, int64_t i, double v) {
 static void regress(const rows *r, int64_t i, double *s, bool *voted) {
     const nc_trees *t = r->t;
     int64_t n = t->forest.n_targets;
-    nck_forest_row(&t->forest, &r->c->in[0], i, s, voted);
+    nck_forest_row(&t->forest, r->c->in[0], i, s, voted);
     for (int64_t k = 0; k < n; k++) s[k] += t->n_base > 0 ? t->base[k < t->n_base ? k : t->n_base - 1] : 0;
     if (n > 1 || t->post == NCK_POST_PROBIT) nck_post_row(t->post, n, s);
-    for (int64_t k = 0; k < n; k++) store(&r->c->out[0], i * n + k, s[k]);
+    for (int64_t k = 0; k < n; k++) store(r->c->out[0], i * n + k, s[k]);
 }
 
 static int64_t best(int64_t n, const double *s, const bool *voted) {
@@ -56,7 +56,7 @@ static void classify(const rows *r, int64_t i, double *s, bool *voted) {
     const nc_trees *t = r->t;
     int64_t n = t->forest.n_targets, n_z = n, label;
     nc_second second = NC_SECOND_NONE;
-    nck_forest_row(&t->forest, &r->c->in[0], i, s, voted);
+    nck_forest_row(&t->forest, r->c->in[0], i, s, voted);
     if (n == 2) {
         label = choose_of_two(t, s, voted, &n, &second);
         for (int64_t k = 0; k < n; k++) s[k] = voted[k] ? s[k] : 0;
@@ -64,14 +64,14 @@ static void classify(const rows *r, int64_t i, double *s, bool *voted) {
         for (int64_t k = 0; k < n && k < t->n_base; k++) s[k] += t->base[k], voted[k] = true;
         label = best(n, s, voted);
     }
-    ((int64_t *)r->c->out[0].data)[i] = t->labels[label < t->n_labels ? label : 0];
-    if (r->c->n_out > 1 && r->c->out[1].data != NULL)
-        nc_ml_write_scores(t->post, second, n, s, (float *)r->c->out[1].data + i * n_z, n_z);
+    ((int64_t *)r->c->out[0]->data)[i] = t->labels[label < t->n_labels ? label : 0];
+    if (r->c->n_out > 1 && r->c->out[1]->data != NULL)
+        nc_ml_write_scores(t->post, second, n, s, (float *)r->c->out[1]->data + i * n_z, n_z);
 }
 
 static void run_rows(void *ctx, int64_t item) {
     const rows *r = ctx;
-    const nc_tensor *x = &r->c->in[0];
+    const nc_tensor *x = r->c->in[0];
     int64_t n = x->rank > 1 ? x->dims[0] : 1, stride = r->t->forest.n_targets + 1;
     for (int64_t i = item * ROWS_PER_ITEM; i < n && i < (item + 1) * ROWS_PER_ITEM; i++)
         (r->t->n_labels > 0 ? classify : regress)(r, i, r->scores + i * stride, r->voted + i * stride);
@@ -86,7 +86,7 @@ size_t nc_trees_workspace(const void *state, const nc_tensor *in, int n_in, cons
 
 nc_code nc_trees_run(const nc_call *c) {
     const nc_trees *t = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     int64_t n = x->rank > 1 ? x->dims[0] : 1, features = x->dims[x->rank > 1];
     if (features < t->n_features)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "X has %lld features, the trees look at %lld",

@@ -48,7 +48,7 @@ TEST(nacre_copy_takes_any_strides) {
     int16_t x[6] = {1, 2, 3, 4, 5, 6}, y[8] = {0};
     nc_tensor in = {.data = x, .dtype = NC_INT16, .rank = 2, .dims = {2, 3}, .strides = {1, 2}};
     nc_tensor out = {.data = y, .dtype = NC_INT16, .rank = 2, .dims = {2, 3}, .strides = {4, 1}};
-    nc_call c = {.in = &in, .out = &out, .n_in = 1, .n_out = 1, .diag = &w.diag};
+    nc_call c = {.in = NC_OPERANDS(&in, 1), .out = NC_OPERANDS(&out, 1), .n_in = 1, .n_out = 1, .diag = &w.diag};
     CHECK_INT(b->run(&c), NC_OK);
     static const int16_t want[8] = {1, 3, 5, 0, 2, 4, 6, 0};
     CHECK(memcmp(y, want, sizeof want) == 0);

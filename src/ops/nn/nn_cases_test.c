@@ -131,8 +131,8 @@ static nc_code run_blocked(const nc_node *n, bool no_packs, nc_tensor *in, nc_te
     if (!no_packs) NC_TRY(prep.pack[0].fill(prep.state, &in[1], aligned));
     const void *packed[1] = {aligned};
     nc_call c = {.state = prep.state,
-                 .in = in,
-                 .out = out,
+                 .in = NC_OPERANDS(in, 3),
+                 .out = NC_OPERANDS(out, 1),
                  .n_in = 3,
                  .n_out = 1,
                  .workspace = aligned,

@@ -5,6 +5,8 @@
 #include "ops/nn/conv.h"
 #include "ops/quant/quant.h"
 
+enum { MAX_IN = 9 };
+
 typedef struct qconv {
     nc_conv_attrs attrs;
     bool linear;
@@ -26,9 +28,9 @@ nc_code nc_qconv_prepare(nc_prep *p) {
     return nc_conv_read_attrs(p->w, p->node, p->node->in[weight_input(p->node)]->type->rank - 2, &s->attrs);
 }
 
-static nck_qconv_args args_of(const qconv *s, const nc_tensor *in, int n_in, const nc_tensor *y) {
+static nck_qconv_args args_of(const qconv *s, nc_tensor *const *in, int n_in, const nc_tensor *y) {
     const nc_conv_attrs *t = &s->attrs;
-    const nc_tensor *x = &in[0], *w = &in[s->linear ? 3 : 1];
+    const nc_tensor *x = in[0], *w = in[s->linear ? 3 : 1];
     int i_xz = 2, i_wz = s->linear ? 5 : 3;
     nck_qconv_args a = {.n_spatial = t->n_spatial,
                         .N = x->dims[0],
@@ -39,9 +41,9 @@ static nck_qconv_args args_of(const qconv *s, const nc_tensor *in, int n_in, con
                         .w_type = w->dtype,
                         .x = x->data,
                         .w = w->data,
-                        .x_zero = i_xz < n_in ? in[i_xz].data : NULL,
-                        .w_zero = i_wz < n_in ? in[i_wz].data : NULL};
-    a.w_zeros = a.w_zero ? nc_tensor_numel(&in[i_wz]) : 1;
+                        .x_zero = i_xz < n_in ? in[i_xz]->data : NULL,
+                        .w_zero = i_wz < n_in ? in[i_wz]->data : NULL};
+    a.w_zeros = a.w_zero ? nc_tensor_numel(in[i_wz]) : 1;
     for (int d = 0; d < t->n_spatial; d++) {
         int64_t end;
         a.in[d] = x->dims[2 + d], a.out[d] = y->dims[2 + d], a.window[d] = w->dims[2 + d];
@@ -58,7 +60,8 @@ static size_t sums_bytes(const qconv *s, const nc_tensor *y) {
 size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const qconv *s = state;
     (void)n_out;
-    nck_qconv_args a = args_of(s, in, n_in, out);
+    nc_tensor *p[MAX_IN];
+    nck_qconv_args a = args_of(s, nc_tensor_pointers(p, in, n_in < MAX_IN ? n_in : MAX_IN), n_in, out);
     return sums_bytes(s, out) + nck_qconv_workspace(&a);
 }
 
@@ -68,7 +71,7 @@ static nc_code wrong(const nc_call *c, const char *what, int64_t got, int64_t ex
 }
 
 static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) {
-    const nc_tensor *w = &c->in[s->linear ? 3 : 1];
+    const nc_tensor *w = c->in[s->linear ? 3 : 1];
     if (a->C != w->dims[1] * a->group) return wrong(c, "the number of x's channels", a->C, w->dims[1] * a->group);
     if (a->K % a->group != 0) return wrong(c, "the rest of output channels over groups", a->K % a->group, 0);
     if (a->w_zeros != 1 && a->w_zeros != a->K) return wrong(c, "the number of w's zero points", a->w_zeros, a->K);
@@ -79,8 +82,7 @@ static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) 
         if (a->out[d] != fits) return wrong(c, "a dim of the output", a->out[d], fits);
     }
     if (!s->linear) return NC_OK;
-    int64_t scales = nc_tensor_numel(&c->in[4]),
-            bias = c->n_in > 8 && c->in[8].data ? nc_tensor_numel(&c->in[8]) : a->K;
+    int64_t scales = nc_tensor_numel(c->in[4]), bias = c->n_in > 8 && c->in[8]->data ? nc_tensor_numel(c->in[8]) : a->K;
     if (scales != 1 && scales != a->K) return wrong(c, "the number of w's scales", scales, a->K);
     return bias != a->K ? wrong(c, "the number of biases", bias, a->K) : NC_OK;
 }
@@ -93,14 +95,15 @@ typedef struct planes {
 
 static void plane_item(void *ctx, int64_t item) {
     const planes *p = ctx;
-    const nc_tensor *in = p->c->in, *y = &p->c->out[0];
+    nc_tensor *const *in = p->c->in;
+    const nc_tensor *y = p->c->out[0];
     int64_t k = item % p->K;
-    const float *w_scale = in[4].data;
-    float scale = *(const float *)in[1].data * w_scale[nc_tensor_numel(&in[4]) > 1 ? k : 0] / *(float *)in[6].data;
-    int zero = y->dtype == NC_INT8 ? *(const int8_t *)in[7].data : *(const uint8_t *)in[7].data;
+    const float *w_scale = in[4]->data;
+    float scale = *(const float *)in[1]->data * w_scale[nc_tensor_numel(in[4]) > 1 ? k : 0] / *(float *)in[6]->data;
+    int zero = y->dtype == NC_INT8 ? *(const int8_t *)in[7]->data : *(const uint8_t *)in[7]->data;
     int32_t *sums = p->sums + item * p->n;
-    if (p->c->n_in > 8 && in[8].data) {
-        uint32_t bias = (uint32_t)((const int32_t *)in[8].data)[k];
+    if (p->c->n_in > 8 && in[8]->data) {
+        uint32_t bias = (uint32_t)((const int32_t *)in[8]->data)[k];
         for (int64_t i = 0; i < p->n; i++) sums[i] = (int32_t)((uint32_t)sums[i] + bias);
     }
     nck_requantize(sums, p->n, (double)scale, zero, y->dtype, (char *)y->data + item * p->n);
@@ -108,7 +111,7 @@ static void plane_item(void *ctx, int64_t item) {
 
 nc_code nc_qconv_run(const nc_call *c) {
     const qconv *s = c->state;
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     nck_qconv_args a = args_of(s, c->in, c->n_in, y);
     NC_TRY(check(c, s, &a));
     if (nc_tensor_numel(y) == 0) return NC_OK;

@@ -6,6 +6,8 @@
 #include "kernels/cpu/quant/qgemm.h"
 #include "ops/quant/quant.h"
 
+enum { MAX_IN = 8 };
+
 typedef struct roles {
     bool linear;
     int a, b, a_zero, b_zero; /* inputs */
@@ -37,11 +39,11 @@ static int64_t product_of(const int64_t *d, int n) {
     return p;
 }
 
-static void describe(const roles *r, const nc_tensor *in, int n_in, product *p) {
-    const nc_tensor *a = &in[r->a], *b = &in[r->b];
+static void describe(const roles *r, nc_tensor *const *in, int n_in, product *p) {
+    const nc_tensor *a = in[r->a], *b = in[r->b];
     p->a = a, p->b = b;
-    p->a_zero = r->a_zero < n_in ? &in[r->a_zero] : NULL;
-    p->b_zero = r->b_zero < n_in ? &in[r->b_zero] : NULL;
+    p->a_zero = r->a_zero < n_in ? in[r->a_zero] : NULL;
+    p->b_zero = r->b_zero < n_in ? in[r->b_zero] : NULL;
     p->K = a->dims[a->rank - 1];
     p->M = a->rank > 1 ? a->dims[a->rank - 2] : 1;
     p->N = b->rank > 1 ? b->dims[b->rank - 1] : 1;
@@ -57,7 +59,8 @@ size_t nc_qmatmul_workspace(const void *state, const nc_tensor *in, int n_in, co
     const roles *r = state;
     product p;
     (void)n_out;
-    describe(r, in, n_in, &p);
+    nc_tensor *pointers[MAX_IN];
+    describe(r, nc_tensor_pointers(pointers, in, n_in < MAX_IN ? n_in : MAX_IN), n_in, &p);
     return sums_bytes(r, out) + nck_qgemm_workspace(p.a_rows, p.N, p.K);
 }
 
@@ -77,10 +80,10 @@ static nc_code check(const nc_call *c, const roles *r, const product *p) {
     NC_TRY(check_count(c, "the zero point of A", p->a_zero, p->M, p->a_rows));
     NC_TRY(check_count(c, "the zero point of B", p->b_zero, p->N, columns));
     if (!r->linear) return NC_OK;
-    NC_TRY(check_count(c, "the scale of A", &c->in[1], p->M, p->a_rows));
-    NC_TRY(check_count(c, "the scale of B", &c->in[4], p->N, columns));
-    NC_TRY(check_count(c, "the scale of y", &c->in[6], 1, 1));
-    return check_count(c, "the zero point of y", &c->in[7], 1, 1);
+    NC_TRY(check_count(c, "the scale of A", c->in[1], p->M, p->a_rows));
+    NC_TRY(check_count(c, "the scale of B", c->in[4], p->N, columns));
+    NC_TRY(check_count(c, "the scale of y", c->in[6], 1, 1));
+    return check_count(c, "the zero point of y", c->in[7], 1, 1);
 }
 
 /* Which matrix of t a batch of the result uses; the batch dims are the first `lead` of y. */
@@ -107,7 +110,7 @@ static const void *zeros_of(const nc_tensor *t, int64_t each, int64_t matrix, in
 }
 
 static void multiply(const nc_call *c, const product *p, int32_t *sums, void *workspace) {
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     bool one_b = p->b_mats == 1;
     int lead = y->rank - (p->a->rank > 1) - (p->b->rank > 1);
     int64_t n_batches = one_b && nc_tensor_numel(y) == p->a_rows * p->N ? 1 : product_of(y->dims, lead);
@@ -155,24 +158,25 @@ static float scale_at(const nc_tensor *t, int64_t each, int64_t matrix, int64_t 
 
 static void row_item(void *ctx, int64_t row) {
     const rows *r = ctx;
-    const nc_tensor *in = r->c->in, *y = &r->c->out[0];
+    nc_tensor *const *in = r->c->in;
+    const nc_tensor *y = r->c->out[0];
     const product *p = r->p;
     int64_t batch = row / p->M, ma = matrix_of(p->a, y, r->lead, batch), mb = matrix_of(p->b, y, r->lead, batch);
-    float a = scale_at(&in[1], p->M, ma, row % p->M), inv = float_at(&in[6], 0);
-    int zero = y->dtype == NC_INT8 ? *(const int8_t *)in[7].data : *(const uint8_t *)in[7].data;
+    float a = scale_at(in[1], p->M, ma, row % p->M), inv = float_at(in[6], 0);
+    int zero = y->dtype == NC_INT8 ? *(const int8_t *)in[7]->data : *(const uint8_t *)in[7]->data;
     const int32_t *sums = r->sums + row * p->N;
     char *out = (char *)y->data + row * p->N;
-    if (nc_tensor_numel(&in[4]) == 1) {
-        nck_requantize(sums, p->N, (double)(a * float_at(&in[4], 0) / inv), zero, y->dtype, out);
+    if (nc_tensor_numel(in[4]) == 1) {
+        nck_requantize(sums, p->N, (double)(a * float_at(in[4], 0) / inv), zero, y->dtype, out);
         return;
     }
     for (int64_t j = 0; j < p->N; j++)
-        nck_requantize(sums + j, 1, (double)(a * scale_at(&in[4], p->N, mb, j) / inv), zero, y->dtype, out + j);
+        nck_requantize(sums + j, 1, (double)(a * scale_at(in[4], p->N, mb, j) / inv), zero, y->dtype, out + j);
 }
 
 nc_code nc_qmatmul_run(const nc_call *c) {
     const roles *r = c->state;
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     product p;
     describe(r, c->in, c->n_in, &p);
     NC_TRY(check(c, r, &p));

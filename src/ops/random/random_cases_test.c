@@ -79,8 +79,8 @@ static int64_t draw(const char *attrs, int64_t id, int64_t seed, int64_t step, f
     out[1].dtype = NC_BOOL;
     if (b != NULL && b->prepare(&prep) == NC_OK) {
         nc_call c = {.state = prep.state,
-                     .in = in,
-                     .out = out,
+                     .in = NC_OPERANDS(in, 4),
+                     .out = NC_OPERANDS(out, 2),
                      .n_in = 4,
                      .n_out = 2,
                      .diag = &w.diag,

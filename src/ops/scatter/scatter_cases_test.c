@@ -108,9 +108,9 @@ static nc_code scatter_run(const char *how, int64_t index, float with, float *y,
     nc_tensor out = {.data = y, .dtype = NC_FLOAT, .rank = 1, .dims = {3}, .strides = {1}};
     nc_code code = b != NULL ? b->prepare(&prep) : NC_E_FAIL;
     nc_call c = {.state = prep.state,
-                 .in = in,
+                 .in = NC_OPERANDS(in, 3),
                  .n_in = 3,
-                 .out = &out,
+                 .out = NC_OPERANDS(&out, 1),
                  .n_out = 1,
                  .diag = &w->diag,
                  .node = "n",

@@ -143,9 +143,9 @@ TEST(onehot_of_odd_indices) {
                        {.data = values, .dtype = NC_INT32, .rank = 1, .dims = {2}, .strides = {1}}};
     nc_tensor out = {.data = y, .dtype = NC_INT32, .rank = 2, .dims = {7, 2}, .strides = {2, 1}};
     nc_call c = {.state = prep.state,
-                 .in = in,
+                 .in = NC_OPERANDS(in, 3),
                  .n_in = 3,
-                 .out = &out,
+                 .out = NC_OPERANDS(&out, 1),
                  .n_out = 1,
                  .diag = &w.diag,
                  .node = "n",

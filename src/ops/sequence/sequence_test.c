@@ -12,7 +12,7 @@ typedef struct world {
     nc_arena arena;
     const nc_binding *b;
     nc_call call;
-    nc_tensor in[4];
+    nc_tensor in[4], *p_in[4];
     nc_object *held[4], *out;
     bool moved[4];
 } world;
@@ -47,7 +47,7 @@ static bool world_init(world *x, const char *text) {
     x->b = nc_binding_find(n, "cpu", why, sizeof why);
     if (x->b == NULL || (x->b->prepare != NULL && x->b->prepare(&prep) != NC_OK)) return false;
     x->call = (nc_call){.state = prep.state,
-                        .in = x->in,
+                        .in = nc_tensor_pointers(x->p_in, x->in, n->n_in),
                         .n_in = n->n_in,
                         .n_out = 1,
                         .diag = &x->w.diag,

@@ -10,6 +10,7 @@ typedef struct site {
     nc_prep prep;
     const nc_binding *b;
     char why[256];
+    nc_tensor *p_in[8], *p_out[8];
 } site;
 
 static bool site_init(site *s, const char *text) {
@@ -27,9 +28,9 @@ static bool site_init(site *s, const char *text) {
 
 static nc_call site_call(site *s, nc_tensor *in, int n_in, nc_tensor *out, int n_out) {
     return (nc_call){.state = s->prep.state,
-                     .in = in,
+                     .in = nc_tensor_pointers(s->p_in, in, n_in),
                      .n_in = n_in,
-                     .out = out,
+                     .out = nc_tensor_pointers(s->p_out, out, n_out),
                      .n_out = n_out,
                      .diag = &s->w.diag,
                      .node = s->prep.node->name,

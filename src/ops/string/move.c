@@ -45,7 +45,7 @@ typedef struct run {
     const nc_str **strings;
     nc_str empty;
     int64_t n;
-    nc_tensor *in, *out;
+    nc_tensor *in, *out, **operands;
     void *workspace;
 } run;
 
@@ -53,7 +53,7 @@ static nc_code no_memory(const nc_dyn *d) {
     return nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
 }
 
-static const nc_tensor *tensor_of(const nc_dyn *d, int i) { return d->in[i] != NULL ? &d->in[i]->t : &d->call->in[i]; }
+static const nc_tensor *tensor_of(const nc_dyn *d, int i) { return d->in[i] != NULL ? &d->in[i]->t : d->call->in[i]; }
 
 static bool is_string(const nc_dyn *d, int i) {
     const nc_tensor *t = tensor_of(d, i);
@@ -69,7 +69,7 @@ static nc_code number_inputs(run *r) {
     r->strings[0] = &r->empty;
     r->n = 1;
     for (int i = 0; i < d->call->n_in; i++) {
-        r->in[i] = d->call->in[i];
+        r->in[i] = *d->call->in[i];
         if (!is_string(d, i)) continue;
         const nc_tensor *t = tensor_of(d, i);
         int64_t n = nc_tensor_numel(t), *numbers = nc_alloc((size_t)(n + 1) * sizeof *numbers);
@@ -90,10 +90,10 @@ static nc_code shape_outputs(run *r) {
     const nc_call *c = r->d->call;
     for (int i = 0; i < c->n_out; i++) {
         int64_t n = 0;
-        r->out[i] = c->out[i];
+        r->out[i] = *c->out[i];
         r->out[i].dtype = NC_INT64;
         r->out[i].data = NULL;
-        if (c->out[i].rank < 0 || !nc_numel(c->out[i].dims, c->out[i].rank, &n))
+        if (c->out[i]->rank < 0 || !nc_numel(c->out[i]->dims, c->out[i]->rank, &n))
             return nc_diag_set(c->diag, NC_E_UNSUPPORTED, c->node, c->op,
                                "the size of a string tensor must be known before it is made");
         nc_dense_strides(r->out[i].dims, r->out[i].rank, r->out[i].strides);
@@ -107,7 +107,9 @@ static nc_code shape_outputs(run *r) {
 static nc_code move_numbers(run *r) {
     const nc_binding *b = r->m->inner;
     nc_call c = *r->d->call;
-    c.state = r->m->state, c.in = r->in, c.out = r->out;
+    c.state = r->m->state;
+    c.in = nc_tensor_pointers(r->operands, r->in, c.n_in);
+    c.out = nc_tensor_pointers(r->operands + c.n_in, r->out, c.n_out);
     if (b->kind == NC_K_VIEW) return b->view(&c);
     c.bytes_workspace = b->workspace != NULL ? b->workspace(c.state, r->in, c.n_in, r->out, c.n_out) : 0;
     r->workspace = nc_alloc(c.bytes_workspace + 1);
@@ -148,13 +150,15 @@ static nc_code move_strings(nc_dyn *d) {
     run r = {.d = d, .m = c->state};
     r.in = nc_alloc_zero((size_t)c->n_in + 1, sizeof *r.in);
     r.out = nc_alloc_zero((size_t)c->n_out + 1, sizeof *r.out);
-    nc_code code = r.in != NULL && r.out != NULL ? move_all(&r) : no_memory(d);
+    r.operands = nc_alloc_zero((size_t)(c->n_in + c->n_out) + 1, sizeof *r.operands);
+    nc_code code = r.in != NULL && r.out != NULL && r.operands != NULL ? move_all(&r) : no_memory(d);
     for (int i = 0; r.in != NULL && i < c->n_in; i++)
         if (is_string(d, i) && r.in[i].dtype == NC_INT64) nc_free(r.in[i].data);
     for (int i = 0; r.out != NULL && r.m->inner->kind != NC_K_VIEW && i < c->n_out; i++) nc_free(r.out[i].data);
     nc_free(r.workspace);
     nc_free(r.strings);
     nc_free(r.in);
+    nc_free((void *)r.operands);
     nc_free(r.out);
     return code;
 }

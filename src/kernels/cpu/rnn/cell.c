@@ -157,5 +157,8 @@ void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *in, const nc_tenso
                           .n_op = p->n_op,
                           .op = p->op,
                           .out_reg = p->out};
-    nck_tile_run(&prog, all, out, pool);
+    nc_tensor *p_in[NCK_RNN_MAX_IN + NCK_RNN_MAX_CONSTS], *p_out[NCK_TILE_MAX_OUT];
+    for (int i = 0; i < prog.n_in; i++) p_in[i] = &all[i];
+    for (int i = 0; i < prog.n_out; i++) p_out[i] = (nc_tensor *)(uintptr_t)&out[i];
+    nck_tile_run(&prog, p_in, p_out, pool);
 }
