@@ -61,6 +61,14 @@ bool nc_edit_keep(nc_model *m, nc_buffer *b) {
     return true;
 }
 
+void nc_edit_let_go(nc_model *m, nc_buffer *b) {
+    for (int i = m->buffers.n - 1; i >= 0; i--) {
+        if (m->buffers.v[i] != b) continue;
+        m->buffers.v[i] = m->buffers.v[--m->buffers.n];
+        nc_buffer_unref(b);
+    }
+}
+
 const nc_literal *nc_edit_copy_literal(nc_model *m, const nc_literal *lit) {
     nc_literal *l = nc_arena_copy(&m->arena, lit, sizeof *lit);
     int64_t *dims = nc_arena_array(&m->arena, (size_t)lit->rank + 1, sizeof *dims);

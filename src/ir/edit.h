@@ -14,6 +14,8 @@ nc_value *nc_edit_const(nc_graph *g, const char *name,
                         const nc_literal *lit); /* literal struct is copied, data kept by reference */
 /* A literal whose bytes are copied into the model's arena. */
 const nc_literal *nc_edit_literal(nc_model *m, nc_dtype t, int rank, const int64_t *dims, const void *data);
+/* No literal of the model has its bytes in b any more: the model's references to it are given up. */
+void nc_edit_let_go(nc_model *m, nc_buffer *b);
 int nc_edit_drop_consts(nc_graph *g); /* constants that nobody uses go; how many went */
 nc_value *nc_edit_const_i64(nc_graph *g, const char *name, int rank, int64_t n,
                             const int64_t *v); /* rank 0 (n 1) or 1 */

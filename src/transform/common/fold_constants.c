@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-enum { SMALL = 64 << 10, MAX_OPERANDS = 16 };
+enum { SMALL = 64 << 10, MAX_OPERANDS = NC_HOST_EVAL_MAX };
+
+typedef NC_VEC(nc_buffer *) buffers;
 
 static bool is_folding(const nc_node *n) {
     if (n->card->traits & (NC_RANDOM | NC_IN_PLACE | NC_CONTROL | NC_HOST_OBJECTS)) return false;
@@ -37,52 +39,100 @@ static bool result_fits(const nc_node *n, nc_tensor *out) {
     return out_bytes <= SMALL || out_bytes <= in_bytes;
 }
 
-/* Constants may be unaligned in their file: kernels get copies. */
-static nc_code read_inputs(nc_work *w, const nc_node *n, nc_tensor *in) {
-    for (int i = 0; i < n->n_in; i++) {
-        const nc_literal *l = n->in[i] ? n->in[i]->lit : NULL;
+typedef struct folder {
+    nc_work *w;
+    nc_node *n;
+    nc_tensor in[MAX_OPERANDS], out[MAX_OPERANDS];
+    nc_buffer *held[MAX_OPERANDS];
+    int *n_changes;
+    buffers *made; /* by this pass, the large ones */
+} folder;
+
+static void read_inputs(folder *f) {
+    for (int i = 0; i < f->n->n_in; i++) {
+        const nc_literal *l = f->n->in[i] ? f->n->in[i]->lit : NULL;
+        nc_tensor *t = &f->in[i];
         if (!l) continue;
-        in[i].dtype = l->dtype, in[i].rank = l->rank;
-        memcpy(in[i].dims, l->dims, (size_t)l->rank * sizeof *in[i].dims);
-        nc_dense_strides(in[i].dims, in[i].rank, in[i].strides);
-        NC_NEED(w, in[i].data = nc_arena_copy(&w->scratch, l->data, l->bytes + (l->bytes == 0)));
+        *t = (nc_tensor){.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
+        memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
+        nc_dense_strides(t->dims, t->rank, t->strides);
     }
-    return NC_OK;
 }
 
-static nc_code replace(nc_work *w, nc_value *v, const nc_tensor *t) {
-    const char *name = nc_arena_printf(&w->scratch, "%s_value", v->name);
-    NC_NEED(w, name);
-    const nc_literal *lit = nc_edit_literal(v->graph->model, t->dtype, t->rank, t->dims, t->data);
-    NC_NEED(w, lit);
-    nc_value *c = nc_edit_const(v->graph, name, lit);
-    NC_NEED(w, c);
+static nc_code replace(const folder *f, int k) {
+    nc_value *v = f->n->out[k];
+    const nc_tensor *t = &f->out[k];
+    const char *name = nc_arena_printf(&f->w->scratch, "%s_value", v->name);
+    NC_NEED(f->w, name);
+    nc_literal l = {.dtype = t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .keeps = f->held[k]};
+    if (!nc_numel(t->dims, t->rank, &l.n) || !nc_tensor_bytes(t->dtype, t->dims, t->rank, &l.bytes))
+        NC_FAIL(f->w, NC_E_LIMIT, "its result is too large to address");
+    nc_value *c = nc_edit_const(v->graph, name, &l);
+    NC_NEED(f->w, c);
     c->type = v->type, c->elems = v->elems, c->n_elems = v->n_elems;
     nc_edit_replace(v, c);
     return NC_OK;
 }
 
-static nc_code fold(nc_work *w, nc_node *n, int *n_changes) {
-    nc_tensor *in = nc_arena_array(&w->scratch, MAX_OPERANDS, sizeof *in);
-    nc_tensor *out = nc_arena_array(&w->scratch, MAX_OPERANDS, sizeof *out);
+static nc_code evaluate(folder *f) {
+    const nc_node *n = f->n;
     bool done = false;
-    NC_NEED(w, in);
-    NC_NEED(w, out);
-    if (!result_fits(n, out)) return NC_OK;
-    NC_TRY(read_inputs(w, n, in));
-    NC_TRY(nc_host_eval(w, &w->scratch, n, in, out, &done));
+    read_inputs(f);
+    nc_buffer *held = n->in[0] ? n->in[0]->lit->keeps : NULL;
+    NC_TRY(nc_host_eval(f->w, n, f->in, held, f->out, f->held, &done));
     for (int k = 0; done && k < n->n_out; k++) {
         if (!n->out[k] || (!n->out[k]->uses.n && !n->out[k]->n_outputs)) continue;
-        NC_TRY(replace(w, n->out[k], &out[k]));
-        ++*n_changes;
+        NC_TRY(replace(f, k));
+        if (f->held[k]->bytes > SMALL && f->held[k] != held && !NC_PUSH(&f->w->scratch, *f->made, f->held[k]))
+            NC_FAIL(f->w, NC_E_MEMORY, "out of memory");
+        ++*f->n_changes;
     }
     return NC_OK;
 }
 
+/* What was folded on the way to a result is not kept beside it: b goes if this pass made it and no constant that is
+ * used lies in it. */
+static void let_go(nc_graph *g, buffers *made, nc_buffer *b) {
+    int i = 0;
+    while (i < made->n && made->v[i] != b) i++;
+    if (!b || i == made->n) return;
+    for (int k = 0; k < g->consts.n; k++) {
+        const nc_value *c = g->consts.v[k];
+        if (c->lit->keeps == b && (c->uses.n || c->n_outputs)) return;
+    }
+    made->v[i] = made->v[--made->n];
+    nc_edit_let_go(g->model, b);
+}
+
+/* A node whose results are constants now is of no use. */
+static void remove_node(nc_node *n, buffers *made) {
+    nc_graph *g = n->graph;
+    nc_buffer *held[MAX_OPERANDS] = {NULL};
+    int n_in = n->n_in;
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k] && (n->out[k]->uses.n || n->out[k]->n_outputs)) return;
+    for (int i = 0; i < n_in; i++) held[i] = n->in[i] ? n->in[i]->lit->keeps : NULL;
+    nc_edit_remove(n);
+    for (int i = 0; i < n_in; i++) let_go(g, made, held[i]);
+}
+
+static nc_code fold(nc_work *w, nc_node *n, buffers *made, int *n_changes) {
+    folder *f = nc_arena_alloc(&w->scratch, sizeof *f);
+    NC_NEED(w, f);
+    f->w = w, f->n = n, f->n_changes = n_changes, f->made = made;
+    if (!result_fits(n, f->out)) return NC_OK;
+    nc_code code = evaluate(f);
+    for (int i = 0; i < MAX_OPERANDS; i++) nc_buffer_unref(f->held[i]);
+    if (code == NC_OK) remove_node(n, made);
+    return code;
+}
+
 nc_code nc_pass_fold_constants(nc_work *w, nc_graph *g, int *n_changes) {
-    for (nc_node *n = g->first; n; n = n->next) {
+    buffers made = {0};
+    for (nc_node *n = g->first, *next; n; n = next) {
+        next = n->next;
         w->at_node = n->name, w->at_op = n->card->name;
-        if (is_folding(n)) NC_TRY(fold(w, n, n_changes));
+        if (is_folding(n)) NC_TRY(fold(w, n, &made, n_changes));
     }
     w->at_node = w->at_op = NULL;
     return NC_OK;
