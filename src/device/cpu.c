@@ -51,6 +51,17 @@ static nc_code cpu_copy(nc_device *d, nc_stream *s, void *dst, bool dst_host, co
     return NC_OK;
 }
 
+static nc_code cpu_host_alloc(nc_device *d, size_t bytes, void **out, nc_diag *diag) {
+    return cpu_alloc(d, NULL, bytes, out, diag);
+}
+
+static void cpu_host_free(nc_device *d, void *p) { cpu_free(d, NULL, p); }
+
+static bool cpu_event_done(nc_device *d, nc_event *e) {
+    (void)d, (void)e;
+    return true;
+}
+
 static nc_code cpu_stream_create(nc_device *d, nc_stream **out, nc_diag *diag) {
     (void)d, (void)diag;
     *out = NULL;
@@ -102,6 +113,8 @@ static const nc_device_table table = {
     .free = cpu_free,
     .fill = cpu_fill,
     .copy = cpu_copy,
+    .host_alloc = cpu_host_alloc,
+    .host_free = cpu_host_free,
     .stream_create = cpu_stream_create,
     .stream_destroy = cpu_stream_destroy,
     .stream_sync = cpu_stream_sync,
@@ -110,6 +123,7 @@ static const nc_device_table table = {
     .event_record = cpu_event_step,
     .event_wait = cpu_event_step,
     .event_sync = cpu_event_sync,
+    .event_done = cpu_event_done,
     .host_call = cpu_host_call,
     .launch = cpu_launch,
 };

@@ -26,6 +26,7 @@ typedef struct cuda_device {
 struct nc_stream {
     CUstream handle;
     CUdeviceptr workspace;
+    bool lent; /* the caller's: only the workspace is ours */
 };
 
 struct nc_event {
@@ -147,27 +148,49 @@ static nc_code cuda_copy(nc_device *d, nc_stream *s, void *dst, bool dst_host, c
     return sync_if_no_stream(c, s, diag);
 }
 
+static nc_code cuda_host_alloc(nc_device *d, size_t bytes, void **out, nc_diag *diag) {
+    const nc_cuda *c = &enter(d)->cuda;
+    TRY_CU(cuMemHostAlloc, (out, bytes ? bytes : 1, 0), diag);
+    return NC_OK;
+}
+
+static void cuda_host_free(nc_device *d, void *p) {
+    const nc_cuda *c = &enter(d)->cuda;
+    if (p != NULL) WARN_CU(cuMemFreeHost, (p));
+}
+
+/* Takes the handle, also on failure, unless it is lent. */
+static nc_code make_stream(const nc_cuda *c, CUstream handle, bool lent, nc_stream **out, nc_diag *diag) {
+    nc_stream *s = nc_alloc_zero(1, sizeof *s);
+    nc_code code = s == NULL ? no_memory(diag) : NC_OK;
+    if (code == NC_OK)
+        code = nc_cuda_check(c->api->cuMemAlloc_v2(&s->workspace, NC_CUDA_WORKSPACE), "cuMemAlloc", diag);
+    if (code != NC_OK) {
+        if (!lent) WARN_CU(cuStreamDestroy_v2, (handle));
+        nc_free(s);
+        return code;
+    }
+    s->handle = handle, s->lent = lent;
+    *out = s;
+    return NC_OK;
+}
+
 static nc_code cuda_stream_create(nc_device *d, nc_stream **out, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
-    nc_stream *s = nc_alloc_zero(1, sizeof *s);
-    if (s == NULL) return no_memory(diag);
-    nc_code code = nc_cuda_check(c->api->cuStreamCreate(&s->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate", diag);
-    if (code == NC_OK) {
-        code = nc_cuda_check(c->api->cuMemAlloc_v2(&s->workspace, NC_CUDA_WORKSPACE), "cuMemAlloc", diag);
-        if (code != NC_OK) WARN_CU(cuStreamDestroy_v2, (s->handle));
-    }
-    if (code == NC_OK)
-        *out = s;
-    else
-        nc_free(s);
-    return code;
+    CUstream handle;
+    TRY_CU(cuStreamCreate, (&handle, CU_STREAM_NON_BLOCKING), diag);
+    return make_stream(c, handle, false, out, diag);
+}
+
+static nc_code cuda_stream_wrap(nc_device *d, void *handle, nc_stream **out, nc_diag *diag) {
+    return make_stream(&enter(d)->cuda, handle, true, out, diag);
 }
 
 static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     if (s == NULL) return;
     const nc_cuda *c = &enter(d)->cuda;
     WARN_CU(cuStreamSynchronize, (s->handle));
-    WARN_CU(cuStreamDestroy_v2, (s->handle));
+    if (!s->lent) WARN_CU(cuStreamDestroy_v2, (s->handle));
     WARN_CU(cuMemFree_v2, (s->workspace));
     nc_free(s);
 }
@@ -216,6 +239,8 @@ static nc_code cuda_event_sync(nc_device *d, nc_event *e, nc_diag *diag) {
     TRY_CU(cuEventSynchronize, (e->handle), diag);
     return NC_OK;
 }
+
+static bool cuda_event_done(nc_device *d, nc_event *e) { return enter(d)->cuda.api->cuEventQuery(e->handle) == 0; }
 
 static nc_code cuda_host_call(nc_device *d, nc_stream *s, void (*fn)(void *), void *ctx, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
@@ -318,7 +343,10 @@ static const nc_device_table table = {
     .free = cuda_free,
     .fill = cuda_fill,
     .copy = cuda_copy,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
     .stream_create = cuda_stream_create,
+    .stream_wrap = cuda_stream_wrap,
     .stream_destroy = cuda_stream_destroy,
     .stream_sync = cuda_stream_sync,
     .event_create = cuda_event_create,
@@ -326,6 +354,7 @@ static const nc_device_table table = {
     .event_record = cuda_event_record,
     .event_wait = cuda_event_wait,
     .event_sync = cuda_event_sync,
+    .event_done = cuda_event_done,
     .host_call = cuda_host_call,
     .launch = cuda_launch,
     .compile = cuda_compile,

@@ -37,7 +37,14 @@ typedef struct nc_device_table {
     nc_code (*copy)(nc_device *d, nc_stream *s, void *dst, bool dst_host, const void *src, bool src_host, size_t bytes,
                     nc_diag *diag);
 
+    /* Host memory that copies of this device read and write without a detour (page-locked where that matters). */
+    nc_code (*host_alloc)(nc_device *d, size_t bytes, void **out, nc_diag *diag);
+    void (*host_free)(nc_device *d, void *p);
+
     nc_code (*stream_create)(nc_device *d, nc_stream **out, nc_diag *diag);
+    /* A stream of the caller's, by the handle that its own library has for it; stream_destroy leaves that alone. NULL:
+     * this device has no such handles. */
+    nc_code (*stream_wrap)(nc_device *d, void *handle, nc_stream **out, nc_diag *diag);
     void (*stream_destroy)(nc_device *d, nc_stream *s); /* waits for it first */
     nc_code (*stream_sync)(nc_device *d, nc_stream *s, nc_diag *diag);
     nc_code (*event_create)(nc_device *d, nc_event **out, nc_diag *diag);
@@ -46,6 +53,7 @@ typedef struct nc_device_table {
     /* Later work of s runs after what e recorded last; an event never recorded is no wait. */
     nc_code (*event_wait)(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag);
     nc_code (*event_sync)(nc_device *d, nc_event *e, nc_diag *diag); /* the host waits */
+    bool (*event_done)(nc_device *d, nc_event *e);                   /* without waiting */
     nc_code (*host_call)(nc_device *d, nc_stream *s, void (*fn)(void *), void *ctx, nc_diag *diag);
 
     /* Runs a kernel's code for this device: at once (cpu), later on the stream (guard; the call is copied, pointers are

@@ -16,13 +16,9 @@ static nc_guard *lock(nc_device *d) {
     return g;
 }
 
-static void unlock(nc_guard *g) {
-    pthread_mutex_unlock(&g->mutex);
-}
+static void unlock(nc_guard *g) { pthread_mutex_unlock(&g->mutex); }
 
-static nc_code no_memory(nc_diag *diag) {
-    return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
-}
+static nc_code no_memory(nc_diag *diag) { return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory"); }
 
 /* Tells of a stream's failure, once. */
 static nc_code report(nc_stream *s, nc_diag *diag) {
@@ -254,6 +250,26 @@ static nc_code guard_event_wait(nc_device *d, nc_event *e, nc_stream *s, nc_diag
     return code;
 }
 
+static bool guard_event_done(nc_device *d, nc_event *e) {
+    nc_guard *g = lock(d);
+    const nc_stream *s = e->stream ? nc_guard_stream(g, e->stream) : NULL;
+    bool done = s == NULL || s->n_done >= e->position;
+    unlock(g);
+    return done;
+}
+
+/* Plain host memory: copies of this device take any. */
+static nc_code guard_host_alloc(nc_device *d, size_t bytes, void **out, nc_diag *diag) {
+    (void)d;
+    *out = nc_alloc_aligned(bytes ? bytes : 1, 64);
+    return *out != NULL ? NC_OK : no_memory(diag);
+}
+
+static void guard_host_free(nc_device *d, void *p) {
+    (void)d;
+    nc_free(p);
+}
+
 static nc_code guard_event_sync(nc_device *d, nc_event *e, nc_diag *diag) {
     nc_guard *g = lock(d);
     nc_code code = NC_OK;
@@ -379,6 +395,8 @@ static const nc_device_table table = {
     .free = guard_free,
     .fill = guard_fill,
     .copy = guard_copy,
+    .host_alloc = guard_host_alloc,
+    .host_free = guard_host_free,
     .stream_create = guard_stream_create,
     .stream_destroy = guard_stream_destroy,
     .stream_sync = guard_stream_sync,
@@ -387,6 +405,7 @@ static const nc_device_table table = {
     .event_record = guard_event_record,
     .event_wait = guard_event_wait,
     .event_sync = guard_event_sync,
+    .event_done = guard_event_done,
     .host_call = guard_host_call,
     .launch = guard_launch,
     .capture_begin = guard_capture_begin,

@@ -2,7 +2,8 @@
  * objects an instruction may take because it is their last user. */
 #include "plan/build.h"
 
-static bool is_root(const nc_slot *s) { return s->storage == NC_S_ARENA; }
+/* Memory that a result may be laid over: not the caller's. */
+static bool is_root(const nc_slot *s) { return s->storage == NC_S_ARENA && s->from_input < 0; }
 
 static nc_code find_roots(nc_build_ctx *c) {
     nc_program *p = c->p;
@@ -92,7 +93,8 @@ static bool is_read_elsewhere(nc_program *p, const nc_instr *x, int o, int j) {
 static bool can_alias(nc_program *p, const nc_instr *x, int i, int o, int j) {
     if (x->in[j] < 0 || !nc_may_lie_over(nc_choice_of(x->node), o, j)) return false;
     const nc_slot *out = &p->slots[x->out[o]], *in = &p->slots[x->in[j]];
-    if (out->storage != NC_S_ARENA || in->storage == NC_S_VIEW || !same_geometry(in, out)) return false;
+    if (out->storage != NC_S_ARENA || out->to_output >= 0 || in->storage == NC_S_VIEW || !same_geometry(in, out))
+        return false;
     const nc_slot *root = &p->slots[find_root(p, x->in[j])];
     if (!is_root(root) || root->last != i || !only_stream(p, root, x->stream)) return false;
     return !is_read_elsewhere(p, x, o, j);

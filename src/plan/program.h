@@ -41,10 +41,15 @@ typedef struct nc_slot {
     int rank;
     const int *dims; /* indices into program->dims */
     bool dense;
-    int seg;         /* where it is made; -1 before the first */
-    int block;       /* ARENA: which block of its segment it is */
-    int first, last; /* instructions between which a root's memory is needed */
-    int *last_on;    /* of a root: the last instruction of each stream that touches it; -1: none */
+    /* Between the caller and a device. A device slot that a copy fills from graph input from_input, or that a copy
+     * takes to graph output to_output (-1: neither): where the caller's own tensor lies in the device's memory, the slot
+     * is that tensor and the copy does nothing. Nobody writes over such slots. */
+    int from_input, to_output;
+    bool on_device_ok; /* INPUT, OUTPUT: nothing but such copies touches its bytes */
+    int seg;           /* where it is made; -1 before the first */
+    int block;         /* ARENA: which block of its segment it is */
+    int first, last;   /* instructions between which a root's memory is needed */
+    int *last_on;      /* of a root: the last instruction of each stream that touches it; -1: none */
 } nc_slot;
 
 typedef struct nc_instr {
@@ -131,6 +136,7 @@ typedef struct nc_program {
     int n_operands;        /* of all instructions */
     int *held, n_held;     /* slots that may hold an object: inputs, outputs, objects */
     int *states, n_states; /* slots of variables, all versions */
+    int *edges, n_edges;   /* slots with from_input or to_output */
     int *inputs, n_inputs; /* slots of graph inputs, then of captures */
     int n_captures;
     int *outputs, n_outputs;

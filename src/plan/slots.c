@@ -29,7 +29,14 @@ static nc_code fill_type(nc_build_ctx *c, nc_slot *s, const nc_type *t) {
 }
 
 static nc_code add_slot(nc_build_ctx *c, const nc_value *v, nc_storage storage, int index, int *out) {
-    nc_slot s = {.value = v, .storage = storage, .index = index, .of = -1, .root = c->slots.n, .seg = -1};
+    nc_slot s = {.value = v,
+                 .storage = storage,
+                 .index = index,
+                 .of = -1,
+                 .root = c->slots.n,
+                 .from_input = -1,
+                 .to_output = -1,
+                 .seg = -1};
     s.place = v->place, s.dense = nc_value_is_dense(v);
     NC_TRY(fill_type(c, &s, v->type));
     *out = c->slots.n;
@@ -87,6 +94,8 @@ static nc_code add_scratch(nc_build_ctx *c, int place, nc_dtype t, int *out) {
                  .dtype = t,
                  .rank = -1,
                  .dense = true,
+                 .from_input = -1,
+                 .to_output = -1,
                  .seg = -1};
     *out = c->slots.n;
     if (!NC_PUSH(&c->p->arena, c->slots, s)) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
@@ -197,6 +206,41 @@ static nc_code finish_boundary(nc_build_ctx *c) {
     return NC_OK;
 }
 
+/* ---- tensors of the caller in a device's memory ---- */
+
+static bool reads_bytes(const nc_instr *x, int j) { return !(j < 32 && (x->dims_only >> j & 1)); }
+
+/* Which inputs and outputs nothing but a copy to or from a device touches. */
+static void find_movable(nc_program *p) {
+    for (int i = 0; i < p->n_inputs; i++) p->slots[p->inputs[i]].on_device_ok = p->n_places > 1;
+    for (int i = 0; i < p->n_instrs; i++) {
+        const nc_instr *x = &p->instrs[i];
+        bool copies = x->binding == &nc_transfer_binding;
+        for (int j = 0; j < x->n_in; j++)
+            if (x->in[j] >= 0 && reads_bytes(x, j) && !(copies && x->place > 0))
+                p->slots[x->in[j]].on_device_ok = false;
+        if (copies && x->place == 0 && p->slots[x->out[0]].storage == NC_S_OUTPUT)
+            p->slots[x->out[0]].on_device_ok = true;
+    }
+}
+
+static nc_code find_edges(nc_build_ctx *c) {
+    nc_program *p = c->p;
+    find_movable(p);
+    NC_NEED(c->w, p->edges = nc_arena_array(&p->arena, (size_t)p->n_inputs + (size_t)p->n_outputs + 1, sizeof(int)));
+    for (int i = 0; i < p->n_instrs; i++) {
+        const nc_instr *x = &p->instrs[i];
+        if (x->binding != &nc_transfer_binding) continue;
+        nc_slot *in = &p->slots[x->in[0]], *out = &p->slots[x->out[0]];
+        bool enters = in->storage == NC_S_INPUT && in->on_device_ok && out->storage == NC_S_ARENA;
+        bool leaves = out->storage == NC_S_OUTPUT && out->on_device_ok && in->storage == NC_S_ARENA &&
+                      in->to_output < 0 && in->from_input < 0;
+        if (enters) out->from_input = in->index, p->edges[p->n_edges++] = x->out[0];
+        if (leaves) in->to_output = out->index, p->edges[p->n_edges++] = x->in[0];
+    }
+    return NC_OK;
+}
+
 nc_code nc_build_slots(nc_build_ctx *c) {
     nc_program *p = c->p;
     NC_TRY(add_boundary(c));
@@ -210,5 +254,5 @@ nc_code nc_build_slots(nc_build_ctx *c) {
     p->dims = c->dims.v, p->n_dims = c->dims.n;
     p->consts = c->consts.v, p->n_consts = c->consts.n;
     p->packs = c->packs.v, p->n_packs = c->packs.n;
-    return NC_OK;
+    return find_edges(c);
 }

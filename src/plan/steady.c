@@ -6,7 +6,8 @@
  * fixed: computed when the segment is bound, never again while the sizes stay. */
 #include "plan/build.h"
 
-static bool stays(const nc_slot *s) { return s->storage == NC_S_ARENA || s->storage == NC_S_CONST; }
+static bool is_edge(const nc_slot *s) { return s->from_input >= 0 || s->to_output >= 0; }
+static bool stays(const nc_slot *s) { return (s->storage == NC_S_ARENA && !is_edge(s)) || s->storage == NC_S_CONST; }
 
 /* made_by: per slot, the instruction that makes it. */
 static bool is_fixed(const nc_program *p, const nc_instr *x, const int *made_by) {
@@ -68,7 +69,8 @@ static void list_instr(const lister *l, nc_segment *g, int seg, const nc_instr *
     for (int o = 0; o < x->n_out; o++) {
         if (x->out[o] < 0) continue;
         add_block(p, g, x->out[o]);
-        if (p->slots[x->out[o]].storage == NC_S_OUTPUT || x->binding->kind == NC_K_BOUNDED)
+        const nc_slot *s = &p->slots[x->out[o]];
+        if (s->storage == NC_S_OUTPUT || is_edge(s) || x->binding->kind == NC_K_BOUNDED)
             g->refilled[g->n_refilled++] = x->out[o];
     }
     add_block(p, g, x->workspace);

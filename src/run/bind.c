@@ -136,7 +136,7 @@ static nc_code output_memory(nc_frame *f, int slot) {
         for (int d = 0; fits && d < l->t.rank; d++) fits = l->obj->t.dims[d] == l->t.dims[d];
         if (!fits)
             NC_FAIL(&f->work, NC_E_SHAPE, "the buffer bound to output '%s' has another type or shape", s->value->name);
-    } else {
+    } else if (!l->obj) { /* else the kernel that fills it has asked for it before */
         size_t bytes;
         if (!nc_tensor_bytes(l->t.dtype, l->t.dims, l->t.rank, &bytes))
             NC_FAIL(&f->work, NC_E_LIMIT, "output '%s' is too large", s->value->name);
@@ -145,10 +145,23 @@ static nc_code output_memory(nc_frame *f, int slot) {
             l->on_device ? nc_env_buffer(x->env, f->program->device, x->budget, bytes, &f->work.diag)
                          : nc_device_buffer(nc_frame_device(f, s->place), x->budget, bytes ? bytes : 1, &f->work.diag);
         if (!b) return f->work.diag.code ? f->work.diag.code : nc_fail(&f->work, NC_E_MEMORY, "out of memory");
-        nc_object_unref(l->obj);
         NC_NEED(&f->work, l->obj = nc_object_tensor(b, l->t.dtype, l->t.rank, l->t.dims));
     }
     l->t.data = l->obj->t.data;
+    return NC_OK;
+}
+
+/* A slot between the caller and a device: the caller's tensor where that lies there, else the frame's memory. */
+static nc_code place_edge(nc_frame *f, int slot) {
+    const nc_program *p = f->program;
+    const nc_slot *s = &p->slots[slot];
+    int other = s->from_input >= 0 ? p->inputs[s->from_input] : p->outputs[s->to_output];
+    if (!f->slots[other].on_device) return NC_OK;
+    if (s->to_output >= 0) {
+        NC_TRY(size_slot(f, other, false));
+        NC_TRY(output_memory(f, other));
+    }
+    f->slots[slot].t.data = f->slots[other].t.data;
     return NC_OK;
 }
 
@@ -160,6 +173,7 @@ static nc_code place_slot(nc_frame *f, int seg, int slot, bool bounded) {
     NC_TRY(size_slot(f, slot, bounded));
     if (s->storage == NC_S_ARENA)
         l->t.data = (char *)nc_frame_chunk(f, seg, s->place)->ptr + f->bound[seg].cached->instance->offset[s->block];
+    if (s->from_input >= 0 || s->to_output >= 0) return place_edge(f, slot);
     if (s->storage == NC_S_ALIAS) l->t.data = f->slots[s->of].t.data;
     if (s->storage == NC_S_STATE) place_state(f, slot);
     return s->storage == NC_S_OUTPUT ? output_memory(f, slot) : NC_OK;

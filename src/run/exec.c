@@ -54,6 +54,9 @@ static nc_code transfer(nc_frame *f, const nc_instr *x, const nc_call *c) {
     if (!nc_tensor_bytes(c->in[0]->dtype, c->in[0]->dims, c->in[0]->rank, &bytes))
         NC_FAIL(&f->work, NC_E_LIMIT, "too large to copy");
     if (!bytes) return NC_OK;
+    const nc_slot *in = &f->program->slots[x->in[0]], *out = &f->program->slots[x->out[0]];
+    if (f->slots[x->in[0]].on_device && out->from_input >= 0) return NC_OK; /* the caller's tensor is the device's */
+    if (f->slots[x->out[0]].on_device && in->to_output >= 0) return NC_OK;
     nc_device *d = nc_frame_device(f, f->program->streams[x->stream].place);
     bool to_host = x->place == 0;
     bool dst_host = to_host && !f->slots[x->out[0]].on_device, src_host = !to_host && !f->slots[x->in[0]].on_device;

@@ -101,18 +101,6 @@ static nc_code make(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent,
     return NC_OK;
 }
 
-nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent, nc_frame **out) {
-    pthread_mutex_lock(&s->lock);
-    nc_frame *f = r->free_frames;
-    if (f) r->free_frames = f->next;
-    pthread_mutex_unlock(&s->lock);
-    if (!f) return make(w, s, r, parent, out);
-    f->next = NULL, f->parent = parent;
-    if (parent) memcpy(f->streams, parent->streams, (size_t)f->program->n_streams * sizeof *f->streams);
-    *out = f;
-    return NC_OK;
-}
-
 static void let_go_state(nc_frame *f) {
     if (f->holds_state) nc_state_end(f->state, f->program->writes_state);
     f->holds_state = f->updated = false;
@@ -141,6 +129,35 @@ static void clear(nc_frame *f) {
     f->work.at_node = f->work.at_op = NULL;
 }
 
+enum { MAX_PENDING = 4 };
+
+/* A free frame whose last run is over; one that is not only where there are many of them. */
+static nc_frame *take_free(nc_session *s, nc_prepared *r) {
+    int n = 0;
+    pthread_mutex_lock(&s->lock);
+    nc_frame **at = &r->free_frames, *f;
+    for (; *at && !nc_frame_is_done(*at); at = &(*at)->next) n++;
+    if (!*at && n >= MAX_PENDING) /* the oldest stands last */
+        for (at = &r->free_frames; (*at)->next;) at = &(*at)->next;
+    f = *at;
+    if (f) *at = f->next;
+    pthread_mutex_unlock(&s->lock);
+    return f;
+}
+
+nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent, nc_frame **out) {
+    nc_frame *f = take_free(s, r);
+    if (!f) return make(w, s, r, parent, out);
+    if (f->pending) {
+        nc_frame_await(f);
+        clear(f);
+    }
+    f->next = NULL, f->parent = parent;
+    if (parent) memcpy(f->streams, parent->streams, (size_t)f->program->n_streams * sizeof *f->streams);
+    *out = f;
+    return NC_OK;
+}
+
 void nc_frame_release(nc_frame *f) {
     if (!f) return;
     nc_session *s = f->session;
@@ -149,7 +166,8 @@ void nc_frame_release(nc_frame *f) {
         nc_code drained = nc_exec_sync(f); /* it stood at a cut: nothing may still touch what is let go */
         (void)drained;
     }
-    clear(f);
+    nc_frame_return_stream(f);
+    if (!f->pending) clear(f); /* what queued work still reads stays until it is done */
     f->parent = NULL;
     pthread_mutex_lock(&s->lock);
     f->next = r->free_frames, r->free_frames = f;
@@ -160,7 +178,11 @@ void nc_frame_destroy(nc_frame *f) {
     if (!f) return;
     const nc_program *p = f->program;
     nc_device *d = p->device;
+    nc_frame_await(f);
+    nc_frame_return_stream(f);
     if (f->slots && f->known) clear(f);
+    for (int i = 0; i < 2; i++)
+        if (f->border[i]) d->table->event_destroy(d, f->border[i]);
     nc_bind_forget(f);
     nc_sizing_release(f);
     for (int i = 0; f->captured && i < p->n_segs; i++)
@@ -325,7 +347,7 @@ static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
         NC_TRY(run_segment(f, f->seg));
         f->seg++;
     }
-    return nc_exec_sync(f);
+    return f->lent && f->seg == p->n_segs && !f->state ? nc_frame_finish_stream(f) : nc_exec_sync(f);
 }
 
 nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut) {

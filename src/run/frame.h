@@ -56,6 +56,10 @@ typedef struct nc_frame {
     nc_captured *captured;  /* per segment */
     struct nc_sized *sized; /* per instruction that is sized: sizing.c */
     nc_stream **streams;    /* per stream of the program */
+    nc_stream *own;         /* the compute stream that the caller's stands for now */
+    bool lent;              /* the compute stream is the caller's */
+    bool pending;           /* the run has returned, its work may go on until border[1] */
+    nc_event *border[2];    /* between the caller's stream and the others; the end of the run */
     nc_event **events;
     nc_state *state;
     bool holds_state, updated;
@@ -87,6 +91,8 @@ NC_MUST nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes);
 bool nc_frame_reads_on_device(const nc_frame *f, int i, const nc_object *o);
 bool nc_frame_writes_on_device(const nc_frame *f, int i);
 void nc_frame_output_on_device(nc_frame *f, int i); /* memory for output i, when it is not bound, is the device's */
+/* The run computes on the caller's stream, after what was queued there, and returns without waiting for its end. */
+NC_MUST nc_code nc_frame_use_stream(nc_frame *f, nc_stream *borrows);
 NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *borrows, bool wait);
 /* Runs up to the cut before instruction `stop` (a segment's start), or, not at_cut, to the end. Errors are in
  * f->work.diag. */
@@ -94,6 +100,10 @@ NC_MUST nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut);
 nc_object *nc_frame_output(nc_frame *f, int i); /* borrowed; NULL: not made yet */
 
 /* ---- between the files ---- */
+NC_MUST nc_code nc_frame_finish_stream(nc_frame *f); /* the caller's stream waits for the others */
+void nc_frame_return_stream(nc_frame *f);
+bool nc_frame_is_done(nc_frame *f); /* nothing of its last run is under way */
+void nc_frame_await(nc_frame *f);
 NC_MUST nc_code nc_bind_symbols(nc_frame *f); /* from inputs and variables, before the first segment */
 /* Actual dims teach symbols, or contradict. */
 NC_MUST nc_code nc_bind_dims(nc_frame *f, int slot, const int64_t *dims);

@@ -9,6 +9,7 @@ static uint64_t range_key(const nc_frame *f, int seg) {
     uint64_t h = nc_hash(f->sym, (size_t)p->n_syms * sizeof *f->sym, 1);
     h = nc_hash(f->known, (size_t)p->n_syms * sizeof *f->known, h);
     h = nc_hash(f->chunks, (size_t)((seg + 1) * p->n_places) * sizeof *f->chunks, h);
+    for (int i = 0; i < p->n_edges; i++) h = nc_hash(&f->slots[p->edges[i]].t.data, sizeof(void *), h);
     for (int i = 0; f->state && i < p->n_vars; i++) {
         const nc_state_var *v = &f->state->vars[i];
         const void *at = v->buffer ? v->buffer->ptr : NULL;

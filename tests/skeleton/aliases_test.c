@@ -3,7 +3,6 @@
 #include "tests/model.h"
 
 #include <math.h>
-#include <string.h>
 
 static const float small[] = {0, 1, -1}, tens[] = {10, 20, 30};
 static const int64_t three[] = {3};
@@ -49,8 +48,8 @@ static void in_place(model *m) {
     model_run(m);
     const float *z = model_floats(m, "z", 3);
     for (int k = 0; z && k < 3; k++) CHECK_CLOSE(z[k], small[k] / 2, nc_tol_op_f32);
-    /* The result itself is the caller's memory; on a device it is copied there. */
-    CHECK_INT(model_dump_count(m, "program", "alias of"), strcmp(m->device, "cpu") == 0 ? 3 : 4);
+    /* The result itself is, or may be, the caller's memory. */
+    CHECK_INT(model_dump_count(m, "program", "alias of"), 3);
     model_collect_all(m);
 }
 TEST(elementwise_results_lie_over_their_operands) { model_everywhere(in_place); }
