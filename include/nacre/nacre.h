@@ -70,6 +70,8 @@ typedef struct nacre_model nacre_model;
 typedef struct nacre_options nacre_options;
 typedef struct nacre_session nacre_session;
 typedef struct nacre_value nacre_value;
+typedef struct nacre_stream nacre_stream;
+typedef struct nacre_binding nacre_binding;
 typedef struct nacre_state nacre_state;
 typedef struct nacre_frame nacre_frame;
 typedef struct nacre_run_options nacre_run_options;
@@ -159,6 +161,14 @@ NACRE_API nacre_code nacre_value_new_on(nacre_env *env, const char *device, nacr
 NACRE_API nacre_code nacre_value_at(nacre_env *env, const char *device, nacre_type type, int rank, const int64_t *dims,
                                     void *keeps_data, void (*release)(void *owner), void *owner, nacre_value **out,
                                     nacre_error *err);
+/* A tensor over the caller's host memory whose elements lie `strides` apart, in elements, none of them negative. A run
+ * reads it where it lies if all kernels that take the input can, else from a dense copy. Not for outputs. */
+NACRE_API nacre_code nacre_value_strided(nacre_type type, int rank, const int64_t *dims, const int64_t *strides,
+                                         void *keeps_data, void (*release)(void *owner), void *owner, nacre_value **out,
+                                         nacre_error *err);
+/* A zeroed host tensor in memory that the device copies from and to directly (page-locked for cuda). */
+NACRE_API nacre_code nacre_value_new_pinned(nacre_env *env, const char *device, nacre_type type, int rank,
+                                            const int64_t *dims, nacre_value **out, nacre_error *err);
 /* Copies the bytes of src into dst; both are tensors of numbers of one type and count, on any device. Done when it
  * returns. */
 NACRE_API nacre_code nacre_value_copy(nacre_value *dst, const nacre_value *src, nacre_error *err);
@@ -290,13 +300,26 @@ typedef struct nacre_stats {
 /* Counts since the session was created. */
 NACRE_API void nacre_session_stats(nacre_session *s, nacre_stats *out);
 
+/* ---- streams: work of a device that runs in order ---- */
+
+NACRE_API nacre_code nacre_stream_create(nacre_env *env, const char *device, nacre_stream **out, nacre_error *err);
+/* A stream that another library made: for cuda a cudaStream_t. It must outlive the result. */
+NACRE_API nacre_code nacre_stream_wrap(nacre_env *env, const char *device, void *handle, nacre_stream **out,
+                                       nacre_error *err);
+NACRE_API nacre_code nacre_stream_synchronize(nacre_stream *s, nacre_error *err); /* waits for its work */
+NACRE_API void nacre_stream_release(nacre_stream *s);                             /* waits for its work, NULL is fine */
+
 /* ---- running ---- */
 
 /* For one run or several, one after the other. */
 NACRE_API nacre_code nacre_run_options_create(nacre_run_options **out, nacre_error *err);
 NACRE_API void nacre_run_options_release(nacre_run_options *r);
 NACRE_API void nacre_run_options_state(nacre_run_options *r,
-                                       nacre_state *borrows);                 /* default: the session's own state */
+                                       nacre_state *borrows); /* default: the session's own state */
+/* Runs compute on this stream of the session's device, after what was queued there, and return when everything is
+ * queued: outputs, host ones too, are complete when the stream has come so far, and inputs must stay until then. Runs of
+ * a session with variables wait for their end all the same. */
+NACRE_API void nacre_run_options_stream(nacre_run_options *r, nacre_stream *borrows);
 NACRE_API void nacre_run_options_cancel(nacre_run_options *r, int cancelled); /* from any thread, while running too */
 /* Runs with r stop when `borrows` is cancelled, instead: one switch for runs with different options. */
 NACRE_API void nacre_run_options_follow(nacre_run_options *r, const nacre_run_options *borrows);
@@ -307,6 +330,24 @@ NACRE_API nacre_code nacre_run_options_keep(nacre_run_options *r, const char *ou
 NACRE_API nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names,
                                nacre_value *const *in, size_t n_in, const char *const *out_names, size_t n_out,
                                nacre_value **out, nacre_error *err);
+
+/* Inputs and outputs bound by name once, for many runs; nacre_run binds for one. The session must outlive it; one
+ * thread uses it at a time. */
+NACRE_API nacre_code nacre_binding_create(nacre_session *s, nacre_binding **out, nacre_error *err);
+NACRE_API void nacre_binding_release(nacre_binding *b);
+/* Keeps a reference to the value until another one or NULL is bound. */
+NACRE_API nacre_code nacre_binding_input(nacre_binding *b, const char *name, nacre_value *v, nacre_error *err);
+/* Runs give this output too: into v, or, where that is NULL, into a new tensor in each run, which stays in the memory of
+ * the session's device if on_device. */
+NACRE_API nacre_code nacre_binding_output(nacre_binding *b, const char *name, nacre_value *v, int on_device,
+                                          nacre_error *err);
+NACRE_API void nacre_binding_clear_inputs(nacre_binding *b);
+NACRE_API void nacre_binding_clear_outputs(nacre_binding *b);
+NACRE_API nacre_code nacre_binding_run(nacre_binding *b, nacre_run_options *r, nacre_error *err);
+/* Bound outputs in the order they were bound first, with the results of the last run. */
+NACRE_API size_t nacre_binding_n_outputs(const nacre_binding *b);
+NACRE_API const char *nacre_binding_output_name(const nacre_binding *b, size_t i); /* NULL: out of range */
+NACRE_API nacre_value *nacre_binding_result(const nacre_binding *b, size_t i);     /* a new reference; NULL: none yet */
 
 /* A run that can stop at a cut and go on later. Several may stand at once. Release it at any point. */
 NACRE_API nacre_code nacre_frame_create(nacre_session *s, nacre_run_options *r, nacre_frame **out, nacre_error *err);

@@ -26,8 +26,15 @@ struct nacre_state {
     nc_state *state;
 };
 
+struct nacre_stream {
+    nc_env *env; /* kept */
+    nc_device *device;
+    nc_stream *stream;
+};
+
 struct nacre_run_options {
     nacre_state *state;
+    nacre_stream *stream; /* borrowed; NULL: the frame's own */
     atomic_int cancel;
     const nacre_run_options *leader; /* whose cancel counts instead; NULL: none */
     const char **kept;               /* outputs that stay on the device */
@@ -66,8 +73,30 @@ nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);
 int nc_api_level(const char *name); /* of transform; -1: no such level */
 nacre_code nc_api_check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err);
 
+/* ---- run.c: the pieces of a run, by index ---- */
+
+/* Where a wanted output goes: into the caller's tensor, or into a new one, on the host or on the session's device. */
+typedef struct nc_wanted {
+    int output;
+    nc_object *into; /* borrowed */
+    bool on_device;
+} nc_wanted;
+
+/* The index of an input or output, looked for from `guess` on; -1: none. */
+int nc_api_find(const nc_program *p, bool input, const char *name, int guess);
+nc_code nc_api_unknown_name(nc_work *w, const nc_program *p, bool input, const char *name);
+/* A frame with its state and stream; on failure there is none, and w says why. */
+NC_MUST nc_code nc_api_begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wait, nc_frame **out);
+NC_MUST nc_code nc_api_give(nc_frame *f, int i, nc_object *o);
+NC_MUST nc_code nc_api_want(nc_frame *f, const nc_wanted *w);                  /* before the run */
+NC_MUST nc_code nc_api_take(nc_frame *f, const nc_wanted *w, nc_object **out); /* after it; a new reference */
+/* Counts the run, releases the frame, fills err where code is one. */
+nacre_code nc_api_finish(nacre_session *s, nc_frame *f, nc_code code, nacre_error *err);
+
 /* ---- device_value.c: tensors in the memory of a device ---- */
 
+/* A dense host tensor with the contents of a strided one. */
+NC_MUST nc_code nc_api_dense(nc_work *w, const nc_object *o, nc_object **out);
 /* A host tensor with the same contents; a new reference. */
 NC_MUST nc_code nc_api_to_host(nc_work *w, nc_object *o, nc_object **out);
 NC_MUST nc_code nc_api_copy(nc_work *w, nc_object *dst, const nc_object *src);

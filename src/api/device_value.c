@@ -3,6 +3,7 @@
 #include "api/api.h"
 
 #include "base/mem.h"
+#include "kernels/cpu/move/move.h"
 
 #include <string.h>
 
@@ -87,6 +88,14 @@ nc_code nc_api_copy(nc_work *w, nc_object *dst, const nc_object *src) {
     size_t bytes;
     if (dst->kind != NC_OBJ_TENSOR || src->kind != NC_OBJ_TENSOR || dst->t.dtype == NC_STRING)
         NC_FAIL(w, NC_E_TYPE, "only tensors of numbers can be copied");
+    if (!nc_is_dense(&dst->t)) NC_FAIL(w, NC_E_ARGUMENT, "copy: the tensor to write into must be dense");
+    if (!nc_is_dense(&src->t)) {
+        nc_object *dense;
+        NC_TRY(nc_api_dense(w, src, &dense));
+        nc_code code = nc_api_copy(w, dst, dense);
+        nc_object_unref(dense);
+        return code;
+    }
     if (dst->t.dtype != src->t.dtype)
         NC_FAIL(w, NC_E_TYPE, "copy: expected %s, got %s", nc_dtype_name(dst->t.dtype), nc_dtype_name(src->t.dtype));
     if (nc_tensor_numel(&dst->t) != nc_tensor_numel(&src->t))
@@ -107,6 +116,15 @@ nc_code nc_api_copy(nc_work *w, nc_object *dst, const nc_object *src) {
         return code;
     }
     return d->table->copy(d, NULL, dst->t.data, !to, src->t.data, !from, bytes, &w->diag);
+}
+
+nc_code nc_api_dense(nc_work *w, const nc_object *o, nc_object **out) {
+    nc_object *dense = nc_object_host_tensor(o->t.dtype, o->t.rank, o->t.dims);
+    NC_NEED(w, dense);
+    nck_copy(o->t.rank, o->t.dims, nc_dtype_bytes(o->t.dtype), o->t.data, o->t.strides, dense->t.data, dense->t.strides,
+             NULL);
+    *out = dense;
+    return NC_OK;
 }
 
 nc_code nc_api_to_host(nc_work *w, nc_object *o, nc_object **out) {
@@ -143,6 +161,81 @@ nacre_code nacre_value_copy(nacre_value *dst, const nacre_value *src, nacre_erro
     nc_work_init(&w);
     nc_code code = nc_api_copy(&w, nc_api_object(dst), nc_api_object(src));
     return nc_api_end(&w, code, err);
+}
+
+/* ---- pinned host memory ---- */
+
+static void free_pinned(nc_buffer *b) {
+    nc_env *env = b->owner;
+    b->device->table->host_free(b->device, b->ptr);
+    nc_env_unref(env);
+}
+
+nacre_code nacre_value_new_pinned(nacre_env *env, const char *device, nacre_type type, int rank, const int64_t *dims,
+                                  nacre_value **out, nacre_error *err) {
+    nc_device *d;
+    size_t bytes;
+    nc_diag diag = {0};
+    void *p = NULL;
+    nacre_code code = open_for(env, device, type, rank, dims, &d, &bytes, err);
+    if (code != NACRE_OK) return code;
+    nc_code made = d->table->host_alloc(d, bytes ? bytes : 1, &p, &diag);
+    if (made != NC_OK) return nc_api_error(err, made, &diag);
+    memset(p, 0, bytes ? bytes : 1);
+    nc_buffer *b = nc_buffer_wrap(p, bytes, NULL, NULL);
+    if (!b) {
+        d->table->host_free(d, p);
+        return nc_api_error(err, NC_E_MEMORY, NULL);
+    }
+    b->kind = NC_MEM_PINNED, b->device = d, b->owner = nc_env_ref(env->env), b->release = free_pinned;
+    return wrap(b, type, rank, dims, out, err);
+}
+
+/* ---- streams ---- */
+
+static nacre_code make_stream(nacre_env *env, const char *device, void *handle, bool wrapped, nacre_stream **out,
+                              nacre_error *err) {
+    nc_work w;
+    nc_work_init(&w);
+    nacre_stream *s = nc_alloc_zero(1, sizeof *s);
+    nc_code code = s ? nc_env_device(env->env, &w, device, &s->device) : nc_fail(&w, NC_E_MEMORY, "out of memory");
+    if (code == NC_OK && !wrapped) {
+        code = s->device->table->stream_create(s->device, &s->stream, &w.diag);
+    } else if (code == NC_OK) {
+        code = s->device->table->stream_wrap
+                   ? s->device->table->stream_wrap(s->device, handle, &s->stream, &w.diag)
+                   : nc_fail(&w, NC_E_UNSUPPORTED, "device %s has no streams of others", device);
+    }
+    if (code == NC_OK) {
+        s->env = nc_env_ref(env->env);
+        *out = s;
+    } else {
+        nc_free(s);
+    }
+    return nc_api_end(&w, code, err);
+}
+
+nacre_code nacre_stream_create(nacre_env *env, const char *device, nacre_stream **out, nacre_error *err) {
+    return make_stream(env, device, NULL, false, out, err);
+}
+
+nacre_code nacre_stream_wrap(nacre_env *env, const char *device, void *handle, nacre_stream **out, nacre_error *err) {
+    return make_stream(env, device, handle, true, out, err);
+}
+
+nacre_code nacre_stream_synchronize(nacre_stream *s, nacre_error *err) {
+    nc_work w;
+    nc_work_init(&w);
+    /* A device whose work is done when issued has no stream to wait for. */
+    nc_code code = s->stream ? s->device->table->stream_sync(s->device, s->stream, &w.diag) : NC_OK;
+    return nc_api_end(&w, code, err);
+}
+
+void nacre_stream_release(nacre_stream *s) {
+    if (!s) return;
+    if (s->stream) s->device->table->stream_destroy(s->device, s->stream);
+    nc_env_unref(s->env);
+    nc_free(s);
 }
 
 static void nothing(void *unused) { (void)unused; }

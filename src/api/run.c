@@ -41,28 +41,30 @@ nacre_code nacre_run_options_keep(nacre_run_options *r, const char *output, nacr
 }
 
 void nacre_run_options_state(nacre_run_options *r, nacre_state *borrows) { r->state = borrows; }
+void nacre_run_options_stream(nacre_run_options *r, nacre_stream *borrows) { r->stream = borrows; }
 void nacre_run_options_cancel(nacre_run_options *r, int cancelled) { atomic_store(&r->cancel, cancelled); }
 
 /* ---- names ---- */
 
-static int find_input(const nc_program *p, const char *name) {
-    for (int i = 0; i < p->n_inputs; i++)
-        if (strcmp(p->slots[p->inputs[i]].value->name, name) == 0) return i;
+static const char *name_of(const nc_program *p, bool input, int i) {
+    return input ? p->slots[p->inputs[i]].value->name : p->graph->output_names.v[i];
+}
+
+int nc_api_find(const nc_program *p, bool input, const char *name, int guess) {
+    int n = input ? p->n_inputs : p->n_outputs;
+    for (int k = 0; k < n; k++) {
+        int i = (guess + k) % n;
+        if (strcmp(name_of(p, input, i), name) == 0) return i;
+    }
     return -1;
 }
 
-static int find_output(const nc_program *p, const char *name) {
-    for (int i = 0; i < p->n_outputs; i++)
-        if (strcmp(p->graph->output_names.v[i], name) == 0) return i;
-    return -1;
-}
-
-static nc_code unknown_name(nc_work *w, const nc_program *p, bool input, const char *name) {
+nc_code nc_api_unknown_name(nc_work *w, const nc_program *p, bool input, const char *name) {
     char list[320] = "";
     int n = input ? p->n_inputs : p->n_outputs;
     for (int i = 0; i < n; i++) {
         size_t at = strlen(list);
-        const char *s = input ? p->slots[p->inputs[i]].value->name : p->graph->output_names.v[i];
+        const char *s = name_of(p, input, i);
         if (at + strlen(s) + 3 < sizeof list) snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", s);
     }
     return nc_fail(w, NC_E_ARGUMENT, "the model has no %s '%s'; it has: %s", input ? "input" : "output", name, list);
@@ -70,34 +72,50 @@ static nc_code unknown_name(nc_work *w, const nc_program *p, bool input, const c
 
 /* ---- frames ---- */
 
-static nc_code begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wait, nc_frame **out) {
+nc_code nc_api_begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wait, nc_frame **out) {
     NC_TRY(nc_frame_acquire(w, s->s, s->s->prepared, NULL, out));
+    nc_frame *f = *out;
     nc_state *st = r && r->state ? r->state->state : s->s->state;
-    (*out)->cancel = !r ? NULL : r->leader ? &r->leader->cancel : &r->cancel;
-    nc_code code = nc_frame_use_state(*out, st, wait);
+    f->cancel = !r ? NULL : r->leader ? &r->leader->cancel : &r->cancel;
+    nc_code code = NC_OK;
+    if (r && r->stream) {
+        if (nc_device_same_memory(r->stream->device, f->program->device))
+            code = nc_frame_use_stream(f, r->stream->stream);
+        else
+            code = nc_fail(&f->work, NC_E_ARGUMENT, "the stream given is of device %s, the session is on %s",
+                           r->stream->device->table->name, f->program->device->table->name);
+    }
+    if (code == NC_OK) code = nc_frame_use_state(f, st, wait);
     if (code == NC_OK) return NC_OK;
-    w->diag = (*out)->work.diag;
-    nc_frame_release(*out);
+    w->diag = f->work.diag;
+    nc_frame_release(f);
     return code;
 }
 
-static nc_code give(nc_frame *f, const char *name, nacre_value *v) {
-    int i = find_input(f->program, name);
-    if (i < 0) return unknown_name(&f->work, f->program, true, name);
-    if (!v) return nc_fail(&f->work, NC_E_ARGUMENT, "input '%s' is NULL", name);
-    nc_object *o = nc_api_object(v), *own;
+nc_code nc_api_give(nc_frame *f, int i, nc_object *o) {
+    const char *name = name_of(f->program, true, i);
+    nc_object *own;
+    if (!o) return nc_fail(&f->work, NC_E_ARGUMENT, "input '%s' is NULL", name);
     if (nc_object_on_device(o) && !nc_frame_reads_on_device(f, i, o))
         NC_TRY(nc_api_to_host(&f->work, o, &own));
+    else if (o->kind == NC_OBJ_TENSOR && !nc_is_dense(&o->t) && !f->program->slots[f->program->inputs[i]].takes_strides)
+        NC_TRY(nc_api_dense(&f->work, o, &own));
     else
         own = nc_object_ref(o);
     return nc_frame_bind_input(f, i, own->kind == NC_OBJ_TENSOR ? &own->t : NULL, own);
+}
+
+static nc_code give(nc_frame *f, const char *name, int guess, nacre_value *v) {
+    int i = nc_api_find(f->program, true, name, guess);
+    if (i < 0) return nc_api_unknown_name(&f->work, f->program, true, name);
+    return nc_api_give(f, i, nc_api_object(v));
 }
 
 nacre_code nacre_frame_create(nacre_session *s, nacre_run_options *r, nacre_frame **out, nacre_error *err) {
     nc_work w;
     nc_work_init(&w);
     nacre_frame *p = nc_alloc_zero(1, sizeof *p);
-    nc_code code = p ? begin(&w, s, r, false, &p->f) : nc_fail(&w, NC_E_MEMORY, "out of memory");
+    nc_code code = p ? nc_api_begin(&w, s, r, false, &p->f) : nc_fail(&w, NC_E_MEMORY, "out of memory");
     if (code != NC_OK) {
         nc_free(p);
     } else {
@@ -114,7 +132,7 @@ static nacre_code answer(nc_frame *f, nc_code code, nacre_error *err) {
 }
 
 nacre_code nacre_frame_input(nacre_frame *f, const char *name, nacre_value *v, nacre_error *err) {
-    return answer(f->f, give(f->f, name, v), err);
+    return answer(f->f, give(f->f, name, 0, v), err);
 }
 
 static nc_code find_stop(nc_frame *f, const char *cut, int *stop) {
@@ -136,8 +154,8 @@ nacre_code nacre_frame_run(nacre_frame *f, const char *cut, nacre_error *err) {
 }
 
 static nc_code take(nc_frame *f, const char *name, nacre_value **out) {
-    int i = find_output(f->program, name);
-    if (i < 0) return unknown_name(&f->work, f->program, false, name);
+    int i = nc_api_find(f->program, false, name, 0);
+    if (i < 0) return nc_api_unknown_name(&f->work, f->program, false, name);
     nc_object *o = nc_frame_output(f, i);
     if (!o) return nc_fail(&f->work, NC_E_ARGUMENT, "output '%s' is not made yet: run the frame further", name);
     *out = nc_api_value(nc_object_ref(o));
@@ -156,74 +174,79 @@ void nacre_frame_release(nacre_frame *f) {
 
 /* ---- runs ---- */
 
-typedef struct wanted {
-    const char *const *names;
-    size_t n;
-    nacre_value **out;
-} wanted;
-
-/* Is the value given for output k one that the frame itself can write? */
-static bool writes(const nc_frame *f, int k, const nacre_value *v) {
-    const nc_object *o = nc_api_object(v);
+/* Is the tensor given for output k one that the frame itself can write? */
+static bool writes(const nc_frame *f, int k, const nc_object *o) {
     if (!nc_object_on_device(o)) return true;
     return nc_device_same_memory(o->buffer->device, f->program->device) && nc_frame_writes_on_device(f, k);
 }
 
-static nc_code bind_outputs(nc_frame *f, const nacre_run_options *r, const wanted *w) {
-    for (size_t i = 0; i < w->n; i++) {
-        int k = find_output(f->program, w->names[i]);
-        if (k < 0) return unknown_name(&f->work, f->program, false, w->names[i]);
-        if (w->out[i] && writes(f, k, w->out[i]))
-            NC_TRY(nc_frame_bind_output(f, k, nc_object_ref(nc_api_object(w->out[i]))));
-        else if (!w->out[i] && keeps(r, w->names[i]) && nc_frame_writes_on_device(f, k))
-            nc_frame_output_on_device(f, k);
-    }
+nc_code nc_api_want(nc_frame *f, const nc_wanted *w) {
+    if (w->into && writes(f, w->output, w->into)) return nc_frame_bind_output(f, w->output, nc_object_ref(w->into));
+    if (!w->into && w->on_device && nc_frame_writes_on_device(f, w->output)) nc_frame_output_on_device(f, w->output);
     return NC_OK;
 }
 
 /* An output that the host wrote and the caller wants on the device. */
-static nc_code send(nc_frame *f, nacre_value **v) {
-    nc_object *o = nc_api_object(*v), *there;
-    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING || nc_object_on_device(o)) return NC_OK;
-    NC_TRY(nc_api_to_device(&f->work, f->session->env, f->program->device, o, &there));
-    nc_object_unref(o);
-    *v = nc_api_value(there);
+static nc_code send(nc_frame *f, nc_object **o) {
+    nc_object *there;
+    if ((*o)->kind != NC_OBJ_TENSOR || (*o)->t.dtype == NC_STRING || nc_object_on_device(*o)) return NC_OK;
+    NC_TRY(nc_api_to_device(&f->work, f->session->env, f->program->device, *o, &there));
+    nc_object_unref(*o);
+    *o = there;
     return NC_OK;
 }
 
-static nc_code collect(nc_frame *f, const nacre_run_options *r, const wanted *w, nacre_value **got) {
-    for (size_t i = 0; i < w->n; i++) {
-        int k = find_output(f->program, w->names[i]);
-        if (!w->out[i]) {
-            NC_TRY(take(f, w->names[i], &got[i]));
-            if (keeps(r, w->names[i]) && !f->program->device->table->host_memory) NC_TRY(send(f, &got[i]));
-        } else if (!writes(f, k, w->out[i])) {
-            NC_TRY(nc_api_copy(&f->work, nc_api_object(w->out[i]), nc_frame_output(f, k)));
-        }
+nc_code nc_api_take(nc_frame *f, const nc_wanted *w, nc_object **out) {
+    nc_object *o = nc_frame_output(f, w->output);
+    if (w->into) {
+        *out = nc_object_ref(w->into);
+        return writes(f, w->output, w->into) ? NC_OK : nc_api_copy(&f->work, w->into, o);
+    }
+    *out = nc_object_ref(o);
+    return w->on_device && f->program->n_places > 1 ? send(f, out) : NC_OK;
+}
+
+static nc_code find_wanted(nc_frame *f, const nacre_run_options *r, const char *const *names, nacre_value **out,
+                           size_t n, nc_wanted *w) {
+    for (size_t i = 0; i < n; i++) {
+        w[i] = (nc_wanted){.output = nc_api_find(f->program, false, names[i], (int)i)};
+        if (w[i].output < 0) return nc_api_unknown_name(&f->work, f->program, false, names[i]);
+        w[i].into = out[i] ? nc_api_object(out[i]) : NULL;
+        w[i].on_device = keeps(r, names[i]);
+        NC_TRY(nc_api_want(f, &w[i]));
     }
     return NC_OK;
 }
 
-static nc_code take_outputs(nc_frame *f, const nacre_run_options *r, const wanted *w) {
-    nacre_value **got = nc_arena_array(&f->work.scratch, w->n + 1, sizeof *got);
+static nc_code take_wanted(nc_frame *f, const nc_wanted *w, size_t n, nacre_value **out) {
+    nc_object **got = nc_arena_array(&f->work.scratch, n + 1, sizeof *got);
     NC_NEED(&f->work, got);
-    nc_code code = collect(f, r, w, got);
-    for (size_t i = 0; i < w->n; i++) {
-        if (!got[i]) continue;
-        if (code == NC_OK)
-            w->out[i] = got[i];
-        else
-            nacre_value_release(got[i]);
+    nc_code code = NC_OK;
+    for (size_t i = 0; i < n && code == NC_OK; i++) code = nc_api_take(f, &w[i], &got[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (code == NC_OK && !w[i].into)
+            out[i] = nc_api_value(got[i]);
+        else if (got[i])
+            nc_object_unref(got[i]);
     }
     return code;
 }
 
 static nc_code run_whole(nc_frame *f, const nacre_run_options *r, const char *const *in_names, nacre_value *const *in,
-                         size_t n_in, const wanted *w) {
-    for (size_t i = 0; i < n_in; i++) NC_TRY(give(f, in_names[i], in[i]));
-    NC_TRY(bind_outputs(f, r, w));
+                         size_t n_in, const char *const *out_names, nacre_value **out, size_t n_out) {
+    nc_wanted *w = nc_arena_array(&f->work.scratch, n_out + 1, sizeof *w);
+    NC_NEED(&f->work, w);
+    for (size_t i = 0; i < n_in; i++) NC_TRY(give(f, in_names[i], (int)i, in[i]));
+    NC_TRY(find_wanted(f, r, out_names, out, n_out, w));
     NC_TRY(nc_frame_run(f, f->program->n_instrs, false));
-    return take_outputs(f, r, w);
+    return take_wanted(f, w, n_out, out);
+}
+
+nacre_code nc_api_finish(nacre_session *s, nc_frame *f, nc_code code, nacre_error *err) {
+    if (code != NC_OK) nc_api_error(err, code, &f->work.diag);
+    if (code == NC_OK) s->s->stats.runs++;
+    nc_frame_release(f);
+    return (nacre_code)code;
 }
 
 nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *in_names, nacre_value *const *in,
@@ -231,17 +254,10 @@ nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *
     nc_work w;
     nc_frame *f;
     nc_work_init(&w);
-    nc_code code = begin(&w, s, r, true, &f);
-    if (code != NC_OK) {
-        nc_api_error(err, code, &w.diag);
-    } else {
-        code = run_whole(f, r, in_names, in, n_in, &(wanted){out_names, n_out, out});
-        if (code != NC_OK) nc_api_error(err, code, &f->work.diag);
-        if (code == NC_OK) s->s->stats.runs++;
-        nc_frame_release(f);
-    }
+    nc_code code = nc_api_begin(&w, s, r, true, &f);
+    if (code != NC_OK) return nc_api_end(&w, code, err);
     nc_work_release(&w);
-    return (nacre_code)code;
+    return nc_api_finish(s, f, run_whole(f, r, in_names, in, n_in, out_names, out, n_out), err);
 }
 
 /* ---- state ---- */

@@ -60,6 +60,42 @@ nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, vo
     return NACRE_OK;
 }
 
+/* From the first element of a strided tensor to one behind the last, in elements; false: it reaches before its start. */
+static bool reach(int rank, const int64_t *dims, const int64_t *strides, int64_t *out) {
+    int64_t last = 0;
+    for (int d = 0; d < rank; d++) {
+        if (dims[d] == 0) {
+            *out = 0;
+            return true;
+        }
+        int64_t step;
+        if (strides[d] < 0 || __builtin_mul_overflow(dims[d] - 1, strides[d], &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return false;
+    }
+    return !__builtin_add_overflow(last, 1, out);
+}
+
+nacre_code nacre_value_strided(nacre_type type, int rank, const int64_t *dims, const int64_t *strides, void *keeps_data,
+                               void (*release)(void *owner), void *owner, nacre_value **out, nacre_error *err) {
+    size_t bytes;
+    int64_t n;
+    nacre_code code = nc_api_check_shape(type, rank, dims, &bytes, err);
+    if (code != NACRE_OK) return code;
+    if (type == NACRE_STRING || nc_dtype_is_packed((nc_dtype)type))
+        return nc_api_fail(err, NC_E_TYPE, "a tensor of %s is dense", nc_dtype_name((nc_dtype)type));
+    if (!reach(rank, dims, strides, &n) || n > INT64_MAX / 16)
+        return nc_api_fail(err, NC_E_ARGUMENT,
+                           "strides must not be negative, and the last element must be addressable");
+    code = release ? nacre_value_tensor_owned(type, rank, dims, keeps_data, release, owner, out, err)
+                   : nacre_value_tensor(type, rank, dims, keeps_data, out, err);
+    if (code != NACRE_OK) return code;
+    nc_object *o = nc_api_object(*out);
+    memcpy(o->t.strides, strides, (size_t)rank * sizeof *strides);
+    o->buffer->bytes = (size_t)n * nc_dtype_bytes(o->t.dtype);
+    return NACRE_OK;
+}
+
 nacre_code nacre_value_new_tensor(nacre_type type, int rank, const int64_t *dims, nacre_value **out, nacre_error *err) {
     size_t bytes;
     nacre_code code = nc_api_check_shape(type, rank, dims, &bytes, err);

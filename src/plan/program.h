@@ -45,11 +45,12 @@ typedef struct nc_slot {
      * takes to graph output to_output (-1: neither): where the caller's own tensor lies in the device's memory, the slot
      * is that tensor and the copy does nothing. Nobody writes over such slots. */
     int from_input, to_output;
-    bool on_device_ok; /* INPUT, OUTPUT: nothing but such copies touches its bytes */
-    int seg;           /* where it is made; -1 before the first */
-    int block;         /* ARENA: which block of its segment it is */
-    int first, last;   /* instructions between which a root's memory is needed */
-    int *last_on;      /* of a root: the last instruction of each stream that touches it; -1: none */
+    bool on_device_ok;  /* INPUT, OUTPUT: nothing but such copies touches its bytes */
+    bool takes_strides; /* INPUT: every reader takes any strides */
+    int seg;            /* where it is made; -1 before the first */
+    int block;          /* ARENA: which block of its segment it is */
+    int first, last;    /* instructions between which a root's memory is needed */
+    int *last_on;       /* of a root: the last instruction of each stream that touches it; -1: none */
 } nc_slot;
 
 typedef struct nc_instr {

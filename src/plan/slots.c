@@ -210,15 +210,21 @@ static nc_code finish_boundary(nc_build_ctx *c) {
 
 static bool reads_bytes(const nc_instr *x, int j) { return !(j < 32 && (x->dims_only >> j & 1)); }
 
-/* Which inputs and outputs nothing but a copy to or from a device touches. */
+/* Which inputs and outputs nothing but a copy to or from a device touches; which inputs may have any strides. */
 static void find_movable(nc_program *p) {
-    for (int i = 0; i < p->n_inputs; i++) p->slots[p->inputs[i]].on_device_ok = p->n_places > 1;
+    for (int i = 0; i < p->n_inputs; i++) {
+        p->slots[p->inputs[i]].on_device_ok = p->n_places > 1;
+        p->slots[p->inputs[i]].takes_strides = true;
+    }
     for (int i = 0; i < p->n_instrs; i++) {
         const nc_instr *x = &p->instrs[i];
         bool copies = x->binding == &nc_transfer_binding;
-        for (int j = 0; j < x->n_in; j++)
-            if (x->in[j] >= 0 && reads_bytes(x, j) && !(copies && x->place > 0))
-                p->slots[x->in[j]].on_device_ok = false;
+        for (int j = 0; j < x->n_in; j++) {
+            if (x->in[j] < 0 || !reads_bytes(x, j)) continue;
+            nc_slot *s = &p->slots[x->in[j]];
+            if (!copies || !x->place) s->on_device_ok = false;
+            if (copies || j >= 32 || !(nc_choice_of(x->node)->prep.strided_in >> j & 1)) s->takes_strides = false;
+        }
         if (copies && x->place == 0 && p->slots[x->out[0]].storage == NC_S_OUTPUT)
             p->slots[x->out[0]].on_device_ok = true;
     }
