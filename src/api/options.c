@@ -43,6 +43,7 @@ void nc_api_options(const nacre_options *o, nc_session_options *out) {
     out->device = o->device[0] ? o->device : NULL;
     out->passes_off = o->off.v, out->n_passes_off = o->off.n;
     out->recompute = o->recompute.v, out->n_recompute = o->recompute.n;
+    out->variables = o->variables.v, out->n_variables = o->variables.n;
     out->ties = o->ties.v, out->n_ties = o->ties.n;
     out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
     out->fixed_dims = o->fixed_dims.v, out->n_fixed_dims = o->fixed_dims.n;
@@ -105,6 +106,7 @@ static nacre_code add_name(nacre_options *o, const char *key, const char *value,
     bool ok = name != NULL;
     if (ok && strcmp(key, "disable") == 0) ok = NC_PUSH(&o->arena, o->off, name);
     if (ok && strcmp(key, "recompute") == 0) ok = NC_PUSH(&o->arena, o->recompute, name);
+    if (ok && strcmp(key, "variables") == 0) ok = NC_PUSH(&o->arena, o->variables, name);
     if (ok && strcmp(key, "save") == 0) o->o.save_path = name;
     return ok ? NACRE_OK : nc_api_error(err, NC_E_MEMORY, NULL);
 }
@@ -116,7 +118,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     } keys[] = {{"device", set_device},  {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
                 {"views", set_switch},   {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
                 {"disable", add_name},   {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
-                {"profile", set_switch}, {"save", add_name}};
+                {"profile", set_switch}, {"save", add_name},      {"variables", add_name}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[256] = "";

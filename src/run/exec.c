@@ -9,7 +9,7 @@ static nc_tensor slot_tensor(nc_frame *f, int slot) {
     nc_live *l = &f->slots[slot];
     if (s->storage == NC_S_STATE) {
         nc_tensor t;
-        nc_state_tensor(&f->state->vars[s->index], l->t.dims, &t);
+        nc_state_tensor(f->vars[s->index], l->t.dims, &t);
         return t;
     }
     if (s->storage == NC_S_OBJECT && l->obj && l->obj->kind == NC_OBJ_TENSOR) return l->obj->t;

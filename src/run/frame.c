@@ -34,6 +34,7 @@ static nc_code make_arrays(nc_work *w, nc_frame *f) {
     NC_NEED(w, f->instances = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *f->instances));
     NC_NEED(w, f->captured = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *f->captured));
     NC_NEED(w, f->events = nc_alloc_zero((size_t)p->n_events + 1, sizeof *f->events));
+    NC_NEED(w, f->vars = nc_alloc_zero((size_t)p->n_vars + 1, sizeof(nc_state_var *)));
     NC_NEED(w, f->args = nc_alloc_zero(most, sizeof *f->args));
     NC_NEED(w, f->packed = nc_alloc_zero(packs, sizeof *f->packed));
     for (int i = 0; i < p->n_slots; i++)
@@ -72,6 +73,7 @@ nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *pa
 static void let_go_state(nc_frame *f) {
     if (f->holds_state) nc_state_end(f->state, f->program->writes_state);
     f->holds_state = f->updated = false;
+    nc_state_unref(f->state);
     f->state = NULL;
 }
 
@@ -144,6 +146,7 @@ void nc_frame_destroy(nc_frame *f) {
     nc_free(f->instances);
     nc_free(f->captured);
     nc_free(f->events);
+    nc_free((void *)f->vars);
     nc_free(f->args);
     nc_free((void *)f->packed);
     nc_free(f);
@@ -193,9 +196,9 @@ nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes) {
 
 nc_code nc_frame_use_state(nc_frame *f, nc_state *s, bool wait) {
     if (!f->program->n_vars) return NC_OK;
-    if (s->program != f->program) NC_FAIL(&f->work, NC_E_ARGUMENT, "the state belongs to another session");
+    NC_TRY(nc_state_bind(&f->work, s, f->session->uid, f->program, f->vars));
     NC_TRY(nc_state_begin(&f->work, s, f->program->writes_state, wait));
-    f->state = s, f->holds_state = true;
+    f->state = nc_state_ref(s), f->holds_state = true;
     return NC_OK;
 }
 
@@ -247,7 +250,7 @@ static nc_code run_segment(nc_frame *f, int seg) {
 static void finish_state(nc_frame *f) {
     const nc_program *p = f->program;
     for (int i = 0; i < p->n_vars; i++) {
-        nc_state_var *v = &f->state->vars[i];
+        nc_state_var *v = f->vars[i];
         if (p->vars_last[i] != p->vars[i])
             memcpy(v->dims, f->slots[p->vars_last[i]].t.dims, (size_t)v->rank * sizeof *v->dims);
     }
@@ -287,7 +290,7 @@ nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut) {
         nc_code ignored = nc_exec_sync(f); /* nothing may still run when the caller's memory goes */
         (void)ignored;
         f->work.diag = keep;
-        if (f->holds_state && f->updated) f->state->dirty = true;
+        if (f->holds_state && f->updated) nc_state_spoil(f->state, f->program, f->vars);
         let_go_state(f);
         return code;
     }

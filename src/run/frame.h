@@ -42,6 +42,7 @@ typedef struct nc_frame {
     nc_stream *streams[NC_N_STREAMS];
     nc_event **events;
     nc_state *state;
+    nc_state_var **vars; /* the state's variable for each of the program's */
     bool holds_state, updated;
     int seg; /* the next segment to run */
     bool failed;
@@ -69,7 +70,7 @@ NC_MUST nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes);
 bool nc_frame_reads_on_device(const nc_frame *f, int i, const nc_object *o);
 bool nc_frame_writes_on_device(const nc_frame *f, int i);
 void nc_frame_output_on_device(nc_frame *f, int i); /* memory for output i, when it is not bound, is the device's */
-NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *borrows, bool wait);
+NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *keeps, bool wait);
 /* Runs up to the cut before instruction `stop` (a segment's start), or, not at_cut, to the end. Errors are in
  * f->work.diag. */
 NC_MUST nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut);

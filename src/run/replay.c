@@ -3,16 +3,17 @@
  * ones only replayed. */
 #include "run/frame.h"
 
-/* What the recorded work has baked in: sizes, addresses of memory and of variables. */
+/* What the recorded work has baked in: sizes, addresses of memory, addresses and strides of variables. */
 static uint64_t range_key(const nc_frame *f, int seg) {
     const nc_program *p = f->program;
     uint64_t h = nc_hash(f->sym, (size_t)p->n_syms * sizeof *f->sym, 1);
     h = nc_hash(f->known, (size_t)p->n_syms * sizeof *f->known, h);
     for (int s = 0; s <= seg; s++) h = nc_hash(f->chunks[s], sizeof f->chunks[s], h);
     for (int i = 0; f->state && i < p->n_vars; i++) {
-        const nc_state_var *v = &f->state->vars[i];
+        const nc_state_var *v = f->vars[i];
         const void *at = v->buffer ? v->buffer->ptr : NULL;
         h = nc_hash(&at, sizeof at, h);
+        h = nc_hash(&v->cap, sizeof v->cap, h);
         h = nc_hash(v->dims, (size_t)v->rank * sizeof *v->dims, h);
     }
     return h;
