@@ -82,7 +82,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "fusion") == 0) o->o.no_fusion = !on;
     if (strcmp(key, "layouts") == 0) o->o.no_layout = !on;
     if (strcmp(key, "views") == 0) o->o.no_views = !on;
-    if (strcmp(key, "packing") == 0) o->o.no_packing = !on, o->o.wants_packing = on;
+    if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
     if (strcmp(key, "profile") == 0) o->o.profile = on;

@@ -145,10 +145,6 @@ static nc_code mark_recompute(maker *k) {
 static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
-    if (o->differentiate && o->wants_packing)
-        NC_FAIL(k->w, NC_E_ARGUMENT,
-                "packing: expected off, got on: this session trains, and packed copies of weights that change would be "
-                "of no use; leave the option out");
     m->infers_only = !o->differentiate;
     dump(k, NC_DUMP_GRAPH);
     NC_TRY(fix_dims(k));
@@ -212,7 +208,7 @@ static nc_code make_program(maker *k) {
                           .no_fusion = o->no_fusion,
                           .no_layout = o->no_layout,
                           .no_views = o->no_views,
-                          .no_packing = o->no_packing || o->differentiate,
+                          .no_packing = o->no_packing,
                           .cuts = o->cuts,
                           .n_cuts = o->n_cuts};
     NC_TRY(keep_how(k, &po));

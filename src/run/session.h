@@ -35,7 +35,6 @@ typedef struct nc_session_options {
     const char *device; /* NULL: "cpu" */
     int level;          /* of transform: 0 off, 1 basic, 2 extended, 3 all */
     bool no_fusion, no_layout, no_views, no_packing, capture;
-    bool wants_packing; /* asked for by name: an error where it cannot be */
     const char *const *passes_off;
     int n_passes_off;
     const nc_tie *ties;
