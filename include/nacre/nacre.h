@@ -253,8 +253,9 @@ NACRE_API nacre_type nacre_session_input_type(const nacre_session *s, size_t i, 
 NACRE_API nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
 /* What the model calls the dims of an input: "batch", "past+1"; "4" for constants. */
 NACRE_API void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]);
-/* What a caller may know of an input that must be fed, an output, or an input that has a default. */
-typedef enum nacre_side { NACRE_INPUT, NACRE_OUTPUT, NACRE_OVERRIDABLE } nacre_side;
+/* What a caller may know of an input that must be fed, an output, an input that has a default, or a variable, which a
+ * state must have for the session. */
+typedef enum nacre_side { NACRE_INPUT, NACRE_OUTPUT, NACRE_OVERRIDABLE, NACRE_VARIABLE } nacre_side;
 typedef struct nacre_signature {
     const char *name;       /* belongs to the session */
     char type[128];         /* as ONNX writes it: "tensor(float)", "seq(tensor(int64))", "map(int64,tensor(float))" */
