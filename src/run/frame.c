@@ -122,8 +122,8 @@ void nc_frame_destroy(nc_frame *f) {
     const nc_program *p = f->program;
     nc_device *d = p->device;
     if (f->slots && f->known && f->instances) clear(f);
-    for (int i = 0; f->captured && i < p->n_segs; i++)
-        if (f->captured[i].capture) d->table->capture_destroy(d, f->captured[i].capture);
+    for (int i = 0; f->captured && i < p->n_segs * NC_CAPTURES; i++)
+        if (f->captured[0][i].capture) d->table->capture_destroy(d, f->captured[0][i].capture);
     for (int i = 0; f->events && i < p->n_events; i++)
         if (f->events[i]) d->table->event_destroy(d, f->events[i]);
     for (int i = 0; f->chunks && i < p->n_segs; i++)

@@ -24,8 +24,11 @@ typedef struct nc_chunk {
 typedef struct nc_captured {
     nc_capture *capture;
     uint64_t key;
-    int runs; /* with this key */
+    int runs;         /* with this key */
+    uint64_t used_at; /* 0: never */
 } nc_captured;
+
+enum { NC_CAPTURES = 4 }; /* recordings of a segment that are kept: states that take turns have one each */
 
 typedef struct nc_frame {
     nc_session *session;
@@ -36,9 +39,10 @@ typedef struct nc_frame {
     nc_live *slots;
     int64_t *sym;
     bool *known;
-    nc_chunk (*chunks)[2]; /* per segment, per place */
-    nc_cached **instances; /* per segment */
-    nc_captured *captured; /* per segment */
+    nc_chunk (*chunks)[2];                /* per segment, per place */
+    nc_cached **instances;                /* per segment */
+    nc_captured (*captured)[NC_CAPTURES]; /* per segment */
+    uint64_t clock;                       /* of captures */
     nc_stream *streams[NC_N_STREAMS];
     nc_event **events;
     nc_state *state;

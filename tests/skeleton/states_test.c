@@ -221,7 +221,7 @@ static void replayed(model *m) {
     }
     nacre_stats stats;
     nacre_session_stats(s, &stats);
-    if (strcmp(m->device, "guard") == 0) CHECK(stats.replays > 0);
+    if (strcmp(m->device, "guard") == 0) CHECK_INT(stats.replays, 22); /* all but the first run on each */
     nacre_state_release(st[0]);
     nacre_state_release(st[1]);
     nacre_session_release(s);
