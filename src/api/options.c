@@ -31,6 +31,7 @@ static nc_code differentiate(nc_work *w, nc_model *m, const void *ctx) {
     case NC_DIFF_BACKWARD:
         return nc_train_backward(w, m, o->diff_outputs, o->n_diff_outputs, o->diff_wrt, o->n_diff_wrt);
     case NC_DIFF_SGD: return nc_train_sgd(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt, o->lr_input);
+    case NC_DIFF_ACCUMULATE: return nc_train_accumulate(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt);
     case NC_DIFF_NONE: break;
     }
     return NC_OK;
@@ -184,4 +185,9 @@ nacre_code nacre_options_sgd(nacre_options *o, const char *loss, const char *con
     nacre_code code = set_diff(o, NC_DIFF_SGD, &loss, 1, params, n, err);
     if (code == NACRE_OK) o->lr_input = lr;
     return code;
+}
+
+nacre_code nacre_options_accumulate(nacre_options *o, const char *loss, const char *const *params, size_t n,
+                                    nacre_error *err) {
+    return set_diff(o, NC_DIFF_ACCUMULATE, &loss, 1, params, n, err);
 }

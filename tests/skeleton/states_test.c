@@ -165,6 +165,38 @@ static void accumulate(model *m) {
 
 TEST(accumulating_and_stepping_are_two_programs_over_one_state) { model_everywhere(accumulate); }
 
+/* The gradients of a loss, added up over two batches, then one step: the same as a step on both at once. */
+static void accumulate_gradients(model *m) {
+    static const char *const params[] = {"w", "b"};
+    static const char step_text[] = "<opset: \"\" 17>\ng (float[] lr) => (float[2,1] seen)\n"
+                                    "<var float[2,1] w -> w_1, var float[2,1] \"grad:w\" -> z>\n"
+                                    "{\n  d = Mul(\"grad:w\", lr)\n  w_1 = Sub(w, d)\n"
+                                    "  z = Sub(\"grad:w\", \"grad:w\")\n  seen = Neg(w_1)\n}\n";
+    float x[4] = {1, 2, 3, -1}, t[2] = {4.5F, 0.5F}, lr[1] = {0.5F}, y[2], w[2];
+    nacre_options_accumulate(model_options(m), "loss", params, 2, &m->err);
+    nacre_session *add = open_session(m, train_text, NULL, NULL), *step = open_session(m, step_text, NULL, NULL);
+    nacre_state *st = NULL;
+    if (m->failed || nacre_state_create(add, &st, &m->err) != NACRE_OK) return;
+    for (int k = 0; k < 2; k++) {
+        feed in[2] = {{"x", 2, D(1, 2), x + 2 * k}, {"t", 2, D(1, 1), t + k}};
+        go(m, add, st, in, 2, "loss", y, 1);
+    }
+    get(m, st, "grad:w", w, 2); /* errors 1 and 1: (1, 2) + (3, -1) */
+    CHECK(w[0] == 4 && w[1] == 1);
+    get(m, st, "grad:b", y, 1);
+    CHECK_NEAR(y[0], 2, 0);
+    feed rate = {"lr", 0, NULL, lr};
+    go(m, step, st, &rate, 1, "seen", w, 2);
+    CHECK(-w[0] == 1 - 2 && -w[1] == 2 - 0.5F);
+    get(m, st, "grad:w", w, 2);
+    CHECK(w[0] == 0 && w[1] == 0);
+    nacre_state_release(st);
+    nacre_session_release(add);
+    nacre_session_release(step);
+}
+
+TEST(gradients_accumulate_in_a_state) { model_everywhere(accumulate_gradients); }
+
 /* ---- conversations ---- */
 
 static void converse(model *m, const char *capture) {
