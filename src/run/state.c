@@ -295,7 +295,7 @@ static nc_code reset_var(nc_work *w, const nc_program *p, int i, uint64_t seed, 
     if (v->read_only) return NC_OK;
     if (initial_dims(p, i, dims))
         return nc_state_var_fill(w, v, dims, initial_data(p->graph->vars.v[i], (int64_t[2]){(int64_t)seed, 0}));
-    v->set = v->dirty = false;
+    v->set = false, v->dirty = false;
     return NC_OK;
 }
 

@@ -14,6 +14,7 @@ if not package.BUILT:
 
 import nacre  # noqa: E402
 from package import F, model, node, tensor  # noqa: E402
+from tolerances import close  # noqa: E402
 
 PROVIDER = {"cpu": "CPUExecutionProvider", "guard": "GuardExecutionProvider", "cuda": "CUDAExecutionProvider"}
 DEVICES = ["cpu", "guard"] + (["cuda"] if nacre.get_device() == "GPU" else [])
@@ -207,3 +208,24 @@ def test_what_would_be_copied_is_not_lent():
         nacre.State().lend("w", torch.ones(4, 2)[::2])
     with pytest.raises(TypeError, match="DLPack"):
         nacre.State().lend("w", [1.0])
+
+
+def made_up(arg):
+    shape = [d if isinstance(d, int) else 3 for d in arg.shape]
+    count = int(np.prod(shape))
+    if arg.type == "tensor(float)":
+        return (np.arange(count, dtype=np.float32) * 37 % 64 / 32 - 1).reshape(shape)
+    return np.ones(shape, np.dtype(arg.type[len("tensor("):-1]))
+
+
+@ON
+@pytest.mark.parametrize("name", ["attention", "control", "convolutions", "external", "functions", "large", "lstm",
+                                  "quantized", "shapes", "sparse", "training"])
+def test_weights_in_a_state_give_what_constants_give(name, device):
+    """A plan that packs, folds and fuses constants, and one that reads them from a state."""
+    path = str(package.nacre_c.ROOT / "tests" / "faults" / f"{name}.onnx")
+    constant, variable = session(path, device), session(path, device, ["*"])
+    feeds = {a.name: made_up(a) for a in constant.get_inputs()}
+    assert variable.get_variables() and not constant.get_variables()
+    for want, got in zip(constant.run(None, feeds), variable.run(None, feeds)):
+        close(got, want, "device_f32")
