@@ -54,6 +54,7 @@ static nacre_code make_options(life *x) {
     nacre_code code = nacre_options_create(&x->options, &x->err);
     if (code == NACRE_OK) code = nacre_options_set(x->options, "device", job->device ? job->device : "cpu", &x->err);
     if (code == NACRE_OK && job->save) code = nacre_options_set(x->options, "save", job->save, &x->err);
+    if (code == NACRE_OK && job->variables) code = nacre_options_set(x->options, "variables", job->variables, &x->err);
     if (code == NACRE_OK && job->loss) code = nacre_options_sgd(x->options, job->loss, NULL, 0, "lr", &x->err);
     return code;
 }

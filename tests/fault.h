@@ -8,14 +8,15 @@
 #include <stdint.h>
 
 typedef struct nc_fault_job {
-    const char *path;   /* .onnx or .nct */
-    const char *data;   /* folder with input_0.pb ...; NULL: inputs are made up from the signature */
-    const char *device; /* NULL: cpu */
-    const char *plugin; /* loaded first; NULL: none */
-    const char *save;   /* the optimized model is written there; NULL: not */
-    const char *loss;   /* every run is a training step on this output, learning rate 0.1; NULL: inference */
-    int most;           /* failures to try, spread evenly over the life; 0: every one, 500 for over 200 nodes */
-    double seconds;     /* stop after so long; 0: never */
+    const char *path;      /* .onnx or .nct */
+    const char *data;      /* folder with input_0.pb ...; NULL: inputs are made up from the signature */
+    const char *device;    /* NULL: cpu */
+    const char *plugin;    /* loaded first; NULL: none */
+    const char *save;      /* the optimized model is written there; NULL: not */
+    const char *variables; /* initializers that are variables, or "*"; NULL: none */
+    const char *loss;      /* every run is a training step on this output, learning rate 0.1; NULL: inference */
+    int most;              /* failures to try, spread evenly over the life; 0: every one, 500 for over 200 nodes */
+    double seconds;        /* stop after so long; 0: never */
 } nc_fault_job;
 
 typedef struct nc_fault_result {

@@ -231,7 +231,9 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * "capture", "dumps", "profile": on, off. "disable": a pass by name. "recompute": a node by name. "seed",
  * "memory_limit": a number; the limit is a cap in bytes on what this session holds on its devices: copied constants,
  * activations, variables, and its outputs until they are released. Packed weights are shared by the environment and not
- * counted. "save": the path where the transformed graph is written as ONNX. */
+ * counted. "save": the path where the transformed graph is written as ONNX. "variables": an initializer by name, or "*"
+ * for all of floats but those that decide sizes: they are read from the state, where they start as the model has them;
+ * so a session evaluates the weights that another one trains. */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* The output becomes the next run's input: both leave the signature and live in the state (a KV cache, a counter). */
 NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err);
@@ -261,8 +263,9 @@ NACRE_API nacre_type nacre_session_input_type(const nacre_session *s, size_t i, 
 NACRE_API nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
 /* What the model calls the dims of an input: "batch", "past+1"; "4" for constants. */
 NACRE_API void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]);
-/* What a caller may know of an input that must be fed, an output, or an input that has a default. */
-typedef enum nacre_side { NACRE_INPUT, NACRE_OUTPUT, NACRE_OVERRIDABLE } nacre_side;
+/* What a caller may know of an input that must be fed, an output, an input that has a default, or a variable, which a
+ * state must have for the session. */
+typedef enum nacre_side { NACRE_INPUT, NACRE_OUTPUT, NACRE_OVERRIDABLE, NACRE_VARIABLE } nacre_side;
 typedef struct nacre_signature {
     const char *name;       /* belongs to the session */
     char type[128];         /* as ONNX writes it: "tensor(float)", "seq(tensor(int64))", "map(int64,tensor(float))" */
@@ -356,17 +359,66 @@ NACRE_API nacre_code nacre_frame_run(nacre_frame *f, const char *cut /* NULL: to
 NACRE_API nacre_code nacre_frame_output(nacre_frame *f, const char *name, nacre_value **out, nacre_error *err);
 NACRE_API void nacre_frame_release(nacre_frame *f);
 
-/* ---- state: the contents of variables ---- */
+/* ---- state: named buffers that hold the contents of variables ----
+ *
+ * A run binds to a state by name: it may be of any session whose variables the state has, with the same types and dims.
+ * So training, evaluation and optimizer sessions work on one set of weights, and many conversations on one model.
+ * Readers share a state; a run that updates it holds it alone, whatever the session. When a run fails after its first
+ * update was issued, what it updates is dirty, and runs on the state answer NACRE_STATE until each of these variables
+ * was reset or set. A state outlives the sessions it is used with, and keeps its environment. */
 
-NACRE_API nacre_code nacre_state_create(nacre_session *s, nacre_state **out,
-                                        nacre_error *err); /* the session must outlive it */
+/* All variables of the session, with their initial contents. */
+NACRE_API nacre_code nacre_state_create(nacre_session *s, nacre_state **out, nacre_error *err);
+/* Without variables, for the memory of a device: "cpu" (also NULL), "guard", "cuda", "cuda:1". */
+NACRE_API nacre_code nacre_state_create_empty(nacre_env *env, const char *device, nacre_state **out, nacre_error *err);
+/* The state that the session's runs use where they are given none. */
+NACRE_API nacre_code nacre_session_state(nacre_session *s, nacre_state **out, nacre_error *err);
 NACRE_API void nacre_state_release(nacre_state *st);
-/* st NULL in these: the session's own state. */
+
+/* Adding a name that is there already is NACRE_ARGUMENT. */
+/* The variables of the session that the state lacks, with their initial contents. */
+NACRE_API nacre_code nacre_state_add_session(nacre_state *st, nacre_session *s, nacre_error *err);
+/* A tensor of the state's own; data, in host memory, is copied; NULL: zeros. */
+NACRE_API nacre_code nacre_state_add(nacre_state *st, const char *name, nacre_type type, int rank, const int64_t *dims,
+                                     const void *data, nacre_error *err);
+/* The caller's memory: that of a tensor on the state's device (nacre_value_tensor_owned and nacre_value_at call back
+ * when it is let go), else NACRE_DEVICE. Runs update it where it lies. Memory that is only to be read (a mapped file)
+ * is refused with NACRE_STATE to sessions that update it. The caller does not touch it while a run uses it. */
+typedef enum nacre_access { NACRE_READ_ONLY, NACRE_WRITABLE } nacre_access;
+NACRE_API nacre_code nacre_state_lend(nacre_state *st, const char *name, nacre_value *keeps, nacre_access access,
+                                      nacre_error *err);
+
+/* What it holds, in the order of adding. */
+typedef struct nacre_variable {
+    const char *name; /* belongs to the state */
+    nacre_type type;
+    int rank;
+    int64_t dims[16];
+    const char *device; /* "cpu", "cuda", "guard" */
+    int device_number;
+    int grow_axis;    /* -1: its size is fixed */
+    int64_t capacity; /* room along grow_axis */
+    int is_set, is_dirty, is_lent, is_read_only;
+} nacre_variable;
+NACRE_API size_t nacre_state_n(nacre_state *st);
+NACRE_API const char *nacre_state_name(nacre_state *st, size_t i); /* belongs to the state; NULL: out of range */
+/* Waits for a run that updates the state. */
+NACRE_API nacre_code nacre_state_variable(nacre_state *st, size_t i, nacre_variable *out, nacre_error *err);
+
+/* In these, st NULL is the session's own state; where st is given, the session may be NULL, except to reset. They wait
+ * until no run is in their way. */
 NACRE_API nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variable, nacre_value **out,
-                                     nacre_error *err);
+                                     nacre_error *err); /* a copy in host memory */
+/* The variable's own memory, on its device; good until it grows or is set to other dims. The caller keeps from touching
+ * it while a run updates it. Rows that lie apart (a past in use) are NACRE_STATE. */
+NACRE_API nacre_code nacre_state_share(nacre_session *s, nacre_state *st, const char *variable, nacre_value **out,
+                                       nacre_error *err);
 NACRE_API nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variable, const nacre_value *v,
                                      nacre_error *err);
+/* What the session's model says, for all its variables or for one. Memory lent to be read keeps its contents. */
 NACRE_API nacre_code nacre_state_reset(nacre_session *s, nacre_state *st, nacre_error *err);
+NACRE_API nacre_code nacre_state_reset_variable(nacre_session *s, nacre_state *st, const char *variable,
+                                                nacre_error *err);
 NACRE_API int nacre_state_is_dirty(nacre_session *s, nacre_state *st);
 
 /* ---- the machine, types, values from files ---- */

@@ -23,6 +23,12 @@ NACRE_API nacre_code nacre_options_backward(nacre_options *o, const char *const 
 NACRE_API nacre_code nacre_options_sgd(nacre_options *o, const char *loss, const char *const *params, size_t n,
                                        const char *lr_input, nacre_error *err);
 
+/* Every run adds the gradients of `loss` to the variables "grad:<param>", which start as zeros: params (initializers;
+ * n 0: all that the loss depends on) become variables too, and are only read. A session over the same state takes the
+ * sums, updates the parameters and sets the sums back to zeros (a model whose inputs are tied to its outputs). */
+NACRE_API nacre_code nacre_options_accumulate(nacre_options *o, const char *loss, const char *const *params, size_t n,
+                                              nacre_error *err);
+
 #ifdef __cplusplus
 }
 #endif

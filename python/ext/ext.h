@@ -37,7 +37,12 @@ typedef struct ncx_run_options {
     bool terminate;
 } ncx_run_options;
 
-extern PyTypeObject *ncx_value_type, *ncx_env_type, *ncx_session_type, *ncx_run_options_type;
+typedef struct ncx_state {
+    PyObject ob_base;
+    nacre_state *st;
+} ncx_state;
+
+extern PyTypeObject *ncx_value_type, *ncx_env_type, *ncx_session_type, *ncx_run_options_type, *ncx_state_type;
 
 /* ---- errors.c ---- */
 
@@ -72,6 +77,11 @@ PyObject *ncx_dlpack_type(PyObject *module, PyObject *capsule);
 
 int ncx_add_session(PyObject *module);
 PyObject *ncx_allocate(PyTypeObject *type); /* an object of zeros */
+
+/* ---- state.c ---- */
+
+int ncx_add_state(PyObject *module);
+PyObject *ncx_state_wrap(nacre_state *takes); /* a new State; NULL: takes is released */
 
 /* ---- load.c ---- */
 

@@ -32,6 +32,19 @@ static bool set_dims(nacre_options *o, PyObject *pairs) {
     return true;
 }
 
+static bool set_ties(nacre_options *o, PyObject *pairs) {
+    nacre_error err;
+    for (Py_ssize_t i = 0; i < PyList_Size(pairs); i++) {
+        const char *input, *output;
+        if (!PyArg_ParseTuple(PyList_GetItem(pairs, i), "ss", &input, &output)) return false;
+        if (nacre_options_tie(o, input, output, &err) != NACRE_OK) {
+            ncx_raise(NCX_RUNNING, &err);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- what is given ---- */
 
 static void free_given(nacre_given *g) {
@@ -117,17 +130,17 @@ static bool create(ncx_session *self, PyObject *source, const nacre_given *given
     return code == NACRE_OK;
 }
 
-/* Session(env, path or bytes, options, dims, folder, given, files): options and dims are lists of pairs, given a dict
- * of Values by initializer, files a dict of bytes by location. */
+/* Session(env, path or bytes, options, dims, folder, given, files, ties): options, dims and ties are lists of pairs,
+ * given a dict of Values by initializer, files a dict of bytes by location. */
 PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"env", "source", "options", "dims", "folder", "given", "files", NULL};
-    PyObject *env, *source, *options, *dims, *values = NULL, *files = NULL;
+    static char *names[] = {"env", "source", "options", "dims", "folder", "given", "files", "ties", NULL};
+    PyObject *env, *source, *options, *dims, *values = NULL, *files = NULL, *ties = NULL;
     nacre_given given = {.size = sizeof given};
     nacre_options *o = NULL;
     nacre_error err;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O!|zO!O!:Session", names, ncx_env_type, &env, &source,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O!|zO!O!O!:Session", names, ncx_env_type, &env, &source,
                                      &PyList_Type, &options, &PyList_Type, &dims, &given.folder, &PyDict_Type, &values,
-                                     &PyDict_Type, &files))
+                                     &PyDict_Type, &files, &PyList_Type, &ties))
         return NULL;
     ncx_session *s = (ncx_session *)ncx_allocate(type);
     if (!s) return NULL;
@@ -135,7 +148,7 @@ PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     s->env = env;
     bool ok = nacre_options_create(&o, &err) == NACRE_OK;
     if (!ok) ncx_raise(NCX_LOADING, &err);
-    ok = ok && set_options(o, options) && set_dims(o, dims);
+    ok = ok && set_options(o, options) && set_dims(o, dims) && (!ties || set_ties(o, ties));
     ok = ok && (!values || read_values(values, &given)) && (!files || read_files(files, &given));
     ok = ok && create(s, source, &given, o);
     free_given(&given);

@@ -131,7 +131,8 @@ static PyObject *shape_of(const nacre_signature *sig) {
     return shape;
 }
 
-/* signature(side): a list of (name, type, shape); side 0 inputs, 1 outputs, 2 overridable initializers. */
+/* signature(side): a list of (name, type, shape); side 0 inputs, 1 outputs, 2 overridable initializers,
+ * 3 variables. */
 static PyObject *session_signature(PyObject *self, PyObject *side) {
     const nacre_session *s = ((ncx_session *)self)->s;
     long which = PyLong_AsLong(side);
@@ -183,6 +184,19 @@ static PyObject *session_profile(PyObject *self, PyObject *unused) {
     PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     nacre_free(text);
     return result;
+}
+
+/* state(): the one that its runs use where they are given none. */
+static PyObject *session_state(PyObject *self, PyObject *unused) {
+    (void)unused;
+    nacre_error err;
+    nacre_state *st = NULL;
+    nacre_session *s = ((ncx_session *)self)->s;
+    nacre_code code;
+    Py_BEGIN_ALLOW_THREADS;
+    code = nacre_session_state(s, &st, &err);
+    Py_END_ALLOW_THREADS;
+    return code == NACRE_OK ? ncx_state_wrap(st) : ncx_raise(NCX_RUNNING, &err);
 }
 
 /* ---- running ---- */
@@ -292,16 +306,18 @@ static bool keep_all(nacre_run_options *r, PyObject *kept) {
 }
 
 /* The caller's options may serve several runs at once, so what belongs to one run goes into options of its own. */
-static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObject *given, PyObject *kept) {
+static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObject *given, PyObject *kept,
+                          nacre_state *state) {
     nacre_run_options *own = NULL;
     nacre_error err;
     nacre_code code = NACRE_OK;
-    if (!ro || kept != Py_None) {
+    if (!ro || kept != Py_None || state) {
         if (nacre_run_options_create(&own, &err) != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
         if (kept != Py_None && !keep_all(own, kept)) {
             nacre_run_options_release(own);
             return NULL;
         }
+        nacre_run_options_state(own, state);
         if (ro) nacre_run_options_follow(own, ro->r);
     }
     bool done = run_guarded(s, own ? own : ro->r, ro ? ro->r : own, c, &code, &err);
@@ -311,17 +327,22 @@ static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObje
     return code == NACRE_OK ? collect(c, given) : ncx_raise(NCX_RUNNING, &err);
 }
 
-/* run(output names, feeds, run options or None, outputs or None, kept or None): names of wanted outputs, a dict of
- * Values by input name, for each output a Value to write into or None, and the names of those that stay in the memory
- * of the session's device. Gives a list of Values. */
+static bool is_a(PyObject *o, PyTypeObject *type, const char *expected) {
+    if (o == Py_None || PyObject_TypeCheck(o, type)) return true;
+    PyErr_Format(PyExc_TypeError, "%s or None, got %R", expected, (PyObject *)Py_TYPE(o));
+    return false;
+}
+
+/* run(output names, feeds, run options or None, outputs or None, kept or None, state or None): names of wanted outputs,
+ * a dict of Values by input name, for each output a Value to write into or None, the names of those that stay in the
+ * memory of the session's device, and the state in place of the session's own. Gives a list of Values. */
 static PyObject *session_run(PyObject *self, PyObject *args) {
-    PyObject *names, *feeds, *options = Py_None, *given = Py_None, *kept = Py_None;
-    if (!PyArg_ParseTuple(args, "O!O!|OOO:run", &PyList_Type, &names, &PyDict_Type, &feeds, &options, &given, &kept))
+    PyObject *names, *feeds, *options = Py_None, *given = Py_None, *kept = Py_None, *state = Py_None;
+    if (!PyArg_ParseTuple(args, "O!O!|OOOO:run", &PyList_Type, &names, &PyDict_Type, &feeds, &options, &given, &kept,
+                          &state))
         return NULL;
-    if (options != Py_None && !PyObject_TypeCheck(options, ncx_run_options_type)) {
-        PyErr_Format(PyExc_TypeError, "run_options: expected RunOptions or None, got %R", (PyObject *)Py_TYPE(options));
-        return NULL;
-    }
+    if (!is_a(options, ncx_run_options_type, "run_options: expected RunOptions")) return NULL;
+    if (!is_a(state, ncx_state_type, "state: expected State")) return NULL;
     if ((given != Py_None && !PyList_Check(given)) || (kept != Py_None && !PyList_Check(kept))) {
         PyErr_SetString(PyExc_TypeError, "outputs and kept: expected a list or None");
         return NULL;
@@ -330,8 +351,8 @@ static PyObject *session_run(PyObject *self, PyObject *args) {
     PyObject *result = NULL;
     if (allocate_call(&c, PyDict_Size(feeds), PyList_Size(names)) && read_outputs(&c, names, given) &&
         read_inputs(&c, feeds))
-        result =
-            run_call(((ncx_session *)self)->s, options == Py_None ? NULL : (ncx_run_options *)options, &c, given, kept);
+        result = run_call(((ncx_session *)self)->s, options == Py_None ? NULL : (ncx_run_options *)options, &c, given,
+                          kept, state == Py_None ? NULL : ((ncx_state *)state)->st);
     free_call(&c);
     return result;
 }
@@ -344,10 +365,12 @@ static PyMethodDef env_methods[] = {
     {"describe", env_describe, METH_O, "describe(device): one line on a device, or EPFail with the reason."},
     {NULL, NULL, 0, NULL}};
 static PyMethodDef session_methods[] = {
-    {"signature", session_signature, METH_O, "signature(side): (name, type, shape) of inputs, outputs or defaults."},
+    {"signature", session_signature, METH_O,
+     "signature(side): (name, type, shape) of inputs, outputs, defaults, variables."},
     {"profile", session_profile, METH_NOARGS, "profile(): the trace of the runs so far, as JSON."},
+    {"state", session_state, METH_NOARGS, "state(): the session's own State."},
     {"info", session_info, METH_NOARGS, "info(): the model's metadata."},
-    {"run", session_run, METH_VARARGS, "run(names, feeds, run_options, outputs): a list of Values."},
+    {"run", session_run, METH_VARARGS, "run(names, feeds, run_options, outputs, kept, state): a list of Values."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef run_options_properties[] = {
     {"terminate", get_terminate, set_terminate, "whether runs with these options stop", NULL},
@@ -362,7 +385,7 @@ static PyType_Slot session_slots[] = {
     {Py_tp_new, (void *)ncx_session_new},
     {Py_tp_dealloc, (void *)session_dealloc},
     {Py_tp_methods, session_methods},
-    {Py_tp_doc, (void *)"Session(env, source, options, dims, folder=None, given=None, files=None)"},
+    {Py_tp_doc, (void *)"Session(env, source, options, dims, folder=None, given=None, files=None, ties=None)"},
     {0, NULL}};
 static PyType_Slot run_options_slots[] = {{Py_tp_new, (void *)run_options_new},
                                           {Py_tp_dealloc, (void *)run_options_dealloc},

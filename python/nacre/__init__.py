@@ -30,6 +30,7 @@ from nacre._enums import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel,
                           OrtHardwareDeviceType, OrtMemoryInfoDeviceType, OrtMemType, OrtSparseFormat)
 from nacre._options import RunOptions, SessionOptions
 from nacre._session import InferenceSession, ModelMetadata, NodeArg
+from nacre._state import State
 from nacre._value import OrtValue, copy_tensors
 
 __version__: str = _core.version()
@@ -46,7 +47,7 @@ __all__ = [
     "OrtEpAssignedSubgraph", "OrtEpContextData", "OrtEpContextDataBuffer", "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy", "OrtExternalInitializerInfo", "OrtHardwareDevice", "OrtHardwareDeviceType",
     "OrtMemType", "OrtMemoryInfo", "OrtMemoryInfoDeviceType", "OrtSparseFormat", "OrtSyncStream", "OrtValue",
-    "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor", "__version__",
+    "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseTensor", "State", "__version__",
     "copy_tensors", "create_and_register_allocator", "create_and_register_allocator_v2", "cuda_version",
     "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers",
     "get_build_info", "get_device", "get_ep_devices", "get_version_string", "has_collective_ops",

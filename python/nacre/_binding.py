@@ -105,11 +105,11 @@ class IOBinding:
         copies = [_types.to_python(v) for v in self._values()]
         return [c.copy() if isinstance(c, np.ndarray) else c for c in copies]
 
-    def _run(self, session: _core.Session, run_options: Any) -> None:
+    def _run(self, session: _core.Session, run_options: Any, state: Any = None) -> None:
         names = list(self._outputs)
         kept = [n for n in names if n in self._places] or None
         try:
-            values = session.run(names, dict(self._inputs), run_options, [self._outputs[n] for n in names], kept)
+            values = session.run(names, dict(self._inputs), run_options, [self._outputs[n] for n in names], kept, state)
         except (_core.Fail, _core.InvalidArgument, _core.RuntimeException, _core.NotImplemented, _core.EPFail) as e:
             raise RuntimeError(f"Error in execution: {e}") from e  # onnxruntime's class for runs of bindings
         self._results = {n: self._moved(v, self._places.get(n)) for n, v in zip(names, values)}

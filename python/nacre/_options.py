@@ -93,6 +93,8 @@ class SessionOptions:
     _given: Dict[str, _core.Value]
     _files: Dict[str, bytes]
     _libraries: List[str]
+    _variables: List[str]
+    _ties: List[Tuple[str, str]]
     _providers: List[Tuple[str, Dict[str, str]]]
     _cancelled: bool
 
@@ -102,7 +104,7 @@ class SessionOptions:
         for name in ("_entries", "_dims", "_denotations", "_given", "_files"):
             object.__setattr__(self, name, {})
         object.__setattr__(self, "_cancelled", False)
-        for name in ("_libraries", "_providers"):
+        for name in ("_libraries", "_providers", "_variables", "_ties"):
             object.__setattr__(self, name, [])
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -185,6 +187,18 @@ class SessionOptions:
         for name, buffer, length in zip(names, buffers, lengths):
             self._files[str(name)] = bytes(memoryview(buffer).cast("B")[:int(length)])
 
+    # ---- variables ----
+
+    def add_variable(self, name: str) -> None:
+        """The initializer of this name is read from the state, where it starts as the model has it. '*': all
+        initializers of floats but those that decide sizes."""
+        self._variables.append(str(name))
+
+    def add_tie(self, input_name: str, output_name: str) -> None:
+        """The output becomes the input of the next run: both leave the signature and live in the state, under the
+        input's name."""
+        self._ties.append((str(input_name), str(output_name)))
+
     def set_load_cancellation_flag(self, value: bool) -> None:
         """Sessions with these options are not made while it is set."""
         object.__setattr__(self, "_cancelled", bool(value))
@@ -206,7 +220,7 @@ class SessionOptions:
             out.append(("packing", "off"))
         if self.enable_profiling:
             out.append(("profile", "on"))
-        return out
+        return out + [("variables", name) for name in self._variables]
 
     def _folder(self) -> Any:
         return self._entries.get("session.model_external_initializers_file_folder_path")

@@ -12,9 +12,10 @@ from nacre._denotation import names_of
 from nacre._device import OrtEpDevice, OrtMemoryInfo, Provider, choose, envs, get_ep_devices, memory_info
 from nacre._options import RunOptions, SessionOptions
 from nacre._profile import Profile
+from nacre._state import State
 from nacre._value import OrtValue
 
-_INPUTS, _OUTPUTS, _OVERRIDABLE = 0, 1, 2
+_INPUTS, _OUTPUTS, _OVERRIDABLE, _VARIABLES = 0, 1, 2, 3
 
 
 class NodeArg:
@@ -60,10 +61,18 @@ def _source(path_or_bytes: Any) -> Union[str, bytes]:
     raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
 
 
+def _inner(state: Optional[State]) -> Optional[_core.State]:
+    if state is not None and not isinstance(state, State):
+        raise TypeError(f"state: expected State or None, got {type(state)}")
+    return None if state is None else state._state
+
+
 class Session:
     """The part of InferenceSession that does not make the session."""
 
     _session: _core.Session
+    _env: _core.Env
+    _device: str
     _sess_options: SessionOptions
     _providers: Dict[str, Dict[str, str]]
     _inputs: List[NodeArg]
@@ -89,6 +98,15 @@ class Session:
     def get_overridable_initializers(self) -> List[NodeArg]:
         """Initializers that the model also lists as inputs: they may be fed, and need not be."""
         return list(self._overridable)
+
+    def get_variables(self) -> List[NodeArg]:
+        """What a state must have for this session: tied inputs, and initializers that the options name."""
+        return [NodeArg(*row) for row in self._session.signature(_VARIABLES)]
+
+    @property
+    def state(self) -> State:
+        """The session's own state, which its runs use where they are given none."""
+        return State._over(self._session.state())
 
     def get_modelmeta(self) -> ModelMetadata:
         return ModelMetadata(**self._session.info())
@@ -126,25 +144,27 @@ class Session:
         return {name: convert(x, types.get(name)) for name, x in input_feed.items()}
 
     def _run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
-             run_options: Optional[RunOptions]) -> List[_core.Value]:
+             run_options: Optional[RunOptions], state: Optional[State] = None) -> List[_core.Value]:
         self._validate_input(list(input_feed.keys()))
         wanted = list(output_names) if output_names else self._output_names
+        inner = _inner(state)
         if self._profile is None:
-            return self._session.run(wanted, self._feeds(input_feed), run_options)
+            return self._session.run(wanted, self._feeds(input_feed), run_options, None, None, inner)
         begin = time.monotonic_ns()
         try:
-            return self._session.run(wanted, self._feeds(input_feed), run_options)
+            return self._session.run(wanted, self._feeds(input_feed), run_options, None, None, inner)
         finally:
             self._profile.add("model_run", begin)
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
-            run_options: Optional[RunOptions] = None) -> List[Any]:
-        """Computes the outputs of these names (None: all) from {input name: array, list or dict}."""
-        return [_types.to_python(v) for v in self._run(output_names, input_feed, run_options)]
+            run_options: Optional[RunOptions] = None, *, state: Optional[State] = None) -> List[Any]:
+        """Computes the outputs of these names (None: all) from {input name: array, list or dict}. state: where its
+        variables are, in place of the session's own."""
+        return [_types.to_python(v) for v in self._run(output_names, input_feed, run_options, state)]
 
     def run_async(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
                   callback: Callable[[Optional[List[Any]], Any, str], None], user_data: Any,
-                  run_options: Optional[RunOptions] = None) -> None:
+                  run_options: Optional[RunOptions] = None, *, state: Optional[State] = None) -> None:
         """As run, on another thread. callback(results, user_data, error) is called there; error is empty when the run
         succeeded."""
         self._validate_input(list(input_feed.keys()))
@@ -153,7 +173,7 @@ class Session:
         def work() -> None:
             results, error = None, ""
             try:
-                results = self.run(output_names, feeds, run_options)
+                results = self.run(output_names, feeds, run_options, state=state)
             except Exception as e:  # what a run may raise goes to the callback
                 error = str(e) or type(e).__name__
             callback(results if results is not None else [], user_data, error)
@@ -161,10 +181,11 @@ class Session:
         threading.Thread(target=work, name="nacre run_async", daemon=True).start()
 
     def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Mapping[str, OrtValue],
-                            run_options: Optional[RunOptions] = None) -> List[OrtValue]:
+                            run_options: Optional[RunOptions] = None, *,
+                            state: Optional[State] = None) -> List[OrtValue]:
         """As run, with OrtValues in and out."""
         feeds = {name: value._get_c_value() for name, value in input_dict_ort_values.items()}
-        return [OrtValue(v) for v in self._run(output_names, feeds, run_options)]
+        return [OrtValue(v) for v in self._run(output_names, feeds, run_options, state)]
 
     def run_with_ortvaluevector(self, run_options: Optional[RunOptions], feed_names: Sequence[str],
                                 feeds: Sequence[OrtValue], fetch_names: Sequence[str], fetches: List[OrtValue],
@@ -175,13 +196,14 @@ class Session:
     def io_binding(self) -> IOBinding:
         return IOBinding(self)
 
-    def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None, *,
+                           state: Optional[State] = None) -> None:
         """Runs on what is bound; outputs are read from the binding."""
         if iobinding._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
         begin = time.monotonic_ns()
         try:
-            iobinding._run(self._session, run_options)
+            iobinding._run(self._session, run_options, _inner(state))
         finally:
             if self._profile is not None:
                 self._profile.add("model_run", begin)
@@ -273,8 +295,9 @@ class InferenceSession(Session):
         for name, denotation in names_of(self._model).items() if o._denotations else ():
             if denotation in o._denotations:
                 dims.setdefault(name, o._denotations[denotation])
-        env = envs.get(o.intra_op_num_threads, o._libraries)
-        return _core.Session(env, self._model, settings, list(dims.items()), o._folder(), o._given, o._files)
+        self._env = envs.get(o.intra_op_num_threads, o._libraries)
+        return _core.Session(self._env, self._model, settings, list(dims.items()), o._folder(), o._given, o._files,
+                             list(o._ties))
 
     def set_providers(self, providers: Optional[Sequence[Provider]] = None,
                       provider_options: Optional[Sequence[Dict[Any, Any]]] = None) -> None:

@@ -51,11 +51,12 @@ struct nacre_options {
     nc_session_options o;
     NC_VEC(const char *) off;
     NC_VEC(const char *) recompute;
+    NC_VEC(const char *) variables;
     NC_VEC(nc_tie) ties;
     NC_VEC(nc_plan_cut) cuts;
     NC_VEC(nc_fixed_dim) fixed_dims;
     char device[32];
-    enum { NC_DIFF_NONE, NC_DIFF_GRADIENTS, NC_DIFF_BACKWARD, NC_DIFF_SGD } diff;
+    enum { NC_DIFF_NONE, NC_DIFF_GRADIENTS, NC_DIFF_BACKWARD, NC_DIFF_SGD, NC_DIFF_ACCUMULATE } diff;
     const char *const *diff_outputs; /* the loss, or the outputs that are fed */
     int n_diff_outputs;
     const char *const *diff_wrt;

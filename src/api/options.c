@@ -31,6 +31,7 @@ static nc_code differentiate(nc_work *w, nc_model *m, const void *ctx) {
     case NC_DIFF_BACKWARD:
         return nc_train_backward(w, m, o->diff_outputs, o->n_diff_outputs, o->diff_wrt, o->n_diff_wrt);
     case NC_DIFF_SGD: return nc_train_sgd(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt, o->lr_input);
+    case NC_DIFF_ACCUMULATE: return nc_train_accumulate(w, m, o->diff_outputs[0], o->diff_wrt, o->n_diff_wrt);
     case NC_DIFF_NONE: break;
     }
     return NC_OK;
@@ -43,6 +44,7 @@ void nc_api_options(const nacre_options *o, nc_session_options *out) {
     out->device = o->device[0] ? o->device : NULL;
     out->passes_off = o->off.v, out->n_passes_off = o->off.n;
     out->recompute = o->recompute.v, out->n_recompute = o->recompute.n;
+    out->variables = o->variables.v, out->n_variables = o->variables.n;
     out->ties = o->ties.v, out->n_ties = o->ties.n;
     out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
     out->fixed_dims = o->fixed_dims.v, out->n_fixed_dims = o->fixed_dims.n;
@@ -81,7 +83,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "fusion") == 0) o->o.no_fusion = !on;
     if (strcmp(key, "layouts") == 0) o->o.no_layout = !on;
     if (strcmp(key, "views") == 0) o->o.no_views = !on;
-    if (strcmp(key, "packing") == 0) o->o.no_packing = !on, o->o.wants_packing = on;
+    if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
     if (strcmp(key, "profile") == 0) o->o.profile = on;
@@ -105,6 +107,7 @@ static nacre_code add_name(nacre_options *o, const char *key, const char *value,
     bool ok = name != NULL;
     if (ok && strcmp(key, "disable") == 0) ok = NC_PUSH(&o->arena, o->off, name);
     if (ok && strcmp(key, "recompute") == 0) ok = NC_PUSH(&o->arena, o->recompute, name);
+    if (ok && strcmp(key, "variables") == 0) ok = NC_PUSH(&o->arena, o->variables, name);
     if (ok && strcmp(key, "save") == 0) o->o.save_path = name;
     return ok ? NACRE_OK : nc_api_error(err, NC_E_MEMORY, NULL);
 }
@@ -116,7 +119,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     } keys[] = {{"device", set_device},  {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
                 {"views", set_switch},   {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
                 {"disable", add_name},   {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
-                {"profile", set_switch}, {"save", add_name}};
+                {"profile", set_switch}, {"save", add_name},      {"variables", add_name}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[256] = "";
@@ -182,4 +185,9 @@ nacre_code nacre_options_sgd(nacre_options *o, const char *loss, const char *con
     nacre_code code = set_diff(o, NC_DIFF_SGD, &loss, 1, params, n, err);
     if (code == NACRE_OK) o->lr_input = lr;
     return code;
+}
+
+nacre_code nacre_options_accumulate(nacre_options *o, const char *loss, const char *const *params, size_t n,
+                                    nacre_error *err) {
+    return set_diff(o, NC_DIFF_ACCUMULATE, &loss, 1, params, n, err);
 }

@@ -1,4 +1,4 @@
-/* api/run.c: runs, frames and states. */
+/* api/run.c: runs and frames. */
 #include "api/api.h"
 
 #include "base/mem.h"
@@ -72,10 +72,16 @@ nc_code nc_api_unknown_name(nc_work *w, const nc_program *p, bool input, const c
 
 /* ---- frames ---- */
 
+static nc_code use_state(nc_frame *f, const nacre_run_options *r, bool wait) {
+    nc_state *st = r && r->state ? r->state->state : NULL;
+    if (!f->program->n_vars) return NC_OK;
+    if (!st) NC_TRY(nc_session_state(&f->work, f->session, &st));
+    return nc_frame_use_state(f, st, wait);
+}
+
 nc_code nc_api_begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wait, nc_frame **out) {
     NC_TRY(nc_frame_acquire(w, s->s, s->s->prepared, NULL, out));
     nc_frame *f = *out;
-    nc_state *st = r && r->state ? r->state->state : s->s->state;
     f->cancel = !r ? NULL : r->leader ? &r->leader->cancel : &r->cancel;
     nc_code code = NC_OK;
     if (r && r->stream) {
@@ -85,7 +91,7 @@ nc_code nc_api_begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wa
             code = nc_fail(&f->work, NC_E_ARGUMENT, "the stream given is of device %s, the session is on %s",
                            r->stream->device->table->name, f->program->device->table->name);
     }
-    if (code == NC_OK) code = nc_frame_use_state(f, st, wait);
+    if (code == NC_OK) code = use_state(f, r, wait);
     if (code == NC_OK) return NC_OK;
     w->diag = f->work.diag;
     nc_frame_release(f);
@@ -258,73 +264,4 @@ nacre_code nacre_run(nacre_session *s, nacre_run_options *r, const char *const *
     if (code != NC_OK) return nc_api_end(&w, code, err);
     nc_work_release(&w);
     return nc_api_finish(s, f, run_whole(f, r, in_names, in, n_in, out_names, out, n_out), err);
-}
-
-/* ---- state ---- */
-
-static nc_state *state_of(nacre_session *s, nacre_state *st) { return st ? st->state : s->s->state; }
-
-nacre_code nacre_state_create(nacre_session *s, nacre_state **out, nacre_error *err) {
-    nc_work w;
-    nc_work_init(&w);
-    nacre_state *p = nc_alloc_zero(1, sizeof *p);
-    nc_code code = p ? nc_state_create(&w, s->s->budget, s->s->program, s->s->seed, &p->state)
-                     : nc_fail(&w, NC_E_MEMORY, "out of memory");
-    if (code == NC_OK)
-        *out = p;
-    else
-        nc_free(p);
-    return nc_api_end(&w, code, err);
-}
-
-void nacre_state_release(nacre_state *st) {
-    if (!st) return;
-    nc_state_unref(st->state);
-    nc_free(st);
-}
-
-static int find_variable(const nc_program *p, const char *name) {
-    for (int i = 0; i < p->n_vars; i++)
-        if (strcmp(p->graph->vars.v[i]->name, name) == 0) return i;
-    return -1;
-}
-
-nacre_code nacre_state_get(nacre_session *s, nacre_state *st, const char *variable, nacre_value **out,
-                           nacre_error *err) {
-    int i = find_variable(s->s->program, variable);
-    if (i < 0) return nc_api_fail(err, NC_E_ARGUMENT, "the session has no variable '%s'", variable);
-    nc_work w;
-    nc_object *o = NULL;
-    nc_work_init(&w);
-    nc_code code = nc_state_read(&w, state_of(s, st), i, &o);
-    if (code == NC_OK) *out = nc_api_value(o);
-    return nc_api_end(&w, code, err);
-}
-
-nacre_code nacre_state_set(nacre_session *s, nacre_state *st, const char *variable, const nacre_value *v,
-                           nacre_error *err) {
-    int i = find_variable(s->s->program, variable);
-    if (i < 0) return nc_api_fail(err, NC_E_ARGUMENT, "the session has no variable '%s'", variable);
-    nc_work w;
-    nc_work_init(&w);
-    nc_object *own = NULL;
-    nc_code code = nc_api_to_host(&w, nc_api_object(v), &own);
-    if (code == NC_OK) code = nc_state_write(&w, state_of(s, st), i, &own->t);
-    nc_object_unref(own);
-    return nc_api_end(&w, code, err);
-}
-
-nacre_code nacre_state_reset(nacre_session *s, nacre_state *st, nacre_error *err) {
-    nc_work w;
-    nc_work_init(&w);
-    nc_code code = nc_state_reset(&w, state_of(s, st));
-    return nc_api_end(&w, code, err);
-}
-
-int nacre_state_is_dirty(nacre_session *s, nacre_state *st) {
-    nc_state *t = state_of(s, st);
-    pthread_mutex_lock(&t->lock);
-    int dirty = t->dirty;
-    pthread_mutex_unlock(&t->lock);
-    return dirty;
 }

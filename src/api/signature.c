@@ -1,5 +1,6 @@
-/* api/signature.c: what a session says of itself: names, types and shapes of its inputs and outputs, initializers that
- * can be overridden, and the model's own words. Read from the program and the model that the session keeps. */
+/* api/signature.c: what a session says of itself: names, types and shapes of its inputs, outputs and variables,
+ * initializers that can be overridden, and the model's own words. Read from the program and the model that the
+ * session keeps. */
 #include "api/api.h"
 
 #include "base/mem.h"
@@ -12,6 +13,7 @@ static bool has_default(const nacre_session *s, size_t i) { return s->s->initial
 
 size_t nacre_session_n(const nacre_session *s, nacre_side side) {
     if (side == NACRE_OUTPUT) return nacre_session_n_outputs(s);
+    if (side == NACRE_VARIABLE) return (size_t)s->s->program->n_vars;
     size_t n = 0;
     for (size_t i = 0; i < nacre_session_n_inputs(s); i++) n += has_default(s, i) == (side == NACRE_OVERRIDABLE);
     return n;
@@ -90,10 +92,16 @@ nacre_code nacre_session_signature(const nacre_session *s, nacre_side side, size
     size_t n = nacre_session_n(s, side);
     nacre_signature sig = {.rank = -1};
     if (i >= n) return nc_api_fail(err, NC_E_ARGUMENT, "the session has %zu of these, none with index %zu", n, i);
-    bool in = side != NACRE_OUTPUT;
-    if (in) i = input_at(s, side, i);
-    sig.name = in ? nacre_session_input_name(s, i) : nacre_session_output_name(s, i);
-    nc_code code = fill(p->model->dims, p->slots[in ? p->inputs[i] : p->outputs[i]].value->type, &sig);
+    int slot = 0;
+    if (side == NACRE_VARIABLE) {
+        sig.name = p->graph->vars.v[i]->name, slot = p->vars[i];
+    } else if (side == NACRE_OUTPUT) {
+        sig.name = nacre_session_output_name(s, i), slot = p->outputs[i];
+    } else {
+        i = input_at(s, side, i);
+        sig.name = nacre_session_input_name(s, i), slot = p->inputs[i];
+    }
+    nc_code code = fill(p->model->dims, p->slots[slot].value->type, &sig);
     if (code != NC_OK) return nc_api_error(err, code, NULL);
     *out = sig;
     return NACRE_OK;

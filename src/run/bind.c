@@ -31,10 +31,13 @@ nc_code nc_bind_dims(nc_frame *f, int slot, const int64_t *dims) {
 static nc_code bind_variables(nc_frame *f) {
     const nc_program *p = f->program;
     for (int i = 0; i < p->n_vars; i++) {
-        nc_state_var *v = &f->state->vars[i];
+        const nc_state_var *v = f->vars[i];
         nc_live *l = &f->slots[p->vars[i]];
         f->work.at_node = p->graph->vars.v[i]->name, f->work.at_op = "variable";
         if (!v->set) NC_FAIL(&f->work, NC_E_STATE, "it has no contents yet: set it before the first run");
+        if (p->graph->vars.v[i]->grow_axis <= 0 && !nc_state_var_is_dense(v))
+            NC_FAIL(&f->work, NC_E_STATE, "expected dense rows, got rows apart: another program grows it along axis %d",
+                    v->grow_axis);
         l->t.rank = v->rank, l->t.dtype = v->dtype;
         memcpy(l->t.dims, v->dims, (size_t)v->rank * sizeof *v->dims);
         NC_TRY(nc_bind_dims(f, p->vars[i], l->t.dims));
@@ -47,7 +50,7 @@ static void place_state(nc_frame *f, int slot) {
     nc_tensor *t = &f->slots[slot].t;
     int64_t dims[NC_MAX_RANK];
     memcpy(dims, t->dims, sizeof dims);
-    nc_state_tensor(&f->state->vars[f->program->slots[slot].index], dims, t);
+    nc_state_tensor(f->vars[f->program->slots[slot].index], dims, t);
 }
 
 /* Growing variables get room for what the run will append, before any kernel sees their address. */
@@ -56,12 +59,14 @@ static nc_code reserve_variables(nc_frame *f) {
     for (int i = 0; i < p->n_vars; i++) {
         const nc_slot *last = &p->slots[p->vars_last[i]];
         int64_t dims[NC_MAX_RANK];
-        if (f->state->vars[i].grow_axis < 0 || p->vars_last[i] == p->vars[i]) continue;
+        int axis = p->graph->vars.v[i]->grow_axis;
+        if (axis < 0 || p->vars_last[i] == p->vars[i]) continue;
         f->work.at_node = p->graph->vars.v[i]->name, f->work.at_op = "variable";
         for (int d = 0; d < last->rank; d++)
             if (!nc_dim_eval(p->dims[last->dims[d]], f->sym, f->known, &dims[d]))
                 NC_FAIL(&f->work, NC_E_UNSUPPORTED, "it grows by a size that is only found during the run");
-        NC_TRY(nc_state_reserve(&f->work, &f->state->vars[i], dims));
+        NC_TRY(nc_state_var_grow(&f->work, f->vars[i], axis));
+        NC_TRY(nc_state_reserve(&f->work, f->vars[i], dims));
     }
     f->work.at_node = f->work.at_op = NULL;
     return NC_OK;

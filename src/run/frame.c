@@ -74,6 +74,7 @@ static nc_code make_arrays(nc_work *w, nc_frame *f) {
     NC_NEED(w, f->captured = nc_alloc_zero(n_segs, sizeof *f->captured));
     NC_NEED(w, f->streams = nc_alloc_zero((size_t)p->n_streams, sizeof *f->streams));
     NC_NEED(w, f->events = nc_alloc_zero((size_t)p->n_events + 1, sizeof *f->events));
+    NC_NEED(w, f->vars = nc_alloc_zero((size_t)p->n_vars + 1, sizeof(nc_state_var *)));
     NC_NEED(w, f->objects = nc_alloc_zero(most_in + most_out + 1, sizeof *f->objects));
     NC_NEED(w, f->results = nc_alloc_zero(most_out + 1, sizeof *f->results));
     NC_NEED(w, f->results_ptr = nc_alloc_zero(most_out + 1, sizeof *f->results_ptr));
@@ -104,6 +105,7 @@ static nc_code make(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent,
 static void let_go_state(nc_frame *f) {
     if (f->holds_state) nc_state_end(f->state, f->program->writes_state);
     f->holds_state = f->updated = false;
+    nc_state_unref(f->state);
     f->state = NULL;
 }
 
@@ -185,8 +187,8 @@ void nc_frame_destroy(nc_frame *f) {
         if (f->border[i]) d->table->event_destroy(d, f->border[i]);
     nc_bind_forget(f);
     nc_sizing_release(f);
-    for (int i = 0; f->captured && i < p->n_segs; i++)
-        if (f->captured[i].capture) d->table->capture_destroy(d, f->captured[i].capture);
+    for (int i = 0; f->captured && i < p->n_segs * NC_CAPTURES; i++)
+        if (f->captured[0][i].capture) d->table->capture_destroy(d, f->captured[0][i].capture);
     for (int i = 0; f->events && i < p->n_events; i++)
         if (f->events[i]) d->table->event_destroy(d, f->events[i]);
     for (int i = 0; f->chunks && i < p->n_segs; i++)
@@ -216,6 +218,7 @@ void nc_frame_destroy(nc_frame *f) {
     nc_free((void *)f->objects);
     nc_free(f->results);
     nc_free((void *)f->results_ptr);
+    nc_free((void *)f->vars);
     nc_free(f);
 }
 
@@ -263,9 +266,9 @@ nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes) {
 
 nc_code nc_frame_use_state(nc_frame *f, nc_state *s, bool wait) {
     if (!f->program->n_vars) return NC_OK;
-    if (s->program != f->program) NC_FAIL(&f->work, NC_E_ARGUMENT, "the state belongs to another session");
+    NC_TRY(nc_state_bind(&f->work, s, f->session->uid, f->program, f->vars));
     NC_TRY(nc_state_begin(&f->work, s, f->program->writes_state, wait));
-    f->state = s, f->holds_state = true;
+    f->state = nc_state_ref(s), f->holds_state = true;
     return NC_OK;
 }
 
@@ -319,7 +322,7 @@ static nc_code run_segment(nc_frame *f, int seg) {
 static void finish_state(nc_frame *f) {
     const nc_program *p = f->program;
     for (int i = 0; i < p->n_vars; i++) {
-        nc_state_var *v = &f->state->vars[i];
+        nc_state_var *v = f->vars[i];
         if (p->vars_last[i] != p->vars[i])
             memcpy(v->dims, f->slots[p->vars_last[i]].t.dims, (size_t)v->rank * sizeof *v->dims);
     }
@@ -359,7 +362,7 @@ nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut) {
         nc_code ignored = nc_exec_sync(f); /* nothing may still run when the caller's memory goes */
         (void)ignored;
         f->work.diag = keep;
-        if (f->holds_state && f->updated) f->state->dirty = true;
+        if (f->holds_state && f->updated) nc_state_spoil(f->state, f->program, f->vars);
         let_go_state(f);
         return code;
     }

@@ -34,8 +34,11 @@ typedef struct nc_bound {
 typedef struct nc_captured {
     nc_capture *capture;
     uint64_t key;
-    int runs; /* with this key */
+    int runs;         /* with this key */
+    uint64_t used_at; /* 0: never */
 } nc_captured;
+
+enum { NC_CAPTURES = 4 }; /* recordings of a segment that are kept: states that take turns have one each */
 
 typedef struct nc_frame {
     nc_session *session;
@@ -53,7 +56,8 @@ typedef struct nc_frame {
     bool *known;
     nc_chunk *chunks;       /* (segments, places) */
     nc_bound *bound;        /* per segment */
-    nc_captured *captured;  /* per segment */
+    nc_captured (*captured)[NC_CAPTURES]; /* per segment */
+    uint64_t clock;                       /* of captures */
     struct nc_sized *sized; /* per instruction that is sized: sizing.c */
     nc_stream **streams;    /* per stream of the program */
     nc_stream *own;         /* the compute stream that the caller's stands for now */
@@ -62,6 +66,7 @@ typedef struct nc_frame {
     nc_event *border[2];    /* between the caller's stream and the others; the end of the run */
     nc_event **events;
     nc_state *state;
+    nc_state_var **vars; /* the state's variable for each of the program's */
     bool holds_state, updated;
     int seg;      /* the next segment to run */
     bool rebound; /* this run bound a segment anew: those after it follow */
@@ -93,7 +98,7 @@ bool nc_frame_writes_on_device(const nc_frame *f, int i);
 void nc_frame_output_on_device(nc_frame *f, int i); /* memory for output i, when it is not bound, is the device's */
 /* The run computes on the caller's stream, after what was queued there, and returns without waiting for its end. */
 NC_MUST nc_code nc_frame_use_stream(nc_frame *f, nc_stream *borrows);
-NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *borrows, bool wait);
+NC_MUST nc_code nc_frame_use_state(nc_frame *f, nc_state *keeps, bool wait);
 /* Runs up to the cut before instruction `stop` (a segment's start), or, not at_cut, to the end. Errors are in
  * f->work.diag. */
 NC_MUST nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut);

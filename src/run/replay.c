@@ -1,9 +1,9 @@
 /* run/replay.c: the device part of a segment as one recorded piece. The first run with given sizes, memory and state
  * goes instruction by instruction (kernels compile, weights are packed); the second is recorded and replayed; later
- * ones only replayed. */
+ * ones only replayed. A few recordings are kept, so that states may take turns. */
 #include "run/frame.h"
 
-/* What the recorded work has baked in: sizes, addresses of memory and of variables. */
+/* What the recorded work has baked in: sizes, addresses of memory, addresses and strides of variables. */
 static uint64_t range_key(const nc_frame *f, int seg) {
     const nc_program *p = f->program;
     uint64_t h = nc_hash(f->sym, (size_t)p->n_syms * sizeof *f->sym, 1);
@@ -11,12 +11,28 @@ static uint64_t range_key(const nc_frame *f, int seg) {
     h = nc_hash(f->chunks, (size_t)((seg + 1) * p->n_places) * sizeof *f->chunks, h);
     for (int i = 0; i < p->n_edges; i++) h = nc_hash(&f->slots[p->edges[i]].t.data, sizeof(void *), h);
     for (int i = 0; f->state && i < p->n_vars; i++) {
-        const nc_state_var *v = &f->state->vars[i];
+        const nc_state_var *v = f->vars[i];
         const void *at = v->buffer ? v->buffer->ptr : NULL;
         h = nc_hash(&at, sizeof at, h);
+        h = nc_hash(&v->cap, sizeof v->cap, h);
         h = nc_hash(v->dims, (size_t)v->rank * sizeof *v->dims, h);
     }
     return h;
+}
+
+/* The recording for this key, or the one that was not used for longest, to be made anew. */
+static nc_captured *recording(nc_frame *f, int seg, uint64_t key) {
+    nc_captured *row = f->captured[seg], *found = &row[0];
+    for (int i = 0; i < NC_CAPTURES; i++) {
+        if (row[i].used_at && row[i].key == key) {
+            found = &row[i];
+            break;
+        }
+        if (row[i].used_at < found->used_at) found = &row[i];
+    }
+    if (!found->used_at || found->key != key) found->key = key, found->runs = 0;
+    found->used_at = ++f->clock;
+    return found;
 }
 
 static nc_code issue(nc_frame *f, const nc_segment *g) {
@@ -60,14 +76,12 @@ static bool updates_state(const nc_frame *f, const nc_segment *g) {
 nc_code nc_exec_range(nc_frame *f, int seg) {
     const nc_segment *g = &f->program->segs[seg];
     nc_device *d = f->program->device;
-    nc_captured *k = &f->captured[seg];
     NC_TRY(around(f, g, true));
     if (!f->session->capture || !d->table->capture_begin) {
         NC_TRY(issue(f, g));
         return around(f, g, false);
     }
-    uint64_t key = range_key(f, seg);
-    if (k->key != key) k->key = key, k->runs = 0;
+    nc_captured *k = recording(f, seg, range_key(f, seg));
     if (k->runs == 0) {
         NC_TRY(issue(f, g));
     } else {

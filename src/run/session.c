@@ -51,6 +51,68 @@ static nc_code tie(maker *k) {
     return NC_OK;
 }
 
+/* ---- initializers that are variables ---- */
+
+static bool is_initializer(const nc_value *v) {
+    return v->origin == NC_FROM_CONST || (v->origin == NC_FROM_INPUT && v->initial);
+}
+
+/* Values that decide sizes are asked for while planning: a Resize's scales. */
+static bool decides_sizes(const nc_value *v) {
+    for (int i = 0; i < v->uses.n; i++) {
+        const nc_use *u = &v->uses.v[i];
+        if (u->i < 32 && (u->node->card->host_in >> u->i & 1)) return true;
+    }
+    return false;
+}
+
+static bool is_weight(const nc_value *v) {
+    const nc_literal *l = v->origin == NC_FROM_CONST ? v->lit : v->initial;
+    return is_initializer(v) && l && nc_dtype_is_float(l->dtype) && v->uses.n > 0 && !decides_sizes(v);
+}
+
+static nc_code make_all_variables(maker *k, nc_value *const *v, int n) {
+    nc_value **all = nc_arena_array(&k->w->scratch, (size_t)n + 1, sizeof(nc_value *));
+    NC_NEED(k->w, all); /* the graph's own list shrinks meanwhile */
+    memcpy(all, v, (size_t)n * sizeof(nc_value *));
+    for (int i = 0; i < n; i++)
+        if (is_weight(all[i])) NC_TRY(nc_edit_make_variable(all[i]));
+    return NC_OK;
+}
+
+static nc_code make_variable(maker *k, const char *name) {
+    nc_value *v = nc_graph_find(k->s->model->main, name);
+    if (v && v->origin == NC_FROM_VARIABLE) return NC_OK;
+    if (!v || !is_initializer(v)) NC_FAIL(k->w, NC_E_ARGUMENT, "variables: the model has no initializer '%s'", name);
+    return nc_edit_make_variable(v);
+}
+
+static nc_code make_variables(maker *k) {
+    nc_graph *g = k->s->model->main;
+    for (int i = 0; i < k->o->n_variables; i++) {
+        if (strcmp(k->o->variables[i], "*") != 0) {
+            NC_TRY(make_variable(k, k->o->variables[i]));
+            continue;
+        }
+        NC_TRY(make_all_variables(k, g->consts.v, g->consts.n));
+        NC_TRY(make_all_variables(k, g->inputs.v, g->inputs.n));
+    }
+    return NC_OK;
+}
+
+/* A state holds tensors of numbers. */
+static nc_code check_variables(maker *k) {
+    const nc_graph *g = k->s->model->main;
+    for (int i = 0; i < g->vars.n; i++) {
+        const nc_type *t = g->vars.v[i]->first->type;
+        k->w->at_node = g->vars.v[i]->name, k->w->at_op = "variable";
+        if (!t || nc_type_is_host(t)) NC_FAIL(k->w, NC_E_UNSUPPORTED, "expected a tensor of numbers");
+        if (t->rank < 0) NC_FAIL(k->w, NC_E_UNSUPPORTED, "expected a known rank: the model does not tell it");
+    }
+    k->w->at_node = k->w->at_op = NULL;
+    return NC_OK;
+}
+
 /* Other values need no change: a symbol that a model declares gives way to what inference finds. */
 static nc_code fix_dims(maker *k) {
     nc_model *m = k->s->model;
@@ -83,15 +145,13 @@ static nc_code mark_recompute(maker *k) {
 static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
-    if (o->differentiate && o->wants_packing)
-        NC_FAIL(k->w, NC_E_ARGUMENT,
-                "packing: expected off, got on: this session trains, and packed copies of weights that change would be "
-                "of no use; leave the option out");
     m->infers_only = !o->differentiate;
     dump(k, NC_DUMP_GRAPH);
     NC_TRY(fix_dims(k));
     NC_TRY(tie(k));
+    NC_TRY(make_variables(k));
     NC_TRY(nc_infer_model(k->w, m));
+    NC_TRY(check_variables(k));
     dump(k, NC_DUMP_INFERRED);
     NC_TRY(mark_recompute(k));
     NC_TRY(nc_transform(k->w, m, o->level, false, o->passes_off, o->n_passes_off));
@@ -148,7 +208,7 @@ static nc_code make_program(maker *k) {
                           .no_fusion = o->no_fusion,
                           .no_layout = o->no_layout,
                           .no_views = o->no_views,
-                          .no_packing = o->no_packing || o->differentiate,
+                          .no_packing = o->no_packing,
                           .cuts = o->cuts,
                           .n_cuts = o->n_cuts};
     NC_TRY(keep_how(k, &po));
@@ -159,8 +219,12 @@ static nc_code make_program(maker *k) {
     if (s->profile) s->profile->streams = s->program->streams, s->profile->n_streams = s->program->n_streams;
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
     NC_TRY(nc_prepared_create(k->w, s->env, s->budget, s->program, &s->prepared));
-    NC_TRY(make_initials(k));
-    return nc_state_create(k->w, s->budget, s->program, o->seed, &s->state);
+    return make_initials(k);
+}
+
+static uint64_t next_uid(void) {
+    static _Atomic uint64_t last;
+    return ++last;
 }
 
 nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out) {
@@ -170,6 +234,8 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
         NC_FAIL(w, NC_E_MEMORY, "out of memory");
     }
     s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
+    s->uid = next_uid();
+    pthread_mutex_init(&s->state_lock, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->made, NULL);
     pthread_mutex_init(&s->deferred_lock, NULL);
@@ -190,6 +256,26 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     return NC_OK;
 }
 
+nc_code nc_session_make_state(nc_work *w, nc_session *s, nc_state **out) {
+    nc_state *made;
+    NC_TRY(nc_state_create(w, s->env, s->device, s->budget, &made));
+    nc_code code = nc_state_add_program(w, made, s->program, s->seed);
+    if (code != NC_OK) {
+        nc_state_unref(made);
+        return code;
+    }
+    *out = made;
+    return NC_OK;
+}
+
+nc_code nc_session_state(nc_work *w, nc_session *s, nc_state **out) {
+    pthread_mutex_lock(&s->state_lock);
+    nc_code code = s->state ? NC_OK : nc_session_make_state(w, s, &s->state);
+    if (code == NC_OK) *out = s->state;
+    pthread_mutex_unlock(&s->state_lock);
+    return code;
+}
+
 void nc_session_trim(nc_session *s) {
     nc_prepared_trim(s, s->prepared);
     nc_cache_trim(s);
@@ -208,6 +294,7 @@ void nc_session_destroy(nc_session *s) {
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->made);
     pthread_mutex_destroy(&s->deferred_lock);
+    pthread_mutex_destroy(&s->state_lock);
     nc_profile_destroy(s->profile);
     nc_free(s->seen);
     nc_env_unref(s->env);

@@ -35,11 +35,12 @@ typedef struct nc_session_options {
     const char *device; /* NULL: "cpu" */
     int level;          /* of transform: 0 off, 1 basic, 2 extended, 3 all */
     bool no_fusion, no_layout, no_views, no_packing, capture;
-    bool wants_packing; /* asked for by name: an error where it cannot be */
     const char *const *passes_off;
     int n_passes_off;
     const nc_tie *ties;
     int n_ties;
+    const char *const *variables; /* initializers read from the state; "*": all of floats */
+    int n_variables;
     const nc_plan_cut *cuts;
     int n_cuts;
     const nc_fixed_dim *fixed_dims;
@@ -109,9 +110,11 @@ typedef struct nc_session {
     nc_prepared *prepared;
     nc_device *device;
     nc_budget *budget;    /* what its constants, frames, outputs and variables are charged to */
-    nc_state *state;      /* the default one */
+    nc_state *state;      /* its own, made when first asked for: nc_session_state */
+    uint64_t uid;         /* no other session of this process has it */
     nc_object **initials; /* per input of the program: what it is when it is not given; NULL: it must be */
     bool capture;
+    pthread_mutex_t state_lock;
     pthread_mutex_t lock;       /* instances, frames */
     pthread_cond_t made;        /* an instance that others wait for */
     nc_cached *newest, *oldest; /* instances, by last use */
@@ -131,6 +134,10 @@ typedef struct nc_session {
 /* Takes m (also on failure). */
 NC_MUST nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out);
 void nc_session_destroy(nc_session *s);
+/* A state with all its variables and their initial contents. */
+NC_MUST nc_code nc_session_make_state(nc_work *w, nc_session *s, nc_state **out);
+/* The session's own state, borrowed: all variables, at first with their initial contents. */
+NC_MUST nc_code nc_session_state(nc_work *w, nc_session *s, nc_state **out);
 /* Gives back pooled frames and instances that no run uses. While others run, theirs stay. */
 void nc_session_trim(nc_session *s);
 

@@ -1,159 +1,33 @@
-/* run/state.c: variables' memory: creation, growth in buckets, reading and writing, and who may hold it. */
+/* run/state.c: the set of named variables: adding, finding, binding a program, who may hold it, contents by name. The
+ * memory of one variable is state_var.c. */
 #include "run/state.h"
 
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static int64_t bucket(int64_t n) {
-    int64_t cap = 16;
-    while (cap < n) cap *= 2;
-    return cap;
-}
-
-static nc_code room_bytes(nc_work *w, const nc_state_var *v, const int64_t *dims, int64_t cap, size_t *out) {
-    int64_t d[NC_MAX_RANK];
-    memcpy(d, dims, (size_t)v->rank * sizeof *d);
-    if (v->grow_axis >= 0) d[v->grow_axis] = cap;
-    if (nc_dtype_is_packed(v->dtype) && v->grow_axis >= 0)
-        NC_FAIL(w, NC_E_UNSUPPORTED, "a variable of %s cannot grow", nc_dtype_name(v->dtype));
-    if (!nc_tensor_bytes(v->dtype, d, v->rank, out)) NC_FAIL(w, NC_E_LIMIT, "variable too large");
-    return NC_OK;
-}
-
-void nc_state_tensor(const nc_state_var *v, const int64_t *dims, nc_tensor *t) {
-    int64_t room[NC_MAX_RANK];
-    *t = (nc_tensor){.data = v->buffer ? v->buffer->ptr : NULL, .dtype = v->dtype, .rank = v->rank};
-    memcpy(t->dims, dims, (size_t)v->rank * sizeof *t->dims);
-    memcpy(room, dims, (size_t)v->rank * sizeof *room);
-    if (v->grow_axis >= 0) room[v->grow_axis] = v->cap;
-    nc_dense_strides(room, v->rank, t->strides);
-}
-
-/* Copies the outer blocks of a tensor whose rows along the grow axis lie apart by `from` and `to`. */
-static nc_code copy_rows(nc_work *w, const nc_state_var *v, void *dst, bool dst_host, int64_t to, const void *src,
-                         bool src_host, int64_t from) {
-    size_t bits = nc_dtype_bits(v->dtype);
-    int64_t outer = 1, inner = 1, n = v->grow_axis >= 0 ? v->dims[v->grow_axis] : 1;
-    for (int d = 0; d < v->rank; d++) {
-        if (d < v->grow_axis) outer *= v->dims[d];
-        if (d > v->grow_axis) inner *= v->dims[d];
-    }
-    size_t row = (size_t)inner / 8 * bits + ((size_t)inner % 8 * bits + 7) / 8; /* packed ones have one row */
-    for (int64_t o = 0; o < outer && n; o++) {
-        char *to_p = (char *)dst + (size_t)(o * to) * row;
-        const char *from_p = (const char *)src + (size_t)(o * from) * row;
-        NC_TRY(v->device->table->copy(v->device, NULL, to_p, dst_host, from_p, src_host, (size_t)n * row, &w->diag));
-    }
-    return v->device->table->stream_sync(v->device, NULL, &w->diag);
-}
-
-nc_code nc_state_reserve(nc_work *w, nc_state_var *v, const int64_t *dims) {
-    bool same = v->buffer != NULL;
-    for (int d = 0; d < v->rank; d++)
-        if (d != v->grow_axis) same &= v->dims[d] == dims[d];
-    int64_t want = v->grow_axis >= 0 ? dims[v->grow_axis] : 1;
-    if (same && (v->grow_axis < 0 || want <= v->cap)) return NC_OK;
-    int64_t cap = v->grow_axis >= 0 ? bucket(want) : 1;
-    size_t bytes;
-    NC_TRY(room_bytes(w, v, dims, cap, &bytes));
-    nc_buffer *b = nc_device_buffer(v->device, v->budget, bytes, &w->diag);
-    if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
-    if (same && v->set) {
-        nc_code code = copy_rows(w, v, b->ptr, v->device->table->host_memory, cap, v->buffer->ptr,
-                                 v->device->table->host_memory, v->cap);
-        if (code != NC_OK) {
-            nc_buffer_unref(b);
-            return code;
-        }
-    }
-    nc_buffer_unref(v->buffer);
-    v->buffer = b, v->cap = cap;
-    if (!same) memcpy(v->dims, dims, (size_t)v->rank * sizeof *dims);
-    return NC_OK;
-}
-
-static nc_code set_contents(nc_work *w, nc_state_var *v, const int64_t *dims, const void *host) {
-    NC_TRY(nc_state_reserve(w, v, dims));
-    memcpy(v->dims, dims, (size_t)v->rank * sizeof *dims);
-    bool on_host = v->device->table->host_memory;
-    if (host) {
-        NC_TRY(copy_rows(w, v, v->buffer->ptr, on_host, v->grow_axis >= 0 ? v->cap : 1, host, true,
-                         v->grow_axis >= 0 ? dims[v->grow_axis] : 1));
-    } else {
-        NC_TRY(v->device->table->fill(v->device, NULL, v->buffer->ptr, 0, v->buffer->bytes, &w->diag));
-        NC_TRY(v->device->table->stream_sync(v->device, NULL, &w->diag));
-    }
-    v->set = true;
-    return NC_OK;
-}
-
-/* The dims a variable starts with: constants; the growing axis starts empty. False: an input will tell. */
-static bool initial_dims(const nc_program *p, const nc_slot *s, const nc_variable *var, int64_t *dims) {
-    for (int d = 0; d < s->rank; d++) {
-        if (var->initial) {
-            dims[d] = var->initial->dims[d];
-        } else if (d == var->grow_axis) {
-            dims[d] = 0;
-        } else if (!nc_dim_is_const(p->dims[s->dims[d]], &dims[d])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static nc_code reset_var(nc_work *w, nc_state *s, int i) {
-    const nc_variable *var = s->program->graph->vars.v[i];
-    const nc_slot *slot = &s->program->slots[s->program->vars[i]];
-    int64_t dims[NC_MAX_RANK];
-    s->vars[i].set = false;
-    w->at_node = var->name, w->at_op = "variable";
-    if (!initial_dims(s->program, slot, var, dims)) return NC_OK;
-    int64_t seed[2] = {(int64_t)s->seed, 0};
-    return set_contents(w, &s->vars[i], dims,
-                        var->internal  ? (const void *)seed
-                        : var->initial ? var->initial->data
-                                       : NULL);
-}
-
-static nc_code reset_all(nc_work *w, nc_state *s) {
-    for (int i = 0; i < s->n_vars; i++) NC_TRY(reset_var(w, s, i));
-    s->dirty = false;
-    w->at_node = w->at_op = NULL;
-    return NC_OK;
-}
+/* ---- life ---- */
 
 static void destroy(nc_state *s) {
-    for (int i = 0; i < s->n_vars; i++) nc_buffer_unref(s->vars[i].buffer);
+    for (int i = 0; i < s->vars.n; i++) nc_buffer_unref(s->vars.v[i]->buffer);
+    for (int i = 0; i < s->n_maps; i++) nc_free((void *)s->maps[i].vars);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->free);
-    nc_free(s->vars);
+    nc_arena_release(&s->arena);
+    nc_budget_unref(s->budget);
+    nc_env_unref(s->env);
     nc_free(s);
 }
 
-nc_code nc_state_create(nc_work *w, nc_budget *borrows, const nc_program *p, uint64_t seed, nc_state **out) {
+nc_code nc_state_create(nc_work *w, nc_env *keeps, nc_device *d, nc_budget *keeps_budget, nc_state **out) {
     nc_state *s = nc_alloc_zero(1, sizeof *s);
     NC_NEED(w, s);
     atomic_init(&s->refs, 1);
-    s->program = p, s->seed = seed;
+    s->env = nc_env_ref(keeps), s->device = d, s->budget = nc_budget_ref(keeps_budget);
+    nc_map_init(&s->names, &s->arena);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->free, NULL);
-    s->vars = nc_alloc_zero((size_t)p->n_vars + 1, sizeof *s->vars);
-    nc_code code = s->vars ? NC_OK : nc_fail(w, NC_E_MEMORY, "out of memory");
-    for (int i = 0; code == NC_OK && i < p->n_vars; i++, s->n_vars++) {
-        const nc_slot *slot = &p->slots[p->vars[i]];
-        s->vars[i] = (nc_state_var){.device = slot->place ? p->device : nc_device_cpu(),
-                                    .budget = borrows,
-                                    .dtype = slot->dtype,
-                                    .rank = slot->rank,
-                                    .grow_axis = p->graph->vars.v[i]->grow_axis,
-                                    .cap = 1};
-    }
-    if (code == NC_OK) code = reset_all(w, s);
-    if (code != NC_OK) {
-        destroy(s);
-        return code;
-    }
     *out = s;
     return NC_OK;
 }
@@ -167,10 +41,21 @@ void nc_state_unref(nc_state *s) {
     if (s && atomic_fetch_sub(&s->refs, 1) == 1) destroy(s);
 }
 
+/* ---- holding ---- */
+
+/* The lock is held. */
+static const nc_state_var *first_dirty(nc_state *s) {
+    for (int i = 0; s->suspect && i < s->vars.n; i++)
+        if (s->vars.v[i]->dirty) return s->vars.v[i];
+    s->suspect = false;
+    return NULL;
+}
+
 nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait) {
     pthread_mutex_lock(&s->lock);
     while (wait && (s->writer || (writes && s->readers))) pthread_cond_wait(&s->free, &s->lock);
-    bool busy = s->writer || (writes && s->readers), dirty = s->dirty;
+    bool busy = s->writer || (writes && s->readers);
+    const nc_state_var *dirty = busy ? NULL : first_dirty(s);
     if (!busy && !dirty) {
         s->writer = writes;
         s->readers += !writes;
@@ -180,7 +65,9 @@ nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait) {
         NC_FAIL(w, NC_E_STATE, "the state is in use by another run that %s", writes ? "has not ended" : "writes it");
     if (dirty)
         NC_FAIL(w, NC_E_STATE,
-                "the state is dirty: an earlier run failed or was cancelled while it updated; reset or reload it");
+                "the state is dirty: an earlier run failed or was cancelled while it updated '%s'; reset it, or set "
+                "every variable that the run updates",
+                dirty->name);
     return NC_OK;
 }
 
@@ -194,6 +81,13 @@ void nc_state_end(nc_state *s, bool writes) {
     pthread_mutex_unlock(&s->lock);
 }
 
+void nc_state_look(nc_state *s) {
+    pthread_mutex_lock(&s->lock);
+    while (s->writer) pthread_cond_wait(&s->free, &s->lock);
+    s->readers++;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Like begin for writing, but a dirty state is welcome: this is how it is mended. */
 static void hold(nc_state *s) {
     pthread_mutex_lock(&s->lock);
@@ -202,56 +96,343 @@ static void hold(nc_state *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-nc_code nc_state_reset(nc_work *w, nc_state *s) {
-    hold(s);
-    nc_code code = reset_all(w, s);
+void nc_state_spoil(nc_state *s, const nc_program *p, nc_state_var *const *vars) {
+    pthread_mutex_lock(&s->lock);
+    s->suspect = true;
+    for (int i = 0; i < p->n_vars; i++)
+        if (p->vars_last[i] != p->vars[i]) vars[i]->dirty = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The end of what `hold` began; a failure may have left a variable half filled. */
+static nc_code release(nc_state *s, nc_code code) {
+    pthread_mutex_lock(&s->lock);
+    if (code != NC_OK) s->suspect = true;
+    pthread_mutex_unlock(&s->lock);
     nc_state_end(s, true);
     return code;
 }
 
-static nc_code read_var(nc_work *w, const nc_state_var *v, nc_object **out) {
-    nc_object *o = nc_object_host_tensor(v->dtype, v->rank, v->dims);
-    NC_NEED(w, o);
-    int64_t to = v->grow_axis >= 0 ? v->dims[v->grow_axis] : 1, from = v->grow_axis >= 0 ? v->cap : 1;
-    nc_code code = copy_rows(w, v, o->t.data, true, to, v->buffer->ptr, v->device->table->host_memory, from);
-    if (code != NC_OK) {
-        nc_object_unref(o);
-        return code;
+bool nc_state_is_dirty(nc_state *s) {
+    pthread_mutex_lock(&s->lock);
+    bool dirty = first_dirty(s) != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return dirty;
+}
+
+/* ---- finding ---- */
+
+static nc_state_var *find(nc_state *s, const char *name) {
+    pthread_mutex_lock(&s->lock);
+    nc_state_var *v = nc_map_get(&s->names, name);
+    pthread_mutex_unlock(&s->lock);
+    return v;
+}
+
+int nc_state_n(nc_state *s) {
+    pthread_mutex_lock(&s->lock);
+    int n = s->vars.n;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+const nc_state_var *nc_state_at(nc_state *s, int i) {
+    pthread_mutex_lock(&s->lock);
+    const nc_state_var *v = i < s->vars.n ? s->vars.v[i] : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return v;
+}
+
+static nc_code need(nc_work *w, nc_state *s, const char *name, nc_state_var **out) {
+    *out = find(s, name);
+    if (!*out) NC_FAIL(w, NC_E_ARGUMENT, "the state has no variable '%s'", name);
+    w->at_node = (*out)->name, w->at_op = "variable";
+    return NC_OK;
+}
+
+/* ---- adding ---- */
+
+/* The lock is held. Memory that a failure leaves in the arena is the state's. */
+static nc_state_var *new_var(nc_state *s, const char *name, nc_dtype dtype, int rank) {
+    nc_state_var *v = nc_arena_alloc(&s->arena, sizeof *v);
+    const char *copy = nc_arena_str(&s->arena, name);
+    if (!v || !copy) return NULL;
+    *v = (nc_state_var){.name = copy,
+                        .env = s->env,
+                        .device = s->device,
+                        .budget = s->budget,
+                        .dtype = dtype,
+                        .rank = rank,
+                        .grow_axis = -1,
+                        .cap = 1};
+    for (int d = 0; d < NC_MAX_RANK; d++) v->fixed[d] = -1;
+    return v;
+}
+
+/* v is seen by others from here on. */
+static nc_code publish(nc_work *w, nc_state *s, nc_state_var *v) {
+    if (!NC_PUSH(&s->arena, s->vars, v)) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    if (nc_map_put(&s->names, v->name, v)) return NC_OK;
+    s->vars.n--;
+    NC_FAIL(w, NC_E_MEMORY, "out of memory");
+}
+
+/* The lock is held; fills v, which nobody sees yet. */
+static nc_code add_filled(nc_work *w, nc_state *s, nc_state_var *v, const int64_t *dims, const void *host) {
+    nc_code code = nc_state_var_fill(w, v, dims, host);
+    if (code == NC_OK) code = publish(w, s, v);
+    if (code != NC_OK) nc_buffer_unref(v->buffer);
+    return code;
+}
+
+static nc_code refuse_twice(nc_work *w, const nc_state *s, const char *name) {
+    if (nc_map_get(&s->names, name)) NC_FAIL(w, NC_E_ARGUMENT, "the state has a variable '%s' already", name);
+    return NC_OK;
+}
+
+nc_code nc_state_add(nc_work *w, nc_state *s, const char *name, const nc_tensor *t, const void *host) {
+    pthread_mutex_lock(&s->lock);
+    nc_code code = refuse_twice(w, s, name);
+    nc_state_var *v = code == NC_OK ? new_var(s, name, t->dtype, t->rank) : NULL;
+    if (code == NC_OK && !v) code = nc_fail(w, NC_E_MEMORY, "out of memory");
+    if (code == NC_OK) {
+        memcpy(v->fixed, t->dims, (size_t)t->rank * sizeof *t->dims);
+        code = add_filled(w, s, v, t->dims, host);
     }
+    pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
+static nc_code check_lent(nc_work *w, const nc_state *s, const char *name, const nc_object *o) {
+    w->at_node = name, w->at_op = "variable";
+    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING)
+        NC_FAIL(w, NC_E_TYPE, "expected a tensor of numbers, got %s",
+                o->kind == NC_OBJ_TENSOR ? "strings" : "a sequence, optional or map");
+    nc_device *d = nc_object_on_device(o) ? o->buffer->device : nc_device_cpu();
+    if (!nc_device_same_memory(d, s->device))
+        NC_FAIL(w, NC_E_DEVICE, "expected memory of %s, the state's device, got memory of %s", s->device->table->name,
+                d->table->name);
+    size_t bytes = nc_dtype_bits(o->t.dtype) / 8, align = bytes > 8 ? 8 : bytes ? bytes : 1;
+    if ((uintptr_t)o->t.data % align)
+        NC_FAIL(w, NC_E_ARGUMENT, "expected memory that is aligned for %s, got %p", nc_dtype_name(o->t.dtype),
+                o->t.data);
+    return NC_OK;
+}
+
+nc_code nc_state_lend(nc_work *w, nc_state *s, const char *name, nc_object *keeps, bool writable) {
+    const nc_tensor *t = &keeps->t;
+    NC_TRY(check_lent(w, s, name, keeps));
+    pthread_mutex_lock(&s->lock);
+    nc_code code = refuse_twice(w, s, name);
+    nc_state_var *v = code == NC_OK ? new_var(s, name, t->dtype, t->rank) : NULL;
+    if (code == NC_OK && !v) code = nc_fail(w, NC_E_MEMORY, "out of memory");
+    if (code == NC_OK) {
+        memcpy(v->dims, t->dims, (size_t)t->rank * sizeof *t->dims);
+        memcpy(v->fixed, t->dims, (size_t)t->rank * sizeof *t->dims);
+        v->lent = v->set = true, v->read_only = !writable;
+        v->buffer = nc_buffer_ref(keeps->buffer);
+        code = publish(w, s, v);
+        if (code != NC_OK) nc_buffer_unref(v->buffer);
+    }
+    pthread_mutex_unlock(&s->lock);
+    w->at_node = w->at_op = NULL;
+    return code;
+}
+
+/* ---- initial contents ---- */
+
+/* The dims a variable starts with: constants; the growing axis starts empty. False: an input will tell. */
+static bool initial_dims(const nc_program *p, int i, int64_t *dims) {
+    const nc_slot *s = &p->slots[p->vars[i]];
+    const nc_variable *var = p->graph->vars.v[i];
+    for (int d = 0; d < s->rank; d++) {
+        if (var->initial) {
+            dims[d] = var->initial->dims[d];
+        } else if (d == var->grow_axis) {
+            dims[d] = 0;
+        } else if (!nc_dim_is_const(p->dims[s->dims[d]], &dims[d])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const void *initial_data(const nc_variable *var, const int64_t seed[2]) {
+    return var->internal ? (const void *)seed : var->initial ? var->initial->data : NULL;
+}
+
+static nc_code add_variable(nc_work *w, nc_state *s, const nc_program *p, int i, uint64_t seed) {
+    const nc_variable *var = p->graph->vars.v[i];
+    const nc_slot *slot = &p->slots[p->vars[i]];
+    int64_t dims[NC_MAX_RANK];
+    nc_state_var *v = new_var(s, var->name, slot->dtype, slot->rank);
+    NC_NEED(w, v);
+    v->grow_axis = var->grow_axis;
+    for (int d = 0; d < v->rank; d++)
+        if (d == v->grow_axis || !nc_dim_is_const(p->dims[slot->dims[d]], &v->fixed[d])) v->fixed[d] = -1;
+    if (!initial_dims(p, i, dims)) return publish(w, s, v);
+    return add_filled(w, s, v, dims, initial_data(var, (int64_t[2]){(int64_t)seed, 0}));
+}
+
+nc_code nc_state_add_program(nc_work *w, nc_state *s, const nc_program *p, uint64_t seed) {
+    nc_code code = NC_OK;
+    if (!nc_device_same_memory(p->device, s->device))
+        NC_FAIL(w, NC_E_DEVICE, "the state lies on %s, the session runs on %s", s->device->table->name,
+                p->device->table->name);
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < p->n_vars && code == NC_OK; i++) {
+        w->at_node = p->graph->vars.v[i]->name, w->at_op = "variable";
+        if (!nc_map_get(&s->names, w->at_node)) code = add_variable(w, s, p, i, seed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    w->at_node = w->at_op = NULL;
+    return code;
+}
+
+static nc_code reset_var(nc_work *w, const nc_program *p, int i, uint64_t seed, nc_state_var *v) {
+    int64_t dims[NC_MAX_RANK];
+    w->at_node = v->name, w->at_op = "variable";
+    if (v->read_only) return NC_OK;
+    if (initial_dims(p, i, dims))
+        return nc_state_var_fill(w, v, dims, initial_data(p->graph->vars.v[i], (int64_t[2]){(int64_t)seed, 0}));
+    v->set = false, v->dirty = false;
+    return NC_OK;
+}
+
+nc_code nc_state_reset(nc_work *w, nc_state *s, const nc_program *p, uint64_t seed, const char *name) {
+    nc_code code = NC_OK;
+    bool found = !name;
+    hold(s);
+    for (int i = 0; i < p->n_vars && code == NC_OK; i++) {
+        const char *own = p->graph->vars.v[i]->name;
+        nc_state_var *v;
+        if (name && strcmp(name, own) != 0) continue;
+        found = true;
+        code = need(w, s, own, &v);
+        if (code == NC_OK) code = reset_var(w, p, i, seed, v);
+    }
+    w->at_node = w->at_op = NULL;
+    NC_TRY(release(s, code));
+    if (!found) NC_FAIL(w, NC_E_ARGUMENT, "the session has no variable '%s'", name);
+    return NC_OK;
+}
+
+/* ---- binding ---- */
+
+static nc_code name_missing(nc_work *w, nc_state *s, const nc_program *p) {
+    char list[320] = "";
+    int n = 0;
+    for (int i = 0; i < p->n_vars; i++) {
+        const char *name = p->graph->vars.v[i]->name;
+        size_t at = strlen(list);
+        if (nc_map_get(&s->names, name)) continue;
+        if (at + strlen(name) + 5 < sizeof list) snprintf(list + at, sizeof list - at, "%s'%s'", n ? ", " : "", name);
+        n++;
+    }
+    NC_FAIL(w, NC_E_ARGUMENT, "the state lacks %d of the session's %d variables: %s", n, p->n_vars, list);
+}
+
+static nc_code check_bound(nc_work *w, const nc_program *p, int i, const nc_state_var *v) {
+    const nc_slot *slot = &p->slots[p->vars[i]];
+    w->at_node = v->name, w->at_op = "variable";
+    if (v->dtype != slot->dtype)
+        NC_FAIL(w, NC_E_TYPE, "expected %s, got %s in the state", nc_dtype_name(slot->dtype), nc_dtype_name(v->dtype));
+    if (v->rank != slot->rank) NC_FAIL(w, NC_E_SHAPE, "expected rank %d, got %d in the state", slot->rank, v->rank);
+    if (!nc_device_same_memory(v->device, p->device))
+        NC_FAIL(w, NC_E_DEVICE, "expected memory of %s, the session's device, got memory of %s in the state",
+                p->device->table->name, v->device->table->name);
+    if (v->read_only && p->vars_last[i] != p->vars[i])
+        NC_FAIL(w, NC_E_STATE,
+                "expected memory that may be written, got memory lent to be read: the session updates it");
+    w->at_node = w->at_op = NULL;
+    return NC_OK;
+}
+
+static nc_code resolve(nc_work *w, nc_state *s, const nc_program *p, nc_state_var **out) {
+    for (int i = 0; i < p->n_vars; i++)
+        if (!(out[i] = nc_map_get(&s->names, p->graph->vars.v[i]->name))) return name_missing(w, s, p);
+    for (int i = 0; i < p->n_vars; i++) NC_TRY(check_bound(w, p, i, out[i]));
+    return NC_OK;
+}
+
+/* Takes vars; the oldest map makes room. */
+static void remember(nc_state *s, uint64_t program, nc_state_var **vars) {
+    int at = s->n_maps < NC_STATE_MAPS ? s->n_maps++ : s->next_map;
+    s->next_map = (at + 1) % NC_STATE_MAPS;
+    nc_free((void *)s->maps[at].vars);
+    s->maps[at] = (nc_state_map){program, vars};
+}
+
+nc_code nc_state_bind(nc_work *w, nc_state *s, uint64_t program, const nc_program *p, nc_state_var **out) {
+    size_t bytes = (size_t)p->n_vars * sizeof(nc_state_var *);
+    nc_code code = NC_OK;
+    pthread_mutex_lock(&s->lock);
+    int i = 0;
+    while (i < s->n_maps && s->maps[i].program != program) i++;
+    if (i == s->n_maps || !s->maps[i].vars) {
+        nc_state_var **vars = nc_alloc(bytes);
+        code = vars ? resolve(w, s, p, vars) : nc_fail(w, NC_E_MEMORY, "out of memory");
+        if (code == NC_OK) {
+            memcpy((void *)out, (const void *)vars, bytes);
+            remember(s, program, vars);
+        } else {
+            nc_free((void *)vars);
+        }
+    } else {
+        memcpy((void *)out, (const void *)s->maps[i].vars, bytes);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
+/* ---- contents ---- */
+
+static nc_code read_var(nc_work *w, nc_state *s, const char *name, bool share, nc_object **out) {
+    nc_state_var *v;
+    NC_TRY(need(w, s, name, &v));
+    if (!v->set) NC_FAIL(w, NC_E_STATE, "it has no contents yet");
+    if (!share) return nc_state_var_read(w, v, out);
+    if (!nc_state_var_is_dense(v)) NC_FAIL(w, NC_E_STATE, "its rows lie apart, it can only be copied");
+    nc_object *o = nc_object_tensor(nc_buffer_ref(v->buffer), v->dtype, v->rank, v->dims);
+    NC_NEED(w, o);
     *out = o;
     return NC_OK;
 }
 
-nc_code nc_state_read(nc_work *w, nc_state *s, int i_var, nc_object **out) {
+static nc_code read_held(nc_work *w, nc_state *s, const char *name, bool share, nc_object **out) {
     NC_TRY(nc_state_begin(w, s, false, true));
-    w->at_node = s->program->graph->vars.v[i_var]->name, w->at_op = "variable";
-    nc_code code =
-        s->vars[i_var].set ? read_var(w, &s->vars[i_var], out) : nc_fail(w, NC_E_STATE, "it has no contents yet");
+    nc_code code = read_var(w, s, name, share, out);
     nc_state_end(s, false);
     w->at_node = w->at_op = NULL;
     return code;
 }
 
-static nc_code write_var(nc_work *w, nc_state *s, int i_var, const nc_tensor *t) {
-    nc_state_var *v = &s->vars[i_var];
-    const nc_slot *slot = &s->program->slots[s->program->vars[i_var]];
-    w->at_node = s->program->graph->vars.v[i_var]->name, w->at_op = "variable";
+nc_code nc_state_read(nc_work *w, nc_state *s, const char *name, nc_object **out) {
+    return read_held(w, s, name, false, out);
+}
+
+nc_code nc_state_share(nc_work *w, nc_state *s, const char *name, nc_object **out) {
+    return read_held(w, s, name, true, out);
+}
+
+static nc_code write_var(nc_work *w, nc_state *s, const char *name, const nc_tensor *t) {
+    nc_state_var *v;
+    NC_TRY(need(w, s, name, &v));
+    if (v->read_only) NC_FAIL(w, NC_E_STATE, "its memory was lent to be read");
     if (t->dtype != v->dtype)
         NC_FAIL(w, NC_E_TYPE, "expected %s, got %s", nc_dtype_name(v->dtype), nc_dtype_name(t->dtype));
     if (t->rank != v->rank) NC_FAIL(w, NC_E_SHAPE, "expected rank %d, got %d", v->rank, t->rank);
     if (!nc_is_dense(t)) NC_FAIL(w, NC_E_ARGUMENT, "its new contents must be dense");
-    for (int d = 0; d < t->rank; d++) {
-        int64_t want;
-        if (d != v->grow_axis && nc_dim_is_const(s->program->dims[slot->dims[d]], &want) && want != t->dims[d])
-            NC_FAIL(w, NC_E_SHAPE, "axis %d: expected %lld, got %lld", d, (long long)want, (long long)t->dims[d]);
-    }
-    return set_contents(w, v, t->dims, t->data);
+    for (int d = 0; d < t->rank; d++)
+        if (v->fixed[d] >= 0 && v->fixed[d] != t->dims[d])
+            NC_FAIL(w, NC_E_SHAPE, "axis %d: expected %lld, got %lld", d, (long long)v->fixed[d],
+                    (long long)t->dims[d]);
+    return nc_state_var_fill(w, v, t->dims, t->data);
 }
 
-nc_code nc_state_write(nc_work *w, nc_state *s, int i_var, const nc_tensor *host) {
+nc_code nc_state_write(nc_work *w, nc_state *s, const char *name, const nc_tensor *host) {
     hold(s);
-    nc_code code = write_var(w, s, i_var, host);
-    nc_state_end(s, true);
+    nc_code code = write_var(w, s, name, host);
     w->at_node = w->at_op = NULL;
-    return code;
+    return release(s, code);
 }

@@ -125,23 +125,51 @@ static nc_code update(nc_work *w, nc_graph *g, nc_value *lr, nc_value *const *pa
     return NC_OK;
 }
 
+typedef struct descent {
+    nc_value *loss, **params, **grads;
+    int n;
+} descent;
+
+/* The parameters as variables, and the gradients of the loss: NULL where it does not depend on one. */
+static nc_code descend(nc_work *w, nc_graph *g, const char *loss_output, const char *const *params, int n_params,
+                       descent *out) {
+    int i_loss = -1;
+    descent d = {.n = n_params};
+    NC_TRY(find_output(w, g, loss_output, &i_loss));
+    NC_NEED(w, d.params = values(w, n_params));
+    d.loss = g->outputs.v[i_loss];
+    NC_TRY(n_params ? find_sources(w, g, params, n_params, d.params) : all_params(w, g, d.loss, &d.params, &d.n));
+    if (!d.loss->type || d.loss->type->kind != NC_T_TENSOR)
+        NC_FAIL(w, NC_E_TYPE, "the loss '%s' is no tensor", loss_output);
+    NC_TRY(make_variables(w, d.params, d.n));
+    NC_NEED(w, d.grads = values(w, d.n));
+    NC_TRY(nc_autodiff(w, g, &d.loss, NULL, 1, d.params, d.n, d.grads));
+    *out = d;
+    return NC_OK;
+}
+
 nc_code nc_train_sgd(nc_work *w, nc_model *m, const char *loss_output, const char *const *params, int n_params,
                      const char *lr_input) {
-    nc_graph *g = m->main;
-    int i_loss = -1, n = n_params;
-    NC_TRY(find_output(w, g, loss_output, &i_loss));
-    nc_value **xs = values(w, n_params), *loss = g->outputs.v[i_loss];
-    NC_NEED(w, xs);
-    NC_TRY(n_params ? find_sources(w, g, params, n_params, xs) : all_params(w, g, loss, &xs, &n));
-    if (!loss->type || loss->type->kind != NC_T_TENSOR)
-        NC_FAIL(w, NC_E_TYPE, "the loss '%s' is no tensor", loss_output);
-    nc_dtype elem = loss->type->elem;
-    NC_TRY(make_variables(w, xs, n));
-    nc_value **grads = values(w, n);
-    NC_NEED(w, grads);
-    NC_TRY(nc_autodiff(w, g, &loss, NULL, 1, xs, n, grads));
-    const nc_type *scalar = nc_type_tensor(&m->arena, elem, 0, NULL);
-    nc_value *lr = scalar ? nc_edit_input(g, lr_input, scalar) : NULL;
+    descent d;
+    NC_TRY(descend(w, m->main, loss_output, params, n_params, &d));
+    const nc_type *scalar = nc_type_tensor(&m->arena, d.loss->type->elem, 0, NULL);
+    nc_value *lr = scalar ? nc_edit_input(m->main, lr_input, scalar) : NULL;
     NC_NEED(w, lr);
-    return update(w, g, lr, xs, grads, n);
+    return update(w, m->main, lr, d.params, d.grads, d.n);
+}
+
+nc_code nc_train_accumulate(nc_work *w, nc_model *m, const char *loss_output, const char *const *params, int n_params) {
+    descent d;
+    NC_TRY(descend(w, m->main, loss_output, params, n_params, &d));
+    nc_builder b = {.w = w, .graph = m->main, .stage = NC_STAGE_UPDATE, .infer = nc_infer_node};
+    for (int i = 0; i < d.n; i++) {
+        const char *name = joined(w, "grad:", d.params[i]->name);
+        nc_value *sum = name ? nc_edit_variable(m->main, name, d.params[i]->type, NULL) : NULL;
+        NC_NEED(w, sum);
+        if (!d.grads[i]) continue;
+        nc_value *next = nc_build1(&b, "Add", 2, sum, d.grads[i]);
+        NC_TRY(b.code);
+        nc_edit_set_version(sum->var, next);
+    }
+    return NC_OK;
 }

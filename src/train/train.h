@@ -14,6 +14,11 @@
 NC_MUST nc_code nc_train_sgd(nc_work *w, nc_model *m, const char *loss_output, const char *const *params, int n_params,
                              const char *lr_input);
 
+/* Every parameter becomes a variable that is read, beside a variable "grad:<name>", at first zeros, whose next version
+ * is itself + dloss/dp: another program takes the sums. n_params 0: as above. */
+NC_MUST nc_code nc_train_accumulate(nc_work *w, nc_model *m, const char *loss_output, const char *const *params,
+                                    int n_params);
+
 /* Adds an output "grad:<name>" per name of `wrt`: the gradient of the loss, zeros where it has no influence. */
 NC_MUST nc_code nc_train_gradients(nc_work *w, nc_model *m, const char *loss_output, const char *const *wrt, int n);
 

@@ -50,6 +50,23 @@ TEST(sgd_of_named_parameters_leaves_others_constant) {
     end(&w, m);
 }
 
+TEST(accumulated_gradients_are_variables_beside_their_parameters) {
+    nc_work w;
+    nc_model *m = start(&w);
+    REQUIRE(m != NULL);
+    const char *names[] = {"w", "unused"};
+    CHECK_INT(nc_train_accumulate(&w, m, "loss", names, 2), NC_OK);
+    REQUIRE(m->main->vars.n == 4);
+    CHECK(m->main->vars.v[0]->last == m->main->vars.v[0]->first); /* read, not written */
+    CHECK_STR(m->main->vars.v[2]->name, "grad:w");
+    CHECK_EXPR(m->main->vars.v[2]->last, "Add(grad:w, Mul(Expand(1, [2]), x))");
+    CHECK_STR(m->main->vars.v[3]->name, "grad:unused");
+    CHECK(m->main->vars.v[3]->last == m->main->vars.v[3]->first); /* no influence: the sum stays zeros */
+    CHECK(!m->main->vars.v[3]->initial);
+    CHECK_INT(m->main->inputs.n, 1);
+    end(&w, m);
+}
+
 TEST(sgd_refuses_unknown_names) {
     nc_work w;
     nc_model *m = start(&w);

@@ -40,6 +40,11 @@ SWEEP(large)
 
 TEST(faults_of_training_steps) { sweep((nc_fault_job){.path = "tests/faults/training.onnx", .loss = "loss"}); }
 
+TEST(faults_of_weights_in_a_state) {
+    sweep((nc_fault_job){.path = "tests/faults/convolutions.onnx", .variables = "*"});
+    sweep((nc_fault_job){.path = "tests/faults/attention.onnx", .variables = "*", .device = "guard"});
+}
+
 TEST(faults_on_another_device) {
     sweep((nc_fault_job){.path = "tests/faults/control.onnx", .device = "guard"});
     /* qemu 7.2 reads more than the four bytes of a scalar fma's operand: beyond a weight at the end of a page. */

@@ -27,7 +27,7 @@ def named(body):
 def test_stubs_name_what_is_there():
     stubs = named(STUBS.body)
     assert set(stubs) == {n for n in dir(_core) if not n.startswith("__")}
-    for name in ("Value", "Env", "Session", "RunOptions"):
+    for name in ("Value", "Env", "Session", "RunOptions", "State"):
         told = {n for n in named(stubs[name].body) if n != "__new__"}
         have = {n for n, v in vars(getattr(_core, name)).items()
                 if not n.startswith("__") or n in ("__array_struct__", "__dlpack__", "__dlpack_device__")}
@@ -62,6 +62,10 @@ SCRIPT = """
             session.run(None, {})
         except ort.InvalidArgument as e:
             print(e.node, e.text)
+        state = ort.State(session)
+        state.lend("w", np.zeros(3, np.float32))
+        state["b"] = np.zeros(3, np.float32)
+        session.run(None, {}, state=state)
         print(session.get_modelmeta().custom_metadata_map, session.end_profiling(), outputs)
         return value.shape()
     """

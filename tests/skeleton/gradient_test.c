@@ -243,22 +243,40 @@ static void second(model *m) {
 }
 TEST(second_derivative_of_tanh) { model_everywhere(second); }
 
-TEST(packing_in_a_training_session_is_refused_with_the_reason) {
-    static const char *const wrt[] = {"w"};
+/* v is frozen, so it is packed, for the forward product and for the gradient that goes through it; w is trained. */
+static void frozen(model *m) {
+    static const char *const params[] = {"w"};
     static const char text[] = "<opset: \"\" 17>\n"
                                "g (float[n,2] x) => (float[] loss)\n"
-                               "<const float[2,2] w = {1, 2, 3, 4}>\n"
-                               "{\n"
-                               "  h = MatMul(x, w)\n"
-                               "  loss = ReduceSum<keepdims = 0>(h)\n"
-                               "}\n";
-    model m;
-    model_init(&m, "cpu", 1);
-    model_option(&m, "packing", "on");
-    CHECK(nacre_options_gradients(model_options(&m), "loss", wrt, 1, &m.err) == NACRE_OK);
-    CHECK_INT(model_try_open(&m, text), NACRE_ARGUMENT);
-    CHECK(strstr(m.err.text, "trains") != NULL);
-    model_option(&m, "packing", "off");
-    CHECK_INT(model_try_open(&m, text), NACRE_OK);
-    model_close(&m);
+                               "<const float[2,2] w = {1, 2, 3, 4}, const float[2,2] v = {1, 0, 2, 1}>\n"
+                               "{\n  h = MatMul(x, w)\n  y = MatMul(h, v)\n  loss = ReduceSum<keepdims = 0>(y)\n}\n";
+    float x[2] = {1, 2}, lr[1] = {1};
+    CHECK(nacre_options_sgd(model_options(m), "loss", params, 1, "lr", &m->err) == NACRE_OK);
+    model_option(m, "packing", "on");
+    model_open(m, text);
+    model_input(m, "x", NACRE_FLOAT, 2, D(1, 2), x);
+    model_input(m, "lr", NACRE_FLOAT, 0, NULL, lr);
+    model_run(m);
+    CHECK_NEAR(model_floats(m, "loss", 1)[0], 7 + 3 * 10, 0);
+    CHECK(model_stats(m).packed > 0);
+    nacre_value *w = model_variable(m, "w"); /* w -= x' (1, 1) v' */
+    if (w) CHECK(memcmp(nacre_value_data(w), (float[4]){0, -1, 1, -2}, 4 * sizeof(float)) == 0);
+    model_collect(m, w);
+    nacre_value_release(w);
 }
+TEST(frozen_weights_are_packed_in_training) { model_everywhere(frozen); }
+
+static void all_trained(model *m) {
+    static const char *const params[] = {"w"};
+    CHECK(nacre_options_sgd(model_options(m), "loss", params, 1, "lr", &m->err) == NACRE_OK);
+    model_open(m, "<opset: \"\" 17>\ng (float[n,2] x) => (float[] loss)\n<const float[2,2] w = {1, 2, 3, 4}>\n"
+                  "{\n  h = MatMul(x, w)\n  loss = ReduceSum<keepdims = 0>(h)\n}\n");
+    float x[2] = {1, 2}, lr[1] = {1};
+    model_input(m, "x", NACRE_FLOAT, 2, D(1, 2), x);
+    model_input(m, "lr", NACRE_FLOAT, 0, NULL, lr);
+    model_run(m);
+    model_run(m);
+    CHECK_NEAR(model_floats(m, "loss", 1)[0], 17 - 10, 0);
+    CHECK_INT(model_stats(m).packed, 0);
+}
+TEST(trained_weights_are_not_packed) { model_everywhere(all_trained); }

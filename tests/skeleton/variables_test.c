@@ -145,6 +145,30 @@ static void cancel(model *m, const char *graph, bool dirty) {
 
 static void cancel_late(model *m) { cancel(m, cancel_after, true); }
 static void cancel_early(model *m) { cancel(m, cancel_before, false); }
+/* Setting what the failed run updates is as good as a reset; the rest of the state is kept. */
+static void mend(model *m) {
+    float g[3] = {1, 1, 1};
+    char target[64];
+    void (*stop)(nacre_run_options *, int) = nacre_run_options_cancel;
+    load(m);
+    model_open(m, cancel_after);
+    model_input(m, "g", NACRE_FLOAT, 1, D(3), g);
+    snprintf(target, sizeof target, "%p %p", (void *)m->run, *(void **)&stop);
+    setenv("NACRE_TEST_CANCEL", target, 1);
+    CHECK_INT(model_try_run(m), NACRE_CANCELLED);
+    unsetenv("NACRE_TEST_CANCEL");
+    nacre_run_options_cancel(m->run, 0);
+    CHECK_INT(model_try_run(m), NACRE_STATE);
+    CHECK(strstr(m->err.text, "'w'") != NULL);
+    nacre_value *v;
+    if (nacre_value_tensor(NACRE_FLOAT, 1, D(3), g, &v, &m->err) != NACRE_OK) return;
+    CHECK_INT(nacre_state_set(m->session, NULL, "w", v, &m->err), NACRE_OK);
+    CHECK_INT(nacre_state_is_dirty(m->session, NULL), 0);
+    model_run(m);
+    CHECK_NEAR(model_floats(m, "y", 3)[2], 0, 0);
+    nacre_value_release(v);
+}
+TEST(setting_what_a_cancelled_run_updates_mends_the_state) { model_everywhere(mend); }
 TEST(cancelled_update_leaves_the_state_dirty) { model_everywhere(cancel_late); }
 TEST(cancelled_before_the_update_leaves_the_state_clean) { model_everywhere(cancel_early); }
 
