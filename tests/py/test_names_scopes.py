@@ -335,6 +335,53 @@ def test_a_sparse_constant_is_an_output(env, declared):
     np.testing.assert_array_equal(got[0], -got[1])
 
 
+# ---- ranks ----
+
+LONG = [2] + [1] * 19
+
+
+def one_node(op, inputs, initializers=(), dims=(2,), elem=T.FLOAT, opset=17, outputs=1, **attributes):
+    return made([helper.make_node(op, inputs, ["y", "z", "w"][:outputs], name="here", **attributes)],
+                [tensor("x", elem, dims)], [onnx.ValueInfoProto(name="y")], initializers, [("", opset)])
+
+
+def scanned(dims):
+    """A Loop that stacks x, which has as many dims as there may be."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["go_on"]), helper.make_node("Neg", ["x"], ["n"])], "body",
+        [tensor("i", T.INT64, []), tensor("c", T.BOOL, [])],
+        [tensor("go_on", T.BOOL, []), onnx.ValueInfoProto(name="n")])
+    return made([helper.make_node("Loop", ["trips", ""], ["y"], name="here", body=body)], [tensor("x", T.FLOAT, dims)],
+                [onnx.ValueInfoProto(name="y")], {"trips": np.int64(2)})
+
+
+SIXTEEN = np.zeros([1] * 16, np.float32)
+#: The model, the dims that are too many, what is fed where only the run can tell.
+TOO_LONG = {
+    "Reshape": (one_node("Reshape", ["x", "s"], {"s": np.int64(LONG)}), 20, None),
+    "Unsqueeze": (one_node("Unsqueeze", ["x", "a"], {"a": np.arange(16)}), 17, None),
+    "Expand": (one_node("Expand", ["x", "s"], {"s": np.int64([1] * 18 + [2])}), 19, None),
+    "StringSplit": (one_node("StringSplit", ["x"], dims=[1] * 16, elem=T.STRING, opset=20, outputs=2), 17, None),
+    "Loop": (scanned([1] * 16), 17, None),
+    "Loop, rank open": (scanned(None), 17, {"x": SIXTEEN}),
+    "ConstantOfShape": (one_node("ConstantOfShape", ["x"], dims=["k"], elem=T.INT64), 20, {"x": np.int64(LONG)}),
+    "ConcatFromSequence": (made(
+        [helper.make_node("ConcatFromSequence", ["s"], ["y"], name="here", axis=0, new_axis=1)],
+        [helper.make_tensor_sequence_value_info("s", T.FLOAT, None)], [onnx.ValueInfoProto(name="y")]),
+        17, {"s": [SIXTEEN]}),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_LONG)
+def test_more_dims_than_there_may_be_are_refused_by_name(env, kind):
+    model, n, feeds = TOO_LONG[kind]
+    with pytest.raises(NacreError, match=f"has {n} dims, at most 16|: {n} dims, at most 16") as e:
+        session = env.session(model)
+        assert feeds is not None, "known before the run"
+        session.run(feeds)
+    assert e.value.node == "here" and e.value.op == kind.partition(",")[0]
+
+
 # ---- other formats ----
 
 def test_an_ort_file_is_told_apart(env, tmp_path):

@@ -134,7 +134,9 @@ static nc_code scan_types(loop *l) {
         NC_NEED(c->w, dims[0]);
         if (!t) continue;
         if (t->kind != NC_T_TENSOR) NC_FAIL(c->w, NC_E_TYPE, "scan output %d is no tensor", i);
-        if (t->rank >= NC_MAX_RANK) NC_FAIL(c->w, NC_E_SHAPE, "scan output %d has too many dims", i);
+        if (t->rank >= NC_MAX_RANK)
+            NC_FAIL(c->w, NC_E_SHAPE, "scan output %d has %d dims, at most %d are supported", i, t->rank + 1,
+                    NC_MAX_RANK);
         NC_TRY(nc_scope_join(&l->scope, t, t, "scan output", &seen));
         for (int k = 0; k < t->rank; k++) dims[1 + k] = seen->dims[k];
         NC_TRY(nc_out(c, l->n_carried + i, t->elem, t->rank < 0 ? -1 : 1 + t->rank, dims));
