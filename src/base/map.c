@@ -2,6 +2,8 @@
  * There is no removal, so a probe ends at the first empty slot. Outgrown tables stay in the arena until it is reset. */
 #include "base/map.h"
 
+#include "base/steps.h"
+
 #include <string.h>
 
 #define FIRST_CAP 16
@@ -9,14 +11,13 @@
 #define K2 UINT64_C(0xB7E151628AED2A6B)
 #define K3 UINT64_C(0x243F6A8885A308D3)
 
-void nc_map_init(nc_map *m, nc_arena *arena) {
-    *m = (nc_map){.arena = arena};
-}
+void nc_map_init(nc_map *m, nc_arena *arena) { *m = (nc_map){.arena = arena}; }
 
 /* The slot that holds the key, or the empty one where it belongs. The table is never full. */
 static nc_map_slot *find_slot(nc_map_slot *slots, size_t cap, const void *key, size_t n, uint64_t hash) {
     for (size_t i = (size_t)hash & (cap - 1);; i = (i + 1) & (cap - 1)) {
         nc_map_slot *s = &slots[i];
+        nc_steps_add(1);
         if (s->key == NULL) return s;
         if (s->hash == hash && s->key_bytes == n && memcmp(s->key, key, n) == 0) return s;
     }
@@ -35,9 +36,7 @@ static bool grow(nc_map *m) {
     return true;
 }
 
-void *nc_map_get(const nc_map *m, const char *key) {
-    return nc_map_get_bytes(m, key, strlen(key));
-}
+void *nc_map_get(const nc_map *m, const char *key) { return nc_map_get_bytes(m, key, strlen(key)); }
 
 void *nc_map_get_bytes(const nc_map *m, const void *key, size_t n) {
     if (m->n == 0) return NULL;
@@ -45,9 +44,7 @@ void *nc_map_get_bytes(const nc_map *m, const void *key, size_t n) {
     return find_slot(m->slots, m->cap, key, n, nc_hash(key, n, 0))->value;
 }
 
-bool nc_map_put(nc_map *m, const char *key, void *value) {
-    return nc_map_put_bytes(m, key, strlen(key), value);
-}
+bool nc_map_put(nc_map *m, const char *key, void *value) { return nc_map_put_bytes(m, key, strlen(key), value); }
 
 bool nc_map_put_bytes(nc_map *m, const void *key, size_t n, void *value) {
     if (m->n >= m->cap / 4 * 3 && !grow(m)) return false;
@@ -68,14 +65,10 @@ static uint64_t load64(const unsigned char *p) {
     return w;
 }
 
-static uint64_t rotate(uint64_t x, int bits) {
-    return x << bits | x >> (64 - bits);
-}
+static uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
 /* For a fixed word a bijection of the state, for a fixed state one of the word: a single change never cancels. */
-static uint64_t absorb(uint64_t state, uint64_t word) {
-    return rotate(state + word * K2, 29) * K1;
-}
+static uint64_t absorb(uint64_t state, uint64_t word) { return rotate(state + word * K2, 29) * K1; }
 
 static uint64_t finish(uint64_t h) {
     h = (h ^ h >> 32) * K2;

@@ -44,6 +44,7 @@ struct nc_op_version {
     const nc_param *in, *out;
     const nc_attr_spec *attr;
     bool removed; /* the op ended with this version */
+    bool foreign; /* ONNX Runtime's, not ONNX's: read from files that have it, never made by a pass */
 };
 
 enum {

@@ -5,6 +5,7 @@
  * of uses is a function of the edits alone. */
 #include "ir/edit.h"
 
+#include "base/steps.h"
 #include "ir/edit_core.h"
 
 #include <string.h>
@@ -35,16 +36,20 @@ nc_value *nc_edit_new_value(nc_graph *g, nc_origin origin, const char *name, con
 
 bool nc_edit_add_use(nc_value *v, nc_node *n, int i) {
     nc_use u = {n, i};
-    return !v || NC_PUSH(&v->graph->model->arena, v->uses, u);
+    if (!v) return true;
+    if (!NC_PUSH(&v->graph->model->arena, v->uses, u)) return false;
+    n->at_use[i] = v->uses.n - 1;
+    return true;
 }
 
 void nc_edit_drop_use(nc_value *v, const nc_node *n, int i) {
-    if (!v) return;
-    for (int k = v->uses.n - 1; k >= 0; k--)
-        if (v->uses.v[k].node == n && v->uses.v[k].i == i) {
-            v->uses.v[k] = v->uses.v[--v->uses.n];
-            return;
-        }
+    int k = v ? n->at_use[i] : 0;
+    nc_steps_add(1);
+    if (!v || k >= v->uses.n || v->uses.v[k].node != n || v->uses.v[k].i != i) return; /* was never added */
+    nc_use last = v->uses.v[--v->uses.n];
+    if (k == v->uses.n) return;
+    v->uses.v[k] = last;
+    last.node->at_use[last.i] = k;
 }
 
 nc_value *nc_edit_input(nc_graph *g, const char *name, const nc_type *type) {
@@ -260,6 +265,7 @@ void nc_edit_replace_uses_if(nc_value *old, nc_value *by, bool (*keep)(const nc_
     /* From the back: dropping a use then finds it at once and moves only uses that were seen. */
     for (int k = old->uses.n - 1; k >= 0; k--) {
         nc_use u = old->uses.v[k];
+        nc_steps_add(1);
         if (!keep || keep(&u, ctx)) nc_edit_set_in(u.node, u.i, by);
     }
 }

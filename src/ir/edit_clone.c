@@ -106,8 +106,10 @@ static nc_node *copy_shell(copier *c, nc_graph *g, const nc_node *from) {
     n->lowered = NULL;
     if (!c->other) n->id = c->to->next_id++;
     n->in = nc_arena_array(a, (size_t)nc_edit_room(n->n_operands), sizeof *n->in);
+    n->at_use = nc_arena_array(a, (size_t)nc_edit_room(n->n_operands), sizeof *n->at_use);
     n->out = nc_arena_array(a, (size_t)nc_edit_room(n->n_out), sizeof *n->out);
-    if (!n->in || !n->out || !carry_str(c, &n->name) || !copy_attrs(c, n) || !carry_extra(c, &n->extra)) return NULL;
+    if (!n->in || !n->at_use || !n->out || !carry_str(c, &n->name) || !copy_attrs(c, n) || !carry_extra(c, &n->extra))
+        return NULL;
     for (int i = 0; i < n->n_out; i++) {
         if (!from->out[i]) continue;
         if (!(n->out[i] = copy_value(c, g, from->out[i]))) return NULL;

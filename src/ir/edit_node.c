@@ -4,6 +4,8 @@
  * out moves those behind it, and their uses are renumbered. Calls that cannot return a failure set
  * model->out_of_memory and leave the operand as it was. */
 #include "ir/card.h"
+
+#include "base/steps.h"
 #include "ir/edit_core.h"
 
 #include <string.h>
@@ -23,6 +25,18 @@ static bool grow_pointers(nc_arena *a, void *array, int n) {
     if (n) memcpy(more, *v, (size_t)n * sizeof *more);
     *v = more;
     return true;
+}
+
+static bool grow_operands(nc_node *n) {
+    nc_arena *a = &n->graph->model->arena;
+    int count = n->n_operands;
+    if (count == nc_edit_room(count)) {
+        int *more = nc_arena_array(a, (size_t)nc_edit_room(count + 1), sizeof *more);
+        if (!more) return false;
+        memcpy(more, n->at_use, (size_t)count * sizeof *more);
+        n->at_use = more;
+    }
+    return grow_pointers(a, &n->in, count);
 }
 
 /* ---- the list ---- */
@@ -94,8 +108,9 @@ static nc_node *new_node(nc_graph *g, const nc_card *card, const nc_op_version *
     n->id = g->model->next_id;
     n->name = name && *name ? nc_arena_str(a, name) : nc_arena_printf(a, "%s_%d", card->name, n->id);
     n->in = nc_arena_array(a, (size_t)nc_edit_room(n_in), sizeof(nc_value *));
+    n->at_use = nc_arena_array(a, (size_t)nc_edit_room(n_in), sizeof *n->at_use);
     n->out = nc_arena_array(a, (size_t)nc_edit_room(n_out), sizeof(nc_value *));
-    if (!n->name || !n->in || !n->out) return NULL;
+    if (!n->name || !n->in || !n->at_use || !n->out) return NULL;
     g->model->next_id++;
     n->graph = g;
     n->card = card;
@@ -136,41 +151,41 @@ nc_value *nc_edit_add_out(nc_node *n, const char *name) {
 
 void nc_edit_set_in(nc_node *n, int i, nc_value *v) {
     if (n->in[i] == v) return;
+    int before = n->at_use[i];
     if (!nc_edit_add_use(v, n, i)) {
         n->graph->model->out_of_memory = true;
         return;
     }
+    int now = n->at_use[i];
+    n->at_use[i] = before;
     nc_edit_drop_use(n->in[i], n, i);
+    n->at_use[i] = now;
     n->in[i] = v;
 }
 
-static void renumber(nc_value *v, const nc_node *n, int from, int to) {
-    for (int k = 0; v && k < v->uses.n; k++)
-        if (v->uses.v[k].node == n && v->uses.v[k].i == from) {
-            v->uses.v[k].i = to;
-            return;
-        }
+static void move_operand(nc_node *n, int from, int to) {
+    nc_steps_add(1);
+    n->in[to] = n->in[from];
+    n->at_use[to] = n->at_use[from];
+    if (n->in[to]) n->in[to]->uses.v[n->at_use[to]].i = to;
 }
 
 static bool insert_operand(nc_node *n, int at, nc_value *v) {
-    if (!grow_pointers(&n->graph->model->arena, &n->in, n->n_operands)) return false;
-    if (!nc_edit_add_use(v, n, -1)) return false;
-    for (int j = n->n_operands; j > at; j--) {
-        n->in[j] = n->in[j - 1];
-        renumber(n->in[j], n, j - 1, j);
-    }
+    if (!grow_operands(n)) return false;
+    int last = n->n_operands;
+    if (!nc_edit_add_use(v, n, last)) return false;
+    int k = n->at_use[last];
+    for (int j = last; j > at; j--) move_operand(n, j - 1, j);
     n->in[at] = v;
-    renumber(v, n, -1, at);
+    n->at_use[at] = k;
+    if (v) v->uses.v[k].i = at;
     n->n_operands++;
     return true;
 }
 
 static void remove_operand(nc_node *n, int at) {
     nc_edit_drop_use(n->in[at], n, at);
-    for (int j = at; j + 1 < n->n_operands; j++) {
-        n->in[j] = n->in[j + 1];
-        renumber(n->in[j], n, j + 1, j);
-    }
+    for (int j = at; j + 1 < n->n_operands; j++) move_operand(n, j + 1, j);
     n->n_operands--;
 }
 
@@ -244,10 +259,25 @@ nc_graph *nc_edit_subgraph(nc_node *n, const char *attr) {
     return g;
 }
 
+/* What sub s of n has captured of outer, or NULL. A weight has few users, a small body few captures: the shorter of the
+ * two lists is searched. */
+static nc_value *find_capture(const nc_node *n, const nc_sub *s, const nc_value *outer) {
+    bool by_use = outer->uses.n < s->n_captures;
+    int n_list = by_use ? outer->uses.n : s->n_captures;
+    for (int k = 0; k < n_list; k++) {
+        nc_steps_add(1);
+        int at = by_use ? outer->uses.v[k].i - s->first_capture : k;
+        bool here =
+            by_use ? outer->uses.v[k].node == n && at >= 0 && at < s->n_captures : n->in[s->first_capture + k] == outer;
+        if (here) return s->graph->captures.v[at];
+    }
+    return NULL;
+}
+
 nc_value *nc_edit_capture(nc_node *n, int i_sub, nc_value *outer) {
     nc_sub *s = &n->subs[i_sub];
-    for (int k = 0; k < s->n_captures; k++)
-        if (n->in[s->first_capture + k] == outer) return s->graph->captures.v[k];
+    nc_value *found = find_capture(n, s, outer);
+    if (found) return found;
     nc_value *inner = nc_edit_new_value(s->graph, NC_FROM_CAPTURE, outer->name, outer->type);
     if (!inner || !NC_PUSH(&n->graph->model->arena, s->graph->captures, inner)) return NULL;
     if (!insert_operand(n, s->first_capture + s->n_captures, outer)) {

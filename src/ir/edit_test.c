@@ -85,6 +85,24 @@ TEST(edit_captures_move_with_inputs) {
     nc_model_destroy(m);
 }
 
+/* Found by the uses of what is captured where these are fewer than the captures, else among the captures. */
+TEST(edit_captures_once) {
+    nc_model *m = nc_fake_parse("(float[n] x, bool[] c, float[n] z) => (y)\n"
+                                "{ p = Neg(x)\n q = Neg(x)\n r = Neg(x)\n y = If<then_branch = { () => (a) { b = "
+                                "Add(^x, ^p)\n d = Add(^q, ^r)\n"
+                                " a = Add(b, d) } }, else_branch = { () => (e) { e = Neg(^p) } }>(c) }");
+    REQUIRE(m);
+    nc_node *n = m->main->last;
+    REQUIRE(n->n_operands == 6 && n->subs[0].n_captures == 4);
+    for (int k = 0; k < 4; k++) CHECK(nc_edit_capture(n, 0, n->in[1 + k]) == n->subs[0].graph->captures.v[k]);
+    CHECK(nc_edit_capture(n, 1, n->in[2]) == n->subs[1].graph->captures.v[0]);
+    CHECK_INT(n->n_operands, 6);
+    nc_value *fifth = nc_edit_capture(n, 0, nc_graph_find(m->main, "z"));
+    CHECK(fifth == n->subs[0].graph->captures.v[4] && n->n_operands == 7 && n->subs[1].first_capture == 6);
+    check_valid(m);
+    nc_model_destroy(m);
+}
+
 TEST(edit_clones_nodes_with_bodies) {
     nc_model *m = nc_fake_parse("(float[n] x, bool[] c) => (y) { y = If<then_branch = { () => (b)\n"
                                 "{ b = If<then_branch = { () => (d) { d = Neg(^x) } }>(^c) } }>(c) \"it\" }");

@@ -25,7 +25,8 @@ static const nc_attr_spec all[] = {
     {"ints", NC_A_INTS, 0, {0}},     {"floats", NC_A_FLOATS, 0, {0}}, {"strings", NC_A_STRINGS, 0, {0}},
     {"tensor", NC_A_TENSOR, 0, {0}}, {"type", NC_A_TYPE, 0, {0}},     {0}};
 
-#define ROWS(name, in, out, attrs) static const nc_op_version name[] = {{1, in, out, attrs, false}, {0}}
+#define ROWS(name, ins, outs, attrs) \
+    static const nc_op_version name[] = {{.since = 1, .in = ins, .out = outs, .attr = attrs}, {0}}
 ROWS(unary, x1, y_same, NULL);
 ROWS(binary, x2, y_same, NULL);
 ROWS(concat, many, y_any, axis);
@@ -33,8 +34,11 @@ ROWS(split, x1, many, NULL);
 ROWS(branch, cond, many, branches);
 ROWS(constant, NULL, y_any, all);
 ROWS(noise, maybe, maybe_out, NULL);
-static const nc_op_version leaky[] = {{16, x1, y_same, alpha, false}, {6, x1, y_same, NULL, false}, {0}};
-static const nc_op_version gone[] = {{10, x1, y_same, NULL, true}, {1, x1, y_same, NULL, false}, {0}};
+static const nc_op_version leaky[] = {
+    {.since = 16, .in = x1, .out = y_same, .attr = alpha}, {.since = 6, .in = x1, .out = y_same, .attr = NULL}, {0}};
+static const nc_op_version gone[] = {{.since = 10, .in = x1, .out = y_same, .attr = NULL, .removed = true},
+                                     {.since = 1, .in = x1, .out = y_same, .attr = NULL},
+                                     {0}};
 
 static const nc_card cards[] = {
     {.name = "Neg", .versions = unary, .traits = NC_ELEMENTWISE},

@@ -120,6 +120,7 @@ struct nc_node {
     const nc_card *card;
     const nc_op_version *version;
     nc_value **in; /* n_operands; NULL where an optional input is absent */
+    int *at_use;   /* per operand: where in the list of its value's uses this one stands */
     int n_in, n_operands;
     nc_value **out; /* NULL where an optional output is absent */
     int n_out;

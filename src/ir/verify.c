@@ -7,6 +7,7 @@
  * makes a copy. */
 #include "ir/verify.h"
 
+#include "base/steps.h"
 #include "ir/card.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ typedef struct checker {
     const nc_model *m;
     bool *known;              /* by value id: defined so far */
     int *slot;                /* by node id: number of its first operand; -1: not met */
+    int *n_outputs;           /* by value id: how many outputs of its graph it is */
     int n_slots;              /* operands met */
     const nc_value **claimed; /* by operand number */
     bool counting;            /* second walk: uses are matched */
@@ -60,6 +62,9 @@ static nc_code check_uses(checker *c, const nc_value *v) {
                     u.node->name, u.node->card->name);
         if (c->claimed[first + u.i])
             FAIL_AT(c, "value '%s' lists its use in '%s' (%s) twice", v->name, u.node->name, u.node->card->name);
+        if (u.node->at_use[u.i] != k)
+            FAIL_AT(c, "operand %d of '%s' (%s) looks for its use of '%s' in a wrong place", u.i, u.node->name,
+                    u.node->card->name, v->name);
         c->claimed[first + u.i] = v;
     }
     return NC_OK;
@@ -203,9 +208,13 @@ static nc_code check_graph_outputs(checker *c, const nc_graph *g) {
         const nc_value *v = g->outputs.v[i];
         if (!v || v->graph != g || v->id < 0 || v->id >= c->m->next_id || !c->known[v->id])
             FAIL_AT(c, "output %d ('%s') of graph '%s' is not a value of it", i, g->output_names.v[i], g->name);
-        int count = 0;
-        for (int k = 0; k < g->outputs.n; k++) count += g->outputs.v[k] == v;
-        if (v->n_outputs != count) FAIL_AT(c, "value '%s' is %d outputs, says %d", v->name, count, v->n_outputs);
+        c->n_outputs[v->id]++;
+        nc_steps_add(1);
+    }
+    for (int i = 0; i < g->outputs.n; i++) {
+        const nc_value *v = g->outputs.v[i];
+        if (v->n_outputs != c->n_outputs[v->id])
+            FAIL_AT(c, "value '%s' is %d outputs, says %d", v->name, c->n_outputs[v->id], v->n_outputs);
     }
     return NC_OK;
 }
@@ -244,7 +253,8 @@ nc_code nc_verify(nc_work *w, const nc_model *m) {
     if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory in an earlier edit");
     c.known = nc_arena_array(&w->scratch, (size_t)m->next_id + 1, sizeof *c.known);
     c.slot = nc_arena_array(&w->scratch, (size_t)m->next_id + 1, sizeof *c.slot);
-    if (!c.known || !c.slot) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    c.n_outputs = nc_arena_array(&w->scratch, (size_t)m->next_id + 1, sizeof *c.n_outputs);
+    if (!c.known || !c.slot || !c.n_outputs) NC_FAIL(w, NC_E_MEMORY, "out of memory");
     for (int i = 0; i <= m->next_id; i++) c.slot[i] = -1;
     const char *node = w->at_node, *op = w->at_op;
     nc_code code = check_model(&c);

@@ -37,6 +37,7 @@ static void no_random_id(nc_model *m) { node(m, "noise")->random_id = 0; }
 static void missing_input(nc_model *m) { nc_edit_set_in(node(m, "sum"), 1, NULL); }
 static void inner_use(nc_model *m) { node(m, "branch")->subs[0].graph->captures.v[0]->uses.n = 0; }
 static void outputs_count(nc_model *m) { nc_graph_find(m->main, "y")->n_outputs = 2; }
+static void lose_place(nc_model *m) { node(m, "noise")->at_use[0] += 1; }
 static void no_data(nc_model *m) { nc_graph_find(m->main, "k")->lit = NULL; }
 
 TEST(verify_finds_damage) {
@@ -64,6 +65,7 @@ TEST(verify_finds_damage) {
         {missing_input, NC_E_BAD_GRAPH, "sum", "input 1 ('B') is missing"},
         {inner_use, NC_E_BAD_GRAPH, "in", "does not list this use"},
         {outputs_count, NC_E_BAD_GRAPH, "", "is 1 outputs, says 2"},
+        {lose_place, NC_E_BAD_GRAPH, "sum", "in a wrong place"},
         {no_data, NC_E_BAD_GRAPH, "", "has no data"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -2,6 +2,7 @@
  * Ends by giving random nodes their ids. */
 #include "onnx/load.h"
 
+#include "base/log.h"
 #include "onnx/loader.h"
 
 #include <limits.h>
@@ -55,6 +56,12 @@ nc_code nc_load_opsets(nc_loader *l, nc_bytes b, uint32_t number, size_t n, nc_o
         NC_TRY(nc_pb_read_opset(l->w, f.b, &o));
         NC_TRY(nc_load_name(l, o.domain, "OperatorSetIdProto.domain", &domain));
         if (strcmp(domain, "ai.onnx") == 0) domain = "";
+        if (o.version == 0 && *domain) { /* says nothing: as if it were not there */
+            if (!l->warned)
+                nc_log(NC_LOG_WARNING, "opset_import of domain '%.100s' has version 0 and is left out", domain);
+            l->warned = true;
+            continue;
+        }
         if (o.version < 1 || o.version > INT_MAX)
             NC_FAIL(l->w, NC_E_BAD_MODEL, "opset_import of domain '%.100s' has version %lld", domain,
                     (long long)o.version);
@@ -135,6 +142,10 @@ static nc_code take_files(nc_loader *l) {
     return NC_OK;
 }
 
+/* A flatbuffer: where its root lies, low byte first and always near, then four letters. No message of protobuf has two
+ * zeros where the high bytes are. */
+static bool is_ort_format(nc_bytes b) { return b.n >= 8 && !b.p[2] && !b.p[3] && memcmp(b.p + 4, "ORTM", 4) == 0; }
+
 static nc_code load_model(nc_loader *l, nc_bytes b) {
     nc_pb_model pb;
     NC_TRY(take_files(l));
@@ -145,6 +156,12 @@ static nc_code load_model(nc_loader *l, nc_bytes b) {
         if (!NC_PUSH(&l->m->arena, l->m->buffers, l->keeps)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
         nc_buffer_ref(l->keeps);
     }
+    if (is_ort_format(b))
+        NC_FAIL(
+            l->w, NC_E_UNSUPPORTED,
+            "the bytes are of ONNX Runtime's own format (.ort, a flatbuffer), which is not read yet: take the .onnx "
+            "file that it was made from, or have ONNX Runtime write one (optimized_model_filepath = 'model.onnx' "
+            "of a session on the .ort file)");
     NC_TRY(nc_pb_read_model(l->w, b, &pb));
     if (!NC_PB_HAS(pb, ModelProto_graph)) NC_FAIL(l->w, NC_E_BAD_MODEL, "ModelProto.graph is missing");
     NC_TRY(load_header(l, b, &pb));

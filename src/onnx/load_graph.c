@@ -1,6 +1,7 @@
 /* onnx/load_graph.c: GraphProto to nc_graph: initializers, inputs, nodes, outputs, in that order whatever the file's
  * own. Names become values through one map per graph; a name of a graph around becomes a capture. Every name is
- * defined once and before its use, and an inner graph may not take a name that an outer one already has. */
+ * defined once in its graph. A name that an inner graph defines means the inner value in all of that graph, whatever
+ * the graphs around it call so. */
 #include "onnx/loader.h"
 
 #include "ir/edit.h"
@@ -18,10 +19,9 @@ static const char *graph_name(const nc_scope *s) { return s->g->name ? s->g->nam
 
 nc_code nc_scope_find(nc_loader *l, nc_scope *s, nc_bytes name, nc_value **out) {
     nc_value *v = NULL;
-    nc_scope *at = s;
-    for (; at && !v; at = at->up) {
+    for (const nc_scope *at = s; at; at = at->up) {
         v = nc_map_get_bytes(&at->names, name.p, name.n);
-        if (v) break;
+        if (v || nc_scope_hides(at, name)) break;
     }
     *out = v;
     if (!v || v == &l->absent || v->graph == s->g) return NC_OK;
@@ -32,11 +32,13 @@ nc_code nc_scope_find(nc_loader *l, nc_scope *s, nc_bytes name, nc_value **out) 
     return NC_OK;
 }
 
+bool nc_scope_hides(const nc_scope *s, nc_bytes name) {
+    return s->up && nc_map_get_bytes(&s->makes, name.p, name.n) != NULL;
+}
+
 nc_code nc_scope_check_free(nc_loader *l, const nc_scope *s, nc_bytes name) {
-    for (const nc_scope *at = s; at; at = at->up)
-        if (nc_map_get_bytes(&at->names, name.p, name.n))
-            NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': '%.*s' is already defined in %s", graph_name(s), SHOW(name),
-                    at == s ? "it" : "a graph around it");
+    if (nc_map_get_bytes(&s->names, name.p, name.n))
+        NC_FAIL(l->w, NC_E_BAD_GRAPH, "graph '%.100s': '%.*s' is already defined in it", graph_name(s), SHOW(name));
     return NC_OK;
 }
 
@@ -193,6 +195,19 @@ static nc_code note_infos(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number
     return NC_OK;
 }
 
+/* The names that the nodes of an inner graph give. */
+static nc_code note_makes(nc_loader *l, nc_scope *s, nc_bytes b) {
+    nc_wire r, in_node;
+    nc_field node, f;
+    nc_wire_init(&r, b);
+    while (nc_wire_each(&r, GraphProto_node, &node)) {
+        nc_wire_init(&in_node, node.b);
+        while (nc_wire_each(&in_node, NodeProto_output, &f))
+            if (f.b.n && !nc_map_put_bytes(&s->makes, f.b.p, f.b.n, s)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+    }
+    return NC_OK;
+}
+
 static nc_code load_one(nc_loader *l, nc_scope *s, nc_bytes node) {
     NC_TRY(nc_load_room(l, 0));
     if (++l->n_nodes > NC_ONNX_MAX_NODES)
@@ -221,7 +236,9 @@ nc_code nc_load_nodes(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number) {
     nc_field f;
     nc_wire_init(&r, b);
     while (nc_wire_each(&r, number, &f)) {
-        if (nc_load_node_waits(s, f.b)) return load_sorted(l, s, r, number, f.b);
+        bool waits;
+        NC_TRY(nc_load_node_waits(l->w, s, f.b, &waits));
+        if (waits) return load_sorted(l, s, r, number, f.b);
         NC_TRY(load_one(l, s, f.b));
     }
     return NC_OK;
@@ -255,6 +272,8 @@ static nc_code load_scope(nc_loader *l, nc_scope *s, nc_bytes b) {
     NC_NEED(l->w, s->g->name);
     nc_map_init(&s->names, &l->w->scratch);
     nc_map_init(&s->infos, &l->w->scratch);
+    nc_map_init(&s->makes, &l->w->scratch);
+    if (s->up) NC_TRY(note_makes(l, s, b));
     NC_TRY(nc_load_extra(l, b, OF_GRAPH, &s->g->extra));
     NC_TRY(note_infos(l, s, b, GraphProto_value_info));
     NC_TRY(note_infos(l, s, b, GraphProto_output));

@@ -1,73 +1,126 @@
 /* onnx/load_order.c: nodes that a file lists before what they use. ONNX wants them in order, and nearly all files have
  * them so; tools that edit graphs leave others behind. The loader asks before each node whether all names are known;
  * at the first that is not, the nodes from there on are sorted by what they use, keeping the file's order where it can
- * be kept. A cycle is left as it stands: the loader then names what is not defined. */
+ * be kept. A graph inside a node uses what it does not define itself. A cycle is left as it stands: the loader then
+ * names what is not defined. */
 #include "base/mem.h"
 #include "onnx/limits.h"
 #include "onnx/loader.h"
 
 #include <string.h>
 
-static bool is_known(const nc_scope *s, nc_bytes name) {
+/* ---- the names that a node uses ---- */
+
+/* The names of one graph inside the node that is being looked at: used there, they are no use of what is outside. */
+typedef struct shade {
+    const struct shade *up;
+    nc_map names;
+} shade;
+
+/* Sees every name that the node uses from outside itself, those of graphs inside it included; stops when `see` answers
+ * true. */
+typedef struct walk {
+    nc_arena arena;
+    bool (*see)(void *ctx, nc_bytes name);
+    void *ctx;
+    bool failed; /* out of memory */
+} walk;
+
+static bool any_name(walk *w, nc_bytes node, int depth, const shade *up);
+
+static bool sees(walk *w, nc_bytes name, const shade *s) {
+    if (!name.n) return false;
     for (; s; s = s->up)
-        if (nc_map_get_bytes(&s->names, name.p, name.n)) return true;
-    return false;
+        if (nc_map_get_bytes(&s->names, name.p, name.n)) return false;
+    return w->see(w->ctx, name);
 }
 
-/* Calls see for every name that the node uses, graphs inside it included; stops when that answers true. */
-typedef bool (*seer)(void *ctx, nc_bytes name);
-static bool any_name(nc_bytes node, int depth, seer see, void *ctx);
-
-static nc_bytes name_of(nc_bytes value_info) {
+/* The field `number` of a message, its last one. */
+static nc_bytes bytes_of(nc_bytes message, uint32_t number) {
     nc_wire r;
     nc_field f;
-    nc_wire_init(&r, value_info);
+    nc_bytes found = {0};
+    nc_wire_init(&r, message);
     while (nc_wire_next(&r, &f))
-        if (f.number == ValueInfoProto_name && f.wire == NC_WIRE_BYTES) return f.b;
-    return (nc_bytes){0};
+        if (f.number == number && f.wire == NC_WIRE_BYTES) found = f.b;
+    return found;
 }
 
-static bool any_in_graph(nc_bytes graph, int depth, seer see, void *ctx) {
+static void add_name(walk *w, shade *s, nc_bytes name) {
+    if (name.n && !nc_map_put_bytes(&s->names, name.p, name.n, s)) w->failed = true;
+}
+
+/* What the graph defines: inputs, initializers, the outputs of its nodes. */
+static void fill_shade(walk *w, shade *s, nc_bytes graph) {
+    nc_wire r, in_node;
+    nc_field f, o;
+    nc_wire_init(&r, graph);
+    while (nc_wire_next(&r, &f) && !w->failed) {
+        if (f.wire != NC_WIRE_BYTES) continue;
+        if (f.number == GraphProto_input) add_name(w, s, bytes_of(f.b, ValueInfoProto_name));
+        if (f.number == GraphProto_initializer) add_name(w, s, bytes_of(f.b, TensorProto_name));
+        if (f.number == GraphProto_sparse_initializer)
+            add_name(w, s, bytes_of(bytes_of(f.b, SparseTensorProto_values), TensorProto_name));
+        if (f.number != GraphProto_node) continue;
+        nc_wire_init(&in_node, f.b);
+        while (nc_wire_next(&in_node, &o))
+            if (o.number == NodeProto_output && o.wire == NC_WIRE_BYTES) add_name(w, s, o.b);
+    }
+}
+
+static bool any_in_graph(walk *w, nc_bytes graph, int depth, const shade *up) {
+    shade s = {.up = up};
     nc_wire r;
     nc_field f;
+    nc_map_init(&s.names, &w->arena);
+    fill_shade(w, &s, graph);
     nc_wire_init(&r, graph);
-    while (nc_wire_next(&r, &f)) {
+    while (nc_wire_next(&r, &f) && !w->failed) {
         if (f.wire != NC_WIRE_BYTES) continue;
-        if (f.number == GraphProto_node && any_name(f.b, depth + 1, see, ctx)) return true;
+        if (f.number == GraphProto_node && any_name(w, f.b, depth + 1, &s)) return true;
         /* what a branch gives may be a value of the graph around it */
-        if (f.number == GraphProto_output && see(ctx, name_of(f.b))) return true;
+        if (f.number == GraphProto_output && sees(w, bytes_of(f.b, ValueInfoProto_name), &s)) return true;
     }
     return false;
 }
 
-static bool any_in_attribute(nc_bytes attribute, int depth, seer see, void *ctx) {
+static bool any_in_attribute(walk *w, nc_bytes attribute, int depth, const shade *up) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, attribute);
     while (nc_wire_next(&r, &f))
         if (f.wire == NC_WIRE_BYTES && (f.number == AttributeProto_g || f.number == AttributeProto_graphs) &&
-            any_in_graph(f.b, depth, see, ctx))
+            any_in_graph(w, f.b, depth, up))
             return true;
     return false;
 }
 
-static bool any_name(nc_bytes node, int depth, seer see, void *ctx) {
+static bool any_name(walk *w, nc_bytes node, int depth, const shade *up) {
     nc_wire r;
     nc_field f;
     if (depth > NC_ONNX_MAX_DEPTH) return false;
     nc_wire_init(&r, node);
     while (nc_wire_next(&r, &f)) {
         if (f.wire != NC_WIRE_BYTES) continue;
-        if (f.number == NodeProto_input && see(ctx, f.b)) return true;
-        if (f.number == NodeProto_attribute && any_in_attribute(f.b, depth, see, ctx)) return true;
+        if (f.number == NodeProto_input && sees(w, f.b, up)) return true;
+        if (f.number == NodeProto_attribute && any_in_attribute(w, f.b, depth, up)) return true;
     }
     return false;
 }
 
-static bool is_unknown(void *scope, nc_bytes name) { return name.n && !is_known(scope, name); }
+static bool is_unknown(void *scope, nc_bytes name) {
+    for (const nc_scope *s = scope; s; s = s->up) {
+        if (nc_map_get_bytes(&s->names, name.p, name.n)) return false;
+        if (nc_scope_hides(s, name)) break;
+    }
+    return true;
+}
 
-bool nc_load_node_waits(const nc_scope *s, nc_bytes node) {
-    return any_name(node, 0, is_unknown, (void *)(uintptr_t)s);
+nc_code nc_load_node_waits(nc_work *w, const nc_scope *s, nc_bytes node, bool *out) {
+    walk k = {.see = is_unknown, .ctx = (void *)(uintptr_t)s};
+    *out = any_name(&k, node, 0, NULL);
+    nc_arena_release(&k.arena);
+    return k.failed ? nc_fail(w, NC_E_MEMORY, "out of memory") : NC_OK;
 }
 
 /* ---- the rest, sorted ---- */
@@ -98,9 +151,16 @@ static bool note_makers(sorter *s) {
 
 static bool push_maker(void *ctx, nc_bytes name) {
     sorter *s = ctx;
-    int i = name.n ? (int)(intptr_t)nc_map_get_bytes(&s->makers, name.p, name.n) - 1 : -1;
+    int i = (int)(intptr_t)nc_map_get_bytes(&s->makers, name.p, name.n) - 1;
     if (i >= 0 && s->state[i] == UNSEEN) s->failed |= !NC_PUSH(&s->arena, s->stack, i);
     return s->failed;
+}
+
+static void push_makers(sorter *s, int i) {
+    walk w = {.see = push_maker, .ctx = s};
+    any_name(&w, s->nodes[i], 0, NULL);
+    s->failed |= w.failed;
+    nc_arena_release(&w.arena);
 }
 
 static void turn_round(int *v, int n) {
@@ -119,7 +179,7 @@ static void sort(sorter *s, nc_bytes *out) {
             int top = s->stack.v[s->stack.n - 1], before = s->stack.n;
             if (s->state[top] == UNSEEN) {
                 s->state[top] = OPEN;
-                any_name(s->nodes[top], 0, push_maker, s);
+                push_makers(s, top);
                 turn_round(s->stack.v + before, s->stack.n - before);
                 continue;
             }

@@ -2,6 +2,7 @@
  * and that truncated, damaged and memory-starved loads fail cleanly. */
 #include "onnx/load.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "ir/edit.h"
 #include "ir/verify.h"
@@ -93,19 +94,118 @@ TEST(load_refuses_bad_names) {
 
     put_header(&r.t, 8, 17);
     g = nc_wire_begin(&r.t, ModelProto_graph, 0);
-    put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
-    put_value(&r.t, GraphProto_input, "c", NC_BOOL, "");
-    put_value(&r.t, GraphProto_input, "then_y", NC_BOOL, "");
-    put_floats(&r.t, GraphProto_initializer, "W", 3);
-    put_if(&r.t, "then_y");
-    nc_wire_end(&r.t, g);
-    expect_fail(&r, NC_E_BAD_GRAPH, "graph 'then_g': 'then_y' is already defined in a graph around it");
-
-    put_header(&r.t, 8, 17);
-    g = nc_wire_begin(&r.t, ModelProto_graph, 0);
     put_value(&r.t, GraphProto_output, "nothing", NC_FLOAT, "n");
     nc_wire_end(&r.t, g);
     expect_fail(&r, NC_E_BAD_GRAPH, "output 'nothing' is not defined");
+}
+
+static nc_wire_mark begin_branch(nc_text *t, const char *attr, nc_wire_mark *attribute) {
+    *attribute = nc_wire_begin(t, NodeProto_attribute, 0);
+    nc_wire_put_str(t, AttributeProto_name, attr);
+    nc_wire_put_int(t, AttributeProto_type, NC_PB_A_GRAPH);
+    nc_wire_mark g = nc_wire_begin(t, AttributeProto_g, 0);
+    nc_wire_put_str(t, GraphProto_name, attr);
+    return g;
+}
+
+/* Both branches call x, an initializer and a node's output what the graph around them calls otherwise; the second one
+ * uses its own `t` before the file makes it. */
+static void put_shadows(nc_text *t) {
+    nc_wire_mark n = begin_node(t, "choose", "If", "", "c -> y"), a, g = begin_branch(t, "then_branch", &a);
+    put_floats(t, GraphProto_initializer, "x", 3);
+    put_node(t, "", "Relu", "x -> t");
+    put_value(t, GraphProto_output, "t", NC_FLOAT, "n");
+    nc_wire_end(t, g);
+    nc_wire_end(t, a);
+    g = begin_branch(t, "else_branch", &a);
+    put_node(t, "", "Relu", "t -> y");
+    put_node(t, "", "Identity", "x -> t");
+    put_value(t, GraphProto_output, "y", NC_FLOAT, "n");
+    nc_wire_end(t, g);
+    nc_wire_end(t, a);
+    nc_wire_end(t, n);
+}
+
+TEST(load_inner_names_hide_outer_ones) {
+    for (int late = 0; late < 2; late++) {
+        run r = {0};
+        put_header(&r.t, 8, 17);
+        nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+        put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
+        put_value(&r.t, GraphProto_input, "c", NC_BOOL, "");
+        if (!late) put_node(&r.t, "outer", "Relu", "x -> t");
+        put_shadows(&r.t);
+        if (late) put_node(&r.t, "outer", "Relu", "x -> t");
+        put_value(&r.t, GraphProto_output, "t", NC_FLOAT, "n");
+        put_value(&r.t, GraphProto_output, "y", NC_FLOAT, "n");
+        nc_wire_end(&r.t, g);
+        load(&r, NULL);
+        if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
+        REQUIRE(r.m);
+        const nc_node *choose = nc_graph_find_node(r.m->main, "choose");
+        const nc_graph *then_g = choose->subs[0].graph, *else_g = choose->subs[1].graph;
+        CHECK(r.m->main->outputs.v[0]->def == nc_graph_find_node(r.m->main, "outer"));
+        CHECK(then_g->captures.n == 0 && then_g->first->in[0]->origin == NC_FROM_CONST);
+        CHECK(else_g->captures.n == 1 && else_g->first->in[0] == else_g->captures.v[0]);
+        CHECK(else_g->last->in[0] == else_g->first->out[0] && else_g->outputs.v[0] == else_g->last->out[0]);
+        end_run(&r);
+    }
+}
+
+static void count_warnings(void *user, nc_log_level level, const char *text) {
+    *(int *)user += level == NC_LOG_WARNING && strstr(text, "has version 0") != NULL;
+}
+
+/* What is not imported, and what is imported as version 0, means the newest; the main domain says what it means. */
+TEST(load_opsets_that_are_not_imported) {
+    static const struct {
+        const char *domains[3];
+        int64_t versions[3];
+        const char *refused;
+    } cases[] = {{{"", NULL}, {17}, NULL},
+                 {{"", "test", "test"}, {17, 0, 0}, NULL},
+                 {{"other", NULL}, {1}, NULL},
+                 {{NULL}, {0}, "the model imports no opset of domain 'test'"},
+                 {{"test", NULL}, {0}, "the model imports no opset of domain 'test'"},
+                 {{"", NULL}, {0}, "opset_import of domain '' has version 0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run r = {0};
+        int warnings = 0;
+        nc_wire_put_int(&r.t, ModelProto_ir_version, 8);
+        for (int k = 0; k < 3 && cases[i].domains[k]; k++)
+            put_opset(&r.t, ModelProto_opset_import, cases[i].domains[k], cases[i].versions[k]);
+        nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+        put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
+        nc_wire_end(&r.t, begin_node(&r.t, "", "All", "test", "x -> a"));
+        put_node(&r.t, "", "Relu", "a -> y");
+        nc_wire_end(&r.t, g);
+        nc_log_set_sink(count_warnings, &warnings);
+        load_run(&r);
+        nc_log_set_sink(NULL, NULL);
+        CHECK_INT(warnings, i == 1 || i == 4);
+        if (cases[i].refused) {
+            expect_failed(&r, NC_E_BAD_MODEL, cases[i].refused);
+            continue;
+        }
+        if (r.code != NC_OK) CHECK_STR(r.w.diag.text, "");
+        REQUIRE(r.m);
+        CHECK_INT(r.m->main->last->version->since, 14);
+        end_run(&r);
+    }
+}
+
+TEST(load_says_what_an_ort_file_is) {
+    run r = {0};
+    nc_text_add_n(&r.t, "\x14\0\0\0ORTM\x0c\0\x10\0", 12);
+    expect_fail(&r, NC_E_UNSUPPORTED, "ONNX Runtime's own format (.ort, a flatbuffer)");
+    nc_wire_put_int(&r.t, ModelProto_ir_version, 8); /* the letters alone are a name like others */
+    nc_wire_put_str(&r.t, ModelProto_producer_name, "ORTModel");
+    put_opset(&r.t, ModelProto_opset_import, "", 17);
+    nc_wire_end(&r.t, nc_wire_begin(&r.t, ModelProto_graph, 0));
+    CHECK(memcmp(r.t.s + 4, "ORTM", 4) == 0);
+    load(&r, NULL);
+    CHECK_INT(r.code, NC_OK);
+    end_run(&r);
 }
 
 TEST(load_names_unknown_ops) {
@@ -472,6 +572,7 @@ TEST(load_bit_flips) {
     put_model(&whole.t);
     uint64_t x = 88172645463325252u;
     int ok = 0;
+    nc_log_set_level(NC_LOG_OFF);
     for (int i = 0; i < 2000; i++) {
         run r = {0};
         nc_text_add_n(&r.t, whole.t.s, whole.t.n);
@@ -486,6 +587,7 @@ TEST(load_bit_flips) {
         ok += r.code == NC_OK;
         end_run(&r);
     }
+    nc_log_set_level(NC_LOG_WARNING);
     CHECK(ok > 0 && ok < 2000);
     nc_text_release(&whole.t);
 }

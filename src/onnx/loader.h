@@ -35,6 +35,7 @@ typedef struct nc_scope {
     nc_graph *g;
     nc_map names;       /* -> nc_value; the loader's `absent` for a function input that the caller leaves out */
     nc_map infos;       /* -> nc_bytes of the ValueInfoProto that value_info or output gives */
+    nc_map makes;       /* what the nodes of a graph inside another give: hides the same names around it */
     nc_call *call;      /* NULL: not inside a function */
     const char *prefix; /* of names inside a call, "F_3/"; "" elsewhere */
     bool body;          /* the function's own nodes, not those of a graph inside it */
@@ -60,6 +61,7 @@ typedef struct nc_loader {
     int64_t n_nodes, n_values, n_calls;
     size_t bytes_file;
     const char *prefix; /* of the symbols in types inside a call; NULL elsewhere */
+    bool warned;        /* of an opset import without a version */
     nc_value absent;
     int64_t max_random_id;
     NC_VEC(nc_node *) random; /* random nodes that bring no id, in file order */
@@ -79,13 +81,15 @@ NC_MUST nc_code nc_load_extra(nc_loader *l, nc_bytes b, uint64_t known, nc_str *
 NC_MUST nc_code nc_load_graph(nc_loader *l, nc_bytes b, nc_scope *up, nc_graph *g);
 /* The value called `name` as seen from s, captured where needed; NULL in *out: not defined. */
 NC_MUST nc_code nc_scope_find(nc_loader *l, nc_scope *s, nc_bytes name, nc_value **out);
-/* Makes v known as `name`; refused when the name is taken here or in a graph around. */
+/* Makes v known as `name`; refused when the name is taken here. A graph around may have the same name for another. */
 NC_MUST nc_code nc_scope_define(nc_loader *l, nc_scope *s, nc_bytes name, nc_value *v);
 NC_MUST nc_code nc_scope_check_free(nc_loader *l, const nc_scope *s, nc_bytes name);
 /* What a value or node called `name` here is called in the graph. */
 NC_MUST nc_code nc_scope_label(nc_loader *l, const nc_scope *s, nc_bytes name, const char *what, const char **out);
 NC_MUST nc_code nc_load_nodes(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number);
-bool nc_load_node_waits(const nc_scope *s, nc_bytes node); /* does it use a name that is not defined yet? */
+bool nc_scope_hides(const nc_scope *s, nc_bytes name); /* a node of s gives it: what is around s is not meant */
+/* Does the node use a name that is not defined yet? */
+NC_MUST nc_code nc_load_node_waits(nc_work *w, const nc_scope *s, nc_bytes node, bool *out);
 NC_MUST nc_code nc_load_sort(nc_work *w, nc_bytes *nodes, int n); /* in place: makers before users */
 
 NC_MUST nc_code nc_load_functions(nc_loader *l, nc_bytes b);

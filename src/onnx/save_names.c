@@ -1,6 +1,6 @@
 /* onnx/save_names.c: one name for every value, unique over all graphs of the model, because ONNX finds captured
  * values by name. Main inputs and variables come first, then main outputs, so that what users see keeps its name;
- * the rest takes the value's own name, with a number behind it where that is taken. */
+ * the rest, outer graphs before inner ones, takes the value's own name, with a number behind it where that is taken. */
 #include "onnx/saver.h"
 
 #include <stdio.h>
@@ -68,15 +68,15 @@ static nc_code name_graph(nc_saver *s, const nc_graph *g, int depth) {
     if (depth > NC_ONNX_MAX_DEPTH) NC_FAIL(s->w, NC_E_LIMIT, "graphs are nested deeper than %d", NC_ONNX_MAX_DEPTH);
     for (int i = 0; i < g->inputs.n; i++) NC_TRY(name_value(s, g->inputs.v[i]));
     for (int i = 0; i < g->consts.n; i++) NC_TRY(name_value(s, g->consts.v[i]));
-    for (const nc_node *n = g->first; n; n = n->next) {
+    for (const nc_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_out; i++) NC_TRY(name_value(s, n->out[i]));
+    for (const nc_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_subs; k++) {
             const nc_sub *sub = &n->subs[k];
             for (int i = 0; i < sub->n_captures; i++)
                 s->names[sub->graph->captures.v[i]->id] = s->names[n->in[sub->first_capture + i]->id];
             NC_TRY(name_graph(s, sub->graph, depth + 1));
         }
-        for (int i = 0; i < n->n_out; i++) NC_TRY(name_value(s, n->out[i]));
-    }
     return NC_OK;
 }
 

@@ -19,24 +19,21 @@ static const nc_param drop_out[] = {{"Y", ANY, 0, 0}, {"mask", ANY, 0, NC_P_OPTI
 static const nc_attr_spec if_attrs[] = {{.name = "then_branch", .kind = NC_A_GRAPH, .flags = NC_ATTR_REQUIRED},
                                         {.name = "else_branch", .kind = NC_A_GRAPH, .flags = NC_ATTR_REQUIRED},
                                         {0}};
-static const nc_attr_spec all_attrs[] = {{.name = "i", .kind = NC_A_INT},
-                                         {.name = "f", .kind = NC_A_FLOAT},
-                                         {.name = "s", .kind = NC_A_STRING},
-                                         {.name = "ints", .kind = NC_A_INTS},
-                                         {.name = "floats", .kind = NC_A_FLOATS},
-                                         {.name = "strings", .kind = NC_A_STRINGS},
-                                         {.name = "t", .kind = NC_A_TENSOR},
-                                         {.name = "type", .kind = NC_A_TYPE},
-                                         {.name = "other", .kind = NC_A_OTHER},
-                                         {0}};
-static const nc_op_version relu_v[] = {{14, one_in, one_out, NULL, false}, {6, one_in, one_out, NULL, false}, {0}};
-static const nc_op_version identity_v[] = {{1, one_in, one_out, NULL, false}, {0}};
-static const nc_op_version add_v[] = {{7, two_in, one_out, NULL, false}, {0}};
-static const nc_op_version clip_v[] = {{11, clip_in, one_out, NULL, false}, {0}};
-static const nc_op_version drop_v[] = {{13, clip_in, drop_out, NULL, false}, {0}};
-static const nc_op_version if_v[] = {{1, one_in, many, if_attrs, false}, {0}};
-static const nc_op_version all_v[] = {{1, many, many, all_attrs, false}, {0}};
-static const nc_op_version step_v[] = {{1, two_in, one_out, NULL, false}, {0}};
+static const nc_attr_spec all_attrs[] = {
+    {.name = "i", .kind = NC_A_INT},         {.name = "f", .kind = NC_A_FLOAT},
+    {.name = "s", .kind = NC_A_STRING},      {.name = "ints", .kind = NC_A_INTS},
+    {.name = "floats", .kind = NC_A_FLOATS}, {.name = "strings", .kind = NC_A_STRINGS},
+    {.name = "t", .kind = NC_A_TENSOR},      {.name = "type", .kind = NC_A_TYPE},
+    {.name = "other", .kind = NC_A_OTHER},   {0}};
+static const nc_op_version relu_v[] = {
+    {.since = 14, .in = one_in, .out = one_out}, {.since = 6, .in = one_in, .out = one_out}, {0}};
+static const nc_op_version identity_v[] = {{.since = 1, .in = one_in, .out = one_out}, {0}};
+static const nc_op_version add_v[] = {{.since = 7, .in = two_in, .out = one_out}, {0}};
+static const nc_op_version clip_v[] = {{.since = 11, .in = clip_in, .out = one_out}, {0}};
+static const nc_op_version drop_v[] = {{.since = 13, .in = clip_in, .out = drop_out}, {0}};
+static const nc_op_version if_v[] = {{.since = 1, .in = one_in, .out = many, .attr = if_attrs}, {0}};
+static const nc_op_version all_v[] = {{.since = 1, .in = many, .out = many, .attr = all_attrs}, {0}};
+static const nc_op_version step_v[] = {{.since = 1, .in = two_in, .out = one_out}, {0}};
 
 static const nc_card test_cards[] = {
     {.name = "Relu", .versions = relu_v},
@@ -85,8 +82,10 @@ __attribute__((unused)) static void put_value(nc_text *t, uint32_t number, const
         while (*dims) {
             size_t n = strcspn(dims, ",");
             nc_wire_mark dim = nc_wire_begin(t, TensorShapeProto_dim, 0);
-            if (*dims >= '0' && *dims <= '9') nc_wire_put_int(t, Dimension_dim_value, *dims - '0');
-            else if (*dims != '?') nc_wire_put_bytes(t, Dimension_dim_param, dims, n);
+            if (*dims >= '0' && *dims <= '9')
+                nc_wire_put_int(t, Dimension_dim_value, *dims - '0');
+            else if (*dims != '?')
+                nc_wire_put_bytes(t, Dimension_dim_param, dims, n);
             nc_wire_end(t, dim);
             dims += n + (dims[n] == ',');
         }
@@ -101,14 +100,16 @@ __attribute__((unused)) static void put_value(nc_text *t, uint32_t number, const
 __attribute__((unused)) static void put_args(nc_text *t, uint32_t in, uint32_t out, const char *args) {
     while (*args) {
         size_t n = strcspn(args, " ");
-        if (n == 2 && memcmp(args, "->", 2) == 0) in = out;
-        else nc_wire_put_bytes(t, in, args, n == 1 && *args == '_' ? 0 : n);
+        if (n == 2 && memcmp(args, "->", 2) == 0)
+            in = out;
+        else
+            nc_wire_put_bytes(t, in, args, n == 1 && *args == '_' ? 0 : n);
         args += n + (args[n] == ' ');
     }
 }
 
-__attribute__((unused)) static nc_wire_mark begin_node_in(nc_text *t, uint32_t number, const char *name,
-                                                          const char *op, const char *domain, const char *args) {
+__attribute__((unused)) static nc_wire_mark begin_node_in(nc_text *t, uint32_t number, const char *name, const char *op,
+                                                          const char *domain, const char *args) {
     nc_wire_mark m = nc_wire_begin(t, number, 0);
     put_args(t, NodeProto_input, NodeProto_output, args);
     nc_wire_put_str(t, NodeProto_name, name);
@@ -154,8 +155,10 @@ __attribute__((unused)) static void put_int_attr(nc_text *t, uint32_t number, co
     nc_wire_mark m = nc_wire_begin(t, number, 0);
     nc_wire_put_str(t, AttributeProto_name, name);
     nc_wire_put_int(t, AttributeProto_type, NC_PB_A_INT);
-    if (ref) nc_wire_put_str(t, AttributeProto_ref_attr_name, ref);
-    else nc_wire_put_int(t, AttributeProto_i, v);
+    if (ref)
+        nc_wire_put_str(t, AttributeProto_ref_attr_name, ref);
+    else
+        nc_wire_put_int(t, AttributeProto_i, v);
     nc_wire_end(t, m);
 }
 
@@ -192,8 +195,10 @@ __attribute__((unused)) static void put_if(nc_text *t, const char *then_out) {
         nc_wire_put_int(t, AttributeProto_type, NC_PB_A_GRAPH);
         nc_wire_mark g = nc_wire_begin(t, AttributeProto_g, 0);
         nc_wire_put_str(t, GraphProto_name, k ? "else_g" : "then_g");
-        if (k) put_node(t, "", "Relu", "x -> other");
-        else put_node(t, "", "Add", "x W -> then_y");
+        if (k)
+            put_node(t, "", "Relu", "x -> other");
+        else
+            put_node(t, "", "Add", "x W -> then_y");
         put_value(t, GraphProto_output, k ? "other" : then_out, NC_FLOAT, "n,3");
         nc_wire_end(t, g);
         nc_wire_end(t, a);

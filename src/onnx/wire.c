@@ -4,6 +4,8 @@
  * proto.h. */
 #include "onnx/wire.h"
 
+#include "base/steps.h"
+
 #include <string.h>
 
 void nc_wire_init(nc_wire *r, nc_bytes b) { *r = (nc_wire){b.p, b.p, b.p ? b.p + b.n : b.p, NULL}; }
@@ -51,6 +53,7 @@ static bool read_bytes(nc_wire *r, nc_bytes *out) {
 bool nc_wire_next(nc_wire *r, nc_field *f) {
     if (r->bad || r->p == r->end) return false;
     uint64_t tag;
+    nc_steps_add(1);
     *f = (nc_field){0};
     if (!nc_wire_varint(r, &tag)) return false;
     if (tag > UINT32_MAX || tag >> 3 == 0) return bad(r, "a field number is out of range");

@@ -64,9 +64,9 @@ typedef struct drawer {
 
 /* The state of the body of a Loop: the seed goes on by a prime an iteration, another one for each depth. */
 static nc_value *state_of_iteration(nc_builder *b, nc_value *rng, nc_value *iteration, int depth) {
-    static const int64_t behind, zero, primes[] = {4294967311, 1000003, 15485863, 179424673};
+    static const int64_t zero, vector[] = {1}, primes[] = {4294967311, 1000003, 15485863, 179424673};
     nc_value *count = nc_build1(b, "Add", 2, iteration, nc_build_int(b, 1));
-    nc_value *far = nc_build1(b, "Mul", 2, nc_build1(b, "Unsqueeze", 2, count, nc_build_ints(b, &behind, 1)),
+    nc_value *far = nc_build1(b, "Mul", 2, nc_build1(b, "Reshape", 2, count, nc_build_ints(b, vector, 1)),
                               nc_build_ints(b, &primes[depth % 4], 1));
     nc_value *pair[2] = {far, nc_build_ints(b, &zero, 1)};
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 0};

@@ -75,8 +75,13 @@ static nc_object *dyn_stack(nc_dyn *d, int i_out, nc_object **items, int64_t n) 
     nc_frame *f = y->f;
     int slot = f->program->instrs[y->i].out[i_out], place = slot >= 0 ? f->program->slots[slot].place : 0;
     int64_t dims[NC_MAX_RANK] = {n};
+    if (items[0]->t.rank >= NC_MAX_RANK) {
+        nc_fail(&f->work, NC_E_LIMIT, "scan output %d has %d dims, at most %d are supported", i_out,
+                items[0]->t.rank + 1, NC_MAX_RANK);
+        return NULL;
+    }
     for (int64_t k = 0; k < n; k++) {
-        if (same_shape(items[k], items[0]) && items[0]->t.rank < NC_MAX_RANK) continue;
+        if (same_shape(items[k], items[0])) continue;
         nc_fail(&f->work, NC_E_SHAPE, "results to be stacked differ in shape at step %lld", (long long)k);
         return NULL;
     }

@@ -4,6 +4,7 @@
 #include "transform/pattern.h"
 
 #include "base/log.h"
+#include "base/steps.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -101,6 +102,7 @@ static bool match_op(nc_match *m, const char *op, size_t n_op, nc_value *v) {
 }
 
 static bool match_value(nc_match *m, const char *s, nc_value *v) {
+    nc_steps_add(1);
     if (isdigit((unsigned char)*s) || *s == '-') return nc_rewrite_fixed(v) && is_near(v->lit, number(s));
     if (*s == '#') return nc_rewrite_fixed(v) && bind(m, s + 1, word(s + 1), v);
     size_t n = word(s);

@@ -93,7 +93,8 @@ const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem,
         const nc_card *card = r->find(r, "", op);
         if (card == NULL) continue;
         *version = nc_card_version(card, nc_model_opset(m, ""));
-        return *version != NULL && ((*version)->in[0].types & NC_BIT(elem)) ? card : NULL;
+        bool fits = *version != NULL && !(*version)->foreign && ((*version)->in[0].types & NC_BIT(elem));
+        return fits ? card : NULL;
     }
     return NULL;
 }

@@ -1,6 +1,6 @@
 """What models cost before and while they run: constants stay in the file until something reads them, what was packed
-leaves it, and a model of more than 2 GB is opened in no time. Every case is a process of its own, which tells its
-memory; sizes are far from the limits that are asked for, so that a busy machine changes nothing."""
+leaves it, and a model of more than 2 GB is opened without reading it. Every case is a process of its own, which tells
+its memory; sizes are far from the limits that are asked for, so that a busy machine changes nothing."""
 import json
 import subprocess
 import sys
@@ -18,7 +18,7 @@ if not package.BUILT:
 
 MB = 1 << 20
 ASK = textwrap.dedent("""
-    import json, sys, time
+    import json, sys
     import numpy as np
     import nacre
 
@@ -30,11 +30,11 @@ ASK = textwrap.dedent("""
         return np.array([kb["Anonymous"], kb["Rss"] - kb["Anonymous"], peak]) / 1024
 
     path, feeds = sys.argv[1], {k: np.array(v, np.int64) for k, v in json.loads(sys.argv[2]).items()}
-    before, start = memory(), time.process_time()
+    before = memory()
     session = nacre.InferenceSession(path)
-    took, loaded = time.process_time() - start, memory()
+    loaded = memory()
     outputs = session.run(None, feeds)
-    print(json.dumps({"took": took, "load": list(loaded - before), "run": list(memory() - before),
+    print(json.dumps({"load": list(loaded - before), "run": list(memory() - before),
                       "outputs": [o.ravel()[:8].tolist() for o in outputs]}))
 """)
 
@@ -70,7 +70,6 @@ def test_a_model_of_more_than_2_gb_is_mapped(tmp_path):
     got = asked(tmp_path / "m.onnx", i=[7, -1, rows // 2, 8])
     assert rows * width * 4 > 2 << 30
     assert got["outputs"][0][:1] == [7.0]
-    assert got["took"] < 1, "seconds of CPU to create the session"
     assert max(got["load"]) < 20 and max(got["run"]) < 40, got
 
 

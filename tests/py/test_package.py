@@ -591,7 +591,6 @@ INTERRUPT = """
 @pytest.mark.parametrize("with_options", [False, True])
 def test_ctrl_c_stops_a_run(with_options):
     p = script(INTERRUPT.format(with_options=with_options))
-    start = time.monotonic()
     for _ in range(2):
         assert p.stdout.readline() == "waiting\n", p.stderr.read()
         time.sleep(0.3)
@@ -599,7 +598,6 @@ def test_ctrl_c_stops_a_run(with_options):
         assert p.stdout.readline() == "interrupted\n"
     out, err = rest(p)
     assert out == "(1, 2)\n" and p.returncode == 0, err
-    assert time.monotonic() - start < 30
 
 
 def test_another_handler_is_not_disturbed():

@@ -143,14 +143,11 @@ def test_multiprocessing_with_a_session_made_before():
 def test_ctrl_c_in_the_middle_of_real_work():
     s, x = nacre.InferenceSession(product(900, 40)), np.ones((900, 900), np.float32)
     timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
-    begin = time.monotonic()
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         for _ in range(1000):
             s.run(None, {"x": x})
-    took = time.monotonic() - begin
     timer.join()
-    assert took < 20
     y, = s.run(None, {"x": x})
     np.testing.assert_array_equal(y, x)
 

@@ -48,9 +48,10 @@ def test_a_profile_is_a_list_of_events(rt, tmp_path):
 
 
 def test_nodes_lie_within_runs(tmp_path):
+    before = time.monotonic_ns()
     s = profiled(nacre, tmp_path)
     begin = time.monotonic_ns()
-    assert 0 <= begin - s.get_profiling_start_time_ns() < 60e9
+    assert before <= s.get_profiling_start_time_ns() <= begin
     s.run(None, {"x": X})
     end = time.monotonic_ns()
     events = json.load(open(s.end_profiling()))

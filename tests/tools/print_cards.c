@@ -96,7 +96,7 @@ static void attribute(const nc_attr_spec *a) {
 }
 
 static void version(const nc_op_version *v) {
-    printf("{\"since\": %d, \"removed\": %d", v->since, v->removed);
+    printf("{\"since\": %d, \"removed\": %d, \"foreign\": %d", v->since, v->removed, v->foreign);
     if (v->in != NULL && v->out != NULL) {
         fputs(", ", stdout);
         params("in", v->in);

@@ -29,6 +29,7 @@ Made by `make docs` from the cards in `src/ops/` and the package onnx; `tests/py
 current, and that versions, types and attributes of each card are those of onnx.
 
 - *versions*: rows of the card, oldest first. A model of any opset takes the newest row that is not newer than it.
+  In brackets: those that onnxruntime has and ONNX has not; old exporters and onnxruntime's own tools write them.
 - *CPU types*: element types of the first input (of the output, where there is none) that a row of the CPU's tables
   serves in the newest version. "parts": the op runs as the simpler ops that its card names, with their types.
   "drawn": lowering puts a generator of random numbers in its place. `nacre explain` says why a row refused a node.
@@ -66,7 +67,8 @@ def cpu_types(card):
 
 
 def row(card):
-    versions = " ".join(str(v["since"]) for v in reversed(card["versions"]) if not v["removed"])
+    versions = " ".join(f"({v['since']})" if v["foreign"] else str(v["since"])
+                        for v in reversed(card["versions"]) if not v["removed"])
     gradient = {"by decomposition": "parts", "none": "-"}.get(card["gradient"], card["gradient"])
     return f"| {card['name']} | {versions} | {cpu_types(card)} | {gradient} |"
 

@@ -74,6 +74,7 @@ typedef struct scan_type {
 typedef struct loop_state {
     bool has_trips, has_cond;
     int n_carried, n_scan;
+    int ranks[2]; /* of the iteration's number and the condition, as the body takes them: 0 or 1 */
     scan_type *scan;
 } loop_state;
 
@@ -94,6 +95,7 @@ static nc_code loop_prepare(nc_prep *p) {
     s->scan = nc_arena_array(p->arena, (size_t)s->n_scan, sizeof *s->scan);
     NC_NEED(p->w, s->scan);
     const nc_graph *body = n->subs[0].graph;
+    for (int i = 0; i < 2; i++) s->ranks[i] = body->inputs.v[i]->type ? body->inputs.v[i]->type->rank : 0;
     for (int i = 0; i < s->n_scan; i++) {
         const nc_value *y = n->out[s->n_carried + i];
         read_scan_type(y ? y->type : NULL, &s->scan[i]);
@@ -130,8 +132,9 @@ static nc_code loop_begin(loop_run *r) {
 
 static nc_code loop_step(loop_run *r, int64_t iteration) {
     const loop_state *s = r->s;
-    if (!(r->in[0] = nc_object_host_tensor(NC_INT64, 0, NULL))) return no_memory(r->d);
-    if (!(r->in[1] = nc_object_host_tensor(NC_BOOL, 0, NULL))) return no_memory(r->d);
+    const int64_t one = 1;
+    if (!(r->in[0] = nc_object_host_tensor(NC_INT64, s->ranks[0], &one))) return no_memory(r->d);
+    if (!(r->in[1] = nc_object_host_tensor(NC_BOOL, s->ranks[1], &one))) return no_memory(r->d);
     *(int64_t *)r->in[0]->t.data = iteration;
     *(bool *)r->in[1]->t.data = r->cond;
     nc_code code = r->d->run_sub(r->d, 0, r->in, r->n_in, r->out, r->n_out);

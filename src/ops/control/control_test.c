@@ -62,6 +62,13 @@ TEST(loop_scans_are_as_long_as_the_trips_are_known) {
                 "float[loop_n,3]");
 }
 
+/* A body may take its number and the condition as vectors of one element. */
+TEST(loop_gives_its_number_as_the_body_declares_it) {
+    check_types("(int64[] n, float[2] x) => (y, z) { y, z = Loop(n, , x)<body = { (int64[1] i, bool[1] c, float[2] v)"
+                " => (c, v, i) {} }> \"loop\" }",
+                "float[2]", "int64[loop_n,1]");
+}
+
 TEST(loop_frees_the_dims_that_its_body_changes) {
     check_types("(int64[] n, float[1] x) => (y, z) { y, z = Loop(n, , x)<body = { (int64[] i, bool[] c, v) =>"
                 " (c, u, w) { u = test.Grow(v)\n w = Neg(v) } }> \"loop\" }",

@@ -9,26 +9,23 @@
 #include <string.h>
 
 static const nc_op_version versions[] = {
-#define ROW(n, types, some)                                                                                        \
-    {.since = n, IN({"M", T_I64, OPTIONAL}, {"cond", T_BOOL, OPTIONAL}, {"v_initial", types, some}),               \
-     OUT({"v_final_and_scan_outputs", types, MIXED}), ATTR(A_GRAPH_REQ("body"))},
-    ROW(25, T_FLOW_16 | T_NARROW_25, MIXED_OR_NONE)
-    ROW(24, T_FLOW_16 | T_NARROW_24, MIXED_OR_NONE)
-    ROW(23, T_FLOW_16 | T_NARROW_23, MIXED_OR_NONE)
-    ROW(21, T_FLOW_16 | T_NARROW_21, MIXED_OR_NONE)
-    ROW(19, T_FLOW_16 | T_NARROW_19, MIXED_OR_NONE)
-    ROW(16, T_FLOW_16, MIXED_OR_NONE)
-    ROW(13, T_FLOW_13, MIXED_OR_NONE)
-    ROW(11, T_FLOW_1, MIXED_OR_NONE)
-    ROW(1, T_FLOW_1, MIXED)
+#define ROW(n, types, some)                                                              \
+    {.since = n,                                                                         \
+     IN({"M", T_I64, OPTIONAL}, {"cond", T_BOOL, OPTIONAL}, {"v_initial", types, some}), \
+     OUT({"v_final_and_scan_outputs", types, MIXED}),                                    \
+     ATTR(A_GRAPH_REQ("body"))},
+    ROW(25, T_FLOW_16 | T_NARROW_25, MIXED_OR_NONE) ROW(24, T_FLOW_16 | T_NARROW_24, MIXED_OR_NONE)
+        ROW(23, T_FLOW_16 | T_NARROW_23, MIXED_OR_NONE) ROW(21, T_FLOW_16 | T_NARROW_21, MIXED_OR_NONE)
+            ROW(19, T_FLOW_16 | T_NARROW_19, MIXED_OR_NONE) ROW(16, T_FLOW_16, MIXED_OR_NONE)
+                ROW(13, T_FLOW_13, MIXED_OR_NONE) ROW(11, T_FLOW_1, MIXED_OR_NONE) ROW(1, T_FLOW_1, MIXED)
 #undef ROW
-    {0}};
+                    {0}};
 
 typedef struct loop {
     nc_infer *c;
     nc_graph *body;
     int n_carried, n_scan;
-    nc_infer_val *in; /* of the body */
+    nc_infer_val *in;           /* of the body */
     bool (*freed)[NC_MAX_RANK]; /* per carried value and axis: its own symbol already */
     nc_scope scope;
 } loop;
@@ -49,16 +46,23 @@ static nc_code counts(loop *l) {
     return NC_OK;
 }
 
+/* The iteration's number and the condition: scalars, or vectors of one element where the body says so. */
+static nc_code one_element(nc_infer *c, nc_dtype t, const nc_type *declared, nc_infer_val *out) {
+    const nc_dim *one = nc_dim_const(c->dims, 1);
+    NC_NEED(c->w, one);
+    bool vector = declared && declared->kind == NC_T_TENSOR && declared->rank == 1;
+    *out = (nc_infer_val){.type = nc_type_tensor(c->arena, t, vector, &one), .present = true};
+    NC_NEED(c->w, out->type);
+    return NC_OK;
+}
+
 static nc_code first_types(loop *l) {
     nc_infer *c = l->c;
     l->in = nc_arena_array(&c->w->scratch, (size_t)(2 + l->n_carried), sizeof *l->in);
     l->freed = nc_arena_array(&c->w->scratch, (size_t)l->n_carried + 1, sizeof *l->freed);
     NC_NEED(c->w, l->in);
     NC_NEED(c->w, l->freed);
-    for (int i = 0; i < 2; i++) {
-        l->in[i] = (nc_infer_val){.type = nc_type_tensor(c->arena, i ? NC_BOOL : NC_INT64, 0, NULL), .present = true};
-        NC_NEED(c->w, l->in[i].type);
-    }
+    for (int i = 0; i < 2; i++) NC_TRY(one_element(c, i ? NC_BOOL : NC_INT64, l->body->inputs.v[i]->type, &l->in[i]));
     for (int i = 0; i < l->n_carried; i++) l->in[2 + i] = (nc_infer_val){.type = nc_in(c, 2 + i), .present = true};
     return NC_OK;
 }
@@ -130,7 +134,9 @@ static nc_code scan_types(loop *l) {
         NC_NEED(c->w, dims[0]);
         if (!t) continue;
         if (t->kind != NC_T_TENSOR) NC_FAIL(c->w, NC_E_TYPE, "scan output %d is no tensor", i);
-        if (t->rank >= NC_MAX_RANK) NC_FAIL(c->w, NC_E_SHAPE, "scan output %d has too many dims", i);
+        if (t->rank >= NC_MAX_RANK)
+            NC_FAIL(c->w, NC_E_SHAPE, "scan output %d has %d dims, at most %d are supported", i, t->rank + 1,
+                    NC_MAX_RANK);
         NC_TRY(nc_scope_join(&l->scope, t, t, "scan output", &seen));
         for (int k = 0; k < t->rank; k++) dims[1 + k] = seen->dims[k];
         NC_TRY(nc_out(c, l->n_carried + i, t->elem, t->rank < 0 ? -1 : 1 + t->rank, dims));
@@ -156,7 +162,14 @@ static nc_code infer(nc_infer *c) {
 }
 
 const nc_card nc_card_loop = {
-    .name = "Loop", .doc = "Runs its body up to M times while a condition holds; carries values, stacks scan outputs.",
-    .versions = versions, .traits = NC_CONTROL, .host_in = 3, .host_sub_in = 3, .host_sub_out = 1, .no_grad_in = 3,
-    .infer = infer, .grad = nc_loop_grad,
+    .name = "Loop",
+    .doc = "Runs its body up to M times while a condition holds; carries values, stacks scan outputs.",
+    .versions = versions,
+    .traits = NC_CONTROL,
+    .host_in = 3,
+    .host_sub_in = 3,
+    .host_sub_out = 1,
+    .no_grad_in = 3,
+    .infer = infer,
+    .grad = nc_loop_grad,
 };

@@ -95,7 +95,8 @@ static nc_code out_type(nc_infer *c, const scan *s, int i, const nc_type *t, int
     const nc_dim *dims[NC_MAX_RANK + 2];
     int n = 0, axis = 0, rank = t->rank + (more != NULL);
     if (t->rank < 0) return nc_out_unknown(c, i, t->elem, -1);
-    if (rank + s->batched > NC_MAX_RANK) NC_FAIL(c->w, NC_E_SHAPE, "output %d has too many dims", i);
+    if (rank + s->batched > NC_MAX_RANK)
+        NC_FAIL(c->w, NC_E_SHAPE, "output %d has %d dims, at most %d are supported", i, rank + s->batched, NC_MAX_RANK);
     if (more != NULL) NC_TRY(nc_axis(c, at, rank, &axis));
     if (batch != NULL) dims[n++] = batch;
     for (int k = 0, from = 0; k < rank; k++) dims[n++] = more != NULL && k == axis ? more : t->dims[from++];

@@ -33,9 +33,11 @@ const nc_card nc_card_selu = {.name = "Selu",
                               NC_LANE(selu),
                               .lane_params = {"alpha", "gamma"}};
 
-static const nc_op_version thresholded_relu_versions[] = {{.since = 22, ONE("X", "Y", T_FLOAT_ALL), ATTR(ALPHA(1.0f))},
-                                                          {.since = 10, ONE("X", "Y", T_FLOAT), ATTR(ALPHA(1.0f))},
-                                                          {0}};
+static const nc_op_version thresholded_relu_versions[] = {
+    {.since = 22, ONE("X", "Y", T_FLOAT_ALL), ATTR(ALPHA(1.0f))},
+    {.since = 10, ONE("X", "Y", T_FLOAT), ATTR(ALPHA(1.0f))},
+    {.since = 1, .foreign = true, ONE("X", "Y", T_FLOAT), ATTR(ALPHA(1.0f))},
+    {0}};
 const nc_card nc_card_thresholded_relu = {.name = "ThresholdedRelu",
                                           .doc = "X where above alpha, else 0; NaN passes.",
                                           .versions = thresholded_relu_versions,

@@ -1,5 +1,6 @@
-/* ops/norm/layer.c: cards of LayerNormalization, RMSNormalization and nacre.NormGrad, their gradient: the dims from
- * `axis` on are normalized together. Kernels are in norm_cpu.c. */
+/* ops/norm/layer.c: cards of LayerNormalization, RMSNormalization, which ONNX Runtime calls
+ * SimplifiedLayerNormalization, and nacre.NormGrad, their gradient: the dims from `axis` on are normalized together.
+ * Kernels are in norm_cpu.c. */
 #include "ops/card.h"
 #include "ops/norm/norm.h"
 
@@ -40,13 +41,14 @@ static nc_code layer_infer(nc_infer *c) {
     if (stash != NC_FLOAT && stash != NC_BFLOAT16 && (layer || (stash != NC_FLOAT16 && stash != NC_DOUBLE)))
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "stash_type is %lld", (long long)stash);
     if (x == NULL || (!layer && scale == NULL)) return NC_OK;
-    if (x->rank < 0) return nc_out_unknown(c, 0, layer ? x->elem : scale->elem, -1);
+    nc_dtype elem = scale != NULL ? scale->elem : x->elem;
+    if (x->rank < 0) return nc_out_unknown(c, 0, elem, -1);
     NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
     NC_TRY(check_spread(c, 1, x, axis));
     NC_TRY(check_spread(c, 2, x, axis));
-    NC_TRY(nc_out(c, 0, layer ? x->elem : scale->elem, x->rank, x->dims));
+    NC_TRY(nc_out(c, 0, elem, x->rank, x->dims));
     NC_TRY(stat_out(c, 1, x, axis));
-    return stat_out(c, 2, x, axis);
+    return layer ? stat_out(c, 2, x, axis) : NC_OK;
 }
 
 static nc_code axis_of(nc_builder *b, const nc_node *n, const nc_value *x, int *axis) {
@@ -70,7 +72,7 @@ static nc_code layer_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
     if (b->code != NC_OK) return b->code;
     out[0] = nc_build_cast(b, y, n->out[0]->type != NULL ? n->out[0]->type->elem : scale->type->elem);
     nc_dtype stash = (nc_dtype)nc_attr_int(n, "stash_type");
-    if (n->n_out > 1 && n->out[1] != NULL) out[1] = nc_build_cast(b, p.mean, stash);
+    if (n->n_out > 1 && n->out[1] != NULL) out[1] = nc_build_cast(b, centers(n) ? p.mean : p.inv_std, stash);
     if (n->n_out > 2 && n->out[2] != NULL) out[2] = nc_build_cast(b, p.inv_std, stash);
     return b->code;
 }
@@ -81,7 +83,7 @@ static nc_code layer_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     const nc_node *n = g->node;
     if (nc_grad_dy(g, 1) != NULL || nc_grad_dy(g, 2) != NULL)
-        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient through Mean and InvStdDev");
+        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient through the statistics");
     bool wanted[3] = {g->wants[0], g->wants[1], n->n_in > 2 && n->in[2] != NULL && g->wants[2]};
     if (dy == NULL || !(wanted[0] || wanted[1] || wanted[2])) return NC_OK;
     nc_value *x = nc_grad_x(g, 0), *scale = nc_grad_x(g, 1);
@@ -139,7 +141,18 @@ static const nc_op_version layer_versions[] = {
      IN({"X", T_FLOAT_ALL}, {"Scale", SAME(0)}, {"B", SAME(0), OPTIONAL}),
      OUT({"Y", SAME(0)}, {"Mean", T_STASH, OPTIONAL}, {"InvStdDev", T_STASH, OPTIONAL}),
      ATTR(STASH)},
+    {.since = 1,
+     .foreign = true,
+     IN({"X", T_FLOAT_ALL}, {"Scale", T_FLOAT_ALL}, {"B", SAME(1), OPTIONAL}),
+     OUT({"Y", SAME(1)}, {"Mean", T_STASH, OPTIONAL}, {"InvStdDev", T_STASH, OPTIONAL}),
+     ATTR(STASH)},
     {0}};
+static const nc_op_version simple_versions[] = {{.since = 1,
+                                                 .foreign = true,
+                                                 IN({"X", T_FLOAT_ALL}, {"scale", T_FLOAT_ALL}),
+                                                 OUT({"Y", SAME(1)}, {"inv_std_var", T_FLOAT_ALL, OPTIONAL}),
+                                                 ATTR(STASH)},
+                                                {0}};
 static const nc_op_version rms_versions[] = {
     {.since = 23, IN({"X", T_FLOAT_ALL}, {"scale", T_FLOAT_ALL}), OUT({"Y", SAME(1)}), ATTR(STASH)}, {0}};
 static const nc_op_version grad_versions[] = {
@@ -161,6 +174,13 @@ const nc_card nc_card_rms_normalization = {.name = "RMSNormalization",
                                            .infer = layer_infer,
                                            .grad = layer_grad,
                                            .decompose = layer_decompose};
+const nc_card nc_card_simplified_layer_normalization = {
+    .name = "SimplifiedLayerNormalization",
+    .doc = "RMSNormalization as ONNX Runtime knew it first; also gives 1 / the root of the mean square.",
+    .versions = simple_versions,
+    .infer = layer_infer,
+    .grad = layer_grad,
+    .decompose = layer_decompose};
 const nc_card nc_card_norm_grad = {.name = "NormGrad",
                                    .domain = "nacre",
                                    .doc = "Gradients of LayerNormalization, or without `center` of RMSNormalization.",

@@ -7,6 +7,8 @@
 #include "ops/norm/batch.h"
 #include "ops/widen.h"
 
+#include <string.h>
+
 typedef struct norm {
     int64_t axis, groups;
     double epsilon, momentum;
@@ -38,7 +40,7 @@ static nc_code prepare(nc_prep *p) {
                 .groups = group ? nc_attr_int(n, "num_groups") : 0,
                 .epsilon = nc_attr_float(n, "epsilon"),
                 .momentum = nc_attr_float(n, "momentum"),
-                .center = n->card->domain != NULL ? nc_attr_int(n, "center") != 0 : n->card->name[0] != 'R',
+                .center = n->card->domain != NULL ? nc_attr_int(n, "center") != 0 : !strchr("RS", n->card->name[0]),
                 .by_group = group && n->version->since < 21,
                 .trains = batch && nc_batch_trains(n),
                 .spatial = batch && nc_batch_is_spatial(n)};
@@ -128,6 +130,7 @@ static nc_code layer_run(const nc_call *c) {
         a.inv_std = stats + padded(a.rows);
     }
     nck_norm_rows(&a, c->pool);
+    if (!a.center) return stat_to(c, 1, a.inv_std, a.type);
     NC_TRY(stat_to(c, 1, a.mean, a.type));
     return stat_to(c, 2, a.inv_std, a.type);
 }
@@ -264,6 +267,7 @@ NC_WIDENED_HALF(batch, batch_workspace)
     }
 const nc_binding nc_norm_cpu[] = {ROWS("LayerNormalization", NULL, layer, layer_workspace),
                                   ROWS("RMSNormalization", NULL, layer, layer_workspace),
+                                  ROWS("SimplifiedLayerNormalization", NULL, layer, layer_workspace),
                                   ROWS("NormGrad", "nacre", grad, grad_workspace),
                                   ROWS("InstanceNormalization", NULL, groups, NULL),
                                   ROWS("GroupNormalization", NULL, groups, NULL),

@@ -68,7 +68,10 @@ nc_code nc_sequence_concat(nc_dyn *d) {
     const nc_tensor *first = &list->items[0]->t;
     int rank = first->rank + s->flag;
     int64_t axis = s->axis < 0 ? s->axis + rank : s->axis;
-    if (axis < 0 || axis >= rank || rank > NC_MAX_RANK) return wrong(d, "the axis is out of range for the elements");
+    if (rank > NC_MAX_RANK)
+        return nc_diag_set(d->call->diag, NC_E_LIMIT, d->call->node, d->call->op,
+                           "the result has %d dims, at most %d are supported", rank, NC_MAX_RANK);
+    if (axis < 0 || axis >= rank) return wrong(d, "the axis is out of range for the elements");
     if (first->dtype == NC_STRING) return wrong(d, "strings are not concatenated here");
     if (!joined_dims(list, axis, s->flag, dims))
         return wrong(d, "the elements differ in rank, type or a dim beside the axis");

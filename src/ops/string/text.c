@@ -11,7 +11,8 @@ static nc_code split_infer(nc_infer *c) {
         NC_TRY(nc_out_unknown(c, 0, NC_STRING, -1));
         return nc_out_unknown(c, 1, NC_INT64, -1);
     }
-    if (x->rank >= NC_MAX_RANK) NC_FAIL(c->w, NC_E_SHAPE, "the input has %d dims already", x->rank);
+    if (x->rank >= NC_MAX_RANK)
+        NC_FAIL(c->w, NC_E_SHAPE, "output 0 has %d dims, at most %d are supported", x->rank + 1, NC_MAX_RANK);
     for (int i = 0; i < x->rank; i++) dims[i] = x->dims[i];
     NC_NEED(c->w, dims[x->rank] = nc_fresh(c, "parts"));
     NC_TRY(nc_out(c, 0, NC_STRING, x->rank + 1, dims));
