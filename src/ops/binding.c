@@ -104,3 +104,8 @@ const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as) {
                 return b;
     return NULL;
 }
+
+nc_code nc_binding_prepare(const nc_binding *b, nc_prep *p) {
+    p->own = b->own;
+    return b->prepare != NULL ? b->prepare(p) : NC_OK;
+}

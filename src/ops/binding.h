@@ -32,7 +32,8 @@ typedef struct nc_prep {
     nc_arena *arena; /* lives as long as the program */
     const nc_node *node;
     nc_device *device;
-    bool no_packs; /* the session packs nothing: ask for no pack */
+    bool no_packs;   /* the session packs nothing: ask for no pack */
+    const void *own; /* of the row that is prepared */
     /* to be filled */
     void *state;
     uint32_t strided_in,
@@ -74,6 +75,7 @@ typedef struct nc_binding {
     nc_types types; /* element types of input 0 (of output 0 for ops without inputs); 0: any */
     /* A further condition; a refusal says why in a few words, for `nacre explain`. NULL: none. */
     bool (*fits)(const nc_node *n, const char **why);
+    const void *own; /* what tells this row from the others that prepare serves; of the type that prepare expects */
     nc_code (*prepare)(nc_prep *p); /* NULL: dense in and out, no state */
     /* dims and strides filled, data NULL; called with the largest dims an instance serves; must grow with them. NULL:
      * none. */
@@ -90,6 +92,9 @@ const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *w
 /* The CPU's static or view row that would serve n if its elements were of type `as`; NULL: none. For kernels that move
  * stand-ins of what cannot be moved as bytes. */
 const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as);
+
+/* Lets row b prepare, once p says for what node, device and arena. */
+NC_MUST nc_code nc_binding_prepare(const nc_binding *b, nc_prep *p);
 
 /* The registry of cards (ops.list) and its lookup. */
 const nc_registry *nc_ops_registry(void);

@@ -60,7 +60,7 @@ nc_code nc_host_eval(nc_work *w, nc_arena *arena, const nc_node *n, nc_tensor *i
     if (b == NULL || (b->kind != NC_K_STATIC && b->kind != NC_K_VIEW)) return NC_OK;
     nc_diag quiet = {.code = NC_OK};
     nc_prep prep = {.w = w, .arena = &w->scratch, .node = n, .device = nc_device_cpu(), .no_packs = true};
-    if (b->prepare) NC_TRY(b->prepare(&prep));
+    NC_TRY(nc_binding_prepare(b, &prep));
     nc_call c = {.state = prep.state, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = prep.device};
     c.diag = &quiet, c.node = n->name, c.op = n->card->name;
     nc_code code = run(w, arena, b, &c, n, out);

@@ -5,8 +5,6 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
-#include <string.h>
-
 const nc_binding nc_transfer_binding = {.op = "Copy", .domain = "nacre", .kind = NC_K_STATIC};
 
 bool nc_value_is_dense(const nc_value *v) {
@@ -18,7 +16,7 @@ bool nc_value_is_dense(const nc_value *v) {
 }
 
 static bool is_transfer(const nc_node *n) {
-    return strcmp(n->card->name, "Copy") == 0 && n->in[0]->place != n->out[0]->place;
+    return (n->card->traits & NC_COPIES) && n->in[0]->place != n->out[0]->place;
 }
 
 nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o) {
@@ -31,7 +29,7 @@ nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o) {
     c->binding = is_transfer(n) ? &nc_transfer_binding : nc_binding_find(n, dev->table->kernels, why, sizeof why);
     if (!c->binding) NC_FAIL(w, NC_E_UNSUPPORTED, "no kernel on %s: %s", dev->table->name, why);
     c->prep = (nc_prep){.w = w, .arena = &m->arena, .node = n, .device = dev, .no_packs = o->no_packing};
-    if (c->binding->prepare) NC_TRY(c->binding->prepare(&c->prep));
+    NC_TRY(nc_binding_prepare(c->binding, &c->prep));
     if (o->no_packing) c->prep.n_packs = 0;
     c->view = c->binding->kind == NC_K_VIEW;
     n->lowered = c;

@@ -7,9 +7,8 @@
 
 #include <string.h>
 
-static bool is_op(const nc_node *n, const char *op) {
-    return n && n->card->domain && strcmp(n->card->domain, "nacre") == 0 && strcmp(n->card->name, op) == 0;
-}
+static bool is_pack(const nc_node *n) { return n && (n->card->traits & NC_BLOCKS); }
+static bool is_unpack(const nc_node *n) { return n && (n->card->traits & NC_UNBLOCKS); }
 
 static nc_code block(nc_builder *b, nc_node *n) {
     nc_value *in[8] = {NULL};
@@ -30,7 +29,7 @@ static bool can_sink(const nc_node *n) {
     if (!n->card->lane || n->n_in < 1 || n->n_out != 1) return false;
     for (int i = 0; i < n->n_in; i++) {
         const nc_value *v = n->in[i];
-        if (!v || !is_op(v->def, "UnpackChannels") || v->uses.n != 1 || v->n_outputs) return false;
+        if (!v || !is_unpack(v->def) || v->uses.n != 1 || v->n_outputs) return false;
         if (!nc_type_equal(v->def->in[0]->type, n->in[0]->def->in[0]->type)) return false;
     }
     return n->out[0]->type->elem == n->in[0]->type->elem;
@@ -41,7 +40,7 @@ static nc_code sink(nc_builder *b, nc_node *n) {
     if (n->n_in > 3) return NC_OK;
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i]->def->in[0];
     b->before = n, b->stage = n->stage;
-    nc_value *y = nc_build_attr1(b, n->card->domain, n->card->name, in, n->n_in, n->attrs, n->n_attrs);
+    nc_value *y = nc_build_card1(b, n->card, in, n->n_in, n->attrs, n->n_attrs);
     nc_value *plain = nc_build_attr1(b, "nacre", "UnpackChannels", &y, 1, NULL, 0);
     if (!plain) return b->code;
     y->def->name = n->name;
@@ -53,11 +52,9 @@ static nc_code sink(nc_builder *b, nc_node *n) {
 static void cancel_and_clean(nc_graph *g) {
     for (nc_node *n = g->last, *prev; n; n = prev) {
         prev = n->prev;
-        bool pack = is_op(n, "PackChannels"), unpack = is_op(n, "UnpackChannels");
-        if (pack && is_op(n->in[0]->def, "UnpackChannels") &&
-            nc_type_equal(n->in[0]->def->in[0]->type, n->out[0]->type))
+        if (is_pack(n) && is_unpack(n->in[0]->def) && nc_type_equal(n->in[0]->def->in[0]->type, n->out[0]->type))
             nc_edit_replace(n->out[0], n->in[0]->def->in[0]);
-        if ((pack || unpack) && !n->out[0]->uses.n && !n->out[0]->n_outputs) nc_edit_remove(n);
+        if ((is_pack(n) || is_unpack(n)) && !n->out[0]->uses.n && !n->out[0]->n_outputs) nc_edit_remove(n);
     }
 }
 

@@ -9,8 +9,6 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
-#include <string.h>
-
 typedef struct placer {
     nc_work *w;
     nc_graph *g;
@@ -144,7 +142,7 @@ static nc_code place_deferred(const nc_node *n) {
 }
 
 static nc_code place_node(placer *p, nc_node *n) {
-    if (strcmp(n->card->name, "Copy") == 0 && n->place == 1) return NC_OK; /* put here by at_place */
+    if ((n->card->traits & NC_COPIES) && n->place == 1) return NC_OK; /* put here by at_place */
     if (n->card->traits & NC_CONTROL) return place_control(p, n);
     if (nc_is_deferred(n)) return place_deferred(n);
     n->place = place_of(p, n);
