@@ -20,9 +20,6 @@ int nc_lane_trailing(const nc_node *n);
 /* The node's lane parameters, read through the card's defaults. */
 void nc_lane_params(const nc_node *n, double params[2]);
 
-/* The type a lane node computes in, by its first input that is not bool: nodes that agree may share one chain. */
-nc_dtype nc_lane_compute(const nc_node *n);
-
 /* The unary lane whose `_grad` lane this is; -1: none. */
 int nc_lane_forward_of(int grad_lane);
 

@@ -1,9 +1,9 @@
 /* plan/lower_chain.c: joins elementwise neighbours into one nacre.Chain node whose body holds them; the lane binding
  * runs it as one tile program, or as one generated kernel. Joined are a lane and the only user of its result, when both
- * make the same shape and compute in the same type. */
+ * make the same shape and all that is then joined is still one program (ops/lane_prog.h). */
 #include "infer/infer.h"
 #include "ops/build.h"
-#include "ops/lane.h"
+#include "ops/lane_prog.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -47,8 +47,7 @@ static bool feeds_host(const nc_value *v) {
 static bool joins(const nc_node *p, const nc_node *n) {
     const nc_value *v = p->out[0];
     return is_lane(p) && v->uses.n == 1 && !v->n_outputs && !v->var && p->stage == n->stage && !p->recompute &&
-           !n->recompute && same_dims(v->type, n->out[0]->type) && nc_lane_compute(p) == nc_lane_compute(n) &&
-           !feeds_host(n->out[0]);
+           !n->recompute && same_dims(v->type, n->out[0]->type) && !feeds_host(n->out[0]);
 }
 
 static int count_inputs(const group *a, const group *b) {
@@ -61,9 +60,12 @@ static int count_inputs(const group *a, const group *b) {
 
 static bool merge(group *into, const group *from) {
     if (into->n + from->n > MAX_NODES || count_inputs(into, from) > MAX_INPUTS) return false;
-    memmove(into->nodes + from->n, into->nodes, (size_t)into->n * sizeof *into->nodes);
-    memcpy(into->nodes, from->nodes, (size_t)from->n * sizeof *from->nodes);
-    into->n += from->n;
+    group both = *from;
+    memcpy(both.nodes + both.n, into->nodes, (size_t)into->n * sizeof *into->nodes);
+    both.n += into->n;
+    nc_lane_prog p;
+    if (!nc_lane_prog_group(&p, both.nodes, both.n)) return false;
+    *into = both;
     return true;
 }
 
