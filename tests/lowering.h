@@ -58,11 +58,27 @@ static inline void print_nodes(nc_text *out, const nc_graph *g) {
     }
 }
 
+/* A device with CUDA's kernels, for planning alone: what is compiled is no kernel. */
+static inline nc_code compile_nothing(nc_device *d, const char *source, const char *entry, nc_function **out,
+                                      nc_diag *diag) {
+    (void)d, (void)source, (void)entry, (void)diag;
+    *out = NULL;
+    return NC_OK;
+}
+static const nc_device_table cuda_planning_table = {.name = "planned", .kernels = "cuda", .compile = compile_nothing};
+static nc_device cuda_planning __attribute__((unused)) = {.table = &cuda_planning_table};
+
 typedef nc_code (*lowering)(nc_work *w, nc_model *m, const nc_plan_options *o);
+
+/* Ops alone: `Exp@device Shape`. */
+static inline void print_ops(nc_text *out, const nc_graph *g) {
+    for (const nc_node *n = g->first; n != NULL; n = n->next)
+        nc_text_addf(out, "%s%s%s", n != g->first ? " " : "", n->card->name, n->place ? "@device" : "");
+}
 
 /* The graph after the step must print as `want`. A step that must fail gives a part of its diagnostic instead. */
 static inline void lowers(const char *file, int line, const char *text, lowering step, nc_device *device,
-                          const char *want, const char *diagnostic) {
+                          void (*print)(nc_text *out, const nc_graph *g), const char *want, const char *diagnostic) {
     const nc_plan_options o = {.device = device};
     nc_text out = {0};
     nc_work w;
@@ -70,7 +86,7 @@ static inline void lowers(const char *file, int line, const char *text, lowering
     nc_model *m = test_model(&w, nc_ops_registry(), text);
     nc_code code = m != NULL ? step(&w, m, &o) : NC_E_FAIL;
     if (code == NC_OK) code = nc_verify(&w, m);
-    if (code == NC_OK) print_nodes(&out, m->main);
+    if (code == NC_OK) print(&out, m->main);
     if ((code == NC_OK) != (diagnostic == NULL) || (diagnostic != NULL && strstr(w.diag.text, diagnostic) == NULL))
         nc_test_failed(file, line, "%s: %s", text, w.diag.text);
     else if (code == NC_OK && strcmp(out.s != NULL ? out.s : "", want) != 0)
@@ -80,9 +96,13 @@ static inline void lowers(const char *file, int line, const char *text, lowering
     nc_work_release(&w);
 }
 
-#define LOWERING_HEAD "<opset: \"\" 18, \"nacre\" 1> g "
-#define LOWERS_ON(device, graph, step, want) lowers(__FILE__, __LINE__, LOWERING_HEAD graph, step, device, want, NULL)
+#define LOWERING_HEAD "<opset: \"\" 23, \"nacre\" 1, \"ai.onnx.ml\" 3> g "
+#define LOWERS_ON(device, graph, step, want) \
+    lowers(__FILE__, __LINE__, LOWERING_HEAD graph, step, device, print_nodes, want, NULL)
 #define LOWERS(graph, step, want) LOWERS_ON(nc_device_cpu(), graph, step, want)
-#define REFUSES(graph, step, part) lowers(__FILE__, __LINE__, LOWERING_HEAD graph, step, nc_device_cpu(), NULL, part)
+#define OPS_ON(device, graph, step, want) \
+    lowers(__FILE__, __LINE__, LOWERING_HEAD graph, step, device, print_ops, want, NULL)
+#define REFUSES(graph, step, part) \
+    lowers(__FILE__, __LINE__, LOWERING_HEAD graph, step, nc_device_cpu(), print_nodes, NULL, part)
 
 #endif

@@ -79,12 +79,17 @@ static void fill(void) {
     }
 }
 
-/* The rows of n's op: `for (const row_link *l = first_row(x, n); l; l = next_row(x, l))`. */
+/* The rows of a card's op: `for (const row_link *l = first_row(x, card); l; l = next_row(x, l))`. */
 static const row_link *link_at(const row_index *x, int i) { return i != 0 ? &x->links[i] : NULL; }
 static const row_link *next_row(const row_index *x, const row_link *l) { return link_at(x, l->next); }
-static const row_link *first_row(row_index *x, const nc_node *n) {
+static const row_link *first_row(row_index *x, const nc_card *card) {
     pthread_once(&once, fill);
-    return link_at(x, *head_of(x, plain(n->card->domain), n->card->name));
+    return link_at(x, *head_of(x, plain(card->domain), card->name));
+}
+
+/* NULL: there are no such kernels. */
+static row_index *index_of(const char *kernels) {
+    return strcmp(kernels, "cuda") == 0 ? &cuda_index : strcmp(kernels, "cpu") == 0 ? &cpu_index : NULL;
 }
 
 /* ---- fitting ---- */
@@ -146,25 +151,29 @@ static bool row_serves(const nc_binding *b, const nc_node *n, reasons *r) {
 const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *why, size_t bytes_why) {
     reasons r = {.s = bytes_why > 0 ? why : NULL, .bytes = bytes_why};
     if (r.s != NULL) r.s[0] = '\0';
-    bool cuda = strcmp(kernels, "cuda") == 0;
-    if (!cuda && strcmp(kernels, "cpu") != 0) {
+    row_index *x = index_of(kernels);
+    if (x == NULL) {
         refuse(&r, kernels, "no such kernels");
         return NULL;
     }
-    if (!cuda && n->card->plugin) return n->card->plugin;
-    row_index *x = cuda ? &cuda_index : &cpu_index;
-    for (const row_link *l = first_row(x, n); l != NULL; l = next_row(x, l))
+    if (x == &cpu_index && n->card->plugin) return n->card->plugin;
+    for (const row_link *l = first_row(x, n->card); l != NULL; l = next_row(x, l))
         if (row_serves(l->row, n, &r)) return l->row;
     if (x->overflows) refuse(&r, kernels, "the index of rows is full");
-    const nc_binding *lane = cuda ? &nc_lane_cuda : &nc_lane_cpu;
+    const nc_binding *lane = x == &cuda_index ? &nc_lane_cuda : &nc_lane_cpu;
     if (n->card->lane > 0 && lane->op != NULL && row_fits(lane, n, elem_of(n), &r)) return lane;
     if (r.n == 0) refuse(&r, kernels, "no kernel for this op");
     return NULL;
 }
 
+bool nc_binding_exists(const nc_card *card, const char *kernels) {
+    row_index *x = index_of(kernels);
+    return x != NULL && first_row(x, card) != NULL;
+}
+
 const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as) {
     reasons r = {.s = NULL};
-    for (const row_link *l = first_row(&cpu_index, n); l != NULL; l = next_row(&cpu_index, l))
+    for (const row_link *l = first_row(&cpu_index, n->card); l != NULL; l = next_row(&cpu_index, l))
         if ((l->row->kind == NC_K_STATIC || l->row->kind == NC_K_VIEW) && row_fits(l->row, n, as, &r)) return l->row;
     return NULL;
 }

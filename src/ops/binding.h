@@ -89,6 +89,9 @@ typedef struct nc_binding {
 /* Bindings of node n among those of `kernels` ("cpu", "cuda"); NULL when none fits, with the reasons in why. */
 const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *why, size_t bytes_why);
 
+/* Is there any row for the card's op among those of `kernels`? */
+bool nc_binding_exists(const nc_card *card, const char *kernels);
+
 /* The CPU's static or view row that would serve n if its elements were of type `as`; NULL: none. For kernels that move
  * stand-ins of what cannot be moved as bytes. */
 const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as);

@@ -51,6 +51,7 @@ nc_node *nc_build_card(nc_builder *b, const nc_card *card, nc_value *const *in, 
     nc_node *n = nc_edit_node(b->graph, b->before, card, version, NULL, in, n_in, wanted != NULL ? names : NULL, n_out);
     if (n == NULL) return failed(b, nc_fail(b->w, NC_E_MEMORY, "out of memory"));
     n->stage = b->stage;
+    n->place = b->place;
     for (int i = 0; i < n_attrs; i++)
         if (nc_edit_set_attr(n, &attrs[i]) != NC_OK) return failed(b, nc_fail(b->w, NC_E_MEMORY, "out of memory"));
     nc_code code = b->infer != NULL ? b->infer(b->w, n) : NC_OK;

@@ -14,6 +14,7 @@ struct nc_builder {
     nc_graph *graph;
     nc_node *before;                          /* new nodes go before this one; NULL: at the end */
     nc_stage stage;                           /* given to new nodes */
+    int place;                                /* likewise */
     nc_code (*infer)(nc_work *w, nc_node *n); /* infer/infer.h's nc_infer_node */
     nc_code code;                             /* sticky */
 };

@@ -23,7 +23,7 @@ nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o) {
     nc_model *m = n->graph->model;
     nc_choice *c = nc_arena_alloc(&m->arena, sizeof *c);
     NC_NEED(w, c);
-    nc_device *dev = n->place ? o->device : nc_device_cpu();
+    nc_device *dev = nc_device_at(o, n->place);
     w->at_node = n->name, w->at_op = n->card->name;
     char why[256] = "";
     c->binding = is_transfer(n) ? &nc_transfer_binding : nc_binding_find(n, dev->table->kernels, why, sizeof why);
