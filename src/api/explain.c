@@ -71,6 +71,8 @@ static void tell_kernel(nc_text *t, const nc_program *p, const nc_instr *x) {
     nc_text_addf(t, "  kernel: %s%s%s on %s (%s), stream %s\n", x->binding->domain ? x->binding->domain : "",
                  x->binding->domain ? "." : "", x->binding->op ? x->binding->op : "element by element", d->table->name,
                  kinds[x->binding->kind], streams[x->stream]);
+    const nc_choice *c = nc_choice_of(x->node);
+    for (int i = 0; i < c->n_variants; i++) nc_text_addf(t, "  variant: when %s\n", c->variants[i].binding->when);
     tell_refused(t, x->node, d->table->kernels);
     if (!x->place && p->device != nc_device_cpu() && strcmp(p->device->table->kernels, "cpu") != 0)
         tell_refused(t, x->node, p->device->table->kernels);

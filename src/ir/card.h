@@ -157,7 +157,8 @@ struct nc_card {
     bool zero_grad;              /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n,
                          nc_value **out); /* into simpler, differentiable ops; fills out */
-    const struct nc_binding *plugin;      /* the kernel of a custom op, from its library; NULL: ops/ has the bindings */
+    const struct nc_binding *rows; /* the host's kernels of a card that is in no table of ops/ (custom ops), ended by
+                                      a row without an op; NULL: the tables have them */
     double (*cost)(const nc_node *n,
                    const int64_t *const *in_dims); /* floating-point operations; NULL: elements of the output */
 };

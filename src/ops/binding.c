@@ -148,22 +148,47 @@ static bool row_serves(const nc_binding *b, const nc_node *n, reasons *r) {
     return false;
 }
 
-const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *why, size_t bytes_why) {
-    reasons r = {.s = bytes_why > 0 ? why : NULL, .bytes = bytes_why};
-    if (r.s != NULL) r.s[0] = '\0';
-    row_index *x = index_of(kernels);
-    if (x == NULL) {
-        refuse(&r, kernels, "no such kernels");
+typedef struct search {
+    const nc_node *n;
+    row_index *x;
+    reasons why;
+    const nc_binding **guarded;
+    int n_guarded, max_guarded;
+} search;
+
+/* Does b end the search? A row with a guard is only remembered. */
+static bool ends(search *s, const nc_binding *b) {
+    if (!row_serves(b, s->n, &s->why)) return false;
+    if (b->guard == NULL) return true;
+    if (s->n_guarded < s->max_guarded) s->guarded[s->n_guarded++] = b;
+    return false;
+}
+
+static const nc_binding *find(search *s) {
+    const nc_card *card = s->n->card;
+    if (s->x == &cpu_index && card->rows != NULL) {
+        for (const nc_binding *b = card->rows; b->op != NULL; b++)
+            if (ends(s, b)) return b;
         return NULL;
     }
-    if (x == &cpu_index && n->card->plugin) return n->card->plugin;
-    for (const row_link *l = first_row(x, n->card); l != NULL; l = next_row(x, l))
-        if (row_serves(l->row, n, &r)) return l->row;
-    if (x->overflows) refuse(&r, kernels, "the index of rows is full");
-    const nc_binding *lane = x == &cuda_index ? &nc_lane_cuda : &nc_lane_cpu;
-    if (n->card->lane > 0 && lane->op != NULL && row_fits(lane, n, elem_of(n), &r)) return lane;
-    if (r.n == 0) refuse(&r, kernels, "no kernel for this op");
-    return NULL;
+    for (const row_link *l = first_row(s->x, card); l != NULL; l = next_row(s->x, l))
+        if (ends(s, l->row)) return l->row;
+    if (s->x->overflows) refuse(&s->why, "index", "there are more rows than it holds");
+    const nc_binding *lane = s->x == &cuda_index ? &nc_lane_cuda : &nc_lane_cpu;
+    return card->lane > 0 && lane->op != NULL && row_fits(lane, s->n, elem_of(s->n), &s->why) ? lane : NULL;
+}
+
+const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *why, size_t bytes_why) {
+    search s = {.n = n, .x = index_of(kernels), .why = {.s = bytes_why > 0 ? why : NULL, .bytes = bytes_why}};
+    if (s.why.s != NULL) s.why.s[0] = '\0';
+    const nc_binding *b = s.x != NULL ? find(&s) : NULL;
+    if (b == NULL && s.why.n == 0) refuse(&s.why, kernels, s.x != NULL ? "no kernel for this op" : "no such kernels");
+    return b;
+}
+
+int nc_binding_find_guarded(const nc_node *n, const char *kernels, const nc_binding **rows, int max) {
+    search s = {.n = n, .x = index_of(kernels), .guarded = rows, .max_guarded = max};
+    return s.x != NULL && find(&s) != NULL ? s.n_guarded : 0;
 }
 
 bool nc_binding_exists(const nc_card *card, const char *kernels) {

@@ -1,6 +1,6 @@
-/* plan/lower_layout.c: puts ops that have a channel-blocked form where they run into it, between PackChannels and UnpackChannels
- * nodes, then sinks the unpacking through elementwise ops and cancels unpack-pack pairs. An op that does not know the
- * layout keeps its plain input: the two nodes stay around it, for all to see. */
+/* plan/lower_layout.c: puts ops that have a channel-blocked form at their place into it, between PackChannels and
+ * UnpackChannels nodes, then sinks the unpacking through elementwise ops and cancels unpack-pack pairs. An op that does
+ * not know the layout keeps its plain input: the two nodes stay around it, for all to see. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"

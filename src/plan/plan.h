@@ -54,9 +54,18 @@ static inline bool nc_wants_dims_only(const nc_node *n, int i) {
     return i < 32 && i < n->n_in && (n->card->dims_only_in >> i & 1);
 }
 
+/* A kernel that takes the calls that its guard holds for. */
+typedef struct nc_guarded {
+    const nc_binding *binding;
+    const void *state;
+} nc_guarded;
+#define NC_MAX_VARIANTS 4
+
 /* What choose attaches to node->lowered. */
 typedef struct nc_choice {
     const nc_binding *binding;
+    nc_guarded variants[NC_MAX_VARIANTS]; /* asked in turn before binding */
+    int n_variants;
     nc_prep prep;
     bool view; /* outputs are views of input 0 */
     int phase; /* index of the first cut it belongs before; n_cuts: after all */
@@ -70,6 +79,15 @@ static inline bool nc_rank_is_unknown(const nc_type *t) {
     return t && t->kind == NC_T_TENSOR && t->elem != NC_STRING && t->rank < 0;
 }
 static inline nc_choice *nc_choice_of(const nc_node *n) { return n->lowered; }
+/* The kernel for this call; sets the call's state to its own. */
+static inline const nc_binding *nc_choice_pick(const nc_choice *c, nc_call *call) {
+    for (int i = 0; i < c->n_variants; i++) {
+        if (!c->variants[i].binding->guard(c->variants[i].state, call)) continue;
+        call->state = c->variants[i].state;
+        return c->variants[i].binding;
+    }
+    return c->binding;
+}
 static inline bool nc_may_lie_over(const nc_choice *c, int i_out, int i_in) {
     return i_out < NC_MAX_OVER && i_in < 32 && (c->prep.over[i_out] >> i_in & 1);
 }
