@@ -9,6 +9,18 @@
 #include "plan/plan.h"
 #include "tests/graph_testing.h"
 
+/* Ops alone: `Exp@device If{Neg}{Shape}`. */
+static inline void print_ops(nc_text *out, const nc_graph *g) {
+    for (const nc_node *n = g->first; n != NULL; n = n->next) {
+        nc_text_addf(out, "%s%s%s", n != g->first ? " " : "", n->card->name, n->place ? "@device" : "");
+        for (int i = 0; i < n->n_subs; i++) {
+            nc_text_add(out, "{");
+            print_ops(out, n->subs[i].graph);
+            nc_text_add(out, "}");
+        }
+    }
+}
+
 static inline void print_nodes(nc_text *out, const nc_graph *g);
 
 static inline void print_operand(nc_text *out, const nc_value *v) {
@@ -30,9 +42,10 @@ static inline void print_operand(nc_text *out, const nc_value *v) {
 
 static inline void print_body(nc_text *out, const nc_node *n, const nc_graph *body) {
     nc_text_add(out, "{");
-    if (n->card->traits & NC_CONTROL) print_nodes(out, body);
-    for (const nc_node *k = body->first; k != NULL && !(n->card->traits & NC_CONTROL); k = k->next)
-        nc_text_addf(out, "%s%s", k != body->first ? " " : "", k->card->name);
+    if (n->card->traits & NC_CONTROL)
+        print_nodes(out, body);
+    else
+        print_ops(out, body);
     nc_text_add(out, "}");
 }
 
@@ -70,12 +83,6 @@ static nc_device cuda_planning __attribute__((unused)) = {.table = &cuda_plannin
 
 typedef nc_code (*lowering)(nc_work *w, nc_model *m, const nc_plan_options *o);
 
-/* Ops alone: `Exp@device Shape`. */
-static inline void print_ops(nc_text *out, const nc_graph *g) {
-    for (const nc_node *n = g->first; n != NULL; n = n->next)
-        nc_text_addf(out, "%s%s%s", n != g->first ? " " : "", n->card->name, n->place ? "@device" : "");
-}
-
 /* The graph after the step must print as `want`. A step that must fail gives a part of its diagnostic instead. */
 static inline void lowers(const char *file, int line, const char *text, lowering step, nc_device *device,
                           void (*print)(nc_text *out, const nc_graph *g), const char *want, const char *diagnostic) {
@@ -103,6 +110,6 @@ static inline void lowers(const char *file, int line, const char *text, lowering
 #define OPS_ON(device, graph, step, want) \
     lowers(__FILE__, __LINE__, LOWERING_HEAD graph, step, device, print_ops, want, NULL)
 #define REFUSES(graph, step, part) \
-    lowers(__FILE__, __LINE__, LOWERING_HEAD graph, step, nc_device_cpu(), print_nodes, NULL, part)
+    lowers(__FILE__, __LINE__, LOWERING_HEAD graph, step, nc_device_cpu(), print_nodes, "", part)
 
 #endif

@@ -1,5 +1,6 @@
-/* Kernels that take only some calls of a node: which one runs follows from the sizes of the run, on every device, in one
- * plan; what they share is checked when the session is made. The op is of this test: Which(x) = x + the kernel's number. */
+/* Kernels that take only some calls of a node: which one runs follows from the sizes of the run, on every device, in
+ * one plan; what they share is checked when the session is made. The op is of this test: Which(x) = x + the kernel's
+ * number. */
 #include "api/api.h"
 #include "base/mem.h"
 #include "ir/text.h"
