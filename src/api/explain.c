@@ -15,6 +15,8 @@ static bool makes(const nc_node *n, const char *name) {
     return false;
 }
 
+static bool is_copy(const nc_node *n) { return n->card->traits & NC_COPIES; }
+
 typedef struct found {
     const nc_program *p; /* whose instruction it is */
     const nc_instr *x;
@@ -25,7 +27,7 @@ typedef struct found {
 static bool find_instr(const nc_program *p, const char *name, bool copies, found *f) {
     for (int i = 0; i < p->n_instrs; i++) {
         const nc_instr *x = &p->instrs[i];
-        if (makes(x->node, name) && (copies || strcmp(x->node->card->name, "Copy") != 0)) {
+        if (makes(x->node, name) && (copies || !is_copy(x->node))) {
             *f = (found){p, x, NULL};
             return true;
         }
@@ -69,6 +71,8 @@ static void tell_kernel(nc_text *t, const nc_program *p, const nc_instr *x) {
     nc_text_addf(t, "  kernel: %s%s%s on %s (%s), stream %s\n", x->binding->domain ? x->binding->domain : "",
                  x->binding->domain ? "." : "", x->binding->op ? x->binding->op : "element by element", d->table->name,
                  kinds[x->binding->kind], streams[p->streams[x->stream].kind]);
+    const nc_choice *c = nc_choice_of(x->node);
+    for (int i = 0; i < c->n_variants; i++) nc_text_addf(t, "  variant: when %s\n", c->variants[i].binding->when);
     tell_refused(t, x->node, d->table->kernels);
     if (!x->place && p->device != nc_device_cpu() && strcmp(p->device->table->kernels, "cpu") != 0)
         tell_refused(t, x->node, p->device->table->kernels);
@@ -87,7 +91,7 @@ static void tell_kernel(nc_text *t, const nc_program *p, const nc_instr *x) {
 static void tell_copies(nc_text *t, const nc_node *n) {
     for (int i = 0; i < n->n_operands; i++) {
         const nc_node *c = n->in[i] ? n->in[i]->def : NULL;
-        if (!c || strcmp(c->card->name, "Copy") != 0) continue;
+        if (!c || !is_copy(c)) continue;
         bool across = c->in[0]->place != c->out[0]->place;
         nc_text_addf(t, "  copy before: input %d '%s', %s\n", i, c->in[0]->name,
                      !across            ? "to make it dense"
@@ -97,7 +101,7 @@ static void tell_copies(nc_text *t, const nc_node *n) {
     for (int i = 0; i < n->n_out; i++) {
         for (int u = 0; n->out[i] && u < n->out[i]->uses.n; u++) {
             const nc_node *c = n->out[i]->uses.v[u].node;
-            if (strcmp(c->card->name, "Copy") != 0) continue;
+            if (!is_copy(c)) continue;
             bool across = c->in[0]->place != c->out[0]->place;
             nc_text_addf(t, "  copy after: output %d '%s', %s\n", i, n->out[i]->name,
                          across                 ? (c->out[0]->place ? "host to device" : "device to host")

@@ -13,7 +13,7 @@
 typedef struct custom {
     nc_card card;
     nc_op_version versions[2];
-    nc_binding binding;
+    nc_binding rows[2];
     nacre_op op;
     struct custom *next;
 } custom;
@@ -149,14 +149,14 @@ static bool fill_custom(plugins *s, custom *c, const nacre_op *op) {
     c->versions[0] = (nc_op_version){.since = op->since > 0 ? op->since : 1, .attr = any_attr};
     c->versions[0].in = make_params(&s->arena, op->min_inputs, op->max_inputs, false);
     c->versions[0].out = make_params(&s->arena, n, n, true);
-    c->binding = (nc_binding){
+    c->rows[0] = (nc_binding){
         .op = c->op.name, .domain = c->op.domain, .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = run};
     c->card = (nc_card){.name = c->op.name,
                         .domain = c->op.domain,
                         .doc = "A custom op from a plugin.",
                         .versions = c->versions,
                         .infer = infer,
-                        .plugin = &c->binding};
+                        .rows = c->rows};
     return c->op.domain && c->op.name && c->versions[0].in && c->versions[0].out &&
            (!op->output_types || c->op.output_types) && (!op->output_ranks || c->op.output_ranks);
 }

@@ -59,7 +59,12 @@ enum {
     NC_GROWS = 1 << 8,        /* output 0 may extend input 0 in place along an axis, when memory was left for it */
     NC_HOST_OBJECTS = 1 << 9, /* works on sequences, optionals, strings or tapes: runs on the host */
     NC_COMMUTES = 1 << 10,
-    NC_TYPES_GIVEN = 1 << 11 /* who makes the node sets the types of its outputs; inference keeps them */
+    NC_TYPES_GIVEN = 1 << 11, /* who makes the node sets the types of its outputs; inference keeps them */
+    NC_COPIES = 1 << 12,      /* output 0 is input 0 in memory of its own, at the place of the output */
+    NC_LOOPS = 1 << 13,       /* NC_CONTROL: its body runs many times and gets the iteration as input 0 */
+    NC_BRANCHES = 1 << 14,    /* NC_CONTROL: one of its subgraphs runs, once */
+    NC_BLOCKS = 1 << 15,      /* input 0 in channel-blocked layout */
+    NC_UNBLOCKS = 1 << 16     /* input 0, channel-blocked, in plain layout */
 };
 
 /* ---- inference ---- */
@@ -127,7 +132,8 @@ struct nc_card {
     const char *doc;
     const nc_op_version *versions;
     unsigned traits;
-    int n_updates; /* with NC_IN_PLACE */
+    const void *own; /* what tells this card from the others that its hooks serve; of the type that the hooks expect */
+    int n_updates;   /* with NC_IN_PLACE */
     int lane; /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
     const char *lane_params[2];
     unsigned host_in; /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
@@ -152,7 +158,8 @@ struct nc_card {
     bool zero_grad;              /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n,
                          nc_value **out); /* into simpler, differentiable ops; fills out */
-    const struct nc_binding *plugin;      /* the kernel of a custom op, from its library; NULL: ops/ has the bindings */
+    const struct nc_binding *rows; /* the host's kernels of a card that is in no table of ops/ (custom ops), ended by
+                                      a row without an op; NULL: the tables have them */
     double (*cost)(const nc_node *n,
                    const int64_t *const *in_dims); /* floating-point operations; NULL: elements of the output */
 };

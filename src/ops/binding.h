@@ -32,7 +32,8 @@ typedef struct nc_prep {
     nc_arena *arena; /* lives as long as the program */
     const nc_node *node;
     nc_device *device;
-    bool no_packs; /* the session packs nothing: ask for no pack */
+    bool no_packs;   /* the session packs nothing: ask for no pack */
+    const void *own; /* of the row that is prepared */
     /* to be filled */
     void *state;
     uint32_t strided_in,
@@ -66,6 +67,9 @@ typedef struct nc_dyn {
     bool (*cancelled)(struct nc_dyn *d);
 } nc_dyn;
 
+/* Several rows may fit a node. The first without a guard serves every call; rows with a guard that stand before it are
+ * its variants: each takes the calls that its guard holds for. They share kind, strides, aliases and packs, so that a
+ * new shape never means planning again, and may book workspace where it does. */
 typedef struct nc_binding {
     const char *op, *domain; /* domain NULL: ai.onnx */
     int since;               /* first opset version of the op it serves; 0: all */
@@ -74,6 +78,7 @@ typedef struct nc_binding {
     nc_types types; /* element types of input 0 (of output 0 for ops without inputs); 0: any */
     /* A further condition; a refusal says why in a few words, for `nacre explain`. NULL: none. */
     bool (*fits)(const nc_node *n, const char **why);
+    const void *own; /* what tells this row from the others that prepare serves; of the type that prepare expects */
     nc_code (*prepare)(nc_prep *p); /* NULL: dense in and out, no state */
     /* dims and strides filled, data NULL; called with the largest dims an instance serves; must grow with them. NULL:
      * none. */
@@ -81,15 +86,28 @@ typedef struct nc_binding {
     nc_code (*run)(const nc_call *c);  /* STATIC, BOUNDED */
     nc_code (*view)(const nc_call *c); /* VIEW: sets out[i].data and strides; dims are set */
     nc_code (*dynamic)(nc_dyn *d);     /* DYNAMIC */
-    bool sized;                        /* DYNAMIC: the card tells the sizes before it runs, as for the static ones */
+    /* By dims, strides and alignment of the call; the bytes of its tensors are not read. NULL: always. */
+    bool (*guard)(const void *state, const nc_call *c);
+    const char *when; /* with guard: for which calls, in a few words */
+    bool sized;       /* DYNAMIC: the card tells the sizes before it runs, as for the static ones */
 } nc_binding;
 
-/* Bindings of node n among those of `kernels` ("cpu", "cuda"); NULL when none fits, with the reasons in why. */
+/* The row without a guard for node n among those of `kernels` ("cpu", "cuda"); NULL when none fits, with the reasons in
+ * why. */
 const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *why, size_t bytes_why);
+
+/* The rows with a guard that fit n and stand before the one that nc_binding_find gives: how many, at most max. */
+int nc_binding_find_guarded(const nc_node *n, const char *kernels, const nc_binding **rows, int max);
+
+/* Is there any row for the card's op among those of `kernels`? */
+bool nc_binding_exists(const nc_card *card, const char *kernels);
 
 /* The CPU's static or view row that would serve n if its elements were of type `as`; NULL: none. For kernels that move
  * stand-ins of what cannot be moved as bytes. */
 const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as);
+
+/* Lets row b prepare, once p says for what node, device and arena. */
+NC_MUST nc_code nc_binding_prepare(const nc_binding *b, nc_prep *p);
 
 /* The registry of cards (ops.list) and its lookup. */
 const nc_registry *nc_ops_registry(void);

@@ -14,6 +14,7 @@ struct nc_builder {
     nc_graph *graph;
     nc_node *before;                          /* new nodes go before this one; NULL: at the end */
     nc_stage stage;                           /* given to new nodes */
+    int place;                                /* likewise */
     nc_code (*infer)(nc_work *w, nc_node *n); /* infer/infer.h's nc_infer_node */
     nc_code code;                             /* sticky */
 };
@@ -23,6 +24,11 @@ nc_node *nc_build(nc_builder *b, const char *domain, const char *op, nc_value *c
 /* Output i is left out where wanted[i] is false; NULL: all are there. */
 nc_node *nc_build_wanted(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in,
                          const bool *wanted, int n_out, const nc_attr *attrs, int n_attrs);
+/* The same of a card at hand. */
+nc_node *nc_build_card(nc_builder *b, const nc_card *card, nc_value *const *in, int n_in, const bool *wanted, int n_out,
+                       const nc_attr *attrs, int n_attrs);
+nc_value *nc_build_card1(nc_builder *b, const nc_card *card, nc_value *const *in, int n_in, const nc_attr *attrs,
+                         int n_attrs);
 /* One output; inputs end with the count. */
 nc_value *nc_build1(nc_builder *b, const char *op, int n_in, ...); /* nc_value * each */
 nc_value *nc_build_attr1(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in,

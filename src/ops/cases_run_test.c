@@ -176,7 +176,7 @@ static nc_code run_bounded(const nc_binding *b, nc_call *c) {
 
 static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tensor *in, nc_tensor *out) {
     const nc_node *n = prep->node;
-    if (b->prepare != NULL) NC_TRY(b->prepare(prep));
+    NC_TRY(nc_binding_prepare(b, prep));
     const void *packed[NC_MAX_PACKS] = {NULL};
     for (int k = 0; k < prep->n_packs; k++) {
         void *block = nc_arena_alloc(&r->arena, prep->pack[k].bytes + 64);

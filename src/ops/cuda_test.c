@@ -126,7 +126,7 @@ static bool site_prepare(site *x, int k) {
         return false;
     }
     x->prep[k] = (nc_prep){.w = &x->w, .arena = &x->arena, .node = x->n, .device = k ? x->d : nc_device_cpu()};
-    if (x->binding[k]->prepare != NULL && x->binding[k]->prepare(&x->prep[k]) != NC_OK) {
+    if (nc_binding_prepare(x->binding[k], &x->prep[k]) != NC_OK) {
         nc_test_failed(__FILE__, __LINE__, "prepare: %s", x->w.diag.text);
         return false;
     }

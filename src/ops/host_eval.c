@@ -104,7 +104,7 @@ nc_code nc_host_eval(nc_work *w, const nc_node *n, nc_tensor *in, nc_buffer *hel
     if (n->n_in > NC_HOST_EVAL_MAX || b == NULL || (b->kind != NC_K_STATIC && b->kind != NC_K_VIEW)) return NC_OK;
     nc_diag quiet = {.code = NC_OK};
     nc_prep prep = {.w = w, .arena = &w->scratch, .node = n, .device = nc_device_cpu(), .no_packs = true};
-    if (b->prepare) NC_TRY(b->prepare(&prep));
+    NC_TRY(nc_binding_prepare(b, &prep));
     nc_tensor **p = nc_arena_array(&w->scratch, (size_t)(n->n_in + n->n_out) + 1, sizeof *p);
     NC_NEED(w, p);
     evaluation e = {.w = w, .n = n, .b = b, .in = in, .out = out, .held_in = held_in, .held = held};

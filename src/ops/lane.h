@@ -20,9 +20,6 @@ int nc_lane_trailing(const nc_node *n);
 /* The node's lane parameters, read through the card's defaults. */
 void nc_lane_params(const nc_node *n, double params[2]);
 
-/* The type a lane node computes in, by its first input that is not bool: nodes that agree may share one chain. */
-nc_dtype nc_lane_compute(const nc_node *n);
-
 /* The unary lane whose `_grad` lane this is; -1: none. */
 int nc_lane_forward_of(int grad_lane);
 
@@ -37,6 +34,10 @@ nc_value *nc_lane_pull(nc_builder *b, int lane, int i_input, nc_value *dy, nc_va
 
 /* The gradient of a lane card that has no grad hook of its own. */
 NC_MUST nc_code nc_lane_card_grad(nc_grad *g);
+
+/* What the registry calls the gradient op of a unary lane card. */
+#define NC_LANE_GRAD_NAME 48
+void nc_lane_grad_name(const nc_card *card, char name[NC_LANE_GRAD_NAME]);
 
 /* decompose of the cards nacre.XGrad. */
 NC_MUST nc_code nc_lane_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out);

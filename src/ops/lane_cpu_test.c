@@ -22,7 +22,7 @@ static bool site_init(site *s, const char *text) {
     const nc_node *n = s->m->main->last;
     s->binding = nc_binding_find(n, "cpu", s->why, sizeof s->why);
     s->prep = (nc_prep){.w = &s->w, .arena = &s->arena, .node = n};
-    return s->binding != NULL && s->binding->prepare(&s->prep) == NC_OK;
+    return s->binding != NULL && nc_binding_prepare(s->binding, &s->prep) == NC_OK;
 }
 
 static void site_release(site *s) {

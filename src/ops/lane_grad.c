@@ -269,13 +269,13 @@ static nc_value *unary_grad(nc_grad *g, trace *t, const expr *e, nc_value *dy, c
     const nc_card *card = g->node->card;
     const nck_lane_info *info = nck_lane_get(card->lane - 1);
     if (e == NULL || e->word == W_CONST || info->grad < 0) return pull(t, e, dy);
-    const char *op = nc_arena_printf(&g->b->w->scratch, "%sGrad", card->name);
+    char op[NC_LANE_GRAD_NAME];
+    nc_lane_grad_name(card, op);
     nc_attr attrs[2] = {0};
     int n = 0;
     for (; n < 2 && card->lane_params[n] != NULL; n++)
         attrs[n] = (nc_attr){.name = card->lane_params[n], .kind = NC_A_FLOAT, .f = (float)params[n]};
     nc_value *in[2] = {dy, info->uses == NCK_USES_X ? nc_grad_x(g, 0) : nc_grad_y(g, 0)};
-    if (op == NULL && g->b->code == NC_OK) g->b->code = nc_fail(g->b->w, NC_E_MEMORY, "out of memory");
     return nc_build_attr1(g->b, "nacre", op, in, 2, attrs, n);
 }
 

@@ -81,6 +81,14 @@ static bool node_program(nc_lane_prog *p, const nc_node *n) {
 
 /* ---- chains ---- */
 
+/* Nodes that run as one program, the values that reach them and those that leave. */
+typedef struct part {
+    const nc_value *in[NCK_TILE_MAX_REG];
+    const nc_node *nodes[NC_LANE_PROG_MAX_OPS];
+    const nc_value *out[NCK_TILE_MAX_OUT];
+    int n_in, n_nodes, n_out;
+} part;
+
 typedef struct slot {
     const nc_value *value; /* NULL: the register is free */
     int uses_left;
@@ -99,6 +107,19 @@ static int free_reg(const slot *slots, int n_in) {
     return -1;
 }
 
+static int uses_inside(const part *c, const nc_value *v) {
+    int n = 0;
+    for (int k = 0; k < c->n_nodes; k++)
+        for (int i = 0; i < c->nodes[k]->n_in; i++) n += c->nodes[k]->in[i] == v;
+    return n;
+}
+
+static bool leaves(const part *c, const nc_value *v) {
+    for (int i = 0; i < c->n_out; i++)
+        if (c->out[i] == v) return true;
+    return false;
+}
+
 static bool chain_value(nc_lane_prog *p, const nc_value *v, bool inside) {
     nc_dtype c = NC_UNDEFINED;
     if (!join_compute(p, v, &c)) return false;
@@ -110,7 +131,7 @@ static bool chain_value(nc_lane_prog *p, const nc_value *v, bool inside) {
     return true;
 }
 
-static bool chain_node(nc_lane_prog *p, slot *slots, const nc_node *n) {
+static bool chain_node(nc_lane_prog *p, const part *c, slot *slots, const nc_node *n) {
     uint16_t src[NCK_TILE_MAX_REG];
     if (n->n_in > NCK_TILE_MAX_REG || n->n_out != 1) return refuse(p, "not an element formula");
     for (int i = 0; i < n->n_in; i++) {
@@ -121,10 +142,30 @@ static bool chain_node(nc_lane_prog *p, slot *slots, const nc_node *n) {
     int dst = free_reg(slots, p->n_in);
     if (dst < 0) return refuse(p, "too many values alive at once");
     const nc_value *y = n->out[0];
-    if (!chain_value(p, y, y->uses.n > 0) || !add_node(p, n, dst, src)) return false;
+    int uses = uses_inside(c, y);
+    if (!chain_value(p, y, uses > 0) || !add_node(p, n, dst, src)) return false;
     for (int i = 0; i < n->n_in; i++)
         if (--slots[src[i]].uses_left == 0 && src[i] >= p->n_in) slots[src[i]].value = NULL;
-    slots[dst] = (slot){.value = y, .uses_left = y->uses.n + y->n_outputs};
+    slots[dst] = (slot){.value = y, .uses_left = uses + leaves(c, y)};
+    return true;
+}
+
+static bool chain_program(nc_lane_prog *p, const part *c) {
+    slot slots[NCK_TILE_MAX_REG] = {{0}};
+    p->n_in = p->n_reg = c->n_in;
+    p->n_out = c->n_out;
+    for (int i = 0; i < c->n_in; i++) {
+        slots[i].value = c->in[i];
+        if (!chain_value(p, c->in[i], false)) return false;
+    }
+    for (int k = 0; k < c->n_nodes; k++)
+        if (!chain_node(p, c, slots, c->nodes[k])) return false;
+    for (int i = 0; i < c->n_out; i++) {
+        int r = reg_of(slots, c->out[i]);
+        if (r < 0) return refuse(p, "an output is absent");
+        p->out_reg[i] = (uint16_t)r;
+    }
+    if (p->compute == NC_UNDEFINED) p->compute = NC_INT64;
     return true;
 }
 
@@ -135,30 +176,48 @@ static bool same_shape(const nc_type *a, const nc_type *b) {
     return true;
 }
 
-static bool chain_program(nc_lane_prog *p, const nc_node *n) {
+static bool body_part(nc_lane_prog *p, const nc_node *n, part *c) {
     const nc_graph *body = n->subs[0].graph;
-    slot slots[NCK_TILE_MAX_REG] = {{0}};
+    *c = (part){0};
     if (body->inputs.n != n->n_in || body->captures.n > 0 || body->consts.n > 0)
         return refuse(p, "a chain's values come from its inputs only");
     if (n->n_in >= NCK_TILE_MAX_REG) return refuse(p, "too many inputs for one pass");
     if (n->n_out > NCK_TILE_MAX_OUT || n->n_out != body->outputs.n) return refuse(p, "too many outputs for one pass");
-    p->n_in = p->n_reg = n->n_in;
-    p->n_out = n->n_out;
-    for (int i = 0; i < n->n_in; i++) {
-        slots[i].value = body->inputs.v[i];
-        if (!chain_value(p, n->in[i], false)) return false;
+    if (body->n_nodes > NC_LANE_PROG_MAX_OPS) return refuse(p, "too many formulas in one chain");
+    while (c->n_in < n->n_in) c->in[c->n_in] = body->inputs.v[c->n_in], c->n_in++;
+    for (const nc_node *k = body->first; k != NULL; k = k->next) c->nodes[c->n_nodes++] = k;
+    for (; c->n_out < n->n_out; c->n_out++) {
+        const nc_value *y = n->out[c->n_out];
+        if (y == NULL) return refuse(p, "an output is absent");
+        if (!same_shape(n->out[0]->type, y->type)) return refuse(p, "outputs differ in shape");
+        c->out[c->n_out] = body->outputs.v[c->n_out];
     }
-    for (const nc_node *k = body->first; k != NULL; k = k->next)
-        if (!chain_node(p, slots, k)) return false;
-    for (int i = 0; i < n->n_out; i++) {
-        int r = reg_of(slots, body->outputs.v[i]);
-        if (r < 0 || n->out[i] == NULL) return refuse(p, "an output is absent");
-        if (i > 0 && !same_shape(n->out[0]->type, n->out[i]->type)) return refuse(p, "outputs differ in shape");
-        p->out_reg[i] = (uint16_t)r;
-    }
-    if (p->compute == NC_UNDEFINED) p->compute = NC_INT64;
     return true;
 }
+
+/* What none of the nodes before made comes from outside. */
+static bool add_input(part *c, const nc_value *v) {
+    for (int i = 0; i < c->n_nodes; i++)
+        if (c->nodes[i]->out[0] == v) return true;
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i] == v) return true;
+    if (c->n_in + 1 >= NCK_TILE_MAX_REG) return false;
+    c->in[c->n_in++] = v;
+    return true;
+}
+
+static bool group_part(nc_lane_prog *p, nc_node *const *nodes, int n, part *c) {
+    *c = (part){.n_out = 1, .out = {nodes[n - 1]->out[0]}};
+    if (n > NC_LANE_PROG_MAX_OPS) return refuse(p, "too many formulas in one chain");
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < nodes[k]->n_in; i++)
+            if (!add_input(c, nodes[k]->in[i])) return refuse(p, "too many inputs for one pass");
+        c->nodes[c->n_nodes++] = nodes[k];
+    }
+    return true;
+}
+
+/* ---- all ---- */
 
 nck_tile_prog nc_lane_prog_tile(const nc_lane_prog *p) {
     return (nck_tile_prog){.compute = p->compute,
@@ -170,18 +229,21 @@ nck_tile_prog nc_lane_prog_tile(const nc_lane_prog *p) {
                            .out_reg = p->out_reg};
 }
 
-bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n) {
-    *p = (nc_lane_prog){0};
-    if (!(n->card->lane > 0 ? node_program(p, n)
-          : n->n_subs == 1  ? chain_program(p, n)
-                            : refuse(p, "not an element formula")))
-        return false;
+static bool is_sound(nc_lane_prog *p) {
     nck_tile_prog prog = nc_lane_prog_tile(p);
     return nck_tile_check(&prog) ? true : refuse(p, "the formula is for floats only");
 }
 
-nc_dtype nc_lane_compute(const nc_node *n) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->type->elem != NC_BOOL) return nck_tile_compute(n->in[i]->type->elem);
-    return nck_tile_compute(NC_BOOL);
+bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n) {
+    part c;
+    *p = (nc_lane_prog){0};
+    if (n->card->lane > 0) return node_program(p, n) && is_sound(p);
+    if (n->n_subs != 1) return refuse(p, "not an element formula");
+    return body_part(p, n, &c) && chain_program(p, &c) && is_sound(p);
+}
+
+bool nc_lane_prog_group(nc_lane_prog *p, nc_node *const *nodes, int n) {
+    part c;
+    *p = (nc_lane_prog){0};
+    return group_part(p, nodes, n, &c) && chain_program(p, &c) && is_sound(p);
 }

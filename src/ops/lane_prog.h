@@ -19,6 +19,9 @@ typedef struct nc_lane_prog {
 /* False: p->why says why not. */
 bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n);
 
+/* The same of a chain that is not made yet: n nodes in graph order, of which only the last one's result leaves. */
+bool nc_lane_prog_group(nc_lane_prog *p, nc_node *const *nodes, int n);
+
 /* Borrows p. */
 nck_tile_prog nc_lane_prog_tile(const nc_lane_prog *p);
 

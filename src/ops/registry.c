@@ -17,13 +17,13 @@ static const nc_card *const cards[] = {
 #undef OP
 };
 
-enum { N_CARDS = sizeof cards / sizeof cards[0], N_SLOTS = 4096, MAX_NAME = 48 };
+enum { N_CARDS = sizeof cards / sizeof cards[0], N_SLOTS = 4096 };
 _Static_assert(N_CARDS * 4 <= N_SLOTS, "the table of ops needs more slots");
 
 typedef struct grad_card {
     nc_card card;
     nc_op_version versions[2];
-    char name[MAX_NAME];
+    char name[NC_LANE_GRAD_NAME];
 } grad_card;
 
 static const nc_card *slots[N_SLOTS];
@@ -51,10 +51,14 @@ static const nc_card **slot_of(const char *domain, const char *name) {
 static const nc_param grad_in[] = {{"dY", T_FLOAT_ALL}, {"S", SAME(0)}, {0}};
 static const nc_param grad_out[] = {{"dX", SAME(0)}, {0}};
 
+void nc_lane_grad_name(const nc_card *card, char name[NC_LANE_GRAD_NAME]) {
+    snprintf(name, NC_LANE_GRAD_NAME, "%sGrad", card->name);
+}
+
 static void add_grad(const nc_card *card, grad_card *g) {
     const nck_lane_info *lane = card->lane > 0 ? nck_lane_get(card->lane - 1) : NULL;
     if (lane == NULL || lane->n_in != 1 || lane->grad < 0) return;
-    snprintf(g->name, sizeof g->name, "%sGrad", card->name);
+    nc_lane_grad_name(card, g->name);
     g->versions[0] = (nc_op_version){.since = 1, .in = grad_in, .out = grad_out, .attr = card->versions[0].attr};
     g->card = (nc_card){.name = g->name,
                         .domain = "nacre",

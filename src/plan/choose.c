@@ -18,21 +18,62 @@ bool nc_value_is_dense(const nc_value *v) {
 }
 
 static bool is_transfer(const nc_node *n) {
-    return strcmp(n->card->name, "Copy") == 0 && n->in[0]->place != n->out[0]->place;
+    return (n->card->traits & NC_COPIES) && n->in[0]->place != n->out[0]->place;
+}
+
+static nc_code prepare(const nc_binding *b, const nc_plan_options *o, nc_prep *p) {
+    NC_TRY(nc_binding_prepare(b, p));
+    if (o->no_packing) p->n_packs = 0;
+    return NC_OK;
+}
+
+static bool same_packs(const nc_prep *a, const nc_prep *b) {
+    if (a->n_packs != b->n_packs) return false;
+    for (int i = 0; i < a->n_packs; i++)
+        if (a->pack[i].input != b->pack[i].input || a->pack[i].bytes != b->pack[i].bytes ||
+            strcmp(a->pack[i].form, b->pack[i].form) != 0)
+            return false;
+    return true;
+}
+
+/* What a variant must share with the kernel that it takes calls from, so that memory and copies planned for the one
+ * serve the other; NULL: all of it. */
+static const char *differs_in(const nc_choice *c, const nc_binding *b, const nc_prep *p) {
+    if (b->kind != c->binding->kind || (b->kind != NC_K_STATIC && b->kind != NC_K_BOUNDED)) return "kind";
+    if (b->workspace && !c->binding->workspace) return "workspace";
+    if (p->strided_in != c->prep.strided_in || p->strided_out != c->prep.strided_out) return "strides";
+    if (p->unaligned_in != c->prep.unaligned_in) return "alignment";
+    if (memcmp(p->over, c->prep.over, sizeof p->over) != 0) return "aliases";
+    return same_packs(p, &c->prep) ? NULL : "packs";
+}
+
+static nc_code add_variants(nc_work *w, nc_node *n, nc_choice *c, const nc_prep *site, const nc_plan_options *o) {
+    const nc_binding *rows[NC_MAX_VARIANTS];
+    int n_rows = nc_binding_find_guarded(n, nc_kernels_at(o, n->place), rows, NC_MAX_VARIANTS);
+    for (int i = 0; i < n_rows; i++) {
+        nc_prep p = *site;
+        NC_TRY(prepare(rows[i], o, &p));
+        const char *what = differs_in(c, rows[i], &p);
+        if (what)
+            NC_FAIL(w, NC_E_FAIL, "its kernel for '%s' has other %s than the one for all calls", rows[i]->when, what);
+        c->variants[c->n_variants++] = (nc_guarded){.binding = rows[i], .state = p.state};
+    }
+    return NC_OK;
 }
 
 nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o) {
     nc_model *m = n->graph->model;
     nc_choice *c = nc_arena_alloc(&m->arena, sizeof *c);
     NC_NEED(w, c);
-    nc_device *dev = n->place ? o->device : nc_device_cpu();
+    nc_device *dev = nc_device_at(o, n->place);
     w->at_node = n->name, w->at_op = n->card->name;
     char why[256] = "";
     c->binding = is_transfer(n) ? &nc_transfer_binding : nc_binding_find(n, dev->table->kernels, why, sizeof why);
     if (!c->binding) NC_FAIL(w, NC_E_UNSUPPORTED, "no kernel on %s: %s", dev->table->name, why);
-    c->prep = (nc_prep){.w = w, .arena = &m->arena, .node = n, .device = dev, .no_packs = o->no_packing};
-    if (c->binding->prepare) NC_TRY(c->binding->prepare(&c->prep));
-    if (o->no_packing) c->prep.n_packs = 0;
+    const nc_prep site = {.w = w, .arena = &m->arena, .node = n, .device = dev, .no_packs = o->no_packing};
+    c->prep = site;
+    NC_TRY(prepare(c->binding, o, &c->prep));
+    if (c->binding != &nc_transfer_binding) NC_TRY(add_variants(w, n, c, &site, o));
     c->view = c->binding->kind == NC_K_VIEW;
     n->lowered = c;
     return NC_OK;

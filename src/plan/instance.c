@@ -8,6 +8,7 @@
 #include "plan/instance.h"
 
 #include "base/mem.h"
+#include "plan/plan.h"
 
 #include <stdlib.h>
 
@@ -61,6 +62,12 @@ static nc_code workspace_bytes(const layout *l, const nc_instr *x, size_t *out) 
     for (int j = 0; j < x->n_out; j++)
         if (x->out[j] >= 0) NC_TRY(tensor_at_caps(l, x->out[j], &in[x->n_in + j]));
     *out = x->binding->workspace(x->state, in, x->n_in, in + x->n_in, x->n_out);
+    const nc_choice *c = nc_choice_of(x->node);
+    for (int i = 0; i < c->n_variants; i++) {
+        const nc_guarded *v = &c->variants[i];
+        size_t bytes = v->binding->workspace ? v->binding->workspace(v->state, in, x->n_in, in + x->n_in, x->n_out) : 0;
+        if (bytes > *out) *out = bytes;
+    }
     return NC_OK;
 }
 

@@ -3,6 +3,8 @@
 #include "ir/verify.h"
 #include "plan/plan.h"
 
+enum { MAX_DEPTH = 16 }; /* of decompositions in decompositions */
+
 /* The one axis along which a variable's newest version is longer than its first, from the inferred types. */
 static nc_code fix_variables(nc_work *w, nc_graph *g) {
     for (int i = 0; i < g->vars.n; i++) {
@@ -23,16 +25,28 @@ static nc_code fix_variables(nc_work *w, nc_graph *g) {
     return NC_OK;
 }
 
+/* A piece may have to be taken apart in turn, on the device that it is placed on. */
+nc_code nc_lower_place_and_decompose(nc_work *w, nc_model *m, const nc_plan_options *o) {
+    bool changed = true;
+    for (int depth = 0; changed; depth++) {
+        if (depth > MAX_DEPTH) NC_FAIL(w, NC_E_FAIL, "decompositions hold each other more than %d deep", MAX_DEPTH);
+        NC_TRY(nc_lower_place(w, m, o, false));
+        NC_TRY(nc_lower_decompose(w, m, o, &changed));
+    }
+    w->at_node = w->at_op = NULL;
+    return nc_lower_place(w, m, o, true);
+}
+
 nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_random(w, m));
     NC_TRY(nc_lower_deferred(w, m->main));
-    NC_TRY(nc_lower_decompose(w, m, o));
+    NC_TRY(nc_lower_place_and_decompose(w, m, o));
     NC_TRY(nc_lower_recompute(w, m));
     NC_TRY(fix_variables(w, m->main));
     NC_TRY(nc_lower_layout(w, m, o));
     NC_TRY(nc_lower_chain(w, m, o));
     if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory"); /* choosing kernels would find half-made nodes */
-    NC_TRY(nc_lower_place(w, m->main, o));
+    NC_TRY(nc_lower_copy(w, m->main, o));
     NC_TRY(nc_lower_choose(w, m->main, o));
     NC_TRY(nc_lower_order(w, m->main, o));
     w->at_node = w->at_op = NULL;

@@ -1,9 +1,9 @@
 /* plan/lower_chain.c: joins elementwise neighbours into one nacre.Chain node whose body holds them; the lane binding
  * runs it as one tile program, or as one generated kernel. Joined are a lane and the only user of its result, when both
- * make the same shape and compute in the same type. */
+ * make the same shape and all that is then joined is still one program (ops/lane_prog.h). */
 #include "infer/infer.h"
 #include "ops/build.h"
-#include "ops/lane.h"
+#include "ops/lane_prog.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -35,20 +35,10 @@ static bool same_dims(const nc_type *a, const nc_type *b) {
     return a->layout.block == b->layout.block;
 }
 
-/* A small integer value that feeds shapes is placed on the host; it must not be tied to a device chain. */
-static bool feeds_host(const nc_value *v) {
-    for (int i = 0; i < v->uses.n; i++) {
-        const nc_use *u = &v->uses.v[i];
-        if (u->i < 32 && (u->node->card->host_in >> u->i & 1)) return true;
-    }
-    return false;
-}
-
 static bool joins(const nc_node *p, const nc_node *n) {
     const nc_value *v = p->out[0];
-    return is_lane(p) && v->uses.n == 1 && !v->n_outputs && !v->var && p->stage == n->stage && !p->recompute &&
-           !n->recompute && same_dims(v->type, n->out[0]->type) && nc_lane_compute(p) == nc_lane_compute(n) &&
-           !feeds_host(n->out[0]);
+    return is_lane(p) && v->uses.n == 1 && !v->n_outputs && !v->var && p->place == n->place && p->stage == n->stage &&
+           !p->recompute && !n->recompute && same_dims(v->type, n->out[0]->type);
 }
 
 static int count_inputs(const group *a, const group *b) {
@@ -61,9 +51,12 @@ static int count_inputs(const group *a, const group *b) {
 
 static bool merge(group *into, const group *from) {
     if (into->n + from->n > MAX_NODES || count_inputs(into, from) > MAX_INPUTS) return false;
-    memmove(into->nodes + from->n, into->nodes, (size_t)into->n * sizeof *into->nodes);
-    memcpy(into->nodes, from->nodes, (size_t)from->n * sizeof *from->nodes);
-    into->n += from->n;
+    group both = *from;
+    memcpy(both.nodes + both.n, into->nodes, (size_t)into->n * sizeof *into->nodes);
+    both.n += into->n;
+    nc_lane_prog p;
+    if (!nc_lane_prog_group(&p, both.nodes, both.n)) return false;
+    *into = both;
     return true;
 }
 
@@ -113,7 +106,7 @@ static nc_code make_chain(nc_work *w, const group *g) {
     inputs in = {.n = 0};
     NC_TRY(fill_body(w, body, g, &in));
     for (int i = 0; i < in.n; i++) NC_TRY(nc_edit_add_in(chain, in.outer[i]));
-    chain->stage = last->stage;
+    chain->stage = last->stage, chain->place = last->place;
     chain->out[0]->type = last->out[0]->type;
     if (last->out[0]->var) chain->out[0]->var = last->out[0]->var;
     nc_edit_replace(last->out[0], chain->out[0]);

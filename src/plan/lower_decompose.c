@@ -1,15 +1,12 @@
-/* plan/lower_decompose.c: an op that no kernel serves, neither the device's nor the host's, is replaced by what its
- * card says it is made of; so are the pieces, in subgraphs too. Comes before layouts and chains, which then see the
- * pieces. An op with a kernel stays whole, and so does one with neither kernel nor decomposition: choose reports it. */
+/* plan/lower_decompose.c: an op that no kernel serves at its place is replaced by what its card says it is made of, in
+ * subgraphs too. Comes before layouts and chains, which then see the pieces. An op with a kernel stays whole, and so
+ * does one with neither kernel nor decomposition: choose reports it.
+ *
+ * One call takes every such op apart once; the pieces are then placed anew and looked at by the next call (lower.c). */
+#include "base/log.h"
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"
-
-enum { MAX_DEPTH = 16 };
-
-static bool has_kernel(const nc_node *n, const nc_plan_options *o) {
-    return nc_binding_find(n, o->device->table->kernels, NULL, 0) || nc_binding_find(n, "cpu", NULL, 0);
-}
 
 /* Users of `old` were inferred from its type: its dims stay what they are called by, where the piece says as much. */
 static void keep_type(const nc_node *n, const nc_value *old, nc_value *by) {
@@ -21,45 +18,61 @@ static void keep_type(const nc_node *n, const nc_value *old, nc_value *by) {
         by->type = a;
 }
 
-/* Puts n's pieces before it and takes n away. */
-static nc_code replace(nc_work *w, nc_node *n) {
+/* Puts n's pieces before it; out: what stands for its outputs. */
+static nc_code put_pieces(nc_work *w, nc_node *n, nc_value **out) {
     nc_builder b = {.w = w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node};
-    nc_value **out = nc_arena_array(&w->scratch, (size_t)n->n_out + 1, sizeof *out);
-    NC_NEED(w, out);
     NC_TRY(n->card->decompose(&b, n, out));
     NC_TRY(b.code);
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && !out[i]) NC_FAIL(w, NC_E_FAIL, "its decomposition gives no output %d", i);
+    return NC_OK;
+}
+
+static void take_pieces_back(nc_node *n, const nc_node *prev) {
+    while (n->prev != prev) nc_edit_remove(n->prev);
+}
+
+/* A decomposition may refuse what it is given; then the host, if it has a kernel, runs the op whole. */
+static bool may_stay_whole(const nc_node *n, nc_code code) {
+    return code == NC_E_UNSUPPORTED && n->place && nc_binding_find(n, nc_kernels_at(NULL, 0), NULL, 0);
+}
+
+static nc_code replace(nc_work *w, nc_node *n, bool *changed) {
+    nc_node *prev = n->prev;
+    nc_value **out = nc_arena_array(&w->scratch, (size_t)n->n_out + 1, sizeof *out);
+    NC_NEED(w, out);
+    nc_code code = put_pieces(w, n, out);
+    if (may_stay_whole(n, code)) {
+        nc_log(NC_LOG_INFO, "%s '%s' is not taken apart: %s", n->card->name, n->name, w->diag.text);
+        take_pieces_back(n, prev);
+        w->diag = (nc_diag){0};
+        return NC_OK;
+    }
+    NC_TRY(code);
+    for (nc_node *p = n->prev; p != prev; p = p->prev) p->recompute = n->recompute;
     for (int i = 0; i < n->n_out; i++) {
         if (!n->out[i]) continue;
-        if (!out[i]) NC_FAIL(w, NC_E_FAIL, "its decomposition gives no output %d", i);
         keep_type(n, n->out[i], out[i]);
         nc_edit_replace(n->out[i], out[i]);
     }
     nc_edit_remove(n);
+    *changed = true;
     return NC_OK;
 }
 
-/* Nodes from `first` up to `stop`, both of one graph. */
-static nc_code decompose_range(nc_work *w, nc_node *first, const nc_node *stop, const nc_plan_options *o, int depth) {
-    for (nc_node *n = first, *next; n && n != stop; n = next) {
+static nc_code decompose_graph(nc_work *w, nc_graph *g, const nc_plan_options *o, bool *changed) {
+    for (nc_node *n = g->first, *next; n; n = next) {
         next = n->next;
         for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++)
-            NC_TRY(decompose_range(w, n->subs[i].graph->first, NULL, o, 0));
-        if (!n->card->decompose || has_kernel(n, o)) continue;
+            NC_TRY(decompose_graph(w, n->subs[i].graph, o, changed));
+        if (!n->card->decompose || nc_binding_find(n, nc_kernels_at(o, n->place), NULL, 0)) continue;
         w->at_node = n->name, w->at_op = n->card->name;
-        if (depth == MAX_DEPTH) NC_FAIL(w, NC_E_FAIL, "decompositions hold each other more than %d deep", MAX_DEPTH);
-        nc_graph *g = n->graph;
-        nc_node *prev = n->prev;
-        bool recompute = n->recompute;
-        NC_TRY(replace(w, n));
-        nc_node *piece = prev ? prev->next : g->first;
-        for (nc_node *p = piece; p != next; p = p->next) p->recompute = recompute;
-        NC_TRY(decompose_range(w, piece, next, o, depth + 1));
+        NC_TRY(replace(w, n, changed));
     }
     return NC_OK;
 }
 
-nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o) {
-    nc_code code = decompose_range(w, m->main->first, NULL, o, 0);
-    if (code == NC_OK) w->at_node = w->at_op = NULL;
-    return code;
+nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o, bool *changed) {
+    *changed = false;
+    return decompose_graph(w, m->main, o, changed);
 }

@@ -6,8 +6,6 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
-#include <string.h>
-
 static bool is_random(const nc_node *n) {
     if (!n->card->random_form) return false;
     return n->card->is_random ? n->card->is_random(n) : !(n->card->is_identity && n->card->is_identity(n));
@@ -75,7 +73,7 @@ static nc_value *state_of_iteration(nc_builder *b, nc_value *rng, nc_value *iter
 
 static int loops_around(const nc_graph *g) {
     int n = 0;
-    for (; g->owner; g = g->parent) n += strcmp(g->owner->card->name, "Loop") == 0;
+    for (; g->owner; g = g->parent) n += (g->owner->card->traits & NC_LOOPS) != 0;
     return n;
 }
 
@@ -90,8 +88,8 @@ static nc_code state_in(drawer *d, nc_graph *g, nc_value **out) {
     NC_TRY(state_in(d, g->parent, &outer));
     NC_NEED(d->w, *out = nc_edit_reach(g, outer));
     (*out)->type = outer->type;
-    if (strcmp(g->owner->card->name, "If") == 0) return NC_OK;
-    if (strcmp(g->owner->card->name, "Loop") != 0)
+    if (g->owner->card->traits & NC_BRANCHES) return NC_OK;
+    if (!(g->owner->card->traits & NC_LOOPS))
         NC_FAIL(d->w, NC_E_UNSUPPORTED, "a random op in the body of %s would draw the same numbers each time",
                 g->owner->card->name);
     nc_builder b = {.w = d->w, .graph = g, .before = g->first, .infer = nc_infer_node};

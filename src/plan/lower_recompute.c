@@ -28,7 +28,7 @@ nc_code nc_lower_recompute(nc_work *w, nc_model *m) {
         if (!user) continue;
         nc_node *c = nc_edit_clone(m->main, user, n);
         NC_NEED(w, c);
-        c->recompute = false, c->stage = NC_STAGE_BACKWARD;
+        c->recompute = false, c->stage = NC_STAGE_BACKWARD, c->place = n->place;
         for (int i = 0; i < n->n_operands; i++) nc_edit_set_in(c, i, n->in[i]);
         for (int i = 0; i < n->n_out; i++) {
             if (!n->out[i] || !c->out[i]) continue;

@@ -1,8 +1,8 @@
 /* plan/plan.h: transformed graph -> lowered graph -> program.
  *
- * lower edits the session's own model: random state, what must be planned later, decomposition, recompute, layouts,
- * chains, placement with its copies, kernel choice with the copies that strides need, variables, order. build then
- * reads it and makes the program. Each can be dumped. */
+ * lower edits the session's own model: random state, what must be planned later, placement, and for each place what its
+ * kernels can do: decomposition, layouts, chains; recompute; copies between places, kernel choice with the copies that
+ * strides need, variables, order. build then reads it and makes the program. Each can be dumped. */
 #ifndef NC_PLAN_PLAN_H
 #define NC_PLAN_PLAN_H
 
@@ -28,18 +28,44 @@ NC_MUST nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o,
 /* ---- the steps of lower, in order; each a file of its name ---- */
 NC_MUST nc_code nc_lower_random(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_deferred(nc_work *w, nc_graph *g);
-NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o);
+/* whole: nothing is taken apart any more. */
+NC_MUST nc_code nc_lower_place(nc_work *w, nc_model *m, const nc_plan_options *o, bool whole);
+NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o, bool *changed); /* once each */
+NC_MUST nc_code nc_lower_place_and_decompose(nc_work *w, nc_model *m, const nc_plan_options *o); /* both, in lower.c */
 NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_chain(nc_work *w, nc_model *m, const nc_plan_options *o);
-NC_MUST nc_code nc_lower_place(nc_work *w, nc_graph *g, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_copy(nc_work *w, nc_graph *g, const nc_plan_options *o);
 NC_MUST nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o); /* of choose: one node put in later */
 NC_MUST nc_code nc_lower_choose(nc_work *w, nc_graph *g, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_order(nc_work *w, nc_graph *g, const nc_plan_options *o);
 
+/* ---- places: 0 the host, 1 the session's device ---- */
+static inline nc_device *nc_device_at(const nc_plan_options *o, int place) {
+    return place ? o->device : nc_device_cpu();
+}
+static inline const char *nc_kernels_at(const nc_plan_options *o, int place) {
+    return nc_device_at(o, place)->table->kernels;
+}
+static inline bool nc_wants_host(const nc_node *n, int i) {
+    return i < 32 && i < n->n_in && (n->card->host_in >> i & 1);
+}
+static inline bool nc_wants_dims_only(const nc_node *n, int i) {
+    return i < 32 && i < n->n_in && (n->card->dims_only_in >> i & 1);
+}
+
+/* A kernel that takes the calls that its guard holds for. */
+typedef struct nc_guarded {
+    const nc_binding *binding;
+    const void *state;
+} nc_guarded;
+#define NC_MAX_VARIANTS 4
+
 /* What choose attaches to node->lowered. */
 typedef struct nc_choice {
     const nc_binding *binding;
+    nc_guarded variants[NC_MAX_VARIANTS]; /* asked in turn before binding */
+    int n_variants;
     nc_prep prep;
     bool view; /* outputs are views of input 0 */
     int phase; /* index of the first cut it belongs before; n_cuts: after all */
@@ -53,6 +79,16 @@ static inline bool nc_rank_is_unknown(const nc_type *t) {
     return t && t->kind == NC_T_TENSOR && t->elem != NC_STRING && t->rank < 0;
 }
 static inline nc_choice *nc_choice_of(const nc_node *n) { return n->lowered; }
+/* The kernel for this call; sets the call's state to its own. */
+static inline const nc_binding *nc_choice_pick(const nc_choice *c, nc_call *call) {
+    for (int i = 0; i < c->n_variants; i++) {
+        if (!c->variants[i].binding->guard(c->variants[i].state, call)) continue;
+        call->state = c->variants[i].state;
+        return c->variants[i].binding;
+    }
+    if (c->n_variants) call->state = c->prep.state;
+    return c->binding;
+}
 static inline bool nc_may_lie_over(const nc_choice *c, int i_out, int i_in) {
     return i_out < NC_MAX_OVER && i_in < 32 && (c->prep.over[i_out] >> i_in & 1);
 }

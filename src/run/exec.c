@@ -74,8 +74,9 @@ static nc_code run_kernel(nc_frame *f, int i) {
     case NC_K_STATIC:
     case NC_K_BOUNDED: break;
     }
-    if (x->binding->run) return c->device->table->launch(c->device, c->stream, x->binding->run, c);
-    return transfer(f, x, c);
+    if (!x->binding->run) return transfer(f, x, c);
+    nc_kernel run = nc_choice_pick(nc_choice_of(x->node), c)->run;
+    return c->device->table->launch(c->device, c->stream, run, c);
 }
 
 static nc_code run_instr(nc_frame *f, int i, bool with_events) {

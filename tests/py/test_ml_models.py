@@ -233,3 +233,39 @@ def test_scikit_learn(name, classes):
         model.fit(x, labels)
         proto = skl2onnx.to_onnx(model, x[:1], target_opset={"": 17, "ai.onnx.ml": 3})
         same(*both(proto.SerializeToString(), {"X": x[:31]}))
+
+
+# Distances and kernels in double, with casts, comparisons and integer exponents between.
+DOUBLES = {
+    "neighbours_classifier": lambda: neighbours().KNeighborsClassifier(3),
+    "neighbours_regressor": lambda: neighbours().KNeighborsRegressor(4),
+    "neighbours_weighted": lambda: neighbours().KNeighborsRegressor(4, weights="distance"),
+    "process": lambda: process().GaussianProcessRegressor(alpha=0.1),
+    "process_product": lambda: process().GaussianProcessRegressor(
+        process().kernels.ConstantKernel(2.0) * process().kernels.RBF(1.5), alpha=0.1),
+    "process_quadratic": lambda: process().GaussianProcessRegressor(
+        process().kernels.RationalQuadratic(alpha=2.0), alpha=0.1),
+}
+
+
+def neighbours():
+    from sklearn import neighbors
+    return neighbors
+
+
+def process():
+    from sklearn import gaussian_process
+    return gaussian_process
+
+
+@pytest.mark.parametrize("name", DOUBLES)
+def test_scikit_learn_in_double(name):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((60, 3))
+    y = x[:, 0] - x[:, 1] ** 2
+    classifies = "classifier" in name
+    model = DOUBLES[name]().fit(x, (y > 0).astype(np.int64) if classifies else y)
+    options = {"options": {"zipmap": False}} if classifies else {}
+    proto = skl2onnx.to_onnx(model, x[:1], target_opset={"": 17, "ai.onnx.ml": 3}, **options)
+    same(*both(proto.SerializeToString(), {"X": x[:23] + 0.1}))

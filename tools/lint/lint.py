@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what the compiler does not: the direction of includes, headers that compile alone, plain formatting, exported
-symbols, a README per room, and texts that point outside the tree; pages.py has the rules that hold pages and code
-together. Needs python3 alone, and gcc (or $CC) for headers.
+symbols, a README per room, texts that point outside the tree, ops told apart by name; pages.py has the rules that
+hold pages and code together. Needs python3 alone, and gcc (or $CC) for headers.
 
 lint.py [ROOT]        prints one line per finding, path:line: rule: text, and exits 1 when there is any
 lint.py --self-test   writes a small tree that breaks every rule and checks that each is caught
@@ -58,6 +58,13 @@ MAX_README = 60
 INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
 # Split so that this file does not contain what it looks for.
 OUTSIDE = re.compile(r"\.\./" r"shared\b|(?<![\w.-])/" r"work/")
+
+# What turns names into cards and cards into names; elsewhere a card's name is only read for a message.
+NAME_READERS = ("src/onnx/", "src/api/", "src/ir/text_", "src/ir/edit_node.c", "src/ops/registry.c",
+                "src/ops/binding.c", "src/ops/build.c", "src/transform/pattern.c",
+                "src/transform/rewrite.c", "src/plan/program_print.c", "src/run/profile.c")
+CARD_NAME = re.compile(r"\bcard(?:->|\.)(?:name|domain)\b")
+MESSAGE = re.compile(r"\b(?:NC_FAIL|nc_fail|FAIL_AT|nc_log|nc_diag_set|nc_text_addf?)\(|(?:->|\.)(?:at_op|op) = ")
 
 
 class Tree:
@@ -229,7 +236,27 @@ def check_outside(tree):
                 tree.find(path, i, "outside", "mentions a path that is not part of the project")
 
 
-CHECKS = (check_includes, check_headers, check_format, check_exports, check_readmes, check_outside, *pages.CHECKS)
+def statements(text):
+    """C text cut at semicolons and braces, each piece with the line that it starts on."""
+    line = 1
+    for piece in re.split(r"[;{}]", text):
+        yield line + len(piece[:len(piece) - len(piece.lstrip())].split("\n")) - 1, piece
+        line += piece.count("\n")
+
+
+def check_names(tree):
+    for path, text in tree.texts.items():
+        if not path.startswith("src/") or not path.endswith((".c", ".h")) or path.endswith("_test.c"):
+            continue
+        if path.startswith(NAME_READERS):
+            continue
+        for line, piece in statements(text):
+            if CARD_NAME.search(piece) and not MESSAGE.search(piece):
+                tree.find(path, line, "card", "tells ops apart by a card's name, not by traits or an own")
+
+
+CHECKS = (check_includes, check_headers, check_format, check_exports, check_readmes, check_outside, check_names,
+          *pages.CHECKS)
 
 
 def lint(root):
@@ -246,7 +273,8 @@ GOOD = {
     "src/base/README.md": "# base: `mem.h`; not there yet: a, low, open\n",
     "src/base/mem.h": "/* Memory. */\n#include <stddef.h>\nvoid *nc_alloc(size_t n);\n",
     "src/ir/README.md": "# ir: `graph.h`\n",
-    "src/ir/graph.c": '/* Graphs. */\n#include "base/mem.h"\n#include "ir/graph.h"\n',
+    "src/ir/graph.c": '/* Graphs. */\n#include "base/mem.h"\n#include "ir/graph.h"\n'
+                      'int says(void) {\n    NC_FAIL(w, 1, "%s",\n            n->card->name);\n}\n',
     "src/ir/graph.h": "/* Graphs. */\ntypedef struct nc_graph nc_graph;\n",
     "src/kernels/README.md": "# kernels: `k.h`, `cpu/`\n",
     "src/kernels/cpu/isa.list": '/* ISA */\nISA(portable, ANY, "")\nISA(odd, NOWHERE, "-mno-such-flag")\n',
@@ -283,6 +311,9 @@ BAD = [
     ("src/ir/README.md", "graph\n" * (MAX_README + 1), f"src/ir/README.md:{MAX_README + 1}: readme:"),
     ("docs/a.txt", "see .." + "/shared/notes\n", "docs/a.txt:1: outside:"),
     ("docs/a.txt", "\nin /" + "work/main\n", "docs/a.txt:2: outside:"),
+    ("src/plan/p.c", "/* P. */\nint p(void) {\n    return n->card->name[0] == 'Q';\n}\n", "src/plan/p.c:3: card:"),
+    ("src/plan/p.c", "/* P. */\nint p(void) {\n    w->at_op = n->card->name;\n    return card->domain != NULL;\n}\n",
+     "src/plan/p.c:4: card:"),
     *pages.BAD,
 ]
 EXPORT = ("int nacre_a(void);int stray_b(void);int nacre_a(void){return 1;}int stray_b(void){return 2;}",

@@ -180,7 +180,7 @@ static const nc_binding *bind(nc_work *w, nc_arena *a, nc_model **m, const char 
     *m = test_model(w, &nc_test_cards, text);
     const nc_binding *b = *m ? nc_binding_find((*m)->main->last, "cpu", NULL, 0) : NULL;
     nc_prep p = {.w = w, .arena = a, .node = *m ? (*m)->main->last : NULL};
-    if (b && b->prepare && b->prepare(&p) != NC_OK) return NULL;
+    if (b && nc_binding_prepare(b, &p) != NC_OK) return NULL;
     *state = p.state;
     return b;
 }

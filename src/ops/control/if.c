@@ -50,5 +50,5 @@ static nc_code infer(nc_infer *c) {
 
 const nc_card nc_card_if = {
     .name = "If", .doc = "Runs then_branch when cond is true, else_branch otherwise.", .versions = versions,
-    .traits = NC_CONTROL, .host_in = 1, .no_grad_in = 1, .infer = infer, .grad = nc_if_grad,
+    .traits = NC_CONTROL | NC_BRANCHES, .host_in = 1, .no_grad_in = 1, .infer = infer, .grad = nc_if_grad,
 };

@@ -162,14 +162,7 @@ static nc_code infer(nc_infer *c) {
 }
 
 const nc_card nc_card_loop = {
-    .name = "Loop",
-    .doc = "Runs its body up to M times while a condition holds; carries values, stacks scan outputs.",
-    .versions = versions,
-    .traits = NC_CONTROL,
-    .host_in = 3,
-    .host_sub_in = 3,
-    .host_sub_out = 1,
-    .no_grad_in = 3,
-    .infer = infer,
-    .grad = nc_loop_grad,
+    .name = "Loop", .doc = "Runs its body up to M times while a condition holds; carries values, stacks scan outputs.",
+    .versions = versions, .traits = NC_CONTROL | NC_LOOPS, .host_in = 3, .host_sub_in = 3, .host_sub_out = 1,
+    .no_grad_in = 3, .infer = infer, .grad = nc_loop_grad,
 };

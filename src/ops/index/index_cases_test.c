@@ -65,7 +65,7 @@ TEST(gather_strided_and_out_of_range) {
     REQUIRE(m != NULL);
     nc_prep prep = {.w = &w, .arena = &arena, .node = m->main->last};
     const nc_binding *b = nc_binding_find(prep.node, "cpu", why, sizeof why);
-    REQUIRE(b != NULL && b->prepare(&prep) == NC_OK);
+    REQUIRE(b != NULL && nc_binding_prepare(b, &prep) == NC_OK);
     CHECK_INT(prep.strided_in, 1);
     float data[12], y[8];
     for (int k = 0; k < 12; k++) data[k] = (float)k;

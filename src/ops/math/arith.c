@@ -60,7 +60,10 @@ static nc_code extreme_grad(nc_grad *g) {
     nc_value **y = nc_arena_array(&g->b->w->scratch, (size_t)n->n_in, sizeof(nc_value *));
     NC_NEED(g->b->w, y);
     y[0] = nc_grad_x(g, 0);
-    for (int i = 1; i < n->n_in; i++) y[i] = nc_build1(g->b, n->card->name, 2, y[i - 1], nc_grad_x(g, i));
+    for (int i = 1; i < n->n_in; i++) {
+        nc_value *in[2] = {y[i - 1], nc_grad_x(g, i)};
+        y[i] = nc_build_card1(g->b, n->card, in, 2, NULL, 0);
+    }
     for (int i = n->n_in - 1; i > 0; i--) {
         nc_value *in[2] = {y[i - 1], nc_grad_x(g, i)};
         int lane = n->card->lane - 1;
@@ -75,7 +78,10 @@ static bool extreme_is_identity(const nc_node *n) { return n->n_in == 1; }
 
 static nc_code extreme_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     out[0] = n->in[0];
-    for (int i = 1; i < n->n_in; i++) out[0] = nc_build1(b, n->card->name, 2, out[0], n->in[i]);
+    for (int i = 1; i < n->n_in; i++) {
+        nc_value *in[2] = {out[0], n->in[i]};
+        out[0] = nc_build_card1(b, n->card, in, 2, NULL, 0);
+    }
     return b->code;
 }
 

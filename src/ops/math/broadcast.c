@@ -15,7 +15,8 @@ nc_code nc_math_decompose_old(nc_builder *b, const nc_node *n, nc_value **out) {
     int trailing = nc_lane_trailing(n);
     if (trailing <= 0) NC_FAIL(b->w, NC_E_UNSUPPORTED, "no kernel takes these inputs");
     nc_value *axes, *y = behind(b, n->in[1], n->in[1]->type->rank, trailing, &axes);
-    out[0] = nc_build1(b, n->card->name, 2, n->in[0], y);
+    nc_value *in[2] = {n->in[0], y};
+    out[0] = nc_build_card1(b, n->card, in, 2, NULL, 0);
     return b->code;
 }
 

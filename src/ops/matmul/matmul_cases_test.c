@@ -116,7 +116,7 @@ TEST(matmul_takes_any_strides) {
     const nc_binding *k = nc_binding_find(m->main->first, "cpu", why, sizeof why);
     REQUIRE(k != NULL);
     nc_prep prep = {.w = &w, .arena = &m->arena, .node = m->main->first};
-    REQUIRE(k->prepare(&prep) == NC_OK);
+    REQUIRE(nc_binding_prepare(k, &prep) == NC_OK);
     CHECK_INT(prep.strided_in & 3, 3);
     nc_tensor in[2] = {{.data = a + 8, .dtype = NC_FLOAT, .rank = 3, .dims = {2, 3, 4}, .strides = {0, -4, 1}},
                        {.data = b, .dtype = NC_FLOAT, .rank = 2, .dims = {4, 2}, .strides = {1, 4}}};

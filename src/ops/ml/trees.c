@@ -48,7 +48,7 @@ nc_code nc_ml_number_labels(nc_builder *b, const nc_node *n, const char *strings
         if (&n->attrs[i] != names && strcmp(n->attrs[i].name, ints) != 0) attrs[n_attrs++] = n->attrs[i];
     for (int i = 0; i < names->n; i++) numbers[i] = i;
     attrs[n_attrs++] = (nc_attr){.name = ints, .kind = NC_A_INTS, .n = names->n, .ints = numbers};
-    nc_node *numbered = nc_build(b, n->card->domain, n->card->name, n->in, n->n_in, n->n_out, attrs, n_attrs);
+    nc_node *numbered = nc_build_card(b, n->card, n->in, n->n_in, NULL, n->n_out, attrs, n_attrs);
     if (numbered == NULL) return b->code;
     const nc_literal *l = nc_edit_literal(b->graph->model, NC_STRING, 1, &count, names->strings);
     NC_NEED(b->w, l);

@@ -44,9 +44,11 @@ const nc_card nc_card_pack_channels = {.name = "PackChannels",
                                        .domain = "nacre",
                                        .doc = "X with its channels in blocks of 8.",
                                        .versions = pack_versions,
+                                       .traits = NC_BLOCKS,
                                        .infer = pack_infer};
 const nc_card nc_card_unpack_channels = {.name = "UnpackChannels",
                                          .domain = "nacre",
                                          .doc = "X with its blocked channels in one dim.",
                                          .versions = pack_versions,
+                                         .traits = NC_UNBLOCKS,
                                          .infer = unpack_infer};

@@ -47,6 +47,7 @@ const nc_card nc_card_copy = {.name = "Copy",
                               .domain = "nacre",
                               .doc = "X in memory of its own.",
                               .versions = copy_versions,
+                              .traits = NC_COPIES,
                               .infer = like_first,
                               .grad = copy_grad};
 const nc_card nc_card_assign = {.name = "Assign",

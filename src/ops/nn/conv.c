@@ -5,8 +5,6 @@
 #include "ops/build.h"
 #include "ops/card.h"
 
-#include <string.h>
-
 enum { BLOCK = 8 };
 
 nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a) {
@@ -97,13 +95,12 @@ static bool blocked_fits(const nc_node *n) {
 
 /* ---- gradients ---- */
 
-static bool is_transposed(const nc_node *n) { return strncmp(n->card->name, "ConvTranspose", 13) == 0; }
+static const nc_conv_names *names_of(const nc_node *n) { return n->card->own; }
 
 static nc_node *conv_grad_node(nc_builder *b, const nc_node *like, nc_value *dy, nc_value *x, nc_value *w,
                                const bool *wanted) {
     nc_value *in[3] = {dy, x, w};
-    const char *op = is_transposed(like) ? "ConvTransposeGrad" : "ConvGrad";
-    return nc_build_wanted(b, "nacre", op, in, 3, wanted, 3, like->attrs, like->n_attrs);
+    return nc_build_wanted(b, "nacre", names_of(like)->grad, in, 3, wanted, 3, like->attrs, like->n_attrs);
 }
 
 nc_code nc_conv_card_grad(nc_grad *g) {
@@ -126,8 +123,7 @@ static nc_code conv_grad_infer(nc_infer *c) {
 
 static nc_value *conv(nc_builder *b, const nc_node *like, nc_value *x, nc_value *w, nc_value *bias) {
     nc_value *in[3] = {x, w, bias};
-    const char *op = is_transposed(like) ? "ConvTranspose" : "Conv";
-    return nc_build_attr1(b, "", op, in, bias != NULL ? 3 : 2, like->attrs, like->n_attrs);
+    return nc_build_attr1(b, "", names_of(like)->op, in, bias != NULL ? 3 : 2, like->attrs, like->n_attrs);
 }
 
 /* dX is bilinear in (dY, W) and dW in (dY, X), each the transpose of Conv (or ConvTranspose) in one operand, so with
@@ -184,11 +180,14 @@ static const nc_op_version grad_versions[] = {
      CONV_ATTR},
     {0}};
 
+static const nc_conv_names names = {"Conv", "ConvGrad"};
+
 const nc_card nc_card_conv = {.name = "Conv",
                               .doc = "Convolution of X (N,C,...) with windows W (K,C/group,...) plus a bias per K.",
                               .versions = versions,
                               .infer = conv_infer,
                               .grad = nc_conv_card_grad,
+                              .own = &names,
                               .cost = conv_cost,
                               .blocked_form = "ConvBlocked",
                               .blocked_fits = blocked_fits};
@@ -203,4 +202,5 @@ const nc_card nc_card_conv_grad = {.name = "ConvGrad",
                                    .doc = "Gradients of Conv by X, W and B.",
                                    .versions = grad_versions,
                                    .infer = conv_grad_infer,
-                                   .grad = nc_conv_grad_card_grad};
+                                   .grad = nc_conv_grad_card_grad,
+                                   .own = &names};

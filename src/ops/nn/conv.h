@@ -12,6 +12,10 @@ NC_MUST nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, 
 /* Output 0 as the convolution of input 0 with the windows of input 1, with elements of type elem. */
 NC_MUST nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem);
 
+/* The own of cards with these hooks: the convolution and its gradient, by name. */
+typedef struct nc_conv_names {
+    const char *op, *grad;
+} nc_conv_names;
 /* Gradient hooks of Conv and ConvTranspose, and of the gradient ops themselves. */
 NC_MUST nc_code nc_conv_card_grad(nc_grad *g);
 NC_MUST nc_code nc_conv_grad_card_grad(nc_grad *g);

@@ -7,29 +7,34 @@
 #include "ops/nn/conv.h"
 #include "ops/nn/nn_cpu.h"
 
-#include <string.h>
-
 typedef struct conv {
     nc_conv_transpose transpose; /* Conv fills only attrs */
     bool packed;
 } conv;
 
-/* Input 2 of gradients, input 1 of all others: the weight. */
-static int weight_rank(const nc_node *n) {
-    bool is_grad = strstr(n->card->name, "Grad") != NULL;
-    const nc_value *w = n->in[is_grad ? 2 : 1];
+const nc_conv_row nc_conv_plain = {.i_weight = 1, .strided_in = 1};
+const nc_conv_row nc_conv_grad = {.i_weight = 2};
+const nc_conv_row nc_conv_transposed = {.i_weight = 1, .transposed = true};
+const nc_conv_row nc_conv_transposed_grad = {.i_weight = 2, .transposed = true};
+const nc_conv_row nc_conv_blocked = {.i_weight = 1};
+
+static int weight_rank(const nc_conv_row *row, const nc_node *n) {
+    const nc_value *w = n->in[row->i_weight];
     return w->type != NULL ? w->type->rank : -1;
 }
 
-bool nc_conv_plain_fits(const nc_node *n, const char **why) {
-    int rank = weight_rank(n);
+static bool fits(const nc_conv_row *row, const nc_node *n, const char **why) {
+    int rank = weight_rank(row, n);
     *why = rank < 0 ? "the weight's rank is not known" : "one to three spatial dims are supported";
     return rank >= 3 && rank <= 2 + NC_WINDOW_KERNEL_DIMS;
 }
 
+bool nc_conv_fits(const nc_node *n, const char **why) { return fits(&nc_conv_plain, n, why); }
+bool nc_conv_grad_fits(const nc_node *n, const char **why) { return fits(&nc_conv_grad, n, why); }
+
 bool nc_conv_blocked_fits(const nc_node *n, const char **why) {
     *why = "two spatial dims are supported";
-    return weight_rank(n) == 4;
+    return weight_rank(&nc_conv_blocked, n) == 4;
 }
 
 nc_code nc_conv_prepare(nc_prep *p) {
@@ -37,10 +42,10 @@ nc_code nc_conv_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     *s = (conv){.packed = false};
     p->state = s;
-    const char *name = p->node->card->name;
-    int n_spatial = weight_rank(p->node) - 2;
-    p->strided_in = strcmp(name, "Conv") == 0 ? 1 : 0;
-    if (strncmp(name, "ConvTranspose", 13) == 0) return nc_conv_transpose_read(p->w, p->node, n_spatial, &s->transpose);
+    const nc_conv_row *row = p->own;
+    int n_spatial = weight_rank(row, p->node) - 2;
+    p->strided_in = row->strided_in;
+    if (row->transposed) return nc_conv_transpose_read(p->w, p->node, n_spatial, &s->transpose);
     return nc_conv_read_attrs(p->w, p->node, n_spatial, &s->transpose.attrs);
 }
 

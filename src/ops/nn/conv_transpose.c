@@ -86,14 +86,18 @@ static const nc_op_version grad_versions[] = {
      TRANSPOSE_ATTR},
     {0}};
 
+static const nc_conv_names names = {"ConvTranspose", "ConvTransposeGrad"};
+
 const nc_card nc_card_conv_transpose = {.name = "ConvTranspose",
                                         .doc = "Spreads each element of X (N,C,...) over windows W (C,M/group,...).",
                                         .versions = versions,
                                         .infer = transpose_infer,
-                                        .grad = nc_conv_card_grad};
+                                        .grad = nc_conv_card_grad,
+                                        .own = &names};
 const nc_card nc_card_conv_transpose_grad = {.name = "ConvTransposeGrad",
                                              .domain = "nacre",
                                              .doc = "Gradients of ConvTranspose by X, W and B.",
                                              .versions = grad_versions,
                                              .infer = grad_infer,
-                                             .grad = nc_conv_grad_card_grad};
+                                             .grad = nc_conv_grad_card_grad,
+                                             .own = &names};

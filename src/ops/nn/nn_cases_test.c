@@ -123,7 +123,7 @@ static nc_code run_blocked(const nc_node *n, bool no_packs, nc_tensor *in, nc_te
     char why[128];
     const nc_binding *b = nc_binding_find(n, "cpu", why, sizeof why);
     nc_prep prep = {.w = w, .arena = &w->scratch, .node = n, .no_packs = no_packs};
-    if (b == NULL || b->prepare(&prep) != NC_OK || prep.n_packs != !no_packs) return NC_E_FAIL;
+    if (b == NULL || nc_binding_prepare(b, &prep) != NC_OK || prep.n_packs != !no_packs) return NC_E_FAIL;
     size_t bytes = no_packs ? b->workspace(prep.state, in, 3, out, 1) : prep.pack[0].bytes;
     void *block = nc_arena_alloc(&w->scratch, bytes + 64);
     NC_NEED(w, block);

@@ -27,26 +27,30 @@ HALF(conv_transpose_grad, nc_conv_transpose_grad_workspace)
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
 #define NARROW(name) .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run
 #define WIDE(name) .types = T_WIDE, .run = nc_##name##_run
-#define SOFTMAX(op_name, domain_name, name)                                               \
-    {.op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, WIDE(name)}, {  \
-        .op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, NARROW(name) \
+#define SOFTMAX_PLACE(op_name, domain_name, logs, is_grad)                                                \
+    .op = op_name, .domain = domain_name, .prepare = nc_softmax_prepare, .own = &(const nc_softmax_row) { \
+        logs, is_grad                                                                                     \
+    }
+#define SOFTMAX(op_name, domain_name, name, logs, is_grad)               \
+    {SOFTMAX_PLACE(op_name, domain_name, logs, is_grad), WIDE(name)}, {  \
+        SOFTMAX_PLACE(op_name, domain_name, logs, is_grad), NARROW(name) \
     }
 #define LOSS(op_name, domain_name, name)                                               \
     {.op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, WIDE(name)}, {  \
         .op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, NARROW(name) \
     }
-#define CONV_PLACE(op_name, domain_name) \
-    .op = op_name, .domain = domain_name, .fits = nc_conv_plain_fits, .prepare = nc_conv_prepare
-#define CONV(op_name, domain_name, name)                                                  \
-    {CONV_PLACE(op_name, domain_name), .workspace = nc_##name##_workspace, WIDE(name)}, { \
-        CONV_PLACE(op_name, domain_name), NARROW(name)                                    \
+#define CONV_PLACE(op_name, domain_name, row, takes) \
+    .op = op_name, .domain = domain_name, .fits = takes, .prepare = nc_conv_prepare, .own = &row
+#define CONV(op_name, domain_name, row, takes, name)                                                  \
+    {CONV_PLACE(op_name, domain_name, row, takes), .workspace = nc_##name##_workspace, WIDE(name)}, { \
+        CONV_PLACE(op_name, domain_name, row, takes), NARROW(name)                                    \
     }
 
 const nc_binding nc_nn_cpu[] = {
-    SOFTMAX("Softmax", NULL, softmax),
-    SOFTMAX("LogSoftmax", NULL, softmax),
-    SOFTMAX("SoftmaxGrad", "nacre", softmax_grad),
-    SOFTMAX("LogSoftmaxGrad", "nacre", softmax_grad),
+    SOFTMAX("Softmax", NULL, softmax, false, false),
+    SOFTMAX("LogSoftmax", NULL, softmax, true, false),
+    SOFTMAX("SoftmaxGrad", "nacre", softmax_grad, false, true),
+    SOFTMAX("LogSoftmaxGrad", "nacre", softmax_grad, true, true),
     {.op = "Dropout", .fits = nc_dropout_fits, .run = nc_dropout_run},
     {.op = "DropoutGrad", .domain = "nacre", WIDE(dropout_grad)},
     {.op = "DropoutGrad", .domain = "nacre", NARROW(dropout_grad)},
@@ -55,10 +59,10 @@ const nc_binding nc_nn_cpu[] = {
     LOSS("SoftmaxCrossEntropyLossGrad", "nacre", loss_grad),
     LOSS("NegativeLogLikelihoodLoss", NULL, nll),
     LOSS("NegativeLogLikelihoodLossGrad", "nacre", nll_grad),
-    CONV("Conv", NULL, conv),
-    CONV("ConvGrad", "nacre", conv_grad),
-    CONV("ConvTranspose", NULL, conv_transpose),
-    CONV("ConvTransposeGrad", "nacre", conv_transpose_grad),
+    CONV("Conv", NULL, nc_conv_plain, nc_conv_fits, conv),
+    CONV("ConvGrad", "nacre", nc_conv_grad, nc_conv_grad_fits, conv_grad),
+    CONV("ConvTranspose", NULL, nc_conv_transposed, nc_conv_fits, conv_transpose),
+    CONV("ConvTransposeGrad", "nacre", nc_conv_transposed_grad, nc_conv_grad_fits, conv_transpose_grad),
     {.op = "Col2Im", .fits = nc_col2im_fits, .prepare = nc_col2im_prepare, WIDE(col2im)},
     {.op = "Col2Im", .fits = nc_col2im_fits, .prepare = nc_col2im_prepare, NARROW(col2im)},
     {.op = "DeformConv",
@@ -76,6 +80,7 @@ const nc_binding nc_nn_cpu[] = {
      .types = NC_BIT(NC_FLOAT),
      .fits = nc_conv_blocked_fits,
      .prepare = nc_conv_blocked_prepare,
+     .own = &nc_conv_blocked,
      .workspace = nc_conv_blocked_workspace,
      .run = nc_conv_blocked_run},
     {0}};

@@ -4,6 +4,10 @@
 
 #include "ops/binding.h"
 
+/* Rows of nc_softmax_prepare. */
+typedef struct nc_softmax_row {
+    bool logs, is_grad;
+} nc_softmax_row;
 NC_MUST nc_code nc_softmax_prepare(nc_prep *p);
 NC_MUST nc_code nc_softmax_run(const nc_call *c);
 NC_MUST nc_code nc_softmax_grad_run(const nc_call *c);
@@ -19,7 +23,15 @@ NC_MUST nc_code nc_loss_grad_run(const nc_call *c);
 NC_MUST nc_code nc_nll_run(const nc_call *c);
 NC_MUST nc_code nc_nll_grad_run(const nc_call *c);
 
-bool nc_conv_plain_fits(const nc_node *n, const char **why);
+/* Rows of nc_conv_prepare. */
+typedef struct nc_conv_row {
+    int i_weight; /* the input that is the weight */
+    bool transposed;
+    uint32_t strided_in;
+} nc_conv_row;
+extern const nc_conv_row nc_conv_plain, nc_conv_grad, nc_conv_transposed, nc_conv_transposed_grad, nc_conv_blocked;
+bool nc_conv_fits(const nc_node *n, const char **why);
+bool nc_conv_grad_fits(const nc_node *n, const char **why);
 bool nc_conv_blocked_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_conv_prepare(nc_prep *p);
 size_t nc_conv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);

@@ -6,8 +6,6 @@
 #include "ops/card.h"
 #include "ops/nn/loss.h"
 
-#include <string.h>
-
 /* ---- softmax ---- */
 
 typedef struct softmax {
@@ -17,16 +15,20 @@ typedef struct softmax {
     nck_cuda_softmax kernel;
 } softmax;
 
+typedef struct softmax_row {
+    bool logs, is_grad;
+} softmax_row;
+
 static nc_code softmax_prepare(nc_prep *p) {
     softmax *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     const nc_node *n = p->node;
-    bool is_grad = n->card->domain != NULL;
-    *s = (softmax){.logs = strncmp(n->card->name, "Log", 3) == 0, .axis = nc_attr_int(n, "axis")};
-    s->flat = is_grad ? nc_attr_int(n, "flat") != 0 : n->version->since < 13;
+    const softmax_row *row = p->own;
+    *s = (softmax){.logs = row->logs, .axis = nc_attr_int(n, "axis")};
+    s->flat = row->is_grad ? nc_attr_int(n, "flat") != 0 : n->version->since < 13;
     NC_TRY(nck_cuda_softmax_prepare(p->device, n->in[0]->type->elem, &s->kernel, &p->w->diag));
     p->state = s;
-    if (!is_grad) p->over[0] = 1;
+    if (!row->is_grad) p->over[0] = 1;
     return NC_OK;
 }
 
@@ -92,15 +94,13 @@ static nc_code loss_grad_run(const nc_call *c) {
                                   c->workspace);
 }
 
+#define SOFTMAX(...) \
+    .types = T_FLOAT_ALL, .prepare = softmax_prepare, .own = &(const softmax_row) { __VA_ARGS__ }
 const nc_binding nc_nn_cuda[] = {
-    {.op = "Softmax", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_run},
-    {.op = "LogSoftmax", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_run},
-    {.op = "SoftmaxGrad", .domain = "nacre", .types = T_FLOAT_ALL, .prepare = softmax_prepare, .run = softmax_grad_run},
-    {.op = "LogSoftmaxGrad",
-     .domain = "nacre",
-     .types = T_FLOAT_ALL,
-     .prepare = softmax_prepare,
-     .run = softmax_grad_run},
+    {.op = "Softmax", SOFTMAX(false, false), .run = softmax_run},
+    {.op = "LogSoftmax", SOFTMAX(true, false), .run = softmax_run},
+    {.op = "SoftmaxGrad", .domain = "nacre", SOFTMAX(false, true), .run = softmax_grad_run},
+    {.op = "LogSoftmaxGrad", .domain = "nacre", SOFTMAX(true, true), .run = softmax_grad_run},
     {.op = "SoftmaxCrossEntropyLoss",
      .types = T_FLOAT_ALL,
      .prepare = loss_prepare,

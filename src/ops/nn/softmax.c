@@ -3,22 +3,20 @@
 #include "ops/build.h"
 #include "ops/card.h"
 
-#include <string.h>
-
 static nc_code softmax_infer(nc_infer *c) {
     int rank, axis;
     if (nc_in_rank(c, 0, &rank)) NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), rank, &axis));
     return nc_out_like(c, 0, 0);
 }
 
+/* The card's own: the name of the gradient op. */
 static nc_code softmax_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
     nc_value *in[2] = {dy, nc_grad_y(g, 0)};
     nc_attr attrs[2] = {{.name = "axis", .kind = NC_A_INT, .i = nc_attr_int(g->node, "axis")},
                         {.name = "flat", .kind = NC_A_INT, .i = g->node->version->since < 13}};
-    bool is_log = strcmp(g->node->card->name, "LogSoftmax") == 0;
-    nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", is_log ? "LogSoftmaxGrad" : "SoftmaxGrad", in, 2, attrs, 2));
+    nc_grad_set(g, 0, nc_build_attr1(g->b, "nacre", g->node->card->own, in, 2, attrs, 2));
     return nc_grad_end(g);
 }
 
@@ -65,12 +63,14 @@ const nc_card nc_card_softmax = {.name = "Softmax",
                                  .doc = "exp(x) over its sum along an axis.",
                                  .versions = versions,
                                  .infer = softmax_infer,
-                                 .grad = softmax_grad};
+                                 .grad = softmax_grad,
+                                 .own = "SoftmaxGrad"};
 const nc_card nc_card_log_softmax = {.name = "LogSoftmax",
                                      .doc = "The logarithm of Softmax.",
                                      .versions = versions,
                                      .infer = softmax_infer,
-                                     .grad = softmax_grad};
+                                     .grad = softmax_grad,
+                                     .own = "LogSoftmaxGrad"};
 const nc_card nc_card_softmax_grad = {.name = "SoftmaxGrad",
                                       .domain = "nacre",
                                       .doc = "Gradient of Softmax from its result Y.",

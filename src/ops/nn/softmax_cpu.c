@@ -3,8 +3,6 @@
 
 #include "ops/nn/nn_cpu.h"
 
-#include <string.h>
-
 typedef struct softmax {
     nck_softmax_kind kind;
     int64_t axis;
@@ -15,13 +13,13 @@ nc_code nc_softmax_prepare(nc_prep *p) {
     softmax *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     const nc_node *n = p->node;
-    bool is_grad = n->card->domain != NULL;
-    s->kind = strncmp(n->card->name, "Log", 3) == 0 ? NCK_LOG_SOFTMAX : NCK_SOFTMAX;
+    const nc_softmax_row *row = p->own;
+    s->kind = row->logs ? NCK_LOG_SOFTMAX : NCK_SOFTMAX;
     s->axis = nc_attr_int(n, "axis");
-    s->flat = is_grad ? nc_attr_int(n, "flat") != 0 : n->version->since < 13;
+    s->flat = row->is_grad ? nc_attr_int(n, "flat") != 0 : n->version->since < 13;
     p->state = s;
     p->strided_in = s->flat ? 0 : UINT32_MAX;
-    if (!is_grad) p->over[0] = 1; /* a gradient's result must not lie on Y */
+    if (!row->is_grad) p->over[0] = 1; /* a gradient's result must not lie on Y */
     return NC_OK;
 }
 

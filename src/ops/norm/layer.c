@@ -4,10 +4,14 @@
 #include "ops/card.h"
 #include "ops/norm/norm.h"
 
-#include <string.h>
+/* The own of LayerNormalization and RMSNormalization; NormGrad has an attribute instead. */
+typedef struct layer_kind {
+    bool centers;
+} layer_kind;
 
 static bool centers(const nc_node *n) {
-    return n->card->domain != NULL ? nc_attr_int(n, "center") != 0 : n->card->name[0] == 'L';
+    const layer_kind *kind = n->card->own;
+    return kind != NULL ? kind->centers : nc_attr_int(n, "center") != 0;
 }
 
 static nc_code stat_out(nc_infer *c, int i, const nc_type *x, int axis) {
@@ -37,7 +41,7 @@ static nc_code layer_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0), *scale = nc_in(c, 1);
     int64_t stash = nc_attr_int(c->node, "stash_type");
     int axis = 0;
-    bool layer = c->node->card->name[0] == 'L';
+    bool layer = centers(c->node);
     if (stash != NC_FLOAT && stash != NC_BFLOAT16 && (layer || (stash != NC_FLOAT16 && stash != NC_DOUBLE)))
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "stash_type is %lld", (long long)stash);
     if (x == NULL || (!layer && scale == NULL)) return NC_OK;
@@ -165,12 +169,14 @@ static const nc_op_version grad_versions[] = {
 const nc_card nc_card_layer_normalization = {.name = "LayerNormalization",
                                              .doc = "Mean 0 and variance 1 over the dims from an axis on, then scaled.",
                                              .versions = layer_versions,
+                                             .own = &(const layer_kind){.centers = true},
                                              .infer = layer_infer,
                                              .grad = layer_grad,
                                              .decompose = layer_decompose};
 const nc_card nc_card_rms_normalization = {.name = "RMSNormalization",
                                            .doc = "Mean square 1 over the dims from an axis on, then scaled.",
                                            .versions = rms_versions,
+                                           .own = &(const layer_kind){.centers = false},
                                            .infer = layer_infer,
                                            .grad = layer_grad,
                                            .decompose = layer_decompose};

@@ -15,6 +15,9 @@ typedef struct norm {
     bool center, by_group, trains, spatial;
 } norm;
 
+/* Rows of prepare. */
+typedef enum norm_kind { CENTERED, UNCENTERED, GRADIENT, BY_GROUP, BY_BATCH } norm_kind;
+
 static bool types_in(const nc_node *n, nc_types types) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] != NULL && (n->in[i]->type == NULL || !(types >> n->in[i]->type->elem & 1))) return false;
@@ -35,15 +38,15 @@ static nc_code prepare(nc_prep *p) {
     const nc_node *n = p->node;
     norm *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    bool batch = n->card->name[0] == 'B', group = n->card->name[0] == 'G';
+    const norm_kind kind = *(const norm_kind *)p->own;
     *s = (norm){.axis = nc_attr_int(n, "axis"),
-                .groups = group ? nc_attr_int(n, "num_groups") : 0,
+                .groups = kind == BY_GROUP ? nc_attr_int(n, "num_groups") : 0,
                 .epsilon = nc_attr_float(n, "epsilon"),
                 .momentum = nc_attr_float(n, "momentum"),
-                .center = n->card->domain != NULL ? nc_attr_int(n, "center") != 0 : !strchr("RS", n->card->name[0]),
-                .by_group = group && n->version->since < 21,
-                .trains = batch && nc_batch_trains(n),
-                .spatial = batch && nc_batch_is_spatial(n)};
+                .center = kind == GRADIENT ? nc_attr_int(n, "center") != 0 : kind != UNCENTERED,
+                .by_group = kind == BY_GROUP && n->version->since < 21,
+                .trains = kind == BY_BATCH && nc_batch_trains(n),
+                .spatial = kind == BY_BATCH && nc_batch_is_spatial(n)};
     p->state = s;
     return NC_OK;
 }
@@ -253,23 +256,25 @@ NC_WIDENED_HALF(grad, grad_workspace)
 NC_WIDENED_HALF(groups, NULL)
 NC_WIDENED_HALF(batch, batch_workspace)
 
-#define ROWS(op_name, domain_name, name, space)                                                             \
+#define ROWS(op_name, domain_name, kind, name, space)                                                       \
     {.op = op_name,                                                                                         \
      .domain = domain_name,                                                                                 \
      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),                                                         \
      .fits = fits_wide,                                                                                     \
      .prepare = prepare,                                                                                    \
+     .own = &(const norm_kind){kind},                                                                       \
      .workspace = space,                                                                                    \
      .run = name##_run},                                                                                    \
     {                                                                                                       \
         .op = op_name, .domain = domain_name, .types = NC_WIDEN_HALF | NC_BIT(NC_FLOAT), .fits = fits_half, \
-        .prepare = prepare, .workspace = name##_half_workspace, .run = name##_half_run                      \
+        .prepare = prepare, .own = &(const norm_kind){kind}, .workspace = name##_half_workspace,            \
+        .run = name##_half_run                                                                              \
     }
-const nc_binding nc_norm_cpu[] = {ROWS("LayerNormalization", NULL, layer, layer_workspace),
-                                  ROWS("RMSNormalization", NULL, layer, layer_workspace),
-                                  ROWS("SimplifiedLayerNormalization", NULL, layer, layer_workspace),
-                                  ROWS("NormGrad", "nacre", grad, grad_workspace),
-                                  ROWS("InstanceNormalization", NULL, groups, NULL),
-                                  ROWS("GroupNormalization", NULL, groups, NULL),
-                                  ROWS("BatchNormalization", NULL, batch, batch_workspace),
+const nc_binding nc_norm_cpu[] = {ROWS("LayerNormalization", NULL, CENTERED, layer, layer_workspace),
+                                  ROWS("RMSNormalization", NULL, UNCENTERED, layer, layer_workspace),
+                                  ROWS("SimplifiedLayerNormalization", NULL, UNCENTERED, layer, layer_workspace),
+                                  ROWS("NormGrad", "nacre", GRADIENT, grad, grad_workspace),
+                                  ROWS("InstanceNormalization", NULL, CENTERED, groups, NULL),
+                                  ROWS("GroupNormalization", NULL, BY_GROUP, groups, NULL),
+                                  ROWS("BatchNormalization", NULL, BY_BATCH, batch, batch_workspace),
                                   {0}};

@@ -95,12 +95,15 @@ static nc_value *sum_grad_op(nc_grad *g, nc_value *dy, bool divide) {
     return nc_build_attr1(g->b, "nacre", "AveragePoolGrad", in, 2, attrs, n_attrs);
 }
 
-static nc_code average_grad(nc_grad *g) {
+static nc_code window_grad(nc_grad *g, bool divide) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
-    nc_grad_set(g, 0, sum_grad_op(g, dy, g->node->card->domain == NULL));
+    nc_grad_set(g, 0, sum_grad_op(g, dy, divide));
     return nc_grad_end(g);
 }
+
+static nc_code average_grad(nc_grad *g) { return window_grad(g, true); }
+static nc_code sum_grad(nc_grad *g) { return window_grad(g, false); }
 
 /* dX is linear in dY, and AveragePool or SumPool is its transpose. */
 static nc_code average_grad_grad(nc_grad *g) {
@@ -213,7 +216,7 @@ const nc_card nc_card_sum_pool = {.name = "SumPool",
                                   .doc = "The sum of the elements under a sliding window.",
                                   .versions = sum_versions,
                                   .infer = pool_infer,
-                                  .grad = average_grad};
+                                  .grad = sum_grad};
 const nc_card nc_card_max_pool_grad = {.name = "MaxPoolGrad",
                                        .domain = "nacre",
                                        .doc = "Gradient of MaxPool: dY added up at the indices of the maxima.",

@@ -26,12 +26,16 @@ static bool fits(const nc_node *n, const char **why) {
     return rank >= 3 && rank <= 2 + NC_WINDOW_KERNEL_DIMS;
 }
 
+/* Rows of prepare. */
+typedef enum pool_kind { POOLS, SUMS, GRADIENT } pool_kind;
+
 static nc_code prepare(nc_prep *p) {
     pool *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     const nc_node *n = p->node;
     int dims = rank_of(n) - 2;
-    bool sums = n->card->domain != NULL && (n->card->name[0] == 'S' || nc_attr_int(n, "divide") == 0);
+    const pool_kind kind = *(const pool_kind *)p->own;
+    bool sums = kind == SUMS || (kind == GRADIENT && nc_attr_int(n, "divide") == 0);
     NC_TRY(nc_window_read(p->w, n, dims, &s->window));
     NC_TRY(nc_window_ints(p->w, n, "kernel_shape", dims, 1, 1, s->k));
     s->by = sums ? NCK_POOL_SUM : nc_attr_int(n, "count_include_pad") != 0 ? NCK_POOL_BY_PADDED : NCK_POOL_BY_TAPS;
@@ -153,23 +157,24 @@ NC_WIDENED_HALF(unpool, unpool_workspace)
     {__VA_ARGS__, .types = T_WIDE | (more), .run = name##_run}, {                                       \
         __VA_ARGS__, .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run \
     }
-const nc_binding nc_pool_cpu[] = {
-    ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), .op = "MaxPool", .fits = fits, .prepare = prepare),
-    ROWS(average, 0, .op = "AveragePool", .fits = fits, .prepare = prepare),
-    ROWS(average, 0, .op = "SumPool", .domain = "nacre", .fits = fits, .prepare = prepare),
-    ROWS(lp, 0, .op = "LpPool", .fits = fits, .prepare = prepare),
-    ROWS(average_grad, 0, .op = "AveragePoolGrad", .domain = "nacre", .fits = fits, .prepare = prepare),
-    ROWS(max_grad, 0, .op = "MaxPoolGrad", .domain = "nacre"),
-    {.op = "MaxUnpool",
-     .types = T_WIDE,
-     .prepare = unpool_prepare,
-     .fits = fits,
-     .workspace = unpool_workspace,
-     .run = unpool_run},
-    {.op = "MaxUnpool",
-     .types = NC_WIDEN_HALF,
-     .prepare = unpool_prepare,
-     .fits = fits,
-     .workspace = unpool_half_workspace,
-     .run = unpool_half_run},
-    {0}};
+#define PLACE(kind) \
+    .fits = fits, .prepare = prepare, .own = &(const pool_kind) { kind }
+const nc_binding nc_pool_cpu[] = {ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), .op = "MaxPool", PLACE(POOLS)),
+                                  ROWS(average, 0, .op = "AveragePool", PLACE(POOLS)),
+                                  ROWS(average, 0, .op = "SumPool", .domain = "nacre", PLACE(SUMS)),
+                                  ROWS(lp, 0, .op = "LpPool", PLACE(POOLS)),
+                                  ROWS(average_grad, 0, .op = "AveragePoolGrad", .domain = "nacre", PLACE(GRADIENT)),
+                                  ROWS(max_grad, 0, .op = "MaxPoolGrad", .domain = "nacre"),
+                                  {.op = "MaxUnpool",
+                                   .types = T_WIDE,
+                                   .prepare = unpool_prepare,
+                                   .fits = fits,
+                                   .workspace = unpool_workspace,
+                                   .run = unpool_run},
+                                  {.op = "MaxUnpool",
+                                   .types = NC_WIDEN_HALF,
+                                   .prepare = unpool_prepare,
+                                   .fits = fits,
+                                   .workspace = unpool_half_workspace,
+                                   .run = unpool_half_run},
+                                  {0}};

@@ -12,20 +12,20 @@ typedef struct qconv {
     bool linear;
 } qconv;
 
-static int weight_input(const nc_node *n) { return n->card->name[0] == 'Q' ? 3 : 1; }
-
-bool nc_qconv_fits(const nc_node *n, const char **why) {
-    const nc_type *w = n->in[weight_input(n)]->type;
+static bool is_window(const nc_type *w, const char **why) {
     *why = "the weight's rank is not known";
     return w != NULL && w->rank >= 3;
 }
 
+bool nc_conv_integer_fits(const nc_node *n, const char **why) { return is_window(n->in[1]->type, why); }
+bool nc_qlinear_conv_fits(const nc_node *n, const char **why) { return is_window(n->in[3]->type, why); }
+
 nc_code nc_qconv_prepare(nc_prep *p) {
     qconv *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    s->linear = p->node->card->name[0] == 'Q';
+    s->linear = *(const nc_quant_row *)p->own == NC_QUANT_LINEAR;
     p->state = s;
-    return nc_conv_read_attrs(p->w, p->node, p->node->in[weight_input(p->node)]->type->rank - 2, &s->attrs);
+    return nc_conv_read_attrs(p->w, p->node, p->node->in[s->linear ? 3 : 1]->type->rank - 2, &s->attrs);
 }
 
 static nck_qconv_args args_of(const qconv *s, nc_tensor *const *in, int n_in, const nc_tensor *y) {

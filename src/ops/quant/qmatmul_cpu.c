@@ -18,17 +18,22 @@ typedef struct product {
     const nc_tensor *a, *b, *a_zero, *b_zero;
 } product;
 
-bool nc_qmatmul_fits(const nc_node *n, const char **why) {
-    bool linear = n->card->name[0] == 'Q';
-    const nc_type *b = n->in[linear ? 3 : 1]->type, *y = n->out[0]->type;
+static bool is_bytes(const nc_value *v) { return v->type != NULL && (NC_BIT(v->type->elem) & T_BYTE) != 0; }
+
+bool nc_matmul_integer_fits(const nc_node *n, const char **why) {
     *why = "8-bit floats are not multiplied";
-    return b != NULL && y != NULL && (NC_BIT(b->elem) & T_BYTE) && (!linear || (NC_BIT(y->elem) & T_BYTE));
+    return is_bytes(n->in[1]);
+}
+
+bool nc_qlinear_matmul_fits(const nc_node *n, const char **why) {
+    *why = "8-bit floats are not multiplied";
+    return is_bytes(n->in[3]) && is_bytes(n->out[0]);
 }
 
 nc_code nc_qmatmul_prepare(nc_prep *p) {
     roles *r = nc_arena_alloc(p->arena, sizeof *r);
     NC_NEED(p->w, r);
-    *r = p->node->card->name[0] == 'Q' ? (roles){true, 0, 3, 2, 5} : (roles){false, 0, 1, 2, 3};
+    *r = *(const nc_quant_row *)p->own == NC_QUANT_LINEAR ? (roles){true, 0, 3, 2, 5} : (roles){false, 0, 1, 2, 3};
     p->state = r;
     return NC_OK;
 }

@@ -2,16 +2,17 @@
 #include "ops/quant/quant.h"
 
 #define LINEAR .prepare = nc_quantize_prepare, .workspace = nc_quantize_workspace
-#define MATMUL                                                                                                  \
-    .types = T_BYTE, .fits = nc_qmatmul_fits, .prepare = nc_qmatmul_prepare, .workspace = nc_qmatmul_workspace, \
-    .run = nc_qmatmul_run
-#define CONV .fits = nc_qconv_fits, .prepare = nc_qconv_prepare, .workspace = nc_qconv_workspace, .run = nc_qconv_run
+#define MATMUL .types = T_BYTE, .prepare = nc_qmatmul_prepare, .workspace = nc_qmatmul_workspace, .run = nc_qmatmul_run
+#define CONV .prepare = nc_qconv_prepare, .workspace = nc_qconv_workspace, .run = nc_qconv_run
+#define ROW(kind) \
+    .own = &(const nc_quant_row) { kind }
 
-const nc_binding nc_quant_cpu[] = {{.op = "QuantizeLinear", LINEAR, .run = nc_quantize_run},
-                                   {.op = "DequantizeLinear", LINEAR, .run = nc_dequantize_run},
-                                   {.op = "DynamicQuantizeLinear", .run = nc_dynamic_quantize_run},
-                                   {.op = "MatMulInteger", MATMUL},
-                                   {.op = "QLinearMatMul", MATMUL},
-                                   {.op = "ConvInteger", CONV},
-                                   {.op = "QLinearConv", CONV},
-                                   {0}};
+const nc_binding nc_quant_cpu[] = {
+    {.op = "QuantizeLinear", LINEAR, .run = nc_quantize_run},
+    {.op = "DequantizeLinear", LINEAR, .run = nc_dequantize_run},
+    {.op = "DynamicQuantizeLinear", .run = nc_dynamic_quantize_run},
+    {.op = "MatMulInteger", ROW(NC_QUANT_INTEGER), .fits = nc_matmul_integer_fits, MATMUL},
+    {.op = "QLinearMatMul", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_matmul_fits, MATMUL},
+    {.op = "ConvInteger", ROW(NC_QUANT_INTEGER), .fits = nc_conv_integer_fits, CONV},
+    {.op = "QLinearConv", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_conv_fits, CONV},
+    {0}};

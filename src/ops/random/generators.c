@@ -4,8 +4,6 @@
  * differ and sessions repeat each other. */
 #include "ops/card.h"
 
-#include <string.h>
-
 static nc_dtype asked_type(const nc_node *n, nc_dtype absent) {
     const nc_attr *a = nc_node_attr(n, "dtype");
     return a != NULL ? (nc_dtype)a->i : absent;
@@ -20,12 +18,21 @@ static nc_code shape_infer(nc_infer *c) {
     return nc_out(c, 0, asked_type(c->node, NC_FLOAT), n, dims);
 }
 
+/* In the shape of input 0 and, where no type is asked for, in type `same`. */
+static nc_code like_in(nc_infer *c, nc_dtype same) {
+    const nc_type *x = nc_in(c, 0);
+    nc_dtype t = asked_type(c->node, same);
+    return x->rank < 0 ? nc_out_unknown(c, 0, t, -1) : nc_out(c, 0, t, x->rank, x->dims);
+}
+
 static nc_code like_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
-    if (x == NULL) return NC_OK;
-    bool draws_flags = strstr(c->node->card->name, "Bernoulli") != NULL;
-    nc_dtype same = draws_flags || nc_dtype_is_float(x->elem) ? x->elem : NC_FLOAT, t = asked_type(c->node, same);
-    return x->rank < 0 ? nc_out_unknown(c, 0, t, -1) : nc_out(c, 0, t, x->rank, x->dims);
+    return x == NULL ? NC_OK : like_in(c, nc_dtype_is_float(x->elem) ? x->elem : NC_FLOAT);
+}
+
+static nc_code flags_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    return x == NULL ? NC_OK : like_in(c, x->elem);
 }
 
 static nc_code classes_infer(nc_infer *c) {
@@ -98,8 +105,8 @@ DRAWS(random_normal_like, "RandomNormalLike", philox_normal_like, "PhiloxNormalL
 static const nc_op_version bernoulli_versions[] = {{.since = 22, ONE(T_FLOAT_ALL, FLAGS, A_INT_OPT("dtype"), SEED)},
                                                    {.since = 15, ONE(T_FLOAT, FLAGS, A_INT_OPT("dtype"), SEED)},
                                                    {0}};
-DRAWS(bernoulli, "Bernoulli", philox_bernoulli, "PhiloxBernoulli", like_infer, IN({"input", T_FLOAT_ALL}, STATE), FLAGS,
-      ATTR(A_INT_OPT("dtype"), SEED), "1 with the probability that the input says, else 0.")
+DRAWS(bernoulli, "Bernoulli", philox_bernoulli, "PhiloxBernoulli", flags_infer, IN({"input", T_FLOAT_ALL}, STATE),
+      FLAGS, ATTR(A_INT_OPT("dtype"), SEED), "1 with the probability that the input says, else 0.")
 
 #define CLASSES A_INT("dtype", 6), A_INT("sample_size", 1), SEED
 static const nc_op_version multinomial_versions[] = {

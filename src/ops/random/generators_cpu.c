@@ -21,10 +21,11 @@ nc_code nc_draw_prepare(nc_prep *p) {
     const nc_attr *seed = nc_node_attr(n, "seed");
     *d = (drawing){.node_id = (uint32_t)n->random_id, .has_seed = seed != NULL, .b = 1};
     if (seed != NULL) memcpy(&d->seed, &seed->f, sizeof d->seed);
-    d->normal = strstr(n->card->name, "Normal") != NULL;
-    if (d->normal || strstr(n->card->name, "Uniform") != NULL) {
-        d->a = nc_attr_float(n, d->normal ? "mean" : "low");
-        d->b = nc_attr_float(n, d->normal ? "scale" : "high");
+    const nc_draw_row *row = p->own;
+    if (row != NULL) {
+        d->normal = row->normal;
+        d->a = nc_attr_float(n, row->a);
+        d->b = nc_attr_float(n, row->b);
     }
     p->state = d;
     return NC_OK;

@@ -11,6 +11,11 @@ NC_MUST nc_code nc_dropout_ratio(const nc_call *c, int i_ratio, int i_training, 
 /* Kernels of generators_cpu.c. */
 #define NC_DRAW_WORKSPACE(name) \
     size_t name(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out)
+/* Rows of nc_draw_prepare whose numbers have two parameters, by their attributes; NULL: they have none. */
+typedef struct nc_draw_row {
+    bool normal;
+    const char *a, *b; /* mean and scale, or low and high */
+} nc_draw_row;
 NC_MUST nc_code nc_draw_prepare(nc_prep *p);
 NC_DRAW_WORKSPACE(nc_draw_workspace);
 NC_MUST nc_code nc_draw_numbers(const nc_call *c);

@@ -77,7 +77,7 @@ static int64_t draw(const char *attrs, int64_t id, int64_t seed, int64_t step, f
     out[0].data = y;
     out[1].data = mask;
     out[1].dtype = NC_BOOL;
-    if (b != NULL && b->prepare(&prep) == NC_OK) {
+    if (b != NULL && nc_binding_prepare(b, &prep) == NC_OK) {
         nc_call c = {.state = prep.state,
                      .in = NC_OPERANDS(in, 4),
                      .out = NC_OPERANDS(out, 2),

@@ -82,15 +82,16 @@ static nc_code random_step_run(const nc_call *c) {
 NC_WIDENED_HALF(philox_dropout, NULL)
 NC_WIDENED_HALF(numpy_dropout, numpy_dropout_workspace)
 
-#define DRAW(name, space, fn) \
-    { .op = name, .domain = "nacre", .prepare = nc_draw_prepare, .workspace = space, .run = fn }
+#define DRAW(name, row, space, fn) \
+    { .op = name, .domain = "nacre", .prepare = nc_draw_prepare, .own = row, .workspace = space, .run = fn }
+static const nc_draw_row uniform = {false, "low", "high"}, normal = {true, "mean", "scale"};
 
-const nc_binding nc_random_cpu[] = {DRAW("PhiloxUniform", nc_draw_workspace, nc_draw_numbers),
-                                    DRAW("PhiloxUniformLike", nc_draw_workspace, nc_draw_numbers),
-                                    DRAW("PhiloxNormal", nc_draw_workspace, nc_draw_numbers),
-                                    DRAW("PhiloxNormalLike", nc_draw_workspace, nc_draw_numbers),
-                                    DRAW("PhiloxBernoulli", nc_draw_flags_workspace, nc_draw_flags),
-                                    DRAW("PhiloxMultinomial", nc_draw_classes_workspace, nc_draw_classes),
+const nc_binding nc_random_cpu[] = {DRAW("PhiloxUniform", &uniform, nc_draw_workspace, nc_draw_numbers),
+                                    DRAW("PhiloxUniformLike", &uniform, nc_draw_workspace, nc_draw_numbers),
+                                    DRAW("PhiloxNormal", &normal, nc_draw_workspace, nc_draw_numbers),
+                                    DRAW("PhiloxNormalLike", &normal, nc_draw_workspace, nc_draw_numbers),
+                                    DRAW("PhiloxBernoulli", NULL, nc_draw_flags_workspace, nc_draw_flags),
+                                    DRAW("PhiloxMultinomial", NULL, nc_draw_classes_workspace, nc_draw_classes),
                                     {.op = "PhiloxDropout",
                                      .domain = "nacre",
                                      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),

@@ -5,8 +5,6 @@
 #include "kernels/cpu/reduce/along.h"
 #include "ops/widen.h"
 
-#include <string.h>
-
 #define T_NARROW (NC_WIDEN_HALF | NC_WIDEN_INTS)
 
 typedef struct arg_state {
@@ -19,7 +17,7 @@ nc_code nc_arg_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     const nc_attr *last = nc_node_attr(p->node, "select_last_index");
     *s = (arg_state){.axis = nc_attr_int(p->node, "axis"),
-                     .smallest = strcmp(p->node->card->name, "ArgMin") == 0,
+                     .smallest = *(const nc_arg_row *)p->own == NC_ARG_MIN,
                      .last = last != NULL && last->i != 0};
     p->state = s;
     return NC_OK;
@@ -54,7 +52,7 @@ typedef struct cumulate_state {
 nc_code nc_cumulate_prepare(nc_prep *p) {
     cumulate_state *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (cumulate_state){.product = strcmp(p->node->card->name, "CumProd") == 0,
+    *s = (cumulate_state){.product = *(const nc_cumulate_row *)p->own == NC_CUMULATE_PRODUCT,
                           .exclusive = nc_attr_int(p->node, "exclusive") != 0,
                           .reverse = nc_attr_int(p->node, "reverse") != 0};
     p->state = s;

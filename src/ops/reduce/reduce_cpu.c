@@ -18,21 +18,12 @@ typedef struct reduction {
     int64_t axes[NC_MAX_RANK];
 } reduction;
 
-static const struct {
-    const char *name;
-    nck_reduce_op op;
-} ops[] = {{"ReduceSum", NCK_REDUCE_SUM},
-           {"ReduceMean", NCK_REDUCE_MEAN},
-           {"ReduceMax", NCK_REDUCE_MAX},
-           {"ReduceMin", NCK_REDUCE_MIN},
-           {"ReduceProd", NCK_REDUCE_PROD}};
-
+/* The row's own is an nck_reduce_op. */
 static nc_code reduce_prepare(nc_prep *p) {
     reduction *r = nc_arena_alloc(p->arena, sizeof *r);
     NC_NEED(p->w, r);
     const nc_attr *axes = nc_node_attr(p->node, "axes"), *noop = nc_node_attr(p->node, "noop_with_empty_axes");
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (strcmp(ops[i].name, p->node->card->name) == 0) r->op = ops[i].op;
+    r->op = *(const nck_reduce_op *)p->own;
     r->noop = noop != NULL && noop->i != 0;
     if (axes != NULL && axes->n > NC_MAX_RANK)
         NC_FAIL(p->w, NC_E_SHAPE, "%d axes, at most %d are supported", axes->n, NC_MAX_RANK);
@@ -151,30 +142,44 @@ nc_code nc_reduce_sum_to_run(const nc_call *c) {
 nc_code nc_reduce_sum_to_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, nc_reduce_sum_to_run, c); }
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
-#define ROWS(name)                                                                                                   \
-    {.op = name, .types = T_WIDE, .prepare = reduce_prepare, .workspace = nc_reduce_workspace, .run = reduce_run}, { \
-        .op = name, .types = T_NARROW, .prepare = reduce_prepare, .workspace = nc_reduce_narrow_workspace,           \
-        .run = reduce_narrow_run                                                                                     \
+#define OWN(kind, value) \
+    .own = &(const kind) { value }
+#define ROWS(name, op_of)                                                                    \
+    {.op = name,                                                                             \
+     .types = T_WIDE,                                                                        \
+     OWN(nck_reduce_op, op_of),                                                              \
+     .prepare = reduce_prepare,                                                              \
+     .workspace = nc_reduce_workspace,                                                       \
+     .run = reduce_run},                                                                     \
+    {                                                                                        \
+        .op = name, .types = T_NARROW, OWN(nck_reduce_op, op_of), .prepare = reduce_prepare, \
+        .workspace = nc_reduce_narrow_workspace, .run = reduce_narrow_run                    \
     }
-#define ARG(name)                                                                                       \
-    {.op = name, .types = T_WIDE, .prepare = nc_arg_prepare, .run = nc_arg_run}, {                      \
-        .op = name, .types = T_NARROW, .prepare = nc_arg_prepare, .workspace = nc_arg_narrow_workspace, \
-        .run = nc_arg_narrow_run                                                                        \
+#define ARG(name, row)                                                                                   \
+    {.op = name, .types = T_WIDE, OWN(nc_arg_row, row), .prepare = nc_arg_prepare, .run = nc_arg_run}, { \
+        .op = name, .types = T_NARROW, OWN(nc_arg_row, row), .prepare = nc_arg_prepare,                  \
+        .workspace = nc_arg_narrow_workspace, .run = nc_arg_narrow_run                                   \
     }
-#define CUMULATE(name, dom)                                                                                 \
-    {.op = name, .domain = dom, .types = T_WIDE, .prepare = nc_cumulate_prepare, .run = nc_cumulate_run}, { \
-        .op = name, .domain = dom, .types = T_NARROW, .prepare = nc_cumulate_prepare,                       \
-        .workspace = nc_cumulate_narrow_workspace, .run = nc_cumulate_narrow_run                            \
+#define CUMULATE(name, dom, row)                                                                                 \
+    {.op = name,                                                                                                 \
+     .domain = dom,                                                                                              \
+     .types = T_WIDE,                                                                                            \
+     OWN(nc_cumulate_row, row),                                                                                  \
+     .prepare = nc_cumulate_prepare,                                                                             \
+     .run = nc_cumulate_run},                                                                                    \
+    {                                                                                                            \
+        .op = name, .domain = dom, .types = T_NARROW, OWN(nc_cumulate_row, row), .prepare = nc_cumulate_prepare, \
+        .workspace = nc_cumulate_narrow_workspace, .run = nc_cumulate_narrow_run                                 \
     }
 
-const nc_binding nc_reduce_cpu[] = {ROWS("ReduceSum"),
-                                    ROWS("ReduceMean"),
-                                    ROWS("ReduceMax"),
-                                    ROWS("ReduceMin"),
-                                    ROWS("ReduceProd"),
-                                    ARG("ArgMax"),
-                                    ARG("ArgMin"),
-                                    CUMULATE("CumSum", NULL),
-                                    CUMULATE("CumProd", NULL),
-                                    CUMULATE("CumProd", "nacre"),
+const nc_binding nc_reduce_cpu[] = {ROWS("ReduceSum", NCK_REDUCE_SUM),
+                                    ROWS("ReduceMean", NCK_REDUCE_MEAN),
+                                    ROWS("ReduceMax", NCK_REDUCE_MAX),
+                                    ROWS("ReduceMin", NCK_REDUCE_MIN),
+                                    ROWS("ReduceProd", NCK_REDUCE_PROD),
+                                    ARG("ArgMax", NC_ARG_MAX),
+                                    ARG("ArgMin", NC_ARG_MIN),
+                                    CUMULATE("CumSum", NULL, NC_CUMULATE_SUM),
+                                    CUMULATE("CumProd", NULL, NC_CUMULATE_PRODUCT),
+                                    CUMULATE("CumProd", "nacre", NC_CUMULATE_PRODUCT),
                                     {0}};

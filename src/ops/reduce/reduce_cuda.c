@@ -5,8 +5,6 @@
 #include "ops/card.h"
 #include "ops/reduce/reduce.h"
 
-#include <string.h>
-
 typedef struct reduction {
     bool noop; /* no axes: nothing is reduced, else all */
     int n_axes;
@@ -14,13 +12,7 @@ typedef struct reduction {
     nck_cuda_reduce kernel;
 } reduction;
 
-static nck_reduce_op op_of(const char *name) {
-    return strcmp(name, "ReduceMean") == 0  ? NCK_REDUCE_MEAN
-           : strcmp(name, "ReduceMax") == 0 ? NCK_REDUCE_MAX
-           : strcmp(name, "ReduceMin") == 0 ? NCK_REDUCE_MIN
-                                            : NCK_REDUCE_SUM;
-}
-
+/* The row's own is an nck_reduce_op. */
 static nc_code reduce_prepare(nc_prep *p) {
     reduction *r = nc_arena_alloc(p->arena, sizeof *r);
     NC_NEED(p->w, r);
@@ -31,7 +23,8 @@ static nc_code reduce_prepare(nc_prep *p) {
     if (axes != NULL && axes->n > NC_MAX_RANK)
         NC_FAIL(p->w, NC_E_SHAPE, "%d axes, at most %d are supported", axes->n, NC_MAX_RANK);
     for (int i = 0; axes != NULL && i < axes->n; i++) r->axes[r->n_axes++] = axes->ints[i];
-    NC_TRY(nck_cuda_reduce_prepare(p->device, op_of(n->card->name), n->in[0]->type->elem, &r->kernel, &p->w->diag));
+    NC_TRY(nck_cuda_reduce_prepare(p->device, *(const nck_reduce_op *)p->own, n->in[0]->type->elem, &r->kernel,
+                                   &p->w->diag));
     p->state = r;
     p->strided_in = 1;
     return NC_OK;
@@ -87,16 +80,13 @@ static nc_code sum_to_run(const nc_call *c) {
 }
 
 #define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
-#define ROW(name) \
-    { .op = name, .types = TYPES, .prepare = reduce_prepare, .workspace = reduce_workspace, .run = reduce_run }
-const nc_binding nc_reduce_cuda[] = {ROW("ReduceSum"),
-                                     ROW("ReduceMean"),
-                                     ROW("ReduceMax"),
-                                     ROW("ReduceMin"),
-                                     {.op = "SumTo",
-                                      .domain = "nacre",
-                                      .types = TYPES,
-                                      .prepare = reduce_prepare,
-                                      .workspace = reduce_workspace,
-                                      .run = sum_to_run},
+#define PLACE(op_of) \
+    .types = TYPES, .prepare = reduce_prepare, .own = &(const nck_reduce_op){op_of}, .workspace = reduce_workspace
+#define ROW(name, op_of) \
+    { .op = name, PLACE(op_of), .run = reduce_run }
+const nc_binding nc_reduce_cuda[] = {ROW("ReduceSum", NCK_REDUCE_SUM),
+                                     ROW("ReduceMean", NCK_REDUCE_MEAN),
+                                     ROW("ReduceMax", NCK_REDUCE_MAX),
+                                     ROW("ReduceMin", NCK_REDUCE_MIN),
+                                     {.op = "SumTo", .domain = "nacre", PLACE(NCK_REDUCE_SUM), .run = sum_to_run},
                                      {0}};

@@ -120,18 +120,21 @@ static const nc_op_version lstm_versions[] = {{.since = 22, CELL(T_FLOAT_ALL), A
 const nc_card nc_card_rnn = {.name = "RNN",
                              .doc = "A recurrent layer with one activation.",
                              .versions = rnn_versions,
+                             .own = &(const nck_rnn_kind){NCK_RNN},
                              .no_grad_in = 1u << 4,
                              .infer = rnn_infer,
                              .cost = rnn_cost};
 const nc_card nc_card_gru = {.name = "GRU",
                              .doc = "A layer of gated recurrent units.",
                              .versions = gru_versions,
+                             .own = &(const nck_rnn_kind){NCK_GRU},
                              .no_grad_in = 1u << 4,
                              .infer = rnn_infer,
                              .cost = rnn_cost};
 const nc_card nc_card_lstm = {.name = "LSTM",
                               .doc = "A layer of long short-term memory units.",
                               .versions = lstm_versions,
+                              .own = &(const nck_rnn_kind){NCK_LSTM},
                               .no_grad_in = 1u << 4,
                               .infer = rnn_infer,
                               .cost = rnn_cost};

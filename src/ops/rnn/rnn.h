@@ -12,7 +12,8 @@ typedef struct nc_rnn_attrs {
     nck_rnn_rule rule[2];
 } nc_rnn_attrs;
 
-/* Fails with the node's fault in w. rule.peepholes follows from the inputs. */
+/* The own of their cards is an nck_rnn_kind. Fails with the node's fault in w. rule.peepholes follows from the inputs.
+ */
 NC_MUST nc_code nc_rnn_read_attrs(nc_work *w, const nc_node *n, nc_rnn_attrs *a);
 
 #endif

@@ -18,9 +18,7 @@ static const function functions[] = {
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof functions[0] };
 
-static nck_rnn_kind kind_of(const nc_node *n) {
-    return strcmp(n->card->name, "LSTM") == 0 ? NCK_LSTM : strcmp(n->card->name, "GRU") == 0 ? NCK_GRU : NCK_RNN;
-}
+static nck_rnn_kind kind_of(const nc_node *n) { return *(const nck_rnn_kind *)n->card->own; }
 
 static int n_acts(nck_rnn_kind kind) { return kind == NCK_RNN ? 1 : kind == NCK_GRU ? 2 : 3; }
 

@@ -106,7 +106,7 @@ static nc_code scatter_run(const char *how, int64_t index, float with, float *y,
                        {.data = at, .dtype = NC_INT64, .rank = 1, .dims = {2}, .strides = {1}},
                        {.data = u, .dtype = NC_FLOAT, .rank = 1, .dims = {2}, .strides = {1}}};
     nc_tensor out = {.data = y, .dtype = NC_FLOAT, .rank = 1, .dims = {3}, .strides = {1}};
-    nc_code code = b != NULL ? b->prepare(&prep) : NC_E_FAIL;
+    nc_code code = b != NULL ? nc_binding_prepare(b, &prep) : NC_E_FAIL;
     nc_call c = {.state = prep.state,
                  .in = NC_OPERANDS(in, 3),
                  .n_in = 3,

@@ -134,7 +134,7 @@ TEST(onehot_of_odd_indices) {
     char why[64];
     nc_prep prep = {.w = &w, .arena = &w.scratch, .node = m->main->last};
     const nc_binding *b = nc_binding_find(prep.node, "cpu", why, sizeof why);
-    REQUIRE(b != NULL && b->prepare(&prep) == NC_OK);
+    REQUIRE(b != NULL && nc_binding_prepare(b, &prep) == NC_OK);
     double at[7] = {NAN, INFINITY, -INFINITY, 1e300, 1.75, -1, 2};
     int64_t depth = 2;
     int32_t values[2] = {0, 1}, y[14];

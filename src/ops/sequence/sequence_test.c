@@ -45,7 +45,7 @@ static bool world_init(world *x, const char *text) {
     const nc_node *n = x->m->main->last;
     nc_prep prep = {.w = &x->w, .arena = &x->arena, .node = n};
     x->b = nc_binding_find(n, "cpu", why, sizeof why);
-    if (x->b == NULL || (x->b->prepare != NULL && x->b->prepare(&prep) != NC_OK)) return false;
+    if (x->b == NULL || nc_binding_prepare(x->b, &prep) != NC_OK) return false;
     x->call = (nc_call){.state = prep.state,
                         .in = nc_tensor_pointers(x->p_in, x->in, n->n_in),
                         .n_in = n->n_in,

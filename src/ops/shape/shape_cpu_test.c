@@ -23,7 +23,7 @@ static bool site_init(site *s, const char *text) {
     }
     s->prep = (nc_prep){.w = &s->w, .arena = &s->arena, .node = s->m->main->last};
     s->b = nc_binding_find(s->prep.node, "cpu", s->why, sizeof s->why);
-    return s->b != NULL && (s->b->prepare == NULL || s->b->prepare(&s->prep) == NC_OK);
+    return s->b != NULL && nc_binding_prepare(s->b, &s->prep) == NC_OK;
 }
 
 static nc_call site_call(site *s, nc_tensor *in, int n_in, nc_tensor *out, int n_out) {

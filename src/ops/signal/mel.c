@@ -3,7 +3,8 @@
 #include "ops/build.h"
 #include "ops/card.h"
 
-static nc_code weights_infer(nc_infer *c) {
+/* In elements of type t. */
+static nc_code matrix_infer(nc_infer *c, nc_dtype t) {
     int n[2];
     const nc_dim *const *bins = nc_in_elems(c, 0, &n[0]), *const *length = nc_in_elems(c, 1, &n[1]);
     const nc_dim *two = nc_dim_const(c->dims, 2), *one = nc_dim_const(c->dims, 1), *dims[2] = {NULL, NULL};
@@ -12,14 +13,17 @@ static nc_code weights_infer(nc_infer *c) {
     if (bins != NULL && n[0] == 1) dims[1] = bins[0];
     if (dims[0] == NULL) dims[0] = nc_fresh(c, "bins");
     if (dims[1] == NULL) dims[1] = nc_fresh(c, "mels");
-    nc_dtype t = NC_DOUBLE;
-    if (c->node->card->domain == NULL) {
-        int64_t to = nc_attr_int(c->node, "output_datatype");
-        t = to > 0 && to < NC_N_DTYPES ? (nc_dtype)to : NC_UNDEFINED;
-        if (t == NC_UNDEFINED || !(c->node->version->out[0].types & NC_BIT(t)))
-            NC_FAIL(c->w, NC_E_TYPE, "output_datatype %lld is not a number's type", (long long)to);
-    }
     return nc_out(c, 0, t, 2, dims);
+}
+
+static nc_code weights_infer(nc_infer *c) { return matrix_infer(c, NC_DOUBLE); }
+
+static nc_code mel_infer(nc_infer *c) {
+    int64_t to = nc_attr_int(c->node, "output_datatype");
+    nc_dtype t = to > 0 && to < NC_N_DTYPES ? (nc_dtype)to : NC_UNDEFINED;
+    if (t == NC_UNDEFINED || !(c->node->version->out[0].types & NC_BIT(t)))
+        NC_FAIL(c->w, NC_E_TYPE, "output_datatype %lld is not a number's type", (long long)to);
+    return matrix_infer(c, t);
 }
 
 static nc_code mel_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
@@ -41,7 +45,7 @@ static const nc_op_version weights_versions[] = {
 const nc_card nc_card_mel_weight_matrix = {.name = "MelWeightMatrix",
                                            .doc = "Triangles that sum a spectrum into bins of the mel scale.",
                                            .versions = mel_versions,
-                                           .infer = weights_infer,
+                                           .infer = mel_infer,
                                            .host_in = 31,
                                            .zero_grad = true,
                                            .decompose = mel_decompose};

@@ -32,7 +32,7 @@ static nc_code move_prepare(nc_prep *p) {
     nc_prep inner = *p;
     m->inner = nc_binding_find_moving(p->node, NC_INT64);
     if (m->inner == NULL) NC_FAIL(p->w, NC_E_UNSUPPORTED, "no kernel that moves elements serves it");
-    if (m->inner->prepare != NULL) NC_TRY(m->inner->prepare(&inner));
+    NC_TRY(nc_binding_prepare(m->inner, &inner));
     m->state = inner.state;
     p->state = m;
     return NC_OK;

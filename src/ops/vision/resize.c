@@ -5,13 +5,18 @@
 #include <math.h>
 #include <string.h>
 
+typedef enum resize_kind { RESIZE, UPSAMPLE, GRADIENT } resize_kind; /* the own of the cards here */
+
 nc_resize_inputs nc_resize_inputs_of(const nc_node *n) {
-    if (n->card->domain != NULL) return (nc_resize_inputs){2, 3, 4};
-    if (strcmp(n->card->name, "Upsample") == 0) return (nc_resize_inputs){-1, n->version->since >= 9 ? 1 : -1, -1};
+    switch (*(const resize_kind *)n->card->own) {
+    case UPSAMPLE: return (nc_resize_inputs){-1, n->version->since >= 9 ? 1 : -1, -1};
+    case GRADIENT: return (nc_resize_inputs){2, 3, 4};
+    case RESIZE: break;
+    }
     return n->version->since == 10 ? (nc_resize_inputs){-1, 1, -1} : (nc_resize_inputs){1, 2, 3};
 }
 
-bool nc_resize_is_old(const nc_node *n) { return n->card->domain == NULL && nc_resize_inputs_of(n).sizes < 0; }
+bool nc_resize_is_old(const nc_node *n) { return nc_resize_inputs_of(n).sizes < 0; }
 
 nc_code nc_resize_keep(nc_work *w, const nc_node *n, int *keep) {
     *keep = 0;
@@ -208,6 +213,7 @@ static const nc_op_version resize_versions[] = {
 const nc_card nc_card_resize = {.name = "Resize",
                                 .doc = "Its input at another size, by nearest, linear or cubic interpolation.",
                                 .versions = resize_versions,
+                                .own = &(const resize_kind){RESIZE},
                                 .host_in = 0xe,
                                 .no_grad_in = 0xe,
                                 .infer = infer,
@@ -235,6 +241,7 @@ static const nc_op_version upsample_versions[] = {
 const nc_card nc_card_upsample = {.name = "Upsample",
                                   .doc = "Resize under its first name.",
                                   .versions = upsample_versions,
+                                  .own = &(const resize_kind){UPSAMPLE},
                                   .host_in = 2,
                                   .no_grad_in = 2,
                                   .infer = infer,
@@ -268,6 +275,7 @@ const nc_card nc_card_resize_grad = {.name = "ResizeGrad",
                                      .domain = "nacre",
                                      .doc = "Gradient of Resize: dY's elements shared out as they were weighed.",
                                      .versions = back_versions,
+                                     .own = &(const resize_kind){GRADIENT},
                                      .host_in = 0x1e,
                                      .no_grad_in = 0x1e,
                                      .infer = back_infer,

@@ -11,7 +11,7 @@
 #define KEEPS_STRIDES (NC_VIEW_DENSE | NC_VIEW_STRIDED)
 
 static bool is_reshape(const nc_node *n) {
-    return n->card->domain == NULL && (n->card->traits & NC_VIEW_DENSE) && !(n->card->traits & NC_IDENTITY);
+    return (n->card->traits & NC_VIEW_DENSE) && !(n->card->traits & NC_IDENTITY);
 }
 
 static bool keeps_strides(const nc_node *n) { return (n->card->traits & KEEPS_STRIDES) == KEEPS_STRIDES; }
