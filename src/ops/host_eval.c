@@ -1,6 +1,7 @@
 /* ops/host_eval.c: see host_eval.h. Static kernels run serially; a view is copied to memory of its own. */
 #include "ops/host_eval.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/binding.h"
 
@@ -8,7 +9,7 @@
 
 static void *aligned(nc_arena *a, size_t bytes) {
     void *p = nc_arena_alloc(a, bytes + 64);
-    return p ? (void *)(((uintptr_t)p + 63) & ~(uintptr_t)63) : NULL;
+    return p ? nc_align64_pointer(p) : NULL;
 }
 
 static bool give_memory(nc_arena *a, const nc_node *n, nc_tensor *out) {

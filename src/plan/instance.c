@@ -3,11 +3,10 @@
  * a small constant. */
 #include "plan/instance.h"
 
+#include "base/intmath.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
-
-enum { ALIGN = 64 };
 
 typedef struct block {
     int slot;
@@ -54,8 +53,7 @@ static nc_code workspace_bytes(const layout *l, const nc_instr *x, size_t *out) 
 
 static nc_code add_block(layout *l, int slot, size_t bytes) {
     if (bytes > SIZE_MAX / 2) NC_FAIL(l->w, NC_E_LIMIT, "a tensor of more than half the address space");
-    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    l->blocks[l->n++] = (block){.slot = slot, .bytes = bytes ? bytes : ALIGN};
+    l->blocks[l->n++] = (block){.slot = slot, .bytes = nc_align64(bytes ? bytes : 1)};
     return NC_OK;
 }
 

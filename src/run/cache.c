@@ -5,6 +5,7 @@
  * wait. */
 #include "run/session.h"
 
+#include "base/intmath.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ static int64_t capacity(nc_sym_seen *seen, int64_t v) {
     }
     int64_t cap = 16;
     while (cap < v && cap <= INT64_MAX / 2) cap *= 2;
-    return cap < v ? v : cap;
+    return nc_max64(cap, v);
 }
 
 static nc_cached *find(nc_session *s, const nc_program *p, int seg, const int64_t *caps) {

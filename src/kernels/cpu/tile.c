@@ -8,15 +8,16 @@
  * each piece is gathered. */
 #include "kernels/cpu/tile.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/tile_table.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define TILE_BYTES  2048  /* of one register: 512 floats or 256 of the wide types */
-#define CHUNK       16384 /* elements of one work item */
-#define LONG_ROW    64    /* elements from which a tile ends with its row */
+#define TILE_BYTES 2048 /* of one register: 512 floats or 256 of the wide types */
+#define CHUNK 16384     /* elements of one work item */
+#define LONG_ROW 64     /* elements from which a tile ends with its row */
 
 typedef struct operand {
     char *base;
@@ -54,11 +55,19 @@ typedef struct registers {
 
 nc_dtype nck_tile_compute(nc_dtype storage) {
     switch (storage) {
-    case NC_FLOAT16: case NC_BFLOAT16: case NC_FLOAT: return NC_FLOAT;
+    case NC_FLOAT16:
+    case NC_BFLOAT16:
+    case NC_FLOAT: return NC_FLOAT;
     case NC_DOUBLE: return NC_DOUBLE;
     case NC_UINT64: return NC_UINT64;
-    case NC_BOOL: case NC_INT8: case NC_INT16: case NC_INT32: case NC_INT64:
-    case NC_UINT8: case NC_UINT16: case NC_UINT32: return NC_INT64;
+    case NC_BOOL:
+    case NC_INT8:
+    case NC_INT16:
+    case NC_INT32:
+    case NC_INT64:
+    case NC_UINT8:
+    case NC_UINT16:
+    case NC_UINT32: return NC_INT64;
     default: return NC_UNDEFINED;
     }
 }
@@ -246,8 +255,7 @@ static void run_tile(const job *j, registers *r, const place *w, int64_t n) {
         r->now[i] = there != NULL ? there : r->tile[i];
     }
     char *direct = NULL;
-    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0])
-        direct = in_place(j, &j->out[0], w, n);
+    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0]) direct = in_place(j, &j->out[0], w, n);
     run_ops(j, r, direct, n);
     if (direct != NULL) return;
     for (int i = 0; i < p->n_out; i++) store_tile(j, &j->out[i], r->now[p->out_reg[i]], w, n);
@@ -286,5 +294,5 @@ void nck_tile_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *
     job j;
     if (nc_tensor_numel(&out[0]) == 0) return;
     job_init(&j, p, in, out);
-    nc_parallel(pool, (j.numel + CHUNK - 1) / CHUNK, run_chunk, &j);
+    nc_parallel(pool, nc_ceil_div(j.numel, CHUNK), run_chunk, &j);
 }

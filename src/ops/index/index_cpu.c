@@ -1,5 +1,6 @@
 /* ops/index/index_cpu.c: CPU bindings of the index family over kernels/cpu/move. Indices are checked before anything is
  * written; a bad one is an error of the data that names it. */
+#include "base/intmath.h"
 #include "ops/binding.h"
 #include "ops/card.h"
 
@@ -79,13 +80,12 @@ static nc_code gather_run(const nc_call *c) {
 
 static bool is_narrow(nc_dtype t) { return t == NC_FLOAT16 || t == NC_BFLOAT16; }
 
-static int64_t rounded(int64_t n) { return (n + 15) & ~(int64_t)15; }
-
 /* Half types are summed in float: dX, then dY. */
 static size_t scatter_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     (void)state, (void)n_in, (void)n_out;
     if (!is_narrow(out[0].dtype)) return 0;
-    return (size_t)(rounded(nc_tensor_numel(&out[0])) + rounded(nc_tensor_numel(&in[2]))) * sizeof(float);
+    return (size_t)(nc_round_up(nc_tensor_numel(&out[0]), 16) + nc_round_up(nc_tensor_numel(&in[2]), 16)) *
+           sizeof(float);
 }
 
 static nc_code scatter(const nc_call *c, const nc_tensor *dx, const nc_tensor *dy, int64_t axis) {
@@ -107,7 +107,7 @@ static nc_code gather_grad_run(const nc_call *c) {
     nc_tensor wide_dx = *dx, wide_dy = *dy;
     wide_dx.dtype = wide_dy.dtype = NC_FLOAT;
     wide_dx.data = c->workspace;
-    wide_dy.data = (float *)c->workspace + rounded(nc_tensor_numel(dx));
+    wide_dy.data = (float *)c->workspace + nc_round_up(nc_tensor_numel(dx), 16);
     NC_TRY(nck_convert(dy, &wide_dy, c->pool));
     NC_TRY(scatter(c, &wide_dx, &wide_dy, axis));
     return nck_convert(&wide_dx, dx, c->pool);

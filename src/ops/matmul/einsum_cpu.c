@@ -2,6 +2,7 @@
  * stride each, so that diagonals and broadcasting cost nothing. Labels that only it has are summed first; then two
  * operands are one batched product (labels of both that stay, of the left, of the right; summed ones between), copied
  * into order where strides do not serve. How a step is cut follows from the dims alone. */
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/reduce/reduce.h"
 #include "ops/card.h"
@@ -33,7 +34,7 @@ typedef struct work {
 
 static void *take(work *w, int64_t elements) {
     size_t from = w->at;
-    w->at += ((size_t)elements * nc_dtype_bytes(w->type) + 63) & ~(size_t)63;
+    w->at += nc_align64((size_t)elements * nc_dtype_bytes(w->type));
     return w->c != NULL ? (char *)w->c->workspace + from : NULL;
 }
 
@@ -261,9 +262,9 @@ static operand multiply(work *w, const operand *left, const operand *right, int 
         }
     nc_dense_strides(p.y.dims, p.y.t.rank, p.y.strides);
     p.y.data = take(w, numel(&p.y));
-    p.n_groups = p.batch.size < GROUPS ? p.batch.size : GROUPS;
+    p.n_groups = nc_min64(p.batch.size, GROUPS);
     if (nc_dtype_is_float(w->type))
-        p.bytes_each = (nck_gemm_workspace(w->type, p.m.size, p.n.size, p.k.size, false) + 63) & ~(size_t)63;
+        p.bytes_each = nc_align64(nck_gemm_workspace(w->type, p.m.size, p.n.size, p.k.size, false));
     p.gemm = take(w, (int64_t)(p.bytes_each / nc_dtype_bytes(w->type)) * p.n_groups);
     if (w->c == NULL || numel(&p.y) == 0) return p.y;
     nc_parallel(p.n_groups == 1 ? NULL : w->pool, p.n_groups, run_group, &p);

@@ -3,6 +3,7 @@
  * allow; else there is a product per batch, and small ones run side by side. Gemm's kernel is in gemm_cpu.c. */
 #include "ops/matmul/matmul_cpu.h"
 
+#include "base/intmath.h"
 #include "ops/card.h"
 #include "ops/matmul/einsum_cpu.h"
 #include "ops/matmul/pack.h"
@@ -25,8 +26,6 @@ typedef struct job {
     size_t bytes_each; /* workspace of one product */
     int64_t n_groups;
 } job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static bool sizes(const nc_tensor *a, const nc_tensor *b, int64_t *M, int64_t *N, int64_t *K) {
     *M = a->rank > 1 ? a->dims[a->rank - 2] : 1;
@@ -115,8 +114,8 @@ static size_t matmul_workspace(const void *state, const nc_tensor *in, int n_in,
     int64_t rows = N > 0 ? numel / N : 0, batches = M > 0 ? rows / M : 0;
     size_t whole = nck_gemm_workspace(out->dtype, rows, N, K, s->packed);
     size_t each = nck_gemm_workspace(out->dtype, M, N, K, s->packed);
-    size_t many = (size_t)min64(batches, GROUPS) * (each < SMALL_WORKSPACE ? each : SMALL_WORKSPACE);
-    return whole > many ? whole : many;
+    size_t many = (size_t)nc_min64(batches, GROUPS) * nc_min_size(each, SMALL_WORKSPACE);
+    return nc_max_size(whole, many);
 }
 
 static nc_code matmul_run(const nc_call *c) {
@@ -126,7 +125,7 @@ static nc_code matmul_run(const nc_call *c) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
                            (long long)c->in[0].dims[c->in[0].rank - 1]);
     if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
-    job j = {.c = c, .p = &p, .packed = s->packed ? c->packed[0] : NULL, .n_groups = min64(p.n_batches, GROUPS)};
+    job j = {.c = c, .p = &p, .packed = s->packed ? c->packed[0] : NULL, .n_groups = nc_min64(p.n_batches, GROUPS)};
     if (nc_dtype_is_float(c->out[0].dtype))
         j.bytes_each = nck_gemm_workspace(c->out[0].dtype, p.M, p.N, p.K, s->packed);
     if (p.n_batches > 1 && j.bytes_each <= SMALL_WORKSPACE && (size_t)j.n_groups * j.bytes_each <= c->bytes_workspace) {

@@ -1,6 +1,7 @@
 /* ops/nn/conv_cpu.c: Conv, ConvTranspose, their gradients and ConvBlocked on the CPU: one to three spatial dims. Plain
  * convolutions go over columns, those with one channel per group directly. The blocked kernel takes weights packed
  * once, or packs them into the workspace of each run where a session packs nothing. */
+#include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_cols.h"
 #include "kernels/cpu/isa.h"
@@ -242,7 +243,7 @@ nc_code nc_conv_blocked_run(const nc_call *c) {
                             .pad_left = v->pad[2],
                             .pad_bottom = v->pad_end[1],
                             .pad_right = v->pad_end[2]};
-    int64_t blocks = (shape.C + NCK_CONV_BLOCK - 1) / NCK_CONV_BLOCK;
+    int64_t blocks = nc_ceil_div(shape.C, NCK_CONV_BLOCK);
     NC_TRY(check_channels(c, &p, x->dims[1] == blocks ? p.C : -1, p.C));
     NC_TRY(check_places(c, v));
     NC_TRY(check_bias(c, p.K));

@@ -1,6 +1,7 @@
 /* ops/nn/nn_cases_test.c: the cases of the nn family (ops/cases.h), the tests that run them, types and refusals. */
 #include "ops/cases_testing.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/isa.h"
 #include "tests/graph_testing.h"
@@ -127,7 +128,7 @@ static nc_code run_blocked(const nc_node *n, bool no_packs, nc_tensor *in, nc_te
     size_t bytes = no_packs ? b->workspace(prep.state, in, 3, out, 1) : prep.pack[0].bytes;
     void *block = nc_arena_alloc(&w->scratch, bytes + 64);
     NC_NEED(w, block);
-    void *aligned = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+    void *aligned = nc_align64_pointer(block);
     if (!no_packs) NC_TRY(prep.pack[0].fill(prep.state, &in[1], aligned));
     const void *packed[1] = {aligned};
     nc_call c = {.state = prep.state,

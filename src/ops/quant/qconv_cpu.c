@@ -1,5 +1,6 @@
 /* ops/quant/qconv_cpu.c: ConvInteger and QLinearConv on the CPU, any number of spatial dims. QLinearConv keeps the
  * int32 sums in the workspace and quantizes them again, one image and channel at a time. */
+#include "base/intmath.h"
 #include "kernels/cpu/quant/linear.h"
 #include "kernels/cpu/quant/qconv.h"
 #include "ops/nn/conv.h"
@@ -52,7 +53,7 @@ static nck_qconv_args args_of(const qconv *s, const nc_tensor *in, int n_in, con
 }
 
 static size_t sums_bytes(const qconv *s, const nc_tensor *y) {
-    return s->linear ? ((size_t)nc_tensor_numel(y) * sizeof(int32_t) + 63) & ~(size_t)63 : 0;
+    return s->linear ? nc_align64((size_t)nc_tensor_numel(y) * sizeof(int32_t)) : 0;
 }
 
 size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {

@@ -2,6 +2,7 @@
  * and for the latter the sums in the workspace, quantized again row by row.
  *
  * Zero points and scales are one number, one per row of A (column of B), or one per row of every matrix of A. */
+#include "base/intmath.h"
 #include "kernels/cpu/quant/linear.h"
 #include "kernels/cpu/quant/qgemm.h"
 #include "ops/quant/quant.h"
@@ -50,7 +51,7 @@ static void describe(const roles *r, const nc_tensor *in, int n_in, product *p) 
 }
 
 static size_t sums_bytes(const roles *r, const nc_tensor *y) {
-    return r->linear ? ((size_t)nc_tensor_numel(y) * sizeof(int32_t) + 63) & ~(size_t)63 : 0;
+    return r->linear ? nc_align64((size_t)nc_tensor_numel(y) * sizeof(int32_t)) : 0;
 }
 
 size_t nc_qmatmul_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {

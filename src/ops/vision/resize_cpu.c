@@ -2,6 +2,7 @@
  * Linear and cubic work in float, or double for the wide types; integers are rounded to nearest and saturate. */
 #include "ops/vision/vision.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/vision/resize.h"
 
@@ -138,13 +139,11 @@ static nc_code read_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *
             if (a.in == 0 && a.out > 0) return wrong(c, "an empty axis cannot be resized");
             if (!(a.scale > 0) && a.out > 0) return wrong(c, "a scale is not positive");
             nck_resize_table(&s->rule, &a, *memory);
-            *memory += (nck_resize_table_bytes(a.in, a.out) + 63) & ~(size_t)63;
+            *memory += nc_align64(nck_resize_table_bytes(a.in, a.out));
             out[(*n_out)++] = a;
         }
     return NC_OK;
 }
-
-static size_t rounded(size_t n) { return (n + 63) & ~(size_t)63; }
 
 static nc_dtype work_type(nc_dtype t) {
     return t == NC_DOUBLE || t == NC_INT32 || t == NC_INT64 || t == NC_UINT32 || t == NC_UINT64 ? NC_DOUBLE : NC_FLOAT;
@@ -152,15 +151,15 @@ static nc_dtype work_type(nc_dtype t) {
 
 static size_t tables_bytes(const nc_tensor *x, const nc_tensor *y) {
     size_t n = 0;
-    for (int k = 0; k < x->rank; k++) n += rounded(nck_resize_table_bytes(x->dims[k], y->dims[k]));
+    for (int k = 0; k < x->rank; k++) n += nc_align64(nck_resize_table_bytes(x->dims[k], y->dims[k]));
     return n;
 }
 
 /* Tables; x and y in the working type; two buffers for the passes. */
 static size_t bytes_needed(const nc_tensor *x, const nc_tensor *y) {
     size_t elem = nc_dtype_bytes(work_type(x->dtype));
-    return tables_bytes(x, y) + rounded((size_t)nc_tensor_numel(x) * elem) +
-           rounded((size_t)nc_tensor_numel(y) * elem) + 2 * (size_t)nck_resize_buffer(x, y) * elem;
+    return tables_bytes(x, y) + nc_align64((size_t)nc_tensor_numel(x) * elem) +
+           nc_align64((size_t)nc_tensor_numel(y) * elem) + 2 * (size_t)nck_resize_buffer(x, y) * elem;
 }
 
 size_t nc_resize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -201,7 +200,7 @@ static nc_tensor working(const nc_tensor *t, char **memory) {
     w.dtype = work_type(t->dtype);
     if (w.dtype == t->dtype) return w;
     w.data = *memory;
-    *memory += rounded((size_t)nc_tensor_numel(t) * nc_dtype_bytes(w.dtype));
+    *memory += nc_align64((size_t)nc_tensor_numel(t) * nc_dtype_bytes(w.dtype));
     return w;
 }
 

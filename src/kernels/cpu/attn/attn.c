@@ -2,6 +2,7 @@
  * number of groups, each with a workspace of its own: which group does an item changes no bit. */
 #include "kernels/cpu/attn/attn.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/reduce/softmax.h"
 
@@ -23,21 +24,17 @@ typedef struct item {
     int64_t b, h, first, rows;
 } item;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
-
 static size_t bytes_scores(nc_dtype type, int64_t S, int64_t T) {
-    return align64((size_t)(min64(S, ROWS) * T) * nc_dtype_bytes(type));
+    return nc_align64((size_t)(nc_min64(S, ROWS) * T) * nc_dtype_bytes(type));
 }
 
 static size_t bytes_each(nc_dtype type, int64_t S, int64_t T, int64_t D, int64_t Dv) {
-    int64_t rows = min64(S, ROWS);
+    int64_t rows = nc_min64(S, ROWS);
     size_t qk = nck_gemm_workspace(type, rows, T, D, false), pv = nck_gemm_workspace(type, rows, Dv, T, false);
-    return bytes_scores(type, S, T) + align64(qk > pv ? qk : pv);
+    return bytes_scores(type, S, T) + nc_align64(nc_max_size(qk, pv));
 }
 
-static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) { return min64(B * Hq * ((S + ROWS - 1) / ROWS), GROUPS); }
+static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) { return nc_min64(B * Hq * nc_ceil_div(S, ROWS), GROUPS); }
 
 size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64_t T, int64_t D, int64_t Dv) {
     return bytes_each(type, S, T, D, Dv) * (size_t)n_groups(B, Hq, S);
@@ -46,12 +43,12 @@ size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64
 /* First and last key that query i of batch b may see. */
 static void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo, int64_t *hi) {
     int64_t place = i + (a->offset_by_lens ? a->kv_lens[b] - a->S : a->offset);
-    *lo = a->left >= 0 ? max64(0, place - a->left) : 0;
+    *lo = a->left >= 0 ? nc_max64(0, place - a->left) : 0;
     *hi = a->T - 1;
-    if (a->right >= 0) *hi = min64(*hi, place + a->right);
-    if (a->causal) *hi = min64(*hi, place);
-    if (a->kv_lens) *hi = min64(*hi, a->kv_lens[b] - 1);
-    if (a->mask) *hi = min64(*hi, a->mask_cols - 1);
+    if (a->right >= 0) *hi = nc_min64(*hi, place + a->right);
+    if (a->causal) *hi = nc_min64(*hi, place);
+    if (a->kv_lens) *hi = nc_min64(*hi, a->kv_lens[b] - 1);
+    if (a->mask) *hi = nc_min64(*hi, a->mask_cols - 1);
 }
 
 #define DEFINE(S_, T_)                                                                                         \
@@ -112,7 +109,7 @@ static char *matrix(const nck_attn_args *a, const nck_attn_operand *o, int64_t b
 static void run_item(const job *j, int64_t i, char *workspace) {
     const nck_attn_args *a = j->a;
     item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * ROWS};
-    t.rows = min64(ROWS, a->S - t.first);
+    t.rows = nc_min64(ROWS, a->S - t.first);
     int64_t kv = t.h / (a->Hq / a->Hkv);
     void *scores = workspace, *gemm = workspace + j->bytes_scores;
     nck_gemm(&(nck_gemm_args){.type = a->type,
@@ -159,7 +156,7 @@ static void run_group(void *ctx, int64_t group) {
 }
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
-    job j = {.a = a, .blocks = (a->S + ROWS - 1) / ROWS, .workspace = workspace};
+    job j = {.a = a, .blocks = nc_ceil_div(a->S, ROWS), .workspace = workspace};
     j.n_items = a->B * a->Hq * j.blocks;
     j.n_groups = n_groups(a->B, a->Hq, a->S);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);

@@ -5,6 +5,7 @@
 #define NCK_CONV_H
 
 #include "base/dtype.h"
+#include "base/intmath.h"
 #include "base/threads.h"
 
 typedef struct nck_conv_shape {
@@ -31,8 +32,8 @@ static inline int64_t nck_conv_out_w(const nck_conv_shape *s) {
 static inline void nck_conv_taps(int64_t out, int64_t in, int64_t k, int64_t stride, int64_t dil, int64_t pad,
                                  int64_t *low, int64_t *high) {
     int64_t first = out * stride - pad;
-    *low = first >= 0 ? 0 : (-first + dil - 1) / dil;
-    *high = first >= in ? 0 : (in - first + dil - 1) / dil;
+    *low = first >= 0 ? 0 : nc_ceil_div(-first, dil);
+    *high = first >= in ? 0 : nc_ceil_div(in - first, dil);
     if (*high > k) *high = k;
     if (*low > *high) *low = *high;
 }

@@ -3,6 +3,7 @@
  * input go in wide tiles; the few at the left and right edge go one by one with their own range of taps. */
 #include "kernels/cpu/conv/conv_blocked.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/conv/conv_kernel.h"
 #include "kernels/cpu/isa.h"
 
@@ -18,10 +19,6 @@ typedef struct job {
     int64_t rows, n_row_items, n_k_items;
 } job;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* t holds all but what depends on the column: taps [w0, w1), `pixels` outputs from ow on. */
 static void run_tile(const job *j, nck_conv_tile t, int kb, int64_t ow, int64_t pixels, int64_t w0, int64_t w1) {
     const nck_conv_shape *s = j->s;
@@ -36,7 +33,7 @@ static void run_row(const job *j, nck_conv_tile t, int kb) {
     const nck_conv_shape *s = j->s;
     for (int64_t ow = 0; ow < j->OW;) {
         if (ow >= j->inner0 && ow < j->inner1) {
-            int64_t pixels = min64(j->table->pixels, j->inner1 - ow);
+            int64_t pixels = nc_min64(j->table->pixels, j->inner1 - ow);
             run_tile(j, t, kb, ow, pixels, 0, s->kw);
             ow += pixels;
         } else {
@@ -54,11 +51,18 @@ static void conv_item(void *ctx, int64_t item) {
     int64_t kb0 = rest % j->n_k_items * 2, n = rest / j->n_k_items;
     int kb = j->Kb - kb0 < 2 ? 1 : 2;
     float bias[2 * B] = {0};
-    for (int64_t k = 0; j->bias && k < min64(2 * B, s->K - kb0 * B); k++) bias[k] = j->bias[kb0 * B + k];
-    nck_conv_tile t = {.x_pixel = s->stride_w * B, .x_block = s->H * s->W * B, .x_row = s->dil_h * s->W * B,
-                       .x_col = s->dil_w * B, .w_k = j->Cb * s->kh * s->kw * B * B, .w_block = s->kh * s->kw * B * B,
-                       .w_row = s->kw * B * B, .C = s->C, .bias = bias, .y_k = j->OH * j->OW * B};
-    for (int64_t oh = oh0; oh < min64(oh0 + j->rows, j->OH); oh++) {
+    for (int64_t k = 0; j->bias && k < nc_min64(2 * B, s->K - kb0 * B); k++) bias[k] = j->bias[kb0 * B + k];
+    nck_conv_tile t = {.x_pixel = s->stride_w * B,
+                       .x_block = s->H * s->W * B,
+                       .x_row = s->dil_h * s->W * B,
+                       .x_col = s->dil_w * B,
+                       .w_k = j->Cb * s->kh * s->kw * B * B,
+                       .w_block = s->kh * s->kw * B * B,
+                       .w_row = s->kw * B * B,
+                       .C = s->C,
+                       .bias = bias,
+                       .y_k = j->OH * j->OW * B};
+    for (int64_t oh = oh0; oh < nc_min64(oh0 + j->rows, j->OH); oh++) {
         int64_t h0, h1;
         nck_conv_taps(oh, s->H, s->kh, s->stride_h, s->dil_h, s->pad_top, &h0, &h1);
         t.taps_h = h1 - h0;
@@ -71,14 +75,22 @@ static void conv_item(void *ctx, int64_t item) {
 
 void nck_conv_blocked(const nck_conv_shape *s, const float *x, const float *w_packed, const float *bias, float *y,
                       nc_pool *pool) {
-    job j = {.s = s, .table = nck_isa_get()->conv, .x = x, .w = w_packed, .bias = bias, .y = y,
-             .Cb = ceil_div(s->C, B), .Kb = ceil_div(s->K, B), .OH = nck_conv_out_h(s), .OW = nck_conv_out_w(s)};
+    job j = {.s = s,
+             .table = nck_isa_get()->conv,
+             .x = x,
+             .w = w_packed,
+             .bias = bias,
+             .y = y,
+             .Cb = nc_ceil_div(s->C, B),
+             .Kb = nc_ceil_div(s->K, B),
+             .OH = nck_conv_out_h(s),
+             .OW = nck_conv_out_w(s)};
     if (j.OH == 0 || j.OW == 0) return;
-    j.inner0 = ceil_div(max64(s->pad_left, 0), s->stride_w);
+    j.inner0 = nc_ceil_div(nc_max64(s->pad_left, 0), s->stride_w);
     int64_t room = s->W - (s->kw - 1) * s->dil_w - 1 + s->pad_left;
-    j.inner1 = room < 0 ? 0 : min64(j.OW, room / s->stride_w + 1);
-    j.rows = max64(1, min64(j.OH, ITEM_WORK / max64(1, j.OW * s->C * s->kh * s->kw * 2 * B)));
-    j.n_row_items = ceil_div(j.OH, j.rows);
-    j.n_k_items = ceil_div(j.Kb, 2);
+    j.inner1 = room < 0 ? 0 : nc_min64(j.OW, room / s->stride_w + 1);
+    j.rows = nc_max64(1, nc_min64(j.OH, ITEM_WORK / nc_max64(1, j.OW * s->C * s->kh * s->kw * 2 * B)));
+    j.n_row_items = nc_ceil_div(j.OH, j.rows);
+    j.n_k_items = nc_ceil_div(j.Kb, 2);
     nc_parallel(pool, s->N * j.n_k_items * j.n_row_items, conv_item, &j);
 }

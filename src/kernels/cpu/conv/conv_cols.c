@@ -2,13 +2,10 @@
  * scattered back; the products are nck_gemm's. */
 #include "kernels/cpu/conv/conv_cols.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
 
 #include <string.h>
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static size_t padded(size_t n) { return (n + 63) & ~(size_t)63; }
 
 /* Columns of the channels of one group: rows (channel, tap), m places from p0 on. */
 typedef struct cols {
@@ -30,15 +27,15 @@ typedef struct line {
 static line line_at(const cols *c, int64_t p, const int64_t tap[NCK_WINDOW_DIMS]) {
     const nck_window *w = c->w;
     int64_t o[NCK_WINDOW_DIMS] = {p / w->out[2] / w->out[1], p / w->out[2] % w->out[1], p % w->out[2]}, low, high;
-    line l = {.n = min64(w->out[2] - o[2], c->p0 + c->m - p)};
+    line l = {.n = nc_min64(w->out[2] - o[2], c->p0 + c->m - p)};
     for (int d = 0; d < 2; d++) {
         int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
         if (i < 0 || i >= w->in[d]) return l;
         l.at += i * c->step[d];
     }
     nck_window_places(w, 2, tap[2], &low, &high);
-    low = max64(low, o[2]);
-    high = min64(high, o[2] + l.n);
+    low = nc_max64(low, o[2]);
+    high = nc_min64(high, o[2] + l.n);
     if (low >= high) return l;
     l.before = low - o[2];
     l.inside = high - low;
@@ -93,16 +90,16 @@ DEFINE(f32, float)
 DEFINE(f64, double)
 
 static size_t cols_bytes(const nck_cols_shape *s) {
-    int64_t m = min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK);
-    return padded((size_t)(s->C / s->group * nck_window_n_k(&s->w) * m) * nc_dtype_bytes(s->type));
+    int64_t m = nc_min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK);
+    return nc_align64((size_t)(s->C / s->group * nck_window_n_k(&s->w) * m) * nc_dtype_bytes(s->type));
 }
 
 size_t nck_conv_cols_workspace(const nck_cols_shape *s) {
-    int64_t m = min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK), Kg = s->K / s->group;
+    int64_t m = nc_min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK), Kg = s->K / s->group;
     int64_t rows = s->C / s->group * nck_window_n_k(&s->w);
     size_t y = nck_gemm_workspace(s->type, Kg, m, rows, false), dx = nck_gemm_workspace(s->type, rows, m, Kg, false);
-    size_t dw = nck_gemm_workspace(s->type, Kg, rows, m, false), most = y > dx ? y : dx;
-    return cols_bytes(s) + (most > dw ? most : dw);
+    size_t dw = nck_gemm_workspace(s->type, Kg, rows, m, false), most = nc_max_size(y, dx);
+    return cols_bytes(s) + nc_max_size(most, dw);
 }
 
 static void dense_strides(const nck_cols_shape *s, int64_t strides[5]) {
@@ -132,7 +129,7 @@ static cols columns(const nck_cols_shape *s, const void *x, const int64_t stride
 
 static void chunk(cols *c, int64_t p0, int64_t places) {
     c->p0 = p0;
-    c->m = c->ld = min64(NCK_COLS_CHUNK, places - p0);
+    c->m = c->ld = nc_min64(NCK_COLS_CHUNK, places - p0);
 }
 
 static void gather(const nck_cols_shape *s, cols *c, nc_pool *pool) {

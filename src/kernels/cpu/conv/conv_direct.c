@@ -2,6 +2,7 @@
  * A line of the output is summed in pieces that stay in registers and the first cache. */
 #include "kernels/cpu/conv/conv_cols.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/conv/window_kernel.h"
 #include "kernels/cpu/isa.h"
 
@@ -15,8 +16,6 @@ typedef struct job {
     const nck_window_table *table;
     int64_t low, high; /* places along a line that see all taps in it; none where elements do not lie side by side */
 } job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 #define DEFINE(S, T)                                                                                                  \
     static void add_##S(T *restrict acc, const T *restrict x, int64_t step, T w, int64_t n) {                         \
@@ -33,8 +32,8 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
         for (int64_t t = 0; t < v->k[2]; t++) {                                                                       \
             int64_t low, high;                                                                                        \
             nck_window_places(v, 2, t, &low, &high);                                                                  \
-            low = low > first ? low : first;                                                                          \
-            high = min64(high, end);                                                                                  \
+            low = nc_max64(low, first);                                                                               \
+            high = nc_min64(high, end);                                                                               \
             if (low >= high) continue;                                                                                \
             int64_t from = low * v->stride[2] - v->pad[2] + t * v->dil[2];                                            \
             add_##S(acc + (low - first), row + from * j->strides[4], v->stride[2] * j->strides[4], w[t], high - low); \
@@ -54,7 +53,7 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
     static void piece_##S(const job *j, const T *x, const T *w, int64_t o0, int64_t o1, int64_t first, int64_t end,   \
                           T *acc) {                                                                                   \
         const nck_window *v = &j->s->w;                                                                               \
-        int64_t f0, l0, h0, f1, l1, h1, low = j->low > first ? j->low : first, high = min64(j->high, end);            \
+        int64_t f0, l0, h0, f1, l1, h1, low = nc_max64(j->low, first), high = nc_min64(j->high, end);                 \
         nck_window_taps(v, 0, o0, &f0, &l0, &h0);                                                                     \
         nck_window_taps(v, 1, o1, &f1, &l1, &h1);                                                                     \
         for (int64_t a = l0; a < h0; a++) {                                                                           \
@@ -81,7 +80,7 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
         for (int64_t line = 0; line < v->out[0] * v->out[1]; line++)                                                  \
             for (int64_t first = 0; first < v->out[2]; first += PIECE) {                                              \
                 T acc[PIECE];                                                                                         \
-                int64_t m = min64(PIECE, v->out[2] - first);                                                          \
+                int64_t m = nc_min64(PIECE, v->out[2] - first);                                                       \
                 for (int64_t i = 0; i < m; i++) acc[i] = bias;                                                        \
                 piece_##S(j, x, w, line / v->out[1], line % v->out[1], first, first + m, acc);                        \
                 for (int64_t i = 0; i < m; i++) y[line * v->out[2] + first + i] = acc[i];                             \

@@ -3,6 +3,8 @@
  * channels, db a channel. */
 #include "kernels/cpu/conv/conv_grad.h"
 
+#include "base/intmath.h"
+
 /* The output whose tap t reads input position `in`; false: none. */
 static bool output_of(int64_t in, int64_t t, int64_t stride, int64_t dil, int64_t pad, int64_t n_out, int64_t *out) {
     int64_t at = in + pad - t * dil;
@@ -14,7 +16,7 @@ static bool output_of(int64_t in, int64_t t, int64_t stride, int64_t dil, int64_
 static void outputs_inside(int64_t t, int64_t in, int64_t stride, int64_t dil, int64_t pad, int64_t n_out, int64_t *low,
                            int64_t *high) {
     int64_t first = t * dil - pad, last = in - 1 - first;
-    *low = first >= 0 ? 0 : (-first + stride - 1) / stride;
+    *low = first >= 0 ? 0 : nc_ceil_div(-first, stride);
     *high = last < 0 ? 0 : last / stride + 1;
     if (*high > n_out) *high = n_out;
     if (*low > *high) *low = *high;

@@ -2,6 +2,8 @@
  * before the axis, where no two pieces meet the same element of data. */
 #include "kernels/cpu/index/index.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
 #define COMBINE(T, more)                                                              \
@@ -200,7 +202,7 @@ nc_code nck_gather_nd(const nc_tensor *data, const nc_tensor *index, int batch, 
                       nc_pool *pool) {
     rows r = {.data = data, .index = index, .batch = batch, .out = out};
     NC_TRY(rows_init(&r, bad));
-    if (r.n > 0 && r.bytes_row > 0) nc_parallel(pool, (r.n + ROWS - 1) / ROWS, gather_item, &r);
+    if (r.n > 0 && r.bytes_row > 0) nc_parallel(pool, nc_ceil_div(r.n, ROWS), gather_item, &r);
     return NC_OK;
 }
 
@@ -209,6 +211,6 @@ nc_code nck_scatter_nd(nck_combine how, const nc_tensor *data, const nc_tensor *
     rows r = {.how = how, .data = data, .index = index, .batch = batch, .src = src, .cut = PIECE};
     if (!combines(how, data->dtype)) return NC_E_UNSUPPORTED;
     NC_TRY(rows_init(&r, bad));
-    if (r.n > 0 && r.bytes_row > 0) nc_parallel(pool, (r.bytes_row + PIECE - 1) / PIECE, scatter_item, &r);
+    if (r.n > 0 && r.bytes_row > 0) nc_parallel(pool, nc_ceil_div(r.bytes_row, PIECE), scatter_item, &r);
     return NC_OK;
 }

@@ -2,6 +2,7 @@
  * Elements go in chunks through one of three wide types: floats through double, signed integers through int64,
  * unsigned and bool through uint64. All are exact, so one rounding remains, at the store. Narrow elements are read
  * through a table of their values and written by base/narrow.h. */
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
 
@@ -20,9 +21,6 @@ typedef struct job {
     nc_narrowing how;
     float values[256]; /* of src's codes, where it is a narrow float */
 } job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t f_to_i(double v, double low, double high) {
     return v != v ? 0 : v <= low ? (int64_t)low : v >= high ? (int64_t)high : (int64_t)v;
@@ -130,15 +128,15 @@ static char lane_of(nc_dtype t) {
 
 static void convert_item(void *ctx, int64_t item) {
     const job *j = ctx;
-    int64_t at = item * j->per_item, end = min64(at + j->per_item, j->rows * j->n_pieces);
+    int64_t at = item * j->per_item, end = nc_min64(at + j->per_item, j->rows * j->n_pieces);
     nck_walk w = j->walk;
     char lane = lane_of(j->src->dtype);
     wide buffer;
     nck_walk_start(&w, at / j->n_pieces);
     for (int64_t p = at % j->n_pieces; at < end; at++) {
-        int64_t stop = min64((p + 1) * j->piece, j->row);
+        int64_t stop = nc_min64((p + 1) * j->piece, j->row);
         for (int64_t e = p * j->piece; e < stop; e += CHUNK) {
-            int64_t n = min64(CHUNK, stop - e);
+            int64_t n = nc_min64(CHUNK, stop - e);
             if (nc_dtype_is_narrow(j->src->dtype))
                 load_narrow(j, w.offset[0] + e * j->ss, n, &buffer);
             else
@@ -197,10 +195,10 @@ nc_code nck_convert_how(const nc_tensor *src, const nc_tensor *dst, nc_narrowing
     if (packed) clear_tail(dst);
     nck_walk_init(&j.walk, rank - 1, dims, 2, strides);
     j.rows = nck_walk_rows(&j.walk);
-    j.piece = min64(j.row, ITEM);
-    j.n_pieces = (j.row + j.piece - 1) / j.piece;
-    j.per_item = max64(1, ITEM / j.piece);
+    j.piece = nc_min64(j.row, ITEM);
+    j.n_pieces = nc_ceil_div(j.row, j.piece);
+    j.per_item = nc_max64(1, ITEM / j.piece);
     if (packed && j.rows > 1) pool = NULL; /* rows may share bytes; pieces of a row do not */
-    nc_parallel(pool, (j.rows * j.n_pieces + j.per_item - 1) / j.per_item, convert_item, &j);
+    nc_parallel(pool, nc_ceil_div(j.rows * j.n_pieces, j.per_item), convert_item, &j);
     return NC_OK;
 }

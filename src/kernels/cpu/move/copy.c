@@ -3,6 +3,7 @@
  * Dims that both sides step through as one are merged first. What is left is one of: a single dense run (memcpy in
  * pieces), dense rows (memcpy each), a transpose (dst rows dense, src dense along another dim: square tiles, so that
  * both sides use whole cache lines), or rows with any strides. Items are runs of rows of about ITEM_BYTES. */
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
 
@@ -11,20 +12,17 @@
 enum { ITEM_BYTES = 1 << 16, TILE = 32 };
 
 typedef struct job {
-    nck_walk walk;       /* outer dims; operands: src, dst */
-    int64_t rows;        /* of the walk */
-    int64_t row;         /* elements of a row */
+    nck_walk walk;           /* outer dims; operands: src, dst */
+    int64_t rows;            /* of the walk */
+    int64_t row;             /* elements of a row */
     int64_t piece, n_pieces; /* elements a row is cut into, cuts per row */
-    int64_t per_item;    /* cuts per item */
-    int64_t es, ss, ds;  /* element bytes; strides of the row */
-    int64_t col, cd;     /* transposes: length and strides of the other dim, dense in src */
+    int64_t per_item;        /* cuts per item */
+    int64_t es, ss, ds;      /* element bytes; strides of the row */
+    int64_t col, cd;         /* transposes: length and strides of the other dim, dense in src */
     const char *src;
     char *dst;
     void (*move)(const struct job *j, const char *src, char *dst, int64_t n);
 } job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void move_dense(const job *j, const char *src, char *dst, int64_t n) { memcpy(dst, src, (size_t)(n * j->es)); }
 
@@ -38,12 +36,11 @@ static void move_dense(const job *j, const char *src, char *dst, int64_t n) { me
     static void turn_##size(const job *j, const char *src, char *dst, int64_t n) {                                    \
         int64_t ss = j->ss * size, cd = j->cd * size;                                                                 \
         for (int64_t c0 = 0; c0 < j->col; c0 += TILE) {                                                               \
-            int64_t c1 = min64(c0 + TILE, j->col);                                                                    \
+            int64_t c1 = nc_min64(c0 + TILE, j->col);                                                                 \
             for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                                \
-                int64_t i1 = min64(i0 + TILE, n);                                                                     \
+                int64_t i1 = nc_min64(i0 + TILE, n);                                                                  \
                 for (int64_t c = c0; c < c1; c++)                                                                     \
-                    for (int64_t i = i0; i < i1; i++)                                                                 \
-                        memcpy(dst + c * cd + i * size, src + i * ss + c * size, size);                               \
+                    for (int64_t i = i0; i < i1; i++) memcpy(dst + c * cd + i * size, src + i * ss + c * size, size); \
             }                                                                                                         \
         }                                                                                                             \
     }                                                                                                                 \
@@ -65,20 +62,23 @@ static const struct {
     void (*strided)(const job *, const char *, char *, int64_t);
     void (*turn)(const job *, const char *, char *, int64_t);
     void (*fill)(const job *, const char *, char *, int64_t);
-} movers[] = {{move_1, turn_1, fill_1}, {move_2, turn_2, fill_2}, {move_4, turn_4, fill_4},
-              {move_8, turn_8, fill_8}, {move_16, turn_16, fill_16}};
+} movers[] = {{move_1, turn_1, fill_1},
+              {move_2, turn_2, fill_2},
+              {move_4, turn_4, fill_4},
+              {move_8, turn_8, fill_8},
+              {move_16, turn_16, fill_16}};
 
 static int mover_of(size_t es) { return es == 1 ? 0 : es == 2 ? 1 : es == 4 ? 2 : es == 8 ? 3 : 4; }
 
 static void rows_item(void *ctx, int64_t item) {
     const job *j = ctx;
-    int64_t at = item * j->per_item, end = min64(at + j->per_item, j->rows * j->n_pieces);
+    int64_t at = item * j->per_item, end = nc_min64(at + j->per_item, j->rows * j->n_pieces);
     nck_walk w = j->walk;
     nck_walk_start(&w, at / j->n_pieces);
     for (int64_t p = at % j->n_pieces; at < end; at++) {
         int64_t e = p * j->piece;
         j->move(j, j->src + (w.offset[0] + e * j->ss) * j->es, j->dst + (w.offset[1] + e * j->ds) * j->es,
-                min64(j->piece, j->row - e));
+                nc_min64(j->piece, j->row - e));
         if (++p == j->n_pieces) {
             p = 0;
             nck_walk_next(&w);
@@ -109,12 +109,12 @@ static void run(job *j, int rank, const int64_t *dims, int64_t (*strides)[NC_MAX
     if (j->rows == 0 || j->row == 0) return;
     j->ss = strides[0][rank - 1];
     j->ds = strides[1][rank - 1];
-    int64_t budget = max64(1, ITEM_BYTES / (j->es * j->col));
-    j->piece = min64(j->row, max64(budget, TILE));
-    j->n_pieces = (j->row + j->piece - 1) / j->piece;
-    j->per_item = max64(1, budget / j->piece);
+    int64_t budget = nc_max64(1, ITEM_BYTES / (j->es * j->col));
+    j->piece = nc_min64(j->row, nc_max64(budget, TILE));
+    j->n_pieces = nc_ceil_div(j->row, j->piece);
+    j->per_item = nc_max64(1, budget / j->piece);
     int64_t n = j->rows * j->n_pieces;
-    nc_parallel(pool, (n + j->per_item - 1) / j->per_item, rows_item, j);
+    nc_parallel(pool, nc_ceil_div(n, j->per_item), rows_item, j);
 }
 
 static int take_strides(int rank, const int64_t *dims, const int64_t *src_strides, const int64_t *dst_strides,

@@ -1,5 +1,6 @@
 /* kernels/cpu/move/nonzero.c: where a tensor is not zero, in row-major order; see move.h.
  * Two passes over fixed blocks: count, sum the counts in order, then each block writes from its own place on. */
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
 
@@ -13,7 +14,7 @@ typedef struct job {
     int64_t *out;
 } job;
 
-static int64_t n_blocks(int64_t numel) { return (numel + BLOCK - 1) / BLOCK; }
+static int64_t n_blocks(int64_t numel) { return nc_ceil_div(numel, BLOCK); }
 
 size_t nck_nonzero_workspace(int64_t numel) { return (size_t)n_blocks(numel) * sizeof(int64_t); }
 

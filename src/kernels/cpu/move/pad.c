@@ -2,6 +2,8 @@
  * axis, whose middle is copied at once. The gradient adds serially, so that its order is that of dy. */
 #include "kernels/cpu/move/pad.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
 enum { ITEM = 16384 };
@@ -100,7 +102,7 @@ void nck_pad(nck_pad_mode mode, const nc_tensor *x, const int64_t *begin, const 
     j.hi = inside < j.lo ? j.lo : inside > n ? n : inside;
     j.rows = total / n;
     j.per_item = n < ITEM ? ITEM / n : 1;
-    nc_parallel(pool, (j.rows + j.per_item - 1) / j.per_item, item, &j);
+    nc_parallel(pool, nc_ceil_div(j.rows, j.per_item), item, &j);
 }
 
 void nck_pad_grad(nck_pad_mode mode, const nc_tensor *dy, const int64_t *begin, const nc_tensor *dx, void *workspace) {

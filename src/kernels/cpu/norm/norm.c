@@ -2,6 +2,7 @@
  * result; runs of a row stay in the first cache. */
 #include "kernels/cpu/norm/norm.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
@@ -16,12 +17,10 @@ typedef struct job {
     int64_t per_item;
 } job;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 #define DEFINE(S, T)                                                                                          \
     static double sum_##S(const nck_reduce_table *t, const T *x, int64_t n) {                                 \
         double sum = 0;                                                                                       \
-        for (int64_t i = 0; i < n; i += RUN) sum += (double)t->S.sum(x + i, min64(RUN, n - i));               \
+        for (int64_t i = 0; i < n; i += RUN) sum += (double)t->S.sum(x + i, nc_min64(RUN, n - i));            \
         return sum;                                                                                           \
     }                                                                                                         \
     /* the sum of (x - shift)^2 */                                                                            \
@@ -29,7 +28,7 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
         T d[RUN];                                                                                             \
         double sum = 0;                                                                                       \
         for (int64_t i = 0; i < n; i += RUN) {                                                                \
-            int64_t m = min64(RUN, n - i), at = 0;                                                            \
+            int64_t m = nc_min64(RUN, n - i), at = 0;                                                         \
             for (; at + STEP <= m; at += STEP)                                                                \
                 for (int k = 0; k < STEP; k++) d[at + k] = x[i + at + k] - shift;                             \
             for (; at < m; at++) d[at] = x[i + at] - shift;                                                   \
@@ -61,12 +60,12 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
         int64_t step = p->col_step == 0 ? n : p->div;                                                         \
         for (int64_t i = 0; i < n; i += step) {                                                               \
             int64_t at = base + i / p->div * p->col_step;                                                     \
-            scaled_##S(x + i, mean, inv, s ? s[at] : 1, b ? b[at] : 0, y + i, min64(step, n - i));            \
+            scaled_##S(x + i, mean, inv, s ? s[at] : 1, b ? b[at] : 0, y + i, nc_min64(step, n - i));         \
         }                                                                                                     \
     }                                                                                                         \
     static void item_##S(void *ctx, int64_t item) {                                                           \
         const job *j = ctx;                                                                                   \
-        int64_t end = min64((item + 1) * j->per_item, j->a->rows);                                            \
+        int64_t end = nc_min64((item + 1) * j->per_item, j->a->rows);                                         \
         for (int64_t r = item * j->per_item; r < end; r++) row_##S(j, r);                                     \
     }                                                                                                         \
     static void channel_item_##S(void *ctx, int64_t item) {                                                   \
@@ -84,7 +83,7 @@ DEFINE(f64, double)
 void nck_norm_rows(const nck_norm_args *a, nc_pool *pool) {
     job j = {.a = a, .table = nck_isa_get()->reduce, .per_item = a->cols >= ITEM ? 1 : ITEM / (a->cols + 1)};
     if (a->rows == 0) return;
-    nc_parallel(pool, (a->rows + j.per_item - 1) / j.per_item, a->type == NC_FLOAT ? item_f32 : item_f64, &j);
+    nc_parallel(pool, nc_ceil_div(a->rows, j.per_item), a->type == NC_FLOAT ? item_f32 : item_f64, &j);
 }
 
 void nck_norm_by_channel(const nck_norm_channels *a, nc_pool *pool) {

@@ -6,6 +6,8 @@
  * alone. All sums in double. */
 #include "kernels/cpu/norm/norm.h"
 
+#include "base/intmath.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -19,14 +21,12 @@ typedef struct job {
     int64_t per_block, blocks;
 } job;
 
-static int64_t block_rows(int64_t rows) { return (rows + BLOCKS - 1) / BLOCKS; }
+static int64_t block_rows(int64_t rows) { return nc_ceil_div(rows, BLOCKS); }
 
 size_t nck_norm_grad_workspace(int64_t rows, int64_t cols) {
-    int64_t blocks = rows < BLOCKS ? rows : BLOCKS;
+    int64_t blocks = nc_min64(rows, BLOCKS);
     return (size_t)blocks * 2 * (size_t)cols * sizeof(double);
 }
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 #define DEFINE(S, T)                                                                              \
     static void row_##S(const job *j, int64_t row, double *part) {                                \
@@ -57,7 +57,7 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
     }                                                                                             \
     static void block_##S(void *ctx, int64_t block) {                                             \
         const job *j = ctx;                                                                       \
-        int64_t cols = j->a->cols, end = min64((block + 1) * j->per_block, j->a->rows);           \
+        int64_t cols = j->a->cols, end = nc_min64((block + 1) * j->per_block, j->a->rows);        \
         double *part = j->dscale || j->dbias ? j->parts + block * 2 * cols : NULL;                \
         if (part) memset(part, 0, 2 * (size_t)cols * sizeof *part);                               \
         for (int64_t r = block * j->per_block; r < end; r++) row_##S(j, r, part);                 \
@@ -83,7 +83,7 @@ void nck_norm_grad(const nck_norm_args *a, const void *dy, void *dx, void *dscal
     bool f32 = a->type == NC_FLOAT;
     if (a->rows > 0) {
         j.per_block = block_rows(a->rows);
-        j.blocks = (a->rows + j.per_block - 1) / j.per_block;
+        j.blocks = nc_ceil_div(a->rows, j.per_block);
         nc_parallel(pool, j.blocks, f32 ? block_f32 : block_f64, &j);
     }
     if (dscale || dbias) (f32 ? join_f32 : join_f64)(&j);

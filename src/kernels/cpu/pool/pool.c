@@ -2,6 +2,7 @@
  * The transposes scatter within their plane. */
 #include "kernels/cpu/pool/pool.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/conv/window_kernel.h"
 #include "kernels/cpu/isa.h"
 
@@ -91,8 +92,6 @@ DEFINE_MAX(u8, uint8_t, 0)
 
 enum { PIECE = 128, STEP = 8 };
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 #define JOIN_MAX(acc, v) ((v) > (acc) ? (v) : (acc))
 #define JOIN_SUM(acc, v) ((acc) + (double)(v))
 
@@ -115,8 +114,8 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
             for (int64_t b = l1; b < h1; b++)                                                                  \
                 for (int64_t t = 0; t < w->k[2]; t++) {                                                        \
                     nck_window_places(w, 2, t, &low, &high);                                                   \
-                    low = low > first ? low : first;                                                           \
-                    high = min64(high, first + n);                                                             \
+                    low = nc_max64(low, first);                                                                \
+                    high = nc_min64(high, first + n);                                                          \
                     if (low >= high) continue;                                                                 \
                     int64_t row = (f0 + a * w->dil[0]) * w->in[1] + f1 + b * w->dil[1];                        \
                     int64_t at = row * w->in[2] + low * w->stride[2] - w->pad[2] + t * w->dil[2];              \
@@ -138,8 +137,8 @@ enum { SPAN = 1024 };
         int64_t f0, l0, h0, f1, l1, h1, low, high, left = first * w->stride[2] - w->pad[2];                            \
         int64_t right = left + (n - 1) * w->stride[2] + (w->k[2] - 1) * w->dil[2] + 1;                                 \
         T down[SPAN], along[PIECE];                                                                                    \
-        left = left > 0 ? left : 0;                                                                                    \
-        right = min64(right, w->in[2]);                                                                                \
+        left = nc_max64(left, 0);                                                                                      \
+        right = nc_min64(right, w->in[2]);                                                                             \
         nck_window_taps(w, 0, o0, &f0, &l0, &h0);                                                                      \
         nck_window_taps(w, 1, o1, &f1, &l1, &h1);                                                                      \
         for (int64_t i = 0; i < right - left; i++) down[i] = -INFINITY;                                                \
@@ -150,8 +149,8 @@ enum { SPAN = 1024 };
             }                                                                                                          \
         for (int64_t t = 0; t < w->k[2]; t++) {                                                                        \
             nck_window_places(w, 2, t, &low, &high);                                                                   \
-            low = low > first ? low : first;                                                                           \
-            high = min64(high, first + n);                                                                             \
+            low = nc_max64(low, first);                                                                                \
+            high = nc_min64(high, first + n);                                                                          \
             const T *from = down + (low * w->stride[2] - w->pad[2] + t * w->dil[2] - left);                            \
             if (low >= high) continue;                                                                                 \
             if (w->stride[2] == 1) {                                                                                   \
@@ -166,14 +165,14 @@ DEFINE_LINE_MAX(f32, float)
 DEFINE_LINE_MAX(f64, double)
 
 /* Runs BODY for each piece of each line: places o.. of them start at `first`, n long, in acc, begun with START. */
-#define FOR_PIECES(line_fn, A, START, BODY)                                            \
-    for (int64_t line = 0; line < w->out[0] * w->out[1]; line++)                       \
-        for (int64_t first = 0; first < w->out[2]; first += PIECE) {                   \
-            A acc[PIECE];                                                              \
-            int64_t n = min64(PIECE, w->out[2] - first), o = line * w->out[2] + first; \
-            for (int64_t i = 0; i < n; i++) acc[i] = START;                            \
-            line_fn##_line(w, x, line / w->out[1], line % w->out[1], first, n, acc);   \
-            for (int64_t i = 0; i < n; i++) BODY;                                      \
+#define FOR_PIECES(line_fn, A, START, BODY)                                               \
+    for (int64_t line = 0; line < w->out[0] * w->out[1]; line++)                          \
+        for (int64_t first = 0; first < w->out[2]; first += PIECE) {                      \
+            A acc[PIECE];                                                                 \
+            int64_t n = nc_min64(PIECE, w->out[2] - first), o = line * w->out[2] + first; \
+            for (int64_t i = 0; i < n; i++) acc[i] = START;                               \
+            line_fn##_line(w, x, line / w->out[1], line % w->out[1], first, n, acc);      \
+            for (int64_t i = 0; i < n; i++) BODY;                                         \
         }
 
 #define DEFINE_MAX_LINES(S, T, LOWEST)                                \

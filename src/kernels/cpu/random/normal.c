@@ -2,6 +2,7 @@
  * draws from rows of unnormalised log-probabilities; see philox.h. */
 #include "kernels/cpu/random/philox.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/random/philox_text.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ static void normal_item(void *ctx, int64_t item) {
 void nck_random_normal(nc_dtype type, int64_t n, nck_rng rng, double mean, double scale, void *y, nc_pool *pool) {
     job j = {type, n, rng, mean, scale, y};
     int64_t blocks = n / 4 + 2;
-    if (n > 0) nc_parallel(pool, (blocks + ITEM_BLOCKS - 1) / ITEM_BLOCKS, normal_item, &j);
+    if (n > 0) nc_parallel(pool, nc_ceil_div(blocks, ITEM_BLOCKS), normal_item, &j);
 }
 
 void nck_random_classes(int64_t n_rows, int64_t n_classes, int64_t n_samples, nck_rng rng, const double *logits,

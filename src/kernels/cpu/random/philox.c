@@ -2,6 +2,7 @@
  * Items are ranges of ITEM elements; each draws its words a block at a time into a small buffer. */
 #include "kernels/cpu/random/philox.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/random/philox_text.h"
 
 enum { ITEM = 8192, CHUNK = 256 };
@@ -17,8 +18,6 @@ typedef struct job {
     const uint8_t *mask_in;
     void (*chunk)(const struct job *j, int64_t at, int64_t n, const float *u);
 } job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* u[i] = the uniform number of element first + i, n <= CHUNK. */
 static void draw(const nck_rng *rng, uint64_t first, int64_t n, float *u) {
@@ -44,9 +43,9 @@ static void draw(const nck_rng *rng, uint64_t first, int64_t n, float *u) {
 static void random_item(void *ctx, int64_t item) {
     const job *j = ctx;
     float u[CHUNK];
-    int64_t end = min64((item + 1) * ITEM, j->n);
+    int64_t end = nc_min64((item + 1) * ITEM, j->n);
     for (int64_t at = item * ITEM; at < end; at += CHUNK) {
-        int64_t n = min64(CHUNK, end - at);
+        int64_t n = nc_min64(CHUNK, end - at);
         draw(&j->rng, (uint64_t)(j->rng.first + at), n, u);
         j->chunk(j, at, n, u);
     }
@@ -78,7 +77,7 @@ static void dropout_chunk(const job *j, int64_t at, int64_t n, const float *u) {
 
 static void grad_item(void *ctx, int64_t item) {
     const job *j = ctx;
-    int64_t end = min64((item + 1) * ITEM, j->n);
+    int64_t end = nc_min64((item + 1) * ITEM, j->n);
     if (j->type == NC_FLOAT) {
         const float *dy = j->x;
         float *dx = j->y, scale = (float)j->b;
@@ -92,18 +91,25 @@ static void grad_item(void *ctx, int64_t item) {
 
 void nck_random_uniform(nc_dtype type, int64_t n, nck_rng rng, double low, double high, void *y, nc_pool *pool) {
     job j = {.type = type, .n = n, .rng = rng, .a = low, .b = high - low, .y = y, .chunk = uniform_chunk};
-    nc_parallel(pool, (n + ITEM - 1) / ITEM, random_item, &j);
+    nc_parallel(pool, nc_ceil_div(n, ITEM), random_item, &j);
 }
 
 void nck_dropout(nc_dtype type, int64_t n, nck_rng rng, double ratio, const void *x, void *y, uint8_t *mask,
                  nc_pool *pool) {
-    job j = {.type = type, .n = n, .rng = rng, .a = ratio, .b = 1.0 / (1.0 - ratio), .x = x, .y = y, .mask = mask,
+    job j = {.type = type,
+             .n = n,
+             .rng = rng,
+             .a = ratio,
+             .b = 1.0 / (1.0 - ratio),
+             .x = x,
+             .y = y,
+             .mask = mask,
              .chunk = dropout_chunk};
-    nc_parallel(pool, (n + ITEM - 1) / ITEM, random_item, &j);
+    nc_parallel(pool, nc_ceil_div(n, ITEM), random_item, &j);
 }
 
 void nck_dropout_grad(nc_dtype type, int64_t n, double ratio, const void *dy, const uint8_t *mask, void *dx,
                       nc_pool *pool) {
     job j = {.type = type, .n = n, .b = 1.0 / (1.0 - ratio), .x = dy, .y = dx, .mask_in = mask};
-    nc_parallel(pool, (n + ITEM - 1) / ITEM, grad_item, &j);
+    nc_parallel(pool, nc_ceil_div(n, ITEM), grad_item, &j);
 }

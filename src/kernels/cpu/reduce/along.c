@@ -2,6 +2,8 @@
  * of up to STRIP neighbouring lines, walked together row by row, so that memory is read in order. */
 #include "kernels/cpu/reduce/along.h"
 
+#include "base/intmath.h"
+
 enum { STRIP = 64 };
 
 typedef struct job {
@@ -84,7 +86,7 @@ static int start(job *j, const nc_tensor *x, int axis, int64_t *n_items) {
     int64_t outer = 1;
     j->x = x->data, j->n = x->dims[axis], j->inner = 1;
     for (int d = 0; d < x->rank; d++) *(d < axis ? &outer : &j->inner) *= d == axis ? 1 : x->dims[d];
-    j->n_strips = (j->inner + STRIP - 1) / STRIP;
+    j->n_strips = nc_ceil_div(j->inner, STRIP);
     *n_items = outer * j->n_strips;
     return type;
 }

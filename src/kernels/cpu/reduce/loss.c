@@ -3,6 +3,7 @@
  * (n, strip of positions), each going through all classes. */
 #include "kernels/cpu/reduce/loss.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 #include "kernels/cpu/reduce/softmax.h"
@@ -18,8 +19,6 @@ typedef struct job {
     const nck_reduce_table *table;
 } job;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static int64_t label_at(const nck_loss_args *a, int64_t i) {
     return a->label_type == NC_INT32 ? ((const int32_t *)a->labels)[i] : ((const int64_t *)a->labels)[i];
 }
@@ -31,8 +30,10 @@ static double value(nc_dtype t, const void *p, int64_t i) {
 }
 
 static void put(nc_dtype t, void *p, int64_t i, double v) {
-    if (t == NC_FLOAT) ((float *)p)[i] = (float)v;
-    else ((double *)p)[i] = v;
+    if (t == NC_FLOAT)
+        ((float *)p)[i] = (float)v;
+    else
+        ((double *)p)[i] = v;
 }
 
 static double weight_of(const nck_loss_args *a, int64_t label) {
@@ -54,7 +55,10 @@ static nc_code check(const nck_loss_args *a, int64_t *bad) {
 nc_code nck_cross_entropy(const nck_loss_args *a, const void *logits, void *loss, void *log_prob, int64_t *bad,
                           nc_pool *pool) {
     NC_TRY(check(a, bad));
-    nc_tensor x = {.data = (void *)(uintptr_t)logits, .dtype = a->type, .rank = 3, .dims = {a->N, a->C, a->D},
+    nc_tensor x = {.data = (void *)(uintptr_t)logits,
+                   .dtype = a->type,
+                   .rank = 3,
+                   .dims = {a->N, a->C, a->D},
                    .strides = {a->C * a->D, a->D, 1}};
     nc_tensor y = x;
     y.data = log_prob;
@@ -81,40 +85,42 @@ static double factor(const job *j, int64_t i) {
     return weight_of(a, label) * value(a->type, j->dloss, a->reduction == NCK_LOSS_NONE ? i : 0) / j->norm;
 }
 
-#define DEFINE(S, T)                                                                                          \
-    /* D == 1: classes lie side by side */                                                                    \
-    static void grad_row_##S(const job *j, int64_t n) {                                                       \
-        const nck_loss_args *a = j->a;                                                                        \
-        T *dx = (T *)j->dx + n * a->C, f = (T)factor(j, n);                                                   \
-        int64_t label = label_at(a, n);                                                                       \
-        bool skip = ignored(a, label);                                                                        \
-        for (int64_t c = 0; c < a->C; c += NCK_REDUCE_RUN) {                                                  \
-            int64_t m = min64(NCK_REDUCE_RUN, a->C - c);                                                      \
-            j->table->S.exp_shift((const T *)j->log_prob + n * a->C + c, 0, dx + c, m);                       \
-            if (label >= c && label < c + m) dx[label] -= 1;                                                  \
-            for (int64_t i = c; i < c + m; i++) dx[i] = skip ? 0 : dx[i] * f;                                 \
-        }                                                                                                     \
-    }                                                                                                         \
-    /* positions lie side by side: one factor each, class after class */                                      \
-    static void grad_strip_##S(const job *j, int64_t n, int64_t d0, int64_t m) {                              \
-        const nck_loss_args *a = j->a;                                                                        \
-        T f[RUN];                                                                                             \
-        for (int64_t i = 0; i < m; i++) f[i] = (T)factor(j, n * a->D + d0 + i);                               \
-        for (int64_t c = 0; c < a->C; c++) {                                                                  \
-            int64_t at = (n * a->C + c) * a->D + d0;                                                          \
-            T *dx = (T *)j->dx + at;                                                                          \
-            j->table->S.exp_shift((const T *)j->log_prob + at, 0, dx, m);                                     \
-            for (int64_t i = 0; i < m; i++) {                                                                 \
-                int64_t label = label_at(a, n * a->D + d0 + i);                                               \
-                dx[i] = ignored(a, label) ? 0 : (dx[i] - (T)(label == c)) * f[i];                             \
-            }                                                                                                 \
-        }                                                                                                     \
-    }                                                                                                         \
-    static void grad_item_##S(void *ctx, int64_t item) {                                                      \
-        const job *j = ctx;                                                                                   \
-        int64_t n = item / j->n_strips, d0 = item % j->n_strips * RUN;                                        \
-        if (j->a->D == 1) grad_row_##S(j, n);                                                                 \
-        else grad_strip_##S(j, n, d0, min64(RUN, j->a->D - d0));                                              \
+#define DEFINE(S, T)                                                                    \
+    /* D == 1: classes lie side by side */                                              \
+    static void grad_row_##S(const job *j, int64_t n) {                                 \
+        const nck_loss_args *a = j->a;                                                  \
+        T *dx = (T *)j->dx + n * a->C, f = (T)factor(j, n);                             \
+        int64_t label = label_at(a, n);                                                 \
+        bool skip = ignored(a, label);                                                  \
+        for (int64_t c = 0; c < a->C; c += NCK_REDUCE_RUN) {                            \
+            int64_t m = nc_min64(NCK_REDUCE_RUN, a->C - c);                             \
+            j->table->S.exp_shift((const T *)j->log_prob + n * a->C + c, 0, dx + c, m); \
+            if (label >= c && label < c + m) dx[label] -= 1;                            \
+            for (int64_t i = c; i < c + m; i++) dx[i] = skip ? 0 : dx[i] * f;           \
+        }                                                                               \
+    }                                                                                   \
+    /* positions lie side by side: one factor each, class after class */                \
+    static void grad_strip_##S(const job *j, int64_t n, int64_t d0, int64_t m) {        \
+        const nck_loss_args *a = j->a;                                                  \
+        T f[RUN];                                                                       \
+        for (int64_t i = 0; i < m; i++) f[i] = (T)factor(j, n * a->D + d0 + i);         \
+        for (int64_t c = 0; c < a->C; c++) {                                            \
+            int64_t at = (n * a->C + c) * a->D + d0;                                    \
+            T *dx = (T *)j->dx + at;                                                    \
+            j->table->S.exp_shift((const T *)j->log_prob + at, 0, dx, m);               \
+            for (int64_t i = 0; i < m; i++) {                                           \
+                int64_t label = label_at(a, n * a->D + d0 + i);                         \
+                dx[i] = ignored(a, label) ? 0 : (dx[i] - (T)(label == c)) * f[i];       \
+            }                                                                           \
+        }                                                                               \
+    }                                                                                   \
+    static void grad_item_##S(void *ctx, int64_t item) {                                \
+        const job *j = ctx;                                                             \
+        int64_t n = item / j->n_strips, d0 = item % j->n_strips * RUN;                  \
+        if (j->a->D == 1)                                                               \
+            grad_row_##S(j, n);                                                         \
+        else                                                                            \
+            grad_strip_##S(j, n, d0, nc_min64(RUN, j->a->D - d0));                      \
     }
 DEFINE(f32, float)
 DEFINE(f64, double)
@@ -122,8 +128,13 @@ DEFINE(f64, double)
 nc_code nck_cross_entropy_grad(const nck_loss_args *a, const void *dloss, const void *log_prob, void *d_logits,
                                int64_t *bad, nc_pool *pool) {
     NC_TRY(check(a, bad));
-    job j = {.a = a, .dloss = dloss, .log_prob = log_prob, .dx = d_logits, .norm = 1,
-             .n_strips = (a->D + RUN - 1) / RUN, .table = nck_isa_get()->reduce};
+    job j = {.a = a,
+             .dloss = dloss,
+             .log_prob = log_prob,
+             .dx = d_logits,
+             .norm = 1,
+             .n_strips = nc_ceil_div(a->D, RUN),
+             .table = nck_isa_get()->reduce};
     if (a->reduction == NCK_LOSS_MEAN) {
         j.norm = 0;
         for (int64_t i = 0; i < a->N * a->D; i++) j.norm += weight_of(a, label_at(a, i));

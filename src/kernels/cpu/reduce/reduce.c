@@ -6,6 +6,7 @@
  * go to the workspace and a second pass joins them. The typed loops are in reduce_type.inc. */
 #include "kernels/cpu/reduce/reduce.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
@@ -26,7 +27,7 @@ enum {
 typedef struct job {
     nck_reduce_op op;
     const nc_tensor *x;
-    void *out, *parts; /* parts (n_out, n_segments), in the accumulator's type */
+    void *out, *parts;      /* parts (n_out, n_segments), in the accumulator's type */
     nck_walk kept, reduced; /* kept: without the strip's dim when columns; reduced: without its inner dim when rows */
     int64_t n_out, n_reduced, n_segments;
     int64_t inner, inner_stride; /* rows: the inner reduced dim; columns: the strip's dim */
@@ -35,9 +36,6 @@ typedef struct job {
     const nck_reduce_table *table;
 } job;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_REDUCE_MEAN; }
 
 #define T float
@@ -108,7 +106,7 @@ static const struct {
 enum { N_LOOPS = sizeof loops / sizeof loops[0] };
 
 size_t nck_reduce_workspace(int64_t n_out, int64_t n_reduced) {
-    return n_reduced <= SEGMENT ? 0 : (size_t)(n_out * ceil_div(n_reduced, SEGMENT)) * sizeof(int64_t);
+    return n_reduced <= SEGMENT ? 0 : (size_t)(n_out * nc_ceil_div(n_reduced, SEGMENT)) * sizeof(int64_t);
 }
 
 static int merge(int n, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
@@ -141,19 +139,19 @@ nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *ou
     int type = 0;
     while (type < N_LOOPS && loops[type].type != x->dtype) type++;
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;
-    job j = {.op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1,
-             .table = nck_isa_get()->reduce};
+    job j = {
+        .op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1, .table = nck_isa_get()->reduce};
     for (int d = 0; d < x->rank; d++) *(axes >> d & 1 ? &j.n_reduced : &j.n_out) *= x->dims[d];
     if (j.n_out == 0) return NC_OK;
-    j.n_segments = ceil_div(j.n_reduced, SEGMENT);
+    j.n_segments = nc_ceil_div(j.n_reduced, SEGMENT);
     if (j.n_reduced > 0) {
         bool columns = split(&j, axes);
-        int64_t span = min64(j.n_reduced, SEGMENT);
-        j.n_strips = ceil_div(j.inner, STRIP);
-        j.group = max64(1, ITEM / (columns ? span * STRIP : span));
-        j.n_groups = ceil_div(columns ? j.n_out / j.inner * j.n_strips : j.n_out, j.group);
+        int64_t span = nc_min64(j.n_reduced, SEGMENT);
+        j.n_strips = nc_ceil_div(j.inner, STRIP);
+        j.group = nc_max64(1, ITEM / (columns ? span * STRIP : span));
+        j.n_groups = nc_ceil_div(columns ? j.n_out / j.inner * j.n_strips : j.n_out, j.group);
         nc_parallel(pool, j.n_groups * j.n_segments, columns ? loops[type].columns : loops[type].rows, &j);
     }
-    if (j.n_segments != 1) nc_parallel(pool, ceil_div(j.n_out, JOIN_ITEM), loops[type].join, &j);
+    if (j.n_segments != 1) nc_parallel(pool, nc_ceil_div(j.n_out, JOIN_ITEM), loops[type].join, &j);
     return NC_OK;
 }

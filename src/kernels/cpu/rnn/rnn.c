@@ -3,6 +3,7 @@
  * cell's tile program. New states are written beside the old ones and taken over by the rows that are not over. */
 #include "kernels/cpu/rnn/rnn.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
 
 #include <string.h>
@@ -23,15 +24,11 @@ typedef struct layer {
 
 int nck_rnn_gates(nck_rnn_kind kind) { return kind == NCK_RNN ? 1 : kind == NCK_GRU ? 3 : 4; }
 
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
-
 static char *take(char **at, size_t bytes) {
     char *p = *at;
-    *at += align64(bytes);
+    *at += nc_align64(bytes);
     return p;
 }
-
-static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Columns of the two packed parts of the recurrent weights. */
 static void pack_columns(nck_rnn_kind kind, int64_t H, int64_t *n) {
@@ -59,7 +56,7 @@ static size_t lay_out(layer *l, nck_rnn_kind kind, nc_dtype type, int64_t T, int
     for (int i = 0; i < 2; i++) l->r_pack[i] = take(&at, nck_gemm_packed_b_bytes(type, H, n[i]));
     size_t once = nck_gemm_workspace(type, T * B, l->G * H, I, false),
            step = nck_gemm_workspace(type, B, n[0], H, true);
-    l->gemm = take(&at, max_size(once, step));
+    l->gemm = take(&at, nc_max_size(once, step));
     return (size_t)(at - start);
 }
 

@@ -5,6 +5,8 @@
  * sum is a convolution, done by transforms of m >= 2n - 1, a power of two. */
 #include "kernels/cpu/signal/dft.h"
 
+#include "base/intmath.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -157,5 +159,5 @@ void nck_dft(const nc_tensor *x, int axis, int64_t length, bool inverse, bool on
     j.x_parts = x->dims[x->rank - 1], j.y_parts = y->dims[y->rank - 1];
     if (j.n_lines == 0) return;
     make_tables(&j, workspace);
-    nc_parallel(pool, j.n_lines < LANES ? j.n_lines : LANES, run_lane, &j);
+    nc_parallel(pool, nc_min64(j.n_lines, LANES), run_lane, &j);
 }

@@ -3,6 +3,8 @@
  * double. */
 #include "kernels/cpu/vision/sample.h"
 
+#include "base/intmath.h"
+
 #include <math.h>
 
 enum { PLACES = 256, MAX_TAPS = 64 };
@@ -111,7 +113,7 @@ void nck_grid_sample_run(const nck_grid_sample *s, nc_pool *pool) {
         j.pixels *= s->x->dims[k];
         j.places *= s->y->dims[k];
     }
-    j.cuts = (j.places + PLACES - 1) / PLACES;
+    j.cuts = nc_ceil_div(j.places, PLACES);
     nc_parallel(pool, s->x->dims[0] * j.cuts, item, &j);
 }
 

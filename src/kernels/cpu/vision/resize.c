@@ -2,6 +2,8 @@
  * pass over an outer axis adds whole rows. */
 #include "kernels/cpu/vision/resize.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
 enum { BLOCK = 4096 };
@@ -111,7 +113,7 @@ static void run_passes(const nc_tensor *x, const nck_resize_axis *axes, int n, c
         for (int d = 0; d < x->rank; d++) *(d < axes[k].axis ? &p.outer : &p.inner) *= d == axes[k].axis ? 1 : dims[d];
         dims[axes[k].axis] = y->dims[axes[k].axis];
         p.y = k == 0 ? y->data : buffer + (size_t)(step % 2) * (size_t)size * bytes;
-        p.cuts = p.inner > BLOCK ? (p.inner + BLOCK - 1) / BLOCK : 1;
+        p.cuts = p.inner > BLOCK ? nc_ceil_div(p.inner, BLOCK) : 1;
         nc_parallel(pool, p.outer * p.cuts, item, &p);
         from = p.y;
     }
@@ -191,7 +193,7 @@ void nck_resize_nearest(const nc_tensor *x, const nck_resize_axis *axes, int n, 
     nc_dense_strides(x->dims, x->rank, p.strides);
     p.rows = total / y->dims[y->rank - 1];
     p.per_item = 1 + 16384 / y->dims[y->rank - 1];
-    nc_parallel(pool, (p.rows + p.per_item - 1) / p.per_item, pick_item, &p);
+    nc_parallel(pool, nc_ceil_div(p.rows, p.per_item), pick_item, &p);
 }
 
 void nck_resize_fill_outside(const nck_resize_axis *axes, int n, const nc_tensor *y, const void *value) {

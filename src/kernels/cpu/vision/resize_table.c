@@ -3,6 +3,8 @@
  * float as in onnxruntime: 17 / 1.7 is 10. */
 #include "kernels/cpu/vision/resize.h"
 
+#include "base/intmath.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +12,7 @@
 static size_t entries(int64_t in, int64_t out) { return (size_t)in * 8 + (size_t)out * 8 + 32; }
 
 size_t nck_resize_table_bytes(int64_t in, int64_t out) {
-    return entries(in, out) * (sizeof(int64_t) + sizeof(double)) + (((size_t)out + 63) & ~(size_t)63);
+    return entries(in, out) * (sizeof(int64_t) + sizeof(double)) + nc_align64((size_t)out);
 }
 
 static double ratio(const nck_resize_rule *r, double y, double by) {
