@@ -4,6 +4,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/softmax.h"
 
 #include <math.h>
@@ -51,56 +52,14 @@ static void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo,
     if (a->mask) *hi = nc_min64(*hi, a->mask_cols - 1);
 }
 
-#define DEFINE(S_, T_)                                                                                         \
-    static void cap_##S_(T_ *s, int64_t n, double cap) {                                                       \
-        for (int64_t i = 0; i < n; i++) s[i] = (T_)(cap * tanh((double)s[i] / cap));                           \
-    }                                                                                                          \
-    /* Adds the bias to the scores of one query. False: it sees no key. */                                     \
-    static bool bias_##S_(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, T_ *s) {                    \
-        int64_t lo, hi, step = a->mask_strides[3];                                                             \
-        int64_t at = b * a->mask_strides[0] + h * a->mask_strides[1] + i * a->mask_strides[2];                 \
-        bool any = false, above = false;                                                                       \
-        seen_keys(a, b, i, &lo, &hi);                                                                          \
-        for (int64_t j = 0; j < a->T; j++) {                                                                   \
-            T_ bias = j < lo || j > hi ? -(T_)INFINITY : 0;                                                    \
-            if (a->mask && j < a->mask_cols) {                                                                 \
-                if (!a->mask_bool)                                                                             \
-                    bias += ((const T_ *)a->mask)[at + j * step];                                              \
-                else if (!((const bool *)a->mask)[at + j * step])                                              \
-                    bias = -(T_)INFINITY;                                                                      \
-            }                                                                                                  \
-            s[j] += bias;                                                                                      \
-            any |= bias != -(T_)INFINITY;                                                                      \
-            above |= s[j] != -(T_)INFINITY;                                                                    \
-        }                                                                                                      \
-        return any && above;                                                                                   \
-    }                                                                                                          \
-    /* Scores (rows,T) to probabilities. */                                                                    \
-    static void weigh_##S_(const job *j, const item *t, T_ *s) {                                               \
-        const nck_attn_args *a = j->a;                                                                         \
-        bool blind[ROWS], some = false;                                                                        \
-        if (a->softcap > 0) cap_##S_(s, t->rows * a->T, a->softcap);                                           \
-        expose(a, t, NCK_ATTN_CAPPED, s);                                                                      \
-        for (int64_t r = 0; r < t->rows; r++) {                                                                \
-            blind[r] = !bias_##S_(a, t->b, t->h, t->first + r, s + r * a->T);                                  \
-            some |= blind[r];                                                                                  \
-        }                                                                                                      \
-        expose(a, t, NCK_ATTN_BIASED, s);                                                                      \
-        nc_tensor m = {.data = s, .dtype = a->type, .rank = 2, .dims = {t->rows, a->T}, .strides = {a->T, 1}}; \
-        nck_softmax(NCK_SOFTMAX, &m, &m, 1, NULL);                                                             \
-        for (int64_t r = 0; some && r < t->rows; r++)                                                          \
-            if (blind[r]) memset(s + r * a->T, 0, (size_t)a->T * sizeof *s);                                   \
-        expose(a, t, NCK_ATTN_SOFTMAX, s);                                                                     \
-    }
-
 static void expose(const nck_attn_args *a, const item *t, nck_attn_stage stage, const void *scores) {
     if (a->qk == NULL || a->qk_stage != stage) return;
     size_t es = nc_dtype_bytes(a->type), row = ((size_t)(t->b * a->Hq + t->h) * (size_t)a->S + (size_t)t->first);
     memcpy((char *)a->qk + row * (size_t)a->T * es, scores, (size_t)(t->rows * a->T) * es);
 }
 
-DEFINE(f32, float)
-DEFINE(f64, double)
+#define TEXT "kernels/cpu/attn/attn_scores.inc"
+#include "kernels/cpu/per_float.inc"
 
 static char *matrix(const nck_attn_args *a, const nck_attn_operand *o, int64_t b, int64_t h, int64_t row) {
     return (char *)o->data + (b * o->batch + h * o->head + row * o->row) * (int64_t)nc_dtype_bytes(a->type);

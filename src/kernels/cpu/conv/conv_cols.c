@@ -4,6 +4,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/per_type.h"
 
 #include <string.h>
 
@@ -49,45 +50,8 @@ static void tap_of(const nck_window *w, int64_t t, int64_t tap[NCK_WINDOW_DIMS])
     tap[0] = t / w->k[2] / w->k[1];
 }
 
-#define DEFINE(S, T)                                                                             \
-    static void gather_##S(void *ctx, int64_t row) {                                             \
-        const cols *c = ctx;                                                                     \
-        int64_t tap[NCK_WINDOW_DIMS], step = c->step[2] * c->w->stride[2];                       \
-        const T *x = (const T *)c->x + row / c->taps * c->channel;                               \
-        T *to = (T *)c->cols + row * c->ld;                                                      \
-        tap_of(c->w, row % c->taps, tap);                                                        \
-        for (int64_t p = c->p0; p < c->p0 + c->m;) {                                             \
-            line l = line_at(c, p, tap);                                                         \
-            memset(to, 0, (size_t)l.n * sizeof *to);                                             \
-            if (step == 1 && l.inside > 0)                                                       \
-                memcpy(to + l.before, x + l.at, (size_t)l.inside * sizeof *to);                  \
-            else                                                                                 \
-                for (int64_t i = 0; i < l.inside; i++) to[l.before + i] = x[l.at + i * step];    \
-            to += l.n;                                                                           \
-            p += l.n;                                                                            \
-        }                                                                                        \
-    }                                                                                            \
-    static void scatter_##S(void *ctx, int64_t channel) {                                        \
-        const cols *c = ctx;                                                                     \
-        T *x = (T *)c->x + channel * c->channel;                                                 \
-        int64_t step = c->step[2] * c->w->stride[2];                                             \
-        for (int64_t t = 0; t < c->taps; t++) {                                                  \
-            const T *from = (const T *)c->cols + (channel * c->taps + t) * c->ld;                \
-            int64_t tap[NCK_WINDOW_DIMS];                                                        \
-            tap_of(c->w, t, tap);                                                                \
-            for (int64_t p = c->p0; p < c->p0 + c->m;) {                                         \
-                line l = line_at(c, p, tap);                                                     \
-                for (int64_t i = 0; i < l.inside; i++) x[l.at + i * step] += from[l.before + i]; \
-                from += l.n;                                                                     \
-                p += l.n;                                                                        \
-            }                                                                                    \
-        }                                                                                        \
-    }                                                                                            \
-    static void fill_##S(T *x, int64_t n, const T *value) {                                      \
-        for (int64_t i = 0; i < n; i++) x[i] = value ? *value : 0;                               \
-    }
-DEFINE(f32, float)
-DEFINE(f64, double)
+#define TEXT "kernels/cpu/conv/conv_cols.inc"
+#include "kernels/cpu/per_float.inc"
 
 static size_t cols_bytes(const nck_cols_shape *s) {
     int64_t m = nc_min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK);

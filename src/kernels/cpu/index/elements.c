@@ -3,50 +3,47 @@
 #include "kernels/cpu/index/index.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/per_type.h"
 
 #include <string.h>
 
-#define COMBINE(T, more)                                                              \
-    do {                                                                              \
-        T *d = dst;                                                                   \
-        const T *s = src;                                                             \
-        if (how == NCK_ADD)                                                           \
-            for (int64_t i = 0; i < n; i++) d[i] = (T)(d[i] + s[i]);                  \
-        else if (how == NCK_MUL)                                                      \
-            for (int64_t i = 0; i < n; i++) d[i] = (T)(d[i] * s[i]);                  \
-        else if (how == NCK_MAX)                                                      \
-            for (int64_t i = 0; i < n; i++) d[i] = s[i] > d[i] || more ? s[i] : d[i]; \
-        else                                                                          \
-            for (int64_t i = 0; i < n; i++) d[i] = s[i] < d[i] || more ? s[i] : d[i]; \
-    } while (0)
+#define SUFFIX f32
+#define ELEM float
+#define SUM_AS float
+#define IS_NAN IS_NAN_FLOAT
+#include "kernels/cpu/index/combine.inc"
 
-/* Sums and products of integers wrap. */
-static void combine_u32(nck_combine how, int64_t n, uint32_t *d, const uint32_t *s) {
-    for (int64_t i = 0; i < n; i++) d[i] = how == NCK_ADD ? d[i] + s[i] : d[i] * s[i];
-}
+#define SUFFIX f64
+#define ELEM double
+#define SUM_AS double
+#define IS_NAN IS_NAN_FLOAT
+#include "kernels/cpu/index/combine.inc"
 
-static void combine_u64(nck_combine how, int64_t n, uint64_t *d, const uint64_t *s) {
-    for (int64_t i = 0; i < n; i++) d[i] = how == NCK_ADD ? d[i] + s[i] : d[i] * s[i];
-}
+#define SUFFIX i32
+#define ELEM int32_t
+#define SUM_AS uint32_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/index/combine.inc"
+
+#define SUFFIX i64
+#define ELEM int64_t
+#define SUM_AS uint64_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/index/combine.inc"
+
+#define SUFFIX u64
+#define ELEM uint64_t
+#define SUM_AS uint64_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/index/combine.inc"
 
 void nck_combine_row(nck_combine how, nc_dtype type, int64_t n, void *dst, const void *src) {
-    bool wraps = how == NCK_ADD || how == NCK_MUL;
     switch (type) {
-    case NC_FLOAT: COMBINE(float, s[i] != s[i]); break;
-    case NC_DOUBLE: COMBINE(double, s[i] != s[i]); break;
-    case NC_INT32:
-        if (wraps)
-            combine_u32(how, n, dst, src);
-        else
-            COMBINE(int32_t, false);
-        break;
-    case NC_INT64:
-        if (wraps)
-            combine_u64(how, n, dst, src);
-        else
-            COMBINE(int64_t, false);
-        break;
-    default: COMBINE(uint64_t, false); break;
+    case NC_FLOAT: combine_f32(how, n, dst, src); return;
+    case NC_DOUBLE: combine_f64(how, n, dst, src); return;
+    case NC_INT32: combine_i32(how, n, dst, src); return;
+    case NC_INT64: combine_i64(how, n, dst, src); return;
+    default: combine_u64(how, n, dst, src); return;
     }
 }
 

@@ -3,32 +3,30 @@
  * which way the heap is built. */
 #include "kernels/cpu/index/index.h"
 
+#include "kernels/cpu/index/order.h"
+
 typedef struct line {
     const nck_topk *t;
     int64_t base, step; /* of the line in x */
 } line;
 
-#define BEFORE(T)                                                       \
-    do {                                                                \
-        T va = ((const T *)l->t->x)[pa], vb = ((const T *)l->t->x)[pb]; \
-        bool nan_a = va != va, nan_b = vb != vb;                        \
-        if (nan_a || nan_b ? nan_a != nan_b : va != vb) {               \
-            bool larger = nan_a || (!nan_b && va > vb);                 \
-            return larger == l->t->largest;                             \
-        }                                                               \
-        return a < b;                                                   \
-    } while (0)
+#define X_AT(T, i) ((const T *)l->t->x)[l->base + (i)*l->step]
+
+/* By value, elements a and b of the line. */
+static int order(const line *l, int64_t a, int64_t b) {
+    switch (l->t->type) {
+    case NC_FLOAT: return nck_order_f32(X_AT(float, a), X_AT(float, b));
+    case NC_DOUBLE: return nck_order_f64(X_AT(double, a), X_AT(double, b));
+    case NC_INT32: return nck_order_i64(X_AT(int32_t, a), X_AT(int32_t, b));
+    case NC_INT64: return nck_order_i64(X_AT(int64_t, a), X_AT(int64_t, b));
+    default: return nck_order_u64(X_AT(uint64_t, a), X_AT(uint64_t, b));
+    }
+}
 
 /* Does element a come before b? */
 static bool before(const line *l, int64_t a, int64_t b) {
-    int64_t pa = l->base + a * l->step, pb = l->base + b * l->step;
-    switch (l->t->type) {
-    case NC_FLOAT: BEFORE(float);
-    case NC_DOUBLE: BEFORE(double);
-    case NC_INT32: BEFORE(int32_t);
-    case NC_INT64: BEFORE(int64_t);
-    default: BEFORE(uint64_t);
-    }
+    int c = order(l, a, b);
+    return c != 0 ? (c > 0) == l->t->largest : a < b;
 }
 
 /* heap[i] comes after both heap[2i+1] and heap[2i+2]. */

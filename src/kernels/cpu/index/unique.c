@@ -2,39 +2,26 @@
  * Stability makes the first of equal rows the one with the lowest number. */
 #include "kernels/cpu/index/index.h"
 
+#include "kernels/cpu/index/order.h"
+
 #include <string.h>
 
-/* NaN equals NaN and comes last; -0 equals 0. */
-#define COMPARE(T)                                            \
-    do {                                                      \
-        T x = ((const T *)u->x)[a], y = ((const T *)u->x)[b]; \
-        bool nan_x = x != x, nan_y = y != y;                  \
-        if (nan_x || nan_y) return nan_x - nan_y;             \
-        return (x > y) - (x < y);                             \
-    } while (0)
+#define X_AT(T, i) ((const T *)u->x)[i]
 
 static int compare_elements(const nck_unique *u, int64_t a, int64_t b) {
     switch (u->type) {
-    case NC_FLOAT: COMPARE(float);
-    case NC_DOUBLE: COMPARE(double);
-    case NC_INT8: COMPARE(int8_t);
-    case NC_INT16: COMPARE(int16_t);
-    case NC_INT32: COMPARE(int32_t);
-    case NC_INT64: COMPARE(int64_t);
-    case NC_UINT16: COMPARE(uint16_t);
-    case NC_UINT32: COMPARE(uint32_t);
-    case NC_UINT64: COMPARE(uint64_t);
-    case NC_FLOAT16:
-    case NC_BFLOAT16: {
-        const uint16_t *h = u->x;
-        bool f16 = u->type == NC_FLOAT16;
-        float x = f16 ? nc_f16_to_f32(h[a]) : nc_bf16_to_f32(h[a]),
-              y = f16 ? nc_f16_to_f32(h[b]) : nc_bf16_to_f32(h[b]);
-        bool nan_x = x != x, nan_y = y != y;
-        if (nan_x || nan_y) return nan_x - nan_y;
-        return (x > y) - (x < y);
-    }
-    default: COMPARE(uint8_t);
+    case NC_FLOAT: return nck_order_f32(X_AT(float, a), X_AT(float, b));
+    case NC_DOUBLE: return nck_order_f64(X_AT(double, a), X_AT(double, b));
+    case NC_FLOAT16: return nck_order_f32(nc_f16_to_f32(X_AT(uint16_t, a)), nc_f16_to_f32(X_AT(uint16_t, b)));
+    case NC_BFLOAT16: return nck_order_f32(nc_bf16_to_f32(X_AT(uint16_t, a)), nc_bf16_to_f32(X_AT(uint16_t, b)));
+    case NC_INT8: return nck_order_i64(X_AT(int8_t, a), X_AT(int8_t, b));
+    case NC_INT16: return nck_order_i64(X_AT(int16_t, a), X_AT(int16_t, b));
+    case NC_INT32: return nck_order_i64(X_AT(int32_t, a), X_AT(int32_t, b));
+    case NC_INT64: return nck_order_i64(X_AT(int64_t, a), X_AT(int64_t, b));
+    case NC_UINT16: return nck_order_u64(X_AT(uint16_t, a), X_AT(uint16_t, b));
+    case NC_UINT32: return nck_order_u64(X_AT(uint32_t, a), X_AT(uint32_t, b));
+    case NC_UINT64: return nck_order_u64(X_AT(uint64_t, a), X_AT(uint64_t, b));
+    default: return nck_order_u64(X_AT(uint8_t, a), X_AT(uint8_t, b));
     }
 }
 

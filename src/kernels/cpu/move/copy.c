@@ -6,6 +6,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
+#include "kernels/cpu/per_type.h"
 
 #include <string.h>
 
@@ -27,36 +28,16 @@ typedef struct job {
 static void move_dense(const job *j, const char *src, char *dst, int64_t n) { memcpy(dst, src, (size_t)(n * j->es)); }
 
 /* Element moves go through memcpy of a fixed size: unaligned elements are legal and compile to plain loads. */
-#define MOVE_STRIDED(size)                                                                                            \
-    static void move_##size(const job *j, const char *src, char *dst, int64_t n) {                                    \
-        int64_t ss = j->ss * size, ds = j->ds * size;                                                                 \
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds, src + i * ss, size);                                     \
-    }                                                                                                                 \
-    /* n elements of the dst row, all of the other dim */                                                             \
-    static void turn_##size(const job *j, const char *src, char *dst, int64_t n) {                                    \
-        int64_t ss = j->ss * size, cd = j->cd * size;                                                                 \
-        for (int64_t c0 = 0; c0 < j->col; c0 += TILE) {                                                               \
-            int64_t c1 = nc_min64(c0 + TILE, j->col);                                                                 \
-            for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                                \
-                int64_t i1 = nc_min64(i0 + TILE, n);                                                                  \
-                for (int64_t c = c0; c < c1; c++)                                                                     \
-                    for (int64_t i = i0; i < i1; i++) memcpy(dst + c * cd + i * size, src + i * ss + c * size, size); \
-            }                                                                                                         \
-        }                                                                                                             \
-    }                                                                                                                 \
-    static void fill_##size(const job *j, const char *src, char *dst, int64_t n) {                                    \
-        char value[size];                                                                                             \
-        memcpy(value, src, size);                                                                                     \
-        if (j->ds == 1)                                                                                               \
-            for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, value, size);                                      \
-        else                                                                                                          \
-            for (int64_t i = 0; i < n; i++) memcpy(dst + i * j->ds * size, value, size);                              \
-    }
-MOVE_STRIDED(1)
-MOVE_STRIDED(2)
-MOVE_STRIDED(4)
-MOVE_STRIDED(8)
-MOVE_STRIDED(16)
+#define SUFFIX 1
+#include "kernels/cpu/move/copy_strided.inc"
+#define SUFFIX 2
+#include "kernels/cpu/move/copy_strided.inc"
+#define SUFFIX 4
+#include "kernels/cpu/move/copy_strided.inc"
+#define SUFFIX 8
+#include "kernels/cpu/move/copy_strided.inc"
+#define SUFFIX 16
+#include "kernels/cpu/move/copy_strided.inc"
 
 static const struct {
     void (*strided)(const job *, const char *, char *, int64_t);

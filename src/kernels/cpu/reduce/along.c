@@ -3,6 +3,7 @@
 #include "kernels/cpu/reduce/along.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/per_type.h"
 
 enum { STRIP = 64 };
 
@@ -22,52 +23,50 @@ static int64_t strip_of(const job *j, int64_t item, int64_t *from, int64_t *firs
     return j->inner - c < STRIP ? j->inner - c : STRIP;
 }
 
-#define IS_NAN_FLOAT(a) ((a) != (a))
-#define IS_NAN_INT(a) false
+#define SUFFIX f32
+#define ELEM float
+#define IS_NAN IS_NAN_FLOAT
+#include "kernels/cpu/reduce/along_arg.inc"
 
-#define ARG_ITEM(name, T, IS_NAN)                                                       \
-    static void name(void *ctx, int64_t item) {                                         \
-        const job *j = ctx;                                                             \
-        int64_t from, first, width = strip_of(j, item, &from, &first);                  \
-        const T *x = (const T *)j->x + from;                                            \
-        int64_t *out = (int64_t *)j->out + first;                                       \
-        T best[STRIP];                                                                  \
-        for (int64_t i = 0; i < width; i++) best[i] = x[i], out[i] = 0;                 \
-        for (int64_t k = 1; k < j->n; k++)                                              \
-            for (int64_t i = 0; i < width; i++) {                                       \
-                T v = x[k * j->inner + i], b = best[i];                                 \
-                bool equal = v == b || (IS_NAN(v) && IS_NAN(b));                        \
-                bool more = !IS_NAN(b) && (IS_NAN(v) || (j->smallest ? v < b : v > b)); \
-                if (more || (equal && j->last)) best[i] = v, out[i] = k;                \
-            }                                                                           \
-    }
-ARG_ITEM(arg_f32, float, IS_NAN_FLOAT)
-ARG_ITEM(arg_f64, double, IS_NAN_FLOAT)
-ARG_ITEM(arg_i32, int32_t, IS_NAN_INT)
-ARG_ITEM(arg_i64, int64_t, IS_NAN_INT)
-ARG_ITEM(arg_u64, uint64_t, IS_NAN_INT)
+#define SUFFIX f64
+#define ELEM double
+#define IS_NAN IS_NAN_FLOAT
+#include "kernels/cpu/reduce/along_arg.inc"
 
-#define CUMULATE_ITEM(name, T, ACC)                                    \
-    static void name(void *ctx, int64_t item) {                        \
-        const job *j = ctx;                                            \
-        int64_t from, first, width = strip_of(j, item, &from, &first); \
-        const T *x = (const T *)j->x + from;                           \
-        T *out = (T *)j->out + from;                                   \
-        ACC acc[STRIP];                                                \
-        for (int64_t i = 0; i < width; i++) acc[i] = j->product;       \
-        for (int64_t k = 0; k < j->n; k++) {                           \
-            int64_t row = (j->reverse ? j->n - 1 - k : k) * j->inner;  \
-            for (int64_t i = 0; i < width; i++) {                      \
-                ACC before = acc[i], v = (ACC)x[row + i];              \
-                acc[i] = j->product ? before * v : before + v;         \
-                out[row + i] = (T)(j->exclusive ? before : acc[i]);    \
-            }                                                          \
-        }                                                              \
-    }
-CUMULATE_ITEM(cumulate_f32, float, double)
-CUMULATE_ITEM(cumulate_f64, double, double)
-CUMULATE_ITEM(cumulate_i32, int32_t, uint64_t)
-CUMULATE_ITEM(cumulate_i64, int64_t, uint64_t)
+#define SUFFIX i32
+#define ELEM int32_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/reduce/along_arg.inc"
+
+#define SUFFIX i64
+#define ELEM int64_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/reduce/along_arg.inc"
+
+#define SUFFIX u64
+#define ELEM uint64_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/reduce/along_arg.inc"
+
+#define SUFFIX f32
+#define ELEM float
+#define ACC double
+#include "kernels/cpu/reduce/along_cumulate.inc"
+
+#define SUFFIX f64
+#define ELEM double
+#define ACC double
+#include "kernels/cpu/reduce/along_cumulate.inc"
+
+#define SUFFIX i32
+#define ELEM int32_t
+#define ACC uint64_t
+#include "kernels/cpu/reduce/along_cumulate.inc"
+
+#define SUFFIX i64
+#define ELEM int64_t
+#define ACC uint64_t
+#include "kernels/cpu/reduce/along_cumulate.inc"
 
 static const struct {
     nc_dtype type;

@@ -5,6 +5,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 #include "kernels/cpu/reduce/softmax.h"
 
@@ -85,45 +86,8 @@ static double factor(const job *j, int64_t i) {
     return weight_of(a, label) * value(a->type, j->dloss, a->reduction == NCK_LOSS_NONE ? i : 0) / j->norm;
 }
 
-#define DEFINE(S, T)                                                                    \
-    /* D == 1: classes lie side by side */                                              \
-    static void grad_row_##S(const job *j, int64_t n) {                                 \
-        const nck_loss_args *a = j->a;                                                  \
-        T *dx = (T *)j->dx + n * a->C, f = (T)factor(j, n);                             \
-        int64_t label = label_at(a, n);                                                 \
-        bool skip = ignored(a, label);                                                  \
-        for (int64_t c = 0; c < a->C; c += NCK_REDUCE_RUN) {                            \
-            int64_t m = nc_min64(NCK_REDUCE_RUN, a->C - c);                             \
-            j->table->S.exp_shift((const T *)j->log_prob + n * a->C + c, 0, dx + c, m); \
-            if (label >= c && label < c + m) dx[label] -= 1;                            \
-            for (int64_t i = c; i < c + m; i++) dx[i] = skip ? 0 : dx[i] * f;           \
-        }                                                                               \
-    }                                                                                   \
-    /* positions lie side by side: one factor each, class after class */                \
-    static void grad_strip_##S(const job *j, int64_t n, int64_t d0, int64_t m) {        \
-        const nck_loss_args *a = j->a;                                                  \
-        T f[RUN];                                                                       \
-        for (int64_t i = 0; i < m; i++) f[i] = (T)factor(j, n * a->D + d0 + i);         \
-        for (int64_t c = 0; c < a->C; c++) {                                            \
-            int64_t at = (n * a->C + c) * a->D + d0;                                    \
-            T *dx = (T *)j->dx + at;                                                    \
-            j->table->S.exp_shift((const T *)j->log_prob + at, 0, dx, m);               \
-            for (int64_t i = 0; i < m; i++) {                                           \
-                int64_t label = label_at(a, n * a->D + d0 + i);                         \
-                dx[i] = ignored(a, label) ? 0 : (dx[i] - (T)(label == c)) * f[i];       \
-            }                                                                           \
-        }                                                                               \
-    }                                                                                   \
-    static void grad_item_##S(void *ctx, int64_t item) {                                \
-        const job *j = ctx;                                                             \
-        int64_t n = item / j->n_strips, d0 = item % j->n_strips * RUN;                  \
-        if (j->a->D == 1)                                                               \
-            grad_row_##S(j, n);                                                         \
-        else                                                                            \
-            grad_strip_##S(j, n, d0, nc_min64(RUN, j->a->D - d0));                      \
-    }
-DEFINE(f32, float)
-DEFINE(f64, double)
+#define TEXT "kernels/cpu/reduce/loss_grad.inc"
+#include "kernels/cpu/per_float.inc"
 
 nc_code nck_cross_entropy_grad(const nck_loss_args *a, const void *dloss, const void *log_prob, void *d_logits,
                                int64_t *bad, nc_pool *pool) {

@@ -9,6 +9,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/walk.h"
+#include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
 #include <math.h>
@@ -38,58 +39,58 @@ typedef struct job {
 
 static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_REDUCE_MEAN; }
 
-#define T float
+#define SUFFIX f32
+#define ELEM float
 #define ACC float
-#define NAME(x) x##_f32
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
-#define IS_NAN(a) ((a) != (a))
+#define IS_NAN IS_NAN_FLOAT
 #define LOW -INFINITY
 #define HIGH INFINITY
 #define FINISH_MEAN(a, n) (float)((double)(a) / (double)(n))
 #define DENSE(op) (is_sum(op) ? j->table->f32.sum : op == NCK_REDUCE_MAX ? j->table->f32.max : j->table->f32.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define T double
+#define SUFFIX f64
+#define ELEM double
 #define ACC double
-#define NAME(x) x##_f64
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
-#define IS_NAN(a) ((a) != (a))
+#define IS_NAN IS_NAN_FLOAT
 #define LOW (double)-INFINITY
 #define HIGH (double)INFINITY
 #define FINISH_MEAN(a, n) ((a) / (double)(n))
 #define DENSE(op) (is_sum(op) ? j->table->f64.sum : op == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define T int32_t
+#define SUFFIX i32
+#define ELEM int32_t
 #define ACC int64_t
-#define NAME(x) x##_i32
 #define ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
 #define MUL(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
-#define IS_NAN(a) false
+#define IS_NAN IS_NAN_INT
 #define LOW INT32_MIN
 #define HIGH INT32_MAX
 #define FINISH_MEAN(a, n) (int32_t)((n) ? (a) / (n) : 0)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define T int64_t
+#define SUFFIX i64
+#define ELEM int64_t
 #define ACC int64_t
-#define NAME(x) x##_i64
 #define ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
 #define MUL(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
-#define IS_NAN(a) false
+#define IS_NAN IS_NAN_INT
 #define LOW INT64_MIN
 #define HIGH INT64_MAX
 #define FINISH_MEAN(a, n) ((n) ? (a) / (n) : 0)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define T uint64_t
+#define SUFFIX u64
+#define ELEM uint64_t
 #define ACC uint64_t
-#define NAME(x) x##_u64
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
-#define IS_NAN(a) false
+#define IS_NAN IS_NAN_INT
 #define LOW 0
 #define HIGH UINT64_MAX
 #define FINISH_MEAN(a, n) ((n) ? (a) / (uint64_t)(n) : 0)

@@ -7,6 +7,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/walk.h"
+#include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
 #include <math.h>
@@ -24,107 +25,8 @@ typedef struct job {
     const nck_reduce_table *table;
 } job;
 
-#define DEFINE(S, T)                                                                                                   \
-    static const T *fetch_##S(const T *p, int64_t stride, int64_t n, T *buffer) {                                      \
-        if (stride == 1) return p;                                                                                     \
-        for (int64_t i = 0; i < n; i++) buffer[i] = p[i * stride];                                                     \
-        return buffer;                                                                                                 \
-    }                                                                                                                  \
-    static void put_##S(const T *from, T *p, int64_t stride, int64_t n) {                                              \
-        if (from != p)                                                                                                 \
-            for (int64_t i = 0; i < n; i++) p[i * stride] = from[i];                                                   \
-    }                                                                                                                  \
-    static void row_##S(const job *j, const T *x, T *y) {                                                              \
-        const nck_reduce_##S *k = &j->table->S;                                                                        \
-        T in[RUN], out[RUN], top = -(T)INFINITY;                                                                       \
-        double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < j->n; i += RUN) {                                                                      \
-            int64_t n = nc_min64(RUN, j->n - i);                                                                       \
-            T m = k->max(fetch_##S(x + i * j->xs, j->xs, n, in), n);                                                   \
-            top = top > m || top != top ? top : m;                                                                     \
-        }                                                                                                              \
-        for (int64_t i = 0; i < j->n; i += RUN) {                                                                      \
-            int64_t n = nc_min64(RUN, j->n - i);                                                                       \
-            T *e = j->kind == NCK_SOFTMAX && j->ys == 1 ? y + i : out;                                                 \
-            k->exp_shift(fetch_##S(x + i * j->xs, j->xs, n, in), top, e, n);                                           \
-            sum += (double)k->sum(e, n);                                                                               \
-            if (j->kind == NCK_SOFTMAX) put_##S(e, y + i * j->ys, j->ys, n);                                           \
-        }                                                                                                              \
-        T log_sum = (T)log(sum);                                                                                       \
-        for (int64_t i = 0; i < j->n; i += RUN) {                                                                      \
-            int64_t n = nc_min64(RUN, j->n - i);                                                                       \
-            if (j->kind == NCK_LOG_SOFTMAX) {                                                                          \
-                for (int64_t e = i; e < i + n; e++) y[e * j->ys] = (x[e * j->xs] - top) - log_sum;                     \
-            } else if (j->ys == 1) {                                                                                   \
-                k->divide(y + i, (T)sum, n);                                                                           \
-            } else {                                                                                                   \
-                for (int64_t e = i; e < i + n; e++) y[e * j->ys] /= (T)sum;                                            \
-            }                                                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* m <= STRIP rows side by side */                                                                                 \
-    static void strip_##S(const job *j, const T *x, T *y, int64_t m) {                                                 \
-        T top[STRIP], e[STRIP], last[STRIP];                                                                           \
-        double sum[STRIP];                                                                                             \
-        for (int64_t c = 0; c < m; c++) top[c] = -(T)INFINITY, sum[c] = 0;                                             \
-        for (int64_t i = 0; i < j->n; i++)                                                                             \
-            for (int64_t c = 0; c < m; c++) {                                                                          \
-                T v = x[i * j->xs + c];                                                                                \
-                top[c] = top[c] > v || top[c] != top[c] ? top[c] : v;                                                  \
-            }                                                                                                          \
-        for (int64_t i = 0; i < j->n; i++) {                                                                           \
-            for (int64_t c = 0; c < m; c++) e[c] = x[i * j->xs + c] - top[c];                                          \
-            j->table->S.exp_shift(e, 0, e, m);                                                                         \
-            for (int64_t c = 0; c < m; c++) sum[c] += (double)e[c];                                                    \
-            if (j->kind == NCK_SOFTMAX) put_##S(e, y + i * j->ys, 1, m);                                               \
-        }                                                                                                              \
-        for (int64_t c = 0; c < m; c++) last[c] = (T)(j->kind == NCK_SOFTMAX ? sum[c] : log(sum[c]));                  \
-        for (int64_t i = 0; i < j->n; i++)                                                                             \
-            for (int64_t c = 0; c < m; c++) {                                                                          \
-                T *d = y + i * j->ys + c;                                                                              \
-                *d = j->kind == NCK_SOFTMAX ? *d / last[c] : (x[i * j->xs + c] - top[c]) - last[c];                    \
-            }                                                                                                          \
-    }                                                                                                                  \
-    static void grad_row_##S(const job *j, const T *y, const T *dy, T *dx) {                                           \
-        const nck_reduce_##S *k = &j->table->S;                                                                        \
-        T a[RUN], b[RUN], out[RUN];                                                                                    \
-        double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < j->n; i += RUN) {                                                                      \
-            int64_t n = nc_min64(RUN, j->n - i);                                                                       \
-            const T *g = fetch_##S(dy + i * j->ds, j->ds, n, b);                                                       \
-            sum +=                                                                                                     \
-                (double)(j->kind == NCK_SOFTMAX ? k->dot(fetch_##S(y + i * j->xs, j->xs, n, a), g, n) : k->sum(g, n)); \
-        }                                                                                                              \
-        for (int64_t i = 0; i < j->n; i += RUN) {                                                                      \
-            int64_t n = nc_min64(RUN, j->n - i);                                                                       \
-            const T *p = fetch_##S(y + i * j->xs, j->xs, n, a), *g = fetch_##S(dy + i * j->ds, j->ds, n, b);           \
-            T *d = j->ys == 1 ? dx + i : out;                                                                          \
-            (j->kind == NCK_SOFTMAX ? k->softmax_grad : k->log_grad)(p, g, (T)sum, d, n);                              \
-            put_##S(d, dx + i * j->ys, j->ys, n);                                                                      \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void strip_item_##S(void *ctx, int64_t item) {                                                              \
-        const job *j = ctx;                                                                                            \
-        int64_t c = item % j->n_strips * STRIP;                                                                        \
-        nck_walk w = j->walk;                                                                                          \
-        nck_walk_start(&w, item / j->n_strips);                                                                        \
-        strip_##S(j, (const T *)j->x + w.offset[0] + c, (T *)j->y + w.offset[1] + c, nc_min64(STRIP, j->width - c));   \
-    }                                                                                                                  \
-    static void item_##S(void *ctx, int64_t item) {                                                                    \
-        const job *j = ctx;                                                                                            \
-        int64_t r = item * j->per_item, end = nc_min64(r + j->per_item, j->rows);                                      \
-        nck_walk w = j->walk;                                                                                          \
-        for (nck_walk_start(&w, r); r < end; r++, nck_walk_next(&w)) {                                                 \
-            const T *x = (const T *)j->x + w.offset[0];                                                                \
-            T *y = (T *)j->y + w.offset[1];                                                                            \
-            if (j->dy)                                                                                                 \
-                grad_row_##S(j, x, (const T *)j->dy + w.offset[2], y);                                                 \
-            else                                                                                                       \
-                row_##S(j, x, y);                                                                                      \
-        }                                                                                                              \
-    }
-DEFINE(f32, float)
-DEFINE(f64, double)
+#define TEXT "kernels/cpu/reduce/softmax_rows.inc"
+#include "kernels/cpu/per_float.inc"
 
 static void run(job *j, const nc_tensor *x, const nc_tensor *y, const nc_tensor *dy, int axis, nc_pool *pool) {
     int64_t dims[NC_MAX_RANK], strides[3][NC_MAX_RANK] = {{0}};

@@ -3,6 +3,7 @@
 #include "kernels/cpu/vision/resize.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/per_type.h"
 
 #include <string.h>
 
@@ -16,60 +17,8 @@ typedef struct pass {
     void *y;
 } pass;
 
-#define ROWS(T)                                                                                       \
-    static void rows_##T(const pass *p, int64_t o, int64_t lo, int64_t hi) {                          \
-        const nck_resize_axis *a = p->a;                                                              \
-        const T *x = (const T *)p->x + o * a->in * p->inner;                                          \
-        T *y = (T *)p->y + o * a->out * p->inner;                                                     \
-        for (int64_t i = 0; i < a->out; i++, y += p->inner) {                                         \
-            const int64_t *index = a->index + i * a->taps;                                            \
-            const double *w = a->weight + i * a->taps;                                                \
-            const T *x0 = x + index[0] * p->inner;                                                    \
-            T w0 = (T)w[0];                                                                           \
-            if (a->taps == 2) {                                                                       \
-                const T *x1 = x + index[1] * p->inner;                                                \
-                T w1 = (T)w[1];                                                                       \
-                for (int64_t e = lo; e < hi; e++) y[e] = w0 * x0[e] + w1 * x1[e];                     \
-                continue;                                                                             \
-            }                                                                                         \
-            for (int64_t e = lo; e < hi; e++) y[e] = w0 * x0[e];                                      \
-            for (int k = 1; k < a->taps; k++) {                                                       \
-                const T *xk = x + index[k] * p->inner, wk = (T)w[k];                                  \
-                for (int64_t e = lo; e < hi; e++) y[e] += wk * xk[e];                                 \
-            }                                                                                         \
-        }                                                                                             \
-    }                                                                                                 \
-    static void line_##T(const pass *p, int64_t o) {                                                  \
-        const nck_resize_axis *a = p->a;                                                              \
-        const T *x = (const T *)p->x + o * a->in;                                                     \
-        T *y = (T *)p->y + o * a->out;                                                                \
-        const int64_t *index = a->index;                                                              \
-        const double *w = a->weight;                                                                  \
-        if (a->taps == 2) {                                                                           \
-            for (int64_t i = 0; i < a->out; i++)                                                      \
-                y[i] = (T)w[2 * i] * x[index[2 * i]] + (T)w[2 * i + 1] * x[index[2 * i + 1]];         \
-            return;                                                                                   \
-        }                                                                                             \
-        for (int64_t i = 0; i < a->out; i++, index += a->taps, w += a->taps) {                        \
-            T sum = 0;                                                                                \
-            for (int k = 0; k < a->taps; k++) sum += (T)w[k] * x[index[k]];                           \
-            y[i] = sum;                                                                               \
-        }                                                                                             \
-    }                                                                                                 \
-    static void back_##T(const pass *p, int64_t o, int64_t lo, int64_t hi) {                          \
-        const nck_resize_axis *a = p->a;                                                              \
-        const T *dy = (const T *)p->x + o * a->out * p->inner;                                        \
-        T *dx = (T *)p->y + o * a->in * p->inner;                                                     \
-        for (int64_t i = 0; i < a->in; i++)                                                           \
-            for (int64_t e = lo; e < hi; e++) dx[i * p->inner + e] = 0;                               \
-        for (int64_t i = 0; i < a->out; i++, dy += p->inner)                                          \
-            for (int k = 0; k < a->taps; k++) {                                                       \
-                T *to = dx + a->index[i * a->taps + k] * p->inner, w = (T)a->weight[i * a->taps + k]; \
-                for (int64_t e = lo; e < hi; e++) to[e] += w * dy[e];                                 \
-            }                                                                                         \
-    }
-ROWS(float)
-ROWS(double)
+#define TEXT "kernels/cpu/vision/resize_rows.inc"
+#include "kernels/cpu/per_float.inc"
 
 static void range(const pass *p, int64_t cut, int64_t *lo, int64_t *hi) {
     *lo = p->inner * cut / p->cuts;
@@ -81,16 +30,16 @@ static void forward_item(void *ctx, int64_t i) {
     int64_t lo, hi, o = i / p->cuts;
     range(p, i % p->cuts, &lo, &hi);
     if (p->inner == 1)
-        p->type == NC_FLOAT ? line_float(p, o) : line_double(p, o);
+        p->type == NC_FLOAT ? line_f32(p, o) : line_f64(p, o);
     else
-        p->type == NC_FLOAT ? rows_float(p, o, lo, hi) : rows_double(p, o, lo, hi);
+        p->type == NC_FLOAT ? rows_f32(p, o, lo, hi) : rows_f64(p, o, lo, hi);
 }
 
 static void backward_item(void *ctx, int64_t i) {
     const pass *p = ctx;
     int64_t lo, hi, o = i / p->cuts;
     range(p, i % p->cuts, &lo, &hi);
-    p->type == NC_FLOAT ? back_float(p, o, lo, hi) : back_double(p, o, lo, hi);
+    p->type == NC_FLOAT ? back_f32(p, o, lo, hi) : back_f64(p, o, lo, hi);
 }
 
 int64_t nck_resize_buffer(const nc_tensor *x, const nc_tensor *y) {
