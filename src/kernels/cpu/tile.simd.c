@@ -82,8 +82,8 @@ const nck_tile_table NCK_ISA_NAME(nck_tile_) = {
         {
 #include "kernels/lanes/lanes.list"
         },
-    .load_f16 = load_f16,
-    .load_bf16 = load_bf16,
-    .store_f16 = store_f16,
-    .store_bf16 = store_bf16,
+    .load_f16 = tile_load_f16,
+    .load_bf16 = tile_load_bf16,
+    .store_f16 = tile_store_f16,
+    .store_bf16 = tile_store_bf16,
 };

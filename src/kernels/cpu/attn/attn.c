@@ -12,18 +12,18 @@
 
 enum { ROWS = NCK_ATTN_ROWS, GROUPS = 16 };
 
-typedef struct job {
+typedef struct attn_job {
     const nck_attn_args *a;
     int64_t blocks, n_items, n_groups;
     size_t bytes_scores, bytes_each;
     char *workspace;
     nc_pool *pool; /* of a single group; else items are serial inside */
-} job;
+} attn_job;
 
 /* Some queries of one head. */
-typedef struct item {
+typedef struct attn_item {
     int64_t b, h, first, rows;
-} item;
+} attn_item;
 
 static size_t bytes_scores(nc_dtype type, int64_t S, int64_t T) {
     return nc_align64((size_t)(nc_min64(S, ROWS) * T) * nc_dtype_bytes(type));
@@ -52,7 +52,7 @@ static void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo,
     if (a->mask) *hi = nc_min64(*hi, a->mask_cols - 1);
 }
 
-static void expose(const nck_attn_args *a, const item *t, nck_attn_stage stage, const void *scores) {
+static void attn_expose(const nck_attn_args *a, const attn_item *t, nck_attn_stage stage, const void *scores) {
     if (a->qk == NULL || a->qk_stage != stage) return;
     size_t es = nc_dtype_bytes(a->type), row = ((size_t)(t->b * a->Hq + t->h) * (size_t)a->S + (size_t)t->first);
     memcpy((char *)a->qk + row * (size_t)a->T * es, scores, (size_t)(t->rows * a->T) * es);
@@ -61,13 +61,13 @@ static void expose(const nck_attn_args *a, const item *t, nck_attn_stage stage, 
 #define TEXT "kernels/cpu/attn/attn_scores.inc"
 #include "kernels/cpu/per_float.inc"
 
-static char *matrix(const nck_attn_args *a, const nck_attn_operand *o, int64_t b, int64_t h, int64_t row) {
+static char *attn_matrix(const nck_attn_args *a, const nck_attn_operand *o, int64_t b, int64_t h, int64_t row) {
     return (char *)o->data + (b * o->batch + h * o->head + row * o->row) * (int64_t)nc_dtype_bytes(a->type);
 }
 
-static void run_item(const job *j, int64_t i, char *workspace) {
+static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     const nck_attn_args *a = j->a;
-    item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * ROWS};
+    attn_item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * ROWS};
     t.rows = nc_min64(ROWS, a->S - t.first);
     int64_t kv = t.h / (a->Hq / a->Hkv);
     void *scores = workspace, *gemm = workspace + j->bytes_scores;
@@ -76,21 +76,21 @@ static void run_item(const job *j, int64_t i, char *workspace) {
                               .N = a->T,
                               .K = a->D,
                               .alpha = a->scale,
-                              .a = matrix(a, &a->q, t.b, t.h, t.first),
+                              .a = attn_matrix(a, &a->q, t.b, t.h, t.first),
                               .a_rs = a->q.row,
                               .a_cs = 1,
-                              .b = matrix(a, &a->k, t.b, kv, 0),
+                              .b = attn_matrix(a, &a->k, t.b, kv, 0),
                               .b_rs = 1,
                               .b_cs = a->k.row,
                               .c = scores,
                               .c_rs = a->T,
                               .c_cs = 1},
              gemm, j->pool);
-    expose(a, &t, NCK_ATTN_PRODUCT, scores);
+    attn_expose(a, &t, NCK_ATTN_PRODUCT, scores);
     if (a->type == NC_FLOAT)
-        weigh_f32(j, &t, scores);
+        attn_weigh_f32(j, &t, scores);
     else
-        weigh_f64(j, &t, scores);
+        attn_weigh_f64(j, &t, scores);
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = t.rows,
                               .N = a->Dv,
@@ -99,30 +99,30 @@ static void run_item(const job *j, int64_t i, char *workspace) {
                               .a = scores,
                               .a_rs = a->T,
                               .a_cs = 1,
-                              .b = matrix(a, &a->v, t.b, kv, 0),
+                              .b = attn_matrix(a, &a->v, t.b, kv, 0),
                               .b_rs = a->v.row,
                               .b_cs = 1,
-                              .c = matrix(a, &a->y, t.b, t.h, t.first),
+                              .c = attn_matrix(a, &a->y, t.b, t.h, t.first),
                               .c_rs = a->y.row,
                               .c_cs = 1},
              gemm, j->pool);
 }
 
-static void run_group(void *ctx, int64_t group) {
-    const job *j = ctx;
+static void attn_run_group(void *ctx, int64_t group) {
+    const attn_job *j = ctx;
     for (int64_t i = group; i < j->n_items; i += j->n_groups)
-        run_item(j, i, j->workspace + (size_t)group * j->bytes_each);
+        attn_run_item(j, i, j->workspace + (size_t)group * j->bytes_each);
 }
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
-    job j = {.a = a, .blocks = nc_ceil_div(a->S, ROWS), .workspace = workspace};
+    attn_job j = {.a = a, .blocks = nc_ceil_div(a->S, ROWS), .workspace = workspace};
     j.n_items = a->B * a->Hq * j.blocks;
     j.n_groups = n_groups(a->B, a->Hq, a->S);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);
     j.bytes_each = bytes_each(a->type, a->S, a->T, a->D, a->Dv);
     j.pool = j.n_groups == 1 ? pool : NULL;
     if (j.n_groups == 1)
-        run_group(&j, 0);
+        attn_run_group(&j, 0);
     else
-        nc_parallel(pool, j.n_groups, run_group, &j);
+        nc_parallel(pool, j.n_groups, attn_run_group, &j);
 }

@@ -9,7 +9,7 @@
 
 enum { B = NCK_CONV_BLOCK, ITEM_WORK = 1 << 20 };
 
-typedef struct job {
+typedef struct conv_blocked_job {
     const nck_conv_shape *s;
     const nck_conv_table *table;
     const float *x, *w, *bias;
@@ -17,10 +17,11 @@ typedef struct job {
     int64_t Cb, Kb, OH, OW;
     int64_t inner0, inner1; /* output columns with whole windows */
     int64_t rows, n_row_items, n_k_items;
-} job;
+} conv_blocked_job;
 
 /* t holds all but what depends on the column: taps [w0, w1), `pixels` outputs from ow on. */
-static void run_tile(const job *j, nck_conv_tile t, int kb, int64_t ow, int64_t pixels, int64_t w0, int64_t w1) {
+static void conv_blocked_run_tile(const conv_blocked_job *j, nck_conv_tile t, int kb, int64_t ow, int64_t pixels,
+                                  int64_t w0, int64_t w1) {
     const nck_conv_shape *s = j->s;
     t.x += (ow * s->stride_w - s->pad_left + w0 * s->dil_w) * B;
     t.w += w0 * B * B;
@@ -29,23 +30,23 @@ static void run_tile(const job *j, nck_conv_tile t, int kb, int64_t ow, int64_t 
     j->table->tile[kb - 1][pixels](&t);
 }
 
-static void run_row(const job *j, nck_conv_tile t, int kb) {
+static void conv_blocked_run_row(const conv_blocked_job *j, nck_conv_tile t, int kb) {
     const nck_conv_shape *s = j->s;
     for (int64_t ow = 0; ow < j->OW;) {
         if (ow >= j->inner0 && ow < j->inner1) {
             int64_t pixels = nc_min64(j->table->pixels, j->inner1 - ow);
-            run_tile(j, t, kb, ow, pixels, 0, s->kw);
+            conv_blocked_run_tile(j, t, kb, ow, pixels, 0, s->kw);
             ow += pixels;
         } else {
             int64_t w0, w1;
             nck_conv_taps(ow, s->W, s->kw, s->stride_w, s->dil_w, s->pad_left, &w0, &w1);
-            run_tile(j, t, kb, ow++, 1, w0, w1);
+            conv_blocked_run_tile(j, t, kb, ow++, 1, w0, w1);
         }
     }
 }
 
 static void conv_item(void *ctx, int64_t item) {
-    const job *j = ctx;
+    const conv_blocked_job *j = ctx;
     const nck_conv_shape *s = j->s;
     int64_t oh0 = item % j->n_row_items * j->rows, rest = item / j->n_row_items;
     int64_t kb0 = rest % j->n_k_items * 2, n = rest / j->n_k_items;
@@ -69,22 +70,22 @@ static void conv_item(void *ctx, int64_t item) {
         t.x = j->x + (n * j->Cb * s->H + (oh * s->stride_h - s->pad_top + h0 * s->dil_h)) * s->W * B;
         t.w = j->w + kb0 * t.w_k + h0 * t.w_row;
         t.y = j->y + ((n * j->Kb + kb0) * j->OH + oh) * j->OW * B;
-        run_row(j, t, kb);
+        conv_blocked_run_row(j, t, kb);
     }
 }
 
 void nck_conv_blocked(const nck_conv_shape *s, const float *x, const float *w_packed, const float *bias, float *y,
                       nc_pool *pool) {
-    job j = {.s = s,
-             .table = nck_isa_get()->conv,
-             .x = x,
-             .w = w_packed,
-             .bias = bias,
-             .y = y,
-             .Cb = nc_ceil_div(s->C, B),
-             .Kb = nc_ceil_div(s->K, B),
-             .OH = nck_conv_out_h(s),
-             .OW = nck_conv_out_w(s)};
+    conv_blocked_job j = {.s = s,
+                          .table = nck_isa_get()->conv,
+                          .x = x,
+                          .w = w_packed,
+                          .bias = bias,
+                          .y = y,
+                          .Cb = nc_ceil_div(s->C, B),
+                          .Kb = nc_ceil_div(s->K, B),
+                          .OH = nck_conv_out_h(s),
+                          .OW = nck_conv_out_w(s)};
     if (j.OH == 0 || j.OW == 0) return;
     j.inner0 = nc_ceil_div(nc_max64(s->pad_left, 0), s->stride_w);
     int64_t room = s->W - (s->kw - 1) * s->dil_w - 1 + s->pad_left;

@@ -20,15 +20,15 @@ typedef struct cols {
 } cols;
 
 /* A run of places in one line of the output, seen by one tap. */
-typedef struct line {
+typedef struct cols_line {
     int64_t n, before, inside; /* places; those in front of the input, and within it */
     int64_t at;                /* of the first place inside, in x */
-} line;
+} cols_line;
 
-static line line_at(const cols *c, int64_t p, const int64_t tap[NCK_WINDOW_DIMS]) {
+static cols_line line_at(const cols *c, int64_t p, const int64_t tap[NCK_WINDOW_DIMS]) {
     const nck_window *w = c->w;
     int64_t o[NCK_WINDOW_DIMS] = {p / w->out[2] / w->out[1], p / w->out[2] % w->out[1], p % w->out[2]}, low, high;
-    line l = {.n = nc_min64(w->out[2] - o[2], c->p0 + c->m - p)};
+    cols_line l = {.n = nc_min64(w->out[2] - o[2], c->p0 + c->m - p)};
     for (int d = 0; d < 2; d++) {
         int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
         if (i < 0 || i >= w->in[d]) return l;
@@ -75,29 +75,29 @@ static void dense_strides(const nck_cols_shape *s, int64_t strides[5]) {
     strides[0] = s->C * strides[1];
 }
 
-static const char *at(const nck_cols_shape *s, const void *p, int64_t i) {
+static const char *cols_at(const nck_cols_shape *s, const void *p, int64_t i) {
     return (const char *)p + i * (int64_t)nc_dtype_bytes(s->type);
 }
 
 /* Columns over image n, group g of x. */
-static cols columns(const nck_cols_shape *s, const void *x, const int64_t strides[5], int64_t n, int64_t g,
-                    void *workspace) {
+static cols cols_columns(const nck_cols_shape *s, const void *x, const int64_t strides[5], int64_t n, int64_t g,
+                         void *workspace) {
     int64_t first = n * strides[0] + g * (s->C / s->group) * strides[1];
     return (cols){.w = &s->w,
                   .cols = workspace,
                   .taps = nck_window_n_k(&s->w),
-                  .x = (void *)(uintptr_t)at(s, x, first),
+                  .x = (void *)(uintptr_t)cols_at(s, x, first),
                   .channel = strides[1],
                   .step = {strides[2], strides[3], strides[4]}};
 }
 
-static void chunk(cols *c, int64_t p0, int64_t places) {
+static void cols_chunk(cols *c, int64_t p0, int64_t places) {
     c->p0 = p0;
     c->m = c->ld = nc_min64(NCK_COLS_CHUNK, places - p0);
 }
 
-static void gather(const nck_cols_shape *s, cols *c, nc_pool *pool) {
-    nc_parallel(pool, s->C / s->group * c->taps, s->type == NC_FLOAT ? gather_f32 : gather_f64, c);
+static void cols_gather(const nck_cols_shape *s, cols *c, nc_pool *pool) {
+    nc_parallel(pool, s->C / s->group * c->taps, s->type == NC_FLOAT ? cols_gather_f32 : cols_gather_f64, c);
 }
 
 /* The window sees every element of x once, in order: x is its own columns. */
@@ -114,40 +114,40 @@ void nck_conv_cols(const nck_cols_shape *s, const void *x, const int64_t x_strid
     void *rest = (char *)workspace + cols_bytes(s);
     for (int64_t item = 0; item < s->N * s->group; item++) {
         int64_t n = item / s->group, g = item % s->group;
-        cols c = columns(s, x, x_strides, n, g, workspace);
+        cols c = cols_columns(s, x, x_strides, n, g, workspace);
         for (int64_t p0 = 0; p0 < places; p0 += NCK_COLS_CHUNK) {
-            chunk(&c, p0, places);
-            if (!pointwise) gather(s, &c, pool);
+            cols_chunk(&c, p0, places);
+            if (!pointwise) cols_gather(s, &c, pool);
             nck_gemm_args a = {.type = s->type,
                                .M = Kg,
                                .N = c.m,
                                .K = rows,
                                .alpha = 1,
-                               .a = at(s, w, g * Kg * rows),
+                               .a = cols_at(s, w, g * Kg * rows),
                                .a_rs = rows,
                                .a_cs = 1,
-                               .b = pointwise ? at(s, c.x, p0) : c.cols,
+                               .b = pointwise ? cols_at(s, c.x, p0) : c.cols,
                                .b_rs = pointwise ? c.channel : c.ld,
                                .b_cs = 1,
-                               .c = (void *)(uintptr_t)at(s, y, (n * s->K + g * Kg) * places + p0),
+                               .c = (void *)(uintptr_t)cols_at(s, y, (n * s->K + g * Kg) * places + p0),
                                .c_rs = places,
                                .c_cs = 1,
-                               .bias = bias != NULL ? at(s, bias, g * Kg) : NULL,
+                               .bias = bias != NULL ? cols_at(s, bias, g * Kg) : NULL,
                                .bias_rs = 1};
             nck_gemm(&a, rest, pool);
         }
     }
 }
 
-static void begin(const nck_cols_shape *s, const void *bias, void *dx) {
+static void cols_begin(const nck_cols_shape *s, const void *bias, void *dx) {
     int64_t n_in = nck_window_n_in(&s->w);
     for (int64_t i = 0; i < s->N * s->C; i++) {
-        void *to = (void *)(uintptr_t)at(s, dx, i * n_in);
-        const void *value = bias != NULL ? at(s, bias, i % s->C) : NULL;
+        void *to = (void *)(uintptr_t)cols_at(s, dx, i * n_in);
+        const void *value = bias != NULL ? cols_at(s, bias, i % s->C) : NULL;
         if (s->type == NC_FLOAT)
-            fill_f32(to, n_in, value);
+            cols_fill_f32(to, n_in, value);
         else
-            fill_f64(to, n_in, value);
+            cols_fill_f64(to, n_in, value);
     }
 }
 
@@ -157,28 +157,28 @@ void nck_conv_cols_dx(const nck_cols_shape *s, const void *dy, const void *w, co
     int64_t strides[5];
     void *rest = (char *)workspace + cols_bytes(s);
     dense_strides(s, strides);
-    begin(s, bias, dx);
+    cols_begin(s, bias, dx);
     for (int64_t item = 0; item < s->N * s->group; item++) {
         int64_t n = item / s->group, g = item % s->group;
-        cols c = columns(s, dx, strides, n, g, workspace);
+        cols c = cols_columns(s, dx, strides, n, g, workspace);
         for (int64_t p0 = 0; p0 < places; p0 += NCK_COLS_CHUNK) {
-            chunk(&c, p0, places);
+            cols_chunk(&c, p0, places);
             nck_gemm_args a = {.type = s->type,
                                .M = rows,
                                .N = c.m,
                                .K = Kg,
                                .alpha = 1,
-                               .a = at(s, w, g * Kg * rows),
+                               .a = cols_at(s, w, g * Kg * rows),
                                .a_rs = 1,
                                .a_cs = rows,
-                               .b = at(s, dy, (n * s->K + g * Kg) * places + p0),
+                               .b = cols_at(s, dy, (n * s->K + g * Kg) * places + p0),
                                .b_rs = places,
                                .b_cs = 1,
                                .c = c.cols,
                                .c_rs = c.ld,
                                .c_cs = 1};
             nck_gemm(&a, rest, pool);
-            nc_parallel(pool, s->C / s->group, s->type == NC_FLOAT ? scatter_f32 : scatter_f64, &c);
+            nc_parallel(pool, s->C / s->group, s->type == NC_FLOAT ? cols_scatter_f32 : cols_scatter_f64, &c);
         }
     }
 }
@@ -192,23 +192,23 @@ void nck_conv_cols_dw(const nck_cols_shape *s, const void *x, const void *dy, vo
     if (s->N == 0 || places == 0) memset(dw, 0, (size_t)(s->K * rows) * nc_dtype_bytes(s->type));
     for (int64_t item = 0; item < s->N * s->group; item++) {
         int64_t n = item / s->group, g = item % s->group;
-        cols c = columns(s, x, strides, n, g, workspace);
+        cols c = cols_columns(s, x, strides, n, g, workspace);
         for (int64_t p0 = 0; p0 < places; p0 += NCK_COLS_CHUNK) {
-            chunk(&c, p0, places);
-            gather(s, &c, pool);
+            cols_chunk(&c, p0, places);
+            cols_gather(s, &c, pool);
             nck_gemm_args a = {.type = s->type,
                                .M = Kg,
                                .N = rows,
                                .K = c.m,
                                .alpha = 1,
                                .beta = n > 0 || p0 > 0 ? 1 : 0,
-                               .a = at(s, dy, (n * s->K + g * Kg) * places + p0),
+                               .a = cols_at(s, dy, (n * s->K + g * Kg) * places + p0),
                                .a_rs = places,
                                .a_cs = 1,
                                .b = c.cols,
                                .b_rs = 1,
                                .b_cs = c.ld,
-                               .c = (void *)(uintptr_t)at(s, dw, g * Kg * rows),
+                               .c = (void *)(uintptr_t)cols_at(s, dw, g * Kg * rows),
                                .c_rs = rows,
                                .c_cs = 1};
             nck_gemm(&a, rest, pool);
@@ -220,8 +220,8 @@ void nck_cols_to_image(nc_dtype type, const nck_window *w, int64_t planes, const
     nck_cols_shape s = {.type = type, .N = planes, .C = 1, .K = 1, .group = 1, .w = *w};
     int64_t strides[5], places = nck_window_n_out(w);
     dense_strides(&s, strides);
-    begin(&s, NULL, x);
-    cols c = columns(&s, x, strides, 0, 0, (void *)(uintptr_t)from);
+    cols_begin(&s, NULL, x);
+    cols c = cols_columns(&s, x, strides, 0, 0, (void *)(uintptr_t)from);
     c.m = c.ld = places;
-    if (places > 0) nc_parallel(pool, planes, type == NC_FLOAT ? scatter_f32 : scatter_f64, &c);
+    if (places > 0) nc_parallel(pool, planes, type == NC_FLOAT ? cols_scatter_f32 : cols_scatter_f64, &c);
 }

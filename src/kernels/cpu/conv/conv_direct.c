@@ -9,27 +9,28 @@
 
 enum { PIECE = 128, STEP = 8 };
 
-typedef struct job {
+typedef struct depthwise_job {
     const nck_cols_shape *s;
     const void *x, *w, *bias;
     const int64_t *strides;
     void *y;
     const nck_window_table *table;
     int64_t low, high; /* places along a line that see all taps in it; none where elements do not lie side by side */
-} job;
+} depthwise_job;
 
 #define TEXT "kernels/cpu/conv/conv_depthwise.inc"
 #include "kernels/cpu/per_float.inc"
 
 void nck_conv_depthwise(const nck_cols_shape *s, const void *x, const int64_t x_strides[5], const void *w,
                         const void *bias, void *y, nc_pool *pool) {
-    job j = {.s = s, .x = x, .w = w, .bias = bias, .strides = x_strides, .y = y, .table = nck_isa_get()->window};
+    depthwise_job j = {
+        .s = s, .x = x, .w = w, .bias = bias, .strides = x_strides, .y = y, .table = nck_isa_get()->window};
     int64_t end;
     if (s->w.stride[2] == 1 && x_strides[4] == 1) {
         nck_window_places(&s->w, 2, 0, &j.low, &end);
         nck_window_places(&s->w, 2, s->w.k[2] - 1, &end, &j.high);
     }
-    nc_parallel(pool, s->N * s->K, s->type == NC_FLOAT ? plane_f32 : plane_f64, &j);
+    nc_parallel(pool, s->N * s->K, s->type == NC_FLOAT ? depthwise_plane_f32 : depthwise_plane_f64, &j);
 }
 
 typedef struct sums {

@@ -7,21 +7,21 @@
 
 #include <math.h>
 
-static size_t element(const nc_tensor *t) { return t->dtype == NC_DOUBLE ? sizeof(double) : sizeof(float); }
+static size_t deform_element(const nc_tensor *t) { return t->dtype == NC_DOUBLE ? sizeof(double) : sizeof(float); }
 
 size_t nck_deform_bytes(const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
-    return (size_t)(y->dims[0] * y->dims[2]) * (size_t)(x->dims[1] * w->dims[2] * w->dims[3]) * element(x);
+    return (size_t)(y->dims[0] * y->dims[2]) * (size_t)(x->dims[1] * w->dims[2] * w->dims[3]) * deform_element(x);
 }
 
 /* The place of tap (i, j) of output (oy, ox), in pixels of x. at: the same place in offset and mask. */
-typedef struct tap {
+typedef struct deform_tap {
     double y, x, mask;
-} tap;
+} deform_tap;
 
 #define TEXT "kernels/cpu/conv/deform.inc"
 #include "kernels/cpu/per_float.inc"
 
 void nck_deform_run(const nck_deform *d, nc_pool *pool) {
-    nc_parallel(pool, d->y->dims[0] * d->y->dims[2], d->x->dtype == NC_DOUBLE ? row_f64 : row_f32,
+    nc_parallel(pool, d->y->dims[0] * d->y->dims[2], d->x->dtype == NC_DOUBLE ? deform_row_f64 : deform_row_f32,
                 (void *)(uintptr_t)d);
 }

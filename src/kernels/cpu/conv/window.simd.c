@@ -16,4 +16,5 @@ static inline double fma_f64(double a, double b, double c) { return fma(a, b, c)
 #include "kernels/cpu/per_float.inc"
 
 extern const nck_window_table NCK_ISA_NAME(nck_window_);
-const nck_window_table NCK_ISA_NAME(nck_window_) = {.f32 = {max_f32, taps_f32}, .f64 = {max_f64, taps_f64}};
+const nck_window_table NCK_ISA_NAME(nck_window_) = {.f32 = {window_max_f32, window_taps_f32},
+                                                    .f64 = {window_max_f64, window_taps_f64}};

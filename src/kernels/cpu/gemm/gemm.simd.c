@@ -41,10 +41,18 @@ enum { MR = 4, NV = 2 };
 #define TEXT "kernels/cpu/gemm/gemm_micro.inc"
 #include "kernels/cpu/per_float.inc"
 
-#define MICRO_F32(rows) [rows] = micro_f32_##rows,
-#define MICRO_F64(rows) [rows] = micro_f64_##rows,
+#define MICRO_F32(rows) [rows] = gemm_micro_f32_##rows,
+#define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
-    .f32 = {.mr = MR, .nr = NV * V_LEN_f32, .micro = {EACH_ROWS(MICRO_F32)}, .band = band_f32, .store = store_f32},
-    .f64 = {.mr = MR, .nr = NV * V_LEN_f64, .micro = {EACH_ROWS(MICRO_F64)}, .band = band_f64, .store = store_f64},
+    .f32 = {.mr = MR,
+            .nr = NV * V_LEN_f32,
+            .micro = {EACH_ROWS(MICRO_F32)},
+            .band = gemm_band_f32,
+            .store = gemm_store_f32},
+    .f64 = {.mr = MR,
+            .nr = NV * V_LEN_f64,
+            .micro = {EACH_ROWS(MICRO_F64)},
+            .band = gemm_band_f64,
+            .store = gemm_store_f64},
 };

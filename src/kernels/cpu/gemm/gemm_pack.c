@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-static void pack_rows(size_t es, int64_t kc, int64_t lanes, int64_t width, const char *src, int64_t k_stride,
-                      char *dst) {
+static void gemm_pack_rows(size_t es, int64_t kc, int64_t lanes, int64_t width, const char *src, int64_t k_stride,
+                           char *dst) {
     size_t live = (size_t)lanes * es, whole = (size_t)width * es;
     for (int64_t k = 0; k < kc; k++) {
         char *d = dst + (size_t)k * whole;
@@ -28,9 +28,9 @@ static void pack_rows(size_t es, int64_t kc, int64_t lanes, int64_t width, const
 void nck_gemm_pack_panel(size_t elem_bytes, int64_t kc, int64_t lanes, int64_t width, const char *src,
                          int64_t lane_stride, int64_t k_stride, void *dst) {
     if (lane_stride == 1)
-        pack_rows(elem_bytes, kc, lanes, width, src, k_stride, dst);
+        gemm_pack_rows(elem_bytes, kc, lanes, width, src, k_stride, dst);
     else if (elem_bytes == 4)
-        pack_strided_4(kc, lanes, width, src, lane_stride, k_stride, dst);
+        gemm_pack_strided_4(kc, lanes, width, src, lane_stride, k_stride, dst);
     else
-        pack_strided_8(kc, lanes, width, src, lane_stride, k_stride, dst);
+        gemm_pack_strided_8(kc, lanes, width, src, lane_stride, k_stride, dst);
 }

@@ -47,7 +47,7 @@ void nck_combine_row(nck_combine how, nc_dtype type, int64_t n, void *dst, const
     }
 }
 
-typedef struct job {
+typedef struct elements_job {
     nck_combine how;
     const nc_tensor *data, *index;
     int axis;
@@ -56,7 +56,7 @@ typedef struct job {
     int64_t strides[NC_MAX_RANK]; /* of data */
     char *out;                    /* gather */
     const char *src;              /* scatter */
-} job;
+} elements_job;
 
 static void copy_one(size_t bytes, char *dst, const char *src) {
     switch (bytes) {
@@ -69,8 +69,8 @@ static void copy_one(size_t bytes, char *dst, const char *src) {
 }
 
 /* One coordinate of the dims before the axis. */
-static void item(void *ctx, int64_t i_outer) {
-    const job *j = ctx;
+static void elements_item(void *ctx, int64_t i_outer) {
+    const elements_job *j = ctx;
     const nc_tensor *x = j->data, *at = j->index;
     int64_t base = 0, place[NC_MAX_RANK] = {0}, first = i_outer * j->inner_len;
     for (int64_t k = j->axis - 1, rest = i_outer; k >= 0; k--) {
@@ -93,7 +93,7 @@ static void item(void *ctx, int64_t i_outer) {
     }
 }
 
-static nc_code run(job *j, nck_bad_index *bad, nc_pool *pool) {
+static nc_code elements_run(elements_job *j, nck_bad_index *bad, nc_pool *pool) {
     int64_t n = nc_tensor_numel(j->index), size = j->data->dims[j->axis], outer = 1;
     for (int64_t i = 0; i < n; i++) {
         int64_t v = nck_index_at(j->index, i);
@@ -106,14 +106,14 @@ static nc_code run(job *j, nck_bad_index *bad, nc_pool *pool) {
     j->bytes = nc_dtype_bytes(j->data->dtype);
     j->inner_len = n / outer;
     nc_dense_strides(j->data->dims, j->data->rank, j->strides);
-    nc_parallel(n < 4096 ? NULL : pool, outer, item, j);
+    nc_parallel(n < 4096 ? NULL : pool, outer, elements_item, j);
     return NC_OK;
 }
 
 nc_code nck_gather_elements(const nc_tensor *data, const nc_tensor *index, int axis, void *out, nck_bad_index *bad,
                             nc_pool *pool) {
-    job j = {.data = data, .index = index, .axis = axis, .out = out};
-    return run(&j, bad, pool);
+    elements_job j = {.data = data, .index = index, .axis = axis, .out = out};
+    return elements_run(&j, bad, pool);
 }
 
 static bool combines(nck_combine how, nc_dtype t) {
@@ -123,8 +123,8 @@ static bool combines(nck_combine how, nc_dtype t) {
 nc_code nck_scatter_elements(nck_combine how, const nc_tensor *data, const nc_tensor *index, int axis, const void *src,
                              nck_bad_index *bad, nc_pool *pool) {
     if (!combines(how, data->dtype)) return NC_E_UNSUPPORTED;
-    job j = {.how = how, .data = data, .index = index, .axis = axis, .src = src};
-    return run(&j, bad, pool);
+    elements_job j = {.how = how, .data = data, .index = index, .axis = axis, .src = src};
+    return elements_run(&j, bad, pool);
 }
 
 /* ---- rows ---- */

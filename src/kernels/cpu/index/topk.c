@@ -5,15 +5,15 @@
 
 #include "kernels/cpu/index/order.h"
 
-typedef struct line {
+typedef struct topk_line {
     const nck_topk *t;
     int64_t base, step; /* of the line in x */
-} line;
+} topk_line;
 
 #define X_AT(T, i) ((const T *)l->t->x)[l->base + (i)*l->step]
 
 /* By value, elements a and b of the line. */
-static int order(const line *l, int64_t a, int64_t b) {
+static int topk_order(const topk_line *l, int64_t a, int64_t b) {
     switch (l->t->type) {
     case NC_FLOAT: return nck_order_f32(X_AT(float, a), X_AT(float, b));
     case NC_DOUBLE: return nck_order_f64(X_AT(double, a), X_AT(double, b));
@@ -24,40 +24,40 @@ static int order(const line *l, int64_t a, int64_t b) {
 }
 
 /* Does element a come before b? */
-static bool before(const line *l, int64_t a, int64_t b) {
-    int c = order(l, a, b);
+static bool topk_before(const topk_line *l, int64_t a, int64_t b) {
+    int c = topk_order(l, a, b);
     return c != 0 ? (c > 0) == l->t->largest : a < b;
 }
 
 /* heap[i] comes after both heap[2i+1] and heap[2i+2]. */
-static void sift(const line *l, int64_t *heap, int64_t i, int64_t n) {
+static void topk_sift(const topk_line *l, int64_t *heap, int64_t i, int64_t n) {
     int64_t moving = heap[i];
     for (int64_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(l, heap[child], heap[child + 1])) child++;
-        if (!before(l, moving, heap[child])) break;
+        if (child + 1 < n && topk_before(l, heap[child], heap[child + 1])) child++;
+        if (!topk_before(l, moving, heap[child])) break;
         heap[i] = heap[child];
     }
     heap[i] = moving;
 }
 
-static void select_line(const line *l, int64_t *heap) {
+static void topk_select_line(const topk_line *l, int64_t *heap) {
     int64_t k = l->t->k;
     for (int64_t i = 0; i < k; i++) heap[i] = i;
-    for (int64_t i = k / 2 - 1; i >= 0; i--) sift(l, heap, i, k);
+    for (int64_t i = k / 2 - 1; i >= 0; i--) topk_sift(l, heap, i, k);
     for (int64_t i = k; i < l->t->axis; i++) {
-        if (!before(l, i, heap[0])) continue;
+        if (!topk_before(l, i, heap[0])) continue;
         heap[0] = i;
-        sift(l, heap, 0, k);
+        topk_sift(l, heap, 0, k);
     }
     for (int64_t n = k - 1; n > 0; n--) {
         int64_t last = heap[n];
         heap[n] = heap[0];
         heap[0] = last;
-        sift(l, heap, 0, n);
+        topk_sift(l, heap, 0, n);
     }
 }
 
-static void store(const line *l, const int64_t *heap, int64_t to, int64_t step) {
+static void topk_store(const topk_line *l, const int64_t *heap, int64_t to, int64_t step) {
     const nck_topk *t = l->t;
     for (int64_t i = 0; i < t->k; i++) {
         int64_t from = l->base + heap[i] * l->step, at = to + i * step;
@@ -70,19 +70,19 @@ static void store(const line *l, const int64_t *heap, int64_t to, int64_t step) 
     }
 }
 
-typedef struct job {
+typedef struct topk_job {
     const nck_topk *t;
     int64_t *heaps;
-} job;
+} topk_job;
 
-static void item(void *ctx, int64_t i) {
-    const job *j = ctx;
+static void topk_item(void *ctx, int64_t i) {
+    const topk_job *j = ctx;
     const nck_topk *t = j->t;
     int64_t outer = i / t->inner, inner = i % t->inner;
-    line l = {.t = t, .base = outer * t->axis * t->inner + inner, .step = t->inner};
+    topk_line l = {.t = t, .base = outer * t->axis * t->inner + inner, .step = t->inner};
     int64_t *heap = j->heaps + i * t->k;
-    select_line(&l, heap);
-    store(&l, heap, outer * t->k * t->inner + inner, t->inner);
+    topk_select_line(&l, heap);
+    topk_store(&l, heap, outer * t->k * t->inner + inner, t->inner);
 }
 
 size_t nck_topk_workspace(int64_t outer, int64_t k, int64_t inner) {
@@ -90,6 +90,6 @@ size_t nck_topk_workspace(int64_t outer, int64_t k, int64_t inner) {
 }
 
 void nck_topk_run(const nck_topk *t, void *workspace, nc_pool *pool) {
-    job j = {t, workspace};
-    if (t->k > 0) nc_parallel(t->outer * t->inner * t->axis < 4096 ? NULL : pool, t->outer * t->inner, item, &j);
+    topk_job j = {t, workspace};
+    if (t->k > 0) nc_parallel(t->outer * t->inner * t->axis < 4096 ? NULL : pool, t->outer * t->inner, topk_item, &j);
 }

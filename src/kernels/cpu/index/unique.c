@@ -35,7 +35,7 @@ static int compare_rows(const nck_unique *u, int64_t a, int64_t b) {
     return 0;
 }
 
-static void merge(const nck_unique *u, const int64_t *from, int64_t *to, int64_t lo, int64_t mid, int64_t hi) {
+static void unique_merge(const nck_unique *u, const int64_t *from, int64_t *to, int64_t lo, int64_t mid, int64_t hi) {
     int64_t a = lo, b = mid;
     for (int64_t k = lo; k < hi; k++) {
         bool left = b == hi || (a < mid && compare_rows(u, from[a], from[b]) <= 0);
@@ -43,12 +43,12 @@ static void merge(const nck_unique *u, const int64_t *from, int64_t *to, int64_t
     }
 }
 
-static void sort(const nck_unique *u) {
+static void unique_sort(const nck_unique *u) {
     int64_t *from = u->order, *to = u->scratch, n = u->n;
     for (int64_t i = 0; i < n; i++) from[i] = i;
     for (int64_t w = 1; w < n; w *= 2) {
         for (int64_t lo = 0; lo < n; lo += 2 * w)
-            merge(u, from, to, lo, lo + w < n ? lo + w : n, lo + 2 * w < n ? lo + 2 * w : n);
+            unique_merge(u, from, to, lo, lo + w < n ? lo + w : n, lo + 2 * w < n ? lo + 2 * w : n);
         int64_t *t = from;
         from = to;
         to = t;
@@ -73,7 +73,7 @@ static void by_appearance(const nck_unique *u, int64_t n_groups) {
 
 int64_t nck_unique_run(const nck_unique *u) {
     int64_t n_groups = 0;
-    sort(u);
+    unique_sort(u);
     for (int64_t i = 0; i < u->n; i++) {
         bool is_new = i == 0 || compare_rows(u, u->order[i - 1], u->order[i]) != 0;
         if (is_new) {

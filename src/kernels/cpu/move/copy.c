@@ -12,7 +12,7 @@
 
 enum { ITEM_BYTES = 1 << 16, TILE = 32 };
 
-typedef struct job {
+typedef struct copy_job {
     nck_walk walk;           /* outer dims; operands: src, dst */
     int64_t rows;            /* of the walk */
     int64_t row;             /* elements of a row */
@@ -22,10 +22,12 @@ typedef struct job {
     int64_t col, cd;         /* transposes: length and strides of the other dim, dense in src */
     const char *src;
     char *dst;
-    void (*move)(const struct job *j, const char *src, char *dst, int64_t n);
-} job;
+    void (*move)(const struct copy_job *j, const char *src, char *dst, int64_t n);
+} copy_job;
 
-static void move_dense(const job *j, const char *src, char *dst, int64_t n) { memcpy(dst, src, (size_t)(n * j->es)); }
+static void copy_move_dense(const copy_job *j, const char *src, char *dst, int64_t n) {
+    memcpy(dst, src, (size_t)(n * j->es));
+}
 
 /* Element moves go through memcpy of a fixed size: unaligned elements are legal and compile to plain loads. */
 #define SUFFIX 1
@@ -40,19 +42,19 @@ static void move_dense(const job *j, const char *src, char *dst, int64_t n) { me
 #include "kernels/cpu/move/copy_strided.inc"
 
 static const struct {
-    void (*strided)(const job *, const char *, char *, int64_t);
-    void (*turn)(const job *, const char *, char *, int64_t);
-    void (*fill)(const job *, const char *, char *, int64_t);
-} movers[] = {{move_1, turn_1, fill_1},
-              {move_2, turn_2, fill_2},
-              {move_4, turn_4, fill_4},
-              {move_8, turn_8, fill_8},
-              {move_16, turn_16, fill_16}};
+    void (*strided)(const copy_job *, const char *, char *, int64_t);
+    void (*turn)(const copy_job *, const char *, char *, int64_t);
+    void (*fill)(const copy_job *, const char *, char *, int64_t);
+} movers[] = {{copy_move_1, copy_turn_1, copy_fill_1},
+              {copy_move_2, copy_turn_2, copy_fill_2},
+              {copy_move_4, copy_turn_4, copy_fill_4},
+              {copy_move_8, copy_turn_8, copy_fill_8},
+              {copy_move_16, copy_turn_16, copy_fill_16}};
 
 static int mover_of(size_t es) { return es == 1 ? 0 : es == 2 ? 1 : es == 4 ? 2 : es == 8 ? 3 : 4; }
 
-static void rows_item(void *ctx, int64_t item) {
-    const job *j = ctx;
+static void copy_rows_item(void *ctx, int64_t item) {
+    const copy_job *j = ctx;
     int64_t at = item * j->per_item, end = nc_min64(at + j->per_item, j->rows * j->n_pieces);
     nck_walk w = j->walk;
     nck_walk_start(&w, at / j->n_pieces);
@@ -83,7 +85,7 @@ static void take_out(int rank, int d, int64_t *dims, int64_t (*strides)[NC_MAX_R
     }
 }
 
-static void run(job *j, int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RANK], nc_pool *pool) {
+static void copy_run(copy_job *j, int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RANK], nc_pool *pool) {
     nck_walk_init(&j->walk, rank - 1, dims, 2, strides);
     j->rows = nck_walk_rows(&j->walk);
     j->row = dims[rank - 1];
@@ -95,7 +97,7 @@ static void run(job *j, int rank, const int64_t *dims, int64_t (*strides)[NC_MAX
     j->n_pieces = nc_ceil_div(j->row, j->piece);
     j->per_item = nc_max64(1, budget / j->piece);
     int64_t n = j->rows * j->n_pieces;
-    nc_parallel(pool, nc_ceil_div(n, j->per_item), rows_item, j);
+    nc_parallel(pool, nc_ceil_div(n, j->per_item), copy_rows_item, j);
 }
 
 static int take_strides(int rank, const int64_t *dims, const int64_t *src_strides, const int64_t *dst_strides,
@@ -114,7 +116,7 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
     int64_t m[NC_MAX_RANK], strides[2][NC_MAX_RANK];
     rank = take_strides(rank, dims, src_strides, dst_strides, m, strides);
     if (rank == 0) return;
-    job j = {.es = (int64_t)elem_bytes, .src = src, .dst = dst, .col = 1};
+    copy_job j = {.es = (int64_t)elem_bytes, .src = src, .dst = dst, .col = 1};
     int turn = find_turn(rank, m, strides);
     if (turn >= 0) {
         j.col = m[turn];
@@ -124,9 +126,9 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
         j.move = movers[mover_of(elem_bytes)].turn;
     } else {
         bool dense = strides[0][rank - 1] == 1 && strides[1][rank - 1] == 1;
-        j.move = dense ? move_dense : movers[mover_of(elem_bytes)].strided;
+        j.move = dense ? copy_move_dense : movers[mover_of(elem_bytes)].strided;
     }
-    run(&j, rank, m, strides, pool);
+    copy_run(&j, rank, m, strides, pool);
 }
 
 void nck_fill(int rank, const int64_t *dims, size_t elem_bytes, const void *value, void *dst,
@@ -134,6 +136,7 @@ void nck_fill(int rank, const int64_t *dims, size_t elem_bytes, const void *valu
     int64_t m[NC_MAX_RANK], strides[2][NC_MAX_RANK];
     rank = take_strides(rank, dims, NULL, dst_strides, m, strides);
     if (rank == 0) return;
-    job j = {.es = (int64_t)elem_bytes, .src = value, .dst = dst, .col = 1, .move = movers[mover_of(elem_bytes)].fill};
-    run(&j, rank, m, strides, pool);
+    copy_job j = {
+        .es = (int64_t)elem_bytes, .src = value, .dst = dst, .col = 1, .move = movers[mover_of(elem_bytes)].fill};
+    copy_run(&j, rank, m, strides, pool);
 }

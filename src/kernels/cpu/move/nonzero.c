@@ -6,13 +6,13 @@
 
 enum { BLOCK = 1 << 14 };
 
-typedef struct job {
+typedef struct nonzero_job {
     const nc_tensor *x;
     nck_walk walk; /* over all dims, element by element */
     int64_t numel, total;
     int64_t *starts; /* counts first, then where each block begins */
     int64_t *out;
-} job;
+} nonzero_job;
 
 static int64_t n_blocks(int64_t numel) { return nc_ceil_div(numel, BLOCK); }
 
@@ -36,12 +36,12 @@ static bool is_set(nc_dtype t, const void *p, int64_t at) {
     }
 }
 
-static int64_t block_end(const job *j, int64_t block) {
+static int64_t block_end(const nonzero_job *j, int64_t block) {
     return (block + 1) * BLOCK < j->numel ? (block + 1) * BLOCK : j->numel;
 }
 
 static void count_item(void *ctx, int64_t block) {
-    job *j = ctx;
+    nonzero_job *j = ctx;
     nck_walk w = j->walk;
     int64_t n = 0, end = block_end(j, block);
     nck_walk_start(&w, block * BLOCK);
@@ -50,7 +50,7 @@ static void count_item(void *ctx, int64_t block) {
 }
 
 static void write_item(void *ctx, int64_t block) {
-    const job *j = ctx;
+    const nonzero_job *j = ctx;
     nck_walk w = j->walk;
     int64_t at = j->starts[block], end = block_end(j, block);
     nck_walk_start(&w, block * BLOCK);
@@ -62,7 +62,7 @@ static void write_item(void *ctx, int64_t block) {
 }
 
 int64_t nck_nonzero(const nc_tensor *x, int64_t *out, void *workspace, nc_pool *pool) {
-    job j = {.x = x, .numel = nc_tensor_numel(x), .starts = workspace, .out = out};
+    nonzero_job j = {.x = x, .numel = nc_tensor_numel(x), .starts = workspace, .out = out};
     int64_t strides[1][NC_MAX_RANK] = {{0}}, blocks = n_blocks(j.numel);
     for (int d = 0; d < x->rank; d++) strides[0][d] = x->strides[d];
     nck_walk_init(&j.walk, x->rank, x->dims, 1, strides);

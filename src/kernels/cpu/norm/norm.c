@@ -12,40 +12,40 @@
 /* STEP: inner loops of a fixed length, which compilers turn into vectors. */
 enum { RUN = NCK_REDUCE_RUN, ITEM = 16384, STEP = 16 };
 
-typedef struct job {
+typedef struct norm_job {
     const nck_norm_args *a;
     const nck_reduce_table *table;
     int64_t per_item;
-} job;
+} norm_job;
 
 #define TEXT "kernels/cpu/norm/norm_rows.inc"
 #include "kernels/cpu/per_float.inc"
 
 void nck_norm_rows(const nck_norm_args *a, nc_pool *pool) {
-    job j = {.a = a, .table = nck_isa_get()->reduce, .per_item = a->cols >= ITEM ? 1 : ITEM / (a->cols + 1)};
+    norm_job j = {.a = a, .table = nck_isa_get()->reduce, .per_item = a->cols >= ITEM ? 1 : ITEM / (a->cols + 1)};
     if (a->rows == 0) return;
-    nc_parallel(pool, nc_ceil_div(a->rows, j.per_item), a->type == NC_FLOAT ? item_f32 : item_f64, &j);
+    nc_parallel(pool, nc_ceil_div(a->rows, j.per_item), a->type == NC_FLOAT ? norm_item_f32 : norm_item_f64, &j);
 }
 
 void nck_norm_by_channel(const nck_norm_channels *a, nc_pool *pool) {
     nck_norm_channels copy = *a;
-    nc_parallel(pool, a->N * a->C, a->type == NC_FLOAT ? channel_item_f32 : channel_item_f64, &copy);
+    nc_parallel(pool, a->N * a->C, a->type == NC_FLOAT ? norm_channel_item_f32 : norm_channel_item_f64, &copy);
 }
 
 /* ---- statistics ---- */
 
-typedef struct stats {
+typedef struct norm_stats {
     const nck_reduce_table *table;
     int64_t N, C, S;
     const void *x;
     void *mean, *var;
-} stats;
+} norm_stats;
 
 #define TEXT "kernels/cpu/norm/norm_stats.inc"
 #include "kernels/cpu/per_float.inc"
 
 void nck_channel_stats(nc_dtype type, int64_t N, int64_t C, int64_t S, const void *x, void *mean, void *var,
                        nc_pool *pool) {
-    stats s = {.table = nck_isa_get()->reduce, .N = N, .C = C, .S = S, .x = x, .mean = mean, .var = var};
-    nc_parallel(pool, C, type == NC_FLOAT ? stats_f32 : stats_f64, &s);
+    norm_stats s = {.table = nck_isa_get()->reduce, .N = N, .C = C, .S = S, .x = x, .mean = mean, .var = var};
+    nc_parallel(pool, C, type == NC_FLOAT ? norm_stats_f32 : norm_stats_f64, &s);
 }

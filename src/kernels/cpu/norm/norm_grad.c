@@ -14,13 +14,13 @@
 
 enum { BLOCKS = 32 };
 
-typedef struct job {
+typedef struct norm_grad_job {
     const nck_norm_args *a;
     const void *dy;
     void *dx, *dscale, *dbias;
     double *parts; /* (blocks, 2, cols) */
     int64_t per_block, blocks;
-} job;
+} norm_grad_job;
 
 static int64_t block_rows(int64_t rows) { return nc_ceil_div(rows, BLOCKS); }
 
@@ -34,12 +34,12 @@ size_t nck_norm_grad_workspace(int64_t rows, int64_t cols) {
 
 void nck_norm_grad(const nck_norm_args *a, const void *dy, void *dx, void *dscale, void *dbias, void *workspace,
                    nc_pool *pool) {
-    job j = {.a = a, .dy = dy, .dx = dx, .dscale = dscale, .dbias = dbias, .parts = workspace};
+    norm_grad_job j = {.a = a, .dy = dy, .dx = dx, .dscale = dscale, .dbias = dbias, .parts = workspace};
     bool f32 = a->type == NC_FLOAT;
     if (a->rows > 0) {
         j.per_block = block_rows(a->rows);
         j.blocks = nc_ceil_div(a->rows, j.per_block);
-        nc_parallel(pool, j.blocks, f32 ? block_f32 : block_f64, &j);
+        nc_parallel(pool, j.blocks, f32 ? norm_grad_block_f32 : norm_grad_block_f64, &j);
     }
-    if (dscale || dbias) (f32 ? join_f32 : join_f64)(&j);
+    if (dscale || dbias) (f32 ? norm_grad_join_f32 : norm_grad_join_f64)(&j);
 }

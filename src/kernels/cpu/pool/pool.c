@@ -11,13 +11,13 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct job {
+typedef struct pool_job {
     const nck_pool_args *a;
     int64_t *index;
     bool column_major;
     nck_pool_divide by;
     double p;
-} job;
+} pool_job;
 
 /* The taps of one place. */
 typedef struct taps {
@@ -129,27 +129,32 @@ enum { SPAN = 1024 };
 #include "kernels/cpu/per_float.inc"
 
 void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_pool *pool) {
-    job j = {.a = a, .index = index, .column_major = column_major};
+    pool_job j = {.a = a, .index = index, .column_major = column_major};
     bool f32 = a->type == NC_FLOAT, f64 = a->type == NC_DOUBLE, i8 = a->type == NC_INT8;
     if (index == NULL && PIECE * a->w.stride[2] + a->w.k[2] * a->w.dil[2] <= SPAN)
-        nc_parallel(pool, a->planes, f32 ? max_lines_f32 : f64 ? max_lines_f64 : i8 ? max_lines_i8 : max_lines_u8, &j);
+        nc_parallel(pool, a->planes,
+                    f32   ? pool_max_lines_f32
+                    : f64 ? pool_max_lines_f64
+                    : i8  ? pool_max_lines_i8
+                          : pool_max_lines_u8,
+                    &j);
     else
-        nc_parallel(pool, a->planes, f32 ? max_f32 : f64 ? max_f64 : i8 ? max_i8 : max_u8, &j);
+        nc_parallel(pool, a->planes, f32 ? pool_max_f32 : f64 ? pool_max_f64 : i8 ? pool_max_i8 : pool_max_u8, &j);
 }
 
 void nck_pool_average(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {
-    job j = {.a = a, .by = by};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? average_f32 : average_f64, &j);
+    pool_job j = {.a = a, .by = by};
+    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_average_f32 : pool_average_f64, &j);
 }
 
 void nck_pool_average_grad(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {
-    job j = {.a = a, .by = by};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? average_grad_f32 : average_grad_f64, &j);
+    pool_job j = {.a = a, .by = by};
+    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_average_grad_f32 : pool_average_grad_f64, &j);
 }
 
 void nck_pool_lp(const nck_pool_args *a, double p, nc_pool *pool) {
-    job j = {.a = a, .p = p};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? lp_f32 : lp_f64, &j);
+    pool_job j = {.a = a, .p = p};
+    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_lp_f32 : pool_lp_f64, &j);
 }
 
 /* ---- placing ---- */
@@ -174,6 +179,6 @@ nc_code nck_pool_place(nc_dtype type, int64_t planes, int64_t m, int64_t n, cons
         *bad = at;
         return NC_E_DATA;
     }
-    nc_parallel(pool, planes, type == NC_FLOAT ? place_f32 : place_f64, &p);
+    nc_parallel(pool, planes, type == NC_FLOAT ? pool_place_f32 : pool_place_f64, &p);
     return NC_OK;
 }

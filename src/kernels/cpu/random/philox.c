@@ -7,7 +7,7 @@
 
 enum { ITEM = 8192, CHUNK = 256 };
 
-typedef struct job {
+typedef struct philox_job {
     nc_dtype type;
     int64_t n;
     nck_rng rng;
@@ -16,8 +16,8 @@ typedef struct job {
     void *y;
     uint8_t *mask;
     const uint8_t *mask_in;
-    void (*chunk)(const struct job *j, int64_t at, int64_t n, const float *u);
-} job;
+    void (*chunk)(const struct philox_job *j, int64_t at, int64_t n, const float *u);
+} philox_job;
 
 /* u[i] = the uniform number of element first + i, n <= CHUNK. */
 static void draw(const nck_rng *rng, uint64_t first, int64_t n, float *u) {
@@ -41,7 +41,7 @@ static void draw(const nck_rng *rng, uint64_t first, int64_t n, float *u) {
 }
 
 static void random_item(void *ctx, int64_t item) {
-    const job *j = ctx;
+    const philox_job *j = ctx;
     float u[CHUNK];
     int64_t end = nc_min64((item + 1) * ITEM, j->n);
     for (int64_t at = item * ITEM; at < end; at += CHUNK) {
@@ -51,7 +51,7 @@ static void random_item(void *ctx, int64_t item) {
     }
 }
 
-static void uniform_chunk(const job *j, int64_t at, int64_t n, const float *u) {
+static void uniform_chunk(const philox_job *j, int64_t at, int64_t n, const float *u) {
     if (j->type == NC_FLOAT) {
         float *y = (float *)j->y + at, low = (float)j->a, width = (float)j->b;
         for (int64_t i = 0; i < n; i++) y[i] = low + u[i] * width;
@@ -61,7 +61,7 @@ static void uniform_chunk(const job *j, int64_t at, int64_t n, const float *u) {
     }
 }
 
-static void dropout_chunk(const job *j, int64_t at, int64_t n, const float *u) {
+static void dropout_chunk(const philox_job *j, int64_t at, int64_t n, const float *u) {
     if (j->type == NC_FLOAT) {
         const float *x = (const float *)j->x + at;
         float *y = (float *)j->y + at, scale = (float)j->b;
@@ -76,7 +76,7 @@ static void dropout_chunk(const job *j, int64_t at, int64_t n, const float *u) {
 }
 
 static void grad_item(void *ctx, int64_t item) {
-    const job *j = ctx;
+    const philox_job *j = ctx;
     int64_t end = nc_min64((item + 1) * ITEM, j->n);
     if (j->type == NC_FLOAT) {
         const float *dy = j->x;
@@ -90,26 +90,26 @@ static void grad_item(void *ctx, int64_t item) {
 }
 
 void nck_random_uniform(nc_dtype type, int64_t n, nck_rng rng, double low, double high, void *y, nc_pool *pool) {
-    job j = {.type = type, .n = n, .rng = rng, .a = low, .b = high - low, .y = y, .chunk = uniform_chunk};
+    philox_job j = {.type = type, .n = n, .rng = rng, .a = low, .b = high - low, .y = y, .chunk = uniform_chunk};
     nc_parallel(pool, nc_ceil_div(n, ITEM), random_item, &j);
 }
 
 void nck_dropout(nc_dtype type, int64_t n, nck_rng rng, double ratio, const void *x, void *y, uint8_t *mask,
                  nc_pool *pool) {
-    job j = {.type = type,
-             .n = n,
-             .rng = rng,
-             .a = ratio,
-             .b = 1.0 / (1.0 - ratio),
-             .x = x,
-             .y = y,
-             .mask = mask,
-             .chunk = dropout_chunk};
+    philox_job j = {.type = type,
+                    .n = n,
+                    .rng = rng,
+                    .a = ratio,
+                    .b = 1.0 / (1.0 - ratio),
+                    .x = x,
+                    .y = y,
+                    .mask = mask,
+                    .chunk = dropout_chunk};
     nc_parallel(pool, nc_ceil_div(n, ITEM), random_item, &j);
 }
 
 void nck_dropout_grad(nc_dtype type, int64_t n, double ratio, const void *dy, const uint8_t *mask, void *dx,
                       nc_pool *pool) {
-    job j = {.type = type, .n = n, .b = 1.0 / (1.0 - ratio), .x = dy, .y = dx, .mask_in = mask};
+    philox_job j = {.type = type, .n = n, .b = 1.0 / (1.0 - ratio), .x = dy, .y = dx, .mask_in = mask};
     nc_parallel(pool, nc_ceil_div(n, ITEM), grad_item, &j);
 }

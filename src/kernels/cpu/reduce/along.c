@@ -7,16 +7,16 @@
 
 enum { STRIP = 64 };
 
-typedef struct job {
+typedef struct along_job {
     const void *x;
     void *out;
     int64_t n, inner, n_strips;
     bool smallest, last;
     bool product, exclusive, reverse;
-} job;
+} along_job;
 
 /* The item's lines: x + *from, `width` of them side by side, rows `inner` apart. */
-static int64_t strip_of(const job *j, int64_t item, int64_t *from, int64_t *first) {
+static int64_t along_strip_of(const along_job *j, int64_t item, int64_t *from, int64_t *first) {
     int64_t outer = item / j->n_strips, c = item % j->n_strips * STRIP;
     *from = outer * j->n * j->inner + c;
     *first = outer * j->inner + c;
@@ -71,15 +71,15 @@ static int64_t strip_of(const job *j, int64_t item, int64_t *from, int64_t *firs
 static const struct {
     nc_dtype type;
     void (*arg)(void *, int64_t), (*cumulate)(void *, int64_t);
-} loops[] = {{NC_FLOAT, arg_f32, cumulate_f32},
-             {NC_DOUBLE, arg_f64, cumulate_f64},
-             {NC_INT32, arg_i32, cumulate_i32},
-             {NC_INT64, arg_i64, cumulate_i64},
-             {NC_UINT64, arg_u64, cumulate_i64}};
+} loops[] = {{NC_FLOAT, along_arg_f32, along_cumulate_f32},
+             {NC_DOUBLE, along_arg_f64, along_cumulate_f64},
+             {NC_INT32, along_arg_i32, along_cumulate_i32},
+             {NC_INT64, along_arg_i64, along_cumulate_i64},
+             {NC_UINT64, along_arg_u64, along_cumulate_i64}};
 enum { N_LOOPS = sizeof loops / sizeof loops[0] };
 
 /* Which loops; N_LOOPS: none. Fills in the job's sizes and the number of items. */
-static int start(job *j, const nc_tensor *x, int axis, int64_t *n_items) {
+static int along_start(along_job *j, const nc_tensor *x, int axis, int64_t *n_items) {
     int type = 0;
     while (type < N_LOOPS && loops[type].type != x->dtype) type++;
     int64_t outer = 1;
@@ -91,9 +91,9 @@ static int start(job *j, const nc_tensor *x, int axis, int64_t *n_items) {
 }
 
 nc_code nck_arg(const nc_tensor *x, int axis, bool smallest, bool last, int64_t *out, nc_pool *pool) {
-    job j = {.out = out, .smallest = smallest, .last = last};
+    along_job j = {.out = out, .smallest = smallest, .last = last};
     int64_t n_items;
-    int type = start(&j, x, axis, &n_items);
+    int type = along_start(&j, x, axis, &n_items);
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;
     if (j.n > 0) nc_parallel(pool, n_items, loops[type].arg, &j);
     return NC_OK;
@@ -101,9 +101,9 @@ nc_code nck_arg(const nc_tensor *x, int axis, bool smallest, bool last, int64_t 
 
 nc_code nck_cumulate(const nc_tensor *x, int axis, bool product, bool exclusive, bool reverse, void *out,
                      nc_pool *pool) {
-    job j = {.out = out, .product = product, .exclusive = exclusive, .reverse = reverse};
+    along_job j = {.out = out, .product = product, .exclusive = exclusive, .reverse = reverse};
     int64_t n_items;
-    int type = start(&j, x, axis, &n_items);
+    int type = along_start(&j, x, axis, &n_items);
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;
     nc_parallel(pool, n_items, loops[type].cumulate, &j);
     return NC_OK;

@@ -11,14 +11,14 @@
 
 enum { RUN = 256 };
 
-typedef struct job {
+typedef struct loss_job {
     const nck_loss_args *a;
     const void *dloss, *log_prob;
     void *dx;
     double norm; /* dloss is divided by it */
     int64_t n_strips;
     const nck_reduce_table *table;
-} job;
+} loss_job;
 
 static int64_t label_at(const nck_loss_args *a, int64_t i) {
     return a->label_type == NC_INT32 ? ((const int32_t *)a->labels)[i] : ((const int64_t *)a->labels)[i];
@@ -26,11 +26,11 @@ static int64_t label_at(const nck_loss_args *a, int64_t i) {
 
 static bool ignored(const nck_loss_args *a, int64_t label) { return a->has_ignore && label == a->ignore_index; }
 
-static double value(nc_dtype t, const void *p, int64_t i) {
+static double loss_value(nc_dtype t, const void *p, int64_t i) {
     return t == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
 }
 
-static void put(nc_dtype t, void *p, int64_t i, double v) {
+static void loss_put(nc_dtype t, void *p, int64_t i, double v) {
     if (t == NC_FLOAT)
         ((float *)p)[i] = (float)v;
     else
@@ -38,10 +38,10 @@ static void put(nc_dtype t, void *p, int64_t i, double v) {
 }
 
 static double weight_of(const nck_loss_args *a, int64_t label) {
-    return ignored(a, label) ? 0 : a->weights ? value(a->type, a->weights, label) : 1;
+    return ignored(a, label) ? 0 : a->weights ? loss_value(a->type, a->weights, label) : 1;
 }
 
-static nc_code check(const nck_loss_args *a, int64_t *bad) {
+static nc_code loss_check(const nck_loss_args *a, int64_t *bad) {
     if (a->type != NC_FLOAT && a->type != NC_DOUBLE) return NC_E_TYPE;
     if (a->label_type != NC_INT32 && a->label_type != NC_INT64) return NC_E_TYPE;
     for (int64_t i = 0; i < a->N * a->D; i++) {
@@ -55,7 +55,7 @@ static nc_code check(const nck_loss_args *a, int64_t *bad) {
 
 nc_code nck_cross_entropy(const nck_loss_args *a, const void *logits, void *loss, void *log_prob, int64_t *bad,
                           nc_pool *pool) {
-    NC_TRY(check(a, bad));
+    NC_TRY(loss_check(a, bad));
     nc_tensor x = {.data = (void *)(uintptr_t)logits,
                    .dtype = a->type,
                    .rank = 3,
@@ -68,22 +68,22 @@ nc_code nck_cross_entropy(const nck_loss_args *a, const void *logits, void *loss
     for (int64_t i = 0; i < a->N * a->D; i++) {
         int64_t label = label_at(a, i), n = i / a->D, d = i % a->D;
         double w = weight_of(a, label), l = 0;
-        if (!ignored(a, label)) l = -w * value(a->type, log_prob, (n * a->C + label) * a->D + d);
-        if (a->reduction == NCK_LOSS_NONE) put(a->type, loss, i, l);
+        if (!ignored(a, label)) l = -w * loss_value(a->type, log_prob, (n * a->C + label) * a->D + d);
+        if (a->reduction == NCK_LOSS_NONE) loss_put(a->type, loss, i, l);
         sum += l;
         norm += w;
     }
-    if (a->reduction == NCK_LOSS_SUM) put(a->type, loss, 0, sum);
-    if (a->reduction == NCK_LOSS_MEAN) put(a->type, loss, 0, sum / norm);
+    if (a->reduction == NCK_LOSS_SUM) loss_put(a->type, loss, 0, sum);
+    if (a->reduction == NCK_LOSS_MEAN) loss_put(a->type, loss, 0, sum / norm);
     return NC_OK;
 }
 
 /* d loss / d loss of position i alone. An ignored position is 0 even where dloss or 1/norm is not finite. */
-static double factor(const job *j, int64_t i) {
+static double loss_factor(const loss_job *j, int64_t i) {
     const nck_loss_args *a = j->a;
     int64_t label = label_at(a, i);
     if (ignored(a, label)) return 0;
-    return weight_of(a, label) * value(a->type, j->dloss, a->reduction == NCK_LOSS_NONE ? i : 0) / j->norm;
+    return weight_of(a, label) * loss_value(a->type, j->dloss, a->reduction == NCK_LOSS_NONE ? i : 0) / j->norm;
 }
 
 #define TEXT "kernels/cpu/reduce/loss_grad.inc"
@@ -91,18 +91,18 @@ static double factor(const job *j, int64_t i) {
 
 nc_code nck_cross_entropy_grad(const nck_loss_args *a, const void *dloss, const void *log_prob, void *d_logits,
                                int64_t *bad, nc_pool *pool) {
-    NC_TRY(check(a, bad));
-    job j = {.a = a,
-             .dloss = dloss,
-             .log_prob = log_prob,
-             .dx = d_logits,
-             .norm = 1,
-             .n_strips = nc_ceil_div(a->D, RUN),
-             .table = nck_isa_get()->reduce};
+    NC_TRY(loss_check(a, bad));
+    loss_job j = {.a = a,
+                  .dloss = dloss,
+                  .log_prob = log_prob,
+                  .dx = d_logits,
+                  .norm = 1,
+                  .n_strips = nc_ceil_div(a->D, RUN),
+                  .table = nck_isa_get()->reduce};
     if (a->reduction == NCK_LOSS_MEAN) {
         j.norm = 0;
         for (int64_t i = 0; i < a->N * a->D; i++) j.norm += weight_of(a, label_at(a, i));
     }
-    nc_parallel(pool, a->N * j.n_strips, a->type == NC_FLOAT ? grad_item_f32 : grad_item_f64, &j);
+    nc_parallel(pool, a->N * j.n_strips, a->type == NC_FLOAT ? loss_grad_item_f32 : loss_grad_item_f64, &j);
     return NC_OK;
 }

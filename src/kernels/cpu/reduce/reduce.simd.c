@@ -14,10 +14,11 @@ enum { LANES = 16 };
 #define TEXT "kernels/cpu/reduce/reduce_runs.inc"
 #include "kernels/cpu/per_float.inc"
 
-#define UNIT(S)                                                                                     \
-    {                                                                                               \
-        .sum = sum_##S, .max = max_##S, .min = min_##S, .dot = dot_##S, .exp_shift = exp_shift_##S, \
-        .divide = divide_##S, .softmax_grad = softmax_grad_##S, .log_grad = log_grad_##S            \
+#define UNIT(S)                                                                                         \
+    {                                                                                                   \
+        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S,                 \
+        .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax_grad = run_softmax_grad_##S, \
+        .log_grad = run_log_grad_##S                                                                    \
     }
 
 extern const nck_reduce_table NCK_ISA_NAME(nck_reduce_);

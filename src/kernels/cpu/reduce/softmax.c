@@ -14,7 +14,7 @@
 
 enum { RUN = NCK_REDUCE_RUN, ITEM = 8192, STRIP = 64, STRIP_MIN = 8 };
 
-typedef struct job {
+typedef struct softmax_job {
     nck_softmax_kind kind;
     nck_walk walk; /* all dims but the axis */
     int64_t rows, n, per_item;
@@ -23,12 +23,13 @@ typedef struct job {
     void *y;                 /* gradient: dx */
     int64_t xs, ds, ys;      /* strides along the axis */
     const nck_reduce_table *table;
-} job;
+} softmax_job;
 
 #define TEXT "kernels/cpu/reduce/softmax_rows.inc"
 #include "kernels/cpu/per_float.inc"
 
-static void run(job *j, const nc_tensor *x, const nc_tensor *y, const nc_tensor *dy, int axis, nc_pool *pool) {
+static void softmax_run(softmax_job *j, const nc_tensor *x, const nc_tensor *y, const nc_tensor *dy, int axis,
+                        nc_pool *pool) {
     int64_t dims[NC_MAX_RANK], strides[3][NC_MAX_RANK] = {{0}};
     int n = 0;
     for (int d = 0; d < x->rank; d++) {
@@ -54,18 +55,20 @@ static void run(job *j, const nc_tensor *x, const nc_tensor *y, const nc_tensor 
     j->per_item = j->n >= ITEM ? 1 : ITEM / j->n;
     j->table = nck_isa_get()->reduce;
     if (strips)
-        nc_parallel(pool, j->rows * j->n_strips, x->dtype == NC_FLOAT ? strip_item_f32 : strip_item_f64, j);
+        nc_parallel(pool, j->rows * j->n_strips, x->dtype == NC_FLOAT ? softmax_strip_item_f32 : softmax_strip_item_f64,
+                    j);
     else
-        nc_parallel(pool, nc_ceil_div(j->rows, j->per_item), x->dtype == NC_FLOAT ? item_f32 : item_f64, j);
+        nc_parallel(pool, nc_ceil_div(j->rows, j->per_item), x->dtype == NC_FLOAT ? softmax_item_f32 : softmax_item_f64,
+                    j);
 }
 
 void nck_softmax(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor *y, int axis, nc_pool *pool) {
-    job j = {.kind = kind};
-    run(&j, x, y, NULL, axis, pool);
+    softmax_job j = {.kind = kind};
+    softmax_run(&j, x, y, NULL, axis, pool);
 }
 
 void nck_softmax_grad(nck_softmax_kind kind, const nc_tensor *y, const nc_tensor *dy, const nc_tensor *dx, int axis,
                       nc_pool *pool) {
-    job j = {.kind = kind};
-    run(&j, y, dx, dy, axis, pool);
+    softmax_job j = {.kind = kind};
+    softmax_run(&j, y, dx, dy, axis, pool);
 }

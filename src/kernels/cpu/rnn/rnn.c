@@ -83,7 +83,7 @@ static void join_biases(layer *l) {
     }
 }
 
-static void start(layer *l) {
+static void rnn_start(layer *l) {
     const nck_rnn_args *a = l->a;
     int64_t n[2], GH = l->G * a->H;
     size_t row = (size_t)(a->H * l->es);
@@ -200,7 +200,7 @@ static void gru_step(layer *l) {
     nck_rnn_prog_run(&cell->step, (nc_tensor[]){gate(l, 0), gate(l, 2), h, gate(l, 1), rec}, &out, l->pool);
 }
 
-static void step(layer *l) {
+static void rnn_step(layer *l) {
     const nck_rnn_args *a = l->a;
     int64_t H = a->H;
     const char *p = a->p;
@@ -238,10 +238,10 @@ void nck_rnn(const nck_rnn_args *a, void *workspace, nc_pool *pool) {
     layer l = {.a = a, .pool = pool};
     lay_out(&l, a->cell->rule.kind, a->type, a->T, a->B, a->I, a->H, workspace);
     if (a->B == 0 || a->H == 0) return;
-    start(&l);
+    rnn_start(&l);
     for (int64_t s = 0; s < a->T; s++) {
         load_gates(&l, s);
-        step(&l);
+        rnn_step(&l);
         keep(&l, s);
     }
     size_t row = (size_t)(a->H * l.es);

@@ -84,13 +84,13 @@ static void place_taps(const nck_grid_sample *s, int64_t place, taps *t) {
     }
 }
 
-typedef struct job {
+typedef struct grid_job {
     const nck_grid_sample *s;
     int64_t places, pixels, channels, cuts;
-} job;
+} grid_job;
 
-static void item(void *ctx, int64_t i) {
-    const job *j = ctx;
+static void grid_item(void *ctx, int64_t i) {
+    const grid_job *j = ctx;
     int64_t n = i / j->cuts, lo = i % j->cuts * PLACES, hi = lo + PLACES < j->places ? lo + PLACES : j->places;
     for (int64_t p = lo; p < hi; p++) {
         taps t;
@@ -108,13 +108,13 @@ static void item(void *ctx, int64_t i) {
 }
 
 void nck_grid_sample_run(const nck_grid_sample *s, nc_pool *pool) {
-    job j = {.s = s, .places = 1, .pixels = 1, .channels = s->x->dims[1]};
+    grid_job j = {.s = s, .places = 1, .pixels = 1, .channels = s->x->dims[1]};
     for (int k = 2; k < s->x->rank; k++) {
         j.pixels *= s->x->dims[k];
         j.places *= s->y->dims[k];
     }
     j.cuts = nc_ceil_div(j.places, PLACES);
-    nc_parallel(pool, s->x->dims[0] * j.cuts, item, &j);
+    nc_parallel(pool, s->x->dims[0] * j.cuts, grid_item, &j);
 }
 
 static double grid_place(int64_t i, int64_t d, bool align_corners) {

@@ -19,7 +19,7 @@ static double ratio(const nck_resize_rule *r, double y, double by) {
     return r->mode == NCK_RESIZE_NEAREST ? (double)(float)(y / (double)(float)by) : y / by;
 }
 
-static double place(const nck_resize_rule *r, const nck_resize_axis *a, int64_t i) {
+static double resize_place(const nck_resize_rule *r, const nck_resize_axis *a, int64_t i) {
     double width = a->scale * (double)a->in, y = (double)i, last = (double)(a->in - 1);
     switch (r->coords) {
     case NCK_COORDS_ALIGN_CORNERS: return width == 1 ? 0 : ratio(r, y * last, width - 1);
@@ -51,7 +51,7 @@ static int64_t nearest(nck_resize_round how, double x) {
     return (int64_t)down + up;
 }
 
-static int64_t clamp(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
+static int64_t resize_clamp(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
 static void normalise(double *w, int n) {
     double sum = 0;
@@ -60,7 +60,7 @@ static void normalise(double *w, int n) {
 }
 
 /* Weights of the lines around x; lines outside of the input count as its edge, or not at all. */
-static void weigh(const nck_resize_rule *r, const nck_resize_axis *a, double x, int64_t *index, double *w) {
+static void resize_weigh(const nck_resize_rule *r, const nck_resize_axis *a, double x, int64_t *index, double *w) {
     double down = floor(x), squeeze = r->antialias && a->scale < 1 ? a->scale : 1;
     int64_t first = (int64_t)down + 1 - a->taps / 2;
     for (int k = 0; k < a->taps; k++) {
@@ -72,7 +72,7 @@ static void weigh(const nck_resize_rule *r, const nck_resize_axis *a, double x, 
     bool cut = false;
     for (int k = 0; k < a->taps; k++) {
         if (r->exclude_outside && (index[k] < 0 || index[k] >= a->in)) w[k] = 0, cut = true;
-        index[k] = clamp(index[k], a->in);
+        index[k] = resize_clamp(index[k], a->in);
     }
     if (cut) normalise(w, a->taps);
 }
@@ -91,14 +91,14 @@ void nck_resize_table(const nck_resize_rule *rule, nck_resize_axis *a, void *mem
     a->taps = count_taps(rule, a->scale);
     while ((size_t)a->taps * (size_t)a->out > n) a->taps -= 2; /* a scale that does not belong to these sizes */
     for (int64_t i = 0; i < a->out; i++) {
-        double x = place(rule, a, i), *w = a->weight + i * a->taps;
+        double x = resize_place(rule, a, i), *w = a->weight + i * a->taps;
         int64_t *index = a->index + i * a->taps;
         a->outside[i] = rule->coords == NCK_COORDS_TF_CROP && !(x >= 0 && x <= (double)(a->in - 1));
         x = fmax(fmin(x, (double)a->in + 4), -4.0 - (double)a->in);
         if (rule->mode == NCK_RESIZE_NEAREST)
-            *index = clamp(nearest(rule->round, x), a->in), *w = 1;
+            *index = resize_clamp(nearest(rule->round, x), a->in), *w = 1;
         else
-            weigh(rule, a, x, index, w);
+            resize_weigh(rule, a, x, index, w);
         for (int k = 0; k < a->taps && a->outside[i]; k++) w[k] = 0;
     }
 }
