@@ -1,4 +1,5 @@
 /* ops/random/random_cpu.c: CPU bindings of the random family, over kernels/cpu/random. */
+#include "base/real.h"
 #include "kernels/cpu/random/mt19937.h"
 #include "kernels/cpu/random/philox.h"
 #include "ops/card.h"
@@ -11,20 +12,11 @@ typedef struct draw {
     uint64_t seed;
 } draw;
 
-static double scalar(const nc_tensor *t) {
-    switch (t->dtype) {
-    case NC_FLOAT: return (double)*(const float *)t->data;
-    case NC_DOUBLE: return *(const double *)t->data;
-    case NC_FLOAT16: return (double)nc_f16_to_f32(*(const uint16_t *)t->data);
-    default: return (double)nc_bf16_to_f32(*(const uint16_t *)t->data);
-    }
-}
-
 nc_code nc_dropout_ratio(const nc_call *c, int i_ratio, int i_training, double *ratio) {
     const nc_tensor *r = &c->in[i_ratio], *training = &c->in[i_training];
     *ratio = 0;
     if (training->data == NULL || !*(const bool *)training->data) return NC_OK;
-    *ratio = r->data != NULL ? scalar(r) : 0.5;
+    *ratio = r->data != NULL ? nc_tensor_get_any(r, 0) : 0.5;
     if (*ratio >= 0 && *ratio <= 1) return NC_OK;
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "ratio is %g, expected 0 to 1", *ratio);
 }

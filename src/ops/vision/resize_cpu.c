@@ -3,6 +3,7 @@
 #include "ops/vision/vision.h"
 
 #include "base/intmath.h"
+#include "base/real.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/vision/resize.h"
 
@@ -84,12 +85,6 @@ static const nc_tensor *argument(const nc_call *c, int i) {
     return there ? &c->in[i] : NULL;
 }
 
-static double number_at(const nc_tensor *t, int64_t i) {
-    if (t->dtype == NC_FLOAT) return (double)((const float *)t->data)[i];
-    if (t->dtype == NC_DOUBLE) return ((const double *)t->data)[i];
-    return (double)nc_f16_to_f32(((const uint16_t *)t->data)[i]);
-}
-
 static nc_code wrong(const nc_call *c, const char *what) {
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", what);
 }
@@ -102,7 +97,7 @@ static nc_code read_scales(const nc_call *c, const nc_tensor *x, int n, const in
     if (s->n_scales > 0 || scales != NULL) {
         if ((scales != NULL ? nc_tensor_numel(scales) : s->n_scales) != n)
             return wrong(c, "scales has another length than the axes");
-        for (int k = 0; k < n; k++) scale[k] = scales != NULL ? number_at(scales, k) : (double)s->scales[k];
+        for (int k = 0; k < n; k++) scale[k] = scales != NULL ? nc_tensor_get_any(scales, k) : (double)s->scales[k];
         return NC_OK;
     }
     if (sizes == NULL || nc_tensor_numel(sizes) != n) return wrong(c, "sizes has another length than the axes");
@@ -133,7 +128,7 @@ static nc_code read_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *
             if (axes[k] != d || taken[d]) continue;
             taken[d] = true;
             nck_resize_axis a = {.axis = d, .in = x->dims[d], .out = y->dims[d], .scale = scale[k], .roi = {0, 1}};
-            if (roi != NULL) a.roi[0] = number_at(roi, k), a.roi[1] = number_at(roi, n + k);
+            if (roi != NULL) a.roi[0] = nc_tensor_get_any(roi, k), a.roi[1] = nc_tensor_get_any(roi, n + k);
             bool whole = a.roi[0] == 0 && a.roi[1] == 1;
             if (fabs(a.scale - 1) < 1e-9 && a.in == a.out && whole) continue;
             if (a.in == 0 && a.out > 0) return wrong(c, "an empty axis cannot be resized");

@@ -4,6 +4,7 @@
 #include "kernels/cpu/reduce/loss.h"
 
 #include "base/intmath.h"
+#include "base/real.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
@@ -26,19 +27,8 @@ static int64_t label_at(const nck_loss_args *a, int64_t i) {
 
 static bool ignored(const nck_loss_args *a, int64_t label) { return a->has_ignore && label == a->ignore_index; }
 
-static double loss_value(nc_dtype t, const void *p, int64_t i) {
-    return t == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
-}
-
-static void loss_put(nc_dtype t, void *p, int64_t i, double v) {
-    if (t == NC_FLOAT)
-        ((float *)p)[i] = (float)v;
-    else
-        ((double *)p)[i] = v;
-}
-
 static double weight_of(const nck_loss_args *a, int64_t label) {
-    return ignored(a, label) ? 0 : a->weights ? loss_value(a->type, a->weights, label) : 1;
+    return ignored(a, label) ? 0 : a->weights ? nc_real_get(a->type, a->weights, label) : 1;
 }
 
 static nc_code loss_check(const nck_loss_args *a, int64_t *bad) {
@@ -68,13 +58,13 @@ nc_code nck_cross_entropy(const nck_loss_args *a, const void *logits, void *loss
     for (int64_t i = 0; i < a->N * a->D; i++) {
         int64_t label = label_at(a, i), n = i / a->D, d = i % a->D;
         double w = weight_of(a, label), l = 0;
-        if (!ignored(a, label)) l = -w * loss_value(a->type, log_prob, (n * a->C + label) * a->D + d);
-        if (a->reduction == NCK_LOSS_NONE) loss_put(a->type, loss, i, l);
+        if (!ignored(a, label)) l = -w * nc_real_get(a->type, log_prob, (n * a->C + label) * a->D + d);
+        if (a->reduction == NCK_LOSS_NONE) nc_real_put(a->type, loss, i, l);
         sum += l;
         norm += w;
     }
-    if (a->reduction == NCK_LOSS_SUM) loss_put(a->type, loss, 0, sum);
-    if (a->reduction == NCK_LOSS_MEAN) loss_put(a->type, loss, 0, sum / norm);
+    if (a->reduction == NCK_LOSS_SUM) nc_real_put(a->type, loss, 0, sum);
+    if (a->reduction == NCK_LOSS_MEAN) nc_real_put(a->type, loss, 0, sum / norm);
     return NC_OK;
 }
 
@@ -83,7 +73,7 @@ static double loss_factor(const loss_job *j, int64_t i) {
     const nck_loss_args *a = j->a;
     int64_t label = label_at(a, i);
     if (ignored(a, label)) return 0;
-    return weight_of(a, label) * loss_value(a->type, j->dloss, a->reduction == NCK_LOSS_NONE ? i : 0) / j->norm;
+    return weight_of(a, label) * nc_real_get(a->type, j->dloss, a->reduction == NCK_LOSS_NONE ? i : 0) / j->norm;
 }
 
 #define TEXT "kernels/cpu/reduce/loss_grad.inc"

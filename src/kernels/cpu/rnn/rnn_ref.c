@@ -1,20 +1,17 @@
 /* kernels/cpu/rnn/rnn_ref.c: the recurrent layers as the formulas stand in ONNX, one element at a time in double. */
 #include "kernels/cpu/rnn/rnn.h"
 
+#include "base/real.h"
+
 #include <math.h>
 #include <string.h>
 
 static double rnn_ref_load(const nck_rnn_args *a, const void *p, int64_t i) {
-    if (p == NULL) return 0;
-    return a->type == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
+    return p != NULL ? nc_real_get(a->type, p, i) : 0;
 }
 
 static void rnn_ref_store(const nck_rnn_args *a, void *p, int64_t i, double v) {
-    if (p == NULL) return;
-    if (a->type == NC_FLOAT)
-        ((float *)p)[i] = (float)v;
-    else
-        ((double *)p)[i] = v;
+    if (p != NULL) nc_real_put(a->type, p, i, v);
 }
 
 static double rnn_ref_activate(const nck_rnn_rule *rule, int i, double x) {

@@ -6,6 +6,7 @@
 #include "kernels/cpu/signal/dft.h"
 
 #include "base/intmath.h"
+#include "base/real.h"
 
 #include <math.h>
 #include <string.h>
@@ -87,23 +88,12 @@ static void forward(const dft_job *j, cell *a) {
     }
 }
 
-static double dft_get(const nc_tensor *t, int64_t i) {
-    return t->dtype == NC_FLOAT ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
-}
-
-static void dft_put(const nc_tensor *t, int64_t i, double v) {
-    if (t->dtype == NC_FLOAT)
-        ((float *)t->data)[i] = (float)v;
-    else
-        ((double *)t->data)[i] = v;
-}
-
 static void read_line(const dft_job *j, int64_t line, cell *a) {
     int64_t from = (line / j->inner * j->n_in * j->inner + line % j->inner) * j->x_parts;
     for (int64_t k = 0; k < j->n; k++) {
         int64_t at = from + k * j->inner * j->x_parts;
         a[k] = (cell){0, 0};
-        if (k < j->n_in) a[k] = (cell){dft_get(j->x, at), j->x_parts == 2 ? dft_get(j->x, at + 1) : 0};
+        if (k < j->n_in) a[k] = (cell){nc_tensor_get(j->x, at), j->x_parts == 2 ? nc_tensor_get(j->x, at + 1) : 0};
     }
     if (!j->inverse || !j->onesided) return;
     a[0].im = 0;
@@ -123,8 +113,8 @@ static void dft_run_lane(void *ctx, int64_t lane) {
         int64_t to = (line / j->inner * j->n_out * j->inner + line % j->inner) * j->y_parts;
         for (int64_t k = 0; k < j->n_out; k++) {
             int64_t at = to + k * j->inner * j->y_parts;
-            dft_put(j->y, at, a[k].re / scale);
-            if (j->y_parts == 2) dft_put(j->y, at + 1, sign * a[k].im / scale);
+            nc_tensor_put(j->y, at, a[k].re / scale);
+            if (j->y_parts == 2) nc_tensor_put(j->y, at + 1, sign * a[k].im / scale);
         }
     }
 }

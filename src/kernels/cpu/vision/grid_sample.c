@@ -4,6 +4,7 @@
 #include "kernels/cpu/vision/sample.h"
 
 #include "base/intmath.h"
+#include "base/real.h"
 
 #include <math.h>
 
@@ -14,10 +15,6 @@ typedef struct taps {
     int64_t at[MAX_TAPS];
     double weight[MAX_TAPS];
 } taps;
-
-static double number_at(const nc_tensor *t, int64_t i) {
-    return t->dtype == NC_FLOAT ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
-}
 
 static double reflected(double x, double lo, double hi) {
     double span = hi - lo;
@@ -72,7 +69,7 @@ static void place_taps(const nck_grid_sample *s, int64_t place, taps *t) {
     for (int k = 0; k < dims; k++) {
         int64_t d = s->x->dims[2 + k], line[4], at[MAX_TAPS];
         double w[4], weight[MAX_TAPS];
-        int n = axis_taps(s, number_at(s->grid, place * dims + dims - 1 - k), d, line, w), count = 0;
+        int n = axis_taps(s, nc_tensor_get(s->grid, place * dims + dims - 1 - k), d, line, w), count = 0;
         for (int i = 0; i < t->n; i++)
             for (int j = 0; j < n; j++) {
                 if (line[j] < 0) continue;
@@ -98,7 +95,7 @@ static void grid_item(void *ctx, int64_t i) {
         for (int64_t c = 0; c < j->channels; c++) {
             int64_t from = (n * j->channels + c) * j->pixels, to = (n * j->channels + c) * j->places + p;
             double sum = 0;
-            for (int k = 0; k < t.n; k++) sum += t.weight[k] * number_at(j->s->x, from + t.at[k]);
+            for (int k = 0; k < t.n; k++) sum += t.weight[k] * nc_tensor_get(j->s->x, from + t.at[k]);
             if (j->s->y->dtype == NC_FLOAT)
                 ((float *)j->s->y->data)[to] = (float)sum;
             else
@@ -137,7 +134,7 @@ void nck_affine_grid(const nc_tensor *theta, bool align_corners, const nc_tensor
         base[dims] = 1;
         for (int r = 0; r < dims; r++) {
             double sum = 0;
-            for (int k = 0; k <= dims; k++) sum += base[k] * number_at(theta, (n * dims + r) * (dims + 1) + k);
+            for (int k = 0; k <= dims; k++) sum += base[k] * nc_tensor_get(theta, (n * dims + r) * (dims + 1) + k);
             if (y->dtype == NC_FLOAT)
                 ((float *)y->data)[i * dims + r] = (float)sum;
             else
