@@ -132,12 +132,7 @@ static nc_code scatter_nd_run(const nc_call *c) {
 }
 
 /* The kernels for narrow types; indices are wide already. */
-#define WIDENED(name)                                                                                             \
-    static size_t name##_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
-                                          int n_out) {                                                            \
-        return nc_widen_workspace(T_NARROW, NULL, state, in, n_in, out, n_out);                                   \
-    }                                                                                                             \
-    static nc_code name##_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, name##_run, c); }
+#define WIDENED(name) NC_WIDENED(name##_narrow, T_NARROW, name##_run, NULL)
 WIDENED(scatter_elements)
 WIDENED(scatter_nd)
 WIDENED(gather_nd_grad)
