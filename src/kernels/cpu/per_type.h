@@ -11,6 +11,9 @@
 #ifndef NCK_PER_TYPE_H
 #define NCK_PER_TYPE_H
 
+#include <math.h>
+#include <stdbool.h>
+
 #define W2(word, suffix) word##suffix
 #define W1(word, suffix) W2(word, suffix)
 #define W(word) W1(word, SUFFIX)
@@ -19,5 +22,9 @@
  * comparison of one with itself. */
 #define IS_NAN_FLOAT(a) ((a) != (a))
 #define IS_NAN_INT(a) false
+
+/* W(fma_)(a, b, c) is a * b + c in one rounding. */
+static inline float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
+static inline double fma_f64(double a, double b, double c) { return fma(a, b, c); }
 
 #endif

@@ -5,12 +5,7 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/unroll.h"
 
-#include <math.h>
-
 enum { VECTORS = 4 };
-
-static inline float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
-static inline double fma_f64(double a, double b, double c) { return fma(a, b, c); }
 
 #define TEXT "kernels/cpu/conv/window_lines.inc"
 #include "kernels/cpu/per_float.inc"
