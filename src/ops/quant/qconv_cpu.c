@@ -74,9 +74,9 @@ static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) 
     if (a->K % a->group != 0) return wrong(c, "the rest of output channels over groups", a->K % a->group, 0);
     if (a->w_zeros != 1 && a->w_zeros != a->K) return wrong(c, "the number of w's zero points", a->w_zeros, a->K);
     for (int d = 0; d < a->n_spatial; d++) {
-        int64_t begin, end, reach = a->dilation[d] * (a->window[d] - 1) + 1;
+        int64_t begin, end;
         nc_window_pads(&s->attrs, d, a->in[d], a->window[d], &begin, &end);
-        int64_t room = a->in[d] + begin + end - reach, fits = room < 0 ? 0 : room / a->stride[d] + 1;
+        int64_t fits = nck_window_out(a->in[d], a->window[d], a->stride[d], a->dilation[d], begin + end);
         if (a->out[d] != fits) return wrong(c, "a dim of the output", a->out[d], fits);
     }
     if (!s->linear) return NC_OK;

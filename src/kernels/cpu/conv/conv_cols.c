@@ -44,21 +44,15 @@ static cols_line line_at(const cols *c, int64_t p, const int64_t tap[NCK_WINDOW_
     return l;
 }
 
-static void tap_of(const nck_window *w, int64_t t, int64_t tap[NCK_WINDOW_DIMS]) {
-    tap[2] = t % w->k[2];
-    tap[1] = t / w->k[2] % w->k[1];
-    tap[0] = t / w->k[2] / w->k[1];
-}
-
 #define TEXT "kernels/cpu/conv/conv_cols.inc"
 #include "kernels/cpu/per_float.inc"
 
-static size_t cols_bytes(const nck_cols_shape *s) {
+static size_t cols_bytes(const nck_conv_shape *s) {
     int64_t m = nc_min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK);
     return nc_align64((size_t)(s->C / s->group * nck_window_n_k(&s->w) * m) * nc_dtype_bytes(s->type));
 }
 
-size_t nck_conv_cols_workspace(const nck_cols_shape *s) {
+size_t nck_conv_cols_workspace(const nck_conv_shape *s) {
     int64_t m = nc_min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK), Kg = s->K / s->group;
     int64_t rows = s->C / s->group * nck_window_n_k(&s->w);
     size_t y = nck_gemm_workspace(s->type, Kg, m, rows, false), dx = nck_gemm_workspace(s->type, rows, m, Kg, false);
@@ -66,7 +60,7 @@ size_t nck_conv_cols_workspace(const nck_cols_shape *s) {
     return cols_bytes(s) + nc_max_size(most, dw);
 }
 
-static void dense_strides(const nck_cols_shape *s, int64_t strides[5]) {
+static void dense_strides(const nck_conv_shape *s, int64_t strides[5]) {
     const nck_window *w = &s->w;
     strides[4] = 1;
     strides[3] = w->in[2];
@@ -75,12 +69,12 @@ static void dense_strides(const nck_cols_shape *s, int64_t strides[5]) {
     strides[0] = s->C * strides[1];
 }
 
-static const char *cols_at(const nck_cols_shape *s, const void *p, int64_t i) {
+static const char *cols_at(const nck_conv_shape *s, const void *p, int64_t i) {
     return (const char *)p + i * (int64_t)nc_dtype_bytes(s->type);
 }
 
 /* Columns over image n, group g of x. */
-static cols cols_columns(const nck_cols_shape *s, const void *x, const int64_t strides[5], int64_t n, int64_t g,
+static cols cols_columns(const nck_conv_shape *s, const void *x, const int64_t strides[5], int64_t n, int64_t g,
                          void *workspace) {
     int64_t first = n * strides[0] + g * (s->C / s->group) * strides[1];
     return (cols){.w = &s->w,
@@ -96,7 +90,7 @@ static void cols_chunk(cols *c, int64_t p0, int64_t places) {
     c->m = c->ld = nc_min64(NCK_COLS_CHUNK, places - p0);
 }
 
-static void cols_gather(const nck_cols_shape *s, cols *c, nc_pool *pool) {
+static void cols_gather(const nck_conv_shape *s, cols *c, nc_pool *pool) {
     nc_parallel(pool, s->C / s->group * c->taps, s->type == NC_FLOAT ? cols_gather_f32 : cols_gather_f64, c);
 }
 
@@ -107,7 +101,7 @@ static bool is_pointwise(const nck_window *w, const int64_t strides[5]) {
     return strides[4] == 1 && strides[3] == w->in[2] && strides[2] == w->in[1] * w->in[2];
 }
 
-void nck_conv_cols(const nck_cols_shape *s, const void *x, const int64_t x_strides[5], const void *w, const void *bias,
+void nck_conv_cols(const nck_conv_shape *s, const void *x, const int64_t x_strides[5], const void *w, const void *bias,
                    void *y, void *workspace, nc_pool *pool) {
     int64_t Kg = s->K / s->group, rows = s->C / s->group * nck_window_n_k(&s->w), places = nck_window_n_out(&s->w);
     bool pointwise = is_pointwise(&s->w, x_strides);
@@ -139,7 +133,7 @@ void nck_conv_cols(const nck_cols_shape *s, const void *x, const int64_t x_strid
     }
 }
 
-static void cols_begin(const nck_cols_shape *s, const void *bias, void *dx) {
+static void cols_begin(const nck_conv_shape *s, const void *bias, void *dx) {
     int64_t n_in = nck_window_n_in(&s->w);
     for (int64_t i = 0; i < s->N * s->C; i++) {
         void *to = (void *)(uintptr_t)cols_at(s, dx, i * n_in);
@@ -151,7 +145,7 @@ static void cols_begin(const nck_cols_shape *s, const void *bias, void *dx) {
     }
 }
 
-void nck_conv_cols_dx(const nck_cols_shape *s, const void *dy, const void *w, const void *bias, void *dx,
+void nck_conv_cols_dx(const nck_conv_shape *s, const void *dy, const void *w, const void *bias, void *dx,
                       void *workspace, nc_pool *pool) {
     int64_t Kg = s->K / s->group, rows = s->C / s->group * nck_window_n_k(&s->w), places = nck_window_n_out(&s->w);
     int64_t strides[5];
@@ -183,7 +177,7 @@ void nck_conv_cols_dx(const nck_cols_shape *s, const void *dy, const void *w, co
     }
 }
 
-void nck_conv_cols_dw(const nck_cols_shape *s, const void *x, const void *dy, void *dw, void *workspace,
+void nck_conv_cols_dw(const nck_conv_shape *s, const void *x, const void *dy, void *dw, void *workspace,
                       nc_pool *pool) {
     int64_t Kg = s->K / s->group, rows = s->C / s->group * nck_window_n_k(&s->w), places = nck_window_n_out(&s->w);
     int64_t strides[5];
@@ -217,7 +211,7 @@ void nck_conv_cols_dw(const nck_cols_shape *s, const void *x, const void *dy, vo
 }
 
 void nck_cols_to_image(nc_dtype type, const nck_window *w, int64_t planes, const void *from, void *x, nc_pool *pool) {
-    nck_cols_shape s = {.type = type, .N = planes, .C = 1, .K = 1, .group = 1, .w = *w};
+    nck_conv_shape s = {.type = type, .N = planes, .C = 1, .K = 1, .group = 1, .w = *w};
     int64_t strides[5], places = nck_window_n_out(w);
     dense_strides(&s, strides);
     cols_begin(&s, NULL, x);

@@ -10,7 +10,7 @@
 enum { PIECE = 128, STEP = 8 };
 
 typedef struct depthwise_job {
-    const nck_cols_shape *s;
+    const nck_conv_shape *s;
     const void *x, *w, *bias;
     const int64_t *strides;
     void *y;
@@ -21,7 +21,7 @@ typedef struct depthwise_job {
 #define TEXT "kernels/cpu/conv/conv_depthwise.inc"
 #include "kernels/cpu/per_float.inc"
 
-void nck_conv_depthwise(const nck_cols_shape *s, const void *x, const int64_t x_strides[5], const void *w,
+void nck_conv_depthwise(const nck_conv_shape *s, const void *x, const int64_t x_strides[5], const void *w,
                         const void *bias, void *y, nc_pool *pool) {
     depthwise_job j = {
         .s = s, .x = x, .w = w, .bias = bias, .strides = x_strides, .y = y, .table = nck_isa_get()->window};

@@ -9,5 +9,6 @@
 
 void nck_conv_plain(const nck_conv_args *a, nc_pool *pool) {
     nck_conv_args copy = *a;
-    nc_parallel(pool, a->shape.N * a->shape.K, a->type == NC_FLOAT ? conv_plain_item_f32 : conv_plain_item_f64, &copy);
+    nc_parallel(pool, a->shape.N * a->shape.K, a->shape.type == NC_FLOAT ? conv_plain_item_f32 : conv_plain_item_f64,
+                &copy);
 }
