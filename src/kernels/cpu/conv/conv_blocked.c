@@ -1,6 +1,10 @@
 /* kernels/cpu/conv/conv_blocked.c: cuts the blocked convolution into items and register tiles; see conv_blocked.h.
  * An item is a few output rows of one image for two blocks of K. In a row, pixels whose whole window lies inside the
- * input go in wide tiles; the few at the left and right edge go one by one with their own range of taps. */
+ * input go in wide tiles; the few at the left and right edge go one by one with their own range of taps.
+ *
+ * The product of weights and columns is formed without the columns: a tile's taps are read where they lie. An example:
+ * a row of 10 pixels under a window of 3 with pad 1, tiles of 6 pixels. Pixel 0 sees taps 1 and 2 and goes alone; 1 to
+ * 6 are one tile, 7 and 8 another; pixel 9 sees taps 0 and 1 and goes alone. */
 #include "kernels/cpu/conv/conv_blocked.h"
 
 #include "base/intmath.h"

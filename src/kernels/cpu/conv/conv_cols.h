@@ -2,6 +2,14 @@
  * columns: each column holds what the window sees at one place. Also both gradients, of which the one by x is the
  * transposed convolution, and a direct kernel for one channel per group.
  *
+ * An example: one channel a b c d under a window of 3 with pad 1 has four places. Its columns, a row per tap, are
+ *     tap 0   0 a b c
+ *     tap 1   a b c d
+ *     tap 2   b c d 0
+ * and y is the row of weights (w0 w1 w2) times that matrix. With C channels there are 3 C rows, with K output channels
+ * K rows of weights. The gradient by x adds column elements back to where they came from; a window of one tap needs no
+ * columns at all.
+ *
  * Places go in chunks of NCK_COLS_CHUNK, so the workspace does not grow with the image beyond that. Sums are nck_gemm's
  * (in the element type, in the order channel, tap); chunks and images are added in order: the same bits for any
  * threads. Padding counts as zeros, so an infinite weight over it gives NaN; not so in the direct kernel. */

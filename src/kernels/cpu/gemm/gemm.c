@@ -3,7 +3,12 @@
  * Loops, outside in: NC columns, a span of K, MB rows. For each, panels of A (mr rows) and of B (nr columns) are packed
  * into the workspace by all threads, then tiles of C are computed, one item each. A span is one cut of K; when only A
  * needs packing and it has few rows the span is all of K, so a vector times a packed matrix is one parallel step.
- * With at most DIRECT_M rows a row-major B is read in place: packing it would cost more than the product. */
+ * With at most DIRECT_M rows a row-major B is read in place: packing it would cost more than the product.
+ *
+ * An example: M 1000, N 100, K 600 with tiles of 6 by 16. N is one step of 7 panels of B, the last with 4 live columns.
+ * K has the cuts 256, 256 and 88. For the first cut 768 rows of A become 128 panels; 96 rows are a tile's rows, so that
+ * 8 row tiles times the column tiles are the items. Then the other 232 rows, with the same panels of B. Each later cut
+ * adds to C what the ones before left there; the last one adds the bias. */
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "base/intmath.h"

@@ -1,6 +1,10 @@
 /* kernels/cpu/index/topk.c: the k first of every line, see index.h. A heap of the k best so far, the worst of them on
  * top: n log k steps, no order among the others. The order is total (equal values by index), so it does not matter in
- * which way the heap is built. */
+ * which way the heap is built.
+ *
+ * An example: the largest 2 of 5 1 9 3. The heap begins with elements 0 and 1, the worse of them (1) on top. Element 2
+ * (9) comes before it and takes its place, and 5 rises to the top; element 3 (3) does not come before 5. At last the
+ * heap is taken apart from its worst end: 9 5, at 2 and 0. */
 #include "kernels/cpu/index/index.h"
 
 #include "kernels/cpu/index/order.h"

@@ -1,5 +1,9 @@
 /* kernels/cpu/index/unique.c: which rows are new, see index.h: a stable merge sort of row numbers, then one walk.
- * Stability makes the first of equal rows the one with the lowest number. */
+ * Stability makes the first of equal rows the one with the lowest number.
+ *
+ * An example: 3 1 3 2. The sorted order of row numbers is 1 3 0 2; the walk finds three groups with first rows 1 3 0,
+ * counts 1 1 2 and inverse 2 0 2 1. By first appearance the groups are 3 1 2: first rows 0 1 3, counts 2 1 1, inverse
+ * 0 1 0 2. */
 #include "kernels/cpu/index/index.h"
 
 #include "kernels/cpu/index/order.h"

@@ -44,7 +44,11 @@ size_t nck_dft_workspace(int64_t length) {
 
 static cell times(cell a, cell b) { return (cell){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-/* In place, m a power of two; the conjugate transform when `back`. */
+/* In place, m a power of two; the conjugate transform when `back`. Elements are put in the order of their bits read
+ * backwards; then transforms of two neighbours are joined to those of 2, 4, ... elements by the roots of unity.
+ * An example: m = 4. The order is a0 a2 a1 a3; the pairs give a0 + a2, a0 - a2, a1 + a3, a1 - a3; joining them with the
+ * roots 1 and -i gives X0 = (a0 + a2) + (a1 + a3), X1 = (a0 - a2) - i (a1 - a3), X2 = (a0 + a2) - (a1 + a3) and
+ * X3 = (a0 - a2) + i (a1 - a3). */
 static void transform(cell *a, int64_t m, const cell *roots, bool back) {
     for (int64_t i = 1, j = 0; i < m; i++) {
         int64_t bit = m >> 1;

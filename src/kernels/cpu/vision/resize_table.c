@@ -1,6 +1,11 @@
 /* kernels/cpu/vision/resize_table.c: which input lines make an output line, and with what weights, after the rules of
  * ONNX's Resize. Places are computed in double; for nearest, where a line more or less shows, quotients are rounded to
- * float as in onnxruntime: 17 / 1.7 is 10. */
+ * float as in onnxruntime: 17 / 1.7 is 10.
+ *
+ * An example: 4 lines to 2 with half pixels. Output line i lies at (i + 0.5) / 0.5 - 0.5, which is 0.5 and 2.5, so
+ * linearly line 0 is half of lines 0 and 1 each, and line 1 half of 2 and 3. With antialiasing the hat that weighs the
+ * lines is twice as wide: four lines count, and around 0.5 the weights of lines -1 0 1 2 are 1/8 3/8 3/8 1/8. Line -1
+ * is outside and counts as line 0, or with exclude_outside not at all, the others then being scaled up to 1. */
 #include "kernels/cpu/vision/resize.h"
 
 #include "base/intmath.h"
