@@ -72,23 +72,23 @@ static size_t matmul_workspace(const void *state, const nc_tensor *in, int n_in,
 static nc_code matmul_run(const nc_call *c) {
     const nc_gemm_state *s = c->state;
     product p;
-    if (!describe(&c->in[0], &c->in[1], &c->out[0], &p))
+    if (!describe(c->in[0], c->in[1], c->out[0], &p))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
-                           (long long)c->in[0].dims[c->in[0].rank - 1]);
-    if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
-    nck_gemm_batch b = {.one = {.type = c->out[0].dtype,
+                           (long long)c->in[0]->dims[c->in[0]->rank - 1]);
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    nck_gemm_batch b = {.one = {.type = c->out[0]->dtype,
                                 .M = p.M,
                                 .N = p.N,
                                 .K = p.K,
                                 .alpha = 1,
-                                .a = c->in[0].data,
+                                .a = c->in[0]->data,
                                 .a_rs = p.a_rs,
                                 .a_cs = p.a_cs,
-                                .b = c->in[1].data,
+                                .b = c->in[1]->data,
                                 .b_rs = p.b_rs,
                                 .b_cs = p.b_cs,
                                 .b_packed = s->packed ? c->packed[0] : NULL,
-                                .c = c->out[0].data,
+                                .c = c->out[0]->data,
                                 .c_rs = p.N,
                                 .c_cs = 1}};
     nck_walk_init(&b.walk, p.rank, p.dims, 3, p.strides);
