@@ -7,6 +7,7 @@
  * its owner. */
 #include "base/file.h"
 
+#include "base/intmath.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static void *map_out_of_step(int fd, size_t bytes) {
     size_t room = bytes + 2 * HUGE;
     char *r = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r == MAP_FAILED) return mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (bytes + page - 1) / page * page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = nc_round_up_size(bytes, page);
     size_t head = HUGE - (uintptr_t)r % HUGE + HUGE / 2;
     if (head + used > room) head -= HUGE;
     void *p = mmap(r + head, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
@@ -98,7 +99,7 @@ void nc_file_unmap(nc_mapping *m) {
 
 void nc_file_forget(const void *p, size_t bytes) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p, to = from + bytes;
-    from = (from + page - 1) / page * page;
+    from = nc_round_up_size(from, page);
     to = to / page * page;
     if (from < to) (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
@@ -120,7 +121,7 @@ static int open_temporary(const char *path, char *name, size_t bytes_name) {
 /* 0 or an errno. */
 static int write_all(int fd, const uint8_t *p, size_t bytes) {
     while (bytes > 0) {
-        ssize_t n = write(fd, p, bytes < WRITE_STEP ? bytes : WRITE_STEP);
+        ssize_t n = write(fd, p, nc_min_size(bytes, WRITE_STEP));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return errno;
         p += n;

@@ -6,6 +6,8 @@
  * before the whole span has been gone through. */
 #include "device/guard.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,13 +21,7 @@
 static pthread_mutex_t spans_mutex = PTHREAD_MUTEX_INITIALIZER;
 static nc_guard_memory *spans;
 
-static size_t round_up(size_t n, size_t to) {
-    return (n + to - 1) / to * to;
-}
-
-static size_t page_bytes(void) {
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
+static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 nc_code nc_guard_memory_init(nc_guard_memory *m, nc_work *w) {
     void *p = MAP_FAILED;
@@ -45,7 +41,8 @@ nc_code nc_guard_memory_init(nc_guard_memory *m, nc_work *w) {
 
 /* The bytes of a block end where their mapping's last, forbidden page begins. */
 static void *map_bytes(size_t bytes) {
-    size_t page = page_bytes(), used = round_up(bytes ? bytes : 1, ALIGNMENT), body = round_up(used, page);
+    size_t page = page_bytes(), used = nc_round_up_size(bytes ? bytes : 1, ALIGNMENT),
+           body = nc_round_up_size(used, page);
     char *p = mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
     if (mprotect(p + body, page, PROT_NONE) != 0) {
@@ -56,7 +53,8 @@ static void *map_bytes(size_t bytes) {
 }
 
 static void unmap_bytes(void *data, size_t bytes) {
-    size_t page = page_bytes(), used = round_up(bytes ? bytes : 1, ALIGNMENT), body = round_up(used, page);
+    size_t page = page_bytes(), used = nc_round_up_size(bytes ? bytes : 1, ALIGNMENT),
+           body = nc_round_up_size(used, page);
     munmap((char *)data - (body - used), body + page);
 }
 
@@ -72,9 +70,7 @@ void nc_guard_memory_release(nc_guard_memory *m) {
 }
 
 /* Addresses a block takes: the gap behind it keeps "one past the end" apart from the next block. */
-static size_t extent(size_t bytes) {
-    return round_up(bytes, ALIGNMENT) + ALIGNMENT;
-}
+static size_t extent(size_t bytes) { return nc_round_up_size(bytes, ALIGNMENT) + ALIGNMENT; }
 
 /* Next fit from the cursor, once around. 0: the span is full. */
 static uintptr_t place_block(nc_guard_memory *m, size_t bytes) {

@@ -3,6 +3,7 @@
  * runs as its decomposition. No dynamic kernels. */
 #include "ops/cases_testing.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
 #include "tests/graph_testing.h"
@@ -181,7 +182,7 @@ static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tenso
     for (int k = 0; k < prep->n_packs; k++) {
         void *block = nc_arena_alloc(&r->arena, prep->pack[k].bytes + 64);
         NC_NEED(&r->w, block);
-        packed[k] = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+        packed[k] = nc_align64_pointer(block);
         NC_TRY(prep->pack[k].fill(prep->state, &in[prep->pack[k].input], (void *)(uintptr_t)packed[k]));
     }
     nc_tensor **p = nc_arena_array(&r->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *p);
@@ -198,7 +199,7 @@ static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tenso
     if (b->workspace != NULL) c.bytes_workspace = b->workspace(prep->state, in, n->n_in, out, n->n_out);
     void *block = nc_arena_alloc(&r->arena, c.bytes_workspace + 64);
     NC_NEED(&r->w, block);
-    c.workspace = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+    c.workspace = nc_align64_pointer(block);
     if (b->kind == NC_K_VIEW) {
         NC_TRY(b->view(&c));
         return copy_views(r, n, out);

@@ -2,6 +2,7 @@
  * own. */
 #include "ops/host_eval.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/binding.h"
 

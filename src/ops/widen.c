@@ -2,6 +2,7 @@
  * converted inputs, the results, then the kernel's own; the layout follows from the actual dims at each run. */
 #include "ops/widen.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 
 enum { MAX_OPERANDS = 8 };
@@ -13,7 +14,7 @@ static nc_dtype wide_of(nc_types which, nc_dtype t) {
 }
 
 static size_t wide_bytes(nc_dtype wide, const nc_tensor *t) {
-    return ((size_t)nc_tensor_numel(t) * nc_dtype_bytes(wide) + 63) & ~(size_t)63;
+    return nc_align64((size_t)nc_tensor_numel(t) * nc_dtype_bytes(wide));
 }
 
 /* The tensor as the kernel sees it, dense at *at, which moves on. */

@@ -19,12 +19,14 @@ size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *sta
                           const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c);
 
-/* name_half_workspace and name_half_run over name_run and the given workspace function. */
-#define NC_WIDENED_HALF(name, workspace_fn)                                                                     \
-    static size_t name##_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
-                                        int n_out) {                                                            \
-        return nc_widen_workspace(NC_WIDEN_HALF, workspace_fn, state, in, n_in, out, n_out);                    \
-    }                                                                                                           \
-    static nc_code name##_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, name##_run, c); }
+/* Defines name_workspace and name_run, for a row of narrow types, over the kernel run_fn and its workspace function. */
+#define NC_WIDENED(name, which, run_fn, workspace_fn)                                                      \
+    static size_t name##_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
+                                   int n_out) {                                                            \
+        return nc_widen_workspace(which, workspace_fn, state, in, n_in, out, n_out);                       \
+    }                                                                                                      \
+    static nc_code name##_run(const nc_call *c) { return nc_widen_run(which, run_fn, c); }
+/* The usual case: name_half_workspace and name_half_run over name_run. */
+#define NC_WIDENED_HALF(name, workspace_fn) NC_WIDENED(name##_half, NC_WIDEN_HALF, name##_run, workspace_fn)
 
 #endif

@@ -7,6 +7,7 @@
  * and meets b, so it may lie where a lay. */
 #include "plan/instance.h"
 
+#include "base/intmath.h"
 #include "base/mem.h"
 #include "plan/plan.h"
 
@@ -73,8 +74,7 @@ static nc_code workspace_bytes(const layout *l, const nc_instr *x, size_t *out) 
 
 static nc_code add_block(layout *l, int slot, size_t bytes) {
     if (bytes > SIZE_MAX / 2) NC_FAIL(l->w, NC_E_LIMIT, "a tensor of more than half the address space");
-    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    l->blocks[l->n++] = (block){.slot = slot, .bytes = bytes ? bytes : ALIGN};
+    l->blocks[l->n++] = (block){.slot = slot, .bytes = nc_align64(bytes ? bytes : 1)};
     return NC_OK;
 }
 

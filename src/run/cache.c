@@ -8,6 +8,7 @@
  * for it. */
 #include "run/session.h"
 
+#include "base/intmath.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static int64_t capacity(nc_sym_seen *seen, int64_t v) {
     }
     int64_t cap = 16;
     while (cap < v && cap <= INT64_MAX / 2) cap *= 2;
-    return cap < v ? v : cap;
+    return nc_max64(cap, v);
 }
 
 /* ---- the two lists; s->lock is held ---- */

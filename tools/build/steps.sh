@@ -109,7 +109,7 @@ format() {
 }
 format_commands() {
     { git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } |
-        grep -E '\.(c|h)$' | xargs -r clang-format -i --style=file
+        grep -E '\.(c|h|inc)$' | xargs -r clang-format -i --style=file
 }
 
 # Pages that are made from the code.

@@ -8,6 +8,7 @@
  * each piece is gathered. */
 #include "kernels/cpu/tile.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/tile_table.h"
 
@@ -31,7 +32,7 @@ typedef struct operand {
     nck_tile_store_fn store;
 } operand;
 
-typedef struct job {
+typedef struct tile_job {
     const nck_tile_prog *p;
     const nck_tile_table *table;
     const nck_lane_fn *lanes;
@@ -40,7 +41,7 @@ typedef struct job {
     int64_t numel, inner, tile;
     size_t bytes; /* of one element of the compute type */
     operand in[NCK_TILE_MAX_REG], out[NCK_TILE_MAX_OUT];
-} job;
+} tile_job;
 
 /* Where a tile begins: the row's coordinates, the column, and the same as one number. */
 typedef struct place {
@@ -111,7 +112,7 @@ static bool is_written(const nck_tile_prog *p, int reg) {
     return false;
 }
 
-static void operand_init(operand *o, const job *j, const nc_tensor *t, const int64_t *strides) {
+static void operand_init(operand *o, const tile_job *j, const nc_tensor *t, const int64_t *strides) {
     *o = (operand){.base = t->data, .bytes = nc_dtype_bytes(t->dtype), .dtype = t->dtype};
     memcpy(o->strides, strides, sizeof o->strides);
     o->same = t->dtype == j->p->compute;
@@ -121,7 +122,7 @@ static void operand_init(operand *o, const job *j, const nc_tensor *t, const int
     o->store = nck_tile_store_get(j->p->compute, t->dtype);
 }
 
-static void job_init(job *j, const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out) {
+static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out) {
     int64_t strides[NCK_TILE_MAX_REG + NCK_TILE_MAX_OUT][NC_MAX_RANK] = {{0}};
     j->p = p;
     j->table = nck_isa_get()->tile;
@@ -148,7 +149,7 @@ static void job_init(job *j, const nck_tile_prog *p, nc_tensor *const *in, nc_te
     }
 }
 
-static void fill(char *dst, size_t bytes, int64_t n) {
+static void tile_fill(char *dst, size_t bytes, int64_t n) {
     if (bytes == 4) {
         uint32_t x;
         memcpy(&x, dst, 4);
@@ -160,11 +161,11 @@ static void fill(char *dst, size_t bytes, int64_t n) {
     }
 }
 
-static void load_run(const job *j, const operand *o, char *dst, const char *src, int64_t n) {
+static void load_run(const tile_job *j, const operand *o, char *dst, const char *src, int64_t n) {
     int64_t stride = o->strides[j->rank - 1];
     if (stride == 0) {
         o->load(dst, src, 0, 1);
-        fill(dst, j->bytes, n);
+        tile_fill(dst, j->bytes, n);
     } else if (stride == 1 && o->same) {
         memcpy(dst, src, (size_t)n * o->bytes);
     } else if (stride == 1 && o->dtype == NC_FLOAT16 && j->p->compute == NC_FLOAT) {
@@ -177,7 +178,7 @@ static void load_run(const job *j, const operand *o, char *dst, const char *src,
 }
 
 /* memmove: a program without operations may store an input over itself. */
-static void store_run(const job *j, const operand *o, char *dst, const char *src, int64_t n) {
+static void store_run(const tile_job *j, const operand *o, char *dst, const char *src, int64_t n) {
     int64_t stride = o->strides[j->rank - 1];
     if (stride == 1 && o->same)
         memmove(dst, src, (size_t)n * o->bytes);
@@ -189,13 +190,13 @@ static void store_run(const job *j, const operand *o, char *dst, const char *src
         o->store(dst, stride, src, n);
 }
 
-static char *address(const job *j, const operand *o, const place *w) {
+static char *tile_address(const tile_job *j, const operand *o, const place *w) {
     int64_t at = w->column * o->strides[j->rank - 1];
     for (int i = 0; i < j->rank - 1; i++) at += w->at[i] * o->strides[i];
     return o->base + at * (int64_t)o->bytes;
 }
 
-static void next_row(const job *j, place *w) {
+static void next_row(const tile_job *j, place *w) {
     w->column = 0;
     for (int i = j->rank - 2; i >= 0; i--) {
         if (++w->at[i] < j->dims[i]) return;
@@ -205,34 +206,34 @@ static void next_row(const job *j, place *w) {
 
 /* Memory where the n elements from w on lie side by side in the compute type, as lane functions need them; else NULL.
  */
-static char *in_place(const job *j, const operand *o, const place *w, int64_t n) {
+static char *in_place(const tile_job *j, const operand *o, const place *w, int64_t n) {
     if (!o->same || o->copy || n % NCK_TILE_PAD != 0) return NULL;
     if (o->flat) return o->base + w->element * (int64_t)o->bytes;
-    return o->strides[j->rank - 1] == 1 && w->column + n <= j->inner ? address(j, o, w) : NULL;
+    return o->strides[j->rank - 1] == 1 && w->column + n <= j->inner ? tile_address(j, o, w) : NULL;
 }
 
-static void load_tile(const job *j, const operand *o, char *dst, const place *from, int64_t n) {
+static void load_tile(const tile_job *j, const operand *o, char *dst, const place *from, int64_t n) {
     place w = *from;
     for (int64_t done = 0; done < n; next_row(j, &w)) {
         int64_t left = j->inner - w.column, run = left < n - done ? left : n - done;
-        load_run(j, o, dst + done * (int64_t)j->bytes, address(j, o, &w), run);
+        load_run(j, o, dst + done * (int64_t)j->bytes, tile_address(j, o, &w), run);
         done += run;
     }
     int64_t pad = -n & (NCK_TILE_PAD - 1);
     memset(dst + n * (int64_t)j->bytes, 0, (size_t)pad * j->bytes);
 }
 
-static void store_tile(const job *j, const operand *o, const char *src, const place *from, int64_t n) {
+static void store_tile(const tile_job *j, const operand *o, const char *src, const place *from, int64_t n) {
     place w = *from;
     for (int64_t done = 0; done < n; next_row(j, &w)) {
         int64_t left = j->inner - w.column, run = left < n - done ? left : n - done;
-        store_run(j, o, address(j, o, &w), src + done * (int64_t)j->bytes, run);
+        store_run(j, o, tile_address(j, o, &w), src + done * (int64_t)j->bytes, run);
         done += run;
     }
 }
 
 /* The last operation writes to `direct` when that is not NULL. */
-static void run_ops(const job *j, registers *r, char *direct, int64_t n) {
+static void run_ops(const tile_job *j, registers *r, char *direct, int64_t n) {
     int64_t padded = (n + NCK_TILE_PAD - 1) & ~(int64_t)(NCK_TILE_PAD - 1);
     for (int i = 0; i < j->p->n_op; i++) {
         const nck_tile_op *op = &j->p->op[i];
@@ -245,7 +246,7 @@ static void run_ops(const job *j, registers *r, char *direct, int64_t n) {
     }
 }
 
-static void run_tile(const job *j, registers *r, const place *w, int64_t n) {
+static void tile_run_tile(const tile_job *j, registers *r, const place *w, int64_t n) {
     const nck_tile_prog *p = j->p;
     for (int i = 0; i < p->n_in; i++) {
         if (j->in[i].splat) continue;
@@ -260,7 +261,7 @@ static void run_tile(const job *j, registers *r, const place *w, int64_t n) {
     for (int i = 0; i < p->n_out; i++) store_tile(j, &j->out[i], r->now[p->out_reg[i]], w, n);
 }
 
-static place place_of(const job *j, int64_t element) {
+static place tile_place_of(const tile_job *j, int64_t element) {
     place w = {.element = element, .column = element % j->inner};
     int64_t row = element / j->inner;
     for (int i = j->rank - 2; i >= 0; i--) {
@@ -270,28 +271,28 @@ static place place_of(const job *j, int64_t element) {
     return w;
 }
 
-static void run_chunk(void *ctx, int64_t i_chunk) {
-    const job *j = ctx;
+static void tile_run_chunk(void *ctx, int64_t i_chunk) {
+    const tile_job *j = ctx;
     registers r;
     int64_t at = i_chunk * CHUNK, end = j->numel - at < CHUNK ? j->numel : at + CHUNK;
     for (int i = 0; i < j->p->n_in; i++) {
         if (!j->in[i].splat) continue;
         j->in[i].load(r.tile[i], j->in[i].base, 0, 1);
-        fill(r.tile[i], j->bytes, j->tile);
+        tile_fill(r.tile[i], j->bytes, j->tile);
         r.now[i] = r.tile[i];
     }
     while (at < end) {
-        place w = place_of(j, at);
+        place w = tile_place_of(j, at);
         int64_t n = end - at < j->tile ? end - at : j->tile;
         if (j->inner >= LONG_ROW && n > j->inner - w.column) n = j->inner - w.column;
-        run_tile(j, &r, &w, n);
+        tile_run_tile(j, &r, &w, n);
         at += n;
     }
 }
 
 void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool) {
-    job j;
+    tile_job j;
     if (nc_tensor_numel(out[0]) == 0) return;
     job_init(&j, p, in, out);
-    nc_parallel(pool, (j.numel + CHUNK - 1) / CHUNK, run_chunk, &j);
+    nc_parallel(pool, nc_ceil_div(j.numel, CHUNK), tile_run_chunk, &j);
 }

@@ -3,7 +3,13 @@
  * A program is a list of lane operations on registers. A register holds one tile of elements of the compute type; the
  * first n_in registers are the inputs. Inputs and outputs may have any strides and any numeric storage type: elements
  * are converted on load and store. Tensors are borrowed; nothing is allocated. Which elements a tile holds never
- * depends on threads. */
+ * depends on threads.
+ *
+ * An example: y = relu(x * a + b) has the inputs x, a and b in registers 0, 1 and 2, and three operations,
+ *     3 = mul(0, 1)   4 = add(3, 2)   3 = relu(4)
+ * with out_reg {3}. For x (2,1000) of f16 and a, b (1000) of f32 a tile is a run of elements of one row: x is converted
+ * to f32 into register 0, a and b are read where they lie, each operation is one loop over the tile, and register 3 is
+ * converted back. The next tile follows; no tensor of x * a is ever written. */
 #ifndef NCK_CPU_TILE_H
 #define NCK_CPU_TILE_H
 

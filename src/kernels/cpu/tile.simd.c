@@ -2,6 +2,7 @@
  * Compiled once per ISA; exports nck_tile_<isa>. Holds no formula and no vector instruction of its own. */
 #include "kernels/cpu/tile_table.h"
 
+#include "kernels/cpu/per_type.h"
 #include "kernels/cpu/simd/math.h"
 #include "kernels/lanes/activation.h"
 #include "kernels/lanes/arith.h"
@@ -11,38 +12,37 @@
 _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "a padded tile is whole vectors");
 
 #define PARAMS_0
-#define PARAMS_1       , p
-#define PARAMS_2       , p, q
+#define PARAMS_1 , p
+#define PARAMS_2 , p, q
 #define CALL(lane, ...) lane(__VA_ARGS__)
-#define FN(name)       L_WORD(lane_##name##_)
+#define FN(name) L_WORD(lane_##name##_)
 
 /* a, b and c are the inputs, p and q the parameters; loads that the formula does not use are dropped by the compiler.
  */
-#define LANE_FN(name, formula)                                                                              \
-    static void FN(name)(int64_t n, void *dst, const void *const *src, const double *param) {               \
-        const L_WORD(v_) p = L_K(param[0]), q = L_K(param[1]);                                              \
-        const char *s0 = src[0], *s1 = src[1], *s2 = src[2];                                                \
-        char *d = dst;                                                                                      \
-        const int64_t step = L_WORD(V_LEN_) * (int64_t)sizeof(L_WORD(v_elem_));                             \
-        for (int64_t i = 0, end = n * (int64_t)sizeof(L_WORD(v_elem_)); i < end; i += step) {               \
+#define LANE_FN(name, formula)                                                                                      \
+    static void FN(name)(int64_t n, void *dst, const void *const *src, const double *param) {                       \
+        const L_WORD(v_) p = L_K(param[0]), q = L_K(param[1]);                                                      \
+        const char *s0 = src[0], *s1 = src[1], *s2 = src[2];                                                        \
+        char *d = dst;                                                                                              \
+        const int64_t step = L_WORD(V_LEN_) * (int64_t)sizeof(L_WORD(v_elem_));                                     \
+        for (int64_t i = 0, end = n * (int64_t)sizeof(L_WORD(v_elem_)); i < end; i += step) {                       \
             const L_WORD(v_) a = L_WORD(v_load_)(s0 + i), b = L_WORD(v_load_)(s1 + i), c = L_WORD(v_load_)(s2 + i); \
-            (void)b, (void)c, (void)p, (void)q;                                                             \
-            L_WORD(v_store_)(d + i, formula);                                                               \
-        }                                                                                                   \
+            (void)b, (void)c, (void)p, (void)q;                                                                     \
+            L_WORD(v_store_)(d + i, formula);                                                                       \
+        }                                                                                                           \
     }
 #define GRAD_FN_NONE(name, n_param)
 #define GRAD_FN_X(name, n_param) LANE_FN(name##_grad, L_MUL(a, CALL(LANE_##name##_D, b PARAMS_##n_param)))
 #define GRAD_FN_Y(name, n_param) GRAD_FN_X(name, n_param)
 
-#define FN_F(name, formula)      LANE_FN(name, formula)
-#define FN_N(name, formula)      LANE_FN(name, formula)
+#define FN_F(name, formula) LANE_FN(name, formula)
+#define FN_N(name, formula) LANE_FN(name, formula)
 #define FN_I(name, formula)
 
-#define UNARY(name, n_param, kinds, uses)                      \
-    FN_##kinds(name, CALL(LANE_##name, a PARAMS_##n_param))    \
-    GRAD_FN_##uses(name, n_param)
+#define UNARY(name, n_param, kinds, uses) \
+    FN_##kinds(name, CALL(LANE_##name, a PARAMS_##n_param)) GRAD_FN_##uses(name, n_param)
 #define BINARY(name, n_param, kinds, diff) FN_##kinds(name, CALL(LANE_##name, a, b PARAMS_##n_param))
-#define TERNARY(name, kinds)               LANE_FN(name, CALL(LANE_##name, a, b, c))
+#define TERNARY(name, kinds) LANE_FN(name, CALL(LANE_##name, a, b, c))
 
 #define L_SUFFIX f32
 #include "kernels/lanes/lanes.list"
@@ -54,49 +54,36 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 #undef BINARY
 #undef TERNARY
 
-#define HALF(H)                                                                          \
-    static void load_##H(float *dst, const void *src, int64_t n) {                       \
-        int64_t i = 0;                                                                   \
-        for (; i + V_LEN_f32 <= n; i += V_LEN_f32) v_store_f32(dst + i, v_load_##H((const char *)src + 2 * i)); \
-        if (i == n) return;                                                              \
-        uint16_t t[V_LEN_f32] = {0};                                                     \
-        memcpy(t, (const char *)src + 2 * i, 2 * (size_t)(n - i));                         \
-        v_store_part_f32(dst + i, v_load_##H(t), n - i);                                 \
-    }                                                                                    \
-    static void store_##H(void *dst, const float *src, int64_t n) {                      \
-        int64_t i = 0;                                                                   \
-        for (; i + V_LEN_f32 <= n; i += V_LEN_f32) v_store_##H((char *)dst + 2 * i, v_load_f32(src + i)); \
-        if (i == n) return;                                                              \
-        uint16_t t[V_LEN_f32];                                                           \
-        v_store_##H(t, v_load_part_f32(src + i, n - i));                                 \
-        memcpy((char *)dst + 2 * i, t, 2 * (size_t)(n - i));                             \
-    }
-HALF(f16)
-HALF(bf16)
+#define SUFFIX f16
+#include "kernels/cpu/tile_half.inc"
+#define SUFFIX bf16
+#include "kernels/cpu/tile_half.inc"
 
 #define GRAD_ROW_NONE(name)
 #define GRAD_ROW_X(name) [NCK_LANE_##name##_grad] = FN(name##_grad),
 #define GRAD_ROW_Y(name) GRAD_ROW_X(name)
-#define ROW_F(name)              [NCK_LANE_##name] = FN(name),
-#define ROW_N(name)              [NCK_LANE_##name] = FN(name),
+#define ROW_F(name) [NCK_LANE_##name] = FN(name),
+#define ROW_N(name) [NCK_LANE_##name] = FN(name),
 #define ROW_I(name)
-#define UNARY(name, n_param, kinds, uses)  ROW_##kinds(name) GRAD_ROW_##uses(name)
+#define UNARY(name, n_param, kinds, uses) ROW_##kinds(name) GRAD_ROW_##uses(name)
 #define BINARY(name, n_param, kinds, diff) ROW_##kinds(name)
-#define TERNARY(name, kinds)               [NCK_LANE_##name] = FN(name),
+#define TERNARY(name, kinds) [NCK_LANE_##name] = FN(name),
 
 extern const nck_tile_table NCK_ISA_NAME(nck_tile_);
 const nck_tile_table NCK_ISA_NAME(nck_tile_) = {
 #define L_SUFFIX f32
-    .f32 = {
+    .f32 =
+        {
 #include "kernels/lanes/lanes.list"
-    },
+        },
 #undef L_SUFFIX
 #define L_SUFFIX f64
-    .f64 = {
+    .f64 =
+        {
 #include "kernels/lanes/lanes.list"
-    },
-    .load_f16 = load_f16,
-    .load_bf16 = load_bf16,
-    .store_f16 = store_f16,
-    .store_bf16 = store_bf16,
+        },
+    .load_f16 = tile_load_f16,
+    .load_bf16 = tile_load_bf16,
+    .store_f16 = tile_store_f16,
+    .store_bf16 = tile_store_bf16,
 };

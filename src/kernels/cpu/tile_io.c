@@ -32,61 +32,61 @@ static uint16_t bf16_of_f64(double x) {
 }
 
 /* STORAGE(compute dtype, its C type, storage dtype, its C type in memory, the number that v in memory stands for) */
-#define STORAGE_ALL(C, T)                               \
-    STORAGE(C, T, FLOAT, float, v)                      \
-    STORAGE(C, T, DOUBLE, double, v)                    \
-    STORAGE(C, T, FLOAT16, uint16_t, nc_f16_to_f32(v))  \
+#define STORAGE_ALL(C, T)                                \
+    STORAGE(C, T, FLOAT, float, v)                       \
+    STORAGE(C, T, DOUBLE, double, v)                     \
+    STORAGE(C, T, FLOAT16, uint16_t, nc_f16_to_f32(v))   \
     STORAGE(C, T, BFLOAT16, uint16_t, nc_bf16_to_f32(v)) \
-    STORAGE(C, T, BOOL, uint8_t, (v != 0))              \
-    STORAGE(C, T, INT8, int8_t, v)                      \
-    STORAGE(C, T, INT16, int16_t, v)                    \
-    STORAGE(C, T, INT32, int32_t, v)                    \
-    STORAGE(C, T, INT64, int64_t, v)                    \
-    STORAGE(C, T, UINT8, uint8_t, v)                    \
-    STORAGE(C, T, UINT16, uint16_t, v)                  \
-    STORAGE(C, T, UINT32, uint32_t, v)                  \
+    STORAGE(C, T, BOOL, uint8_t, (v != 0))               \
+    STORAGE(C, T, INT8, int8_t, v)                       \
+    STORAGE(C, T, INT16, int16_t, v)                     \
+    STORAGE(C, T, INT32, int32_t, v)                     \
+    STORAGE(C, T, INT64, int64_t, v)                     \
+    STORAGE(C, T, UINT8, uint8_t, v)                     \
+    STORAGE(C, T, UINT16, uint16_t, v)                   \
+    STORAGE(C, T, UINT32, uint32_t, v)                   \
     STORAGE(C, T, UINT64, uint64_t, v)
-#define COMPUTE_ALL               \
-    STORAGE_ALL(FLOAT, float)     \
-    STORAGE_ALL(DOUBLE, double)   \
-    STORAGE_ALL(INT64, int64_t)   \
+#define COMPUTE_ALL             \
+    STORAGE_ALL(FLOAT, float)   \
+    STORAGE_ALL(DOUBLE, double) \
+    STORAGE_ALL(INT64, int64_t) \
     STORAGE_ALL(UINT64, uint64_t)
 
-#define TO_FLOAT(x)  ((float)(x))
+#define TO_FLOAT(x) ((float)(x))
 #define TO_DOUBLE(x) ((double)(x))
-#define TO_INT64(x)  (_Generic((x), float: i64_of_f64, double: i64_of_f64, default: i64_of_i64)(x))
-#define TO_UINT64(x) ((uint64_t)_Generic((x), float: u64_of_f64, double: u64_of_f64, default: i64_of_i64)(x))
+#define TO_INT64(x) (_Generic((x), float : i64_of_f64, double : i64_of_f64, default : i64_of_i64)(x))
+#define TO_UINT64(x) ((uint64_t) _Generic((x), float : u64_of_f64, double : u64_of_f64, default : i64_of_i64)(x))
 
-#define PUT_FLOAT(x)    TO_FLOAT(x)
-#define PUT_DOUBLE(x)   TO_DOUBLE(x)
-#define PUT_FLOAT16(x)  nc_f64_to_f16((double)(x))
+#define PUT_FLOAT(x) TO_FLOAT(x)
+#define PUT_DOUBLE(x) TO_DOUBLE(x)
+#define PUT_FLOAT16(x) nc_f64_to_f16((double)(x))
 #define PUT_BFLOAT16(x) bf16_of_f64((double)(x))
-#define PUT_BOOL(x)     ((x) != 0)
-#define PUT_INT8(x)     ((int8_t)TO_INT64(x))
-#define PUT_INT16(x)    ((int16_t)TO_INT64(x))
-#define PUT_INT32(x)    ((int32_t)TO_INT64(x))
-#define PUT_INT64(x)    TO_INT64(x)
-#define PUT_UINT8(x)    ((uint8_t)TO_INT64(x))
-#define PUT_UINT16(x)   ((uint16_t)TO_INT64(x))
-#define PUT_UINT32(x)   ((uint32_t)TO_INT64(x))
-#define PUT_UINT64(x)   TO_UINT64(x)
+#define PUT_BOOL(x) ((x) != 0)
+#define PUT_INT8(x) ((int8_t)TO_INT64(x))
+#define PUT_INT16(x) ((int16_t)TO_INT64(x))
+#define PUT_INT32(x) ((int32_t)TO_INT64(x))
+#define PUT_INT64(x) TO_INT64(x)
+#define PUT_UINT8(x) ((uint8_t)TO_INT64(x))
+#define PUT_UINT16(x) ((uint16_t)TO_INT64(x))
+#define PUT_UINT32(x) ((uint32_t)TO_INT64(x))
+#define PUT_UINT64(x) TO_UINT64(x)
 
-#define STORAGE(C, T, S, M, number)                                                          \
-    static void load_##C##_##S(void *dst, const void *src, int64_t stride, int64_t n) {      \
-        T *d = dst;                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                    \
-            M v;                                                                             \
-            memcpy(&v, (const char *)src + i * stride * (int64_t)sizeof v, sizeof v);        \
-            d[i] = TO_##C(number);                                                           \
-        }                                                                                    \
-    }                                                                                        \
-    static void store_##C##_##S(void *dst, int64_t stride, const void *src, int64_t n) {     \
-        for (int64_t i = 0; i < n; i++) {                                                    \
-            T x;                                                                             \
-            memcpy(&x, (const char *)src + i * (int64_t)sizeof x, sizeof x);                 \
-            const M v = PUT_##S(x);                                                          \
-            memcpy((char *)dst + i * stride * (int64_t)sizeof v, &v, sizeof v);              \
-        }                                                                                    \
+#define STORAGE(C, T, S, M, number)                                                      \
+    static void load_##C##_##S(void *dst, const void *src, int64_t stride, int64_t n) {  \
+        T *d = dst;                                                                      \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            M v;                                                                         \
+            memcpy(&v, (const char *)src + i * stride * (int64_t)sizeof v, sizeof v);    \
+            d[i] = TO_##C(number);                                                       \
+        }                                                                                \
+    }                                                                                    \
+    static void store_##C##_##S(void *dst, int64_t stride, const void *src, int64_t n) { \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            T x;                                                                         \
+            memcpy(&x, (const char *)src + i * (int64_t)sizeof x, sizeof x);             \
+            const M v = PUT_##S(x);                                                      \
+            memcpy((char *)dst + i * stride * (int64_t)sizeof v, &v, sizeof v);          \
+        }                                                                                \
     }
 COMPUTE_ALL
 #undef STORAGE
@@ -102,12 +102,12 @@ static const nck_tile_store_fn stores[NC_N_DTYPES][NC_N_DTYPES] = {
 #undef STORAGE
 };
 
-static bool in_table(nc_dtype t) { return (int)t > 0 && t < NC_N_DTYPES; }
+static bool tile_in_table(nc_dtype t) { return (int)t > 0 && t < NC_N_DTYPES; }
 
 nck_tile_load_fn nck_tile_load_get(nc_dtype compute, nc_dtype storage) {
-    return in_table(compute) && in_table(storage) ? loads[compute][storage] : NULL;
+    return tile_in_table(compute) && tile_in_table(storage) ? loads[compute][storage] : NULL;
 }
 
 nck_tile_store_fn nck_tile_store_get(nc_dtype compute, nc_dtype storage) {
-    return in_table(compute) && in_table(storage) ? stores[compute][storage] : NULL;
+    return tile_in_table(compute) && tile_in_table(storage) ? stores[compute][storage] : NULL;
 }

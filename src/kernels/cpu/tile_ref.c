@@ -19,24 +19,26 @@ typedef union cell {
 } cell;
 
 #define PARAMS_0
-#define PARAMS_1        , p
-#define PARAMS_2        , p, q
+#define PARAMS_1 , p
+#define PARAMS_2 , p, q
 #define CALL(lane, ...) lane(__VA_ARGS__)
 #define GRAD_NONE(name, n_param)
-#define GRAD_X(name, n_param) \
-    case NCK_LANE_##name##_grad: return L_MUL(a, CALL(LANE_##name##_D, b PARAMS_##n_param));
+#define GRAD_X(name, n_param)    \
+    case NCK_LANE_##name##_grad: \
+        return L_MUL(a, CALL(LANE_##name##_D, b PARAMS_##n_param));
 #define GRAD_Y(name, n_param) GRAD_X(name, n_param)
 
 #define CASE_F(name, formula) \
-    case NCK_LANE_##name: return formula;
+    case NCK_LANE_##name:     \
+        return formula;
 #define CASE_N(name, formula) CASE_F(name, formula)
 #define CASE_I(name, formula)
-#define UNARY(name, n_param, kinds, uses)                     \
-    CASE_##kinds(name, CALL(LANE_##name, a PARAMS_##n_param)) \
-        GRAD_##uses(name, n_param)
+#define UNARY(name, n_param, kinds, uses) \
+    CASE_##kinds(name, CALL(LANE_##name, a PARAMS_##n_param)) GRAD_##uses(name, n_param)
 #define BINARY(name, n_param, kinds, diff) CASE_##kinds(name, CALL(LANE_##name, a, b PARAMS_##n_param))
 #define TERNARY(name, kinds) \
-    case NCK_LANE_##name: return CALL(LANE_##name, a, b, c);
+    case NCK_LANE_##name:    \
+        return CALL(LANE_##name, a, b, c);
 
 #define L_T float
 static float value_f32(int lane, float a, float b, float c, float p, float q) {
@@ -74,7 +76,7 @@ static cell run_op(nc_dtype compute, const nck_tile_op *op, const cell *reg) {
 }
 
 /* Address of the element at the coordinates `at` of the outputs' dims. */
-static char *address(const nc_tensor *t, const nc_tensor *out, const int64_t *at) {
+static char *tile_ref_address(const nc_tensor *t, const nc_tensor *out, const int64_t *at) {
     int64_t strides[NC_MAX_RANK], step = 0;
     nc_broadcast_strides(t, out->rank, out->dims, strides);
     for (int i = 0; i < out->rank; i++) step += at[i] * strides[i];
@@ -84,10 +86,10 @@ static char *address(const nc_tensor *t, const nc_tensor *out, const int64_t *at
 static void run_element(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out, const int64_t *at) {
     cell reg[NCK_TILE_MAX_REG];
     for (int i = 0; i < p->n_in; i++)
-        nck_tile_load_get(p->compute, in[i].dtype)(&reg[i], address(&in[i], out, at), 0, 1);
+        nck_tile_load_get(p->compute, in[i].dtype)(&reg[i], tile_ref_address(&in[i], out, at), 0, 1);
     for (int i = 0; i < p->n_op; i++) reg[p->op[i].dst] = run_op(p->compute, &p->op[i], reg);
     for (int i = 0; i < p->n_out; i++)
-        nck_tile_store_get(p->compute, out[i].dtype)(address(&out[i], out, at), 0, &reg[p->out_reg[i]], 1);
+        nck_tile_store_get(p->compute, out[i].dtype)(tile_ref_address(&out[i], out, at), 0, &reg[p->out_reg[i]], 1);
 }
 
 void nck_tile_ref_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out) {

@@ -5,6 +5,8 @@
  * asked once per shape, set of strides and alignment of the addresses, all of which may change the choice. */
 #include "kernels/cuda/gemm.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
 enum { TILE = 16, MAX_GRID_Y = 65535, THREADS = 256 };
@@ -40,7 +42,7 @@ static bool readable(int64_t R, int64_t C, const nck_cuda_matrix *m, int64_t *ld
     bool columns = (m->rs == 1 || R == 1) && (m->cs >= R || C == 1);
     if (m->batch < 0 || !(rows || columns)) return false;
     int64_t least = rows ? C : R, lead = rows ? (R == 1 ? C : m->rs) : (C == 1 ? R : m->cs);
-    *ld = lead > least ? lead : least;
+    *ld = nc_max64(lead, least);
     *transposed = !rows;
     return true;
 }
@@ -227,7 +229,7 @@ static nc_code run_plain(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_
     nck_cuda_gemm_args v = *g;
     number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->beta);
     strides as = strides_of(&g->a), bs = strides_of(&g->b), cs = strides_of(&g->c);
-    int64_t tiles = (g->M + TILE - 1) / TILE * ((g->N + TILE - 1) / TILE);
+    int64_t tiles = nc_ceil_div(g->M, TILE) * nc_ceil_div(g->N, TILE);
     if (tiles > INT32_MAX)
         return nc_diag_set(at.diag, NC_E_LIMIT, NULL, NULL, "a product of %lld tiles", (long long)tiles);
     for (int64_t first = 0; first < g->n_batch; first += MAX_GRID_Y) {

@@ -1,6 +1,7 @@
 /* cuda/launch.c: the shared parts of the launchers, see launch.h. */
 #include "kernels/cuda/launch.h"
 
+#include "base/intmath.h"
 #include "device/cuda_api.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ uint32_t nck_cuda_blocks(nc_device *d, int64_t n, int64_t per_block) {
     const nc_cuda *c = nc_device_cuda(d);
     int64_t most = (c != NULL && c->n_multiprocessors > 0 ? c->n_multiprocessors : 1) * BLOCKS_PER_MULTIPROCESSOR;
     int64_t blocks = n / per_block + (n % per_block != 0);
-    return (uint32_t)(blocks < most ? blocks : most);
+    return (uint32_t)nc_min64(blocks, most);
 }
 
 nc_code nck_cuda_launch(nck_cuda_at at, nc_function *f, uint32_t blocks, uint32_t threads, void **args) {

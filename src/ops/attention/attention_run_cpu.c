@@ -3,6 +3,7 @@
  * wanted. */
 #include "kernels/cpu/attn/attn.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_cpu.h"
@@ -42,11 +43,9 @@ static int64_t past_rows(nc_tensor *const *in, int n_in, int i) {
     return n_in > i && in[i]->rank == 4 ? in[i]->dims[2] : 0;
 }
 
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
-
 /* Bytes of joined keys or values that no output holds. */
 static size_t joined_bytes(const int64_t *d, int64_t past, nc_dtype t) {
-    return past > 0 ? align64((size_t)(d[0] * d[1] * (past + d[2]) * d[3]) * nc_dtype_bytes(t)) : 0;
+    return past > 0 ? nc_align64((size_t)(d[0] * d[1] * (past + d[2]) * d[3]) * nc_dtype_bytes(t)) : 0;
 }
 
 static bool mask_converts(nc_tensor *const *in, int n_in) {
@@ -55,7 +54,7 @@ static bool mask_converts(nc_tensor *const *in, int n_in) {
 
 static size_t mask_bytes(nc_tensor *const *in, int n_in) {
     if (!mask_converts(in, n_in)) return 0;
-    return align64((size_t)nc_tensor_numel(in[MASK]) * nc_dtype_bytes(in[Q]->dtype));
+    return nc_align64((size_t)nc_tensor_numel(in[MASK]) * nc_dtype_bytes(in[Q]->dtype));
 }
 
 size_t nc_attention_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {

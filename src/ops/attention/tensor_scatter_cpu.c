@@ -2,6 +2,7 @@
  * each batch's rows are written in one piece or, in circular mode, in two. */
 #include "kernels/cpu/move/move.h"
 
+#include "base/intmath.h"
 #include "ops/attention/attention_cpu.h"
 
 #include <string.h>
@@ -72,7 +73,7 @@ nc_code nc_tensor_scatter_run(const nc_call *c) {
     if (nc_tensor_numel(u) == 0) return NC_OK;
     for (int64_t b = 0; b < y->dims[0]; b++) {
         int64_t at = write_index(c, s, b, y->dims[axis]), room = y->dims[axis] - at, n = u->dims[axis];
-        int64_t head = n < room ? n : room;
+        int64_t head = nc_min64(n, room);
         write_rows(c, axis, b, 0, head, at);
         write_rows(c, axis, b, head, n - head, 0);
     }

@@ -2,6 +2,7 @@
  * written; a bad one is an error of the data that names it. */
 #include "ops/binding.h"
 #include "ops/card.h"
+#include "ops/widen.h"
 
 #include "kernels/cpu/move/move.h"
 
@@ -77,41 +78,19 @@ static nc_code gather_run(const nc_call *c) {
 
 /* ---- GatherGrad ---- */
 
-static bool is_narrow(nc_dtype t) { return t == NC_FLOAT16 || t == NC_BFLOAT16; }
-
-static int64_t rounded(int64_t n) { return (n + 15) & ~(int64_t)15; }
-
-/* Half types are summed in float: dX, then dY. */
-static size_t scatter_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    (void)state, (void)n_in, (void)n_out;
-    if (!is_narrow(out[0].dtype)) return 0;
-    return (size_t)(rounded(nc_tensor_numel(&out[0])) + rounded(nc_tensor_numel(&in[2]))) * sizeof(float);
-}
-
-static nc_code scatter(const nc_call *c, const nc_tensor *dx, const nc_tensor *dy, int64_t axis) {
-    const nc_tensor *at = c->in[1];
-    int64_t bad = 0;
+/* Half types are summed in float. */
+static nc_code gather_grad_wide_run(const nc_call *c) {
+    const nc_tensor *at = c->in[1], *dy = c->in[2], *dx = c->out[0];
+    int64_t axis = *(const int64_t *)c->state, bad = 0;
+    if (axis < 0) axis += dx->rank;
+    if (nc_tensor_numel(dx) == 0) return NC_OK;
     memset(dx->data, 0, (size_t)nc_tensor_numel(dx) * nc_dtype_bytes(dx->dtype));
     nc_code code = nck_scatter_add(dx->dtype, product(dx->dims, (int)axis), dx->dims[axis],
                                    product(dx->dims + axis + 1, dx->rank - (int)axis - 1), dx->data, at->dtype,
                                    nc_tensor_numel(at), at->data, dy->data, &bad, c->pool);
     return code == NC_OK ? NC_OK : bad_index(c, code, bad, dx->dims[axis]);
 }
-
-static nc_code gather_grad_run(const nc_call *c) {
-    const nc_tensor *dy = c->in[2], *dx = c->out[0];
-    int64_t axis = *(const int64_t *)c->state;
-    if (axis < 0) axis += dx->rank;
-    if (nc_tensor_numel(dx) == 0) return NC_OK;
-    if (!is_narrow(dx->dtype)) return scatter(c, dx, dy, axis);
-    nc_tensor wide_dx = *dx, wide_dy = *dy;
-    wide_dx.dtype = wide_dy.dtype = NC_FLOAT;
-    wide_dx.data = c->workspace;
-    wide_dy.data = (float *)c->workspace + rounded(nc_tensor_numel(dx));
-    NC_TRY(nck_convert(dy, &wide_dy, c->pool));
-    NC_TRY(scatter(c, &wide_dx, &wide_dy, axis));
-    return nck_convert(&wide_dx, dx, c->pool);
-}
+NC_WIDENED(gather_grad, NC_WIDEN_HALF, gather_grad_wide_run, NULL)
 
 /* ---- NonZero ---- */
 
@@ -137,7 +116,7 @@ const nc_binding nc_index_cpu[] = {
      .domain = "nacre",
      .kind = NC_K_STATIC,
      .prepare = axis_prepare,
-     .workspace = scatter_workspace,
+     .workspace = gather_grad_workspace,
      .run = gather_grad_run},
     {.op = "NonZero",
      .kind = NC_K_BOUNDED,

@@ -3,6 +3,8 @@
  * too: n^5 in all, exact for singular matrices, meant for the small matrices that Det is used on. */
 #include "ops/matmul/einsum_cpu.h"
 
+#include "base/real.h"
+
 #include <math.h>
 
 typedef struct job {
@@ -10,17 +12,6 @@ typedef struct job {
     int64_t n;
     double *scratch; /* n*n per matrix */
 } job;
-
-static double load(const nc_tensor *t, int64_t i) {
-    return t->dtype == NC_FLOAT ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
-}
-
-static void store(const nc_tensor *t, int64_t i, double v) {
-    if (t->dtype == NC_FLOAT)
-        ((float *)t->data)[i] = (float)v;
-    else
-        ((double *)t->data)[i] = v;
-}
 
 /* The determinant of a (n,n), which is overwritten. */
 static double eliminate(double *a, int64_t n) {
@@ -51,22 +42,22 @@ static double minor_of(const job *j, const nc_tensor *x, int64_t i, int64_t r, i
     int64_t n = 0;
     for (int64_t row = 0; row < j->n; row++)
         for (int64_t col = 0; col < j->n; col++)
-            if (row != r && col != s) a[n++] = load(x, (i * j->n + row) * j->n + col);
+            if (row != r && col != s) a[n++] = nc_tensor_get(x, (i * j->n + row) * j->n + col);
     return eliminate(a, r < 0 ? j->n : j->n - 1);
 }
 
 static void det_item(void *ctx, int64_t i) {
     const job *j = ctx;
-    store(j->c->out[0], i, minor_of(j, j->c->in[0], i, -1, -1));
+    nc_tensor_put(j->c->out[0], i, minor_of(j, j->c->in[0], i, -1, -1));
 }
 
 static void grad_item(void *ctx, int64_t i) {
     const job *j = ctx;
-    double dy = load(j->c->in[0], i);
+    double dy = nc_tensor_get(j->c->in[0], i);
     for (int64_t r = 0; r < j->n; r++)
         for (int64_t s = 0; s < j->n; s++) {
             double d = dy * minor_of(j, j->c->in[1], i, r, s);
-            store(j->c->out[0], (i * j->n + r) * j->n + s, (r + s) % 2 == 0 ? d : -d);
+            nc_tensor_put(j->c->out[0], (i * j->n + r) * j->n + s, (r + s) % 2 == 0 ? d : -d);
         }
 }
 

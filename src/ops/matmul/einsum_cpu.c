@@ -2,17 +2,16 @@
  * stride each, so that diagonals and broadcasting cost nothing. Labels that only it has are summed first; then two
  * operands are one batched product (labels of both that stay, of the left, of the right; summed ones between), copied
  * into order where strides do not serve. How a step is cut follows from the dims alone. */
+#include "base/intmath.h"
+#include "kernels/cpu/gemm/gemm_batch.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/reduce/reduce.h"
 #include "ops/card.h"
 #include "ops/matmul/einsum.h"
 #include "ops/matmul/einsum_cpu.h"
-#include "ops/matmul/pack.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { GROUPS = 16, TINY = 32 /* multiply-adds of a product that plain loops do */ };
 
 typedef struct operand {
     void *data;
@@ -33,7 +32,7 @@ typedef struct work {
 
 static void *take(work *w, int64_t elements) {
     size_t from = w->at;
-    w->at += ((size_t)elements * nc_dtype_bytes(w->type) + 63) & ~(size_t)63;
+    w->at += nc_align64((size_t)elements * nc_dtype_bytes(w->type));
     return w->c != NULL ? (char *)w->c->workspace + from : NULL;
 }
 
@@ -114,9 +113,6 @@ typedef struct product {
     group batch, m, n, k;
     operand a, b, y;
     int64_t a_rs, a_cs, b_rs, b_cs;
-    int64_t n_groups;
-    size_t bytes_each;
-    char *gemm;
 } product;
 
 static void group_add(group *g, int label, int64_t size) {
@@ -166,64 +162,32 @@ static operand arranged(work *w, const operand *o, const group *const *groups, b
     return r;
 }
 
-static int64_t batch_offset(const product *p, const operand *o, int64_t i) {
-    int64_t at = 0;
-    for (int k = p->batch.rank - 1; k >= 0; k--) {
-        int64_t n = p->w->size[p->batch.label[k]];
-        at += i % n * stride_of(o, p->batch.label[k]);
-        i /= n;
+/* The products of all batches, into p->y. */
+static void run_product(const product *p, void *workspace, size_t bytes) {
+    nck_gemm_batch b = {.one = {.type = p->w->type,
+                                .M = p->m.size,
+                                .N = p->n.size,
+                                .K = p->k.size,
+                                .alpha = 1,
+                                .a = p->a.data,
+                                .a_rs = p->a_rs,
+                                .a_cs = p->a_cs,
+                                .b = p->b.data,
+                                .b_rs = p->b_rs,
+                                .b_cs = p->b_cs,
+                                .c = p->y.data,
+                                .c_rs = p->n.size,
+                                .c_cs = 1}};
+    int64_t dims[NC_MAX_RANK], strides[3][NC_MAX_RANK];
+    for (int k = 0; k < p->batch.rank; k++) {
+        int l = p->batch.label[k];
+        dims[k] = p->w->size[l];
+        strides[0][k] = stride_of(&p->a, l);
+        strides[1][k] = stride_of(&p->b, l);
+        strides[2][k] = p->y.strides[k];
     }
-    return at;
-}
-
-#define DEFINE(S, T, FMA)                                                                       \
-    static void tiny_##S(const product *p, const T *a, const T *b, T *y) {                      \
-        for (int64_t i = 0; i < p->m.size; i++)                                                 \
-            for (int64_t j = 0; j < p->n.size; j++) {                                           \
-                T sum = 0;                                                                      \
-                for (int64_t k = 0; k < p->k.size; k++)                                         \
-                    sum = FMA(a[i * p->a_rs + k * p->a_cs], b[k * p->b_rs + j * p->b_cs], sum); \
-                y[i * p->n.size + j] = sum;                                                     \
-            }                                                                                   \
-    }
-DEFINE(f32, float, fmaf)
-DEFINE(f64, double, fma)
-
-static void run_batch(const product *p, int64_t i, void *workspace, nc_pool *pool) {
-    nc_dtype type = p->w->type;
-    int64_t es = (int64_t)nc_dtype_bytes(type), M = p->m.size, N = p->n.size, K = p->k.size;
-    const char *a = (const char *)p->a.data + batch_offset(p, &p->a, i) * es;
-    const char *b = (const char *)p->b.data + batch_offset(p, &p->b, i) * es;
-    char *y = (char *)p->y.data + i * M * N * es;
-    if (nc_dtype_is_float(type) && M * N * K <= TINY) {
-        if (type == NC_FLOAT)
-            tiny_f32(p, (const void *)a, (const void *)b, (void *)y);
-        else
-            tiny_f64(p, (const void *)a, (const void *)b, (void *)y);
-        return;
-    }
-    nc_gemm_any(&(nck_gemm_args){.type = type,
-                                 .M = M,
-                                 .N = N,
-                                 .K = K,
-                                 .alpha = 1,
-                                 .a = a,
-                                 .a_rs = p->a_rs,
-                                 .a_cs = p->a_cs,
-                                 .b = b,
-                                 .b_rs = p->b_rs,
-                                 .b_cs = p->b_cs,
-                                 .c = y,
-                                 .c_rs = N,
-                                 .c_cs = 1},
-                workspace, pool);
-}
-
-static void run_group(void *ctx, int64_t g) {
-    const product *p = ctx;
-    int64_t n = p->batch.size, first = n * g / p->n_groups, end = n * (g + 1) / p->n_groups;
-    for (int64_t i = first; i < end; i++)
-        run_batch(p, i, p->gemm + (size_t)g * p->bytes_each, p->n_groups == 1 ? p->w->pool : NULL);
+    nck_walk_init(&b.walk, p->batch.rank, dims, 3, strides);
+    nck_gemm_batch_run(&b, workspace, bytes, p->w->pool);
 }
 
 static void sort_labels(work *w, product *p, int i) {
@@ -261,12 +225,11 @@ static operand multiply(work *w, const operand *left, const operand *right, int 
         }
     nc_dense_strides(p.y.dims, p.y.t.rank, p.y.strides);
     p.y.data = take(w, numel(&p.y));
-    p.n_groups = p.batch.size < GROUPS ? p.batch.size : GROUPS;
+    size_t bytes = 0;
     if (nc_dtype_is_float(w->type))
-        p.bytes_each = (nck_gemm_workspace(w->type, p.m.size, p.n.size, p.k.size, false) + 63) & ~(size_t)63;
-    p.gemm = take(w, (int64_t)(p.bytes_each / nc_dtype_bytes(w->type)) * p.n_groups);
-    if (w->c == NULL || numel(&p.y) == 0) return p.y;
-    nc_parallel(p.n_groups == 1 ? NULL : w->pool, p.n_groups, run_group, &p);
+        bytes = nck_gemm_batch_workspace(w->type, p.batch.size, p.m.size, p.n.size, p.k.size, false);
+    void *workspace = take(w, (int64_t)(bytes / nc_dtype_bytes(w->type)));
+    if (w->c != NULL && numel(&p.y) > 0) run_product(&p, workspace, bytes);
     return p.y;
 }
 

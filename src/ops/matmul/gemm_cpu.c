@@ -76,7 +76,7 @@ nc_code nc_gemm_run(const nc_call *c) {
             g.beta = s->beta;
         }
     }
-    nc_gemm_any(&g, c->workspace, c->pool);
+    nck_gemm_any(&g, c->workspace, c->pool);
     return NC_OK;
 }
 

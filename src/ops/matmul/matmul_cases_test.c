@@ -2,6 +2,7 @@
  * refusals and strided operands. */
 #include "ops/cases_testing.h"
 
+#include "base/intmath.h"
 #include "tests/graph_testing.h"
 
 extern const nc_case nc_matmul_cases[];
@@ -130,7 +131,7 @@ TEST(matmul_takes_any_strides) {
     c.bytes_workspace = k->workspace(prep.state, in, 2, &out, 1);
     void *block = nc_arena_alloc(&w.scratch, c.bytes_workspace + 64);
     REQUIRE(block != NULL);
-    c.workspace = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+    c.workspace = nc_align64_pointer(block);
     CHECK_INT(k->run(&c), NC_OK);
     for (int i = 0; i < 12; i++) {
         float want = 0;

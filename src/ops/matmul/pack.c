@@ -1,4 +1,4 @@
-/* ops/matmul/pack.c: what MatMul and Gemm share on the CPU: packing of a constant B, and the product of integers. */
+/* ops/matmul/pack.c: what MatMul and Gemm share on the CPU: packing of a constant B. */
 #include "ops/matmul/pack.h"
 
 #include "kernels/cpu/isa.h"
@@ -25,27 +25,4 @@ nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s) {
                                       .bytes = nck_gemm_packed_b_bytes(lit->dtype, lit->dims[k], lit->dims[!k])};
     s->packed = true;
     return NC_OK;
-}
-
-#define DEFINE(T)                                                                                    \
-    static void row_##T(void *ctx, int64_t i) {                                                      \
-        const nck_gemm_args *g = ctx;                                                                \
-        const T *a = (const T *)g->a + i * g->a_rs, *b = g->b;                                       \
-        T *c = (T *)g->c + i * g->c_rs;                                                              \
-        for (int64_t j = 0; j < g->N; j++) {                                                         \
-            T sum = 0;                                                                               \
-            for (int64_t k = 0; k < g->K; k++) sum += a[k * g->a_cs] * b[k * g->b_rs + j * g->b_cs]; \
-            T *at = &c[j * g->c_cs], beta = (T)(int64_t)g->beta;                                     \
-            *at = (T)(int64_t)g->alpha * sum + (beta != 0 ? beta * *at : 0);                         \
-        }                                                                                            \
-    }
-DEFINE(uint32_t)
-DEFINE(uint64_t)
-
-void nc_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
-    nck_gemm_args copy = *g;
-    if (nc_dtype_is_float(g->type))
-        nck_gemm(g, workspace, pool);
-    else
-        nc_parallel(pool, g->M, nc_dtype_bytes(g->type) == 4 ? row_uint32_t : row_uint64_t, &copy);
 }

@@ -15,8 +15,4 @@ typedef struct nc_gemm_state {
  * s->trans_b must be set. */
 NC_MUST nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s);
 
-/* nck_gemm, and for integers of 32 and 64 bits c = alpha a b + beta c, wrapping, by plain loops without workspace;
- * alpha and beta are cut to integers, b_packed and bias are for floats alone. */
-void nc_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool);
-
 #endif

@@ -1,5 +1,6 @@
 /* ops/ml/ml_cpu.c: bindings of the ml family, and the host kernel of LabelEncoder and CategoryMapper. Keys are sorted
  * once, when the session is made; the first of equal keys counts. NaN is found by NaN. */
+#include "base/intmath.h"
 #include "ops/ml/linear.h"
 #include "ops/ml/svm.h"
 
@@ -23,7 +24,7 @@ typedef struct table {
 } table;
 
 static int compare_strings(const nc_str *a, const nc_str *b) {
-    size_t n = a->n < b->n ? a->n : b->n;
+    size_t n = nc_min_size(a->n, b->n);
     int c = n > 0 ? memcmp(a->p, b->p, n) : 0;
     return c != 0 ? c : (a->n > b->n) - (a->n < b->n);
 }

@@ -4,6 +4,8 @@
  * double. */
 #include "ops/ml/svm.h"
 
+#include "base/intmath.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -156,7 +158,7 @@ static void run_pairs(const row *r) {
 
 /* p minimises sum (p_j r_ij - p_i r_ji)^2 over all pairs; solved by the fixed point of the paper's algorithm 2. */
 static void couple(int64_t k, const double *r, double *p, double *q, double *qp) {
-    int64_t most = k > 100 ? k : 100;
+    int64_t most = nc_max64(k, 100);
     for (int64_t t = 0; t < k; t++) {
         p[t] = 1 / (double)k;
         q[t * k + t] = 0;

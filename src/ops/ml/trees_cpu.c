@@ -1,6 +1,8 @@
 /* ops/ml/trees_cpu.c: runs prepared trees over rows; regression writes scores, classification picks a label. */
 #include "ops/ml/trees.h"
 
+#include "base/intmath.h"
+
 typedef struct rows {
     const nc_trees *t;
     const nc_call *c;
@@ -93,6 +95,6 @@ nc_code nc_trees_run(const nc_call *c) {
                            (long long)features, (long long)t->n_features);
     rows r = {.t = t, .c = c, .scores = c->workspace};
     r.voted = (bool *)(r.scores + n * (t->forest.n_targets + 1));
-    nc_parallel(c->pool, (n + ROWS_PER_ITEM - 1) / ROWS_PER_ITEM, run_rows, &r);
+    nc_parallel(c->pool, nc_ceil_div(n, ROWS_PER_ITEM), run_rows, &r);
     return NC_OK;
 }

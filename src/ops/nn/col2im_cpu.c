@@ -1,7 +1,6 @@
 /* ops/nn/col2im_cpu.c: Col2Im on the CPU, over kernels/cpu/conv/conv_cols.h: one to three image dims. */
 #include "kernels/cpu/conv/conv_cols.h"
 
-#include "kernels/cpu/conv/conv.h"
 #include "ops/nn/nn_cpu.h"
 #include "ops/window.h"
 
@@ -37,7 +36,7 @@ nc_code nc_col2im_run(const nc_call *c) {
         if (block[i] < 1)
             return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "block_shape holds %lld", (long long)block[i]);
         nc_window_pads(s, i, y->dims[i + 2], block[i], &begin, &end);
-        out[i] = nck_conv_out(y->dims[i + 2], block[i], s->strides[i], s->dilations[i], begin + end);
+        out[i] = nck_window_out(y->dims[i + 2], block[i], s->strides[i], s->dilations[i], begin + end);
         places *= out[i];
         taps *= block[i];
     }

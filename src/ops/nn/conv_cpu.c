@@ -1,6 +1,7 @@
 /* ops/nn/conv_cpu.c: Conv, ConvTranspose, their gradients and ConvBlocked on the CPU: one to three spatial dims. Plain
  * convolutions go over columns, those with one channel per group directly. The blocked kernel takes weights packed
  * once, or packs them into the workspace of each run where a session packs nothing. */
+#include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_cols.h"
 #include "kernels/cpu/isa.h"
@@ -52,9 +53,9 @@ nc_code nc_conv_prepare(nc_prep *p) {
 /* ---- plain ---- */
 
 /* Of a convolution from x to y with w. */
-static nck_cols_shape shape_of(const conv *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
+static nck_conv_shape shape_of(const conv *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
     const nc_conv_attrs *a = &s->transpose.attrs;
-    return (nck_cols_shape){.type = x->dtype,
+    return (nck_conv_shape){.type = x->dtype,
                             .N = x->dims[0],
                             .C = w->dims[1] * a->group,
                             .K = w->dims[0],
@@ -63,8 +64,8 @@ static nck_cols_shape shape_of(const conv *s, const nc_tensor *x, const nc_tenso
 }
 
 /* Of the convolution whose transpose leads from x to y. */
-static nck_cols_shape transposed_shape(const conv *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
-    nck_cols_shape c = shape_of(s, y, w, x);
+static nck_conv_shape transposed_shape(const conv *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
+    nck_conv_shape c = shape_of(s, y, w, x);
     int n = s->transpose.attrs.n_spatial;
     for (int i = 0; i < n; i++)
         c.w.pad[NC_WINDOW_KERNEL_DIMS - n + i] =
@@ -73,7 +74,7 @@ static nck_cols_shape transposed_shape(const conv *s, const nc_tensor *x, const 
 }
 
 /* What inference could not check where sizes were symbols. */
-static nc_code check_channels(const nc_call *c, const nck_cols_shape *s, int64_t channels, int64_t takes) {
+static nc_code check_channels(const nc_call *c, const nck_conv_shape *s, int64_t channels, int64_t takes) {
     if (channels != takes)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the input has %lld channels, the weight takes %lld",
                            (long long)channels, (long long)takes);
@@ -85,7 +86,7 @@ static nc_code check_channels(const nc_call *c, const nck_cols_shape *s, int64_t
 
 static nc_code check_places(const nc_call *c, const nck_window *w) {
     for (int i = 0; i < NC_WINDOW_KERNEL_DIMS; i++) {
-        int64_t fits = nck_conv_out(w->in[i], w->k[i], w->stride[i], w->dil[i], w->pad[i] + w->pad_end[i]);
+        int64_t fits = nck_window_out(w->in[i], w->k[i], w->stride[i], w->dil[i], w->pad[i] + w->pad_end[i]);
         if (w->out[i] != fits)
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the window does not fit the input");
     }
@@ -109,14 +110,14 @@ static void strides_of(const nc_tensor *t, int64_t strides[5]) {
 
 /* A shape's own products do not overflow where its tensors exist. */
 size_t nc_conv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    nck_cols_shape s = shape_of(state, &in[0], &in[1], &out[0]);
+    nck_conv_shape s = shape_of(state, &in[0], &in[1], &out[0]);
     (void)n_in;
     (void)n_out;
     return nck_conv_cols_workspace(&s);
 }
 
 nc_code nc_conv_run(const nc_call *c) {
-    nck_cols_shape s = shape_of(c->state, c->in[0], c->in[1], c->out[0]);
+    nck_conv_shape s = shape_of(c->state, c->in[0], c->in[1], c->out[0]);
     const void *bias = c->n_in > 2 ? c->in[2]->data : NULL;
     int64_t strides[5];
     NC_TRY(check_channels(c, &s, c->in[0]->dims[1], s.C));
@@ -132,7 +133,7 @@ nc_code nc_conv_run(const nc_call *c) {
 }
 
 size_t nc_conv_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    nck_cols_shape s = shape_of(state, &in[1], &in[2], &in[0]);
+    nck_conv_shape s = shape_of(state, &in[1], &in[2], &in[0]);
     (void)n_in;
     (void)out;
     (void)n_out;
@@ -141,7 +142,7 @@ size_t nc_conv_grad_workspace(const void *state, const nc_tensor *in, int n_in, 
 
 nc_code nc_conv_grad_run(const nc_call *c) {
     const nc_tensor *dy = c->in[0], *x = c->in[1], *w = c->in[2];
-    nck_cols_shape s = shape_of(c->state, x, w, dy);
+    nck_conv_shape s = shape_of(c->state, x, w, dy);
     NC_TRY(check_channels(c, &s, x->dims[1], s.C));
     NC_TRY(check_places(c, &s.w));
     if (c->out[0]->data != NULL) nck_conv_cols_dx(&s, dy->data, w->data, NULL, c->out[0]->data, c->workspace, c->pool);
@@ -155,24 +156,24 @@ nc_code nc_conv_grad_run(const nc_call *c) {
 /* ---- transposed ---- */
 
 size_t nc_conv_transpose_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    nck_cols_shape s = transposed_shape(state, &in[0], &in[1], &out[0]);
+    nck_conv_shape s = transposed_shape(state, &in[0], &in[1], &out[0]);
     (void)n_in;
     (void)n_out;
     return nck_conv_cols_workspace(&s);
 }
 
 nc_code nc_conv_transpose_run(const nc_call *c) {
-    nck_cols_shape s = transposed_shape(c->state, c->in[0], c->in[1], c->out[0]);
+    nck_conv_shape s = transposed_shape(c->state, c->in[0], c->in[1], c->out[0]);
     NC_TRY(check_channels(c, &s, c->in[0]->dims[1], s.K));
     NC_TRY(check_bias(c, s.C));
-    nck_conv_cols_dx(&s, c->in[0]->data, c->in[1]->data, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data,
-                     c->workspace, c->pool);
+    nck_conv_cols_dx(&s, c->in[0]->data, c->in[1]->data, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data, c->workspace,
+                     c->pool);
     return NC_OK;
 }
 
 size_t nc_conv_transpose_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
                                         int n_out) {
-    nck_cols_shape s = transposed_shape(state, &in[1], &in[2], &in[0]);
+    nck_conv_shape s = transposed_shape(state, &in[1], &in[2], &in[0]);
     (void)n_in;
     (void)out;
     (void)n_out;
@@ -181,7 +182,7 @@ size_t nc_conv_transpose_grad_workspace(const void *state, const nc_tensor *in, 
 
 nc_code nc_conv_transpose_grad_run(const nc_call *c) {
     const nc_tensor *dy = c->in[0], *x = c->in[1], *w = c->in[2];
-    nck_cols_shape s = transposed_shape(c->state, x, w, dy);
+    nck_conv_shape s = transposed_shape(c->state, x, w, dy);
     int64_t strides[5];
     NC_TRY(check_channels(c, &s, x->dims[1], s.K));
     strides_of(dy, strides);
@@ -229,31 +230,14 @@ size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_i
 nc_code nc_conv_blocked_run(const nc_call *c) {
     const conv *s = c->state;
     const nc_tensor *x = c->in[0];
-    nck_cols_shape p = shape_of(s, x, c->in[1], c->out[0]);
-    const nck_window *v = &p.w;
-    nck_conv_shape shape = {.N = p.N,
-                            .C = p.C,
-                            .H = v->in[1],
-                            .W = v->in[2],
-                            .K = p.K,
-                            .kh = v->k[1],
-                            .kw = v->k[2],
-                            .group = p.group,
-                            .stride_h = v->stride[1],
-                            .stride_w = v->stride[2],
-                            .dil_h = v->dil[1],
-                            .dil_w = v->dil[2],
-                            .pad_top = v->pad[1],
-                            .pad_left = v->pad[2],
-                            .pad_bottom = v->pad_end[1],
-                            .pad_right = v->pad_end[2]};
-    int64_t blocks = (shape.C + NCK_CONV_BLOCK - 1) / NCK_CONV_BLOCK;
+    nck_conv_shape p = shape_of(s, x, c->in[1], c->out[0]);
+    int64_t blocks = nc_ceil_div(p.C, NCK_CONV_BLOCK);
     NC_TRY(check_channels(c, &p, x->dims[1] == blocks ? p.C : -1, p.C));
-    NC_TRY(check_places(c, v));
+    NC_TRY(check_places(c, &p.w));
     NC_TRY(check_bias(c, p.K));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     const void *w = s->packed ? c->packed[0] : c->workspace;
     if (!s->packed) NC_TRY(fill(NULL, c->in[1], c->workspace));
-    nck_conv_blocked(&shape, c->in[0]->data, w, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data, c->pool);
+    nck_conv_blocked(&p, c->in[0]->data, w, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data, c->pool);
     return NC_OK;
 }

@@ -55,12 +55,7 @@ nc_code nc_deform_run(const nc_call *c) {
         (d.mask != NULL && !is(d.mask, y[0], s->offset_group * taps, y[2], y[3])) ||
         (d.bias != NULL && nc_tensor_numel(d.bias) != y[1]))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "offset, B or mask does not fit X and W");
-    for (int k = 0; k < 2; k++) {
-        int64_t end;
-        nc_window_pads(&s->window, k, d.x->dims[k + 2], d.w->dims[k + 2], &d.begins[k], &end);
-        d.strides[k] = s->window.strides[k];
-        d.dilations[k] = s->window.dilations[k];
-    }
+    d.window = nc_window_kernel(&s->window, d.x->dims + 2, d.w->dims + 2, y + 2);
     nck_deform_run(&d, c->pool);
     return NC_OK;
 }

@@ -1,6 +1,7 @@
 /* ops/nn/loss_cpu.c: the losses and their gradients on the CPU: softmax cross-entropy over
  * kernels/cpu/reduce/loss.h, negative log-likelihood by plain loops, since it touches one class of each position.
  * Losses and weights are summed in double. */
+#include "base/real.h"
 #include "ops/nn/loss.h"
 #include "ops/nn/nn_cpu.h"
 
@@ -47,17 +48,6 @@ nc_code nc_loss_grad_run(const nc_call *c) {
 
 /* ---- negative log-likelihood ---- */
 
-static double value(nc_dtype t, const void *p, int64_t i) {
-    return t == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
-}
-
-static void put(nc_dtype t, void *p, int64_t i, double v) {
-    if (t == NC_FLOAT)
-        ((float *)p)[i] = (float)v;
-    else
-        ((double *)p)[i] = v;
-}
-
 static int64_t label_at(const nck_loss_args *a, int64_t i) {
     return a->label_type == NC_INT32 ? ((const int32_t *)a->labels)[i] : ((const int64_t *)a->labels)[i];
 }
@@ -66,7 +56,7 @@ static int64_t label_at(const nck_loss_args *a, int64_t i) {
 static int64_t picked(const nck_loss_args *a, int64_t i, double *weight) {
     int64_t label = label_at(a, i);
     if (a->has_ignore && label == a->ignore_index) return -1;
-    *weight = a->weights != NULL ? value(a->type, a->weights, label) : 1;
+    *weight = a->weights != NULL ? nc_real_get(a->type, a->weights, label) : 1;
     return (i / a->D * a->C + label) * a->D + i % a->D;
 }
 
@@ -86,12 +76,13 @@ nc_code nc_nll_run(const nc_call *c) {
     NC_TRY(check_labels(c, &a));
     for (int64_t i = 0; i < a.N * a.D; i++) {
         int64_t at = picked(&a, i, &w);
-        double l = at < 0 ? 0 : -w * value(a.type, c->in[0]->data, at);
-        if (a.reduction == NCK_LOSS_NONE) put(a.type, c->out[0]->data, i, l);
+        double l = at < 0 ? 0 : -w * nc_real_get(a.type, c->in[0]->data, at);
+        if (a.reduction == NCK_LOSS_NONE) nc_real_put(a.type, c->out[0]->data, i, l);
         sum += l;
         norm += at < 0 ? 0 : w;
     }
-    if (a.reduction != NCK_LOSS_NONE) put(a.type, c->out[0]->data, 0, a.reduction == NCK_LOSS_SUM ? sum : sum / norm);
+    if (a.reduction != NCK_LOSS_NONE)
+        nc_real_put(a.type, c->out[0]->data, 0, a.reduction == NCK_LOSS_SUM ? sum : sum / norm);
     return NC_OK;
 }
 
@@ -106,8 +97,8 @@ nc_code nc_nll_grad_run(const nc_call *c) {
     for (int64_t i = 0; i < a.N * a.D; i++) {
         int64_t at = picked(&a, i, &w);
         if (at < 0) continue;
-        double d = value(a.type, c->in[0]->data, a.reduction == NCK_LOSS_NONE ? i : 0);
-        put(a.type, c->out[0]->data, at, -w * d / (a.reduction == NCK_LOSS_MEAN ? norm : 1));
+        double d = nc_real_get(a.type, c->in[0]->data, a.reduction == NCK_LOSS_NONE ? i : 0);
+        nc_real_put(a.type, c->out[0]->data, at, -w * d / (a.reduction == NCK_LOSS_MEAN ? norm : 1));
     }
     return NC_OK;
 }

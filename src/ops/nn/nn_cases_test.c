@@ -1,7 +1,9 @@
 /* ops/nn/nn_cases_test.c: the cases of the nn family (ops/cases.h), the tests that run them, types and refusals. */
 #include "ops/cases_testing.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/conv/conv_testing.h"
 #include "kernels/cpu/isa.h"
 #include "tests/graph_testing.h"
 
@@ -127,7 +129,7 @@ static nc_code run_blocked(const nc_node *n, bool no_packs, nc_tensor *in, nc_te
     size_t bytes = no_packs ? b->workspace(prep.state, in, 3, out, 1) : prep.pack[0].bytes;
     void *block = nc_arena_alloc(&w->scratch, bytes + 64);
     NC_NEED(w, block);
-    void *aligned = (void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+    void *aligned = nc_align64_pointer(block);
     if (!no_packs) NC_TRY(prep.pack[0].fill(prep.state, &in[1], aligned));
     const void *packed[1] = {aligned};
     nc_call c = {.state = prep.state,
@@ -156,14 +158,14 @@ TEST(nn_blocked_conv_is_the_plain_one) {
     float x[2 * 3 * PIXELS], bias[2] = {0.5f, -1}, want[2 * 2 * OUT_PIXELS], blocked[2 * PIXELS * 8],
                              got[2 * OUT_PIXELS * 8];
     for (int i = 0; i < 2 * 3 * PIXELS; i++) x[i] = (float)(i * 7 % 19) - 9;
-    nck_conv_args plain = {.type = NC_FLOAT,
-                           .shape = {2, 3, 5, 6, 2, 1, 2, 1, 1, 1, 1, 1, 0, 1, 0, 1},
+    conv_2d sizes = {2, 3, 5, 6, 2, 1, 2, 1, 1, 1, 1, 1, 0, 1, 0, 1};
+    nck_conv_args plain = {.shape = conv_2d_shape(NC_FLOAT, &sizes),
                            .x = x,
                            .w = lit->data,
                            .bias = bias,
                            .y = want,
-                           .x_strides = {3 * PIXELS, PIXELS, 6, 1},
-                           .y_strides = {2 * OUT_PIXELS, OUT_PIXELS, 7, 1}};
+                           .x_strides = {3 * PIXELS, PIXELS, 0, 6, 1},
+                           .y_strides = {2 * OUT_PIXELS, OUT_PIXELS, 0, 7, 1}};
     nck_conv_plain(&plain, NULL);
     nck_pack_channels(2, 3, PIXELS, x, blocked, NULL);
     nc_tensor in[3] = {{.data = blocked, .dtype = NC_FLOAT, .rank = 5, .dims = {2, 1, 5, 6, 8}},

@@ -5,12 +5,7 @@
 #include "ops/card.h"
 #include "ops/widen.h"
 
-#define HALF(name, workspace_fn)                                                                                \
-    static size_t name##_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
-                                        int n_out) {                                                            \
-        return nc_widen_workspace(NC_WIDEN_HALF, workspace_fn, state, in, n_in, out, n_out);                    \
-    }                                                                                                           \
-    static nc_code name##_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, nc_##name##_run, c); }
+#define HALF(name, workspace_fn) NC_WIDENED(name##_half, NC_WIDEN_HALF, nc_##name##_run, workspace_fn)
 HALF(softmax, NULL)
 HALF(softmax_grad, NULL)
 HALF(dropout_grad, NULL)

@@ -2,6 +2,7 @@
  * f32 or half types they go through f32 (ops/widen.h); other mixtures run as what the cards are made of. */
 #include "kernels/cpu/norm/norm.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/card.h"
 #include "ops/norm/batch.h"
@@ -61,7 +62,7 @@ static int64_t product(const nc_tensor *t, int from, int to) {
 
 static int axis_of(const norm *s, const nc_tensor *x) { return (int)(s->axis < 0 ? s->axis + x->rank : s->axis); }
 
-static size_t padded(int64_t n) { return ((size_t)n * sizeof(double) + 63) & ~(size_t)63; }
+static size_t padded(int64_t n) { return nc_align64((size_t)n * sizeof(double)); }
 
 /* Room for scale and bias spread out, then for the statistics in the kernel's type. */
 static size_t layer_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {

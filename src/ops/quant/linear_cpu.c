@@ -1,5 +1,6 @@
 /* ops/quant/linear_cpu.c: QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear on the CPU. Scales and zero points
  * become doubles in the workspace; how they lie along x is found from the actual sizes. */
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/quant/linear.h"
 #include "ops/quant/quant.h"
@@ -43,7 +44,7 @@ static nc_code wrong(const nc_call *c, const char *what, int64_t got, int64_t ex
 
 static nc_code lay_blocks(const nc_call *c, int axis, nck_linear *a) {
     const nc_tensor *x = c->in[0], *s = c->in[1];
-    int64_t blocks = (x->dims[axis] + a->block - 1) / a->block;
+    int64_t blocks = nc_ceil_div(x->dims[axis], a->block);
     for (int d = 0; d < x->rank; d++) {
         int64_t expected = d == axis ? blocks : x->dims[d];
         if (s->dims[d] != expected) return wrong(c, "a dim of the scale", s->dims[d], expected);

@@ -1,5 +1,6 @@
 /* ops/quant/qconv_cpu.c: ConvInteger and QLinearConv on the CPU, any number of spatial dims. QLinearConv keeps the
  * int32 sums in the workspace and quantizes them again, one image and channel at a time. */
+#include "base/intmath.h"
 #include "kernels/cpu/quant/linear.h"
 #include "kernels/cpu/quant/qconv.h"
 #include "ops/nn/conv.h"
@@ -54,7 +55,7 @@ static nck_qconv_args args_of(const qconv *s, nc_tensor *const *in, int n_in, co
 }
 
 static size_t sums_bytes(const qconv *s, const nc_tensor *y) {
-    return s->linear ? ((size_t)nc_tensor_numel(y) * sizeof(int32_t) + 63) & ~(size_t)63 : 0;
+    return s->linear ? nc_align64((size_t)nc_tensor_numel(y) * sizeof(int32_t)) : 0;
 }
 
 size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -76,13 +77,14 @@ static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) 
     if (a->K % a->group != 0) return wrong(c, "the rest of output channels over groups", a->K % a->group, 0);
     if (a->w_zeros != 1 && a->w_zeros != a->K) return wrong(c, "the number of w's zero points", a->w_zeros, a->K);
     for (int d = 0; d < a->n_spatial; d++) {
-        int64_t begin, end, reach = a->dilation[d] * (a->window[d] - 1) + 1;
+        int64_t begin, end;
         nc_window_pads(&s->attrs, d, a->in[d], a->window[d], &begin, &end);
-        int64_t room = a->in[d] + begin + end - reach, fits = room < 0 ? 0 : room / a->stride[d] + 1;
+        int64_t fits = nck_window_out(a->in[d], a->window[d], a->stride[d], a->dilation[d], begin + end);
         if (a->out[d] != fits) return wrong(c, "a dim of the output", a->out[d], fits);
     }
     if (!s->linear) return NC_OK;
-    int64_t scales = nc_tensor_numel(c->in[4]), bias = c->n_in > 8 && c->in[8]->data ? nc_tensor_numel(c->in[8]) : a->K;
+    int64_t scales = nc_tensor_numel(c->in[4]),
+            bias = c->n_in > 8 && c->in[8]->data ? nc_tensor_numel(c->in[8]) : a->K;
     if (scales != 1 && scales != a->K) return wrong(c, "the number of w's scales", scales, a->K);
     return bias != a->K ? wrong(c, "the number of biases", bias, a->K) : NC_OK;
 }

@@ -2,6 +2,8 @@
  * and for the latter the sums in the workspace, quantized again row by row.
  *
  * Zero points and scales are one number, one per row of A (column of B), or one per row of every matrix of A. */
+#include "base/intmath.h"
+#include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/quant/linear.h"
 #include "kernels/cpu/quant/qgemm.h"
 #include "ops/quant/quant.h"
@@ -57,7 +59,7 @@ static void describe(const roles *r, nc_tensor *const *in, int n_in, product *p)
 }
 
 static size_t sums_bytes(const roles *r, const nc_tensor *y) {
-    return r->linear ? ((size_t)nc_tensor_numel(y) * sizeof(int32_t) + 63) & ~(size_t)63 : 0;
+    return r->linear ? nc_align64((size_t)nc_tensor_numel(y) * sizeof(int32_t)) : 0;
 }
 
 size_t nc_qmatmul_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -91,17 +93,20 @@ static nc_code check(const nc_call *c, const roles *r, const product *p) {
     return check_count(c, "the zero point of y", c->in[7], 1, 1);
 }
 
-/* Which matrix of t a batch of the result uses; the batch dims are the first `lead` of y. */
-static int64_t matrix_of(const nc_tensor *t, const nc_tensor *y, int lead, int64_t batch) {
-    int own = t->rank > 2 ? t->rank - 2 : 0;
-    int64_t at = 0, step = 1;
-    for (int d = lead - 1; d >= 0; batch /= y->dims[d--]) {
-        int i = d - lead + own;
-        if (i < 0 || t->dims[i] == 1) continue;
-        at += batch % y->dims[d] * step;
-        step *= t->dims[i];
+/* A walk over the batches of the result, its first `lead` dims: which matrix of A (offset 0) and of B (offset 1) each
+ * uses, in matrices. */
+static nck_walk batches_of(const product *p, const nc_tensor *y, int lead) {
+    const nc_tensor *t[2] = {p->a, p->b};
+    int64_t strides[2][NC_MAX_RANK];
+    nck_walk w;
+    for (int k = 0; k < 2; k++) {
+        nc_tensor head = *t[k];
+        head.rank = t[k]->rank > 2 ? t[k]->rank - 2 : 0;
+        nc_dense_strides(head.dims, head.rank, head.strides);
+        nc_broadcast_strides(&head, lead, y->dims, strides[k]);
     }
-    return at;
+    nck_walk_init(&w, lead, y->dims, 2, strides);
+    return w;
 }
 
 /* The numbers of one matrix: those that belong to it alone, or all. */
@@ -130,8 +135,10 @@ static void multiply(const nc_call *c, const product *p, int32_t *sums, void *wo
                         .b_rs = p->N,
                         .b_cs = 1,
                         .c_rs = p->N};
-    for (int64_t i = 0; i < n_batches; i++) {
-        int64_t ma = merged ? 0 : matrix_of(p->a, y, lead, i), mb = merged ? 0 : matrix_of(p->b, y, lead, i);
+    nck_walk w = batches_of(p, y, lead);
+    nck_walk_start(&w, 0);
+    for (int64_t i = 0; i < n_batches; i++, nck_walk_next(&w)) {
+        int64_t ma = w.offset[0], mb = w.offset[1];
         g.a = (const char *)p->a->data + ma * p->M * p->K;
         g.b = (const char *)p->b->data + mb * p->K * p->N;
         g.a_zero = zeros_of(p->a_zero, merged ? p->a_rows : p->M, ma, &g.a_zeros);
@@ -147,7 +154,7 @@ typedef struct rows {
     const nc_call *c;
     const product *p;
     const int32_t *sums;
-    int lead;
+    nck_walk batches;
 } rows;
 
 static float float_at(const nc_tensor *t, int64_t i) {
@@ -166,7 +173,9 @@ static void row_item(void *ctx, int64_t row) {
     nc_tensor *const *in = r->c->in;
     const nc_tensor *y = r->c->out[0];
     const product *p = r->p;
-    int64_t batch = row / p->M, ma = matrix_of(p->a, y, r->lead, batch), mb = matrix_of(p->b, y, r->lead, batch);
+    nck_walk w = r->batches;
+    nck_walk_start(&w, row / p->M);
+    int64_t ma = w.offset[0], mb = w.offset[1];
     float a = scale_at(in[1], p->M, ma, row % p->M), inv = float_at(in[6], 0);
     int zero = y->dtype == NC_INT8 ? *(const int8_t *)in[7]->data : *(const uint8_t *)in[7]->data;
     const int32_t *sums = r->sums + row * p->N;
@@ -189,7 +198,8 @@ nc_code nc_qmatmul_run(const nc_call *c) {
     int32_t *sums = r->linear ? c->workspace : y->data;
     multiply(c, &p, sums, (char *)c->workspace + sums_bytes(r, y));
     if (!r->linear) return NC_OK;
-    rows job = {.c = c, .p = &p, .sums = sums, .lead = y->rank - (p.a->rank > 1) - (p.b->rank > 1)};
+    rows job = {
+        .c = c, .p = &p, .sums = sums, .batches = batches_of(&p, y, y->rank - (p.a->rank > 1) - (p.b->rank > 1))};
     nc_parallel(c->pool, nc_tensor_numel(y) / p.N, row_item, &job);
     return NC_OK;
 }

@@ -1,9 +1,11 @@
 /* ops/random/generators_cpu.c: CPU kernels of the drawing ops over kernels/cpu/random. Numbers are drawn in float
  * (double for double) and converted. */
+#include "base/real.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/random/philox.h"
 #include "ops/card.h"
 #include "ops/random/random.h"
+#include "ops/widen.h"
 
 #include <string.h>
 
@@ -38,33 +40,21 @@ static nck_rng rng_of(const nc_call *c) {
         .seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
 }
 
-static bool is_half(nc_dtype t) { return t == NC_FLOAT16 || t == NC_BFLOAT16; }
+static nc_code draw_wide(const nc_call *c) {
+    const drawing *d = c->state;
+    const nc_tensor *y = c->out[0];
+    if (d->normal)
+        nck_random_normal(y->dtype, nc_tensor_numel(y), rng_of(c), d->a, d->b, y->data, c->pool);
+    else
+        nck_random_uniform(y->dtype, nc_tensor_numel(y), rng_of(c), d->a, d->b, y->data, c->pool);
+    return NC_OK;
+}
 
 size_t nc_draw_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    (void)state, (void)in, (void)n_in, (void)n_out;
-    return is_half(out[0].dtype) ? (size_t)nc_tensor_numel(&out[0]) * sizeof(float) : 0;
+    return nc_widen_workspace(NC_WIDEN_HALF, NULL, state, in, n_in, out, n_out);
 }
 
-nc_code nc_draw_numbers(const nc_call *c) {
-    const drawing *d = c->state;
-    nc_tensor wide = *c->out[0];
-    int64_t n = nc_tensor_numel(&wide);
-    if (is_half(wide.dtype)) wide.dtype = NC_FLOAT, wide.data = c->workspace;
-    if (d->normal)
-        nck_random_normal(wide.dtype, n, rng_of(c), d->a, d->b, wide.data, c->pool);
-    else
-        nck_random_uniform(wide.dtype, n, rng_of(c), d->a, d->b, wide.data, c->pool);
-    return wide.data != c->out[0]->data ? nck_convert(&wide, c->out[0], c->pool) : NC_OK;
-}
-
-static double number_at(const nc_tensor *t, int64_t i) {
-    switch (t->dtype) {
-    case NC_FLOAT: return (double)((const float *)t->data)[i];
-    case NC_DOUBLE: return ((const double *)t->data)[i];
-    case NC_FLOAT16: return (double)nc_f16_to_f32(((const uint16_t *)t->data)[i]);
-    default: return (double)nc_bf16_to_f32(((const uint16_t *)t->data)[i]);
-    }
-}
+nc_code nc_draw_numbers(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, draw_wide, c); }
 
 /* The numbers, then the flags. */
 size_t nc_draw_flags_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -77,7 +67,7 @@ nc_code nc_draw_flags(const nc_call *c) {
     float *u = c->workspace;
     bool *flags = (bool *)(u + n);
     nck_random_uniform(NC_FLOAT, n, rng_of(c), 0, 1, u, c->pool);
-    for (int64_t i = 0; i < n; i++) flags[i] = (double)u[i] < number_at(c->in[0], i);
+    for (int64_t i = 0; i < n; i++) flags[i] = (double)u[i] < nc_tensor_get_any(c->in[0], i);
     nc_tensor from = *c->out[0];
     from.dtype = NC_BOOL;
     from.data = flags;
@@ -98,7 +88,7 @@ nc_code nc_draw_classes(const nc_call *c) {
     int64_t *drawn = (int64_t *)(sums + x->dims[1]);
     if (count == 0) return NC_OK;
     if (x->dims[1] == 0) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "there are no classes to draw from");
-    for (int64_t i = 0; i < n; i++) logits[i] = number_at(x, i);
+    for (int64_t i = 0; i < n; i++) logits[i] = nc_tensor_get_any(x, i);
     nck_random_classes(x->dims[0], x->dims[1], y->dims[1], rng_of(c), logits, sums, drawn);
     for (int64_t i = 0; i < count; i++) {
         if (y->dtype == NC_INT64)

@@ -1,4 +1,5 @@
 /* ops/random/random_cpu.c: CPU bindings of the random family, over kernels/cpu/random. */
+#include "base/real.h"
 #include "kernels/cpu/random/mt19937.h"
 #include "kernels/cpu/random/philox.h"
 #include "ops/card.h"
@@ -11,20 +12,11 @@ typedef struct draw {
     uint64_t seed;
 } draw;
 
-static double scalar(const nc_tensor *t) {
-    switch (t->dtype) {
-    case NC_FLOAT: return (double)*(const float *)t->data;
-    case NC_DOUBLE: return *(const double *)t->data;
-    case NC_FLOAT16: return (double)nc_f16_to_f32(*(const uint16_t *)t->data);
-    default: return (double)nc_bf16_to_f32(*(const uint16_t *)t->data);
-    }
-}
-
 nc_code nc_dropout_ratio(const nc_call *c, int i_ratio, int i_training, double *ratio) {
     const nc_tensor *r = c->in[i_ratio], *training = c->in[i_training];
     *ratio = 0;
     if (training->data == NULL || !*(const bool *)training->data) return NC_OK;
-    *ratio = r->data != NULL ? scalar(r) : 0.5;
+    *ratio = r->data != NULL ? nc_tensor_get_any(r, 0) : 0.5;
     if (*ratio >= 0 && *ratio <= 1) return NC_OK;
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "ratio is %g, expected 0 to 1", *ratio);
 }
@@ -47,8 +39,7 @@ static nc_code philox_dropout_run(const nc_call *c) {
     nck_rng rng = {
         .seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
     void *mask = c->n_out > 1 ? c->out[1]->data : NULL;
-    nck_dropout(c->out[0]->dtype, nc_tensor_numel(c->out[0]), rng, ratio, c->in[0]->data, c->out[0]->data, mask,
-                c->pool);
+    nck_dropout(c->out[0]->dtype, nc_tensor_numel(c->out[0]), rng, ratio, c->in[0]->data, c->out[0]->data, mask, c->pool);
     return NC_OK;
 }
 
@@ -66,8 +57,7 @@ static nc_code numpy_dropout_run(const nc_call *c) {
     NC_TRY(nc_dropout_ratio(c, 1, 2, &ratio));
     uint8_t *mask = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1]->data : c->workspace;
     nck_numpy_keep((uint32_t)d->seed, n, ratio, mask);
-    nck_dropout_grad(c->out[0]->dtype, n, ratio, c->in[0]->data, mask, c->out[0]->data,
-                     c->pool); /* the same selection */
+    nck_dropout_grad(c->out[0]->dtype, n, ratio, c->in[0]->data, mask, c->out[0]->data, c->pool); /* the same selection */
     return NC_OK;
 }
 

@@ -90,7 +90,8 @@ static nc_code scatter_elements_run(const nc_call *c) {
     NC_TRY(check_dims(c, axis_of(c)));
     NC_TRY(same_dims(c, c->in[2], c->in[1]->dims, c->in[1]->rank));
     copy_data(c);
-    return answer(c, nck_scatter_elements(s->how, c->out[0], c->in[1], axis_of(c), c->in[2]->data, &bad, c->pool), bad);
+    return answer(c, nck_scatter_elements(s->how, c->out[0], c->in[1], axis_of(c), c->in[2]->data, &bad, c->pool),
+                  bad);
 }
 
 static nc_code check_batch(const nc_call *c, const nc_tensor *x, const nc_tensor *at, int64_t batch) {
@@ -131,12 +132,7 @@ static nc_code scatter_nd_run(const nc_call *c) {
 }
 
 /* The kernels for narrow types; indices are wide already. */
-#define WIDENED(name)                                                                                             \
-    static size_t name##_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, \
-                                          int n_out) {                                                            \
-        return nc_widen_workspace(T_NARROW, NULL, state, in, n_in, out, n_out);                                   \
-    }                                                                                                             \
-    static nc_code name##_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, name##_run, c); }
+#define WIDENED(name) NC_WIDENED(name##_narrow, T_NARROW, name##_run, NULL)
 WIDENED(scatter_elements)
 WIDENED(scatter_nd)
 WIDENED(gather_nd_grad)

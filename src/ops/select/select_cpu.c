@@ -62,10 +62,7 @@ static nc_code topk_run(const nc_call *c) {
     return NC_OK;
 }
 
-static size_t topk_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    return nc_widen_workspace(T_NARROW, topk_workspace, state, in, n_in, out, n_out);
-}
-static nc_code topk_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, topk_run, c); }
+NC_WIDENED(topk_narrow, T_NARROW, topk_run, topk_workspace)
 
 /* ---- OneHot ---- */
 

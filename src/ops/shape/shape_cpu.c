@@ -2,6 +2,7 @@
  * convert elements (kernels/cpu/move), and host kernels for what are objects: strings, sequences, optionals. */
 #include "ops/shape/shape.h"
 
+#include "base/real.h"
 #include "kernels/cpu/move/move.h"
 
 #include <math.h>
@@ -176,15 +177,6 @@ static nc_code constant_run(const nc_call *c) {
 
 /* ---- Range ---- */
 
-static double number_at(nc_dtype t, const void *data, int64_t i) {
-    switch (t) {
-    case NC_DOUBLE: return ((const double *)data)[i];
-    case NC_FLOAT: return (double)((const float *)data)[i];
-    case NC_FLOAT16: return (double)nc_f16_to_f32(((const uint16_t *)data)[i]);
-    default: return (double)nc_bf16_to_f32(((const uint16_t *)data)[i]);
-    }
-}
-
 static int64_t int_at(nc_dtype t, const void *data) {
     return t == NC_INT64 ? *(const int64_t *)data : t == NC_INT32 ? *(const int32_t *)data : *(const int16_t *)data;
 }
@@ -203,7 +195,7 @@ static void range_ints(nc_tensor *const *in, const nc_tensor *y) {
 
 /* Floats step in their own type, narrow ones in float. */
 static void range_floats(nc_tensor *const *in, const nc_tensor *y) {
-    double start = number_at(y->dtype, in[0]->data, 0), delta = number_at(y->dtype, in[2]->data, 0);
+    double start = nc_real_get_any(y->dtype, in[0]->data, 0), delta = nc_real_get_any(y->dtype, in[2]->data, 0);
     for (int64_t k = 0; k < y->dims[0]; k++) {
         float v = (float)start + (float)k * (float)delta;
         if (y->dtype == NC_DOUBLE)
@@ -236,8 +228,8 @@ static nc_code range_dynamic(nc_dyn *d) {
     const nc_call *c = d->call;
     nc_dtype t = c->in[0]->dtype;
     nc_tensor y;
-    double n =
-        ceil((number_at(t, c->in[1]->data, 0) - number_at(t, c->in[0]->data, 0)) / number_at(t, c->in[2]->data, 0));
+    double n = ceil((nc_real_get_any(t, c->in[1]->data, 0) - nc_real_get_any(t, c->in[0]->data, 0)) /
+                    nc_real_get_any(t, c->in[2]->data, 0));
     if (!(n < 0x1p40))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "start, limit and delta give no finite count");
     int64_t count = n > 0 ? (int64_t)n : 0;

@@ -3,6 +3,8 @@
  * the data. */
 #include "ops/shape/shape.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
 static nc_code wrong(const nc_call *c, const char *text) {
@@ -171,7 +173,7 @@ static int64_t part_size(const nc_call *c, const parts *s, int64_t d, int64_t do
         memcpy(&v, (const char *)t->data + k * t->strides[0] * 8, 8);
         return v;
     }
-    int64_t chunk = s->uneven ? (d + c->n_out - 1) / c->n_out : d / c->n_out;
+    int64_t chunk = s->uneven ? nc_ceil_div(d, c->n_out) : d / c->n_out;
     return chunk < d - done ? chunk : d - done;
 }
 

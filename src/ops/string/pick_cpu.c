@@ -2,6 +2,7 @@
  * Unique along an axis is not served. */
 #include "ops/string/string_cpu.h"
 
+#include "base/intmath.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -62,7 +63,7 @@ typedef struct entry {
 
 static int by_text(const void *a, const void *b) {
     const entry *x = a, *y = b;
-    size_t n = x->s->n < y->s->n ? x->s->n : y->s->n;
+    size_t n = nc_min_size(x->s->n, y->s->n);
     int c = n > 0 ? memcmp(x->s->p, y->s->p, n) : 0;
     if (c != 0) return c;
     if (x->s->n != y->s->n) return x->s->n < y->s->n ? -1 : 1;

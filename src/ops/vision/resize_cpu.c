@@ -2,6 +2,8 @@
  * Linear and cubic work in float, or double for the wide types; integers are rounded to nearest and saturate. */
 #include "ops/vision/vision.h"
 
+#include "base/intmath.h"
+#include "base/real.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/vision/resize.h"
 
@@ -83,12 +85,6 @@ static const nc_tensor *argument(const nc_call *c, int i) {
     return there ? c->in[i] : NULL;
 }
 
-static double number_at(const nc_tensor *t, int64_t i) {
-    if (t->dtype == NC_FLOAT) return (double)((const float *)t->data)[i];
-    if (t->dtype == NC_DOUBLE) return ((const double *)t->data)[i];
-    return (double)nc_f16_to_f32(((const uint16_t *)t->data)[i]);
-}
-
 static nc_code wrong(const nc_call *c, const char *what) {
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", what);
 }
@@ -101,7 +97,7 @@ static nc_code read_scales(const nc_call *c, const nc_tensor *x, int n, const in
     if (s->n_scales > 0 || scales != NULL) {
         if ((scales != NULL ? nc_tensor_numel(scales) : s->n_scales) != n)
             return wrong(c, "scales has another length than the axes");
-        for (int k = 0; k < n; k++) scale[k] = scales != NULL ? number_at(scales, k) : (double)s->scales[k];
+        for (int k = 0; k < n; k++) scale[k] = scales != NULL ? nc_tensor_get_any(scales, k) : (double)s->scales[k];
         return NC_OK;
     }
     if (sizes == NULL || nc_tensor_numel(sizes) != n) return wrong(c, "sizes has another length than the axes");
@@ -132,19 +128,17 @@ static nc_code read_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *
             if (axes[k] != d || taken[d]) continue;
             taken[d] = true;
             nck_resize_axis a = {.axis = d, .in = x->dims[d], .out = y->dims[d], .scale = scale[k], .roi = {0, 1}};
-            if (roi != NULL) a.roi[0] = number_at(roi, k), a.roi[1] = number_at(roi, n + k);
+            if (roi != NULL) a.roi[0] = nc_tensor_get_any(roi, k), a.roi[1] = nc_tensor_get_any(roi, n + k);
             bool whole = a.roi[0] == 0 && a.roi[1] == 1;
             if (fabs(a.scale - 1) < 1e-9 && a.in == a.out && whole) continue;
             if (a.in == 0 && a.out > 0) return wrong(c, "an empty axis cannot be resized");
             if (!(a.scale > 0) && a.out > 0) return wrong(c, "a scale is not positive");
             nck_resize_table(&s->rule, &a, *memory);
-            *memory += (nck_resize_table_bytes(a.in, a.out) + 63) & ~(size_t)63;
+            *memory += nc_align64(nck_resize_table_bytes(a.in, a.out));
             out[(*n_out)++] = a;
         }
     return NC_OK;
 }
-
-static size_t rounded(size_t n) { return (n + 63) & ~(size_t)63; }
 
 static nc_dtype work_type(nc_dtype t) {
     return t == NC_DOUBLE || t == NC_INT32 || t == NC_INT64 || t == NC_UINT32 || t == NC_UINT64 ? NC_DOUBLE : NC_FLOAT;
@@ -152,15 +146,15 @@ static nc_dtype work_type(nc_dtype t) {
 
 static size_t tables_bytes(const nc_tensor *x, const nc_tensor *y) {
     size_t n = 0;
-    for (int k = 0; k < x->rank; k++) n += rounded(nck_resize_table_bytes(x->dims[k], y->dims[k]));
+    for (int k = 0; k < x->rank; k++) n += nc_align64(nck_resize_table_bytes(x->dims[k], y->dims[k]));
     return n;
 }
 
 /* Tables; x and y in the working type; two buffers for the passes. */
 static size_t bytes_needed(const nc_tensor *x, const nc_tensor *y) {
     size_t elem = nc_dtype_bytes(work_type(x->dtype));
-    return tables_bytes(x, y) + rounded((size_t)nc_tensor_numel(x) * elem) +
-           rounded((size_t)nc_tensor_numel(y) * elem) + 2 * (size_t)nck_resize_buffer(x, y) * elem;
+    return tables_bytes(x, y) + nc_align64((size_t)nc_tensor_numel(x) * elem) +
+           nc_align64((size_t)nc_tensor_numel(y) * elem) + 2 * (size_t)nck_resize_buffer(x, y) * elem;
 }
 
 size_t nc_resize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -201,7 +195,7 @@ static nc_tensor working(const nc_tensor *t, char **memory) {
     w.dtype = work_type(t->dtype);
     if (w.dtype == t->dtype) return w;
     w.data = *memory;
-    *memory += rounded((size_t)nc_tensor_numel(t) * nc_dtype_bytes(w.dtype));
+    *memory += nc_align64((size_t)nc_tensor_numel(t) * nc_dtype_bytes(w.dtype));
     return w;
 }
 

@@ -1,20 +1,11 @@
 /* kernels/cpu/attn/attn_ref.c: attention as its formula stands, one query at a time in double. */
 #include "kernels/cpu/attn/attn.h"
 
+#include "base/real.h"
+
 #include <math.h>
 
-static double load(const nck_attn_args *a, const void *p, int64_t i) {
-    return a->type == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
-}
-
-static void store(const nck_attn_args *a, void *p, int64_t i, double v) {
-    if (a->type == NC_FLOAT)
-        ((float *)p)[i] = (float)v;
-    else
-        ((double *)p)[i] = v;
-}
-
-static double bias(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, int64_t j) {
+static double attn_ref_bias(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, int64_t j) {
     int64_t place = i + (a->offset_by_lens ? a->kv_lens[b] - a->S : a->offset);
     if (a->causal && j > place) return -(double)INFINITY;
     if (a->left >= 0 && j < place - a->left) return -(double)INFINITY;
@@ -24,11 +15,11 @@ static double bias(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, int6
     if (j >= a->mask_cols) return -(double)INFINITY;
     int64_t at = b * a->mask_strides[0] + h * a->mask_strides[1] + i * a->mask_strides[2] + j * a->mask_strides[3];
     if (a->mask_bool) return ((const bool *)a->mask)[at] ? 0 : -(double)INFINITY;
-    return load(a, a->mask, at);
+    return nc_real_get(a->type, a->mask, at);
 }
 
-static void expose(const nck_attn_args *a, nck_attn_stage stage, int64_t at, double v) {
-    if (a->qk && a->qk_stage == stage) store(a, a->qk, at, v);
+static void attn_ref_expose(const nck_attn_args *a, nck_attn_stage stage, int64_t at, double v) {
+    if (a->qk && a->qk_stage == stage) nc_real_put(a->type, a->qk, at, v);
 }
 
 static void run_query(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, double *row) {
@@ -38,25 +29,26 @@ static void run_query(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, d
     for (int64_t j = 0; j < a->T; j++) {
         double s = 0;
         for (int64_t d = 0; d < a->D; d++)
-            s += load(a, a->q.data, q + d) * load(a, a->k.data, b * a->k.batch + kv * a->k.head + j * a->k.row + d);
+            s += nc_real_get(a->type, a->q.data, q + d) *
+                 nc_real_get(a->type, a->k.data, b * a->k.batch + kv * a->k.head + j * a->k.row + d);
         s *= a->scale;
-        expose(a, NCK_ATTN_PRODUCT, qk + j, s);
+        attn_ref_expose(a, NCK_ATTN_PRODUCT, qk + j, s);
         if (a->softcap > 0) s = a->softcap * tanh(s / a->softcap);
-        expose(a, NCK_ATTN_CAPPED, qk + j, s);
-        row[j] = s + bias(a, b, h, i, j);
-        expose(a, NCK_ATTN_BIASED, qk + j, row[j]);
+        attn_ref_expose(a, NCK_ATTN_CAPPED, qk + j, s);
+        row[j] = s + attn_ref_bias(a, b, h, i, j);
+        attn_ref_expose(a, NCK_ATTN_BIASED, qk + j, row[j]);
         if (row[j] > top) top = row[j];
     }
     for (int64_t j = 0; j < a->T; j++) sum += row[j] = isinf(top) ? 0 : exp(row[j] - top);
     for (int64_t j = 0; j < a->T; j++) {
         row[j] = sum > 0 ? row[j] / sum : 0;
-        expose(a, NCK_ATTN_SOFTMAX, qk + j, row[j]);
+        attn_ref_expose(a, NCK_ATTN_SOFTMAX, qk + j, row[j]);
     }
     for (int64_t d = 0; d < a->Dv; d++) {
         double y = 0;
         for (int64_t j = 0; j < a->T; j++)
-            y += row[j] * load(a, a->v.data, b * a->v.batch + kv * a->v.head + j * a->v.row + d);
-        store(a, a->y.data, b * a->y.batch + h * a->y.head + i * a->y.row + d, y);
+            y += row[j] * nc_real_get(a->type, a->v.data, b * a->v.batch + kv * a->v.head + j * a->v.row + d);
+        nc_real_put(a->type, a->y.data, b * a->y.batch + h * a->y.head + i * a->y.row + d, y);
     }
 }
 

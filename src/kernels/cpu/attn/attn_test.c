@@ -1,5 +1,6 @@
 /* kernels/cpu/attn/attn_test.c: attention against the reference over sizes, heads, masks, windows, lengths and stages;
  * equal bits for any number of threads. */
+#include "base/intmath.h"
 #include "base/mem.h"
 #include "kernels/cpu/attn/attn.h"
 #include "tests/check.h"
@@ -66,7 +67,7 @@ static void stop(void) {
     nc_free(fix.row);
 }
 
-static void run(nc_pool *pool) { nck_attn(&fix.a, (void *)(((uintptr_t)fix.workspace + 63) & ~(uintptr_t)63), pool); }
+static void run(nc_pool *pool) { nck_attn(&fix.a, nc_align64_pointer(fix.workspace), pool); }
 
 static void compare(void) {
     nc_dtype t = fix.a.type;

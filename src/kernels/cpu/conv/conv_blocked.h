@@ -1,4 +1,5 @@
-/* kernels/cpu/conv/conv_blocked.h: 2-D convolution in f32 over channels in blocks of 8, group == 1.
+/* kernels/cpu/conv/conv_blocked.h: convolution of two spatial dims (the last of the window's three) in f32 over
+ * channels in blocks of 8, group == 1.
  *
  * x (N, ceil(C/8), H, W, 8), w packed (ceil(K/8), ceil(C/8), kh, kw, 8c, 8k), y (N, ceil(K/8), OH, OW, 8). The lanes
  * past C in the last block of x never touch a result; those past K in y hold anything afterwards.

@@ -2,13 +2,11 @@
  * scattered back; the products are nck_gemm's. */
 #include "kernels/cpu/conv/conv_cols.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/per_type.h"
 
 #include <string.h>
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static size_t padded(size_t n) { return (n + 63) & ~(size_t)63; }
 
 /* Columns of the channels of one group: rows (channel, tap), m places from p0 on. */
 typedef struct cols {
@@ -22,23 +20,23 @@ typedef struct cols {
 } cols;
 
 /* A run of places in one line of the output, seen by one tap. */
-typedef struct line {
+typedef struct cols_line {
     int64_t n, before, inside; /* places; those in front of the input, and within it */
     int64_t at;                /* of the first place inside, in x */
-} line;
+} cols_line;
 
-static line line_at(const cols *c, int64_t p, const int64_t tap[NCK_WINDOW_DIMS]) {
+static cols_line line_at(const cols *c, int64_t p, const int64_t tap[NCK_WINDOW_DIMS]) {
     const nck_window *w = c->w;
     int64_t o[NCK_WINDOW_DIMS] = {p / w->out[2] / w->out[1], p / w->out[2] % w->out[1], p % w->out[2]}, low, high;
-    line l = {.n = min64(w->out[2] - o[2], c->p0 + c->m - p)};
+    cols_line l = {.n = nc_min64(w->out[2] - o[2], c->p0 + c->m - p)};
     for (int d = 0; d < 2; d++) {
         int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
         if (i < 0 || i >= w->in[d]) return l;
         l.at += i * c->step[d];
     }
     nck_window_places(w, 2, tap[2], &low, &high);
-    low = max64(low, o[2]);
-    high = min64(high, o[2] + l.n);
+    low = nc_max64(low, o[2]);
+    high = nc_min64(high, o[2] + l.n);
     if (low >= high) return l;
     l.before = low - o[2];
     l.inside = high - low;
@@ -46,66 +44,23 @@ static line line_at(const cols *c, int64_t p, const int64_t tap[NCK_WINDOW_DIMS]
     return l;
 }
 
-static void tap_of(const nck_window *w, int64_t t, int64_t tap[NCK_WINDOW_DIMS]) {
-    tap[2] = t % w->k[2];
-    tap[1] = t / w->k[2] % w->k[1];
-    tap[0] = t / w->k[2] / w->k[1];
+#define TEXT "kernels/cpu/conv/conv_cols.inc"
+#include "kernels/cpu/per_float.inc"
+
+static size_t cols_bytes(const nck_conv_shape *s) {
+    int64_t m = nc_min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK);
+    return nc_align64((size_t)(s->C / s->group * nck_window_n_k(&s->w) * m) * nc_dtype_bytes(s->type));
 }
 
-#define DEFINE(S, T)                                                                             \
-    static void gather_##S(void *ctx, int64_t row) {                                             \
-        const cols *c = ctx;                                                                     \
-        int64_t tap[NCK_WINDOW_DIMS], step = c->step[2] * c->w->stride[2];                       \
-        const T *x = (const T *)c->x + row / c->taps * c->channel;                               \
-        T *to = (T *)c->cols + row * c->ld;                                                      \
-        tap_of(c->w, row % c->taps, tap);                                                        \
-        for (int64_t p = c->p0; p < c->p0 + c->m;) {                                             \
-            line l = line_at(c, p, tap);                                                         \
-            memset(to, 0, (size_t)l.n * sizeof *to);                                             \
-            if (step == 1 && l.inside > 0)                                                       \
-                memcpy(to + l.before, x + l.at, (size_t)l.inside * sizeof *to);                  \
-            else                                                                                 \
-                for (int64_t i = 0; i < l.inside; i++) to[l.before + i] = x[l.at + i * step];    \
-            to += l.n;                                                                           \
-            p += l.n;                                                                            \
-        }                                                                                        \
-    }                                                                                            \
-    static void scatter_##S(void *ctx, int64_t channel) {                                        \
-        const cols *c = ctx;                                                                     \
-        T *x = (T *)c->x + channel * c->channel;                                                 \
-        int64_t step = c->step[2] * c->w->stride[2];                                             \
-        for (int64_t t = 0; t < c->taps; t++) {                                                  \
-            const T *from = (const T *)c->cols + (channel * c->taps + t) * c->ld;                \
-            int64_t tap[NCK_WINDOW_DIMS];                                                        \
-            tap_of(c->w, t, tap);                                                                \
-            for (int64_t p = c->p0; p < c->p0 + c->m;) {                                         \
-                line l = line_at(c, p, tap);                                                     \
-                for (int64_t i = 0; i < l.inside; i++) x[l.at + i * step] += from[l.before + i]; \
-                from += l.n;                                                                     \
-                p += l.n;                                                                        \
-            }                                                                                    \
-        }                                                                                        \
-    }                                                                                            \
-    static void fill_##S(T *x, int64_t n, const T *value) {                                      \
-        for (int64_t i = 0; i < n; i++) x[i] = value ? *value : 0;                               \
-    }
-DEFINE(f32, float)
-DEFINE(f64, double)
-
-static size_t cols_bytes(const nck_cols_shape *s) {
-    int64_t m = min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK);
-    return padded((size_t)(s->C / s->group * nck_window_n_k(&s->w) * m) * nc_dtype_bytes(s->type));
-}
-
-size_t nck_conv_cols_workspace(const nck_cols_shape *s) {
-    int64_t m = min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK), Kg = s->K / s->group;
+size_t nck_conv_cols_workspace(const nck_conv_shape *s) {
+    int64_t m = nc_min64(nck_window_n_out(&s->w), NCK_COLS_CHUNK), Kg = s->K / s->group;
     int64_t rows = s->C / s->group * nck_window_n_k(&s->w);
     size_t y = nck_gemm_workspace(s->type, Kg, m, rows, false), dx = nck_gemm_workspace(s->type, rows, m, Kg, false);
-    size_t dw = nck_gemm_workspace(s->type, Kg, rows, m, false), most = y > dx ? y : dx;
-    return cols_bytes(s) + (most > dw ? most : dw);
+    size_t dw = nck_gemm_workspace(s->type, Kg, rows, m, false), most = nc_max_size(y, dx);
+    return cols_bytes(s) + nc_max_size(most, dw);
 }
 
-static void dense_strides(const nck_cols_shape *s, int64_t strides[5]) {
+static void dense_strides(const nck_conv_shape *s, int64_t strides[5]) {
     const nck_window *w = &s->w;
     strides[4] = 1;
     strides[3] = w->in[2];
@@ -114,29 +69,29 @@ static void dense_strides(const nck_cols_shape *s, int64_t strides[5]) {
     strides[0] = s->C * strides[1];
 }
 
-static const char *at(const nck_cols_shape *s, const void *p, int64_t i) {
+static const char *cols_at(const nck_conv_shape *s, const void *p, int64_t i) {
     return (const char *)p + i * (int64_t)nc_dtype_bytes(s->type);
 }
 
 /* Columns over image n, group g of x. */
-static cols columns(const nck_cols_shape *s, const void *x, const int64_t strides[5], int64_t n, int64_t g,
-                    void *workspace) {
+static cols cols_columns(const nck_conv_shape *s, const void *x, const int64_t strides[5], int64_t n, int64_t g,
+                         void *workspace) {
     int64_t first = n * strides[0] + g * (s->C / s->group) * strides[1];
     return (cols){.w = &s->w,
                   .cols = workspace,
                   .taps = nck_window_n_k(&s->w),
-                  .x = (void *)(uintptr_t)at(s, x, first),
+                  .x = (void *)(uintptr_t)cols_at(s, x, first),
                   .channel = strides[1],
                   .step = {strides[2], strides[3], strides[4]}};
 }
 
-static void chunk(cols *c, int64_t p0, int64_t places) {
+static void cols_chunk(cols *c, int64_t p0, int64_t places) {
     c->p0 = p0;
-    c->m = c->ld = min64(NCK_COLS_CHUNK, places - p0);
+    c->m = c->ld = nc_min64(NCK_COLS_CHUNK, places - p0);
 }
 
-static void gather(const nck_cols_shape *s, cols *c, nc_pool *pool) {
-    nc_parallel(pool, s->C / s->group * c->taps, s->type == NC_FLOAT ? gather_f32 : gather_f64, c);
+static void cols_gather(const nck_conv_shape *s, cols *c, nc_pool *pool) {
+    nc_parallel(pool, s->C / s->group * c->taps, s->type == NC_FLOAT ? cols_gather_f32 : cols_gather_f64, c);
 }
 
 /* The window sees every element of x once, in order: x is its own columns. */
@@ -146,83 +101,83 @@ static bool is_pointwise(const nck_window *w, const int64_t strides[5]) {
     return strides[4] == 1 && strides[3] == w->in[2] && strides[2] == w->in[1] * w->in[2];
 }
 
-void nck_conv_cols(const nck_cols_shape *s, const void *x, const int64_t x_strides[5], const void *w, const void *bias,
+void nck_conv_cols(const nck_conv_shape *s, const void *x, const int64_t x_strides[5], const void *w, const void *bias,
                    void *y, void *workspace, nc_pool *pool) {
     int64_t Kg = s->K / s->group, rows = s->C / s->group * nck_window_n_k(&s->w), places = nck_window_n_out(&s->w);
     bool pointwise = is_pointwise(&s->w, x_strides);
     void *rest = (char *)workspace + cols_bytes(s);
     for (int64_t item = 0; item < s->N * s->group; item++) {
         int64_t n = item / s->group, g = item % s->group;
-        cols c = columns(s, x, x_strides, n, g, workspace);
+        cols c = cols_columns(s, x, x_strides, n, g, workspace);
         for (int64_t p0 = 0; p0 < places; p0 += NCK_COLS_CHUNK) {
-            chunk(&c, p0, places);
-            if (!pointwise) gather(s, &c, pool);
+            cols_chunk(&c, p0, places);
+            if (!pointwise) cols_gather(s, &c, pool);
             nck_gemm_args a = {.type = s->type,
                                .M = Kg,
                                .N = c.m,
                                .K = rows,
                                .alpha = 1,
-                               .a = at(s, w, g * Kg * rows),
+                               .a = cols_at(s, w, g * Kg * rows),
                                .a_rs = rows,
                                .a_cs = 1,
-                               .b = pointwise ? at(s, c.x, p0) : c.cols,
+                               .b = pointwise ? cols_at(s, c.x, p0) : c.cols,
                                .b_rs = pointwise ? c.channel : c.ld,
                                .b_cs = 1,
-                               .c = (void *)(uintptr_t)at(s, y, (n * s->K + g * Kg) * places + p0),
+                               .c = (void *)(uintptr_t)cols_at(s, y, (n * s->K + g * Kg) * places + p0),
                                .c_rs = places,
                                .c_cs = 1,
-                               .bias = bias != NULL ? at(s, bias, g * Kg) : NULL,
+                               .bias = bias != NULL ? cols_at(s, bias, g * Kg) : NULL,
                                .bias_rs = 1};
             nck_gemm(&a, rest, pool);
         }
     }
 }
 
-static void begin(const nck_cols_shape *s, const void *bias, void *dx) {
+static void cols_begin(const nck_conv_shape *s, const void *bias, void *dx) {
     int64_t n_in = nck_window_n_in(&s->w);
     for (int64_t i = 0; i < s->N * s->C; i++) {
-        void *to = (void *)(uintptr_t)at(s, dx, i * n_in);
-        const void *value = bias != NULL ? at(s, bias, i % s->C) : NULL;
+        void *to = (void *)(uintptr_t)cols_at(s, dx, i * n_in);
+        const void *value = bias != NULL ? cols_at(s, bias, i % s->C) : NULL;
         if (s->type == NC_FLOAT)
-            fill_f32(to, n_in, value);
+            cols_fill_f32(to, n_in, value);
         else
-            fill_f64(to, n_in, value);
+            cols_fill_f64(to, n_in, value);
     }
 }
 
-void nck_conv_cols_dx(const nck_cols_shape *s, const void *dy, const void *w, const void *bias, void *dx,
+void nck_conv_cols_dx(const nck_conv_shape *s, const void *dy, const void *w, const void *bias, void *dx,
                       void *workspace, nc_pool *pool) {
     int64_t Kg = s->K / s->group, rows = s->C / s->group * nck_window_n_k(&s->w), places = nck_window_n_out(&s->w);
     int64_t strides[5];
     void *rest = (char *)workspace + cols_bytes(s);
     dense_strides(s, strides);
-    begin(s, bias, dx);
+    cols_begin(s, bias, dx);
     for (int64_t item = 0; item < s->N * s->group; item++) {
         int64_t n = item / s->group, g = item % s->group;
-        cols c = columns(s, dx, strides, n, g, workspace);
+        cols c = cols_columns(s, dx, strides, n, g, workspace);
         for (int64_t p0 = 0; p0 < places; p0 += NCK_COLS_CHUNK) {
-            chunk(&c, p0, places);
+            cols_chunk(&c, p0, places);
             nck_gemm_args a = {.type = s->type,
                                .M = rows,
                                .N = c.m,
                                .K = Kg,
                                .alpha = 1,
-                               .a = at(s, w, g * Kg * rows),
+                               .a = cols_at(s, w, g * Kg * rows),
                                .a_rs = 1,
                                .a_cs = rows,
-                               .b = at(s, dy, (n * s->K + g * Kg) * places + p0),
+                               .b = cols_at(s, dy, (n * s->K + g * Kg) * places + p0),
                                .b_rs = places,
                                .b_cs = 1,
                                .c = c.cols,
                                .c_rs = c.ld,
                                .c_cs = 1};
             nck_gemm(&a, rest, pool);
-            nc_parallel(pool, s->C / s->group, s->type == NC_FLOAT ? scatter_f32 : scatter_f64, &c);
+            nc_parallel(pool, s->C / s->group, s->type == NC_FLOAT ? cols_scatter_f32 : cols_scatter_f64, &c);
         }
     }
 }
 
-void nck_conv_cols_dw(const nck_cols_shape *s, const void *x, const void *dy, void *dw, void *workspace,
+void nck_conv_cols_dw(const nck_conv_shape *s, const void *x, const void *dy, void *dw, void *workspace,
                       nc_pool *pool) {
     int64_t Kg = s->K / s->group, rows = s->C / s->group * nck_window_n_k(&s->w), places = nck_window_n_out(&s->w);
     int64_t strides[5];
@@ -231,23 +186,23 @@ void nck_conv_cols_dw(const nck_cols_shape *s, const void *x, const void *dy, vo
     if (s->N == 0 || places == 0) memset(dw, 0, (size_t)(s->K * rows) * nc_dtype_bytes(s->type));
     for (int64_t item = 0; item < s->N * s->group; item++) {
         int64_t n = item / s->group, g = item % s->group;
-        cols c = columns(s, x, strides, n, g, workspace);
+        cols c = cols_columns(s, x, strides, n, g, workspace);
         for (int64_t p0 = 0; p0 < places; p0 += NCK_COLS_CHUNK) {
-            chunk(&c, p0, places);
-            gather(s, &c, pool);
+            cols_chunk(&c, p0, places);
+            cols_gather(s, &c, pool);
             nck_gemm_args a = {.type = s->type,
                                .M = Kg,
                                .N = rows,
                                .K = c.m,
                                .alpha = 1,
                                .beta = n > 0 || p0 > 0 ? 1 : 0,
-                               .a = at(s, dy, (n * s->K + g * Kg) * places + p0),
+                               .a = cols_at(s, dy, (n * s->K + g * Kg) * places + p0),
                                .a_rs = places,
                                .a_cs = 1,
                                .b = c.cols,
                                .b_rs = 1,
                                .b_cs = c.ld,
-                               .c = (void *)(uintptr_t)at(s, dw, g * Kg * rows),
+                               .c = (void *)(uintptr_t)cols_at(s, dw, g * Kg * rows),
                                .c_rs = rows,
                                .c_cs = 1};
             nck_gemm(&a, rest, pool);
@@ -256,11 +211,11 @@ void nck_conv_cols_dw(const nck_cols_shape *s, const void *x, const void *dy, vo
 }
 
 void nck_cols_to_image(nc_dtype type, const nck_window *w, int64_t planes, const void *from, void *x, nc_pool *pool) {
-    nck_cols_shape s = {.type = type, .N = planes, .C = 1, .K = 1, .group = 1, .w = *w};
+    nck_conv_shape s = {.type = type, .N = planes, .C = 1, .K = 1, .group = 1, .w = *w};
     int64_t strides[5], places = nck_window_n_out(w);
     dense_strides(&s, strides);
-    begin(&s, NULL, x);
-    cols c = columns(&s, x, strides, 0, 0, (void *)(uintptr_t)from);
+    cols_begin(&s, NULL, x);
+    cols c = cols_columns(&s, x, strides, 0, 0, (void *)(uintptr_t)from);
     c.m = c.ld = places;
-    if (places > 0) nc_parallel(pool, planes, type == NC_FLOAT ? scatter_f32 : scatter_f64, &c);
+    if (places > 0) nc_parallel(pool, planes, type == NC_FLOAT ? cols_scatter_f32 : cols_scatter_f64, &c);
 }

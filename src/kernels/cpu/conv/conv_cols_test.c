@@ -3,6 +3,7 @@
 #include "kernels/cpu/conv/conv_cols.h"
 
 #include "base/mem.h"
+#include "kernels/cpu/conv/conv_grad.h"
 #include "tests/check.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ typedef struct sides {
 } sides;
 
 /* Calls every product of the convolution by its place in x, w and y. */
-static void walk(const nck_cols_shape *s, sides *d, bool forward) {
+static void walk(const nck_conv_shape *s, sides *d, bool forward) {
     const nck_window *v = &s->w;
     int64_t Cg = s->C / s->group, taps = nck_window_n_k(v), places = nck_window_n_out(v);
     for (int64_t at = 0; at < s->N * s->K * places; at++) {
@@ -49,7 +50,7 @@ static void check_near(const double *got, const double *want, int64_t n) {
     for (int64_t i = 0; i < n; i++) CHECK_CLOSE(got[i], want[i], nc_tol_kernel_f64);
 }
 
-static void dense(const nck_cols_shape *s, int64_t strides[5]) {
+static void dense(const nck_conv_shape *s, int64_t strides[5]) {
     strides[4] = 1;
     strides[3] = s->w.in[2];
     strides[2] = s->w.in[1] * s->w.in[2];
@@ -57,7 +58,19 @@ static void dense(const nck_cols_shape *s, int64_t strides[5]) {
     strides[0] = s->C * strides[1];
 }
 
-static void check_shape(const nck_cols_shape *s, nc_pool *pool) {
+/* The slow references see three dims as well. */
+static void check_plain(const nck_conv_shape *s, const sides *d, const int64_t strides[5], double *y) {
+    const nck_window *v = &s->w;
+    int64_t places = nck_window_n_out(v);
+    nck_conv_args a = {.shape = *s, .x = d->x, .w = d->w, .y = y};
+    memcpy(a.x_strides, strides, sizeof a.x_strides);
+    int64_t y_strides[] = {s->K * places, places, v->out[1] * v->out[2], v->out[2], 1};
+    memcpy(a.y_strides, y_strides, sizeof a.y_strides);
+    nck_conv_plain(&a, NULL);
+    check_near(y, d->y, s->N * s->K * places);
+}
+
+static void check_shape(const nck_conv_shape *s, nc_pool *pool) {
     int64_t n_x = s->N * s->C * nck_window_n_in(&s->w), n_w = s->K * (s->C / s->group) * nck_window_n_k(&s->w);
     int64_t n_y = s->N * s->K * nck_window_n_out(&s->w), strides[5];
     sides d = {numbers(n_x, 1), numbers(n_w, 2), numbers(n_y, 0), numbers(n_x, 0), numbers(n_w, 0)};
@@ -67,6 +80,7 @@ static void check_shape(const nck_cols_shape *s, nc_pool *pool) {
     walk(s, &d, true);
     nck_conv_cols(s, d.x, strides, d.w, NULL, y, space, pool);
     check_near(y, d.y, n_y);
+    check_plain(s, &d, strides, y);
     if (s->C == s->group) {
         nck_conv_depthwise(s, d.x, strides, d.w, NULL, y, pool);
         check_near(y, d.y, n_y);
@@ -77,12 +91,16 @@ static void check_shape(const nck_cols_shape *s, nc_pool *pool) {
     nck_conv_cols_dw(s, d.x, dy, dw, space, pool);
     check_near(dx, d.dx, n_x);
     check_near(dw, d.dw, n_w);
+    nck_conv_grad_args plain = {.shape = *s, .dy = dy, .x = d.x, .w = d.w, .dx = dx, .dw = dw};
+    nck_conv_grad(&plain, pool);
+    check_near(dx, d.dx, n_x);
+    check_near(dw, d.dw, n_w);
     double *all[] = {d.x, d.w, d.y, d.dx, d.dw, y, dx, dw, dy};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) nc_free(all[i]);
     nc_free(space);
 }
 
-static const nck_cols_shape shapes[] = {
+static const nck_conv_shape shapes[] = {
     {NC_DOUBLE, 2, 3, 4, 1, {{1, 5, 7}, {1, 3, 2}, {1, 5, 6}, {1, 1, 1}, {1, 1, 1}, {0, 1, 0}, {0, 1, 0}}},
     {NC_DOUBLE, 1, 4, 6, 2, {{3, 4, 5}, {2, 2, 3}, {3, 2, 1}, {1, 2, 2}, {1, 1, 2}, {1, 0, 0}, {0, 0, 0}}},
     {NC_DOUBLE, 2, 3, 6, 3, {{1, 6, 41}, {1, 3, 3}, {1, 3, 20}, {1, 2, 2}, {1, 1, 1}, {0, 1, 0}, {0, 0, 0}}},
@@ -100,7 +118,7 @@ TEST(conv_cols_same_bits_for_any_threads) {
     nc_pool *pool = nc_pool_create(3);
     REQUIRE(pool != NULL);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const nck_cols_shape *s = &shapes[i];
+        const nck_conv_shape *s = &shapes[i];
         int64_t n_x = s->N * s->C * nck_window_n_in(&s->w), n_w = s->K * (s->C / s->group) * nck_window_n_k(&s->w);
         int64_t n_y = s->N * s->K * nck_window_n_out(&s->w);
         double *x = numbers(n_x, 1), *w = numbers(n_w, 2), *dy = numbers(n_y, 3), *a = numbers(n_x, 0),

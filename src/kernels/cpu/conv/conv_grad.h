@@ -1,4 +1,5 @@
-/* kernels/cpu/conv/conv_grad.h: gradients of the 2-D convolution of conv.h by input, weights and bias, for every case.
+/* kernels/cpu/conv/conv_grad.h: gradients of the convolution of conv.h by input, weights and bias, for every case:
+ * the reference of those in conv_cols.h.
  * Accumulation: double, one sum per element, in a fixed order: the same bits for any threads. */
 #ifndef NCK_CONV_GRAD_H
 #define NCK_CONV_GRAD_H
@@ -6,13 +7,12 @@
 #include "kernels/cpu/conv/conv.h"
 
 typedef struct nck_conv_grad_args {
-    nc_dtype type; /* NC_FLOAT or NC_DOUBLE */
     nck_conv_shape shape;
-    const void *dy; /* (N,K,OH,OW), dense like all below */
-    const void *x;  /* (N,C,H,W) */
-    const void *w;  /* (K, C/group, kh, kw) */
-    void *dx;       /* (N,C,H,W); NULL: not wanted, as with dw and db */
-    void *dw;       /* (K, C/group, kh, kw) */
+    const void *dy; /* (N,K,out...), dense like all below */
+    const void *x;  /* (N,C,in...) */
+    const void *w;  /* (K, C/group, k...) */
+    void *dx;       /* (N,C,in...); NULL: not wanted, as with dw and db */
+    void *dw;       /* (K, C/group, k...) */
     void *db;       /* (K) */
 } nck_conv_grad_args;
 

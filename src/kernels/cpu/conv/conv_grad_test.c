@@ -2,6 +2,7 @@
  * groups, pads, strides and dilations; the same bits for any threads. */
 #include "base/mem.h"
 #include "kernels/cpu/conv/conv_grad.h"
+#include "kernels/cpu/conv/conv_testing.h"
 #include "tests/check.h"
 
 static double *numbers(int64_t n, uint32_t seed) {
@@ -14,10 +15,9 @@ static double *numbers(int64_t n, uint32_t seed) {
 }
 
 /* Adds the gradients of every single product x * w to where its factors came from. */
-static void scatter(const nck_conv_grad_args *a, double *dx, double *dw, double *db) {
-    const nck_conv_shape *s = &a->shape;
+static void scatter(const conv_2d *s, const nck_conv_grad_args *a, double *dx, double *dw, double *db) {
     const double *dy = a->dy, *x = a->x, *w = a->w;
-    int64_t OH = nck_conv_out_h(s), OW = nck_conv_out_w(s), Cg = s->C / s->group, taps = s->kh * s->kw;
+    int64_t OH = conv_2d_out_h(s), OW = conv_2d_out_w(s), Cg = s->C / s->group, taps = s->kh * s->kw;
     for (int64_t at = 0; at < s->N * s->K * OH * OW; at++) {
         int64_t ow = at % OW, oh = at / OW % OH, k = at / (OW * OH) % s->K, n = at / (OW * OH * s->K);
         db[k] += dy[at];
@@ -37,9 +37,9 @@ static void check_near(const double *got, const double *want, int64_t n) {
     for (int64_t i = 0; i < n; i++) CHECK_CLOSE(got[i], want[i], nc_tol_kernel_f64);
 }
 
-static void check_shape(const nck_conv_shape *s, nc_pool *pool) {
+static void check_shape(const conv_2d *s, nc_pool *pool) {
     int64_t n_x = s->N * s->C * s->H * s->W, n_w = s->K * (s->C / s->group) * s->kh * s->kw;
-    int64_t n_y = s->N * s->K * nck_conv_out_h(s) * nck_conv_out_w(s);
+    int64_t n_y = s->N * s->K * conv_2d_out_h(s) * conv_2d_out_w(s);
     double *x = numbers(n_x, 1), *w = numbers(n_w, 2), *dy = numbers(n_y, 3), *got[3], *want[3];
     int64_t sizes[3] = {n_x, n_w, s->K};
     for (int i = 0; i < 3; i++) {
@@ -47,9 +47,9 @@ static void check_shape(const nck_conv_shape *s, nc_pool *pool) {
         want[i] = numbers(sizes[i], 0);
     }
     nck_conv_grad_args a = {
-        .type = NC_DOUBLE, .shape = *s, .dy = dy, .x = x, .w = w, .dx = got[0], .dw = got[1], .db = got[2]};
+        .shape = conv_2d_shape(NC_DOUBLE, s), .dy = dy, .x = x, .w = w, .dx = got[0], .dw = got[1], .db = got[2]};
     nck_conv_grad(&a, pool);
-    scatter(&a, want[0], want[1], want[2]);
+    scatter(s, &a, want[0], want[1], want[2]);
     for (int i = 0; i < 3; i++) {
         check_near(got[i], want[i], sizes[i]);
         nc_free(got[i]);
@@ -61,7 +61,7 @@ static void check_shape(const nck_conv_shape *s, nc_pool *pool) {
 }
 
 TEST(conv_grad_matches_a_scatter) {
-    static const nck_conv_shape shapes[] = {
+    static const conv_2d shapes[] = {
         {2, 3, 5, 7, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 4, 6, 5, 6, 3, 2, 2, 2, 1, 1, 2, 1, 0, 2, 1},
         {2, 3, 4, 4, 3, 2, 2, 3, 3, 2, 2, 1, 0, 1, 1, 0}, {1, 1, 1, 9, 2, 1, 4, 1, 1, 2, 1, 2, 0, 3, 0, 3},
         {1, 2, 2, 2, 2, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0}, {0, 2, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}};
@@ -75,12 +75,8 @@ TEST(conv_grad_matches_a_scatter) {
 
 TEST(conv_grad_leaves_out_what_is_not_wanted) {
     float x[4] = {1, 2, 3, 4}, w[1] = {2}, dy[4] = {1, 1, 1, 1}, dw[1] = {0};
-    nck_conv_grad_args a = {.type = NC_FLOAT,
-                            .shape = {1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
-                            .dy = dy,
-                            .x = x,
-                            .w = w,
-                            .dw = dw};
+    conv_2d s = {1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0};
+    nck_conv_grad_args a = {.shape = conv_2d_shape(NC_FLOAT, &s), .dy = dy, .x = x, .w = w, .dw = dw};
     nck_conv_grad(&a, NULL);
     CHECK_NEAR(dw[0], 10, 0);
 }

@@ -3,6 +3,7 @@
  * threads and every ISA. */
 #include "base/mem.h"
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/conv/conv_testing.h"
 #include "kernels/cpu/isa.h"
 #include "tests/check.h"
 
@@ -19,20 +20,19 @@ static float *random_tensor(int64_t n, uint32_t seed) {
     return p;
 }
 
-static nck_conv_args plain_args(const nck_conv_shape *s, const float *x, const float *w, const float *bias, float *y) {
-    int64_t OH = nck_conv_out_h(s), OW = nck_conv_out_w(s);
-    return (nck_conv_args){.type = NC_FLOAT,
-                           .shape = *s,
+static nck_conv_args plain_args(const conv_2d *s, const float *x, const float *w, const float *bias, float *y) {
+    int64_t OH = conv_2d_out_h(s), OW = conv_2d_out_w(s);
+    return (nck_conv_args){.shape = conv_2d_shape(NC_FLOAT, s),
                            .x = x,
-                           .x_strides = {s->C * s->H * s->W, s->H * s->W, s->W, 1},
+                           .x_strides = {s->C * s->H * s->W, s->H * s->W, 0, s->W, 1},
                            .w = w,
                            .bias = bias,
                            .y = y,
-                           .y_strides = {s->K * OH * OW, OH * OW, OW, 1}};
+                           .y_strides = {s->K * OH * OW, OH * OW, 0, OW, 1}};
 }
 
 /* The definition: zero outside the input. */
-static double by_definition(const nck_conv_shape *s, const float *x, const float *w, int64_t n, int64_t k, int64_t oh,
+static double by_definition(const conv_2d *s, const float *x, const float *w, int64_t n, int64_t k, int64_t oh,
                             int64_t ow) {
     int64_t C = s->C / s->group, g = k / (s->K / s->group);
     double acc = 0;
@@ -48,7 +48,7 @@ static double by_definition(const nck_conv_shape *s, const float *x, const float
     return acc;
 }
 
-static const nck_conv_shape shapes[] = {
+static const conv_2d shapes[] = {
     /* N  C   H   W   K   kh kw g  sh sw dh dw  t  l  b  r */
     {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},    {2, 3, 9, 11, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
     {1, 8, 7, 13, 16, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},  {1, 13, 10, 30, 27, 3, 5, 1, 2, 2, 1, 1, 1, 2, 0, 1},
@@ -62,10 +62,10 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 TEST(conv_plain_and_groups) {
     for (int i = 0; i < N_SHAPES + 2; i++) {
-        nck_conv_shape s = shapes[i < N_SHAPES ? i : 3];
+        conv_2d s = shapes[i < N_SHAPES ? i : 3];
         if (i == N_SHAPES) s.C = 6, s.K = 8, s.group = 2;
         if (i == N_SHAPES + 1) s.C = 7, s.K = 14, s.group = 7;
-        int64_t OH = nck_conv_out_h(&s), OW = nck_conv_out_w(&s);
+        int64_t OH = conv_2d_out_h(&s), OW = conv_2d_out_w(&s);
         float *x = random_tensor(s.N * s.C * s.H * s.W, 1), *w = random_tensor(s.K * s.C / s.group * s.kh * s.kw, 2);
         float *bias = random_tensor(s.K, 3), *y = random_tensor(s.N * s.K * OH * OW, 4);
         REQUIRE(x && w && bias && y);
@@ -85,22 +85,26 @@ TEST(conv_plain_and_groups) {
 TEST(conv_plain_f64_strided) {
     double x[2 * 3 * 3], w[2] = {1, -2}, y[9] = {0};
     for (int i = 0; i < 18; i++) x[i] = i;
-    nck_conv_shape s = {1, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0};
-    nck_conv_args a = {
-        .type = NC_DOUBLE, .shape = s, .x = x, .x_strides = {18, 1, 6, 2}, .w = w, .y = y, .y_strides = {9, 9, 1, 3}};
+    conv_2d s = {1, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0};
+    nck_conv_args a = {.shape = conv_2d_shape(NC_DOUBLE, &s),
+                       .x = x,
+                       .x_strides = {18, 1, 0, 6, 2},
+                       .w = w,
+                       .y = y,
+                       .y_strides = {9, 9, 0, 1, 3}};
     nck_conv_plain(&a, NULL);
     for (int h = 0; h < 3; h++)
         for (int v = 0; v < 3; v++) CHECK(y[h + 3 * v] == x[h * 6 + v * 2] - 2 * x[h * 6 + v * 2 + 1]);
 }
 
-static void spoil_lanes(const nck_conv_shape *s, float *xb) {
+static void spoil_lanes(const conv_2d *s, float *xb) {
     int64_t Cb = (s->C + 7) / 8, spatial = s->H * s->W;
     for (int64_t i = 0; i < s->N * Cb * spatial * 8; i++)
         if (i / (spatial * 8) % Cb * 8 + i % 8 >= s->C) xb[i] = NAN;
 }
 
-static void check_blocked(const nck_conv_shape *s, bool with_bias) {
-    int64_t OH = nck_conv_out_h(s), OW = nck_conv_out_w(s), ny = s->N * s->K * OH * OW;
+static void check_blocked(const conv_2d *s, bool with_bias) {
+    int64_t OH = conv_2d_out_h(s), OW = conv_2d_out_w(s), ny = s->N * s->K * OH * OW;
     size_t yb_bytes = nck_packed_channels_bytes(s->N, s->K, OH * OW);
     float *x = random_tensor(s->N * s->C * s->H * s->W, 1), *w = random_tensor(s->K * s->C * s->kh * s->kw, 2);
     float *bias = random_tensor(s->K, 3), *want = random_tensor(ny, 4);
@@ -108,12 +112,13 @@ static void check_blocked(const nck_conv_shape *s, bool with_bias) {
     float *xb = nc_alloc(nck_packed_channels_bytes(s->N, s->C, s->H * s->W)), *yb = nc_alloc_zero(1, yb_bytes + 1);
     float *wb = nc_alloc(nck_conv_packed_weights_bytes(s->K, s->C, s->kh, s->kw));
     REQUIRE(x && w && bias && want && got && one && xb && yb && wb);
+    nck_conv_shape shape = conv_2d_shape(NC_FLOAT, s);
     nck_conv_args a = plain_args(s, x, w, with_bias ? bias : NULL, want);
     nck_conv_plain(&a, NULL);
     nck_conv_pack_weights(s->K, s->C, s->kh, s->kw, w, wb);
     nck_pack_channels(s->N, s->C, s->H * s->W, x, xb, NULL);
     spoil_lanes(s, xb);
-    nck_conv_blocked(s, xb, wb, with_bias ? bias : NULL, yb, NULL);
+    nck_conv_blocked(&shape, xb, wb, with_bias ? bias : NULL, yb, NULL);
     nck_unpack_channels(s->N, s->K, OH * OW, yb, one, NULL);
     nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(s->C * s->kh * s->kw));
     for (int64_t i = 0; i < ny; i++) CHECK_CLOSE(one[i], want[i], tol);
@@ -121,7 +126,7 @@ static void check_blocked(const nck_conv_shape *s, bool with_bias) {
         nc_pool *pool = nc_pool_create(way == 0 ? 2 : 5);
         if (way >= 2) CHECK(nck_isa_set_for_test(nck_isa_at(way - 2)->name));
         memset(yb, 0, yb_bytes);
-        nck_conv_blocked(s, xb, wb, with_bias ? bias : NULL, yb, pool);
+        nck_conv_blocked(&shape, xb, wb, with_bias ? bias : NULL, yb, pool);
         nck_unpack_channels(s->N, s->K, OH * OW, yb, got, pool);
         CHECK(memcmp(got, one, (size_t)ny * sizeof *got) == 0);
         nc_pool_destroy(pool);
@@ -140,13 +145,14 @@ TEST(conv_blocked) {
 
 /* An infinite weight at a tap in the padding must not turn zeros into NaN. */
 TEST(conv_blocked_padding_meets_no_weight) {
-    nck_conv_shape s = {1, 1, 4, 4, 1, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    conv_2d s = {1, 1, 4, 4, 1, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     float x[16], w[9] = {INFINITY, 0, 0, 0, 1, 0, 0, 0, 0}, xb[16 * 8], wb[9 * 64], yb[16 * 8], y[16];
+    nck_conv_shape shape = conv_2d_shape(NC_FLOAT, &s);
     fill(x, 16, 9);
     for (int i = 0; i < 16; i++) x[i] = fabsf(x[i]) + 1;
     nck_conv_pack_weights(1, 1, 3, 3, w, wb);
     nck_pack_channels(1, 1, 16, x, xb, NULL);
-    nck_conv_blocked(&s, xb, wb, NULL, yb, NULL);
+    nck_conv_blocked(&shape, xb, wb, NULL, yb, NULL);
     nck_unpack_channels(1, 1, 16, yb, y, NULL);
     for (int i = 0; i < 16; i++) CHECK(i < 4 || i % 4 == 0 ? y[i] == x[i] : isinf(y[i]));
 }

@@ -5,11 +5,13 @@
 
 #include "base/shape.h"
 #include "base/threads.h"
+#include "kernels/cpu/conv/window.h"
 
 /* x (N, C, H, W), w (M, C / group, kH, kW), offset (N, offset_group * kH * kW * 2, oH, oW) as y then x of every tap,
  * bias (M) or NULL, mask (N, offset_group * kH * kW, oH, oW) or NULL: y (N, M, oH, oW). */
 typedef struct nck_deform {
-    int64_t strides[2], dilations[2], begins[2], group, offset_group;
+    nck_window window; /* its last two dims; pad_end is not used */
+    int64_t group, offset_group;
     const nc_tensor *x, *w, *offset, *bias, *mask, *y;
     void *columns; /* nck_deform_bytes */
 } nck_deform;

@@ -1,5 +1,11 @@
 /* kernels/cpu/conv/window.h: a window sliding over up to three spatial dims (depth, height, width; unused ones in
- * front are 1), and which of its taps fall inside the input. Used by convolutions over columns and by pools. */
+ * front are 1), and which of its taps fall inside the input. The one description of windows that kernels have:
+ * convolutions, pools and Col2Im take it; only quantized convolutions, of any number of dims, have their own.
+ *
+ * A place is where the window stands, one per output; a tap is one of the k elements under it. Along one dim the tap t
+ * of place o reads input element o * stride - pad + t * dil, if there is one. An example: in 5, k 3, stride 2, dil 1,
+ * pad 1 has the places 0, 1 and 2. Place 0 stands at -1, so its taps 1 and 2 read elements 0 and 1; place 2 stands at
+ * 3, so its taps 0 and 1 read 3 and 4. Seen from a tap: tap 0 reads at places 1 and 2, tap 2 at places 0 and 1. */
 #ifndef NCK_WINDOW_H
 #define NCK_WINDOW_H
 
@@ -16,6 +22,31 @@ typedef struct nck_window {
 static inline int64_t nck_window_n_in(const nck_window *w) { return w->in[0] * w->in[1] * w->in[2]; }
 static inline int64_t nck_window_n_out(const nck_window *w) { return w->out[0] * w->out[1] * w->out[2]; }
 static inline int64_t nck_window_n_k(const nck_window *w) { return w->k[0] * w->k[1] * w->k[2]; }
+
+/* How many places a window has along one dim; 0: it does not fit. */
+static inline int64_t nck_window_out(int64_t in, int64_t k, int64_t stride, int64_t dil, int64_t pads) {
+    int64_t room = in + pads - (dil * (k - 1) + 1);
+    return room < 0 ? 0 : room / stride + 1;
+}
+
+/* Place number p, and tap number t, along each dim. */
+static inline void nck_window_place(const nck_window *w, int64_t p, int64_t o[NCK_WINDOW_DIMS]) {
+    for (int d = NCK_WINDOW_DIMS - 1; d >= 0; p /= w->out[d--]) o[d] = p % w->out[d];
+}
+static inline void nck_window_tap(const nck_window *w, int64_t t, int64_t tap[NCK_WINDOW_DIMS]) {
+    for (int d = NCK_WINDOW_DIMS - 1; d >= 0; t /= w->k[d--]) tap[d] = t % w->k[d];
+}
+
+/* The place whose tap t reads element `at` of the input; -1: none does. */
+static inline int64_t nck_window_place_of(const nck_window *w, int64_t at, int64_t t) {
+    int64_t place = 0, step = 1;
+    for (int d = NCK_WINDOW_DIMS - 1; d >= 0; at /= w->in[d], t /= w->k[d], step *= w->out[d--]) {
+        int64_t from = at % w->in[d] + w->pad[d] - t % w->k[d] * w->dil[d], o = from / w->stride[d];
+        if (from < 0 || from % w->stride[d] != 0 || o >= w->out[d]) return -1;
+        place += o * step;
+    }
+    return place;
+}
 
 /* ceil(a / b) for a >= 0; most windows have steps of 1, and a division costs more than the rest of a place. */
 static inline int64_t nck_window_steps(int64_t a, int64_t b) { return b == 1 ? a : (a + b - 1) / b; }

@@ -31,6 +31,10 @@ typedef struct nck_gemm_args {
 size_t nck_gemm_workspace(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
 void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool);
 
+/* nck_gemm, and for integers of 32 and 64 bits c = alpha a b + beta c, wrapping, by plain loops without workspace;
+ * alpha and beta are cut to integers, b_packed and bias are for floats alone. */
+void nck_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool);
+
 /* The packed form belongs to the ISA in use; it is not a file format. */
 size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N);
 void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst);

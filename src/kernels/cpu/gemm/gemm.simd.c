@@ -4,6 +4,7 @@
  * NEON, 12 of 16 on AVX2. A tile with fewer rows has its own kernel, so that short matrices do not pay for full ones.
  * Each element is one chain of fused multiply-adds in the order of k (gemm.h promises it). */
 #include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/per_type.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/unroll.h"
 
@@ -23,13 +24,13 @@ enum { MR = 4, NV = 2 };
 /* How a micro-kernel gets at the MR elements of A for one k. NEON multiplies by a lane of a register; elsewhere a
  * splatted load costs nothing. The empty asm hides that a lane is a load away: gcc would load each one and spill. */
 #ifdef NCK_ISA_neon
-#define PANEL_ROWS(a)                                    \
-    W(v_) lanes[MR / W(V_LEN_)];                         \
-    UNROLL                                               \
-    for (int r = 0; r < MR / W(V_LEN_); r++) {           \
-        lanes[r] = W(v_load_)(a + r * W(V_LEN_));        \
-        __asm__("" : "+w"(lanes[r]));                    \
-    }                                                    \
+#define PANEL_ROWS(a)                             \
+    W(v_) lanes[MR / W(V_LEN_)];                  \
+    UNROLL                                        \
+    for (int r = 0; r < MR / W(V_LEN_); r++) {    \
+        lanes[r] = W(v_load_)(a + r * W(V_LEN_)); \
+        __asm__("" : "+w"(lanes[r]));             \
+    }                                             \
     (void)0
 #define PANEL_ROW(r) lanes[(r) / W(V_LEN_)][(r) % W(V_LEN_)]
 #else
@@ -37,24 +38,21 @@ enum { MR = 4, NV = 2 };
 #define PANEL_ROW(r) a[r]
 #endif
 
-#define S f32
-#define T float
-#include "kernels/cpu/gemm/gemm_micro.inc"
-#undef S
-#undef T
+#define TEXT "kernels/cpu/gemm/gemm_micro.inc"
+#include "kernels/cpu/per_float.inc"
 
-#define S f64
-#define T double
-#include "kernels/cpu/gemm/gemm_micro.inc"
-#undef S
-#undef T
-
-#define MICRO_F32(rows) [rows] = micro_f32_##rows,
-#define MICRO_F64(rows) [rows] = micro_f64_##rows,
+#define MICRO_F32(rows) [rows] = gemm_micro_f32_##rows,
+#define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
-    .f32 = {.mr = MR, .nr = NV * V_LEN_f32, .micro = {EACH_ROWS(MICRO_F32)},
-            .band = band_f32, .store = store_f32},
-    .f64 = {.mr = MR, .nr = NV * V_LEN_f64, .micro = {EACH_ROWS(MICRO_F64)},
-            .band = band_f64, .store = store_f64},
+    .f32 = {.mr = MR,
+            .nr = NV * V_LEN_f32,
+            .micro = {EACH_ROWS(MICRO_F32)},
+            .band = gemm_band_f32,
+            .store = gemm_store_f32},
+    .f64 = {.mr = MR,
+            .nr = NV * V_LEN_f64,
+            .micro = {EACH_ROWS(MICRO_F64)},
+            .band = gemm_band_f64,
+            .store = gemm_store_f64},
 };

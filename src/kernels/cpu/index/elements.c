@@ -2,53 +2,52 @@
  * before the axis, where no two pieces meet the same element of data. */
 #include "kernels/cpu/index/index.h"
 
+#include "base/intmath.h"
+#include "kernels/cpu/per_type.h"
+
 #include <string.h>
 
-#define COMBINE(T, more)                                                              \
-    do {                                                                              \
-        T *d = dst;                                                                   \
-        const T *s = src;                                                             \
-        if (how == NCK_ADD)                                                           \
-            for (int64_t i = 0; i < n; i++) d[i] = (T)(d[i] + s[i]);                  \
-        else if (how == NCK_MUL)                                                      \
-            for (int64_t i = 0; i < n; i++) d[i] = (T)(d[i] * s[i]);                  \
-        else if (how == NCK_MAX)                                                      \
-            for (int64_t i = 0; i < n; i++) d[i] = s[i] > d[i] || more ? s[i] : d[i]; \
-        else                                                                          \
-            for (int64_t i = 0; i < n; i++) d[i] = s[i] < d[i] || more ? s[i] : d[i]; \
-    } while (0)
+#define SUFFIX f32
+#define ELEM float
+#define SUM_AS float
+#define IS_NAN IS_NAN_FLOAT
+#include "kernels/cpu/index/combine.inc"
 
-/* Sums and products of integers wrap. */
-static void combine_u32(nck_combine how, int64_t n, uint32_t *d, const uint32_t *s) {
-    for (int64_t i = 0; i < n; i++) d[i] = how == NCK_ADD ? d[i] + s[i] : d[i] * s[i];
-}
+#define SUFFIX f64
+#define ELEM double
+#define SUM_AS double
+#define IS_NAN IS_NAN_FLOAT
+#include "kernels/cpu/index/combine.inc"
 
-static void combine_u64(nck_combine how, int64_t n, uint64_t *d, const uint64_t *s) {
-    for (int64_t i = 0; i < n; i++) d[i] = how == NCK_ADD ? d[i] + s[i] : d[i] * s[i];
-}
+#define SUFFIX i32
+#define ELEM int32_t
+#define SUM_AS uint32_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/index/combine.inc"
+
+#define SUFFIX i64
+#define ELEM int64_t
+#define SUM_AS uint64_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/index/combine.inc"
+
+#define SUFFIX u64
+#define ELEM uint64_t
+#define SUM_AS uint64_t
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/index/combine.inc"
 
 void nck_combine_row(nck_combine how, nc_dtype type, int64_t n, void *dst, const void *src) {
-    bool wraps = how == NCK_ADD || how == NCK_MUL;
     switch (type) {
-    case NC_FLOAT: COMBINE(float, s[i] != s[i]); break;
-    case NC_DOUBLE: COMBINE(double, s[i] != s[i]); break;
-    case NC_INT32:
-        if (wraps)
-            combine_u32(how, n, dst, src);
-        else
-            COMBINE(int32_t, false);
-        break;
-    case NC_INT64:
-        if (wraps)
-            combine_u64(how, n, dst, src);
-        else
-            COMBINE(int64_t, false);
-        break;
-    default: COMBINE(uint64_t, false); break;
+    case NC_FLOAT: combine_f32(how, n, dst, src); return;
+    case NC_DOUBLE: combine_f64(how, n, dst, src); return;
+    case NC_INT32: combine_i32(how, n, dst, src); return;
+    case NC_INT64: combine_i64(how, n, dst, src); return;
+    default: combine_u64(how, n, dst, src); return;
     }
 }
 
-typedef struct job {
+typedef struct elements_job {
     nck_combine how;
     const nc_tensor *data, *index;
     int axis;
@@ -57,7 +56,7 @@ typedef struct job {
     int64_t strides[NC_MAX_RANK]; /* of data */
     char *out;                    /* gather */
     const char *src;              /* scatter */
-} job;
+} elements_job;
 
 static void copy_one(size_t bytes, char *dst, const char *src) {
     switch (bytes) {
@@ -70,8 +69,8 @@ static void copy_one(size_t bytes, char *dst, const char *src) {
 }
 
 /* One coordinate of the dims before the axis. */
-static void item(void *ctx, int64_t i_outer) {
-    const job *j = ctx;
+static void elements_item(void *ctx, int64_t i_outer) {
+    const elements_job *j = ctx;
     const nc_tensor *x = j->data, *at = j->index;
     int64_t base = 0, place[NC_MAX_RANK] = {0}, first = i_outer * j->inner_len;
     for (int64_t k = j->axis - 1, rest = i_outer; k >= 0; k--) {
@@ -94,7 +93,7 @@ static void item(void *ctx, int64_t i_outer) {
     }
 }
 
-static nc_code run(job *j, nck_bad_index *bad, nc_pool *pool) {
+static nc_code elements_run(elements_job *j, nck_bad_index *bad, nc_pool *pool) {
     int64_t n = nc_tensor_numel(j->index), size = j->data->dims[j->axis], outer = 1;
     for (int64_t i = 0; i < n; i++) {
         int64_t v = nck_index_at(j->index, i);
@@ -107,14 +106,14 @@ static nc_code run(job *j, nck_bad_index *bad, nc_pool *pool) {
     j->bytes = nc_dtype_bytes(j->data->dtype);
     j->inner_len = n / outer;
     nc_dense_strides(j->data->dims, j->data->rank, j->strides);
-    nc_parallel(n < 4096 ? NULL : pool, outer, item, j);
+    nc_parallel(n < 4096 ? NULL : pool, outer, elements_item, j);
     return NC_OK;
 }
 
 nc_code nck_gather_elements(const nc_tensor *data, const nc_tensor *index, int axis, void *out, nck_bad_index *bad,
                             nc_pool *pool) {
-    job j = {.data = data, .index = index, .axis = axis, .out = out};
-    return run(&j, bad, pool);
+    elements_job j = {.data = data, .index = index, .axis = axis, .out = out};
+    return elements_run(&j, bad, pool);
 }
 
 static bool combines(nck_combine how, nc_dtype t) {
@@ -124,8 +123,8 @@ static bool combines(nck_combine how, nc_dtype t) {
 nc_code nck_scatter_elements(nck_combine how, const nc_tensor *data, const nc_tensor *index, int axis, const void *src,
                              nck_bad_index *bad, nc_pool *pool) {
     if (!combines(how, data->dtype)) return NC_E_UNSUPPORTED;
-    job j = {.how = how, .data = data, .index = index, .axis = axis, .src = src};
-    return run(&j, bad, pool);
+    elements_job j = {.how = how, .data = data, .index = index, .axis = axis, .src = src};
+    return elements_run(&j, bad, pool);
 }
 
 /* ---- rows ---- */
@@ -200,7 +199,7 @@ nc_code nck_gather_nd(const nc_tensor *data, const nc_tensor *index, int batch, 
                       nc_pool *pool) {
     rows r = {.data = data, .index = index, .batch = batch, .out = out};
     NC_TRY(rows_init(&r, bad));
-    if (r.n > 0 && r.bytes_row > 0) nc_parallel(pool, (r.n + ROWS - 1) / ROWS, gather_item, &r);
+    if (r.n > 0 && r.bytes_row > 0) nc_parallel(pool, nc_ceil_div(r.n, ROWS), gather_item, &r);
     return NC_OK;
 }
 
@@ -209,6 +208,6 @@ nc_code nck_scatter_nd(nck_combine how, const nc_tensor *data, const nc_tensor *
     rows r = {.how = how, .data = data, .index = index, .batch = batch, .src = src, .cut = PIECE};
     if (!combines(how, data->dtype)) return NC_E_UNSUPPORTED;
     NC_TRY(rows_init(&r, bad));
-    if (r.n > 0 && r.bytes_row > 0) nc_parallel(pool, (r.bytes_row + PIECE - 1) / PIECE, scatter_item, &r);
+    if (r.n > 0 && r.bytes_row > 0) nc_parallel(pool, nc_ceil_div(r.bytes_row, PIECE), scatter_item, &r);
     return NC_OK;
 }

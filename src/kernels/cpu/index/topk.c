@@ -1,65 +1,67 @@
 /* kernels/cpu/index/topk.c: the k first of every line, see index.h. A heap of the k best so far, the worst of them on
  * top: n log k steps, no order among the others. The order is total (equal values by index), so it does not matter in
- * which way the heap is built. */
+ * which way the heap is built.
+ *
+ * An example: the largest 2 of 5 1 9 3. The heap begins with elements 0 and 1, the worse of them (1) on top. Element 2
+ * (9) comes before it and takes its place, and 5 rises to the top; element 3 (3) does not come before 5. At last the
+ * heap is taken apart from its worst end: 9 5, at 2 and 0. */
 #include "kernels/cpu/index/index.h"
 
-typedef struct line {
+#include "kernels/cpu/index/order.h"
+
+typedef struct topk_line {
     const nck_topk *t;
     int64_t base, step; /* of the line in x */
-} line;
+} topk_line;
 
-#define BEFORE(T)                                                       \
-    do {                                                                \
-        T va = ((const T *)l->t->x)[pa], vb = ((const T *)l->t->x)[pb]; \
-        bool nan_a = va != va, nan_b = vb != vb;                        \
-        if (nan_a || nan_b ? nan_a != nan_b : va != vb) {               \
-            bool larger = nan_a || (!nan_b && va > vb);                 \
-            return larger == l->t->largest;                             \
-        }                                                               \
-        return a < b;                                                   \
-    } while (0)
+#define X_AT(T, i) ((const T *)l->t->x)[l->base + (i)*l->step]
 
-/* Does element a come before b? */
-static bool before(const line *l, int64_t a, int64_t b) {
-    int64_t pa = l->base + a * l->step, pb = l->base + b * l->step;
+/* By value, elements a and b of the line. */
+static int topk_order(const topk_line *l, int64_t a, int64_t b) {
     switch (l->t->type) {
-    case NC_FLOAT: BEFORE(float);
-    case NC_DOUBLE: BEFORE(double);
-    case NC_INT32: BEFORE(int32_t);
-    case NC_INT64: BEFORE(int64_t);
-    default: BEFORE(uint64_t);
+    case NC_FLOAT: return nck_order_f32(X_AT(float, a), X_AT(float, b));
+    case NC_DOUBLE: return nck_order_f64(X_AT(double, a), X_AT(double, b));
+    case NC_INT32: return nck_order_i64(X_AT(int32_t, a), X_AT(int32_t, b));
+    case NC_INT64: return nck_order_i64(X_AT(int64_t, a), X_AT(int64_t, b));
+    default: return nck_order_u64(X_AT(uint64_t, a), X_AT(uint64_t, b));
     }
 }
 
+/* Does element a come before b? */
+static bool topk_before(const topk_line *l, int64_t a, int64_t b) {
+    int c = topk_order(l, a, b);
+    return c != 0 ? (c > 0) == l->t->largest : a < b;
+}
+
 /* heap[i] comes after both heap[2i+1] and heap[2i+2]. */
-static void sift(const line *l, int64_t *heap, int64_t i, int64_t n) {
+static void topk_sift(const topk_line *l, int64_t *heap, int64_t i, int64_t n) {
     int64_t moving = heap[i];
     for (int64_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(l, heap[child], heap[child + 1])) child++;
-        if (!before(l, moving, heap[child])) break;
+        if (child + 1 < n && topk_before(l, heap[child], heap[child + 1])) child++;
+        if (!topk_before(l, moving, heap[child])) break;
         heap[i] = heap[child];
     }
     heap[i] = moving;
 }
 
-static void select_line(const line *l, int64_t *heap) {
+static void topk_select_line(const topk_line *l, int64_t *heap) {
     int64_t k = l->t->k;
     for (int64_t i = 0; i < k; i++) heap[i] = i;
-    for (int64_t i = k / 2 - 1; i >= 0; i--) sift(l, heap, i, k);
+    for (int64_t i = k / 2 - 1; i >= 0; i--) topk_sift(l, heap, i, k);
     for (int64_t i = k; i < l->t->axis; i++) {
-        if (!before(l, i, heap[0])) continue;
+        if (!topk_before(l, i, heap[0])) continue;
         heap[0] = i;
-        sift(l, heap, 0, k);
+        topk_sift(l, heap, 0, k);
     }
     for (int64_t n = k - 1; n > 0; n--) {
         int64_t last = heap[n];
         heap[n] = heap[0];
         heap[0] = last;
-        sift(l, heap, 0, n);
+        topk_sift(l, heap, 0, n);
     }
 }
 
-static void store(const line *l, const int64_t *heap, int64_t to, int64_t step) {
+static void topk_store(const topk_line *l, const int64_t *heap, int64_t to, int64_t step) {
     const nck_topk *t = l->t;
     for (int64_t i = 0; i < t->k; i++) {
         int64_t from = l->base + heap[i] * l->step, at = to + i * step;
@@ -72,19 +74,19 @@ static void store(const line *l, const int64_t *heap, int64_t to, int64_t step) 
     }
 }
 
-typedef struct job {
+typedef struct topk_job {
     const nck_topk *t;
     int64_t *heaps;
-} job;
+} topk_job;
 
-static void item(void *ctx, int64_t i) {
-    const job *j = ctx;
+static void topk_item(void *ctx, int64_t i) {
+    const topk_job *j = ctx;
     const nck_topk *t = j->t;
     int64_t outer = i / t->inner, inner = i % t->inner;
-    line l = {.t = t, .base = outer * t->axis * t->inner + inner, .step = t->inner};
+    topk_line l = {.t = t, .base = outer * t->axis * t->inner + inner, .step = t->inner};
     int64_t *heap = j->heaps + i * t->k;
-    select_line(&l, heap);
-    store(&l, heap, outer * t->k * t->inner + inner, t->inner);
+    topk_select_line(&l, heap);
+    topk_store(&l, heap, outer * t->k * t->inner + inner, t->inner);
 }
 
 size_t nck_topk_workspace(int64_t outer, int64_t k, int64_t inner) {
@@ -92,6 +94,6 @@ size_t nck_topk_workspace(int64_t outer, int64_t k, int64_t inner) {
 }
 
 void nck_topk_run(const nck_topk *t, void *workspace, nc_pool *pool) {
-    job j = {t, workspace};
-    if (t->k > 0) nc_parallel(t->outer * t->inner * t->axis < 4096 ? NULL : pool, t->outer * t->inner, item, &j);
+    topk_job j = {t, workspace};
+    if (t->k > 0) nc_parallel(t->outer * t->inner * t->axis < 4096 ? NULL : pool, t->outer * t->inner, topk_item, &j);
 }

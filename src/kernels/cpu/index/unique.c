@@ -1,40 +1,31 @@
 /* kernels/cpu/index/unique.c: which rows are new, see index.h: a stable merge sort of row numbers, then one walk.
- * Stability makes the first of equal rows the one with the lowest number. */
+ * Stability makes the first of equal rows the one with the lowest number.
+ *
+ * An example: 3 1 3 2. The sorted order of row numbers is 1 3 0 2; the walk finds three groups with first rows 1 3 0,
+ * counts 1 1 2 and inverse 2 0 2 1. By first appearance the groups are 3 1 2: first rows 0 1 3, counts 2 1 1, inverse
+ * 0 1 0 2. */
 #include "kernels/cpu/index/index.h"
+
+#include "kernels/cpu/index/order.h"
 
 #include <string.h>
 
-/* NaN equals NaN and comes last; -0 equals 0. */
-#define COMPARE(T)                                            \
-    do {                                                      \
-        T x = ((const T *)u->x)[a], y = ((const T *)u->x)[b]; \
-        bool nan_x = x != x, nan_y = y != y;                  \
-        if (nan_x || nan_y) return nan_x - nan_y;             \
-        return (x > y) - (x < y);                             \
-    } while (0)
+#define X_AT(T, i) ((const T *)u->x)[i]
 
 static int compare_elements(const nck_unique *u, int64_t a, int64_t b) {
     switch (u->type) {
-    case NC_FLOAT: COMPARE(float);
-    case NC_DOUBLE: COMPARE(double);
-    case NC_INT8: COMPARE(int8_t);
-    case NC_INT16: COMPARE(int16_t);
-    case NC_INT32: COMPARE(int32_t);
-    case NC_INT64: COMPARE(int64_t);
-    case NC_UINT16: COMPARE(uint16_t);
-    case NC_UINT32: COMPARE(uint32_t);
-    case NC_UINT64: COMPARE(uint64_t);
-    case NC_FLOAT16:
-    case NC_BFLOAT16: {
-        const uint16_t *h = u->x;
-        bool f16 = u->type == NC_FLOAT16;
-        float x = f16 ? nc_f16_to_f32(h[a]) : nc_bf16_to_f32(h[a]),
-              y = f16 ? nc_f16_to_f32(h[b]) : nc_bf16_to_f32(h[b]);
-        bool nan_x = x != x, nan_y = y != y;
-        if (nan_x || nan_y) return nan_x - nan_y;
-        return (x > y) - (x < y);
-    }
-    default: COMPARE(uint8_t);
+    case NC_FLOAT: return nck_order_f32(X_AT(float, a), X_AT(float, b));
+    case NC_DOUBLE: return nck_order_f64(X_AT(double, a), X_AT(double, b));
+    case NC_FLOAT16: return nck_order_f32(nc_f16_to_f32(X_AT(uint16_t, a)), nc_f16_to_f32(X_AT(uint16_t, b)));
+    case NC_BFLOAT16: return nck_order_f32(nc_bf16_to_f32(X_AT(uint16_t, a)), nc_bf16_to_f32(X_AT(uint16_t, b)));
+    case NC_INT8: return nck_order_i64(X_AT(int8_t, a), X_AT(int8_t, b));
+    case NC_INT16: return nck_order_i64(X_AT(int16_t, a), X_AT(int16_t, b));
+    case NC_INT32: return nck_order_i64(X_AT(int32_t, a), X_AT(int32_t, b));
+    case NC_INT64: return nck_order_i64(X_AT(int64_t, a), X_AT(int64_t, b));
+    case NC_UINT16: return nck_order_u64(X_AT(uint16_t, a), X_AT(uint16_t, b));
+    case NC_UINT32: return nck_order_u64(X_AT(uint32_t, a), X_AT(uint32_t, b));
+    case NC_UINT64: return nck_order_u64(X_AT(uint64_t, a), X_AT(uint64_t, b));
+    default: return nck_order_u64(X_AT(uint8_t, a), X_AT(uint8_t, b));
     }
 }
 
@@ -48,7 +39,7 @@ static int compare_rows(const nck_unique *u, int64_t a, int64_t b) {
     return 0;
 }
 
-static void merge(const nck_unique *u, const int64_t *from, int64_t *to, int64_t lo, int64_t mid, int64_t hi) {
+static void unique_merge(const nck_unique *u, const int64_t *from, int64_t *to, int64_t lo, int64_t mid, int64_t hi) {
     int64_t a = lo, b = mid;
     for (int64_t k = lo; k < hi; k++) {
         bool left = b == hi || (a < mid && compare_rows(u, from[a], from[b]) <= 0);
@@ -56,12 +47,12 @@ static void merge(const nck_unique *u, const int64_t *from, int64_t *to, int64_t
     }
 }
 
-static void sort(const nck_unique *u) {
+static void unique_sort(const nck_unique *u) {
     int64_t *from = u->order, *to = u->scratch, n = u->n;
     for (int64_t i = 0; i < n; i++) from[i] = i;
     for (int64_t w = 1; w < n; w *= 2) {
         for (int64_t lo = 0; lo < n; lo += 2 * w)
-            merge(u, from, to, lo, lo + w < n ? lo + w : n, lo + 2 * w < n ? lo + 2 * w : n);
+            unique_merge(u, from, to, lo, lo + w < n ? lo + w : n, lo + 2 * w < n ? lo + 2 * w : n);
         int64_t *t = from;
         from = to;
         to = t;
@@ -86,7 +77,7 @@ static void by_appearance(const nck_unique *u, int64_t n_groups) {
 
 int64_t nck_unique_run(const nck_unique *u) {
     int64_t n_groups = 0;
-    sort(u);
+    unique_sort(u);
     for (int64_t i = 0; i < u->n; i++) {
         bool is_new = i == 0 || compare_rows(u, u->order[i - 1], u->order[i]) != 0;
         if (is_new) {

@@ -2,6 +2,7 @@
  * Elements go in chunks through one of three wide types: floats through double, signed integers through int64,
  * unsigned and bool through uint64. All are exact, so one rounding remains, at the store. Narrow elements are read
  * through a table of their values and written by base/narrow.h. */
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
 
@@ -13,16 +14,13 @@ typedef union wide {
     uint64_t u[CHUNK];
 } wide;
 
-typedef struct job {
+typedef struct convert_job {
     nck_walk walk;
     int64_t rows, row, ss, ds, piece, n_pieces, per_item;
     const nc_tensor *src, *dst;
     nc_narrowing how;
     float values[256]; /* of src's codes, where it is a narrow float */
-} job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+} convert_job;
 
 static int64_t f_to_i(double v, double low, double high) {
     return v != v ? 0 : v <= low ? (int64_t)low : v >= high ? (int64_t)high : (int64_t)v;
@@ -42,7 +40,7 @@ static uint64_t f_to_u64(double v) { return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_
         return;                           \
     }
 
-static void load(nc_dtype t, const void *src, int64_t at, int64_t s, int64_t n, wide *w) {
+static void convert_load(nc_dtype t, const void *src, int64_t at, int64_t s, int64_t n, wide *w) {
     switch (t) {
         LOAD(FLOAT, float, f, (double)p[k * s])
         LOAD(DOUBLE, double, f, p[k * s])
@@ -61,7 +59,7 @@ static void load(nc_dtype t, const void *src, int64_t at, int64_t s, int64_t n, 
     }
 }
 
-static void load_narrow(const job *j, int64_t at, int64_t n, wide *w) {
+static void convert_load_narrow(const convert_job *j, int64_t at, int64_t n, wide *w) {
     nc_dtype t = j->src->dtype;
     const void *p = j->src->data;
     int64_t s = j->ss;
@@ -88,7 +86,7 @@ static void load_narrow(const job *j, int64_t at, int64_t n, wide *w) {
     }
 #define STORE_INT(NAME, T, low, high) STORE(NAME, T, (T)f_to_i(w->f[k], low, high), (T)w->i[k], (T)w->u[k])
 
-static void store(nc_dtype t, char from, const wide *w, void *dst, int64_t at, int64_t s, int64_t n) {
+static void convert_store(nc_dtype t, char from, const wide *w, void *dst, int64_t at, int64_t s, int64_t n) {
     switch (t) {
         STORE(FLOAT, float, (float)w->f[k], (float)w->i[k], (float)w->u[k])
         STORE(DOUBLE, double, w->f[k], (double)w->i[k], (double)w->u[k])
@@ -108,7 +106,7 @@ static void store(nc_dtype t, char from, const wide *w, void *dst, int64_t at, i
     }
 }
 
-static void store_narrow(const job *j, char from, const wide *w, int64_t at, int64_t n) {
+static void convert_store_narrow(const convert_job *j, char from, const wide *w, int64_t at, int64_t n) {
     nc_dtype t = j->dst->dtype;
     void *p = j->dst->data;
     int64_t s = j->ds;
@@ -129,24 +127,24 @@ static char lane_of(nc_dtype t) {
 }
 
 static void convert_item(void *ctx, int64_t item) {
-    const job *j = ctx;
-    int64_t at = item * j->per_item, end = min64(at + j->per_item, j->rows * j->n_pieces);
+    const convert_job *j = ctx;
+    int64_t at = item * j->per_item, end = nc_min64(at + j->per_item, j->rows * j->n_pieces);
     nck_walk w = j->walk;
     char lane = lane_of(j->src->dtype);
     wide buffer;
     nck_walk_start(&w, at / j->n_pieces);
     for (int64_t p = at % j->n_pieces; at < end; at++) {
-        int64_t stop = min64((p + 1) * j->piece, j->row);
+        int64_t stop = nc_min64((p + 1) * j->piece, j->row);
         for (int64_t e = p * j->piece; e < stop; e += CHUNK) {
-            int64_t n = min64(CHUNK, stop - e);
+            int64_t n = nc_min64(CHUNK, stop - e);
             if (nc_dtype_is_narrow(j->src->dtype))
-                load_narrow(j, w.offset[0] + e * j->ss, n, &buffer);
+                convert_load_narrow(j, w.offset[0] + e * j->ss, n, &buffer);
             else
-                load(j->src->dtype, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
+                convert_load(j->src->dtype, j->src->data, w.offset[0] + e * j->ss, j->ss, n, &buffer);
             if (nc_dtype_is_narrow(j->dst->dtype))
-                store_narrow(j, lane, &buffer, w.offset[1] + e * j->ds, n);
+                convert_store_narrow(j, lane, &buffer, w.offset[1] + e * j->ds, n);
             else
-                store(j->dst->dtype, lane, &buffer, j->dst->data, w.offset[1] + e * j->ds, j->ds, n);
+                convert_store(j->dst->dtype, lane, &buffer, j->dst->data, w.offset[1] + e * j->ds, j->ds, n);
         }
         if (++p == j->n_pieces) {
             p = 0;
@@ -190,17 +188,18 @@ nc_code nck_convert_how(const nc_tensor *src, const nc_tensor *dst, nc_narrowing
         strides[1][d] = dst->strides[d];
     }
     int rank = nc_coalesce(src->rank, dims, 2, strides);
-    job j = {.src = src, .dst = dst, .row = dims[rank - 1], .ss = strides[0][rank - 1], .ds = strides[1][rank - 1]};
+    convert_job j = {
+        .src = src, .dst = dst, .row = dims[rank - 1], .ss = strides[0][rank - 1], .ds = strides[1][rank - 1]};
     j.how = how;
     for (unsigned k = 0; nc_dtype_class(src->dtype) == 'N' && k < 1u << nc_dtype_bits(src->dtype); k++)
         j.values[k] = nc_narrow_to_f32(src->dtype, (uint8_t)k);
     if (packed) clear_tail(dst);
     nck_walk_init(&j.walk, rank - 1, dims, 2, strides);
     j.rows = nck_walk_rows(&j.walk);
-    j.piece = min64(j.row, ITEM);
-    j.n_pieces = (j.row + j.piece - 1) / j.piece;
-    j.per_item = max64(1, ITEM / j.piece);
+    j.piece = nc_min64(j.row, ITEM);
+    j.n_pieces = nc_ceil_div(j.row, j.piece);
+    j.per_item = nc_max64(1, ITEM / j.piece);
     if (packed && j.rows > 1) pool = NULL; /* rows may share bytes; pieces of a row do not */
-    nc_parallel(pool, (j.rows * j.n_pieces + j.per_item - 1) / j.per_item, convert_item, &j);
+    nc_parallel(pool, nc_ceil_div(j.rows * j.n_pieces, j.per_item), convert_item, &j);
     return NC_OK;
 }

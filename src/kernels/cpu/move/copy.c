@@ -3,82 +3,65 @@
  * Dims that both sides step through as one are merged first. What is left is one of: a single dense run (memcpy in
  * pieces), dense rows (memcpy each), a transpose (dst rows dense, src dense along another dim: square tiles, so that
  * both sides use whole cache lines), or rows with any strides. Items are runs of rows of about ITEM_BYTES. */
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
+#include "kernels/cpu/per_type.h"
 
 #include <string.h>
 
 enum { ITEM_BYTES = 1 << 16, TILE = 32 };
 
-typedef struct job {
-    nck_walk walk;       /* outer dims; operands: src, dst */
-    int64_t rows;        /* of the walk */
-    int64_t row;         /* elements of a row */
+typedef struct copy_job {
+    nck_walk walk;           /* outer dims; operands: src, dst */
+    int64_t rows;            /* of the walk */
+    int64_t row;             /* elements of a row */
     int64_t piece, n_pieces; /* elements a row is cut into, cuts per row */
-    int64_t per_item;    /* cuts per item */
-    int64_t es, ss, ds;  /* element bytes; strides of the row */
-    int64_t col, cd;     /* transposes: length and strides of the other dim, dense in src */
+    int64_t per_item;        /* cuts per item */
+    int64_t es, ss, ds;      /* element bytes; strides of the row */
+    int64_t col, cd;         /* transposes: length and strides of the other dim, dense in src */
     const char *src;
     char *dst;
-    void (*move)(const struct job *j, const char *src, char *dst, int64_t n);
-} job;
+    void (*move)(const struct copy_job *j, const char *src, char *dst, int64_t n);
+} copy_job;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-
-static void move_dense(const job *j, const char *src, char *dst, int64_t n) { memcpy(dst, src, (size_t)(n * j->es)); }
+static void copy_move_dense(const copy_job *j, const char *src, char *dst, int64_t n) {
+    memcpy(dst, src, (size_t)(n * j->es));
+}
 
 /* Element moves go through memcpy of a fixed size: unaligned elements are legal and compile to plain loads. */
-#define MOVE_STRIDED(size)                                                                                            \
-    static void move_##size(const job *j, const char *src, char *dst, int64_t n) {                                    \
-        int64_t ss = j->ss * size, ds = j->ds * size;                                                                 \
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds, src + i * ss, size);                                     \
-    }                                                                                                                 \
-    /* n elements of the dst row, all of the other dim */                                                             \
-    static void turn_##size(const job *j, const char *src, char *dst, int64_t n) {                                    \
-        int64_t ss = j->ss * size, cd = j->cd * size;                                                                 \
-        for (int64_t c0 = 0; c0 < j->col; c0 += TILE) {                                                               \
-            int64_t c1 = min64(c0 + TILE, j->col);                                                                    \
-            for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                                \
-                int64_t i1 = min64(i0 + TILE, n);                                                                     \
-                for (int64_t c = c0; c < c1; c++)                                                                     \
-                    for (int64_t i = i0; i < i1; i++)                                                                 \
-                        memcpy(dst + c * cd + i * size, src + i * ss + c * size, size);                               \
-            }                                                                                                         \
-        }                                                                                                             \
-    }                                                                                                                 \
-    static void fill_##size(const job *j, const char *src, char *dst, int64_t n) {                                    \
-        char value[size];                                                                                             \
-        memcpy(value, src, size);                                                                                     \
-        if (j->ds == 1)                                                                                               \
-            for (int64_t i = 0; i < n; i++) memcpy(dst + i * size, value, size);                                      \
-        else                                                                                                          \
-            for (int64_t i = 0; i < n; i++) memcpy(dst + i * j->ds * size, value, size);                              \
-    }
-MOVE_STRIDED(1)
-MOVE_STRIDED(2)
-MOVE_STRIDED(4)
-MOVE_STRIDED(8)
-MOVE_STRIDED(16)
+#define SUFFIX 1
+#include "kernels/cpu/move/copy_strided.inc"
+#define SUFFIX 2
+#include "kernels/cpu/move/copy_strided.inc"
+#define SUFFIX 4
+#include "kernels/cpu/move/copy_strided.inc"
+#define SUFFIX 8
+#include "kernels/cpu/move/copy_strided.inc"
+#define SUFFIX 16
+#include "kernels/cpu/move/copy_strided.inc"
 
 static const struct {
-    void (*strided)(const job *, const char *, char *, int64_t);
-    void (*turn)(const job *, const char *, char *, int64_t);
-    void (*fill)(const job *, const char *, char *, int64_t);
-} movers[] = {{move_1, turn_1, fill_1}, {move_2, turn_2, fill_2}, {move_4, turn_4, fill_4},
-              {move_8, turn_8, fill_8}, {move_16, turn_16, fill_16}};
+    void (*strided)(const copy_job *, const char *, char *, int64_t);
+    void (*turn)(const copy_job *, const char *, char *, int64_t);
+    void (*fill)(const copy_job *, const char *, char *, int64_t);
+} movers[] = {{copy_move_1, copy_turn_1, copy_fill_1},
+              {copy_move_2, copy_turn_2, copy_fill_2},
+              {copy_move_4, copy_turn_4, copy_fill_4},
+              {copy_move_8, copy_turn_8, copy_fill_8},
+              {copy_move_16, copy_turn_16, copy_fill_16}};
 
 static int mover_of(size_t es) { return es == 1 ? 0 : es == 2 ? 1 : es == 4 ? 2 : es == 8 ? 3 : 4; }
 
-static void rows_item(void *ctx, int64_t item) {
-    const job *j = ctx;
-    int64_t at = item * j->per_item, end = min64(at + j->per_item, j->rows * j->n_pieces);
+static void copy_rows_item(void *ctx, int64_t item) {
+    const copy_job *j = ctx;
+    int64_t at = item * j->per_item, end = nc_min64(at + j->per_item, j->rows * j->n_pieces);
     nck_walk w = j->walk;
     nck_walk_start(&w, at / j->n_pieces);
     for (int64_t p = at % j->n_pieces; at < end; at++) {
         int64_t e = p * j->piece;
         j->move(j, j->src + (w.offset[0] + e * j->ss) * j->es, j->dst + (w.offset[1] + e * j->ds) * j->es,
-                min64(j->piece, j->row - e));
+                nc_min64(j->piece, j->row - e));
         if (++p == j->n_pieces) {
             p = 0;
             nck_walk_next(&w);
@@ -102,19 +85,19 @@ static void take_out(int rank, int d, int64_t *dims, int64_t (*strides)[NC_MAX_R
     }
 }
 
-static void run(job *j, int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RANK], nc_pool *pool) {
+static void copy_run(copy_job *j, int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RANK], nc_pool *pool) {
     nck_walk_init(&j->walk, rank - 1, dims, 2, strides);
     j->rows = nck_walk_rows(&j->walk);
     j->row = dims[rank - 1];
     if (j->rows == 0 || j->row == 0) return;
     j->ss = strides[0][rank - 1];
     j->ds = strides[1][rank - 1];
-    int64_t budget = max64(1, ITEM_BYTES / (j->es * j->col));
-    j->piece = min64(j->row, max64(budget, TILE));
-    j->n_pieces = (j->row + j->piece - 1) / j->piece;
-    j->per_item = max64(1, budget / j->piece);
+    int64_t budget = nc_max64(1, ITEM_BYTES / (j->es * j->col));
+    j->piece = nc_min64(j->row, nc_max64(budget, TILE));
+    j->n_pieces = nc_ceil_div(j->row, j->piece);
+    j->per_item = nc_max64(1, budget / j->piece);
     int64_t n = j->rows * j->n_pieces;
-    nc_parallel(pool, (n + j->per_item - 1) / j->per_item, rows_item, j);
+    nc_parallel(pool, nc_ceil_div(n, j->per_item), copy_rows_item, j);
 }
 
 static int take_strides(int rank, const int64_t *dims, const int64_t *src_strides, const int64_t *dst_strides,
@@ -133,7 +116,7 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
     int64_t m[NC_MAX_RANK], strides[2][NC_MAX_RANK];
     rank = take_strides(rank, dims, src_strides, dst_strides, m, strides);
     if (rank == 0) return;
-    job j = {.es = (int64_t)elem_bytes, .src = src, .dst = dst, .col = 1};
+    copy_job j = {.es = (int64_t)elem_bytes, .src = src, .dst = dst, .col = 1};
     int turn = find_turn(rank, m, strides);
     if (turn >= 0) {
         j.col = m[turn];
@@ -143,9 +126,9 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
         j.move = movers[mover_of(elem_bytes)].turn;
     } else {
         bool dense = strides[0][rank - 1] == 1 && strides[1][rank - 1] == 1;
-        j.move = dense ? move_dense : movers[mover_of(elem_bytes)].strided;
+        j.move = dense ? copy_move_dense : movers[mover_of(elem_bytes)].strided;
     }
-    run(&j, rank, m, strides, pool);
+    copy_run(&j, rank, m, strides, pool);
 }
 
 void nck_fill(int rank, const int64_t *dims, size_t elem_bytes, const void *value, void *dst,
@@ -153,6 +136,7 @@ void nck_fill(int rank, const int64_t *dims, size_t elem_bytes, const void *valu
     int64_t m[NC_MAX_RANK], strides[2][NC_MAX_RANK];
     rank = take_strides(rank, dims, NULL, dst_strides, m, strides);
     if (rank == 0) return;
-    job j = {.es = (int64_t)elem_bytes, .src = value, .dst = dst, .col = 1, .move = movers[mover_of(elem_bytes)].fill};
-    run(&j, rank, m, strides, pool);
+    copy_job j = {
+        .es = (int64_t)elem_bytes, .src = value, .dst = dst, .col = 1, .move = movers[mover_of(elem_bytes)].fill};
+    copy_run(&j, rank, m, strides, pool);
 }

@@ -3,11 +3,13 @@
  * disjoint columns of the destination and go through the indices in order, so sums never depend on threads. */
 #include "kernels/cpu/move/move.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
 enum { ITEM_BYTES = 1 << 16, COLUMNS = 1024 };
 
-typedef struct job {
+typedef struct rows_job {
     int64_t outer, axis, n, inner; /* inner: bytes for gather, elements for scatter */
     nc_dtype idx_type;
     const void *index;
@@ -16,16 +18,13 @@ typedef struct job {
     int64_t per_item;
     nc_dtype type;
     int64_t n_columns; /* column pieces of a row */
-} job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+} rows_job;
 
 static int64_t index_at(nc_dtype t, const void *index, int64_t i) {
     return t == NC_INT32 ? ((const int32_t *)index)[i] : ((const int64_t *)index)[i];
 }
 
-static int64_t wrapped(const job *j, int64_t i) {
+static int64_t wrapped(const rows_job *j, int64_t i) {
     int64_t v = index_at(j->idx_type, j->index, i);
     return v < 0 ? v + j->axis : v;
 }
@@ -42,8 +41,8 @@ static nc_code check_indices(nc_dtype t, const void *index, int64_t n, int64_t a
 }
 
 static void gather_item(void *ctx, int64_t item) {
-    const job *j = ctx;
-    int64_t end = min64((item + 1) * j->per_item, j->outer * j->n);
+    const rows_job *j = ctx;
+    int64_t end = nc_min64((item + 1) * j->per_item, j->outer * j->n);
     for (int64_t r = item * j->per_item; r < end; r++) {
         int64_t o = r / j->n, from = o * j->axis + wrapped(j, r % j->n);
         memcpy(j->dst + r * j->inner, j->src + from * j->inner, (size_t)j->inner);
@@ -54,24 +53,30 @@ nc_code nck_gather(int64_t outer, int64_t axis, size_t inner_bytes, const void *
                    const void *index, void *out, int64_t *bad, nc_pool *pool) {
     if (outer == 0 || inner_bytes == 0 || n == 0) return NC_OK;
     NC_TRY(check_indices(idx_type, index, n, axis, bad));
-    job j = {.outer = outer, .axis = axis, .n = n, .inner = (int64_t)inner_bytes, .idx_type = idx_type, .index = index,
-             .src = data, .dst = out};
-    j.per_item = max64(1, ITEM_BYTES / max64(j.inner, 16));
-    nc_parallel(pool, (outer * n + j.per_item - 1) / j.per_item, gather_item, &j);
+    rows_job j = {.outer = outer,
+                  .axis = axis,
+                  .n = n,
+                  .inner = (int64_t)inner_bytes,
+                  .idx_type = idx_type,
+                  .index = index,
+                  .src = data,
+                  .dst = out};
+    j.per_item = nc_max64(1, ITEM_BYTES / nc_max64(j.inner, 16));
+    nc_parallel(pool, nc_ceil_div(outer * n, j.per_item), gather_item, &j);
     return NC_OK;
 }
 
 /* U is an unsigned type for integers, so that sums wrap. */
-#define ADD_ROW(T, U)                                                                                \
-    do {                                                                                             \
-        T *d = (T *)(void *)j->dst + to;                                                             \
-        const T *s = (const T *)(const void *)j->src + from;                                         \
-        for (int64_t k = 0; k < width; k++) d[k] = (T)((U)d[k] + (U)s[k]);                           \
+#define ADD_ROW(T, U)                                                      \
+    do {                                                                   \
+        T *d = (T *)(void *)j->dst + to;                                   \
+        const T *s = (const T *)(const void *)j->src + from;               \
+        for (int64_t k = 0; k < width; k++) d[k] = (T)((U)d[k] + (U)s[k]); \
     } while (0)
 
 static void scatter_item(void *ctx, int64_t item) {
-    const job *j = ctx;
-    int64_t o = item / j->n_columns, c = item % j->n_columns * COLUMNS, width = min64(COLUMNS, j->inner - c);
+    const rows_job *j = ctx;
+    int64_t o = item / j->n_columns, c = item % j->n_columns * COLUMNS, width = nc_min64(COLUMNS, j->inner - c);
     for (int64_t i = 0; i < j->n; i++) {
         int64_t to = (o * j->axis + wrapped(j, i)) * j->inner + c, from = (o * j->n + i) * j->inner + c;
         switch (j->type) {
@@ -88,8 +93,16 @@ nc_code nck_scatter_add(nc_dtype type, int64_t outer, int64_t axis, int64_t inne
     if (type != NC_FLOAT && type != NC_DOUBLE && type != NC_INT32 && type != NC_INT64) return NC_E_UNSUPPORTED;
     if (outer == 0 || inner == 0 || n == 0) return NC_OK;
     NC_TRY(check_indices(idx_type, index, n, axis, bad));
-    job j = {.outer = outer, .axis = axis, .n = n, .inner = inner, .idx_type = idx_type, .index = index, .src = src,
-             .dst = data, .type = type, .n_columns = (inner + COLUMNS - 1) / COLUMNS};
+    rows_job j = {.outer = outer,
+                  .axis = axis,
+                  .n = n,
+                  .inner = inner,
+                  .idx_type = idx_type,
+                  .index = index,
+                  .src = src,
+                  .dst = data,
+                  .type = type,
+                  .n_columns = nc_ceil_div(inner, COLUMNS)};
     nc_parallel(pool, outer * j.n_columns, scatter_item, &j);
     return NC_OK;
 }

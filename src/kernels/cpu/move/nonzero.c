@@ -1,19 +1,20 @@
 /* kernels/cpu/move/nonzero.c: where a tensor is not zero, in row-major order; see move.h.
  * Two passes over fixed blocks: count, sum the counts in order, then each block writes from its own place on. */
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
 
 enum { BLOCK = 1 << 14 };
 
-typedef struct job {
+typedef struct nonzero_job {
     const nc_tensor *x;
     nck_walk walk; /* over all dims, element by element */
     int64_t numel, total;
     int64_t *starts; /* counts first, then where each block begins */
     int64_t *out;
-} job;
+} nonzero_job;
 
-static int64_t n_blocks(int64_t numel) { return (numel + BLOCK - 1) / BLOCK; }
+static int64_t n_blocks(int64_t numel) { return nc_ceil_div(numel, BLOCK); }
 
 size_t nck_nonzero_workspace(int64_t numel) { return (size_t)n_blocks(numel) * sizeof(int64_t); }
 
@@ -35,12 +36,12 @@ static bool is_set(nc_dtype t, const void *p, int64_t at) {
     }
 }
 
-static int64_t block_end(const job *j, int64_t block) {
+static int64_t block_end(const nonzero_job *j, int64_t block) {
     return (block + 1) * BLOCK < j->numel ? (block + 1) * BLOCK : j->numel;
 }
 
 static void count_item(void *ctx, int64_t block) {
-    job *j = ctx;
+    nonzero_job *j = ctx;
     nck_walk w = j->walk;
     int64_t n = 0, end = block_end(j, block);
     nck_walk_start(&w, block * BLOCK);
@@ -49,7 +50,7 @@ static void count_item(void *ctx, int64_t block) {
 }
 
 static void write_item(void *ctx, int64_t block) {
-    const job *j = ctx;
+    const nonzero_job *j = ctx;
     nck_walk w = j->walk;
     int64_t at = j->starts[block], end = block_end(j, block);
     nck_walk_start(&w, block * BLOCK);
@@ -61,7 +62,7 @@ static void write_item(void *ctx, int64_t block) {
 }
 
 int64_t nck_nonzero(const nc_tensor *x, int64_t *out, void *workspace, nc_pool *pool) {
-    job j = {.x = x, .numel = nc_tensor_numel(x), .starts = workspace, .out = out};
+    nonzero_job j = {.x = x, .numel = nc_tensor_numel(x), .starts = workspace, .out = out};
     int64_t strides[1][NC_MAX_RANK] = {{0}}, blocks = n_blocks(j.numel);
     for (int d = 0; d < x->rank; d++) strides[0][d] = x->strides[d];
     nck_walk_init(&j.walk, x->rank, x->dims, 1, strides);

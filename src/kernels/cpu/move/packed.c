@@ -2,21 +2,21 @@
  * cut at whole bytes, so items never share one. */
 #include "kernels/cpu/move/move.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
 enum { ITEM = 1 << 13 }; /* elements; a multiple of 8 */
 
-typedef struct job {
+typedef struct packed_job {
     const nc_tensor *src, *dst;
     int64_t n;
-} job;
+} packed_job;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static void copy_item(void *ctx, int64_t item) {
-    const job *j = ctx;
+static void packed_copy_item(void *ctx, int64_t item) {
+    const packed_job *j = ctx;
     const nc_tensor *s = j->src;
-    int64_t at[NC_MAX_RANK], offset = 0, i = item * ITEM, end = min64(i + ITEM, j->n);
+    int64_t at[NC_MAX_RANK], offset = 0, i = item * ITEM, end = nc_min64(i + ITEM, j->n);
     for (int64_t d = s->rank - 1, rest = i; d >= 0; rest /= s->dims[d--]) {
         at[d] = rest % s->dims[d];
         offset += at[d] * s->strides[d];
@@ -33,7 +33,7 @@ static void copy_item(void *ctx, int64_t item) {
 }
 
 void nck_copy_packed(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool) {
-    job j = {.src = src, .dst = dst, .n = nc_tensor_numel(src)};
+    packed_job j = {.src = src, .dst = dst, .n = nc_tensor_numel(src)};
     size_t bytes;
     if (j.n == 0 || !nc_tensor_bytes(src->dtype, src->dims, src->rank, &bytes)) return;
     if (nc_is_dense(src)) {
@@ -41,7 +41,7 @@ void nck_copy_packed(const nc_tensor *src, const nc_tensor *dst, nc_pool *pool) 
         return;
     }
     ((char *)dst->data)[bytes - 1] = 0;
-    nc_parallel(pool, (j.n + ITEM - 1) / ITEM, copy_item, &j);
+    nc_parallel(pool, nc_ceil_div(j.n, ITEM), packed_copy_item, &j);
 }
 
 void nck_fill_packed(const nc_tensor *dst, uint8_t code) {

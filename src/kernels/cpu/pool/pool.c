@@ -2,20 +2,22 @@
  * The transposes scatter within their plane. */
 #include "kernels/cpu/pool/pool.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/conv/window_kernel.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/per_type.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-typedef struct job {
+typedef struct pool_job {
     const nck_pool_args *a;
     int64_t *index;
     bool column_major;
     nck_pool_divide by;
     double p;
-} job;
+} pool_job;
 
 /* The taps of one place. */
 typedef struct taps {
@@ -27,14 +29,17 @@ static void taps_at(const nck_window *w, int64_t place, taps *t) {
         nck_window_taps(w, d, place % w->out[d], &t->first[d], &t->low[d], &t->high[d]);
 }
 
-#define FOR_TAPS(w, t, at)                                                                                           \
-    for (int64_t i0 = (t)->low[0]; i0 < (t)->high[0]; i0++)                                                          \
-        for (int64_t i1 = (t)->low[1]; i1 < (t)->high[1]; i1++)                                                      \
-            for (int64_t i2 = (t)->low[2],                                                                           \
-                         at = (((t)->first[0] + i0 * (w)->dil[0]) * (w)->in[1] + (t)->first[1] + i1 * (w)->dil[1]) * \
-                                  (w)->in[2] +                                                                       \
-                              (t)->first[2] + i2 * (w)->dil[2];                                                      \
-                 i2 < (t)->high[2]; i2++, at += (w)->dil[2])
+/* Where tap (i0, i1, 0) of a place lies in its plane. */
+static int64_t row_at(const nck_window *w, const taps *t, int64_t i0, int64_t i1) {
+    return ((t->first[0] + i0 * w->dil[0]) * w->in[1] + t->first[1] + i1 * w->dil[1]) * w->in[2] + t->first[2];
+}
+
+/* Goes over the taps of one place that lie inside the input; `at` is where each lies in the plane. */
+#define FOR_TAPS(w, t, at)                                                                                  \
+    for (int64_t i0 = (t)->low[0]; i0 < (t)->high[0]; i0++)                                                 \
+        for (int64_t i1 = (t)->low[1]; i1 < (t)->high[1]; i1++)                                             \
+            for (int64_t i2 = (t)->low[2], at = row_at(w, t, i0, i1) + i2 * (w)->dil[2]; i2 < (t)->high[2]; \
+                 i2++, at += (w)->dil[2])
 
 /* The taps along dim d that the window at place o counts. */
 static int64_t count_along(const nck_window *w, int d, int64_t o, nck_pool_divide by) {
@@ -58,202 +63,103 @@ static int64_t by_columns(const nck_window *w, int64_t at) {
     return (i2 * w->in[1] + i1) * w->in[0] + i0;
 }
 
-#define DEFINE_MAX(S, T, LOWEST)                                                             \
-    static void max_##S(void *ctx, int64_t plane) {                                          \
-        const job *j = ctx;                                                                  \
-        const nck_window *w = &j->a->w;                                                      \
-        int64_t n_out = nck_window_n_out(w), base = plane * nck_window_n_in(w);              \
-        const T *x = (const T *)j->a->x + base;                                              \
-        for (int64_t o = 0; o < n_out; o++) {                                                \
-            taps t;                                                                          \
-            T top = LOWEST;                                                                  \
-            int64_t where = -1;                                                              \
-            taps_at(w, o, &t);                                                               \
-            FOR_TAPS(w, &t, at) {                                                            \
-                T v = x[at];                                                                 \
-                if (where >= 0 && (top != top || !(v > top || v != v))) continue;            \
-                top = v;                                                                     \
-                where = at;                                                                  \
-            }                                                                                \
-            ((T *)j->a->y)[plane * n_out + o] = top;                                         \
-            if (j->index == NULL) continue;                                                  \
-            if (where >= 0) where = base + (j->column_major ? by_columns(w, where) : where); \
-            j->index[plane * n_out + o] = where;                                             \
-        }                                                                                    \
-    }
-DEFINE_MAX(f32, float, -INFINITY)
-DEFINE_MAX(f64, double, -INFINITY)
-DEFINE_MAX(i8, int8_t, INT8_MIN)
-DEFINE_MAX(u8, uint8_t, 0)
-
 /* ---- lines ----
- * Without indices a line of places is pooled together, tap after tap, in pieces that stay in the first cache. */
+ * Without indices a line of places is pooled together, tap after tap, in pieces that stay in the first cache: places
+ * beside each other see elements beside each other, so a tap is one run over memory.
+ *
+ * The greatest of floats goes in two steps. An example: a window of 2 by 3 with stride 1. First the rows of the window
+ * are joined, d[i] = max(x0[i], x1[i]) for every element of the line, then the columns, y[o] = max(d[o], d[o+1],
+ * d[o+2]): one comparison and two for each place instead of five. */
 
 enum { PIECE = 128, STEP = 8 };
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 #define JOIN_MAX(acc, v) ((v) > (acc) ? (v) : (acc))
 #define JOIN_SUM(acc, v) ((acc) + (double)(v))
 
-/* acc (A) joins the taps of the n places from `first` on of line (o0, o1). */
-#define DEFINE_LINE(name, T, A, JOIN)                                                                          \
-    static void name##_tap(A *restrict acc, const T *restrict x, int64_t step, int64_t n) {                    \
-        int64_t i = 0;                                                                                         \
-        for (; step == 1 && i + STEP <= n; i += STEP)                                                          \
-            for (int k = 0; k < STEP; k++) acc[i + k] = JOIN(acc[i + k], x[i + k]);                            \
-        for (; step == 2 && i + STEP <= n; i += STEP)                                                          \
-            for (int k = 0; k < STEP; k++) acc[i + k] = JOIN(acc[i + k], x[2 * (i + k)]);                      \
-        for (; i < n; i++) acc[i] = JOIN(acc[i], x[i * step]);                                                 \
-    }                                                                                                          \
-    static void name##_line(const nck_window *w, const T *x, int64_t o0, int64_t o1, int64_t first, int64_t n, \
-                            A *acc) {                                                                          \
-        int64_t f0, l0, h0, f1, l1, h1, low, high;                                                             \
-        nck_window_taps(w, 0, o0, &f0, &l0, &h0);                                                              \
-        nck_window_taps(w, 1, o1, &f1, &l1, &h1);                                                              \
-        for (int64_t a = l0; a < h0; a++)                                                                      \
-            for (int64_t b = l1; b < h1; b++)                                                                  \
-                for (int64_t t = 0; t < w->k[2]; t++) {                                                        \
-                    nck_window_places(w, 2, t, &low, &high);                                                   \
-                    low = low > first ? low : first;                                                           \
-                    high = min64(high, first + n);                                                             \
-                    if (low >= high) continue;                                                                 \
-                    int64_t row = (f0 + a * w->dil[0]) * w->in[1] + f1 + b * w->dil[1];                        \
-                    int64_t at = row * w->in[2] + low * w->stride[2] - w->pad[2] + t * w->dil[2];              \
-                    name##_tap(acc + (low - first), x + at, w->stride[2], high - low);                         \
-                }                                                                                              \
-    }
-DEFINE_LINE(line_max_i8, int8_t, int8_t, JOIN_MAX)
-DEFINE_LINE(line_max_u8, uint8_t, uint8_t, JOIN_MAX)
-DEFINE_LINE(line_sum_f32, float, double, JOIN_SUM)
-DEFINE_LINE(line_sum_f64, double, double, JOIN_SUM)
+#define SUFFIX max_i8
+#define ELEM int8_t
+#define ACC int8_t
+#define JOIN JOIN_MAX
+#include "kernels/cpu/pool/pool_line.inc"
 
-/* Floats: first down the rows of the window, where elements lie side by side, then along the line. */
+#define SUFFIX max_u8
+#define ELEM uint8_t
+#define ACC uint8_t
+#define JOIN JOIN_MAX
+#include "kernels/cpu/pool/pool_line.inc"
+
+#define SUFFIX sum_f32
+#define ELEM float
+#define ACC double
+#define JOIN JOIN_SUM
+#include "kernels/cpu/pool/pool_line.inc"
+
+#define SUFFIX sum_f64
+#define ELEM double
+#define ACC double
+#define JOIN JOIN_SUM
+#include "kernels/cpu/pool/pool_line.inc"
+
+/* Elements of a row that a piece of a line of floats can see. */
 enum { SPAN = 1024 };
 
-#define DEFINE_LINE_MAX(S, T)                                                                                          \
-    static void line_max_##S##_line(const nck_window *w, const T *x, int64_t o0, int64_t o1, int64_t first, int64_t n, \
-                                    T *acc) {                                                                          \
-        const nck_window_##S *v = &nck_isa_get()->window->S;                                                           \
-        int64_t f0, l0, h0, f1, l1, h1, low, high, left = first * w->stride[2] - w->pad[2];                            \
-        int64_t right = left + (n - 1) * w->stride[2] + (w->k[2] - 1) * w->dil[2] + 1;                                 \
-        T down[SPAN], along[PIECE];                                                                                    \
-        left = left > 0 ? left : 0;                                                                                    \
-        right = min64(right, w->in[2]);                                                                                \
-        nck_window_taps(w, 0, o0, &f0, &l0, &h0);                                                                      \
-        nck_window_taps(w, 1, o1, &f1, &l1, &h1);                                                                      \
-        for (int64_t i = 0; i < right - left; i++) down[i] = -INFINITY;                                                \
-        for (int64_t a = l0; a < h0; a++)                                                                              \
-            for (int64_t b = l1; b < h1; b++) {                                                                        \
-                int64_t row = (f0 + a * w->dil[0]) * w->in[1] + f1 + b * w->dil[1];                                    \
-                if (right > left) v->max(down, x + row * w->in[2] + left, right - left);                               \
-            }                                                                                                          \
-        for (int64_t t = 0; t < w->k[2]; t++) {                                                                        \
-            nck_window_places(w, 2, t, &low, &high);                                                                   \
-            low = low > first ? low : first;                                                                           \
-            high = min64(high, first + n);                                                                             \
-            const T *from = down + (low * w->stride[2] - w->pad[2] + t * w->dil[2] - left);                            \
-            if (low >= high) continue;                                                                                 \
-            if (w->stride[2] == 1) {                                                                                   \
-                v->max(acc + (low - first), from, high - low);                                                         \
-                continue;                                                                                              \
-            }                                                                                                          \
-            for (int64_t i = 0; i < high - low; i++) along[i] = from[i * w->stride[2]];                                \
-            v->max(acc + (low - first), along, high - low);                                                            \
-        }                                                                                                              \
-    }
-DEFINE_LINE_MAX(f32, float)
-DEFINE_LINE_MAX(f64, double)
+#define TEXT "kernels/cpu/pool/pool_line_max.inc"
+#include "kernels/cpu/per_float.inc"
 
-/* Runs BODY for each piece of each line: places o.. of them start at `first`, n long, in acc, begun with START. */
-#define FOR_PIECES(line_fn, A, START, BODY)                                            \
-    for (int64_t line = 0; line < w->out[0] * w->out[1]; line++)                       \
-        for (int64_t first = 0; first < w->out[2]; first += PIECE) {                   \
-            A acc[PIECE];                                                              \
-            int64_t n = min64(PIECE, w->out[2] - first), o = line * w->out[2] + first; \
-            for (int64_t i = 0; i < n; i++) acc[i] = START;                            \
-            line_fn##_line(w, x, line / w->out[1], line % w->out[1], first, n, acc);   \
-            for (int64_t i = 0; i < n; i++) BODY;                                      \
-        }
+#define SUFFIX f32
+#define ELEM float
+#define LOWEST -INFINITY
+#define IS_NAN IS_NAN_FLOAT
+#include "kernels/cpu/pool/pool_max.inc"
 
-#define DEFINE_MAX_LINES(S, T, LOWEST)                                \
-    static void max_lines_##S(void *ctx, int64_t plane) {             \
-        const job *j = ctx;                                           \
-        const nck_window *w = &j->a->w;                               \
-        const T *x = (const T *)j->a->x + plane * nck_window_n_in(w); \
-        T *y = (T *)j->a->y + plane * nck_window_n_out(w);            \
-        FOR_PIECES(line_max_##S, T, LOWEST, y[o + i] = acc[i])        \
-    }
-DEFINE_MAX_LINES(f32, float, -INFINITY)
-DEFINE_MAX_LINES(f64, double, -INFINITY)
-DEFINE_MAX_LINES(i8, int8_t, INT8_MIN)
-DEFINE_MAX_LINES(u8, uint8_t, 0)
+#define SUFFIX f64
+#define ELEM double
+#define LOWEST -INFINITY
+#define IS_NAN IS_NAN_FLOAT
+#include "kernels/cpu/pool/pool_max.inc"
 
-#define DEFINE_SUMS(S, T)                                                                                       \
-    static void average_##S(void *ctx, int64_t plane) {                                                         \
-        const job *j = ctx;                                                                                     \
-        const nck_window *w = &j->a->w;                                                                         \
-        const T *x = (const T *)j->a->x + plane * nck_window_n_in(w);                                           \
-        T *y = (T *)j->a->y + plane * nck_window_n_out(w);                                                      \
-        FOR_PIECES(line_sum_##S, double, 0,                                                                     \
-                   y[o + i] = (T)(acc[i] / count_at(w, line / w->out[1], line % w->out[1], first + i, j->by)))  \
-    }                                                                                                           \
-    static void average_grad_##S(void *ctx, int64_t plane) {                                                    \
-        const job *j = ctx;                                                                                     \
-        const nck_window *w = &j->a->w;                                                                         \
-        int64_t n_out = nck_window_n_out(w), n_in = nck_window_n_in(w);                                         \
-        T *dx = (T *)j->a->y + plane * n_in;                                                                    \
-        memset(dx, 0, (size_t)n_in * sizeof *dx);                                                               \
-        for (int64_t o = 0; o < n_out; o++) {                                                                   \
-            taps t;                                                                                             \
-            taps_at(w, o, &t);                                                                                  \
-            double n = count_at(w, o / w->out[2] / w->out[1], o / w->out[2] % w->out[1], o % w->out[2], j->by); \
-            T part = (T)((double)((const T *)j->a->x)[plane * n_out + o] / n);                                  \
-            FOR_TAPS(w, &t, at) dx[at] += part;                                                                 \
-        }                                                                                                       \
-    }                                                                                                           \
-    static void lp_##S(void *ctx, int64_t plane) {                                                              \
-        const job *j = ctx;                                                                                     \
-        const nck_window *w = &j->a->w;                                                                         \
-        int64_t n_out = nck_window_n_out(w);                                                                    \
-        const T *x = (const T *)j->a->x + plane * nck_window_n_in(w);                                           \
-        for (int64_t o = 0; o < n_out; o++) {                                                                   \
-            taps t;                                                                                             \
-            double sum = 0;                                                                                     \
-            taps_at(w, o, &t);                                                                                  \
-            FOR_TAPS(w, &t, at) {                                                                               \
-                double v = fabs((double)x[at]);                                                                 \
-                sum += j->p == 2 ? v * v : j->p == 1 ? v : pow(v, j->p);                                        \
-            }                                                                                                   \
-            double root = j->p == 2 ? sqrt(sum) : j->p == 1 ? sum : pow(sum, 1 / j->p);                         \
-            ((T *)j->a->y)[plane * n_out + o] = (T)root;                                                        \
-        }                                                                                                       \
-    }
-DEFINE_SUMS(f32, float)
-DEFINE_SUMS(f64, double)
+#define SUFFIX i8
+#define ELEM int8_t
+#define LOWEST INT8_MIN
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/pool/pool_max.inc"
+
+#define SUFFIX u8
+#define ELEM uint8_t
+#define LOWEST 0
+#define IS_NAN IS_NAN_INT
+#include "kernels/cpu/pool/pool_max.inc"
+
+#define TEXT "kernels/cpu/pool/pool_average.inc"
+#include "kernels/cpu/per_float.inc"
 
 void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_pool *pool) {
-    job j = {.a = a, .index = index, .column_major = column_major};
+    pool_job j = {.a = a, .index = index, .column_major = column_major};
     bool f32 = a->type == NC_FLOAT, f64 = a->type == NC_DOUBLE, i8 = a->type == NC_INT8;
     if (index == NULL && PIECE * a->w.stride[2] + a->w.k[2] * a->w.dil[2] <= SPAN)
-        nc_parallel(pool, a->planes, f32 ? max_lines_f32 : f64 ? max_lines_f64 : i8 ? max_lines_i8 : max_lines_u8, &j);
+        nc_parallel(pool, a->planes,
+                    f32   ? pool_max_lines_f32
+                    : f64 ? pool_max_lines_f64
+                    : i8  ? pool_max_lines_i8
+                          : pool_max_lines_u8,
+                    &j);
     else
-        nc_parallel(pool, a->planes, f32 ? max_f32 : f64 ? max_f64 : i8 ? max_i8 : max_u8, &j);
+        nc_parallel(pool, a->planes, f32 ? pool_max_f32 : f64 ? pool_max_f64 : i8 ? pool_max_i8 : pool_max_u8, &j);
 }
 
 void nck_pool_average(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {
-    job j = {.a = a, .by = by};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? average_f32 : average_f64, &j);
+    pool_job j = {.a = a, .by = by};
+    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_average_f32 : pool_average_f64, &j);
 }
 
 void nck_pool_average_grad(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {
-    job j = {.a = a, .by = by};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? average_grad_f32 : average_grad_f64, &j);
+    pool_job j = {.a = a, .by = by};
+    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_average_grad_f32 : pool_average_grad_f64, &j);
 }
 
 void nck_pool_lp(const nck_pool_args *a, double p, nc_pool *pool) {
-    job j = {.a = a, .p = p};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? lp_f32 : lp_f64, &j);
+    pool_job j = {.a = a, .p = p};
+    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_lp_f32 : pool_lp_f64, &j);
 }
 
 /* ---- placing ---- */
@@ -266,23 +172,8 @@ typedef struct placing {
     void *y;
 } placing;
 
-#define DEFINE_PLACE(S, T)                                             \
-    static void place_##S(void *ctx, int64_t plane) {                  \
-        const placing *p = ctx;                                        \
-        const T *x = (const T *)p->x + plane * p->m;                   \
-        const int64_t *index = p->index + plane * p->m;                \
-        T *y = p->y;                                                   \
-        memset(y + plane * p->share, 0, (size_t)p->share * sizeof *y); \
-        for (int64_t i = 0; i < p->m; i++) {                           \
-            if (index[i] < 0) continue;                                \
-            if (p->add)                                                \
-                y[index[i]] += x[i];                                   \
-            else                                                       \
-                y[index[i]] = x[i];                                    \
-        }                                                              \
-    }
-DEFINE_PLACE(f32, float)
-DEFINE_PLACE(f64, double)
+#define TEXT "kernels/cpu/pool/pool_place.inc"
+#include "kernels/cpu/per_float.inc"
 
 nc_code nck_pool_place(nc_dtype type, int64_t planes, int64_t m, int64_t n, const void *x, const int64_t *index,
                        bool add, void *y, int64_t *bad, nc_pool *pool) {
@@ -293,6 +184,6 @@ nc_code nck_pool_place(nc_dtype type, int64_t planes, int64_t m, int64_t n, cons
         *bad = at;
         return NC_E_DATA;
     }
-    nc_parallel(pool, planes, type == NC_FLOAT ? place_f32 : place_f64, &p);
+    nc_parallel(pool, planes, type == NC_FLOAT ? pool_place_f32 : pool_place_f64, &p);
     return NC_OK;
 }

@@ -3,13 +3,12 @@
  * integers have loops that compilers turn into vectors; everything else goes through doubles. */
 #include "kernels/cpu/quant/linear.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 
 #include <math.h>
 
 enum { CHUNK = 1024, ITEM = 1 << 14 };
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 typedef struct place {
     int64_t at;  /* of the scale */
@@ -17,7 +16,7 @@ typedef struct place {
     bool steps;  /* the latter */
 } place;
 
-static place place_of(const nck_linear *a, int64_t i) {
+static place linear_place_of(const nck_linear *a, int64_t i) {
     int64_t in = i % a->inner, ax = i / a->inner % a->axis, o = i / a->inner / a->axis;
     place p = {.at = o * a->s_outer + ax / a->block * a->s_axis + in * a->s_inner, .run = a->inner - in};
     if (a->s_inner)
@@ -25,7 +24,7 @@ static place place_of(const nck_linear *a, int64_t i) {
     else if (!a->s_axis && !a->s_outer)
         p.run = INT64_MAX;
     else if (a->block > 1)
-        p.run += (min64(a->axis, (ax / a->block + 1) * a->block) - ax - 1) * a->inner;
+        p.run += (nc_min64(a->axis, (ax / a->block + 1) * a->block) - ax - 1) * a->inner;
     return p;
 }
 
@@ -60,8 +59,8 @@ static bool is_byte(nc_dtype t) { return t == NC_UINT8 || t == NC_INT8; }
 static void quantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
     const float *x = a->x;
     while (i < end) {
-        place p = place_of(a, i);
-        int64_t n = min64(p.run, end - i), one = p.steps ? 1 : n;
+        place p = linear_place_of(a, i);
+        int64_t n = nc_min64(p.run, end - i), one = p.steps ? 1 : n;
         for (int64_t k = 0; k < n; k += one) {
             float scale = (float)a->scale[p.at + k * p.steps];
             int zero = (int)a->zero[p.at + k * p.steps];
@@ -77,8 +76,8 @@ static void quantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
 static void dequantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
     float *y = a->y;
     while (i < end) {
-        place p = place_of(a, i);
-        int64_t n = min64(p.run, end - i), one = p.steps ? 1 : n;
+        place p = linear_place_of(a, i);
+        int64_t n = nc_min64(p.run, end - i), one = p.steps ? 1 : n;
         for (int64_t k = 0; k < n; k += one) {
             float scale = (float)a->scale[p.at + k * p.steps];
             int zero = (int)a->zero[p.at + k * p.steps];
@@ -130,7 +129,7 @@ static void quantize_chunk(const nck_linear *a, int64_t i, int64_t n) {
     if (nck_convert(&x, &wide, NULL) != NC_OK) return;
     if (integer) ends(a->y_type, &low, &high);
     for (int64_t k = 0; k < n;) {
-        place p = place_of(a, i + k);
+        place p = linear_place_of(a, i + k);
         for (int64_t end = p.run < n - k ? k + p.run : n; k < end; k++, p.at += p.steps) {
             double q = in_precision(a->precision, v[k] / a->scale[p.at]);
             if (integer) q = q == q ? rint(q) : 0;
@@ -146,43 +145,43 @@ static void dequantize_chunk(const nck_linear *a, int64_t i, int64_t n) {
     nc_tensor x = part(a->x_type, a->x, i, n), y = part(a->y_type, a->y, i, n), wide = doubles(v, n);
     if (nck_convert(&x, &wide, NULL) != NC_OK) return;
     for (int64_t k = 0; k < n;) {
-        place p = place_of(a, i + k);
+        place p = linear_place_of(a, i + k);
         for (int64_t end = p.run < n - k ? k + p.run : n; k < end; k++, p.at += p.steps)
             v[k] = (double)((float)(v[k] - a->zero[p.at]) * (float)a->scale[p.at]);
     }
     if (nck_convert(&wide, &y, NULL) != NC_OK) return;
 }
 
-static int64_t count(const nck_linear *a) { return a->outer * a->axis * a->inner; }
+static int64_t linear_count(const nck_linear *a) { return a->outer * a->axis * a->inner; }
 
 static void quantize_item(void *ctx, int64_t item) {
     const nck_linear *a = ctx;
-    int64_t i = item * ITEM, end = min64(i + ITEM, count(a));
+    int64_t i = item * ITEM, end = nc_min64(i + ITEM, linear_count(a));
     if (a->x_type == NC_FLOAT && a->precision == NC_FLOAT && is_byte(a->y_type)) {
         quantize_bytes(a, i, end);
         return;
     }
-    for (; i < end; i += CHUNK) quantize_chunk(a, i, min64(CHUNK, end - i));
+    for (; i < end; i += CHUNK) quantize_chunk(a, i, nc_min64(CHUNK, end - i));
 }
 
 static void dequantize_item(void *ctx, int64_t item) {
     const nck_linear *a = ctx;
-    int64_t i = item * ITEM, end = min64(i + ITEM, count(a));
+    int64_t i = item * ITEM, end = nc_min64(i + ITEM, linear_count(a));
     if (is_byte(a->x_type) && a->y_type == NC_FLOAT) {
         dequantize_bytes(a, i, end);
         return;
     }
-    for (; i < end; i += CHUNK) dequantize_chunk(a, i, min64(CHUNK, end - i));
+    for (; i < end; i += CHUNK) dequantize_chunk(a, i, nc_min64(CHUNK, end - i));
 }
 
 void nck_quantize(const nck_linear *a, nc_pool *pool) {
     nck_linear copy = *a;
-    nc_parallel(pool, (count(a) + ITEM - 1) / ITEM, quantize_item, &copy);
+    nc_parallel(pool, nc_ceil_div(linear_count(a), ITEM), quantize_item, &copy);
 }
 
 void nck_dequantize(const nck_linear *a, nc_pool *pool) {
     nck_linear copy = *a;
-    nc_parallel(pool, (count(a) + ITEM - 1) / ITEM, dequantize_item, &copy);
+    nc_parallel(pool, nc_ceil_div(linear_count(a), ITEM), dequantize_item, &copy);
 }
 
 /* ---- ranges, and integers to narrower ones ---- */

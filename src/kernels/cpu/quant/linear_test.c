@@ -2,6 +2,7 @@
  * sizes, NaN and infinity; the same bits for any number of threads. */
 #include "kernels/cpu/quant/linear.h"
 
+#include "base/intmath.h"
 #include "base/mem.h"
 #include "kernels/cpu/move/move.h"
 #include "tests/check.h"
@@ -22,7 +23,7 @@ static double uniform(double low, double high) {
 }
 
 static int64_t lay(const layout *l, nck_linear *a) {
-    int64_t blocks = (l->axis + l->block - 1) / l->block;
+    int64_t blocks = nc_ceil_div(l->axis, l->block);
     *a = (nck_linear){.outer = l->outer, .axis = l->axis, .inner = l->inner, .block = l->block};
     if (l->kind == 't') return 1;
     a->s_axis = l->kind == 'a' ? 1 : l->inner;

@@ -5,29 +5,27 @@
  * MR x NR sums in int32 is kept in registers over a cut of K and then added to C. */
 #include "kernels/cpu/quant/qgemm.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
 enum { MR = NCK_QGEMM_MR, NR = NCK_QGEMM_NR, KC = 512, MB = 512, NC = 2048, PACK_PANELS = 8, TILE_ROWS = 64 };
 
-typedef struct run {
+typedef struct qgemm_run {
     const nck_qgemm_args *g;
     int16_t *a_pack, *b_pack;
     int64_t i0, rows, j0, cols, k0, kc;
     int64_t n_pack_a, n_row_tiles;
-} run;
+} qgemm_run;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
-
-static size_t a_bytes(int64_t M, int64_t K) {
-    return align64((size_t)(ceil_div(min64(M, MB), MR) * MR * min64(K, KC)) * sizeof(int16_t));
+static size_t qgemm_a_bytes(int64_t M, int64_t K) {
+    return nc_align64((size_t)(nc_ceil_div(nc_min64(M, MB), MR) * MR * nc_min64(K, KC)) * sizeof(int16_t));
 }
-static size_t b_bytes(int64_t N, int64_t K) {
-    return align64((size_t)(ceil_div(min64(N, NC), NR) * NR * min64(K, KC)) * sizeof(int16_t));
+static size_t qgemm_b_bytes(int64_t N, int64_t K) {
+    return nc_align64((size_t)(nc_ceil_div(nc_min64(N, NC), NR) * NR * nc_min64(K, KC)) * sizeof(int16_t));
 }
 
-size_t nck_qgemm_workspace(int64_t M, int64_t N, int64_t K) { return a_bytes(M, K) + b_bytes(N, K); }
+size_t nck_qgemm_workspace(int64_t M, int64_t N, int64_t K) { return qgemm_a_bytes(M, K) + qgemm_b_bytes(N, K); }
 
 static int int_at(nc_dtype t, const void *p, int64_t i) {
     return t == NC_INT8 ? ((const int8_t *)p)[i] : ((const uint8_t *)p)[i];
@@ -47,11 +45,11 @@ static void zeros(nc_dtype t, const void *zero, int64_t n, int64_t first, int64_
     for (int64_t l = 0; l < lanes; l++) out[l] = zero ? (int16_t)int_at(t, zero, (first + l) % n) : 0;
 }
 
-static void pack_a_item(const run *r, int64_t item) {
+static void qgemm_pack_a_item(const qgemm_run *r, int64_t item) {
     const nck_qgemm_args *g = r->g;
-    int64_t end = min64((item + 1) * PACK_PANELS, ceil_div(r->rows, MR));
+    int64_t end = nc_min64((item + 1) * PACK_PANELS, nc_ceil_div(r->rows, MR));
     for (int64_t p = item * PACK_PANELS; p < end; p++) {
-        int64_t i = r->i0 + p * MR, lanes = min64(MR, r->i0 + r->rows - i);
+        int64_t i = r->i0 + p * MR, lanes = nc_min64(MR, r->i0 + r->rows - i);
         int16_t zero[MR];
         zeros(g->a_type, g->a_zero, g->a_zeros, i, lanes, zero);
         pack(g->a_type, (const char *)g->a + i * g->a_rs + r->k0 * g->a_cs, g->a_rs, g->a_cs, r->kc, lanes, MR, zero,
@@ -59,11 +57,11 @@ static void pack_a_item(const run *r, int64_t item) {
     }
 }
 
-static void pack_b_item(const run *r, int64_t item) {
+static void qgemm_pack_b_item(const qgemm_run *r, int64_t item) {
     const nck_qgemm_args *g = r->g;
-    int64_t end = min64((item + 1) * PACK_PANELS, ceil_div(r->cols, NR));
+    int64_t end = nc_min64((item + 1) * PACK_PANELS, nc_ceil_div(r->cols, NR));
     for (int64_t p = item * PACK_PANELS; p < end; p++) {
-        int64_t j = r->j0 + p * NR, lanes = min64(NR, r->j0 + r->cols - j);
+        int64_t j = r->j0 + p * NR, lanes = nc_min64(NR, r->j0 + r->cols - j);
         int16_t *dst = r->b_pack + p * r->kc * NR, zero[NR];
         if (g->panel) {
             g->panel(g->panel_ctx, r->k0, r->kc, j, lanes, dst);
@@ -75,12 +73,12 @@ static void pack_b_item(const run *r, int64_t item) {
     }
 }
 
-static void pack_item(void *ctx, int64_t item) {
-    const run *r = ctx;
+static void qgemm_pack_item(void *ctx, int64_t item) {
+    const qgemm_run *r = ctx;
     if (item < r->n_pack_a)
-        pack_a_item(r, item);
+        qgemm_pack_a_item(r, item);
     else
-        pack_b_item(r, item - r->n_pack_a);
+        qgemm_pack_b_item(r, item - r->n_pack_a);
 }
 
 /* Unsigned sums wrap without harm. */
@@ -100,7 +98,7 @@ static void tile(int64_t kc, const int16_t *restrict a, const int16_t *restrict 
     memcpy(acc + 3 * NR, c3, sizeof c3);
 }
 
-static void store(const run *r, const uint32_t *acc, int64_t i, int64_t rows, int64_t j, int64_t cols) {
+static void qgemm_store(const qgemm_run *r, const uint32_t *acc, int64_t i, int64_t rows, int64_t j, int64_t cols) {
     for (int64_t x = 0; x < rows; x++) {
         int32_t *c = r->g->c + (i + x) * r->g->c_rs + j;
         for (int64_t y = 0; y < cols; y++) {
@@ -110,38 +108,38 @@ static void store(const run *r, const uint32_t *acc, int64_t i, int64_t rows, in
     }
 }
 
-static void tile_item(void *ctx, int64_t item) {
-    const run *r = ctx;
-    int64_t i0 = item % r->n_row_tiles * TILE_ROWS, i1 = min64(i0 + TILE_ROWS, r->rows), p = item / r->n_row_tiles;
-    int64_t j = p * NR, cols = min64(NR, r->cols - j);
+static void qgemm_tile_item(void *ctx, int64_t item) {
+    const qgemm_run *r = ctx;
+    int64_t i0 = item % r->n_row_tiles * TILE_ROWS, i1 = nc_min64(i0 + TILE_ROWS, r->rows), p = item / r->n_row_tiles;
+    int64_t j = p * NR, cols = nc_min64(NR, r->cols - j);
     uint32_t acc[MR * NR];
     for (int64_t i = i0; i < i1; i += MR) {
         tile(r->kc, r->a_pack + i / MR * r->kc * MR, r->b_pack + p * r->kc * NR, acc);
-        store(r, acc, r->i0 + i, min64(MR, i1 - i), r->j0 + j, cols);
+        qgemm_store(r, acc, r->i0 + i, nc_min64(MR, i1 - i), r->j0 + j, cols);
     }
 }
 
-static void compute(run *r, nc_pool *pool) {
-    run packing = *r;
-    packing.n_pack_a = ceil_div(ceil_div(r->rows, MR), PACK_PANELS);
-    int64_t n_pack_b = r->i0 == 0 ? ceil_div(ceil_div(r->cols, NR), PACK_PANELS) : 0;
-    nc_parallel(pool, packing.n_pack_a + n_pack_b, pack_item, &packing);
-    r->n_row_tiles = ceil_div(r->rows, TILE_ROWS);
-    nc_parallel(pool, r->n_row_tiles * ceil_div(r->cols, NR), tile_item, r);
+static void qgemm_compute(qgemm_run *r, nc_pool *pool) {
+    qgemm_run packing = *r;
+    packing.n_pack_a = nc_ceil_div(nc_ceil_div(r->rows, MR), PACK_PANELS);
+    int64_t n_pack_b = r->i0 == 0 ? nc_ceil_div(nc_ceil_div(r->cols, NR), PACK_PANELS) : 0;
+    nc_parallel(pool, packing.n_pack_a + n_pack_b, qgemm_pack_item, &packing);
+    r->n_row_tiles = nc_ceil_div(r->rows, TILE_ROWS);
+    nc_parallel(pool, r->n_row_tiles * nc_ceil_div(r->cols, NR), qgemm_tile_item, r);
 }
 
 void nck_qgemm(const nck_qgemm_args *g, void *workspace, nc_pool *pool) {
-    run r = {.g = g, .a_pack = workspace};
-    r.b_pack = (int16_t *)((char *)workspace + a_bytes(g->M, g->K));
+    qgemm_run r = {.g = g, .a_pack = workspace};
+    r.b_pack = (int16_t *)((char *)workspace + qgemm_a_bytes(g->M, g->K));
     if (g->K == 0)
         for (int64_t i = 0; i < g->M && g->N > 0; i++) memset(g->c + i * g->c_rs, 0, (size_t)g->N * sizeof *g->c);
     for (r.j0 = 0; r.j0 < g->N; r.j0 += NC) {
-        r.cols = min64(NC, g->N - r.j0);
+        r.cols = nc_min64(NC, g->N - r.j0);
         for (r.k0 = 0; r.k0 < g->K; r.k0 += KC) {
-            r.kc = min64(KC, g->K - r.k0);
+            r.kc = nc_min64(KC, g->K - r.k0);
             for (r.i0 = 0; r.i0 < g->M; r.i0 += MB) {
-                r.rows = min64(MB, g->M - r.i0);
-                compute(&r, pool);
+                r.rows = nc_min64(MB, g->M - r.i0);
+                qgemm_compute(&r, pool);
             }
         }
     }

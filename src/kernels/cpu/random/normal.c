@@ -2,19 +2,20 @@
  * draws from rows of unnormalised log-probabilities; see philox.h. */
 #include "kernels/cpu/random/philox.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/random/philox_text.h"
 
 #include <math.h>
 
 enum { ITEM_BLOCKS = 2048 };
 
-typedef struct job {
+typedef struct normal_job {
     nc_dtype type;
     int64_t n;
     nck_rng rng;
     double mean, scale;
     void *y;
-} job;
+} normal_job;
 
 static void four_normals(const nck_rng *rng, uint64_t block, double out[4]) {
     uint32_t w[4];
@@ -27,7 +28,7 @@ static void four_normals(const nck_rng *rng, uint64_t block, double out[4]) {
 }
 
 static void normal_item(void *ctx, int64_t item) {
-    const job *j = ctx;
+    const normal_job *j = ctx;
     uint64_t first = (uint64_t)j->rng.first, end = first + (uint64_t)j->n;
     uint64_t lo = first / 4 + (uint64_t)item * ITEM_BLOCKS;
     for (uint64_t block = lo; block < lo + ITEM_BLOCKS && block * 4 < end; block++) {
@@ -45,9 +46,9 @@ static void normal_item(void *ctx, int64_t item) {
 }
 
 void nck_random_normal(nc_dtype type, int64_t n, nck_rng rng, double mean, double scale, void *y, nc_pool *pool) {
-    job j = {type, n, rng, mean, scale, y};
+    normal_job j = {type, n, rng, mean, scale, y};
     int64_t blocks = n / 4 + 2;
-    if (n > 0) nc_parallel(pool, (blocks + ITEM_BLOCKS - 1) / ITEM_BLOCKS, normal_item, &j);
+    if (n > 0) nc_parallel(pool, nc_ceil_div(blocks, ITEM_BLOCKS), normal_item, &j);
 }
 
 void nck_random_classes(int64_t n_rows, int64_t n_classes, int64_t n_samples, nck_rng rng, const double *logits,

@@ -2,11 +2,12 @@
  * Items are ranges of ITEM elements; each draws its words a block at a time into a small buffer. */
 #include "kernels/cpu/random/philox.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/random/philox_text.h"
 
 enum { ITEM = 8192, CHUNK = 256 };
 
-typedef struct job {
+typedef struct philox_job {
     nc_dtype type;
     int64_t n;
     nck_rng rng;
@@ -15,10 +16,8 @@ typedef struct job {
     void *y;
     uint8_t *mask;
     const uint8_t *mask_in;
-    void (*chunk)(const struct job *j, int64_t at, int64_t n, const float *u);
-} job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+    void (*chunk)(const struct philox_job *j, int64_t at, int64_t n, const float *u);
+} philox_job;
 
 /* u[i] = the uniform number of element first + i, n <= CHUNK. */
 static void draw(const nck_rng *rng, uint64_t first, int64_t n, float *u) {
@@ -42,17 +41,17 @@ static void draw(const nck_rng *rng, uint64_t first, int64_t n, float *u) {
 }
 
 static void random_item(void *ctx, int64_t item) {
-    const job *j = ctx;
+    const philox_job *j = ctx;
     float u[CHUNK];
-    int64_t end = min64((item + 1) * ITEM, j->n);
+    int64_t end = nc_min64((item + 1) * ITEM, j->n);
     for (int64_t at = item * ITEM; at < end; at += CHUNK) {
-        int64_t n = min64(CHUNK, end - at);
+        int64_t n = nc_min64(CHUNK, end - at);
         draw(&j->rng, (uint64_t)(j->rng.first + at), n, u);
         j->chunk(j, at, n, u);
     }
 }
 
-static void uniform_chunk(const job *j, int64_t at, int64_t n, const float *u) {
+static void uniform_chunk(const philox_job *j, int64_t at, int64_t n, const float *u) {
     if (j->type == NC_FLOAT) {
         float *y = (float *)j->y + at, low = (float)j->a, width = (float)j->b;
         for (int64_t i = 0; i < n; i++) y[i] = low + u[i] * width;
@@ -62,7 +61,7 @@ static void uniform_chunk(const job *j, int64_t at, int64_t n, const float *u) {
     }
 }
 
-static void dropout_chunk(const job *j, int64_t at, int64_t n, const float *u) {
+static void dropout_chunk(const philox_job *j, int64_t at, int64_t n, const float *u) {
     if (j->type == NC_FLOAT) {
         const float *x = (const float *)j->x + at;
         float *y = (float *)j->y + at, scale = (float)j->b;
@@ -77,8 +76,8 @@ static void dropout_chunk(const job *j, int64_t at, int64_t n, const float *u) {
 }
 
 static void grad_item(void *ctx, int64_t item) {
-    const job *j = ctx;
-    int64_t end = min64((item + 1) * ITEM, j->n);
+    const philox_job *j = ctx;
+    int64_t end = nc_min64((item + 1) * ITEM, j->n);
     if (j->type == NC_FLOAT) {
         const float *dy = j->x;
         float *dx = j->y, scale = (float)j->b;
@@ -91,19 +90,26 @@ static void grad_item(void *ctx, int64_t item) {
 }
 
 void nck_random_uniform(nc_dtype type, int64_t n, nck_rng rng, double low, double high, void *y, nc_pool *pool) {
-    job j = {.type = type, .n = n, .rng = rng, .a = low, .b = high - low, .y = y, .chunk = uniform_chunk};
-    nc_parallel(pool, (n + ITEM - 1) / ITEM, random_item, &j);
+    philox_job j = {.type = type, .n = n, .rng = rng, .a = low, .b = high - low, .y = y, .chunk = uniform_chunk};
+    nc_parallel(pool, nc_ceil_div(n, ITEM), random_item, &j);
 }
 
 void nck_dropout(nc_dtype type, int64_t n, nck_rng rng, double ratio, const void *x, void *y, uint8_t *mask,
                  nc_pool *pool) {
-    job j = {.type = type, .n = n, .rng = rng, .a = ratio, .b = 1.0 / (1.0 - ratio), .x = x, .y = y, .mask = mask,
-             .chunk = dropout_chunk};
-    nc_parallel(pool, (n + ITEM - 1) / ITEM, random_item, &j);
+    philox_job j = {.type = type,
+                    .n = n,
+                    .rng = rng,
+                    .a = ratio,
+                    .b = 1.0 / (1.0 - ratio),
+                    .x = x,
+                    .y = y,
+                    .mask = mask,
+                    .chunk = dropout_chunk};
+    nc_parallel(pool, nc_ceil_div(n, ITEM), random_item, &j);
 }
 
 void nck_dropout_grad(nc_dtype type, int64_t n, double ratio, const void *dy, const uint8_t *mask, void *dx,
                       nc_pool *pool) {
-    job j = {.type = type, .n = n, .b = 1.0 / (1.0 - ratio), .x = dy, .y = dx, .mask_in = mask};
-    nc_parallel(pool, (n + ITEM - 1) / ITEM, grad_item, &j);
+    philox_job j = {.type = type, .n = n, .b = 1.0 / (1.0 - ratio), .x = dy, .y = dx, .mask_in = mask};
+    nc_parallel(pool, nc_ceil_div(n, ITEM), grad_item, &j);
 }

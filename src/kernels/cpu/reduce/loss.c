@@ -3,22 +3,23 @@
  * (n, strip of positions), each going through all classes. */
 #include "kernels/cpu/reduce/loss.h"
 
+#include "base/intmath.h"
+#include "base/real.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 #include "kernels/cpu/reduce/softmax.h"
 
 enum { RUN = 256 };
 
-typedef struct job {
+typedef struct loss_job {
     const nck_loss_args *a;
     const void *dloss, *log_prob;
     void *dx;
     double norm; /* dloss is divided by it */
     int64_t n_strips;
     const nck_reduce_table *table;
-} job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+} loss_job;
 
 static int64_t label_at(const nck_loss_args *a, int64_t i) {
     return a->label_type == NC_INT32 ? ((const int32_t *)a->labels)[i] : ((const int64_t *)a->labels)[i];
@@ -26,20 +27,11 @@ static int64_t label_at(const nck_loss_args *a, int64_t i) {
 
 static bool ignored(const nck_loss_args *a, int64_t label) { return a->has_ignore && label == a->ignore_index; }
 
-static double value(nc_dtype t, const void *p, int64_t i) {
-    return t == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
-}
-
-static void put(nc_dtype t, void *p, int64_t i, double v) {
-    if (t == NC_FLOAT) ((float *)p)[i] = (float)v;
-    else ((double *)p)[i] = v;
-}
-
 static double weight_of(const nck_loss_args *a, int64_t label) {
-    return ignored(a, label) ? 0 : a->weights ? value(a->type, a->weights, label) : 1;
+    return ignored(a, label) ? 0 : a->weights ? nc_real_get(a->type, a->weights, label) : 1;
 }
 
-static nc_code check(const nck_loss_args *a, int64_t *bad) {
+static nc_code loss_check(const nck_loss_args *a, int64_t *bad) {
     if (a->type != NC_FLOAT && a->type != NC_DOUBLE) return NC_E_TYPE;
     if (a->label_type != NC_INT32 && a->label_type != NC_INT64) return NC_E_TYPE;
     for (int64_t i = 0; i < a->N * a->D; i++) {
@@ -53,8 +45,11 @@ static nc_code check(const nck_loss_args *a, int64_t *bad) {
 
 nc_code nck_cross_entropy(const nck_loss_args *a, const void *logits, void *loss, void *log_prob, int64_t *bad,
                           nc_pool *pool) {
-    NC_TRY(check(a, bad));
-    nc_tensor x = {.data = (void *)(uintptr_t)logits, .dtype = a->type, .rank = 3, .dims = {a->N, a->C, a->D},
+    NC_TRY(loss_check(a, bad));
+    nc_tensor x = {.data = (void *)(uintptr_t)logits,
+                   .dtype = a->type,
+                   .rank = 3,
+                   .dims = {a->N, a->C, a->D},
                    .strides = {a->C * a->D, a->D, 1}};
     nc_tensor y = x;
     y.data = log_prob;
@@ -63,71 +58,41 @@ nc_code nck_cross_entropy(const nck_loss_args *a, const void *logits, void *loss
     for (int64_t i = 0; i < a->N * a->D; i++) {
         int64_t label = label_at(a, i), n = i / a->D, d = i % a->D;
         double w = weight_of(a, label), l = 0;
-        if (!ignored(a, label)) l = -w * value(a->type, log_prob, (n * a->C + label) * a->D + d);
-        if (a->reduction == NCK_LOSS_NONE) put(a->type, loss, i, l);
+        if (!ignored(a, label)) l = -w * nc_real_get(a->type, log_prob, (n * a->C + label) * a->D + d);
+        if (a->reduction == NCK_LOSS_NONE) nc_real_put(a->type, loss, i, l);
         sum += l;
         norm += w;
     }
-    if (a->reduction == NCK_LOSS_SUM) put(a->type, loss, 0, sum);
-    if (a->reduction == NCK_LOSS_MEAN) put(a->type, loss, 0, sum / norm);
+    if (a->reduction == NCK_LOSS_SUM) nc_real_put(a->type, loss, 0, sum);
+    if (a->reduction == NCK_LOSS_MEAN) nc_real_put(a->type, loss, 0, sum / norm);
     return NC_OK;
 }
 
 /* d loss / d loss of position i alone. An ignored position is 0 even where dloss or 1/norm is not finite. */
-static double factor(const job *j, int64_t i) {
+static double loss_factor(const loss_job *j, int64_t i) {
     const nck_loss_args *a = j->a;
     int64_t label = label_at(a, i);
     if (ignored(a, label)) return 0;
-    return weight_of(a, label) * value(a->type, j->dloss, a->reduction == NCK_LOSS_NONE ? i : 0) / j->norm;
+    return weight_of(a, label) * nc_real_get(a->type, j->dloss, a->reduction == NCK_LOSS_NONE ? i : 0) / j->norm;
 }
 
-#define DEFINE(S, T)                                                                                          \
-    /* D == 1: classes lie side by side */                                                                    \
-    static void grad_row_##S(const job *j, int64_t n) {                                                       \
-        const nck_loss_args *a = j->a;                                                                        \
-        T *dx = (T *)j->dx + n * a->C, f = (T)factor(j, n);                                                   \
-        int64_t label = label_at(a, n);                                                                       \
-        bool skip = ignored(a, label);                                                                        \
-        for (int64_t c = 0; c < a->C; c += NCK_REDUCE_RUN) {                                                  \
-            int64_t m = min64(NCK_REDUCE_RUN, a->C - c);                                                      \
-            j->table->S.exp_shift((const T *)j->log_prob + n * a->C + c, 0, dx + c, m);                       \
-            if (label >= c && label < c + m) dx[label] -= 1;                                                  \
-            for (int64_t i = c; i < c + m; i++) dx[i] = skip ? 0 : dx[i] * f;                                 \
-        }                                                                                                     \
-    }                                                                                                         \
-    /* positions lie side by side: one factor each, class after class */                                      \
-    static void grad_strip_##S(const job *j, int64_t n, int64_t d0, int64_t m) {                              \
-        const nck_loss_args *a = j->a;                                                                        \
-        T f[RUN];                                                                                             \
-        for (int64_t i = 0; i < m; i++) f[i] = (T)factor(j, n * a->D + d0 + i);                               \
-        for (int64_t c = 0; c < a->C; c++) {                                                                  \
-            int64_t at = (n * a->C + c) * a->D + d0;                                                          \
-            T *dx = (T *)j->dx + at;                                                                          \
-            j->table->S.exp_shift((const T *)j->log_prob + at, 0, dx, m);                                     \
-            for (int64_t i = 0; i < m; i++) {                                                                 \
-                int64_t label = label_at(a, n * a->D + d0 + i);                                               \
-                dx[i] = ignored(a, label) ? 0 : (dx[i] - (T)(label == c)) * f[i];                             \
-            }                                                                                                 \
-        }                                                                                                     \
-    }                                                                                                         \
-    static void grad_item_##S(void *ctx, int64_t item) {                                                      \
-        const job *j = ctx;                                                                                   \
-        int64_t n = item / j->n_strips, d0 = item % j->n_strips * RUN;                                        \
-        if (j->a->D == 1) grad_row_##S(j, n);                                                                 \
-        else grad_strip_##S(j, n, d0, min64(RUN, j->a->D - d0));                                              \
-    }
-DEFINE(f32, float)
-DEFINE(f64, double)
+#define TEXT "kernels/cpu/reduce/loss_grad.inc"
+#include "kernels/cpu/per_float.inc"
 
 nc_code nck_cross_entropy_grad(const nck_loss_args *a, const void *dloss, const void *log_prob, void *d_logits,
                                int64_t *bad, nc_pool *pool) {
-    NC_TRY(check(a, bad));
-    job j = {.a = a, .dloss = dloss, .log_prob = log_prob, .dx = d_logits, .norm = 1,
-             .n_strips = (a->D + RUN - 1) / RUN, .table = nck_isa_get()->reduce};
+    NC_TRY(loss_check(a, bad));
+    loss_job j = {.a = a,
+                  .dloss = dloss,
+                  .log_prob = log_prob,
+                  .dx = d_logits,
+                  .norm = 1,
+                  .n_strips = nc_ceil_div(a->D, RUN),
+                  .table = nck_isa_get()->reduce};
     if (a->reduction == NCK_LOSS_MEAN) {
         j.norm = 0;
         for (int64_t i = 0; i < a->N * a->D; i++) j.norm += weight_of(a, label_at(a, i));
     }
-    nc_parallel(pool, a->N * j.n_strips, a->type == NC_FLOAT ? grad_item_f32 : grad_item_f64, &j);
+    nc_parallel(pool, a->N * j.n_strips, a->type == NC_FLOAT ? loss_grad_item_f32 : loss_grad_item_f64, &j);
     return NC_OK;
 }

@@ -6,8 +6,10 @@
  * go to the workspace and a second pass joins them. The typed loops are in reduce_type.inc. */
 #include "kernels/cpu/reduce/reduce.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/walk.h"
+#include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
 #include <math.h>
@@ -23,75 +25,72 @@ enum {
     STRIP_TREE = 16 /* levels of a tree over the strips of a segment */
 };
 
-typedef struct job {
+typedef struct reduce_job {
     nck_reduce_op op;
     const nc_tensor *x;
-    void *out, *parts; /* parts (n_out, n_segments), in the accumulator's type */
+    void *out, *parts;      /* parts (n_out, n_segments), in the accumulator's type */
     nck_walk kept, reduced; /* kept: without the strip's dim when columns; reduced: without its inner dim when rows */
     int64_t n_out, n_reduced, n_segments;
     int64_t inner, inner_stride; /* rows: the inner reduced dim; columns: the strip's dim */
     int64_t group, n_groups;     /* outputs (rows) or strips (columns) per item; items per segment */
     int64_t n_strips;            /* strips per row of outputs */
     const nck_reduce_table *table;
-} job;
+} reduce_job;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_REDUCE_MEAN; }
 
-#define T float
+#define SUFFIX f32
+#define ELEM float
 #define ACC float
-#define NAME(x) x##_f32
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
-#define IS_NAN(a) ((a) != (a))
+#define IS_NAN IS_NAN_FLOAT
 #define LOW -INFINITY
 #define HIGH INFINITY
 #define FINISH_MEAN(a, n) (float)((double)(a) / (double)(n))
 #define DENSE(op) (is_sum(op) ? j->table->f32.sum : op == NCK_REDUCE_MAX ? j->table->f32.max : j->table->f32.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define T double
+#define SUFFIX f64
+#define ELEM double
 #define ACC double
-#define NAME(x) x##_f64
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
-#define IS_NAN(a) ((a) != (a))
+#define IS_NAN IS_NAN_FLOAT
 #define LOW (double)-INFINITY
 #define HIGH (double)INFINITY
 #define FINISH_MEAN(a, n) ((a) / (double)(n))
 #define DENSE(op) (is_sum(op) ? j->table->f64.sum : op == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define T int32_t
+#define SUFFIX i32
+#define ELEM int32_t
 #define ACC int64_t
-#define NAME(x) x##_i32
 #define ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
 #define MUL(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
-#define IS_NAN(a) false
+#define IS_NAN IS_NAN_INT
 #define LOW INT32_MIN
 #define HIGH INT32_MAX
 #define FINISH_MEAN(a, n) (int32_t)((n) ? (a) / (n) : 0)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define T int64_t
+#define SUFFIX i64
+#define ELEM int64_t
 #define ACC int64_t
-#define NAME(x) x##_i64
 #define ADD(a, b) (int64_t)((uint64_t)(a) + (uint64_t)(b))
 #define MUL(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
-#define IS_NAN(a) false
+#define IS_NAN IS_NAN_INT
 #define LOW INT64_MIN
 #define HIGH INT64_MAX
 #define FINISH_MEAN(a, n) ((n) ? (a) / (n) : 0)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
-#define T uint64_t
+#define SUFFIX u64
+#define ELEM uint64_t
 #define ACC uint64_t
-#define NAME(x) x##_u64
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
-#define IS_NAN(a) false
+#define IS_NAN IS_NAN_INT
 #define LOW 0
 #define HIGH UINT64_MAX
 #define FINISH_MEAN(a, n) ((n) ? (a) / (uint64_t)(n) : 0)
@@ -100,18 +99,18 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 static const struct {
     nc_dtype type;
     void (*rows)(void *, int64_t), (*columns)(void *, int64_t), (*join)(void *, int64_t);
-} loops[] = {{NC_FLOAT, rows_item_f32, columns_item_f32, join_item_f32},
-             {NC_DOUBLE, rows_item_f64, columns_item_f64, join_item_f64},
-             {NC_INT32, rows_item_i32, columns_item_i32, join_item_i32},
-             {NC_INT64, rows_item_i64, columns_item_i64, join_item_i64},
-             {NC_UINT64, rows_item_u64, columns_item_u64, join_item_u64}};
+} loops[] = {{NC_FLOAT, reduce_rows_item_f32, reduce_columns_item_f32, reduce_join_item_f32},
+             {NC_DOUBLE, reduce_rows_item_f64, reduce_columns_item_f64, reduce_join_item_f64},
+             {NC_INT32, reduce_rows_item_i32, reduce_columns_item_i32, reduce_join_item_i32},
+             {NC_INT64, reduce_rows_item_i64, reduce_columns_item_i64, reduce_join_item_i64},
+             {NC_UINT64, reduce_rows_item_u64, reduce_columns_item_u64, reduce_join_item_u64}};
 enum { N_LOOPS = sizeof loops / sizeof loops[0] };
 
 size_t nck_reduce_workspace(int64_t n_out, int64_t n_reduced) {
-    return n_reduced <= SEGMENT ? 0 : (size_t)(n_out * ceil_div(n_reduced, SEGMENT)) * sizeof(int64_t);
+    return n_reduced <= SEGMENT ? 0 : (size_t)(n_out * nc_ceil_div(n_reduced, SEGMENT)) * sizeof(int64_t);
 }
 
-static int merge(int n, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
+static int reduce_merge(int n, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
     if (n > 0) return nc_coalesce(n, dims, 1, strides);
     dims[0] = 1;
     strides[0][0] = 1;
@@ -119,7 +118,7 @@ static int merge(int n, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
 }
 
 /* Fills in the walks; true: columns. Neither group of dims is empty of elements. */
-static bool split(job *j, uint32_t axes) {
+static bool reduce_split(reduce_job *j, uint32_t axes) {
     int64_t dims[2][NC_MAX_RANK], strides[2][1][NC_MAX_RANK];
     int n[2] = {0, 0};
     for (int d = 0; d < j->x->rank; d++) {
@@ -127,7 +126,7 @@ static bool split(job *j, uint32_t axes) {
         dims[reduced][n[reduced]] = j->x->dims[d];
         strides[reduced][0][n[reduced]++] = j->x->strides[d];
     }
-    for (int i = 0; i < 2; i++) n[i] = merge(n[i], dims[i], strides[i]);
+    for (int i = 0; i < 2; i++) n[i] = reduce_merge(n[i], dims[i], strides[i]);
     int64_t width = dims[0][n[0] - 1], step = strides[1][0][n[1] - 1];
     bool columns = strides[0][0][n[0] - 1] == 1 && width > 1 && j->n_reduced > 1 && step != 1;
     nck_walk_init(&j->kept, n[0] - columns, dims[0], 1, strides[0]);
@@ -141,19 +140,19 @@ nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *ou
     int type = 0;
     while (type < N_LOOPS && loops[type].type != x->dtype) type++;
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;
-    job j = {.op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1,
-             .table = nck_isa_get()->reduce};
+    reduce_job j = {
+        .op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1, .table = nck_isa_get()->reduce};
     for (int d = 0; d < x->rank; d++) *(axes >> d & 1 ? &j.n_reduced : &j.n_out) *= x->dims[d];
     if (j.n_out == 0) return NC_OK;
-    j.n_segments = ceil_div(j.n_reduced, SEGMENT);
+    j.n_segments = nc_ceil_div(j.n_reduced, SEGMENT);
     if (j.n_reduced > 0) {
-        bool columns = split(&j, axes);
-        int64_t span = min64(j.n_reduced, SEGMENT);
-        j.n_strips = ceil_div(j.inner, STRIP);
-        j.group = max64(1, ITEM / (columns ? span * STRIP : span));
-        j.n_groups = ceil_div(columns ? j.n_out / j.inner * j.n_strips : j.n_out, j.group);
+        bool columns = reduce_split(&j, axes);
+        int64_t span = nc_min64(j.n_reduced, SEGMENT);
+        j.n_strips = nc_ceil_div(j.inner, STRIP);
+        j.group = nc_max64(1, ITEM / (columns ? span * STRIP : span));
+        j.n_groups = nc_ceil_div(columns ? j.n_out / j.inner * j.n_strips : j.n_out, j.group);
         nc_parallel(pool, j.n_groups * j.n_segments, columns ? loops[type].columns : loops[type].rows, &j);
     }
-    if (j.n_segments != 1) nc_parallel(pool, ceil_div(j.n_out, JOIN_ITEM), loops[type].join, &j);
+    if (j.n_segments != 1) nc_parallel(pool, nc_ceil_div(j.n_out, JOIN_ITEM), loops[type].join, &j);
     return NC_OK;
 }

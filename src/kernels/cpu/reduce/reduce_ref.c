@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-static double start(nck_reduce_op op) {
+static double reduce_ref_start(nck_reduce_op op) {
     return op == NCK_REDUCE_MAX ? (double)-INFINITY : op == NCK_REDUCE_MIN ? (double)INFINITY : op == NCK_REDUCE_PROD;
 }
 
-static double step(nck_reduce_op op, double a, double b) {
+static double reduce_ref_step(nck_reduce_op op, double a, double b) {
     if (op == NCK_REDUCE_MAX) return a > b || a != a ? a : b;
     if (op == NCK_REDUCE_MIN) return a < b || a != a ? a : b;
     return op == NCK_REDUCE_PROD ? a * b : a + b;
@@ -23,15 +23,17 @@ static int64_t step_int(nck_reduce_op op, int64_t a, int64_t b) {
 static void reduce_float(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out,
                          int64_t o) {
     bool narrow = x->dtype == NC_FLOAT;
-    double acc = start(op);
+    double acc = reduce_ref_start(op);
     for (int64_t r = 0; r < n; r++) {
         nck_walk_start(w, r);
         int64_t at = from + w->offset[0];
-        acc = step(op, acc, narrow ? (double)((const float *)x->data)[at] : ((const double *)x->data)[at]);
+        acc = reduce_ref_step(op, acc, narrow ? (double)((const float *)x->data)[at] : ((const double *)x->data)[at]);
     }
     if (op == NCK_REDUCE_MEAN) acc /= (double)n;
-    if (narrow) ((float *)out)[o] = (float)acc;
-    else ((double *)out)[o] = acc;
+    if (narrow)
+        ((float *)out)[o] = (float)acc;
+    else
+        ((double *)out)[o] = acc;
 }
 
 static void reduce_int(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out,
@@ -46,8 +48,10 @@ static void reduce_int(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_
         acc = step_int(op, acc, narrow ? ((const int32_t *)x->data)[at] : ((const int64_t *)x->data)[at]);
     }
     if (op == NCK_REDUCE_MEAN) acc = n ? acc / n : 0;
-    if (narrow) ((int32_t *)out)[o] = (int32_t)acc;
-    else ((int64_t *)out)[o] = acc;
+    if (narrow)
+        ((int32_t *)out)[o] = (int32_t)acc;
+    else
+        ((int64_t *)out)[o] = acc;
 }
 
 nc_code nck_reduce_ref(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *out) {

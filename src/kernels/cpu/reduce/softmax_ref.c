@@ -1,17 +1,9 @@
 /* kernels/cpu/reduce/softmax_ref.c: softmax, log-softmax and their gradients one element at a time in double. */
+#include "base/real.h"
 #include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/reduce/softmax.h"
 
 #include <math.h>
-
-static double load(const nc_tensor *t, int64_t at) {
-    return t->dtype == NC_FLOAT ? (double)((const float *)t->data)[at] : ((const double *)t->data)[at];
-}
-
-static void store(const nc_tensor *t, int64_t at, double v) {
-    if (t->dtype == NC_FLOAT) ((float *)t->data)[at] = (float)v;
-    else ((double *)t->data)[at] = v;
-}
 
 /* Rows along the axis: all other dims, with offsets of up to three tensors of the same dims. */
 static int64_t rows_of(nck_walk *w, int n, const nc_tensor *const *t, int axis) {
@@ -34,13 +26,13 @@ void nck_softmax_ref(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor 
         nck_walk_start(&w, r);
         double top = (double)-INFINITY, sum = 0;
         for (int64_t i = 0; i < n; i++) {
-            double v = load(x, w.offset[0] + i * x->strides[axis]);
+            double v = nc_tensor_get(x, w.offset[0] + i * x->strides[axis]);
             top = top > v || isnan(top) ? top : v;
         }
-        for (int64_t i = 0; i < n; i++) sum += exp(load(x, w.offset[0] + i * x->strides[axis]) - top);
+        for (int64_t i = 0; i < n; i++) sum += exp(nc_tensor_get(x, w.offset[0] + i * x->strides[axis]) - top);
         for (int64_t i = 0; i < n; i++) {
-            double v = load(x, w.offset[0] + i * x->strides[axis]) - top;
-            store(y, w.offset[1] + i * y->strides[axis], kind == NCK_SOFTMAX ? exp(v) / sum : v - log(sum));
+            double v = nc_tensor_get(x, w.offset[0] + i * x->strides[axis]) - top;
+            nc_tensor_put(y, w.offset[1] + i * y->strides[axis], kind == NCK_SOFTMAX ? exp(v) / sum : v - log(sum));
         }
     }
 }
@@ -53,12 +45,14 @@ void nck_softmax_grad_ref(nck_softmax_kind kind, const nc_tensor *y, const nc_te
         nck_walk_start(&w, r);
         double sum = 0;
         for (int64_t i = 0; i < n; i++) {
-            double g = load(dy, w.offset[1] + i * dy->strides[axis]);
-            sum += kind == NCK_SOFTMAX ? g * load(y, w.offset[0] + i * y->strides[axis]) : g;
+            double g = nc_tensor_get(dy, w.offset[1] + i * dy->strides[axis]);
+            sum += kind == NCK_SOFTMAX ? g * nc_tensor_get(y, w.offset[0] + i * y->strides[axis]) : g;
         }
         for (int64_t i = 0; i < n; i++) {
-            double v = load(y, w.offset[0] + i * y->strides[axis]), g = load(dy, w.offset[1] + i * dy->strides[axis]);
-            store(dx, w.offset[2] + i * dx->strides[axis], kind == NCK_SOFTMAX ? v * (g - sum) : g - exp(v) * sum);
+            double v = nc_tensor_get(y, w.offset[0] + i * y->strides[axis]),
+                   g = nc_tensor_get(dy, w.offset[1] + i * dy->strides[axis]);
+            nc_tensor_put(dx, w.offset[2] + i * dx->strides[axis],
+                          kind == NCK_SOFTMAX ? v * (g - sum) : g - exp(v) * sum);
         }
     }
 }

@@ -28,7 +28,7 @@ static void multiply_add(nck_rnn_prog *p, uint16_t x, uint16_t a, uint16_t b, ui
     binary(p, NCK_LANE_add, x, t, c);
 }
 
-static void activate(nck_rnn_prog *p, const nck_rnn_rule *rule, int i_act, uint16_t x, uint16_t t) {
+static void cell_activate(nck_rnn_prog *p, const nck_rnn_rule *rule, int i_act, uint16_t x, uint16_t t) {
     const nck_rnn_act *f = &rule->act[i_act];
     if (rule->clip != 0 && i_act < 2) {
         binary(p, NCK_LANE_min, x, x, constant(p, rule->clip));
@@ -64,45 +64,45 @@ static void activate(nck_rnn_prog *p, const nck_rnn_rule *rule, int i_act, uint1
     }
 }
 
-static uint16_t place(const nck_rnn_prog *p, uint16_t reg) {
+static uint16_t cell_place(const nck_rnn_prog *p, uint16_t reg) {
     int at = reg & ~MARKS;
     if (reg & CONSTANT) at += p->n_tensors;
     if (reg & TEMP) at += p->n_tensors + p->n_consts;
     return (uint16_t)at;
 }
 
-static void finish(nck_rnn_prog *p) {
+static void cell_finish(nck_rnn_prog *p) {
     for (int i = 0; i < p->n_op; i++) {
-        p->op[i].dst = place(p, p->op[i].dst);
-        for (int k = 0; k < 3; k++) p->op[i].src[k] = place(p, p->op[i].src[k]);
+        p->op[i].dst = cell_place(p, p->op[i].dst);
+        for (int k = 0; k < 3; k++) p->op[i].src[k] = cell_place(p, p->op[i].src[k]);
     }
-    for (int i = 0; i < p->n_out; i++) p->out[i] = place(p, p->out[i]);
+    for (int i = 0; i < p->n_out; i++) p->out[i] = cell_place(p, p->out[i]);
 }
 
 /* in: the gate. out: H'. */
 static void rnn_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
     *p = (nck_rnn_prog){.n_tensors = 1, .n_out = 1, .out = {0}};
-    activate(p, rule, 0, 0, temp(p));
+    cell_activate(p, rule, 0, 0, temp(p));
 }
 
 /* in: r, H. out: r * H */
 static void gru_reset(nck_rnn_prog *p, const nck_rnn_rule *rule) {
     *p = (nck_rnn_prog){.n_tensors = 2, .n_out = 1, .out = {0}};
-    activate(p, rule, 0, 0, temp(p));
+    cell_activate(p, rule, 0, 0, temp(p));
     binary(p, NCK_LANE_mul, 0, 0, 1);
 }
 
 /* in: z, h, H, then with linear_before_reset r and the recurrent part of h. out: H' = (1 - z) * h + z * H */
-static void gru_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
+static void cell_gru_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
     enum { Z, N, H, R, REC };
     *p = (nck_rnn_prog){.n_tensors = rule->linear_before_reset ? 5 : 3, .n_out = 1};
     uint16_t t = temp(p);
-    activate(p, rule, 0, Z, t);
+    cell_activate(p, rule, 0, Z, t);
     if (rule->linear_before_reset) {
-        activate(p, rule, 0, R, t);
+        cell_activate(p, rule, 0, R, t);
         multiply_add(p, N, R, REC, N, t);
     }
-    activate(p, rule, 1, N, t);
+    cell_activate(p, rule, 1, N, t);
     binary(p, NCK_LANE_sub, t, constant(p, 1), Z);
     binary(p, NCK_LANE_mul, N, t, N);
     binary(p, NCK_LANE_mul, Z, Z, H);
@@ -116,20 +116,20 @@ static void lstm_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
     *p = (nck_rnn_prog){.n_tensors = rule->peepholes ? 8 : 5, .n_out = 2};
     uint16_t t = temp(p), h = temp(p);
     if (rule->peepholes) multiply_add(p, GI, PI, C, GI, t);
-    activate(p, rule, 0, GI, t);
+    cell_activate(p, rule, 0, GI, t);
     if (rule->input_forget) {
         binary(p, NCK_LANE_sub, GF, constant(p, 1), GI);
     } else {
         if (rule->peepholes) multiply_add(p, GF, PF, C, GF, t);
-        activate(p, rule, 0, GF, t);
+        cell_activate(p, rule, 0, GF, t);
     }
-    activate(p, rule, 1, GC, t);
+    cell_activate(p, rule, 1, GC, t);
     binary(p, NCK_LANE_mul, GF, GF, C);
     multiply_add(p, C, GI, GC, GF, t);
     if (rule->peepholes) multiply_add(p, GO, PO, C, GO, t);
-    activate(p, rule, 0, GO, t);
+    cell_activate(p, rule, 0, GO, t);
     unary(p, NCK_LANE_identity, h, C, 0);
-    activate(p, rule, 2, h, t);
+    cell_activate(p, rule, 2, h, t);
     binary(p, NCK_LANE_mul, h, GO, h);
     p->out[0] = h;
     p->out[1] = C;
@@ -138,11 +138,11 @@ static void lstm_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
 void nck_rnn_cell_init(nck_rnn_cell *c, const nck_rnn_rule *rule) {
     *c = (nck_rnn_cell){.rule = *rule};
     if (rule->kind == NCK_RNN) rnn_step(&c->step, rule);
-    if (rule->kind == NCK_GRU) gru_step(&c->step, rule);
+    if (rule->kind == NCK_GRU) cell_gru_step(&c->step, rule);
     if (rule->kind == NCK_LSTM) lstm_step(&c->step, rule);
     if (rule->kind == NCK_GRU && !rule->linear_before_reset) gru_reset(&c->reset, rule);
-    if (c->reset.n_op > 0) finish(&c->reset);
-    finish(&c->step);
+    if (c->reset.n_op > 0) cell_finish(&c->reset);
+    cell_finish(&c->step);
 }
 
 void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool) {

@@ -3,6 +3,7 @@
  * cell's tile program. New states are written beside the old ones and taken over by the rows that are not over. */
 #include "kernels/cpu/rnn/rnn.h"
 
+#include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
 
 #include <string.h>
@@ -23,15 +24,11 @@ typedef struct layer {
 
 int nck_rnn_gates(nck_rnn_kind kind) { return kind == NCK_RNN ? 1 : kind == NCK_GRU ? 3 : 4; }
 
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
-
 static char *take(char **at, size_t bytes) {
     char *p = *at;
-    *at += align64(bytes);
+    *at += nc_align64(bytes);
     return p;
 }
-
-static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Columns of the two packed parts of the recurrent weights. */
 static void pack_columns(nck_rnn_kind kind, int64_t H, int64_t *n) {
@@ -59,7 +56,7 @@ static size_t lay_out(layer *l, nck_rnn_kind kind, nc_dtype type, int64_t T, int
     for (int i = 0; i < 2; i++) l->r_pack[i] = take(&at, nck_gemm_packed_b_bytes(type, H, n[i]));
     size_t once = nck_gemm_workspace(type, T * B, l->G * H, I, false),
            step = nck_gemm_workspace(type, B, n[0], H, true);
-    l->gemm = take(&at, max_size(once, step));
+    l->gemm = take(&at, nc_max_size(once, step));
     return (size_t)(at - start);
 }
 
@@ -86,7 +83,7 @@ static void join_biases(layer *l) {
     }
 }
 
-static void start(layer *l) {
+static void rnn_start(layer *l) {
     const nck_rnn_args *a = l->a;
     int64_t n[2], GH = l->G * a->H;
     size_t row = (size_t)(a->H * l->es);
@@ -203,7 +200,7 @@ static void gru_step(layer *l) {
     nck_rnn_prog_run(&cell->step, (nc_tensor[]){gate(l, 0), gate(l, 2), h, gate(l, 1), rec}, &out, l->pool);
 }
 
-static void step(layer *l) {
+static void rnn_step(layer *l) {
     const nck_rnn_args *a = l->a;
     int64_t H = a->H;
     const char *p = a->p;
@@ -241,10 +238,10 @@ void nck_rnn(const nck_rnn_args *a, void *workspace, nc_pool *pool) {
     layer l = {.a = a, .pool = pool};
     lay_out(&l, a->cell->rule.kind, a->type, a->T, a->B, a->I, a->H, workspace);
     if (a->B == 0 || a->H == 0) return;
-    start(&l);
+    rnn_start(&l);
     for (int64_t s = 0; s < a->T; s++) {
         load_gates(&l, s);
-        step(&l);
+        rnn_step(&l);
         keep(&l, s);
     }
     size_t row = (size_t)(a->H * l.es);

@@ -1,23 +1,20 @@
 /* kernels/cpu/rnn/rnn_ref.c: the recurrent layers as the formulas stand in ONNX, one element at a time in double. */
 #include "kernels/cpu/rnn/rnn.h"
 
+#include "base/real.h"
+
 #include <math.h>
 #include <string.h>
 
-static double load(const nck_rnn_args *a, const void *p, int64_t i) {
-    if (p == NULL) return 0;
-    return a->type == NC_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i];
+static double rnn_ref_load(const nck_rnn_args *a, const void *p, int64_t i) {
+    return p != NULL ? nc_real_get(a->type, p, i) : 0;
 }
 
-static void store(const nck_rnn_args *a, void *p, int64_t i, double v) {
-    if (p == NULL) return;
-    if (a->type == NC_FLOAT)
-        ((float *)p)[i] = (float)v;
-    else
-        ((double *)p)[i] = v;
+static void rnn_ref_store(const nck_rnn_args *a, void *p, int64_t i, double v) {
+    if (p != NULL) nc_real_put(a->type, p, i, v);
 }
 
-static double activate(const nck_rnn_rule *rule, int i, double x) {
+static double rnn_ref_activate(const nck_rnn_rule *rule, int i, double x) {
     const nck_rnn_act *f = &rule->act[i];
     if (rule->clip != 0 && i < 2) x = x > rule->clip ? rule->clip : x < -rule->clip ? -rule->clip : x;
     switch (f->fn) {
@@ -38,15 +35,16 @@ static double activate(const nck_rnn_rule *rule, int i, double x) {
 
 /* x_t W' + Wb of gate g, unit j */
 static double from_input(const nck_rnn_args *a, int64_t x_row, int64_t row) {
-    double sum = load(a, a->b, row);
-    for (int64_t k = 0; k < a->I; k++) sum += load(a, a->x, x_row * a->I + k) * load(a, a->w, row * a->I + k);
+    double sum = rnn_ref_load(a, a->b, row);
+    for (int64_t k = 0; k < a->I; k++)
+        sum += rnn_ref_load(a, a->x, x_row * a->I + k) * rnn_ref_load(a, a->w, row * a->I + k);
     return sum;
 }
 
 /* h R' + Rb */
 static double from_state(const nck_rnn_args *a, const double *h, const double *scale, int64_t row) {
-    double sum = load(a, a->b, nck_rnn_gates(a->cell->rule.kind) * a->H + row);
-    for (int64_t k = 0; k < a->H; k++) sum += h[k] * (scale ? scale[k] : 1) * load(a, a->r, row * a->H + k);
+    double sum = rnn_ref_load(a, a->b, nck_rnn_gates(a->cell->rule.kind) * a->H + row);
+    for (int64_t k = 0; k < a->H; k++) sum += h[k] * (scale ? scale[k] : 1) * rnn_ref_load(a, a->r, row * a->H + k);
     return sum;
 }
 
@@ -56,10 +54,11 @@ static void lstm_row(const nck_rnn_args *a, int64_t x, double *h, double *c, dou
     for (int64_t j = 0; j < H; j++) {
         double g[4], C = c[j];
         for (int64_t k = 0; k < 4; k++) g[k] = from_input(a, x, k * H + j) + from_state(a, h, NULL, k * H + j);
-        double i = activate(rule, 0, g[0] + load(a, a->p, j) * C);
-        double f = rule->input_forget ? 1 - i : activate(rule, 0, g[2] + load(a, a->p, 2 * H + j) * C);
-        c[j] = f * C + i * activate(rule, 1, g[3]);
-        next[j] = activate(rule, 0, g[1] + load(a, a->p, H + j) * c[j]) * activate(rule, 2, c[j]);
+        double i = rnn_ref_activate(rule, 0, g[0] + rnn_ref_load(a, a->p, j) * C);
+        double f = rule->input_forget ? 1 - i : rnn_ref_activate(rule, 0, g[2] + rnn_ref_load(a, a->p, 2 * H + j) * C);
+        c[j] = f * C + i * rnn_ref_activate(rule, 1, g[3]);
+        next[j] =
+            rnn_ref_activate(rule, 0, g[1] + rnn_ref_load(a, a->p, H + j) * c[j]) * rnn_ref_activate(rule, 2, c[j]);
     }
 }
 
@@ -67,20 +66,21 @@ static void lstm_row(const nck_rnn_args *a, int64_t x, double *h, double *c, dou
 static void gru_row(const nck_rnn_args *a, int64_t x, double *h, double *r, double *next) {
     const nck_rnn_rule *rule = &a->cell->rule;
     int64_t H = a->H;
-    for (int64_t j = 0; j < H; j++) r[j] = activate(rule, 0, from_input(a, x, H + j) + from_state(a, h, NULL, H + j));
+    for (int64_t j = 0; j < H; j++)
+        r[j] = rnn_ref_activate(rule, 0, from_input(a, x, H + j) + from_state(a, h, NULL, H + j));
     for (int64_t j = 0; j < H; j++) {
-        double z = activate(rule, 0, from_input(a, x, j) + from_state(a, h, NULL, j));
+        double z = rnn_ref_activate(rule, 0, from_input(a, x, j) + from_state(a, h, NULL, j));
         double rec =
             rule->linear_before_reset ? r[j] * from_state(a, h, NULL, 2 * H + j) : from_state(a, h, r, 2 * H + j);
-        next[j] = (1 - z) * activate(rule, 1, from_input(a, x, 2 * H + j) + rec) + z * h[j];
+        next[j] = (1 - z) * rnn_ref_activate(rule, 1, from_input(a, x, 2 * H + j) + rec) + z * h[j];
     }
 }
 
-static void run_row(const nck_rnn_args *a, int64_t b, double *h, double *c, double *next) {
+static void rnn_ref_run_row(const nck_rnn_args *a, int64_t b, double *h, double *c, double *next) {
     int64_t n = a->lens ? a->lens[b] : a->T, H = a->H;
     for (int64_t j = 0; j < H; j++) {
-        h[j] = load(a, a->h0, b * a->state_rs + j);
-        c[j] = load(a, a->c0, b * a->state_rs + j);
+        h[j] = rnn_ref_load(a, a->h0, b * a->state_rs + j);
+        c[j] = rnn_ref_load(a, a->c0, b * a->state_rs + j);
     }
     for (int64_t s = 0; s < a->T; s++) {
         int64_t t = s < n && a->reverse ? n - 1 - s : s, x = a->batch_first ? b * a->T + t : t * a->B + b;
@@ -91,17 +91,17 @@ static void run_row(const nck_rnn_args *a, int64_t b, double *h, double *c, doub
                 gru_row(a, x, h, c, next);
             else
                 for (int64_t j = 0; j < H; j++)
-                    next[j] = activate(&a->cell->rule, 0, from_input(a, x, j) + from_state(a, h, NULL, j));
+                    next[j] = rnn_ref_activate(&a->cell->rule, 0, from_input(a, x, j) + from_state(a, h, NULL, j));
             memcpy(h, next, (size_t)H * sizeof *h);
         }
-        for (int64_t j = 0; j < H; j++) store(a, a->y, t * a->y_t + b * a->y_b + j, s < n ? h[j] : 0);
+        for (int64_t j = 0; j < H; j++) rnn_ref_store(a, a->y, t * a->y_t + b * a->y_b + j, s < n ? h[j] : 0);
     }
     for (int64_t j = 0; j < H; j++) {
-        store(a, a->y_h, b * a->state_rs + j, h[j]);
-        store(a, a->y_c, b * a->state_rs + j, c[j]);
+        rnn_ref_store(a, a->y_h, b * a->state_rs + j, h[j]);
+        rnn_ref_store(a, a->y_c, b * a->state_rs + j, c[j]);
     }
 }
 
 void nck_rnn_ref(const nck_rnn_args *a, double *state) {
-    for (int64_t b = 0; b < a->B; b++) run_row(a, b, state, state + a->H, state + 2 * a->H);
+    for (int64_t b = 0; b < a->B; b++) rnn_ref_run_row(a, b, state, state + a->H, state + 2 * a->H);
 }

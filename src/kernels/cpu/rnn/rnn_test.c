@@ -1,5 +1,6 @@
 /* kernels/cpu/rnn/rnn_test.c: recurrent layers against the reference, over kinds, activations, lengths, layouts and odd
  * sizes; equal bits for any number of threads; NaN stays in its row. */
+#include "base/intmath.h"
 #include "base/mem.h"
 #include "kernels/cpu/rnn/rnn.h"
 #include "tests/check.h"
@@ -59,7 +60,7 @@ static void fixture_release(fixture *f) {
 
 static void run(fixture *f, int first, nc_pool *pool) {
     f->a.y = f->p[first], f->a.y_h = f->p[first + 1], f->a.y_c = f->cell.rule.kind == NCK_LSTM ? f->p[first + 2] : NULL;
-    nck_rnn(&f->a, (void *)(((uintptr_t)f->workspace + 63) & ~(uintptr_t)63), pool);
+    nck_rnn(&f->a, nc_align64_pointer(f->workspace), pool);
 }
 
 static void check(const nck_rnn_rule *rule, nc_dtype type, const int64_t *s, bool reverse, bool batch_first,

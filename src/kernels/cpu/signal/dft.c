@@ -5,6 +5,9 @@
  * sum is a convolution, done by transforms of m >= 2n - 1, a power of two. */
 #include "kernels/cpu/signal/dft.h"
 
+#include "base/intmath.h"
+#include "base/real.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +17,7 @@ typedef struct cell {
     double re, im;
 } cell;
 
-typedef struct job {
+typedef struct dft_job {
     const nc_tensor *x, *y;
     int64_t n, m; /* length; of the fast transform */
     int64_t n_in, n_out, inner, n_lines, x_parts, y_parts;
@@ -23,7 +26,7 @@ typedef struct job {
     const cell *chirp;  /* w(j), j < n; NULL: n is a power of two */
     const cell *kernel; /* the transform of conj(w) */
     cell *buffers;      /* m per lane */
-} job;
+} dft_job;
 
 static int64_t padded(int64_t n) {
     int64_t m = 1;
@@ -41,7 +44,11 @@ size_t nck_dft_workspace(int64_t length) {
 
 static cell times(cell a, cell b) { return (cell){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-/* In place, m a power of two; the conjugate transform when `back`. */
+/* In place, m a power of two; the conjugate transform when `back`. Elements are put in the order of their bits read
+ * backwards; then transforms of two neighbours are joined to those of 2, 4, ... elements by the roots of unity.
+ * An example: m = 4. The order is a0 a2 a1 a3; the pairs give a0 + a2, a0 - a2, a1 + a3, a1 - a3; joining them with the
+ * roots 1 and -i gives X0 = (a0 + a2) + (a1 + a3), X1 = (a0 - a2) - i (a1 - a3), X2 = (a0 + a2) - (a1 + a3) and
+ * X3 = (a0 - a2) + i (a1 - a3). */
 static void transform(cell *a, int64_t m, const cell *roots, bool back) {
     for (int64_t i = 1, j = 0; i < m; i++) {
         int64_t bit = m >> 1;
@@ -69,7 +76,7 @@ static cell root(double turns) {
 }
 
 /* The forward transform of n elements of a (room for m). */
-static void forward(const job *j, cell *a) {
+static void forward(const dft_job *j, cell *a) {
     if (j->chirp == NULL) {
         transform(a, j->m, j->roots, false);
         return;
@@ -85,23 +92,12 @@ static void forward(const job *j, cell *a) {
     }
 }
 
-static double get(const nc_tensor *t, int64_t i) {
-    return t->dtype == NC_FLOAT ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
-}
-
-static void put(const nc_tensor *t, int64_t i, double v) {
-    if (t->dtype == NC_FLOAT)
-        ((float *)t->data)[i] = (float)v;
-    else
-        ((double *)t->data)[i] = v;
-}
-
-static void read_line(const job *j, int64_t line, cell *a) {
+static void read_line(const dft_job *j, int64_t line, cell *a) {
     int64_t from = (line / j->inner * j->n_in * j->inner + line % j->inner) * j->x_parts;
     for (int64_t k = 0; k < j->n; k++) {
         int64_t at = from + k * j->inner * j->x_parts;
         a[k] = (cell){0, 0};
-        if (k < j->n_in) a[k] = (cell){get(j->x, at), j->x_parts == 2 ? get(j->x, at + 1) : 0};
+        if (k < j->n_in) a[k] = (cell){nc_tensor_get(j->x, at), j->x_parts == 2 ? nc_tensor_get(j->x, at + 1) : 0};
     }
     if (!j->inverse || !j->onesided) return;
     a[0].im = 0;
@@ -110,8 +106,8 @@ static void read_line(const job *j, int64_t line, cell *a) {
 }
 
 /* The inverse is the forward transform of the conjugate, conjugated and divided by n. */
-static void run_lane(void *ctx, int64_t lane) {
-    const job *j = ctx;
+static void dft_run_lane(void *ctx, int64_t lane) {
+    const dft_job *j = ctx;
     cell *a = j->buffers + lane * j->m;
     double sign = j->inverse ? -1 : 1, scale = j->inverse ? (double)j->n : 1;
     for (int64_t line = lane; line < j->n_lines; line += LANES) {
@@ -121,13 +117,13 @@ static void run_lane(void *ctx, int64_t lane) {
         int64_t to = (line / j->inner * j->n_out * j->inner + line % j->inner) * j->y_parts;
         for (int64_t k = 0; k < j->n_out; k++) {
             int64_t at = to + k * j->inner * j->y_parts;
-            put(j->y, at, a[k].re / scale);
-            if (j->y_parts == 2) put(j->y, at + 1, sign * a[k].im / scale);
+            nc_tensor_put(j->y, at, a[k].re / scale);
+            if (j->y_parts == 2) nc_tensor_put(j->y, at + 1, sign * a[k].im / scale);
         }
     }
 }
 
-static void make_tables(job *j, cell *at) {
+static void make_tables(dft_job *j, cell *at) {
     cell *roots = at, *chirp = at + j->m, *kernel = chirp + j->m;
     for (int64_t k = 0; k < j->m / 2; k++) roots[k] = root((double)k / (double)j->m);
     j->roots = roots;
@@ -148,7 +144,7 @@ static void make_tables(job *j, cell *at) {
 
 void nck_dft(const nc_tensor *x, int axis, int64_t length, bool inverse, bool onesided, const nc_tensor *y,
              void *workspace, nc_pool *pool) {
-    job j = {.x = x, .y = y, .n = length, .m = padded(length), .inverse = inverse, .onesided = onesided};
+    dft_job j = {.x = x, .y = y, .n = length, .m = padded(length), .inverse = inverse, .onesided = onesided};
     int64_t outer = 1;
     j.inner = 1;
     for (int d = 0; d < x->rank - 1; d++) *(d < axis ? &outer : &j.inner) *= d == axis ? 1 : x->dims[d];
@@ -157,5 +153,5 @@ void nck_dft(const nc_tensor *x, int axis, int64_t length, bool inverse, bool on
     j.x_parts = x->dims[x->rank - 1], j.y_parts = y->dims[y->rank - 1];
     if (j.n_lines == 0) return;
     make_tables(&j, workspace);
-    nc_parallel(pool, j.n_lines < LANES ? j.n_lines : LANES, run_lane, &j);
+    nc_parallel(pool, nc_min64(j.n_lines, LANES), dft_run_lane, &j);
 }

@@ -12,6 +12,8 @@
 #ifndef NCK_SIMD_SIMD_H
 #define NCK_SIMD_SIMD_H
 
+#include "kernels/cpu/per_type.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -37,26 +39,7 @@ typedef double v_elem_f64;
 
 /* v_load_part: n < length elements, the rest 0. v_sum: element after element in order, so every run has the same
  * bits. */
-#define V_COMMON(S)                                                                     \
-    static inline v_##S v_load_part_##S(const void *p, int64_t n) {                     \
-        v_elem_##S t[V_LEN_##S] = {0};                                                  \
-        memcpy(t, p, (size_t)n * sizeof t[0]);                                          \
-        return v_load_##S(t);                                                           \
-    }                                                                                   \
-    static inline void v_store_part_##S(void *p, v_##S a, int64_t n) {                  \
-        v_elem_##S t[V_LEN_##S];                                                        \
-        v_store_##S(t, a);                                                              \
-        memcpy(p, t, (size_t)n * sizeof t[0]);                                          \
-    }                                                                                   \
-    static inline v_elem_##S v_sum_##S(v_##S a) {                                       \
-        v_elem_##S t[V_LEN_##S];                                                        \
-        v_store_##S(t, a);                                                              \
-        v_elem_##S s = t[0];                                                            \
-        for (int i = 1; i < V_LEN_##S; i++) s += t[i];                                  \
-        return s;                                                                       \
-    }
-V_COMMON(f32)
-V_COMMON(f64)
-#undef V_COMMON
+#define TEXT "kernels/cpu/simd/parts.inc"
+#include "kernels/cpu/per_float.inc"
 
 #endif

@@ -3,6 +3,9 @@
  * double. */
 #include "kernels/cpu/vision/sample.h"
 
+#include "base/intmath.h"
+#include "base/real.h"
+
 #include <math.h>
 
 enum { PLACES = 256, MAX_TAPS = 64 };
@@ -12,10 +15,6 @@ typedef struct taps {
     int64_t at[MAX_TAPS];
     double weight[MAX_TAPS];
 } taps;
-
-static double number_at(const nc_tensor *t, int64_t i) {
-    return t->dtype == NC_FLOAT ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
-}
 
 static double reflected(double x, double lo, double hi) {
     double span = hi - lo;
@@ -70,7 +69,7 @@ static void place_taps(const nck_grid_sample *s, int64_t place, taps *t) {
     for (int k = 0; k < dims; k++) {
         int64_t d = s->x->dims[2 + k], line[4], at[MAX_TAPS];
         double w[4], weight[MAX_TAPS];
-        int n = axis_taps(s, number_at(s->grid, place * dims + dims - 1 - k), d, line, w), count = 0;
+        int n = axis_taps(s, nc_tensor_get(s->grid, place * dims + dims - 1 - k), d, line, w), count = 0;
         for (int i = 0; i < t->n; i++)
             for (int j = 0; j < n; j++) {
                 if (line[j] < 0) continue;
@@ -82,13 +81,13 @@ static void place_taps(const nck_grid_sample *s, int64_t place, taps *t) {
     }
 }
 
-typedef struct job {
+typedef struct grid_job {
     const nck_grid_sample *s;
     int64_t places, pixels, channels, cuts;
-} job;
+} grid_job;
 
-static void item(void *ctx, int64_t i) {
-    const job *j = ctx;
+static void grid_item(void *ctx, int64_t i) {
+    const grid_job *j = ctx;
     int64_t n = i / j->cuts, lo = i % j->cuts * PLACES, hi = lo + PLACES < j->places ? lo + PLACES : j->places;
     for (int64_t p = lo; p < hi; p++) {
         taps t;
@@ -96,7 +95,7 @@ static void item(void *ctx, int64_t i) {
         for (int64_t c = 0; c < j->channels; c++) {
             int64_t from = (n * j->channels + c) * j->pixels, to = (n * j->channels + c) * j->places + p;
             double sum = 0;
-            for (int k = 0; k < t.n; k++) sum += t.weight[k] * number_at(j->s->x, from + t.at[k]);
+            for (int k = 0; k < t.n; k++) sum += t.weight[k] * nc_tensor_get(j->s->x, from + t.at[k]);
             if (j->s->y->dtype == NC_FLOAT)
                 ((float *)j->s->y->data)[to] = (float)sum;
             else
@@ -106,13 +105,13 @@ static void item(void *ctx, int64_t i) {
 }
 
 void nck_grid_sample_run(const nck_grid_sample *s, nc_pool *pool) {
-    job j = {.s = s, .places = 1, .pixels = 1, .channels = s->x->dims[1]};
+    grid_job j = {.s = s, .places = 1, .pixels = 1, .channels = s->x->dims[1]};
     for (int k = 2; k < s->x->rank; k++) {
         j.pixels *= s->x->dims[k];
         j.places *= s->y->dims[k];
     }
-    j.cuts = (j.places + PLACES - 1) / PLACES;
-    nc_parallel(pool, s->x->dims[0] * j.cuts, item, &j);
+    j.cuts = nc_ceil_div(j.places, PLACES);
+    nc_parallel(pool, s->x->dims[0] * j.cuts, grid_item, &j);
 }
 
 static double grid_place(int64_t i, int64_t d, bool align_corners) {
@@ -135,7 +134,7 @@ void nck_affine_grid(const nc_tensor *theta, bool align_corners, const nc_tensor
         base[dims] = 1;
         for (int r = 0; r < dims; r++) {
             double sum = 0;
-            for (int k = 0; k <= dims; k++) sum += base[k] * number_at(theta, (n * dims + r) * (dims + 1) + k);
+            for (int k = 0; k <= dims; k++) sum += base[k] * nc_tensor_get(theta, (n * dims + r) * (dims + 1) + k);
             if (y->dtype == NC_FLOAT)
                 ((float *)y->data)[i * dims + r] = (float)sum;
             else

@@ -2,93 +2,44 @@
  * pass over an outer axis adds whole rows. */
 #include "kernels/cpu/vision/resize.h"
 
+#include "base/intmath.h"
+#include "kernels/cpu/per_type.h"
+
 #include <string.h>
 
 enum { BLOCK = 4096 };
 
-typedef struct pass {
+typedef struct resize_pass {
     const nck_resize_axis *a;
     nc_dtype type;
     int64_t outer, inner, cuts; /* an item is one outer line and one of `cuts` pieces of the inner ones */
     const void *x;
     void *y;
-} pass;
+} resize_pass;
 
-#define ROWS(T)                                                                                       \
-    static void rows_##T(const pass *p, int64_t o, int64_t lo, int64_t hi) {                          \
-        const nck_resize_axis *a = p->a;                                                              \
-        const T *x = (const T *)p->x + o * a->in * p->inner;                                          \
-        T *y = (T *)p->y + o * a->out * p->inner;                                                     \
-        for (int64_t i = 0; i < a->out; i++, y += p->inner) {                                         \
-            const int64_t *index = a->index + i * a->taps;                                            \
-            const double *w = a->weight + i * a->taps;                                                \
-            const T *x0 = x + index[0] * p->inner;                                                    \
-            T w0 = (T)w[0];                                                                           \
-            if (a->taps == 2) {                                                                       \
-                const T *x1 = x + index[1] * p->inner;                                                \
-                T w1 = (T)w[1];                                                                       \
-                for (int64_t e = lo; e < hi; e++) y[e] = w0 * x0[e] + w1 * x1[e];                     \
-                continue;                                                                             \
-            }                                                                                         \
-            for (int64_t e = lo; e < hi; e++) y[e] = w0 * x0[e];                                      \
-            for (int k = 1; k < a->taps; k++) {                                                       \
-                const T *xk = x + index[k] * p->inner, wk = (T)w[k];                                  \
-                for (int64_t e = lo; e < hi; e++) y[e] += wk * xk[e];                                 \
-            }                                                                                         \
-        }                                                                                             \
-    }                                                                                                 \
-    static void line_##T(const pass *p, int64_t o) {                                                  \
-        const nck_resize_axis *a = p->a;                                                              \
-        const T *x = (const T *)p->x + o * a->in;                                                     \
-        T *y = (T *)p->y + o * a->out;                                                                \
-        const int64_t *index = a->index;                                                              \
-        const double *w = a->weight;                                                                  \
-        if (a->taps == 2) {                                                                           \
-            for (int64_t i = 0; i < a->out; i++)                                                      \
-                y[i] = (T)w[2 * i] * x[index[2 * i]] + (T)w[2 * i + 1] * x[index[2 * i + 1]];         \
-            return;                                                                                   \
-        }                                                                                             \
-        for (int64_t i = 0; i < a->out; i++, index += a->taps, w += a->taps) {                        \
-            T sum = 0;                                                                                \
-            for (int k = 0; k < a->taps; k++) sum += (T)w[k] * x[index[k]];                           \
-            y[i] = sum;                                                                               \
-        }                                                                                             \
-    }                                                                                                 \
-    static void back_##T(const pass *p, int64_t o, int64_t lo, int64_t hi) {                          \
-        const nck_resize_axis *a = p->a;                                                              \
-        const T *dy = (const T *)p->x + o * a->out * p->inner;                                        \
-        T *dx = (T *)p->y + o * a->in * p->inner;                                                     \
-        for (int64_t i = 0; i < a->in; i++)                                                           \
-            for (int64_t e = lo; e < hi; e++) dx[i * p->inner + e] = 0;                               \
-        for (int64_t i = 0; i < a->out; i++, dy += p->inner)                                          \
-            for (int k = 0; k < a->taps; k++) {                                                       \
-                T *to = dx + a->index[i * a->taps + k] * p->inner, w = (T)a->weight[i * a->taps + k]; \
-                for (int64_t e = lo; e < hi; e++) to[e] += w * dy[e];                                 \
-            }                                                                                         \
-    }
-ROWS(float)
-ROWS(double)
+#define TEXT "kernels/cpu/vision/resize_rows.inc"
+#include "kernels/cpu/per_float.inc"
 
-static void range(const pass *p, int64_t cut, int64_t *lo, int64_t *hi) {
+static void resize_range(const resize_pass *p, int64_t cut, int64_t *lo, int64_t *hi) {
     *lo = p->inner * cut / p->cuts;
     *hi = p->inner * (cut + 1) / p->cuts;
 }
 
-static void forward_item(void *ctx, int64_t i) {
-    const pass *p = ctx;
+static void resize_forward_item(void *ctx, int64_t i) {
+    const resize_pass *p = ctx;
     int64_t lo, hi, o = i / p->cuts;
-    range(p, i % p->cuts, &lo, &hi);
+    resize_range(p, i % p->cuts, &lo, &hi);
     if (p->inner == 1)
-        p->type == NC_FLOAT ? line_float(p, o) : line_double(p, o);
+        p->type == NC_FLOAT ? resize_line_f32(p, o) : resize_line_f64(p, o);
     else
-        p->type == NC_FLOAT ? rows_float(p, o, lo, hi) : rows_double(p, o, lo, hi);
+        p->type == NC_FLOAT ? resize_rows_f32(p, o, lo, hi) : resize_rows_f64(p, o, lo, hi);
 }
 
-static void backward_item(void *ctx, int64_t i) {
-    const pass *p = ctx;
+static void resize_backward_item(void *ctx, int64_t i) {
+    const resize_pass *p = ctx;
     int64_t lo, hi, o = i / p->cuts;
-    range(p, i % p->cuts, &lo, &hi);
-    p->type == NC_FLOAT ? back_float(p, o, lo, hi) : back_double(p, o, lo, hi);
+    resize_range(p, i % p->cuts, &lo, &hi);
+    p->type == NC_FLOAT ? resize_back_f32(p, o, lo, hi) : resize_back_f64(p, o, lo, hi);
 }
 
 int64_t nck_resize_buffer(const nc_tensor *x, const nc_tensor *y) {
@@ -98,8 +49,8 @@ int64_t nck_resize_buffer(const nc_tensor *x, const nc_tensor *y) {
 }
 
 /* Inner axes first: an axis that grows is worked on when the others are still small. */
-static void run_passes(const nc_tensor *x, const nck_resize_axis *axes, int n, const nc_tensor *y, char *buffer,
-                       void (*item)(void *, int64_t), nc_pool *pool) {
+static void resize_run_passes(const nc_tensor *x, const nck_resize_axis *axes, int n, const nc_tensor *y, char *buffer,
+                              void (*item)(void *, int64_t), nc_pool *pool) {
     int64_t dims[NC_MAX_RANK], size = nck_resize_buffer(x, y);
     size_t bytes = nc_dtype_bytes(x->dtype);
     const void *from = x->data;
@@ -107,11 +58,11 @@ static void run_passes(const nc_tensor *x, const nck_resize_axis *axes, int n, c
     if (nc_tensor_numel(y) == 0) return;
     if (n == 0) memcpy(y->data, x->data, (size_t)nc_tensor_numel(x) * bytes);
     for (int k = n - 1, step = 0; k >= 0; k--, step++) {
-        pass p = {.a = &axes[k], .type = x->dtype, .outer = 1, .inner = 1, .cuts = 1, .x = from};
+        resize_pass p = {.a = &axes[k], .type = x->dtype, .outer = 1, .inner = 1, .cuts = 1, .x = from};
         for (int d = 0; d < x->rank; d++) *(d < axes[k].axis ? &p.outer : &p.inner) *= d == axes[k].axis ? 1 : dims[d];
         dims[axes[k].axis] = y->dims[axes[k].axis];
         p.y = k == 0 ? y->data : buffer + (size_t)(step % 2) * (size_t)size * bytes;
-        p.cuts = p.inner > BLOCK ? (p.inner + BLOCK - 1) / BLOCK : 1;
+        p.cuts = p.inner > BLOCK ? nc_ceil_div(p.inner, BLOCK) : 1;
         nc_parallel(pool, p.outer * p.cuts, item, &p);
         from = p.y;
     }
@@ -119,7 +70,7 @@ static void run_passes(const nc_tensor *x, const nck_resize_axis *axes, int n, c
 
 void nck_resize(const nc_tensor *x, const nck_resize_axis *axes, int n, const nc_tensor *y, void *buffer,
                 nc_pool *pool) {
-    run_passes(x, axes, n, y, buffer, forward_item, pool);
+    resize_run_passes(x, axes, n, y, buffer, resize_forward_item, pool);
 }
 
 void nck_resize_grad(const nc_tensor *dy, const nck_resize_axis *axes, int n, const nc_tensor *dx, void *buffer,
@@ -127,7 +78,7 @@ void nck_resize_grad(const nc_tensor *dy, const nck_resize_axis *axes, int n, co
     if (nc_tensor_numel(dy) == 0)
         memset(dx->data, 0, (size_t)nc_tensor_numel(dx) * nc_dtype_bytes(dx->dtype));
     else
-        run_passes(dy, axes, n, dx, buffer, backward_item, pool);
+        resize_run_passes(dy, axes, n, dx, buffer, resize_backward_item, pool);
 }
 
 /* ---- nearest ---- */
@@ -139,7 +90,7 @@ typedef struct picks {
     size_t bytes;
 } picks;
 
-static int64_t row_source(const picks *p, int64_t row) {
+static int64_t resize_row_source(const picks *p, int64_t row) {
     int64_t offset = 0;
     for (int k = p->y->rank - 2; k >= 0; k--) {
         int64_t i = row % p->y->dims[k];
@@ -167,7 +118,7 @@ static void pick_item(void *ctx, int64_t item) {
     int64_t before = -1;
     for (int64_t row = item * p->per_item; row < p->rows && row < (item + 1) * p->per_item; row++) {
         char *y = (char *)p->y->data + (size_t)row * row_bytes;
-        int64_t from = row_source(p, row);
+        int64_t from = resize_row_source(p, row);
         const char *x = (const char *)p->x->data + (size_t)from * p->bytes;
         if (from == before)
             memcpy(y, y - row_bytes, row_bytes);
@@ -191,7 +142,7 @@ void nck_resize_nearest(const nc_tensor *x, const nck_resize_axis *axes, int n, 
     nc_dense_strides(x->dims, x->rank, p.strides);
     p.rows = total / y->dims[y->rank - 1];
     p.per_item = 1 + 16384 / y->dims[y->rank - 1];
-    nc_parallel(pool, (p.rows + p.per_item - 1) / p.per_item, pick_item, &p);
+    nc_parallel(pool, nc_ceil_div(p.rows, p.per_item), pick_item, &p);
 }
 
 void nck_resize_fill_outside(const nck_resize_axis *axes, int n, const nc_tensor *y, const void *value) {

@@ -1,13 +1,10 @@
 /* kernels/cpu/vision/roi.c: RoiAlign and non-maximum suppression, see sample.h. */
 #include "kernels/cpu/vision/sample.h"
 
+#include "base/real.h"
 #include "kernels/cpu/index/index.h"
 
 #include <math.h>
-
-static double number_at(const nc_tensor *t, int64_t i) {
-    return t->dtype == NC_FLOAT ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
-}
 
 typedef struct pixels {
     int64_t at[4];
@@ -40,7 +37,7 @@ static double bin(const nck_roi_align *r, int64_t plane, double y0, double x0, d
             double y = y0 + ((double)i + 0.5) * dy / (double)ny, x = x0 + ((double)j + 0.5) * dx / (double)nx, best = 0;
             if (around(y, x, h, w, &p))
                 for (int k = 0; k < 4; k++) {
-                    double v = p.weight[k] * number_at(r->x, plane * h * w + p.at[k]);
+                    double v = p.weight[k] * nc_tensor_get(r->x, plane * h * w + p.at[k]);
                     sum += v;
                     best = k == 0 || v > best ? v : best;
                 }
@@ -54,7 +51,7 @@ static void roi_item(void *ctx, int64_t i) {
     const nck_roi_align *r = ctx;
     int64_t c = r->x->dims[1], h = r->y->dims[2], w = r->y->dims[3], roi = i / c;
     double shift = r->half_pixel ? 0.5 : 0, at[4];
-    for (int k = 0; k < 4; k++) at[k] = number_at(r->rois, roi * 4 + k) * r->scale - shift;
+    for (int k = 0; k < 4; k++) at[k] = nc_tensor_get(r->rois, roi * 4 + k) * r->scale - shift;
     double rw = at[2] - at[0], rh = at[3] - at[1];
     if (!r->half_pixel) rw = fmax(rw, 1), rh = fmax(rh, 1);
     double dy = rh / (double)h, dx = rw / (double)w;
