@@ -58,7 +58,10 @@ enum {
     NC_GROWS = 1 << 8,        /* output 0 may extend input 0 in place along an axis, when memory was left for it */
     NC_HOST_OBJECTS = 1 << 9, /* works on sequences, optionals, strings or tapes: runs on the host */
     NC_COMMUTES = 1 << 10,
-    NC_TYPES_GIVEN = 1 << 11 /* who makes the node sets the types of its outputs; inference keeps them */
+    NC_TYPES_GIVEN = 1 << 11, /* who makes the node sets the types of its outputs; inference keeps them */
+    NC_ENCODES = 1 << 12, /* output 0 holds codes of the numbers of input 0, in whatever type: their gradient is a float
+                             tensor, in units of input 0, and comes from what decodes them; another use is an error */
+    NC_DECODES = 1 << 13  /* makes numbers of the codes of input 0 */
 };
 
 /* ---- inference ---- */
