@@ -14,9 +14,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#define TILE_BYTES  2048  /* of one register: 512 floats or 256 of the wide types */
-#define CHUNK       16384 /* elements of one work item */
-#define LONG_ROW    64    /* elements from which a tile ends with its row */
+#define TILE_BYTES 2048  /* of one register at most: 512 floats or 256 of the wide types */
+#define FILE_BYTES 12288 /* of all registers: it lies on the stack, which may be small; many registers are shorter */
+#define CHUNK 16384      /* elements of one work item */
+#define LONG_ROW 64      /* elements from which a tile ends with its row */
 
 typedef struct operand {
     char *base;
@@ -39,6 +40,7 @@ typedef struct job {
     int64_t dims[NC_MAX_RANK];
     int64_t numel, inner, tile;
     size_t bytes; /* of one element of the compute type */
+    size_t register_bytes;
     operand in[NCK_TILE_MAX_REG], out[NCK_TILE_MAX_OUT];
 } job;
 
@@ -48,17 +50,33 @@ typedef struct place {
 } place;
 
 typedef struct registers {
-    _Alignas(64) char tile[NCK_TILE_MAX_REG][TILE_BYTES];
+    _Alignas(64) char file[FILE_BYTES];
+    char *tile[NCK_TILE_MAX_REG];
     const void *now[NCK_TILE_MAX_REG]; /* where the register's value is: its tile, or memory of an input */
 } registers;
 
+/* Whole vectors of the widest type for each of n registers. */
+static size_t register_bytes(int n) {
+    size_t step = NCK_TILE_PAD * sizeof(double), share = FILE_BYTES / (size_t)(n > 0 ? n : 1) / step * step;
+    return share < TILE_BYTES ? share : TILE_BYTES;
+}
+_Static_assert(FILE_BYTES / NCK_TILE_MAX_REG >= NCK_TILE_PAD * sizeof(double), "a register holds a vector at least");
+
 nc_dtype nck_tile_compute(nc_dtype storage) {
     switch (storage) {
-    case NC_FLOAT16: case NC_BFLOAT16: case NC_FLOAT: return NC_FLOAT;
+    case NC_FLOAT16:
+    case NC_BFLOAT16:
+    case NC_FLOAT: return NC_FLOAT;
     case NC_DOUBLE: return NC_DOUBLE;
     case NC_UINT64: return NC_UINT64;
-    case NC_BOOL: case NC_INT8: case NC_INT16: case NC_INT32: case NC_INT64:
-    case NC_UINT8: case NC_UINT16: case NC_UINT32: return NC_INT64;
+    case NC_BOOL:
+    case NC_INT8:
+    case NC_INT16:
+    case NC_INT32:
+    case NC_INT64:
+    case NC_UINT8:
+    case NC_UINT16:
+    case NC_UINT32: return NC_INT64;
     default: return NC_UNDEFINED;
     }
 }
@@ -122,7 +140,8 @@ static void job_init(job *j, const nck_tile_prog *p, const nc_tensor *in, const 
                : p->compute == NC_INT64  ? nck_tile_int64
                                          : nck_tile_uint64;
     j->bytes = nc_dtype_bytes(p->compute);
-    j->tile = (int64_t)(TILE_BYTES / j->bytes);
+    j->register_bytes = register_bytes(p->n_reg);
+    j->tile = (int64_t)(j->register_bytes / j->bytes);
     memcpy(j->dims, out[0].dims, sizeof j->dims);
     for (int i = 0; i < p->n_in; i++) nc_broadcast_strides(&in[i], out[0].rank, out[0].dims, strides[i]);
     for (int i = 0; i < p->n_out; i++) nc_broadcast_strides(&out[i], out[0].rank, out[0].dims, strides[p->n_in + i]);
@@ -246,8 +265,7 @@ static void run_tile(const job *j, registers *r, const place *w, int64_t n) {
         r->now[i] = there != NULL ? there : r->tile[i];
     }
     char *direct = NULL;
-    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0])
-        direct = in_place(j, &j->out[0], w, n);
+    if (p->n_out == 1 && p->n_op > 0 && p->op[p->n_op - 1].dst == p->out_reg[0]) direct = in_place(j, &j->out[0], w, n);
     run_ops(j, r, direct, n);
     if (direct != NULL) return;
     for (int i = 0; i < p->n_out; i++) store_tile(j, &j->out[i], r->now[p->out_reg[i]], w, n);
@@ -267,6 +285,7 @@ static void run_chunk(void *ctx, int64_t i_chunk) {
     const job *j = ctx;
     registers r;
     int64_t at = i_chunk * CHUNK, end = j->numel - at < CHUNK ? j->numel : at + CHUNK;
+    for (int i = 0; i < j->p->n_reg; i++) r.tile[i] = r.file + (size_t)i * j->register_bytes;
     for (int i = 0; i < j->p->n_in; i++) {
         if (!j->in[i].splat) continue;
         j->in[i].load(r.tile[i], j->in[i].base, 0, 1);
