@@ -11,9 +11,9 @@
 /* y = state * x + packed[0], n elements. Input 1, where given, is a host argument that is added too. */
 static inline nc_code toy_kernel(const nc_call *c) {
     float scale = *(const float *)c->state;
-    int64_t n = c->in[0].dims[0];
-    const float *x = c->in[0].data, *bias = c->packed ? c->packed[0] : NULL;
-    float *y = c->out[0].data, extra = c->n_in > 1 && c->in[1].data ? *(const float *)c->in[1].data : 0;
+    int64_t n = c->in[0]->dims[0];
+    const float *x = c->in[0]->data, *bias = c->packed ? c->packed[0] : NULL;
+    float *y = c->out[0]->data, extra = c->n_in > 1 && c->in[1]->data ? *(const float *)c->in[1]->data : 0;
     if (n > 0 && x[0] < 0)
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "x[0] is %g, expected >= 0", (double)x[0]);
     for (int64_t i = 0; i < n; i++) {
@@ -36,11 +36,11 @@ static const char toy_text[] =
 static inline nc_code toy_launcher(const nc_call *c) {
     nc_function *f;
     NC_TRY(c->device->table->compile(c->device, toy_text, "toy", &f, c->diag));
-    float scale = *(const float *)c->state, extra = c->n_in > 1 && c->in[1].data ? *(const float *)c->in[1].data : 0;
+    float scale = *(const float *)c->state, extra = c->n_in > 1 && c->in[1]->data ? *(const float *)c->in[1]->data : 0;
     const void *bias = c->packed ? c->packed[0] : NULL;
     void *workspace = c->workspace, *sizes = c->sizes;
-    long long n = c->in[0].dims[0];
-    void *args[] = {&c->in[0].data, &bias, &c->out[0].data, &workspace, &sizes, &scale, &extra, &n};
+    long long n = c->in[0]->dims[0];
+    void *args[] = {&c->in[0]->data, &bias, &c->out[0]->data, &workspace, &sizes, &scale, &extra, &n};
     nc_dim3 grid = {(uint32_t)((n + 255) / 256), 1, 1}, block = {256, 1, 1};
     return c->device->table->launch_function(c->device, c->stream, f, grid, block, 0, args, c->diag);
 }

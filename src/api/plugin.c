@@ -58,7 +58,7 @@ static nacre_code fail(nacre_op_call *c, nacre_code code, const char *text) {
 
 static nacre_code input(nacre_op_call *c, size_t i, nacre_op_tensor *out) {
     if (i >= n_inputs(c)) return fail(c, NACRE_ARGUMENT, "the kernel asked for an input that the node does not have");
-    fill(out, &c->d->call->in[i]);
+    fill(out, c->d->call->in[i]);
     return NACRE_OK;
 }
 

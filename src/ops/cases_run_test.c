@@ -168,8 +168,8 @@ static nc_code run_bounded(const nc_binding *b, nc_call *c) {
     c->sizes = sizes[0];
     NC_TRY(b->run(c));
     for (int i = 0; i < c->n_out; i++) {
-        memcpy(c->out[i].dims, sizes[i], (size_t)c->out[i].rank * sizeof sizes[i][0]);
-        nc_dense_strides(c->out[i].dims, c->out[i].rank, c->out[i].strides);
+        memcpy(c->out[i]->dims, sizes[i], (size_t)c->out[i]->rank * sizeof sizes[i][0]);
+        nc_dense_strides(c->out[i]->dims, c->out[i]->rank, c->out[i]->strides);
     }
     return NC_OK;
 }

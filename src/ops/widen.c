@@ -50,10 +50,10 @@ nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
     size_t bytes = 0;
     char *at = c->workspace;
     for (int i = 0; i < c->n_in; i++) {
-        in[i] = widened(which, &c->in[i], &at, &bytes);
-        if (in[i].dtype != c->in[i].dtype && in[i].data != NULL) NC_TRY(nck_convert(&c->in[i], &in[i], c->pool));
+        in[i] = widened(which, c->in[i], &at, &bytes);
+        if (in[i].dtype != c->in[i]->dtype && in[i].data != NULL) NC_TRY(nck_convert(c->in[i], &in[i], c->pool));
     }
-    for (int i = 0; i < c->n_out; i++) out[i] = widened(which, &c->out[i], &at, &bytes);
+    for (int i = 0; i < c->n_out; i++) out[i] = widened(which, c->out[i], &at, &bytes);
     nc_call wide = *c;
     wide.in = in;
     wide.out = out;
@@ -61,6 +61,6 @@ nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
     wide.bytes_workspace = c->bytes_workspace - bytes;
     NC_TRY(inner(&wide));
     for (int i = 0; i < c->n_out; i++)
-        if (out[i].dtype != c->out[i].dtype && out[i].data != NULL) NC_TRY(nck_convert(&out[i], &c->out[i], c->pool));
+        if (out[i].dtype != c->out[i]->dtype && out[i].data != NULL) NC_TRY(nck_convert(&out[i], c->out[i], c->pool));
     return NC_OK;
 }

@@ -69,8 +69,8 @@ static int64_t int_at(const nc_tensor *t, int64_t i) {
 /* How much is put before every axis. */
 static nc_code read_begin(const nc_call *c, int i_pads, int i_axes, int rank, int64_t *begin) {
     const padding *s = c->state;
-    const nc_tensor *pads = s->by_attr ? NULL : &c->in[i_pads];
-    const nc_tensor *axes = i_axes < c->n_in && c->in[i_axes].data != NULL ? &c->in[i_axes] : NULL;
+    const nc_tensor *pads = s->by_attr ? NULL : c->in[i_pads];
+    const nc_tensor *axes = i_axes < c->n_in && c->in[i_axes]->data != NULL ? c->in[i_axes] : NULL;
     int64_t n = axes != NULL ? nc_tensor_numel(axes) : rank;
     if ((pads != NULL ? nc_tensor_numel(pads) : s->n) != 2 * n)
         return wrong(c, "pads has another length than axes ask");
@@ -91,13 +91,13 @@ static size_t pad_workspace(const void *state, const nc_tensor *in, int n_in, co
 
 static nc_code pad_run(const nc_call *c) {
     const padding *s = c->state;
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     int64_t begin[NC_MAX_RANK];
     NC_TRY(read_begin(c, 1, 3, x->rank, begin));
     if (s->mode != NCK_PAD_CONSTANT && nc_tensor_numel(x) == 0 && nc_tensor_numel(y) > 0)
         return wrong(c, "an empty axis has nothing to repeat");
-    bool given = c->n_in > 2 && c->in[2].data != NULL && nc_tensor_numel(&c->in[2]) == 1;
-    const void *value = s->by_attr ? s->value : given ? c->in[2].data : NULL;
+    bool given = c->n_in > 2 && c->in[2]->data != NULL && nc_tensor_numel(c->in[2]) == 1;
+    const void *value = s->by_attr ? s->value : given ? c->in[2]->data : NULL;
     nck_pad(s->mode, x, begin, value, y, c->workspace, c->pool);
     return NC_OK;
 }
@@ -110,8 +110,8 @@ static size_t pad_grad_workspace(const void *state, const nc_tensor *in, int n_i
 static nc_code pad_grad_run(const nc_call *c) {
     const padding *s = c->state;
     int64_t begin[NC_MAX_RANK];
-    NC_TRY(read_begin(c, 2, 3, c->in[0].rank, begin));
-    nck_pad_grad(s->mode, &c->in[0], begin, &c->out[0], c->workspace);
+    NC_TRY(read_begin(c, 2, 3, c->in[0]->rank, begin));
+    nck_pad_grad(s->mode, c->in[0], begin, c->out[0], c->workspace);
     return NC_OK;
 }
 
@@ -120,7 +120,7 @@ NC_WIDENED_HALF(pad_grad, pad_grad_workspace)
 /* ---- Tile ---- */
 
 static nc_code tile_run(const nc_call *c) {
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     int64_t dims[2 * NC_MAX_RANK], from[2 * NC_MAX_RANK], to[2 * NC_MAX_RANK], sx[NC_MAX_RANK], sy[NC_MAX_RANK];
     int n = 0;
     if (nc_tensor_numel(y) == 0) return NC_OK;
@@ -162,19 +162,19 @@ static nc_code block_run(const nc_call *c, const nc_tensor *deep, const nc_tenso
     int64_t in_deep[6] = {n_c * b * b * plane, of_c * plane, w, b * of_i * plane, 1, of_i * plane};
     int64_t in_wide[6] = {n_c * b * b * plane, b * b * plane, b * w * b, w * b, b, 1};
     if (nc_tensor_numel(deep) == 0) return NC_OK;
-    nck_copy(6, dims, nc_dtype_bytes(deep->dtype), c->in[0].data, widens ? in_deep : in_wide, c->out[0].data,
+    nck_copy(6, dims, nc_dtype_bytes(deep->dtype), c->in[0]->data, widens ? in_deep : in_wide, c->out[0]->data,
              widens ? in_wide : in_deep, c->pool);
     return NC_OK;
 }
 
-static nc_code to_space_run(const nc_call *c) { return block_run(c, &c->in[0], &c->out[0], true); }
-static nc_code to_depth_run(const nc_call *c) { return block_run(c, &c->out[0], &c->in[0], false); }
+static nc_code to_space_run(const nc_call *c) { return block_run(c, c->in[0], c->out[0], true); }
+static nc_code to_depth_run(const nc_call *c) { return block_run(c, c->out[0], c->in[0], false); }
 
 /* ---- CenterCropPad ---- */
 
 static nc_code center_run(const nc_call *c) {
     static const char zero[16];
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     int64_t dims[NC_MAX_RANK], sx[NC_MAX_RANK], sy[NC_MAX_RANK], from = 0, to = 0, n = 1;
     size_t bytes = nc_dtype_bytes(x->dtype);
     nc_dense_strides(x->dims, x->rank, sx);
@@ -204,7 +204,7 @@ static nc_code reverse_prepare(nc_prep *p) {
 }
 
 static nc_code reverse_run(const nc_call *c) {
-    const nc_tensor *x = &c->in[0], *lens = &c->in[1];
+    const nc_tensor *x = c->in[0], *lens = c->in[1];
     int time = (int)*(const int64_t *)c->state, batch = 1 - time;
     size_t row = nc_dtype_bytes(x->dtype);
     int64_t n_time = x->dims[time], n_batch = x->dims[batch];
@@ -219,7 +219,7 @@ static nc_code reverse_run(const nc_call *c) {
             int64_t from = t < len ? len - 1 - t : t;
             int64_t src = time == 0 ? from * n_batch + b : b * n_time + from;
             int64_t dst = time == 0 ? t * n_batch + b : b * n_time + t;
-            memcpy((char *)c->out[0].data + (size_t)dst * row, (const char *)x->data + (size_t)src * row, row);
+            memcpy((char *)c->out[0]->data + (size_t)dst * row, (const char *)x->data + (size_t)src * row, row);
         }
     }
     return NC_OK;
@@ -237,7 +237,7 @@ static nc_code eye_prepare(nc_prep *p) {
 }
 
 static nc_code eye_run(const nc_call *c) {
-    nc_tensor *y = &c->out[0];
+    nc_tensor *y = c->out[0];
     int64_t k = *(const int64_t *)c->state, one = 1;
     size_t bytes = nc_dtype_bytes(y->dtype);
     char value[16];

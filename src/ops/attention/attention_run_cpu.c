@@ -72,7 +72,7 @@ size_t nc_attention_workspace(const void *state, const nc_tensor *in, int n_in, 
 /* past and x one after another along their rows, dense (B,H,P+T,D) in `to`. */
 static nck_attn_operand join(const nc_call *c, const nc_tensor *past, const nck_attn_operand *x, const int64_t *d,
                              void *to) {
-    size_t es = nc_dtype_bytes(c->in[Q].dtype);
+    size_t es = nc_dtype_bytes(c->in[Q]->dtype);
     int64_t P = past != NULL ? past->dims[2] : 0, rows = P + d[2];
     int64_t from[4] = {x->batch, x->head, x->row, 1}, into[4] = {d[1] * rows * d[3], rows * d[3], d[3], 1};
     int64_t dims[4] = {d[0], d[1], P, d[3]};
@@ -83,21 +83,21 @@ static nck_attn_operand join(const nc_call *c, const nc_tensor *past, const nck_
 
 /* Takes the past in, and writes the present output i_out where it is wanted. */
 static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d, nck_attn_operand *x, char **at) {
-    const nc_tensor *past = c->n_in > i_past && c->in[i_past].data != NULL ? &c->in[i_past] : NULL;
-    bool wanted = c->n_out > i_out && c->out[i_out].data != NULL;
+    const nc_tensor *past = c->n_in > i_past && c->in[i_past]->data != NULL ? c->in[i_past] : NULL;
+    bool wanted = c->n_out > i_out && c->out[i_out]->data != NULL;
     if (past != NULL && (past->rank != 4 || past->dims[0] != d[0] || past->dims[1] != d[1] || past->dims[3] != d[3]))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the past of input %d does not fit %lld x %lld x %lld",
                            i_past, (long long)d[0], (long long)d[1], (long long)d[3]);
     if ((past != NULL ? past->dims[2] : 0) != past_rows(c->in, c->n_in, PAST_K))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "past_key and past_value have different lengths");
     if (past == NULL && !wanted) return NC_OK;
-    *x = join(c, past, x, d, wanted ? c->out[i_out].data : *at);
-    *at += joined_bytes(d, past_rows(c->in, c->n_in, i_past), c->in[Q].dtype);
+    *x = join(c, past, x, d, wanted ? c->out[i_out]->data : *at);
+    *at += joined_bytes(d, past_rows(c->in, c->n_in, i_past), c->in[Q]->dtype);
     return NC_OK;
 }
 
 static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
-    if (c->n_in <= MASK || c->in[MASK].data == NULL) return NC_OK;
+    if (c->n_in <= MASK || c->in[MASK]->data == NULL) return NC_OK;
     nc_tensor m = c->in[MASK];
     int64_t dims[4] = {g->B, g->Hq, g->S, g->T};
     for (int i = 0; i < m.rank; i++) {
@@ -112,7 +112,7 @@ static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
     g->mask_bool = m.dtype == NC_BOOL;
     if (mask_converts(c->in, c->n_in)) {
         nc_tensor wide = m;
-        wide.dtype = c->in[Q].dtype;
+        wide.dtype = c->in[Q]->dtype;
         wide.data = *at;
         *at += mask_bytes(c->in, c->n_in);
         NC_TRY(nck_convert(&m, &wide, c->pool));
@@ -123,12 +123,12 @@ static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
 }
 
 static nc_code set_lens(const nc_call *c, nck_attn_args *g) {
-    if (c->n_in <= LENS || c->in[LENS].data == NULL) return NC_OK;
-    g->kv_lens = c->in[LENS].data;
-    g->offset_by_lens = c->n_in <= PAST_K || c->in[PAST_K].data == NULL;
-    if (nc_tensor_numel(&c->in[LENS]) != g->B)
+    if (c->n_in <= LENS || c->in[LENS]->data == NULL) return NC_OK;
+    g->kv_lens = c->in[LENS]->data;
+    g->offset_by_lens = c->n_in <= PAST_K || c->in[PAST_K]->data == NULL;
+    if (nc_tensor_numel(c->in[LENS]) != g->B)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "nonpad_kv_seqlen has %lld elements, expected %lld",
-                           (long long)nc_tensor_numel(&c->in[LENS]), (long long)g->B);
+                           (long long)nc_tensor_numel(c->in[LENS]), (long long)g->B);
     return NC_OK;
 }
 
@@ -147,24 +147,24 @@ nc_code nc_attention_run(const nc_call *c) {
     const nc_attention *a = c->state;
     int64_t dq[4], dk[4], dv[4], dy[4], past = past_rows(c->in, c->n_in, PAST_K);
     char *at = c->workspace;
-    nck_attn_args g = {.type = c->in[Q].dtype,
+    nck_attn_args g = {.type = c->in[Q]->dtype,
                        .softcap = a->softcap,
                        .causal = a->causal,
                        .left = a->left,
                        .right = a->right,
                        .offset = past,
                        .qk_stage = (nck_attn_stage)a->mode,
-                       .qk = c->n_out > 3 ? c->out[3].data : NULL};
-    g.q = operand(&c->in[Q], a->q_heads, dq);
-    g.k = operand(&c->in[K], a->kv_heads, dk);
-    g.v = operand(&c->in[V], a->kv_heads, dv);
-    g.y = operand(&c->out[0], a->q_heads, dy);
+                       .qk = c->n_out > 3 ? c->out[3]->data : NULL};
+    g.q = operand(c->in[Q], a->q_heads, dq);
+    g.k = operand(c->in[K], a->kv_heads, dk);
+    g.v = operand(c->in[V], a->kv_heads, dv);
+    g.y = operand(c->out[0], a->q_heads, dy);
     NC_TRY(check(c, dq, dk, dv));
     NC_TRY(extend(c, PAST_K, 1, dk, &g.k, &at));
     NC_TRY(extend(c, PAST_V, 2, dv, &g.v, &at));
     g.B = dq[0], g.Hq = dq[1], g.Hkv = dk[1], g.S = dq[2], g.T = past + dk[2], g.D = dq[3], g.Dv = dv[3];
     g.scale = a->has_scale ? a->scale : 1 / sqrt((double)g.D);
-    if (nc_tensor_numel(&c->out[0]) == 0 && g.qk == NULL) return NC_OK;
+    if (nc_tensor_numel(c->out[0]) == 0 && g.qk == NULL) return NC_OK;
     NC_TRY(set_mask(c, &g, &at));
     NC_TRY(set_lens(c, &g));
     nck_attn(&g, at, c->pool);

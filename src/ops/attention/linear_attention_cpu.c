@@ -38,7 +38,7 @@ size_t nc_linear_attention_workspace(const void *state, const nc_tensor *in, int
 
 /* Row t of batch b of a packed operand with n columns. */
 static const float *row(const job *j, int i, int64_t b, int64_t t, int64_t n) {
-    return (const float *)j->c->in[i].data + (b * j->T + t) * n;
+    return (const float *)j->c->in[i]->data + (b * j->T + t) * n;
 }
 
 static void decay(const job *j, int64_t b, int64_t h, int64_t t, float *s) {
@@ -71,7 +71,7 @@ static void token(const job *j, int64_t b, int64_t h, int64_t t, float *s, float
     for (int64_t d = 0; d < j->dk; d++)
         for (int64_t m = 0; m < j->dv; m++) s[d * j->dv + m] += k[d] * value[m];
     for (int64_t i = h * group; i < (h + 1) * group; i++) {
-        float *y = (float *)j->c->out[0].data + (b * j->T + t) * j->Hq * j->dv + i * j->dv;
+        float *y = (float *)j->c->out[0]->data + (b * j->T + t) * j->Hq * j->dv + i * j->dv;
         product(j, row(j, QUERY, b, t, j->Hq * j->dk) + i * j->dk, s, y);
         for (int64_t m = 0; m < j->dv; m++) y[m] *= j->scale;
     }
@@ -81,9 +81,9 @@ static void run_head(void *ctx, int64_t i) {
     const job *j = ctx;
     int64_t b = i / j->Hkv, h = i % j->Hkv, n = j->dk * j->dv;
     const nc_call *c = j->c;
-    float *s = (float *)c->out[1].data + i * n, *v = (float *)c->workspace + i * j->dv;
-    if (c->n_in > PAST && c->in[PAST].data != NULL)
-        memcpy(s, (const float *)c->in[PAST].data + i * n, (size_t)n * sizeof *s);
+    float *s = (float *)c->out[1]->data + i * n, *v = (float *)c->workspace + i * j->dv;
+    if (c->n_in > PAST && c->in[PAST]->data != NULL)
+        memcpy(s, (const float *)c->in[PAST]->data + i * n, (size_t)n * sizeof *s);
     else
         memset(s, 0, (size_t)n * sizeof *s);
     for (int64_t t = 0; t < j->T; t++) token(j, b, h, t, s, v);
@@ -98,28 +98,28 @@ static nc_code check(const nc_call *c, const job *j, int64_t B) {
     int64_t want[4] = {B * j->T * j->Hq * j->dk, B * j->T * j->Hkv * j->dk, B * j->T * j->Hkv * j->dv,
                        B * j->Hkv * j->dk * j->dv};
     for (int i = 0; i < c->n_in && i < 4; i++)
-        if (c->in[i].data != NULL && nc_tensor_numel(&c->in[i]) != want[i])
-            return wrong(c, i, nc_tensor_numel(&c->in[i]), want[i]);
+        if (c->in[i]->data != NULL && nc_tensor_numel(c->in[i]) != want[i])
+            return wrong(c, i, nc_tensor_numel(c->in[i]), want[i]);
     if (j->decay_columns > 0 && ((j->decay_columns != j->Hkv && j->decay_columns != j->Hkv * j->dk) ||
-                                 nc_tensor_numel(&c->in[DECAY]) != B * j->T * j->decay_columns))
-        return wrong(c, DECAY, nc_tensor_numel(&c->in[DECAY]), B * j->T * j->Hkv);
+                                 nc_tensor_numel(c->in[DECAY]) != B * j->T * j->decay_columns))
+        return wrong(c, DECAY, nc_tensor_numel(c->in[DECAY]), B * j->T * j->Hkv);
     if (j->beta_columns > 0 && ((j->beta_columns != 1 && j->beta_columns != j->Hkv) ||
-                                nc_tensor_numel(&c->in[BETA]) != B * j->T * j->beta_columns))
-        return wrong(c, BETA, nc_tensor_numel(&c->in[BETA]), B * j->T * j->Hkv);
+                                nc_tensor_numel(c->in[BETA]) != B * j->T * j->beta_columns))
+        return wrong(c, BETA, nc_tensor_numel(c->in[BETA]), B * j->T * j->Hkv);
     return NC_OK;
 }
 
 nc_code nc_linear_attention_run(const nc_call *c) {
     const rule *r = c->state;
-    const nc_tensor *q = &c->in[QUERY], *v = &c->in[VALUE];
+    const nc_tensor *q = c->in[QUERY], *v = c->in[VALUE];
     job j = {.c = c,
              .Hq = r->q_heads,
              .Hkv = r->kv_heads,
              .T = q->dims[1],
              .dk = q->dims[2] / r->q_heads,
              .dv = v->dims[2] / r->kv_heads,
-             .decay_columns = c->n_in > DECAY && c->in[DECAY].data != NULL ? c->in[DECAY].dims[2] : 0,
-             .beta_columns = c->n_in > BETA && c->in[BETA].data != NULL ? c->in[BETA].dims[2] : 0};
+             .decay_columns = c->n_in > DECAY && c->in[DECAY]->data != NULL ? c->in[DECAY]->dims[2] : 0,
+             .beta_columns = c->n_in > BETA && c->in[BETA]->data != NULL ? c->in[BETA]->dims[2] : 0};
     j.scale = (float)(r->scale != 0 ? r->scale : 1 / sqrt((double)j.dk));
     NC_TRY(check(c, &j, q->dims[0]));
     nc_parallel(c->pool, q->dims[0] * j.Hkv, run_head, &j);

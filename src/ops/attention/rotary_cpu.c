@@ -37,8 +37,8 @@ static void run_position(void *ctx, int64_t i) {
     const float *cosine = j->cos + at, *sine = j->sin + at;
     for (int64_t h = 0; h < j->H; h++) {
         int64_t place = b * j->batch + h * j->head + s * j->row, step = j->interleaved ? 2 : 1;
-        const float *x = (const float *)j->c->in[0].data + place;
-        float *y = (float *)j->c->out[0].data + place;
+        const float *x = (const float *)j->c->in[0]->data + place;
+        float *y = (float *)j->c->out[0]->data + place;
         for (int64_t k = 0; k < half; k++) {
             int64_t a = k * step, z = j->interleaved ? a + 1 : k + half;
             float x1 = x[a], x2 = x[z];
@@ -53,10 +53,10 @@ static nc_code check(const job *j) {
     const nc_call *c = j->c;
     int64_t n = j->B * j->S, half = j->R / 2;
     for (int i = 1; i < 3; i++) {
-        const nc_tensor *t = &c->in[i];
+        const nc_tensor *t = c->in[i];
         int64_t rows = j->ids != NULL ? t->dims[0] : t->rank == 3 ? t->dims[0] * t->dims[1] : -1;
         if (t->rank < 2 || t->dims[t->rank - 1] != half || (j->ids == NULL && rows != n) ||
-            t->dims[0] != c->in[1].dims[0])
+            t->dims[0] != c->in[1]->dims[0])
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s has %lld columns, %lld are expected",
                                i == 1 ? "cos_cache" : "sin_cache", (long long)t->dims[t->rank - 1], (long long)half);
     }
@@ -64,19 +64,19 @@ static nc_code check(const job *j) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld columns of %lld cannot be rotated",
                            (long long)j->R, (long long)j->D);
     if (j->ids == NULL) return NC_OK;
-    if (nc_tensor_numel(&c->in[3]) != n)
+    if (nc_tensor_numel(c->in[3]) != n)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "position_ids has %lld elements, expected %lld",
-                           (long long)nc_tensor_numel(&c->in[3]), (long long)n);
+                           (long long)nc_tensor_numel(c->in[3]), (long long)n);
     for (int64_t i = 0; i < n; i++)
-        if (j->ids[i] < 0 || j->ids[i] >= c->in[1].dims[0])
+        if (j->ids[i] < 0 || j->ids[i] >= c->in[1]->dims[0])
             return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "position %lld is out of range for %lld rows",
-                               (long long)j->ids[i], (long long)c->in[1].dims[0]);
+                               (long long)j->ids[i], (long long)c->in[1]->dims[0]);
     return NC_OK;
 }
 
 nc_code nc_rotary_run(const nc_call *c) {
     const rotary *r = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     bool packed = x->rank == 3;
     if (packed && (r->heads < 1 || x->dims[2] % r->heads != 0))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld columns do not divide into %lld heads",
@@ -88,9 +88,9 @@ nc_code nc_rotary_run(const nc_call *c) {
              .H = packed ? r->heads : x->dims[1],
              .S = x->dims[packed ? 1 : 2],
              .D = packed ? x->dims[2] / r->heads : x->dims[3],
-             .cos = c->in[1].data,
-             .sin = c->in[2].data,
-             .ids = c->n_in > 3 ? c->in[3].data : NULL};
+             .cos = c->in[1]->data,
+             .sin = c->in[2]->data,
+             .ids = c->n_in > 3 ? c->in[3]->data : NULL};
     j.R = r->columns > 0 ? r->columns : j.D;
     j.batch = j.H * j.S * j.D;
     j.head = packed ? j.D : j.S * j.D;

@@ -24,22 +24,22 @@ nc_code nc_tensor_scatter_prepare(nc_prep *p) {
 
 /* Where the rows of batch b go. */
 static int64_t write_index(const nc_call *c, const scatter *s, int64_t b, int64_t rows) {
-    int64_t at = c->n_in > 2 && c->in[2].data != NULL ? ((const int64_t *)c->in[2].data)[b] : 0;
+    int64_t at = c->n_in > 2 && c->in[2]->data != NULL ? ((const int64_t *)c->in[2]->data)[b] : 0;
     if (!s->circular) return at;
     return (at % rows + rows) % rows;
 }
 
 static nc_code check(const nc_call *c, const scatter *s, int axis) {
-    const nc_tensor *y = &c->out[0], *u = &c->in[1];
+    const nc_tensor *y = c->out[0], *u = c->in[1];
     bool fits = u->rank == y->rank && u->dims[axis] <= y->dims[axis];
     for (int i = 0; fits && i < y->rank; i++) fits = i == axis || u->dims[i] == y->dims[i];
     if (!fits)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "update does not fit the cache along an axis of %lld",
                            (long long)y->dims[axis]);
-    bool given = c->n_in > 2 && c->in[2].data != NULL;
-    if (given && nc_tensor_numel(&c->in[2]) != y->dims[0])
+    bool given = c->n_in > 2 && c->in[2]->data != NULL;
+    if (given && nc_tensor_numel(c->in[2]) != y->dims[0])
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "write_indices has %lld elements, expected %lld",
-                           (long long)nc_tensor_numel(&c->in[2]), (long long)y->dims[0]);
+                           (long long)nc_tensor_numel(c->in[2]), (long long)y->dims[0]);
     for (int64_t b = 0; !s->circular && b < y->dims[0]; b++) {
         int64_t at = write_index(c, s, b, y->dims[axis]);
         if (at < 0 || at > y->dims[axis] - u->dims[axis])
@@ -51,7 +51,7 @@ static nc_code check(const nc_call *c, const scatter *s, int axis) {
 
 /* Rows [first, first + n) of batch b's update to row `at` of its cache. */
 static void write_rows(const nc_call *c, int axis, int64_t b, int64_t first, int64_t n, int64_t at) {
-    const nc_tensor *y = &c->out[0], *u = &c->in[1];
+    const nc_tensor *y = c->out[0], *u = c->in[1];
     int64_t dims[NC_MAX_RANK];
     size_t es = nc_dtype_bytes(y->dtype);
     if (n <= 0) return;
@@ -64,7 +64,7 @@ static void write_rows(const nc_call *c, int axis, int64_t b, int64_t first, int
 
 nc_code nc_tensor_scatter_run(const nc_call *c) {
     const scatter *s = c->state;
-    const nc_tensor *x = &c->in[0], *y = &c->out[0], *u = &c->in[1];
+    const nc_tensor *x = c->in[0], *y = c->out[0], *u = c->in[1];
     int axis = (int)(s->axis < 0 ? s->axis + y->rank : s->axis);
     NC_TRY(check(c, s, axis));
     if (x->data != y->data)

@@ -55,7 +55,7 @@ static nc_code if_prepare(nc_prep *p) {
 static nc_code if_run(nc_dyn *d) {
     const if_state *s = d->call->state;
     bool cond = false;
-    NC_TRY(read_bool(d, &d->call->in[0], &cond));
+    NC_TRY(read_bool(d, d->call->in[0], &cond));
     return d->run_sub(d, cond ? s->then_sub : s->else_sub, NULL, 0, d->out, d->call->n_out);
 }
 
@@ -165,8 +165,8 @@ static nc_code loop_end(loop_run *r) {
         if (list->n == 0) {
             int64_t dims[NC_MAX_RANK] = {0}; /* no iteration: what is known of the other dims, else 0 */
             for (int k = 1; k < s->scan[i].rank; k++) {
-                int64_t known = r->d->call->out[i_out].dims[k];
-                dims[k] = r->d->call->out[i_out].rank == s->scan[i].rank && known > 0 ? known : s->scan[i].dims[k];
+                int64_t known = r->d->call->out[i_out]->dims[k];
+                dims[k] = r->d->call->out[i_out]->rank == s->scan[i].rank && known > 0 ? known : s->scan[i].dims[k];
             }
             NC_TRY(r->d->alloc(r->d, i_out, s->scan[i].dtype, s->scan[i].rank, dims, &t));
             continue;

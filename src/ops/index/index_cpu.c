@@ -23,7 +23,7 @@ static nc_code gather_prepare(nc_prep *p) {
 
 static nc_code bad_index(const nc_call *c, nc_code code, int64_t bad, int64_t size) {
     if (code != NC_E_DATA)
-        return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot be done", nc_dtype_name(c->out[0].dtype));
+        return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot be done", nc_dtype_name(c->out[0]->dtype));
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "index %lld is out of range for an axis of %lld",
                        (long long)bad, (long long)size);
 }
@@ -41,7 +41,7 @@ static int64_t index_at(const nc_tensor *t, int64_t i) {
 /* Data with strides: one copy of a slice per index. out's dims are data's with the index dims in the place of the
  * axis. */
 static nc_code gather_strided(const nc_call *c, int64_t axis) {
-    const nc_tensor *x = &c->in[0], *at = &c->in[1], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *at = c->in[1], *y = c->out[0];
     int64_t n = nc_tensor_numel(at), dims[NC_MAX_RANK], from[NC_MAX_RANK], to[NC_MAX_RANK];
     size_t bytes = nc_dtype_bytes(x->dtype);
     int64_t inner = product(x->dims + axis + 1, x->rank - (int)axis - 1);
@@ -64,14 +64,14 @@ static nc_code gather_strided(const nc_call *c, int64_t axis) {
 }
 
 static nc_code gather_run(const nc_call *c) {
-    const nc_tensor *x = &c->in[0], *at = &c->in[1];
+    const nc_tensor *x = c->in[0], *at = c->in[1];
     int64_t axis = *(const int64_t *)c->state, bad = 0;
     if (axis < 0) axis += x->rank;
-    if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     if (!nc_is_dense(x)) return gather_strided(c, axis);
     size_t inner = (size_t)product(x->dims + axis + 1, x->rank - (int)axis - 1) * nc_dtype_bytes(x->dtype);
     nc_code code = nck_gather(product(x->dims, (int)axis), x->dims[axis], inner, x->data, at->dtype,
-                              nc_tensor_numel(at), at->data, c->out[0].data, &bad, c->pool);
+                              nc_tensor_numel(at), at->data, c->out[0]->data, &bad, c->pool);
     return code == NC_OK ? NC_OK : bad_index(c, code, bad, x->dims[axis]);
 }
 
@@ -89,7 +89,7 @@ static size_t scatter_workspace(const void *state, const nc_tensor *in, int n_in
 }
 
 static nc_code scatter(const nc_call *c, const nc_tensor *dx, const nc_tensor *dy, int64_t axis) {
-    const nc_tensor *at = &c->in[1];
+    const nc_tensor *at = c->in[1];
     int64_t bad = 0;
     memset(dx->data, 0, (size_t)nc_tensor_numel(dx) * nc_dtype_bytes(dx->dtype));
     nc_code code = nck_scatter_add(dx->dtype, product(dx->dims, (int)axis), dx->dims[axis],
@@ -99,7 +99,7 @@ static nc_code scatter(const nc_call *c, const nc_tensor *dx, const nc_tensor *d
 }
 
 static nc_code gather_grad_run(const nc_call *c) {
-    const nc_tensor *dy = &c->in[2], *dx = &c->out[0];
+    const nc_tensor *dy = c->in[2], *dx = c->out[0];
     int64_t axis = *(const int64_t *)c->state;
     if (axis < 0) axis += dx->rank;
     if (nc_tensor_numel(dx) == 0) return NC_OK;
@@ -126,8 +126,8 @@ static size_t nonzero_workspace(const void *state, const nc_tensor *in, int n_in
 }
 
 static nc_code nonzero_run(const nc_call *c) {
-    c->sizes[0] = c->in[0].rank;
-    c->sizes[1] = nck_nonzero(&c->in[0], c->out[0].data, c->workspace, c->pool);
+    c->sizes[0] = c->in[0]->rank;
+    c->sizes[1] = nck_nonzero(c->in[0], c->out[0]->data, c->workspace, c->pool);
     return NC_OK;
 }
 

@@ -41,9 +41,9 @@ static void choose(void *ctx, int64_t item) {
 }
 
 static nc_code where_run(const nc_call *c) {
-    choice s = {.c = c, .bytes = nc_dtype_bytes(c->out[0].dtype)};
-    for (int k = 0; k < 3; k++) nc_broadcast_strides(&c->in[k], c->out[0].rank, c->out[0].dims, s.strides[k]);
-    nc_parallel(c->pool, (nc_tensor_numel(&c->out[0]) + CHUNK - 1) / CHUNK, choose, &s);
+    choice s = {.c = c, .bytes = nc_dtype_bytes(c->out[0]->dtype)};
+    for (int k = 0; k < 3; k++) nc_broadcast_strides(c->in[k], c->out[0]->rank, c->out[0]->dims, s.strides[k]);
+    nc_parallel(c->pool, (nc_tensor_numel(c->out[0]) + CHUNK - 1) / CHUNK, choose, &s);
     return NC_OK;
 }
 

@@ -86,5 +86,5 @@ static nc_code run(const nc_call *c, const nc_tensor *x, void (*item)(void *, in
     return NC_OK;
 }
 
-nc_code nc_det_run(const nc_call *c) { return run(c, &c->in[0], det_item); }
-nc_code nc_det_grad_run(const nc_call *c) { return run(c, &c->in[1], grad_item); }
+nc_code nc_det_run(const nc_call *c) { return run(c, c->in[0], det_item); }
+nc_code nc_det_grad_run(const nc_call *c) { return run(c, c->in[1], grad_item); }

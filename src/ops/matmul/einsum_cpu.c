@@ -331,7 +331,7 @@ nc_code nc_einsum_run(const nc_call *c) {
     char why[128] = "";
     nc_code code = start(&w, c->state, c->in, c->n_in, why, sizeof why);
     if (code != NC_OK) return nc_diag_set(c->diag, code, c->node, c->op, "%s", why);
-    run(&w, c->in, &c->out[0]);
+    run(&w, c->in, c->out[0]);
     return w.why == NULL ? NC_OK : nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s", w.why);
 }
 

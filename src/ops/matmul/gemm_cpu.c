@@ -50,10 +50,10 @@ static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
 
 nc_code nc_gemm_run(const nc_call *c) {
     const nc_gemm_state *s = c->state;
-    const nc_tensor *y = &c->out[0], *bias = c->n_in > 2 && c->in[2].data != NULL && s->beta != 0 ? &c->in[2] : NULL;
+    const nc_tensor *y = c->out[0], *bias = c->n_in > 2 && c->in[2]->data != NULL && s->beta != 0 ? c->in[2] : NULL;
     nck_gemm_args g;
     int64_t strides[NC_MAX_RANK];
-    if (!describe(s, &c->in[0], &c->in[1], &g))
+    if (!describe(s, c->in[0], c->in[1], &g))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has another number of rows",
                            (long long)g.K);
     if (bias != NULL && !broadcasts(bias, y))

@@ -73,13 +73,13 @@ static bool describe(const nc_tensor *a, const nc_tensor *b, const nc_tensor *y,
 static void run_batch(const job *j, int64_t i, void *workspace, nc_pool *pool) {
     const product *p = j->p;
     const nc_call *c = j->c;
-    int64_t at[3] = {0}, es = (int64_t)nc_dtype_bytes(c->out[0].dtype);
+    int64_t at[3] = {0}, es = (int64_t)nc_dtype_bytes(c->out[0]->dtype);
     for (int d = p->rank - 1; d >= 0; i /= p->dims[d--])
         for (int k = 0; k < 3; k++) at[k] += i % p->dims[d] * p->strides[k][d];
-    const char *a = (const char *)c->in[0].data + at[0] * es, *b = (const char *)c->in[1].data;
-    char *y = (char *)c->out[0].data + at[2] * es;
+    const char *a = (const char *)c->in[0]->data + at[0] * es, *b = (const char *)c->in[1]->data;
+    char *y = (char *)c->out[0]->data + at[2] * es;
     if (j->packed == NULL) b += at[1] * es;
-    nc_gemm_any(&(nck_gemm_args){.type = c->out[0].dtype,
+    nc_gemm_any(&(nck_gemm_args){.type = c->out[0]->dtype,
                                  .M = p->M,
                                  .N = p->N,
                                  .K = p->K,
@@ -122,13 +122,13 @@ static size_t matmul_workspace(const void *state, const nc_tensor *in, int n_in,
 static nc_code matmul_run(const nc_call *c) {
     const nc_gemm_state *s = c->state;
     product p;
-    if (!describe(&c->in[0], &c->in[1], &c->out[0], &p))
+    if (!describe(c->in[0], c->in[1], c->out[0], &p))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
-                           (long long)c->in[0].dims[c->in[0].rank - 1]);
-    if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
+                           (long long)c->in[0]->dims[c->in[0]->rank - 1]);
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     job j = {.c = c, .p = &p, .packed = s->packed ? c->packed[0] : NULL, .n_groups = min64(p.n_batches, GROUPS)};
-    if (nc_dtype_is_float(c->out[0].dtype))
-        j.bytes_each = nck_gemm_workspace(c->out[0].dtype, p.M, p.N, p.K, s->packed);
+    if (nc_dtype_is_float(c->out[0]->dtype))
+        j.bytes_each = nck_gemm_workspace(c->out[0]->dtype, p.M, p.N, p.K, s->packed);
     if (p.n_batches > 1 && j.bytes_each <= SMALL_WORKSPACE && (size_t)j.n_groups * j.bytes_each <= c->bytes_workspace) {
         nc_parallel(c->pool, j.n_groups, run_group, &j);
         return NC_OK;

@@ -38,7 +38,7 @@ static nc_code matmul_prepare(nc_prep *p) {
 }
 
 static bool describe(const nc_call *c, nck_cuda_gemm_args *g) {
-    const nc_tensor *a = &c->in[0], *b = &c->in[1];
+    const nc_tensor *a = c->in[0], *b = c->in[1];
     int row_a = a->rank - 2, row_b = b->rank > 1 ? b->rank - 2 : 0;
     bool matrix_a = a->rank > 1, matrix_b = b->rank > 1;
     *g = (nck_cuda_gemm_args){.n_batch = 1,
@@ -48,7 +48,7 @@ static bool describe(const nc_call *c, nck_cuda_gemm_args *g) {
                               .alpha = 1};
     g->a = (nck_cuda_matrix){.data = a->data, .rs = matrix_a ? a->strides[row_a] : 0, .cs = a->strides[a->rank - 1]};
     g->b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[row_b], .cs = matrix_b ? b->strides[b->rank - 1] : 0};
-    g->c = (nck_cuda_matrix){.data = c->out[0].data, .rs = g->N, .cs = 1};
+    g->c = (nck_cuda_matrix){.data = c->out[0]->data, .rs = g->N, .cs = 1};
     return g->K == b->dims[row_b];
 }
 
@@ -60,11 +60,11 @@ static void spread_batches(const nc_tensor *t, const batches *w, int64_t *stride
 
 /* Fills w; the innermost batches become rows of A where that gives one larger product. */
 static void describe_batches(const nc_call *c, nck_cuda_gemm_args *g, batches *w) {
-    const nc_tensor *y = &c->out[0];
-    *w = (batches){.rank = y->rank - (c->in[0].rank > 1) - (c->in[1].rank > 1)};
+    const nc_tensor *y = c->out[0];
+    *w = (batches){.rank = y->rank - (c->in[0]->rank > 1) - (c->in[1]->rank > 1)};
     memcpy(w->dims, y->dims, (size_t)w->rank * sizeof *w->dims);
-    spread_batches(&c->in[0], w, w->strides[0]);
-    spread_batches(&c->in[1], w, w->strides[1]);
+    spread_batches(c->in[0], w, w->strides[0]);
+    spread_batches(c->in[1], w, w->strides[1]);
     int64_t step = g->M * g->N;
     for (int i = w->rank - 1; i >= 0; step *= w->dims[i--]) w->strides[2][i] = step;
     w->rank = nc_coalesce(w->rank, w->dims, 3, w->strides);
@@ -82,9 +82,9 @@ static nc_code matmul_run(const nc_call *c) {
     if (!describe(c, &g))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
                            (long long)g.K);
-    if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     describe_batches(c, &g, &w);
-    int64_t n_outer = 1, es = (int64_t)nc_dtype_bytes(c->out[0].dtype);
+    int64_t n_outer = 1, es = (int64_t)nc_dtype_bytes(c->out[0]->dtype);
     if (w.rank > 0) {
         int last = w.rank - 1;
         g.n_batch = w.dims[last];
@@ -126,12 +126,12 @@ static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
 /* C as a bias of the product where it is one row and beta is 1; else as the first value of Y. */
 static nc_code add_c(const nc_call *c, nck_cuda_gemm_args *g) {
     const gemm *s = c->state;
-    const nc_tensor *t = &c->in[2];
+    const nc_tensor *t = c->in[2];
     int64_t strides[NC_MAX_RANK];
-    if (!broadcasts(t, &c->out[0]))
+    if (!broadcasts(t, c->out[0]))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "C does not broadcast to %lld by %lld", (long long)g->M,
                            (long long)g->N);
-    nc_broadcast_strides(t, 2, c->out[0].dims, strides);
+    nc_broadcast_strides(t, 2, c->out[0]->dims, strides);
     if (nc_dtype_is_float(t->dtype) && s->beta == 1 && (strides[0] == 0 || g->M == 1) && strides[1] == 1) {
         g->bias = t->data;
         return NC_OK;
@@ -143,17 +143,17 @@ static nc_code add_c(const nc_call *c, nck_cuda_gemm_args *g) {
 
 static nc_code gemm_run(const nc_call *c) {
     const gemm *s = c->state;
-    const nc_tensor *a = &c->in[0], *b = &c->in[1];
+    const nc_tensor *a = c->in[0], *b = c->in[1];
     int ta = s->trans_a, tb = s->trans_b;
     nck_cuda_gemm_args g = {.n_batch = 1, .M = a->dims[ta], .K = a->dims[!ta], .N = b->dims[!tb], .alpha = s->alpha};
     g.a = (nck_cuda_matrix){.data = a->data, .rs = a->strides[ta], .cs = a->strides[!ta]};
     g.b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[tb], .cs = b->strides[!tb]};
-    g.c = (nck_cuda_matrix){.data = c->out[0].data, .rs = g.N, .cs = 1};
+    g.c = (nck_cuda_matrix){.data = c->out[0]->data, .rs = g.N, .cs = 1};
     if (g.K != b->dims[tb])
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has %lld rows", (long long)g.K,
                            (long long)b->dims[tb]);
     if (g.M == 0 || g.N == 0) return NC_OK;
-    if (c->n_in > 2 && c->in[2].data != NULL && s->beta != 0) NC_TRY(add_c(c, &g));
+    if (c->n_in > 2 && c->in[2]->data != NULL && s->beta != 0) NC_TRY(add_c(c, &g));
     return nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &g);
 }
 

@@ -61,7 +61,7 @@ static void regress(void *ctx, int64_t item) {
     for (int64_t i = item * ROWS_PER_ITEM; i < r->n_rows && i < (item + 1) * ROWS_PER_ITEM; i++) {
         double *s = r->scores + i * (n + 1);
         score(r, i, s);
-        nc_ml_write_scores(r->l->post, NC_SECOND_NONE, n, s, (float *)r->c->out[0].data + i * n, n);
+        nc_ml_write_scores(r->l->post, NC_SECOND_NONE, n, s, (float *)r->c->out[0]->data + i * n, n);
     }
 }
 
@@ -77,16 +77,16 @@ static void classify(void *ctx, int64_t item) {
         for (int64_t k = 1; k < l->n; k++)
             if (s[k] > s[best]) best = k;
         if (l->n == 1) best = s[0] > 0;
-        ((int64_t *)r->c->out[0].data)[i] = best < l->n_labels ? l->labels[best] : best;
-        if (r->c->n_out > 1 && r->c->out[1].data != NULL)
+        ((int64_t *)r->c->out[0]->data)[i] = best < l->n_labels ? l->labels[best] : best;
+        if (r->c->n_out > 1 && r->c->out[1]->data != NULL)
             nc_ml_write_scores(l->post, two ? NC_SECOND_REST : NC_SECOND_NONE, l->n, s,
-                               (float *)r->c->out[1].data + i * n_z, n_z);
+                               (float *)r->c->out[1]->data + i * n_z, n_z);
     }
 }
 
 static nc_code run(const nc_call *c, void (*fn)(void *, int64_t)) {
     const linear *l = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     rows r = {.l = l, .c = c, .scores = c->workspace, .n_rows = x->rank > 1 ? x->dims[0] : 1};
     r.features = x->dims[x->rank > 1];
     if (r.features * l->n != l->n_weights)

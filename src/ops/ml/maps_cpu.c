@@ -52,7 +52,7 @@ static bool push_row(nc_object *list, const words *w, nc_object *keys, const flo
 
 nc_code nc_zip_map(nc_dyn *d) {
     const words *w = d->call->state;
-    const nc_tensor *x = d->in[0] != NULL ? &d->in[0]->t : &d->call->in[0];
+    const nc_tensor *x = d->in[0] != NULL ? &d->in[0]->t : d->call->in[0];
     int64_t rows = x->rank > 1 ? x->dims[0] : 1, columns = x->rank > 0 ? x->dims[x->rank - 1] : 1;
     if (x->rank > 2 || columns != w->n)
         return nc_diag_set(d->call->diag, NC_E_SHAPE, d->call->node, d->call->op, "X has %lld columns for %lld labels",

@@ -152,7 +152,7 @@ static const void *look_up(const table *t, const key *k) {
 
 static nc_code encode(nc_dyn *d) {
     const table *t = d->call->state;
-    const nc_tensor *x = d->in[0] != NULL ? &d->in[0]->t : &d->call->in[0];
+    const nc_tensor *x = d->in[0] != NULL ? &d->in[0]->t : d->call->in[0];
     int64_t n = nc_tensor_numel(x);
     size_t bytes = row_bytes(t->to);
     char *rows = nc_alloc((size_t)n * bytes + 1);

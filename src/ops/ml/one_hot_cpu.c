@@ -51,7 +51,7 @@ static int64_t category(const nc_label_column *cats, const nc_tensor *x, int64_t
 
 nc_code nc_one_hot(nc_dyn *d) {
     const nc_label_column *cats = d->call->state;
-    const nc_tensor *x = d->in[0] != NULL ? &d->in[0]->t : &d->call->in[0];
+    const nc_tensor *x = d->in[0] != NULL ? &d->in[0]->t : d->call->in[0];
     int64_t dims[NC_MAX_RANK], n = nc_tensor_numel(x);
     nc_tensor y;
     for (int k = 0; k < x->rank; k++) dims[k] = x->dims[k];

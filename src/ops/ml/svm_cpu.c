@@ -247,7 +247,7 @@ size_t nc_svm_workspace(const void *state, const nc_tensor *in, int n_in, const 
 static void run_row(void *ctx, int64_t i) {
     const nc_call *c = ctx;
     const svm *s = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     int64_t k = s->n_classes + 1;
     row r = {.s = s, .x = x, .i = i, .features = x->dims[x->rank > 1]};
     r.kernels = (double *)c->workspace + i * row_doubles(s);
@@ -257,16 +257,16 @@ static void run_row(void *ctx, int64_t i) {
     r.work = r.pairs + k * k;
     if (s->n_labels == 0) {
         r.scores[0] = (double)regressed(&r);
-        nc_ml_write_scores(s->post, NC_SECOND_NONE, 1, r.scores, (float *)c->out[0].data + i, 1);
+        nc_ml_write_scores(s->post, NC_SECOND_NONE, 1, r.scores, (float *)c->out[0]->data + i, 1);
         return;
     }
-    bool scored = c->n_out > 1 && c->out[1].data != NULL;
-    classify(&r, (int64_t *)c->out[0].data + i, scored ? (float *)c->out[1].data + i * s->n_scores : NULL);
+    bool scored = c->n_out > 1 && c->out[1]->data != NULL;
+    classify(&r, (int64_t *)c->out[0]->data + i, scored ? (float *)c->out[1]->data + i * s->n_scores : NULL);
 }
 
 nc_code nc_svm_run(const nc_call *c) {
     const svm *s = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     int64_t n = x->rank > 1 ? x->dims[0] : 1, features = x->dims[x->rank > 1];
     int64_t rows = s->n_vectors > 0 ? s->n_vectors : s->n_labels > 0 ? s->n_classes : 1;
     int64_t have = s->n_vectors > 0 ? s->n_values : s->n_coefficients;

@@ -64,9 +64,9 @@ static void classify(const rows *r, int64_t i, double *s, bool *voted) {
         for (int64_t k = 0; k < n && k < t->n_base; k++) s[k] += t->base[k], voted[k] = true;
         label = best(n, s, voted);
     }
-    ((int64_t *)r->c->out[0].data)[i] = t->labels[label < t->n_labels ? label : 0];
-    if (r->c->n_out > 1 && r->c->out[1].data != NULL)
-        nc_ml_write_scores(t->post, second, n, s, (float *)r->c->out[1].data + i * n_z, n_z);
+    ((int64_t *)r->c->out[0]->data)[i] = t->labels[label < t->n_labels ? label : 0];
+    if (r->c->n_out > 1 && r->c->out[1]->data != NULL)
+        nc_ml_write_scores(t->post, second, n, s, (float *)r->c->out[1]->data + i * n_z, n_z);
 }
 
 static void run_rows(void *ctx, int64_t item) {
@@ -86,7 +86,7 @@ size_t nc_trees_workspace(const void *state, const nc_tensor *in, int n_in, cons
 
 nc_code nc_trees_run(const nc_call *c) {
     const nc_trees *t = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     int64_t n = x->rank > 1 ? x->dims[0] : 1, features = x->dims[x->rank > 1];
     if (features < t->n_features)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "X has %lld features, the trees look at %lld",

@@ -28,7 +28,7 @@ static bool same_dims(const nc_tensor *a, const nc_tensor *b) {
 }
 
 static nc_code copy_into(const nc_call *c, const nc_tensor *from) {
-    const nc_tensor *to = &c->out[0];
+    const nc_tensor *to = c->out[0];
     if (!same_dims(from, to))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the shapes of both sides differ");
     if (from->data == to->data || nc_tensor_numel(from) == 0) return NC_OK;
@@ -41,8 +41,8 @@ static nc_code copy_into(const nc_call *c, const nc_tensor *from) {
     return NC_OK;
 }
 
-static nc_code copy_run(const nc_call *c) { return copy_into(c, &c->in[0]); }
-static nc_code assign_run(const nc_call *c) { return copy_into(c, &c->in[1]); }
+static nc_code copy_run(const nc_call *c) { return copy_into(c, c->in[0]); }
+static nc_code assign_run(const nc_call *c) { return copy_into(c, c->in[1]); }
 
 static nc_code copy_object(nc_dyn *d) {
     d->out[0] = d->object(d, 0);
@@ -59,14 +59,14 @@ static int64_t spatial_size(const nc_tensor *plain) {
 }
 
 static nc_code pack_channels_run(const nc_call *c) {
-    const nc_tensor *x = &c->in[0];
-    nck_pack_channels(x->dims[0], x->dims[1], spatial_size(x), x->data, c->out[0].data, c->pool);
+    const nc_tensor *x = c->in[0];
+    nck_pack_channels(x->dims[0], x->dims[1], spatial_size(x), x->data, c->out[0]->data, c->pool);
     return NC_OK;
 }
 
 static nc_code unpack_channels_run(const nc_call *c) {
-    const nc_tensor *y = &c->out[0];
-    nck_unpack_channels(y->dims[0], y->dims[1], spatial_size(y), c->in[0].data, y->data, c->pool);
+    const nc_tensor *y = c->out[0];
+    nck_unpack_channels(y->dims[0], y->dims[1], spatial_size(y), c->in[0]->data, y->data, c->pool);
     return NC_OK;
 }
 

@@ -23,7 +23,7 @@ static nc_code move_prepare(nc_prep *p) {
 }
 
 static nc_code copy_from(const nc_call *c, int i) {
-    const nc_tensor *x = &c->in[i], *y = &c->out[0];
+    const nc_tensor *x = c->in[i], *y = c->out[0];
     if (x->rank != y->rank || memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) != 0)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the shapes of both sides differ");
     if (x->data == y->data) return NC_OK;

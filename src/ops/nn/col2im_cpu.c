@@ -26,12 +26,12 @@ nc_code nc_col2im_prepare(nc_prep *p) {
 
 nc_code nc_col2im_run(const nc_call *c) {
     const nc_window *s = c->state;
-    const int64_t *block = c->in[2].data;
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const int64_t *block = c->in[2]->data;
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     int64_t out[NC_WINDOW_KERNEL_DIMS], places = 1, taps = 1;
-    if (nc_tensor_numel(&c->in[2]) != s->n_spatial)
+    if (nc_tensor_numel(c->in[2]) != s->n_spatial)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "block_shape has %lld numbers, %d are expected",
-                           (long long)nc_tensor_numel(&c->in[2]), s->n_spatial);
+                           (long long)nc_tensor_numel(c->in[2]), s->n_spatial);
     for (int i = 0; i < s->n_spatial; i++) {
         int64_t begin, end;
         if (block[i] < 1)

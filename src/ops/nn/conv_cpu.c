@@ -88,9 +88,9 @@ static nc_code check_places(const nc_call *c, const nck_window *w) {
 }
 
 static nc_code check_bias(const nc_call *c, int64_t channels) {
-    if (c->n_in < 3 || c->in[2].data == NULL || nc_tensor_numel(&c->in[2]) == channels) return NC_OK;
+    if (c->n_in < 3 || c->in[2]->data == NULL || nc_tensor_numel(c->in[2]) == channels) return NC_OK;
     return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the bias has %lld elements, %lld are expected",
-                       (long long)nc_tensor_numel(&c->in[2]), (long long)channels);
+                       (long long)nc_tensor_numel(c->in[2]), (long long)channels);
 }
 
 static void strides_of(const nc_tensor *t, int64_t strides[5]) {
@@ -111,18 +111,18 @@ size_t nc_conv_workspace(const void *state, const nc_tensor *in, int n_in, const
 }
 
 nc_code nc_conv_run(const nc_call *c) {
-    nck_cols_shape s = shape_of(c->state, &c->in[0], &c->in[1], &c->out[0]);
-    const void *bias = c->n_in > 2 ? c->in[2].data : NULL;
+    nck_cols_shape s = shape_of(c->state, c->in[0], c->in[1], c->out[0]);
+    const void *bias = c->n_in > 2 ? c->in[2]->data : NULL;
     int64_t strides[5];
-    NC_TRY(check_channels(c, &s, c->in[0].dims[1], s.C));
+    NC_TRY(check_channels(c, &s, c->in[0]->dims[1], s.C));
     NC_TRY(check_places(c, &s.w));
     NC_TRY(check_bias(c, s.K));
-    if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
-    strides_of(&c->in[0], strides);
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    strides_of(c->in[0], strides);
     if (s.C == s.group)
-        nck_conv_depthwise(&s, c->in[0].data, strides, c->in[1].data, bias, c->out[0].data, c->pool);
+        nck_conv_depthwise(&s, c->in[0]->data, strides, c->in[1]->data, bias, c->out[0]->data, c->pool);
     else
-        nck_conv_cols(&s, c->in[0].data, strides, c->in[1].data, bias, c->out[0].data, c->workspace, c->pool);
+        nck_conv_cols(&s, c->in[0]->data, strides, c->in[1]->data, bias, c->out[0]->data, c->workspace, c->pool);
     return NC_OK;
 }
 
@@ -135,15 +135,15 @@ size_t nc_conv_grad_workspace(const void *state, const nc_tensor *in, int n_in, 
 }
 
 nc_code nc_conv_grad_run(const nc_call *c) {
-    const nc_tensor *dy = &c->in[0], *x = &c->in[1], *w = &c->in[2];
+    const nc_tensor *dy = c->in[0], *x = c->in[1], *w = c->in[2];
     nck_cols_shape s = shape_of(c->state, x, w, dy);
     NC_TRY(check_channels(c, &s, x->dims[1], s.C));
     NC_TRY(check_places(c, &s.w));
-    if (c->out[0].data != NULL) nck_conv_cols_dx(&s, dy->data, w->data, NULL, c->out[0].data, c->workspace, c->pool);
-    if (c->n_out > 1 && c->out[1].data != NULL)
-        nck_conv_cols_dw(&s, x->data, dy->data, c->out[1].data, c->workspace, c->pool);
-    if (c->n_out > 2 && c->out[2].data != NULL)
-        nck_conv_sum_places(s.type, s.N, s.K, nck_window_n_out(&s.w), dy->data, c->out[2].data, c->pool);
+    if (c->out[0]->data != NULL) nck_conv_cols_dx(&s, dy->data, w->data, NULL, c->out[0]->data, c->workspace, c->pool);
+    if (c->n_out > 1 && c->out[1]->data != NULL)
+        nck_conv_cols_dw(&s, x->data, dy->data, c->out[1]->data, c->workspace, c->pool);
+    if (c->n_out > 2 && c->out[2]->data != NULL)
+        nck_conv_sum_places(s.type, s.N, s.K, nck_window_n_out(&s.w), dy->data, c->out[2]->data, c->pool);
     return NC_OK;
 }
 
@@ -157,10 +157,10 @@ size_t nc_conv_transpose_workspace(const void *state, const nc_tensor *in, int n
 }
 
 nc_code nc_conv_transpose_run(const nc_call *c) {
-    nck_cols_shape s = transposed_shape(c->state, &c->in[0], &c->in[1], &c->out[0]);
-    NC_TRY(check_channels(c, &s, c->in[0].dims[1], s.K));
+    nck_cols_shape s = transposed_shape(c->state, c->in[0], c->in[1], c->out[0]);
+    NC_TRY(check_channels(c, &s, c->in[0]->dims[1], s.K));
     NC_TRY(check_bias(c, s.C));
-    nck_conv_cols_dx(&s, c->in[0].data, c->in[1].data, c->n_in > 2 ? c->in[2].data : NULL, c->out[0].data, c->workspace,
+    nck_conv_cols_dx(&s, c->in[0]->data, c->in[1]->data, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data, c->workspace,
                      c->pool);
     return NC_OK;
 }
@@ -175,17 +175,17 @@ size_t nc_conv_transpose_grad_workspace(const void *state, const nc_tensor *in, 
 }
 
 nc_code nc_conv_transpose_grad_run(const nc_call *c) {
-    const nc_tensor *dy = &c->in[0], *x = &c->in[1], *w = &c->in[2];
+    const nc_tensor *dy = c->in[0], *x = c->in[1], *w = c->in[2];
     nck_cols_shape s = transposed_shape(c->state, x, w, dy);
     int64_t strides[5];
     NC_TRY(check_channels(c, &s, x->dims[1], s.K));
     strides_of(dy, strides);
-    if (c->out[0].data != NULL && nc_tensor_numel(x) > 0)
-        nck_conv_cols(&s, dy->data, strides, w->data, NULL, c->out[0].data, c->workspace, c->pool);
-    if (c->n_out > 1 && c->out[1].data != NULL)
-        nck_conv_cols_dw(&s, dy->data, x->data, c->out[1].data, c->workspace, c->pool);
-    if (c->n_out > 2 && c->out[2].data != NULL)
-        nck_conv_sum_places(s.type, s.N, s.C, nck_window_n_in(&s.w), dy->data, c->out[2].data, c->pool);
+    if (c->out[0]->data != NULL && nc_tensor_numel(x) > 0)
+        nck_conv_cols(&s, dy->data, strides, w->data, NULL, c->out[0]->data, c->workspace, c->pool);
+    if (c->n_out > 1 && c->out[1]->data != NULL)
+        nck_conv_cols_dw(&s, dy->data, x->data, c->out[1]->data, c->workspace, c->pool);
+    if (c->n_out > 2 && c->out[2]->data != NULL)
+        nck_conv_sum_places(s.type, s.N, s.C, nck_window_n_in(&s.w), dy->data, c->out[2]->data, c->pool);
     return NC_OK;
 }
 
@@ -223,8 +223,8 @@ size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_i
 
 nc_code nc_conv_blocked_run(const nc_call *c) {
     const conv *s = c->state;
-    const nc_tensor *x = &c->in[0];
-    nck_cols_shape p = shape_of(s, x, &c->in[1], &c->out[0]);
+    const nc_tensor *x = c->in[0];
+    nck_cols_shape p = shape_of(s, x, c->in[1], c->out[0]);
     const nck_window *v = &p.w;
     nck_conv_shape shape = {.N = p.N,
                             .C = p.C,
@@ -246,9 +246,9 @@ nc_code nc_conv_blocked_run(const nc_call *c) {
     NC_TRY(check_channels(c, &p, x->dims[1] == blocks ? p.C : -1, p.C));
     NC_TRY(check_places(c, v));
     NC_TRY(check_bias(c, p.K));
-    if (nc_tensor_numel(&c->out[0]) == 0) return NC_OK;
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     const void *w = s->packed ? c->packed[0] : c->workspace;
-    if (!s->packed) NC_TRY(fill(NULL, &c->in[1], c->workspace));
-    nck_conv_blocked(&shape, c->in[0].data, w, c->n_in > 2 ? c->in[2].data : NULL, c->out[0].data, c->pool);
+    if (!s->packed) NC_TRY(fill(NULL, c->in[1], c->workspace));
+    nck_conv_blocked(&shape, c->in[0]->data, w, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data, c->pool);
     return NC_OK;
 }

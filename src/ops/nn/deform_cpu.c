@@ -25,7 +25,7 @@ size_t nc_deform_workspace(const void *state, const nc_tensor *in, int n_in, con
 }
 
 static const nc_tensor *given(const nc_call *c, int i) {
-    return c->n_in > i && c->in[i].data != NULL ? &c->in[i] : NULL;
+    return c->n_in > i && c->in[i]->data != NULL ? c->in[i] : NULL;
 }
 
 static bool is(const nc_tensor *t, int64_t a, int64_t b, int64_t d, int64_t e) {
@@ -36,12 +36,12 @@ nc_code nc_deform_run(const nc_call *c) {
     const deform *s = c->state;
     nck_deform d = {.group = s->window.group,
                     .offset_group = s->offset_group,
-                    .x = &c->in[0],
-                    .w = &c->in[1],
-                    .offset = &c->in[2],
+                    .x = c->in[0],
+                    .w = c->in[1],
+                    .offset = c->in[2],
                     .bias = given(c, 3),
                     .mask = given(c, 4),
-                    .y = &c->out[0],
+                    .y = c->out[0],
                     .columns = c->workspace};
     int64_t taps = d.w->dims[2] * d.w->dims[3], channels = d.x->dims[1];
     const int64_t *y = d.y->dims;

@@ -13,10 +13,10 @@ bool nc_dropout_fits(const nc_node *n, const char **why) {
 
 /* The mask is bool, or of the data's type in version 7. */
 nc_code nc_dropout_run(const nc_call *c) {
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     nck_copy(x->rank, x->dims, nc_dtype_bytes(x->dtype), x->data, x->strides, y->data, y->strides, c->pool);
-    if (c->n_out < 2 || c->out[1].data == NULL) return NC_OK;
-    const nc_tensor *mask = &c->out[1];
+    if (c->n_out < 2 || c->out[1]->data == NULL) return NC_OK;
+    const nc_tensor *mask = c->out[1];
     bool yes = true;
     float one_f32 = 1;
     double one_f64 = 1;
@@ -30,9 +30,9 @@ nc_code nc_dropout_run(const nc_call *c) {
 }
 
 nc_code nc_dropout_grad_run(const nc_call *c) {
-    const nc_tensor *dy = &c->in[0], *dx = &c->out[0];
+    const nc_tensor *dy = c->in[0], *dx = c->out[0];
     double ratio = 0;
     NC_TRY(nc_dropout_ratio(c, 2, 3, &ratio));
-    nck_dropout_grad(dx->dtype, nc_tensor_numel(dx), ratio, dy->data, c->in[1].data, dx->data, c->pool);
+    nck_dropout_grad(dx->dtype, nc_tensor_numel(dx), ratio, dy->data, c->in[1]->data, dx->data, c->pool);
     return NC_OK;
 }

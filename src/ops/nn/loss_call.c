@@ -15,7 +15,7 @@ nc_loss nc_loss_read(const nc_node *n) {
 }
 
 nc_code nc_loss_describe(const nc_loss *s, const nc_call *c, const nc_tensor *x, int i_labels, nck_loss_args *a) {
-    const nc_tensor *labels = &c->in[i_labels], *weights = c->n_in > i_labels + 1 ? &c->in[i_labels + 1] : NULL;
+    const nc_tensor *labels = c->in[i_labels], *weights = c->n_in > i_labels + 1 ? c->in[i_labels + 1] : NULL;
     *a = (nck_loss_args){.type = x->dtype,
                          .N = x->dims[0],
                          .C = x->dims[1],

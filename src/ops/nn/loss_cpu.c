@@ -31,17 +31,17 @@ static nc_code wrong_label(const nc_call *c, const nck_loss_args *a, int64_t bad
 nc_code nc_loss_run(const nc_call *c) {
     nck_loss_args a;
     int64_t bad = 0;
-    NC_TRY(nc_loss_describe(c->state, c, &c->in[0], 1, &a));
-    void *log_prob = c->n_out > 1 && c->out[1].data != NULL ? c->out[1].data : c->workspace;
-    nc_code code = nck_cross_entropy(&a, c->in[0].data, c->out[0].data, log_prob, &bad, c->pool);
+    NC_TRY(nc_loss_describe(c->state, c, c->in[0], 1, &a));
+    void *log_prob = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1]->data : c->workspace;
+    nc_code code = nck_cross_entropy(&a, c->in[0]->data, c->out[0]->data, log_prob, &bad, c->pool);
     return code == NC_E_DATA ? wrong_label(c, &a, bad) : code;
 }
 
 nc_code nc_loss_grad_run(const nc_call *c) {
     nck_loss_args a;
     int64_t bad = 0;
-    NC_TRY(nc_loss_describe(c->state, c, &c->in[1], 2, &a));
-    nc_code code = nck_cross_entropy_grad(&a, c->in[0].data, c->in[1].data, c->out[0].data, &bad, c->pool);
+    NC_TRY(nc_loss_describe(c->state, c, c->in[1], 2, &a));
+    nc_code code = nck_cross_entropy_grad(&a, c->in[0]->data, c->in[1]->data, c->out[0]->data, &bad, c->pool);
     return code == NC_E_DATA ? wrong_label(c, &a, bad) : code;
 }
 
@@ -82,32 +82,32 @@ static nc_code check_labels(const nc_call *c, const nck_loss_args *a) {
 nc_code nc_nll_run(const nc_call *c) {
     nck_loss_args a;
     double sum = 0, norm = 0, w = 0;
-    NC_TRY(nc_loss_describe(c->state, c, &c->in[0], 1, &a));
+    NC_TRY(nc_loss_describe(c->state, c, c->in[0], 1, &a));
     NC_TRY(check_labels(c, &a));
     for (int64_t i = 0; i < a.N * a.D; i++) {
         int64_t at = picked(&a, i, &w);
-        double l = at < 0 ? 0 : -w * value(a.type, c->in[0].data, at);
-        if (a.reduction == NCK_LOSS_NONE) put(a.type, c->out[0].data, i, l);
+        double l = at < 0 ? 0 : -w * value(a.type, c->in[0]->data, at);
+        if (a.reduction == NCK_LOSS_NONE) put(a.type, c->out[0]->data, i, l);
         sum += l;
         norm += at < 0 ? 0 : w;
     }
-    if (a.reduction != NCK_LOSS_NONE) put(a.type, c->out[0].data, 0, a.reduction == NCK_LOSS_SUM ? sum : sum / norm);
+    if (a.reduction != NCK_LOSS_NONE) put(a.type, c->out[0]->data, 0, a.reduction == NCK_LOSS_SUM ? sum : sum / norm);
     return NC_OK;
 }
 
 nc_code nc_nll_grad_run(const nc_call *c) {
     nck_loss_args a;
     double norm = 0, w = 0;
-    NC_TRY(nc_loss_describe(c->state, c, &c->in[1], 2, &a));
+    NC_TRY(nc_loss_describe(c->state, c, c->in[1], 2, &a));
     NC_TRY(check_labels(c, &a));
-    int64_t n = nc_tensor_numel(&c->out[0]);
-    if (n > 0) memset(c->out[0].data, 0, (size_t)n * nc_dtype_bytes(a.type));
+    int64_t n = nc_tensor_numel(c->out[0]);
+    if (n > 0) memset(c->out[0]->data, 0, (size_t)n * nc_dtype_bytes(a.type));
     for (int64_t i = 0; i < a.N * a.D; i++) norm += picked(&a, i, &w) < 0 ? 0 : w;
     for (int64_t i = 0; i < a.N * a.D; i++) {
         int64_t at = picked(&a, i, &w);
         if (at < 0) continue;
-        double d = value(a.type, c->in[0].data, a.reduction == NCK_LOSS_NONE ? i : 0);
-        put(a.type, c->out[0].data, at, -w * d / (a.reduction == NCK_LOSS_MEAN ? norm : 1));
+        double d = value(a.type, c->in[0]->data, a.reduction == NCK_LOSS_NONE ? i : 0);
+        put(a.type, c->out[0]->data, at, -w * d / (a.reduction == NCK_LOSS_MEAN ? norm : 1));
     }
     return NC_OK;
 }

@@ -39,14 +39,14 @@ static nck_cuda_rows rows_of(const softmax *s, const nc_tensor *t) {
 
 static nc_code softmax_run(const nc_call *c) {
     const softmax *s = c->state;
-    return nck_cuda_softmax_run(&s->kernel, nck_cuda_at_call(c), rows_of(s, &c->in[0]), s->logs, c->in[0].data,
-                                c->out[0].data);
+    return nck_cuda_softmax_run(&s->kernel, nck_cuda_at_call(c), rows_of(s, c->in[0]), s->logs, c->in[0]->data,
+                                c->out[0]->data);
 }
 
 static nc_code softmax_grad_run(const nc_call *c) {
     const softmax *s = c->state;
-    return nck_cuda_softmax_grad_run(&s->kernel, nck_cuda_at_call(c), rows_of(s, &c->in[0]), s->logs, c->in[0].data,
-                                     c->in[1].data, c->out[0].data);
+    return nck_cuda_softmax_grad_run(&s->kernel, nck_cuda_at_call(c), rows_of(s, c->in[0]), s->logs, c->in[0]->data,
+                                     c->in[1]->data, c->out[0]->data);
 }
 
 /* ---- loss ---- */
@@ -79,16 +79,16 @@ static size_t loss_grad_workspace(const void *state, const nc_tensor *in, int n_
 static nc_code loss_run(const nc_call *c) {
     const loss *s = c->state;
     nck_loss_args a;
-    NC_TRY(nc_loss_describe(&s->how, c, &c->in[0], 1, &a));
-    return nck_cuda_loss_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0].data, c->out[0].data,
-                             c->n_out > 1 ? c->out[1].data : NULL, c->workspace);
+    NC_TRY(nc_loss_describe(&s->how, c, c->in[0], 1, &a));
+    return nck_cuda_loss_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->out[0]->data,
+                             c->n_out > 1 ? c->out[1]->data : NULL, c->workspace);
 }
 
 static nc_code loss_grad_run(const nc_call *c) {
     const loss *s = c->state;
     nck_loss_args a;
-    NC_TRY(nc_loss_describe(&s->how, c, &c->in[1], 2, &a));
-    return nck_cuda_loss_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0].data, c->in[1].data, c->out[0].data,
+    NC_TRY(nc_loss_describe(&s->how, c, c->in[1], 2, &a));
+    return nck_cuda_loss_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->in[1]->data, c->out[0]->data,
                                   c->workspace);
 }
 

@@ -39,7 +39,7 @@ static nc_tensor row_view(const softmax *s, const nc_tensor *t, int *axis) {
 nc_code nc_softmax_run(const nc_call *c) {
     const softmax *s = c->state;
     int axis;
-    nc_tensor x = row_view(s, &c->in[0], &axis), y = row_view(s, &c->out[0], &axis);
+    nc_tensor x = row_view(s, c->in[0], &axis), y = row_view(s, c->out[0], &axis);
     if (nc_tensor_numel(&x) > 0) nck_softmax(s->kind, &x, &y, axis, c->pool);
     return NC_OK;
 }
@@ -47,8 +47,8 @@ nc_code nc_softmax_run(const nc_call *c) {
 nc_code nc_softmax_grad_run(const nc_call *c) {
     const softmax *s = c->state;
     int axis;
-    nc_tensor dy = row_view(s, &c->in[0], &axis), y = row_view(s, &c->in[1], &axis),
-              dx = row_view(s, &c->out[0], &axis);
+    nc_tensor dy = row_view(s, c->in[0], &axis), y = row_view(s, c->in[1], &axis),
+              dx = row_view(s, c->out[0], &axis);
     if (nc_tensor_numel(&dx) > 0) nck_softmax_grad(s->kind, &y, &dy, &dx, axis, c->pool);
     return NC_OK;
 }

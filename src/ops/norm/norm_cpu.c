@@ -88,12 +88,12 @@ static const void *spread(const nc_call *c, const nc_tensor *v, const nc_tensor 
 }
 
 static nc_code stat_to(const nc_call *c, int i, const void *from, nc_dtype type) {
-    if (i >= c->n_out || c->out[i].data == NULL) return NC_OK;
+    if (i >= c->n_out || c->out[i]->data == NULL) return NC_OK;
     nc_tensor t = c->out[i];
     t.data = (void *)(uintptr_t)from;
     t.dtype = type;
     nc_dense_strides(t.dims, t.rank, t.strides);
-    return nck_convert(&t, &c->out[i], c->pool);
+    return nck_convert(&t, c->out[i], c->pool);
 }
 
 static nc_code layer_args(const nc_call *c, const nc_tensor *x, const nc_tensor *scale, const nc_tensor *bias,
@@ -120,9 +120,9 @@ static nc_code layer_args(const nc_call *c, const nc_tensor *x, const nc_tensor 
 
 static nc_code layer_run(const nc_call *c) {
     nck_norm_args a;
-    NC_TRY(layer_args(c, &c->in[0], &c->in[1], c->n_in > 2 ? &c->in[2] : NULL, &a));
+    NC_TRY(layer_args(c, c->in[0], c->in[1], c->n_in > 2 ? c->in[2] : NULL, &a));
     char *stats = (char *)c->workspace + 2 * padded(a.cols);
-    a.y = c->out[0].data;
+    a.y = c->out[0]->data;
     if (c->n_out > 1) {
         a.mean = stats;
         a.inv_std = stats + padded(a.rows);
@@ -141,10 +141,10 @@ static size_t grad_workspace(const void *state, const nc_tensor *in, int n_in, c
 
 static nc_code grad_run(const nc_call *c) {
     nck_norm_args a;
-    NC_TRY(layer_args(c, &c->in[1], &c->in[2], NULL, &a));
+    NC_TRY(layer_args(c, c->in[1], c->in[2], NULL, &a));
     char *parts = (char *)c->workspace + 2 * padded(a.cols);
-    nck_norm_grad(&a, c->in[0].data, c->out[0].data, c->n_out > 1 ? c->out[1].data : NULL,
-                  c->n_out > 2 ? c->out[2].data : NULL, parts, c->pool);
+    nck_norm_grad(&a, c->in[0]->data, c->out[0]->data, c->n_out > 1 ? c->out[1]->data : NULL,
+                  c->n_out > 2 ? c->out[2]->data : NULL, parts, c->pool);
     return NC_OK;
 }
 
@@ -152,15 +152,15 @@ static nc_code grad_run(const nc_call *c) {
 
 static nc_code counts(const nc_call *c, int from, int to, int64_t want) {
     for (int i = from; i < to; i++)
-        if (nc_tensor_numel(&c->in[i]) != want)
+        if (nc_tensor_numel(c->in[i]) != want)
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %lld elements, %lld are expected", i,
-                               (long long)nc_tensor_numel(&c->in[i]), (long long)want);
+                               (long long)nc_tensor_numel(c->in[i]), (long long)want);
     return NC_OK;
 }
 
 static nc_code groups_run(const nc_call *c) {
     const norm *s = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     int64_t C = x->dims[1], S = product(x, 2, x->rank), G = s->groups > 0 ? s->groups : C;
     if (G != 0 && C % G != 0)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld channels do not divide into %lld groups",
@@ -174,10 +174,10 @@ static nc_code groups_run(const nc_call *c) {
                        .center = true,
                        .epsilon = s->epsilon,
                        .x = x->data,
-                       .scale = c->in[1].data,
-                       .bias = c->in[2].data,
+                       .scale = c->in[1]->data,
+                       .bias = c->in[2]->data,
                        .pick = {.mod = G, .row_step = one ? 1 : C / G, .div = one ? 1 : S, .col_step = !one},
-                       .y = c->out[0].data};
+                       .y = c->out[0]->data};
     nck_norm_rows(&a, c->pool);
     return NC_OK;
 }
@@ -206,21 +206,21 @@ DEFINE_MOVE(f64, double)
 /* Outputs 1 and 2 move towards the batch's statistics, 3 and 4 are those. */
 static nc_code put_stats(const nc_call *c, int64_t n, const void *mean, const void *var) {
     const norm *s = c->state;
-    nc_dtype type = c->in[0].dtype;
+    nc_dtype type = c->in[0]->dtype;
     for (int i = 1; i < c->n_out; i++) {
         const void *now = i % 2 == 1 ? mean : var;
-        if (c->out[i].data == NULL) continue;
+        if (c->out[i]->data == NULL) continue;
         if (i >= 3)
             NC_TRY(stat_to(c, i, now, type));
         else
-            (type == NC_FLOAT ? move_f32 : move_f64)(n, s->momentum, c->in[i + 2].data, now, c->out[i].data);
+            (type == NC_FLOAT ? move_f32 : move_f64)(n, s->momentum, c->in[i + 2]->data, now, c->out[i]->data);
     }
     return NC_OK;
 }
 
 static nc_code batch_run(const nc_call *c) {
     const norm *s = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     int64_t C = channels_of(s, x);
     nck_norm_channels a = {.type = x->dtype,
                            .N = x->dims[0],
@@ -228,11 +228,11 @@ static nc_code batch_run(const nc_call *c) {
                            .size = s->spatial ? product(x, 2, x->rank) : 1,
                            .epsilon = s->epsilon,
                            .x = x->data,
-                           .scale = c->in[1].data,
-                           .bias = c->in[2].data,
-                           .mean = c->in[3].data,
-                           .var = c->in[4].data,
-                           .y = c->out[0].data};
+                           .scale = c->in[1]->data,
+                           .bias = c->in[2]->data,
+                           .mean = c->in[3]->data,
+                           .var = c->in[4]->data,
+                           .y = c->out[0]->data};
     NC_TRY(counts(c, 1, 5, C));
     if (s->trains) {
         char *mean = c->workspace, *var = mean + padded(C);

@@ -44,7 +44,7 @@ static nc_code prepare(nc_prep *p) {
 /* Of a pool from x to y; the kernel reads `from` and writes `to`. */
 static nck_pool_args args_of(const nc_call *c, const nc_tensor *x, const nc_tensor *y, const void *from, void *to) {
     const pool *s = c->state;
-    return (nck_pool_args){.type = c->in[0].dtype,
+    return (nck_pool_args){.type = c->in[0]->dtype,
                            .w = nc_window_kernel(&s->window, x->dims + 2, s->k, y->dims + 2),
                            .planes = x->dims[0] * x->dims[1],
                            .x = from,
@@ -53,35 +53,35 @@ static nck_pool_args args_of(const nc_call *c, const nc_tensor *x, const nc_tens
 
 static nc_code max_run(const nc_call *c) {
     const pool *s = c->state;
-    nck_pool_args a = args_of(c, &c->in[0], &c->out[0], c->in[0].data, c->out[0].data);
-    if (nc_tensor_numel(&c->out[0]) > 0)
-        nck_pool_max(&a, c->n_out > 1 ? c->out[1].data : NULL, s->column_major, c->pool);
+    nck_pool_args a = args_of(c, c->in[0], c->out[0], c->in[0]->data, c->out[0]->data);
+    if (nc_tensor_numel(c->out[0]) > 0)
+        nck_pool_max(&a, c->n_out > 1 ? c->out[1]->data : NULL, s->column_major, c->pool);
     return NC_OK;
 }
 
 static nc_code average_run(const nc_call *c) {
     const pool *s = c->state;
-    nck_pool_args a = args_of(c, &c->in[0], &c->out[0], c->in[0].data, c->out[0].data);
-    if (nc_tensor_numel(&c->out[0]) > 0) nck_pool_average(&a, s->by, c->pool);
+    nck_pool_args a = args_of(c, c->in[0], c->out[0], c->in[0]->data, c->out[0]->data);
+    if (nc_tensor_numel(c->out[0]) > 0) nck_pool_average(&a, s->by, c->pool);
     return NC_OK;
 }
 
 static nc_code average_grad_run(const nc_call *c) {
     const pool *s = c->state;
-    nck_pool_args a = args_of(c, &c->out[0], &c->in[0], c->in[0].data, c->out[0].data);
-    if (nc_tensor_numel(&c->out[0]) > 0) nck_pool_average_grad(&a, s->by, c->pool);
+    nck_pool_args a = args_of(c, c->out[0], c->in[0], c->in[0]->data, c->out[0]->data);
+    if (nc_tensor_numel(c->out[0]) > 0) nck_pool_average_grad(&a, s->by, c->pool);
     return NC_OK;
 }
 
 static nc_code lp_run(const nc_call *c) {
     const pool *s = c->state;
-    nck_pool_args a = args_of(c, &c->in[0], &c->out[0], c->in[0].data, c->out[0].data);
-    if (nc_tensor_numel(&c->out[0]) > 0) nck_pool_lp(&a, s->p, c->pool);
+    nck_pool_args a = args_of(c, c->in[0], c->out[0], c->in[0]->data, c->out[0]->data);
+    if (nc_tensor_numel(c->out[0]) > 0) nck_pool_lp(&a, s->p, c->pool);
     return NC_OK;
 }
 
 static nc_code placed(const nc_call *c, int64_t n, bool add, void *y) {
-    const nc_tensor *x = &c->in[0], *index = &c->in[1];
+    const nc_tensor *x = c->in[0], *index = c->in[1];
     int64_t planes = x->dims[0] * x->dims[1], bad, m = nc_tensor_numel(x);
     if (m != nc_tensor_numel(index))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "there are %lld indices for %lld elements",
@@ -93,7 +93,7 @@ static nc_code placed(const nc_call *c, int64_t n, bool add, void *y) {
     return code;
 }
 
-static nc_code max_grad_run(const nc_call *c) { return placed(c, nc_tensor_numel(&c->out[0]), true, c->out[0].data); }
+static nc_code max_grad_run(const nc_call *c) { return placed(c, nc_tensor_numel(c->out[0]), true, c->out[0]->data); }
 
 /* ---- MaxUnpool ---- */
 
@@ -124,7 +124,7 @@ static size_t unpool_workspace(const void *state, const nc_tensor *in, int n_in,
 
 static nc_code unpool_run(const nc_call *c) {
     const nc_unpool *s = c->state;
-    nc_tensor t = undone(s, &c->in[0]), *y = &c->out[0];
+    nc_tensor t = undone(s, c->in[0]), *y = c->out[0];
     bool same = true;
     for (int i = 0; i < t.rank; i++) {
         if (y->dims[i] < t.dims[i])

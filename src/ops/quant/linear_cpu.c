@@ -42,7 +42,7 @@ static nc_code wrong(const nc_call *c, const char *what, int64_t got, int64_t ex
 }
 
 static nc_code lay_blocks(const nc_call *c, int axis, nck_linear *a) {
-    const nc_tensor *x = &c->in[0], *s = &c->in[1];
+    const nc_tensor *x = c->in[0], *s = c->in[1];
     int64_t blocks = (x->dims[axis] + a->block - 1) / a->block;
     for (int d = 0; d < x->rank; d++) {
         int64_t expected = d == axis ? blocks : x->dims[d];
@@ -57,8 +57,8 @@ static nc_code lay_blocks(const nc_call *c, int axis, nck_linear *a) {
 /* How scale and zero point lie along x. */
 static nc_code lay(const nc_call *c, nck_linear *a) {
     const linear *s = c->state;
-    const nc_tensor *x = &c->in[0];
-    int64_t n = nc_tensor_numel(&c->in[1]), axis = s->axis < 0 ? s->axis + x->rank : s->axis;
+    const nc_tensor *x = c->in[0];
+    int64_t n = nc_tensor_numel(c->in[1]), axis = s->axis < 0 ? s->axis + x->rank : s->axis;
     *a = (nck_linear){.outer = 1, .axis = nc_tensor_numel(x), .inner = 1, .block = 1};
     if (n == 1) return NC_OK;
     if (axis < 0 || axis >= x->rank)
@@ -76,28 +76,28 @@ static nc_code lay(const nc_call *c, nck_linear *a) {
 
 /* Reads scales and zero points into the workspace. */
 static nc_code read_params(const nc_call *c, nck_linear *a) {
-    bool has_zero = c->n_in > 2 && c->in[2].data != NULL;
-    int64_t n = nc_tensor_numel(&c->in[1]);
+    bool has_zero = c->n_in > 2 && c->in[2]->data != NULL;
+    int64_t n = nc_tensor_numel(c->in[1]);
     double *scale = c->workspace, *zero = scale + n;
-    if (has_zero && nc_tensor_numel(&c->in[2]) != n)
-        return wrong(c, "the number of zero points", nc_tensor_numel(&c->in[2]), n);
+    if (has_zero && nc_tensor_numel(c->in[2]) != n)
+        return wrong(c, "the number of zero points", nc_tensor_numel(c->in[2]), n);
     nc_tensor to = c->in[1];
     to.data = scale, to.dtype = NC_DOUBLE;
-    NC_TRY(nck_convert(&c->in[1], &to, c->pool));
+    NC_TRY(nck_convert(c->in[1], &to, c->pool));
     for (int64_t i = 0; i < n && !has_zero; i++) zero[i] = 0;
     if (has_zero) {
         to = c->in[2];
         to.data = zero, to.dtype = NC_DOUBLE;
-        NC_TRY(nck_convert(&c->in[2], &to, c->pool));
-        for (int64_t i = 0; i < n && nc_dtype_class(c->in[2].dtype) == 'N' && nc_dtype_bits(c->in[2].dtype) == 8; i++)
+        NC_TRY(nck_convert(c->in[2], &to, c->pool));
+        for (int64_t i = 0; i < n && nc_dtype_class(c->in[2]->dtype) == 'N' && nc_dtype_bits(c->in[2]->dtype) == 8; i++)
             if (zero[i] != 0)
                 return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "a zero point of %s is %g, expected 0",
-                                   nc_dtype_name(c->in[2].dtype), zero[i]);
+                                   nc_dtype_name(c->in[2]->dtype), zero[i]);
     }
     a->scale = scale;
     a->zero = zero;
-    a->x_type = c->in[0].dtype, a->y_type = c->out[0].dtype;
-    a->x = c->in[0].data, a->y = c->out[0].data;
+    a->x_type = c->in[0]->dtype, a->y_type = c->out[0]->dtype;
+    a->x = c->in[0]->data, a->y = c->out[0]->data;
     return NC_OK;
 }
 
@@ -113,7 +113,7 @@ nc_code nc_quantize_run(const nc_call *c) {
     nck_linear a;
     NC_TRY(lay(c, &a));
     NC_TRY(read_params(c, &a));
-    a.precision = precision_of(s, c->in[1].dtype);
+    a.precision = precision_of(s, c->in[1]->dtype);
     a.how = s->how;
     nck_quantize(&a, c->pool);
     return NC_OK;
@@ -128,9 +128,9 @@ nc_code nc_dequantize_run(const nc_call *c) {
 }
 
 nc_code nc_dynamic_quantize_run(const nc_call *c) {
-    int64_t n = nc_tensor_numel(&c->in[0]);
+    int64_t n = nc_tensor_numel(c->in[0]);
     float low, high;
-    nck_range_f32(c->in[0].data, n, &low, &high);
+    nck_range_f32(c->in[0]->data, n, &low, &high);
     float scale = low == high ? 1 : (high - low) / 255;
     float zero = rintf(fminf(fmaxf(0 - low / scale, 0), 255));
     double params[2] = {(double)scale, (double)zero};
@@ -142,11 +142,11 @@ nc_code nc_dynamic_quantize_run(const nc_call *c) {
                     .zero = &params[1],
                     .x_type = NC_FLOAT,
                     .y_type = NC_UINT8,
-                    .x = c->in[0].data,
-                    .y = c->out[0].data,
+                    .x = c->in[0]->data,
+                    .y = c->out[0]->data,
                     .precision = NC_FLOAT};
-    if (c->out[0].data != NULL) nck_quantize(&a, c->pool);
-    if (c->n_out > 1 && c->out[1].data != NULL) *(float *)c->out[1].data = scale;
-    if (c->n_out > 2 && c->out[2].data != NULL) *(uint8_t *)c->out[2].data = (uint8_t)zero;
+    if (c->out[0]->data != NULL) nck_quantize(&a, c->pool);
+    if (c->n_out > 1 && c->out[1]->data != NULL) *(float *)c->out[1]->data = scale;
+    if (c->n_out > 2 && c->out[2]->data != NULL) *(uint8_t *)c->out[2]->data = (uint8_t)zero;
     return NC_OK;
 }

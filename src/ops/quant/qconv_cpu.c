@@ -68,7 +68,7 @@ static nc_code wrong(const nc_call *c, const char *what, int64_t got, int64_t ex
 }
 
 static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) {
-    const nc_tensor *w = &c->in[s->linear ? 3 : 1];
+    const nc_tensor *w = c->in[s->linear ? 3 : 1];
     if (a->C != w->dims[1] * a->group) return wrong(c, "the number of x's channels", a->C, w->dims[1] * a->group);
     if (a->K % a->group != 0) return wrong(c, "the rest of output channels over groups", a->K % a->group, 0);
     if (a->w_zeros != 1 && a->w_zeros != a->K) return wrong(c, "the number of w's zero points", a->w_zeros, a->K);
@@ -79,8 +79,8 @@ static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) 
         if (a->out[d] != fits) return wrong(c, "a dim of the output", a->out[d], fits);
     }
     if (!s->linear) return NC_OK;
-    int64_t scales = nc_tensor_numel(&c->in[4]),
-            bias = c->n_in > 8 && c->in[8].data ? nc_tensor_numel(&c->in[8]) : a->K;
+    int64_t scales = nc_tensor_numel(c->in[4]),
+            bias = c->n_in > 8 && c->in[8]->data ? nc_tensor_numel(c->in[8]) : a->K;
     if (scales != 1 && scales != a->K) return wrong(c, "the number of w's scales", scales, a->K);
     return bias != a->K ? wrong(c, "the number of biases", bias, a->K) : NC_OK;
 }
@@ -108,7 +108,7 @@ static void plane_item(void *ctx, int64_t item) {
 
 nc_code nc_qconv_run(const nc_call *c) {
     const qconv *s = c->state;
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     nck_qconv_args a = args_of(s, c->in, c->n_in, y);
     NC_TRY(check(c, s, &a));
     if (nc_tensor_numel(y) == 0) return NC_OK;

@@ -77,10 +77,10 @@ static nc_code check(const nc_call *c, const roles *r, const product *p) {
     NC_TRY(check_count(c, "the zero point of A", p->a_zero, p->M, p->a_rows));
     NC_TRY(check_count(c, "the zero point of B", p->b_zero, p->N, columns));
     if (!r->linear) return NC_OK;
-    NC_TRY(check_count(c, "the scale of A", &c->in[1], p->M, p->a_rows));
-    NC_TRY(check_count(c, "the scale of B", &c->in[4], p->N, columns));
-    NC_TRY(check_count(c, "the scale of y", &c->in[6], 1, 1));
-    return check_count(c, "the zero point of y", &c->in[7], 1, 1);
+    NC_TRY(check_count(c, "the scale of A", c->in[1], p->M, p->a_rows));
+    NC_TRY(check_count(c, "the scale of B", c->in[4], p->N, columns));
+    NC_TRY(check_count(c, "the scale of y", c->in[6], 1, 1));
+    return check_count(c, "the zero point of y", c->in[7], 1, 1);
 }
 
 /* Which matrix of t a batch of the result uses; the batch dims are the first `lead` of y. */
@@ -107,7 +107,7 @@ static const void *zeros_of(const nc_tensor *t, int64_t each, int64_t matrix, in
 }
 
 static void multiply(const nc_call *c, const product *p, int32_t *sums, void *workspace) {
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     bool one_b = p->b_mats == 1;
     int lead = y->rank - (p->a->rank > 1) - (p->b->rank > 1);
     int64_t n_batches = one_b && nc_tensor_numel(y) == p->a_rows * p->N ? 1 : product_of(y->dims, lead);
@@ -172,7 +172,7 @@ static void row_item(void *ctx, int64_t row) {
 
 nc_code nc_qmatmul_run(const nc_call *c) {
     const roles *r = c->state;
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     product p;
     describe(r, c->in, c->n_in, &p);
     NC_TRY(check(c, r, &p));

@@ -32,7 +32,7 @@ nc_code nc_draw_prepare(nc_prep *p) {
 
 static nck_rng rng_of(const nc_call *c) {
     const drawing *d = c->state;
-    const int64_t *state = c->in[c->n_in - 1].data;
+    const int64_t *state = c->in[c->n_in - 1]->data;
     return (nck_rng){
         .seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
 }
@@ -53,7 +53,7 @@ nc_code nc_draw_numbers(const nc_call *c) {
         nck_random_normal(wide.dtype, n, rng_of(c), d->a, d->b, wide.data, c->pool);
     else
         nck_random_uniform(wide.dtype, n, rng_of(c), d->a, d->b, wide.data, c->pool);
-    return wide.data != c->out[0].data ? nck_convert(&wide, &c->out[0], c->pool) : NC_OK;
+    return wide.data != c->out[0]->data ? nck_convert(&wide, c->out[0], c->pool) : NC_OK;
 }
 
 static double number_at(const nc_tensor *t, int64_t i) {
@@ -72,16 +72,16 @@ size_t nc_draw_flags_workspace(const void *state, const nc_tensor *in, int n_in,
 }
 
 nc_code nc_draw_flags(const nc_call *c) {
-    int64_t n = nc_tensor_numel(&c->out[0]);
+    int64_t n = nc_tensor_numel(c->out[0]);
     float *u = c->workspace;
     bool *flags = (bool *)(u + n);
     nck_random_uniform(NC_FLOAT, n, rng_of(c), 0, 1, u, c->pool);
-    for (int64_t i = 0; i < n; i++) flags[i] = (double)u[i] < number_at(&c->in[0], i);
+    for (int64_t i = 0; i < n; i++) flags[i] = (double)u[i] < number_at(c->in[0], i);
     nc_tensor from = c->out[0];
     from.dtype = NC_BOOL;
     from.data = flags;
     nc_dense_strides(from.dims, from.rank, from.strides);
-    return nck_convert(&from, &c->out[0], c->pool);
+    return nck_convert(&from, c->out[0], c->pool);
 }
 
 /* The input in double, the sums of a row, and the classes. */
@@ -91,7 +91,7 @@ size_t nc_draw_classes_workspace(const void *state, const nc_tensor *in, int n_i
 }
 
 nc_code nc_draw_classes(const nc_call *c) {
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     int64_t n = nc_tensor_numel(x), count = nc_tensor_numel(y);
     double *logits = c->workspace, *sums = logits + n;
     int64_t *drawn = (int64_t *)(sums + x->dims[1]);

@@ -21,7 +21,7 @@ static double scalar(const nc_tensor *t) {
 }
 
 nc_code nc_dropout_ratio(const nc_call *c, int i_ratio, int i_training, double *ratio) {
-    const nc_tensor *r = &c->in[i_ratio], *training = &c->in[i_training];
+    const nc_tensor *r = c->in[i_ratio], *training = c->in[i_training];
     *ratio = 0;
     if (training->data == NULL || !*(const bool *)training->data) return NC_OK;
     *ratio = r->data != NULL ? scalar(r) : 0.5;
@@ -41,13 +41,13 @@ static nc_code dropout_prepare(nc_prep *p) {
 
 static nc_code philox_dropout_run(const nc_call *c) {
     const draw *d = c->state;
-    const int64_t *state = c->in[3].data;
+    const int64_t *state = c->in[3]->data;
     double ratio;
     NC_TRY(nc_dropout_ratio(c, 1, 2, &ratio));
     nck_rng rng = {
         .seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
-    void *mask = c->n_out > 1 ? c->out[1].data : NULL;
-    nck_dropout(c->out[0].dtype, nc_tensor_numel(&c->out[0]), rng, ratio, c->in[0].data, c->out[0].data, mask, c->pool);
+    void *mask = c->n_out > 1 ? c->out[1]->data : NULL;
+    nck_dropout(c->out[0]->dtype, nc_tensor_numel(c->out[0]), rng, ratio, c->in[0]->data, c->out[0]->data, mask, c->pool);
     return NC_OK;
 }
 
@@ -60,18 +60,18 @@ static size_t numpy_dropout_workspace(const void *state, const nc_tensor *in, in
 
 static nc_code numpy_dropout_run(const nc_call *c) {
     const draw *d = c->state;
-    int64_t n = nc_tensor_numel(&c->out[0]);
+    int64_t n = nc_tensor_numel(c->out[0]);
     double ratio;
     NC_TRY(nc_dropout_ratio(c, 1, 2, &ratio));
-    uint8_t *mask = c->n_out > 1 && c->out[1].data != NULL ? c->out[1].data : c->workspace;
+    uint8_t *mask = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1]->data : c->workspace;
     nck_numpy_keep((uint32_t)d->seed, n, ratio, mask);
-    nck_dropout_grad(c->out[0].dtype, n, ratio, c->in[0].data, mask, c->out[0].data, c->pool); /* the same selection */
+    nck_dropout_grad(c->out[0]->dtype, n, ratio, c->in[0]->data, mask, c->out[0]->data, c->pool); /* the same selection */
     return NC_OK;
 }
 
 static nc_code random_step_run(const nc_call *c) {
-    const int64_t *from = c->in[0].data;
-    int64_t *to = c->out[0].data;
+    const int64_t *from = c->in[0]->data;
+    int64_t *to = c->out[0]->data;
     to[0] = from[0];
     to[1] = (int64_t)((uint64_t)from[1] + 1);
     return NC_OK;

@@ -28,22 +28,22 @@ static nc_code philox_dropout_run(const nc_call *c) {
     nck_cuda_draw from = d->from;
     double ratio;
     NC_TRY(nc_dropout_ratio(c, 1, 2, &ratio));
-    from.state = c->in[3].data;
-    return nck_cuda_dropout(&d->kernel, nck_cuda_at_call(c), nc_tensor_numel(&c->out[0]), &from, ratio, c->in[0].data,
-                            c->out[0].data, c->n_out > 1 ? c->out[1].data : NULL);
+    from.state = c->in[3]->data;
+    return nck_cuda_dropout(&d->kernel, nck_cuda_at_call(c), nc_tensor_numel(c->out[0]), &from, ratio, c->in[0]->data,
+                            c->out[0]->data, c->n_out > 1 ? c->out[1]->data : NULL);
 }
 
 static nc_code dropout_grad_run(const nc_call *c) {
     const draw *d = c->state;
     double ratio;
     NC_TRY(nc_dropout_ratio(c, 2, 3, &ratio));
-    return nck_cuda_dropout_grad(&d->kernel, nck_cuda_at_call(c), nc_tensor_numel(&c->out[0]), ratio, c->in[0].data,
-                                 c->in[1].data, c->out[0].data);
+    return nck_cuda_dropout_grad(&d->kernel, nck_cuda_at_call(c), nc_tensor_numel(c->out[0]), ratio, c->in[0]->data,
+                                 c->in[1]->data, c->out[0]->data);
 }
 
 static nc_code random_step_run(const nc_call *c) {
     const draw *d = c->state;
-    return nck_cuda_random_step(&d->kernel, nck_cuda_at_call(c), c->in[0].data, c->out[0].data);
+    return nck_cuda_random_step(&d->kernel, nck_cuda_at_call(c), c->in[0]->data, c->out[0]->data);
 }
 
 const nc_binding nc_random_cuda[] = {

@@ -34,11 +34,11 @@ static nc_tensor as_lines(const nc_tensor *x) {
 
 nc_code nc_arg_run(const nc_call *c) {
     const arg_state *s = c->state;
-    nc_tensor x = as_lines(&c->in[0]);
+    nc_tensor x = as_lines(c->in[0]);
     int axis = (int)(s->axis < 0 ? s->axis + x.rank : s->axis);
-    if (x.dims[axis] == 0 && nc_tensor_numel(&c->out[0]) > 0)
+    if (x.dims[axis] == 0 && nc_tensor_numel(c->out[0]) > 0)
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "axis %d has no elements to choose from", axis);
-    return nck_arg(&x, axis, s->smallest, s->last, c->out[0].data, c->pool);
+    return nck_arg(&x, axis, s->smallest, s->last, c->out[0]->data, c->pool);
 }
 
 size_t nc_arg_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -63,15 +63,15 @@ nc_code nc_cumulate_prepare(nc_prep *p) {
 
 nc_code nc_cumulate_run(const nc_call *c) {
     const cumulate_state *s = c->state;
-    const nc_tensor *at = &c->in[1];
+    const nc_tensor *at = c->in[1];
     int64_t axis = nc_tensor_numel(at) != 1 ? INT64_MAX
                    : at->dtype == NC_INT32  ? *(const int32_t *)at->data
                                             : *(const int64_t *)at->data;
-    nc_tensor x = as_lines(&c->in[0]);
+    nc_tensor x = as_lines(c->in[0]);
     if (axis < 0) axis += x.rank;
     if (axis < 0 || axis >= x.rank)
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axis is out of range for %d dims", x.rank);
-    return nck_cumulate(&x, (int)axis, s->product, s->exclusive, s->reverse, c->out[0].data, c->pool);
+    return nck_cumulate(&x, (int)axis, s->product, s->exclusive, s->reverse, c->out[0]->data, c->pool);
 }
 
 size_t nc_cumulate_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {

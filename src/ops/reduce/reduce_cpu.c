@@ -54,14 +54,14 @@ size_t nc_reduce_workspace(const void *state, const nc_tensor *in, int n_in, con
 static nc_code read_axes(const nc_call *c, uint32_t *mask) {
     const reduction *r = c->state;
     int64_t axes[NC_MAX_RANK];
-    int n = r->n_axes, rank = c->in[0].rank;
+    int n = r->n_axes, rank = c->in[0]->rank;
     memcpy(axes, r->axes, sizeof axes);
-    if (c->n_in > 1 && c->in[1].data != NULL) {
-        int64_t count = nc_tensor_numel(&c->in[1]);
+    if (c->n_in > 1 && c->in[1]->data != NULL) {
+        int64_t count = nc_tensor_numel(c->in[1]);
         if (count > NC_MAX_RANK)
             return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%lld axes are too many", (long long)count);
         n = (int)count;
-        memcpy(axes, c->in[1].data, (size_t)n * sizeof *axes);
+        memcpy(axes, c->in[1]->data, (size_t)n * sizeof *axes);
     }
     if (!nc_reduce_mask(axes, n, rank, mask))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "an axis is out of range for %d dims", rank);
@@ -72,9 +72,9 @@ static nc_code read_axes(const nc_call *c, uint32_t *mask) {
 /* The kept dims of x fill y. */
 static bool sizes_fit(const nc_call *c, uint32_t mask) {
     int64_t kept = 1;
-    for (int i = 0; i < c->in[0].rank; i++)
-        if (!(mask >> i & 1)) kept *= c->in[0].dims[i];
-    return kept == nc_tensor_numel(&c->out[0]);
+    for (int i = 0; i < c->in[0]->rank; i++)
+        if (!(mask >> i & 1)) kept *= c->in[0]->dims[i];
+    return kept == nc_tensor_numel(c->out[0]);
 }
 
 static nc_code reduce_run(const nc_call *c) {
@@ -83,7 +83,7 @@ static nc_code reduce_run(const nc_call *c) {
     NC_TRY(read_axes(c, &mask));
     if (!sizes_fit(c, mask))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axes do not give the planned shape");
-    return nck_reduce(r->op, &c->in[0], mask, c->out[0].data, c->workspace, c->pool);
+    return nck_reduce(r->op, c->in[0], mask, c->out[0]->data, c->workspace, c->pool);
 }
 
 /* ---- narrow types ---- */
@@ -96,7 +96,7 @@ size_t nc_reduce_narrow_workspace(const void *state, const nc_tensor *in, int n_
 
 /* The extreme over nothing is the end of the type, which the wide type does not know. */
 static void fill_end(const nc_call *c, bool lowest) {
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     union {
         int8_t i8;
         uint8_t u8;
@@ -118,7 +118,7 @@ static void fill_end(const nc_call *c, bool lowest) {
 static nc_code reduce_narrow_run(const nc_call *c) {
     const reduction *r = c->state;
     bool extreme = r->op == NCK_REDUCE_MAX || r->op == NCK_REDUCE_MIN;
-    if (extreme && !nc_dtype_is_float(c->out[0].dtype) && nc_tensor_numel(&c->in[0]) == 0) {
+    if (extreme && !nc_dtype_is_float(c->out[0]->dtype) && nc_tensor_numel(c->in[0]) == 0) {
         fill_end(c, r->op == NCK_REDUCE_MAX);
         return NC_OK;
     }
@@ -133,7 +133,7 @@ nc_code nc_reduce_sum_to_prepare(nc_prep *p) {
 }
 
 nc_code nc_reduce_sum_to_run(const nc_call *c) {
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     nc_tensor x = c->in[0];
     int lead = x.rank - y->rank;
     uint32_t mask = 0;

@@ -47,10 +47,10 @@ static nc_code read_axes(const nc_call *c, uint32_t *mask) {
     const reduction *r = c->state;
     const int64_t *axes = r->axes;
     int64_t n = r->n_axes;
-    int rank = c->in[0].rank;
-    if (c->n_in > 1 && c->in[1].data != NULL) {
-        axes = c->in[1].data;
-        n = nc_tensor_numel(&c->in[1]);
+    int rank = c->in[0]->rank;
+    if (c->n_in > 1 && c->in[1]->data != NULL) {
+        axes = c->in[1]->data;
+        n = nc_tensor_numel(c->in[1]);
     }
     if (n > NC_MAX_RANK || !nc_reduce_mask(axes, (int)n, rank, mask))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "axes are out of range for %d dims", rank);
@@ -63,17 +63,17 @@ static nc_code reduce_run(const nc_call *c) {
     uint32_t mask;
     int64_t kept = 1;
     NC_TRY(read_axes(c, &mask));
-    for (int i = 0; i < c->in[0].rank; i++)
-        if (!(mask >> i & 1)) kept *= c->in[0].dims[i];
-    if (kept != nc_tensor_numel(&c->out[0]))
+    for (int i = 0; i < c->in[0]->rank; i++)
+        if (!(mask >> i & 1)) kept *= c->in[0]->dims[i];
+    if (kept != nc_tensor_numel(c->out[0]))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axes do not give the planned shape");
-    return nck_cuda_reduce_run(&r->kernel, nck_cuda_at_call(c), &c->in[0], mask, c->out[0].data, c->workspace);
+    return nck_cuda_reduce_run(&r->kernel, nck_cuda_at_call(c), c->in[0], mask, c->out[0]->data, c->workspace);
 }
 
 /* The dims that broadcasting added or widened. */
 static nc_code sum_to_run(const nc_call *c) {
     const reduction *r = c->state;
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     int lead = x->rank - y->rank;
     uint32_t mask = 0;
     bool fits = lead >= 0;

@@ -32,7 +32,7 @@ static size_t rnn_workspace(const void *state, const nc_tensor *in, int n_in, co
 }
 
 static const nc_tensor *given(const nc_call *c, int i) {
-    return i < c->n_in && c->in[i].data != NULL ? &c->in[i] : NULL;
+    return i < c->n_in && c->in[i]->data != NULL ? c->in[i] : NULL;
 }
 
 static nc_code check_shape(const nc_call *c, int i, const char *name, int rank, const int64_t *dims) {
@@ -71,30 +71,30 @@ static void run_direction(const nc_call *c, const layer *l, nck_rnn_args a, int 
     int64_t state = a.batch_first ? d * H : d * a.B * H;
     a.cell = &l->cell[d];
     a.reverse = d == 1 || l->reverse;
-    a.w = part(&c->in[W], d * GH * a.I);
-    a.r = part(&c->in[R], d * GH * H);
+    a.w = part(c->in[W], d * GH * a.I);
+    a.r = part(c->in[R], d * GH * H);
     a.b = part(given(c, B), d * 2 * GH);
     a.p = part(given(c, P), d * 3 * H);
     a.h0 = part(given(c, H0), state);
     a.c0 = part(given(c, C0), state);
     a.state_rs = a.batch_first ? dirs * H : H;
-    a.y = part(&c->out[0], state);
+    a.y = part(c->out[0], state);
     a.y_t = a.batch_first ? dirs * H : dirs * a.B * H;
     a.y_b = a.batch_first ? a.T * dirs * H : H;
-    a.y_h = c->n_out > 1 ? part(&c->out[1], state) : NULL;
-    a.y_c = c->n_out > 2 ? part(&c->out[2], state) : NULL;
+    a.y_h = c->n_out > 1 ? part(c->out[1], state) : NULL;
+    a.y_c = c->n_out > 2 ? part(c->out[2], state) : NULL;
     nck_rnn(&a, c->workspace, c->pool);
 }
 
 static nc_code rnn_run(const nc_call *c) {
     const layer *l = c->state;
-    const nc_tensor *x = &c->in[X];
+    const nc_tensor *x = c->in[X];
     nck_rnn_args a = {.cell = &l->cell[0],
                       .type = x->dtype,
                       .T = x->dims[l->batch_first],
                       .B = x->dims[!l->batch_first],
                       .I = x->dims[2],
-                      .H = c->in[R].dims[2],
+                      .H = c->in[R]->dims[2],
                       .batch_first = l->batch_first,
                       .x = x->data,
                       .lens = given(c, LENS) != NULL ? given(c, LENS)->data : NULL};

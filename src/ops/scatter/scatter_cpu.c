@@ -45,13 +45,13 @@ static nc_code scatter_prepare(nc_prep *p) {
 static nc_code answer(const nc_call *c, nc_code code, nck_bad_index bad) {
     if (code == NC_OK) return NC_OK;
     if (code != NC_E_DATA)
-        return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot be combined", nc_dtype_name(c->out[0].dtype));
+        return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot be combined", nc_dtype_name(c->out[0]->dtype));
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "index %lld is out of range for an axis of %lld",
                        (long long)bad.index, (long long)bad.size);
 }
 
 static nc_code check_dims(const nc_call *c, int axis) {
-    const nc_tensor *x = &c->in[0], *at = &c->in[1];
+    const nc_tensor *x = c->in[0], *at = c->in[1];
     for (int k = 0; k < x->rank; k++)
         if (k != axis && at->dims[k] > x->dims[k])
             return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
@@ -62,17 +62,17 @@ static nc_code check_dims(const nc_call *c, int axis) {
 
 static int axis_of(const nc_call *c) {
     int64_t axis = ((const picking *)c->state)->axis;
-    return (int)(axis < 0 ? axis + c->in[0].rank : axis);
+    return (int)(axis < 0 ? axis + c->in[0]->rank : axis);
 }
 
 static nc_code gather_elements_run(const nc_call *c) {
     nck_bad_index bad = {0};
     NC_TRY(check_dims(c, axis_of(c)));
-    return answer(c, nck_gather_elements(&c->in[0], &c->in[1], axis_of(c), c->out[0].data, &bad, c->pool), bad);
+    return answer(c, nck_gather_elements(c->in[0], c->in[1], axis_of(c), c->out[0]->data, &bad, c->pool), bad);
 }
 
 static void copy_data(const nc_call *c) {
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     size_t bytes = (size_t)nc_tensor_numel(x) * nc_dtype_bytes(x->dtype);
     if (bytes > 0 && x->data != y->data) memcpy(y->data, x->data, bytes);
 }
@@ -88,9 +88,9 @@ static nc_code scatter_elements_run(const nc_call *c) {
     const picking *s = c->state;
     nck_bad_index bad = {0};
     NC_TRY(check_dims(c, axis_of(c)));
-    NC_TRY(same_dims(c, &c->in[2], c->in[1].dims, c->in[1].rank));
+    NC_TRY(same_dims(c, c->in[2], c->in[1]->dims, c->in[1]->rank));
     copy_data(c);
-    return answer(c, nck_scatter_elements(s->how, &c->out[0], &c->in[1], axis_of(c), c->in[2].data, &bad, c->pool),
+    return answer(c, nck_scatter_elements(s->how, c->out[0], c->in[1], axis_of(c), c->in[2]->data, &bad, c->pool),
                   bad);
 }
 
@@ -105,30 +105,30 @@ static nc_code check_batch(const nc_call *c, const nc_tensor *x, const nc_tensor
 static nc_code gather_nd_run(const nc_call *c) {
     const picking *s = c->state;
     nck_bad_index bad = {0};
-    NC_TRY(check_batch(c, &c->in[0], &c->in[1], s->batch));
-    return answer(c, nck_gather_nd(&c->in[0], &c->in[1], (int)s->batch, c->out[0].data, &bad, c->pool), bad);
+    NC_TRY(check_batch(c, c->in[0], c->in[1], s->batch));
+    return answer(c, nck_gather_nd(c->in[0], c->in[1], (int)s->batch, c->out[0]->data, &bad, c->pool), bad);
 }
 
 static nc_code gather_nd_grad_run(const nc_call *c) {
     const picking *s = c->state;
-    const nc_tensor *dx = &c->out[0];
+    const nc_tensor *dx = c->out[0];
     nck_bad_index bad = {0};
-    NC_TRY(check_batch(c, dx, &c->in[1], s->batch));
+    NC_TRY(check_batch(c, dx, c->in[1], s->batch));
     memset(dx->data, 0, (size_t)nc_tensor_numel(dx) * nc_dtype_bytes(dx->dtype));
-    return answer(c, nck_scatter_nd(NCK_ADD, dx, &c->in[1], (int)s->batch, c->in[2].data, &bad, c->pool), bad);
+    return answer(c, nck_scatter_nd(NCK_ADD, dx, c->in[1], (int)s->batch, c->in[2]->data, &bad, c->pool), bad);
 }
 
 static nc_code scatter_nd_run(const nc_call *c) {
     const picking *s = c->state;
-    const nc_tensor *x = &c->in[0], *at = &c->in[1];
+    const nc_tensor *x = c->in[0], *at = c->in[1];
     nck_bad_index bad = {0};
     int64_t dims[2 * NC_MAX_RANK], m = at->dims[at->rank - 1];
     int n = 0;
     for (int k = 0; k < at->rank - 1; k++) dims[n++] = at->dims[k];
     for (int64_t k = m; k < x->rank; k++) dims[n++] = x->dims[k];
-    NC_TRY(same_dims(c, &c->in[2], dims, n));
+    NC_TRY(same_dims(c, c->in[2], dims, n));
     copy_data(c);
-    return answer(c, nck_scatter_nd(s->how, &c->out[0], at, 0, c->in[2].data, &bad, c->pool), bad);
+    return answer(c, nck_scatter_nd(s->how, c->out[0], at, 0, c->in[2]->data, &bad, c->pool), bad);
 }
 
 /* The kernels for narrow types; indices are wide already. */

@@ -44,7 +44,7 @@ static size_t topk_workspace(const void *state, const nc_tensor *in, int n_in, c
 
 static nc_code topk_run(const nc_call *c) {
     const settings *s = c->state;
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     int axis = (int)(s->axis < 0 ? s->axis + x->rank : s->axis);
     nck_topk t = {.type = x->dtype,
                   .outer = product(x->dims, 0, axis),
@@ -54,7 +54,7 @@ static nc_code topk_run(const nc_call *c) {
                   .largest = s->largest,
                   .x = x->data,
                   .values = y->data,
-                  .indices = c->n_out > 1 ? c->out[1].data : NULL};
+                  .indices = c->n_out > 1 ? c->out[1]->data : NULL};
     if (t.k > t.axis)
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "K is %lld, the axis has %lld elements", (long long)t.k,
                            (long long)t.axis);
@@ -91,14 +91,14 @@ static int64_t index_of(const nc_tensor *t, int64_t i) {
 
 static nc_code onehot_run(const nc_call *c) {
     const settings *s = c->state;
-    const nc_tensor *at = &c->in[0], *y = &c->out[0];
+    const nc_tensor *at = c->in[0], *y = c->out[0];
     int axis = (int)(s->axis < 0 ? s->axis + y->rank : s->axis);
     int64_t depth = y->dims[axis], inner = product(y->dims, axis + 1, y->rank), n = nc_tensor_numel(at);
     size_t bytes = nc_dtype_bytes(y->dtype);
-    const char *values = c->in[2].data;
-    if (nc_tensor_numel(&c->in[2]) != 2)
+    const char *values = c->in[2]->data;
+    if (nc_tensor_numel(c->in[2]) != 2)
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "values has %lld elements, expected off and on",
-                           (long long)nc_tensor_numel(&c->in[2]));
+                           (long long)nc_tensor_numel(c->in[2]));
     if (nc_tensor_numel(y) == 0) return NC_OK;
     nck_fill(y->rank, y->dims, bytes, values, y->data, y->strides, c->pool);
     for (int64_t i = 0; i < n; i++) {
@@ -115,7 +115,7 @@ static nc_code onehot_run(const nc_call *c) {
 
 static nc_code compress_run(const nc_call *c) {
     const settings *s = c->state;
-    const nc_tensor *x = &c->in[0], *keep = &c->in[1];
+    const nc_tensor *x = c->in[0], *keep = c->in[1];
     const bool *flags = keep->data;
     int axis = !s->has_axis ? 0 : (int)(s->axis < 0 ? s->axis + x->rank : s->axis);
     int64_t size = s->has_axis ? x->dims[axis] : nc_tensor_numel(x), n = 0, n_flags = nc_tensor_numel(keep);
@@ -125,7 +125,7 @@ static nc_code compress_run(const nc_call *c) {
         if (flags[k])
             return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "condition %lld is true, there are %lld elements",
                                (long long)k, (long long)size);
-    char *to = c->out[0].data;
+    char *to = c->out[0]->data;
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < size && k < n_flags; k++) {
             if (!flags[k]) continue;
@@ -133,7 +133,7 @@ static nc_code compress_run(const nc_call *c) {
             to += bytes;
         }
     for (int64_t k = 0; k < size && k < n_flags; k++) n += flags[k];
-    for (int k = 0; k < c->out[0].rank; k++) c->sizes[k] = s->has_axis && k != axis ? x->dims[k] : n;
+    for (int k = 0; k < c->out[0]->rank; k++) c->sizes[k] = s->has_axis && k != axis ? x->dims[k] : n;
     return NC_OK;
 }
 
@@ -153,13 +153,13 @@ static void unique_rows(const nc_call *c, const nck_unique *u, int64_t n) {
     for (int64_t o = 0; o < u->outers; o++)
         for (int64_t k = 0; k < n; k++)
             if (row > 0)
-                memcpy((char *)c->out[0].data + (size_t)(o * n + k) * row,
+                memcpy((char *)c->out[0]->data + (size_t)(o * n + k) * row,
                        (const char *)u->x + (size_t)(o * u->outer_stride + u->first[k] * u->row_stride) * bytes, row);
 }
 
 static nc_code unique_run(const nc_call *c) {
     const settings *s = c->state;
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     int axis = s->has_axis ? (int)(s->axis < 0 ? s->axis + x->rank : s->axis) : 0;
     int64_t n = n_rows(s, x), *w = c->workspace;
     nck_unique u = {.type = x->dtype,
@@ -181,12 +181,12 @@ static nc_code unique_run(const nc_call *c) {
     }
     int64_t found = nck_unique_run(&u);
     unique_rows(c, &u, found);
-    for (int k = 0; k < c->out[0].rank; k++) c->sizes[k] = s->has_axis && k != axis ? x->dims[k] : found;
+    for (int k = 0; k < c->out[0]->rank; k++) c->sizes[k] = s->has_axis && k != axis ? x->dims[k] : found;
     const int64_t *from[4] = {NULL, u.first, u.inverse, u.count};
     for (int i = 1; i < c->n_out; i++) {
         int64_t len = i == 2 ? n : found;
         c->sizes[i * NC_MAX_RANK] = len;
-        if (c->out[i].data != NULL && len > 0) memcpy(c->out[i].data, from[i], (size_t)len * sizeof(int64_t));
+        if (c->out[i]->data != NULL && len > 0) memcpy(c->out[i]->data, from[i], (size_t)len * sizeof(int64_t));
     }
     return NC_OK;
 }

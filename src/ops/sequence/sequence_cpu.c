@@ -6,7 +6,7 @@
 
 /* Position input i in [-n, n]; n when it is absent. `last`: the largest valid one. */
 static nc_code read_position(nc_dyn *d, int i, int64_t n, int64_t last, int64_t absent, int64_t *out) {
-    const nc_tensor *t = i < d->call->n_in && d->call->in[i].data != NULL ? &d->call->in[i] : NULL;
+    const nc_tensor *t = i < d->call->n_in && d->call->in[i]->data != NULL ? d->call->in[i] : NULL;
     *out = absent;
     if (t != NULL) *out = t->dtype == NC_INT32 ? *(const int32_t *)t->data : *(const int64_t *)t->data;
     int64_t asked = *out;
@@ -41,7 +41,7 @@ static nc_code empty_prepare(nc_prep *p) {
 }
 
 static nc_code construct(nc_dyn *d) {
-    d->out[0] = nc_object_list(NC_OBJ_SEQUENCE, d->call->n_in > 0 ? d->call->in[0].dtype : NC_UNDEFINED);
+    d->out[0] = nc_object_list(NC_OBJ_SEQUENCE, d->call->n_in > 0 ? d->call->in[0]->dtype : NC_UNDEFINED);
     for (int i = 0; d->out[0] != NULL && i < d->call->n_in; i++) {
         nc_object *item = d->object(d, i);
         if (item == NULL || !nc_object_push(d->out[0], item)) return nc_sequence_no_memory(d);
@@ -106,7 +106,7 @@ static nc_code present_prepare(nc_prep *p) {
 
 static nc_code make_optional(nc_dyn *d) {
     const bool *present = d->call->state;
-    d->out[0] = nc_object_list(NC_OBJ_OPTIONAL, *present ? d->call->in[0].dtype : NC_UNDEFINED);
+    d->out[0] = nc_object_list(NC_OBJ_OPTIONAL, *present ? d->call->in[0]->dtype : NC_UNDEFINED);
     if (d->out[0] == NULL) return nc_sequence_no_memory(d);
     nc_object *item = *present ? d->object(d, 0) : NULL;
     if (*present && (item == NULL || !nc_object_push(d->out[0], item))) return nc_sequence_no_memory(d);

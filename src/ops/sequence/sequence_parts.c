@@ -122,8 +122,8 @@ static nc_object *copy_part(nc_dyn *d, const nc_tensor *x, int64_t axis, int64_t
 
 nc_code nc_sequence_split(nc_dyn *d) {
     const state *s = d->call->state;
-    const nc_tensor *x = &d->call->in[0];
-    const nc_tensor *split = d->call->n_in > 1 && d->call->in[1].data != NULL ? &d->call->in[1] : NULL;
+    const nc_tensor *x = d->call->in[0];
+    const nc_tensor *split = d->call->n_in > 1 && d->call->in[1]->data != NULL ? d->call->in[1] : NULL;
     int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis, at = 0, i = 0;
     if (axis < 0 || axis >= x->rank) return wrong(d, "the axis is out of range");
     d->out[0] = nc_object_list(NC_OBJ_SEQUENCE, x->dtype);

@@ -27,9 +27,9 @@ static nc_code shape_prepare(nc_prep *p) {
 
 static nc_code shape_run(const nc_call *c) {
     const span *s = c->state;
-    int64_t rank = c->in[0].rank, first, n;
+    int64_t rank = c->in[0]->rank, first, n;
     nc_slice_range(rank, s->start, s->has_end ? s->end : rank, 1, &first, &n);
-    if (n > 0) memcpy(c->out[0].data, c->in[0].dims + first, (size_t)n * sizeof(int64_t));
+    if (n > 0) memcpy(c->out[0]->data, c->in[0]->dims + first, (size_t)n * sizeof(int64_t));
     return NC_OK;
 }
 
@@ -42,7 +42,7 @@ static nc_code strided_prepare(nc_prep *p) {
 }
 
 static nc_code size_run(const nc_call *c) {
-    *(int64_t *)c->out[0].data = nc_tensor_numel(&c->in[0]);
+    *(int64_t *)c->out[0]->data = nc_tensor_numel(c->in[0]);
     return NC_OK;
 }
 
@@ -65,12 +65,12 @@ static bool in_place(const nc_tensor *x, const void *dst, const int64_t *strides
 }
 
 static nc_code concat_run(const nc_call *c) {
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     size_t bytes = nc_dtype_bytes(y->dtype);
     int64_t axis = *(const int64_t *)c->state, at = 0;
     if (axis < 0) axis += y->rank;
     for (int i = 0; i < c->n_in; i++) {
-        const nc_tensor *x = &c->in[i];
+        const nc_tensor *x = c->in[i];
         char *dst = (char *)y->data + at * y->strides[axis] * (int64_t)bytes;
         for (int k = 0; k < x->rank; k++)
             if (k != axis && x->dims[k] != y->dims[k])
@@ -108,14 +108,14 @@ static nc_code cast_prepare(nc_prep *p) {
 
 static nc_code cast_run(const nc_call *c) {
     const nc_narrowing *how = c->state;
-    nc_code code = nck_convert_how(&c->in[0], &c->out[0], *how, c->pool);
+    nc_code code = nck_convert_how(c->in[0], c->out[0], *how, c->pool);
     if (code == NC_OK) return NC_OK;
-    return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot become %s", nc_dtype_name(c->in[0].dtype),
-                       nc_dtype_name(c->out[0].dtype));
+    return nc_diag_set(c->diag, code, c->node, c->op, "%s cannot become %s", nc_dtype_name(c->in[0]->dtype),
+                       nc_dtype_name(c->out[0]->dtype));
 }
 
 static nc_code bit_cast_run(const nc_call *c) {
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     if (nc_tensor_numel(x) > 0)
         nck_copy(x->rank, x->dims, nc_dtype_bytes(x->dtype), x->data, x->strides, y->data, y->strides, c->pool);
     return NC_OK;
@@ -130,7 +130,7 @@ static nc_code slice_grad_prepare(nc_prep *p) {
 
 static nc_code slice_grad_run(const nc_call *c) {
     static const char zero[16];
-    const nc_tensor *dy = &c->in[0], *dx = &c->out[0];
+    const nc_tensor *dy = c->in[0], *dx = c->out[0];
     nc_tensor part = *dy;
     size_t bytes = nc_dtype_bytes(dx->dtype);
     NC_TRY(nc_slice_view(c, 2, dx, &part));
@@ -149,7 +149,7 @@ static nc_code filled_prepare(nc_prep *p) {
 }
 
 static nc_code filled_run(const nc_call *c) {
-    const nc_tensor *y = &c->out[0];
+    const nc_tensor *y = c->out[0];
     if (nc_dtype_is_packed(y->dtype))
         nck_fill_packed(y, nc_narrow_load(y->dtype, c->state, 0));
     else if (nc_tensor_numel(y) > 0)
@@ -170,7 +170,7 @@ static nc_code constant_prepare(nc_prep *p) {
 
 static nc_code constant_run(const nc_call *c) {
     const nc_literal *l = c->state;
-    if (l->bytes > 0) memcpy(c->out[0].data, l->data, l->bytes);
+    if (l->bytes > 0) memcpy(c->out[0]->data, l->data, l->bytes);
     return NC_OK;
 }
 
@@ -218,10 +218,10 @@ static void range_floats(const nc_tensor *in, const nc_tensor *y) {
 }
 
 static nc_code range_run(const nc_call *c) {
-    if (nc_dtype_is_float(c->out[0].dtype))
-        range_floats(c->in, &c->out[0]);
+    if (nc_dtype_is_float(c->out[0]->dtype))
+        range_floats(c->in, c->out[0]);
     else
-        range_ints(c->in, &c->out[0]);
+        range_ints(c->in, c->out[0]);
     return NC_OK;
 }
 
@@ -234,9 +234,9 @@ static bool range_fits(const nc_node *n, const char **why) {
 
 static nc_code range_dynamic(nc_dyn *d) {
     const nc_call *c = d->call;
-    nc_dtype t = c->in[0].dtype;
+    nc_dtype t = c->in[0]->dtype;
     nc_tensor y;
-    double n = ceil((number_at(t, c->in[1].data, 0) - number_at(t, c->in[0].data, 0)) / number_at(t, c->in[2].data, 0));
+    double n = ceil((number_at(t, c->in[1]->data, 0) - number_at(t, c->in[0]->data, 0)) / number_at(t, c->in[2]->data, 0));
     if (!(n < 0x1p40))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "start, limit and delta give no finite count");
     int64_t count = n > 0 ? (int64_t)n : 0;
@@ -276,7 +276,7 @@ static nc_code reshape_strings(nc_dyn *d) {
     const reshaping *r = c->state;
     nc_object *x = d->in[0];
     int64_t dims[NC_MAX_RANK], others = 1, n;
-    int rank = nc_shape_read(&c->in[1], dims, NC_MAX_RANK), open = -1;
+    int rank = nc_shape_read(c->in[1], dims, NC_MAX_RANK), open = -1;
     for (int k = 0; k < rank; k++) {
         if (dims[k] == 0 && !r->zero_is_size && k < x->t.rank) dims[k] = x->t.dims[k];
         if (dims[k] == -1)

@@ -15,8 +15,8 @@ static void *moved(const nc_tensor *t, int64_t elements) {
 
 /* Only dims of 1 differ: the others correspond in order. */
 nc_code nc_shape_view_ones(const nc_call *c) {
-    const nc_tensor *x = &c->in[0];
-    nc_tensor *y = &c->out[0];
+    const nc_tensor *x = c->in[0];
+    nc_tensor *y = c->out[0];
     int i = 0;
     y->data = x->data;
     nc_dense_strides(y->dims, y->rank, y->strides);
@@ -34,10 +34,10 @@ nc_code nc_shape_view_ones(const nc_call *c) {
 }
 
 nc_code nc_shape_view_dense(const nc_call *c) {
-    nc_tensor *y = &c->out[0];
-    if (nc_tensor_numel(&c->in[0]) != nc_tensor_numel(y))
+    nc_tensor *y = c->out[0];
+    if (nc_tensor_numel(c->in[0]) != nc_tensor_numel(y))
         return wrong(c, "the new shape holds another number of elements");
-    y->data = c->in[0].data;
+    y->data = c->in[0]->data;
     nc_dense_strides(y->dims, y->rank, y->strides);
     return NC_OK;
 }
@@ -61,9 +61,9 @@ nc_code nc_shape_transpose_prepare(nc_prep *p) {
 }
 
 nc_code nc_shape_view_transpose(const nc_call *c) {
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     const order *o = c->state;
-    nc_tensor *y = &c->out[0];
+    nc_tensor *y = c->out[0];
     if (o->n != 0 && o->n != x->rank) return wrong(c, "perm does not fit the rank");
     y->data = x->data;
     for (int k = 0; k < x->rank; k++) y->strides[k] = x->strides[o->n != 0 ? o->perm[k] : x->rank - 1 - k];
@@ -98,7 +98,7 @@ typedef struct cuts {
 
 /* An absent list counts 0, 1, 2, ... from `first` by `by`. */
 static bool read_list(const nc_call *c, int i, int n, int64_t first, int64_t by, int64_t *v) {
-    if (i < c->n_in && c->in[i].data != NULL) return nc_shape_read(&c->in[i], v, NC_MAX_RANK) == n;
+    if (i < c->n_in && c->in[i]->data != NULL) return nc_shape_read(c->in[i], v, NC_MAX_RANK) == n;
     for (int k = 0; k < n; k++) v[k] = first + k * by;
     return true;
 }
@@ -112,8 +112,8 @@ static bool read_cuts(const nc_call *c, int first, cuts *s) {
         memcpy(s->axes, state->axes, sizeof s->axes);
         return read_list(c, c->n_in, s->n, 1, 0, s->steps);
     }
-    s->n = nc_shape_read(&c->in[first], s->starts, NC_MAX_RANK);
-    return s->n >= 0 && nc_shape_read(&c->in[first + 1], s->ends, NC_MAX_RANK) == s->n &&
+    s->n = nc_shape_read(c->in[first], s->starts, NC_MAX_RANK);
+    return s->n >= 0 && nc_shape_read(c->in[first + 1], s->ends, NC_MAX_RANK) == s->n &&
            read_list(c, first + 2, s->n, 0, 1, s->axes) && read_list(c, first + 3, s->n, 1, 0, s->steps);
 }
 
@@ -136,7 +136,7 @@ nc_code nc_slice_view(const nc_call *c, int first_arg, const nc_tensor *whole, n
     return NC_OK;
 }
 
-nc_code nc_shape_view_slice(const nc_call *c) { return nc_slice_view(c, 1, &c->in[0], &c->out[0]); }
+nc_code nc_shape_view_slice(const nc_call *c) { return nc_slice_view(c, 1, c->in[0], c->out[0]); }
 
 /* ---- Split ---- */
 
@@ -164,8 +164,8 @@ nc_code nc_shape_split_prepare(nc_prep *p) {
 /* The size of part k of n; sizes of parts that are not wanted are needed too. */
 static int64_t part_size(const nc_call *c, const parts *s, int64_t d, int64_t done, int k) {
     if (s->sizes != NULL) return k < s->n_sizes ? s->sizes[k] : -1;
-    if (c->n_in > 1 && c->in[1].data != NULL) {
-        const nc_tensor *t = &c->in[1];
+    if (c->n_in > 1 && c->in[1]->data != NULL) {
+        const nc_tensor *t = c->in[1];
         int64_t v;
         if (t->rank != 1 || t->dtype != NC_INT64 || k >= t->dims[0]) return -1;
         memcpy(&v, (const char *)t->data + k * t->strides[0] * 8, 8);
@@ -176,11 +176,11 @@ static int64_t part_size(const nc_call *c, const parts *s, int64_t d, int64_t do
 }
 
 nc_code nc_shape_view_split(const nc_call *c) {
-    const nc_tensor *x = &c->in[0];
+    const nc_tensor *x = c->in[0];
     const parts *s = c->state;
     int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis, at = 0;
     for (int k = 0; k < c->n_out; k++) {
-        nc_tensor *y = &c->out[k];
+        nc_tensor *y = c->out[k];
         int64_t size = part_size(c, s, x->dims[axis], at, k);
         if (size < 0 || size > x->dims[axis] - at) return wrong(c, "the sizes do not fit the dim that is split");
         if (y->rank == x->rank && y->dims[axis] == size) {
@@ -195,8 +195,8 @@ nc_code nc_shape_view_split(const nc_call *c) {
 /* ---- Expand ---- */
 
 nc_code nc_shape_view_expand(const nc_call *c) {
-    const nc_tensor *x = &c->in[0];
-    nc_tensor *y = &c->out[0];
+    const nc_tensor *x = c->in[0];
+    nc_tensor *y = c->out[0];
     for (int k = 0; k < x->rank; k++) {
         int64_t to = k + y->rank - x->rank >= 0 ? y->dims[k + y->rank - x->rank] : -1;
         if (x->dims[k] != 1 && x->dims[k] != to) return wrong(c, "the input does not broadcast to the shape");

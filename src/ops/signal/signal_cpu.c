@@ -41,15 +41,15 @@ static size_t dft_workspace(const void *state, const nc_tensor *in, int n_in, co
 
 static nc_code dft_run(const nc_call *c) {
     const dft_state *s = c->state;
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
-    int64_t axis = c->n_in > 2 && c->in[2].data != NULL ? int_of(&c->in[2]) : s->axis, parts = x->dims[x->rank - 1];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
+    int64_t axis = c->n_in > 2 && c->in[2]->data != NULL ? int_of(c->in[2]) : s->axis, parts = x->dims[x->rank - 1];
     if (axis < 0) axis += x->rank;
     if (axis < 0 || axis >= x->rank - 1 || (parts != 1 && parts != 2))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
                            "axis %lld of %d dims, the last %lld: expected one before the last, and 1 or 2",
                            (long long)axis, x->rank, (long long)parts);
     bool half = s->onesided && !s->inverse;
-    int64_t length = !half ? y->dims[axis] : c->n_in > 1 && c->in[1].data != NULL ? int_of(&c->in[1]) : x->dims[axis];
+    int64_t length = !half ? y->dims[axis] : c->n_in > 1 && c->in[1]->data != NULL ? int_of(c->in[1]) : x->dims[axis];
     if (length < 1 || (half ? length / 2 + 1 : length) != y->dims[axis])
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "length %lld does not give the planned shape",
                            (long long)length);
@@ -83,14 +83,14 @@ static void triangle(const mel_scale *m, int64_t i, double *y) {
 }
 
 static nc_code mel_run(const nc_call *c) {
-    mel_scale m = {.mels = *(const int64_t *)c->in[0].data,
-                   .length = *(const int64_t *)c->in[1].data,
-                   .rate = *(const int64_t *)c->in[2].data};
-    double *y = c->out[0].data, high = hertz_to_mel(*(const double *)c->in[4].data);
-    int64_t bins = c->out[0].dims[0], n = nc_tensor_numel(&c->out[0]);
-    m.low = hertz_to_mel(*(const double *)c->in[3].data);
+    mel_scale m = {.mels = *(const int64_t *)c->in[0]->data,
+                   .length = *(const int64_t *)c->in[1]->data,
+                   .rate = *(const int64_t *)c->in[2]->data};
+    double *y = c->out[0]->data, high = hertz_to_mel(*(const double *)c->in[4]->data);
+    int64_t bins = c->out[0]->dims[0], n = nc_tensor_numel(c->out[0]);
+    m.low = hertz_to_mel(*(const double *)c->in[3]->data);
     m.step = (high - m.low) / (double)(m.mels + 2);
-    if (m.rate < 1 || m.length < 1 || m.mels != c->out[0].dims[1] || !(m.low >= 0) || !(high >= m.low) ||
+    if (m.rate < 1 || m.length < 1 || m.mels != c->out[0]->dims[1] || !(m.low >= 0) || !(high >= m.low) ||
         !isfinite(high) || (m.mels > 0 && edge(&m, m.mels + 1) > bins))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
                            "the edges do not lie in order within the spectrum of %lld bins", (long long)bins);

@@ -41,7 +41,7 @@ static bool read_int(nc_dtype t, const nc_str *s, void *out) {
 static nc_code from_strings(nc_dyn *d, const nc_tensor *x) {
     const nc_str *s = x->data;
     nc_tensor y;
-    NC_TRY(d->alloc(d, 0, d->call->out[0].dtype, x->rank, x->dims, &y));
+    NC_TRY(d->alloc(d, 0, d->call->out[0]->dtype, x->rank, x->dims, &y));
     int64_t n = nc_tensor_numel(x);
     double *v = nc_alloc((size_t)(n + 1) * sizeof *v);
     nc_code code = v != NULL ? NC_OK : nc_strings_no_memory(d);

@@ -53,7 +53,7 @@ static nc_code no_memory(const nc_dyn *d) {
     return nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
 }
 
-static const nc_tensor *tensor_of(const nc_dyn *d, int i) { return d->in[i] != NULL ? &d->in[i]->t : &d->call->in[i]; }
+static const nc_tensor *tensor_of(const nc_dyn *d, int i) { return d->in[i] != NULL ? &d->in[i]->t : d->call->in[i]; }
 
 static bool is_string(const nc_dyn *d, int i) {
     const nc_tensor *t = tensor_of(d, i);
@@ -93,7 +93,7 @@ static nc_code shape_outputs(run *r) {
         r->out[i] = c->out[i];
         r->out[i].dtype = NC_INT64;
         r->out[i].data = NULL;
-        if (c->out[i].rank < 0 || !nc_numel(c->out[i].dims, c->out[i].rank, &n))
+        if (c->out[i]->rank < 0 || !nc_numel(c->out[i]->dims, c->out[i]->rank, &n))
             return nc_diag_set(c->diag, NC_E_UNSUPPORTED, c->node, c->op,
                                "the size of a string tensor must be known before it is made");
         nc_dense_strides(r->out[i].dims, r->out[i].rank, r->out[i].strides);

@@ -31,7 +31,7 @@ bool nc_string_unique_fits(const nc_node *n, const char **why) {
 
 nc_code nc_string_compress(nc_dyn *d) {
     const settings *s = d->call->state;
-    const nc_tensor *x = nc_strings_of(d, 0), *keep = &d->call->in[1];
+    const nc_tensor *x = nc_strings_of(d, 0), *keep = d->call->in[1];
     int axis = (int)(s->axis < 0 ? s->axis + x->rank : s->axis), rank = s->has_axis ? x->rank : 1;
     if (s->has_axis && (axis < 0 || axis >= x->rank))
         return nc_diag_set(d->call->diag, NC_E_SHAPE, d->call->node, d->call->op, "there is no axis %d", axis);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-const nc_tensor *nc_strings_of(const nc_dyn *d, int i) { return d->in[i] != NULL ? &d->in[i]->t : &d->call->in[i]; }
+const nc_tensor *nc_strings_of(const nc_dyn *d, int i) { return d->in[i] != NULL ? &d->in[i]->t : d->call->in[i]; }
 
 nc_code nc_strings_no_memory(const nc_dyn *d) {
     return nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
@@ -83,7 +83,7 @@ static nc_code equal(nc_dyn *d) {
 }
 
 static nc_code where(nc_dyn *d) {
-    const nc_tensor *in[3] = {&d->call->in[0], nc_strings_of(d, 1), nc_strings_of(d, 2)};
+    const nc_tensor *in[3] = {d->call->in[0], nc_strings_of(d, 1), nc_strings_of(d, 2)};
     int64_t dims[NC_MAX_RANK], all[NC_MAX_RANK], strides[3][NC_MAX_RANK];
     int rank, rank_all;
     if (!nc_broadcast(in[1]->dims, in[1]->rank, in[2]->dims, in[2]->rank, dims, &rank) ||

@@ -79,8 +79,8 @@ nc_code nc_resize_prepare(nc_prep *p) {
 }
 
 static const nc_tensor *argument(const nc_call *c, int i) {
-    bool there = i >= 0 && i < c->n_in && c->in[i].data != NULL && nc_tensor_numel(&c->in[i]) > 0;
-    return there ? &c->in[i] : NULL;
+    bool there = i >= 0 && i < c->n_in && c->in[i]->data != NULL && nc_tensor_numel(c->in[i]) > 0;
+    return there ? c->in[i] : NULL;
 }
 
 static double number_at(const nc_tensor *t, int64_t i) {
@@ -188,10 +188,10 @@ static nc_code fill_outside(const nc_call *c, const nck_resize_axis *axes, int n
     const resizing *s = c->state;
     char value[16];
     double v = s->outside;
-    nc_tensor from = {.data = &v, .dtype = NC_DOUBLE}, to = {.data = value, .dtype = c->out[0].dtype};
+    nc_tensor from = {.data = &v, .dtype = NC_DOUBLE}, to = {.data = value, .dtype = c->out[0]->dtype};
     if (s->rule.coords != NCK_COORDS_TF_CROP) return NC_OK;
     NC_TRY(nck_convert(&from, &to, NULL));
-    nck_resize_fill_outside(axes, n, &c->out[0], value);
+    nck_resize_fill_outside(axes, n, c->out[0], value);
     return NC_OK;
 }
 
@@ -207,7 +207,7 @@ static nc_tensor working(const nc_tensor *t, char **memory) {
 
 nc_code nc_resize_run(const nc_call *c) {
     const resizing *s = c->state;
-    const nc_tensor *x = &c->in[0], *y = &c->out[0];
+    const nc_tensor *x = c->in[0], *y = c->out[0];
     nck_resize_axis axes[NC_MAX_RANK];
     char *memory = c->workspace;
     int n;
@@ -227,7 +227,7 @@ nc_code nc_resize_run(const nc_call *c) {
 }
 
 nc_code nc_resize_grad_run(const nc_call *c) {
-    const nc_tensor *dy = &c->in[0], *dx = &c->out[0];
+    const nc_tensor *dy = c->in[0], *dx = c->out[0];
     nck_resize_axis axes[NC_MAX_RANK];
     char *memory = c->workspace;
     int n;

@@ -49,7 +49,7 @@ static bool grid_is_wide(const nc_node *n, const char **why) {
 
 static nc_code grid_sample_run(const nc_call *c) {
     nck_grid_sample s = *(const nck_grid_sample *)c->state;
-    s.x = &c->in[0], s.grid = &c->in[1], s.y = &c->out[0];
+    s.x = c->in[0], s.grid = c->in[1], s.y = c->out[0];
     if (nc_tensor_numel(s.y) == 0) return NC_OK;
     if (nc_tensor_numel(s.x) == 0) return wrong(c, "X is empty");
     if (s.grid->dims[0] != s.x->dims[0] || s.grid->dims[s.grid->rank - 1] != s.x->rank - 2)
@@ -67,7 +67,7 @@ static nc_code affine_prepare(nc_prep *p) {
 }
 
 static nc_code affine_grid_run(const nc_call *c) {
-    const nc_tensor *t = &c->in[0], *y = &c->out[0];
+    const nc_tensor *t = c->in[0], *y = c->out[0];
     int dims = y->rank - 2;
     if (t->rank != 3 || t->dims[0] != y->dims[0] || t->dims[1] != dims || t->dims[2] != dims + 1)
         return wrong(c, "theta does not fit size: expected (N, 2, 3) for 4 and (N, 3, 4) for 5 elements");
@@ -91,10 +91,10 @@ static nc_code roi_prepare(nc_prep *p) {
 
 static nc_code roi_align_run(const nc_call *c) {
     nck_roi_align s = *(const nck_roi_align *)c->state;
-    s.x = &c->in[0], s.rois = &c->in[1], s.batch = c->in[2].data, s.y = &c->out[0];
+    s.x = c->in[0], s.rois = c->in[1], s.batch = c->in[2]->data, s.y = c->out[0];
     int64_t n = s.y->dims[0];
     if (nc_tensor_numel(s.y) == 0) return NC_OK;
-    if (s.rois->dims[1] != 4 || nc_tensor_numel(&c->in[2]) != n)
+    if (s.rois->dims[1] != 4 || nc_tensor_numel(c->in[2]) != n)
         return wrong(c, "expected four numbers and one batch index per region");
     if (nc_tensor_numel(s.x) == 0) return wrong(c, "X is empty");
     for (int64_t i = 0; i < n; i++)
@@ -122,14 +122,14 @@ static size_t nms_workspace(const void *state, const nc_tensor *in, int n_in, co
 }
 
 static const void *scalar(const nc_call *c, int i) {
-    return i < c->n_in && c->in[i].data != NULL && nc_tensor_numel(&c->in[i]) == 1 ? c->in[i].data : NULL;
+    return i < c->n_in && c->in[i]->data != NULL && nc_tensor_numel(c->in[i]) == 1 ? c->in[i]->data : NULL;
 }
 
 static nc_code nms_run(const nc_call *c) {
-    const nc_tensor *boxes = &c->in[0], *scores = &c->in[1];
+    const nc_tensor *boxes = c->in[0], *scores = c->in[1];
     const int64_t *max = scalar(c, 2);
     const float *iou = scalar(c, 3), *threshold = scalar(c, 4);
-    int64_t n = scores->dims[2], *out = c->out[0].data, total = 0;
+    int64_t n = scores->dims[2], *out = c->out[0]->data, total = 0;
     if (boxes->rank != 3 || boxes->dims[0] != scores->dims[0] || boxes->dims[1] != n || boxes->dims[2] != 4)
         return wrong(c, "boxes and scores do not fit: expected (batch, boxes, 4) and (batch, classes, boxes)");
     nck_nms s = {.center = *(const bool *)c->state,
