@@ -158,6 +158,8 @@ def _array(x: np.ndarray) -> _core.Value:
     if x.dtype.kind in "OUS":
         texts = [s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape") for s in x.ravel().tolist()]
         return _core.from_strings(x.shape, texts)
+    if x.dtype.type is np.void:  # raw bytes, and structs of them: strings of that length, as onnxruntime takes them
+        return _core.from_strings(x.shape, [s.tobytes() for s in x.ravel()])
     number = type_number(x.dtype)
     if number in _PACKED:
         packed = pack(np.ascontiguousarray(x), number)

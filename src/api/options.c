@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "train/train.h"
+#include "transform/transform.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,7 +103,19 @@ static nacre_code set_number(nacre_options *o, const char *key, const char *valu
     return NACRE_OK;
 }
 
+static nacre_code check_pass(const char *key, const char *value, nacre_error *err) {
+    char known[400] = "one of ";
+    const char *name;
+    for (int i = 0; (name = nc_transform_name(i, NULL, NULL)) != NULL; i++) {
+        if (strcmp(name, value) == 0) return NACRE_OK;
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", name);
+    }
+    return refuse(err, key, value, known);
+}
+
 static nacre_code add_name(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    nacre_code code = strcmp(key, "disable") == 0 ? check_pass(key, value, err) : NACRE_OK;
+    if (code != NACRE_OK) return code;
     const char *name = nc_arena_str(&o->arena, value);
     bool ok = name != NULL;
     if (ok && strcmp(key, "disable") == 0) ok = NC_PUSH(&o->arena, o->off, name);

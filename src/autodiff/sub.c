@@ -14,7 +14,8 @@ static nc_code flow(nc_grad *g, int i_sub, bool *in, bool *out, bool backward) {
     for (int i = 0; backward && i < sub->outputs.n; i++)
         if (out[i]) NC_TRY(nc_walk_mark(&k, sub->outputs.v[i], false, true));
     NC_TRY(backward ? nc_walk_mark_needed(&k) : nc_walk_mark_reached(&k));
-    for (int i = 0; !backward && i < sub->outputs.n; i++) out[i] = nc_walk_reached(&k, sub->outputs.v[i]);
+    for (int i = 0; !backward && i < sub->outputs.n; i++)
+        out[i] = nc_walk_reached(&k, sub->outputs.v[i]) && nc_walk_carries(sub->outputs.v[i]->type);
     for (int i = 0; backward && i < n_all; i++) {
         const nc_value *v = i < n_in ? sub->inputs.v[i] : sub->captures.v[i - n_in];
         const nc_walk_info *info = nc_walk_peek(&k, v);
@@ -37,8 +38,10 @@ static nc_code walk_sub(nc_grad *g, nc_grad_sub *s) {
     int n_in = sub->inputs.n, n_all = n_in + sub->captures.n;
     for (int i = 0; i < n_all; i++)
         if (s->wants[i]) NC_TRY(nc_walk_mark(k, i < n_in ? sub->inputs.v[i] : sub->captures.v[i - n_in], true, false));
-    for (int i = 0; i < sub->outputs.n; i++)
+    for (int i = 0; i < sub->outputs.n; i++) {
+        NC_TRY(nc_walk_mark_used(k, sub->outputs.v[i]));
         if (s->dy[i]) NC_TRY(nc_walk_mark(k, sub->outputs.v[i], false, true));
+    }
     NC_TRY(nc_walk_prepare(k));
     for (int i = 0; i < sub->outputs.n; i++)
         if (s->dy[i]) NC_TRY(nc_walk_add(k, sub->outputs.v[i], s->dy[i]));

@@ -76,7 +76,7 @@ nc_code nc_walk_prepare(nc_walk *k) {
         else
             NC_TRY(nc_walk_reach(k, n));
     }
-    return NC_OK;
+    return nc_walk_check_codes(k);
 }
 
 /* ---- sums ---- */
@@ -178,7 +178,8 @@ static nc_code hand_on(nc_walk *k, const nc_grad *g, nc_value *const *in, int n)
     for (int i = 0; i < n; i++) {
         if (!g->wants[i] || !g->dx[i]) continue;
         const nc_type *t = in[i]->type, *d = g->dx[i]->type;
-        if (t && d && (t->kind != d->kind || t->elem != d->elem))
+        nc_dtype elem = nc_walk_is_code(in[i]) ? NC_FLOAT : t ? t->elem : NC_UNDEFINED;
+        if (t && d && (t->kind != d->kind || elem != d->elem))
             NC_FAIL(k->w, NC_E_FAIL, "the gradient of input %d has another type than '%s'", i, in[i]->name);
         NC_TRY(nc_walk_add(k, in[i], g->dx[i]));
     }

@@ -11,7 +11,8 @@
 /* What a walk knows of a value of its graph. */
 typedef struct nc_walk_info {
     bool reached;             /* depends on what is asked for */
-    bool needed;              /* what is differentiated depends on it */
+    bool needed;              /* what is differentiated depends on it, by a way that a gradient can take */
+    bool used;                /* the same by any way that reads its elements */
     nc_value *by;             /* its node was decomposed: the value that took its place */
     nc_value *seen;           /* how it is seen from the gradient's graph */
     NC_VEC(nc_value *) parts; /* gradients that arrived, in order of arrival */
@@ -36,12 +37,15 @@ nc_value *nc_walk_now(const nc_walk *k, nc_value *v);                  /* v, or 
 
 /* ---- mark.c ---- */
 bool nc_walk_carries(const nc_type *t);               /* may values of this type have a gradient? */
+bool nc_walk_is_code(const nc_value *v);              /* made by an op that NC_ENCODES: has a gradient of floats */
 bool nc_walk_passes(const nc_node *n, int i_operand); /* may a gradient pass from n's outputs to this operand? */
 bool nc_walk_reached(const nc_walk *k, const nc_value *v);
 NC_MUST nc_code nc_walk_reach(nc_walk *k, const nc_node *n); /* marks n's outputs if an operand is reached */
 NC_MUST nc_code nc_walk_mark(nc_walk *k, nc_value *v, bool reached, bool needed); /* adds marks */
 NC_MUST nc_code nc_walk_mark_reached(nc_walk *k);                                 /* from marked values on */
 NC_MUST nc_code nc_walk_mark_needed(nc_walk *k);                                  /* from marked values back */
+NC_MUST nc_code nc_walk_mark_used(nc_walk *k, const nc_value *v);
+NC_MUST nc_code nc_walk_check_codes(nc_walk *k); /* all is marked: no code is used but by what decodes it */
 
 /* ---- walk.c ---- */
 NC_MUST nc_code nc_walk_prepare(nc_walk *k); /* with xs marked reached and ys needed: marks, decomposes */

@@ -64,7 +64,10 @@ enum {
     NC_LOOPS = 1 << 13,       /* NC_CONTROL: its body runs many times and gets the iteration as input 0 */
     NC_BRANCHES = 1 << 14,    /* NC_CONTROL: one of its subgraphs runs, once */
     NC_BLOCKS = 1 << 15,      /* input 0 in channel-blocked layout */
-    NC_UNBLOCKS = 1 << 16     /* input 0, channel-blocked, in plain layout */
+    NC_UNBLOCKS = 1 << 16,    /* input 0, channel-blocked, in plain layout */
+    NC_ENCODES = 1 << 17, /* output 0 holds codes of the numbers of input 0, in whatever type: their gradient is a float
+                             tensor, in units of input 0, and comes from what decodes them; another use is an error */
+    NC_DECODES = 1 << 18  /* makes numbers of the codes of input 0 */
 };
 
 /* ---- inference ---- */

@@ -1,8 +1,9 @@
 /* onnx/load_sparse.c: SparseTensorProto to a dense literal. Indices are linear, or one row of coordinates per value, in
- * strictly rising order. What the dense tensor takes is checked against what a file of this size may take before it is
- * made: a few bytes can name a very large shape. */
+ * any order, each place once. What the dense tensor takes is checked against what a file of this size may take before
+ * it is made: a few bytes can name a very large shape. */
 #include "onnx/loader.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct sparse {
@@ -73,18 +74,38 @@ static int64_t place_of(const sparse *s, int64_t i) {
     return s->dense->n ? at : -1;
 }
 
+static int rising(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Places that do not rise are sorted, so that two values for one place are found. */
+static nc_code check_once(nc_loader *l, const sparse *s) {
+    int64_t n = s->values->n, *places = nc_arena_array(&l->w->scratch, (size_t)n + 1, sizeof *places);
+    NC_NEED(l->w, places);
+    for (int64_t i = 0; i < n; i++) places[i] = place_of(s, i);
+    qsort(places, (size_t)n, sizeof *places, rising);
+    for (int64_t i = 1; i < n; i++)
+        if (places[i] == places[i - 1])
+            NC_FAIL(l->w, NC_E_BAD_MODEL, "sparse tensor '%.200s' has two values for element %lld", s->name,
+                    (long long)places[i]);
+    return NC_OK;
+}
+
 static nc_code fill(nc_loader *l, const sparse *s, char *to) {
     size_t size = nc_dtype_bytes(s->dense->dtype);
     int64_t last = -1;
+    bool rises = true;
     for (int64_t i = 0; i < s->values->n; i++) {
         int64_t at = place_of(s, i);
-        if (at <= last)
-            NC_FAIL(l->w, NC_E_BAD_MODEL, "sparse tensor '%.200s': index %lld is %s", s->name, (long long)i,
-                    at < 0 ? "outside its shape" : "not larger than the one before");
+        if (at < 0)
+            NC_FAIL(l->w, NC_E_BAD_MODEL, "sparse tensor '%.200s': index %lld is outside its shape", s->name,
+                    (long long)i);
         memcpy(to + (size_t)at * size, (const char *)s->values->data + (size_t)i * size, size);
+        rises = rises && at > last;
         last = at;
     }
-    return NC_OK;
+    return rises ? NC_OK : check_once(l, s);
 }
 
 nc_code nc_load_sparse(nc_loader *l, nc_bytes b, nc_bytes *name, nc_literal **out) {

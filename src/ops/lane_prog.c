@@ -26,14 +26,16 @@ static bool join_compute(nc_lane_prog *p, const nc_value *v, nc_dtype *joined) {
     return true;
 }
 
-/* A single node may mix types: Where has a bool, Pow any exponent. An integer base under a float exponent takes double,
- * so that 32-bit bases keep their digits. */
+/* A single node may mix types: Where has a bool, Pow any exponent. An integer base under a float exponent takes double;
+ * tiles clamp it to 64 bits, so one of 32 is left to Pow's parts. */
 static bool compute_of_node(nc_lane_prog *p, const nc_node *n) {
     nc_dtype joined = NC_UNDEFINED;
     for (int i = 0; i < n->n_in; i++)
         if (!join_compute(p, n->in[i], &joined)) return false;
     nc_dtype out = NC_UNDEFINED;
     if (!join_compute(p, n->out[0], &out)) return false;
+    if (n->out[0]->type->elem == NC_INT32 && (joined == NC_FLOAT || joined == NC_DOUBLE))
+        return refuse(p, "an int32 base under a float exponent");
     if (joined == NC_FLOAT && (out == NC_INT64 || out == NC_UINT64)) joined = NC_DOUBLE;
     p->compute = joined != NC_UNDEFINED ? joined : NC_INT64;
     return true;

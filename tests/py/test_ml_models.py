@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import onnx
 import onnxruntime
 import package
 import pytest
@@ -172,6 +173,112 @@ def test_encoders():
             (one_node("Imputer", floats, [("y", 1)], imputed_value_floats=[8.0], replaced_value_float=4.0), floats),
             (one_node("Imputer", numbers, [("y", 7)], imputed_value_int64s=[8, 9], replaced_value_int64=3), numbers)):
         same(*both(model, {"x": x}))
+
+
+def test_one_hot_of_unknown_categories():
+    import nacre
+    words, numbers = np.array([["a", "b"], ["b", ""]], dtype=object), np.int64([[3, -1, 7]])
+    good = ((words, {"cats_strings": ["b", "a", ""]}), (numbers, {"cats_int64s": [-1, 3, 7]}),
+            (np.float32([1.7, 2]), {"cats_int64s": [2, 1]}), (np.float64([2]), {"cats_int64s": [2, 1]}),
+            (np.zeros((0, 3), np.int64), {"cats_int64s": [2, 1]}), (np.array(7, np.int64), {"cats_int64s": [7]}))
+    for x, cats in good:
+        same(*both(one_node("OneHotEncoder", x, [("y", 1)], zeros=0, **cats), {"x": x}))
+    bad = ((words, {"cats_strings": ["b", "a"]}, 3), (numbers, {"cats_int64s": [3, 7]}, 1),
+           (np.float32([1, math.nan]), {"cats_int64s": [0, 1]}, 1), (np.float64([1e30]), {"cats_int64s": [0, 1]}, 0))
+    for x, cats, at in bad:
+        with pytest.raises(Exception, match=f"OneHotEncoder.*element {at} has none of the 2 categories"):
+            nacre.InferenceSession(one_node("OneHotEncoder", x, [("y", 1)], zeros=0, **cats)).run(None, {"x": x})
+
+
+def test_rows_given_as_vectors():
+    x = np.float32([1, -2, 3])
+    for op, outputs, more in (
+            ("LinearRegressor", [("y", 1)], {"coefficients": [1.0, 2, 3, 4, 5, 6], "intercepts": [0.5, 1],
+                                             "targets": 2}),
+            ("LinearClassifier", [("y", 7), ("z", 1)], {"coefficients": [1.0, 2, 3, 4, 5, 6], "intercepts": [0.5, 1.0],
+                                                        "classlabels_ints": [4, 5]}),
+            ("SVMRegressor", [("y", 1)], {"n_supports": 1, "coefficients": [1.0], "support_vectors": [1.0, 2.0, 3.0],
+                                          "rho": [0.5], "kernel_type": "LINEAR", "kernel_params": [1.0, 0.0, 0.0]}),
+            ("Scaler", [("y", 1)], {"offset": [1.0, 2, 3], "scale": [1.0, 2, 3]}), ("Normalizer", [("y", 1)], {}),
+            ("FeatureVectorizer", [("y", 1)], {"inputdimensions": [3]})):
+        same(*both(one_node(op, x, outputs, **more), {"x": x}))
+
+
+def test_features_of_many_dims_are_flattened():
+    for shape in ((2, 3), (2, 1, 3), (2, 3, 1), (2, 3, 2, 2)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        same(*both(one_node("FeatureVectorizer", x, [("y", 1)], inputdimensions=[x[0].size]), {"x": x}))
+
+
+def test_columns_that_do_not_fit_are_refused():
+    import nacre
+    for op, more in (("Scaler", {"offset": [1.0, 2, 3]}), ("Scaler", {"scale": [1.0, 2, 3]}),
+                     ("Imputer", {"imputed_value_floats": [1.0, 2, 3]})):
+        for shape in ((), (2, 4)):
+            x = np.zeros(shape, np.float32)
+            model = onnx.load_from_string(one_node(op, x, [("y", 1)], **more))
+            for k, n in enumerate(shape):
+                model.graph.input[0].type.tensor_type.shape.dim[k].dim_value = n
+            with pytest.raises(Exception, match=f"{op}.*(has no dims|3 elements for 4 columns)"):
+                nacre.InferenceSession(model.SerializeToString())
+
+
+# ---- maps ----
+
+def map_node(op, key, value, out, **attributes):
+    m = helper.make_value_info("m", helper.make_map_type_proto(key, helper.make_tensor_type_proto(value, [])))
+    graph = helper.make_graph([helper.make_node(op, ["m"], ["y"], domain="ai.onnx.ml", **attributes)], "one", [m],
+                              [helper.make_tensor_value_info("y", out, None)])
+    return helper.make_model(graph, ir_version=8, opset_imports=[
+        helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]).SerializeToString()
+
+
+FLOAT, INT64, STRING, DOUBLE = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.DOUBLE
+
+
+@pytest.mark.parametrize("key, value", [(STRING, FLOAT), (STRING, DOUBLE), (STRING, INT64), (INT64, FLOAT),
+                                        (INT64, DOUBLE), (INT64, STRING)])
+def test_dict_vectorizer(key, value):
+    """onnxruntime's Python takes floats as values only; the others follow the standard."""
+    import nacre
+    keys = ["a", "", "c"] if key == STRING else [3, -5, 9]
+    values = {FLOAT: [1.5, 2.5], DOUBLE: [1.5, 2.5], INT64: [4, -6], STRING: ["x", ""]}[value]
+    words = {"string_vocabulary": keys} if key == STRING else {"int64_vocabulary": keys}
+    model, m = map_node("DictVectorizer", key, value, value, **words), {keys[2]: values[1], keys[0]: values[0]}
+    other = {keys[1]: values[0], ("zz" if key == STRING else 77): values[1]}
+    if value == FLOAT:
+        same(*both(model, {"m": m}))
+        same(*both(model, {"m": other}))
+    session, none = nacre.InferenceSession(model), "" if value == STRING else 0
+    assert session.run(None, {"m": m})[0].tolist() == [[values[0], none, values[1]]]
+    assert session.run(None, {"m": other})[0].tolist() == [[none, values[0], none]]
+
+
+@pytest.mark.parametrize("to, out", [("TO_FLOAT", FLOAT), ("TO_STRING", STRING), ("TO_INT64", INT64)])
+@pytest.mark.parametrize("form", ["DENSE", "SPARSE"])
+def test_cast_map(to, out, form):
+    import nacre
+    attributes = {"cast_to": to, "map_form": form, "max_map": 6}
+    for m in ({4: 2.5, 1: 1.5}, {0: -0.25, 5: 3.0, 6: 7.0, 99: 1.0}):
+        same(*both(map_node("CastMap", INT64, FLOAT, out, **attributes), {"m": m}))
+    texts = nacre.InferenceSession(map_node("CastMap", INT64, STRING, out, **attributes))
+    want = {FLOAT: [1, 2.5], STRING: ["1", "2.5"], INT64: [1, 2]}[out]
+    none = "0.f" if out == STRING else 0
+    want = want if form == "DENSE" else [none, want[0], none, none, want[1], none]
+    assert texts.run(None, {"m": {4: "2.5", 1: "1"}})[0].tolist() == [want]
+
+
+def test_cast_map_refusals():
+    import nacre
+    for more, text in (({"cast_to": "TO_BYTES"}, "TO_BYTES"), ({"map_form": "THIN"}, "THIN"),
+                       ({"map_form": "SPARSE", "max_map": 0}, "max_map is 0")):
+        with pytest.raises(Exception, match=f"CastMap.*{text}"):
+            nacre.InferenceSession(map_node("CastMap", INT64, FLOAT, FLOAT, **more))
+    with pytest.raises(Exception, match="CastMap.*key -1 is negative"):
+        nacre.InferenceSession(map_node("CastMap", INT64, FLOAT, FLOAT, map_form="SPARSE", max_map=3)).run(
+            None, {"m": {-1: 1.0}})
+    with pytest.raises(Exception, match="CastMap.*'x' is not a number"):
+        nacre.InferenceSession(map_node("CastMap", INT64, STRING, FLOAT)).run(None, {"m": {1: "x"}})
 
 
 @pytest.mark.parametrize("labels", [{"classlabels_int64s": [4, 2, 9]}, {"classlabels_strings": ["x", "yy", ""]}])

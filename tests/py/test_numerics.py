@@ -51,6 +51,27 @@ CASES = {
                  ints(np.uint8, 3, 255, 0, 3, 5, 5), {}),
     "subnormal": ("Mul", [f32(1e-45, 1e-40), f32(1, 0.5)], f32(1e-45, 5e-41), {}),
 }
+for kind in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64):
+    low, high, bits, name = np.iinfo(kind).min, np.iinfo(kind).max, np.iinfo(kind).bits, kind.__name__
+    a, b = ints(kind, low, low, high, 0), ints(kind, -1 if low else 0, 0, 0, 0)
+    CASES[f"div_{name}"] = ("Div", [a, b], ints(kind, low, 0, 0, 0), {})
+    for fmod in (0, 1):
+        CASES[f"mod_{name}_{fmod}"] = ("Mod", [a, b], ints(kind, 0, 0, 0, 0), {"fmod": fmod})
+    if not low:
+        one, by = ints(kind, 1, 1, high, high), ints(kind, bits - 1, bits, bits + 1, min(high, 255))
+        CASES[f"shift_left_{name}"] = ("BitShift", [one, by], ints(kind, 1 << bits - 1, 0, 0, 0), {"direction": "LEFT"})
+        CASES[f"shift_right_{name}"] = ("BitShift", [one, by], ints(kind, 0, 0, 0, 0), {"direction": "RIGHT"})
+    for source in (np.float16, np.float32, np.float64):
+        x = np.array([NAN, INF, -INF, -1.5, 7.75, *([1e30, -1e30] if source != np.float16 else [])], source)
+        CASES[f"cast_{source.__name__}_{name}"] = (
+            "Cast", [x], ints(kind, 0, high, low, max(low, -1), 7, *([high, low] if source != np.float16 else [])),
+            {"to": helper.np_dtype_to_tensor_dtype(np.dtype(kind))})
+for kind in (np.int32, np.int64):
+    low, high, name = np.iinfo(kind).min, np.iinfo(kind).max, kind.__name__
+    base, power = ints(kind, 2, 1, -1, 0, -1, -2, 3), f32(-1, -3, -3, -1, NAN, 99, INF)
+    CASES[f"pow_{name}_negative"] = ("Pow", [ints(kind, 2, 1, -1, -1, 0), ints(kind, -1, -3, -3, -2, -1)],
+                                     ints(kind, 0, 1, -1, 1, 0), {})
+    CASES[f"pow_{name}_by_float"] = ("Pow", [base, power], ints(kind, 0, 1, -1, high, 0, low, high), {})
 WHOLE = {  # of a line: not repeated
     "arg_max": ("ArgMax", [f32(1, NAN, INF, NAN)], ints(np.int64, 1), {"axis": 0}),
     "arg_min_last": ("ArgMin", [f32(1, NAN, -INF, NAN)], ints(np.int64, 3), {"axis": 0, "select_last_index": 1}),

@@ -134,6 +134,13 @@ def forms():
     c["reduce_13_noop"] = case("ReduceSum", 13, [A], noop_with_empty_axes=1)
     c["reduce_13_empty_axes"] = case("ReduceSum", 13, [A, ints()], keepdims=0)
     c["reduce_mean_18"] = case("ReduceMean", 18, [A, ints(1, 2)])
+    # A scalar along its one axis, which it has not: the axes are known in the run only, or an attribute.
+    for op in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"):
+        for axis, keep in ((0, 0), (-1, 1)):
+            c[f"reduce_{op}_scalar_{axis}"] = case(f"Reduce{op}", 13 if op == "Sum" else 18,
+                                                   [np.float32(2.5), ints(axis)], keepdims=keep)
+    for axis in (0, -1):
+        c[f"reduce_11_scalar_{axis}"] = case("ReduceMax", 11, [np.float32(2.5)], axes=[axis], keepdims=0)
     c["softmax_1"] = case("Softmax", 1, [A], axis=1)
     c["softmax_11_negative"] = case("Softmax", 11, [A], axis=-2)
     c["softmax_13"] = case("Softmax", 13, [A], axis=1)

@@ -40,10 +40,8 @@ GAPS = [
     ("ScatterElements", (*COMPLEX, "string"), "strings and complex numbers cannot be combined"),
     ("ScatterND", (*COMPLEX, "string"), "strings and complex numbers cannot be combined"),
     ("TensorScatter", ("float4e2m1", "float8e8m0", "int4", "string", "uint4"), "caches of strings or packed types"),
-    ("Trilu", COMPLEX, "a triangle of complex numbers"),
     ("Unique", (*COMPLEX, "string"), "complex numbers have no order; strings along an axis"),
     ("Upsample", (*COMPLEX, "string"), "pictures of strings or complex numbers"),
-    ("Where", COMPLEX, "complex numbers"),
 ]
 
 # Run, with a result that the others do not give.

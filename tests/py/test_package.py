@@ -139,6 +139,26 @@ def test_strings(x):
     assert got.tolist() == want.tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("x", [np.frombuffer(b"abcdef", "V3"), np.frombuffer(b"a\0", "V1").reshape(2, 1),
+                               np.array([(65,), (66,)], [("code", "u1")]), np.frombuffer(b"abcdef", "V2")[::2],
+                               np.empty((0,), "V4")], ids=["bytes", "nul", "struct", "strided", "empty"])
+def test_raw_bytes_are_strings(x):
+    mine, theirs = sessions(package.identity(TensorProto.STRING, ["n", "m"][:x.ndim]))
+    got, want = mine.run(None, {"x": x})[0], theirs.run(None, {"x": x})[0]
+    assert got.dtype == want.dtype == object and got.shape == want.shape and got.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("kind, number", [("V1", TensorProto.FLOAT8E4M3FN), ("V1", TensorProto.UINT8),
+                                          ("V1", TensorProto.INT4), ("V2", TensorProto.BFLOAT16),
+                                          ("V2", TensorProto.FLOAT16), ("V4", TensorProto.FLOAT)])
+def test_raw_bytes_of_a_named_type(kind, number):
+    x = np.frombuffer(bytes([0, 0x3C, 0, 0x40, 1, 2, 3, 4]), kind)
+    mine, theirs = (m.OrtValue.ortvalue_from_numpy_with_onnx_type(x, number) for m in (nacre, ort))
+    assert (mine.data_type(), mine.shape()) == (theirs.data_type(), theirs.shape())
+    with pytest.raises(RuntimeError):
+        nacre.OrtValue.ortvalue_from_numpy_with_onnx_type(x, TensorProto.DOUBLE)
+
+
 def test_sequences():
     mine, theirs = sessions(package.sequences())
     for s in ([], [np.float32([1, 2])], [np.float32([1, 2]), np.float32([])]):

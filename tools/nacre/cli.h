@@ -129,8 +129,8 @@ bool inflate_bytes(const unsigned char *in, size_t n_in, unsigned char *out, siz
 
 /* ---- show.c ---- */
 
+double narrow_value(nacre_type t, const void *data, int64_t i); /* narrow.c: of at most 8 bits; NaN for other types */
 double value_element(nacre_value *v, int64_t i);
-bool type_is_float(nacre_type t);
 void value_shape(const nacre_value *v, char *text, size_t bytes); /* "(2, 3)" */
 void value_show(const char *name, nacre_value *v, bool full, int indent);
 

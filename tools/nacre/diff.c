@@ -42,18 +42,22 @@ typedef struct range {
     double worst_abs;
 } range;
 
-static void judge(range *r, double g, double w, int64_t i) {
-    if ((isnan(g) && isnan(w)) || g == w) return;
-    if (!isfinite(g) || !isfinite(w)) {
-        if (r->odd < 0) r->odd = i;
-        r->n_bad++;
-        return;
-    }
-    double abs = fabs(g - w), rel = w != 0 ? abs / fabs(w) : 0;
+static void judge_distance(range *r, double abs, double w, int64_t i) {
+    double rel = w != 0 ? abs / fabs(w) : 0;
     if (abs > r->max_abs) r->max_abs = abs;
     if (rel > r->max_rel) r->max_rel = rel;
     if (abs <= r->atol + r->rtol * fabs(w)) return;
     if (!r->n_bad++ || r->worst < 0 || abs > r->worst_abs) r->worst = i, r->worst_abs = abs;
+}
+
+static void judge(range *r, double g, double w, int64_t i) {
+    if ((isnan(g) && isnan(w)) || g == w) return;
+    if (isfinite(g) && isfinite(w)) {
+        judge_distance(r, fabs(g - w), w, i);
+        return;
+    }
+    if (r->odd < 0) r->odd = i;
+    r->n_bad++;
 }
 
 /* Elements as doubles; part 1 of complex numbers is the imaginary one. */
@@ -78,6 +82,7 @@ static void read_block(nacre_value *v, int64_t from, int n, int part, double *ou
 static bool bits_equal(const range *r, int64_t from, int n) {
     if (nacre_value_type(r->got) != nacre_value_type(r->want)) return false;
     size_t bytes = nacre_type_bytes(nacre_value_type(r->got));
+    if (bytes == 0) return false; /* packed */
     return memcmp((char *)nacre_value_data(r->got) + (size_t)from * bytes,
                   (char *)nacre_value_data(r->want) + (size_t)from * bytes, (size_t)n * bytes) == 0;
 }
@@ -86,14 +91,44 @@ static bool is_complex(const nacre_value *v) {
     return nacre_value_type(v) == NACRE_COMPLEX64 || nacre_value_type(v) == NACRE_COMPLEX128;
 }
 
-/* Long integers that round to the same double still differ. */
-static void judge_exact(range *r, double g, double w, int64_t i) {
-    if (bits_equal(r, i, 1)) return;
-    int64_t before = r->n_bad;
-    judge(r, g, w, i);
-    if (r->n_bad == before && nacre_value_type(r->got) == nacre_value_type(r->want)) {
-        if (!r->n_bad++) r->worst = i;
+static bool is_whole(nacre_type t) {
+    switch (t) {
+    case NACRE_INT8:
+    case NACRE_INT16:
+    case NACRE_INT32:
+    case NACRE_INT64:
+    case NACRE_INT4:
+    case NACRE_INT2:
+    case NACRE_UINT8:
+    case NACRE_UINT16:
+    case NACRE_UINT32:
+    case NACRE_UINT64:
+    case NACRE_UINT4:
+    case NACRE_UINT2:
+    case NACRE_BOOL: return true;
+    default: return false;
     }
+}
+
+/* A whole number of any type, since doubles do not tell neighbours of 64 bits apart. */
+typedef struct whole {
+    bool negative;
+    uint64_t size;
+} whole;
+
+static whole whole_of(nacre_value *v, int64_t i) {
+    const void *p = nacre_value_data(v);
+    if (nacre_value_type(v) == NACRE_UINT64) return (whole){false, ((const uint64_t *)p)[i]};
+    int64_t x = nacre_value_type(v) == NACRE_INT64 ? ((const int64_t *)p)[i] : (int64_t)value_element(v, i);
+    return (whole){x < 0, x < 0 ? 0 - (uint64_t)x : (uint64_t)x};
+}
+
+static void judge_whole(range *r, double w, int64_t i) {
+    whole a = whole_of(r->got, i), b = whole_of(r->want, i);
+    if (a.negative != b.negative)
+        judge_distance(r, (double)a.size + (double)b.size, w, i);
+    else if (a.size != b.size)
+        judge_distance(r, (double)(a.size > b.size ? a.size - b.size : b.size - a.size), w, i);
 }
 
 static void *judge_range(void *p) {
@@ -107,7 +142,7 @@ static void *judge_range(void *p) {
             read_block(r->want, i, n, part, w);
             for (int k = 0; k < n; k++) {
                 if (r->exact)
-                    judge_exact(r, g[k], w[k], i + k);
+                    judge_whole(r, w[k], i + k);
                 else
                     judge(r, g[k], w[k], i + k);
             }
@@ -130,7 +165,7 @@ static void merge(const range *r, int n, diff *d, range *all) {
 
 static void diff_numbers(nacre_value *got, nacre_value *want, double rtol, double atol, diff *d) {
     int64_t n = nacre_value_count(got);
-    bool exact = !type_is_float(nacre_value_type(got)) && !type_is_float(nacre_value_type(want)) && !is_complex(got);
+    bool exact = is_whole(nacre_value_type(got)) && is_whole(nacre_value_type(want));
     range all = {.got = got,
                  .want = want,
                  .rtol = exact ? 0 : rtol,

@@ -30,7 +30,9 @@ static int set_pair(const char *command, nacre_options *o, const char *pair) {
     const char *eq = strchr(pair, '=');
     if (!eq || (size_t)(eq - pair) >= sizeof key) return cli_usage(command, "--set wants KEY=VALUE, got '%s'", pair);
     snprintf(key, sizeof key, "%.*s", (int)(eq - pair), pair);
-    return nacre_options_set(o, key, eq + 1, &err) == NACRE_OK ? EXIT_DONE : cli_error(&err);
+    nacre_code code = nacre_options_set(o, key, eq + 1, &err);
+    if (code == NACRE_ARGUMENT) return cli_usage(command, "--set %s: %s", pair, err.text);
+    return code == NACRE_OK ? EXIT_DONE : cli_error(&err);
 }
 
 static int set_options(const char *command, const common *c, const char *const *more, const list *more_sets,

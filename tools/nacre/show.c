@@ -4,10 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-bool type_is_float(nacre_type t) {
-    return t == NACRE_FLOAT || t == NACRE_DOUBLE || t == NACRE_FLOAT16 || t == NACRE_BFLOAT16;
-}
-
 static double half_value(uint16_t h) {
     int e = h >> 10 & 31, m = h & 1023;
     double v = e == 31 ? (m ? (double)NAN : (double)INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
@@ -37,7 +33,7 @@ double value_element(nacre_value *v, int64_t i) {
     case NACRE_UINT8: return ((const uint8_t *)p)[i];
     case NACRE_COMPLEX64: return ((const float *)p)[2 * i];
     case NACRE_COMPLEX128: return ((const double *)p)[2 * i];
-    default: return NAN;
+    default: return narrow_value(nacre_value_type(v), p, i);
     }
 }
 

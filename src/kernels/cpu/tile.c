@@ -15,9 +15,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#define TILE_BYTES 2048 /* of one register: 512 floats or 256 of the wide types */
-#define CHUNK 16384     /* elements of one work item */
-#define LONG_ROW 64     /* elements from which a tile ends with its row */
+#define TILE_BYTES 2048  /* of one register at most: 512 floats or 256 of the wide types */
+#define FILE_BYTES 12288 /* of all registers: it lies on the stack, which may be small; many registers are shorter */
+#define CHUNK 16384      /* elements of one work item */
+#define LONG_ROW 64      /* elements from which a tile ends with its row */
 
 typedef struct operand {
     char *base;
@@ -40,6 +41,7 @@ typedef struct tile_job {
     int64_t dims[NC_MAX_RANK];
     int64_t numel, inner, tile;
     size_t bytes; /* of one element of the compute type */
+    size_t register_bytes;
     operand in[NCK_TILE_MAX_REG], out[NCK_TILE_MAX_OUT];
 } tile_job;
 
@@ -49,9 +51,17 @@ typedef struct place {
 } place;
 
 typedef struct registers {
-    _Alignas(64) char tile[NCK_TILE_MAX_REG][TILE_BYTES];
+    _Alignas(64) char file[FILE_BYTES];
+    char *tile[NCK_TILE_MAX_REG];
     const void *now[NCK_TILE_MAX_REG]; /* where the register's value is: its tile, or memory of an input */
 } registers;
+
+/* Whole vectors of the widest type for each of n registers. */
+static size_t register_bytes(int n) {
+    size_t step = NCK_TILE_PAD * sizeof(double), share = FILE_BYTES / (size_t)(n > 0 ? n : 1) / step * step;
+    return share < TILE_BYTES ? share : TILE_BYTES;
+}
+_Static_assert(FILE_BYTES / NCK_TILE_MAX_REG >= NCK_TILE_PAD * sizeof(double), "a register holds a vector at least");
 
 nc_dtype nck_tile_compute(nc_dtype storage) {
     switch (storage) {
@@ -131,7 +141,8 @@ static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, 
                : p->compute == NC_INT64  ? nck_tile_int64
                                          : nck_tile_uint64;
     j->bytes = nc_dtype_bytes(p->compute);
-    j->tile = (int64_t)(TILE_BYTES / j->bytes);
+    j->register_bytes = register_bytes(p->n_reg);
+    j->tile = (int64_t)(j->register_bytes / j->bytes);
     memcpy(j->dims, out[0]->dims, sizeof j->dims);
     for (int i = 0; i < p->n_in; i++) nc_broadcast_strides(in[i], out[0]->rank, out[0]->dims, strides[i]);
     for (int i = 0; i < p->n_out; i++) nc_broadcast_strides(out[i], out[0]->rank, out[0]->dims, strides[p->n_in + i]);
@@ -275,6 +286,7 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
     const tile_job *j = ctx;
     registers r;
     int64_t at = i_chunk * CHUNK, end = j->numel - at < CHUNK ? j->numel : at + CHUNK;
+    for (int i = 0; i < j->p->n_reg; i++) r.tile[i] = r.file + (size_t)i * j->register_bytes;
     for (int i = 0; i < j->p->n_in; i++) {
         if (!j->in[i].splat) continue;
         j->in[i].load(r.tile[i], j->in[i].base, 0, 1);

@@ -7,6 +7,7 @@
 #include "tests/check.h"
 
 #include <float.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #define MAX_BYTES (1 << 18)
@@ -391,6 +392,54 @@ TEST(threads_do_not_change_bits) {
     run_tiles(&chain, in, b, pool);
     for (int o = 0; o < 2; o++) CHECK(memcmp(want_bytes[o], got_bytes[o], 401 * 103 * 4) == 0);
     nc_pool_destroy(pool);
+}
+
+/* As many registers as there may be, all in use, on a thread with as little stack as some systems give. */
+typedef struct small_stack {
+    nck_tile_prog p;
+    const nc_tensor *in, *out;
+} small_stack;
+
+static void *on_small_stack(void *ctx) {
+    small_stack *s = ctx;
+    run_tiles(&s->p, s->in, s->out, NULL);
+    return NULL;
+}
+
+TEST(small_stacks_are_enough) {
+    nck_tile_op op[NCK_TILE_MAX_REG - 1];
+    uint16_t last[1] = {NCK_TILE_MAX_REG - 1};
+    for (int i = 0; i < NCK_TILE_MAX_REG - 1; i++)
+        op[i] = (nck_tile_op){.lane = NCK_LANE_add, .dst = (uint16_t)(i + 1), .src = {(uint16_t)i, 0}};
+    for (int wide = 0; wide < 2; wide++) {
+        nc_dtype t = wide ? NC_DOUBLE : NC_FLOAT;
+        int64_t n = 3001;
+        fill_random(t, in_bytes[0], n);
+        nc_tensor in = tensor(in_bytes[0], t, 1, &n), out = tensor(got_bytes[0], t, 1, &n);
+        small_stack s = {{.compute = t,
+                          .n_in = 1,
+                          .n_out = 1,
+                          .n_reg = NCK_TILE_MAX_REG,
+                          .n_op = NCK_TILE_MAX_REG - 1,
+                          .op = op,
+                          .out_reg = last},
+                         &in,
+                         &out};
+        REQUIRE(nck_tile_check(&s.p));
+        pthread_attr_t attr;
+        pthread_t thread;
+        REQUIRE(pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, 65536) == 0);
+        REQUIRE(pthread_create(&thread, &attr, on_small_stack, &s) == 0);
+        pthread_join(thread, NULL);
+        pthread_attr_destroy(&attr);
+        nc_tensor want = tensor(want_bytes[0], t, 1, &n);
+        nck_tile_ref_run(&s.p, &in, &want);
+        for (int64_t i = 0; i < n; i++) {
+            size_t at = (size_t)i * nc_dtype_bytes(t);
+            CHECK_CLOSE(get(t, got_bytes[0] + at), get(t, want_bytes[0] + at),
+                        wide ? nc_tol_lane_f64 : nc_tol_lane_f32);
+        }
+    }
 }
 
 TEST(compute_types) {

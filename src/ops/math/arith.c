@@ -38,11 +38,22 @@ static const nc_op_version pow_versions[] = {
     {.since = 1, IN({"X", T_FLOAT}, {"Y", SAME(0)}), OUT({"Z", SAME(0)}), ATTR(OLD_BROADCAST)},
     {0}};
 
+/* An int32 base under a float exponent: in double, and back as Cast does it. Else old broadcasting. */
+static nc_code pow_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    const nc_type *x = n->in[0]->type, *y = n->in[1]->type;
+    if (x == NULL || y == NULL || x->elem != NC_INT32 || !nc_dtype_is_float(y->elem))
+        return nc_math_decompose_old(b, n, out);
+    nc_value *wide =
+        nc_build1(b, "Pow", 2, nc_build_cast(b, n->in[0], NC_DOUBLE), nc_build_cast(b, n->in[1], NC_DOUBLE));
+    out[0] = nc_build_cast(b, wide, NC_INT32);
+    return b->code;
+}
+
 const nc_card nc_card_pow = {.name = "Pow",
                              .doc = "X to the power of Y, broadcast, in X's type.",
                              .versions = pow_versions,
                              .grad = nc_math_grad_binary,
-                             .decompose = nc_math_decompose_old,
+                             .decompose = pow_decompose,
                              NC_LANE(pow)};
 
 /* ---- Min and Max: any number of inputs ---- */

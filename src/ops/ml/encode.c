@@ -1,7 +1,7 @@
 /* ops/ml/encode.c: cards of OneHotEncoder, Imputer and FeatureVectorizer, which are other ops put together, and of
  * CategoryMapper, which is a LabelEncoder. */
 #include "ops/build.h"
-#include "ops/card.h"
+#include "ops/ml/ml.h"
 
 #define T_ML (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
 #define T_F32 NC_BIT(NC_FLOAT)
@@ -48,11 +48,10 @@ static nc_value *numbered(nc_builder *b, nc_value *x, const nc_attr *cats) {
     return nc_build_attr1(b, ML, "CategoryMapper", &x, 1, attrs, 2);
 }
 
-/* Every element equal to every category. Floats are cut off first, as in other runtimes. */
+/* Every element equal to every category. Floats are cut off first, as in other runtimes. Where an element without a
+ * category is an error, a kernel looks (one_hot_cpu.c). */
 static nc_code one_hot_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     const nc_attr *ints = nc_node_attr(n, "cats_int64s"), *strings = nc_node_attr(n, "cats_strings");
-    if (nc_attr_int(n, "zeros") == 0)
-        NC_FAIL(b->w, NC_E_UNSUPPORTED, "zeros is 0: unknown categories as errors are not supported");
     int64_t last = -1;
     nc_value *x = strings != NULL ? numbered(b, n->in[0], strings) : nc_build_cast(b, n->in[0], NC_INT64);
     nc_value *cats = ints != NULL ? list(b, NC_INT64, ints->n, ints->ints) : counted(b, strings->n);
@@ -78,7 +77,12 @@ const nc_card nc_card_one_hot_encoder = {.name = "OneHotEncoder",
 
 /* ---- Imputer ---- */
 
-static nc_code same_infer(nc_infer *c) { return nc_out_like(c, 0, 0); }
+static nc_code imputer_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    bool whole = x != NULL && (x->elem == NC_INT64 || x->elem == NC_INT32);
+    NC_TRY(nc_ml_columns_expect(c, whole ? "imputed_value_int64s" : "imputed_value_floats"));
+    return nc_out_like(c, 0, 0);
+}
 
 static nc_code imputer_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_dtype t = n->in[0]->type->elem;
@@ -106,7 +110,7 @@ const nc_card nc_card_imputer = {.name = "Imputer",
                                  .domain = ML,
                                  .doc = "One value of X replaced by another, or by one per column.",
                                  .versions = imputer_versions,
-                                 .infer = same_infer,
+                                 .infer = imputer_infer,
                                  .decompose = imputer_decompose};
 
 /* ---- CategoryMapper ---- */
@@ -142,14 +146,16 @@ static nc_code vectorizer_infer(nc_infer *c) {
     for (int i = 0; i < c->node->n_in; i++) {
         const nc_type *x = nc_in(c, i);
         if (x == NULL || x->rank < 0) return nc_out_unknown(c, 0, NC_FLOAT, 2);
-        if (x->rank < 1 || x->rank > 2) NC_FAIL(c->w, NC_E_SHAPE, "input %d has %d dims, expected 1 or 2", i, x->rank);
+        if (x->rank < 1) NC_FAIL(c->w, NC_E_SHAPE, "input %d has no dims, at least 1 is expected", i);
         int64_t width;
-        bool known = nc_dim_is_const(x->dims[x->rank - 1], &width);
+        const nc_dim *columns = x->dims[x->rank > 1];
+        for (int k = 2; k < x->rank; k++) columns = nc_dim_mul(c->dims, columns, x->dims[k]);
+        bool known = nc_dim_is_const(columns, &width);
         if (sizes != NULL && i < n && known && width != sizes[i])
             NC_FAIL(c->w, NC_E_SHAPE, "input %d has %lld columns, inputdimensions says %lld", i, (long long)width,
                     (long long)sizes[i]);
-        if (i == 0) dims[0] = x->rank == 2 ? x->dims[0] : nc_dim_const(c->dims, 1);
-        dims[1] = nc_dim_add(c->dims, dims[1], x->dims[x->rank - 1]);
+        if (i == 0) dims[0] = x->rank > 1 ? x->dims[0] : nc_dim_const(c->dims, 1);
+        dims[1] = nc_dim_add(c->dims, dims[1], columns);
     }
     return nc_out(c, 0, NC_FLOAT, 2, dims);
 }
@@ -161,8 +167,9 @@ static nc_code vectorizer_decompose(nc_builder *b, const nc_node *n, nc_value **
     NC_NEED(b->w, parts);
     for (int i = 0; i < n->n_in; i++) {
         parts[i] = nc_build_cast(b, n->in[i], NC_FLOAT);
-        if (n->in[i]->type != NULL && n->in[i]->type->rank == 1)
-            parts[i] = nc_build1(b, "Unsqueeze", 2, parts[i], nc_build_ints(b, &first, 1));
+        int rank = n->in[i]->type != NULL ? n->in[i]->type->rank : -1;
+        if (rank == 1) parts[i] = nc_build1(b, "Unsqueeze", 2, parts[i], nc_build_ints(b, &first, 1));
+        if (rank > 2) parts[i] = nc_build_attr1(b, "", "Flatten", &parts[i], 1, &axis, 1);
     }
     out[0] = nc_build_attr1(b, "", "Concat", parts, n->n_in, &axis, 1);
     return b->code;

@@ -1,7 +1,7 @@
 /* ops/ml/features.c: cards of ai.onnx.ml that are other ops put together: ArrayFeatureExtractor, Binarizer, Scaler and
  * Normalizer. They have no kernels. */
 #include "ops/build.h"
-#include "ops/card.h"
+#include "ops/ml/ml.h"
 
 #include <string.h>
 
@@ -82,6 +82,12 @@ static nc_code float_infer(nc_infer *c) {
     return x->rank < 0 ? nc_out_unknown(c, 0, NC_FLOAT, -1) : nc_out(c, 0, NC_FLOAT, x->rank, x->dims);
 }
 
+static nc_code scaler_infer(nc_infer *c) {
+    NC_TRY(nc_ml_columns_expect(c, "offset"));
+    NC_TRY(nc_ml_columns_expect(c, "scale"));
+    return float_infer(c);
+}
+
 static nc_code scaler_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     const nc_attr *offset = nc_node_attr(n, "offset"), *scale = nc_node_attr(n, "scale");
     out[0] = nc_build_cast(b, n->in[0], NC_FLOAT);
@@ -99,7 +105,7 @@ const nc_card nc_card_scaler = {.name = "Scaler",
                                 .domain = ML,
                                 .doc = "(X - offset) * scale.",
                                 .versions = scaler_versions,
-                                .infer = float_infer,
+                                .infer = scaler_infer,
                                 .decompose = scaler_decompose};
 
 /* ---- Normalizer ---- */

@@ -22,6 +22,9 @@ nc_code nc_ml_scores_infer(nc_infer *c, int i_out, nc_dtype t, int64_t n);
 nc_code nc_ml_labels_infer(nc_infer *c, const char *strings);
 int64_t nc_ml_n_labels(const nc_node *n, const char *strings, const char *ints);
 
+/* SHAPE unless the list attribute has one element, or one for each column of input 0, its last dim. */
+nc_code nc_ml_columns_expect(nc_infer *c, const char *list);
+
 /* A classifier whose labels are the strings of an attribute: the same with numbers for labels, and their names looked
  * up. */
 nc_code nc_ml_number_labels(nc_builder *b, const nc_node *n, const char *strings, const char *ints, nc_value **out);
@@ -45,5 +48,11 @@ nc_code nc_zip_map_prepare(nc_prep *p);
 nc_code nc_zip_map(nc_dyn *d);
 nc_code nc_dict_prepare(nc_prep *p);
 nc_code nc_dict_vectorizer(nc_dyn *d);
+nc_code nc_cast_map_prepare(nc_prep *p);
+nc_code nc_cast_map(nc_dyn *d);
+
+bool nc_one_hot_fits(const nc_node *n, const char **why);
+nc_code nc_one_hot_prepare(nc_prep *p);
+nc_code nc_one_hot(nc_dyn *d);
 
 #endif

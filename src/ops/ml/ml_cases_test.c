@@ -40,6 +40,8 @@ TEST(ml_types) {
     CHECK_INFERS(ONE(REGRESSOR(", n_targets = 4"), "float[n,3]"), "float[n,4]");
     CHECK_INFERS(TWO("", "float[n,3]", "float[n,k]"), "float[n,k+3]");
     CHECK_INFERS(ONE("DictVectorizer<int64_vocabulary = [1, 2, 3]>", "map(int64,double[])"), "double[1,3]");
+    CHECK_INFERS(TWO("", "float[2,3,4]", "float[n,1]"), "float[2,13]");
+    CHECK_INFERS(ONE("CastMap<map_form = \"SPARSE\", max_map = 5>", "map(int64,string[])"), "float[1,5]");
     CHECK_INFERS(ONE("DictVectorizer<string_vocabulary = [\"a\"]>", "map(string,int64[])"), "int64[1,1]");
 }
 
@@ -48,6 +50,10 @@ TEST(ml_refusals) {
     CHECK_REFUSED(ONE(REGRESSOR(", n_targets = 0"), "float[n,3]"), NC_E_BAD_GRAPH, "n_targets is 0");
     CHECK_REFUSED(TWO("<inputdimensions = [3, 2]>", "float[n,3]", "float[n,1]"), NC_E_SHAPE,
                   "input 1 has 1 columns, inputdimensions says 2");
-    CHECK_REFUSED(TWO("", "float[2,3,4]", "float[n,1]"), NC_E_SHAPE, "input 0 has 3 dims, expected 1 or 2");
+    CHECK_REFUSED(TWO("", "float[]", "float[n,1]"), NC_E_SHAPE, "input 0 has no dims, at least 1 is expected");
+    CHECK_REFUSED(ONE("Scaler<offset = [1.0, 2.0, 3.0]>", "float[n,2]"), NC_E_SHAPE,
+                  "offset has 3 elements for 2 columns");
+    CHECK_REFUSED(ONE("CastMap<map_form = \"SPARSE\", max_map = 0>", "map(int64,float[])"), NC_E_BAD_GRAPH,
+                  "max_map is 0");
     CHECK_REFUSED(ONE("DictVectorizer", "map(int64,float[])"), NC_E_BAD_GRAPH, "needs int64_vocabulary");
 }

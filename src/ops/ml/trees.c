@@ -15,6 +15,17 @@ static nc_code rows_of(nc_infer *c, const nc_type *x, const nc_dim **rows) {
     return NC_OK;
 }
 
+nc_code nc_ml_columns_expect(nc_infer *c, const char *list) {
+    const nc_attr *a = nc_node_attr(c->node, list);
+    int rank;
+    int64_t columns;
+    if (a == NULL || !nc_in_rank(c, 0, &rank)) return NC_OK;
+    if (rank == 0) NC_FAIL(c->w, NC_E_SHAPE, "X has no dims, at least 1 is expected");
+    if (a->n > 1 && nc_dim_is_const(nc_in_dim(c, 0, rank - 1), &columns) && columns != a->n)
+        NC_FAIL(c->w, NC_E_SHAPE, "%s has %d elements for %lld columns of X", list, a->n, (long long)columns);
+    return NC_OK;
+}
+
 nc_code nc_ml_scores_infer(nc_infer *c, int i_out, nc_dtype t, int64_t n) {
     const nc_type *x = nc_in(c, 0);
     const nc_dim *dims[2] = {NULL, nc_dim_const(c->dims, n)};

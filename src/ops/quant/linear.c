@@ -1,6 +1,7 @@
 /* ops/quant/linear.c: cards of QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. Scale and zero point are
  * one number, one per index of an axis, or (block_size) a tensor like x with the axis cut into blocks. What the actual
- * sizes must fulfil is checked by the kernels, linear_cpu.c. Rounding has no gradient; one of scales is refused. */
+ * sizes must fulfil is checked by the kernels, linear_cpu.c. Gradients are in linear_grad.c. */
+#include "ops/quant/linear_grad.h"
 #include "ops/quant/quant.h"
 
 static nc_code type_attr(nc_infer *c, const char *name, nc_dtype *t) {
@@ -97,8 +98,10 @@ static const nc_op_version quantize_versions[] = {{.since = 28, Q(T_REAL | T_I32
 const nc_card nc_card_quantize_linear = {.name = "QuantizeLinear",
                                          .doc = "x / y_scale + y_zero_point, rounded to a narrower type.",
                                          .versions = quantize_versions,
+                                         .traits = NC_ENCODES,
                                          .infer = quantize_infer,
-                                         .zero_grad = true};
+                                         .grad = nc_quantize_grad,
+                                         .no_grad_in = 1u << 2};
 
 #define DQ(x, scale, y) IN({"x", x}, {"x_scale", scale}, {"x_zero_point", SAME(0), OPTIONAL}), OUT({"y", y})
 #define DQ_ATTR_21 AXIS, A_INT("block_size", 0)
@@ -117,8 +120,10 @@ static const nc_op_version dequantize_versions[] = {
 const nc_card nc_card_dequantize_linear = {.name = "DequantizeLinear",
                                            .doc = "(x - x_zero_point) * x_scale.",
                                            .versions = dequantize_versions,
+                                           .traits = NC_DECODES,
                                            .infer = dequantize_infer,
-                                           .no_grad_in = 1u << 0 | 1u << 2};
+                                           .grad = nc_dequantize_grad,
+                                           .no_grad_in = 1u << 2};
 
 static const nc_op_version dynamic_versions[] = {
     {.since = 11,
@@ -130,5 +135,6 @@ static const nc_op_version dynamic_versions[] = {
 const nc_card nc_card_dynamic_quantize_linear = {.name = "DynamicQuantizeLinear",
                                                  .doc = "x as uint8, with the scale and zero point of its own range.",
                                                  .versions = dynamic_versions,
+                                                 .traits = NC_ENCODES,
                                                  .infer = dynamic_infer,
-                                                 .zero_grad = true};
+                                                 .grad = nc_dynamic_quantize_grad};

@@ -1,6 +1,6 @@
 /* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax, ReduceMin and ReduceProd. Axes are an attribute in
- * old versions and an input in new ones; no axes means all, or none where noop_with_empty_axes says so. Gradients are
- * in reduce_grad.c. */
+ * old versions and an input in new ones; no axes means all, or none where noop_with_empty_axes says so. A scalar may be
+ * reduced along axis 0 or -1, as exporters write it. Gradients are in reduce_grad.c. */
 #include "ops/reduce/reduce.h"
 
 #include "ops/reduce/reduce_card.h"
@@ -9,11 +9,12 @@
 #include <string.h>
 
 bool nc_reduce_mask(const int64_t *axes, int n, int rank, uint32_t *mask) {
+    int within = rank > 0 ? rank : 1;
     *mask = 0;
     for (int i = 0; i < n; i++) {
-        int64_t a = axes[i] < 0 ? axes[i] + rank : axes[i];
-        if (a < 0 || a >= rank) return false;
-        *mask |= 1u << a;
+        int64_t a = axes[i] < 0 ? axes[i] + within : axes[i];
+        if (a < 0 || a >= within) return false;
+        if (rank > 0) *mask |= 1u << a;
     }
     return true;
 }
@@ -42,6 +43,7 @@ static nc_code mask_of(nc_infer *c, int rank, uint32_t *mask, bool *known) {
 static int rank_left(nc_infer *c, int rank) {
     int axes_rank;
     int64_t n;
+    if (rank == 0) return 0;
     if (!nc_in_rank(c, 1, &axes_rank) || axes_rank != 1 || !nc_dim_is_const(nc_in_dim(c, 1, 0), &n)) return -1;
     if (n == 0) return nc_attr_int(c->node, "noop_with_empty_axes") != 0 ? rank : 0;
     return n <= rank ? rank - (int)n : -1;

@@ -16,6 +16,7 @@ static axes axes_of(nc_grad *g) {
     const nc_attr *attr = nc_node_attr(n, "axes"), *noop = nc_node_attr(n, "noop_with_empty_axes");
     const nc_value *in = n->n_in > 1 ? n->in[1] : NULL;
     bool empty_is_none = noop != NULL && noop->i != 0;
+    if (n->in[0]->type != NULL && n->in[0]->type->rank == 0) return (axes){.none = true};
     if (attr != NULL && attr->n > 0) return (axes){.value = nc_build_ints(g->b, attr->ints, attr->n)};
     if (in == NULL || (in->elems != NULL && in->n_elems == 0) || (in->lit != NULL && in->lit->n == 0))
         return (axes){.none = empty_is_none, .all = !empty_is_none};
