@@ -55,6 +55,8 @@ nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err) {
 const char *nacre_code_name(nacre_code code) { return nc_code_name((nc_code)code); }
 const char *nacre_version(void) { return "0.1.0"; }
 
+void nacre_log(nacre_log_level level, const char *text) { nc_log((nc_log_level)level, "%s", text); }
+
 void nacre_log_set_level(nacre_log_level level) { nc_log_set_level((nc_log_level)level); }
 
 /* The two level enums have the same numbers, so the sink can be passed on as it is. */

@@ -17,7 +17,24 @@ void nacre_run_options_release(nacre_run_options *r) {
     if (!r) return;
     for (size_t i = 0; i < r->n_kept; i++) nc_free((void *)(uintptr_t)r->kept[i]);
     nc_free((void *)r->kept);
+    nc_free((void *)(uintptr_t)r->log.id);
     nc_free(r);
+}
+
+nacre_code nacre_run_options_log(nacre_run_options *r, const char *level, const char *id, nacre_error *err) {
+    nc_log_scope log = {.has_level = false};
+    if (level) {
+        nacre_code code = nc_api_log_level(err, level, &log);
+        if (code != NACRE_OK) return code;
+    }
+    if (id) {
+        char *copy = nc_alloc(strlen(id) + 1);
+        if (!copy) return nc_api_error(err, NC_E_MEMORY, NULL);
+        log.id = memcpy(copy, id, strlen(id) + 1);
+    }
+    nc_free((void *)(uintptr_t)r->log.id);
+    r->log = log;
+    return NACRE_OK;
 }
 
 void nacre_run_options_follow(nacre_run_options *r, const nacre_run_options *borrows) { r->leader = borrows; }
@@ -74,6 +91,9 @@ static nc_code begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wa
     NC_TRY(nc_frame_acquire(w, s->s, s->s->prepared, NULL, out));
     nc_state *st = r && r->state ? r->state->state : s->s->state;
     (*out)->cancel = !r ? NULL : r->leader ? &r->leader->cancel : &r->cancel;
+    (*out)->log = s->s->log;
+    if (r && r->log.has_level) (*out)->log.has_level = true, (*out)->log.level = r->log.level;
+    if (r && r->log.id) (*out)->log.id = r->log.id;
     nc_code code = nc_frame_use_state(*out, st, wait);
     if (code == NC_OK) return NC_OK;
     w->diag = (*out)->work.diag;
@@ -307,8 +327,8 @@ nacre_code nacre_state_reset(nacre_session *s, nacre_state *st, nacre_error *err
 
 int nacre_state_is_dirty(nacre_session *s, nacre_state *st) {
     nc_state *t = state_of(s, st);
-    pthread_mutex_lock(&t->lock);
+    nc_lock_take(&t->lock);
     int dirty = t->dirty;
-    pthread_mutex_unlock(&t->lock);
+    nc_lock_give(&t->lock);
     return dirty;
 }

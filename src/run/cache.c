@@ -114,28 +114,28 @@ static nc_code get(nc_work *w, nc_session *s, const nc_program *p, int seg, cons
 
 nc_code nc_cache_get(nc_work *w, nc_session *s, const nc_program *p, int seg, const int64_t *values, const bool *known,
                      nc_cached **out) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     nc_code code = get(w, s, p, seg, values, known, out);
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return code;
 }
 
 void nc_cache_release(nc_session *s, nc_cached *c) {
     if (!c) return;
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     c->users--;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 void nc_cache_trim(nc_session *s) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     for (nc_cached **at = &s->cache; *at;) {
         if ((*at)->users)
             at = &(*at)->next;
         else
             drop(s, at);
     }
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 static void forget(nc_session *s, const nc_program *p) {
@@ -150,9 +150,9 @@ static void forget(nc_session *s, const nc_program *p) {
 }
 
 void nc_cache_forget(nc_session *s, const nc_program *p) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     forget(s, p);
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 void nc_cache_clear(nc_session *s) {

@@ -39,7 +39,7 @@ nc_code nc_exec_fill_call(nc_frame *f, int i, nc_call *c) {
     c->n_packed = x->n_packs;
     if (x->sizes >= 0) c->sizes = f->slots[x->sizes].t.data;
     for (int k = 0; k < x->n_packs; k++)
-        NC_TRY(nc_prepared_pack(&f->work, f->session->env, f->prepared, x->first_pack + k, &f->packed[k]));
+        NC_TRY(nc_prepared_pack(&f->work, f->prepared, x->first_pack + k, &f->packed[k]));
     return NC_OK;
 }
 
@@ -147,9 +147,9 @@ static int profile_number(nc_frame *f) {
     nc_frame *top = f;
     while (top->parent) top = top->parent;
     if (!top->i_profile) {
-        pthread_mutex_lock(&f->session->lock);
+        nc_lock_take(&f->session->lock);
         top->i_profile = ++f->session->n_profiled;
-        pthread_mutex_unlock(&f->session->lock);
+        nc_lock_give(&f->session->lock);
     }
     return top->i_profile - 1;
 }

@@ -7,6 +7,7 @@
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
 
+#include "base/log.h"
 #include "run/session.h"
 
 typedef struct nc_live {
@@ -46,6 +47,7 @@ typedef struct nc_frame {
     int seg; /* the next segment to run */
     bool failed;
     const atomic_int *cancel;
+    nc_log_scope log; /* that of the run; of a subprogram's frame: unused */
     nc_work work;
     nc_tensor *args; /* room for one instruction's tensors */
     const void **packed;

@@ -96,7 +96,7 @@ static nc_code make_graph(maker *k) {
     NC_TRY(mark_recompute(k));
     NC_TRY(nc_transform(k->w, m, o->level, false, o->passes_off, o->n_passes_off));
     dump(k, NC_DUMP_TRANSFORMED);
-    if (o->save_path) NC_TRY(nc_onnx_save_file(k->w, m, o->save_path, NULL));
+    if (o->save_path) NC_TRY(nc_onnx_save_file(k->w, m, o->save_path, &o->save));
     if (!o->differentiate) return nc_verify(k->w, m);
     NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
     dump(k, NC_DUMP_DIFFERENTIATED);
@@ -162,6 +162,12 @@ static nc_code make_program(maker *k) {
     return nc_state_create(k->w, s->budget, s->program, o->seed, &s->state);
 }
 
+static nc_code keep_log(maker *k) {
+    k->s->log = k->o->log;
+    if (k->o->log.id) NC_NEED(k->w, k->s->log.id = nc_arena_str(&k->s->model->arena, k->o->log.id));
+    return NC_OK;
+}
+
 nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out) {
     nc_session *s = nc_alloc_zero(1, sizeof *s);
     if (!s) {
@@ -169,14 +175,18 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
         NC_FAIL(w, NC_E_MEMORY, "out of memory");
     }
     s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_mutex_init(&s->deferred_lock, NULL);
+    s->flush_denormals = o->flush_denormals;
+    nc_lock_init(&s->lock, NC_LOCK_SESSION, NULL, NULL);
+    nc_lock_init(&s->deferred_lock, NC_LOCK_DEFERRED, NULL, NULL);
     maker k = {w, s, o};
     nc_code code = NC_OK;
     uint64_t failures = nc_mem_failures();
     if (o->profile && !(s->profile = nc_profile_create())) code = nc_fail(w, NC_E_MEMORY, "out of memory");
+    if (code == NC_OK) code = keep_log(&k);
+    nc_log_scope before = nc_log_enter(s->log);
     if (code == NC_OK) code = make_graph(&k);
     if (code == NC_OK) code = make_program(&k);
+    nc_log_enter(before);
     forget_files(m);
     w->at_node = w->at_op = NULL;
     code = nc_work_finish(w, code, failures);
@@ -204,8 +214,8 @@ void nc_session_destroy(nc_session *s) {
     nc_model_destroy(s->model);
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
     nc_budget_unref(s->budget);
-    pthread_mutex_destroy(&s->lock);
-    pthread_mutex_destroy(&s->deferred_lock);
+    nc_lock_release(&s->lock);
+    nc_lock_release(&s->deferred_lock);
     nc_profile_destroy(s->profile);
     nc_free(s->seen);
     nc_env_unref(s->env);

@@ -125,10 +125,18 @@ static nc_code reset_all(nc_work *w, nc_state *s) {
 
 static void destroy(nc_state *s) {
     for (int i = 0; i < s->n_vars; i++) nc_buffer_unref(s->vars[i].buffer);
-    pthread_mutex_destroy(&s->lock);
+    nc_lock_release(&s->lock);
     pthread_cond_destroy(&s->free);
     nc_free(s->vars);
     nc_free(s);
+}
+
+/* In a forked child the threads that held it are not there; what a writer had done so far nobody knows. */
+static void renew(void *state) {
+    nc_state *s = state;
+    pthread_cond_init(&s->free, NULL);
+    s->dirty |= s->writer;
+    s->writer = false, s->readers = 0;
 }
 
 nc_code nc_state_create(nc_work *w, nc_budget *borrows, const nc_program *p, uint64_t seed, nc_state **out) {
@@ -136,7 +144,7 @@ nc_code nc_state_create(nc_work *w, nc_budget *borrows, const nc_program *p, uin
     NC_NEED(w, s);
     atomic_init(&s->refs, 1);
     s->program = p, s->seed = seed;
-    pthread_mutex_init(&s->lock, NULL);
+    nc_lock_init(&s->lock, NC_LOCK_LEAF, renew, s);
     pthread_cond_init(&s->free, NULL);
     s->vars = nc_alloc_zero((size_t)p->n_vars + 1, sizeof *s->vars);
     nc_code code = s->vars ? NC_OK : nc_fail(w, NC_E_MEMORY, "out of memory");
@@ -168,14 +176,14 @@ void nc_state_unref(nc_state *s) {
 }
 
 nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait) {
-    pthread_mutex_lock(&s->lock);
-    while (wait && (s->writer || (writes && s->readers))) pthread_cond_wait(&s->free, &s->lock);
+    nc_lock_take(&s->lock);
+    while (wait && (s->writer || (writes && s->readers))) nc_lock_wait(&s->lock, &s->free);
     bool busy = s->writer || (writes && s->readers), dirty = s->dirty;
     if (!busy && !dirty) {
         s->writer = writes;
         s->readers += !writes;
     }
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     if (busy)
         NC_FAIL(w, NC_E_STATE, "the state is in use by another run that %s", writes ? "has not ended" : "writes it");
     if (dirty)
@@ -185,21 +193,21 @@ nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait) {
 }
 
 void nc_state_end(nc_state *s, bool writes) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     if (writes)
         s->writer = false;
-    else
+    else if (s->readers > 0) /* 0: this thread forked while it held it, and this is the child */
         s->readers--;
     pthread_cond_broadcast(&s->free);
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 /* Like begin for writing, but a dirty state is welcome: this is how it is mended. */
 static void hold(nc_state *s) {
-    pthread_mutex_lock(&s->lock);
-    while (s->writer || s->readers) pthread_cond_wait(&s->free, &s->lock);
+    nc_lock_take(&s->lock);
+    while (s->writer || s->readers) nc_lock_wait(&s->lock, &s->free);
     s->writer = true;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 nc_code nc_state_reset(nc_work *w, nc_state *s) {

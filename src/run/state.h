@@ -2,13 +2,13 @@
  * and frame; a session may have several (one per conversation, one per trainee).
  *
  * A run that writes holds its state alone, readers share. When a run fails or is cancelled after its first update was
- * issued, the state is dirty: every later run refuses until it is reset or every variable was set anew. */
+ * issued, the state is dirty: every later run refuses until it is reset or every variable was set anew. So it is in a
+ * forked child when another thread's run was writing it. */
 #ifndef NC_RUN_STATE_H
 #define NC_RUN_STATE_H
 
+#include "base/lock.h"
 #include "plan/program.h"
-
-#include <pthread.h>
 
 typedef struct nc_state_var {
     nc_buffer *buffer;
@@ -28,7 +28,7 @@ typedef struct nc_state {
     nc_state_var *vars;
     int n_vars;
     bool dirty;
-    pthread_mutex_t lock;
+    nc_lock lock;
     pthread_cond_t free;
     int readers;
     bool writer;
