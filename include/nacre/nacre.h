@@ -231,6 +231,8 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * doubles as zero, on the host. "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for
  * the making of this session and its runs; "log_id": a text that stands before each of their messages. */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
+/* A message of the caller's own, under the log level and id that these options have by now. */
+NACRE_API void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text);
 /* The output becomes the next run's input: both leave the signature and live in the state (a KV cache, a counter). */
 NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err);
 /* A place where a run may stop: everything that these outputs need comes before it. Cuts are in the order they are

@@ -165,6 +165,12 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     return nc_api_fail(err, NC_E_ARGUMENT, "no option '%s'; there are %s", key, known);
 }
 
+void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text) {
+    nc_log_scope before = nc_log_enter(o->o.log);
+    nacre_log(level, text);
+    nc_log_enter(before);
+}
+
 nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err) {
     nc_tie t = {nc_arena_str(&o->arena, input), nc_arena_str(&o->arena, output)};
     if (!t.input || !t.output || !NC_PUSH(&o->arena, o->ties, t)) return nc_api_error(err, NC_E_MEMORY, NULL);
