@@ -147,19 +147,19 @@ OPTIMIZERS: Dict[str, Tuple[str, str]] = {
                     ("disable", "weights")),
     **dict.fromkeys(("NchwcTransformer", "NhwcTransformer"), ("layouts", "off")),
 }
-#: Rewritings of onnxruntime that this library does not do: nothing is left to leave out.
+#: Rewritings of onnxruntime that have no counterpart among the passes here.
 OPTIMIZERS_ABSENT = set("""
     AttentionFusion Avx2WeightS8ToU8Transformer BiasDropoutFusion BiasGeluFusion BiasSkipLayerNormFusion
-    BiasSoftmaxFusion BitmaskDropoutReplacement CastFloat16Transformer ClipQuantRewrite ConstantSharing ConvActivationFusion
-    ConvAddActivationFusion DQMatMulNBitsFusion DivMulFusion DoubleQDQPairsRemover DynamicQuantizeMatMulFusion
-    EmbedLayerNormFusion EnsureUniqueDQForNodeUnit FreeDimensionOverrideTransformer GatherSliceToSplitFusion
-    GatherToSliceFusion GeluApproximation GemmActivationFusion GroupQueryAttentionFusion IdenticalChildrenConsolidation
-    InsertCastTransformer LabelEncoderFusion MatMulActivationFusion MatMulIntegerToFloatFusion MatMulNBitsFusion
-    MatMulScaleFusion MatmulTransposeFusion MemcpyTransformer NotWhereFusion Pad_Fusion PreShapeNodeElimination
-    PropagateCastOps QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer
-    QDQSelectorActionTransformer ReluQuantRewrite RocmBlasAltImpl SkipLayerNormFusion
-    SliceConcatToSpaceToDepthFusion TransposeOptimizer_CPUExecutionProvider TritonFusion WeightBiasQuantization
-    WhereDummyDq""".split())
+    BiasSoftmaxFusion BitmaskDropoutReplacement CastFloat16Transformer ClipQuantRewrite ConstantSharing
+    ConvActivationFusion ConvAddActivationFusion DQMatMulNBitsFusion DivMulFusion DoubleQDQPairsRemover
+    DynamicQuantizeMatMulFusion EmbedLayerNormFusion EnsureUniqueDQForNodeUnit FreeDimensionOverrideTransformer
+    GatherSliceToSplitFusion GatherToSliceFusion GeluApproximation GemmActivationFusion
+    GroupQueryAttentionFusion IdenticalChildrenConsolidation InsertCastTransformer LabelEncoderFusion
+    MatMulActivationFusion MatMulIntegerToFloatFusion MatMulNBitsFusion MatMulScaleFusion MatmulTransposeFusion
+    MemcpyTransformer NotWhereFusion Pad_Fusion PreShapeNodeElimination PropagateCastOps
+    QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer QDQSelectorActionTransformer
+    ReluQuantRewrite RocmBlasAltImpl SkipLayerNormFusion SliceConcatToSpaceToDepthFusion
+    TransposeOptimizer_CPUExecutionProvider TritonFusion WeightBiasQuantization WhereDummyDq""".split())
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -203,7 +203,7 @@ def optimizer_settings(names: Iterable[str]) -> Tuple[List[Tuple[str, str]], Lis
         else:
             raise _core.InvalidArgument(f"disabled_optimizers: there is no optimizer '{name}'"
                                         f"{near(name, [*passes, *OPTIMIZERS, *OPTIMIZERS_ABSENT])}")
-    text = f"disabled_optimizers: {', '.join(absent)}: not done here in any case"
+    text = f"disabled_optimizers: {', '.join(absent)}: there is no such pass here to leave out"
     return settings, [(WARNING, text)] if absent else []
 
 
