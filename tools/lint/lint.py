@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what the compiler does not: the direction of includes, headers that compile alone, plain formatting, exported
 symbols, a README per room, and texts that point outside the tree; pages.py has the rules that hold pages and code
-together. Needs python3 alone, and gcc (or $CC) for headers.
+together, abi.py the one that keeps what programs were built against. Needs python3 alone, and gcc (or $CC) for headers.
 
 lint.py [ROOT]        prints one line per finding, path:line: rule: text, and exits 1 when there is any
 lint.py --self-test   writes a small tree that breaks every rule and checks that each is caught
@@ -17,6 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import abi
 import pages
 
 PUBLIC = "include/nacre"
@@ -229,7 +230,8 @@ def check_outside(tree):
                 tree.find(path, i, "outside", "mentions a path that is not part of the project")
 
 
-CHECKS = (check_includes, check_headers, check_format, check_exports, check_readmes, check_outside, *pages.CHECKS)
+CHECKS = (check_includes, check_headers, check_format, check_exports, check_readmes, check_outside, *pages.CHECKS,
+          *abi.CHECKS)
 
 
 def lint(root):
@@ -257,6 +259,7 @@ GOOD = {
     "tests/check.h": "/* Checks. */\n",
     "tools/nacre/main.c": '/* Tool. */\n#include "nacre/nacre.h"\n',
     **pages.GOOD,
+    **abi.GOOD,
 }
 BAD = [
     ("src/base/low.c", '/* Low. */\n#include "ir/graph.h"\n', "src/base/low.c:2: include:"),
@@ -284,6 +287,7 @@ BAD = [
     ("docs/a.txt", "see .." + "/shared/notes\n", "docs/a.txt:1: outside:"),
     ("docs/a.txt", "\nin /" + "work/main\n", "docs/a.txt:2: outside:"),
     *pages.BAD,
+    *abi.BAD,
 ]
 EXPORT = ("int nacre_a(void);int stray_b(void);int nacre_a(void){return 1;}int stray_b(void){return 2;}",
           "build/release/libnacre.so:1: export: exports stray_b")
