@@ -65,6 +65,9 @@ nacre_code nc_api_error(nacre_error *err, nc_code code, const nc_diag *d);
 /* The end of a call: the same from w's diagnostic where it failed; w is released. */
 nacre_code nc_api_end(nc_work *w, nc_code code, nacre_error *err);
 nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) NC_PRINTF(3, 4);
+/* A struct of the caller's that may be of an older or newer header: what it lacks is zero, what is beyond is not read.
+ * Both begin with their size. */
+nacre_code nc_api_read_struct(nacre_error *err, const char *name, const void *given, void *own, size_t bytes_own);
 /* Hands a text to the caller, who frees it; releases it when it lacks memory. */
 nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);
 int nc_api_level(const char *name); /* of transform; -1: no such level */

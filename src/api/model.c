@@ -118,9 +118,10 @@ static nc_code load_given(nc_work *w, const nc_registry *r, const char *path, co
 }
 
 nacre_code nacre_model_load_given(nacre_env *env, const char *path, const void *bytes, size_t n,
-                                  const nacre_given *given, nacre_model **out, nacre_error *err) {
-    if (given->size != sizeof *given)
-        return nc_api_fail(err, NC_E_ARGUMENT, "nacre_given.size is %zu, expected %zu", given->size, sizeof *given);
+                                  const nacre_given *callers, nacre_model **out, nacre_error *err) {
+    nacre_given own, *given = &own;
+    nacre_code read = nc_api_read_struct(err, "nacre_given", callers, &own, sizeof own);
+    if (read != NACRE_OK) return read;
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);

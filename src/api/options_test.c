@@ -4,6 +4,7 @@
 #include "base/fpmode.h"
 #include "tests/model.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -203,4 +204,28 @@ TEST(packed_constants_go_with_the_last_session) {
     CHECK_INT(packed_of("guard", env), 0); /* the host's block went when it was uploaded */
     CHECK_INT(env->env->n_packed, 2);
     nacre_env_release(env);
+}
+
+/* ---- structs of other headers ---- */
+
+TEST(structs_of_the_caller_may_be_shorter_or_longer) {
+    model m;
+    model_init(&m, "cpu", 1);
+    model_open(&m, chatty);
+    struct {
+        nacre_plan plan;
+        char behind[32];
+    } given;
+    memset(&given, 0x5A, sizeof given);
+    given.plan.size = offsetof(nacre_plan, bytes_packed);
+    CHECK_INT(nacre_session_plan(m.session, NULL, NULL, 0, &given.plan, &m.err), NACRE_OK);
+    CHECK(given.plan.n_steps > 0 && given.plan.bytes_packed[0] == (size_t)0x5A5A5A5A5A5A5A5A);
+    nacre_free(given.plan.rows);
+    given.plan.size = sizeof given;
+    CHECK_INT(nacre_session_plan(m.session, NULL, NULL, 0, &given.plan, &m.err), NACRE_OK);
+    CHECK(given.plan.bytes_packed[0] == 0 && given.behind[0] == 0x5A);
+    nacre_free(given.plan.rows);
+    given.plan.size = 0;
+    CHECK_INT(nacre_session_plan(m.session, NULL, NULL, 0, &given.plan, &m.err), NACRE_ARGUMENT);
+    model_close(&m);
 }
