@@ -7,6 +7,7 @@ abi.py --write    adds what is new to abi.txt; refuses when something in it was 
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ from pathlib import Path
 LIST = "tools/lint/abi.txt"
 #: Has a size, but lies in memory of callers that do not tell it.
 FROZEN = {"nacre_op_tensor"}
+
+
+def compiler():
+    return shlex.split(os.environ.get("CC", "gcc" if shutil.which("gcc") else "cc"))
 
 
 def plain(text):
@@ -90,7 +95,7 @@ def offsets_of(root, headers, structs):
     source = "\n".join([*lines, "return 0; }", ""])
     program = Path(root, "build", f"abi-{os.getpid()}")
     program.parent.mkdir(exist_ok=True)
-    command = [*shlex.split(os.environ.get("CC", "gcc")), "-xc", "-", "-Iinclude", "-o", str(program)]
+    command = [*compiler(), "-xc", "-", "-Iinclude", "-o", str(program)]
     try:
         subprocess.run(command, input=source, text=True, cwd=root, check=True, capture_output=True)
         printed = subprocess.run([str(program)], text=True, capture_output=True, check=True).stdout.splitlines()

@@ -155,7 +155,7 @@ def header_flags(path, isas):
 
 
 def check_headers(tree):
-    cc, cxx = shlex.split(os.environ.get("CC", "gcc")), shlex.split(os.environ.get("CXX", "g++"))
+    cc, cxx = abi.compiler(), shlex.split(os.environ.get("CXX", "g++"))
     warnings = ["-Wall", "-Wextra", "-Wno-unused-function", "-Werror"]
     isas, jobs = isa_rows(tree), []
     for path in tree.texts:
@@ -305,7 +305,7 @@ def findings_of(files, library=None):
         write_tree(root, files)
         if library:
             Path(root, "build/release").mkdir(parents=True)
-            cc = shlex.split(os.environ.get("CC", "gcc"))
+            cc = abi.compiler()
             command = [*cc, "-shared", "-fPIC", "-xc", "-", "-o", "build/release/libnacre.so"]
             subprocess.run(command, input=library, text=True, cwd=root, check=True)
         return lint(root)
