@@ -5,19 +5,18 @@
 
 #include "base/lock.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 static atomic_int lowest = NC_LOG_WARNING;
 static _Thread_local nc_log_scope scope;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static nc_lock sink_lock;
 static nc_log_sink current_sink;
 static void *current_user;
 
-static void init(void) { nc_lock_init(&sink_lock, NC_LOCK_LEAF, NULL, NULL); }
+/* When the library is loaded: the first message may come from under another lock, where none may be made. */
+__attribute__((constructor)) static void init(void) { nc_lock_init(&sink_lock, NC_LOCK_LEAF, NULL, NULL); }
 
 nc_log_scope nc_log_enter(nc_log_scope s) {
     nc_log_scope before = scope;
@@ -48,7 +47,6 @@ void nc_log(nc_log_level level, const char *fmt, ...) {
     int n = vsnprintf(text + at, sizeof text - (size_t)at, fmt, ap);
     va_end(ap);
     if (n < 0) return;
-    pthread_once(&once, init);
     nc_lock_take(&sink_lock);
     nc_log_sink sink = current_sink;
     void *user = current_user;
@@ -62,7 +60,6 @@ void nc_log(nc_log_level level, const char *fmt, ...) {
 void nc_log_set_level(nc_log_level level) { atomic_store_explicit(&lowest, (int)level, memory_order_relaxed); }
 
 void nc_log_set_sink(nc_log_sink sink, void *user) {
-    pthread_once(&once, init);
     nc_lock_take(&sink_lock);
     current_sink = sink;
     current_user = user;
