@@ -80,7 +80,6 @@ static int heard_in_run(const char *session_level, const char *run_level, heard 
     model_option(&m, "log_id", "session");
     model_open(&m, planned_late);
     nacre_log_set_sink(hear, h);
-    CHECK_INT(nacre_run_options_create(&m.run, &m.err), NACRE_OK);
     if (run_level) CHECK_INT(nacre_run_options_log(m.run, run_level, "run", &m.err), NACRE_OK);
     float x[2] = {1, 2};
     model_input(&m, "x", NACRE_FLOAT, 1, D(2), x);
@@ -98,7 +97,6 @@ TEST(options_of_a_run_have_their_own_log) {
     CHECK_INT(heard_in_run("info", "warning", &h), 0);
     model m;
     model_init(&m, "cpu", 1);
-    CHECK_INT(nacre_run_options_create(&m.run, &m.err), NACRE_OK);
     CHECK_INT(nacre_run_options_log(m.run, "loud", NULL, &m.err), NACRE_ARGUMENT);
     CHECK(strstr(m.err.text, "'loud'"));
     model_close(&m);
