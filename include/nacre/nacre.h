@@ -64,6 +64,8 @@ typedef enum nacre_log_level {
 /* May change while running. sink NULL: standard error. */
 NACRE_API void nacre_log_set_level(nacre_log_level level);
 NACRE_API void nacre_log_set_sink(void (*sink)(void *user, nacre_log_level level, const char *text), void *user);
+/* A message of the caller's own, by the same level and sink. */
+NACRE_API void nacre_log(nacre_log_level level, const char *text);
 
 typedef struct nacre_env nacre_env;
 typedef struct nacre_model nacre_model;
@@ -78,8 +80,8 @@ typedef struct nacre_run_options nacre_run_options;
 
 /* ---- environment: threads, devices, packed weights, plugins; shared by sessions, released last or earlier ---- */
 
-NACRE_API nacre_code nacre_env_create(int threads /* 0: as many as the machine allows */, nacre_env **out,
-                                      nacre_error *err);
+NACRE_API nacre_code nacre_env_create(int threads /* 0: as many as the machine allows; negative: refused */,
+                                      nacre_env **out, nacre_error *err);
 NACRE_API void nacre_env_release(nacre_env *env);
 /* Loads a shared library of custom operators (nacre_plugin.h); it is code and runs at once. Models loaded later know
  * them. */
@@ -216,8 +218,10 @@ typedef struct nacre_given {
 NACRE_API nacre_code nacre_model_load_given(nacre_env *env, const char *path, const void *bytes, size_t n,
                                             const nacre_given *given, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err);
-NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err); /* as ONNX */
-/* Constants of min_bytes and more go into the file data_name beside the model: what is larger than 2 GiB needs it. */
+/* As ONNX. Where the file would be larger than 2 GiB, the constants' data go into the file PATH.data beside it. */
+NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err);
+/* Constants of min_bytes and more go into the file data_name beside the model. Each file is written under
+ * another name and renamed when it is whole. */
 NACRE_API nacre_code nacre_model_save_external(const nacre_model *m, const char *path, const char *data_name,
                                                size_t min_bytes, nacre_error *err);
 NACRE_API void nacre_model_release(nacre_model *m);
@@ -231,10 +235,16 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * "capture", "dumps", "profile": on, off. "disable": a pass by name. "recompute": a node by name. "seed",
  * "memory_limit": a number; the limit is a cap in bytes on what this session holds on its devices: copied constants,
  * activations, variables, and its outputs until they are released. Packed weights are shared by the environment and not
- * counted. "save": the path where the transformed graph is written as ONNX. "variables": an initializer by name, or "*"
- * for all of floats but those that decide sizes: they are read from the state, where they start as the model has them;
- * so a session evaluates the weights that another one trains. */
+ * counted. "save": the path where the transformed graph is written as ONNX. "save_data": the name of a file beside it
+ * for the data of its constants of "save_data_bytes" (1024) and more; without it that is done, as PATH.data, only where
+ * the file would have more than "save_file_bytes" (2 GiB). "variables": an initializer by name, or "*" for all of floats
+ * but those that decide sizes: they are read from the state, where they start as the model has them; so a session
+ * evaluates the weights that another one trains. "flush_denormals": on, off: runs take denormal floats and doubles as
+ * zero, on the host. "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for the making of
+ * this session and its runs; "log_id": a text that stands before each of their messages. */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
+/* A message of the caller's own, under the log level and id that these options have by now. */
+NACRE_API void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text);
 /* The output becomes the next run's input: both leave the signature and live in the state (a KV cache, a counter). */
 NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err);
 /* A place where a run may stop: everything that these outputs need comes before it. Cuts are in the order they are
@@ -326,6 +336,9 @@ NACRE_API void nacre_run_options_stream(nacre_run_options *r, nacre_stream *borr
 NACRE_API void nacre_run_options_cancel(nacre_run_options *r, int cancelled); /* from any thread, while running too */
 /* Runs with r stop when `borrows` is cancelled, instead: one switch for runs with different options. */
 NACRE_API void nacre_run_options_follow(nacre_run_options *r, const nacre_run_options *borrows);
+/* The log of runs with r, instead of the session's: level and id as in nacre_options_set. NULL: as the session has it.
+ */
+NACRE_API nacre_code nacre_run_options_log(nacre_run_options *r, const char *level, const char *id, nacre_error *err);
 /* nacre_run leaves this output, if it is a tensor of numbers and not bound, in the memory of the session's device. */
 NACRE_API nacre_code nacre_run_options_keep(nacre_run_options *r, const char *output, nacre_error *err);
 

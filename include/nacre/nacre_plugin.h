@@ -1,8 +1,12 @@
 /* nacre_plugin.h: custom operators in a shared library.
  *
- * The library exports nacre_plugin_register. It gets a host table and calls host->add_op for each operator. Structs
- * carry their size first and only grow at the end; a library built against an older header keeps working. A custom op's
- * kernel runs on the host and makes its outputs while running: it asks for each with the shape it found. */
+ * The library exports nacre_plugin_register. It gets a host table, valid during the call, and calls host->add_op for
+ * each operator. Structs carry their size first and only grow at the end: a library built against an older header keeps
+ * working, what its structs lack is zero. The host's tables may be longer than the library knows; before it uses a
+ * field that a later header added, it looks at their size. A library that cannot do without a later version exports
+ *     const int nacre_plugin_version = NACRE_PLUGIN_VERSION;
+ * and is refused by hosts of a lower one. A custom op's kernel runs on the host and makes its outputs while running: it
+ * asks for each with the shape it found. */
 #ifndef NACRE_PLUGIN_H
 #define NACRE_PLUGIN_H
 
@@ -14,6 +18,7 @@ extern "C" {
 
 #define NACRE_PLUGIN_VERSION 1
 
+/* Filled by the host in memory of the kernel, which does not say its size: this one never grows. */
 typedef struct nacre_op_tensor {
     size_t size;
     nacre_type type;

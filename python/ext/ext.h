@@ -35,6 +35,8 @@ typedef struct ncx_run_options {
     PyObject ob_base;
     nacre_run_options *r;
     bool terminate;
+    int log_level;    /* -1: as the session has it */
+    PyObject *log_id; /* NULL: as the session has it */
 } ncx_run_options;
 
 typedef struct ncx_state {

@@ -45,6 +45,17 @@ static bool set_ties(nacre_options *o, PyObject *pairs) {
     return true;
 }
 
+/* Messages about the options, under the log that they set. */
+static bool tell(const nacre_options *o, PyObject *notes) {
+    for (Py_ssize_t i = 0; i < PyList_Size(notes); i++) {
+        int level;
+        const char *text;
+        if (!PyArg_ParseTuple(PyList_GetItem(notes, i), "is", &level, &text)) return false;
+        nacre_options_log(o, (nacre_log_level)level, text);
+    }
+    return true;
+}
+
 /* ---- what is given ---- */
 
 static void free_given(nacre_given *g) {
@@ -130,28 +141,38 @@ static bool create(ncx_session *self, PyObject *source, const nacre_given *given
     return code == NACRE_OK;
 }
 
-/* Session(env, path or bytes, options, dims, folder, given, files, ties): options, dims and ties are lists of pairs,
- * given a dict of Values by initializer, files a dict of bytes by location. */
+/* The GIL is let go while the library borrows from the dicts: copies hold what is in them. */
+static PyObject *copy_dict(PyObject *dict) { return dict ? PyDict_Copy(dict) : PyDict_New(); }
+
+/* Session(env, path or bytes, options, dims, folder, given, files, ties, notes): options, dims and ties are lists of
+ * pairs, given a dict of Values by initializer, files a dict of bytes by location, notes a list of (log level, text). */
 PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"env", "source", "options", "dims", "folder", "given", "files", "ties", NULL};
-    PyObject *env, *source, *options, *dims, *values = NULL, *files = NULL, *ties = NULL;
+    static char *names[] = {"env", "source", "options", "dims", "folder", "given", "files", "ties", "notes", NULL};
+    PyObject *env, *source, *options, *dims, *values = NULL, *files = NULL, *ties = NULL,
+             *notes = NULL;
     nacre_given given = {.size = sizeof given};
     nacre_options *o = NULL;
     nacre_error err;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O!|zO!O!O!:Session", names, ncx_env_type, &env, &source,
                                      &PyList_Type, &options, &PyList_Type, &dims, &given.folder, &PyDict_Type, &values,
-                                     &PyDict_Type, &files, &PyList_Type, &ties))
+                                     &PyDict_Type, &files, &PyList_Type, &ties, &PyList_Type, &notes))
         return NULL;
     ncx_session *s = (ncx_session *)ncx_allocate(type);
     if (!s) return NULL;
     Py_INCREF(env);
     s->env = env;
-    bool ok = nacre_options_create(&o, &err) == NACRE_OK;
-    if (!ok) ncx_raise(NCX_LOADING, &err);
+    values = copy_dict(values), files = copy_dict(files);
+    bool ok = values && files;
+    if (ok && nacre_options_create(&o, &err) != NACRE_OK) {
+        ncx_raise(NCX_LOADING, &err);
+        ok = false;
+    }
     ok = ok && set_options(o, options) && set_dims(o, dims) && (!ties || set_ties(o, ties));
-    ok = ok && (!values || read_values(values, &given)) && (!files || read_files(files, &given));
-    ok = ok && create(s, source, &given, o);
+    ok = ok && (!notes || tell(o, notes));
+    ok = ok && read_values(values, &given) && read_files(files, &given) && create(s, source, &given, o);
     free_given(&given);
+    Py_XDECREF(values);
+    Py_XDECREF(files);
     nacre_options_release(o);
     if (!ok) Py_CLEAR(s);
     return (PyObject *)s;

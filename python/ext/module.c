@@ -1,6 +1,8 @@
 /* python/ext/module.c: nacre._core: joins the parts, and the few functions that belong to the whole library: version,
- * log level, names and sizes of element types. */
+ * log, names of passes, names and sizes of element types. */
 #include "ext.h"
+
+#include "nacre/nacre_graph.h"
 
 static PyObject *version(PyObject *module, PyObject *unused) {
     (void)module;
@@ -18,6 +20,28 @@ static PyObject *set_log_level(PyObject *module, PyObject *level) {
     }
     nacre_log_set_level((nacre_log_level)n);
     Py_RETURN_NONE;
+}
+
+static PyObject *log_text(PyObject *module, PyObject *args) {
+    (void)module;
+    int level;
+    const char *text;
+    if (!PyArg_ParseTuple(args, "is:log", &level, &text)) return NULL;
+    nacre_log((nacre_log_level)level, text);
+    Py_RETURN_NONE;
+}
+
+static PyObject *pass_names(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    const char *name, *level, *doc;
+    for (size_t i = 0; list && (name = nacre_pass_name(i, &level, &doc)) != NULL; i++) {
+        PyObject *text = PyUnicode_FromString(name);
+        if (!text || PyList_Append(list, text) < 0) Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
 }
 
 static PyObject *type_name(PyObject *module, PyObject *type) {
@@ -43,6 +67,8 @@ static PyObject *type_bits(PyObject *module, PyObject *type) {
 
 static PyMethodDef functions[] = {{"version", version, METH_NOARGS, "The library's version."},
                                   {"set_log_level", set_log_level, METH_O, "0 verbose, 1 info, 2 warning, 3 error."},
+                                  {"log", log_text, METH_VARARGS, "log(level, text): a message as the library's own."},
+                                  {"pass_names", pass_names, METH_NOARGS, "Names of the passes that can be disabled."},
                                   {"type_name", type_name, METH_O, "type_name(1) is 'float'."},
                                   {"type_bytes", type_bytes, METH_O, "Bytes of one element; 0: strings, packed."},
                                   {"type_bits", type_bits, METH_O, "Bits of one element; 0 for strings."},

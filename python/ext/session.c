@@ -80,6 +80,7 @@ static PyObject *run_options_new(PyTypeObject *type, PyObject *args, PyObject *k
     (void)kwargs;
     nacre_error err;
     ncx_run_options *r = (ncx_run_options *)ncx_allocate(type);
+    if (r) r->log_level = -1;
     if (r && nacre_run_options_create(&r->r, &err) != NACRE_OK) {
         ncx_raise(NCX_RUNNING, &err);
         Py_CLEAR(r);
@@ -89,6 +90,7 @@ static PyObject *run_options_new(PyTypeObject *type, PyObject *args, PyObject *k
 
 static void run_options_dealloc(PyObject *self) {
     nacre_run_options_release(((ncx_run_options *)self)->r);
+    Py_XDECREF(((ncx_run_options *)self)->log_id);
     free_object(self);
 }
 
@@ -104,6 +106,24 @@ static int set_terminate(PyObject *self, PyObject *value, void *unused) {
     ((ncx_run_options *)self)->terminate = yes != 0;
     nacre_run_options_cancel(((ncx_run_options *)self)->r, yes);
     return 0;
+}
+
+/* set_log(level, id): of the runs that begin later; -1 and "" mean what the session has. */
+static PyObject *run_options_set_log(PyObject *self, PyObject *args) {
+    ncx_run_options *r = (ncx_run_options *)self;
+    int level;
+    PyObject *id;
+    if (!PyArg_ParseTuple(args, "iU:set_log", &level, &id)) return NULL;
+    if (level < -1 || level > NACRE_LOG_OFF) {
+        PyErr_Format(PyExc_ValueError, "log level: expected -1 to 4, got %d", level);
+        return NULL;
+    }
+    PyObject *old = r->log_id;
+    bool named = PyUnicode_GetLength(id) > 0;
+    if (named) Py_INCREF(id);
+    r->log_level = level, r->log_id = named ? id : NULL;
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
 }
 
 static void session_dealloc(PyObject *self) {
@@ -197,6 +217,15 @@ static PyObject *session_state(PyObject *self, PyObject *unused) {
     code = nacre_session_state(s, &st, &err);
     Py_END_ALLOW_THREADS;
     return code == NACRE_OK ? ncx_state_wrap(st) : ncx_raise(NCX_RUNNING, &err);
+}
+
+static PyObject *session_trim(PyObject *self, PyObject *unused) {
+    (void)unused;
+    nacre_session *s = ((ncx_session *)self)->s;
+    Py_BEGIN_ALLOW_THREADS;
+    nacre_session_trim(s);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
 }
 
 /* ---- running ---- */
@@ -305,20 +334,43 @@ static bool keep_all(nacre_run_options *r, PyObject *kept) {
     return true;
 }
 
-/* The caller's options may serve several runs at once, so what belongs to one run goes into options of its own. */
+static bool copy_log(nacre_run_options *own, const ncx_run_options *ro) {
+    static const char *const levels[] = {"verbose", "info", "warning", "error", "off"};
+    nacre_error err;
+    const char *id = ro->log_id ? PyUnicode_AsUTF8AndSize(ro->log_id, NULL) : NULL;
+    if (ro->log_id && !id) return false;
+    if (nacre_run_options_log(own, ro->log_level >= 0 ? levels[ro->log_level] : NULL, id, &err) == NACRE_OK)
+        return true;
+    ncx_raise(NCX_RUNNING, &err);
+    return false;
+}
+
+/* The caller's options may serve several runs at once, and change while one is under way: what belongs to one run goes
+ * into options of its own. NULL: the exception is set. */
+static nacre_run_options *own_options(const ncx_run_options *ro, PyObject *kept, nacre_state *state) {
+    nacre_run_options *own;
+    nacre_error err;
+    if (nacre_run_options_create(&own, &err) != NACRE_OK) {
+        ncx_raise(NCX_RUNNING, &err);
+        return NULL;
+    }
+    if ((kept != Py_None && !keep_all(own, kept)) || (ro && !copy_log(own, ro))) {
+        nacre_run_options_release(own);
+        return NULL;
+    }
+    nacre_run_options_state(own, state);
+    if (ro) nacre_run_options_follow(own, ro->r);
+    return own;
+}
+
 static PyObject *run_call(nacre_session *s, ncx_run_options *ro, call *c, PyObject *given, PyObject *kept,
                           nacre_state *state) {
     nacre_run_options *own = NULL;
     nacre_error err;
     nacre_code code = NACRE_OK;
-    if (!ro || kept != Py_None || state) {
-        if (nacre_run_options_create(&own, &err) != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
-        if (kept != Py_None && !keep_all(own, kept)) {
-            nacre_run_options_release(own);
-            return NULL;
-        }
-        nacre_run_options_state(own, state);
-        if (ro) nacre_run_options_follow(own, ro->r);
+    if (!ro || kept != Py_None || state || ro->log_level >= 0 || ro->log_id) {
+        own = own_options(ro, kept, state);
+        if (!own) return NULL;
     }
     bool done = run_guarded(s, own ? own : ro->r, ro ? ro->r : own, c, &code, &err);
     if (ro) nacre_run_options_cancel(ro->r, ro->terminate);
@@ -331,6 +383,22 @@ static bool is_a(PyObject *o, PyTypeObject *type, const char *expected) {
     if (o == Py_None || PyObject_TypeCheck(o, type)) return true;
     PyErr_Format(PyExc_TypeError, "%s or None, got %R", expected, (PyObject *)Py_TYPE(o));
     return false;
+}
+
+/* Copies of the containers hold what the run borrows: the GIL is let go, and others may change the caller's. */
+static PyObject *run_on_copies(PyObject *self, ncx_run_options *ro, PyObject *names, PyObject *feeds, PyObject *given,
+                               PyObject *kept, nacre_state *state) {
+    call c = {.n_in = 0};
+    PyObject *result = NULL, *own_names = PySequence_List(names), *own_feeds = PyDict_Copy(feeds);
+    PyObject *own_given = given == Py_None ? Py_NewRef(given) : PySequence_List(given);
+    if (own_names && own_feeds && own_given && allocate_call(&c, PyDict_Size(own_feeds), PyList_Size(own_names)) &&
+        read_outputs(&c, own_names, own_given) && read_inputs(&c, own_feeds))
+        result = run_call(((ncx_session *)self)->s, ro, &c, own_given, kept, state);
+    free_call(&c);
+    Py_XDECREF(own_names);
+    Py_XDECREF(own_feeds);
+    Py_XDECREF(own_given);
+    return result;
 }
 
 /* run(output names, feeds, run options or None, outputs or None, kept or None, state or None): names of wanted outputs,
@@ -347,14 +415,8 @@ static PyObject *session_run(PyObject *self, PyObject *args) {
         PyErr_SetString(PyExc_TypeError, "outputs and kept: expected a list or None");
         return NULL;
     }
-    call c;
-    PyObject *result = NULL;
-    if (allocate_call(&c, PyDict_Size(feeds), PyList_Size(names)) && read_outputs(&c, names, given) &&
-        read_inputs(&c, feeds))
-        result = run_call(((ncx_session *)self)->s, options == Py_None ? NULL : (ncx_run_options *)options, &c, given,
-                          kept, state == Py_None ? NULL : ((ncx_state *)state)->st);
-    free_call(&c);
-    return result;
+    return run_on_copies(self, options == Py_None ? NULL : (ncx_run_options *)options, names, feeds, given, kept,
+                         state == Py_None ? NULL : ((ncx_state *)state)->st);
 }
 
 /* ---- types ---- */
@@ -370,11 +432,16 @@ static PyMethodDef session_methods[] = {
     {"profile", session_profile, METH_NOARGS, "profile(): the trace of the runs so far, as JSON."},
     {"state", session_state, METH_NOARGS, "state(): the session's own State."},
     {"info", session_info, METH_NOARGS, "info(): the model's metadata."},
+    {"trim", session_trim, METH_NOARGS, "trim(): gives back memory kept for later runs."},
     {"run", session_run, METH_VARARGS, "run(names, feeds, run_options, outputs, kept, state): a list of Values."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef run_options_properties[] = {
     {"terminate", get_terminate, set_terminate, "whether runs with these options stop", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
+
+static PyMethodDef run_options_methods[] = {
+    {"set_log", run_options_set_log, METH_VARARGS, "set_log(level, id): the log of runs with these options."},
+    {NULL, NULL, 0, NULL}};
 
 static PyType_Slot env_slots[] = {{Py_tp_new, (void *)env_new},
                                   {Py_tp_dealloc, (void *)env_dealloc},
@@ -390,12 +457,14 @@ static PyType_Slot session_slots[] = {
 static PyType_Slot run_options_slots[] = {{Py_tp_new, (void *)run_options_new},
                                           {Py_tp_dealloc, (void *)run_options_dealloc},
                                           {Py_tp_getset, run_options_properties},
+                                          {Py_tp_methods, run_options_methods},
                                           {Py_tp_doc, (void *)"RunOptions(): what a run obeys."},
                                           {0, NULL}};
-static PyType_Spec specs[] = {{"nacre._core.Env", sizeof(ncx_env), 0, Py_TPFLAGS_DEFAULT, env_slots},
-                              {"nacre._core.Session", sizeof(ncx_session), 0, Py_TPFLAGS_DEFAULT, session_slots},
-                              {"nacre._core.RunOptions", sizeof(ncx_run_options), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, run_options_slots}};
+static PyType_Spec specs[] = {
+    {"nacre._core.Env", sizeof(ncx_env), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, env_slots},
+    {"nacre._core.Session", sizeof(ncx_session), 0, Py_TPFLAGS_DEFAULT, session_slots},
+    {"nacre._core.RunOptions", sizeof(ncx_run_options), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+     run_options_slots}};
 
 int ncx_add_session(PyObject *module) {
     PyTypeObject **types[] = {&ncx_env_type, &ncx_session_type, &ncx_run_options_type};

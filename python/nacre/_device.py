@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from nacre import _core
@@ -17,24 +18,31 @@ _TYPES = {"cpu": 0, "cuda": 1, "gpu": 1, "npu": 3, "dml": 4, "webgpu": 5, "cann"
 Provider = Union[str, Tuple[str, Dict[Any, Any]]]
 
 
+class _Env(_core.Env):
+    """An environment that can be looked up without being kept."""
+
+    __slots__ = ("__weakref__",)
+
+
 class _Envs:
     """Environments by number of threads and custom libraries. Sessions that agree in both share one, and with it
-    threads and packed weights."""
+    threads and packed weights. One with libraries lives as long as its sessions: then the libraries are closed."""
 
     def __init__(self) -> None:
         self.default_threads = 0
         self.seed: Optional[int] = None
-        self._made: Dict[Tuple[int, Tuple[str, ...]], _core.Env] = {}
+        self._kept: Dict[int, _core.Env] = {}
+        self._made: "weakref.WeakValueDictionary[Tuple[int, Tuple[str, ...]], _Env]" = weakref.WeakValueDictionary()
 
     def get(self, threads: int = 0, libraries: Sequence[str] = ()) -> _core.Env:
         key = (threads or self.default_threads, tuple(dict.fromkeys(libraries)))
         env = self._made.get(key)
         if env is None:
-            env = _core.Env(key[0])
+            env = _Env(key[0])
             for path in key[1]:
                 env.load_plugin(path)
             env = self._made.setdefault(key, env)
-        return env
+        return env if key[1] else self._kept.setdefault(key[0], env)
 
 
 envs = _Envs()

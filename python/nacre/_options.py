@@ -1,7 +1,7 @@
 """SessionOptions and RunOptions.
 
-What is a hint in onnxruntime is accepted and may be ignored; what changes results or writes files is honoured or
-refused with a sentence.
+Every setting is honoured, accepted because it cannot matter here (an INFO line says why), or refused with a sentence:
+_known.py has the tables, docs/options.md shows them.
 """
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from nacre import _core
+from nacre import _core, _known
 from nacre._enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from nacre._value import OrtValue
 
@@ -34,13 +34,9 @@ def _entry(entries: Dict[str, str], key: str, value: str, longest: int = 1024) -
     entries[key] = value
 
 
-#: Entries that would change what is written or read: (value that asks for it, or * for any; what to do instead).
-_REFUSED = {
-    "session.save_model_format": ("ORT", "the optimized model is saved as ONNX"),
-    "session.load_model_format": ("ORT", "give the ONNX model"),
-    "session.optimized_model_external_initializers_file_name": ("*", "the optimized model is saved as one file"),
-    "ep.context_enable": ("1", "no provider keeps compiled contexts"),
-}
+def _severity(where: str, value: int) -> None:
+    if not -1 <= value <= 4:
+        raise ValueError(f"{where}.log_severity_level: expected -1 (that of the process) to 4, got {value}")
 
 
 def _hint(path: Any) -> str:
@@ -54,10 +50,7 @@ def _hint(path: Any) -> str:
 
 
 class SessionOptions:
-    """How a session is made. Defaults are onnxruntime's.
-
-    Entries that are obeyed: session.disable_prepacking, session.model_external_initializers_file_folder_path. Those in
-    _REFUSED would change files and are refused. Every other one is kept, can be read back, and is a hint."""
+    """How a session is made. Defaults are onnxruntime's; docs/options.md tells what becomes of each setting."""
 
     # name: (default, what a value is made with)
     _FIELDS = {
@@ -110,12 +103,17 @@ class SessionOptions:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._FIELDS:
             raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
-        object.__setattr__(self, name, _field(f"SessionOptions.{name}", self._FIELDS[name][1], value))
+        value = _field(f"SessionOptions.{name}", self._FIELDS[name][1], value)
+        if name in ("intra_op_num_threads", "inter_op_num_threads") and value < 0:
+            raise ValueError(f"SessionOptions.{name}: expected 0 (as many as the machine allows) or more, got {value}")
+        if name == "log_severity_level":
+            _severity("SessionOptions", value)
+        object.__setattr__(self, name, value)
 
     # ---- entries ----
 
     def add_session_config_entry(self, config_key: str, config_value: str) -> None:
-        """A setting by onnxruntime's key. Those that are known here: see _settings; others are hints."""
+        """A setting by onnxruntime's key; looked at when a session is made."""
         _entry(self._entries, config_key, config_value)
 
     def get_session_config_entry(self, config_key: str) -> str:
@@ -206,21 +204,46 @@ class SessionOptions:
     # ---- what the library is told ----
 
     def _settings(self) -> List[Tuple[str, str]]:
+        """The library's options. The log's come first: messages about the others obey them."""
         if self._cancelled:
             raise _core.ModelLoadCanceled("the load was cancelled: set_load_cancellation_flag(True)")
-        for key, (value, instead) in _REFUSED.items():
-            if self._entries.get(key, "") == value or (value == "*" and key in self._entries):
-                _refuse(f"{key}={self._entries[key]}", instead)
-        level = self.graph_optimization_level
-        names = {0: "off", 1: "basic", 2: "extended"}
-        out = [("level", names.get(int(level), "all"))]
+        out = []
+        if self.log_severity_level >= 0:
+            out.append(("log_level", ("verbose", "info", "warning", "error", "off")[self.log_severity_level]))
+        if self.logid:
+            out.append(("log_id", self.logid))
+        out.append(("level", {0: "off", 1: "basic", 2: "extended"}.get(int(self.graph_optimization_level), "all")))
         if self.optimized_model_filepath:
             out.append(("save", self.optimized_model_filepath))
-        if self._entries.get("session.disable_prepacking") == "1":
+        if self._switch("session.disable_prepacking"):
             out.append(("packing", "off"))
+        if self._switch("session.set_denormal_as_zero"):
+            out.append(("flush_denormals", "on"))
         if self.enable_profiling:
             out.append(("profile", "on"))
+        for key, option in (("session.optimized_model_external_initializers_file_name", "save_data"),
+                            ("session.optimized_model_external_initializers_min_size_in_bytes", "save_data_bytes")):
+            if self._entries.get(key):
+                out.append((option, self._entries[key]))
         return out + [("variables", name) for name in self._variables]
+
+    def _switch(self, key: str) -> bool:
+        value = self._entries.get(key, "0")
+        if value not in ("0", "1"):
+            raise _core.InvalidArgument(f"{key}: expected 0 or 1, got '{value}'")
+        return value == "1"
+
+    def _notes(self) -> List[_known.Note]:
+        """What is to be said of settings that have no effect. Raises for those that are refused."""
+        notes = _known.entry_notes(self._entries)
+        for name, why in _known.FIELDS_WITHOUT_EFFECT.items():
+            value = getattr(self, name)
+            if value != self._FIELDS[name][0]:
+                notes.append((_known.INFO, f"SessionOptions.{name}={value} is without effect: {why}"))
+        return notes
+
+    def _optimizers_off(self) -> List[str]:
+        return [n for n in self._entries.get("optimization.disable_specified_optimizers", "").split(";") if n]
 
     def _folder(self) -> Any:
         return self._entries.get("session.model_external_initializers_file_folder_path")
@@ -248,10 +271,30 @@ class RunOptions(_core.RunOptions):
         if name != "terminate" and name not in self._FIELDS:
             raise AttributeError(f"'RunOptions' object has no attribute '{name}'")
         kind = bool if name == "terminate" else self._FIELDS[name][1]
-        object.__setattr__(self, name, _field(f"RunOptions.{name}", kind, value))
+        value = _field(f"RunOptions.{name}", kind, value)
+        if name == "log_severity_level":
+            _severity("RunOptions", value)
+        if name in _known.RUN_FIELDS_WITHOUT_EFFECT and value != self._FIELDS[name][0]:
+            why = _known.RUN_FIELDS_WITHOUT_EFFECT[name]
+            _core.log(_known.INFO, f"RunOptions.{name}={value} is without effect: {why}")
+        object.__setattr__(self, name, value)
+        if name in ("log_severity_level", "logid"):
+            self.set_log(getattr(self, "log_severity_level", -1), getattr(self, "logid", ""))
 
     def add_run_config_entry(self, config_key: str, config_value: str) -> None:
+        """A setting by onnxruntime's key; docs/options.md tells what becomes of each."""
+        _known.refuse_entry(_known.RUN_ENTRIES_REFUSED, config_key, config_value)
         _entry(self._entries, config_key, config_value)
+        known = [*_known.RUN_ENTRIES_HONOURED, *_known.RUN_ENTRIES_WITHOUT_EFFECT]
+        if config_key in _known.RUN_ENTRIES_WITHOUT_EFFECT:
+            why = _known.RUN_ENTRIES_WITHOUT_EFFECT[config_key]
+            _core.log(_known.INFO, f"{config_key}={config_value} is without effect: {why}")
+        elif config_key not in known:
+            near = _known.near(config_key, known)
+            _core.log(_known.WARNING, f"{config_key}={config_value} is not known and without effect{near}")
+
+    def _shrinks(self) -> bool:
+        return bool(self._entries.get("memory.enable_memory_arena_shrinkage"))
 
     def get_run_config_entry(self, config_key: str) -> str:
         if config_key not in self._entries:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from nacre import _core, _types
+from nacre import _core, _known, _types
 from nacre._binding import IOBinding
 from nacre._denotation import names_of
 from nacre._device import OrtEpDevice, OrtMemoryInfo, Provider, choose, envs, get_ep_devices, memory_info
@@ -148,13 +148,19 @@ class Session:
         self._validate_input(list(input_feed.keys()))
         wanted = list(output_names) if output_names else self._output_names
         inner = _inner(state)
-        if self._profile is None:
-            return self._session.run(wanted, self._feeds(input_feed), run_options, None, None, inner)
+        if self._profile is None and run_options is None:
+            return self._session.run(wanted, self._feeds(input_feed), None, None, None, inner)
         begin = time.monotonic_ns()
         try:
             return self._session.run(wanted, self._feeds(input_feed), run_options, None, None, inner)
         finally:
+            self._after(begin, run_options)
+
+    def _after(self, begin: int, run_options: Optional[RunOptions]) -> None:
+        if self._profile is not None:
             self._profile.add("model_run", begin)
+        if isinstance(run_options, RunOptions) and run_options._shrinks():
+            self._session.trim()
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
             run_options: Optional[RunOptions] = None, *, state: Optional[State] = None) -> List[Any]:
@@ -205,8 +211,7 @@ class Session:
         try:
             iobinding._run(self._session, run_options, _inner(state))
         finally:
-            if self._profile is not None:
-                self._profile.add("model_run", begin)
+            self._after(begin, run_options)
 
     def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any, device_type: str,
                                             device_id: int = 0, vendor_id: int = -1) -> OrtValue:
@@ -259,8 +264,9 @@ class InferenceSession(Session):
         if sess_options and sess_options is not self._sess_options:
             raise TypeError(f"sess_options: expected SessionOptions, got {type(sess_options)}")
         self._disabled = list(kwargs.pop("disabled_optimizers", None) or [])
-        for hint in ("enable_fallback", "read_config_from_model"):
-            kwargs.pop(hint, None)
+        kwargs.pop("enable_fallback", None)  # nothing falls back while running
+        if int(kwargs.pop("read_config_from_model", 0) or 0):
+            raise _core.NotImplemented("read_config_from_model=1 is not supported; set SessionOptions")
         if kwargs:
             raise TypeError(f"InferenceSession takes no {', '.join(map(repr, kwargs))}")
         self._create(providers, provider_options)
@@ -287,8 +293,12 @@ class InferenceSession(Session):
 
     def _make(self) -> _core.Session:
         o = self._sess_options
-        settings = [("device", self._device)] + o._settings()
-        settings += [("disable", name) for name in self._disabled if name.islower()]  # others are onnxruntime's passes
+        settings, notes = o._settings() + [("device", self._device)], o._notes()
+        more = [_known.optimizer_settings(self._disabled + o._optimizers_off())]
+        more += [_known.provider_settings(name, own) for name, own in self._providers.items()]
+        for own_settings, own_notes in more:
+            settings += own_settings
+            notes += own_notes
         if envs.seed is not None:
             settings.append(("seed", str(envs.seed)))
         dims = dict(o._dims)
@@ -297,7 +307,7 @@ class InferenceSession(Session):
                 dims.setdefault(name, o._denotations[denotation])
         self._env = envs.get(o.intra_op_num_threads, o._libraries)
         return _core.Session(self._env, self._model, settings, list(dims.items()), o._folder(), o._given, o._files,
-                             list(o._ties))
+                             list(o._ties), notes)
 
     def set_providers(self, providers: Optional[Sequence[Provider]] = None,
                       provider_options: Optional[Sequence[Dict[Any, Any]]] = None) -> None:

@@ -2,6 +2,7 @@
 #ifndef NC_API_API_H
 #define NC_API_API_H
 
+#include "base/log.h"
 #include "nacre/nacre.h"
 #include "run/frame.h"
 
@@ -16,10 +17,12 @@ struct nacre_env {
 
 struct nacre_model {
     nc_model *model;
+    nc_env *env; /* kept: its registry has the cards */
 };
 
 struct nacre_session {
     nc_session *s;
+    nc_env *model_env; /* kept: that of the model, which may be another than the session's */
 };
 
 struct nacre_state {
@@ -39,6 +42,7 @@ struct nacre_run_options {
     const nacre_run_options *leader; /* whose cancel counts instead; NULL: none */
     const char **kept;               /* outputs that stay on the device */
     size_t n_kept;
+    nc_log_scope log; /* its id is the options' own */
 };
 
 struct nacre_frame {
@@ -69,9 +73,13 @@ nacre_code nc_api_error(nacre_error *err, nc_code code, const nc_diag *d);
 /* The end of a call: the same from w's diagnostic where it failed; w is released. */
 nacre_code nc_api_end(nc_work *w, nc_code code, nacre_error *err);
 nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) NC_PRINTF(3, 4);
+/* A struct of the caller's that may be of an older or newer header: what it lacks is zero, what is beyond is not read.
+ * Both begin with their size. */
+nacre_code nc_api_read_struct(nacre_error *err, const char *name, const void *given, void *own, size_t bytes_own);
 /* Hands a text to the caller, who frees it; releases it when it lacks memory. */
 nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);
 int nc_api_level(const char *name); /* of transform; -1: no such level */
+nacre_code nc_api_log_level(nacre_error *err, const char *name, nc_log_scope *out);
 nacre_code nc_api_check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err);
 
 /* ---- run.c: the pieces of a run, by index ---- */

@@ -55,6 +55,8 @@ nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err) {
 const char *nacre_code_name(nacre_code code) { return nc_code_name((nc_code)code); }
 const char *nacre_version(void) { return "0.1.0"; }
 
+void nacre_log(nacre_log_level level, const char *text) { nc_log((nc_log_level)level, "%s", text); }
+
 void nacre_log_set_level(nacre_log_level level) { nc_log_set_level((nc_log_level)level); }
 
 /* The two level enums have the same numbers, so the sink can be passed on as it is. */
@@ -63,3 +65,14 @@ void nacre_log_set_sink(void (*sink)(void *user, nacre_log_level level, const ch
 }
 
 void nacre_free(void *p) { nc_free(p); }
+
+nacre_code nc_api_read_struct(nacre_error *err, const char *name, const void *given, void *own, size_t bytes_own) {
+    size_t bytes;
+    memcpy(&bytes, given, sizeof bytes);
+    if (bytes < sizeof bytes || bytes > (size_t)1 << 16)
+        return nc_api_fail(err, NC_E_ARGUMENT, "%s.size is %zu, expected %zu", name, bytes, bytes_own);
+    memset(own, 0, bytes_own);
+    memcpy(own, given, bytes < bytes_own ? bytes : bytes_own);
+    memcpy(own, &bytes_own, sizeof bytes_own);
+    return NACRE_OK;
+}

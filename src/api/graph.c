@@ -40,6 +40,7 @@ nacre_code nacre_model_clone(const nacre_model *m, nacre_model **out, nacre_erro
         nc_free(p);
         return nc_api_error(err, NC_E_MEMORY, NULL);
     }
+    p->env = nc_env_ref(m->env);
     *out = p;
     return NACRE_OK;
 }

@@ -113,12 +113,14 @@ static nc_code predict(nc_work *w, const nc_program *p, const char *const *names
 
 nacre_code nacre_session_plan(nacre_session *s, const char *const *dim_names, const int64_t *dims, size_t n,
                               nacre_plan *out, nacre_error *err) {
-    if (out->size != sizeof *out)
-        return nc_api_fail(err, NC_E_ARGUMENT, "nacre_plan.size is %zu, expected %zu", out->size, sizeof *out);
+    nacre_plan got;
+    nacre_code read = nc_api_read_struct(err, "nacre_plan", out, &got, sizeof got);
+    if (read != NACRE_OK) return read;
+    size_t bytes = out->size < sizeof got ? out->size : sizeof got;
     nc_work w;
     nc_work_init(&w);
-    nacre_plan got = {.size = sizeof got, .n_steps = (size_t)s->s->program->n_instrs};
+    got = (nacre_plan){.size = bytes, .n_steps = (size_t)s->s->program->n_instrs};
     nc_code code = predict(&w, s->s->program, dim_names, dims, n, &got);
-    if (code == NC_OK) *out = got;
+    if (code == NC_OK) memcpy(out, &got, bytes);
     return nc_api_end(&w, code, err);
 }

@@ -10,6 +10,9 @@
 #include <string.h>
 
 nacre_code nacre_env_create(int threads, nacre_env **out, nacre_error *err) {
+    if (threads < 0)
+        return nc_api_fail(err, NC_E_ARGUMENT, "threads: expected 0 (as many as the machine allows) or more, got %d",
+                           threads);
     nacre_env *e = nc_alloc_zero(1, sizeof *e);
     if (e) e->env = nc_env_create(threads);
     if (!e || !e->env) {
@@ -38,7 +41,7 @@ nacre_code nacre_env_describe_device(nacre_env *env, const char *device, char *t
     return nc_api_end(&w, code, err);
 }
 
-static nacre_code finish(nc_work *w, nc_code code, nc_model *m, nacre_model **out, nacre_error *err) {
+static nacre_code finish(nc_work *w, nacre_env *env, nc_code code, nc_model *m, nacre_model **out, nacre_error *err) {
     nacre_model *p = code == NC_OK ? nc_alloc_zero(1, sizeof *p) : NULL;
     if (code == NC_OK && !p) {
         nc_model_destroy(m);
@@ -46,7 +49,7 @@ static nacre_code finish(nc_work *w, nc_code code, nc_model *m, nacre_model **ou
     }
     if (code != NC_OK) nc_api_error(err, code, &w->diag);
     if (p) {
-        p->model = m;
+        p->model = m, p->env = nc_env_ref(env->env);
         *out = p;
     }
     nc_work_release(w);
@@ -71,9 +74,9 @@ nacre_code nacre_model_load(nacre_env *env, const char *path, nacre_model **out,
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);
-    nc_code code = is_text(path) ? load_text(&w, path, env->env->registry, &m)
-                                 : nc_onnx_load_file(&w, path, env->env->registry, &m);
-    return finish(&w, code, m, out, err);
+    const nc_registry *r = nc_env_registry(env->env);
+    nc_code code = is_text(path) ? load_text(&w, path, r, &m) : nc_onnx_load_file(&w, path, r, &m);
+    return finish(&w, env, code, m, out, err);
 }
 
 nacre_code nacre_model_load_bytes_in(nacre_env *env, const void *bytes, size_t n, const char *folder, nacre_model **out,
@@ -81,8 +84,8 @@ nacre_code nacre_model_load_bytes_in(nacre_env *env, const void *bytes, size_t n
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);
-    nc_code code = nc_onnx_load(&w, bytes, n, NULL, folder, env->env->registry, &m);
-    return finish(&w, code, m, out, err);
+    nc_code code = nc_onnx_load(&w, bytes, n, NULL, folder, nc_env_registry(env->env), &m);
+    return finish(&w, env, code, m, out, err);
 }
 
 nacre_code nacre_model_load_bytes(nacre_env *env, const void *bytes, size_t n, nacre_model **out, nacre_error *err) {
@@ -101,7 +104,7 @@ static nc_code copy_file(nc_work *w, const void *contents, size_t bytes, nc_buff
     return NC_OK;
 }
 
-static nc_code load_given(nc_work *w, const nc_env *env, const char *path, const void *bytes, size_t n,
+static nc_code load_given(nc_work *w, const nc_registry *r, const char *path, const void *bytes, size_t n,
                           const nacre_given *g, nc_buffer **files, nc_model **out) {
     nc_onnx_given given = {.names = g->names,
                            .tensors = (nc_object *const *)(void *)(uintptr_t)g->values,
@@ -110,29 +113,30 @@ static nc_code load_given(nc_work *w, const nc_env *env, const char *path, const
                            .contents = files,
                            .n_files = (int)g->n_files};
     for (size_t i = 0; i < g->n_files; i++) NC_TRY(copy_file(w, g->contents[i], g->bytes[i], &files[i]));
-    if (path) return nc_onnx_load_file_given(w, path, g->folder, &given, env->registry, out);
-    return nc_onnx_load_given(w, bytes, n, g->folder, &given, env->registry, out);
+    if (path) return nc_onnx_load_file_given(w, path, g->folder, &given, r, out);
+    return nc_onnx_load_given(w, bytes, n, g->folder, &given, r, out);
 }
 
 nacre_code nacre_model_load_given(nacre_env *env, const char *path, const void *bytes, size_t n,
-                                  const nacre_given *given, nacre_model **out, nacre_error *err) {
-    if (given->size != sizeof *given)
-        return nc_api_fail(err, NC_E_ARGUMENT, "nacre_given.size is %zu, expected %zu", given->size, sizeof *given);
+                                  const nacre_given *callers, nacre_model **out, nacre_error *err) {
+    nacre_given own, *given = &own;
+    nacre_code read = nc_api_read_struct(err, "nacre_given", callers, &own, sizeof own);
+    if (read != NACRE_OK) return read;
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);
     nc_buffer **files = nc_arena_array(&w.scratch, given->n_files + 1, sizeof *files);
-    nc_code code = files ? load_given(&w, env->env, path, bytes, n, given, files, &m) : NC_E_MEMORY;
+    nc_code code = files ? load_given(&w, nc_env_registry(env->env), path, bytes, n, given, files, &m) : NC_E_MEMORY;
     for (size_t i = 0; files && i < given->n_files; i++) nc_buffer_unref(files[i]);
-    return finish(&w, code, m, out, err);
+    return finish(&w, env, code, m, out, err);
 }
 
 nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err) {
     nc_work w;
     nc_model *m = NULL;
     nc_work_init(&w);
-    nc_code code = nc_graph_parse(&w, text, env->env->registry, &m);
-    return finish(&w, code, m, out, err);
+    nc_code code = nc_graph_parse(&w, text, nc_env_registry(env->env), &m);
+    return finish(&w, env, code, m, out, err);
 }
 
 static nacre_code save(const nacre_model *m, const char *path, const nc_onnx_save_options *o, nacre_error *err) {
@@ -155,5 +159,6 @@ nacre_code nacre_model_save_external(const nacre_model *m, const char *path, con
 void nacre_model_release(nacre_model *m) {
     if (!m) return;
     nc_model_destroy(m->model);
+    nc_env_unref(m->env);
     nc_free(m);
 }

@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "nacre/nacre_train.h"
 
+#include "base/fpmode.h"
 #include "base/mem.h"
 #include "train/train.h"
 #include "transform/transform.h"
@@ -15,6 +16,7 @@ nacre_code nacre_options_create(nacre_options **out, nacre_error *err) {
     nacre_options *o = nc_alloc_zero(1, sizeof *o);
     if (!o) return nc_api_error(err, NC_E_MEMORY, NULL);
     o->o.level = 3;
+    o->o.save.min_bytes = 1024;
     *out = o;
     return NACRE_OK;
 }
@@ -88,7 +90,27 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
     if (strcmp(key, "profile") == 0) o->o.profile = on;
+    if (strcmp(key, "flush_denormals") == 0) {
+        if (on && !nc_fpmode_can_flush())
+            return nc_api_fail(err, NC_E_UNSUPPORTED, "option %s: this processor's mode is not known here", key);
+        o->o.flush_denormals = on;
+    }
     return NACRE_OK;
+}
+
+nacre_code nc_api_log_level(nacre_error *err, const char *value, nc_log_scope *out) {
+    static const char *const names[] = {"verbose", "info", "warning", "error", "off"};
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(names[i], value) != 0) continue;
+        out->has_level = true, out->level = (nc_log_level)i;
+        return NACRE_OK;
+    }
+    return refuse(err, "log_level", value, "verbose, info, warning, error or off");
+}
+
+static nacre_code set_log_level(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    (void)key;
+    return nc_api_log_level(err, value, &o->o.log);
 }
 
 static nacre_code set_number(nacre_options *o, const char *key, const char *value, nacre_error *err) {
@@ -96,10 +118,10 @@ static nacre_code set_number(nacre_options *o, const char *key, const char *valu
     errno = 0;
     unsigned long long v = strtoull(value, &end, 10);
     if (errno || end == value || *end || value[0] == '-') return refuse(err, key, value, "a whole number");
-    if (strcmp(key, "seed") == 0)
-        o->o.seed = v;
-    else
-        o->o.bytes_limit = (size_t)v;
+    if (strcmp(key, "seed") == 0) o->o.seed = v;
+    if (strcmp(key, "memory_limit") == 0) o->o.bytes_limit = (size_t)v;
+    if (strcmp(key, "save_data_bytes") == 0) o->o.save.min_bytes = (size_t)v;
+    if (strcmp(key, "save_file_bytes") == 0) o->o.save.max_file = (size_t)v;
     return NACRE_OK;
 }
 
@@ -122,6 +144,8 @@ static nacre_code add_name(nacre_options *o, const char *key, const char *value,
     if (ok && strcmp(key, "recompute") == 0) ok = NC_PUSH(&o->arena, o->recompute, name);
     if (ok && strcmp(key, "variables") == 0) ok = NC_PUSH(&o->arena, o->variables, name);
     if (ok && strcmp(key, "save") == 0) o->o.save_path = name;
+    if (ok && strcmp(key, "save_data") == 0) o->o.save.data_name = name;
+    if (ok && strcmp(key, "log_id") == 0) o->o.log.id = name;
     return ok ? NACRE_OK : nc_api_error(err, NC_E_MEMORY, NULL);
 }
 
@@ -129,16 +153,39 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     static const struct {
         const char *key;
         setter set;
-    } keys[] = {{"device", set_device},  {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
-                {"views", set_switch},   {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
-                {"disable", add_name},   {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
-                {"profile", set_switch}, {"save", add_name},      {"variables", add_name}};
+    } keys[] = {{"device", set_device},
+                {"level", set_level},
+                {"fusion", set_switch},
+                {"layouts", set_switch},
+                {"views", set_switch},
+                {"packing", set_switch},
+                {"capture", set_switch},
+                {"dumps", set_switch},
+                {"disable", add_name},
+                {"recompute", add_name},
+                {"seed", set_number},
+                {"memory_limit", set_number},
+                {"profile", set_switch},
+                {"flush_denormals", set_switch},
+                {"log_level", set_log_level},
+                {"log_id", add_name},
+                {"save", add_name},
+                {"save_data", add_name},
+                {"save_data_bytes", set_number},
+                {"save_file_bytes", set_number},
+                {"variables", add_name}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
-    char known[256] = "";
+    char known[400] = "";
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", keys[i].key);
     return nc_api_fail(err, NC_E_ARGUMENT, "no option '%s'; there are %s", key, known);
+}
+
+void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text) {
+    nc_log_scope before = nc_log_enter(o->o.log);
+    nacre_log(level, text);
+    nc_log_enter(before);
 }
 
 nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err) {

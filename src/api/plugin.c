@@ -1,5 +1,6 @@
-/* api/plugin.c: custom ops from shared libraries: each becomes a card and a dynamic binding in a registry layered over
- * that of ops/. A library stays open until the environment goes; sessions hold the environment. */
+/* api/plugin.c: custom ops from shared libraries: each becomes a card and a dynamic binding. A library is a registry of
+ * its own, layered over what was there before; it is complete when it is published and never changes after, so models
+ * are loaded while others register. It stays open until the environment goes; models and sessions hold that. */
 #include "api/api.h"
 #include "nacre/nacre_plugin.h"
 
@@ -7,6 +8,7 @@
 #include "ops/card.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,16 +21,12 @@ typedef struct custom {
 } custom;
 
 typedef struct library {
-    void *handle;
-    struct library *next;
-} library;
-
-typedef struct plugins {
     nc_registry registry; /* first: find gets a pointer to it */
     nc_arena arena;
     custom *ops;
-    library *libraries;
-} plugins;
+    void *handle;
+    struct library *next;
+} library;
 
 /* ---- kernels ---- */
 
@@ -139,7 +137,7 @@ static const nc_param *make_params(nc_arena *a, size_t min, size_t max, bool out
     return p;
 }
 
-static bool fill_custom(plugins *s, custom *c, const nacre_op *op) {
+static bool fill_custom(library *s, custom *c, const nacre_op *op) {
     static const nc_attr_spec any_attr[] = {{.name = "*"}, {0}}; /* whatever the model writes */
     c->op = *op;
     c->op.domain = nc_arena_str(&s->arena, op->domain), c->op.name = nc_arena_str(&s->arena, op->name);
@@ -161,59 +159,88 @@ static bool fill_custom(plugins *s, custom *c, const nacre_op *op) {
            (!op->output_types || c->op.output_types) && (!op->output_ranks || c->op.output_ranks);
 }
 
-static nacre_code add_op(nacre_plugin_host *host, const nacre_op *op) {
-    plugins *s = host->internal;
-    if (!op || op->size < sizeof *op || !op->domain || !op->domain[0] || !op->name || !op->run ||
-        op->min_inputs > op->max_inputs || op->max_inputs > 64 || op->n_outputs < 1 || op->n_outputs > 64)
-        return NACRE_ARGUMENT;
+/* Without these there is no op. */
+#define OP_BYTES_LEAST offsetof(nacre_op, user)
+/* Older headers know fewer fields: the rest is zero. Newer ones know more: those are not for this host. */
+static bool read_op(const nacre_op *given, nacre_op *op) {
+    if (!given || given->size < OP_BYTES_LEAST) return false;
+    *op = (nacre_op){.size = sizeof *op};
+    memcpy(op, given, given->size < sizeof *op ? given->size : sizeof *op);
+    return op->domain && op->domain[0] && op->name && op->run && op->min_inputs <= op->max_inputs &&
+           op->max_inputs <= 64 && op->n_outputs >= 1 && op->n_outputs <= 64;
+}
+
+static nacre_code add_op(nacre_plugin_host *host, const nacre_op *given) {
+    library *s = host->internal;
+    nacre_op op;
+    if (!read_op(given, &op)) return NACRE_ARGUMENT;
     custom *c = nc_arena_alloc(&s->arena, sizeof *c);
-    if (!c || !fill_custom(s, c, op)) return NACRE_MEMORY;
+    if (!c || !fill_custom(s, c, &op)) return NACRE_MEMORY;
     c->next = s->ops, s->ops = c;
     return NACRE_OK;
 }
 
 static const nc_card *find(const nc_registry *r, const char *domain, const char *op) {
-    const plugins *s = (const plugins *)r;
+    const library *s = (const library *)r;
     for (const custom *c = s->ops; c; c = c->next)
         if (strcmp(c->op.domain, domain) == 0 && strcmp(c->op.name, op) == 0) return &c->card;
     return r->base->find(r->base, domain, op);
 }
 
-static void release(void *p) {
-    plugins *s = p;
-    for (library *l = s->libraries; l; l = l->next) dlclose(l->handle);
+static void close_library(library *s) {
+    if (s->handle) dlclose(s->handle);
     nc_arena_release(&s->arena);
     nc_free(s);
 }
 
-static nc_code load(nc_work *w, nc_env *env, const char *path) {
-    if (!env->plugins) {
-        plugins *s = nc_alloc_zero(1, sizeof *s);
-        NC_NEED(w, s);
-        s->registry = (nc_registry){.find = find, .base = env->registry};
-        env->plugins = s, env->plugins_release = release, env->registry = &s->registry;
+static void release(void *p) {
+    for (library *s = p, *next; s; s = next) {
+        next = s->next;
+        close_library(s);
     }
-    plugins *s = env->plugins;
-    library *l = nc_arena_alloc(&s->arena, sizeof *l);
-    NC_NEED(w, l);
-    w->at_node = path, w->at_op = "plugin";
-    l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!l->handle) NC_FAIL(w, NC_E_NO_FILE, "%s", dlerror());
-    l->next = s->libraries, s->libraries = l;
+}
+
+static nc_code check_version(nc_work *w, void *handle) {
+    const int *version = dlsym(handle, "nacre_plugin_version");
+    if (!version || *version <= NACRE_PLUGIN_VERSION) return NC_OK;
+    NC_FAIL(w, NC_E_UNSUPPORTED, "it is for version %d of nacre_plugin.h, this is version %d", *version,
+            NACRE_PLUGIN_VERSION);
+}
+
+static nc_code open_library(nc_work *w, const char *path, library *s) {
+    s->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!s->handle) NC_FAIL(w, NC_E_NO_FILE, "%s", dlerror());
     nacre_plugin_register_fn entry = NULL;
-    *(void **)&entry = dlsym(l->handle, "nacre_plugin_register");
+    *(void **)&entry = dlsym(s->handle, "nacre_plugin_register");
     if (!entry) NC_FAIL(w, NC_E_BAD_MODEL, "it does not export nacre_plugin_register");
+    NC_TRY(check_version(w, s->handle));
     nacre_plugin_host host = {sizeof host, NACRE_PLUGIN_VERSION, add_op, s};
     nacre_code code = entry(&host);
     if (code != NACRE_OK) NC_FAIL(w, (nc_code)code, "it refused to register");
     return NC_OK;
 }
 
+/* The library's own code runs without a lock. */
+static nc_code load(nc_work *w, nc_env *env, const char *path) {
+    library *s = nc_alloc_zero(1, sizeof *s);
+    NC_NEED(w, s);
+    w->at_node = path, w->at_op = "plugin";
+    nc_code code = open_library(w, path, s);
+    if (code != NC_OK) {
+        close_library(s);
+        return code;
+    }
+    nc_lock_take(&env->lock);
+    s->registry = (nc_registry){.find = find, .base = env->registry};
+    s->next = env->plugins;
+    env->plugins = s, env->plugins_release = release, env->registry = &s->registry;
+    nc_lock_give(&env->lock);
+    return NC_OK;
+}
+
 nacre_code nacre_env_load_plugin(nacre_env *env, const char *path, nacre_error *err) {
     nc_work w;
     nc_work_init(&w);
-    pthread_mutex_lock(&env->env->lock);
     nc_code code = load(&w, env->env, path);
-    pthread_mutex_unlock(&env->env->lock);
     return nc_api_end(&w, code, err);
 }

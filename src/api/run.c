@@ -17,7 +17,24 @@ void nacre_run_options_release(nacre_run_options *r) {
     if (!r) return;
     for (size_t i = 0; i < r->n_kept; i++) nc_free((void *)(uintptr_t)r->kept[i]);
     nc_free((void *)r->kept);
+    nc_free((void *)(uintptr_t)r->log.id);
     nc_free(r);
+}
+
+nacre_code nacre_run_options_log(nacre_run_options *r, const char *level, const char *id, nacre_error *err) {
+    nc_log_scope log = {.has_level = false};
+    if (level) {
+        nacre_code code = nc_api_log_level(err, level, &log);
+        if (code != NACRE_OK) return code;
+    }
+    if (id) {
+        char *copy = nc_alloc(strlen(id) + 1);
+        if (!copy) return nc_api_error(err, NC_E_MEMORY, NULL);
+        log.id = memcpy(copy, id, strlen(id) + 1);
+    }
+    nc_free((void *)(uintptr_t)r->log.id);
+    r->log = log;
+    return NACRE_OK;
 }
 
 void nacre_run_options_follow(nacre_run_options *r, const nacre_run_options *borrows) { r->leader = borrows; }
@@ -83,6 +100,9 @@ nc_code nc_api_begin(nc_work *w, nacre_session *s, nacre_run_options *r, bool wa
     NC_TRY(nc_frame_acquire(w, s->s, s->s->prepared, NULL, out));
     nc_frame *f = *out;
     f->cancel = !r ? NULL : r->leader ? &r->leader->cancel : &r->cancel;
+    f->log = s->s->log;
+    if (r && r->log.has_level) f->log.has_level = true, f->log.level = r->log.level;
+    if (r && r->log.id) f->log.id = r->log.id;
     nc_code code = NC_OK;
     if (r && r->stream) {
         if (nc_device_same_memory(r->stream->device, f->program->device))

@@ -16,17 +16,21 @@ nacre_code nacre_session_create(nacre_env *env, nacre_model *takes_model, const 
     nc_code code =
         p ? nc_session_create(&w, env->env, takes_model->model, &so, &p->s) : nc_fail(&w, NC_E_MEMORY, "out of memory");
     if (!p) nc_model_destroy(takes_model->model);
-    nc_free(takes_model);
-    if (code == NC_OK)
+    if (code == NC_OK) {
+        p->model_env = takes_model->env;
         *out = p;
-    else
+    } else {
+        nc_env_unref(takes_model->env);
         nc_free(p);
+    }
+    nc_free(takes_model);
     return nc_api_end(&w, code, err);
 }
 
 void nacre_session_release(nacre_session *s) {
     if (!s) return;
     nc_session_destroy(s->s);
+    nc_env_unref(s->model_env);
     nc_free(s);
 }
 
@@ -97,10 +101,10 @@ void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[
 }
 
 static void print_instances(nc_session *s, nc_text *out) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     for (const nc_cached *c = s->newest; c; c = c->older)
         if (c->instance) nc_instance_print(out, c->of->program, c->seg, c->instance);
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 nacre_code nacre_session_dump(nacre_session *s, const char *stage, char **text, nacre_error *err) {
@@ -128,7 +132,7 @@ nacre_code nacre_session_dump(nacre_session *s, const char *stage, char **text, 
 
 void nacre_session_stats(nacre_session *p, nacre_stats *out) {
     nc_session *s = p->s;
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     *out = (nacre_stats){.plans = s->stats.plans,
                          .instances = s->stats.instances,
                          .runs = s->stats.runs,
@@ -137,13 +141,13 @@ void nacre_session_stats(nacre_session *p, nacre_stats *out) {
                          .replays = s->stats.replays,
                          .bytes_frames = s->stats.bytes_frames,
                          .bytes_frames_peak = s->stats.bytes_frames_peak};
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     out->bytes_session = s->budget->live;
     out->bytes_session_peak = s->budget->peak;
     out->device_allocations = s->device->n_allocs;
     out->device_bytes = s->device->bytes_live;
     out->device_bytes_peak = s->device->bytes_peak;
-    pthread_mutex_lock(&s->env->lock);
+    nc_lock_take(&s->env->lock);
     out->packed = s->env->n_packed;
-    pthread_mutex_unlock(&s->env->lock);
+    nc_lock_give(&s->env->lock);
 }

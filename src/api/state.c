@@ -177,9 +177,9 @@ nacre_code nacre_state_reset_variable(nacre_session *s, nacre_state *st, const c
 int nacre_state_is_dirty(nacre_session *s, nacre_state *st) {
     nc_state *t = st ? st->state : NULL;
     if (!t) { /* a state that was never asked for is not dirty */
-        pthread_mutex_lock(&s->s->state_lock);
+        nc_lock_take(&s->s->lock);
         t = s->s->state;
-        pthread_mutex_unlock(&s->s->state_lock);
+        nc_lock_give(&s->s->lock);
     }
     return t && nc_state_is_dirty(t);
 }

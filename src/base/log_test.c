@@ -99,3 +99,23 @@ TEST(log_sink_may_log_and_long_text_is_cut) {
     CHECK(h.length > 1000 && h.length < 100000);
     nc_log_set_sink(NULL, NULL);
 }
+
+TEST(log_scope_has_its_own_level_and_name) {
+    heard h = {.n = 1};
+    nc_log_set_sink(hear, &h);
+    nc_log_scope outer = nc_log_enter((nc_log_scope){.has_level = true, .level = NC_LOG_INFO, .id = "mine"});
+    nc_log(NC_LOG_INFO, "i");
+    CHECK_STR(h.text, "[mine] i");
+    nc_log_scope inner = nc_log_enter((nc_log_scope){.has_level = true, .level = NC_LOG_OFF});
+    nc_log(NC_LOG_ERROR, "e");
+    CHECK_INT(h.n, 2);
+    nc_log_enter(inner);
+    nc_log(NC_LOG_VERBOSE, "v");
+    CHECK_INT(h.n, 2);
+    nc_log_enter(outer);
+    nc_log(NC_LOG_INFO, "below the level of the process");
+    CHECK_INT(h.n, 2);
+    nc_log(NC_LOG_WARNING, "w");
+    CHECK_STR(h.text, "w");
+    nc_log_set_sink(NULL, NULL);
+}

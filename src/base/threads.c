@@ -9,6 +9,9 @@
  * reads `epoch` again before it sleeps (both sequentially consistent). */
 #include "base/threads.h"
 
+#include "base/fpmode.h"
+#include "base/lock.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <pthread.h>
@@ -33,6 +36,8 @@ typedef struct slot {
     atomic_int_least64_t n; /* atomic only because workers peek at it before they join */
     void (*fn)(void *ctx, int64_t i);
     void *ctx;
+    uint64_t fpmode; /* of the caller, for its helpers: what an item gives may not depend on who runs it */
+    nc_log_scope log;
     _Alignas(CACHE_LINE) atomic_int_least64_t next;
 } slot;
 
@@ -42,9 +47,8 @@ struct nc_pool {
     atomic_int n_asleep;
     atomic_bool started, stop;
     bool spins; /* only when every thread can have a processor */
-    pthread_mutex_t lock;
+    nc_lock lock;
     pthread_cond_t wake, left;
-    nc_pool *next_pool, *prev_pool;
     int n_threads;
     atomic_int n_workers;
     pthread_t workers[];
@@ -53,41 +57,17 @@ struct nc_pool {
 static _Thread_local bool in_item;
 static _Thread_local slot *own_slot; /* of the nc_parallel call this thread is in */
 
-/* Fork. A child has one thread and a copy of every pool, perhaps in the middle of a step. The handler in the child puts
- * each back to "not started". A child forked inside an item may finish its own call (own_slot stays claimed); items
- * that helpers had taken at that moment are lost to it. */
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static nc_pool *pools;
-static bool fork_is_safe;
-static atomic_uint n_forks; /* generations between this process and the one that loaded the library */
-
-static void before_fork(void) {
-    pthread_mutex_lock(&pools_lock);
-}
-
-static void after_fork_parent(void) {
-    pthread_mutex_unlock(&pools_lock);
-}
-
-static void set_not_started(nc_pool *p) {
-    pthread_mutex_init(&p->lock, NULL);
+/* Fork. A child has one thread and a copy of every pool, perhaps in the middle of a step: each is put back to "not
+ * started". A child forked inside an item may finish its own call (own_slot stays claimed); items that helpers had
+ * taken at that moment are lost to it. */
+static void set_not_started(void *pool) {
+    nc_pool *p = pool;
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->left, NULL);
     atomic_store(&p->n_asleep, 0);
     atomic_store(&p->n_workers, 0);
     atomic_store(&p->started, false);
     for (int i = 0; i < N_SLOTS; i++) atomic_store(&p->slots[i].state, &p->slots[i] == own_slot ? CLAIMED : 0);
-}
-
-static void after_fork_child(void) {
-    atomic_fetch_add(&n_forks, 1);
-    for (nc_pool *p = pools; p; p = p->next_pool) set_not_started(p);
-    pthread_mutex_unlock(&pools_lock);
-}
-
-static void register_fork_handlers(void) {
-    fork_is_safe = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
 }
 
 static void relax(void) {
@@ -128,6 +108,16 @@ static void run_items(slot *s) {
     in_item = false;
 }
 
+/* A helper works as the caller would: its rounding, its treatment of denormals, its log. */
+static void help(slot *s) {
+    uint64_t own = nc_fpmode_get(), wanted = s->fpmode;
+    if (wanted != own) nc_fpmode_set(wanted);
+    nc_log_scope before = nc_log_enter(s->log);
+    run_items(s);
+    nc_log_enter(before);
+    if (wanted != own) nc_fpmode_set(own);
+}
+
 /* The slot may change hands between the peek and the step: then the helper joins the newer job, which is as good. */
 static bool try_join(slot *s) {
     unsigned state = atomic_load_explicit(&s->state, memory_order_relaxed);
@@ -144,30 +134,30 @@ static bool try_join(slot *s) {
 static void leave(nc_pool *p, slot *s) {
     unsigned before = atomic_fetch_sub_explicit(&s->state, 1, memory_order_acq_rel);
     if (!(before & WAITING) || (before & HELPERS) != 1) return;
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     pthread_cond_broadcast(&p->left);
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
 }
 
 static void sleep_until_posted(nc_pool *p, unsigned seen) {
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     atomic_fetch_add(&p->n_asleep, 1);
-    while (atomic_load(&p->epoch) == seen && !atomic_load(&p->stop)) pthread_cond_wait(&p->wake, &p->lock);
+    while (atomic_load(&p->epoch) == seen && !atomic_load(&p->stop)) nc_lock_wait(&p->lock, &p->wake);
     atomic_fetch_sub(&p->n_asleep, 1);
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
 }
 
 static void *work(void *arg) {
     nc_pool *p = arg;
-    unsigned generation = atomic_load(&n_forks);
+    unsigned generation = nc_lock_forks();
     while (!atomic_load(&p->stop)) {
         unsigned seen = atomic_load(&p->epoch);
         bool worked = false;
         for (unsigned i = 0; i < N_SLOTS; i++) { /* the start moves on, so that no caller is always served first */
             slot *s = &p->slots[(seen + i) % N_SLOTS];
             if (!try_join(s)) continue;
-            run_items(s);
-            if (atomic_load(&n_forks) != generation) return NULL; /* an item forked here: the child's pool is new */
+            help(s);
+            if (nc_lock_forks() != generation) return NULL; /* an item forked here: the child's pool is new */
             leave(p, s);
             worked = true;
         }
@@ -176,65 +166,59 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* Signals of the host program are not for the workers. */
+/* Signals that others send to the host program are not for the workers. Those that the thread itself raises (a fault
+ * must reach the program's handler, and end the process where it has none) and those of profilers stay open. */
+static void signals_of_host(sigset_t *out) {
+    static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF, SIGVTALRM};
+    sigfillset(out);
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++) sigdelset(out, open[i]);
+}
+
 static void start_workers(nc_pool *p) {
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     if (!atomic_load(&p->started)) {
-        sigset_t all, old;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
+        sigset_t host, old;
+        signals_of_host(&host);
+        pthread_sigmask(SIG_SETMASK, &host, &old);
         int n = 0;
         while (n < p->n_threads - 1 && pthread_create(&p->workers[n], NULL, work, p) == 0) n++;
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         atomic_store(&p->n_workers, n);
         atomic_store(&p->started, true);
     }
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
 }
 
 nc_pool *nc_pool_create(int threads) {
-    pthread_once(&fork_once, register_fork_handlers);
     int machine = nc_machine_threads();
     if (threads <= 0) threads = machine;
     if (threads > MAX_THREADS) threads = MAX_THREADS;
-    if (!fork_is_safe) threads = 1;
     size_t bytes = sizeof(nc_pool) + (size_t)threads * sizeof(pthread_t);
     nc_pool *p = nc_alloc_aligned(bytes, CACHE_LINE);
     if (p == NULL) return NULL;
     memset(p, 0, bytes);
-    p->n_threads = threads;
-    p->spins = threads <= machine;
     set_not_started(p);
-    pthread_mutex_lock(&pools_lock);
-    p->next_pool = pools;
-    if (pools) pools->prev_pool = p;
-    pools = p;
-    pthread_mutex_unlock(&pools_lock);
+    nc_lock_init(&p->lock, NC_LOCK_LEAF, set_not_started, p);
+    p->n_threads = nc_lock_survives_fork() ? threads : 1;
+    p->spins = threads <= machine;
     return p;
 }
 
 void nc_pool_destroy(nc_pool *p) {
     if (p == NULL) return;
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     atomic_store(&p->stop, true);
     atomic_fetch_add(&p->epoch, 1);
     pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
     for (int i = 0, n = atomic_load(&p->n_workers); i < n; i++) pthread_join(p->workers[i], NULL);
-    pthread_mutex_lock(&pools_lock);
-    if (p->next_pool) p->next_pool->prev_pool = p->prev_pool;
-    if (p->prev_pool) p->prev_pool->next_pool = p->next_pool;
-    else pools = p->next_pool;
-    pthread_mutex_unlock(&pools_lock);
     pthread_cond_destroy(&p->wake);
     pthread_cond_destroy(&p->left);
-    pthread_mutex_destroy(&p->lock);
+    nc_lock_release(&p->lock);
     nc_free(p);
 }
 
-int nc_pool_threads(const nc_pool *p) {
-    return p ? p->n_threads : 1;
-}
+int nc_pool_threads(const nc_pool *p) { return p ? p->n_threads : 1; }
 
 /* NULL when more calls than slots are under way: then there is no idle worker to be had anyway. */
 static slot *claim_slot(nc_pool *p) {
@@ -248,19 +232,21 @@ static slot *claim_slot(nc_pool *p) {
 static void post(nc_pool *p, slot *s, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
     s->fn = fn;
     s->ctx = ctx;
+    s->fpmode = nc_fpmode_get();
+    s->log = nc_log_current();
     atomic_store_explicit(&s->n, n, memory_order_relaxed);
     atomic_store_explicit(&s->next, 0, memory_order_relaxed);
     atomic_store_explicit(&s->state, CLAIMED | OPEN, memory_order_release);
     atomic_fetch_add(&p->epoch, 1);
     int asleep = atomic_load(&p->n_asleep);
     if (asleep == 0) return;
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     if (n > asleep) {
         pthread_cond_broadcast(&p->wake);
     } else {
         for (int64_t i = 1; i < n; i++) pthread_cond_signal(&p->wake);
     }
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
 }
 
 static void close_and_wait(nc_pool *p, slot *s) {
@@ -268,10 +254,10 @@ static void close_and_wait(nc_pool *p, slot *s) {
     while ((atomic_load_explicit(&s->state, memory_order_acquire) & HELPERS) != 0) {
         unsigned helpers = atomic_load_explicit(&s->state, memory_order_acquire) & HELPERS;
         if (helpers == 0 || spin_while(p, &s->state, HELPERS, helpers)) continue;
-        pthread_mutex_lock(&p->lock);
+        nc_lock_take(&p->lock);
         atomic_fetch_or(&s->state, WAITING);
-        while ((atomic_load(&s->state) & HELPERS) != 0) pthread_cond_wait(&p->left, &p->lock);
-        pthread_mutex_unlock(&p->lock);
+        while ((atomic_load(&s->state) & HELPERS) != 0) nc_lock_wait(&p->lock, &p->left);
+        nc_lock_give(&p->lock);
     }
     atomic_store_explicit(&s->state, 0, memory_order_release);
 }

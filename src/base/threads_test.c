@@ -2,6 +2,8 @@
  * Children are killed by an alarm, so a deadlock is a failure and not a hang. */
 #include "base/threads.h"
 
+#include "base/fpmode.h"
+#include "base/log.h"
 #include "base/machine.h"
 #include "base/mem.h"
 #include "tests/check.h"
@@ -250,7 +252,7 @@ static int wait_for_child(pid_t pid) {
     return status;
 }
 
-/* Workers block all signals, and a child forked by one inherits that. */
+/* Workers block the signals of the host program, and a child forked by one inherits that. */
 static void limit_child(void) {
     sigset_t only;
     sigemptyset(&only);
@@ -372,4 +374,62 @@ TEST(threads_count_is_clamped) {
     CHECK_INT(nc_pool_threads(q), nc_machine_threads());
     nc_pool_destroy(p);
     nc_pool_destroy(q);
+}
+
+/* ---- what a helper has of its caller ---- */
+
+typedef struct look {
+    meeting m;
+    sigset_t masks[3];
+    float products[3];
+    nc_log_scope logs[3];
+} look;
+
+static void look_around(void *ctx, int64_t i) {
+    look *l = ctx;
+    volatile float tiny = 1e-30f, small = 1e-10f;
+    pthread_sigmask(SIG_SETMASK, NULL, &l->masks[i]);
+    l->products[i] = tiny * small; /* a denormal */
+    l->logs[i] = nc_log_current();
+    meet(&l->m, i);
+}
+
+TEST(threads_leave_faults_and_profilers_their_signals) {
+    static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF, SIGVTALRM};
+    static const int closed[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD, SIGPIPE};
+    nc_pool *p = nc_pool_create(3);
+    look l = {.m = {.wanted = 3}};
+    sigset_t own;
+    REQUIRE(p);
+    nc_parallel(p, 3, look_around, &l);
+    pthread_sigmask(SIG_SETMASK, NULL, &own);
+    int n_workers = 0;
+    for (int i = 0; i < 3; i++) {
+        for (size_t k = 0; k < sizeof open / sizeof *open; k++) CHECK(!sigismember(&l.masks[i], open[k]));
+        if (!sigismember(&l.masks[i], SIGINT)) continue; /* the caller's own item */
+        n_workers++;
+        for (size_t k = 0; k < sizeof closed / sizeof *closed; k++) CHECK(sigismember(&l.masks[i], closed[k]));
+    }
+    CHECK(n_workers == 2 && !sigismember(&own, SIGINT));
+    nc_pool_destroy(p);
+}
+
+TEST(threads_take_denormals_and_log_as_their_caller_does) {
+    nc_pool *p = nc_pool_create(3);
+    REQUIRE(p);
+    for (int flush = 0; flush < 3; flush++) { /* off, on, off again */
+        look l = {.m = {.wanted = 3}};
+        uint64_t mode = nc_fpmode_get();
+        nc_log_scope log = {.has_level = flush == 1, .level = NC_LOG_ERROR, .id = flush == 1 ? "x" : NULL};
+        nc_log_scope before = nc_log_enter(log);
+        if (flush == 1) nc_fpmode_set(nc_fpmode_flushing(mode));
+        nc_parallel(p, 3, look_around, &l);
+        nc_fpmode_set(mode);
+        nc_log_enter(before);
+        for (int i = 0; i < 3; i++) {
+            CHECK((l.products[i] == 0) == (flush == 1 && nc_fpmode_can_flush()));
+            CHECK(l.logs[i].has_level == (flush == 1) && l.logs[i].id == log.id);
+        }
+    }
+    nc_pool_destroy(p);
 }

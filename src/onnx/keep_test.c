@@ -277,10 +277,11 @@ TEST(save_external_data) {
         const nc_literal *lit = nc_edit_literal(r.m, NC_FLOAT, 1, &sizes[i], from[i]);
         REQUIRE(lit && nc_edit_const(r.m->main, (char[]){(char)('a' + i), 0}, lit));
     }
-    nc_onnx_save_options o = {.max_file = 4096};
+    nc_onnx_save_options o = {.max_file = 64, .data_name = "m.data", .min_bytes = 1 << 20};
     CHECK_INT(nc_onnx_save_file(&r.w, r.m, path, &o), NC_E_LIMIT);
     CHECK(strstr(r.w.diag.text, "save its constants as external data") && access(path, F_OK) != 0);
     r.w.diag.code = NC_OK;
+    o = (nc_onnx_save_options){.max_file = 4096};
     static const char *const bad[] = {"", ".", "..", "../x", "a/b", "/tmp/x", "m.onnx"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         o.data_name = bad[i];
@@ -305,4 +306,34 @@ TEST(save_external_data) {
     unlink(path);
     unlink(data);
     CHECK(rmdir(folder) == 0); /* and nothing else is left in it */
+}
+
+/* Without a name for external data the model stays in one file as long as it fits. */
+TEST(save_moves_data_out_of_a_file_that_is_too_large) {
+    char folder[] = "/tmp/nacre_keep_XXXXXX", path[64], data[64];
+    REQUIRE(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    snprintf(data, sizeof data, "%s/m.onnx.data", folder);
+    run r = {0};
+    nc_work_init(&r.w);
+    r.m = nc_model_create(&test_registry);
+    REQUIRE(r.m);
+    static float big[20000];
+    for (int i = 0; i < 20000; i++) big[i] = (float)i;
+    const nc_literal *lit = nc_edit_literal(r.m, NC_FLOAT, 1, (const int64_t[]){20000}, big);
+    REQUIRE(lit && nc_edit_const(r.m->main, "a", lit));
+    CHECK_INT(nc_onnx_save_file(&r.w, r.m, path, NULL), NC_OK);
+    CHECK(access(path, F_OK) == 0 && access(data, F_OK) != 0);
+    CHECK_INT(nc_onnx_save_file(&r.w, r.m, path, &(nc_onnx_save_options){.max_file = 79999}), NC_OK);
+    CHECK(access(data, F_OK) == 0 && r.w.diag.code == NC_OK);
+    nc_model_destroy(r.m);
+    r.m = NULL;
+    CHECK_INT(nc_onnx_load_file(&r.w, path, &test_registry, &r.m), NC_OK);
+    REQUIRE(r.m && r.m->main->consts.n == 1);
+    lit = r.m->main->consts.v[0]->lit;
+    CHECK(lit->bytes == sizeof big && memcmp(lit->data, big, sizeof big) == 0);
+    end_run(&r);
+    unlink(path);
+    unlink(data);
+    CHECK(rmdir(folder) == 0);
 }

@@ -3,12 +3,15 @@
 #include "onnx/save.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "onnx/saver.h"
 
 #include <string.h>
 
 /* Identity nodes may be added (save_graph.c): from this opset on they take every type. */
 enum { OPSET_FOR_IDENTITY = 16 };
+/* Of constants that leave a model which is too large for one file. */
+enum { USUAL_MIN_BYTES = 1024 };
 enum { FIRST_IR_WITH_FREE_INITIALIZERS = 4, FIRST_IR_WITH_NODE_METADATA = 10, USUAL_IR = 10 };
 
 static const char *domain_of(const nc_node *n) {
@@ -97,6 +100,7 @@ static void save_header(nc_saver *s) {
 }
 
 nc_code nc_save_too_large(nc_saver *s) {
+    s->too_large = true;
     NC_FAIL(s->w, NC_E_LIMIT, "the model's file would have more than %zu bytes: save its constants as external data",
             s->max_file);
 }
@@ -152,13 +156,27 @@ static nc_code save_files(nc_saver *s, const char *path, const nc_onnx_save_opti
     return code;
 }
 
-nc_code nc_onnx_save_file(nc_work *w, const nc_model *m, const char *path, const nc_onnx_save_options *o) {
-    static const nc_onnx_save_options usual;
+static nc_code save_once(nc_work *w, const nc_model *m, const char *path, const nc_onnx_save_options *o,
+                         bool *too_large) {
     nc_text bytes = {0};
-    if (!o) o = &usual;
     nc_saver s = {.w = w, .m = m, .out = &bytes, .max_file = o->max_file ? o->max_file : NC_ONNX_MAX_FILE};
     nc_code code = save_files(&s, path, o);
     nc_file_drop(s.data);
     nc_text_release(&bytes);
+    *too_large = s.too_large;
     return code;
+}
+
+/* A model that is too large is noticed before much of it is written (save_graph.c), so trying costs little. */
+nc_code nc_onnx_save_file(nc_work *w, const nc_model *m, const char *path, const nc_onnx_save_options *given) {
+    nc_onnx_save_options o = given ? *given : (nc_onnx_save_options){.data_name = NULL};
+    bool too_large;
+    nc_code code = save_once(w, m, path, &o, &too_large);
+    if (code == NC_OK || !too_large || o.data_name) return code;
+    const char *slash = strrchr(path, '/');
+    NC_NEED(w, o.data_name = nc_arena_printf(&w->scratch, "%s.data", slash ? slash + 1 : path));
+    if (!o.min_bytes) o.min_bytes = USUAL_MIN_BYTES;
+    w->diag = (nc_diag){.code = NC_OK};
+    nc_log(NC_LOG_INFO, "%s: too large for one file, its constants go into %s", path, o.data_name);
+    return save_once(w, m, path, &o, &too_large);
 }

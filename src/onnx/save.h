@@ -14,7 +14,8 @@
 NC_MUST nc_code nc_onnx_save(nc_work *w, const nc_model *m, nc_text *out_bytes);
 
 typedef struct nc_onnx_save_options {
-    const char *data_name; /* file beside the model that takes the data of large constants; NULL: all stay inside */
+    const char *data_name; /* file beside the model that takes the data of large constants; NULL: all stay inside if
+                            * the model's file gets no larger than max_file, else it is the model's name with .data */
     size_t min_bytes;      /* constants of so many bytes and more are large */
     size_t max_file;       /* the model's own file may not be larger; 0: 2 GiB, where other readers stop */
 } nc_onnx_save_options;

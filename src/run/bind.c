@@ -125,11 +125,11 @@ static nc_code make_room(nc_frame *f, int seg, int place, size_t bytes) {
     nc_code code = charge(s, bytes, &f->work.diag);
     if (code == NC_OK && (code = d->table->alloc(d, NULL, bytes, &c->ptr, &f->work.diag)) != NC_OK)
         nc_budget_give(s->budget, bytes);
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     s->stats.bytes_frames -= old;
     if (code == NC_OK) s->stats.bytes_frames += bytes, c->bytes = bytes;
     if (s->stats.bytes_frames > s->stats.bytes_frames_peak) s->stats.bytes_frames_peak = s->stats.bytes_frames;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return code;
 }
 
@@ -218,7 +218,7 @@ static nc_code fill_call(nc_frame *f, int i) {
     if (x->sizes >= 0) c->sizes = f->slots[x->sizes].t.data;
     for (int k = 0; k < x->n_packs; k++)
         if (!f->packed[x->first_pack + k])
-            NC_TRY(nc_prepared_pack(&f->work, f->session->env, f->prepared, x->first_pack + k,
+            NC_TRY(nc_prepared_pack(&f->work, f->prepared, x->first_pack + k,
                                     &f->packed[x->first_pack + k]));
     return NC_OK;
 }

@@ -121,9 +121,9 @@ static nc_cached *new_entry(nc_session *s, nc_prepared *r, int seg, const int64_
 static nc_code make(nc_work *w, nc_session *s, nc_cached *c, const nc_program *p, int seg, const int64_t *by_sym,
                     const bool *known) {
     nc_instance *x = NULL;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     nc_code code = nc_instance_create(w, p, seg, by_sym, known, &x);
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     c->instance = x, c->failed = code != NC_OK;
     pthread_cond_broadcast(&s->made);
     if (code != NC_OK) {
@@ -146,13 +146,17 @@ static nc_code get(nc_work *w, nc_session *s, nc_prepared *r, int seg, const int
     NC_NEED(w, key);
     NC_TRY(capacities(w, s, p, seg, values, known, by_sym, key));
     nc_cached *c = find(r->cached[seg], g, key);
+    if (c && c->failed && !c->users) {
+        drop(s, c);
+        c = NULL;
+    }
     if (!c) {
         NC_NEED(w, c = new_entry(s, r, seg, key));
         c->users++; /* so that nobody drops it */
         NC_TRY(make(w, s, c, p, seg, by_sym, known));
     } else {
         c->users++;
-        while (!c->instance && !c->failed) pthread_cond_wait(&s->made, &s->lock);
+        while (!c->instance && !c->failed) nc_lock_wait(&s->lock, &s->made);
         if (c->failed) {
             if (!--c->users) drop(s, c);
             NC_FAIL(w, NC_E_MEMORY, "another run failed to plan these sizes");
@@ -166,32 +170,32 @@ static nc_code get(nc_work *w, nc_session *s, nc_prepared *r, int seg, const int
 
 nc_code nc_cache_get(nc_work *w, nc_session *s, nc_prepared *r, int seg, const int64_t *values, const bool *known,
                      nc_cached **out) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     nc_code code = get(w, s, r, seg, values, known, out);
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return code;
 }
 
 void nc_cache_release(nc_session *s, nc_cached *c) {
     if (!c) return;
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     c->users--;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 void nc_cache_trim(nc_session *s) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     for (nc_cached *c = s->oldest, *newer; c; c = newer) {
         newer = c->newer;
         if (!c->users) drop(s, c);
     }
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 void nc_cache_forget(nc_session *s, nc_prepared *r) {
     if (!s || !r->cached) return;
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     for (int i = 0; i < r->program->n_segs; i++)
         while (r->cached[i]) drop(s, r->cached[i]);
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }

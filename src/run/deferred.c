@@ -130,29 +130,29 @@ static nc_code get(nc_frame *f, int i, nc_tensor *const *in, nc_variant **out) {
 }
 
 nc_code nc_deferred_get(nc_frame *f, int i, nc_tensor *const *in, nc_variant **out, nc_prepared **prepared) {
-    pthread_mutex_lock(&f->session->deferred_lock);
+    nc_lock_take(&f->session->deferred_lock);
     nc_code code = get(f, i, in, out);
-    pthread_mutex_unlock(&f->session->deferred_lock);
+    nc_lock_give(&f->session->deferred_lock);
     if (code == NC_OK) *prepared = (*out)->prepared;
     return code;
 }
 
 void nc_deferred_release(nc_session *s, nc_variant *v) {
     if (!v) return;
-    pthread_mutex_lock(&s->deferred_lock);
+    nc_lock_take(&s->deferred_lock);
     v->users--;
-    pthread_mutex_unlock(&s->deferred_lock);
+    nc_lock_give(&s->deferred_lock);
 }
 
 void nc_deferred_trim(nc_session *s, nc_variant **list) {
     int n;
-    pthread_mutex_lock(&s->deferred_lock);
+    nc_lock_take(&s->deferred_lock);
     for (nc_variant **at; (at = oldest_unused(list, &n));) {
         nc_variant *v = *at;
         *at = v->next;
         destroy(s, v);
     }
-    pthread_mutex_unlock(&s->deferred_lock);
+    nc_lock_give(&s->deferred_lock);
 }
 
 void nc_deferred_clear(nc_session *s, nc_variant **list) {

@@ -182,14 +182,30 @@ static void give_objects(nc_frame *f, const nc_instr *x, nc_object **in) {
     }
 }
 
+/* A dynamic kernel makes its results itself: into memory that the caller has bound to an output they are copied. */
+static nc_code fill_bound(nc_frame *f, const nc_slot *s, const nc_object *bound, const nc_object *made) {
+    size_t bytes;
+    if (made->kind != NC_OBJ_TENSOR || made->t.dtype == NC_STRING)
+        NC_FAIL(&f->work, NC_E_UNSUPPORTED, "output '%s': only tensors of numbers can be written into bound memory",
+                s->value->name);
+    if (!same_shape(bound, made) || !nc_is_dense(&bound->t) ||
+        !nc_tensor_bytes(made->t.dtype, made->t.dims, made->t.rank, &bytes))
+        NC_FAIL(&f->work, NC_E_SHAPE, "the buffer bound to output '%s' has another type or shape", s->value->name);
+    return copy_bytes(f, s->place, bound->t.data, made->t.data, bytes);
+}
+
 static nc_code keep_results(nc_frame *f, const nc_instr *x, nc_object **out) {
     for (int k = 0; k < x->n_out; k++) {
         if (x->out[k] < 0) continue;
         const nc_slot *s = &f->program->slots[x->out[k]];
         nc_live *l = &f->slots[x->out[k]];
         if (!out[k]) NC_FAIL(&f->work, NC_E_FAIL, "output %d ('%s') was not made", k, s->value->name);
-        nc_object_unref(l->obj);
-        l->obj = out[k], out[k] = NULL;
+        if (l->there && l->obj) {
+            NC_TRY(fill_bound(f, s, l->obj, out[k]));
+        } else {
+            nc_object_unref(l->obj);
+            l->obj = out[k], out[k] = NULL;
+        }
         if (l->obj->kind != NC_OBJ_TENSOR) continue;
         l->t = l->obj->t;
         if (s->dtype && l->t.dtype != s->dtype)

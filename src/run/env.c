@@ -13,11 +13,11 @@ nc_env *nc_env_create(int threads) {
     atomic_init(&e->refs, 1);
     e->pool = nc_pool_create(threads);
     e->registry = nc_ops_registry();
-    if (!e->pool || pthread_mutex_init(&e->lock, NULL) != 0) {
-        if (e->pool) nc_pool_destroy(e->pool);
+    if (!e->pool) {
         nc_free(e);
         return NULL;
     }
+    nc_lock_init(&e->lock, NC_LOCK_ENV, NULL, NULL);
     return e;
 }
 
@@ -28,16 +28,18 @@ nc_env *nc_env_ref(nc_env *e) {
 
 void nc_env_unref(nc_env *e) {
     if (!e || atomic_fetch_sub(&e->refs, 1) != 1) return;
-    for (nc_packed *k = e->packed, *next; k; k = next) {
-        next = k->next;
-        nc_buffer_unref(k->buffer);
-        nc_free(k);
-    }
     for (int i = 0; i < e->n_devices; i++) nc_device_close(e->devices[i]);
     nc_pool_destroy(e->pool);
     if (e->plugins_release) e->plugins_release(e->plugins);
-    pthread_mutex_destroy(&e->lock);
+    nc_lock_release(&e->lock);
     nc_free(e);
+}
+
+const nc_registry *nc_env_registry(nc_env *e) {
+    nc_lock_take(&e->lock);
+    const nc_registry *r = e->registry;
+    nc_lock_give(&e->lock);
+    return r;
 }
 
 static nc_code open_device(nc_env *e, nc_work *w, const char *name, nc_device **out) {
@@ -56,9 +58,9 @@ static nc_code open_device(nc_env *e, nc_work *w, const char *name, nc_device **
 }
 
 nc_code nc_env_device(nc_env *e, nc_work *w, const char *name, nc_device **out) {
-    pthread_mutex_lock(&e->lock);
+    nc_lock_take(&e->lock);
     nc_code code = open_device(e, w, name, out);
-    pthread_mutex_unlock(&e->lock);
+    nc_lock_give(&e->lock);
     return code;
 }
 
@@ -76,54 +78,93 @@ nc_buffer *nc_env_buffer(nc_env *e, nc_device *d, nc_budget *keeps, size_t bytes
     return b;
 }
 
-static uint64_t pack_key(const nc_pack *k, const nc_tensor *src, size_t bytes) {
-    uint64_t h = nc_hash(k->form, strlen(k->form), (uint64_t)src->dtype);
-    h = nc_hash(src->dims, (size_t)src->rank * sizeof *src->dims, h);
-    return nc_hash(src->data, bytes, h);
+/* ---- packed constants ---- */
+
+/* e->lock is held. */
+static nc_packed *find_packed(nc_packed *first, const nc_packed *like) {
+    nc_packed *p = first;
+    while (p && (p->hash != like->hash || p->buffer->bytes != like->buffer->bytes)) p = p->next;
+    return p;
+}
+
+static void free_packed(nc_packed *p) {
+    nc_buffer_unref(p->buffer);
+    nc_free(p);
 }
 
 /* e->lock is held. */
-static nc_buffer *find_packed(nc_env *e, uint64_t key, size_t bytes) {
-    for (nc_packed *p = e->packed; p; p = p->next)
-        if (p->key == key && p->buffer->bytes == bytes) return nc_buffer_ref(p->buffer);
-    return NULL;
+static void let_go(nc_env *e, nc_packed *p) {
+    if (--p->users > 0) return;
+    nc_packed **at = &e->packed;
+    while (*at != p) at = &(*at)->next;
+    *at = p->next;
+    free_packed(p);
 }
 
-/* Takes p. Another thread may have been first. */
-static nc_buffer *keep_packed(nc_env *e, nc_packed *p) {
-    pthread_mutex_lock(&e->lock);
-    nc_buffer *b = find_packed(e, p->key, p->buffer->bytes);
-    if (!b) {
-        p->next = e->packed, e->packed = p, e->n_packed++;
-        b = nc_buffer_ref(p->buffer);
-        p = NULL;
+/* The entry with these bytes: one that is there, or p, which is taken. A hash only says where to look; blocks are
+ * compared without the lock, held by their count. */
+static nc_packed *share(nc_env *e, nc_packed *p) {
+    nc_lock_take(&e->lock);
+    nc_packed *other = find_packed(e->packed, p);
+    while (other) {
+        other->users++;
+        nc_lock_give(&e->lock);
+        if (memcmp(other->buffer->ptr, p->buffer->ptr, p->buffer->bytes) == 0) {
+            free_packed(p);
+            return other;
+        }
+        nc_lock_take(&e->lock);
+        nc_packed *next = find_packed(other->next, p);
+        let_go(e, other);
+        other = next;
     }
-    pthread_mutex_unlock(&e->lock);
-    if (p) {
-        nc_buffer_unref(p->buffer);
-        nc_free(p);
-    }
-    return b;
+    p->next = e->packed, e->packed = p, e->n_packed++;
+    nc_lock_give(&e->lock);
+    return p;
 }
 
-/* Filled without the lock, so that several can be packed at once. */
-nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
-    size_t bytes;
-    if (!nc_tensor_bytes(src->dtype, src->dims, src->rank, &bytes)) NC_FAIL(w, NC_E_LIMIT, "constant too large");
-    uint64_t key = pack_key(k, src, bytes);
-    pthread_mutex_lock(&e->lock);
-    *out = find_packed(e, key, k->bytes);
-    pthread_mutex_unlock(&e->lock);
-    if (*out) return NC_OK;
-    nc_packed *p = nc_alloc_zero(1, sizeof *p);
-    NC_NEED(w, p);
-    p->key = key, p->buffer = nc_buffer_host(k->bytes);
-    nc_code code = p->buffer ? k->fill(state, src, p->buffer->ptr) : NC_E_MEMORY;
+/* Gaps that a packing routine leaves are zero, so that equal contents are equal bytes. */
+static nc_code fill_block(nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
+    nc_buffer *b = nc_buffer_host(k->bytes);
+    NC_NEED(w, b);
+    memset(b->ptr, 0, k->bytes);
+    nc_code code = k->fill(state, src, b->ptr);
     if (code != NC_OK) {
-        nc_buffer_unref(p->buffer);
-        nc_free(p);
+        nc_buffer_unref(b);
         NC_FAIL(w, code, "packing a constant as %s failed", k->form);
     }
-    *out = keep_packed(e, p);
+    *out = b;
     return NC_OK;
+}
+
+/* Packed first, then looked up: so nothing but the bytes that the kernel reads decides what is shared, and no source
+ * has to be kept for the comparison. Done without the lock, so that several can be packed at once. */
+nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
+    nc_packed *p = nc_alloc_zero(1, sizeof *p);
+    NC_NEED(w, p);
+    nc_code code = fill_block(w, k, state, src, &p->buffer);
+    if (code != NC_OK) {
+        nc_free(p);
+        return code;
+    }
+    p->users = 1, p->hash = nc_hash(p->buffer->ptr, p->buffer->bytes, 0);
+    *out = share(e, p)->buffer;
+    return NC_OK;
+}
+
+nc_code nc_env_pack_apart(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,
+                          nc_buffer **out) {
+    NC_TRY(fill_block(w, k, state, src, out));
+    nc_lock_take(&e->lock);
+    e->n_packed++;
+    nc_lock_give(&e->lock);
+    return NC_OK;
+}
+
+void nc_env_unpack(nc_env *e, const nc_buffer *b) {
+    nc_lock_take(&e->lock);
+    nc_packed *p = e->packed;
+    while (p && p->buffer != b) p = p->next;
+    if (p) let_go(e, p);
+    nc_lock_give(&e->lock);
 }

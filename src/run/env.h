@@ -2,28 +2,28 @@
 #ifndef NC_RUN_ENV_H
 #define NC_RUN_ENV_H
 
+#include "base/lock.h"
 #include "device/device.h"
 #include "ir/graph.h"
 #include "ops/binding.h"
 
-#include <pthread.h>
-
 typedef struct nc_packed {
-    uint64_t key;
+    uint64_t hash;     /* of the packed bytes */
     nc_buffer *buffer; /* host memory */
+    int users;         /* sessions' constants that read it; it goes with the last */
     struct nc_packed *next;
 } nc_packed;
 
 typedef struct nc_env {
     atomic_int refs;
     nc_pool *pool;
-    pthread_mutex_t lock;
+    nc_lock lock;
     nc_device *devices[8];
     char device_names[8][16];
     int n_devices;
     nc_packed *packed;
     uint64_t n_packed;           /* how often something was packed: sharing is visible */
-    const nc_registry *registry; /* cards: those of ops/, under those of plugins */
+    const nc_registry *registry; /* cards: those of ops/, under those of plugins; layers that are there never change */
     void *plugins;               /* owned by api/plugin.c */
     void (*plugins_release)(void *plugins);
 } nc_env;
@@ -33,9 +33,14 @@ nc_env *nc_env_ref(nc_env *e);
 void nc_env_unref(nc_env *e);
 NC_MUST nc_code nc_env_device(nc_env *e, nc_work *w, const char *name,
                               nc_device **out); /* opened once, closed with the environment */
-/* The packed form of constant data, made at first use; a new reference. */
+const nc_registry *nc_env_registry(nc_env *e);  /* as it is now; valid while the environment lives */
+/* The packed form of constant data. Blocks of equal bytes are one: every call is paired with nc_env_unpack. */
 NC_MUST nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,
                             nc_buffer **out);
+void nc_env_unpack(nc_env *e, const nc_buffer *b);
+/* The same as a block of the caller's own, for what is uploaded and then dropped; a new reference. */
+NC_MUST nc_code nc_env_pack_apart(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,
+                                  nc_buffer **out);
 
 /* A counted buffer in the device's memory that keeps the environment, and so the device, while it lives. NULL on
  * failure, described in diag. */

@@ -107,9 +107,9 @@ static int profile_number(nc_frame *f) {
     nc_frame *top = f;
     while (top->parent) top = top->parent;
     if (!top->i_profile) {
-        pthread_mutex_lock(&f->session->lock);
+        nc_lock_take(&f->session->lock);
         top->i_profile = ++f->session->n_profiled;
-        pthread_mutex_unlock(&f->session->lock);
+        nc_lock_give(&f->session->lock);
     }
     return top->i_profile - 1;
 }

@@ -1,6 +1,7 @@
 /* run/frame.c: the life of a frame and its boundary: inputs, outputs, state; running from cut to cut. */
 #include "run/frame.h"
 
+#include "base/fpmode.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -110,10 +111,10 @@ static void let_go_state(nc_frame *f) {
 }
 
 static void count_bytes(nc_session *s, size_t add, size_t less) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     s->stats.bytes_frames += add, s->stats.bytes_frames -= less;
     if (s->stats.bytes_frames > s->stats.bytes_frames_peak) s->stats.bytes_frames_peak = s->stats.bytes_frames;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 static void clear(nc_frame *f) {
@@ -136,14 +137,14 @@ enum { MAX_PENDING = 4 };
 /* A free frame whose last run is over; one that is not only where there are many of them. */
 static nc_frame *take_free(nc_session *s, nc_prepared *r) {
     int n = 0;
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     nc_frame **at = &r->free_frames, *f;
     for (; *at && !nc_frame_is_done(*at); at = &(*at)->next) n++;
     if (!*at && n >= MAX_PENDING) /* the oldest stands last */
         for (at = &r->free_frames; (*at)->next;) at = &(*at)->next;
     f = *at;
     if (f) *at = f->next;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return f;
 }
 
@@ -171,9 +172,9 @@ void nc_frame_release(nc_frame *f) {
     nc_frame_return_stream(f);
     if (!f->pending) clear(f); /* what queued work still reads stays until it is done */
     f->parent = NULL;
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     f->next = r->free_frames, r->free_frames = f;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 void nc_frame_destroy(nc_frame *f) {
@@ -342,7 +343,7 @@ static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
     const nc_program *p = f->program;
     if (f->failed) NC_FAIL(&f->work, NC_E_FAIL, "this run failed before; start another");
     if (f->seg == 0) {
-        nc_prepared_pack_all(f->session->env, f->prepared);
+        nc_prepared_pack_all(f->prepared);
         NC_TRY(bind_initials(f));
         NC_TRY(nc_bind_symbols(f));
     }
@@ -353,8 +354,21 @@ static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
     return f->lent && f->seg == p->n_segs && !f->state ? nc_frame_finish_stream(f) : nc_exec_sync(f);
 }
 
-nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut) {
+/* The thread's rounding mode and log are the run's while it lasts, for the pool's helpers too (base/threads.c). A frame
+ * of a subprogram runs inside its parent's. */
+static nc_code run_in_mode(nc_frame *f, int stop, bool at_cut) {
+    if (f->parent) return run_to(f, stop, at_cut);
+    nc_log_scope log = nc_log_enter(f->log);
+    uint64_t mode = nc_fpmode_get();
+    if (f->session->flush_denormals) nc_fpmode_set(nc_fpmode_flushing(mode));
     nc_code code = run_to(f, stop, at_cut);
+    if (f->session->flush_denormals) nc_fpmode_set(mode);
+    nc_log_enter(log);
+    return code;
+}
+
+nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut) {
+    nc_code code = run_in_mode(f, stop, at_cut);
     f->work.at_node = f->work.at_op = NULL;
     if (code != NC_OK) {
         f->failed = true;

@@ -10,6 +10,7 @@
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
 
+#include "base/log.h"
 #include "run/session.h"
 
 typedef struct nc_live {
@@ -72,6 +73,7 @@ typedef struct nc_frame {
     bool rebound; /* this run bound a segment anew: those after it follow */
     bool failed;
     const atomic_int *cancel;
+    nc_log_scope log; /* that of the run; of a subprogram's frame: unused */
     nc_work work;
     nc_object **objects;     /* room for one dynamic instruction's operands and results */
     nc_tensor *results;      /* and for what is expected of its results */

@@ -70,7 +70,7 @@ static nc_code fill(nc_work *w, nc_env *env, nc_prepared *r) {
 nc_code nc_prepared_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc_program *p, nc_prepared **out) {
     nc_prepared *r = nc_alloc_zero(1, sizeof *r);
     NC_NEED(w, r);
-    r->program = p, r->budget = borrows;
+    r->program = p, r->env = env, r->budget = borrows;
     nc_code code = fill(w, env, r);
     if (code != NC_OK) {
         nc_prepared_destroy(NULL, r);
@@ -78,6 +78,15 @@ nc_code nc_prepared_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc
     }
     *out = r;
     return NC_OK;
+}
+
+/* What a device reads is the session's own upload, what the host reads is the environment's. */
+static void drop_pack(const nc_prepared *r, int i_pack, nc_buffer *b) {
+    if (!b) return;
+    if (r->program->packs[i_pack].place)
+        nc_buffer_unref(b);
+    else
+        nc_env_unpack(r->env, b);
 }
 
 void nc_prepared_destroy(nc_session *s, nc_prepared *r) {
@@ -96,7 +105,7 @@ void nc_prepared_destroy(nc_session *s, nc_prepared *r) {
     nc_cache_forget(s, r);
     nc_free((void *)r->cached);
     for (int i = 0; r->const_buffers && i < r->program->n_consts; i++) nc_buffer_unref(r->const_buffers[i]);
-    for (int i = 0; r->packs && i < r->program->n_packs; i++) nc_buffer_unref(atomic_load(&r->packs[i]));
+    for (int i = 0; r->packs && i < r->program->n_packs; i++) drop_pack(r, i, atomic_load(&r->packs[i]));
     nc_free(r->consts);
     nc_free(r->const_buffers);
     nc_free((void *)r->packs);
@@ -109,35 +118,40 @@ void nc_prepared_trim(nc_session *s, nc_prepared *r) {
     for (int i = 0; i < r->program->n_instrs; i++) nc_deferred_trim(s, &r->variants[i]);
     for (int i = 0; i < r->program->n_instrs; i++)
         for (int k = 0; r->subs[i] && k < r->program->instrs[i].node->n_subs; k++) nc_prepared_trim(s, r->subs[i][k]);
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     nc_frame *f = r->free_frames;
     r->free_frames = NULL;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     for (nc_frame *next; f; f = next) {
         next = f->next;
         nc_frame_destroy(f);
     }
 }
 
-nc_code nc_prepared_pack(nc_work *w, nc_env *env, nc_prepared *r, int i_pack, const void **out) {
+static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_buffer **out) {
+    const nc_literal *l = k->value->lit;
+    nc_tensor src = {.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
+    memcpy(src.dims, l->dims, (size_t)l->rank * sizeof *src.dims);
+    nc_dense_strides(src.dims, src.rank, src.strides);
+    nc_buffer *host = NULL;
+    if (k->place)
+        NC_TRY(nc_env_pack_apart(r->env, w, &k->pack, k->state, &src, &host));
+    else
+        NC_TRY(nc_env_pack(r->env, w, &k->pack, k->state, &src, out));
+    if (r->program->consts[k->i_const].packed_only) forget(l);
+    if (!host) return NC_OK;
+    nc_code code = upload(w, r, r->program->places[k->place], host->ptr, host->bytes, out);
+    nc_buffer_unref(host);
+    return code;
+}
+
+nc_code nc_prepared_pack(nc_work *w, nc_prepared *r, int i_pack, const void **out) {
     nc_buffer *b = atomic_load_explicit(&r->packs[i_pack], memory_order_acquire);
     if (!b) {
-        const nc_prog_pack *k = &r->program->packs[i_pack];
-        const nc_literal *l = k->value->lit;
-        nc_tensor src = {.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
-        memcpy(src.dims, l->dims, (size_t)l->rank * sizeof *src.dims);
-        nc_dense_strides(src.dims, src.rank, src.strides);
-        NC_TRY(nc_env_pack(env, w, &k->pack, k->state, &src, &b));
-        if (r->program->consts[k->i_const].packed_only) forget(l);
-        if (k->place) {
-            nc_buffer *host = b;
-            nc_code code = upload(w, r, r->program->places[k->place], host->ptr, host->bytes, &b);
-            nc_buffer_unref(host);
-            if (code != NC_OK) return code;
-        }
+        NC_TRY(make_pack(w, r, &r->program->packs[i_pack], &b));
         nc_buffer *none = NULL;
         if (!atomic_compare_exchange_strong(&r->packs[i_pack], &none, b)) { /* another thread was first */
-            nc_buffer_unref(b);
+            drop_pack(r, i_pack, b);
             b = none;
         }
     }
@@ -145,24 +159,18 @@ nc_code nc_prepared_pack(nc_work *w, nc_env *env, nc_prepared *r, int i_pack, co
     return NC_OK;
 }
 
-typedef struct packer {
-    nc_env *env;
-    nc_prepared *r;
-} packer;
-
 static void pack_item(void *ctx, int64_t i) {
-    const packer *p = ctx;
+    nc_prepared *r = ctx;
     const void *ignored;
     nc_work w;
-    if (p->r->program->packs[i].place) return; /* uploads stay in the order of the run */
+    if (r->program->packs[i].place) return; /* uploads stay in the order of the run */
     nc_work_init(&w);
-    nc_code code = nc_prepared_pack(&w, p->env, p->r, (int)i, &ignored);
+    nc_code code = nc_prepared_pack(&w, r, (int)i, &ignored);
     (void)code; /* who needs it asks again, and reports */
     nc_work_release(&w);
 }
 
-void nc_prepared_pack_all(nc_env *env, nc_prepared *r) {
-    packer p = {env, r};
+void nc_prepared_pack_all(nc_prepared *r) {
     if (r->program->n_packs < 2 || atomic_exchange(&r->packed, true)) return;
-    nc_parallel(env->pool, r->program->n_packs, pack_item, &p);
+    nc_parallel(r->env->pool, r->program->n_packs, pack_item, r);
 }

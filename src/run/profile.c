@@ -21,22 +21,22 @@ static uint64_t clock_ns(void) {
 nc_profile *nc_profile_create(void) {
     nc_profile *p = nc_alloc_zero(1, sizeof *p);
     if (!p) return NULL;
-    pthread_mutex_init(&p->lock, NULL);
+    nc_lock_init(&p->lock, NC_LOCK_LEAF, NULL, NULL);
     p->origin = clock_ns();
     return p;
 }
 
 void nc_profile_destroy(nc_profile *p) {
     if (!p) return;
-    pthread_mutex_destroy(&p->lock);
+    nc_lock_release(&p->lock);
     nc_free(p->v);
     nc_free(p);
 }
 
 void nc_profile_reset(nc_profile *p) {
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     p->n = 0, p->n_lost = 0;
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
 }
 
 uint64_t nc_profile_now(const nc_profile *p) { return clock_ns() - p->origin; }
@@ -51,12 +51,12 @@ static bool make_room(nc_profile *p) {
 }
 
 void nc_profile_add(nc_profile *p, const nc_profile_event *e) {
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     if (make_room(p))
         p->v[p->n++] = *e;
     else
         p->n_lost++;
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
 }
 
 /* ---- telling ---- */
@@ -112,7 +112,7 @@ static void add_threads(const nc_profile *p, nc_text *out) {
 }
 
 void nc_profile_trace(nc_profile *p, nc_text *out) {
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     nc_text_addf(
         out,
         "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"lost_events\":%llu,\"origin_ns\":%llu},\"traceEvents\":[\n"
@@ -121,7 +121,7 @@ void nc_profile_trace(nc_profile *p, nc_text *out) {
     add_threads(p, out);
     for (size_t i = 0; i < p->n; i++) add_event(p, out, &p->v[i]);
     nc_text_add(out, "\n]}\n");
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
 }
 
 static int longer_first(const void *a, const void *b) {
@@ -166,9 +166,9 @@ static nc_code collect(const nc_profile *p, op_table *t) {
 
 nc_code nc_profile_ops(nc_profile *p, nc_profile_op **rows, size_t *n) {
     op_table t = {0};
-    pthread_mutex_lock(&p->lock);
+    nc_lock_take(&p->lock);
     nc_code code = collect(p, &t);
-    pthread_mutex_unlock(&p->lock);
+    nc_lock_give(&p->lock);
     if (code != NC_OK) {
         nc_free(t.v);
         return code;

@@ -6,10 +6,9 @@
 #ifndef NC_RUN_PROFILE_H
 #define NC_RUN_PROFILE_H
 
+#include "base/lock.h"
 #include "base/text.h"
 #include "plan/program.h"
-
-#include <pthread.h>
 
 typedef struct nc_profile_event {
     const nc_instr *instr;
@@ -20,7 +19,7 @@ typedef struct nc_profile_event {
 } nc_profile_event;
 
 typedef struct nc_profile {
-    pthread_mutex_t lock;
+    nc_lock lock;
     uint64_t origin; /* of CLOCK_MONOTONIC, in ns */
     nc_profile_event *v;
     size_t n, cap;

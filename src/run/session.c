@@ -156,7 +156,7 @@ static nc_code make_graph(maker *k) {
     NC_TRY(mark_recompute(k));
     NC_TRY(nc_transform(k->w, m, o->level, false, o->passes_off, o->n_passes_off));
     dump(k, NC_DUMP_TRANSFORMED);
-    if (o->save_path) NC_TRY(nc_onnx_save_file(k->w, m, o->save_path, NULL));
+    if (o->save_path) NC_TRY(nc_onnx_save_file(k->w, m, o->save_path, &o->save));
     if (!o->differentiate) return nc_verify(k->w, m);
     NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
     dump(k, NC_DUMP_DIFFERENTIATED);
@@ -227,6 +227,20 @@ static uint64_t next_uid(void) {
     return ++last;
 }
 
+static nc_code keep_log(maker *k) {
+    k->s->log = k->o->log;
+    if (k->o->log.id) NC_NEED(k->w, k->s->log.id = nc_arena_str(&k->s->model->arena, k->o->log.id));
+    return NC_OK;
+}
+
+/* In a forked child nobody makes the instances that other threads had begun. */
+static void renew(void *session) {
+    nc_session *s = session;
+    pthread_cond_init(&s->made, NULL);
+    for (nc_cached *c = s->newest; c; c = c->older)
+        if (!c->instance) c->failed = true, c->users = 0;
+}
+
 nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session_options *o, nc_session **out) {
     nc_session *s = nc_alloc_zero(1, sizeof *s);
     if (!s) {
@@ -235,16 +249,19 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
     }
     s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
     s->uid = next_uid();
-    pthread_mutex_init(&s->state_lock, NULL);
-    pthread_mutex_init(&s->lock, NULL);
+    s->flush_denormals = o->flush_denormals;
+    nc_lock_init(&s->lock, NC_LOCK_SESSION, renew, s);
     pthread_cond_init(&s->made, NULL);
-    pthread_mutex_init(&s->deferred_lock, NULL);
+    nc_lock_init(&s->deferred_lock, NC_LOCK_DEFERRED, NULL, NULL);
     maker k = {w, s, o};
     nc_code code = NC_OK;
     uint64_t failures = nc_mem_failures();
     if (o->profile && !(s->profile = nc_profile_create())) code = nc_fail(w, NC_E_MEMORY, "out of memory");
+    if (code == NC_OK) code = keep_log(&k);
+    nc_log_scope before = nc_log_enter(s->log);
     if (code == NC_OK) code = make_graph(&k);
     if (code == NC_OK) code = make_program(&k);
+    nc_log_enter(before);
     forget_files(m);
     w->at_node = w->at_op = NULL;
     code = nc_work_finish(w, code, failures);
@@ -269,11 +286,18 @@ nc_code nc_session_make_state(nc_work *w, nc_session *s, nc_state **out) {
 }
 
 nc_code nc_session_state(nc_work *w, nc_session *s, nc_state **out) {
-    pthread_mutex_lock(&s->state_lock);
-    nc_code code = s->state ? NC_OK : nc_session_make_state(w, s, &s->state);
-    if (code == NC_OK) *out = s->state;
-    pthread_mutex_unlock(&s->state_lock);
-    return code;
+    nc_state *made = NULL;
+    nc_lock_take(&s->lock);
+    *out = s->state;
+    nc_lock_give(&s->lock);
+    if (*out) return NC_OK;
+    NC_TRY(nc_session_make_state(w, s, &made));
+    nc_lock_take(&s->lock);
+    if (!s->state) s->state = made, made = NULL;
+    *out = s->state;
+    nc_lock_give(&s->lock);
+    nc_state_unref(made); /* another thread was first */
+    return NC_OK;
 }
 
 void nc_session_trim(nc_session *s) {
@@ -291,10 +315,9 @@ void nc_session_destroy(nc_session *s) {
     nc_model_destroy(s->model);
     for (int i = 0; i < NC_N_DUMPS; i++) nc_text_release(&s->dumps[i]);
     nc_budget_unref(s->budget);
-    pthread_mutex_destroy(&s->lock);
+    nc_lock_release(&s->lock);
+    nc_lock_release(&s->deferred_lock);
     pthread_cond_destroy(&s->made);
-    pthread_mutex_destroy(&s->deferred_lock);
-    pthread_mutex_destroy(&s->state_lock);
     nc_profile_destroy(s->profile);
     nc_free(s->seen);
     nc_env_unref(s->env);

@@ -3,6 +3,8 @@
 #ifndef NC_RUN_SESSION_H
 #define NC_RUN_SESSION_H
 
+#include "base/log.h"
+#include "onnx/save.h"
 #include "plan/instance.h"
 #include "plan/plan.h"
 #include "run/env.h"
@@ -46,6 +48,7 @@ typedef struct nc_session_options {
     const nc_fixed_dim *fixed_dims;
     int n_fixed_dims;
     const char *save_path;        /* the transformed graph goes there as ONNX; NULL: nowhere */
+    nc_onnx_save_options save;    /* how */
     const char *const *recompute; /* node names */
     int n_recompute;
     /* Adds gradients, variables and updates to the transformed graph (train/); NULL: inference. */
@@ -55,6 +58,8 @@ typedef struct nc_session_options {
     size_t bytes_limit; /* of the session's memory on its devices; 0: none */
     bool keep_dumps;
     bool profile;
+    bool flush_denormals; /* runs take denormals as zero */
+    nc_log_scope log;     /* of the creation and the runs */
 } nc_session_options;
 
 /* An instance of a segment for a set of capacities. */
@@ -72,6 +77,7 @@ typedef struct nc_cached {
 /* A program with what belongs to it at run time; subprograms hang below their instructions. */
 typedef struct nc_prepared {
     const nc_program *program;
+    nc_env *env;               /* the session's */
     nc_budget *budget;         /* the session's */
     nc_tensor *consts;         /* per program constant */
     nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
@@ -114,19 +120,20 @@ typedef struct nc_session {
     uint64_t uid;         /* no other session of this process has it */
     nc_object **initials; /* per input of the program: what it is when it is not given; NULL: it must be */
     bool capture;
-    pthread_mutex_t state_lock;
-    pthread_mutex_t lock;       /* instances, frames */
+    nc_lock lock;               /* instances, frames, the session's own state */
     pthread_cond_t made;        /* an instance that others wait for */
     nc_cached *newest, *oldest; /* instances, by last use */
     size_t bytes_cache;
     nc_sym_seen *seen; /* per symbol, of all programs */
     int n_seen;
     nc_how how;
-    pthread_mutex_t deferred_lock; /* variants of all Deferreds */
+    nc_lock deferred_lock; /* variants of all Deferreds */
     uint64_t deferred_clock;
     nc_stats stats;
     nc_text dumps[NC_N_DUMPS];
     uint64_t seed;
+    bool flush_denormals;
+    nc_log_scope log;    /* its id is in the model's arena */
     nc_profile *profile; /* NULL: off */
     int n_profiled;      /* frames that have a number in the profile */
 } nc_session;
@@ -146,8 +153,8 @@ NC_MUST nc_code nc_prepared_create(nc_work *w, nc_env *env, nc_budget *borrows, 
 void nc_prepared_destroy(nc_session *s, nc_prepared *r);
 void nc_prepared_trim(nc_session *s, nc_prepared *r); /* destroys pooled frames, subprograms' too */
 /* All packed forms at once, by all threads, before the first run; where one cannot be made, its user tries again. */
-void nc_prepared_pack_all(nc_env *env, nc_prepared *r);
-NC_MUST nc_code nc_prepared_pack(nc_work *w, nc_env *env, nc_prepared *r, int i_pack, const void **out);
+void nc_prepared_pack_all(nc_prepared *r);
+NC_MUST nc_code nc_prepared_pack(nc_work *w, nc_prepared *r, int i_pack, const void **out);
 
 /* ---- cache.c: the instance for a segment at these symbol values; release when the frame lets go of it ---- */
 NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, nc_prepared *r, int seg, const int64_t *values,

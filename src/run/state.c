@@ -12,12 +12,20 @@
 static void destroy(nc_state *s) {
     for (int i = 0; i < s->vars.n; i++) nc_buffer_unref(s->vars.v[i]->buffer);
     for (int i = 0; i < s->n_maps; i++) nc_free((void *)s->maps[i].vars);
-    pthread_mutex_destroy(&s->lock);
+    nc_lock_release(&s->lock);
     pthread_cond_destroy(&s->free);
     nc_arena_release(&s->arena);
     nc_budget_unref(s->budget);
     nc_env_unref(s->env);
     nc_free(s);
+}
+
+/* In a forked child the threads that held it are not there; what a writer had done so far nobody knows. */
+static void renew(void *state) {
+    nc_state *s = state;
+    pthread_cond_init(&s->free, NULL);
+    for (int i = 0; s->writer && i < s->vars.n; i++) s->vars.v[i]->dirty = true;
+    s->writer = false, s->readers = 0;
 }
 
 nc_code nc_state_create(nc_work *w, nc_env *keeps, nc_device *d, nc_budget *keeps_budget, nc_state **out) {
@@ -26,7 +34,7 @@ nc_code nc_state_create(nc_work *w, nc_env *keeps, nc_device *d, nc_budget *keep
     atomic_init(&s->refs, 1);
     s->env = nc_env_ref(keeps), s->device = d, s->budget = nc_budget_ref(keeps_budget);
     nc_map_init(&s->names, &s->arena);
-    pthread_mutex_init(&s->lock, NULL);
+    nc_lock_init(&s->lock, NC_LOCK_LEAF, renew, s);
     pthread_cond_init(&s->free, NULL);
     *out = s;
     return NC_OK;
@@ -52,15 +60,15 @@ static const nc_state_var *first_dirty(nc_state *s) {
 }
 
 nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait) {
-    pthread_mutex_lock(&s->lock);
-    while (wait && (s->writer || (writes && s->readers))) pthread_cond_wait(&s->free, &s->lock);
+    nc_lock_take(&s->lock);
+    while (wait && (s->writer || (writes && s->readers))) nc_lock_wait(&s->lock, &s->free);
     bool busy = s->writer || (writes && s->readers);
     const nc_state_var *dirty = busy ? NULL : first_dirty(s);
     if (!busy && !dirty) {
         s->writer = writes;
         s->readers += !writes;
     }
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     if (busy)
         NC_FAIL(w, NC_E_STATE, "the state is in use by another run that %s", writes ? "has not ended" : "writes it");
     if (dirty)
@@ -72,74 +80,74 @@ nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait) {
 }
 
 void nc_state_end(nc_state *s, bool writes) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     if (writes)
         s->writer = false;
-    else
+    else if (s->readers > 0) /* 0: this thread forked while it held it, and this is the child */
         s->readers--;
     pthread_cond_broadcast(&s->free);
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 void nc_state_look(nc_state *s) {
-    pthread_mutex_lock(&s->lock);
-    while (s->writer) pthread_cond_wait(&s->free, &s->lock);
+    nc_lock_take(&s->lock);
+    while (s->writer) nc_lock_wait(&s->lock, &s->free);
     s->readers++;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 /* Like begin for writing, but a dirty state is welcome: this is how it is mended. */
 static void hold(nc_state *s) {
-    pthread_mutex_lock(&s->lock);
-    while (s->writer || s->readers) pthread_cond_wait(&s->free, &s->lock);
+    nc_lock_take(&s->lock);
+    while (s->writer || s->readers) nc_lock_wait(&s->lock, &s->free);
     s->writer = true;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 void nc_state_spoil(nc_state *s, const nc_program *p, nc_state_var *const *vars) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     s->suspect = true;
     for (int i = 0; i < p->n_vars; i++)
         if (p->vars_last[i] != p->vars[i]) vars[i]->dirty = true;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
 }
 
 /* The end of what `hold` began; a failure may have left a variable half filled. */
 static nc_code release(nc_state *s, nc_code code) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     if (code != NC_OK) s->suspect = true;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     nc_state_end(s, true);
     return code;
 }
 
 bool nc_state_is_dirty(nc_state *s) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     bool dirty = first_dirty(s) != NULL;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return dirty;
 }
 
 /* ---- finding ---- */
 
 static nc_state_var *find(nc_state *s, const char *name) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     nc_state_var *v = nc_map_get(&s->names, name);
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return v;
 }
 
 int nc_state_n(nc_state *s) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     int n = s->vars.n;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return n;
 }
 
 const nc_state_var *nc_state_at(nc_state *s, int i) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     const nc_state_var *v = i < s->vars.n ? s->vars.v[i] : NULL;
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return v;
 }
 
@@ -191,7 +199,7 @@ static nc_code refuse_twice(nc_work *w, const nc_state *s, const char *name) {
 }
 
 nc_code nc_state_add(nc_work *w, nc_state *s, const char *name, const nc_tensor *t, const void *host) {
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     nc_code code = refuse_twice(w, s, name);
     nc_state_var *v = code == NC_OK ? new_var(s, name, t->dtype, t->rank) : NULL;
     if (code == NC_OK && !v) code = nc_fail(w, NC_E_MEMORY, "out of memory");
@@ -199,7 +207,7 @@ nc_code nc_state_add(nc_work *w, nc_state *s, const char *name, const nc_tensor 
         memcpy(v->fixed, t->dims, (size_t)t->rank * sizeof *t->dims);
         code = add_filled(w, s, v, t->dims, host);
     }
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return code;
 }
 
@@ -222,7 +230,7 @@ static nc_code check_lent(nc_work *w, const nc_state *s, const char *name, const
 nc_code nc_state_lend(nc_work *w, nc_state *s, const char *name, nc_object *keeps, bool writable) {
     const nc_tensor *t = &keeps->t;
     NC_TRY(check_lent(w, s, name, keeps));
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     nc_code code = refuse_twice(w, s, name);
     nc_state_var *v = code == NC_OK ? new_var(s, name, t->dtype, t->rank) : NULL;
     if (code == NC_OK && !v) code = nc_fail(w, NC_E_MEMORY, "out of memory");
@@ -234,7 +242,7 @@ nc_code nc_state_lend(nc_work *w, nc_state *s, const char *name, nc_object *keep
         code = publish(w, s, v);
         if (code != NC_OK) nc_buffer_unref(v->buffer);
     }
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     w->at_node = w->at_op = NULL;
     return code;
 }
@@ -279,12 +287,12 @@ nc_code nc_state_add_program(nc_work *w, nc_state *s, const nc_program *p, uint6
     if (!nc_device_same_memory(p->device, s->device))
         NC_FAIL(w, NC_E_DEVICE, "the state lies on %s, the session runs on %s", s->device->table->name,
                 p->device->table->name);
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     for (int i = 0; i < p->n_vars && code == NC_OK; i++) {
         w->at_node = p->graph->vars.v[i]->name, w->at_op = "variable";
         if (!nc_map_get(&s->names, w->at_node)) code = add_variable(w, s, p, i, seed);
     }
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     w->at_node = w->at_op = NULL;
     return code;
 }
@@ -366,7 +374,7 @@ static void remember(nc_state *s, uint64_t program, nc_state_var **vars) {
 nc_code nc_state_bind(nc_work *w, nc_state *s, uint64_t program, const nc_program *p, nc_state_var **out) {
     size_t bytes = (size_t)p->n_vars * sizeof(nc_state_var *);
     nc_code code = NC_OK;
-    pthread_mutex_lock(&s->lock);
+    nc_lock_take(&s->lock);
     int i = 0;
     while (i < s->n_maps && s->maps[i].program != program) i++;
     if (i == s->n_maps || !s->maps[i].vars) {
@@ -381,7 +389,7 @@ nc_code nc_state_bind(nc_work *w, nc_state *s, uint64_t program, const nc_progra
     } else {
         memcpy((void *)out, (const void *)s->maps[i].vars, bytes);
     }
-    pthread_mutex_unlock(&s->lock);
+    nc_lock_give(&s->lock);
     return code;
 }
 

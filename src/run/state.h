@@ -7,17 +7,16 @@
  *
  * A run that writes holds its state alone, readers share, whatever program they run. When a run fails or is cancelled
  * after its first update was issued, the variables that its program writes are dirty: every later run on the state
- * refuses until each of them was reset or set anew.
+ * refuses until each of them was reset or set anew. So it is in a forked child when another thread's run was writing.
  *
  * Files: state.c (the set: names, binding, who holds it, contents), state_var.c (the memory of one variable). */
 #ifndef NC_RUN_STATE_H
 #define NC_RUN_STATE_H
 
+#include "base/lock.h"
 #include "base/map.h"
 #include "plan/program.h"
 #include "run/env.h"
-
-#include <pthread.h>
 
 typedef struct nc_state_var {
     const char *name;
@@ -55,7 +54,7 @@ typedef struct nc_state {
     NC_VEC(nc_state_var *) vars;
     nc_state_map maps[NC_STATE_MAPS];
     int n_maps, next_map;
-    pthread_mutex_t lock; /* names, maps, who holds it, dirty */
+    nc_lock lock; /* names, maps, who holds it, dirty */
     pthread_cond_t free;
     int readers;
     bool writer;

@@ -443,6 +443,24 @@ def test_optimize(tmp_path):
     assert nacre("optimize", path, "-o", tmp_path / "no" / "folder.onnx").returncode == 1
 
 
+def test_optimize_with_external_data(tmp_path):
+    weights = numpy_helper.from_array(np.arange(600, dtype=np.float32), "w")
+    path = tensor_model([helper.make_node("Mul", ["x", "w"], ["y"])], [info("x", ["n", 600])], [info("y", ["n", 600])],
+                        tmp_path / "m.onnx", consts=[weights])
+    (tmp_path / "out").mkdir()
+    out = tmp_path / "out" / "o.onnx"
+    for extra, files in (((), ["o.onnx"]), (("--external-data", "w.bin"), ["o.onnx", "w.bin"]),
+                         (("--external-data", "w.bin", "--external-bytes", "3000"), ["o.onnx", "w.bin"])):
+        good("optimize", path, "-o", out, *extra)
+        assert sorted(p.name for p in out.parent.iterdir()) == files
+        outside = onnx.load(out, load_external_data=False).graph.initializer[0].data_location
+        assert (outside == onnx.TensorProto.EXTERNAL) == (len(extra) == 2)
+        np.testing.assert_array_equal(numpy_helper.to_array(onnx.load(out).graph.initializer[0]), np.arange(600))
+    done = nacre("optimize", path, "-o", out, "--external-data", "../w.bin")
+    assert done.returncode == 1 and "not a plain file name" in done.stderr
+    assert nacre("optimize", path, "-o", out, "--external-data", "w", "--external-bytes", "0").returncode == 2
+
+
 def test_optimize_help_and_the_page_name_all_passes():
     listed = re.findall(r'^PASS\((\w+), (\d), \w+, "(.*)"\)', (ROOT / "src/transform/passes.list").read_text(), re.M)
     out, page = good("optimize", "--help"), (ROOT / "docs/passes.md").read_text()

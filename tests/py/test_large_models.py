@@ -2,6 +2,7 @@
 leaves it, and a model of more than 2 GB is opened without reading it. Every case is a process of its own, which tells
 its memory; sizes are far from the limits that are asked for, so that a busy machine changes nothing."""
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -52,9 +53,8 @@ def gather_of(table, dims, rows=3):
                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, dims[1]])], [table])
 
 
-def test_a_model_of_more_than_2_gb_is_mapped(tmp_path):
-    """The data file is sparse: it takes a few blocks of disk and says that it has 2.5 GB."""
-    rows, width = 5 << 17, 1 << 10
+def large_model(tmp_path, rows, width):
+    """The data file is sparse: it takes a few blocks of disk."""
     with open(tmp_path / "table.bin", "wb") as f:
         f.truncate(rows * width * 4)
         for row in (7, rows // 2, rows - 1):
@@ -67,10 +67,34 @@ def test_a_model_of_more_than_2_gb_is_mapped(tmp_path):
     model = helper.make_model(gather_of(table, (rows, width), 4), opset_imports=[helper.make_opsetid("", 17)],
                               ir_version=10)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    got = asked(tmp_path / "m.onnx", i=[7, -1, rows // 2, 8])
+    return tmp_path / "m.onnx"
+
+
+def test_a_model_of_more_than_2_gb_is_mapped(tmp_path):
+    rows, width = 5 << 17, 1 << 10
+    got = asked(large_model(tmp_path, rows, width), i=[7, -1, rows // 2, 8])
     assert rows * width * 4 > 2 << 30
     assert got["outputs"][0][:1] == [7.0]
     assert max(got["load"]) < 20 and max(got["run"]) < 40, got
+
+
+def test_an_optimized_model_of_more_than_2_gb_is_saved(tmp_path):
+    """Its constants go into a file of their own, without being asked."""
+    rows, width = (2 << 30) // 4096 + 8, 1 << 10
+    if shutil.disk_usage(tmp_path).free < 3 << 30:
+        pytest.skip("less than 3 GB of disk")
+    saved = tmp_path / "saved.onnx"
+    command = [str(package.nacre_c.BUILD / "nacre"), "optimize", str(large_model(tmp_path, rows, width)), "-o", saved]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert saved.stat().st_size < 10_000
+        assert (tmp_path / "saved.onnx.data").stat().st_size == rows * width * 4
+        (tmp_path / "table.bin").unlink()
+        assert asked(saved, i=[7, -1, rows // 2, 8])["outputs"][0][:1] == [7.0]
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "saved.onnx", "saved.onnx.data"]
+    finally:
+        (tmp_path / "saved.onnx.data").unlink(missing_ok=True)
 
 
 def embedded(tmp_path, shift):

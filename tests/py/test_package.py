@@ -329,8 +329,7 @@ def test_option_mistakes(rt):
 
 
 def test_what_cannot_be_honoured_says_so():
-    for key, value in (("session.save_model_format", "ORT"), ("ep.context_enable", "1"),
-                       ("session.optimized_model_external_initializers_file_name", "w.bin")):
+    for key, value in (("session.save_model_format", "ORT"), ("ep.context_enable", "1")):
         o = nacre.SessionOptions()
         o.add_session_config_entry(key, value)
         with pytest.raises(nacre.NotImplemented, match=key):
@@ -554,6 +553,29 @@ def test_terminate_from_another_thread():
     options.terminate = True
     t.join(20)
     assert not t.is_alive() and caught[0].code == "CANCELLED"
+
+
+def test_the_callers_containers_may_change_while_a_run_runs():
+    """Names, feeds and given outputs are borrowed without the GIL: others may empty the lists that held them."""
+    done = script(f"""
+        import threading, time, nacre, package, numpy as np
+        o = nacre.SessionOptions()
+        o.register_custom_ops_library({str(package.MEET)!r})
+        session = nacre.InferenceSession(package.custom("Meet"), o)
+        names, feeds = ["y"], {{"".join(["x"]): nacre.OrtValue.ortvalue_from_numpy(np.float32([0]))._value}}
+        outputs = [nacre.OrtValue.ortvalue_from_numpy(np.float32([7]))._value]
+        got = []
+        t = threading.Thread(target=lambda: got.append(session._session.run(names, feeds, None, outputs)))
+        t.start()
+        time.sleep(0.3)
+        names.clear(), feeds.clear(), outputs.clear()
+        junk = [bytes(k) for k in range(1000)]
+        session.run(None, {{"x": np.float32([0])}})
+        t.join()
+        assert np.asarray(nacre.OrtValue(got[0][0]).numpy()).tolist() == [2], nacre.OrtValue(got[0][0]).numpy()
+    """)
+    out, err = done.communicate(timeout=60)
+    assert done.returncode == 0, (done.returncode, err)
 
 
 def script(text):

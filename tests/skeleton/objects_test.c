@@ -129,3 +129,23 @@ static void optionals(model *m) {
 }
 
 TEST(optionals_are_fed_with_and_without_an_item) { model_everywhere(optionals); }
+
+/* The result of a dynamic kernel goes into the memory that the caller gives for it. */
+static void bound(model *m) {
+    float x[2] = {1, 2}, y[4] = {0};
+    nacre_value *in, *out, *small;
+    model_open(m, "<opset: \"\" 17>\ng (float[n] x) => (float[k] y)\n"
+                  "{ s = SequenceConstruct(x, x)\n y = ConcatFromSequence<axis = 0>(s) }\n");
+    REQUIRE(nacre_value_tensor(NACRE_FLOAT, 1, D(2), x, &in, &m->err) == NACRE_OK);
+    REQUIRE(nacre_value_tensor(NACRE_FLOAT, 1, D(4), y, &out, &m->err) == NACRE_OK);
+    REQUIRE(nacre_value_tensor(NACRE_FLOAT, 1, D(3), y, &small, &m->err) == NACRE_OK);
+    const char *x_name = "x", *y_name = "y";
+    CHECK_INT(nacre_run(m->session, NULL, &x_name, &in, 1, &y_name, 1, &out, &m->err), NACRE_OK);
+    CHECK(y[0] == 1 && y[1] == 2 && y[2] == 1 && y[3] == 2);
+    CHECK_INT(nacre_run(m->session, NULL, &x_name, &in, 1, &y_name, 1, &small, &m->err), NACRE_SHAPE);
+    nacre_value_release(in);
+    nacre_value_release(out);
+    nacre_value_release(small);
+}
+
+TEST(results_of_dynamic_kernels_are_written_into_bound_memory) { model_everywhere(bound); }

@@ -88,16 +88,21 @@ c_tests() {
     build "$1"
     step "C tests, $1" test_commands "$1"
 }
-quick() { c_tests release; }
+quick() {
+    c_tests release
+    if works python3; then lint_tree; else skip "lint" "python3 is not installed"; fi
+    summary
+}
 
 demo() {
     build release
     build/release/examples/digits examples/digits/digits.onnx examples/digits/digits.bin
 }
 
+lint_tree() { step "lint: the tree" python3 tools/lint/lint.py; }
 lint() {
     step "lint: every rule catches its seeded violation" python3 tools/lint/lint.py --self-test
-    step "lint: the tree" python3 tools/lint/lint.py
+    lint_tree
 }
 
 format() {
@@ -120,13 +125,59 @@ docs() {
     step "docs/commands.md" "$venv/bin/python" tools/docs/commands.py
 }
 
-# system_packages PACKAGE...: in CI, as root, on a Debian system; elsewhere does nothing.
+# as_root COMMAND...: fails where this user cannot be root without being asked.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+# system_packages PACKAGE...: in CI, as root, on a Debian system; elsewhere does nothing. What cannot be had is left
+# out: the step that needs it says so.
 system_packages() {
-    [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    local package
+    [ "${CI:-}" = true ] && command -v apt-get >/dev/null && as_root true 2>/dev/null || return 1
     echo "==> install $*"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get install -y "$@" >/dev/null 2>&1 ||
-        { apt-get update >/dev/null 2>&1 && apt-get install -y "$@" >/dev/null 2>&1; }
+    if [ -z "${apt_is_fresh:-}" ]; then
+        as_root apt-get update >/dev/null 2>&1
+        apt_is_fresh=1
+    fi
+    as_root apt-get install -y "$@" >/dev/null 2>&1 && return
+    for package in "$@"; do
+        as_root apt-get install -y "$package" >/dev/null 2>&1 || echo "    not installed: $package"
+    done
+}
+# Sets preset, gcc, qemu and packages for the architecture that this machine is not; fails where there is none.
+other_tools() {
+    case $(uname -m) in
+    aarch64) preset=x86-64-cross gcc=x86_64-linux-gnu-gcc qemu=qemu-x86_64
+             packages="gcc-x86-64-linux-gnu libc6-dev-amd64-cross qemu-user" ;;
+    x86_64)  preset=aarch64-cross gcc=aarch64-linux-gnu-gcc qemu=qemu-aarch64
+             packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
+    *) return 1 ;;
+    esac
+}
+# machine: what `make test` and `make nightly` use and a bare system lacks. Never fails.
+machine() {
+    local wanted=() preset gcc qemu packages
+    works gcc || wanted+=(gcc libc6-dev)
+    works g++ || wanted+=(g++)
+    python3 -c 'import venv, ensurepip' 2>/dev/null || wanted+=(python3-venv)
+    python3 -c 'import sysconfig, os; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||
+        wanted+=(python3-dev)
+    works clang || wanted+=(clang)
+    works clang-format || wanted+=(clang-format)
+    has_libfuzzer || wanted+=(libclang-rt-dev)
+    # shellcheck disable=SC2206
+    if other_tools && ! { works $gcc && works $qemu; }; then wanted+=($packages); fi
+    has_codecs || wanted+=(libjpeg-dev libpng-dev libwebp-dev libtiff-dev libopenjp2-7-dev)
+    if [ ${#wanted[@]} -gt 0 ]; then system_packages "${wanted[@]}" || echo "    not installed here: ${wanted[*]}"; fi
+    return 0
+}
+# The libraries of ImageDecoder are found while running.
+has_codecs() {
+    local name
+    for name in jpeg png16 webp tiff openjp2; do
+        ldconfig -p 2>/dev/null | grep -q "lib$name\.so" || return 1
+    done
 }
 clang_tests() {
     works clang || system_packages clang
@@ -168,13 +219,7 @@ every_isa() {
 # every processor model.
 other_architecture() {
     local preset gcc qemu packages
-    case $(uname -m) in
-    aarch64) preset=x86-64-cross gcc=x86_64-linux-gnu-gcc qemu=qemu-x86_64
-             packages="gcc-x86-64-linux-gnu libc6-dev-amd64-cross qemu-user" ;;
-    x86_64)  preset=aarch64-cross gcc=aarch64-linux-gnu-gcc qemu=qemu-aarch64
-             packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
-    *) skip "the other architecture" "no cross preset for $(uname -m)"; return ;;
-    esac
+    other_tools || { skip "the other architecture" "no cross preset for $(uname -m)"; return; }
     # shellcheck disable=SC2086
     { works $gcc && works $qemu; } || system_packages $packages
     if ! works $gcc; then skip "C tests, $preset" "$gcc is not installed"
@@ -342,11 +387,13 @@ nightly() {
 
 case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
-quick | demo | lint | format | docs | wheel | conformance | bench | everything | fuzz | faults | nightly) "$1" ;;
+machine | quick | demo | lint | format | docs | wheel | conformance | bench) "$1" ;;
+everything | fuzz | faults | nightly) "$1" ;;
 other_architecture | sanitized_suite) "$@" ;;
 *)
-    echo "usage: steps.sh build|c_tests [PRESET] | quick | demo | lint | format | docs | wheel | conformance |" \
-        "bench | everything | fuzz | faults | nightly | other_architecture [PATTERN...] | sanitized_suite EVERY" >&2
+    echo "usage: steps.sh build|c_tests [PRESET] | machine | quick | demo | lint | format | docs | wheel |" \
+        "conformance | bench | everything | fuzz | faults | nightly | other_architecture [PATTERN...] |" \
+        "sanitized_suite EVERY" >&2
     exit 2
     ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what the compiler does not: the direction of includes, headers that compile alone, plain formatting, exported
 symbols, a README per room, texts that point outside the tree, ops told apart by name; pages.py has the rules that
-hold pages and code together. Needs python3 alone, and gcc (or $CC) for headers.
+hold pages and code together, abi.py the one that keeps what programs were built against. Needs python3 alone, and gcc (or $CC) for headers.
 
 lint.py [ROOT]        prints one line per finding, path:line: rule: text, and exits 1 when there is any
 lint.py --self-test   writes a small tree that breaks every rule and checks that each is caught
@@ -17,6 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import abi
 import pages
 
 PUBLIC = "include/nacre"
@@ -161,7 +162,7 @@ def header_flags(path, isas):
 
 
 def check_headers(tree):
-    cc, cxx = shlex.split(os.environ.get("CC", "gcc")), shlex.split(os.environ.get("CXX", "g++"))
+    cc, cxx = abi.compiler(), shlex.split(os.environ.get("CXX", "g++"))
     warnings = ["-Wall", "-Wextra", "-Wno-unused-function", "-Werror"]
     isas, jobs = isa_rows(tree), []
     for path in tree.texts:
@@ -256,7 +257,7 @@ def check_names(tree):
 
 
 CHECKS = (check_includes, check_headers, check_format, check_exports, check_readmes, check_outside, check_names,
-          *pages.CHECKS)
+          *pages.CHECKS, *abi.CHECKS)
 
 
 def lint(root):
@@ -285,6 +286,7 @@ GOOD = {
     "tests/check.h": "/* Checks. */\n",
     "tools/nacre/main.c": '/* Tool. */\n#include "nacre/nacre.h"\n',
     **pages.GOOD,
+    **abi.GOOD,
 }
 BAD = [
     ("src/base/low.c", '/* Low. */\n#include "ir/graph.h"\n', "src/base/low.c:2: include:"),
@@ -315,6 +317,7 @@ BAD = [
     ("src/plan/p.c", "/* P. */\nint p(void) {\n    w->at_op = n->card->name;\n    return card->domain != NULL;\n}\n",
      "src/plan/p.c:4: card:"),
     *pages.BAD,
+    *abi.BAD,
 ]
 EXPORT = ("int nacre_a(void);int stray_b(void);int nacre_a(void){return 1;}int stray_b(void){return 2;}",
           "build/release/libnacre.so:1: export: exports stray_b")
@@ -332,7 +335,7 @@ def findings_of(files, library=None):
         write_tree(root, files)
         if library:
             Path(root, "build/release").mkdir(parents=True)
-            cc = shlex.split(os.environ.get("CC", "gcc"))
+            cc = abi.compiler()
             command = [*cc, "-shared", "-fPIC", "-xc", "-", "-o", "build/release/libnacre.so"]
             subprocess.run(command, input=library, text=True, cwd=root, check=True)
         return lint(root)
