@@ -21,11 +21,22 @@ static bool is_plain(const nc_type *t) {
     return nc_dtype_is_float(t->elem) || t->elem == NC_INT64 || t->elem == NC_UINT64 || t->elem == NC_BOOL;
 }
 
+/* The registers of a chain are of one type. Bool goes with any; other operands must be what the node computes in, which
+ * the exponent of a Pow need not be. */
+static bool fits_registers(const nc_type *t, nc_dtype compute) {
+    if (t->elem == NC_BOOL) return true;
+    return nc_dtype_is_float(t->elem) && t->elem != NC_DOUBLE ? compute == NC_FLOAT : compute == t->elem;
+}
+
 static bool is_lane(const nc_node *n) {
     if (!n->card->lane || n->n_out != 1 || n->n_subs || n->n_in > 3) return false;
     for (int i = 0; i < n->n_in; i++)
         if (!n->in[i] || !is_plain(n->in[i]->type)) return false;
-    return is_plain(n->out[0]->type);
+    if (!is_plain(n->out[0]->type)) return false;
+    nc_dtype compute = nc_lane_compute(n);
+    for (int i = 0; i < n->n_in; i++)
+        if (!fits_registers(n->in[i]->type, compute)) return false;
+    return fits_registers(n->out[0]->type, compute);
 }
 
 static bool same_dims(const nc_type *a, const nc_type *b) {
