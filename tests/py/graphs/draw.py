@@ -58,9 +58,12 @@ def draw(seed):
     """The model of a seed."""
     g = begin(seed)
     families = [f for f in FAMILIES if g.rng.random() < 0.85] or FAMILIES
-    for _ in range(int(g.rng.integers(5, 22))):
+    recipes = [recipe(g.rng, families) for _ in range(int(g.rng.integers(5, 22)))]
+    if g.opsets[""] in OLD_OPSETS:  # what ended with them
+        recipes[1:1] = [layers.resize, moves.scatter]
+    for step in recipes:
         try:
-            recipe(g.rng, families)(g)
+            step(g)
         except Reject:
             continue
     ends = outputs_of(g)
