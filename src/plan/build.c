@@ -2,6 +2,7 @@
 #include "plan/build.h"
 
 #include "base/mem.h"
+#include "plan/check_program.h"
 
 static nc_code build(nc_build_ctx *c) {
     nc_program *p = c->p;
@@ -13,7 +14,8 @@ static nc_code build(nc_build_ctx *c) {
     NC_TRY(nc_build_slots(c));
     NC_TRY(nc_build_segments(c));
     NC_TRY(nc_build_lives(c));
-    return nc_build_streams(c);
+    NC_TRY(nc_build_streams(c));
+    return NC_CHECKS_PROGRAMS ? nc_program_check(c->w, p) : NC_OK;
 }
 
 nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o, nc_program **out) {
