@@ -18,6 +18,7 @@ for _schema in onnx.defs.get_all_schemas_with_history():
         SINCE[_schema.name] = min(_schema.since_version, SINCE.get(_schema.name, _schema.since_version))
 SIZES = 2  # sets of sizes
 NOISE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-5, np.dtype(np.float16): 1e-3}
+NEAR_ZERO = 0.01  # of the largest element: what should be 0 may come out as the rounding of the others
 DRIFT = {False: 1e-3, True: 2e-1}  # how far a shadow may be; True: something before was stored in 16 bits
 LARGEST = {"f": 1e4, "i": 1 << 40, "u": 1 << 40}
 MOST_ELEMENTS, MOST_STRINGS = 60000, 150
@@ -264,7 +265,8 @@ class Graph:
             return [self.noisy(i) for i in x]
         if x.dtype not in NOISE:
             return x
-        return (x * (1 + NOISE[x.dtype] * self.rng.standard_normal(x.shape))).astype(x.dtype)
+        noise = NOISE[x.dtype] * self.rng.standard_normal(x.shape)
+        return (x + noise * (np.abs(x) + np.abs(x).max(initial=0) * NEAR_ZERO)).astype(x.dtype)
 
     def alias(self, op, v, *more):
         """A node that hands v on: the result is known without asking, and is not picked again."""
