@@ -335,6 +335,9 @@ random_graphs() {
             "$venv/bin/python" -m pytest -q tests/py/test_random_graphs.py
         from=$((from + part))
     done
+    build debug
+    step "random graphs, every program and instance checked" env NACRE_LIB="$PWD/build/debug/libnacre.so" \
+        "$venv/bin/python" -m pytest -q tests/py/test_random_graphs.py
 }
 # A failed step does not keep the others from running.
 nightly() {

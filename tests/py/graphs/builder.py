@@ -280,13 +280,13 @@ class Graph:
         if SINCE[op] > self.opsets[""]:
             raise Reject(f"{op} is of a later operator set")
 
-    def certain(self, op, inputs, data, **attributes):
+    def certain(self, op, inputs, data, shadow=None, coarse=False, **attributes):
         """A node whose result the recipe knows better than an oracle."""
         self.must_have(op)
         name = self.name()
         self.nodes.append(helper.make_node(op, [self.operand(v).name for v in inputs], [name], **attributes))
         self.drawn.add(op)
-        self.values.append(Value(name, data))
+        self.values.append(Value(name, data, shadow, coarse))
 
     def through(self, v):
         """An intermediate with v's elements that nothing else reads."""

@@ -136,8 +136,9 @@ def recurrent(g):
 def resize(g):
     v = picture(g)
     kind = g.rng.integers(3)
-    if g.opsets[""] < 10:
-        return g.emit("Upsample", [v, np.float32([1, 1, 2, 2])], mode=g.choice(["nearest", "linear"]))
+    if g.opsets[""] < 10:  # onnxruntime takes constant scales alone, and its sessions here have none
+        twice = [[x.repeat(2, axis=2).repeat(2, axis=3) for x in xs] for xs in (v.data, v.shadow)]
+        return g.certain("Upsample", [v, np.float32([1, 1, 2, 2])], *twice, v.coarse, mode="nearest")
     if kind == 0:
         return g.emit("Resize", [v, None, np.float32([1, 1, 2, 2])], mode="nearest", nearest_mode="floor",
                       coordinate_transformation_mode="asymmetric")
