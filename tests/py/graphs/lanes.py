@@ -147,6 +147,8 @@ def along(g):
                    "ArgMin", "MeanVarianceNormalization"])
     v = g.tensor(g.choice(FLOATS), lambda v: v.rank)
     axis = axis_of(g, v)
+    if op in ("ArgMax", "ArgMin", "Hardmax") and 0 in v.shape + v.data[1].shape:
+        raise Reject("of nothing there is no largest; Nacre refuses, also where Hardmax would give nothing")
     if op in ("CumSum", "CumProd"):
         return g.emit(op, [v, np.asarray(axis)], exclusive=int(g.chance(0.3)), reverse=int(g.chance(0.3)))
     if op == "MeanVarianceNormalization":
