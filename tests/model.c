@@ -117,8 +117,65 @@ nacre_code model_try_run(model *m) {
     return nacre_run(m->session, m->run, m->in_names, m->in, m->n_in, names, n, m->out, &m->err);
 }
 
+enum { MAX_SIZES = 64 };
+
+typedef struct sizes {
+    char names[MAX_SIZES][64];
+    const char *name[MAX_SIZES];
+    int64_t value[MAX_SIZES];
+    size_t n;
+} sizes;
+
+static bool is_symbol(const char *s) {
+    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == strlen(s) &&
+           !(s[0] >= '0' && s[0] <= '9') && s[0];
+}
+
+/* The named dims of an input and their sizes in this run. False: a dim is no plain name or number, or there are too
+ * many. */
+static bool add_sizes(sizes *z, const model *m, size_t i_input, const nacre_value *v) {
+    char names[16][64];
+    nacre_session_input_dim_names(m->session, i_input, names);
+    const int64_t *dims = nacre_value_dims(v);
+    for (int d = 0; d < nacre_value_rank(v); d++) {
+        if (names[d][0] >= '0' && names[d][0] <= '9') continue;
+        if (!is_symbol(names[d]) || z->n == MAX_SIZES) return false;
+        memcpy(z->names[z->n], names[d], sizeof names[d]);
+        z->name[z->n] = z->names[z->n], z->value[z->n++] = dims[d];
+    }
+    return true;
+}
+
+static bool find_sizes(sizes *z, const model *m) {
+    z->n = 0;
+    for (size_t i = 0; i < nacre_session_n_inputs(m->session); i++)
+        for (size_t k = 0; k < m->n_in; k++)
+            if (strcmp(nacre_session_input_name(m->session, i), m->in_names[k]) == 0 &&
+                nacre_value_kind(m->in[k]) == NACRE_KIND_TENSOR && !add_sizes(z, m, i, m->in[k]))
+                return false;
+    return true;
+}
+
+/* The first run takes the memory that was predicted for its sizes; less where bodies did not run, or where what a
+ * segment found was smaller than its bound. */
+static void check_prediction(model *m) {
+    static sizes z;
+    nacre_stats stats = model_stats(m);
+    nacre_plan p = {.size = sizeof p};
+    if (stats.runs != 1 || stats.frames != 1 || !find_sizes(&z, m)) return;
+    if (nacre_session_plan(m->session, z.name, z.value, z.n, &p, &m->err) != NACRE_OK) return;
+    size_t bytes = p.bytes_frame[0] + p.bytes_frame[1];
+    nacre_free(p.rows);
+    bool bound = model_dump_count(m, "lowered", "_branch = ") || model_dump_count(m, "lowered", "Loop") ||
+                 model_dump_count(m, "program", "segment ") > 1;
+    if (p.n_unknown || (bound ? stats.bytes_frames_peak <= bytes : stats.bytes_frames_peak == bytes)) return;
+    nc_test_failed(__FILE__, __LINE__, "on %s a run took %llu bytes, predicted were %zu", m->device,
+                   (unsigned long long)stats.bytes_frames_peak, bytes);
+}
+
 void model_run(model *m) {
     if (!m->failed && model_try_run(m) != NACRE_OK) report(m, "run");
+    if (!m->failed) check_prediction(m);
 }
 
 nacre_value *model_out(model *m, const char *name) {

@@ -2,6 +2,7 @@
 #include "plan/build.h"
 
 #include "base/mem.h"
+#include "plan/check_program.h"
 
 /* The host, and the session's device with a stream that computes and one that copies. */
 static nc_code list_places(nc_build_ctx *c) {
@@ -38,7 +39,8 @@ static nc_code build(nc_build_ctx *c) {
     NC_TRY(nc_build_segments(c));
     NC_TRY(nc_build_lives(c));
     NC_TRY(nc_build_streams(c));
-    return nc_build_steady(c);
+    NC_TRY(nc_build_steady(c));
+    return NC_CHECKS_PROGRAMS ? nc_program_check(c->w, p) : NC_OK;
 }
 
 nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o, nc_program **out) {

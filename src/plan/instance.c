@@ -9,6 +9,7 @@
 
 #include "base/intmath.h"
 #include "base/mem.h"
+#include "plan/check_program.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -248,6 +249,7 @@ nc_code nc_instance_create(nc_work *w, const nc_program *p, int i_seg, const int
     NC_NEED(w, x);
     x->offset = (size_t *)(x + 1), x->bytes = x->offset + n, x->total = x->bytes + n, x->bytes_self = bytes;
     nc_code code = fill(&l, x);
+    if (code == NC_OK && NC_CHECKS_PROGRAMS) code = nc_instance_check(w, p, i_seg, x);
     if (code != NC_OK) {
         nc_free(x);
         return code;

@@ -8,14 +8,19 @@
 #include "ops/build.h"
 #include "plan/plan.h"
 
-/* Users of `old` were inferred from its type: its dims stay what they are called by, where the piece says as much. */
+/* What a holds may be called b too: the same kinds and elements, and a rank that b has or does not know. */
+static bool says_as_much(const nc_type *a, const nc_type *b) {
+    if (!a || !b || a->kind != b->kind) return false;
+    if (a->kind == NC_T_SEQUENCE || a->kind == NC_T_OPTIONAL) return says_as_much(a->of, b->of);
+    return a->kind == NC_T_TENSOR && a->rank >= 0 && a->elem == b->elem && (b->rank < 0 || a->rank == b->rank);
+}
+
+/* Users of `old` were inferred from its type, and bodies that capture it have it too: its dims stay what they are
+ * called by, where the piece says as much. */
 static void keep_type(const nc_node *n, const nc_value *old, nc_value *by) {
     for (int i = 0; i < n->n_operands; i++)
         if (n->in[i] == by) return;
-    const nc_type *a = old->type, *b = by->type;
-    if (by->def && a && b && a->kind == NC_T_TENSOR && b->kind == NC_T_TENSOR && a->rank >= 0 && a->elem == b->elem &&
-        (b->rank < 0 || a->rank == b->rank))
-        by->type = a;
+    if (by->def && says_as_much(old->type, by->type)) by->type = old->type;
 }
 
 /* Puts n's pieces before it; out: what stands for its outputs. */

@@ -5,6 +5,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import isolated  # noqa: E402
+import middle  # noqa: E402
 import pytest  # noqa: E402
 import suite  # noqa: E402
 
@@ -17,6 +18,21 @@ def test_listed_cases_pass():
     assert len(listed) > 700, "passing.txt was lost"
     lost = {n: outcome.get(n, "there is no such case") for n in listed if outcome.get(n, "") is not None}
     assert not lost, "\n".join(f"{n}: {why}" for n, why in sorted(lost.items()))
+
+
+def test_listed_cases_pass_in_the_middle_of_a_graph():
+    outcome = middle.run()
+    assert len(outcome) > 1500, "cases were lost"
+    wrong = {n: why for n, why in outcome.items() if why is not None}
+    assert not wrong, "\n".join(f"{n}: {why}" for n, why in sorted(wrong.items()))
+
+
+def test_a_wrong_result_in_the_middle_is_seen(monkeypatch):
+    monkeypatch.setattr(middle.Wrapper, "scalars", lambda self: [2 * x for x in scalars(self)])
+    assert "Mismatched" in middle.run("test_relu$")["test_relu"]
+
+
+scalars = middle.Wrapper.scalars
 
 
 def test_a_worker_that_dies_is_replaced():

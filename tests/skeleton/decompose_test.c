@@ -35,3 +35,22 @@ TEST(subgraphs_are_decomposed_too) {
     model_everywhere(then_side);
     model_everywhere(else_side);
 }
+
+/* The loop that SequenceMap is made of knows its items' type in another form than the branch that captures them. */
+static void captured_items(model *m) {
+    const bool yes = true;
+    const float x[] = {1, -2};
+    model_option(m, "level", "off");
+    model_open(m, "<opset: \"\" 19>\ng (bool[] c, float[2] x) => (z)\n{\n"
+                  "  s = SequenceConstruct(x, x)\n"
+                  "  t = SequenceMap(s)<body = { (float[2] p) => (q) { q = Neg(p) } }>\n"
+                  "  z = If(c)<then_branch = { () => (a) { a = ConcatFromSequence<axis = 0>(^t) } }, "
+                  "else_branch = { () => (b) { b = Concat<axis = 0>(^x, ^x) } }>\n}\n");
+    model_input(m, "c", NACRE_BOOL, 0, D(0), &yes);
+    model_input(m, "x", NACRE_FLOAT, 1, D(2), x);
+    model_run(m);
+    const float *z = model_floats(m, "z", 4);
+    for (int i = 0; z && i < 4; i++) CHECK(z[i] == -x[i % 2]);
+    model_collect_all(m);
+}
+TEST(a_branch_captures_what_a_decomposed_node_gave) { model_everywhere(captured_items); }

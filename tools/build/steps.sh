@@ -368,6 +368,22 @@ write_nightly() {
         for row in "${not_run[@]}"; do echo "| ${row%%:*} | not run | |${row#*:} |"; done
     } >bench/nightly.md.new && mv bench/nightly.md.new bench/nightly.md
 }
+# random_graphs: GRAPHS of them from the seed behind those of `make test` on, in parts, each with its line.
+random_graphs() {
+    local from=${GRAPHS_FROM:-2000} to part
+    to=$((from + ${GRAPHS:-100000}))
+    build release
+    step "Python packages of tests/requirements.txt into .venv" python_packages
+    while [ "$from" -lt "$to" ]; do
+        part=$((to - from < 5000 ? to - from : 5000))
+        step "random graphs $from to $((from + part))" env NACRE_GRAPHS=$part NACRE_GRAPHS_FROM="$from" \
+            "$venv/bin/python" -m pytest -q tests/py/test_random_graphs.py
+        from=$((from + part))
+    done
+    build debug
+    step "random graphs, every program and instance checked" env NACRE_LIB="$PWD/build/debug/libnacre.so" \
+        "$venv/bin/python" -m pytest -q tests/py/test_random_graphs.py
+}
 # A failed step does not keep the others from running.
 nightly() {
     when_failed=return
@@ -375,6 +391,7 @@ nightly() {
     fuzz
     c_tests tsan
     sanitized_suite "${SANITIZED_EVERY:-4}"
+    random_graphs
     step "tensors of more than 2^31 elements" "$venv/bin/python" -m pytest -q tests/nightly
     other_architecture
     write_nightly
@@ -389,11 +406,11 @@ case ${1:-} in
 build | c_tests) "$1" "${2:-release}" ;;
 machine | quick | demo | lint | format | docs | wheel | conformance | bench) "$1" ;;
 everything | fuzz | faults | nightly) "$1" ;;
-other_architecture | sanitized_suite) "$@" ;;
+other_architecture | sanitized_suite | random_graphs) "$@" ;;
 *)
     echo "usage: steps.sh build|c_tests [PRESET] | machine | quick | demo | lint | format | docs | wheel |" \
         "conformance | bench | everything | fuzz | faults | nightly | other_architecture [PATTERN...] |" \
-        "sanitized_suite EVERY" >&2
+        "sanitized_suite EVERY | random_graphs" >&2
     exit 2
     ;;
 esac
