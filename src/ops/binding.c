@@ -72,7 +72,7 @@ static void add_row(row_index *x, const nc_binding *b) {
     x->links[*at] = (row_link){.row = b};
 }
 
-static void fill(void) {
+static void binding_fill(void) {
     for (int i = 0; i < N_TABLES; i++) {
         for (const nc_binding *b = cpu_tables[i]; b->op != NULL; b++) add_row(&cpu_index, b);
         for (const nc_binding *b = cuda_tables[i]; b->op != NULL; b++) add_row(&cuda_index, b);
@@ -83,7 +83,7 @@ static void fill(void) {
 static const row_link *link_at(const row_index *x, int i) { return i != 0 ? &x->links[i] : NULL; }
 static const row_link *next_row(const row_index *x, const row_link *l) { return link_at(x, l->next); }
 static const row_link *first_row(row_index *x, const nc_card *card) {
-    pthread_once(&once, fill);
+    pthread_once(&once, binding_fill);
     return link_at(x, *head_of(x, plain(card->domain), card->name));
 }
 
@@ -99,7 +99,7 @@ typedef struct reasons {
     size_t bytes, n;
 } reasons;
 
-static void refuse(reasons *r, const char *which, const char *why) {
+static void binding_refuse(reasons *r, const char *which, const char *why) {
     if (r->s == NULL || r->n + 1 >= r->bytes) return;
     int n = snprintf(r->s + r->n, r->bytes - r->n, "%s%s: %s", r->n > 0 ? "; " : "", which, why);
     if (n > 0) r->n = (size_t)n < r->bytes - r->n ? r->n + (size_t)n : r->bytes - 1;
@@ -126,16 +126,16 @@ static bool holds_operands(const nc_binding *b, const nc_node *n) {
 static bool row_fits(const nc_binding *b, const nc_node *n, nc_dtype t, reasons *r) {
     int since = n->version->since;
     if (since < b->since || (b->until != 0 && since > b->until)) {
-        refuse(r, b->op, "serves other versions of the op");
+        binding_refuse(r, b->op, "serves other versions of the op");
         return false;
     }
     if (b->types != 0 && (t == NC_UNDEFINED || !(b->types & NC_BIT(t)))) {
-        refuse(r, b->op, t == NC_UNDEFINED ? "the element type is not known" : nc_dtype_name(t));
+        binding_refuse(r, b->op, t == NC_UNDEFINED ? "the element type is not known" : nc_dtype_name(t));
         return false;
     }
     const char *why = "refused";
     if (b->fits != NULL && !b->fits(n, &why)) {
-        refuse(r, b->op, why);
+        binding_refuse(r, b->op, why);
         return false;
     }
     return true;
@@ -144,7 +144,7 @@ static bool row_fits(const nc_binding *b, const nc_node *n, nc_dtype t, reasons 
 static bool row_serves(const nc_binding *b, const nc_node *n, reasons *r) {
     if (!row_fits(b, n, elem_of(n), r)) return false;
     if (holds_operands(b, n)) return true;
-    refuse(r, b->op, "string");
+    binding_refuse(r, b->op, "string");
     return false;
 }
 
@@ -164,7 +164,7 @@ static bool ends(search *s, const nc_binding *b) {
     return false;
 }
 
-static const nc_binding *find(search *s) {
+static const nc_binding *binding_find(search *s) {
     const nc_card *card = s->n->card;
     if (s->x == &cpu_index && card->rows != NULL) {
         for (const nc_binding *b = card->rows; b->op != NULL; b++)
@@ -173,7 +173,7 @@ static const nc_binding *find(search *s) {
     }
     for (const row_link *l = first_row(s->x, card); l != NULL; l = next_row(s->x, l))
         if (ends(s, l->row)) return l->row;
-    if (s->x->overflows) refuse(&s->why, "index", "there are more rows than it holds");
+    if (s->x->overflows) binding_refuse(&s->why, "index", "there are more rows than it holds");
     const nc_binding *lane = s->x == &cuda_index ? &nc_lane_cuda : &nc_lane_cpu;
     return card->lane > 0 && lane->op != NULL && row_fits(lane, s->n, elem_of(s->n), &s->why) ? lane : NULL;
 }
@@ -181,14 +181,15 @@ static const nc_binding *find(search *s) {
 const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *why, size_t bytes_why) {
     search s = {.n = n, .x = index_of(kernels), .why = {.s = bytes_why > 0 ? why : NULL, .bytes = bytes_why}};
     if (s.why.s != NULL) s.why.s[0] = '\0';
-    const nc_binding *b = s.x != NULL ? find(&s) : NULL;
-    if (b == NULL && s.why.n == 0) refuse(&s.why, kernels, s.x != NULL ? "no kernel for this op" : "no such kernels");
+    const nc_binding *b = s.x != NULL ? binding_find(&s) : NULL;
+    if (b == NULL && s.why.n == 0)
+        binding_refuse(&s.why, kernels, s.x != NULL ? "no kernel for this op" : "no such kernels");
     return b;
 }
 
 int nc_binding_find_guarded(const nc_node *n, const char *kernels, const nc_binding **rows, int max) {
     search s = {.n = n, .x = index_of(kernels), .guarded = rows, .max_guarded = max};
-    return s.x != NULL && find(&s) != NULL ? s.n_guarded : 0;
+    return s.x != NULL && binding_find(&s) != NULL ? s.n_guarded : 0;
 }
 
 bool nc_binding_exists(const nc_card *card, const char *kernels) {

@@ -81,7 +81,7 @@ static nc_code run_view(evaluation *e) {
     return NC_OK;
 }
 
-static nc_code run(evaluation *e) {
+static nc_code host_eval_run(evaluation *e) {
     nc_call *c = &e->call;
     if (e->b->kind == NC_K_VIEW) return run_view(e);
     for (int i = 0; i < e->n->n_in; i++)
@@ -119,7 +119,7 @@ nc_code nc_host_eval(nc_work *w, const nc_node *n, nc_tensor *in, nc_buffer *hel
                        .diag = &quiet,
                        .node = n->name,
                        .op = n->card->name};
-    nc_code code = run(&e);
+    nc_code code = host_eval_run(&e);
     for (int i = 0; i < n->n_in; i++) nc_buffer_unref(e.copied[i]);
     if (code == NC_E_MEMORY) return code;
     *done = code == NC_OK;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static bool refuse(nc_lane_prog *p, const char *why) {
+static bool lane_prog_refuse(nc_lane_prog *p, const char *why) {
     p->why = why;
     return false;
 }
@@ -18,10 +18,11 @@ static int weight(nc_dtype compute) {
 }
 
 static bool join_compute(nc_lane_prog *p, const nc_value *v, nc_dtype *joined) {
-    if (v == NULL) return refuse(p, "an absent input");
-    if (v->type == NULL || v->type->kind != NC_T_TENSOR) return refuse(p, "an operand is not a tensor of known type");
+    if (v == NULL) return lane_prog_refuse(p, "an absent input");
+    if (v->type == NULL || v->type->kind != NC_T_TENSOR)
+        return lane_prog_refuse(p, "an operand is not a tensor of known type");
     nc_dtype c = nck_tile_compute(v->type->elem);
-    if (c == NC_UNDEFINED) return refuse(p, nc_dtype_name(v->type->elem));
+    if (c == NC_UNDEFINED) return lane_prog_refuse(p, nc_dtype_name(v->type->elem));
     if (v->type->elem != NC_BOOL && (*joined == NC_UNDEFINED || weight(c) > weight(*joined))) *joined = c;
     return true;
 }
@@ -35,14 +36,14 @@ static bool compute_of_node(nc_lane_prog *p, const nc_node *n) {
     nc_dtype out = NC_UNDEFINED;
     if (!join_compute(p, n->out[0], &out)) return false;
     if (n->out[0]->type->elem == NC_INT32 && (joined == NC_FLOAT || joined == NC_DOUBLE))
-        return refuse(p, "an int32 base under a float exponent");
+        return lane_prog_refuse(p, "an int32 base under a float exponent");
     if (joined == NC_FLOAT && (out == NC_INT64 || out == NC_UINT64)) joined = NC_DOUBLE;
     p->compute = joined != NC_UNDEFINED ? joined : NC_INT64;
     return true;
 }
 
 static bool add_op(nc_lane_prog *p, int lane, int dst, const uint16_t *src, int n_src, const double *params) {
-    if (p->n_op == NC_LANE_PROG_MAX_OPS) return refuse(p, "too many formulas in one chain");
+    if (p->n_op == NC_LANE_PROG_MAX_OPS) return lane_prog_refuse(p, "too many formulas in one chain");
     nck_tile_op *op = &p->op[p->n_op++];
     *op = (nck_tile_op){.lane = (uint16_t)lane, .dst = (uint16_t)dst};
     memcpy(op->src, src, (size_t)n_src * sizeof *src);
@@ -54,12 +55,12 @@ static bool add_op(nc_lane_prog *p, int lane, int dst, const uint16_t *src, int 
 /* The lane of node n on the registers src, into dst. */
 static bool add_node(nc_lane_prog *p, const nc_node *n, int dst, const uint16_t *src) {
     const nck_lane_info *lane = n->card->lane > 0 ? nck_lane_get(n->card->lane - 1) : NULL;
-    if (lane == NULL) return refuse(p, "not an element formula");
+    if (lane == NULL) return lane_prog_refuse(p, "not an element formula");
     double params[2];
     nc_lane_params(n, params);
     int number = n->card->lane - 1;
     if (lane->n_in == n->n_in) return add_op(p, number, dst, src, n->n_in, params);
-    if (lane->n_in != 2 || n->n_in < 1) return refuse(p, "the formula takes another number of inputs");
+    if (lane->n_in != 2 || n->n_in < 1) return lane_prog_refuse(p, "the formula takes another number of inputs");
     if (n->n_in == 1) return add_op(p, NCK_LANE_identity, dst, src, 1, params);
     uint16_t pair[2] = {src[0], 0};
     for (int i = 1; i < n->n_in; i++, pair[0] = (uint16_t)dst) {
@@ -71,9 +72,10 @@ static bool add_node(nc_lane_prog *p, const nc_node *n, int dst, const uint16_t 
 
 static bool node_program(nc_lane_prog *p, const nc_node *n) {
     uint16_t src[NCK_TILE_MAX_REG];
-    if (n->n_in >= NCK_TILE_MAX_REG) return refuse(p, "too many inputs for one pass");
-    if (nc_lane_trailing(n) != 0) return refuse(p, "broadcast along an axis in the middle");
-    if (n->n_out != 1 || !compute_of_node(p, n)) return p->why != NULL ? false : refuse(p, "one output is expected");
+    if (n->n_in >= NCK_TILE_MAX_REG) return lane_prog_refuse(p, "too many inputs for one pass");
+    if (nc_lane_trailing(n) != 0) return lane_prog_refuse(p, "broadcast along an axis in the middle");
+    if (n->n_out != 1 || !compute_of_node(p, n))
+        return p->why != NULL ? false : lane_prog_refuse(p, "one output is expected");
     for (int i = 0; i < n->n_in; i++) src[i] = (uint16_t)i;
     p->n_in = p->n_reg = n->n_in;
     p->n_out = 1;
@@ -126,23 +128,23 @@ static bool chain_value(nc_lane_prog *p, const nc_value *v, bool inside) {
     nc_dtype c = NC_UNDEFINED;
     if (!join_compute(p, v, &c)) return false;
     if (c == NC_UNDEFINED) return true;
-    if (p->compute != NC_UNDEFINED && p->compute != c) return refuse(p, "the chain mixes compute types");
+    if (p->compute != NC_UNDEFINED && p->compute != c) return lane_prog_refuse(p, "the chain mixes compute types");
     p->compute = c;
     if (inside && !nc_dtype_is_float(v->type->elem) && nc_dtype_bytes(v->type->elem) < 8)
-        return refuse(p, "narrow integers inside a chain would have to wrap");
+        return lane_prog_refuse(p, "narrow integers inside a chain would have to wrap");
     return true;
 }
 
 static bool chain_node(nc_lane_prog *p, const part *c, slot *slots, const nc_node *n) {
     uint16_t src[NCK_TILE_MAX_REG];
-    if (n->n_in > NCK_TILE_MAX_REG || n->n_out != 1) return refuse(p, "not an element formula");
+    if (n->n_in > NCK_TILE_MAX_REG || n->n_out != 1) return lane_prog_refuse(p, "not an element formula");
     for (int i = 0; i < n->n_in; i++) {
         int r = reg_of(slots, n->in[i]);
-        if (r < 0) return refuse(p, "a chain's values come from its inputs only");
+        if (r < 0) return lane_prog_refuse(p, "a chain's values come from its inputs only");
         src[i] = (uint16_t)r;
     }
     int dst = free_reg(slots, p->n_in);
-    if (dst < 0) return refuse(p, "too many values alive at once");
+    if (dst < 0) return lane_prog_refuse(p, "too many values alive at once");
     const nc_value *y = n->out[0];
     int uses = uses_inside(c, y);
     if (!chain_value(p, y, uses > 0) || !add_node(p, n, dst, src)) return false;
@@ -164,7 +166,7 @@ static bool chain_program(nc_lane_prog *p, const part *c) {
         if (!chain_node(p, c, slots, c->nodes[k])) return false;
     for (int i = 0; i < c->n_out; i++) {
         int r = reg_of(slots, c->out[i]);
-        if (r < 0) return refuse(p, "an output is absent");
+        if (r < 0) return lane_prog_refuse(p, "an output is absent");
         p->out_reg[i] = (uint16_t)r;
     }
     if (p->compute == NC_UNDEFINED) p->compute = NC_INT64;
@@ -182,16 +184,17 @@ static bool body_part(nc_lane_prog *p, const nc_node *n, part *c) {
     const nc_graph *body = n->subs[0].graph;
     *c = (part){0};
     if (body->inputs.n != n->n_in || body->captures.n > 0 || body->consts.n > 0)
-        return refuse(p, "a chain's values come from its inputs only");
-    if (n->n_in >= NCK_TILE_MAX_REG) return refuse(p, "too many inputs for one pass");
-    if (n->n_out > NCK_TILE_MAX_OUT || n->n_out != body->outputs.n) return refuse(p, "too many outputs for one pass");
-    if (body->n_nodes > NC_LANE_PROG_MAX_OPS) return refuse(p, "too many formulas in one chain");
+        return lane_prog_refuse(p, "a chain's values come from its inputs only");
+    if (n->n_in >= NCK_TILE_MAX_REG) return lane_prog_refuse(p, "too many inputs for one pass");
+    if (n->n_out > NCK_TILE_MAX_OUT || n->n_out != body->outputs.n)
+        return lane_prog_refuse(p, "too many outputs for one pass");
+    if (body->n_nodes > NC_LANE_PROG_MAX_OPS) return lane_prog_refuse(p, "too many formulas in one chain");
     while (c->n_in < n->n_in) c->in[c->n_in] = body->inputs.v[c->n_in], c->n_in++;
     for (const nc_node *k = body->first; k != NULL; k = k->next) c->nodes[c->n_nodes++] = k;
     for (; c->n_out < n->n_out; c->n_out++) {
         const nc_value *y = n->out[c->n_out];
-        if (y == NULL) return refuse(p, "an output is absent");
-        if (!same_shape(n->out[0]->type, y->type)) return refuse(p, "outputs differ in shape");
+        if (y == NULL) return lane_prog_refuse(p, "an output is absent");
+        if (!same_shape(n->out[0]->type, y->type)) return lane_prog_refuse(p, "outputs differ in shape");
         c->out[c->n_out] = body->outputs.v[c->n_out];
     }
     return true;
@@ -210,10 +213,10 @@ static bool add_input(part *c, const nc_value *v) {
 
 static bool group_part(nc_lane_prog *p, nc_node *const *nodes, int n, part *c) {
     *c = (part){.n_out = 1, .out = {nodes[n - 1]->out[0]}};
-    if (n > NC_LANE_PROG_MAX_OPS) return refuse(p, "too many formulas in one chain");
+    if (n > NC_LANE_PROG_MAX_OPS) return lane_prog_refuse(p, "too many formulas in one chain");
     for (int k = 0; k < n; k++) {
         for (int i = 0; i < nodes[k]->n_in; i++)
-            if (!add_input(c, nodes[k]->in[i])) return refuse(p, "too many inputs for one pass");
+            if (!add_input(c, nodes[k]->in[i])) return lane_prog_refuse(p, "too many inputs for one pass");
         c->nodes[c->n_nodes++] = nodes[k];
     }
     return true;
@@ -233,14 +236,14 @@ nck_tile_prog nc_lane_prog_tile(const nc_lane_prog *p) {
 
 static bool is_sound(nc_lane_prog *p) {
     nck_tile_prog prog = nc_lane_prog_tile(p);
-    return nck_tile_check(&prog) ? true : refuse(p, "the formula is for floats only");
+    return nck_tile_check(&prog) ? true : lane_prog_refuse(p, "the formula is for floats only");
 }
 
 bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n) {
     part c;
     *p = (nc_lane_prog){0};
     if (n->card->lane > 0) return node_program(p, n) && is_sound(p);
-    if (n->n_subs != 1) return refuse(p, "not an element formula");
+    if (n->n_subs != 1) return lane_prog_refuse(p, "not an element formula");
     return body_part(p, n, &c) && chain_program(p, &c) && is_sound(p);
 }
 

@@ -71,19 +71,19 @@ static void add_grad(const nc_card *card, grad_card *g) {
     *slot_of("nacre", g->name) = &g->card;
 }
 
-static void fill(void) {
+static void registry_fill(void) {
     for (int i = 0; i < N_CARDS; i++) *slot_of(cards[i]->domain, cards[i]->name) = cards[i];
     for (int i = 0; i < N_CARDS; i++) add_grad(cards[i], &grads[i]);
 }
 
-static const nc_card *find(const nc_registry *r, const char *domain, const char *op) {
+static const nc_card *registry_find(const nc_registry *r, const char *domain, const char *op) {
     (void)r;
     return *slot_of(domain, op);
 }
 
-static const nc_registry registry = {.find = find};
+static const nc_registry registry = {.find = registry_find};
 
 const nc_registry *nc_ops_registry(void) {
-    pthread_once(&once, fill);
+    pthread_once(&once, registry_fill);
     return &registry;
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static nc_code wrong(const nc_call *c, const char *text) {
+static nc_code arrange_wrong(const nc_call *c, const char *text) {
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", text);
 }
 
@@ -73,12 +73,12 @@ static nc_code read_begin(const nc_call *c, int i_pads, int i_axes, int rank, in
     const nc_tensor *axes = i_axes < c->n_in && c->in[i_axes]->data != NULL ? c->in[i_axes] : NULL;
     int64_t n = axes != NULL ? nc_tensor_numel(axes) : rank;
     if ((pads != NULL ? nc_tensor_numel(pads) : s->n) != 2 * n)
-        return wrong(c, "pads has another length than axes ask");
+        return arrange_wrong(c, "pads has another length than axes ask");
     memset(begin, 0, NC_MAX_RANK * sizeof *begin);
     for (int64_t k = 0; k < n; k++) {
         int64_t axis = axes != NULL ? int_at(axes, k) : k;
         if (axis < 0) axis += rank;
-        if (axis < 0 || axis >= rank) return wrong(c, "an axis is out of range");
+        if (axis < 0 || axis >= rank) return arrange_wrong(c, "an axis is out of range");
         begin[axis] = pads != NULL ? int_at(pads, k) : s->pads[k];
     }
     return NC_OK;
@@ -95,7 +95,7 @@ static nc_code pad_run(const nc_call *c) {
     int64_t begin[NC_MAX_RANK];
     NC_TRY(read_begin(c, 1, 3, x->rank, begin));
     if (s->mode != NCK_PAD_CONSTANT && nc_tensor_numel(x) == 0 && nc_tensor_numel(y) > 0)
-        return wrong(c, "an empty axis has nothing to repeat");
+        return arrange_wrong(c, "an empty axis has nothing to repeat");
     bool given = c->n_in > 2 && c->in[2]->data != NULL && nc_tensor_numel(c->in[2]) == 1;
     const void *value = s->by_attr ? s->value : given ? c->in[2]->data : NULL;
     nck_pad(s->mode, x, begin, value, y, c->workspace, c->pool);
@@ -131,7 +131,7 @@ static nc_code tile_run(const nc_call *c) {
         if (repeats != 1) dims[n] = repeats, from[n] = 0, to[n++] = x->dims[k] * sy[k];
         if (x->dims[k] != 1) dims[n] = x->dims[k], from[n] = sx[k], to[n++] = sy[k];
     }
-    if (n > NC_MAX_RANK) return wrong(c, "too many dims are tiled");
+    if (n > NC_MAX_RANK) return arrange_wrong(c, "too many dims are tiled");
     nck_copy(n, dims, nc_dtype_bytes(x->dtype), x->data, from, y->data, to, c->pool);
     return NC_OK;
 }
@@ -157,7 +157,7 @@ static nc_code block_run(const nc_call *c, const nc_tensor *deep, const nc_tenso
     const block *s = c->state;
     int64_t b = s->size, n_c = wide->dims[1], h = deep->dims[2], w = deep->dims[3], plane = h * w;
     if (deep->dims[1] != n_c * b * b || wide->dims[2] != h * b || wide->dims[3] != w * b)
-        return wrong(c, "a dim is no multiple of the block");
+        return arrange_wrong(c, "a dim is no multiple of the block");
     int64_t dims[6] = {deep->dims[0], n_c, h, b, w, b}, of_c = s->crd ? b * b : 1, of_i = s->crd ? 1 : n_c;
     int64_t in_deep[6] = {n_c * b * b * plane, of_c * plane, w, b * of_i * plane, 1, of_i * plane};
     int64_t in_wide[6] = {n_c * b * b * plane, b * b * plane, b * w * b, w * b, b, 1};
@@ -209,7 +209,7 @@ static nc_code reverse_run(const nc_call *c) {
     size_t row = nc_dtype_bytes(x->dtype);
     int64_t n_time = x->dims[time], n_batch = x->dims[batch];
     for (int k = 2; k < x->rank; k++) row *= (size_t)x->dims[k];
-    if (nc_tensor_numel(lens) != n_batch) return wrong(c, "sequence_lens has another length than the batch");
+    if (nc_tensor_numel(lens) != n_batch) return arrange_wrong(c, "sequence_lens has another length than the batch");
     for (int64_t b = 0; b < n_batch; b++) {
         int64_t len = ((const int64_t *)lens->data)[b];
         if (len < 0 || len > n_time)

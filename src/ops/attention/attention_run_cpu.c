@@ -72,8 +72,8 @@ size_t nc_attention_workspace(const void *state, const nc_tensor *in, int n_in, 
 }
 
 /* past and x one after another along their rows, dense (B,H,P+T,D) in `to`. */
-static nck_attn_operand join(const nc_call *c, const nc_tensor *past, const nck_attn_operand *x, const int64_t *d,
-                             void *to) {
+static nck_attn_operand attention_join(const nc_call *c, const nc_tensor *past, const nck_attn_operand *x,
+                                       const int64_t *d, void *to) {
     size_t es = nc_dtype_bytes(c->in[Q]->dtype);
     int64_t P = past != NULL ? past->dims[2] : 0, rows = P + d[2];
     int64_t from[4] = {x->batch, x->head, x->row, 1}, into[4] = {d[1] * rows * d[3], rows * d[3], d[3], 1};
@@ -93,7 +93,7 @@ static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d,
     if ((past != NULL ? past->dims[2] : 0) != past_rows(c->in, c->n_in, PAST_K))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "past_key and past_value have different lengths");
     if (past == NULL && !wanted) return NC_OK;
-    *x = join(c, past, x, d, wanted ? c->out[i_out]->data : *at);
+    *x = attention_join(c, past, x, d, wanted ? c->out[i_out]->data : *at);
     *at += joined_bytes(d, past_rows(c->in, c->n_in, i_past), c->in[Q]->dtype);
     return NC_OK;
 }
@@ -134,7 +134,7 @@ static nc_code set_lens(const nc_call *c, nck_attn_args *g) {
     return NC_OK;
 }
 
-static nc_code check(const nc_call *c, const int64_t *dq, const int64_t *dk, const int64_t *dv) {
+static nc_code attention_check(const nc_call *c, const int64_t *dq, const int64_t *dk, const int64_t *dv) {
     bool fits = dq[0] == dk[0] && dk[0] == dv[0] && dk[1] == dv[1] && dk[2] == dv[2] && dq[3] == dk[3];
     if (fits && dk[1] > 0 && dq[1] % dk[1] == 0) return NC_OK;
     return nc_diag_set(
@@ -161,7 +161,7 @@ nc_code nc_attention_run(const nc_call *c) {
     g.k = operand(c->in[K], a->kv_heads, dk);
     g.v = operand(c->in[V], a->kv_heads, dv);
     g.y = operand(c->out[0], a->q_heads, dy);
-    NC_TRY(check(c, dq, dk, dv));
+    NC_TRY(attention_check(c, dq, dk, dv));
     NC_TRY(extend(c, PAST_K, 1, dk, &g.k, &at));
     NC_TRY(extend(c, PAST_V, 2, dv, &g.v, &at));
     g.B = dq[0], g.Hq = dq[1], g.Hkv = dk[1], g.S = dq[2], g.T = past + dk[2], g.D = dq[3], g.Dv = dv[3];

@@ -58,7 +58,7 @@ typedef struct copier {
     int n;
 } copier;
 
-static void put(copier *c, const nc_value *from, nc_value *to) {
+static void flex_put(copier *c, const nc_value *from, nc_value *to) {
     c->from[c->n] = from;
     c->to[c->n++] = to;
 }
@@ -76,7 +76,7 @@ static nc_code copy_node(copier *c, const nc_node *n) {
     m->stage = b->stage;
     for (int i = 0; i < n->n_operands; i++) nc_edit_set_in(m, i, copy_of(c, n->in[i]));
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i] != NULL) put(c, n->out[i], m->out[i]);
+        if (n->out[i] != NULL) flex_put(c, n->out[i], m->out[i]);
     return b->infer != NULL ? b->infer(b->w, m) : NC_OK;
 }
 
@@ -90,12 +90,12 @@ static nc_code copy_sub(nc_builder *b, const nc_node *n, const nc_sub *s, nc_val
                 .to = nc_arena_array(&b->w->scratch, (size_t)most, sizeof *c.to)};
     NC_NEED(b->w, c.from);
     NC_NEED(b->w, c.to);
-    put(&c, g->inputs.v[0], x);
-    for (int i = 0; i < g->captures.n; i++) put(&c, g->captures.v[i], n->in[s->first_capture + i]);
+    flex_put(&c, g->inputs.v[0], x);
+    for (int i = 0; i < g->captures.n; i++) flex_put(&c, g->captures.v[i], n->in[s->first_capture + i]);
     for (int i = 0; i < g->consts.n; i++) {
         nc_value *v = nc_edit_const(b->graph, NULL, g->consts.v[i]->lit);
         NC_NEED(b->w, v);
-        put(&c, g->consts.v[i], v);
+        flex_put(&c, g->consts.v[i], v);
     }
     for (const nc_node *k = g->first; k != NULL; k = k->next) NC_TRY(copy_node(&c, k));
     *out = copy_of(&c, g->outputs.v[0]);

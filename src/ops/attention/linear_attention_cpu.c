@@ -11,12 +11,12 @@ typedef struct rule {
     double scale; /* 0: 1/sqrt(dk) */
 } rule;
 
-typedef struct job {
+typedef struct linear_attention_job {
     const nc_call *c;
     int64_t Hq, Hkv, T, dk, dv;
     int64_t decay_columns, beta_columns; /* of decay and beta; 0: none */
     float scale;
-} job;
+} linear_attention_job;
 
 enum { QUERY, KEY, VALUE, PAST, DECAY, BETA };
 
@@ -37,11 +37,11 @@ size_t nc_linear_attention_workspace(const void *state, const nc_tensor *in, int
 }
 
 /* Row t of batch b of a packed operand with n columns. */
-static const float *row(const job *j, int i, int64_t b, int64_t t, int64_t n) {
+static const float *row(const linear_attention_job *j, int i, int64_t b, int64_t t, int64_t n) {
     return (const float *)j->c->in[i]->data + (b * j->T + t) * n;
 }
 
-static void decay(const job *j, int64_t b, int64_t h, int64_t t, float *s) {
+static void decay(const linear_attention_job *j, int64_t b, int64_t h, int64_t t, float *s) {
     const float *g = row(j, DECAY, b, t, j->decay_columns);
     bool per_column = j->decay_columns != j->Hkv;
     for (int64_t d = 0; d < j->dk; d++) {
@@ -51,13 +51,13 @@ static void decay(const job *j, int64_t b, int64_t h, int64_t t, float *s) {
 }
 
 /* y (dv) = x (dk) S (dk,dv) */
-static void product(const job *j, const float *x, const float *s, float *y) {
+static void product(const linear_attention_job *j, const float *x, const float *s, float *y) {
     memset(y, 0, (size_t)j->dv * sizeof *y);
     for (int64_t d = 0; d < j->dk; d++)
         for (int64_t m = 0; m < j->dv; m++) y[m] += x[d] * s[d * j->dv + m];
 }
 
-static void token(const job *j, int64_t b, int64_t h, int64_t t, float *s, float *v) {
+static void token(const linear_attention_job *j, int64_t b, int64_t h, int64_t t, float *s, float *v) {
     const float *k = row(j, KEY, b, t, j->Hkv * j->dk) + h * j->dk;
     const float *value = row(j, VALUE, b, t, j->Hkv * j->dv) + h * j->dv;
     int64_t group = j->Hq / j->Hkv;
@@ -78,7 +78,7 @@ static void token(const job *j, int64_t b, int64_t h, int64_t t, float *s, float
 }
 
 static void run_head(void *ctx, int64_t i) {
-    const job *j = ctx;
+    const linear_attention_job *j = ctx;
     int64_t b = i / j->Hkv, h = i % j->Hkv, n = j->dk * j->dv;
     const nc_call *c = j->c;
     float *s = (float *)c->out[1]->data + i * n, *v = (float *)c->workspace + i * j->dv;
@@ -89,39 +89,40 @@ static void run_head(void *ctx, int64_t i) {
     for (int64_t t = 0; t < j->T; t++) token(j, b, h, t, s, v);
 }
 
-static nc_code wrong(const nc_call *c, int i, int64_t got, int64_t want) {
+static nc_code linear_attention_wrong(const nc_call *c, int i, int64_t got, int64_t want) {
     return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %lld elements, expected %lld", i,
                        (long long)got, (long long)want);
 }
 
-static nc_code check(const nc_call *c, const job *j, int64_t B) {
+static nc_code linear_attention_check(const nc_call *c, const linear_attention_job *j, int64_t B) {
     int64_t want[4] = {B * j->T * j->Hq * j->dk, B * j->T * j->Hkv * j->dk, B * j->T * j->Hkv * j->dv,
                        B * j->Hkv * j->dk * j->dv};
     for (int i = 0; i < c->n_in && i < 4; i++)
         if (c->in[i]->data != NULL && nc_tensor_numel(c->in[i]) != want[i])
-            return wrong(c, i, nc_tensor_numel(c->in[i]), want[i]);
+            return linear_attention_wrong(c, i, nc_tensor_numel(c->in[i]), want[i]);
     if (j->decay_columns > 0 && ((j->decay_columns != j->Hkv && j->decay_columns != j->Hkv * j->dk) ||
                                  nc_tensor_numel(c->in[DECAY]) != B * j->T * j->decay_columns))
-        return wrong(c, DECAY, nc_tensor_numel(c->in[DECAY]), B * j->T * j->Hkv);
+        return linear_attention_wrong(c, DECAY, nc_tensor_numel(c->in[DECAY]), B * j->T * j->Hkv);
     if (j->beta_columns > 0 && ((j->beta_columns != 1 && j->beta_columns != j->Hkv) ||
                                 nc_tensor_numel(c->in[BETA]) != B * j->T * j->beta_columns))
-        return wrong(c, BETA, nc_tensor_numel(c->in[BETA]), B * j->T * j->Hkv);
+        return linear_attention_wrong(c, BETA, nc_tensor_numel(c->in[BETA]), B * j->T * j->Hkv);
     return NC_OK;
 }
 
 nc_code nc_linear_attention_run(const nc_call *c) {
     const rule *r = c->state;
     const nc_tensor *q = c->in[QUERY], *v = c->in[VALUE];
-    job j = {.c = c,
-             .Hq = r->q_heads,
-             .Hkv = r->kv_heads,
-             .T = q->dims[1],
-             .dk = q->dims[2] / r->q_heads,
-             .dv = v->dims[2] / r->kv_heads,
-             .decay_columns = c->n_in > DECAY && c->in[DECAY]->data != NULL ? c->in[DECAY]->dims[2] : 0,
-             .beta_columns = c->n_in > BETA && c->in[BETA]->data != NULL ? c->in[BETA]->dims[2] : 0};
+    linear_attention_job j = {.c = c,
+                              .Hq = r->q_heads,
+                              .Hkv = r->kv_heads,
+                              .T = q->dims[1],
+                              .dk = q->dims[2] / r->q_heads,
+                              .dv = v->dims[2] / r->kv_heads,
+                              .decay_columns =
+                                  c->n_in > DECAY && c->in[DECAY]->data != NULL ? c->in[DECAY]->dims[2] : 0,
+                              .beta_columns = c->n_in > BETA && c->in[BETA]->data != NULL ? c->in[BETA]->dims[2] : 0};
     j.scale = (float)(r->scale != 0 ? r->scale : 1 / sqrt((double)j.dk));
-    NC_TRY(check(c, &j, q->dims[0]));
+    NC_TRY(linear_attention_check(c, &j, q->dims[0]));
     nc_parallel(c->pool, q->dims[0] * j.Hkv, run_head, &j);
     return NC_OK;
 }

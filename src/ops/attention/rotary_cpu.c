@@ -10,14 +10,14 @@ typedef struct rotary {
     int64_t heads, columns; /* 0: as X has them */
 } rotary;
 
-typedef struct job {
+typedef struct rotary_job {
     const nc_call *c;
     bool interleaved;
     int64_t B, H, S, D, R;    /* R columns are rotated */
     int64_t batch, head, row; /* strides of X and Y */
     const float *cos, *sin;
     const int64_t *ids;
-} job;
+} rotary_job;
 
 nc_code nc_rotary_prepare(nc_prep *p) {
     rotary *r = nc_arena_alloc(p->arena, sizeof *r);
@@ -31,7 +31,7 @@ nc_code nc_rotary_prepare(nc_prep *p) {
 
 /* All heads of one position. */
 static void run_position(void *ctx, int64_t i) {
-    const job *j = ctx;
+    const rotary_job *j = ctx;
     int64_t b = i / j->S, s = i % j->S, half = j->R / 2;
     int64_t at = (j->ids != NULL ? j->ids[i] : i) * half;
     const float *cosine = j->cos + at, *sine = j->sin + at;
@@ -49,7 +49,7 @@ static void run_position(void *ctx, int64_t i) {
     }
 }
 
-static nc_code check(const job *j) {
+static nc_code rotary_check(const rotary_job *j) {
     const nc_call *c = j->c;
     int64_t n = j->B * j->S, half = j->R / 2;
     for (int i = 1; i < 3; i++) {
@@ -82,20 +82,20 @@ nc_code nc_rotary_run(const nc_call *c) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld columns do not divide into %lld heads",
                            (long long)x->dims[2], (long long)r->heads);
     if (nc_tensor_numel(x) == 0) return NC_OK;
-    job j = {.c = c,
-             .interleaved = r->interleaved,
-             .B = x->dims[0],
-             .H = packed ? r->heads : x->dims[1],
-             .S = x->dims[packed ? 1 : 2],
-             .D = packed ? x->dims[2] / r->heads : x->dims[3],
-             .cos = c->in[1]->data,
-             .sin = c->in[2]->data,
-             .ids = c->n_in > 3 ? c->in[3]->data : NULL};
+    rotary_job j = {.c = c,
+                    .interleaved = r->interleaved,
+                    .B = x->dims[0],
+                    .H = packed ? r->heads : x->dims[1],
+                    .S = x->dims[packed ? 1 : 2],
+                    .D = packed ? x->dims[2] / r->heads : x->dims[3],
+                    .cos = c->in[1]->data,
+                    .sin = c->in[2]->data,
+                    .ids = c->n_in > 3 ? c->in[3]->data : NULL};
     j.R = r->columns > 0 ? r->columns : j.D;
     j.batch = j.H * j.S * j.D;
     j.head = packed ? j.D : j.S * j.D;
     j.row = packed ? j.H * j.D : j.D;
-    NC_TRY(check(&j));
+    NC_TRY(rotary_check(&j));
     nc_parallel(c->pool, j.B * j.S, run_position, &j);
     return NC_OK;
 }

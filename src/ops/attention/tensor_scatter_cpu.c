@@ -30,7 +30,7 @@ static int64_t write_index(const nc_call *c, const scatter *s, int64_t b, int64_
     return (at % rows + rows) % rows;
 }
 
-static nc_code check(const nc_call *c, const scatter *s, int axis) {
+static nc_code tensor_scatter_check(const nc_call *c, const scatter *s, int axis) {
     const nc_tensor *y = c->out[0], *u = c->in[1];
     bool fits = u->rank == y->rank && u->dims[axis] <= y->dims[axis];
     for (int i = 0; fits && i < y->rank; i++) fits = i == axis || u->dims[i] == y->dims[i];
@@ -67,7 +67,7 @@ nc_code nc_tensor_scatter_run(const nc_call *c) {
     const scatter *s = c->state;
     const nc_tensor *x = c->in[0], *y = c->out[0], *u = c->in[1];
     int axis = (int)(s->axis < 0 ? s->axis + y->rank : s->axis);
-    NC_TRY(check(c, s, axis));
+    NC_TRY(tensor_scatter_check(c, s, axis));
     if (x->data != y->data)
         nck_copy(y->rank, y->dims, nc_dtype_bytes(y->dtype), x->data, x->strides, y->data, y->strides, c->pool);
     if (nc_tensor_numel(u) == 0) return NC_OK;

@@ -9,7 +9,7 @@ static const nc_op_version versions[] = {{.since = 1,
                                           ATTR(A_GRAPH_REQ("body"), A_INT("exact", 0))},
                                          {0}};
 
-static nc_code infer(nc_infer *c) {
+static nc_code deferred_infer(nc_infer *c) {
     for (int i = 0; i < c->node->n_out; i++)
         if (c->node->out[i]) c->out[i].type = c->node->out[i]->type;
     return NC_OK;
@@ -21,6 +21,6 @@ const nc_card nc_card_deferred = {
     .doc = "Its body, planned when the ranks or dims of its inputs are known.",
     .versions = versions,
     .traits = NC_HOST_OBJECTS | NC_TYPES_GIVEN,
-    .infer = infer,
+    .infer = deferred_infer,
     .zero_grad = true,
 };

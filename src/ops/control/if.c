@@ -2,20 +2,16 @@
 #include "ops/control/control.h"
 
 static const nc_op_version versions[] = {
-#define ROW(n, types)                                                                \
-    {.since = n, IN({"cond", T_BOOL}), OUT({"outputs", types, MIXED}),               \
+#define ROW(n, types)                \
+    {.since = n,                     \
+     IN({"cond", T_BOOL}),           \
+     OUT({"outputs", types, MIXED}), \
      ATTR(A_GRAPH_REQ("then_branch"), A_GRAPH_REQ("else_branch"))},
-    ROW(25, T_FLOW_16 | T_NARROW_25)
-    ROW(24, T_FLOW_16 | T_NARROW_24)
-    ROW(23, T_FLOW_16 | T_NARROW_23)
-    ROW(21, T_FLOW_16 | T_NARROW_21)
-    ROW(19, T_FLOW_16 | T_NARROW_19)
-    ROW(16, T_FLOW_16)
-    ROW(13, T_FLOW_13)
-    ROW(11, T_FLOW_1)
-    ROW(1, T_FLOW_1)
+    ROW(25, T_FLOW_16 | T_NARROW_25) ROW(24, T_FLOW_16 | T_NARROW_24) ROW(23, T_FLOW_16 | T_NARROW_23)
+        ROW(21, T_FLOW_16 | T_NARROW_21) ROW(19, T_FLOW_16 | T_NARROW_19) ROW(16, T_FLOW_16) ROW(13, T_FLOW_13)
+            ROW(11, T_FLOW_1) ROW(1, T_FLOW_1)
 #undef ROW
-    {0}};
+                {0}};
 
 /* The branch that a constant condition takes, or -1. The other one may then have any shape, even none that is valid:
  * exporters write such for Squeeze. */
@@ -26,7 +22,7 @@ static int known_branch(nc_infer *c) {
     return (cond != 0) == (nc_node_attr(c->node, "then_branch")->sub == 0) ? 0 : 1;
 }
 
-static nc_code infer(nc_infer *c) {
+static nc_code if_infer(nc_infer *c) {
     const nc_node *n = c->node;
     nc_scope scope;
     NC_TRY(nc_scope_init(&scope, c));
@@ -49,6 +45,12 @@ static nc_code infer(nc_infer *c) {
 }
 
 const nc_card nc_card_if = {
-    .name = "If", .doc = "Runs then_branch when cond is true, else_branch otherwise.", .versions = versions,
-    .traits = NC_CONTROL | NC_BRANCHES, .host_in = 1, .no_grad_in = 1, .infer = infer, .grad = nc_if_grad,
+    .name = "If",
+    .doc = "Runs then_branch when cond is true, else_branch otherwise.",
+    .versions = versions,
+    .traits = NC_CONTROL | NC_BRANCHES,
+    .host_in = 1,
+    .no_grad_in = 1,
+    .infer = if_infer,
+    .grad = nc_if_grad,
 };

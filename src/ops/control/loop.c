@@ -30,7 +30,7 @@ typedef struct loop {
     nc_scope scope;
 } loop;
 
-static nc_code counts(loop *l) {
+static nc_code loop_counts(loop *l) {
     const nc_node *n = l->c->node;
     if (n->n_subs != 1) NC_FAIL(l->c->w, NC_E_BAD_GRAPH, "has %d subgraphs, expected 1", n->n_subs);
     l->body = n->subs[0].graph;
@@ -144,9 +144,9 @@ static nc_code scan_types(loop *l) {
     return NC_OK;
 }
 
-static nc_code infer(nc_infer *c) {
+static nc_code loop_infer(nc_infer *c) {
     loop l = {.c = c};
-    NC_TRY(counts(&l));
+    NC_TRY(loop_counts(&l));
     NC_TRY(nc_scope_init(&l.scope, c));
     NC_TRY(first_types(&l));
     for (bool changed = true; changed;) {
@@ -162,7 +162,14 @@ static nc_code infer(nc_infer *c) {
 }
 
 const nc_card nc_card_loop = {
-    .name = "Loop", .doc = "Runs its body up to M times while a condition holds; carries values, stacks scan outputs.",
-    .versions = versions, .traits = NC_CONTROL | NC_LOOPS, .host_in = 3, .host_sub_in = 3, .host_sub_out = 1,
-    .no_grad_in = 3, .infer = infer, .grad = nc_loop_grad,
+    .name = "Loop",
+    .doc = "Runs its body up to M times while a condition holds; carries values, stacks scan outputs.",
+    .versions = versions,
+    .traits = NC_CONTROL | NC_LOOPS,
+    .host_in = 3,
+    .host_sub_in = 3,
+    .host_sub_out = 1,
+    .no_grad_in = 3,
+    .infer = loop_infer,
+    .grad = nc_loop_grad,
 };

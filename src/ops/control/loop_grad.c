@@ -9,26 +9,24 @@
 
 typedef struct loop {
     nc_grad *g;
-    nc_graph *body;       /* forward */
+    nc_graph *body; /* forward */
     int n_carried, n_scan, n_in, n_caps, first_cap;
-    nc_value **outs;      /* the forward node's, before it got a tape */
+    nc_value **outs; /* the forward node's, before it got a tape */
     nc_value **operands;
-    bool *in, *out;       /* of the body (inputs, then captures): a gradient passes */
-    nc_value *tape_out;   /* of the forward node */
-    nc_value *last;       /* number of iterations - 1, in the gradient's graph */
+    bool *in, *out;     /* of the body (inputs, then captures): a gradient passes */
+    nc_value *tape_out; /* of the forward node */
+    nc_value *last;     /* number of iterations - 1, in the gradient's graph */
     nc_node *rev;
-    nc_builder b;         /* of the reverse body */
+    nc_builder b; /* of the reverse body */
     nc_grad_sub sub;
     nc_value *iter, *cond, **d; /* inputs of the reverse body; d: per input or capture that has one */
 } loop;
 
 #define NEED(l, p) NC_NEED((l)->g->b->w, p)
 
-static void *array(loop *l, int n, size_t size) {
-    return nc_arena_array(&l->g->b->w->scratch, (size_t)n + 1, size);
-}
+static void *array(loop *l, int n, size_t size) { return nc_arena_array(&l->g->b->w->scratch, (size_t)n + 1, size); }
 
-static nc_code measure(loop *l) {
+static nc_code loop_grad_measure(loop *l) {
     nc_node *n = l->g->node;
     l->body = n->subs[0].graph;
     l->n_carried = n->n_in > 2 ? n->n_in - 2 : 0;
@@ -169,8 +167,8 @@ static nc_code walk_body(loop *l) {
     nc_value *at = l->last ? nc_build1(b, "Sub", 2, nc_edit_reach(b->graph, l->last), l->iter) : NULL;
     for (int i = 1; i <= l->n_carried + l->n_scan; i++) {
         if (!l->out[i]) continue;
-        s->dy[i] = i <= l->n_carried ? l->d[i + 1]
-                                     : nc_build1(b, "Gather", 2, nc_edit_reach(b->graph, l->g->dy[i - 1]), at);
+        s->dy[i] =
+            i <= l->n_carried ? l->d[i + 1] : nc_build1(b, "Gather", 2, nc_edit_reach(b->graph, l->g->dy[i - 1]), at);
     }
     NC_TRY(b->code);
     return l->g->walk_sub(l->g, s);
@@ -183,8 +181,10 @@ static nc_code end_body(loop *l) {
     for (int i = 2; i < l->n_in + l->n_caps && code == NC_OK; i++) {
         if (!l->in[i]) continue;
         nc_value *d = l->sub.dx[i];
-        if (i >= l->n_in) d = d ? nc_build1(&l->b, "Add", 2, l->d[i], d) : l->d[i];
-        else if (!d) d = nc_tape_zeros(&l->b, l->g->forward_sub(&l->sub, l->body->inputs.v[i]));
+        if (i >= l->n_in)
+            d = d ? nc_build1(&l->b, "Add", 2, l->d[i], d) : l->d[i];
+        else if (!d)
+            d = nc_tape_zeros(&l->b, l->g->forward_sub(&l->sub, l->body->inputs.v[i]));
         NC_TRY(l->b.code);
         code = nc_edit_output(rbody, d, NULL);
     }
@@ -205,7 +205,7 @@ static void give(loop *l) {
 nc_code nc_loop_grad(nc_grad *g) {
     loop l = {.g = g};
     bool any = false;
-    NC_TRY(measure(&l));
+    NC_TRY(loop_grad_measure(&l));
     NC_TRY(choose(&l, &any));
     if (!any) return NC_OK;
     NC_TRY(carry_tape(&l));

@@ -32,7 +32,7 @@ typedef struct scan {
     bool batched;
 } scan;
 
-static nc_code measure(nc_work *w, const nc_node *n, scan *s) {
+static nc_code scan_measure(nc_work *w, const nc_node *n, scan *s) {
     if (n->n_subs != 1) NC_FAIL(w, NC_E_BAD_GRAPH, "has %d subgraphs, expected 1", n->n_subs);
     *s = (scan){.n = n, .body = n->subs[0].graph, .batched = n->version->since == 8};
     s->first = s->batched;
@@ -103,10 +103,10 @@ static nc_code out_type(nc_infer *c, const scan *s, int i, const nc_type *t, int
     return nc_out(c, i, t->elem, n, dims);
 }
 
-static nc_code infer(nc_infer *c) {
+static nc_code scan_infer(nc_infer *c) {
     scan s;
     nc_scope scope;
-    NC_TRY(measure(c->w, c->node, &s));
+    NC_TRY(scan_measure(c->w, c->node, &s));
     NC_TRY(nc_scope_init(&scope, c));
     nc_infer_val *in = nc_arena_array(&c->w->scratch, (size_t)(s.n_states + s.n_scan), sizeof *in);
     NC_NEED(c->w, in);
@@ -236,9 +236,9 @@ static nc_code decompose_batch(nc_builder *b, const scan *s, nc_value **out) {
     return b->code;
 }
 
-static nc_code decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+static nc_code scan_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     scan s;
-    NC_TRY(measure(b->w, n, &s));
+    NC_TRY(scan_measure(b->w, n, &s));
     return s.batched ? decompose_batch(b, &s, out) : decompose_steps(b, &s, out);
 }
 
@@ -247,6 +247,6 @@ const nc_card nc_card_scan = {
     .doc = "Runs its body over the slices of its scan inputs; carries states, stacks outputs.",
     .versions = versions,
     .traits = NC_CONTROL,
-    .infer = infer,
-    .decompose = decompose,
+    .infer = scan_infer,
+    .decompose = scan_decompose,
 };

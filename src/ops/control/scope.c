@@ -49,7 +49,7 @@ static nc_code join_tensors(const nc_scope *s, const nc_type *a, const nc_type *
     return NC_OK;
 }
 
-static nc_code refuse(const nc_scope *s, const nc_type *a, const nc_type *b, const char *what) {
+static nc_code scope_refuse(const nc_scope *s, const nc_type *a, const nc_type *b, const char *what) {
     nc_text ta = {0}, tb = {0};
     nc_type_print(&ta, a);
     nc_type_print(&tb, b);
@@ -63,12 +63,12 @@ static nc_code refuse(const nc_scope *s, const nc_type *a, const nc_type *b, con
 nc_code nc_scope_join(const nc_scope *s, const nc_type *a, const nc_type *b, const char *what, const nc_type **out) {
     *out = NULL;
     if (!a || !b) return NC_OK;
-    if (a->kind != b->kind) return refuse(s, a, b, what);
+    if (a->kind != b->kind) return scope_refuse(s, a, b, what);
     if (a->kind == NC_T_TAPE) {
         *out = a;
         return NC_OK;
     }
-    if (a->elem != b->elem) return refuse(s, a, b, what);
+    if (a->elem != b->elem) return scope_refuse(s, a, b, what);
     if (a->kind == NC_T_TENSOR || a->kind == NC_T_SPARSE) return join_tensors(s, a, b, out);
     const nc_type *of;
     NC_TRY(nc_scope_join(s, a->of, b->of, what, &of));

@@ -3,7 +3,7 @@
 #include "ops/control/control.h"
 #include "ops/sequence/sequence.h"
 
-static nc_code measure(nc_work *w, const nc_node *n, const nc_graph **body) {
+static nc_code sequence_map_measure(nc_work *w, const nc_node *n, const nc_graph **body) {
     if (n->n_subs != 1) NC_FAIL(w, NC_E_BAD_GRAPH, "has %d subgraphs, expected 1", n->n_subs);
     *body = n->subs[0].graph;
     if ((*body)->inputs.n != n->n_in || (*body)->outputs.n != n->n_out)
@@ -12,10 +12,10 @@ static nc_code measure(nc_work *w, const nc_node *n, const nc_graph **body) {
     return NC_OK;
 }
 
-static nc_code infer(nc_infer *c) {
+static nc_code sequence_map_infer(nc_infer *c) {
     const nc_graph *body;
     nc_scope scope;
-    NC_TRY(measure(c->w, c->node, &body));
+    NC_TRY(sequence_map_measure(c->w, c->node, &body));
     NC_TRY(nc_scope_init(&scope, c));
     nc_infer_val *in = nc_arena_array(&c->w->scratch, (size_t)c->node->n_in, sizeof *in);
     NC_NEED(c->w, in);
@@ -39,10 +39,10 @@ static nc_value *element(nc_builder *b, nc_value *v, nc_value *at) {
     return is_list ? nc_build1(b, "SequenceAt", 2, inner, at) : inner;
 }
 
-static nc_code decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+static nc_code sequence_map_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     const nc_graph *body;
     nc_control_loop l;
-    NC_TRY(measure(b->w, n, &body));
+    NC_TRY(sequence_map_measure(b->w, n, &body));
     nc_value **empty = nc_arena_array(&b->w->scratch, (size_t)n->n_out + 1, sizeof *empty);
     nc_value **in = nc_arena_array(&b->w->scratch, (size_t)n->n_in + 1, sizeof *in);
     nc_value **given = nc_arena_array(&b->w->scratch, (size_t)n->n_out + 1, sizeof *given);
@@ -75,5 +75,5 @@ const nc_card nc_card_sequence_map = {.name = "SequenceMap",
                                       .doc = "Its body for every element of a sequence.",
                                       .versions = versions,
                                       .traits = NC_CONTROL,
-                                      .infer = infer,
-                                      .decompose = decompose};
+                                      .infer = sequence_map_infer,
+                                      .decompose = sequence_map_decompose};

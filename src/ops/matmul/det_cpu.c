@@ -7,11 +7,11 @@
 
 #include <math.h>
 
-typedef struct job {
+typedef struct det_job {
     const nc_call *c;
     int64_t n;
     double *scratch; /* n*n per matrix */
-} job;
+} det_job;
 
 /* The determinant of a (n,n), which is overwritten. */
 static double eliminate(double *a, int64_t n) {
@@ -37,7 +37,7 @@ static double eliminate(double *a, int64_t n) {
 }
 
 /* Matrix i of x without row r and column s (-1: whole), as doubles. */
-static double minor_of(const job *j, const nc_tensor *x, int64_t i, int64_t r, int64_t s) {
+static double minor_of(const det_job *j, const nc_tensor *x, int64_t i, int64_t r, int64_t s) {
     double *a = j->scratch + i * j->n * j->n;
     int64_t n = 0;
     for (int64_t row = 0; row < j->n; row++)
@@ -47,12 +47,12 @@ static double minor_of(const job *j, const nc_tensor *x, int64_t i, int64_t r, i
 }
 
 static void det_item(void *ctx, int64_t i) {
-    const job *j = ctx;
+    const det_job *j = ctx;
     nc_tensor_put(j->c->out[0], i, minor_of(j, j->c->in[0], i, -1, -1));
 }
 
 static void grad_item(void *ctx, int64_t i) {
-    const job *j = ctx;
+    const det_job *j = ctx;
     double dy = nc_tensor_get(j->c->in[0], i);
     for (int64_t r = 0; r < j->n; r++)
         for (int64_t s = 0; s < j->n; s++) {
@@ -66,8 +66,8 @@ size_t nc_det_workspace(const void *state, const nc_tensor *in, int n_in, const 
     return (size_t)nc_tensor_numel(&in[n_in - 1]) * sizeof(double);
 }
 
-static nc_code run(const nc_call *c, const nc_tensor *x, void (*item)(void *, int64_t)) {
-    job j = {.c = c, .n = x->dims[x->rank - 1], .scratch = c->workspace};
+static nc_code det_run(const nc_call *c, const nc_tensor *x, void (*item)(void *, int64_t)) {
+    det_job j = {.c = c, .n = x->dims[x->rank - 1], .scratch = c->workspace};
     if (x->dims[x->rank - 2] != j.n)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "matrices of %lld rows and %lld columns are not square",
                            (long long)x->dims[x->rank - 2], (long long)j.n);
@@ -77,5 +77,5 @@ static nc_code run(const nc_call *c, const nc_tensor *x, void (*item)(void *, in
     return NC_OK;
 }
 
-nc_code nc_det_run(const nc_call *c) { return run(c, c->in[0], det_item); }
-nc_code nc_det_grad_run(const nc_call *c) { return run(c, c->in[1], grad_item); }
+nc_code nc_det_run(const nc_call *c) { return det_run(c, c->in[0], det_item); }
+nc_code nc_det_grad_run(const nc_call *c) { return det_run(c, c->in[1], grad_item); }

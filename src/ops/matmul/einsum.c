@@ -16,7 +16,7 @@ static nc_code resolve(nc_work *w, const nc_node *n, nc_einsum *e) {
 }
 
 /* The dim of a label that has dim a in one operand and b in another; 1 broadcasts. */
-static nc_code join(nc_infer *c, const nc_dim *a, const nc_dim *b, const nc_dim **out) {
+static nc_code einsum_join(nc_infer *c, const nc_dim *a, const nc_dim *b, const nc_dim **out) {
     int64_t x, y;
     bool ca = nc_dim_is_const(a, &x), cb = nc_dim_is_const(b, &y);
     if (ca && cb && x != y && x != 1 && y != 1)
@@ -44,7 +44,7 @@ static nc_code einsum_infer(nc_infer *c) {
             if (*d == NULL)
                 *d = own;
             else
-                NC_TRY(join(c, *d, own, d));
+                NC_TRY(einsum_join(c, *d, own, d));
         }
     for (int k = 0; k < e.out.rank; k++) dims[k] = size[e.out.label[k]];
     return nc_out(c, 0, first->elem, e.out.rank, dims);
@@ -76,15 +76,15 @@ static char letter_of(writer *w, int label) {
     return w->letter_of[label];
 }
 
-static void put(writer *w, char c) {
+static void einsum_put(writer *w, char c) {
     if (w->n_text + 1 < sizeof w->text) w->text[w->n_text++] = c;
 }
 
 static void put_operand(writer *w, nc_value *v, const nc_einsum_term *t) {
-    if (w->n_in > 0) put(w, ',');
+    if (w->n_in > 0) einsum_put(w, ',');
     w->in[w->n_in++] = v;
     for (int k = 0; k < t->rank; k++) {
-        put(w, letter_of(w, t->label[k]));
+        einsum_put(w, letter_of(w, t->label[k]));
         w->have[t->label[k]] = true;
     }
 }
@@ -119,22 +119,22 @@ static void put_result(writer *w, const nc_einsum_term *t, int i_in, nc_dtype ty
             continue;
         }
         nc_value *n = size_of(b, nc_grad_x(w->g, i_in), k);
-        put(w, ',');
+        einsum_put(w, ',');
         if (!seen[l]) {
             w->in[w->n_in++] = ones(b, n, type);
-            put(w, result[k]);
+            einsum_put(w, result[k]);
         } else {
             char second = new_letter(w);
             w->in[w->n_in++] = unit_matrix(b, n, type);
-            put(w, result[k]);
-            put(w, second);
+            einsum_put(w, result[k]);
+            einsum_put(w, second);
             result[k] = second;
         }
         seen[l] = true;
     }
-    put(w, '-');
-    put(w, '>');
-    for (int k = 0; k < t->rank; k++) put(w, result[k]);
+    einsum_put(w, '-');
+    einsum_put(w, '>');
+    for (int k = 0; k < t->rank; k++) einsum_put(w, result[k]);
 }
 
 static nc_code grad_of(nc_grad *g, const nc_einsum *e, int i, nc_value *dy) {

@@ -19,7 +19,7 @@ typedef struct operand {
     int64_t dims[NC_MAX_RANK], strides[NC_MAX_RANK];
 } operand;
 
-typedef struct work {
+typedef struct einsum_work {
     const nc_call *c; /* NULL: only the workspace is counted */
     nc_einsum e;
     nc_dtype type;
@@ -28,15 +28,15 @@ typedef struct work {
     size_t at;                  /* in the workspace */
     const char *why;            /* NULL: all is well */
     nc_pool *pool;
-} work;
+} einsum_work;
 
-static void *take(work *w, int64_t elements) {
+static void *take(einsum_work *w, int64_t elements) {
     size_t from = w->at;
     w->at += nc_align64((size_t)elements * nc_dtype_bytes(w->type));
     return w->c != NULL ? (char *)w->c->workspace + from : NULL;
 }
 
-static int find(const nc_einsum_term *t, int label) {
+static int einsum_find(const nc_einsum_term *t, int label) {
     for (int k = 0; k < t->rank; k++)
         if (t->label[k] == label) return k;
     return -1;
@@ -49,11 +49,11 @@ static int64_t numel(const operand *o) {
 }
 
 /* Operand i with equal labels joined and dims of 1 spread to the label's size. */
-static operand operand_of(const work *w, const nc_tensor *x, int i) {
+static operand operand_of(const einsum_work *w, const nc_tensor *x, int i) {
     const nc_einsum_term *t = &w->e.in[i];
     operand o = {.data = x->data};
     for (int k = 0; k < t->rank; k++) {
-        int l = t->label[k], at = find(&o.t, l);
+        int l = t->label[k], at = einsum_find(&o.t, l);
         if (at < 0) {
             at = o.t.rank++;
             o.t.label[at] = (uint8_t)l;
@@ -64,7 +64,7 @@ static operand operand_of(const work *w, const nc_tensor *x, int i) {
     return o;
 }
 
-static nc_tensor tensor_of(const work *w, const operand *o) {
+static nc_tensor tensor_of(const einsum_work *w, const operand *o) {
     nc_tensor t = {.data = o->data, .dtype = w->type, .rank = o->t.rank};
     memcpy(t.dims, o->dims, sizeof t.dims);
     memcpy(t.strides, o->strides, sizeof t.strides);
@@ -72,12 +72,12 @@ static nc_tensor tensor_of(const work *w, const operand *o) {
 }
 
 /* Sums the labels away that neither the other operand nor anything after operand i has. */
-static operand sum_own(work *w, const operand *o, const operand *other, int i) {
+static operand sum_own(einsum_work *w, const operand *o, const operand *other, int i) {
     operand r = {0};
     uint32_t axes = 0;
     for (int k = 0; k < o->t.rank; k++) {
         int l = o->t.label[k];
-        if (w->last[l] <= i && (other == NULL || find(&other->t, l) < 0)) {
+        if (w->last[l] <= i && (other == NULL || einsum_find(&other->t, l) < 0)) {
             axes |= 1u << k;
             continue;
         }
@@ -109,7 +109,7 @@ typedef struct group {
 } group;
 
 typedef struct product {
-    work *w;
+    einsum_work *w;
     group batch, m, n, k;
     operand a, b, y;
     int64_t a_rs, a_cs, b_rs, b_cs;
@@ -121,12 +121,12 @@ static void group_add(group *g, int label, int64_t size) {
 }
 
 static int64_t stride_of(const operand *o, int label) {
-    int k = find(&o->t, label);
+    int k = einsum_find(&o->t, label);
     return k < 0 ? 0 : o->strides[k];
 }
 
 /* The group's labels as one dim of o; false when its strides do not allow it. */
-static bool fold(const work *w, const operand *o, const group *g, int64_t *stride) {
+static bool fold(const einsum_work *w, const operand *o, const group *g, int64_t *stride) {
     int64_t next = 0;
     bool first = true;
     *stride = 0;
@@ -144,7 +144,7 @@ static bool fold(const work *w, const operand *o, const group *g, int64_t *strid
 }
 
 /* o copied to a dense one with the labels of the three groups in order. */
-static operand arranged(work *w, const operand *o, const group *const *groups, bool copy) {
+static operand arranged(einsum_work *w, const operand *o, const group *const *groups, bool copy) {
     operand r = {0};
     int64_t from[NC_MAX_RANK];
     for (int i = 0; i < 3; i++)
@@ -190,19 +190,19 @@ static void run_product(const product *p, void *workspace, size_t bytes) {
     nck_gemm_batch_run(&b, workspace, bytes, p->w->pool);
 }
 
-static void sort_labels(work *w, product *p, int i) {
+static void sort_labels(einsum_work *w, product *p, int i) {
     p->batch.size = p->m.size = p->n.size = p->k.size = 1;
     for (int k = 0; k < p->a.t.rank; k++) {
         int l = p->a.t.label[k];
-        bool shared = find(&p->b.t, l) >= 0;
+        bool shared = einsum_find(&p->b.t, l) >= 0;
         group_add(!shared ? &p->m : w->last[l] > i ? &p->batch : &p->k, l, w->size[l]);
     }
     for (int k = 0; k < p->b.t.rank; k++)
-        if (find(&p->a.t, p->b.t.label[k]) < 0) group_add(&p->n, p->b.t.label[k], w->size[p->b.t.label[k]]);
+        if (einsum_find(&p->a.t, p->b.t.label[k]) < 0) group_add(&p->n, p->b.t.label[k], w->size[p->b.t.label[k]]);
 }
 
 /* Operand i taken into what came before it. */
-static operand multiply(work *w, const operand *left, const operand *right, int i) {
+static operand multiply(einsum_work *w, const operand *left, const operand *right, int i) {
     product p = {.w = w};
     p.a = sum_own(w, left, right, i);
     p.b = sum_own(w, right, left, i);
@@ -237,7 +237,7 @@ static operand multiply(work *w, const operand *left, const operand *right, int 
 
 /* Sizes of labels from the operands' actual dims. Where only the workspace is counted the dims are capacities: those of
  * two symbols may differ although the sizes of every run agree, and the larger one has room for both. */
-static bool measure(work *w, nc_tensor *const *in) {
+static bool einsum_measure(einsum_work *w, nc_tensor *const *in) {
     for (int l = 0; l < NC_EINSUM_LABELS; l++) w->size[l] = 1, w->last[l] = -1;
     for (int i = 0; i < w->e.n_in; i++)
         for (int k = 0; k < w->e.in[i].rank; k++) {
@@ -252,8 +252,8 @@ static bool measure(work *w, nc_tensor *const *in) {
     return w->why == NULL;
 }
 
-static void run(work *w, nc_tensor *const *in, const nc_tensor *out) {
-    if (!measure(w, in)) return;
+static void einsum_run(einsum_work *w, nc_tensor *const *in, const nc_tensor *out) {
+    if (!einsum_measure(w, in)) return;
     operand acc = operand_of(w, in[0], 0);
     for (int i = 1; i < w->e.n_in && w->why == NULL; i++) {
         operand next = operand_of(w, in[i], i);
@@ -266,7 +266,8 @@ static void run(work *w, nc_tensor *const *in, const nc_tensor *out) {
     nck_copy(out->rank, out->dims, nc_dtype_bytes(w->type), acc.data, from, out->data, out->strides, w->pool);
 }
 
-static nc_code start(work *w, const char *equation, nc_tensor *const *in, int n_in, char *why, size_t bytes_why) {
+static nc_code einsum_start(einsum_work *w, const char *equation, nc_tensor *const *in, int n_in, char *why,
+                            size_t bytes_why) {
     int ranks[NC_EINSUM_MAX_IN];
     for (int i = 0; i < n_in && i < NC_EINSUM_MAX_IN; i++) ranks[i] = in[i]->rank;
     /* uint64 adds and multiplies as int64 does. */
@@ -281,23 +282,23 @@ nc_code nc_einsum_prepare(nc_prep *p) {
 }
 
 size_t nc_einsum_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    work w = {0};
+    einsum_work w = {0};
     char why[8];
     (void)n_out;
     nc_tensor *p[NC_EINSUM_MAX_IN];
     if (n_in > NC_EINSUM_MAX_IN) return 0;
     nc_tensor_pointers(p, in, n_in);
-    if (start(&w, state, p, n_in, why, sizeof why) != NC_OK) return 0;
-    run(&w, p, out);
+    if (einsum_start(&w, state, p, n_in, why, sizeof why) != NC_OK) return 0;
+    einsum_run(&w, p, out);
     return w.at;
 }
 
 nc_code nc_einsum_run(const nc_call *c) {
-    work w = {.c = c, .pool = c->pool};
+    einsum_work w = {.c = c, .pool = c->pool};
     char why[128] = "";
-    nc_code code = start(&w, c->state, c->in, c->n_in, why, sizeof why);
+    nc_code code = einsum_start(&w, c->state, c->in, c->n_in, why, sizeof why);
     if (code != NC_OK) return nc_diag_set(c->diag, code, c->node, c->op, "%s", why);
-    run(&w, c->in, c->out[0]);
+    einsum_run(&w, c->in, c->out[0]);
     return w.why == NULL ? NC_OK : nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s", w.why);
 }
 

@@ -15,7 +15,7 @@ typedef struct reader {
     int count[NC_EINSUM_LETTERS];
 } reader;
 
-static nc_code wrong(reader *r, const char *format, ...) {
+static nc_code einsum_terms_wrong(reader *r, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(r->why, r->bytes_why, format, args);
@@ -43,8 +43,8 @@ static nc_code read_term(reader *r, const char **s, nc_einsum_term *t, int *dots
             continue;
         }
         int l = letter(**s);
-        if (l < 0) return wrong(r, "the equation holds '%c'", **s);
-        if (t->rank == NC_MAX_RANK) return wrong(r, "a term has more than %d letters", NC_MAX_RANK);
+        if (l < 0) return einsum_terms_wrong(r, "the equation holds '%c'", **s);
+        if (t->rank == NC_MAX_RANK) return einsum_terms_wrong(r, "a term has more than %d letters", NC_MAX_RANK);
         t->label[t->rank++] = (uint8_t)l;
     }
     return NC_OK;
@@ -53,7 +53,7 @@ static nc_code read_term(reader *r, const char **s, nc_einsum_term *t, int *dots
 /* Puts n dims of the ellipsis at place `dots`. */
 static nc_code open_dots(reader *r, nc_einsum_term *t, int dots, int n) {
     if (dots < 0) return NC_OK;
-    if (t->rank + n > NC_MAX_RANK) return wrong(r, "a term stands for more than %d dims", NC_MAX_RANK);
+    if (t->rank + n > NC_MAX_RANK) return einsum_terms_wrong(r, "a term stands for more than %d dims", NC_MAX_RANK);
     memmove(t->label + dots + n, t->label + dots, (size_t)(t->rank - dots));
     for (int k = 0; k < n; k++) t->label[dots + k] = (uint8_t)(NC_EINSUM_LETTERS + NC_MAX_RANK - n + k);
     t->rank += n;
@@ -68,12 +68,13 @@ static nc_code read_in(reader *r, const int *ranks, nc_einsum *e) {
         if (code != NC_OK) return code;
         int n = ranks[i] - e->in[i].rank;
         if (n < 0 || (dots < 0 && n > 0))
-            return wrong(r, "term %d has %d letters, the operand %d dims", i, e->in[i].rank, ranks[i]);
+            return einsum_terms_wrong(r, "term %d has %d letters, the operand %d dims", i, e->in[i].rank, ranks[i]);
         for (int k = 0; k < e->in[i].rank; k++) r->count[e->in[i].label[k]]++;
         if (dots >= 0 && n > r->ellipsis) r->ellipsis = n;
         if ((code = open_dots(r, &e->in[i], dots, n)) != NC_OK) return code;
         if ((*s == ',') != (i + 1 < e->n_in))
-            return wrong(r, "the equation has %s terms than the %d operands", *s == ',' ? "more" : "fewer", e->n_in);
+            return einsum_terms_wrong(r, "the equation has %s terms than the %d operands", *s == ',' ? "more" : "fewer",
+                                      e->n_in);
         if (*s == ',') s++;
     }
     r->at = s;
@@ -91,11 +92,12 @@ static nc_code read_out(reader *r, nc_einsum_term *out) {
     const char *s = r->at + 2;
     nc_code code = read_term(r, &s, out, &dots);
     if (code != NC_OK) return code;
-    if (*s != '\0') return wrong(r, "there is more after the result's term");
+    if (*s != '\0') return einsum_terms_wrong(r, "there is more after the result's term");
     bool have[NC_EINSUM_LETTERS] = {false};
     for (int k = 0; k < out->rank; k++) {
         if (r->count[out->label[k]] == 0 || have[out->label[k]])
-            return wrong(r, "a letter of the result occurs %s", have[out->label[k]] ? "twice" : "in no operand");
+            return einsum_terms_wrong(r, "a letter of the result occurs %s",
+                                      have[out->label[k]] ? "twice" : "in no operand");
         have[out->label[k]] = true;
     }
     return open_dots(r, out, dots, r->ellipsis > 0 ? r->ellipsis : 0);
@@ -104,7 +106,7 @@ static nc_code read_out(reader *r, nc_einsum_term *out) {
 nc_code nc_einsum_resolve(const char *equation, const int *ranks, int n_in, nc_einsum *e, char *why, size_t bytes_why) {
     reader r = {.at = equation, .why = why, .bytes_why = bytes_why, .ellipsis = -1};
     if (n_in < 1 || n_in > NC_EINSUM_MAX_IN)
-        return wrong(&r, "%d operands, at most %d are supported", n_in, NC_EINSUM_MAX_IN);
+        return einsum_terms_wrong(&r, "%d operands, at most %d are supported", n_in, NC_EINSUM_MAX_IN);
     e->n_in = n_in;
     nc_code code = read_in(&r, ranks, e);
     return code == NC_OK ? read_out(&r, &e->out) : code;

@@ -18,7 +18,7 @@ nc_code nc_gemm_prepare(nc_prep *p) {
     return nc_gemm_ask_pack(p, s);
 }
 
-static bool describe(const nc_gemm_state *s, const nc_tensor *a, const nc_tensor *b, nck_gemm_args *g) {
+static bool gemm_describe(const nc_gemm_state *s, const nc_tensor *a, const nc_tensor *b, nck_gemm_args *g) {
     int ta = s->trans_a, tb = s->trans_b;
     *g = (nck_gemm_args){.M = a->dims[ta],
                          .K = a->dims[!ta],
@@ -38,7 +38,7 @@ size_t nc_gemm_workspace(const void *state, const nc_tensor *in, int n_in, const
     nck_gemm_args g;
     (void)n_in;
     (void)n_out;
-    if (!nc_dtype_is_float(out->dtype) || !describe(s, &in[0], &in[1], &g)) return 0;
+    if (!nc_dtype_is_float(out->dtype) || !gemm_describe(s, &in[0], &in[1], &g)) return 0;
     return nck_gemm_workspace(out->dtype, g.M, g.N, g.K, s->packed);
 }
 
@@ -53,7 +53,7 @@ nc_code nc_gemm_run(const nc_call *c) {
     const nc_tensor *y = c->out[0], *bias = c->n_in > 2 && c->in[2]->data != NULL && s->beta != 0 ? c->in[2] : NULL;
     nck_gemm_args g;
     int64_t strides[NC_MAX_RANK];
-    if (!describe(s, c->in[0], c->in[1], &g))
+    if (!gemm_describe(s, c->in[0], c->in[1], &g))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has another number of rows",
                            (long long)g.K);
     if (bias != NULL && !broadcasts(bias, y))

@@ -32,7 +32,7 @@ static void batch_strides(const nc_tensor *t, int rank, const int64_t *dims, int
     nc_broadcast_strides(&head, rank, dims, strides);
 }
 
-static bool describe(const nc_tensor *a, const nc_tensor *b, const nc_tensor *y, product *p) {
+static bool matmul_describe(const nc_tensor *a, const nc_tensor *b, const nc_tensor *y, product *p) {
     if (!sizes(a, b, &p->M, &p->N, &p->K)) return false;
     int lead = y->rank - (a->rank > 1) - (b->rank > 1);
     p->a_rs = a->rank > 1 ? a->strides[a->rank - 2] : 0;
@@ -72,7 +72,7 @@ static size_t matmul_workspace(const void *state, const nc_tensor *in, int n_in,
 static nc_code matmul_run(const nc_call *c) {
     const nc_gemm_state *s = c->state;
     product p;
-    if (!describe(c->in[0], c->in[1], c->out[0], &p))
+    if (!matmul_describe(c->in[0], c->in[1], c->out[0], &p))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
                            (long long)c->in[0]->dims[c->in[0]->rank - 1]);
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;

@@ -13,7 +13,7 @@ typedef struct gemm {
     nck_cuda_gemm_cache cache;
 } gemm;
 
-static nc_code prepare(nc_prep *p, gemm **out) {
+static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     gemm *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     memset(s, 0, sizeof *s);
@@ -34,10 +34,10 @@ typedef struct batches {
 static nc_code matmul_prepare(nc_prep *p) {
     gemm *s;
     p->strided_in = 3;
-    return prepare(p, &s);
+    return matmul_cuda_prepare(p, &s);
 }
 
-static bool describe(const nc_call *c, nck_cuda_gemm_args *g) {
+static bool matmul_cuda_describe(const nc_call *c, nck_cuda_gemm_args *g) {
     const nc_tensor *a = c->in[0], *b = c->in[1];
     int row_a = a->rank - 2, row_b = b->rank > 1 ? b->rank - 2 : 0;
     bool matrix_a = a->rank > 1, matrix_b = b->rank > 1;
@@ -79,7 +79,7 @@ static nc_code matmul_run(const nc_call *c) {
     const gemm *s = c->state;
     nck_cuda_gemm_args g;
     batches w;
-    if (!describe(c, &g))
+    if (!matmul_cuda_describe(c, &g))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
                            (long long)g.K);
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
@@ -108,7 +108,7 @@ static nc_code matmul_run(const nc_call *c) {
 
 static nc_code gemm_prepare(nc_prep *p) {
     gemm *s;
-    NC_TRY(prepare(p, &s));
+    NC_TRY(matmul_cuda_prepare(p, &s));
     s->trans_a = nc_attr_int(p->node, "transA") != 0;
     s->trans_b = nc_attr_int(p->node, "transB") != 0;
     s->alpha = nc_attr_float(p->node, "alpha");

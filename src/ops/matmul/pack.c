@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/isa.h"
 
-static nc_code fill(const void *state, const nc_tensor *src, void *dst) {
+static nc_code pack_fill(const void *state, const nc_tensor *src, void *dst) {
     const nc_gemm_state *s = state;
     int k = s->trans_b;
     nck_gemm_pack_b(src->dtype, src->dims[k], src->dims[!k], src->data, src->strides[k], src->strides[!k], dst);
@@ -21,7 +21,7 @@ nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s) {
     int k = s->trans_b;
     p->pack[p->n_packs++] = (nc_pack){.input = 1,
                                       .form = form,
-                                      .fill = fill,
+                                      .fill = pack_fill,
                                       .bytes = nck_gemm_packed_b_bytes(lit->dtype, lit->dims[k], lit->dims[!k])};
     s->packed = true;
     return NC_OK;

@@ -25,7 +25,7 @@ nc_code nc_cast_map_prepare(nc_prep *p) {
     return NC_OK;
 }
 
-static nc_code wrong(const nc_dyn *d, nc_code code, const char *text) {
+static nc_code cast_map_wrong(const nc_dyn *d, nc_code code, const char *text) {
     return nc_diag_set(d->call->diag, code, d->call->node, d->call->op, "%s", text);
 }
 
@@ -44,7 +44,7 @@ static nc_code place(const nc_dyn *d, const nc_tensor *keys, int64_t places, int
     int64_t n = nc_tensor_numel(keys);
     if (places < 0) {
         entry *order = nc_alloc(((size_t)n + 1) * sizeof *order);
-        if (order == NULL) return wrong(d, NC_E_MEMORY, "out of memory");
+        if (order == NULL) return cast_map_wrong(d, NC_E_MEMORY, "out of memory");
         for (int64_t i = 0; i < n; i++) order[i] = (entry){key[i], i};
         qsort(order, (size_t)n, sizeof *order, by_key);
         for (int64_t i = 0; i < n; i++) from[i] = order[i].at;
@@ -115,7 +115,7 @@ static nc_code put_texts(nc_dyn *d, const nc_tensor *values, const int64_t *from
     if (ok) d->out[0] = nc_object_strings(2, dims, s);
     nc_free(digits);
     nc_free(s);
-    return d->out[0] != NULL ? NC_OK : wrong(d, NC_E_MEMORY, "out of memory");
+    return d->out[0] != NULL ? NC_OK : cast_map_wrong(d, NC_E_MEMORY, "out of memory");
 }
 
 nc_code nc_cast_map(nc_dyn *d) {
@@ -123,13 +123,13 @@ nc_code nc_cast_map(nc_dyn *d) {
     const nc_object *map = d->in[0];
     if (map == NULL || map->kind != NC_OBJ_MAP || map->n != 2 || map->items[0]->t.dtype != NC_INT64 ||
         nc_tensor_numel(&map->items[0]->t) != nc_tensor_numel(&map->items[1]->t))
-        return wrong(d, NC_E_TYPE, "X is no map with keys of type int64");
+        return cast_map_wrong(d, NC_E_TYPE, "X is no map with keys of type int64");
     const nc_tensor *keys = &map->items[0]->t, *values = &map->items[1]->t;
     if (values->dtype != NC_FLOAT && values->dtype != NC_STRING)
-        return wrong(d, NC_E_TYPE, "X is no map of floats or strings");
+        return cast_map_wrong(d, NC_E_TYPE, "X is no map of floats or strings");
     int64_t dims[2] = {1, s->n >= 0 ? s->n : nc_tensor_numel(keys)};
     int64_t *from = nc_alloc(((size_t)dims[1] + 1) * sizeof *from);
-    if (from == NULL) return wrong(d, NC_E_MEMORY, "out of memory");
+    if (from == NULL) return cast_map_wrong(d, NC_E_MEMORY, "out of memory");
     nc_code code = place(d, keys, s->n, from);
     if (code == NC_OK)
         code = s->to == NC_STRING ? put_texts(d, values, from, dims) : put_numbers(d, values, from, dims, s->to);

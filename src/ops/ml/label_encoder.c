@@ -26,7 +26,7 @@ bool nc_label_list(const nc_node *n, bool values, nc_label_column *out) {
     return false;
 }
 
-static nc_code infer(nc_infer *c) {
+static nc_code label_encoder_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     nc_label_column values;
     nc_dtype t;
@@ -63,5 +63,5 @@ const nc_card nc_card_label_encoder = {.name = "LabelEncoder",
                                        .doc = "Every element looked up in a table of keys and values.",
                                        .versions = versions,
                                        .traits = NC_HOST_OBJECTS,
-                                       .infer = infer,
+                                       .infer = label_encoder_infer,
                                        .zero_grad = true};

@@ -13,7 +13,7 @@ typedef struct linear {
     int64_t n_labels;
 } linear;
 
-static nc_code prepare(nc_prep *p, int64_t n) {
+static nc_code linear_prepare(nc_prep *p, int64_t n) {
     linear *l = nc_arena_alloc(p->arena, sizeof *l);
     NC_NEED(p->w, l);
     const nc_attr *w = nc_node_attr(p->node, "coefficients"), *b = nc_node_attr(p->node, "intercepts");
@@ -30,8 +30,8 @@ static nc_code prepare(nc_prep *p, int64_t n) {
     return nc_ml_post(p, &l->post);
 }
 
-nc_code nc_linear_regressor_prepare(nc_prep *p) { return prepare(p, nc_attr_int(p->node, "targets")); }
-nc_code nc_linear_classifier_prepare(nc_prep *p) { return prepare(p, nc_linear_n_scores(p->node)); }
+nc_code nc_linear_regressor_prepare(nc_prep *p) { return linear_prepare(p, nc_attr_int(p->node, "targets")); }
+nc_code nc_linear_classifier_prepare(nc_prep *p) { return linear_prepare(p, nc_linear_n_scores(p->node)); }
 
 size_t nc_linear_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     (void)n_in, (void)out, (void)n_out;
@@ -39,16 +39,16 @@ size_t nc_linear_workspace(const void *state, const nc_tensor *in, int n_in, con
     return (size_t)rows * (size_t)(((const linear *)state)->n + 1) * sizeof(double);
 }
 
-typedef struct rows {
+typedef struct linear_rows {
     const linear *l;
     const nc_call *c;
     double *scores;
     int64_t n_rows, features;
-} rows;
+} linear_rows;
 
 enum { ROWS_PER_ITEM = 64 };
 
-static void score(const rows *r, int64_t i, double *s) {
+static void score(const linear_rows *r, int64_t i, double *s) {
     for (int64_t k = 0; k < r->l->n; k++) {
         float sum = 0;
         for (int64_t f = 0; f < r->features; f++)
@@ -58,7 +58,7 @@ static void score(const rows *r, int64_t i, double *s) {
 }
 
 static void regress(void *ctx, int64_t item) {
-    const rows *r = ctx;
+    const linear_rows *r = ctx;
     int64_t n = r->l->n;
     for (int64_t i = item * ROWS_PER_ITEM; i < r->n_rows && i < (item + 1) * ROWS_PER_ITEM; i++) {
         double *s = r->scores + i * (n + 1);
@@ -67,8 +67,8 @@ static void regress(void *ctx, int64_t item) {
     }
 }
 
-static void classify(void *ctx, int64_t item) {
-    const rows *r = ctx;
+static void linear_classify(void *ctx, int64_t item) {
+    const linear_rows *r = ctx;
     const linear *l = r->l;
     bool two = l->n == 1 && l->n_labels == 2;
     int64_t n_z = two ? 2 : l->n;
@@ -86,10 +86,10 @@ static void classify(void *ctx, int64_t item) {
     }
 }
 
-static nc_code run(const nc_call *c, void (*fn)(void *, int64_t)) {
+static nc_code linear_run(const nc_call *c, void (*fn)(void *, int64_t)) {
     const linear *l = c->state;
     const nc_tensor *x = c->in[0];
-    rows r = {.l = l, .c = c, .scores = c->workspace, .n_rows = x->rank > 1 ? x->dims[0] : 1};
+    linear_rows r = {.l = l, .c = c, .scores = c->workspace, .n_rows = x->rank > 1 ? x->dims[0] : 1};
     r.features = x->dims[x->rank > 1];
     if (r.features * l->n != l->n_weights)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
@@ -99,5 +99,5 @@ static nc_code run(const nc_call *c, void (*fn)(void *, int64_t)) {
     return NC_OK;
 }
 
-nc_code nc_linear_regressor_run(const nc_call *c) { return run(c, regress); }
-nc_code nc_linear_classifier_run(const nc_call *c) { return run(c, classify); }
+nc_code nc_linear_regressor_run(const nc_call *c) { return linear_run(c, regress); }
+nc_code nc_linear_classifier_run(const nc_call *c) { return linear_run(c, linear_classify); }

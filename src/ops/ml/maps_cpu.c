@@ -15,7 +15,7 @@ typedef struct words {
     const void *data;
 } words;
 
-static nc_code prepare(nc_prep *p, const char *strings, const char *ints) {
+static nc_code maps_prepare(nc_prep *p, const char *strings, const char *ints) {
     const nc_attr *s = nc_node_attr(p->node, strings), *i = nc_node_attr(p->node, ints);
     words *w = nc_arena_alloc(p->arena, sizeof *w);
     NC_NEED(p->w, w);
@@ -25,8 +25,8 @@ static nc_code prepare(nc_prep *p, const char *strings, const char *ints) {
     return NC_OK;
 }
 
-nc_code nc_zip_map_prepare(nc_prep *p) { return prepare(p, "classlabels_strings", "classlabels_int64s"); }
-nc_code nc_dict_prepare(nc_prep *p) { return prepare(p, "string_vocabulary", "int64_vocabulary"); }
+nc_code nc_zip_map_prepare(nc_prep *p) { return maps_prepare(p, "classlabels_strings", "classlabels_int64s"); }
+nc_code nc_dict_prepare(nc_prep *p) { return maps_prepare(p, "string_vocabulary", "int64_vocabulary"); }
 
 /* ---- ZipMap ---- */
 
@@ -73,7 +73,7 @@ static bool same_key(const words *w, int64_t i, const nc_tensor *keys, int64_t k
 }
 
 /* The place in the map of word i, or -1. */
-static int64_t find(const words *w, int64_t i, const nc_tensor *keys) {
+static int64_t maps_find(const words *w, int64_t i, const nc_tensor *keys) {
     int64_t n = nc_tensor_numel(keys);
     for (int64_t k = 0; k < n; k++)
         if (same_key(w, i, keys, k)) return k;
@@ -85,7 +85,7 @@ static nc_code vectorize_strings(nc_dyn *d, const words *w, const nc_tensor *key
     nc_str *picked = nc_alloc_zero((size_t)w->n + 1, sizeof *picked);
     if (picked == NULL) return no_memory(d);
     for (int64_t i = 0; i < w->n; i++) {
-        int64_t k = find(w, i, keys);
+        int64_t k = maps_find(w, i, keys);
         if (k >= 0) picked[i] = ((const nc_str *)values->data)[k];
     }
     d->out[0] = nc_object_strings(2, dims, picked);
@@ -107,7 +107,7 @@ nc_code nc_dict_vectorizer(nc_dyn *d) {
     nc_tensor y;
     NC_TRY(d->alloc(d, 0, values->dtype, 2, dims, &y));
     for (int64_t i = 0; i < w->n; i++) {
-        int64_t k = find(w, i, keys);
+        int64_t k = maps_find(w, i, keys);
         if (k >= 0)
             memcpy((char *)y.data + (size_t)i * bytes, (const char *)values->data + (size_t)k * bytes, bytes);
         else

@@ -113,7 +113,7 @@ static void read_categories(const nc_node *n, nc_label_column *keys, nc_label_co
     *values = by_name ? numbers : text;
 }
 
-static nc_code prepare(nc_prep *p) {
+static nc_code ml_prepare(nc_prep *p) {
     nc_label_column keys, values;
     table *t = nc_arena_alloc(p->arena, sizeof *t);
     NC_NEED(p->w, t);
@@ -194,8 +194,8 @@ static nc_code encode(nc_dyn *d) {
     }
 
 const nc_binding nc_ml_cpu[] = {
-    {.op = "LabelEncoder", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = encode},
-    {.op = "CategoryMapper", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = prepare, .dynamic = encode},
+    {.op = "LabelEncoder", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = ml_prepare, .dynamic = encode},
+    {.op = "CategoryMapper", .domain = "ai.onnx.ml", .kind = NC_K_DYNAMIC, .prepare = ml_prepare, .dynamic = encode},
     TREES("TreeEnsembleRegressor", NULL),
     TREES("TreeEnsembleClassifier", nc_ml_no_strings),
     TREES("TreeEnsemble", NULL),

@@ -211,7 +211,7 @@ static int64_t best_of(const double *v, int64_t n) {
     return best;
 }
 
-static void classify(const row *r, int64_t *label, float *z) {
+static void svm_classify(const row *r, int64_t *label, float *z) {
     const svm *s = r->s;
     int64_t n = s->n_classes * (s->n_classes - 1) / 2, best;
     nc_second second = NC_SECOND_NONE;
@@ -263,7 +263,7 @@ static void run_row(void *ctx, int64_t i) {
         return;
     }
     bool scored = c->n_out > 1 && c->out[1]->data != NULL;
-    classify(&r, (int64_t *)c->out[0]->data + i, scored ? (float *)c->out[1]->data + i * s->n_scores : NULL);
+    svm_classify(&r, (int64_t *)c->out[0]->data + i, scored ? (float *)c->out[1]->data + i * s->n_scores : NULL);
 }
 
 nc_code nc_svm_run(const nc_call *c) {

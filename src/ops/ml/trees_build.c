@@ -108,7 +108,7 @@ static int compare_places(const void *a, const void *b) {
 }
 
 /* The first place of (tree, node), or n. */
-static int64_t find(const place *sorted, int64_t n, int64_t tree, int64_t node) {
+static int64_t trees_build_find(const place *sorted, int64_t n, int64_t tree, int64_t node) {
     int64_t lo = 0, hi = n;
     place key = {tree, node, -1};
     while (lo < hi) {
@@ -146,7 +146,8 @@ typedef struct old_nodes {
 } old_nodes;
 
 static nc_code old_children(nc_prep *p, const old_nodes *o, int64_t i, nck_tree_node *out) {
-    int64_t yes = find(o->sorted, o->n, o->trees[i], o->yes[i]), no = find(o->sorted, o->n, o->trees[i], o->no[i]);
+    int64_t yes = trees_build_find(o->sorted, o->n, o->trees[i], o->yes[i]),
+            no = trees_build_find(o->sorted, o->n, o->trees[i], o->no[i]);
     if (yes == o->n || no == o->n)
         NC_FAIL(p->w, NC_E_BAD_GRAPH, "node %lld of tree %lld has no child %lld", (long long)o->ids[i],
                 (long long)o->trees[i], (long long)(yes == o->n ? o->yes[i] : o->no[i]));
@@ -180,7 +181,7 @@ static nc_code old_votes(nc_prep *p, nc_trees *t, const old_nodes *o, nck_tree_n
     NC_NEED(p->w, votes);
     t->one_sided = t->positive = true;
     for (int64_t i = 0; i < n; i++) {
-        int64_t from = sorted[i].at, at = find(o->sorted, o->n, sorted[i].tree, sorted[i].node);
+        int64_t from = sorted[i].at, at = trees_build_find(o->sorted, o->n, sorted[i].tree, sorted[i].node);
         votes[i] = (nck_vote){targets[from], number_at(&weights, from)};
         if (targets[from] < 0 || targets[from] >= t->forest.n_targets)
             NC_FAIL(p->w, NC_E_BAD_GRAPH, "a weight is for target %lld of %lld", (long long)targets[from],

@@ -3,16 +3,16 @@
 
 #include "base/intmath.h"
 
-typedef struct rows {
+typedef struct trees_rows {
     const nc_trees *t;
     const nc_call *c;
     double *scores;
     bool *voted;
-} rows;
+} trees_rows;
 
 enum { ROWS_PER_ITEM = 32 };
 
-static void store(const nc_tensor *y, int64_t i, double v) {
+static void trees_store(const nc_tensor *y, int64_t i, double v) {
     if (y->dtype == NC_DOUBLE)
         ((double *)y->data)[i] = v;
     else if (y->dtype == NC_FLOAT16)
@@ -21,13 +21,13 @@ static void store(const nc_tensor *y, int64_t i, double v) {
         ((float *)y->data)[i] = (float)v;
 }
 
-static void regress(const rows *r, int64_t i, double *s, bool *voted) {
+static void regress(const trees_rows *r, int64_t i, double *s, bool *voted) {
     const nc_trees *t = r->t;
     int64_t n = t->forest.n_targets;
     nck_forest_row(&t->forest, r->c->in[0], i, s, voted);
     for (int64_t k = 0; k < n; k++) s[k] += t->n_base > 0 ? t->base[k < t->n_base ? k : t->n_base - 1] : 0;
     if (n > 1 || t->post == NCK_POST_PROBIT) nck_post_row(t->post, n, s);
-    for (int64_t k = 0; k < n; k++) store(r->c->out[0], i * n + k, s[k]);
+    for (int64_t k = 0; k < n; k++) trees_store(r->c->out[0], i * n + k, s[k]);
 }
 
 static int64_t best(int64_t n, const double *s, const bool *voted) {
@@ -54,7 +54,7 @@ static int64_t choose_of_two(const nc_trees *t, double *s, const bool *voted, in
     return weight > (t->positive ? 0.5 : 0) ? 1 : 0;
 }
 
-static void classify(const rows *r, int64_t i, double *s, bool *voted) {
+static void trees_classify(const trees_rows *r, int64_t i, double *s, bool *voted) {
     const nc_trees *t = r->t;
     int64_t n = t->forest.n_targets, n_z = n, label;
     nc_second second = NC_SECOND_NONE;
@@ -72,11 +72,11 @@ static void classify(const rows *r, int64_t i, double *s, bool *voted) {
 }
 
 static void run_rows(void *ctx, int64_t item) {
-    const rows *r = ctx;
+    const trees_rows *r = ctx;
     const nc_tensor *x = r->c->in[0];
     int64_t n = x->rank > 1 ? x->dims[0] : 1, stride = r->t->forest.n_targets + 1;
     for (int64_t i = item * ROWS_PER_ITEM; i < n && i < (item + 1) * ROWS_PER_ITEM; i++)
-        (r->t->n_labels > 0 ? classify : regress)(r, i, r->scores + i * stride, r->voted + i * stride);
+        (r->t->n_labels > 0 ? trees_classify : regress)(r, i, r->scores + i * stride, r->voted + i * stride);
 }
 
 size_t nc_trees_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -93,7 +93,7 @@ nc_code nc_trees_run(const nc_call *c) {
     if (features < t->n_features)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "X has %lld features, the trees look at %lld",
                            (long long)features, (long long)t->n_features);
-    rows r = {.t = t, .c = c, .scores = c->workspace};
+    trees_rows r = {.t = t, .c = c, .scores = c->workspace};
     r.voted = (bool *)(r.scores + n * (t->forest.n_targets + 1));
     nc_parallel(c->pool, nc_ceil_div(n, ROWS_PER_ITEM), run_rows, &r);
     return NC_OK;

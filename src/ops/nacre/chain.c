@@ -17,7 +17,7 @@ static const nc_graph *body_of(nc_infer *c) {
     return n->subs[0].graph->inputs.n == n->n_in && n->subs[0].graph->outputs.n == n->n_out ? n->subs[0].graph : NULL;
 }
 
-static const binding *find(const binding *b, int n, const nc_value *v) {
+static const binding *chain_find(const binding *b, int n, const nc_value *v) {
     for (int i = n - 1; i >= 0; i--)
         if (b[i].value == v) return &b[i];
     return NULL;
@@ -32,7 +32,7 @@ static nc_code infer_inner(nc_infer *c, const nc_node *n, binding *known, int *n
     inner.in = nc_arena_array(c->arena, (size_t)n->n_in, sizeof *inner.in);
     NC_NEED(c->w, inner.in);
     for (int i = 0; i < n->n_in; i++) {
-        const binding *b = find(known, *n_known, n->in[i]);
+        const binding *b = chain_find(known, *n_known, n->in[i]);
         if (b == NULL)
             NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s in the body uses what is no input of the chain", n->card->name);
         inner.in[i] = b->known;
@@ -52,7 +52,7 @@ static nc_code chain_infer(nc_infer *c) {
     for (int i = 0; i < c->node->n_in; i++) known[n_known++] = (binding){body->inputs.v[i], c->in[i]};
     for (const nc_node *n = body->first; n != NULL; n = n->next) NC_TRY(infer_inner(c, n, known, &n_known));
     for (int i = 0; i < c->node->n_out; i++) {
-        const binding *b = find(known, n_known, body->outputs.v[i]);
+        const binding *b = chain_find(known, n_known, body->outputs.v[i]);
         if (b == NULL) NC_FAIL(c->w, NC_E_BAD_GRAPH, "output %d of the body is not computed there", i);
         c->out[i].type = b->known.type;
     }

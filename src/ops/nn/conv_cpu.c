@@ -24,14 +24,14 @@ static int weight_rank(const nc_conv_row *row, const nc_node *n) {
     return w->type != NULL ? w->type->rank : -1;
 }
 
-static bool fits(const nc_conv_row *row, const nc_node *n, const char **why) {
+static bool conv_fits(const nc_conv_row *row, const nc_node *n, const char **why) {
     int rank = weight_rank(row, n);
     *why = rank < 0 ? "the weight's rank is not known" : "one to three spatial dims are supported";
     return rank >= 3 && rank <= 2 + NC_WINDOW_KERNEL_DIMS;
 }
 
-bool nc_conv_fits(const nc_node *n, const char **why) { return fits(&nc_conv_plain, n, why); }
-bool nc_conv_grad_fits(const nc_node *n, const char **why) { return fits(&nc_conv_grad, n, why); }
+bool nc_conv_fits(const nc_node *n, const char **why) { return conv_fits(&nc_conv_plain, n, why); }
+bool nc_conv_grad_fits(const nc_node *n, const char **why) { return conv_fits(&nc_conv_grad, n, why); }
 
 bool nc_conv_blocked_fits(const nc_node *n, const char **why) {
     *why = "two spatial dims are supported";
@@ -166,8 +166,8 @@ nc_code nc_conv_transpose_run(const nc_call *c) {
     nck_conv_shape s = transposed_shape(c->state, c->in[0], c->in[1], c->out[0]);
     NC_TRY(check_channels(c, &s, c->in[0]->dims[1], s.K));
     NC_TRY(check_bias(c, s.C));
-    nck_conv_cols_dx(&s, c->in[0]->data, c->in[1]->data, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data, c->workspace,
-                     c->pool);
+    nck_conv_cols_dx(&s, c->in[0]->data, c->in[1]->data, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data,
+                     c->workspace, c->pool);
     return NC_OK;
 }
 
@@ -197,7 +197,7 @@ nc_code nc_conv_transpose_grad_run(const nc_call *c) {
 
 /* ---- blocked ---- */
 
-static nc_code fill(const void *state, const nc_tensor *src, void *dst) {
+static nc_code conv_fill(const void *state, const nc_tensor *src, void *dst) {
     (void)state;
     nck_conv_pack_weights(src->dims[0], src->dims[1], src->dims[2], src->dims[3], src->data, dst);
     return NC_OK;
@@ -215,7 +215,7 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
     if (p->no_packs) return NC_OK;
     const char *form = nc_arena_printf(p->arena, "conv_w/1/%s/float", nck_isa_get()->name);
     NC_NEED(p->w, form);
-    p->pack[p->n_packs++] = (nc_pack){.input = 1, .form = form, .bytes = packed_bytes(w->dims), .fill = fill};
+    p->pack[p->n_packs++] = (nc_pack){.input = 1, .form = form, .bytes = packed_bytes(w->dims), .fill = conv_fill};
     return NC_OK;
 }
 
@@ -237,7 +237,7 @@ nc_code nc_conv_blocked_run(const nc_call *c) {
     NC_TRY(check_bias(c, p.K));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     const void *w = s->packed ? c->packed[0] : c->workspace;
-    if (!s->packed) NC_TRY(fill(NULL, c->in[1], c->workspace));
+    if (!s->packed) NC_TRY(conv_fill(NULL, c->in[1], c->workspace));
     nck_conv_blocked(&p, c->in[0]->data, w, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data, c->pool);
     return NC_OK;
 }

@@ -24,7 +24,7 @@ size_t nc_deform_workspace(const void *state, const nc_tensor *in, int n_in, con
     return nck_deform_bytes(&in[0], &in[1], &out[0]);
 }
 
-static const nc_tensor *given(const nc_call *c, int i) {
+static const nc_tensor *deform_given(const nc_call *c, int i) {
     return c->n_in > i && c->in[i]->data != NULL ? c->in[i] : NULL;
 }
 
@@ -39,8 +39,8 @@ nc_code nc_deform_run(const nc_call *c) {
                     .x = c->in[0],
                     .w = c->in[1],
                     .offset = c->in[2],
-                    .bias = given(c, 3),
-                    .mask = given(c, 4),
+                    .bias = deform_given(c, 3),
+                    .mask = deform_given(c, 4),
                     .y = c->out[0],
                     .columns = c->workspace};
     int64_t taps = d.w->dims[2] * d.w->dims[3], channels = d.x->dims[1];

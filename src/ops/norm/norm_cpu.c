@@ -35,7 +35,7 @@ static bool fits_half(const nc_node *n, const char **why) {
     return types_in(n, NC_WIDEN_HALF | NC_BIT(NC_FLOAT));
 }
 
-static nc_code prepare(nc_prep *p) {
+static nc_code norm_prepare(nc_prep *p) {
     const nc_node *n = p->node;
     norm *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
@@ -157,7 +157,7 @@ static nc_code grad_run(const nc_call *c) {
 
 /* ---- channels of one image ---- */
 
-static nc_code counts(const nc_call *c, int from, int to, int64_t want) {
+static nc_code norm_counts(const nc_call *c, int from, int to, int64_t want) {
     for (int i = from; i < to; i++)
         if (nc_tensor_numel(c->in[i]) != want)
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %lld elements, %lld are expected", i,
@@ -172,7 +172,7 @@ static nc_code groups_run(const nc_call *c) {
     if (G != 0 && C % G != 0)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld channels do not divide into %lld groups",
                            (long long)C, (long long)G);
-    NC_TRY(counts(c, 1, 3, s->by_group ? G : C));
+    NC_TRY(norm_counts(c, 1, 3, s->by_group ? G : C));
     if (nc_tensor_numel(x) == 0) return NC_OK;
     bool one = s->by_group || G == C;
     nck_norm_args a = {.type = x->dtype,
@@ -240,7 +240,7 @@ static nc_code batch_run(const nc_call *c) {
                            .mean = c->in[3]->data,
                            .var = c->in[4]->data,
                            .y = c->out[0]->data};
-    NC_TRY(counts(c, 1, 5, C));
+    NC_TRY(norm_counts(c, 1, 5, C));
     if (s->trains) {
         char *mean = c->workspace, *var = mean + padded(C);
         nck_channel_stats(a.type, a.N, C, a.size, a.x, mean, var, c->pool);
@@ -262,13 +262,13 @@ NC_WIDENED_HALF(batch, batch_workspace)
      .domain = domain_name,                                                                                 \
      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),                                                         \
      .fits = fits_wide,                                                                                     \
-     .prepare = prepare,                                                                                    \
+     .prepare = norm_prepare,                                                                               \
      .own = &(const norm_kind){kind},                                                                       \
      .workspace = space,                                                                                    \
      .run = name##_run},                                                                                    \
     {                                                                                                       \
         .op = op_name, .domain = domain_name, .types = NC_WIDEN_HALF | NC_BIT(NC_FLOAT), .fits = fits_half, \
-        .prepare = prepare, .own = &(const norm_kind){kind}, .workspace = name##_half_workspace,            \
+        .prepare = norm_prepare, .own = &(const norm_kind){kind}, .workspace = name##_half_workspace,       \
         .run = name##_half_run                                                                              \
     }
 const nc_binding nc_norm_cpu[] = {ROWS("LayerNormalization", NULL, CENTERED, layer, layer_workspace),

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* `groups` kinds of input tensors behind R and T; all but the gradients, which are the second, come out again. */
-static nc_code infer(nc_infer *c, int groups) {
+static nc_code optim_infer(nc_infer *c, int groups) {
     int n = (c->node->n_in - 2) / groups;
     if (n < 1 || c->node->n_in != 2 + groups * n || c->node->n_out != (groups - 1) * n)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "%d inputs and %d outputs: expected 2 + %d n and %d n", c->node->n_in,
@@ -16,8 +16,8 @@ static nc_code infer(nc_infer *c, int groups) {
     return NC_OK;
 }
 
-static nc_code infer_3(nc_infer *c) { return infer(c, 3); }
-static nc_code infer_4(nc_infer *c) { return infer(c, 4); }
+static nc_code infer_3(nc_infer *c) { return optim_infer(c, 3); }
+static nc_code infer_4(nc_infer *c) { return optim_infer(c, 4); }
 
 /* One parameter: numbers in its own type. */
 typedef struct step {
@@ -34,7 +34,7 @@ static double attr(const step *s, const char *name) { return nc_attr_float(s->n,
 static nc_value *rate(step *s) { return nc_build_cast(s->b, s->n->in[0], s->t); }
 static nc_value *count(step *s) { return nc_build_cast(s->b, s->n->in[1], s->t); }
 
-static step start(nc_builder *b, const nc_node *n, int i, int n_params) {
+static step optim_start(nc_builder *b, const nc_node *n, int i, int n_params) {
     step s = {.b = b, .n = n, .x = n->in[2 + i], .g = n->in[2 + n_params + i]};
     s.t = s.x->type != NULL ? s.x->type->elem : NC_FLOAT;
     double decay = attr(&s, "norm_coefficient");
@@ -59,7 +59,7 @@ static nc_value *unless_first(step *s, nc_value *later, nc_value *first) {
 static nc_code adagrad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     int k = (n->n_in - 2) / 3;
     for (int i = 0; i < k; i++) {
-        step s = start(b, n, i, k);
+        step s = optim_start(b, n, i, k);
         nc_value *age = op2(&s, "Add", number(&s, 1), scaled(&s, attr(&s, "decay_factor"), count(&s)));
         nc_value *h = op2(&s, "Add", n->in[2 + 2 * k + i], op2(&s, "Mul", s.g, s.g));
         out[i] = moved(&s, op2(&s, "Div", rate(&s), age), s.g, root(&s, h));
@@ -79,7 +79,7 @@ static nc_value *adam_rate(step *s, double alpha, double beta) {
 static nc_code adam_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     int k = (n->n_in - 2) / 4;
     for (int i = 0; i < k; i++) {
-        step s = start(b, n, i, k);
+        step s = optim_start(b, n, i, k);
         double alpha = attr(&s, "alpha"), beta = attr(&s, "beta"), after = attr(&s, "norm_coefficient_post");
         nc_value *v = op2(&s, "Add", scaled(&s, alpha, n->in[2 + 2 * k + i]), scaled(&s, 1 - alpha, s.g));
         nc_value *square = op2(&s, "Mul", s.g, s.g);
@@ -96,7 +96,7 @@ static nc_code momentum_decompose(nc_builder *b, const nc_node *n, nc_value **ou
     int k = (n->n_in - 2) / 3;
     bool nesterov = strcmp(nc_attr_str(n, "mode"), "nesterov") == 0;
     for (int i = 0; i < k; i++) {
-        step s = start(b, n, i, k);
+        step s = optim_start(b, n, i, k);
         double alpha = attr(&s, "alpha");
         nc_value *beta = unless_first(&s, number(&s, attr(&s, "beta")), number(&s, 1));
         nc_value *v = op2(&s, "Add", scaled(&s, alpha, n->in[2 + 2 * k + i]), op2(&s, "Mul", beta, s.g));

@@ -20,7 +20,7 @@ static int rank_of(const nc_node *n) {
     return x != NULL ? x->rank : -1;
 }
 
-static bool fits(const nc_node *n, const char **why) {
+static bool pool_fits(const nc_node *n, const char **why) {
     int rank = rank_of(n);
     *why = rank < 0 ? "the rank of X is not known" : "one to three spatial dims are supported";
     return rank >= 3 && rank <= 2 + NC_WINDOW_KERNEL_DIMS;
@@ -29,7 +29,7 @@ static bool fits(const nc_node *n, const char **why) {
 /* Rows of prepare. */
 typedef enum pool_kind { POOLS, SUMS, GRADIENT } pool_kind;
 
-static nc_code prepare(nc_prep *p) {
+static nc_code pool_prepare(nc_prep *p) {
     pool *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     const nc_node *n = p->node;
@@ -158,7 +158,7 @@ NC_WIDENED_HALF(unpool, unpool_workspace)
         __VA_ARGS__, .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run \
     }
 #define PLACE(kind) \
-    .fits = fits, .prepare = prepare, .own = &(const pool_kind) { kind }
+    .fits = pool_fits, .prepare = pool_prepare, .own = &(const pool_kind) { kind }
 const nc_binding nc_pool_cpu[] = {ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), .op = "MaxPool", PLACE(POOLS)),
                                   ROWS(average, 0, .op = "AveragePool", PLACE(POOLS)),
                                   ROWS(average, 0, .op = "SumPool", .domain = "nacre", PLACE(SUMS)),
@@ -168,13 +168,13 @@ const nc_binding nc_pool_cpu[] = {ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), 
                                   {.op = "MaxUnpool",
                                    .types = T_WIDE,
                                    .prepare = unpool_prepare,
-                                   .fits = fits,
+                                   .fits = pool_fits,
                                    .workspace = unpool_workspace,
                                    .run = unpool_run},
                                   {.op = "MaxUnpool",
                                    .types = NC_WIDEN_HALF,
                                    .prepare = unpool_prepare,
-                                   .fits = fits,
+                                   .fits = pool_fits,
                                    .workspace = unpool_half_workspace,
                                    .run = unpool_half_run},
                                   {0}};

@@ -37,7 +37,7 @@ size_t nc_quantize_workspace(const void *state, const nc_tensor *in, int n_in, c
     return 2 * (size_t)nc_tensor_numel(&in[1]) * sizeof(double);
 }
 
-static nc_code wrong(const nc_call *c, const char *what, int64_t got, int64_t expected) {
+static nc_code linear_wrong(const nc_call *c, const char *what, int64_t got, int64_t expected) {
     return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s is %lld, expected %lld", what, (long long)got,
                        (long long)expected);
 }
@@ -47,7 +47,7 @@ static nc_code lay_blocks(const nc_call *c, int axis, nck_linear *a) {
     int64_t blocks = nc_ceil_div(x->dims[axis], a->block);
     for (int d = 0; d < x->rank; d++) {
         int64_t expected = d == axis ? blocks : x->dims[d];
-        if (s->dims[d] != expected) return wrong(c, "a dim of the scale", s->dims[d], expected);
+        if (s->dims[d] != expected) return linear_wrong(c, "a dim of the scale", s->dims[d], expected);
     }
     a->s_inner = 1;
     a->s_axis = a->inner;
@@ -70,7 +70,7 @@ static nc_code lay(const nc_call *c, nck_linear *a) {
         if (d != axis) *(d < axis ? &a->outer : &a->inner) *= x->dims[d];
     a->block = s->block > 0 ? s->block : 1;
     if (s->block > 0) return lay_blocks(c, (int)axis, a);
-    if (n != a->axis) return wrong(c, "the number of scales", n, a->axis);
+    if (n != a->axis) return linear_wrong(c, "the number of scales", n, a->axis);
     a->s_axis = 1;
     return NC_OK;
 }
@@ -81,7 +81,7 @@ static nc_code read_params(const nc_call *c, nck_linear *a) {
     int64_t n = nc_tensor_numel(c->in[1]);
     double *scale = c->workspace, *zero = scale + n;
     if (has_zero && nc_tensor_numel(c->in[2]) != n)
-        return wrong(c, "the number of zero points", nc_tensor_numel(c->in[2]), n);
+        return linear_wrong(c, "the number of zero points", nc_tensor_numel(c->in[2]), n);
     nc_tensor to = *c->in[1];
     to.data = scale, to.dtype = NC_DOUBLE;
     NC_TRY(nck_convert(c->in[1], &to, c->pool));

@@ -66,27 +66,26 @@ size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, cons
     return sums_bytes(s, out) + nck_qconv_workspace(&a);
 }
 
-static nc_code wrong(const nc_call *c, const char *what, int64_t got, int64_t expected) {
+static nc_code qconv_wrong(const nc_call *c, const char *what, int64_t got, int64_t expected) {
     return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s is %lld, expected %lld", what, (long long)got,
                        (long long)expected);
 }
 
-static nc_code check(const nc_call *c, const qconv *s, const nck_qconv_args *a) {
+static nc_code qconv_check(const nc_call *c, const qconv *s, const nck_qconv_args *a) {
     const nc_tensor *w = c->in[s->linear ? 3 : 1];
-    if (a->C != w->dims[1] * a->group) return wrong(c, "the number of x's channels", a->C, w->dims[1] * a->group);
-    if (a->K % a->group != 0) return wrong(c, "the rest of output channels over groups", a->K % a->group, 0);
-    if (a->w_zeros != 1 && a->w_zeros != a->K) return wrong(c, "the number of w's zero points", a->w_zeros, a->K);
+    if (a->C != w->dims[1] * a->group) return qconv_wrong(c, "the number of x's channels", a->C, w->dims[1] * a->group);
+    if (a->K % a->group != 0) return qconv_wrong(c, "the rest of output channels over groups", a->K % a->group, 0);
+    if (a->w_zeros != 1 && a->w_zeros != a->K) return qconv_wrong(c, "the number of w's zero points", a->w_zeros, a->K);
     for (int d = 0; d < a->n_spatial; d++) {
         int64_t begin, end;
         nc_window_pads(&s->attrs, d, a->in[d], a->window[d], &begin, &end);
         int64_t fits = nck_window_out(a->in[d], a->window[d], a->stride[d], a->dilation[d], begin + end);
-        if (a->out[d] != fits) return wrong(c, "a dim of the output", a->out[d], fits);
+        if (a->out[d] != fits) return qconv_wrong(c, "a dim of the output", a->out[d], fits);
     }
     if (!s->linear) return NC_OK;
-    int64_t scales = nc_tensor_numel(c->in[4]),
-            bias = c->n_in > 8 && c->in[8]->data ? nc_tensor_numel(c->in[8]) : a->K;
-    if (scales != 1 && scales != a->K) return wrong(c, "the number of w's scales", scales, a->K);
-    return bias != a->K ? wrong(c, "the number of biases", bias, a->K) : NC_OK;
+    int64_t scales = nc_tensor_numel(c->in[4]), bias = c->n_in > 8 && c->in[8]->data ? nc_tensor_numel(c->in[8]) : a->K;
+    if (scales != 1 && scales != a->K) return qconv_wrong(c, "the number of w's scales", scales, a->K);
+    return bias != a->K ? qconv_wrong(c, "the number of biases", bias, a->K) : NC_OK;
 }
 
 typedef struct planes {
@@ -115,7 +114,7 @@ nc_code nc_qconv_run(const nc_call *c) {
     const qconv *s = c->state;
     const nc_tensor *y = c->out[0];
     nck_qconv_args a = args_of(s, c->in, c->n_in, y);
-    NC_TRY(check(c, s, &a));
+    NC_TRY(qconv_check(c, s, &a));
     if (nc_tensor_numel(y) == 0) return NC_OK;
     a.y = s->linear ? c->workspace : y->data;
     nck_qconv(&a, (char *)c->workspace + sums_bytes(s, y), c->pool);

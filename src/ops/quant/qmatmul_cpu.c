@@ -46,7 +46,7 @@ static int64_t product_of(const int64_t *d, int n) {
     return p;
 }
 
-static void describe(const roles *r, nc_tensor *const *in, int n_in, product *p) {
+static void qmatmul_describe(const roles *r, nc_tensor *const *in, int n_in, product *p) {
     const nc_tensor *a = in[r->a], *b = in[r->b];
     p->a = a, p->b = b;
     p->a_zero = r->a_zero < n_in ? in[r->a_zero] : NULL;
@@ -67,7 +67,7 @@ size_t nc_qmatmul_workspace(const void *state, const nc_tensor *in, int n_in, co
     product p;
     (void)n_out;
     nc_tensor *pointers[MAX_IN];
-    describe(r, nc_tensor_pointers(pointers, in, n_in < MAX_IN ? n_in : MAX_IN), n_in, &p);
+    qmatmul_describe(r, nc_tensor_pointers(pointers, in, n_in < MAX_IN ? n_in : MAX_IN), n_in, &p);
     return sums_bytes(r, out) + nck_qgemm_workspace(p.a_rows, p.N, p.K);
 }
 
@@ -79,7 +79,7 @@ static nc_code check_count(const nc_call *c, const char *what, const nc_tensor *
                        (long long)n, (long long)each);
 }
 
-static nc_code check(const nc_call *c, const roles *r, const product *p) {
+static nc_code qmatmul_check(const nc_call *c, const roles *r, const product *p) {
     int64_t K = p->b->dims[p->b->rank > 1 ? p->b->rank - 2 : 0], columns = p->b_mats * p->N;
     if (K != p->K)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has %lld rows", (long long)p->K,
@@ -150,12 +150,12 @@ static void multiply(const nc_call *c, const product *p, int32_t *sums, void *wo
 
 /* ---- QLinearMatMul: the sums quantized again ---- */
 
-typedef struct rows {
+typedef struct qmatmul_rows {
     const nc_call *c;
     const product *p;
     const int32_t *sums;
     nck_walk batches;
-} rows;
+} qmatmul_rows;
 
 static float float_at(const nc_tensor *t, int64_t i) {
     if (t->dtype == NC_FLOAT) return ((const float *)t->data)[i];
@@ -169,7 +169,7 @@ static float scale_at(const nc_tensor *t, int64_t each, int64_t matrix, int64_t 
 }
 
 static void row_item(void *ctx, int64_t row) {
-    const rows *r = ctx;
+    const qmatmul_rows *r = ctx;
     nc_tensor *const *in = r->c->in;
     const nc_tensor *y = r->c->out[0];
     const product *p = r->p;
@@ -192,13 +192,13 @@ nc_code nc_qmatmul_run(const nc_call *c) {
     const roles *r = c->state;
     const nc_tensor *y = c->out[0];
     product p;
-    describe(r, c->in, c->n_in, &p);
-    NC_TRY(check(c, r, &p));
+    qmatmul_describe(r, c->in, c->n_in, &p);
+    NC_TRY(qmatmul_check(c, r, &p));
     if (nc_tensor_numel(y) == 0) return NC_OK;
     int32_t *sums = r->linear ? c->workspace : y->data;
     multiply(c, &p, sums, (char *)c->workspace + sums_bytes(r, y));
     if (!r->linear) return NC_OK;
-    rows job = {
+    qmatmul_rows job = {
         .c = c, .p = &p, .sums = sums, .batches = batches_of(&p, y, y->rank - (p.a->rank > 1) - (p.b->rank > 1))};
     nc_parallel(c->pool, nc_tensor_numel(y) / p.N, row_item, &job);
     return NC_OK;

@@ -31,12 +31,12 @@ static size_t rnn_workspace(const void *state, const nc_tensor *in, int n_in, co
                              in[X].dims[2], in[R].dims[2]);
 }
 
-static const nc_tensor *given(const nc_call *c, int i) {
+static const nc_tensor *rnn_given(const nc_call *c, int i) {
     return i < c->n_in && c->in[i]->data != NULL ? c->in[i] : NULL;
 }
 
 static nc_code check_shape(const nc_call *c, int i, const char *name, int rank, const int64_t *dims) {
-    const nc_tensor *t = given(c, i);
+    const nc_tensor *t = rnn_given(c, i);
     for (int d = 0; t != NULL && d < rank; d++)
         if (t->rank != rank || t->dims[d] != dims[d])
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%s has %lld at dim %d, expected %lld", name,
@@ -73,10 +73,10 @@ static void run_direction(const nc_call *c, const layer *l, nck_rnn_args a, int 
     a.reverse = d == 1 || l->reverse;
     a.w = part(c->in[W], d * GH * a.I);
     a.r = part(c->in[R], d * GH * H);
-    a.b = part(given(c, B), d * 2 * GH);
-    a.p = part(given(c, P), d * 3 * H);
-    a.h0 = part(given(c, H0), state);
-    a.c0 = part(given(c, C0), state);
+    a.b = part(rnn_given(c, B), d * 2 * GH);
+    a.p = part(rnn_given(c, P), d * 3 * H);
+    a.h0 = part(rnn_given(c, H0), state);
+    a.c0 = part(rnn_given(c, C0), state);
     a.state_rs = a.batch_first ? dirs * H : H;
     a.y = part(c->out[0], state);
     a.y_t = a.batch_first ? dirs * H : dirs * a.B * H;
@@ -97,7 +97,7 @@ static nc_code rnn_run(const nc_call *c) {
                       .H = c->in[R]->dims[2],
                       .batch_first = l->batch_first,
                       .x = x->data,
-                      .lens = given(c, LENS) != NULL ? given(c, LENS)->data : NULL};
+                      .lens = rnn_given(c, LENS) != NULL ? rnn_given(c, LENS)->data : NULL};
     NC_TRY(check_shapes(c, &a, l->n_dirs));
     for (int d = 0; d < l->n_dirs; d++) run_direction(c, l, a, d);
     return NC_OK;

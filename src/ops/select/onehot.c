@@ -14,7 +14,7 @@ static nc_code depth_of(nc_infer *c, const nc_dim **depth) {
     return NC_OK;
 }
 
-static nc_code infer(nc_infer *c) {
+static nc_code onehot_infer(nc_infer *c) {
     const nc_type *at = nc_in(c, 0), *values = nc_in(c, 2);
     const nc_dim *dims[NC_MAX_RANK + 1], *depth;
     int axis, from = 0;
@@ -39,4 +39,4 @@ const nc_card nc_card_onehot = {.name = "OneHot",
                                 .versions = versions,
                                 .host_in = 1u << 1,
                                 .no_grad_in = 3,
-                                .infer = infer};
+                                .infer = onehot_infer};

@@ -16,7 +16,7 @@ typedef struct settings {
     bool has_axis, largest, sorted;
 } settings;
 
-static nc_code prepare(nc_prep *p) {
+static nc_code select_prepare(nc_prep *p) {
     settings *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     const nc_attr *largest = nc_node_attr(p->node, "largest"), *sorted = nc_node_attr(p->node, "sorted");
@@ -189,14 +189,18 @@ static nc_code unique_run(const nc_call *c) {
 }
 
 const nc_binding nc_select_cpu[] = {
-    {.op = "TopK", .types = T_ORDERED, .prepare = prepare, .workspace = topk_workspace, .run = topk_run},
-    {.op = "TopK", .types = T_NARROW, .prepare = prepare, .workspace = topk_narrow_workspace, .run = topk_narrow_run},
-    {.op = "OneHot", .types = T_NUMBER, .prepare = prepare, .run = onehot_run},
-    {.op = "Compress", .kind = NC_K_BOUNDED, .types = T_WHOLE, .prepare = prepare, .run = compress_run},
+    {.op = "TopK", .types = T_ORDERED, .prepare = select_prepare, .workspace = topk_workspace, .run = topk_run},
+    {.op = "TopK",
+     .types = T_NARROW,
+     .prepare = select_prepare,
+     .workspace = topk_narrow_workspace,
+     .run = topk_narrow_run},
+    {.op = "OneHot", .types = T_NUMBER, .prepare = select_prepare, .run = onehot_run},
+    {.op = "Compress", .kind = NC_K_BOUNDED, .types = T_WHOLE, .prepare = select_prepare, .run = compress_run},
     {.op = "Unique",
      .kind = NC_K_BOUNDED,
      .types = T_NUMBER_ALL | T_BOOL,
-     .prepare = prepare,
+     .prepare = select_prepare,
      .workspace = unique_workspace,
      .run = unique_run},
     {0}};

@@ -2,7 +2,7 @@
 #include "ops/build.h"
 #include "ops/card.h"
 
-static nc_code infer(nc_infer *c) {
+static nc_code topk_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     const nc_dim *dims[NC_MAX_RANK], *k = NULL;
     int axis, n;
@@ -28,7 +28,7 @@ static nc_code infer(nc_infer *c) {
     return nc_out(c, 1, NC_INT64, x->rank, dims);
 }
 
-static nc_code grad(nc_grad *g) {
+static nc_code topk_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
     nc_value *in[3] = {nc_build_zeros_like(g->b, nc_grad_like(g, 0)), nc_grad_y(g, 1), dy};
@@ -52,5 +52,5 @@ const nc_card nc_card_topk = {.name = "TopK",
                               .versions = versions,
                               .host_in = 1u << 1,
                               .no_grad_in = 1u << 1,
-                              .infer = infer,
-                              .grad = grad};
+                              .infer = topk_infer,
+                              .grad = topk_grad};

@@ -11,7 +11,7 @@ typedef struct state {
     bool flag; /* new_axis; keepdims */
 } state;
 
-static nc_code prepare(nc_prep *p, const char *flag) {
+static nc_code sequence_parts_prepare(nc_prep *p, const char *flag) {
     state *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     *s = (state){.axis = nc_attr_int(p->node, "axis"), .flag = nc_attr_int(p->node, flag) != 0};
@@ -19,10 +19,10 @@ static nc_code prepare(nc_prep *p, const char *flag) {
     return NC_OK;
 }
 
-nc_code nc_sequence_concat_prepare(nc_prep *p) { return prepare(p, "new_axis"); }
-nc_code nc_sequence_split_prepare(nc_prep *p) { return prepare(p, "keepdims"); }
+nc_code nc_sequence_concat_prepare(nc_prep *p) { return sequence_parts_prepare(p, "new_axis"); }
+nc_code nc_sequence_split_prepare(nc_prep *p) { return sequence_parts_prepare(p, "keepdims"); }
 
-static nc_code wrong(nc_dyn *d, const char *text) {
+static nc_code sequence_parts_wrong(nc_dyn *d, const char *text) {
     return nc_diag_set(d->call->diag, NC_E_DATA, d->call->node, d->call->op, "%s", text);
 }
 
@@ -64,17 +64,17 @@ nc_code nc_sequence_concat(nc_dyn *d) {
     const nc_object *list = d->in[0];
     int64_t dims[NC_MAX_RANK], at = 0;
     nc_tensor y;
-    if (list == NULL || list->n == 0) return wrong(d, "an empty sequence has no shape to concatenate");
+    if (list == NULL || list->n == 0) return sequence_parts_wrong(d, "an empty sequence has no shape to concatenate");
     const nc_tensor *first = &list->items[0]->t;
     int rank = first->rank + s->flag;
     int64_t axis = s->axis < 0 ? s->axis + rank : s->axis;
     if (rank > NC_MAX_RANK)
         return nc_diag_set(d->call->diag, NC_E_LIMIT, d->call->node, d->call->op,
                            "the result has %d dims, at most %d are supported", rank, NC_MAX_RANK);
-    if (axis < 0 || axis >= rank) return wrong(d, "the axis is out of range for the elements");
-    if (first->dtype == NC_STRING) return wrong(d, "strings are not concatenated here");
+    if (axis < 0 || axis >= rank) return sequence_parts_wrong(d, "the axis is out of range for the elements");
+    if (first->dtype == NC_STRING) return sequence_parts_wrong(d, "strings are not concatenated here");
     if (!joined_dims(list, axis, s->flag, dims))
-        return wrong(d, "the elements differ in rank, type or a dim beside the axis");
+        return sequence_parts_wrong(d, "the elements differ in rank, type or a dim beside the axis");
     NC_TRY(d->alloc(d, 0, first->dtype, rank, dims, &y));
     size_t bytes = nc_dtype_bytes(y.dtype);
     for (int64_t i = 0; i < list->n; i++) {
@@ -128,16 +128,16 @@ nc_code nc_sequence_split(nc_dyn *d) {
     const nc_tensor *x = d->call->in[0];
     const nc_tensor *split = d->call->n_in > 1 && d->call->in[1]->data != NULL ? d->call->in[1] : NULL;
     int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis, at = 0, i = 0;
-    if (axis < 0 || axis >= x->rank) return wrong(d, "the axis is out of range");
+    if (axis < 0 || axis >= x->rank) return sequence_parts_wrong(d, "the axis is out of range");
     d->out[0] = nc_object_list(NC_OBJ_SEQUENCE, x->dtype);
     if (d->out[0] == NULL) return nc_sequence_no_memory(d);
     bool listed = split != NULL && split->rank == 1;
     for (; listed ? i < split->dims[0] : at < x->dims[axis]; i++) {
         int64_t size = part_size(split, x->dims[axis], at, i);
-        if (size < 0) return wrong(d, "the sizes do not fit the dim that is split");
+        if (size < 0) return sequence_parts_wrong(d, "the sizes do not fit the dim that is split");
         nc_object *o = copy_part(d, x, axis, at, size, split == NULL && !s->flag);
         if (o == NULL || !nc_object_push(d->out[0], o)) return nc_sequence_no_memory(d);
         at += size;
     }
-    return at == x->dims[axis] ? NC_OK : wrong(d, "the sizes do not sum to the dim that is split");
+    return at == x->dims[axis] ? NC_OK : sequence_parts_wrong(d, "the sizes do not sum to the dim that is split");
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static nc_code wrong(const nc_call *c, const char *text) {
+static nc_code shape_views_wrong(const nc_call *c, const char *text) {
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", text);
 }
 
@@ -26,19 +26,19 @@ nc_code nc_shape_view_ones(const nc_call *c) {
         if (y->dims[k] == 1) continue;
         while (i < x->rank && x->dims[i] == 1) i++;
         if (i == x->rank || x->dims[i] != y->dims[k])
-            return wrong(c, "a dim that is not 1 cannot be put in or left out");
+            return shape_views_wrong(c, "a dim that is not 1 cannot be put in or left out");
         if (!nc_is_dense(x)) y->strides[k] = x->strides[i];
         i++;
     }
     for (; i < x->rank; i++)
-        if (x->dims[i] != 1) return wrong(c, "a dim that is not 1 cannot be left out");
+        if (x->dims[i] != 1) return shape_views_wrong(c, "a dim that is not 1 cannot be left out");
     return NC_OK;
 }
 
 nc_code nc_shape_view_dense(const nc_call *c) {
     nc_tensor *y = c->out[0];
     if (nc_tensor_numel(c->in[0]) != nc_tensor_numel(y))
-        return wrong(c, "the new shape holds another number of elements");
+        return shape_views_wrong(c, "the new shape holds another number of elements");
     y->data = c->in[0]->data;
     nc_dense_strides(y->dims, y->rank, y->strides);
     return NC_OK;
@@ -66,7 +66,7 @@ nc_code nc_shape_view_transpose(const nc_call *c) {
     const nc_tensor *x = c->in[0];
     const order *o = c->state;
     nc_tensor *y = c->out[0];
-    if (o->n != 0 && o->n != x->rank) return wrong(c, "perm does not fit the rank");
+    if (o->n != 0 && o->n != x->rank) return shape_views_wrong(c, "perm does not fit the rank");
     y->data = x->data;
     for (int k = 0; k < x->rank; k++) y->strides[k] = x->strides[o->n != 0 ? o->perm[k] : x->rank - 1 - k];
     return NC_OK;
@@ -122,14 +122,14 @@ static bool read_cuts(const nc_call *c, int first, cuts *s) {
 nc_code nc_slice_view(const nc_call *c, int first_arg, const nc_tensor *whole, nc_tensor *part) {
     cuts s;
     int64_t at = 0, first, count;
-    if (!read_cuts(c, first_arg, &s)) return wrong(c, "starts, ends, axes and steps differ in length");
+    if (!read_cuts(c, first_arg, &s)) return shape_views_wrong(c, "starts, ends, axes and steps differ in length");
     memcpy(part->strides, whole->strides, sizeof part->strides);
     for (int k = 0; k < s.n; k++) {
         int64_t axis = s.axes[k] < 0 ? s.axes[k] + whole->rank : s.axes[k];
-        if (axis < 0 || axis >= whole->rank) return wrong(c, "an axis is out of range");
-        if (s.steps[k] == 0) return wrong(c, "a step is 0");
+        if (axis < 0 || axis >= whole->rank) return shape_views_wrong(c, "an axis is out of range");
+        if (s.steps[k] == 0) return shape_views_wrong(c, "a step is 0");
         nc_slice_range(whole->dims[axis], s.starts[k], s.ends[k], s.steps[k], &first, &count);
-        if (count != part->dims[axis]) return wrong(c, "the slice has another size than planned");
+        if (count != part->dims[axis]) return shape_views_wrong(c, "the slice has another size than planned");
         at += first * whole->strides[axis];
         /* With one element or none the stride does not matter, and its product may be too large. */
         part->strides[axis] = count > 1 ? s.steps[k] * whole->strides[axis] : whole->strides[axis];
@@ -184,14 +184,15 @@ nc_code nc_shape_view_split(const nc_call *c) {
     for (int k = 0; k < c->n_out; k++) {
         nc_tensor *y = c->out[k];
         int64_t size = part_size(c, s, x->dims[axis], at, k);
-        if (size < 0 || size > x->dims[axis] - at) return wrong(c, "the sizes do not fit the dim that is split");
+        if (size < 0 || size > x->dims[axis] - at)
+            return shape_views_wrong(c, "the sizes do not fit the dim that is split");
         if (y->rank == x->rank && y->dims[axis] == size) {
             y->data = nc_tensor_numel(y) > 0 ? moved(x, at * x->strides[axis]) : x->data;
             memcpy(y->strides, x->strides, sizeof y->strides);
         }
         at += size;
     }
-    return at == x->dims[axis] ? NC_OK : wrong(c, "the sizes do not sum to the dim that is split");
+    return at == x->dims[axis] ? NC_OK : shape_views_wrong(c, "the sizes do not sum to the dim that is split");
 }
 
 /* ---- Expand ---- */
@@ -201,7 +202,8 @@ nc_code nc_shape_view_expand(const nc_call *c) {
     nc_tensor *y = c->out[0];
     for (int k = 0; k < x->rank; k++) {
         int64_t to = k + y->rank - x->rank >= 0 ? y->dims[k + y->rank - x->rank] : -1;
-        if (x->dims[k] != 1 && x->dims[k] != to) return wrong(c, "the input does not broadcast to the shape");
+        if (x->dims[k] != 1 && x->dims[k] != to)
+            return shape_views_wrong(c, "the input does not broadcast to the shape");
     }
     y->data = x->data;
     nc_broadcast_strides(x, y->rank, y->dims, y->strides);

@@ -39,7 +39,7 @@ static nc_code move_prepare(nc_prep *p) {
 }
 
 /* One run: the strings of all inputs in a row, behind the empty one, and tensors of their numbers. */
-typedef struct run {
+typedef struct move_run {
     nc_dyn *d;
     const moving *m;
     const nc_str **strings;
@@ -47,7 +47,7 @@ typedef struct run {
     int64_t n;
     nc_tensor *in, *out, **operands;
     void *workspace;
-} run;
+} move_run;
 
 static nc_code no_memory(const nc_dyn *d) {
     return nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
@@ -60,7 +60,7 @@ static bool is_string(const nc_dyn *d, int i) {
     return t->data != NULL && t->dtype == NC_STRING;
 }
 
-static nc_code number_inputs(run *r) {
+static nc_code number_inputs(move_run *r) {
     nc_dyn *d = r->d;
     int64_t total = 1;
     for (int i = 0; i < d->call->n_in; i++) total += is_string(d, i) ? nc_tensor_numel(tensor_of(d, i)) : 0;
@@ -86,7 +86,7 @@ static nc_code number_inputs(run *r) {
     return NC_OK;
 }
 
-static nc_code shape_outputs(run *r) {
+static nc_code shape_outputs(move_run *r) {
     const nc_call *c = r->d->call;
     for (int i = 0; i < c->n_out; i++) {
         int64_t n = 0;
@@ -104,7 +104,7 @@ static nc_code shape_outputs(run *r) {
     return NC_OK;
 }
 
-static nc_code move_numbers(run *r) {
+static nc_code move_numbers(move_run *r) {
     const nc_binding *b = r->m->inner;
     nc_call c = *r->d->call;
     c.state = r->m->state;
@@ -118,7 +118,7 @@ static nc_code move_numbers(run *r) {
     return b->run(&c);
 }
 
-static nc_code name_output(run *r, int i) {
+static nc_code name_output(move_run *r, int i) {
     const nc_tensor *t = &r->out[i];
     int64_t n = nc_tensor_numel(t), at[NC_MAX_RANK] = {0}, offset = 0;
     nc_str *picked = nc_alloc((size_t)(n + 1) * sizeof *picked);
@@ -137,7 +137,7 @@ static nc_code name_output(run *r, int i) {
     return r->d->out[i] != NULL ? NC_OK : no_memory(r->d);
 }
 
-static nc_code move_all(run *r) {
+static nc_code move_all(move_run *r) {
     NC_TRY(number_inputs(r));
     NC_TRY(shape_outputs(r));
     NC_TRY(move_numbers(r));
@@ -147,7 +147,7 @@ static nc_code move_all(run *r) {
 
 static nc_code move_strings(nc_dyn *d) {
     const nc_call *c = d->call;
-    run r = {.d = d, .m = c->state};
+    move_run r = {.d = d, .m = c->state};
     r.in = nc_alloc_zero((size_t)c->n_in + 1, sizeof *r.in);
     r.out = nc_alloc_zero((size_t)c->n_out + 1, sizeof *r.out);
     r.operands = nc_alloc_zero((size_t)(c->n_in + c->n_out) + 1, sizeof *r.operands);

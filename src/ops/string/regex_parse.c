@@ -233,7 +233,7 @@ static const tree *atom(parser *k) {
 }
 
 /* {m}, {m,} or {m,n} at p; false: the brace is a letter like any other. */
-static bool counts(parser *k, int *min, int *max) {
+static bool regex_parse_counts(parser *k, int *min, int *max) {
     const char *p = k->p + 1;
     int n[2] = {0, -1}, i = 0, digits = 0;
     for (; p < k->end && *p != '}'; p++) {
@@ -259,7 +259,7 @@ static const tree *repeated(parser *k) {
     while (k->code == NC_OK && k->p < k->end) {
         int min = *k->p == '+', max = *k->p == '?' ? 1 : -1;
         if (*k->p == '{') {
-            if (!counts(k, &min, &max)) break;
+            if (!regex_parse_counts(k, &min, &max)) break;
         } else if (*k->p == '*' || *k->p == '+' || *k->p == '?') {
             k->p++;
         } else {

@@ -32,7 +32,7 @@ static int64_t offset_of(int64_t i, int rank, const int64_t *dims, const int64_t
     return at;
 }
 
-static bool join(nc_object *z, int64_t i, const nc_str *a, const nc_str *b) {
+static bool string_join(nc_object *z, int64_t i, const nc_str *a, const nc_str *b) {
     nc_str *out = (nc_str *)z->t.data + i;
     nc_str both = {.p = nc_alloc(a->n + b->n + 1), .n = a->n + b->n};
     if (both.p == NULL) return false;
@@ -58,7 +58,7 @@ static nc_code concat(nc_dyn *d) {
     const nc_str *a = x->data, *b = y->data;
     int64_t n = nc_tensor_numel(&z->t);
     for (int64_t i = 0; i < n; i++)
-        if (!join(z, i, &a[offset_of(i, rank, dims, sx)], &b[offset_of(i, rank, dims, sy)]))
+        if (!string_join(z, i, &a[offset_of(i, rank, dims, sx)], &b[offset_of(i, rank, dims, sy)]))
             return nc_strings_no_memory(d);
     return NC_OK;
 }

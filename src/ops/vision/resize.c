@@ -104,7 +104,7 @@ static nc_code by_sizes(nc_infer *c, int i, const nc_type *x, const int *axes, i
     return NC_OK;
 }
 
-static nc_code infer(nc_infer *c) {
+static nc_code resize_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     const nc_dim *dims[NC_MAX_RANK];
     nc_resize_inputs in = nc_resize_inputs_of(c->node);
@@ -176,7 +176,7 @@ static nc_value *argument(nc_grad *g, int i) {
     return i >= 0 && i < g->node->n_in && g->node->in[i] != NULL ? nc_grad_x(g, i) : NULL;
 }
 
-static nc_code grad(nc_grad *g) {
+static nc_code resize_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     nc_attr attrs[N_NAMES + 3];
     if (dy == NULL || !g->wants[0]) return NC_OK;
@@ -216,8 +216,8 @@ const nc_card nc_card_resize = {.name = "Resize",
                                 .own = &(const resize_kind){RESIZE},
                                 .host_in = 0xe,
                                 .no_grad_in = 0xe,
-                                .infer = infer,
-                                .grad = grad};
+                                .infer = resize_infer,
+                                .grad = resize_grad};
 
 #define UPSAMPLED OUT({"Y", SAME(0)})
 static const nc_op_version upsample_versions[] = {
@@ -244,8 +244,8 @@ const nc_card nc_card_upsample = {.name = "Upsample",
                                   .own = &(const resize_kind){UPSAMPLE},
                                   .host_in = 2,
                                   .no_grad_in = 2,
-                                  .infer = infer,
-                                  .grad = grad};
+                                  .infer = resize_infer,
+                                  .grad = resize_grad};
 
 /* ---- nacre.ResizeGrad ---- */
 

@@ -85,7 +85,7 @@ static const nc_tensor *argument(const nc_call *c, int i) {
     return there ? c->in[i] : NULL;
 }
 
-static nc_code wrong(const nc_call *c, const char *what) {
+static nc_code resize_wrong(const nc_call *c, const char *what) {
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", what);
 }
 
@@ -96,11 +96,11 @@ static nc_code read_scales(const nc_call *c, const nc_tensor *x, int n, const in
     int64_t size[NC_MAX_RANK], want[NC_MAX_RANK], got[NC_MAX_RANK];
     if (s->n_scales > 0 || scales != NULL) {
         if ((scales != NULL ? nc_tensor_numel(scales) : s->n_scales) != n)
-            return wrong(c, "scales has another length than the axes");
+            return resize_wrong(c, "scales has another length than the axes");
         for (int k = 0; k < n; k++) scale[k] = scales != NULL ? nc_tensor_get_any(scales, k) : (double)s->scales[k];
         return NC_OK;
     }
-    if (sizes == NULL || nc_tensor_numel(sizes) != n) return wrong(c, "sizes has another length than the axes");
+    if (sizes == NULL || nc_tensor_numel(sizes) != n) return resize_wrong(c, "sizes has another length than the axes");
     for (int k = 0; k < n; k++) {
         size[k] = x->dims[axes[k]];
         want[k] = ((const int64_t *)sizes->data)[k];
@@ -121,7 +121,7 @@ static nc_code read_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *
     for (int k = 0; k < n; k++) axes[k] = s->n_axes >= 0 ? s->axes[k] : k;
     NC_TRY(read_scales(c, x, n, axes, scale));
     if (crops && (roi == NULL || nc_tensor_numel(roi) != 2 * n))
-        return wrong(c, "roi has another length than the axes");
+        return resize_wrong(c, "roi has another length than the axes");
     bool taken[NC_MAX_RANK] = {false};
     for (int d = 0; d < x->rank; d++)
         for (int k = 0; k < n; k++) {
@@ -131,8 +131,8 @@ static nc_code read_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *
             if (roi != NULL) a.roi[0] = nc_tensor_get_any(roi, k), a.roi[1] = nc_tensor_get_any(roi, n + k);
             bool whole = a.roi[0] == 0 && a.roi[1] == 1;
             if (fabs(a.scale - 1) < 1e-9 && a.in == a.out && whole) continue;
-            if (a.in == 0 && a.out > 0) return wrong(c, "an empty axis cannot be resized");
-            if (!(a.scale > 0) && a.out > 0) return wrong(c, "a scale is not positive");
+            if (a.in == 0 && a.out > 0) return resize_wrong(c, "an empty axis cannot be resized");
+            if (!(a.scale > 0) && a.out > 0) return resize_wrong(c, "a scale is not positive");
             nck_resize_table(&s->rule, &a, *memory);
             *memory += nc_align64(nck_resize_table_bytes(a.in, a.out));
             out[(*n_out)++] = a;

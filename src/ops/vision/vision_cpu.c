@@ -8,7 +8,7 @@
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
 
-static nc_code wrong(const nc_call *c, const char *text) {
+static nc_code vision_wrong(const nc_call *c, const char *text) {
     return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s", text);
 }
 
@@ -51,9 +51,9 @@ static nc_code grid_sample_run(const nc_call *c) {
     nck_grid_sample s = *(const nck_grid_sample *)c->state;
     s.x = c->in[0], s.grid = c->in[1], s.y = c->out[0];
     if (nc_tensor_numel(s.y) == 0) return NC_OK;
-    if (nc_tensor_numel(s.x) == 0) return wrong(c, "X is empty");
+    if (nc_tensor_numel(s.x) == 0) return vision_wrong(c, "X is empty");
     if (s.grid->dims[0] != s.x->dims[0] || s.grid->dims[s.grid->rank - 1] != s.x->rank - 2)
-        return wrong(c, "grid has another batch, or another number of coordinates, than X");
+        return vision_wrong(c, "grid has another batch, or another number of coordinates, than X");
     nck_grid_sample_run(&s, c->pool);
     return NC_OK;
 }
@@ -70,7 +70,7 @@ static nc_code affine_grid_run(const nc_call *c) {
     const nc_tensor *t = c->in[0], *y = c->out[0];
     int dims = y->rank - 2;
     if (t->rank != 3 || t->dims[0] != y->dims[0] || t->dims[1] != dims || t->dims[2] != dims + 1)
-        return wrong(c, "theta does not fit size: expected (N, 2, 3) for 4 and (N, 3, 4) for 5 elements");
+        return vision_wrong(c, "theta does not fit size: expected (N, 2, 3) for 4 and (N, 3, 4) for 5 elements");
     nck_affine_grid(t, *(const bool *)c->state, y);
     return NC_OK;
 }
@@ -95,8 +95,8 @@ static nc_code roi_align_run(const nc_call *c) {
     int64_t n = s.y->dims[0];
     if (nc_tensor_numel(s.y) == 0) return NC_OK;
     if (s.rois->dims[1] != 4 || nc_tensor_numel(c->in[2]) != n)
-        return wrong(c, "expected four numbers and one batch index per region");
-    if (nc_tensor_numel(s.x) == 0) return wrong(c, "X is empty");
+        return vision_wrong(c, "expected four numbers and one batch index per region");
+    if (nc_tensor_numel(s.x) == 0) return vision_wrong(c, "X is empty");
     for (int64_t i = 0; i < n; i++)
         if (s.batch[i] < 0 || s.batch[i] >= s.x->dims[0])
             return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "batch index %lld is out of range for %lld images",
@@ -131,7 +131,7 @@ static nc_code nms_run(const nc_call *c) {
     const float *iou = scalar(c, 3), *threshold = scalar(c, 4);
     int64_t n = scores->dims[2], *out = c->out[0]->data, total = 0;
     if (boxes->rank != 3 || boxes->dims[0] != scores->dims[0] || boxes->dims[1] != n || boxes->dims[2] != 4)
-        return wrong(c, "boxes and scores do not fit: expected (batch, boxes, 4) and (batch, classes, boxes)");
+        return vision_wrong(c, "boxes and scores do not fit: expected (batch, boxes, 4) and (batch, classes, boxes)");
     nck_nms s = {.center = *(const bool *)c->state,
                  .n = n,
                  .max = max != NULL && *max > 0 ? *max : 0,
