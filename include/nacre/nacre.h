@@ -237,8 +237,8 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * activations, variables, and its outputs until they are released. Packed weights are shared by the environment and not
  * counted. "save": the path where the transformed graph is written as ONNX. "save_data": the name of a file beside it
  * for the data of its constants of "save_data_bytes" (1024) and more; without it that is done, as PATH.data, only where
- * the file would have more than "save_file_bytes" (2 GiB). "variables": an initializer by name, or "*" for all of floats
- * but those that decide sizes: they are read from the state, where they start as the model has them; so a session
+ * the file would have more than "save_file_bytes" (2 GiB). "variables": an initializer by name, or "*" for all of
+ * floats but those that decide sizes: they are read from the state, where they start as the model has them; so a session
  * evaluates the weights that another one trains. "flush_denormals": on, off: runs take denormal floats and doubles as
  * zero, on the host. "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for the making of
  * this session and its runs; "log_id": a text that stands before each of their messages. */
@@ -315,6 +315,7 @@ NACRE_API void nacre_session_stats(nacre_session *s, nacre_stats *out);
 
 /* ---- streams: work of a device that runs in order ---- */
 
+/* A new stream of the device; on "cpu" it is one in name, since work is done when a call returns. */
 NACRE_API nacre_code nacre_stream_create(nacre_env *env, const char *device, nacre_stream **out, nacre_error *err);
 /* A stream that another library made: for cuda a cudaStream_t. It must outlive the result. */
 NACRE_API nacre_code nacre_stream_wrap(nacre_env *env, const char *device, void *handle, nacre_stream **out,
@@ -330,8 +331,8 @@ NACRE_API void nacre_run_options_release(nacre_run_options *r);
 NACRE_API void nacre_run_options_state(nacre_run_options *r,
                                        nacre_state *borrows); /* default: the session's own state */
 /* Runs compute on this stream of the session's device, after what was queued there, and return when everything is
- * queued: outputs, host ones too, are complete when the stream has come so far, and inputs must stay until then. Runs of
- * a session with variables wait for their end all the same. */
+ * queued: outputs, host ones too, are complete when the stream has come so far, and inputs must stay until then. Runs
+ * of a session with variables wait for their end all the same. */
 NACRE_API void nacre_run_options_stream(nacre_run_options *r, nacre_stream *borrows);
 NACRE_API void nacre_run_options_cancel(nacre_run_options *r, int cancelled); /* from any thread, while running too */
 /* Runs with r stop when `borrows` is cancelled, instead: one switch for runs with different options. */
@@ -353,8 +354,8 @@ NACRE_API nacre_code nacre_binding_create(nacre_session *s, nacre_binding **out,
 NACRE_API void nacre_binding_release(nacre_binding *b);
 /* Keeps a reference to the value until another one or NULL is bound. */
 NACRE_API nacre_code nacre_binding_input(nacre_binding *b, const char *name, nacre_value *v, nacre_error *err);
-/* Runs give this output too: into v, or, where that is NULL, into a new tensor in each run, which stays in the memory of
- * the session's device if on_device. */
+/* Runs give this output too: into v, or, where that is NULL, into a new tensor in each run, which stays in the memory
+ * of the session's device if on_device. */
 NACRE_API nacre_code nacre_binding_output(nacre_binding *b, const char *name, nacre_value *v, int on_device,
                                           nacre_error *err);
 NACRE_API void nacre_binding_clear_inputs(nacre_binding *b);

@@ -145,7 +145,8 @@ static bool create(ncx_session *self, PyObject *source, const nacre_given *given
 static PyObject *copy_dict(PyObject *dict) { return dict ? PyDict_Copy(dict) : PyDict_New(); }
 
 /* Session(env, path or bytes, options, dims, folder, given, files, ties, notes): options, dims and ties are lists of
- * pairs, given a dict of Values by initializer, files a dict of bytes by location, notes a list of (log level, text). */
+ * pairs, given a dict of Values by initializer, files a dict of bytes by location, notes a list of (log level, text).
+ */
 PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"env", "source", "options", "dims", "folder", "given", "files", "ties", "notes", NULL};
     PyObject *env, *source, *options, *dims, *values = NULL, *files = NULL, *ties = NULL,

@@ -60,7 +60,7 @@ nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, vo
     return NACRE_OK;
 }
 
-/* From the first element of a strided tensor to one behind the last, in elements; false: it reaches before its start. */
+/* From the first element of a strided tensor to one behind the last, in elements; false: that cannot be addressed. */
 static bool reach(int rank, const int64_t *dims, const int64_t *strides, int64_t *out) {
     int64_t last = 0;
     for (int d = 0; d < rank; d++) {

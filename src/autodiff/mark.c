@@ -122,7 +122,7 @@ static nc_code check_uses(nc_walk *k, const nc_node *n) {
         if ((at == 0 && (by->card->traits & NC_DECODES)) || !reads(by, at) || !is_used(k, by)) continue;
         return nc_diag_set(
             &k->w->diag, NC_E_UNSUPPORTED, n->name, n->card->name,
-            "'%s' holds codes, whose gradient comes only from an op that decodes them; %s '%s' takes them "
+            "'%s' holds codes, whose gradient comes only from an op that decodes them, but %s '%s' takes them "
             "otherwise, and what is differentiated depends on it",
             code->name, by->card->name, by->name);
     }

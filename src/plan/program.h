@@ -41,9 +41,9 @@ typedef struct nc_slot {
     int rank;
     const int *dims; /* indices into program->dims */
     bool dense;
-    /* Between the caller and a device. A device slot that a copy fills from graph input from_input, or that a copy
-     * takes to graph output to_output (-1: neither): where the caller's own tensor lies in the device's memory, the slot
-     * is that tensor and the copy does nothing. Nobody writes over such slots. */
+    /* Between the caller and a device: a slot there that a copy fills from graph input from_input, or that a copy takes
+     * to graph output to_output (-1: neither). Where the caller's tensor lies in the device's memory, the slot is that
+     * tensor and the copy does nothing. Nobody writes over such slots. */
     int from_input, to_output;
     bool on_device_ok;  /* INPUT, OUTPUT: nothing but such copies touches its bytes */
     bool takes_strides; /* INPUT: every reader takes any strides */

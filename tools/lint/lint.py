@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks what the compiler does not: the direction of includes, headers that compile alone, plain formatting, exported
 symbols, a README per room, texts that point outside the tree, ops told apart by name; pages.py has the rules that
-hold pages and code together, abi.py the one that keeps what programs were built against. Needs python3 alone, and gcc (or $CC) for headers.
+hold pages and code together, abi.py the one that keeps what programs were built against. Needs python3 alone, and gcc
+(or $CC) for headers.
 
 lint.py [ROOT]        prints one line per finding, path:line: rule: text, and exits 1 when there is any
 lint.py --self-test   writes a small tree that breaks every rule and checks that each is caught

@@ -39,7 +39,8 @@ static nc_code philox_dropout_run(const nc_call *c) {
     nck_rng rng = {
         .seed = d->has_seed ? d->seed : (uint64_t)state[0], .node_id = d->node_id, .step = (uint32_t)state[1]};
     void *mask = c->n_out > 1 ? c->out[1]->data : NULL;
-    nck_dropout(c->out[0]->dtype, nc_tensor_numel(c->out[0]), rng, ratio, c->in[0]->data, c->out[0]->data, mask, c->pool);
+    nck_dropout(c->out[0]->dtype, nc_tensor_numel(c->out[0]), rng, ratio, c->in[0]->data, c->out[0]->data, mask,
+                c->pool);
     return NC_OK;
 }
 
@@ -57,7 +58,8 @@ static nc_code numpy_dropout_run(const nc_call *c) {
     NC_TRY(nc_dropout_ratio(c, 1, 2, &ratio));
     uint8_t *mask = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1]->data : c->workspace;
     nck_numpy_keep((uint32_t)d->seed, n, ratio, mask);
-    nck_dropout_grad(c->out[0]->dtype, n, ratio, c->in[0]->data, mask, c->out[0]->data, c->pool); /* the same selection */
+    /* The same selection. */
+    nck_dropout_grad(c->out[0]->dtype, n, ratio, c->in[0]->data, mask, c->out[0]->data, c->pool);
     return NC_OK;
 }
 
