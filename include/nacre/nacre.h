@@ -238,10 +238,10 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * counted. "save": the path where the transformed graph is written as ONNX. "save_data": the name of a file beside it
  * for the data of its constants of "save_data_bytes" (1024) and more; without it that is done, as PATH.data, only where
  * the file would have more than "save_file_bytes" (2 GiB). "variables": an initializer by name, or "*" for all of
- * floats but those that decide sizes: they are read from the state, where they start as the model has them; so a session
- * evaluates the weights that another one trains. "flush_denormals": on, off: runs take denormal floats and doubles as
- * zero, on the host. "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for the making of
- * this session and its runs; "log_id": a text that stands before each of their messages. */
+ * floats but those that decide sizes: they are read from the state, where they start as the model has them; so a
+ * session evaluates the weights that another one trains. "flush_denormals": on, off: runs take denormal floats and
+ * doubles as zero, on the host. "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for
+ * the making of this session and its runs; "log_id": a text that stands before each of their messages. */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* A message of the caller's own, under the log level and id that these options have by now. */
 NACRE_API void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text);

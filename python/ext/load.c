@@ -154,7 +154,7 @@ PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     nacre_given given = {.size = sizeof given};
     nacre_options *o = NULL;
     nacre_error err;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O!|zO!O!O!:Session", names, ncx_env_type, &env, &source,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O!|zO!O!O!O!:Session", names, ncx_env_type, &env, &source,
                                      &PyList_Type, &options, &PyList_Type, &dims, &given.folder, &PyDict_Type, &values,
                                      &PyDict_Type, &files, &PyList_Type, &ties, &PyList_Type, &notes))
         return NULL;

@@ -237,7 +237,7 @@ static nc_code check_input(nc_frame *f, int slot, const nc_tensor *t, const nc_o
     if (t->dtype != s->dtype)
         NC_FAIL(w, NC_E_TYPE, "expected %s, got %s", nc_dtype_name(s->dtype), nc_dtype_name(t->dtype));
     if (s->rank >= 0 && t->rank != s->rank) NC_FAIL(w, NC_E_SHAPE, "expected rank %d, got %d", s->rank, t->rank);
-    if (!nc_is_dense(t)) NC_FAIL(w, NC_E_ARGUMENT, "must be dense");
+    if (!s->takes_strides && !nc_is_dense(t)) NC_FAIL(w, NC_E_ARGUMENT, "must be dense");
     return NC_OK;
 }
 

@@ -1,0 +1,160 @@
+/* tests/skeleton/bindings_test.c: where a run's values lie: bound once for many runs, in the device's memory without
+ * copies, on the caller's stream without a wait, in pinned memory, strided. */
+#include "api/api.h"
+#include "tests/model.h"
+
+#include <string.h>
+
+static const char text[] = "<opset: \"\" 18> g (float[n,3] x, float[3] b) => (y, z) {\n"
+                           "t = Add(x, b)\n y = Softmax(t)\n z = Neg(t)\n }";
+static const int64_t dims[] = {2, 3}, three[] = {3};
+static const float x[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, -1};
+
+static nacre_value *value_on(model *m, const char *device, int rank, const int64_t *shape, const float *data) {
+    nacre_value *host = NULL, *there = NULL;
+    CHECK_INT(nacre_value_tensor(NACRE_FLOAT, rank, shape, (void *)(uintptr_t)data, &host, &m->err), NACRE_OK);
+    CHECK_INT(nacre_value_new_on(m->env, device, NACRE_FLOAT, rank, shape, &there, &m->err), NACRE_OK);
+    CHECK_INT(nacre_value_copy(there, host, &m->err), NACRE_OK);
+    nacre_value_release(host);
+    return there;
+}
+
+static void check_z(nacre_value *z, float sign) {
+    const float *p = z ? nacre_value_data(z) : NULL;
+    REQUIRE(p != NULL);
+    for (int i = 0; i < 6; i++) CHECK(p[i] == sign * -(x[i] + b[i % 3]));
+}
+
+/* The same binding serves run after run; a value that is bound again is what the next run reads. */
+static void again(model *m) {
+    nacre_binding *k = NULL;
+    nacre_value *vx = NULL, *vb = NULL, *vz = NULL;
+    float negated[6];
+    model_open(m, text);
+    for (int i = 0; i < 6; i++) negated[i] = -x[i] - 2 * b[i % 3];
+    REQUIRE(nacre_binding_create(m->session, &k, &m->err) == NACRE_OK);
+    nacre_value_tensor(NACRE_FLOAT, 2, dims, (void *)(uintptr_t)x, &vx, &m->err);
+    nacre_value_tensor(NACRE_FLOAT, 1, three, (void *)(uintptr_t)b, &vb, &m->err);
+    nacre_value_new_tensor(NACRE_FLOAT, 2, dims, &vz, &m->err);
+    CHECK_INT(nacre_binding_input(k, "x", vx, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_input(k, "b", vb, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_output(k, "z", vz, 0, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_output(k, "y", NULL, 0, &m->err), NACRE_OK);
+    for (int i = 0; i < 3; i++) CHECK_INT(nacre_binding_run(k, NULL, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_n_outputs(k), 2);
+    CHECK_STR(nacre_binding_output_name(k, 0), "z");
+    check_z(vz, 1);
+    nacre_value *y = nacre_binding_result(k, 1), *same = nacre_binding_result(k, 0);
+    CHECK(same == vz && y != NULL);
+    model_collect(m, y);
+    nacre_value_release(y);
+    nacre_value_release(same);
+    nacre_value_release(vx);
+    nacre_value_tensor(NACRE_FLOAT, 2, dims, negated, &vx, &m->err);
+    CHECK_INT(nacre_binding_input(k, "x", vx, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_run(k, NULL, &m->err), NACRE_OK);
+    check_z(vz, -1);
+    CHECK_INT(nacre_binding_input(k, "w", vx, &m->err), NACRE_ARGUMENT);
+    CHECK(strstr(m->err.text, "no input 'w'; it has: x, b") != NULL);
+    CHECK_INT(nacre_binding_output(k, "w", NULL, 0, &m->err), NACRE_ARGUMENT);
+    nacre_binding_clear_inputs(k);
+    CHECK_INT(nacre_binding_run(k, NULL, &m->err), NACRE_ARGUMENT);
+    CHECK(strstr(m->err.text, "was not given") != NULL);
+    nacre_binding_clear_outputs(k);
+    CHECK_INT(nacre_binding_n_outputs(k), 0);
+    nacre_binding_release(k);
+    nacre_value_release(vx);
+    nacre_value_release(vb);
+    nacre_value_release(vz);
+}
+TEST(bindings_serve_many_runs) { model_everywhere(again); }
+
+/* Tensors in the device's memory are read and written where they lie: a run copies nothing. */
+static void on_device(model *m) {
+    nacre_binding *k = NULL;
+    model_open(m, text);
+    nacre_value *vx = value_on(m, m->device, 2, dims, x), *vb = value_on(m, m->device, 1, three, b), *vz = NULL;
+    nacre_value_new_on(m->env, m->device, NACRE_FLOAT, 2, dims, &vz, &m->err);
+    REQUIRE(nacre_binding_create(m->session, &k, &m->err) == NACRE_OK);
+    CHECK_INT(nacre_binding_input(k, "x", vx, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_input(k, "b", vb, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_output(k, "z", vz, 1, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_output(k, "y", NULL, 1, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_run(k, NULL, &m->err), NACRE_OK);
+    uint64_t before = m->session->s->device->n_copies;
+    CHECK_INT(nacre_binding_run(k, NULL, &m->err), NACRE_OK);
+    CHECK_INT(m->session->s->device->n_copies, before);
+    nacre_value *y = nacre_binding_result(k, 1), *host = NULL;
+    CHECK_STR(nacre_value_device(y, NULL), m->device);
+    nacre_value_new_tensor(NACRE_FLOAT, 2, dims, &host, &m->err);
+    CHECK_INT(nacre_value_copy(host, vz, &m->err), NACRE_OK);
+    check_z(host, 1);
+    CHECK_INT(nacre_value_copy(host, y, &m->err), NACRE_OK);
+    model_collect(m, host);
+    /* The caller's input is not written over, and host tensors may follow device ones. */
+    CHECK_INT(nacre_value_copy(host, vx, &m->err), NACRE_OK);
+    CHECK(memcmp(nacre_value_data(host), x, sizeof x) == 0);
+    nacre_value_release(vx);
+    nacre_value_tensor(NACRE_FLOAT, 2, dims, (void *)(uintptr_t)x, &vx, &m->err);
+    CHECK_INT(nacre_binding_input(k, "x", vx, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_run(k, NULL, &m->err), NACRE_OK);
+    CHECK_INT(nacre_value_copy(host, vz, &m->err), NACRE_OK);
+    check_z(host, 1);
+    nacre_binding_release(k);
+    nacre_value *all[] = {vx, vb, vz, y, host};
+    for (int i = 0; i < 5; i++) nacre_value_release(all[i]);
+}
+TEST(tensors_on_the_device_are_used_where_they_lie) { model_everywhere(on_device); }
+
+/* Runs on the caller's stream return when queued; a wait for the stream is a wait for all of them. */
+static void on_stream(model *m) {
+    enum { N = 9 };
+    nacre_stream *s = NULL, *other = NULL;
+    nacre_run_options *r = NULL;
+    nacre_value *in[2] = {NULL}, *z[N] = {NULL};
+    const char *const names[] = {"x", "b"}, *const out = "z";
+    model_open(m, text);
+    REQUIRE(nacre_stream_create(m->env, m->device, &s, &m->err) == NACRE_OK);
+    REQUIRE(nacre_run_options_create(&r, &m->err) == NACRE_OK);
+    nacre_run_options_stream(r, s);
+    nacre_value_new_pinned(m->env, m->device, NACRE_FLOAT, 2, dims, &in[0], &m->err);
+    memcpy(nacre_value_data(in[0]), x, sizeof x);
+    in[1] = value_on(m, m->device, 1, three, b);
+    for (int i = 0; i < N; i++)
+        CHECK_INT(nacre_run(m->session, r, names, in, 2, &out, 1, &z[i], &m->err), NACRE_OK);
+    CHECK_INT(nacre_stream_synchronize(s, &m->err), NACRE_OK);
+    for (int i = 0; i < N; i++) {
+        check_z(z[i], 1);
+        nacre_value_release(z[i]);
+    }
+    const char *wrong = strcmp(m->device, "cpu") == 0 ? "guard" : "cpu";
+    REQUIRE(nacre_stream_create(m->env, wrong, &other, &m->err) == NACRE_OK);
+    nacre_run_options_stream(r, other);
+    z[0] = NULL;
+    CHECK_INT(nacre_run(m->session, r, names, in, 2, &out, 1, &z[0], &m->err), NACRE_ARGUMENT);
+    CHECK(strstr(m->err.text, "the stream given is of device") != NULL);
+    nacre_run_options_release(r);
+    nacre_stream_release(other);
+    nacre_stream_release(s);
+    nacre_value_release(in[0]);
+    nacre_value_release(in[1]);
+}
+TEST(runs_on_the_stream_of_the_caller) { model_everywhere(on_stream); }
+
+/* A transposed tensor is read as it lies where all readers can, and from a dense copy where not. */
+static void strided(model *m) {
+    static const float columns[] = {1, 4, 2, 5, 3, 6}; /* x, column by column */
+    static const int64_t strides[] = {1, 2}, back[] = {-1, 2};
+    nacre_value *v = NULL;
+    model_open(m, text);
+    REQUIRE(nacre_value_strided(NACRE_FLOAT, 2, dims, strides, (void *)(uintptr_t)columns, NULL, NULL, &v, &m->err) ==
+            NACRE_OK);
+    model_value(m, "x", v);
+    model_input(m, "b", NACRE_FLOAT, 1, three, b);
+    model_run(m);
+    check_z(model_out(m, "z"), 1);
+    model_collect_all(m);
+    CHECK_INT(nacre_value_strided(NACRE_FLOAT, 2, dims, back, (void *)(uintptr_t)columns, NULL, NULL, &v, &m->err),
+              NACRE_ARGUMENT);
+}
+TEST(strided_inputs) { model_everywhere(strided); }
