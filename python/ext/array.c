@@ -31,6 +31,12 @@ static const struct {
              {NACRE_COMPLEX64, 'c', 8}, {NACRE_COMPLEX128, 'c', 16}};
 enum { N_KNOWN = sizeof known / sizeof *known };
 
+bool ncx_is_plain(nacre_type type) {
+    for (int i = 0; i < N_KNOWN; i++)
+        if (known[i].type == type) return true;
+    return false;
+}
+
 /* ---- out ---- */
 
 typedef struct lent {

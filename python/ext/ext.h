@@ -67,6 +67,8 @@ void ncx_let_go(void *object); /* drops a reference from any thread, with or wit
 
 PyObject *ncx_array_struct(PyObject *self, void *unused);
 PyObject *ncx_from_array(PyObject *module, PyObject *o);
+bool ncx_is_plain(nacre_type type);                             /* numpy has it without ml_dtypes */
+PyObject *ncx_set_converters(PyObject *module, PyObject *args); /* session.c */
 
 /* ---- dlpack.c ---- */
 

@@ -14,15 +14,16 @@
 static _Atomic(nacre_run_options *) running;
 static atomic_int interrupted;
 static struct sigaction python_action;
-static PyObject *getsignal, *default_handler;
+static PyObject *getsignal, *default_handler, *sigint;
 
 int ncx_interrupt_init(void) {
-    PyObject *m = PyImport_ImportModule("signal");
+    PyObject *m = PyImport_ImportModule("_signal"); /* what `signal` wraps: it makes no enum of the answer */
     if (!m) return -1;
     getsignal = PyObject_GetAttrString(m, "getsignal");
+    sigint = PyLong_FromLong(SIGINT);
     default_handler = PyObject_GetAttrString(m, "default_int_handler");
     Py_DECREF(m);
-    return getsignal && default_handler ? 0 : -1;
+    return getsignal && default_handler && sigint ? 0 : -1;
 }
 
 static void on_signal(int number) {
@@ -37,11 +38,9 @@ static void on_signal(int number) {
 }
 
 static bool means_interrupt(void) {
-    PyObject *number = PyLong_FromLong(SIGINT);
-    PyObject *handler = number ? PyObject_CallFunctionObjArgs(getsignal, number, NULL) : NULL;
+    PyObject *handler = PyObject_CallFunctionObjArgs(getsignal, sigint, NULL);
     bool yes = handler == default_handler;
     Py_XDECREF(handler);
-    Py_XDECREF(number);
     if (!handler) PyErr_Clear();
     return yes;
 }

@@ -419,6 +419,69 @@ static PyObject *session_run(PyObject *self, PyObject *args) {
                          state == Py_None ? NULL : ((ncx_state *)state)->st);
 }
 
+/* ---- runs from arrays to arrays ---- */
+
+static PyObject *to_value, *to_python, *as_array; /* set_converters */
+
+/* set_converters(to_value, to_python, as_array): what run_arrays calls for what is no plain array. */
+PyObject *ncx_set_converters(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *in, *out, *array;
+    if (!PyArg_ParseTuple(args, "OOO:set_converters", &in, &out, &array)) return NULL;
+    PyObject *old[] = {to_value, to_python, as_array};
+    to_value = Py_NewRef(in), to_python = Py_NewRef(out), as_array = Py_NewRef(array);
+    for (int i = 0; i < 3; i++) Py_XDECREF(old[i]);
+    Py_RETURN_NONE;
+}
+
+/* A Value for what is fed to an input of this type (None: unknown); a new reference. */
+static PyObject *value_for(PyObject *x, PyObject *type) {
+    const char *text = type == Py_None ? "tensor(" : PyUnicode_AsUTF8AndSize(type, NULL);
+    if (!text) return NULL;
+    if (PyObject_TypeCheck(x, ncx_value_type)) return Py_NewRef(x);
+    PyObject *v = strncmp(text, "tensor(", 7) == 0 ? ncx_from_array(NULL, x) : Py_NewRef(Py_None);
+    if (v != Py_None) return v;
+    Py_DECREF(v);
+    return PyObject_CallFunctionObjArgs(to_value, x, type, NULL);
+}
+
+static PyObject *values_of(PyObject *feeds, PyObject *types) {
+    Py_ssize_t at = 0;
+    PyObject *name, *x, *values = PyDict_New();
+    while (values && PyDict_Next(feeds, &at, &name, &x)) {
+        PyObject *type = PyDict_GetItemWithError(types, name); /* borrowed */
+        PyObject *v = PyErr_Occurred() ? NULL : value_for(x, type ? type : Py_None);
+        if (!v || PyDict_SetItem(values, name, v) < 0) Py_CLEAR(values);
+        Py_XDECREF(v);
+    }
+    return values;
+}
+
+/* A tensor of plain numbers in host memory is an array over its memory; python/nacre knows the rest. */
+static PyObject *array_of(PyObject *value) {
+    const nacre_value *v = ((ncx_value *)value)->v;
+    bool plain = nacre_value_kind(v) == NACRE_KIND_TENSOR && ncx_is_plain(nacre_value_type(v)) &&
+                 strcmp(nacre_value_device(v, NULL), "cpu") == 0;
+    return PyObject_CallFunctionObjArgs(plain ? as_array : to_python, value, NULL);
+}
+
+/* run_arrays(output names, feeds, types): as run, from arrays and what else python/nacre takes, by input name, to
+ * arrays; types has the type of each input as ONNX writes it. */
+static PyObject *session_run_arrays(PyObject *self, PyObject *args) {
+    PyObject *names, *feeds, *types;
+    if (!PyArg_ParseTuple(args, "O!O!O!:run_arrays", &PyList_Type, &names, &PyDict_Type, &feeds, &PyDict_Type, &types))
+        return NULL;
+    PyObject *own = PyDict_Copy(feeds), *values = own ? values_of(own, types) : NULL;
+    PyObject *results = values ? run_on_copies(self, NULL, names, values, Py_None, Py_None, NULL) : NULL;
+    for (Py_ssize_t i = 0; results && i < PyList_Size(results); i++) {
+        PyObject *array = array_of(PyList_GetItem(results, i));
+        if (!array || PyList_SetItem(results, i, array) < 0) Py_CLEAR(results);
+    }
+    Py_XDECREF(values);
+    Py_XDECREF(own);
+    return results;
+}
+
 /* ---- types ---- */
 
 static PyMethodDef env_methods[] = {
@@ -434,6 +497,7 @@ static PyMethodDef session_methods[] = {
     {"info", session_info, METH_NOARGS, "info(): the model's metadata."},
     {"trim", session_trim, METH_NOARGS, "trim(): gives back memory kept for later runs."},
     {"run", session_run, METH_VARARGS, "run(names, feeds, run_options, outputs, kept, state): a list of Values."},
+    {"run_arrays", session_run_arrays, METH_VARARGS, "run_arrays(names, feeds, types): a list of arrays."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef run_options_properties[] = {
     {"terminate", get_terminate, set_terminate, "whether runs with these options stop", NULL},

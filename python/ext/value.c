@@ -292,6 +292,8 @@ static PyMethodDef functions[] = {
     {"optional", optional, METH_VARARGS, "optional(type, item): an optional that holds a Value, or None."},
     {"map", map, METH_VARARGS, "map(keys, values): a map."},
     {"from_array", ncx_from_array, METH_O, "from_array(o): a Value over o's memory, or None where it does not fit."},
+    {"set_converters", ncx_set_converters, METH_VARARGS,
+     "set_converters(to_value, to_python, as_array): of run_arrays."},
     {"from_dlpack", ncx_from_dlpack, METH_VARARGS, "from_dlpack(capsule, env): a Value over the producer's memory."},
     {"dlpack_type", ncx_dlpack_type, METH_O, "dlpack_type(capsule): DLPack's (code, bits, lanes) of the elements."},
     {NULL, NULL, 0, NULL}};

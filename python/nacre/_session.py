@@ -166,6 +166,12 @@ class Session:
             run_options: Optional[RunOptions] = None, *, state: Optional[State] = None) -> List[Any]:
         """Computes the outputs of these names (None: all) from {input name: array, list or dict}. state: where its
         variables are, in place of the session's own."""
+        if run_options is None and state is None and self._profile is None and isinstance(input_feed, dict):
+            for name in self._required:
+                if name not in input_feed:
+                    self._validate_input(list(input_feed))
+            wanted = list(output_names) if output_names else self._output_names
+            return self._session.run_arrays(wanted, input_feed, self._input_types)
         return [_types.to_python(v) for v in self._run(output_names, input_feed, run_options, state)]
 
     def run_async(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],

@@ -219,3 +219,6 @@ def to_numpy(value: _core.Value) -> np.ndarray:
         return out
     array = np.asarray(value)
     return array.view(numpy_type(number)) if NAME_OF.get(number) in _ML_DTYPES else array
+
+
+_core.set_converters(to_value, to_python, np.asarray)
