@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures nacre beside onnxruntime and prints tables: see README.md. `make bench` runs it.
 
-bench.py [--quick] [--only bert,speed,package] [--repeat N] [--accept] [--strict] [--build FOLDER]
+bench.py [--quick] [--only bert,small,speed,package] [--repeat N] [--accept] [--strict] [--build FOLDER]
 """
 import argparse
 import datetime
@@ -18,11 +18,13 @@ import bert
 import figures
 import limits
 import package
+import small
 import speed
 from table import print_table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PARTS = {"package": package.measure, "bert": bert.measure, "speed": speed.measure}
+PARTS = {"package": package.measure, "bert": bert.measure, "small": small.measure,
+         "speed": speed.measure}
 
 
 class Bench:

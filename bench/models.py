@@ -143,6 +143,56 @@ def lstm(steps, batch, width, hidden):
     return b.model([tensor("x", F, steps, batch, width)], [tensor("y", F, steps, 1, batch, hidden)])
 
 
+def tiny(n):
+    """n nodes on (4, 8) that nobody fuses with their neighbours: what a node costs beside its arithmetic."""
+    b, y = Build(), "x"
+    axis, order = b.const(np.int64(1)), b.const(np.arange(8)[::-1].copy())
+    for i in range(n):
+        if i % 5 == 0:
+            y = b.node("MatMul", y, b.weight(8, 8, scale=0.5))
+        elif i % 5 == 1:
+            y = b.node("Softmax", y, axis=1)
+        elif i % 5 == 2:
+            y = b.node("CumSum", y, axis)
+        elif i % 5 == 3:
+            y = b.node("Gather", y, order, axis=1)
+        else:
+            y = b.node("LayerNormalization", y, b.weight(8), b.weight(8))
+    b.nodes[-1].output[0] = "y"
+    return b.model([tensor("x", F, 4, 8)], [tensor("y", F, 4, 8)])
+
+
+def calls(n):
+    """n calls of a model-local function of two nodes: what a node costs when a session is created."""
+    body = [helper.make_node("Relu", ["a"], ["t"]), helper.make_node("Softmax", ["t"], ["b"], axis=0)]
+    function = helper.make_function("local", "F", ["a"], ["b"], body, [helper.make_opsetid("", OPSET)])
+    names = ["x", *(f"v{i}" for i in range(1, n)), "y"]
+    nodes = [helper.make_node("F", [names[i]], [names[i + 1]], domain="local") for i in range(n)]
+    graph = helper.make_graph(nodes, "bench", [tensor("x", F, 8)], [tensor("y", F, 8)])
+    imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, opset_imports=imports, functions=[function], ir_version=IR)
+
+
+def sliced_lstm(width=512, layers=2):
+    """A bidirectional LSTM whose weights are put together from slices of constants, as torch's exporter writes it."""
+    b, y = Build(), "x"
+    for layer in range(layers):
+        size = width if layer == 0 else 2 * width
+        parts = []
+        for columns in (size, width):
+            sides = []
+            for _ in range(2):
+                w = b.weight(4 * width, columns)
+                cut = [b.node("Slice", w, b.const(np.array([k * width])), b.const(np.array([(k + 1) * width])),
+                              b.const(np.array([0]))) for k in (0, 3, 1, 2)]
+                sides.append(b.node("Unsqueeze", b.node("Concat", *cut, axis=0), b.const(np.array([0]))))
+            parts.append(b.node("Concat", *sides, axis=0))
+        y = b.node("LSTM", y, *parts, hidden_size=width, direction="bidirectional")
+        y = b.node("Reshape", b.node("Transpose", y, perm=[0, 2, 1, 3]), b.const(np.array([0, 0, 2 * width])))
+    b.nodes[-1].output[0] = "y"
+    return b.model([tensor("x", F, "steps", 1, width)], [tensor("y", F, "steps", 1, 2 * width)])
+
+
 def made(folder, name, make, external=False):
     """The path of a model, made when it is not there; with external, its weights lie in a file beside it."""
     path = pathlib.Path(folder) / f"{name}.onnx"

@@ -23,30 +23,32 @@ nc_code nc_softmax_prepare(nc_prep *p) {
     return NC_OK;
 }
 
-/* The tensor and axis to work along: t itself, or a matrix of it. */
-static nc_tensor row_view(const softmax *s, const nc_tensor *t, int *axis) {
+/* The tensor and axis to work along: t itself, or a matrix of it in *room. */
+static const nc_tensor *row_view(const softmax *s, const nc_tensor *t, int *axis, nc_tensor *room) {
     *axis = (int)(s->axis < 0 ? s->axis + t->rank : s->axis);
-    if (!s->flat) return *t;
-    nc_tensor m = {.data = t->data, .dtype = t->dtype, .rank = 2, .dims = {1, 1}};
-    for (int i = 0; i < t->rank; i++) m.dims[i >= *axis] *= t->dims[i];
-    nc_dense_strides(m.dims, 2, m.strides);
+    if (!s->flat) return t;
+    *room = (nc_tensor){.data = t->data, .dtype = t->dtype, .rank = 2, .dims = {1, 1}};
+    for (int i = 0; i < t->rank; i++) room->dims[i >= *axis] *= t->dims[i];
+    nc_dense_strides(room->dims, 2, room->strides);
     *axis = 1;
-    return m;
+    return room;
 }
 
 nc_code nc_softmax_run(const nc_call *c) {
     const softmax *s = c->state;
     int axis;
-    nc_tensor x = row_view(s, c->in[0], &axis), y = row_view(s, c->out[0], &axis);
-    if (nc_tensor_numel(&x) > 0) nck_softmax(s->kind, &x, &y, axis, c->pool);
+    nc_tensor room[2];
+    const nc_tensor *x = row_view(s, c->in[0], &axis, &room[0]), *y = row_view(s, c->out[0], &axis, &room[1]);
+    if (nc_tensor_numel(x) > 0) nck_softmax(s->kind, x, y, axis, c->pool);
     return NC_OK;
 }
 
 nc_code nc_softmax_grad_run(const nc_call *c) {
     const softmax *s = c->state;
     int axis;
-    nc_tensor dy = row_view(s, c->in[0], &axis), y = row_view(s, c->in[1], &axis),
-              dx = row_view(s, c->out[0], &axis);
-    if (nc_tensor_numel(&dx) > 0) nck_softmax_grad(s->kind, &y, &dy, &dx, axis, c->pool);
+    nc_tensor room[3];
+    const nc_tensor *dy = row_view(s, c->in[0], &axis, &room[0]), *y = row_view(s, c->in[1], &axis, &room[1]);
+    const nc_tensor *dx = row_view(s, c->out[0], &axis, &room[2]);
+    if (nc_tensor_numel(dx) > 0) nck_softmax_grad(s->kind, y, dy, dx, axis, c->pool);
     return NC_OK;
 }

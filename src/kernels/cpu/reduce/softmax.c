@@ -30,7 +30,7 @@ typedef struct softmax_job {
 
 static void softmax_run(softmax_job *j, const nc_tensor *x, const nc_tensor *y, const nc_tensor *dy, int axis,
                         nc_pool *pool) {
-    int64_t dims[NC_MAX_RANK], strides[3][NC_MAX_RANK] = {{0}};
+    int64_t dims[NC_MAX_RANK], strides[3][NC_MAX_RANK];
     int n = 0;
     for (int d = 0; d < x->rank; d++) {
         if (d == axis) continue;
@@ -63,12 +63,14 @@ static void softmax_run(softmax_job *j, const nc_tensor *x, const nc_tensor *y, 
 }
 
 void nck_softmax(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor *y, int axis, nc_pool *pool) {
-    softmax_job j = {.kind = kind};
+    softmax_job j; /* filled by softmax_run: clearing it costs more than a small row */
+    j.kind = kind;
     softmax_run(&j, x, y, NULL, axis, pool);
 }
 
 void nck_softmax_grad(nck_softmax_kind kind, const nc_tensor *y, const nc_tensor *dy, const nc_tensor *dx, int axis,
                       nc_pool *pool) {
-    softmax_job j = {.kind = kind};
+    softmax_job j;
+    j.kind = kind;
     softmax_run(&j, y, dx, dy, axis, pool);
 }
