@@ -2,6 +2,8 @@
 #include "plan/build.h"
 
 #include "base/mem.h"
+
+#include <string.h>
 #include "plan/check_program.h"
 
 /* The host, and the session's device with a stream that computes and one that copies. */
@@ -30,8 +32,12 @@ int nc_program_stream(const nc_program *p, nc_stream_kind kind, int place) {
 static nc_code build(nc_build_ctx *c) {
     nc_program *p = c->p;
     int n_ids = c->g->model->next_id;
-    NC_NEED(c->w, c->slot_of = nc_arena_array(&c->w->scratch, (size_t)n_ids, sizeof *c->slot_of));
-    for (int i = 0; i < n_ids; i++) c->slot_of[i] = -1;
+    if (c->outer) {
+        c->slot_of = c->outer->slot_of;
+    } else {
+        NC_NEED(c->w, c->slot_of = nc_arena_array(&c->w->scratch, (size_t)n_ids, sizeof *c->slot_of));
+        memset(c->slot_of, -1, (size_t)n_ids * sizeof *c->slot_of);
+    }
     nc_map_init(&c->dim_index, &c->w->scratch);
     p->n_syms = nc_dims_n_syms(c->g->model->dims);
     NC_TRY(list_places(c));
@@ -43,12 +49,13 @@ static nc_code build(nc_build_ctx *c) {
     return NC_CHECKS_PROGRAMS ? nc_program_check(c->w, p) : NC_OK;
 }
 
-nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o, nc_program **out) {
+nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o, const nc_build_ctx *outer,
+                         nc_program **out) {
     nc_program *p = nc_alloc_zero(1, sizeof *p);
     NC_NEED(w, p);
     p->graph = g, p->model = g->model, p->device = o->device;
     p->inner = o->inner || g->owner;
-    nc_build_ctx c = {.w = w, .o = o, .p = p, .g = g};
+    nc_build_ctx c = {.w = w, .o = o, .p = p, .g = g, .outer = outer};
     nc_code code = build(&c);
     if (code != NC_OK) {
         nc_program_destroy(p);
@@ -59,7 +66,7 @@ nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o
 }
 
 nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o, nc_program **out) {
-    nc_code code = nc_build_program(w, m->main, o, out);
+    nc_code code = nc_build_program(w, m->main, o, NULL, out);
     w->at_node = w->at_op = NULL;
     return code;
 }

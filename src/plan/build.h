@@ -9,7 +9,9 @@ typedef struct nc_build_ctx {
     const nc_plan_options *o;
     nc_program *p;
     const nc_graph *g;
-    int *slot_of; /* by value id; -1: none */
+    const struct nc_build_ctx *outer; /* of the graph around a subgraph; NULL: the main graph */
+    int *slot_of;                     /* by value id; -1: none. One array for all graphs of the model */
+    bool *seen; /* per symbol: inputs, captures, variables or the nodes so far have it, here or around */
     nc_map dim_index;
     NC_VEC(nc_slot) slots;
     NC_VEC(const nc_dim *) dims;
@@ -17,7 +19,7 @@ typedef struct nc_build_ctx {
     NC_VEC(nc_prog_pack) packs;
 } nc_build_ctx;
 
-NC_MUST nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o,
+NC_MUST nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_options *o, const nc_build_ctx *outer,
                                  nc_program **out); /* build.c */
 
 /* The steps, in order. */

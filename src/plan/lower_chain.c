@@ -114,13 +114,12 @@ static nc_code make_chain(nc_work *w, const group *g) {
     return NC_OK;
 }
 
-static nc_code chain_graph(nc_work *w, nc_graph *graph) {
-    int n_ids = graph->model->next_id;
-    group **of = nc_arena_array(&w->scratch, (size_t)n_ids, sizeof *of); /* by node id: the group that ends there */
-    NC_NEED(w, of);
+/* of: by node id, the group that ends there; one array serves all graphs. */
+static nc_code chain_graph(nc_work *w, nc_graph *graph, group **of) {
     NC_VEC(nc_node *) ends = {0};
     for (nc_node *n = graph->first; n; n = n->next) {
-        for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++) NC_TRY(chain_graph(w, n->subs[i].graph));
+        for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++)
+            NC_TRY(chain_graph(w, n->subs[i].graph, of));
         if (!is_lane(n)) continue;
         group *g = nc_arena_alloc(&w->scratch, sizeof *g);
         NC_NEED(w, g);
@@ -138,5 +137,8 @@ static nc_code chain_graph(nc_work *w, nc_graph *graph) {
 }
 
 nc_code nc_lower_chain(nc_work *w, nc_model *m, const nc_plan_options *o) {
-    return o->no_fusion ? NC_OK : chain_graph(w, m->main);
+    if (o->no_fusion) return NC_OK;
+    group **of = nc_arena_array(&w->scratch, (size_t)m->next_id, sizeof *of);
+    NC_NEED(w, of);
+    return chain_graph(w, m->main, of);
 }

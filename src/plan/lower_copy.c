@@ -13,6 +13,8 @@ typedef struct copier {
     int n_twin;
 } copier;
 
+static nc_code copy_graph(const copier *outer, nc_graph *g);
+
 static nc_value *remember_twin(copier *p, nc_value *v, nc_value *t) {
     if (v->id < p->n_twin) p->twin[v->id] = t;
     return t;
@@ -77,7 +79,7 @@ static nc_code copy_control(copier *p, nc_node *n) {
             sub->inputs.v[i]->place = boundary_place(sub->inputs.v[i]->type, NULL, n->card->host_sub_in, i);
         for (int i = 0; i < sub->captures.n; i++)
             sub->captures.v[i]->place = n->in[n->subs[s].first_capture + i]->place;
-        NC_TRY(nc_lower_copy(p->w, sub, p->o));
+        NC_TRY(copy_graph(p, sub));
     }
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) n->out[i]->place = boundary_place(n->out[i]->type, NULL, 0, i);
@@ -115,15 +117,22 @@ static nc_code copy_outputs(copier *p) {
     return NC_OK;
 }
 
+/* Ids are those of the model, so that one array of twins serves all graphs. */
+static nc_code copy_graph(const copier *outer, nc_graph *g) {
+    copier p = *outer;
+    p.g = g;
+    for (int i = 0; i < g->vars.n; i++) g->vars.v[i]->first->place = nc_type_is_host(g->vars.v[i]->first->type) ? 0 : 1;
+    for (nc_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        p.w->at_node = n->name, p.w->at_op = n->card->name;
+        NC_TRY(copy_operands(&p, n));
+    }
+    return copy_outputs(&p);
+}
+
 nc_code nc_lower_copy(nc_work *w, nc_graph *g, const nc_plan_options *o) {
     if (o->device->table->host_memory) return NC_OK;
     copier p = {.w = w, .g = g, .o = o, .n_twin = g->model->next_id};
     NC_NEED(w, p.twin = nc_arena_array(&w->scratch, (size_t)p.n_twin, sizeof *p.twin));
-    for (int i = 0; i < g->vars.n; i++) g->vars.v[i]->first->place = nc_type_is_host(g->vars.v[i]->first->type) ? 0 : 1;
-    for (nc_node *n = g->first, *next; n; n = next) {
-        next = n->next;
-        w->at_node = n->name, w->at_op = n->card->name;
-        NC_TRY(copy_operands(&p, n));
-    }
-    return copy_outputs(&p);
+    return copy_graph(&p, g);
 }

@@ -190,15 +190,30 @@ static nc_code defer(cutter *c) {
     return NC_OK;
 }
 
-nc_code nc_lower_deferred(nc_work *w, nc_graph *g) {
-    NC_TRY(separate_outputs(w, g));
+/* Most graphs have no tensor of unknown rank, and need no look at their nodes. */
+static bool has_unknown(const nc_graph *g) {
+    for (const nc_node *n = g->first; n; n = n->next) {
+        for (int i = 0; i < n->n_operands; i++)
+            if (is_unknown(n->in[i])) return true;
+        for (int i = 0; i < n->n_out; i++)
+            if (is_unknown(n->out[i])) return true;
+    }
+    return false;
+}
+
+static nc_code defer_in(nc_work *w, nc_graph *g) {
     cutter c = {.w = w, .g = g};
     int n_marked = 0;
     size_t n_ids = (size_t)g->model->next_id + 1;
     NC_NEED(w, c.deferred = nc_arena_array(&w->scratch, n_ids, sizeof *c.deferred));
     NC_NEED(w, c.inner = nc_arena_array(&w->scratch, n_ids, sizeof *c.inner));
     NC_TRY(mark(&c, &n_marked));
-    if (n_marked) NC_TRY(defer(&c));
+    return n_marked ? defer(&c) : NC_OK;
+}
+
+nc_code nc_lower_deferred(nc_work *w, nc_graph *g) {
+    NC_TRY(separate_outputs(w, g));
+    if (has_unknown(g)) NC_TRY(defer_in(w, g));
     for (nc_node *n = g->first; n; n = n->next)
         for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++)
             NC_TRY(nc_lower_deferred(w, n->subs[i].graph));

@@ -155,33 +155,6 @@ static nc_code fill_segment(cutter *k, int s) {
     return NC_OK;
 }
 
-static void mark_type(const nc_value *v, bool *known) {
-    for (int d = 0; v && v->type && v->type->kind == NC_T_TENSOR && d < v->type->rank; d++)
-        nc_dim_mark(v->type->dims[d], known);
-}
-
-/* A subgraph's frame starts with all symbols that its parent's frame knows. */
-static void mark_outer(const nc_graph *g, bool *known) {
-    for (; g->owner; g = g->parent) {
-        for (int i = 0; i < g->parent->inputs.n; i++) mark_type(g->parent->inputs.v[i], known);
-        for (int i = 0; i < g->parent->captures.n; i++) mark_type(g->parent->captures.v[i], known);
-        for (int i = 0; i < g->parent->vars.n; i++) mark_type(g->parent->vars.v[i]->first, known);
-        for (const nc_node *n = g->owner->prev; n; n = n->prev)
-            for (int i = 0; i < n->n_out; i++) mark_type(n->out[i], known);
-    }
-}
-
-static nc_code mark_inputs(cutter *k) {
-    nc_program *p = k->c->p;
-    mark_outer(k->c->g, k->known);
-    for (int i = 0; i < p->n_inputs + p->n_vars; i++) {
-        const nc_slot *s = &p->slots[i < p->n_inputs ? p->inputs[i] : p->vars[i - p->n_inputs]];
-        for (int d = 0; d < s->rank; d++) nc_dim_mark(p->dims[s->dims[d]], k->known);
-    }
-    NC_NEED(k->c->w, p->input_syms = nc_arena_copy(&p->arena, k->known, (size_t)p->n_syms + 1));
-    return NC_OK;
-}
-
 static nc_code list_symbols(cutter *k) {
     const nc_program *p = k->c->p;
     nc_arena *a = &k->c->w->scratch;
@@ -214,7 +187,7 @@ nc_code nc_build_segments(nc_build_ctx *c) {
     NC_NEED(c->w, k.seg_first = nc_arena_array(&c->w->scratch, n + n_cuts + 1, sizeof *k.seg_first));
     NC_NEED(c->w, p->cuts = nc_arena_array(&p->arena, n_cuts, sizeof *p->cuts));
     for (int i = 0; i < p->n_slots; i++) k.made_in[i] = -1;
-    NC_TRY(mark_inputs(&k));
+    memcpy(k.known, p->input_syms, n_syms);
     open_segment(&k, 0);
     for (int i = 0; i < p->n_instrs; i++) {
         nc_instr *x = &p->instrs[i];

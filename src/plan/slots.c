@@ -1,6 +1,8 @@
 /* plan/slots.c: one slot per value, one instruction per node, and where each value's bytes live. */
 #include "plan/build.h"
 
+#include <string.h>
+
 static nc_code index_dim(nc_build_ctx *c, const nc_dim *d, int *out) {
     void *known = nc_map_get_bytes(&c->dim_index, &d, sizeof d);
     if (known) {
@@ -147,7 +149,7 @@ static nc_code add_subs(nc_build_ctx *c, const nc_node *n, nc_instr *x) {
     for (int i = 0; i < n->n_subs; i++) {
         nc_plan_options o = *c->o;
         o.cuts = NULL, o.n_cuts = 0;
-        NC_TRY(nc_build_program(c->w, n->subs[i].graph, &o, &x->subs[i]));
+        NC_TRY(nc_build_program(c->w, n->subs[i].graph, &o, c, &x->subs[i]));
     }
     return NC_OK;
 }
@@ -247,13 +249,32 @@ static nc_code find_edges(nc_build_ctx *c) {
     return NC_OK;
 }
 
+static void see(const nc_build_ctx *c, const nc_value *v) {
+    for (int d = 0; v && v->type && v->type->kind == NC_T_TENSOR && d < v->type->rank; d++)
+        nc_dim_mark(v->type->dims[d], c->seen);
+}
+
+/* A subgraph's frame starts with all symbols that its parent's frame knows. */
+static nc_code see_boundary(nc_build_ctx *c) {
+    const nc_graph *g = c->g;
+    NC_NEED(c->w, c->seen = nc_arena_array(&c->w->scratch, (size_t)c->p->n_syms + 1, sizeof *c->seen));
+    if (c->outer) memcpy(c->seen, c->outer->seen, (size_t)c->p->n_syms);
+    for (int i = 0; i < g->inputs.n; i++) see(c, g->inputs.v[i]);
+    for (int i = 0; i < g->captures.n; i++) see(c, g->captures.v[i]);
+    for (int i = 0; i < g->vars.n; i++) see(c, g->vars.v[i]->first);
+    return NC_OK;
+}
+
 nc_code nc_build_slots(nc_build_ctx *c) {
     nc_program *p = c->p;
+    NC_TRY(see_boundary(c));
+    NC_NEED(c->w, p->input_syms = nc_arena_copy(&p->arena, c->seen, (size_t)p->n_syms + 1));
     NC_TRY(add_boundary(c));
     NC_NEED(c->w, p->instrs = nc_arena_array(&p->arena, (size_t)c->g->n_nodes, sizeof *p->instrs));
     for (const nc_node *n = c->g->first; n; n = n->next) {
         p->n_instrs++; /* before it is filled, so that destroy frees its subprograms */
         NC_TRY(add_instr(c, n, &p->instrs[p->n_instrs - 1]));
+        for (int k = 0; k < n->n_out; k++) see(c, n->out[k]);
     }
     NC_TRY(finish_boundary(c));
     p->slots = c->slots.v, p->n_slots = c->slots.n;
