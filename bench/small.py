@@ -66,7 +66,8 @@ def measure(bench):
     print_table("Runs of tiny nodes, us (onnxruntime from Python)", ["", "nacre", "ORT", "ratio"], table)
     table = []
     some = 200 if bench.quick else 2000
-    for name, make in ((f"{some} function calls", lambda: models.calls(some)), ("300 tiny nodes", lambda: models.tiny(300)),
+    for name, make in ((f"{some} function calls", lambda: models.calls(some)),
+                       ("300 tiny nodes", lambda: models.tiny(300)),
                        ("an LSTM of sliced weights", lambda: models.sliced_lstm(64 if bench.quick else 512))):
         bench.say(f"creation: {name}")
         wall, cpu = _create(bench, _file(bench, "create", make()))
