@@ -33,11 +33,13 @@ static nc_code build(nc_build_ctx *c) {
     nc_program *p = c->p;
     int n_ids = c->g->model->next_id;
     if (c->outer) {
-        c->slot_of = c->outer->slot_of;
+        c->slot_of = c->outer->slot_of, c->output_of = c->outer->output_of;
     } else {
         NC_NEED(c->w, c->slot_of = nc_arena_array(&c->w->scratch, (size_t)n_ids, sizeof *c->slot_of));
+        NC_NEED(c->w, c->output_of = nc_arena_array(&c->w->scratch, (size_t)n_ids, sizeof *c->output_of));
         memset(c->slot_of, -1, (size_t)n_ids * sizeof *c->slot_of);
     }
+    for (int i = c->g->outputs.n - 1; i >= 0; i--) c->output_of[c->g->outputs.v[i]->id] = i;
     nc_map_init(&c->dim_index, &c->w->scratch);
     p->n_syms = nc_dims_n_syms(c->g->model->dims);
     NC_TRY(list_places(c));

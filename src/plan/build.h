@@ -11,6 +11,7 @@ typedef struct nc_build_ctx {
     const nc_graph *g;
     const struct nc_build_ctx *outer; /* of the graph around a subgraph; NULL: the main graph */
     int *slot_of;                     /* by value id; -1: none. One array for all graphs of the model */
+    int *output_of;                   /* by value id: the output that it is first; the same array for all graphs */
     bool *seen; /* per symbol: inputs, captures, variables or the nodes so far have it, here or around */
     nc_map dim_index;
     NC_VEC(nc_slot) slots;

@@ -114,7 +114,7 @@ static bool written_by_kernel(const nc_graph *g, int i) {
     if (v->origin != NC_FROM_NODE || v->var) return false;
     const nc_choice *c = nc_choice_of(v->def);
     if (c->view || c->binding->kind == NC_K_BOUNDED) return false;
-    for (int k = 0; k < i; k++)
+    for (int k = 0; v->n_outputs > 1 && k < i; k++)
         if (g->outputs.v[k] == v) return false;
     return true;
 }

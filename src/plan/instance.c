@@ -9,6 +9,7 @@
 
 #include "base/intmath.h"
 #include "base/mem.h"
+#include "base/steps.h"
 #include "plan/check_program.h"
 #include "plan/plan.h"
 
@@ -174,6 +175,7 @@ static const nc_slot *slot_of(const layout *l, const block *b) { return &l->p->s
 static size_t lowest_gap(layout *l, int k, const block **near) {
     block *own = &l->blocks[k];
     int n = 0, end = bucket_of(l, own->until);
+    nc_steps_add((uint64_t)(end - bucket_of(l, slot_of(l, own)->first)) + 1);
     for (int t = bucket_of(l, slot_of(l, own)->first); t <= end; t++)
         for (int i = 0; i < l->buckets[t].n; i++) {
             block *other = &l->blocks[l->buckets[t].blocks[i]];
@@ -181,6 +183,7 @@ static size_t lowest_gap(layout *l, int k, const block **near) {
             other->met = k + 1;
             if (collide(l->p, slot_of(l, other), slot_of(l, own))) near[n++] = other;
         }
+    nc_steps_add((uint64_t)n);
     qsort(near, (size_t)n, sizeof *near, lower_first);
     size_t at = 0;
     for (int i = 0; i < n; i++) {

@@ -2,6 +2,8 @@
  * objects an instruction may take because it is their last user. */
 #include "plan/build.h"
 
+#include "base/steps.h"
+
 /* Memory that a result may be laid over: not the caller's. */
 static bool is_root(const nc_slot *s) { return s->storage == NC_S_ARENA && s->from_input < 0; }
 
@@ -72,7 +74,7 @@ static bool only_stream(const nc_program *p, const nc_slot *root, int stream) {
  * shortens its path, so that a program is done in time linear in its operands. */
 static int find_root(nc_program *p, int slot) {
     int r = p->slots[slot].root;
-    while (p->slots[r].root != r) r = p->slots[r].root;
+    while (p->slots[r].root != r) r = p->slots[r].root, nc_steps_add(1);
     for (int s = slot, next; s != r; s = next) next = p->slots[s].root, p->slots[s].root = r;
     return r;
 }

@@ -77,9 +77,10 @@ static nc_code mark(cutter *c, int *n_marked) {
 static nc_code separate_outputs(nc_work *w, nc_graph *g) {
     for (int i = 0; i < g->outputs.n; i++) {
         nc_value *v = g->outputs.v[i];
+        if (!is_unknown(v)) continue;
         bool own = v->origin == NC_FROM_NODE;
-        for (int k = 0; k < i; k++) own &= g->outputs.v[k] != v;
-        if (own || !is_unknown(v)) continue;
+        for (int k = 0; v->n_outputs > 1 && k < i; k++) own &= g->outputs.v[k] != v;
+        if (own) continue;
         nc_builder b = {.w = w, .graph = g, .infer = nc_infer_node};
         nc_value *same = nc_build_attr1(&b, "", "Identity", &v, 1, NULL, 0);
         if (!same) return b.code;

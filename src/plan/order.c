@@ -5,6 +5,7 @@
  * through views, must come before it: an edge reader -> writer. Where that edge would close a cycle (or cross a cut
  * backwards) the reader gets a copy taken before the write. Edges are added one by one, so two variables that swap
  * their contents resolve too. */
+#include "base/steps.h"
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"
@@ -196,6 +197,7 @@ static nc_code sort_phase(sorter *s, int phase) {
         if (nc_choice_of(n)->phase == phase) s->waiting[n_waiting++] = n;
     while (n_waiting) {
         int kept = 0;
+        nc_steps_add((uint64_t)n_waiting);
         for (int k = 0; k < n_waiting; k++) {
             if (s->need[s->waiting[k]->id])
                 s->waiting[kept++] = s->waiting[k];

@@ -63,12 +63,6 @@ static nc_code slot_for(nc_build_ctx *c, const nc_value *v, int *out) {
     return NC_OK;
 }
 
-static int output_index(const nc_graph *g, const nc_value *v) {
-    for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.v[i] == v) return i;
-    return -1;
-}
-
 static nc_code add_result(nc_build_ctx *c, const nc_node *n, int k, const nc_instr *x, int *out) {
     const nc_value *v = n->out[k];
     const nc_choice *ch = nc_choice_of(n);
@@ -82,8 +76,7 @@ static nc_code add_result(nc_build_ctx *c, const nc_node *n, int k, const nc_ins
     }
     if (ch->binding->kind == NC_K_DYNAMIC || nc_type_is_host(v->type)) return add_slot(c, v, NC_S_OBJECT, -1, out);
     if (v->type->rank < 0) NC_FAIL(c->w, NC_E_SHAPE, "the rank of its result '%s' is not known", v->name);
-    if (v->n_outputs && ch->binding->kind == NC_K_STATIC)
-        return add_slot(c, v, NC_S_OUTPUT, output_index(c->g, v), out);
+    if (v->n_outputs && ch->binding->kind == NC_K_STATIC) return add_slot(c, v, NC_S_OUTPUT, c->output_of[v->id], out);
     return add_slot(c, v, NC_S_ARENA, -1, out);
 }
 

@@ -85,8 +85,37 @@ static work to_prepare(nacre_env *env, const nc_text *t) {
     return did;
 }
 
+/* Load, create, and the first run, which plans the memory. */
+static work to_run(nacre_env *env, const nc_text *t) {
+    static float x[6];
+    static bool yes = true;
+    static const int64_t dims[] = {2, 3};
+    const char *const names[] = {"v0", "c"};
+    nacre_error err;
+    nacre_model *m = NULL;
+    nacre_session *s = NULL;
+    nacre_value *in[2] = {NULL};
+    nacre_options *o = NULL;
+    work begin = {nc_steps(), nc_mem_bytes()};
+    nacre_code code = nacre_model_parse(env, t->s, &m, &err);
+    if (code == NACRE_OK) code = nacre_options_create(&o, &err);
+    if (code == NACRE_OK) code = nacre_options_set(o, "fusion", "off", &err); /* as many instructions as nodes */
+    if (code == NACRE_OK) code = nacre_session_create(env, m, o, &s, &err);
+    if (code == NACRE_OK) code = nacre_value_tensor(NACRE_FLOAT, 2, dims, x, &in[0], &err);
+    if (code == NACRE_OK) code = nacre_value_tensor(NACRE_BOOL, 0, NULL, &yes, &in[1], &err);
+    if (code == NACRE_OK) code = nacre_run(s, NULL, names, in, 2, NULL, 0, NULL, &err);
+    if (code != NACRE_OK) nc_test_failed(__FILE__, __LINE__, "%s", err.text);
+    work did = {nc_steps() - begin.steps, nc_mem_bytes() - begin.bytes};
+    nacre_value_release(in[0]);
+    nacre_value_release(in[1]);
+    nacre_options_release(o);
+    nacre_session_release(s);
+    return did;
+}
+
 /* Tables grow by doubling, so that a size may lie on either side of a step: hence 5 for 4. */
-static void check_growth(const char *name, void (*put)(nc_text *t, int n), int kind) {
+static void check_growth(const char *name, work (*to_do)(nacre_env *env, const nc_text *t),
+                         void (*put)(nc_text *t, int n), int kind) {
     enum { SMALL = 1024 };
     work did[2];
     nacre_env *env;
@@ -96,7 +125,7 @@ static void check_growth(const char *name, void (*put)(nc_text *t, int n), int k
         nc_text t = {0};
         int n = k ? 4 * SMALL : SMALL;
         put ? put(&t, n) : put_chain(&t, kind, n);
-        did[k] = to_prepare(env, &t);
+        did[k] = to_do(env, &t);
         nc_text_release(&t);
     }
     nacre_env_release(env);
@@ -107,12 +136,21 @@ static void check_growth(const char *name, void (*put)(nc_text *t, int n), int k
 }
 
 TEST(chains_are_prepared_in_linear_work) {
-    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) check_growth(chains[i].name, NULL, (int)i);
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) check_growth(chains[i].name, to_prepare, NULL, (int)i);
 }
 
 TEST(captures_are_found_in_linear_work) {
-    check_growth("captures", put_captures, 0);
-    check_growth("branches", put_branches, 0);
+    check_growth("captures", to_prepare, put_captures, 0);
+    check_growth("branches", to_prepare, put_branches, 0);
 }
 
-TEST(many_outputs_are_checked_in_linear_work) { check_growth("outputs", put_outputs, 0); }
+TEST(many_outputs_are_checked_in_linear_work) { check_growth("outputs", to_prepare, put_outputs, 0); }
+
+/* Whole sessions: aliases, lives, memory and calls of programs and of the programs inside of them. */
+TEST(chains_are_planned_in_linear_work) {
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) check_growth(chains[i].name, to_run, NULL, (int)i);
+}
+
+TEST(branches_are_planned_in_linear_work) { check_growth("branches", to_run, put_branches, 0); }
+
+TEST(many_outputs_are_planned_in_linear_work) { check_growth("outputs", to_run, put_outputs, 0); }
