@@ -221,7 +221,10 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * "capture", "dumps", "profile": on, off. "disable": a pass by name. "recompute": a node by name. "seed",
  * "memory_limit": a number; the limit is a cap in bytes on what this session holds on its devices: copied constants,
  * activations, variables, and its outputs until they are released. Packed weights are shared by the environment and not
- * counted. "save": the path where the transformed graph is written as ONNX. */
+ * counted. "save": the path where the transformed graph is written as ONNX. "streams": on how many streams, 1 to 64,
+ * the device may compute; branches of the graph then overlap, with the bits of one stream. On the CPU each stream takes
+ * a thread of the environment while several have work; one instruction alone has all threads. "stream": what
+ * nacre_options_stream takes, as "1 conv3". */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* The output becomes the next run's input: both leave the signature and live in the state (a KV cache, a counter). */
 NACRE_API nacre_code nacre_options_tie(nacre_options *o, const char *input, const char *output, nacre_error *err);
@@ -232,6 +235,12 @@ NACRE_API nacre_code nacre_options_cut(nacre_options *o, const char *name, const
 
 /* Every input dim that the model calls `name` has this size. */
 NACRE_API nacre_code nacre_options_dim(nacre_options *o, const char *name, int64_t value, nacre_error *err);
+
+/* The node of the main graph computes on this stream, 0 up to the number of "streams" less one; of two for one node the
+ * later counts. The planner chooses for all others. Creating the session fails, naming the node, where the graph as it
+ * runs has no such node (a pass may have folded or replaced it), or where it is one that the host runs. Nodes that were
+ * joined to one kernel must agree. */
+NACRE_API nacre_code nacre_options_stream(nacre_options *o, const char *node, int stream, nacre_error *err);
 
 /* ---- sessions ---- */
 

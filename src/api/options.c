@@ -46,6 +46,7 @@ void nc_api_options(const nacre_options *o, nc_session_options *out) {
     out->ties = o->ties.v, out->n_ties = o->ties.n;
     out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
     out->fixed_dims = o->fixed_dims.v, out->n_fixed_dims = o->fixed_dims.n;
+    out->given = o->given.v, out->n_given = o->given.n;
     if (o->diff != NC_DIFF_NONE) out->differentiate = differentiate, out->differentiate_ctx = o;
 }
 
@@ -100,6 +101,27 @@ static nacre_code set_number(nacre_options *o, const char *key, const char *valu
     return NACRE_OK;
 }
 
+enum { MAX_STREAMS = 64 };
+
+static nacre_code set_streams(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    char *end;
+    errno = 0;
+    long n = strtol(value, &end, 10);
+    if (errno || end == value || *end || n < 1 || n > MAX_STREAMS) return refuse(err, key, value, "1 to 64");
+    o->o.n_streams = (int)n;
+    return NACRE_OK;
+}
+
+/* The text form of nacre_options_stream: "1 conv3". */
+static nacre_code set_stream(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    char *end;
+    errno = 0;
+    long stream = strtol(value, &end, 10);
+    if (errno || end == value || *end != ' ' || !end[1] || stream < 0 || stream >= MAX_STREAMS)
+        return refuse(err, key, value, "the number of a stream, a space and the name of a node");
+    return nacre_options_stream(o, end + 1, (int)stream, err);
+}
+
 static nacre_code add_name(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     const char *name = nc_arena_str(&o->arena, value);
     bool ok = name != NULL;
@@ -116,7 +138,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     } keys[] = {{"device", set_device},  {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
                 {"views", set_switch},   {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
                 {"disable", add_name},   {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
-                {"profile", set_switch}, {"save", add_name}};
+                {"profile", set_switch}, {"save", add_name},      {"streams", set_streams}, {"stream", set_stream}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[256] = "";
@@ -137,6 +159,15 @@ nacre_code nacre_options_dim(nacre_options *o, const char *name, int64_t value, 
                            (long long)value);
     nc_fixed_dim f = {nc_arena_str(&o->arena, name), value};
     if (!f.name || !NC_PUSH(&o->arena, o->fixed_dims, f)) return nc_api_error(err, NC_E_MEMORY, NULL);
+    return NACRE_OK;
+}
+
+nacre_code nacre_options_stream(nacre_options *o, const char *node, int stream, nacre_error *err) {
+    if (!*node || stream < 0 || stream >= MAX_STREAMS)
+        return nc_api_fail(err, NC_E_ARGUMENT, "a stream for node '%s': expected a name and 0 to %d, got %d", node,
+                           MAX_STREAMS - 1, stream);
+    nc_plan_stream s = {nc_arena_str(&o->arena, node), stream};
+    if (!s.node || !NC_PUSH(&o->arena, o->given, s)) return nc_api_error(err, NC_E_MEMORY, NULL);
     return NACRE_OK;
 }
 
