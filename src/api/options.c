@@ -135,10 +135,11 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     static const struct {
         const char *key;
         setter set;
-    } keys[] = {{"device", set_device},  {"level", set_level},    {"fusion", set_switch},  {"layouts", set_switch},
-                {"views", set_switch},   {"packing", set_switch}, {"capture", set_switch}, {"dumps", set_switch},
-                {"disable", add_name},   {"recompute", add_name}, {"seed", set_number},    {"memory_limit", set_number},
-                {"profile", set_switch}, {"save", add_name},      {"streams", set_streams}, {"stream", set_stream}};
+    } keys[] = {
+        {"device", set_device},  {"level", set_level},    {"fusion", set_switch},   {"layouts", set_switch},
+        {"views", set_switch},   {"packing", set_switch}, {"capture", set_switch},  {"dumps", set_switch},
+        {"disable", add_name},   {"recompute", add_name}, {"seed", set_number},     {"memory_limit", set_number},
+        {"profile", set_switch}, {"save", add_name},      {"streams", set_streams}, {"stream", set_stream}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[256] = "";

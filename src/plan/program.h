@@ -147,6 +147,11 @@ typedef struct nc_program {
 } nc_program;
 
 #include "base/text.h"
+/* "host", "compute", "copy"; with its number behind where there are several of that kind. */
+typedef struct nc_stream_name {
+    char text[24];
+} nc_stream_name;
+nc_stream_name nc_stream_name_of(const nc_prog_stream *streams, int n, int stream);
 /* The first stream of that kind at the place; 0, the host's, where there is none. */
 int nc_program_stream(const nc_program *p, nc_stream_kind kind, int place);
 void nc_program_print(nc_text *out, const nc_program *p);
