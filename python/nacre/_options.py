@@ -52,12 +52,17 @@ def _hint(path: Any) -> str:
         return ""
     return "; its operators are for onnxruntime (RegisterCustomOps): build them on nacre_plugin.h" if theirs else ""
 
+_MOST_STREAMS = 64
+
 
 class SessionOptions:
     """How a session is made. Defaults are onnxruntime's.
 
-    Entries that are obeyed: session.disable_prepacking, session.model_external_initializers_file_folder_path. Those in
-    _REFUSED would change files and are refused. Every other one is kept, can be read back, and is a hint."""
+    Entries that are obeyed: session.disable_prepacking, session.model_external_initializers_file_folder_path, and two
+    of nacre's own: nacre.streams, on how many streams branches of the graph may compute at the same time, and
+    nacre.stream.NODE, on which of them that node does. execution_mode=ORT_PARALLEL asks for as many streams as
+    inter_op_num_threads. Those in _REFUSED would change files and are refused. Every other one is kept, can be read
+    back, and is a hint."""
 
     # name: (default, what a value is made with)
     _FIELDS = {
@@ -206,6 +211,17 @@ class SessionOptions:
             out.append(("packing", "off"))
         if self.enable_profiling:
             out.append(("profile", "on"))
+        return out + self._streams()
+
+    def _streams(self) -> List[Tuple[str, str]]:
+        out = []
+        if "nacre.streams" in self._entries:
+            out.append(("streams", self._entries["nacre.streams"]))
+        elif self.execution_mode == ExecutionMode.ORT_PARALLEL and self.inter_op_num_threads > 1:
+            out.append(("streams", str(min(self.inter_op_num_threads, _MOST_STREAMS))))
+        for key, value in self._entries.items():
+            if key.startswith("nacre.stream."):
+                out.append(("stream", f"{value} {key[len('nacre.stream.'):]}"))
         return out
 
     def _folder(self) -> Any:

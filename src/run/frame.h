@@ -6,7 +6,8 @@
  *
  * Files: frame.c (life and boundary), resident.c (boundary tensors on the device), bind.c (symbols, slots and memory of
  * a segment), sizing.c (sizes that host arguments tell), exec.c (instructions), overlap.c (those of several host
- * streams), dyn.c (dynamic kernels and subprograms), deferred.c (subprograms planned when reached), replay.c (captured segments). */
+ * streams), dyn.c (dynamic kernels and subprograms), deferred.c (subprograms planned when reached), replay.c (captured
+ * segments). */
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
 

@@ -261,6 +261,24 @@ static void objects(model *m) {
 
 TEST(streams_beside_dynamic_kernels) { on_streams(objects); }
 
+TEST(streams_on_cuda) {
+    static void (*const bodies[])(model *) = {diamond, towers, inception, small_branches, variables, training, control};
+    char text[256];
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        static char why[512];
+        model m;
+        model_init(&m, "cuda", 2);
+        bool there = !m.failed && nacre_env_describe_device(m.env, "cuda", text, sizeof text, &m.err) == NACRE_OK;
+        part = bodies[i];
+        if (there) on_all_counts(&m);
+        if (!there) snprintf(why, sizeof why, "%s", m.err.text);
+        model_close(&m);
+        if (there) continue;
+        nc_test_not_run(why);
+        return;
+    }
+}
+
 /* ---- from cut to cut ---- */
 
 static nacre_value *tensor(model *m, int rank, const int64_t *dims, uint64_t seed) {
