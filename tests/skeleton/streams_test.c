@@ -369,6 +369,32 @@ static void given(model *m) {
 
 TEST(streams_given_by_the_caller) { model_everywhere(given); }
 
+/* What a stream was doing beside a Loop, which knows nothing of it, is awaited behind the Loop. */
+static void aside(model *m) {
+    static const char *const names[] = {"before", "aside", "after"};
+    model_option(m, "streams", "2");
+    for (int i = 0; i < 3; i++) CHECK_INT(nacre_options_stream(model_options(m), names[i], i == 1, &m->err), NACRE_OK);
+    model_open(m, "<opset: \"\" 17>\n"
+                  "g (float[k,k] x, int64[] n) => (float[k,k] y)\n"
+                  "{ a = MatMul(x, x) \"before\"\n  e = Exp(x)\n  w = MatMul(e, x) \"aside\"\n"
+                  "  l = Loop(n, , a)<body = { (int64[] i, bool[] go, float[k,k] s) => (go1, s1)\n"
+                  "    { go1 = Identity(go)\n p = MatMul(s, ^x)\n s1 = Tanh(p) } }>\n"
+                  "  y = MatMul(l, w) \"after\" }\n");
+    CHECK(is_made_on(m, "w", "compute1"));
+    for (int i = 0; !m->failed && i < m->session->s->program->n_instrs; i++) {
+        const nc_instr *x = &m->session->s->program->instrs[i];
+        if (strcmp(x->node->name, "after") == 0 && strcmp(m->device, "cpu") != 0) CHECK(x->n_wait == 1);
+    }
+    for (int64_t n = 0; n < 3; n++) {
+        feed(m, "x", 2, D(5, 5), (uint64_t)n);
+        model_input(m, "n", NACRE_INT64, 0, D(0), &n);
+        model_run(m);
+        model_collect_all(m);
+    }
+}
+
+TEST(streams_beside_a_loop) { model_everywhere(aside); }
+
 /* Nodes that became one kernel: their names still count. */
 static void chained(model *m) {
     model_option(m, "streams", "2");
@@ -482,6 +508,36 @@ TEST(streams_of_the_host_run_at_the_same_time) {
     }
 }
 
+static nc_code (*real_dynamic)(nc_dyn *d);
+
+static nc_code take_long(nc_dyn *d) {
+    for (int i = 0; i < 20; i++) nap();
+    return real_dynamic(d);
+}
+
+/* A view behind a dynamic kernel that takes long: who reads through it waits until it is there. */
+TEST(streams_wait_for_a_view) {
+    nc_binding b = {0};
+    model m;
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    model_init(&m, "cpu", 3);
+    model_option(&m, "level", "off"); /* the view is to stay */
+    model_option(&m, "streams", "2");
+    model_open(&m, "<opset: \"\" 17>\ng (float[2,3] x) => (float[3,3] y, float[2,3] z)\n<const int64[] zero = {0}>\n"
+                   "{ q = SequenceConstruct(x)\n  s = SequenceAt(q, zero)\n  v = Transpose<perm = [1,0]>(x)\n"
+                   "  y = MatMul(v, x)\n  z = Tanh(s) }\n");
+    if (!m.failed) replace_kernels(&m, "SequenceAt", &b, NULL);
+    real_dynamic = b.dynamic, b.dynamic = take_long;
+    for (int again = 0; again < 3; again++) {
+        model_input(&m, "x", NACRE_FLOAT, 2, D(2, 3), x);
+        model_run(&m);
+        const float *y = model_floats(&m, "y", 9);
+        for (int i = 0; i < 9; i++) CHECK_NEAR(y[i], x[i / 3] * x[i % 3] + x[3 + i / 3] * x[3 + i % 3], 0);
+        x[again] += 1;
+    }
+    model_close(&m);
+}
+
 static char order[64];
 
 static nc_code note(const nc_call *c) {
@@ -557,6 +613,36 @@ TEST(streams_tell_the_first_error_of_the_program) {
         model_input(&m, "i", NACRE_INT64, 1, D(2), good);
         model_input(&m, "j", NACRE_INT64, 1, D(2), good);
         model_run(&m);
+        model_close(&m);
+    }
+}
+
+static const char *late;
+
+/* Two calls meet here, and both fail; the one of node `late` a good while after the other. */
+static nc_code fail_both(const nc_call *c) {
+    NC_TRY(meet(c));
+    for (int i = 0; i < 30 && strcmp(c->node, late) == 0; i++) nap();
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "as wanted");
+}
+
+TEST(streams_tell_the_first_error_of_the_program_not_of_the_day) {
+    static const char *const names[] = {"first", "second"};
+    int64_t good[2] = {1, 2};
+    for (int k = 0; k < 2; k++) {
+        nc_binding b = {0};
+        model m;
+        late = names[k];
+        atomic_store(&present, 0);
+        model_init(&m, "cpu", 2);
+        model_option(&m, "streams", "2");
+        model_open(&m, gathers);
+        if (!m.failed) replace_kernels(&m, "Gather", &b, fail_both);
+        feed(&m, "x", 1, D(5), 1);
+        model_input(&m, "i", NACRE_INT64, 1, D(2), good);
+        model_input(&m, "j", NACRE_INT64, 1, D(2), good);
+        CHECK_INT(model_try_run(&m), NACRE_DATA);
+        CHECK_STR(m.err.node, "first");
         model_close(&m);
     }
 }
