@@ -241,7 +241,10 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * floats but those that decide sizes: they are read from the state, where they start as the model has them; so a
  * session evaluates the weights that another one trains. "flush_denormals": on, off: runs take denormal floats and
  * doubles as zero, on the host. "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for
- * the making of this session and its runs; "log_id": a text that stands before each of their messages. */
+ * the making of this session and its runs; "log_id": a text that stands before each of their messages. "streams":
+ * on how many streams, 1 to 64, the device may compute; branches of the graph then overlap, with the bits of one
+ * stream. On the CPU each stream takes a thread of the environment while several have work; one instruction alone has
+ * all threads. "stream": what nacre_options_stream takes, as "1 conv3". */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* A message of the caller's own, under the log level and id that these options have by now. */
 NACRE_API void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text);
@@ -254,6 +257,12 @@ NACRE_API nacre_code nacre_options_cut(nacre_options *o, const char *name, const
 
 /* Every input dim that the model calls `name` has this size. */
 NACRE_API nacre_code nacre_options_dim(nacre_options *o, const char *name, int64_t value, nacre_error *err);
+
+/* The node of the main graph computes on this stream, 0 up to the number of "streams" less one; of two for one node the
+ * later counts. The planner chooses for all others. Creating the session fails, naming the node, where the graph as it
+ * runs has no such node (a pass may have folded or replaced it), or where it is one that the host runs. Nodes that were
+ * joined to one kernel must agree. */
+NACRE_API nacre_code nacre_options_stream(nacre_options *o, const char *node, int stream, nacre_error *err);
 
 /* ---- sessions ---- */
 

@@ -16,13 +16,16 @@ Note = Tuple[int, str]
 
 # ---- session entries ----
 
-#: Obeyed; _options.py says how.
+#: Obeyed; _options.py says how. STREAM_OF and the name of a node is a further one.
 ENTRIES_HONOURED = {
+    "nacre.streams",
     "session.disable_prepacking", "session.set_denormal_as_zero",
     "session.model_external_initializers_file_folder_path",
     "session.optimized_model_external_initializers_file_name",
     "session.optimized_model_external_initializers_min_size_in_bytes", "optimization.disable_specified_optimizers",
 }
+
+STREAM_OF = "nacre.stream."
 
 _SPINS = "idle threads spin for 50 microseconds, never longer, and not at all when processors are short"
 _CUT = "how work is cut depends on shapes alone, so that any number of threads gives the same bits"
@@ -97,9 +100,7 @@ RUN_ENTRIES_REFUSED: Dict[str, Tuple[str, str]] = {
 #: Fields of SessionOptions that are accepted without effect, by reason; the other fields are honoured.
 FIELDS_WITHOUT_EFFECT: Dict[str, str] = {
     "enable_cpu_mem_arena": _MEMORY, "enable_mem_pattern": _MEMORY, "enable_mem_reuse": _MEMORY,
-    "execution_mode": "the planner orders the graph, and every kernel uses all threads",
     "execution_order": "the planner orders the graph, and every kernel uses all threads",
-    "inter_op_num_threads": "every kernel uses all threads: intra_op_num_threads says how many",
     "log_verbosity_level": "there is one level below INFO",
     "use_deterministic_compute": "results on the CPU are always the same bits",
     "use_per_session_threads": "sessions that ask for as many threads share them",
@@ -177,7 +178,7 @@ def entry_notes(entries: Dict[str, str]) -> List[Note]:
         refuse_entry(ENTRIES_REFUSED, key, value)
         if key in ENTRIES_WITHOUT_EFFECT:
             notes.append((INFO, f"{key}={value} is without effect: {ENTRIES_WITHOUT_EFFECT[key]}"))
-        elif key not in known:
+        elif key not in known and not key.startswith(STREAM_OF):
             notes.append((WARNING, f"{key}={value} is not known and without effect{near(key, known)}"))
     return notes
 

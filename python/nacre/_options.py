@@ -48,6 +48,8 @@ def _hint(path: Any) -> str:
         return ""
     return "; its operators are for onnxruntime (RegisterCustomOps): build them on nacre_plugin.h" if theirs else ""
 
+_MOST_STREAMS = 64
+
 
 class SessionOptions:
     """How a session is made. Defaults are onnxruntime's; docs/options.md tells what becomes of each setting."""
@@ -225,7 +227,7 @@ class SessionOptions:
                             ("session.optimized_model_external_initializers_min_size_in_bytes", "save_data_bytes")):
             if self._entries.get(key):
                 out.append((option, self._entries[key]))
-        return out + [("variables", name) for name in self._variables]
+        return out + [("variables", name) for name in self._variables] + self._streams()
 
     def _switch(self, key: str) -> bool:
         value = self._entries.get(key, "0")
@@ -244,6 +246,17 @@ class SessionOptions:
 
     def _optimizers_off(self) -> List[str]:
         return [n for n in self._entries.get("optimization.disable_specified_optimizers", "").split(";") if n]
+
+    def _streams(self) -> List[Tuple[str, str]]:
+        out = []
+        if "nacre.streams" in self._entries:
+            out.append(("streams", self._entries["nacre.streams"]))
+        elif self.execution_mode == ExecutionMode.ORT_PARALLEL and self.inter_op_num_threads > 1:
+            out.append(("streams", str(min(self.inter_op_num_threads, _MOST_STREAMS))))
+        for key, value in self._entries.items():
+            if key.startswith(_known.STREAM_OF):
+                out.append(("stream", f"{value} {key[len(_known.STREAM_OF):]}"))
+        return out
 
     def _folder(self) -> Any:
         return self._entries.get("session.model_external_initializers_file_folder_path")

@@ -59,6 +59,7 @@ struct nacre_options {
     NC_VEC(nc_tie) ties;
     NC_VEC(nc_plan_cut) cuts;
     NC_VEC(nc_fixed_dim) fixed_dims;
+    NC_VEC(nc_plan_stream) given;
     char device[32];
     enum { NC_DIFF_NONE, NC_DIFF_GRADIENTS, NC_DIFF_BACKWARD, NC_DIFF_SGD, NC_DIFF_ACCUMULATE } diff;
     const char *const *diff_outputs; /* the loss, or the outputs that are fed */

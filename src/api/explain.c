@@ -62,7 +62,6 @@ static void tell_refused(nc_text *t, const nc_node *n, const char *kernels) {
 static void tell_kernel(nc_text *t, const nc_program *p, const nc_instr *x) {
     static const char *const kinds[] = {"static", "bounded: true sizes are found while it runs",
                                         "dynamic: makes its outputs while it runs", "view: no work, no copy"};
-    static const char *const streams[] = {"host", "compute", "copies"};
     const nc_device *d = p->places[x->place];
     if (x->binding == &nc_transfer_binding) {
         nc_text_addf(t, "  kernel: a copy by the device, %s\n", x->place ? "host to device" : "device to host");
@@ -70,7 +69,7 @@ static void tell_kernel(nc_text *t, const nc_program *p, const nc_instr *x) {
     }
     nc_text_addf(t, "  kernel: %s%s%s on %s (%s), stream %s\n", x->binding->domain ? x->binding->domain : "",
                  x->binding->domain ? "." : "", x->binding->op ? x->binding->op : "element by element", d->table->name,
-                 kinds[x->binding->kind], streams[p->streams[x->stream].kind]);
+                 kinds[x->binding->kind], nc_stream_name_of(p->streams, p->n_streams, x->stream).text);
     const nc_choice *c = nc_choice_of(x->node);
     for (int i = 0; i < c->n_variants; i++) nc_text_addf(t, "  variant: when %s\n", c->variants[i].binding->when);
     tell_refused(t, x->node, d->table->kernels);

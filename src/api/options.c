@@ -51,6 +51,7 @@ void nc_api_options(const nacre_options *o, nc_session_options *out) {
     out->ties = o->ties.v, out->n_ties = o->ties.n;
     out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
     out->fixed_dims = o->fixed_dims.v, out->n_fixed_dims = o->fixed_dims.n;
+    out->given = o->given.v, out->n_given = o->given.n;
     if (o->diff != NC_DIFF_NONE) out->differentiate = differentiate, out->differentiate_ctx = o;
 }
 
@@ -135,6 +136,27 @@ static nacre_code check_pass(const char *key, const char *value, nacre_error *er
     return refuse(err, key, value, known);
 }
 
+enum { MAX_STREAMS = 64 };
+
+static nacre_code set_streams(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    char *end;
+    errno = 0;
+    long n = strtol(value, &end, 10);
+    if (errno || end == value || *end || n < 1 || n > MAX_STREAMS) return refuse(err, key, value, "1 to 64");
+    o->o.n_streams = (int)n;
+    return NACRE_OK;
+}
+
+/* The text form of nacre_options_stream: "1 conv3". */
+static nacre_code set_stream(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    char *end;
+    errno = 0;
+    long stream = strtol(value, &end, 10);
+    if (errno || end == value || *end != ' ' || !end[1] || stream < 0 || stream >= MAX_STREAMS)
+        return refuse(err, key, value, "the number of a stream, a space and the name of a node");
+    return nacre_options_stream(o, end + 1, (int)stream, err);
+}
+
 static nacre_code add_name(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     nacre_code code = strcmp(key, "disable") == 0 ? check_pass(key, value, err) : NACRE_OK;
     if (code != NACRE_OK) return code;
@@ -173,7 +195,9 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"save_data", add_name},
                 {"save_data_bytes", set_number},
                 {"save_file_bytes", set_number},
-                {"variables", add_name}};
+                {"variables", add_name},
+                {"streams", set_streams},
+                {"stream", set_stream}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[400] = "";
@@ -200,6 +224,15 @@ nacre_code nacre_options_dim(nacre_options *o, const char *name, int64_t value, 
                            (long long)value);
     nc_fixed_dim f = {nc_arena_str(&o->arena, name), value};
     if (!f.name || !NC_PUSH(&o->arena, o->fixed_dims, f)) return nc_api_error(err, NC_E_MEMORY, NULL);
+    return NACRE_OK;
+}
+
+nacre_code nacre_options_stream(nacre_options *o, const char *node, int stream, nacre_error *err) {
+    if (!*node || stream < 0 || stream >= MAX_STREAMS)
+        return nc_api_fail(err, NC_E_ARGUMENT, "a stream for node '%s': expected a name and 0 to %d, got %d", node,
+                           MAX_STREAMS - 1, stream);
+    nc_plan_stream s = {nc_arena_str(&o->arena, node), stream};
+    if (!s.node || !NC_PUSH(&o->arena, o->given, s)) return nc_api_error(err, NC_E_MEMORY, NULL);
     return NACRE_OK;
 }
 

@@ -2,24 +2,29 @@
 #include "plan/build.h"
 
 #include "base/mem.h"
-
-#include <string.h>
 #include "plan/check_program.h"
 
-/* The host, and the session's device with a stream that computes and one that copies. */
+#include <string.h>
+
+/* How many streams may compute at the session's device. A subprogram runs on what its parent lends: one. */
+static int n_computing(const nc_build_ctx *c) { return c->p->inner || c->o->n_streams < 1 ? 1 : c->o->n_streams; }
+
+/* The host, and the session's device with a stream that computes, one that copies, and further ones that compute. One
+ * stream at the host is the host's own; several stand behind it. */
 static nc_code list_places(nc_build_ctx *c) {
     nc_program *p = c->p;
     bool host_only = p->device->table->host_memory;
+    int n = n_computing(c);
+    p->overlaps = host_only && n > 1;
     p->n_places = host_only ? 1 : 2;
-    p->n_streams = host_only ? 1 : 3;
+    p->n_streams = !host_only ? 2 + n : n > 1 ? 1 + n : 1;
     NC_NEED(c->w, p->places = nc_arena_array(&p->arena, (size_t)p->n_places, sizeof *p->places));
     NC_NEED(c->w, p->streams = nc_arena_array(&p->arena, (size_t)p->n_streams, sizeof *p->streams));
     p->places[0] = nc_device_cpu();
+    if (!host_only) p->places[1] = p->device;
+    for (int s = 0; s < p->n_streams; s++) p->streams[s] = (nc_prog_stream){NC_STREAM_COMPUTE, p->n_places - 1};
     p->streams[0] = (nc_prog_stream){NC_STREAM_HOST, 0};
-    if (host_only) return NC_OK;
-    p->places[1] = p->device;
-    p->streams[1] = (nc_prog_stream){NC_STREAM_COMPUTE, 1};
-    p->streams[2] = (nc_prog_stream){NC_STREAM_COPY, 1};
+    if (!host_only) p->streams[2].kind = NC_STREAM_COPY;
     return NC_OK;
 }
 
@@ -45,6 +50,7 @@ static nc_code build(nc_build_ctx *c) {
     NC_TRY(list_places(c));
     NC_TRY(nc_build_slots(c));
     NC_TRY(nc_build_segments(c));
+    NC_TRY(nc_build_assign(c));
     NC_TRY(nc_build_lives(c));
     NC_TRY(nc_build_streams(c));
     NC_TRY(nc_build_steady(c));

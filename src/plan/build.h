@@ -26,6 +26,7 @@ NC_MUST nc_code nc_build_program(nc_work *w, const nc_graph *g, const nc_plan_op
 /* The steps, in order. */
 NC_MUST nc_code nc_build_slots(nc_build_ctx *c);    /* slots.c: slots, instructions, storage */
 NC_MUST nc_code nc_build_segments(nc_build_ctx *c); /* segments.c: segments, sizing, cuts */
+NC_MUST nc_code nc_build_assign(nc_build_ctx *c);   /* assign.c: a stream for every instruction */
 NC_MUST nc_code nc_build_lives(nc_build_ctx *c);    /* lives.c: roots, lifetimes, in-place, moves */
 NC_MUST nc_code nc_build_streams(nc_build_ctx *c);  /* streams.c: events, clocks, what can be captured */
 NC_MUST nc_code nc_build_steady(nc_build_ctx *c);   /* steady.c: what a run does again though sizes stay */

@@ -23,13 +23,6 @@ static nc_code find_roots(nc_build_ctx *c) {
     return NC_OK;
 }
 
-static int stream_of(const nc_program *p, const nc_instr *x) {
-    if (x->binding->kind == NC_K_VIEW) return 0;
-    if (x->binding != &nc_transfer_binding) return nc_program_stream(p, NC_STREAM_COMPUTE, x->place);
-    int from = x->in[0] >= 0 ? p->slots[x->in[0]].place : 0; /* the device's own stream copies, either way */
-    return nc_program_stream(p, NC_STREAM_COPY, x->place ? x->place : from);
-}
-
 static bool reads_bytes(const nc_instr *x, int j) {
     return !(j < 32 && (x->dims_only >> j & 1)) && !(x->binding->kind == NC_K_VIEW && j == 0);
 }
@@ -139,7 +132,6 @@ static void mark_moves(nc_program *p) {
 
 nc_code nc_build_lives(nc_build_ctx *c) {
     nc_program *p = c->p;
-    for (int i = 0; i < p->n_instrs; i++) p->instrs[i].stream = stream_of(p, &p->instrs[i]);
     NC_TRY(find_roots(c));
     touch_all(p);
     alias_results(p);

@@ -14,12 +14,21 @@ typedef struct nc_plan_cut {
     int n_outputs;
 } nc_plan_cut;
 
+/* The caller's choice: this node computes on that stream. */
+typedef struct nc_plan_stream {
+    const char *node;
+    int stream; /* among those that compute */
+} nc_plan_stream;
+
 typedef struct nc_plan_options {
     nc_device *device; /* nc_device_cpu(): everything on the host */
     bool no_fusion, no_layout, no_views, no_packing;
     bool inner; /* the program runs inside of another one's frame, on its streams */
     const nc_plan_cut *cuts;
     int n_cuts;
+    int n_streams; /* that may compute; 0 is as good as 1 */
+    const nc_plan_stream *given;
+    int n_given;
 } nc_plan_options;
 
 NC_MUST nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o);

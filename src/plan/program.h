@@ -2,7 +2,9 @@
  * by threads, printable, testable without running. Holds no sizes: those are an instance (plan/instance.h).
  *
  * Places: 0 is the host, the others are devices. Streams: 0 is the host's, done when issued; the others compute at a
- * place or copy to and from it. How many there are is the program's choice.
+ * place or copy to and from it. How many there are is the program's choice. Where several compute at the host itself,
+ * the program overlaps: what is issued, also on stream 0, is done when a clock says so, at the latest when the segment
+ * ends.
  * A segment is a run of instructions whose sizes are all known when it starts. A symbol is found by the caller's
  * inputs, by the variables, by `sizing` before a segment (a Reshape whose shape is computed), or by an instruction that
  * ends a segment. */
@@ -74,6 +76,8 @@ typedef struct nc_instr {
     bool lets_go;      /* an operand is moved */
     bool fixed;        /* a view whose geometry stays while sizes and memory stay */
     int *clock;        /* per stream: its newest instruction known to be done before this one starts */
+    int after;         /* the next instruction of its stream; n_instrs: none */
+    bool beside;       /* of a program that overlaps: others of its segment may run at the same time */
 } nc_instr;
 
 typedef struct nc_segment {
@@ -118,6 +122,7 @@ typedef struct nc_program {
     int n_places;
     nc_prog_stream *streams; /* streams[0] is the host's */
     int n_streams;
+    bool overlaps; /* streams of the host run beside each other */
     nc_slot *slots;
     int n_slots;
     nc_instr *instrs;
@@ -149,6 +154,11 @@ typedef struct nc_program {
 } nc_program;
 
 #include "base/text.h"
+/* "host", "compute", "copy"; with its number behind where there are several of that kind. */
+typedef struct nc_stream_name {
+    char text[24];
+} nc_stream_name;
+nc_stream_name nc_stream_name_of(const nc_prog_stream *streams, int n, int stream);
 /* The first stream of that kind at the place; 0, the host's, where there is none. */
 int nc_program_stream(const nc_program *p, nc_stream_kind kind, int place);
 void nc_program_print(nc_text *out, const nc_program *p);

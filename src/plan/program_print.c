@@ -4,18 +4,17 @@
 
 #include <stdio.h>
 
-/* "host", "compute", "copy"; with its number behind where the program has several of that kind. */
-static void print_stream(nc_text *out, const nc_program *p, int stream) {
+nc_stream_name nc_stream_name_of(const nc_prog_stream *streams, int n, int stream) {
     static const char *const kinds[] = {"host", "compute", "copy"};
-    char name[24];
-    int n = 0, before = 0;
-    for (int s = 0; s < p->n_streams; s++)
-        if (p->streams[s].kind == p->streams[stream].kind) n++, before += s < stream;
-    if (n > 1)
-        snprintf(name, sizeof name, "%s%d", kinds[p->streams[stream].kind], before);
+    nc_stream_name name;
+    int same = 0, before = 0;
+    for (int s = 0; s < n; s++)
+        if (streams[s].kind == streams[stream].kind) same++, before += s < stream;
+    if (same > 1)
+        snprintf(name.text, sizeof name.text, "%s%d", kinds[streams[stream].kind], before);
     else
-        snprintf(name, sizeof name, "%s", kinds[p->streams[stream].kind]);
-    nc_text_addf(out, "%-8s ", name);
+        snprintf(name.text, sizeof name.text, "%s", kinds[streams[stream].kind]);
+    return name;
 }
 
 static void print_slot(nc_text *out, const nc_program *p, int i) {
@@ -43,7 +42,7 @@ static void print_instr(nc_text *out, const nc_program *p, int i) {
     if (x->binding->kind == NC_K_VIEW)
         nc_text_add(out, "view     ");
     else
-        print_stream(out, p, x->stream);
+        nc_text_addf(out, "%-8s ", nc_stream_name_of(p->streams, p->n_streams, x->stream).text);
     for (int k = 0; k < x->n_wait; k++) nc_text_addf(out, "wait e%d  ", x->wait[k]);
     for (int k = 0; k < x->n_out; k++) {
         if (k) nc_text_add(out, ", ");

@@ -64,10 +64,10 @@ static nc_code transfer(nc_frame *f, const nc_instr *x, const nc_call *c) {
                           &f->work.diag);
 }
 
-static nc_code run_kernel(nc_frame *f, int i) {
+static nc_code run_kernel(nc_frame *f, nc_work *w, int i) {
     const nc_instr *x = &f->program->instrs[i];
     nc_call *c = &f->calls[i];
-    c->stream = f->streams[x->stream];
+    c->stream = f->streams[x->stream], c->diag = &w->diag;
     switch (x->binding->kind) {
     case NC_K_VIEW: return x->binding->view(c);
     case NC_K_DYNAMIC: return nc_exec_dynamic(f, i);
@@ -75,19 +75,21 @@ static nc_code run_kernel(nc_frame *f, int i) {
     case NC_K_BOUNDED: break;
     }
     if (!x->binding->run) return transfer(f, x, c);
-    nc_kernel run = nc_choice_pick(nc_choice_of(x->node), c)->run;
+    const nc_choice *choice = nc_choice_of(x->node);
+    nc_kernel run = choice->n_variants ? nc_choice_pick(choice, c)->run : x->binding->run;
     return c->device->table->launch(c->device, c->stream, run, c);
 }
 
 static nc_code run_instr(nc_frame *f, int i, bool with_events) {
     const nc_instr *x = &f->program->instrs[i];
-    f->work.at_node = x->node->name, f->work.at_op = x->node->card->name;
+    nc_work *w = x->beside && x->stream ? &f->lanes[x->stream].work : &f->work;
+    w->at_node = x->node->name, w->at_op = x->node->card->name;
     if (f->cancel && atomic_load_explicit(f->cancel, memory_order_relaxed))
-        NC_FAIL(&f->work, NC_E_CANCELLED, "the run was cancelled here");
+        NC_FAIL(w, NC_E_CANCELLED, "the run was cancelled here");
     if (with_events && x->n_wait) NC_TRY(nc_exec_waits(f, x));
     if (x->writes_state) f->updated = true;
-    nc_code code = run_kernel(f, i);
-    if (code != NC_OK) return f->work.diag.code ? code : nc_fail(&f->work, code, "the kernel failed");
+    nc_code code = run_kernel(f, w, i);
+    if (code != NC_OK) return w->diag.code ? code : nc_fail(w, code, "the kernel failed");
     if (with_events && x->record >= 0) NC_TRY(nc_exec_record(f, x));
     /* What a device reads may be read later: such objects stay until the frame is cleared. */
     if (x->lets_go && x->stream == 0) nc_exec_let_go(f, x);
@@ -106,27 +108,26 @@ static uint64_t slot_bytes(nc_frame *f, int slot) {
 static int profile_number(nc_frame *f) {
     nc_frame *top = f;
     while (top->parent) top = top->parent;
-    if (!top->i_profile) {
-        nc_lock_take(&f->session->lock);
-        top->i_profile = ++f->session->n_profiled;
-        nc_lock_give(&f->session->lock);
-    }
-    return top->i_profile - 1;
+    nc_lock_take(&f->session->lock);
+    if (!top->i_profile) top->i_profile = ++f->session->n_profiled;
+    int i = top->i_profile - 1;
+    nc_lock_give(&f->session->lock);
+    return i;
 }
 
 static nc_code run_profiled(nc_frame *f, int i, bool with_events) {
     const nc_instr *x = &f->program->instrs[i];
     nc_profile *p = f->session->profile;
-    bool view = x->binding->kind == NC_K_VIEW;
+    bool view = x->binding->kind == NC_K_VIEW, dynamic = x->binding->kind == NC_K_DYNAMIC;
     nc_profile_event e = {.instr = x, .frame = profile_number(f)};
     for (int j = 0; !view && j < x->n_in; j++)
         if (j >= 32 || !(x->dims_only >> j & 1)) e.bytes += slot_bytes(f, x->in[j]);
-    f->ns_subs = 0;
+    if (dynamic) f->ns_subs = 0; /* others have no subgraphs, and may run at the same time */
     e.start = nc_profile_now(p);
     NC_TRY(run_instr(f, i, with_events));
     if (x->stream != 0) NC_TRY(nc_exec_sync(f));
     e.ns = nc_profile_now(p) - e.start;
-    e.ns_self = e.ns > f->ns_subs ? e.ns - f->ns_subs : 0;
+    e.ns_self = !dynamic ? e.ns : e.ns > f->ns_subs ? e.ns - f->ns_subs : 0;
     if (f->parent) f->parent->ns_subs += e.ns;
     for (int j = 0; !view && j < x->n_out; j++) e.bytes += slot_bytes(f, x->out[j]);
     nc_profile_add(p, &e);

@@ -76,6 +76,7 @@ static nc_code make_arrays(nc_work *w, nc_frame *f) {
     NC_NEED(w, f->streams = nc_alloc_zero((size_t)p->n_streams, sizeof *f->streams));
     NC_NEED(w, f->events = nc_alloc_zero((size_t)p->n_events + 1, sizeof *f->events));
     NC_NEED(w, f->vars = nc_alloc_zero((size_t)p->n_vars + 1, sizeof(nc_state_var *)));
+    if (p->overlaps) NC_NEED(w, f->lanes = nc_alloc_zero((size_t)p->n_streams, sizeof *f->lanes));
     NC_NEED(w, f->objects = nc_alloc_zero(most_in + most_out + 1, sizeof *f->objects));
     NC_NEED(w, f->results = nc_alloc_zero(most_out + 1, sizeof *f->results));
     NC_NEED(w, f->results_ptr = nc_alloc_zero(most_out + 1, sizeof *f->results_ptr));
@@ -117,6 +118,12 @@ static void count_bytes(nc_session *s, size_t add, size_t less) {
     nc_lock_give(&s->lock);
 }
 
+static void clear_work(nc_work *w) {
+    nc_arena_reset(&w->scratch);
+    w->diag.code = NC_OK, w->diag.text[0] = '\0';
+    w->at_node = w->at_op = NULL;
+}
+
 static void clear(nc_frame *f) {
     const nc_program *p = f->program;
     for (int i = 0; i < p->n_held; i++) {
@@ -127,9 +134,8 @@ static void clear(nc_frame *f) {
     memset(f->known, 0, (size_t)p->n_syms * sizeof *f->known);
     let_go_state(f);
     f->seg = 0, f->failed = f->rebound = false, f->cancel = NULL;
-    nc_arena_reset(&f->work.scratch);
-    f->work.diag.code = NC_OK, f->work.diag.text[0] = '\0';
-    f->work.at_node = f->work.at_op = NULL;
+    clear_work(&f->work);
+    for (int s = 0; f->lanes && s < p->n_streams; s++) clear_work(&f->lanes[s].work);
 }
 
 enum { MAX_PENDING = 4 };
@@ -204,6 +210,8 @@ void nc_frame_destroy(nc_frame *f) {
     for (int i = 1; f->streams && !p->inner && i < p->n_streams; i++)
         if (f->streams[i]) p->places[p->streams[i].place]->table->stream_destroy(d, f->streams[i]);
     nc_work_release(&f->work);
+    for (int s = 0; f->lanes && s < p->n_streams; s++) nc_work_release(&f->lanes[s].work);
+    nc_free(f->lanes);
     if (f->bound) nc_free(f->bound[0].syms);
     nc_free(f->slots);
     nc_free(f->calls);
@@ -313,6 +321,13 @@ static nc_code run_segment(nc_frame *f, int seg) {
         if (g->capturable && i == g->cap_first) {
             NC_TRY(nc_exec_range(f, seg));
             i = g->cap_end - 1;
+            continue;
+        }
+        if (f->program->instrs[i].beside) {
+            int end = i + 1;
+            while (end < g->end && f->program->instrs[end].beside) end++;
+            NC_TRY(nc_exec_overlap(f, i, end, kept));
+            i = end - 1;
             continue;
         }
         NC_TRY(nc_exec_instr(f, i, true));

@@ -5,8 +5,9 @@
  * run with the same sizes fills in the caller's tensors and launches.
  *
  * Files: frame.c (life and boundary), resident.c (boundary tensors on the device), bind.c (symbols, slots and memory of
- * a segment), sizing.c (sizes that host arguments tell), exec.c (instructions), dyn.c (dynamic kernels and
- * subprograms), deferred.c (subprograms planned when reached), replay.c (captured segments). */
+ * a segment), sizing.c (sizes that host arguments tell), exec.c (instructions), overlap.c (those of several host
+ * streams), dyn.c (dynamic kernels and subprograms), deferred.c (subprograms planned when reached), replay.c (captured
+ * segments). */
 #ifndef NC_RUN_FRAME_H
 #define NC_RUN_FRAME_H
 
@@ -31,6 +32,14 @@ typedef struct nc_bound {
     int64_t *syms;     /* values of the segment's symbols; INT64_MIN: not known when it started */
     nc_cached *cached; /* its instance, held */
 } nc_bound;
+
+/* A stream of the host whose instructions run beside those of others. */
+typedef struct nc_lane {
+    nc_work work; /* where its instructions say what is wrong; of stream 0 it is the frame's */
+    int next;     /* the first instruction that is not done */
+    bool busy;
+    nc_code code;
+} nc_lane;
 
 typedef struct nc_captured {
     nc_capture *capture;
@@ -66,9 +75,11 @@ typedef struct nc_frame {
     bool pending;           /* the run has returned, its work may go on until border[1] */
     nc_event *border[2];    /* between the caller's stream and the others; the end of the run */
     nc_event **events;
+    nc_lane *lanes; /* per stream of a program that overlaps; NULL: it does not */
     nc_state *state;
     nc_state_var **vars; /* the state's variable for each of the program's */
-    bool holds_state, updated;
+    bool holds_state;
+    atomic_bool updated;
     int seg;      /* the next segment to run */
     bool rebound; /* this run bound a segment anew: those after it follow */
     bool failed;
@@ -123,6 +134,8 @@ NC_MUST nc_code nc_exec_instr(nc_frame *f, int i, bool with_events);
 NC_MUST nc_code nc_exec_waits(nc_frame *f, const nc_instr *x);
 NC_MUST nc_code nc_exec_record(nc_frame *f, const nc_instr *x);
 NC_MUST nc_code nc_exec_sync(nc_frame *f); /* all streams */
+/* The instructions [first, end), each beside others; fixed views not, where they are kept. */
+NC_MUST nc_code nc_exec_overlap(nc_frame *f, int first, int end, bool kept);
 NC_MUST nc_code nc_exec_dynamic(nc_frame *f, int i);
 NC_MUST nc_code nc_exec_range(nc_frame *f, int seg); /* the capturable range, recorded or replayed when that is on */
 void nc_exec_let_go(nc_frame *f, const nc_instr *x); /* objects whose last use this was */

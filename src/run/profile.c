@@ -99,7 +99,6 @@ static void add_event(const nc_profile *p, nc_text *out, const nc_profile_event 
 }
 
 static void add_threads(const nc_profile *p, nc_text *out) {
-    static const char *const names[] = {"host", "compute", "copies"};
     int frames = 0;
     for (size_t i = 0; i < p->n; i++)
         if (p->v[i].frame >= frames) frames = p->v[i].frame + 1;
@@ -108,7 +107,7 @@ static void add_threads(const nc_profile *p, nc_text *out) {
             nc_text_addf(
                 out,
                 ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s, frame %d\"}}",
-                f * p->n_streams + s, names[p->streams[s].kind], f);
+                f * p->n_streams + s, nc_stream_name_of(p->streams, p->n_streams, s).text, f);
 }
 
 void nc_profile_trace(nc_profile *p, nc_text *out) {

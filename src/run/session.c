@@ -193,6 +193,7 @@ static nc_code keep_how(maker *k, const nc_plan_options *po) {
     *how =
         (nc_how){.plan = *po, .level = o->level, .n_passes_off = o->n_passes_off, .differentiated = o->differentiate};
     how->plan.cuts = NULL, how->plan.n_cuts = 0;
+    how->plan.given = NULL, how->plan.n_given = how->plan.n_streams = 0;
     nc_arena *a = &k->s->model->arena;
     NC_NEED(k->w, how->passes_off = nc_arena_array(a, (size_t)o->n_passes_off + 1, sizeof *how->passes_off));
     for (int i = 0; i < o->n_passes_off; i++) NC_NEED(k->w, how->passes_off[i] = nc_arena_str(a, o->passes_off[i]));
@@ -210,7 +211,10 @@ static nc_code make_program(maker *k) {
                           .no_views = o->no_views,
                           .no_packing = o->no_packing,
                           .cuts = o->cuts,
-                          .n_cuts = o->n_cuts};
+                          .n_cuts = o->n_cuts,
+                          .n_streams = o->n_streams,
+                          .given = o->given,
+                          .n_given = o->n_given};
     NC_TRY(keep_how(k, &po));
     NC_TRY(nc_plan_lower(k->w, s->model, &po));
     dump(k, NC_DUMP_LOWERED);

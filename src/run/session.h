@@ -45,6 +45,9 @@ typedef struct nc_session_options {
     int n_variables;
     const nc_plan_cut *cuts;
     int n_cuts;
+    int n_streams; /* that may compute; 0: one */
+    const nc_plan_stream *given;
+    int n_given;
     const nc_fixed_dim *fixed_dims;
     int n_fixed_dims;
     const char *save_path;        /* the transformed graph goes there as ONNX; NULL: nowhere */
@@ -102,7 +105,7 @@ typedef struct nc_stats {
 
 /* How the session plans, for what is planned while it runs. */
 typedef struct nc_how {
-    nc_plan_options plan; /* without cuts */
+    nc_plan_options plan; /* without cuts, on one stream */
     int level;
     const char **passes_off;
     int n_passes_off;

@@ -344,6 +344,40 @@ def test_what_cannot_be_honoured_says_so():
         nacre.OrtValue.ortvalue_from_numpy(X, "npu", 0)
 
 
+def two_branches():
+    nodes = [helper.make_node("MatMul", ["x", "x"], ["a"], "left"), helper.make_node("Tanh", ["x"], ["t"], "right"),
+             helper.make_node("MatMul", ["t", "x"], ["b"], "right2"), helper.make_node("Sub", ["a", "b"], ["y"])]
+    io = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "n"]) for name in "xy"]
+    return helper.make_model(helper.make_graph(nodes, "g", io[:1], io[1:]),
+                             opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def test_streams():
+    x = np.random.default_rng(1).standard_normal((40, 40)).astype(np.float32)
+    want, = nacre.InferenceSession(two_branches()).run(None, {"x": x})
+
+    def session(parallel=0, **entries):
+        o = nacre.SessionOptions()
+        if parallel:
+            o.execution_mode, o.inter_op_num_threads = nacre.ExecutionMode.ORT_PARALLEL, parallel
+        for key, value in entries.items():
+            o.add_session_config_entry("nacre." + key.replace("_", "."), value)
+        return nacre.InferenceSession(two_branches(), o)
+
+    for s in (session(streams="2"), session(streams="4", stream_left="3", stream_right2="1"),
+              session(parallel=3, stream_left="2"), session(parallel=1000)):
+        assert s.run(None, {"x": x})[0].tobytes() == want.tobytes()
+    for how in (dict(stream_left="1"), dict(streams="2", stream_left="2"), dict(parallel=2, stream_left="2"),
+                dict(streams="2", parallel=3, stream_left="2")):
+        with pytest.raises(nacre.InvalidArgument, match="'left'.*expected 0 to"):
+            session(**how)
+    with pytest.raises(nacre.InvalidArgument, match="'lost'.*none of that name"):
+        session(streams="2", stream_lost="1")
+    for how in (dict(streams="0"), dict(streams="many"), dict(stream_left="first")):
+        with pytest.raises(nacre.InvalidArgument, match="option stream"):
+            session(**how)
+
+
 # ---- OrtValue and IOBinding, on both ----
 
 @BOTH
