@@ -116,7 +116,7 @@ nc_code nc_frame_acquire(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *pa
 
 static void let_go_state(nc_frame *f) {
     if (f->holds_state) nc_state_end(f->state, f->program->writes_state);
-    f->holds_state = f->updated = false;
+    f->holds_state = false, f->updated = false;
     f->state = NULL;
 }
 
