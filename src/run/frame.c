@@ -106,7 +106,7 @@ static nc_code make(nc_work *w, nc_session *s, nc_prepared *r, nc_frame *parent,
 
 static void let_go_state(nc_frame *f) {
     if (f->holds_state) nc_state_end(f->state, f->program->writes_state);
-    f->holds_state = f->updated = false;
+    f->holds_state = false, f->updated = false;
     nc_state_unref(f->state);
     f->state = NULL;
 }
