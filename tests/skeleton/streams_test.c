@@ -262,7 +262,8 @@ static void objects(model *m) {
 TEST(streams_beside_dynamic_kernels) { on_streams(objects); }
 
 TEST(streams_on_cuda) {
-    static void (*const bodies[])(model *) = {diamond, towers, inception, small_branches, variables, training, control};
+    /* Not inception: convolutions have no kernel there yet, so that nothing is left for a second stream. */
+    static void (*const bodies[])(model *) = {diamond, towers, small_branches, variables, training, control};
     char text[256];
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         static char why[512];
