@@ -194,8 +194,9 @@ void nc_frame_destroy(nc_frame *f) {
         if (f->border[i]) d->table->event_destroy(d, f->border[i]);
     nc_bind_forget(f);
     nc_sizing_release(f);
-    for (int i = 0; f->captured && i < p->n_segs * NC_CAPTURES; i++)
-        if (f->captured[0][i].capture) d->table->capture_destroy(d, f->captured[0][i].capture);
+    for (int i = 0; f->captured && i < p->n_segs; i++)
+        for (int k = 0; k < NC_CAPTURES; k++)
+            if (f->captured[i][k].capture) d->table->capture_destroy(d, f->captured[i][k].capture);
     for (int i = 0; f->events && i < p->n_events; i++)
         if (f->events[i]) d->table->event_destroy(d, f->events[i]);
     for (int i = 0; f->chunks && i < p->n_segs; i++)
