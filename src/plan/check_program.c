@@ -2,7 +2,8 @@
  *
  * What is done when: the host issues instructions in order and does its own at once; a device does those of one stream
  * in order; an event makes whoever waits for it know what its recorder had done and knew; whatever the host has waited
- * for, every later instruction knows. From this `before[i]` follows: per stream, the newest instruction that is surely
+ * for, every later instruction knows; where host streams overlap, the executor's own rule (all_done_before). From this
+ * `before[i]` follows: per stream, the newest instruction that is surely
  * done when instruction i starts.
  *
  * What a memory holds: every root has versions. A result that is laid over an operand, or a new value of a variable,
@@ -71,6 +72,13 @@ static void host_waits(const checker *c, int i, int *knows) {
     for (int s = 1; p->instrs[i].subs && s < p->n_streams; s++) join(c, knows, row(c, knows, s));
 }
 
+/* In a program that overlaps, runs of instructions that stand beside each other start when all before them is done, and
+ * end when all of them are; the others run one by one. */
+static bool all_done_before(const nc_program *p, int i) {
+    const nc_instr *x = &p->instrs[i];
+    return i == p->segs[x->seg].first || !x->beside || !p->instrs[i - 1].beside;
+}
+
 static nc_code find_before(checker *c) {
     const nc_program *p = c->p;
     size_t n = (size_t)p->n_streams;
@@ -82,8 +90,10 @@ static nc_code find_before(checker *c) {
         const nc_instr *x = &p->instrs[i];
         int *own = row(c, c->before, i), *stream = row(c, knows, x->stream);
         c->at = i;
+        if (p->overlaps && all_done_before(p, i))
+            for (size_t k = 0; k < n * n; k++) knows[k] = i - 1;
         memcpy(own, stream, n * sizeof *own);
-        join(c, own, knows); /* row 0 is the host's */
+        if (!p->overlaps) join(c, own, knows); /* row 0 is the host's */
         for (int k = 0; k < x->n_wait; k++) {
             int y = recorder_of(p, x->wait[k], i);
             if (y < 0) BROKEN(c, "waits for event %d, which nothing before it records", x->wait[k]);

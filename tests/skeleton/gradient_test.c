@@ -1,5 +1,6 @@
 /* Gradients against central differences in f64: a lane from its formula, MatMul, broadcasting, control flow through
  * tapes, and the second derivative through the lane's own gradient op. */
+#include "api/api.h"
 #include "tests/model.h"
 
 #include "base/mem.h"
@@ -209,15 +210,15 @@ static void open_with(model *m, nc_code (*differentiate)(nc_work *, nc_model *, 
     nc_model *parsed;
     nc_session *s = NULL;
     nc_work_init(&w);
-    nc_env *env = *(nc_env **)m->env; /* the handle's only field */
+    nc_env *env = m->env->env;
     nc_code code = nc_graph_parse(&w, tanh_text, env->registry, &parsed);
     nc_session_options o = {.device = m->device, .level = 3, .differentiate = differentiate, .keep_dumps = true};
     if (code == NC_OK) code = nc_session_create(&w, env, parsed, &o, &s);
     if (code != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s '%s': %s", w.diag.op, w.diag.node, w.diag.text);
     m->failed = code != NC_OK;
     nc_work_release(&w);
-    m->session = nc_alloc_zero(1, sizeof s);
-    if (m->session) *(nc_session **)m->session = s;
+    m->session = nc_alloc_zero(1, sizeof *m->session);
+    if (m->session) m->session->s = s;
 }
 
 static void second(model *m) {
