@@ -5,7 +5,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/per_type.h"
 
-enum { STRIP = 64 };
+enum { STRIP = 64, ALONE = 16384 };
 
 typedef struct along_job {
     const void *x;
@@ -90,12 +90,15 @@ static int along_start(along_job *j, const nc_tensor *x, int axis, int64_t *n_it
     return type;
 }
 
+/* Waking threads costs more than a few thousand elements. */
+static nc_pool *along_pool(const nc_tensor *x, nc_pool *pool) { return nc_tensor_numel(x) < ALONE ? NULL : pool; }
+
 nc_code nck_arg(const nc_tensor *x, int axis, bool smallest, bool last, int64_t *out, nc_pool *pool) {
     along_job j = {.out = out, .smallest = smallest, .last = last};
     int64_t n_items;
     int type = along_start(&j, x, axis, &n_items);
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;
-    if (j.n > 0) nc_parallel(pool, n_items, loops[type].arg, &j);
+    if (j.n > 0) nc_parallel(along_pool(x, pool), n_items, loops[type].arg, &j);
     return NC_OK;
 }
 
@@ -105,6 +108,6 @@ nc_code nck_cumulate(const nc_tensor *x, int axis, bool product, bool exclusive,
     int64_t n_items;
     int type = along_start(&j, x, axis, &n_items);
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;
-    nc_parallel(pool, n_items, loops[type].cumulate, &j);
+    nc_parallel(along_pool(x, pool), n_items, loops[type].cumulate, &j);
     return NC_OK;
 }
