@@ -9,6 +9,7 @@
 #include <float.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #define MAX_BYTES (1 << 18)
 
@@ -406,6 +407,12 @@ static void *on_small_stack(void *ctx) {
     return NULL;
 }
 
+/* 64 KiB, or more where the system has no smaller stacks. */
+static size_t small_stack(void) {
+    long least = sysconf(_SC_THREAD_STACK_MIN);
+    return least > 65536 ? (size_t)least : 65536;
+}
+
 TEST(small_stacks_are_enough) {
     nck_tile_op op[NCK_TILE_MAX_REG - 1];
     uint16_t last[1] = {NCK_TILE_MAX_REG - 1};
@@ -428,7 +435,7 @@ TEST(small_stacks_are_enough) {
         REQUIRE(nck_tile_check(&s.p));
         pthread_attr_t attr;
         pthread_t thread;
-        REQUIRE(pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, 65536) == 0);
+        REQUIRE(pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, small_stack()) == 0);
         REQUIRE(pthread_create(&thread, &attr, on_small_stack, &s) == 0);
         pthread_join(thread, NULL);
         pthread_attr_destroy(&attr);
