@@ -408,7 +408,7 @@ static void *on_small_stack(void *ctx) {
 }
 
 /* 64 KiB, or more where the system has no smaller stacks. */
-static size_t small_stack(void) {
+static size_t stack_bytes(void) {
     long least = sysconf(_SC_THREAD_STACK_MIN);
     return least > 65536 ? (size_t)least : 65536;
 }
@@ -435,7 +435,7 @@ TEST(small_stacks_are_enough) {
         REQUIRE(nck_tile_check(&s.p));
         pthread_attr_t attr;
         pthread_t thread;
-        REQUIRE(pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, small_stack()) == 0);
+        REQUIRE(pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, stack_bytes()) == 0);
         REQUIRE(pthread_create(&thread, &attr, on_small_stack, &s) == 0);
         pthread_join(thread, NULL);
         pthread_attr_destroy(&attr);
