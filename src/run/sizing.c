@@ -35,7 +35,7 @@ static nc_code operand(nc_frame *f, const nc_instr *x, const nc_call *c, int j, 
     bool made_here =
         s && s->seg == x->seg && s->storage != NC_S_INPUT && s->storage != NC_S_CONST && s->storage != NC_S_STATE;
     *t = *c->in[j];
-    if (!made_here || s->storage == NC_S_OBJECT) return NC_OK;
+    if (!made_here || s->rank < 0) return NC_OK; /* what a dynamic kernel will make may be of any rank, or no tensor */
     *t = (nc_tensor){.dtype = s->dtype, .rank = s->rank < 0 ? 0 : s->rank};
     for (int d = 0; d < t->rank; d++)
         if (!nc_dim_eval(p->dims[s->dims[d]], f->sym, f->known, &t->dims[d]) || t->dims[d] < 0)

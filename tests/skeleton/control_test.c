@@ -111,3 +111,23 @@ static void loop_with_capture(model *m) {
 }
 
 TEST(loop_with_capture_switched_on) { model_everywhere(loop_with_capture); }
+
+/* The size of what follows a branch is asked for before the branch has run: its dims are known, its tensor is not. */
+static void sized_after_a_branch(model *m) {
+    static const float x[] = {1, 2, 3, 4};
+    static const int64_t four[] = {4};
+    static const bool yes = true;
+    model_open(
+        m, "<opset: \"\" 18> g (float[n] x, bool[] c) => (y)\n"
+           "<const int64[1] from = {3}, const int64[1] to = {-4}, const int64[1] axis = {0}, const int64[1] step = "
+           "{-1}>\n"
+           "{ v = If<then_branch = { () => (p) { p = Relu(^x) } }, else_branch = { () => (q) { q = Neg(^x) } }>(c)\n"
+           "  y = Slice(v, from, to, axis, step) }");
+    model_input(m, "x", NACRE_FLOAT, 1, four, x);
+    model_input(m, "c", NACRE_BOOL, 0, NULL, &yes);
+    model_run(m);
+    const float *y = model_floats(m, "y", 3);
+    for (int i = 0; y && i < 3; i++) CHECK(y[i] == x[3 - i]);
+    model_collect_all(m);
+}
+TEST(sizes_behind_a_branch) { model_everywhere(sized_after_a_branch); }
