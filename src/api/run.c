@@ -213,23 +213,23 @@ nc_code nc_api_want(nc_frame *f, const nc_wanted *w) {
 }
 
 /* An output that the host wrote and the caller wants on the device. */
-static nc_code send(nc_frame *f, nc_object **o) {
-    nc_object *there;
-    if ((*o)->kind != NC_OBJ_TENSOR || (*o)->t.dtype == NC_STRING || nc_object_on_device(*o)) return NC_OK;
-    NC_TRY(nc_api_to_device(&f->work, f->session->env, f->program->device, *o, &there));
-    nc_object_unref(*o);
-    *o = there;
+static nc_code send(nc_frame *f, nc_object *o, nc_object **out) {
+    if (o->kind == NC_OBJ_TENSOR && o->t.dtype != NC_STRING && !nc_object_on_device(o))
+        return nc_api_to_device(&f->work, f->session->env, f->program->device, o, out);
+    *out = nc_object_ref(o);
     return NC_OK;
 }
 
 nc_code nc_api_take(nc_frame *f, const nc_wanted *w, nc_object **out) {
     nc_object *o = nc_frame_output(f, w->output);
     if (w->into) {
+        if (!writes(f, w->output, w->into)) NC_TRY(nc_api_copy(&f->work, w->into, o));
         *out = nc_object_ref(w->into);
-        return writes(f, w->output, w->into) ? NC_OK : nc_api_copy(&f->work, w->into, o);
+        return NC_OK;
     }
+    if (w->on_device && f->program->n_places > 1) return send(f, o, out);
     *out = nc_object_ref(o);
-    return w->on_device && f->program->n_places > 1 ? send(f, out) : NC_OK;
+    return NC_OK;
 }
 
 static nc_code find_wanted(nc_frame *f, const nacre_run_options *r, const char *const *names, nacre_value **out,

@@ -15,25 +15,15 @@ static const struct {
 #undef X
 };
 
-static bool is_known(nc_dtype t) {
-    return (int)t > 0 && (int)t < NC_N_DTYPES && types[t].name != NULL;
-}
+static bool is_known(nc_dtype t) { return (int)t > 0 && (int)t < NC_N_DTYPES && types[t].name != NULL; }
 
-size_t nc_dtype_bytes(nc_dtype t) {
-    return is_known(t) ? types[t].bits / 8u : 0;
-}
+size_t nc_dtype_bytes(nc_dtype t) { return is_known(t) ? types[t].bits / 8u : 0; }
 
-unsigned nc_dtype_bits(nc_dtype t) {
-    return is_known(t) ? types[t].bits : 0;
-}
+unsigned nc_dtype_bits(nc_dtype t) { return is_known(t) ? types[t].bits : 0; }
 
-const char *nc_dtype_name(nc_dtype t) {
-    return is_known(t) ? types[t].name : "?";
-}
+const char *nc_dtype_name(nc_dtype t) { return is_known(t) ? types[t].name : "?"; }
 
-char nc_dtype_class(nc_dtype t) {
-    return is_known(t) ? types[t].class_ : '\0';
-}
+char nc_dtype_class(nc_dtype t) { return is_known(t) ? types[t].class_ : '\0'; }
 
 nc_dtype nc_dtype_parse(const char *name) {
     for (int t = 1; t < NC_N_DTYPES; t++) {
@@ -96,12 +86,15 @@ uint16_t nc_f64_to_f16(double d) {
     return round_to_half(sign, biased - 1023, fraction | UINT64_C(1) << 52);
 }
 
-float nc_bf16_to_f32(uint16_t h) {
-    return f32_of_bits((uint32_t)h << 16);
-}
+float nc_bf16_to_f32(uint16_t h) { return f32_of_bits((uint32_t)h << 16); }
 
 uint16_t nc_f32_to_bf16(float f) {
     uint32_t u = bits_of_f32(f);
     if ((u & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
+}
+
+bool nc_dtype_is_aligned(nc_dtype t, const void *p) {
+    size_t elem = t == NC_STRING ? sizeof(void *) : nc_dtype_bytes(t);
+    return elem < 2 || (uintptr_t)p % (elem > 8 ? 8 : elem) == 0;
 }

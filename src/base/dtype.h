@@ -14,11 +14,12 @@ typedef enum nc_dtype {
     NC_N_DTYPES
 } nc_dtype;
 
-size_t nc_dtype_bytes(nc_dtype t);         /* 0 for strings, packed and unknown types */
-unsigned nc_dtype_bits(nc_dtype t);        /* 0 for strings and unknown types */
-const char *nc_dtype_name(nc_dtype t);     /* "float"; "?" when unknown */
-nc_dtype nc_dtype_parse(const char *name); /* NC_UNDEFINED when unknown */
-char nc_dtype_class(nc_dtype t);           /* 'F' 'N' 'I' 'U' 'B' 'C' 'S', 0 when unknown */
+size_t nc_dtype_bytes(nc_dtype t);                   /* 0 for strings, packed and unknown types */
+bool nc_dtype_is_aligned(nc_dtype t, const void *p); /* elements of this type may be read at p */
+unsigned nc_dtype_bits(nc_dtype t);                  /* 0 for strings and unknown types */
+const char *nc_dtype_name(nc_dtype t);               /* "float"; "?" when unknown */
+nc_dtype nc_dtype_parse(const char *name);           /* NC_UNDEFINED when unknown */
+char nc_dtype_class(nc_dtype t);                     /* 'F' 'N' 'I' 'U' 'B' 'C' 'S', 0 when unknown */
 static inline bool nc_dtype_is_float(nc_dtype t) { return nc_dtype_class(t) == 'F'; } /* one that is computed in */
 /* Elements share bytes: such tensors are dense and start on a byte, see base/narrow.h. */
 static inline bool nc_dtype_is_packed(nc_dtype t) { return nc_dtype_bits(t) % 8 != 0; }

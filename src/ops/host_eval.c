@@ -2,7 +2,6 @@
  * own. */
 #include "ops/host_eval.h"
 
-#include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/binding.h"
 
@@ -30,16 +29,11 @@ static bool give_memory(const evaluation *e, int i) {
     return true;
 }
 
-static bool is_aligned(const nc_tensor *t) {
-    size_t elem = nc_dtype_bytes(t->dtype);
-    return elem < 2 || (uintptr_t)t->data % (elem > 8 ? 8 : elem) == 0;
-}
-
 /* Constants may lie anywhere in their file; kernels get copies where they must. */
 static bool align(evaluation *e, int i) {
     nc_tensor *t = &e->in[i];
     size_t bytes;
-    if (t->data == NULL || is_aligned(t) || (e->unaligned_in >> i & 1)) return true;
+    if (t->data == NULL || nc_dtype_is_aligned(t->dtype, t->data) || (e->unaligned_in >> i & 1)) return true;
     if (!nc_tensor_bytes(t->dtype, t->dims, t->rank, &bytes)) return false;
     e->copied[i] = nc_buffer_host(bytes + 1);
     if (e->copied[i] == NULL) return false;
@@ -71,7 +65,7 @@ static nc_code run_view(evaluation *e) {
             e->held[i] = nc_buffer_ref(e->held_in);
             continue;
         }
-        if (!is_aligned(&e->in[0])) {
+        if (!nc_dtype_is_aligned(e->in[0].dtype, e->in[0].data)) {
             if (!align(e, 0)) NC_FAIL(e->w, NC_E_MEMORY, "out of memory");
             NC_TRY(e->b->view(&e->call));
         }

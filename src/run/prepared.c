@@ -22,11 +22,6 @@ static nc_code upload(nc_work *w, const nc_prepared *r, nc_device *d, const void
     return NC_OK;
 }
 
-static bool aligned(const nc_literal *l) {
-    size_t elem = l->dtype == NC_STRING ? sizeof(void *) : nc_dtype_bytes(l->dtype);
-    return elem < 2 || (uintptr_t)l->data % (elem > 8 ? 8 : elem) == 0;
-}
-
 /* The plain bytes were copied or packed and are not read again. */
 static void forget(const nc_literal *l) {
     if (!l->keeps || !l->keeps->file || l->bytes > l->keeps->bytes) return;
@@ -41,7 +36,9 @@ static nc_code place_const(nc_work *w, nc_prepared *r, int i) {
     *t = (nc_tensor){.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
     memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
     nc_dense_strides(t->dims, t->rank, t->strides);
-    if (k->packed_only || l->dtype == NC_STRING || (!k->place && l->n && (k->unaligned || aligned(l)))) return NC_OK;
+    if (k->packed_only || l->dtype == NC_STRING ||
+        (!k->place && l->n && (k->unaligned || nc_dtype_is_aligned(l->dtype, l->data))))
+        return NC_OK;
     nc_device *d = r->program->places[k->place];
     NC_TRY(upload(w, r, d, l->data, l->bytes, &r->const_buffers[i]));
     t->data = r->const_buffers[i]->ptr;
