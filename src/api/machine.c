@@ -21,6 +21,17 @@ static void add_features(nc_text *t) {
     nc_text_add(t, n ? "\n" : "none\n");
 }
 
+/* Which row of isa.list each table of kernels is of, and what the processor lacks for the other rows. */
+static void add_tables(nc_text *t) {
+    nck_isa_line line;
+    nc_text_add(t, "kernels\t");
+    for (int i = 0; nck_isa_table_line(i, &line); i++)
+        nc_text_addf(t, "%s%s by %s", i ? ", " : "", line.what, line.text);
+    nc_text_add(t, "\n");
+    for (int i = 0; nck_isa_missing_line(i, &line); i++)
+        nc_text_addf(t, "no %s\tthe processor lacks %s\n", line.what, line.text);
+}
+
 nacre_code nacre_env_describe_machine(nacre_env *env, char **text, nacre_error *err) {
     const nc_cpu *c = nc_cpu_get();
     nc_text t = {0};
@@ -35,6 +46,7 @@ nacre_code nacre_env_describe_machine(nacre_env *env, char **text, nacre_error *
                  nck_isa_get()->name);
     for (int i = 0; nck_isa_at(i); i++) nc_text_addf(&t, "%s%s", i ? " " : "", nck_isa_at(i)->name);
     nc_text_add(&t, "\n");
+    add_tables(&t);
     add_features(&t);
     nc_text_addf(&t, "l1d\t%zu\nl2\t%zu\nthreads\t%d\n", c->l1d, c->l2, nc_pool_threads(env->env->pool));
     int quota = nc_machine_quota("");

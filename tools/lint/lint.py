@@ -146,7 +146,7 @@ def check_includes(tree):
 
 
 def isa_rows(tree):
-    rows = re.findall(r'^ISA\((\w+), *(\w+), *"([^"]*)"\)', tree.texts.get("src/kernels/cpu/isa.list", ""), re.M)
+    rows = re.findall(r'^(?:ISA|PART)\((\w+), *(\w+), *"([^"]*)"', tree.texts.get("src/kernels/cpu/isa.list", ""), re.M)
     return {name: (arch, flags.split()) for name, arch, flags in rows}
 
 

@@ -9,7 +9,8 @@ static const char help[] =
     "\n"
     "Prints the version, the processor with the instruction set that the kernels use, caches and threads, and for "
     "every\n"
-    "device what it is or why it cannot be used. NACRE_ISA=portable forces another instruction set.\n"
+    "device what it is or why it cannot be used. NACRE_ISA=portable forces another instruction set, for one table of\n"
+    "kernels NACRE_ISA=gemm=portable.\n"
     "\n"
     "example: nacre info\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage\n";

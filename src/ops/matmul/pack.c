@@ -15,8 +15,8 @@ nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s) {
     const nc_literal *lit = b->origin == NC_FROM_CONST ? b->lit : NULL;
     if (p->no_packs || lit == NULL || lit->rank != 2 || lit->n == 0) return NC_OK;
     if (lit->dtype != NC_FLOAT && lit->dtype != NC_DOUBLE) return NC_OK;
-    const char *form = nc_arena_printf(p->arena, "gemm_b/1/%s/%s/%s", nck_isa_get()->name, nc_dtype_name(lit->dtype),
-                                       s->trans_b ? "t" : "n");
+    const char *form = nc_arena_printf(p->arena, "gemm_b/1/%s/%s/%s", nck_isa_get()->from.gemm,
+                                       nc_dtype_name(lit->dtype), s->trans_b ? "t" : "n");
     NC_NEED(p->w, form);
     int k = s->trans_b;
     p->pack[p->n_packs++] = (nc_pack){.input = 1,

@@ -213,7 +213,7 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
     conv *s = p->state;
     s->packed = !p->no_packs;
     if (p->no_packs) return NC_OK;
-    const char *form = nc_arena_printf(p->arena, "conv_w/1/%s/float", nck_isa_get()->name);
+    const char *form = nc_arena_printf(p->arena, "conv_w/1/%s/float", nck_isa_get()->from.conv);
     NC_NEED(p->w, form);
     p->pack[p->n_packs++] = (nc_pack){.input = 1, .form = form, .bytes = packed_bytes(w->dims), .fill = conv_fill};
     return NC_OK;

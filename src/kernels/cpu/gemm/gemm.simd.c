@@ -1,7 +1,8 @@
 /* kernels/cpu/gemm/gemm.simd.c: the register-blocked micro-kernels and the store of a tile, for each ISA.
  *
  * A tile of MR rows and NV vectors of columns stays in registers over one cut of K: 24 accumulators of 32 registers on
- * NEON, 12 of 16 on AVX2. A tile with fewer rows has its own kernel, so that short matrices do not pay for full ones.
+ * NEON, 12 of 16 on AVX2, 28 of 32 on AVX-512. A tile with fewer rows has its own kernel, so that short matrices do not
+ * pay for full ones.
  * Each element is one chain of fused multiply-adds in the order of k (gemm.h promises it). */
 #include "kernels/cpu/gemm/gemm_kernel.h"
 #include "kernels/cpu/per_type.h"
@@ -11,6 +12,9 @@
 #if defined NCK_ISA_neon
 enum { MR = 8, NV = 3 };
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#elif defined NCK_ISA_avx512
+enum { MR = 14, NV = 2 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #elif defined NCK_ISA_avx2
 enum { MR = 6, NV = 2 };
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)

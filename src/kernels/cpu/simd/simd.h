@@ -22,6 +22,8 @@ typedef double v_elem_f64;
 
 #if defined NCK_ISA_neon
 #include "kernels/cpu/simd/neon.h"
+#elif defined NCK_ISA_avx512
+#include "kernels/cpu/simd/avx512.h"
 #elif defined NCK_ISA_avx2
 #include "kernels/cpu/simd/avx2.h"
 #else
