@@ -38,6 +38,8 @@ typedef struct slot {
     void *ctx;
     uint64_t fpmode; /* of the caller, for its helpers: what an item gives may not depend on who runs it */
     nc_log_scope log;
+    atomic_int most;    /* threads that may take part */
+    atomic_int tickets; /* taken so far, of the caller and its helpers: the lanes */
     _Alignas(CACHE_LINE) atomic_int_least64_t next;
 } slot;
 
@@ -55,6 +57,7 @@ struct nc_pool {
 };
 
 static _Thread_local bool in_item;
+static _Thread_local int lane; /* in the call that this thread runs an item of */
 static _Thread_local slot *own_slot; /* of the nc_parallel call this thread is in */
 
 /* Fork. A child has one thread and a copy of every pool, perhaps in the middle of a step: each is put back to "not
@@ -99,21 +102,24 @@ static bool spin_while(const nc_pool *p, atomic_uint *word, unsigned mask, unsig
     }
 }
 
-static void run_items(slot *s) {
+static void run_items(slot *s, int own_lane) {
     int64_t n = atomic_load_explicit(&s->n, memory_order_relaxed), i;
     void (*fn)(void *, int64_t) = s->fn;
     void *ctx = s->ctx;
     in_item = true;
+    lane = own_lane;
     while ((i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < n) fn(ctx, i);
     in_item = false;
 }
 
 /* A helper works as the caller would: its rounding, its treatment of denormals, its log. */
 static void help(slot *s) {
+    int own_lane = atomic_fetch_add_explicit(&s->tickets, 1, memory_order_relaxed);
+    if (own_lane >= atomic_load_explicit(&s->most, memory_order_relaxed)) return; /* all lanes are taken */
     uint64_t own = nc_fpmode_get(), wanted = s->fpmode;
     if (wanted != own) nc_fpmode_set(wanted);
     nc_log_scope before = nc_log_enter(s->log);
-    run_items(s);
+    run_items(s, own_lane);
     nc_log_enter(before);
     if (wanted != own) nc_fpmode_set(own);
 }
@@ -126,6 +132,8 @@ static bool try_join(slot *s) {
         if (atomic_load_explicit(&s->next, memory_order_relaxed) >= atomic_load_explicit(&s->n, memory_order_relaxed)) {
             return false;
         }
+        if (atomic_load_explicit(&s->tickets, memory_order_relaxed) >= atomic_load_explicit(&s->most, memory_order_relaxed))
+            return false;
     } while (!atomic_compare_exchange_weak_explicit(&s->state, &state, state + 1, memory_order_acquire,
                                                     memory_order_relaxed));
     return true;
@@ -229,22 +237,25 @@ static slot *claim_slot(nc_pool *p) {
     return NULL;
 }
 
-static void post(nc_pool *p, slot *s, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
+static void post(nc_pool *p, slot *s, int most, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
     s->fn = fn;
     s->ctx = ctx;
     s->fpmode = nc_fpmode_get();
     s->log = nc_log_current();
     atomic_store_explicit(&s->n, n, memory_order_relaxed);
     atomic_store_explicit(&s->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->most, most, memory_order_relaxed);
+    atomic_store_explicit(&s->tickets, 1, memory_order_relaxed); /* lane 0 is the caller's */
     atomic_store_explicit(&s->state, CLAIMED | OPEN, memory_order_release);
     atomic_fetch_add(&p->epoch, 1);
     int asleep = atomic_load(&p->n_asleep);
     if (asleep == 0) return;
     nc_lock_take(&p->lock);
-    if (n > asleep) {
+    int64_t wanted = n < most ? n : most;
+    if (wanted > asleep) {
         pthread_cond_broadcast(&p->wake);
     } else {
-        for (int64_t i = 1; i < n; i++) pthread_cond_signal(&p->wake);
+        for (int64_t i = 1; i < wanted; i++) pthread_cond_signal(&p->wake);
     }
     nc_lock_give(&p->lock);
 }
@@ -262,19 +273,32 @@ static void close_and_wait(nc_pool *p, slot *s) {
     atomic_store_explicit(&s->state, 0, memory_order_release);
 }
 
-void nc_parallel(nc_pool *p, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
+static void run_serial(int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
+    int outer = lane;
+    lane = 0;
+    for (int64_t i = 0; i < n; i++) fn(ctx, i);
+    lane = outer;
+}
+
+void nc_parallel_upto(nc_pool *p, int most, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
     slot *s = NULL;
-    if (n > 1 && p && p->n_threads > 1 && !in_item) {
+    if (n > 1 && most > 1 && p && p->n_threads > 1 && !in_item) {
         if (!atomic_load_explicit(&p->started, memory_order_acquire)) start_workers(p);
         if (atomic_load(&p->n_workers) > 0) s = claim_slot(p);
     }
     if (s == NULL) {
-        for (int64_t i = 0; i < n; i++) fn(ctx, i);
+        run_serial(n, fn, ctx);
         return;
     }
     own_slot = s;
-    post(p, s, n, fn, ctx);
-    run_items(s);
+    post(p, s, most, n, fn, ctx);
+    run_items(s, 0);
     close_and_wait(p, s);
     own_slot = NULL;
 }
+
+void nc_parallel(nc_pool *p, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
+    nc_parallel_upto(p, MAX_THREADS, n, fn, ctx);
+}
+
+int nc_parallel_lane(void) { return lane; }

@@ -19,5 +19,10 @@ int nc_machine_threads(void);
 /* Calls fn(ctx, i) once for every i in [0, n), in any order, from several threads; returns when all are done.
  * p may be NULL: serial. May be called from inside an item (then it runs serially in that item). */
 void nc_parallel(nc_pool *p, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
+/* The same by at most so many threads (1 or more): for work too small to wake them all, or with scratch for so many. */
+void nc_parallel_upto(nc_pool *p, int most, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
+/* Inside of an item: a number below nc_pool_threads and below `most` that no other thread in the same call has, for
+ * scratch that items use one after the other. What an item gives may not depend on it. */
+int nc_parallel_lane(void);
 
 #endif

@@ -49,6 +49,53 @@ static bool runs_each_once(nc_pool *p, int64_t n) {
     return true;
 }
 
+/* No two threads of a call have one lane at a time, and no lane reaches `most`. */
+typedef struct lanes {
+    int most;
+    atomic_int busy[64], wrong, seen;
+} lanes;
+
+static void lane_item(void *ctx, int64_t i) {
+    lanes *l = ctx;
+    int lane = nc_parallel_lane();
+    if (lane < 0 || lane >= l->most || atomic_fetch_add(&l->busy[lane], 1) != 0) atomic_fetch_add(&l->wrong, 1);
+    for (volatile int64_t spin = 0; spin < 50 + i % 7 * 40; spin++) (void)spin;
+    atomic_fetch_sub(&l->busy[lane], 1);
+    atomic_fetch_or(&l->seen, 1 << lane);
+}
+
+TEST(threads_have_lanes_of_their_own) {
+    nc_pool *p = nc_pool_create(6);
+    REQUIRE(p);
+    for (int round = 0; round < 300; round++) {
+        lanes l = {.most = 1 + round % 6};
+        nc_parallel_upto(p, l.most, 64, lane_item, &l);
+        CHECK_INT(l.wrong, 0);
+        CHECK(l.seen != 0);
+    }
+    lanes serial = {.most = 1};
+    nc_parallel(NULL, 5, lane_item, &serial);
+    CHECK(serial.wrong == 0 && serial.seen == 1);
+    nc_pool_destroy(p);
+}
+
+static void nested_lane_item(void *ctx, int64_t i) {
+    lanes *inner = ctx;
+    int before = nc_parallel_lane();
+    lanes l = {.most = 1};
+    nc_parallel(NULL, 3 + i % 2, lane_item, &l); /* serial inside of an item: lane 0 */
+    if (l.wrong != 0 || nc_parallel_lane() != before) atomic_fetch_add(&inner->wrong, 1);
+}
+
+TEST(threads_inner_loops_have_lane_0) {
+    nc_pool *p = nc_pool_create(4);
+    REQUIRE(p);
+    lanes outer = {.most = 4};
+    nc_parallel(p, 200, nested_lane_item, &outer);
+    CHECK_INT(outer.wrong, 0);
+    nc_pool_destroy(p);
+}
+
 TEST(threads_run_every_item_once) {
     uint64_t live = nc_mem_live();
     static const int64_t sizes[] = {0, 1, 2, 3, 7, 64, MOST};

@@ -1,30 +1,36 @@
 /* kernels/cpu/gemm/gemm.c: blocking, packing and threads of the matrix product; see gemm.h for what it computes.
  *
- * Loops, outside in: NC columns, a span of K, MB rows. For each, panels of A (mr rows) and of B (nr columns) are packed
- * into the workspace by all threads, then tiles of C are computed, one item each. A span is one cut of K; when only A
- * needs packing and it has few rows the span is all of K, so a vector times a packed matrix is one parallel step.
- * With at most DIRECT_M rows a row-major B is read in place: packing it would cost more than the product.
+ * A block is as many columns, terms and rows as the workspace holds in packed form; nearly always it is the whole
+ * product. For each block panels of A (up to mr rows) and of B (nr columns) are packed, then tiles of C are computed, one
+ * item each, with the cuts of K inside of the item. What only one tile needs it packs itself, close to its use: rows of A
+ * where a tile has all the columns, and each panel of B, a cut at a time, where it has all the rows. With at most
+ * DIRECT_M rows a row-major B is read in place: packing it would cost more than the product.
  *
- * An example: M 1000, N 100, K 600 with tiles of 6 by 16. N is one step of 7 panels of B, the last with 4 live columns.
- * K has the cuts 256, 256 and 88. For the first cut 768 rows of A become 128 panels; 96 rows are a tile's rows, so that
- * 8 row tiles times the column tiles are the items. Then the other 232 rows, with the same panels of B. Each later cut
- * adds to C what the ones before left there; the last one adds the bias. */
+ * Rows are spread evenly: 128 rows are 8 panels of 13 and 2 of 12, not 9 of 14 and a poor one of 2.
+ *
+ * An example: M 1000, N 100, K 600 with tiles of 6 by 16. B has 7 panels, the last with 4 live columns, A 167 panels, all
+ * but two of 6 rows. K has two cuts of 300. A tile has 16 or 17 panels of A, and goes through all panels of B with the
+ * first cut, then with the second, which adds to what the first left in C, and adds the bias. */
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm_kernel.h"
-#include "kernels/cpu/gemm/gemm_pack.h"
 #include "kernels/cpu/isa.h"
+
+#include <limits.h>
 
 enum {
     KC = NCK_GEMM_KC,
-    MB = 768,            /* rows packed at once */
-    NC = 3072,           /* columns packed at once */
-    TILE_ROWS = 96,      /* rows of an item */
+    SPAN_CUTS = 32,      /* most cuts of K packed at once */
+    A_BLOCK = 1 << 20,   /* most elements of A and B packed at once */
+    B_BLOCK = 1 << 21,
+    TILE_ROW_PANELS = 10,
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
-    TILE_WORK = 1 << 20, /* multiply-adds an item aims at */
+    TILE_WORK = 1 << 21, /* multiply-adds an item aims at */
     PACK_PANELS = 8,     /* panels of a packing item */
-    SMALL_M = 64,
+    PACK_TERMS = 16,     /* rows of B that panels are packed from together: whole lines and few pages at a time */
+    GROUP = 4,           /* panels of B that a tile packs together */
+    LANES = 16,          /* most threads where tiles pack B */
     DIRECT_M = 8
 };
 
@@ -33,12 +39,15 @@ typedef struct gemm_run {
     const nck_gemm_unit *u;
     size_t es;
     char *a_pack, *b_pack;
-    bool direct;        /* B is read in place but for its last, partial panel */
-    int64_t i0, rows;   /* rows in a_pack */
-    int64_t p0, panels; /* column panels at hand */
-    int64_t k0, span;   /* terms at hand */
-    int64_t n_pack_a;   /* packing items of A; those of B follow */
-    int64_t tile_rows, tile_panels, n_row_tiles;
+    bool direct;              /* B is read in place but for its last, partial panel */
+    bool tile_packs_a, tile_packs_b;
+    int64_t i0, rows;         /* rows in a_pack */
+    int64_t row_panels;       /* their panels */
+    int64_t p0, panels;       /* column panels at hand */
+    int64_t cut0, n_cuts;     /* cuts of K at hand */
+    int64_t k0, span;         /* their terms */
+    int64_t n_pack_a;         /* packing items of A; those of B follow */
+    int64_t n_row_tiles, n_column_tiles;
 } gemm_run;
 
 static const nck_gemm_unit *gemm_unit_for(nc_dtype type) {
@@ -46,24 +55,40 @@ static const nck_gemm_unit *gemm_unit_for(nc_dtype type) {
     return type == NC_FLOAT ? &t->f32 : &t->f64;
 }
 
-/* Columns per step: a multiple of nr, so that panels never straddle two steps. */
-static int64_t step_panels(const nck_gemm_unit *u) { return nc_max64(1, NC / u->nr); }
+static int64_t gemm_span(int64_t K) { return nc_min64(K, (int64_t)SPAN_CUTS * KC); }
 
-static size_t gemm_a_bytes(const nck_gemm_unit *u, size_t es, int64_t M, int64_t K) {
-    int64_t wide = nc_round_up(nc_min64(M, MB), u->mr) * nc_min64(K, KC);
-    int64_t tall = nc_round_up(nc_min64(M, SMALL_M), u->mr) * K;
-    return nc_align64((size_t)nc_max64(wide, tall) * es);
+static size_t gemm_a_bytes(size_t es, int64_t M, int64_t K) {
+    return nc_align64((size_t)nc_min64(M * gemm_span(K), A_BLOCK) * es + NCK_GEMM_OVERREAD);
 }
 
-static size_t gemm_b_bytes(const nck_gemm_unit *u, size_t es, int64_t N, int64_t K) {
-    int64_t panels = nc_min64(nc_ceil_div(N, u->nr), step_panels(u));
-    return nc_align64((size_t)(nc_max64(panels * nc_min64(K, KC), nc_min64(panels, 1) * K) * u->nr) * es);
+/* One tile has all the rows: it packs B for itself. */
+static bool gemm_is_low(const nck_gemm_unit *u, int64_t M, int64_t K) {
+    return M <= (int64_t)u->mr * TILE_ROW_PANELS && M * gemm_span(K) <= A_BLOCK;
+}
+
+/* Elements of one lane's own panels of B. */
+static int64_t gemm_lane_room(const nck_gemm_unit *u, int64_t N, int64_t K) {
+    return nc_min64(nc_ceil_div(N, u->nr), GROUP) * u->nr * nc_min64(K, KC);
+}
+
+static size_t gemm_b_bytes(const nck_gemm_unit *u, size_t es, int64_t M, int64_t N, int64_t K, int lanes) {
+    int64_t low = nc_min64(nc_ceil_div(N, u->nr), lanes) * gemm_lane_room(u, N, K);
+    int64_t all = nc_min64(nc_round_up(N, u->nr) * gemm_span(K), B_BLOCK);
+    return nc_align64((size_t)(gemm_is_low(u, M, K) ? low : nc_max64(all, low)) * es);
+}
+
+static size_t gemm_workspace(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed, int lanes) {
+    const nck_gemm_unit *u = gemm_unit_for(type);
+    size_t es = nc_dtype_bytes(type);
+    return gemm_a_bytes(es, M, K) + (b_packed ? 0 : gemm_b_bytes(u, es, M, N, K, lanes));
 }
 
 size_t nck_gemm_workspace(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed) {
-    const nck_gemm_unit *u = gemm_unit_for(type);
-    size_t es = nc_dtype_bytes(type);
-    return gemm_a_bytes(u, es, M, K) + (b_packed ? 0 : gemm_b_bytes(u, es, N, K));
+    return gemm_workspace(type, M, N, K, b_packed, LANES);
+}
+
+size_t nck_gemm_workspace_serial(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed) {
+    return gemm_workspace(type, M, N, K, b_packed, 1);
 }
 
 size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N) {
@@ -71,70 +96,71 @@ size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N) {
     return nc_align64((size_t)(nc_round_up(N, u->nr) * K) * nc_dtype_bytes(type));
 }
 
-/* Packed B: cuts of K in order; inside a cut its panels in order; so cut k0 starts at k0 * nc_round_up(N, nr). */
+/* Cut c of all cuts of K begins here: a function of K alone, because the bits depend on it. */
+static int64_t gemm_cut_at(int64_t K, int64_t c) { return K * c / nc_ceil_div(K, KC); }
+
+static int64_t gemm_row_at(const gemm_run *r, int64_t panel) { return r->rows * panel / r->row_panels; }
+
+static void gemm_pack_a(const gemm_run *r, int64_t panel, int64_t end) {
+    const nck_gemm_args *g = r->g;
+    int64_t es = (int64_t)r->es;
+    for (; panel < end; panel++) {
+        int64_t i = gemm_row_at(r, panel), rows = gemm_row_at(r, panel + 1) - i;
+        r->u->pack(r->span, rows, rows, (const char *)g->a + ((r->i0 + i) * g->a_rs + r->k0 * g->a_cs) * es, g->a_rs,
+                   g->a_cs, r->a_pack + i * r->span * es);
+    }
+}
+
+/* kc terms of n panels of columns from p on, from the element of B that stands first in them. */
+static void gemm_pack_panels(const nck_gemm_args *g, const nck_gemm_unit *u, size_t es_, int64_t k, int64_t kc, int64_t p,
+                             int64_t n, char *dst) {
+    int64_t nr = u->nr, es = (int64_t)es_, step = g->b_cs == 1 ? PACK_TERMS : kc;
+    for (int64_t t = 0; t < kc; t += step)
+        for (int64_t q = 0; q < n; q++) {
+            int64_t j = (p + q) * nr;
+            u->pack(nc_min64(step, kc - t), nc_min64(nr, g->N - j), nr,
+                    (const char *)g->b + ((k + t) * g->b_rs + j * g->b_cs) * es, g->b_cs, g->b_rs,
+                    dst + (q * kc + t) * nr * es);
+        }
+}
+
+/* Packed B: its panels in order, each with all of K. */
 void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst) {
     const nck_gemm_unit *u = gemm_unit_for(type);
-    int64_t es = (int64_t)nc_dtype_bytes(type);
-    char *d = dst;
-    for (int64_t k = 0; k < K; k += KC) {
-        int64_t kc = nc_min64(KC, K - k);
-        for (int64_t j = 0; j < N; j += u->nr) {
-            nck_gemm_pack_panel((size_t)es, kc, nc_min64(u->nr, N - j), u->nr, (const char *)b + (k * rs + j * cs) * es,
-                                cs, rs, d);
-            d += kc * u->nr * es;
-        }
-    }
-}
-
-static char *gemm_a_panel(const gemm_run *r, int64_t k, int64_t kc, int64_t panel) {
-    int64_t at = (k - r->k0) * nc_round_up(r->rows, r->u->mr) + panel * kc * r->u->mr;
-    return r->a_pack + at * (int64_t)r->es;
-}
-
-static void gemm_pack_a_item(const gemm_run *r, int64_t item) {
-    const nck_gemm_args *g = r->g;
-    int mr = r->u->mr;
-    int64_t es = (int64_t)r->es, end = nc_min64((item + 1) * PACK_PANELS, nc_ceil_div(r->rows, mr));
-    for (int64_t k = r->k0; k < r->k0 + r->span; k += KC) {
-        int64_t kc = nc_min64(KC, r->k0 + r->span - k);
-        for (int64_t p = item * PACK_PANELS; p < end; p++) {
-            int64_t i = r->i0 + p * mr;
-            nck_gemm_pack_panel(r->es, kc, nc_min64(mr, r->i0 + r->rows - i), mr,
-                                (const char *)g->a + (i * g->a_rs + k * g->a_cs) * es, g->a_rs, g->a_cs,
-                                gemm_a_panel(r, k, kc, p));
-        }
-    }
-}
-
-static void gemm_pack_b_item(const gemm_run *r, int64_t item) {
-    const nck_gemm_args *g = r->g;
-    int nr = r->u->nr;
-    int64_t es = (int64_t)r->es, end = nc_min64((item + 1) * PACK_PANELS, r->panels);
-    for (int64_t p = item * PACK_PANELS; p < end; p++) {
-        int64_t j = (r->p0 + p) * nr;
-        nck_gemm_pack_panel(r->es, r->span, nc_min64(nr, g->N - j), nr,
-                            (const char *)g->b + (r->k0 * g->b_rs + j * g->b_cs) * es, g->b_cs, g->b_rs,
-                            r->b_pack + p * r->span * nr * es);
-    }
+    nck_gemm_args g = {.type = type, .N = N, .K = K, .b = b, .b_rs = rs, .b_cs = cs};
+    int64_t es = (int64_t)nc_dtype_bytes(type), panels = nc_ceil_div(N, u->nr);
+    for (int64_t p = 0; p < panels; p += PACK_PANELS)
+        gemm_pack_panels(&g, u, (size_t)es, 0, K, p, nc_min64(PACK_PANELS, panels - p), (char *)dst + p * K * u->nr * es);
 }
 
 static void gemm_pack_item(void *ctx, int64_t item) {
     const gemm_run *r = ctx;
-    if (item < r->n_pack_a)
-        gemm_pack_a_item(r, item);
-    else
-        gemm_pack_b_item(r, item - r->n_pack_a);
+    if (item < r->n_pack_a) {
+        gemm_pack_a(r, item * PACK_PANELS, nc_min64((item + 1) * PACK_PANELS, r->row_panels));
+        return;
+    }
+    item -= r->n_pack_a;
+    int64_t p = item * PACK_PANELS;
+    gemm_pack_panels(r->g, r->u, r->es, r->k0, r->span, r->p0 + p, nc_min64(PACK_PANELS, r->panels - p),
+                     r->b_pack + p * r->span * r->u->nr * (int64_t)r->es);
 }
 
-static const char *gemm_b_panel(const gemm_run *r, int64_t k, int64_t kc, int64_t p, int64_t *ldb) {
+static bool gemm_in_place(const gemm_run *r, int64_t p) { return r->direct && (p + 1) * r->u->nr <= r->g->N; }
+
+static char *gemm_own_panels(const gemm_run *r) {
+    return r->b_pack + nc_parallel_lane() * gemm_lane_room(r->u, r->g->N, r->g->K) * (int64_t)r->es;
+}
+
+/* Where the cut [k, k + kc) of panel p is, which stands in the group that begins with panel p0. */
+static const char *gemm_b_panel(const gemm_run *r, int64_t k, int64_t kc, int64_t p, int64_t p0, int64_t *ldb) {
     const nck_gemm_args *g = r->g;
     int64_t nr = r->u->nr, es = (int64_t)r->es;
-    *ldb = nr;
-    if (g->b_packed) return (const char *)g->b_packed + (k * nc_round_up(g->N, nr) + p * kc * nr) * es;
-    if (!r->direct) return r->b_pack + ((p - r->p0) * r->span + (k - r->k0)) * nr * es;
-    if ((p + 1) * nr > g->N) return r->b_pack + (k - r->k0) * nr * es;
-    *ldb = g->b_rs;
-    return (const char *)g->b + (k * g->b_rs + p * nr) * es;
+    bool in_place = gemm_in_place(r, p);
+    *ldb = in_place ? g->b_rs : nr;
+    if (g->b_packed) return (const char *)g->b_packed + (p * g->K + k) * nr * es;
+    if (in_place) return (const char *)g->b + (k * g->b_rs + p * nr) * es;
+    if (r->tile_packs_b) return gemm_own_panels(r) + (p - p0) * kc * nr * es;
+    return r->b_pack + ((p - r->p0) * r->span + (k - r->k0)) * nr * es;
 }
 
 static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t rows, int64_t p, bool first, bool last) {
@@ -160,51 +186,72 @@ static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t ro
 static int64_t gemm_band_item(const gemm_run *r, int64_t p0, int64_t p1, double *acc) {
     const nck_gemm_args *g = r->g;
     int64_t nr = r->u->nr, es = (int64_t)r->es, whole = nc_min64(p1, g->N / nr), ldb;
-    for (int64_t k = 0; k < g->K && p0 < whole; k += KC) {
-        int64_t kc = nc_min64(KC, g->K - k);
-        r->u->band(kc, gemm_a_panel(r, k, kc, 0), gemm_b_panel(r, k, kc, p0, &ldb), g->b_rs, (whole - p0) * nr, acc);
+    for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts && p0 < whole; c++) {
+        int64_t k = gemm_cut_at(g->K, c), end = gemm_cut_at(g->K, c + 1);
+        r->u->band(end - k, r->a_pack + (k - r->k0) * es, gemm_b_panel(r, k, end - k, p0, p0, &ldb), g->b_rs,
+                   (whole - p0) * nr, acc);
         for (int64_t p = p0; p < whole; p++)
-            gemm_store(r, (const char *)acc + (p - p0) * nr * es, 0, 1, p, k == 0, k + kc == g->K);
+            gemm_store(r, (const char *)acc + (p - p0) * nr * es, 0, 1, p, k == 0, end == g->K);
     }
     return nc_max64(p0, whole);
 }
 
+/* Cut [k, k + kc) of the panels of rows [q0, q1) times the panel of columns p, whose elements are b. */
+static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, const char *b, int64_t ldb, int64_t q0,
+                        int64_t q1, void *acc) {
+    const nck_gemm_args *g = r->g;
+    int64_t nr = r->u->nr, es = (int64_t)r->es;
+    bool first = k == 0, last = k + kc == g->K;
+    bool in_place = g->alpha == 1 && g->c_cs == 1 && (p + 1) * nr <= g->N && !(first && g->beta != 0) &&
+                    !(last && g->bias) && (uintptr_t)g->c % (uintptr_t)es == 0;
+    for (int64_t q = q0; q < q1; q++) {
+        int64_t i = gemm_row_at(r, q), rows = gemm_row_at(r, q + 1) - i;
+        const char *a = r->a_pack + (i * r->span + (k - r->k0) * rows) * es;
+        if (in_place) {
+            char *c = (char *)g->c + ((r->i0 + i) * g->c_rs + p * nr) * es;
+            r->u->micro[rows](kc, a, b, ldb, c, g->c_rs, !first);
+            continue;
+        }
+        r->u->micro[rows](kc, a, b, ldb, acc, nr, false);
+        gemm_store(r, acc, r->i0 + i, rows, p, first, last);
+    }
+}
+
 static void gemm_tile_item(void *ctx, int64_t item) {
     const gemm_run *r = ctx;
-    int mr = r->u->mr;
-    int64_t i0 = item % r->n_row_tiles * r->tile_rows, i1 = nc_min64(i0 + r->tile_rows, r->rows);
-    int64_t p0 = r->p0 + item / r->n_row_tiles * r->tile_panels, p1 = nc_min64(p0 + r->tile_panels, r->p0 + r->panels);
+    int64_t row_tile = item % r->n_row_tiles, column_tile = item / r->n_row_tiles;
+    int64_t q0 = r->row_panels * row_tile / r->n_row_tiles, q1 = r->row_panels * (row_tile + 1) / r->n_row_tiles;
+    int64_t p0 = r->p0 + r->panels * column_tile / r->n_column_tiles;
+    int64_t p1 = r->p0 + r->panels * (column_tile + 1) / r->n_column_tiles;
     _Alignas(64) double acc[NCK_GEMM_MAX_TILE];
+    if (r->tile_packs_a) gemm_pack_a(r, q0, q1);
     if (r->direct && r->g->M == 1) p0 = gemm_band_item(r, p0, p1, acc);
-    for (int64_t k = r->k0; k < r->k0 + r->span; k += KC) {
-        int64_t kc = nc_min64(KC, r->k0 + r->span - k), ldb;
+    for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
+        int64_t k = gemm_cut_at(r->g->K, c), kc = gemm_cut_at(r->g->K, c + 1) - k, ldb;
         for (int64_t p = p0; p < p1; p++) {
-            const char *b = gemm_b_panel(r, k, kc, p, &ldb);
-            for (int64_t i = i0; i < i1; i += mr) {
-                int64_t rows = nc_min64(mr, i1 - i);
-                r->u->micro[rows](kc, gemm_a_panel(r, k, kc, i / mr), b, ldb, acc);
-                gemm_store(r, acc, r->i0 + i, rows, p, k == 0, k + kc == r->g->K);
-            }
+            int64_t group = r->direct ? p : p0 + (p - p0) / GROUP * GROUP;
+            if (r->tile_packs_b && p == group && !gemm_in_place(r, p))
+                gemm_pack_panels(r->g, r->u, r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
+                                 gemm_own_panels(r));
+            const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
+            gemm_column(r, k, kc, p, b, ldb, q0, q1, acc);
         }
     }
 }
 
-static void gemm_compute(gemm_run *r, bool pack_b, nc_pool *pool) {
+static void gemm_compute(gemm_run *r, nc_pool *pool) {
     const nck_gemm_unit *u = r->u;
-    int64_t row_panels = nc_ceil_div(r->rows, u->mr), b_panels = pack_b ? r->panels : 0;
-    gemm_run packing = *r;
-    if (r->direct) {
-        b_panels = r->g->N % u->nr ? 1 : 0;
-        packing.p0 = r->p0 + r->panels - b_panels;
-        packing.panels = b_panels;
-    }
-    packing.n_pack_a = nc_ceil_div(row_panels, PACK_PANELS);
-    nc_parallel(pool, packing.n_pack_a + nc_ceil_div(b_panels, PACK_PANELS), gemm_pack_item, &packing);
-
-    r->tile_rows = nc_min64(TILE_ROWS / u->mr * u->mr, row_panels * u->mr);
-    r->tile_panels = nc_max64(1, nc_min64(TILE_PANELS, TILE_WORK / (r->tile_rows * r->span * u->nr)));
-    r->n_row_tiles = nc_ceil_div(r->rows, r->tile_rows);
-    nc_parallel(pool, r->n_row_tiles * nc_ceil_div(r->panels, r->tile_panels), gemm_tile_item, r);
+    bool pack_b = !r->g->b_packed && !r->tile_packs_b && r->i0 == 0;
+    r->row_panels = nc_ceil_div(r->rows, u->mr);
+    r->n_row_tiles = nc_ceil_div(r->row_panels, TILE_ROW_PANELS);
+    int64_t row_work = nc_ceil_div(r->rows, r->n_row_tiles) * r->span * u->nr;
+    int64_t least = r->tile_packs_b && !r->direct ? GROUP : 1;
+    int64_t most = nc_max64(least, nc_min64(TILE_PANELS, TILE_WORK / nc_max64(1, row_work)));
+    r->n_column_tiles = nc_ceil_div(r->panels, most);
+    r->tile_packs_a = r->n_column_tiles == 1;
+    r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, PACK_PANELS);
+    nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, PACK_PANELS) : 0), gemm_pack_item, r);
+    nc_parallel_upto(pool, r->tile_packs_b ? LANES : INT_MAX, r->n_row_tiles * r->n_column_tiles, gemm_tile_item, r);
 }
 
 /* K == 0. alpha is put aside: infinite, it would make a NaN of the empty sum. */
@@ -217,6 +264,18 @@ static void gemm_scale_only(const nck_gemm_args *g, const nck_gemm_unit *u) {
         for (int64_t p = 0; p * r->u->nr < r->g->N; p++) gemm_store(r, zero, i, 1, p, true, true);
 }
 
+/* All rows with the columns and cuts at hand. */
+static void gemm_rows(gemm_run *r, nc_pool *pool) {
+    const nck_gemm_args *g = r->g;
+    r->k0 = gemm_cut_at(g->K, r->cut0);
+    r->span = gemm_cut_at(g->K, r->cut0 + r->n_cuts) - r->k0;
+    int64_t rows = nc_min64(g->M, A_BLOCK / r->span);
+    for (r->i0 = 0; r->i0 < g->M; r->i0 += rows) {
+        r->rows = nc_min64(rows, g->M - r->i0);
+        gemm_compute(r, pool);
+    }
+}
+
 void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
     const nck_gemm_unit *u = gemm_unit_for(g->type);
     gemm_run r = {.g = g, .u = u, .es = nc_dtype_bytes(g->type), .a_pack = workspace};
@@ -225,20 +284,17 @@ void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
         gemm_scale_only(g, u);
         return;
     }
-    r.b_pack = r.a_pack + gemm_a_bytes(u, r.es, g->M, g->K);
-    int64_t all_panels = nc_ceil_div(g->N, u->nr);
+    r.b_pack = r.a_pack + gemm_a_bytes(r.es, g->M, g->K);
     r.direct = !g->b_packed && g->M <= DIRECT_M && g->b_cs == 1 && (uintptr_t)g->b % r.es == 0;
-    bool whole_k = r.direct || (g->b_packed && g->M <= SMALL_M);
-    int64_t panels = g->b_packed || r.direct ? all_panels : step_panels(u);
-    int64_t span = whole_k ? g->K : KC;
+    r.tile_packs_b = !g->b_packed && gemm_is_low(u, g->M, g->K);
+    int64_t all_panels = nc_ceil_div(g->N, u->nr), all_cuts = nc_ceil_div(g->K, KC);
+    int64_t at_once = nc_max64(1, B_BLOCK / (gemm_span(g->K) * u->nr));
+    int64_t panels = g->b_packed || r.tile_packs_b ? all_panels : at_once;
     for (r.p0 = 0; r.p0 < all_panels; r.p0 += panels) {
         r.panels = nc_min64(panels, all_panels - r.p0);
-        for (r.k0 = 0; r.k0 < g->K; r.k0 += span) {
-            r.span = nc_min64(span, g->K - r.k0);
-            for (r.i0 = 0; r.i0 < g->M; r.i0 += MB) {
-                r.rows = nc_min64(MB, g->M - r.i0);
-                gemm_compute(&r, !g->b_packed && !r.direct && r.i0 == 0, pool);
-            }
+        for (r.cut0 = 0; r.cut0 < all_cuts; r.cut0 += SPAN_CUTS) {
+            r.n_cuts = nc_min64(SPAN_CUTS, all_cuts - r.cut0);
+            gemm_rows(&r, pool);
         }
     }
 }

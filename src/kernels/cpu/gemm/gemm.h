@@ -1,7 +1,7 @@
 /* kernels/cpu/gemm/gemm.h: C (M,N) = alpha * A (M,K) * B (K,N) + beta * C + bias, in f32 or f64, over any strides.
  *
- * Accumulation: in the element type, by fused multiply-add in the order of k, K cut every NCK_GEMM_KC terms and the
- * cuts joined through C. So the bits of an element depend only on its row, its column and K: not on threads, packing,
+ * Accumulation: in the element type, by fused multiply-add in the order of k, K cut into even parts of at most
+ * NCK_GEMM_KC terms and the cuts joined through C. So the bits of an element depend only on its row, its column and K: not on threads, packing,
  * ISA or the size of the rest. beta == 0 does not read C; K == 0 gives beta * C + bias.
  * C overlaps neither A, B nor bias. Workspace and packed B are 64-byte aligned; A and B need no alignment at all. */
 #ifndef NCK_GEMM_H
@@ -10,7 +10,7 @@
 #include "base/dtype.h"
 #include "base/threads.h"
 
-#define NCK_GEMM_KC 256
+#define NCK_GEMM_KC 512
 
 typedef struct nck_gemm_args {
     nc_dtype type; /* NC_FLOAT or NC_DOUBLE */
@@ -30,6 +30,8 @@ typedef struct nck_gemm_args {
 /* Grows with each of M, N, K; never shrinks when one grows. */
 size_t nck_gemm_workspace(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
 void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool);
+/* What is enough without a pool. */
+size_t nck_gemm_workspace_serial(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
 
 /* nck_gemm, and for integers of 32 and 64 bits c = alpha a b + beta c, wrapping, by plain loops without workspace;
  * alpha and beta are cut to integers, b_packed and bias are for floats alone. */

@@ -1,4 +1,4 @@
-/* kernels/cpu/gemm/gemm.simd.c: the register-blocked micro-kernels and the store of a tile, for each ISA.
+/* kernels/cpu/gemm/gemm.simd.c: packing, the register-blocked micro-kernels and the store of a tile, for each ISA.
  *
  * A tile of MR rows and NV vectors of columns stays in registers over one cut of K: 24 accumulators of 32 registers on
  * NEON, 12 of 16 on AVX2, 28 of 32 on AVX-512. A tile with fewer rows has its own kernel, so that short matrices do not
@@ -31,7 +31,7 @@ enum { MR = 4, NV = 2 };
 #define PANEL_ROWS(a)                             \
     W(v_) lanes[MR / W(V_LEN_)];                  \
     UNROLL                                        \
-    for (int r = 0; r < MR / W(V_LEN_); r++) {    \
+    for (int r = 0; r * W(V_LEN_) < rows; r++) {  \
         lanes[r] = W(v_load_)(a + r * W(V_LEN_)); \
         __asm__("" : "+w"(lanes[r]));             \
     }                                             \
@@ -42,6 +42,13 @@ enum { MR = 4, NV = 2 };
 #define PANEL_ROW(r) a[r]
 #endif
 
+/* Vectors that the lanes of the widest panel fill: MR rows, or NV vectors of columns. */
+enum { MAX_GROUPS = 4 };
+_Static_assert((int)MR <= MAX_GROUPS * V_LEN_f64 && (int)NV <= (int)MAX_GROUPS, "a panel fits its groups");
+_Static_assert((int)MR * NV * V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
+
+#define TEXT "kernels/cpu/gemm/gemm_pack.inc"
+#include "kernels/cpu/per_float.inc"
 #define TEXT "kernels/cpu/gemm/gemm_micro.inc"
 #include "kernels/cpu/per_float.inc"
 
@@ -53,10 +60,12 @@ const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
             .nr = NV * V_LEN_f32,
             .micro = {EACH_ROWS(MICRO_F32)},
             .band = gemm_band_f32,
-            .store = gemm_store_f32},
+            .store = gemm_store_f32,
+            .pack = gemm_pack_f32},
     .f64 = {.mr = MR,
             .nr = NV * V_LEN_f64,
             .micro = {EACH_ROWS(MICRO_F64)},
             .band = gemm_band_f64,
-            .store = gemm_store_f64},
+            .store = gemm_store_f64,
+            .pack = gemm_pack_f64},
 };

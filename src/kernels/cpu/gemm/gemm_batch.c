@@ -22,13 +22,15 @@ typedef struct batch_job {
 #define TEXT "kernels/cpu/gemm/gemm_tiny.inc"
 #include "kernels/cpu/per_float.inc"
 
+/* For a product that one thread does. */
 static size_t batch_bytes_each(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed) {
-    return nc_dtype_is_float(type) ? nc_align64(nck_gemm_workspace(type, M, N, K, b_packed)) : 0;
+    return nc_dtype_is_float(type) ? nc_align64(nck_gemm_workspace_serial(type, M, N, K, b_packed)) : 0;
 }
 
 size_t nck_gemm_batch_workspace(nc_dtype type, int64_t n, int64_t M, int64_t N, int64_t K, bool b_packed) {
-    size_t each = batch_bytes_each(type, M, N, K, b_packed);
-    return nc_max_size(each, (size_t)nc_min64(n, GROUPS) * nc_min_size(each, SMALL_WORKSPACE));
+    if (!nc_dtype_is_float(type)) return 0;
+    size_t each = batch_bytes_each(type, M, N, K, b_packed), one = nck_gemm_workspace(type, M, N, K, b_packed);
+    return nc_max_size(one, (size_t)nc_min64(n, GROUPS) * nc_min_size(each, SMALL_WORKSPACE));
 }
 
 static bool batch_is_tiny(const nck_gemm_args *g) {

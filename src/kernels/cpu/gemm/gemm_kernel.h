@@ -1,6 +1,11 @@
 /* kernels/cpu/gemm/gemm_kernel.h: what gemm.simd.c gives gemm.c, one table per ISA.
- * A micro-kernel multiplies one packed panel of A with one panel of B into a small row-major tile; a store adds that
- * tile to C. Both are told sizes only; blocking and threads are gemm.c's. */
+ * A micro-kernel multiplies one packed panel of A with one panel of B into a small tile, in C itself or row-major in
+ * scratch; a store adds such a scratch tile to C. All are told sizes only; blocking and threads are gemm.c's.
+ *
+ * A panel holds for each k its lanes side by side: the lanes of A are rows, those of B columns, so that a micro-kernel
+ * reads both from front to back. A panel of A has as many lanes as the kernel that reads it has rows; one of B has nr,
+ * zero past the edge. An example: A of 5 rows and 3 terms in panels of 3 and 2 lanes is
+ *     a00 a10 a20   a01 a11 a21   a02 a12 a22     and     a30 a40   a31 a41   a32 a42 */
 #ifndef NCK_GEMM_KERNEL_H
 #define NCK_GEMM_KERNEL_H
 
@@ -9,11 +14,17 @@
 
 #define NCK_GEMM_MAX_MR 16
 #define NCK_GEMM_MAX_TILE 512 /* elements of the largest tile, mr * nr */
+#define NCK_GEMM_OVERREAD 64  /* bytes behind a panel of A that a micro-kernel may read */
 
-/* acc[r*nr + j] = sum over k of a[k*mr + r] * b[k*ldb + j], for the rows the kernel is made for and all nr columns. */
-typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *acc);
-/* acc[j] = sum over k of a[k*mr] * b[k*ldb + j] for n columns, a multiple of nr. */
+/* c[r*ldc + j] = (add ? c[r*ldc + j] : 0) + sum over k of a[k*rows + r] * b[k*ldb + j], for the rows the kernel is made
+ * for and all nr columns. */
+typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *c, int64_t ldc, bool add);
+/* acc[j] = sum over k of a[k] * b[k*ldb + j] for n columns, a multiple of nr. */
 typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, void *acc);
+/* dst[k*width + l] = src[l*lane_stride + k*k_stride] for l < lanes, 0 for lanes <= l < width: a panel of kc terms.
+ * Elements may be unaligned; width is at most the larger of mr and nr. */
+typedef void nck_gemm_pack(int64_t kc, int64_t lanes, int64_t width, const void *src, int64_t lane_stride,
+                           int64_t k_stride, void *dst);
 
 typedef struct nck_gemm_out {
     const void *acc; /* (rows, nr) */
@@ -33,6 +44,7 @@ typedef struct nck_gemm_unit {
     nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_gemm_band *band;
     nck_gemm_store *store;
+    nck_gemm_pack *pack;
 } nck_gemm_unit;
 
 typedef struct nck_gemm_table {

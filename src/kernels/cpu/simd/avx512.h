@@ -84,4 +84,50 @@ static inline void v_store_bf16(void *p, v_f32 a) {
     _mm256_storeu_si256((__m256i_u *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
 }
 
+/* A square of vectors, transposed in place: pairs, then quarters of 128 bits inside of four rows, then quarters between
+ * the groups of four. */
+static inline void v_turn_f32(v_f32 *r) {
+    v_f32 t[16], u[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 4) {
+        __m512d a = _mm512_castps_pd(t[i]), b = _mm512_castps_pd(t[i + 1]), c = _mm512_castps_pd(t[i + 2]),
+                d = _mm512_castps_pd(t[i + 3]);
+        u[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+        u[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+        u[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+        u[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    }
+#pragma GCC unroll 8
+    for (int c = 0; c < 4; c++) {
+        v_f32 even0 = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x88), even1 = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0x88);
+        v_f32 odd0 = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xdd), odd1 = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0xdd);
+        r[c] = _mm512_shuffle_f32x4(even0, even1, 0x88);
+        r[4 + c] = _mm512_shuffle_f32x4(odd0, odd1, 0x88);
+        r[8 + c] = _mm512_shuffle_f32x4(even0, even1, 0xdd);
+        r[12 + c] = _mm512_shuffle_f32x4(odd0, odd1, 0xdd);
+    }
+}
+static inline void v_turn_f64(v_f64 *r) {
+    v_f64 t[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm512_unpacklo_pd(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_pd(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 8
+    for (int c = 0; c < 2; c++) {
+        v_f64 even0 = _mm512_shuffle_f64x2(t[c], t[2 + c], 0x88), even1 = _mm512_shuffle_f64x2(t[4 + c], t[6 + c], 0x88);
+        v_f64 odd0 = _mm512_shuffle_f64x2(t[c], t[2 + c], 0xdd), odd1 = _mm512_shuffle_f64x2(t[4 + c], t[6 + c], 0xdd);
+        r[c] = _mm512_shuffle_f64x2(even0, even1, 0x88);
+        r[2 + c] = _mm512_shuffle_f64x2(odd0, odd1, 0x88);
+        r[4 + c] = _mm512_shuffle_f64x2(even0, even1, 0xdd);
+        r[6 + c] = _mm512_shuffle_f64x2(odd0, odd1, 0xdd);
+    }
+}
+
 #endif

@@ -80,4 +80,19 @@ static inline void v_store_bf16(void *p, v_f32 a) {
     vst1_u8((uint8_t *)p, vreinterpret_u8_u16(vshrn_n_u32(q, 16)));
 }
 
+/* A square of vectors, transposed in place. */
+static inline void v_turn_f32(v_f32 *r) {
+    float64x2_t t0 = vreinterpretq_f64_f32(vtrn1q_f32(r[0], r[1])), t1 = vreinterpretq_f64_f32(vtrn2q_f32(r[0], r[1]));
+    float64x2_t t2 = vreinterpretq_f64_f32(vtrn1q_f32(r[2], r[3])), t3 = vreinterpretq_f64_f32(vtrn2q_f32(r[2], r[3]));
+    r[0] = vreinterpretq_f32_f64(vtrn1q_f64(t0, t2));
+    r[1] = vreinterpretq_f32_f64(vtrn1q_f64(t1, t3));
+    r[2] = vreinterpretq_f32_f64(vtrn2q_f64(t0, t2));
+    r[3] = vreinterpretq_f32_f64(vtrn2q_f64(t1, t3));
+}
+static inline void v_turn_f64(v_f64 *r) {
+    v_f64 t = vtrn1q_f64(r[0], r[1]);
+    r[1] = vtrn2q_f64(r[0], r[1]);
+    r[0] = t;
+}
+
 #endif

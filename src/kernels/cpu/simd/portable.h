@@ -114,4 +114,17 @@ HALF_WORDS(bf16)
 #undef WORD2
 #undef WORD3
 
+/* A square of vectors, transposed in place. */
+#define TURN(S, T)                                                      \
+    static inline void v_turn_##S(v_##S *r) {                           \
+        for (int i = 0; i < V_LEN_##S; i++)                             \
+            for (int j = 0; j < i; j++) {                               \
+                T t = r[i].e[j];                                        \
+                r[i].e[j] = r[j].e[i], r[j].e[i] = t;                   \
+            }                                                           \
+    }
+TURN(f32, float)
+TURN(f64, double)
+#undef TURN
+
 #endif

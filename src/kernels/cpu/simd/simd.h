@@ -8,6 +8,7 @@
  *   masks   v_lt v_le v_eq (false with NaN), v_and v_or v_not, v_sel(mask, a, b)
  *   bits    v_set_i32 v_add_i32 v_sub_i32 v_and_i32 v_shl_i32 v_shr_i32 (keeps the sign), v_to_bits v_from_bits,
  *           v_round_i32 (nearest even; any number comes out for NaN and out of range), v_from_i32
+ *   squares v_turn transposes as many vectors as one has elements, in place
  * and this file adds what can be said once: loads and stores of a part, sums over a vector. */
 #ifndef NCK_SIMD_SIMD_H
 #define NCK_SIMD_SIMD_H
