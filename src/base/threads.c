@@ -132,8 +132,8 @@ static bool try_join(slot *s) {
         if (atomic_load_explicit(&s->next, memory_order_relaxed) >= atomic_load_explicit(&s->n, memory_order_relaxed)) {
             return false;
         }
-        if (atomic_load_explicit(&s->tickets, memory_order_relaxed) >= atomic_load_explicit(&s->most, memory_order_relaxed))
-            return false;
+        int most = atomic_load_explicit(&s->most, memory_order_relaxed);
+        if (atomic_load_explicit(&s->tickets, memory_order_relaxed) >= most) return false;
     } while (!atomic_compare_exchange_weak_explicit(&s->state, &state, state + 1, memory_order_acquire,
                                                     memory_order_relaxed));
     return true;

@@ -1,44 +1,65 @@
-/* kernels/cpu/attn/attn.c: attention cut into items of some queries of one head; see attn.h. Items are dealt to a fixed
- * number of groups, each with a workspace of its own: which group does an item changes no bit. */
+/* kernels/cpu/attn/attn.c: attention cut into items of some queries of one head, see attn.h. An item goes through the
+ * keys in blocks with an online softmax: for every query it keeps the largest score m and the sum l of exp(score - m)
+ * of the blocks so far; a block that raises m scales l and the row of Y by exp(m_old - m_new) first. Blocks that no
+ * query of the item may see are left out. At the end rows of Y are divided by l.
+ *
+ * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
+ * bit. A single query takes its scores as dot products with the keys as they lie; more of them are a matrix product. */
 #include "kernels/cpu/attn/attn.h"
 
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/per_type.h"
-#include "kernels/cpu/reduce/softmax.h"
+#include "kernels/cpu/reduce/reduce_kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = NCK_ATTN_ROWS, GROUPS = 16 };
+enum {
+    ROWS = NCK_ATTN_ROWS,
+    KEYS = 512, /* of a block */
+    GROUPS = 16
+};
 
 typedef struct attn_job {
     const nck_attn_args *a;
+    const nck_reduce_table *table;
     int64_t blocks, n_items, n_groups;
     size_t bytes_scores, bytes_each;
     char *workspace;
     nc_pool *pool; /* of a single group; else items are serial inside */
 } attn_job;
 
-/* Some queries of one head. */
+/* Some queries of one head, and the keys [k0, k1) at hand. */
 typedef struct attn_item {
-    int64_t b, h, first, rows;
+    int64_t b, h, kv, first, rows;
+    int64_t k0, k1;
+    bool begun; /* rows of Y hold what earlier blocks gave */
 } attn_item;
 
+/* Of each query: the largest score so far, and the sum of exp(score - m). */
+typedef struct attn_sums {
+    double m[ROWS], l[ROWS];
+} attn_sums;
+
 static size_t bytes_scores(nc_dtype type, int64_t S, int64_t T) {
-    return nc_align64((size_t)(nc_min64(S, ROWS) * T) * nc_dtype_bytes(type));
+    return nc_align64((size_t)(nc_min64(S, ROWS) * nc_min64(T, KEYS)) * nc_dtype_bytes(type));
 }
 
-static size_t bytes_each(nc_dtype type, int64_t S, int64_t T, int64_t D, int64_t Dv) {
-    int64_t rows = nc_min64(S, ROWS);
-    size_t qk = nck_gemm_workspace(type, rows, T, D, false), pv = nck_gemm_workspace(type, rows, Dv, T, false);
+typedef size_t gemm_bytes(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
+
+static size_t bytes_each(gemm_bytes *gemm, nc_dtype type, int64_t S, int64_t T, int64_t D, int64_t Dv) {
+    int64_t rows = nc_min64(S, ROWS), keys = nc_min64(T, KEYS);
+    size_t qk = gemm(type, rows, keys, D, false), pv = gemm(type, rows, Dv, keys, false);
     return bytes_scores(type, S, T) + nc_align64(nc_max_size(qk, pv));
 }
 
 static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) { return nc_min64(B * Hq * nc_ceil_div(S, ROWS), GROUPS); }
 
 size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64_t T, int64_t D, int64_t Dv) {
-    return bytes_each(type, S, T, D, Dv) * (size_t)n_groups(B, Hq, S);
+    size_t one = bytes_each(nck_gemm_workspace, type, S, T, D, Dv);
+    return nc_max_size(one, bytes_each(nck_gemm_workspace_serial, type, S, T, D, Dv) * (size_t)n_groups(B, Hq, S));
 }
 
 /* First and last key that query i of batch b may see. */
@@ -52,60 +73,100 @@ static void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo,
     if (a->mask) *hi = nc_min64(*hi, a->mask_cols - 1);
 }
 
+/* Bounds move with the query, so those of the first and the last one hold for all between. */
+static bool attn_sees_block(const nck_attn_args *a, const attn_item *t) {
+    int64_t first_lo, first_hi, last_lo, last_hi;
+    seen_keys(a, t->b, t->first, &first_lo, &first_hi);
+    seen_keys(a, t->b, t->first + t->rows - 1, &last_lo, &last_hi);
+    return a->qk != NULL || (t->k1 > first_lo && t->k0 <= last_hi);
+}
+
+static char *attn_matrix(const nck_attn_args *a, const nck_attn_operand *o, int64_t b, int64_t h, int64_t row) {
+    return (char *)o->data + (b * o->batch + h * o->head + row * o->row) * (int64_t)nc_dtype_bytes(a->type);
+}
+
+static char *attn_qk_row(const nck_attn_args *a, const attn_item *t, int64_t r) {
+    int64_t row = (t->b * a->Hq + t->h) * a->S + t->first + r;
+    return (char *)a->qk + row * a->T * (int64_t)nc_dtype_bytes(a->type);
+}
+
 static void attn_expose(const nck_attn_args *a, const attn_item *t, nck_attn_stage stage, const void *scores) {
-    if (a->qk == NULL || a->qk_stage != stage) return;
-    size_t es = nc_dtype_bytes(a->type), row = ((size_t)(t->b * a->Hq + t->h) * (size_t)a->S + (size_t)t->first);
-    memcpy((char *)a->qk + row * (size_t)a->T * es, scores, (size_t)(t->rows * a->T) * es);
+    if (a->qk == NULL || nc_min64(a->qk_stage, NCK_ATTN_BIASED) != stage) return;
+    size_t es = nc_dtype_bytes(a->type), row = (size_t)(t->k1 - t->k0) * es;
+    for (int64_t r = 0; r < t->rows; r++)
+        memcpy(attn_qk_row(a, t, r) + t->k0 * (int64_t)es, (const char *)scores + (size_t)r * row, row);
 }
 
 #define TEXT "kernels/cpu/attn/attn_scores.inc"
 #include "kernels/cpu/per_float.inc"
 
-static char *attn_matrix(const nck_attn_args *a, const nck_attn_operand *o, int64_t b, int64_t h, int64_t row) {
-    return (char *)o->data + (b * o->batch + h * o->head + row * o->row) * (int64_t)nc_dtype_bytes(a->type);
+static void attn_products(const attn_job *j, const attn_item *t, void *scores, void *gemm) {
+    const nck_attn_args *a = j->a;
+    nck_gemm(&(nck_gemm_args){.type = a->type,
+                              .M = t->rows,
+                              .N = t->k1 - t->k0,
+                              .K = a->D,
+                              .alpha = a->scale,
+                              .a = attn_matrix(a, &a->q, t->b, t->h, t->first),
+                              .a_rs = a->q.row,
+                              .a_cs = 1,
+                              .b = attn_matrix(a, &a->k, t->b, t->kv, t->k0),
+                              .b_rs = 1,
+                              .b_cs = a->k.row,
+                              .c = scores,
+                              .c_rs = t->k1 - t->k0,
+                              .c_cs = 1},
+             gemm, j->pool);
+}
+
+static void attn_values(const attn_job *j, const attn_item *t, const void *scores, void *gemm) {
+    const nck_attn_args *a = j->a;
+    nck_gemm(&(nck_gemm_args){.type = a->type,
+                              .M = t->rows,
+                              .N = a->Dv,
+                              .K = t->k1 - t->k0,
+                              .alpha = 1,
+                              .beta = t->begun ? 1 : 0,
+                              .a = scores,
+                              .a_rs = t->k1 - t->k0,
+                              .a_cs = 1,
+                              .b = attn_matrix(a, &a->v, t->b, t->kv, t->k0),
+                              .b_rs = a->v.row,
+                              .b_cs = 1,
+                              .c = attn_matrix(a, &a->y, t->b, t->h, t->first),
+                              .c_rs = a->y.row,
+                              .c_cs = 1},
+             gemm, j->pool);
 }
 
 static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     const nck_attn_args *a = j->a;
     attn_item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * ROWS};
     t.rows = nc_min64(ROWS, a->S - t.first);
-    int64_t kv = t.h / (a->Hq / a->Hkv);
+    t.kv = t.h / (a->Hq / a->Hkv);
     void *scores = workspace, *gemm = workspace + j->bytes_scores;
-    nck_gemm(&(nck_gemm_args){.type = a->type,
-                              .M = t.rows,
-                              .N = a->T,
-                              .K = a->D,
-                              .alpha = a->scale,
-                              .a = attn_matrix(a, &a->q, t.b, t.h, t.first),
-                              .a_rs = a->q.row,
-                              .a_cs = 1,
-                              .b = attn_matrix(a, &a->k, t.b, kv, 0),
-                              .b_rs = 1,
-                              .b_cs = a->k.row,
-                              .c = scores,
-                              .c_rs = a->T,
-                              .c_cs = 1},
-             gemm, j->pool);
-    attn_expose(a, &t, NCK_ATTN_PRODUCT, scores);
+    attn_sums sums;
+    for (int64_t r = 0; r < t.rows; r++) sums.m[r] = -INFINITY, sums.l[r] = 0;
+    for (t.k0 = 0; t.k0 < a->T; t.k0 = t.k1) {
+        t.k1 = nc_min64(t.k0 + KEYS, a->T);
+        if (!attn_sees_block(a, &t)) continue;
+        if (t.rows > 1)
+            attn_products(j, &t, scores, gemm);
+        else if (a->type == NC_FLOAT)
+            attn_dots_f32(j, &t, scores);
+        else
+            attn_dots_f64(j, &t, scores);
+        if (a->type == NC_FLOAT)
+            attn_weigh_f32(j, &t, &sums, scores);
+        else
+            attn_weigh_f64(j, &t, &sums, scores);
+        attn_values(j, &t, scores, gemm);
+        t.begun = true;
+    }
     if (a->type == NC_FLOAT)
-        attn_weigh_f32(j, &t, scores);
+        attn_finish_f32(j, &t, &sums);
     else
-        attn_weigh_f64(j, &t, scores);
-    nck_gemm(&(nck_gemm_args){.type = a->type,
-                              .M = t.rows,
-                              .N = a->Dv,
-                              .K = a->T,
-                              .alpha = 1,
-                              .a = scores,
-                              .a_rs = a->T,
-                              .a_cs = 1,
-                              .b = attn_matrix(a, &a->v, t.b, kv, 0),
-                              .b_rs = a->v.row,
-                              .b_cs = 1,
-                              .c = attn_matrix(a, &a->y, t.b, t.h, t.first),
-                              .c_rs = a->y.row,
-                              .c_cs = 1},
-             gemm, j->pool);
+        attn_finish_f64(j, &t, &sums);
 }
 
 static void attn_run_group(void *ctx, int64_t group) {
@@ -115,12 +176,12 @@ static void attn_run_group(void *ctx, int64_t group) {
 }
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
-    attn_job j = {.a = a, .blocks = nc_ceil_div(a->S, ROWS), .workspace = workspace};
+    attn_job j = {.a = a, .table = nck_isa_get()->reduce, .blocks = nc_ceil_div(a->S, ROWS), .workspace = workspace};
     j.n_items = a->B * a->Hq * j.blocks;
     j.n_groups = n_groups(a->B, a->Hq, a->S);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);
-    j.bytes_each = bytes_each(a->type, a->S, a->T, a->D, a->Dv);
     j.pool = j.n_groups == 1 ? pool : NULL;
+    j.bytes_each = bytes_each(nck_gemm_workspace_serial, a->type, a->S, a->T, a->D, a->Dv);
     if (j.n_groups == 1)
         attn_run_group(&j, 0);
     else

@@ -37,11 +37,11 @@ static void run_query(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, d
         attn_ref_expose(a, NCK_ATTN_CAPPED, qk + j, s);
         row[j] = s + attn_ref_bias(a, b, h, i, j);
         attn_ref_expose(a, NCK_ATTN_BIASED, qk + j, row[j]);
-        if (row[j] > top) top = row[j];
+        if (!isnan(top) && !(row[j] <= top)) top = row[j];
     }
-    for (int64_t j = 0; j < a->T; j++) sum += row[j] = isinf(top) ? 0 : exp(row[j] - top);
+    for (int64_t j = 0; j < a->T; j++) sum += row[j] = top == -(double)INFINITY ? 0 : exp(row[j] - top);
     for (int64_t j = 0; j < a->T; j++) {
-        row[j] = sum > 0 ? row[j] / sum : 0;
+        row[j] = sum == 0 ? 0 : row[j] / sum;
         attn_ref_expose(a, NCK_ATTN_SOFTMAX, qk + j, row[j]);
     }
     for (int64_t d = 0; d < a->Dv; d++) {

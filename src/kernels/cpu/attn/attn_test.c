@@ -126,6 +126,40 @@ TEST(attn_kernel_biases) {
     }
 }
 
+/* Several blocks of keys: the sums are carried on, and blocks that nobody sees are left out, at either end. */
+TEST(attn_kernel_blocks_of_keys) {
+    static const int64_t sizes[][7] = {{1, 2, 1, 3, 1100, 5, 4}, {1, 1, 1, 1, 1030, 7, 3}, {1, 1, 1, 20, 1536, 3, 2}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int k = 0; k < 2; k++) {
+            REQUIRE(start(k ? NC_DOUBLE : NC_FLOAT, sizes[i]));
+            compare();
+            set_mask(true, 1020);
+            compare();
+            fix.a.mask = NULL, fix.a.causal = true, fix.a.offset = 600;
+            compare();
+            fix.a.left = 40;
+            compare();
+            fix.a.qk = fix.p[6], fix.a.qk_stage = NCK_ATTN_SOFTMAX;
+            compare();
+            fix.a.qk_stage = NCK_ATTN_BIASED;
+            compare();
+            fix.a.qk = NULL, fix.a.offset = -50; /* nobody sees anything */
+            compare();
+            stop();
+        }
+}
+
+TEST(attn_kernel_nan_and_infinity_stay_in_their_rows) {
+    static const int64_t s[7] = {1, 1, 1, 4, 600, 3, 2};
+    REQUIRE(start(NC_FLOAT, s));
+    float *q = fix.p[0];
+    q[3] = NAN, q[7] = INFINITY;
+    compare();
+    const float *y = fix.p[4];
+    CHECK(isfinite(y[0]) && isnan(y[2]) && isnan(y[4]) && isfinite(y[6]));
+    stop();
+}
+
 TEST(attn_kernel_stages) {
     static const int64_t s[7] = {1, 2, 1, 5, 6, 4, 3};
     for (int stage = NCK_ATTN_PRODUCT; stage <= NCK_ATTN_SOFTMAX; stage++) {

@@ -1,16 +1,16 @@
 /* kernels/cpu/gemm/gemm.c: blocking, packing and threads of the matrix product; see gemm.h for what it computes.
  *
  * A block is as many columns, terms and rows as the workspace holds in packed form; nearly always it is the whole
- * product. For each block panels of A (up to mr rows) and of B (nr columns) are packed, then tiles of C are computed, one
- * item each, with the cuts of K inside of the item. What only one tile needs it packs itself, close to its use: rows of A
- * where a tile has all the columns, and each panel of B, a cut at a time, where it has all the rows. With at most
- * DIRECT_M rows a row-major B is read in place: packing it would cost more than the product.
+ * product. For each block panels of A (up to mr rows) and of B (nr columns) are packed, then tiles of C are computed,
+ * one item each, with the cuts of K inside of the item. What only one tile needs it packs itself, close to its use:
+ * rows of A where a tile has all the columns, and each panel of B, a cut at a time, where it has all the rows. With at
+ * most DIRECT_M rows a row-major B is read in place: packing it would cost more than the product.
  *
  * Rows are spread evenly: 128 rows are 8 panels of 13 and 2 of 12, not 9 of 14 and a poor one of 2.
  *
- * An example: M 1000, N 100, K 600 with tiles of 6 by 16. B has 7 panels, the last with 4 live columns, A 167 panels, all
- * but two of 6 rows. K has two cuts of 300. A tile has 16 or 17 panels of A, and goes through all panels of B with the
- * first cut, then with the second, which adds to what the first left in C, and adds the bias. */
+ * An example: M 1000, N 100, K 600 with tiles of 6 by 16. B has 7 panels, the last with 4 live columns, A 167 panels,
+ * all but two of 6 rows. K has two cuts of 300. A tile has 9 or 10 panels of A, and goes through all panels of B with
+ * the first cut, then with the second, which adds to what the first left in C, and adds the bias. */
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "base/intmath.h"
@@ -21,8 +21,8 @@
 
 enum {
     KC = NCK_GEMM_KC,
-    SPAN_CUTS = 32,      /* most cuts of K packed at once */
-    A_BLOCK = 1 << 20,   /* most elements of A and B packed at once */
+    SPAN_CUTS = 32,    /* most cuts of K packed at once */
+    A_BLOCK = 1 << 20, /* most elements of A and B packed at once */
     B_BLOCK = 1 << 21,
     TILE_ROW_PANELS = 10,
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
@@ -39,14 +39,14 @@ typedef struct gemm_run {
     const nck_gemm_unit *u;
     size_t es;
     char *a_pack, *b_pack;
-    bool direct;              /* B is read in place but for its last, partial panel */
+    bool direct; /* B is read in place but for its last, partial panel */
     bool tile_packs_a, tile_packs_b;
-    int64_t i0, rows;         /* rows in a_pack */
-    int64_t row_panels;       /* their panels */
-    int64_t p0, panels;       /* column panels at hand */
-    int64_t cut0, n_cuts;     /* cuts of K at hand */
-    int64_t k0, span;         /* their terms */
-    int64_t n_pack_a;         /* packing items of A; those of B follow */
+    int64_t i0, rows;     /* rows in a_pack */
+    int64_t row_panels;   /* their panels */
+    int64_t p0, panels;   /* column panels at hand */
+    int64_t cut0, n_cuts; /* cuts of K at hand */
+    int64_t k0, span;     /* their terms */
+    int64_t n_pack_a;     /* packing items of A; those of B follow */
     int64_t n_row_tiles, n_column_tiles;
 } gemm_run;
 
@@ -111,10 +111,10 @@ static void gemm_pack_a(const gemm_run *r, int64_t panel, int64_t end) {
     }
 }
 
-/* kc terms of n panels of columns from p on, from the element of B that stands first in them. */
-static void gemm_pack_panels(const nck_gemm_args *g, const nck_gemm_unit *u, size_t es_, int64_t k, int64_t kc, int64_t p,
-                             int64_t n, char *dst) {
-    int64_t nr = u->nr, es = (int64_t)es_, step = g->b_cs == 1 ? PACK_TERMS : kc;
+/* kc terms from k on of n panels of columns from p on, one panel after the other. */
+static void gemm_pack_panels(const nck_gemm_args *g, const nck_gemm_unit *u, int64_t es, int64_t k, int64_t kc,
+                             int64_t p, int64_t n, char *dst) {
+    int64_t nr = u->nr, step = g->b_cs == 1 ? PACK_TERMS : kc;
     for (int64_t t = 0; t < kc; t += step)
         for (int64_t q = 0; q < n; q++) {
             int64_t j = (p + q) * nr;
@@ -130,7 +130,7 @@ void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t
     nck_gemm_args g = {.type = type, .N = N, .K = K, .b = b, .b_rs = rs, .b_cs = cs};
     int64_t es = (int64_t)nc_dtype_bytes(type), panels = nc_ceil_div(N, u->nr);
     for (int64_t p = 0; p < panels; p += PACK_PANELS)
-        gemm_pack_panels(&g, u, (size_t)es, 0, K, p, nc_min64(PACK_PANELS, panels - p), (char *)dst + p * K * u->nr * es);
+        gemm_pack_panels(&g, u, es, 0, K, p, nc_min64(PACK_PANELS, panels - p), (char *)dst + p * K * u->nr * es);
 }
 
 static void gemm_pack_item(void *ctx, int64_t item) {
@@ -141,7 +141,7 @@ static void gemm_pack_item(void *ctx, int64_t item) {
     }
     item -= r->n_pack_a;
     int64_t p = item * PACK_PANELS;
-    gemm_pack_panels(r->g, r->u, r->es, r->k0, r->span, r->p0 + p, nc_min64(PACK_PANELS, r->panels - p),
+    gemm_pack_panels(r->g, r->u, (int64_t)r->es, r->k0, r->span, r->p0 + p, nc_min64(PACK_PANELS, r->panels - p),
                      r->b_pack + p * r->span * r->u->nr * (int64_t)r->es);
 }
 
@@ -231,7 +231,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
         for (int64_t p = p0; p < p1; p++) {
             int64_t group = r->direct ? p : p0 + (p - p0) / GROUP * GROUP;
             if (r->tile_packs_b && p == group && !gemm_in_place(r, p))
-                gemm_pack_panels(r->g, r->u, r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
+                gemm_pack_panels(r->g, r->u, (int64_t)r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
             gemm_column(r, k, kc, p, b, ldb, q0, q1, acc);

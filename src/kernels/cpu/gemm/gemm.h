@@ -1,8 +1,8 @@
 /* kernels/cpu/gemm/gemm.h: C (M,N) = alpha * A (M,K) * B (K,N) + beta * C + bias, in f32 or f64, over any strides.
  *
  * Accumulation: in the element type, by fused multiply-add in the order of k, K cut into even parts of at most
- * NCK_GEMM_KC terms and the cuts joined through C. So the bits of an element depend only on its row, its column and K: not on threads, packing,
- * ISA or the size of the rest. beta == 0 does not read C; K == 0 gives beta * C + bias.
+ * NCK_GEMM_KC terms and the cuts joined through C. So the bits of an element depend only on its row, its column and K:
+ * not on threads, packing, ISA or the size of the rest. beta == 0 does not read C; K == 0 gives beta * C + bias.
  * C overlaps neither A, B nor bias. Workspace and packed B are 64-byte aligned; A and B need no alignment at all. */
 #ifndef NCK_GEMM_H
 #define NCK_GEMM_H

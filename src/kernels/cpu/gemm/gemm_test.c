@@ -134,6 +134,26 @@ TEST(gemm_f64) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(NC_DOUBLE, &cases[i]);
 }
 
+/* More than the workspace holds at once: several blocks of rows, of columns and of K. */
+TEST(gemm_blocks) {
+    static const gemm_case large[] = {{145, 260, 9000, 1, 0, 0, 0, 0, 'r'}, {150, 20, 17000, 1, 1, 0, 1, 0, 0}};
+    for (int i = 0; i < 2; i++) {
+        operands o;
+        REQUIRE(operands_init(&o, NC_FLOAT, &large[i]));
+        memcpy(o.want, o.c0, o.c_bytes);
+        nck_gemm_args ref = o.args;
+        ref.c = o.want;
+        nck_gemm_ref(&ref);
+        multiply(&o, o.got, false, 1);
+        nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)large[i].K);
+        for (int64_t k = 0; k < large[i].M * large[i].N; k++)
+            CHECK_CLOSE(get(NC_FLOAT, o.got, k), get(NC_FLOAT, o.want, k), tol);
+        multiply(&o, o.want, true, 3);
+        CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
+        operands_release(&o);
+    }
+}
+
 TEST(gemm_row_bits_do_not_depend_on_the_other_rows) {
     operands all, one;
     gemm_case c = {50, 70, 300, 1, 0, 0, 0, 0, 0};

@@ -20,34 +20,34 @@ static inline v_f64 v_load_f64(const void *p) { return _mm512_loadu_pd(p); }
 static inline void v_store_f32(void *p, v_f32 a) { _mm512_storeu_ps(p, a); }
 static inline void v_store_f64(void *p, v_f64 a) { _mm512_storeu_pd(p, a); }
 
-#define WORDS(S, E, P)                                                                                      \
-    static inline v_##S v_set_##S(E a) { return _mm512_set1_##P(a); }                                       \
-    static inline v_##S v_add_##S(v_##S a, v_##S b) { return _mm512_add_##P(a, b); }                        \
-    static inline v_##S v_sub_##S(v_##S a, v_##S b) { return _mm512_sub_##P(a, b); }                        \
-    static inline v_##S v_mul_##S(v_##S a, v_##S b) { return _mm512_mul_##P(a, b); }                        \
-    static inline v_##S v_div_##S(v_##S a, v_##S b) { return _mm512_div_##P(a, b); }                        \
-    static inline v_##S v_fma_##S(v_##S a, v_##S b, v_##S c) { return _mm512_fmadd_##P(a, b, c); }          \
-    static inline m_##S v_lt_##S(v_##S a, v_##S b) { return _mm512_cmp_##P##_mask(a, b, _CMP_LT_OQ); }      \
-    static inline m_##S v_le_##S(v_##S a, v_##S b) { return _mm512_cmp_##P##_mask(a, b, _CMP_LE_OQ); }      \
-    static inline m_##S v_eq_##S(v_##S a, v_##S b) { return _mm512_cmp_##P##_mask(a, b, _CMP_EQ_OQ); }      \
-    static inline m_##S v_and_##S(m_##S a, m_##S b) { return (m_##S)(a & b); }                              \
-    static inline m_##S v_or_##S(m_##S a, m_##S b) { return (m_##S)(a | b); }                               \
-    static inline m_##S v_not_##S(m_##S a) { return (m_##S)~a; }                                            \
-    static inline v_##S v_sel_##S(m_##S m, v_##S a, v_##S b) { return _mm512_mask_blend_##P(m, b, a); }     \
-    static inline v_##S v_min_##S(v_##S a, v_##S b) {                                                       \
-        return _mm512_mask_mov_##P(_mm512_min_##P(a, b), _mm512_cmp_##P##_mask(a, a, _CMP_UNORD_Q), a);     \
-    }                                                                                                       \
-    static inline v_##S v_max_##S(v_##S a, v_##S b) {                                                       \
-        return _mm512_mask_mov_##P(_mm512_max_##P(a, b), _mm512_cmp_##P##_mask(a, a, _CMP_UNORD_Q), a);     \
-    }                                                                                                       \
-    static inline v_##S v_abs_##S(v_##S a) { return _mm512_andnot_##P(_mm512_set1_##P(-(E)0), a); }         \
-    static inline v_##S v_neg_##S(v_##S a) { return _mm512_xor_##P(_mm512_set1_##P(-(E)0), a); }            \
-    static inline v_##S v_sqrt_##S(v_##S a) { return _mm512_sqrt_##P(a); }                                  \
-    static inline v_##S v_floor_##S(v_##S a) {                                                              \
-        return _mm512_roundscale_##P(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);                         \
-    }                                                                                                       \
-    static inline v_##S v_copysign_##S(v_##S a, v_##S b) {                                                  \
-        return _mm512_or_##P(v_abs_##S(a), _mm512_and_##P(_mm512_set1_##P(-(E)0), b));                      \
+#define WORDS(S, E, P)                                                                                  \
+    static inline v_##S v_set_##S(E a) { return _mm512_set1_##P(a); }                                   \
+    static inline v_##S v_add_##S(v_##S a, v_##S b) { return _mm512_add_##P(a, b); }                    \
+    static inline v_##S v_sub_##S(v_##S a, v_##S b) { return _mm512_sub_##P(a, b); }                    \
+    static inline v_##S v_mul_##S(v_##S a, v_##S b) { return _mm512_mul_##P(a, b); }                    \
+    static inline v_##S v_div_##S(v_##S a, v_##S b) { return _mm512_div_##P(a, b); }                    \
+    static inline v_##S v_fma_##S(v_##S a, v_##S b, v_##S c) { return _mm512_fmadd_##P(a, b, c); }      \
+    static inline m_##S v_lt_##S(v_##S a, v_##S b) { return _mm512_cmp_##P##_mask(a, b, _CMP_LT_OQ); }  \
+    static inline m_##S v_le_##S(v_##S a, v_##S b) { return _mm512_cmp_##P##_mask(a, b, _CMP_LE_OQ); }  \
+    static inline m_##S v_eq_##S(v_##S a, v_##S b) { return _mm512_cmp_##P##_mask(a, b, _CMP_EQ_OQ); }  \
+    static inline m_##S v_and_##S(m_##S a, m_##S b) { return (m_##S)(a & b); }                          \
+    static inline m_##S v_or_##S(m_##S a, m_##S b) { return (m_##S)(a | b); }                           \
+    static inline m_##S v_not_##S(m_##S a) { return (m_##S) ~a; }                                       \
+    static inline v_##S v_sel_##S(m_##S m, v_##S a, v_##S b) { return _mm512_mask_blend_##P(m, b, a); } \
+    static inline v_##S v_min_##S(v_##S a, v_##S b) {                                                   \
+        return _mm512_mask_mov_##P(_mm512_min_##P(a, b), _mm512_cmp_##P##_mask(a, a, _CMP_UNORD_Q), a); \
+    }                                                                                                   \
+    static inline v_##S v_max_##S(v_##S a, v_##S b) {                                                   \
+        return _mm512_mask_mov_##P(_mm512_max_##P(a, b), _mm512_cmp_##P##_mask(a, a, _CMP_UNORD_Q), a); \
+    }                                                                                                   \
+    static inline v_##S v_abs_##S(v_##S a) { return _mm512_andnot_##P(_mm512_set1_##P(-(E)0), a); }     \
+    static inline v_##S v_neg_##S(v_##S a) { return _mm512_xor_##P(_mm512_set1_##P(-(E)0), a); }        \
+    static inline v_##S v_sqrt_##S(v_##S a) { return _mm512_sqrt_##P(a); }                              \
+    static inline v_##S v_floor_##S(v_##S a) {                                                          \
+        return _mm512_roundscale_##P(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);                     \
+    }                                                                                                   \
+    static inline v_##S v_copysign_##S(v_##S a, v_##S b) {                                              \
+        return _mm512_or_##P(v_abs_##S(a), _mm512_and_##P(_mm512_set1_##P(-(E)0), b));                  \
     }
 
 WORDS(f32, float, ps)
@@ -104,8 +104,9 @@ static inline void v_turn_f32(v_f32 *r) {
     }
 #pragma GCC unroll 8
     for (int c = 0; c < 4; c++) {
-        v_f32 even0 = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x88), even1 = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0x88);
-        v_f32 odd0 = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xdd), odd1 = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0xdd);
+        v_f32 a = u[c], b = u[4 + c], d = u[8 + c], e = u[12 + c];
+        v_f32 even0 = _mm512_shuffle_f32x4(a, b, 0x88), even1 = _mm512_shuffle_f32x4(d, e, 0x88);
+        v_f32 odd0 = _mm512_shuffle_f32x4(a, b, 0xdd), odd1 = _mm512_shuffle_f32x4(d, e, 0xdd);
         r[c] = _mm512_shuffle_f32x4(even0, even1, 0x88);
         r[4 + c] = _mm512_shuffle_f32x4(odd0, odd1, 0x88);
         r[8 + c] = _mm512_shuffle_f32x4(even0, even1, 0xdd);
@@ -121,13 +122,28 @@ static inline void v_turn_f64(v_f64 *r) {
     }
 #pragma GCC unroll 8
     for (int c = 0; c < 2; c++) {
-        v_f64 even0 = _mm512_shuffle_f64x2(t[c], t[2 + c], 0x88), even1 = _mm512_shuffle_f64x2(t[4 + c], t[6 + c], 0x88);
-        v_f64 odd0 = _mm512_shuffle_f64x2(t[c], t[2 + c], 0xdd), odd1 = _mm512_shuffle_f64x2(t[4 + c], t[6 + c], 0xdd);
+        v_f64 a = t[c], b = t[2 + c], d = t[4 + c], e = t[6 + c];
+        v_f64 even0 = _mm512_shuffle_f64x2(a, b, 0x88), even1 = _mm512_shuffle_f64x2(d, e, 0x88);
+        v_f64 odd0 = _mm512_shuffle_f64x2(a, b, 0xdd), odd1 = _mm512_shuffle_f64x2(d, e, 0xdd);
         r[c] = _mm512_shuffle_f64x2(even0, even1, 0x88);
         r[2 + c] = _mm512_shuffle_f64x2(odd0, odd1, 0x88);
         r[4 + c] = _mm512_shuffle_f64x2(even0, even1, 0xdd);
         r[6 + c] = _mm512_shuffle_f64x2(odd0, odd1, 0xdd);
     }
+}
+
+#define V_HAS_PARTS /* mask registers do loads and stores of a part; see parts.inc */
+static inline v_f32 v_load_part_f32(const void *p, int64_t n) {
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+static inline v_f64 v_load_part_f64(const void *p, int64_t n) {
+    return _mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p);
+}
+static inline void v_store_part_f32(void *p, v_f32 a, int64_t n) {
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), a);
+}
+static inline void v_store_part_f64(void *p, v_f64 a, int64_t n) {
+    _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), a);
 }
 
 #endif
