@@ -26,8 +26,9 @@ enum {
     B_BLOCK = 1 << 21,
     TILE_ROW_PANELS = 10,
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
-    TILE_WORK = 1 << 21, /* multiply-adds an item aims at */
-    PACK_PANELS = 8,     /* panels of a packing item */
+    TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
+    ITEMS = 4,           /* for each thread */
+    PACK_PANELS = 4,     /* panels of a packing item */
     PACK_TERMS = 16,     /* rows of B that panels are packed from together: whole lines and few pages at a time */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
@@ -145,6 +146,10 @@ static void gemm_pack_item(void *ctx, int64_t item) {
                      r->b_pack + p * r->span * r->u->nr * (int64_t)r->es);
 }
 
+static const char *gemm_packed_at(const gemm_run *r, int64_t p, int64_t k) {
+    return (const char *)r->g->b_packed + (p * r->g->K + k) * r->u->nr * (int64_t)r->es;
+}
+
 static bool gemm_in_place(const gemm_run *r, int64_t p) { return r->direct && (p + 1) * r->u->nr <= r->g->N; }
 
 static char *gemm_own_panels(const gemm_run *r) {
@@ -157,7 +162,7 @@ static const char *gemm_b_panel(const gemm_run *r, int64_t k, int64_t kc, int64_
     int64_t nr = r->u->nr, es = (int64_t)r->es;
     bool in_place = gemm_in_place(r, p);
     *ldb = in_place ? g->b_rs : nr;
-    if (g->b_packed) return (const char *)g->b_packed + (p * g->K + k) * nr * es;
+    if (g->b_packed) return gemm_packed_at(r, p, k);
     if (in_place) return (const char *)g->b + (k * g->b_rs + p * nr) * es;
     if (r->tile_packs_b) return gemm_own_panels(r) + (p - p0) * kc * nr * es;
     return r->b_pack + ((p - r->p0) * r->span + (k - r->k0)) * nr * es;
@@ -196,11 +201,12 @@ static int64_t gemm_band_item(const gemm_run *r, int64_t p0, int64_t p1, double 
     return nc_max64(p0, whole);
 }
 
-/* Cut [k, k + kc) of the panels of rows [q0, q1) times the panel of columns p, whose elements are b. */
-static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, const char *b, int64_t ldb, int64_t q0,
-                        int64_t q1, void *acc) {
+/* Cut [k, k + kc) of the panels of rows [q0, q1) times the panel of columns p, whose elements are b. Meanwhile the
+ * elements that come after it are asked for, a share with each panel of rows. */
+static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, const char *b, int64_t ldb,
+                        const char *next, int64_t q0, int64_t q1, void *acc) {
     const nck_gemm_args *g = r->g;
-    int64_t nr = r->u->nr, es = (int64_t)r->es;
+    int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(kc * nr * es, q1 - q0);
     bool first = k == 0, last = k + kc == g->K;
     bool in_place = g->alpha == 1 && g->c_cs == 1 && (p + 1) * nr <= g->N && !(first && g->beta != 0) &&
                     !(last && g->bias) && (uintptr_t)g->c % (uintptr_t)es == 0;
@@ -209,10 +215,10 @@ static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, con
         const char *a = r->a_pack + (i * r->span + (k - r->k0) * rows) * es;
         if (in_place) {
             char *c = (char *)g->c + ((r->i0 + i) * g->c_rs + p * nr) * es;
-            r->u->micro[rows](kc, a, b, ldb, c, g->c_rs, !first);
+            r->u->micro[rows](kc, a, b, ldb, c, g->c_rs, !first, next + (q - q0) * share);
             continue;
         }
-        r->u->micro[rows](kc, a, b, ldb, acc, nr, false);
+        r->u->micro[rows](kc, a, b, ldb, acc, nr, false, next + (q - q0) * share);
         gemm_store(r, acc, r->i0 + i, rows, p, first, last);
     }
 }
@@ -234,20 +240,30 @@ static void gemm_tile_item(void *ctx, int64_t item) {
                 gemm_pack_panels(r->g, r->u, (int64_t)r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
-            gemm_column(r, k, kc, p, b, ldb, q0, q1, acc);
+            const char *next = r->g->b_packed ? gemm_packed_at(r, p + 1 < p1 ? p + 1 : p0, p + 1 < p1 ? k : k + kc) : b;
+            gemm_column(r, k, kc, p, b, ldb, next, q0, q1, acc);
         }
     }
 }
 
-static void gemm_compute(gemm_run *r, nc_pool *pool) {
+/* How many tiles there are: about ITEMS for each thread, no smaller than TILE_WORK, first by columns, then by rows. No bit
+ * depends on it. */
+static void gemm_choose_tiles(gemm_run *r, int threads) {
     const nck_gemm_unit *u = r->u;
-    bool pack_b = !r->g->b_packed && !r->tile_packs_b && r->i0 == 0;
+    int64_t wanted = threads > 1 ? (int64_t)ITEMS * threads : 1;
+    wanted = nc_min64(wanted, nc_max64(1, (r->rows * r->span >> 10) * (r->panels * u->nr) / (TILE_WORK >> 10)));
     r->row_panels = nc_ceil_div(r->rows, u->mr);
     r->n_row_tiles = nc_ceil_div(r->row_panels, TILE_ROW_PANELS);
-    int64_t row_work = nc_ceil_div(r->rows, r->n_row_tiles) * r->span * u->nr;
-    int64_t least = r->tile_packs_b && !r->direct ? GROUP : 1;
-    int64_t most = nc_max64(least, nc_min64(TILE_PANELS, TILE_WORK / nc_max64(1, row_work)));
-    r->n_column_tiles = nc_ceil_div(r->panels, most);
+    int64_t least = r->tile_packs_b && !r->direct ? nc_min64(GROUP, r->panels) : 1;
+    int64_t most_tiles = r->panels / least, columns = nc_ceil_div(wanted, r->n_row_tiles);
+    r->n_column_tiles = nc_max64(nc_ceil_div(r->panels, TILE_PANELS), nc_min64(columns, most_tiles));
+    if (!r->tile_packs_b && r->n_row_tiles * r->n_column_tiles < wanted)
+        r->n_row_tiles = nc_min64(nc_ceil_div(wanted, r->n_column_tiles), nc_ceil_div(r->row_panels, 2));
+}
+
+static void gemm_compute(gemm_run *r, nc_pool *pool) {
+    bool pack_b = !r->g->b_packed && !r->tile_packs_b && r->i0 == 0;
+    gemm_choose_tiles(r, nc_pool_threads(pool));
     r->tile_packs_a = r->n_column_tiles == 1;
     r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, PACK_PANELS);
     nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, PACK_PANELS) : 0), gemm_pack_item, r);

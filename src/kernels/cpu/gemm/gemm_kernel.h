@@ -17,8 +17,9 @@
 #define NCK_GEMM_OVERREAD 64  /* bytes behind a panel of A that a micro-kernel may read */
 
 /* c[r*ldc + j] = (add ? c[r*ldc + j] : 0) + sum over k of a[k*rows + r] * b[k*ldb + j], for the rows the kernel is made
- * for and all nr columns. */
-typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *c, int64_t ldc, bool add);
+ * for and all nr columns. kc lines of the cache from `ahead` on are asked for meanwhile. */
+typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *c, int64_t ldc, bool add,
+                            const void *ahead);
 /* acc[j] = sum over k of a[k] * b[k*ldb + j] for n columns, a multiple of nr. */
 typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, void *acc);
 /* dst[k*width + l] = src[l*lane_stride + k*k_stride] for l < lanes, 0 for lanes <= l < width: a panel of kc terms.
