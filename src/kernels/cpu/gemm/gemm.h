@@ -10,7 +10,7 @@
 #include "base/dtype.h"
 #include "base/threads.h"
 
-#define NCK_GEMM_KC 512
+#define NCK_GEMM_KC 768
 
 typedef struct nck_gemm_args {
     nc_dtype type; /* NC_FLOAT or NC_DOUBLE */
