@@ -31,10 +31,12 @@ class Limits:
 
 def measure(folder):
     """Limits of one thread and of all, compiled for this processor."""
-    program = pathlib.Path(folder) / "limits"
+    program, library = pathlib.Path(folder) / "limits", pathlib.Path(folder) / "limits.so"
     native = "-march=native" if platform.machine() == "x86_64" else "-mcpu=native"
-    subprocess.run([os.environ.get("CC", "cc"), "-O3", native, "-ffp-contract=fast", "-pthread",
-                    str(HERE / "limits.c"), "-o", str(program)], check=True)
+    for more in (["-o", program], ["-shared", "-fPIC", "-o", library]):
+        subprocess.run([os.environ.get("CC", "cc"), "-O3", native, "-ffp-contract=fast", "-pthread",
+                        HERE / "limits.c", *more], check=True)
+    os.environ["BENCH_LIMITS"] = str(library)  # for worker.py
     printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     rows = [line.split() for line in printed.splitlines()]
     return [Limits(int(n), float(flops), float(data)) for n, flops, data in rows]

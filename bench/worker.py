@@ -1,13 +1,18 @@
 """One engine in a process of its own: worker.py ENGINE, ENGINE being nacre or onnxruntime. Reads one JSON command a
 line and answers with one line; the parent decides whose turn it is, so that engines never run at the same time.
 
-    {"do": "load", "model": path, "feeds": npz}   imports, then creates; times, memory before and after
+    {"do": "load", "model": path, "feeds": npz}   imports, then creates; times, memory before and after; threads: 0 is
+                                                  the engine's own choice
     {"do": "run", "times": n}                     milliseconds of each run, wall and CPU of the process; memory
     {"do": "loop", "times": n}                    milliseconds of a run, of n without a look at the clock
+    {"do": "turn", "times": n}                    milliseconds of each run; GFLOP/s of a thread right before and after
+    {"do": "outputs", "path": npz}                writes what a run gives
     {"do": "create", "model": path}               milliseconds to create a session
 An error ends the process with its text.
 """
+import ctypes
 import json
+import os
 import resource
 import sys
 import time
@@ -38,13 +43,17 @@ def timed(call):
 class Worker:
     def __init__(self, engine):
         self.engine = __import__(engine)
+        self.limits = ctypes.CDLL(os.environ["BENCH_LIMITS"])
+        self.limits.limits_now.restype = ctypes.c_double
 
-    def load(self, model, feeds):
+    def load(self, model, feeds, threads=0):
         with np.load(feeds) as f:
             self.feeds = dict(f)
+        options = self.engine.SessionOptions()
+        options.intra_op_num_threads = threads
         base = memory()
         self.session, took = timed(
-            lambda: self.engine.InferenceSession(model, providers=["CPUExecutionProvider"]))
+            lambda: self.engine.InferenceSession(model, options, providers=["CPUExecutionProvider"]))
         return {"create": took, "base": base, "memory": memory()}
 
     def run(self, times):
@@ -54,6 +63,17 @@ class Worker:
             took.append(t)
         return {"runs": took, "memory": memory(), "sums": [float(np.abs(o).sum(dtype=np.float64)) for o in outputs]}
 
+    def turn(self, times):
+        """Threads of the other engine may still spin: they are given a moment."""
+        time.sleep(0.01)
+        self.session.run(None, self.feeds)
+        before = self.limits.limits_now()
+        took = [timed(lambda: self.session.run(None, self.feeds))[1]["wall"] for _ in range(times)]
+        return {"ms": took, "peaks": [before, self.limits.limits_now()]}
+
+    def outputs(self, path):
+        np.savez(path, *self.session.run(None, self.feeds))
+        return {}
 
     def loop(self, times):
         run, feeds = self.session.run, self.feeds
