@@ -129,8 +129,8 @@ def measure(bench):
             row = _measure(bench, name, threads)
             rows += [row] if row else []
         print_table(f"Whole models, {word}, ms",
-                    ["", "nacre", "ORT", "ratio", "95 %", "pairs", "nacre of peak", "ORT of peak", "create", "first run",
-                     "memory"],
+                    ["", "nacre", "ORT", "ratio", "95 %", "pairs", "nacre of peak", "ORT of peak", "create",
+                     "first run", "memory"],
                     [[r["name"], *r["ms"], r["ratio"][0], f"{r['ratio'][1]:.2f}-{r['ratio'][2]:.2f}",
                       f"{r['pairs']}{'' if r['steady'] else ' unsteady'}", *map(share, r["near"]), r["create"],
                       r["first"], r["memory"]] for r in rows])

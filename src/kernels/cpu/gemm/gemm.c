@@ -240,7 +240,8 @@ static void gemm_tile_item(void *ctx, int64_t item) {
                 gemm_pack_panels(r->g, r->u, (int64_t)r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
-            const char *next = r->g->b_packed ? gemm_packed_at(r, p + 1 < p1 ? p + 1 : p0, p + 1 < p1 ? k : k + kc) : b;
+            bool last = p + 1 == p1;
+            const char *next = r->g->b_packed ? gemm_packed_at(r, last ? p0 : p + 1, last ? k + kc : k) : b;
             gemm_column(r, k, kc, p, b, ldb, next, q0, q1, acc);
         }
     }
