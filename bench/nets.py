@@ -178,12 +178,12 @@ def lstm(steps=100, width=256, hidden=256, layers=2):
 
 
 def segformer_b0(size=512, classes=150):
-    """Overlapping patches, attention over shortened keys, a depthwise convolution inside of each MLP; four scales, resized
-    and joined by 1x1 convolutions."""
+    """Overlapping patches, attention over shortened keys, a depthwise convolution inside of each MLP; four scales,
+    resized and joined by 1x1 convolutions."""
     b = Build(11)
     words, x, c_in, scales = _words(b), "x", 3, []
-    for width, depth, heads, shorter, kernel, stride in ((32, 2, 1, 8, 7, 4), (64, 2, 2, 4, 3, 2), (160, 2, 5, 2, 3, 2),
-                                                        (256, 2, 8, 1, 3, 2)):
+    stages = ((32, 2, 1, 8, 7, 4), (64, 2, 2, 4, 3, 2), (160, 2, 5, 2, 3, 2), (256, 2, 8, 1, 3, 2))
+    for width, depth, heads, shorter, kernel, stride in stages:
         x, size = _conv(b, x, c_in, width, kernel, stride), size // stride
         image, tokens = b.const(np.int64([1, width, size, size])), b.const(np.int64([1, width, size * size]))
 
@@ -226,5 +226,5 @@ def segformer_b0(size=512, classes=150):
 
 # by name: what makes it, and whether convolutions or products are what it does
 NETS = {"ResNet-50": (resnet50, "conv"), "MobileNetV2": (mobilenet_v2, "conv"),
-        "ConvNeXt-tiny": (convnext_tiny, "conv"), "SegFormer-b0": (segformer_b0, "conv"), "ViT-base": (vit_base, "gemm"),
-        "BERT-base": (bert, "gemm"), "GPT-2": (gpt2, "gemm"), "LSTM, both directions": (lstm, "other")}
+        "ConvNeXt-tiny": (convnext_tiny, "conv"), "SegFormer-b0": (segformer_b0, "conv"),
+        "ViT-base": (vit_base, "gemm"), "BERT-base": (bert, "gemm"), "GPT-2": (gpt2, "gemm"), "LSTM, both directions": (lstm, "other")}

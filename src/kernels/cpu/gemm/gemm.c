@@ -247,8 +247,8 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     }
 }
 
-/* How many tiles there are: about ITEMS for each thread, no smaller than TILE_WORK, first by columns, then by rows. No bit
- * depends on it. */
+/* How many tiles there are: about ITEMS for each thread, no smaller than TILE_WORK, first by columns, then by rows. No
+ * bit depends on it. */
 static void gemm_choose_tiles(gemm_run *r, int threads) {
     const nck_gemm_unit *u = r->u;
     int64_t wanted = threads > 1 ? (int64_t)ITEMS * threads : 1;
