@@ -181,6 +181,12 @@ static void multiply(nc_device *d) {
     OK(nc_cuda_check_lt(c->api->cublasLtMatmulPreferenceCreate(&preference), "preference", &diag));
     OK(nc_cuda_check_lt(c->api->cublasLtMatmulPreferenceSetAttribute(
                             preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof limit), "set", &diag));
+    for (int i = 0; i < 4; i++) { /* B and C lie 16 and 32 bytes behind A; without a word 256 are expected */
+        uint32_t aligned = 16;
+        OK(nc_cuda_check_lt(c->api->cublasLtMatmulPreferenceSetAttribute(
+                                preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, &aligned, sizeof aligned),
+                            "set", &diag));
+    }
     OK(nc_cuda_check_lt(c->api->cublasLtMatmulAlgoGetHeuristic(c->lt, desc, layout, layout, layout, layout, preference,
                                                                1, &result, &found), "heuristic", &diag));
     CHECK_INT(found, 1);
