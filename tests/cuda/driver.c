@@ -36,16 +36,19 @@ static struct {
     char name[64]; /* empty: any */
     uint64_t countdown;
     int code;
-    bool lasting, happened;
+    bool lasting;
+    char happened[64]; /* to which function; empty: not yet */
 } ordered;
+static size_t n_left;
 
 static bool is_ordered(const char *name, bool allocates) {
-    if (ordered.happened && ordered.lasting) return true;
+    if (ordered.happened[0] && ordered.lasting) return true;
     if (ordered.countdown == 0) return false;
     bool fits =
         ordered.name[0] == '\0' || strcmp(ordered.name, name) == 0 || (allocates && strcmp(ordered.name, "alloc") == 0);
     if (!fits || --ordered.countdown > 0) return false;
-    return ordered.happened = true;
+    snprintf(ordered.happened, sizeof ordered.happened, "%s", name);
+    return true;
 }
 
 static int count_call(const char *name, bool allocates) {
@@ -228,11 +231,29 @@ static void release_pools(void) {
     }
 }
 
-/* The last release ends the context and all that was made in it. */
+static size_t count_live(const char *what) {
+    size_t n = 0, n_streams = 0, n_events = 0, n_pools = 0;
+    for (CUstream s = all_streams; s != NULL; s = s->next) n_streams += s != all_streams;
+    for (CUevent e = all_events; e != NULL; e = e->next) n_events++;
+    for (CUmemoryPool p = pools; p != NULL; p = p->next) n_pools++;
+    const struct {
+        const char *name;
+        size_t n;
+    } all[] = {{"blocks", memory_blocks()}, {"pinned", pinned_count()},        {"streams", n_streams},
+               {"events", n_events},        {"modules", module_count()},       {"graphs", graph_count()},
+               {"pools", n_pools},          {"contexts", (size_t)primary.refs}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (what == NULL || strcmp(what, all[i].name) == 0) n += all[i].n;
+    return n;
+}
+
+/* The last release ends the context and all that was made in it, also when it is ordered to fail: a lost GPU's too. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
-    BEGIN(ANYWHERE);
+    pthread_mutex_lock(&the_lock);
+    int code = count_call(__func__, false);
     if (d != 0 || primary.refs == 0) return end(E_INVALID_VALUE);
-    if (--primary.refs > 0) return end(OK);
+    if (--primary.refs > 0) return end(code);
+    n_left = count_live(NULL) - memory_blocks() - pinned_count();
     capture_release();
     queue_run_all();
     queue_release();
@@ -240,7 +261,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
     module_unload_all();
     release_pools();
     memory_release_all();
-    return end(OK);
+    return end(code);
 }
 
 CUresult cuCtxSetCurrent(CUcontext c) {
@@ -592,7 +613,7 @@ static void fail(const char *name, uint64_t nth, int code, bool lasting) {
     pthread_mutex_unlock(&the_lock);
 }
 
-static bool failed(void) { return ordered.happened; }
+static const char *failed(void) { return ordered.happened[0] ? ordered.happened : NULL; }
 
 static void order(uint64_t s) {
     pthread_mutex_lock(&the_lock);
@@ -601,22 +622,13 @@ static void order(uint64_t s) {
 }
 
 static size_t live(const char *what) {
-    size_t n = 0, n_streams = 0, n_events = 0, n_pools = 0;
     pthread_mutex_lock(&the_lock);
-    for (CUstream s = all_streams; s != NULL; s = s->next) n_streams += s != all_streams;
-    for (CUevent e = all_events; e != NULL; e = e->next) n_events++;
-    for (CUmemoryPool p = pools; p != NULL; p = p->next) n_pools++;
-    const struct {
-        const char *name;
-        size_t n;
-    } all[] = {{"blocks", memory_blocks()}, {"pinned", pinned_count()},        {"streams", n_streams},
-               {"events", n_events},        {"modules", module_count()},       {"graphs", graph_count()},
-               {"pools", n_pools},          {"contexts", (size_t)primary.refs}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (what == NULL || strcmp(what, all[i].name) == 0) n += all[i].n;
+    size_t n = count_live(what);
     pthread_mutex_unlock(&the_lock);
     return n;
 }
+
+static size_t left_behind(void) { return n_left; }
 
 static bool pending(void) {
     pthread_mutex_lock(&the_lock);
@@ -656,6 +668,7 @@ static const standin_control control = {.calls = calls,
                                         .failed = failed,
                                         .order = order,
                                         .live = live,
+                                        .left_behind = left_behind,
                                         .pending = pending,
                                         .complaint = complaint_text,
                                         .enter = enter,

@@ -52,7 +52,15 @@ static size_t image_bytes(const void *image) {
     return e->e_shoff + (size_t)e->e_shnum * e->e_shentsize;
 }
 
-static void *open_image(const void *image, size_t bytes) {
+/* An image that was loaded once stays: devices come and go by the hundred, their kernels are the same. */
+typedef struct loaded {
+    struct loaded *next;
+    void *image, *handle;
+    size_t bytes;
+} loaded;
+static loaded *images;
+
+static void *open_file(const void *image, size_t bytes) {
     char path[] = "/tmp/nacre_standin_XXXXXX";
     int fd = mkstemp(path);
     if (fd < 0) return NULL;
@@ -62,6 +70,17 @@ static void *open_image(const void *image, size_t bytes) {
     if (h == NULL) fprintf(stderr, "stand-in GPU: module: %s\n", whole ? dlerror() : "cannot be written to /tmp");
     unlink(path);
     return h;
+}
+
+static void *open_image(const void *image, size_t bytes) {
+    for (loaded *l = images; l != NULL; l = l->next)
+        if (l->bytes == bytes && memcmp(l->image, image, bytes) == 0) return l->handle;
+    loaded *l = calloc(1, sizeof *l);
+    if (l == NULL || (l->image = malloc(bytes)) == NULL) abort();
+    memcpy(l->image, image, bytes);
+    l->bytes = bytes, l->handle = open_file(image, bytes), l->next = images;
+    images = l;
+    return l->handle;
 }
 
 static void *symbol(void *h, const char *name, void *slot) {
@@ -96,7 +115,6 @@ int module_load(CUmodule *out, const void *image) {
     if (m->handle == NULL || !symbol(m->handle, "standin_kernels", &m->kernels) ||
         !symbol(m->handle, "standin_bind", &bind) || !symbol(m->handle, "standin_touch", &m->touch) ||
         dlinfo(m->handle, RTLD_DI_LINKMAP, &map) != 0) {
-        if (m->handle) dlclose(m->handle);
         free(m);
         return E_INVALID_IMAGE;
     }
@@ -119,7 +137,6 @@ bool module_unload(CUmodule m) {
         next = f->next;
         free(f);
     }
-    dlclose(m->handle);
     free(m);
     return true;
 }

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -190,8 +191,8 @@ static void rewrite(text *out, text *table, const char *s) {
 
 /* ---- compiling ---- */
 
-static uint64_t hash_of(const text *t, uint64_t h) {
-    for (size_t i = 0; i < t->n; i++) h = (h ^ (unsigned char)t->s[i]) * 1099511628211u;
+static uint64_t hash_of(const char *s, uint64_t h) {
+    for (; *s != '\0'; s++) h = (h ^ (unsigned char)*s) * 1099511628211u;
     return h;
 }
 
@@ -204,6 +205,20 @@ static const char *cache_folder(void) {
     const char *own = getenv("NACRE_STANDIN_CACHE");
     const char *folder = own && *own ? own : STANDIN_CACHE;
     return mkdir(folder, 0755) == 0 || errno == EEXIST ? folder : "/tmp";
+}
+
+static text header; /* device.cuh */
+static void read_header(void) { add_file(&header, STANDIN_HEADER); }
+
+/* Where the object of a source is kept: by all that it depends on. False: device.cuh cannot be read. */
+static bool find_place(const char *source, char *kept, size_t bytes) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_header);
+    if (header.n == 0) return false;
+    uint64_t h = hash_of(header.s, hash_of(compiler(), hash_of(STANDIN_OPTIMIZE, 14695981039346656037u)));
+    snprintf(kept, bytes, "%s/%016llx%016llx", cache_folder(), (unsigned long long)hash_of(source, h),
+             (unsigned long long)hash_of(source, ~h));
+    return true;
 }
 
 static int run_compiler(const char *source, const char *object, const char *log) {
@@ -248,20 +263,35 @@ static bool write_file(const char *path, const text *t) {
     return fclose(f) == 0 && ok;
 }
 
+/* What the compiler gets. */
+static void add_whole(text *out, const char *source) {
+    text table = {0};
+    add_n(out, header.s, header.n);
+    add(out, "#line 1 \"nacre.cu\"\n");
+    rewrite(out, &table, source);
+    add(out, "\nextern \"C\" STANDIN_EXPORT const standin_kernel standin_kernels[] = {\n");
+    add_n(out, table.s ? table.s : "", table.n);
+    add(out, "{0, 0, 0, 0, 0}};\n");
+    free(table.s);
+}
+
 /* Compiles under names of its own and moves the result to its place at the end: several processes may come. */
-static nvrtcResult compile(nvrtcProgram p, const text *whole, const char *kept) {
+static nvrtcResult compile(nvrtcProgram p, const char *kept) {
     static _Atomic int counter;
     char source[MAX_PATH], object[MAX_PATH], log[MAX_PATH];
     int n = counter++;
+    text whole = {0};
+    add_whole(&whole, p->source);
     snprintf(source, sizeof source, "%s.%d.%d.cu", kept, (int)getpid(), n);
     snprintf(object, sizeof object, "%s.%d.%d.so", kept, (int)getpid(), n);
     snprintf(log, sizeof log, "%s.%d.%d.log", kept, (int)getpid(), n);
-    int status = write_file(source, whole) ? run_compiler(source, object, log) : -1;
+    int status = write_file(source, &whole) ? run_compiler(source, object, log) : -1;
     nvrtcResult r = status == 0 && add_file(&p->code, object) ? SUCCESS : COMPILATION;
     if (!add_file(&p->log, log) || (r != SUCCESS && p->log.n == 0))
         add(&p->log, "stand-in NVRTC: %s did not run, or nothing can be written to %s", compiler(), kept);
     if (r == SUCCESS) rename(object, kept);
     unlink(source), unlink(object), unlink(log);
+    free(whole.s);
     return r;
 }
 
@@ -314,22 +344,9 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n_options, const char *const
     if (r != SUCCESS) return r;
     for (int i = 0; i < n_options; i++)
         if (!known_option(options[i])) return INVALID_OPTION;
-    text whole = {0}, table = {0};
-    if (!add_file(&whole, STANDIN_HEADER)) return BUILTIN_FAILURE;
-    add(&whole, "#line 1 \"nacre.cu\"\n");
-    rewrite(&whole, &table, p->source);
-    add(&whole, "\nextern \"C\" STANDIN_EXPORT const standin_kernel standin_kernels[] = {\n");
-    add_n(&whole, table.s ? table.s : "", table.n);
-    add(&whole, "{0, 0, 0, 0, 0}};\n");
     char kept[MAX_PATH - 64];
-    text name = {0};
-    add(&name, "%s %s", compiler(), STANDIN_OPTIMIZE);
-    uint64_t seed = hash_of(&name, 14695981039346656037u);
-    snprintf(kept, sizeof kept, "%s/%016llx%016llx", cache_folder(), (unsigned long long)hash_of(&whole, seed),
-             (unsigned long long)hash_of(&whole, ~seed));
-    r = add_file(&p->code, kept) ? SUCCESS : compile(p, &whole, kept);
-    free(whole.s), free(table.s), free(name.s);
-    return r;
+    if (!find_place(p->source, kept, sizeof kept)) return BUILTIN_FAILURE;
+    return add_file(&p->code, kept) ? SUCCESS : compile(p, kept);
 }
 
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *bytes) {

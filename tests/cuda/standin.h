@@ -19,11 +19,12 @@ typedef struct standin_control {
     /* The nth call from now of a function (NULL: of any; "alloc": of those that give memory) returns the code and does
      * nothing. lasting: the GPU is lost, every later call too. nth 0: no more failures. */
     void (*fail)(const char *name, uint64_t nth, int code, bool lasting);
-    bool (*failed)(void); /* the failure that was ordered has happened */
+    const char *(*failed)(void); /* the function that failed as ordered; NULL: none yet */
     /* In which of the orders that streams and events allow work runs. 0: as late as can be. */
     void (*order)(uint64_t seed);
     /* What exists: "blocks", "pinned", "streams", "events", "modules", "graphs", "pools", "contexts"; NULL: all. */
     size_t (*live)(const char *what);
+    size_t (*left_behind)(void); /* what existed when the last context ended, but for memory */
     bool (*pending)(void);          /* is there queued work that has not run? */
     const char *(*complaint)(void); /* what the last fault of device work was; empty: none */
 

@@ -88,6 +88,19 @@ c_tests() {
     build "$1"
     step "C tests, $1" test_commands "$1"
 }
+# The CUDA device without a GPU: stand-ins for NVIDIA's libraries (tests/cuda), kernel text compiled by the C++ compiler
+# and kept in the build folder. All tests of CUDA as late as work can run, then most of them in other orders.
+standin_tests() {
+    NACRE_CUDA_PATH=$PWD/build/$1/cuda NACRE_CACHE='' NACRE_STANDIN_SEED=$2 "build/$1/nacre_tests" "${@:3}"
+}
+cuda_standins() {
+    build "$1"
+    if ! { works g++ || works clang++; }; then skip "CUDA on stand-ins" "no C++ compiler is installed"; return; fi
+    step "CUDA tests on stand-ins (no GPU), $1" standin_tests "$1" 0 cuda device binding
+    [ "$1" = release ] || return
+    step "CUDA tests on stand-ins (no GPU), order 1" standin_tests "$1" 1 cuda_ _cuda cases_on_devices
+    step "CUDA tests on stand-ins (no GPU), order 2" standin_tests "$1" 2 cuda_ _cuda cases_on_devices
+}
 quick() {
     c_tests release
     if works python3; then lint_tree; else skip "lint" "python3 is not installed"; fi
@@ -304,8 +317,10 @@ wheel() {
 
 everything() {
     c_tests release
+    cuda_standins release
     lint
     c_tests asan
+    cuda_standins asan
     clang_tests
     other_architecture src/kernels tests/skeleton/mlp
     sanitized_suite 20
@@ -403,13 +418,13 @@ nightly() {
 }
 
 case ${1:-} in
-build | c_tests) "$1" "${2:-release}" ;;
+build | c_tests | cuda_standins) "$1" "${2:-release}" ;;
 machine | quick | demo | lint | format | docs | wheel | conformance | bench) "$1" ;;
 everything | fuzz | faults | nightly) "$1" ;;
 other_architecture | sanitized_suite | random_graphs) "$@" ;;
 *)
-    echo "usage: steps.sh build|c_tests [PRESET] | machine | quick | demo | lint | format | docs | wheel |" \
-        "conformance | bench | everything | fuzz | faults | nightly | other_architecture [PATTERN...] |" \
+    echo "usage: steps.sh build|c_tests|cuda_standins [PRESET] | machine | quick | demo | lint | format | docs |" \
+        "wheel | conformance | bench | everything | fuzz | faults | nightly | other_architecture [PATTERN...] |" \
         "sanitized_suite EVERY | random_graphs" >&2
     exit 2
     ;;
