@@ -258,6 +258,9 @@ python_tests() {
     step "Python packages of tests/requirements.txt into .venv" python_packages
     step "Python tests" "$venv/bin/python" -m pytest -q tests/py
     step "ONNX's backend suite" "$venv/bin/python" -m pytest -q tests/conformance
+    if ! { works g++ || works clang++; }; then skip "Python on stand-ins" "no C++ compiler is installed"; return; fi
+    step "Python tests of devices on CUDA stand-ins (no GPU)" env NACRE_CUDA_PATH="$PWD/build/release/cuda" \
+        NACRE_CACHE= "$venv/bin/python" -m pytest -q tests/py/test_binding.py tests/py/test_state.py
 }
 
 # sanitized_cases EVERY: every EVERY-th case of ONNX's backend suite through the command line built with ASan and UBSan.
