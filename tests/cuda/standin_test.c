@@ -304,6 +304,39 @@ STANDIN(a_capture_ends_on_its_thread) {
     d->table->stream_destroy(d, e.s);
 }
 
+/* Another thread's free waits for all work, which a capture does not allow: one of them has to wait for the other. */
+static _Atomic bool began;
+static void *free_meanwhile(void *p) {
+    ended *e = p;
+    nc_diag own = {0};
+    void *block = NULL;
+    began = true;
+    e->code = e->d->table->alloc(e->d, NULL, 64, &block, &own);
+    e->d->table->free(e->d, NULL, block);
+    return NULL;
+}
+
+STANDIN(a_capture_survives_another_threads_free) {
+    ended e = {d, stream(d), 0};
+    nc_capture *c = NULL;
+    pthread_t t;
+    char *p = take(d, NULL, 4);
+    began = false;
+    OK(d->table->capture_begin(d, e.s, &diag));
+    REQUIRE(pthread_create(&t, NULL, free_meanwhile, &e) == 0);
+    while (!began) usleep(100);
+    for (int i = 0; i < 100; i++) {
+        OK(d->table->fill(d, e.s, p, i, 4, &diag));
+        usleep(100);
+    }
+    OK(d->table->capture_end(d, e.s, &c, &diag));
+    pthread_join(t, NULL);
+    CHECK(c != NULL && e.code == NC_OK);
+    d->table->capture_destroy(d, c);
+    d->table->stream_destroy(d, e.s);
+    d->table->free(d, NULL, p);
+}
+
 /* Two branches between a fork and a join, and a host function: any order of the branches, never of the ends. */
 STANDIN(graphs_run_in_any_order_of_their_edges) {
     nc_stream *s = stream(d), *side = stream(d);
