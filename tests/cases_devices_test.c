@@ -141,6 +141,7 @@ static bool has_cuda(void) {
         model m;
         model_init(&m, "cuda", 1);
         known = nacre_env_describe_device(m.env, "cuda", text, sizeof text, &m.err) == NACRE_OK ? 2 : 1;
+        if (known == 2) nc_test_ran_on(text);
         model_close(&m);
     }
     return known == 2;

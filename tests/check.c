@@ -19,6 +19,7 @@ static const nc_test *running;
 static atomic_bool failed; /* checks may fail on any thread */
 static atomic_int shown_of_test;
 static const char *reason_not_run;
+static char ran_on[256];
 
 enum { N_SLOWEST = 12 };
 static struct {
@@ -62,6 +63,8 @@ void nc_test_failed(const char *file, int line, const char *fmt, ...) {
 }
 
 void nc_test_not_run(const char *why) { reason_not_run = why; }
+
+void nc_test_ran_on(const char *device) { snprintf(ran_on, sizeof ran_on, "%s", device); }
 
 bool nc_test_has_failed(void) { return atomic_load(&failed); }
 
@@ -143,6 +146,7 @@ int main(int argc, char **argv) {
     for (int i = 0; times && i < N_SLOWEST && slowest[i].test; i++)
         printf("%8.2f s %s:%s\n", slowest[i].seconds, slowest[i].test->file, slowest[i].test->name);
     int unmatched = count_unmatched(patterns, n_patterns);
+    if (ran_on[0]) printf("CUDA tests ran on: %s\n", ran_on);
     if (!list) printf("%d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
     return n_failed > 0 || unmatched > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

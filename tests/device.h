@@ -63,6 +63,7 @@ static inline void run_on(const char *name, void (*fn)(nc_device *d)) {
     if (code != NC_OK) nc_test_failed(__FILE__, __LINE__, "%s", w.diag.text);
     if (code == NC_OK) {
         size_t live = atomic_load(&d->bytes_live);
+        if (strcmp(name, "cuda") == 0) nc_test_ran_on(d->description);
         fn(d);
         CHECK_INT(atomic_load(&d->bytes_live), live);
     }

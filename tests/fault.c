@@ -1,4 +1,4 @@
-/* tests/fault.c: lives with one failing allocation. What the sweep itself needs (inputs, names, the wanted hash) is
+/* tests/fault.c: lives with one failure. What the sweep itself needs (inputs, names, the wanted hash) is
  * made before the first failure is armed, and comparing outputs allocates nothing. */
 #include "tests/fault.h"
 
@@ -34,6 +34,14 @@ typedef struct life {
     uint64_t hash;
 } life;
 
+static const nc_fault_source allocations = {.name = "allocation",
+                                            .fail_at = nc_mem_fail_at,
+                                            .hit = nc_mem_fail_hit,
+                                            .count = nc_mem_count,
+                                            .code = NACRE_MEMORY};
+
+static const nc_fault_source *source_of(const sweep *s) { return s->job->source ? s->job->source : &allocations; }
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -53,6 +61,7 @@ static nacre_code make_options(life *x) {
     x->options = NULL;
     nacre_code code = nacre_options_create(&x->options, &x->err);
     if (code == NACRE_OK) code = nacre_options_set(x->options, "device", job->device ? job->device : "cpu", &x->err);
+    if (code == NACRE_OK && job->capture) code = nacre_options_set(x->options, "capture", "on", &x->err);
     if (code == NACRE_OK && job->save) code = nacre_options_set(x->options, "save", job->save, &x->err);
     if (code == NACRE_OK && job->variables) code = nacre_options_set(x->options, "variables", job->variables, &x->err);
     if (code == NACRE_OK && job->loss) code = nacre_options_sgd(x->options, job->loss, NULL, 0, "lr", &x->err);
@@ -93,7 +102,7 @@ static uint64_t hash_value(nacre_value *v, uint64_t h) {
     return bytes ? nc_hash(nacre_value_data(v), bytes, h) : h;
 }
 
-static nacre_code run(life *x) {
+static nacre_code run_once(life *x) {
     const sweep *s = x->s;
     nacre_value *out[MOST_IO] = {0};
     if (s->job->loss) { /* a step that failed half way left the parameters dirty, one that did not has moved them */
@@ -105,6 +114,12 @@ static nacre_code run(life *x) {
     x->hash = 0;
     for (size_t i = 0; code == NACRE_OK && i < s->n_out; i++) x->hash = hash_value(out[i], x->hash);
     for (size_t i = 0; i < s->n_out; i++) nacre_value_release(out[i]);
+    return code;
+}
+
+static nacre_code run(life *x) {
+    nacre_code code = NACRE_OK;
+    for (int i = 0; i < (x->s->job->capture ? 3 : 1) && code == NACRE_OK; i++) code = run_once(x);
     return code;
 }
 
@@ -199,20 +214,21 @@ static void release(sweep *s) {
 
 /* ---- the sweep ---- */
 
-/* A whole life; a step that reports MEMORY is tried once more, the failure being over. False: result->wrong says
+/* A whole life; a step that reports the failure is tried once more, the failure being over. False: result->wrong says
  * why. */
 static bool live(sweep *s, uint64_t n, uint64_t *hash, bool *survived) {
     life x = {.s = s};
     nc_fault_result *r = s->result;
+    const nc_fault_source *from = source_of(s);
     *survived = true;
     for (int i = 0; i < N_STEPS && !r->wrong[0]; i++) {
         nacre_code code = steps[i].step(&x);
-        if (code == NACRE_MEMORY && nc_mem_fail_hit() && *survived) {
+        if ((code == NACRE_MEMORY || (int)code == from->code) && from->hit() && *survived) {
             *survived = false;
             code = steps[i].step(&x);
         }
         if (code != NACRE_OK)
-            snprintf(r->wrong, sizeof r->wrong, "allocation %llu%s: %s: %s: %.400s", (unsigned long long)n,
+            snprintf(r->wrong, sizeof r->wrong, "%s %llu%s: %s: %s: %.400s", from->name, (unsigned long long)n,
                      *survived ? "" : ", second try", steps[i].name, nacre_code_name(code), x.err.text);
     }
     *hash = x.hash;
@@ -237,19 +253,23 @@ static bool learn(sweep *s) {
 
 static void check_one(sweep *s, uint64_t n, uint64_t want, uint64_t live_blocks) {
     nc_fault_result *r = s->result;
+    const nc_fault_source *from = source_of(s);
     uint64_t hash;
     bool survived;
-    nc_mem_fail_at(n);
+    from->fail_at(n);
     bool good = live(s, n, &hash, &survived);
-    bool hit = nc_mem_fail_hit();
-    nc_mem_fail_at(0);
+    bool hit = from->hit();
+    const char *left = from->left ? from->left() : NULL;
+    from->fail_at(0);
     if (!hit) return;
     r->n_tried++;
     r->n_survived += survived;
     if (good && hash != want)
-        snprintf(r->wrong, sizeof r->wrong, "allocation %llu: other outputs", (unsigned long long)n);
+        snprintf(r->wrong, sizeof r->wrong, "%s %llu: other outputs", from->name, (unsigned long long)n);
+    if (left && !r->wrong[0])
+        snprintf(r->wrong, sizeof r->wrong, "%s %llu: %s", from->name, (unsigned long long)n, left);
     if (nc_mem_live() != live_blocks && !r->wrong[0])
-        snprintf(r->wrong, sizeof r->wrong, "allocation %llu: %lld blocks leaked", (unsigned long long)n,
+        snprintf(r->wrong, sizeof r->wrong, "%s %llu: %lld blocks leaked", from->name, (unsigned long long)n,
                  (long long)(nc_mem_live() - live_blocks));
 }
 
@@ -260,9 +280,9 @@ void nc_fault_sweep(const nc_fault_job *job, nc_fault_result *out) {
     bool survived;
     double start = now();
     out->not_run = !learn(&s) || !live(&s, 0, &want, &survived);
-    uint64_t before = nc_mem_count(), blocks = nc_mem_live();
+    uint64_t before = source_of(&s)->count(), blocks = nc_mem_live();
     if (!out->not_run && live(&s, 0, &again, &survived)) {
-        out->n_allocs = nc_mem_count() - before;
+        out->n_allocs = source_of(&s)->count() - before;
         if (again != want) snprintf(out->wrong, sizeof out->wrong, "two lives without a failure differ");
         if (nc_mem_live() != blocks) snprintf(out->wrong, sizeof out->wrong, "a life without a failure leaks");
         uint64_t most = job->most ? (uint64_t)job->most : s.n_nodes > LARGE_MODEL ? SAMPLES : out->n_allocs;

@@ -59,10 +59,40 @@ static cuda_device *enter(nc_device *d) {
 
 CUstream nc_cuda_stream(const nc_stream *s) { return s ? s->handle : NULL; }
 
+/* While any stream of the process is being captured, CUDA refuses to wait for all work, and the capture is lost. So the
+ * two take turns; a thread that captures itself does not wait, and CUDA tells it. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int n_captures, n_syncs;
+} turns = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+static _Thread_local int own_captures;
+
+static void take_turn(int *mine, const int *others) {
+    pthread_mutex_lock(&turns.mutex);
+    while (*others > 0 && own_captures == 0) pthread_cond_wait(&turns.changed, &turns.mutex);
+    ++*mine;
+    pthread_mutex_unlock(&turns.mutex);
+}
+
+static void end_turn(int *mine) {
+    pthread_mutex_lock(&turns.mutex);
+    --*mine;
+    pthread_cond_broadcast(&turns.changed);
+    pthread_mutex_unlock(&turns.mutex);
+}
+
+/* All work of the context, other users' too. */
+static CUresult sync_all(const nc_cuda *c) {
+    take_turn(&turns.n_syncs, &turns.n_captures);
+    CUresult r = c->api->cuCtxSynchronize();
+    end_turn(&turns.n_syncs);
+    return r;
+}
+
 /* Around an operation with stream NULL: all earlier work is done before it, and it is done when the call returns. */
 static nc_code sync_if_no_stream(const nc_cuda *c, const nc_stream *s, nc_diag *diag) {
-    if (s == NULL) TRY_CU(cuCtxSynchronize, (), diag);
-    return NC_OK;
+    return s == NULL ? nc_cuda_check(sync_all(c), "cuCtxSynchronize", diag) : NC_OK;
 }
 
 static nc_code remember(cuda_device *g, CUdeviceptr p, size_t bytes, bool pooled) {
@@ -118,7 +148,7 @@ static void cuda_free(nc_device *d, nc_stream *s, void *p) {
         if (s != NULL)
             WARN_CU(cuStreamSynchronize, (s->handle));
         else
-            WARN_CU(cuCtxSynchronize, ());
+            warn(sync_all(c), "cuCtxSynchronize");
         WARN_CU(cuMemFree_v2, (address(p)));
     }
     nc_device_give(d, b.bytes);
@@ -281,15 +311,25 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    TRY_CU(cuStreamBeginCapture_v2, (s->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), diag);
-    return NC_OK;
+    take_turn(&turns.n_captures, &turns.n_syncs);
+    CUresult r = c->api->cuStreamBeginCapture_v2(s->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    if (r == 0)
+        own_captures++;
+    else
+        end_turn(&turns.n_captures);
+    return nc_cuda_check(r, "cuStreamBeginCapture_v2", diag);
 }
 
 static nc_code cuda_capture_end(nc_device *d, nc_stream *s, nc_capture **out, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
     CUgraph graph = NULL;
-    TRY_CU(cuStreamEndCapture, (s->handle, &graph), diag);
+    CUresult r = c->api->cuStreamEndCapture(s->handle, &graph);
+    if (own_captures > 0) {
+        own_captures--;
+        end_turn(&turns.n_captures);
+    }
+    NC_TRY(nc_cuda_check(r, "cuStreamEndCapture", diag));
     nc_capture *capture = nc_alloc_zero(1, sizeof *capture);
     nc_code code = capture == NULL ? no_memory(diag)
                                    : nc_cuda_check(c->api->cuGraphInstantiateWithFlags(&capture->exec, graph, 0),
@@ -320,7 +360,7 @@ static void cuda_capture_destroy(nc_device *d, nc_capture *capture) {
 static void cuda_destroy(nc_device *d) {
     cuda_device *g = enter(d);
     const nc_cuda *c = &g->cuda;
-    WARN_CU(cuCtxSynchronize, ());
+    warn(sync_all(c), "cuCtxSynchronize");
     for (size_t i = 0; i < g->blocks.n; i++) WARN_CU(cuMemFree_v2, ((CUdeviceptr)g->blocks.v[i].start));
     nc_blocks_release(&g->blocks);
     nc_cuda_modules_destroy(g->modules);

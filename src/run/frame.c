@@ -388,6 +388,7 @@ nc_code nc_frame_run(nc_frame *f, int stop, bool at_cut) {
     f->work.at_node = f->work.at_op = NULL;
     if (code != NC_OK) {
         f->failed = true;
+        if (f->seg < f->program->n_segs) f->bound[f->seg].valid = false; /* views behind the failure were not made */
         nc_diag keep = f->work.diag;
         nc_code ignored = nc_exec_sync(f); /* nothing may still run when the caller's memory goes */
         (void)ignored;

@@ -279,7 +279,7 @@ def test_dlpack_of_a_device(device):
     close(session(device).run(["y"], {"x": w})[0], WANT[0], "device_f32")
 
 
-@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU here")
+@pytest.mark.skipif("cuda" not in DEVICES or not torch.cuda.is_available(), reason="no GPU here that torch has too")
 def test_torch_on_a_gpu():
     t = torch.from_numpy(X).cuda()
     v = nacre.OrtValue.from_dlpack(t)

@@ -9,7 +9,10 @@ enum { IN = 64, HIDDEN = 96, OUT = 10, BATCH = 32 };
 static bool gpu(model *m) {
     static char why[512];
     char text[256];
-    if (nacre_env_describe_device(m->env, "cuda", text, sizeof text, &m->err) == NACRE_OK) return true;
+    if (nacre_env_describe_device(m->env, "cuda", text, sizeof text, &m->err) == NACRE_OK) {
+        nc_test_ran_on(text);
+        return true;
+    }
     snprintf(why, sizeof why, "%s", m->err.text);
     nc_test_not_run(why);
     return false;

@@ -88,6 +88,18 @@ c_tests() {
     build "$1"
     step "C tests, $1" test_commands "$1"
 }
+# The CUDA device without a GPU: stand-ins for NVIDIA's libraries (tests/cuda), kernel text compiled by the C++ compiler
+# and kept in the build folder. All tests of CUDA as late as work can run, then most of them in other orders.
+standin_tests() {
+    NACRE_CUDA_PATH=$PWD/build/$1/cuda NACRE_CACHE='' NACRE_STANDIN_SEED=$2 "build/$1/nacre_tests" "${@:3}"
+}
+cuda_standins() {
+    build "$1"
+    if ! { works g++ || works clang++; }; then skip "CUDA on stand-ins" "no C++ compiler is installed"; return; fi
+    step "CUDA tests on stand-ins (no GPU), $1" standin_tests "$1" 0 cuda device binding
+    step "CUDA tests on stand-ins (no GPU), order 1" standin_tests "$1" 1 cuda_ _cuda cases_on_devices
+    step "CUDA tests on stand-ins (no GPU), order 2" standin_tests "$1" 2 cuda_ _cuda cases_on_devices
+}
 quick() {
     c_tests release
     if works python3; then lint_tree; else skip "lint" "python3 is not installed"; fi
@@ -245,6 +257,9 @@ python_tests() {
     step "Python packages of tests/requirements.txt into .venv" python_packages
     step "Python tests" "$venv/bin/python" -m pytest -q tests/py
     step "ONNX's backend suite" "$venv/bin/python" -m pytest -q tests/conformance
+    if ! { works g++ || works clang++; }; then skip "Python on stand-ins" "no C++ compiler is installed"; return; fi
+    step "Python tests of devices on CUDA stand-ins (no GPU)" env NACRE_CUDA_PATH="$PWD/build/release/cuda" \
+        NACRE_CACHE= "$venv/bin/python" -m pytest -q tests/py/test_binding.py tests/py/test_state.py
 }
 
 # sanitized_cases EVERY: every EVERY-th case of ONNX's backend suite through the command line built with ASan and UBSan.
@@ -304,6 +319,7 @@ wheel() {
 
 everything() {
     c_tests release
+    cuda_standins release
     lint
     c_tests asan
     clang_tests
@@ -403,13 +419,13 @@ nightly() {
 }
 
 case ${1:-} in
-build | c_tests) "$1" "${2:-release}" ;;
+build | c_tests | cuda_standins) "$1" "${2:-release}" ;;
 machine | quick | demo | lint | format | docs | wheel | conformance | bench) "$1" ;;
 everything | fuzz | faults | nightly) "$1" ;;
 other_architecture | sanitized_suite | random_graphs) "$@" ;;
 *)
-    echo "usage: steps.sh build|c_tests [PRESET] | machine | quick | demo | lint | format | docs | wheel |" \
-        "conformance | bench | everything | fuzz | faults | nightly | other_architecture [PATTERN...] |" \
+    echo "usage: steps.sh build|c_tests|cuda_standins [PRESET] | machine | quick | demo | lint | format | docs |" \
+        "wheel | conformance | bench | everything | fuzz | faults | nightly | other_architecture [PATTERN...] |" \
         "sanitized_suite EVERY | random_graphs" >&2
     exit 2
     ;;
