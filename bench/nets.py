@@ -1,5 +1,5 @@
-"""Whole networks, made with onnx and numpy alone, as the usual exporters write them: sizes, operators and order are those
-of the published ones, weights are random numbers. `NETS` names them; each gives a model and its feeds.
+"""Whole networks, made with onnx and numpy alone, as the usual exporters write them: sizes, operators and order are
+those of the published ones, weights are random numbers. `NETS` names them; each gives a model and its feeds.
 """
 import numpy as np
 from onnx import helper
@@ -225,6 +225,13 @@ def segformer_b0(size=512, classes=150):
 
 
 # by name: what makes it, and whether convolutions or products are what it does
-NETS = {"ResNet-50": (resnet50, "conv"), "MobileNetV2": (mobilenet_v2, "conv"),
-        "ConvNeXt-tiny": (convnext_tiny, "conv"), "SegFormer-b0": (segformer_b0, "conv"),
-        "ViT-base": (vit_base, "gemm"), "BERT-base": (bert, "gemm"), "GPT-2": (gpt2, "gemm"), "LSTM, both directions": (lstm, "other")}
+NETS = {
+    "ResNet-50": (resnet50, "conv"),
+    "MobileNetV2": (mobilenet_v2, "conv"),
+    "ConvNeXt-tiny": (convnext_tiny, "conv"),
+    "SegFormer-b0": (segformer_b0, "conv"),
+    "ViT-base": (vit_base, "gemm"),
+    "BERT-base": (bert, "gemm"),
+    "GPT-2": (gpt2, "gemm"),
+    "LSTM, both directions": (lstm, "other"),
+}
