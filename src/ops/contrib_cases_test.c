@@ -54,6 +54,17 @@ const nc_case nc_contrib_cases[] = {
     {"nhwc_fused_conv", THREE("NhwcFusedConv<activation = \"Sigmoid\", pads = [1, 1, 1, 1]>", "float[n,4,5,2]",
                               "float[3,2,3,3]", "float[3]")},
     {"bias_softmax", TWO("BiasSoftmax<axis = 2, is_inner_broadcast = 0>", "float[2,3,4,5]", "float[3,4,5]")},
+    {"ms_attention", THREE("Attention<num_heads = 2>", "float[2,n,5]", "float[5,12]", "float[12]")},
+    {"ms_attention_past", HEAD "(float[2,3,5] x, float[5,12] w, float[2,2,2,4,2] p) => (y, z) "
+                               "{ y, z = com.microsoft.Attention<num_heads = 2, unidirectional = 1>(x, w, , , p) }"},
+    {"ms_attention_mask", HEAD "(float[2,3,5] x, float[5,12] w) => (y) <const int32[2,3] m = {1, 1, 0, 1, 0, 1}> "
+                               "{ y = com.microsoft.Attention<num_heads = 2>(x, w, , m) }"},
+    {"ms_attention_half", TWO("Attention<num_heads = 2>", "float16[2,n,5]", "float16[5,12]"), VALUE},
+    {"multi_head",
+     FOUR("MultiHeadAttention<num_heads = 2>", "float[2,n,8]", "float[2,3,8]", "float[2,3,6]", "float[22]")},
+    {"multi_head_packed", ONE("MultiHeadAttention<num_heads = 2>", "float[n,3,2,3,4]")},
+    {"multi_head_heads_first",
+     THREE("MultiHeadAttention<num_heads = 2>", "float[n,3,8]", "float[n,2,5,4]", "float[n,2,5,4]")},
     {0}};
 
 TEST(contrib_values) { nc_cases_check_values(nc_contrib_cases); }

@@ -11,17 +11,19 @@ from onnx import TensorProto, helper
 import package  # noqa: F401  (makes nacre importable)
 from tolerances import close
 
-Case = collections.namedtuple("Case", "name op inputs attributes outputs tolerance reference constants")
+Case = collections.namedtuple("Case", "name op inputs attributes outputs tolerance reference constants types")
 onnxruntime.set_default_logger_severity(4)
 DOMAIN = "com.microsoft"
 NARROW = {np.dtype(ml_dtypes.bfloat16): "op_bf16", np.dtype(np.float16): "op_f16"}
 
 
-def case(name, op, inputs, outputs=1, tolerance=None, reference=None, constants=(), **attributes):
-    """outputs: how many, or a list of which are wanted. constants: indices of operands that the model holds."""
+def case(name, op, inputs, outputs=1, tolerance=None, reference=None, constants=(), types=None,
+         **attributes):
+    """outputs: how many, or a list of which are wanted. constants: indices of operands that the model holds.
+    types: element types of outputs that follow from nothing else."""
     wanted = [True] * outputs if isinstance(outputs, int) else outputs
     inputs = [None if x is None else np.asarray(x) for x in inputs]
-    return Case(f"{op}-{name}", op, inputs, attributes, wanted, tolerance, reference, tuple(constants))
+    return Case(f"{op}-{name}", op, inputs, attributes, wanted, tolerance, reference, tuple(constants), types or {})
 
 
 def kind(x):
@@ -43,7 +45,8 @@ def model_of(c, opset=17, known=True):
     held = [proto_of(n, x) for k, (n, x) in enumerate(zip(names, c.inputs)) if n and k in c.constants]
     infos = [helper.make_tensor_value_info(n, kind(x), x.shape if known else [f"{n}_{k}" for k in range(x.ndim)])
              for n, x in fed]
-    results = [helper.make_empty_tensor_value_info(n) for n in outs if n]
+    results = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(c.types[k])), None)
+               if k in c.types else helper.make_empty_tensor_value_info(n) for k, n in enumerate(outs) if n]
     graph = helper.make_graph([node], "one", infos, results, held)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
     return helper.make_model(graph, ir_version=10, opset_imports=opsets).SerializeToString(), dict(fed)
