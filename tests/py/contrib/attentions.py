@@ -1,9 +1,8 @@
 """Cases of attention and rotary embeddings of domain com.microsoft."""
-import ml_dtypes
 import numpy as np
 
-from . import case
-from .layers import BF16, f, i32, softmax
+from . import by_onnxruntime, case
+from .layers import BF16, f, i32, rms, softmax
 
 R = np.random.default_rng(11)
 B, S, H, D = 2, 3, 2, 4
@@ -170,9 +169,103 @@ def rotaries():
     yield case("packed", op, [f(B, S, N), ids, cos, sin], is_packed_batching=1)
 
 
-CASES = [*selfs(), *quantized_selfs(), *multis(), *rotaries()]
+# ---- GroupQueryAttention ----
 
+KV, G, E = 2, 4, 16  # heads of keys, heads of queries, size of a head
+
+
+def keeps(c):
+    """onnxruntime's results, with what the past holds behind the new keys: there onnxruntime has zeros, or, where
+    past and present are one buffer, what was there."""
+    want = by_onnxruntime(c)
+    for b, last in enumerate(c.inputs[5]):
+        for k in range(2):
+            want[1 + k][b, :, last + 1:] = 0
+            want[1 + k][b, :, last + 1:5] = c.inputs[3 + k][b, :, last + 1:]
+    return want
+
+
+def each_batch(c):
+    """onnxruntime's results for one batch at a time: for several it reads position_ids of the first."""
+    alone = [by_onnxruntime(c._replace(inputs=[x if x is None or x.ndim == 0 or k in (7, 8) else x[b:b + 1]
+                                               for k, x in enumerate(c.inputs)])) for b in range(B)]
+    return [np.concatenate(parts) for parts in zip(*alone)]
+
+
+def group_queries():
+    op, base = "GroupQueryAttention", {"num_heads": G, "kv_num_heads": KV, "types": {1: np.float32, 2: np.float32}}
+    q, k, v = f(B, S, G * E), f(B, S, KV * E), f(B, S, KV * E)
+    cos, sin = f(12, E // 2, lo=-1, hi=1), f(12, E // 2, lo=-1, hi=1)
+
+    def prompt(name, qkv=(q, k, v), lens=i(S - 1, S - 1), more=(), outputs=3, types=None, **attributes):
+        rows = [*qkv, None, None, lens, np.int32(S), *more]
+        return case(name, op, rows, outputs=outputs, **{**base, **attributes, "types": types or base["types"]})
+    yield prompt("prompt")
+    yield prompt("packed", qkv=(np.concatenate([q, k, v], -1), None, None))
+    yield prompt("turned", more=[cos, sin], do_rotary=1)
+    yield prompt("interleaved", more=[cos, sin], do_rotary=1, rotary_interleaved=1)
+    yield prompt("packed_turned", qkv=(np.concatenate([q, k, v], -1), None, None), more=[cos, sin], do_rotary=1)
+    c = prompt("positions", more=[cos, sin, np.int64([[2, 3, 4], [0, 1, 2]])], do_rotary=1)
+    yield c._replace(reference=lambda *operands, c=c: each_batch(c))
+    yield prompt("scale", scale=0.2)
+    yield prompt("softcap", softcap=0.4)
+    for window in (1, 2, 9):
+        yield prompt(f"window{window}", local_window_size=window)
+    yield prompt("smooth", smooth_softmax=1)
+    yield prompt("bias", more=[None, None, None, f(B, 1, S, S)])
+    yield prompt("bias_heads", more=[None, None, None, f(1, G, S, S)], softcap=0.7)
+    yield prompt("sink", more=[None, None, None, None, f(G)])
+    yield prompt("sink_bias", more=[None, None, None, f(B, G, S, S), f(G)], local_window_size=2)
+
+    def normed(q, k, v, *rest):
+        q, k, v, wq, wk = doubled(q, k, v, rest[-2], rest[-1])
+        q, k, v = heads(q, G), heads(k, KV), np.repeat(heads(v, KV), G // KV, 1)
+        k = np.repeat(rms(k, 1e-4) * wk, G // KV, 1)
+        return [joined(attend(rms(q, 1e-4) * wq, k, v, causal=True)).astype(np.float32)]
+    yield prompt("norms", more=[*[None] * 7, f(E), f(E)], outputs=1, qk_norm_epsilon=1e-4, reference=normed)
+    for mode in (1, 2):
+        yield prompt(f"scores{mode}", outputs=4, qk_output=mode, more=[None, None, None, f(B, G, S, S)],
+                     types={**base["types"], 3: np.float32})
+    past = [f(B, KV, 5, E), f(B, KV, 5, E)]
+    one = [f(B, 1, G * E), f(B, 1, KV * E), f(B, 1, KV * E)]
+    yield case("step", op, [*one, *past, i(5, 5), np.int32(6)], outputs=3, **base)
+    yield case("step_turned", op, [*one, *past, i(5, 5), np.int32(6), cos, sin], outputs=3, do_rotary=1, **base)
+    yield case("step_window", op, [*one, *past, i(5, 5), np.int32(6)], outputs=3, local_window_size=3, **base)
+    yield case("step_sink", op, [*one, *past, i(5, 5), np.int32(6), *[None] * 4, f(G)], outputs=3, **base)
+    for name, lens, total, more, how in (("uneven", i(5, 3), 6, [], {}), ("room", i(3, 3), 4, [], {}),
+                                         ("room_uneven", i(3, 1), 4, [cos, sin], {"do_rotary": 1})):
+        c = case(f"step_{name}", op, [*one, *past, lens, np.int32(total), *more], outputs=3, **how, **base)
+        yield c._replace(reference=lambda *operands, c=c: keeps(c))
+    several = [x[:1] for x in (q, k, v, *past)]
+    yield case("several", op, [*several, i(7), np.int32(8)], outputs=3, **base)
+    for t in (np.float16, BF16):
+        def plain(q, k, v, *rest, t=t):
+            q, k, v = doubled(q, k, v)
+            k, v = (np.repeat(heads(x, KV), G // KV, 1) for x in (k, v))
+            return [joined(attend(heads(q, G), k, v, causal=True)).astype(t)]
+        yield case(np.dtype(t).name, op, [*(x.astype(t) for x in (q, k, v)), None, None, i(S - 1, S - 1), np.int32(S)],
+                   reference=plain, num_heads=G, kv_num_heads=KV)
+
+
+CASES = [*group_queries(), *selfs(), *quantized_selfs(), *multis(), *rotaries()]
+
+LENS = [None, None, i(2, 2), np.int32(3)]
+Q, K = f(B, S, G * D), f(B, S, KV * D)
+GQA = "GroupQueryAttention"
 REFUSED = [
+    (case("share", GQA, [Q, K, K, *LENS], num_heads=4, kv_num_heads=3), ["num_heads 4", "kv_num_heads 3"]),
+    (case("columns", GQA, [f(B, S, 18), K, K, *LENS], num_heads=G, kv_num_heads=KV), ["18 columns", "4 heads"]),
+    (case("packed", GQA, [Q, None, None, *LENS], num_heads=3, kv_num_heads=1), ["16 columns", "5 heads"]),
+    (case("key", GQA, [Q, f(B, S, 6), f(B, S, 6), *LENS], num_heads=G, kv_num_heads=KV), ["key is 6", "expected 8"]),
+    (case("value", GQA, [Q, K, None, *LENS], num_heads=G, kv_num_heads=KV), ["key and value"]),
+    (case("lengths", GQA, [Q, K, K, None, None, i(1, 2, 3), np.int32(3)], num_heads=G, kv_num_heads=KV),
+     ["seqlens_k is 3", "expected 2"]),
+    (case("caches", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, do_rotary=1), ["cos_cache"]),
+    (case("quantized", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, k_quant_type="PER_TENSOR"),
+     ["k_quant_type is PER_TENSOR"]),
+    (case("past", GQA, [Q, K, K, f(B, KV, 5, 3), f(B, KV, 5, 3), i(2, 2), np.int32(3)], num_heads=G, kv_num_heads=KV),
+     ["past_key is 3", "expected 4"]),
+    (case("scores", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, qk_output=3), ["qk_output is 3"]),
     (case("heads", "Attention", [f(B, S, 5), f(5, 3 * N)], num_heads=3), ["8 columns", "3 heads"]),
     (case("columns", "Attention", [f(B, S, 5), f(5, 25)], num_heads=1), ["25 columns", "3 do not divide"]),
     (case("rows", "Attention", [f(B, S, 5), f(6, 3 * N)], num_heads=H), ["weights is 6", "expected 5"]),
