@@ -49,6 +49,54 @@ nc_value *nc_contrib_size(nc_builder *b, nc_value *x, int axis) {
     return nc_build_attr1(b, "", "Shape", &x, 1, attrs, 2);
 }
 
+/* ---- channels last ---- */
+
+/* Which axis of something with channels last becomes axis i with channels first, or the other way round. */
+static int turned_axis(int i, int rank, bool back) {
+    if (i == 0) return 0;
+    return back ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
+}
+
+nc_code nc_contrib_turned(nc_infer *c, const nc_type *t, bool back, const nc_type **out) {
+    const nc_dim *dims[NC_MAX_RANK];
+    *out = t;
+    if (t == NULL || t->rank < 3) return NC_OK;
+    for (int i = 0; i < t->rank; i++) dims[i] = t->dims[turned_axis(i, t->rank, back)];
+    *out = nc_type_tensor(c->arena, t->elem, t->rank, dims);
+    NC_NEED(c->w, *out);
+    return NC_OK;
+}
+
+nc_value *nc_contrib_turn(nc_builder *b, nc_value *x, bool back) {
+    int64_t perm[NC_MAX_RANK];
+    if (b->code != NC_OK) return NULL;
+    for (int i = 0; i < x->type->rank; i++) perm[i] = turned_axis(i, x->type->rank, back);
+    return nc_build_transpose(b, x, perm, x->type->rank);
+}
+
+int nc_contrib_attrs(const nc_node *n, const char *const *without, int n_without, nc_attr *to) {
+    int count = 0;
+    for (int i = 0; i < n->n_attrs && count < 16; i++) {
+        bool drop = false;
+        for (int k = 0; k < n_without; k++) drop |= strcmp(n->attrs[i].name, without[k]) == 0;
+        if (!drop) to[count++] = n->attrs[i];
+    }
+    return count;
+}
+
+/* ---- codes ---- */
+
+nc_value *nc_contrib_decoded(nc_builder *b, nc_value *x, nc_value *scale, nc_value *zero) {
+    nc_value *in[3] = {x, scale, zero};
+    return nc_build_newest1(b, "DequantizeLinear", in, zero != NULL ? 3 : 2, NULL, 0);
+}
+
+nc_value *nc_contrib_coded(nc_builder *b, nc_value *x, nc_value *scale, nc_value *zero, nc_dtype t) {
+    nc_value *in[3] = {x, scale, zero};
+    nc_attr type = {.name = "output_dtype", .kind = NC_A_INT, .i = t};
+    return nc_build_newest1(b, "QuantizeLinear", in, zero != NULL ? 3 : 2, &type, 1);
+}
+
 /* ---- activations ---- */
 
 typedef struct activation {

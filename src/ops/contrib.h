@@ -28,6 +28,16 @@ nc_value *nc_contrib_wide(nc_builder *b, nc_value *x);
 nc_value *nc_contrib_add(nc_builder *b, nc_value *x, nc_value *y); /* y NULL: x itself */
 nc_value *nc_contrib_size(nc_builder *b, nc_value *x, int axis);   /* a dim of x, rank 1 int64 */
 
+/* x (N,...,C) as (N,C,...), or with `back` the other way round: of a type, of a value of known rank. */
+NC_MUST nc_code nc_contrib_turned(nc_infer *c, const nc_type *t, bool back, const nc_type **out);
+nc_value *nc_contrib_turn(nc_builder *b, nc_value *x, bool back);
+/* The attributes of n without those named, at most 16, in `to`; how many. */
+int nc_contrib_attrs(const nc_node *n, const char *const *without, int n_without, nc_attr *to);
+
+/* Codes x as numbers, and numbers as codes of type t; zero NULL: 0. */
+nc_value *nc_contrib_decoded(nc_builder *b, nc_value *x, nc_value *scale, nc_value *zero);
+nc_value *nc_contrib_coded(nc_builder *b, nc_value *x, nc_value *scale, nc_value *zero, nc_dtype t);
+
 /* The activations that fused ops name, with up to 2 numbers in the order of their attributes; NULL or "": none. */
 NC_MUST nc_code nc_contrib_check_activation(nc_infer *c, const char *name, int n_numbers);
 nc_value *nc_contrib_activation(nc_builder *b, const char *name, const float *numbers, nc_value *x);

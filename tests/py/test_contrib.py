@@ -10,11 +10,11 @@ from onnxruntime.capi import onnxruntime_pybind11_state as peer
 
 import package
 import test_schemas
-from contrib import DOMAIN, attentions, by_nacre, by_onnxruntime, compare, layers, model_of
+from contrib import DOMAIN, attentions, by_nacre, by_onnxruntime, compare, layers, model_of, quantized
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
-CASES = [*layers.CASES, *attentions.CASES]
-REFUSED = [*layers.REFUSED, *attentions.REFUSED]
+CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES]
+REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED]
 CARDS = {key[1]: card for key, card in test_schemas.every_card().items() if key[0] == DOMAIN}
 
 

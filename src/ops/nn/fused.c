@@ -4,8 +4,6 @@
 #include "ops/contrib.h"
 #include "ops/nn/conv.h"
 
-#include <string.h>
-
 enum { X, W, BIAS, SUM };
 
 /* The own of the cards of convolutions. */
@@ -16,20 +14,6 @@ typedef struct fused_kind {
 static bool channels_last(const nc_node *n) { return ((const fused_kind *)n->card->own)->channels_last; }
 
 /* ---- inference ---- */
-
-/* x (N,...,C) as (N,C,...), or with `back` the other way round. */
-static nc_code turned(nc_infer *c, const nc_type *t, bool back, const nc_type **out) {
-    const nc_dim *dims[NC_MAX_RANK];
-    *out = t;
-    if (t == NULL || t->rank < 3) return NC_OK;
-    for (int i = 0; i < t->rank; i++) {
-        int from = i == 0 ? 0 : back ? (i == t->rank - 1 ? 1 : i + 1) : (i == 1 ? t->rank - 1 : i - 1);
-        dims[i] = t->dims[from];
-    }
-    *out = nc_type_tensor(c->arena, t->elem, t->rank, dims);
-    NC_NEED(c->w, *out);
-    return NC_OK;
-}
 
 static nc_code check_sum(nc_infer *c) {
     const nc_type *y = c->out[0].type;
@@ -47,37 +31,27 @@ static nc_code fused_infer(nc_infer *c) {
     if (act != NULL) NC_TRY(nc_contrib_check_activation(c, act->s.p, numbers != NULL ? numbers->n : 0));
     for (int i = 0; i < 4 && i < c->node->n_in; i++) in[i] = c->in[i];
     conv.in = in;
-    if (channels_last(c->node)) NC_TRY(turned(c, in[X].type, false, &in[X].type));
+    if (channels_last(c->node)) NC_TRY(nc_contrib_turned(c, in[X].type, false, &in[X].type));
     if (in[X].type == NULL) return NC_OK;
     NC_TRY(nc_contrib_vector(c, BIAS, nc_in_dim(c, W, 0)));
     NC_TRY(nc_conv_infer_as(&conv, in[X].type->elem));
-    if (channels_last(c->node)) NC_TRY(turned(c, c->out[0].type, true, &c->out[0].type));
+    if (channels_last(c->node)) NC_TRY(nc_contrib_turned(c, c->out[0].type, true, &c->out[0].type));
     return check_sum(c);
 }
 
 /* ---- decomposition ---- */
 
-static nc_value *turn(nc_builder *b, nc_value *x, bool back) {
-    int64_t perm[NC_MAX_RANK];
-    if (b->code != NC_OK) return NULL;
-    int rank = x->type->rank;
-    for (int i = 0; i < rank; i++)
-        perm[i] = i == 0 ? 0 : back ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
-    return nc_build_transpose(b, x, perm, rank);
-}
-
 static nc_code fused_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_attr attrs[6];
-    int n_attrs = 0;
+    static const char *const own[] = {"activation", "activation_params"};
+    nc_attr attrs[16];
+    int n_attrs = nc_contrib_attrs(n, own, 2, attrs);
     const nc_attr *act = nc_node_attr(n, "activation"), *numbers = nc_node_attr(n, "activation_params");
     if (n->in[X]->type == NULL || n->in[X]->type->rank < 0)
         NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
-    for (int i = 0; i < n->n_attrs && n_attrs < 6; i++)
-        if (strncmp(n->attrs[i].name, "activation", 10) != 0) attrs[n_attrs++] = n->attrs[i];
-    nc_value *x = channels_last(n) ? turn(b, n->in[X], false) : n->in[X], *bias = nc_contrib_in(n, BIAS);
+    nc_value *x = channels_last(n) ? nc_contrib_turn(b, n->in[X], false) : n->in[X], *bias = nc_contrib_in(n, BIAS);
     nc_value *in[3] = {x, n->in[W], bias};
     nc_value *y = nc_build_attr1(b, "", "Conv", in, bias != NULL ? 3 : 2, attrs, n_attrs);
-    if (channels_last(n)) y = turn(b, y, true);
+    if (channels_last(n)) y = nc_contrib_turn(b, y, true);
     y = nc_contrib_add(b, y, nc_contrib_in(n, SUM));
     out[0] = act != NULL ? nc_contrib_activation(b, act->s.p, numbers != NULL ? numbers->floats : NULL, y) : y;
     return b->code;
