@@ -65,6 +65,9 @@ const nc_case nc_contrib_cases[] = {
     {"multi_head_packed", ONE("MultiHeadAttention<num_heads = 2>", "float[n,3,2,3,4]")},
     {"multi_head_heads_first",
      THREE("MultiHeadAttention<num_heads = 2>", "float[n,3,8]", "float[n,2,5,4]", "float[n,2,5,4]")},
+    {"matmul_nbits", HEAD
+     "(float[2,n,16] a, float[3] s) => (y) <const uint8[3,1,4] b = {1, 2, 3, 250, 77, 9, 130, 200, 64, 3, 99, 17}> "
+     "{ y = com.microsoft.MatMulNBits<K = 16, N = 3, block_size = 16, bits = 2>(a, b, s) }"},
     {0}};
 
 TEST(contrib_values) { nc_cases_check_values(nc_contrib_cases); }

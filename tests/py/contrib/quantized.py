@@ -197,10 +197,102 @@ def linears():
                    reference=lambda x, k, q: [number(x.astype(int), k, int(q)).astype(np.float32)])
 
 
-CASES = [*elements(), *pools(), *products(), *convs(), *lstms(), *linears()]
+# ---- blocks of few bits ----
+
+def packed(q, bits):
+    """Codes (..., n) in bytes (..., ceil(n * bits / 8)), low bits first."""
+    per = 8 // bits
+    q = np.pad(q, [(0, 0)] * (q.ndim - 1) + [(0, -q.shape[-1] % per)]).astype(np.int64)
+    parts = q.reshape(*q.shape[:-1], -1, per)
+    return (parts << (np.arange(per) * bits)).sum(-1).astype(np.uint8)
+
+
+def few_bits(M, N, K, block, bits, zeros="none", groups=False, bias=False, t=np.float32):
+    blocks = -(-K // block)
+    q = R.integers(0, 2 ** bits, (N, blocks, block))
+    scales = R.uniform(0.01, 0.05, (N, blocks)).astype(t)
+    z = R.integers(0, 2 ** bits, (N, blocks))
+    g = (R.permutation(K) % blocks).astype(np.int32) if groups else None
+    a = f(*M, K, t=t)
+    b = f(N, t=t) if bias else None
+    given = {"none": None, "packed": packed(z, bits), "float": (z + 0.5).astype(t)}[zeros]
+
+    def run(*operands):
+        at = g if groups else np.arange(K) // block
+        zero = {"none": np.full_like(z, 2 ** (bits - 1)), "packed": z, "float": z + 0.5}[zeros]
+        w = (q.reshape(N, -1)[:, :K] - zero[:, at]) * scales.astype(np.float64)[:, at]
+        return [(a.astype(np.float64) @ w.T + (0 if b is None else b.astype(np.float64))).astype(t)]
+    inputs = [a, packed(q, bits), scales, given, g, b]
+    while inputs[-1] is None:
+        inputs.pop()
+    return inputs, run
+
+
+def nbits():
+    op = "MatMulNBits"
+    for bits in (2, 4, 8):
+        for zeros in ("none", "packed", "float"):
+            for name, M, N, K, block in (("one", (1,), 5, 32, 32), ("some", (3,), 40, 50, 16),
+                                         ("batch", (2, 3), 7, 96, 32)):
+                inputs, run = few_bits(M, N, K, block, bits, zeros, bias=name == "some")
+                # onnxruntime's CPU has no float zero points of 2 bits, and with fewer columns than blocks hold none
+                peer = bits == 4 and zeros != "float" and K % block == 0
+                yield case(f"{name}_{bits}_{zeros}", op, inputs, constants=(1, 2, 3), K=K, N=N, bits=bits,
+                           block_size=block, tolerance="long_sum_f32" if peer else "model_f32",
+                           reference=None if peer else run)
+        inputs, run = few_bits((3,), 6, 64, 16, bits, "packed", groups=True, bias=True)
+        yield case(f"groups_{bits}", op, inputs, K=64, N=6, bits=bits, block_size=16, tolerance="model_f32",
+                   reference=run)
+    for t in (np.float16, ml_dtypes.bfloat16):
+        inputs, run = few_bits((3,), 6, 64, 16, 4, "packed", bias=True, t=t)
+        yield case(np.dtype(t).name, op, inputs, K=64, N=6, block_size=16, reference=run)
+    inputs, run = few_bits((3,), 6, 64, 16, 4, "packed", bias=True, t=np.float64)
+    yield case("double", op, inputs, K=64, N=6, block_size=16, reference=run, tolerance="op_f64")
+    inputs, run = few_bits((0,), 6, 64, 16, 4)
+    yield case("empty", op, inputs, K=64, N=6, block_size=16, reference=run)
+
+
+def gathers():
+    op = "GatherBlockQuantized"
+    at = np.int64([[3, 0, 2]])
+    for t, bits in ((ml_dtypes.uint4, 4), (ml_dtypes.int4, 4), (np.uint8, 4), (np.uint8, 8)):
+        low, n = (-8 if t is ml_dtypes.int4 else 0), np.dtype(t).name
+        q, zero = R.integers(low, low + 2 ** bits, (5, 64)), R.integers(low, low + 2 ** bits, (5, 4))
+        scales = R.uniform(0.01, 0.05, (5, 4)).astype(np.float32)
+        store = (lambda v: v.astype(t)) if t is not np.uint8 else (lambda v: packed(v, bits))
+        how = {} if t is not np.uint8 else {"bits": bits}
+        whole = [store(q), at, scales, store(zero)]
+        held = (0, 3) if t is not np.uint8 else ()
+        yield case(f"{n}_{bits}", op, whole, block_size=16, constants=held, **how)
+        yield case(f"{n}_{bits}_int32", op, [whole[0], at.astype(np.int32)[0], *whole[2:]], block_size=16,
+                   constants=held, **how)
+        yield case(f"{n}_{bits}_no_zeros", op, whole[:3], block_size=16, constants=held[:1], **how)
+        yield case(f"{n}_{bits}_f16", op, [whole[0], at, scales.astype(np.float16), whole[3]], block_size=16,
+                   constants=held, **how)
+        if t is not np.uint8:
+            other = [store(q.T.copy()), at, scales.T.copy(), store(zero.T.copy())]
+            yield case(f"{n}_axes", op, other, gather_axis=1, quantize_axis=0, block_size=16, constants=held)
+
+
+CASES = [*nbits(), *gathers(), *elements(), *pools(), *products(), *convs(), *lstms(), *linears()]
 
 U = np.uint8
+NB = {"K": 32, "N": 4, "block_size": 16}
 REFUSED = [
+    (case("bits", "MatMulNBits", few_bits((2,), 4, 32, 16, 4)[0], bits=3, **NB), ["bits is 3"]),
+    (case("block", "MatMulNBits", few_bits((2,), 4, 32, 16, 4)[0], K=32, N=4, block_size=24), ["block_size is 24"]),
+    (case("packed", "MatMulNBits", few_bits((2,), 5, 32, 16, 4)[0], **NB), ["B has 80 elements, expected 64"]),
+    (case("columns", "MatMulNBits", [f(2, 31), *few_bits((2,), 4, 32, 16, 4)[0][1:]], **NB),
+     ["A is 31", "expected 32"]),
+    (case("scales", "MatMulNBits", [f(2, 32), codes(U, 4, 2, 8), f(7)], **NB), ["scales has 7 elements, expected 8"]),
+    (case("zeros", "MatMulNBits", [f(2, 32), codes(U, 4, 2, 8), f(8), codes(U, 3)], **NB),
+     ["zero_points has 3 elements, expected 4"]),
+    (case("prepacked", "MatMulNBits", few_bits((2,), 4, 32, 16, 4)[0], weight_prepacked=1, **NB),
+     ["weight_prepacked is 1"]),
+    (case("axes", "GatherBlockQuantized", [codes(U, 5, 32), np.int64([1]), f(5, 4)], quantize_axis=0, block_size=16),
+     ["gather_axis and quantize_axis are both 0"]),
+    (case("scales", "GatherBlockQuantized", [codes(U, 5, 32), np.int64([1]), f(5, 3)], block_size=16),
+     ["scales is 3", "expected 4"]),
     (case("spread", "QLinearAdd", [codes(U, 3), s(1), z(U, 0), codes(U, 4), s(1), z(U, 0), s(1), z(U, 0)]), ["3", "4"]),
     (case("scale", "QLinearMul", [codes(U, 3), np.float32([1, 2]), z(U, 0), codes(U, 3), s(1), z(U, 0), s(1), z(U, 0)]),
      ["A_scale is 2", "expected 1"]),
