@@ -78,7 +78,7 @@ typedef struct nbits_job {
 static size_t bytes_tile(int64_t K) { return nc_align64((size_t)(ROWS * K) * sizeof(float)); }
 
 static size_t bytes_each(int64_t M, int64_t K) {
-    return bytes_tile(K) + nc_align64(nck_gemm_workspace(NC_FLOAT, M, ROWS, K, false));
+    return bytes_tile(K) + nc_align64(nck_gemm_workspace_serial(NC_FLOAT, M, ROWS, K, false));
 }
 
 static int64_t n_groups(int64_t N) { return nc_min64(nc_ceil_div(N, ROWS), GROUPS); }
