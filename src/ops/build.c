@@ -37,16 +37,15 @@ static nc_node *unknown(nc_builder *b, const char *op) {
     return failed(b, nc_fail(b->w, NC_E_UNSUPPORTED, "the op %s is needed here but not known", op));
 }
 
-nc_node *nc_build_card(nc_builder *b, const nc_card *card, nc_value *const *in, int n_in, const bool *wanted, int n_out,
-                       const nc_attr *attrs, int n_attrs) {
+/* nc_build_card with the version chosen; NULL: there is none. */
+static nc_node *build_version(nc_builder *b, const nc_card *card, const nc_op_version *version, nc_value *const *in,
+                              int n_in, const bool *wanted, int n_out, const nc_attr *attrs, int n_attrs) {
     enum { MAX_OUT = 8 };
     const char *names[MAX_OUT] = {NULL}; /* NULL: unnamed, empty: absent */
-    if (b->code != NC_OK) return NULL;
     if (wanted != NULL && n_out > MAX_OUT)
         return failed(b, nc_fail(b->w, NC_E_FAIL, "%s: %d outputs are too many for this call", card->name, n_out));
     for (int i = 0; wanted != NULL && i < n_out; i++)
         if (!wanted[i]) names[i] = "";
-    const nc_op_version *version = version_of(b->graph->model, card);
     if (version == NULL) return unknown(b, card->name);
     nc_node *n = nc_edit_node(b->graph, b->before, card, version, NULL, in, n_in, wanted != NULL ? names : NULL, n_out);
     if (n == NULL) return failed(b, nc_fail(b->w, NC_E_MEMORY, "out of memory"));
@@ -56,6 +55,26 @@ nc_node *nc_build_card(nc_builder *b, const nc_card *card, nc_value *const *in, 
         if (nc_edit_set_attr(n, &attrs[i]) != NC_OK) return failed(b, nc_fail(b->w, NC_E_MEMORY, "out of memory"));
     nc_code code = b->infer != NULL ? b->infer(b->w, n) : NC_OK;
     return code == NC_OK ? n : failed(b, code);
+}
+
+nc_node *nc_build_card(nc_builder *b, const nc_card *card, nc_value *const *in, int n_in, const bool *wanted, int n_out,
+                       const nc_attr *attrs, int n_attrs) {
+    if (b->code != NC_OK) return NULL;
+    return build_version(b, card, version_of(b->graph->model, card), in, n_in, wanted, n_out, attrs, n_attrs);
+}
+
+nc_node *nc_build_newest(nc_builder *b, const char *op, nc_value *const *in, int n_in, const bool *wanted, int n_out,
+                         const nc_attr *attrs, int n_attrs) {
+    if (b->code != NC_OK) return NULL;
+    const nc_card *card = find_card(b->graph->model->registry, "", op);
+    if (card == NULL) return unknown(b, op);
+    return build_version(b, card, &card->versions[0], in, n_in, wanted, n_out, attrs, n_attrs);
+}
+
+nc_value *nc_build_newest1(nc_builder *b, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,
+                           int n_attrs) {
+    nc_node *n = nc_build_newest(b, op, in, n_in, NULL, 1, attrs, n_attrs);
+    return n != NULL ? n->out[0] : NULL;
 }
 
 nc_value *nc_build_card1(nc_builder *b, const nc_card *card, nc_value *const *in, int n_in, const nc_attr *attrs,

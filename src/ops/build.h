@@ -29,6 +29,12 @@ nc_node *nc_build_card(nc_builder *b, const nc_card *card, nc_value *const *in, 
                        const nc_attr *attrs, int n_attrs);
 nc_value *nc_build_card1(nc_builder *b, const nc_card *card, nc_value *const *in, int n_in, const nc_attr *attrs,
                          int n_attrs);
+/* An op of ai.onnx in its newest version, whatever opset the model has: for pieces of ops of other domains, which no
+ * opset of ai.onnx bounds. */
+nc_node *nc_build_newest(nc_builder *b, const char *op, nc_value *const *in, int n_in, const bool *wanted, int n_out,
+                         const nc_attr *attrs, int n_attrs);
+nc_value *nc_build_newest1(nc_builder *b, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,
+                           int n_attrs);
 /* One output; inputs end with the count. */
 nc_value *nc_build1(nc_builder *b, const char *op, int n_in, ...); /* nc_value * each */
 nc_value *nc_build_attr1(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in,

@@ -78,5 +78,8 @@ TEST(build_errors_stick) {
     t.b.code = NC_OK;
     CHECK(nc_build1(&t.b, "NoSuchOp", 1, x) == NULL);
     CHECK_INT(t.b.code, NC_E_UNSUPPORTED);
+    t.b.code = NC_OK;
+    CHECK(nc_build_newest1(&t.b, "NoSuchOp", &x, 1, NULL, 0) == NULL);
+    CHECK_INT(t.b.code, NC_E_UNSUPPORTED);
     bench_release(&t);
 }

@@ -387,7 +387,10 @@ static nc_code grad_of_pieces(runner *r, nc_builder *b, const nc_node *n, int i,
     nc_value **d = nc_arena_array(&r->arena, MAX_VALUES, sizeof *d);
     NC_NEED(&r->w, d);
     d[r->made[n->id][0]->id] = dy;
-    for (nc_node *k = n->prev; k != NULL && k != r->pieces[n->id]->prev; k = k->prev) {
+    const nc_node *first = r->pieces[n->id]; /* or the first of what that was decomposed into before */
+    while (r->pieces[first->id] != NULL) first = r->pieces[first->id];
+    const nc_node *end = first->prev;
+    for (nc_node *k = n->prev; k != NULL && k != end; k = k->prev) {
         nc_value *dys[16] = {NULL}, *dx[16] = {NULL};
         bool wants[16] = {false}, any = false;
         for (int o = 0; o < k->n_out; o++) any |= k->out[o] != NULL && (dys[o] = d[k->out[o]->id]) != NULL;

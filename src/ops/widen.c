@@ -5,7 +5,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 
-enum { MAX_OPERANDS = 8 };
+enum { MAX_OPERANDS = 12 };
 
 static nc_dtype wide_of(nc_types which, nc_dtype t) {
     if (t <= NC_UNDEFINED || t >= NC_N_DTYPES || !(which & NC_BIT(t))) return t;

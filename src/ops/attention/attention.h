@@ -21,6 +21,9 @@ nc_value *nc_attn_dims(nc_builder *b, nc_value *x, int64_t lo, int64_t hi); /* d
 nc_value *nc_attn_join(nc_builder *b, nc_value *const *parts, int n, int64_t axis);
 /* Every head of x (B,H,T,D) n times in a row. */
 nc_value *nc_attn_repeat_heads(nc_builder *b, nc_value *x, int64_t n);
+/* x (B,T,heads*D) as (B,heads,T,D), and back; what has 4 dims already stays. */
+nc_value *nc_attn_to_heads(nc_builder *b, nc_value *x, int64_t heads);
+nc_value *nc_attn_from_heads(nc_builder *b, nc_value *y);
 /* 1/sqrt of the last dim of x, of x's type. */
 nc_value *nc_attn_scale(nc_builder *b, nc_value *x);
 /* How many query heads share a key head; fails where that is not known. */

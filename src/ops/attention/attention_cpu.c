@@ -10,6 +10,7 @@ HALF(attention, nc_attention_workspace)
 HALF(rotary, NULL)
 HALF(linear_attention, nc_linear_attention_workspace)
 HALF(causal_conv, NULL)
+HALF(cached, nc_cached_workspace)
 
 /* One row serves f32 and halves, alone or mixed: what is wide already is used as it is. */
 #define ROW(op_name, name) \
@@ -26,4 +27,9 @@ const nc_binding nc_attention_cpu[] = {{.op = "Attention",
                                         .types = (T_TENSOR_ALL & ~T_STRING) | T_F8,
                                         .prepare = nc_tensor_scatter_prepare,
                                         .run = nc_tensor_scatter_run},
+                                       {.op = "CachedAttention",
+                                        .domain = "nacre",
+                                        .prepare = nc_cached_prepare,
+                                        .workspace = cached_half_workspace,
+                                        .run = cached_half_run},
                                        {0}};

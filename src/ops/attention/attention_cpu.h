@@ -22,4 +22,8 @@ NC_MUST nc_code nc_causal_conv_run(const nc_call *c);
 NC_MUST nc_code nc_tensor_scatter_prepare(nc_prep *p);
 NC_MUST nc_code nc_tensor_scatter_run(const nc_call *c);
 
+NC_MUST nc_code nc_cached_prepare(nc_prep *p);
+size_t nc_cached_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_cached_run(const nc_call *c);
+
 #endif

@@ -51,8 +51,7 @@ nc_code nc_attn_group(nc_builder *b, const nc_value *q, const nc_value *k, int64
     return NC_OK;
 }
 
-/* (B,T,heads*D) as (B,heads,T,D) */
-static nc_value *to_heads(nc_builder *b, nc_value *x, int64_t heads) {
+nc_value *nc_attn_to_heads(nc_builder *b, nc_value *x, int64_t heads) {
     int64_t size, tail[2] = {heads, -1};
     if (b->code != NC_OK || x->type->rank == 4) return x;
     if (nc_dim_is_const(x->type->dims[2], &size)) tail[1] = size / heads;
@@ -61,7 +60,7 @@ static nc_value *to_heads(nc_builder *b, nc_value *x, int64_t heads) {
     return nc_build_transpose(b, x, (int64_t[]){0, 2, 1, 3}, 4);
 }
 
-static nc_value *from_heads(nc_builder *b, nc_value *y) {
+nc_value *nc_attn_from_heads(nc_builder *b, nc_value *y) {
     int64_t heads, size, tail = -1;
     y = nc_build_transpose(b, y, (int64_t[]){0, 2, 1, 3}, 4);
     if (b->code != NC_OK) return NULL;
@@ -155,8 +154,8 @@ nc_code nc_attention_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
     int64_t group;
     NC_TRY(nc_attention_read(b->w, n, &a));
     bool packed = n->in[Q]->type->rank == 3;
-    nc_value *q = to_heads(b, n->in[Q], a.q_heads), *k = to_heads(b, n->in[K], a.kv_heads),
-             *v = to_heads(b, n->in[V], a.kv_heads);
+    nc_value *q = nc_attn_to_heads(b, n->in[Q], a.q_heads), *k = nc_attn_to_heads(b, n->in[K], a.kv_heads),
+             *v = nc_attn_to_heads(b, n->in[V], a.kv_heads);
     if (n->n_in > PAST_K && n->in[PAST_K] != NULL) k = nc_attn_join(b, (nc_value *[]){n->in[PAST_K], k}, 2, 2);
     if (n->n_in > PAST_V && n->in[PAST_V] != NULL) v = nc_attn_join(b, (nc_value *[]){n->in[PAST_V], v}, 2, 2);
     if (n->n_out > 1) out[1] = k;
@@ -176,6 +175,6 @@ nc_code nc_attention_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
     if (n->n_out > 3) out[3] = stage[a.mode];
     if (group > 1) v = nc_attn_repeat_heads(b, v, group);
     nc_value *y = nc_build1(b, "MatMul", 2, stage[3], nc_build_cast(b, v, t));
-    out[0] = packed ? from_heads(b, y) : y;
+    out[0] = packed ? nc_attn_from_heads(b, y) : y;
     return b->code;
 }

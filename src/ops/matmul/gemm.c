@@ -2,8 +2,9 @@
  * by A and B are Gemms again. Kernels are in gemm_cpu.c. */
 #include "ops/build.h"
 #include "ops/card.h"
+#include "ops/matmul/matmul.h"
 
-static nc_code gemm_infer(nc_infer *c) {
+nc_code nc_gemm_infer(nc_infer *c) {
     const nc_type *a = nc_in(c, 0);
     int rank;
     if (a == NULL) return NC_OK;
@@ -82,6 +83,6 @@ static const nc_op_version versions[] = {{.since = 13, AB_C(T_BIG_NUMBER_ALL), A
 const nc_card nc_card_gemm = {.name = "Gemm",
                               .doc = "alpha * A' B' + beta * C, C broadcast, A' and B' transposed on demand.",
                               .versions = versions,
-                              .infer = gemm_infer,
+                              .infer = nc_gemm_infer,
                               .grad = gemm_grad,
                               .cost = gemm_cost};

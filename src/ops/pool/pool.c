@@ -3,6 +3,7 @@
  * (pool_cpu.c). Pools over whole planes are in global.c, MaxUnpool in unpool.c. */
 #include "ops/build.h"
 #include "ops/card.h"
+#include "ops/pool/pool.h"
 #include "ops/window.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ static nc_code pool_dims(nc_infer *c, const nc_type *x, const nc_dim **dims) {
     return NC_OK;
 }
 
-static nc_code pool_infer(nc_infer *c) {
+nc_code nc_pool_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     const nc_dim *dims[NC_MAX_RANK];
     if (x == NULL) return NC_OK;
@@ -128,7 +129,7 @@ static double norm_of(const nc_node *n) {
 
 static nc_code lp_infer(nc_infer *c) {
     if (!(norm_of(c->node) > 0)) NC_FAIL(c->w, NC_E_BAD_GRAPH, "p is %g, expected more than 0", norm_of(c->node));
-    return pool_infer(c);
+    return nc_pool_infer(c);
 }
 
 static nc_code lp_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
@@ -199,12 +200,12 @@ static const nc_op_version average_grad_versions[] = {{.since = 1,
 const nc_card nc_card_max_pool = {.name = "MaxPool",
                                   .doc = "The greatest element under a sliding window, and where it lies.",
                                   .versions = max_versions,
-                                  .infer = pool_infer,
+                                  .infer = nc_pool_infer,
                                   .grad = max_grad};
 const nc_card nc_card_average_pool = {.name = "AveragePool",
                                       .doc = "The mean of the elements under a sliding window.",
                                       .versions = average_versions,
-                                      .infer = pool_infer,
+                                      .infer = nc_pool_infer,
                                       .grad = average_grad};
 const nc_card nc_card_lp_pool = {.name = "LpPool",
                                  .doc = "The p-norm of the elements under a sliding window.",
@@ -215,7 +216,7 @@ const nc_card nc_card_sum_pool = {.name = "SumPool",
                                   .domain = "nacre",
                                   .doc = "The sum of the elements under a sliding window.",
                                   .versions = sum_versions,
-                                  .infer = pool_infer,
+                                  .infer = nc_pool_infer,
                                   .grad = sum_grad};
 const nc_card nc_card_max_pool_grad = {.name = "MaxPoolGrad",
                                        .domain = "nacre",

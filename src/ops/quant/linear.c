@@ -1,6 +1,7 @@
 /* ops/quant/linear.c: cards of QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. Scale and zero point are
  * one number, one per index of an axis, or (block_size) a tensor like x with the axis cut into blocks. What the actual
  * sizes must fulfil is checked by the kernels, linear_cpu.c. Gradients are in linear_grad.c. */
+#include "ops/contrib.h"
 #include "ops/quant/linear_grad.h"
 #include "ops/quant/quant.h"
 
@@ -57,7 +58,8 @@ static nc_code dequantize_infer(nc_infer *c) {
     if (scale == NULL) return NC_OK;
     nc_dtype t = scale->elem;
     NC_TRY(type_attr(c, "output_dtype", &t));
-    if (!(c->node->version->out[0].types & NC_BIT(t)))
+    nc_types may = c->node->version->out[0].types; /* 0: that of the scale */
+    if (may != 0 && !(may & NC_BIT(t)))
         NC_FAIL(c->w, NC_E_TYPE, "cannot dequantize to %s", nc_dtype_name(t));
     NC_TRY(check_ranks(c));
     return out_as_x(c, 0, t);
@@ -69,8 +71,6 @@ static nc_code dynamic_infer(nc_infer *c) {
     return nc_out(c, 2, NC_UINT8, 0, NULL);
 }
 
-#define T_F32 NC_BIT(NC_FLOAT)
-#define T_I32 NC_BIT(NC_INT32)
 #define T_REAL (T_F32 | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
 #define T_E8M0 NC_BIT(NC_FLOAT8E8M0)
 #define T_Q19 (T_BYTE | T_F8)
@@ -124,6 +124,51 @@ const nc_card nc_card_dequantize_linear = {.name = "DequantizeLinear",
                                            .infer = dequantize_infer,
                                            .grad = nc_dequantize_grad,
                                            .no_grad_in = 1u << 2};
+
+/* ---- the same of domain com.microsoft, which had 16 and 4 bits and float16 before ai.onnx ---- */
+
+/* The card's own: the op of ai.onnx. */
+static nc_code ms_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    if (n->out[0]->type == NULL) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known type");
+    nc_attr attrs[2] = {{.name = "output_dtype", .kind = NC_A_INT, .i = n->out[0]->type->elem},
+                        {.name = "axis", .kind = NC_A_INT, .i = nc_contrib_int(n, "axis", 1)}};
+    out[0] = nc_build_newest1(b, n->card->own, n->in, n->n_in, attrs, 2);
+    return b->code;
+}
+
+#define T_MS (T_BYTE | NC_BIT(NC_INT16) | NC_BIT(NC_UINT16) | T_INT4)
+#define T_MS_SCALE (T_F32 | NC_BIT(NC_FLOAT16))
+static const nc_op_version ms_quantize_versions[] = {
+    {.since = 1,
+     IN({"x", T_MS_SCALE}, {"y_scale", SAME(0)}, {"y_zero_point", T_MS, OPTIONAL}),
+     OUT({"y", T_MS}),
+     ATTR(A_INT_OPT("axis"))},
+    {0}};
+static const nc_op_version ms_dequantize_versions[] = {
+    {.since = 1,
+     IN({"x", T_MS | T_I32}, {"x_scale", T_MS_SCALE}, {"x_zero_point", SAME(0), OPTIONAL}),
+     OUT({"y", SAME(1)}),
+     ATTR(A_INT_OPT("axis"))},
+    {0}};
+
+const nc_card nc_card_ms_quantize_linear = {.name = "QuantizeLinear",
+                                            .domain = NC_MICROSOFT,
+                                            .doc = "x / y_scale + y_zero_point, rounded to a narrower type.",
+                                            .versions = ms_quantize_versions,
+                                            .traits = NC_ENCODES,
+                                            .own = "QuantizeLinear",
+                                            .infer = quantize_infer,
+                                            .decompose = ms_decompose,
+                                            .no_grad_in = 1u << 2};
+const nc_card nc_card_ms_dequantize_linear = {.name = "DequantizeLinear",
+                                              .domain = NC_MICROSOFT,
+                                              .doc = "(x - x_zero_point) * x_scale.",
+                                              .versions = ms_dequantize_versions,
+                                              .traits = NC_DECODES,
+                                              .own = "DequantizeLinear",
+                                              .infer = dequantize_infer,
+                                              .decompose = ms_decompose,
+                                              .no_grad_in = 1u << 2};
 
 static const nc_op_version dynamic_versions[] = {
     {.since = 11,

@@ -1,6 +1,12 @@
 /* ops/quant/quant_cpu.c: CPU bindings of the quant family. */
 #include "ops/quant/quant.h"
 
+#include "ops/contrib.h"
+#include "ops/quant/nbits.h"
+#include "ops/widen.h"
+
+NC_WIDENED(nbits_half, NC_WIDEN_HALF, nc_nbits_run, nc_nbits_workspace)
+
 #define LINEAR .prepare = nc_quantize_prepare, .workspace = nc_quantize_workspace
 #define MATMUL .types = T_BYTE, .prepare = nc_qmatmul_prepare, .workspace = nc_qmatmul_workspace, .run = nc_qmatmul_run
 #define CONV .prepare = nc_qconv_prepare, .workspace = nc_qconv_workspace, .run = nc_qconv_run
@@ -15,4 +21,14 @@ const nc_binding nc_quant_cpu[] = {
     {.op = "QLinearMatMul", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_matmul_fits, MATMUL},
     {.op = "ConvInteger", ROW(NC_QUANT_INTEGER), .fits = nc_conv_integer_fits, CONV},
     {.op = "QLinearConv", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_conv_fits, CONV},
+    {.op = "MatMulNBits",
+     .domain = NC_MICROSOFT,
+     .fits = nc_nbits_fits,
+     .prepare = nc_nbits_prepare,
+     .workspace = nbits_half_workspace,
+     .run = nbits_half_run},
+    {.op = "GatherBlockQuantized",
+     .domain = NC_MICROSOFT,
+     .prepare = nc_gather_blocks_prepare,
+     .run = nc_gather_blocks_run},
     {0}};

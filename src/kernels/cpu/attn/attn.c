@@ -1,13 +1,14 @@
 /* kernels/cpu/attn/attn.c: attention cut into items of some queries of one head, see attn.h. An item goes through the
  * keys in blocks with an online softmax: for every query it keeps the largest score m and the sum l of exp(score - m)
  * of the blocks so far; a block that raises m scales l and the row of Y by exp(m_old - m_new) first. Blocks that no
- * query of the item may see are left out. At the end rows of Y are divided by l.
+ * query of the item may see are left out. At the end rows of Y are divided by l. A sink is where m and l begin.
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
  * bit. A single query takes its scores as dot products with the keys as they lie; more of them are a matrix product. */
 #include "kernels/cpu/attn/attn.h"
 
 #include "base/intmath.h"
+#include "base/real.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/per_type.h"
@@ -146,7 +147,8 @@ static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     t.kv = t.h / (a->Hq / a->Hkv);
     void *scores = workspace, *gemm = workspace + j->bytes_scores;
     attn_sums sums;
-    for (int64_t r = 0; r < t.rows; r++) sums.m[r] = -INFINITY, sums.l[r] = 0;
+    double sink = a->sink != NULL ? nc_real_get(a->type, a->sink, t.h) : -(double)INFINITY;
+    for (int64_t r = 0; r < t.rows; r++) sums.m[r] = sink, sums.l[r] = sink == -(double)INFINITY ? 0 : 1;
     for (t.k0 = 0; t.k0 < a->T; t.k0 = t.k1) {
         t.k1 = nc_min64(t.k0 + KEYS, a->T);
         if (!attn_sees_block(a, &t)) continue;

@@ -35,7 +35,9 @@ typedef struct nck_attn_args {
     int64_t left, right; /* window around the query's own place; -1: no bound */
     int64_t offset;      /* place of the first query among the keys; with kv_lens it is kv_lens[b] - S instead */
     bool offset_by_lens;
-    void *qk; /* (B,Hq,S,T) dense; NULL: not wanted */
+    const void
+        *sink; /* (Hq) of type: the score of one more key that all queries of a head see, its value 0; NULL: none */
+    void *qk;  /* (B,Hq,S,T) dense; NULL: not wanted */
     nck_attn_stage qk_stage;
 } nck_attn_args;
 

@@ -25,7 +25,7 @@ static void attn_ref_expose(const nck_attn_args *a, nck_attn_stage stage, int64_
 static void run_query(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, double *row) {
     int64_t kv = h / (a->Hq / a->Hkv), q = b * a->q.batch + h * a->q.head + i * a->q.row;
     int64_t qk = ((b * a->Hq + h) * a->S + i) * a->T;
-    double top = -(double)INFINITY, sum = 0;
+    double sink = a->sink != NULL ? nc_real_get(a->type, a->sink, h) : -(double)INFINITY, top = sink, sum = 0;
     for (int64_t j = 0; j < a->T; j++) {
         double s = 0;
         for (int64_t d = 0; d < a->D; d++)
@@ -40,6 +40,7 @@ static void run_query(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, d
         if (!isnan(top) && !(row[j] <= top)) top = row[j];
     }
     for (int64_t j = 0; j < a->T; j++) sum += row[j] = top == -(double)INFINITY ? 0 : exp(row[j] - top);
+    if (sink != -(double)INFINITY) sum += exp(sink - top);
     for (int64_t j = 0; j < a->T; j++) {
         row[j] = sum == 0 ? 0 : row[j] / sum;
         attn_ref_expose(a, NCK_ATTN_SOFTMAX, qk + j, row[j]);

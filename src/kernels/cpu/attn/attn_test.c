@@ -160,6 +160,23 @@ TEST(attn_kernel_nan_and_infinity_stay_in_their_rows) {
     stop();
 }
 
+TEST(attn_kernel_sink) {
+    static const int64_t sizes[][7] = {
+        {1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 70, 33, 8, 5}, {1, 2, 2, 3, 0, 4, 4}, {1, 2, 1, 3, 1100, 5, 4}};
+    static const int64_t lens[2] = {3, 11};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int k = 0; k < 2; k++) {
+            REQUIRE(start(k ? NC_DOUBLE : NC_FLOAT, sizes[i]));
+            fix.a.sink = fix.p[3];
+            compare();
+            fix.a.qk = fix.p[6], fix.a.qk_stage = NCK_ATTN_SOFTMAX;
+            fix.a.causal = true, fix.a.softcap = 1.5;
+            fix.a.kv_lens = lens, fix.a.offset_by_lens = true; /* some rows see the sink alone */
+            compare();
+            stop();
+        }
+}
+
 TEST(attn_kernel_stages) {
     static const int64_t s[7] = {1, 2, 1, 5, 6, 4, 3};
     for (int stage = NCK_ATTN_PRODUCT; stage <= NCK_ATTN_SOFTMAX; stage++) {

@@ -1,0 +1,156 @@
+/* ops/attention/cached_cpu.c: nacre.CachedAttention on the CPU, by kernels/cpu/attn. What of the past stays where it is
+ * because the present lies on it is not copied. Keys behind the last one that any batch has are not looked at. */
+#include "ops/attention/cached.h"
+
+#include "base/intmath.h"
+#include "kernels/cpu/attn/attn.h"
+#include "ops/attention/attention_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { Q = NC_CACHED_Q, K, V, STARTS, TOTAL, PAST_K, PAST_V, BIAS, SINK };
+
+nc_code nc_cached_prepare(nc_prep *p) {
+    nc_cached *a = nc_arena_alloc(p->arena, sizeof *a);
+    NC_NEED(p->w, a);
+    *a = nc_cached_read(p->node);
+    p->state = a;
+    p->over[1] = 1u << PAST_K;
+    p->over[2] = 1u << PAST_V;
+    return NC_OK;
+}
+
+/* Lengths, and the kernel's own. */
+size_t nc_cached_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    const nc_cached *a = state;
+    int64_t B = in[Q].dims[0], S = in[Q].dims[1];
+    (void)n_in, (void)n_out;
+    return nc_align64((size_t)B * sizeof(int64_t)) +
+           nck_attn_workspace(in[Q].dtype, B, a->q_heads, S, out[1].dims[2], out[1].dims[3], out[2].dims[3]);
+}
+
+static nc_code cached_check(const nc_call *c, const nc_cached *a, int64_t T) {
+    const nc_tensor *q = c->in[Q], *k = c->in[K], *v = c->in[V];
+    if (k->dims[0] != q->dims[0] || k->dims[1] != q->dims[1] || v->dims[1] != q->dims[1] ||
+        k->dims[2] / a->kv_heads != q->dims[2] / a->q_heads)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
+                           "queries %lld x %lld x %lld and keys %lld x %lld x %lld do not fit", (long long)q->dims[0],
+                           (long long)q->dims[1], (long long)q->dims[2], (long long)k->dims[0], (long long)k->dims[1],
+                           (long long)k->dims[2]);
+    if (nc_tensor_numel(c->in[STARTS]) != q->dims[0])
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld lengths for a batch of %lld",
+                           (long long)nc_tensor_numel(c->in[STARTS]), (long long)q->dims[0]);
+    for (int64_t b = 0; b < q->dims[0]; b++) {
+        int64_t at = ((const int64_t *)c->in[STARTS]->data)[b];
+        if (at < 0 || at > T - q->dims[1])
+            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
+                               "batch %lld: %lld new keys behind %lld do not fit into %lld", (long long)b,
+                               (long long)q->dims[1], (long long)at, (long long)T);
+    }
+    return NC_OK;
+}
+
+/* One cache (B,heads,T,D) being written: of keys (i 0) or values (i 1). */
+typedef struct write_job {
+    const nc_call *c;
+    int64_t heads, S, T, P, D;
+    const char *past, *x;
+    char *to;
+} write_job;
+
+static void write_head(void *ctx, int64_t i) {
+    const write_job *j = ctx;
+    int64_t b = i / j->heads, h = i % j->heads, at = ((const int64_t *)j->c->in[STARTS]->data)[b];
+    size_t row = (size_t)j->D * nc_dtype_bytes(j->c->in[Q]->dtype);
+    char *to = j->to + (size_t)(i * j->T) * row;
+    if (j->past != to - (size_t)(i * j->T) * row) {
+        int64_t before = nc_min64(at, j->P), behind = nc_max64(at + j->S, before);
+        const char *past = j->past != NULL ? j->past + (size_t)(i * j->P) * row : NULL;
+        if (before > 0) memcpy(to, past, (size_t)before * row);
+        if (at > before) memset(to + (size_t)before * row, 0, (size_t)(at - before) * row);
+        if (j->P > behind)
+            memcpy(to + (size_t)behind * row, past + (size_t)behind * row, (size_t)(j->P - behind) * row);
+        behind = nc_max64(behind, j->P);
+        if (j->T > behind) memset(to + (size_t)behind * row, 0, (size_t)(j->T - behind) * row);
+    }
+    for (int64_t s = 0; s < j->S; s++)
+        memcpy(to + (size_t)(at + s) * row, j->x + (size_t)(((b * j->S + s) * j->heads) + h) * row, row);
+}
+
+static nck_attn_operand cached_write(const nc_call *c, const nc_cached *a, int i, int64_t T) {
+    const nc_tensor *x = c->in[K + i];
+    const nc_tensor *past = c->n_in > PAST_K + i && c->in[PAST_K + i]->data != NULL ? c->in[PAST_K + i] : NULL;
+    write_job j = {.c = c, .heads = a->kv_heads, .S = x->dims[1], .T = T, .D = x->dims[2] / a->kv_heads, .x = x->data};
+    if (past != NULL) j.P = past->dims[2], j.past = past->data;
+    j.to = c->out[1 + i]->data;
+    if (T > 0) nc_parallel(c->pool, x->dims[0] * j.heads, write_head, &j);
+    return (nck_attn_operand){.data = j.to, .batch = j.heads * T * j.D, .head = T * j.D, .row = j.D};
+}
+
+static nc_code cached_bias(const nc_call *c, nck_attn_args *g) {
+    if (c->n_in <= BIAS || c->in[BIAS]->data == NULL) return NC_OK;
+    const nc_tensor *m = c->in[BIAS];
+    int64_t dims[3] = {g->B, g->Hq, g->S};
+    for (int i = 0; i < 3; i++) {
+        if (m->dims[i] != dims[i] && (m->dims[i] != 1 || i == 2))
+            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "attention_bias has %lld at dim %d, expected %lld",
+                               (long long)m->dims[i], i, (long long)dims[i]);
+        g->mask_strides[i] = m->dims[i] == dims[i] ? m->strides[i] : 0;
+    }
+    if (m->dims[3] < g->T)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "attention_bias has %lld columns for %lld keys",
+                           (long long)m->dims[3], (long long)g->T);
+    g->mask_strides[3] = m->strides[3];
+    g->mask_cols = m->dims[3];
+    g->mask = m->data;
+    return NC_OK;
+}
+
+/* Scores of keys that are not seen are told as 0. */
+static void hide_unseen(void *qk, nc_dtype t, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        if (t == NC_FLOAT && isinf(((float *)qk)[i])) ((float *)qk)[i] = 0;
+        if (t == NC_DOUBLE && isinf(((double *)qk)[i])) ((double *)qk)[i] = 0;
+    }
+}
+
+nc_code nc_cached_run(const nc_call *c) {
+    const nc_cached *a = c->state;
+    const nc_tensor *q = c->in[Q];
+    int64_t B = q->dims[0], S = q->dims[1], least = *(const int64_t *)c->in[TOTAL]->data, most = 0;
+    int64_t P = c->n_in > PAST_K && c->in[PAST_K]->data != NULL ? c->in[PAST_K]->dims[2] : 0, T = nc_max64(least, P);
+    int64_t *lens = c->workspace;
+    NC_TRY(cached_check(c, a, T));
+    for (int64_t b = 0; b < B; b++) {
+        lens[b] = ((const int64_t *)c->in[STARTS]->data)[b] + S;
+        most = nc_max64(most, lens[b]);
+    }
+    nck_attn_args g = {.type = q->dtype,
+                       .B = B,
+                       .Hq = a->q_heads,
+                       .Hkv = a->kv_heads,
+                       .S = S,
+                       .D = q->dims[2] / a->q_heads,
+                       .Dv = c->in[V]->dims[2] / a->kv_heads,
+                       .softcap = a->softcap,
+                       .kv_lens = lens,
+                       .offset_by_lens = true,
+                       .causal = a->causal,
+                       .left = a->left,
+                       .right = -1};
+    g.qk = c->n_out > 3 ? c->out[3]->data : NULL;
+    g.qk_stage = a->mode == 2 ? NCK_ATTN_SOFTMAX : NCK_ATTN_BIASED;
+    g.k = cached_write(c, a, 0, T);
+    g.v = cached_write(c, a, 1, T);
+    if (nc_tensor_numel(q) == 0) return NC_OK;
+    g.T = g.qk != NULL ? T : most;
+    g.scale = a->scale != 0 ? a->scale : 1 / sqrt((double)g.D);
+    g.q = (nck_attn_operand){q->data, S * q->dims[2], g.D, q->dims[2]};
+    g.y = (nck_attn_operand){c->out[0]->data, S * c->out[0]->dims[2], g.Dv, c->out[0]->dims[2]};
+    g.sink = c->n_in > SINK ? c->in[SINK]->data : NULL;
+    NC_TRY(cached_bias(c, &g));
+    nck_attn(&g, (char *)c->workspace + nc_align64((size_t)B * sizeof *lens), c->pool);
+    if (g.qk != NULL && a->mode == 1) hide_unseen(g.qk, g.type, nc_tensor_numel(c->out[3]));
+    return NC_OK;
+}

@@ -1,0 +1,37 @@
+/* ops/attention/contrib.h: what attentions of com.microsoft share: masks of numbers, and Attention of ai.onnx, which
+ * they end in. */
+#ifndef NC_OPS_ATTENTION_CONTRIB_H
+#define NC_OPS_ATTENTION_CONTRIB_H
+
+#include "ops/attention/attention.h"
+#include "ops/contrib.h"
+
+/* Operands of one attention; NULL: none. */
+typedef struct nc_msattn {
+    nc_value *q, *k, *v; /* all (B,T,heads*D), or all (B,heads,T,D) */
+    nc_value *past_k, *past_v;
+    nc_value *bias; /* added to scores, broadcast to (B,heads,S,T) */
+    int64_t heads;
+    bool causal;
+    const nc_node *node; /* its `scale` counts unless it is absent or 0 */
+} nc_msattn;
+
+/* Attention with outputs Y, present_key, present_value, scores as wanted says; scores are those before softmax. */
+nc_node *nc_msattn_build(nc_builder *b, const nc_msattn *a, const bool *wanted);
+
+/* How many keys there are: rows of k, and of past (B,heads,P,D) or NULL. Rank 1. */
+nc_value *nc_msattn_keys(nc_builder *b, nc_value *k, nc_value *past);
+
+/* What a mask of 0 and 1 adds to scores: 0 where a key is seen, else the node's mask_filter_value. mask (B), (2B) or
+ * (3B+2): ends, or ends and starts; (B,T); (B,S,T); (B,1,M,M): rows of the last S places. like (B,S,...): a query. */
+nc_value *nc_msattn_mask(nc_builder *b, const nc_node *n, nc_value *mask, nc_value *like, nc_value *keys);
+
+/* Heads that divide `size` where that is known. */
+NC_MUST nc_code nc_msattn_check_heads(nc_infer *c, const char *attr, const nc_dim *size, const char *what);
+/* input i, where it is there, broadcasts to (B,heads,S,T). NULL: not known. */
+NC_MUST nc_code nc_msattn_check_bias(nc_infer *c, int i, const nc_dim *B, int64_t heads, const nc_dim *S,
+                                     const nc_dim *T);
+/* A mask of numbers has 1 to 4 dims that fit. */
+NC_MUST nc_code nc_msattn_check_mask(nc_infer *c, int i, const nc_dim *B, const nc_dim *S, const nc_dim *T);
+
+#endif

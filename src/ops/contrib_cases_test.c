@@ -1,0 +1,75 @@
+/* ops/contrib_cases_test.c: the cases of domain com.microsoft (ops/cases.h), of whatever family, and the tests that run
+ * them. tests/py/test_contrib.py compares values with onnxruntime. */
+#include "ops/cases_testing.h"
+
+#include "tests/check.h"
+
+extern const nc_case nc_contrib_cases[];
+
+#define HEAD "<opset: \"\" 17, \"com.microsoft\" 1> g "
+#define ONE(op, x) HEAD "(" x " x) => (y) { y = com.microsoft." op "(x) }"
+#define TWO(op, x, y) HEAD "(" x " a, " y " b) => (y) { y = com.microsoft." op "(a, b) }"
+#define THREE(op, x, y, z) HEAD "(" x " a, " y " b, " z " c) => (y) { y = com.microsoft." op "(a, b, c) }"
+#define FOUR(op, x, y, z, u) HEAD "(" x " a, " y " b, " z " c, " u " d) => (y) { y = com.microsoft." op "(a, b, c, d) }"
+#define VALUE {{0, 0}}, NC_CASE_NO_GRAD
+
+const nc_case nc_contrib_cases[] = {
+    {"ms_gelu", ONE("Gelu", "float[n,7]")},
+    {"ms_gelu_half", ONE("Gelu", "float16[n,7]"), VALUE},
+    {"quick_gelu", ONE("QuickGelu", "float[n,7]")},
+    {"quick_gelu_alpha", ONE("QuickGelu<alpha = 1.0>", "float[n,33]")},
+    {"quick_gelu_bfloat16", ONE("QuickGelu", "bfloat16[n,7]"), VALUE},
+    {"bias_gelu", TWO("BiasGelu", "float[n,3,7]", "float[7]")},
+    {"fast_gelu", ONE("FastGelu", "float[n,7]")},
+    {"fast_gelu_bias", TWO("FastGelu", "float[n,7]", "float[7]")},
+    {"fast_gelu_half", TWO("FastGelu", "float16[n,7]", "float16[7]"), VALUE},
+    {"bias_add", THREE("BiasAdd", "float[n,7]", "float[7]", "float[n,7]")},
+    {"bias_split_gelu", TWO("BiasSplitGelu", "float[n,6]", "float[6]")},
+    {"gated_add", THREE("GatedAdd", "float[n,6]", "float[n,6]", "float[n,1]")},
+    {"skip_layer",
+     FOUR("SkipLayerNormalization<epsilon = 0.001>", "float[n,3,7]", "float[n,3,7]", "float[7]", "float[7]")},
+    {"skip_layer_all", HEAD "(float[n,3,7] x, float[3,7] s, float[7] g, float[7] b) => (y, t) "
+                            "{ y, , , t = com.microsoft.SkipLayerNormalization<epsilon = 0.001>(x, s, g, b, b) }"},
+    {"skip_layer_stats",
+     HEAD "(float[n,3,7] x, float[7] g) => (y, m, i) "
+          "{ y, m, i = com.microsoft.SkipLayerNormalization<epsilon = 0.001>(x, x, g) }",
+     VALUE},
+    {"skip_layer_half", THREE("SkipLayerNormalization", "float16[n,7]", "float16[n,7]", "float16[7]"), VALUE},
+    {"skip_simple",
+     FOUR("SkipSimplifiedLayerNormalization<epsilon = 0.001>", "float[n,3,7]", "float[n,3,7]", "float[7]", "float[7]")},
+    {"gated_rms", THREE("GatedRMSNorm", "float[n,7]", "float[7]", "float[n,7]")},
+    {"group_norm", THREE("GroupNorm<groups = 2, activation = 1>", "float[n,3,2,4]", "float[4]", "float[4]")},
+    {"group_norm_first",
+     THREE("GroupNorm<groups = 2, activation = 0, channels_last = 0>", "float[n,4,3,2]", "float[4]", "float[4]")},
+    {"skip_group_norm",
+     FOUR("SkipGroupNorm<groups = 2, activation = 1>", "float[n,3,2,4]", "float[4]", "float[4]", "float[n,4]")},
+    {"fused_matmul", TWO("FusedMatMul<transA = 1, alpha = 0.5>", "float[4,n]", "float[4,5]")},
+    {"fused_matmul_batch", TWO("FusedMatMul<transBatchA = 1, transB = 1>", "float[3,2,4]", "float[2,5,4]")},
+    {"fused_matmul_constant", HEAD "(float[2,n,3] a) => (y) <const float[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
+                                   "{ y = com.microsoft.FusedMatMul<transB = 1, alpha = 2.0>(a, b) }"},
+    {"fused_gemm", THREE("FusedGemm<transB = 1, activation = \"Tanh\">", "float[n,4]", "float[5,4]", "float[5]")},
+    {"gemm_fast_gelu", THREE("GemmFastGelu", "float[2,n,4]", "float[4,5]", "float[5]")},
+    {"fused_conv",
+     FOUR("FusedConv<activation = \"Tanh\">", "float[n,2,4,5]", "float[3,2,3,3]", "float[3]", "float[n,3,2,3]")},
+    {"nhwc_fused_conv", THREE("NhwcFusedConv<activation = \"Sigmoid\", pads = [1, 1, 1, 1]>", "float[n,4,5,2]",
+                              "float[3,2,3,3]", "float[3]")},
+    {"bias_softmax", TWO("BiasSoftmax<axis = 2, is_inner_broadcast = 0>", "float[2,3,4,5]", "float[3,4,5]")},
+    {"ms_attention", THREE("Attention<num_heads = 2>", "float[2,n,5]", "float[5,12]", "float[12]")},
+    {"ms_attention_past", HEAD "(float[2,3,5] x, float[5,12] w, float[2,2,2,4,2] p) => (y, z) "
+                               "{ y, z = com.microsoft.Attention<num_heads = 2, unidirectional = 1>(x, w, , , p) }"},
+    {"ms_attention_mask", HEAD "(float[2,3,5] x, float[5,12] w) => (y) <const int32[2,3] m = {1, 1, 0, 1, 0, 1}> "
+                               "{ y = com.microsoft.Attention<num_heads = 2>(x, w, , m) }"},
+    {"ms_attention_half", TWO("Attention<num_heads = 2>", "float16[2,n,5]", "float16[5,12]"), VALUE},
+    {"multi_head",
+     FOUR("MultiHeadAttention<num_heads = 2>", "float[2,n,8]", "float[2,3,8]", "float[2,3,6]", "float[22]")},
+    {"multi_head_packed", ONE("MultiHeadAttention<num_heads = 2>", "float[n,3,2,3,4]")},
+    {"multi_head_heads_first",
+     THREE("MultiHeadAttention<num_heads = 2>", "float[n,3,8]", "float[n,2,5,4]", "float[n,2,5,4]")},
+    {"matmul_nbits", HEAD
+     "(float[2,n,16] a, float[3] s) => (y) <const uint8[3,1,4] b = {1, 2, 3, 250, 77, 9, 130, 200, 64, 3, 99, 17}> "
+     "{ y = com.microsoft.MatMulNBits<K = 16, N = 3, block_size = 16, bits = 2>(a, b, s) }"},
+    {0}};
+
+TEST(contrib_values) { nc_cases_check_values(nc_contrib_cases); }
+TEST(contrib_isas) { nc_cases_check_isas(nc_contrib_cases); }
+TEST(contrib_gradients) { nc_cases_check_gradients(nc_contrib_cases); }

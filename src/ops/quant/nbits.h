@@ -1,0 +1,23 @@
+/* ops/quant/nbits.h: what MatMulNBits says in attributes; kernels of it and of GatherBlockQuantized. */
+#ifndef NC_OPS_QUANT_NBITS_H
+#define NC_OPS_QUANT_NBITS_H
+
+#include "ops/binding.h"
+
+enum { NC_NBITS_A, NC_NBITS_B, NC_NBITS_SCALES, NC_NBITS_ZEROS, NC_NBITS_GROUPS, NC_NBITS_BIAS };
+
+typedef struct nc_nbits {
+    int64_t K, N, block, bits;
+} nc_nbits;
+
+nc_nbits nc_nbits_read(const nc_node *n);
+
+bool nc_nbits_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_nbits_prepare(nc_prep *p);
+size_t nc_nbits_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_nbits_run(const nc_call *c);
+
+NC_MUST nc_code nc_gather_blocks_prepare(nc_prep *p);
+NC_MUST nc_code nc_gather_blocks_run(const nc_call *c);
+
+#endif

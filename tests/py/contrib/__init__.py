@@ -1,0 +1,84 @@
+"""Operators of domain com.microsoft in models of one node: how they are made, run and compared. A case names the op,
+its operands (None: left out), which outputs are wanted, and attributes; onnxruntime is the peer where its CPU has the
+op, else a function of numpy that the case brings."""
+import collections
+
+import ml_dtypes
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
+
+import package  # noqa: F401  (makes nacre importable)
+from tolerances import close
+
+Case = collections.namedtuple("Case", "name op inputs attributes outputs tolerance reference constants types")
+onnxruntime.set_default_logger_severity(4)
+DOMAIN = "com.microsoft"
+NARROW = {np.dtype(ml_dtypes.bfloat16): "op_bf16", np.dtype(np.float16): "op_f16"}
+
+
+def case(name, op, inputs, outputs=1, tolerance=None, reference=None, constants=(), types=None,
+         **attributes):
+    """outputs: how many, or a list of which are wanted. constants: indices of operands that the model holds.
+    types: element types of outputs that follow from nothing else."""
+    wanted = [True] * outputs if isinstance(outputs, int) else outputs
+    inputs = [None if x is None else np.asarray(x) for x in inputs]
+    return Case(f"{op}-{name}", op, inputs, attributes, wanted, tolerance, reference, tuple(constants), types or {})
+
+
+def kind(x):
+    return helper.np_dtype_to_tensor_dtype(x.dtype)
+
+
+def proto_of(name, x):
+    if x.dtype.name in ("int4", "uint4"):
+        return helper.make_tensor(name, kind(x), x.shape, x.astype(np.int8).ravel())
+    return helper.make_tensor(name, kind(x), x.shape, np.ascontiguousarray(x).tobytes(), raw=True)
+
+
+def model_of(c, opset=17, known=True):
+    """The model of one node. known: with the sizes of its inputs; else with their ranks alone."""
+    names = [f"i{k}" if x is not None else "" for k, x in enumerate(c.inputs)]
+    outs = [f"o{k}" if w else "" for k, w in enumerate(c.outputs)]
+    node = helper.make_node(c.op, names, outs, name="it", domain=DOMAIN, **c.attributes)
+    fed = [(n, x) for k, (n, x) in enumerate(zip(names, c.inputs)) if n and k not in c.constants]
+    held = [proto_of(n, x) for k, (n, x) in enumerate(zip(names, c.inputs)) if n and k in c.constants]
+    infos = [helper.make_tensor_value_info(n, kind(x), x.shape if known else [f"{n}_{k}" for k in range(x.ndim)])
+             for n, x in fed]
+    results = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(c.types[k])), None)
+               if k in c.types else helper.make_empty_tensor_value_info(n) for k, n in enumerate(outs) if n]
+    graph = helper.make_graph([node], "one", infos, results, held)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(graph, ir_version=10, opset_imports=opsets).SerializeToString(), dict(fed)
+
+
+def by_onnxruntime(c):
+    model, feeds = model_of(c)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def by_nacre(c, **how):
+    import nacre
+    model, feeds = model_of(c, **how)
+    return nacre.InferenceSession(model).run(None, feeds)
+
+
+def compare(got, want, c, what=""):
+    assert len(got) == len(want)
+    for k, (g, w) in enumerate(zip(got, want)):
+        w = np.asarray(w)
+        assert g.shape == w.shape, f"{what} output {k}: {g.shape}, expected {w.shape}"
+        assert g.dtype == w.dtype, f"{what} output {k}: {g.dtype}, expected {w.dtype}"
+        if c.tolerance == "step":  # a quantized result may round the other way
+            apart = np.abs(g.astype(np.int64) - w.astype(np.int64))
+            assert apart.max(initial=0) <= 1, f"{what} output {k}: {apart.max()} steps apart"
+            assert (apart > 0).mean() <= 0.05 if apart.size else True, f"{what} output {k}: differs in too many places"
+        elif w.dtype.kind in "iub":
+            assert np.array_equal(g, w), f"{what} output {k}"
+        else:
+            close(g.astype(np.float64), w.astype(np.float64), c.tolerance or NARROW.get(w.dtype, "ort_f32"),
+                  f"{what} output {k}")
