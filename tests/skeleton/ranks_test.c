@@ -185,6 +185,35 @@ static void growing_rank(model *m) {
 
 TEST(rank_may_grow_in_a_loop) { model_everywhere(growing_rank); }
 
+/* ---- a shape told in a symbol that the body of the Deferred is not given ---- */
+
+static const char foreign_text[] = "<opset: \"\" 17>\n"
+                                   "g (float[...] x, float[n,2] like) => (float[...] y)\n"
+                                   "{\n"
+                                   "  s = Shape(like)\n"
+                                   "  wide = Expand(x, s)\n"
+                                   "  y = Neg(wide)\n"
+                                   "}\n";
+
+static void foreign_symbol(model *m) {
+    float x[2] = {3, 5}, like[8] = {0};
+    model_open(m, foreign_text);
+    for (int64_t n = 1; n < 5; n++) {
+        model_input(m, "like", NACRE_FLOAT, 2, D(n, 2), like);
+        for (int rank = 1; rank < 4; rank++) {
+            model_input(m, "x", NACRE_FLOAT, rank, rank == 1 ? D(2) : D(1, 1, 2), x);
+            if (rank == 2) model_input(m, "x", NACRE_FLOAT, rank, D(1, 2), x);
+            model_run(m);
+            check_dims(m, "y", rank == 3 ? 3 : 2, rank == 3 ? D(1, n, 2) : D(n, 2));
+            const float *y = model_floats(m, "y", 2 * n);
+            for (int64_t i = 0; y && i < 2 * n; i++) CHECK_NEAR(y[i], -x[i % 2], 0);
+            model_collect_all(m);
+        }
+    }
+}
+
+TEST(sizes_from_outside_of_what_is_planned_later) { model_everywhere(foreign_symbol); }
+
 /* ---- what stays an error ---- */
 
 TEST(errors_in_what_is_planned_later_name_the_node) {
