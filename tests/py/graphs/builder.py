@@ -36,6 +36,9 @@ SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth Split SplitToSe
 StringNormalizer StringSplit TensorScatter Tile TopK Transpose Trilu Unique Unsqueeze Where Xor GlobalMaxPool
 """.split())
 
+# Operands that say how large a result is: not any number will do, and where they are given nothing rounds them.
+SETTINGS = {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2)}
+
 
 def held(x):
     """Strings as objects, also where numpy made them anything else."""
@@ -242,11 +245,13 @@ class Graph:
         known = {v.name: v for v in (*operands, *captured)}
         coarse = any(v.coarse for v in known.values())
         names = [v.name for v in captured]
+        exact = {n for i, n in enumerate(node.input) if i in SETTINGS.get(node.op_type, ())}
+        exact |= set(known) if node.op_type in EXACT else set()
         data, shadows = [], [[] for _ in SIGNS]
         for k in range(SIZES):
             values = {n: v.data[k] for n, v in known.items()}
             data.append(ORACLE.run(node, values, self.opsets, names))
-            noise = {} if node.op_type in EXACT else {n: self.noise(x) for n, x in values.items()}
+            noise = {n: self.noise(x) for n, x in values.items() if n not in exact}
             for j, sign in enumerate(SIGNS):
                 noisy = {n: moved(v.shadows[j][k], noise.get(n), sign) for n, v in known.items()}
                 same = all(noisy[n] is values[n] for n in values)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from .builder import SETTINGS
 from .moves import ints
 from .oracle import Reject
 
@@ -240,8 +241,6 @@ cases.found = None
 FORMS = """AffineGrid Attention BlackmanWindow CausalConvWithState Col2Im DFT GridSample HammingWindow HannWindow
 LinearAttention MelWeightMatrix NegativeLogLikelihoodLoss NonMaxSuppression RoiAlign RotaryEmbedding
 SoftmaxCrossEntropyLoss SwiGLU TensorScatter TfIdfVectorizer""".split()
-# Operands that say how large a result is: not any number will do.
-SETTINGS = {"Resize": (1, 2), "Upsample": (1,)}
 
 
 def oldest(op):
