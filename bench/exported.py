@@ -1,5 +1,5 @@
-"""Models as torch.onnx writes them, with random weights: a GPT-2 and a bidirectional LSTM. Run as a script it writes one
-file, so that torch is loaded by a process of its own: exported.py MODEL FILE [quick]. Dims of batch and length are free.
+"""Models as torch.onnx writes them, with random weights: a GPT-2 and a bidirectional LSTM, of any batch and length. Run
+as a script it writes one file, so that torch is loaded by a process of its own: exported.py MODEL FILE [quick].
 """
 import importlib.util
 import logging
@@ -28,7 +28,7 @@ def path(folder, name, quick):
 
 
 def gpt2(quick):
-    """Token ids to logits, the defaults of transformers: 12 layers of 768, 124 million weights, the last matrix tied."""
+    """Token ids to logits by the defaults of transformers: 12 layers of 768, 124 million weights, the last tied."""
     import torch
     import transformers
     small = dict(n_layer=2, n_embd=64, n_head=2, vocab_size=100) if quick else {}

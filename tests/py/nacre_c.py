@@ -387,7 +387,7 @@ class Session(Handle):
         for i, name in enumerate(self.inputs):
             names = ((C.c_char * 64) * 16)()
             lib.nacre_session_input_dim_names(self.handle, i, names)
-            found |= {n.value.decode().strip('"'): d for n, d in zip(names, np.shape(feeds[name])) if not n.value.isdigit()}
+            found |= {n.value.decode().strip('"'): d for n, d in zip(names, np.shape(feeds[name]))}
         return {n: d for n, d in found.items() if self.has_dim(n)}
 
     def has_dim(self, name):
