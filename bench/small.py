@@ -1,12 +1,14 @@
 """What a node costs beside its arithmetic: models of tiny nodes, run from Python and from C (`nacre bench`) beside
 onnxruntime from Python; and sessions of many nodes, created.
 """
+import functools
 import re
 import statistics
 import subprocess
 
 import numpy as np
 
+import exported
 import models
 from engines import NAMES, Engine, turns
 from figures import Figure
@@ -64,13 +66,24 @@ def measure(bench):
         table.append([f"{n} tiny nodes, from Python", *(1e3 * t for t in wall), found[-2].value])
         table.append([f"{n} tiny nodes, from C", 1e3 * c, 1e3 * wall[1], found[-1].value])
     print_table("Runs of tiny nodes, us (onnxruntime from Python)", ["", "nacre", "ORT", "ratio"], table)
-    table = []
+    return found + _created(bench)
+
+
+def _created(bench):
+    found, table = [], []
     some = 200 if bench.quick else 2000
-    for name, make in ((f"{some} function calls", lambda: models.calls(some)),
-                       ("300 tiny nodes", lambda: models.tiny(300)),
-                       ("an LSTM of sliced weights", lambda: models.sliced_lstm(64 if bench.quick else 512))):
+    files = {f"{some} function calls": lambda: _file(bench, "create", models.calls(some)),
+             "300 tiny nodes": lambda: _file(bench, "create", models.tiny(300)),
+             "an LSTM of sliced weights": lambda: _file(bench, "create",
+                                                        models.sliced_lstm(64 if bench.quick else 512))}
+    if exported.missing():
+        bench.say(f"not measured, for lack of {', '.join(exported.missing())}: {', '.join(exported.NAMES.values())}")
+    else:
+        files |= {said: functools.partial(exported.path, bench.folder, name, bench.quick)
+                  for name, said in exported.NAMES.items()}
+    for name, make in files.items():
         bench.say(f"creation: {name}")
-        wall, cpu = _create(bench, _file(bench, "create", make()))
+        wall, cpu = _create(bench, make())
         found.append(Figure(f"create {name}", wall[0] / wall[1], CREATE, cpu[0] / max(cpu[1], 1e-6)))
         table.append([f"create {name}", *wall, found[-1].value])
     print_table("Sessions created, ms", ["", "nacre", "ORT", "ratio"], table)

@@ -10,6 +10,14 @@ static nc_lock *all[NC_N_LOCK_RANKS];
 static bool survives;
 static atomic_uint n_forks;
 
+static void make_mutex(nc_lock *l) {
+    pthread_mutexattr_t how;
+    pthread_mutexattr_init(&how);
+    if (l->recursive) pthread_mutexattr_settype(&how, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&l->mutex, &how);
+    pthread_mutexattr_destroy(&how);
+}
+
 static void before_fork(void) {
     pthread_mutex_lock(&all_lock);
     for (int r = 0; r < NC_N_LOCK_RANKS; r++)
@@ -27,7 +35,7 @@ static void after_fork_child(void) {
     atomic_fetch_add(&n_forks, 1);
     for (int r = 0; r < NC_N_LOCK_RANKS; r++)
         for (nc_lock *l = all[r]; l; l = l->next) {
-            pthread_mutex_init(&l->mutex, NULL);
+            make_mutex(l);
             if (l->renew) l->renew(l->ctx);
         }
     pthread_mutex_init(&all_lock, NULL);
@@ -35,15 +43,24 @@ static void after_fork_child(void) {
 
 static void register_handlers(void) { survives = pthread_atfork(before_fork, give_all, after_fork_child) == 0; }
 
-void nc_lock_init(nc_lock *l, nc_lock_rank rank, void (*renew)(void *ctx), void *ctx) {
+static void add(nc_lock *l) {
     pthread_once(&once, register_handlers);
-    *l = (nc_lock){.rank = rank, .renew = renew, .ctx = ctx};
-    pthread_mutex_init(&l->mutex, NULL);
+    make_mutex(l);
     pthread_mutex_lock(&all_lock);
-    l->next = all[rank];
+    l->next = all[l->rank];
     if (l->next) l->next->prev = l;
-    all[rank] = l;
+    all[l->rank] = l;
     pthread_mutex_unlock(&all_lock);
+}
+
+void nc_lock_init(nc_lock *l, nc_lock_rank rank, void (*renew)(void *ctx), void *ctx) {
+    *l = (nc_lock){.rank = rank, .renew = renew, .ctx = ctx};
+    add(l);
+}
+
+void nc_lock_init_recursive(nc_lock *l, nc_lock_rank rank) {
+    *l = (nc_lock){.rank = rank, .recursive = true};
+    add(l);
 }
 
 void nc_lock_release(nc_lock *l) {

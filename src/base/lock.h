@@ -12,6 +12,8 @@ typedef enum nc_lock_rank {
     NC_LOCK_DEFERRED,
     NC_LOCK_SESSION,
     NC_LOCK_ENV,
+    NC_LOCK_STATE,
+    NC_LOCK_DEVICE,
     NC_LOCK_LEAF,
     NC_N_LOCK_RANKS
 } nc_lock_rank;
@@ -22,9 +24,11 @@ typedef struct nc_lock {
     void *ctx;
     struct nc_lock *next, *prev;
     nc_lock_rank rank;
+    bool recursive;
 } nc_lock;
 
 void nc_lock_init(nc_lock *l, nc_lock_rank rank, void (*renew)(void *ctx), void *ctx);
+void nc_lock_init_recursive(nc_lock *l, nc_lock_rank rank); /* its thread may take it again; not for nc_lock_wait */
 void nc_lock_release(nc_lock *l);
 static inline void nc_lock_take(nc_lock *l) { pthread_mutex_lock(&l->mutex); }
 static inline void nc_lock_give(nc_lock *l) { pthread_mutex_unlock(&l->mutex); }

@@ -5,11 +5,11 @@
  * every call, since calls come from any thread. Streams do not wait for CUDA's stream 0. */
 #include "device/cuda_api.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "device/memory.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ typedef struct cuda_device {
     CUmemoryPool pool; /* NULL: the driver has none, and every allocation is a plain one */
     CUdeviceptr workspace;
     nc_cuda_modules *modules;
-    pthread_mutex_t mutex; /* guards blocks */
+    nc_lock lock;          /* guards blocks */
     nc_block_table blocks; /* data not NULL: from the pool */
 } cuda_device;
 
@@ -96,9 +96,9 @@ static nc_code sync_if_no_stream(const nc_cuda *c, const nc_stream *s, nc_diag *
 }
 
 static nc_code remember(cuda_device *g, CUdeviceptr p, size_t bytes, bool pooled) {
-    pthread_mutex_lock(&g->mutex);
+    nc_lock_take(&g->lock);
     bool ok = nc_blocks_add(&g->blocks, (nc_block){(uintptr_t)p, bytes, pooled ? g : NULL});
-    pthread_mutex_unlock(&g->mutex);
+    nc_lock_give(&g->lock);
     return ok ? NC_OK : NC_E_MEMORY;
 }
 
@@ -135,9 +135,9 @@ static void cuda_free(nc_device *d, nc_stream *s, void *p) {
     cuda_device *g = enter(d);
     const nc_cuda *c = &g->cuda;
     nc_block b;
-    pthread_mutex_lock(&g->mutex);
+    nc_lock_take(&g->lock);
     bool known = nc_blocks_remove(&g->blocks, p, &b);
-    pthread_mutex_unlock(&g->mutex);
+    nc_lock_give(&g->lock);
     if (!known) {
         nc_log(NC_LOG_ERROR, "cuda: free of %p, where no block starts", p);
         return;
@@ -369,7 +369,7 @@ static void cuda_destroy(nc_device *d) {
     if (g->pool != NULL) WARN_CU(cuMemPoolDestroy, (g->pool));
     WARN_CU(cuCtxSetCurrent, (NULL));
     WARN_CU(cuDevicePrimaryCtxRelease_v2, (c->device));
-    pthread_mutex_destroy(&g->mutex);
+    nc_lock_release(&g->lock);
     nc_free(g);
 }
 
@@ -486,7 +486,7 @@ static nc_code create(cuda_device **out, int ordinal, nc_diag *diag) {
     g->base.table = &table;
     g->base.number = ordinal;
     g->cuda = found;
-    pthread_mutex_init(&g->mutex, NULL);
+    nc_lock_init(&g->lock, NC_LOCK_DEVICE, NULL, NULL);
     code = equip(g, diag);
     if (code == NC_OK)
         *out = g;

@@ -4,6 +4,7 @@
  * file of the cache holds key and code with a checksum, so a hash collision, another version or a torn file is a miss,
  * never wrong code. The folder ($NACRE_CACHE, or ~/.cache/nacre; empty: no cache) must belong to this user alone. */
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -11,7 +12,6 @@
 #include "device/cuda_api.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ typedef struct module {
 
 struct nc_cuda_modules {
     const nc_cuda *cuda;
-    pthread_mutex_t mutex; /* guards the lists; compiling runs outside it, so that several threads may */
+    nc_lock lock; /* guards the lists; compiling runs outside it, so that several threads may */
     module *list;
 };
 
@@ -50,9 +50,7 @@ typedef struct file_head {
 
 static const char magic[8] = {'N', 'C', 'C', 'U', 'B', 'I', 'N', '1'};
 
-static nc_code no_memory(nc_diag *diag) {
-    return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
-}
+static nc_code no_memory(nc_diag *diag) { return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory"); }
 
 static char *copy_text(const char *s) {
     size_t n = strlen(s) + 1;
@@ -75,8 +73,8 @@ static nc_code fail_compile(const nc_cuda_api *api, nvrtcProgram program, nvrtcR
     }
     log[bytes - 1] = '\0';
     nc_log(NC_LOG_ERROR, "cuda: kernel text does not compile:\n%s", log);
-    nc_code code = nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "nvrtcCompileProgram: %s: %.400s",
-                               api->nvrtcGetErrorString(r), log);
+    nc_code code =
+        nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "nvrtcCompileProgram: %s: %.400s", api->nvrtcGetErrorString(r), log);
     nc_free(log);
     return code;
 }
@@ -147,8 +145,8 @@ static bool cache_folder(char *path, size_t bytes) {
 static bool cache_path(const nc_text *key, char *path, size_t bytes) {
     char folder[MAX_PATH - 64];
     if (!cache_folder(folder, sizeof folder)) return false;
-    int n = snprintf(path, bytes, "%s/%016llx%016llx.cubin", folder,
-                     (unsigned long long)nc_hash(key->s, key->n, 1), (unsigned long long)nc_hash(key->s, key->n, 2));
+    int n = snprintf(path, bytes, "%s/%016llx%016llx.cubin", folder, (unsigned long long)nc_hash(key->s, key->n, 1),
+                     (unsigned long long)nc_hash(key->s, key->n, 2));
     return n > 0 && (size_t)n < bytes;
 }
 
@@ -221,7 +219,7 @@ nc_cuda_modules *nc_cuda_modules_create(const nc_cuda *borrows) {
     nc_cuda_modules *m = nc_alloc_zero(1, sizeof *m);
     if (m == NULL) return NULL;
     m->cuda = borrows;
-    pthread_mutex_init(&m->mutex, NULL);
+    nc_lock_init(&m->lock, NC_LOCK_DEVICE, NULL, NULL);
     return m;
 }
 
@@ -242,7 +240,7 @@ void nc_cuda_modules_destroy(nc_cuda_modules *m) {
         next = x->next;
         destroy_module(m->cuda, x);
     }
-    pthread_mutex_destroy(&m->mutex);
+    nc_lock_release(&m->lock);
     nc_free(m);
 }
 
@@ -276,12 +274,12 @@ static nc_code allow_shared(const nc_cuda *c, CUfunction f, nc_diag *diag) {
     int fixed = 0;
     NC_TRY(nc_cuda_check(c->api->cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f),
                          "cuFuncGetAttribute", diag));
-    return nc_cuda_check(c->api->cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                    c->bytes_shared_max - fixed),
-                         "cuFuncSetAttribute", diag);
+    return nc_cuda_check(
+        c->api->cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, c->bytes_shared_max - fixed),
+        "cuFuncSetAttribute", diag);
 }
 
-/* Called with the mutex held. */
+/* Called with the lock held. */
 static nc_code find_entry(const nc_cuda *c, module *x, const char *name, nc_function **out, nc_diag *diag) {
     entry *e = x->entries;
     while (e != NULL && strcmp(e->name, name) != 0) e = e->next;
@@ -307,13 +305,13 @@ static nc_code find_entry(const nc_cuda *c, module *x, const char *name, nc_func
 nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char *name, nc_function **out,
                              nc_diag *diag) {
     uint64_t hash = nc_hash(source, strlen(source), 0);
-    pthread_mutex_lock(&m->mutex);
+    nc_lock_take(&m->lock);
     module *x = find_module(m, source, hash);
     if (x == NULL) {
-        pthread_mutex_unlock(&m->mutex);
+        nc_lock_give(&m->lock);
         module *loaded = NULL;
         NC_TRY(load_module(m->cuda, source, hash, &loaded, diag));
-        pthread_mutex_lock(&m->mutex);
+        nc_lock_take(&m->lock);
         x = find_module(m, source, hash);
         if (x != NULL) {
             destroy_module(m->cuda, loaded);
@@ -324,6 +322,6 @@ nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char 
         }
     }
     nc_code code = find_entry(m->cuda, x, name, out, diag);
-    pthread_mutex_unlock(&m->mutex);
+    nc_lock_give(&m->lock);
     return code;
 }

@@ -12,11 +12,11 @@
 
 static nc_guard *lock(nc_device *d) {
     nc_guard *g = (nc_guard *)d;
-    pthread_mutex_lock(&g->mutex);
+    nc_lock_take(&g->lock);
     return g;
 }
 
-static void unlock(nc_guard *g) { pthread_mutex_unlock(&g->mutex); }
+static void unlock(nc_guard *g) { nc_lock_give(&g->lock); }
 
 static nc_code no_memory(nc_diag *diag) { return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory"); }
 
@@ -382,7 +382,7 @@ static void guard_destroy(nc_device *d) {
     unlock(g);
     while (g->streams != NULL) guard_stream_destroy(d, g->streams);
     nc_guard_memory_release(&g->memory);
-    pthread_mutex_destroy(&g->mutex);
+    nc_lock_release(&g->lock);
     nc_free(g);
 }
 
@@ -422,11 +422,7 @@ nc_code nc_device_guard_create(nc_work *w, nc_device **out) {
         nc_free(g);
         return code;
     }
-    pthread_mutexattr_t recursive;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&g->mutex, &recursive);
-    pthread_mutexattr_destroy(&recursive);
+    nc_lock_init_recursive(&g->lock, NC_LOCK_DEVICE);
     g->base.table = &table;
     snprintf(g->base.description, sizeof g->base.description, "guard: host memory out of reach, streams run late");
     *out = &g->base;

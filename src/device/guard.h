@@ -1,13 +1,12 @@
 /* device/guard.h: the insides of the guard device, shared by guard*.c alone.
  *
  * guard_memory.c keeps addresses and their hidden bytes, guard_queue.c the operations that run late, guard.c the device
- * table. Everything here is called with the device's mutex held. */
+ * table. Everything here is called with the device's lock held. */
 #ifndef NC_DEVICE_GUARD_H
 #define NC_DEVICE_GUARD_H
 
+#include "base/lock.h"
 #include "device/memory.h"
-
-#include <pthread.h>
 
 /* A span of addresses that nobody can touch; blocks are cut from it, their bytes lie elsewhere. */
 typedef struct nc_guard_memory {
@@ -101,7 +100,7 @@ struct nc_event {
 
 typedef struct nc_guard {
     nc_device base;
-    pthread_mutex_t mutex; /* recursive: a host call or kernel may use the device */
+    nc_lock lock; /* recursive: a host call or kernel may use the device */
     nc_guard_memory memory;
     nc_stream *streams; /* newest first */
     uint64_t last_id;   /* of streams and captures */

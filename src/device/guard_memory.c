@@ -18,8 +18,10 @@
 #define RUBBISH 0xA5
 
 /* All guards of the process, to tell another guard's addresses from the host's. */
-static pthread_mutex_t spans_mutex = PTHREAD_MUTEX_INITIALIZER;
+static nc_lock spans_lock;
 static nc_guard_memory *spans;
+
+__attribute__((constructor)) static void init(void) { nc_lock_init(&spans_lock, NC_LOCK_LEAF, NULL, NULL); }
 
 static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
@@ -32,10 +34,10 @@ nc_code nc_guard_memory_init(nc_guard_memory *m, nc_work *w) {
     }
     if (p == MAP_FAILED) NC_FAIL(w, NC_E_MEMORY, "guard: no address space for its blocks");
     *m = (nc_guard_memory){.start = (uintptr_t)p, .end = (uintptr_t)p + bytes, .cursor = (uintptr_t)p};
-    pthread_mutex_lock(&spans_mutex);
+    nc_lock_take(&spans_lock);
     m->next = spans;
     spans = m;
-    pthread_mutex_unlock(&spans_mutex);
+    nc_lock_give(&spans_lock);
     return NC_OK;
 }
 
@@ -59,11 +61,11 @@ static void unmap_bytes(void *data, size_t bytes) {
 }
 
 void nc_guard_memory_release(nc_guard_memory *m) {
-    pthread_mutex_lock(&spans_mutex);
+    nc_lock_take(&spans_lock);
     nc_guard_memory **at = &spans;
     while (*at != NULL && *at != m) at = &(*at)->next;
     if (*at == m) *at = m->next;
-    pthread_mutex_unlock(&spans_mutex);
+    nc_lock_give(&spans_lock);
     for (size_t i = 0; i < m->live.n; i++) unmap_bytes(m->live.v[i].data, m->live.v[i].bytes);
     nc_blocks_release(&m->live);
     munmap((void *)m->start, m->end - m->start);
@@ -110,10 +112,10 @@ static bool in_span(const nc_guard_memory *m, const void *p) {
 }
 
 static bool in_other_span(const nc_guard_memory *m, const void *p) {
-    pthread_mutex_lock(&spans_mutex);
+    nc_lock_take(&spans_lock);
     const nc_guard_memory *other = spans;
     while (other != NULL && (other == m || !in_span(other, p))) other = other->next;
-    pthread_mutex_unlock(&spans_mutex);
+    nc_lock_give(&spans_lock);
     return other != NULL;
 }
 

@@ -2,6 +2,7 @@
  * small integer tensors. Results stand on the values. The same question while running is in run.c. */
 #include "infer/infer.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "infer/check.h"
 #include "ops/lane.h"
@@ -48,6 +49,25 @@ static nc_code read_input(nc_work *w, nc_value *v, nc_infer_val *in) {
     NC_TRY(elems_of_const(w, v));
     *in = (nc_infer_val){.type = v->type, .lit = v->lit, .elems = v->elems, .n_elems = v->n_elems, .present = true};
     return NC_OK;
+}
+
+static bool has_no_rank(const nc_type *t) { return t != NULL && t->kind == NC_T_TENSOR && t->rank < 0; }
+
+/* A declared rank fills in for one that is not found, but not where runs decide about it: then each follows what it
+ * meets. The caller hears of it where a chain of such values begins or leaves the graph. */
+static void forget_guess(const nc_node *n, const nc_infer *c) {
+    bool behind = false;
+    for (int i = 0; i < n->n_in; i++) behind |= n->in[i] != NULL && n->in[i]->free_rank;
+    for (int i = 0; i < n->n_out; i++) {
+        nc_value *v = n->out[i];
+        if (v == NULL) continue;
+        v->free_rank = has_no_rank(c->out[i].type) && (behind || (n->card->traits & NC_FREE_RANK));
+        if (!v->free_rank || v->type == NULL || v->type->kind != NC_T_TENSOR || v->type->rank < 0) continue;
+        if (!behind || v->n_outputs)
+            nc_log(NC_LOG_WARNING, "%s '%s': the model declares '%s' with rank %d, but that is found in every run anew",
+                   n->card->name, n->name, v->name, v->type->rank);
+        v->type = c->out[i].type;
+    }
 }
 
 static nc_code write_output(nc_work *w, nc_value *v, const nc_infer_val *out) {
@@ -117,6 +137,7 @@ static nc_code infer_node(nc_work *w, nc_node *n) {
     for (int i = 0; i < n->n_in; i++) NC_TRY(read_input(w, n->in[i], &c.in[i]));
     for (int i = 0; i < n->n_out; i++) c.out[i].present = n->out[i] != NULL;
     NC_TRY(ask_card(&c));
+    forget_guess(n, &c);
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] != NULL) NC_TRY(write_output(w, n->out[i], &c.out[i]));
     return NC_OK;

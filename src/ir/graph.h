@@ -99,8 +99,9 @@ struct nc_value {
     const nc_dim *const *elems; /* small integer tensors: what is known of their elements; NULL: nothing */
     int n_elems;
     NC_VEC(nc_use) uses;
-    int n_outputs; /* how many graph outputs this value is */
-    int place;     /* set by placement: 0 host, 1 the session's device */
+    int n_outputs;  /* how many graph outputs this value is */
+    bool free_rank; /* its rank is not known and may be another in every run: NC_FREE_RANK, or behind such a value */
+    int place;      /* set by placement: 0 host, 1 the session's device */
     nc_str extra;
 };
 
@@ -184,6 +185,7 @@ typedef struct nc_model {
     int64_t next_random_id;
     nc_str extra;
     bool infers_only;   /* no gradient will be asked for: constants stay what they are, passes may use their values */
+    bool stale_sizes;   /* a pass made an argument constant on which sizes hang: inferring again finds more of them */
     bool out_of_memory; /* an edit that returns nothing could not be done: give the model up; nc_verify reports it */
 } nc_model;
 

@@ -52,10 +52,40 @@ static nc_code set_type(nc_work *w, nc_model *m, nc_value *v, const nc_tensor *t
     return NC_OK;
 }
 
+static bool is_bound(const nc_dim *d, const bool *bound, bool *none, int *syms) {
+    for (int n = nc_dim_syms(d, none, syms); n > 0; n--)
+        if (!bound[syms[n - 1]]) return false;
+    return true;
+}
+
+/* What is known of the elements of the inputs may be told in symbols of the graph around the body, which no input of
+ * the body binds: then the run reads the elements themselves. */
+static nc_code forget_foreign(nc_work *w, nc_model *m) {
+    size_t n = (size_t)nc_dims_n_syms(m->dims) + 1;
+    bool *bound = nc_arena_array(&w->scratch, n, sizeof *bound), *none = nc_arena_array(&w->scratch, n, sizeof *none);
+    int *syms = nc_arena_array(&w->scratch, n, sizeof *syms);
+    NC_NEED(w, bound);
+    NC_NEED(w, none);
+    NC_NEED(w, syms);
+    for (int i = 0; i < m->main->inputs.n; i++) {
+        const nc_type *t = m->main->inputs.v[i]->type;
+        for (int d = 0; t && t->kind == NC_T_TENSOR && d < t->rank; d++) nc_dim_mark(t->dims[d], bound);
+    }
+    for (int i = 0; i < m->main->inputs.n; i++) {
+        nc_value *v = m->main->inputs.v[i];
+        bool keep = true;
+        for (int k = 0; keep && v->elems && k < v->n_elems; k++)
+            if (v->elems[k]) keep = is_bound(v->elems[k], bound, none, syms);
+        if (!keep) v->elems = NULL, v->n_elems = 0;
+    }
+    return NC_OK;
+}
+
 static nc_code plan(nc_work *w, nc_session *s, const nc_node *n, nc_tensor *const *in, nc_variant *v) {
     NC_NEED(w, v->model = nc_model_clone_graph(n->subs[0].graph));
     nc_model *m = v->model;
     for (int i = 0; i < n->n_in; i++) NC_TRY(set_type(w, m, m->main->inputs.v[i], in[i], is_exact(n)));
+    NC_TRY(forget_foreign(w, m));
     NC_TRY(nc_infer_model(w, m));
     NC_TRY(nc_transform(w, m, s->how.level, s->how.differentiated, s->how.passes_off, s->how.n_passes_off));
     NC_TRY(nc_verify(w, m));

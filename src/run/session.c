@@ -142,6 +142,14 @@ static nc_code mark_recompute(maker *k) {
     return NC_OK;
 }
 
+static nc_code transform(maker *k, bool after_gradient) {
+    nc_model *m = k->s->model;
+    NC_TRY(nc_transform(k->w, m, k->o->level, after_gradient, k->o->passes_off, k->o->n_passes_off));
+    if (!m->stale_sizes) return NC_OK;
+    m->stale_sizes = false;
+    return nc_infer_model(k->w, m);
+}
+
 static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
@@ -154,13 +162,13 @@ static nc_code make_graph(maker *k) {
     NC_TRY(check_variables(k));
     dump(k, NC_DUMP_INFERRED);
     NC_TRY(mark_recompute(k));
-    NC_TRY(nc_transform(k->w, m, o->level, false, o->passes_off, o->n_passes_off));
+    NC_TRY(transform(k, false));
     dump(k, NC_DUMP_TRANSFORMED);
     if (o->save_path) NC_TRY(nc_onnx_save_file(k->w, m, o->save_path, &o->save));
     if (!o->differentiate) return nc_verify(k->w, m);
     NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
     dump(k, NC_DUMP_DIFFERENTIATED);
-    NC_TRY(nc_transform(k->w, m, o->level, true, o->passes_off, o->n_passes_off));
+    NC_TRY(transform(k, true));
     return nc_verify(k->w, m);
 }
 

@@ -34,7 +34,7 @@ nc_code nc_state_create(nc_work *w, nc_env *keeps, nc_device *d, nc_budget *keep
     atomic_init(&s->refs, 1);
     s->env = nc_env_ref(keeps), s->device = d, s->budget = nc_budget_ref(keeps_budget);
     nc_map_init(&s->names, &s->arena);
-    nc_lock_init(&s->lock, NC_LOCK_LEAF, renew, s);
+    nc_lock_init(&s->lock, NC_LOCK_STATE, renew, s);
     pthread_cond_init(&s->free, NULL);
     *out = s;
     return NC_OK;

@@ -41,6 +41,12 @@ class Stats(C.Structure):
         "device_allocations", "device_bytes", "device_bytes_peak", "packed", "bytes_session", "bytes_session_peak")]
 
 
+class Plan(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("rows", C.c_void_p), ("n_rows", C.c_size_t), ("n_steps", C.c_size_t)] + [
+        (name, C.c_size_t * 2) for name in ("bytes_frame", "bytes_constants", "bytes_packed", "bytes_state",
+                                            "bytes_outputs")] + [("n_unknown", C.c_size_t)]
+
+
 class NacreError(Exception):
     def __init__(self, e):
         self.number, self.code = e.code, lib.nacre_code_name(e.code).decode()
@@ -75,6 +81,7 @@ _SIGNATURES = {
     "nacre_session_n_inputs": (N, [P]), "nacre_session_n_outputs": (N, [P]),
     "nacre_session_input_name": (S, [P, N]), "nacre_session_output_name": (S, [P, N]),
     "nacre_session_dump": (None, [P, S, P]), "nacre_free": ("void", [P]),
+    "nacre_session_input_dim_names": ("void", [P, N, P]), "nacre_session_plan": (None, [P, P, P, N, P]),
     "nacre_session_stats": ("void", [P, P]), "nacre_run": (None, [P, P, P, P, N, P, N, P]),
     "nacre_frame_create": (None, [P, P, P]), "nacre_frame_input": (None, [P, S, P]),
     "nacre_frame_run": (None, [P, S]), "nacre_frame_output": (None, [P, S, P]), "nacre_frame_release": ("void", [P]),
@@ -372,6 +379,29 @@ class Session(Handle):
     def stats(self):
         out = Stats()
         lib.nacre_session_stats(self.handle, C.byref(out))
+        return out
+
+    def sizes(self, feeds):
+        """{name: size} of the dims that the model names, as these feeds have them; sums and the like are left out."""
+        found = {}
+        for i, name in enumerate(self.inputs):
+            names = ((C.c_char * 64) * 16)()
+            lib.nacre_session_input_dim_names(self.handle, i, names)
+            found |= {n.value.decode().strip('"'): d for n, d in zip(names, np.shape(feeds[name]))}
+        return {n: d for n, d in found.items() if self.has_dim(n)}
+
+    def has_dim(self, name):
+        try:
+            return bool(self.plan({name: 1}))
+        except NacreError:
+            return False
+
+    def plan(self, sizes):
+        """The memory of a run with these sizes of named dims; without its rows."""
+        out = Plan(size=C.sizeof(Plan))
+        call("nacre_session_plan", self.handle, _names(list(sizes)), (C.c_int64 * (len(sizes) + 1))(*sizes.values()),
+             len(sizes), C.byref(out))
+        lib.nacre_free(out.rows)
         return out
 
     def dump(self, stage):

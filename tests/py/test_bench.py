@@ -29,7 +29,8 @@ def test_quick_run_prints_every_table():
     done = run("--quick", "--strict")
     assert done.returncode == 0, done.stdout + done.stderr
     for title in ("limits:", "Shared objects of the package", "Process start to the first output", "BERT, embedded, ms",
-                  "BERT, embedded, MB", "BERT, external data, ms", "BERT, external data, MB", "Speed, ms"):
+                  "BERT, embedded, MB", "BERT, external data, ms", "BERT, external data, MB",
+                  "Sessions created, ms", "by torch", "Speed, ms"):
         assert title in done.stdout, title
     assert "disagree" not in done.stdout and "[bench] " in done.stderr
 

@@ -12,11 +12,14 @@ import pathlib
 import re
 import time
 
+import numpy as np
 import onnx
 import pytest
 
 from graphs import judge, layers
-from graphs.draw import draw
+from graphs.builder import Graph
+from graphs.draw import draw, starts
+from graphs.oracle import Reject
 
 COUNT = int(os.environ.get("NACRE_GRAPHS", 2000))
 START = int(os.environ.get("NACRE_GRAPHS_FROM", 0))
@@ -159,6 +162,27 @@ def test_one_graph():
     seed = int(os.environ["NACRE_GRAPH"])
     print(onnx.printer.to_text(draw(seed).model))
     judge.Runner().judge(seed)
+
+
+def test_every_recipe_begins_a_graph():
+    assert len(starts()) * 10 < 2000, "too many recipes for the graphs of one run"
+    for seed in range(len(starts())):
+        assert draw(seed).ops
+
+
+@pytest.mark.parametrize("op, operands", [("Floor", 1), ("Greater", 2), ("ArgMax", 1), ("NonZero", 1)])
+def test_what_hangs_on_rounding_is_not_drawn(op, operands):
+    """The argument has been computed: it may be off by some roundings to either side, whatever the seed."""
+    steep = {"ArgMax": [2.0, np.nextafter(np.float32(2), 3)], "NonZero": [0.0, 3.0]}.get(op, [2.0, 0.5])
+    for seed in range(20):
+        for data, drawn in ((steep, False), ([2.5, 0.5], True)):
+            g = Graph(np.random.default_rng(seed), {"": 18})
+            v, = g.emit("Mul", [g.input([np.float32(data)] * 2), np.float32(1)])
+            try:
+                g.emit(op, [v, np.float32(2)][:operands])
+                assert drawn, f"seed {seed}: {op} of {data}"
+            except Reject:
+                assert not drawn, f"seed {seed}: {op} of {data}"
 
 
 def test_a_graph_that_crashes_costs_itself_alone(monkeypatch):

@@ -24,19 +24,21 @@ static const char text[] = "<opset: \"\" 17>\n"
                            "{\n  h = MatMul(x, W)\n  y = Relu(h)\n  new = Add(old, old)\n}\n";
 
 typedef struct busy {
+    const char *device;
     nacre_env *env;
     nacre_session *session;
     atomic_bool stop;
 } busy;
 
-static nacre_session *make(nacre_env *env) {
+static nacre_session *make(nacre_env *env, const char *device) {
     nacre_error err;
     nacre_model *m;
     nacre_options *o;
     nacre_session *s = NULL;
     if (nacre_model_parse(env, text, &m, &err) != NACRE_OK) return NULL;
     if (nacre_options_create(&o, &err) != NACRE_OK) return NULL;
-    if (nacre_options_tie(o, "old", "new", &err) != NACRE_OK || nacre_session_create(env, m, o, &s, &err) != NACRE_OK)
+    if (nacre_options_set(o, "device", device, &err) != NACRE_OK ||
+        nacre_options_tie(o, "old", "new", &err) != NACRE_OK || nacre_session_create(env, m, o, &s, &err) != NACRE_OK)
         s = NULL;
     nacre_options_release(o);
     return s;
@@ -70,7 +72,7 @@ static void *keep_running(void *arg) {
 static void *keep_making(void *arg) {
     busy *b = arg;
     while (!atomic_load(&b->stop)) {
-        nacre_session *s = make(b->env);
+        nacre_session *s = make(b->env, b->device);
         if (s) run(s, NULL, 3);
         nacre_session_release(s);
     }
@@ -84,11 +86,11 @@ static void be_child(busy *b) {
     alarm(20);
     bool good = nacre_state_reset(b->session, NULL, &err) == NACRE_OK && run(b->session, NULL, 5);
     nacre_session_release(b->session);
-    nacre_session *s = make(b->env);
+    nacre_session *s = make(b->env, b->device);
     good = good && s && run(s, NULL, 7);
     nacre_session_release(s);
     nacre_env_release(b->env);
-    good = good && nacre_env_create(2, &env, &err) == NACRE_OK && (s = make(env)) && run(s, NULL, 9);
+    good = good && nacre_env_create(2, &env, &err) == NACRE_OK && (s = make(env, b->device)) && run(s, NULL, 9);
     nacre_log(NACRE_LOG_ERROR, "child");
     _exit(good ? 0 : 1);
 }
@@ -97,16 +99,16 @@ static void hear_nothing(void *user, nacre_log_level level, const char *message)
     (void)user, (void)level, (void)message;
 }
 
-TEST(sessions_survive_fork_under_load) {
+static void fork_under_load(const char *device) {
     if (nc_test_emulated()) {
         nc_test_not_run("qemu-user gives up when a process with running threads forks");
         return;
     }
-    busy b = {.stop = false};
+    busy b = {.device = device, .stop = false};
     nacre_error err;
     pthread_t t[3];
     nacre_log_set_sink(hear_nothing, NULL);
-    REQUIRE(nacre_env_create(2, &b.env, &err) == NACRE_OK && (b.session = make(b.env)));
+    REQUIRE(nacre_env_create(2, &b.env, &err) == NACRE_OK && (b.session = make(b.env, device)));
     for (int i = 0; i < 3; i++) REQUIRE(pthread_create(&t[i], NULL, i ? keep_running : keep_making, &b) == 0);
     for (int i = 0; i < 60 && !nc_test_has_failed(); i++) {
         int status = -1;
@@ -123,7 +125,11 @@ TEST(sessions_survive_fork_under_load) {
     nacre_log_set_sink(NULL, NULL);
 }
 #else
-TEST(sessions_survive_fork_under_load) {
+static void fork_under_load(const char *device) {
+    (void)device;
     nc_test_not_run("the sanitizers' own locks are not free in a child of a process with running threads");
 }
 #endif
+
+TEST(sessions_survive_fork_under_load) { fork_under_load("cpu"); }
+TEST(sessions_of_a_device_survive_fork_under_load) { fork_under_load("guard"); }

@@ -3,6 +3,7 @@
 #include "tests/model.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void check_dims(model *m, const char *name, int rank, const int64_t *dims) {
     nacre_value *v = model_out(m, name);
@@ -184,6 +185,74 @@ static void growing_rank(model *m) {
 }
 
 TEST(rank_may_grow_in_a_loop) { model_everywhere(growing_rank); }
+
+/* ---- a shape told in a symbol that the body of the Deferred is not given ---- */
+
+static const char foreign_text[] = "<opset: \"\" 17>\n"
+                                   "g (float[...] x, float[n,2] like) => (float[...] y)\n"
+                                   "{\n"
+                                   "  s = Shape(like)\n"
+                                   "  wide = Expand(x, s)\n"
+                                   "  y = Neg(wide)\n"
+                                   "}\n";
+
+static void foreign_symbol(model *m) {
+    float x[2] = {3, 5}, like[8] = {0};
+    model_open(m, foreign_text);
+    for (int64_t n = 1; n < 5; n++) {
+        model_input(m, "like", NACRE_FLOAT, 2, D(n, 2), like);
+        for (int rank = 1; rank < 4; rank++) {
+            model_input(m, "x", NACRE_FLOAT, rank, rank == 1 ? D(2) : D(1, 1, 2), x);
+            if (rank == 2) model_input(m, "x", NACRE_FLOAT, rank, D(1, 2), x);
+            model_run(m);
+            check_dims(m, "y", rank == 3 ? 3 : 2, rank == 3 ? D(1, n, 2) : D(n, 2));
+            const float *y = model_floats(m, "y", 2 * n);
+            for (int64_t i = 0; y && i < 2 * n; i++) CHECK_NEAR(y[i], -x[i % 2], 0);
+            model_collect_all(m);
+        }
+    }
+}
+
+TEST(sizes_from_outside_of_what_is_planned_later) { model_everywhere(foreign_symbol); }
+
+/* ---- a declared rank that one run in three contradicts: how many elements NonZero finds decides ---- */
+
+static const char squeezed_text[] = "<opset: \"\" 17>\n"
+                                    "g (float[n] x) => (int64[k] y, int64[k] z)\n"
+                                    "{\n"
+                                    "  found = NonZero(x)\n"
+                                    "  column = Transpose(found)\n"
+                                    "  z = Squeeze(column)\n"
+                                    "  y = Neg(z)\n"
+                                    "}\n";
+
+static void count_warnings(void *user, nacre_log_level level, const char *message) {
+    int *n = user;
+    *n += level == NACRE_LOG_WARNING && strstr(message, "rank 1, but that is found in every run anew") != NULL;
+}
+
+static void squeezed(model *m) {
+    static const float x[][3] = {{1, 0, 1}, {0, 1, 0}, {0, 0, 0}, {1, 1, 1}, {0, 0, 1}};
+    int n_warnings = 0;
+    nacre_log_set_sink(count_warnings, &n_warnings);
+    model_open(m, squeezed_text);
+    for (int i = 0; i < 5; i++) {
+        int64_t at[3], n = 0;
+        for (int k = 0; k < 3; k++)
+            if (x[i][k] != 0) at[n++] = k;
+        model_input(m, "x", NACRE_FLOAT, 1, D(3), x[i]);
+        model_run(m);
+        check_dims(m, "y", n != 1, &n);
+        check_dims(m, "z", n != 1, &n);
+        const int64_t *y = model_ints(m, "y", n), *z = model_ints(m, "z", n);
+        for (int64_t k = 0; y && z && k < n; k++) CHECK(z[k] == at[k] && y[k] == -at[k]);
+        model_collect_all(m);
+    }
+    nacre_log_set_sink(NULL, NULL);
+    CHECK_INT(n_warnings, 2); /* where the chain begins, and where it leaves the graph */
+}
+
+TEST(runs_decide_about_the_rank_of_a_squeeze) { model_everywhere(squeezed); }
 
 /* ---- what stays an error ---- */
 

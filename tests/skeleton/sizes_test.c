@@ -251,3 +251,27 @@ static void einsum_sizes(model *m) {
 }
 
 TEST(einsum_of_sizes_that_agree_only_in_the_run) { model_everywhere(einsum_sizes); }
+
+/* Pads as torch writes them: put together from constants, in more steps than inference follows. */
+static void folded_pads(model *m) {
+    float x[12];
+    random_floats(x, 12, 3);
+    model_option(m, "dumps", "on");
+    model_open(m, "<opset: \"\" 17> g (float[n,3] x) => (float[a,b] y)\n"
+                  "<const int64[4] p = {2, 1, 0, 3}, const int64[2] two = {2, 2}, const int64[1] flat = {-1}>\n"
+                  "{ r = Reshape(p, two)\n  t = Transpose(r)\n  q = Reshape(t, flat)\n  y = Pad(x, q) }");
+    CHECK_INT(model_dump_count(m, "program", "segment "), 1);
+    CHECK_INT(model_dump_count(m, "program", "from host arguments"), 0);
+    for (int64_t n = 1; n < 5; n++) {
+        model_input(m, "x", NACRE_FLOAT, 2, D(n, 3), x);
+        model_run(m);
+        const float *y = model_floats(m, "y", (n + 3) * 6);
+        for (int64_t i = 0; y && i < (n + 3) * 6; i++) {
+            int64_t row = i / 6 - 2, column = i % 6;
+            bool inside = row >= 0 && row < n && column < 3;
+            CHECK_NEAR(y[i], inside ? x[row * 3 + column] : 0, 0);
+        }
+        model_collect_all(m);
+    }
+}
+TEST(sizes_that_hang_on_folded_constants_are_known_before) { model_everywhere(folded_pads); }

@@ -83,7 +83,7 @@ static const nc_op_version squeeze_versions[] = {{.since = 25, SQUEEZE(T_TENSOR_
 const nc_card nc_card_squeeze = {.name = "Squeeze",
                                  .doc = "Without dims of 1: those named, or all.",
                                  .versions = squeeze_versions,
-                                 .traits = KEEPS_STRIDES,
+                                 .traits = KEEPS_STRIDES | NC_FREE_RANK,
                                  .host_in = 1u << 1,
                                  .no_grad_in = 1u << 1,
                                  .infer = squeeze_infer,

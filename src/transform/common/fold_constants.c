@@ -59,8 +59,18 @@ static void read_inputs(folder *f) {
     }
 }
 
+/* Inference knows small integer constants as it knows sizes; what it did not know yet may tell it more now. */
+static bool is_news(const nc_value *v) {
+    for (int i = 0; i < v->uses.n && !v->elems; i++) {
+        const nc_use *u = &v->uses.v[i];
+        if (u->i < 32 && (u->node->card->host_in >> u->i & 1)) return true;
+    }
+    return false;
+}
+
 static nc_code replace(const folder *f, int k) {
     nc_value *v = f->n->out[k];
+    v->graph->model->stale_sizes |= is_news(v);
     const nc_tensor *t = &f->out[k];
     const char *name = nc_arena_printf(&f->w->scratch, "%s_value", v->name);
     NC_NEED(f->w, name);

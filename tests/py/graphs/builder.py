@@ -1,9 +1,10 @@
 """A graph that grows node by node, with the values that each node gives.
 
 Every value is known at once for two sets of sizes, so a recipe may look at the data it builds upon. Beside each value
-stands its shadow: the same computed with noise of about a hundred roundings before and after every inexact node. A
-node whose result moves too far from its shadow is left out, so what remains may be compared by one tolerance, however
-deep it lies.
+stand two shadows: the same computed with noise of about a hundred roundings before and after every inexact node, in
+the second with the opposite sign. A node whose result moves too far from a shadow is left out, so what remains may be
+compared by one tolerance, however deep it lies. One of the two shadows crosses any threshold that lies nearer than the
+noise, whichever side it is on: what is compared, rounded up or counted has a margin.
 """
 import numpy as np
 import onnx
@@ -18,6 +19,7 @@ for _schema in onnx.defs.get_all_schemas_with_history():
         SINCE[_schema.name] = min(_schema.since_version, SINCE.get(_schema.name, _schema.since_version))
 SIZES = 2  # sets of sizes
 NOISE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-5, np.dtype(np.float16): 1e-3}
+SIGNS = (1, -1)  # of the noise in each shadow
 NEAR_ZERO = 0.01  # of the largest element: what should be 0 may come out as the rounding of the others
 DRIFT = {False: 1e-3, True: 2e-1}  # how far a shadow may be; True: something before was stored in 16 bits
 LARGEST = {"f": 1e4, "i": 1 << 40, "u": 1 << 40}
@@ -34,6 +36,9 @@ SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth Split SplitToSe
 StringNormalizer StringSplit TensorScatter Tile TopK Transpose Trilu Unique Unsqueeze Where Xor GlobalMaxPool
 """.split())
 
+# Operands that say how large a result is: not any number will do, and where they are given nothing rounds them.
+SETTINGS = {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2)}
+
 
 def held(x):
     """Strings as objects, also where numpy made them anything else."""
@@ -44,12 +49,12 @@ def held(x):
 
 
 class Value:
-    """A name, its arrays (or lists of arrays, for a sequence) at both sizes, and their shadows."""
+    """A name, its arrays (or lists of arrays, for a sequence) at both sizes, and as much in each shadow."""
 
-    def __init__(self, name, data, shadow=None, coarse=False):
+    def __init__(self, name, data, shadows=None, coarse=False):
         self.name, self.coarse = name, coarse
         self.data = [held(x) for x in data]
-        self.shadow = [held(x) for x in shadow] if shadow else self.data
+        self.shadows = [[held(x) for x in s] for s in shadows] if shadows else [self.data] * len(SIGNS)
 
     @property
     def is_sequence(self):
@@ -77,7 +82,7 @@ class Value:
 
     def all(self, test):
         """Whether every element at both sizes, and of the shadows, passes."""
-        return all(np.all(test(x)) for x in (*self.data, *self.shadow))
+        return all(np.all(test(x)) for x in sum(self.shadows, self.data))
 
 
 def exact_kind(dtype):
@@ -109,6 +114,13 @@ def accept(data, shadow, coarse):
         raise Reject("complex")
     if not np.all(np.abs(data - shadow) <= DRIFT[coarse] * (1 + np.abs(data))):
         raise Reject("drifts")
+
+
+def moved(x, noise, sign):
+    """x with its noise. A shadow of other dims is no good, which accept says."""
+    if isinstance(x, list):
+        return [moved(i, n, sign) for i, n in zip(x, noise)] if noise and len(noise) == len(x) else x
+    return x if noise is None or x.shape != noise.shape else (x + sign * noise).astype(x.dtype)
 
 
 class Graph:
@@ -233,40 +245,45 @@ class Graph:
         known = {v.name: v for v in (*operands, *captured)}
         coarse = any(v.coarse for v in known.values())
         names = [v.name for v in captured]
-        data, shadow = [], []
+        exact = {n for i, n in enumerate(node.input) if i in SETTINGS.get(node.op_type, ())}
+        exact |= set(known) if node.op_type in EXACT else set()
+        data, shadows = [], [[] for _ in SIGNS]
         for k in range(SIZES):
             values = {n: v.data[k] for n, v in known.items()}
-            noisy = {n: v.shadow[k] for n, v in known.items()}
-            if node.op_type not in EXACT:
-                noisy = {n: self.noisy(x) for n, x in noisy.items()}
             data.append(ORACLE.run(node, values, self.opsets, names))
-            moved = any(noisy[n] is not values[n] for n in values)
-            shadow.append(ORACLE.run(node, noisy, self.opsets, names) if moved else data[-1])
+            noise = {n: self.noise(x) for n, x in values.items() if n not in exact}
+            for j, sign in enumerate(SIGNS):
+                noisy = {n: moved(v.shadows[j][k], noise.get(n), sign) for n, v in known.items()}
+                same = all(noisy[n] is values[n] for n in values)
+                shadows[j].append(data[-1] if same else ORACLE.run(node, noisy, self.opsets, names))
         outs = []
         for i, name in enumerate(n for n in node.output if n):
-            outs.append(self.result(name, [d[i] for d in data], [s[i] for s in shadow], coarse, node.op_type))
+            outs.append(self.result(name, [d[i] for d in data], [[s[i] for s in of] for of in shadows], coarse,
+                                    node.op_type))
         self.nodes.append(node)
         self.values += outs
         self.drawn.add(node.op_type if not node.domain else f"{node.domain}.{node.op_type}")
         return outs
 
-    def result(self, name, data, shadow, coarse, op):
+    def result(self, name, data, shadows, coarse, op):
         coarse = coarse or any(isinstance(d, np.ndarray) and d.dtype == np.float16 for d in data)
         if any(isinstance(d, np.ndarray) and d.dtype.name in ("bfloat16", "float8_e4m3fn") for d in data):
             raise Reject("a type that the oracles see otherwise")
-        if op not in EXACT:
-            shadow = [self.noisy(s) for s in shadow]
-        for d, s in zip(data, shadow):
-            accept(d, s, coarse)
-        return Value(name, data, shadow, coarse)
+        noise = [None if op in EXACT else self.noise(d) for d in data]
+        for j, sign in enumerate(SIGNS):
+            shadows[j] = [moved(s, n, sign) for s, n in zip(shadows[j], noise)]
+            for d, s in zip(data, shadows[j]):
+                accept(d, s, coarse)
+        return Value(name, data, shadows, coarse)
 
-    def noisy(self, x):
+    def noise(self, x):
+        """What may be added to each element; never much less than its scale. None where rounding changes nothing."""
         if isinstance(x, list):
-            return [self.noisy(i) for i in x]
+            return [self.noise(i) for i in x]
         if x.dtype not in NOISE:
-            return x
-        noise = NOISE[x.dtype] * self.rng.standard_normal(x.shape)
-        return (x + noise * (np.abs(x) + np.abs(x).max(initial=0) * NEAR_ZERO)).astype(x.dtype)
+            return None
+        draw = self.rng.standard_normal(x.shape)
+        return np.copysign(1 + np.abs(draw), draw) * NOISE[x.dtype] * (np.abs(x) + np.abs(x).max(initial=0) * NEAR_ZERO)
 
     def alias(self, op, v, *more):
         """A node that hands v on: the result is known without asking, and is not picked again."""
@@ -274,19 +291,19 @@ class Graph:
         name = self.name()
         self.nodes.append(helper.make_node(op, [v.name, *(m.name for m in more)], [name]))
         self.drawn.add(op)
-        return self.known(Value(name, v.data, v.shadow, v.coarse))
+        return self.known(Value(name, v.data, v.shadows, v.coarse))
 
     def must_have(self, op):
         if SINCE[op] > self.opsets[""]:
             raise Reject(f"{op} is of a later operator set")
 
-    def certain(self, op, inputs, data, shadow=None, coarse=False, **attributes):
+    def certain(self, op, inputs, data, shadows=None, coarse=False, **attributes):
         """A node whose result the recipe knows better than an oracle."""
         self.must_have(op)
         name = self.name()
         self.nodes.append(helper.make_node(op, [self.operand(v).name for v in inputs], [name], **attributes))
         self.drawn.add(op)
-        self.values.append(Value(name, data, shadow, coarse))
+        self.values.append(Value(name, data, shadows, coarse))
 
     def through(self, v):
         """An intermediate with v's elements that nothing else reads."""

@@ -83,8 +83,9 @@ def if_(g):
     outs = []
     for i, name in enumerate(node.output):
         taken = [results[0 if test.data[k] else 1][i] for k in range(2)]
-        outs.append(Value(name, [t.data[k] for k, t in enumerate(taken)], [t.shadow[k] for k, t in enumerate(taken)],
-                          any(t.coarse for t in taken)))
+        data = [t.data[k] for k, t in enumerate(taken)]
+        shadows = [[s[k] for k, s in enumerate(of)] for of in zip(*(t.shadows for t in taken))]
+        outs.append(Value(name, data, shadows, any(t.coarse for t in taken)))
     g.nodes.append(node)
     g.values += outs
     g.drawn.add("If")
@@ -96,8 +97,8 @@ def halfway(inner, state):
     return inner.emit("Add", [half, state] if inner.chance(0.3) else [half, own_value(inner, state)])[0]
 
 
-def body_value(inner, name, data, shadow=None, coarse=False):
-    return inner.known(Value(inner.prefix + name, data, shadow, coarse))
+def body_value(inner, name, data, shadows=None, coarse=False):
+    return inner.known(Value(inner.prefix + name, data, shadows, coarse))
 
 
 def loop(g):
@@ -105,7 +106,7 @@ def loop(g):
     inner = inside(g, "l")
     i = body_value(inner, "i", [np.array(0, np.int64)] * 2)
     c = body_value(inner, "c", [np.array(True)] * 2)
-    s = body_value(inner, "s", x.data, x.shadow, x.coarse)
+    s = body_value(inner, "s", x.data, x.shadows, x.coarse)
     inner.values += [i, s]
     steps(inner, recipes_inside(), 1, 4)
     state = halfway(inner, s)
@@ -128,8 +129,8 @@ def loop(g):
 def scan(g):
     x = g.tensor(want=lambda v: v.rank >= 1 and v.is_static and v.shape[0] > 0)
     inner = inside(g, "s")
-    first = [d[0] for d in x.data]
-    row = body_value(inner, "r", [np.asarray(d) for d in first], [np.asarray(d[0]) for d in x.shadow], x.coarse)
+    first, *shadows = [[np.asarray(d[0]) for d in of] for of in (x.data, *x.shadows)]
+    row = body_value(inner, "r", first, shadows, x.coarse)
     start = g.input([np.zeros_like(d) for d in row.data])
     state = body_value(inner, "s", start.data)
     inner.values += [row, state]
@@ -148,7 +149,7 @@ def sequence_map(g):
     x = g.tensor(want=lambda v: v.rank)
     made, = g.emit("SequenceConstruct", [x, g.like(x, np.float32)])
     inner = inside(g, "m")
-    item = body_value(inner, "x", x.data, x.shadow, x.coarse)
+    item = body_value(inner, "x", x.data, x.shadows, x.coarse)
     inner.values.append(item)
     steps(inner, recipes_inside(), 0, 3)
     out = own_value(inner, item)

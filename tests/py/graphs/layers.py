@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from .builder import SETTINGS
 from .moves import ints
 from .oracle import Reject
 
@@ -137,8 +138,8 @@ def resize(g):
     v = picture(g)
     kind = g.rng.integers(3)
     if g.opsets[""] < 10:  # onnxruntime takes constant scales alone, and its sessions here have none
-        twice = [[x.repeat(2, axis=2).repeat(2, axis=3) for x in xs] for xs in (v.data, v.shadow)]
-        return g.certain("Upsample", [v, np.float32([1, 1, 2, 2])], *twice, v.coarse, mode="nearest")
+        data, *shadows = [[x.repeat(2, axis=2).repeat(2, axis=3) for x in xs] for xs in (v.data, *v.shadows)]
+        return g.certain("Upsample", [v, np.float32([1, 1, 2, 2])], data, shadows, v.coarse, mode="nearest")
     if kind == 0:
         return g.emit("Resize", [v, None, np.float32([1, 1, 2, 2])], mode="nearest", nearest_mode="floor",
                       coordinate_transformation_mode="asymmetric")
@@ -167,6 +168,21 @@ def quantized(g):
     if op == "MatMulInteger":
         return g.emit(op, [q, w, zero])
     return g.emit(op, [q, scale, zero, w, scale, np.asarray(0, np.int8), np.asarray(0.5, np.float32), zero])
+
+
+def spectrum(g):
+    """STFT of quiet rows, whose window may be computed. The suite's signal is too loud: what should be 0 comes out as
+    the rounding of a hundred."""
+    n = int(g.choice([16, 20, 31]))
+    v = g.input([g.random((b, n), np.float32, -1, 1) for b in (2, int(g.choice([1, 2])))])
+    signal, = g.emit("Unsqueeze", [g.through(v) if g.chance(g.wraps) else v, ints(2)])
+    frame = int(g.choice([4, 5, 8]))
+    step, length = np.asarray(g.rng.integers(1, 6), np.int64), np.asarray(frame, np.int64)
+    kind = g.rng.integers(3)
+    if kind == 0:
+        return g.emit("STFT", [signal, step, None, length], onesided=int(g.chance(0.5)))
+    window, = g.emit("HannWindow", [length]) if kind == 1 else [g.input([g.random((frame,), np.float32, 0, 1)] * 2)]
+    return g.emit("STFT", [signal, step, window] + [length] * int(g.chance(0.5)), onesided=int(g.chance(0.5)))
 
 
 # ---- cases of ONNX's node suite ----
@@ -223,14 +239,19 @@ cases.found = None
 
 # Operators that no other recipe makes; they come first.
 FORMS = """AffineGrid Attention BlackmanWindow CausalConvWithState Col2Im DFT GridSample HammingWindow HannWindow
-LinearAttention MelWeightMatrix NegativeLogLikelihoodLoss NonMaxSuppression RoiAlign RotaryEmbedding STFT
+LinearAttention MelWeightMatrix NegativeLogLikelihoodLoss NonMaxSuppression RoiAlign RotaryEmbedding
 SoftmaxCrossEntropyLoss SwiGLU TensorScatter TfIdfVectorizer""".split()
 
 
-def borrowed(g):
+def oldest(op):
+    """The operator set from which on there is a case of op."""
+    return min(c[1].get("", 1) for c in cases()[op])
+
+
+def borrowed(g, op=None):
     """A node of the suite on its own inputs, which others may read as well; floats may be values of the graph."""
     found = cases()
-    fitting = [c for c in found[g.choice(FORMS if g.chance(0.7) else sorted(found))]
+    fitting = [c for c in found[op or g.choice(FORMS if g.chance(0.7) else sorted(found))]
                if all(g.opsets.get(d, 0) >= v or d not in g.opsets for d, v in c[1].items())]
     if not fitting:
         raise Reject("the case is of a later operator set")
@@ -238,10 +259,10 @@ def borrowed(g):
     node = onnx.NodeProto.FromString(raw)
     if node.domain and node.domain not in g.opsets:
         raise Reject("another domain")
-    known = {}
+    known, settings = {}, {n for i, n in enumerate(node.input) if i in SETTINGS.get(node.op_type, ())}
     for name, x in arrays.items():
         same = [v for v in g.values if not v.is_sequence and v.dtype == x.dtype and v.is_static and v.shape == x.shape]
-        free = x.dtype == np.float32 and x.size > 1 and same and g.chance(0.4)
+        free = x.dtype == np.float32 and x.size > 1 and name not in settings and same and g.chance(0.4)
         fed = g.chance(0.8) or x.dtype == object
         known[name] = g.choice(same) if free else g.input([x] * 2) if fed else g.const(x)
     operands = [g.through(known[n]) if n and g.chance(max(g.wraps, 0.3)) else known.get(n) for n in node.input]
@@ -250,4 +271,5 @@ def borrowed(g):
     g.add(node, [v for v in operands if v is not None])
 
 
-RECIPES = [products] * 4 + [borrowed] * 3 + [convolutions, normalizations] * 2 + [pools, recurrent, resize, quantized]
+RECIPES = [products] * 4 + [borrowed] * 3 + [convolutions, normalizations] * 2 + [
+    pools, recurrent, resize, quantized, spectrum]

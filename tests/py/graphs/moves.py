@@ -201,8 +201,8 @@ def blocks(g):
     if op == "CenterCropPad":
         return g.emit(op, [v, ints(3, 7)], axes=[1, 2])
     if op == "ReverseSequence":
-        lens = np.asarray(g.rng.integers(1, min(v.shape[0], v.data[1].shape[0]) + 1, v.shape[1]), np.int64)
-        return g.emit(op, [v, lens], batch_axis=1, time_axis=0)
+        lens = [g.rng.integers(1, x.shape[0] + 1, x.shape[1]) for x in v.data]
+        return g.emit(op, [v, lens[0] if v.is_static and g.chance(0.5) else g.input(lens)], batch_axis=1, time_axis=0)
     more = {"mode": g.choice(["DCR", "CRD"])} if op == "DepthToSpace" else {}
     return g.emit(op, [v], blocksize=2, **more)
 
@@ -244,7 +244,7 @@ def optionals(g):
     box = g.alias("Optional", v)
     if g.chance(0.3):
         full = g.alias("OptionalHasElement", box)
-        full.data = full.shadow = [np.array(True)] * 2
+        full.data, full.shadows = [np.array(True)] * 2, [[np.array(True)] * 2] * len(full.shadows)
         g.values.append(full)
     g.values.append(g.alias("OptionalGetElement", box))
 
