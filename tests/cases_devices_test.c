@@ -56,13 +56,14 @@ static void feed(model *m, const nc_case *row) {
     static unsigned char bytes[MAX_BYTES];
     symbols syms = {.n = 0};
     for (size_t i = 0; i < nacre_session_n_inputs(m->session); i++) {
-        char names[16][64];
-        int rank;
-        int64_t dims[16], n = 1;
-        nacre_type t = nacre_session_input_type(m->session, i, &rank, dims);
-        nacre_session_input_dim_names(m->session, i, names);
+        char name[64];
+        int few;
+        int64_t dims[NACRE_MAX_RANK], n = 1;
+        nacre_type t = nacre_session_input_type(m->session, i, &few, dims);
+        int rank = nacre_session_dims(m->session, NACRE_EVERY_INPUT, i, dims, NACRE_MAX_RANK);
         for (int d = 0; d < rank; d++) {
-            if (dims[d] < 0) dims[d] = size_of(&syms, names[d]);
+            nacre_session_dim_name(m->session, NACRE_EVERY_INPUT, i, d, name);
+            if (dims[d] < 0) dims[d] = size_of(&syms, name);
             n *= dims[d];
         }
         if (n * 8 > MAX_BYTES) nc_test_failed(__FILE__, __LINE__, "%s: an input is too large", row->name);

@@ -134,13 +134,13 @@ static bool is_symbol(const char *s) {
 /* The named dims of an input and their sizes in this run. False: a dim is no plain name or number, or there are too
  * many. */
 static bool add_sizes(sizes *z, const model *m, size_t i_input, const nacre_value *v) {
-    char names[16][64];
-    nacre_session_input_dim_names(m->session, i_input, names);
     const int64_t *dims = nacre_value_dims(v);
     for (int d = 0; d < nacre_value_rank(v); d++) {
-        if (names[d][0] >= '0' && names[d][0] <= '9') continue;
-        if (!is_symbol(names[d]) || z->n == MAX_SIZES) return false;
-        memcpy(z->names[z->n], names[d], sizeof names[d]);
+        char name[64];
+        nacre_session_dim_name(m->session, NACRE_EVERY_INPUT, i_input, d, name);
+        if (name[0] >= '0' && name[0] <= '9') continue;
+        if (!is_symbol(name) || z->n == MAX_SIZES) return false;
+        memcpy(z->names[z->n], name, sizeof name);
         z->name[z->n] = z->names[z->n], z->value[z->n++] = dims[d];
     }
     return true;

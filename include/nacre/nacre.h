@@ -133,6 +133,8 @@ typedef enum nacre_kind {
     NACRE_KIND_TAPE
 } nacre_kind;
 
+#define NACRE_MAX_RANK 64 /* dims of a tensor */
+
 /* A dense tensor over the caller's memory: kept until the value is released. Not for strings. */
 NACRE_API nacre_code nacre_value_tensor(nacre_type type, int rank, const int64_t *dims, void *keeps_data,
                                         nacre_value **out, nacre_error *err);
@@ -277,24 +279,30 @@ NACRE_API const char *nacre_session_input_name(const nacre_session *s, size_t i)
 /* 1: the model says what the input is when it is not given. */
 NACRE_API int nacre_session_input_optional(const nacre_session *s, size_t i);
 NACRE_API const char *nacre_session_output_name(const nacre_session *s, size_t i);
-/* Type of an input or output; dims[k] is -1 where it is not constant. Rank -1: unknown or no tensor. dims holds 16. */
+/* Type of an input or output; dims[k] is -1 where it is not constant. Rank -1: unknown, no tensor, or more than the 16
+ * dims that `dims` holds: nacre_session_dims tells any number. */
 NACRE_API nacre_type nacre_session_input_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
 NACRE_API nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank, int64_t *dims);
-/* What the model calls the dims of an input: "batch", "past+1"; "4" for constants. */
+/* What the model calls the dims of an input: "batch", "past+1"; "4" for constants. The first 16 of them. */
 NACRE_API void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]);
 /* What a caller may know of an input that must be fed, an output, an input that has a default, or a variable, which a
- * state must have for the session. */
-typedef enum nacre_side { NACRE_INPUT, NACRE_OUTPUT, NACRE_OVERRIDABLE, NACRE_VARIABLE } nacre_side;
+ * state must have for the session. Every input, with or without a default, is numbered as in nacre_session_input_name.
+ */
+typedef enum nacre_side { NACRE_INPUT, NACRE_OUTPUT, NACRE_OVERRIDABLE, NACRE_VARIABLE, NACRE_EVERY_INPUT } nacre_side;
 typedef struct nacre_signature {
     const char *name;       /* belongs to the session */
     char type[128];         /* as ONNX writes it: "tensor(float)", "seq(tensor(int64))", "map(int64,tensor(float))" */
-    int rank;               /* -1: unknown, or no tensor */
+    int rank;               /* -1: unknown, no tensor, or more than 16: see nacre_session_dims */
     int64_t dims[16];       /* -1 where it is not constant */
     char dim_names[16][64]; /* what the model calls it: "batch", "past+1"; empty for constants and nameless dims */
 } nacre_signature;
 NACRE_API size_t nacre_session_n(const nacre_session *s, nacre_side side);
 NACRE_API nacre_code nacre_session_signature(const nacre_session *s, nacre_side side, size_t i, nacre_signature *out,
                                              nacre_error *err);
+/* The number of dims, -1: unknown or no tensor. The first `room` of them are written to dims, -1 where not constant. */
+NACRE_API int nacre_session_dims(const nacre_session *s, nacre_side side, size_t i, int64_t *dims, int room);
+/* 1: what the model calls the dim. 0: it is a constant or has no name, and the text is that of dumps. */
+NACRE_API int nacre_session_dim_name(const nacre_session *s, nacre_side side, size_t i, int axis, char name[64]);
 
 /* What the model says about itself; texts belong to the session and are never NULL. */
 typedef struct nacre_model_info {
@@ -415,7 +423,7 @@ NACRE_API nacre_code nacre_state_lend(nacre_state *st, const char *name, nacre_v
 typedef struct nacre_variable {
     const char *name; /* belongs to the state */
     nacre_type type;
-    int rank;
+    int rank; /* -1: more than 16: see nacre_state_dims */
     int64_t dims[16];
     const char *device; /* "cpu", "cuda", "guard" */
     int device_number;
@@ -427,6 +435,8 @@ NACRE_API size_t nacre_state_n(nacre_state *st);
 NACRE_API const char *nacre_state_name(nacre_state *st, size_t i); /* belongs to the state; NULL: out of range */
 /* Waits for a run that updates the state. */
 NACRE_API nacre_code nacre_state_variable(nacre_state *st, size_t i, nacre_variable *out, nacre_error *err);
+/* The number of its dims, of which the first `room` are written to dims; -1: no such variable. Waits likewise. */
+NACRE_API int nacre_state_dims(nacre_state *st, size_t i, int64_t *dims, int room);
 
 /* In these, st NULL is the session's own state; where st is given, the session may be NULL, except to reset. They wait
  * until no run is in their way. */

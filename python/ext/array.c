@@ -41,7 +41,7 @@ bool ncx_is_plain(nacre_type type) {
 
 typedef struct lent {
     array_interface a;
-    Py_ssize_t shape[16], strides[16];
+    Py_ssize_t shape[NACRE_MAX_RANK], strides[NACRE_MAX_RANK];
 } lent;
 
 static void free_lent(PyObject *capsule) {
@@ -101,13 +101,13 @@ static nacre_type type_of(const array_interface *a) {
 
 static bool usable(const array_interface *a) {
     int need = C_CONTIGUOUS | ALIGNED | NATIVE;
-    return a->two == 2 && a->nd <= 16 && (a->flags & need) == need && type_of(a) != NACRE_UNDEFINED;
+    return a->two == 2 && a->nd <= NACRE_MAX_RANK && (a->flags & need) == need && type_of(a) != NACRE_UNDEFINED;
 }
 
 /* Keeps the capsule, which keeps the memory: o itself may be a number without an array of its own. */
 static PyObject *borrow(PyObject *capsule, const array_interface *a) {
     static char nothing[16];
-    int64_t dims[16];
+    int64_t dims[NACRE_MAX_RANK];
     nacre_value *v;
     nacre_error err;
     for (int d = 0; d < a->nd; d++) dims[d] = a->shape[d];

@@ -42,7 +42,7 @@ typedef struct lent {
         dl_managed old;
         dl_versioned new;
     };
-    int64_t shape[16], strides[16];
+    int64_t shape[NACRE_MAX_RANK], strides[NACRE_MAX_RANK];
     nacre_value *v;
 } lent;
 
@@ -209,7 +209,7 @@ static const char *refuse(const dl_tensor *t, nacre_type *type) {
     if (t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST && t->device.type != DL_CUDA &&
         t->device.type != DL_CUDA_MANAGED && t->device.type != DL_EXT)
         return "only tensors in the memory of the host or of a CUDA device can be taken";
-    if (t->ndim > 16) return "tensors of more than 16 dims are not supported";
+    if (t->ndim > NACRE_MAX_RANK) return "tensors of more than 64 dims are not supported";
     if (!dense(t)) return "the tensor is not dense: make it contiguous first";
     for (int i = 0; i < N_KNOWN; i++)
         if (known[i].dl.code == t->dtype.code && known[i].dl.bits == t->dtype.bits && t->dtype.lanes == 1) {

@@ -60,7 +60,7 @@ int ncx_add_value(PyObject *module);
 PyObject *ncx_value_wrap(nacre_value *takes, bool writable); /* a new Value; NULL: takes is released */
 nacre_value *ncx_value_of(PyObject *o);                      /* borrowed; NULL with TypeError when o is no Value */
 PyObject *ncx_shape(const int64_t *dims, int rank);
-bool ncx_read_shape(PyObject *shape, int *rank, int64_t dims[16]);
+bool ncx_read_shape(PyObject *shape, int *rank, int64_t dims[NACRE_MAX_RANK]);
 void ncx_let_go(void *object); /* drops a reference from any thread, with or without the GIL */
 
 /* ---- array.c: numpy's __array_struct__, both ways ---- */

@@ -138,14 +138,17 @@ static void session_dealloc(PyObject *self) {
 
 /* ---- what a session tells ---- */
 
-static PyObject *shape_of(const nacre_signature *sig) {
-    PyObject *shape = PyList_New(sig->rank > 0 ? sig->rank : 0);
-    for (int d = 0; shape && d < sig->rank; d++) {
+static PyObject *shape_of(const nacre_session *s, nacre_side side, size_t i) {
+    int64_t dims[NACRE_MAX_RANK];
+    int rank = nacre_session_dims(s, side, i, dims, NACRE_MAX_RANK);
+    PyObject *shape = PyList_New(rank > 0 ? rank : 0);
+    for (int d = 0; shape && d < rank; d++) {
+        char name[64];
         PyObject *x;
-        if (sig->dims[d] >= 0)
-            x = PyLong_FromLongLong(sig->dims[d]);
+        if (dims[d] >= 0)
+            x = PyLong_FromLongLong(dims[d]);
         else
-            x = Py_BuildValue("z", sig->dim_names[d][0] ? sig->dim_names[d] : NULL);
+            x = Py_BuildValue("z", nacre_session_dim_name(s, side, i, d, name) ? name : NULL);
         if (!x || PyList_SetItem(shape, d, x) < 0) Py_CLEAR(shape);
     }
     return shape;
@@ -166,7 +169,7 @@ static PyObject *session_signature(PyObject *self, PyObject *side) {
         if (nacre_session_signature(s, (nacre_side)which, i, &sig, &err) != NACRE_OK)
             ncx_raise(NCX_RUNNING, &err);
         else
-            row = Py_BuildValue("(ssN)", sig.name, sig.type, shape_of(&sig));
+            row = Py_BuildValue("(ssN)", sig.name, sig.type, shape_of(s, (nacre_side)which, i));
         if (!row || PyList_SetItem(list, (Py_ssize_t)i, row) < 0) Py_CLEAR(list);
     }
     return list;

@@ -118,15 +118,18 @@ static PyObject *describe(PyObject *self, PyObject *index) {
     nacre_variable v;
     nacre_error err;
     nacre_code code;
+    int rank;
+    int64_t dims[NACRE_MAX_RANK];
     nacre_state *st = state_of(self);
     size_t i = PyLong_AsSize_t(index);
     if (PyErr_Occurred()) return NULL;
     Py_BEGIN_ALLOW_THREADS;
     code = nacre_state_variable(st, i, &v, &err);
+    rank = nacre_state_dims(st, i, dims, NACRE_MAX_RANK);
     Py_END_ALLOW_THREADS;
     if (code != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
     return Py_BuildValue("{s:s,s:i,s:N,s:s,s:i,s:i,s:L,s:N,s:N,s:N,s:N}", "name", v.name, "type", (int)v.type, "shape",
-                         ncx_shape(v.dims, v.rank), "device", v.device, "device_number", v.device_number, "grow_axis",
+                         ncx_shape(dims, rank), "device", v.device, "device_number", v.device_number, "grow_axis",
                          v.grow_axis, "capacity", (long long)v.capacity, "is_set", PyBool_FromLong(v.is_set),
                          "is_dirty", PyBool_FromLong(v.is_dirty), "is_lent", PyBool_FromLong(v.is_lent), "is_read_only",
                          PyBool_FromLong(v.is_read_only));

@@ -46,11 +46,11 @@ PyObject *ncx_shape(const int64_t *dims, int rank) {
     return t;
 }
 
-bool ncx_read_shape(PyObject *shape, int *rank, int64_t dims[16]) {
+bool ncx_read_shape(PyObject *shape, int *rank, int64_t dims[NACRE_MAX_RANK]) {
     Py_ssize_t n = PySequence_Size(shape);
     if (n < 0) return false;
-    if (n > 16) {
-        PyErr_Format(PyExc_ValueError, "a shape has at most 16 dims, got %zd", n);
+    if (n > NACRE_MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "a shape has at most %d dims, got %zd", NACRE_MAX_RANK, n);
         return false;
     }
     for (Py_ssize_t d = 0; d < n; d++) {
@@ -172,7 +172,7 @@ static nacre_env *env_of(PyObject *env) {
 static PyObject *empty(PyObject *module, PyObject *args) {
     (void)module;
     int type, rank;
-    int64_t dims[16];
+    int64_t dims[NACRE_MAX_RANK];
     PyObject *shape, *env = Py_None;
     const char *device = NULL;
     nacre_value *v = NULL;
@@ -190,7 +190,7 @@ static PyObject *empty(PyObject *module, PyObject *args) {
 static PyObject *at(PyObject *module, PyObject *args) {
     (void)module;
     int type, rank;
-    int64_t dims[16];
+    int64_t dims[NACRE_MAX_RANK];
     PyObject *shape, *address, *keeps, *env = Py_None;
     const char *device = NULL;
     nacre_value *v = NULL;
@@ -213,7 +213,7 @@ static PyObject *at(PyObject *module, PyObject *args) {
 static PyObject *from_strings(PyObject *module, PyObject *args) {
     (void)module;
     int rank;
-    int64_t dims[16], count = 1;
+    int64_t dims[NACRE_MAX_RANK], count = 1;
     PyObject *shape, *list;
     nacre_value *v = NULL;
     nacre_error err;

@@ -51,10 +51,13 @@ const char *nacre_session_output_name(const nacre_session *s, size_t i) {
     return i < (size_t)p->n_outputs ? p->graph->output_names.v[i] : NULL;
 }
 
+/* Callers bring room for so many dims. */
+enum { ROOM = 16 };
+
 static nacre_type slot_type(const nc_program *p, int slot, int *rank, int64_t *dims) {
     const nc_slot *s = &p->slots[slot];
-    *rank = s->rank;
-    for (int d = 0; d < s->rank; d++)
+    *rank = s->rank <= ROOM ? s->rank : -1;
+    for (int d = 0; d < *rank; d++)
         if (!nc_dim_is_const(p->dims[s->dims[d]], &dims[d])) dims[d] = -1;
     return (nacre_type)s->dtype;
 }
@@ -92,7 +95,7 @@ nacre_kind nacre_session_output_kind(const nacre_session *s, size_t i) {
 void nacre_session_input_dim_names(const nacre_session *s, size_t i, char names[16][64]) {
     const nc_program *p = s->s->program;
     const nc_slot *slot = &p->slots[p->inputs[i]];
-    for (int d = 0; d < slot->rank; d++) {
+    for (int d = 0; d < slot->rank && d < ROOM; d++) {
         nc_text t = {0};
         nc_dim_print(&t, p->dims[slot->dims[d]]);
         snprintf(names[d], 64, "%s", t.s ? t.s : "?");

@@ -14,6 +14,7 @@ static bool has_default(const nacre_session *s, size_t i) { return s->s->initial
 size_t nacre_session_n(const nacre_session *s, nacre_side side) {
     if (side == NACRE_OUTPUT) return nacre_session_n_outputs(s);
     if (side == NACRE_VARIABLE) return (size_t)s->s->program->n_vars;
+    if (side == NACRE_EVERY_INPUT) return nacre_session_n_inputs(s);
     size_t n = 0;
     for (size_t i = 0; i < nacre_session_n_inputs(s); i++) n += has_default(s, i) == (side == NACRE_OVERRIDABLE);
     return n;
@@ -21,6 +22,7 @@ size_t nacre_session_n(const nacre_session *s, nacre_side side) {
 
 static size_t input_at(const nacre_session *s, nacre_side side, size_t i) {
     size_t k = 0;
+    if (side == NACRE_EVERY_INPUT) return i;
     for (;; k++)
         if (has_default(s, k) == (side == NACRE_OVERRIDABLE) && i-- == 0) return k;
 }
@@ -70,6 +72,10 @@ static nc_code name_dim(const nc_dims *table, const nc_dim *d, char name[64]) {
     return failed ? NC_E_MEMORY : NC_OK;
 }
 
+enum { ROOM = sizeof((nacre_signature *)NULL)->dims / sizeof(int64_t) };
+
+static int rank_of(const nc_type *t) { return t && t->kind == NC_T_TENSOR ? t->rank : -1; }
+
 static nc_code fill(const nc_dims *table, const nc_type *type, nacre_signature *out) {
     nc_text t = {0};
     print_type(&t, type);
@@ -77,7 +83,7 @@ static nc_code fill(const nc_dims *table, const nc_type *type, nacre_signature *
     snprintf(out->type, sizeof out->type, "%s", t.s ? t.s : "");
     nc_text_release(&t);
     if (failed) return NC_E_MEMORY;
-    out->rank = type && type->kind == NC_T_TENSOR ? type->rank : -1;
+    out->rank = rank_of(type) <= ROOM ? rank_of(type) : -1;
     for (int d = 0; d < out->rank; d++) {
         if (nc_dim_is_const(type->dims[d], &out->dims[d])) continue;
         out->dims[d] = -1;
@@ -86,25 +92,53 @@ static nc_code fill(const nc_dims *table, const nc_type *type, nacre_signature *
     return NC_OK;
 }
 
+/* i is in range. */
+static const nc_type *type_at(const nacre_session *s, nacre_side side, size_t i) {
+    const nc_program *p = s->s->program;
+    int slot = side == NACRE_VARIABLE ? p->vars[i]
+               : side == NACRE_OUTPUT ? p->outputs[i]
+                                      : p->inputs[input_at(s, side, i)];
+    return p->slots[slot].value->type;
+}
+
 nacre_code nacre_session_signature(const nacre_session *s, nacre_side side, size_t i, nacre_signature *out,
                                    nacre_error *err) {
     const nc_program *p = s->s->program;
     size_t n = nacre_session_n(s, side);
     nacre_signature sig = {.rank = -1};
     if (i >= n) return nc_api_fail(err, NC_E_ARGUMENT, "the session has %zu of these, none with index %zu", n, i);
-    int slot = 0;
-    if (side == NACRE_VARIABLE) {
-        sig.name = p->graph->vars.v[i]->name, slot = p->vars[i];
-    } else if (side == NACRE_OUTPUT) {
-        sig.name = nacre_session_output_name(s, i), slot = p->outputs[i];
-    } else {
-        i = input_at(s, side, i);
-        sig.name = nacre_session_input_name(s, i), slot = p->inputs[i];
-    }
-    nc_code code = fill(p->model->dims, p->slots[slot].value->type, &sig);
+    if (side == NACRE_VARIABLE)
+        sig.name = p->graph->vars.v[i]->name;
+    else if (side == NACRE_OUTPUT)
+        sig.name = nacre_session_output_name(s, i);
+    else
+        sig.name = nacre_session_input_name(s, input_at(s, side, i));
+    nc_code code = fill(p->model->dims, type_at(s, side, i), &sig);
     if (code != NC_OK) return nc_api_error(err, code, NULL);
     *out = sig;
     return NACRE_OK;
+}
+
+int nacre_session_dims(const nacre_session *s, nacre_side side, size_t i, int64_t *dims, int room) {
+    const nc_type *t = i < nacre_session_n(s, side) ? type_at(s, side, i) : NULL;
+    int rank = rank_of(t);
+    for (int d = 0; d < rank && d < room; d++)
+        if (!nc_dim_is_const(t->dims[d], &dims[d])) dims[d] = -1;
+    return rank;
+}
+
+int nacre_session_dim_name(const nacre_session *s, nacre_side side, size_t i, int axis, char name[64]) {
+    const nc_type *t = i < nacre_session_n(s, side) ? type_at(s, side, i) : NULL;
+    int64_t size;
+    name[0] = 0;
+    if (axis < 0 || axis >= rank_of(t)) return 0;
+    const nc_dim *d = t->dims[axis];
+    if (!nc_dim_is_const(d, &size) && name_dim(s->s->program->model->dims, d, name) == NC_OK && name[0]) return 1;
+    nc_text dump = {0};
+    nc_dim_print(&dump, d);
+    snprintf(name, 64, "%s", dump.s ? dump.s : "?");
+    nc_text_release(&dump);
+    return 0;
 }
 
 static const char *text(const char *s) { return s ? s : ""; }

@@ -111,14 +111,24 @@ nacre_code nacre_state_variable(nacre_state *st, size_t i, nacre_variable *out, 
                            i);
     nacre_variable row = {.name = v->name};
     nc_state_look(st->state);
-    row.type = (nacre_type)v->dtype, row.rank = v->rank;
-    memcpy(row.dims, v->dims, (size_t)v->rank * sizeof *v->dims);
+    row.type = (nacre_type)v->dtype, row.rank = (size_t)v->rank <= sizeof row.dims / sizeof *row.dims ? v->rank : -1;
+    if (row.rank > 0) memcpy(row.dims, v->dims, (size_t)row.rank * sizeof *row.dims);
     row.device = v->device->table->name, row.device_number = v->device->number;
     row.grow_axis = v->grow_axis, row.capacity = v->grow_axis >= 0 ? v->cap : 0;
     row.is_set = v->set, row.is_dirty = v->dirty, row.is_lent = v->lent, row.is_read_only = v->read_only;
     nc_state_end(st->state, false);
     *out = row;
     return NACRE_OK;
+}
+
+int nacre_state_dims(nacre_state *st, size_t i, int64_t *dims, int room) {
+    const nc_state_var *v = i < (size_t)INT32_MAX ? nc_state_at(st->state, (int)i) : NULL;
+    if (!v) return -1;
+    nc_state_look(st->state);
+    int rank = v->rank;
+    for (int d = 0; d < rank && d < room; d++) dims[d] = v->dims[d];
+    nc_state_end(st->state, false);
+    return rank;
 }
 
 /* ---- contents ---- */

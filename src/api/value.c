@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+_Static_assert(NACRE_MAX_RANK == NC_MAX_RANK, "one limit inside and outside");
+
 nacre_code nc_api_check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err) {
     if (rank < 0 || rank > NC_MAX_RANK)
         return nc_api_fail(err, NC_E_ARGUMENT, "rank %d: expected 0 to %d", rank, NC_MAX_RANK);

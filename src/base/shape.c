@@ -67,11 +67,16 @@ bool nc_broadcast(const int64_t *a, int ra, const int64_t *b, int rb, int64_t *o
     return true;
 }
 
-void nc_broadcast_strides(const nc_tensor *t, int rank, const int64_t *dims, int64_t *strides) {
+void nc_spread_strides(int n_from, const int64_t *from_dims, const int64_t *from_strides, int rank, const int64_t *dims,
+                       int64_t *strides) {
     for (int i = rank - 1; i >= 0; i--) {
-        int at = i - (rank - t->rank);
-        strides[i] = at >= 0 && t->dims[at] == dims[i] ? t->strides[at] : 0;
+        int at = i - (rank - n_from);
+        strides[i] = at >= 0 && from_dims[at] == dims[i] ? from_strides[at] : 0;
     }
+}
+
+void nc_broadcast_strides(const nc_tensor *t, int rank, const int64_t *dims, int64_t *strides) {
+    nc_spread_strides(t->rank, t->dims, t->strides, rank, dims, strides);
 }
 
 /* One dim of n elements that every operand steps through densely; for shapes of one element or none. */

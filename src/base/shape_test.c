@@ -3,7 +3,8 @@
 
 #include "tests/check.h"
 
-#define DIMS(...) (const int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+    (const int64_t[]) { __VA_ARGS__ }
 
 TEST(shape_numel) {
     int64_t n = -7;
@@ -78,6 +79,19 @@ TEST(shape_broadcast_strides) {
     nc_tensor scalar = {.rank = 0};
     nc_broadcast_strides(&scalar, 2, DIMS(2, 3), strides);
     CHECK(strides[0] == 0 && strides[1] == 0);
+}
+
+TEST(sets_of_axes) {
+    CHECK(nc_axes_below(0) == 0 && nc_axes_below(3) == 7 && nc_axes_below(NC_MAX_RANK) == UINT64_MAX);
+    CHECK(nc_axes_of(0) == 1 && nc_axes_of(40) == (uint64_t)1 << 40);
+}
+
+TEST(tensors_are_copied_as_far_as_their_rank) {
+    nc_tensor from = {.dtype = NC_INT8, .rank = 2, .dims = {4, 5, 6}, .strides = {7, 8, 9}}, to = {.dims = {0, 0, -3}};
+    from.data = &from;
+    nc_tensor_copy(&to, &from);
+    CHECK(to.data == &from && to.dtype == NC_INT8 && to.rank == 2);
+    CHECK(to.dims[1] == 5 && to.strides[0] == 7 && to.strides[1] == 8 && to.dims[2] == -3);
 }
 
 /* Offset of element i, counted row-major. */

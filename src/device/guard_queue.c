@@ -30,7 +30,7 @@ static const size_t bytes_operand = sizeof(nc_tensor *) + sizeof(nc_tensor);
 static nc_tensor **append_operands(char **at, nc_tensor *const *from, int n) {
     nc_tensor **to = (nc_tensor **)(void *)*at, *tensors = (nc_tensor *)(void *)(to + n);
     for (int i = 0; i < n; i++) {
-        tensors[i] = *from[i];
+        nc_tensor_copy(&tensors[i], from[i]);
         to[i] = &tensors[i];
     }
     *at = (char *)(tensors + n);

@@ -7,8 +7,6 @@
 #include "infer/check.h"
 #include "ops/lane.h"
 
-enum { MAX_ELEMS = 64 };
-
 static nc_code infer_graph(nc_work *w, nc_graph *g);
 
 static nc_code type_of_const(nc_work *w, nc_value *v) {
@@ -29,8 +27,8 @@ static nc_code type_of_const(nc_work *w, nc_value *v) {
 
 /* Elements of a small integer constant, made when first asked for. */
 static nc_code elems_of_const(nc_work *w, nc_value *v) {
-    int64_t ints[MAX_ELEMS], n;
-    if (v->elems != NULL || v->lit == NULL || !nc_literal_ints(v->lit, ints, MAX_ELEMS, &n)) return NC_OK;
+    int64_t ints[NC_MAX_ELEMS], n;
+    if (v->elems != NULL || v->lit == NULL || !nc_literal_ints(v->lit, ints, NC_MAX_ELEMS, &n)) return NC_OK;
     nc_model *m = v->graph->model;
     const nc_dim **elems = nc_arena_array(&m->arena, (size_t)n, sizeof *elems);
     NC_NEED(w, elems);

@@ -85,6 +85,8 @@ typedef struct nc_variable {
     bool internal;             /* made by a pass (random state), not listed to users */
 } nc_variable;
 
+enum { NC_MAX_ELEMS = 2 * NC_MAX_RANK }; /* elements that are followed: Pad has two numbers for each dim */
+
 struct nc_value {
     int id;
     const char *name;

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { MAX_ELEMS = 64 };
-
 const nc_type *nc_in(nc_infer *c, int i) { return i >= 0 && i < c->node->n_in ? c->in[i].type : NULL; }
 
 bool nc_in_rank(nc_infer *c, int i, int *rank) {
@@ -75,8 +73,8 @@ nc_code nc_in_number(nc_infer *c, int i, int64_t *v, bool *known) {
 const nc_dim *const *nc_in_elems(nc_infer *c, int i, int *n) {
     if (i < 0 || i >= c->node->n_in) return NULL;
     nc_infer_val *in = &c->in[i];
-    int64_t v[MAX_ELEMS], n_lit;
-    if (in->elems == NULL && in->lit != NULL && nc_literal_ints(in->lit, v, MAX_ELEMS, &n_lit)) {
+    int64_t v[NC_MAX_ELEMS], n_lit;
+    if (in->elems == NULL && in->lit != NULL && nc_literal_ints(in->lit, v, NC_MAX_ELEMS, &n_lit)) {
         const nc_dim **elems = nc_arena_array(c->arena, (size_t)n_lit, sizeof *elems);
         if (elems == NULL) return NULL;
         for (int64_t k = 0; k < n_lit; k++)
@@ -125,7 +123,7 @@ nc_code nc_out_of_shape(nc_infer *c, nc_dtype elem, int i_shape, int rank) {
     int64_t count;
     const nc_dim *const *shape = nc_in_elems(c, i_shape, &n), *d = nc_in_dim(c, i_shape, 0);
     if (shape != NULL) return nc_out(c, 0, elem, n, shape);
-    bool counted = d != NULL && nc_dim_is_const(d, &count) && count <= NC_MAX_RANK;
+    bool counted = d != NULL && nc_dim_is_const(d, &count) && count <= INT32_MAX;
     return nc_out_unknown(c, 0, elem, counted ? (int)count : rank);
 }
 
@@ -139,7 +137,7 @@ nc_code nc_out_layout(nc_infer *c, int i, nc_layout layout) {
 }
 
 nc_code nc_out_elems(nc_infer *c, int i, int n, const nc_dim *const *elems) {
-    if (i < 0 || i >= c->node->n_out || n < 0 || n > MAX_ELEMS) return NC_OK;
+    if (i < 0 || i >= c->node->n_out || n < 0 || n > NC_MAX_ELEMS) return NC_OK;
     for (int k = 0; k < n; k++)
         if (elems[k] == NULL) return NC_OK;
     c->out[i].elems = nc_arena_copy(c->arena, elems, (size_t)n * sizeof *elems);

@@ -55,5 +55,6 @@ NC_MUST nc_code nc_lane_cpu_run(const nc_call *c);
 bool nc_lane_cuda_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_lane_cuda_prepare(nc_prep *p);
 NC_MUST nc_code nc_lane_cuda_run(const nc_call *c);
+int nc_lane_cuda_rank(const nc_type *t); /* the most dims that a tensor can have when those of 1 are left out; >= 1 */
 
 #endif

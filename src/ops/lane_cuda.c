@@ -5,17 +5,21 @@
 #include "kernels/cuda/chain.h"
 #include "ops/lane_prog.h"
 
-bool nc_lane_cuda_fits(const nc_node *n, const char **why) {
-    nc_lane_prog p;
-    if (nc_lane_prog_make(&p, n)) return true;
-    *why = p.why;
-    return false;
+int nc_lane_cuda_rank(const nc_type *t) {
+    int n = 0;
+    int64_t size;
+    for (int i = 0; i < t->rank; i++) n += !nc_dim_is_const(t->dims[i], &size) || size != 1;
+    return t->rank < 0 ? NC_MAX_RANK : n == 0 ? 1 : n;
 }
 
-/* The most dims that an operand of the node can have. */
-static int max_rank(const nc_node *n) {
-    int rank = n->out[0]->type->rank;
-    return rank < 0 ? NC_MAX_RANK : rank == 0 ? 1 : rank;
+bool nc_lane_cuda_fits(const nc_node *n, const char **why) {
+    nc_lane_prog p;
+    if (!nc_lane_prog_make(&p, n)) {
+        *why = p.why;
+        return false;
+    }
+    *why = "more operands and dims than one launch carries";
+    return nck_cuda_chain_holds(n->n_in + n->n_out, nc_lane_cuda_rank(n->out[0]->type));
 }
 
 nc_code nc_lane_cuda_prepare(nc_prep *prep) {
@@ -28,7 +32,8 @@ nc_code nc_lane_cuda_prepare(nc_prep *prep) {
     for (int i = 0; i < n->n_in; i++) types[i] = n->in[i]->type->elem;
     for (int i = 0; i < n->n_out; i++) types[n->n_in + i] = n->out[i]->type->elem;
     nck_tile_prog prog = nc_lane_prog_tile(&p);
-    NC_TRY(nck_cuda_chain_prepare(prep->device, &prog, types, max_rank(n), chain, &prep->w->diag));
+    NC_TRY(
+        nck_cuda_chain_prepare(prep->device, &prog, types, nc_lane_cuda_rank(n->out[0]->type), chain, &prep->w->diag));
     prep->state = chain;
     prep->strided_in = prep->strided_out = UINT32_MAX;
     prep->over[0] = UINT32_MAX;

@@ -18,18 +18,17 @@ static size_t wide_bytes(nc_dtype wide, const nc_tensor *t) {
 }
 
 /* The tensor as the kernel sees it, dense at *at, which moves on. */
-static nc_tensor widened(nc_types which, const nc_tensor *t, char **at, size_t *bytes) {
-    nc_tensor w = *t;
-    w.dtype = wide_of(which, t->dtype);
-    if (w.dtype == t->dtype) return w;
-    size_t n = wide_bytes(w.dtype, t);
-    nc_dense_strides(w.dims, w.rank, w.strides);
+static void widened(nc_types which, const nc_tensor *t, char **at, size_t *bytes, nc_tensor *w) {
+    nc_tensor_copy(w, t);
+    w->dtype = wide_of(which, t->dtype);
+    if (w->dtype == t->dtype) return;
+    size_t n = wide_bytes(w->dtype, t);
+    nc_dense_strides(w->dims, w->rank, w->strides);
     if (*at != NULL) {
-        w.data = t->data != NULL ? *at : NULL;
+        w->data = t->data != NULL ? *at : NULL;
         *at += n;
     }
     *bytes += n;
-    return w;
 }
 
 size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *state, const nc_tensor *in, int n_in,
@@ -37,8 +36,8 @@ size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *sta
     nc_tensor wide_in[MAX_OPERANDS], wide_out[MAX_OPERANDS];
     size_t bytes = 0;
     char *nowhere = NULL;
-    for (int i = 0; i < n_in && i < MAX_OPERANDS; i++) wide_in[i] = widened(which, &in[i], &nowhere, &bytes);
-    for (int i = 0; i < n_out && i < MAX_OPERANDS; i++) wide_out[i] = widened(which, &out[i], &nowhere, &bytes);
+    for (int i = 0; i < n_in && i < MAX_OPERANDS; i++) widened(which, &in[i], &nowhere, &bytes, &wide_in[i]);
+    for (int i = 0; i < n_out && i < MAX_OPERANDS; i++) widened(which, &out[i], &nowhere, &bytes, &wide_out[i]);
     /* More operands than that are refused by run, which then needs no workspace. */
     if (n_in > MAX_OPERANDS || n_out > MAX_OPERANDS) return 0;
     return bytes + (inner != NULL ? inner(state, wide_in, n_in, wide_out, n_out) : 0);
@@ -51,10 +50,10 @@ nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
     size_t bytes = 0;
     char *at = c->workspace;
     for (int i = 0; i < c->n_in; i++) {
-        in[i] = widened(which, c->in[i], &at, &bytes);
+        widened(which, c->in[i], &at, &bytes, &in[i]);
         if (in[i].dtype != c->in[i]->dtype && in[i].data != NULL) NC_TRY(nck_convert(c->in[i], &in[i], c->pool));
     }
-    for (int i = 0; i < c->n_out; i++) out[i] = widened(which, c->out[i], &at, &bytes);
+    for (int i = 0; i < c->n_out; i++) widened(which, c->out[i], &at, &bytes, &out[i]);
     nc_call wide = *c;
     wide.in = nc_tensor_pointers(p_in, in, c->n_in);
     wide.out = nc_tensor_pointers(p_out, out, c->n_out);

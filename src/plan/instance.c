@@ -37,7 +37,8 @@ typedef struct layout {
     block *blocks;
     int n;
     bucket *buckets;
-    int **issued; /* per stream: its instructions in this segment, after their number */
+    int **issued;        /* per stream: its instructions in this segment, after their number */
+    nc_tensor *operands; /* room for those of any instruction of the segment */
 } layout;
 
 /* Capacity of a dim: its value at the capacities; symbols that the segment itself will find count with their bounds. */
@@ -47,7 +48,7 @@ static bool cap_of(const layout *l, const nc_dim *d, int64_t *out) {
 
 static nc_code tensor_at_caps(const layout *l, int slot, nc_tensor *t) {
     const nc_slot *s = &l->p->slots[slot];
-    *t = (nc_tensor){.dtype = s->dtype, .rank = s->rank < 0 ? 0 : s->rank};
+    nc_tensor_set(t, NULL, s->dtype, s->rank < 0 ? 0 : s->rank);
     for (int d = 0; d < t->rank; d++) {
         if (cap_of(l, l->p->dims[s->dims[d]], &t->dims[d])) continue;
         NC_FAIL(l->w, NC_E_LIMIT, "the size of '%s' is unknown, negative or too large",
@@ -57,13 +58,28 @@ static nc_code tensor_at_caps(const layout *l, int slot, nc_tensor *t) {
     return NC_OK;
 }
 
+/* Room for the operands of any instruction of the segment, one after the other. */
+static nc_code operand_room(layout *l) {
+    const nc_segment *g = &l->p->segs[l->seg];
+    int n = 0;
+    for (int i = g->first; i < g->end; i++) {
+        const nc_instr *x = &l->p->instrs[i];
+        if (x->workspace >= 0 && x->n_in + x->n_out > n) n = x->n_in + x->n_out;
+    }
+    NC_NEED(l->w, l->operands = nc_arena_array(&l->w->scratch, (size_t)n + 1, sizeof *l->operands));
+    return NC_OK;
+}
+
+static nc_code operand_at_caps(const layout *l, int slot, nc_tensor *t) {
+    if (slot >= 0) return tensor_at_caps(l, slot, t);
+    nc_tensor_set(t, NULL, NC_UNDEFINED, 0);
+    return NC_OK;
+}
+
 static nc_code workspace_bytes(const layout *l, const nc_instr *x, size_t *out) {
-    nc_tensor *in = nc_arena_array(&l->w->scratch, (size_t)(x->n_in + x->n_out) + 1, sizeof *in);
-    NC_NEED(l->w, in);
-    for (int j = 0; j < x->n_in; j++)
-        if (x->in[j] >= 0) NC_TRY(tensor_at_caps(l, x->in[j], &in[j]));
-    for (int j = 0; j < x->n_out; j++)
-        if (x->out[j] >= 0) NC_TRY(tensor_at_caps(l, x->out[j], &in[x->n_in + j]));
+    nc_tensor *in = l->operands;
+    for (int j = 0; j < x->n_in; j++) NC_TRY(operand_at_caps(l, x->in[j], &in[j]));
+    for (int j = 0; j < x->n_out; j++) NC_TRY(operand_at_caps(l, x->out[j], &in[x->n_in + j]));
     *out = x->binding->workspace(x->state, in, x->n_in, in + x->n_in, x->n_out);
     const nc_choice *c = nc_choice_of(x->node);
     for (int i = 0; i < c->n_variants; i++) {
@@ -82,6 +98,7 @@ static nc_code add_block(layout *l, int slot, size_t bytes) {
 
 static nc_code collect(layout *l) {
     const nc_segment *g = &l->p->segs[l->seg];
+    NC_TRY(operand_room(l));
     for (int i = g->first; i < g->end; i++) {
         const nc_instr *x = &l->p->instrs[i];
         l->w->at_node = x->node->name, l->w->at_op = x->node->card->name;

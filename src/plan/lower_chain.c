@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-enum { MAX_INPUTS = 12, MAX_NODES = 24 };
+/* Inputs and dims: as many as one launch on a GPU can carry (kernels/cuda/chain.h). */
+enum { MAX_INPUTS = 12, MAX_NODES = 24, MAX_DIMS = 32 };
 
 typedef struct group {
     nc_node *nodes[MAX_NODES]; /* in graph order; the last gives the result */
@@ -17,7 +18,7 @@ typedef struct group {
 
 /* Narrow integers wrap when stored, so they may not stay in a wider register between two nodes. */
 static bool is_plain(const nc_type *t) {
-    if (!t || t->kind != NC_T_TENSOR || t->rank < 0) return false;
+    if (!t || t->kind != NC_T_TENSOR || t->rank < 0 || t->rank > MAX_DIMS) return false;
     return nc_dtype_is_float(t->elem) || t->elem == NC_INT64 || t->elem == NC_UINT64 || t->elem == NC_BOOL;
 }
 

@@ -61,7 +61,7 @@ static nc_code dyn_alloc(nc_dyn *d, int i, nc_dtype type, int rank, const int64_
     NC_NEED(&y->f->work, o);
     nc_object_unref(d->out[i]);
     d->out[i] = o;
-    *t = o->t;
+    nc_tensor_copy(t, &o->t);
     return NC_OK;
 }
 
@@ -207,7 +207,7 @@ static nc_code keep_results(nc_frame *f, const nc_instr *x, nc_object **out) {
             l->obj = out[k], out[k] = NULL;
         }
         if (l->obj->kind != NC_OBJ_TENSOR) continue;
-        l->t = l->obj->t;
+        nc_tensor_copy(&l->t, &l->obj->t);
         if (s->dtype && l->t.dtype != s->dtype)
             NC_FAIL(&f->work, NC_E_TYPE, "output '%s': expected %s, got %s", s->value->name, nc_dtype_name(s->dtype),
                     nc_dtype_name(l->t.dtype));
@@ -222,7 +222,7 @@ static nc_code keep_results(nc_frame *f, const nc_instr *x, nc_object **out) {
 static void expected_dims(const nc_frame *f, const nc_instr *x, nc_tensor *out) {
     for (int k = 0; k < x->n_out; k++) {
         const nc_slot *s = x->out[k] >= 0 ? &f->program->slots[x->out[k]] : NULL;
-        out[k] = (nc_tensor){.dtype = s ? s->dtype : NC_UNDEFINED, .rank = s ? s->rank : -1};
+        nc_tensor_set(&out[k], NULL, s ? s->dtype : NC_UNDEFINED, s ? s->rank : -1);
         for (int d = 0; d < out[k].rank; d++)
             if (!nc_dim_eval(f->program->dims[s->dims[d]], f->sym, f->known, &out[k].dims[d])) out[k].dims[d] = -1;
     }

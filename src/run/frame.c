@@ -83,7 +83,7 @@ static nc_code make_arrays(nc_work *w, nc_frame *f) {
     nc_tensor_pointers(f->results_ptr, f->results, (int)most_out);
     NC_TRY(make_bound(w, f));
     for (int i = 0; i < p->n_slots; i++)
-        if (p->slots[i].storage == NC_S_CONST) f->slots[i].t = f->prepared->consts[p->slots[i].index];
+        if (p->slots[i].storage == NC_S_CONST) nc_tensor_copy(&f->slots[i].t, &f->prepared->consts[p->slots[i].index]);
     fill_calls(f);
     return NC_OK;
 }
@@ -262,7 +262,7 @@ nc_code nc_frame_bind_input(nc_frame *f, int i, const nc_tensor *t, nc_object *t
     nc_object_unref(l->obj);
     l->obj = takes, l->there = true;
     l->on_device = takes && nc_object_on_device(takes);
-    if (t) l->t = *t;
+    if (t) nc_tensor_copy(&l->t, t);
     f->work.at_node = f->work.at_op = NULL;
     return NC_OK;
 }

@@ -33,7 +33,7 @@ static nc_code place_const(nc_work *w, nc_prepared *r, int i) {
     const nc_prog_const *k = &r->program->consts[i];
     const nc_literal *l = k->value->lit;
     nc_tensor *t = &r->consts[i];
-    *t = (nc_tensor){.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
+    nc_tensor_set(t, (void *)(uintptr_t)l->data, l->dtype, l->rank);
     memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
     nc_dense_strides(t->dims, t->rank, t->strides);
     if (k->packed_only || l->dtype == NC_STRING ||

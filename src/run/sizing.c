@@ -34,9 +34,9 @@ static nc_code operand(nc_frame *f, const nc_instr *x, const nc_call *c, int j, 
     const nc_slot *s = x->in[j] >= 0 ? &p->slots[x->in[j]] : NULL;
     bool made_here =
         s && s->seg == x->seg && s->storage != NC_S_INPUT && s->storage != NC_S_CONST && s->storage != NC_S_STATE;
-    *t = *c->in[j];
+    nc_tensor_copy(t, c->in[j]);
     if (!made_here || s->rank < 0) return NC_OK; /* what a dynamic kernel will make may be of any rank, or no tensor */
-    *t = (nc_tensor){.dtype = s->dtype, .rank = s->rank < 0 ? 0 : s->rank};
+    nc_tensor_set(t, NULL, s->dtype, s->rank);
     for (int d = 0; d < t->rank; d++)
         if (!nc_dim_eval(p->dims[s->dims[d]], f->sym, f->known, &t->dims[d]) || t->dims[d] < 0)
             NC_FAIL(&f->work, NC_E_SHAPE, "the size of '%s' is unknown, negative or too large", s->value->name);

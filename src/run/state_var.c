@@ -24,7 +24,7 @@ static nc_code room_bytes(nc_work *w, const nc_state_var *v, const int64_t *dims
 
 void nc_state_tensor(const nc_state_var *v, const int64_t *dims, nc_tensor *t) {
     int64_t room[NC_MAX_RANK];
-    *t = (nc_tensor){.data = v->buffer ? v->buffer->ptr : NULL, .dtype = v->dtype, .rank = v->rank};
+    nc_tensor_set(t, v->buffer ? v->buffer->ptr : NULL, v->dtype, v->rank);
     memcpy(t->dims, dims, (size_t)v->rank * sizeof *t->dims);
     memcpy(room, dims, (size_t)v->rank * sizeof *room);
     if (v->grow_axis >= 0) room[v->grow_axis] = v->cap;

@@ -210,6 +210,7 @@ def forms():
     c["einsum_trace"] = case("Einsum", 12, [f(3, 3)], equation="ii->i")
     c["einsum_implicit"] = case("Einsum", 12, [f(2, 3), f(3, 4)], equation="ij,jk")
     c["einsum_ellipsis"] = case("Einsum", 12, [f(2, 5, 3), f(2, 3, 4)], equation="...ij, ...jk -> ...ik")
+    c["einsum_ellipsis_spread"] = case("Einsum", 12, [f(2, 1, 5, 3), f(2, 4, 3, 2)], equation="...ij,...jk->...ik")
     c["einsum_sum"] = case("Einsum", 12, [f(2, 3), f(2, 3)], equation="ij,ij->")
     c["einsum_three"] = case("Einsum", 12, [f(2, 3), f(3, 4), f(4, 5)], equation="ij,jk,kl->il")
     c["einsum_capital"] = case("Einsum", 12, [f(2, 3), f(3, 4)], equation="Aj,jb->bA")

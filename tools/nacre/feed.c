@@ -137,15 +137,14 @@ void value_round_to_half(nacre_value *v) {
 }
 
 static int size_dims(const char *command, const common *c, nacre_session *s, size_t i, int rank, int64_t *dims) {
-    char names[16][64];
-    nacre_session_input_dim_names(s, i, names);
     for (int d = 0; d < rank; d++) {
+        char name[64], *end;
         if (dims[d] >= 0) continue;
-        const char *v = list_value(&c->dims, names[d]);
-        char *end;
+        nacre_session_dim_name(s, NACRE_EVERY_INPUT, i, d, name);
+        const char *v = list_value(&c->dims, name);
         dims[d] = v ? strtoll(v, &end, 10) : 1;
         if (v && (end == v || *end || dims[d] < 0))
-            return cli_usage(command, "--dim %s wants a whole number, got '%s'", names[d], v);
+            return cli_usage(command, "--dim %s wants a whole number, got '%s'", name, v);
     }
     return EXIT_DONE;
 }
@@ -165,11 +164,11 @@ static nacre_code read_given(const common *c, const char *name, nacre_kind kind,
 
 static int make_input(const char *command, const common *c, nacre_session *s, size_t i, nacre_value **out) {
     nacre_error err;
-    int rank;
-    int64_t dims[16];
+    int64_t dims[NACRE_MAX_RANK];
     const char *name = nacre_session_input_name(s, i);
     nacre_kind kind = nacre_session_input_kind(s, i);
-    nacre_type t = nacre_session_input_type(s, i, &rank, dims);
+    int rank = nacre_session_dims(s, NACRE_EVERY_INPUT, i, dims, NACRE_MAX_RANK), few;
+    nacre_type t = nacre_session_input_type(s, i, &few, (int64_t[16]){0});
     int code = size_dims(command, c, s, i, rank, dims);
     if (code != EXIT_DONE) return code;
     if (read_given(c, name, kind, t, rank, dims, out, &err) != NACRE_OK) return cli_error(&err);
@@ -199,17 +198,16 @@ static int check_dims(const char *command, const common *c, nacre_session *s) {
         char known[512] = "";
         bool found = false;
         for (size_t i = 0; i < nacre_session_n_inputs(s); i++) {
-            char names[16][64];
-            int rank;
-            int64_t dims[16];
-            nacre_session_input_type(s, i, &rank, dims);
-            nacre_session_input_dim_names(s, i, names);
+            int64_t dims[NACRE_MAX_RANK];
+            int rank = nacre_session_dims(s, NACRE_EVERY_INPUT, i, dims, NACRE_MAX_RANK);
             for (int d = 0; d < rank; d++) {
+                char name[64];
                 size_t at = strlen(known);
                 if (dims[d] >= 0) continue;
-                found |= strlen(names[d]) == n && strncmp(names[d], given, n) == 0;
-                if (at + strlen(names[d]) + 3 < sizeof known && !strstr(known, names[d]))
-                    snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", names[d]);
+                nacre_session_dim_name(s, NACRE_EVERY_INPUT, i, d, name);
+                found |= strlen(name) == n && strncmp(name, given, n) == 0;
+                if (at + strlen(name) + 3 < sizeof known && !strstr(known, name))
+                    snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", name);
             }
         }
         if (!eq) return cli_usage(command, "--dim wants NAME=N, got '%s'", given);

@@ -30,7 +30,7 @@ static bool parse_shape(const char *h, int *rank, int64_t *dims) {
             p++;
             continue;
         }
-        if (*rank == 16) return false;
+        if (*rank == NACRE_MAX_RANK) return false;
         char *end;
         dims[(*rank)++] = strtoll(p, &end, 10);
         p = end;
@@ -49,7 +49,7 @@ static int parse_kind(const char *h) {
 static nacre_code parse_body(const char *path, const char *h, const unsigned char *data, size_t n, nacre_value **out,
                              nacre_error *err) {
     int rank, kind = parse_kind(h);
-    int64_t dims[16];
+    int64_t dims[NACRE_MAX_RANK];
     if (kind < 0) return file_error(err, NACRE_TYPE, path, "its element type is not a little-endian number or bool");
     if (!parse_shape(h, &rank, dims)) return file_error(err, NACRE_BAD_MODEL, path, "its shape cannot be read");
     if (rank > 1 && strstr(h, "'fortran_order': True"))
@@ -87,7 +87,7 @@ nacre_code npy_write(const char *path, nacre_value *v, nacre_error *err) {
     while (kind < N_KINDS && kinds[kind].type != nacre_value_type(v)) kind++;
     if (kind == N_KINDS || nacre_value_kind(v) != NACRE_KIND_TENSOR)
         return file_error(err, NACRE_UNSUPPORTED, path, "only numbers can be saved as .npy");
-    char h[1024];
+    char h[2048]; /* enough for any dims */
     int n = snprintf(h, sizeof h, "{'descr': '%s', 'fortran_order': False, 'shape': (", kinds[kind].descr);
     for (int d = 0; d < nacre_value_rank(v); d++)
         n += snprintf(h + n, sizeof h - (size_t)n, "%lld, ", (long long)nacre_value_dims(v)[d]);

@@ -22,8 +22,8 @@
 
 typedef struct operand {
     char *base;
-    int64_t strides[NC_MAX_RANK];
-    size_t bytes; /* of one stored element */
+    const int64_t *strides; /* of the merged dims */
+    size_t bytes;           /* of one stored element */
     nc_dtype dtype;
     bool same;  /* stored in the compute type */
     bool flat;  /* dense over all merged dims */
@@ -43,11 +43,13 @@ typedef struct tile_job {
     size_t bytes; /* of one element of the compute type */
     size_t register_bytes;
     operand in[NCK_TILE_MAX_REG], out[NCK_TILE_MAX_OUT];
+    int64_t strides[NCK_TILE_MAX_REG + NCK_TILE_MAX_OUT][NC_MAX_RANK]; /* of the inputs, then of the outputs */
 } tile_job;
 
-/* Where a tile begins: the row's coordinates, the column, and the same as one number. */
+/* Where a tile begins: the column, the row's coordinates, and the same as one number. */
 typedef struct place {
-    int64_t at[NC_MAX_RANK], column, element;
+    int64_t column, element;
+    int64_t at[NC_MAX_RANK]; /* as many as there are merged dims, less one */
 } place;
 
 typedef struct registers {
@@ -123,8 +125,7 @@ static bool is_written(const nck_tile_prog *p, int reg) {
 }
 
 static void operand_init(operand *o, const tile_job *j, const nc_tensor *t, const int64_t *strides) {
-    *o = (operand){.base = t->data, .bytes = nc_dtype_bytes(t->dtype), .dtype = t->dtype};
-    memcpy(o->strides, strides, sizeof o->strides);
+    *o = (operand){.base = t->data, .strides = strides, .bytes = nc_dtype_bytes(t->dtype), .dtype = t->dtype};
     o->same = t->dtype == j->p->compute;
     o->flat = is_flat(strides, j->rank, j->dims);
     o->splat = is_splat(strides, j->rank);
@@ -133,7 +134,7 @@ static void operand_init(operand *o, const tile_job *j, const nc_tensor *t, cons
 }
 
 static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out) {
-    int64_t strides[NCK_TILE_MAX_REG + NCK_TILE_MAX_OUT][NC_MAX_RANK] = {{0}};
+    int64_t(*strides)[NC_MAX_RANK] = j->strides;
     j->p = p;
     j->table = nck_isa_get()->tile;
     j->lanes = p->compute == NC_FLOAT    ? j->table->f32
@@ -143,7 +144,7 @@ static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, 
     j->bytes = nc_dtype_bytes(p->compute);
     j->register_bytes = register_bytes(p->n_reg);
     j->tile = (int64_t)(j->register_bytes / j->bytes);
-    memcpy(j->dims, out[0]->dims, sizeof j->dims);
+    memcpy(j->dims, out[0]->dims, (size_t)out[0]->rank * sizeof *j->dims);
     for (int i = 0; i < p->n_in; i++) nc_broadcast_strides(in[i], out[0]->rank, out[0]->dims, strides[i]);
     for (int i = 0; i < p->n_out; i++) nc_broadcast_strides(out[i], out[0]->rank, out[0]->dims, strides[p->n_in + i]);
     j->rank = nc_coalesce(out[0]->rank, j->dims, p->n_in + p->n_out, strides);
@@ -207,6 +208,11 @@ static char *tile_address(const tile_job *j, const operand *o, const place *w) {
     return o->base + at * (int64_t)o->bytes;
 }
 
+static void place_copy(const tile_job *j, place *to, const place *from) {
+    to->column = from->column;
+    for (int i = 0; i < j->rank - 1; i++) to->at[i] = from->at[i];
+}
+
 static void next_row(const tile_job *j, place *w) {
     w->column = 0;
     for (int i = j->rank - 2; i >= 0; i--) {
@@ -224,7 +230,8 @@ static char *in_place(const tile_job *j, const operand *o, const place *w, int64
 }
 
 static void load_tile(const tile_job *j, const operand *o, char *dst, const place *from, int64_t n) {
-    place w = *from;
+    place w;
+    place_copy(j, &w, from);
     for (int64_t done = 0; done < n; next_row(j, &w)) {
         int64_t left = j->inner - w.column, run = left < n - done ? left : n - done;
         load_run(j, o, dst + done * (int64_t)j->bytes, tile_address(j, o, &w), run);
@@ -235,7 +242,8 @@ static void load_tile(const tile_job *j, const operand *o, char *dst, const plac
 }
 
 static void store_tile(const tile_job *j, const operand *o, const char *src, const place *from, int64_t n) {
-    place w = *from;
+    place w;
+    place_copy(j, &w, from);
     for (int64_t done = 0; done < n; next_row(j, &w)) {
         int64_t left = j->inner - w.column, run = left < n - done ? left : n - done;
         store_run(j, o, tile_address(j, o, &w), src + done * (int64_t)j->bytes, run);
@@ -272,14 +280,14 @@ static void tile_run_tile(const tile_job *j, registers *r, const place *w, int64
     for (int i = 0; i < p->n_out; i++) store_tile(j, &j->out[i], r->now[p->out_reg[i]], w, n);
 }
 
-static place tile_place_of(const tile_job *j, int64_t element) {
-    place w = {.element = element, .column = element % j->inner};
+static void tile_place_of(const tile_job *j, int64_t element, place *w) {
+    w->element = element;
+    w->column = element % j->inner;
     int64_t row = element / j->inner;
     for (int i = j->rank - 2; i >= 0; i--) {
-        w.at[i] = row % j->dims[i];
+        w->at[i] = row % j->dims[i];
         row /= j->dims[i];
     }
-    return w;
 }
 
 static void tile_run_chunk(void *ctx, int64_t i_chunk) {
@@ -294,7 +302,8 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
         r.now[i] = r.tile[i];
     }
     while (at < end) {
-        place w = tile_place_of(j, at);
+        place w;
+        tile_place_of(j, at, &w);
         int64_t n = end - at < j->tile ? end - at : j->tile;
         if (j->inner >= LONG_ROW && n > j->inner - w.column) n = j->inner - w.column;
         tile_run_tile(j, &r, &w, n);

@@ -69,7 +69,14 @@ static void add_op(nc_text *out, const nck_tile_op *op) {
     nc_text_add(out, forward >= 0 ? "));\n" : ");\n");
 }
 
+static int words_of(int n_args, int max_rank) { return 2 + max_rank + n_args * (1 + max_rank); }
+
+bool nck_cuda_chain_holds(int n_args, int max_rank) {
+    return n_args <= NCK_CUDA_CHAIN_MAX_ARGS && words_of(n_args, max_rank) <= NCK_CUDA_CHAIN_WORDS;
+}
+
 bool nck_cuda_chain_source(nc_text *out, const nck_tile_prog *p, const nc_dtype *types, int max_rank) {
+    if (!nck_cuda_chain_holds(p->n_in + p->n_out, max_rank)) return false;
     for (int i = 0; i < p->n_in + p->n_out; i++)
         if (nck_cuda_type_name(types[i]) == NULL) return false;
     add_head(out, p, max_rank);
@@ -91,7 +98,8 @@ nc_code nck_cuda_chain_prepare(nc_device *d, const nck_tile_prog *p, const nc_dt
     *out = (nck_cuda_chain){.n_in = p->n_in, .n_out = p->n_out, .max_rank = max_rank, .unroll = unroll_of(p)};
     nc_code code;
     if (!known)
-        code = nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "an element type that GPU kernels cannot hold");
+        code = nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL,
+                           "an element type that GPU kernels cannot hold, or too many operands and dims");
     else if (source.failed)
         code = nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
     else
@@ -102,11 +110,12 @@ nc_code nck_cuda_chain_prepare(nc_device *d, const nck_tile_prog *p, const nc_dt
 
 nc_code nck_cuda_chain_run(const nck_cuda_chain *k, nck_cuda_at at, nc_tensor *const *in, nc_tensor *const *out) {
     int64_t dims[NC_MAX_RANK], strides[NCK_CUDA_CHAIN_MAX_ARGS][NC_MAX_RANK];
-    int64_t packed[2 + NC_MAX_RANK + NCK_CUDA_CHAIN_MAX_ARGS * (1 + NC_MAX_RANK)];
+    int64_t packed[NCK_CUDA_CHAIN_WORDS];
     int n_args = k->n_in + k->n_out, R = k->max_rank;
-    memcpy(dims, out[0]->dims, sizeof dims);
+    size_t bytes = (size_t)out[0]->rank * sizeof *dims;
+    memcpy(dims, out[0]->dims, bytes);
     for (int i = 0; i < k->n_in; i++) nc_broadcast_strides(in[i], out[0]->rank, dims, strides[i]);
-    for (int i = 0; i < k->n_out; i++) memcpy(strides[k->n_in + i], out[i]->strides, sizeof strides[0]);
+    for (int i = 0; i < k->n_out; i++) memcpy(strides[k->n_in + i], out[i]->strides, bytes);
     int rank = nc_coalesce(out[0]->rank, dims, n_args, strides);
     if (rank > R) return nc_diag_set(at.diag, NC_E_SHAPE, NULL, NULL, "a chain planned for %d dims got %d", R, rank);
     int64_t n = nc_tensor_numel(out[0]), *to = packed;

@@ -8,17 +8,22 @@
 #include "kernels/cuda/launch.h"
 
 #define NCK_CUDA_CHAIN_ENTRY "chain"
-#define NCK_CUDA_CHAIN_MAX_ARGS (NCK_TILE_MAX_REG + NCK_TILE_MAX_OUT)
+#define NCK_CUDA_CHAIN_MAX_ARGS (NCK_TILE_MAX_REG + 1)
+#define NCK_CUDA_CHAIN_WORDS 512 /* of 8 bytes: the arguments of one launch on any GPU and driver */
 
 typedef struct nck_cuda_chain {
     nc_function *f;
     int n_in, n_out;
-    int max_rank;
+    int max_rank; /* merged dims that the kernel has room for */
     int unroll;
 } nck_cuda_chain;
 
+/* Whether a launch can carry n_args tensors (inputs and outputs) of that many dims. */
+bool nck_cuda_chain_holds(int n_args, int max_rank);
+
 /* Adds the source for a checked program. types: of the inputs, then of the outputs. max_rank: of the outputs, 1 to
- * NC_MAX_RANK. False: a type that kernels cannot hold. Out of memory: out->failed. */
+ * NC_MAX_RANK; dims of 1 need not be counted. False: a type that kernels cannot hold, or more than a launch can carry.
+ * Out of memory: out->failed. */
 bool nck_cuda_chain_source(nc_text *out, const nck_tile_prog *p, const nc_dtype *types, int max_rank);
 
 NC_MUST nc_code nck_cuda_chain_prepare(nc_device *d, const nck_tile_prog *p, const nc_dtype *types, int max_rank,

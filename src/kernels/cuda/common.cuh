@@ -73,7 +73,7 @@ template <> struct to<bf16> {
 };
 
 /* Dims of a walk through one or two tensors, outermost first. Mirrors nck_cuda_walk in launch.h. */
-#define MAX_RANK 16
+#define MAX_RANK 64
 struct walk {
     int64_t rank;
     int64_t dims[MAX_RANK], strides[2][MAX_RANK];

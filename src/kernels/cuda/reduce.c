@@ -6,6 +6,8 @@
 
 enum { SEGMENT = 4096, LONG = 256, THREADS = 128 };
 
+_Static_assert(2 * sizeof(nck_cuda_walk) + 8 * sizeof(int64_t) <= 4096, "what one launch carries");
+
 /* A number of the accumulator's type, as a kernel argument. */
 typedef union number {
     float f32;
@@ -54,7 +56,7 @@ static number divisor_of(nck_reduce_op op, nc_dtype t, int64_t n) {
     return a == NC_FLOAT ? (number){.f32 = (float)n} : a == NC_DOUBLE ? (number){.f64 = (double)n} : (number){.i64 = n};
 }
 
-static void split(const nc_tensor *x, uint32_t axes, nck_cuda_walk *kept, nck_cuda_walk *reduced) {
+static void split(const nc_tensor *x, nc_axes axes, nck_cuda_walk *kept, nck_cuda_walk *reduced) {
     int64_t dims[2][NC_MAX_RANK], strides[2][NC_MAX_RANK];
     int rank[2] = {0};
     for (int d = 0; d < x->rank; d++) {
@@ -80,7 +82,7 @@ static number join_start(const nck_cuda_reduce *k, int64_t n_reduced) {
     return nothing_of(k->op, k->type);
 }
 
-nc_code nck_cuda_reduce_run(const nck_cuda_reduce *k, nck_cuda_at at, const nc_tensor *x, uint32_t axes, void *out,
+nc_code nck_cuda_reduce_run(const nck_cuda_reduce *k, nck_cuda_at at, const nc_tensor *x, nc_axes axes, void *out,
                             void *workspace) {
     nck_cuda_walk kept, reduced;
     split(x, axes, &kept, &reduced);

@@ -21,7 +21,7 @@ NC_MUST nc_code nck_cuda_reduce_prepare(nc_device *d, nck_reduce_op op, nc_dtype
 size_t nck_cuda_reduce_workspace(int64_t n_out, int64_t n_reduced);
 
 /* Bit d of axes: dim d of x is reduced. out is dense, the kept dims in order. */
-NC_MUST nc_code nck_cuda_reduce_run(const nck_cuda_reduce *k, nck_cuda_at at, const nc_tensor *x, uint32_t axes,
+NC_MUST nc_code nck_cuda_reduce_run(const nck_cuda_reduce *k, nck_cuda_at at, const nc_tensor *x, nc_axes axes,
                                     void *out, void *workspace);
 
 #endif

@@ -55,6 +55,32 @@ TEST(cuda_needs_a_compiler) {
     CHECK(strstr(diag.text, "copy") != NULL);
 }
 
+/* The struct that launchers fill is the one that kernels read. */
+TEST(cuda_walks_have_room_for_any_rank) {
+    char line[32];
+    snprintf(line, sizeof line, "#define MAX_RANK %d\n", NC_MAX_RANK);
+    CHECK(strstr(nck_cuda_text_get(NCK_CUDA_TEXT_common), line) != NULL);
+    int64_t dims[NC_MAX_RANK], strides[NC_MAX_RANK], turned[NC_MAX_RANK];
+    for (int d = 0; d < NC_MAX_RANK; d++) dims[d] = d % 4 == 3 ? 2 : 1;
+    nc_dense_strides(dims, NC_MAX_RANK, strides);
+    for (int d = 0; d < NC_MAX_RANK; d++) turned[d] = strides[NC_MAX_RANK - 1 - d];
+    nck_cuda_walk w = nck_cuda_walk_of(NC_MAX_RANK, dims, strides, turned);
+    CHECK(w.rank == 16 && w.dims[15] == 2 && w.strides[0][15] == 1 && w.strides[0][0] == 1 << 15);
+}
+
+/* An elementwise op of three operands runs at any rank; many operands at few dims only. */
+TEST(cuda_chains_fit_one_launch) {
+    static const nck_tile_op op = {.lane = NCK_LANE_where, .dst = 3, .src = {0, 1, 2}};
+    static const uint16_t out[] = {3};
+    nck_tile_prog p = {.compute = NC_FLOAT, .n_in = 3, .n_out = 1, .n_reg = 4, .n_op = 1, .op = &op, .out_reg = out};
+    nc_dtype types[] = {NC_BOOL, NC_FLOAT, NC_FLOAT, NC_FLOAT};
+    nc_text s = {0};
+    CHECK(nck_cuda_chain_source(&s, &p, types, NC_MAX_RANK) && strstr(s.s, "#define RANK 64\n") != NULL);
+    nc_text_release(&s);
+    CHECK(nck_cuda_chain_holds(13, 32) && !nck_cuda_chain_holds(13, 64));
+    CHECK(nck_cuda_chain_holds(33, 12) && !nck_cuda_chain_holds(33, 16) && !nck_cuda_chain_holds(34, 1));
+}
+
 TEST(cuda_walks_merge) {
     int64_t dims[] = {2, 3, 1, 4}, dense[] = {12, 4, 4, 1}, turned[] = {1, 2, 6, 6};
     nck_cuda_walk w = nck_cuda_walk_of(4, dims, dense, NULL);

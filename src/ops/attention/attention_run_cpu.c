@@ -100,7 +100,8 @@ static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d,
 
 static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
     if (c->n_in <= MASK || c->in[MASK]->data == NULL) return NC_OK;
-    nc_tensor m = *c->in[MASK];
+    nc_tensor m;
+    nc_tensor_copy(&m, c->in[MASK]);
     int64_t dims[4] = {g->B, g->Hq, g->S, g->T};
     for (int i = 0; i < m.rank; i++) {
         int64_t want = dims[4 - m.rank + i];
@@ -113,12 +114,13 @@ static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
     g->mask_cols = m.rank > 0 ? m.dims[m.rank - 1] : g->T;
     g->mask_bool = m.dtype == NC_BOOL;
     if (mask_converts(c->in, c->n_in)) {
-        nc_tensor wide = m;
+        nc_tensor wide;
+        nc_tensor_copy(&wide, &m);
         wide.dtype = c->in[Q]->dtype;
         wide.data = *at;
         *at += mask_bytes(c->in, c->n_in);
         NC_TRY(nck_convert(&m, &wide, c->pool));
-        m = wide;
+        m.data = wide.data;
     }
     g->mask = m.data;
     return NC_OK;

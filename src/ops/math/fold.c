@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { MAX_ELEMS = 64 };
-
 /* Results that the element type can hold; symbols stand for sizes, which fit. */
 static bool fits_type(nc_dtype t, const nc_dim *d) {
     int64_t v;
@@ -25,12 +23,12 @@ static bool same_counts(nc_infer *c, int n_in, const nc_dim *const **elems, int 
     }
     for (int i = 0; i < n_in; i++)
         if (n_each[i] != 1 && n_each[i] != *n) return false;
-    return *n <= MAX_ELEMS && c->out[0].type != NULL;
+    return *n <= NC_MAX_ELEMS && c->out[0].type != NULL;
 }
 
 nc_code nc_math_fold2(nc_infer *c, nc_math_dim2 f) {
     const nc_dim *const *in[2];
-    const nc_dim *out[MAX_ELEMS];
+    const nc_dim *out[NC_MAX_ELEMS];
     int count[2], n;
     if (c->node->n_in != 2 || !same_counts(c, 2, in, count, &n)) return NC_OK;
     for (int i = 0; i < n; i++) {
@@ -90,7 +88,7 @@ nc_code nc_math_fold_less(nc_infer *c) { return nc_math_fold2(c, less); }
 nc_code nc_math_fold_greater(nc_infer *c) { return nc_math_fold2(c, greater); }
 
 nc_code nc_math_fold_neg(nc_infer *c) {
-    const nc_dim *out[MAX_ELEMS];
+    const nc_dim *out[NC_MAX_ELEMS];
     const nc_dim *const *in;
     int n_in, n;
     if (!same_counts(c, 1, &in, &n_in, &n)) return NC_OK;
@@ -103,7 +101,7 @@ nc_code nc_math_fold_neg(nc_infer *c) {
 
 nc_code nc_math_fold_where(nc_infer *c) {
     const nc_dim *const *in[3];
-    const nc_dim *out[MAX_ELEMS];
+    const nc_dim *out[NC_MAX_ELEMS];
     int count[3], n;
     int64_t yes;
     if (!same_counts(c, 3, in, count, &n)) return NC_OK;
@@ -135,10 +133,10 @@ static bool bound(nc_infer *c, int i_in, const nc_dim **out, int n, nc_math_dim2
 }
 
 nc_code nc_math_fold_clip(nc_infer *c) {
-    const nc_dim *out[MAX_ELEMS];
+    const nc_dim *out[NC_MAX_ELEMS];
     int n;
     const nc_dim *const *in = nc_in_elems(c, 0, &n);
-    if (in == NULL || n > MAX_ELEMS || c->out[0].type == NULL) return NC_OK;
+    if (in == NULL || n > NC_MAX_ELEMS || c->out[0].type == NULL) return NC_OK;
     for (int i = 0; i < n; i++) out[i] = in[i];
     if (!bound(c, 1, out, n, nc_dim_max) || !bound(c, 2, out, n, nc_dim_min)) return NC_OK;
     for (int i = 0; i < n; i++)

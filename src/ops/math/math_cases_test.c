@@ -18,6 +18,8 @@ extern const nc_case nc_math_cases[];
 const nc_case nc_math_cases[] = {
     {"add", TWO("Add")},
     {"add_bias", BIAS("Add")},
+    {"mul_of_34_dims", "<opset: \"\" 22> g (float[2,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,n,5] "
+                       "a, float[3,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,5] b) => (y) { y = Mul(a, b) }"},
     {"add_empty", "<opset: \"\" 22> g (float[0,4] a, float[4] b) => (y) { y = Add(a, b) }", {{0, 0}}, NC_CASE_NO_GRAD},
     {"add_scalars", "<opset: \"\" 22> g (float[] a, float[] b) => (y) { y = Add(a, b) }"},
     {"add_large",

@@ -21,7 +21,11 @@ static nc_code einsum_join(nc_infer *c, const nc_dim *a, const nc_dim *b, const 
     bool ca = nc_dim_is_const(a, &x), cb = nc_dim_is_const(b, &y);
     if (ca && cb && x != y && x != 1 && y != 1)
         NC_FAIL(c->w, NC_E_SHAPE, "a label has %lld in one operand and %lld in another", (long long)x, (long long)y);
-    *out = (ca && x != 1) || (cb && y == 1) ? a : (cb || (ca && x == 1)) ? b : a;
+    if (a == b || (ca && x != 1) || (cb && y == 1))
+        *out = a;
+    else
+        *out = cb || (ca && x == 1) ? b : nc_dim_spread(c->dims, a, b);
+    NC_NEED(c->w, *out);
     return NC_OK;
 }
 

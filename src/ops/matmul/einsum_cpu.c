@@ -74,11 +74,11 @@ static nc_tensor tensor_of(const einsum_work *w, const operand *o) {
 /* Sums the labels away that neither the other operand nor anything after operand i has. */
 static operand sum_own(einsum_work *w, const operand *o, const operand *other, int i) {
     operand r = {0};
-    uint32_t axes = 0;
+    nc_axes axes = 0;
     for (int k = 0; k < o->t.rank; k++) {
         int l = o->t.label[k];
         if (w->last[l] <= i && (other == NULL || einsum_find(&other->t, l) < 0)) {
-            axes |= 1u << k;
+            axes |= nc_axes_of(k);
             continue;
         }
         r.t.label[r.t.rank] = (uint8_t)l;
@@ -88,7 +88,7 @@ static operand sum_own(einsum_work *w, const operand *o, const operand *other, i
     nc_dense_strides(r.dims, r.t.rank, r.strides);
     int64_t kept = numel(&r), reduced = 1;
     for (int k = 0; k < o->t.rank; k++)
-        if (axes >> k & 1u) reduced *= o->dims[k];
+        if (axes >> k & 1) reduced *= o->dims[k];
     r.data = take(w, kept);
     size_t bytes = nck_reduce_workspace(kept, reduced);
     void *scratch = take(w, (int64_t)(bytes / nc_dtype_bytes(w->type) + 1));
@@ -178,6 +178,7 @@ static void run_product(const product *p, void *workspace, size_t bytes) {
                                 .c = p->y.data,
                                 .c_rs = p->n.size,
                                 .c_cs = 1}};
+    nck_walk walk;
     int64_t dims[NC_MAX_RANK], strides[3][NC_MAX_RANK];
     for (int k = 0; k < p->batch.rank; k++) {
         int l = p->batch.label[k];
@@ -186,7 +187,8 @@ static void run_product(const product *p, void *workspace, size_t bytes) {
         strides[1][k] = stride_of(&p->b, l);
         strides[2][k] = p->y.strides[k];
     }
-    nck_walk_init(&b.walk, p->batch.rank, dims, 3, strides);
+    nck_walk_init(&walk, p->batch.rank, dims, 3, strides);
+    b.walk = &walk;
     nck_gemm_batch_run(&b, workspace, bytes, p->w->pool);
 }
 

@@ -10,11 +10,10 @@
 #include "ops/matmul/pack.h"
 #include "ops/widen.h"
 
-/* One product per batch; strides of the batch dims for A, B, Y. */
+/* One product per batch. */
 typedef struct product {
     int64_t M, N, K;
-    int rank;
-    int64_t dims[NC_MAX_RANK], strides[3][NC_MAX_RANK];
+    nck_walk batches; /* of A, B and Y */
     int64_t a_rs, a_cs, b_rs, b_cs;
 } product;
 
@@ -27,9 +26,7 @@ static bool sizes(const nc_tensor *a, const nc_tensor *b, int64_t *M, int64_t *N
 
 /* The batch dims of t as the leading `rank` dims of the result. */
 static void batch_strides(const nc_tensor *t, int rank, const int64_t *dims, int64_t *strides) {
-    nc_tensor head = *t;
-    head.rank = t->rank > 2 ? t->rank - 2 : 0;
-    nc_broadcast_strides(&head, rank, dims, strides);
+    nc_spread_strides(t->rank > 2 ? t->rank - 2 : 0, t->dims, t->strides, rank, dims, strides);
 }
 
 static bool matmul_describe(const nc_tensor *a, const nc_tensor *b, const nc_tensor *y, product *p) {
@@ -39,21 +36,23 @@ static bool matmul_describe(const nc_tensor *a, const nc_tensor *b, const nc_ten
     p->a_cs = a->strides[a->rank - 1];
     p->b_rs = b->strides[b->rank > 1 ? b->rank - 2 : 0];
     p->b_cs = b->rank > 1 ? b->strides[b->rank - 1] : 0;
-    p->rank = lead;
-    for (int i = 0; i < lead; i++) p->dims[i] = y->dims[i];
-    batch_strides(a, lead, p->dims, p->strides[0]);
-    batch_strides(b, lead, p->dims, p->strides[1]);
+    nck_walk *w = &p->batches;
+    w->n_operands = 3;
+    w->n_dims = 0;
+    if (lead == 0) return true;
+    for (int i = 0; i < lead; i++) w->dims[i] = y->dims[i];
+    batch_strides(a, lead, w->dims, w->strides[0]);
+    batch_strides(b, lead, w->dims, w->strides[1]);
     for (int i = lead - 1, first = 1; i >= 0; i--, first = 0)
-        p->strides[2][i] = first ? p->M * p->N : p->strides[2][i + 1] * p->dims[i + 1];
-    p->rank = nc_coalesce(lead, p->dims, 3, p->strides);
+        w->strides[2][i] = first ? p->M * p->N : w->strides[2][i + 1] * w->dims[i + 1];
+    w->n_dims = nc_coalesce(lead, w->dims, 3, w->strides);
     /* B the same in the innermost batches and A's rows evenly spaced through them: they are rows of one product. */
-    int last = p->rank - 1;
-    if (lead > 0 && p->strides[1][last] == 0 && (p->M == 1 || p->strides[0][last] == p->M * p->a_rs)) {
-        if (p->M == 1) p->a_rs = p->strides[0][last];
-        p->M *= p->dims[last];
-        p->rank--;
+    int last = w->n_dims - 1;
+    if (w->strides[1][last] == 0 && (p->M == 1 || w->strides[0][last] == p->M * p->a_rs)) {
+        if (p->M == 1) p->a_rs = w->strides[0][last];
+        p->M *= w->dims[last];
+        w->n_dims--;
     }
-    if (lead == 0) p->rank = 0;
     return true;
 }
 
@@ -90,8 +89,8 @@ static nc_code matmul_run(const nc_call *c) {
                                 .b_packed = s->packed ? c->packed[0] : NULL,
                                 .c = c->out[0]->data,
                                 .c_rs = p.N,
-                                .c_cs = 1}};
-    nck_walk_init(&b.walk, p.rank, p.dims, 3, p.strides);
+                                .c_cs = 1},
+                        .walk = &p.batches};
     nck_gemm_batch_run(&b, c->workspace, c->bytes_workspace, c->pool);
     return NC_OK;
 }

@@ -53,15 +53,13 @@ static bool matmul_cuda_describe(const nc_call *c, nck_cuda_gemm_args *g) {
 }
 
 static void spread_batches(const nc_tensor *t, const batches *w, int64_t *strides) {
-    nc_tensor lead = *t;
-    lead.rank = t->rank > 2 ? t->rank - 2 : 0;
-    nc_broadcast_strides(&lead, w->rank, w->dims, strides);
+    nc_spread_strides(t->rank > 2 ? t->rank - 2 : 0, t->dims, t->strides, w->rank, w->dims, strides);
 }
 
 /* Fills w; the innermost batches become rows of A where that gives one larger product. */
 static void describe_batches(const nc_call *c, nck_cuda_gemm_args *g, batches *w) {
     const nc_tensor *y = c->out[0];
-    *w = (batches){.rank = y->rank - (c->in[0]->rank > 1) - (c->in[1]->rank > 1)};
+    w->rank = y->rank - (c->in[0]->rank > 1) - (c->in[1]->rank > 1);
     memcpy(w->dims, y->dims, (size_t)w->rank * sizeof *w->dims);
     spread_batches(c->in[0], w, w->strides[0]);
     spread_batches(c->in[1], w, w->strides[1]);

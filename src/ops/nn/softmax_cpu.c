@@ -27,7 +27,8 @@ nc_code nc_softmax_prepare(nc_prep *p) {
 static const nc_tensor *row_view(const softmax *s, const nc_tensor *t, int *axis, nc_tensor *room) {
     *axis = (int)(s->axis < 0 ? s->axis + t->rank : s->axis);
     if (!s->flat) return t;
-    *room = (nc_tensor){.data = t->data, .dtype = t->dtype, .rank = 2, .dims = {1, 1}};
+    nc_tensor_set(room, t->data, t->dtype, 2);
+    room->dims[0] = room->dims[1] = 1;
     for (int i = 0; i < t->rank; i++) room->dims[i >= *axis] *= t->dims[i];
     nc_dense_strides(room->dims, 2, room->strides);
     *axis = 1;

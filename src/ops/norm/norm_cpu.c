@@ -78,8 +78,9 @@ static size_t layer_workspace(const void *state, const nc_tensor *in, int n_in, 
 static const void *spread(const nc_call *c, const nc_tensor *v, const nc_tensor *x, int axis, void *room, bool *fits) {
     int64_t strides[NC_MAX_RANK], dense[NC_MAX_RANK], dims[NC_MAX_RANK];
     int rank = x->rank - axis, r_out;
-    nc_tensor t = *v;
+    nc_tensor t;
     if (v->data == NULL) return NULL;
+    nc_tensor_copy(&t, v);
     while (t.rank > rank && t.dims[0] == 1) { /* leading ones beyond the normalized dims */
         for (int i = 1; i < t.rank; i++) t.dims[i - 1] = t.dims[i], t.strides[i - 1] = t.strides[i];
         t.rank--;
@@ -95,7 +96,8 @@ static const void *spread(const nc_call *c, const nc_tensor *v, const nc_tensor 
 
 static nc_code stat_to(const nc_call *c, int i, const void *from, nc_dtype type) {
     if (i >= c->n_out || c->out[i]->data == NULL) return NC_OK;
-    nc_tensor t = *c->out[i];
+    nc_tensor t;
+    nc_tensor_copy(&t, c->out[i]);
     t.data = (void *)(uintptr_t)from;
     t.dtype = type;
     nc_dense_strides(t.dims, t.rank, t.strides);

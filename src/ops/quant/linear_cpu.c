@@ -82,12 +82,13 @@ static nc_code read_params(const nc_call *c, nck_linear *a) {
     double *scale = c->workspace, *zero = scale + n;
     if (has_zero && nc_tensor_numel(c->in[2]) != n)
         return linear_wrong(c, "the number of zero points", nc_tensor_numel(c->in[2]), n);
-    nc_tensor to = *c->in[1];
+    nc_tensor to;
+    nc_tensor_copy(&to, c->in[1]);
     to.data = scale, to.dtype = NC_DOUBLE;
     NC_TRY(nck_convert(c->in[1], &to, c->pool));
     for (int64_t i = 0; i < n && !has_zero; i++) zero[i] = 0;
     if (has_zero) {
-        to = *c->in[2];
+        nc_tensor_copy(&to, c->in[2]);
         to.data = zero, to.dtype = NC_DOUBLE;
         NC_TRY(nck_convert(c->in[2], &to, c->pool));
         for (int64_t i = 0; i < n && nc_dtype_class(c->in[2]->dtype) == 'N' && nc_dtype_bits(c->in[2]->dtype) == 8; i++)

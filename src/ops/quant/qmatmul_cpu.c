@@ -95,18 +95,16 @@ static nc_code qmatmul_check(const nc_call *c, const roles *r, const product *p)
 
 /* A walk over the batches of the result, its first `lead` dims: which matrix of A (offset 0) and of B (offset 1) each
  * uses, in matrices. */
-static nck_walk batches_of(const product *p, const nc_tensor *y, int lead) {
+static void batches_of(const product *p, const nc_tensor *y, int lead, nck_walk *w) {
     const nc_tensor *t[2] = {p->a, p->b};
     int64_t strides[2][NC_MAX_RANK];
-    nck_walk w;
     for (int k = 0; k < 2; k++) {
-        nc_tensor head = *t[k];
-        head.rank = t[k]->rank > 2 ? t[k]->rank - 2 : 0;
-        nc_dense_strides(head.dims, head.rank, head.strides);
-        nc_broadcast_strides(&head, lead, y->dims, strides[k]);
+        int rank = t[k]->rank > 2 ? t[k]->rank - 2 : 0;
+        int64_t dense[NC_MAX_RANK];
+        nc_dense_strides(t[k]->dims, rank, dense);
+        nc_spread_strides(rank, t[k]->dims, dense, lead, y->dims, strides[k]);
     }
-    nck_walk_init(&w, lead, y->dims, 2, strides);
-    return w;
+    nck_walk_init(w, lead, y->dims, 2, strides);
 }
 
 /* The numbers of one matrix: those that belong to it alone, or all. */
@@ -135,8 +133,10 @@ static void multiply(const nc_call *c, const product *p, int32_t *sums, void *wo
                         .b_rs = p->N,
                         .b_cs = 1,
                         .c_rs = p->N};
-    nck_walk w = batches_of(p, y, lead);
-    nck_walk_start(&w, 0);
+    nck_walk batches;
+    nck_walk_at w;
+    batches_of(p, y, lead, &batches);
+    nck_walk_start(&w, &batches, 0);
     for (int64_t i = 0; i < n_batches; i++, nck_walk_next(&w)) {
         int64_t ma = w.offset[0], mb = w.offset[1];
         g.a = (const char *)p->a->data + ma * p->M * p->K;
@@ -154,7 +154,7 @@ typedef struct qmatmul_rows {
     const nc_call *c;
     const product *p;
     const int32_t *sums;
-    nck_walk batches;
+    const nck_walk *batches;
 } qmatmul_rows;
 
 static float float_at(const nc_tensor *t, int64_t i) {
@@ -173,8 +173,8 @@ static void row_item(void *ctx, int64_t row) {
     nc_tensor *const *in = r->c->in;
     const nc_tensor *y = r->c->out[0];
     const product *p = r->p;
-    nck_walk w = r->batches;
-    nck_walk_start(&w, row / p->M);
+    nck_walk_at w;
+    nck_walk_start(&w, r->batches, row / p->M);
     int64_t ma = w.offset[0], mb = w.offset[1];
     float a = scale_at(in[1], p->M, ma, row % p->M), inv = float_at(in[6], 0);
     int zero = y->dtype == NC_INT8 ? *(const int8_t *)in[7]->data : *(const uint8_t *)in[7]->data;
@@ -198,8 +198,9 @@ nc_code nc_qmatmul_run(const nc_call *c) {
     int32_t *sums = r->linear ? c->workspace : y->data;
     multiply(c, &p, sums, (char *)c->workspace + sums_bytes(r, y));
     if (!r->linear) return NC_OK;
-    qmatmul_rows job = {
-        .c = c, .p = &p, .sums = sums, .batches = batches_of(&p, y, y->rank - (p.a->rank > 1) - (p.b->rank > 1))};
+    nck_walk batches;
+    batches_of(&p, y, y->rank - (p.a->rank > 1) - (p.b->rank > 1), &batches);
+    qmatmul_rows job = {.c = c, .p = &p, .sums = sums, .batches = &batches};
     nc_parallel(c->pool, nc_tensor_numel(y) / p.N, row_item, &job);
     return NC_OK;
 }

@@ -24,19 +24,21 @@ nc_code nc_arg_prepare(nc_prep *p) {
 }
 
 /* A scalar is a line of one element. */
-static nc_tensor as_lines(const nc_tensor *x) {
-    nc_tensor t = *x;
-    if (t.rank == 0) t.rank = 1, t.dims[0] = t.strides[0] = 1;
-    return t;
+static const nc_tensor *as_lines(const nc_tensor *x, nc_tensor *room) {
+    if (x->rank > 0) return x;
+    nc_tensor_set(room, x->data, x->dtype, 1);
+    room->dims[0] = room->strides[0] = 1;
+    return room;
 }
 
 nc_code nc_arg_run(const nc_call *c) {
     const arg_state *s = c->state;
-    nc_tensor x = as_lines(c->in[0]);
-    int axis = (int)(s->axis < 0 ? s->axis + x.rank : s->axis);
-    if (x.dims[axis] == 0 && nc_tensor_numel(c->out[0]) > 0)
+    nc_tensor room;
+    const nc_tensor *x = as_lines(c->in[0], &room);
+    int axis = (int)(s->axis < 0 ? s->axis + x->rank : s->axis);
+    if (x->dims[axis] == 0 && nc_tensor_numel(c->out[0]) > 0)
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "axis %d has no elements to choose from", axis);
-    return nck_arg(&x, axis, s->smallest, s->last, c->out[0]->data, c->pool);
+    return nck_arg(x, axis, s->smallest, s->last, c->out[0]->data, c->pool);
 }
 
 size_t nc_arg_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -65,11 +67,12 @@ nc_code nc_cumulate_run(const nc_call *c) {
     int64_t axis = nc_tensor_numel(at) != 1 ? INT64_MAX
                    : at->dtype == NC_INT32  ? *(const int32_t *)at->data
                                             : *(const int64_t *)at->data;
-    nc_tensor x = as_lines(c->in[0]);
-    if (axis < 0) axis += x.rank;
-    if (axis < 0 || axis >= x.rank)
-        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axis is out of range for %d dims", x.rank);
-    return nck_cumulate(&x, (int)axis, s->product, s->exclusive, s->reverse, c->out[0]->data, c->pool);
+    nc_tensor room;
+    const nc_tensor *x = as_lines(c->in[0], &room);
+    if (axis < 0) axis += x->rank;
+    if (axis < 0 || axis >= x->rank)
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axis is out of range for %d dims", x->rank);
+    return nck_cumulate(x, (int)axis, s->product, s->exclusive, s->reverse, c->out[0]->data, c->pool);
 }
 
 size_t nc_cumulate_narrow_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {

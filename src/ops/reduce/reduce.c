@@ -8,20 +8,18 @@
 
 #include <string.h>
 
-bool nc_reduce_mask(const int64_t *axes, int n, int rank, uint32_t *mask) {
+bool nc_reduce_mask(const int64_t *axes, int n, int rank, nc_axes *mask) {
     int within = rank > 0 ? rank : 1;
     *mask = 0;
     for (int i = 0; i < n; i++) {
         int64_t a = axes[i] < 0 ? axes[i] + within : axes[i];
         if (a < 0 || a >= within) return false;
-        if (rank > 0) *mask |= 1u << a;
+        if (rank > 0) *mask |= nc_axes_of(a);
     }
     return true;
 }
 
-static uint32_t all_axes(int rank) { return (1u << rank) - 1; }
-
-static nc_code mask_of(nc_infer *c, int rank, uint32_t *mask, bool *known) {
+static nc_code mask_of(nc_infer *c, int rank, nc_axes *mask, bool *known) {
     int64_t v[NC_MAX_RANK];
     const int64_t *axes = v;
     int n = 0;
@@ -35,7 +33,7 @@ static nc_code mask_of(nc_infer *c, int rank, uint32_t *mask, bool *known) {
         return NC_OK;
     }
     if (!nc_reduce_mask(axes, n, rank, mask)) NC_FAIL(c->w, NC_E_SHAPE, "an axis is out of range for %d dims", rank);
-    if (n == 0 && (noop == NULL || noop->i == 0)) *mask = all_axes(rank);
+    if (n == 0 && (noop == NULL || noop->i == 0)) *mask = nc_axes_below(rank);
     return NC_OK;
 }
 
@@ -52,7 +50,7 @@ static int rank_left(nc_infer *c, int rank) {
 nc_code nc_reduce_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     int rank, n = 0;
-    uint32_t mask;
+    nc_axes mask;
     bool known, keep = nc_attr_int(c->node, "keepdims") != 0;
     if (x == NULL) return NC_OK;
     if (!nc_in_rank(c, 0, &rank)) return nc_out_unknown(c, 0, x->elem, -1);
@@ -74,7 +72,7 @@ typedef const nc_dim *(*join_dims)(nc_dims *t, const nc_dim *a, const nc_dim *b)
 /* A vector of sizes reduced to one. */
 static nc_code fold(nc_infer *c, join_dims join) {
     int n, rank;
-    uint32_t mask;
+    nc_axes mask;
     bool known;
     const nc_dim *const *elems = nc_in_elems(c, 0, &n);
     if (elems == NULL || n < 1 || !nc_in_rank(c, 0, &rank) || rank != 1 || c->out[0].type == NULL) return NC_OK;

@@ -6,7 +6,7 @@
 
 /* Bit i: axis i is reduced. `axes` may be negative; false: one is out of range. A scalar counts as one with the axes 0
  * and -1, of which nothing is left to reduce: no bit. */
-bool nc_reduce_mask(const int64_t *axes, int n, int rank, uint32_t *mask);
+bool nc_reduce_mask(const int64_t *axes, int n, int rank, nc_axes *mask);
 
 size_t nc_reduce_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 

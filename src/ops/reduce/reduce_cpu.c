@@ -42,7 +42,7 @@ size_t nc_reduce_workspace(const void *state, const nc_tensor *in, int n_in, con
     return n > 0 ? nck_reduce_workspace(n, nc_tensor_numel(&in[0]) / n) : 0;
 }
 
-static nc_code read_axes(const nc_call *c, uint32_t *mask) {
+static nc_code read_axes(const nc_call *c, nc_axes *mask) {
     const reduction *r = c->state;
     int64_t axes[NC_MAX_RANK];
     int n = r->n_axes, rank = c->in[0]->rank;
@@ -56,12 +56,12 @@ static nc_code read_axes(const nc_call *c, uint32_t *mask) {
     }
     if (!nc_reduce_mask(axes, n, rank, mask))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "an axis is out of range for %d dims", rank);
-    if (n == 0 && !r->noop) *mask = (1u << rank) - 1;
+    if (n == 0 && !r->noop) *mask = nc_axes_below(rank);
     return NC_OK;
 }
 
 /* The kept dims of x fill y. */
-static bool sizes_fit(const nc_call *c, uint32_t mask) {
+static bool sizes_fit(const nc_call *c, nc_axes mask) {
     int64_t kept = 1;
     for (int i = 0; i < c->in[0]->rank; i++)
         if (!(mask >> i & 1)) kept *= c->in[0]->dims[i];
@@ -70,7 +70,7 @@ static bool sizes_fit(const nc_call *c, uint32_t mask) {
 
 static nc_code reduce_run(const nc_call *c) {
     const reduction *r = c->state;
-    uint32_t mask;
+    nc_axes mask;
     NC_TRY(read_axes(c, &mask));
     if (!sizes_fit(c, mask))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the axes do not give the planned shape");
@@ -124,19 +124,18 @@ nc_code nc_reduce_sum_to_prepare(nc_prep *p) {
 }
 
 nc_code nc_reduce_sum_to_run(const nc_call *c) {
-    const nc_tensor *y = c->out[0];
-    nc_tensor x = *c->in[0];
-    int lead = x.rank - y->rank;
-    uint32_t mask = 0;
+    const nc_tensor *x = c->in[0], *y = c->out[0];
+    int lead = x->rank - y->rank;
+    nc_axes mask = 0;
     bool fits = lead >= 0;
-    for (int i = 0; fits && i < x.rank; i++) {
+    for (int i = 0; fits && i < x->rank; i++) {
         int64_t to = i < lead ? -1 : y->dims[i - lead];
-        if (to == x.dims[i]) continue;
+        if (to == x->dims[i]) continue;
         fits = i < lead || to == 1;
-        mask |= 1u << i;
+        mask |= nc_axes_of(i);
     }
     if (!fits) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the shape does not broadcast to X's");
-    return nck_reduce(NCK_REDUCE_SUM, &x, mask, y->data, c->workspace, c->pool);
+    return nck_reduce(NCK_REDUCE_SUM, x, mask, y->data, c->workspace, c->pool);
 }
 
 nc_code nc_reduce_sum_to_narrow_run(const nc_call *c) { return nc_widen_run(T_NARROW, nc_reduce_sum_to_run, c); }

@@ -36,7 +36,7 @@ static size_t reduce_workspace(const void *state, const nc_tensor *in, int n_in,
     return n > 0 ? nck_cuda_reduce_workspace(n, nc_tensor_numel(&in[0]) / n) : 0;
 }
 
-static nc_code read_axes(const nc_call *c, uint32_t *mask) {
+static nc_code read_axes(const nc_call *c, nc_axes *mask) {
     const reduction *r = c->state;
     const int64_t *axes = r->axes;
     int64_t n = r->n_axes;
@@ -47,13 +47,13 @@ static nc_code read_axes(const nc_call *c, uint32_t *mask) {
     }
     if (n > NC_MAX_RANK || !nc_reduce_mask(axes, (int)n, rank, mask))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "axes are out of range for %d dims", rank);
-    if (n == 0 && !r->noop) *mask = (1u << rank) - 1;
+    if (n == 0 && !r->noop) *mask = nc_axes_below(rank);
     return NC_OK;
 }
 
 static nc_code reduce_run(const nc_call *c) {
     const reduction *r = c->state;
-    uint32_t mask;
+    nc_axes mask;
     int64_t kept = 1;
     NC_TRY(read_axes(c, &mask));
     for (int i = 0; i < c->in[0]->rank; i++)
@@ -68,11 +68,11 @@ static nc_code sum_to_run(const nc_call *c) {
     const reduction *r = c->state;
     const nc_tensor *x = c->in[0], *y = c->out[0];
     int lead = x->rank - y->rank;
-    uint32_t mask = 0;
+    nc_axes mask = 0;
     bool fits = lead >= 0;
     for (int i = 0; fits && i < x->rank; i++) {
         bool same = i >= lead && y->dims[i - lead] == x->dims[i];
-        if (!same) mask |= 1u << i;
+        if (!same) mask |= nc_axes_of(i);
         fits = same || i < lead || y->dims[i - lead] == 1;
     }
     if (!fits) return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the shape does not broadcast to X's");

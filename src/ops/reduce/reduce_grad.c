@@ -122,9 +122,9 @@ nc_code nc_reduce_grad_l2(nc_grad *g) {
 static bool known_axes(nc_grad *g, const axes *a, int64_t *at, int *n) {
     int rank = g->node->in[0]->type != NULL ? g->node->in[0]->type->rank : -1;
     int64_t given[NC_MAX_RANK], count = 0;
-    uint32_t mask = 0;
+    nc_axes mask = 0;
     if (rank < 0) return false;
-    if (a->all) mask = (1u << rank) - 1;
+    if (a->all) mask = nc_axes_below(rank);
     const nc_literal *lit = a->value != NULL ? a->value->lit : NULL;
     if (a->value != NULL && (lit == NULL || !nc_literal_ints(lit, given, NC_MAX_RANK, &count))) return false;
     if (a->value != NULL && !nc_reduce_mask(given, (int)count, rank, &mask)) return false;

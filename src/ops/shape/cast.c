@@ -53,8 +53,8 @@ static bool holds(nc_dtype t, const nc_dim *d) {
 static nc_code cast_fold(nc_infer *c) {
     int n;
     const nc_dim *const *elems = nc_in_elems(c, 0, &n);
-    const nc_dim *out[NC_SHAPE_MAX_ELEMS];
-    if (elems == NULL || c->out[0].type == NULL || n > NC_SHAPE_MAX_ELEMS) return NC_OK;
+    const nc_dim *out[NC_MAX_ELEMS];
+    if (elems == NULL || c->out[0].type == NULL || n > NC_MAX_ELEMS) return NC_OK;
     nc_dtype to = c->out[0].type->elem;
     for (int k = 0; k < n; k++) {
         int64_t v;

@@ -44,11 +44,11 @@ static nc_code concat_infer(nc_infer *c) {
 }
 
 static nc_code concat_fold(nc_infer *c) {
-    const nc_dim *all[NC_SHAPE_MAX_ELEMS];
+    const nc_dim *all[NC_MAX_ELEMS];
     int n_all = 0, rank, n;
     for (int i = 0; i < c->node->n_in; i++) {
         const nc_dim *const *elems = nc_in_rank(c, i, &rank) && rank == 1 ? nc_in_elems(c, i, &n) : NULL;
-        if (elems == NULL || n_all + n > NC_SHAPE_MAX_ELEMS) return NC_OK;
+        if (elems == NULL || n_all + n > NC_MAX_ELEMS) return NC_OK;
         for (int k = 0; k < n; k++) all[n_all++] = elems[k];
     }
     return nc_out_elems(c, 0, n_all, all);

@@ -43,9 +43,9 @@ static nc_code constant_infer(nc_infer *c) {
 }
 
 static nc_code constant_fold(nc_infer *c) {
-    int64_t v[NC_SHAPE_MAX_ELEMS], n;
-    const nc_dim *elems[NC_SHAPE_MAX_ELEMS];
-    if (c->out[0].lit == NULL || !nc_literal_ints(c->out[0].lit, v, NC_SHAPE_MAX_ELEMS, &n)) return NC_OK;
+    int64_t v[NC_MAX_ELEMS], n;
+    const nc_dim *elems[NC_MAX_ELEMS];
+    if (c->out[0].lit == NULL || !nc_literal_ints(c->out[0].lit, v, NC_MAX_ELEMS, &n)) return NC_OK;
     for (int64_t k = 0; k < n; k++) elems[k] = nc_dim_const(c->dims, v[k]);
     return nc_out_elems(c, 0, (int)n, elems);
 }
@@ -92,12 +92,12 @@ static nc_code filled_infer(nc_infer *c) {
 static nc_code filled_fold(nc_infer *c) {
     const nc_attr *a = nc_node_attr(c->node, "value");
     const nc_type *y = c->out[0].type;
-    const nc_dim *elems[NC_SHAPE_MAX_ELEMS];
+    const nc_dim *elems[NC_MAX_ELEMS];
     int64_t v, n, count = 1, size;
     if (a == NULL || y == NULL || y->rank < 0 || !nc_literal_ints(a->tensor, &v, 1, &n)) return NC_OK;
     for (int k = 0; k < y->rank; k++)
         if (!nc_dim_is_const(y->dims[k], &size) || !nc_mul_i64(count, size, &count)) return NC_OK;
-    if (count > NC_SHAPE_MAX_ELEMS) return NC_OK;
+    if (count > NC_MAX_ELEMS) return NC_OK;
     for (int64_t k = 0; k < count; k++) elems[k] = nc_dim_const(c->dims, v);
     return nc_out_elems(c, 0, (int)count, elems);
 }
@@ -176,11 +176,11 @@ static nc_code range_infer(nc_infer *c) {
 }
 
 static nc_code range_fold(nc_infer *c) {
-    const nc_dim *elems[NC_SHAPE_MAX_ELEMS];
+    const nc_dim *elems[NC_MAX_ELEMS];
     int64_t count, delta, start;
     int n;
     const nc_type *y = c->out[0].type;
-    if (y == NULL || !nc_dim_is_const(y->dims[0], &count) || count > NC_SHAPE_MAX_ELEMS) return NC_OK;
+    if (y == NULL || !nc_dim_is_const(y->dims[0], &count) || count > NC_MAX_ELEMS) return NC_OK;
     if (!nc_in_ints(c, 0, &start, 1, &n) || n != 1 || !nc_in_ints(c, 2, &delta, 1, &n) || n != 1) return NC_OK;
     for (int64_t k = 0; k < count; k++) elems[k] = nc_dim_const(c->dims, start + k * delta);
     return nc_out_elems(c, 0, (int)count, elems);

@@ -7,7 +7,7 @@
 #include "ops/build.h"
 #include "ops/card.h"
 
-enum { NC_SHAPE_MAX_ELEMS = 64, NC_SHAPE_HUGE = INT32_MAX /* bounds this far out mean "to the end" */ };
+enum { NC_SHAPE_HUGE = INT32_MAX /* bounds this far out mean "to the end" */ };
 
 typedef enum nc_shape_state { NC_SHAPE_ABSENT, NC_SHAPE_UNKNOWN, NC_SHAPE_KNOWN } nc_shape_state;
 

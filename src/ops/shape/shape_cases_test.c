@@ -40,6 +40,16 @@ const nc_case nc_shape_cases[] = {
      {{0, 0}},
      NC_CASE_EXACT},
     {"transpose_cycle", G "(float[2,3,n] x) => (y) { y = Transpose<perm = [2, 0, 1]>(x) }", {{0, 0}}, NC_CASE_EXACT},
+    {"transpose_of_18_dims",
+     G "(float[2,1,n,1,1,3,1,1,1,1,2,1,1,1,1,1,1,2] x) => (y) "
+       "{ y = Transpose<perm = [17, 0, 16, 1, 15, 2, 14, 3, 13, 4, 12, 5, 11, 6, 10, 7, 9, 8]>(x) }",
+     {{0, 0}},
+     NC_CASE_EXACT},
+    {"expand_to_20_dims",
+     G "(float[n,1] x) => (y) <const int64[20] s = {2, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4}> "
+       "{ y = Expand(x, s) }",
+     {{0, 0}},
+     NC_CASE_EXACT},
     {"transpose_empty", G "(float[0,3] x) => (y) { y = Transpose(x) }", {{0, 0}}, FIXED},
     {"transpose_half", G "(float16[n,33] x) => (y) { y = Transpose(x) }", {{0, 0}}, FIXED},
     {"expand", G "(float[n,1] x) => (y) <const int64[3] s = {2, 1, 4}> { y = Expand(x, s) }", {{0, 0}}, NC_CASE_EXACT},

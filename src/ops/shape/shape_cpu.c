@@ -132,7 +132,8 @@ static nc_code slice_grad_prepare(nc_prep *p) {
 static nc_code slice_grad_run(const nc_call *c) {
     static const char zero[16];
     const nc_tensor *dy = c->in[0], *dx = c->out[0];
-    nc_tensor part = *dy;
+    nc_tensor part;
+    nc_tensor_copy(&part, dy);
     size_t bytes = nc_dtype_bytes(dx->dtype);
     NC_TRY(nc_slice_view(c, 2, dx, &part));
     if (nc_tensor_numel(dx) > 0) nck_fill(dx->rank, dx->dims, bytes, zero, dx->data, dx->strides, c->pool);

@@ -2,6 +2,7 @@
  * formula between two storage types. Casts that a chain would do otherwise than the CPU are refused: a float beyond a
  * narrow integer stops at its ends there, and wraps in a chain. */
 #include "kernels/cuda/chain.h"
+#include "ops/lane.h"
 #include "ops/shape/shape.h"
 
 static bool cast_fits(const nc_node *n, const char **why) {
@@ -18,11 +19,15 @@ static nc_code cast_prepare(nc_prep *p) {
     const nc_type *x = p->node->in[0]->type, *y = p->node->out[0]->type;
     nck_cuda_chain *chain = nc_arena_alloc(p->arena, sizeof *chain);
     NC_NEED(p->w, chain);
-    nck_tile_prog prog = {.compute = nck_tile_compute(x->elem), .n_in = 1, .n_out = 1, .n_reg = 2, .n_op = 1,
-                          .op = &identity, .out_reg = out_reg};
+    nck_tile_prog prog = {.compute = nck_tile_compute(x->elem),
+                          .n_in = 1,
+                          .n_out = 1,
+                          .n_reg = 2,
+                          .n_op = 1,
+                          .op = &identity,
+                          .out_reg = out_reg};
     nc_dtype types[] = {x->elem, y->elem};
-    int rank = y->rank < 0 ? NC_MAX_RANK : y->rank == 0 ? 1 : y->rank;
-    NC_TRY(nck_cuda_chain_prepare(p->device, &prog, types, rank, chain, &p->w->diag));
+    NC_TRY(nck_cuda_chain_prepare(p->device, &prog, types, nc_lane_cuda_rank(y), chain, &p->w->diag));
     p->state = chain;
     p->strided_in = p->strided_out = 1;
     return NC_OK;

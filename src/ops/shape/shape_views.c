@@ -123,7 +123,7 @@ nc_code nc_slice_view(const nc_call *c, int first_arg, const nc_tensor *whole, n
     cuts s;
     int64_t at = 0, first, count;
     if (!read_cuts(c, first_arg, &s)) return shape_views_wrong(c, "starts, ends, axes and steps differ in length");
-    memcpy(part->strides, whole->strides, sizeof part->strides);
+    memcpy(part->strides, whole->strides, (size_t)whole->rank * sizeof *part->strides);
     for (int k = 0; k < s.n; k++) {
         int64_t axis = s.axes[k] < 0 ? s.axes[k] + whole->rank : s.axes[k];
         if (axis < 0 || axis >= whole->rank) return shape_views_wrong(c, "an axis is out of range");
@@ -188,7 +188,7 @@ nc_code nc_shape_view_split(const nc_call *c) {
             return shape_views_wrong(c, "the sizes do not fit the dim that is split");
         if (y->rank == x->rank && y->dims[axis] == size) {
             y->data = nc_tensor_numel(y) > 0 ? moved(x, at * x->strides[axis]) : x->data;
-            memcpy(y->strides, x->strides, sizeof y->strides);
+            memcpy(y->strides, x->strides, (size_t)x->rank * sizeof *y->strides);
         }
         at += size;
     }

@@ -9,7 +9,7 @@ int nc_shape_count(nc_infer *c, int i) {
     int rank;
     const nc_dim *d = nc_in_dim(c, i, 0);
     if (nc_in_rank(c, i, &rank) && rank == 0) return 1;
-    return d != NULL && nc_dim_is_const(d, &n) && n <= NC_SHAPE_MAX_ELEMS ? (int)n : -1;
+    return d != NULL && nc_dim_is_const(d, &n) && n <= NC_SHAPE_HUGE / 2 ? (int)n : -1;
 }
 
 nc_shape_state nc_shape_ints(nc_infer *c, int i, const char *attr, int64_t *v, int max, int *n) {

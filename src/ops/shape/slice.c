@@ -165,8 +165,8 @@ static nc_code slice_fold(nc_infer *c) {
     int n, rank;
     int64_t s, e, first, count;
     const nc_dim *const *elems = nc_in_elems(c, 0, &n);
-    const nc_dim *out[NC_SHAPE_MAX_ELEMS];
-    if (elems == NULL || !nc_in_rank(c, 0, &rank) || rank != 1 || n > NC_SHAPE_MAX_ELEMS) return NC_OK;
+    const nc_dim *out[NC_MAX_ELEMS];
+    if (elems == NULL || !nc_in_rank(c, 0, &rank) || rank != 1 || n > NC_MAX_ELEMS) return NC_OK;
     NC_TRY(read_arguments(c, 1, &a));
     if (a.n != 1 || !a.axes_known || !a.steps_known || a.starts == NULL || a.ends == NULL) return NC_OK;
     if (!nc_dim_is_const(a.starts[0], &s) || !nc_dim_is_const(a.ends[0], &e)) return NC_OK;

@@ -99,13 +99,13 @@ static nc_code expand_infer(nc_infer *c) {
 static nc_code expand_fold(nc_infer *c) {
     int n, rank;
     int64_t count;
-    const nc_dim *all[NC_SHAPE_MAX_ELEMS];
+    const nc_dim *all[NC_MAX_ELEMS];
     const nc_dim *const *elems = nc_in_elems(c, 0, &n);
     const nc_type *y = c->out[0].type;
     if (elems == NULL || y == NULL || !nc_in_rank(c, 0, &rank)) return NC_OK;
     if (y->rank > 1 || (y->rank == 1 && !nc_dim_is_const(y->dims[0], &count))) return NC_OK;
     if (y->rank == 0) count = 1;
-    if (count > NC_SHAPE_MAX_ELEMS || (n != 1 && n != count)) return NC_OK;
+    if (count > NC_MAX_ELEMS || (n != 1 && n != count)) return NC_OK;
     for (int k = 0; k < count; k++) all[k] = elems[n == 1 ? 0 : k];
     return nc_out_elems(c, 0, (int)count, all);
 }

@@ -3,8 +3,6 @@
 #include "ir/edit.h"
 #include "transform/transform.h"
 
-enum { MAX_ELEMS = 64 };
-
 static bool fixed_dims(const nc_type *t, int64_t *dims) {
     if (t == NULL || t->kind != NC_T_TENSOR || t->rank < 0) return false;
     for (int k = 0; k < t->rank; k++)
@@ -26,10 +24,10 @@ static bool store(nc_dtype t, void *data, int i, int64_t v) {
 
 /* *out stays NULL when the content is not known. */
 static nc_code literal_of(nc_work *w, const nc_value *v, const nc_literal **out) {
-    int64_t dims[NC_MAX_RANK], n, e, data[MAX_ELEMS];
+    int64_t dims[NC_MAX_RANK], n, e, data[NC_MAX_ELEMS];
     *out = v->lit;
     if (v->lit != NULL) return NC_OK;
-    if (v->elems == NULL || v->n_elems > MAX_ELEMS || !fixed_dims(v->type, dims)) return NC_OK;
+    if (v->elems == NULL || v->n_elems > NC_MAX_ELEMS || !fixed_dims(v->type, dims)) return NC_OK;
     if (!nc_numel(dims, v->type->rank, &n) || n != v->n_elems) return NC_OK;
     for (int k = 0; k < v->n_elems; k++)
         if (!nc_dim_is_const(v->elems[k], &e) || !store(v->type->elem, data, k, e)) return NC_OK;

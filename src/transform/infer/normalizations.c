@@ -8,7 +8,7 @@
 static int first_axis(const nc_node *mean, int rank) {
     int64_t given[NC_MAX_RANK];
     int n = 0;
-    uint32_t mask = 0;
+    nc_axes mask = 0;
     const int64_t *axes = nc_attr_ints(mean, "axes", &n);
     if (nc_attr_int(mean, "keepdims") == 0) return -1;
     if (axes == NULL) {
@@ -18,10 +18,10 @@ static int first_axis(const nc_node *mean, int rank) {
     for (int i = 0; i < n; i++) {
         int64_t a = axes[i] < 0 ? axes[i] + rank : axes[i];
         if (a < 0 || a >= rank) return -1;
-        mask |= 1u << a;
+        mask |= nc_axes_of(a);
     }
     for (int k = 0; k < rank; k++)
-        if (mask == ((1u << rank) - 1) - ((1u << k) - 1)) return k;
+        if (mask == nc_axes_below(rank) - nc_axes_below(k)) return k;
     return -1;
 }
 

@@ -38,7 +38,7 @@ static bool batch_is_tiny(const nck_gemm_args *g) {
     return plain && g->M <= TINY && g->N <= TINY && g->K <= TINY && g->M * g->N * g->K <= TINY;
 }
 
-static void batch_product(const nck_gemm_batch *b, const nck_walk *w, void *workspace, nc_pool *pool) {
+static void batch_product(const nck_gemm_batch *b, const nck_walk_at *w, void *workspace, nc_pool *pool) {
     nck_gemm_args g = b->one;
     int64_t es = (int64_t)nc_dtype_bytes(g.type);
     g.a = (const char *)g.a + w->offset[0] * es;
@@ -55,21 +55,21 @@ static void batch_product(const nck_gemm_batch *b, const nck_walk *w, void *work
 static void batch_group(void *ctx, int64_t group) {
     const batch_job *j = ctx;
     int64_t i = j->n * group / j->n_groups, end = j->n * (group + 1) / j->n_groups;
-    nck_walk w = j->b->walk;
-    for (nck_walk_start(&w, i); i < end; i++, nck_walk_next(&w))
+    nck_walk_at w;
+    for (nck_walk_start(&w, j->b->walk, i); i < end; i++, nck_walk_next(&w))
         batch_product(j->b, &w, j->workspace + (size_t)group * j->bytes_each, NULL);
 }
 
 void nck_gemm_batch_run(const nck_gemm_batch *b, void *workspace, size_t bytes, nc_pool *pool) {
     const nck_gemm_args *g = &b->one;
-    batch_job j = {.b = b, .workspace = workspace, .n = nck_walk_rows(&b->walk)};
+    batch_job j = {.b = b, .workspace = workspace, .n = nck_walk_rows(b->walk)};
     j.n_groups = nc_min64(j.n, GROUPS);
     j.bytes_each = batch_bytes_each(g->type, g->M, g->N, g->K, g->b_packed != NULL);
     if (j.n > 1 && j.bytes_each <= SMALL_WORKSPACE && (size_t)j.n_groups * j.bytes_each <= bytes) {
         nc_parallel(pool, j.n_groups, batch_group, &j);
         return;
     }
-    nck_walk w = b->walk;
-    nck_walk_start(&w, 0);
+    nck_walk_at w;
+    nck_walk_start(&w, b->walk, 0);
     for (int64_t i = 0; i < j.n; i++, nck_walk_next(&w)) batch_product(b, &w, workspace, pool);
 }

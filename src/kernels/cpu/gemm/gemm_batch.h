@@ -12,8 +12,8 @@
 #include "kernels/cpu/move/walk.h"
 
 typedef struct nck_gemm_batch {
-    nck_gemm_args one; /* the first product; b_packed serves all of them */
-    nck_walk walk;     /* from product to product: offsets of a, b and c */
+    nck_gemm_args one;    /* the first product; b_packed serves all of them */
+    const nck_walk *walk; /* from product to product: offsets of a, b and c */
 } nck_gemm_batch;
 
 /* Enough for n products to run side by side where one is small. Grows with each size. */

@@ -33,7 +33,7 @@ static void *numbers(nc_dtype type, int64_t n, uint32_t seed) {
 }
 
 /* A (D0,1,M,K) and B (D1,K,N) to C (D0,D1,M,N). */
-static nck_gemm_batch batch_of(const batch_case *k, const void *a, const void *b, void *c) {
+static nck_gemm_batch batch_of(const batch_case *k, const void *a, const void *b, void *c, nck_walk *walk) {
     int64_t dims[2] = {D0, D1};
     int64_t strides[3][NC_MAX_RANK] = {{k->M * k->K, 0}, {0, k->K * k->N}, {D1 * k->M * k->N, k->M * k->N}};
     nck_gemm_batch r = {.one = {.type = k->type,
@@ -49,8 +49,9 @@ static nck_gemm_batch batch_of(const batch_case *k, const void *a, const void *b
                                 .b_cs = 1,
                                 .c = c,
                                 .c_rs = k->N,
-                                .c_cs = 1}};
-    nck_walk_init(&r.walk, 2, dims, 3, strides);
+                                .c_cs = 1},
+                        .walk = walk};
+    nck_walk_init(walk, 2, dims, 3, strides);
     return r;
 }
 
@@ -75,7 +76,8 @@ TEST(gemm_batch_is_one_product_after_another) {
         void *a = numbers(k->type, D0 * k->M * k->K, 1), *b = numbers(k->type, D1 * k->K * k->N, 2);
         char *want = nc_alloc(out), *got = nc_alloc(out), *block = nc_alloc(most + 64);
         CHECK(a && b && want && got && block && pool && least <= most);
-        nck_gemm_batch batch = batch_of(k, a, b, got);
+        nck_walk walk;
+        nck_gemm_batch batch = batch_of(k, a, b, got, &walk);
         one_by_one(k, &batch, want, nc_align64_pointer(block));
         for (int way = 0; way < 4; way++) {
             memset(got, 0x5a, out);

@@ -15,7 +15,7 @@ typedef union wide {
 } wide;
 
 typedef struct convert_job {
-    nck_walk walk;
+    const nck_walk *walk;
     int64_t rows, row, ss, ds, piece, n_pieces, per_item;
     const nc_tensor *src, *dst;
     nc_narrowing how;
@@ -129,10 +129,10 @@ static char lane_of(nc_dtype t) {
 static void convert_item(void *ctx, int64_t item) {
     const convert_job *j = ctx;
     int64_t at = item * j->per_item, end = nc_min64(at + j->per_item, j->rows * j->n_pieces);
-    nck_walk w = j->walk;
+    nck_walk_at w;
     char lane = lane_of(j->src->dtype);
     wide buffer;
-    nck_walk_start(&w, at / j->n_pieces);
+    nck_walk_start(&w, j->walk, at / j->n_pieces);
     for (int64_t p = at % j->n_pieces; at < end; at++) {
         int64_t stop = nc_min64((p + 1) * j->piece, j->row);
         for (int64_t e = p * j->piece; e < stop; e += CHUNK) {
@@ -194,8 +194,10 @@ nc_code nck_convert_how(const nc_tensor *src, const nc_tensor *dst, nc_narrowing
     for (unsigned k = 0; nc_dtype_class(src->dtype) == 'N' && k < 1u << nc_dtype_bits(src->dtype); k++)
         j.values[k] = nc_narrow_to_f32(src->dtype, (uint8_t)k);
     if (packed) clear_tail(dst);
-    nck_walk_init(&j.walk, rank - 1, dims, 2, strides);
-    j.rows = nck_walk_rows(&j.walk);
+    nck_walk walk;
+    nck_walk_init(&walk, rank - 1, dims, 2, strides);
+    j.walk = &walk;
+    j.rows = nck_walk_rows(&walk);
     j.piece = nc_min64(j.row, ITEM);
     j.n_pieces = nc_ceil_div(j.row, j.piece);
     j.per_item = nc_max64(1, ITEM / j.piece);

@@ -13,7 +13,7 @@
 enum { ITEM_BYTES = 1 << 16, TILE = 32 };
 
 typedef struct copy_job {
-    nck_walk walk;           /* outer dims; operands: src, dst */
+    const nck_walk *walk;    /* outer dims; operands: src, dst */
     int64_t rows;            /* of the walk */
     int64_t row;             /* elements of a row */
     int64_t piece, n_pieces; /* elements a row is cut into, cuts per row */
@@ -56,8 +56,8 @@ static int mover_of(size_t es) { return es == 1 ? 0 : es == 2 ? 1 : es == 4 ? 2 
 static void copy_rows_item(void *ctx, int64_t item) {
     const copy_job *j = ctx;
     int64_t at = item * j->per_item, end = nc_min64(at + j->per_item, j->rows * j->n_pieces);
-    nck_walk w = j->walk;
-    nck_walk_start(&w, at / j->n_pieces);
+    nck_walk_at w;
+    nck_walk_start(&w, j->walk, at / j->n_pieces);
     for (int64_t p = at % j->n_pieces; at < end; at++) {
         int64_t e = p * j->piece;
         j->move(j, j->src + (w.offset[0] + e * j->ss) * j->es, j->dst + (w.offset[1] + e * j->ds) * j->es,
@@ -86,8 +86,10 @@ static void take_out(int rank, int d, int64_t *dims, int64_t (*strides)[NC_MAX_R
 }
 
 static void copy_run(copy_job *j, int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RANK], nc_pool *pool) {
-    nck_walk_init(&j->walk, rank - 1, dims, 2, strides);
-    j->rows = nck_walk_rows(&j->walk);
+    nck_walk walk;
+    nck_walk_init(&walk, rank - 1, dims, 2, strides);
+    j->walk = &walk;
+    j->rows = nck_walk_rows(&walk);
     j->row = dims[rank - 1];
     if (j->rows == 0 || j->row == 0) return;
     j->ss = strides[0][rank - 1];

@@ -8,7 +8,7 @@ enum { BLOCK = 1 << 14 };
 
 typedef struct nonzero_job {
     const nc_tensor *x;
-    nck_walk walk; /* over all dims, element by element */
+    const nck_walk *walk; /* over all dims, element by element */
     int64_t numel, total;
     int64_t *starts; /* counts first, then where each block begins */
     int64_t *out;
@@ -42,30 +42,32 @@ static int64_t block_end(const nonzero_job *j, int64_t block) {
 
 static void count_item(void *ctx, int64_t block) {
     nonzero_job *j = ctx;
-    nck_walk w = j->walk;
+    nck_walk_at w;
     int64_t n = 0, end = block_end(j, block);
-    nck_walk_start(&w, block * BLOCK);
+    nck_walk_start(&w, j->walk, block * BLOCK);
     for (int64_t i = block * BLOCK; i < end; i++, nck_walk_next(&w)) n += is_set(j->x->dtype, j->x->data, w.offset[0]);
     j->starts[block] = n;
 }
 
 static void write_item(void *ctx, int64_t block) {
     const nonzero_job *j = ctx;
-    nck_walk w = j->walk;
+    nck_walk_at w;
     int64_t at = j->starts[block], end = block_end(j, block);
-    nck_walk_start(&w, block * BLOCK);
+    nck_walk_start(&w, j->walk, block * BLOCK);
     for (int64_t i = block * BLOCK; i < end; i++, nck_walk_next(&w)) {
         if (!is_set(j->x->dtype, j->x->data, w.offset[0])) continue;
-        for (int d = 0; d < w.n_dims; d++) j->out[d * j->total + at] = w.at[d];
+        for (int d = 0; d < w.of->n_dims; d++) j->out[d * j->total + at] = w.at[d];
         at++;
     }
 }
 
 int64_t nck_nonzero(const nc_tensor *x, int64_t *out, void *workspace, nc_pool *pool) {
     nonzero_job j = {.x = x, .numel = nc_tensor_numel(x), .starts = workspace, .out = out};
-    int64_t strides[1][NC_MAX_RANK] = {{0}}, blocks = n_blocks(j.numel);
+    int64_t strides[1][NC_MAX_RANK], blocks = n_blocks(j.numel);
+    nck_walk walk;
     for (int d = 0; d < x->rank; d++) strides[0][d] = x->strides[d];
-    nck_walk_init(&j.walk, x->rank, x->dims, 1, strides);
+    nck_walk_init(&walk, x->rank, x->dims, 1, strides);
+    j.walk = &walk;
     nc_parallel(pool, blocks, count_item, &j);
     for (int64_t b = 0; b < blocks; b++) {
         int64_t n = j.starts[b];

@@ -9,12 +9,19 @@
 
 enum { NCK_WALK_MAX = 3 };
 
+/* The dims and how operands lie in them. Large: it is filled as far as it is used, never cleared or copied. */
 typedef struct nck_walk {
     int n_dims, n_operands;
-    int64_t dims[NC_MAX_RANK], at[NC_MAX_RANK];
+    int64_t dims[NC_MAX_RANK];
     int64_t strides[NCK_WALK_MAX][NC_MAX_RANK];
-    int64_t offset[NCK_WALK_MAX];
 } nck_walk;
+
+/* A row of it. */
+typedef struct nck_walk_at {
+    const nck_walk *of;
+    int64_t offset[NCK_WALK_MAX];
+    int64_t at[NC_MAX_RANK];
+} nck_walk_at;
 
 static inline void nck_walk_init(nck_walk *w, int n_dims, const int64_t *dims, int n_operands,
                                  int64_t (*strides)[NC_MAX_RANK]) {
@@ -26,22 +33,24 @@ static inline void nck_walk_init(nck_walk *w, int n_dims, const int64_t *dims, i
     }
 }
 
-static inline void nck_walk_start(nck_walk *w, int64_t row) {
-    for (int k = 0; k < w->n_operands; k++) w->offset[k] = 0;
+static inline void nck_walk_start(nck_walk_at *p, const nck_walk *w, int64_t row) {
+    p->of = w;
+    for (int k = 0; k < w->n_operands; k++) p->offset[k] = 0;
     for (int d = w->n_dims - 1; d >= 0; d--) {
-        w->at[d] = row % w->dims[d];
+        p->at[d] = row % w->dims[d];
         row /= w->dims[d];
-        for (int k = 0; k < w->n_operands; k++) w->offset[k] += w->at[d] * w->strides[k][d];
+        for (int k = 0; k < w->n_operands; k++) p->offset[k] += p->at[d] * w->strides[k][d];
     }
 }
 
-static inline void nck_walk_next(nck_walk *w) {
+static inline void nck_walk_next(nck_walk_at *p) {
+    const nck_walk *w = p->of;
     for (int d = w->n_dims - 1; d >= 0; d--) {
-        bool carry = ++w->at[d] == w->dims[d];
+        bool carry = ++p->at[d] == w->dims[d];
         for (int k = 0; k < w->n_operands; k++)
-            w->offset[k] += carry ? -(w->dims[d] - 1) * w->strides[k][d] : w->strides[k][d];
+            p->offset[k] += carry ? -(w->dims[d] - 1) * w->strides[k][d] : w->strides[k][d];
         if (!carry) return;
-        w->at[d] = 0;
+        p->at[d] = 0;
     }
 }
 

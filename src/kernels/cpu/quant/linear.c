@@ -93,16 +93,10 @@ static void dequantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
 /* ---- all types ---- */
 
 /* Elements [i, i+n) of dense data; i is a multiple of 8. */
-static nc_tensor part(nc_dtype t, const void *data, int64_t i, int64_t n) {
-    return (nc_tensor){.data = (char *)(uintptr_t)data + i / 8 * nc_dtype_bits(t) + i % 8 * nc_dtype_bits(t) / 8,
-                       .dtype = t,
-                       .rank = 1,
-                       .dims = {n},
-                       .strides = {1}};
-}
-
-static nc_tensor doubles(double *v, int64_t n) {
-    return (nc_tensor){.data = v, .dtype = NC_DOUBLE, .rank = 1, .dims = {n}, .strides = {1}};
+static void part(nc_dtype t, const void *data, int64_t i, int64_t n, nc_tensor *out) {
+    nc_tensor_set(out, (char *)(uintptr_t)data + i / 8 * nc_dtype_bits(t) + i % 8 * nc_dtype_bits(t) / 8, t, 1);
+    out->dims[0] = n;
+    out->strides[0] = 1;
 }
 
 static double in_precision(nc_dtype t, double q) {
@@ -125,7 +119,10 @@ static void ends(nc_dtype t, double *low, double *high) {
 static void quantize_chunk(const nck_linear *a, int64_t i, int64_t n) {
     double v[CHUNK], low = 0, high = 0;
     bool integer = is_integer(a->y_type);
-    nc_tensor x = part(a->x_type, a->x, i, n), y = part(a->y_type, a->y, i, n), wide = doubles(v, n);
+    nc_tensor x, y, wide;
+    part(a->x_type, a->x, i, n, &x);
+    part(a->y_type, a->y, i, n, &y);
+    part(NC_DOUBLE, v, 0, n, &wide);
     if (nck_convert(&x, &wide, NULL) != NC_OK) return;
     if (integer) ends(a->y_type, &low, &high);
     for (int64_t k = 0; k < n;) {
@@ -142,7 +139,10 @@ static void quantize_chunk(const nck_linear *a, int64_t i, int64_t n) {
 
 static void dequantize_chunk(const nck_linear *a, int64_t i, int64_t n) {
     double v[CHUNK];
-    nc_tensor x = part(a->x_type, a->x, i, n), y = part(a->y_type, a->y, i, n), wide = doubles(v, n);
+    nc_tensor x, y, wide;
+    part(a->x_type, a->x, i, n, &x);
+    part(a->y_type, a->y, i, n, &y);
+    part(NC_DOUBLE, v, 0, n, &wide);
     if (nck_convert(&x, &wide, NULL) != NC_OK) return;
     for (int64_t k = 0; k < n;) {
         place p = linear_place_of(a, i + k);

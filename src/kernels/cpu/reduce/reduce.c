@@ -28,8 +28,9 @@ enum {
 typedef struct reduce_job {
     nck_reduce_op op;
     const nc_tensor *x;
-    void *out, *parts;      /* parts (n_out, n_segments), in the accumulator's type */
-    nck_walk kept, reduced; /* kept: without the strip's dim when columns; reduced: without its inner dim when rows */
+    void *out, *parts; /* parts (n_out, n_segments), in the accumulator's type */
+    /* kept: without the strip's dim when columns; reduced: without its inner dim when rows */
+    const nck_walk *kept, *reduced;
     int64_t n_out, n_reduced, n_segments;
     int64_t inner, inner_stride; /* rows: the inner reduced dim; columns: the strip's dim */
     int64_t group, n_groups;     /* outputs (rows) or strips (columns) per item; items per segment */
@@ -118,7 +119,7 @@ static int reduce_merge(int n, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
 }
 
 /* Fills in the walks; true: columns. Neither group of dims is empty of elements. */
-static bool reduce_split(reduce_job *j, uint32_t axes) {
+static bool reduce_split(reduce_job *j, nc_axes axes, nck_walk *kept, nck_walk *rest) {
     int64_t dims[2][NC_MAX_RANK], strides[2][1][NC_MAX_RANK];
     int n[2] = {0, 0};
     for (int d = 0; d < j->x->rank; d++) {
@@ -129,14 +130,16 @@ static bool reduce_split(reduce_job *j, uint32_t axes) {
     for (int i = 0; i < 2; i++) n[i] = reduce_merge(n[i], dims[i], strides[i]);
     int64_t width = dims[0][n[0] - 1], step = strides[1][0][n[1] - 1];
     bool columns = strides[0][0][n[0] - 1] == 1 && width > 1 && j->n_reduced > 1 && step != 1;
-    nck_walk_init(&j->kept, n[0] - columns, dims[0], 1, strides[0]);
-    nck_walk_init(&j->reduced, n[1] - !columns, dims[1], 1, strides[1]);
+    nck_walk_init(kept, n[0] - columns, dims[0], 1, strides[0]);
+    nck_walk_init(rest, n[1] - !columns, dims[1], 1, strides[1]);
+    j->kept = kept;
+    j->reduced = rest;
     j->inner = columns ? width : dims[1][n[1] - 1];
     j->inner_stride = columns ? 1 : step;
     return columns;
 }
 
-nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *out, void *workspace, nc_pool *pool) {
+nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out, void *workspace, nc_pool *pool) {
     int type = 0;
     while (type < N_LOOPS && loops[type].type != x->dtype) type++;
     if (type == N_LOOPS) return NC_E_UNSUPPORTED;
@@ -146,7 +149,8 @@ nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *ou
     if (j.n_out == 0) return NC_OK;
     j.n_segments = nc_ceil_div(j.n_reduced, SEGMENT);
     if (j.n_reduced > 0) {
-        bool columns = reduce_split(&j, axes);
+        nck_walk kept, reduced;
+        bool columns = reduce_split(&j, axes, &kept, &reduced);
         int64_t span = nc_min64(j.n_reduced, SEGMENT);
         j.n_strips = nc_ceil_div(j.inner, STRIP);
         j.group = nc_max64(1, ITEM / (columns ? span * STRIP : span));

@@ -27,10 +27,10 @@ size_t nck_reduce_workspace(int64_t n_out, int64_t n_reduced);
 
 /* Bit d of axes: dim d is reduced. out is dense, the kept dims in order, of x's type: f32, f64, i32, i64 or u64, others
  * give UNSUPPORTED. workspace is aligned for 8 bytes. */
-NC_MUST nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *out, void *workspace,
+NC_MUST nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out, void *workspace,
                            nc_pool *pool);
 
 /* One accumulator in double (int64 for integers), element after element. */
-NC_MUST nc_code nck_reduce_ref(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *out);
+NC_MUST nc_code nck_reduce_ref(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out);
 
 #endif

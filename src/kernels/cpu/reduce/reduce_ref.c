@@ -20,13 +20,14 @@ static int64_t step_int(nck_reduce_op op, int64_t a, int64_t b) {
     return (int64_t)(op == NCK_REDUCE_PROD ? (uint64_t)a * (uint64_t)b : (uint64_t)a + (uint64_t)b);
 }
 
-static void reduce_float(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out,
+static void reduce_float(nck_reduce_op op, const nc_tensor *x, const nck_walk *walk, int64_t from, int64_t n, void *out,
                          int64_t o) {
     bool narrow = x->dtype == NC_FLOAT;
     double acc = reduce_ref_start(op);
+    nck_walk_at w;
     for (int64_t r = 0; r < n; r++) {
-        nck_walk_start(w, r);
-        int64_t at = from + w->offset[0];
+        nck_walk_start(&w, walk, r);
+        int64_t at = from + w.offset[0];
         acc = reduce_ref_step(op, acc, narrow ? (double)((const float *)x->data)[at] : ((const double *)x->data)[at]);
     }
     if (op == NCK_REDUCE_MEAN) acc /= (double)n;
@@ -36,15 +37,16 @@ static void reduce_float(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int6
         ((double *)out)[o] = acc;
 }
 
-static void reduce_int(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_t from, int64_t n, void *out,
+static void reduce_int(nck_reduce_op op, const nc_tensor *x, const nck_walk *walk, int64_t from, int64_t n, void *out,
                        int64_t o) {
     bool narrow = x->dtype == NC_INT32;
     int64_t acc = op == NCK_REDUCE_PROD;
+    nck_walk_at w;
     if (op == NCK_REDUCE_MAX) acc = narrow ? INT32_MIN : INT64_MIN;
     if (op == NCK_REDUCE_MIN) acc = narrow ? INT32_MAX : INT64_MAX;
     for (int64_t r = 0; r < n; r++) {
-        nck_walk_start(w, r);
-        int64_t at = from + w->offset[0];
+        nck_walk_start(&w, walk, r);
+        int64_t at = from + w.offset[0];
         acc = step_int(op, acc, narrow ? ((const int32_t *)x->data)[at] : ((const int64_t *)x->data)[at]);
     }
     if (op == NCK_REDUCE_MEAN) acc = n ? acc / n : 0;
@@ -54,10 +56,11 @@ static void reduce_int(nck_reduce_op op, const nc_tensor *x, nck_walk *w, int64_
         ((int64_t *)out)[o] = acc;
 }
 
-nc_code nck_reduce_ref(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void *out) {
-    int64_t dims[2][NC_MAX_RANK], strides[2][1][NC_MAX_RANK] = {{{0}}};
+nc_code nck_reduce_ref(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out) {
+    int64_t dims[2][NC_MAX_RANK], strides[2][1][NC_MAX_RANK];
     int n[2] = {0, 0};
     nck_walk w[2];
+    nck_walk_at kept;
     for (int d = 0; d < x->rank; d++) {
         int reduced = axes >> d & 1;
         dims[reduced][n[reduced]] = x->dims[d];
@@ -68,8 +71,8 @@ nc_code nck_reduce_ref(nck_reduce_op op, const nc_tensor *x, uint32_t axes, void
     bool is_float = x->dtype == NC_FLOAT || x->dtype == NC_DOUBLE;
     if (!is_float && x->dtype != NC_INT32 && x->dtype != NC_INT64) return NC_E_UNSUPPORTED;
     for (int64_t o = 0; o < n_out; o++) {
-        nck_walk_start(&w[0], o);
-        (is_float ? reduce_float : reduce_int)(op, x, &w[1], w[0].offset[0], n_reduced, out, o);
+        nck_walk_start(&kept, &w[0], o);
+        (is_float ? reduce_float : reduce_int)(op, x, &w[1], kept.offset[0], n_reduced, out, o);
     }
     return NC_OK;
 }

@@ -8,7 +8,7 @@
 typedef struct reduce_case {
     int rank;
     int64_t dims[4], strides[4]; /* strides 0: dense */
-    uint32_t axes;
+    nc_axes axes;
 } reduce_case;
 
 static const reduce_case cases[] = {

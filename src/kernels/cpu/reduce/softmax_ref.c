@@ -20,10 +20,11 @@ static int64_t rows_of(nck_walk *w, int n, const nc_tensor *const *t, int axis) 
 }
 
 void nck_softmax_ref(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor *y, int axis) {
-    nck_walk w;
-    int64_t rows = rows_of(&w, 2, (const nc_tensor *const[]){x, y}, axis), n = x->dims[axis];
+    nck_walk walk;
+    nck_walk_at w;
+    int64_t rows = rows_of(&walk, 2, (const nc_tensor *const[]){x, y}, axis), n = x->dims[axis];
     for (int64_t r = 0; r < rows; r++) {
-        nck_walk_start(&w, r);
+        nck_walk_start(&w, &walk, r);
         double top = (double)-INFINITY, sum = 0;
         for (int64_t i = 0; i < n; i++) {
             double v = nc_tensor_get(x, w.offset[0] + i * x->strides[axis]);
@@ -39,10 +40,11 @@ void nck_softmax_ref(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor 
 
 void nck_softmax_grad_ref(nck_softmax_kind kind, const nc_tensor *y, const nc_tensor *dy, const nc_tensor *dx,
                           int axis) {
-    nck_walk w;
-    int64_t rows = rows_of(&w, 3, (const nc_tensor *const[]){y, dy, dx}, axis), n = y->dims[axis];
+    nck_walk walk;
+    nck_walk_at w;
+    int64_t rows = rows_of(&walk, 3, (const nc_tensor *const[]){y, dy, dx}, axis), n = y->dims[axis];
     for (int64_t r = 0; r < rows; r++) {
-        nck_walk_start(&w, r);
+        nck_walk_start(&w, &walk, r);
         double sum = 0;
         for (int64_t i = 0; i < n; i++) {
             double g = nc_tensor_get(dy, w.offset[1] + i * dy->strides[axis]);

@@ -145,11 +145,9 @@ void nck_rnn_cell_init(nck_rnn_cell *c, const nck_rnn_rule *rule) {
     cell_finish(&c->step);
 }
 
-void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool) {
-    nc_tensor all[NCK_RNN_MAX_IN + NCK_RNN_MAX_CONSTS];
-    for (int i = 0; i < p->n_tensors; i++) all[i] = in[i];
-    for (int i = 0; i < p->n_consts; i++)
-        all[p->n_tensors + i] = (nc_tensor){.data = (void *)(uintptr_t)&p->k[i], .dtype = NC_DOUBLE};
+void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *const *in, const nc_tensor *out, nc_pool *pool) {
+    nc_tensor consts[NCK_RNN_MAX_CONSTS];
+    for (int i = 0; i < p->n_consts; i++) nc_tensor_set(&consts[i], (void *)(uintptr_t)&p->k[i], NC_DOUBLE, 0);
     nck_tile_prog prog = {.compute = out[0].dtype,
                           .n_in = p->n_tensors + p->n_consts,
                           .n_out = p->n_out,
@@ -158,7 +156,8 @@ void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *in, const nc_tenso
                           .op = p->op,
                           .out_reg = p->out};
     nc_tensor *p_in[NCK_RNN_MAX_IN + NCK_RNN_MAX_CONSTS], *p_out[NCK_TILE_MAX_OUT];
-    for (int i = 0; i < prog.n_in; i++) p_in[i] = &all[i];
+    for (int i = 0; i < p->n_tensors; i++) p_in[i] = (nc_tensor *)(uintptr_t)in[i];
+    for (int i = 0; i < p->n_consts; i++) p_in[p->n_tensors + i] = &consts[i];
     for (int i = 0; i < prog.n_out; i++) p_out[i] = (nc_tensor *)(uintptr_t)&out[i];
     nck_tile_run(&prog, p_in, p_out, pool);
 }

@@ -161,21 +161,25 @@ static void add_product(layer *l, const void *s, int i_pack, int64_t n, int64_t 
              l->gemm, l->pool);
 }
 
-static nc_tensor view(const layer *l, const void *p, int64_t row_stride) {
-    return (nc_tensor){.data = (void *)(uintptr_t)p,
-                       .dtype = l->a->type,
-                       .rank = 2,
-                       .dims = {l->a->B, l->a->H},
-                       .strides = {row_stride, 1}};
+static void view(const layer *l, const void *p, int64_t row_stride, nc_tensor *t) {
+    nc_tensor_set(t, (void *)(uintptr_t)p, l->a->type, 2);
+    t->dims[0] = l->a->B;
+    t->dims[1] = l->a->H;
+    t->strides[0] = row_stride;
+    t->strides[1] = 1;
 }
 
-static nc_tensor gate(const layer *l, int i) { return view(l, l->gates + i * l->a->H * l->es, l->G * l->a->H); }
+static void gate(const layer *l, int i, nc_tensor *t) { view(l, l->gates + i * l->a->H * l->es, l->G * l->a->H, t); }
 
 static void gru_step(layer *l) {
     const nck_rnn_args *a = l->a;
     const nck_rnn_cell *cell = a->cell;
     int64_t H = a->H;
-    nc_tensor h = view(l, l->h, H), rec = view(l, l->rec, H), out = view(l, l->h_new, H);
+    nc_tensor g[3], h, rec, out;
+    for (int i = 0; i < 3; i++) gate(l, i, &g[i]);
+    view(l, l->h, H, &h);
+    view(l, l->rec, H, &rec);
+    view(l, l->h_new, H, &out);
     add_product(l, l->h, 0, 2 * H, 0);
     if (cell->rule.linear_before_reset) {
         nck_gemm(&(nck_gemm_args){.type = a->type,
@@ -194,28 +198,33 @@ static void gru_step(layer *l) {
                                   .bias_cs = 1},
                  l->gemm, l->pool);
     } else {
-        nck_rnn_prog_run(&cell->reset, (nc_tensor[]){gate(l, 1), h}, &rec, l->pool);
+        nck_rnn_prog_run(&cell->reset, (const nc_tensor *[]){&g[1], &h}, &rec, l->pool);
         add_product(l, l->rec, 1, H, 2 * H);
     }
-    nck_rnn_prog_run(&cell->step, (nc_tensor[]){gate(l, 0), gate(l, 2), h, gate(l, 1), rec}, &out, l->pool);
+    nck_rnn_prog_run(&cell->step, (const nc_tensor *[]){&g[0], &g[2], &h, &g[1], &rec}, &out, l->pool);
 }
 
 static void rnn_step(layer *l) {
     const nck_rnn_args *a = l->a;
     int64_t H = a->H;
     const char *p = a->p;
-    nc_tensor in[NCK_RNN_MAX_IN] = {gate(l, 0)}, out[2] = {view(l, l->h_new, H), view(l, l->c_new, H)};
+    nc_tensor in[NCK_RNN_MAX_IN], out[2];
+    const nc_tensor *p_in[NCK_RNN_MAX_IN];
     if (a->cell->rule.kind == NCK_GRU) {
         gru_step(l);
         return;
     }
     add_product(l, l->h, 0, l->G * H, 0);
+    view(l, l->h_new, H, &out[0]);
+    view(l, l->c_new, H, &out[1]);
+    gate(l, 0, &in[0]);
     if (a->cell->rule.kind == NCK_LSTM) {
-        for (int i = 1; i < 4; i++) in[i] = gate(l, i);
-        in[4] = view(l, l->c, H);
-        for (int i = 0; p && i < 3; i++) in[5 + i] = view(l, p + i * H * l->es, 0);
+        for (int i = 1; i < 4; i++) gate(l, i, &in[i]);
+        view(l, l->c, H, &in[4]);
+        for (int i = 0; p && i < 3; i++) view(l, p + i * H * l->es, 0, &in[5 + i]);
     }
-    nck_rnn_prog_run(&a->cell->step, in, out, l->pool);
+    for (int i = 0; i < NCK_RNN_MAX_IN; i++) p_in[i] = &in[i];
+    nck_rnn_prog_run(&a->cell->step, p_in, out, l->pool);
 }
 
 /* Takes the new states over, and writes them to y. */

@@ -62,7 +62,7 @@ typedef struct nck_rnn_cell {
 
 void nck_rnn_cell_init(nck_rnn_cell *c, const nck_rnn_rule *rule);
 /* in: n_tensors; all tensors f32 or all f64, each (B,H) or broadcast to it. */
-void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *in, const nc_tensor *out, nc_pool *pool);
+void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *const *in, const nc_tensor *out, nc_pool *pool);
 
 typedef struct nck_rnn_args {
     const nck_rnn_cell *cell;
