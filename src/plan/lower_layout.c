@@ -220,18 +220,16 @@ static void drop_unused(nc_graph *g) {
     }
 }
 
-static nc_code layout_graph(nc_work *w, nc_graph *g, const nc_plan_options *o) {
-    layouts l = {.w = w, .g = g, .b = {.w = w, .graph = g, .infer = nc_infer_node}};
+/* of: by node id; one array serves all graphs. */
+static nc_code layout_graph(nc_work *w, nc_graph *g, site **of, const nc_plan_options *o) {
+    layouts l = {.w = w, .g = g, .of = of, .b = {.w = w, .graph = g, .infer = nc_infer_node}};
     nc_map_init(&l.packed, &w->scratch);
-    l.of = nc_arena_array(&w->scratch, (size_t)g->model->next_id, sizeof *l.of);
-    NC_NEED(w, l.of);
-    memset(l.of, 0, (size_t)g->model->next_id * sizeof *l.of);
     NC_TRY(choose(&l, o));
     for (nc_node *n = g->first, *next; n; n = next) {
         next = n->next;
         w->at_node = n->name, w->at_op = n->card->name;
         for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++)
-            NC_TRY(layout_graph(w, n->subs[i].graph, o));
+            NC_TRY(layout_graph(w, n->subs[i].graph, of, o));
         const site *s = l.of[n->id];
         if (s && s->blocked) NC_TRY(rewrite(&l, s));
     }
@@ -240,5 +238,9 @@ static nc_code layout_graph(nc_work *w, nc_graph *g, const nc_plan_options *o) {
 }
 
 nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o) {
-    return o->no_layout ? NC_OK : layout_graph(w, m->main, o);
+    if (o->no_layout) return NC_OK;
+    site **of = nc_arena_array(&w->scratch, (size_t)m->next_id, sizeof *of);
+    NC_NEED(w, of);
+    memset(of, 0, (size_t)m->next_id * sizeof *of);
+    return layout_graph(w, m->main, of, o);
 }
