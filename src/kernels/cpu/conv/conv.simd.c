@@ -6,21 +6,31 @@
 
 /* Blocks of 16 channels are one vector of AVX-512, whose 32 registers hold 14 pixels by 2 blocks, two vectors of
  * weights and one of x. Two blocks of 8 by 5 pixels leave NEON's 32 registers room for the operands; AVX2 holds 6
- * pixels in its 16. */
+ * pixels in its 16. Plain C has arrays for vectors: more pixels than one only keep the compiler busy. */
 #if defined NCK_ISA_avx512
 enum { BLOCK = 16, PIXELS = 14 };
 #define EACH_PIXELS(X, ...)                                                                                     \
     X(__VA_ARGS__, 1)                                                                                           \
-    X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) \
-        X(__VA_ARGS__, 8) X(__VA_ARGS__, 9) X(__VA_ARGS__, 10) X(__VA_ARGS__, 11) X(__VA_ARGS__, 12)            \
-            X(__VA_ARGS__, 13) X(__VA_ARGS__, 14)
+    X(__VA_ARGS__, 2)                                                                                           \
+    X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) X(__VA_ARGS__, 8) \
+        X(__VA_ARGS__, 9) X(__VA_ARGS__, 10) X(__VA_ARGS__, 11) X(__VA_ARGS__, 12) X(__VA_ARGS__, 13)           \
+            X(__VA_ARGS__, 14)
 #elif defined NCK_ISA_neon
 enum { BLOCK = 8, PIXELS = 5 };
 #define EACH_PIXELS(X, ...) X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5)
-#else
+#elif defined NCK_ISA_avx2
 enum { BLOCK = 8, PIXELS = 6 };
 #define EACH_PIXELS(X, ...) \
     X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6)
+#else
+enum { BLOCK = 8, PIXELS = 1 };
+#define EACH_PIXELS(X, ...) X(__VA_ARGS__, 1)
+#endif
+/* Of a row with one channel per group. */
+#ifdef NCK_ISA_portable
+#define PIXELS_IN_ROW 1
+#else
+#define PIXELS_IN_ROW 8
 #endif
 enum { KV = BLOCK / V_LEN_f32 };
 _Static_assert(BLOCK % V_LEN_f32 == 0 && BLOCK <= NCK_CONV_MAX_BLOCK, "a block of channels is whole vectors");
@@ -87,7 +97,7 @@ EACH_PIXELS(TILE, planes, 1, 2)
 /* The weights of a tap serve all pixels; what bounds it is one load of x for each multiplication. */
 __attribute__((always_inline)) static inline void row_piece(int pixels, int64_t x_pixel, const nck_conv_row *r,
                                                             int64_t at) {
-    v_f32 acc[8][KV];
+    v_f32 acc[PIXELS_IN_ROW][KV];
     UNROLL
     for (int p = 0; p < pixels; p++) UNROLL
     for (int v = 0; v < KV; v++) acc[p][v] = v_load_f32(r->bias + v * V_LEN_f32);
@@ -114,9 +124,8 @@ __attribute__((always_inline)) static inline void row_piece(int pixels, int64_t 
     }
 }
 
-__attribute__((always_inline)) static inline void row_of(int64_t x_pixel, const nck_conv_row *r) {
-    int64_t at = 0;
-    for (; r->n - at >= 8; at += 8) row_piece(8, x_pixel, r, at);
+#if PIXELS_IN_ROW > 1
+__attribute__((always_inline)) static inline void row_rest(int64_t x_pixel, const nck_conv_row *r, int64_t at) {
     switch (r->n - at) {
     case 7: row_piece(7, x_pixel, r, at); break;
     case 6: row_piece(6, x_pixel, r, at); break;
@@ -127,6 +136,15 @@ __attribute__((always_inline)) static inline void row_of(int64_t x_pixel, const 
     case 1: row_piece(1, x_pixel, r, at); break;
     default: break;
     }
+}
+#else
+static inline void row_rest(int64_t x_pixel, const nck_conv_row *r, int64_t at) { (void)x_pixel, (void)r, (void)at; }
+#endif
+
+__attribute__((always_inline)) static inline void row_of(int64_t x_pixel, const nck_conv_row *r) {
+    int64_t at = 0;
+    for (; r->n - at >= PIXELS_IN_ROW; at += PIXELS_IN_ROW) row_piece(PIXELS_IN_ROW, x_pixel, r, at);
+    row_rest(x_pixel, r, at);
 }
 
 static void depthwise(const nck_conv_row *r) {
