@@ -116,6 +116,54 @@ def conv(channels, out, kernel, size, group=1):
     return b.model([tensor("x", F, 1, channels, size, size)], [tensor("y", F, 1, out, size, size)])
 
 
+# ---- convolutional networks, batch normalization already folded, as exporters write them for inference ----
+def _conv(b, x, n_in, n_out, kernel, stride=1, group=1, act=None):
+    scale = (2 / (n_in // group * kernel * kernel)) ** 0.5
+    y = b.node("Conv", x, b.weight(n_out, n_in // group, kernel, kernel, scale=scale), b.weight(n_out),
+               pads=[kernel // 2] * 4, strides=[stride] * 2, group=group)
+    if act == "Relu":
+        return b.node("Relu", y)
+    if act == "Relu6":
+        return b.node("Clip", y, b.const(np.float32(0)), b.const(np.float32(6)))
+    return b.node("Mul", y, b.node("HardSigmoid", y, alpha=1 / 6, beta=0.5)) if act == "HardSwish" else y
+
+
+def _head(b, x, channels, classes):
+    flat = b.node("Flatten", b.node("GlobalAveragePool", x))
+    b.nodes.append(helper.make_node("Gemm", [flat, b.weight(classes, channels), b.weight(classes)], ["y"], transB=1))
+    return b.model([tensor("x", F, "n", 3, "h", "w")], [tensor("y", F, "n", classes)])
+
+
+def resnet50(classes=1000):
+    b = Build()
+    x, channels = _conv(b, "x", 3, 64, 7, 2, act="Relu"), 64
+    x = b.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for i in range(blocks):
+            stride = 2 if i == 0 and width > 64 else 1
+            y = _conv(b, x, channels, width, 1, act="Relu")
+            y = _conv(b, y, width, width, 3, stride, act="Relu")
+            y = _conv(b, y, width, 4 * width, 1)
+            x = _conv(b, x, channels, 4 * width, 1, stride) if i == 0 else x
+            x, channels = b.node("Relu", b.node("Add", y, x)), 4 * width
+    return _head(b, x, channels, classes)
+
+
+def mobilenet_v2(classes=1000, act="Relu6"):
+    b = Build()
+    x, channels = _conv(b, "x", 3, 32, 3, 2, act=act), 32
+    for expand, out, blocks, first in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                       (6, 160, 3, 2), (6, 320, 1, 1)):
+        for i in range(blocks):
+            stride, wide = first if i == 0 else 1, channels * expand
+            y = _conv(b, x, channels, wide, 1, act=act) if expand > 1 else x
+            y = _conv(b, y, wide, wide, 3, stride, wide, act)
+            y = _conv(b, y, wide, out, 1)
+            x = b.node("Add", x, y) if stride == 1 and channels == out else y
+            channels = out
+    return _head(b, _conv(b, x, channels, 1280, 1, act=act), 1280, classes)
+
+
 def unary(op, *dims, **attributes):
     node = helper.make_node(op, ["x"], ["y"], **attributes)
     b = Build()

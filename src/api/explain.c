@@ -4,6 +4,7 @@
 
 #include "ir/card.h"
 #include "ir/text.h"
+#include "ops/lane.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -110,6 +111,24 @@ static void tell_copies(nc_text *t, const nc_node *n) {
     }
 }
 
+/* Does the node work on channels in blocks, and why not where its input comes out of them? */
+static void tell_layout(nc_text *t, const nc_program *p, const nc_node *n) {
+    const nc_type *y = n->n_out > 0 && n->out[0] ? n->out[0]->type : NULL;
+    bool ends = false;
+    if (y && y->layout.block) nc_text_addf(t, "  layout: channels in blocks of %d\n", y->layout.block);
+    for (int i = 0; i < n->n_in; i++) ends |= n->in[i] && n->in[i]->def && (n->in[i]->def->card->traits & NC_UNBLOCKS);
+    if (!ends) return;
+    bool (*blocks)(const nc_node *, nc_blocking *) = n->card->blocks ? n->card->blocks
+                                                     : n->card->lane ? nc_lane_blocks
+                                                                     : NULL;
+    nc_blocking k = {.block = nc_channel_block(p->places[n->place]->table->kernels)};
+    bool can = blocks && blocks(n, &k);
+    nc_text_addf(t, "  layout: blocks of channels end here: %s\n",
+                 can      ? "it would cost more than it saves"
+                 : blocks ? k.why
+                          : "the op does not work on them");
+}
+
 static void tell_values(nc_text *t, const char *what, nc_value *const *v, int n) {
     for (int i = 0; i < n; i++) {
         if (!v[i]) continue;
@@ -134,6 +153,7 @@ static void tell(nc_text *t, const found *f) {
     tell_values(t, "out", n->out, n->n_out);
     tell_kernel(t, f->p, f->x);
     tell_copies(t, n);
+    tell_layout(t, f->p, n);
 }
 
 /* The line of a dump on the node or value of that name: `y = Op(x) "name"`. */

@@ -129,6 +129,16 @@ typedef struct nc_grad {
     void *ctx;
 } nc_grad;
 
+/* ---- the channel-blocked layout ---- */
+
+typedef struct nc_blocking {
+    int64_t block;   /* channels of a block, as the kernels of the node's place want it */
+    unsigned in;     /* to be filled: bit i: input i is taken blocked */
+    bool plain_data; /* to be filled: input 0 is taken as it is although the output is blocked */
+    double gain;     /* to be filled: what the node saves by the layout, counted in elements moved between layouts */
+    const char *why; /* to be filled where the answer is no */
+} nc_blocking;
+
 struct nc_binding; /* ops/binding.h */
 
 struct nc_card {
@@ -147,9 +157,14 @@ struct nc_card {
     unsigned
         dims_only_in; /* bit i: only the dims of input i are looked at (Shape): its bytes are neither kept nor copied */
     bool (*is_identity)(
-        const nc_node *n);    /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
-    const char *blocked_form; /* the op of domain nacre that does the same on channel-blocked input and output 0 */
-    bool (*blocked_fits)(const nc_node *n);
+        const nc_node *n); /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
+    /* The channel-blocked layout (plan/lower_layout.c). blocks: can n work on it, given its types in plain layout?
+     * blocked: emits what does n's work on inputs `in`, those that k names blocked, and gives output 0, blocked. NULL:
+     * lanes have theirs; others keep to the plain layout. */
+    bool (*blocks)(const nc_node *n, nc_blocking *k);
+    nc_value *(*blocked)(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in);
+    int epilogue_in; /* its kernels do element formulas to output 0 (subgraph `body`): inputs from this one on are the
+                        body's, its input 0 is the result; 0: they do not */
     bool (*is_random)(
         const nc_node *n); /* NC_RANDOM: this node draws numbers, as far as constants tell; NULL: unless is_identity */
     const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */

@@ -4,6 +4,7 @@
  *
  * Rows are found through an index by (domain, op), filled once, on first use: a table of heads, each the first of a
  * list of rows in the order of families.list. */
+#include "kernels/cpu/conv/conv_blocked.h"
 #include "ops/lane.h"
 
 #include <pthread.h>
@@ -196,6 +197,8 @@ bool nc_binding_exists(const nc_card *card, const char *kernels) {
     row_index *x = index_of(kernels);
     return x != NULL && first_row(x, card) != NULL;
 }
+
+int64_t nc_channel_block(const char *kernels) { return index_of(kernels) == &cpu_index ? nck_channel_block() : 0; }
 
 const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as) {
     reasons r = {.s = NULL};

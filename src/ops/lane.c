@@ -12,15 +12,25 @@ static nc_dtype out_elem(nc_infer *c) {
     return first != NULL ? first->elem : NC_UNDEFINED;
 }
 
-/* Inputs that are all laid out alike, blocks included, give such an output. */
+static bool is_one(const nc_type *t) {
+    int64_t d;
+    for (int i = 0; i < t->rank; i++)
+        if (!nc_dim_is_const(t->dims[i], &d) || d != 1) return false;
+    return true;
+}
+
+/* Inputs that are laid out alike, blocks included, give such an output; one number for all fits any layout. */
 static nc_code keep_layout(nc_infer *c) {
-    const nc_type *first = nc_in(c, 0);
-    if (first == NULL || first->layout.block == 0) return NC_OK;
-    for (int i = 1; i < c->node->n_in; i++) {
+    const nc_type *first = NULL;
+    for (int i = 0; i < c->node->n_in && first == NULL; i++)
+        if (nc_in(c, i) != NULL && nc_in(c, i)->layout.block != 0) first = nc_in(c, i);
+    if (first == NULL) return NC_OK;
+    for (int i = 0; i < c->node->n_in; i++) {
         const nc_type *t = nc_in(c, i);
+        if (t != NULL && t->layout.block == 0 && is_one(t)) continue;
         if (t == NULL || t->layout.block != first->layout.block || t->layout.axis != first->layout.axis ||
             t->layout.logical != first->layout.logical)
-            NC_FAIL(c->w, NC_E_BAD_GRAPH, "inputs 0 and %d are laid out differently", i);
+            NC_FAIL(c->w, NC_E_BAD_GRAPH, "input %d is laid out differently", i);
     }
     return nc_out_layout(c, 0, first->layout);
 }

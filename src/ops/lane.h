@@ -32,6 +32,9 @@ nc_value *nc_lane_derivative(nc_builder *b, int lane, int i_input, nc_value *con
 nc_value *nc_lane_pull(nc_builder *b, int lane, int i_input, nc_value *dy, nc_value *const *inputs, nc_value *output,
                        const double *params);
 
+/* card->blocks of lanes. */
+bool nc_lane_blocks(const nc_node *n, nc_blocking *k);
+
 /* The gradient of a lane card that has no grad hook of its own. */
 NC_MUST nc_code nc_lane_card_grad(nc_grad *g);
 

@@ -180,24 +180,29 @@ static bool same_shape(const nc_type *a, const nc_type *b) {
     return true;
 }
 
-static bool body_part(nc_lane_prog *p, const nc_node *n, part *c) {
-    const nc_graph *body = n->subs[0].graph;
+static bool body_part(nc_lane_prog *p, const nc_graph *body, part *c) {
     *c = (part){0};
-    if (body->inputs.n != n->n_in || body->captures.n > 0 || body->consts.n > 0)
+    if (body->captures.n > 0 || body->consts.n > 0)
         return lane_prog_refuse(p, "a chain's values come from its inputs only");
-    if (n->n_in >= NCK_TILE_MAX_REG) return lane_prog_refuse(p, "too many inputs for one pass");
-    if (n->n_out > NCK_TILE_MAX_OUT || n->n_out != body->outputs.n)
-        return lane_prog_refuse(p, "too many outputs for one pass");
+    if (body->inputs.n >= NCK_TILE_MAX_REG) return lane_prog_refuse(p, "too many inputs for one pass");
+    if (body->outputs.n > NCK_TILE_MAX_OUT) return lane_prog_refuse(p, "too many outputs for one pass");
     if (body->n_nodes > NC_LANE_PROG_MAX_OPS) return lane_prog_refuse(p, "too many formulas in one chain");
-    while (c->n_in < n->n_in) c->in[c->n_in] = body->inputs.v[c->n_in], c->n_in++;
+    for (; c->n_in < body->inputs.n; c->n_in++) c->in[c->n_in] = body->inputs.v[c->n_in];
     for (const nc_node *k = body->first; k != NULL; k = k->next) c->nodes[c->n_nodes++] = k;
-    for (; c->n_out < n->n_out; c->n_out++) {
-        const nc_value *y = n->out[c->n_out];
-        if (y == NULL) return lane_prog_refuse(p, "an output is absent");
-        if (!same_shape(n->out[0]->type, y->type)) return lane_prog_refuse(p, "outputs differ in shape");
-        c->out[c->n_out] = body->outputs.v[c->n_out];
-    }
+    for (; c->n_out < body->outputs.n; c->n_out++) c->out[c->n_out] = body->outputs.v[c->n_out];
     return true;
+}
+
+/* Do the node and its body agree? */
+static bool chain_part(nc_lane_prog *p, const nc_node *n, part *c) {
+    const nc_graph *body = n->subs[0].graph;
+    if (body->inputs.n != n->n_in) return lane_prog_refuse(p, "a chain's values come from its inputs only");
+    if (n->n_out != body->outputs.n) return lane_prog_refuse(p, "too many outputs for one pass");
+    for (int i = 0; i < n->n_out; i++) {
+        if (n->out[i] == NULL) return lane_prog_refuse(p, "an output is absent");
+        if (!same_shape(n->out[0]->type, n->out[i]->type)) return lane_prog_refuse(p, "outputs differ in shape");
+    }
+    return body_part(p, body, c);
 }
 
 /* What none of the nodes before made comes from outside. */
@@ -244,7 +249,13 @@ bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n) {
     *p = (nc_lane_prog){0};
     if (n->card->lane > 0) return node_program(p, n) && is_sound(p);
     if (n->n_subs != 1) return lane_prog_refuse(p, "not an element formula");
-    return body_part(p, n, &c) && chain_program(p, &c) && is_sound(p);
+    return chain_part(p, n, &c) && chain_program(p, &c) && is_sound(p);
+}
+
+bool nc_lane_prog_body(nc_lane_prog *p, const nc_graph *body) {
+    part c;
+    *p = (nc_lane_prog){0};
+    return body_part(p, body, &c) && chain_program(p, &c) && is_sound(p);
 }
 
 bool nc_lane_prog_group(nc_lane_prog *p, nc_node *const *nodes, int n) {

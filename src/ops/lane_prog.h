@@ -22,6 +22,9 @@ bool nc_lane_prog_make(nc_lane_prog *p, const nc_node *n);
 /* The same of a chain that is not made yet: n nodes in graph order, of which only the last one's result leaves. */
 bool nc_lane_prog_group(nc_lane_prog *p, nc_node *const *nodes, int n);
 
+/* The same of element formulas that are a part of another kernel: body's inputs and outputs are the program's. */
+bool nc_lane_prog_body(nc_lane_prog *p, const nc_graph *body);
+
 /* Borrows p. */
 nck_tile_prog nc_lane_prog_tile(const nc_lane_prog *p);
 

@@ -1,29 +1,97 @@
-/* plan/lower_layout_test.c: convolutions in channel-blocked form, elementwise ops between them, near misses. */
+/* plan/lower_layout_test.c: where the channel-blocked layout begins and ends: convolutions, ops that follow them into
+ * it, ops that do not, and what the choice costs. */
 #include "tests/lowering.h"
 
 #define BLOCKS(graph, want) OPS_ON(nc_device_cpu(), graph, nc_lower_layout, want)
-#define HEAD "(float[n,1,h,k] x) => (y) <const float[1,1,1,1] w = {2}> "
+#define W15 "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
+#define W16 W15 ",1,"
+#define W256 W16 W16 W16 W16 W16 W16 W16 W16 W16 W16 W16 W16 W16 W16 W16 W15 ",1"
+#define W1024 W256 "," W256 "," W256 "," W256
+#define CONSTS \
+    "const float[16,16,2,2] w = {" W1024 "}, const float[16,1,3,3] d = {" W16 W16 W16 W16 W16 W16 W16 W16 W15 ",1}"
+#define PAD "<pads = [0,0,1,1]>"
+#define MORE(consts) "(float[n,16,40,40] x) => (y) <" CONSTS ", " consts "> "
+#define HEAD "(float[n,16,40,40] x) => (y) <" CONSTS "> "
 
 TEST(lower_layout_blocks_convolutions) {
-    BLOCKS(HEAD "{ y = Conv(x, w) }", "PackChannels ConvBlocked UnpackChannels");
-    BLOCKS(HEAD "{ a = Conv(x, w) y = Conv(a, w) }", "PackChannels ConvBlocked ConvBlocked UnpackChannels");
+    BLOCKS(HEAD "{ y = Conv" PAD "(x, w) }", "PackChannels ConvBlocked UnpackChannels");
+    BLOCKS(HEAD "{ a = Conv" PAD "(x, w) y = Conv" PAD "(a, w) }",
+           "PackChannels ConvBlocked ConvBlocked UnpackChannels");
+    BLOCKS(HEAD "{ a = Conv<group = 16, pads = [1,1,1,1]>(x, d) y = Conv" PAD "(a, w) }",
+           "PackChannels ConvBlocked ConvBlocked UnpackChannels");
+    BLOCKS("(float[n,16,200] x) => (y) <const float[16,16,1] v = {" W256 "}> { a = Conv(x, v) y = Conv(a, v) }",
+           "PackChannels ConvBlocked ConvBlocked UnpackChannels");
 }
 
-TEST(lower_layout_sinks_through_elementwise_ops) {
-    BLOCKS(HEAD "{ a = Conv(x, w) b = Relu(a) y = Conv(b, w) }",
+TEST(lower_layout_takes_few_channels_as_they_are) {
+    BLOCKS("(float[n,1,64,64] x) => (y) <const float[16,1,4,4] v = {" W256 "}> { y = Conv(x, v) }",
+           "ConvBlocked UnpackChannels");
+}
+
+TEST(lower_layout_passes_element_formulas) {
+    BLOCKS(HEAD "{ a = Conv" PAD "(x, w) b = Relu(a) y = Conv" PAD "(b, w) }",
            "PackChannels ConvBlocked Relu ConvBlocked UnpackChannels");
-    BLOCKS(HEAD "{ a = Conv(x, w) b = Softmax(a) y = Conv(b, w) }",
+    BLOCKS(HEAD "{ a = Conv" PAD "(x, w) b = Softmax(a) y = Conv" PAD "(b, w) }",
            "PackChannels ConvBlocked UnpackChannels Softmax PackChannels ConvBlocked UnpackChannels");
+    BLOCKS(HEAD "{ a = Conv" PAD "(x, w) b = Conv" PAD "(a, w) c = Add(a, b) y = Conv" PAD "(c, w) }",
+           "PackChannels ConvBlocked ConvBlocked Add ConvBlocked UnpackChannels");
+    BLOCKS(MORE("const float[] s = {6}, const float[16,1,1] c = {" W15 ",1}, const float[1,16,1,1] e = {" W15
+                ",1}") "{ a = Conv" PAD "(x, w) b = Min(a, s) f = Mul(b, c) g = Add(e, f) y = Conv" PAD "(g, w) }",
+           "PackChannels ConvBlocked Min Mul Add ConvBlocked UnpackChannels");
+    BLOCKS(MORE("const float[40] s = {" W16 W16 "1,1,1,1,1,1,1,1}") "{ a = Conv" PAD "(x, w) b = Mul(a, s) y = Conv" PAD
+                                                                    "(b, w) }",
+           "PackChannels ConvBlocked UnpackChannels Mul PackChannels ConvBlocked UnpackChannels");
+}
+
+TEST(lower_layout_passes_what_works_within_channels) {
+    BLOCKS(HEAD "{ a = Conv" PAD "(x, w) b = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(a)"
+                " y = Conv" PAD "(b, w) }",
+           "PackChannels ConvBlocked MaxPool ConvBlocked UnpackChannels");
+    BLOCKS(MORE("const int64[2] s = {-1, -2}") "{ a = Conv" PAD "(x, w) b = ReduceMean(a, s) c = Mul(a, b) y = Conv" PAD
+                                               "(c, w) }",
+           "PackChannels ConvBlocked ReduceMean Mul ConvBlocked UnpackChannels");
+    BLOCKS(MORE("const int64[1] s = {1}") "{ a = Conv" PAD "(x, w) b = ReduceMean(a, s) y = Mul(a, b) }",
+           "PackChannels ConvBlocked UnpackChannels ReduceMean Mul");
+    BLOCKS(MORE("const int64[8] s = {0, 0, 1, 1, 0, 0, 1, 0}") "{ a = Conv" PAD "(x, w) b = Pad(a, s) y = Conv" PAD
+                                                               "(b, w) }",
+           "PackChannels ConvBlocked Pad ConvBlocked UnpackChannels");
+    BLOCKS(MORE("const float[4] s = {1, 1, 2, 2}") "{ a = Conv" PAD "(x, w) b = Resize(a, , s) y = Conv" PAD "(b, w) }",
+           "PackChannels ConvBlocked Resize ConvBlocked UnpackChannels");
+    BLOCKS(HEAD "{ a = Conv" PAD "(x, w) b = Conv" PAD "(a, w) c = Concat<axis = -2>(a, b) y = Conv" PAD "(c, w) }",
+           "PackChannels ConvBlocked ConvBlocked Concat ConvBlocked UnpackChannels");
+    BLOCKS(HEAD "{ a = Conv" PAD
+                "(x, w) b = Concat<axis = 1>(a, a) y = MaxPool<kernel_shape = [2,2], strides = [2,2]>(b) }",
+           "PackChannels ConvBlocked Concat MaxPool UnpackChannels");
+}
+
+/* The result of the first is large where Resize has grown it: the layout ends before. */
+TEST(lower_layout_ends_where_it_costs_least) {
+    BLOCKS(MORE("const float[4] s = {1, 1, 4, 4}") "{ a = Conv" PAD
+                                                   "(x, w) b = Relu(a) c = Resize(b, , s) y = Softmax(c) }",
+           "PackChannels ConvBlocked Relu UnpackChannels Resize Softmax");
+    BLOCKS(MORE("const int64[2] s = {2, 3}") "{ a = Conv" PAD "(x, w) b = ReduceMax(a, s) y = Softmax(b) }",
+           "PackChannels ConvBlocked ReduceMax UnpackChannels Softmax");
+}
+
+/* One convolution of 16 products an element does not pay for two conversions; a second one behind it does. */
+TEST(lower_layout_pays) {
+    BLOCKS(MORE("const float[16,16,1,1] v = {" W256 "}") "{ y = Conv(x, v) }", "Conv");
+    BLOCKS(MORE("const float[16,16,1,1] v = {" W256 "}") "{ a = Conv(x, v) y = Conv" PAD "(a, w) }",
+           "PackChannels ConvBlocked ConvBlocked UnpackChannels");
 }
 
 TEST(lower_layout_leaves_the_rest) {
-    BLOCKS("(float[n,1,h,k] x, float[1,1,1,1] w) => (y) { y = Conv(x, w) }", "Conv");
-    BLOCKS("(double[n,1,h,k] x) => (y) <const double[1,1,1,1] w = {2}> { y = Conv(x, w) }", "Conv");
-    BLOCKS("(float[n,1,h] x) => (y) <const float[1,1,1] w = {2}> { y = Conv(x, w) }", "Conv");
+    BLOCKS("(float[n,1,h,k] x) => (y) <const float[1,1,1,1] w = {2}> { y = Conv(x, w) }", "Conv");
+    BLOCKS("(float[n,16,h,k] x, float[16,16,1,1] w) => (y) { y = Conv" PAD "(x, w) }", "Conv");
+    BLOCKS("(double[n,1,h,k] x) => (y) <const double[1,1,1,1] w = {2}> { y = Conv" PAD "(x, w) }", "Conv");
+    BLOCKS("(float[n,8,h,k] x) => (y) <const float[8,4,1,1] w = {" W16 W15 ",1}> { y = Conv<group = 2>(x, w) }",
+           "Conv");
+    BLOCKS("(float[n,16,h,k] x) => (y) { a = Relu(x) y = MaxPool<kernel_shape = [2,2]>(a) }", "Relu MaxPool");
 }
 
 /* CUDA has no blocked form; what is placed on the host beside it has. */
 TEST(lower_layout_asks_the_place) {
-    OPS_ON(&cuda_planning, HEAD "{ y = Conv(x, w) @place=1 }", nc_lower_layout, "Conv@device");
-    OPS_ON(&cuda_planning, HEAD "{ y = Conv(x, w) }", nc_lower_layout, "PackChannels ConvBlocked UnpackChannels");
+    OPS_ON(&cuda_planning, HEAD "{ y = Conv" PAD "(x, w) @place=1 }", nc_lower_layout, "Conv@device");
+    OPS_ON(&cuda_planning, HEAD "{ y = Conv" PAD "(x, w) }", nc_lower_layout,
+           "PackChannels ConvBlocked UnpackChannels");
 }

@@ -1,8 +1,8 @@
 /* plan/plan.h: transformed graph -> lowered graph -> program.
  *
  * lower edits the session's own model: random state, what must be planned later, placement, and for each place what its
- * kernels can do: decomposition, layouts, chains; recompute; copies between places, kernel choice with the copies that
- * strides need, variables, order. build then reads it and makes the program. Each can be dumped. */
+ * kernels can do: decomposition, layouts, chains, epilogues; recompute; copies between places, kernel choice with the
+ * copies that strides need, variables, order. build then reads it and makes the program. Each can be dumped. */
 #ifndef NC_PLAN_PLAN_H
 #define NC_PLAN_PLAN_H
 
@@ -44,6 +44,7 @@ NC_MUST nc_code nc_lower_place_and_decompose(nc_work *w, nc_model *m, const nc_p
 NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_chain(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_epilogue(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_copy(nc_work *w, nc_graph *g, const nc_plan_options *o);
 NC_MUST nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o); /* of choose: one node put in later */
 NC_MUST nc_code nc_lower_choose(nc_work *w, nc_graph *g, const nc_plan_options *o);

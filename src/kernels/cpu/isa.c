@@ -2,7 +2,8 @@
  * itself: isa.list says what exists, base/cpu.h what this processor can do.
  *
  * An example: a processor with AVX-512 and without VNNI has the usable rows portable, avx2 and the parts of avx512. The
- * choice "avx512" takes each table from the last of them that has it: gemm from avx512, conv from avx2. */
+ * choice "avx512" takes each table from the last of them that has it: gemm from avx512, one that
+ * has no such row from avx2. */
 #include "kernels/cpu/isa.h"
 
 #include "base/cpu.h"

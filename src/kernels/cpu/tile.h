@@ -52,8 +52,19 @@ bool nck_tile_check(const nck_tile_prog *p);
  * store: bool is x != 0; floats become integers towards zero, NaN as 0, clamped to 64 bits; integers wrap. */
 void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool);
 
-/* The same, element by element; each word of a formula is computed in double with libm and rounded to the compute
- * type. */
+/* An operand of nck_tile_run_flat: n floats side by side (period 0), or `period` floats over and over; a period
+ * divides 16. */
+typedef struct nck_tile_run_in {
+    const float *data;
+    int64_t period;
+} nck_tile_run_in;
+/* Runs a checked program of floats with one output, which writes to no register of an input, over n of them in the
+ * calling thread: what other kernels do to their results while these are in the cache. out may be the memory of an
+ * operand of period 0; other overlaps are not allowed. */
+void nck_tile_run_flat(const nck_tile_prog *p, const nck_tile_run_in *in, float *out, int64_t n);
+
+/* The same as nck_tile_run, element by element; each word of a formula is computed in double with libm and rounded to
+ * the compute type. */
 void nck_tile_ref_run(const nck_tile_prog *p, const nc_tensor *in, const nc_tensor *out);
 
 #endif

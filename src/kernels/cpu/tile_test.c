@@ -458,6 +458,31 @@ TEST(compute_types) {
     CHECK(nck_tile_load_get(NC_FLOAT, NC_STRING) == NULL && nck_tile_store_get(NC_INT32, NC_FLOAT) == NULL);
 }
 
+/* (x * a + b) over a run: a of 8 numbers over and over, b of one; odd lengths, in place, every ISA. */
+TEST(runs_in_the_cache) {
+    static const nck_tile_op ops[] = {{.lane = NCK_LANE_mul, .dst = 3, .src = {0, 1}},
+                                      {.lane = NCK_LANE_add, .dst = 4, .src = {3, 2}}};
+    static const uint16_t out = 4;
+    static const int64_t lengths[] = {0, 1, 8, 16, 24, 511, 512, 2000};
+    const nck_tile_prog p = {
+        .compute = NC_FLOAT, .n_in = 3, .n_out = 1, .n_reg = 5, .n_op = 2, .op = ops, .out_reg = &out};
+    float a[8], b = 0.5f, x[2001], y[2001];
+    for (int i = 0; i < 8; i++) a[i] = (float)i - 3;
+    for (int isa = 0; nck_isa_at(isa) != NULL; isa++)
+        for (int k = 0; k < (int)(sizeof lengths / sizeof *lengths); k++) {
+            int64_t n = lengths[k];
+            CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+            for (int i = 0; i < 2001; i++) x[i] = i % 97 == 5 ? NAN : (float)(i % 31) - 7;
+            memcpy(y, x, sizeof y);
+            nck_tile_run_flat(&p, (const nck_tile_run_in[]){{y, 0}, {a, 8}, {&b, 1}}, y, n);
+            for (int64_t i = 0; i < 2001; i++) {
+                float want = i < n ? x[i] * a[i % 8] + b : x[i];
+                CHECK(y[i] == want || (isnan(y[i]) && isnan(want)));
+            }
+        }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
 TEST(bad_programs_are_refused) {
     nck_tile_op op = {.lane = NCK_LANE_add, .dst = 2, .src = {0, 1}};
     uint16_t out_reg[1] = {2};

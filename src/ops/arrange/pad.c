@@ -1,6 +1,7 @@
 /* ops/arrange/pad.c: cards of Pad and of its gradient nacre.PadGrad. A constant border's gradient is a crop: Pad with
  * pads below 0. The other modes add what was repeated: PadGrad, whose gradient is Pad again. Versions 1 and 2 have
  * pads as an attribute. */
+#include "ops/blocked.h"
 #include "ops/build.h"
 #include "ops/card.h"
 
@@ -118,6 +119,34 @@ static bool pad_is_identity(const nc_node *n) {
     return true;
 }
 
+/* ---- channels in blocks ---- */
+
+/* All pads, where they are constants and no axes are named; how many, 0 where not. */
+static int known_pads(const nc_node *n, int64_t pads[2 * NC_MAX_RANK]) {
+    int64_t count = 0;
+    if (n->version->since < 11 || (n->n_in > 3 && n->in[3] != NULL)) return 0;
+    if (n->n_in < 2 || n->in[1] == NULL || n->in[1]->lit == NULL) return 0;
+    return nc_literal_ints(n->in[1]->lit, pads, 2 * NC_MAX_RANK, &count) ? (int)count : 0;
+}
+
+static bool pad_blocks(const nc_node *n, nc_blocking *k) {
+    int64_t pads[2 * NC_MAX_RANK];
+    if (!nc_blocks_input(n, 0, k)) return false;
+    int rank = n->in[0]->type->rank;
+    k->why = "pads are not constants of all axes, or pad channels";
+    return known_pads(n, pads) == 2 * rank && pads[1] == 0 && pads[rank + 1] == 0;
+}
+
+static nc_value *pad_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
+    int64_t pads[2 * NC_MAX_RANK], longer[2 * NC_MAX_RANK] = {0};
+    int rank = known_pads(n, pads) / 2;
+    nc_value *args[4] = {in[0], NULL, n->n_in > 2 ? in[2] : NULL};
+    (void)k;
+    for (int i = 0; i < 2 * rank; i++) longer[i / rank * (rank + 1) + i % rank] = pads[i];
+    args[1] = nc_build_ints(b, longer, 2 * (rank + 1));
+    return nc_build_card1(b, n->card, args, n->n_in > 2 ? 3 : 2, n->attrs, n->n_attrs);
+}
+
 #define PADS \
     {"pads", T_I64}, { "constant_value", SAME(0), OPTIONAL }
 #define MODE ATTR(A_STR("mode", "constant"))
@@ -148,6 +177,8 @@ const nc_card nc_card_pad = {.name = "Pad",
                              .no_grad_in = 1u << 1 | 1u << 3,
                              .infer = pad_infer,
                              .grad = pad_grad,
+                             .blocks = pad_blocks,
+                             .blocked = pad_blocked,
                              .is_identity = pad_is_identity};
 
 /* ---- nacre.PadGrad ---- */

@@ -1,9 +1,7 @@
 /* ops/nacre/channels.c: nacre.PackChannels and nacre.UnpackChannels: between [N, C, spatial...] and the
- * channel-blocked layout [N, ceil(C/8), spatial..., 8]. Lowering puts them around ops that have a blocked form
- * (plan/lower_layout.c). */
+ * channel-blocked layout [N, ceil(C/B), spatial..., B], with as many channels B in a block as attribute `block` or
+ * the input's layout says. Lowering puts them where the layout begins and ends (plan/lower_layout.c). */
 #include "ops/card.h"
-
-enum { BLOCK = 8 };
 
 static nc_code pack_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
@@ -11,19 +9,21 @@ static nc_code pack_infer(nc_infer *c) {
     if (x == NULL) return NC_OK;
     if (x->rank < 2 || x->rank >= NC_MAX_RANK)
         NC_FAIL(c->w, NC_E_SHAPE, "%d dims, 2 to %d are expected", x->rank, NC_MAX_RANK - 1);
-    const nc_dim *block = nc_dim_const(c->dims, BLOCK);
+    int64_t B = nc_attr_int(c->node, "block");
+    if (B < 1) NC_FAIL(c->w, NC_E_BAD_GRAPH, "blocks of %lld channels", (long long)B);
+    const nc_dim *block = nc_dim_const(c->dims, B);
     for (int i = 0; i < x->rank; i++) dims[i] = i == 1 ? nc_dim_ceildiv(c->dims, x->dims[1], block) : x->dims[i];
     dims[x->rank] = block;
     NC_TRY(nc_out(c, 0, x->elem, x->rank + 1, dims));
-    return nc_out_layout(c, 0, (nc_layout){.axis = 1, .block = BLOCK, .logical = x->dims[1]});
+    return nc_out_layout(c, 0, (nc_layout){.axis = 1, .block = (int)B, .logical = x->dims[1]});
 }
 
 /* Types made while running carry no layout: the number of channels is then the graph's. */
 static const nc_dim *channels(nc_infer *c, const nc_type *x) {
     int64_t n;
     const nc_type *planned = c->node->in[0]->type;
-    if (x->layout.block == BLOCK) return x->layout.logical;
-    if (planned == NULL || planned->layout.block != BLOCK || !nc_dim_is_const(planned->layout.logical, &n)) return NULL;
+    if (x->layout.block != 0) return x->layout.logical;
+    if (planned == NULL || planned->layout.block == 0 || !nc_dim_is_const(planned->layout.logical, &n)) return NULL;
     return nc_dim_const(c->dims, n);
 }
 
@@ -32,23 +32,25 @@ static nc_code unpack_infer(nc_infer *c) {
     const nc_dim *dims[NC_MAX_RANK];
     if (x == NULL) return NC_OK;
     const nc_dim *C = channels(c, x);
-    if (x->rank < 3 || C == NULL) NC_FAIL(c->w, NC_E_BAD_GRAPH, "the input is not blocked by %d channels", BLOCK);
+    if (x->rank < 3 || C == NULL) NC_FAIL(c->w, NC_E_BAD_GRAPH, "the input is not in blocks of channels");
     for (int i = 0; i < x->rank - 1; i++) dims[i] = i == 1 ? C : x->dims[i];
     return nc_out(c, 0, x->elem, x->rank - 1, dims);
 }
 
 #define F32 NC_BIT(NC_FLOAT)
-static const nc_op_version pack_versions[] = {{.since = 1, IN({"X", F32}), OUT({"Y", F32}), NO_ATTR}, {0}};
+static const nc_op_version pack_versions[] = {{.since = 1, IN({"X", F32}), OUT({"Y", F32}), ATTR(A_INT_REQ("block"))},
+                                              {0}};
+static const nc_op_version unpack_versions[] = {{.since = 1, IN({"X", F32}), OUT({"Y", F32}), NO_ATTR}, {0}};
 
 const nc_card nc_card_pack_channels = {.name = "PackChannels",
                                        .domain = "nacre",
-                                       .doc = "X with its channels in blocks of 8.",
+                                       .doc = "X with its channels in blocks.",
                                        .versions = pack_versions,
                                        .traits = NC_BLOCKS,
                                        .infer = pack_infer};
 const nc_card nc_card_unpack_channels = {.name = "UnpackChannels",
                                          .domain = "nacre",
                                          .doc = "X with its blocked channels in one dim.",
-                                         .versions = pack_versions,
+                                         .versions = unpack_versions,
                                          .traits = NC_UNBLOCKS,
                                          .infer = unpack_infer};

@@ -60,13 +60,15 @@ static int64_t spatial_size(const nc_tensor *plain) {
 
 static nc_code pack_channels_run(const nc_call *c) {
     const nc_tensor *x = c->in[0];
-    nck_pack_channels(x->dims[0], x->dims[1], spatial_size(x), x->data, c->out[0]->data, c->pool);
+    nck_pack_channels(c->out[0]->dims[x->rank], x->dims[0], x->dims[1], spatial_size(x), x->data, c->out[0]->data,
+                      c->pool);
     return NC_OK;
 }
 
 static nc_code unpack_channels_run(const nc_call *c) {
     const nc_tensor *y = c->out[0];
-    nck_unpack_channels(y->dims[0], y->dims[1], spatial_size(y), c->in[0]->data, y->data, c->pool);
+    nck_unpack_channels(c->in[0]->dims[y->rank], y->dims[0], y->dims[1], spatial_size(y), c->in[0]->data, y->data,
+                        c->pool);
     return NC_OK;
 }
 

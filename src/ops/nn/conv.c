@@ -1,11 +1,9 @@
-/* ops/nn/conv.c: cards of Conv, its channel-blocked form nacre.ConvBlocked and its gradient nacre.ConvGrad. Any
- * number of spatial dims here; which ones run is the bindings' matter (conv_cpu.c). */
+/* ops/nn/conv.c: cards of Conv and its gradient nacre.ConvGrad. Any number of spatial dims here; which ones run is the
+ * bindings' matter (conv_cpu.c). Its channel-blocked form is in conv_blocked.c. */
 #include "ops/nn/conv.h"
 
 #include "ops/build.h"
 #include "ops/card.h"
-
-enum { BLOCK = 8 };
 
 nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a) {
     NC_TRY(nc_window_read(w, n, n_spatial, a));
@@ -37,8 +35,7 @@ static nc_code check_channels(nc_infer *c, const nc_conv_attrs *a) {
     return NC_OK;
 }
 
-/* dims[2..] of the output; x has `extra` dims more than the weight. */
-static nc_code spatial_dims(nc_infer *c, int extra, nc_conv_attrs *a, const nc_dim **dims, bool *known) {
+nc_code nc_conv_spatial_dims(nc_infer *c, int extra, nc_conv_attrs *a, const nc_dim **dims, bool *known) {
     int rx, rw;
     *known = nc_in_rank(c, 0, &rx) && nc_in_rank(c, 1, &rw);
     if (!*known) return NC_OK;
@@ -54,7 +51,7 @@ nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem) {
     nc_conv_attrs a;
     bool known;
     if (x == NULL) return NC_OK;
-    NC_TRY(spatial_dims(c, 0, &a, dims, &known));
+    NC_TRY(nc_conv_spatial_dims(c, 0, &a, dims, &known));
     if (!known) return nc_out_unknown(c, 0, elem, x->rank);
     NC_TRY(check_channels(c, &a));
     dims[0] = nc_in_dim(c, 0, 0);
@@ -66,31 +63,6 @@ static nc_code conv_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     NC_TRY(nc_in_expect(c, 2, 0, nc_in_dim(c, 1, 0)));
     return x != NULL ? nc_conv_infer_as(c, x->elem) : NC_OK;
-}
-
-static nc_code blocked_infer(nc_infer *c) {
-    const nc_type *x = nc_in(c, 0);
-    const nc_dim *dims[NC_MAX_RANK];
-    nc_conv_attrs a;
-    bool known;
-    if (x == NULL) return NC_OK;
-    NC_TRY(spatial_dims(c, 1, &a, dims, &known));
-    if (!known) NC_FAIL(c->w, NC_E_SHAPE, "the blocked form needs known ranks");
-    const nc_dim *K = nc_in_dim(c, 1, 0), *block = nc_dim_const(c->dims, BLOCK);
-    dims[0] = nc_in_dim(c, 0, 0);
-    dims[1] = nc_dim_ceildiv(c->dims, K, block);
-    dims[x->rank - 1] = block;
-    NC_TRY(nc_out(c, 0, x->elem, x->rank, dims));
-    return nc_out_layout(c, 0, (nc_layout){.axis = 1, .block = BLOCK, .logical = K});
-}
-
-/* ---- the blocked form ---- */
-
-static bool blocked_fits(const nc_node *n) {
-    const nc_type *x = n->in[0]->type;
-    const nc_value *w = n->in[1];
-    if (x == NULL || x->elem != NC_FLOAT || x->rank != 4 || nc_attr_int(n, "group") != 1) return false;
-    return w->origin == NC_FROM_CONST && w->lit != NULL && w->lit->rank == 4 && w->lit->n > 0;
 }
 
 /* ---- gradients ---- */
@@ -154,7 +126,7 @@ nc_code nc_conv_grad_card_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-static double conv_cost(const nc_node *n, const int64_t *const *in_dims) {
+double nc_conv_cost(const nc_node *n, const int64_t *const *in_dims) {
     double cost = 2;
     int rank = n->in[1]->type != NULL ? n->in[1]->type->rank : 0;
     if (rank < 3) return 0;
@@ -166,13 +138,10 @@ static double conv_cost(const nc_node *n, const int64_t *const *in_dims) {
     return cost * (double)in_dims[0][0];
 }
 
-#define CONV_ATTR                                                                                             \
-    ATTR(A_STR("auto_pad", "NOTSET"), A_INTS_OPT("dilations"), A_INT("group", 1), A_INTS_OPT("kernel_shape"), \
-         A_INTS_OPT("pads"), A_INTS_OPT("strides"))
+#define CONV_ATTR ATTR(NC_CONV_ATTRS)
 #define XWB(types) IN({"X", types}, {"W", SAME(0)}, {"B", SAME(0), OPTIONAL}), OUT({"Y", SAME(0)}), CONV_ATTR
 static const nc_op_version versions[] = {
     {.since = 22, XWB(T_FLOAT_ALL)}, {.since = 11, XWB(T_FLOAT)}, {.since = 1, XWB(T_FLOAT)}, {0}};
-static const nc_op_version blocked_versions[] = {{.since = 1, XWB(NC_BIT(NC_FLOAT))}, {0}};
 static const nc_op_version grad_versions[] = {
     {.since = 1,
      IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}, {"W", SAME(0)}),
@@ -188,15 +157,9 @@ const nc_card nc_card_conv = {.name = "Conv",
                               .infer = conv_infer,
                               .grad = nc_conv_card_grad,
                               .own = &names,
-                              .cost = conv_cost,
-                              .blocked_form = "ConvBlocked",
-                              .blocked_fits = blocked_fits};
-const nc_card nc_card_conv_blocked = {.name = "ConvBlocked",
-                                      .domain = "nacre",
-                                      .doc = "Conv on channels in blocks of 8; W is a plain constant.",
-                                      .versions = blocked_versions,
-                                      .infer = blocked_infer,
-                                      .cost = conv_cost};
+                              .cost = nc_conv_cost,
+                              .blocks = nc_conv_blocks,
+                              .blocked = nc_conv_blocked};
 const nc_card nc_card_conv_grad = {.name = "ConvGrad",
                                    .domain = "nacre",
                                    .doc = "Gradients of Conv by X, W and B.",

@@ -12,6 +12,19 @@ NC_MUST nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, 
 /* Output 0 as the convolution of input 0 with the windows of input 1, with elements of type elem. */
 NC_MUST nc_code nc_conv_infer_as(nc_infer *c, nc_dtype elem);
 
+/* dims[2..] of the output; x has `extra` dims more than the weight. known: both ranks are. */
+NC_MUST nc_code nc_conv_spatial_dims(nc_infer *c, int extra, nc_conv_attrs *a, const nc_dim **dims, bool *known);
+
+double nc_conv_cost(const nc_node *n, const int64_t *const *in_dims);
+
+#define NC_CONV_ATTRS                                                                                    \
+    A_STR("auto_pad", "NOTSET"), A_INTS_OPT("dilations"), A_INT("group", 1), A_INTS_OPT("kernel_shape"), \
+        A_INTS_OPT("pads"), A_INTS_OPT("strides")
+
+/* Hooks of Conv for the channel-blocked layout (conv_blocked.c). */
+bool nc_conv_blocks(const nc_node *n, nc_blocking *b);
+nc_value *nc_conv_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in);
+
 /* The own of cards with these hooks: the convolution and its gradient, by name. */
 typedef struct nc_conv_names {
     const char *op, *grad;

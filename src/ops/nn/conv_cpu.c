@@ -1,23 +1,17 @@
-/* ops/nn/conv_cpu.c: Conv, ConvTranspose, their gradients and ConvBlocked on the CPU: one to three spatial dims. Plain
- * convolutions go over columns, those with one channel per group directly. The blocked kernel takes weights packed
- * once, or packs them into the workspace of each run where a session packs nothing. */
-#include "base/intmath.h"
-#include "kernels/cpu/conv/conv_blocked.h"
+/* ops/nn/conv_cpu.c: Conv, ConvTranspose and their gradients on the CPU: one to three spatial dims. Plain convolutions
+ * go over columns, those with one channel per group directly. */
 #include "kernels/cpu/conv/conv_cols.h"
-#include "kernels/cpu/isa.h"
 #include "ops/nn/conv.h"
 #include "ops/nn/nn_cpu.h"
 
 typedef struct conv {
     nc_conv_transpose transpose; /* Conv fills only attrs */
-    bool packed;
 } conv;
 
 const nc_conv_row nc_conv_plain = {.i_weight = 1, .strided_in = 1};
 const nc_conv_row nc_conv_grad = {.i_weight = 2};
 const nc_conv_row nc_conv_transposed = {.i_weight = 1, .transposed = true};
 const nc_conv_row nc_conv_transposed_grad = {.i_weight = 2, .transposed = true};
-const nc_conv_row nc_conv_blocked = {.i_weight = 1};
 
 static int weight_rank(const nc_conv_row *row, const nc_node *n) {
     const nc_value *w = n->in[row->i_weight];
@@ -33,15 +27,10 @@ static bool conv_fits(const nc_conv_row *row, const nc_node *n, const char **why
 bool nc_conv_fits(const nc_node *n, const char **why) { return conv_fits(&nc_conv_plain, n, why); }
 bool nc_conv_grad_fits(const nc_node *n, const char **why) { return conv_fits(&nc_conv_grad, n, why); }
 
-bool nc_conv_blocked_fits(const nc_node *n, const char **why) {
-    *why = "two spatial dims are supported";
-    return weight_rank(&nc_conv_blocked, n) == 4;
-}
-
 nc_code nc_conv_prepare(nc_prep *p) {
     conv *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (conv){.packed = false};
+    *s = (conv){.transpose.shaped = false};
     p->state = s;
     const nc_conv_row *row = p->own;
     int n_spatial = weight_rank(row, p->node) - 2;
@@ -99,6 +88,12 @@ static nc_code check_bias(const nc_call *c, int64_t channels) {
                        (long long)nc_tensor_numel(c->in[2]), (long long)channels);
 }
 
+nc_code nc_conv_check(const nc_call *c, const nck_conv_shape *s, int64_t channels) {
+    NC_TRY(check_channels(c, s, channels, s->C));
+    NC_TRY(check_places(c, &s->w));
+    return check_bias(c, s->K);
+}
+
 static void strides_of(const nc_tensor *t, int64_t strides[5]) {
     strides[0] = t->strides[0];
     strides[1] = t->strides[1];
@@ -120,9 +115,7 @@ nc_code nc_conv_run(const nc_call *c) {
     nck_conv_shape s = shape_of(c->state, c->in[0], c->in[1], c->out[0]);
     const void *bias = c->n_in > 2 ? c->in[2]->data : NULL;
     int64_t strides[5];
-    NC_TRY(check_channels(c, &s, c->in[0]->dims[1], s.C));
-    NC_TRY(check_places(c, &s.w));
-    NC_TRY(check_bias(c, s.K));
+    NC_TRY(nc_conv_check(c, &s, c->in[0]->dims[1]));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     strides_of(c->in[0], strides);
     if (s.C == s.group)
@@ -192,52 +185,5 @@ nc_code nc_conv_transpose_grad_run(const nc_call *c) {
         nck_conv_cols_dw(&s, dy->data, x->data, c->out[1]->data, c->workspace, c->pool);
     if (c->n_out > 2 && c->out[2]->data != NULL)
         nck_conv_sum_places(s.type, s.N, s.C, nck_window_n_in(&s.w), dy->data, c->out[2]->data, c->pool);
-    return NC_OK;
-}
-
-/* ---- blocked ---- */
-
-static nc_code conv_fill(const void *state, const nc_tensor *src, void *dst) {
-    (void)state;
-    nck_conv_pack_weights(src->dims[0], src->dims[1], src->dims[2], src->dims[3], src->data, dst);
-    return NC_OK;
-}
-
-static size_t packed_bytes(const int64_t *w) { return nck_conv_packed_weights_bytes(w[0], w[1], w[2], w[3]); }
-
-nc_code nc_conv_blocked_prepare(nc_prep *p) {
-    const nc_literal *w = p->node->in[1]->lit;
-    NC_TRY(nc_conv_prepare(p));
-    if (w == NULL || w->rank != 4)
-        NC_FAIL(p->w, NC_E_UNSUPPORTED, "the blocked form needs a constant weight of 4 dims");
-    conv *s = p->state;
-    s->packed = !p->no_packs;
-    if (p->no_packs) return NC_OK;
-    const char *form = nc_arena_printf(p->arena, "conv_w/1/%s/float", nck_isa_get()->from.conv);
-    NC_NEED(p->w, form);
-    p->pack[p->n_packs++] = (nc_pack){.input = 1, .form = form, .bytes = packed_bytes(w->dims), .fill = conv_fill};
-    return NC_OK;
-}
-
-size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    const conv *s = state;
-    (void)n_in;
-    (void)out;
-    (void)n_out;
-    return s->packed ? 0 : packed_bytes(in[1].dims);
-}
-
-nc_code nc_conv_blocked_run(const nc_call *c) {
-    const conv *s = c->state;
-    const nc_tensor *x = c->in[0];
-    nck_conv_shape p = shape_of(s, x, c->in[1], c->out[0]);
-    int64_t blocks = nc_ceil_div(p.C, NCK_CONV_BLOCK);
-    NC_TRY(check_channels(c, &p, x->dims[1] == blocks ? p.C : -1, p.C));
-    NC_TRY(check_places(c, &p.w));
-    NC_TRY(check_bias(c, p.K));
-    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
-    const void *w = s->packed ? c->packed[0] : c->workspace;
-    if (!s->packed) NC_TRY(conv_fill(NULL, c->in[1], c->workspace));
-    nck_conv_blocked(&p, c->in[0]->data, w, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data, c->pool);
     return NC_OK;
 }

@@ -75,7 +75,6 @@ const nc_binding nc_nn_cpu[] = {
      .types = NC_BIT(NC_FLOAT),
      .fits = nc_conv_blocked_fits,
      .prepare = nc_conv_blocked_prepare,
-     .own = &nc_conv_blocked,
      .workspace = nc_conv_blocked_workspace,
      .run = nc_conv_blocked_run},
     {0}};

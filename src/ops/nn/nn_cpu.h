@@ -2,6 +2,7 @@
 #ifndef NC_OPS_NN_CPU_H
 #define NC_OPS_NN_CPU_H
 
+#include "kernels/cpu/conv/conv.h"
 #include "ops/binding.h"
 
 /* Rows of nc_softmax_prepare. */
@@ -29,9 +30,11 @@ typedef struct nc_conv_row {
     bool transposed;
     uint32_t strided_in;
 } nc_conv_row;
-extern const nc_conv_row nc_conv_plain, nc_conv_grad, nc_conv_transposed, nc_conv_transposed_grad, nc_conv_blocked;
+extern const nc_conv_row nc_conv_plain, nc_conv_grad, nc_conv_transposed, nc_conv_transposed_grad;
 bool nc_conv_fits(const nc_node *n, const char **why);
 bool nc_conv_grad_fits(const nc_node *n, const char **why);
+/* What inference could not check where sizes were symbols; `channels`: of the input. */
+NC_MUST nc_code nc_conv_check(const nc_call *c, const nck_conv_shape *s, int64_t channels);
 bool nc_conv_blocked_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_conv_prepare(nc_prep *p);
 size_t nc_conv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);

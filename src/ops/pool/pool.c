@@ -1,6 +1,7 @@
 /* ops/pool/pool.c: cards of MaxPool, AveragePool, LpPool, of the sum under a window (nacre.SumPool) and of the
  * gradients. The first two dims of X are no part of the window; how many others there may be is the bindings' matter
  * (pool_cpu.c). Pools over whole planes are in global.c, MaxUnpool in unpool.c. */
+#include "ops/blocked.h"
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/pool/pool.h"
@@ -153,6 +154,22 @@ static nc_code lp_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     return b->code;
 }
 
+/* ---- channels in blocks ---- */
+
+static bool pool_blocks(const nc_node *n, nc_blocking *k) {
+    if (!nc_blocks_input(n, 0, k)) return false;
+    k->why = "one or two spatial dims are supported";
+    return n->in[0]->type->rank <= 4;
+}
+
+/* The lanes of a block are one more spatial dim, under a window of one element. */
+static nc_value *pool_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
+    static const nc_blocked_attr longer[] = {
+        {"kernel_shape", 1, 1}, {"strides", 1, 1}, {"dilations", 1, 1}, {"pads", 2, 0}, {0}};
+    (void)k;
+    return nc_blocked_same(b, n, in, longer);
+}
+
 /* ---- versions ---- */
 
 #define T_MAX (T_FLOAT | NC_BIT(NC_INT8) | NC_BIT(NC_UINT8))
@@ -201,12 +218,16 @@ const nc_card nc_card_max_pool = {.name = "MaxPool",
                                   .doc = "The greatest element under a sliding window, and where it lies.",
                                   .versions = max_versions,
                                   .infer = nc_pool_infer,
-                                  .grad = max_grad};
+                                  .grad = max_grad,
+                                  .blocks = pool_blocks,
+                                  .blocked = pool_blocked};
 const nc_card nc_card_average_pool = {.name = "AveragePool",
                                       .doc = "The mean of the elements under a sliding window.",
                                       .versions = average_versions,
                                       .infer = nc_pool_infer,
-                                      .grad = average_grad};
+                                      .grad = average_grad,
+                                      .blocks = pool_blocks,
+                                      .blocked = pool_blocked};
 const nc_card nc_card_lp_pool = {.name = "LpPool",
                                  .doc = "The p-norm of the elements under a sliding window.",
                                  .versions = lp_versions,

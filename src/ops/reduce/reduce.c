@@ -1,6 +1,7 @@
 /* ops/reduce/reduce.c: cards of ReduceSum, ReduceMean, ReduceMax, ReduceMin and ReduceProd. Axes are an attribute in
  * old versions and an input in new ones; no axes means all, or none where noop_with_empty_axes says so. A scalar may be
  * reduced along axis 0 or -1, as exporters write it. Gradients are in reduce_grad.c. */
+#include "ops/blocked.h"
 #include "ops/reduce/reduce.h"
 
 #include "ops/reduce/reduce_card.h"
@@ -96,6 +97,44 @@ double nc_reduce_cost(const nc_node *n, const int64_t *const *in_dims) {
     return cost;
 }
 
+/* ---- channels in blocks ---- */
+
+static const int64_t *known_axes(const nc_node *n, int64_t given[NC_MAX_RANK], int *count) {
+    int64_t total;
+    *count = 0;
+    if (n->n_in < 2) return nc_attr_ints(n, "axes", count);
+    if (n->in[1] == NULL || n->in[1]->lit == NULL || !nc_literal_ints(n->in[1]->lit, given, NC_MAX_RANK, &total))
+        return NULL;
+    *count = (int)total;
+    return given;
+}
+
+/* Over spatial axes alone, which stay as dims of 1. */
+static bool reduce_blocks(const nc_node *n, nc_blocking *k) {
+    int64_t given[NC_MAX_RANK];
+    int count;
+    if (!nc_blocks_input(n, 0, k)) return false;
+    const int64_t *axes = known_axes(n, given, &count);
+    k->why = "it reduces more than spatial dims, or does not keep them";
+    if (axes == NULL || count == 0 || nc_attr_int(n, "keepdims") == 0) return false;
+    for (int i = 0; i < count; i++)
+        if (nc_blocks_axis(n, axes[i]) < 2) return false;
+    return true;
+}
+
+static nc_value *reduce_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
+    int64_t given[NC_MAX_RANK], axes[NC_MAX_RANK];
+    int count, n_attrs = 0;
+    const int64_t *from = known_axes(n, given, &count);
+    nc_attr attrs[2] = {{.name = "keepdims", .kind = NC_A_INT, .i = 1}};
+    (void)k;
+    for (int i = 0; i < count; i++) axes[i] = nc_blocks_axis(n, from[i]);
+    n_attrs = 1;
+    if (n->n_in < 2) attrs[n_attrs++] = (nc_attr){.name = "axes", .kind = NC_A_INTS, .ints = axes, .n = count};
+    nc_value *args[2] = {in[0], n->n_in < 2 ? NULL : nc_build_ints(b, axes, count)};
+    return nc_build_card1(b, n->card, args, n->n_in < 2 ? 1 : 2, attrs, n_attrs);
+}
+
 #define T_BYTES (NC_BIT(NC_INT8) | NC_BIT(NC_UINT8))
 
 static const nc_op_version sum_versions[] = {{.since = 13, BY_INPUT(T_BIG_NUMBER_ALL)},
@@ -123,15 +162,17 @@ static const nc_op_version prod_versions[] = {{.since = 18, BY_INPUT(T_BIG_NUMBE
                                               {.since = 1, BY_ATTR(T_BIG_NUMBER)},
                                               {0}};
 
-#define REDUCE(symbol, op, text, rows, fold_fn, grad_fn)        \
-    const nc_card nc_card_##symbol = {.name = op,               \
-                                      .doc = text,              \
-                                      .versions = rows,         \
-                                      .infer = nc_reduce_infer, \
-                                      .fold = fold_fn,          \
-                                      .grad = grad_fn,          \
-                                      .cost = nc_reduce_cost,   \
-                                      .host_in = 1u << 1,       \
+#define REDUCE(symbol, op, text, rows, fold_fn, grad_fn)         \
+    const nc_card nc_card_##symbol = {.name = op,                \
+                                      .doc = text,               \
+                                      .versions = rows,          \
+                                      .infer = nc_reduce_infer,  \
+                                      .fold = fold_fn,           \
+                                      .grad = grad_fn,           \
+                                      .cost = nc_reduce_cost,    \
+                                      .blocks = reduce_blocks,   \
+                                      .blocked = reduce_blocked, \
+                                      .host_in = 1u << 1,        \
                                       .no_grad_in = 1u << 1};
 
 REDUCE(reduce_sum, "ReduceSum", "The sum along axes.", sum_versions, sum_fold, nc_reduce_grad_sum)

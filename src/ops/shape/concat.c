@@ -1,6 +1,8 @@
 /* ops/shape/concat.c: the card of Concat. Output 0 may grow out of input 0 in place: a cache that gets longer. */
 #include "ops/shape/shape.h"
 
+#include "ops/blocked.h"
+
 /* Version 1 counts from axis 1 when it says none. */
 static int64_t axis_of(const nc_node *n) { return nc_attr_has(n, "axis") ? nc_attr_int(n, "axis") : 1; }
 
@@ -93,6 +95,25 @@ static nc_code concat_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+/* Along the channels all inputs but the last must end with a block. */
+static bool concat_blocks(const nc_node *n, nc_blocking *k) {
+    int64_t C;
+    if (n->n_in > 32) return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (!nc_blocks_input(n, i, k)) return false;
+    int axis = nc_blocks_axis(n, axis_of(n));
+    k->why = "an input ends within a block of channels";
+    for (int i = 0; axis == 1 && i + 1 < n->n_in; i++)
+        if (!nc_dim_is_const(n->in[i]->type->dims[1], &C) || C % k->block != 0) return false;
+    return axis >= 0;
+}
+
+static nc_value *concat_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = nc_blocks_axis(n, axis_of(n))};
+    (void)k;
+    return nc_build_card1(b, n->card, in, n->n_in, &axis, 1);
+}
+
 static bool concat_is_identity(const nc_node *n) { return n->n_in == 1; }
 
 #define CONCAT(types) IN({"inputs", types, VARIADIC}), OUT({"concat_result", SAME(0)})
@@ -109,4 +130,6 @@ const nc_card nc_card_concat = {.name = "Concat",
                                 .infer = concat_infer,
                                 .fold = concat_fold,
                                 .grad = concat_grad,
+                                .blocks = concat_blocks,
+                                .blocked = concat_blocked,
                                 .is_identity = concat_is_identity};

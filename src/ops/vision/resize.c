@@ -2,6 +2,8 @@
  * from scales (floats) or sizes; scales keep a symbolic dim where they or their inverse are whole. */
 #include "ops/vision/vision.h"
 
+#include "ops/blocked.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -189,6 +191,58 @@ static nc_code resize_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+/* ---- channels in blocks ---- */
+
+/* Whole constants, one per dim. */
+static bool has_all(const nc_node *n, int i, nc_dtype type, int rank) {
+    const nc_value *v = i >= 0 && i < n->n_in ? n->in[i] : NULL;
+    return v != NULL && v->lit != NULL && v->lit->dtype == type && v->lit->n == rank && v->lit->data != NULL;
+}
+
+static bool is_given(const nc_node *n, int i) {
+    const nc_value *v = i >= 0 && i < n->n_in ? n->in[i] : NULL;
+    return v != NULL && (v->lit == NULL || v->lit->n > 0);
+}
+
+/* Sizes or scales of all axes, which leave images and channels as they are. */
+static bool resize_blocks(const nc_node *n, nc_blocking *k) {
+    nc_resize_inputs at = nc_resize_inputs_of(n);
+    float scales[NC_MAX_RANK];
+    if (!nc_blocks_input(n, 0, k)) return false;
+    int rank = n->in[0]->type->rank;
+    bool plain =
+        nc_resize_is_old(n) || strcmp(nc_attr_str(n, "coordinate_transformation_mode"), "tf_crop_and_resize") != 0;
+    k->why = "a region, axes or an aspect ratio are given";
+    if (!plain || nc_attr_has(n, "axes") || nc_attr_has(n, "keep_aspect_ratio_policy")) return false;
+    k->why = "sizes or scales are not constants, or resize channels";
+    if (n->in[0]->type->dims[1] != n->out[0]->type->dims[1]) return false;
+    if (is_given(n, at.sizes)) return has_all(n, at.sizes, NC_INT64, rank) && !is_given(n, at.scales);
+    if (!has_all(n, at.scales, NC_FLOAT, rank)) return false;
+    memcpy(scales, n->in[at.scales]->lit->data, (size_t)rank * sizeof *scales);
+    return scales[0] == 1 && scales[1] == 1;
+}
+
+static nc_value *resize_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
+    nc_resize_inputs at = nc_resize_inputs_of(n);
+    nc_value *args[4] = {in[0]};
+    int64_t sizes[NC_MAX_RANK], count, rank = n->in[0]->type->rank, more = rank + 1;
+    float scales[NC_MAX_RANK];
+    for (int i = 1; i < n->n_in && i < 4; i++) args[i] = in[i];
+    if (is_given(n, at.sizes)) {
+        if (!nc_literal_ints(n->in[at.sizes]->lit, sizes, NC_MAX_RANK, &count)) return NULL;
+        sizes[1] = (sizes[1] + k->block - 1) / k->block;
+        sizes[rank] = k->block;
+        args[at.sizes] = nc_build_ints(b, sizes, (int)more);
+    } else {
+        memcpy(scales, n->in[at.scales]->lit->data, (size_t)rank * sizeof *scales);
+        scales[rank] = 1;
+        const nc_literal *l = nc_edit_literal(b->graph->model, NC_FLOAT, 1, &more, scales);
+        args[at.scales] = l != NULL ? nc_edit_const(b->graph, NULL, l) : NULL;
+        if (args[at.scales] == NULL) b->code = nc_fail(b->w, NC_E_MEMORY, "out of memory");
+    }
+    return b->code == NC_OK ? nc_build_card1(b, n->card, args, n->n_in, n->attrs, n->n_attrs) : NULL;
+}
+
 #define PLACES                                                                                               \
     A_STR("mode", "nearest"), A_STR("nearest_mode", "round_prefer_floor"), A_FLOAT("cubic_coeff_a", -0.75f), \
         A_INT("exclude_outside", 0), A_FLOAT("extrapolation_value", 0),                                      \
@@ -217,7 +271,9 @@ const nc_card nc_card_resize = {.name = "Resize",
                                 .host_in = 0xe,
                                 .no_grad_in = 0xe,
                                 .infer = resize_infer,
-                                .grad = resize_grad};
+                                .grad = resize_grad,
+                                .blocks = resize_blocks,
+                                .blocked = resize_blocked};
 
 #define UPSAMPLED OUT({"Y", SAME(0)})
 static const nc_op_version upsample_versions[] = {

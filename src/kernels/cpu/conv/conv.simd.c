@@ -4,60 +4,164 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/unroll.h"
 
-/* Two blocks of K by 5 pixels leave NEON's 32 registers room for the operands; AVX2 holds 6 pixels in its 16. */
-#ifdef NCK_ISA_neon
-enum { PIXELS = 5 };
-#define EACH_PIXELS(X, kb) X(kb, 1) X(kb, 2) X(kb, 3) X(kb, 4) X(kb, 5)
+/* Blocks of 16 channels are one vector of AVX-512, whose 32 registers hold 14 pixels by 2 blocks, two vectors of
+ * weights and one of x. Two blocks of 8 by 5 pixels leave NEON's 32 registers room for the operands; AVX2 holds 6
+ * pixels in its 16. Plain C has arrays for vectors: more pixels than one only keep the compiler busy. */
+#if defined NCK_ISA_avx512
+enum { BLOCK = 16, PIXELS = 14 };
+#define EACH_PIXELS(X, ...)                                                                                     \
+    X(__VA_ARGS__, 1)                                                                                           \
+    X(__VA_ARGS__, 2)                                                                                           \
+    X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) X(__VA_ARGS__, 8) \
+        X(__VA_ARGS__, 9) X(__VA_ARGS__, 10) X(__VA_ARGS__, 11) X(__VA_ARGS__, 12) X(__VA_ARGS__, 13)           \
+            X(__VA_ARGS__, 14)
+#elif defined NCK_ISA_neon
+enum { BLOCK = 8, PIXELS = 5 };
+#define EACH_PIXELS(X, ...) X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5)
+#elif defined NCK_ISA_avx2
+enum { BLOCK = 8, PIXELS = 6 };
+#define EACH_PIXELS(X, ...) \
+    X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6)
 #else
-enum { PIXELS = 6 };
-#define EACH_PIXELS(X, kb) X(kb, 1) X(kb, 2) X(kb, 3) X(kb, 4) X(kb, 5) X(kb, 6)
+enum { BLOCK = 8, PIXELS = 1 };
+#define EACH_PIXELS(X, ...) X(__VA_ARGS__, 1)
 #endif
-enum { BLOCK = 8, KV = BLOCK / V_LEN_f32 };
-_Static_assert(BLOCK % V_LEN_f32 == 0, "a block of channels is whole vectors");
+/* Of a row with one channel per group. */
+#ifdef NCK_ISA_portable
+#define PIXELS_IN_ROW 1
+#else
+#define PIXELS_IN_ROW 8
+#endif
+enum { KV = BLOCK / V_LEN_f32 };
+_Static_assert(BLOCK % V_LEN_f32 == 0 && BLOCK <= NCK_CONV_MAX_BLOCK, "a block of channels is whole vectors");
+_Static_assert(PIXELS <= NCK_CONV_MAX_PIXELS, "the table has room");
 
-/* kb and pixels are constants where inlined; vector v of block b is number b * KV + v. */
-__attribute__((always_inline)) static inline void tile(int kb, int pixels, const nck_conv_tile *t) {
-    v_f32 acc[PIXELS][2 * KV];
-    UNROLL
-    for (int p = 0; p < pixels; p++)
-        UNROLL
-        for (int v = 0; v < kb * KV; v++) acc[p][v] = v_load_f32(t->bias + v * V_LEN_f32);
-    int64_t x_pixel = t->x_pixel;
-    for (int64_t c0 = 0; c0 < t->C; c0 += BLOCK) {
-        int64_t channels = t->C - c0 < BLOCK ? t->C - c0 : BLOCK;
-        for (int64_t i = 0; i < t->taps_h; i++)
-            for (int64_t j = 0; j < t->taps_w; j++) {
-                const float *x = t->x + c0 / BLOCK * t->x_block + i * t->x_row + j * t->x_col;
-                const float *w = t->w + c0 / BLOCK * t->w_block + i * t->w_row + j * BLOCK * BLOCK;
-                for (int64_t c = 0; c < channels; c++, x++, w += BLOCK) {
-                    v_f32 wv[2 * KV];
-                    UNROLL
-                    for (int v = 0; v < kb * KV; v++)
-                        wv[v] = v_load_f32(w + v / KV * t->w_k + v % KV * V_LEN_f32);
-                    UNROLL
-                    for (int p = 0; p < pixels; p++) {
-                        v_f32 xv = v_set_f32(x[p * x_pixel]);
-                        UNROLL
-                        for (int v = 0; v < kb * KV; v++) acc[p][v] = v_fma_f32(xv, wv[v], acc[p][v]);
-                    }
-                }
-            }
-    }
-    UNROLL
-    for (int p = 0; p < pixels; p++)
-        UNROLL
-        for (int v = 0; v < kb * KV; v++)
-            v_store_f32(t->y + v / KV * t->y_k + p * BLOCK + v % KV * V_LEN_f32, acc[p][v]);
+/* A NaN is neither below nor above. */
+static inline v_f32 clamp(v_f32 a, v_f32 low, v_f32 high) {
+    a = v_sel_f32(v_lt_f32(a, low), low, a);
+    return v_sel_f32(v_lt_f32(high, a), high, a);
 }
 
-#define TILE(kb, pixels) \
-    static void tile_##kb##_##pixels(const nck_conv_tile *t) { tile(kb, pixels, t); }
-EACH_PIXELS(TILE, 1)
-EACH_PIXELS(TILE, 2)
+/* kb, pixels and in are constants where inlined: blocks of K, and channels of a block of x. Vector v of block b is
+ * number b * KV + v. */
+__attribute__((always_inline)) static inline void tile(int kb, int in, int pixels, const nck_conv_tile *t) {
+    v_f32 acc[PIXELS][2 * KV];
+    const float *from = t->bias ? t->bias : t->y;
+    int64_t from_pixel = t->bias ? 0 : BLOCK, from_k = t->bias ? BLOCK : t->y_k;
+    UNROLL
+    for (int p = 0; p < pixels; p++) UNROLL
+    for (int v = 0; v < kb * KV; v++)
+        acc[p][v] = v_load_f32(from + v / KV * from_k + p * from_pixel + v % KV * V_LEN_f32);
+    const float *w = t->w, *block = t->x;
+    for (int64_t c0 = 0; c0 < t->C; c0 += in, block += t->x_block) {
+        int64_t channels = in == 1 || t->C - c0 >= in ? in : t->C - c0;
+        for (int64_t i = 0; i < t->n_taps; i++) {
+            const float *x = block + t->taps[i], *end = x + channels;
+            for (; x < end; x++, w += kb * BLOCK) {
+                v_f32 wv[2 * KV];
+                UNROLL
+                for (int v = 0; v < kb * KV; v++) wv[v] = v_load_f32(w + v * V_LEN_f32);
+                UNROLL
+                for (int p = 0; p < pixels; p++) {
+                    v_f32 xv = v_set_f32(x[p * in]);
+                    UNROLL
+                    for (int v = 0; v < kb * KV; v++) acc[p][v] = v_fma_f32(xv, wv[v], acc[p][v]);
+                }
+            }
+        }
+    }
+    if (t->add) UNROLL
+    for (int p = 0; p < pixels; p++) UNROLL
+    for (int v = 0; v < kb * KV; v++)
+        acc[p][v] = v_add_f32(acc[p][v], v_load_f32(t->add + v / KV * t->y_k + p * BLOCK + v % KV * V_LEN_f32));
+    if (t->clamps) {
+        v_f32 low = v_set_f32(t->low), high = v_set_f32(t->high);
+        UNROLL
+        for (int p = 0; p < pixels; p++) UNROLL
+        for (int v = 0; v < kb * KV; v++) acc[p][v] = clamp(acc[p][v], low, high);
+    }
+    UNROLL
+    for (int p = 0; p < pixels; p++) UNROLL
+    for (int v = 0; v < kb * KV; v++) v_store_f32(t->y + v / KV * t->y_k + p * BLOCK + v % KV * V_LEN_f32, acc[p][v]);
+}
 
-#define ENTRY(kb, pixels) [pixels] = tile_##kb##_##pixels,
+#define TILE(name, in, kb, pixels) \
+    static void tile_##name##_##kb##_##pixels(const nck_conv_tile *t) { tile(kb, in, pixels, t); }
+EACH_PIXELS(TILE, blocked, BLOCK, 1)
+EACH_PIXELS(TILE, blocked, BLOCK, 2)
+EACH_PIXELS(TILE, planes, 1, 1)
+EACH_PIXELS(TILE, planes, 1, 2)
+
+/* ---- one channel per group ---- */
+
+/* The weights of a tap serve all pixels; what bounds it is one load of x for each multiplication. */
+__attribute__((always_inline)) static inline void row_piece(int pixels, int64_t x_pixel, const nck_conv_row *r,
+                                                            int64_t at) {
+    v_f32 acc[PIXELS_IN_ROW][KV];
+    UNROLL
+    for (int p = 0; p < pixels; p++) UNROLL
+    for (int v = 0; v < KV; v++) acc[p][v] = v_load_f32(r->bias + v * V_LEN_f32);
+    const float *row = r->x + at * x_pixel, *w_row = r->w;
+    for (int64_t i = 0; i < r->taps_h; i++, row += r->x_row, w_row += r->w_row) {
+        const float *x = row, *w = w_row;
+        for (int64_t j = 0; j < r->taps_w; j++, x += r->x_col, w += BLOCK) {
+            UNROLL
+            for (int v = 0; v < KV; v++) {
+                v_f32 wv = v_load_f32(w + v * V_LEN_f32);
+                UNROLL
+                for (int p = 0; p < pixels; p++)
+                    acc[p][v] = v_fma_f32(wv, v_load_f32(x + p * x_pixel + v * V_LEN_f32), acc[p][v]);
+            }
+        }
+    }
+    v_f32 low = v_set_f32(r->low), high = v_set_f32(r->high);
+    UNROLL
+    for (int p = 0; p < pixels; p++) UNROLL
+    for (int v = 0; v < KV; v++) {
+        int64_t o = (at + p) * BLOCK + v * V_LEN_f32;
+        v_f32 a = r->add ? v_add_f32(acc[p][v], v_load_f32(r->add + o)) : acc[p][v];
+        v_store_f32(r->y + o, r->clamps ? clamp(a, low, high) : a);
+    }
+}
+
+#if PIXELS_IN_ROW > 1
+__attribute__((always_inline)) static inline void row_rest(int64_t x_pixel, const nck_conv_row *r, int64_t at) {
+    switch (r->n - at) {
+    case 7: row_piece(7, x_pixel, r, at); break;
+    case 6: row_piece(6, x_pixel, r, at); break;
+    case 5: row_piece(5, x_pixel, r, at); break;
+    case 4: row_piece(4, x_pixel, r, at); break;
+    case 3: row_piece(3, x_pixel, r, at); break;
+    case 2: row_piece(2, x_pixel, r, at); break;
+    case 1: row_piece(1, x_pixel, r, at); break;
+    default: break;
+    }
+}
+#else
+static inline void row_rest(int64_t x_pixel, const nck_conv_row *r, int64_t at) { (void)x_pixel, (void)r, (void)at; }
+#endif
+
+__attribute__((always_inline)) static inline void row_of(int64_t x_pixel, const nck_conv_row *r) {
+    int64_t at = 0;
+    for (; r->n - at >= PIXELS_IN_ROW; at += PIXELS_IN_ROW) row_piece(PIXELS_IN_ROW, x_pixel, r, at);
+    row_rest(x_pixel, r, at);
+}
+
+static void depthwise(const nck_conv_row *r) {
+    if (r->x_pixel == BLOCK)
+        row_of(BLOCK, r);
+    else if (r->x_pixel == 2 * BLOCK)
+        row_of(2 * BLOCK, r);
+    else
+        row_of(r->x_pixel, r);
+}
+
+#define ENTRY(name, kb, pixels) [pixels] = tile_##name##_##kb##_##pixels,
 extern const nck_conv_table NCK_ISA_NAME(nck_conv_);
 const nck_conv_table NCK_ISA_NAME(nck_conv_) = {
+    .block = BLOCK,
     .pixels = PIXELS,
-    .tile = {{EACH_PIXELS(ENTRY, 1)}, {EACH_PIXELS(ENTRY, 2)}},
+    .blocked = {{EACH_PIXELS(ENTRY, blocked, 1)}, {EACH_PIXELS(ENTRY, blocked, 2)}},
+    .planes = {{EACH_PIXELS(ENTRY, planes, 1)}, {EACH_PIXELS(ENTRY, planes, 2)}},
+    .depthwise = depthwise,
 };

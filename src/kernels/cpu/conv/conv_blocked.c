@@ -1,103 +1,206 @@
 /* kernels/cpu/conv/conv_blocked.c: cuts the blocked convolution into items and register tiles; see conv_blocked.h.
- * An item is a few output rows of one image for two blocks of K. In a row, pixels whose whole window lies inside the
- * input go in wide tiles; the few at the left and right edge go one by one with their own range of taps.
+ * Strip after strip of the input (conv_strip.h) meets all weights: an item is some rows of one strip for two blocks of
+ * K. The product of weights and columns is formed without the columns: a tile's taps are read where they lie.
  *
- * The product of weights and columns is formed without the columns: a tile's taps are read where they lie. An example:
- * a row of 10 pixels under a window of 3 with pad 1, tiles of 6 pixels. Pixel 0 sees taps 1 and 2 and goes alone; 1 to
- * 6 are one tile, 7 and 8 another; pixel 9 sees taps 0 and 1 and goes alone. */
+ * A run of pixels goes in tiles of nearly equal width: 49 pixels in tiles of at most 14 are 13 + 12 + 12 + 12. */
 #include "kernels/cpu/conv/conv_blocked.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/conv/conv_depthwise.h"
 #include "kernels/cpu/conv/conv_kernel.h"
+#include "kernels/cpu/conv/conv_strip.h"
 #include "kernels/cpu/isa.h"
 
-enum { B = NCK_CONV_BLOCK, ITEM_WORK = 1 << 20 };
+/* Multiplications of an item; elements of the weights that pass over an item's pixels at once: with a strip they fit
+ * the second cache. */
+enum { ITEM_WORK = 1 << 21, CHUNK_WEIGHTS = 320 << 8 };
 
 typedef struct conv_blocked_job {
-    const nck_conv_shape *s;
+    const nck_conv_blocked_args *a;
     const nck_conv_table *table;
-    const float *x, *w, *bias;
-    float *y;
-    int64_t Cb, Kb, OH, OW;
-    int64_t inner0, inner1; /* output columns with whole windows */
-    int64_t rows, n_row_items, n_k_items;
+    nck_strips t;
+    const int64_t *taps;
+    int64_t B, Kb, Kgb, Cg;  /* blocks of K, of K in a group, channels of a group */
+    int64_t pairs;           /* pairs of blocks of K in a group */
+    int64_t parts, part;     /* of the rows of a strip, rows of a part */
+    int64_t x_row, x_image;  /* elements of the memory that tiles read */
+    int64_t x_block, w_pair; /* weights of a whole pair of blocks */
+    int64_t chunk;           /* input channels whose products are summed at once */
+    float *strip;
+    int64_t n, oh, ow; /* copied: the strip at hand */
 } conv_blocked_job;
 
-/* t holds all but what depends on the column: taps [w0, w1), `pixels` outputs from ow on. */
-static void conv_blocked_run_tile(const conv_blocked_job *j, nck_conv_tile t, int kb, int64_t ow, int64_t pixels,
-                                  int64_t w0, int64_t w1) {
-    const nck_window *v = &j->s->w;
-    t.x += (ow * v->stride[2] - v->pad[2] + w0 * v->dil[2]) * B;
-    t.w += w0 * B * B;
-    t.taps_w = w1 - w0;
-    t.y += ow * B;
-    j->table->tile[kb - 1][pixels](&t);
-}
+int64_t nck_channel_block(void) { return nck_isa_get()->conv->block; }
 
-static void conv_blocked_run_row(const conv_blocked_job *j, nck_conv_tile t, int kb) {
-    const nck_window *v = &j->s->w;
-    for (int64_t ow = 0; ow < j->OW;) {
-        if (ow >= j->inner0 && ow < j->inner1) {
-            int64_t pixels = nc_min64(j->table->pixels, j->inner1 - ow);
-            conv_blocked_run_tile(j, t, kb, ow, pixels, 0, v->k[2]);
-            ow += pixels;
-        } else {
-            int64_t first, w0, w1;
-            nck_window_taps(v, 2, ow, &first, &w0, &w1);
-            conv_blocked_run_tile(j, t, kb, ow++, 1, w0, w1);
-        }
+/* Some rows and columns of a strip, for one pair of blocks of K. */
+typedef struct conv_area {
+    int64_t n, oh, ow, rows, cols;
+    int64_t kb0; /* first block of K */
+    int kb;
+    const float *x; /* first pixel */
+} conv_area;
+
+static void run_pixels(const conv_blocked_job *j, nck_conv_tile t, int kb, int64_t pixels) {
+    const nck_conv_table *table = j->table;
+    int64_t n_tiles = nc_ceil_div(pixels, table->pixels);
+    for (int64_t i = 0; i < n_tiles; i++) {
+        int64_t width = pixels / n_tiles + (i < pixels % n_tiles);
+        (j->a->planes ? table->planes : table->blocked)[kb - 1][width](&t);
+        t.x += width * j->t.in;
+        t.y += width * j->B;
+        if (t.add) t.add += width * j->B;
     }
 }
 
-static void conv_item(void *ctx, int64_t item) {
+static void after_pixels(const conv_blocked_job *j, int64_t n, int64_t kb, int64_t pixel, int64_t pixels) {
+    const nck_window *v = &j->a->shape.w;
+    int64_t image = v->out[1] * v->out[2] * j->B;
+    nck_conv_after_run(j->a->after, n, kb, pixel, pixels, j->B, j->a->y + (n * j->Kb + kb) * image + pixel * j->B);
+}
+
+/* All pixels of an area, over the input channels that t has. */
+static void run_lines(const conv_blocked_job *j, const conv_area *p, nck_conv_tile t) {
+    int64_t runs = j->t.flat ? 1 : p->rows, pixels = j->t.flat ? p->rows * p->cols : p->cols;
+    int64_t y_row = j->a->shape.w.out[2] * j->B;
+    for (int64_t r = 0; r < runs; r++) {
+        run_pixels(j, t, p->kb, pixels);
+        t.x += j->x_row;
+        t.y += y_row;
+        if (t.add) t.add += y_row;
+    }
+}
+
+static void run_area(const conv_blocked_job *j, const conv_area *p, const float *w) {
+    const nck_conv_blocked_args *a = j->a;
+    const nck_conv_after *after = a->after;
+    const nck_window *v = &a->shape.w;
+    int64_t B = j->B, OW = v->out[2], y_k = v->out[1] * OW * B, n_taps = v->k[1] * v->k[2];
+    float bias[2 * NCK_CONV_MAX_BLOCK] = {0};
+    for (int64_t k = 0; a->bias && k < nc_min64(p->kb * B, a->shape.K - p->kb0 * B); k++)
+        bias[k] = a->bias[p->kb0 * B + k];
+    int64_t at = (p->n * j->Kb + p->kb0) * y_k + (p->oh * OW + p->ow) * B, c0 = 0;
+    do {
+        bool last = j->Cg - c0 <= j->chunk;
+        nck_conv_tile t = {.x = p->x + c0 / j->t.in * j->x_block,
+                           .x_block = j->x_block,
+                           .taps = j->taps,
+                           .n_taps = n_taps,
+                           .C = last ? j->Cg - c0 : j->chunk,
+                           .w = w + c0 * n_taps * p->kb * B,
+                           .bias = c0 == 0 ? bias : NULL,
+                           .y = a->y + at,
+                           .y_k = y_k,
+                           .add = last && after && after->add ? after->add + at : NULL,
+                           .low = after ? after->low : 0,
+                           .high = after ? after->high : 0,
+                           .clamps = last && after && after->clamps};
+        run_lines(j, p, t);
+        c0 += j->chunk;
+    } while (c0 < j->Cg);
+    if (after == NULL || after->prog == NULL) return;
+    bool whole = p->cols == OW;
+    for (int b = 0; b < p->kb; b++)
+        for (int64_t r = 0; r < (whole ? 1 : p->rows); r++)
+            after_pixels(j, p->n, p->kb0 + b, (p->oh + r) * OW + p->ow, whole ? p->rows * OW : p->cols);
+}
+
+/* Item numbers: pair of blocks of K (of all groups) slowest, part of the rows fastest. */
+static void run_strip_item(const conv_blocked_job *j, int64_t item, int64_t n, int64_t oh, int64_t ow, const float *x) {
+    const nck_window *v = &j->a->shape.w;
+    int64_t r0 = item % j->parts * j->part, pair = item / j->parts, g = pair / j->pairs, in_group = pair % j->pairs;
+    int64_t rows = nc_min64(nc_min64(j->t.rows, v->out[1] - oh), r0 + j->part) - r0;
+    if (rows <= 0) return;
+    int64_t blocks = j->Cg / j->t.in; /* of a group; groups of several are whole blocks */
+    conv_area p = {.n = n,
+                   .oh = oh + r0,
+                   .ow = ow,
+                   .rows = rows,
+                   .cols = nc_min64(j->t.cols, v->out[2] - ow),
+                   .kb0 = g * j->Kgb + in_group * 2,
+                   .kb = in_group * 2 + 1 == j->Kgb ? 1 : 2,
+                   .x = x + g * blocks * j->x_block + r0 * j->x_row};
+    int64_t w_group = j->Cg * v->k[1] * v->k[2] * j->Kgb * j->B;
+    run_area(j, &p, j->a->w + g * w_group + in_group * j->w_pair);
+}
+
+static void copied_item(void *ctx, int64_t item) {
     const conv_blocked_job *j = ctx;
-    const nck_conv_shape *s = j->s;
-    const nck_window *v = &s->w;
-    int64_t oh0 = item % j->n_row_items * j->rows, rest = item / j->n_row_items;
-    int64_t kb0 = rest % j->n_k_items * 2, n = rest / j->n_k_items;
-    int kb = j->Kb - kb0 < 2 ? 1 : 2;
-    float bias[2 * B] = {0};
-    for (int64_t k = 0; j->bias && k < nc_min64(2 * B, s->K - kb0 * B); k++) bias[k] = j->bias[kb0 * B + k];
-    nck_conv_tile t = {.x_pixel = v->stride[2] * B,
-                       .x_block = v->in[1] * v->in[2] * B,
-                       .x_row = v->dil[1] * v->in[2] * B,
-                       .x_col = v->dil[2] * B,
-                       .w_k = j->Cb * v->k[1] * v->k[2] * B * B,
-                       .w_block = v->k[1] * v->k[2] * B * B,
-                       .w_row = v->k[2] * B * B,
-                       .C = s->C,
-                       .bias = bias,
-                       .y_k = j->OH * j->OW * B};
-    for (int64_t oh = oh0; oh < nc_min64(oh0 + j->rows, j->OH); oh++) {
-        int64_t first, h0, h1;
-        nck_window_taps(v, 1, oh, &first, &h0, &h1);
-        t.taps_h = h1 - h0;
-        t.x = j->x + (n * j->Cb * v->in[1] + (first + h0 * v->dil[1])) * v->in[2] * B;
-        t.w = j->w + kb0 * t.w_k + h0 * t.w_row;
-        t.y = j->y + ((n * j->Kb + kb0) * j->OH + oh) * j->OW * B;
-        conv_blocked_run_row(j, t, kb);
+    run_strip_item(j, item, j->n, j->oh, j->ow, j->strip);
+}
+
+static void copy_item(void *ctx, int64_t b) {
+    const conv_blocked_job *j = ctx;
+    nck_strip_copy(&j->t, j->a->x + j->n * j->x_image, b, j->oh, j->ow, j->strip);
+}
+
+static int64_t items_of_strip(const conv_blocked_job *j) { return j->a->shape.group * j->pairs * j->parts; }
+
+static void direct_item(void *ctx, int64_t item) {
+    const conv_blocked_job *j = ctx;
+    const nck_window *v = &j->a->shape.w;
+    int64_t per = items_of_strip(j), strip = item / per;
+    int64_t ow = strip % j->t.n_cols * j->t.cols, oh = strip / j->t.n_cols % j->t.n_rows * j->t.rows;
+    int64_t n = strip / j->t.n_cols / j->t.n_rows;
+    run_strip_item(j, item % per, n, oh, ow, j->a->x + n * j->x_image + (oh * v->in[2] + ow) * j->t.in);
+}
+
+static void run_copied(conv_blocked_job *j, nc_pool *pool) {
+    for (int64_t strip = 0; strip < j->a->shape.N * j->t.n_rows * j->t.n_cols; strip++) {
+        j->ow = strip % j->t.n_cols * j->t.cols;
+        j->oh = strip / j->t.n_cols % j->t.n_rows * j->t.rows;
+        j->n = strip / j->t.n_cols / j->t.n_rows;
+        nc_parallel(pool, j->t.blocks, copy_item, j);
+        nc_parallel(pool, items_of_strip(j), copied_item, j);
     }
 }
 
-void nck_conv_blocked(const nck_conv_shape *s, const float *x, const float *w_packed, const float *bias, float *y,
-                      nc_pool *pool) {
+static size_t taps_bytes(const nck_window *v) { return nc_align64((size_t)(v->k[1] * v->k[2]) * sizeof(int64_t)); }
+
+static bool is_depthwise(const nck_conv_shape *s) { return s->group > 1 && s->C == s->group && s->K == s->group; }
+
+size_t nck_conv_blocked_workspace(const nck_conv_shape *s, bool planes) {
+    if (is_depthwise(s)) return 0;
+    return taps_bytes(&s->w) + (size_t)nck_strip_elements(s, planes, nck_channel_block()) * sizeof(float);
+}
+
+static void size_items(conv_blocked_job *j) {
+    const nck_window *v = &j->a->shape.w;
+    int64_t work = j->t.cols * j->Cg * v->k[1] * v->k[2] * 2 * j->B;
+    int64_t most = nc_max64(1, ITEM_WORK / nc_max64(1, work));
+    j->parts = nc_ceil_div(j->t.rows, nc_min64(j->t.rows, most));
+    j->part = nc_ceil_div(j->t.rows, j->parts);
+    int64_t chunks = nc_ceil_div(j->w_pair, CHUNK_WEIGHTS), blocks = nc_ceil_div(j->Cg, j->t.in);
+    j->chunk = nc_max64(1, nc_ceil_div(blocks, nc_max64(1, chunks))) * j->t.in;
+}
+
+void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool) {
+    const nck_conv_shape *s = &a->shape;
     const nck_window *v = &s->w;
-    conv_blocked_job j = {.s = s,
-                          .table = nck_isa_get()->conv,
-                          .x = x,
-                          .w = w_packed,
-                          .bias = bias,
-                          .y = y,
-                          .Cb = nc_ceil_div(s->C, B),
-                          .Kb = nc_ceil_div(s->K, B),
-                          .OH = v->out[1],
-                          .OW = v->out[2]};
-    if (j.OH == 0 || j.OW == 0) return;
-    j.inner0 = nc_ceil_div(nc_max64(v->pad[2], 0), v->stride[2]);
-    int64_t room = v->in[2] - (v->k[2] - 1) * v->dil[2] - 1 + v->pad[2];
-    j.inner1 = room < 0 ? 0 : nc_min64(j.OW, room / v->stride[2] + 1);
-    j.rows = nc_max64(1, nc_min64(j.OH, ITEM_WORK / nc_max64(1, j.OW * s->C * v->k[1] * v->k[2] * 2 * B)));
-    j.n_row_items = nc_ceil_div(j.OH, j.rows);
-    j.n_k_items = nc_ceil_div(j.Kb, 2);
-    nc_parallel(pool, s->N * j.n_k_items * j.n_row_items, conv_item, &j);
+    const nck_conv_table *table = nck_isa_get()->conv;
+    if (v->out[1] == 0 || v->out[2] == 0 || s->K == 0) return;
+    if (is_depthwise(s)) {
+        nck_conv_blocked_depthwise(a, pool);
+        return;
+    }
+    int64_t *taps = workspace;
+    conv_blocked_job j = {.a = a,
+                          .table = table,
+                          .t = nck_strips_of(s, a->planes, table->block, table->pixels),
+                          .taps = taps,
+                          .B = table->block,
+                          .Kb = nc_ceil_div(s->K, table->block),
+                          .Kgb = nc_ceil_div(s->K / s->group, table->block),
+                          .Cg = s->C / s->group,
+                          .strip = (float *)(void *)((char *)workspace + taps_bytes(v))};
+    j.pairs = nc_ceil_div(j.Kgb, 2);
+    j.x_image = j.t.blocks * j.t.in * v->in[1] * v->in[2];
+    j.x_row = (j.t.copies ? j.t.width : v->in[2]) * j.t.in;
+    j.x_block = j.t.copies ? j.t.phases_h * j.t.phases_w * j.t.height * j.x_row : v->in[1] * j.x_row;
+    j.w_pair = j.Cg * v->k[1] * v->k[2] * 2 * j.B;
+    size_items(&j);
+    nck_strip_taps(&j.t, taps);
+    if (j.t.copies)
+        run_copied(&j, pool);
+    else
+        nc_parallel(pool, s->N * j.t.n_rows * j.t.n_cols * items_of_strip(&j), direct_item, &j);
 }

@@ -1,29 +1,64 @@
 /* kernels/cpu/conv/conv_blocked.h: convolution of two spatial dims (the last of the window's three) in f32 over
- * channels in blocks of 8, group == 1.
+ * channels in blocks, of as many as the table of kernels says (nck_channel_block): 16 with AVX-512, else 8. B below.
  *
- * x (N, ceil(C/8), H, W, 8), w packed (ceil(K/8), ceil(C/8), kh, kw, 8c, 8k), y (N, ceil(K/8), OH, OW, 8). The lanes
- * past C in the last block of x never touch a result; those past K in y hold anything afterwards.
+ * x (N, ceil(C/B), H, W, B), y (N, ceil(K/B), OH, OW, B). The lanes past C in the last block of x never touch a result;
+ * those past K in y hold anything afterwards. Where group is 1, x may also be in planes (N, C, H, W): the first layer
+ * of a network, whose few channels would leave blocks nearly empty.
+ * Three kinds: group 1; groups of whole blocks (C/group and K/group multiples of B); one channel per group (C == K ==
+ * group).
+ *
+ * Padding counts as zeros, so an infinite weight over it gives NaN; with one channel per group only in small images.
  * Accumulation: f32, one chain of fused multiply-adds per element in the order channel block, row, column, channel,
- * bias first: the same bits for any threads and ISA. */
+ * bias first: the same bits for any threads, other ones where blocks have another size. */
 #ifndef NCK_CONV_BLOCKED_H
 #define NCK_CONV_BLOCKED_H
 
 #include "kernels/cpu/conv/conv.h"
+#include "kernels/cpu/tile.h"
 
 #include <stddef.h>
 
-#define NCK_CONV_BLOCK 8
+/* Channels of a block, as the kernels in use want them. */
+int64_t nck_channel_block(void);
 
-void nck_conv_blocked(const nck_conv_shape *s, const float *x, const float *w_packed, const float *bias, float *y,
-                      nc_pool *pool);
+/* An operand of what is done to the sums: element (n, block, pixel, lane) is at data + n * image + block * block_step,
+ * and then at pixel * B + lane (period 0), at the lane alone (period B) or nowhere else (period 1). */
+typedef struct nck_conv_operand {
+    const float *data;
+    int64_t image, block_step;
+    int64_t period;
+} nck_conv_operand;
 
-size_t nck_conv_packed_weights_bytes(int64_t K, int64_t C, int64_t kh, int64_t kw);
-/* w (K,C,kh,kw) f32, dense, may be unaligned. */
-void nck_conv_pack_weights(int64_t K, int64_t C, int64_t kh, int64_t kw, const void *w, float *dst);
+/* What is done to each sum before it is written: y = clamp(sum + add, low, high), then y = prog(y, in[1], ...). */
+typedef struct nck_conv_after {
+    const float *add; /* laid out like y; NULL: nothing is added. May be y itself */
+    bool clamps;
+    float low, high;
+    const nck_tile_prog *prog; /* NULL: none; of floats, one output, its input 0 is y */
+    nck_conv_operand in[NCK_TILE_MAX_REG];
+} nck_conv_after;
 
-/* Between dense (N, C, spatial) and blocked (N, ceil(C/8), spatial, 8), f32; packing puts 0 into the lanes past C. */
-size_t nck_packed_channels_bytes(int64_t N, int64_t C, int64_t spatial);
-void nck_pack_channels(int64_t N, int64_t C, int64_t spatial, const float *x, float *dst, nc_pool *pool);
-void nck_unpack_channels(int64_t N, int64_t C, int64_t spatial, const float *x, float *dst, nc_pool *pool);
+typedef struct nck_conv_blocked_args {
+    nck_conv_shape shape;
+    bool planes;        /* x is (N, C, H, W) */
+    const float *x, *w; /* w as packed below */
+    const float *bias;  /* (K) or NULL */
+    float *y;
+    const nck_conv_after *after; /* NULL: nothing */
+} nck_conv_blocked_args;
+
+/* 64-byte aligned; grows with every size. */
+size_t nck_conv_blocked_workspace(const nck_conv_shape *s, bool planes);
+void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool);
+
+/* Weights (K, C/group, kh, kw), f32, dense, may be unaligned, in the order that the kernel reads them. */
+size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s);
+void nck_conv_pack_weights(const nck_conv_shape *s, bool planes, const void *w, float *dst);
+
+/* Between dense (N, C, spatial) and blocked (N, ceil(C/B), spatial, B), f32; packing puts 0 into the lanes past C. */
+size_t nck_packed_channels_bytes(int64_t block, int64_t N, int64_t C, int64_t spatial);
+void nck_pack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst, nc_pool *pool);
+void nck_unpack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst,
+                         nc_pool *pool);
 
 #endif

@@ -1,28 +1,53 @@
-/* kernels/cpu/conv/conv_kernel.h: what conv.simd.c gives conv_blocked.c, one table per ISA: a register tile of a few
- * neighbouring output pixels times one or two blocks of output channels, summed over all taps and input channels. */
+/* kernels/cpu/conv/conv_kernel.h: what conv.simd.c gives conv_blocked.c and conv_depthwise.c, one table per ISA:
+ * register tiles of a few neighbouring output pixels times one or two blocks of output channels, summed over all taps
+ * and input channels, and rows of pixels with one channel per group. Each tile ends with what is done to its result
+ * while it is still in registers: y = clamp(sum + add, low, high). */
 #ifndef NCK_CONV_KERNEL_H
 #define NCK_CONV_KERNEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define NCK_CONV_MAX_PIXELS 8
+#define NCK_CONV_MAX_PIXELS 14
+#define NCK_CONV_MAX_BLOCK 16
 
+/* Of one tile. Pixels lie side by side, in x and in y. */
 typedef struct nck_conv_tile {
-    const float *x;             /* first tap of the first pixel, channel 0 */
-    int64_t x_pixel;            /* steps in elements: to the next pixel of the tile, */
-    int64_t x_block, x_row, x_col; /* the next block of channels, the next tap down and to the right */
-    const float *w;             /* first tap's 8c x 8k block of the first block of K */
-    int64_t w_k, w_block, w_row; /* to the next block of K, of C, the next row of taps */
-    int64_t C, taps_h, taps_w;
-    const float *bias; /* 8 or 16 */
+    const float *x;      /* the first pixel under the first tap, channel 0 */
+    int64_t x_block;     /* elements to the next block of channels; to the next plane, where x is in planes */
+    const int64_t *taps; /* n_taps: where each tap lies, in elements from x on */
+    int64_t n_taps, C;
+    const float *w;    /* in the order (block of C, tap, channel of the block, k): read from front to end */
+    const float *bias; /* one or two blocks; NULL: the sums go on from what y holds */
     float *y;          /* first pixel */
     int64_t y_k;       /* to the next block of K */
+    const float *add;  /* laid out like y; NULL: nothing is added */
+    float low, high;
+    bool clamps;
 } nck_conv_tile;
 typedef void nck_conv_tile_fn(const nck_conv_tile *t);
 
+/* A row of n pixels that all see the taps_h x taps_w window from x on, in one block of channels. */
+typedef struct nck_conv_row {
+    const float *x;                /* first tap of the first pixel */
+    int64_t x_pixel, x_row, x_col; /* elements to the next pixel, the next tap down and to the right */
+    const float *w;                /* first tap, one block; taps of a row lie side by side */
+    int64_t w_row, taps_h, taps_w;
+    const float *bias;
+    float *y;
+    const float *add;
+    float low, high;
+    bool clamps;
+    int64_t n;
+} nck_conv_row;
+
 typedef struct nck_conv_table {
-    int pixels;                                              /* of the widest tile */
-    nck_conv_tile_fn *tile[2][NCK_CONV_MAX_PIXELS + 1];      /* by blocks of K less one, and pixels 1..pixels */
+    int block;  /* channels of a block */
+    int pixels; /* of the widest tile */
+    /* By blocks of K less one, and pixels 1..pixels; x in blocks of channels, or in planes of one. */
+    nck_conv_tile_fn *blocked[2][NCK_CONV_MAX_PIXELS + 1];
+    nck_conv_tile_fn *planes[2][NCK_CONV_MAX_PIXELS + 1];
+    void (*depthwise)(const nck_conv_row *r);
 } nck_conv_table;
 
 #endif

@@ -1,61 +1,101 @@
-/* kernels/cpu/conv/conv_pack.c: weights and activations into and out of blocks of 8 channels; see conv_blocked.h.
- * Only moves numbers. An item of the activations is one block of channels of one image. */
+/* kernels/cpu/conv/conv_pack.c: weights and activations into and out of blocks of channels; see conv_blocked.h. Only
+ * moves numbers. An item of the activations is some pixels of one block of channels of one image. */
 #include "kernels/cpu/conv/conv_blocked.h"
 
 #include "base/intmath.h"
 
 #include <string.h>
 
-enum { B = NCK_CONV_BLOCK };
+enum { PIXELS = 4096 };
 
 typedef struct conv_job {
-    int64_t C, spatial, n_blocks;
+    int64_t B, C, spatial, n_blocks, parts;
     const float *x;
     float *dst;
 } conv_job;
 
-size_t nck_conv_packed_weights_bytes(int64_t K, int64_t C, int64_t kh, int64_t kw) {
-    return (size_t)(nc_ceil_div(K, B) * nc_ceil_div(C, B) * kh * kw * B * B) * sizeof(float);
+static bool is_depthwise(const nck_conv_shape *s) { return s->group > 1 && s->C == s->group && s->K == s->group; }
+
+size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s) {
+    int64_t B = nck_channel_block(), taps = s->w.k[1] * s->w.k[2];
+    if (is_depthwise(s)) return (size_t)(nc_ceil_div(s->K, B) * taps * B) * sizeof(float);
+    return (size_t)(s->group * nc_ceil_div(s->K / s->group, B) * (s->C / s->group) * taps * B) * sizeof(float);
 }
 
-void nck_conv_pack_weights(int64_t K, int64_t C, int64_t kh, int64_t kw, const void *w, float *dst) {
-    int64_t taps = kh * kw, Cb = nc_ceil_div(C, B);
-    memset(dst, 0, nck_conv_packed_weights_bytes(K, C, kh, kw));
-    for (int64_t k = 0; k < K; k++)
-        for (int64_t c = 0; c < C; c++)
+static void put(float *dst, const void *w, int64_t at) {
+    memcpy(dst, (const char *)w + at * (int64_t)sizeof *dst, sizeof *dst);
+}
+
+/* (block, tap, lane) */
+static void pack_depthwise(const nck_conv_shape *s, int64_t B, const void *w, float *dst) {
+    int64_t taps = s->w.k[1] * s->w.k[2];
+    for (int64_t k = 0; k < s->K; k++)
+        for (int64_t t = 0; t < taps; t++) put(dst + (k / B * taps + t) * B + k % B, w, k * taps + t);
+}
+
+/* Pairs of blocks of K of a group; in a pair (block of C, tap, channel, k), the last block of C with its own channels
+ * alone. */
+void nck_conv_pack_weights(const nck_conv_shape *s, bool planes, const void *w, float *dst) {
+    int64_t B = nck_channel_block(), in = planes ? 1 : B, taps = s->w.k[1] * s->w.k[2];
+    int64_t C = s->C / s->group, K = s->K / s->group, Kb = nc_ceil_div(K, B);
+    memset(dst, 0, nck_conv_packed_weights_bytes(s));
+    if (is_depthwise(s)) {
+        pack_depthwise(s, B, w, dst);
+        return;
+    }
+    for (int64_t o = 0; o < s->K; o++) {
+        int64_t g = o / K, k = o % K, pair = k / (2 * B), wide = nc_min64(2, Kb - pair * 2) * B;
+        float *to = dst + (g * Kb + pair * 2) * B * C * taps + k % (2 * B);
+        for (int64_t c = 0; c < C; c++) {
+            int64_t c0 = c / in * in, live = nc_min64(in, C - c0);
             for (int64_t t = 0; t < taps; t++)
-                memcpy(dst + (((k / B * Cb + c / B) * taps + t) * B + c % B) * B + k % B,
-                       (const char *)w + ((k * C + c) * taps + t) * (int64_t)sizeof(float), sizeof(float));
+                put(to + (c0 * taps + t * live + c - c0) * wide, w, (o * C + c) * taps + t);
+        }
+    }
 }
 
-size_t nck_packed_channels_bytes(int64_t N, int64_t C, int64_t spatial) {
-    return (size_t)(N * nc_ceil_div(C, B) * B * spatial) * sizeof(float);
+size_t nck_packed_channels_bytes(int64_t block, int64_t N, int64_t C, int64_t spatial) {
+    return (size_t)(N * nc_ceil_div(C, block) * block * spatial) * sizeof(float);
 }
 
-static void conv_pack_item(void *ctx, int64_t item) {
+static void pack_item(void *ctx, int64_t item) {
     const conv_job *j = ctx;
-    int64_t n = item / j->n_blocks, c0 = item % j->n_blocks * B, live = j->C - c0 < B ? j->C - c0 : B;
+    int64_t i0 = item % j->parts * PIXELS, plane = item / j->parts, n = plane / j->n_blocks, B = j->B;
+    int64_t c0 = plane % j->n_blocks * B, live = nc_min64(B, j->C - c0), i1 = nc_min64(j->spatial, i0 + PIXELS);
     const float *x = j->x + (n * j->C + c0) * j->spatial;
-    float *d = j->dst + item * j->spatial * B;
-    for (int64_t i = 0; i < j->spatial; i++, d += B)
-        for (int64_t c = 0; c < B; c++) d[c] = c < live ? x[c * j->spatial + i] : 0;
+    float *d = j->dst + plane * j->spatial * B;
+    for (int64_t i = i0; i < i1; i++)
+        for (int64_t c = 0; c < B; c++) d[i * B + c] = c < live ? x[c * j->spatial + i] : 0;
 }
 
-static void conv_unpack_item(void *ctx, int64_t item) {
+static void unpack_item(void *ctx, int64_t item) {
     const conv_job *j = ctx;
-    int64_t n = item / j->n_blocks, c0 = item % j->n_blocks * B, live = j->C - c0 < B ? j->C - c0 : B;
-    const float *x = j->x + item * j->spatial * B;
+    int64_t i0 = item % j->parts * PIXELS, plane = item / j->parts, n = plane / j->n_blocks, B = j->B;
+    int64_t c0 = plane % j->n_blocks * B, live = nc_min64(B, j->C - c0), i1 = nc_min64(j->spatial, i0 + PIXELS);
+    const float *x = j->x + plane * j->spatial * B;
     float *d = j->dst + (n * j->C + c0) * j->spatial;
-    for (int64_t i = 0; i < j->spatial; i++, x += B)
-        for (int64_t c = 0; c < live; c++) d[c * j->spatial + i] = x[c];
+    for (int64_t i = i0; i < i1; i++)
+        for (int64_t c = 0; c < live; c++) d[c * j->spatial + i] = x[i * B + c];
 }
 
-void nck_pack_channels(int64_t N, int64_t C, int64_t spatial, const float *x, float *dst, nc_pool *pool) {
-    conv_job j = {.C = C, .spatial = spatial, .n_blocks = nc_ceil_div(C, B), .x = x, .dst = dst};
-    nc_parallel(pool, N * j.n_blocks, conv_pack_item, &j);
+static conv_job channels_job(int64_t block, int64_t C, int64_t spatial, const float *x, float *dst) {
+    return (conv_job){.B = block,
+                      .C = C,
+                      .spatial = spatial,
+                      .n_blocks = nc_ceil_div(C, block),
+                      .parts = nc_ceil_div(spatial, PIXELS),
+                      .x = x,
+                      .dst = dst};
 }
 
-void nck_unpack_channels(int64_t N, int64_t C, int64_t spatial, const float *x, float *dst, nc_pool *pool) {
-    conv_job j = {.C = C, .spatial = spatial, .n_blocks = nc_ceil_div(C, B), .x = x, .dst = dst};
-    nc_parallel(pool, N * j.n_blocks, conv_unpack_item, &j);
+void nck_pack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst,
+                       nc_pool *pool) {
+    conv_job j = channels_job(block, C, spatial, x, dst);
+    nc_parallel(pool, N * j.n_blocks * j.parts, pack_item, &j);
+}
+
+void nck_unpack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst,
+                         nc_pool *pool) {
+    conv_job j = channels_job(block, C, spatial, x, dst);
+    nc_parallel(pool, N * j.n_blocks * j.parts, unpack_item, &j);
 }

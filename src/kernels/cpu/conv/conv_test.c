@@ -1,6 +1,6 @@
 /* kernels/cpu/conv/conv_test.c: the plain convolution against a sum over padded input written out here; the blocked one
- * against the plain one over odd channels, pads, strides, dilations, with NaN in the padding lanes; equal bits for
- * threads and every ISA. */
+ * against the plain one over odd channels, groups, pads, strides, dilations, with NaN in the padding lanes, with what
+ * is done to its results, on every ISA; equal bits for any threads. */
 #include "base/mem.h"
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_testing.h"
@@ -97,85 +97,190 @@ TEST(conv_plain_f64_strided) {
         for (int v = 0; v < 3; v++) CHECK(y[h + 3 * v] == x[h * 6 + v * 2] - 2 * x[h * 6 + v * 2 + 1]);
 }
 
-static void spoil_lanes(const conv_2d *s, float *xb) {
-    int64_t Cb = (s->C + 7) / 8, spatial = s->H * s->W;
-    for (int64_t i = 0; i < s->N * Cb * spatial * 8; i++)
-        if (i / (spatial * 8) % Cb * 8 + i % 8 >= s->C) xb[i] = NAN;
+/* ---- blocked ---- */
+
+/* More than shapes[] has: groups of whole blocks, one channel per group, narrow and wide images, whole tiles of every
+ * ISA, rows longer than a strip. */
+static const conv_2d more_shapes[] = {
+    /* N  C   H   W   K   kh kw g  sh sw dh dw  t  l  b  r */
+    {2, 32, 7, 7, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},   {1, 48, 14, 14, 33, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+    {1, 20, 9, 15, 50, 3, 3, 1, 2, 2, 1, 1, 1, 1, 1, 1},  {1, 24, 10, 9, 30, 1, 1, 1, 2, 2, 1, 1, 0, 0, 0, 0},
+    {1, 33, 5, 61, 17, 5, 5, 1, 1, 3, 2, 1, 4, 2, 4, 2},  {1, 40, 3, 29, 16, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    {1, 64, 5, 5, 96, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1},   {2, 96, 6, 4, 48, 1, 3, 3, 1, 2, 1, 1, 0, 1, 0, 1},
+    {1, 19, 9, 30, 19, 3, 3, 19, 1, 1, 1, 1, 1, 1, 1, 1}, {2, 33, 12, 13, 33, 5, 5, 33, 2, 2, 1, 1, 2, 2, 2, 2},
+    {1, 8, 8, 9, 8, 3, 7, 8, 1, 3, 2, 1, 2, 3, 2, 3},     {1, 16, 2, 2, 16, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1},
+    {1, 5, 1, 2100, 7, 1, 4, 1, 1, 1, 1, 2, 0, 3, 0, 3},  {1, 300, 2, 400, 5, 2, 2, 1, 1, 1, 1, 1, 1, 0, 0, 1},
+    {1, 16, 3, 3, 16, 1, 1, 16, 1, 1, 1, 1, 1, 2, 0, 0},  {1, 17, 4, 5, 3, 3, 3, 1, 1, 1, 1, 1, -1, -1, 2, 2},
+};
+enum { N_MORE = sizeof more_shapes / sizeof *more_shapes };
+
+typedef struct blocked_case {
+    const conv_2d *s;
+    nck_conv_shape shape;
+    bool planes, with_bias;
+    int after; /* 0: nothing; 1: sum and bounds in registers; 2: a program */
+    float *x, *w, *bias, *add, *scale, *want;
+} blocked_case;
+
+/* (y * scale[k] + add): the scale per channel, add per element. */
+static const nck_tile_op after_ops[] = {{.lane = NCK_LANE_mul, .dst = 3, .src = {0, 1}},
+                                        {.lane = NCK_LANE_add, .dst = 3, .src = {3, 2}}};
+static const uint16_t after_out = 3;
+static const nck_tile_prog after_prog = {
+    .compute = NC_FLOAT, .n_in = 3, .n_out = 1, .n_reg = 4, .n_op = 2, .op = after_ops, .out_reg = &after_out};
+
+static float after_one(const blocked_case *c, float y, int64_t k, int64_t at) {
+    if (c->after == 1) return fminf(fmaxf(y + c->add[at], -0.5f), 0.75f);
+    return c->after == 2 ? y * c->scale[k] + c->add[at] : y;
 }
 
-static void check_blocked(const conv_2d *s, bool with_bias) {
-    int64_t OH = conv_2d_out_h(s), OW = conv_2d_out_w(s), ny = s->N * s->K * OH * OW;
-    size_t yb_bytes = nck_packed_channels_bytes(s->N, s->K, OH * OW);
-    float *x = random_tensor(s->N * s->C * s->H * s->W, 1), *w = random_tensor(s->K * s->C * s->kh * s->kw, 2);
-    float *bias = random_tensor(s->K, 3), *want = random_tensor(ny, 4);
-    float *got = random_tensor(ny, 5), *one = random_tensor(ny, 6);
-    float *xb = nc_alloc(nck_packed_channels_bytes(s->N, s->C, s->H * s->W)), *yb = nc_alloc_zero(1, yb_bytes + 1);
-    float *wb = nc_alloc(nck_conv_packed_weights_bytes(s->K, s->C, s->kh, s->kw));
-    REQUIRE(x && w && bias && want && got && one && xb && yb && wb);
-    nck_conv_shape shape = conv_2d_shape(NC_FLOAT, s);
-    nck_conv_args a = plain_args(s, x, w, with_bias ? bias : NULL, want);
-    nck_conv_plain(&a, NULL);
-    nck_conv_pack_weights(s->K, s->C, s->kh, s->kw, w, wb);
-    nck_pack_channels(s->N, s->C, s->H * s->W, x, xb, NULL);
-    spoil_lanes(s, xb);
-    nck_conv_blocked(&shape, xb, wb, with_bias ? bias : NULL, yb, NULL);
-    nck_unpack_channels(s->N, s->K, OH * OW, yb, one, NULL);
-    nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(s->C * s->kh * s->kw));
-    for (int64_t i = 0; i < ny; i++) CHECK_CLOSE(one[i], want[i], tol);
-    for (int way = 0; way < 2 || nck_isa_at(way - 2); way++) {
-        nc_pool *pool = nc_pool_create(way == 0 ? 2 : 5);
-        if (way >= 2) CHECK(nck_isa_set_for_test(nck_isa_at(way - 2)->name));
-        memset(yb, 0, yb_bytes);
-        nck_conv_blocked(&shape, xb, wb, with_bias ? bias : NULL, yb, pool);
-        nck_unpack_channels(s->N, s->K, OH * OW, yb, got, pool);
+static void spoil_lanes(const blocked_case *c, int64_t B, float *xb) {
+    const conv_2d *s = c->s;
+    int64_t Cb = (s->C + B - 1) / B, spatial = s->H * s->W;
+    for (int64_t i = 0; i < s->N * Cb * spatial * B; i++)
+        if (i / (spatial * B) % Cb * B + i % B >= s->C) xb[i] = NAN;
+}
+
+static nck_conv_after make_after(const blocked_case *c, int64_t B, const float *add, const float *scale) {
+    int64_t Kb = (c->s->K + B - 1) / B, pixels = c->shape.w.out[1] * c->shape.w.out[2];
+    nck_conv_after after = {.clamps = c->after == 1, .low = -0.5f, .high = 0.75f};
+    if (c->after == 1) after.add = add;
+    if (c->after == 2) after.prog = &after_prog;
+    after.in[1] = (nck_conv_operand){.data = scale, .period = B, .block_step = B};
+    after.in[2] = (nck_conv_operand){.data = add, .image = Kb * pixels * B, .block_step = pixels * B};
+    return after;
+}
+
+/* The case as the ISA in use does it, in plain layout. */
+static void run_blocked(const blocked_case *c, nc_pool *pool, float *got) {
+    const conv_2d *s = c->s;
+    int64_t B = nck_channel_block(), pixels = c->shape.w.out[1] * c->shape.w.out[2];
+    float *xb = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->C, s->H * s->W) + 1);
+    float *yb = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->K, pixels) + 1);
+    float *ab = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->K, pixels) + 1);
+    float *sb = nc_alloc_zero(1, nck_packed_channels_bytes(B, 1, s->K, 1) + 1);
+    float *wb = nc_alloc(nck_conv_packed_weights_bytes(&c->shape) + 1);
+    void *workspace = nc_alloc(nck_conv_blocked_workspace(&c->shape, c->planes) + 1);
+    REQUIRE(xb && yb && ab && sb && wb && workspace);
+    nck_conv_pack_weights(&c->shape, c->planes, c->w, wb);
+    nck_pack_channels(B, s->N, s->C, s->H * s->W, c->x, xb, pool);
+    nck_pack_channels(B, s->N, s->K, pixels, c->add, ab, pool);
+    nck_pack_channels(B, 1, s->K, 1, c->scale, sb, pool);
+    spoil_lanes(c, B, xb);
+    nck_conv_after after = make_after(c, B, ab, sb);
+    nck_conv_blocked_args a = {.shape = c->shape,
+                               .planes = c->planes,
+                               .x = c->planes ? c->x : xb,
+                               .w = wb,
+                               .bias = c->with_bias ? c->bias : NULL,
+                               .y = yb,
+                               .after = c->after ? &after : NULL};
+    nck_conv_blocked(&a, workspace, pool);
+    nck_unpack_channels(B, s->N, s->K, pixels, yb, got, pool);
+    nc_free(xb), nc_free(yb), nc_free(ab), nc_free(sb), nc_free(wb), nc_free(workspace);
+}
+
+static void check_case(const blocked_case *c) {
+    const conv_2d *s = c->s;
+    int64_t pixels = c->shape.w.out[1] * c->shape.w.out[2], ny = s->N * s->K * pixels;
+    float *one = random_tensor(ny, 5), *got = random_tensor(ny, 6);
+    REQUIRE(one && got);
+    nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(s->C / s->group * s->kh * s->kw));
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        run_blocked(c, NULL, one);
+        for (int64_t i = 0; i < ny; i++) CHECK_CLOSE(one[i], after_one(c, c->want[i], i / pixels % s->K, i), tol);
+        nc_pool *pool = nc_pool_create(3);
+        run_blocked(c, pool, got);
         CHECK(memcmp(got, one, (size_t)ny * sizeof *got) == 0);
         nc_pool_destroy(pool);
     }
     CHECK(nck_isa_set_for_test(NULL));
-    nc_free(x), nc_free(w), nc_free(bias), nc_free(want);
-    nc_free(got), nc_free(one), nc_free(xb), nc_free(yb), nc_free(wb);
+    nc_free(one), nc_free(got);
+}
+
+/* Groups that are no whole blocks where blocks are larger are no case of the kernel there. */
+static bool is_case(const conv_2d *s) {
+    bool whole = s->C / s->group % 16 == 0 && s->K / s->group % 16 == 0;
+    return s->group == 1 || (s->group == s->C && s->group == s->K) || whole;
+}
+
+static void check_blocked(const conv_2d *s) {
+    blocked_case c = {.s = s, .shape = conv_2d_shape(NC_FLOAT, s)};
+    int64_t ny = s->N * s->K * c.shape.w.out[1] * c.shape.w.out[2];
+    if (!is_case(s)) return;
+    c.x = random_tensor(s->N * s->C * s->H * s->W, 1), c.w = random_tensor(s->K * s->C / s->group * s->kh * s->kw, 2);
+    c.bias = random_tensor(s->K, 3), c.want = random_tensor(ny, 4), c.add = random_tensor(ny, 7);
+    c.scale = random_tensor(s->K, 8);
+    REQUIRE(c.x && c.w && c.bias && c.want && c.add && c.scale);
+    for (int way = 0; way < 8; way++) {
+        c.with_bias = way % 2, c.after = way / 2 % 3, c.planes = way >= 6;
+        if (c.planes && s->group > 1) continue;
+        nck_conv_args a = plain_args(s, c.x, c.w, c.with_bias ? c.bias : NULL, c.want);
+        nck_conv_plain(&a, NULL);
+        check_case(&c);
+    }
+    nc_free(c.x), nc_free(c.w), nc_free(c.bias), nc_free(c.want), nc_free(c.add), nc_free(c.scale);
 }
 
 TEST(conv_blocked) {
-    for (int i = 0; i < N_SHAPES; i++) {
-        check_blocked(&shapes[i], true);
-        check_blocked(&shapes[i], false);
-    }
+    for (int i = 0; i < N_SHAPES; i++) check_blocked(&shapes[i]);
+    for (int i = 0; i < N_MORE; i++) check_blocked(&more_shapes[i]);
 }
 
-/* An infinite weight at a tap in the padding must not turn zeros into NaN. */
-TEST(conv_blocked_padding_meets_no_weight) {
-    conv_2d s = {1, 1, 4, 4, 1, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    float x[16], w[9] = {INFINITY, 0, 0, 0, 1, 0, 0, 0, 0}, xb[16 * 8], wb[9 * 64], yb[16 * 8], y[16];
-    nck_conv_shape shape = conv_2d_shape(NC_FLOAT, &s);
-    fill(x, 16, 9);
-    for (int i = 0; i < 16; i++) x[i] = fabsf(x[i]) + 1;
-    nck_conv_pack_weights(1, 1, 3, 3, w, wb);
-    nck_pack_channels(1, 1, 16, x, xb, NULL);
-    nck_conv_blocked(&shape, xb, wb, NULL, yb, NULL);
-    nck_unpack_channels(1, 1, 16, yb, y, NULL);
-    for (int i = 0; i < 16; i++) CHECK(i < 4 || i % 4 == 0 ? y[i] == x[i] : isinf(y[i]));
+/* NaN and infinities reach the pixels that see them, and no others. */
+TEST(conv_blocked_passes_nan_on) {
+    conv_2d s = {1, 16, 6, 6, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    for (int depthwise = 0; depthwise < 2; depthwise++) {
+        s.group = depthwise ? 16 : 1;
+        blocked_case c = {.s = &s, .shape = conv_2d_shape(NC_FLOAT, &s)};
+        float x[16 * 36], w[16 * 16 * 9], zero[16 * 36] = {0}, y[16 * 36];
+        fill(x, 16 * 36, 1);
+        fill(w, 16 * 16 * 9, 2);
+        x[5 * 36 + 2 * 6 + 2] = NAN, x[7 * 36 + 5 * 6 + 5] = INFINITY;
+        c.x = x, c.w = w, c.add = zero, c.scale = zero, c.after = 1;
+        for (int isa = 0; nck_isa_at(isa); isa++) {
+            CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+            run_blocked(&c, NULL, y);
+            for (int i = 0; i < 16 * 36; i++) {
+                int k = i / 36, r = i % 36 / 6, q = i % 6;
+                bool sees = r >= 1 && r <= 3 && q >= 1 && q <= 3 && (!depthwise || k == 5);
+                CHECK(isnan(y[i]) == sees);
+                CHECK(sees || (y[i] >= -0.5f && y[i] <= 0.75f));
+            }
+        }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
 }
 
 TEST(conv_pack_channels_round_trip) {
     float x[2 * 11 * 7], packed[2 * 2 * 7 * 8], back[2 * 11 * 7];
     fill(x, 2 * 11 * 7, 3);
     nc_pool *pool = nc_pool_create(5);
-    nck_pack_channels(2, 11, 7, x, packed, pool);
+    nck_pack_channels(8, 2, 11, 7, x, packed, pool);
     CHECK(packed[0] == x[0] && packed[1] == x[7] && packed[8] == x[1] && packed[7 * 8] == x[8 * 7]);
     CHECK(packed[7 * 8 + 3] == 0 && packed[2 * 7 * 8] == x[11 * 7]);
-    nck_unpack_channels(2, 11, 7, packed, back, pool);
+    nck_unpack_channels(8, 2, 11, 7, packed, back, pool);
+    CHECK(memcmp(x, back, sizeof x) == 0);
+    nck_pack_channels(16, 2, 11, 7, x, packed, pool);
+    CHECK(packed[10] == x[10 * 7] && packed[11] == 0 && packed[16] == x[1] && packed[7 * 16] == x[11 * 7]);
+    nck_unpack_channels(16, 2, 11, 7, packed, back, pool);
     CHECK(memcmp(x, back, sizeof x) == 0);
     nc_pool_destroy(pool);
 }
 
 TEST(conv_pack_weights_unaligned) {
-    float w[3 * 2 * 4], a[64 * 4], b[64 * 4];
+    conv_2d s = {1, 2, 2, 2, 3, 2, 2, 1, 1, 1, 1, 1, 0, 0, 0, 0};
+    nck_conv_shape shape = conv_2d_shape(NC_FLOAT, &s);
+    float w[3 * 2 * 4], a[2 * 4 * 16], b[2 * 4 * 16];
     char bytes[sizeof w + 1];
+    int64_t B = nck_channel_block();
     fill(w, 24, 3);
     memcpy(bytes + 1, w, sizeof w);
-    nck_conv_pack_weights(3, 2, 2, 2, w, a);
-    nck_conv_pack_weights(3, 2, 2, 2, bytes + 1, b);
-    CHECK(memcmp(a, b, sizeof a) == 0);
-    CHECK(a[(1 * 8 + 1) * 8 + 2] == w[(2 * 2 + 1) * 4 + 1]);
+    nck_conv_pack_weights(&shape, false, w, a);
+    nck_conv_pack_weights(&shape, false, bytes + 1, b);
+    CHECK(memcmp(a, b, nck_conv_packed_weights_bytes(&shape)) == 0);
+    CHECK(a[(1 * 2 + 1) * B + 2] == w[(2 * 2 + 1) * 4 + 1]); /* (tap, channel, k) */
+    nck_conv_pack_weights(&shape, true, w, a);
+    CHECK(a[(1 * 4 + 1) * B + 2] == w[(2 * 2 + 1) * 4 + 1]); /* (channel, tap, k) */
 }

@@ -1,0 +1,143 @@
+/* kernels/cpu/conv/conv_depthwise.c: one channel per group over blocks of channels; see conv_blocked.h. An item is some
+ * output rows of one block. In a row the pixels that see the whole width of the window go together; those at the left
+ * and right edge go one by one with their own range of taps. Small images, which are mostly edge, are first copied with
+ * zeros around them, into memory of the stack, and have no edge then. */
+#include "kernels/cpu/conv/conv_depthwise.h"
+
+#include "base/intmath.h"
+#include "kernels/cpu/conv/conv_kernel.h"
+#include "kernels/cpu/isa.h"
+
+#include <string.h>
+
+enum { ITEM_WORK = 1 << 18, SMALL = 4096 }; /* SMALL: elements of a copy, with its zeros */
+
+typedef struct blocked_rows {
+    const nck_conv_blocked_args *a;
+    const nck_conv_table *table;
+    int64_t B, blocks, rows, parts;
+    int64_t low, high;  /* columns that see all taps of a row */
+    int64_t tall, wide; /* what all windows together see, with the padding */
+    bool small;
+} blocked_rows;
+
+/* r holds all but what depends on the column: taps [w0, w1), n pixels from ow on. */
+static void run_columns(const blocked_rows *j, nck_conv_row r, int64_t ow, int64_t n, int64_t w0, int64_t w1) {
+    const nck_window *v = &j->a->shape.w;
+    r.x += (ow * v->stride[2] - v->pad[2] + w0 * v->dil[2]) * j->B;
+    r.w += w0 * j->B;
+    r.taps_w = w1 - w0;
+    r.y += ow * j->B;
+    if (r.add) r.add += ow * j->B;
+    r.n = n;
+    j->table->depthwise(&r);
+}
+
+static void run_row(const blocked_rows *j, nck_conv_row r) {
+    const nck_window *v = &j->a->shape.w;
+    for (int64_t ow = 0; ow < v->out[2];) {
+        if (ow >= j->low && ow < j->high) {
+            run_columns(j, r, ow, j->high - ow, 0, v->k[2]);
+            ow = j->high;
+        } else {
+            int64_t first, w0, w1;
+            nck_window_taps(v, 2, ow, &first, &w0, &w1);
+            run_columns(j, r, ow++, 1, w0, w1);
+        }
+    }
+}
+
+/* Output row oh of the plane x, or of its copy. */
+static nck_conv_row row_at(const blocked_rows *j, nck_conv_row r, const float *x, int64_t oh) {
+    const nck_window *v = &j->a->shape.w;
+    int64_t first = oh * v->stride[1], h0 = 0, h1 = v->k[1];
+    if (!j->small) nck_window_taps(v, 1, oh, &first, &h0, &h1);
+    r.taps_h = h1 - h0;
+    r.x = x + (first + h0 * v->dil[1]) * (j->small ? j->wide : v->in[2]) * j->B;
+    r.w += h0 * r.w_row;
+    return r;
+}
+
+/* The plane x with zeros around it. */
+static void copy_plane(const blocked_rows *j, const float *x, float *to) {
+    const nck_window *v = &j->a->shape.w;
+    int64_t B = j->B, left = v->pad[2], low = nc_min64(nc_max64(left, 0), j->wide);
+    int64_t high = nc_max64(low, nc_min64(j->wide, left + v->in[2]));
+    for (int64_t r = 0; r < j->tall; r++, to += j->wide * B) {
+        int64_t ih = r - v->pad[1], n = ih >= 0 && ih < v->in[1] ? high - low : 0;
+        memset(to, 0, (size_t)(low * B) * sizeof *to);
+        if (n > 0) memcpy(to + low * B, x + (ih * v->in[2] + low - left) * B, (size_t)(n * B) * sizeof *to);
+        memset(to + (low + n) * B, 0, (size_t)((j->wide - low - n) * B) * sizeof *to);
+    }
+}
+
+static void run_rows(const blocked_rows *j, nck_conv_row r, const float *x, int64_t oh0, int64_t oh1) {
+    const nck_window *v = &j->a->shape.w;
+    for (int64_t oh = oh0; oh < oh1; oh++) {
+        nck_conv_row row = row_at(j, r, x, oh);
+        if (j->small) {
+            row.taps_w = v->k[2];
+            row.n = v->out[2];
+            j->table->depthwise(&row);
+        } else {
+            run_row(j, row);
+        }
+        r.y += v->out[2] * j->B;
+        if (r.add) r.add += v->out[2] * j->B;
+    }
+}
+
+static void rows_item(void *ctx, int64_t item) {
+    const blocked_rows *j = ctx;
+    const nck_conv_blocked_args *a = j->a;
+    const nck_conv_after *after = a->after;
+    const nck_window *v = &a->shape.w;
+    int64_t oh0 = item % j->parts * j->rows, b = item / j->parts % j->blocks, n = item / j->parts / j->blocks;
+    int64_t oh1 = nc_min64(oh0 + j->rows, v->out[1]), B = j->B, plane = n * j->blocks + b;
+    int64_t at = (plane * v->out[1] + oh0) * v->out[2] * B;
+    float bias[NCK_CONV_MAX_BLOCK] = {0}, copy[SMALL];
+    const float *x = a->x + plane * v->in[1] * v->in[2] * B;
+    for (int64_t k = 0; a->bias && k < nc_min64(B, a->shape.K - b * B); k++) bias[k] = a->bias[b * B + k];
+    nck_conv_row r = {.x_pixel = v->stride[2] * B,
+                      .x_row = v->dil[1] * (j->small ? j->wide : v->in[2]) * B,
+                      .x_col = v->dil[2] * B,
+                      .w = a->w + b * v->k[1] * v->k[2] * B,
+                      .w_row = v->k[2] * B,
+                      .bias = bias,
+                      .y = a->y + at,
+                      .add = after && after->add ? after->add + at : NULL,
+                      .low = after ? after->low : 0,
+                      .high = after ? after->high : 0,
+                      .clamps = after && after->clamps};
+    if (j->small) copy_plane(j, x, copy);
+    run_rows(j, r, j->small ? copy : x, oh0, oh1);
+    if (after && after->prog && oh1 > oh0)
+        nck_conv_after_run(after, n, b, oh0 * v->out[2], (oh1 - oh0) * v->out[2], B, a->y + at);
+}
+
+void nck_conv_blocked_depthwise(const nck_conv_blocked_args *a, nc_pool *pool) {
+    const nck_window *v = &a->shape.w;
+    const nck_conv_table *table = nck_isa_get()->conv;
+    blocked_rows j = {.a = a, .table = table, .B = table->block, .blocks = nc_ceil_div(a->shape.C, table->block)};
+    int64_t end, work = v->out[2] * v->k[1] * v->k[2] * j.B;
+    nck_window_places(v, 2, 0, &j.low, &end);
+    nck_window_places(v, 2, v->k[2] - 1, &end, &j.high);
+    j.tall = (v->out[1] - 1) * v->stride[1] + (v->k[1] - 1) * v->dil[1] + 1;
+    j.wide = (v->out[2] - 1) * v->stride[2] + (v->k[2] - 1) * v->dil[2] + 1;
+    j.small = (j.low > 0 || j.high < v->out[2]) && j.tall <= SMALL / j.B / j.wide;
+    j.rows = j.small ? v->out[1] : nc_max64(1, nc_min64(v->out[1], ITEM_WORK / nc_max64(1, work)));
+    j.parts = nc_ceil_div(v->out[1], j.rows);
+    nc_parallel(pool, a->shape.N * j.blocks * j.parts, rows_item, &j);
+}
+
+void nck_conv_after_run(const nck_conv_after *after, int64_t n, int64_t kb, int64_t pixel, int64_t pixels, int64_t B,
+                        float *y) {
+    nck_tile_run_in in[NCK_TILE_MAX_REG];
+    in[0] = (nck_tile_run_in){y, 0};
+    for (int i = 1; i < after->prog->n_in; i++) {
+        const nck_conv_operand *o = &after->in[i];
+        const float *at = o->data + n * o->image + kb * o->block_step + (o->period == 0 ? pixel * B : 0);
+        in[i] = (nck_tile_run_in){at, o->period};
+    }
+    nck_tile_run_flat(after->prog, in, y, pixels * B);
+}

@@ -1,0 +1,134 @@
+/* kernels/cpu/conv/conv_strip.c: how large strips are, where their taps lie, and the copying; see conv_strip.h. */
+#include "kernels/cpu/conv/conv_strip.h"
+
+#include "base/intmath.h"
+
+#include <string.h>
+
+/* Bytes of a strip: with the weights of two blocks of K it fits a second cache of 1 MB; smaller caches see the next
+ * level, which such a stream of few bytes per multiplication bears. But every strip meets all weights anew, so it has
+ * some pixels at least. */
+enum { STRIP_BYTES = 400 << 10, STRIP_ELEMENTS = STRIP_BYTES / 4, MIN_PIXELS = 56 };
+
+static int64_t last_tap(const nck_window *w, int d) { return (w->k[d] - 1) * w->dil[d]; }
+
+/* Groups of rows (or columns) one stride apart that the taps reach. */
+static int64_t phases(const nck_window *w, int d) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < w->k[d] && most < w->stride[d] - 1; i++)
+        most = nc_max64(most, i * w->dil[d] % w->stride[d]);
+    return most + 1;
+}
+
+/* Is every tap of every place inside? */
+static bool is_inside(const nck_window *w, int d) {
+    return w->pad[d] == 0 && w->stride[d] == 1 && w->out[d] - 1 + last_tap(w, d) < w->in[d];
+}
+
+static int64_t strip_elements(const nck_strips *t, int64_t rows, int64_t cols) {
+    const nck_window *w = &t->w;
+    int64_t height = rows + last_tap(w, 1) / w->stride[1];
+    int64_t width = t->flat ? cols : cols + last_tap(w, 2) / w->stride[2];
+    return t->blocks * t->in * t->phases_h * t->phases_w * height * width;
+}
+
+/* The most of n rows or columns that a budget holds, evenly spread over the strips. */
+static int64_t spread(int64_t n, int64_t most) { return nc_ceil_div(n, nc_ceil_div(n, nc_max64(1, most))); }
+
+/* Rows and columns of a strip: as many whole rows as there is room for, or a part of one. */
+static void cut(nck_strips *t) {
+    int64_t OH = t->w.out[1], OW = t->w.out[2], one = strip_elements(t, 1, OW);
+    int64_t least = nc_ceil_div(MIN_PIXELS, OW);
+    if (one <= STRIP_ELEMENTS || least > 1) {
+        int64_t more = OH > 1 ? (strip_elements(t, OH, OW) - one) / (OH - 1) : 1;
+        t->rows = spread(OH, nc_max64(least, 1 + (STRIP_ELEMENTS - one) / nc_max64(1, more)));
+        t->cols = OW;
+    } else {
+        int64_t first = strip_elements(t, 1, 1), each = (one - first) / (OW - 1);
+        t->rows = 1;
+        t->cols = spread(OW, nc_max64(MIN_PIXELS, 1 + (STRIP_ELEMENTS - first) / nc_max64(1, each)));
+    }
+    t->n_rows = nc_ceil_div(OH, t->rows);
+    t->n_cols = nc_ceil_div(OW, t->cols);
+}
+
+nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels) {
+    const nck_window *w = &s->w;
+    nck_strips t = {.w = *w, .in = planes ? 1 : block, .blocks = planes ? s->C : nc_ceil_div(s->C, block)};
+    t.copies = !is_inside(w, 1) || !is_inside(w, 2);
+    int64_t OW = w->out[2];
+    bool narrow = OW < 4 * pixels && OW % pixels != 0;
+    t.flat = t.copies ? narrow || w->k[2] == 1 : w->k[2] == 1 && w->in[2] == OW;
+    t.phases_h = phases(w, 1);
+    t.phases_w = t.flat ? w->k[2] : phases(w, 2);
+    cut(&t);
+    t.height = t.rows + last_tap(w, 1) / w->stride[1];
+    t.width = t.flat ? t.cols : t.cols + last_tap(w, 2) / w->stride[2];
+    return t;
+}
+
+/* Either a strip is within the budget, or it is the least one: of at most MIN_PIXELS columns, and rows up to that many
+ * pixels and one row more. Both kinds of copy count, and no strip is larger than the whole. */
+int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block) {
+    const nck_window *w = &s->w;
+    int64_t channels = (planes ? s->C : nc_ceil_div(s->C, block) * block) * phases(w, 1);
+    int64_t high = last_tap(w, 1) / w->stride[1], wide = last_tap(w, 2) / w->stride[2];
+    int64_t columns = nc_min64(w->out[2], MIN_PIXELS), rows = nc_min64(w->out[1], MIN_PIXELS);
+    int64_t least = nc_max64(phases(w, 2) * (columns + wide), w->k[2] * columns) * (rows + high);
+    int64_t few = nc_max64(phases(w, 2), w->k[2]) * (2 * MIN_PIXELS + MIN_PIXELS * (high + wide) + (1 + high) * wide);
+    return nc_max64(STRIP_ELEMENTS, channels * nc_min64(least, few));
+}
+
+void nck_strip_taps(const nck_strips *t, int64_t *taps) {
+    const nck_window *w = &t->w;
+    for (int64_t i = 0; i < w->k[1]; i++)
+        for (int64_t j = 0; j < w->k[2]; j++) {
+            int64_t down = i * w->dil[1], right = j * w->dil[2], at = down * w->in[2] + right;
+            if (t->copies) {
+                int64_t group = down % w->stride[1] * t->phases_w + (t->flat ? j : right % w->stride[2]);
+                at = (group * t->height + down / w->stride[1]) * t->width + (t->flat ? 0 : right / w->stride[2]);
+            }
+            taps[i * w->k[2] + j] = at * t->in;
+        }
+}
+
+/* n pixels of `in` channels, `step` pixels apart in src. */
+static void copy_pixels(float *dst, const float *src, int64_t n, int64_t step, int64_t in) {
+    if (step == 1) {
+        memcpy(dst, src, (size_t)(n * in) * sizeof *dst);
+    } else if (in == 1) {
+        for (int64_t i = 0; i < n; i++) dst[i] = src[i * step];
+    } else if (in == 16) {
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * 16, src + i * step * 16, 16 * sizeof *dst);
+    } else if (in == 8) {
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * 8, src + i * step * 8, 8 * sizeof *dst);
+    } else {
+        for (int64_t i = 0; i < n * in; i++) dst[i] = src[i / in * step * in + i % in];
+    }
+}
+
+/* One row of a group of columns: pixel c is column from + c * stride of `row`, zero outside. NULL: all zero. */
+static void copy_row(const nck_strips *t, const float *row, int64_t from, float *dst) {
+    int64_t stride = t->w.stride[2], in = t->in;
+    int64_t low = from >= 0 ? 0 : nc_min64(t->width, nck_window_steps(-from, stride));
+    int64_t high = from >= t->w.in[2] ? 0 : nc_min64(t->width, nck_window_steps(t->w.in[2] - from, stride));
+    if (row == NULL || high <= low) low = high = 0;
+    memset(dst, 0, (size_t)(low * in) * sizeof *dst);
+    if (high > low) copy_pixels(dst + low * in, row + (from + low * stride) * in, high - low, stride, in);
+    memset(dst + high * in, 0, (size_t)((t->width - high) * in) * sizeof *dst);
+}
+
+void nck_strip_copy(const nck_strips *t, const float *x, int64_t b, int64_t oh, int64_t ow, float *strip) {
+    const nck_window *w = &t->w;
+    int64_t row_elements = t->width * t->in, group = t->height * row_elements;
+    const float *plane = x + b * w->in[1] * w->in[2] * t->in;
+    float *dst = strip + b * t->phases_h * t->phases_w * group;
+    for (int64_t a = 0; a < t->phases_h; a++)
+        for (int64_t q = 0; q < t->phases_w; q++)
+            for (int64_t r = 0; r < t->height; r++, dst += row_elements) {
+                int64_t ih = (oh + r) * w->stride[1] + a - w->pad[1];
+                int64_t iw = ow * w->stride[2] + (t->flat ? q * w->dil[2] : q) - w->pad[2];
+                bool inside = ih >= 0 && ih < w->in[1];
+                copy_row(t, inside ? plane + ih * w->in[2] * t->in : NULL, iw, dst);
+            }
+}

@@ -1,0 +1,37 @@
+/* kernels/cpu/conv/conv_strip.h: the input of a convolution cut into strips, for conv_blocked.c. A strip is what a
+ * range of output rows (or of columns of one row) sees of all channels; it stays in the second cache while all output
+ * channels pass over it.
+ *
+ * Where every tap of every pixel lies inside the input and pixels lie side by side, a strip is read where it is. Else
+ * it is copied first: padded with zeros, and so that neighbouring pixels see neighbours. An example, along one row with
+ * stride 2, window 3 and pad 1: the copy holds columns -1 1 3 5 ... and then 0 2 4 ...; tap 0 begins at the first
+ * column of the one, tap 1 of the other, and tap 2 at the second column of the first. Narrow images get a copy per
+ * column of the window instead, as wide as the output: then rows follow each other without a gap, and a tile of pixels
+ * may run from one into the next. */
+#ifndef NCK_CONV_STRIP_H
+#define NCK_CONV_STRIP_H
+
+#include "kernels/cpu/conv/conv_blocked.h"
+
+/* How the strips of a convolution lie; sizes in pixels. */
+typedef struct nck_strips {
+    nck_window w;
+    int64_t in;                         /* channels of a block of x: B, or 1 in planes */
+    int64_t blocks;                     /* of x, all groups */
+    bool copies, flat;                  /* flat: pixels of all rows of a strip are one run */
+    int64_t rows, cols, n_rows, n_cols; /* output rows and columns of a strip, and how many strips there are of each */
+    int64_t phases_h, phases_w;         /* copied: groups of rows and of columns (flat: one per column of taps) */
+    int64_t height, width;              /* copied: of one such group */
+} nck_strips;
+
+/* pixels: of the widest tile. */
+nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels);
+/* Elements of the copy of one strip; enough for every shape of no larger dims. */
+int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block);
+
+/* taps (k[1] * k[2]): where each tap of the first pixel of a strip lies, in elements. */
+void nck_strip_taps(const nck_strips *t, int64_t *taps);
+/* Copies block `b` of x (its image's first element) for the strip from row `oh`, column `ow` on into its place. */
+void nck_strip_copy(const nck_strips *t, const float *x, int64_t b, int64_t oh, int64_t ow, float *strip);
+
+#endif

@@ -1,0 +1,90 @@
+/* ops/nn/conv_blocked.c: nacre.ConvBlocked, the convolution on channels in blocks, and when a Conv takes that form. Its
+ * weight is a plain constant. Input 0 is blocked, or with attribute `planes` in plain layout: then only the output is
+ * blocked. The subgraph `body`, if there is one, holds element formulas done to the result: its input 0 is the
+ * convolution's sum, the others are the node's inputs from 3 on (plan/lower_epilogue.c). */
+#include "ops/build.h"
+#include "ops/card.h"
+#include "ops/nn/conv.h"
+
+enum { MAX_PLANES = 4 }; /* fewer channels leave a block nearly empty: x is taken as it is */
+
+static bool dim_is(const nc_type *t, int axis, int64_t *v) { return nc_dim_is_const(t->dims[axis], v); }
+
+/* Multiplications, sizes that are not known taken as 32. */
+static double products(const nc_type *y, const nc_literal *w) {
+    double n = (double)w->n / (double)w->dims[0];
+    for (int i = 0; i < y->rank; i++) {
+        int64_t d;
+        n *= dim_is(y, i, &d) ? (double)d : i == 0 ? 1 : 32;
+    }
+    return n;
+}
+
+static bool groups_fit(int64_t C, int64_t K, int64_t group, int64_t block) {
+    return group == 1 || (C == group && K == group) || (C / group % block == 0 && K / group % block == 0);
+}
+
+/* A multiplication in blocks saves a sixteenth of the move of an element; one of a convolution with one channel per
+ * group, whose plain kernel is slow, saves as much as a move. */
+bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
+    const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
+    const nc_value *w = n->in[1];
+    int64_t group = nc_attr_int(n, "group"), C;
+    k->why = "the input is not float of known rank";
+    if (x == NULL || y == NULL || x->elem != NC_FLOAT || x->rank < 0 || y->rank != x->rank) return false;
+    k->why = "one or two spatial dims are supported";
+    if (x->rank != 3 && x->rank != 4) return false;
+    k->why = "the weight is no constant";
+    if (w->origin != NC_FROM_CONST || w->lit == NULL || w->lit->rank != x->rank || w->lit->n == 0) return false;
+    C = w->lit->dims[1] * group; /* the input's own dim may be known only in the run */
+    k->why = "groups are not whole blocks of channels";
+    if (group < 1 || !groups_fit(C, w->lit->dims[0], group, k->block)) return false;
+    k->plain_data = group == 1 && C <= MAX_PLANES;
+    k->in = k->plain_data ? 0 : 1;
+    k->gain = products(y, w->lit) / (group == C && group > 1 ? 1 : 16);
+    return true;
+}
+
+nc_value *nc_conv_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
+    nc_attr attrs[16];
+    int n_attrs = 0;
+    for (int i = 0; i < n->n_attrs && n_attrs < 14; i++) attrs[n_attrs++] = n->attrs[i];
+    attrs[n_attrs++] = (nc_attr){.name = "block", .kind = NC_A_INT, .i = k->block};
+    if (k->plain_data) attrs[n_attrs++] = (nc_attr){.name = "planes", .kind = NC_A_INT, .i = 1};
+    return nc_build_attr1(b, "nacre", "ConvBlocked", in, n->n_in, attrs, n_attrs);
+}
+
+static nc_code blocked_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
+    const nc_dim *dims[NC_MAX_RANK];
+    nc_conv_attrs a;
+    bool known, planes = nc_attr_int(c->node, "planes") != 0;
+    int64_t B = nc_attr_int(c->node, "block");
+    if (x == NULL) return NC_OK;
+    if (B < 1) NC_FAIL(c->w, NC_E_BAD_GRAPH, "blocks of %lld channels", (long long)B);
+    NC_TRY(nc_conv_spatial_dims(c, planes ? 0 : 1, &a, dims, &known));
+    if (!known) NC_FAIL(c->w, NC_E_SHAPE, "the blocked form needs known ranks");
+    const nc_dim *K = nc_in_dim(c, 1, 0), *block = nc_dim_const(c->dims, B);
+    int rank = x->rank + (planes ? 1 : 0);
+    dims[0] = nc_in_dim(c, 0, 0);
+    dims[1] = nc_dim_ceildiv(c->dims, K, block);
+    dims[rank - 1] = block;
+    NC_TRY(nc_out(c, 0, x->elem, rank, dims));
+    return nc_out_layout(c, 0, (nc_layout){.axis = 1, .block = (int)B, .logical = K});
+}
+
+static const nc_op_version versions[] = {
+    {.since = 1,
+     IN({"X", NC_BIT(NC_FLOAT)}, {"W", SAME(0)}, {"B", SAME(0), OPTIONAL},
+        {"more", SAME(0), .flags = NC_P_OPTIONAL | NC_P_VARIADIC}),
+     OUT({"Y", SAME(0)}),
+     ATTR(NC_CONV_ATTRS, A_INT_REQ("block"), A_INT("planes", 0), {.name = "body", .kind = NC_A_GRAPH})},
+    {0}};
+
+const nc_card nc_card_conv_blocked = {.name = "ConvBlocked",
+                                      .domain = "nacre",
+                                      .doc = "Conv on channels in blocks, and element formulas done to its result.",
+                                      .versions = versions,
+                                      .infer = blocked_infer,
+                                      .epilogue_in = 3,
+                                      .cost = nc_conv_cost};

@@ -1,0 +1,192 @@
+/* ops/nn/conv_blocked_cpu.c: nacre.ConvBlocked on the CPU. Weights are packed once, or into the workspace of each run
+ * where a session packs nothing. What the body does to the result is a tile program; the common ones, a sum with
+ * another tensor and bounds, are done in the kernel's registers. */
+#include "base/intmath.h"
+#include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/isa.h"
+#include "ops/lane_prog.h"
+#include "ops/nn/conv.h"
+#include "ops/nn/nn_cpu.h"
+
+#include <math.h>
+
+enum { FIRST_MORE = 3 }; /* inputs from here on belong to the body */
+
+typedef struct blocked {
+    nc_conv_attrs attrs;
+    bool packed, planes, has_body;
+    nc_lane_prog lanes;
+    nck_tile_prog prog;
+    /* The body in registers: inputs of the body, 0 for none. Whole: nothing is left for the program. */
+    bool whole, relu;
+    int add, low, high;
+} blocked;
+
+bool nc_conv_blocked_fits(const nc_node *n, const char **why) {
+    const nc_type *w = n->in[1]->type;
+    *why = "one or two spatial dims are supported";
+    return w != NULL && (w->rank == 3 || w->rank == 4);
+}
+
+/* ---- the body ---- */
+
+static bool is_dense_operand(const nc_node *n, int i) {
+    const nc_type *t = n->in[FIRST_MORE + i - 1]->type, *y = n->out[0]->type;
+    return nc_type_equal(t, y);
+}
+
+static bool is_scalar(const nc_node *n, int i) {
+    const nc_type *t = n->in[FIRST_MORE + i - 1]->type;
+    int64_t d;
+    for (int k = 0; k < t->rank; k++)
+        if (!nc_dim_is_const(t->dims[k], &d) || d != 1) return false;
+    return true;
+}
+
+/* The other operand of a commutative lane that has register `r`; -1: it is no such operand. */
+static int other_of(const nck_tile_op *op, int r) {
+    return op->src[0] == r && op->src[1] != r ? op->src[1] : op->src[1] == r && op->src[0] != r ? op->src[0] : -1;
+}
+
+/* y = min(max(sum + add, low), high), each part optional, in this order. */
+static void find_clamp(blocked *s, const nc_node *n) {
+    int r = 0, i = 0, o;
+    const nc_lane_prog *p = &s->lanes;
+    if (i < p->n_op && p->op[i].lane == NCK_LANE_add && (o = other_of(&p->op[i], r)) > 0 && o < p->n_in &&
+        is_dense_operand(n, o))
+        s->add = o, r = p->op[i++].dst;
+    if (i < p->n_op && p->op[i].lane == NCK_LANE_relu && p->op[i].src[0] == r)
+        s->relu = true, r = p->op[i++].dst;
+    else if (i < p->n_op && p->op[i].lane == NCK_LANE_max && (o = other_of(&p->op[i], r)) > 0 && o < p->n_in &&
+             is_scalar(n, o))
+        s->low = o, r = p->op[i++].dst;
+    if (i < p->n_op && p->op[i].lane == NCK_LANE_min && (o = other_of(&p->op[i], r)) > 0 && o < p->n_in &&
+        is_scalar(n, o))
+        s->high = o, r = p->op[i++].dst;
+    s->whole = i == p->n_op && p->out_reg[0] == r;
+}
+
+static nc_code read_body(nc_prep *p, blocked *s) {
+    if (p->node->n_subs == 0) return NC_OK;
+    if (!nc_lane_prog_body(&s->lanes, p->node->subs[0].graph))
+        NC_FAIL(p->w, NC_E_UNSUPPORTED, "no tile program: %s", s->lanes.why);
+    if (s->lanes.compute != NC_FLOAT || s->lanes.n_out != 1 || s->lanes.n_in != p->node->n_in - FIRST_MORE + 1)
+        NC_FAIL(p->w, NC_E_BAD_GRAPH, "the body needs one output and an input per input of the node from %d on",
+                FIRST_MORE);
+    s->has_body = true;
+    s->prog = nc_lane_prog_tile(&s->lanes);
+    find_clamp(s, p->node);
+    if (!s->whole) s->add = s->low = s->high = 0, s->relu = false;
+    if (s->add > 0) p->over[0] = 1u << (FIRST_MORE + s->add - 1);
+    return NC_OK;
+}
+
+/* ---- weights ---- */
+
+static nck_conv_shape weight_shape(const blocked *s, const int64_t *w, int rank) {
+    nck_conv_shape c = {.type = NC_FLOAT, .K = w[0], .C = w[1] * s->attrs.group, .group = s->attrs.group};
+    c.w.k[0] = 1;
+    c.w.k[1] = rank == 4 ? w[2] : 1;
+    c.w.k[2] = w[rank - 1];
+    return c;
+}
+
+static nc_code fill(const void *state, const nc_tensor *src, void *dst) {
+    const blocked *s = state;
+    nck_conv_shape c = weight_shape(s, src->dims, src->rank);
+    nck_conv_pack_weights(&c, s->planes, src->data, dst);
+    return NC_OK;
+}
+
+static size_t weight_bytes(const blocked *s, const int64_t *w, int rank) {
+    nck_conv_shape c = weight_shape(s, w, rank);
+    return nck_conv_packed_weights_bytes(&c);
+}
+
+nc_code nc_conv_blocked_prepare(nc_prep *p) {
+    const nc_node *n = p->node;
+    const nc_literal *w = n->in[1]->lit;
+    blocked *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (blocked){.planes = nc_attr_int(n, "planes") != 0, .packed = !p->no_packs};
+    p->state = s;
+    if (w == NULL || (w->rank != 3 && w->rank != 4))
+        NC_FAIL(p->w, NC_E_UNSUPPORTED, "the blocked form needs a constant weight of 3 or 4 dims");
+    if (nc_attr_int(n, "block") != nck_channel_block())
+        NC_FAIL(p->w, NC_E_UNSUPPORTED, "blocks of %lld channels, the kernels in use take %lld",
+                (long long)nc_attr_int(n, "block"), (long long)nck_channel_block());
+    NC_TRY(nc_conv_read_attrs(p->w, n, w->rank - 2, &s->attrs));
+    NC_TRY(read_body(p, s));
+    if (p->no_packs) return NC_OK;
+    const char *form = nc_arena_printf(p->arena, "conv_w/2/%s%s/float/%lld", nck_isa_get()->from.conv,
+                                       s->planes ? "/planes" : "", (long long)s->attrs.group);
+    NC_NEED(p->w, form);
+    p->pack[p->n_packs++] =
+        (nc_pack){.input = 1, .form = form, .bytes = weight_bytes(s, w->dims, w->rank), .fill = fill};
+    return NC_OK;
+}
+
+/* ---- the run ---- */
+
+static nck_conv_shape shape_of(const blocked *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
+    return (nck_conv_shape){.type = NC_FLOAT,
+                            .N = x->dims[0],
+                            .C = w->dims[1] * s->attrs.group,
+                            .K = w->dims[0],
+                            .group = s->attrs.group,
+                            .w = nc_window_kernel(&s->attrs, x->dims + 2, w->dims + 2, y->dims + 2)};
+}
+
+size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    const blocked *s = state;
+    nck_conv_shape c = shape_of(s, &in[0], &in[1], &out[0]);
+    (void)n_in;
+    (void)n_out;
+    size_t strip = nc_align64(nck_conv_blocked_workspace(&c, s->planes));
+    return strip + (s->packed ? 0 : weight_bytes(s, in[1].dims, in[1].rank));
+}
+
+static nck_conv_operand operand_of(const nc_tensor *t, const nc_tensor *y) {
+    int64_t block = y->dims[y->rank - 1], pixels = 1, mine = 1;
+    for (int i = 2; i < y->rank - 1; i++) pixels *= y->dims[i];
+    if (nc_tensor_numel(t) == 1) return (nck_conv_operand){.data = t->data, .period = 1};
+    for (int i = 2; i < t->rank - 1; i++) mine *= t->dims[i];
+    nck_conv_operand o = {.data = t->data, .period = mine == pixels ? 0 : block, .block_step = mine * block};
+    o.image = t->dims[0] == 1 ? 0 : t->dims[1] * o.block_step;
+    return o;
+}
+
+static void fill_after(const blocked *s, const nc_call *c, nck_conv_after *after) {
+    nc_tensor *const *more = c->in + FIRST_MORE - 1; /* by input of the body */
+    if (s->whole) {
+        after->add = s->add > 0 ? more[s->add]->data : NULL;
+        after->clamps = s->relu || s->low > 0 || s->high > 0;
+        after->low = s->relu ? 0 : s->low > 0 ? *(const float *)more[s->low]->data : -INFINITY;
+        after->high = s->high > 0 ? *(const float *)more[s->high]->data : INFINITY;
+        return;
+    }
+    after->prog = &s->prog;
+    for (int i = 1; i < s->prog.n_in; i++) after->in[i] = operand_of(more[i], c->out[0]);
+}
+
+nc_code nc_conv_blocked_run(const nc_call *c) {
+    const blocked *s = c->state;
+    nck_conv_blocked_args a = {.shape = shape_of(s, c->in[0], c->in[1], c->out[0]),
+                               .planes = s->planes,
+                               .x = c->in[0]->data,
+                               .bias = c->n_in > 2 ? c->in[2]->data : NULL,
+                               .y = c->out[0]->data};
+    int64_t blocks = s->planes ? a.shape.C : nc_ceil_div(a.shape.C, nck_channel_block());
+    NC_TRY(nc_conv_check(c, &a.shape, c->in[0]->dims[1] == blocks ? a.shape.C : -1));
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    void *packed = (char *)c->workspace + nc_align64(nck_conv_blocked_workspace(&a.shape, s->planes));
+    a.w = s->packed ? c->packed[0] : packed;
+    if (!s->packed) NC_TRY(fill(s, c->in[1], packed));
+    nck_conv_after after = {.add = NULL};
+    if (s->has_body) {
+        fill_after(s, c, &after);
+        a.after = &after;
+    }
+    nck_conv_blocked(&a, c->workspace, c->pool);
+    return NC_OK;
+}

@@ -1,0 +1,36 @@
+/* plan/lower_epilogue_test.c: element formulas become the body of the kernel before them, and near misses. */
+#include "tests/lowering.h"
+
+static nc_code chains_and_epilogues(nc_work *w, nc_model *m, const nc_plan_options *o) {
+    NC_TRY(nc_lower_chain(w, m, o));
+    return nc_lower_epilogue(w, m, o);
+}
+
+#define JOINS(graph, want) OPS_ON(nc_device_cpu(), graph, chains_and_epilogues, want)
+#define CONV(y, x) #y " = nacre.ConvBlocked<block = 8>(" #x ", w) "
+#define HEAD                                                                                                      \
+    "(float[n,8,h,k] i, float[] s, float[n,8,1,1] e) => (y) <const float[1,8,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8}> " \
+    "{ x = nacre.PackChannels<block = 8>(i) " CONV(c, x)
+
+TEST(lower_epilogue_joins_what_follows) {
+    JOINS(HEAD "r = Relu(c) y = nacre.UnpackChannels(r) }", "PackChannels ConvBlocked{Relu} UnpackChannels");
+    JOINS(HEAD "r = Min(c, s) z = Tanh(r) y = nacre.UnpackChannels(z) }",
+          "PackChannels ConvBlocked{Min Tanh} UnpackChannels");
+    JOINS(HEAD "p = Sigmoid(c) z = Mul(c, p) y = nacre.UnpackChannels(z) }",
+          "PackChannels ConvBlocked{Sigmoid Mul} UnpackChannels");
+}
+
+TEST(lower_epilogue_takes_residuals_and_channels) {
+    JOINS(HEAD CONV(d, x) "r = Add(c, d) y = nacre.UnpackChannels(r) }",
+          "PackChannels ConvBlocked ConvBlocked{Add} UnpackChannels");
+    JOINS("(float[n,8,h,k] i, float[n,8,1,1] e) => (y) <const float[8,1,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8}> "
+          "{ x = nacre.PackChannels<block = 8>(i) v = nacre.PackChannels<block = 8>(e) "
+          "c = nacre.ConvBlocked<block = 8, group = 8>(x, w) r = Mul(c, v) y = nacre.UnpackChannels(r) }",
+          "PackChannels PackChannels ConvBlocked{Mul} UnpackChannels");
+}
+
+TEST(lower_epilogue_leaves_what_is_used_elsewhere) {
+    JOINS(HEAD "r = Relu(c) z = Softmax(c) q = nacre.UnpackChannels(r) t = nacre.UnpackChannels(z) y = Add(q, t) }",
+          "PackChannels ConvBlocked Relu Softmax UnpackChannels UnpackChannels Add");
+    JOINS("(float[n] x) => (y) { a = Exp(x) y = Neg(a) }", "Chain{Exp Neg}");
+}

@@ -1,0 +1,55 @@
+"""Convolutional networks on channels in blocks: the whole network stays in the layout, and onnxruntime agrees."""
+import importlib
+import pathlib
+import subprocess
+import sys
+
+import nacre_c
+import numpy as np
+import onnxruntime
+import pytest
+import tolerances
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+
+
+@pytest.fixture(scope="module")
+def models():
+    sys.path.insert(0, str(BENCH))
+    yield importlib.import_module("models")
+    sys.path.remove(str(BENCH))
+
+
+NETWORKS = {"resnet50": {}, "mobilenet_v2": {}, "mobilenet_v2 HardSwish": {"act": "HardSwish"}}
+
+
+def conversions(env, model):
+    session = env.session(model, dumps="on")
+    lowered = session.dump("lowered")
+    return session, lowered.count("nacre.PackChannels") + lowered.count("nacre.UnpackChannels")
+
+
+@pytest.mark.parametrize("which", NETWORKS)
+def test_networks_stay_in_blocks(models, which):
+    name = which.split()[0]
+    model = getattr(models, name)(classes=10, **NETWORKS[which]).SerializeToString()
+    with nacre_c.Env(2) as env:
+        session, n = conversions(env, model)
+        assert n == 1, session.dump("lowered")
+        reference = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        for dims in ((1, 3, 64, 64), (2, 3, 49, 71)):
+            x = np.random.default_rng(1).standard_normal(dims, np.float32)
+            want = reference.run(None, {"x": x})[0]
+            got = session.run({"x": x})["y"]
+            tolerances.close(got / np.abs(want).max(), want / np.abs(want).max(), "model_f32", (which, dims))
+
+
+def test_explain_tells_what_ended_the_layout(models, tmp_path):
+    b = models.Build()
+    y = b.node("Conv", "x", b.weight(32, 32, 3, 3), pads=[1] * 4)
+    b.nodes.append(models.helper.make_node("Softmax", [y], ["y"], name="ends", axis=1))
+    path = tmp_path / "m.onnx"
+    models.onnx.save(b.model([models.tensor("x", models.F, 1, 32, 20, 20)],
+                             [models.tensor("y", models.F, 1, 32, 20, 20)]), path)
+    done = subprocess.run([nacre_c.LIBRARY.parent / "nacre", "explain", path, "ends"], capture_output=True, text=True)
+    assert "blocks of channels end here: the op does not work on them" in done.stdout, done.stdout + done.stderr
