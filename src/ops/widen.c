@@ -5,7 +5,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 
-enum { MAX_OPERANDS = 12 };
+enum { MAX_OPERANDS = 18 }; /* in and out together: they lie on the stack */
 
 static nc_dtype wide_of(nc_types which, nc_dtype t) {
     if (t <= NC_UNDEFINED || t >= NC_N_DTYPES || !(which & NC_BIT(t))) return t;
@@ -33,20 +33,21 @@ static void widened(nc_types which, const nc_tensor *t, char **at, size_t *bytes
 
 size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *state, const nc_tensor *in, int n_in,
                           const nc_tensor *out, int n_out) {
-    nc_tensor wide_in[MAX_OPERANDS], wide_out[MAX_OPERANDS];
+    nc_tensor wide[MAX_OPERANDS];
     size_t bytes = 0;
     char *nowhere = NULL;
-    for (int i = 0; i < n_in && i < MAX_OPERANDS; i++) widened(which, &in[i], &nowhere, &bytes, &wide_in[i]);
-    for (int i = 0; i < n_out && i < MAX_OPERANDS; i++) widened(which, &out[i], &nowhere, &bytes, &wide_out[i]);
     /* More operands than that are refused by run, which then needs no workspace. */
-    if (n_in > MAX_OPERANDS || n_out > MAX_OPERANDS) return 0;
-    return bytes + (inner != NULL ? inner(state, wide_in, n_in, wide_out, n_out) : 0);
+    if (n_in + n_out > MAX_OPERANDS) return 0;
+    for (int i = 0; i < n_in; i++) widened(which, &in[i], &nowhere, &bytes, &wide[i]);
+    for (int i = 0; i < n_out; i++) widened(which, &out[i], &nowhere, &bytes, &wide[n_in + i]);
+    return bytes + (inner != NULL ? inner(state, wide, n_in, wide + n_in, n_out) : 0);
 }
 
 nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
-    nc_tensor in[MAX_OPERANDS], out[MAX_OPERANDS], *p_in[MAX_OPERANDS], *p_out[MAX_OPERANDS];
-    if (c->n_in > MAX_OPERANDS || c->n_out > MAX_OPERANDS)
-        return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%d operands are too many to convert", c->n_in);
+    nc_tensor wide_tensors[MAX_OPERANDS], *pointers[MAX_OPERANDS], *in = wide_tensors, *out = in + c->n_in;
+    if (c->n_in + c->n_out > MAX_OPERANDS)
+        return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%d operands are too many to convert, at most %d are not",
+                           c->n_in + c->n_out, (int)MAX_OPERANDS);
     size_t bytes = 0;
     char *at = c->workspace;
     for (int i = 0; i < c->n_in; i++) {
@@ -55,8 +56,8 @@ nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
     }
     for (int i = 0; i < c->n_out; i++) widened(which, c->out[i], &at, &bytes, &out[i]);
     nc_call wide = *c;
-    wide.in = nc_tensor_pointers(p_in, in, c->n_in);
-    wide.out = nc_tensor_pointers(p_out, out, c->n_out);
+    wide.in = nc_tensor_pointers(pointers, in, c->n_in);
+    wide.out = nc_tensor_pointers(pointers + c->n_in, out, c->n_out);
     wide.workspace = at;
     wide.bytes_workspace = c->bytes_workspace - bytes;
     NC_TRY(inner(&wide));
