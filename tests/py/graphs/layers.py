@@ -47,7 +47,7 @@ def products(g):
 def picture(g, rank=4, channels=None):
     """A value of that rank with a fixed number of channels, of some size in space."""
     fits = [v for v in g.values if not v.is_sequence and v.dtype == np.float32 and v.rank == rank and
-            v.shape[1] == v.data[1].shape[1] and min(v.shape[2:] + v.data[1].shape[2:], default=0) >= 3 and
+            v.shape[1] == v.data[1].shape[1] > 0 and min(v.shape[2:] + v.data[1].shape[2:], default=0) >= 3 and
             (channels is None or v.shape[1] % channels == 0)]
     if fits and g.chance(0.8):
         return g.choice(fits)
