@@ -35,7 +35,8 @@ static nc_code take_place(nc_walk *k, nc_value *old, nc_value *by) {
 /* Puts n's pieces in its place; *next is the first of them. */
 static nc_code decompose(nc_walk *k, nc_node *n, nc_node **next) {
     nc_node *prev = n->prev;
-    nc_builder b = {.w = k->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = k->b->infer};
+    nc_builder b = {
+        .w = k->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = k->b->infer, .grad = k->b->grad};
     nc_value **out = nc_arena_array(&k->w->scratch, (size_t)n->n_out + 1, sizeof *out);
     NC_NEED(k->w, out);
     NC_TRY(n->card->decompose(&b, n, out));

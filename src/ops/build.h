@@ -16,7 +16,11 @@ struct nc_builder {
     nc_stage stage;                           /* given to new nodes */
     int place;                                /* likewise */
     nc_code (*infer)(nc_work *w, nc_node *n); /* infer/infer.h's nc_infer_node */
-    nc_code code;                             /* sticky */
+    /* autodiff/autodiff.h's nc_autodiff_emit: gradients of what was just built. NULL: this builder differentiates
+     * nothing. */
+    nc_code (*grad)(nc_builder *b, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs, int n_x,
+                    nc_value **dxs);
+    nc_code code; /* sticky */
 };
 
 nc_node *nc_build(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in, int n_out,
@@ -64,5 +68,19 @@ nc_value *nc_grad_like(nc_grad *g, int i);
 nc_value *nc_grad_sum_to(nc_grad *g, nc_value *dy, int i);
 void nc_grad_set(nc_grad *g, int i, nc_value *dx);
 nc_code nc_grad_end(nc_grad *g); /* b's code: `return nc_grad_end(g);` */
+
+/* ---- gradients by parts (ops/grad_parts.c) ---- */
+
+/* Emits what n is made of, in differentiable ops: `in` stands for n's operands, NULL where absent; fills out. Unlike a
+ * card's decompose it never runs in place of n: it is there to be differentiated. */
+typedef nc_code (*nc_parts)(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out);
+
+/* The gradient of a node through its parts, which the gradient's graph computes once more. */
+nc_code nc_grad_by_parts(nc_grad *g, nc_parts parts);
+
+/* The same of a gradient op, for gradients of gradients. Its inputs are n_dy gradients that arrive, the n_in operands
+ * of the op it is the gradient of, and then what was kept of the forward pass, which has no gradient; its outputs are
+ * the gradients of those operands. parts sees the gradient op's node, and the operands alone. */
+nc_code nc_grad_twice_by_parts(nc_grad *g, int n_dy, int n_in, nc_parts parts);
 
 #endif

@@ -78,7 +78,12 @@ static nc_code choose(loop *l, bool *any) {
 /* The forward Loop with one more carried value; its body gets it when what is touched is known (push_touched). */
 static nc_code carry_tape(loop *l) {
     nc_node *n = l->g->node;
-    nc_builder b = {.w = l->g->b->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = l->g->b->infer};
+    nc_builder b = {.w = l->g->b->w,
+                    .graph = n->graph,
+                    .before = n,
+                    .stage = n->stage,
+                    .infer = l->g->b->infer,
+                    .grad = l->g->b->grad};
     nc_value *empty = nc_tape_empty(&b);
     NC_TRY(b.code);
     nc_code code = NC_OK;
@@ -91,7 +96,8 @@ static nc_code carry_tape(loop *l) {
 }
 
 static nc_code push_touched(loop *l) {
-    nc_builder b = {.w = l->g->b->w, .graph = l->body, .stage = l->g->node->stage, .infer = l->g->b->infer};
+    nc_builder b = {
+        .w = l->g->b->w, .graph = l->body, .stage = l->g->node->stage, .infer = l->g->b->infer, .grad = l->g->b->grad};
     nc_value *in = nc_edit_input(l->body, "tape", l->tape_out->type);
     NEED(l, in);
     nc_value *tape = nc_tape_push(&b, in, l->sub.touched, l->sub.n_touched);

@@ -1,0 +1,309 @@
+"""Gradients of operators against central differences of their own outputs, in double precision, element by element.
+
+A case is an ONNX text graph; all its outputs get random gradients from outside, and every input of doubles is moved.
+What torch cannot say, or says otherwise, is checked here; what it can say stands in test_gradients_torch.py too."""
+import dataclasses
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from nacre_c import Options
+from tolerances import close
+
+STEP = 1e-6
+
+
+@dataclasses.dataclass
+class Case:
+    signature: str  # inputs and initializers of the graph
+    body: str
+    inputs: dict
+    outputs: str  # of the graph, as "double[] y, double[] z"
+    opset: int
+    wrt: list
+
+
+CASES = {}
+
+
+def case(name, signature, body, opset=18, outputs="double[] y", wrt=None, **inputs):
+    assert name not in CASES, name
+    floats = [n for n, x in inputs.items() if np.asarray(x).dtype == np.float64]
+    CASES[name] = Case(signature, body, inputs, outputs, opset, floats if wrt is None else wrt)
+
+
+def normal(*shape, seed=1):
+    return np.random.default_rng(seed + sum(shape)).standard_normal(shape)
+
+
+def apart(*shape, seed=1):
+    """Numbers no two of which are close to each other or to 0: no maximum changes its place within a step."""
+    n = int(np.prod(shape, dtype=int))
+    values = (np.arange(n) - n / 2 + 0.25) * (4 / max(n, 1))
+    return np.random.default_rng(seed + n).permutation(values).reshape(shape)
+
+
+def positive(*shape, seed=1):
+    return np.random.default_rng(seed + sum(shape)).uniform(0.3, 2.5, shape)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def parsed(c):
+    inputs, _, rest = c.signature.partition("<")
+    opsets = f'"" : {c.opset}, "nacre" : 1' if "nacre." in c.body else f'"" : {c.opset}'
+    return onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]>\n"
+                                   f"g ({inputs}) => ({c.outputs}) {'<' + rest if rest else ''} {{\n{c.body}\n}}")
+
+
+def slopes(session, inputs, name, dys):
+    """Of the weighted sum of all outputs, by every element of an input."""
+    x = np.array(inputs[name], np.float64)
+    out = np.zeros_like(x)
+    for at in np.ndindex(x.shape):
+        ends = []
+        for step in (STEP, -STEP):
+            moved = x.copy()
+            moved[at] += step
+            got = session.run({**inputs, name: moved}, list(dys))
+            ends.append(sum(float((got[y] * dy).sum()) for y, dy in dys.items()))
+        out[at] = (ends[0] - ends[1]) / (2 * STEP)
+    return out
+
+
+def check(env, c, **settings):
+    model, rng = parsed(c), np.random.default_rng(7)
+    names = [o.name for o in model.graph.output]
+    with env.session(model) as forward:
+        ys = forward.run(c.inputs, names)
+        dys = {n: np.asarray(rng.standard_normal(y.shape)) for n, y in ys.items()}
+        with env.session(parsed(c), Options(**settings).backward(names, c.wrt)) as session:
+            got = session.run({**c.inputs, **{f"d:{n}": dy for n, dy in dys.items()}})
+        for n in c.wrt:
+            close(got[f"grad:{n}"], slopes(forward, c.inputs, n, dys), "difference_f64", f"d{n}")
+
+
+# ---- matrices ----
+
+case("Det", "double[3,4,4] x", "y = Det(x)", opset=22, x=normal(3, 4, 4))
+case("Det_one", "double[1,1] x", "y = Det(x)", opset=22, x=normal(1, 1))
+SINGULAR = np.outer([1.0, 2.0, -1.0], [0.5, 1.0, 2.0])
+SINGULAR[2] += [0, 0, 1]
+case("Det_singular", "double[3,3] x", "y = Det(x)", opset=22, x=SINGULAR)
+for name, equation, shapes in [
+    ("diagonal", "ii->i", [(4, 4)]), ("trace", "ii->", [(4, 4)]), ("batch_diagonal", "bii->bi", [(2, 3, 3)]),
+    ("ellipsis", "...ij,...jk->...ik", [(2, 3, 4), (2, 4, 5)]),
+    ("ellipsis_broadcast", "...ij,...jk", [(2, 3, 4), (4, 5)]),
+    ("three", "ab,bc,cd->ad", [(2, 3), (3, 4), (4, 2)]), ("outer", "i,j->ij", [(3,), (4,)]),
+    ("summed", "ij->", [(3, 4)]), ("dropped", "ij,jk->k", [(2, 3), (3, 4)]), ("implicit", "ba", [(2, 3)]),
+    ("repeated", "iij,j->i", [(3, 3, 2), (2,)]), ("both_diagonals", "iijj->ij", [(2, 2, 3, 3)]),
+    ("bilinear", "bi,kij,bj->bk", [(2, 3), (4, 3, 2), (2, 2)]),
+]:
+    names = "abcd"[:len(shapes)]
+    case(f"Einsum_{name}", ", ".join(f"double[{','.join(map(str, s))}] {n}" for n, s in zip(names, shapes)),
+         f'y = Einsum<equation = "{equation}">({", ".join(names)})',
+         **{n: normal(*s, seed=i) for i, (n, s) in enumerate(zip(names, shapes))})
+
+# ---- layout ----
+
+for mode in ("constant", "reflect", "edge", "wrap"):
+    case(f"Pad_{mode}", "double[3,4] x <int64[4] p = {1,2,0,1}>", f'y = Pad<mode = "{mode}">(x, p)', opset=19,
+         x=normal(3, 4))
+    case(f"Pad_{mode}_negative", "double[4,5] x <int64[4] p = {-1,2,1,-2}>", f'y = Pad<mode = "{mode}">(x, p)',
+         opset=19, x=normal(4, 5))
+case("Pad_value", "double[3] x, double v <int64[2] p = {2,1}>", "y = Pad(x, p, v)", opset=19, x=normal(3),
+     v=np.array(0.5))
+case("Pad_axes", "double[2,3,4] x <int64[2] p = {1,2}, int64[1] a = {-2}>", "y = Pad(x, p, , a)", opset=19,
+     x=normal(2, 3, 4))
+for upper in (0, 1):
+    case(f"Trilu_{upper}", "double[2,4,5] x <int64 k = {1}>", f"y = Trilu<upper = {upper}>(x, k)", x=normal(2, 4, 5))
+    case(f"Trilu_{upper}_down", "double[4,3] x <int64 k = {-1}>", f"y = Trilu<upper = {upper}>(x, k)", x=normal(4, 3))
+case("Where", "bool[3,1] c, double[4] a, double[3,4] b", "y = Where(c, a, b)", c=np.array([[1], [0], [1]], bool),
+     a=normal(4), b=normal(3, 4))
+
+# ---- images ----
+
+for mode in ("nearest", "linear", "cubic"):
+    for coords in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+                   "tf_crop_and_resize"):
+        case(f"Resize_{mode}_{coords}", "double[1,1,4,5] x <float[8] r = {0,0,0.1,0.2,1,1,0.9,0.8}, "
+             "float[4] s = {1,1,1.6,0.7}>",
+             f'y = Resize<mode = "{mode}", coordinate_transformation_mode = "{coords}">(x, r, s)', opset=19,
+             x=normal(1, 1, 4, 5))
+    case(f"Resize_{mode}_antialias", "double[1,1,6,7] x <float[4] s = {1,1,0.6,0.5}>",
+         f'y = Resize<mode = "{mode}", antialias = {int(mode != "nearest")}>(x, , s)', opset=19, x=normal(1, 1, 6, 7))
+    case(f"Resize_{mode}_sizes", "double[1,2,3,4] x <int64[2] n = {5,7}>",
+         f'y = Resize<mode = "{mode}", axes = [2,3], exclude_outside = {int(mode == "cubic")}>(x, , , n)', opset=19,
+         x=normal(1, 2, 3, 4))
+case("Upsample", "double[1,1,2,3] x <float[4] s = {1,1,2,2}>", 'y = Upsample<mode = "linear">(x, s)', opset=9,
+     x=normal(1, 1, 2, 3))
+for corners in (0, 1):
+    case(f"AffineGrid_{corners}", "double[2,2,3] t <int64[4] n = {2,3,4,5}>",
+         f"y = AffineGrid<align_corners = {corners}>(t, n)", opset=20, t=normal(2, 2, 3))
+    case(f"AffineGrid_3d_{corners}", "double[1,3,4] t <int64[5] n = {1,1,2,3,2}>",
+         f"y = AffineGrid<align_corners = {corners}>(t, n)", opset=20, t=normal(1, 3, 4))
+
+# ---- pools ----
+
+for name, attrs in [("plain", "kernel_shape = [2,3]"), ("strides", "kernel_shape = [3,2], strides = [2,1]"),
+                    ("pads", "kernel_shape = [3,3], pads = [1,1,1,1]"),
+                    ("same", 'kernel_shape = [2,2], auto_pad = "SAME_UPPER"'),
+                    ("ceil", "kernel_shape = [3,3], strides = [2,2], ceil_mode = 1"),
+                    ("dilated", "kernel_shape = [2,2], dilations = [2,2]")]:
+    for op, more in [("MaxPool", ""), ("AveragePool", ""), ("AveragePool", ", count_include_pad = 1"), ("LpPool", ""),
+                     ("LpPool", ", p = 3")]:
+        key = f"{op}_{name}{'_more' if more else ''}"
+        case(key, "double[1,2,5,6] x", f"y = {op}<{attrs}{more}>(x)", opset=22,
+             x=apart(1, 2, 5, 6) if op != "LpPool" else positive(1, 2, 5, 6))
+case("MaxPool_indices", "double[1,1,4,4] x", "y, i = MaxPool<kernel_shape = [2,2], strides = [2,2]>(x)", opset=22,
+     x=apart(1, 1, 4, 4))
+case("MaxPool_column_major", "double[1,1,4,5] x", "y, i = MaxPool<kernel_shape = [2,2], storage_order = 1>(x)",
+     opset=22, x=apart(1, 1, 4, 5))
+case("MaxPool_1d", "double[2,2,7] x", "y = MaxPool<kernel_shape = [3], strides = [2]>(x)", opset=22, x=apart(2, 2, 7))
+case("AveragePool_3d", "double[1,1,3,4,3] x", "y = AveragePool<kernel_shape = [2,2,2], pads = [1,0,0,0,1,0]>(x)",
+     opset=22, x=normal(1, 1, 3, 4, 3))
+case("GlobalLpPool", "double[2,2,3,3] x", "y = GlobalLpPool<p = 3>(x)", x=positive(2, 2, 3, 3))
+case("GlobalMaxPool", "double[2,2,3,3] x", "y = GlobalMaxPool(x)", x=apart(2, 2, 3, 3))
+case("GlobalAveragePool", "double[2,2,3,3] x", "y = GlobalAveragePool(x)", x=normal(2, 2, 3, 3))
+case("MaxUnpool", "double[1,1,2,2] x, int64[1,1,2,2] i", "y = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(x, i)",
+     opset=22, x=normal(1, 1, 2, 2), i=ints(1, 7, 8, 14).reshape(1, 1, 2, 2))
+case("MaxUnpool_shape", "double[1,1,2,2] x, int64[1,1,2,2] i <int64[4] n = {1,1,5,5}>",
+     "y = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(x, i, n)", opset=22, x=normal(1, 1, 2, 2),
+     i=ints(1, 7, 8, 14).reshape(1, 1, 2, 2))
+
+# ---- normalizations ----
+
+case("LRN", "double[2,5,2,2] x", "y = LRN<size = 3, alpha = 0.3, beta = 0.75, bias = 1.5>(x)", x=normal(2, 5, 2, 2))
+case("LRN_even", "double[1,4,3] x", "y = LRN<size = 2, alpha = 0.3>(x)", x=normal(1, 4, 3))
+case("MeanVarianceNormalization", "double[2,3,2,2] x", "y = MeanVarianceNormalization(x)", x=normal(2, 3, 2, 2))
+case("MeanVarianceNormalization_axes", "double[3,4] x", "y = MeanVarianceNormalization<axes = [1]>(x)", x=normal(3, 4))
+case("InstanceNormalization", "double[2,3,4] x, double[3] s, double[3] b", "y = InstanceNormalization(x, s, b)",
+     opset=22, x=normal(2, 3, 4), s=normal(3), b=normal(3, seed=2))
+case("GroupNormalization", "double[2,4,3] x, double[4] s, double[4] b",
+     "y = GroupNormalization<num_groups = 2>(x, s, b)", opset=21, x=normal(2, 4, 3), s=normal(4), b=normal(4, seed=2))
+case("GroupNormalization_18", "double[2,4,3] x, double[2] s, double[2] b",
+     "y = GroupNormalization<num_groups = 2>(x, s, b)", opset=18, x=normal(2, 4, 3), s=normal(2), b=normal(2, seed=2))
+case("RMSNormalization", "double[2,3,4] x, double[3,4] s", "y = RMSNormalization<axis = 1>(x, s)", opset=23,
+     x=normal(2, 3, 4), s=normal(3, 4))
+case("LayerNormalization", "double[2,3,4] x, double[4] s, double[4] b", "y, m, d = LayerNormalization(x, s, b)",
+     opset=17, x=normal(2, 3, 4), s=normal(4), b=normal(4, seed=2))
+for p in (1, 2):
+    case(f"LpNormalization_{p}", "double[3,4] x", f"y = LpNormalization<axis = 0, p = {p}>(x)", opset=22, x=apart(3, 4))
+case("BatchNormalization", "double[3,2,4] x, double[2] s, double[2] b, double[2] m, double[2] v",
+     "y = BatchNormalization(x, s, b, m, v)", opset=15, x=normal(3, 2, 4), s=normal(2), b=normal(2, seed=2),
+     m=normal(2, seed=3), v=positive(2))
+case("BatchNormalization_training", "double[3,2,4] x, double[2] s, double[2] b, double[2] m, double[2] v",
+     "y, rm, rv = BatchNormalization<training_mode = 1, momentum = 0.8>(x, s, b, m, v)", opset=15,
+     outputs="double[] y, double[] rm, double[] rv", x=normal(3, 2, 4), s=normal(2), b=normal(2, seed=2),
+     m=normal(2, seed=3), v=positive(2))
+
+# ---- reductions ----
+
+for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+           "ReduceLogSum", "ReduceLogSumExp"):
+    make = positive if op == "ReduceLogSum" else apart
+    for keep in (0, 1):
+        case(f"{op}_{keep}", "double[2,3,4] x <int64[2] a = {0,-1}>", f"y = {op}<keepdims = {keep}>(x, a)",
+             x=make(2, 3, 4))
+    case(f"{op}_all", "double[2,3] x", f"y = {op}<keepdims = 0>(x)", x=make(2, 3))
+    case(f"{op}_old", "double[2,3] x", f"y = {op}<axes = [1]>(x)", opset=11, x=make(2, 3))
+for n in (1, 2, 3):
+    zeros = normal(2, 4)
+    zeros[0, :n] = 0
+    case(f"ReduceProd_zeros_{n}", "double[2,4] x <int64[1] a = {1}>", "y = ReduceProd(x, a)", x=zeros)
+for exclusive in (0, 1):
+    for reverse in (0, 1):
+        case(f"CumSum_{exclusive}{reverse}", "double[3,4] x <int64 a = {1}>",
+             f"y = CumSum<exclusive = {exclusive}, reverse = {reverse}>(x, a)", x=normal(3, 4))
+        case(f"CumProd_{exclusive}{reverse}", "double[3,4] x <int64 a = {1}>",
+             f"y = CumProd<exclusive = {exclusive}, reverse = {reverse}>(x, a)", opset=26, x=normal(3, 4))
+WITH_ZEROS = normal(3, 5)
+WITH_ZEROS[0, 2] = WITH_ZEROS[1, 1] = WITH_ZEROS[1, 3] = 0
+case("CumProd_zeros", "double[3,5] x <int64 a = {1}>", "y = CumProd(x, a)", opset=26, x=WITH_ZEROS)
+for largest in (0, 1):
+    case(f"TopK_{largest}", "double[3,5] x <int64[1] k = {2}>", f"y, i = TopK<largest = {largest}>(x, k)",
+         x=apart(3, 5))
+    case(f"TopK_{largest}_unsorted", "double[4,2] x <int64[1] k = {3}>",
+         f"y, i = TopK<largest = {largest}, sorted = 0, axis = 0>(x, k)", x=apart(4, 2))
+
+# ---- elements by indices ----
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+for how in REDUCTIONS:
+    case(f"ScatterElements_{how}", "double[3,4] x, double[2,3] u <int64[2,3] i = {0,2,1,2,0,2}>",
+         f'y = ScatterElements<axis = 0, reduction = "{how}">(x, i, u)', x=apart(3, 4), u=apart(2, 3, seed=5) + 0.013)
+    case(f"ScatterND_{how}", "double[4,3] x, double[2,3] u <int64[2,1] i = {2,0}>",
+         f'y = ScatterND<reduction = "{how}">(x, i, u)', x=apart(4, 3), u=apart(2, 3, seed=5) + 0.013)
+    if how != "none":
+        case(f"ScatterElements_{how}_again", "double[4] x, double[5] u <int64[5] i = {1,-1,1,1,3}>",
+             f'y = ScatterElements<reduction = "{how}">(x, i, u)', x=apart(4), u=apart(5, seed=5) + 0.013)
+        case(f"ScatterND_{how}_again", "double[3,2] x, double[4] u <int64[4,2] i = {1,0,0,1,1,0,2,1}>",
+             f'y = ScatterND<reduction = "{how}">(x, i, u)', x=apart(3, 2), u=apart(4, seed=5) + 0.013)
+case("ScatterElements_mul_zero", "double[4] x, double[3] u <int64[3] i = {1,1,3}>",
+     'y = ScatterElements<reduction = "mul">(x, i, u)', x=np.array([1.5, 0, 2, -1]), u=np.array([0, 0.5, 0.0]))
+case("ScatterElements_mul_zeros", "double[3] x, double[4] u <int64[4] i = {1,1,1,0}>",
+     'y = ScatterElements<reduction = "mul">(x, i, u)', x=np.array([1.5, 2, -1]), u=np.array([0, 0.5, 0.0, 0]))
+case("GatherND_batch", "double[2,3,4] x <int64[2,2,1] i = {2,0,1,1}>", "y = GatherND<batch_dims = 1>(x, i)",
+     x=normal(2, 3, 4))
+case("GatherND_negative", "double[3,4] x <int64[3,2] i = {-1,2,0,-4,-1,2}>", "y = GatherND(x, i)", x=normal(3, 4))
+
+# ---- elements ----
+
+case("Pow_negative", "double[4] x <double[4] e = {2,3,-1,0}>", "y = Pow(x, e)", x=np.array([-1.5, -0.7, -2.0, -0.3]))
+case("Pow_both", "double[3,1] x, double[4] e", "y = Pow(x, e)", x=positive(3, 1), e=normal(4))
+case("Mod_fmod", "double[6] x, double[6] m", "y = Mod<fmod = 1>(x, m)", x=np.array([5.3, -5.3, 5.3, -5.3, 0.4, 7.9]),
+     m=np.array([2.1, 2.1, -2.1, -2.1, 3.0, 1.1]))
+for op, attrs, opset in [("Celu", "<alpha = 0.7>", 28), ("Elu", "<alpha = 0.7>", 22), ("Selu", "", 22),
+                         ("Mish", "", 22), ("Swish", "<alpha = 0.7>", 24), ("HardSwish", "", 22),
+                         ("HardSigmoid", "<alpha = 0.3>", 22),
+                         ("Softsign", "", 22), ("ThresholdedRelu", "<alpha = 0.5>", 22), ("Shrink", "<lambd = 0.5>", 9),
+                         ("Gelu", "", 20), ("Gelu", '<approximate = "tanh">', 20), ("LeakyRelu", "", 16)]:
+    case(f"{op}{'_' + attrs[-6:-2] if 'tanh' in attrs else ''}", "double[3,5] x", f"y = {op}{attrs}(x)", opset=opset,
+         x=apart(3, 5) * 2)
+case("PRelu", "double[2,3,4] x, double[3,1] s", "y = PRelu(x, s)", x=apart(2, 3, 4), s=normal(3, 1))
+case("Clip", "double[3,5] x <double lo = {-0.61}, double hi = {0.71}>", "y = Clip(x, lo, hi)", x=apart(3, 5))
+case("Clip_bounds", "double[3,5] x, double lo, double hi", "y = Clip(x, lo, hi)", x=apart(3, 5), lo=np.array(-0.61),
+     hi=np.array(0.71))
+
+# ---- losses ----
+
+LOGITS = normal(5, 4, 3)
+LABELS = ints(0, 3, -1, 1, 2, 3, 0, -1, 2, 1, 1, 0, 3, 2, 0).reshape(5, 3)
+for how in ("none", "mean", "sum"):
+    for weights in ("", ", w"):
+        attrs = f'<reduction = "{how}", ignore_index = -1>'
+        signature = "double[5,4,3] x, int64[5,3] t" + (", double[4] w" if weights else "")
+        more = {"w": positive(4)} if weights else {}
+        case(f"SoftmaxCrossEntropyLoss_{how}{weights[2:]}", signature,
+             f"y, l = SoftmaxCrossEntropyLoss{attrs}(x, t{weights})", outputs="double[] y, double[] l", wrt=["x"],
+             x=LOGITS, t=LABELS, **more)
+        case(f"NegativeLogLikelihoodLoss_{how}{weights[2:]}", signature,
+             f"y = NegativeLogLikelihoodLoss{attrs}(x, t{weights})", wrt=["x"], x=LOGITS, t=LABELS, **more)
+
+# ---- Fourier transforms ----
+
+for inverse in (0, 1):
+    case(f"DFT_{inverse}", "double[2,5,2] x <int64 a = {1}>", f"y = DFT<inverse = {inverse}>(x, , a)", opset=20,
+         x=normal(2, 5, 2))
+    for length in (3, 8):
+        case(f"DFT_{inverse}_{length}", f"double[2,5,2] x <int64 n = {{{length}}}, int64 a = {{-2}}>",
+             f"y = DFT<inverse = {inverse}>(x, n, a)", opset=20, x=normal(2, 5, 2))
+case("DFT_real", "double[2,6,1] x <int64 a = {1}>", "y = DFT(x, , a)", opset=20, x=normal(2, 6, 1))
+case("DFT_real_inverse", "double[2,6,1] x <int64 a = {1}>", "y = DFT<inverse = 1>(x, , a)", opset=20, x=normal(2, 6, 1))
+case("DFT_onesided", "double[2,6,1] x <int64 a = {1}>", "y = DFT<onesided = 1>(x, , a)", opset=20, x=normal(2, 6, 1))
+case("DFT_onesided_odd", "double[2,5,1] x <int64 a = {1}>", "y = DFT<onesided = 1>(x, , a)", opset=20,
+     x=normal(2, 5, 1))
+case("DFT_17", "double[2,5,1] x", "y = DFT<axis = 1>(x)", opset=17, x=normal(2, 5, 1))
+for sided in (0, 1):
+    case(f"STFT_{sided}", "double[2,12,1] x, double[4] w <int64 s = {3}, int64 n = {4}>",
+         f"y = STFT<onesided = {sided}>(x, s, w, n)", opset=17, x=normal(2, 12, 1), w=normal(4))
+case("STFT_complex", "double[1,9,2] x <int64 s = {2}, int64 n = {4}>", "y = STFT<onesided = 0>(x, s, , n)", opset=17,
+     x=normal(1, 9, 2))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_as_differences(env, name):
+    check(env, CASES[name])
