@@ -92,11 +92,12 @@ nc_code nc_walk_add(nc_walk *k, nc_value *v, nc_value *dv) {
 nc_code nc_walk_sum(nc_walk *k, nc_value *v, nc_value **out) {
     nc_walk_info *i = nc_walk_of(k, v);
     NC_NEED(k->w, i);
-    if (i->parts.n > 1 && v->type && v->type->kind != NC_T_TENSOR)
-        NC_FAIL(k->w, NC_E_UNSUPPORTED, "gradients of several uses of '%s' cannot be added: it is no tensor", v->name);
+    if (i->parts.n > 1 && v->type && (v->type->kind == NC_T_TAPE || v->type->kind == NC_T_MAP))
+        NC_FAIL(k->w, NC_E_UNSUPPORTED, "gradients of several uses of '%s' cannot be added: it is a %s", v->name,
+                v->type->kind == NC_T_TAPE ? "tape" : "map");
     for (; i->n_summed < i->parts.n; i->n_summed++) {
         nc_value *part = i->parts.v[i->n_summed];
-        i->sum = i->sum ? nc_build1(k->b, "Add", 2, i->sum, part) : part;
+        i->sum = i->sum ? nc_build_add(k->b, i->sum, part) : part;
         NC_TRY(k->b->code);
     }
     *out = i->sum;

@@ -42,7 +42,9 @@ nc_value *nc_build_scalar(nc_builder *b, nc_dtype t, double v);  /* rank 0 const
 nc_value *nc_build_ints(nc_builder *b, const int64_t *v, int n); /* rank 1 int64 constant */
 nc_value *nc_build_int(nc_builder *b, int64_t v);                /* rank 0 int64 constant */
 nc_value *nc_build_shape(nc_builder *b, nc_value *x);
-nc_value *nc_build_zeros_like(nc_builder *b, nc_value *x);
+nc_value *nc_build_zeros_like(nc_builder *b, nc_value *x); /* a tensor, or a sequence of tensors */
+/* Sums of gradients: tensors, sequences and optionals of them. */
+nc_value *nc_build_add(nc_builder *b, nc_value *x, nc_value *y);
 nc_value *nc_build_cast(nc_builder *b, nc_value *x, nc_dtype to); /* x itself when it is that type */
 nc_value *nc_build_transpose(nc_builder *b, nc_value *x, const int64_t *perm, int n);
 nc_value *nc_build_swap_last(nc_builder *b, nc_value *x); /* transposes the last two axes */

@@ -250,6 +250,74 @@ case("GatherND_batch", "double[2,3,4] x <int64[2,2,1] i = {2,0,1,1}>", "y = Gath
      x=normal(2, 3, 4))
 case("GatherND_negative", "double[3,4] x <int64[3,2] i = {-1,2,0,-4,-1,2}>", "y = GatherND(x, i)", x=normal(3, 4))
 
+case("Compress", "double[3,4] x, bool[3] c", "y = Compress<axis = 0>(x, c)", x=normal(3, 4),
+     c=np.array([1, 0, 1], bool))
+case("Compress_short", "double[2,4] x, bool[3] c", "y = Compress<axis = -1>(x, c)", x=normal(2, 4),
+     c=np.array([0, 1, 1], bool))
+case("Compress_flat", "double[n,4] x, bool[5] c", "y = Compress(x, c)", x=normal(2, 4),
+     c=np.array([0, 1, 1, 0, 1], bool))
+case("Compress_none", "double[n,4] x, bool[2] c", "y = Compress<axis = 0>(x, c)", x=normal(2, 4),
+     c=np.array([0, 0], bool))
+for axis in (-1, 0, 1):
+    case(f"OneHot_{axis}", "int64[2,3] i, double[2] v <int64 d = {4}>", f"y = OneHot<axis = {axis}>(i, d, v)",
+         i=ints(0, 3, -1, 7, 2, -9).reshape(2, 3), v=normal(2))
+case("OneHot_depth", "int64[n] i, int64[1] d, double[2] v", "y = OneHot(i, d, v)", i=ints(0, 3, -1), d=ints(5),
+     v=normal(2))
+case("TensorScatter", "double[2,3,4,2] x, double[2,3,2,2] u, int64[2] i", "y = TensorScatter(x, u, i)", opset=24,
+     x=normal(2, 3, 4, 2), u=normal(2, 3, 2, 2), i=ints(2, 0))
+case("TensorScatter_circular", "double[b,5,2] x, double[b,3,2] u, int64[b] i",
+     'y = TensorScatter<axis = 1, mode = "circular">(x, u, i)', opset=24, x=normal(2, 5, 2), u=normal(2, 3, 2),
+     i=ints(4, 13))
+case("TensorScatter_start", "double[b,2,5] x, double[b,2,n] u", "y = TensorScatter<axis = 2>(x, u)", opset=24,
+     x=normal(2, 2, 5), u=normal(2, 2, 3))
+case("Col2Im", "double[1,8,6] x <int64[2] n = {3,4}, int64[2] k = {2,2}>", "y = Col2Im(x, n, k)", x=normal(1, 8, 6))
+case("Col2Im_attributes", "double[2,6,8] x <int64[2] n = {5,4}, int64[2] k = {2,3}>",
+     "y = Col2Im<strides = [2,1], pads = [1,0,0,2], dilations = [2,1]>(x, n, k)", x=normal(2, 6, 8))
+case("Col2Im_1d", "double[2,6,n] x, int64[1] n, int64[1] k", "y = Col2Im<strides = [2]>(x, n, k)", x=normal(2, 6, 3),
+     n=ints(7), k=ints(3))
+case("Col2Im_3d", "double[1,8,4] x <int64[3] n = {2,3,3}, int64[3] k = {2,2,2}>", "y = Col2Im(x, n, k)",
+     x=normal(1, 8, 4))
+
+# ---- sequences ----
+
+for name, build in [
+    ("end", "t = SequenceInsert(s, c)"), ("front", "i = Constant<value_int = 0>()\nt = SequenceInsert(s, c, i)"),
+    ("middle", "i = Constant<value_int = -1>()\nt = SequenceInsert(s, c, i)"),
+    ("erased", "i = Constant<value_int = -2>()\nt0 = SequenceInsert(s, c)\nt = SequenceErase(t0, i)"),
+    ("last_erased", "t0 = SequenceInsert(s, c)\nt1 = SequenceErase(t0)\nt = SequenceInsert(t1, a)"),
+]:
+    case(f"Sequence_{name}", "double[2,3] a, double[1,3] b, double[2,3] c",
+         f"s = SequenceConstruct(a, b)\n{build}\nj = Constant<value_int = -1>()\nk = Constant<value_int = 0>()\n"
+         "p = SequenceAt(t, j)\nq = SequenceAt(t, k)\np2 = Mul(p, p)\nr = ConcatFromSequence<axis = 0>(t)\n"
+         "z = Concat<axis = 0>(p2, q, r)\nz2 = Mul(z, z)\ny = ReduceSum<keepdims = 0>(z2)",
+         a=normal(2, 3), b=normal(1, 3), c=normal(2, 3, seed=4))
+case("Sequence_stacked", "double[2,3] a, double[2,3] b",
+     "s = SequenceConstruct(a, b, a)\nr = ConcatFromSequence<axis = -1, new_axis = 1>(s)\ny = Mul(r, r)",
+     a=normal(2, 3), b=normal(2, 3, seed=2))
+for name, split, attrs, feed in [("each", "", "", {}), ("dropped", "", "<keepdims = 0>", {}),
+                                 ("size", ", n", "<axis = 0>", {"n": np.array(2)}),
+                                 ("sizes", ", n", "<axis = -2>", {"n": ints(1, 0, 3, 1)})]:
+    signature = "double[m,3] x" + (f", int64{'[4]' if feed['n'].ndim else ''} n" if feed else "")
+    for rows in (5, 0) if not feed else (5,):
+        case(f"SplitToSequence_{name}_{rows}", signature,
+             f"s = SplitToSequence{attrs}(x{split})\nl = SequenceLength(s)\n"
+             "f = CastLike(l, x)\ny0 = ReduceSum<keepdims = 0>(x)\ne = SequenceInsert(s, y0)\n"
+             "i = Constant<value_int = -1>()\nk = Constant<value_int = 0>()\np = SequenceAt(e, i)\n"
+             "q = SequenceAt(e, k)\nq2 = Mul(q, q)\nr = ReduceSum<keepdims = 0>(q2)\nt = Mul(p, r)\ny = Add(t, f)",
+             x=normal(rows, 3), **feed)
+case("SequenceMap", "double[m,3] x, double[3] w", """s = SplitToSequence<keepdims = 0>(x)
+t, u = SequenceMap(s, w) <body = b (double[3] e, double[3] v) => (double[3] p, double[3] q) {
+  p = Mul(e, v)
+  q = Sin(p)
+}>
+a = ConcatFromSequence<axis = 0, new_axis = 1>(t)
+b = ConcatFromSequence<axis = 0, new_axis = 1>(u)
+y = Mul(a, b)""", x=normal(4, 3), w=normal(3))
+case("Optional", "double[3] x", "o = Optional(x)\ne = OptionalGetElement(o)\nf = OptionalGetElement(o)\n"
+     "g = OptionalGetElement(x)\nt = Mul(e, f)\ny = Mul(t, g)", x=normal(3))
+case("Optional_sequence", "double[3] x", "s = SequenceConstruct(x, x)\no = Optional(s)\ne = OptionalGetElement(o)\n"
+     "r = ConcatFromSequence<axis = 0>(e)\ny = Mul(r, r)", x=normal(3))
+
 # ---- elements ----
 
 case("Pow_negative", "double[4] x <double[4] e = {2,3,-1,0}>", "y = Pow(x, e)", x=np.array([-1.5, -0.7, -2.0, -0.3]))

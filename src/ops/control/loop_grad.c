@@ -188,7 +188,7 @@ static nc_code end_body(loop *l) {
         if (!l->in[i]) continue;
         nc_value *d = l->sub.dx[i];
         if (i >= l->n_in)
-            d = d ? nc_build1(&l->b, "Add", 2, l->d[i], d) : l->d[i];
+            d = d ? nc_build_add(&l->b, l->d[i], d) : l->d[i];
         else if (!d)
             d = nc_tape_zeros(&l->b, l->g->forward_sub(&l->sub, l->body->inputs.v[i]));
         NC_TRY(l->b.code);
