@@ -8,7 +8,10 @@
 
 /* ---- decomposition ---- */
 
-static bool decomposes(const nc_node *n) { return !n->card->grad && n->card->decompose && !n->card->zero_grad; }
+static bool decomposes(const nc_node *n) {
+    const nc_card *c = n->card;
+    return !c->grad && (c->grad_form || c->decompose) && !c->zero_grad;
+}
 
 /* Does a gradient have to pass n? */
 static bool is_between(const nc_walk *k, const nc_node *n) {
@@ -39,7 +42,7 @@ static nc_code decompose(nc_walk *k, nc_node *n, nc_node **next) {
         .w = k->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = k->b->infer, .grad = k->b->grad};
     nc_value **out = nc_arena_array(&k->w->scratch, (size_t)n->n_out + 1, sizeof *out);
     NC_NEED(k->w, out);
-    NC_TRY(n->card->decompose(&b, n, out));
+    NC_TRY(nc_grad_pieces(&b, n, out));
     NC_TRY(b.code);
     for (nc_node *p = prev ? prev->next : n->graph->first; p != n; p = p->next) {
         if (p->card == n->card && p->n_in == n->n_in)

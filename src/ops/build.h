@@ -80,9 +80,12 @@ typedef nc_code (*nc_parts)(nc_builder *b, const nc_node *n, nc_value *const *in
 /* The gradient of a node through its parts, which the gradient's graph computes once more. */
 nc_code nc_grad_by_parts(nc_grad *g, nc_parts parts);
 
-/* The same of a gradient op, for gradients of gradients. Its inputs are n_dy gradients that arrive, the n_in operands
- * of the op it is the gradient of, and then what was kept of the forward pass, which has no gradient; its outputs are
+/* The same of a gradient op, for gradients of gradients. Its inputs are the n_in operands of the op it is the gradient
+ * of, n_dy gradients that arrive, and then what was kept of the forward pass, which has no gradient; its outputs are
  * the gradients of those operands. parts sees the gradient op's node, and the operands alone. */
-nc_code nc_grad_twice_by_parts(nc_grad *g, int n_dy, int n_in, nc_parts parts);
+nc_code nc_grad_twice_by_parts(nc_grad *g, int n_in, int n_dy, nc_parts parts);
+
+/* What a gradient takes in the place of n, whose card has no grad: its grad_form, or else its decomposition. */
+nc_code nc_grad_pieces(nc_builder *b, const nc_node *n, nc_value **out);
 
 #endif

@@ -54,23 +54,37 @@ nc_code nc_grad_by_parts(nc_grad *g, nc_parts parts) {
     return hand_out(g, &xs, dxs);
 }
 
-nc_code nc_grad_twice_by_parts(nc_grad *g, int n_dy, int n_in, nc_parts parts) {
+nc_code nc_grad_twice_by_parts(nc_grad *g, int n_in, int n_dy, nc_parts parts) {
     const nc_node *n = g->node;
     nc_value *in[MOST] = {NULL}, *out[MOST] = {NULL}, *first[MOST] = {NULL}, *dx[MOST] = {NULL}, *dxs[MOST] = {NULL};
     asked xs = {.n = 0}, inner = {.n = 0};
-    if (n_dy + n_in > MOST) NC_FAIL(g->b->w, NC_E_LIMIT, "more than %d operands", MOST);
-    for (int i = 0; i < n_dy + n_in; i++) {
+    if (n_in + n_dy > MOST) NC_FAIL(g->b->w, NC_E_LIMIT, "more than %d operands", MOST);
+    for (int i = 0; i < n_in + n_dy; i++) {
         in[i] = i < n->n_in ? operand(g, i, &xs) : NULL;
-        if (i < n_dy || in[i] == NULL || g->dy[i - n_dy] == NULL) continue;
+        if (i >= n_in || in[i] == NULL || nc_grad_dy(g, i) == NULL) continue;
         /* A gradient of it arrives, whether or not one of its own is asked for. */
         if (!g->wants[i]) in[i] = nc_build1(g->b, "Identity", 1, in[i]);
         inner.v[inner.n] = in[i];
-        inner.operand[inner.n++] = i - n_dy;
+        inner.operand[inner.n++] = i;
     }
     NC_TRY(g->b->code);
-    NC_TRY(parts(g->b, n, in + n_dy, out));
-    NC_TRY(differentiate(g, out, in, n_dy, inner.v, inner.n, first));
+    NC_TRY(parts(g->b, n, in, out));
+    NC_TRY(differentiate(g, out, in + n_in, n_dy, inner.v, inner.n, first));
     for (int i = 0; i < inner.n; i++) dx[i] = first[i] != NULL ? g->dy[inner.operand[i]] : NULL;
     NC_TRY(differentiate(g, first, dx, inner.n, xs.v, xs.n, dxs));
     return hand_out(g, &xs, dxs);
+}
+
+nc_code nc_grad_pieces(nc_builder *b, const nc_node *n, nc_value **out) {
+    bool wanted[MOST];
+    if (n->card->grad_form == NULL) return n->card->decompose(b, n, out);
+    if (n->n_out >= MOST) NC_FAIL(b->w, NC_E_LIMIT, "more than %d outputs", MOST);
+    int n_out = 0;
+    while (n->version->out[n_out].name != NULL) n_out++;
+    for (int i = 0; i < n_out; i++) wanted[i] = i < n->n_out && n->out[i] != NULL;
+    wanted[n_out] = true;
+    nc_node *form =
+        nc_build_wanted(b, "nacre", n->card->grad_form, n->in, n->n_in, wanted, n_out + 1, n->attrs, n->n_attrs);
+    for (int i = 0; form != NULL && i < n->n_out; i++) out[i] = form->out[i];
+    return b->code;
 }

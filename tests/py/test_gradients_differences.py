@@ -371,6 +371,93 @@ for sided in (0, 1):
 case("STFT_complex", "double[1,9,2] x <int64 s = {2}, int64 n = {4}>", "y = STFT<onesided = 0>(x, s, , n)", opset=17,
      x=normal(1, 9, 2))
 
+# ---- recurrent layers ----
+
+KINDS = {"RNN": (1, 2, 1), "GRU": (3, 2, 2), "LSTM": (4, 3, 3)}  # gates, outputs, activations
+
+
+def layer(name, op, attrs="", dirs=1, lens=None, layout=0, biased=True, states=True, peepholes=False, given="all",
+          opset=22, T=3, B=2, I=2, H=3):
+    """Outputs beyond `given` are left out of the graph's outputs, or of the node."""
+    gates, n_out, _ = KINDS[op]
+    front = (B, dirs) if layout else (dirs, B)
+    feeds = {"x": normal(*((B, T) if layout else (T, B)), I), "w": normal(dirs, gates * H, I, seed=2),
+             "r": normal(dirs, gates * H, H, seed=3) * 0.5}
+    operands = ["x", "w", "r", "b" if biased else "", "n" if lens else "", "h0" if states else ""]
+    if biased:
+        feeds["b"] = normal(dirs, 2 * gates * H, seed=4)
+    if lens:
+        feeds["n"] = np.array(lens, np.int32)
+    if states:
+        feeds["h0"] = normal(*front, H, seed=5)
+    if op == "LSTM":
+        operands += ["c0" if states else "", "p" if peepholes else ""]
+        if states:
+            feeds["c0"] = normal(*front, H, seed=6)
+        if peepholes:
+            feeds["p"] = normal(dirs, 3 * H, seed=7)
+    outs = {"all": ["y", "yh", "yc"][:n_out], "y": ["y"], "last": ["", "yh"], "cell": ["", "", "yc"]}[given]
+    signature = ", ".join(f"{'int32' if n == 'n' else 'double'}[{','.join(map(str, f.shape))}] {n}"
+                          for n, f in feeds.items())
+    attrs = ", ".join(filter(None, [attrs, "layout = 1" if layout else "",
+                                    'direction = "bidirectional"' if dirs == 2 else ""]))
+    case(name, signature, f"{', '.join(outs)} = {op}<{attrs}>({', '.join(operands)})" if attrs else
+         f"{', '.join(outs)} = {op}({', '.join(operands)})", opset=opset,
+         outputs=", ".join(f"double[] {o}" for o in outs if o), **feeds)
+
+
+for op in KINDS:
+    layer(op, op)
+    layer(f"{op}_plain", op, biased=False, states=False)
+    layer(f"{op}_reverse", op, 'direction = "reverse"', given="y")
+    layer(f"{op}_both", op, dirs=2, lens=(3, 1), layout=1)
+    layer(f"{op}_lengths", op, 'direction = "reverse"', lens=(0, 2), given="last")
+    layer(f"{op}_clip", op, "clip = 0.6", states=False)
+    layer(f"{op}_no_steps", op, T=0)
+    layer(f"{op}_one", op, T=1, B=1, I=1, H=1)
+    layer(f"{op}_old", op, "output_sequence = 1", opset=3 if op == "GRU" else 1)
+    names = ["HardSigmoid", "ScaledTanh", "Elu"][:KINDS[op][2]]
+    layer(f"{op}_activations", op, f"activations = [{', '.join(f'{chr(34)}{n}{chr(34)}' for n in names)}], "
+          "activation_alpha = [0.3, 1.2, 0.7], activation_beta = [0.45, 0.8]")
+layer("GRU_before_reset", "GRU", "linear_before_reset = 1", dirs=2, lens=(2, 3))
+layer("GRU_before_reset_plain", "GRU", "linear_before_reset = 1", biased=False, given="last")
+layer("LSTM_cell", "LSTM", given="cell", peepholes=True)
+layer("LSTM_forget", "LSTM", "input_forget = 1", peepholes=True, dirs=2)
+layer("LSTM_peepholes", "LSTM", "clip = 0.9", peepholes=True, lens=(3, 2), layout=1)
+
+
+def of_gradient(name, op, n_in, n_out, **more):
+    """The gradient op of layer `name` as an op of its own: its inputs are the layer's, gradients of its outputs, and
+    what the layer kept, which follows from the others."""
+    c = CASES[name]
+    signature, feeds = c.signature, dict(c.inputs)
+    operands = c.body.partition("(")[2].rstrip(")").split(", ")
+    operands += [""] * (n_in - len(operands))
+    kept_body = c.body.replace(f"= {op}", f"= nacre.{op}Kept", 1)
+    outs = [o.strip() for o in c.body.partition("=")[0].split(",")]
+    kept_outs = ", ".join(outs + [""] * (n_out - len(outs)) + ["kept"])
+    ys = more.pop("dys")
+    for y, shape in ys.items():
+        feeds[f"d{y}"] = normal(*shape, seed=9)
+        signature += f", double[{','.join(map(str, shape))}] d{y}"
+    given = [f"d{o}" if o in ys else "" for o in ["y", "yh", "yc"][:n_out]]
+    attrs = c.body.partition("=")[2].strip()[len(op):].partition("(")[0]
+    made = [f"g{o}" if o and o != "n" else "" for o in operands]
+    body = (f"{kept_outs} = {kept_body.partition('=')[2]}\n"
+            f"{', '.join(made)} = nacre.{op}Grad{attrs}({', '.join(operands + given + ['kept'])})")
+    case(f"{name}_twice", signature, body, opset=c.opset, outputs=", ".join(f"double[] {m}" for m in made if m),
+         **feeds)
+
+
+of_gradient("RNN", "RNN", 6, 2, dys={"y": (3, 1, 2, 3), "yh": (1, 2, 3)})
+of_gradient("RNN_both", "RNN", 6, 2, dys={"y": (2, 3, 2, 3)})
+of_gradient("GRU", "GRU", 6, 2, dys={"y": (3, 1, 2, 3), "yh": (1, 2, 3)})
+of_gradient("GRU_before_reset", "GRU", 6, 2, dys={"y": (3, 2, 2, 3)})
+of_gradient("LSTM", "LSTM", 8, 3, dys={"y": (3, 1, 2, 3), "yc": (1, 2, 3)})
+of_gradient("LSTM_plain", "LSTM", 8, 3, dys={"yh": (1, 2, 3)})
+of_gradient("LSTM_peepholes", "LSTM", 8, 3, dys={"y": (2, 3, 1, 3)})
+of_gradient("LSTM_forget", "LSTM", 8, 3, dys={"y": (3, 2, 2, 3), "yh": (2, 2, 3), "yc": (2, 2, 3)})
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradient_as_differences(env, name):

@@ -286,6 +286,39 @@ case("SwiGLU", "double[n,7] a, double[n,7] b", "y = SwiGLU(a, b)", lambda a, b: 
 case("SwiGLU_alpha", "double[n,7] a, double[n,7] b", "y = SwiGLU<alpha = 0.5>(a, b)",
      lambda a, b: a * torch.sigmoid(0.5 * a) * b, opset=28, a=normal(3, 7), b=normal(3, 7, seed=2))
 
+# ---- recurrent layers: torch's order of the gates is another, and its GRU is linear before the reset ----
+
+ORDER = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 2, 3, 1]}
+
+
+def recurrent(op, x, w, r, b, *states):
+    """Y of ONNX's layer, (T, directions, B, H), by torch's own kernels."""
+    def sorted_gates(v):
+        return torch.cat([v.chunk(len(ORDER[op]))[i] for i in ORDER[op]])
+
+    flat = []
+    for d in range(w.shape[0]):
+        wb, rb = b[d].chunk(2)
+        flat += [sorted_gates(v) for v in (w[d], r[d], wb, rb)]
+    run = {"RNN": torch.rnn_tanh, "GRU": torch.gru, "LSTM": torch.lstm}[op]
+    y, *_ = run(x, states if op == "LSTM" else states[0], flat, True, 1, 0.0, False, w.shape[0] == 2, False)
+    return y.unflatten(2, (w.shape[0], -1)).transpose(1, 2)
+
+
+for op, gates in [("RNN", 1), ("GRU", 3), ("LSTM", 4)]:
+    for dirs in (1, 2):
+        operands = {"x": normal(4, 3, 5), "w": normal(dirs, gates * 6, 5), "r": normal(dirs, gates * 6, 6) * 0.5,
+                    "b": normal(dirs, 2 * gates * 6), "h": normal(dirs, 3, 6)}
+        signature = f"double[t,b,5] x, double[{dirs},{gates * 6},5] w, double[{dirs},{gates * 6},6] r, " \
+                    f"double[{dirs},{gates * 12}] b, double[{dirs},b,6] h"
+        if op == "LSTM":
+            operands["c"] = normal(dirs, 3, 6, seed=3)
+            signature += f", double[{dirs},b,6] c"
+        attrs = ["linear_before_reset = 1"] if op == "GRU" else []
+        attrs += ['direction = "bidirectional"'] if dirs == 2 else ['direction = "forward"']
+        case(f"{op}_{dirs}", signature, f"y = {op}<{', '.join(attrs)}>(x, w, r, b, , h{', c' if op == 'LSTM' else ''})",
+             lambda *v, op=op: recurrent(op, *v), opset=22, **operands)
+
 # ---- control flow ----
 
 LOOP = """y = Loop(trips, yes, s0) <body = b (int64 i, bool go, double[2,3] s) => (bool go_on, double[2,3] s1) {

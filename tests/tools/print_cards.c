@@ -114,7 +114,7 @@ static void version(const nc_op_version *v) {
 /* What the walk of autodiff/ would do at the card. */
 static const char *gradient(const nc_card *c) {
     if (c->zero_grad) return "zero";
-    if (c->grad != NULL) return "own";
+    if (c->grad != NULL || c->grad_form != NULL) return "own";
     if (c->decompose != NULL) return "by decomposition";
     return c->lane > 0 && (nck_lane_get(c->lane - 1)->diff || c->lane - 1 == NCK_LANE_where) ? "lane" : "none";
 }
