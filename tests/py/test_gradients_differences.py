@@ -146,6 +146,32 @@ for corners in (0, 1):
     case(f"AffineGrid_3d_{corners}", "double[1,3,4] t <int64[5] n = {1,1,2,3,2}>",
          f"y = AffineGrid<align_corners = {corners}>(t, n)", opset=20, t=normal(1, 3, 4))
 
+def grid(*shape, seed=1):
+    """Places on both sides of the edges, none of them where the value of a pixel, or its choice, has a kink."""
+    g = np.random.default_rng(seed + sum(shape)).uniform(-1.7, 1.7, shape)
+    return g + 0.011 * (np.abs(g * 60 - np.round(g * 60)) < 0.05)
+
+
+for mode in ("linear", "nearest", "cubic"):
+    for padding in ("zeros", "border", "reflection"):
+        for corners in (0, 1):
+            attrs = f'mode = "{mode}", padding_mode = "{padding}", align_corners = {corners}'
+            key = f"GridSample_{mode}_{padding}_{corners}"
+            case(key, "double[2,2,4,5] x, double[2,3,2,2] g", f"y = GridSample<{attrs}>(x, g)", opset=22,
+                 x=normal(2, 2, 4, 5), g=grid(2, 3, 2, 2))
+            case(f"{key}_twice", "double[1,2,3,4] x, double[1,2,2,2] g, double[1,2,2,2] d",
+                 f"gx, gg = nacre.GridSampleGrad<{attrs}>(x, g, d)", opset=22, outputs="double[] gx, double[] gg",
+                 x=normal(1, 2, 3, 4), g=grid(1, 2, 2, 2), d=normal(1, 2, 2, 2, seed=3))
+    case(f"GridSample_3d_{mode}", "double[1,2,3,2,3] x, double[1,1,2,2,3] g", f'y = GridSample<mode = "{mode}">(x, g)',
+         opset=22, x=normal(1, 2, 3, 2, 3), g=grid(1, 1, 2, 2, 3))
+case("GridSample_1d", "double[1,2,5] x, double[1,3,1] g", "y = GridSample(x, g)", opset=22, x=normal(1, 2, 5),
+     g=grid(1, 3, 1))
+case("GridSample_16", "double[1,2,3,4] x, double[1,2,2,2] g", 'y = GridSample<mode = "bicubic">(x, g)', opset=16,
+     x=normal(1, 2, 3, 4), g=grid(1, 2, 2, 2))
+case("GridSample_one_pixel", "double[1,1,1,1] x, double[1,2,2,2] g",
+     'y = GridSample<padding_mode = "reflection", align_corners = 1>(x, g)', opset=22, x=normal(1, 1, 1, 1),
+     g=grid(1, 2, 2, 2))
+
 # ---- pools ----
 
 for name, attrs in [("plain", "kernel_shape = [2,3]"), ("strides", "kernel_shape = [3,2], strides = [2,1]"),

@@ -319,6 +319,21 @@ for op, gates in [("RNN", 1), ("GRU", 3), ("LSTM", 4)]:
         case(f"{op}_{dirs}", signature, f"y = {op}<{', '.join(attrs)}>(x, w, r, b, , h{', c' if op == 'LSTM' else ''})",
              lambda *v, op=op: recurrent(op, *v), opset=22, **operands)
 
+# ---- images ----
+
+for padding in ("zeros", "border", "reflection"):
+    for mode, name in [("linear", "bilinear"), ("nearest", "nearest"), ("cubic", "bicubic")]:
+        for corners in (0, 1):
+            attrs = f'mode = "{mode}", padding_mode = "{padding}", align_corners = {corners}'
+            case(f"GridSample_{mode}_{padding}_{corners}", "double[n,3,5,6] x, double[n,4,3,2] g",
+                 f"y = GridSample<{attrs}>(x, g)",
+                 lambda x, g, a=(name, padding, bool(corners)): F.grid_sample(x, g, a[0], a[1], a[2]), opset=22,
+                 x=normal(2, 3, 5, 6), g=normal(2, 4, 3, 2) * 0.7)
+    case(f"GridSample_3d_{padding}", "double[n,2,3,4,5] x, double[n,2,3,2,3] g",
+         f'y = GridSample<padding_mode = "{padding}">(x, g)',
+         lambda x, g, p=padding: F.grid_sample(x, g, "bilinear", p, False), opset=22, x=normal(2, 2, 3, 4, 5),
+         g=normal(2, 2, 3, 2, 3) * 0.7)
+
 # ---- control flow ----
 
 LOOP = """y = Loop(trips, yes, s0) <body = b (int64 i, bool go, double[2,3] s) => (bool go_on, double[2,3] s1) {

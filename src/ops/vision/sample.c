@@ -1,41 +1,6 @@
-/* ops/vision/sample.c: cards of GridSample, AffineGrid, RoiAlign, NonMaxSuppression and ImageDecoder. AffineGrid is
+/* ops/vision/sample.c: cards of AffineGrid, RoiAlign, NonMaxSuppression and ImageDecoder. AffineGrid is
  * linear in theta: its gradient needs only the grid of the identity. */
 #include "ops/vision/vision.h"
-
-/* ---- GridSample ---- */
-
-static nc_code grid_infer(nc_infer *c) {
-    const nc_type *x = nc_in(c, 0), *grid = nc_in(c, 1);
-    const nc_dim *dims[NC_MAX_RANK];
-    if (x == NULL) return NC_OK;
-    if (x->rank < 0 && (grid == NULL || grid->rank < 0)) return nc_out_unknown(c, 0, x->elem, -1);
-    int rank = x->rank >= 0 ? x->rank : grid->rank;
-    if (rank < 3 || rank > 5) NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, expected 3 to 5", rank);
-    if (grid != NULL && grid->rank >= 0 && grid->rank != rank)
-        NC_FAIL(c->w, NC_E_SHAPE, "grid has %d dims, X has %d", grid->rank, rank);
-    for (int k = 0; k < rank; k++) {
-        const nc_type *from = k < 2 ? x : grid;
-        bool known = from != NULL && from->rank >= 0;
-        dims[k] = known ? from->dims[k < 2 ? k : k - 1] : nc_fresh(c, "d");
-    }
-    int64_t last;
-    if (grid != NULL && grid->rank >= 0 && nc_dim_is_const(grid->dims[rank - 1], &last) && last != rank - 2)
-        NC_FAIL(c->w, NC_E_SHAPE, "grid has %lld numbers per place, expected %d", (long long)last, rank - 2);
-    return nc_out(c, 0, x->elem, rank, dims);
-}
-
-#define GRID(types, grids, mode)                            \
-    IN({"X", types}, {"grid", grids}), OUT({"Y", SAME(0)}), \
-        ATTR(A_STR("mode", mode), A_STR("padding_mode", "zeros"), A_INT("align_corners", 0))
-static const nc_op_version grid_versions[] = {{.since = 22, GRID(T_TENSOR_ALL, T_FLOAT_ALL, "linear")},
-                                              {.since = 20, GRID(T_TENSOR, T_FLOAT, "linear")},
-                                              {.since = 16, GRID(T_TENSOR, T_FLOAT, "bilinear")},
-                                              {0}};
-
-const nc_card nc_card_grid_sample = {.name = "GridSample",
-                                     .doc = "X read at the places of a grid, between its pixels.",
-                                     .versions = grid_versions,
-                                     .infer = grid_infer};
 
 /* ---- AffineGrid ---- */
 

@@ -21,24 +21,8 @@ static bool is(const nc_node *n, const char *attr, const char *value) {
 static nc_code grid_prepare(nc_prep *p) {
     nck_grid_sample *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    const nc_node *n = p->node;
-    bool linear = is(n, "mode", "linear") || is(n, "mode", "bilinear");
-    bool cubic = is(n, "mode", "cubic") || is(n, "mode", "bicubic");
-    if (!linear && !cubic && !is(n, "mode", "nearest"))
-        NC_FAIL(p->w, NC_E_UNSUPPORTED, "mode is '%s', expected linear, nearest or cubic", nc_attr_str(n, "mode"));
-    bool border = is(n, "padding_mode", "border"), reflects = is(n, "padding_mode", "reflection");
-    if (!border && !reflects && !is(n, "padding_mode", "zeros"))
-        NC_FAIL(p->w, NC_E_UNSUPPORTED, "padding_mode is '%s', expected zeros, border or reflection",
-                nc_attr_str(n, "padding_mode"));
-    *s = (nck_grid_sample){.mode = linear  ? NCK_SAMPLE_LINEAR
-                                   : cubic ? NCK_SAMPLE_CUBIC
-                                           : NCK_SAMPLE_NEAREST,
-                           .padding = border     ? NCK_SAMPLE_BORDER
-                                      : reflects ? NCK_SAMPLE_REFLECTION
-                                                 : NCK_SAMPLE_ZEROS,
-                           .align_corners = nc_attr_int(n, "align_corners") != 0};
     p->state = s;
-    return NC_OK;
+    return nc_grid_sample_read(p->w, p->node, s);
 }
 
 static bool grid_is_wide(const nc_node *n, const char **why) {
@@ -55,6 +39,15 @@ static nc_code grid_sample_run(const nc_call *c) {
     if (s.grid->dims[0] != s.x->dims[0] || s.grid->dims[s.grid->rank - 1] != s.x->rank - 2)
         return vision_wrong(c, "grid has another batch, or another number of coordinates, than X");
     nck_grid_sample_run(&s, c->pool);
+    return NC_OK;
+}
+
+static nc_code grid_sample_grad_run(const nc_call *c) {
+    nck_grid_sample s = *(const nck_grid_sample *)c->state;
+    s.x = c->in[0], s.grid = c->in[1], s.y = c->in[2];
+    s.dx = c->n_out > 0 && c->out[0]->data != NULL ? c->out[0] : NULL;
+    s.dgrid = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1] : NULL;
+    nck_grid_sample_grad(&s, c->pool);
     return NC_OK;
 }
 
@@ -156,6 +149,7 @@ static nc_code nms_run(const nc_call *c) {
 }
 
 NC_WIDENED_HALF(grid_sample, NULL)
+NC_WIDENED_HALF(grid_sample_grad, NULL)
 NC_WIDENED_HALF(affine_grid, NULL)
 NC_WIDENED_HALF(roi_align, NULL)
 
@@ -180,6 +174,18 @@ const nc_binding nc_vision_cpu[] = {
      .prepare = grid_prepare,
      .workspace = grid_sample_half_workspace,
      .run = grid_sample_half_run},
+    {.op = "GridSampleGrad",
+     .domain = "nacre",
+     .types = T_WIDE,
+     .fits = grid_is_wide,
+     .prepare = grid_prepare,
+     .run = grid_sample_grad_run},
+    {.op = "GridSampleGrad",
+     .domain = "nacre",
+     .types = T_WIDE | NC_WIDEN_HALF,
+     .prepare = grid_prepare,
+     .workspace = grid_sample_grad_half_workspace,
+     .run = grid_sample_grad_half_run},
     BOTH("AffineGrid", affine_grid, affine_prepare),
     BOTH("RoiAlign", roi_align, roi_prepare),
     {.op = "NonMaxSuppression",

@@ -53,7 +53,7 @@ static void slope_of(nck_rnn_prog *p, const nck_rnn_act *f, uint16_t x, uint16_t
     }
 }
 
-/* y = f(x), slope = f'(x) of the rule's activation; x stays, t is overwritten. A sum that was clipped passes nothing on.
+/* y = f(x), slope = f'(x) of the rule's activation; x stays, t is overwritten. A clipped sum passes nothing on.
  */
 static void activate(nck_rnn_prog *p, const nck_rnn_rule *rule, int i_act, uint16_t x, uint16_t y, uint16_t slope,
                      uint16_t t) {

@@ -18,8 +18,10 @@ typedef struct nck_grid_sample {
     nck_sample_padding padding;
     bool align_corners;
     const nc_tensor *x, *grid, *y;
+    const nc_tensor *dx, *dgrid; /* of the gradient, as x and grid; NULL: not asked for. y is then what arrives */
 } nck_grid_sample;
 void nck_grid_sample_run(const nck_grid_sample *s, nc_pool *pool);
+void nck_grid_sample_grad(const nck_grid_sample *s, nc_pool *pool);
 
 /* y (N, H, W, 2) = theta (N, 2, 3) times (x, y, 1), or (N, D, H, W, 3) = theta (N, 3, 4) times (x, y, z, 1). */
 void nck_affine_grid(const nc_tensor *theta, bool align_corners, const nc_tensor *y);
