@@ -172,6 +172,27 @@ case("GridSample_one_pixel", "double[1,1,1,1] x, double[1,2,2,2] g",
      'y = GridSample<padding_mode = "reflection", align_corners = 1>(x, g)', opset=22, x=normal(1, 1, 1, 1),
      g=grid(1, 2, 2, 2))
 
+def deformable(name, attrs, x, w, o, biased=True, masked=True):
+    """x, w: dims; o: dims of the offsets."""
+    feeds = {"x": normal(*x), "w": normal(*w, seed=2), "o": normal(*o, seed=3) * 0.7}
+    feeds.update({"b": normal(w[0], seed=4)} if biased else {})
+    feeds.update({"m": normal(o[0], o[1] // 2, *o[2:], seed=5)} if masked else {})
+    signature = ", ".join(f"double[{','.join(map(str, f.shape))}] {n}" for n, f in feeds.items())
+    operands = f"x, w, o, {'b' if biased else ''}, {'m' if masked else ''}"
+    case(name, signature, f"y = DeformConv{attrs}({operands})", opset=22, **feeds)
+    y = (x[0], w[0], *o[2:])
+    made = ["gx", "gw", "go", "gb" if biased else "", "gm" if masked else ""]
+    case(f"{name}_twice", f"{signature}, double[{','.join(map(str, y))}] d",
+         f"{', '.join(made)} = nacre.DeformConvGrad{attrs}({operands}, d)", opset=22,
+         outputs=", ".join(f"double[] {m}" for m in made if m), **feeds, d=normal(*y, seed=6))
+
+
+deformable("DeformConv", "", (1, 1, 3, 4), (2, 1, 2, 2), (1, 8, 2, 3))
+deformable("DeformConv_plain", "<strides = [2,1], pads = [1,0,1,0]>", (2, 1, 3, 3), (1, 1, 2, 2), (2, 8, 2, 2), False,
+           False)
+deformable("DeformConv_groups", "<group = 2, offset_group = 2, dilations = [2,1]>", (1, 4, 4, 3), (2, 2, 2, 2),
+           (1, 16, 2, 2), False)
+
 # ---- pools ----
 
 for name, attrs in [("plain", "kernel_shape = [2,3]"), ("strides", "kernel_shape = [3,2], strides = [2,1]"),
