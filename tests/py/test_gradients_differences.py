@@ -193,6 +193,27 @@ deformable("DeformConv_plain", "<strides = [2,1], pads = [1,0,1,0]>", (2, 1, 3, 
 deformable("DeformConv_groups", "<group = 2, offset_group = 2, dilations = [2,1]>", (1, 4, 4, 3), (2, 2, 2, 2),
            (1, 16, 2, 2), False)
 
+# Two regions of one image, one of another; the second reaches beyond the edges, the last is smaller than a pixel.
+REGIONS = np.array([[0.53, 1.07, 4.11, 5.02], [-1.63, 0.04, 9.01, 3.23], [2.13, 2.31, 2.51, 2.83]])
+for mode in ("avg", "max"):
+    for name, attrs, opset in [
+        ("", "output_height = 2, output_width = 3, sampling_ratio = 2", 22),
+        ("_adaptive", "output_height = 2, output_width = 2, spatial_scale = 0.9", 16),
+        ("_output", 'output_height = 3, coordinate_transformation_mode = "output_half_pixel"', 16),
+        ("_old", "output_height = 2, output_width = 2, sampling_ratio = 1", 10),
+    ]:
+        case(f"RoiAlign_{mode}{name}", "double[2,2,5,6] x, double[3,4] r <int64[3] b = {1,0,1}>",
+             f'y = RoiAlign<mode = "{mode}", {attrs}>(x, r, b)', opset=opset, x=normal(2, 2, 5, 6), r=REGIONS)
+    attrs = f'mode = "{mode}", output_height = 2, output_width = 2, sampling_ratio = 2'
+    case(f"RoiAlign_{mode}_twice", "double[2,1,4,5] x, double[3,1,2,2] d <double[3,4] r = "
+         "{0.53,1.07,3.11,3.02,-1.63,0.04,6.01,3.23,2.13,2.31,2.51,2.83}, int64[3] b = {1,0,1}>",
+         f"y = nacre.RoiAlignGrad<{attrs}>(x, r, b, d)", opset=22, wrt=["d"], x=normal(2, 1, 4, 5),
+         d=normal(3, 1, 2, 2))
+    case(f"RoiAlign_{mode}_along", "double[2,1,4,5] x, double[2,1,4,5] u <double[3,4] r = "
+         "{0.53,1.07,3.11,3.02,-1.63,0.04,6.01,3.23,2.13,2.31,2.51,2.83}, int64[3] b = {1,0,1}>",
+         f"y = nacre.RoiAlignAlong<{attrs}>(x, r, b, u)", opset=22, wrt=["u"], x=normal(2, 1, 4, 5),
+         u=normal(2, 1, 4, 5, seed=3))
+
 # ---- pools ----
 
 for name, attrs in [("plain", "kernel_shape = [2,3]"), ("strides", "kernel_shape = [3,2], strides = [2,1]"),

@@ -547,6 +547,51 @@ g (float[b,h,s,8] x, float[9,3] c, float[9,3] sn, int64[b,s] at) => (float[b,h,s
         close(got["grad:x"], want.numpy(), "torch_f32")
 
 
+def linear_attention(q, k, v, state, decay, beta, heads, kv_heads):
+    """Token by token: the state decays, is corrected towards the value, and is read by every query head of its key."""
+    q, k, v = (x.unflatten(2, (n, -1)) for x, n in ((q, heads), (k, kv_heads), (v, kv_heads)))
+    rows = []
+    for t in range(q.shape[1]):
+        if decay is not None:
+            state = state * torch.exp(decay[:, t].unflatten(1, (kv_heads, -1)))[..., None]
+        value = v[:, t]
+        if beta is not None:
+            value = beta[:, t, :, None] * (value - torch.einsum("bhd,bhdm->bhm", k[:, t], state))
+        state = state + torch.einsum("bhd,bhm->bhdm", k[:, t], value)
+        shared = state.repeat_interleave(heads // kv_heads, 1)
+        rows.append(torch.einsum("bhd,bhdm->bhm", q[:, t], shared).flatten(1) / q.shape[-1]**0.5)
+    return torch.stack(rows, 1), state
+
+
+@pytest.mark.parametrize("rule, decay_columns, beta_columns",
+                         [("linear", 0, 0), ("gated", 2, 0), ("gated", 6, 0), ("delta", 0, 2), ("gated_delta", 6, 1)])
+@pytest.mark.parametrize("past", [False, True])
+def test_linear_attention_gradients(env, rule, decay_columns, beta_columns, past):
+    """It knows no double: compared in single precision, both outputs take part."""
+    feeds = {"q": normal(2, 4, 12), "k": normal(2, 4, 6) * 0.5, "v": normal(2, 4, 10)}
+    feeds.update({"s": normal(2, 2, 3, 5)} if past else {})
+    feeds.update({"g": -positive(2, 4, decay_columns)} if decay_columns else {})
+    feeds.update({"e": positive(2, 4, beta_columns) * 0.3} if beta_columns else {})
+    feeds = {n: x.astype(np.float32) for n, x in feeds.items()}
+    operands = ", ".join(n if n in feeds else "" for n in ("q", "k", "v", "s", "g", "e")).rstrip(", ")
+    signature = ", ".join(f"float[{','.join(map(str, x.shape))}] {n}" for n, x in feeds.items())
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 27]>
+g ({signature}) => (float[2,4,20] y, float[2,2,3,5] z) {{
+  y, z = LinearAttention<q_num_heads = 4, kv_num_heads = 2, update_rule = "{rule}">({operands})
+}}""")
+    dys = {"y": normal(2, 4, 20, seed=7).astype(np.float32), "z": normal(2, 2, 3, 5, seed=8).astype(np.float32)}
+    tensors = {n: torch.from_numpy(x).double().requires_grad_() for n, x in feeds.items()}
+    start = tensors["s"] if past else torch.zeros(2, 2, 3, 5, dtype=torch.float64)
+    made = linear_attention(tensors["q"], tensors["k"], tensors["v"], start, tensors.get("g"), tensors.get("e"), 4, 2)
+    want = torch.autograd.grad(made, list(tensors.values()), [torch.from_numpy(d).double() for d in dys.values()])
+    with env.session(model, Options().backward(["y", "z"], list(feeds))) as session:
+        got = session.run({**feeds, **{f"d:{n}": d for n, d in dys.items()}})
+    for n, y in zip(dys, made):
+        close(got[n], y.detach().numpy(), "torch_f32", n)
+    for n, g in zip(feeds, want):
+        close(got[f"grad:{n}"], g.numpy(), "torch_f32", f"d{n}")
+
+
 def test_gradient_through_scan(env):
     """The last slice comes first; both the final state and the stacked outputs take part."""
     text = """<opset: "" 18>

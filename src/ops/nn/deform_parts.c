@@ -1,5 +1,5 @@
-/* ops/nn/deform_parts.c: DeformConv in simple ops: the taps' places from the window and the offsets, the image read there
- * (ops/vision/sample_parts.h), and a product with the weights. Sizes may be known only in the run. */
+/* ops/nn/deform_parts.c: DeformConv in simple ops: the taps' places from the window and the offsets, the image read
+ * there (ops/vision/sample_parts.h), and a product with the weights. Sizes may be known only in the run. */
 #include "ops/nn/deform_parts.h"
 
 #include "ops/vision/sample_parts.h"

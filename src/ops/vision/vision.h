@@ -24,6 +24,9 @@ NC_MUST nc_code nc_resize_keep(nc_work *w, const nc_node *n, int *keep);
 /* What GridSample and its gradient say in attributes; tensors are left NULL. */
 NC_MUST nc_code nc_grid_sample_read(nc_work *w, const nc_node *n, nck_grid_sample *s);
 
+/* Of RoiAlign and what its gradients are made of. */
+bool nc_roi_align_is_half_pixel(const nc_node *n);
+
 /* Bindings. */
 NC_MUST nc_code nc_resize_prepare(nc_prep *p);
 size_t nc_resize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);

@@ -85,15 +85,13 @@ const nc_case nc_vision_cases[] = {
      {{0, 0}},
      0},
     {"roi_align",
-     G "(float[2,2,6,7] x) => (y) <const float[2,4] r = {0.5, 1, 4, 5, -1, 0, 9, 3}, const int64[2] b = {1, 0}> "
-       "{ y = RoiAlign<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b) }",
-     {{0, 0}},
-     NC_CASE_NO_GRAD},
+     G "(float[2,2,6,7] x) => (y) <const float[2,4] r = {0.53, 1.07, 4.11, 5.02, -1.13, 0.04, 9.01, 3.2}, const "
+       "int64[2] b = {1, 0}> { y = RoiAlign<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b) }",
+     {{0, 0}}},
     {"roi_align_max",
-     G "(float[1,2,6,7] x) => (y) <const float[1,4] r = {0.5, 1, 4, 5}, const int64[1] b = {0}> "
+     G "(float[1,2,6,7] x) => (y) <const float[1,4] r = {0.53, 1.07, 4.11, 5.02}, const int64[1] b = {0}> "
        "{ y = RoiAlign<output_height = 2, mode = \"max\">(x, r, b) }",
-     {{0, 0}},
-     NC_CASE_NO_GRAD},
+     {{0, 0}}},
     {"non_max_suppression",
      "<opset: \"\" 22> g (float [2,9,4] b, float [2,3,9] s) => (y) <const int64[1] m = {4}, const float [1] t = {0.3}> "
      "{ y = NonMaxSuppression(b, s, m, t) }",

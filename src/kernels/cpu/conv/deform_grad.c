@@ -1,7 +1,7 @@
 /* kernels/cpu/conv/deform_grad.c: the gradient of deformable convolution, see deform.h. Image after image: the columns
  * that its taps read times dy give dw; the weights times dy give the gradients of the columns, which go back to the
- * pixels (a channel is one item of work) and to the taps' places and masks (a tap is one). dw adds up over the images in
- * their order. */
+ * pixels (a channel is one item of work) and to the taps' places and masks (a tap is one). dw adds up over the images
+ * in their order. */
 #include "kernels/cpu/conv/deform.h"
 
 #include "base/intmath.h"

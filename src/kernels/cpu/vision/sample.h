@@ -33,8 +33,11 @@ typedef struct nck_roi_align {
     double scale;
     const nc_tensor *x, *rois, *y;
     const int64_t *batch;
+    const nc_tensor *along;      /* as x; not NULL: y is how the result changes when x moves that way */
+    const nc_tensor *dx, *drois; /* of the gradient; NULL: not asked for. y is then what arrives */
 } nck_roi_align;
 void nck_roi_align_run(const nck_roi_align *r, nc_pool *pool);
+void nck_roi_align_grad(const nck_roi_align *r, nc_pool *pool);
 
 /* boxes (N, 4), scores (N): the kept ones by falling score into kept, at most max of them; returns how many. workspace
  * holds 2 N int64. */
