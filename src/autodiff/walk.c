@@ -10,7 +10,7 @@
 
 static bool decomposes(const nc_node *n) {
     const nc_card *c = n->card;
-    return !c->grad && (c->grad_form || c->decompose) && !c->zero_grad;
+    return !c->grad && (c->grad_form || c->decompose) && !c->zero_grad && !c->no_grad;
 }
 
 /* Does a gradient have to pass n? */
@@ -170,6 +170,7 @@ static nc_code arrived(nc_walk *k, const nc_node *n, nc_value **dy, bool *any) {
 
 static nc_code ask_card(nc_walk *k, nc_grad *g) {
     const nc_card *card = g->node->card;
+    if (card->no_grad) NC_FAIL(k->w, NC_E_UNSUPPORTED, "the op has no gradient: %s", card->no_grad);
     if (card->grad)
         NC_TRY(card->grad(g));
     else if (card->lane > 0)

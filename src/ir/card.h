@@ -160,6 +160,7 @@ struct nc_card {
     const char *grad_form; /* without grad: the op of domain nacre with the same inputs, attributes and outputs, and one
                               output more, what its gradient needs of the forward pass; or NULL */
     unsigned no_grad_in;   /* bit i: input i never has a gradient (indices, shapes, masks) */
+    const char *no_grad;   /* why numbers that go through have no gradient: asking for one is an error that says so */
     bool zero_grad;        /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n,
                          nc_value **out); /* into simpler, differentiable ops; fills out */

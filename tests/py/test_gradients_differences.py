@@ -439,6 +439,56 @@ for sided in (0, 1):
 case("STFT_complex", "double[1,9,2] x <int64 s = {2}, int64 n = {4}>", "y = STFT<onesided = 0>(x, s, , n)", opset=17,
      x=normal(1, 9, 2))
 
+# ---- forms of old opsets ----
+
+for name, signature, body, opset, feeds in [
+    ("Pad_2", "double[3,4] x", 'y = Pad<mode = "reflect", pads = [1,0,0,2]>(x)', 2, {"x": normal(3, 4)}),
+    ("Slice_1", "double[3,4] x", "y = Slice<axes = [1], starts = [1], ends = [-1]>(x)", 1, {"x": normal(3, 4)}),
+    ("Split_2", "double[4,3] x", "y, z = Split<split = [1,3]>(x)", 2, {"x": normal(4, 3)}),
+    ("Squeeze_1", "double[1,3] x", "y = Squeeze<axes = [0]>(x)", 1, {"x": normal(1, 3)}),
+    ("Unsqueeze_1", "double[3] x", "y = Unsqueeze<axes = [1]>(x)", 1, {"x": normal(3)}),
+    ("TopK_1", "double[3,4] x", "y, i = TopK<k = 2>(x)", 1, {"x": apart(3, 4)}),
+    ("TopK_10", "double[3,4] x <int64[1] k = {2}>", "y, i = TopK<axis = 0>(x, k)", 10, {"x": apart(3, 4)}),
+    ("Clip_6", "double[3,4] x", "y = Clip<min = -0.61, max = 0.71>(x)", 6, {"x": apart(3, 4)}),
+    ("Softmax_1", "double[2,3,4] x", "y = Softmax<axis = 1>(x)", 1, {"x": normal(2, 3, 4)}),
+    ("LogSoftmax_11", "double[2,3,4] x", "y = LogSoftmax<axis = 1>(x)", 11, {"x": normal(2, 3, 4)}),
+    ("Add_6", "double[2,3,4] a, double[3] b", "y = Add<axis = 1, broadcast = 1>(a, b)", 6,
+     {"a": normal(2, 3, 4), "b": normal(3)}),
+    ("Pow_1", "double[2,3] a, double[3] b", "y = Pow<axis = 1, broadcast = 1>(a, b)", 1,
+     {"a": positive(2, 3), "b": normal(3)}),
+    ("Gemm_6", "double[2,3] a, double[3,4] b, double[4] c", "y = Gemm<broadcast = 1, beta = 0.5>(a, b, c)", 6,
+     {"a": normal(2, 3), "b": normal(3, 4), "c": normal(4)}),
+    ("Sum_1", "double[3] a, double[3] b", "y = Sum(a, b, a)", 1, {"a": normal(3), "b": normal(3, seed=2)}),
+    ("Mean_8", "double[2,3] a, double[3] b", "y = Mean(a, b)", 8, {"a": normal(2, 3), "b": normal(3)}),
+    ("Max_6", "double[4] a, double[4] b", "y = Max(a, b)", 6, {"a": apart(4), "b": apart(4, seed=3) + 0.013}),
+    ("PRelu_6", "double[2,3,2] x, double[3] s", "y = PRelu(x, s)", 6, {"x": apart(2, 3, 2), "s": normal(3)}),
+    ("BatchNormalization_7", "double[2,3,2] x, double[3] s, double[3] b <double[3] m = {0.1,0.2,0.3}, "
+     "double[3] v = {1,2,3}>", "y = BatchNormalization(x, s, b, m, v)", 7,
+     {"x": normal(2, 3, 2), "s": normal(3), "b": normal(3, seed=2)}),
+    ("Upsample_7", "double[1,1,2,3] x", 'y = Upsample<mode = "linear", scales = [1.0,1.0,2.0,1.5]>(x)', 7,
+     {"x": normal(1, 1, 2, 3)}),
+    ("Resize_10", "double[1,1,3,4] x <float[4] s = {1,1,0.7,2}>", 'y = Resize<mode = "linear">(x, s)', 10,
+     {"x": normal(1, 1, 3, 4)}),
+    ("AveragePool_1", "double[1,1,3,4] x", "y = AveragePool<kernel_shape = [2,2], pads = [1,0,0,1]>(x)", 1,
+     {"x": normal(1, 1, 3, 4)}),
+    ("MaxPool_1", "double[1,1,3,4] x", "y = MaxPool<kernel_shape = [2,2]>(x)", 1, {"x": apart(1, 1, 3, 4)}),
+    ("LpPool_1", "double[1,1,3,4] x", "y = LpPool<kernel_shape = [2,2], p = 2.0>(x)", 1, {"x": positive(1, 1, 3, 4)}),
+    ("GlobalLpPool_1", "double[1,2,3] x", "y = GlobalLpPool<p = 2.0>(x)", 1, {"x": positive(1, 2, 3)}),
+    ("Dropout_7", "double[3] x", "y = Dropout(x)", 7, {"x": normal(3)}),
+    ("Cast_1", "double[3] x", 'y = Cast<to = "DOUBLE">(x)', 1, {"x": normal(3)}),
+    ("Reshape_1", "double[2,3] x", "y = Reshape<shape = [3,2]>(x)", 1, {"x": normal(2, 3)}),
+    ("Tile_6", "double[2,1] x <int64[2] r = {2,3}>", "y = Tile(x, r)", 6, {"x": normal(2, 1)}),
+    ("Scatter_9", "double[3] x, double[2] u <int64[2] i = {2,0}>", "y = Scatter(x, i, u)", 9,
+     {"x": normal(3), "u": normal(2)}),
+    ("Conv_1", "double[1,2,4] x, double[2,2,2] w", "y = Conv(x, w)", 1, {"x": normal(1, 2, 4), "w": normal(2, 2, 2)}),
+    ("Selu_1", "double[5] x", "y = Selu(x)", 1, {"x": apart(5)}),
+    ("Elu_1", "double[5] x", "y = Elu<alpha = 0.7>(x)", 1, {"x": apart(5)}),
+    ("HardSigmoid_1", "double[5] x", "y = HardSigmoid(x)", 1, {"x": apart(5)}),
+    ("ReduceLogSumExp_1", "double[2,3] x", "y = ReduceLogSumExp<axes = [0], keepdims = 0>(x)", 1, {"x": normal(2, 3)}),
+    ("ReduceMax_1", "double[2,3] x", "y = ReduceMax<axes = [1]>(x)", 1, {"x": apart(2, 3)}),
+]:
+    case(f"old_{name}", signature, body, opset=opset, **feeds)
+
 # ---- recurrent layers ----
 
 KINDS = {"RNN": (1, 2, 1), "GRU": (3, 2, 2), "LSTM": (4, 3, 3)}  # gates, outputs, activations

@@ -193,6 +193,7 @@ const nc_card nc_card_conv = {.name = "Conv",
                               .blocked_fits = blocked_fits};
 const nc_card nc_card_conv_blocked = {.name = "ConvBlocked",
                                       .domain = "nacre",
+                                      .no_grad = NC_LOWERED_NO_GRAD,
                                       .doc = "Conv on channels in blocks of 8; W is a plain constant.",
                                       .versions = blocked_versions,
                                       .infer = blocked_infer,

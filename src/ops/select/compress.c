@@ -91,4 +91,5 @@ static const nc_op_version unique_versions[] = {
 const nc_card nc_card_unique = {.name = "Unique",
                                 .doc = "The different elements or slices, where each came first, and how often.",
                                 .versions = unique_versions,
-                                .infer = unique_infer};
+                                .infer = unique_infer,
+                                .no_grad = "the size of the result jumps where elements become equal"};
