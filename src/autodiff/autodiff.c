@@ -35,21 +35,40 @@ static nc_code seed(nc_walk *k, nc_value *const *ys, nc_value *const *dys, int n
     return NC_OK;
 }
 
+static nc_code collect(nc_walk *k, nc_value *const *xs, int n_x, nc_value **dxs) {
+    for (int i = 0; i < n_x; i++) {
+        nc_value *dx = NULL;
+        if (nc_walk_carries(xs[i]->type)) NC_TRY(nc_walk_sum(k, nc_walk_now(k, xs[i]), &dx));
+        dxs[i] = dx;
+    }
+    return NC_OK;
+}
+
 nc_code nc_autodiff(nc_work *w, nc_graph *g, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs,
                     int n_x, nc_value **dxs) {
-    nc_builder b = {.w = w, .graph = g, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
+    nc_builder b = {.w = w, .graph = g, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node, .grad = nc_autodiff_emit};
     nc_walk k;
     nc_walk_init(&k, w, g, &b);
     NC_TRY(mark_ends(&k, ys, n_y, xs, n_x));
     NC_TRY(nc_walk_prepare(&k));
     NC_TRY(seed(&k, ys, dys, n_y));
     NC_TRY(nc_walk_run(&k));
-    for (int i = 0; i < n_x; i++) {
-        nc_value *dx = NULL;
-        if (nc_walk_carries(xs[i]->type)) NC_TRY(nc_walk_sum(&k, nc_walk_now(&k, xs[i]), &dx));
-        dxs[i] = dx;
-    }
-    return NC_OK;
+    return collect(&k, xs, n_x, dxs);
+}
+
+nc_code nc_autodiff_emit(nc_builder *b, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs,
+                         int n_x, nc_value **dxs) {
+    nc_walk k;
+    NC_TRY(b->code);
+    nc_walk_init(&k, b->w, b->graph, b);
+    for (int i = 0; i < n_y; i++)
+        if (dys[i]) NC_TRY(mark_ends(&k, &ys[i], 1, NULL, 0));
+    NC_TRY(mark_ends(&k, NULL, 0, xs, n_x));
+    NC_TRY(nc_walk_prepare(&k));
+    for (int i = 0; i < n_y; i++)
+        if (dys[i]) NC_TRY(seed(&k, &ys[i], &dys[i], 1));
+    NC_TRY(nc_walk_run(&k));
+    return collect(&k, xs, n_x, dxs);
 }
 
 nc_code nc_autodiff_influence(nc_work *w, nc_graph *g, nc_value *const *ys, int n_y, nc_value *const *xs, int n_x,

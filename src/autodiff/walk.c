@@ -8,7 +8,10 @@
 
 /* ---- decomposition ---- */
 
-static bool decomposes(const nc_node *n) { return !n->card->grad && n->card->decompose && !n->card->zero_grad; }
+static bool decomposes(const nc_node *n) {
+    const nc_card *c = n->card;
+    return !c->grad && (c->grad_form || c->decompose) && !c->zero_grad && !c->no_grad;
+}
 
 /* Does a gradient have to pass n? */
 static bool is_between(const nc_walk *k, const nc_node *n) {
@@ -35,10 +38,11 @@ static nc_code take_place(nc_walk *k, nc_value *old, nc_value *by) {
 /* Puts n's pieces in its place; *next is the first of them. */
 static nc_code decompose(nc_walk *k, nc_node *n, nc_node **next) {
     nc_node *prev = n->prev;
-    nc_builder b = {.w = k->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = k->b->infer};
+    nc_builder b = {
+        .w = k->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = k->b->infer, .grad = k->b->grad};
     nc_value **out = nc_arena_array(&k->w->scratch, (size_t)n->n_out + 1, sizeof *out);
     NC_NEED(k->w, out);
-    NC_TRY(n->card->decompose(&b, n, out));
+    NC_TRY(nc_grad_pieces(&b, n, out));
     NC_TRY(b.code);
     for (nc_node *p = prev ? prev->next : n->graph->first; p != n; p = p->next) {
         if (p->card == n->card && p->n_in == n->n_in)
@@ -91,11 +95,12 @@ nc_code nc_walk_add(nc_walk *k, nc_value *v, nc_value *dv) {
 nc_code nc_walk_sum(nc_walk *k, nc_value *v, nc_value **out) {
     nc_walk_info *i = nc_walk_of(k, v);
     NC_NEED(k->w, i);
-    if (i->parts.n > 1 && v->type && v->type->kind != NC_T_TENSOR)
-        NC_FAIL(k->w, NC_E_UNSUPPORTED, "gradients of several uses of '%s' cannot be added: it is no tensor", v->name);
+    if (i->parts.n > 1 && v->type && (v->type->kind == NC_T_TAPE || v->type->kind == NC_T_MAP))
+        NC_FAIL(k->w, NC_E_UNSUPPORTED, "gradients of several uses of '%s' cannot be added: it is a %s", v->name,
+                v->type->kind == NC_T_TAPE ? "tape" : "map");
     for (; i->n_summed < i->parts.n; i->n_summed++) {
         nc_value *part = i->parts.v[i->n_summed];
-        i->sum = i->sum ? nc_build1(k->b, "Add", 2, i->sum, part) : part;
+        i->sum = i->sum ? nc_build_add(k->b, i->sum, part) : part;
         NC_TRY(k->b->code);
     }
     *out = i->sum;
@@ -165,6 +170,7 @@ static nc_code arrived(nc_walk *k, const nc_node *n, nc_value **dy, bool *any) {
 
 static nc_code ask_card(nc_walk *k, nc_grad *g) {
     const nc_card *card = g->node->card;
+    if (card->no_grad) NC_FAIL(k->w, NC_E_UNSUPPORTED, "the op has no gradient: %s", card->no_grad);
     if (card->grad)
         NC_TRY(card->grad(g));
     else if (card->lane > 0)

@@ -173,8 +173,11 @@ struct nc_card {
     nc_code (*infer)(nc_infer *c); /* NULL: lanes broadcast; others: error at creation */
     nc_code (*fold)(nc_infer *c);  /* fills out[i].elems from in[i].elems; NULL: nothing is known */
     nc_code (*grad)(nc_grad *g); /* NULL: lanes have theirs; others: not differentiable, gradients stop with an error */
-    unsigned no_grad_in;         /* bit i: input i never has a gradient (indices, shapes, masks) */
-    bool zero_grad;              /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
+    const char *grad_form; /* without grad: the op of domain nacre with the same inputs, attributes and outputs, and one
+                              output more, what its gradient needs of the forward pass; or NULL */
+    unsigned no_grad_in;   /* bit i: input i never has a gradient (indices, shapes, masks) */
+    const char *no_grad;   /* why numbers that go through have no gradient: asking for one is an error that says so */
+    bool zero_grad;        /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n,
                          nc_value **out); /* into simpler, differentiable ops; fills out */
     const struct nc_binding *rows; /* the host's kernels of a card that is in no table of ops/ (custom ops), ended by

@@ -161,9 +161,22 @@ static nc_dtype elem_of(nc_builder *b, const nc_value *x) {
     return x->type->elem;
 }
 
+static bool is_kind(const nc_value *x, nc_type_kind kind) {
+    return x != NULL && x->type != NULL && x->type->kind == kind;
+}
+
 nc_value *nc_build_zeros_like(nc_builder *b, nc_value *x) {
+    if (is_kind(x, NC_T_SEQUENCE)) return nc_build_attr1(b, "nacre", "SequenceZeros", &x, 1, NULL, 0);
     nc_dtype t = elem_of(b, x);
     return nc_build_expand_like(b, nc_build_scalar(b, t, 0), x);
+}
+
+nc_value *nc_build_add(nc_builder *b, nc_value *x, nc_value *y) {
+    nc_value *in[2] = {x, y};
+    if (is_kind(x, NC_T_SEQUENCE)) return nc_build_attr1(b, "nacre", "SequenceAdd", in, 2, NULL, 0);
+    if (!is_kind(x, NC_T_OPTIONAL)) return nc_build1(b, "Add", 2, x, y);
+    nc_value *sum = nc_build_add(b, nc_build1(b, "OptionalGetElement", 1, x), nc_build1(b, "OptionalGetElement", 1, y));
+    return nc_build1(b, "Optional", 1, sum);
 }
 
 nc_value *nc_build_cast(nc_builder *b, nc_value *x, nc_dtype to) {

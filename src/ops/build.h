@@ -16,7 +16,11 @@ struct nc_builder {
     nc_stage stage;                           /* given to new nodes */
     int place;                                /* likewise */
     nc_code (*infer)(nc_work *w, nc_node *n); /* infer/infer.h's nc_infer_node */
-    nc_code code;                             /* sticky */
+    /* autodiff/autodiff.h's nc_autodiff_emit: gradients of what was just built. NULL: this builder differentiates
+     * nothing. */
+    nc_code (*grad)(nc_builder *b, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs, int n_x,
+                    nc_value **dxs);
+    nc_code code; /* sticky */
 };
 
 nc_node *nc_build(nc_builder *b, const char *domain, const char *op, nc_value *const *in, int n_in, int n_out,
@@ -44,7 +48,9 @@ nc_value *nc_build_scalar(nc_builder *b, nc_dtype t, double v);  /* rank 0 const
 nc_value *nc_build_ints(nc_builder *b, const int64_t *v, int n); /* rank 1 int64 constant */
 nc_value *nc_build_int(nc_builder *b, int64_t v);                /* rank 0 int64 constant */
 nc_value *nc_build_shape(nc_builder *b, nc_value *x);
-nc_value *nc_build_zeros_like(nc_builder *b, nc_value *x);
+nc_value *nc_build_zeros_like(nc_builder *b, nc_value *x); /* a tensor, or a sequence of tensors */
+/* Sums of gradients: tensors, sequences and optionals of them. */
+nc_value *nc_build_add(nc_builder *b, nc_value *x, nc_value *y);
 nc_value *nc_build_cast(nc_builder *b, nc_value *x, nc_dtype to); /* x itself when it is that type */
 nc_value *nc_build_transpose(nc_builder *b, nc_value *x, const int64_t *perm, int n);
 nc_value *nc_build_swap_last(nc_builder *b, nc_value *x); /* transposes the last two axes */
@@ -70,5 +76,22 @@ nc_value *nc_grad_like(nc_grad *g, int i);
 nc_value *nc_grad_sum_to(nc_grad *g, nc_value *dy, int i);
 void nc_grad_set(nc_grad *g, int i, nc_value *dx);
 nc_code nc_grad_end(nc_grad *g); /* b's code: `return nc_grad_end(g);` */
+
+/* ---- gradients by parts (ops/grad_parts.c) ---- */
+
+/* Emits what n is made of, in differentiable ops: `in` stands for n's operands, NULL where absent; fills out. Unlike a
+ * card's decompose it never runs in place of n: it is there to be differentiated. */
+typedef nc_code (*nc_parts)(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out);
+
+/* The gradient of a node through its parts, which the gradient's graph computes once more. */
+nc_code nc_grad_by_parts(nc_grad *g, nc_parts parts);
+
+/* The same of a gradient op, for gradients of gradients. Its inputs are the n_in operands of the op it is the gradient
+ * of, n_dy gradients that arrive, and then what was kept of the forward pass, which has no gradient; its outputs are
+ * the gradients of those operands. parts sees the gradient op's node, and the operands alone. */
+nc_code nc_grad_twice_by_parts(nc_grad *g, int n_in, int n_dy, nc_parts parts);
+
+/* What a gradient takes in the place of n, whose card has no grad: its grad_form, or else its decomposition. */
+nc_code nc_grad_pieces(nc_builder *b, const nc_node *n, nc_value **out);
 
 #endif

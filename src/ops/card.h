@@ -105,6 +105,9 @@
 #define NC_LANE(name) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE
 #define NC_LANE_WITH(name, more) .lane = NCK_LANE_##name + 1, .traits = NC_ELEMENTWISE | (more)
 
+/* Why an op that only lowering makes has no gradient. */
+#define NC_LOWERED_NO_GRAD "lowering makes it, and gradients come before"
+
 /* ---- words for infer hooks (ops/infer_words.c). All work on NULL by failing with a message, never by crashing. ----
  */
 

@@ -216,7 +216,7 @@ static nc_code run_pieces(runner *r, nc_node *n) {
         nc_builder b = {.w = &r->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node};
         nc_node *prev = n->prev;
         NC_NEED(&r->w, r->made[n->id] = nc_arena_array(&r->arena, (size_t)n->n_out, sizeof(nc_value *)));
-        NC_TRY(n->card->decompose(&b, n, r->made[n->id]));
+        NC_TRY(nc_grad_pieces(&b, n, r->made[n->id]));
         NC_TRY(b.code);
         r->pieces[n->id] = prev != NULL ? prev->next : n->graph->first;
         if (n->graph->model->next_id > MAX_VALUES) NC_FAIL(&r->w, NC_E_LIMIT, "too many values");
@@ -382,6 +382,10 @@ static bool check_decomposition(runner *r, nc_builder *b, const nc_value *dx) {
 
 static nc_code card_grad(nc_grad *g) { return g->node->card->grad ? g->node->card->grad(g) : nc_lane_card_grad(g); }
 
+static bool has_pieces(const nc_node *n) {
+    return n->card->grad == NULL && (n->card->decompose != NULL || n->card->grad_form != NULL);
+}
+
 /* The gradient of input i of n through the pieces it was decomposed into, last first. */
 static nc_code grad_of_pieces(runner *r, nc_builder *b, const nc_node *n, int i, nc_value *dy, nc_value **out) {
     nc_value **d = nc_arena_array(&r->arena, MAX_VALUES, sizeof *d);
@@ -395,7 +399,7 @@ static nc_code grad_of_pieces(runner *r, nc_builder *b, const nc_node *n, int i,
         bool wants[16] = {false}, any = false;
         for (int o = 0; o < k->n_out; o++) any |= k->out[o] != NULL && (dys[o] = d[k->out[o]->id]) != NULL;
         if (!any || k->card->zero_grad) continue;
-        if (k->card->grad == NULL && k->card->decompose != NULL) { /* its pieces come before it, so next */
+        if (has_pieces(k)) { /* its pieces come before it, so next */
             NC_TRY(run_pieces(r, k));
             for (int o = 0; o < k->n_out; o++)
                 if (dys[o] != NULL) d[r->made[k->id][o]->id] = dys[o];
@@ -422,7 +426,7 @@ static bool check_input_gradient(runner *r, nc_node *n, int i, nc_value *dy) {
     nc_builder b = {.w = &r->w, .graph = r->m->main, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
     nc_grad g = {.b = &b, .node = n, .dy = dys, .dx = dx, .wants = wants, .forward = forward_itself};
     wants[i] = true;
-    bool through_pieces = n->card->grad == NULL && n->card->decompose != NULL;
+    bool through_pieces = has_pieces(n);
     int n_out = n->n_out;
     nc_code code = through_pieces ? run_pieces(r, n) : NC_OK;
     if (code == NC_OK) code = through_pieces ? grad_of_pieces(r, &b, n, i, dy, &dx[i]) : card_grad(&g);

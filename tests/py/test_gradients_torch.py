@@ -286,6 +286,54 @@ case("SwiGLU", "double[n,7] a, double[n,7] b", "y = SwiGLU(a, b)", lambda a, b: 
 case("SwiGLU_alpha", "double[n,7] a, double[n,7] b", "y = SwiGLU<alpha = 0.5>(a, b)",
      lambda a, b: a * torch.sigmoid(0.5 * a) * b, opset=28, a=normal(3, 7), b=normal(3, 7, seed=2))
 
+# ---- recurrent layers: torch's order of the gates is another, and its GRU is linear before the reset ----
+
+ORDER = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 2, 3, 1]}
+
+
+def recurrent(op, x, w, r, b, *states):
+    """Y of ONNX's layer, (T, directions, B, H), by torch's own kernels."""
+    def sorted_gates(v):
+        return torch.cat([v.chunk(len(ORDER[op]))[i] for i in ORDER[op]])
+
+    flat = []
+    for d in range(w.shape[0]):
+        wb, rb = b[d].chunk(2)
+        flat += [sorted_gates(v) for v in (w[d], r[d], wb, rb)]
+    run = {"RNN": torch.rnn_tanh, "GRU": torch.gru, "LSTM": torch.lstm}[op]
+    y, *_ = run(x, states if op == "LSTM" else states[0], flat, True, 1, 0.0, False, w.shape[0] == 2, False)
+    return y.unflatten(2, (w.shape[0], -1)).transpose(1, 2)
+
+
+for op, gates in [("RNN", 1), ("GRU", 3), ("LSTM", 4)]:
+    for dirs in (1, 2):
+        operands = {"x": normal(4, 3, 5), "w": normal(dirs, gates * 6, 5), "r": normal(dirs, gates * 6, 6) * 0.5,
+                    "b": normal(dirs, 2 * gates * 6), "h": normal(dirs, 3, 6)}
+        signature = f"double[t,b,5] x, double[{dirs},{gates * 6},5] w, double[{dirs},{gates * 6},6] r, " \
+                    f"double[{dirs},{gates * 12}] b, double[{dirs},b,6] h"
+        if op == "LSTM":
+            operands["c"] = normal(dirs, 3, 6, seed=3)
+            signature += f", double[{dirs},b,6] c"
+        attrs = ["linear_before_reset = 1"] if op == "GRU" else []
+        attrs += ['direction = "bidirectional"'] if dirs == 2 else ['direction = "forward"']
+        case(f"{op}_{dirs}", signature, f"y = {op}<{', '.join(attrs)}>(x, w, r, b, , h{', c' if op == 'LSTM' else ''})",
+             lambda *v, op=op: recurrent(op, *v), opset=22, **operands)
+
+# ---- images ----
+
+for padding in ("zeros", "border", "reflection"):
+    for mode, name in [("linear", "bilinear"), ("nearest", "nearest"), ("cubic", "bicubic")]:
+        for corners in (0, 1):
+            attrs = f'mode = "{mode}", padding_mode = "{padding}", align_corners = {corners}'
+            case(f"GridSample_{mode}_{padding}_{corners}", "double[n,3,5,6] x, double[n,4,3,2] g",
+                 f"y = GridSample<{attrs}>(x, g)",
+                 lambda x, g, a=(name, padding, bool(corners)): F.grid_sample(x, g, a[0], a[1], a[2]), opset=22,
+                 x=normal(2, 3, 5, 6), g=normal(2, 4, 3, 2) * 0.7)
+    case(f"GridSample_3d_{padding}", "double[n,2,3,4,5] x, double[n,2,3,2,3] g",
+         f'y = GridSample<padding_mode = "{padding}">(x, g)',
+         lambda x, g, p=padding: F.grid_sample(x, g, "bilinear", p, False), opset=22, x=normal(2, 2, 3, 4, 5),
+         g=normal(2, 2, 3, 2, 3) * 0.7)
+
 # ---- control flow ----
 
 LOOP = """y = Loop(trips, yes, s0) <body = b (int64 i, bool go, double[2,3] s) => (bool go_on, double[2,3] s1) {
@@ -497,6 +545,51 @@ g (float[b,h,s,8] x, float[9,3] c, float[9,3] sn, int64[b,s] at) => (float[b,h,s
             got = session.run({**feed, "d:y": dy})
         close(got["y"], y.detach().numpy(), "torch_f32")
         close(got["grad:x"], want.numpy(), "torch_f32")
+
+
+def linear_attention(q, k, v, state, decay, beta, heads, kv_heads):
+    """Token by token: the state decays, is corrected towards the value, and is read by every query head of its key."""
+    q, k, v = (x.unflatten(2, (n, -1)) for x, n in ((q, heads), (k, kv_heads), (v, kv_heads)))
+    rows = []
+    for t in range(q.shape[1]):
+        if decay is not None:
+            state = state * torch.exp(decay[:, t].unflatten(1, (kv_heads, -1)))[..., None]
+        value = v[:, t]
+        if beta is not None:
+            value = beta[:, t, :, None] * (value - torch.einsum("bhd,bhdm->bhm", k[:, t], state))
+        state = state + torch.einsum("bhd,bhm->bhdm", k[:, t], value)
+        shared = state.repeat_interleave(heads // kv_heads, 1)
+        rows.append(torch.einsum("bhd,bhdm->bhm", q[:, t], shared).flatten(1) / q.shape[-1]**0.5)
+    return torch.stack(rows, 1), state
+
+
+@pytest.mark.parametrize("rule, decay_columns, beta_columns",
+                         [("linear", 0, 0), ("gated", 2, 0), ("gated", 6, 0), ("delta", 0, 2), ("gated_delta", 6, 1)])
+@pytest.mark.parametrize("past", [False, True])
+def test_linear_attention_gradients(env, rule, decay_columns, beta_columns, past):
+    """It knows no double: compared in single precision, both outputs take part."""
+    feeds = {"q": normal(2, 4, 12), "k": normal(2, 4, 6) * 0.5, "v": normal(2, 4, 10)}
+    feeds.update({"s": normal(2, 2, 3, 5)} if past else {})
+    feeds.update({"g": -positive(2, 4, decay_columns)} if decay_columns else {})
+    feeds.update({"e": positive(2, 4, beta_columns) * 0.3} if beta_columns else {})
+    feeds = {n: x.astype(np.float32) for n, x in feeds.items()}
+    operands = ", ".join(n if n in feeds else "" for n in ("q", "k", "v", "s", "g", "e")).rstrip(", ")
+    signature = ", ".join(f"float[{','.join(map(str, x.shape))}] {n}" for n, x in feeds.items())
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 27]>
+g ({signature}) => (float[2,4,20] y, float[2,2,3,5] z) {{
+  y, z = LinearAttention<q_num_heads = 4, kv_num_heads = 2, update_rule = "{rule}">({operands})
+}}""")
+    dys = {"y": normal(2, 4, 20, seed=7).astype(np.float32), "z": normal(2, 2, 3, 5, seed=8).astype(np.float32)}
+    tensors = {n: torch.from_numpy(x).double().requires_grad_() for n, x in feeds.items()}
+    start = tensors["s"] if past else torch.zeros(2, 2, 3, 5, dtype=torch.float64)
+    made = linear_attention(tensors["q"], tensors["k"], tensors["v"], start, tensors.get("g"), tensors.get("e"), 4, 2)
+    want = torch.autograd.grad(made, list(tensors.values()), [torch.from_numpy(d).double() for d in dys.values()])
+    with env.session(model, Options().backward(["y", "z"], list(feeds))) as session:
+        got = session.run({**feeds, **{f"d:{n}": d for n, d in dys.items()}})
+    for n, y in zip(dys, made):
+        close(got[n], y.detach().numpy(), "torch_f32", n)
+    for n, g in zip(feeds, want):
+        close(got[f"grad:{n}"], g.numpy(), "torch_f32", f"d{n}")
 
 
 def test_gradient_through_scan(env):

@@ -113,8 +113,9 @@ static void version(const nc_op_version *v) {
 
 /* What the walk of autodiff/ would do at the card. */
 static const char *gradient(const nc_card *c) {
+    if (c->no_grad != NULL) return "none";
     if (c->zero_grad) return "zero";
-    if (c->grad != NULL) return "own";
+    if (c->grad != NULL || c->grad_form != NULL) return "own";
     if (c->decompose != NULL) return "by decomposition";
     return c->lane > 0 && (nck_lane_get(c->lane - 1)->diff || c->lane - 1 == NCK_LANE_where) ? "lane" : "none";
 }
@@ -147,6 +148,7 @@ int main(void) {
         member("domain", c->domain ? c->domain : "");
         member("doc", c->doc);
         member("gradient", gradient(c));
+        member("no_gradient", c->no_grad != NULL ? c->no_grad : "");
         cpu(c);
         fputs(", \"versions\": [", stdout);
         for (const nc_op_version *v = c->versions; v->since != 0; v++) {

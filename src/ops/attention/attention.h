@@ -29,4 +29,7 @@ nc_value *nc_attn_scale(nc_builder *b, nc_value *x);
 /* How many query heads share a key head; fails where that is not known. */
 NC_MUST nc_code nc_attn_group(nc_builder *b, const nc_value *q, const nc_value *k, int64_t *n);
 
+/* LinearAttention as a Loop of simple ops, see ops/build.h. */
+NC_MUST nc_code nc_linear_attention_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out);
+
 #endif

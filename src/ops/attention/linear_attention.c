@@ -1,5 +1,7 @@
 /* ops/attention/linear_attention.c: the card of LinearAttention: a matrix per head that each token decays, writes to
  * and reads from. The kernel is in linear_attention_cpu.c. */
+#include "ops/attention/attention.h"
+#include "ops/build.h"
 #include "ops/card.h"
 
 #include <string.h>
@@ -44,6 +46,8 @@ static nc_code linear_attention_infer(nc_infer *c) {
     return nc_out(c, 1, state, 4, (const nc_dim *[]){B, hk, dk, dv});
 }
 
+static nc_code linear_attention_grad(nc_grad *g) { return nc_grad_by_parts(g, nc_linear_attention_parts); }
+
 #define T_NARROW (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
 static const nc_op_version versions[] = {
     {.since = 27,
@@ -57,4 +61,5 @@ static const nc_op_version versions[] = {
 const nc_card nc_card_linear_attention = {.name = "LinearAttention",
                                           .doc = "Attention through a recurrent matrix per head.",
                                           .versions = versions,
-                                          .infer = linear_attention_infer};
+                                          .infer = linear_attention_infer,
+                                          .grad = linear_attention_grad};

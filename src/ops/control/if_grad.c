@@ -62,7 +62,8 @@ static nc_code give(branches *t, nc_value *outer) {
 
 static nc_code keep_touched(branches *t, int s) {
     nc_graph *fwd = t->g->node->subs[s].graph;
-    nc_builder b = {.w = t->g->b->w, .graph = fwd, .stage = t->g->node->stage, .infer = t->g->b->infer};
+    nc_builder b = {
+        .w = t->g->b->w, .graph = fwd, .stage = t->g->node->stage, .infer = t->g->b->infer, .grad = t->g->b->grad};
     nc_value *tape = nc_tape_push(&b, nc_tape_empty(&b), t->sub[s].touched, t->sub[s].n_touched);
     NC_TRY(b.code);
     if (nc_edit_output(fwd, tape, NULL) != NC_OK) NC_FAIL(b.w, NC_E_MEMORY, "out of memory");

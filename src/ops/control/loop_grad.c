@@ -78,7 +78,12 @@ static nc_code choose(loop *l, bool *any) {
 /* The forward Loop with one more carried value; its body gets it when what is touched is known (push_touched). */
 static nc_code carry_tape(loop *l) {
     nc_node *n = l->g->node;
-    nc_builder b = {.w = l->g->b->w, .graph = n->graph, .before = n, .stage = n->stage, .infer = l->g->b->infer};
+    nc_builder b = {.w = l->g->b->w,
+                    .graph = n->graph,
+                    .before = n,
+                    .stage = n->stage,
+                    .infer = l->g->b->infer,
+                    .grad = l->g->b->grad};
     nc_value *empty = nc_tape_empty(&b);
     NC_TRY(b.code);
     nc_code code = NC_OK;
@@ -91,7 +96,8 @@ static nc_code carry_tape(loop *l) {
 }
 
 static nc_code push_touched(loop *l) {
-    nc_builder b = {.w = l->g->b->w, .graph = l->body, .stage = l->g->node->stage, .infer = l->g->b->infer};
+    nc_builder b = {
+        .w = l->g->b->w, .graph = l->body, .stage = l->g->node->stage, .infer = l->g->b->infer, .grad = l->g->b->grad};
     nc_value *in = nc_edit_input(l->body, "tape", l->tape_out->type);
     NEED(l, in);
     nc_value *tape = nc_tape_push(&b, in, l->sub.touched, l->sub.n_touched);
@@ -182,7 +188,7 @@ static nc_code end_body(loop *l) {
         if (!l->in[i]) continue;
         nc_value *d = l->sub.dx[i];
         if (i >= l->n_in)
-            d = d ? nc_build1(&l->b, "Add", 2, l->d[i], d) : l->d[i];
+            d = d ? nc_build_add(&l->b, l->d[i], d) : l->d[i];
         else if (!d)
             d = nc_tape_zeros(&l->b, l->g->forward_sub(&l->sub, l->body->inputs.v[i]));
         NC_TRY(l->b.code);

@@ -3,13 +3,9 @@
  * values were pushed gradients are popped, and the other way round, so loops can be differentiated again. */
 #include "ops/control/control.h"
 
-const nc_type *nc_tape_type(nc_model *m) {
-    return nc_type_holding(&m->arena, NC_T_TAPE, NULL);
-}
+const nc_type *nc_tape_type(nc_model *m) { return nc_type_holding(&m->arena, NC_T_TAPE, NULL); }
 
-nc_value *nc_tape_empty(nc_builder *b) {
-    return nc_build_attr1(b, "nacre", "TapeEmpty", NULL, 0, NULL, 0);
-}
+nc_value *nc_tape_empty(nc_builder *b) { return nc_build_attr1(b, "nacre", "TapeEmpty", NULL, 0, NULL, 0); }
 
 nc_value *nc_tape_push(nc_builder *b, nc_value *tape, nc_value *const *values, int n) {
     if (b->code != NC_OK) return NULL;
@@ -26,8 +22,8 @@ nc_value *nc_tape_push(nc_builder *b, nc_value *tape, nc_value *const *values, i
 nc_value *nc_tape_zeros(nc_builder *b, nc_value *v) {
     if (b->code != NC_OK || !v) return NULL;
     if (v->type && v->type->kind == NC_T_TAPE) return nc_tape_empty(b);
-    if (v->type && v->type->kind == NC_T_TENSOR) return nc_build_zeros_like(b, v);
-    b->code = nc_fail(b->w, NC_E_UNSUPPORTED, "a gradient of zeros for '%s', which is no tensor", v->name);
+    if (v->type && (v->type->kind == NC_T_TENSOR || v->type->kind == NC_T_SEQUENCE)) return nc_build_zeros_like(b, v);
+    b->code = nc_fail(b->w, NC_E_UNSUPPORTED, "a gradient of zeros for '%s', which is no tensor or sequence", v->name);
     return NULL;
 }
 
@@ -44,9 +40,7 @@ static nc_code infer_pop(nc_infer *c) {
     return NC_OK;
 }
 
-static nc_code infer_length(nc_infer *c) {
-    return nc_out(c, 0, NC_INT64, 0, NULL);
-}
+static nc_code infer_length(nc_infer *c) { return nc_out(c, 0, NC_INT64, 0, NULL); }
 
 static nc_code grad_push(nc_grad *g) {
     nc_node *n = g->node;
@@ -84,18 +78,38 @@ static const nc_op_version pop_versions[] = {
 static const nc_op_version length_versions[] = {{.since = 1, IN({"tape", T_TAPE}), OUT({"n", T_I64}), NO_ATTR}, {0}};
 
 const nc_card nc_card_tape_empty = {
-    .name = "TapeEmpty", .domain = "nacre", .doc = "A tape without records.", .versions = empty_versions,
-    .traits = NC_HOST_OBJECTS, .infer = infer_tape, .zero_grad = true,
+    .name = "TapeEmpty",
+    .domain = "nacre",
+    .doc = "A tape without records.",
+    .versions = empty_versions,
+    .traits = NC_HOST_OBJECTS,
+    .infer = infer_tape,
+    .zero_grad = true,
 };
 const nc_card nc_card_tape_push = {
-    .name = "TapePush", .domain = "nacre", .doc = "The tape with one more record, which holds the values.",
-    .versions = push_versions, .traits = NC_HOST_OBJECTS, .infer = infer_tape, .grad = grad_push,
+    .name = "TapePush",
+    .domain = "nacre",
+    .doc = "The tape with one more record, which holds the values.",
+    .versions = push_versions,
+    .traits = NC_HOST_OBJECTS,
+    .infer = infer_tape,
+    .grad = grad_push,
 };
 const nc_card nc_card_tape_pop = {
-    .name = "TapePop", .domain = "nacre", .doc = "The tape without its last record, and the values of that.",
-    .versions = pop_versions, .traits = NC_HOST_OBJECTS | NC_TYPES_GIVEN, .infer = infer_pop, .grad = grad_pop,
+    .name = "TapePop",
+    .domain = "nacre",
+    .doc = "The tape without its last record, and the values of that.",
+    .versions = pop_versions,
+    .traits = NC_HOST_OBJECTS | NC_TYPES_GIVEN,
+    .infer = infer_pop,
+    .grad = grad_pop,
 };
 const nc_card nc_card_tape_length = {
-    .name = "TapeLength", .domain = "nacre", .doc = "The number of records on a tape.", .versions = length_versions,
-    .traits = NC_HOST_OBJECTS, .infer = infer_length, .zero_grad = true,
+    .name = "TapeLength",
+    .domain = "nacre",
+    .doc = "The number of records on a tape.",
+    .versions = length_versions,
+    .traits = NC_HOST_OBJECTS,
+    .infer = infer_length,
+    .zero_grad = true,
 };

@@ -23,7 +23,8 @@ const nc_card nc_card_linear_regressor = {.name = "LinearRegressor",
                                           .domain = "ai.onnx.ml",
                                           .doc = "X times coefficients plus intercepts, transformed.",
                                           .versions = regressor_versions,
-                                          .infer = regressor_infer};
+                                          .infer = regressor_infer,
+                                          .no_grad = NC_ML_NO_GRAD};
 
 int64_t nc_linear_n_scores(const nc_node *n) {
     int64_t labels = nc_ml_n_labels(n, "classlabels_strings", "classlabels_ints");
@@ -57,5 +58,5 @@ const nc_card nc_card_linear_classifier = {.name = "LinearClassifier",
                                            .doc = "The class whose linear score is the highest.",
                                            .versions = classifier_versions,
                                            .infer = classifier_infer,
-                                           .zero_grad = true,
+                                           .no_grad = NC_ML_NO_GRAD,
                                            .decompose = classifier_decompose};

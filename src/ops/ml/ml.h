@@ -55,4 +55,7 @@ bool nc_one_hot_fits(const nc_node *n, const char **why);
 nc_code nc_one_hot_prepare(nc_prep *p);
 nc_code nc_one_hot(nc_dyn *d);
 
+/* Why the models of classical learning have no gradient. */
+#define NC_ML_NO_GRAD "models of ai.onnx.ml are trained elsewhere and only run here"
+
 #endif

@@ -18,7 +18,7 @@ const nc_card nc_card_svm_regressor = {.name = "SVMRegressor",
                                        .doc = "A sum of kernels of X with support vectors.",
                                        .versions = regressor_versions,
                                        .infer = regressor_infer,
-                                       .zero_grad = true};
+                                       .no_grad = NC_ML_NO_GRAD};
 
 int64_t nc_svm_n_scores(const nc_node *n) {
     const nc_attr *per_class = nc_node_attr(n, "vectors_per_class"), *proba = nc_node_attr(n, "prob_a");
@@ -53,5 +53,5 @@ const nc_card nc_card_svm_classifier = {.name = "SVMClassifier",
                                         .doc = "The class that most pairwise support vector machines vote for.",
                                         .versions = classifier_versions,
                                         .infer = classifier_infer,
-                                        .zero_grad = true,
+                                        .no_grad = NC_ML_NO_GRAD,
                                         .decompose = classifier_decompose};

@@ -44,12 +44,14 @@ static const nc_op_version unpack_versions[] = {{.since = 1, IN({"X", F32}), OUT
 
 const nc_card nc_card_pack_channels = {.name = "PackChannels",
                                        .domain = "nacre",
+                                       .no_grad = NC_LOWERED_NO_GRAD,
                                        .doc = "X with its channels in blocks.",
                                        .versions = pack_versions,
                                        .traits = NC_BLOCKS,
                                        .infer = pack_infer};
 const nc_card nc_card_unpack_channels = {.name = "UnpackChannels",
                                          .domain = "nacre",
+                                         .no_grad = NC_LOWERED_NO_GRAD,
                                          .doc = "X with its blocked channels in one dim.",
                                          .versions = unpack_versions,
                                          .traits = NC_UNBLOCKS,

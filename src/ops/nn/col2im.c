@@ -33,6 +33,36 @@ static nc_code col2im_infer(nc_infer *c) {
     return nc_out(c, 0, x->elem, n + 2, dims);
 }
 
+/* Each column is what a window saw of the image: a Conv of every channel for itself, whose weights are the rows of an
+ * identity matrix, one per tap. */
+static nc_value *taps(nc_grad *g, nc_value *block) {
+    nc_builder *b = g->b;
+    nc_attr along = {.name = "axis", .kind = NC_A_INT, .i = 0}, keep = {.name = "keepdims", .kind = NC_A_INT, .i = 1};
+    const int64_t one = 1;
+    nc_value *count = nc_build_attr1(b, "", "ReduceProd", &block, 1, &keep, 1);
+    nc_value *square = nc_build_attr1(b, "", "Concat", (nc_value *[]){count, count}, 2, &along, 1);
+    nc_value *ones = nc_build1(b, "Expand", 2, nc_build_scalar(b, nc_grad_dy(g, 0)->type->elem, 1), square);
+    nc_value *shape[3] = {count, nc_build_ints(b, &one, 1), block};
+    return nc_build1(b, "Reshape", 2, nc_build1(b, "EyeLike", 1, ones),
+                     nc_build_attr1(b, "", "Concat", shape, 3, &along, 1));
+}
+
+static nc_code col2im_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0);
+    nc_builder *b = g->b;
+    const int64_t two = 2, far = NC_MAX_RANK, apart[2] = {-1, 1}, zero = 0;
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    nc_attr along = {.name = "axis", .kind = NC_A_INT, .i = 0};
+    nc_value *image = nc_build1(b, "Slice", 4, nc_build_shape(b, dy), nc_build_ints(b, &two, 1),
+                                nc_build_ints(b, &far, 1), nc_build_ints(b, &zero, 1));
+    nc_value *shape[2] = {nc_build_ints(b, apart, 2), image};
+    nc_value *in[2] = {nc_build1(b, "Reshape", 2, dy, nc_build_attr1(b, "", "Concat", shape, 2, &along, 1)),
+                       taps(g, nc_grad_x(g, 2))};
+    nc_value *seen = nc_build_attr1(b, "", "Conv", in, 2, g->node->attrs, g->node->n_attrs);
+    nc_grad_set(g, 0, nc_build_reshape_like(b, seen, nc_grad_like(g, 0)));
+    return nc_grad_end(g);
+}
+
 static const nc_op_version versions[] = {{.since = 18,
                                           IN({"input", T_TENSOR_ALL}, {"image_shape", T_I64}, {"block_shape", T_I64}),
                                           OUT({"output", SAME(0)}),
@@ -43,5 +73,6 @@ const nc_card nc_card_col2im = {.name = "Col2Im",
                                 .doc = "Adds the columns that a sliding window saw up into the image they came from.",
                                 .versions = versions,
                                 .infer = col2im_infer,
+                                .grad = col2im_grad,
                                 .no_grad_in = 2 | 4,
                                 .host_in = 2 | 4};

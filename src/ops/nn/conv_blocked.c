@@ -82,6 +82,7 @@ static const nc_op_version versions[] = {
     {0}};
 
 const nc_card nc_card_conv_blocked = {.name = "ConvBlocked",
+                                      .no_grad = NC_LOWERED_NO_GRAD,
                                       .domain = "nacre",
                                       .doc = "Conv on channels in blocks, and element formulas done to its result.",
                                       .versions = versions,

@@ -1,5 +1,6 @@
-/* ops/nn/deform.c: the card of DeformConv. Its kernel is in deform_cpu.c. */
+/* ops/nn/deform.c: cards of DeformConv and its gradient nacre.DeformConvGrad. Their kernels are in deform_cpu.c. */
 #include "ops/card.h"
+#include "ops/nn/deform_parts.h"
 #include "ops/window.h"
 
 static nc_code deform_infer(nc_infer *c) {
@@ -25,14 +26,54 @@ static nc_code deform_infer(nc_infer *c) {
     return nc_out(c, 0, x->elem, 4, dims);
 }
 
-#define DEFORM(types)                                                                                             \
-    IN({"X", types}, {"W", SAME(0)}, {"offset", SAME(0)}, {"B", SAME(0), OPTIONAL}, {"mask", SAME(0), OPTIONAL}), \
-        OUT({"Y", SAME(0)}),                                                                                      \
-        ATTR(A_INTS_OPT("strides"), A_INTS_OPT("pads"), A_INT("offset_group", 1), A_INTS_OPT("kernel_shape"),     \
-             A_INT("group", 1), A_INTS_OPT("dilations"))
+static nc_code deform_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0), *in[6] = {NULL};
+    bool wanted[5] = {false}, any = false;
+    if (dy == NULL) return NC_OK;
+    for (int i = 0; i < 5 && i < g->node->n_in; i++) {
+        in[i] = nc_grad_x(g, i);
+        any |= wanted[i] = in[i] != NULL && g->wants[i];
+    }
+    in[5] = dy;
+    if (!any) return NC_OK;
+    nc_node *n = nc_build_wanted(g->b, "nacre", "DeformConvGrad", in, 6, wanted, 5, g->node->attrs, g->node->n_attrs);
+    for (int i = 0; n != NULL && i < 5; i++)
+        if (wanted[i]) nc_grad_set(g, i, n->out[i]);
+    return nc_grad_end(g);
+}
+
+static nc_code back_infer(nc_infer *c) {
+    for (int i = 0; i < c->node->n_out; i++)
+        if (c->node->out[i] != NULL) NC_TRY(nc_out_like(c, i, i));
+    return NC_OK;
+}
+
+static nc_code back_grad(nc_grad *g) { return nc_grad_twice_by_parts(g, 5, 1, nc_deform_parts); }
+
+#define OPERANDS(types) \
+    {"X", types}, {"W", SAME(0)}, {"offset", SAME(0)}, {"B", SAME(0), OPTIONAL}, { "mask", SAME(0), OPTIONAL }
+#define WINDOW                                                                                            \
+    ATTR(A_INTS_OPT("strides"), A_INTS_OPT("pads"), A_INT("offset_group", 1), A_INTS_OPT("kernel_shape"), \
+         A_INT("group", 1), A_INTS_OPT("dilations"))
+#define DEFORM(types) IN(OPERANDS(types)), OUT({"Y", SAME(0)}), WINDOW
 static const nc_op_version versions[] = {{.since = 22, DEFORM(T_FLOAT_ALL)}, {.since = 19, DEFORM(T_FLOAT)}, {0}};
+#define GRADIENT(name) \
+    { name, SAME(0), OPTIONAL }
+static const nc_op_version back_versions[] = {
+    {.since = 1,
+     IN(OPERANDS(T_FLOAT_ALL), {"dY", SAME(0)}),
+     OUT(GRADIENT("dX"), GRADIENT("dW"), GRADIENT("doffset"), GRADIENT("dB"), GRADIENT("dmask")),
+     WINDOW},
+    {0}};
 
 const nc_card nc_card_deform_conv = {.name = "DeformConv",
                                      .doc = "Convolution whose taps are moved by offsets and weighed by a mask.",
                                      .versions = versions,
-                                     .infer = deform_infer};
+                                     .infer = deform_infer,
+                                     .grad = deform_grad};
+const nc_card nc_card_deform_conv_grad = {.name = "DeformConvGrad",
+                                          .domain = "nacre",
+                                          .doc = "Gradients of DeformConv by its operands.",
+                                          .versions = back_versions,
+                                          .infer = back_infer,
+                                          .grad = back_grad};

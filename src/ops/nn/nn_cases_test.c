@@ -68,9 +68,9 @@ const nc_case nc_nn_cases[] = {
     {"nll_none", WEIGHTED(NLL, "<reduction = \"none\", ignore_index = 0>", "float[2,5,3]", "int32[2,3]", "float[5]"),
      LABELS},
     {"nll_weights", WEIGHTED(NLL, "", "float[2,5,3]", "int64[2,3]", "float[5]"), LABELS},
-    {"deform_conv", DEFORM("", "float"), VALUE},
+    {"deform_conv", DEFORM("", "float"), {{0, 0}}},
     {"deform_conv_half", DEFORM("<pads = [0, 0, 0, 0]>", "float16"), VALUE},
-    {"deform_conv_double", DEFORM("<dilations = [1, 1]>", "double"), VALUE},
+    {"deform_conv_double", DEFORM("<dilations = [1, 1]>", "double"), {{0, 0}}},
     {"dropout_6", "<opset: \"\" 6> g (float[3,n] x) => (y) { y = Dropout<is_test = 1>(x) }", VALUE},
     {"conv", CONV("", "float[2,3,n,6]", "float[4,3,3,2]")},
     {"conv_bias", BIAS("<pads = [1, 0, 2, 1], strides = [2, 1]>", "float[1,2,5,4]", "float[3,2,3,3]", "float[3]")},
@@ -105,11 +105,11 @@ const nc_case nc_nn_cases[] = {
     {"col2im",
      "<opset: \"\" 18> g (float[2,12,9] x) => (y) <const int64[2] i = {4, 5}, const int64[2] b = {2, 3}> "
      "{ y = Col2Im(x, i, b) }",
-     VALUE},
+     {{0, 0}}},
     {"col2im_line",
      "<opset: \"\" 18> g (float16[2,6,4] x) => (y) <const int64[1] i = {7}, const int64[1] b = {3}> "
      "{ y = Col2Im<strides = [2], pads = [1,1], dilations = [1]>(x, i, b) }",
-     VALUE},
+     {{0, 0}}},
     {"transpose_empty", TRANSPOSE("", "float[0,2,3]", "float[2,3,2]"), VALUE},
     {0}};
 

@@ -59,5 +59,9 @@ size_t nc_deform_workspace(const void *state, const nc_tensor *in, int n_in, con
 NC_MUST nc_code nc_deform_run(const nc_call *c);
 size_t nc_deform_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_deform_half_run(const nc_call *c);
+size_t nc_deform_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_deform_grad_run(const nc_call *c);
+size_t nc_deform_grad_half_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_deform_grad_half_run(const nc_call *c);
 
 #endif

@@ -41,12 +41,30 @@ static nc_code unpool_infer(nc_infer *c) {
     return nc_out(c, 0, x->elem, x->rank, dims);
 }
 
-/* What arrived at the places the elements went to. With output_shape the indices count within another size. */
+/* dy without what output_shape asked for beyond the size that undoes the pool. */
+static nc_value *corner(nc_grad *g, nc_value *dy) {
+    nc_unpool a;
+    nc_builder *b = g->b;
+    int64_t from[NC_WINDOW_MAX_SPATIAL] = {0}, axes[NC_WINDOW_MAX_SPATIAL];
+    const nc_type *x = g->node->in[0]->type;
+    if (b->code == NC_OK && (x == NULL || x->rank < 0))
+        b->code = nc_fail(b->w, NC_E_SHAPE, "the rank of X is not known, and output_shape is given");
+    if (b->code == NC_OK) b->code = nc_unpool_read(b->w, g->node, x->rank - 2, &a);
+    if (b->code != NC_OK) return NULL;
+    for (int i = 0; i < a.n_spatial; i++) axes[i] = i + 2;
+    nc_value *sizes =
+        nc_build1(b, "Gather", 2, nc_build_shape(b, nc_grad_like(g, 0)), nc_build_ints(b, axes, a.n_spatial));
+    nc_value *steps = nc_build1(b, "Sub", 2, sizes, nc_build_int(b, 1));
+    nc_value *ends = nc_build1(b, "Add", 2, nc_build1(b, "Mul", 2, steps, nc_build_ints(b, a.strides, a.n_spatial)),
+                               nc_build_ints(b, a.more, a.n_spatial));
+    return nc_build1(b, "Slice", 4, dy, nc_build_ints(b, from, a.n_spatial), ends, nc_build_ints(b, axes, a.n_spatial));
+}
+
+/* What arrived at the places the elements went to. */
 static nc_code unpool_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     if (dy == NULL || !g->wants[0]) return NC_OK;
-    if (g->node->n_in > 2 && g->node->in[2] != NULL)
-        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient where output_shape is given");
+    if (g->node->n_in > 2 && g->node->in[2] != NULL) dy = corner(g, dy);
     int64_t all = -1;
     nc_value *flat = nc_build1(g->b, "Reshape", 2, dy, nc_build_ints(g->b, &all, 1));
     nc_grad_set(g, 0, nc_build1(g->b, "Gather", 2, flat, nc_grad_x(g, 1)));

@@ -45,4 +45,5 @@ const nc_card nc_card_qlinear_conv = {.name = "QLinearConv",
                                       .doc = "Convolution of quantized x and w plus a bias, quantized again.",
                                       .versions = linear_versions,
                                       .infer = linear_infer,
-                                      .zero_grad = true};
+                                      .traits = NC_ENCODES,
+                                      .no_grad = NC_QLINEAR_NO_GRAD};

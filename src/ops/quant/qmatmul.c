@@ -44,4 +44,5 @@ const nc_card nc_card_qlinear_matmul = {.name = "QLinearMatMul",
                                         .doc = "The product of two quantized matrices, quantized again.",
                                         .versions = linear_versions,
                                         .infer = linear_infer,
-                                        .zero_grad = true};
+                                        .traits = NC_ENCODES,
+                                        .no_grad = NC_QLINEAR_NO_GRAD};

@@ -29,4 +29,8 @@ NC_MUST nc_code nc_qconv_prepare(nc_prep *p);
 size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_qconv_run(const nc_call *c);
 
+/* Why ops on codes alone have no gradient by their scales. */
+#define NC_QLINEAR_NO_GRAD \
+    "it computes on codes; QuantizeLinear and DequantizeLinear around the op that it stands for have one"
+
 #endif

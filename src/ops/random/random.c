@@ -24,6 +24,7 @@ static const nc_op_version dropout_versions[] = {
 const nc_card nc_card_philox_dropout = {
     .name = "PhiloxDropout",
     .domain = "nacre",
+    .no_grad = NC_LOWERED_NO_GRAD,
     .doc = "Dropout that draws from the random state; `seed` replaces the state's seed.",
     .versions = dropout_versions,
     .host_in = 3u << 1,
@@ -40,6 +41,7 @@ static const nc_op_version numpy_versions[] = {
 
 const nc_card nc_card_numpy_dropout = {.name = "NumpyDropout",
                                        .domain = "nacre",
+                                       .no_grad = NC_LOWERED_NO_GRAD,
                                        .doc = "Dropout that draws numpy's numbers for `seed`, the same in every run.",
                                        .versions = numpy_versions,
                                        .host_in = 3u << 1,

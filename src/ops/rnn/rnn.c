@@ -46,13 +46,13 @@ static nc_code check_weights(nc_infer *c, const nc_rnn_attrs *a, const nc_dim *H
     return NC_OK;
 }
 
-static nc_code rnn_infer(nc_infer *c) {
+nc_code nc_rnn_infer(nc_infer *c, const nc_dim **hidden_units) {
     const nc_type *x = nc_in(c, 0);
     nc_rnn_attrs a;
     if (x == NULL) return NC_OK;
     NC_TRY(nc_rnn_read_attrs(c->w, c->node, &a));
     NC_TRY(check_rank(c, 0, "X", 3));
-    const nc_dim *H = hidden(c), *dirs = nc_dim_const(c->dims, a.n_dirs);
+    const nc_dim *H = *hidden_units = hidden(c), *dirs = nc_dim_const(c->dims, a.n_dirs);
     const nc_dim *T = nc_in_dim(c, 0, a.batch_first), *B = nc_in_dim(c, 0, !a.batch_first);
     if (T == NULL) T = nc_fresh(c, "steps");
     if (B == NULL) B = nc_fresh(c, "batch");
@@ -68,7 +68,12 @@ static nc_code rnn_infer(nc_infer *c) {
     NC_TRY(nc_out(c, 0, x->elem, 4,
                   a.batch_first ? (const nc_dim *[]){B, T, dirs, H} : (const nc_dim *[]){T, dirs, B, H}));
     NC_TRY(nc_out(c, 1, x->elem, 3, state));
-    return nc_out(c, 2, x->elem, 3, state);
+    return a.rule[0].kind == NCK_LSTM ? nc_out(c, 2, x->elem, 3, state) : NC_OK;
+}
+
+static nc_code rnn_infer(nc_infer *c) {
+    const nc_dim *H;
+    return nc_rnn_infer(c, &H);
 }
 
 static double rnn_cost(const nc_node *n, const int64_t *const *in_dims) {
@@ -120,21 +125,24 @@ static const nc_op_version lstm_versions[] = {{.since = 22, CELL(T_FLOAT_ALL), A
 const nc_card nc_card_rnn = {.name = "RNN",
                              .doc = "A recurrent layer with one activation.",
                              .versions = rnn_versions,
-                             .own = &(const nck_rnn_kind){NCK_RNN},
+                             .own = &(const nc_rnn_own){NCK_RNN, NULL},
+                             .grad_form = "RNNKept",
                              .no_grad_in = 1u << 4,
                              .infer = rnn_infer,
                              .cost = rnn_cost};
 const nc_card nc_card_gru = {.name = "GRU",
                              .doc = "A layer of gated recurrent units.",
                              .versions = gru_versions,
-                             .own = &(const nck_rnn_kind){NCK_GRU},
+                             .own = &(const nc_rnn_own){NCK_GRU, NULL},
+                             .grad_form = "GRUKept",
                              .no_grad_in = 1u << 4,
                              .infer = rnn_infer,
                              .cost = rnn_cost};
 const nc_card nc_card_lstm = {.name = "LSTM",
                               .doc = "A layer of long short-term memory units.",
                               .versions = lstm_versions,
-                              .own = &(const nck_rnn_kind){NCK_LSTM},
+                              .own = &(const nc_rnn_own){NCK_LSTM, NULL},
+                              .grad_form = "LSTMKept",
                               .no_grad_in = 1u << 4,
                               .infer = rnn_infer,
                               .cost = rnn_cost};

@@ -18,7 +18,11 @@ static const function functions[] = {
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof functions[0] };
 
-static nck_rnn_kind kind_of(const nc_node *n) { return *(const nck_rnn_kind *)n->card->own; }
+nck_rnn_kind nc_rnn_kind_of(const nc_node *n) { return ((const nc_rnn_own *)n->card->own)->kind; }
+
+int nc_rnn_n_in(nck_rnn_kind kind) { return kind == NCK_LSTM ? 8 : 6; }
+
+int nc_rnn_n_out(nck_rnn_kind kind) { return kind == NCK_LSTM ? 3 : 2; }
 
 static int n_acts(nck_rnn_kind kind) { return kind == NCK_RNN ? 1 : kind == NCK_GRU ? 2 : 3; }
 
@@ -52,7 +56,7 @@ static nc_code read_activations(nc_work *w, const nc_node *n, nc_rnn_attrs *a) {
     static const nck_rnn_function usual[3][3] = {[NCK_RNN] = {NCK_RNN_TANH},
                                                  [NCK_GRU] = {NCK_RNN_SIGMOID, NCK_RNN_TANH},
                                                  [NCK_LSTM] = {NCK_RNN_SIGMOID, NCK_RNN_TANH, NCK_RNN_TANH}};
-    nck_rnn_kind kind = kind_of(n);
+    nck_rnn_kind kind = nc_rnn_kind_of(n);
     const nc_attr *names = nc_node_attr(n, "activations"), *alpha = nc_node_attr(n, "activation_alpha"),
                   *beta = nc_node_attr(n, "activation_beta");
     int per = n_acts(kind), i_alpha = 0, i_beta = 0;
@@ -78,11 +82,11 @@ nc_code nc_rnn_read_attrs(nc_work *w, const nc_node *n, nc_rnn_attrs *a) {
     if (clip < 0) NC_FAIL(w, NC_E_BAD_GRAPH, "clip is %g, at least 0 is expected", clip);
     for (int d = 0; d < a->n_dirs; d++) {
         nck_rnn_rule *r = &a->rule[d];
-        r->kind = kind_of(n);
+        r->kind = nc_rnn_kind_of(n);
         r->clip = clip;
         r->linear_before_reset = listed(n, "linear_before_reset") && nc_attr_int(n, "linear_before_reset") != 0;
         r->input_forget = listed(n, "input_forget") && nc_attr_int(n, "input_forget") != 0;
-        r->peepholes = r->kind == NCK_LSTM && n->n_in > 7 && n->in[7] != NULL;
+        r->peepholes = r->kind == NCK_LSTM && n->n_in > NC_RNN_P && n->in[NC_RNN_P] != NULL;
     }
     return NC_OK;
 }

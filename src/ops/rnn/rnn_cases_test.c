@@ -8,13 +8,25 @@ extern const nc_case nc_rnn_cases[];
 #define LAYER(opset, op, g, dirs, more, inputs, outs)                                                      \
     "<opset: \"\" " opset "> g (float[t,b,3] x, float[" dirs "," g ",3] w, float[" dirs "," g ",5] r" more \
     ") => (" outs ") { " outs " = " op "(x, w, r" inputs ") }"
-#define VALUE {{-1, 1}}, NC_CASE_NO_GRAD
+#define VALUE     \
+    {             \
+        { -1, 1 } \
+    }
 
 const nc_case nc_rnn_cases[] = {
     {"rnn", LAYER("22", "RNN", "5", "1", "", "", "y, h"), VALUE},
     {"rnn_relu_reverse",
      LAYER("14", "RNN<activations = [\"Relu\"], direction = \"reverse\", clip = 0.5>", "5", "1", ", float[1,10] bias",
            ", bias", "y, h"),
+     VALUE},
+    {"gru_lengths",
+     "<opset: \"\" 22> g (float[4,3,2] x, float[2,9,2] w, float[2,9,3] r, float[2,18] q, float[2,3,3] h0) => (y, h) "
+     "<const int32[3] n = {2, 0, 4}> {"
+     " y, h = GRU<direction = \"bidirectional\", linear_before_reset = 1>(x, w, r, q, n, h0) }",
+     VALUE},
+    {"rnn_empty",
+     "<opset: \"\" 22> g (float[0,2,2] x, float[1,3,2] w, float[1,3,3] r) => (y, h) { y, h = RNN(x, w, r) }", VALUE},
+    {"gru_one", "<opset: \"\" 22> g (float[1,1,1] x, float[1,3,1] w, float[1,3,1] r) => (y, h) { y, h = GRU(x, w, r) }",
      VALUE},
     {"rnn_old", LAYER("1", "RNN<output_sequence = 1>", "5", "1", "", "", "y, h"), VALUE},
     {"gru", LAYER("22", "GRU", "15", "1", ", float[1,30] bias", ", bias", "y, h"), VALUE},
@@ -38,7 +50,8 @@ const nc_case nc_rnn_cases[] = {
      " y, h, c = LSTM<layout = 1, input_forget = 1>(x, w, r) }",
      VALUE},
     {"lstm_last_only",
-     "<opset: \"\" 22> g (float[t,b,2] x, float[1,12,2] w, float[1,12,3] r) => (h) { , h = LSTM(x, w, r) }", VALUE},
+     "<opset: \"\" 22> g (float[t,b,2] x, float[1,12,2] w, float[1,12,3] r) => (h) { , h = LSTM(x, w, r) }", VALUE,
+     NC_CASE_NO_GRAD},
     {"lstm_empty",
      "<opset: \"\" 22> g (float[0,2,2] x, float[1,12,2] w, float[1,12,3] r) => (y, h, c) {"
      " y, h, c = LSTM(x, w, r) }",
@@ -57,6 +70,7 @@ const nc_case nc_rnn_cases[] = {
     {0}};
 
 TEST(rnn_values) { nc_cases_check_values(nc_rnn_cases); }
+TEST(rnn_gradients) { nc_cases_check_gradients(nc_rnn_cases); }
 TEST(rnn_isas) { nc_cases_check_isas(nc_rnn_cases); }
 
 TEST(rnn_types) {

@@ -2,8 +2,7 @@
  * by indices along one axis. Each is in the other's gradient. */
 #include "ops/build.h"
 #include "ops/card.h"
-
-#include <string.h>
+#include "ops/scatter/scatter.h"
 
 static nc_code check_axis(nc_infer *c) {
     const nc_type *x = nc_in(c, 0), *at = nc_in(c, 1);
@@ -69,23 +68,8 @@ static nc_code scatter_infer(nc_infer *c) {
 }
 
 static nc_code scatter_grad(nc_grad *g) {
-    nc_value *dy = nc_grad_dy(g, 0);
-    const char *how = nc_attr_has(g->node, "reduction") ? nc_attr_str(g->node, "reduction") : "none";
-    bool adds = strcmp(how, "add") == 0;
-    if (dy == NULL) return NC_OK;
-    if (!adds && strcmp(how, "none") != 0)
-        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient for reduction '%s', only for none and add", how);
     nc_attr axis = axis_attr(g->node);
-    if (g->wants[0] && adds) nc_grad_set(g, 0, dy);
-    if (g->wants[0] && !adds) {
-        nc_value *in[3] = {dy, nc_grad_x(g, 1), nc_build_zeros_like(g->b, nc_grad_like(g, 2))};
-        nc_grad_set(g, 0, nc_build_attr1(g->b, "", "ScatterElements", in, 3, &axis, 1));
-    }
-    if (g->wants[2]) {
-        nc_value *in[2] = {dy, nc_grad_x(g, 1)};
-        nc_grad_set(g, 2, nc_build_attr1(g->b, "", "GatherElements", in, 2, &axis, 1));
-    }
-    return nc_grad_end(g);
+    return nc_scatter_grad(g, &(const nc_scatter_pair){"ScatterElements", "GatherElements", &axis, 1});
 }
 
 #define SCATTER(types) IN({"data", types}, {"indices", T_INDEX}, {"updates", SAME(0)}), OUT({"output", SAME(0)})

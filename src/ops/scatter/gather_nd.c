@@ -2,8 +2,7 @@
  * index tuples, the last dim of indices. */
 #include "ops/build.h"
 #include "ops/card.h"
-
-#include <string.h>
+#include "ops/scatter/scatter.h"
 
 static int64_t batch_dims(const nc_node *n) {
     return nc_node_attr(n, "batch_dims") != NULL ? nc_attr_int(n, "batch_dims") : 0;
@@ -112,19 +111,7 @@ static nc_code scatter_infer(nc_infer *c) {
 }
 
 static nc_code scatter_grad(nc_grad *g) {
-    nc_value *dy = nc_grad_dy(g, 0);
-    const char *how = nc_attr_has(g->node, "reduction") ? nc_attr_str(g->node, "reduction") : "none";
-    bool adds = strcmp(how, "add") == 0;
-    if (dy == NULL) return NC_OK;
-    if (!adds && strcmp(how, "none") != 0)
-        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient for reduction '%s', only for none and add", how);
-    if (g->wants[0])
-        nc_grad_set(
-            g, 0,
-            adds ? dy
-                 : nc_build1(g->b, "ScatterND", 3, dy, nc_grad_x(g, 1), nc_build_zeros_like(g->b, nc_grad_like(g, 2))));
-    if (g->wants[2]) nc_grad_set(g, 2, nc_build1(g->b, "GatherND", 2, dy, nc_grad_x(g, 1)));
-    return nc_grad_end(g);
+    return nc_scatter_grad(g, &(const nc_scatter_pair){"ScatterND", "GatherND", NULL, 0});
 }
 
 #define SCATTER(types) IN({"data", types}, {"indices", T_I64}, {"updates", SAME(0)}), OUT({"output", SAME(0)})

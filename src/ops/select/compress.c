@@ -1,4 +1,5 @@
 /* ops/select/compress.c: cards of Compress and Unique, whose sizes the kernel finds: bounded by those of the input. */
+#include "ops/build.h"
 #include "ops/card.h"
 
 static const nc_dim *all_of(nc_infer *c, const nc_type *x) {
@@ -30,6 +31,23 @@ static nc_code compress_infer(nc_infer *c) {
     return nc_out(c, 0, x->elem, x->rank, dims);
 }
 
+/* Back to the slices whose condition is true. */
+static nc_code compress_grad(nc_grad *g) {
+    nc_value *dy = nc_grad_dy(g, 0), *x = nc_grad_like(g, 0);
+    nc_builder *b = g->b;
+    int64_t all = -1;
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    bool flat = !nc_attr_has(g->node, "axis");
+    nc_value *shape = nc_build_shape(b, x), *one = nc_build_ints(b, &all, 1);
+    nc_value *at = nc_build1(b, "Reshape", 2, nc_build1(b, "NonZero", 1, nc_grad_x(g, 1)), one);
+    if (flat) shape = nc_build1(b, "Reshape", 2, nc_build1(b, "Size", 1, x), one);
+    nc_value *in[3] = {shape, at, dy};
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = flat ? 0 : nc_attr_int(g->node, "axis")};
+    nc_value *dx = nc_build_attr1(b, "nacre", "GatherGrad", in, 3, &axis, 1);
+    nc_grad_set(g, 0, flat && dx != NULL ? nc_build_reshape_like(b, dx, x) : dx);
+    return nc_grad_end(g);
+}
+
 #define COMPRESS(types) IN({"input", types}, {"condition", T_BOOL}), OUT({"output", SAME(0)}), ATTR(A_INT_OPT("axis"))
 static const nc_op_version compress_versions[] = {
     {.since = 28, COMPRESS(T_TENSOR_ALL)}, {.since = 11, COMPRESS(T_TENSOR)}, {.since = 9, COMPRESS(T_TENSOR)}, {0}};
@@ -38,7 +56,8 @@ const nc_card nc_card_compress = {.name = "Compress",
                                   .doc = "The slices along an axis whose condition is true.",
                                   .versions = compress_versions,
                                   .no_grad_in = 1u << 1,
-                                  .infer = compress_infer};
+                                  .infer = compress_infer,
+                                  .grad = compress_grad};
 
 static nc_code unique_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
@@ -72,4 +91,5 @@ static const nc_op_version unique_versions[] = {
 const nc_card nc_card_unique = {.name = "Unique",
                                 .doc = "The different elements or slices, where each came first, and how often.",
                                 .versions = unique_versions,
-                                .infer = unique_infer};
+                                .infer = unique_infer,
+                                .no_grad = "the size of the result jumps where elements become equal"};

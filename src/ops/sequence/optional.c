@@ -27,7 +27,8 @@ const nc_card nc_card_optional = {.name = "Optional",
                                   .doc = "An optional that holds its input, or nothing.",
                                   .versions = optional_versions,
                                   .traits = NC_HOST_OBJECTS,
-                                  .infer = optional_infer};
+                                  .infer = optional_infer,
+                                  .grad = nc_optional_grad};
 
 static const nc_op_version has_versions[] = {
     {.since = 28, IN({"input", T_TENSOR_28 | T_SEQ | T_OPT, OPTIONAL}), OUT({"output", T_BOOL}), NO_ATTR},
@@ -38,7 +39,8 @@ const nc_card nc_card_optional_has_element = {.name = "OptionalHasElement",
                                               .doc = "Whether there is an element.",
                                               .versions = has_versions,
                                               .traits = NC_HOST_OBJECTS,
-                                              .infer = has_infer};
+                                              .infer = has_infer,
+                                              .zero_grad = true};
 
 static const nc_op_version get_versions[] = {
     {.since = 28, IN({"input", T_TENSOR_28 | T_SEQ | T_OPT}), OUT({"output", T_TENSOR_28 | T_SEQ}), NO_ATTR},
@@ -49,4 +51,5 @@ const nc_card nc_card_optional_get_element = {.name = "OptionalGetElement",
                                               .doc = "The element; an error where there is none.",
                                               .versions = get_versions,
                                               .traits = NC_HOST_OBJECTS,
-                                              .infer = get_infer};
+                                              .infer = get_infer,
+                                              .grad = nc_optional_get_grad};

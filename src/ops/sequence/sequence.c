@@ -1,5 +1,5 @@
-/* ops/sequence/sequence.c: cards of the sequence ops. Sequences are counted objects on the host; no gradient passes
- * through them. */
+/* ops/sequence/sequence.c: cards of the sequence ops. Sequences are counted objects on the host. Their gradients are in
+ * sequence_grad.c. */
 #include "ops/sequence/sequence.h"
 
 nc_code nc_sequence_join(nc_infer *c, const nc_type *a, const nc_type *b, const nc_type **out) {
@@ -108,21 +108,24 @@ static nc_code split_infer(nc_infer *c) {
     return nc_sequence_out(c, 0, of);
 }
 
-#define CARD(symbol, op, hook, host, text)                           \
+#define CARD(symbol, op, hook, host, gradient, text)                 \
     const nc_card nc_card_##symbol = {.name = op,                    \
                                       .doc = text,                   \
                                       .versions = symbol##_versions, \
                                       .traits = NC_HOST_OBJECTS,     \
                                       .infer = hook,                 \
+                                      gradient,                      \
                                       .host_in = host};
+#define ZERO .zero_grad = true
 
 static const nc_op_version sequence_empty_versions[] = {
     {.since = 11, NO_IN, OUT({"output", T_SEQ}), ATTR(A_INT_OPT("dtype"))}, {0}};
-CARD(sequence_empty, "SequenceEmpty", empty_infer, 0, "A sequence without elements.")
+CARD(sequence_empty, "SequenceEmpty", empty_infer, 0, ZERO, "A sequence without elements.")
 
 static const nc_op_version sequence_construct_versions[] = {
     {.since = 11, IN({"inputs", T_TENSOR, VARIADIC}), OUT({"output_sequence", T_SEQ}), NO_ATTR}, {0}};
-CARD(sequence_construct, "SequenceConstruct", construct_infer, 0, "The sequence of its inputs.")
+CARD(sequence_construct, "SequenceConstruct", construct_infer, 0, .grad = nc_sequence_construct_grad,
+     "The sequence of its inputs.")
 
 static const nc_op_version sequence_insert_versions[] = {
     {.since = 11,
@@ -130,31 +133,31 @@ static const nc_op_version sequence_insert_versions[] = {
      OUT({"output_sequence", T_SEQ}),
      NO_ATTR},
     {0}};
-CARD(sequence_insert, "SequenceInsert", insert_infer, 1u << 2,
+CARD(sequence_insert, "SequenceInsert", insert_infer, 1u << 2, .grad = nc_sequence_insert_grad,
      "The sequence with a tensor put in, at the end unless a position is given.")
 
 static const nc_op_version sequence_at_versions[] = {
     {.since = 11, IN({"input_sequence", T_SEQ}, {"position", T_INDEX}), OUT({"tensor", T_TENSOR}), NO_ATTR}, {0}};
-CARD(sequence_at, "SequenceAt", at_infer, 1u << 1, "One element of a sequence.")
+CARD(sequence_at, "SequenceAt", at_infer, 1u << 1, .grad = nc_sequence_at_grad, "One element of a sequence.")
 
 static const nc_op_version sequence_erase_versions[] = {{.since = 11,
                                                          IN({"input_sequence", T_SEQ}, {"position", T_INDEX, OPTIONAL}),
                                                          OUT({"output_sequence", T_SEQ}),
                                                          NO_ATTR},
                                                         {0}};
-CARD(sequence_erase, "SequenceErase", erase_infer, 1u << 1,
+CARD(sequence_erase, "SequenceErase", erase_infer, 1u << 1, .grad = nc_sequence_erase_grad,
      "The sequence without one element, the last unless a position is given.")
 
 static const nc_op_version sequence_length_versions[] = {
     {.since = 11, IN({"input_sequence", T_SEQ}), OUT({"length", T_I64}), NO_ATTR}, {0}};
-CARD(sequence_length, "SequenceLength", length_infer, 0, "How many elements a sequence has.")
+CARD(sequence_length, "SequenceLength", length_infer, 0, ZERO, "How many elements a sequence has.")
 
 static const nc_op_version concat_from_sequence_versions[] = {{.since = 11,
                                                                IN({"input_sequence", T_SEQ}),
                                                                OUT({"concat_result", T_TENSOR}),
                                                                ATTR(A_INT_REQ("axis"), A_INT("new_axis", 0))},
                                                               {0}};
-CARD(concat_from_sequence, "ConcatFromSequence", concat_infer, 0,
+CARD(concat_from_sequence, "ConcatFromSequence", concat_infer, 0, .grad = nc_sequence_concat_grad,
      "The elements one behind the other along an axis, or a new one.")
 
 #define SPLIT(types)                                                                     \
@@ -162,4 +165,5 @@ CARD(concat_from_sequence, "ConcatFromSequence", concat_infer, 0,
         ATTR(A_INT("axis", 0), A_INT("keepdims", 1))
 static const nc_op_version split_to_sequence_versions[] = {
     {.since = 24, SPLIT(T_TENSOR_ALL)}, {.since = 11, SPLIT(T_TENSOR)}, {0}};
-CARD(split_to_sequence, "SplitToSequence", split_infer, 1u << 1, "The sequence of parts of a tensor along an axis.")
+CARD(split_to_sequence, "SplitToSequence", split_infer, 1u << 1, .grad = nc_sequence_split_grad,
+     "The sequence of parts of a tensor along an axis.")

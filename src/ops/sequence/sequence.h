@@ -13,11 +13,25 @@ NC_MUST nc_code nc_sequence_item(nc_infer *c, const nc_type *of, const nc_type *
 /* Output i is a sequence of `of`. */
 NC_MUST nc_code nc_sequence_out(nc_infer *c, int i, const nc_type *of);
 
+/* Gradients. */
+NC_MUST nc_code nc_sequence_construct_grad(nc_grad *g);
+NC_MUST nc_code nc_sequence_insert_grad(nc_grad *g);
+NC_MUST nc_code nc_sequence_at_grad(nc_grad *g);
+NC_MUST nc_code nc_sequence_erase_grad(nc_grad *g);
+NC_MUST nc_code nc_sequence_concat_grad(nc_grad *g);
+NC_MUST nc_code nc_sequence_split_grad(nc_grad *g);
+NC_MUST nc_code nc_optional_grad(nc_grad *g);
+NC_MUST nc_code nc_optional_get_grad(nc_grad *g);
+
 /* Host kernels, bound in sequence_cpu.c. */
 NC_MUST nc_code nc_sequence_concat_prepare(nc_prep *p);
 NC_MUST nc_code nc_sequence_concat(nc_dyn *d);
 NC_MUST nc_code nc_sequence_split_prepare(nc_prep *p);
 NC_MUST nc_code nc_sequence_split(nc_dyn *d);
+NC_MUST nc_code nc_sequence_zeros(nc_dyn *d);
+NC_MUST nc_code nc_sequence_add(nc_dyn *d);
+NC_MUST nc_code nc_sequence_sizes_prepare(nc_prep *p);
+NC_MUST nc_code nc_sequence_sizes(nc_dyn *d);
 /* Records that memory ran out; returns MEMORY. */
 nc_code nc_sequence_no_memory(nc_dyn *d);
 

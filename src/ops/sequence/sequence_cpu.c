@@ -160,4 +160,11 @@ const nc_binding nc_sequence_cpu[] = {
     {.op = "Optional", .kind = NC_K_DYNAMIC, .prepare = present_prepare, .dynamic = make_optional},
     {.op = "OptionalHasElement", .kind = NC_K_DYNAMIC, .prepare = present_prepare, .dynamic = has_element},
     ROW("OptionalGetElement", get_element),
+    {.op = "SequenceZeros", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = nc_sequence_zeros},
+    {.op = "SequenceAdd", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = nc_sequence_add},
+    {.op = "SequenceSizes",
+     .domain = "nacre",
+     .kind = NC_K_DYNAMIC,
+     .prepare = nc_sequence_sizes_prepare,
+     .dynamic = nc_sequence_sizes},
     {0}};

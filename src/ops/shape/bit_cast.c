@@ -21,4 +21,4 @@ const nc_card nc_card_bit_cast = {.name = "BitCast",
                                   .doc = "The input's bits as elements of another type of the same size.",
                                   .versions = versions,
                                   .infer = bit_cast_infer,
-                                  .zero_grad = true};
+                                  .no_grad = "the bits of a number are read as those of another type"};

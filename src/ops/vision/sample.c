@@ -1,41 +1,6 @@
-/* ops/vision/sample.c: cards of GridSample, AffineGrid, RoiAlign, NonMaxSuppression and ImageDecoder. AffineGrid is
+/* ops/vision/sample.c: cards of AffineGrid, NonMaxSuppression and ImageDecoder. AffineGrid is
  * linear in theta: its gradient needs only the grid of the identity. */
 #include "ops/vision/vision.h"
-
-/* ---- GridSample ---- */
-
-static nc_code grid_infer(nc_infer *c) {
-    const nc_type *x = nc_in(c, 0), *grid = nc_in(c, 1);
-    const nc_dim *dims[NC_MAX_RANK];
-    if (x == NULL) return NC_OK;
-    if (x->rank < 0 && (grid == NULL || grid->rank < 0)) return nc_out_unknown(c, 0, x->elem, -1);
-    int rank = x->rank >= 0 ? x->rank : grid->rank;
-    if (rank < 3 || rank > 5) NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, expected 3 to 5", rank);
-    if (grid != NULL && grid->rank >= 0 && grid->rank != rank)
-        NC_FAIL(c->w, NC_E_SHAPE, "grid has %d dims, X has %d", grid->rank, rank);
-    for (int k = 0; k < rank; k++) {
-        const nc_type *from = k < 2 ? x : grid;
-        bool known = from != NULL && from->rank >= 0;
-        dims[k] = known ? from->dims[k < 2 ? k : k - 1] : nc_fresh(c, "d");
-    }
-    int64_t last;
-    if (grid != NULL && grid->rank >= 0 && nc_dim_is_const(grid->dims[rank - 1], &last) && last != rank - 2)
-        NC_FAIL(c->w, NC_E_SHAPE, "grid has %lld numbers per place, expected %d", (long long)last, rank - 2);
-    return nc_out(c, 0, x->elem, rank, dims);
-}
-
-#define GRID(types, grids, mode)                            \
-    IN({"X", types}, {"grid", grids}), OUT({"Y", SAME(0)}), \
-        ATTR(A_STR("mode", mode), A_STR("padding_mode", "zeros"), A_INT("align_corners", 0))
-static const nc_op_version grid_versions[] = {{.since = 22, GRID(T_TENSOR_ALL, T_FLOAT_ALL, "linear")},
-                                              {.since = 20, GRID(T_TENSOR, T_FLOAT, "linear")},
-                                              {.since = 16, GRID(T_TENSOR, T_FLOAT, "bilinear")},
-                                              {0}};
-
-const nc_card nc_card_grid_sample = {.name = "GridSample",
-                                     .doc = "X read at the places of a grid, between its pixels.",
-                                     .versions = grid_versions,
-                                     .infer = grid_infer};
 
 /* ---- AffineGrid ---- */
 
@@ -99,38 +64,6 @@ const nc_card nc_card_affine_grid = {.name = "AffineGrid",
                                      .no_grad_in = 2,
                                      .infer = affine_infer,
                                      .grad = affine_grad};
-
-/* ---- RoiAlign ---- */
-
-static nc_code roi_infer(nc_infer *c) {
-    const nc_type *x = nc_in(c, 0), *rois = nc_in(c, 1);
-    const nc_dim *dims[4];
-    if (x == NULL) return NC_OK;
-    if (x->rank >= 0 && x->rank != 4) NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, expected 4", x->rank);
-    if (rois != NULL && rois->rank >= 0 && rois->rank != 2)
-        NC_FAIL(c->w, NC_E_SHAPE, "rois has %d dims, expected 2", rois->rank);
-    dims[0] = rois != NULL && rois->rank == 2 ? rois->dims[0] : nc_fresh(c, "n");
-    dims[1] = x->rank == 4 ? x->dims[1] : nc_fresh(c, "c");
-    dims[2] = nc_dim_const(c->dims, nc_attr_int(c->node, "output_height"));
-    dims[3] = nc_dim_const(c->dims, nc_attr_int(c->node, "output_width"));
-    return nc_out(c, 0, x->elem, 4, dims);
-}
-
-#define ROI(types) IN({"X", types}, {"rois", SAME(0)}, {"batch_indices", T_I64}), OUT({"Y", SAME(0)})
-#define BINS                                                                                               \
-    A_STR("mode", "avg"), A_INT("output_height", 1), A_INT("output_width", 1), A_INT("sampling_ratio", 0), \
-        A_FLOAT("spatial_scale", 1)
-#define HALF A_STR("coordinate_transformation_mode", "half_pixel")
-static const nc_op_version roi_versions[] = {{.since = 22, ROI(T_FLOAT_ALL), ATTR(BINS, HALF)},
-                                             {.since = 16, ROI(T_FLOAT), ATTR(BINS, HALF)},
-                                             {.since = 10, ROI(T_FLOAT), ATTR(BINS)},
-                                             {0}};
-
-const nc_card nc_card_roi_align = {.name = "RoiAlign",
-                                   .doc = "Regions of X, each pooled to one size.",
-                                   .versions = roi_versions,
-                                   .no_grad_in = 3u << 1,
-                                   .infer = roi_infer};
 
 /* ---- NonMaxSuppression ---- */
 

@@ -2,6 +2,7 @@
 #ifndef NC_OPS_VISION_VISION_H
 #define NC_OPS_VISION_VISION_H
 
+#include "kernels/cpu/vision/sample.h"
 #include "ops/binding.h"
 #include "ops/build.h"
 #include "ops/card.h"
@@ -19,6 +20,12 @@ bool nc_resize_is_old(const nc_node *n);
  * larger, 1 not smaller. want and size are for the n axes; scale and out are filled. */
 void nc_resize_fit(int keep, int n, const int64_t *size, const int64_t *want, double *scale, int64_t *out);
 NC_MUST nc_code nc_resize_keep(nc_work *w, const nc_node *n, int *keep);
+
+/* What GridSample and its gradient say in attributes; tensors are left NULL. */
+NC_MUST nc_code nc_grid_sample_read(nc_work *w, const nc_node *n, nck_grid_sample *s);
+
+/* Of RoiAlign and what its gradients are made of. */
+bool nc_roi_align_is_half_pixel(const nc_node *n);
 
 /* Bindings. */
 NC_MUST nc_code nc_resize_prepare(nc_prep *p);

@@ -21,24 +21,8 @@ static bool is(const nc_node *n, const char *attr, const char *value) {
 static nc_code grid_prepare(nc_prep *p) {
     nck_grid_sample *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    const nc_node *n = p->node;
-    bool linear = is(n, "mode", "linear") || is(n, "mode", "bilinear");
-    bool cubic = is(n, "mode", "cubic") || is(n, "mode", "bicubic");
-    if (!linear && !cubic && !is(n, "mode", "nearest"))
-        NC_FAIL(p->w, NC_E_UNSUPPORTED, "mode is '%s', expected linear, nearest or cubic", nc_attr_str(n, "mode"));
-    bool border = is(n, "padding_mode", "border"), reflects = is(n, "padding_mode", "reflection");
-    if (!border && !reflects && !is(n, "padding_mode", "zeros"))
-        NC_FAIL(p->w, NC_E_UNSUPPORTED, "padding_mode is '%s', expected zeros, border or reflection",
-                nc_attr_str(n, "padding_mode"));
-    *s = (nck_grid_sample){.mode = linear  ? NCK_SAMPLE_LINEAR
-                                   : cubic ? NCK_SAMPLE_CUBIC
-                                           : NCK_SAMPLE_NEAREST,
-                           .padding = border     ? NCK_SAMPLE_BORDER
-                                      : reflects ? NCK_SAMPLE_REFLECTION
-                                                 : NCK_SAMPLE_ZEROS,
-                           .align_corners = nc_attr_int(n, "align_corners") != 0};
     p->state = s;
-    return NC_OK;
+    return nc_grid_sample_read(p->w, p->node, s);
 }
 
 static bool grid_is_wide(const nc_node *n, const char **why) {
@@ -55,6 +39,15 @@ static nc_code grid_sample_run(const nc_call *c) {
     if (s.grid->dims[0] != s.x->dims[0] || s.grid->dims[s.grid->rank - 1] != s.x->rank - 2)
         return vision_wrong(c, "grid has another batch, or another number of coordinates, than X");
     nck_grid_sample_run(&s, c->pool);
+    return NC_OK;
+}
+
+static nc_code grid_sample_grad_run(const nc_call *c) {
+    nck_grid_sample s = *(const nck_grid_sample *)c->state;
+    s.x = c->in[0], s.grid = c->in[1], s.y = c->in[2];
+    s.dx = c->n_out > 0 && c->out[0]->data != NULL ? c->out[0] : NULL;
+    s.dgrid = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1] : NULL;
+    nck_grid_sample_grad(&s, c->pool);
     return NC_OK;
 }
 
@@ -82,26 +75,44 @@ static nc_code roi_prepare(nc_prep *p) {
     nck_roi_align *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     *s = (nck_roi_align){.max = is(n, "mode", "max"),
-                         .half_pixel = n->version->since >= 16 && is(n, "coordinate_transformation_mode", "half_pixel"),
+                         .half_pixel = nc_roi_align_is_half_pixel(n),
                          .sampling_ratio = nc_attr_int(n, "sampling_ratio"),
                          .scale = nc_attr_float(n, "spatial_scale")};
     p->state = s;
     return NC_OK;
 }
 
-static nc_code roi_align_run(const nc_call *c) {
+/* `y` is the output, or its gradient. */
+static nc_code roi_read(const nc_call *c, const nc_tensor *y, nck_roi_align *out) {
     nck_roi_align s = *(const nck_roi_align *)c->state;
-    s.x = c->in[0], s.rois = c->in[1], s.batch = c->in[2]->data, s.y = c->out[0];
+    s.x = c->in[0], s.rois = c->in[1], s.batch = c->in[2]->data, s.y = y;
     int64_t n = s.y->dims[0];
-    if (nc_tensor_numel(s.y) == 0) return NC_OK;
     if (s.rois->dims[1] != 4 || nc_tensor_numel(c->in[2]) != n)
         return vision_wrong(c, "expected four numbers and one batch index per region");
-    if (nc_tensor_numel(s.x) == 0) return vision_wrong(c, "X is empty");
+    if (nc_tensor_numel(s.y) > 0 && nc_tensor_numel(s.x) == 0) return vision_wrong(c, "X is empty");
     for (int64_t i = 0; i < n; i++)
         if (s.batch[i] < 0 || s.batch[i] >= s.x->dims[0])
             return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "batch index %lld is out of range for %lld images",
                                (long long)s.batch[i], (long long)s.x->dims[0]);
+    *out = s;
+    return NC_OK;
+}
+
+static nc_code roi_align_run(const nc_call *c) {
+    nck_roi_align s;
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    NC_TRY(roi_read(c, c->out[0], &s));
+    s.along = c->n_in > 3 ? c->in[3] : NULL;
     nck_roi_align_run(&s, c->pool);
+    return NC_OK;
+}
+
+static nc_code roi_align_grad_run(const nc_call *c) {
+    nck_roi_align s;
+    NC_TRY(roi_read(c, c->in[3], &s));
+    s.dx = c->n_out > 0 && c->out[0]->data != NULL ? c->out[0] : NULL;
+    s.drois = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1] : NULL;
+    nck_roi_align_grad(&s, c->pool);
     return NC_OK;
 }
 
@@ -156,13 +167,16 @@ static nc_code nms_run(const nc_call *c) {
 }
 
 NC_WIDENED_HALF(grid_sample, NULL)
+NC_WIDENED_HALF(grid_sample_grad, NULL)
 NC_WIDENED_HALF(affine_grid, NULL)
 NC_WIDENED_HALF(roi_align, NULL)
+NC_WIDENED_HALF(roi_align_grad, NULL)
 
-#define BOTH(name, fn, prep)                                                                                        \
-    {.op = name, .types = T_WIDE, .prepare = prep, .run = fn##_run}, {                                              \
-        .op = name, .types = NC_WIDEN_HALF, .prepare = prep, .workspace = fn##_half_workspace, .run = fn##_half_run \
+#define BOTH(name, fn, prep)                                                                                  \
+    {name, .types = T_WIDE, .prepare = prep, .run = fn##_run}, {                                              \
+        name, .types = NC_WIDEN_HALF, .prepare = prep, .workspace = fn##_half_workspace, .run = fn##_half_run \
     }
+#define OF_NACRE(name) .domain = "nacre", .op = name
 #define RESIZE .prepare = nc_resize_prepare, .workspace = nc_resize_workspace, .run = nc_resize_run
 
 const nc_binding nc_vision_cpu[] = {
@@ -180,8 +194,22 @@ const nc_binding nc_vision_cpu[] = {
      .prepare = grid_prepare,
      .workspace = grid_sample_half_workspace,
      .run = grid_sample_half_run},
-    BOTH("AffineGrid", affine_grid, affine_prepare),
-    BOTH("RoiAlign", roi_align, roi_prepare),
+    {.op = "GridSampleGrad",
+     .domain = "nacre",
+     .types = T_WIDE,
+     .fits = grid_is_wide,
+     .prepare = grid_prepare,
+     .run = grid_sample_grad_run},
+    {.op = "GridSampleGrad",
+     .domain = "nacre",
+     .types = T_WIDE | NC_WIDEN_HALF,
+     .prepare = grid_prepare,
+     .workspace = grid_sample_grad_half_workspace,
+     .run = grid_sample_grad_half_run},
+    BOTH(.op = "AffineGrid", affine_grid, affine_prepare),
+    BOTH(.op = "RoiAlign", roi_align, roi_prepare),
+    BOTH(OF_NACRE("RoiAlignAlong"), roi_align, roi_prepare),
+    BOTH(OF_NACRE("RoiAlignGrad"), roi_align_grad, roi_prepare),
     {.op = "NonMaxSuppression",
      .kind = NC_K_BOUNDED,
      .prepare = nms_prepare,

@@ -13,10 +13,15 @@ typedef struct nck_deform {
     nck_window window; /* its last two dims; pad_end is not used */
     int64_t group, offset_group;
     const nc_tensor *x, *w, *offset, *bias, *mask, *y;
-    void *columns; /* nck_deform_bytes */
+    void *columns; /* nck_deform_bytes; of the gradient nck_deform_grad_bytes, aligned to 64 */
+    /* Of the gradient, as what they are named after; NULL: not asked for. y is then what arrives. */
+    const nc_tensor *dx, *dw, *doffset, *dbias, *dmask;
 } nck_deform;
 
 size_t nck_deform_bytes(const nc_tensor *x, const nc_tensor *w, const nc_tensor *y);
 void nck_deform_run(const nck_deform *d, nc_pool *pool);
+
+size_t nck_deform_grad_bytes(const nc_tensor *x, const nc_tensor *w, const nc_tensor *y);
+void nck_deform_grad_run(const nck_deform *d, nc_pool *pool);
 
 #endif

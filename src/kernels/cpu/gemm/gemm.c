@@ -73,7 +73,7 @@ static int64_t gemm_lane_room(const nck_gemm_unit *u, int64_t N, int64_t K) {
 }
 
 static size_t gemm_b_bytes(const nck_gemm_unit *u, size_t es, int64_t M, int64_t N, int64_t K, int lanes) {
-    int64_t low = nc_min64(nc_ceil_div(N, u->nr), lanes) * gemm_lane_room(u, N, K);
+    int64_t low = nc_min64(nc_max64(1, nc_ceil_div(N, u->nr) / GROUP), lanes) * gemm_lane_room(u, N, K);
     int64_t all = nc_min64(nc_round_up(N, u->nr) * gemm_span(K), B_BLOCK);
     return nc_align64((size_t)(gemm_is_low(u, M, K) ? low : nc_max64(all, low)) * es);
 }
@@ -152,8 +152,10 @@ static const char *gemm_packed_at(const gemm_run *r, int64_t p, int64_t k) {
 
 static bool gemm_in_place(const gemm_run *r, int64_t p) { return r->direct && (p + 1) * r->u->nr <= r->g->N; }
 
+/* Of a B that is read in place one panel at most is packed, by one tile. */
 static char *gemm_own_panels(const gemm_run *r) {
-    return r->b_pack + nc_parallel_lane() * gemm_lane_room(r->u, r->g->N, r->g->K) * (int64_t)r->es;
+    int64_t lane = r->direct ? 0 : nc_parallel_lane();
+    return r->b_pack + lane * gemm_lane_room(r->u, r->g->N, r->g->K) * (int64_t)r->es;
 }
 
 /* Where the cut [k, k + kc) of panel p is, which stands in the group that begins with panel p0. */

@@ -1,65 +1,69 @@
 /* kernels/cpu/rnn/cell.c: the elementwise part of a recurrent step as tile programs, made once per layer from its
  * activations. Lane functions without a lane of their own are put together from others and constants. */
-#include "kernels/cpu/rnn/rnn.h"
+#include "kernels/cpu/rnn/cell.h"
 
-/* Registers while a program is made: inputs by number, constants and temporaries marked until their count is known. */
 enum { CONSTANT = 0x100, TEMP = 0x200, MARKS = 0x300 };
 
-static uint16_t constant(nck_rnn_prog *p, double v) {
+uint16_t nck_rnn_constant(nck_rnn_prog *p, double v) {
     int i = 0;
     while (i < p->n_consts && p->k[i] != v) i++;
     if (i == p->n_consts) p->k[p->n_consts++] = v;
     return (uint16_t)(CONSTANT + i);
 }
 
-static uint16_t temp(nck_rnn_prog *p) { return (uint16_t)(TEMP + p->n_temps++); }
+uint16_t nck_rnn_temp(nck_rnn_prog *p) { return (uint16_t)(TEMP + p->n_temps++); }
 
-static void unary(nck_rnn_prog *p, nck_lane lane, uint16_t dst, uint16_t a, double param) {
+void nck_rnn_unary(nck_rnn_prog *p, nck_lane lane, uint16_t dst, uint16_t a, double param) {
     p->op[p->n_op++] = (nck_tile_op){.lane = (uint16_t)lane, .dst = dst, .src = {a, a, a}, .param = {param}};
 }
 
-static void binary(nck_rnn_prog *p, nck_lane lane, uint16_t dst, uint16_t a, uint16_t b) {
+void nck_rnn_binary(nck_rnn_prog *p, nck_lane lane, uint16_t dst, uint16_t a, uint16_t b) {
     p->op[p->n_op++] = (nck_tile_op){.lane = (uint16_t)lane, .dst = dst, .src = {a, b, b}};
 }
 
-/* x = a * b + c; t is overwritten. */
-static void multiply_add(nck_rnn_prog *p, uint16_t x, uint16_t a, uint16_t b, uint16_t c, uint16_t t) {
-    binary(p, NCK_LANE_mul, t, a, b);
-    binary(p, NCK_LANE_add, x, t, c);
+void nck_rnn_choose(nck_rnn_prog *p, uint16_t dst, uint16_t which, uint16_t yes, uint16_t no) {
+    p->op[p->n_op++] = (nck_tile_op){.lane = NCK_LANE_where, .dst = dst, .src = {which, yes, no}};
 }
 
-static void cell_activate(nck_rnn_prog *p, const nck_rnn_rule *rule, int i_act, uint16_t x, uint16_t t) {
+void nck_rnn_multiply_add(nck_rnn_prog *p, uint16_t x, uint16_t a, uint16_t b, uint16_t c, uint16_t t) {
+    nck_rnn_binary(p, NCK_LANE_mul, t, a, b);
+    nck_rnn_binary(p, NCK_LANE_add, x, t, c);
+}
+
+void nck_rnn_activate(nck_rnn_prog *p, const nck_rnn_rule *rule, int i_act, uint16_t x, uint16_t t) {
     const nck_rnn_act *f = &rule->act[i_act];
     if (rule->clip != 0 && i_act < 2) {
-        binary(p, NCK_LANE_min, x, x, constant(p, rule->clip));
-        binary(p, NCK_LANE_max, x, x, constant(p, -rule->clip));
+        nck_rnn_binary(p, NCK_LANE_min, x, x, nck_rnn_constant(p, rule->clip));
+        nck_rnn_binary(p, NCK_LANE_max, x, x, nck_rnn_constant(p, -rule->clip));
     }
     switch (f->fn) {
-    case NCK_RNN_TANH: unary(p, NCK_LANE_tanh, x, x, 0); break;
-    case NCK_RNN_SIGMOID: unary(p, NCK_LANE_sigmoid, x, x, 0); break;
-    case NCK_RNN_RELU: unary(p, NCK_LANE_relu, x, x, 0); break;
-    case NCK_RNN_LEAKY_RELU: unary(p, NCK_LANE_leaky_relu, x, x, f->alpha); break;
-    case NCK_RNN_ELU: unary(p, NCK_LANE_elu, x, x, f->alpha); break;
-    case NCK_RNN_SOFTPLUS: unary(p, NCK_LANE_softplus, x, x, 0); break;
-    case NCK_RNN_AFFINE: multiply_add(p, x, x, constant(p, f->alpha), constant(p, f->beta), t); break;
+    case NCK_RNN_TANH: nck_rnn_unary(p, NCK_LANE_tanh, x, x, 0); break;
+    case NCK_RNN_SIGMOID: nck_rnn_unary(p, NCK_LANE_sigmoid, x, x, 0); break;
+    case NCK_RNN_RELU: nck_rnn_unary(p, NCK_LANE_relu, x, x, 0); break;
+    case NCK_RNN_LEAKY_RELU: nck_rnn_unary(p, NCK_LANE_leaky_relu, x, x, f->alpha); break;
+    case NCK_RNN_ELU: nck_rnn_unary(p, NCK_LANE_elu, x, x, f->alpha); break;
+    case NCK_RNN_SOFTPLUS: nck_rnn_unary(p, NCK_LANE_softplus, x, x, 0); break;
+    case NCK_RNN_AFFINE:
+        nck_rnn_multiply_add(p, x, x, nck_rnn_constant(p, f->alpha), nck_rnn_constant(p, f->beta), t);
+        break;
     case NCK_RNN_THRESHOLDED: /* a comparison is 1 or 0; NaN fails it */
-        binary(p, NCK_LANE_greater, t, x, constant(p, f->alpha));
-        p->op[p->n_op++] = (nck_tile_op){.lane = NCK_LANE_where, .dst = x, .src = {t, x, constant(p, 0)}};
+        nck_rnn_binary(p, NCK_LANE_greater, t, x, nck_rnn_constant(p, f->alpha));
+        nck_rnn_choose(p, x, t, x, nck_rnn_constant(p, 0));
         break;
     case NCK_RNN_SCALED_TANH:
-        binary(p, NCK_LANE_mul, x, x, constant(p, f->beta));
-        unary(p, NCK_LANE_tanh, x, x, 0);
-        binary(p, NCK_LANE_mul, x, x, constant(p, f->alpha));
+        nck_rnn_binary(p, NCK_LANE_mul, x, x, nck_rnn_constant(p, f->beta));
+        nck_rnn_unary(p, NCK_LANE_tanh, x, x, 0);
+        nck_rnn_binary(p, NCK_LANE_mul, x, x, nck_rnn_constant(p, f->alpha));
         break;
     case NCK_RNN_HARD_SIGMOID:
-        multiply_add(p, x, x, constant(p, f->alpha), constant(p, f->beta), t);
-        binary(p, NCK_LANE_max, x, x, constant(p, 0));
-        binary(p, NCK_LANE_min, x, x, constant(p, 1));
+        nck_rnn_multiply_add(p, x, x, nck_rnn_constant(p, f->alpha), nck_rnn_constant(p, f->beta), t);
+        nck_rnn_binary(p, NCK_LANE_max, x, x, nck_rnn_constant(p, 0));
+        nck_rnn_binary(p, NCK_LANE_min, x, x, nck_rnn_constant(p, 1));
         break;
     case NCK_RNN_SOFTSIGN:
-        unary(p, NCK_LANE_abs, t, x, 0);
-        binary(p, NCK_LANE_add, t, t, constant(p, 1));
-        binary(p, NCK_LANE_div, x, x, t);
+        nck_rnn_unary(p, NCK_LANE_abs, t, x, 0);
+        nck_rnn_binary(p, NCK_LANE_add, t, t, nck_rnn_constant(p, 1));
+        nck_rnn_binary(p, NCK_LANE_div, x, x, t);
         break;
     }
 }
@@ -71,7 +75,7 @@ static uint16_t cell_place(const nck_rnn_prog *p, uint16_t reg) {
     return (uint16_t)at;
 }
 
-static void cell_finish(nck_rnn_prog *p) {
+void nck_rnn_prog_finish(nck_rnn_prog *p) {
     for (int i = 0; i < p->n_op; i++) {
         p->op[i].dst = cell_place(p, p->op[i].dst);
         for (int k = 0; k < 3; k++) p->op[i].src[k] = cell_place(p, p->op[i].src[k]);
@@ -82,31 +86,31 @@ static void cell_finish(nck_rnn_prog *p) {
 /* in: the gate. out: H'. */
 static void rnn_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
     *p = (nck_rnn_prog){.n_tensors = 1, .n_out = 1, .out = {0}};
-    cell_activate(p, rule, 0, 0, temp(p));
+    nck_rnn_activate(p, rule, 0, 0, nck_rnn_temp(p));
 }
 
 /* in: r, H. out: r * H */
 static void gru_reset(nck_rnn_prog *p, const nck_rnn_rule *rule) {
     *p = (nck_rnn_prog){.n_tensors = 2, .n_out = 1, .out = {0}};
-    cell_activate(p, rule, 0, 0, temp(p));
-    binary(p, NCK_LANE_mul, 0, 0, 1);
+    nck_rnn_activate(p, rule, 0, 0, nck_rnn_temp(p));
+    nck_rnn_binary(p, NCK_LANE_mul, 0, 0, 1);
 }
 
 /* in: z, h, H, then with linear_before_reset r and the recurrent part of h. out: H' = (1 - z) * h + z * H */
 static void cell_gru_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
     enum { Z, N, H, R, REC };
     *p = (nck_rnn_prog){.n_tensors = rule->linear_before_reset ? 5 : 3, .n_out = 1};
-    uint16_t t = temp(p);
-    cell_activate(p, rule, 0, Z, t);
+    uint16_t t = nck_rnn_temp(p);
+    nck_rnn_activate(p, rule, 0, Z, t);
     if (rule->linear_before_reset) {
-        cell_activate(p, rule, 0, R, t);
-        multiply_add(p, N, R, REC, N, t);
+        nck_rnn_activate(p, rule, 0, R, t);
+        nck_rnn_multiply_add(p, N, R, REC, N, t);
     }
-    cell_activate(p, rule, 1, N, t);
-    binary(p, NCK_LANE_sub, t, constant(p, 1), Z);
-    binary(p, NCK_LANE_mul, N, t, N);
-    binary(p, NCK_LANE_mul, Z, Z, H);
-    binary(p, NCK_LANE_add, N, N, Z);
+    nck_rnn_activate(p, rule, 1, N, t);
+    nck_rnn_binary(p, NCK_LANE_sub, t, nck_rnn_constant(p, 1), Z);
+    nck_rnn_binary(p, NCK_LANE_mul, N, t, N);
+    nck_rnn_binary(p, NCK_LANE_mul, Z, Z, H);
+    nck_rnn_binary(p, NCK_LANE_add, N, N, Z);
     p->out[0] = N;
 }
 
@@ -114,23 +118,23 @@ static void cell_gru_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
 static void lstm_step(nck_rnn_prog *p, const nck_rnn_rule *rule) {
     enum { GI, GO, GF, GC, C, PI, PO, PF };
     *p = (nck_rnn_prog){.n_tensors = rule->peepholes ? 8 : 5, .n_out = 2};
-    uint16_t t = temp(p), h = temp(p);
-    if (rule->peepholes) multiply_add(p, GI, PI, C, GI, t);
-    cell_activate(p, rule, 0, GI, t);
+    uint16_t t = nck_rnn_temp(p), h = nck_rnn_temp(p);
+    if (rule->peepholes) nck_rnn_multiply_add(p, GI, PI, C, GI, t);
+    nck_rnn_activate(p, rule, 0, GI, t);
     if (rule->input_forget) {
-        binary(p, NCK_LANE_sub, GF, constant(p, 1), GI);
+        nck_rnn_binary(p, NCK_LANE_sub, GF, nck_rnn_constant(p, 1), GI);
     } else {
-        if (rule->peepholes) multiply_add(p, GF, PF, C, GF, t);
-        cell_activate(p, rule, 0, GF, t);
+        if (rule->peepholes) nck_rnn_multiply_add(p, GF, PF, C, GF, t);
+        nck_rnn_activate(p, rule, 0, GF, t);
     }
-    cell_activate(p, rule, 1, GC, t);
-    binary(p, NCK_LANE_mul, GF, GF, C);
-    multiply_add(p, C, GI, GC, GF, t);
-    if (rule->peepholes) multiply_add(p, GO, PO, C, GO, t);
-    cell_activate(p, rule, 0, GO, t);
-    unary(p, NCK_LANE_identity, h, C, 0);
-    cell_activate(p, rule, 2, h, t);
-    binary(p, NCK_LANE_mul, h, GO, h);
+    nck_rnn_activate(p, rule, 1, GC, t);
+    nck_rnn_binary(p, NCK_LANE_mul, GF, GF, C);
+    nck_rnn_multiply_add(p, C, GI, GC, GF, t);
+    if (rule->peepholes) nck_rnn_multiply_add(p, GO, PO, C, GO, t);
+    nck_rnn_activate(p, rule, 0, GO, t);
+    nck_rnn_unary(p, NCK_LANE_identity, h, C, 0);
+    nck_rnn_activate(p, rule, 2, h, t);
+    nck_rnn_binary(p, NCK_LANE_mul, h, GO, h);
     p->out[0] = h;
     p->out[1] = C;
 }
@@ -141,8 +145,8 @@ void nck_rnn_cell_init(nck_rnn_cell *c, const nck_rnn_rule *rule) {
     if (rule->kind == NCK_GRU) cell_gru_step(&c->step, rule);
     if (rule->kind == NCK_LSTM) lstm_step(&c->step, rule);
     if (rule->kind == NCK_GRU && !rule->linear_before_reset) gru_reset(&c->reset, rule);
-    if (c->reset.n_op > 0) cell_finish(&c->reset);
-    cell_finish(&c->step);
+    if (c->reset.n_op > 0) nck_rnn_prog_finish(&c->reset);
+    nck_rnn_prog_finish(&c->step);
 }
 
 void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *const *in, const nc_tensor *out, nc_pool *pool) {

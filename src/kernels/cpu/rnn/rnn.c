@@ -24,6 +24,8 @@ typedef struct layer {
 
 int nck_rnn_gates(nck_rnn_kind kind) { return kind == NCK_RNN ? 1 : kind == NCK_GRU ? 3 : 4; }
 
+int nck_rnn_kept(nck_rnn_kind kind) { return nck_rnn_gates(kind) + (kind == NCK_RNN ? 1 : 2); }
+
 static char *take(char **at, size_t bytes) {
     char *p = *at;
     *at += nc_align64(bytes);
@@ -243,6 +245,19 @@ static void keep(layer *l, int64_t s) {
     }
 }
 
+/* What step s was made of, for nck_rnn_grad: the cell's programs leave the gates' sums as they are. */
+static void keep_for_gradient(const layer *l, int64_t s) {
+    const nck_rnn_args *a = l->a;
+    int64_t K = nck_rnn_kept(a->cell->rule.kind);
+    size_t row = (size_t)(a->H * l->es), gates = (size_t)l->G * row;
+    for (int64_t b = 0; a->kept != NULL && b < a->B; b++) {
+        char *to = (char *)a->kept + (s * a->B + b) * K * (int64_t)row;
+        memcpy(to, l->gates + b * (int64_t)gates, gates);
+        if (l->G > 1) memcpy(to + gates, (l->G == 3 ? l->rec : l->c) + b * (int64_t)row, row);
+        memcpy(to + (K - 1) * (int64_t)row, l->h + b * (int64_t)row, row);
+    }
+}
+
 void nck_rnn(const nck_rnn_args *a, void *workspace, nc_pool *pool) {
     layer l = {.a = a, .pool = pool};
     lay_out(&l, a->cell->rule.kind, a->type, a->T, a->B, a->I, a->H, workspace);
@@ -252,6 +267,7 @@ void nck_rnn(const nck_rnn_args *a, void *workspace, nc_pool *pool) {
         load_gates(&l, s);
         rnn_step(&l);
         keep(&l, s);
+        keep_for_gradient(&l, s);
     }
     size_t row = (size_t)(a->H * l.es);
     for (int64_t b = 0; b < a->B; b++) {

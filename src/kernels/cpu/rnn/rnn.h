@@ -44,14 +44,14 @@ typedef struct nck_rnn_rule {
     bool linear_before_reset, input_forget, peepholes;
 } nck_rnn_rule;
 
-enum { NCK_RNN_MAX_OPS = 48, NCK_RNN_MAX_CONSTS = 12, NCK_RNN_MAX_IN = 8 };
+enum { NCK_RNN_MAX_OPS = 96, NCK_RNN_MAX_CONSTS = 12, NCK_RNN_MAX_IN = 11, NCK_RNN_MAX_OUT = 5 };
 
 /* A tile program over n_tensors inputs and then the constants k. */
 typedef struct nck_rnn_prog {
     nck_tile_op op[NCK_RNN_MAX_OPS];
     int n_op, n_tensors, n_consts, n_temps, n_out;
     double k[NCK_RNN_MAX_CONSTS];
-    uint16_t out[2];
+    uint16_t out[NCK_RNN_MAX_OUT];
 } nck_rnn_prog;
 
 typedef struct nck_rnn_cell {
@@ -61,6 +61,14 @@ typedef struct nck_rnn_cell {
 } nck_rnn_cell;
 
 void nck_rnn_cell_init(nck_rnn_cell *c, const nck_rnn_rule *rule);
+
+/* The same backwards: the gradients of the gates' sums and of the state before a step, from those of the state behind
+ * it. GRU without linear_before_reset has a product in between: `first` comes before it. */
+typedef struct nck_rnn_cell_grad {
+    nck_rnn_prog first, step;
+} nck_rnn_cell_grad;
+
+void nck_rnn_cell_grad_init(nck_rnn_cell_grad *c, const nck_rnn_rule *rule);
 /* in: n_tensors; all tensors f32 or all f64, each (B,H) or broadcast to it. */
 void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *const *in, const nc_tensor *out, nc_pool *pool);
 
@@ -79,12 +87,31 @@ typedef struct nck_rnn_args {
     int64_t state_rs;
     void *y; /* (T,B,H) with these strides; may be NULL */
     int64_t y_t, y_b;
+    void *kept; /* (T,B,kept*H), what a backward pass needs of every step, not time; may be NULL */
 } nck_rnn_args;
 
 int nck_rnn_gates(nck_rnn_kind kind);
+/* Values that a step keeps per hidden unit: the gates' sums, GRU's recurrent part of h or LSTM's cell, the state. */
+int nck_rnn_kept(nck_rnn_kind kind);
 /* Grows with each of T, B, I, H. */
 size_t nck_rnn_workspace(nck_rnn_kind kind, nc_dtype type, int64_t T, int64_t B, int64_t I, int64_t H);
 void nck_rnn(const nck_rnn_args *a, void *workspace, nc_pool *pool);
+
+/* The gradients of one direction. `a` as it ran forward, kept filled; y, y_h and y_c are not looked at. dy has the
+ * strides of y, dh and dc those of the states; each may be NULL: 0. What is NULL of the results is not computed. */
+typedef struct nck_rnn_grad_args {
+    const nck_rnn_args *a;
+    const nck_rnn_cell_grad *cell;
+    const void *dy, *dy_h, *dy_c;
+    void *dx; /* as x; added to what is there with `adds`: the other direction's */
+    bool adds;
+    void *dw, *dr, *db, *dp; /* as w, r, b, p */
+    void *dh0, *dc0;         /* as h0, c0 */
+} nck_rnn_grad_args;
+
+/* Grows with each of T, B, I, H. */
+size_t nck_rnn_grad_workspace(nck_rnn_kind kind, nc_dtype type, int64_t T, int64_t B, int64_t I, int64_t H);
+void nck_rnn_grad(const nck_rnn_grad_args *g, void *workspace, nc_pool *pool);
 
 /* Scalar loops in double; state is scratch of 3*H. */
 void nck_rnn_ref(const nck_rnn_args *a, double *state);

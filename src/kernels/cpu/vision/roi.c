@@ -1,69 +1,126 @@
-/* kernels/cpu/vision/roi.c: RoiAlign and non-maximum suppression, see sample.h. */
+/* kernels/cpu/vision/roi.c: RoiAlign, its gradient, and its change in a direction, see sample.h. A bin is the mean of
+ * samples that are read between four pixels each; with max it is the largest of all weighted pixels, as ONNX defines
+ * it, and the first of equal ones counts. Sums are in double. */
 #include "kernels/cpu/vision/sample.h"
 
 #include "base/real.h"
-#include "kernels/cpu/index/index.h"
 
 #include <math.h>
 
+/* The pixels of a sample, their weights, and how these change along y and x. */
 typedef struct pixels {
     int64_t at[4];
-    double weight[4];
+    double weight[4], slope[2][4];
 } pixels;
+
+/* A region: where its bins lie, and how often each is sampled. */
+typedef struct region {
+    double at[4], bin[2]; /* at: x1 y1 x2 y2 in pixels; bin: height, width */
+    double ends[2];       /* along y, x: how far the size follows the far end: 1, or 0 where it is held at 1 */
+    int64_t n[2];
+} region;
+
+/* One bin: the sum over its samples, or its largest weighted pixel. */
+typedef struct bin {
+    const nck_roi_align *r;
+    const region *region;
+    int64_t plane, i, j;
+} bin;
 
 /* The four pixels around (y, x) of an (h, w) plane; false: too far outside, worth 0. */
 static bool around(double y, double x, int64_t h, int64_t w, pixels *p) {
     if (!(y >= -1 && y <= (double)h && x >= -1 && x <= (double)w)) return false;
+    double moves[2] = {y > 0, x > 0};
     y = fmax(y, 0), x = fmax(x, 0);
     int64_t y0 = (int64_t)y, x0 = (int64_t)x;
-    if (y0 >= h - 1) y = (double)(y0 = h - 1);
-    if (x0 >= w - 1) x = (double)(x0 = w - 1);
+    if (y0 >= h - 1) y = (double)(y0 = h - 1), moves[0] = 0;
+    if (x0 >= w - 1) x = (double)(x0 = w - 1), moves[1] = 0;
     int64_t y1 = y0 + (y0 < h - 1), x1 = x0 + (x0 < w - 1);
     double ly = y - (double)y0, lx = x - (double)x0;
-    *p = (pixels){{y0 * w + x0, y0 * w + x1, y1 * w + x0, y1 * w + x1},
-                  {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx}};
+    *p = (pixels){.at = {y0 * w + x0, y0 * w + x1, y1 * w + x0, y1 * w + x1},
+                  .weight = {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx}};
+    for (int k = 0; k < 4; k++) {
+        p->slope[0][k] = (k / 2 ? 1 : -1) * (k % 2 ? lx : 1 - lx) * moves[0];
+        p->slope[1][k] = (k % 2 ? 1 : -1) * (k / 2 ? ly : 1 - ly) * moves[1];
+    }
     return true;
 }
 
-/* max: the largest of the weighted pixels, as ONNX defines it. */
-static double bin(const nck_roi_align *r, int64_t plane, double y0, double x0, double dy, double dx, int64_t ny,
-                  int64_t nx) {
-    int64_t h = r->x->dims[2], w = r->x->dims[3];
-    double sum = 0, most = 0;
-    bool some = false;
-    for (int64_t i = 0; i < ny; i++)
-        for (int64_t j = 0; j < nx; j++) {
-            pixels p;
-            double y = y0 + ((double)i + 0.5) * dy / (double)ny, x = x0 + ((double)j + 0.5) * dx / (double)nx, best = 0;
-            if (around(y, x, h, w, &p))
-                for (int k = 0; k < 4; k++) {
-                    double v = p.weight[k] * nc_tensor_get(r->x, plane * h * w + p.at[k]);
-                    sum += v;
-                    best = k == 0 || v > best ? v : best;
-                }
-            most = !some || best > most ? best : most;
-            some = true;
+static region region_of(const nck_roi_align *r, int64_t roi) {
+    region g = {.ends = {1, 1}};
+    double shift = r->half_pixel ? 0.5 : 0;
+    for (int k = 0; k < 4; k++) g.at[k] = nc_tensor_get(r->rois, roi * 4 + k) * r->scale - shift;
+    for (int k = 0; k < 2; k++) {
+        double size = g.at[3 - k] - g.at[1 - k];
+        if (!r->half_pixel && size <= 1) size = 1, g.ends[k] = 0;
+        g.bin[k] = size / (double)r->y->dims[2 + k];
+        g.n[k] = r->sampling_ratio > 0 ? r->sampling_ratio : (int64_t)ceil(g.bin[k]);
+    }
+    return g;
+}
+
+/* Sample s of a bin; along: how far through the region it lies, in regions, along y and x. */
+static bool sample_of(const bin *b, int64_t s, pixels *p, double *along) {
+    const region *g = b->region;
+    int64_t i = s / g->n[1], j = s % g->n[1];
+    double in_y = (double)b->i + ((double)i + 0.5) / (double)g->n[0],
+           in_x = (double)b->j + ((double)j + 0.5) / (double)g->n[1];
+    along[0] = in_y / (double)b->r->y->dims[2];
+    along[1] = in_x / (double)b->r->y->dims[3];
+    return around(g->at[1] + in_y * g->bin[0], g->at[0] + in_x * g->bin[1], b->r->x->dims[2], b->r->x->dims[3], p);
+}
+
+static int64_t samples(const bin *b) {
+    return b->region->n[0] > 0 && b->region->n[1] > 0 ? b->region->n[0] * b->region->n[1] : 0;
+}
+
+static double pixel(const bin *b, const nc_tensor *t, int64_t at) {
+    return nc_tensor_get(t, b->plane * t->dims[2] * t->dims[3] + at);
+}
+
+/* The largest weighted pixel: its sample and tap; sample -1: one that is outside, worth 0. */
+static double largest(const bin *b, int64_t *sample, int *tap) {
+    double most = 0, along[2];
+    *sample = -1, *tap = 0;
+    for (int64_t s = 0; s < samples(b); s++) {
+        pixels p;
+        double best = 0;
+        int best_tap = 0;
+        bool inside = sample_of(b, s, &p, along);
+        for (int k = 0; inside && k < 4; k++) {
+            double v = p.weight[k] * pixel(b, b->r->x, p.at[k]);
+            if (k == 0 || v > best) best = v, best_tap = k;
         }
-    return r->max ? most : sum / (double)(ny * nx > 0 ? ny * nx : 1);
+        if (s > 0 && !(best > most)) continue;
+        most = best, *sample = inside ? s : -1, *tap = best_tap;
+    }
+    return most;
+}
+
+/* The bin of `t`, with max at the pixel that is the largest of x. */
+static double value(const bin *b, const nc_tensor *t) {
+    double sum = 0, along[2];
+    int64_t n = samples(b), at;
+    int tap;
+    pixels p;
+    if (b->r->max) {
+        double most = largest(b, &at, &tap);
+        if (t == b->r->x) return most;
+        return at >= 0 && sample_of(b, at, &p, along) ? p.weight[tap] * pixel(b, t, p.at[tap]) : 0;
+    }
+    for (int64_t s = 0; s < n; s++)
+        if (sample_of(b, s, &p, along))
+            for (int k = 0; k < 4; k++) sum += p.weight[k] * pixel(b, t, p.at[k]);
+    return sum / (double)(n > 0 ? n : 1);
 }
 
 static void roi_item(void *ctx, int64_t i) {
     const nck_roi_align *r = ctx;
     int64_t c = r->x->dims[1], h = r->y->dims[2], w = r->y->dims[3], roi = i / c;
-    double shift = r->half_pixel ? 0.5 : 0, at[4];
-    for (int k = 0; k < 4; k++) at[k] = nc_tensor_get(r->rois, roi * 4 + k) * r->scale - shift;
-    double rw = at[2] - at[0], rh = at[3] - at[1];
-    if (!r->half_pixel) rw = fmax(rw, 1), rh = fmax(rh, 1);
-    double dy = rh / (double)h, dx = rw / (double)w;
-    int64_t ny = r->sampling_ratio > 0 ? r->sampling_ratio : (int64_t)ceil(dy);
-    int64_t nx = r->sampling_ratio > 0 ? r->sampling_ratio : (int64_t)ceil(dx);
-    int64_t plane = r->batch[roi] * c + i % c;
+    region g = region_of(r, roi);
     for (int64_t k = 0; k < h * w; k++) {
-        double v = bin(r, plane, at[1] + (double)(k / w) * dy, at[0] + (double)(k % w) * dx, dy, dx, ny, nx);
-        if (r->y->dtype == NC_FLOAT)
-            ((float *)r->y->data)[i * h * w + k] = (float)v;
-        else
-            ((double *)r->y->data)[i * h * w + k] = v;
+        bin b = {r, &g, r->batch[roi] * c + i % c, k / w, k % w};
+        nc_tensor_put(r->y, i * h * w + k, value(&b, r->along != NULL ? r->along : r->x));
     }
 }
 
@@ -71,44 +128,64 @@ void nck_roi_align_run(const nck_roi_align *r, nc_pool *pool) {
     nc_parallel(pool, r->y->dims[0] * r->x->dims[1], roi_item, (void *)(uintptr_t)r);
 }
 
-/* ---- boxes ---- */
+/* ---- gradient ---- */
 
-typedef struct box {
-    float lo[2], hi[2];
-} box;
-
-static box box_at(const nck_nms *s, int64_t i) {
-    const float *b = s->boxes + i * 4;
-    if (s->center) return (box){{b[1] - b[3] / 2, b[0] - b[2] / 2}, {b[1] + b[3] / 2, b[0] + b[2] / 2}};
-    return (box){{fminf(b[0], b[2]), fminf(b[1], b[3])}, {fmaxf(b[0], b[2]), fmaxf(b[1], b[3])}};
-}
-
-static float area(const box *b) { return (b->hi[0] - b->lo[0]) * (b->hi[1] - b->lo[1]); }
-
-static bool overlaps(const nck_nms *s, int64_t i, int64_t j) {
-    box a = box_at(s, i), b = box_at(s, j);
-    float h = fminf(a.hi[0], b.hi[0]) - fmaxf(a.lo[0], b.lo[0]);
-    float w = fminf(a.hi[1], b.hi[1]) - fmaxf(a.lo[1], b.lo[1]);
-    if (h <= 0 || w <= 0) return false;
-    float both = h * w, all = area(&a) + area(&b) - both;
-    return all > 0 && both / all > s->iou;
-}
-
-int64_t nck_nms_run(const nck_nms *s, int64_t *kept, int64_t *workspace) {
-    int64_t *order = workspace, n = 0;
-    nck_topk sort = {.type = NC_FLOAT,
-                     .outer = 1,
-                     .axis = s->n,
-                     .inner = 1,
-                     .k = s->n,
-                     .largest = true,
-                     .x = s->scores,
-                     .indices = order};
-    nck_topk_run(&sort, workspace + s->n, NULL);
-    for (int64_t i = 0; i < s->n && n < s->max; i++) {
-        bool stays = !s->has_threshold || s->scores[order[i]] > s->threshold;
-        for (int64_t k = 0; stays && k < n; k++) stays = !overlaps(s, order[i], kept[k]);
-        if (stays) kept[n++] = order[i];
+/* What d at a bin gives the pixels (in dx, if there is one) and the region's ends (in dat). */
+static void add_sample(const bin *b, const pixels *p, const double *along, int k, double d, double *dat) {
+    const nck_roi_align *r = b->r;
+    if (dat == NULL) {
+        int64_t at = b->plane * r->x->dims[2] * r->x->dims[3] + p->at[k];
+        nc_tensor_put(r->dx, at, nc_tensor_get(r->dx, at) + p->weight[k] * d);
+        return;
     }
-    return n;
+    for (int e = 0; e < 2; e++) { /* place = near end + along * size */
+        double moved = d * pixel(b, r->x, p->at[k]) * p->slope[e][k], far = along[e] * b->region->ends[e];
+        dat[1 - e] += moved * (1 - far);
+        dat[3 - e] += moved * far;
+    }
+}
+
+static void add_bin(const bin *b, double d, double *dat) {
+    pixels p;
+    double along[2];
+    int64_t n = samples(b), at;
+    int tap;
+    if (b->r->max) {
+        largest(b, &at, &tap);
+        if (at >= 0 && sample_of(b, at, &p, along)) add_sample(b, &p, along, tap, d, dat);
+        return;
+    }
+    for (int64_t s = 0; s < n; s++)
+        if (sample_of(b, s, &p, along))
+            for (int k = 0; k < 4; k++) add_sample(b, &p, along, k, d / (double)n, dat);
+}
+
+static void add_region(const nck_roi_align *r, int64_t roi, int64_t c, double *dat) {
+    int64_t C = r->x->dims[1], h = r->y->dims[2], w = r->y->dims[3];
+    region g = region_of(r, roi);
+    for (int64_t k = 0; k < h * w; k++) {
+        bin b = {r, &g, r->batch[roi] * C + c, k / w, k % w};
+        add_bin(&b, nc_tensor_get(r->y, (roi * C + c) * h * w + k), dat);
+    }
+}
+
+/* dx of one channel of one image, region after region. */
+static void roi_dx_item(void *ctx, int64_t i) {
+    const nck_roi_align *r = ctx;
+    int64_t C = r->x->dims[1], size = r->x->dims[2] * r->x->dims[3];
+    for (int64_t k = 0; k < size; k++) nc_tensor_put(r->dx, i * size + k, 0);
+    for (int64_t roi = 0; roi < r->y->dims[0]; roi++)
+        if (r->batch[roi] == i / C) add_region(r, roi, i % C, NULL);
+}
+
+static void roi_drois_item(void *ctx, int64_t roi) {
+    const nck_roi_align *r = ctx;
+    double dat[4] = {0};
+    for (int64_t c = 0; c < r->x->dims[1]; c++) add_region(r, roi, c, dat);
+    for (int k = 0; k < 4; k++) nc_tensor_put(r->drois, roi * 4 + k, dat[k] * r->scale);
+}
+
+void nck_roi_align_grad(const nck_roi_align *r, nc_pool *pool) {
+    if (r->dx != NULL) nc_parallel(pool, r->x->dims[0] * r->x->dims[1], roi_dx_item, (void *)(uintptr_t)r);
+    if (r->drois != NULL) nc_parallel(pool, r->y->dims[0], roi_drois_item, (void *)(uintptr_t)r);
 }

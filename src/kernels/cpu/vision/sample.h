@@ -18,8 +18,10 @@ typedef struct nck_grid_sample {
     nck_sample_padding padding;
     bool align_corners;
     const nc_tensor *x, *grid, *y;
+    const nc_tensor *dx, *dgrid; /* of the gradient, as x and grid; NULL: not asked for. y is then what arrives */
 } nck_grid_sample;
 void nck_grid_sample_run(const nck_grid_sample *s, nc_pool *pool);
+void nck_grid_sample_grad(const nck_grid_sample *s, nc_pool *pool);
 
 /* y (N, H, W, 2) = theta (N, 2, 3) times (x, y, 1), or (N, D, H, W, 3) = theta (N, 3, 4) times (x, y, z, 1). */
 void nck_affine_grid(const nc_tensor *theta, bool align_corners, const nc_tensor *y);
@@ -31,8 +33,11 @@ typedef struct nck_roi_align {
     double scale;
     const nc_tensor *x, *rois, *y;
     const int64_t *batch;
+    const nc_tensor *along;      /* as x; not NULL: y is how the result changes when x moves that way */
+    const nc_tensor *dx, *drois; /* of the gradient; NULL: not asked for. y is then what arrives */
 } nck_roi_align;
 void nck_roi_align_run(const nck_roi_align *r, nc_pool *pool);
+void nck_roi_align_grad(const nck_roi_align *r, nc_pool *pool);
 
 /* boxes (N, 4), scores (N): the kept ones by falling score into kept, at most max of them; returns how many. workspace
  * holds 2 N int64. */
