@@ -7,10 +7,14 @@
 #include <string.h>
 
 static nc_object *new_object(nc_object_kind kind) {
-    nc_object *o = nc_alloc_zero(1, sizeof *o);
+    nc_object *o = nc_alloc(sizeof *o); /* clearing the room for dims would cost more than the rest */
     if (!o) return NULL;
     atomic_init(&o->refs, 1);
     o->kind = kind;
+    nc_tensor_set(&o->t, NULL, NC_UNDEFINED, 0);
+    o->buffer = NULL;
+    o->items = NULL;
+    o->n = o->cap = 0;
     return o;
 }
 

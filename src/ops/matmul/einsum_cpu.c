@@ -48,54 +48,56 @@ static int64_t numel(const operand *o) {
     return n;
 }
 
+static void operand_add(operand *o, int label, int64_t size) {
+    o->t.label[o->t.rank] = (uint8_t)label;
+    o->dims[o->t.rank++] = size;
+}
+
 /* Operand i with equal labels joined and dims of 1 spread to the label's size. */
-static operand operand_of(const einsum_work *w, const nc_tensor *x, int i) {
+static void operand_of(const einsum_work *w, const nc_tensor *x, int i, operand *o) {
     const nc_einsum_term *t = &w->e.in[i];
-    operand o = {.data = x->data};
+    o->data = x->data;
+    o->t.rank = 0;
     for (int k = 0; k < t->rank; k++) {
-        int l = t->label[k], at = einsum_find(&o.t, l);
+        int l = t->label[k], at = einsum_find(&o->t, l);
         if (at < 0) {
-            at = o.t.rank++;
-            o.t.label[at] = (uint8_t)l;
-            o.dims[at] = w->size[l];
+            at = o->t.rank;
+            operand_add(o, l, w->size[l]);
+            o->strides[at] = 0;
         }
-        if (x->dims[k] != 1) o.strides[at] += x->strides[k];
+        if (x->dims[k] != 1) o->strides[at] += x->strides[k];
     }
-    return o;
 }
 
-static nc_tensor tensor_of(const einsum_work *w, const operand *o) {
-    nc_tensor t = {.data = o->data, .dtype = w->type, .rank = o->t.rank};
-    memcpy(t.dims, o->dims, sizeof t.dims);
-    memcpy(t.strides, o->strides, sizeof t.strides);
-    return t;
+static bool sum(const einsum_work *w, const operand *o, nc_axes axes, void *to, void *scratch) {
+    nc_tensor x;
+    nc_tensor_set(&x, o->data, w->type, o->t.rank);
+    for (int k = 0; k < o->t.rank; k++) x.dims[k] = o->dims[k], x.strides[k] = o->strides[k];
+    return nck_reduce(NCK_REDUCE_SUM, &x, axes, to, scratch, w->pool) == NC_OK;
 }
 
-/* Sums the labels away that neither the other operand nor anything after operand i has. */
-static operand sum_own(einsum_work *w, const operand *o, const operand *other, int i) {
-    operand r = {0};
+/* Sums the labels away that neither the other operand nor anything after operand i has: o itself where there are none,
+ * else *r. */
+static const operand *sum_own(einsum_work *w, const operand *o, const operand *other, int i, operand *r) {
     nc_axes axes = 0;
+    r->t.rank = 0;
     for (int k = 0; k < o->t.rank; k++) {
         int l = o->t.label[k];
         if (w->last[l] <= i && (other == NULL || einsum_find(&other->t, l) < 0)) {
             axes |= nc_axes_of(k);
             continue;
         }
-        r.t.label[r.t.rank] = (uint8_t)l;
-        r.dims[r.t.rank++] = o->dims[k];
+        operand_add(r, l, o->dims[k]);
     }
-    if (axes == 0) return *o;
-    nc_dense_strides(r.dims, r.t.rank, r.strides);
-    int64_t kept = numel(&r), reduced = 1;
+    if (axes == 0) return o;
+    nc_dense_strides(r->dims, r->t.rank, r->strides);
+    int64_t kept = numel(r), reduced = 1;
     for (int k = 0; k < o->t.rank; k++)
         if (axes >> k & 1) reduced *= o->dims[k];
-    r.data = take(w, kept);
+    r->data = take(w, kept);
     size_t bytes = nck_reduce_workspace(kept, reduced);
     void *scratch = take(w, (int64_t)(bytes / nc_dtype_bytes(w->type) + 1));
-    if (w->c == NULL) return r;
-    nc_tensor x = tensor_of(w, o);
-    if (nck_reduce(NCK_REDUCE_SUM, &x, axes, r.data, scratch, w->pool) != NC_OK)
-        w->why = "sums of this type cannot be done";
+    if (w->c != NULL && !sum(w, o, axes, r->data, scratch)) w->why = "sums of this type cannot be done";
     return r;
 }
 
@@ -111,7 +113,8 @@ typedef struct group {
 typedef struct product {
     einsum_work *w;
     group batch, m, n, k;
-    operand a, b, y;
+    const operand *a, *b;
+    operand *y;
     int64_t a_rs, a_cs, b_rs, b_cs;
 } product;
 
@@ -143,22 +146,21 @@ static bool fold(const einsum_work *w, const operand *o, const group *g, int64_t
     return true;
 }
 
-/* o copied to a dense one with the labels of the three groups in order. */
-static operand arranged(einsum_work *w, const operand *o, const group *const *groups, bool copy) {
-    operand r = {0};
+/* o, or where it is to be copied *r: dense, with the labels of the three groups in order. */
+static const operand *arranged(einsum_work *w, const operand *o, const group *const *groups, bool copy, operand *r) {
     int64_t from[NC_MAX_RANK];
+    r->t.rank = 0;
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < groups[i]->rank; k++) {
             int l = groups[i]->label[k];
-            r.t.label[r.t.rank] = (uint8_t)l;
-            r.dims[r.t.rank] = w->size[l];
-            from[r.t.rank++] = stride_of(o, l);
+            from[r->t.rank] = stride_of(o, l);
+            operand_add(r, l, w->size[l]);
         }
-    nc_dense_strides(r.dims, r.t.rank, r.strides);
-    r.data = take(w, numel(&r)); /* booked in any case: need must not depend on strides */
-    if (!copy) return *o;
-    if (w->c != NULL && numel(&r) > 0)
-        nck_copy(r.t.rank, r.dims, nc_dtype_bytes(w->type), o->data, from, r.data, r.strides, w->pool);
+    nc_dense_strides(r->dims, r->t.rank, r->strides);
+    r->data = take(w, numel(r)); /* booked in any case: need must not depend on strides */
+    if (!copy) return o;
+    if (w->c != NULL && numel(r) > 0)
+        nck_copy(r->t.rank, r->dims, nc_dtype_bytes(w->type), o->data, from, r->data, r->strides, w->pool);
     return r;
 }
 
@@ -169,13 +171,13 @@ static void run_product(const product *p, void *workspace, size_t bytes) {
                                 .N = p->n.size,
                                 .K = p->k.size,
                                 .alpha = 1,
-                                .a = p->a.data,
+                                .a = p->a->data,
                                 .a_rs = p->a_rs,
                                 .a_cs = p->a_cs,
-                                .b = p->b.data,
+                                .b = p->b->data,
                                 .b_rs = p->b_rs,
                                 .b_cs = p->b_cs,
-                                .c = p->y.data,
+                                .c = p->y->data,
                                 .c_rs = p->n.size,
                                 .c_cs = 1}};
     nck_walk walk;
@@ -183,9 +185,9 @@ static void run_product(const product *p, void *workspace, size_t bytes) {
     for (int k = 0; k < p->batch.rank; k++) {
         int l = p->batch.label[k];
         dims[k] = p->w->size[l];
-        strides[0][k] = stride_of(&p->a, l);
-        strides[1][k] = stride_of(&p->b, l);
-        strides[2][k] = p->y.strides[k];
+        strides[0][k] = stride_of(p->a, l);
+        strides[1][k] = stride_of(p->b, l);
+        strides[2][k] = p->y->strides[k];
     }
     nck_walk_init(&walk, p->batch.rank, dims, 3, strides);
     b.walk = &walk;
@@ -193,46 +195,49 @@ static void run_product(const product *p, void *workspace, size_t bytes) {
 }
 
 static void sort_labels(einsum_work *w, product *p, int i) {
+    p->batch.rank = p->m.rank = p->n.rank = p->k.rank = 0;
     p->batch.size = p->m.size = p->n.size = p->k.size = 1;
-    for (int k = 0; k < p->a.t.rank; k++) {
-        int l = p->a.t.label[k];
-        bool shared = einsum_find(&p->b.t, l) >= 0;
+    for (int k = 0; k < p->a->t.rank; k++) {
+        int l = p->a->t.label[k];
+        bool shared = einsum_find(&p->b->t, l) >= 0;
         group_add(!shared ? &p->m : w->last[l] > i ? &p->batch : &p->k, l, w->size[l]);
     }
-    for (int k = 0; k < p->b.t.rank; k++)
-        if (einsum_find(&p->a.t, p->b.t.label[k]) < 0) group_add(&p->n, p->b.t.label[k], w->size[p->b.t.label[k]]);
+    for (int k = 0; k < p->b->t.rank; k++) {
+        int l = p->b->t.label[k];
+        if (einsum_find(&p->a->t, l) < 0) group_add(&p->n, l, w->size[l]);
+    }
 }
 
-/* Operand i taken into what came before it. */
-static operand multiply(einsum_work *w, const operand *left, const operand *right, int i) {
-    product p = {.w = w};
-    p.a = sum_own(w, left, right, i);
-    p.b = sum_own(w, right, left, i);
+/* Operand i taken into what came before it: *y. */
+static void multiply(einsum_work *w, const operand *left, const operand *right, int i, operand *y) {
+    product p;
+    operand sums[2], copies[2];
+    p.w = w;
+    p.a = sum_own(w, left, right, i, &sums[0]);
+    p.b = sum_own(w, right, left, i, &sums[1]);
+    p.y = y;
+    y->t.rank = 0;
     sort_labels(w, &p, i);
     if (p.batch.rank + p.m.rank + p.n.rank > NC_MAX_RANK) {
         w->why = "a partial product has too many dims";
-        return p.a;
+        return;
     }
-    bool a_fits = fold(w, &p.a, &p.m, &p.a_rs) && fold(w, &p.a, &p.k, &p.a_cs);
-    bool b_fits = fold(w, &p.b, &p.k, &p.b_rs) && fold(w, &p.b, &p.n, &p.b_cs);
-    p.a = arranged(w, &p.a, (const group *[]){&p.batch, &p.m, &p.k}, !a_fits);
-    p.b = arranged(w, &p.b, (const group *[]){&p.batch, &p.k, &p.n}, !b_fits);
+    bool a_fits = fold(w, p.a, &p.m, &p.a_rs) && fold(w, p.a, &p.k, &p.a_cs);
+    bool b_fits = fold(w, p.b, &p.k, &p.b_rs) && fold(w, p.b, &p.n, &p.b_cs);
+    p.a = arranged(w, p.a, (const group *[]){&p.batch, &p.m, &p.k}, !a_fits, &copies[0]);
+    p.b = arranged(w, p.b, (const group *[]){&p.batch, &p.k, &p.n}, !b_fits, &copies[1]);
     if (!a_fits) p.a_rs = p.k.size, p.a_cs = 1;
     if (!b_fits) p.b_rs = p.n.size, p.b_cs = 1;
     const group *order[3] = {&p.batch, &p.m, &p.n};
     for (int g = 0; g < 3; g++)
-        for (int k = 0; k < order[g]->rank; k++) {
-            p.y.t.label[p.y.t.rank] = order[g]->label[k];
-            p.y.dims[p.y.t.rank++] = w->size[order[g]->label[k]];
-        }
-    nc_dense_strides(p.y.dims, p.y.t.rank, p.y.strides);
-    p.y.data = take(w, numel(&p.y));
+        for (int k = 0; k < order[g]->rank; k++) operand_add(y, order[g]->label[k], w->size[order[g]->label[k]]);
+    nc_dense_strides(y->dims, y->t.rank, y->strides);
+    y->data = take(w, numel(y));
     size_t bytes = 0;
     if (nc_dtype_is_float(w->type))
         bytes = nck_gemm_batch_workspace(w->type, p.batch.size, p.m.size, p.n.size, p.k.size, false);
     void *workspace = take(w, (int64_t)(bytes / nc_dtype_bytes(w->type)));
-    if (w->c != NULL && numel(&p.y) > 0) run_product(&p, workspace, bytes);
-    return p.y;
+    if (w->c != NULL && numel(y) > 0) run_product(&p, workspace, bytes);
 }
 
 /* ---- the whole ---- */
@@ -256,22 +261,26 @@ static bool einsum_measure(einsum_work *w, nc_tensor *const *in) {
 
 static void einsum_run(einsum_work *w, nc_tensor *const *in, const nc_tensor *out) {
     if (!einsum_measure(w, in)) return;
-    operand acc = operand_of(w, in[0], 0);
+    operand room[2], next, rest; /* what came before and what comes of it take turns */
+    operand_of(w, in[0], 0, &room[0]);
     for (int i = 1; i < w->e.n_in && w->why == NULL; i++) {
-        operand next = operand_of(w, in[i], i);
-        acc = multiply(w, &acc, &next, i);
+        operand_of(w, in[i], i, &next);
+        multiply(w, &room[(i - 1) % 2], &next, i, &room[i % 2]);
     }
-    acc = sum_own(w, &acc, NULL, w->e.n_in - 1);
+    if (w->why != NULL) return;
+    const operand *acc = sum_own(w, &room[(w->e.n_in - 1) % 2], NULL, w->e.n_in - 1, &rest);
     if (w->c == NULL || w->why != NULL || nc_tensor_numel(out) == 0) return;
     int64_t from[NC_MAX_RANK];
-    for (int k = 0; k < w->e.out.rank; k++) from[k] = stride_of(&acc, w->e.out.label[k]);
-    nck_copy(out->rank, out->dims, nc_dtype_bytes(w->type), acc.data, from, out->data, out->strides, w->pool);
+    for (int k = 0; k < w->e.out.rank; k++) from[k] = stride_of(acc, w->e.out.label[k]);
+    nck_copy(out->rank, out->dims, nc_dtype_bytes(w->type), acc->data, from, out->data, out->strides, w->pool);
 }
 
 static nc_code einsum_start(einsum_work *w, const char *equation, nc_tensor *const *in, int n_in, char *why,
                             size_t bytes_why) {
     int ranks[NC_EINSUM_MAX_IN];
     for (int i = 0; i < n_in && i < NC_EINSUM_MAX_IN; i++) ranks[i] = in[i]->rank;
+    w->at = 0;
+    w->why = NULL;
     /* uint64 adds and multiplies as int64 does. */
     w->type = in[0]->dtype == NC_UINT64 ? NC_INT64 : in[0]->dtype;
     return nc_einsum_resolve(equation, ranks, n_in, &w->e, why, bytes_why);
@@ -284,9 +293,11 @@ nc_code nc_einsum_prepare(nc_prep *p) {
 }
 
 size_t nc_einsum_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    einsum_work w = {0};
+    einsum_work w;
     char why[8];
     (void)n_out;
+    w.c = NULL;
+    w.pool = NULL;
     nc_tensor *p[NC_EINSUM_MAX_IN];
     if (n_in > NC_EINSUM_MAX_IN) return 0;
     nc_tensor_pointers(p, in, n_in);
@@ -296,8 +307,11 @@ size_t nc_einsum_workspace(const void *state, const nc_tensor *in, int n_in, con
 }
 
 nc_code nc_einsum_run(const nc_call *c) {
-    einsum_work w = {.c = c, .pool = c->pool};
-    char why[128] = "";
+    einsum_work w; /* most of it is for labels that are not there: filled as far as it is used */
+    char why[128];
+    why[0] = '\0';
+    w.c = c;
+    w.pool = c->pool;
     nc_code code = einsum_start(&w, c->state, c->in, c->n_in, why, sizeof why);
     if (code != NC_OK) return nc_diag_set(c->diag, code, c->node, c->op, "%s", why);
     einsum_run(&w, c->in, c->out[0]);
