@@ -10,15 +10,20 @@
 #include <math.h>
 
 enum { LANES = 16 };
+typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES } run_terms; /* x, a * b, (x - shift)^2 */
+
+#define ALWAYS __attribute__((always_inline)) static inline
+#define RARELY __attribute__((noinline)) static
 
 #define TEXT "kernels/cpu/reduce/reduce_runs.inc"
 #include "kernels/cpu/per_float.inc"
 
-#define UNIT(S)                                                                                         \
-    {                                                                                                   \
-        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S,                 \
-        .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax_grad = run_softmax_grad_##S, \
-        .log_grad = run_log_grad_##S                                                                    \
+#define UNIT(S)                                                                                                     \
+    {                                                                                                               \
+        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S, .squares = run_squares_##S, \
+        .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax = run_softmax_##S,                       \
+        .affine = run_affine_##S, .norm = run_norm_##S, .softmax_grad = run_softmax_grad_##S,                       \
+        .log_grad = run_log_grad_##S                                                                                \
     }
 
 extern const nck_reduce_table NCK_ISA_NAME(nck_reduce_);
