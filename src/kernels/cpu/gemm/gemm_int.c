@@ -19,5 +19,6 @@ void nck_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
         return;
     }
     nck_gemm_args copy = *g;
-    nc_parallel(pool, g->M, nc_dtype_bytes(g->type) == 4 ? gemm_int_row_u32 : gemm_int_row_u64, &copy);
+    nc_parallel(nc_pool_for(pool, g->M * g->N * g->K), g->M,
+                nc_dtype_bytes(g->type) == 4 ? gemm_int_row_u32 : gemm_int_row_u64, &copy);
 }

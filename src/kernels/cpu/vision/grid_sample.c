@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { PLACES = 256, MAX_TAPS = 64 };
+enum { PLACES = 256, MAX_TAPS = 64, POINT = 8 /* elements of work that a result costs */ };
 
 typedef struct taps {
     int n;
@@ -111,7 +111,7 @@ void nck_grid_sample_run(const nck_grid_sample *s, nc_pool *pool) {
         j.places *= s->y->dims[k];
     }
     j.cuts = nc_ceil_div(j.places, PLACES);
-    nc_parallel(pool, s->x->dims[0] * j.cuts, grid_item, &j);
+    nc_parallel(nc_pool_for(pool, nc_tensor_numel(s->y) * POINT), s->x->dims[0] * j.cuts, grid_item, &j);
 }
 
 static double grid_place(int64_t i, int64_t d, bool align_corners) {
