@@ -16,7 +16,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm_kernel.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_narrow.h"
 
 #include <limits.h>
 
@@ -309,7 +309,8 @@ void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
         return;
     }
     if (g->K <= NCK_GEMM_SMALL_K && gemm_is_within(g, SMALL_WORK)) {
-        u->small(g);
+        const nck_gemm_table *t = nck_narrow_gemm();
+        (g->type == NC_FLOAT ? t->f32 : t->f64).small(g, u->nr);
         return;
     }
     if (gemm_is_within(g, ALONE_WORK)) pool = NULL;

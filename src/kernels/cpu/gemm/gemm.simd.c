@@ -45,7 +45,7 @@ enum { MR = 4, NV = 2 };
 /* Vectors that the lanes of the widest panel fill: MR rows, or NV vectors of columns. */
 enum { MAX_GROUPS = 4 };
 _Static_assert((int)MR <= MAX_GROUPS * V_LEN_f64 && (int)NV <= (int)MAX_GROUPS, "a panel fits its groups");
-_Static_assert((int)MR * NV * V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
+_Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 
 #define TEXT "kernels/cpu/gemm/gemm_pack.inc"
 #include "kernels/cpu/per_float.inc"
@@ -59,6 +59,7 @@ _Static_assert((int)MR * NV * V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
+    .width = V_LEN_f32,
     .f32 = {.mr = MR,
             .nr = NV * V_LEN_f32,
             .micro = {EACH_ROWS(MICRO_F32)},

@@ -40,8 +40,9 @@ typedef struct nck_gemm_out {
 } nck_gemm_out;
 typedef void nck_gemm_store(const nck_gemm_out *o);
 
-/* The whole product, K at most NCK_GEMM_SMALL_K, without workspace: for what is too small to be packed and blocked. */
-typedef void nck_gemm_small(const nck_gemm_args *g);
+/* The whole product, K at most NCK_GEMM_SMALL_K, without workspace: for what is too small to be packed and blocked.
+ * nr: of the table that packed B. */
+typedef void nck_gemm_small(const nck_gemm_args *g, int nr);
 
 typedef struct nck_gemm_unit {
     int mr, nr;
@@ -53,6 +54,7 @@ typedef struct nck_gemm_unit {
 } nck_gemm_unit;
 
 typedef struct nck_gemm_table {
+    int width; /* floats of a vector */
     nck_gemm_unit f32, f64;
 } nck_gemm_table;
 

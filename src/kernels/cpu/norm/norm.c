@@ -3,7 +3,7 @@
 #include "kernels/cpu/norm/norm.h"
 
 #include "base/intmath.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_narrow.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
@@ -22,7 +22,8 @@ typedef struct norm_job {
 #include "kernels/cpu/per_float.inc"
 
 void nck_norm_rows(const nck_norm_args *a, nc_pool *pool) {
-    norm_job j = {.a = a, .table = nck_isa_get()->reduce, .per_item = a->rows};
+    norm_job j = {.a = a, .per_item = a->rows};
+    j.table = a->cols <= NCK_NARROW_ROW ? nck_narrow_reduce() : nck_isa_get()->reduce;
     int64_t items = a->rows > 0;
     if (a->rows > ITEM || a->cols >= ITEM || a->rows * a->cols > ITEM) {
         j.per_item = nc_max64(1, ITEM / (a->cols + 1));

@@ -13,7 +13,13 @@ enum { LANES = 16 };
 typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES } run_terms; /* x, a * b, (x - shift)^2 */
 
 #define ALWAYS __attribute__((always_inline)) static inline
-#define RARELY __attribute__((noinline)) static
+/* What is done with the last elements, fewer than a vector. Where parts of vectors are no words of the ISA it stands
+ * apart, so that runs of whole vectors save no registers for it. */
+#ifdef V_HAS_PARTS
+#define TAIL ALWAYS
+#else
+#define TAIL __attribute__((noinline)) static
+#endif
 
 #define TEXT "kernels/cpu/reduce/reduce_runs.inc"
 #include "kernels/cpu/per_float.inc"
@@ -27,4 +33,4 @@ typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES } run_terms; /* x, a * b, (
     }
 
 extern const nck_reduce_table NCK_ISA_NAME(nck_reduce_);
-const nck_reduce_table NCK_ISA_NAME(nck_reduce_) = {.f32 = UNIT(f32), .f64 = UNIT(f64)};
+const nck_reduce_table NCK_ISA_NAME(nck_reduce_) = {.width = V_LEN_f32, .f32 = UNIT(f32), .f64 = UNIT(f64)};

@@ -32,6 +32,7 @@ NCK_REDUCE_UNIT(f64, double)
 #undef NCK_REDUCE_UNIT
 
 typedef struct nck_reduce_table {
+    int width; /* floats of a vector */
     nck_reduce_f32 f32;
     nck_reduce_f64 f64;
 } nck_reduce_table;

@@ -5,7 +5,7 @@
 #include "kernels/cpu/reduce/softmax.h"
 
 #include "base/intmath.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_narrow.h"
 #include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
@@ -38,7 +38,7 @@ static void softmax_dense(nck_softmax_kind kind, const nc_tensor *x, const nc_te
     if (j.rows == 0 || j.n == 0) return;
     j.x = x->data, j.y = y->data;
     j.xs = j.ys = 1;
-    j.table = nck_isa_get()->reduce;
+    j.table = j.n <= NCK_NARROW_ROW ? nck_narrow_reduce() : nck_isa_get()->reduce;
     j.per_item = j.rows;
     int64_t items = 1;
     if (j.rows * j.n > ITEM) {
