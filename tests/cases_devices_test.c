@@ -1,6 +1,7 @@
 /* Every row of every family's cases through whole sessions: the guard device and another thread count must give the
  * CPU's bits, also with passes, fusion, layouts and views switched off (within rounding), and a GPU, where there is
- * one, the same within tolerance. */
+ * one, the same within tolerance. Where operands and results are at most FEW elements, no thread is woken for them. */
+#include "api/api.h"
 #include "base/dtype.h"
 #include "ops/cases.h"
 #include "tests/model.h"
@@ -11,7 +12,7 @@
 #include "tests/cases.list"
 #undef CASES
 
-enum { MAX_SYMBOLS = 16, MAX_BYTES = 1 << 20 };
+enum { MAX_SYMBOLS = 16, MAX_BYTES = 1 << 20, FEW = 1024 };
 
 typedef struct symbols {
     char names[MAX_SYMBOLS][64];
@@ -130,6 +131,21 @@ static void same_bits(const nc_case *row, model *a, model *b) {
         nc_test_failed(__FILE__, __LINE__, "%s: guard with 2 threads gives other bits than cpu with 1", row->name);
 }
 
+static int64_t elements(nacre_value *const *v, size_t n) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        if (v[i] && nacre_value_kind(v[i]) == NACRE_KIND_TENSOR) sum += nacre_value_count(v[i]);
+    return sum;
+}
+
+static void wakes_nobody(const nc_case *row, const model *m) {
+    int64_t n = elements(m->in, m->n_in) + elements(m->out, nacre_session_n_outputs(m->session));
+    uint64_t posts = nc_pool_posts(m->env->env->pool);
+    if (n <= FEW && posts)
+        nc_test_failed(__FILE__, __LINE__, "%s: threads were asked %llu times to help with %lld elements", row->name,
+                       (unsigned long long)posts, (long long)n);
+}
+
 static void switch_off(model *m) {
     static const char *const keys[] = {"fusion", "layouts", "views", "packing", "level"};
     for (int i = 0; i < 5; i++) model_option(m, keys[i], "off");
@@ -156,6 +172,8 @@ static void check_row(const nc_case *row) {
     switch_off(&plain);
     if (run_case(&cpu, row) && run_case(&guard, row) && run_case(&plain, row)) {
         same_bits(row, &cpu, &guard);
+        wakes_nobody(row, &guard);
+        wakes_nobody(row, &plain);
         compare_near(row, &cpu, &plain, "with everything off");
     }
     if (has_cuda() && !cpu.failed) {

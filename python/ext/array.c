@@ -105,36 +105,42 @@ static bool usable(const array_interface *a) {
 }
 
 /* Keeps the capsule, which keeps the memory: o itself may be a number without an array of its own. */
-static PyObject *borrow(PyObject *capsule, const array_interface *a) {
+static int borrow(PyObject *capsule, const array_interface *a, nacre_value **v) {
     static char nothing[16];
     int64_t dims[NACRE_MAX_RANK];
-    nacre_value *v;
     nacre_error err;
     for (int d = 0; d < a->nd; d++) dims[d] = a->shape[d];
     void *data = a->data ? a->data : nothing;
-    if (nacre_value_tensor_owned(type_of(a), a->nd, dims, data, ncx_let_go, capsule, &v, &err) != NACRE_OK)
-        return ncx_raise(NCX_RUNNING, &err);
+    if (nacre_value_tensor_owned(type_of(a), a->nd, dims, data, ncx_let_go, capsule, v, &err) != NACRE_OK) {
+        ncx_raise(NCX_RUNNING, &err);
+        return -1;
+    }
     Py_INCREF(capsule);
-    return ncx_value_wrap(v, (a->flags & WRITABLE) != 0);
+    return 1;
+}
+
+int ncx_borrow_array(PyObject *o, nacre_value **v, bool *writable) {
+    static PyObject *name;
+    if (!name && !(name = PyUnicode_InternFromString("__array_struct__"))) return -1;
+    PyObject *capsule = PyObject_GetAttr(o, name);
+    if (!capsule) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+        PyErr_Clear();
+        return 0;
+    }
+    const array_interface *a = PyCapsule_GetPointer(capsule, NULL);
+    int done = !a ? -1 : usable(a) ? borrow(capsule, a, v) : 0;
+    if (done > 0) *writable = (a->flags & WRITABLE) != 0;
+    Py_DECREF(capsule);
+    return done;
 }
 
 /* from_array(o): a Value over o's memory, or None where it cannot be used as it lies. */
 PyObject *ncx_from_array(PyObject *module, PyObject *o) {
     (void)module;
-    PyObject *capsule = PyObject_GetAttrString(o, "__array_struct__");
-    if (!capsule) {
-        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
-        PyErr_Clear();
-        Py_RETURN_NONE;
-    }
-    PyObject *result = NULL;
-    const array_interface *a = PyCapsule_GetPointer(capsule, NULL);
-    if (a && usable(a)) {
-        result = borrow(capsule, a);
-    } else if (a) {
-        Py_INCREF(Py_None);
-        result = Py_None;
-    }
-    Py_DECREF(capsule);
-    return result;
+    nacre_value *v;
+    bool writable;
+    int done = ncx_borrow_array(o, &v, &writable);
+    if (done < 0) return NULL;
+    return done ? ncx_value_wrap(v, writable) : Py_NewRef(Py_None);
 }

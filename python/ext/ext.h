@@ -67,8 +67,9 @@ void ncx_let_go(void *object); /* drops a reference from any thread, with or wit
 
 PyObject *ncx_array_struct(PyObject *self, void *unused);
 PyObject *ncx_from_array(PyObject *module, PyObject *o);
-bool ncx_is_plain(nacre_type type);                             /* numpy has it without ml_dtypes */
-PyObject *ncx_set_converters(PyObject *module, PyObject *args); /* session.c */
+/* A new tensor over o's memory, and whether that may be written; 0: it cannot be used as it lies, -1: an exception. */
+int ncx_borrow_array(PyObject *o, nacre_value **v, bool *writable);
+bool ncx_is_plain(nacre_type type); /* numpy has it without ml_dtypes */
 
 /* ---- dlpack.c ---- */
 
@@ -81,6 +82,12 @@ PyObject *ncx_dlpack_type(PyObject *module, PyObject *capsule);
 
 int ncx_add_session(PyObject *module);
 PyObject *ncx_allocate(PyTypeObject *type); /* an object of zeros */
+
+/* ---- run.c ---- */
+
+PyObject *ncx_session_run(PyObject *self, PyObject *args);
+PyObject *ncx_session_run_arrays(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *ncx_set_converters(PyObject *module, PyObject *args);
 
 /* ---- state.c ---- */
 

@@ -47,6 +47,7 @@ struct nc_pool {
     slot slots[N_SLOTS];
     _Alignas(CACHE_LINE) atomic_uint epoch; /* advances with every job and when the pool stops */
     atomic_int n_asleep;
+    atomic_uint_least64_t n_posts;
     atomic_bool started, stop;
     bool spins; /* only when every thread can have a processor */
     nc_lock lock;
@@ -228,6 +229,8 @@ void nc_pool_destroy(nc_pool *p) {
 
 int nc_pool_threads(const nc_pool *p) { return p ? p->n_threads : 1; }
 
+uint64_t nc_pool_posts(const nc_pool *p) { return p ? atomic_load_explicit(&p->n_posts, memory_order_relaxed) : 0; }
+
 /* NULL when more calls than slots are under way: then there is no idle worker to be had anyway. */
 static slot *claim_slot(nc_pool *p) {
     for (int i = 0; i < N_SLOTS; i++) {
@@ -247,6 +250,7 @@ static void post(nc_pool *p, slot *s, int most, int64_t n, void (*fn)(void *ctx,
     atomic_store_explicit(&s->most, most, memory_order_relaxed);
     atomic_store_explicit(&s->tickets, 1, memory_order_relaxed); /* lane 0 is the caller's */
     atomic_store_explicit(&s->state, CLAIMED | OPEN, memory_order_release);
+    atomic_fetch_add_explicit(&p->n_posts, 1, memory_order_relaxed);
     atomic_fetch_add(&p->epoch, 1);
     int asleep = atomic_load(&p->n_asleep);
     if (asleep == 0) return;

@@ -15,6 +15,11 @@ nc_pool *nc_pool_create(int threads);
 void nc_pool_destroy(nc_pool *p);
 int nc_pool_threads(const nc_pool *p); /* including the caller */
 int nc_machine_threads(void);
+uint64_t nc_pool_posts(const nc_pool *p); /* how often threads were asked to help so far */
+
+/* The pool for `work` elements of a few operations each: none, where waking a thread costs more than the work. */
+enum { NC_ALONE = 16384 };
+static inline nc_pool *nc_pool_for(nc_pool *p, int64_t work) { return work < NC_ALONE ? NULL : p; }
 
 /* Calls fn(ctx, i) once for every i in [0, n), in any order, from several threads; returns when all are done.
  * p may be NULL: serial. May be called from inside an item (then it runs serially in that item). */

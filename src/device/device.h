@@ -79,7 +79,7 @@ struct nc_device {
     char description[128]; /* "NVIDIA H200, compute 9.0, 139 GiB" */
     size_t bytes_limit;    /* what the machine has, all sessions together; 0: unknown. A hard cap on bytes_live */
     _Atomic size_t bytes_live, bytes_peak;
-    _Atomic uint64_t n_allocs, n_launches, n_copies;
+    _Atomic uint64_t n_allocs, n_launches, n_copies; /* of the host: without the kernels that runs call themselves */
 };
 
 nc_device *nc_device_cpu(void); /* the one host device: static, never destroyed, its streams are NULL */

@@ -96,6 +96,24 @@ static nc_code run_instr(nc_frame *f, int i, bool with_events) {
     return NC_OK;
 }
 
+static nc_code plain_failed(nc_frame *f, int i, nc_code code) {
+    const nc_node *n = f->program->instrs[i].node;
+    f->work.at_node = n->name, f->work.at_op = n->card->name;
+    if (code == NC_E_CANCELLED) NC_FAIL(&f->work, code, "the run was cancelled here");
+    return f->work.diag.code ? code : nc_fail(&f->work, code, "the kernel failed");
+}
+
+nc_code nc_exec_plain(nc_frame *f, int i, int end, int *next) {
+    const atomic_int *cancel = f->cancel;
+    for (nc_kernel run; i < end && (run = f->kernels[i]) != NULL; i++) {
+        if (cancel && atomic_load_explicit(cancel, memory_order_relaxed)) return plain_failed(f, i, NC_E_CANCELLED);
+        nc_code code = run(&f->calls[i]);
+        if (code != NC_OK) return plain_failed(f, i, code);
+    }
+    *next = i;
+    return NC_OK;
+}
+
 /* ---- profiled ---- */
 
 static uint64_t slot_bytes(nc_frame *f, int slot) {

@@ -20,6 +20,14 @@ static nc_code make_streams(nc_work *w, nc_frame *f) {
     return NC_OK;
 }
 
+/* See nc_frame.kernels. On the host a launch is a call. */
+static nc_kernel plain_kernel(const nc_instr *x) {
+    nc_kernel_kind kind = x->binding->kind;
+    if ((kind != NC_K_STATIC && kind != NC_K_BOUNDED) || nc_choice_of(x->node)->n_variants) return NULL;
+    bool alone = x->place == 0 && x->stream == 0 && !x->beside && !x->n_wait && x->record < 0;
+    return alone && !x->writes_state && !x->lets_go ? x->binding->run : NULL;
+}
+
 /* The calls of all instructions, which point to the slots. */
 static void fill_calls(nc_frame *f) {
     const nc_program *p = f->program;
@@ -41,6 +49,7 @@ static void fill_calls(nc_frame *f) {
                                 .diag = &f->work.diag,
                                 .node = x->node->name,
                                 .op = x->node->card->name};
+        f->kernels[i] = plain_kernel(x);
     }
 }
 
@@ -67,6 +76,7 @@ static nc_code make_arrays(nc_work *w, nc_frame *f) {
     }
     NC_NEED(w, f->slots = nc_alloc_zero((size_t)p->n_slots + 1, sizeof *f->slots));
     NC_NEED(w, f->calls = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *f->calls));
+    NC_NEED(w, f->kernels = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *f->kernels));
     NC_NEED(w, f->operands = nc_alloc_zero((size_t)p->n_operands + 1, sizeof *f->operands));
     NC_NEED(w, f->packed = nc_alloc_zero((size_t)p->n_packs + 1, sizeof *f->packed));
     NC_NEED(w, f->sym = nc_alloc_zero((size_t)p->n_syms + 1, sizeof *f->sym));
@@ -216,6 +226,7 @@ void nc_frame_destroy(nc_frame *f) {
     if (f->bound) nc_free(f->bound[0].syms);
     nc_free(f->slots);
     nc_free(f->calls);
+    nc_free((void *)f->kernels);
     nc_free((void *)f->operands);
     nc_free((void *)f->packed);
     nc_free(f->sym);
@@ -314,24 +325,25 @@ static nc_code read_sizes(nc_frame *f, int seg) {
 }
 
 static nc_code run_segment(nc_frame *f, int seg) {
-    const nc_segment *g = &f->program->segs[seg];
-    bool kept;
+    const nc_program *p = f->program;
+    const nc_segment *g = &p->segs[seg];
+    bool kept, profiled = f->session->profile != NULL;
     NC_TRY(nc_bind_segment(f, seg, &kept));
-    for (int i = g->first; i < g->end; i++) {
-        if (kept && f->program->instrs[i].fixed) continue;
-        if (g->capturable && i == g->cap_first) {
+    for (int i = g->first, next; i < g->end; i = next) {
+        next = i + 1;
+        if (f->kernels[i] && !profiled) {
+            NC_TRY(nc_exec_plain(f, i, g->end, &next));
+        } else if (kept && p->instrs[i].fixed) {
+            continue;
+        } else if (g->capturable && i == g->cap_first) {
             NC_TRY(nc_exec_range(f, seg));
-            i = g->cap_end - 1;
-            continue;
+            next = g->cap_end;
+        } else if (p->instrs[i].beside) {
+            while (next < g->end && p->instrs[next].beside) next++;
+            NC_TRY(nc_exec_overlap(f, i, next, kept));
+        } else {
+            NC_TRY(nc_exec_instr(f, i, true));
         }
-        if (f->program->instrs[i].beside) {
-            int end = i + 1;
-            while (end < g->end && f->program->instrs[end].beside) end++;
-            NC_TRY(nc_exec_overlap(f, i, end, kept));
-            i = end - 1;
-            continue;
-        }
-        NC_TRY(nc_exec_instr(f, i, true));
     }
     return read_sizes(f, seg);
 }

@@ -58,22 +58,23 @@ typedef struct nc_frame {
     struct nc_frame *parent; /* of a subprogram's frame: lends its streams */
     nc_live *slots;
     nc_call *calls;       /* per instruction: filled once; what changes between runs is in the slots it points to */
+    nc_kernel *kernels;   /* per instruction: the kernel, where its call on the host is all there is to do; else NULL */
     nc_tensor **operands; /* of all calls */
     const void **packed;  /* per pack of the program; filled when a segment is bound first */
     nc_tensor absent;     /* operands that are not there */
     nc_tensor ignored;    /* results of views that nobody reads */
     int64_t *sym;
     bool *known;
-    nc_chunk *chunks;       /* (segments, places) */
-    nc_bound *bound;        /* per segment */
+    nc_chunk *chunks;                     /* (segments, places) */
+    nc_bound *bound;                      /* per segment */
     nc_captured (*captured)[NC_CAPTURES]; /* per segment */
     uint64_t clock;                       /* of captures */
-    struct nc_sized *sized; /* per instruction that is sized: sizing.c */
-    nc_stream **streams;    /* per stream of the program */
-    nc_stream *own;         /* the compute stream that the caller's stands for now */
-    bool lent;              /* the compute stream is the caller's */
-    bool pending;           /* the run has returned, its work may go on until border[1] */
-    nc_event *border[2];    /* between the caller's stream and the others; the end of the run */
+    struct nc_sized *sized;               /* per instruction that is sized: sizing.c */
+    nc_stream **streams;                  /* per stream of the program */
+    nc_stream *own;                       /* the compute stream that the caller's stands for now */
+    bool lent;                            /* the compute stream is the caller's */
+    bool pending;                         /* the run has returned, its work may go on until border[1] */
+    nc_event *border[2];                  /* between the caller's stream and the others; the end of the run */
     nc_event **events;
     nc_lane *lanes; /* per stream of a program that overlaps; NULL: it does not */
     nc_state *state;
@@ -131,6 +132,9 @@ void nc_bind_forget(nc_frame *f);                    /* lets go of the instances
 NC_MUST nc_code nc_sizing_run(nc_frame *f, int seg); /* symbols that the segment's host arguments tell */
 void nc_sizing_release(nc_frame *f);
 NC_MUST nc_code nc_exec_instr(nc_frame *f, int i, bool with_events);
+/* Instruction i and those behind it, as far as they have `kernels`: nothing to wait for, to choose, to record or to let
+ * go. *next: the first that was not run. */
+NC_MUST nc_code nc_exec_plain(nc_frame *f, int i, int end, int *next);
 NC_MUST nc_code nc_exec_waits(nc_frame *f, const nc_instr *x);
 NC_MUST nc_code nc_exec_record(nc_frame *f, const nc_instr *x);
 NC_MUST nc_code nc_exec_sync(nc_frame *f); /* all streams */

@@ -152,6 +152,29 @@ def test_ctrl_c_in_the_middle_of_real_work():
     np.testing.assert_array_equal(y, x)
 
 
+def test_ctrl_c_means_what_the_program_says():
+    """Runs stand in front of Python's handler of SIGINT, and not in front of others'."""
+    s, x = nacre.InferenceSession(product(900, 40)), np.ones((900, 900), np.float32)
+    s.run(None, {"x": x})
+    seen = []
+    python = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    try:
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        while not seen:
+            y, = s.run(None, {"x": x})
+        timer.join()
+        np.testing.assert_array_equal(y, x)
+    finally:
+        signal.signal(signal.SIGINT, python)
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            s.run(None, {"x": x})
+    timer.join()
+
+
 # ---- memory ----
 
 def resident():

@@ -84,6 +84,14 @@ nc_dtype nck_tile_compute(nc_dtype storage) {
     }
 }
 
+const nck_lane_fn *nck_tile_lanes(nc_dtype compute) {
+    const nck_tile_table *table = nck_isa_get()->tile;
+    return compute == NC_FLOAT    ? table->f32
+           : compute == NC_DOUBLE ? table->f64
+           : compute == NC_INT64  ? nck_tile_int64
+                                  : nck_tile_uint64;
+}
+
 bool nck_tile_check(const nck_tile_prog *p) {
     bool floats = p->compute == NC_FLOAT || p->compute == NC_DOUBLE;
     if (!floats && p->compute != NC_INT64 && p->compute != NC_UINT64) return false;
@@ -137,10 +145,7 @@ static void job_init(tile_job *j, const nck_tile_prog *p, nc_tensor *const *in, 
     int64_t(*strides)[NC_MAX_RANK] = j->strides;
     j->p = p;
     j->table = nck_isa_get()->tile;
-    j->lanes = p->compute == NC_FLOAT    ? j->table->f32
-               : p->compute == NC_DOUBLE ? j->table->f64
-               : p->compute == NC_INT64  ? nck_tile_int64
-                                         : nck_tile_uint64;
+    j->lanes = nck_tile_lanes(p->compute);
     j->bytes = nc_dtype_bytes(p->compute);
     j->register_bytes = register_bytes(p->n_reg);
     j->tile = (int64_t)(j->register_bytes / j->bytes);
@@ -313,7 +318,8 @@ static void tile_run_chunk(void *ctx, int64_t i_chunk) {
 
 void nck_tile_run(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, nc_pool *pool) {
     tile_job j;
-    if (nc_tensor_numel(out[0]) == 0) return;
+    int64_t numel = nc_tensor_numel(out[0]);
+    if (numel == 0 || nck_tile_run_small(p, in, out, numel)) return;
     job_init(&j, p, in, out);
     nc_parallel(pool, nc_ceil_div(j.numel, CHUNK), tile_run_chunk, &j);
 }

@@ -3,8 +3,7 @@
 #ifndef NCK_CPU_TILE_TABLE_H
 #define NCK_CPU_TILE_TABLE_H
 
-#include "base/dtype.h"
-#include "kernels/lanes/lanes.h"
+#include "kernels/cpu/tile.h"
 
 #include <stdint.h>
 
@@ -27,11 +26,17 @@ typedef struct nck_tile_table {
 /* NULL for lanes of kind F. */
 extern const nck_lane_fn nck_tile_int64[NCK_N_LANES], nck_tile_uint64[NCK_N_LANES];
 
+const nck_lane_fn *nck_tile_lanes(nc_dtype compute); /* of the instruction set in use */
+
 /* stride in elements of the storage type; storage memory need not be aligned, tile memory is. */
 typedef void (*nck_tile_load_fn)(void *dst, const void *src, int64_t stride, int64_t n);
 typedef void (*nck_tile_store_fn)(void *dst, int64_t stride, const void *src, int64_t n);
 /* NULL when there is no such conversion. */
 nck_tile_load_fn nck_tile_load_get(nc_dtype compute, nc_dtype storage);
 nck_tile_store_fn nck_tile_store_get(nc_dtype compute, nc_dtype storage);
+
+/* tile_small.c: nck_tile_run, where the operands are small and lie simply enough; false: they are not, and nothing is
+ * done. numel: of out[0]. */
+bool nck_tile_run_small(const nck_tile_prog *p, nc_tensor *const *in, nc_tensor *const *out, int64_t numel);
 
 #endif

@@ -449,6 +449,45 @@ TEST(small_stacks_are_enough) {
     }
 }
 
+/* y = max(x * a + b, x) over (n0, n1), each operand dense or spread; the walked way has a gap behind each row of y. */
+static void small_and_walked(nc_dtype compute, nc_dtype type, int64_t n0, int64_t n1, int form) {
+    static const nck_tile_op ops[] = {{.lane = NCK_LANE_mul, .dst = 3, .src = {0, 1}},
+                                      {.lane = NCK_LANE_add, .dst = 4, .src = {3, 2}},
+                                      {.lane = NCK_LANE_max, .dst = 3, .src = {4, 0}}};
+    nck_tile_prog p = {.compute = compute, .n_in = 3, .n_out = 1, .n_reg = 5, .n_op = 3, .op = ops};
+    p.out_reg = (const uint16_t[]){3};
+    nc_tensor in[3], y = tensor(got_bytes[0], type, 2, (int64_t[]){n0, n1}), gaps = y;
+    int64_t lead = form & 4 ? 1 : n0;
+    size_t bytes = nc_dtype_bytes(type);
+    gaps.data = got_bytes[1], gaps.strides[0] = n1 + 3;
+    in[0] = tensor(in_bytes[0], type, 2, (int64_t[]){n0, n1});
+    in[1] =
+        form & 1 ? tensor(in_bytes[1], type, 1, (int64_t[]){n1}) : tensor(in_bytes[1], type, 2, (int64_t[]){lead, 1});
+    in[2] = form & 2 ? tensor(in_bytes[2], type, 0, NULL) : tensor(in_bytes[2], type, 2, (int64_t[]){1, n1});
+    for (int i = 0; i < 3; i++) fill_random(type, in_bytes[i], n0 * n1);
+    nc_tensor *p_in[3] = {&in[0], &in[1], &in[2]}, *p_out[1] = {&y};
+    bool simple = lead == 1 || (form & 1) || n1 == 1; /* a column that is spread along the rows is walked */
+    CHECK(nck_tile_run_small(&p, p_in, p_out, n0 * n1) == simple);
+    p_out[0] = &gaps;
+    CHECK(n0 == 1 || !nck_tile_run_small(&p, p_in, p_out, n0 * n1));
+    run_tiles(&p, in, &y, NULL);
+    run_tiles(&p, in, &gaps, NULL);
+    for (int64_t r = 0; r < n0; r++)
+        CHECK(memcmp(got_bytes[0] + (size_t)(r * n1) * bytes, got_bytes[1] + (size_t)(r * (n1 + 3)) * bytes,
+                     (size_t)n1 * bytes) == 0);
+}
+
+TEST(small_tensors_have_the_bits_of_walked_ones) {
+    static const nc_dtype types[][2] = {{NC_FLOAT, NC_FLOAT},   {NC_DOUBLE, NC_DOUBLE}, {NC_FLOAT, NC_FLOAT16},
+                                        {NC_INT64, NC_INT64},   {NC_INT64, NC_INT32},   {NC_FLOAT, NC_BFLOAT16},
+                                        {NC_UINT64, NC_UINT64}, {NC_INT64, NC_UINT8}};
+    static const int64_t dims[][2] = {{1, 1}, {4, 8}, {5, 7}, {1, 16}, {16, 1}, {3, 33}, {2, 64}};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+            for (int form = 0; form < 8; form++)
+                small_and_walked(types[t][0], types[t][1], dims[d][0], dims[d][1], form);
+}
+
 TEST(compute_types) {
     CHECK(nck_tile_compute(NC_FLOAT16) == NC_FLOAT && nck_tile_compute(NC_BFLOAT16) == NC_FLOAT);
     CHECK(nck_tile_compute(NC_DOUBLE) == NC_DOUBLE && nck_tile_compute(NC_UINT64) == NC_UINT64);

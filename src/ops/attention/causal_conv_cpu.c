@@ -56,6 +56,6 @@ nc_code nc_causal_conv_run(const nc_call *c) {
     if (causal_conv_given(c, 3) != NULL && nc_tensor_numel(c->in[3]) != x->dims[0] * j.C * (j.K - 1))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "past_state does not hold %lld positions",
                            (long long)(j.K - 1));
-    nc_parallel(c->pool, x->dims[0] * j.C, run_channel, &j);
+    nc_parallel(nc_pool_for(c->pool, nc_tensor_numel(x) * j.K), x->dims[0] * j.C, run_channel, &j);
     return NC_OK;
 }

@@ -123,6 +123,6 @@ nc_code nc_linear_attention_run(const nc_call *c) {
                               .beta_columns = c->n_in > BETA && c->in[BETA]->data != NULL ? c->in[BETA]->dims[2] : 0};
     j.scale = (float)(r->scale != 0 ? r->scale : 1 / sqrt((double)j.dk));
     NC_TRY(linear_attention_check(c, &j, q->dims[0]));
-    nc_parallel(c->pool, q->dims[0] * j.Hkv, run_head, &j);
+    nc_parallel(nc_pool_for(c->pool, q->dims[0] * j.T * j.Hq * j.dk * j.dv), q->dims[0] * j.Hkv, run_head, &j);
     return NC_OK;
 }

@@ -96,6 +96,6 @@ nc_code nc_rotary_run(const nc_call *c) {
     j.head = packed ? j.D : j.S * j.D;
     j.row = packed ? j.H * j.D : j.D;
     NC_TRY(rotary_check(&j));
-    nc_parallel(c->pool, j.B * j.S, run_position, &j);
+    nc_parallel(nc_pool_for(c->pool, j.B * j.batch), j.B * j.S, run_position, &j);
     return NC_OK;
 }

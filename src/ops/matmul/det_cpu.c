@@ -73,7 +73,7 @@ static nc_code det_run(const nc_call *c, const nc_tensor *x, void (*item)(void *
                            (long long)x->dims[x->rank - 2], (long long)j.n);
     int64_t count = 1;
     for (int k = 0; k < x->rank - 2; k++) count *= x->dims[k];
-    nc_parallel(c->pool, count, item, &j);
+    nc_parallel(nc_pool_for(c->pool, count * j.n * j.n * j.n), count, item, &j);
     return NC_OK;
 }
 

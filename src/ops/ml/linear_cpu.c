@@ -95,7 +95,7 @@ static nc_code linear_run(const nc_call *c, void (*fn)(void *, int64_t)) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
                            "X has %lld features for %lld scores, there are %lld coefficients", (long long)r.features,
                            (long long)l->n, (long long)l->n_weights);
-    nc_parallel(c->pool, nc_ceil_div(r.n_rows, ROWS_PER_ITEM), fn, &r);
+    nc_parallel(nc_pool_for(c->pool, r.n_rows * l->n_weights), nc_ceil_div(r.n_rows, ROWS_PER_ITEM), fn, &r);
     return NC_OK;
 }
 

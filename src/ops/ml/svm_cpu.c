@@ -275,6 +275,6 @@ nc_code nc_svm_run(const nc_call *c) {
     if (rows * features != have)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "X has %lld features for %lld vectors of %lld numbers",
                            (long long)features, (long long)rows, (long long)have);
-    nc_parallel(c->pool, n, run_row, (void *)(uintptr_t)c);
+    nc_parallel(nc_pool_for(c->pool, n * have), n, run_row, (void *)(uintptr_t)c);
     return NC_OK;
 }

@@ -10,7 +10,7 @@ typedef struct trees_rows {
     bool *voted;
 } trees_rows;
 
-enum { ROWS_PER_ITEM = 32 };
+enum { ROWS_PER_ITEM = 32, STEPS = 16 /* elements of work that a tree costs a row */ };
 
 static void trees_store(const nc_tensor *y, int64_t i, double v) {
     if (y->dtype == NC_DOUBLE)
@@ -95,6 +95,6 @@ nc_code nc_trees_run(const nc_call *c) {
                            (long long)features, (long long)t->n_features);
     trees_rows r = {.t = t, .c = c, .scores = c->workspace};
     r.voted = (bool *)(r.scores + n * (t->forest.n_targets + 1));
-    nc_parallel(c->pool, nc_ceil_div(n, ROWS_PER_ITEM), run_rows, &r);
+    nc_parallel(nc_pool_for(c->pool, n * t->forest.n_roots * STEPS), nc_ceil_div(n, ROWS_PER_ITEM), run_rows, &r);
     return NC_OK;
 }

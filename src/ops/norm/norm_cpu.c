@@ -74,12 +74,18 @@ static size_t layer_workspace(const void *state, const nc_tensor *in, int n_in, 
     return 2 * padded(product(x, axis, x->rank)) + 2 * padded(product(x, 0, axis));
 }
 
+static bool has_dims(const nc_tensor *t, const int64_t *dims, int rank) {
+    for (int i = 0; t->rank == rank && i < rank; i++)
+        if (t->dims[i] != dims[i]) return false;
+    return t->rank == rank;
+}
+
 /* v over the normalized dims of x: where it lies, or spread out in `room`. *fits: it can be. */
 static const void *spread(const nc_call *c, const nc_tensor *v, const nc_tensor *x, int axis, void *room, bool *fits) {
     int64_t strides[NC_MAX_RANK], dense[NC_MAX_RANK], dims[NC_MAX_RANK];
     int rank = x->rank - axis, r_out;
     nc_tensor t;
-    if (v->data == NULL) return NULL;
+    if (v->data == NULL || has_dims(v, x->dims + axis, rank)) return v->data;
     nc_tensor_copy(&t, v);
     while (t.rank > rank && t.dims[0] == 1) { /* leading ones beyond the normalized dims */
         for (int i = 1; i < t.rank; i++) t.dims[i - 1] = t.dims[i], t.strides[i - 1] = t.strides[i];

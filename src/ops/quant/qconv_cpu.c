@@ -120,6 +120,6 @@ nc_code nc_qconv_run(const nc_call *c) {
     nck_qconv(&a, (char *)c->workspace + sums_bytes(s, y), c->pool);
     if (!s->linear) return NC_OK;
     planes p = {.c = c, .K = a.K, .n = nc_tensor_numel(y) / (a.N * a.K), .sums = a.y};
-    nc_parallel(c->pool, a.N * a.K, plane_item, &p);
+    nc_parallel(nc_pool_for(c->pool, nc_tensor_numel(y)), a.N * a.K, plane_item, &p);
     return NC_OK;
 }

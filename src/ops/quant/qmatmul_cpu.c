@@ -201,6 +201,6 @@ nc_code nc_qmatmul_run(const nc_call *c) {
     nck_walk batches;
     batches_of(&p, y, y->rank - (p.a->rank > 1) - (p.b->rank > 1), &batches);
     qmatmul_rows job = {.c = c, .p = &p, .sums = sums, .batches = &batches};
-    nc_parallel(c->pool, nc_tensor_numel(y) / p.N, row_item, &job);
+    nc_parallel(nc_pool_for(c->pool, nc_tensor_numel(y)), nc_tensor_numel(y) / p.N, row_item, &job);
     return NC_OK;
 }

@@ -20,7 +20,8 @@
 enum {
     ROWS = NCK_ATTN_ROWS,
     KEYS = 512, /* of a block */
-    GROUPS = 16
+    GROUPS = 16,
+    PER_ELEMENT = 4 /* multiply-adds that count as an element of work */
 };
 
 typedef struct attn_job {
@@ -187,5 +188,6 @@ void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
     if (j.n_groups == 1)
         attn_run_group(&j, 0);
     else
-        nc_parallel(pool, j.n_groups, attn_run_group, &j);
+        nc_parallel(nc_pool_for(pool, a->B * a->Hq * a->S * a->T * (a->D + a->Dv) / PER_ELEMENT), j.n_groups,
+                    attn_run_group, &j);
 }

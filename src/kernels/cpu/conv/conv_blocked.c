@@ -199,6 +199,7 @@ void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *
     j.w_pair = j.Cg * v->k[1] * v->k[2] * 2 * j.B;
     size_items(&j);
     nck_strip_taps(&j.t, taps);
+    pool = nc_pool_for(pool, s->N * j.Kb * v->out[1] * v->out[2] * j.Cg * v->k[1] * v->k[2]); /* a vector for each */
     if (j.t.copies)
         run_copied(&j, pool);
     else

@@ -91,7 +91,8 @@ static void cols_chunk(cols *c, int64_t p0, int64_t places) {
 }
 
 static void cols_gather(const nck_conv_shape *s, cols *c, nc_pool *pool) {
-    nc_parallel(pool, s->C / s->group * c->taps, s->type == NC_FLOAT ? cols_gather_f32 : cols_gather_f64, c);
+    int64_t rows = s->C / s->group * c->taps;
+    nc_parallel(nc_pool_for(pool, rows * c->m), rows, s->type == NC_FLOAT ? cols_gather_f32 : cols_gather_f64, c);
 }
 
 /* The window sees every element of x once, in order: x is its own columns. */
@@ -172,7 +173,8 @@ void nck_conv_cols_dx(const nck_conv_shape *s, const void *dy, const void *w, co
                                .c_rs = c.ld,
                                .c_cs = 1};
             nck_gemm(&a, rest, pool);
-            nc_parallel(pool, s->C / s->group, s->type == NC_FLOAT ? cols_scatter_f32 : cols_scatter_f64, &c);
+            nc_parallel(nc_pool_for(pool, rows * c.m), s->C / s->group,
+                        s->type == NC_FLOAT ? cols_scatter_f32 : cols_scatter_f64, &c);
         }
     }
 }
@@ -217,5 +219,6 @@ void nck_cols_to_image(nc_dtype type, const nck_window *w, int64_t planes, const
     cols_begin(&s, NULL, x);
     cols c = cols_columns(&s, x, strides, 0, 0, (void *)(uintptr_t)from);
     c.m = c.ld = places;
+    pool = nc_pool_for(pool, planes * c.taps * places);
     if (places > 0) nc_parallel(pool, planes, type == NC_FLOAT ? cols_scatter_f32 : cols_scatter_f64, &c);
 }

@@ -127,6 +127,7 @@ void nck_conv_blocked_depthwise(const nck_conv_blocked_args *a, nc_pool *pool) {
     j.small = (j.low > 0 || j.high < v->out[2]) && j.tall <= SMALL / j.B / j.wide;
     j.rows = j.small ? v->out[1] : nc_max64(1, nc_min64(v->out[1], ITEM_WORK / nc_max64(1, work)));
     j.parts = nc_ceil_div(v->out[1], j.rows);
+    pool = nc_pool_for(pool, a->shape.N * j.blocks * v->out[1] * v->out[2] * v->k[1] * v->k[2]);
     nc_parallel(pool, a->shape.N * j.blocks * j.parts, rows_item, &j);
 }
 

@@ -30,6 +30,7 @@ void nck_conv_depthwise(const nck_conv_shape *s, const void *x, const int64_t x_
         nck_window_places(&s->w, 2, 0, &j.low, &end);
         nck_window_places(&s->w, 2, s->w.k[2] - 1, &end, &j.high);
     }
+    pool = nc_pool_for(pool, s->N * s->K * nck_window_n_out(&s->w) * nck_window_n_k(&s->w));
     nc_parallel(pool, s->N * s->K, s->type == NC_FLOAT ? depthwise_plane_f32 : depthwise_plane_f64, &j);
 }
 
@@ -44,5 +45,5 @@ typedef struct sums {
 
 void nck_conv_sum_places(nc_dtype type, int64_t N, int64_t K, int64_t places, const void *y, void *db, nc_pool *pool) {
     sums s = {.N = N, .K = K, .places = places, .y = y, .db = db};
-    nc_parallel(pool, K, type == NC_FLOAT ? sum_places_f32 : sum_places_f64, &s);
+    nc_parallel(nc_pool_for(pool, N * K * places), K, type == NC_FLOAT ? sum_places_f32 : sum_places_f64, &s);
 }

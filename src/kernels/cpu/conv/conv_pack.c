@@ -91,11 +91,11 @@ static conv_job channels_job(int64_t block, int64_t C, int64_t spatial, const fl
 void nck_pack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst,
                        nc_pool *pool) {
     conv_job j = channels_job(block, C, spatial, x, dst);
-    nc_parallel(pool, N * j.n_blocks * j.parts, pack_item, &j);
+    nc_parallel(nc_pool_for(pool, N * C * spatial), N * j.n_blocks * j.parts, pack_item, &j);
 }
 
 void nck_unpack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst,
                          nc_pool *pool) {
     conv_job j = channels_job(block, C, spatial, x, dst);
-    nc_parallel(pool, N * j.n_blocks * j.parts, unpack_item, &j);
+    nc_parallel(nc_pool_for(pool, N * C * spatial), N * j.n_blocks * j.parts, unpack_item, &j);
 }

@@ -9,6 +9,7 @@
 
 void nck_conv_plain(const nck_conv_args *a, nc_pool *pool) {
     nck_conv_args copy = *a;
-    nc_parallel(pool, a->shape.N * a->shape.K, a->shape.type == NC_FLOAT ? conv_plain_item_f32 : conv_plain_item_f64,
-                &copy);
+    const nck_conv_shape *s = &a->shape;
+    pool = nc_pool_for(pool, s->N * s->K * (s->C / s->group) * nck_window_n_out(&s->w) * nck_window_n_k(&s->w));
+    nc_parallel(pool, s->N * s->K, s->type == NC_FLOAT ? conv_plain_item_f32 : conv_plain_item_f64, &copy);
 }

@@ -22,6 +22,8 @@ typedef struct deform_tap {
 #include "kernels/cpu/per_float.inc"
 
 void nck_deform_run(const nck_deform *d, nc_pool *pool) {
+    int64_t terms = d->w->dims[1] * d->w->dims[2] * d->w->dims[3];
+    pool = nc_pool_for(pool, nc_tensor_numel(d->y) * terms);
     nc_parallel(pool, d->y->dims[0] * d->y->dims[2], d->x->dtype == NC_DOUBLE ? deform_row_f64 : deform_row_f32,
                 (void *)(uintptr_t)d);
 }

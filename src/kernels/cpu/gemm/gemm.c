@@ -4,7 +4,8 @@
  * product. For each block panels of A (up to mr rows) and of B (nr columns) are packed, then tiles of C are computed,
  * one item each, with the cuts of K inside of the item. What only one tile needs it packs itself, close to its use:
  * rows of A where a tile has all the columns, and each panel of B, a cut at a time, where it has all the rows. With at
- * most DIRECT_M rows a row-major B is read in place: packing it would cost more than the product.
+ * most DIRECT_M rows a row-major B is read in place: packing it would cost more than the product. A product
+ * of few multiply-adds skips all of this (gemm_small.inc).
  *
  * Rows are spread evenly: 128 rows are 8 panels of 13 and 2 of 12, not 9 of 14 and a poor one of 2.
  *
@@ -15,7 +16,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm_kernel.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_narrow.h"
 
 #include <limits.h>
 
@@ -32,7 +33,9 @@ enum {
     PACK_TERMS = 16,     /* rows of B that panels are packed from together: whole lines and few pages at a time */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
-    DIRECT_M = 8
+    DIRECT_M = 8,
+    SMALL_WORK = 4096,        /* multiply-adds of a product that is neither packed nor blocked */
+    ALONE_WORK = 4 * NC_ALONE /* and of one that wakes no thread */
 };
 
 typedef struct gemm_run {
@@ -295,6 +298,10 @@ static void gemm_rows(gemm_run *r, nc_pool *pool) {
     }
 }
 
+static bool gemm_is_within(const nck_gemm_args *g, int64_t work) {
+    return g->M <= work && g->N <= work && g->K <= work && g->M * g->N <= work && g->M * g->N * g->K <= work;
+}
+
 void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
     const nck_gemm_unit *u = gemm_unit_for(g->type);
     gemm_run r = {.g = g, .u = u, .es = nc_dtype_bytes(g->type), .a_pack = workspace};
@@ -303,6 +310,12 @@ void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
         gemm_scale_only(g, u);
         return;
     }
+    if (g->K <= NCK_GEMM_SMALL_K && gemm_is_within(g, SMALL_WORK)) {
+        const nck_gemm_table *t = nck_narrow_gemm();
+        (g->type == NC_FLOAT ? t->f32 : t->f64).small(g, u->nr);
+        return;
+    }
+    if (gemm_is_within(g, ALONE_WORK)) pool = NULL;
     r.b_pack = r.a_pack + gemm_a_bytes(r.es, g->M, g->K);
     r.direct = !g->b_packed && g->M <= DIRECT_M && g->b_cs == 1 && (uintptr_t)g->b % r.es == 0;
     r.tile_packs_b = !g->b_packed && gemm_is_low(u, g->M, g->K);

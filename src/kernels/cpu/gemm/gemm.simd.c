@@ -45,27 +45,33 @@ enum { MR = 4, NV = 2 };
 /* Vectors that the lanes of the widest panel fill: MR rows, or NV vectors of columns. */
 enum { MAX_GROUPS = 4 };
 _Static_assert((int)MR <= MAX_GROUPS * V_LEN_f64 && (int)NV <= (int)MAX_GROUPS, "a panel fits its groups");
-_Static_assert((int)MR * NV * V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
+_Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 
 #define TEXT "kernels/cpu/gemm/gemm_pack.inc"
 #include "kernels/cpu/per_float.inc"
 #define TEXT "kernels/cpu/gemm/gemm_micro.inc"
 #include "kernels/cpu/per_float.inc"
 
+#define TEXT "kernels/cpu/gemm/gemm_small.inc"
+#include "kernels/cpu/per_float.inc"
+
 #define MICRO_F32(rows) [rows] = gemm_micro_f32_##rows,
 #define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
+    .width = V_LEN_f32,
     .f32 = {.mr = MR,
             .nr = NV * V_LEN_f32,
             .micro = {EACH_ROWS(MICRO_F32)},
             .band = gemm_band_f32,
             .store = gemm_store_f32,
-            .pack = gemm_pack_f32},
+            .pack = gemm_pack_f32,
+            .small = gemm_small_f32},
     .f64 = {.mr = MR,
             .nr = NV * V_LEN_f64,
             .micro = {EACH_ROWS(MICRO_F64)},
             .band = gemm_band_f64,
             .store = gemm_store_f64,
-            .pack = gemm_pack_f64},
+            .pack = gemm_pack_f64,
+            .small = gemm_small_f64},
 };

@@ -14,9 +14,11 @@
 #include "kernels/cpu/gemm/gemm_int.inc"
 
 void nck_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
-    nck_gemm_args copy = *g;
-    if (nc_dtype_is_float(g->type))
+    if (nc_dtype_is_float(g->type)) {
         nck_gemm(g, workspace, pool);
-    else
-        nc_parallel(pool, g->M, nc_dtype_bytes(g->type) == 4 ? gemm_int_row_u32 : gemm_int_row_u64, &copy);
+        return;
+    }
+    nck_gemm_args copy = *g;
+    nc_parallel(nc_pool_for(pool, g->M * g->N * g->K), g->M,
+                nc_dtype_bytes(g->type) == 4 ? gemm_int_row_u32 : gemm_int_row_u64, &copy);
 }

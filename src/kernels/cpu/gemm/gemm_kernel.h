@@ -9,9 +9,9 @@
 #ifndef NCK_GEMM_KERNEL_H
 #define NCK_GEMM_KERNEL_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "kernels/cpu/gemm/gemm.h"
 
+#define NCK_GEMM_SMALL_K 64 /* terms that nck_gemm_small takes */
 #define NCK_GEMM_MAX_MR 16
 #define NCK_GEMM_MAX_TILE 512 /* elements of the largest tile, mr * nr */
 #define NCK_GEMM_OVERREAD 64  /* bytes behind a panel of A that a micro-kernel may read */
@@ -40,15 +40,21 @@ typedef struct nck_gemm_out {
 } nck_gemm_out;
 typedef void nck_gemm_store(const nck_gemm_out *o);
 
+/* The whole product, K at most NCK_GEMM_SMALL_K, without workspace: for what is too small to be packed and blocked.
+ * nr: of the table that packed B. */
+typedef void nck_gemm_small(const nck_gemm_args *g, int nr);
+
 typedef struct nck_gemm_unit {
     int mr, nr;
     nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_gemm_band *band;
     nck_gemm_store *store;
     nck_gemm_pack *pack;
+    nck_gemm_small *small;
 } nck_gemm_unit;
 
 typedef struct nck_gemm_table {
+    int width; /* floats of a vector */
     nck_gemm_unit f32, f64;
 } nck_gemm_table;
 

@@ -167,42 +167,87 @@ TEST(gemm_row_bits_do_not_depend_on_the_other_rows) {
     operands_release(&one);
 }
 
+/* A corner of a product that is blocked, and the same corner as a product of its own that is too small for it. */
+static void check_corner(nc_dtype type, gemm_case c, int64_t m, int64_t n) {
+    operands all;
+    REQUIRE(operands_init(&all, type, &c));
+    multiply(&all, all.want, false, 1);
+    operands corner = all;
+    corner.args.M = m, corner.args.N = n;
+    for (int i = 0; nck_isa_at(i); i++)
+        for (int packed = 0; packed < 2; packed++) {
+            CHECK(nck_isa_set_for_test(nck_isa_at(i)->name));
+            multiply(&corner, corner.got, packed, 1);
+            for (int64_t r = 0; r < c.M; r++)
+                for (int64_t j = 0; j < c.N; j++) {
+                    size_t at = (size_t)(r * all.args.c_rs + j * all.args.c_cs) * all.es;
+                    const char *want = r < m && j < n ? all.want : all.c0; /* what is not of the corner stays */
+                    CHECK(memcmp(all.got + at, want + at, all.es) == 0);
+                }
+        }
+    CHECK(nck_isa_set_for_test(NULL));
+    operands_release(&all);
+}
+
+TEST(gemm_small_has_the_bits_of_the_blocked_one) {
+    static const int64_t corners[][2] = {{1, 1}, {4, 8}, {5, 7}, {1, 40}, {9, 1}, {3, 17}, {2, 16}};
+    static const struct {
+        int64_t K;
+        double alpha, beta;
+        bool turned;
+        char bias;
+    } ways[] = {{1, 1, 0, 0, 0},     {8, 1, 0, 0, 'r'}, {7, 1, 0, 1, 'c'},     {19, 0.5, 2, 0, 'm'},
+                {33, -1, 1, 1, 's'}, {64, 1, 0, 0, 0},  {64, 3, 0.25, 1, 'r'}, {65, 1, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof corners / sizeof *corners; i++)
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+            for (int turned_c = 0; turned_c < 2; turned_c++) {
+                bool t = ways[w].turned;
+                gemm_case c = {70, 90, ways[w].K, ways[w].alpha, ways[w].beta, t, t, turned_c, ways[w].bias};
+                check_corner(NC_FLOAT, c, corners[i][0], corners[i][1]);
+                check_corner(NC_DOUBLE, c, corners[i][0], corners[i][1]);
+            }
+}
+
 /* One bad number in A spoils its row alone, one in B its column alone; zero beta hides NaN in C. */
 TEST(gemm_nan_stays_in_its_row_and_column) {
-    operands o;
-    gemm_case c = {11, 29, 19, 1, 0, 0, 0, 0, 0};
-    REQUIRE(operands_init(&o, NC_FLOAT, &c));
-    ((float *)(void *)o.a)[3 * 19 + 5] = NAN;
-    ((float *)(void *)o.b)[7 * 29 + 28] = INFINITY;
-    for (int i = 0; i < 11 * 29; i++) ((float *)(void *)o.c0)[i] = NAN;
-    for (int packed = 0; packed < 2; packed++) {
-        multiply(&o, o.got, packed, 1);
-        for (int i = 0; i < 11; i++)
-            for (int j = 0; j < 29; j++) {
-                float v = ((float *)(void *)o.got)[i * 29 + j];
-                CHECK(i == 3 ? isnan(v) : j == 28 ? isinf(v) : isfinite(v));
-            }
+    for (int64_t M = 4; M <= 11; M += 7) { /* a small product and a blocked one */
+        operands o;
+        gemm_case c = {M, 29, 19, 1, 0, 0, 0, 0, 0};
+        REQUIRE(operands_init(&o, NC_FLOAT, &c));
+        ((float *)(void *)o.a)[3 * 19 + 5] = NAN;
+        ((float *)(void *)o.b)[7 * 29 + 28] = INFINITY;
+        for (int64_t i = 0; i < M * 29; i++) ((float *)(void *)o.c0)[i] = NAN;
+        for (int packed = 0; packed < 2; packed++) {
+            multiply(&o, o.got, packed, 1);
+            for (int64_t i = 0; i < M; i++)
+                for (int j = 0; j < 29; j++) {
+                    float v = ((float *)(void *)o.got)[i * 29 + j];
+                    CHECK(i == 3 ? isnan(v) : j == 28 ? isinf(v) : isfinite(v));
+                }
+        }
+        operands_release(&o);
     }
-    operands_release(&o);
 }
 
 TEST(gemm_unaligned) {
-    operands o;
-    gemm_case c = {6, 25, 33, 1, 0, 0, 0, 0, 0};
-    REQUIRE(operands_init(&o, NC_FLOAT, &c));
-    multiply(&o, o.want, false, 1);
-    char *a = nc_alloc(6 * 33 * 4 + 1), *b = nc_alloc(33 * 25 * 4 + 1);
-    REQUIRE(a && b);
-    memcpy(a + 1, o.a, 6 * 33 * 4);
-    memcpy(b + 1, o.b, 33 * 25 * 4);
-    o.args.a = a + 1;
-    o.args.b = b + 1;
-    for (int packed = 0; packed < 2; packed++) {
-        multiply(&o, o.got, packed, 1);
-        CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
+    for (int64_t M = 4; M <= 6; M += 2) { /* a small product and a blocked one */
+        operands o;
+        gemm_case c = {M, 25, 33, 1, 0, 0, 0, 0, 0};
+        REQUIRE(operands_init(&o, NC_FLOAT, &c));
+        multiply(&o, o.want, false, 1);
+        char *a = nc_alloc(6 * 33 * 4 + 1), *b = nc_alloc(33 * 25 * 4 + 1);
+        REQUIRE(a && b);
+        memcpy(a + 1, o.a, (size_t)M * 33 * 4);
+        memcpy(b + 1, o.b, 33 * 25 * 4);
+        o.args.a = a + 1;
+        o.args.b = b + 1;
+        for (int packed = 0; packed < 2; packed++) {
+            multiply(&o, o.got, packed, 1);
+            CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
+        }
+        nc_free(a), nc_free(b);
+        operands_release(&o);
     }
-    nc_free(a), nc_free(b);
-    operands_release(&o);
 }
 
 TEST(gemm_workspace_grows) {

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { STEPS = 4 }; /* elements of work that an index costs */
+
 #define SUFFIX f32
 #define ELEM float
 #define SUM_AS float
@@ -106,7 +108,7 @@ static nc_code elements_run(elements_job *j, nck_bad_index *bad, nc_pool *pool) 
     j->bytes = nc_dtype_bytes(j->data->dtype);
     j->inner_len = n / outer;
     nc_dense_strides(j->data->dims, j->data->rank, j->strides);
-    nc_parallel(n < 4096 ? NULL : pool, outer, elements_item, j);
+    nc_parallel(nc_pool_for(pool, n * STEPS), outer, elements_item, j);
     return NC_OK;
 }
 

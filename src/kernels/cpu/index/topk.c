@@ -93,7 +93,10 @@ size_t nck_topk_workspace(int64_t outer, int64_t k, int64_t inner) {
     return (size_t)outer * (size_t)k * (size_t)inner * sizeof(int64_t);
 }
 
+enum { STEPS = 4 }; /* elements of work that one of x costs */
+
 void nck_topk_run(const nck_topk *t, void *workspace, nc_pool *pool) {
     topk_job j = {t, workspace};
-    if (t->k > 0) nc_parallel(t->outer * t->inner * t->axis < 4096 ? NULL : pool, t->outer * t->inner, topk_item, &j);
+    if (t->k > 0)
+        nc_parallel(nc_pool_for(pool, t->outer * t->inner * t->axis * STEPS), t->outer * t->inner, topk_item, &j);
 }

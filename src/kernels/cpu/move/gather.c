@@ -7,12 +7,14 @@
 
 #include <string.h>
 
-enum { ITEM_BYTES = 1 << 16, COLUMNS = 1024 };
+enum { ITEM_BYTES = 1 << 16, COLUMNS = 1024, FEW = 64 };
 
 typedef struct rows_job {
     int64_t outer, axis, n, inner; /* inner: bytes for gather, elements for scatter */
     nc_dtype idx_type;
     const void *index;
+    const int64_t
+        *offsets; /* gather of at most FEW indices: of their rows, in bytes from the start of a slice; else NULL */
     const char *src;
     char *dst;
     int64_t per_item;
@@ -29,11 +31,16 @@ static int64_t wrapped(const rows_job *j, int64_t i) {
     return v < 0 ? v + j->axis : v;
 }
 
-static nc_code check_indices(nc_dtype t, const void *index, int64_t n, int64_t axis, int64_t *bad) {
+/* With offsets also where the row of each index starts, in units of `inner` per row. */
+static nc_code check_indices(nc_dtype t, const void *index, int64_t n, int64_t axis, int64_t *bad, int64_t inner,
+                             int64_t *offsets) {
     if (t != NC_INT32 && t != NC_INT64) return NC_E_TYPE;
     for (int64_t i = 0; i < n; i++) {
         int64_t v = index_at(t, index, i);
-        if (v >= -axis && v < axis) continue;
+        if (v >= -axis && v < axis) {
+            if (offsets) offsets[i] = (v < 0 ? v + axis : v) * inner;
+            continue;
+        }
         if (bad) *bad = v;
         return NC_E_DATA;
     }
@@ -42,10 +49,15 @@ static nc_code check_indices(nc_dtype t, const void *index, int64_t n, int64_t a
 
 /* Rows of a size that the compiler knows are moved without a call. */
 static inline void gather_rows(const rows_job *j, int64_t r, int64_t end, int64_t inner) {
-    int64_t base = r / j->n * j->axis, i = r % j->n;
-    for (; r < end; r++) {
-        memcpy(j->dst + r * inner, j->src + (base + wrapped(j, i)) * inner, (size_t)inner);
-        if (++i == j->n) i = 0, base += j->axis;
+    int64_t outer = r == 0 ? 0 : r / j->n, i = r - outer * j->n;
+    const char *slice = j->src + outer * j->axis * inner;
+    char *dst = j->dst + r * inner;
+    for (int64_t to; r < end; r += to - i, i = 0, slice += j->axis * inner) {
+        to = nc_min64(j->n, i + end - r);
+        if (j->offsets)
+            for (int64_t k = i; k < to; k++, dst += inner) memcpy(dst, slice + j->offsets[k], (size_t)inner);
+        else
+            for (int64_t k = i; k < to; k++, dst += inner) memcpy(dst, slice + wrapped(j, k) * inner, (size_t)inner);
     }
 }
 
@@ -62,17 +74,25 @@ static void gather_item(void *ctx, int64_t item) {
 nc_code nck_gather(int64_t outer, int64_t axis, size_t inner_bytes, const void *data, nc_dtype idx_type, int64_t n,
                    const void *index, void *out, int64_t *bad, nc_pool *pool) {
     if (outer == 0 || inner_bytes == 0 || n == 0) return NC_OK;
-    NC_TRY(check_indices(idx_type, index, n, axis, bad));
+    int64_t offsets[FEW], rows = outer * n;
+    bool few = n <= FEW && outer > 1;
+    NC_TRY(check_indices(idx_type, index, n, axis, bad, (int64_t)inner_bytes, few ? offsets : NULL));
     rows_job j = {.outer = outer,
                   .axis = axis,
                   .n = n,
                   .inner = (int64_t)inner_bytes,
                   .idx_type = idx_type,
                   .index = index,
+                  .offsets = few ? offsets : NULL,
                   .src = data,
-                  .dst = out};
-    j.per_item = nc_max64(1, ITEM_BYTES / nc_max64(j.inner, 16));
-    nc_parallel(pool, nc_ceil_div(outer * n, j.per_item), gather_item, &j);
+                  .dst = out,
+                  .per_item = rows};
+    int64_t row_bytes = nc_max64(j.inner, 16), items = 1;
+    if (rows * row_bytes > ITEM_BYTES) {
+        j.per_item = nc_max64(1, ITEM_BYTES / row_bytes);
+        items = nc_ceil_div(rows, j.per_item);
+    }
+    nc_parallel(pool, items, gather_item, &j);
     return NC_OK;
 }
 
@@ -102,7 +122,7 @@ nc_code nck_scatter_add(nc_dtype type, int64_t outer, int64_t axis, int64_t inne
                         int64_t n, const void *index, const void *src, int64_t *bad, nc_pool *pool) {
     if (type != NC_FLOAT && type != NC_DOUBLE && type != NC_INT32 && type != NC_INT64) return NC_E_UNSUPPORTED;
     if (outer == 0 || inner == 0 || n == 0) return NC_OK;
-    NC_TRY(check_indices(idx_type, index, n, axis, bad));
+    NC_TRY(check_indices(idx_type, index, n, axis, bad, 0, NULL));
     rows_job j = {.outer = outer,
                   .axis = axis,
                   .n = n,
@@ -113,6 +133,6 @@ nc_code nck_scatter_add(nc_dtype type, int64_t outer, int64_t axis, int64_t inne
                   .dst = data,
                   .type = type,
                   .n_columns = nc_ceil_div(inner, COLUMNS)};
-    nc_parallel(pool, outer * j.n_columns, scatter_item, &j);
+    nc_parallel(nc_pool_for(pool, outer * n * inner), outer * j.n_columns, scatter_item, &j);
     return NC_OK;
 }

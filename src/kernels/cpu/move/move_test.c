@@ -101,6 +101,34 @@ TEST(move_gather) {
     CHECK_INT(nck_gather(2, 0, 8, data, NC_INT64, 0, i64, out, &bad, NULL), NC_OK);
 }
 
+/* Few indices and many, rows of every width, in one item and in several. */
+static void check_gather(int64_t outer, int64_t axis, int64_t n, int64_t inner) {
+    char *data = nc_alloc((size_t)(outer * axis * inner)), *out = nc_alloc((size_t)(outer * n * inner));
+    int64_t *index = nc_alloc((size_t)n * sizeof *index), bad;
+    nc_pool *pool = nc_pool_create(3);
+    REQUIRE(data && out && index && pool);
+    for (int64_t i = 0; i < outer * axis * inner; i++) data[i] = (char)(i * 31 + i / 251);
+    for (int64_t i = 0; i < n; i++) index[i] = i * 7 % (2 * axis) - axis;
+    CHECK_INT(nck_gather(outer, axis, (size_t)inner, data, NC_INT64, n, index, out, &bad, pool), NC_OK);
+    for (int64_t r = 0; r < outer * n; r++) {
+        int64_t from = r / n * axis + (index[r % n] + axis) % axis;
+        CHECK(memcmp(out + r * inner, data + from * inner, (size_t)inner) == 0);
+    }
+    nc_pool_destroy(pool);
+    nc_free(data), nc_free(out), nc_free(index);
+}
+
+TEST(move_gather_widths) {
+    for (int64_t inner = 1; inner <= 9; inner++) {
+        check_gather(1, 5, 3, inner);
+        check_gather(4, 8, 8, inner);
+        check_gather(3, 5, 64, inner);
+        check_gather(3, 5, 65, inner);
+        check_gather(200, 5, 60, inner);
+        check_gather(200, 5, 70, inner);
+    }
+}
+
 static void scatter_all(float *dst, const float *src, const int32_t *index, int threads) {
     nc_pool *pool = nc_pool_create(threads);
     int64_t bad;

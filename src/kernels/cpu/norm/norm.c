@@ -3,7 +3,7 @@
 #include "kernels/cpu/norm/norm.h"
 
 #include "base/intmath.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_narrow.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
 
@@ -22,14 +22,20 @@ typedef struct norm_job {
 #include "kernels/cpu/per_float.inc"
 
 void nck_norm_rows(const nck_norm_args *a, nc_pool *pool) {
-    norm_job j = {.a = a, .table = nck_isa_get()->reduce, .per_item = a->cols >= ITEM ? 1 : ITEM / (a->cols + 1)};
-    if (a->rows == 0) return;
-    nc_parallel(pool, nc_ceil_div(a->rows, j.per_item), a->type == NC_FLOAT ? norm_item_f32 : norm_item_f64, &j);
+    norm_job j = {.a = a, .per_item = a->rows};
+    j.table = a->cols <= NCK_NARROW_ROW ? nck_narrow_reduce() : nck_isa_get()->reduce;
+    int64_t items = a->rows > 0;
+    if (a->rows > ITEM || a->cols >= ITEM || a->rows * a->cols > ITEM) {
+        j.per_item = nc_max64(1, ITEM / (a->cols + 1));
+        items = nc_ceil_div(a->rows, j.per_item);
+    }
+    nc_parallel(pool, items, a->type == NC_FLOAT ? norm_item_f32 : norm_item_f64, &j);
 }
 
 void nck_norm_by_channel(const nck_norm_channels *a, nc_pool *pool) {
     nck_norm_channels copy = *a;
-    nc_parallel(pool, a->N * a->C, a->type == NC_FLOAT ? norm_channel_item_f32 : norm_channel_item_f64, &copy);
+    nc_parallel(nc_pool_for(pool, a->N * a->C * a->size), a->N * a->C,
+                a->type == NC_FLOAT ? norm_channel_item_f32 : norm_channel_item_f64, &copy);
 }
 
 /* ---- statistics ---- */
@@ -47,5 +53,5 @@ typedef struct norm_stats {
 void nck_channel_stats(nc_dtype type, int64_t N, int64_t C, int64_t S, const void *x, void *mean, void *var,
                        nc_pool *pool) {
     norm_stats s = {.table = nck_isa_get()->reduce, .N = N, .C = C, .S = S, .x = x, .mean = mean, .var = var};
-    nc_parallel(pool, C, type == NC_FLOAT ? norm_stats_f32 : norm_stats_f64, &s);
+    nc_parallel(nc_pool_for(pool, N * C * S), C, type == NC_FLOAT ? norm_stats_f32 : norm_stats_f64, &s);
 }

@@ -39,7 +39,8 @@ void nck_norm_grad(const nck_norm_args *a, const void *dy, void *dx, void *dscal
     if (a->rows > 0) {
         j.per_block = block_rows(a->rows);
         j.blocks = nc_ceil_div(a->rows, j.per_block);
-        nc_parallel(pool, j.blocks, f32 ? norm_grad_block_f32 : norm_grad_block_f64, &j);
+        nc_parallel(nc_pool_for(pool, a->rows * a->cols), j.blocks, f32 ? norm_grad_block_f32 : norm_grad_block_f64,
+                    &j);
     }
     if (dscale || dbias) (f32 ? norm_grad_join_f32 : norm_grad_join_f64)(&j);
 }

@@ -133,33 +133,42 @@ enum { SPAN = 1024 };
 #define TEXT "kernels/cpu/pool/pool_average.inc"
 #include "kernels/cpu/per_float.inc"
 
+static nc_pool *pool_for(const nck_pool_args *a, nc_pool *pool) {
+    return nc_pool_for(pool, a->planes * nck_window_n_out(&a->w) * nck_window_n_k(&a->w));
+}
+
 void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_pool *pool) {
     pool_job j = {.a = a, .index = index, .column_major = column_major};
     bool f32 = a->type == NC_FLOAT, f64 = a->type == NC_DOUBLE, i8 = a->type == NC_INT8;
     if (index == NULL && PIECE * a->w.stride[2] + a->w.k[2] * a->w.dil[2] <= SPAN)
-        nc_parallel(pool, a->planes,
+        nc_parallel(pool_for(a, pool), a->planes,
                     f32   ? pool_max_lines_f32
                     : f64 ? pool_max_lines_f64
                     : i8  ? pool_max_lines_i8
                           : pool_max_lines_u8,
                     &j);
     else
-        nc_parallel(pool, a->planes, f32 ? pool_max_f32 : f64 ? pool_max_f64 : i8 ? pool_max_i8 : pool_max_u8, &j);
+        nc_parallel(pool_for(a, pool), a->planes,
+                    f32   ? pool_max_f32
+                    : f64 ? pool_max_f64
+                    : i8  ? pool_max_i8
+                          : pool_max_u8,
+                    &j);
 }
 
 void nck_pool_average(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {
     pool_job j = {.a = a, .by = by};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_average_f32 : pool_average_f64, &j);
+    nc_parallel(pool_for(a, pool), a->planes, a->type == NC_FLOAT ? pool_average_f32 : pool_average_f64, &j);
 }
 
 void nck_pool_average_grad(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {
     pool_job j = {.a = a, .by = by};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_average_grad_f32 : pool_average_grad_f64, &j);
+    nc_parallel(pool_for(a, pool), a->planes, a->type == NC_FLOAT ? pool_average_grad_f32 : pool_average_grad_f64, &j);
 }
 
 void nck_pool_lp(const nck_pool_args *a, double p, nc_pool *pool) {
     pool_job j = {.a = a, .p = p};
-    nc_parallel(pool, a->planes, a->type == NC_FLOAT ? pool_lp_f32 : pool_lp_f64, &j);
+    nc_parallel(pool_for(a, pool), a->planes, a->type == NC_FLOAT ? pool_lp_f32 : pool_lp_f64, &j);
 }
 
 /* ---- placing ---- */
@@ -184,6 +193,6 @@ nc_code nck_pool_place(nc_dtype type, int64_t planes, int64_t m, int64_t n, cons
         *bad = at;
         return NC_E_DATA;
     }
-    nc_parallel(pool, planes, type == NC_FLOAT ? pool_place_f32 : pool_place_f64, &p);
+    nc_parallel(nc_pool_for(pool, planes * m), planes, type == NC_FLOAT ? pool_place_f32 : pool_place_f64, &p);
     return NC_OK;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { MR = NCK_QGEMM_MR, NR = NCK_QGEMM_NR, KC = 512, MB = 512, NC = 2048, PACK_PANELS = 8, TILE_ROWS = 64 };
+enum { PER_ELEMENT = 4 }; /* multiply-adds that count as an element of work */
 
 typedef struct qgemm_run {
     const nck_qgemm_args *g;
@@ -121,6 +122,7 @@ static void qgemm_tile_item(void *ctx, int64_t item) {
 
 static void qgemm_compute(qgemm_run *r, nc_pool *pool) {
     qgemm_run packing = *r;
+    pool = nc_pool_for(pool, r->rows * r->cols * r->kc / PER_ELEMENT);
     packing.n_pack_a = nc_ceil_div(nc_ceil_div(r->rows, MR), PACK_PANELS);
     int64_t n_pack_b = r->i0 == 0 ? nc_ceil_div(nc_ceil_div(r->cols, NR), PACK_PANELS) : 0;
     nc_parallel(pool, packing.n_pack_a + n_pack_b, qgemm_pack_item, &packing);

@@ -1,26 +1,34 @@
 /* kernels/cpu/reduce/along.c: see along.h. x is seen as (outer, n, inner), the axis in the middle; an item is a strip
- * of up to STRIP neighbouring lines, walked together row by row, so that memory is read in order. */
+ * of up to STRIP neighbouring lines, walked together row by row, so that memory is read in order. Where a line's own
+ * elements are neighbours (inner is 1) an item is some whole lines, walked one after the other. */
 #include "kernels/cpu/reduce/along.h"
 
 #include "base/intmath.h"
 #include "kernels/cpu/per_type.h"
 
-enum { STRIP = 64, ALONE = 16384 };
+enum { STRIP = 64, ITEM = 4096 };
 
 typedef struct along_job {
     const void *x;
     void *out;
-    int64_t n, inner, n_strips;
+    int64_t n, inner, outer;
+    int64_t n_strips; /* inner > 1: strips side by side */
+    int64_t per_item; /* inner == 1: lines of an item */
     bool smallest, last;
     bool product, exclusive, reverse;
 } along_job;
 
-/* The item's lines: x + *from, `width` of them side by side, rows `inner` apart. */
+/* The item's lines: x + *from, as many as is returned: side by side with rows `inner` apart, or behind one another. */
 static int64_t along_strip_of(const along_job *j, int64_t item, int64_t *from, int64_t *first) {
+    if (j->inner == 1) {
+        *first = item * j->per_item;
+        *from = *first * j->n;
+        return nc_min64(j->per_item, j->outer - *first);
+    }
     int64_t outer = item / j->n_strips, c = item % j->n_strips * STRIP;
     *from = outer * j->n * j->inner + c;
     *first = outer * j->inner + c;
-    return j->inner - c < STRIP ? j->inner - c : STRIP;
+    return nc_min64(STRIP, j->inner - c);
 }
 
 #define SUFFIX f32
@@ -82,16 +90,19 @@ enum { N_LOOPS = sizeof loops / sizeof loops[0] };
 static int along_start(along_job *j, const nc_tensor *x, int axis, int64_t *n_items) {
     int type = 0;
     while (type < N_LOOPS && loops[type].type != x->dtype) type++;
-    int64_t outer = 1;
-    j->x = x->data, j->n = x->dims[axis], j->inner = 1;
-    for (int d = 0; d < x->rank; d++) *(d < axis ? &outer : &j->inner) *= d == axis ? 1 : x->dims[d];
+    j->x = x->data, j->n = x->dims[axis], j->inner = j->outer = 1;
+    for (int d = 0; d < axis; d++) j->outer *= x->dims[d];
+    for (int d = axis + 1; d < x->rank; d++) j->inner *= x->dims[d];
     j->n_strips = nc_ceil_div(j->inner, STRIP);
-    *n_items = outer * j->n_strips;
+    *n_items = j->outer * j->n_strips;
+    if (j->inner != 1) return type;
+    bool one = j->outer <= ITEM && j->n <= ITEM && j->outer * j->n <= ITEM;
+    j->per_item = one ? j->outer : nc_max64(1, ITEM / (j->n + 1));
+    *n_items = one ? 1 : nc_ceil_div(j->outer, j->per_item);
     return type;
 }
 
-/* Waking threads costs more than a few thousand elements. */
-static nc_pool *along_pool(const nc_tensor *x, nc_pool *pool) { return nc_tensor_numel(x) < ALONE ? NULL : pool; }
+static nc_pool *along_pool(const nc_tensor *x, nc_pool *pool) { return nc_pool_for(pool, nc_tensor_numel(x)); }
 
 nc_code nck_arg(const nc_tensor *x, int axis, bool smallest, bool last, int64_t *out, nc_pool *pool) {
     along_job j = {.out = out, .smallest = smallest, .last = last};

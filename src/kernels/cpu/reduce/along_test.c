@@ -34,6 +34,9 @@ static void check_arg(int64_t outer, int64_t n, int64_t inner) {
 TEST(arg_of_lines) {
     check_arg(1, 1, 1);
     check_arg(3, 5, 1);
+    check_arg(700, 5, 1);
+    check_arg(2, 2000, 1);
+    check_arg(5, 1, 1);
     check_arg(2, 7, 67);
     check_arg(1, 13, 129);
     check_arg(0, 3, 2);
@@ -52,22 +55,33 @@ TEST(arg_with_nan) {
     CHECK(nck_arg(&t, 0, false, false, &got, NULL) == NC_E_UNSUPPORTED);
 }
 
-TEST(running_sums_and_products) {
-    int64_t x[2 * 3 * 70], got[2 * 3 * 70];
-    for (int i = 0; i < 420; i++) x[i] = i % 11 - 5;
-    nc_tensor t = tensor(x, NC_INT64, 3, (int64_t[]){2, 3, 70});
+static void check_running(int64_t outer, int64_t n, int64_t inner) {
+    static int64_t x[12000], got[12000];
+    for (int64_t i = 0; i < outer * n * inner; i++) x[i] = i % 11 - 5;
+    nc_tensor t = tensor(x, NC_INT64, 3, (int64_t[]){outer, n, inner});
     for (int way = 0; way < 8; way++) {
         bool product = way & 1, exclusive = way & 2, reverse = way & 4;
         REQUIRE(nck_cumulate(&t, 1, product, exclusive, reverse, got, NULL) == NC_OK);
-        for (int64_t l = 0; l < 140; l++) {
-            int64_t base = l / 70 * 210 + l % 70, acc = product;
-            for (int64_t k = 0; k < 3; k++) {
-                int64_t at = base + (reverse ? 2 - k : k) * 70, before = acc;
-                acc = product ? acc * x[at] : acc + x[at];
-                CHECK_INT(got[at], exclusive ? before : acc);
+        for (int64_t l = 0; l < outer * inner; l++) {
+            int64_t base = l / inner * n * inner + l % inner;
+            uint64_t acc = product;
+            for (int64_t k = 0; k < n; k++) {
+                int64_t at = base + (reverse ? n - 1 - k : k) * inner;
+                uint64_t before = acc;
+                acc = product ? acc * (uint64_t)x[at] : acc + (uint64_t)x[at];
+                CHECK_INT(got[at], (int64_t)(exclusive ? before : acc));
             }
         }
     }
+}
+
+TEST(running_sums_and_products) {
+    int64_t x[1], got[1];
+    check_running(2, 3, 70);
+    check_running(4, 8, 1);
+    check_running(1, 1, 1);
+    check_running(3, 4000, 1); /* more than an item */
+    check_running(5000, 2, 1);
     nc_tensor none = tensor(x, NC_INT64, 2, (int64_t[]){0, 3});
     CHECK(nck_cumulate(&none, 0, false, false, false, got, NULL) == NC_OK);
     CHECK(nck_cumulate(&none, 1, true, false, false, got, NULL) == NC_OK);

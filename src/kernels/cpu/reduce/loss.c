@@ -93,6 +93,7 @@ nc_code nck_cross_entropy_grad(const nck_loss_args *a, const void *dloss, const 
         j.norm = 0;
         for (int64_t i = 0; i < a->N * a->D; i++) j.norm += weight_of(a, label_at(a, i));
     }
-    nc_parallel(pool, a->N * j.n_strips, a->type == NC_FLOAT ? loss_grad_item_f32 : loss_grad_item_f64, &j);
+    nc_parallel(nc_pool_for(pool, a->N * a->C * a->D), a->N * j.n_strips,
+                a->type == NC_FLOAT ? loss_grad_item_f32 : loss_grad_item_f64, &j);
     return NC_OK;
 }

@@ -10,16 +10,27 @@
 #include <math.h>
 
 enum { LANES = 16 };
+typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES } run_terms; /* x, a * b, (x - shift)^2 */
+
+#define ALWAYS __attribute__((always_inline)) static inline
+/* What is done with the last elements, fewer than a vector. Where parts of vectors are no words of the ISA it stands
+ * apart, so that runs of whole vectors save no registers for it. */
+#ifdef V_HAS_PARTS
+#define TAIL ALWAYS
+#else
+#define TAIL __attribute__((noinline)) static
+#endif
 
 #define TEXT "kernels/cpu/reduce/reduce_runs.inc"
 #include "kernels/cpu/per_float.inc"
 
-#define UNIT(S)                                                                                         \
-    {                                                                                                   \
-        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S,                 \
-        .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax_grad = run_softmax_grad_##S, \
-        .log_grad = run_log_grad_##S                                                                    \
+#define UNIT(S)                                                                                                     \
+    {                                                                                                               \
+        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S, .squares = run_squares_##S, \
+        .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax = run_softmax_##S,                       \
+        .affine = run_affine_##S, .norm = run_norm_##S, .softmax_grad = run_softmax_grad_##S,                       \
+        .log_grad = run_log_grad_##S                                                                                \
     }
 
 extern const nck_reduce_table NCK_ISA_NAME(nck_reduce_);
-const nck_reduce_table NCK_ISA_NAME(nck_reduce_) = {.f32 = UNIT(f32), .f64 = UNIT(f64)};
+const nck_reduce_table NCK_ISA_NAME(nck_reduce_) = {.width = V_LEN_f32, .f32 = UNIT(f32), .f64 = UNIT(f64)};

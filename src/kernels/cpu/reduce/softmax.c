@@ -5,7 +5,7 @@
 #include "kernels/cpu/reduce/softmax.h"
 
 #include "base/intmath.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa_narrow.h"
 #include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
@@ -27,6 +27,26 @@ typedef struct softmax_job {
 
 #define TEXT "kernels/cpu/reduce/softmax_rows.inc"
 #include "kernels/cpu/per_float.inc"
+
+/* Dense rows one behind the other: no walk. */
+static void softmax_dense(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor *y, nc_pool *pool) {
+    softmax_job j;
+    j.kind = kind;
+    j.n = x->dims[x->rank - 1];
+    j.rows = 1;
+    for (int d = 0; d < x->rank - 1; d++) j.rows *= x->dims[d];
+    if (j.rows == 0 || j.n == 0) return;
+    j.x = x->data, j.y = y->data;
+    j.xs = j.ys = 1;
+    j.table = j.n <= NCK_NARROW_ROW ? nck_narrow_reduce() : nck_isa_get()->reduce;
+    j.per_item = j.rows;
+    int64_t items = 1;
+    if (j.rows * j.n > ITEM) {
+        j.per_item = nc_max64(1, ITEM / j.n);
+        items = nc_ceil_div(j.rows, j.per_item);
+    }
+    nc_parallel(pool, items, x->dtype == NC_FLOAT ? softmax_dense_item_f32 : softmax_dense_item_f64, &j);
+}
 
 static void softmax_run(softmax_job *j, const nc_tensor *x, const nc_tensor *y, const nc_tensor *dy, int axis,
                         nc_pool *pool) {
@@ -54,6 +74,7 @@ static void softmax_run(softmax_job *j, const nc_tensor *x, const nc_tensor *y, 
     j->dy = dy ? dy->data : NULL;
     j->per_item = j->n >= ITEM ? 1 : ITEM / j->n;
     j->table = nck_isa_get()->reduce;
+    pool = nc_pool_for(pool, nc_tensor_numel(x));
     if (strips)
         nc_parallel(pool, j->rows * j->n_strips, x->dtype == NC_FLOAT ? softmax_strip_item_f32 : softmax_strip_item_f64,
                     j);
@@ -63,6 +84,10 @@ static void softmax_run(softmax_job *j, const nc_tensor *x, const nc_tensor *y, 
 }
 
 void nck_softmax(nck_softmax_kind kind, const nc_tensor *x, const nc_tensor *y, int axis, nc_pool *pool) {
+    if (axis == x->rank - 1 && nc_is_dense(x) && nc_is_dense(y)) {
+        softmax_dense(kind, x, y, pool);
+        return;
+    }
     softmax_job j; /* filled by softmax_run: clearing it costs more than a small row */
     j.kind = kind;
     softmax_run(&j, x, y, NULL, axis, pool);

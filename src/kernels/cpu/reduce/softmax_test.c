@@ -102,3 +102,23 @@ TEST(softmax_in_place) {
         CHECK(memcmp(x, y, sizeof x) == 0);
     }
 }
+
+/* Dense rows go together; with a gap behind each they are walked. */
+TEST(softmax_dense_rows_have_the_bits_of_walked_ones) {
+    enum { ROWS = 5, GAP = 3, WIDEST = 600 };
+    static float dense[ROWS * WIDEST], apart[ROWS * (WIDEST + GAP)], y[ROWS * WIDEST], z[ROWS * (WIDEST + GAP)];
+    static const int64_t widths[] = {1, 3, 8, 15, 16, 17, 100, 512, 513, WIDEST};
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (int kind = 0; kind < 2; kind++) {
+            int64_t n = widths[w];
+            for (int64_t i = 0; i < ROWS * n; i++)
+                apart[i / n * (n + GAP) + i % n] = dense[i] = (float)(i * 7919 % 101) * 0.37f - 11;
+            nc_tensor x = {.data = dense, .dtype = NC_FLOAT, .rank = 2, .dims = {ROWS, n}, .strides = {n, 1}}, u = x;
+            u.data = y;
+            nck_softmax((nck_softmax_kind)kind, &x, &u, 1, NULL);
+            x.data = apart, u.data = z;
+            x.strides[0] = u.strides[0] = n + GAP;
+            nck_softmax((nck_softmax_kind)kind, &x, &u, 1, NULL);
+            for (int64_t r = 0; r < ROWS; r++) CHECK(memcmp(y + r * n, z + r * (n + GAP), (size_t)n * sizeof *y) == 0);
+        }
+}

@@ -11,7 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 8 };
+enum {
+    LANES = 8,
+    STEPS = 32 /* about what an element of a line costs, in elements as nc_pool_for counts them */
+};
 
 typedef struct cell {
     double re, im;
@@ -153,5 +156,5 @@ void nck_dft(const nc_tensor *x, int axis, int64_t length, bool inverse, bool on
     j.x_parts = x->dims[x->rank - 1], j.y_parts = y->dims[y->rank - 1];
     if (j.n_lines == 0) return;
     make_tables(&j, workspace);
-    nc_parallel(pool, nc_min64(j.n_lines, LANES), dft_run_lane, &j);
+    nc_parallel(nc_pool_for(pool, j.n_lines * j.m * STEPS), nc_min64(j.n_lines, LANES), dft_run_lane, &j);
 }

@@ -139,6 +139,14 @@ static inline v_f32 v_load_part_f32(const void *p, int64_t n) {
 static inline v_f64 v_load_part_f64(const void *p, int64_t n) {
     return _mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p);
 }
+static inline v_f32 v_load_part_or_f32(const void *p, int64_t n, v_f32 rest) {
+    return _mm512_mask_loadu_ps(rest, (__mmask16)((1u << n) - 1), p);
+}
+static inline v_f64 v_load_part_or_f64(const void *p, int64_t n, v_f64 rest) {
+    return _mm512_mask_loadu_pd(rest, (__mmask8)((1u << n) - 1), p);
+}
+static inline v_f32 v_keep_part_f32(v_f32 a, int64_t n) { return _mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), a); }
+static inline v_f64 v_keep_part_f64(v_f64 a, int64_t n) { return _mm512_maskz_mov_pd((__mmask8)((1u << n) - 1), a); }
 static inline void v_store_part_f32(void *p, v_f32 a, int64_t n) {
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), a);
 }

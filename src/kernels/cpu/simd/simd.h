@@ -40,8 +40,8 @@ typedef double v_elem_f64;
 #define NCK_ISA_NAME(prefix) NCK_ISA_NAME1(prefix, portable)
 #endif
 
-/* v_load_part: n < length elements, the rest 0. v_sum: element after element in order, so every run has the same
- * bits. */
+/* v_load_part: n < length elements, the rest 0, or with _or that of another vector; v_keep_part: the same of a vector.
+ * v_sum: element after element in order, so every run has the same bits. */
 #define TEXT "kernels/cpu/simd/parts.inc"
 #include "kernels/cpu/per_float.inc"
 

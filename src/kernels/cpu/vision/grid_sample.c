@@ -5,7 +5,7 @@
 #include "base/intmath.h"
 #include "base/real.h"
 
-enum { PLACES = 256, CHANNELS = 16 };
+enum { PLACES = 256, CHANNELS = 16, POINT = 8 /* elements of work that a result costs */ };
 
 typedef struct grid_job {
     const nck_grid_sample *s;
@@ -42,7 +42,7 @@ static grid_job grid_job_of(const nck_grid_sample *s) {
 
 void nck_grid_sample_run(const nck_grid_sample *s, nc_pool *pool) {
     grid_job j = grid_job_of(s);
-    nc_parallel(pool, s->x->dims[0] * j.cuts, grid_item, &j);
+    nc_parallel(nc_pool_for(pool, nc_tensor_numel(s->y) * POINT), s->x->dims[0] * j.cuts, grid_item, &j);
 }
 
 /* ---- gradient ---- */
@@ -91,6 +91,7 @@ static void grid_dgrid_item(void *ctx, int64_t i) {
 void nck_grid_sample_grad(const nck_grid_sample *s, nc_pool *pool) {
     grid_job j = grid_job_of(s);
     int64_t n = s->x->dims[0];
+    pool = nc_pool_for(pool, nc_tensor_numel(s->y) * POINT);
     if (s->dx != NULL) nc_parallel(pool, n * nc_ceil_div(j.channels, CHANNELS), grid_dx_item, &j);
     if (s->dgrid != NULL) nc_parallel(pool, n * j.cuts, grid_dgrid_item, &j);
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 4096 };
+enum { BLOCK = 4096, TERMS = 4 /* elements of work that a result costs */ };
 
 typedef struct resize_pass {
     const nck_resize_axis *a;
@@ -63,7 +63,7 @@ static void resize_run_passes(const nc_tensor *x, const nck_resize_axis *axes, i
         dims[axes[k].axis] = y->dims[axes[k].axis];
         p.y = k == 0 ? y->data : buffer + (size_t)(step % 2) * (size_t)size * bytes;
         p.cuts = p.inner > BLOCK ? nc_ceil_div(p.inner, BLOCK) : 1;
-        nc_parallel(pool, p.outer * p.cuts, item, &p);
+        nc_parallel(nc_pool_for(pool, p.outer * p.inner * dims[axes[k].axis] * TERMS), p.outer * p.cuts, item, &p);
         from = p.y;
     }
 }

@@ -124,8 +124,11 @@ static void roi_item(void *ctx, int64_t i) {
     }
 }
 
+enum { POINTS = 16 }; /* elements of work that a result costs */
+
 void nck_roi_align_run(const nck_roi_align *r, nc_pool *pool) {
-    nc_parallel(pool, r->y->dims[0] * r->x->dims[1], roi_item, (void *)(uintptr_t)r);
+    nc_parallel(nc_pool_for(pool, nc_tensor_numel(r->y) * POINTS), r->y->dims[0] * r->x->dims[1], roi_item,
+                (void *)(uintptr_t)r);
 }
 
 /* ---- gradient ---- */

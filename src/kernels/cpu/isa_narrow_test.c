@@ -1,0 +1,17 @@
+/* cpu/isa_narrow_test.c: a few elements go to tables of at most 256 bits, to the chosen ones where those are such. */
+#include "kernels/cpu/isa_narrow.h"
+
+#include "tests/check.h"
+
+TEST(narrow_tables_are_the_best_of_at_most_256_bits) {
+    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+        const nck_isa *isa = nck_isa_at(i);
+        REQUIRE(nck_isa_set_for_test(isa->name));
+        CHECK(nck_narrow_reduce()->width <= 8 && nck_narrow_gemm()->width <= 8);
+        if (isa->reduce->width <= 8) CHECK(nck_narrow_reduce() == isa->reduce);
+        if (isa->gemm->width <= 8) CHECK(nck_narrow_gemm() == isa->gemm);
+        if (isa->reduce->width > 8) CHECK(nck_narrow_reduce() == nck_isa_at(i - 1)->reduce);
+        if (isa->gemm->width > 8) CHECK(nck_narrow_gemm() == nck_isa_at(i - 1)->gemm);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
