@@ -54,6 +54,24 @@ const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out) {
 
 bool nc_attr_has(const nc_node *n, const char *name) { return nc_node_attr(n, name) != NULL; }
 
+const nc_str *nc_attr_strings(const nc_attr *a, int *n) {
+    bool one = a && a->kind == NC_A_STRING, many = a && a->kind == NC_A_STRINGS;
+    *n = one ? 1 : many ? a->n : 0;
+    return one ? &a->s : many ? a->strings : NULL;
+}
+
+int nc_attr_n_strings(const nc_node *n, const char *name) {
+    int count;
+    nc_attr_strings(nc_node_attr(n, name), &count);
+    return count;
+}
+
+int nc_node_n_named(const nc_node *n) {
+    int count = 0;
+    for (const char *const *name = n->card->names_values; name && *name; name++) count += nc_attr_n_strings(n, *name);
+    return count < n->n_in ? count : n->n_in;
+}
+
 /* ---- checks ---- */
 
 static const char *kind_name(nc_attr_kind k) {
