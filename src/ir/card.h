@@ -203,6 +203,8 @@ bool nc_attr_has(const nc_node *n, const char *name);                        /* 
 int nc_attr_n_strings(const nc_node *n, const char *name);                   /* of a STRING 1; absent or other kind 0 */
 const nc_str *nc_attr_strings(const nc_attr *a, int *n);                     /* of STRING or STRINGS; NULL: neither */
 int nc_node_n_named(const nc_node *n); /* how many of its last inputs are named by attributes (card->names_values) */
+/* Does a parameter of these types take one of type t (a single bit)? */
+bool nc_types_take(nc_types types, nc_types t);
 /* Checks counts of inputs and outputs, attribute names and kinds against the version; fills nothing. */
 NC_MUST nc_code nc_node_check(nc_work *w, const nc_node *n);
 /* Checks the kinds and element types of inputs and outputs that have a type. */
