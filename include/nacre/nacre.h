@@ -226,6 +226,8 @@ NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, na
  * another name and renamed when it is whole. */
 NACRE_API nacre_code nacre_model_save_external(const nacre_model *m, const char *path, const char *data_name,
                                                size_t min_bytes, nacre_error *err);
+/* As ONNX, in memory that belongs to the caller: nacre_free. Data of constants are inside, of any size. */
+NACRE_API nacre_code nacre_model_save_bytes(const nacre_model *m, void **bytes, size_t *n, nacre_error *err);
 NACRE_API void nacre_model_release(nacre_model *m);
 
 /* ---- session options; NULL means all defaults ---- */
@@ -241,7 +243,9 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * for the data of its constants of "save_data_bytes" (1024) and more; without it that is done, as PATH.data, only where
  * the file would have more than "save_file_bytes" (2 GiB). "variables": an initializer by name, or "*" for all of
  * floats but those that decide sizes: they are read from the state, where they start as the model has them; so a
- * session evaluates the weights that another one trains. "flush_denormals": on, off: runs take denormal floats and
+ * session evaluates the weights that another one trains. "stop_gradient": a value by name: where the session
+ * differentiates (nacre_train.h), no gradient passes through it, and it counts as independent of what made it.
+ * "flush_denormals": on, off: runs take denormal floats and
  * doubles as zero, on the host. "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for
  * the making of this session and its runs; "log_id": a text that stands before each of their messages. "streams":
  * on how many streams, 1 to 64, the device may compute; branches of the graph then overlap, with the bits of one

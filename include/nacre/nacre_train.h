@@ -1,5 +1,8 @@
-/* nacre_train.h: differentiate and train what nacre.h runs. Set on session options before the session is created; one
- * kind each. */
+/* nacre_train.h: differentiate and train what nacre.h runs: as a model with gradients, or by session options, which are
+ * set before the session is created; one kind each.
+ *
+ * A gradient is that of the sum of all elements of what is differentiated, unless the gradient that arrives there is
+ * fed as an input (a cotangent). Where y does not depend on x it is zeros, and a warning says so. */
 #ifndef NACRE_TRAIN_H
 #define NACRE_TRAIN_H
 
@@ -8,6 +11,21 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* What nacre_model_gradients adds. Names are of values of the main graph: outputs, inputs, initializers, or any others.
+ * Zero what is not used. */
+typedef struct nacre_gradients {
+    size_t size;             /* of this struct; set by the caller */
+    const char *const *ys;   /* what is differentiated: their sum */
+    const char *const *xs;   /* by what */
+    const char *const *stop; /* values through which no gradient passes: they count as independent of what made them */
+    size_t n_ys, n_xs, n_stop;
+    int cotangents; /* not 0: an input "d:<y>" of y's type for each y, the gradient that arrives there */
+    int standard;   /* not 0: gradient ops of Nacre's own are taken apart into ONNX's; one that cannot be is an error */
+} nacre_gradients;
+/* Infers the model and adds an output "grad:<x>" for every x: the gradient of the ys. The model can then be saved,
+ * looked at, or made a session. After a failure it is half done: release it. */
+NACRE_API nacre_code nacre_model_gradients(nacre_model *m, const nacre_gradients *what, nacre_error *err);
 
 /* Adds an output "grad:<name>" for every name in wrt (inputs or initializers): the gradient of the output `loss`. */
 NACRE_API nacre_code nacre_options_gradients(nacre_options *o, const char *loss, const char *const *wrt, size_t n,

@@ -98,6 +98,10 @@ PyObject *ncx_state_wrap(nacre_state *takes); /* a new State; NULL: takes is rel
 
 PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
+/* ---- gradients.c ---- */
+
+PyObject *ncx_gradients(PyObject *module, PyObject *args);
+
 /* ---- interrupt.c: Ctrl-C stops the run that the main thread waits for ---- */
 
 typedef struct ncx_guard {

@@ -72,6 +72,7 @@ static PyMethodDef functions[] = {{"version", version, METH_NOARGS, "The library
                                   {"type_name", type_name, METH_O, "type_name(1) is 'float'."},
                                   {"type_bytes", type_bytes, METH_O, "Bytes of one element; 0: strings, packed."},
                                   {"type_bits", type_bits, METH_O, "Bits of one element; 0 for strings."},
+                                  {"gradients", ncx_gradients, METH_VARARGS, "A model with gradients, as bytes."},
                                   {NULL, NULL, 0, NULL}};
 
 static int add_all(PyObject *module) {

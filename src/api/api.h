@@ -56,6 +56,7 @@ struct nacre_options {
     NC_VEC(const char *) off;
     NC_VEC(const char *) recompute;
     NC_VEC(const char *) variables;
+    NC_VEC(const char *) stops;
     NC_VEC(nc_tie) ties;
     NC_VEC(nc_plan_cut) cuts;
     NC_VEC(nc_fixed_dim) fixed_dims;

@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "nacre/nacre_graph.h"
 
+#include "autodiff/autodiff.h"
 #include "base/mem.h"
 #include "infer/infer.h"
 #include "ir/card.h"
@@ -65,6 +66,7 @@ nacre_code nacre_model_optimize(nacre_model *m, const char *level, const char *c
     nc_work_init(&w);
     m->model->infers_only = true;
     nc_code code = nc_infer_model(&w, m->model);
+    if (code == NC_OK) code = nc_autodiff_expand(&w, m->model);
     if (code == NC_OK) code = nc_transform(&w, m->model, l, false, disable, (int)n);
     return answer(&w, code, err);
 }

@@ -156,6 +156,18 @@ nacre_code nacre_model_save_external(const nacre_model *m, const char *path, con
     return save(m, path, &o, err);
 }
 
+nacre_code nacre_model_save_bytes(const nacre_model *m, void **bytes, size_t *n, nacre_error *err) {
+    nc_work w;
+    nc_text out = {0};
+    nc_work_init(&w);
+    nc_code code = nc_onnx_save(&w, m->model, &out);
+    if (code == NC_OK)
+        *bytes = out.s, *n = out.n;
+    else
+        nc_text_release(&out);
+    return nc_api_end(&w, code, err);
+}
+
 void nacre_model_release(nacre_model *m) {
     if (!m) return;
     nc_model_destroy(m->model);

@@ -48,6 +48,7 @@ void nc_api_options(const nacre_options *o, nc_session_options *out) {
     out->passes_off = o->off.v, out->n_passes_off = o->off.n;
     out->recompute = o->recompute.v, out->n_recompute = o->recompute.n;
     out->variables = o->variables.v, out->n_variables = o->variables.n;
+    out->stops = o->stops.v, out->n_stops = o->stops.n;
     out->ties = o->ties.v, out->n_ties = o->ties.n;
     out->cuts = o->cuts.v, out->n_cuts = o->cuts.n;
     out->fixed_dims = o->fixed_dims.v, out->n_fixed_dims = o->fixed_dims.n;
@@ -165,6 +166,7 @@ static nacre_code add_name(nacre_options *o, const char *key, const char *value,
     if (ok && strcmp(key, "disable") == 0) ok = NC_PUSH(&o->arena, o->off, name);
     if (ok && strcmp(key, "recompute") == 0) ok = NC_PUSH(&o->arena, o->recompute, name);
     if (ok && strcmp(key, "variables") == 0) ok = NC_PUSH(&o->arena, o->variables, name);
+    if (ok && strcmp(key, "stop_gradient") == 0) ok = NC_PUSH(&o->arena, o->stops, name);
     if (ok && strcmp(key, "save") == 0) o->o.save_path = name;
     if (ok && strcmp(key, "save_data") == 0) o->o.save.data_name = name;
     if (ok && strcmp(key, "log_id") == 0) o->o.log.id = name;
@@ -196,6 +198,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"save_data_bytes", set_number},
                 {"save_file_bytes", set_number},
                 {"variables", add_name},
+                {"stop_gradient", add_name},
                 {"streams", set_streams},
                 {"stream", set_stream}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

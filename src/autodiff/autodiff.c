@@ -44,16 +44,26 @@ static nc_code collect(nc_walk *k, nc_value *const *xs, int n_x, nc_value **dxs)
     return NC_OK;
 }
 
-nc_code nc_autodiff(nc_work *w, nc_graph *g, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs,
-                    int n_x, nc_value **dxs) {
-    nc_builder b = {.w = w, .graph = g, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node, .grad = nc_autodiff_emit};
+nc_code nc_autodiff_at(nc_work *w, nc_graph *g, const nc_autodiff_ask *a, nc_value **dxs) {
+    nc_builder b = {.w = w,
+                    .graph = g,
+                    .before = a->before,
+                    .stage = a->stage,
+                    .infer = nc_infer_node,
+                    .grad = nc_autodiff_emit};
     nc_walk k;
     nc_walk_init(&k, w, g, &b);
-    NC_TRY(mark_ends(&k, ys, n_y, xs, n_x));
+    NC_TRY(mark_ends(&k, a->ys, a->n_y, a->xs, a->n_x));
     NC_TRY(nc_walk_prepare(&k));
-    NC_TRY(seed(&k, ys, dys, n_y));
+    NC_TRY(seed(&k, a->ys, a->dys, a->n_y));
     NC_TRY(nc_walk_run(&k));
-    return collect(&k, xs, n_x, dxs);
+    return collect(&k, a->xs, a->n_x, dxs);
+}
+
+nc_code nc_autodiff(nc_work *w, nc_graph *g, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs,
+                    int n_x, nc_value **dxs) {
+    nc_autodiff_ask ask = {.ys = ys, .dys = dys, .n_y = n_y, .xs = xs, .n_x = n_x, .stage = NC_STAGE_BACKWARD};
+    return nc_autodiff_at(w, g, &ask, dxs);
 }
 
 nc_code nc_autodiff_emit(nc_builder *b, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs,

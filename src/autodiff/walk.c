@@ -176,7 +176,7 @@ static nc_code ask_card(nc_walk *k, nc_grad *g) {
     else if (card->lane > 0)
         NC_TRY(nc_lane_card_grad(g));
     else
-        NC_FAIL(k->w, NC_E_UNSUPPORTED, "the op has no gradient");
+        return nc_walk_refuse(k, g->node);
     return k->b->code;
 }
 

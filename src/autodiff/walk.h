@@ -54,6 +54,9 @@ NC_MUST nc_code nc_walk_run(nc_walk *k);
 NC_MUST nc_code nc_walk_sum(nc_walk *k, nc_value *v, nc_value **out); /* NULL: none arrived */
 nc_value *nc_walk_see(nc_walk *k, nc_value *v); /* a forward value from b's graph; NULL: b->code says why */
 
+/* ---- path.c ---- */
+nc_code nc_walk_refuse(nc_walk *k, const nc_node *n); /* UNSUPPORTED: n has no gradient; tells a way that needs it */
+
 /* ---- sub.c ---- */
 void nc_walk_give_subs(nc_grad *g); /* fills the hooks for control flow */
 

@@ -54,7 +54,7 @@ nc_code nc_infer_check(nc_work *w, const nc_node *n, const nc_infer_val *in) {
         if (t == NULL) continue;
         int same = q->types == 0 ? q->same : variadic && !(q->flags & NC_P_HETEROGENEOUS) ? i_param : i;
         const nc_type *first = same != i && same >= 0 && same < n->n_in ? in[same].type : NULL;
-        if (q->types != 0 && !(q->types & bits_of(t))) return refuse(w, i, q->name, q->types, t);
+        if (q->types != 0 && !nc_types_take(q->types, bits_of(t))) return refuse(w, i, q->name, q->types, t);
         if (first != NULL && bits_of(first) != bits_of(t)) return refuse(w, i, q->name, bits_of(first), t);
     }
     return NC_OK;

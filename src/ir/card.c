@@ -3,6 +3,8 @@
  * hooks. */
 #include "ir/card.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 const nc_op_version *nc_card_version(const nc_card *card, int64_t opset) {
@@ -53,6 +55,24 @@ const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out) {
 }
 
 bool nc_attr_has(const nc_node *n, const char *name) { return nc_node_attr(n, name) != NULL; }
+
+const nc_str *nc_attr_strings(const nc_attr *a, int *n) {
+    bool one = a && a->kind == NC_A_STRING, many = a && a->kind == NC_A_STRINGS;
+    *n = one ? 1 : many ? a->n : 0;
+    return one ? &a->s : many ? a->strings : NULL;
+}
+
+int nc_attr_n_strings(const nc_node *n, const char *name) {
+    int count;
+    nc_attr_strings(nc_node_attr(n, name), &count);
+    return count;
+}
+
+int nc_node_n_named(const nc_node *n) {
+    int count = 0;
+    for (const char *const *name = n->card->names_values; name && *name; name++) count += nc_attr_n_strings(n, *name);
+    return count < n->n_in ? count : n->n_in;
+}
 
 /* ---- checks ---- */
 
@@ -121,6 +141,23 @@ static nc_code check_outputs(nc_work *w, const nc_node *n) {
     return NC_OK;
 }
 
+/* For tests alone: where NACRE_TEST_DOUBLES is set, what takes floats of any size takes doubles too, so that gradients
+ * of all ops can be compared with differences. */
+static bool doubles_for_floats(void) {
+    static atomic_int known; /* 0: not asked yet */
+    int is = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!is) {
+        is = getenv("NACRE_TEST_DOUBLES") ? 2 : 1;
+        atomic_store_explicit(&known, is, memory_order_relaxed);
+    }
+    return is == 2;
+}
+
+bool nc_types_take(nc_types types, nc_types t) {
+    const nc_types narrow = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16);
+    return (types & t) || (t == NC_BIT(NC_DOUBLE) && (types & narrow) && doubles_for_floats());
+}
+
 static nc_types type_bits(const nc_type *t) {
     switch (t->kind) {
     case NC_T_TENSOR:
@@ -148,7 +185,7 @@ static nc_code check_types(nc_work *w, const nc_node *n, const char *what, const
         const nc_type *t = p && v[i] ? v[i]->type : NULL;
         if (!t) continue;
         if (p->types) {
-            if (!(type_bits(t) & p->types)) return fail_type(w, what, i, p, t);
+            if (!nc_types_take(p->types, type_bits(t))) return fail_type(w, what, i, p, t);
             continue;
         }
         const nc_value *as = p->same >= 0 && p->same < n->n_in ? n->in[(int)p->same] : NULL;

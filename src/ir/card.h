@@ -68,7 +68,9 @@ enum {
     NC_ENCODES = 1 << 17, /* output 0 holds codes of the numbers of input 0, in whatever type: their gradient is a float
                              tensor, in units of input 0, and comes from what decodes them; another use is an error */
     NC_DECODES = 1 << 18, /* makes numbers of the codes of input 0 */
-    NC_FREE_RANK = 1 << 19 /* where inference finds no rank it may be another in every run, whatever a model declares */
+    NC_FREE_RANK = 1 << 19, /* where inference finds no rank it may be another in every run, whatever a model declares */
+    NC_DIFFERENTIATES = 1 << 20 /* its outputs are gradients of a value that it names: autodiff/ puts them in its place
+                                 */
 };
 
 /* ---- inference ---- */
@@ -146,6 +148,9 @@ struct nc_card {
     const char *doc;
     const nc_op_version *versions;
     unsigned traits;
+    /* Attributes (a string or strings) that name values of the node's graph, ended by NULL: those values are inputs
+     * too, behind the ones that a file gives, in this order. Files have the names alone, the text form both. */
+    const char *const *names_values;
     const void *own; /* what tells this card from the others that its hooks serve; of the type that the hooks expect */
     int n_updates;   /* with NC_IN_PLACE */
     int lane; /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
@@ -195,6 +200,11 @@ double nc_attr_float(const nc_node *n, const char *name);
 const char *nc_attr_str(const nc_node *n, const char *name);                 /* NULL: absent and no default */
 const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out); /* NULL: absent */
 bool nc_attr_has(const nc_node *n, const char *name);                        /* written on the node */
+int nc_attr_n_strings(const nc_node *n, const char *name);                   /* of a STRING 1; absent or other kind 0 */
+const nc_str *nc_attr_strings(const nc_attr *a, int *n);                     /* of STRING or STRINGS; NULL: neither */
+int nc_node_n_named(const nc_node *n); /* how many of its last inputs are named by attributes (card->names_values) */
+/* Does a parameter of these types take one of type t (a single bit)? */
+bool nc_types_take(nc_types types, nc_types t);
 /* Checks counts of inputs and outputs, attribute names and kinds against the version; fills nothing. */
 NC_MUST nc_code nc_node_check(nc_work *w, const nc_node *n);
 /* Checks the kinds and element types of inputs and outputs that have a type. */

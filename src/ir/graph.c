@@ -5,6 +5,7 @@
 #include "ir/graph.h"
 
 #include "base/mem.h"
+#include "base/near.h"
 #include "ir/edit_core.h"
 
 #include <string.h>
@@ -58,6 +59,23 @@ nc_value *nc_graph_find(const nc_graph *g, const char *name) {
     for (const nc_node *n = g->first; !v && n; n = n->next) v = find_in(n->out, n->n_out, name);
     if (!v) v = find_in(g->captures.v, g->captures.n, name);
     return v;
+}
+
+static void offer_all(nc_near *near, nc_value *const *v, int n) {
+    for (int i = 0; i < n; i++)
+        if (v[i]) nc_near_offer(near, v[i]->name);
+}
+
+nc_code nc_graph_need(nc_work *w, const nc_graph *g, const char *name, const char *what, nc_value **out) {
+    char text[200];
+    nc_near near = {.wanted = name};
+    *out = nc_graph_find(g, name);
+    if (*out) return NC_OK;
+    offer_all(&near, g->inputs.v, g->inputs.n);
+    offer_all(&near, g->consts.v, g->consts.n);
+    for (int i = 0; i < g->vars.n; i++) nc_near_offer(&near, g->vars.v[i]->name);
+    for (const nc_node *n = g->first; n; n = n->next) offer_all(&near, n->out, n->n_out);
+    NC_FAIL(w, NC_E_ARGUMENT, "%s: the model has no value '%.100s'%s", what, name, nc_near_text(&near, text));
 }
 
 nc_node *nc_graph_find_node(const nc_graph *g, const char *name) {

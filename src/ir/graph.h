@@ -198,6 +198,8 @@ int64_t nc_model_opset(const nc_model *m, const char *domain); /* 0: not importe
 const nc_attr *nc_node_attr(const nc_node *n,
                             const char *name);                /* as written, without the card's default; NULL: absent */
 nc_value *nc_graph_find(const nc_graph *g, const char *name); /* by name, linear; for tests and API edges */
+/* By name; ARGUMENT: there is none, with names that look like it. what: "to be held" or the like, for the message. */
+NC_MUST nc_code nc_graph_need(nc_work *w, const nc_graph *g, const char *name, const char *what, nc_value **out);
 nc_node *nc_graph_find_node(const nc_graph *g, const char *name);
 bool nc_literal_ints(const nc_literal *l, int64_t *out, int64_t max,
                      int64_t *n); /* any integer or bool type; false: other type or too many */

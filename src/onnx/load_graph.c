@@ -226,7 +226,7 @@ static nc_code load_sorted(nc_loader *l, nc_scope *s, nc_wire r, uint32_t number
     do
         if (!NC_PUSH(&l->w->scratch, rest, f.b)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
     while (nc_wire_each(&r, number, &f));
-    NC_TRY(nc_load_sort(l->w, rest.v, rest.n));
+    NC_TRY(nc_load_sort(l, rest.v, rest.n));
     for (int i = 0; i < rest.n; i++) NC_TRY(load_one(l, s, rest.v[i]));
     return NC_OK;
 }
@@ -237,7 +237,7 @@ nc_code nc_load_nodes(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number) {
     nc_wire_init(&r, b);
     while (nc_wire_each(&r, number, &f)) {
         bool waits;
-        NC_TRY(nc_load_node_waits(l->w, s, f.b, &waits));
+        NC_TRY(nc_load_node_waits(l, s, f.b, &waits));
         if (waits) return load_sorted(l, s, r, number, f.b);
         NC_TRY(load_one(l, s, f.b));
     }

@@ -3,6 +3,7 @@
  * function (load_function.c). A node's outputs are not visible in its subgraphs. */
 #include "onnx/loader.h"
 
+#include "base/near.h"
 #include "ir/edit.h"
 
 #include <limits.h>
@@ -201,6 +202,33 @@ static nc_code load_attrs(nc_loader *l, nc_scope *s, nc_bytes b, nc_node *n) {
     return NC_OK;
 }
 
+static nc_code name_is_unknown(nc_loader *l, const nc_scope *s, const char *attr, const char *name) {
+    nc_near near = {.wanted = name};
+    char text[200];
+    for (const nc_scope *at = s; at; at = at->up)
+        for (size_t i = 0; i < at->names.cap; i++) {
+            const nc_map_slot *slot = &at->names.slots[i];
+            if (slot->value) nc_near_offer(&near, nc_arena_strn(&l->w->scratch, slot->key, slot->key_bytes));
+        }
+    NC_FAIL(l->w, NC_E_BAD_GRAPH, "attribute '%s' names '%.100s', which is not defined before this node%s", attr, name,
+            nc_near_text(&near, text));
+}
+
+/* The values that attributes name become inputs, behind those of the file. */
+static nc_code add_named(nc_loader *l, nc_scope *s, nc_node *n) {
+    for (const char *const *attr = n->card->names_values; attr && *attr; attr++) {
+        int count;
+        const nc_str *names = nc_attr_strings(nc_node_attr(n, *attr), &count);
+        for (int i = 0; i < count; i++) {
+            nc_value *v;
+            NC_TRY(nc_scope_find(l, s, (nc_bytes){(const unsigned char *)names[i].p, names[i].n}, &v));
+            if (!v || v == &l->absent) return name_is_unknown(l, s, *attr, names[i].p);
+            if (nc_edit_add_in(n, v) != NC_OK) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+        }
+    }
+    return NC_OK;
+}
+
 nc_code nc_load_random_id(nc_loader *l, nc_bytes b, int64_t *out) {
     static const char key[] = NC_PB_RANDOM_KEY;
     nc_wire r;
@@ -295,6 +323,7 @@ nc_code nc_load_node(nc_loader *l, nc_scope *s, nc_bytes b) {
     NC_TRY(load_attrs(l, s, b, n));
     l->w->at_node = n->name;
     l->w->at_op = card->name;
+    NC_TRY(add_named(l, s, n));
     if (card->traits & NC_RANDOM) NC_TRY(give_random_id(l, s, b, n));
     NC_TRY(keep_extra(l, b, n));
     NC_TRY(nc_node_check(l->w, n));

@@ -1,8 +1,8 @@
 /* onnx/load_order.c: nodes that a file lists before what they use. ONNX wants them in order, and nearly all files have
  * them so; tools that edit graphs leave others behind. The loader asks before each node whether all names are known;
  * at the first that is not, the nodes from there on are sorted by what they use, keeping the file's order where it can
- * be kept. A graph inside a node uses what it does not define itself. A cycle is left as it stands: the loader then
- * names what is not defined. */
+ * be kept. A graph inside a node uses what it does not define itself; an attribute that names values (nc_card's
+ * names_values) uses them. A cycle is left as it stands: the loader then names what is not defined. */
 #include "base/mem.h"
 #include "onnx/limits.h"
 #include "onnx/loader.h"
@@ -21,6 +21,7 @@ typedef struct shade {
  * true. */
 typedef struct walk {
     nc_arena arena;
+    const nc_registry *registry;
     bool (*see)(void *ctx, nc_bytes name);
     void *ctx;
     bool failed; /* out of memory */
@@ -84,14 +85,38 @@ static bool any_in_graph(walk *w, nc_bytes graph, int depth, const shade *up) {
     return false;
 }
 
-static bool any_in_attribute(walk *w, nc_bytes attribute, int depth, const shade *up) {
+static bool copy_text(nc_bytes b, char *to, size_t bytes) {
+    if (b.n >= bytes) return false;
+    if (b.n) memcpy(to, b.p, b.n);
+    to[b.n] = '\0';
+    return true;
+}
+
+/* Does the attribute of the node name values? */
+static bool names_values(const walk *w, nc_bytes node, nc_bytes attribute) {
+    char op[64], domain[64], name[64];
+    const nc_card *card = NULL;
+    if (!copy_text(bytes_of(node, NodeProto_op_type), op, sizeof op) ||
+        !copy_text(bytes_of(node, NodeProto_domain), domain, sizeof domain) ||
+        !copy_text(bytes_of(attribute, AttributeProto_name), name, sizeof name))
+        return false;
+    for (const nc_registry *r = w->registry; r && !card; r = r->base) card = r->find(r, domain, op);
+    for (const char *const *at = card ? card->names_values : NULL; at && *at; at++)
+        if (strcmp(*at, name) == 0) return true;
+    return false;
+}
+
+static bool any_in_attribute(walk *w, nc_bytes node, nc_bytes attribute, int depth, const shade *up) {
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, attribute);
-    while (nc_wire_next(&r, &f))
-        if (f.wire == NC_WIRE_BYTES && (f.number == AttributeProto_g || f.number == AttributeProto_graphs) &&
-            any_in_graph(w, f.b, depth, up))
-            return true;
+    while (nc_wire_next(&r, &f)) {
+        if (f.wire != NC_WIRE_BYTES) continue;
+        bool graph = f.number == AttributeProto_g || f.number == AttributeProto_graphs;
+        bool text = f.number == AttributeProto_s || f.number == AttributeProto_strings;
+        if (graph && any_in_graph(w, f.b, depth, up)) return true;
+        if (text && names_values(w, node, attribute) && sees(w, f.b, up)) return true;
+    }
     return false;
 }
 
@@ -103,7 +128,7 @@ static bool any_name(walk *w, nc_bytes node, int depth, const shade *up) {
     while (nc_wire_next(&r, &f)) {
         if (f.wire != NC_WIRE_BYTES) continue;
         if (f.number == NodeProto_input && sees(w, f.b, up)) return true;
-        if (f.number == NodeProto_attribute && any_in_attribute(w, f.b, depth, up)) return true;
+        if (f.number == NodeProto_attribute && any_in_attribute(w, node, f.b, depth, up)) return true;
     }
     return false;
 }
@@ -116,17 +141,18 @@ static bool is_unknown(void *scope, nc_bytes name) {
     return true;
 }
 
-nc_code nc_load_node_waits(nc_work *w, const nc_scope *s, nc_bytes node, bool *out) {
-    walk k = {.see = is_unknown, .ctx = (void *)(uintptr_t)s};
+nc_code nc_load_node_waits(nc_loader *l, const nc_scope *s, nc_bytes node, bool *out) {
+    walk k = {.registry = l->m->registry, .see = is_unknown, .ctx = (void *)(uintptr_t)s};
     *out = any_name(&k, node, 0, NULL);
     nc_arena_release(&k.arena);
-    return k.failed ? nc_fail(w, NC_E_MEMORY, "out of memory") : NC_OK;
+    return k.failed ? nc_fail(l->w, NC_E_MEMORY, "out of memory") : NC_OK;
 }
 
 /* ---- the rest, sorted ---- */
 
 typedef struct sorter {
     nc_arena arena;
+    const nc_registry *registry;
     nc_bytes *nodes;
     int n;
     nc_map makers; /* name -> which node, from 1 */
@@ -157,7 +183,7 @@ static bool push_maker(void *ctx, nc_bytes name) {
 }
 
 static void push_makers(sorter *s, int i) {
-    walk w = {.see = push_maker, .ctx = s};
+    walk w = {.registry = s->registry, .see = push_maker, .ctx = s};
     any_name(&w, s->nodes[i], 0, NULL);
     s->failed |= w.failed;
     nc_arena_release(&w.arena);
@@ -190,8 +216,8 @@ static void sort(sorter *s, nc_bytes *out) {
     }
 }
 
-nc_code nc_load_sort(nc_work *w, nc_bytes *nodes, int n) {
-    sorter s = {.nodes = nodes, .n = n};
+nc_code nc_load_sort(nc_loader *l, nc_bytes *nodes, int n) {
+    sorter s = {.registry = l->m->registry, .nodes = nodes, .n = n};
     nc_map_init(&s.makers, &s.arena);
     s.state = nc_arena_array(&s.arena, (size_t)n + 1, sizeof *s.state);
     nc_bytes *out = nc_arena_array(&s.arena, (size_t)n + 1, sizeof *out);
@@ -199,5 +225,5 @@ nc_code nc_load_sort(nc_work *w, nc_bytes *nodes, int n) {
     if (!s.failed) sort(&s, out);
     if (!s.failed) memcpy(nodes, out, (size_t)n * sizeof *out);
     nc_arena_release(&s.arena);
-    return s.failed ? nc_fail(w, NC_E_MEMORY, "out of memory") : NC_OK;
+    return s.failed ? nc_fail(l->w, NC_E_MEMORY, "out of memory") : NC_OK;
 }

@@ -89,8 +89,8 @@ NC_MUST nc_code nc_scope_label(nc_loader *l, const nc_scope *s, nc_bytes name, c
 NC_MUST nc_code nc_load_nodes(nc_loader *l, nc_scope *s, nc_bytes b, uint32_t number);
 bool nc_scope_hides(const nc_scope *s, nc_bytes name); /* a node of s gives it: what is around s is not meant */
 /* Does the node use a name that is not defined yet? */
-NC_MUST nc_code nc_load_node_waits(nc_work *w, const nc_scope *s, nc_bytes node, bool *out);
-NC_MUST nc_code nc_load_sort(nc_work *w, nc_bytes *nodes, int n); /* in place: makers before users */
+NC_MUST nc_code nc_load_node_waits(nc_loader *l, const nc_scope *s, nc_bytes node, bool *out);
+NC_MUST nc_code nc_load_sort(nc_loader *l, nc_bytes *nodes, int n); /* in place: makers before users */
 
 NC_MUST nc_code nc_load_functions(nc_loader *l, nc_bytes b);
 /* The function that a node calls; NULL: none, it is an operator. */

@@ -58,8 +58,33 @@ static nc_code save_attr_value(nc_saver *s, const nc_node *n, const nc_attr *a, 
     }
 }
 
+/* The values that the attribute names are inputs, from `first` on: their names now. */
+static nc_code save_named(nc_saver *s, const nc_node *n, const nc_attr *a, int first) {
+    int count;
+    bool list = a->kind == NC_A_STRINGS;
+    nc_attr_strings(a, &count);
+    nc_wire_mark mark = nc_wire_begin(s->out, NodeProto_attribute, 0);
+    nc_wire_put_str(s->out, AttributeProto_name, a->name);
+    for (int i = 0; i < count; i++)
+        put_arg(s->out, list ? AttributeProto_strings : AttributeProto_s, name_of(s, n->in[first + i]));
+    nc_wire_put_int(s->out, AttributeProto_type, list ? NC_PB_A_STRINGS : NC_PB_A_STRING);
+    nc_wire_end(s->out, mark);
+    return NC_OK;
+}
+
+/* The first input that the attribute names; -1: it names none. */
+static int first_named(const nc_node *n, const char *attr) {
+    int at = n->n_in - nc_node_n_named(n);
+    for (const char *const *name = n->card->names_values; name && *name; name++) {
+        if (strcmp(*name, attr) == 0) return at;
+        at += nc_attr_n_strings(n, *name);
+    }
+    return -1;
+}
+
 static nc_code save_attr(nc_saver *s, const nc_node *n, const nc_attr *a, int depth) {
-    int type = 0;
+    int type = 0, named = first_named(n, a->name);
+    if (named >= 0) return save_named(s, n, a, named);
     if (a->kind == NC_A_OTHER) { /* the whole message, name and type included */
         nc_wire_put_bytes(s->out, NodeProto_attribute, a->s.p, a->s.n);
         return NC_OK;
@@ -152,7 +177,7 @@ nc_code nc_save_node(nc_saver *s, const nc_node *n, int depth) {
     const nc_opset *o = nc_save_opset_of(s, n);
     bool odd = nc_card_version(n->card, o->version) != n->version;
     nc_wire_mark mark = nc_wire_begin(s->out, GraphProto_node, 128);
-    for (int i = 0; i < n->n_in; i++) put_arg(s->out, NodeProto_input, name_of(s, n->in[i]));
+    for (int i = 0; i < n->n_in - nc_node_n_named(n); i++) put_arg(s->out, NodeProto_input, name_of(s, n->in[i]));
     for (int i = 0; i < n->n_out; i++) put_arg(s->out, NodeProto_output, name_of(s, n->out[i]));
     nc_wire_put_str(s->out, NodeProto_name, n->name);
     if (odd)

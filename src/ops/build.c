@@ -254,6 +254,16 @@ nc_value *nc_build_sum_to(nc_builder *b, nc_value *dy, nc_value *like) {
     return lead == 0 || n == lead || sum == NULL ? sum : nc_build_reshape_like(b, sum, like);
 }
 
+extern const nc_card nc_card_stop_gradient;
+
+nc_value *nc_build_stop(nc_builder *b, nc_value *x) {
+    return nc_build_card1(b, &nc_card_stop_gradient, &x, 1, NULL, 0);
+}
+
+bool nc_build_is_stop(const nc_node *n) { return n->card == &nc_card_stop_gradient; }
+
+bool nc_build_is_own(const nc_node *n) { return n->card->domain && strcmp(n->card->domain, "nacre") == 0; }
+
 nc_value *nc_grad_x(nc_grad *g, int i) {
     if (g->b->code != NC_OK || i < 0 || i >= g->node->n_operands || g->node->in[i] == NULL) return NULL;
     return keep(g->b, g->forward(g, g->node->in[i]));

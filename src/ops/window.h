@@ -36,6 +36,14 @@ const nc_dim *nc_window_out(nc_dims *t, const nc_window *a, int i, const nc_dim 
  */
 nck_window nc_window_kernel(const nc_window *a, const int64_t *in, const int64_t *k, const int64_t *out);
 
+/* window_parts.c: the transpose of a convolution with W (C,M/group,k...): dY (N,C,...) spread over dims like those of
+ * X, with the window's pads `begin`. */
+nc_value *nc_window_spread(nc_builder *b, const nc_window *a, nc_value *dy, nc_value *w, nc_value *x,
+                           const int64_t *begin);
+/* The pads in front and behind of every spatial dim; false: they depend on sizes that are not known. k: of the window.
+ */
+bool nc_window_known_pads(const nc_window *a, const nc_value *x, const int64_t *k, int64_t *begin, int64_t *end);
+
 /* Bindings serve this many spatial dims. */
 #define NC_WINDOW_KERNEL_DIMS NCK_WINDOW_DIMS
 

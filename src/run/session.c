@@ -1,6 +1,7 @@
 /* run/session.c: from a loaded model to something that runs: every stage once, in order, each with its dump. */
 #include "run/session.h"
 
+#include "autodiff/autodiff.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "infer/infer.h"
@@ -150,6 +151,15 @@ static nc_code transform(maker *k, bool after_gradient) {
     return nc_infer_model(k->w, m);
 }
 
+static nc_code hold_values(maker *k) {
+    for (int i = 0; i < k->o->n_stops; i++) {
+        nc_value *v;
+        NC_TRY(nc_graph_need(k->w, k->s->model->main, k->o->stops[i], "stop_gradient", &v));
+        NC_TRY(nc_autodiff_stop(k->w, v, NULL));
+    }
+    return NC_OK;
+}
+
 static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
@@ -161,12 +171,15 @@ static nc_code make_graph(maker *k) {
     NC_TRY(nc_infer_model(k->w, m));
     NC_TRY(check_variables(k));
     dump(k, NC_DUMP_INFERRED);
+    NC_TRY(nc_autodiff_expand(k->w, m));
     NC_TRY(mark_recompute(k));
+    if (o->differentiate) NC_TRY(hold_values(k));
     NC_TRY(transform(k, false));
     dump(k, NC_DUMP_TRANSFORMED);
     if (o->save_path) NC_TRY(nc_onnx_save_file(k->w, m, o->save_path, &o->save));
     if (!o->differentiate) return nc_verify(k->w, m);
     NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
+    nc_autodiff_unstop_all(m->main);
     dump(k, NC_DUMP_DIFFERENTIATED);
     NC_TRY(transform(k, true));
     return nc_verify(k->w, m);

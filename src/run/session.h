@@ -57,6 +57,8 @@ typedef struct nc_session_options {
     /* Adds gradients, variables and updates to the transformed graph (train/); NULL: inference. */
     nc_code (*differentiate)(nc_work *w, nc_model *m, const void *ctx);
     const void *differentiate_ctx;
+    const char *const *stops; /* values through which no gradient passes, where one is asked for */
+    int n_stops;
     uint64_t seed;
     size_t bytes_limit; /* of the session's memory on its devices; 0: none */
     bool keep_dumps;

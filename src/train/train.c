@@ -3,36 +3,55 @@
 #include "train/train.h"
 
 #include "autodiff/autodiff.h"
+#include "base/near.h"
 #include "infer/infer.h"
 #include "ops/build.h"
+#include "transform/transform.h"
 
 #include <string.h>
 
+/* Of passes that leave a model with gradients as others can read it. */
+enum { TIDY_LEVEL = 1 };
+
 static nc_code find_output(nc_work *w, const nc_graph *g, const char *name, int *out) {
-    for (int i = 0; i < g->outputs.n; i++)
+    char text[200];
+    nc_near near = {.wanted = name};
+    for (int i = 0; i < g->outputs.n; i++) {
+        nc_near_offer(&near, g->output_names.v[i]);
         if (strcmp(g->output_names.v[i], name) == 0) {
             *out = i;
             return NC_OK;
         }
-    NC_FAIL(w, NC_E_ARGUMENT, "the model has no output '%s'", name);
+    }
+    NC_FAIL(w, NC_E_ARGUMENT, "the model has no output '%.100s'%s", name, nc_near_text(&near, text));
 }
 
 static nc_code find_source(nc_work *w, const nc_graph *g, const char *name, nc_value **out) {
-    for (int i = 0; i < g->inputs.n; i++)
-        if (strcmp(g->inputs.v[i]->name, name) == 0) return *out = g->inputs.v[i], NC_OK;
-    for (int i = 0; i < g->consts.n; i++)
-        if (strcmp(g->consts.v[i]->name, name) == 0) return *out = g->consts.v[i], NC_OK;
-    for (int i = 0; i < g->vars.n; i++)
-        if (strcmp(g->vars.v[i]->name, name) == 0) return *out = g->vars.v[i]->first, NC_OK;
-    NC_FAIL(w, NC_E_ARGUMENT, "the model has no input, constant or variable '%s'", name);
+    char text[200];
+    nc_near near = {.wanted = name};
+    for (int i = 0; i < g->inputs.n; i++) nc_near_offer(&near, g->inputs.v[i]->name);
+    for (int i = 0; i < g->consts.n; i++) nc_near_offer(&near, g->consts.v[i]->name);
+    for (int i = 0; i < g->vars.n; i++) nc_near_offer(&near, g->vars.v[i]->name);
+    *out = nc_graph_find(g, name);
+    if (*out && (*out)->origin != NC_FROM_NODE) return NC_OK;
+    NC_FAIL(w, NC_E_ARGUMENT, "the model has no input, constant or variable '%.100s'%s", name,
+            nc_near_text(&near, text));
+}
+
+static nc_code check_float(nc_work *w, const nc_value *v, const char *name) {
+    nc_text text = {0};
+    if (!v->type || (v->type->kind == NC_T_TENSOR && nc_dtype_is_float(v->type->elem))) return NC_OK;
+    nc_type_print(&text, v->type);
+    nc_code code = nc_fail(w, NC_E_TYPE, "'%.100s' is %s, no floating-point tensor, so it has no gradient", name,
+                           text.s ? text.s : "of another type");
+    nc_text_release(&text);
+    return code;
 }
 
 static nc_code find_sources(nc_work *w, const nc_graph *g, const char *const *names, int n, nc_value **out) {
     for (int i = 0; i < n; i++) {
         NC_TRY(find_source(w, g, names[i], &out[i]));
-        const nc_type *t = out[i]->type;
-        if (t && (t->kind != NC_T_TENSOR || !nc_dtype_is_float(t->elem)))
-            NC_FAIL(w, NC_E_TYPE, "'%s' is no floating-point tensor, so it has no gradient", names[i]);
+        NC_TRY(check_float(w, out[i], names[i]));
     }
     return NC_OK;
 }
@@ -43,44 +62,129 @@ static const char *joined(nc_work *w, const char *prefix, const char *name) {
     return nc_arena_printf(&w->scratch, "%s%s", prefix, name);
 }
 
-static nc_code add_gradients(nc_work *w, nc_graph *g, nc_value *const *xs, nc_value *const *dxs, const char *const *wrt,
-                             int n) {
-    nc_builder b = {.w = w, .graph = g, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
-    for (int i = 0; i < n; i++) {
-        const char *name = joined(w, "grad:", wrt[i]);
-        nc_value *dx = dxs[i] ? dxs[i] : nc_build_zeros_like(&b, xs[i]);
-        NC_TRY(b.code);
-        if (!name || nc_edit_output(g, dx, name) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+/* Values that are held count as what their users see. */
+static nc_code differentiate(nc_work *w, nc_graph *g, nc_value *const *ys, nc_value *const *dys, int n_y,
+                             nc_value *const *xs, int n_x, nc_value **dxs) {
+    nc_value **y = values(w, n_y), **x = values(w, n_x);
+    if (!y || !x) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    for (int i = 0; i < n_y; i++) y[i] = nc_autodiff_stopped(ys[i]);
+    for (int i = 0; i < n_x; i++) x[i] = nc_autodiff_stopped(xs[i]);
+    return nc_autodiff(w, g, y, dys, n_y, x, n_x, dxs);
+}
+
+/* ---- gradients as outputs ---- */
+
+typedef struct ends {
+    const char *const *y_names, *const *x_names;
+    nc_value **ys, **dys, **xs, **dxs;
+    int n_y, n_x;
+} ends;
+
+static nc_code make_ends(nc_work *w, const nc_train_ask *a, ends *e) {
+    *e = (ends){.y_names = a->ys, .x_names = a->xs, .n_y = a->n_y, .n_x = a->n_x};
+    e->ys = values(w, a->n_y), e->dys = values(w, a->n_y), e->xs = values(w, a->n_x), e->dxs = values(w, a->n_x);
+    if (!e->ys || !e->dys || !e->xs || !e->dxs) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
+static nc_code add_cotangents(nc_work *w, nc_graph *g, const ends *e) {
+    for (int i = 0; i < e->n_y; i++) {
+        const char *name = joined(w, "d:", e->y_names[i]);
+        NC_NEED(w, name);
+        if (nc_graph_find(g, name)) NC_FAIL(w, NC_E_ARGUMENT, "the model has a value '%.100s' already", name);
+        NC_NEED(w, e->dys[i] = nc_edit_input(g, name, e->ys[i]->type));
     }
     return NC_OK;
 }
 
+static nc_code add_output(nc_work *w, nc_graph *g, nc_value *v, const char *name) {
+    for (int i = 0; i < g->outputs.n; i++)
+        if (strcmp(g->output_names.v[i], name) == 0)
+            NC_FAIL(w, NC_E_ARGUMENT, "the model has an output '%.100s' already", name);
+    if (nc_edit_output(g, v, name) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
+static nc_code add_gradients(nc_work *w, nc_graph *g, const ends *e) {
+    nc_builder b = {.w = w, .graph = g, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
+    for (int i = 0; i < e->n_x; i++) {
+        const char *name = joined(w, "grad:", e->x_names[i]);
+        NC_NEED(w, name);
+        if (!e->dxs[i]) {
+            nc_autodiff_warn_zeros(e->n_y == 1 ? e->y_names[0] : "all that is differentiated", e->x_names[i]);
+            e->dxs[i] = nc_build_zeros_like(&b, e->xs[i]);
+            NC_TRY(b.code);
+        }
+        NC_TRY(add_output(w, g, e->dxs[i], name));
+    }
+    return NC_OK;
+}
+
+nc_code nc_train_differentiate(nc_work *w, nc_model *m, const nc_train_ask *a) {
+    nc_graph *g = m->main;
+    ends e;
+    NC_TRY(make_ends(w, a, &e));
+    NC_TRY(find_sources(w, g, a->xs, a->n_x, e.xs));
+    for (int i = 0; i < a->n_y; i++) {
+        int i_out = -1;
+        NC_TRY(find_output(w, g, a->ys[i], &i_out));
+        e.ys[i] = g->outputs.v[i_out];
+    }
+    if (a->cotangents) NC_TRY(add_cotangents(w, g, &e));
+    NC_TRY(differentiate(w, g, e.ys, e.dys, e.n_y, e.xs, e.n_x, e.dxs));
+    return add_gradients(w, g, &e);
+}
+
 nc_code nc_train_gradients(nc_work *w, nc_model *m, const char *loss_output, const char *const *wrt, int n) {
-    int i_loss = -1;
-    nc_value **xs = values(w, n), **dxs = values(w, n);
-    if (!xs || !dxs) NC_FAIL(w, NC_E_MEMORY, "out of memory");
-    NC_TRY(find_output(w, m->main, loss_output, &i_loss));
-    NC_TRY(find_sources(w, m->main, wrt, n, xs));
-    NC_TRY(nc_autodiff(w, m->main, &m->main->outputs.v[i_loss], NULL, 1, xs, n, dxs));
-    return add_gradients(w, m->main, xs, dxs, wrt, n);
+    nc_train_ask ask = {.ys = &loss_output, .n_y = 1, .xs = wrt, .n_x = n};
+    return nc_train_differentiate(w, m, &ask);
 }
 
 nc_code nc_train_backward(nc_work *w, nc_model *m, const char *const *outputs, int n_out, const char *const *wrt,
                           int n) {
-    nc_graph *g = m->main;
-    nc_value **ys = values(w, n_out), **dys = values(w, n_out), **xs = values(w, n), **dxs = values(w, n);
-    if (!ys || !dys || !xs || !dxs) NC_FAIL(w, NC_E_MEMORY, "out of memory");
-    NC_TRY(find_sources(w, g, wrt, n, xs));
-    for (int i = 0; i < n_out; i++) {
-        int i_out = -1;
-        NC_TRY(find_output(w, g, outputs[i], &i_out));
-        ys[i] = g->outputs.v[i_out];
-        const char *name = joined(w, "d:", outputs[i]);
-        dys[i] = name ? nc_edit_input(g, name, ys[i]->type) : NULL;
-        NC_NEED(w, dys[i]);
+    nc_train_ask ask = {.ys = outputs, .n_y = n_out, .xs = wrt, .n_x = n, .cotangents = true};
+    return nc_train_differentiate(w, m, &ask);
+}
+
+/* ---- a model with gradients, to be looked at, saved or run ---- */
+
+/* An output, or any other value, of the main graph. */
+static nc_code find_any(nc_work *w, const nc_graph *g, const char *name, const char *what, nc_value **out) {
+    for (int i = 0; i < g->outputs.n; i++)
+        if (strcmp(g->output_names.v[i], name) == 0) return *out = g->outputs.v[i], NC_OK;
+    return nc_graph_need(w, g, name, what, out);
+}
+
+static nc_code find_all(nc_work *w, const nc_graph *g, const char *const *names, int n, const char *what, bool floats,
+                        nc_value **out) {
+    for (int i = 0; i < n; i++) {
+        NC_TRY(find_any(w, g, names[i], what, &out[i]));
+        if (floats) NC_TRY(check_float(w, out[i], names[i]));
+        for (int k = 0; k < i; k++)
+            if (strcmp(names[k], names[i]) == 0)
+                NC_FAIL(w, NC_E_ARGUMENT, "%s: '%.100s' is there twice", what, names[i]);
     }
-    NC_TRY(nc_autodiff(w, g, ys, dys, n_out, xs, n, dxs));
-    return add_gradients(w, g, xs, dxs, wrt, n);
+    return NC_OK;
+}
+
+nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a) {
+    nc_graph *g = m->main;
+    nc_value **stops = values(w, a->n_stop);
+    ends e;
+    NC_NEED(w, stops);
+    NC_TRY(make_ends(w, a, &e));
+    NC_TRY(nc_infer_model(w, m));
+    NC_TRY(nc_autodiff_expand(w, m));
+    NC_TRY(find_all(w, g, a->ys, a->n_y, "y", true, e.ys));
+    NC_TRY(find_all(w, g, a->xs, a->n_x, "x", true, e.xs));
+    NC_TRY(find_all(w, g, a->stop, a->n_stop, "stop", false, stops));
+    for (int i = 0; i < a->n_stop; i++) NC_TRY(nc_autodiff_stop(w, stops[i], NULL));
+    if (a->cotangents) NC_TRY(add_cotangents(w, g, &e));
+    NC_TRY(differentiate(w, g, e.ys, e.dys, e.n_y, e.xs, e.n_x, e.dxs));
+    NC_TRY(add_gradients(w, g, &e));
+    nc_autodiff_unstop_all(g);
+    if (a->standard) NC_TRY(nc_train_standard(w, m));
+    return nc_transform(w, m, TIDY_LEVEL, true, NULL, 0);
 }
 
 /* ---- gradient descent ---- */
@@ -143,7 +247,7 @@ static nc_code descend(nc_work *w, nc_graph *g, const char *loss_output, const c
         NC_FAIL(w, NC_E_TYPE, "the loss '%s' is no tensor", loss_output);
     NC_TRY(make_variables(w, d.params, d.n));
     NC_NEED(w, d.grads = values(w, d.n));
-    NC_TRY(nc_autodiff(w, g, &d.loss, NULL, 1, d.params, d.n, d.grads));
+    NC_TRY(differentiate(w, g, &d.loss, NULL, 1, d.params, d.n, d.grads));
     *out = d;
     return NC_OK;
 }

@@ -19,6 +19,27 @@ NC_MUST nc_code nc_train_sgd(nc_work *w, nc_model *m, const char *loss_output, c
 NC_MUST nc_code nc_train_accumulate(nc_work *w, nc_model *m, const char *loss_output, const char *const *params,
                                     int n_params);
 
+/* What to differentiate by what. */
+typedef struct nc_train_ask {
+    const char *const *ys, *const *xs;
+    int n_y, n_x;
+    const char *const *stop; /* of nc_train_model_gradients: values through which no gradient passes */
+    int n_stop;
+    bool cotangents; /* an input "d:<y>" of the same type per y; without it: ones */
+    bool standard;   /* of nc_train_model_gradients: ops of domain nacre that can be taken apart are */
+} nc_train_ask;
+
+/* Adds an output "grad:<name>" per name of xs: the gradient of the outputs ys, zeros (and a message) where they do not
+ * depend on it. */
+NC_MUST nc_code nc_train_differentiate(nc_work *w, nc_model *m, const nc_train_ask *a);
+
+/* The same for a model as it was loaded, to be saved or looked at: infers it, ys and xs are any values of the main
+ * graph, and what nobody uses goes. */
+NC_MUST nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a);
+
+/* standard.c: ops of domain nacre are taken apart into those of ONNX. UNSUPPORTED names one that cannot be. */
+NC_MUST nc_code nc_train_standard(nc_work *w, nc_model *m);
+
 /* Adds an output "grad:<name>" per name of `wrt`: the gradient of the loss, zeros where it has no influence. */
 NC_MUST nc_code nc_train_gradients(nc_work *w, nc_model *m, const char *loss_output, const char *const *wrt, int n);
 

@@ -4,8 +4,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import gradients  # noqa: E402
 import isolated  # noqa: E402
 import middle  # noqa: E402
+import not_differentiable  # noqa: E402
 import pytest  # noqa: E402
 import suite  # noqa: E402
 
@@ -33,6 +35,27 @@ def test_a_wrong_result_in_the_middle_is_seen(monkeypatch):
 
 
 scalars = middle.Wrapper.scalars
+
+
+def test_gradients_of_node_cases():
+    outcome, left = gradients.run()
+    print(f"\n{gradients.summary(outcome)}; left out: {', '.join(sorted(left))}")
+    assert len(outcome) > 1200, "cases were lost"
+    wrong = {n: f"{op}: {why}" for n, (op, why) in outcome.items()
+             if why is not None and op not in not_differentiable.FAILING}
+    assert not wrong, "\n".join(f"{n}: {why}" for n, why in sorted(wrong.items()))
+    kept = {op for op, why in outcome.values() if why is not None}
+    assert kept, "no op fails any more: FAILING can go"
+
+
+def test_a_wrong_gradient_is_seen(monkeypatch):
+    monkeypatch.setattr(gradients, "products", lambda ys, dys: 2 * products(ys, dys))
+    outcome, _ = gradients.run("^test_(tanh|matmul_2d|cast_FLOAT_to_FLOAT16)$")
+    assert len(outcome) == 3
+    assert all("differences say" in why for _, why in outcome.values())
+
+
+products = gradients.products
 
 
 def test_a_worker_that_dies_is_replaced():

@@ -72,6 +72,7 @@ _SIGNATURES = {
     "nacre_value_string": (P, [P, C.c_int64, C.POINTER(N)]), "nacre_value_item": (P, [P, C.c_int64]),
     "nacre_model_load": (None, [P, S, P]), "nacre_model_load_bytes": (None, [P, S, N, P]),
     "nacre_model_parse": (None, [P, S, P]), "nacre_model_save": (None, [P, S]),
+    "nacre_model_optimize": (None, [P, S, P, N]), "nacre_log_set_sink": ("void", [P, P]),
     "nacre_model_save_external": (None, [P, S, S, N]), "nacre_model_release": ("void", [P]),
     "nacre_options_create": (None, [P]), "nacre_options_release": ("void", [P]),
     "nacre_options_set": (None, [P, S, S]), "nacre_options_tie": (None, [P, S, S]),
@@ -283,6 +284,9 @@ class Model(Handle):
 
     def save(self, path):
         call("nacre_model_save", self.handle, str(path).encode())
+
+    def optimize(self, level):
+        call("nacre_model_optimize", self.handle, level.encode(), None, 0)
 
     def save_external(self, path, data_name, min_bytes):
         call("nacre_model_save_external", self.handle, str(path).encode(), data_name.encode(), min_bytes)

@@ -496,7 +496,7 @@ def test_info_tells_the_machine():
     assert any(line.split() == ["isa", "portable"] for line in forced.splitlines())
 
 
-COMMANDS = ["run", "bench", "info", "inspect", "check", "optimize", "plan", "explain"]
+COMMANDS = ["run", "bench", "info", "inspect", "check", "optimize", "gradients", "plan", "explain"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -511,6 +511,8 @@ def test_help_teaches(command):
 
 @pytest.mark.parametrize("args, part", [
     (["bench"], "which model"), (["bench", "m", "--repeat", "0"], "--repeat"), (["bench", "m", "--repeat", "x"], "'x'"),
+    (["gradients"], "which model"), (["gradients", "a"], "--of Y"), (["gradients", "a", "--of", "y"], "--by X"),
+    (["gradients", "a", "--of", "y", "--by", "x"], "-o OUT.onnx"),
     (["inspect"], "which model"), (["inspect", "a", "b"], "'b'"), (["check"], "which model"),
     (["check", "m", "--against", "me"], "'me'"), (["check", "m", "--rtol", "-1"], "--rtol"),
     (["optimize", "m"], "-o"), (["optimize"], "which model"), (["plan"], "which model"),

@@ -14,6 +14,7 @@ static const struct {
     {"inspect", cmd_inspect, "what is in a model: inputs, outputs, operators, parameters, shapes, memory per tensor"},
     {"check", cmd_check, "is a model valid, and right: against test data, another level, or onnxruntime"},
     {"optimize", cmd_optimize, "save a model as the transformations leave it"},
+    {"gradients", cmd_gradients, "save a model with gradients of its values as further outputs"},
     {"plan", cmd_plan, "predict the memory of a run, and what lives when"},
     {"explain", cmd_explain, "which kernel serves a node, which refused and why, copies and fusions around it"},
     {"info", cmd_info, "this machine, its devices, and why one is not there"},
@@ -24,7 +25,7 @@ static void help(void) {
            "teaches one\n\n",
            nacre_version());
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        printf("  %-9s %s\n", commands[i].name, commands[i].what);
+        printf("  %-10s %s\n", commands[i].name, commands[i].what);
     printf("\nexit codes: 0 done; 1 the model, a file or the run failed; 2 wrong usage; 3 results differ (check);\n"
            "            130 cancelled with Ctrl-C\n");
 }

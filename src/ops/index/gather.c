@@ -71,6 +71,29 @@ static nc_code gather_grad_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+/* dY's slices are added up in a tensor of zeros. The dims of the indices become one, which stands for the axis. */
+static nc_code gather_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_value *shape = n->in[0], *at = n->in[1], *dy = n->in[2];
+    int64_t rank, all = -1, axis = nc_attr_int(n, "axis"), ones[NC_MAX_RANK];
+    const nc_type *s = shape->type;
+    if (!dy->type || !s || s->rank != 1 || !nc_dim_is_const(s->dims[0], &rank) || rank < 1 || rank > NC_MAX_RANK)
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
+    if (axis < 0) axis += rank;
+    for (int i = 0; i < rank; i++) ones[i] = i == axis ? -1 : 1;
+    nc_value *zeros = nc_build1(b, "Expand", 2, nc_build_scalar(b, dy->type->elem, 0), shape);
+    nc_attr mode = {.name = "reduction", .kind = NC_A_STRING, .s = {"add", 3}};
+    nc_attr concat = {.name = "axis", .kind = NC_A_INT, .i = 0}, along = {.name = "axis", .kind = NC_A_INT, .i = axis};
+    int64_t begin = 0, end = axis, after = axis + 1;
+    nc_value *parts[3] = {nc_build1(b, "Slice", 3, shape, nc_build_ints(b, &begin, 1), nc_build_ints(b, &end, 1)),
+                          nc_build_ints(b, &all, 1),
+                          nc_build1(b, "Slice", 3, shape, nc_build_ints(b, &after, 1), nc_build_ints(b, &rank, 1))};
+    nc_value *flat = nc_build1(b, "Reshape", 2, dy, nc_build_attr1(b, "", "Concat", parts, 3, &concat, 1));
+    nc_value *where = nc_build1(b, "Reshape", 2, nc_build_cast(b, at, NC_INT64), nc_build_ints(b, ones, (int)rank));
+    nc_value *in[3] = {zeros, nc_build_expand_like(b, where, flat), flat};
+    out[0] = nc_build_attr1(b, "", "ScatterElements", in, 3, (const nc_attr[]){mode, along}, 2);
+    return b->code;
+}
+
 static const nc_op_version gather_grad_versions[] = {{.since = 1,
                                                       IN({"shape", T_I64}, {"indices", T_INDEX}, {"dY", T_FLOAT_ALL}),
                                                       OUT({"dX", SAME(2)}),
@@ -84,4 +107,5 @@ const nc_card nc_card_gather_grad = {.name = "GatherGrad",
                                      .host_in = 1,
                                      .no_grad_in = 3,
                                      .infer = gather_grad_infer,
-                                     .grad = gather_grad_grad};
+                                     .grad = gather_grad_grad,
+                                     .decompose = gather_grad_decompose};

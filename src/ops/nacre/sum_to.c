@@ -14,6 +14,26 @@ static nc_code sum_to_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+/* Sums over every axis along which the shape, with ones in front, has one: where X has one too nothing is summed. */
+static nc_code sum_to_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_value *x = n->in[0], *shape = n->in[1];
+    int64_t rank, all = -1, ones[NC_MAX_RANK];
+    const nc_type *s = shape->type;
+    if (!x->type || x->type->rank < 0 || !s || s->rank != 1 || !nc_dim_is_const(s->dims[0], &rank))
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need known ranks");
+    int lead = x->type->rank - (int)rank;
+    for (int i = 0; i < lead; i++) ones[i] = 1;
+    nc_value *pair[2] = {nc_build_ints(b, ones, lead), shape};
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 0}, keep = {.name = "keepdims", .kind = NC_A_INT, .i = 1};
+    nc_attr noop = {.name = "noop_with_empty_axes", .kind = NC_A_INT, .i = 1};
+    nc_value *full = lead > 0 ? nc_build_attr1(b, "", "Concat", pair, 2, &axis, 1) : shape;
+    nc_value *found = nc_build1(b, "NonZero", 1, nc_build1(b, "Equal", 2, full, nc_build_int(b, 1)));
+    nc_value *sum[2] = {x, nc_build1(b, "Reshape", 2, found, nc_build_ints(b, &all, 1))};
+    out[0] =
+        nc_build1(b, "Reshape", 2, nc_build_attr1(b, "", "ReduceSum", sum, 2, (const nc_attr[]){keep, noop}, 2), shape);
+    return b->code;
+}
+
 static const nc_op_version versions[] = {
     {.since = 1, IN({"X", T_NUMBER_ALL}, {"shape", T_I64}), OUT({"Y", SAME(0)}), NO_ATTR}, {0}};
 
@@ -23,5 +43,6 @@ const nc_card nc_card_sum_to = {.name = "SumTo",
                                 .versions = versions,
                                 .infer = sum_to_infer,
                                 .grad = sum_to_grad,
+                                .decompose = sum_to_decompose,
                                 .host_in = 1u << 1,
                                 .no_grad_in = 1u << 1};

@@ -166,4 +166,5 @@ const nc_card nc_card_conv_grad = {.name = "ConvGrad",
                                    .versions = grad_versions,
                                    .infer = conv_grad_infer,
                                    .grad = nc_conv_grad_card_grad,
+                                   .decompose = nc_conv_grad_decompose,
                                    .own = &names};

@@ -33,6 +33,9 @@ typedef struct nc_conv_names {
 NC_MUST nc_code nc_conv_card_grad(nc_grad *g);
 NC_MUST nc_code nc_conv_grad_card_grad(nc_grad *g);
 
+/* conv_parts.c: ConvGrad as what ONNX has. */
+NC_MUST nc_code nc_conv_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out);
+
 /* ConvTranspose: what the sizes of the result follow from. */
 typedef struct nc_conv_transpose {
     nc_conv_attrs attrs;

@@ -68,9 +68,10 @@ static nc_code adagrad_decompose(nc_builder *b, const nc_node *n, nc_value **out
     return b->code;
 }
 
-/* R * sqrt(1 - beta^T) / (1 - alpha^T), or R at T = 0. */
+/* R * sqrt(1 - beta^T) / (1 - alpha^T), or R at T = 0, where the quotient, which is not taken, is that of T = 1: 0 / 0
+ * would make its gradient NaN. */
 static nc_value *adam_rate(step *s, double alpha, double beta) {
-    nc_value *one = number(s, 1), *t = count(s);
+    nc_value *one = number(s, 1), *t = unless_first(s, count(s), one);
     nc_value *a = op2(s, "Sub", one, op2(s, "Pow", number(s, alpha), t));
     nc_value *h = nc_build1(s->b, "Sqrt", 1, op2(s, "Sub", one, op2(s, "Pow", number(s, beta), t)));
     return unless_first(s, op2(s, "Div", op2(s, "Mul", rate(s), h), a), rate(s));

@@ -5,6 +5,7 @@
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/pool/pool.h"
+#include "ops/pool/pool_parts.h"
 #include "ops/window.h"
 
 #include <math.h>
@@ -84,6 +85,22 @@ static nc_code max_grad_grad(nc_grad *g) {
     nc_value *some = nc_build1(g->b, "GreaterOrEqual", 2, at, nc_build_int(g->b, 0));
     nc_grad_set(g, 0, nc_build1(g->b, "Where", 3, some, got, nc_build_scalar(g->b, u->type->elem, 0)));
     return nc_grad_end(g);
+}
+
+/* dY added up at the indices; a window without taps has index -1 and no part. */
+static nc_code max_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    int64_t all = -1, one = 1;
+    nc_value *dy = n->in[0], *at = n->in[1], *x = n->in[2], *zero = nc_build_int(b, 0);
+    if (!dy->type) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known type");
+    nc_value *flat = nc_build_ints(b, &all, 1), *none = nc_build_scalar(b, dy->type->elem, 0);
+    nc_value *some = nc_build1(b, "GreaterOrEqual", 2, at, zero);
+    nc_value *count = nc_build1(b, "Reshape", 2, nc_build1(b, "Size", 1, x), nc_build_ints(b, &one, 1));
+    nc_value *in[3] = {nc_build1(b, "Expand", 2, none, count),
+                       nc_build1(b, "Reshape", 2, nc_build1(b, "Where", 3, some, at, zero), flat),
+                       nc_build1(b, "Reshape", 2, nc_build1(b, "Where", 3, some, dy, none), flat)};
+    nc_attr add = {.name = "reduction", .kind = NC_A_STRING, .s = {"add", 3}};
+    out[0] = nc_build_reshape_like(b, nc_build_attr1(b, "", "ScatterElements", in, 3, &add, 1), x);
+    return b->code;
 }
 
 /* ---- averages and sums ---- */
@@ -245,6 +262,7 @@ const nc_card nc_card_max_pool_grad = {.name = "MaxPoolGrad",
                                        .versions = max_grad_versions,
                                        .infer = like_last,
                                        .grad = max_grad_grad,
+                                       .decompose = max_grad_decompose,
                                        .no_grad_in = 2 | 4,
                                        .dims_only_in = 4};
 const nc_card nc_card_average_pool_grad = {.name = "AveragePoolGrad",
@@ -253,5 +271,6 @@ const nc_card nc_card_average_pool_grad = {.name = "AveragePoolGrad",
                                            .versions = average_grad_versions,
                                            .infer = like_last,
                                            .grad = average_grad_grad,
+                                           .decompose = nc_average_grad_decompose,
                                            .no_grad_in = 2,
                                            .dims_only_in = 2};

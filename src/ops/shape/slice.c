@@ -250,6 +250,25 @@ static nc_code slice_grad_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+/* The slice of a tensor that holds its elements' own numbers says where dY goes. */
+static nc_code slice_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    int64_t all = -1;
+    nc_value *dy = n->in[0], *shape = n->in[1], *in[5];
+    if (!dy->type) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known type");
+    nc_value *flat = nc_build_ints(b, &all, 1), *zero = nc_build_int(b, 0);
+    nc_attr keep = {.name = "keepdims", .kind = NC_A_INT, .i = 0};
+    nc_value *count = nc_build_attr1(b, "", "ReduceProd", &shape, 1, &keep, 1);
+    in[0] = nc_build1(b, "Reshape", 2, nc_build1(b, "Range", 3, zero, count, nc_build_int(b, 1)), shape);
+    for (int i = 2; i < n->n_in; i++) in[i - 1] = n->in[i];
+    nc_value *at = nc_build_attr1(b, "", "Slice", in, n->n_in - 1, NULL, 0);
+    nc_value *zeros = nc_build1(b, "Expand", 2, nc_build_scalar(b, dy->type->elem, 0),
+                                nc_build1(b, "Reshape", 2, count, nc_build_ints(b, (const int64_t[]){1}, 1)));
+    nc_value *put = nc_build1(b, "ScatterElements", 3, zeros, nc_build1(b, "Reshape", 2, at, flat),
+                              nc_build1(b, "Reshape", 2, dy, flat));
+    out[0] = nc_build1(b, "Reshape", 2, put, shape);
+    return b->code;
+}
+
 static const nc_op_version slice_grad_versions[] = {
     {.since = 1,
      IN({"dY", T_WHOLE}, {"shape", T_I64}, {"starts", T_INDEX}, {"ends", SAME(2)}, {"axes", SAME(2), OPTIONAL},
@@ -265,4 +284,5 @@ const nc_card nc_card_slice_grad = {.name = "SliceGrad",
                                     .host_in = 0x3e,
                                     .no_grad_in = 0x3e,
                                     .infer = slice_grad_infer,
-                                    .grad = slice_grad_grad};
+                                    .grad = slice_grad_grad,
+                                    .decompose = slice_grad_decompose};

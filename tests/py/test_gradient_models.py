@@ -1,0 +1,246 @@
+"""nacre.training.gradients, nacre_model_gradients and `nacre gradients`: a model with gradients as outputs, saved,
+loaded again, and in ONNX's own ops run by onnxruntime; values held, cotangents, errors.
+"""
+import subprocess
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
+import pytest
+import torch
+
+import nacre_c
+import package
+from tolerances import close
+
+import nacre  # noqa: E402  (package puts it on the path)
+from nacre import training  # noqa: E402
+
+assert package.BUILT
+
+
+def normal(*shape, seed=0, kind=np.float32):
+    return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(kind)
+
+
+def exported(module, inputs, names, opset=18, dynamic=None):
+    """The module as torch writes it, its parameters under their own names."""
+    program = torch.onnx.export(module.eval(), inputs, input_names=names, output_names=["y"], opset_version=opset,
+                                dynamic_shapes=dynamic, dynamo=True, optimize=True, verbose=False)
+    return program.model_proto
+
+
+class Mlp(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 6), torch.nn.ReLU(),
+                         torch.nn.Linear(6, 3), torch.nn.LogSoftmax(1))
+
+
+class Cnn(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Conv2d(2, 4, 3, padding=1, stride=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+                         torch.nn.Conv2d(4, 6, 3, padding=1, groups=2, dilation=1), torch.nn.Sigmoid(),
+                         torch.nn.AvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(6, 3))
+
+
+class Block(torch.nn.Module):
+    """A transformer block over tokens: embedding, attention, layer norms, GELU."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.first, self.second = torch.nn.Embedding(11, 8), torch.nn.LayerNorm(8), torch.nn.LayerNorm(8)
+        self.qkv, self.out = torch.nn.Linear(8, 24), torch.nn.Linear(8, 8)
+        self.up, self.down = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+
+    def forward(self, ids):
+        x = self.tokens(ids)
+        q, k, v = self.qkv(self.first(x)).reshape(ids.shape[0], ids.shape[1], 3, 2, 4).permute(2, 0, 3, 1, 4)
+        a = torch.softmax(q @ k.transpose(-2, -1) * 0.5, -1) @ v
+        x = x + self.out(a.transpose(1, 2).reshape(ids.shape[0], ids.shape[1], 8))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.second(x))))
+
+
+MODELS = {"mlp": (Mlp, lambda: (torch.from_numpy(normal(4, 5)),), "x"),
+          "cnn": (Cnn, lambda: (torch.from_numpy(normal(3, 2, 8, 8)),), "x"),
+          "block": (Block, lambda: (torch.tensor([[1, 4, 4, 9, 0], [3, 10, 2, 2, 7]]),), "ids")}
+
+
+def parameters_of(model, module):
+    """{name in the graph: parameter}, by equal contents: exporters rename and transpose."""
+    found = {}
+    for t in model.graph.initializer:
+        a = onnx.numpy_helper.to_array(t)
+        for p in module.parameters():
+            if a.shape == tuple(p.shape) and np.array_equal(a, p.detach().numpy()):
+                found[t.name] = p
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_in_standard_ops_runs_in_onnxruntime(name, tmp_path):
+    torch.manual_seed(3)
+    make, inputs, feed = MODELS[name]
+    module, given = make(), inputs()
+    for p in module.parameters():  # so that each can be told by its contents
+        torch.nn.init.normal_(p, 0.1, 0.5)
+    model = exported(module, given, [feed])
+    params = parameters_of(model, module)
+    assert len(params) >= 4
+    grads = training.gradients(model, "y", list(params), cotangents=True, standard=True)
+    assert "nacre" not in {n.domain for n in grads.graph.node}
+    y = module(*given)
+    dy = torch.from_numpy(normal(*y.shape, seed=9))
+    wants = torch.autograd.grad(y, list(params.values()), dy)
+    path = tmp_path / "grad.onnx"
+    onnx.save(grads, path)
+    feeds = {feed: given[0].numpy(), "d:y": dy.numpy()}
+    theirs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    ours = nacre.InferenceSession(str(path))
+    outputs = [f"grad:{p}" for p in params]
+    for got in (theirs.run(outputs, feeds), ours.run(outputs, feeds)):
+        for n, g, w in zip(outputs, got, wants):
+            close(g, w.numpy(), "model_f32", n)
+    whole = training.gradients(model, "y", list(params), cotangents=True)
+    again = nacre.InferenceSession(whole.SerializeToString()).run(outputs, feeds)
+    for n, g, w in zip(outputs, again, wants):
+        close(g, w.numpy(), "model_f32", n)
+
+
+# ---- what is asked for ----
+
+def small(kind="double"):
+    return onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 18]>
+        g ({kind}[n,3] x, int64[n] i) => ({kind}[n,2] y, {kind} s) <{kind}[3,2] w = {{1, 2, 3, 4, 5, 6}}> {{
+        h = MatMul(x, w)  e = Exp(h)  y = Mul(e, h)  s = ReduceSum<keepdims = 0>(h) }}""")
+
+
+def run(model, feeds, *outputs):
+    session = nacre.InferenceSession(model if isinstance(model, bytes) else model.SerializeToString())
+    return session.run(list(outputs), feeds)
+
+
+X = normal(4, 3, kind=np.float64) / 4
+W = np.array([[1, 2], [3, 4], [5, 6]], np.float64)
+H = X @ W
+FEEDS = {"x": X, "i": np.arange(4)}
+
+
+def test_all_elements_are_summed(tmp_path):
+    """The source may be a model, its bytes, or a path, and is not changed."""
+    model = small()
+    before = model.SerializeToString()
+    onnx.save(model, tmp_path / "m.onnx")
+    for source in (model, before, str(tmp_path / "m.onnx"), tmp_path / "m.onnx"):
+        made = training.gradients(source, "y", ["w", "x"])
+        assert isinstance(made, onnx.ModelProto)
+        onnx.checker.check_model(made)
+        assert [o.name for o in made.graph.output] == ["y", "s", "grad:w", "grad:x"]
+        dw, dx = run(made, FEEDS, "grad:w", "grad:x")
+        close(dw, X.T @ (np.exp(H) * (1 + H)), "torch_f64")
+        close(dx, (np.exp(H) * (1 + H)) @ W.T, "torch_f64")
+    assert model.SerializeToString() == before
+
+
+def test_several_ys_and_values_inside_the_graph():
+    made = training.gradients(small(), ["y", "s"], "h")
+    dh, = run(made, FEEDS, "grad:h")
+    close(dh, np.exp(H) * (1 + H) + 1, "torch_f64")
+
+
+def test_cotangents():
+    made = training.gradients(small(), ["y", "s"], ["h"], cotangents=True)
+    assert [i.name for i in made.graph.input] == ["x", "i", "d:y", "d:s"]
+    dy = normal(4, 2, kind=np.float64)
+    dh, = run(made, {**FEEDS, "d:y": dy, "d:s": np.float64(3)}, "grad:h")
+    close(dh, dy * np.exp(H) * (1 + H) + 3, "torch_f64")
+
+
+def test_values_that_pass_no_gradient():
+    dh, dx = run(training.gradients(small(), "y", ["h", "x"], stop="e"), FEEDS, "grad:h", "grad:x")
+    close(dh, np.exp(H), "torch_f64")
+    close(dx, np.exp(H) @ W.T, "torch_f64")
+    dh, dx = run(training.gradients(small(), "y", ["h", "x"], stop=["h"]), FEEDS, "grad:h", "grad:x")
+    close(dh, np.exp(H) * (1 + H), "torch_f64")  # h itself is independent, and has its gradient
+    close(dx, np.zeros_like(X), "torch_f64")
+
+
+def test_a_gradient_of_a_gradient():
+    once = training.gradients(small(), "y", "h")
+    twice = training.gradients(once, "grad:h", "x")
+    dx, = run(twice, FEEDS, "grad:x")
+    close(dx, (np.exp(H) * (2 + H)) @ W.T, "torch_f64")
+
+
+def test_a_stopped_identity_stops_in_a_session(env):
+    """torch writes detach() as Identity, which a pass takes away: what was stopped stays so."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]> g (double[3] x) => (double s) {
+        d = Identity(x)  m = Mul(x, d)  s = ReduceSum<keepdims = 0>(m) }""")
+    x = normal(3, kind=np.float64)
+    for options, want in ((nacre_c.Options(), 2 * x), (nacre_c.Options(stop_gradient="d"), x)):
+        with env.session(model, options.gradients("s", ["x"])) as session:
+            close(session.run({"x": x})["grad:x"], want, "torch_f64")
+
+
+def test_a_stopped_parameter_is_no_parameter(env):
+    """Where all parameters are meant, one that no gradient reaches stays what it is."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]> g (double[2] x) => (double s)
+        <double[2] v = {1, 2}, double[2] w = {3, 4}> {
+        p = Mul(x, v)  q = Mul(p, w)  s = ReduceSum<keepdims = 0>(q) }""")
+    options = nacre_c.Options(stop_gradient="v").sgd("s", [], "lr")
+    with env.session(model, options) as session:
+        session.run({"x": np.array([1.0, 1.0]), "lr": np.float64(1)})
+        close(session.get("w"), [2.0, 2.0], "torch_f64")
+        with pytest.raises(nacre_c.NacreError):
+            session.get("v")
+
+
+@pytest.mark.parametrize("y, xs, more, kind, text", [
+    ("lost", "x", {}, nacre.InvalidArgument, "y: the model has no value 'lost'"),
+    ("y", "xx", {}, nacre.InvalidArgument, "x: the model has no value 'xx'; nearest: 'x'"),
+    ("y", "x", {"stop": "hh"}, nacre.InvalidArgument, "stop: the model has no value 'hh'; nearest: 'h'"),
+    ("y", "i", {}, nacre.InvalidGraph, "'i' is int64[n], no floating-point tensor"),
+    ("y", ["x", "x"], {}, nacre.InvalidArgument, "'x' is there twice"),
+    ("y", [], {}, nacre.InvalidArgument, "no x to differentiate by"),
+    ([], "x", {}, nacre.InvalidArgument, "no y to differentiate"),
+    ("y", [3], {}, TypeError, "xs: expected names, got 3"),
+], ids=str)
+def test_errors(y, xs, more, kind, text):
+    with pytest.raises(Exception) as e:
+        training.gradients(small(), y, xs, **more)
+    assert text in str(e.value)
+    assert isinstance(e.value, (kind, nacre.Fail, nacre.InvalidGraph, nacre.InvalidArgument))
+
+
+def test_an_output_of_that_name_is_refused():
+    once = training.gradients(small(), "y", "x")
+    with pytest.raises(Exception, match="has an output 'grad:x' already"):
+        training.gradients(once, "s", "x")
+
+
+def test_the_command_line(tmp_path):
+    onnx.save(small(), tmp_path / "m.onnx")
+    out = tmp_path / "g.onnx"
+    done = subprocess.run([nacre_c.PROGRAM, "gradients", tmp_path / "m.onnx", "--of", "y", "--by", "w", "--by", "x",
+                           "--stop", "e", "--cotangents", "--standard", "-o", out], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"saved as {out}" in done.stdout
+    made = onnx.load(out)
+    assert [o.name for o in made.graph.output] == ["y", "s", "grad:w", "grad:x"]
+    assert "d:y" in [i.name for i in made.graph.input]
+    dy = normal(4, 2, kind=np.float64)
+    close(run(made, {**FEEDS, "d:y": dy}, "grad:x")[0], (dy * np.exp(H)) @ W.T, "torch_f64")
+    wrong = subprocess.run([nacre_c.PROGRAM, "gradients", tmp_path / "m.onnx", "--of", "z", "--by", "w", "-o", out],
+                           capture_output=True, text=True)
+    assert wrong.returncode == 1
+    assert "y: the model has no value 'z'" in wrong.stderr
+
+
+def test_what_onnx_cannot_say_is_refused():
+    """A Loop's gradient keeps its values on a tape, which only runs here."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]>
+        g (int64 n, double[3] x0) => (double[3] x) { go = Constant<value = bool {1}>()
+        x = Loop(n, go, x0) <body = step (int64 i, bool c, double[3] at) => (bool on, double[3] next) {
+            next = Sin(at)  on = Identity(c) }> }""")
+    with pytest.raises(Exception, match="Tape"):
+        training.gradients(model, "x", "x0", standard=True)
