@@ -46,7 +46,7 @@ size_t nc_widen_workspace(nc_types which, nc_workspace_fn inner, const void *sta
 nc_code nc_widen_run(nc_types which, nc_kernel inner, const nc_call *c) {
     nc_tensor wide_tensors[MAX_OPERANDS], *pointers[MAX_OPERANDS], *in = wide_tensors, *out = in + c->n_in;
     if (c->n_in + c->n_out > MAX_OPERANDS)
-        return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%d operands are too many to convert, at most %d are not",
+        return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%d operands, at most %d can be converted",
                            c->n_in + c->n_out, (int)MAX_OPERANDS);
     size_t bytes = 0;
     char *at = c->workspace;
