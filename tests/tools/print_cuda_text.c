@@ -29,6 +29,8 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_softmax, floats[i], "",
                    "softmax softmax_grad loss_rows loss_join loss_norm loss_grad");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
+        print_file(NCK_CUDA_TEXT_norm, floats[i], i == 2 ? "#define W float\n#define M bf16\n" : "",
+                   "norm_rows norm_grad_rows norm_grad_columns norm_grad_join");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns join");
     }

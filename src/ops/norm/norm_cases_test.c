@@ -19,7 +19,8 @@
         {-2, 2}, {-2, 2}, {-1, 1}, { 0.5, 2 } \
     }
 
-static const nc_case cases[] = {
+extern const nc_case nc_norm_cases[];
+const nc_case nc_norm_cases[] = {
     {"layer", BIASED("LayerNormalization", "float[n,3,7]", "float[7]", "float[7]")},
     {"layer_axis", BIASED("LayerNormalization<axis = 1>", "float[2,3,5]", "float[3,5]", "float[3,5]")},
     {"layer_all", SCALED("LayerNormalization<axis = 0>", "float[3,5]", "float[3,5]")},
@@ -28,6 +29,11 @@ static const nc_case cases[] = {
     {"layer_long", BIASED("LayerNormalization", "float[2,1037]", "float[1037]", "float[1037]"), VALUE},
     {"layer_half", BIASED("LayerNormalization", "float16[3,7]", "float16[7]", "float16[7]"), VALUE},
     {"layer_bfloat16", SCALED("LayerNormalization", "bfloat16[3,7]", "bfloat16[7]"), VALUE},
+    {"layer_double", BIASED("LayerNormalization", "double[3,7]", "double[7]", "double[7]"), VALUE},
+    {"layer_very_long", BIASED("LayerNormalization", "float[2,4111]", "float[4111]", "float[4111]"), VALUE},
+    {"layer_single", BIASED("LayerNormalization", "float[n,1]", "float[1]", "float[1]"), VALUE},
+    {"layer_odd", "<opset: \"\" 23> g (float[5,7] x, float[7] s) => (y) { t = Log(x) y = LayerNormalization(t, s) }",
+     VALUE},
     {"layer_empty", SCALED("LayerNormalization", "float[0,7]", "float[7]"), VALUE},
     {"layer_stats",
      "<opset: \"\" 17> g (float[2,3,5] x, float[5] s) => (y, m, i) { y, m, i = LayerNormalization(x, s) }", VALUE},
@@ -50,6 +56,26 @@ static const nc_case cases[] = {
     {"rms_half", SCALED("RMSNormalization", "bfloat16[n,7]", "bfloat16[7]"), VALUE},
     {"norm_grad",
      "<opset: \"\" 22, \"nacre\" 1> g (float[70,5] d, float[70,5] x, float[5] s) => (a, b, c) "
+     "{ a, b, c = nacre.NormGrad(d, x, s) }",
+     VALUE},
+    {"norm_grad_rms",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[3,600] d, float[3,600] x, float[600] s) => (a, b) "
+     "{ a, b = nacre.NormGrad<center = 0>(d, x, s) }",
+     VALUE},
+    {"norm_grad_many_rows",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[300,35] d, float[300,35] x, float[35] s) => (b, c) "
+     "{ , b, c = nacre.NormGrad(d, x, s) }",
+     VALUE},
+    {"norm_grad_spread",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[2,3,5] d, float[2,3,5] x, float[3,1] s) => (a, b, c) "
+     "{ a, b, c = nacre.NormGrad<axis = 1>(d, x, s) }",
+     VALUE},
+    {"norm_grad_half",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[9,5] d, float16[9,5] x, float16[5] s) => (a, b, c) "
+     "{ a, b, c = nacre.NormGrad(d, x, s) }",
+     VALUE},
+    {"norm_grad_none",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[0,5] d, float[0,5] x, float[5] s) => (a, b, c) "
      "{ a, b, c = nacre.NormGrad(d, x, s) }",
      VALUE},
     {"instance", BIASED("InstanceNormalization", "float[n,3,4,2]", "float[3]", "float[3]")},
@@ -80,9 +106,9 @@ static const nc_case cases[] = {
     {"mean_variance_axes", ONE("MeanVarianceNormalization<axes = [1]>", "float[2,5]")},
     {0}};
 
-TEST(norm_values) { nc_cases_check_values(cases); }
-TEST(norm_isas) { nc_cases_check_isas(cases); }
-TEST(norm_gradients) { nc_cases_check_gradients(cases); }
+TEST(norm_values) { nc_cases_check_values(nc_norm_cases); }
+TEST(norm_isas) { nc_cases_check_isas(nc_norm_cases); }
+TEST(norm_gradients) { nc_cases_check_gradients(nc_norm_cases); }
 
 TEST(norm_refusals) {
     CHECK_REFUSED(SCALED("LayerNormalization", "float[2,3]", "float[4]"), NC_E_SHAPE, "spread");

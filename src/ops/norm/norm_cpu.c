@@ -5,19 +5,10 @@
 #include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/card.h"
-#include "ops/norm/batch.h"
+#include "ops/norm/rows.h"
 #include "ops/widen.h"
 
 #include <string.h>
-
-typedef struct norm {
-    int64_t axis, groups;
-    double epsilon, momentum;
-    bool center, by_group, trains, spatial;
-} norm;
-
-/* Rows of prepare. */
-typedef enum norm_kind { CENTERED, UNCENTERED, GRADIENT, BY_GROUP, BY_BATCH } norm_kind;
 
 static bool types_in(const nc_node *n, nc_types types) {
     for (int i = 0; i < n->n_in; i++)
@@ -36,42 +27,25 @@ static bool fits_half(const nc_node *n, const char **why) {
 }
 
 static nc_code norm_prepare(nc_prep *p) {
-    const nc_node *n = p->node;
-    norm *s = nc_arena_alloc(p->arena, sizeof *s);
+    nc_norm_how *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    const norm_kind kind = *(const norm_kind *)p->own;
-    *s = (norm){.axis = nc_attr_int(n, "axis"),
-                .groups = kind == BY_GROUP ? nc_attr_int(n, "num_groups") : 0,
-                .epsilon = nc_attr_float(n, "epsilon"),
-                .momentum = nc_attr_float(n, "momentum"),
-                .center = kind == GRADIENT ? nc_attr_int(n, "center") != 0 : kind != UNCENTERED,
-                .by_group = kind == BY_GROUP && n->version->since < 21,
-                .trains = kind == BY_BATCH && nc_batch_trains(n),
-                .spatial = kind == BY_BATCH && nc_batch_is_spatial(n)};
+    *s = nc_norm_read(p->node, *(const nc_norm_kind *)p->own);
     p->state = s;
     return NC_OK;
 }
 
-static int64_t product(const nc_tensor *t, int from, int to) {
-    int64_t n = 1;
-    for (int i = from; i < to; i++) n *= t->dims[i];
-    return n;
-}
-
 /* ---- rows from an axis on ---- */
-
-static int axis_of(const norm *s, const nc_tensor *x) { return (int)(s->axis < 0 ? s->axis + x->rank : s->axis); }
 
 static size_t padded(int64_t n) { return nc_align64((size_t)n * sizeof(double)); }
 
 /* Room for scale and bias spread out, then for the statistics in the kernel's type. */
 static size_t layer_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const nc_tensor *x = &in[0];
-    int axis = axis_of(state, x);
+    int axis = nc_norm_axis(state, x);
     (void)n_in;
     (void)out;
     (void)n_out;
-    return 2 * padded(product(x, axis, x->rank)) + 2 * padded(product(x, 0, axis));
+    return 2 * padded(nc_norm_product(x, axis, x->rank)) + 2 * padded(nc_norm_product(x, 0, axis));
 }
 
 static bool has_dims(const nc_tensor *t, const int64_t *dims, int rank) {
@@ -82,21 +56,14 @@ static bool has_dims(const nc_tensor *t, const int64_t *dims, int rank) {
 
 /* v over the normalized dims of x: where it lies, or spread out in `room`. *fits: it can be. */
 static const void *spread(const nc_call *c, const nc_tensor *v, const nc_tensor *x, int axis, void *room, bool *fits) {
-    int64_t strides[NC_MAX_RANK], dense[NC_MAX_RANK], dims[NC_MAX_RANK];
-    int rank = x->rank - axis, r_out;
-    nc_tensor t;
-    if (v->data == NULL || has_dims(v, x->dims + axis, rank)) return v->data;
-    nc_tensor_copy(&t, v);
-    while (t.rank > rank && t.dims[0] == 1) { /* leading ones beyond the normalized dims */
-        for (int i = 1; i < t.rank; i++) t.dims[i - 1] = t.dims[i], t.strides[i - 1] = t.strides[i];
-        t.rank--;
-    }
-    *fits = *fits && nc_broadcast(t.dims, t.rank, x->dims + axis, rank, dims, &r_out) && r_out == rank;
-    for (int i = 0; *fits && i < rank; i++) *fits = dims[i] == x->dims[axis + i];
-    if (!*fits || nc_tensor_numel(&t) == product(x, axis, x->rank)) return t.data;
-    nc_broadcast_strides(&t, rank, dims, strides);
+    int64_t strides[NC_MAX_RANK], dense[NC_MAX_RANK];
+    const int64_t *dims = x->dims + axis;
+    int rank = x->rank - axis;
+    if (v->data == NULL || has_dims(v, dims, rank)) return v->data;
+    *fits = *fits && nc_norm_spread(v, x, axis, strides);
+    if (!*fits || nc_tensor_numel(v) == nc_norm_product(x, axis, x->rank)) return v->data;
     nc_dense_strides(dims, rank, dense);
-    nck_copy(rank, dims, nc_dtype_bytes(t.dtype), t.data, strides, room, dense, c->pool);
+    nck_copy(rank, dims, nc_dtype_bytes(v->dtype), v->data, strides, room, dense, c->pool);
     return room;
 }
 
@@ -112,13 +79,13 @@ static nc_code stat_to(const nc_call *c, int i, const void *from, nc_dtype type)
 
 static nc_code layer_args(const nc_call *c, const nc_tensor *x, const nc_tensor *scale, const nc_tensor *bias,
                           nck_norm_args *a) {
-    const norm *s = c->state;
-    int axis = axis_of(s, x);
-    int64_t cols = product(x, axis, x->rank);
+    const nc_norm_how *s = c->state;
+    int axis = nc_norm_axis(s, x);
+    int64_t cols = nc_norm_product(x, axis, x->rank);
     char *room = c->workspace;
     bool fits = true;
     *a = (nck_norm_args){.type = x->dtype,
-                         .rows = product(x, 0, axis),
+                         .rows = nc_norm_product(x, 0, axis),
                          .cols = cols,
                          .center = s->center,
                          .epsilon = s->epsilon,
@@ -126,10 +93,7 @@ static nc_code layer_args(const nc_call *c, const nc_tensor *x, const nc_tensor 
                          .scale = spread(c, scale, x, axis, room, &fits),
                          .pick = {.mod = 1, .div = 1, .col_step = 1}};
     if (bias != NULL && fits) a->bias = spread(c, bias, x, axis, room + padded(cols), &fits);
-    if (!fits)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
-                           "scale or bias does not spread over the normalized dims");
-    return NC_OK;
+    return fits ? NC_OK : nc_norm_not_spread(c);
 }
 
 static nc_code layer_run(const nc_call *c) {
@@ -149,9 +113,9 @@ static nc_code layer_run(const nc_call *c) {
 
 static size_t grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const nc_tensor *x = &in[1];
-    int axis = axis_of(state, x);
+    int axis = nc_norm_axis(state, x);
     return layer_workspace(state, x, n_in, out, n_out) +
-           nck_norm_grad_workspace(product(x, 0, axis), product(x, axis, x->rank));
+           nck_norm_grad_workspace(nc_norm_product(x, 0, axis), nc_norm_product(x, axis, x->rank));
 }
 
 static nc_code grad_run(const nc_call *c) {
@@ -165,22 +129,11 @@ static nc_code grad_run(const nc_call *c) {
 
 /* ---- channels of one image ---- */
 
-static nc_code norm_counts(const nc_call *c, int from, int to, int64_t want) {
-    for (int i = from; i < to; i++)
-        if (nc_tensor_numel(c->in[i]) != want)
-            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %lld elements, %lld are expected", i,
-                               (long long)nc_tensor_numel(c->in[i]), (long long)want);
-    return NC_OK;
-}
-
 static nc_code groups_run(const nc_call *c) {
-    const norm *s = c->state;
+    const nc_norm_how *s = c->state;
     const nc_tensor *x = c->in[0];
-    int64_t C = x->dims[1], S = product(x, 2, x->rank), G = s->groups > 0 ? s->groups : C;
-    if (G != 0 && C % G != 0)
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "%lld channels do not divide into %lld groups",
-                           (long long)C, (long long)G);
-    NC_TRY(norm_counts(c, 1, 3, s->by_group ? G : C));
+    int64_t C = x->dims[1], S = nc_norm_product(x, 2, x->rank), G;
+    NC_TRY(nc_norm_groups(s, c, &G));
     if (nc_tensor_numel(x) == 0) return NC_OK;
     bool one = s->by_group || G == C;
     nck_norm_args a = {.type = x->dtype,
@@ -199,8 +152,8 @@ static nc_code groups_run(const nc_call *c) {
 
 /* ---- channels of a batch ---- */
 
-static int64_t channels_of(const norm *s, const nc_tensor *x) {
-    return s->spatial ? x->dims[1] : product(x, 1, x->rank);
+static int64_t channels_of(const nc_norm_how *s, const nc_tensor *x) {
+    return s->spatial ? x->dims[1] : nc_norm_product(x, 1, x->rank);
 }
 
 static size_t batch_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -220,7 +173,7 @@ DEFINE_MOVE(f64, double)
 
 /* Outputs 1 and 2 move towards the batch's statistics, 3 and 4 are those. */
 static nc_code put_stats(const nc_call *c, int64_t n, const void *mean, const void *var) {
-    const norm *s = c->state;
+    const nc_norm_how *s = c->state;
     nc_dtype type = c->in[0]->dtype;
     for (int i = 1; i < c->n_out; i++) {
         const void *now = i % 2 == 1 ? mean : var;
@@ -234,13 +187,13 @@ static nc_code put_stats(const nc_call *c, int64_t n, const void *mean, const vo
 }
 
 static nc_code batch_run(const nc_call *c) {
-    const norm *s = c->state;
+    const nc_norm_how *s = c->state;
     const nc_tensor *x = c->in[0];
     int64_t C = channels_of(s, x);
     nck_norm_channels a = {.type = x->dtype,
                            .N = x->dims[0],
                            .C = C,
-                           .size = s->spatial ? product(x, 2, x->rank) : 1,
+                           .size = s->spatial ? nc_norm_product(x, 2, x->rank) : 1,
                            .epsilon = s->epsilon,
                            .x = x->data,
                            .scale = c->in[1]->data,
@@ -248,7 +201,7 @@ static nc_code batch_run(const nc_call *c) {
                            .mean = c->in[3]->data,
                            .var = c->in[4]->data,
                            .y = c->out[0]->data};
-    NC_TRY(norm_counts(c, 1, 5, C));
+    NC_TRY(nc_norm_counts(c, 1, 5, C));
     if (s->trains) {
         char *mean = c->workspace, *var = mean + padded(C);
         nck_channel_stats(a.type, a.N, C, a.size, a.x, mean, var, c->pool);
@@ -271,19 +224,20 @@ NC_WIDENED_HALF(batch, batch_workspace)
      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE),                                                         \
      .fits = fits_wide,                                                                                     \
      .prepare = norm_prepare,                                                                               \
-     .own = &(const norm_kind){kind},                                                                       \
+     .own = &(const nc_norm_kind){kind},                                                                    \
      .workspace = space,                                                                                    \
      .run = name##_run},                                                                                    \
     {                                                                                                       \
         .op = op_name, .domain = domain_name, .types = NC_WIDEN_HALF | NC_BIT(NC_FLOAT), .fits = fits_half, \
-        .prepare = norm_prepare, .own = &(const norm_kind){kind}, .workspace = name##_half_workspace,       \
+        .prepare = norm_prepare, .own = &(const nc_norm_kind){kind}, .workspace = name##_half_workspace,    \
         .run = name##_half_run                                                                              \
     }
-const nc_binding nc_norm_cpu[] = {ROWS("LayerNormalization", NULL, CENTERED, layer, layer_workspace),
-                                  ROWS("RMSNormalization", NULL, UNCENTERED, layer, layer_workspace),
-                                  ROWS("SimplifiedLayerNormalization", NULL, UNCENTERED, layer, layer_workspace),
-                                  ROWS("NormGrad", "nacre", GRADIENT, grad, grad_workspace),
-                                  ROWS("InstanceNormalization", NULL, CENTERED, groups, NULL),
-                                  ROWS("GroupNormalization", NULL, BY_GROUP, groups, NULL),
-                                  ROWS("BatchNormalization", NULL, BY_BATCH, batch, batch_workspace),
-                                  {0}};
+const nc_binding nc_norm_cpu[] = {
+    ROWS("LayerNormalization", NULL, NC_NORM_CENTERED, layer, layer_workspace),
+    ROWS("RMSNormalization", NULL, NC_NORM_UNCENTERED, layer, layer_workspace),
+    ROWS("SimplifiedLayerNormalization", NULL, NC_NORM_UNCENTERED, layer, layer_workspace),
+    ROWS("NormGrad", "nacre", NC_NORM_GRADIENT, grad, grad_workspace),
+    ROWS("InstanceNormalization", NULL, NC_NORM_CENTERED, groups, NULL),
+    ROWS("GroupNormalization", NULL, NC_NORM_BY_GROUP, groups, NULL),
+    ROWS("BatchNormalization", NULL, NC_NORM_BY_BATCH, batch, batch_workspace),
+    {0}};
