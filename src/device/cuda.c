@@ -18,6 +18,7 @@ typedef struct cuda_device {
     nc_cuda cuda;
     CUmemoryPool pool; /* NULL: the driver has none, and every allocation is a plain one */
     CUdeviceptr workspace;
+    nc_cuda_fault *fault;
     nc_cuda_modules *modules;
     nc_lock lock;          /* guards blocks */
     nc_block_table blocks; /* data not NULL: from the pool */
@@ -26,11 +27,13 @@ typedef struct cuda_device {
 struct nc_stream {
     CUstream handle;
     CUdeviceptr workspace;
-    bool lent; /* the caller's: only the workspace is ours */
+    nc_cuda_fault *fault;
+    bool lent; /* the caller's: only the workspace and the fault are ours */
 };
 
 struct nc_event {
     CUevent handle;
+    nc_cuda_fault *fault; /* of the stream it was last recorded on */
 };
 
 struct nc_capture {
@@ -195,7 +198,9 @@ static nc_code make_stream(const nc_cuda *c, CUstream handle, bool lent, nc_stre
     nc_code code = s == NULL ? no_memory(diag) : NC_OK;
     if (code == NC_OK)
         code = nc_cuda_check(c->api->cuMemAlloc_v2(&s->workspace, NC_CUDA_WORKSPACE), "cuMemAlloc", diag);
+    if (code == NC_OK) code = nc_cuda_fault_create(c, &s->fault, diag);
     if (code != NC_OK) {
+        if (s != NULL && s->workspace != 0) WARN_CU(cuMemFree_v2, (s->workspace));
         if (!lent) WARN_CU(cuStreamDestroy_v2, (handle));
         nc_free(s);
         return code;
@@ -222,14 +227,17 @@ static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     WARN_CU(cuStreamSynchronize, (s->handle));
     if (!s->lent) WARN_CU(cuStreamDestroy_v2, (s->handle));
     WARN_CU(cuMemFree_v2, (s->workspace));
+    WARN_CU(cuMemFreeHost, (s->fault));
     nc_free(s);
 }
 
 static nc_code cuda_stream_sync(nc_device *d, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
-    if (s == NULL) return sync_if_no_stream(c, s, diag);
-    TRY_CU(cuStreamSynchronize, (s->handle), diag);
-    return NC_OK;
+    if (s == NULL)
+        NC_TRY(sync_if_no_stream(c, s, diag));
+    else
+        TRY_CU(cuStreamSynchronize, (s->handle), diag);
+    return nc_cuda_fault_check(nc_cuda_fault_of(d, s), diag);
 }
 
 static nc_code cuda_event_create(nc_device *d, nc_event **out, nc_diag *diag) {
@@ -255,6 +263,7 @@ static nc_code cuda_event_record(nc_device *d, nc_event *e, nc_stream *s, nc_dia
     const nc_cuda *c = &enter(d)->cuda;
     NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuEventRecord, (e->handle, nc_cuda_stream(s)), diag);
+    e->fault = nc_cuda_fault_of(d, s);
     return NC_OK;
 }
 
@@ -267,7 +276,7 @@ static nc_code cuda_event_wait(nc_device *d, nc_event *e, nc_stream *s, nc_diag 
 static nc_code cuda_event_sync(nc_device *d, nc_event *e, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     TRY_CU(cuEventSynchronize, (e->handle), diag);
-    return NC_OK;
+    return nc_cuda_fault_check(e->fault, diag);
 }
 
 static bool cuda_event_done(nc_device *d, nc_event *e) { return enter(d)->cuda.api->cuEventQuery(e->handle) == 0; }
@@ -289,7 +298,8 @@ static nc_code cuda_launch(nc_device *d, nc_stream *s, nc_kernel k, const nc_cal
     NC_TRY(sync_if_no_stream(c, s, diag));
     atomic_fetch_add_explicit(&d->n_launches, 1, memory_order_relaxed);
     NC_TRY(k(&copy));
-    return sync_if_no_stream(c, s, diag);
+    NC_TRY(sync_if_no_stream(c, s, diag));
+    return s == NULL ? nc_cuda_fault_check(((cuda_device *)d)->fault, diag) : NC_OK;
 }
 
 static nc_code cuda_compile(nc_device *d, const char *source, const char *entry, nc_function **out, nc_diag *diag) {
@@ -366,6 +376,7 @@ static void cuda_destroy(nc_device *d) {
     nc_cuda_modules_destroy(g->modules);
     if (c->lt != NULL) c->api->cublasLtDestroy(c->lt);
     if (g->workspace != 0) WARN_CU(cuMemFree_v2, (g->workspace));
+    if (g->fault != NULL) WARN_CU(cuMemFreeHost, (g->fault));
     if (g->pool != NULL) WARN_CU(cuMemPoolDestroy, (g->pool));
     WARN_CU(cuCtxSetCurrent, (NULL));
     WARN_CU(cuDevicePrimaryCtxRelease_v2, (c->device));
@@ -410,6 +421,8 @@ nc_cuda *nc_device_cuda(nc_device *d) { return d != NULL && d->table == &table ?
 void *nc_cuda_workspace(nc_device *d, const nc_stream *s) {
     return (void *)(uintptr_t)(s ? s->workspace : ((cuda_device *)d)->workspace);
 }
+
+nc_cuda_fault *nc_cuda_fault_of(nc_device *d, const nc_stream *s) { return s ? s->fault : ((cuda_device *)d)->fault; }
 
 /* Fills c up to the properties; needs no context. */
 static nc_code identify(nc_cuda *c, int ordinal, nc_diag *diag) {
@@ -467,6 +480,7 @@ static nc_code equip(cuda_device *g, nc_diag *diag) {
              bytes >> 30);
     NC_TRY(make_pool(g, diag));
     TRY_CU(cuMemAlloc_v2, (&g->workspace, NC_CUDA_WORKSPACE), diag);
+    NC_TRY(nc_cuda_fault_create(c, &g->fault, diag));
     NC_TRY(nc_cuda_check_lt(c->api->cublasLtCreate(&c->lt), "cublasLtCreate", diag));
     g->modules = nc_cuda_modules_create(c);
     return g->modules ? NC_OK : no_memory(diag);

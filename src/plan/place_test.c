@@ -31,14 +31,15 @@ TEST(place_keeps_on_the_host_what_only_that_can_run) {
 
 TEST(place_takes_ops_apart_on_the_device) {
     DECOMPOSES("(float[n,k] x, float[k] s, float[k] b) => (y) { y = LayerNormalization(x, s, b) }",
-               "ReduceMean@device Sub@device Mul@device ReduceMean@device Add@device Sqrt@device Reciprocal@device "
-               "Mul@device Mul@device Add@device");
+               "LayerNormalization@device");
+    DECOMPOSES("(float[n,k] x) => (y) { y = LpNormalization(x) }",
+               "Mul@device ReduceSum@device Equal@device Where@device Sqrt@device Div@device");
     DECOMPOSES("(float[n,k] x) => (y) { y = Gelu(x) }", "GeluErf@device");
     OPS_ON(nc_device_cpu(), "(float[n,k] x, float[k] s, float[k] b) => (y) { y = LayerNormalization(x, s, b) }",
            nc_lower_place_and_decompose, "LayerNormalization");
 }
 
-/* Only the CPU has LayerNormalization and others whole; on the device their pieces run, none on the host. */
+/* What the device has no kernel for is there in pieces, none on the host. */
 TEST(place_sends_no_composed_op_to_the_host) {
     static const char *const graphs[] = {
         "(float[n,k] x, float[k] s, float[k] b) => (y) { y = LayerNormalization(x, s, b) }",

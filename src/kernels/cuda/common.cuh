@@ -79,9 +79,11 @@ struct walk {
     int64_t dims[MAX_RANK], strides[2][MAX_RANK];
 };
 
-/* The offset of element i in operand k. Small numbers take 32-bit divisions, which cost a quarter of the others. */
+/* The offset of element i in operand k. The loop stays a loop: its divisions would fill the code cache. Small numbers
+ * take 32-bit divisions, which cost a quarter of the others. */
 template <int N> DEVICE void walk_at(const walk &w, int64_t i, int64_t (&offset)[N]) {
     for (int k = 0; k < N; k++) offset[k] = 0;
+#pragma unroll 1
     for (int d = (int)w.rank - 1; d > 0; d--) {
         int64_t q = i >> 32 == 0 && w.dims[d] >> 32 == 0 ? (uint32_t)i / (uint32_t)w.dims[d] : i / w.dims[d];
         int64_t r = i - q * w.dims[d];
@@ -94,6 +96,27 @@ DEVICE int64_t walk_one(const walk &w, int64_t i) {
     int64_t offset[1];
     walk_at<1>(w, i, offset);
     return offset[0];
+}
+
+/* What is wrong with the data: the first report of a stream stays until the host reads it, when it next waits. Mirrors
+ * nc_cuda_fault in device/cuda_api.h. */
+struct fault {
+    int set, unused;
+    int64_t value, limit;
+    char node[96], op[32];
+};
+/* Where a kernel reports, and as whom. Mirrors nck_cuda_site in launch.h. */
+struct fault_site {
+    fault *to;
+    char node[96], op[32];
+};
+DEVICE void report(const fault_site &s, int64_t value, int64_t limit) {
+    if (atomicExch(&s.to->set, 1) != 0) return;
+    s.to->value = value;
+    s.to->limit = limit;
+    for (int i = 0; i < (int)sizeof s.node; i++) s.to->node[i] = s.node[i];
+    for (int i = 0; i < (int)sizeof s.op; i++) s.to->op[i] = s.op[i];
+    __threadfence_system();
 }
 
 DEVICE int64_t first_item(void) { return blockIdx.x * (int64_t)blockDim.x + threadIdx.x; }

@@ -4,6 +4,7 @@
 #include "base/intmath.h"
 #include "device/cuda_api.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { BLOCKS_PER_MULTIPROCESSOR = 16 };
@@ -19,6 +20,13 @@ nc_code nck_cuda_find(nc_device *d, nck_cuda_text file, nc_dtype t, const char *
                                  : d->table->compile(d, source.s, entry, out, diag);
     nc_text_release(&source);
     return code;
+}
+
+nck_cuda_site nck_cuda_site_of(const nc_call *c) {
+    nck_cuda_site s = {.to = nc_cuda_fault_of(c->device, c->stream)};
+    snprintf(s.node, sizeof s.node, "%s", c->node != NULL ? c->node : "");
+    snprintf(s.op, sizeof s.op, "%s", c->op != NULL ? c->op : "");
+    return s;
 }
 
 nck_cuda_walk nck_cuda_walk_of(int rank, const int64_t *dims, const int64_t *strides0, const int64_t *strides1) {

@@ -23,6 +23,13 @@ static inline nck_cuda_at nck_cuda_at_call(const nc_call *c) {
     return (nck_cuda_at){.device = c->device, .stream = c->stream, .diag = c->diag};
 }
 
+/* Where kernels report bad indices, and as whom; mirrors `fault_site` in common.cuh. */
+typedef struct nck_cuda_site {
+    void *to;
+    char node[96], op[32];
+} nck_cuda_site;
+nck_cuda_site nck_cuda_site_of(const nc_call *c);
+
 /* The function `entry` of the file for element type t. `define` (may be NULL) is text put in front of the file. */
 NC_MUST nc_code nck_cuda_find(nc_device *d, nck_cuda_text file, nc_dtype t, const char *define, const char *entry,
                               nc_function **out, nc_diag *diag);

@@ -1,22 +1,23 @@
 /* cuda/move.c: launchers of copy.cu, see move.h. */
 #include "kernels/cuda/move.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { THREADS = 256 };
 
-static const char *word_for(size_t bytes) {
-    return bytes == 1 ? "uint8_t" : bytes == 2 ? "uint16_t" : bytes == 4 ? "uint32_t" : bytes == 8 ? "uint64_t" : NULL;
+const char *nck_cuda_move_define(size_t bytes) {
+    static const char *const defines[9] = {[1] = "#define U uint8_t\n",
+                                           [2] = "#define U uint16_t\n",
+                                           [4] = "#define U uint32_t\n",
+                                           [8] = "#define U uint64_t\n"};
+    return bytes < 9 ? defines[bytes] : NULL;
 }
 
 nc_code nck_cuda_move_prepare(nc_device *d, size_t elem_bytes, nck_cuda_move *out, nc_diag *diag) {
-    size_t unit = elem_bytes == 16 ? 8 : elem_bytes;
-    if (word_for(unit) == NULL)
+    const char *define = nck_cuda_move_define(elem_bytes == 16 ? 8 : elem_bytes);
+    if (define == NULL)
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "elements of %zu bytes are not moved on a GPU",
                            elem_bytes);
-    char define[32];
-    snprintf(define, sizeof define, "#define U %s\n", word_for(unit));
     *out = (nck_cuda_move){.bytes = elem_bytes};
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_copy, NC_UNDEFINED, define, "copy", &out->copy, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_copy, NC_UNDEFINED, define, "fill", &out->fill, diag);

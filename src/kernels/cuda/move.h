@@ -10,6 +10,9 @@ typedef struct nck_cuda_move {
     nc_function *copy, *fill;
 } nck_cuda_move;
 
+/* Text that defines U, the word of an element that is only moved; NULL: kernels have none of that size. */
+const char *nck_cuda_move_define(size_t elem_bytes);
+
 NC_MUST nc_code nck_cuda_move_prepare(nc_device *d, size_t elem_bytes, nck_cuda_move *out, nc_diag *diag);
 
 /* dst = src, same dims; strides of src may be 0 or negative. Dense to dense is one copy by the device. */

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { LONG_ROW = 512, THREADS = 256, SEGMENT = 128 };
+enum { LONG_ROW = 256, THREADS = 256, SEGMENT = 128 };
 
 nc_code nck_cuda_norm_prepare(nc_device *d, nc_dtype x, nc_dtype y, nc_dtype stat, nck_cuda_norm *out, nc_diag *diag) {
     if (!nc_dtype_is_float(x) || nck_cuda_accumulator(x) != nck_cuda_accumulator(y) ||

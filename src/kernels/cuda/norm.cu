@@ -9,7 +9,7 @@
 #ifndef M
 #define M S
 #endif
-enum { HELD = 16 };
+enum { HELD = 8 };
 
 /* Scale and bias of (row, col): row % mod * row_step, and further by the walk through a row's columns. Mirrors
  * nck_cuda_norm_args in norm.h. */

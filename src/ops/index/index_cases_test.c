@@ -34,6 +34,16 @@ const nc_case nc_index_cases[] = {
        "{ y = nacre.GatherGrad(s, i, d) }",
      {{0, 0}},
      FIXED},
+    {"gather_by_input",
+     G "(float[9,n] x, int64[3,4] i) => (y) { t = Transpose(i) y = Gather(x, t) }",
+     {{-2, 2}, {-9, 8.99}},
+     FIXED},
+    {"gather_double", G "(double[5,2] x) => (y) <const int32[2] i = {4, -5}> { y = Gather(x, i) }", {{0, 0}}, FIXED},
+    {"gather_grad_many",
+     G "(int64[1500] i, float[2,1500,3] d) => (y) <const int64[3] s = {2, 5, 3}> { y = nacre.GatherGrad<axis = 1>(s, "
+       "i, d) }",
+     {{-5, 4.99}, {-2, 2}},
+     FIXED},
     {"nonzero", G "(bool[n,3] x) => (y) { y = NonZero(x) }", {{-1, 1}}, FIXED},
     {"nonzero_empty", G "(int64[0,3] x) => (y) { y = NonZero(x) }", {{0, 0}}, FIXED},
     {0}};

@@ -62,6 +62,14 @@ NC_MUST nc_code nc_shape_view_expand(const nc_call *c);
 NC_MUST nc_code nc_shape_transpose_prepare(nc_prep *p);
 NC_MUST nc_code nc_shape_split_prepare(nc_prep *p);
 
+/* Concat: where input i goes, inputs in order from a piece of zeros on; `moves`: it is not empty and not there yet. */
+typedef struct nc_concat_piece {
+    int64_t at;
+    void *dst;
+    bool moves;
+} nc_concat_piece;
+NC_MUST nc_code nc_concat_next(const nc_call *c, int64_t axis, int i, nc_concat_piece *p);
+
 /* The same rows in every device's table. */
 #define NC_SHAPE_VIEWS                                                                          \
     {.op = "Identity", .kind = NC_K_VIEW, .types = T_MOVABLE, .view = nc_shape_view_ones},      \

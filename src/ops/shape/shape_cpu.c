@@ -57,29 +57,14 @@ static nc_code concat_prepare(nc_prep *p) {
     return strided_prepare(p);
 }
 
-/* The piece lies where it belongs: input 0 that the output grew out of. */
-static bool in_place(const nc_tensor *x, const void *dst, const int64_t *strides) {
-    if (x->data != dst) return false;
-    for (int k = 0; k < x->rank; k++)
-        if (x->dims[k] > 1 && x->strides[k] != strides[k]) return false;
-    return true;
-}
-
 static nc_code concat_run(const nc_call *c) {
     const nc_tensor *y = c->out[0];
-    size_t bytes = nc_dtype_bytes(y->dtype);
-    int64_t axis = *(const int64_t *)c->state, at = 0;
-    if (axis < 0) axis += y->rank;
+    nc_concat_piece piece = {0};
     for (int i = 0; i < c->n_in; i++) {
         const nc_tensor *x = c->in[i];
-        char *dst = (char *)y->data + at * y->strides[axis] * (int64_t)bytes;
-        for (int k = 0; k < x->rank; k++)
-            if (k != axis && x->dims[k] != y->dims[k])
-                return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "dim %d of input %d is %lld, expected %lld", k,
-                                   i, (long long)x->dims[k], (long long)y->dims[k]);
-        if (nc_tensor_numel(x) > 0 && !in_place(x, dst, y->strides))
-            nck_copy(x->rank, x->dims, bytes, x->data, x->strides, dst, y->strides, c->pool);
-        at += x->dims[axis];
+        NC_TRY(nc_concat_next(c, *(const int64_t *)c->state, i, &piece));
+        if (piece.moves)
+            nck_copy(x->rank, x->dims, nc_dtype_bytes(y->dtype), x->data, x->strides, piece.dst, y->strides, c->pool);
     }
     return NC_OK;
 }

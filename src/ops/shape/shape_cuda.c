@@ -1,9 +1,14 @@
-/* ops/shape/shape_cuda.c: CUDA bindings of the shape family. Views are the same on every device; Cast is a chain of one
- * formula between two storage types. Casts that a chain would do otherwise than the CPU are refused: a float beyond a
- * narrow integer stops at its ends there, and wraps in a chain. */
+/* ops/shape/shape_cuda.c: CUDA bindings of the shape family. Views are the same on every device; Concat and
+ * ConstantOfShape are copies and fills; Cast is a chain of one formula between two storage types. Casts that a chain
+ * would do otherwise than the CPU are refused: a float beyond a narrow integer stops at its ends there, and wraps in a
+ * chain. */
 #include "kernels/cuda/chain.h"
+#include "kernels/cuda/move.h"
+#include "kernels/cuda/place.h"
 #include "ops/lane.h"
 #include "ops/shape/shape.h"
+
+#include <string.h>
 
 static bool cast_fits(const nc_node *n, const char **why) {
     nc_dtype x = n->in[0]->type->elem, y = n->out[0]->type != NULL ? n->out[0]->type->elem : NC_UNDEFINED;
@@ -35,8 +40,117 @@ static nc_code cast_prepare(nc_prep *p) {
 
 static nc_code cast_run(const nc_call *c) { return nck_cuda_chain_run(c->state, nck_cuda_at_call(c), c->in, c->out); }
 
+/* ---- copies and fills ---- */
+
+typedef struct moving {
+    int64_t axis;
+    char value[8]; /* ConstantOfShape */
+    nck_cuda_move move;
+} moving;
+
+static bool can_move(const nc_node *n, const char **why) {
+    const nc_type *t = n->out[0]->type;
+    *why = "elements of this type are not moved by a GPU kernel";
+    return t != NULL && t->kind == NC_T_TENSOR && nck_cuda_move_define(nc_dtype_bytes(t->elem)) != NULL;
+}
+
+static nc_code move_prepare(nc_prep *p, moving **out) {
+    moving *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (moving){0};
+    p->state = *out = s;
+    p->strided_in = UINT32_MAX;
+    p->strided_out = 1;
+    return nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->out[0]->type->elem), &s->move, &p->w->diag);
+}
+
+static nc_code concat_prepare(nc_prep *p) {
+    moving *s;
+    NC_TRY(move_prepare(p, &s));
+    s->axis = nc_attr_has(p->node, "axis") ? nc_attr_int(p->node, "axis") : 1;
+    return NC_OK;
+}
+
+static nc_code concat_run(const nc_call *c) {
+    const moving *s = c->state;
+    const nc_tensor *y = c->out[0];
+    nc_concat_piece piece = {0};
+    for (int i = 0; i < c->n_in; i++) {
+        const nc_tensor *x = c->in[i];
+        NC_TRY(nc_concat_next(c, s->axis, i, &piece));
+        if (piece.moves)
+            NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), x->rank, x->dims, x->data, x->strides, piece.dst,
+                                 y->strides));
+    }
+    return NC_OK;
+}
+
+static nc_code filled_prepare(nc_prep *p) {
+    moving *s;
+    NC_TRY(move_prepare(p, &s));
+    const nc_attr *a = nc_node_attr(p->node, "value");
+    if (a != NULL) memcpy(s->value, a->tensor->data, a->tensor->bytes < 8 ? a->tensor->bytes : 8);
+    return NC_OK;
+}
+
+static nc_code filled_run(const nc_call *c) {
+    const moving *s = c->state;
+    return nck_cuda_fill(&s->move, nck_cuda_at_call(c), c->out[0], s->value);
+}
+
+/* ---- what follows from where it stands ---- */
+
+typedef struct placing {
+    bool upper;
+    nck_cuda_place kernel;
+} placing;
+
+static nc_code trilu_prepare(nc_prep *p) {
+    placing *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (placing){.upper = nc_attr_int(p->node, "upper") != 0};
+    p->state = s;
+    p->over[0] = 1;
+    return nck_cuda_place_prepare(p->device, "trilu", NC_INT64, nc_dtype_bytes(p->node->in[0]->type->elem), &s->kernel,
+                                  &p->w->diag);
+}
+
+static nc_code trilu_run(const nc_call *c) {
+    const placing *s = c->state;
+    const nc_tensor *x = c->in[0];
+    return nck_cuda_trilu_run(&s->kernel, nck_cuda_at_call(c), nc_tensor_numel(x), x->dims[x->rank - 2],
+                              x->dims[x->rank - 1], s->upper, c->n_in > 1 ? c->in[1]->data : NULL, x->data,
+                              c->out[0]->data);
+}
+
+static bool range_fits(const nc_node *n, const char **why) {
+    const nc_type *y = n->out[0]->type;
+    *why = "the size is found while running";
+    return y != NULL && nck_cuda_type_name(y->elem) != NULL &&
+           (!nc_dtype_is_float(y->elem) || nc_dim_is_const(y->dims[0], NULL));
+}
+
+static nc_code range_prepare(nc_prep *p) {
+    placing *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (placing){0};
+    p->state = s;
+    nc_dtype t = p->node->out[0]->type->elem;
+    return nck_cuda_place_prepare(p->device, "range", t, nc_dtype_bytes(t), &s->kernel, &p->w->diag);
+}
+
+static nc_code range_run(const nc_call *c) {
+    const placing *s = c->state;
+    return nck_cuda_range_run(&s->kernel, nck_cuda_at_call(c), c->out[0]->dims[0], c->in[0]->data, c->in[2]->data,
+                              c->out[0]->data);
+}
+
 const nc_binding nc_shape_cuda[] = {
     NC_SHAPE_VIEWS,
+    {.op = "Trilu", .fits = can_move, .prepare = trilu_prepare, .run = trilu_run},
+    {.op = "Range", .fits = range_fits, .prepare = range_prepare, .run = range_run},
+    {.op = "Concat", .fits = can_move, .prepare = concat_prepare, .run = concat_run},
+    {.op = "ConstantOfShape", .fits = can_move, .prepare = filled_prepare, .run = filled_run},
     {.op = "Cast", .types = T_WHOLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
     {.op = "CastLike", .types = T_WHOLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
     {0}};

@@ -98,3 +98,24 @@ int nc_shape_read(const nc_tensor *t, int64_t *v, int max) {
     }
     return (int)n;
 }
+
+/* The piece lies where it belongs: input 0 that the output grew out of. */
+static bool in_place(const nc_tensor *x, const void *dst, const int64_t *strides) {
+    if (x->data != dst) return false;
+    for (int k = 0; k < x->rank; k++)
+        if (x->dims[k] > 1 && x->strides[k] != strides[k]) return false;
+    return true;
+}
+
+nc_code nc_concat_next(const nc_call *c, int64_t axis, int i, nc_concat_piece *p) {
+    const nc_tensor *x = c->in[i], *y = c->out[0];
+    if (axis < 0) axis += y->rank;
+    p->dst = (char *)y->data + p->at * y->strides[axis] * (int64_t)nc_dtype_bytes(y->dtype);
+    for (int k = 0; k < x->rank; k++)
+        if (k != axis && x->dims[k] != y->dims[k])
+            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "dim %d of input %d is %lld, expected %lld", k, i,
+                               (long long)x->dims[k], (long long)y->dims[k]);
+    p->moves = nc_tensor_numel(x) > 0 && !in_place(x, p->dst, y->strides);
+    p->at += x->dims[axis];
+    return NC_OK;
+}

@@ -1,0 +1,19 @@
+/* device/cuda_fault.c: what a kernel found wrong with its data, told by the next synchronisation. A record lies in
+ * pinned memory, which the GPU writes and the host reads, one for every stream. */
+#include "device/cuda_api.h"
+
+#include <string.h>
+
+nc_code nc_cuda_fault_create(const nc_cuda *c, nc_cuda_fault **out, nc_diag *diag) {
+    void *p = NULL;
+    NC_TRY(nc_cuda_check(c->api->cuMemHostAlloc(&p, sizeof **out, 0), "cuMemHostAlloc", diag));
+    memset(p, 0, sizeof **out);
+    *out = p;
+    return NC_OK;
+}
+
+nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag) {
+    if (f == NULL || __atomic_exchange_n(&f->set, 0, __ATOMIC_ACQUIRE) == 0) return NC_OK;
+    return nc_diag_set(diag, NC_E_DATA, f->node, f->op, "index %lld is out of range for an axis of %lld",
+                       (long long)f->value, (long long)f->limit);
+}

@@ -1,0 +1,137 @@
+/* cuda/index.c: launchers of index.cu and scatter.cu, see index.h. */
+#include "kernels/cuda/index.h"
+
+#include "kernels/cuda/move.h"
+
+enum { THREADS = 256, NEAR = 1024, NEAR_THREADS = 512 };
+
+/* ---- which element ---- */
+
+static void add_dim(nck_cuda_pick *p, int64_t dim, int64_t of_y, int64_t of_x, int64_t of_index) {
+    p->dims[p->rank] = dim;
+    p->strides[0][p->rank] = of_y;
+    p->strides[1][p->rank] = of_x;
+    p->strides[2][p->rank++] = of_index;
+}
+
+static void add_axis(nck_cuda_pick *p, const nc_tensor *x, int axis) {
+    p->sizes[p->n_axes] = x->dims[axis];
+    p->steps[p->n_axes++] = x->strides[axis];
+}
+
+static nck_cuda_pick merged(nck_cuda_pick p) {
+    p.rank = nc_coalesce((int)p.rank, p.dims, 3, p.strides);
+    return p;
+}
+
+nck_cuda_pick nck_cuda_pick_slices(const nc_tensor *x, const nc_tensor *index, int axis, const nc_tensor *y) {
+    nck_cuda_pick p = {.wide = index->dtype == NC_INT64};
+    int d = 0;
+    for (int k = 0; k < axis; k++, d++) add_dim(&p, x->dims[k], y->strides[d], x->strides[k], 0);
+    for (int k = 0; k < index->rank; k++, d++) add_dim(&p, index->dims[k], y->strides[d], 0, index->strides[k]);
+    for (int k = axis + 1; k < x->rank; k++, d++) add_dim(&p, x->dims[k], y->strides[d], x->strides[k], 0);
+    add_axis(&p, x, axis);
+    return merged(p);
+}
+
+nck_cuda_pick nck_cuda_pick_elements(const nc_tensor *x, const nc_tensor *index, int axis, const nc_tensor *y) {
+    nck_cuda_pick p = {.wide = index->dtype == NC_INT64};
+    for (int k = 0; k < index->rank; k++)
+        add_dim(&p, index->dims[k], y != NULL ? y->strides[k] : 0, k == axis ? 0 : x->strides[k], index->strides[k]);
+    add_axis(&p, x, axis);
+    return merged(p);
+}
+
+nck_cuda_pick nck_cuda_pick_rows(const nc_tensor *x, const nc_tensor *index, int batch, const nc_tensor *y) {
+    nck_cuda_pick p = {.wide = index->dtype == NC_INT64};
+    int last = index->rank - 1, m = (int)index->dims[last];
+    for (int k = 0; k < last; k++)
+        add_dim(&p, index->dims[k], y != NULL ? y->strides[k] : 0, k < batch ? x->strides[k] : 0, index->strides[k]);
+    for (int k = batch + m; y != NULL && k < x->rank; k++)
+        add_dim(&p, x->dims[k], y->strides[last + k - batch - m], x->strides[k], 0);
+    for (int k = 0; k < m; k++) add_axis(&p, x, batch + k);
+    return merged(p);
+}
+
+static int64_t numel_of(const nck_cuda_pick *p) {
+    int64_t n = 1;
+    for (int64_t d = 0; d < p->rank; d++) n *= p->dims[d];
+    return n;
+}
+
+/* ---- gather ---- */
+
+nc_code nck_cuda_gather_prepare(nc_device *d, size_t elem_bytes, nck_cuda_gather *out, nc_diag *diag) {
+    const char *define = nck_cuda_move_define(elem_bytes);
+    if (define == NULL)
+        return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "elements of %zu bytes are not picked on a GPU",
+                           elem_bytes);
+    return nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, define, "gather", &out->gather, diag);
+}
+
+nc_code nck_cuda_gather_run(const nck_cuda_gather *k, const nc_call *c, const nck_cuda_pick *p, const void *src,
+                            const void *index, void *dst) {
+    nck_cuda_pick copy = *p;
+    nck_cuda_site site = nck_cuda_site_of(c);
+    int64_t n = numel_of(p);
+    void *args[] = {&copy, &site, &n, &dst, &src, &index};
+    return nck_cuda_launch(nck_cuda_at_call(c), k->gather, nck_cuda_blocks(c->device, n, THREADS), THREADS, args);
+}
+
+/* ---- scatter ---- */
+
+nc_code nck_cuda_scatter_prepare(nc_device *d, nc_dtype t, nck_cuda_scatter *out, nc_diag *diag) {
+    if (nck_cuda_type_name(t) == NULL)
+        return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "%s is not combined on a GPU", nc_dtype_name(t));
+    const char *words = nck_cuda_move_define(8);
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "scatter_keys", &out->keys, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "sort_far", &out->sort_far, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, words, "sort_near", &out->sort_near, diag));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_scatter, t, NULL, "scatter", &out->scatter, diag);
+}
+
+/* The power of two that holds n keys; 0: none does. */
+static int64_t n_keys_of(int64_t n) {
+    int64_t p = 2;
+    while (p > 0 && p < n) p = p > INT64_MAX / 2 ? 0 : 2 * p;
+    return p;
+}
+
+size_t nck_cuda_scatter_workspace(int64_t n) {
+    int64_t bytes;
+    return nc_mul_i64(n_keys_of(n), (int64_t)sizeof(int64_t), &bytes) && bytes > 0 ? (size_t)bytes : SIZE_MAX;
+}
+
+static nc_code sort(const nck_cuda_scatter *k, nck_cuda_at at, int64_t n_keys, void *keys) {
+    int64_t size = n_keys < NEAR ? n_keys : NEAR;
+    int first = 1;
+    uint32_t near = nck_cuda_blocks(at.device, n_keys, NEAR), far = nck_cuda_blocks(at.device, n_keys / 2, THREADS);
+    for (; size <= n_keys; size *= 2, first = 0) {
+        for (int64_t step = size / 2; step >= NEAR; step /= 2) {
+            void *args[] = {&n_keys, &size, &step, &keys};
+            NC_TRY(nck_cuda_launch(at, k->sort_far, far, THREADS, args));
+        }
+        void *args[] = {&n_keys, &size, &first, &keys};
+        NC_TRY(nck_cuda_launch(at, k->sort_near, near, NEAR_THREADS, args));
+    }
+    return NC_OK;
+}
+
+nc_code nck_cuda_scatter_run(const nck_cuda_scatter *k, const nc_call *c, const nck_cuda_pick *p,
+                             const nck_cuda_scatter_args *a, void *workspace) {
+    nck_cuda_at at = nck_cuda_at_call(c);
+    nck_cuda_pick copy = *p;
+    nck_cuda_site site = nck_cuda_site_of(c);
+    nck_cuda_scatter_args s = *a;
+    int64_t n_keys = n_keys_of(a->n), most;
+    int how = (int)a->how;
+    if (a->outer * a->n * a->inner == 0) return NC_OK;
+    if (!nc_mul_i64(a->axis, a->n, &most))
+        return nc_diag_set(c->diag, NC_E_LIMIT, c->node, c->op, "%lld updates of %lld places are too many to sort",
+                           (long long)a->n, (long long)a->axis);
+    void *key_args[] = {&copy, &site, &s.n, &n_keys, &s.unit, &s.index, &workspace};
+    NC_TRY(nck_cuda_launch(at, k->keys, nck_cuda_blocks(at.device, n_keys, THREADS), THREADS, key_args));
+    NC_TRY(sort(k, at, n_keys, workspace));
+    void *args[] = {&how, &s.outer, &s.axis, &s.inner, &s.n, &workspace, &s.updates, &s.y};
+    return nck_cuda_launch(at, k->scatter, nck_cuda_blocks(at.device, s.outer * s.n * s.inner, THREADS), THREADS, args);
+}

@@ -1,0 +1,105 @@
+/* cuda/index.cu: elements picked by indices: Gather, GatherElements, GatherND. One description serves all: how the
+ * output, the data and the indices are walked, and which axes of the data the indices step along. U, of the element's
+ * size, is defined in front. An index out of range is reported and its element left as it is. */
+#ifndef U
+#define U uint32_t
+#endif
+
+/* Operand 0 is written, operand 1 is the data without the indexed axes, operand 2 the indices. Mirrors nck_cuda_pick in
+ * index.h. */
+struct pick {
+    int64_t rank;
+    int64_t dims[MAX_RANK], strides[3][MAX_RANK];
+    int64_t n_axes, wide; /* indices of 64 bits, else 32 */
+    int64_t sizes[MAX_RANK], steps[MAX_RANK];
+};
+
+DEVICE void pick_at(const pick &p, int64_t i, int64_t (&at)[3]) {
+    at[0] = at[1] = at[2] = 0;
+#pragma unroll 1
+    for (int d = (int)p.rank - 1; d >= 0; d--) {
+        int64_t q = d == 0                                    ? 0
+                    : i >> 32 == 0 && p.dims[d] >> 32 == 0 ? (uint32_t)i / (uint32_t)p.dims[d]
+                                                              : i / p.dims[d];
+        int64_t r = i - q * p.dims[d];
+        for (int k = 0; k < 3; k++) at[k] += r * p.strides[k][d];
+        i = q;
+    }
+}
+
+/* Adds the indexed axes to *offset; false: an index is out of range. The indices of one element follow each other. */
+DEVICE bool pick_axes(const pick &p, const fault_site &site, const void *index, int64_t at, int64_t *offset) {
+    for (int k = 0; k < p.n_axes; k++) {
+        int64_t v = p.wide ? ((const int64_t *)index)[at + k] : ((const int32_t *)index)[at + k];
+        if (v < -p.sizes[k] || v >= p.sizes[k]) {
+            report(site, v, p.sizes[k]);
+            return false;
+        }
+        *offset += (v < 0 ? v + p.sizes[k] : v) * p.steps[k];
+    }
+    return true;
+}
+
+/* dst at the walk = src where the indices say. */
+extern "C" __global__ void gather(pick p, fault_site site, int64_t n, U *dst, const U *__restrict__ src,
+                                  const void *__restrict__ index) {
+    for (int64_t i = first_item(); i < n; i += item_step()) {
+        int64_t at[3];
+        pick_at(p, i, at);
+        if (pick_axes(p, site, index, at[2], &at[1])) dst[at[0]] = src[at[1]];
+    }
+}
+
+/* ---- combining with what lies where the indices say, in the order of the updates ---- */
+
+/* Keys destination * n + update, whose order is that of destinations, and of the updates of one. n_keys is a power of
+ * two; keys behind n, and those of updates that have no place, come last. Operand 0 of p is not used: a walk's dims are
+ * those of the index tuples. */
+enum { NO_KEY_BITS = 63 };
+#define NO_KEY ((int64_t)((1ull << NO_KEY_BITS) - 1))
+
+extern "C" __global__ void scatter_keys(pick p, fault_site site, int64_t n, int64_t n_keys, int64_t unit,
+                                        const void *__restrict__ index, int64_t *keys) {
+    for (int64_t i = first_item(); i < n_keys; i += item_step()) {
+        int64_t at[3], key = NO_KEY;
+        if (i < n) {
+            pick_at(p, i, at);
+            if (pick_axes(p, site, index, at[2], &at[1])) key = at[1] / unit * n + i;
+        }
+        keys[i] = key;
+    }
+}
+
+DEVICE void exchange(int64_t &a, int64_t &b, bool up) {
+    if (a > b != up) return;
+    int64_t t = a;
+    a = b;
+    b = t;
+}
+
+/* Bitonic merging: `size` is that of the sorted runs that come out, `step` the distance of what is compared. */
+extern "C" __global__ void sort_far(int64_t n_keys, int64_t size, int64_t step, int64_t *keys) {
+    for (int64_t i = first_item(); i < n_keys / 2; i += item_step()) {
+        int64_t a = i / step * 2 * step + i % step;
+        exchange(keys[a], keys[a + step], (a & size) == 0);
+    }
+}
+
+/* The same for all steps from `step` (512 at most) down, in pieces of 1024; then, where `first`, for all sizes up to
+ * that. Blocks of 512. */
+extern "C" __global__ __launch_bounds__(512) void sort_near(int64_t n_keys, int64_t size, int first, int64_t *keys) {
+    __shared__ int64_t piece[1024];
+    for (int64_t start = blockIdx.x * (int64_t)1024; start < n_keys; start += gridDim.x * (int64_t)1024) {
+        for (int k = threadIdx.x; k < 1024; k += 512) piece[k] = start + k < n_keys ? keys[start + k] : NO_KEY;
+        __syncthreads();
+        for (int64_t run = first ? 2 : size; run <= size; run *= 2)
+            for (int step = run < 1024 ? (int)run / 2 : 512; step > 0; step /= 2) {
+                int a = threadIdx.x / step * 2 * step + threadIdx.x % step;
+                exchange(piece[a], piece[a + step], ((start + a) & run) == 0);
+                __syncthreads();
+            }
+        for (int k = threadIdx.x; k < 1024; k += 512)
+            if (start + k < n_keys) keys[start + k] = piece[k];
+        __syncthreads();
+    }
+}
