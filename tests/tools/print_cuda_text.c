@@ -29,6 +29,7 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather scatter_keys sort_far sort_near");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
+        print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu one_hot range");
         print_file(NCK_CUDA_TEXT_softmax, floats[i], "",
@@ -43,6 +44,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu one_hot range");
     for (int i = 0; i < 2; i++) {
         print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");
+        print_file(NCK_CUDA_TEXT_along, ints[i], "", "arg cumulate");
         print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu one_hot range");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
         for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns join");

@@ -3,6 +3,8 @@
 #include "kernels/cuda/reduce.h"
 
 #include "ops/card.h"
+#include "ops/reduce/along.h"
+#include "ops/reduce/along_cuda.h"
 #include "ops/reduce/reduce.h"
 
 typedef struct reduction {
@@ -84,9 +86,28 @@ static nc_code sum_to_run(const nc_call *c) {
     .types = TYPES, .prepare = reduce_prepare, .own = &(const nck_reduce_op){op_of}, .workspace = reduce_workspace
 #define ROW(name, op_of) \
     { .op = name, PLACE(op_of), .run = reduce_run }
+#define ARG(name, row)                                                                                  \
+    {                                                                                                   \
+        .op = name, .fits = nc_along_cuda_fits, .prepare = nc_arg_cuda_prepare, .run = nc_arg_cuda_run, \
+        .own = &(const nc_arg_row) {                                                                    \
+            row                                                                                         \
+        }                                                                                               \
+    }
+#define CUMULATE(name, domain_name, row)                                                                    \
+    {                                                                                                       \
+        .op = name, .domain = domain_name, .fits = nc_along_cuda_fits, .prepare = nc_cumulate_cuda_prepare, \
+        .run = nc_cumulate_cuda_run, .own = &(const nc_cumulate_row) {                                      \
+            row                                                                                             \
+        }                                                                                                   \
+    }
 const nc_binding nc_reduce_cuda[] = {ROW("ReduceSum", NCK_REDUCE_SUM),
                                      ROW("ReduceMean", NCK_REDUCE_MEAN),
                                      ROW("ReduceMax", NCK_REDUCE_MAX),
                                      ROW("ReduceMin", NCK_REDUCE_MIN),
                                      {.op = "SumTo", .domain = "nacre", PLACE(NCK_REDUCE_SUM), .run = sum_to_run},
+                                     ARG("ArgMax", NC_ARG_MAX),
+                                     ARG("ArgMin", NC_ARG_MIN),
+                                     CUMULATE("CumSum", NULL, NC_CUMULATE_SUM),
+                                     CUMULATE("CumProd", NULL, NC_CUMULATE_PRODUCT),
+                                     CUMULATE("CumProd", "nacre", NC_CUMULATE_PRODUCT),
                                      {0}};

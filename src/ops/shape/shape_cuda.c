@@ -1,4 +1,4 @@
-/* ops/shape/shape_cuda.c: CUDA bindings of the shape family. Views are the same on every device; Concat and
+/* ops/shape/shape_cuda.c: CUDA bindings of the shape family. Views are the same on every device; Concat, SliceGrad and
  * ConstantOfShape are copies and fills; Cast is a chain of one formula between two storage types. Casts that a chain
  * would do otherwise than the CPU are refused: a float beyond a narrow integer stops at its ends there, and wraps in a
  * chain. */
@@ -98,6 +98,35 @@ static nc_code filled_run(const nc_call *c) {
     return nck_cuda_fill(&s->move, nck_cuda_at_call(c), c->out[0], s->value);
 }
 
+typedef struct slice_grad {
+    const void *slices; /* nc_slice_prepare's */
+    nck_cuda_move move;
+} slice_grad;
+
+static nc_code slice_grad_prepare(nc_prep *p) {
+    slice_grad *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    NC_TRY(nc_slice_prepare(p));
+    s->slices = p->state;
+    p->state = s;
+    p->strided_in = p->strided_out = 1;
+    return nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), &s->move, &p->w->diag);
+}
+
+static nc_code slice_grad_run(const nc_call *c) {
+    static const char zero[8];
+    const slice_grad *s = c->state;
+    const nc_tensor *dy = c->in[0], *dx = c->out[0];
+    nc_call slicing = *c;
+    nc_tensor part;
+    slicing.state = s->slices;
+    nc_tensor_copy(&part, dy);
+    NC_TRY(nc_slice_view(&slicing, 2, dx, &part));
+    NC_TRY(nck_cuda_fill(&s->move, nck_cuda_at_call(c), dx, zero));
+    return nck_cuda_copy(&s->move, nck_cuda_at_call(c), dy->rank, dy->dims, dy->data, dy->strides, part.data,
+                         part.strides);
+}
+
 /* ---- what follows from where it stands ---- */
 
 typedef struct placing {
@@ -150,6 +179,7 @@ const nc_binding nc_shape_cuda[] = {
     {.op = "Trilu", .fits = can_move, .prepare = trilu_prepare, .run = trilu_run},
     {.op = "Range", .fits = range_fits, .prepare = range_prepare, .run = range_run},
     {.op = "Concat", .fits = can_move, .prepare = concat_prepare, .run = concat_run},
+    {.op = "SliceGrad", .domain = "nacre", .fits = can_move, .prepare = slice_grad_prepare, .run = slice_grad_run},
     {.op = "ConstantOfShape", .fits = can_move, .prepare = filled_prepare, .run = filled_run},
     {.op = "Cast", .types = T_WHOLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
     {.op = "CastLike", .types = T_WHOLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
