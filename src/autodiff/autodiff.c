@@ -45,12 +45,8 @@ static nc_code collect(nc_walk *k, nc_value *const *xs, int n_x, nc_value **dxs)
 }
 
 nc_code nc_autodiff_at(nc_work *w, nc_graph *g, const nc_autodiff_ask *a, nc_value **dxs) {
-    nc_builder b = {.w = w,
-                    .graph = g,
-                    .before = a->before,
-                    .stage = a->stage,
-                    .infer = nc_infer_node,
-                    .grad = nc_autodiff_emit};
+    nc_builder b = {
+        .w = w, .graph = g, .before = a->before, .stage = a->stage, .infer = nc_infer_node, .grad = nc_autodiff_emit};
     nc_walk k;
     nc_walk_init(&k, w, g, &b);
     NC_TRY(mark_ends(&k, a->ys, a->n_y, a->xs, a->n_x));

@@ -62,8 +62,9 @@ nc_code nc_walk_refuse(nc_walk *k, const nc_node *n) {
     for (const nc_value *at = v ? step_on(k, v) : NULL; at && n_way < 2 * most; at = step_on(k, at)) way[n_way++] = at;
     nc_text t = {0};
     print_way(&t, way, n_way);
-    nc_code code =
-        nc_fail(k->w, NC_E_UNSUPPORTED, "the op has no gradient, and the way %s leads through it", t.s ? t.s : "");
+    const char *why = n->card->no_grad;
+    nc_code code = nc_fail(k->w, NC_E_UNSUPPORTED, "the op has no gradient%s%s, and the way %s leads through it",
+                           why ? ": " : "", why ? why : "", t.s ? t.s : "");
     nc_text_release(&t);
     return code;
 }

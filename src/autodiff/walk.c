@@ -170,7 +170,7 @@ static nc_code arrived(nc_walk *k, const nc_node *n, nc_value **dy, bool *any) {
 
 static nc_code ask_card(nc_walk *k, nc_grad *g) {
     const nc_card *card = g->node->card;
-    if (card->no_grad) NC_FAIL(k->w, NC_E_UNSUPPORTED, "the op has no gradient: %s", card->no_grad);
+    if (card->no_grad) return nc_walk_refuse(k, g->node);
     if (card->grad)
         NC_TRY(card->grad(g));
     else if (card->lane > 0)

@@ -1,11 +1,13 @@
 /* train/standard.c: a graph in the words of ONNX: ops of Nacre's own, which gradients make, are taken apart into
  * what their cards say they are made of. Not a pass: it makes a graph slower here, so that others can run it. */
+#include "autodiff/autodiff.h"
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "train/train.h"
 
 static nc_code take_apart(nc_work *w, nc_node *n) {
-    nc_builder b = {.w = w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node};
+    nc_builder b = {
+        .w = w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node, .grad = nc_autodiff_emit};
     nc_value **out = nc_arena_array(&w->scratch, (size_t)n->n_out + 1, sizeof *out);
     NC_NEED(w, out);
     if (!n->card->decompose)
