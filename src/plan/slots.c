@@ -247,7 +247,8 @@ static void see(const nc_build_ctx *c, const nc_value *v) {
         nc_dim_mark(v->type->dims[d], c->seen);
 }
 
-/* The caller's tensors bind a dim that is one symbol; an expression of symbols that the run finds is only checked. */
+/* The caller's tensors bind a dim that is one symbol; an expression of symbols that the run finds is only checked. A
+ * program inside of another one gets them from that. */
 static void see_bound(const nc_build_ctx *c, const nc_value *v) {
     for (int d = 0; v && v->type && v->type->kind == NC_T_TENSOR && d < v->type->rank; d++)
         if (nc_dim_sym_id(v->type->dims[d]) >= 0) nc_dim_mark(v->type->dims[d], c->seen);
@@ -258,7 +259,7 @@ static nc_code see_boundary(nc_build_ctx *c) {
     const nc_graph *g = c->g;
     NC_NEED(c->w, c->seen = nc_arena_array(&c->w->scratch, (size_t)c->p->n_syms + 1, sizeof *c->seen));
     if (c->outer) memcpy(c->seen, c->outer->seen, (size_t)c->p->n_syms);
-    for (int i = 0; i < g->inputs.n; i++) see_bound(c, g->inputs.v[i]);
+    for (int i = 0; i < g->inputs.n; i++) (c->p->inner ? see : see_bound)(c, g->inputs.v[i]);
     for (int i = 0; i < g->captures.n; i++) see(c, g->captures.v[i]);
     for (int i = 0; i < g->vars.n; i++) see(c, g->vars.v[i]->first);
     return NC_OK;
