@@ -68,6 +68,10 @@ nacre_code nacre_model_optimize(nacre_model *m, const char *level, const char *c
     nc_code code = nc_infer_model(&w, m->model);
     if (code == NC_OK) code = nc_autodiff_expand(&w, m->model);
     if (code == NC_OK) code = nc_transform(&w, m->model, l, false, disable, (int)n);
+    if (code == NC_OK && m->model->stale_sizes) { /* as a session does: both save the same file */
+        m->model->stale_sizes = false;
+        code = nc_infer_model(&w, m->model);
+    }
     return answer(&w, code, err);
 }
 

@@ -52,6 +52,7 @@ const nc_card nc_card_gradient = {.name = "Gradient",
                                   .domain = "ai.onnx.preview.training",
                                   .doc = "Gradients of the value y by those named in xs; those in zs are held.",
                                   .versions = versions,
+                                  .no_grad = "autodiff puts gradients in its place before anything is differentiated",
                                   .traits = NC_DIFFERENTIATES,
                                   .names_values = names_values,
                                   .infer = gradient_infer};
