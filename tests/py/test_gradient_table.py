@@ -12,11 +12,12 @@ BUILD = Path(os.environ.get("NACRE_BUILD", ROOT / "build" / "release"))
 
 # Why the gradient of an op is zero, or cannot be asked for since nothing with a gradient goes in or comes out.
 ZERO = {
+    "it stands for no gradient": "nacre.StopGradient",
     "codes of quantized numbers go in or come out: constant between two steps":
         "DynamicQuantizeLSTM DynamicQuantizeMatMul GatherBlockQuantized MatMulIntegerToFloat NhwcMaxPool "
         "QAttention QEmbedLayerNormalization QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv "
         "QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax "
-        "QLinearWhere nacre.StopGradient ",
+        "QLinearWhere ",
     "no numbers with a gradient go in": """
         BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape RandomNormal RandomUniform SequenceEmpty
         ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer ConvInteger MatMulInteger
