@@ -1,6 +1,7 @@
 /* api/run.c: runs and frames. */
 #include "api/api.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -179,10 +180,21 @@ nacre_code nacre_frame_run(nacre_frame *f, const char *cut, nacre_error *err) {
     return answer(f->f, code, err);
 }
 
+/* Output i, NULL if it is not made yet. A rank that the model declares and this run contradicts is told, as in
+ * onnxruntime. */
+static nc_object *output_of(nc_frame *f, int i) {
+    nc_object *o = nc_frame_output(f, i);
+    const nc_value *v = f->program->slots[f->program->outputs[i]].value;
+    if (o && v && v->declared && o->kind == NC_OBJ_TENSOR && v->declared->rank != o->t.rank)
+        nc_log(NC_LOG_WARNING, "output '%s': the model declares rank %d, this run gave rank %d", v->name,
+               v->declared->rank, o->t.rank);
+    return o;
+}
+
 static nc_code take(nc_frame *f, const char *name, nacre_value **out) {
     int i = nc_api_find(f->program, false, name, 0);
     if (i < 0) return nc_api_unknown_name(&f->work, f->program, false, name);
-    nc_object *o = nc_frame_output(f, i);
+    nc_object *o = output_of(f, i);
     if (!o) return nc_fail(&f->work, NC_E_ARGUMENT, "output '%s' is not made yet: run the frame further", name);
     *out = nc_api_value(nc_object_ref(o));
     return NC_OK;
@@ -221,7 +233,7 @@ static nc_code send(nc_frame *f, nc_object *o, nc_object **out) {
 }
 
 nc_code nc_api_take(nc_frame *f, const nc_wanted *w, nc_object **out) {
-    nc_object *o = nc_frame_output(f, w->output);
+    nc_object *o = output_of(f, w->output);
     if (w->into) {
         if (!writes(f, w->output, w->into)) NC_TRY(nc_api_copy(&f->work, w->into, o));
         *out = nc_object_ref(w->into);

@@ -52,7 +52,7 @@ static nc_code read_input(nc_work *w, nc_value *v, nc_infer_val *in) {
 static bool has_no_rank(const nc_type *t) { return t != NULL && t->kind == NC_T_TENSOR && t->rank < 0; }
 
 /* A declared rank fills in for one that is not found, but not where runs decide about it: then each follows what it
- * meets. The caller hears of it where a chain of such values begins or leaves the graph. */
+ * meets. What was declared is kept for those who ask for the model's signature. */
 static void forget_guess(const nc_node *n, const nc_infer *c) {
     bool behind = false;
     for (int i = 0; i < n->n_in; i++) behind |= n->in[i] != NULL && n->in[i]->free_rank;
@@ -61,9 +61,10 @@ static void forget_guess(const nc_node *n, const nc_infer *c) {
         if (v == NULL) continue;
         v->free_rank = has_no_rank(c->out[i].type) && (behind || (n->card->traits & NC_FREE_RANK));
         if (!v->free_rank || v->type == NULL || v->type->kind != NC_T_TENSOR || v->type->rank < 0) continue;
-        if (!behind || v->n_outputs)
-            nc_log(NC_LOG_WARNING, "%s '%s': the model declares '%s' with rank %d, but that is found in every run anew",
+        if (!behind)
+            nc_log(NC_LOG_INFO, "%s '%s': the model declares '%s' with rank %d, but that is found in every run anew",
                    n->card->name, n->name, v->name, v->type->rank);
+        v->declared = v->type;
         v->type = c->out[i].type;
     }
 }

@@ -283,6 +283,7 @@ void nc_edit_replace(nc_value *old, nc_value *by) {
     if (old == by) return;
     nc_edit_replace_uses_if(old, by, NULL, NULL);
     nc_graph *g = old->graph;
+    if (old->n_outputs && !by->declared) by->declared = old->declared;
     for (int i = 0; old->n_outputs && i < g->outputs.n; i++)
         if (g->outputs.v[i] == old) nc_edit_set_output(g, i, by);
     replace_version(old, by);

@@ -103,9 +103,16 @@ struct nc_value {
     NC_VEC(nc_use) uses;
     int n_outputs;  /* how many graph outputs this value is */
     bool free_rank; /* its rank is not known and may be another in every run: NC_FREE_RANK, or behind such a value */
-    int place;      /* set by placement: 0 host, 1 the session's device */
+    const nc_type *declared; /* free_rank: what the model says of it all the same. NULL: nothing */
+    int place;               /* set by placement: 0 host, 1 the session's device */
     nc_str extra;
 };
+
+/* The type that people and files are told: where runs decide about the rank, the one that the model declares. */
+static inline const nc_type *nc_value_told(const nc_value *v) {
+    bool open = v->type && v->type->kind == NC_T_TENSOR && v->type->rank < 0;
+    return open && v->declared ? v->declared : v->type;
+}
 
 typedef struct nc_sub {
     const char *attr; /* "then_branch" */

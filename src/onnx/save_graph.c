@@ -19,8 +19,8 @@ static nc_code save_output(nc_saver *s, const nc_graph *g, int i, nc_map *seen) 
     if (strcmp(name, own) != 0) nc_save_identity(s, own, name);
     if (!nc_map_put(seen, name, (void *)(uintptr_t)name)) NC_FAIL(s->w, NC_E_MEMORY, "out of memory");
     if (!g->parent && !v->type) NC_FAIL(s->w, NC_E_BAD_GRAPH, "the type of output '%.200s' is not known", name);
-    return nc_save_value_info(s, GraphProto_output, name, g->parent && !nc_save_can_say(v->type) ? NULL : v->type,
-                              v->extra);
+    const nc_type *told = nc_value_told(v);
+    return nc_save_value_info(s, GraphProto_output, name, g->parent && !nc_save_can_say(told) ? NULL : told, v->extra);
 }
 
 static nc_code save_last_versions(nc_saver *s, const nc_graph *g, nc_map *seen) {

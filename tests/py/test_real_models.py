@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnxruntime
 import package
 import pytest
 
@@ -126,6 +127,19 @@ def test_outputs_are_onnxruntimes(name):
 FOUND_WHILE_RUNNING = {"gpt2_plain-dynamo", "silero_vad", "silero_vad_16k_op15", "silero_vad_half"}
 # One of two branches runs, and memory is told for both.
 BRANCHES = {"silero_vad_op18_ifless"}
+
+
+@needs_package
+@pytest.mark.parametrize("name", NAMES)
+def test_signature_is_onnxruntimes(name):
+    """Names, types and ranks of the outputs; sizes where both sides know them."""
+    path, _ = model(name)
+    want = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).get_outputs()
+    import nacre
+    got = nacre.InferenceSession(path).get_outputs()
+    assert [(v.name, v.type, len(v.shape)) for v in got] == [(v.name, v.type, len(v.shape)) for v in want]
+    for a, b in zip(got, want):
+        assert all(m == n for m, n in zip(a.shape, b.shape) if isinstance(m, int) and isinstance(n, int))
 
 
 @pytest.mark.parametrize("name", NAMES)
