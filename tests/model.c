@@ -60,6 +60,19 @@ void model_everywhere(void (*body)(model *m)) {
     free(first);
 }
 
+bool model_on_cuda(void (*body)(model *m)) {
+    static char why[512];
+    char text[256];
+    model m;
+    model_init(&m, "cuda", 2);
+    bool there = !m.failed && nacre_env_describe_device(m.env, "cuda", text, sizeof text, &m.err) == NACRE_OK;
+    if (there) body(&m);
+    if (!there) snprintf(why, sizeof why, "%s", m.err.text);
+    model_close(&m);
+    if (!there) nc_test_not_run(why);
+    return there;
+}
+
 nacre_options *model_options(model *m) {
     if (!m->options) {
         if (nacre_options_create(&m->options, &m->err) != NACRE_OK)

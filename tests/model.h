@@ -37,6 +37,8 @@ void model_everywhere(void (*body)(model *m));
 void model_init(model *m, const char *device, int threads);
 void model_close(model *m);
 
+/* The body on a GPU with two threads; false, and the test is reported as not run, where there is none. */
+bool model_on_cuda(void (*body)(model *m));
 void model_option(model *m, const char *key, const char *value);
 nacre_options *model_options(model *m);
 void model_open(model *m, const char *text);           /* parse, create; fails the test on error */

@@ -352,8 +352,8 @@ NACRE_API void nacre_run_options_release(nacre_run_options *r);
 NACRE_API void nacre_run_options_state(nacre_run_options *r,
                                        nacre_state *borrows); /* default: the session's own state */
 /* Runs compute on this stream of the session's device, after what was queued there, and return when everything is
- * queued: outputs, host ones too, are complete when the stream has come so far, and inputs must stay until then. Runs
- * of a session with variables wait for their end all the same. */
+ * queued: outputs, host ones too, are complete when the stream has come so far, and inputs must stay until then. Who
+ * uses the same state next, on whatever stream or on the host, comes after them. */
 NACRE_API void nacre_run_options_stream(nacre_run_options *r, nacre_stream *borrows);
 NACRE_API void nacre_run_options_cancel(nacre_run_options *r, int cancelled); /* from any thread, while running too */
 /* Runs with r stop when `borrows` is cancelled, instead: one switch for runs with different options. */

@@ -26,6 +26,7 @@ typedef struct cuda_device {
 
 struct nc_stream {
     CUstream handle;
+    uint64_t id;
     CUdeviceptr workspace;
     nc_cuda_fault *fault;
     bool lent; /* the caller's: only the workspace and the fault are ours */
@@ -33,7 +34,7 @@ struct nc_stream {
 
 struct nc_event {
     CUevent handle;
-    nc_cuda_fault *fault; /* of the stream it was last recorded on */
+    nc_cuda_fault *fault; /* of the stream it was last recorded on, which may be gone */
 };
 
 struct nc_capture {
@@ -205,7 +206,8 @@ static nc_code make_stream(const nc_cuda *c, CUstream handle, bool lent, nc_stre
         nc_free(s);
         return code;
     }
-    s->handle = handle, s->lent = lent;
+    static atomic_uint_fast64_t n_streams;
+    s->handle = handle, s->lent = lent, s->id = atomic_fetch_add(&n_streams, 1);
     *out = s;
     return NC_OK;
 }
@@ -227,7 +229,7 @@ static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     WARN_CU(cuStreamSynchronize, (s->handle));
     if (!s->lent) WARN_CU(cuStreamDestroy_v2, (s->handle));
     WARN_CU(cuMemFree_v2, (s->workspace));
-    WARN_CU(cuMemFreeHost, (s->fault));
+    nc_cuda_fault_unref(c, s->fault);
     nc_free(s);
 }
 
@@ -256,6 +258,7 @@ static void cuda_event_destroy(nc_device *d, nc_event *e) {
     if (e == NULL) return;
     const nc_cuda *c = &enter(d)->cuda;
     WARN_CU(cuEventDestroy_v2, (e->handle));
+    nc_cuda_fault_unref(c, e->fault);
     nc_free(e);
 }
 
@@ -263,7 +266,9 @@ static nc_code cuda_event_record(nc_device *d, nc_event *e, nc_stream *s, nc_dia
     const nc_cuda *c = &enter(d)->cuda;
     NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuEventRecord, (e->handle, nc_cuda_stream(s)), diag);
-    e->fault = nc_cuda_fault_of(d, s);
+    nc_cuda_fault *old = e->fault;
+    e->fault = nc_cuda_fault_ref(nc_cuda_fault_of(d, s));
+    nc_cuda_fault_unref(c, old);
     return NC_OK;
 }
 
@@ -318,6 +323,8 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
 }
 
 /* Thread-local mode: what other threads do with the GPU meanwhile does not spoil the capture. */
+static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }
+
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
@@ -376,7 +383,7 @@ static void cuda_destroy(nc_device *d) {
     nc_cuda_modules_destroy(g->modules);
     if (c->lt != NULL) c->api->cublasLtDestroy(c->lt);
     if (g->workspace != 0) WARN_CU(cuMemFree_v2, (g->workspace));
-    if (g->fault != NULL) WARN_CU(cuMemFreeHost, (g->fault));
+    nc_cuda_fault_unref(c, g->fault);
     if (g->pool != NULL) WARN_CU(cuMemPoolDestroy, (g->pool));
     WARN_CU(cuCtxSetCurrent, (NULL));
     WARN_CU(cuDevicePrimaryCtxRelease_v2, (c->device));
@@ -410,6 +417,7 @@ static const nc_device_table table = {
     .launch = cuda_launch,
     .compile = cuda_compile,
     .launch_function = cuda_launch_function,
+    .stream_id = cuda_stream_id,
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,
     .capture_replay = cuda_capture_replay,

@@ -141,11 +141,14 @@ typedef struct nc_cuda_fault {
     int set, unused;
     int64_t value, limit;
     char node[96], op[32];
+    atomic_int refs; /* the host's alone: its stream, and events that were recorded there */
 } nc_cuda_fault;
 
 /* The record of a stream (NULL: of work without one), in memory that the GPU can write. */
 nc_cuda_fault *nc_cuda_fault_of(nc_device *d, const nc_stream *s);
-NC_MUST nc_code nc_cuda_fault_create(const nc_cuda *c, nc_cuda_fault **out, nc_diag *diag); /* to cuMemFreeHost */
+NC_MUST nc_code nc_cuda_fault_create(const nc_cuda *c, nc_cuda_fault **out, nc_diag *diag);
+nc_cuda_fault *nc_cuda_fault_ref(nc_cuda_fault *f);
+void nc_cuda_fault_unref(const nc_cuda *c, nc_cuda_fault *f); /* NULL is fine */
 /* NC_E_DATA where something was recorded, which is forgotten then. */
 NC_MUST nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag);
 

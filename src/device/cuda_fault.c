@@ -2,6 +2,8 @@
  * pinned memory, which the GPU writes and the host reads, one for every stream. */
 #include "device/cuda_api.h"
 
+#include "base/log.h"
+
 #include <string.h>
 
 nc_code nc_cuda_fault_create(const nc_cuda *c, nc_cuda_fault **out, nc_diag *diag) {
@@ -9,7 +11,20 @@ nc_code nc_cuda_fault_create(const nc_cuda *c, nc_cuda_fault **out, nc_diag *dia
     NC_TRY(nc_cuda_check(c->api->cuMemHostAlloc(&p, sizeof **out, 0), "cuMemHostAlloc", diag));
     memset(p, 0, sizeof **out);
     *out = p;
+    atomic_init(&(*out)->refs, 1);
     return NC_OK;
+}
+
+nc_cuda_fault *nc_cuda_fault_ref(nc_cuda_fault *f) {
+    atomic_fetch_add(&f->refs, 1);
+    return f;
+}
+
+void nc_cuda_fault_unref(const nc_cuda *c, nc_cuda_fault *f) {
+    nc_diag diag = {.code = NC_OK};
+    if (f == NULL || atomic_fetch_sub(&f->refs, 1) != 1) return;
+    if (nc_cuda_check(c->api->cuMemFreeHost(f), "cuMemFreeHost", &diag) != NC_OK)
+        nc_log(NC_LOG_WARNING, "%s", diag.text);
 }
 
 nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag) {

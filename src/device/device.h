@@ -46,6 +46,7 @@ typedef struct nc_device_table {
      * this device has no such handles. */
     nc_code (*stream_wrap)(nc_device *d, void *handle, nc_stream **out, nc_diag *diag);
     void (*stream_destroy)(nc_device *d, nc_stream *s); /* waits for it first */
+    uint64_t (*stream_id)(const nc_stream *s); /* of no other stream, also of none that is gone; NULL: no captures */
     nc_code (*stream_sync)(nc_device *d, nc_stream *s, nc_diag *diag);
     nc_code (*event_create)(nc_device *d, nc_event **out, nc_diag *diag);
     void (*event_destroy)(nc_device *d, nc_event *e);

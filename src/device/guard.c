@@ -308,6 +308,8 @@ static nc_code guard_launch(nc_device *d, nc_stream *s, nc_kernel k, const nc_ca
     return code;
 }
 
+static uint64_t guard_stream_id(const nc_stream *s) { return s->id; }
+
 static nc_code guard_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "guard: capture needs a stream");
     nc_guard *g = lock(d);
@@ -408,6 +410,7 @@ static const nc_device_table table = {
     .event_done = guard_event_done,
     .host_call = guard_host_call,
     .launch = guard_launch,
+    .stream_id = guard_stream_id,
     .capture_begin = guard_capture_begin,
     .capture_end = guard_capture_end,
     .capture_replay = guard_capture_replay,

@@ -285,12 +285,28 @@ nc_code nc_frame_bind_output(nc_frame *f, int i, nc_object *takes) {
     return NC_OK;
 }
 
+/* A variable that grows may be moved when the run begins: its contents must be there. */
+static bool follows_on_streams(const nc_frame *f) {
+    for (int i = 0; i < f->program->n_vars; i++)
+        if (f->vars[i]->grow_axis >= 0) return false;
+    return f->lent;
+}
+
+/* Runs that hold the state returned, maybe before their end. */
+static nc_code follow_others(nc_frame *f) {
+    const nc_program *p = f->program;
+    if (!follows_on_streams(f)) return nc_state_await(f->state, &f->work.diag);
+    for (int k = 1; k < p->n_streams; k++)
+        if (f->streams[k]) NC_TRY(nc_state_follow(&f->work, f->state, f->streams[k]));
+    return NC_OK;
+}
+
 nc_code nc_frame_use_state(nc_frame *f, nc_state *s, bool wait) {
     if (!f->program->n_vars) return NC_OK;
     NC_TRY(nc_state_bind(&f->work, s, f->session->uid, f->program, f->vars));
     NC_TRY(nc_state_begin(&f->work, s, f->program->writes_state, wait));
     f->state = nc_state_ref(s), f->holds_state = true;
-    return NC_OK;
+    return follow_others(f);
 }
 
 nc_object *nc_frame_output(nc_frame *f, int i) {
@@ -367,6 +383,14 @@ static nc_code bind_initials(nc_frame *f) {
     return NC_OK;
 }
 
+/* The run returns, and its end comes later on the caller's stream. */
+static nc_code leave(nc_frame *f) {
+    NC_TRY(nc_frame_finish_stream(f));
+    if (!f->state) return NC_OK;
+    nc_stream *stream = f->streams[nc_program_stream(f->program, NC_STREAM_COMPUTE, 1)];
+    return nc_state_leave(&f->work, f->state, f->program, f->vars, stream);
+}
+
 static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
     const nc_program *p = f->program;
     if (f->failed) NC_FAIL(&f->work, NC_E_FAIL, "this run failed before; start another");
@@ -379,7 +403,7 @@ static nc_code run_to(nc_frame *f, int stop, bool at_cut) {
         NC_TRY(run_segment(f, f->seg));
         f->seg++;
     }
-    return f->lent && f->seg == p->n_segs && !f->state ? nc_frame_finish_stream(f) : nc_exec_sync(f);
+    return f->lent && f->seg == p->n_segs ? leave(f) : nc_exec_sync(f);
 }
 
 /* The thread's rounding mode and log are the run's while it lasts, for the pool's helpers too (base/threads.c). A frame

@@ -7,9 +7,9 @@
  * variables. */
 static uint64_t range_key(const nc_frame *f, int seg) {
     const nc_program *p = f->program;
-    const nc_stream *s = f->streams[p->instrs[p->segs[seg].cap_first].stream];
+    uint64_t stream = p->device->table->stream_id(f->streams[p->instrs[p->segs[seg].cap_first].stream]);
     uint64_t h = nc_hash(f->sym, (size_t)p->n_syms * sizeof *f->sym, 1);
-    h = nc_hash(&s, sizeof s, h);
+    h = nc_hash(&stream, sizeof stream, h);
     h = nc_hash(f->known, (size_t)p->n_syms * sizeof *f->known, h);
     h = nc_hash(f->chunks, (size_t)((seg + 1) * p->n_places) * sizeof *f->chunks, h);
     for (int i = 0; i < p->n_edges; i++) h = nc_hash(&f->slots[p->edges[i]].t.data, sizeof(void *), h);

@@ -10,6 +10,9 @@
 /* ---- life ---- */
 
 static void destroy(nc_state *s) {
+    nc_diag ignored = {.code = NC_OK}; /* nobody is left who could be told */
+    if (s->pending && s->device->table->event_sync(s->device, s->done, &ignored) != NC_OK) ignored.code = NC_OK;
+    if (s->done) s->device->table->event_destroy(s->device, s->done);
     for (int i = 0; i < s->vars.n; i++) nc_buffer_unref(s->vars.v[i]->buffer);
     for (int i = 0; i < s->n_maps; i++) nc_free((void *)s->maps[i].vars);
     nc_lock_release(&s->lock);
@@ -20,12 +23,18 @@ static void destroy(nc_state *s) {
     nc_free(s);
 }
 
+/* Its late update, if any, is over. */
+static void spoil_if(nc_state *s, nc_state_var *v, bool dirty) {
+    if (dirty) s->suspect = true, v->dirty = true;
+    v->late = false;
+}
+
 /* In a forked child the threads that held it are not there; what a writer had done so far nobody knows. */
 static void renew(void *state) {
     nc_state *s = state;
     pthread_cond_init(&s->free, NULL);
-    for (int i = 0; s->writer && i < s->vars.n; i++) s->vars.v[i]->dirty = true;
-    s->writer = false, s->readers = 0;
+    for (int i = 0; i < s->vars.n; i++) spoil_if(s, s->vars.v[i], s->writer || s->vars.v[i]->late);
+    s->writer = false, s->readers = 0, s->pending = false;
 }
 
 nc_code nc_state_create(nc_work *w, nc_env *keeps, nc_device *d, nc_budget *keeps_budget, nc_state **out) {
@@ -96,20 +105,59 @@ void nc_state_look(nc_state *s) {
     nc_lock_give(&s->lock);
 }
 
-/* Like begin for writing, but a dirty state is welcome: this is how it is mended. */
-static void hold(nc_state *s) {
-    nc_lock_take(&s->lock);
-    while (s->writer || s->readers) nc_lock_wait(&s->lock, &s->free);
-    s->writer = true;
-    nc_lock_give(&s->lock);
-}
-
 void nc_state_spoil(nc_state *s, const nc_program *p, nc_state_var *const *vars) {
     nc_lock_take(&s->lock);
     s->suspect = true;
     for (int i = 0; i < p->n_vars; i++)
         if (p->vars_last[i] != p->vars[i]) vars[i]->dirty = true;
     nc_lock_give(&s->lock);
+}
+
+/* ---- runs that returned before their end ---- */
+
+nc_code nc_state_follow(nc_work *w, nc_state *s, nc_stream *stream) {
+    nc_lock_take(&s->lock);
+    nc_code code = s->pending ? s->device->table->event_wait(s->device, s->done, stream, &w->diag) : NC_OK;
+    nc_lock_give(&s->lock);
+    return code;
+}
+
+/* The lock is held. A reader may have left while this run was under way: the event stands behind both. */
+static nc_code record_end(nc_work *w, nc_state *s, nc_stream *stream) {
+    const nc_device_table *t = s->device->table;
+    if (!s->done) NC_TRY(t->event_create(s->device, &s->done, &w->diag));
+    if (s->pending) NC_TRY(t->event_wait(s->device, s->done, stream, &w->diag));
+    NC_TRY(t->event_record(s->device, s->done, stream, &w->diag));
+    s->pending = true;
+    return NC_OK;
+}
+
+nc_code nc_state_leave(nc_work *w, nc_state *s, const nc_program *p, nc_state_var *const *vars, nc_stream *stream) {
+    nc_lock_take(&s->lock);
+    nc_code code = record_end(w, s, stream);
+    for (int i = 0; code == NC_OK && i < p->n_vars; i++)
+        if (p->vars_last[i] != p->vars[i]) vars[i]->late = true;
+    nc_lock_give(&s->lock);
+    return code;
+}
+
+nc_code nc_state_await(nc_state *s, nc_diag *diag) {
+    nc_lock_take(&s->lock);
+    nc_code code = s->pending ? s->device->table->event_sync(s->device, s->done, diag) : NC_OK;
+    for (int i = 0; s->pending && i < s->vars.n; i++) spoil_if(s, s->vars.v[i], code != NC_OK && s->vars.v[i]->late);
+    s->pending = false;
+    nc_lock_give(&s->lock);
+    return code;
+}
+
+/* Like begin for writing, but a dirty state is welcome: this is how it is mended. */
+static void hold(nc_state *s) {
+    nc_lock_take(&s->lock);
+    while (s->writer || s->readers) nc_lock_wait(&s->lock, &s->free);
+    s->writer = true;
+    nc_lock_give(&s->lock);
+    nc_diag ignored = {.code = NC_OK}; /* what a late run met makes the state dirty, which is mended now */
+    if (nc_state_await(s, &ignored) != NC_OK) ignored.code = NC_OK;
 }
 
 /* The end of what `hold` began; a failure may have left a variable half filled. */
@@ -409,7 +457,8 @@ static nc_code read_var(nc_work *w, nc_state *s, const char *name, bool share, n
 
 static nc_code read_held(nc_work *w, nc_state *s, const char *name, bool share, nc_object **out) {
     NC_TRY(nc_state_begin(w, s, false, true));
-    nc_code code = read_var(w, s, name, share, out);
+    nc_code code = nc_state_await(s, &w->diag);
+    if (code == NC_OK) code = read_var(w, s, name, share, out);
     nc_state_end(s, false);
     w->at_node = w->at_op = NULL;
     return code;

@@ -32,6 +32,7 @@ typedef struct nc_state_var {
     int64_t cap;                /* room along grow_axis */
     bool set;                   /* has contents */
     atomic_bool dirty;          /* an update of it may be half done */
+    bool late;                  /* a run that returned before its end writes it */
     bool lent;                  /* the caller's memory: never replaced */
     bool read_only;
 } nc_state_var;
@@ -58,7 +59,9 @@ typedef struct nc_state {
     pthread_cond_t free;
     int readers;
     bool writer;
-    bool suspect; /* some variable may be dirty */
+    bool suspect;   /* some variable may be dirty */
+    nc_event *done; /* behind all runs that returned before their end, on streams of their callers; NULL: none ever */
+    bool pending;   /* such runs may still be under way */
 } nc_state;
 
 /* Without variables. The budget (may be NULL) is charged for what it will own. */
@@ -88,11 +91,18 @@ NC_MUST nc_code nc_state_bind(nc_work *w, nc_state *s, uint64_t program, const n
 NC_MUST nc_code nc_state_begin(nc_work *w, nc_state *s, bool writes, bool wait);
 void nc_state_end(nc_state *s, bool writes);
 void nc_state_look(nc_state *s); /* waits and holds it as a reader, also a dirty one; then nc_state_end */
+/* A run on a stream of its caller's follows those that returned before their end: all work queued on the stream later
+ * comes after theirs. It leaves in the same way: who holds the state next waits, on its own stream or on the host. */
+NC_MUST nc_code nc_state_follow(nc_work *w, nc_state *s, nc_stream *stream);
+NC_MUST nc_code nc_state_leave(nc_work *w, nc_state *s, const nc_program *p, nc_state_var *const *vars,
+                               nc_stream *stream);
+/* The host waits for such runs. What one of them met is told here; the variables that they write are then dirty. */
+NC_MUST nc_code nc_state_await(nc_state *s, nc_diag *diag);
 /* What p writes is dirty. The caller holds the state. */
 void nc_state_spoil(nc_state *s, const nc_program *p, nc_state_var *const *vars);
 bool nc_state_is_dirty(nc_state *s);
 
-/* ---- contents; these wait until they may hold the state ---- */
+/* ---- contents; these wait until they may hold the state, and for runs that returned before their end ---- */
 
 /* Initial contents for the variables of p, or for the one of this name; those lent to be read keep theirs. */
 NC_MUST nc_code nc_state_reset(nc_work *w, nc_state *s, const nc_program *p, uint64_t seed, const char *name);

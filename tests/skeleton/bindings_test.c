@@ -120,8 +120,7 @@ static void on_stream(model *m) {
     nacre_value_new_pinned(m->env, m->device, NACRE_FLOAT, 2, dims, &in[0], &m->err);
     memcpy(nacre_value_data(in[0]), x, sizeof x);
     in[1] = value_on(m, m->device, 1, three, b);
-    for (int i = 0; i < N; i++)
-        CHECK_INT(nacre_run(m->session, r, names, in, 2, &out, 1, &z[i], &m->err), NACRE_OK);
+    for (int i = 0; i < N; i++) CHECK_INT(nacre_run(m->session, r, names, in, 2, &out, 1, &z[i], &m->err), NACRE_OK);
     CHECK_INT(nacre_stream_synchronize(s, &m->err), NACRE_OK);
     for (int i = 0; i < N; i++) {
         check_z(z[i], 1);
@@ -140,6 +139,46 @@ static void on_stream(model *m) {
     nacre_value_release(in[1]);
 }
 TEST(runs_on_the_stream_of_the_caller) { model_everywhere(on_stream); }
+TEST(runs_on_the_stream_of_the_caller_on_cuda) { model_on_cuda(on_stream); }
+
+/* A state is updated on two streams in turn without a wait, and each sees what the one before wrote: runs that add x to
+ * twice what was there. A run without a stream, and a read on the host, come after all of them. */
+static void on_streams_with_state(model *m) {
+    enum { N = 8 };
+    nacre_stream *s[2] = {NULL};
+    nacre_run_options *r[2] = {NULL};
+    nacre_value *in = NULL, *y[N + 1] = {NULL};
+    const char *const name = "x", *const out = "y";
+    float want = 0;
+    model_open(m, "<opset: \"\" 18>\ng (float[2,3] x) => (float[2,3] y)\n"
+                  "<var float[2,3] v = {0,0,0,0,0,0} -> v1>\n"
+                  "{ d = Add(v, v)\n  v1 = Add(d, x)\n  y = Neg(v1) }\n");
+    in = value_on(m, m->device, 2, dims, x);
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(nacre_stream_create(m->env, m->device, &s[i], &m->err) == NACRE_OK);
+        REQUIRE(nacre_run_options_create(&r[i], &m->err) == NACRE_OK);
+        nacre_run_options_stream(r[i], s[i]);
+    }
+    for (int i = 0; i < N; i++)
+        CHECK_INT(nacre_run(m->session, r[i % 2], &name, &in, 1, &out, 1, &y[i], &m->err), NACRE_OK);
+    nacre_stats stats = model_stats(m);
+    CHECK_INT(stats.frames > 1, strcmp(m->device, "cpu") != 0); /* earlier runs had not ended when later ones began */
+    CHECK_INT(nacre_run(m->session, NULL, &name, &in, 1, &out, 1, &y[N], &m->err), NACRE_OK);
+    nacre_value *v = model_variable(m, "v");
+    for (int i = 0; i < 2; i++) CHECK_INT(nacre_stream_synchronize(s[i], &m->err), NACRE_OK);
+    for (int i = 0; i <= N; i++) {
+        want = 2 * want + 1;
+        const float *p = nacre_value_data(y[i]);
+        for (int k = 0; p && k < 6; k++) CHECK(p[k] == -want * x[k]);
+        nacre_value_release(y[i]);
+    }
+    CHECK(((const float *)nacre_value_data(v))[5] == want * x[5]);
+    nacre_value_release(v);
+    for (int i = 0; i < 2; i++) nacre_run_options_release(r[i]), nacre_stream_release(s[i]);
+    nacre_value_release(in);
+}
+TEST(a_state_passes_from_stream_to_stream) { model_everywhere(on_streams_with_state); }
+TEST(a_state_passes_from_stream_to_stream_on_cuda) { model_on_cuda(on_streams_with_state); }
 
 /* A transposed tensor is read as it lies where all readers can, and from a dense copy where not. */
 static void strided(model *m) {

@@ -264,19 +264,9 @@ TEST(streams_beside_dynamic_kernels) { on_streams(objects); }
 TEST(streams_on_cuda) {
     /* Not inception: convolutions have no kernel there yet, so that nothing is left for a second stream. */
     static void (*const bodies[])(model *) = {diamond, towers, small_branches, variables, training, control};
-    char text[256];
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
-        static char why[512];
-        model m;
-        model_init(&m, "cuda", 2);
-        bool there = !m.failed && nacre_env_describe_device(m.env, "cuda", text, sizeof text, &m.err) == NACRE_OK;
         part = bodies[i];
-        if (there) on_all_counts(&m);
-        if (!there) snprintf(why, sizeof why, "%s", m.err.text);
-        model_close(&m);
-        if (there) continue;
-        nc_test_not_run(why);
-        return;
+        if (!model_on_cuda(on_all_counts)) return;
     }
 }
 
