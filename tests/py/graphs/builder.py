@@ -145,6 +145,8 @@ class Graph:
 
     def input(self, data, hidden=False):
         """A new input of the whole graph. A hidden one is used where it is asked for, never picked."""
+        if len({x.ndim for x in data if isinstance(x, np.ndarray)}) > 1:
+            raise Reject("one declared rank cannot say both sizes")
         root = self.root()
         value = Value(root.name(), data)
         root.inputs.append(value)
