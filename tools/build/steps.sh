@@ -255,7 +255,8 @@ python_packages() {
 python_tests() {
     if [ ! -d tests/py ]; then skip "Python tests" "there is no tests/py"; return; fi
     step "Python packages of tests/requirements.txt into .venv" python_packages
-    step "Python tests" "$venv/bin/python" -m pytest -q tests/py
+    # A file stays with one worker: what its fixtures made is made once.
+    step "Python tests" "$venv/bin/python" -m pytest -q -n "$jobs" --dist loadfile tests/py
     step "ONNX's backend suite" "$venv/bin/python" -m pytest -q tests/conformance
     if ! { works g++ || works clang++; }; then skip "Python on stand-ins" "no C++ compiler is installed"; return; fi
     step "Python tests of devices on CUDA stand-ins (no GPU)" env NACRE_CUDA_PATH="$PWD/build/release/cuda" \
