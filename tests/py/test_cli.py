@@ -299,6 +299,16 @@ def test_bench(model):
     assert good("bench", model, "--repeat", 5, "--b", "threads=1", "--b", "device=guard", "--items", 3)
 
 
+def test_inspect_shows_gradients(model):
+    plain, out = good("inspect", model, "--nodes"), good("inspect", model, "--grad", "y", "--nodes")
+    assert "grad:W" not in plain and "grad:W" in out and "grad:b" in out
+    data = json.loads(good("inspect", model, "--grad", "y", "--by", "W", "--json"))
+    assert [v["name"] for v in data["outputs"]][1:] == ["grad:W"]
+    for args, code, told in ((["--grad", "nope"], 1, "'nope'"), (["--by", "W"], 2, "--grad")):
+        done = nacre("inspect", model, *args)
+        assert done.returncode == code and told in done.stderr
+
+
 def test_inspect(model):
     out = good("inspect", model, "--nodes", "--tensors")
     assert "3 nodes" in out and "float[batch,3]" in out and "32 B" in out and "MatMul" in out

@@ -2,24 +2,30 @@
 #include "cli.h"
 
 #include "nacre/nacre_graph.h"
+#include "nacre/nacre_train.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] = "usage: nacre inspect MODEL [options]\n"
-                           "\n"
-                           "Prints inputs, outputs, how often each operator occurs, parameters, and the size of every "
-                           "tensor, after types and\n"
-                           "shapes were inferred. Nothing is run.\n"
-                           "\n"
-                           "  --nodes              every node with its inputs, outputs and their shapes\n"
-                           "  --tensors            memory per tensor, largest first\n"
-                           "  --json               all of it as JSON\n"
-                           "  --plugin FILE.so     load custom operators\n"
-                           "\n"
-                           "example: nacre inspect resnet.onnx\n"
-                           "         nacre inspect resnet.onnx --json | python3 -m json.tool\n"
-                           "exit codes: 0 done, 1 the model failed, 2 wrong usage\n";
+static const char help[] =
+    "usage: nacre inspect MODEL [options]\n"
+    "\n"
+    "Prints inputs, outputs, how often each operator occurs, parameters, and the size of every "
+    "tensor, after types and\n"
+    "shapes were inferred. Nothing is run.\n"
+    "\n"
+    "  --nodes              every node with its inputs, outputs and their shapes\n"
+    "  --tensors            memory per tensor, largest first\n"
+    "  --json               all of it as JSON\n"
+    "  --grad Y             with the gradient of Y as further outputs grad:X; its nodes come after the others\n"
+    "  --by X               --grad: by what; several times (default: all floating-point "
+    "initializers)\n"
+    "  --plugin FILE.so     load custom operators\n"
+    "\n"
+    "example: nacre inspect resnet.onnx\n"
+    "         nacre inspect resnet.onnx --json | python3 -m json.tool\n"
+    "         nacre inspect net.onnx --grad loss --nodes\n"
+    "exit codes: 0 done, 1 the model failed, 2 wrong usage\n";
 
 typedef struct op_count {
     char op[96];
@@ -280,14 +286,49 @@ static void print_json(const nacre_model *m, const counts *c) {
     printf("]\n}\n");
 }
 
+/* ---- gradients ---- */
+
+/* The names of the floating-point constants of the main graph, *n of them. free. */
+static const char **float_constants(const nacre_graph *g, size_t *n) {
+    static const char *const types[] = {"float[", "double[", "float16[", "bfloat16["};
+    const char **names = calloc(nacre_graph_n_constants(g) + 1, sizeof *names);
+    *n = 0;
+    for (size_t i = 0; names && i < nacre_graph_n_constants(g); i++) {
+        const nacre_graph_value *v = nacre_graph_constant(g, i);
+        char type[64];
+        nacre_graph_value_type(v, type, sizeof type);
+        for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+            if (strncmp(type, types[k], strlen(types[k])) == 0) names[(*n)++] = nacre_graph_value_name(v);
+    }
+    return names;
+}
+
+static int differentiate(nacre_model *m, const char *y, const list *by) {
+    nacre_error err;
+    size_t n = 0;
+    const char **all = by->n ? NULL : float_constants(nacre_model_graph(m), &n);
+    if (!by->n && !all) return cli_fail("out of memory");
+    nacre_gradients what = {
+        .size = sizeof what, .ys = &y, .n_ys = 1, .xs = by->n ? by->v : all, .n_xs = by->n ? (size_t)by->n : n};
+    int code = !what.n_xs ? cli_fail("the model has no floating-point initializer: say by what with --by X")
+               : nacre_model_gradients(m, &what, &err) != NACRE_OK ? cli_error(&err)
+                                                                   : EXIT_DONE;
+    free((void *)all);
+    return code;
+}
+
 int cmd_inspect(int argc, char **argv) {
     common c = {0};
     bool nodes = false, tensors = false, json = false;
+    const char *y = NULL;
+    list by = {.n = 0};
     const arg known[] = {{"", ARG_TEXT, &c.model, 0},           {"--nodes", ARG_FLAG, &nodes, 0},
                          {"--tensors", ARG_FLAG, &tensors, 0},  {"--json", ARG_FLAG, &json, 0},
+                         {"--grad", ARG_TEXT, &y, 0},           {"--by", ARG_LIST, &by, 0},
                          {"--plugin", ARG_LIST, &c.plugins, 0}, {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("inspect", help, argc, argv, known);
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
+    if (by.n && !y) return cli_usage("inspect", "--by goes with --grad Y");
     nacre_env *env;
     nacre_model *m;
     nacre_error err;
@@ -298,8 +339,9 @@ int cmd_inspect(int argc, char **argv) {
         counts all = {0};
         if (nacre_model_infer(m, &err) != NACRE_OK)
             code = cli_error(&err);
-        else if (!count_graph(&all, nacre_model_graph(m)))
-            code = cli_fail("out of memory");
+        else if (y)
+            code = differentiate(m, y, &by);
+        if (code == EXIT_DONE && !count_graph(&all, nacre_model_graph(m))) code = cli_fail("out of memory");
         if (all.n) qsort(all.v, (size_t)all.n, sizeof *all.v, more_first);
         if (code == EXIT_DONE && json) print_json(m, &all);
         if (code == EXIT_DONE && !json) print_text(m, &all, nodes, tensors);
