@@ -13,12 +13,12 @@ NAMES = ("nacre", "onnxruntime")
 
 
 class Engine:
-    """One worker.py process. Use as a context; `ask` sends a command and returns the answer."""
+    """One process of worker.py or a script like it. Use as a context; `ask` sends a command and returns the answer."""
 
-    def __init__(self, name, package):
+    def __init__(self, name, package, script="worker.py"):
         path = os.pathsep.join(filter(None, (str(package), os.environ.get("PYTHONPATH"))))
         self.name = name
-        self.process = subprocess.Popen([sys.executable, str(HERE / "worker.py"), name], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, str(HERE / script), name], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
         self.version = self._answer()["version"]
 

@@ -43,6 +43,7 @@ def timed(call):
 class Worker:
     def __init__(self, engine):
         self.engine = __import__(engine)
+        self.version = self.engine.__version__
         self.limits = ctypes.CDLL(os.environ["BENCH_LIMITS"])
         self.limits.limits_now.restype = ctypes.c_double
 
@@ -88,9 +89,9 @@ class Worker:
         return timed(lambda: self.engine.InferenceSession(model, providers=["CPUExecutionProvider"]))[1]
 
 
-def main():
-    worker = Worker(sys.argv[1])
-    print(json.dumps({"version": worker.engine.__version__}), flush=True)
+def answer_all(worker):
+    """Commands until the parent closes the pipe."""
+    print(json.dumps({"version": worker.version}), flush=True)
     for line in sys.stdin:
         command = json.loads(line)
         answer = getattr(worker, command.pop("do"))(**command)
@@ -98,4 +99,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    answer_all(Worker(sys.argv[1]))
