@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """nacre beside PyTorch on an NVIDIA GPU, in one process and one run: `bench/gpu.py [--out FOLDER] [--only NAMES]`.
 
-Every figure is the time of one forward pass by the GPU's own events around a row of passes, inputs and outputs in its
-memory. Anchors, measured in the same run: one 8192 product in bf16 and one copy of 4 GiB. PyTorch is measured eager and
-as a CUDA graph, convolutions in channels_last as well. Results go to FOLDER ($OUT, else build/gpu) as gpu.md and
-gpu.json; what failed is told there, and the exit code is 1.
+Every figure is the time of one forward pass with inputs and outputs in the GPU's memory: PyTorch's by the GPU's own
+events around a row of passes, nacre's by the clock around runs that wait for their end. Anchors, measured in the same
+run: one 8192 product in bf16 and one copy of 2 GiB. PyTorch is measured eager and as a CUDA graph, convolutions in
+channels_last as well. Results go to FOLDER ($OUT, else build/gpu) as gpu.md and gpu.json; what failed is told there,
+and the exit code is 1.
 """
 import argparse
 import json
@@ -77,7 +78,7 @@ def half(model):
 
 
 def nacre_ms(model, feeds, outputs):
-    """feeds: name to CUDA tensor. Milliseconds by events on the stream that the runs are given, and the first output."""
+    """feeds: name to CUDA tensor. Milliseconds of a run that waits for its end, and the outputs."""
     options = nacre.SessionOptions()
     begin = time.perf_counter()
     s = nacre.InferenceSession(model.SerializeToString(), options,

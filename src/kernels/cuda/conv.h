@@ -2,7 +2,7 @@
  * both gradients, of which the one by x is the transposed convolution; one channel per group goes directly.
  *
  * Columns are what the window sees at each place (kernels/cpu/conv/conv_cols.h has an example); images go in pieces
- * whose columns fill NCK_CUDA_COLUMNS bytes at most, or one by one. Windows of one tap at every element need no columns.
+ * whose columns fill NCK_CUDA_COLUMNS bytes at most, or one by one. Windows of one tap at every element need none.
  * Sums are those of nck_cuda_gemm_run; pieces are added in order. Tensors are dense: x (N,C,in...), w (K,C/group,k...),
  * y (N,K,out...). */
 #ifndef NCK_CUDA_CONV_H

@@ -1,5 +1,5 @@
-/* cuda/pool.cu: pools over planes (kernels/cpu/pool/pool.h says what they give) and the gradient of averages. One thread
- * per place. Sums: in double, in the order of the taps. */
+/* cuda/pool.cu: pools over planes (kernels/cpu/pool/pool.h says what they give) and the gradient of averages. One
+ * thread per place. Sums: in double, in the order of the taps. */
 
 /* Mirrors nck_pool_divide. */
 enum { SUM, BY_TAPS, BY_PADDED };

@@ -1,5 +1,5 @@
-/* cuda/pool_max.cu: the greatest element under each place of a window, and where it lies (kernels/cpu/pool/pool.h says how
- * NaN and equal elements count). LEAST, the type's least value, is defined in front. One thread per place. */
+/* cuda/pool_max.cu: the greatest element under each place of a window, and where it lies (kernels/cpu/pool/pool.h says
+ * how NaN and equal elements count). LEAST, the type's least value, is defined in front. One thread per place. */
 #ifndef LEAST
 #define LEAST -INF
 #endif

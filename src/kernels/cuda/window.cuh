@@ -52,7 +52,8 @@ DEVICE bool taps_at(const window &w, const int *o, int t0, int t1, int t2, int *
 }
 DEVICE bool places_of(const window &w, const int *a, int t0, int t1, int t2, int *place) {
     int o0, o1, o2;
-    if (!place_of(w, 0, a[0], t0, &o0) || !place_of(w, 1, a[1], t1, &o1) || !place_of(w, 2, a[2], t2, &o2)) return false;
+    if (!place_of(w, 0, a[0], t0, &o0) || !place_of(w, 1, a[1], t1, &o1)) return false;
+    if (!place_of(w, 2, a[2], t2, &o2)) return false;
     *place = (o0 * w.out[1] + o1) * w.out[2] + o2;
     return true;
 }

@@ -1,5 +1,5 @@
-/* ops/nn/conv_cuda.c: Conv, ConvTranspose and their gradients on the GPU: one to three spatial dims, all floats. Operands
- * are dense. What a row is and what it checks are the CPU's (conv_cpu.c). */
+/* ops/nn/conv_cuda.c: Conv, ConvTranspose and their gradients on the GPU: one to three spatial dims, all floats.
+ * Operands are dense. What a row is and what it checks are the CPU's (conv_cpu.c). */
 #include "kernels/cuda/conv.h"
 
 #include "ops/nn/nn_cpu.h"

@@ -1,5 +1,6 @@
-/* ops/nn/nn_cuda.c: CUDA bindings of the nn family: convolutions (conv_cuda.c) and, over kernels/cuda/softmax.h, softmax
- * and log-softmax, softmax cross-entropy, and the gradients of both. Operands are dense. Labels out of range give NaN: only the CPU can name them. */
+/* ops/nn/nn_cuda.c: CUDA bindings of the nn family: convolutions (conv_cuda.c) and, over kernels/cuda/softmax.h,
+ * softmax and log-softmax, softmax cross-entropy, and the gradients of both. Operands are dense. Labels out of range
+ * give NaN: only the CPU can name them. */
 #include "kernels/cuda/softmax.h"
 
 #include "ops/binding.h"
