@@ -126,7 +126,9 @@ static nacre_value *copy_to_host(nacre_value *v) {
         return NULL;
     }
     code = nacre_value_new_tensor(nacre_value_type(v), nacre_value_rank(v), nacre_value_dims(v), &copy, &err);
+    Py_BEGIN_ALLOW_THREADS;
     if (code == NACRE_OK) code = nacre_value_copy(copy, v, &err);
+    Py_END_ALLOW_THREADS;
     if (code == NACRE_OK) return copy;
     nacre_value_release(copy);
     ncx_raise(NCX_RUNNING, &err);

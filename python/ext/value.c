@@ -179,9 +179,13 @@ static PyObject *empty(PyObject *module, PyObject *args) {
     nacre_error err;
     if (!PyArg_ParseTuple(args, "iO|Oz:empty", &type, &shape, &env, &device) || !ncx_read_shape(shape, &rank, dims))
         return NULL;
-    if (device && !env_of(env)) return NULL;
-    nacre_code code = device ? nacre_value_new_on(env_of(env), device, (nacre_type)type, rank, dims, &v, &err)
-                             : nacre_value_new_tensor((nacre_type)type, rank, dims, &v, &err);
+    nacre_env *e = device ? env_of(env) : NULL;
+    if (device && !e) return NULL;
+    nacre_code code;
+    Py_BEGIN_ALLOW_THREADS;
+    code = device ? nacre_value_new_on(e, device, (nacre_type)type, rank, dims, &v, &err)
+                  : nacre_value_new_tensor((nacre_type)type, rank, dims, &v, &err);
+    Py_END_ALLOW_THREADS;
     return made(code, v, &err);
 }
 

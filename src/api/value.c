@@ -180,7 +180,10 @@ int64_t nacre_value_count(const nacre_value *v) {
 
 void *nacre_value_data(nacre_value *v) {
     const nc_object *o = nc_api_object(v);
-    return o->kind == NC_OBJ_TENSOR && o->t.dtype != NC_STRING ? o->t.data : NULL;
+    if (o->kind != NC_OBJ_TENSOR || o->t.dtype == NC_STRING) return NULL;
+    if (nc_object_on_device(o) && o->buffer->device->table->lend)
+        o->buffer->device->table->lend(o->buffer->device, o->t.data);
+    return o->t.data;
 }
 
 size_t nacre_value_bytes(const nacre_value *v) {

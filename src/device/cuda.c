@@ -3,34 +3,24 @@
  *
  * The device's primary context is shared with other users of the GPU in this process (PyTorch), and made current in
  * every call, since calls come from any thread. Streams do not wait for CUDA's stream 0. */
-#include "device/cuda_api.h"
-
-#include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/cuda_memory.h"
 #include "device/memory.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct cuda_device {
     nc_device base;
     nc_cuda cuda;
-    CUmemoryPool pool; /* NULL: the driver has none, and every allocation is a plain one */
+    nc_cuda_memory *memory;
     CUdeviceptr workspace;
     nc_cuda_fault *fault;
     nc_cuda_modules *modules;
-    nc_lock lock;          /* guards blocks */
-    nc_block_table blocks; /* data not NULL: from the pool */
 } cuda_device;
-
-struct nc_stream {
-    CUstream handle;
-    uint64_t id;
-    CUdeviceptr workspace;
-    nc_cuda_fault *fault;
-    bool lent; /* the caller's: only the workspace and the fault are ours */
-};
 
 struct nc_event {
     CUevent handle;
@@ -63,34 +53,11 @@ static cuda_device *enter(nc_device *d) {
 
 CUstream nc_cuda_stream(const nc_stream *s) { return s ? s->handle : NULL; }
 
-/* While any stream of the process is being captured, CUDA refuses to wait for all work, and the capture is lost. So the
- * two take turns; a thread that captures itself does not wait, and CUDA tells it. */
-static struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    int n_captures, n_syncs;
-} turns = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
-static _Thread_local int own_captures;
-
-static void take_turn(int *mine, const int *others) {
-    pthread_mutex_lock(&turns.mutex);
-    while (*others > 0 && own_captures == 0) pthread_cond_wait(&turns.changed, &turns.mutex);
-    ++*mine;
-    pthread_mutex_unlock(&turns.mutex);
-}
-
-static void end_turn(int *mine) {
-    pthread_mutex_lock(&turns.mutex);
-    --*mine;
-    pthread_cond_broadcast(&turns.changed);
-    pthread_mutex_unlock(&turns.mutex);
-}
-
 /* All work of the context, other users' too. */
 static CUresult sync_all(const nc_cuda *c) {
-    take_turn(&turns.n_syncs, &turns.n_captures);
+    nc_cuda_turn_wait();
     CUresult r = c->api->cuCtxSynchronize();
-    end_turn(&turns.n_syncs);
+    nc_cuda_turn_wait_end();
     return r;
 }
 
@@ -99,34 +66,11 @@ static nc_code sync_if_no_stream(const nc_cuda *c, const nc_stream *s, nc_diag *
     return s == NULL ? nc_cuda_check(sync_all(c), "cuCtxSynchronize", diag) : NC_OK;
 }
 
-static nc_code remember(cuda_device *g, CUdeviceptr p, size_t bytes, bool pooled) {
-    nc_lock_take(&g->lock);
-    bool ok = nc_blocks_add(&g->blocks, (nc_block){(uintptr_t)p, bytes, pooled ? g : NULL});
-    nc_lock_give(&g->lock);
-    return ok ? NC_OK : NC_E_MEMORY;
-}
-
-static nc_code obtain(cuda_device *g, nc_stream *s, size_t bytes, CUdeviceptr *out, nc_diag *diag) {
-    const nc_cuda *c = &g->cuda;
-    bool pooled = s != NULL && g->pool != NULL;
-    size_t asked = bytes ? bytes : 1;
-    if (pooled)
-        TRY_CU(cuMemAllocFromPoolAsync, (out, asked, g->pool, s->handle), diag);
-    else
-        TRY_CU(cuMemAlloc_v2, (out, asked), diag);
-    if (remember(g, *out, bytes, pooled) == NC_OK) return NC_OK;
-    if (pooled)
-        WARN_CU(cuMemFreeAsync, (*out, s->handle));
-    else
-        WARN_CU(cuMemFree_v2, (*out));
-    return no_memory(diag);
-}
-
 static nc_code cuda_alloc(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag) {
     cuda_device *g = enter(d);
     NC_TRY(nc_device_take(d, bytes, diag));
     CUdeviceptr p = 0;
-    nc_code code = obtain(g, s, bytes, &p, diag);
+    nc_code code = nc_cuda_memory_alloc(g->memory, s, bytes, &p, diag);
     if (code == NC_OK)
         *out = (void *)(uintptr_t)p;
     else
@@ -135,33 +79,28 @@ static nc_code cuda_alloc(nc_device *d, nc_stream *s, size_t bytes, void **out, 
 }
 
 static void cuda_free(nc_device *d, nc_stream *s, void *p) {
+    size_t bytes;
     if (p == NULL) return;
-    cuda_device *g = enter(d);
-    const nc_cuda *c = &g->cuda;
-    nc_block b;
-    nc_lock_take(&g->lock);
-    bool known = nc_blocks_remove(&g->blocks, p, &b);
-    nc_lock_give(&g->lock);
-    if (!known) {
+    if (nc_cuda_memory_free(enter(d)->memory, s, address(p), &bytes))
+        nc_device_give(d, bytes);
+    else
         nc_log(NC_LOG_ERROR, "cuda: free of %p, where no block starts", p);
-        return;
-    }
-    if (s != NULL && b.data != NULL) {
-        WARN_CU(cuMemFreeAsync, (address(p), s->handle));
-    } else {
-        if (s != NULL)
-            WARN_CU(cuStreamSynchronize, (s->handle));
-        else
-            warn(sync_all(c), "cuCtxSynchronize");
-        WARN_CU(cuMemFree_v2, (address(p)));
-    }
-    nc_device_give(d, b.bytes);
+}
+
+static void cuda_lend(nc_device *d, void *p) { nc_cuda_memory_lend(((cuda_device *)d)->memory, address(p)); }
+
+static size_t cuda_trim(nc_device *d) {
+    cuda_device *g = enter(d);
+    size_t kept = nc_cuda_memory_kept(g->memory);
+    nc_cuda_memory_trim(g->memory);
+    return kept - nc_cuda_memory_kept(g->memory);
 }
 
 static nc_code cuda_fill(nc_device *d, nc_stream *s, void *p, int byte, size_t bytes, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     NC_TRY(sync_if_no_stream(c, s, diag));
     if (bytes > 0) TRY_CU(cuMemsetD8Async, (address(p), (unsigned char)byte, bytes, nc_cuda_stream(s)), diag);
+    nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
 }
 
@@ -178,6 +117,7 @@ static nc_code cuda_copy(nc_device *d, nc_stream *s, void *dst, bool dst_host, c
         TRY_CU(cuMemcpyHtoDAsync_v2, (address(dst), src, bytes, h), diag);
     else if (bytes > 0)
         TRY_CU(cuMemcpyDtoDAsync_v2, (address(dst), address(src), bytes, h), diag);
+    nc_cuda_issued(s);
     atomic_fetch_add(&d->n_copies, 1);
     return sync_if_no_stream(c, s, diag);
 }
@@ -194,20 +134,21 @@ static void cuda_host_free(nc_device *d, void *p) {
 }
 
 /* Takes the handle, also on failure, unless it is lent. */
-static nc_code make_stream(const nc_cuda *c, CUstream handle, bool lent, nc_stream **out, nc_diag *diag) {
+static nc_code make_stream(cuda_device *g, CUstream handle, bool lent, nc_stream **out, nc_diag *diag) {
+    const nc_cuda *c = &g->cuda;
     nc_stream *s = nc_alloc_zero(1, sizeof *s);
     nc_code code = s == NULL ? no_memory(diag) : NC_OK;
-    if (code == NC_OK)
-        code = nc_cuda_check(c->api->cuMemAlloc_v2(&s->workspace, NC_CUDA_WORKSPACE), "cuMemAlloc", diag);
+    if (code == NC_OK) code = nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE, &s->workspace, diag);
     if (code == NC_OK) code = nc_cuda_fault_create(c, &s->fault, diag);
     if (code != NC_OK) {
-        if (s != NULL && s->workspace != 0) WARN_CU(cuMemFree_v2, (s->workspace));
+        size_t bytes;
+        if (s != NULL && s->workspace != 0) nc_cuda_memory_free(g->memory, NULL, s->workspace, &bytes);
         if (!lent) WARN_CU(cuStreamDestroy_v2, (handle));
         nc_free(s);
         return code;
     }
-    static atomic_uint_fast64_t n_streams;
-    s->handle = handle, s->lent = lent, s->id = atomic_fetch_add(&n_streams, 1);
+    s->handle = handle, s->lent = lent;
+    nc_cuda_memory_add_stream(g->memory, s);
     *out = s;
     return NC_OK;
 }
@@ -216,29 +157,35 @@ static nc_code cuda_stream_create(nc_device *d, nc_stream **out, nc_diag *diag) 
     const nc_cuda *c = &enter(d)->cuda;
     CUstream handle;
     TRY_CU(cuStreamCreate, (&handle, CU_STREAM_NON_BLOCKING), diag);
-    return make_stream(c, handle, false, out, diag);
+    return make_stream((cuda_device *)d, handle, false, out, diag);
 }
 
 static nc_code cuda_stream_wrap(nc_device *d, void *handle, nc_stream **out, nc_diag *diag) {
-    return make_stream(&enter(d)->cuda, handle, true, out, diag);
+    return make_stream(enter(d), handle, true, out, diag);
 }
 
 static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     if (s == NULL) return;
-    const nc_cuda *c = &enter(d)->cuda;
+    cuda_device *g = enter(d);
+    const nc_cuda *c = &g->cuda;
+    size_t bytes;
     WARN_CU(cuStreamSynchronize, (s->handle));
+    nc_cuda_memory_remove_stream(g->memory, s);
     if (!s->lent) WARN_CU(cuStreamDestroy_v2, (s->handle));
-    WARN_CU(cuMemFree_v2, (s->workspace));
+    nc_cuda_memory_free(g->memory, s, s->workspace, &bytes); /* nobody else has touched it */
     nc_cuda_fault_unref(c, s->fault);
     nc_free(s);
 }
 
 static nc_code cuda_stream_sync(nc_device *d, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
-    if (s == NULL)
+    if (s == NULL) {
         NC_TRY(sync_if_no_stream(c, s, diag));
-    else
+    } else {
+        uint64_t issued = nc_cuda_wait_begin(s);
         TRY_CU(cuStreamSynchronize, (s->handle), diag);
+        nc_cuda_wait_end(s, issued);
+    }
     return nc_cuda_fault_check(nc_cuda_fault_of(d, s), diag);
 }
 
@@ -275,6 +222,7 @@ static nc_code cuda_event_record(nc_device *d, nc_event *e, nc_stream *s, nc_dia
 static nc_code cuda_event_wait(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     TRY_CU(cuStreamWaitEvent, (nc_cuda_stream(s), e->handle, 0), diag);
+    nc_cuda_issued(s);
     return NC_OK;
 }
 
@@ -290,6 +238,7 @@ static nc_code cuda_host_call(nc_device *d, nc_stream *s, void (*fn)(void *), vo
     const nc_cuda *c = &enter(d)->cuda;
     NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuLaunchHostFunc, (nc_cuda_stream(s), fn, ctx), diag);
+    nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
 }
 
@@ -302,7 +251,9 @@ static nc_code cuda_launch(nc_device *d, nc_stream *s, nc_kernel k, const nc_cal
     copy.diag = diag;
     NC_TRY(sync_if_no_stream(c, s, diag));
     atomic_fetch_add_explicit(&d->n_launches, 1, memory_order_relaxed);
-    NC_TRY(k(&copy));
+    nc_code code = k(&copy);
+    nc_cuda_issued(s);
+    if (code != NC_OK) return code;
     NC_TRY(sync_if_no_stream(c, s, diag));
     return s == NULL ? nc_cuda_fault_check(((cuda_device *)d)->fault, diag) : NC_OK;
 }
@@ -319,21 +270,22 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
     TRY_CU(cuLaunchKernel,
            (f->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes_shared, nc_cuda_stream(s), args, NULL),
            diag);
+    nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
 }
 
-/* Thread-local mode: what other threads do with the GPU meanwhile does not spoil the capture. */
 static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }
 
+/* Thread-local mode: what other threads do with the GPU meanwhile does not spoil the capture. */
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    take_turn(&turns.n_captures, &turns.n_syncs);
+    nc_cuda_turn_capture();
     CUresult r = c->api->cuStreamBeginCapture_v2(s->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     if (r == 0)
-        own_captures++;
+        nc_cuda_own_capture(1);
     else
-        end_turn(&turns.n_captures);
+        nc_cuda_turn_capture_end();
     return nc_cuda_check(r, "cuStreamBeginCapture_v2", diag);
 }
 
@@ -342,9 +294,9 @@ static nc_code cuda_capture_end(nc_device *d, nc_stream *s, nc_capture **out, nc
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
     CUgraph graph = NULL;
     CUresult r = c->api->cuStreamEndCapture(s->handle, &graph);
-    if (own_captures > 0) {
-        own_captures--;
-        end_turn(&turns.n_captures);
+    if (nc_cuda_captures_itself()) {
+        nc_cuda_own_capture(-1);
+        nc_cuda_turn_capture_end();
     }
     NC_TRY(nc_cuda_check(r, "cuStreamEndCapture", diag));
     nc_capture *capture = nc_alloc_zero(1, sizeof *capture);
@@ -363,6 +315,7 @@ static nc_code cuda_capture_replay(nc_device *d, nc_stream *s, nc_capture *captu
     const nc_cuda *c = &enter(d)->cuda;
     NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuGraphLaunch, (capture->exec, nc_cuda_stream(s)), diag);
+    nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
 }
 
@@ -378,16 +331,12 @@ static void cuda_destroy(nc_device *d) {
     cuda_device *g = enter(d);
     const nc_cuda *c = &g->cuda;
     warn(sync_all(c), "cuCtxSynchronize");
-    for (size_t i = 0; i < g->blocks.n; i++) WARN_CU(cuMemFree_v2, ((CUdeviceptr)g->blocks.v[i].start));
-    nc_blocks_release(&g->blocks);
     nc_cuda_modules_destroy(g->modules);
     if (c->lt != NULL) c->api->cublasLtDestroy(c->lt);
-    if (g->workspace != 0) WARN_CU(cuMemFree_v2, (g->workspace));
     nc_cuda_fault_unref(c, g->fault);
-    if (g->pool != NULL) WARN_CU(cuMemPoolDestroy, (g->pool));
+    nc_cuda_memory_destroy(g->memory);
     WARN_CU(cuCtxSetCurrent, (NULL));
     WARN_CU(cuDevicePrimaryCtxRelease_v2, (c->device));
-    nc_lock_release(&g->lock);
     nc_free(g);
 }
 
@@ -399,6 +348,8 @@ static const nc_device_table table = {
     .destroy = cuda_destroy,
     .alloc = cuda_alloc,
     .free = cuda_free,
+    .lend = cuda_lend,
+    .trim = cuda_trim,
     .fill = cuda_fill,
     .copy = cuda_copy,
     .host_alloc = cuda_host_alloc,
@@ -465,18 +416,13 @@ bool nc_device_cuda_available(char *why, size_t bytes_why) {
     return ok;
 }
 
-/* A pool of our own, so that freed blocks stay with us between runs and PyTorch's pool is left as it is. */
-static nc_code make_pool(cuda_device *g, nc_diag *diag) {
-    const nc_cuda *c = &g->cuda;
-    int has_pools = 0;
-    TRY_CU(cuDeviceGetAttribute, (&has_pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, c->device), diag);
-    if (!has_pools) return NC_OK;
-    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, c->ordinal}};
-    TRY_CU(cuMemPoolCreate, (&g->pool, &props), diag);
-    uint64_t keep_all = UINT64_MAX;
-    TRY_CU(cuMemPoolSetAttribute, (g->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all), diag);
-    return NC_OK;
+/* How many bytes of free blocks stay with us: NACRE_CUDA_KEEP, else all. */
+static size_t bytes_to_keep(void) {
+    const char *text = getenv("NACRE_CUDA_KEEP");
+    if (text == NULL || *text < '0' || *text > '9') return SIZE_MAX;
+    errno = 0;
+    unsigned long long bytes = strtoull(text, NULL, 10);
+    return errno != 0 || bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
 }
 
 static nc_code equip(cuda_device *g, nc_diag *diag) {
@@ -486,8 +432,8 @@ static nc_code equip(cuda_device *g, nc_diag *diag) {
     TRY_CU(cuDeviceTotalMem_v2, (&bytes, c->device), diag);
     snprintf(g->base.description, sizeof g->base.description, "%s, compute %d.%d, %zu GiB", c->name, c->major, c->minor,
              bytes >> 30);
-    NC_TRY(make_pool(g, diag));
-    TRY_CU(cuMemAlloc_v2, (&g->workspace, NC_CUDA_WORKSPACE), diag);
+    if ((g->memory = nc_cuda_memory_create(c, bytes_to_keep())) == NULL) return no_memory(diag);
+    NC_TRY(nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE, &g->workspace, diag));
     NC_TRY(nc_cuda_fault_create(c, &g->fault, diag));
     NC_TRY(nc_cuda_check_lt(c->api->cublasLtCreate(&c->lt), "cublasLtCreate", diag));
     g->modules = nc_cuda_modules_create(c);
@@ -508,7 +454,6 @@ static nc_code create(cuda_device **out, int ordinal, nc_diag *diag) {
     g->base.table = &table;
     g->base.number = ordinal;
     g->cuda = found;
-    nc_lock_init(&g->lock, NC_LOCK_DEVICE, NULL, NULL);
     code = equip(g, diag);
     if (code == NC_OK)
         *out = g;

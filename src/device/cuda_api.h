@@ -16,23 +16,11 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct _nvrtcProgram *nvrtcProgram;
 typedef struct cublasLtContext *cublasLtHandle;
 typedef struct cublasLtMatmulDescOpaque *cublasLtMatmulDesc;
 typedef struct cublasLtMatrixLayoutOpaque *cublasLtMatrixLayout;
 typedef struct cublasLtMatmulPreferenceOpaque *cublasLtMatmulPreference;
-
-typedef struct CUmemPoolProps {
-    int allocType, handleTypes;
-    struct {
-        int type, id;
-    } location;
-    void *win32SecurityAttributes;
-    size_t maxSize;
-    unsigned short usage;
-    unsigned char reserved[54];
-} CUmemPoolProps;
 
 typedef struct cublasLtMatmulAlgo {
     uint64_t data[8];
@@ -52,58 +40,54 @@ enum {
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
-    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
     CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
     CU_STREAM_NON_BLOCKING = 1,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
-    CU_EVENT_DISABLE_TIMING = 2,
-    CU_MEM_ALLOCATION_TYPE_PINNED = 1,
-    CU_MEM_LOCATION_TYPE_DEVICE = 1,
-    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
+    CU_EVENT_DISABLE_TIMING = 2
 };
 
 enum { /* element and compute types of cuBLASLt */
-    CUDA_R_32F = 0,
-    CUDA_R_64F = 1,
-    CUDA_R_16F = 2,
-    CUDA_R_8I = 3,
-    CUDA_R_32I = 10,
-    CUDA_R_16BF = 14,
-    CUBLAS_COMPUTE_16F = 64,
-    CUBLAS_COMPUTE_32F = 68,
-    CUBLAS_COMPUTE_64F = 70,
-    CUBLAS_COMPUTE_32I = 72,
-    CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
-    CUBLAS_OP_N = 0,
-    CUBLAS_OP_T = 1
+       CUDA_R_32F = 0,
+       CUDA_R_64F = 1,
+       CUDA_R_16F = 2,
+       CUDA_R_8I = 3,
+       CUDA_R_32I = 10,
+       CUDA_R_16BF = 14,
+       CUBLAS_COMPUTE_16F = 64,
+       CUBLAS_COMPUTE_32F = 68,
+       CUBLAS_COMPUTE_64F = 70,
+       CUBLAS_COMPUTE_32I = 72,
+       CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+       CUBLAS_OP_N = 0,
+       CUBLAS_OP_T = 1
 };
 
 enum { /* attributes of cuBLASLt's descriptions */
-    CUBLASLT_MATMUL_DESC_POINTER_MODE = 2,
-    CUBLASLT_MATMUL_DESC_TRANSA = 3,
-    CUBLASLT_MATMUL_DESC_TRANSB = 4,
-    CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
-    CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,
-    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,
-    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12,
-    CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26,
-    CUBLASLT_MATRIX_LAYOUT_ORDER = 1,
-    CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,
-    CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6,
-    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
-    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,
-    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
-    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
-    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8,
-    CUBLASLT_ORDER_COL = 0,
-    CUBLASLT_ORDER_ROW = 1,
-    CUBLASLT_EPILOGUE_DEFAULT = 1,
-    CUBLASLT_EPILOGUE_RELU = 2,
-    CUBLASLT_EPILOGUE_BIAS = 4,
-    CUBLASLT_EPILOGUE_RELU_BIAS = 6,
-    CUBLASLT_EPILOGUE_GELU = 32,
-    CUBLASLT_EPILOGUE_GELU_BIAS = 36
+       CUBLASLT_MATMUL_DESC_POINTER_MODE = 2,
+       CUBLASLT_MATMUL_DESC_TRANSA = 3,
+       CUBLASLT_MATMUL_DESC_TRANSB = 4,
+       CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
+       CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,
+       CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,
+       CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12,
+       CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26,
+       CUBLASLT_MATRIX_LAYOUT_ORDER = 1,
+       CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,
+       CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6,
+       CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
+       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,
+       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
+       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
+       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8,
+       CUBLASLT_ORDER_COL = 0,
+       CUBLASLT_ORDER_ROW = 1,
+       CUBLASLT_EPILOGUE_DEFAULT = 1,
+       CUBLASLT_EPILOGUE_RELU = 2,
+       CUBLASLT_EPILOGUE_BIAS = 4,
+       CUBLASLT_EPILOGUE_RELU_BIAS = 6,
+       CUBLASLT_EPILOGUE_GELU = 32,
+       CUBLASLT_EPILOGUE_GELU_BIAS = 36
 };
 
 typedef struct nc_cuda_api {
@@ -127,15 +111,15 @@ typedef struct nc_cuda {
     CUdevice device;
     CUcontext context;
     cublasLtHandle lt;
-    int major, minor;            /* compute capability */
+    int major, minor; /* compute capability */
     int n_multiprocessors;
-    int bytes_shared_max;        /* dynamic shared memory a block may ask for */
-    int driver_version;          /* 13000: CUDA 13.0 */
+    int bytes_shared_max; /* dynamic shared memory a block may ask for */
+    int driver_version;   /* 13000: CUDA 13.0 */
     int nvrtc_major, nvrtc_minor;
     char name[64];
 } nc_cuda;
 
-nc_cuda *nc_device_cuda(nc_device *d);                          /* NULL: d is no CUDA device */
+nc_cuda *nc_device_cuda(nc_device *d); /* NULL: d is no CUDA device */
 /* The first bad index that kernels of a stream met; mirrors `fault` in kernels/cuda/common.cuh. Names are cut. */
 typedef struct nc_cuda_fault {
     int set, unused;
@@ -152,8 +136,8 @@ void nc_cuda_fault_unref(const nc_cuda *c, nc_cuda_fault *f); /* NULL is fine */
 /* NC_E_DATA where something was recorded, which is forgotten then. */
 NC_MUST nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag);
 
-CUstream nc_cuda_stream(const nc_stream *s);                    /* s NULL: CUDA's stream 0 */
-void *nc_cuda_workspace(nc_device *d, const nc_stream *s);      /* NC_CUDA_WORKSPACE bytes that work on s may use */
+CUstream nc_cuda_stream(const nc_stream *s);               /* s NULL: CUDA's stream 0 */
+void *nc_cuda_workspace(nc_device *d, const nc_stream *s); /* NC_CUDA_WORKSPACE bytes that work on s may use */
 
 /* NC_OK for 0; else DEVICE (MEMORY when the GPU's memory is full), naming the function, the error and its text. */
 nc_code nc_cuda_check(CUresult r, const char *function, nc_diag *diag);

@@ -29,9 +29,13 @@ typedef struct nc_device_table {
 
     void (*destroy)(nc_device *d);
     /* Blocks are 64-byte aligned at least. `s` is the stream that may touch the block first / touched it last; NULL:
-     * any, so the device waits for all its work. */
+     * any. A freed block is used again only behind the work that may touch it; freeing does not wait for that work. */
     nc_code (*alloc)(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag);
     void (*free)(nc_device *d, nc_stream *s, void *p);
+    /* The address of a block (or inside one) is shown to others, who may have work on it when it is freed: what they
+     * queued on their library's default stream until then is waited for too. NULL: not needed here. */
+    void (*lend)(nc_device *d, void *p);
+    size_t (*trim)(nc_device *d); /* gives kept free blocks back to the system: how many bytes. NULL: none are kept */
     nc_code (*fill)(nc_device *d, nc_stream *s, void *p, int byte, size_t bytes, nc_diag *diag);
     /* Any pair of host and this device; both ranges must stay valid until the stream has run it. */
     nc_code (*copy)(nc_device *d, nc_stream *s, void *dst, bool dst_host, const void *src, bool src_host, size_t bytes,

@@ -296,6 +296,83 @@ CUDA(products) {
             nc_tol_device_f64);
 }
 
+#define CONV(attrs, x, w, more, bias) GRAPH("(" x " x, " w " w" more ") => (y) { y = Conv<" attrs ">(x, w" bias ") }")
+#define CONV_GRAD(op, attrs, dy, x, w) \
+    GRAPH("(" dy " d, " x " x, " w " w) => (a, b, c) { a, b, c = nacre." op "<" attrs ">(d, x, w) }")
+
+CUDA(convolutions) {
+    nc_tolerance sum = nc_tol_device_product_f32;
+    compare(d, CONV("pads = [1,1,1,1]", "float[2,5,9,7]", "float[6,5,3,3]", ", float[6] b", ", b"), (draws){0}, sum);
+    compare(d,
+            CONV("group = 2, strides = [2,1], dilations = [1,2], pads = [0,2,1,1]", "float[3,4,8,9]", "float[6,2,3,2]",
+                 ", float[6] b", ", b"),
+            (draws){0}, sum);
+    compare(d, CONV("group = 3, pads = [2,0]", "float[1,3,20]", "float[6,1,5]", ", float[6] b", ", b"), (draws){0},
+            sum);
+    compare(d, CONV("group = 4", "float[1,8,6]", "float[12,2,1]", "", ""), (draws){0}, sum);
+    compare(d, CONV("strides = [1,2,1]", "double[2,2,4,5,3]", "double[3,2,2,2,1]", ", double[3] b", ", b"), (draws){0},
+            nc_tol_device_f64);
+    compare(d, CONV("group = 1", "float16[2,16,5,5]", "float16[8,16,1,1]", ", float16[8] b", ", b"), (draws){0},
+            nc_tol_device_f16);
+    compare(d,
+            "<opset: \"\" 22> g (bfloat16[1,3,6,6] x, bfloat16[4,3,3,3] w) => (y) "
+            "{ y = Conv<auto_pad = \"SAME_UPPER\">(x, w) }",
+            (draws){0}, nc_tol_device_bf16);
+    compare(d, CONV("group = 1", "float[0,3,6,6]", "float[4,3,3,3]", "", ""), (draws){0}, exact);
+    compare(d, CONV("group = 1", "float[2,0,6,6]", "float[4,0,3,3]", ", float[4] b", ", b"), (draws){0}, exact);
+    compare(d,
+            GRAPH("(float[2,6,5,4] x, float[6,2,3,3] w, float[4] b) => (y) "
+                  "{ y = ConvTranspose<group = 2, strides = [2,3], pads = [1,0,1,0], output_padding = [1,2]>(x, w, "
+                  "b) }"),
+            (draws){0}, sum);
+    compare(d, GRAPH("(float16[1,4,7] x, float16[4,3,3] w) => (y) { y = ConvTranspose(x, w) }"), (draws){0},
+            nc_tol_device_f16);
+}
+
+CUDA(convolution_gradients) {
+    nc_tolerance sum = nc_tol_device_product_f32;
+    compare(d, CONV_GRAD("ConvGrad", "pads = [1,1,1,1]", "float[2,6,9,7]", "float[2,5,9,7]", "float[6,5,3,3]"),
+            (draws){0}, sum);
+    compare(d,
+            CONV_GRAD("ConvGrad", "group = 2, strides = [2,1], dilations = [1,2], pads = [0,2,1,1]", "float[3,6,4,10]",
+                      "float[3,4,8,9]", "float[6,2,3,2]"),
+            (draws){0}, sum);
+    compare(d, CONV_GRAD("ConvGrad", "group = 3", "double[2,6,16]", "double[2,3,20]", "double[6,1,5]"), (draws){0},
+            nc_tol_device_f64);
+    compare(d, CONV_GRAD("ConvGrad", "group = 1", "float[0,6,5,5]", "float[0,2,5,5]", "float[6,2,1,1]"), (draws){0},
+            exact);
+    compare(d,
+            CONV_GRAD("ConvTransposeGrad", "group = 2, strides = [2,2]", "float[2,4,11,9]", "float[2,6,5,4]",
+                      "float[6,2,3,3]"),
+            (draws){0}, sum);
+}
+
+#define POOL(op, type, dims, attrs) GRAPH("(" type dims " x) => (y) { y = " op "<" attrs ">(x) }")
+
+CUDA(pools) {
+    compare(d, POOL("MaxPool", "float", "[2,3,9,8]", "kernel_shape = [3,2], strides = [2,2], pads = [1,0,1,1]"),
+            (draws){.odd = true}, exact);
+    compare(d, POOL("MaxPool", "uint8", "[1,3,9]", "kernel_shape = [3], dilations = [2], ceil_mode = 1, strides = [2]"),
+            (draws){0}, exact);
+    compare(d, POOL("MaxPool", "float16", "[0,3,9]", "kernel_shape = [3]"), (draws){0}, exact);
+    compare(d,
+            GRAPH("(double[2,2,4,5,6] x) => (y, i) { y, i = MaxPool<kernel_shape = [2,2,3], storage_order = 1, "
+                  "strides = [1,2,2]>(x) }"),
+            (draws){0}, exact);
+    compare(d, POOL("AveragePool", "float", "[2,3,9,8]", "kernel_shape = [3,3], pads = [1,1,1,1], ceil_mode = 1"),
+            (draws){.odd = true}, nc_tol_device_f32);
+    compare(d,
+            "<opset: \"\" 22> g (bfloat16[1,2,11] x) => (y) { y = AveragePool<kernel_shape = [4], strides = [3], "
+            "pads = [1,2], ceil_mode = 1, count_include_pad = 1>(x) }",
+            (draws){0}, nc_tol_device_bf16);
+    compare(d, POOL("LpPool", "float", "[1,2,7,7]", "kernel_shape = [2,3], p = 3"), (draws){0}, nc_tol_device_f32);
+    compare(d, POOL("LpPool", "double", "[1,2,7]", "kernel_shape = [2], p = 1"), (draws){0}, nc_tol_device_f64);
+    compare(d,
+            GRAPH("(float[2,3,5,4] d, float[2,3,9,8] x) => (y) { y = nacre.AveragePoolGrad<kernel_shape = [3,3], "
+                  "pads = [1,1,1,1], strides = [2,2]>(d, x) }"),
+            (draws){0}, nc_tol_device_f32);
+}
+
 CUDA(softmax) {
     compare(d, GRAPH("(float[19,10] x) => (y) { y = Softmax(x) }"), (draws){.odd = true}, nc_tol_device_f32);
     compare(d, GRAPH("(float[7,2000] x) => (y) { y = LogSoftmax(x) }"), (draws){0}, nc_tol_device_f32);

@@ -3,24 +3,12 @@
  * made at first use. Pages of a file that were copied or packed are given back. */
 #include "run/frame.h"
 #include "run/session.h"
+#include "run/upload.h"
 
 #include "base/file.h"
 #include "base/mem.h"
 
 #include <string.h>
-
-static nc_code upload(nc_work *w, const nc_prepared *r, nc_device *d, const void *host, size_t bytes, nc_buffer **out) {
-    nc_buffer *b = nc_device_buffer(d, r->budget, bytes ? bytes : 1, &w->diag);
-    if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
-    nc_code code = bytes ? d->table->copy(d, NULL, b->ptr, d->table->host_memory, host, true, bytes, &w->diag) : NC_OK;
-    if (code == NC_OK) code = d->table->stream_sync(d, NULL, &w->diag);
-    if (code != NC_OK) {
-        nc_buffer_unref(b);
-        return code;
-    }
-    *out = b;
-    return NC_OK;
-}
 
 /* The plain bytes were copied or packed and are not read again. */
 static void forget(const nc_literal *l) {
@@ -29,21 +17,60 @@ static void forget(const nc_literal *l) {
     if (at >= file && at - file <= l->keeps->bytes - l->bytes) nc_file_forget(l->data, l->bytes);
 }
 
-static nc_code place_const(nc_work *w, nc_prepared *r, int i) {
-    const nc_prog_const *k = &r->program->consts[i];
+static bool stays(const nc_prog_const *k) {
     const nc_literal *l = k->value->lit;
-    nc_tensor *t = &r->consts[i];
-    nc_tensor_set(t, (void *)(uintptr_t)l->data, l->dtype, l->rank);
-    memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
-    nc_dense_strides(t->dims, t->rank, t->strides);
-    if (k->packed_only || l->dtype == NC_STRING ||
-        (!k->place && l->n && (k->unaligned || nc_dtype_is_aligned(l->dtype, l->data))))
-        return NC_OK;
-    nc_device *d = r->program->places[k->place];
-    NC_TRY(upload(w, r, d, l->data, l->bytes, &r->const_buffers[i]));
-    t->data = r->const_buffers[i]->ptr;
+    return k->packed_only || l->dtype == NC_STRING ||
+           (!k->place && l->n && (k->unaligned || nc_dtype_is_aligned(l->dtype, l->data)));
+}
+
+static nc_code place_host_const(nc_work *w, nc_prepared *r, int i) {
+    const nc_literal *l = r->program->consts[i].value->lit;
+    nc_buffer *b = nc_device_buffer(r->program->places[0], r->budget, l->bytes ? l->bytes : 1, &w->diag);
+    if (!b) return w->diag.code ? w->diag.code : nc_fail(w, NC_E_MEMORY, "out of memory");
+    if (l->bytes) memcpy(b->ptr, l->data, l->bytes);
+    r->const_buffers[i] = b;
+    r->consts[i].data = b->ptr;
     forget(l);
     return NC_OK;
+}
+
+/* All constants of a device lie in one block, which each of them holds. */
+static nc_code place_device_consts(nc_work *w, nc_prepared *r, int place, nc_upload *list) {
+    const nc_program *p = r->program;
+    nc_buffer *b = NULL;
+    int n = 0;
+    for (int i = 0; i < p->n_consts; i++)
+        if (p->consts[i].place == place && !stays(&p->consts[i]))
+            list[n++] = (nc_upload){.src = p->consts[i].value->lit->data, .bytes = p->consts[i].value->lit->bytes};
+    if (n == 0) return NC_OK;
+    NC_TRY(nc_upload_all(w, p->places[place], r->budget, list, n, &b));
+    for (int i = 0, k = 0; i < p->n_consts; i++) {
+        if (p->consts[i].place != place || stays(&p->consts[i])) continue;
+        r->consts[i].data = (char *)b->ptr + list[k++].offset;
+        r->const_buffers[i] = nc_buffer_ref(b);
+        forget(p->consts[i].value->lit);
+    }
+    nc_buffer_unref(b);
+    return NC_OK;
+}
+
+static nc_code place_consts(nc_work *w, nc_prepared *r) {
+    const nc_program *p = r->program;
+    for (int i = 0; i < p->n_consts; i++) {
+        const nc_literal *l = p->consts[i].value->lit;
+        nc_tensor *t = &r->consts[i];
+        nc_tensor_set(t, (void *)(uintptr_t)l->data, l->dtype, l->rank);
+        memcpy(t->dims, l->dims, (size_t)l->rank * sizeof *t->dims);
+        nc_dense_strides(t->dims, t->rank, t->strides);
+        if (!p->consts[i].place && !stays(&p->consts[i])) NC_TRY(place_host_const(w, r, i));
+    }
+    if (p->n_places == 1 || !p->n_consts) return NC_OK;
+    nc_upload *list = nc_alloc((size_t)p->n_consts * sizeof *list);
+    NC_NEED(w, list);
+    nc_code code = NC_OK;
+    for (int place = 1; code == NC_OK && place < p->n_places; place++) code = place_device_consts(w, r, place, list);
+    nc_free(list);
+    return code;
 }
 
 static nc_code fill(nc_work *w, nc_env *env, nc_prepared *r) {
@@ -54,7 +81,7 @@ static nc_code fill(nc_work *w, nc_env *env, nc_prepared *r) {
     NC_NEED(w, r->cached = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *r->cached));
     NC_NEED(w, r->subs = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->subs));
     NC_NEED(w, r->variants = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->variants));
-    for (int i = 0; i < p->n_consts; i++) NC_TRY(place_const(w, r, i));
+    NC_TRY(place_consts(w, r));
     for (int i = 0; i < p->n_instrs; i++) {
         if (!p->instrs[i].subs) continue;
         int n = p->instrs[i].node->n_subs;
@@ -137,7 +164,8 @@ static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_b
         NC_TRY(nc_env_pack(r->env, w, &k->pack, k->state, &src, out));
     if (r->program->consts[k->i_const].packed_only) forget(l);
     if (!host) return NC_OK;
-    nc_code code = upload(w, r, r->program->places[k->place], host->ptr, host->bytes, out);
+    nc_upload one = {.src = host->ptr, .bytes = host->bytes};
+    nc_code code = nc_upload_all(w, r->program->places[k->place], r->budget, &one, 1, out);
     nc_buffer_unref(host);
     return code;
 }

@@ -328,6 +328,10 @@ nc_code nc_session_state(nc_work *w, nc_session *s, nc_state **out) {
 void nc_session_trim(nc_session *s) {
     nc_prepared_trim(s, s->prepared);
     nc_cache_trim(s);
+    for (int i = 0; i < s->program->n_places; i++) {
+        nc_device *d = s->program->places[i];
+        if (d->table->trim) d->table->trim(d);
+    }
 }
 
 void nc_session_destroy(nc_session *s) {

@@ -13,13 +13,9 @@ enum { ANYWHERE = 1, CONTEXT = 0, UNSAFE = 2, ALLOCATES = 4, NO_CAPTURE = 8 };
 struct CUctx_st {
     int refs;
 };
-struct CUmemPoolHandle_st {
-    CUmemoryPool next;
-};
 
 static struct CUctx_st primary;
 static _Thread_local CUcontext bound;
-static CUmemoryPool pools;
 CUevent all_events;
 static pid_t owner_pid; /* 0: cuInit was not called */
 
@@ -186,8 +182,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice d) {
     } known[] = {{CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 3},
                  {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
                  {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
-                 {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, MAX_SHARED},
-                 {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1}};
+                 {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, MAX_SHARED}};
     BEGIN(ANYWHERE);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].attribute == attribute) {
@@ -223,25 +218,20 @@ static void release_events(void) {
     }
 }
 
-static void release_pools(void) {
-    while (pools != NULL) {
-        CUmemoryPool p = pools;
-        pools = p->next;
-        free(p);
-    }
-}
-
 static size_t count_live(const char *what) {
-    size_t n = 0, n_streams = 0, n_events = 0, n_pools = 0;
+    size_t n = 0, n_streams = 0, n_events = 0;
     for (CUstream s = all_streams; s != NULL; s = s->next) n_streams += s != all_streams;
     for (CUevent e = all_events; e != NULL; e = e->next) n_events++;
-    for (CUmemoryPool p = pools; p != NULL; p = p->next) n_pools++;
     const struct {
         const char *name;
         size_t n;
-    } all[] = {{"blocks", memory_blocks()}, {"pinned", pinned_count()},        {"streams", n_streams},
-               {"events", n_events},        {"modules", module_count()},       {"graphs", graph_count()},
-               {"pools", n_pools},          {"contexts", (size_t)primary.refs}};
+    } all[] = {{"blocks", memory_blocks()},
+               {"pinned", pinned_count()},
+               {"streams", n_streams},
+               {"events", n_events},
+               {"modules", module_count()},
+               {"graphs", graph_count()},
+               {"contexts", (size_t)primary.refs}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (what == NULL || strcmp(what, all[i].name) == 0) n += all[i].n;
     return n;
@@ -259,7 +249,6 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
     queue_release();
     release_events();
     module_unload_all();
-    release_pools();
     memory_release_all();
     return end(code);
 }
@@ -304,69 +293,8 @@ CUresult cuMemFreeHost(void *p) {
     return end(pinned_free(p) ? OK : E_INVALID_VALUE);
 }
 
-static bool pool_known(CUmemoryPool pool) {
-    CUmemoryPool x = pools;
-    while (x != NULL && x != pool) x = x->next;
-    return x != NULL;
-}
-
-CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
-    BEGIN(UNSAFE);
-    if (props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        props->location.id != 0)
-        return end(E_INVALID_VALUE);
-    CUmemoryPool p = calloc(1, sizeof *p);
-    if (p == NULL) return end(CUDA_ERROR_OUT_OF_MEMORY);
-    p->next = pools;
-    *pool = pools = p;
-    return end(OK);
-}
-
-CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-    BEGIN(UNSAFE);
-    CUmemoryPool *at = &pools;
-    while (*at != NULL && *at != pool) at = &(*at)->next;
-    if (*at == NULL) return end(E_INVALID_HANDLE);
-    *at = pool->next;
-    free(pool);
-    return end(OK);
-}
-
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
-    BEGIN(CONTEXT);
-    (void)value;
-    if (!pool_known(pool)) return end(E_INVALID_HANDLE);
-    return end(attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? OK : E_INVALID_VALUE);
-}
-
 /* A stream that the caller may use: NULL where the handle is none. */
 static CUstream usable(CUstream s) { return s == NULL || stream_known(s) ? stream_of(s) : NULL; }
-
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t bytes, CUmemoryPool pool, CUstream s) {
-    BEGIN(ALLOCATES);
-    uintptr_t at = 0;
-    if (!usable(s) || !pool_known(pool)) return end(E_INVALID_HANDLE);
-    int code = memory_reserve(bytes, false, &at);
-    if (code != OK) return end(code);
-    op *o = op_create(OP_ALLOC, __func__);
-    o->block = at;
-    code = stream_add(usable(s), o);
-    if (code == OK)
-        *p = at;
-    else
-        memory_release(at);
-    return end(code);
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) {
-    BEGIN(CONTEXT);
-    const block *b = memory_find((uintptr_t)p, 0);
-    if (!usable(s)) return end(E_INVALID_HANDLE);
-    if (b == NULL || b->start != p) return end(E_INVALID_VALUE);
-    op *o = op_create(OP_FREE, __func__);
-    o->block = (uintptr_t)p;
-    return end(stream_add(usable(s), o));
-}
 
 /* ---- copies ---- */
 

@@ -121,7 +121,7 @@ size_t module_count(void);
 void module_unload_all(void);
 
 /* ---- driver_queue.c ---- */
-typedef enum op_kind { OP_COPY, OP_FILL, OP_KERNEL, OP_WORK, OP_HOST, OP_ALLOC, OP_FREE, OP_WAIT, OP_GRAPH } op_kind;
+typedef enum op_kind { OP_COPY, OP_FILL, OP_KERNEL, OP_WORK, OP_HOST, OP_WAIT, OP_GRAPH } op_kind;
 
 /* How far a stream has come; outlives it, for events. */
 typedef struct line {

@@ -178,8 +178,6 @@ int run_op(CUstream s, op *o, uint64_t with) {
     case OP_FILL: return run_guarded(run_fill, o);
     case OP_KERNEL: return launch_run(o->launch, with);
     case OP_WORK: return run_guarded(o->work.fn, o->work.bytes);
-    case OP_ALLOC: return memory_live(o->block) ? OK : E_ILLEGAL_ADDRESS;
-    case OP_FREE: return memory_release(o->block) ? OK : E_ILLEGAL_ADDRESS;
     case OP_GRAPH: return graph_run(s, o->graph, with);
     case OP_HOST: run_host_function(s, o); return OK;
     case OP_WAIT: return OK;

@@ -22,9 +22,9 @@ typedef struct standin_control {
     const char *(*failed)(void); /* the function that failed as ordered; NULL: none yet */
     /* In which of the orders that streams and events allow work runs. 0: as late as can be. */
     void (*order)(uint64_t seed);
-    /* What exists: "blocks", "pinned", "streams", "events", "modules", "graphs", "pools", "contexts"; NULL: all. */
+    /* What exists: "blocks", "pinned", "streams", "events", "modules", "graphs", "contexts"; NULL: all. */
     size_t (*live)(const char *what);
-    size_t (*left_behind)(void); /* what existed when the last context ended, but for memory */
+    size_t (*left_behind)(void);    /* what existed when the last context ended, but for memory */
     bool (*pending)(void);          /* is there queued work that has not run? */
     const char *(*complaint)(void); /* what the last fault of device work was; empty: none */
 

@@ -24,15 +24,29 @@ static void calm(void) {
     control()->fail(NULL, 0, 0, false);
 }
 
-/* A body with a device of its own, in the order that is latest of all. */
-#define STANDIN(id)                    \
-    static void id(nc_device *d);      \
-    TEST(standin_##id) {               \
-        if (control() == NULL) return; \
-        control()->order(0);           \
-        run_on("cuda", id);            \
-        calm();                        \
-    }                                  \
+/* On a device of its own, in the order that is latest of all. keep: of NACRE_CUDA_KEEP. */
+static void run_standin(const char *keep, void (*fn)(nc_device *d)) {
+    if (control() == NULL) return;
+    const char *before = getenv("NACRE_CUDA_KEEP");
+    control()->order(0);
+    setenv("NACRE_CUDA_KEEP", keep, 1);
+    run_on("cuda", fn);
+    if (before != NULL)
+        setenv("NACRE_CUDA_KEEP", before, 1);
+    else
+        unsetenv("NACRE_CUDA_KEEP");
+    calm();
+}
+
+/* Blocks are the driver's own, so that their ends are seen. */
+#define STANDIN(id)                              \
+    static void id(nc_device *d);                \
+    TEST(standin_##id) { run_standin("0", id); } \
+    static void id(nc_device *d)
+/* With the blocks that the device keeps. */
+#define KEEPING(id)                                \
+    static void id(nc_device *d);                  \
+    TEST(standin_##id) { run_standin("all", id); } \
     static void id(nc_device *d)
 
 static nc_code launch(nc_device *d, nc_stream *s, const char *text, const char *name, uint32_t blocks, uint32_t threads,
@@ -568,6 +582,120 @@ STANDIN(products_have_epilogues) {
     }
     d->table->free(d, NULL, p);
 }
+
+/* ---- blocks that are kept ---- */
+
+enum { MUCH = 64 }; /* a question about an event lets one piece of queued work run: so many are not run by a test's */
+
+KEEPING(a_block_freed_on_a_stream_is_used_again_there_at_once) {
+    nc_stream *s = stream(d), *other = stream(d);
+    char *p = take(d, s, 5000), back[8] = {0};
+    for (int i = 0; i < MUCH; i++) OK(d->table->fill(d, s, p, 1, 5000, &diag));
+    d->table->free(d, s, p);
+    control()->reset_calls();
+    char *elsewhere = take(d, other, 5000), *again = take(d, s, 4990);
+    CHECK(again == p && elsewhere != p); /* the fill is still queued */
+    CHECK_INT(control()->calls("cuMemAlloc_v2"), 1);
+    OK(d->table->fill(d, s, again, 2, 8, &diag));
+    down(d, s, back, again, 8);
+    OK(d->table->stream_sync(d, s, &diag));
+    CHECK_INT(back[7], 2);
+    d->table->free(d, s, again);
+    char *third = take(d, other, 5000); /* nothing is under way on s */
+    CHECK(third == p);
+    CHECK_INT(control()->calls("cuCtxSynchronize"), 0);
+    d->table->free(d, NULL, third);
+    d->table->free(d, other, elsewhere);
+    d->table->stream_destroy(d, s);
+    d->table->stream_destroy(d, other);
+}
+
+KEEPING(a_block_freed_without_a_stream_waits_for_all_of_them) {
+    nc_stream *s = stream(d), *other = stream(d);
+    char *p = take(d, NULL, 70000);
+    for (int i = 0; i < MUCH; i++) {
+        OK(d->table->fill(d, s, p, 1, 70000, &diag));
+        OK(d->table->fill(d, other, p, 2, 70000, &diag));
+    }
+    d->table->free(d, NULL, p);
+    char *here = take(d, s, 70000), *any = take(d, NULL, 70000);
+    CHECK(here != p && any != p); /* `other` may still write it */
+    OK(d->table->stream_sync(d, other, &diag));
+    char *again = take(d, s, 70000);
+    CHECK(again == p);
+    d->table->free(d, s, here);
+    d->table->free(d, s, again);
+    d->table->free(d, NULL, any);
+    d->table->stream_destroy(d, s);
+    d->table->stream_destroy(d, other);
+}
+
+KEEPING(a_block_shown_outside_waits_for_stream_zero) {
+    const nc_cuda_api *api = nc_cuda_api_get();
+    char *p = take(d, NULL, 70000), *q = take(d, NULL, 70000);
+    d->table->lend(d, p + 100);
+    for (int i = 0; i < MUCH; i++) /* another library's work */
+        CHECK_INT(api->cuMemsetD8Async((CUdeviceptr)(uintptr_t)p, 3, 70000, NULL), 0);
+    control()->reset_calls();
+    d->table->free(d, NULL, q);
+    CHECK_INT(control()->calls("cuEventRecord"), 0);
+    d->table->free(d, NULL, p);
+    CHECK_INT(control()->calls("cuEventRecord"), 1);
+    char *first = take(d, NULL, 70000), *second = take(d, NULL, 70000);
+    CHECK(first == q && second != p);
+    OK(d->table->stream_sync(d, NULL, &diag));
+    char *third = take(d, NULL, 70000);
+    CHECK(third == p);
+    d->table->free(d, NULL, first);
+    d->table->free(d, NULL, second);
+    d->table->free(d, NULL, third);
+}
+
+KEEPING(a_block_freed_in_a_capture_waits_until_it_ends) {
+    nc_stream *s = stream(d);
+    char *p = take(d, NULL, 9000);
+    nc_capture *c = NULL;
+    for (int i = 0; i < MUCH; i++) OK(d->table->fill(d, s, p, 1, 9000, &diag));
+    OK(d->table->capture_begin(d, s, &diag));
+    char *q = NULL;
+    OK(d->table->fill(d, s, p, 2, 9000, &diag));
+    d->table->free(d, NULL, p);
+    OK(d->table->capture_end(d, s, &c, &diag));
+    q = take(d, NULL, 9000);
+    CHECK(q != p);
+    OK(d->table->stream_sync(d, s, &diag));
+    char *again = take(d, NULL, 9000);
+    CHECK(again == p);
+    d->table->free(d, NULL, q);
+    d->table->free(d, NULL, again);
+    d->table->capture_destroy(d, c);
+    d->table->stream_destroy(d, s);
+}
+
+KEEPING(kept_blocks_go_back_when_memory_is_short_or_trimmed) {
+    char *p = take(d, NULL, 3 << 20);
+    size_t before = control()->live("blocks");
+    d->table->free(d, NULL, p);
+    CHECK_INT(control()->live("blocks"), before);
+    control()->fail("cuMemAlloc_v2", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+    p = take(d, NULL, 5 << 20); /* asked for twice */
+    CHECK_STR(control()->failed(), "cuMemAlloc_v2");
+    CHECK_INT(control()->live("blocks"), before);
+    d->table->free(d, NULL, p);
+    CHECK(d->table->trim(d) >= 5 << 20);
+    CHECK_INT(control()->live("blocks"), before - 1);
+    CHECK_INT(d->table->trim(d), 0);
+}
+
+static void keeps_little(nc_device *d) {
+    char *small = take(d, NULL, 1000), *large = take(d, NULL, 100000);
+    size_t before = control()->live("blocks");
+    d->table->free(d, NULL, small);
+    CHECK_INT(control()->live("blocks"), before);
+    d->table->free(d, NULL, large);
+    CHECK_INT(control()->live("blocks"), before - 1);
+}
+TEST(standin_kept_blocks_have_a_cap) { run_standin("4096", keeps_little); }
 
 /* ---- counting and failing ---- */
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests on a machine with an NVIDIA GPU: the release preset, then every C test, those of the CUDA device and
 # of the CUDA bindings among them. Installs nothing. Results go to $OUT (default build/gpu): machine.txt, build.log,
-# cuda_tests.log, tests.log, summary.txt. The exit code is 0 only when the build is clean, no test failed, and none was
+# cuda_tests.log, tests.log, summary.txt, and where PyTorch is there python_tests.log and the figures of bench/gpu.py,
+# gpu.md and gpu.json. The exit code is 0 only when the build is clean, no test failed, and none was
 # left out for want of a GPU.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -38,7 +39,7 @@ failed=0
 run() {
     local name=$1 begin=$SECONDS code
     shift
-    timeout 240 "$@" >"$out/$name.log" 2>&1
+    timeout 270 "$@" >"$out/$name.log" 2>&1
     code=$?
     say "$name: exit $code, $((SECONDS - begin)) s: $(grep -E '[0-9]+ passed' "$out/$name.log" | tail -n 1)"
     grep -E '^FAIL|Sanitizer|Segmentation' "$out/$name.log" | head -n 40 | tee -a "$out/summary.txt"
@@ -52,4 +53,9 @@ if grep '^not run: .*_cuda' "$out/cuda_tests.log" | grep -qv stand-ins; then
     failed=1
 fi
 run tests build/release/nacre_tests
+if python3 -c 'import torch, onnx, pytest' 2>/dev/null && [ -e build/release/python/nacre/_core.abi3.so ]; then
+    run python_tests python3 -m pytest -q tests/py/test_binding.py tests/py/test_state.py
+    run bench python3 bench/gpu.py --out "$out"
+    cat "$out/gpu.md" 2>/dev/null | tee -a "$out/summary.txt"
+fi
 exit $failed

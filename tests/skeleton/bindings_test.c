@@ -1,6 +1,7 @@
 /* tests/skeleton/bindings_test.c: where a run's values lie: bound once for many runs, in the device's memory without
  * copies, on the caller's stream without a wait, in pinned memory, strided. */
 #include "api/api.h"
+#include "tests/cuda/standin.h"
 #include "tests/model.h"
 
 #include <string.h>
@@ -105,6 +106,31 @@ static void on_device(model *m) {
     for (int i = 0; i < 5; i++) nacre_value_release(all[i]);
 }
 TEST(tensors_on_the_device_are_used_where_they_lie) { model_everywhere(on_device); }
+
+/* A steady step with an output that is made anew in the device's memory: the driver is asked for work alone. Counted on
+ * the stand-ins. */
+static void steady_step(model *m) {
+    static const char *const makers[] = {"cuMemAlloc_v2", "cuMemFree_v2",   "cuMemHostAlloc",  "cuCtxSynchronize",
+                                         "cuEventCreate", "cuStreamCreate", "cuModuleLoadData"};
+    nacre_binding *k = NULL;
+    model_open(m, text);
+    const standin_control *driver = strcmp(m->device, "cuda") == 0 ? standin_find() : NULL;
+    nacre_value *vx = value_on(m, m->device, 2, dims, x), *vb = value_on(m, m->device, 1, three, b);
+    REQUIRE(nacre_binding_create(m->session, &k, &m->err) == NACRE_OK);
+    CHECK_INT(nacre_binding_input(k, "x", vx, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_input(k, "b", vb, &m->err), NACRE_OK);
+    CHECK_INT(nacre_binding_output(k, "z", NULL, 1, &m->err), NACRE_OK);
+    for (int i = 0; i < 8; i++) {
+        if (i == 3 && driver) driver->reset_calls();
+        CHECK_INT(nacre_binding_run(k, NULL, &m->err), NACRE_OK);
+    }
+    for (size_t i = 0; driver && i < sizeof makers / sizeof *makers; i++)
+        if (driver->calls(makers[i]) != 0) nc_test_failed(__FILE__, __LINE__, "%s was called", makers[i]);
+    nacre_binding_release(k);
+    nacre_value_release(vx);
+    nacre_value_release(vb);
+}
+TEST(a_steady_step_makes_nothing) { model_everywhere(steady_step); }
 
 /* Runs on the caller's stream return when queued; a wait for the stream is a wait for all of them. */
 static void on_stream(model *m) {

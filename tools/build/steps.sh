@@ -97,7 +97,8 @@ cuda_standins() {
     build "$1"
     if ! { works g++ || works clang++; }; then skip "CUDA on stand-ins" "no C++ compiler is installed"; return; fi
     step "CUDA tests on stand-ins (no GPU), $1" standin_tests "$1" 0 cuda device binding
-    step "CUDA tests on stand-ins (no GPU), order 1" standin_tests "$1" 1 cuda_ _cuda cases_on_devices
+    NACRE_CUDA_KEEP=0 step "CUDA tests on stand-ins (no GPU), order 1, the ends of blocks watched" \
+        standin_tests "$1" 1 cuda_ _cuda cases_on_devices
     step "CUDA tests on stand-ins (no GPU), order 2" standin_tests "$1" 2 cuda_ _cuda cases_on_devices
 }
 quick() {

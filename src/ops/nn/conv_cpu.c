@@ -4,10 +4,6 @@
 #include "ops/nn/conv.h"
 #include "ops/nn/nn_cpu.h"
 
-typedef struct conv {
-    nc_conv_transpose transpose; /* Conv fills only attrs */
-} conv;
-
 const nc_conv_row nc_conv_plain = {.i_weight = 1, .strided_in = 1};
 const nc_conv_row nc_conv_grad = {.i_weight = 2};
 const nc_conv_row nc_conv_transposed = {.i_weight = 1, .transposed = true};
@@ -27,23 +23,28 @@ static bool conv_fits(const nc_conv_row *row, const nc_node *n, const char **why
 bool nc_conv_fits(const nc_node *n, const char **why) { return conv_fits(&nc_conv_plain, n, why); }
 bool nc_conv_grad_fits(const nc_node *n, const char **why) { return conv_fits(&nc_conv_grad, n, why); }
 
-nc_code nc_conv_prepare(nc_prep *p) {
-    conv *s = nc_arena_alloc(p->arena, sizeof *s);
-    NC_NEED(p->w, s);
-    *s = (conv){.transpose.shaped = false};
-    p->state = s;
+nc_code nc_conv_read(const nc_prep *p, nc_conv_transpose *out) {
     const nc_conv_row *row = p->own;
     int n_spatial = weight_rank(row, p->node) - 2;
-    p->strided_in = row->strided_in;
-    if (row->transposed) return nc_conv_transpose_read(p->w, p->node, n_spatial, &s->transpose);
-    return nc_conv_read_attrs(p->w, p->node, n_spatial, &s->transpose.attrs);
+    *out = (nc_conv_transpose){.shaped = false};
+    if (row->transposed) return nc_conv_transpose_read(p->w, p->node, n_spatial, out);
+    return nc_conv_read_attrs(p->w, p->node, n_spatial, &out->attrs);
+}
+
+nc_code nc_conv_prepare(nc_prep *p) {
+    nc_conv_transpose *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    p->state = s;
+    p->strided_in = ((const nc_conv_row *)p->own)->strided_in;
+    return nc_conv_read(p, s);
 }
 
 /* ---- plain ---- */
 
 /* Of a convolution from x to y with w. */
-static nck_conv_shape shape_of(const conv *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
-    const nc_conv_attrs *a = &s->transpose.attrs;
+nck_conv_shape nc_conv_shape_of(const nc_conv_transpose *t, const nc_tensor *x, const nc_tensor *w,
+                                const nc_tensor *y) {
+    const nc_conv_attrs *a = &t->attrs;
     return (nck_conv_shape){.type = x->dtype,
                             .N = x->dims[0],
                             .C = w->dims[1] * a->group,
@@ -53,17 +54,18 @@ static nck_conv_shape shape_of(const conv *s, const nc_tensor *x, const nc_tenso
 }
 
 /* Of the convolution whose transpose leads from x to y. */
-static nck_conv_shape transposed_shape(const conv *s, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y) {
-    nck_conv_shape c = shape_of(s, y, w, x);
-    int n = s->transpose.attrs.n_spatial;
+nck_conv_shape nc_conv_transposed_shape(const nc_conv_transpose *t, const nc_tensor *x, const nc_tensor *w,
+                                        const nc_tensor *y) {
+    nck_conv_shape c = nc_conv_shape_of(t, y, w, x);
+    int n = t->attrs.n_spatial;
     for (int i = 0; i < n; i++)
         c.w.pad[NC_WINDOW_KERNEL_DIMS - n + i] =
-            nc_conv_transpose_pad(&s->transpose, i, x->dims[i + 2], w->dims[i + 2], y->dims[i + 2]);
+            nc_conv_transpose_pad(t, i, x->dims[i + 2], w->dims[i + 2], y->dims[i + 2]);
     return c;
 }
 
 /* What inference could not check where sizes were symbols. */
-static nc_code check_channels(const nc_call *c, const nck_conv_shape *s, int64_t channels, int64_t takes) {
+nc_code nc_conv_check_channels(const nc_call *c, const nck_conv_shape *s, int64_t channels, int64_t takes) {
     if (channels != takes)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the input has %lld channels, the weight takes %lld",
                            (long long)channels, (long long)takes);
@@ -73,7 +75,7 @@ static nc_code check_channels(const nc_call *c, const nck_conv_shape *s, int64_t
     return NC_OK;
 }
 
-static nc_code check_places(const nc_call *c, const nck_window *w) {
+nc_code nc_conv_check_places(const nc_call *c, const nck_window *w) {
     for (int i = 0; i < NC_WINDOW_KERNEL_DIMS; i++) {
         int64_t fits = nck_window_out(w->in[i], w->k[i], w->stride[i], w->dil[i], w->pad[i] + w->pad_end[i]);
         if (w->out[i] != fits)
@@ -82,16 +84,16 @@ static nc_code check_places(const nc_call *c, const nck_window *w) {
     return NC_OK;
 }
 
-static nc_code check_bias(const nc_call *c, int64_t channels) {
+nc_code nc_conv_check_bias(const nc_call *c, int64_t channels) {
     if (c->n_in < 3 || c->in[2]->data == NULL || nc_tensor_numel(c->in[2]) == channels) return NC_OK;
     return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the bias has %lld elements, %lld are expected",
                        (long long)nc_tensor_numel(c->in[2]), (long long)channels);
 }
 
 nc_code nc_conv_check(const nc_call *c, const nck_conv_shape *s, int64_t channels) {
-    NC_TRY(check_channels(c, s, channels, s->C));
-    NC_TRY(check_places(c, &s->w));
-    return check_bias(c, s->K);
+    NC_TRY(nc_conv_check_channels(c, s, channels, s->C));
+    NC_TRY(nc_conv_check_places(c, &s->w));
+    return nc_conv_check_bias(c, s->K);
 }
 
 static void strides_of(const nc_tensor *t, int64_t strides[5]) {
@@ -105,14 +107,14 @@ static void strides_of(const nc_tensor *t, int64_t strides[5]) {
 
 /* A shape's own products do not overflow where its tensors exist. */
 size_t nc_conv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    nck_conv_shape s = shape_of(state, &in[0], &in[1], &out[0]);
+    nck_conv_shape s = nc_conv_shape_of(state, &in[0], &in[1], &out[0]);
     (void)n_in;
     (void)n_out;
     return nck_conv_cols_workspace(&s);
 }
 
 nc_code nc_conv_run(const nc_call *c) {
-    nck_conv_shape s = shape_of(c->state, c->in[0], c->in[1], c->out[0]);
+    nck_conv_shape s = nc_conv_shape_of(c->state, c->in[0], c->in[1], c->out[0]);
     const void *bias = c->n_in > 2 ? c->in[2]->data : NULL;
     int64_t strides[5];
     NC_TRY(nc_conv_check(c, &s, c->in[0]->dims[1]));
@@ -126,7 +128,7 @@ nc_code nc_conv_run(const nc_call *c) {
 }
 
 size_t nc_conv_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    nck_conv_shape s = shape_of(state, &in[1], &in[2], &in[0]);
+    nck_conv_shape s = nc_conv_shape_of(state, &in[1], &in[2], &in[0]);
     (void)n_in;
     (void)out;
     (void)n_out;
@@ -135,9 +137,9 @@ size_t nc_conv_grad_workspace(const void *state, const nc_tensor *in, int n_in, 
 
 nc_code nc_conv_grad_run(const nc_call *c) {
     const nc_tensor *dy = c->in[0], *x = c->in[1], *w = c->in[2];
-    nck_conv_shape s = shape_of(c->state, x, w, dy);
-    NC_TRY(check_channels(c, &s, x->dims[1], s.C));
-    NC_TRY(check_places(c, &s.w));
+    nck_conv_shape s = nc_conv_shape_of(c->state, x, w, dy);
+    NC_TRY(nc_conv_check_channels(c, &s, x->dims[1], s.C));
+    NC_TRY(nc_conv_check_places(c, &s.w));
     if (c->out[0]->data != NULL) nck_conv_cols_dx(&s, dy->data, w->data, NULL, c->out[0]->data, c->workspace, c->pool);
     if (c->n_out > 1 && c->out[1]->data != NULL)
         nck_conv_cols_dw(&s, x->data, dy->data, c->out[1]->data, c->workspace, c->pool);
@@ -149,16 +151,16 @@ nc_code nc_conv_grad_run(const nc_call *c) {
 /* ---- transposed ---- */
 
 size_t nc_conv_transpose_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    nck_conv_shape s = transposed_shape(state, &in[0], &in[1], &out[0]);
+    nck_conv_shape s = nc_conv_transposed_shape(state, &in[0], &in[1], &out[0]);
     (void)n_in;
     (void)n_out;
     return nck_conv_cols_workspace(&s);
 }
 
 nc_code nc_conv_transpose_run(const nc_call *c) {
-    nck_conv_shape s = transposed_shape(c->state, c->in[0], c->in[1], c->out[0]);
-    NC_TRY(check_channels(c, &s, c->in[0]->dims[1], s.K));
-    NC_TRY(check_bias(c, s.C));
+    nck_conv_shape s = nc_conv_transposed_shape(c->state, c->in[0], c->in[1], c->out[0]);
+    NC_TRY(nc_conv_check_channels(c, &s, c->in[0]->dims[1], s.K));
+    NC_TRY(nc_conv_check_bias(c, s.C));
     nck_conv_cols_dx(&s, c->in[0]->data, c->in[1]->data, c->n_in > 2 ? c->in[2]->data : NULL, c->out[0]->data,
                      c->workspace, c->pool);
     return NC_OK;
@@ -166,7 +168,7 @@ nc_code nc_conv_transpose_run(const nc_call *c) {
 
 size_t nc_conv_transpose_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
                                         int n_out) {
-    nck_conv_shape s = transposed_shape(state, &in[1], &in[2], &in[0]);
+    nck_conv_shape s = nc_conv_transposed_shape(state, &in[1], &in[2], &in[0]);
     (void)n_in;
     (void)out;
     (void)n_out;
@@ -175,9 +177,9 @@ size_t nc_conv_transpose_grad_workspace(const void *state, const nc_tensor *in, 
 
 nc_code nc_conv_transpose_grad_run(const nc_call *c) {
     const nc_tensor *dy = c->in[0], *x = c->in[1], *w = c->in[2];
-    nck_conv_shape s = transposed_shape(c->state, x, w, dy);
+    nck_conv_shape s = nc_conv_transposed_shape(c->state, x, w, dy);
     int64_t strides[5];
-    NC_TRY(check_channels(c, &s, x->dims[1], s.K));
+    NC_TRY(nc_conv_check_channels(c, &s, x->dims[1], s.K));
     strides_of(dy, strides);
     if (c->out[0]->data != NULL && nc_tensor_numel(x) > 0)
         nck_conv_cols(&s, dy->data, strides, w->data, NULL, c->out[0]->data, c->workspace, c->pool);

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/conv/conv.h"
 #include "ops/binding.h"
+#include "ops/nn/conv.h"
 
 /* Rows of nc_softmax_prepare. */
 typedef struct nc_softmax_row {
@@ -33,8 +34,17 @@ typedef struct nc_conv_row {
 extern const nc_conv_row nc_conv_plain, nc_conv_grad, nc_conv_transposed, nc_conv_transposed_grad;
 bool nc_conv_fits(const nc_node *n, const char **why);
 bool nc_conv_grad_fits(const nc_node *n, const char **why);
+/* What a row of nc_conv_prepare reads of its node; Conv fills only attrs. */
+NC_MUST nc_code nc_conv_read(const nc_prep *p, nc_conv_transpose *out);
+/* Of a convolution from x to y with w; of the one whose transpose leads from x to y. */
+nck_conv_shape nc_conv_shape_of(const nc_conv_transpose *t, const nc_tensor *x, const nc_tensor *w, const nc_tensor *y);
+nck_conv_shape nc_conv_transposed_shape(const nc_conv_transpose *t, const nc_tensor *x, const nc_tensor *w,
+                                        const nc_tensor *y);
 /* What inference could not check where sizes were symbols; `channels`: of the input. */
 NC_MUST nc_code nc_conv_check(const nc_call *c, const nck_conv_shape *s, int64_t channels);
+NC_MUST nc_code nc_conv_check_channels(const nc_call *c, const nck_conv_shape *s, int64_t channels, int64_t takes);
+NC_MUST nc_code nc_conv_check_places(const nc_call *c, const nck_window *w);
+NC_MUST nc_code nc_conv_check_bias(const nc_call *c, int64_t channels);
 bool nc_conv_blocked_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_conv_prepare(nc_prep *p);
 size_t nc_conv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);

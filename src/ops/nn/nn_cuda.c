@@ -1,10 +1,13 @@
-/* ops/nn/nn_cuda.c: CUDA bindings of the nn family over kernels/cuda/softmax.h: softmax and log-softmax, softmax cross-
- * entropy, and the gradients of both. Operands are dense. Labels out of range give NaN: only the CPU can name them. */
+/* ops/nn/nn_cuda.c: CUDA bindings of the nn family: convolutions (conv_cuda.c) and, over kernels/cuda/softmax.h,
+ * softmax and log-softmax, softmax cross-entropy, and the gradients of both. Operands are dense. Labels out of range
+ * give NaN: only the CPU can name them. */
 #include "kernels/cuda/softmax.h"
 
 #include "ops/binding.h"
 #include "ops/card.h"
 #include "ops/nn/loss.h"
+#include "ops/nn/nn_cpu.h"
+#include "ops/nn/nn_cuda.h"
 
 /* ---- softmax ---- */
 
@@ -96,7 +99,14 @@ static nc_code loss_grad_run(const nc_call *c) {
 
 #define SOFTMAX(...) \
     .types = T_FLOAT_ALL, .prepare = softmax_prepare, .own = &(const softmax_row) { __VA_ARGS__ }
+#define CONV(name, row, takes, function)                                                           \
+    .op = name, .types = T_FLOAT_ALL, .fits = takes, .prepare = nc_conv_cuda_prepare, .own = &row, \
+    .workspace = nc_conv_cuda_##function##workspace, .run = nc_conv_cuda_##function##run
 const nc_binding nc_nn_cuda[] = {
+    {CONV("Conv", nc_conv_plain, nc_conv_fits, )},
+    {CONV("ConvGrad", nc_conv_grad, nc_conv_grad_fits, grad_), .domain = "nacre"},
+    {CONV("ConvTranspose", nc_conv_transposed, nc_conv_fits, transpose_)},
+    {CONV("ConvTransposeGrad", nc_conv_transposed_grad, nc_conv_grad_fits, transpose_grad_), .domain = "nacre"},
     {.op = "Softmax", SOFTMAX(false, false), .run = softmax_run},
     {.op = "LogSoftmax", SOFTMAX(true, false), .run = softmax_run},
     {.op = "SoftmaxGrad", .domain = "nacre", SOFTMAX(false, true), .run = softmax_grad_run},
