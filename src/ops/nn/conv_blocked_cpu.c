@@ -1,8 +1,10 @@
 /* ops/nn/conv_blocked_cpu.c: nacre.ConvBlocked on the CPU. Weights are packed once, or into the workspace of each run
- * where a session packs nothing. What the body does to the result is a tile program; the common ones, a sum with
- * another tensor and bounds, are done in the kernel's registers. */
+ * where a session packs nothing; those of Winograd's form, where it wins, once or not at all. What the body does to the
+ * result is a tile program; the common ones, a sum with another tensor and bounds, are done in the kernel's registers.
+ */
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/conv/conv_wino.h"
 #include "kernels/cpu/isa.h"
 #include "ops/lane_prog.h"
 #include "ops/nn/conv.h"
@@ -14,7 +16,8 @@ enum { FIRST_MORE = 3 }; /* inputs from here on belong to the body */
 
 typedef struct blocked {
     nc_conv_attrs attrs;
-    bool packed, planes, has_body;
+    nck_conv_form form;
+    bool packed, has_body;
     nc_lane_prog lanes;
     nck_tile_prog prog;
     /* The body in registers: inputs of the body, 0 for none. Whole: nothing is left for the program. */
@@ -94,13 +97,33 @@ static nck_conv_shape weight_shape(const blocked *s, const int64_t *w, int rank)
 static nc_code fill(const void *state, const nc_tensor *src, void *dst) {
     const blocked *s = state;
     nck_conv_shape c = weight_shape(s, src->dims, src->rank);
-    nck_conv_pack_weights(&c, s->planes, src->data, dst);
+    nck_conv_pack_weights(&c, s->form, src->data, dst);
     return NC_OK;
 }
 
 static size_t weight_bytes(const blocked *s, const int64_t *w, int rank) {
     nck_conv_shape c = weight_shape(s, w, rank);
-    return nck_conv_packed_weights_bytes(&c);
+    return nck_conv_packed_weights_bytes(&c, s->form);
+}
+
+static int64_t size_or(const nc_type *t, int axis, int64_t guess) {
+    int64_t d;
+    return nc_dim_is_const(t->dims[axis], &d) ? d : guess;
+}
+
+/* Sizes that only runs know are guessed as where the layout is chosen. */
+static bool wino_wins(const blocked *s, const nc_node *n) {
+    const nc_literal *w = n->in[1]->lit;
+    const nc_type *y = n->out[0]->type;
+    if (w->rank != 4) return false;
+    nck_conv_shape c = weight_shape(s, w->dims, w->rank);
+    c.N = size_or(y, 0, 1);
+    for (int i = 0; i < 2; i++) {
+        c.w.out[1 + i] = size_or(y, 2 + i, 32);
+        c.w.stride[1 + i] = s->attrs.strides[i];
+        c.w.dil[1 + i] = s->attrs.dilations[i];
+    }
+    return nck_conv_wino_wins(&c);
 }
 
 nc_code nc_conv_blocked_prepare(nc_prep *p) {
@@ -108,7 +131,7 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
     const nc_literal *w = n->in[1]->lit;
     blocked *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (blocked){.planes = nc_attr_int(n, "planes") != 0, .packed = !p->no_packs};
+    *s = (blocked){.form = nc_attr_int(n, "planes") ? NCK_CONV_PLANES : NCK_CONV_BLOCKS, .packed = !p->no_packs};
     p->state = s;
     if (w == NULL || (w->rank != 3 && w->rank != 4))
         NC_FAIL(p->w, NC_E_UNSUPPORTED, "the blocked form needs a constant weight of 3 or 4 dims");
@@ -118,8 +141,10 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
     NC_TRY(nc_conv_read_attrs(p->w, n, w->rank - 2, &s->attrs));
     NC_TRY(read_body(p, s));
     if (p->no_packs) return NC_OK;
-    const char *form = nc_arena_printf(p->arena, "conv_w/2/%s%s/float/%lld", nck_isa_get()->from.conv,
-                                       s->planes ? "/planes" : "", (long long)s->attrs.group);
+    if (!p->no_winograd && s->form == NCK_CONV_BLOCKS && wino_wins(s, n)) s->form = NCK_CONV_WINO;
+    static const char *const forms[] = {"", "/planes", "/winograd"};
+    const char *form = nc_arena_printf(p->arena, "conv_w/3/%s%s/float/%lld", nck_isa_get()->from.conv, forms[s->form],
+                                       (long long)s->attrs.group);
     NC_NEED(p->w, form);
     p->pack[p->n_packs++] =
         (nc_pack){.input = 1, .form = form, .bytes = weight_bytes(s, w->dims, w->rank), .fill = fill};
@@ -142,7 +167,7 @@ size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_i
     nck_conv_shape c = shape_of(s, &in[0], &in[1], &out[0]);
     (void)n_in;
     (void)n_out;
-    size_t strip = nc_align64(nck_conv_blocked_workspace(&c, s->planes));
+    size_t strip = nc_align64(nck_conv_blocked_workspace(&c, s->form));
     return strip + (s->packed ? 0 : weight_bytes(s, in[1].dims, in[1].rank));
 }
 
@@ -172,14 +197,14 @@ static void fill_after(const blocked *s, const nc_call *c, nck_conv_after *after
 nc_code nc_conv_blocked_run(const nc_call *c) {
     const blocked *s = c->state;
     nck_conv_blocked_args a = {.shape = shape_of(s, c->in[0], c->in[1], c->out[0]),
-                               .planes = s->planes,
+                               .form = s->form,
                                .x = c->in[0]->data,
                                .bias = c->n_in > 2 ? c->in[2]->data : NULL,
                                .y = c->out[0]->data};
-    int64_t blocks = s->planes ? a.shape.C : nc_ceil_div(a.shape.C, nck_channel_block());
+    int64_t blocks = s->form == NCK_CONV_PLANES ? a.shape.C : nc_ceil_div(a.shape.C, nck_channel_block());
     NC_TRY(nc_conv_check(c, &a.shape, c->in[0]->dims[1] == blocks ? a.shape.C : -1));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
-    void *packed = (char *)c->workspace + nc_align64(nck_conv_blocked_workspace(&a.shape, s->planes));
+    void *packed = (char *)c->workspace + nc_align64(nck_conv_blocked_workspace(&a.shape, s->form));
     a.w = s->packed ? c->packed[0] : packed;
     if (!s->packed) NC_TRY(fill(s, c->in[1], packed));
     nck_conv_after after = {.add = NULL};
