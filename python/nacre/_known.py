@@ -18,7 +18,7 @@ Note = Tuple[int, str]
 
 #: Obeyed; _options.py says how. STREAM_OF and the name of a node is a further one.
 ENTRIES_HONOURED = {
-    "nacre.streams",
+    "nacre.streams", "nacre.winograd",
     "session.disable_prepacking", "session.set_denormal_as_zero",
     "session.model_external_initializers_file_folder_path",
     "session.optimized_model_external_initializers_file_name",

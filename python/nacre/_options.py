@@ -219,6 +219,8 @@ class SessionOptions:
             out.append(("save", self.optimized_model_filepath))
         if self._switch("session.disable_prepacking"):
             out.append(("packing", "off"))
+        if not self._switch("nacre.winograd", "1"):
+            out.append(("winograd", "off"))
         if self._switch("session.set_denormal_as_zero"):
             out.append(("flush_denormals", "on"))
         if self.enable_profiling:
@@ -229,8 +231,8 @@ class SessionOptions:
                 out.append((option, self._entries[key]))
         return out + [("variables", name) for name in self._variables] + self._streams()
 
-    def _switch(self, key: str) -> bool:
-        value = self._entries.get(key, "0")
+    def _switch(self, key: str, default: str = "0") -> bool:
+        value = self._entries.get(key, default)
         if value not in ("0", "1"):
             raise _core.InvalidArgument(f"{key}: expected 0 or 1, got '{value}'")
         return value == "1"

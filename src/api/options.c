@@ -89,6 +89,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "layouts") == 0) o->o.no_layout = !on;
     if (strcmp(key, "views") == 0) o->o.no_views = !on;
     if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
+    if (strcmp(key, "winograd") == 0) o->o.no_winograd = !on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
     if (strcmp(key, "profile") == 0) o->o.profile = on;
@@ -183,6 +184,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"layouts", set_switch},
                 {"views", set_switch},
                 {"packing", set_switch},
+                {"winograd", set_switch},
                 {"capture", set_switch},
                 {"dumps", set_switch},
                 {"disable", add_name},

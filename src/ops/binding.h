@@ -32,8 +32,9 @@ typedef struct nc_prep {
     nc_arena *arena; /* lives as long as the program */
     const nc_node *node;
     nc_device *device;
-    bool no_packs;   /* the session packs nothing: ask for no pack */
-    const void *own; /* of the row that is prepared */
+    bool no_packs;    /* the session packs nothing: ask for no pack */
+    bool no_winograd; /* the session wants the sums of convolutions as they are defined */
+    const void *own;  /* of the row that is prepared */
     /* to be filled */
     void *state;
     uint32_t strided_in,

@@ -22,7 +22,7 @@ typedef struct nc_plan_stream {
 
 typedef struct nc_plan_options {
     nc_device *device; /* nc_device_cpu(): everything on the host */
-    bool no_fusion, no_layout, no_views, no_packing;
+    bool no_fusion, no_layout, no_views, no_packing, no_winograd;
     bool inner; /* the program runs inside of another one's frame, on its streams */
     const nc_plan_cut *cuts;
     int n_cuts;

@@ -231,6 +231,7 @@ static nc_code make_program(maker *k) {
                           .no_layout = o->no_layout,
                           .no_views = o->no_views,
                           .no_packing = o->no_packing,
+                          .no_winograd = o->no_winograd,
                           .cuts = o->cuts,
                           .n_cuts = o->n_cuts,
                           .n_streams = o->n_streams,

@@ -17,7 +17,7 @@ import onnxruntime as ort
 import package
 import pytest
 import torch
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 if not package.BUILT:
     pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
@@ -342,6 +342,30 @@ def test_what_cannot_be_honoured_says_so():
     assert o.get_session_config_entry("session.no.such.key") == "0"
     with pytest.raises(nacre.NotImplemented, match="no memory of 'npu'"):
         nacre.OrtValue.ortvalue_from_numpy(X, "npu", 0)
+
+
+def test_winograd():
+    """Other bits than those of the sums as they are defined, which the entry brings back; both near onnxruntime's."""
+    rng = np.random.default_rng(3)
+    w, x = (rng.standard_normal(s).astype(np.float32) for s in ((32, 32, 3, 3), (1, 32, 40, 41)))
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    io = [helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape) for name in "xy"]
+    model = helper.make_model(helper.make_graph([node], "g", io[:1], io[1:], [numpy_helper.from_array(w, "w")]),
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    got = []
+    for value in ("1", "0"):
+        o = nacre.SessionOptions()
+        o.add_session_config_entry("nacre.winograd", value)
+        got.append(nacre.InferenceSession(model, o).run(None, {"x": x})[0])
+    default = nacre.InferenceSession(model).run(None, {"x": x})[0]
+    assert np.array_equal(default, got[0]) and not np.array_equal(got[0], got[1])
+    want = ort.InferenceSession(model).run(None, {"x": x})[0]
+    for y in got:
+        close(y, want, "long_sum_f32")
+    o = nacre.SessionOptions()
+    o.add_session_config_entry("nacre.winograd", "off")
+    with pytest.raises(nacre.InvalidArgument, match="nacre.winograd: expected 0 or 1, got 'off'"):
+        nacre.InferenceSession(model, o)
 
 
 def two_branches():

@@ -68,12 +68,12 @@ typedef struct common {
     }
 #define COMMON_ARGS(c) \
     SESSION_ARGS(c), {"--input", ARG_LIST, &(c).inputs, 0}, { "--dim", ARG_LIST, &(c).dims, 0 }
-#define COMMON_HELP                                                                                             \
-    "  --device NAME        cpu (default), guard, cuda, cuda:1\n"                                               \
-    "  --threads N          0: as many as the machine allows (default)\n"                                       \
-    "  --set KEY=VALUE      a session option: level, fusion, layouts, views, packing, capture, seed, disable, " \
-    "memory_limit,\n"                                                                                           \
-    "                       streams, stream\n"                                                                  \
+#define COMMON_HELP                                                                                              \
+    "  --device NAME        cpu (default), guard, cuda, cuda:1\n"                                                \
+    "  --threads N          0: as many as the machine allows (default)\n"                                        \
+    "  --set KEY=VALUE      a session option: level, fusion, layouts, views, packing, winograd, capture, seed, " \
+    "disable, memory_limit,\n"                                                                                   \
+    "                       streams, stream\n"                                                                   \
     "  --plugin FILE.so     load custom operators\n"
 #define FEED_HELP                                                                                                     \
     "  --input NAME=FILE    an input from FILE.npy, FILE.npz (its member NAME), FILE.pb (TensorProto) or raw bytes\n" \

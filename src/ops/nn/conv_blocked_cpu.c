@@ -1,8 +1,10 @@
 /* ops/nn/conv_blocked_cpu.c: nacre.ConvBlocked on the CPU. Weights are packed once, or into the workspace of each run
- * where a session packs nothing. What the body does to the result is a tile program; the common ones, a sum with
- * another tensor and bounds, are done in the kernel's registers. */
+ * where a session packs nothing; those of Winograd's form, where it wins, once or not at all. What the body does to the
+ * result is a tile program; the common ones, a sum with another tensor and bounds, are done in the kernel's registers.
+ */
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/conv/conv_wino.h"
 #include "kernels/cpu/isa.h"
 #include "ops/lane_prog.h"
 #include "ops/nn/conv.h"
@@ -14,7 +16,9 @@ enum { FIRST_MORE = 3 }; /* inputs from here on belong to the body */
 
 typedef struct blocked {
     nc_conv_attrs attrs;
-    bool packed, planes, has_body;
+    nck_conv_form form;
+    bool either; /* weights are packed for this form and for blocks */
+    bool packed, has_body;
     nc_lane_prog lanes;
     nck_tile_prog prog;
     /* The body in registers: inputs of the body, 0 for none. Whole: nothing is left for the program. */
@@ -91,16 +95,73 @@ static nck_conv_shape weight_shape(const blocked *s, const int64_t *w, int rank)
     return c;
 }
 
-static nc_code fill(const void *state, const nc_tensor *src, void *dst) {
-    const blocked *s = state;
+static nc_code fill_form(const blocked *s, nck_conv_form form, const nc_tensor *src, void *dst) {
     nck_conv_shape c = weight_shape(s, src->dims, src->rank);
-    nck_conv_pack_weights(&c, s->planes, src->data, dst);
+    nck_conv_pack_weights(&c, form, src->data, dst);
     return NC_OK;
 }
 
-static size_t weight_bytes(const blocked *s, const int64_t *w, int rank) {
+static nc_code fill(const void *state, const nc_tensor *src, void *dst) {
+    const blocked *s = state;
+    return fill_form(s, s->form, src, dst);
+}
+
+static nc_code fill_blocks(const void *state, const nc_tensor *src, void *dst) {
+    return fill_form(state, NCK_CONV_BLOCKS, src, dst);
+}
+
+static size_t weight_bytes(const blocked *s, nck_conv_form form, const int64_t *w, int rank) {
     nck_conv_shape c = weight_shape(s, w, rank);
-    return nck_conv_packed_weights_bytes(&c);
+    return nck_conv_packed_weights_bytes(&c, form);
+}
+
+static nc_code add_pack(nc_prep *p, nck_conv_form form,
+                        nc_code (*filler)(const void *state, const nc_tensor *src, void *dst)) {
+    static const char *const names[] = {"", "/planes", "/winograd"};
+    const blocked *s = p->state;
+    const nc_literal *w = p->node->in[1]->lit;
+    const char *name = nc_arena_printf(p->arena, "conv_w/3/%s%s/float/%lld", nck_isa_get()->from.conv, names[form],
+                                       (long long)s->attrs.group);
+    NC_NEED(p->w, name);
+    size_t bytes = weight_bytes(s, form, w->dims, w->rank);
+    p->pack[p->n_packs++] = (nc_pack){.input = 1, .form = name, .bytes = bytes, .fill = filler};
+    return NC_OK;
+}
+
+/* ---- Winograd's form ---- */
+
+enum { PICTURE = 224 }; /* what symbols in sizes of images are taken for: most networks are made for about that */
+
+/* The dim, or what it is at the guess. */
+static int64_t size_at(const nc_dim *d, const int64_t *values, const bool *known, bool *guessed) {
+    int64_t size;
+    if (nc_dim_is_const(d, &size)) return size;
+    *guessed = true;
+    return nc_dim_eval(d, values, known, &size) ? size : PICTURE;
+}
+
+/* Takes the form where it wins. Where sizes are known only in runs, a guess decides whether it is worth its memory, and
+ * each run whether it is taken: weights are there in both forms. */
+static nc_code choose_wino(nc_prep *p, blocked *s) {
+    const nc_literal *w = p->node->in[1]->lit;
+    const nc_type *y = p->node->out[0]->type;
+    int n = nc_dims_n_syms(p->node->graph->model->dims);
+    int64_t *values = nc_arena_array(&p->w->scratch, (size_t)n + 1, sizeof *values);
+    bool *known = nc_arena_array(&p->w->scratch, (size_t)n + 1, sizeof *known), guessed = false;
+    NC_NEED(p->w, values);
+    NC_NEED(p->w, known);
+    for (int i = 0; i < n; i++) values[i] = PICTURE, known[i] = true;
+    nck_conv_shape c = weight_shape(s, w->dims, w->rank);
+    if (!nc_dim_is_const(y->dims[0], &c.N)) c.N = 1, guessed = true;
+    for (int i = 0; i < 2; i++) {
+        c.w.out[1 + i] = size_at(y->dims[2 + i], values, known, &guessed);
+        c.w.stride[1 + i] = s->attrs.strides[i];
+        c.w.dil[1 + i] = s->attrs.dilations[i];
+    }
+    if (!nck_conv_wino_wins(&c)) return NC_OK;
+    s->form = NCK_CONV_WINO;
+    s->either = guessed;
+    return NC_OK;
 }
 
 nc_code nc_conv_blocked_prepare(nc_prep *p) {
@@ -108,7 +169,7 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
     const nc_literal *w = n->in[1]->lit;
     blocked *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (blocked){.planes = nc_attr_int(n, "planes") != 0, .packed = !p->no_packs};
+    *s = (blocked){.form = nc_attr_int(n, "planes") ? NCK_CONV_PLANES : NCK_CONV_BLOCKS, .packed = !p->no_packs};
     p->state = s;
     if (w == NULL || (w->rank != 3 && w->rank != 4))
         NC_FAIL(p->w, NC_E_UNSUPPORTED, "the blocked form needs a constant weight of 3 or 4 dims");
@@ -118,12 +179,9 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
     NC_TRY(nc_conv_read_attrs(p->w, n, w->rank - 2, &s->attrs));
     NC_TRY(read_body(p, s));
     if (p->no_packs) return NC_OK;
-    const char *form = nc_arena_printf(p->arena, "conv_w/2/%s%s/float/%lld", nck_isa_get()->from.conv,
-                                       s->planes ? "/planes" : "", (long long)s->attrs.group);
-    NC_NEED(p->w, form);
-    p->pack[p->n_packs++] =
-        (nc_pack){.input = 1, .form = form, .bytes = weight_bytes(s, w->dims, w->rank), .fill = fill};
-    return NC_OK;
+    if (!p->no_winograd && s->form == NCK_CONV_BLOCKS && w->rank == 4) NC_TRY(choose_wino(p, s));
+    NC_TRY(add_pack(p, s->form, fill));
+    return s->either ? add_pack(p, NCK_CONV_BLOCKS, fill_blocks) : NC_OK;
 }
 
 /* ---- the run ---- */
@@ -142,8 +200,10 @@ size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_i
     nck_conv_shape c = shape_of(s, &in[0], &in[1], &out[0]);
     (void)n_in;
     (void)n_out;
-    size_t strip = nc_align64(nck_conv_blocked_workspace(&c, s->planes));
-    return strip + (s->packed ? 0 : weight_bytes(s, in[1].dims, in[1].rank));
+    size_t strip = nck_conv_blocked_workspace(&c, s->form);
+    size_t other = s->either ? nck_conv_blocked_workspace(&c, NCK_CONV_BLOCKS) : 0;
+    strip = nc_align64(strip > other ? strip : other);
+    return strip + (s->packed ? 0 : weight_bytes(s, s->form, in[1].dims, in[1].rank));
 }
 
 static nck_conv_operand operand_of(const nc_tensor *t, const nc_tensor *y) {
@@ -172,15 +232,16 @@ static void fill_after(const blocked *s, const nc_call *c, nck_conv_after *after
 nc_code nc_conv_blocked_run(const nc_call *c) {
     const blocked *s = c->state;
     nck_conv_blocked_args a = {.shape = shape_of(s, c->in[0], c->in[1], c->out[0]),
-                               .planes = s->planes,
+                               .form = s->form,
                                .x = c->in[0]->data,
                                .bias = c->n_in > 2 ? c->in[2]->data : NULL,
                                .y = c->out[0]->data};
-    int64_t blocks = s->planes ? a.shape.C : nc_ceil_div(a.shape.C, nck_channel_block());
+    int64_t blocks = s->form == NCK_CONV_PLANES ? a.shape.C : nc_ceil_div(a.shape.C, nck_channel_block());
     NC_TRY(nc_conv_check(c, &a.shape, c->in[0]->dims[1] == blocks ? a.shape.C : -1));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
-    void *packed = (char *)c->workspace + nc_align64(nck_conv_blocked_workspace(&a.shape, s->planes));
+    void *packed = (char *)c->workspace + nc_align64(nck_conv_blocked_workspace(&a.shape, s->form));
     a.w = s->packed ? c->packed[0] : packed;
+    if (s->either && !nck_conv_wino_wins(&a.shape)) a.form = NCK_CONV_BLOCKS, a.w = c->packed[1];
     if (!s->packed) NC_TRY(fill(s, c->in[1], packed));
     nck_conv_after after = {.add = NULL};
     if (s->has_body) {

@@ -24,6 +24,10 @@ NC_MUST nc_code nc_shape_mark_axes(nc_infer *c, const int64_t *axes, int n, int 
 bool nc_shape_never_negative(const nc_dim *d);
 /* Output 0 knows the elements of input 0, in the same order. */
 NC_MUST nc_code nc_shape_fold_same(nc_infer *c);
+/* Output 0's known elements are input 0's: of dims `counts`, the first at `first`, others by steps along each axis. */
+NC_MUST nc_code nc_shape_fold_steps(nc_infer *c, int rank, const int64_t *counts, int64_t first, const int64_t *steps);
+/* Constant dims of input 0, whose elements are all known; false: it is none. */
+bool nc_shape_known(nc_infer *c, int64_t *dims, int *rank);
 /* is_identity of ops that only move: output 0 has the type of input 0. */
 bool nc_shape_same_type(const nc_node *n);
 

@@ -49,6 +49,28 @@ TEST(infer_reshape) {
           "error: -1 beside a dim of 0 has no one answer");
 }
 
+/* What exporters write for the pads of a Pad: pairs, last axis first, turned around. */
+TEST(infer_elements_of_matrices) {
+    INFER(17,
+          "(float[2,c,h,w] x) => (p, y) <const int64[8] v = {1, 2, 3, 4, 0, 0, 0, 0}, const int64[2] h = {-1, 2}, "
+          "const int64[1] s = {-1}, const int64[1] e = {-9223372036854775807}, const int64[1] a = {0}> "
+          "{ q = Reshape(v, h) r = Slice(q, s, e, a, s) t = Transpose<perm = [1, 0]>(r) p = Reshape(t, s) "
+          "y = Pad(x, p) }",
+          "int64[8]{0 0 3 1 0 0 4 2} float[2,c,h+7,w+3]");
+    INFER(17,
+          "(float[1] x) => (y) <const int64[2,3] v = {1, 2, 3, 4, 5, 6}, const int64[2] s = {1, 0}, "
+          "const int64[2] e = {2, 3}, const int64[2] a = {0, -1}, const int64[2] t = {1, 2}> "
+          "{ y = Slice(v, s, e, a, t) }",
+          "int64[1,2]{4 6}");
+    INFER(17, "(float[1] x) => (y) <const int64[2,3] v = {1, 2, 3, 4, 5, 6}> { y = Transpose(v) }",
+          "int64[3,2]{1 4 2 5 3 6}");
+    INFER(
+        17,
+        "(float[1] x) => (y) <const int64[2,3] v = {1, 2, 3, 4, 5, 6}, const int64[1] s = {2}, const int64[1] e = {9}> "
+        "{ y = Slice(v, s, e) }",
+        "int64[0,3]");
+}
+
 TEST(infer_flatten_squeeze_unsqueeze) {
     INFER(17, "(float[b,3,h,w] x) => (y) { y = Flatten(x) }", "float[b,3*h*w]");
     INFER(17, "(float[] x) => (y) { y = Flatten<axis = 0>(x) }", "float[1,1]");

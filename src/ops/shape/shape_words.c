@@ -72,6 +72,32 @@ nc_code nc_shape_fold_same(nc_infer *c) {
     return elems != NULL ? nc_out_elems(c, 0, n, elems) : NC_OK;
 }
 
+bool nc_shape_known(nc_infer *c, int64_t *dims, int *rank) {
+    int n;
+    int64_t all = 1;
+    if (nc_in_elems(c, 0, &n) == NULL || !nc_in_rank(c, 0, rank)) return false;
+    for (int k = 0; k < *rank; k++) {
+        if (!nc_dim_is_const(nc_in_dim(c, 0, k), &dims[k]) || dims[k] > NC_MAX_ELEMS) return false;
+        all = dims[k] == 0 || all > NC_MAX_ELEMS ? 0 : all * dims[k];
+    }
+    return all == n;
+}
+
+nc_code nc_shape_fold_steps(nc_infer *c, int rank, const int64_t *counts, int64_t first, const int64_t *steps) {
+    int n;
+    const nc_dim *const *elems = nc_in_elems(c, 0, &n);
+    const nc_dim *out[NC_MAX_ELEMS];
+    int64_t total = 1;
+    for (int k = 0; k < rank; k++) total *= counts[k];
+    if (elems == NULL || total > NC_MAX_ELEMS) return NC_OK;
+    for (int64_t i = 0; i < total; i++) {
+        int64_t at = first, rest = i;
+        for (int k = rank - 1; k >= 0; k--) at += rest % counts[k] * steps[k], rest /= counts[k];
+        out[i] = elems[at];
+    }
+    return nc_out_elems(c, 0, (int)total, out);
+}
+
 bool nc_shape_same_type(const nc_node *n) {
     const nc_type *in = n->in[0] != NULL ? n->in[0]->type : NULL, *out = n->out[0] != NULL ? n->out[0]->type : NULL;
     return in != NULL && out != NULL && in->kind == NC_T_TENSOR && in->rank >= 0 && nc_type_equal(in, out);

@@ -162,17 +162,20 @@ static nc_code slice_infer(nc_infer *c) {
 
 static nc_code slice_fold(nc_infer *c) {
     arguments a;
-    int n, rank;
-    int64_t s, e, first, count;
-    const nc_dim *const *elems = nc_in_elems(c, 0, &n);
-    const nc_dim *out[NC_MAX_ELEMS];
-    if (elems == NULL || !nc_in_rank(c, 0, &rank) || rank != 1 || n > NC_MAX_ELEMS) return NC_OK;
+    int rank;
+    int64_t s, e, from, first = 0, counts[NC_MAX_RANK], steps[NC_MAX_RANK], size = 1;
+    if (!nc_shape_known(c, counts, &rank)) return NC_OK;
     NC_TRY(read_arguments(c, 1, &a));
-    if (a.n != 1 || !a.axes_known || !a.steps_known || a.starts == NULL || a.ends == NULL) return NC_OK;
-    if (!nc_dim_is_const(a.starts[0], &s) || !nc_dim_is_const(a.ends[0], &e)) return NC_OK;
-    nc_slice_range(n, s, e, a.steps[0], &first, &count);
-    for (int64_t k = 0; k < count; k++) out[k] = elems[first + k * a.steps[0]];
-    return nc_out_elems(c, 0, (int)count, out);
+    if (a.n < 0 || !a.axes_known || !a.steps_known || a.starts == NULL || a.ends == NULL) return NC_OK;
+    for (int k = rank - 1; k >= 0; k--) steps[k] = size, size *= counts[k];
+    for (int k = 0; k < a.n; k++) {
+        int axis = (int)(a.axes[k] < 0 ? a.axes[k] + rank : a.axes[k]);
+        if (!nc_dim_is_const(a.starts[k], &s) || !nc_dim_is_const(a.ends[k], &e)) return NC_OK;
+        nc_slice_range(counts[axis], s, e, a.steps[k], &from, &counts[axis]);
+        first += from * steps[axis];
+        steps[axis] = counts[axis] > 1 ? steps[axis] * a.steps[k] : 0;
+    }
+    return nc_shape_fold_steps(c, rank, counts, first, steps);
 }
 
 /* The arguments as inputs, for a node of a new version. */

@@ -30,7 +30,14 @@ static nc_code transpose_infer(nc_infer *c) {
 
 static nc_code transpose_fold(nc_infer *c) {
     int rank;
-    return nc_in_rank(c, 0, &rank) && rank <= 1 ? nc_shape_fold_same(c) : NC_OK;
+    int64_t dims[NC_MAX_RANK], perm[NC_MAX_RANK], counts[NC_MAX_RANK], steps[NC_MAX_RANK];
+    if (!nc_shape_known(c, dims, &rank)) return NC_OK;
+    NC_TRY(read_perm(c->w, c->node, rank, perm));
+    for (int k = 0; k < rank; k++) {
+        counts[k] = dims[perm[k]], steps[k] = 1;
+        for (int64_t i = perm[k] + 1; i < rank; i++) steps[k] *= dims[i];
+    }
+    return nc_shape_fold_steps(c, rank, counts, 0, steps);
 }
 
 static nc_code transpose_grad(nc_grad *g) {

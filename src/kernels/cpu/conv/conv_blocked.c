@@ -1,14 +1,13 @@
 /* kernels/cpu/conv/conv_blocked.c: cuts the blocked convolution into items and register tiles; see conv_blocked.h.
  * Strip after strip of the input (conv_strip.h) meets all weights: an item is some rows of one strip for two blocks of
- * K. The product of weights and columns is formed without the columns: a tile's taps are read where they lie.
- *
- * A run of pixels goes in tiles of nearly equal width: 49 pixels in tiles of at most 14 are 13 + 12 + 12 + 12. */
+ * K. The product of weights and columns is formed without the columns: a tile's taps are read where they lie. */
 #include "kernels/cpu/conv/conv_blocked.h"
 
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_depthwise.h"
 #include "kernels/cpu/conv/conv_kernel.h"
 #include "kernels/cpu/conv/conv_strip.h"
+#include "kernels/cpu/conv/conv_wino.h"
 #include "kernels/cpu/isa.h"
 
 /* Multiplications of an item; elements of the weights that pass over an item's pixels at once: with a strip they fit
@@ -41,15 +40,9 @@ typedef struct conv_area {
 } conv_area;
 
 static void run_pixels(const conv_blocked_job *j, nck_conv_tile t, int kb, int64_t pixels) {
-    const nck_conv_table *table = j->table;
-    int64_t n_tiles = nc_ceil_div(pixels, table->pixels);
-    for (int64_t i = 0; i < n_tiles; i++) {
-        int64_t width = pixels / n_tiles + (i < pixels % n_tiles);
-        (j->a->planes ? table->planes : table->blocked)[kb - 1][width](&t);
-        t.x += width * j->t.in;
-        t.y += width * j->B;
-        if (t.add) t.add += width * j->B;
-    }
+    bool planes = j->a->form == NCK_CONV_PLANES;
+    nck_conv_tile_fn *const *fns = (planes ? j->table->planes : j->table->blocked)[kb - 1];
+    nck_conv_run_tiles(fns, j->table->pixels, t, j->t.in, j->B, pixels);
 }
 
 static void after_pixels(const conv_blocked_job *j, int64_t n, int64_t kb, int64_t pixel, int64_t pixels) {
@@ -158,8 +151,10 @@ static size_t taps_bytes(const nck_window *v) { return nc_align64((size_t)(v->k[
 
 static bool is_depthwise(const nck_conv_shape *s) { return s->group > 1 && s->C == s->group && s->K == s->group; }
 
-size_t nck_conv_blocked_workspace(const nck_conv_shape *s, bool planes) {
+size_t nck_conv_blocked_workspace(const nck_conv_shape *s, nck_conv_form form) {
     if (is_depthwise(s)) return 0;
+    if (form == NCK_CONV_WINO) return nck_conv_wino_workspace(s, nck_channel_block());
+    bool planes = form == NCK_CONV_PLANES;
     return taps_bytes(&s->w) + (size_t)nck_strip_elements(s, planes, nck_channel_block()) * sizeof(float);
 }
 
@@ -182,10 +177,14 @@ void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *
         nck_conv_blocked_depthwise(a, pool);
         return;
     }
+    if (a->form == NCK_CONV_WINO) {
+        nck_conv_wino(a, workspace, pool);
+        return;
+    }
     int64_t *taps = workspace;
     conv_blocked_job j = {.a = a,
                           .table = table,
-                          .t = nck_strips_of(s, a->planes, table->block, table->pixels),
+                          .t = nck_strips_of(s, a->form == NCK_CONV_PLANES, table->block, table->pixels),
                           .taps = taps,
                           .B = table->block,
                           .Kb = nc_ceil_div(s->K, table->block),

@@ -5,7 +5,8 @@
  * those past K in y hold anything afterwards. Where group is 1, x may also be in planes (N, C, H, W): the first layer
  * of a network, whose few channels would leave blocks nearly empty.
  * Three kinds: group 1; groups of whole blocks (C/group and K/group multiples of B); one channel per group (C == K ==
- * group).
+ * group). Group 1 with 3 x 3 taps and stride 1 has a form of fewer multiplications (conv_wino.h): a NaN or an infinity
+ * spreads over the 4 x 4 outputs of each tile that sees it, and rounding errors are some two times as large.
  *
  * Padding counts as zeros, so an infinite weight over it gives NaN; with one channel per group only in small images.
  * Accumulation: f32, one chain of fused multiply-adds per element in the order channel block, row, column, channel,
@@ -38,9 +39,16 @@ typedef struct nck_conv_after {
     nck_conv_operand in[NCK_TILE_MAX_REG];
 } nck_conv_after;
 
+/* How x lies and w is packed. */
+typedef enum nck_conv_form {
+    NCK_CONV_BLOCKS,
+    NCK_CONV_PLANES, /* x is (N, C, H, W) */
+    NCK_CONV_WINO    /* x in blocks, weights transformed */
+} nck_conv_form;
+
 typedef struct nck_conv_blocked_args {
     nck_conv_shape shape;
-    bool planes;        /* x is (N, C, H, W) */
+    nck_conv_form form;
     const float *x, *w; /* w as packed below */
     const float *bias;  /* (K) or NULL */
     float *y;
@@ -48,12 +56,12 @@ typedef struct nck_conv_blocked_args {
 } nck_conv_blocked_args;
 
 /* 64-byte aligned; grows with every size. */
-size_t nck_conv_blocked_workspace(const nck_conv_shape *s, bool planes);
+size_t nck_conv_blocked_workspace(const nck_conv_shape *s, nck_conv_form form);
 void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool);
 
 /* Weights (K, C/group, kh, kw), f32, dense, may be unaligned, in the order that the kernel reads them. */
-size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s);
-void nck_conv_pack_weights(const nck_conv_shape *s, bool planes, const void *w, float *dst);
+size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s, nck_conv_form form);
+void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const void *w, float *dst);
 
 /* Between dense (N, C, spatial) and blocked (N, ceil(C/B), spatial, B), f32; packing puts 0 into the lanes past C. */
 size_t nck_packed_channels_bytes(int64_t block, int64_t N, int64_t C, int64_t spatial);

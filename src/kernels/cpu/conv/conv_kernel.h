@@ -27,6 +27,20 @@ typedef struct nck_conv_tile {
 } nck_conv_tile;
 typedef void nck_conv_tile_fn(const nck_conv_tile *t);
 
+/* A run of pixels in tiles of nearly equal width, of at most `most` pixels: 49 in tiles of 14 are 13 + 12 + 12 + 12.
+ * fns: by width; x_pixel, y_pixel: elements to the next pixel. */
+static inline void nck_conv_run_tiles(nck_conv_tile_fn *const *fns, int64_t most, nck_conv_tile t, int64_t x_pixel,
+                                      int64_t y_pixel, int64_t pixels) {
+    int64_t n_tiles = (pixels + most - 1) / most;
+    for (int64_t i = 0; i < n_tiles; i++) {
+        int64_t width = pixels / n_tiles + (i < pixels % n_tiles);
+        fns[width](&t);
+        t.x += width * x_pixel;
+        t.y += width * y_pixel;
+        if (t.add) t.add += width * y_pixel;
+    }
+}
+
 /* A row of n pixels that all see the taps_h x taps_w window from x on, in one block of channels. */
 typedef struct nck_conv_row {
     const float *x;                /* first tap of the first pixel */

@@ -1,6 +1,7 @@
 /* kernels/cpu/conv/conv_pack.c: weights and activations into and out of blocks of channels; see conv_blocked.h. Only
  * moves numbers. An item of the activations is some pixels of one block of channels of one image. */
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/conv/conv_wino.h"
 
 #include "base/intmath.h"
 
@@ -16,8 +17,9 @@ typedef struct conv_job {
 
 static bool is_depthwise(const nck_conv_shape *s) { return s->group > 1 && s->C == s->group && s->K == s->group; }
 
-size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s) {
+size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s, nck_conv_form form) {
     int64_t B = nck_channel_block(), taps = s->w.k[1] * s->w.k[2];
+    if (form == NCK_CONV_WINO) return nck_conv_wino_weights_bytes(s, B);
     if (is_depthwise(s)) return (size_t)(nc_ceil_div(s->K, B) * taps * B) * sizeof(float);
     return (size_t)(s->group * nc_ceil_div(s->K / s->group, B) * (s->C / s->group) * taps * B) * sizeof(float);
 }
@@ -35,10 +37,14 @@ static void pack_depthwise(const nck_conv_shape *s, int64_t B, const void *w, fl
 
 /* Pairs of blocks of K of a group; in a pair (block of C, tap, channel, k), the last block of C with its own channels
  * alone. */
-void nck_conv_pack_weights(const nck_conv_shape *s, bool planes, const void *w, float *dst) {
-    int64_t B = nck_channel_block(), in = planes ? 1 : B, taps = s->w.k[1] * s->w.k[2];
+void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const void *w, float *dst) {
+    int64_t B = nck_channel_block(), in = form == NCK_CONV_PLANES ? 1 : B, taps = s->w.k[1] * s->w.k[2];
     int64_t C = s->C / s->group, K = s->K / s->group, Kb = nc_ceil_div(K, B);
-    memset(dst, 0, nck_conv_packed_weights_bytes(s));
+    if (form == NCK_CONV_WINO) {
+        nck_conv_wino_pack(s, B, w, dst);
+        return;
+    }
+    memset(dst, 0, nck_conv_packed_weights_bytes(s, form));
     if (is_depthwise(s)) {
         pack_depthwise(s, B, w, dst);
         return;

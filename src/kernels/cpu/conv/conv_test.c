@@ -2,6 +2,7 @@
  * against the plain one over odd channels, groups, pads, strides, dilations, with NaN in the padding lanes, with what
  * is done to its results, on every ISA; equal bits for any threads. */
 #include "base/mem.h"
+#include "kernels/cpu/conv/conv_wino.h"
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_testing.h"
 #include "kernels/cpu/isa.h"
@@ -110,6 +111,8 @@ static const conv_2d more_shapes[] = {
     {1, 19, 9, 30, 19, 3, 3, 19, 1, 1, 1, 1, 1, 1, 1, 1}, {2, 33, 12, 13, 33, 5, 5, 33, 2, 2, 1, 1, 2, 2, 2, 2},
     {1, 8, 8, 9, 8, 3, 7, 8, 1, 3, 2, 1, 2, 3, 2, 3},     {1, 16, 2, 2, 16, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1},
     {1, 5, 1, 2100, 7, 1, 4, 1, 1, 1, 1, 2, 0, 3, 0, 3},  {1, 300, 2, 400, 5, 2, 2, 1, 1, 1, 1, 1, 1, 0, 0, 1},
+    {2, 21, 30, 27, 51, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {3, 70, 9, 40, 100, 3, 3, 1, 1, 1, 1, 1, 0, 2, 1, 0},
+    {1, 18, 6, 7, 16, 3, 3, 1, 1, 1, 1, 1, 5, 9, 6, 5},   {1, 1, 3, 3, 1, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},
     {1, 16, 3, 3, 16, 1, 1, 16, 1, 1, 1, 1, 1, 2, 0, 0},  {1, 17, 4, 5, 3, 3, 3, 1, 1, 1, 1, 1, -1, -1, 2, 2},
 };
 enum { N_MORE = sizeof more_shapes / sizeof *more_shapes };
@@ -117,7 +120,8 @@ enum { N_MORE = sizeof more_shapes / sizeof *more_shapes };
 typedef struct blocked_case {
     const conv_2d *s;
     nck_conv_shape shape;
-    bool planes, with_bias;
+    nck_conv_form form;
+    bool with_bias;
     int after; /* 0: nothing; 1: sum and bounds in registers; 2: a program */
     float *x, *w, *bias, *add, *scale, *want;
 } blocked_case;
@@ -159,18 +163,18 @@ static void run_blocked(const blocked_case *c, nc_pool *pool, float *got) {
     float *yb = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->K, pixels) + 1);
     float *ab = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->K, pixels) + 1);
     float *sb = nc_alloc_zero(1, nck_packed_channels_bytes(B, 1, s->K, 1) + 1);
-    float *wb = nc_alloc(nck_conv_packed_weights_bytes(&c->shape) + 1);
-    void *workspace = nc_alloc(nck_conv_blocked_workspace(&c->shape, c->planes) + 1);
+    float *wb = nc_alloc(nck_conv_packed_weights_bytes(&c->shape, c->form) + 1);
+    void *workspace = nc_alloc(nck_conv_blocked_workspace(&c->shape, c->form) + 1);
     REQUIRE(xb && yb && ab && sb && wb && workspace);
-    nck_conv_pack_weights(&c->shape, c->planes, c->w, wb);
+    nck_conv_pack_weights(&c->shape, c->form, c->w, wb);
     nck_pack_channels(B, s->N, s->C, s->H * s->W, c->x, xb, pool);
     nck_pack_channels(B, s->N, s->K, pixels, c->add, ab, pool);
     nck_pack_channels(B, 1, s->K, 1, c->scale, sb, pool);
     spoil_lanes(c, B, xb);
     nck_conv_after after = make_after(c, B, ab, sb);
     nck_conv_blocked_args a = {.shape = c->shape,
-                               .planes = c->planes,
-                               .x = c->planes ? c->x : xb,
+                               .form = c->form,
+                               .x = c->form == NCK_CONV_PLANES ? c->x : xb,
                                .w = wb,
                                .bias = c->with_bias ? c->bias : NULL,
                                .y = yb,
@@ -213,9 +217,12 @@ static void check_blocked(const conv_2d *s) {
     c.bias = random_tensor(s->K, 3), c.want = random_tensor(ny, 4), c.add = random_tensor(ny, 7);
     c.scale = random_tensor(s->K, 8);
     REQUIRE(c.x && c.w && c.bias && c.want && c.add && c.scale);
-    for (int way = 0; way < 8; way++) {
-        c.with_bias = way % 2, c.after = way / 2 % 3, c.planes = way >= 6;
-        if (c.planes && s->group > 1) continue;
+    for (int way = 0; way < 14; way++) {
+        c.with_bias = way % 2;
+        c.form = way < 6 ? NCK_CONV_BLOCKS : way < 8 ? NCK_CONV_PLANES : NCK_CONV_WINO;
+        c.after = way < 8 ? way / 2 % 3 : way / 2 - 4;
+        if (c.form == NCK_CONV_PLANES && s->group > 1) continue;
+        if (c.form == NCK_CONV_WINO && !nck_conv_wino_fits(&c.shape)) continue;
         nck_conv_args a = plain_args(s, c.x, c.w, c.with_bias ? c.bias : NULL, c.want);
         nck_conv_plain(&a, NULL);
         check_case(&c);
@@ -277,10 +284,10 @@ TEST(conv_pack_weights_unaligned) {
     int64_t B = nck_channel_block();
     fill(w, 24, 3);
     memcpy(bytes + 1, w, sizeof w);
-    nck_conv_pack_weights(&shape, false, w, a);
-    nck_conv_pack_weights(&shape, false, bytes + 1, b);
-    CHECK(memcmp(a, b, nck_conv_packed_weights_bytes(&shape)) == 0);
+    nck_conv_pack_weights(&shape, NCK_CONV_BLOCKS, w, a);
+    nck_conv_pack_weights(&shape, NCK_CONV_BLOCKS, bytes + 1, b);
+    CHECK(memcmp(a, b, nck_conv_packed_weights_bytes(&shape, NCK_CONV_BLOCKS)) == 0);
     CHECK(a[(1 * 2 + 1) * B + 2] == w[(2 * 2 + 1) * 4 + 1]); /* (tap, channel, k) */
-    nck_conv_pack_weights(&shape, true, w, a);
+    nck_conv_pack_weights(&shape, NCK_CONV_PLANES, w, a);
     CHECK(a[(1 * 4 + 1) * B + 2] == w[(2 * 2 + 1) * 4 + 1]); /* (channel, tap, k) */
 }

@@ -1,0 +1,270 @@
+/* kernels/cpu/conv/conv_wino.c: strips, items and their order; see conv_wino.h.
+ * v holds a strip as (point, block of C, tile, lane), m what an item sums as (point, block of K, tile, lane): one such
+ * for each thread that takes part. */
+#include "kernels/cpu/conv/conv_wino.h"
+
+#include "base/intmath.h"
+#include "kernels/cpu/conv/conv_depthwise.h"
+#include "kernels/cpu/conv/conv_kernel.h"
+#include "kernels/cpu/conv/wino_kernel.h"
+#include "kernels/cpu/isa.h"
+
+#include <string.h>
+
+/* A strip's points fit the second cache of the one thread that works, or lie in what threads share. Weights are read
+ * once for each chunk, so a chunk is two register tiles of AVX-512, and half of one at least. */
+enum {
+    STRIP_BYTES = 400 << 10,
+    SHARED_BYTES = 2 << 20,
+    CHUNK = 28,
+    MIN_CHUNK = 7,
+    GROUP = 8, /* tiles of an item that transforms inputs */
+    LANES = 16 /* most threads that sum */
+};
+enum { POINTS = NCK_WINO_POINTS, IN = NCK_WINO_IN, OUT = NCK_WINO_OUT };
+
+typedef struct wino_job {
+    const nck_conv_blocked_args *a;
+    const nck_conv_table *conv;
+    const nck_wino_table *wino;
+    nck_wino_cut cut;
+    int64_t B, Cb, Kb;
+    int64_t first, tiles, groups; /* the strip at hand */
+    float *v, *m;
+    int64_t m_lane;
+} wino_job;
+
+bool nck_conv_wino_fits(const nck_conv_shape *s) {
+    const nck_window *w = &s->w;
+    bool threes = w->k[0] == 1 && w->k[1] == 3 && w->k[2] == 3;
+    return s->type == NC_FLOAT && s->group == 1 && threes && w->stride[1] == 1 && w->stride[2] == 1 && w->dil[1] == 1 &&
+           w->dil[2] == 1;
+}
+
+static int64_t tiles_along(int64_t out) { return nc_ceil_div(out, OUT); }
+
+/* Counted in multiplications. Every number of a tile's input and output is loaded, added up some ten times and stored,
+ * which is as long as 32 vectors multiplied; four times as many weights pass by, which is as long as 10 tiles. */
+bool nck_conv_wino_wins(const nck_conv_shape *s) {
+    const nck_window *w = &s->w;
+    if (!nck_conv_wino_fits(s) || s->C < 16 || s->K < 16) return false;
+    double tiles = (double)(s->N * tiles_along(w->out[1]) * tiles_along(w->out[2])), C = (double)s->C, K = (double)s->K;
+    double direct = (double)(s->N * w->out[1] * w->out[2]) * 9 * C * K;
+    return POINTS * ((tiles + 10) * C * K + 32 * tiles * (C + K)) < direct;
+}
+
+static int64_t spread(int64_t n, int64_t most) { return nc_ceil_div(n, nc_ceil_div(n, nc_max64(1, most))); }
+
+static int64_t most_tiles(int64_t channels, int64_t bytes) {
+    return nc_max64(CHUNK, bytes / (POINTS * (int64_t)sizeof(float) * nc_max64(1, channels)));
+}
+
+nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threads) {
+    nck_wino_cut c = {.down = tiles_along(s->w.out[1]), .across = tiles_along(s->w.out[2])};
+    int64_t channels = nc_ceil_div(s->C, block) * block;
+    c.tiles = s->N * c.down * c.across;
+    c.pairs = nc_ceil_div(nc_ceil_div(s->K, block), 2);
+    if (c.tiles == 0 || c.pairs == 0) return c;
+    c.strip = spread(c.tiles, most_tiles(channels, threads > 1 ? SHARED_BYTES : STRIP_BYTES));
+    c.n_strips = nc_ceil_div(c.tiles, c.strip);
+    int64_t wanted = nc_ceil_div(threads, c.pairs), most = nc_ceil_div(c.strip, wanted);
+    c.chunk = spread(c.strip, nc_min64(CHUNK, nc_max64(MIN_CHUNK, most)));
+    c.n_chunks = nc_ceil_div(c.strip, c.chunk);
+    return c;
+}
+
+/* ---- inputs ---- */
+
+/* The pixels from (ih, iw) on, with zeros outside. */
+static void copy_patch(const wino_job *j, const float *plane, int64_t ih, int64_t iw, float *to) {
+    const nck_window *w = &j->a->shape.w;
+    size_t bytes = (size_t)j->B * sizeof *to;
+    for (int64_t r = ih; r < ih + IN; r++)
+        for (int64_t c = iw; c < iw + IN; c++, to += j->B) {
+            if (r >= 0 && r < w->in[1] && c >= 0 && c < w->in[2])
+                memcpy(to, plane + (r * w->in[2] + c) * j->B, bytes);
+            else
+                memset(to, 0, bytes);
+        }
+}
+
+static void input_tile(const wino_job *j, int64_t cb, int64_t t) {
+    const nck_window *w = &j->a->shape.w;
+    int64_t tile = j->first + t, n = tile / (j->cut.down * j->cut.across);
+    int64_t ih = tile / j->cut.across % j->cut.down * OUT - w->pad[1], iw = tile % j->cut.across * OUT - w->pad[2];
+    const float *plane = j->a->x + (n * j->Cb + cb) * w->in[1] * w->in[2] * j->B;
+    float *v = j->v + (cb * j->tiles + t) * j->B, patch[IN * IN * NCK_CONV_MAX_BLOCK];
+    int64_t v_point = j->Cb * j->tiles * j->B;
+    if (ih >= 0 && iw >= 0 && ih + IN <= w->in[1] && iw + IN <= w->in[2]) {
+        j->wino->input(j->B, plane + (ih * w->in[2] + iw) * j->B, w->in[2] * j->B, v, v_point);
+    } else {
+        copy_patch(j, plane, ih, iw, patch);
+        j->wino->input(j->B, patch, IN * j->B, v, v_point);
+    }
+}
+
+static void input_item(void *ctx, int64_t item) {
+    const wino_job *j = ctx;
+    int64_t t0 = item % j->groups * GROUP, t1 = nc_min64(j->tiles, t0 + GROUP);
+    for (int64_t t = t0; t < t1; t++) input_tile(j, item / j->groups, t);
+}
+
+/* ---- products and outputs ---- */
+
+/* Tiles [t0, t0 + n) of the strip for the pair of blocks of K, into m. */
+static void multiply(const wino_job *j, int64_t pair, int kb, int64_t t0, int64_t n, float *m) {
+    static const float zero[2 * NCK_CONV_MAX_BLOCK];
+    static const int64_t taps[1];
+    int64_t C = j->a->shape.C, B = j->B;
+    nck_conv_tile t = {.x = j->v + t0 * B,
+                       .x_block = j->tiles * B,
+                       .taps = taps,
+                       .n_taps = 1,
+                       .C = C,
+                       .w = j->a->w + pair * POINTS * C * 2 * B,
+                       .bias = zero,
+                       .y = m,
+                       .y_k = n * B};
+    for (int p = 0; p < POINTS; p++) {
+        nck_conv_run_tiles(j->conv->blocked[kb - 1], j->conv->pixels, t, B, B, n);
+        t.x += j->Cb * j->tiles * B;
+        t.w += C * kb * B;
+        t.y += 2 * n * B;
+    }
+}
+
+/* m: of this block. */
+static void output_tile(const wino_job *j, int64_t kb, int64_t tile, const float *bias, const float *m,
+                        int64_t m_point) {
+    const nck_window *w = &j->a->shape.w;
+    const nck_conv_after *after = j->a->after;
+    int64_t n = tile / (j->cut.down * j->cut.across), OW = w->out[2];
+    int64_t oh = tile / j->cut.across % j->cut.down * OUT, ow = tile % j->cut.across * OUT;
+    int64_t at = (((n * j->Kb + kb) * w->out[1] + oh) * OW + ow) * j->B;
+    nck_wino_out o = {.m = m,
+                      .m_point = m_point,
+                      .bias = bias,
+                      .y = j->a->y + at,
+                      .y_row = OW * j->B,
+                      .add = after && after->add ? after->add + at : NULL,
+                      .rows = nc_min64(OUT, w->out[1] - oh),
+                      .cols = nc_min64(OUT, OW - ow),
+                      .low = after ? after->low : 0,
+                      .high = after ? after->high : 0,
+                      .clamps = after && after->clamps};
+    j->wino->output(j->B, &o);
+}
+
+/* The program over what tiles [tile, end) have written, in runs of neighbouring pixels. */
+static void run_after(const wino_job *j, int64_t kb, int64_t tile, int64_t end) {
+    const nck_window *w = &j->a->shape.w;
+    int64_t OH = w->out[1], OW = w->out[2], across = j->cut.across;
+    while (tile < end) {
+        int64_t n = tile / (j->cut.down * across), c0 = tile % across, c1 = nc_min64(across, c0 + end - tile);
+        int64_t oh0 = tile / across % j->cut.down * OUT, run = nc_min64(OW, c1 * OUT) - c0 * OUT;
+        for (int64_t oh = oh0; oh < nc_min64(OH, oh0 + OUT); oh++) {
+            int64_t pixel = oh * OW + c0 * OUT;
+            nck_conv_after_run(j->a->after, n, kb, pixel, run, j->B,
+                               j->a->y + ((n * j->Kb + kb) * OH * OW + pixel) * j->B);
+        }
+        tile += c1 - c0;
+    }
+}
+
+static void output_item(void *ctx, int64_t item) {
+    const wino_job *j = ctx;
+    const nck_conv_blocked_args *a = j->a;
+    int64_t pair = item / j->cut.n_chunks, t0 = item % j->cut.n_chunks * j->cut.chunk, B = j->B;
+    int64_t n = nc_min64(j->tiles - t0, j->cut.chunk);
+    if (n <= 0) return;
+    int kb = pair * 2 + 1 == j->Kb ? 1 : 2;
+    float *m = j->m + nc_parallel_lane() * j->m_lane;
+    multiply(j, pair, kb, t0, n, m);
+    for (int64_t b = 0; b < kb; b++) {
+        int64_t block = pair * 2 + b;
+        float bias[NCK_CONV_MAX_BLOCK] = {0};
+        for (int64_t k = 0; a->bias && k < nc_min64(B, a->shape.K - block * B); k++) bias[k] = a->bias[block * B + k];
+        for (int64_t t = 0; t < n; t++) output_tile(j, block, j->first + t0 + t, bias, m + (b * n + t) * B, 2 * n * B);
+        if (a->after && a->after->prog) run_after(j, block, j->first + t0, j->first + t0 + n);
+    }
+}
+
+/* ---- all of it ---- */
+
+static int64_t v_elements(int64_t channels, int64_t tiles) {
+    return POINTS * channels * nc_min64(tiles, most_tiles(channels, SHARED_BYTES));
+}
+
+static int64_t m_elements(int64_t tiles, int64_t block) { return POINTS * 2 * block * nc_min64(CHUNK, tiles); }
+
+size_t nck_conv_wino_workspace(const nck_conv_shape *s, int64_t block) {
+    int64_t tiles = s->N * tiles_along(s->w.out[1]) * tiles_along(s->w.out[2]);
+    int64_t v = v_elements(nc_ceil_div(s->C, block) * block, tiles);
+    return (size_t)(v + LANES * m_elements(tiles, block)) * sizeof(float);
+}
+
+void nck_conv_wino(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool) {
+    const nck_conv_shape *s = &a->shape;
+    const nck_isa *isa = nck_isa_get();
+    int64_t B = isa->conv->block;
+    pool = nc_pool_for(pool, s->N * s->w.out[1] * s->w.out[2] * s->C * nc_ceil_div(s->K, B));
+    int threads = pool ? (int)nc_min64(LANES, nc_pool_threads(pool)) : 1;
+    wino_job j = {.a = a,
+                  .conv = isa->conv,
+                  .wino = isa->wino,
+                  .cut = nck_conv_wino_cut(s, B, threads),
+                  .B = B,
+                  .Cb = nc_ceil_div(s->C, B),
+                  .Kb = nc_ceil_div(s->K, B),
+                  .v = workspace};
+    j.m = j.v + v_elements(j.Cb * B, j.cut.tiles);
+    j.m_lane = m_elements(j.cut.tiles, B);
+    for (j.first = 0; j.first < j.cut.tiles; j.first += j.cut.strip) {
+        j.tiles = nc_min64(j.cut.strip, j.cut.tiles - j.first);
+        j.groups = nc_ceil_div(j.tiles, GROUP);
+        nc_parallel(pool, j.Cb * j.groups, input_item, &j);
+        nc_parallel_upto(pool, LANES, j.cut.pairs * j.cut.n_chunks, output_item, &j);
+    }
+}
+
+/* ---- weights ---- */
+
+size_t nck_conv_wino_weights_bytes(const nck_conv_shape *s, int64_t block) {
+    return (size_t)(nc_ceil_div(s->K, block) * block * s->C * POINTS) * sizeof(float);
+}
+
+static void weight_line(const double g[3], double *r, int step) {
+    const double a = 0.70710678118654752440, b = 1.41421356237309504880;
+    double even = g[0] + g[2] / 2, odd = a * g[1], even2 = g[0] + 2 * g[2], odd2 = b * g[1];
+    r[0] = g[0];
+    r[step] = (even + odd) * (-2.0 / 3);
+    r[2 * step] = (even - odd) * (-2.0 / 3);
+    r[3 * step] = (even2 + odd2) / 6;
+    r[4 * step] = (even2 - odd2) / 6;
+    r[5 * step] = g[2];
+}
+
+/* w (3,3), may be unaligned, to points `step` elements apart. In double, rounded once. */
+static void weight_tile(const char *w, float *dst, int64_t step) {
+    float g[9];
+    double half[IN][3], point[IN];
+    memcpy(g, w, sizeof g);
+    for (int c = 0; c < 3; c++) weight_line((double[]){g[c], g[3 + c], g[6 + c]}, &half[0][c], 3);
+    for (int r = 0; r < IN; r++) {
+        weight_line(half[r], point, 1);
+        for (int c = 0; c < IN; c++) dst[(r * IN + c) * step] = (float)point[c];
+    }
+}
+
+void nck_conv_wino_pack(const nck_conv_shape *s, int64_t block, const void *w, float *dst) {
+    int64_t C = s->C, Kb = nc_ceil_div(s->K, block);
+    memset(dst, 0, nck_conv_wino_weights_bytes(s, block));
+    for (int64_t pair = 0; pair * 2 < Kb; pair++) {
+        int64_t wide = nc_min64(2, Kb - pair * 2) * block, k0 = pair * 2 * block;
+        float *to = dst + pair * POINTS * C * 2 * block;
+        for (int64_t c = 0; c < C; c++)
+            for (int64_t k = k0; k < nc_min64(s->K, k0 + wide); k++)
+                weight_tile((const char *)w + (k * C + c) * 9 * (int64_t)sizeof(float), to + c * wide + k - k0,
+                            C * wide);
+    }
+}

@@ -1,0 +1,80 @@
+/* kernels/cpu/conv/wino.simd.c: the transforms of Winograd's convolution for each ISA; see wino_kernel.h. A vector of
+ * channels at a time: what lies between columns and rows is 36 or 24 vectors of the first cache. */
+#include "kernels/cpu/conv/wino_kernel.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/unroll.h"
+
+enum { IN = NCK_WINO_IN, OUT = NCK_WINO_OUT };
+static const float A = 0.70710678118654752f, B = 1.41421356237309505f;
+
+/* r[0], r[step], ...: six results. */
+static inline void input_line(const v_f32 d[IN], v_f32 *r, int step) {
+    const v_f32 a = v_set_f32(A), b = v_set_f32(B), more = v_set_f32(-2.5f);
+    r[0] = v_add_f32(v_fma_f32(more, d[2], d[0]), d[4]);
+    v_f32 even = v_fma_f32(v_set_f32(-2), d[2], d[4]), odd = v_sub_f32(v_mul_f32(a, d[3]), v_mul_f32(b, d[1]));
+    r[step] = v_add_f32(even, odd);
+    r[2 * step] = v_sub_f32(even, odd);
+    even = v_fma_f32(v_set_f32(-0.5f), d[2], d[4]), odd = v_sub_f32(v_mul_f32(b, d[3]), v_mul_f32(a, d[1]));
+    r[3 * step] = v_add_f32(even, odd);
+    r[4 * step] = v_sub_f32(even, odd);
+    r[5 * step] = v_add_f32(v_fma_f32(more, d[3], d[1]), d[5]);
+}
+
+static inline void output_line(const v_f32 m[IN], v_f32 *r, int step) {
+    const v_f32 a = v_set_f32(A), b = v_set_f32(B);
+    v_f32 even = v_add_f32(m[1], m[2]), odd = v_sub_f32(m[1], m[2]);
+    v_f32 even2 = v_add_f32(m[3], m[4]), odd2 = v_sub_f32(m[3], m[4]);
+    r[0] = v_add_f32(v_add_f32(m[0], even), even2);
+    r[step] = v_fma_f32(a, odd, v_mul_f32(b, odd2));
+    r[2 * step] = v_fma_f32(v_set_f32(0.5f), even, v_mul_f32(v_set_f32(2), even2));
+    r[3 * step] = v_add_f32(v_fma_f32(v_set_f32(A / 2), odd, v_mul_f32(v_set_f32(2 * B), odd2)), m[5]);
+}
+
+static void input(int64_t block, const float *x, int64_t x_row, float *v, int64_t v_point) {
+    for (int64_t lane = 0; lane < block; lane += V_LEN_f32) {
+        v_f32 half[IN][IN], d[IN]; /* half: rows of points, columns of pixels */
+        for (int c = 0; c < IN; c++) {
+            UNROLL
+            for (int r = 0; r < IN; r++) d[r] = v_load_f32(x + r * x_row + c * block + lane);
+            input_line(d, &half[0][c], IN);
+        }
+        for (int r = 0; r < IN; r++) {
+            v_f32 to[IN];
+            input_line(half[r], to, 1);
+            UNROLL
+            for (int c = 0; c < IN; c++) v_store_f32(v + (r * IN + c) * v_point + lane, to[c]);
+        }
+    }
+}
+
+/* A NaN is neither below nor above. */
+static inline v_f32 clamp(v_f32 a, v_f32 low, v_f32 high) {
+    a = v_sel_f32(v_lt_f32(a, low), low, a);
+    return v_sel_f32(v_lt_f32(high, a), high, a);
+}
+
+static void output_row(int64_t block, const nck_wino_out *o, int64_t lane, int64_t r, const v_f32 *half) {
+    v_f32 to[OUT], low = v_set_f32(o->low), high = v_set_f32(o->high), bias = v_load_f32(o->bias + lane);
+    output_line(half, to, 1);
+    for (int64_t c = 0; c < o->cols; c++) {
+        int64_t at = r * o->y_row + c * block + lane;
+        v_f32 y = v_add_f32(to[c], bias);
+        if (o->add) y = v_add_f32(y, v_load_f32(o->add + at));
+        v_store_f32(o->y + at, o->clamps ? clamp(y, low, high) : y);
+    }
+}
+
+static void output(int64_t block, const nck_wino_out *o) {
+    for (int64_t lane = 0; lane < block; lane += V_LEN_f32) {
+        v_f32 half[OUT][IN], m[IN]; /* half: rows of pixels, columns of points */
+        for (int c = 0; c < IN; c++) {
+            UNROLL
+            for (int r = 0; r < IN; r++) m[r] = v_load_f32(o->m + (r * IN + c) * o->m_point + lane);
+            output_line(m, &half[0][c], IN);
+        }
+        for (int64_t r = 0; r < o->rows; r++) output_row(block, o, lane, r, half[r]);
+    }
+}
+
+extern const nck_wino_table NCK_ISA_NAME(nck_wino_);
+const nck_wino_table NCK_ISA_NAME(nck_wino_) = {.input = input, .output = output};
