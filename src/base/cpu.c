@@ -25,9 +25,7 @@ static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__)
 
-static bool bit(uint32_t word, int i) {
-    return word >> i & 1;
-}
+static bool bit(uint32_t word, int i) { return word >> i & 1; }
 
 static uint64_t saved_registers(void) {
     uint32_t low, high;
@@ -36,9 +34,7 @@ static uint64_t saved_registers(void) {
 }
 
 /* Linux gives AMX tile registers only to processes that ask: ARCH_REQ_XCOMP_PERM, feature 18. */
-static bool ask_for_tiles(void) {
-    return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
-}
+static bool ask_for_tiles(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 
 static void read_name(void) {
     uint32_t words[12];
@@ -64,6 +60,7 @@ static void read_features(void) {
     cpu.avx512 = cpu.avx2_fma && zmm && bit(b, 16) && bit(b, 17) && bit(b, 30) && bit(b, 31); /* F DQ BW VL */
     cpu.avx512_vnni = cpu.avx512 && bit(c, 11);
     cpu.amx = cpu.avx512 && tiles && bit(d, 22) && bit(d, 24) && bit(d, 25) && ask_for_tiles(); /* BF16 TILE INT8 */
+    cpu.avx_vnni = cpu.avx2_fma && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && bit(a, 4);
 }
 
 #elif defined(__aarch64__)

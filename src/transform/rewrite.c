@@ -88,15 +88,22 @@ bool nc_rewrite_ints(const nc_value *v, int64_t *out, int max, int *n) {
     return true;
 }
 
-const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem, const nc_op_version **version) {
+static const nc_card *card_in(const nc_model *m, const char *domain, const char *op, nc_dtype elem,
+                              const nc_op_version **version) {
+    int64_t opset = nc_model_opset(m, domain);
+    if (opset == 0 && domain[0] != '\0') opset = 1;
     for (const nc_registry *r = m->registry; r != NULL; r = r->base) {
-        const nc_card *card = r->find(r, "", op);
+        const nc_card *card = r->find(r, domain, op);
         if (card == NULL) continue;
-        *version = nc_card_version(card, nc_model_opset(m, ""));
+        *version = nc_card_version(card, opset);
         bool fits = *version != NULL && !(*version)->foreign && ((*version)->in[0].types & NC_BIT(elem));
         return fits ? card : NULL;
     }
     return NULL;
+}
+
+const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem, const nc_op_version **version) {
+    return card_in(m, "", op, elem, version);
 }
 
 /* n's name if the model gave it; one made up from the op would mislead on another. */
@@ -107,11 +114,16 @@ static const char *given_name(nc_work *w, const nc_node *n) {
 
 nc_code nc_rewrite(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,
                    int n_attrs, nc_node **out) {
+    return nc_rewrite_in(w, n, "", op, in, n_in, attrs, n_attrs, out);
+}
+
+nc_code nc_rewrite_in(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in, int n_in,
+                      const nc_attr *attrs, int n_attrs, nc_node **out) {
     const nc_op_version *version;
     nc_value *old = n->out[0];
     *out = NULL;
     if (in[0]->type == NULL) return NC_OK;
-    const nc_card *card = nc_rewrite_card(n->graph->model, op, in[0]->type->elem, &version);
+    const nc_card *card = card_in(n->graph->model, domain, op, in[0]->type->elem, &version);
     if (card == NULL) return NC_OK;
     nc_node *made = nc_edit_node(n->graph, n, card, version, given_name(w, n), in, n_in, &old->name, 1);
     NC_NEED(w, made);

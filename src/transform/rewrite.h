@@ -30,6 +30,9 @@ const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem,
  * when the opset has no such op for in[0]'s type. */
 NC_MUST nc_code nc_rewrite(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,
                            int n_attrs, nc_node **out);
+/* The same with an op of another domain than ai.onnx, which the model need not import: saving adds what is missing. */
+NC_MUST nc_code nc_rewrite_in(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in, int n_in,
+                              const nc_attr *attrs, int n_attrs, nc_node **out);
 /* x may stand for n's output 0: it has its type, and an output of the graph holds what a variable was, not what it
  * becomes. */
 bool nc_rewrite_can_skip(const nc_node *n, const nc_value *x);

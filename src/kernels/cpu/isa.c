@@ -29,16 +29,24 @@
 
 /* One test and one reason per name in isa.list. */
 #define HAS_portable(cpu) true
-#define HAS_neon(cpu)     (cpu)->neon
-#define HAS_avx2(cpu)     ((cpu)->avx2_fma && (cpu)->f16c)
-#define HAS_avx512(cpu)   (cpu)->avx512
-#define NEEDS_portable    ""
-#define NEEDS_neon        "Advanced SIMD"
-#define NEEDS_avx2        "AVX2, FMA and F16C"
-#define NEEDS_avx512      "AVX-512 F, DQ, BW and VL"
+#define HAS_neon(cpu) (cpu)->neon
+#define HAS_avx2(cpu) ((cpu)->avx2_fma && (cpu)->f16c)
+#define HAS_avx512(cpu) (cpu)->avx512
+#define HAS_neon_dot(cpu) ((cpu)->neon && (cpu)->dotprod)
+#define HAS_neon_i8mm(cpu) ((cpu)->neon && (cpu)->dotprod && (cpu)->i8mm)
+#define HAS_avx_vnni(cpu) ((cpu)->avx2_fma && (cpu)->f16c && (cpu)->avx_vnni)
+#define HAS_avx512_vnni(cpu) (cpu)->avx512_vnni
+#define NEEDS_portable ""
+#define NEEDS_neon "Advanced SIMD"
+#define NEEDS_avx2 "AVX2, FMA and F16C"
+#define NEEDS_avx512 "AVX-512 F, DQ, BW and VL"
+#define NEEDS_neon_dot "the dot product instructions"
+#define NEEDS_neon_i8mm "the matrix instructions of 8-bit integers"
+#define NEEDS_avx_vnni "AVX-VNNI"
+#define NEEDS_avx512_vnni "AVX-512 VNNI"
 
-#define EXTERN(table, id)             extern const struct nck_##table##_table nck_##table##_##id;
-#define ISA(name, arch, flags)        ISA_##arch(NCK_ISA_TABLES(EXTERN, name))
+#define EXTERN(table, id) extern const struct nck_##table##_table nck_##table##_##id;
+#define ISA(name, arch, flags) ISA_##arch(NCK_ISA_TABLES(EXTERN, name))
 #define PART(name, arch, flags, only) ISA_##arch(EXTERN(only, name))
 #include "kernels/cpu/isa.list"
 #undef ISA
@@ -57,11 +65,15 @@ HAS_FN(portable)
 HAS_FN(neon)
 HAS_FN(avx2)
 HAS_FN(avx512)
+HAS_FN(neon_dot)
+HAS_FN(neon_i8mm)
+HAS_FN(avx_vnni)
+HAS_FN(avx512_vnni)
 
 static const isa_row isa_rows[] = {
 #define FIELD(table, id) .table = &nck_##table##_##id,
-#define ROW(id, fields)  {NEEDS_##id, isa_has_##id, {.name = #id, fields}},
-#define ISA(name, arch, flags)        ISA_##arch(ROW(name, NCK_ISA_TABLES(FIELD, name)))
+#define ROW(id, fields) {NEEDS_##id, isa_has_##id, {.name = #id, fields}},
+#define ISA(name, arch, flags) ISA_##arch(ROW(name, NCK_ISA_TABLES(FIELD, name)))
 #define PART(name, arch, flags, only) ISA_##arch(ROW(name, FIELD(only, name)))
 #include "kernels/cpu/isa.list"
 #undef ISA

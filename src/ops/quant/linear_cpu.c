@@ -5,8 +5,6 @@
 #include "kernels/cpu/quant/linear.h"
 #include "ops/quant/quant.h"
 
-#include <math.h>
-
 typedef struct linear {
     int64_t axis, block; /* block 0: per tensor or per axis */
     nc_dtype precision;  /* UNDEFINED: by the scale */
@@ -131,10 +129,8 @@ nc_code nc_dequantize_run(const nc_call *c) {
 
 nc_code nc_dynamic_quantize_run(const nc_call *c) {
     int64_t n = nc_tensor_numel(c->in[0]);
-    float low, high;
-    nck_range_f32(c->in[0]->data, n, &low, &high);
-    float scale = low == high ? 1 : (high - low) / 255;
-    float zero = rintf(fminf(fmaxf(0 - low / scale, 0), 255));
+    float scale, zero;
+    nck_dynamic_range(c->in[0]->data, n, &scale, &zero, c->pool);
     double params[2] = {(double)scale, (double)zero};
     nck_linear a = {.outer = 1,
                     .axis = n,

@@ -1,7 +1,6 @@
-/* ops/quant/qconv_cpu.c: ConvInteger and QLinearConv on the CPU, any number of spatial dims. QLinearConv keeps the
- * int32 sums in the workspace and quantizes them again, one image and channel at a time. */
-#include "base/intmath.h"
-#include "kernels/cpu/quant/linear.h"
+/* ops/quant/qconv_cpu.c: ConvInteger and QLinearConv on the CPU, any number of spatial dims. Constant weights are
+ * packed once. */
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/quant/qconv.h"
 #include "ops/nn/conv.h"
 #include "ops/quant/quant.h"
@@ -10,7 +9,7 @@ enum { MAX_IN = 9 };
 
 typedef struct qconv {
     nc_conv_attrs attrs;
-    bool linear;
+    bool linear, packed;
 } qconv;
 
 static bool is_window(const nc_type *w, const char **why) {
@@ -21,12 +20,43 @@ static bool is_window(const nc_type *w, const char **why) {
 bool nc_conv_integer_fits(const nc_node *n, const char **why) { return is_window(n->in[1]->type, why); }
 bool nc_qlinear_conv_fits(const nc_node *n, const char **why) { return is_window(n->in[3]->type, why); }
 
+/* What packing needs of weights (K, C/group, window...). */
+static nck_qconv_args weights_of(const qconv *s, nc_dtype type, const int64_t *dims) {
+    nck_qconv_args a = {.n_spatial = s->attrs.n_spatial, .group = s->attrs.group, .K = dims[0], .w_type = type};
+    a.C = dims[1] * a.group;
+    for (int d = 0; d < a.n_spatial; d++) a.window[d] = dims[2 + d];
+    return a;
+}
+
+static nc_code qconv_fill(const void *state, const nc_tensor *src, void *dst) {
+    nck_qconv_args a = weights_of(state, src->dtype, src->dims);
+    a.w = src->data;
+    nck_qconv_pack(&a, dst);
+    return NC_OK;
+}
+
+static nc_code qconv_ask_pack(nc_prep *p, qconv *s) {
+    int input = s->linear ? 3 : 1;
+    const nc_value *w = p->node->in[input];
+    const nc_literal *lit = w->origin == NC_FROM_CONST ? w->lit : NULL;
+    if (p->no_packs || lit == NULL || lit->n == 0 || lit->dims[0] % s->attrs.group != 0) return NC_OK;
+    nck_qconv_args a = weights_of(s, lit->dtype, lit->dims);
+    const char *form = nc_arena_printf(p->arena, "qconv_w/1/%s/%s/%d", nck_isa_get()->from.igemm,
+                                       nc_dtype_name(lit->dtype), (int)s->attrs.group);
+    NC_NEED(p->w, form);
+    p->pack[p->n_packs++] =
+        (nc_pack){.input = input, .form = form, .fill = qconv_fill, .bytes = nck_qconv_packed_bytes(&a)};
+    s->packed = true;
+    return NC_OK;
+}
+
 nc_code nc_qconv_prepare(nc_prep *p) {
     qconv *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    s->linear = *(const nc_quant_row *)p->own == NC_QUANT_LINEAR;
+    *s = (qconv){.linear = *(const nc_quant_row *)p->own == NC_QUANT_LINEAR};
     p->state = s;
-    return nc_conv_read_attrs(p->w, p->node, p->node->in[s->linear ? 3 : 1]->type->rank - 2, &s->attrs);
+    NC_TRY(nc_conv_read_attrs(p->w, p->node, p->node->in[s->linear ? 3 : 1]->type->rank - 2, &s->attrs));
+    return qconv_ask_pack(p, s);
 }
 
 static nck_qconv_args args_of(const qconv *s, nc_tensor *const *in, int n_in, const nc_tensor *y) {
@@ -54,16 +84,12 @@ static nck_qconv_args args_of(const qconv *s, nc_tensor *const *in, int n_in, co
     return a;
 }
 
-static size_t sums_bytes(const qconv *s, const nc_tensor *y) {
-    return s->linear ? nc_align64((size_t)nc_tensor_numel(y) * sizeof(int32_t)) : 0;
-}
-
 size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const qconv *s = state;
     (void)n_out;
     nc_tensor *p[MAX_IN];
     nck_qconv_args a = args_of(s, nc_tensor_pointers(p, in, n_in < MAX_IN ? n_in : MAX_IN), n_in, out);
-    return sums_bytes(s, out) + nck_qconv_workspace(&a);
+    return nck_qconv_workspace(&a, s->packed);
 }
 
 static nc_code qconv_wrong(const nc_call *c, const char *what, int64_t got, int64_t expected) {
@@ -88,38 +114,26 @@ static nc_code qconv_check(const nc_call *c, const qconv *s, const nck_qconv_arg
     return bias != a->K ? qconv_wrong(c, "the number of biases", bias, a->K) : NC_OK;
 }
 
-typedef struct planes {
-    const nc_call *c;
-    int64_t K, n;
-    int32_t *sums; /* (images, K, n) */
-} planes;
-
-static void plane_item(void *ctx, int64_t item) {
-    const planes *p = ctx;
-    nc_tensor *const *in = p->c->in;
-    const nc_tensor *y = p->c->out[0];
-    int64_t k = item % p->K;
-    const float *w_scale = in[4]->data;
-    float scale = *(const float *)in[1]->data * w_scale[nc_tensor_numel(in[4]) > 1 ? k : 0] / *(float *)in[6]->data;
-    int zero = y->dtype == NC_INT8 ? *(const int8_t *)in[7]->data : *(const uint8_t *)in[7]->data;
-    int32_t *sums = p->sums + item * p->n;
-    if (p->c->n_in > 8 && in[8]->data) {
-        uint32_t bias = (uint32_t)((const int32_t *)in[8]->data)[k];
-        for (int64_t i = 0; i < p->n; i++) sums[i] = (int32_t)((uint32_t)sums[i] + bias);
-    }
-    nck_requantize(sums, p->n, (double)scale, zero, y->dtype, (char *)y->data + item * p->n);
+/* What becomes of the sums. */
+static nck_igemm_out out_of(const nc_call *c, const qconv *s) {
+    const nc_tensor *y = c->out[0];
+    nck_igemm_out o = {.type = y->dtype, .c = y->data};
+    if (!s->linear) return o;
+    o.a_scale = c->in[1]->data, o.a_scales = 1;
+    o.b_scale = c->in[4]->data, o.b_scales = nc_tensor_numel(c->in[4]);
+    o.y_scale = *(const float *)c->in[6]->data;
+    o.y_zero = y->dtype == NC_INT8 ? *(const int8_t *)c->in[7]->data : *(const uint8_t *)c->in[7]->data;
+    if (c->n_in > 8) o.sum_bias = c->in[8]->data;
+    return o;
 }
 
 nc_code nc_qconv_run(const nc_call *c) {
     const qconv *s = c->state;
-    const nc_tensor *y = c->out[0];
-    nck_qconv_args a = args_of(s, c->in, c->n_in, y);
+    nck_qconv_args a = args_of(s, c->in, c->n_in, c->out[0]);
     NC_TRY(qconv_check(c, s, &a));
-    if (nc_tensor_numel(y) == 0) return NC_OK;
-    a.y = s->linear ? c->workspace : y->data;
-    nck_qconv(&a, (char *)c->workspace + sums_bytes(s, y), c->pool);
-    if (!s->linear) return NC_OK;
-    planes p = {.c = c, .K = a.K, .n = nc_tensor_numel(y) / (a.N * a.K), .sums = a.y};
-    nc_parallel(nc_pool_for(c->pool, nc_tensor_numel(y)), a.N * a.K, plane_item, &p);
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    a.y = out_of(c, s);
+    a.w_packed = s->packed ? c->packed[0] : NULL;
+    nck_qconv(&a, c->workspace, c->pool);
     return NC_OK;
 }

@@ -14,11 +14,20 @@ NC_MUST nc_code nc_quantize_run(const nc_call *c);
 NC_MUST nc_code nc_dequantize_run(const nc_call *c);
 NC_MUST nc_code nc_dynamic_quantize_run(const nc_call *c);
 
-/* Rows of nc_qmatmul_prepare and nc_qconv_prepare: sums as they are, or quantized again. */
-typedef enum nc_quant_row { NC_QUANT_INTEGER, NC_QUANT_LINEAR } nc_quant_row;
+/* Rows of nc_qmatmul_prepare and nc_qconv_prepare: sums as they are, or quantized again. Of the former also: as
+ * numbers, the same of an A that is numbers itself, and Gemm's, as numbers or quantized again. */
+typedef enum nc_quant_row {
+    NC_QUANT_INTEGER,
+    NC_QUANT_LINEAR,
+    NC_QUANT_TO_FLOAT,
+    NC_QUANT_DYNAMIC,
+    NC_QUANT_GEMM
+} nc_quant_row;
 
 bool nc_matmul_integer_fits(const nc_node *n, const char **why);
 bool nc_qlinear_matmul_fits(const nc_node *n, const char **why);
+bool nc_matmul_to_float_fits(const nc_node *n, const char **why);
+bool nc_qgemm_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_qmatmul_prepare(nc_prep *p);
 size_t nc_qmatmul_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_qmatmul_run(const nc_call *c);

@@ -8,7 +8,7 @@
 NC_WIDENED(nbits_half, NC_WIDEN_HALF, nc_nbits_run, nc_nbits_workspace)
 
 #define LINEAR .prepare = nc_quantize_prepare, .workspace = nc_quantize_workspace
-#define MATMUL .types = T_BYTE, .prepare = nc_qmatmul_prepare, .workspace = nc_qmatmul_workspace, .run = nc_qmatmul_run
+#define MATMUL .prepare = nc_qmatmul_prepare, .workspace = nc_qmatmul_workspace, .run = nc_qmatmul_run
 #define CONV .prepare = nc_qconv_prepare, .workspace = nc_qconv_workspace, .run = nc_qconv_run
 #define ROW(kind) \
     .own = &(const nc_quant_row) { kind }
@@ -17,8 +17,15 @@ const nc_binding nc_quant_cpu[] = {
     {.op = "QuantizeLinear", LINEAR, .run = nc_quantize_run},
     {.op = "DequantizeLinear", LINEAR, .run = nc_dequantize_run},
     {.op = "DynamicQuantizeLinear", .run = nc_dynamic_quantize_run},
-    {.op = "MatMulInteger", ROW(NC_QUANT_INTEGER), .fits = nc_matmul_integer_fits, MATMUL},
-    {.op = "QLinearMatMul", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_matmul_fits, MATMUL},
+    {.op = "MatMulInteger", ROW(NC_QUANT_INTEGER), .types = T_BYTE, .fits = nc_matmul_integer_fits, MATMUL},
+    {.op = "QLinearMatMul", ROW(NC_QUANT_LINEAR), .types = T_BYTE, .fits = nc_qlinear_matmul_fits, MATMUL},
+    {.op = "MatMulIntegerToFloat",
+     .domain = NC_MICROSOFT,
+     ROW(NC_QUANT_TO_FLOAT),
+     .fits = nc_matmul_to_float_fits,
+     MATMUL},
+    {.op = "DynamicQuantizeMatMul", .domain = NC_MICROSOFT, ROW(NC_QUANT_DYNAMIC), MATMUL},
+    {.op = "QGemm", .domain = NC_MICROSOFT, ROW(NC_QUANT_GEMM), .fits = nc_qgemm_fits, MATMUL},
     {.op = "ConvInteger", ROW(NC_QUANT_INTEGER), .fits = nc_conv_integer_fits, CONV},
     {.op = "QLinearConv", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_conv_fits, CONV},
     {.op = "MatMulNBits",

@@ -1,6 +1,6 @@
 /* kernels/cpu/gemm/gemm_int.c: matrix products of 32- and 64-bit integers by plain loops, an item a row, and the choice
  * between them and the floats' product; see gemm.h. Integer products are rare and small (shapes, indices, masks); those
- * of 8 bits are kernels/cpu/quant/qgemm.h's. */
+ * of 8 bits are kernels/cpu/gemm/igemm.h's. */
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "kernels/cpu/per_type.h"

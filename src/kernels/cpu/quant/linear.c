@@ -1,14 +1,16 @@
 /* kernels/cpu/quant/linear.c: quantize and dequantize, see linear.h. Elements are cut into flat chunks, the same for
- * any number of threads and at whole bytes of packed data. Inside a chunk, runs with one scale between f32 and 8-bit
- * integers have loops that compilers turn into vectors; everything else goes through doubles. */
+ * any number of threads and at whole bytes of packed data. Between f32 and 8-bit integers runs of a chunk go to
+ * linear.simd.c; everything else goes through doubles. */
 #include "kernels/cpu/quant/linear.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
+#include "kernels/cpu/quant/linear_kernel.h"
 
 #include <math.h>
 
-enum { CHUNK = 1024, ITEM = 1 << 14 };
+enum { CHUNK = 1024, ITEM = 1 << 14, RANGES = 64 };
 
 typedef struct place {
     int64_t at;  /* of the scale */
@@ -21,6 +23,8 @@ static place linear_place_of(const nck_linear *a, int64_t i) {
     place p = {.at = o * a->s_outer + ax / a->block * a->s_axis + in * a->s_inner, .run = a->inner - in};
     if (a->s_inner)
         p.steps = true;
+    else if (a->inner == 1 && a->block == 1 && a->s_axis == 1)
+        p.steps = true, p.run = a->axis - ax;
     else if (!a->s_axis && !a->s_outer)
         p.run = INT64_MAX;
     else if (a->block > 1)
@@ -30,63 +34,37 @@ static place linear_place_of(const nck_linear *a, int64_t i) {
 
 /* ---- f32 and 8-bit integers ---- */
 
-/* Rounds |v| <= 2^22 to nearest even. */
-static inline float round_small(float v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
-
-static inline int quantized(float x, float scale, int zero, int low, int high) {
-    float q = x / scale;
-    q = q == q ? q : 0;
-    q = q < -65536 ? -65536 : q > 65536 ? 65536 : q;
-    int v = (int)round_small(q) + zero;
-    return v < low ? low : v > high ? high : v;
-}
-
-static void quantize_u8(const float *x, int64_t n, float scale, int zero, uint8_t *y) {
-    for (int64_t k = 0; k < n; k++) y[k] = (uint8_t)quantized(x[k], scale, zero, 0, UINT8_MAX);
-}
-static void quantize_i8(const float *x, int64_t n, float scale, int zero, int8_t *y) {
-    for (int64_t k = 0; k < n; k++) y[k] = (int8_t)quantized(x[k], scale, zero, INT8_MIN, INT8_MAX);
-}
-static void dequantize_u8(const uint8_t *x, int64_t n, float scale, int zero, float *y) {
-    for (int64_t k = 0; k < n; k++) y[k] = (float)((int)x[k] - zero) * scale;
-}
-static void dequantize_i8(const int8_t *x, int64_t n, float scale, int zero, float *y) {
-    for (int64_t k = 0; k < n; k++) y[k] = (float)((int)x[k] - zero) * scale;
-}
-
 static bool is_byte(nc_dtype t) { return t == NC_UINT8 || t == NC_INT8; }
 
+static nck_linear_one one_at(const nck_linear *a, int64_t at, nc_dtype code) {
+    return (nck_linear_one){(float)a->scale[at], (int)a->zero[at], code == NC_INT8 ? INT8_MIN : 0};
+}
+
+static nck_linear_each each_from(const nck_linear *a, int64_t at, nc_dtype code) {
+    return (nck_linear_each){a->scale + at, a->zero + at, code == NC_INT8 ? INT8_MIN : 0};
+}
+
 static void quantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
-    const float *x = a->x;
-    while (i < end) {
+    const nck_linear_table *t = nck_isa_get()->linear;
+    for (int64_t n; i < end; i += n) {
         place p = linear_place_of(a, i);
-        int64_t n = nc_min64(p.run, end - i), one = p.steps ? 1 : n;
-        for (int64_t k = 0; k < n; k += one) {
-            float scale = (float)a->scale[p.at + k * p.steps];
-            int zero = (int)a->zero[p.at + k * p.steps];
-            if (a->y_type == NC_UINT8)
-                quantize_u8(x + i + k, one, scale, zero, (uint8_t *)a->y + i + k);
-            else
-                quantize_i8(x + i + k, one, scale, zero, (int8_t *)a->y + i + k);
-        }
-        i += n;
+        n = nc_min64(p.run, end - i);
+        if (p.steps)
+            t->quantize_each((const float *)a->x + i, n, each_from(a, p.at, a->y_type), (uint8_t *)a->y + i);
+        else
+            t->quantize((const float *)a->x + i, n, one_at(a, p.at, a->y_type), (uint8_t *)a->y + i);
     }
 }
 
 static void dequantize_bytes(const nck_linear *a, int64_t i, int64_t end) {
-    float *y = a->y;
-    while (i < end) {
+    const nck_linear_table *t = nck_isa_get()->linear;
+    for (int64_t n; i < end; i += n) {
         place p = linear_place_of(a, i);
-        int64_t n = nc_min64(p.run, end - i), one = p.steps ? 1 : n;
-        for (int64_t k = 0; k < n; k += one) {
-            float scale = (float)a->scale[p.at + k * p.steps];
-            int zero = (int)a->zero[p.at + k * p.steps];
-            if (a->x_type == NC_UINT8)
-                dequantize_u8((const uint8_t *)a->x + i + k, one, scale, zero, y + i + k);
-            else
-                dequantize_i8((const int8_t *)a->x + i + k, one, scale, zero, y + i + k);
-        }
-        i += n;
+        n = nc_min64(p.run, end - i);
+        if (p.steps)
+            t->dequantize_each((const uint8_t *)a->x + i, n, each_from(a, p.at, a->x_type), (float *)a->y + i);
+        else
+            t->dequantize((const uint8_t *)a->x + i, n, one_at(a, p.at, a->x_type), (float *)a->y + i);
     }
 }
 
@@ -184,28 +162,33 @@ void nck_dequantize(const nck_linear *a, nc_pool *pool) {
     nc_parallel(pool, nc_ceil_div(linear_count(a), ITEM), dequantize_item, &copy);
 }
 
-/* ---- ranges, and integers to narrower ones ---- */
+/* ---- ranges ---- */
 
-void nck_range_f32(const float *x, int64_t n, float *low, float *high) {
-    float lo = 0, hi = 0;
-    for (int64_t k = 0; k < n; k++) {
-        lo = x[k] < lo ? x[k] : lo;
-        hi = x[k] > hi ? x[k] : hi;
-    }
-    *low = lo;
-    *high = hi;
+typedef struct range_job {
+    const float *x;
+    int64_t n, n_parts;
+    float low[RANGES], high[RANGES];
+} range_job;
+
+static void range_item(void *ctx, int64_t i) {
+    range_job *j = ctx;
+    int64_t from = j->n * i / j->n_parts, end = j->n * (i + 1) / j->n_parts;
+    nck_isa_get()->linear->range(j->x + from, end - from, &j->low[i], &j->high[i]);
 }
 
-void nck_requantize(const int32_t *v, int64_t n, double scale, int zero, nc_dtype type, void *y) {
-    double low, high;
-    ends(type, &low, &high);
-    for (int64_t k = 0; k < n; k++) {
-        double q = rint((double)v[k] * scale);
-        q = (q == q ? q : 0) + zero;
-        int c = (int)(q < low ? low : q > high ? high : q);
-        if (type == NC_UINT8)
-            ((uint8_t *)y)[k] = (uint8_t)c;
-        else
-            ((int8_t *)y)[k] = (int8_t)c;
+void nck_range_f32(const float *x, int64_t n, float *low, float *high, nc_pool *pool) {
+    range_job j = {.x = x, .n = n, .n_parts = nc_min64(RANGES, nc_max64(1, nc_ceil_div(n, ITEM)))};
+    nc_parallel(pool, j.n_parts, range_item, &j);
+    *low = 0, *high = 0;
+    for (int64_t i = 0; i < j.n_parts; i++) {
+        *low = j.low[i] < *low ? j.low[i] : *low;
+        *high = j.high[i] > *high ? j.high[i] : *high;
     }
+}
+
+void nck_dynamic_range(const float *x, int64_t n, float *scale, float *zero, nc_pool *pool) {
+    float low, high;
+    nck_range_f32(x, n, &low, &high, pool);
+    *scale = low == high ? 1 : (high - low) / 255;
+    *zero = rintf(fminf(fmaxf(0 - low / *scale, 0), 255));
 }

@@ -30,8 +30,8 @@ void nck_quantize_ref(const nck_linear *a);
 void nck_dequantize_ref(const nck_linear *a);
 
 /* The least and the largest element of x and of 0; NaN is passed over. */
-void nck_range_f32(const float *x, int64_t n, float *low, float *high);
-/* One int32 to a quantized integer: saturate(round(v * scale) + zero). */
-void nck_requantize(const int32_t *v, int64_t n, double scale, int zero, nc_dtype type, void *y);
+void nck_range_f32(const float *x, int64_t n, float *low, float *high, nc_pool *pool);
+/* The scale and zero point of codes 0 to 255 that reach over the range of x and 0. */
+void nck_dynamic_range(const float *x, int64_t n, float *scale, float *zero, nc_pool *pool);
 
 #endif

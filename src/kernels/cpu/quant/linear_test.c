@@ -5,6 +5,7 @@
 #include "base/intmath.h"
 #include "base/mem.h"
 #include "kernels/cpu/move/move.h"
+#include "kernels/cpu/isa.h"
 #include "tests/check.h"
 
 typedef struct layout {
@@ -93,20 +94,64 @@ TEST(dequantize_all_types) {
 
 TEST(quantize_range) {
     float x[] = {3, NAN, -7, 0.5f, -INFINITY, 2}, low, high;
-    nck_range_f32(x, 4, &low, &high);
+    nck_range_f32(x, 4, &low, &high, NULL);
     CHECK(low == -7 && high == 3);
-    nck_range_f32(x, 6, &low, &high);
+    nck_range_f32(x, 6, &low, &high, NULL);
     CHECK(low == -INFINITY && high == 3);
-    nck_range_f32(x, 0, &low, &high);
+    nck_range_f32(x, 0, &low, &high, NULL);
     CHECK(low == 0 && high == 0);
 }
 
-TEST(requantize_rounds_to_even) {
-    int32_t v[] = {1, 3, -1, 100000, -100000, 5};
-    uint8_t u[6], want_u[6] = {7, 9, 7, 255, 0, 9};
-    int8_t i[6], want_i[6] = {0, 2, 0, 127, -128, 2};
-    nck_requantize(v, 6, 0.5, 7, NC_UINT8, u);
-    nck_requantize(v, 6, 0.5, 0, NC_INT8, i);
-    CHECK(memcmp(u, want_u, 6) == 0);
-    CHECK(memcmp(i, want_i, 6) == 0);
+/* Bytes go to each ISA's loops: the reference's bits, around the length of their blocks and from odd places. */
+static void check_runs(int64_t n, nc_dtype code) {
+    float x[260], back[260], want_back[260];
+    uint8_t y[260], want[260];
+    double scale[260], zero[260];
+    for (int64_t i = 0; i < 260; i++) {
+        x[i] = i % 13 == 5 ? (float[]){NAN, INFINITY, -INFINITY, 1e30f, -0.0f}[i % 5] : (float)uniform(-9, 9);
+        scale[i] = (double)(float)uniform(0.01, 0.2),
+        zero[i] = code == NC_INT8 ? (double)(i % 100 - 50) : (double)(i % 256);
+    }
+    nck_linear a = {.outer = 1, .axis = n, .inner = 1, .block = 1, .scale = scale, .zero = zero, .precision = NC_FLOAT};
+    for (a.s_axis = 0; a.s_axis < 2; a.s_axis++) {
+        a.x = x + 1, a.x_type = NC_FLOAT, a.y_type = code, a.y = want + 3;
+        nck_quantize_ref(&a);
+        a.y = y + 3;
+        nck_quantize(&a, NULL);
+        CHECK(memcmp(y + 3, want + 3, (size_t)n) == 0);
+        a.x = want + 3, a.x_type = code, a.y_type = NC_FLOAT, a.y = want_back + 1;
+        nck_dequantize_ref(&a);
+        a.y = back + 1;
+        nck_dequantize(&a, NULL);
+        CHECK(memcmp(back + 1, want_back + 1, (size_t)n * sizeof *back) == 0);
+    }
+}
+
+TEST(quantize_bytes_on_every_isa) {
+    static const int64_t lengths[] = {0, 1, 15, 63, 64, 65, 128, 191, 250};
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            check_runs(lengths[i], NC_UINT8);
+            check_runs(lengths[i], NC_INT8);
+        }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
+TEST(quantize_range_is_the_same_for_any_cut) {
+    enum { N = 100003 };
+    float *x = nc_alloc(N * sizeof *x), low, high;
+    REQUIRE(x);
+    for (int i = 0; i < N; i++) x[i] = i % 1000 == 7 ? NAN : (float)uniform(-3, 5);
+    x[77777] = -3.5f, x[N - 1] = 6;
+    nc_pool *pool = nc_pool_create(3);
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        nck_range_f32(x, N, &low, &high, k % 2 ? pool : NULL);
+        CHECK(low == -3.5f && high == 6);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+    nc_pool_destroy(pool);
+    nc_free(x);
 }

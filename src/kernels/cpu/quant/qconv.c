@@ -1,22 +1,22 @@
-/* kernels/cpu/quant/qconv.c: the patches of an image as panels of the integer matrix product, see qconv.h, and the
- * obvious loops beside it. */
+/* kernels/cpu/quant/qconv.c: the patches of an image as rows of the integer product, see qconv.h.
+ *
+ * Rows are handed over as lines (igemm.h): line k has element k of the patches of a block of output places, that is,
+ * for one channel and one tap of the window a piece of the image, copied output row by output row, with x's zero point
+ * where the window hangs over the edge. Where the window is one element that moves by one there is nothing to copy:
+ * channels are lines already. */
 #include "kernels/cpu/quant/qconv.h"
 
-#include "kernels/cpu/quant/qgemm.h"
+#include "base/intmath.h"
 
 #include <string.h>
 
-enum { NR = NCK_QGEMM_NR };
+enum { LANES = 16 };
 
 typedef struct patches {
     const nck_qconv_args *a;
-    const char *x; /* of the image and group */
-    int zero;
+    const uint8_t *x; /* of the image and group */
+    uint8_t zero;
 } patches;
-
-static int int_at(nc_dtype t, const void *p, int64_t i) {
-    return t == NC_INT8 ? ((const int8_t *)p)[i] : ((const uint8_t *)p)[i];
-}
 
 static int64_t product(const int64_t *d, int n) {
     int64_t p = 1;
@@ -24,95 +24,156 @@ static int64_t product(const int64_t *d, int n) {
     return p;
 }
 
-/* Where the window of output place j starts, per spatial dim. */
-static void origin_of(const nck_qconv_args *a, int64_t j, int64_t *origin) {
-    for (int d = a->n_spatial - 1; d >= 0; j /= a->out[d--]) origin[d] = j % a->out[d] * a->stride[d] - a->pad[d];
-}
+static int64_t terms_of(const nck_qconv_args *a) { return a->C / a->group * product(a->window, a->n_spatial); }
 
-/* The offset in a channel of tap `taps` under the window at `origin`; -1: in the padding. */
-static int64_t offset_of(const nck_qconv_args *a, const int64_t *origin, const int64_t *taps) {
-    int64_t at = 0;
-    for (int d = 0; d < a->n_spatial; d++) {
-        int64_t i = origin[d] + taps[d] * a->dilation[d];
+/* ---- lines ---- */
+
+/* The offset in a channel of the input row that tap `taps` sees from the output row of place j; -1: padding. */
+static int64_t row_offset(const nck_qconv_args *a, int64_t j, const int64_t *taps) {
+    int64_t at = 0, step = a->in[a->n_spatial - 1];
+    for (int d = a->n_spatial - 2; d >= 0; j /= a->out[d--]) {
+        int64_t i = j % a->out[d] * a->stride[d] - a->pad[d] + taps[d] * a->dilation[d];
         if (i < 0 || i >= a->in[d]) return -1;
-        at = at * a->in[d] + i;
+        at += i * step;
+        step *= a->in[d];
     }
     return at;
 }
 
-static void taps_of(const nck_qconv_args *a, int64_t k, int64_t *taps) {
-    for (int d = a->n_spatial - 1; d >= 0; k /= a->window[d--]) taps[d] = k % a->window[d];
+/* Places [o, o + n) of one output row: element from + p*stride of the row for place p, zero outside of [0, width). */
+static void copy_run(const uint8_t *row, int64_t from, int64_t stride, int64_t width, int64_t n, uint8_t zero,
+                     uint8_t *to) {
+    int64_t first = from >= 0 ? 0 : nc_min64(n, nc_ceil_div(-from, stride));
+    int64_t end = from >= width ? 0 : nc_min64(n, nc_ceil_div(width - from, stride));
+    end = nc_max64(end, first);
+    memset(to, zero, (size_t)first);
+    if (stride == 1)
+        memcpy(to + first, row + from + first, (size_t)(end - first));
+    else
+        for (int64_t p = first; p < end; p++) to[p] = row[from + p * stride];
+    memset(to + end, zero, (size_t)(n - end));
 }
 
-static void panel(const void *ctx, int64_t k0, int64_t kc, int64_t j0, int64_t lanes, int16_t *dst) {
-    const patches *p = ctx;
+/* One channel and tap for the places [i, i + n). */
+static void copy_line(const patches *p, const uint8_t *channel, const int64_t *taps, int64_t i, int64_t n,
+                      uint8_t *to) {
     const nck_qconv_args *a = p->a;
-    int64_t origin[NR][NC_MAX_RANK], taps[NC_MAX_RANK];
-    int64_t n_taps = product(a->window, a->n_spatial), plane = product(a->in, a->n_spatial);
-    for (int64_t l = 0; l < lanes; l++) origin_of(a, j0 + l, origin[l]);
-    for (int64_t k = 0; k < kc; k++, dst += NR) {
-        const char *x = p->x + (k0 + k) / n_taps * plane;
-        taps_of(a, (k0 + k) % n_taps, taps);
-        for (int64_t l = 0; l < NR; l++) {
-            int64_t at = l < lanes ? offset_of(a, origin[l], taps) : -1;
-            dst[l] = at < 0 ? 0 : (int16_t)(int_at(a->x_type, x, at) - p->zero);
-        }
+    int last = a->n_spatial - 1;
+    int64_t width = a->in[last], out = a->out[last], shift = taps[last] * a->dilation[last] - a->pad[last];
+    for (int64_t done = 0; done < n;) {
+        int64_t o = (i + done) % out, run = nc_min64(out - o, n - done);
+        int64_t row = row_offset(a, (i + done) / out, taps);
+        if (row < 0)
+            memset(to + done, p->zero, (size_t)run);
+        else
+            copy_run(channel + row, o * a->stride[last] + shift, a->stride[last], width, run, p->zero, to + done);
+        done += run;
     }
 }
 
-static void sizes(const nck_qconv_args *a, int64_t *M, int64_t *N, int64_t *K) {
-    *M = a->K / a->group;
-    *N = product(a->out, a->n_spatial);
-    *K = a->C / a->group * product(a->window, a->n_spatial);
+static void patch_lines(const void *ctx, int64_t i, int64_t n, uint8_t *lines) {
+    const patches *p = ctx;
+    const nck_qconv_args *a = p->a;
+    int64_t channels = a->C / a->group, plane = product(a->in, a->n_spatial);
+    int64_t n_taps = product(a->window, a->n_spatial), taps[NC_MAX_RANK];
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t t = 0; t < n_taps; t++, lines += n) {
+            int64_t rest = t;
+            for (int d = a->n_spatial - 1; d >= 0; rest /= a->window[d--]) taps[d] = rest % a->window[d];
+            copy_line(p, p->x + c * plane, taps, i, n, lines);
+        }
 }
 
-size_t nck_qconv_workspace(const nck_qconv_args *a) {
-    int64_t M, N, K;
-    sizes(a, &M, &N, &K);
-    return nck_qgemm_workspace(M, N, K);
+/* ---- the product ---- */
+
+size_t nck_qconv_packed_bytes(const nck_qconv_args *a) {
+    return (size_t)a->group * nck_igemm_packed_b_bytes(terms_of(a), a->K / a->group);
+}
+
+void nck_qconv_pack(const nck_qconv_args *a, void *dst) {
+    int64_t K = terms_of(a), N = a->K / a->group;
+    size_t each = nck_igemm_packed_b_bytes(K, N);
+    for (int64_t g = 0; g < a->group; g++)
+        nck_igemm_pack_b(a->w_type, K, N, (const char *)a->w + g * N * K, 1, K, (char *)dst + (size_t)g * each, NULL);
+}
+
+size_t nck_qconv_workspace(const nck_qconv_args *a, bool packed) {
+    return LANES * nck_igemm_block_bytes(terms_of(a), true) + (packed ? 0 : nck_qconv_packed_bytes(a));
+}
+
+typedef struct qconv_job {
+    const nck_qconv_args *a;
+    const char *w; /* packed */
+    char *room;
+    size_t bytes_lane, bytes_group;
+    int64_t K, N, places, plane, blocks; /* of one image and group; blocks of places */
+    bool in_place;
+} qconv_job;
+
+static bool qconv_in_place(const nck_qconv_args *a) {
+    for (int d = 0; d < a->n_spatial; d++)
+        if (a->window[d] != 1 || a->stride[d] != 1 || a->pad[d] != 0 || a->in[d] != a->out[d]) return false;
+    return true;
+}
+
+/* The product of image i and group g. */
+static nck_igemm_args qconv_product(const qconv_job *j, const patches *p, int64_t i, int64_t g) {
+    const nck_qconv_args *a = j->a;
+    int64_t es = (int64_t)nc_dtype_bytes(a->y.type);
+    nck_igemm_args m = {.M = j->places,
+                        .N = j->N,
+                        .K = j->K,
+                        .a_type = a->x_type,
+                        .b_type = a->w_type,
+                        .a = p->x,
+                        .a_rs = 1,
+                        .a_cs = j->plane,
+                        .lines = j->in_place ? NULL : patch_lines,
+                        .lines_ctx = p,
+                        .a_zero = a->x_zero,
+                        .a_zeros = 1,
+                        .b_packed = j->w + (size_t)g * j->bytes_group,
+                        .b_zero = a->w_zero,
+                        .b_zeros = a->w_zeros > 1 ? j->N : 1,
+                        .out = a->y};
+    if (a->w_zeros > 1) m.b_zero = (const char *)a->w_zero + g * j->N;
+    if (a->y.sum_bias) m.out.sum_bias = a->y.sum_bias + g * j->N;
+    if (a->y.bias) m.out.bias = a->y.bias + g * j->N;
+    if (a->y.b_scales > 1) m.out.b_scale = a->y.b_scale + g * j->N, m.out.b_scales = j->N;
+    m.out.c = (char *)a->y.c + (i * a->K + g * j->N) * j->places * es;
+    m.out.c_rs = 1, m.out.c_cs = j->places;
+    return m;
+}
+
+static void qconv_item(void *ctx, int64_t item) {
+    const qconv_job *j = ctx;
+    const nck_qconv_args *a = j->a;
+    int64_t block = item % j->blocks, g = item / j->blocks % a->group, i = item / j->blocks / a->group;
+    int64_t from = j->places * block / j->blocks, end = j->places * (block + 1) / j->blocks;
+    patches p = {.a = a, .zero = a->x_zero ? *(const uint8_t *)a->x_zero : 0};
+    p.x = (const uint8_t *)a->x + (i * a->group + g) * (a->C / a->group) * j->plane;
+    nck_igemm_args m = qconv_product(j, &p, i, g);
+    nck_igemm_block(&m, from, end - from, j->room + (size_t)nc_parallel_lane() * j->bytes_lane);
 }
 
 void nck_qconv(const nck_qconv_args *a, void *workspace, nc_pool *pool) {
-    int64_t M, N, K, plane = product(a->in, a->n_spatial);
-    sizes(a, &M, &N, &K);
-    patches p = {.a = a, .zero = a->x_zero ? int_at(a->x_type, a->x_zero, 0) : 0};
-    nck_qgemm_args g = {.M = M,
-                        .N = N,
-                        .K = K,
-                        .a_type = a->w_type,
-                        .b_type = a->x_type,
-                        .a_rs = K,
-                        .a_cs = 1,
-                        .panel = panel,
-                        .panel_ctx = &p,
-                        .c_rs = N};
-    for (int64_t i = 0; i < a->N * a->group; i++) {
-        int64_t group = i % a->group;
-        p.x = (const char *)a->x + i * (a->C / a->group) * plane;
-        g.a = (const char *)a->w + group * M * K;
-        g.a_zero = a->w_zero && a->w_zeros > 1 ? (const char *)a->w_zero + group * M : a->w_zero;
-        g.a_zeros = a->w_zeros > 1 ? M : 1;
-        g.c = a->y + i * M * N;
-        nck_qgemm(&g, workspace, pool);
+    qconv_job j = {.a = a,
+                   .w = a->w_packed,
+                   .room = workspace,
+                   .K = terms_of(a),
+                   .N = a->K / a->group,
+                   .places = product(a->out, a->n_spatial),
+                   .plane = product(a->in, a->n_spatial),
+                   .in_place = qconv_in_place(a)};
+    if (a->N * a->K * j.places == 0) return;
+    j.bytes_lane = nck_igemm_block_bytes(j.K, true);
+    j.bytes_group = nck_igemm_packed_b_bytes(j.K, j.N);
+    j.blocks = nc_ceil_div(j.places, nck_igemm_block_rows(j.K));
+    if (j.w == NULL) {
+        char *w = (char *)workspace + LANES * j.bytes_lane;
+        nck_qconv_pack(a, w);
+        j.w = w;
     }
-}
-
-void nck_qconv_ref(const nck_qconv_args *a) {
-    int64_t M, N, K, plane = product(a->in, a->n_spatial), n_taps = product(a->window, a->n_spatial);
-    sizes(a, &M, &N, &K);
-    int zx = a->x_zero ? int_at(a->x_type, a->x_zero, 0) : 0;
-    for (int64_t i = 0; i < a->N * a->K * N; i++) {
-        int64_t j = i % N, m = i / N % a->K, n = i / N / a->K, c0 = m / M * (a->C / a->group), acc = 0;
-        int64_t origin[NC_MAX_RANK], taps[NC_MAX_RANK];
-        int zw = a->w_zero ? int_at(a->w_type, a->w_zero, m % a->w_zeros) : 0;
-        origin_of(a, j, origin);
-        for (int64_t k = 0; k < K; k++) {
-            taps_of(a, k % n_taps, taps);
-            int64_t at = offset_of(a, origin, taps);
-            if (at < 0) continue;
-            acc += (int64_t)(int_at(a->x_type, a->x, (n * a->C + c0 + k / n_taps) * plane + at) - zx) *
-                   (int_at(a->w_type, a->w, m * K + k) - zw);
-        }
-        a->y[i] = (int32_t)(uint32_t)(uint64_t)acc;
-    }
+    pool = nc_pool_for(pool, nc_min64(NC_ALONE, a->N * a->K * j.places) * j.K);
+    nc_parallel_upto(pool, LANES, a->N * a->group * j.blocks, qconv_item, &j);
 }

@@ -1,10 +1,11 @@
-/* kernels/cpu/quant/qconv.h: convolution of 8-bit integers in int32, any number of spatial dims: for each image and
- * group one integer matrix product of the weights and the patches of x. Padding counts as x's zero point. */
+/* kernels/cpu/quant/qconv.h: convolution of 8-bit integers summed in int32, any number of spatial dims, the sums stored
+ * as kernels/cpu/gemm/igemm.h says: for each image and group one integer product of the patches of x (rows) and the
+ * weights (columns). Padding counts as x's zero point. */
 #ifndef NCK_QUANT_QCONV_H
 #define NCK_QUANT_QCONV_H
 
 #include "base/shape.h"
-#include "base/threads.h"
+#include "kernels/cpu/gemm/igemm.h"
 
 typedef struct nck_qconv_args {
     int n_spatial;
@@ -15,13 +16,18 @@ typedef struct nck_qconv_args {
     const void *x;                                                        /* (N, C, in...), dense */
     const void *x_zero;                                                   /* one number; NULL: 0 */
     const void *w;                                                        /* (K, C/group, window...), dense */
+    const void *w_packed;                                                 /* from nck_qconv_pack; NULL: w is read */
     const void *w_zero;                                                   /* one number, or one per K; NULL: 0 */
     int64_t w_zeros;
-    int32_t *y; /* (N, K, out...), dense */
+    nck_igemm_out
+        y; /* c is (N, K, out...), dense: strides are not read. A is x, with one scale; B is w, columns are K */
 } nck_qconv_args;
 
-size_t nck_qconv_workspace(const nck_qconv_args *a);
+size_t nck_qconv_packed_bytes(const nck_qconv_args *a);
+void nck_qconv_pack(const nck_qconv_args *a, void *dst); /* reads w, its type, and the sizes of weights */
+
+size_t nck_qconv_workspace(const nck_qconv_args *a, bool packed); /* grows with each size */
 void nck_qconv(const nck_qconv_args *a, void *workspace, nc_pool *pool);
-void nck_qconv_ref(const nck_qconv_args *a);
+void nck_qconv_ref(const nck_qconv_args *a); /* reads w; stores int32 */
 
 #endif

@@ -1,0 +1,315 @@
+/* kernels/cpu/gemm/igemm.c: blocking, packing and threads of the 8-bit product; see igemm.h for what it computes and
+ * igemm_kernel.h for what a panel is.
+ *
+ * Integer sums need no cuts of K: a tile goes through all of it in registers and is stored once. Packed B is its panels
+ * of nr columns, each with all of K, then the sums of all columns, then for each panel and block of terms whether
+ * neighbours may be added in 16 bits. Items are tiles of rows by columns. With many rows an item packs its own, and
+ * does all columns; with few, all of A is packed first.
+ *
+ * An example: M 128, N 768, K 768 with tiles of 12 by 32: 11 panels of rows, 24 of columns. Two threads want 8 items,
+ * each of all rows and 3 panels of columns. */
+#include "kernels/cpu/gemm/igemm.h"
+
+#include "base/intmath.h"
+#include "kernels/cpu/gemm/igemm_kernel.h"
+#include "kernels/cpu/isa.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LANES = 16,            /* most threads where items pack A */
+    BLOCK_ROWS = 96,       /* most rows that an item packs */
+    BLOCK_BYTES = 1 << 17, /* and most bytes, but for one panel */
+    ITEMS = 4,             /* for each thread */
+    TILE_WORK = 1 << 19,   /* multiply-adds of the smallest item worth a thread */
+    ALONE_WORK = 1 << 18   /* of a product that wakes no thread */
+};
+
+typedef struct igemm_run {
+    const nck_igemm_args *g;
+    const nck_igemm_table *u;
+    const uint8_t *b; /* packed */
+    char *a_pack;     /* all of A, or a block for each lane */
+    int64_t row_tiles, column_tiles, panels;
+    size_t bytes_lane;
+} igemm_run;
+
+static const nck_igemm_table *igemm_unit(void) { return nck_isa_get()->igemm; }
+
+static int64_t igemm_terms(const nck_igemm_table *u, int64_t K) { return nc_round_up(K, u->group); }
+
+/* ---- packed B ---- */
+
+typedef struct packed_b {
+    uint8_t *panels;
+    int32_t *sums;  /* (panels * nr) */
+    uint8_t *exact; /* (panels, blocks) */
+    int64_t bytes_panel, blocks;
+} packed_b;
+
+static size_t igemm_layout_b(const nck_igemm_table *u, int64_t K, int64_t N, void *at, packed_b *p) {
+    int64_t panels = nc_ceil_div(N, u->nr);
+    p->bytes_panel = igemm_terms(u, K) * u->nr;
+    p->blocks = nc_ceil_div(K, NCK_IGEMM_BLOCK);
+    size_t sums = nc_align64((size_t)(panels * p->bytes_panel) + NCK_IGEMM_OVERREAD);
+    size_t exact = sums + nc_align64((size_t)(panels * u->nr) * sizeof(int32_t));
+    p->panels = at;
+    p->sums = (int32_t *)((char *)at + sums);
+    p->exact = (uint8_t *)at + exact;
+    return exact + nc_align64((size_t)(panels * p->blocks));
+}
+
+size_t nck_igemm_packed_b_bytes(int64_t K, int64_t N) {
+    packed_b p;
+    return igemm_layout_b(igemm_unit(), K, N, NULL, &p);
+}
+
+/* Elements of a type that the panel does not hold are moved by 128. */
+static uint8_t igemm_flip(nc_dtype t, bool is_signed) { return (t == NC_INT8) == is_signed ? 0 : 0x80; }
+
+/* Are neighbouring products of n bytes, whole groups, exact in 16 bits? */
+static bool igemm_is_exact(const nck_igemm_table *u, const int8_t *b, int64_t n) {
+    int most = 0;
+    for (int64_t i = 0; i + 1 < n; i += 2) {
+        int pair = abs(b[i]) + abs(b[i + 1]);
+        most = pair > most ? pair : most;
+    }
+    return most <= u->pair_limit;
+}
+
+typedef struct pack_job {
+    const nck_igemm_table *u;
+    nc_dtype type;
+    int64_t K, N, rs, cs;
+    const uint8_t *b;
+    packed_b to;
+} pack_job;
+
+static void igemm_pack_panel(void *ctx, int64_t p) {
+    const pack_job *j = ctx;
+    const nck_igemm_table *u = j->u;
+    int64_t first = p * u->nr, groups = nc_ceil_div(j->K, u->group), block = (int64_t)NCK_IGEMM_BLOCK * u->nr;
+    uint8_t *dst = j->to.panels + p * j->to.bytes_panel;
+    u->pack(j->K, nc_min64(u->nr, j->N - first), u->nr, j->b + first * j->cs, j->cs, j->rs, igemm_flip(j->type, true),
+            dst);
+    int32_t sums[NCK_IGEMM_MAX_NR];
+    u->sums(groups, u->nr, dst, false, sums);
+    memcpy(j->to.sums + first, sums, (size_t)u->nr * sizeof *sums);
+    for (int64_t k = 0; k < j->to.blocks; k++)
+        j->to.exact[p * j->to.blocks + k] =
+            u->pair_limit >= 256 ||
+            igemm_is_exact(u, (const int8_t *)dst + k * block, nc_min64(block, j->to.bytes_panel - k * block));
+}
+
+void nck_igemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst,
+                      nc_pool *pool) {
+    pack_job j = {.u = igemm_unit(), .type = type, .K = K, .N = N, .b = b, .rs = rs, .cs = cs};
+    (void)igemm_layout_b(j.u, K, N, dst, &j.to);
+    nc_parallel(nc_pool_for(pool, K * N), nc_ceil_div(N, j.u->nr), igemm_pack_panel, &j);
+}
+
+/* ---- rows of A ---- */
+
+/* Panels of equal height: 25 rows with at most 12 are 8, 8 and 9. */
+static int64_t igemm_row_at(int64_t rows, int64_t panels, int64_t p) { return rows * p / panels; }
+
+/* Rows [i, i + n) as panels. lines: room for them where A comes from a function, else NULL. */
+static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *dst, uint8_t *lines) {
+    const nck_igemm_args *g = r->g;
+    int64_t panels = nc_ceil_div(n, r->u->mr), terms = igemm_terms(r->u, g->K);
+    int64_t rs = lines != NULL ? 1 : g->a_rs, cs = lines != NULL ? n : g->a_cs;
+    const uint8_t *from = lines != NULL ? lines : (const uint8_t *)g->a + i * rs;
+    if (lines != NULL) g->lines(g->lines_ctx, i, n, lines);
+    for (int64_t p = 0; p < panels; p++) {
+        int64_t at = igemm_row_at(n, panels, p), rows = igemm_row_at(n, panels, p + 1) - at;
+        r->u->pack(g->K, rows, rows, from + at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed), dst + at * terms);
+    }
+}
+
+/* ---- zero points ---- */
+
+static int32_t igemm_zero(nc_dtype t, const void *zero, int64_t n, int64_t i, bool is_signed) {
+    int32_t z = zero == NULL ? 0 : t == NC_INT8 ? ((const int8_t *)zero)[i % n] : ((const uint8_t *)zero)[i % n];
+    return z + (igemm_flip(t, is_signed) == 0 ? 0 : t == NC_INT8 ? 128 : -128);
+}
+
+/* As of the packed elements; says whether one is not 0. */
+static bool igemm_b_zeros(const igemm_run *r, int64_t p, int32_t *zeros) {
+    const nck_igemm_args *g = r->g;
+    int nr = r->u->nr;
+    bool any = false;
+    for (int64_t j = 0; j < nr; j++) {
+        zeros[j] = igemm_zero(g->b_type, g->b_zero, g->b_zeros, nc_min64(p * nr + j, g->N - 1), true);
+        any |= zeros[j] != 0;
+    }
+    return any;
+}
+
+static bool igemm_a_zeros(const igemm_run *r, int64_t i, int64_t rows, int32_t *zeros) {
+    const nck_igemm_args *g = r->g;
+    bool any = false;
+    for (int64_t k = 0; k < rows; k++) {
+        zeros[k] = igemm_zero(g->a_type, g->a_zero, g->a_zeros, i + k, r->u->a_signed);
+        any |= zeros[k] != 0;
+    }
+    return any;
+}
+
+/* ---- products ---- */
+
+typedef struct panel_columns {
+    const int8_t *b;
+    const uint8_t *exact;
+    const int32_t *sum;
+    int32_t zero[NCK_IGEMM_MAX_NR];
+    bool any_zero;
+    int64_t j;
+} panel_columns;
+
+/* A panel of `rows` rows from i on with the columns c. */
+static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, const panel_columns *c) {
+    const nck_igemm_args *g = r->g;
+    _Alignas(64) int32_t acc[NCK_IGEMM_MAX_MR * NCK_IGEMM_MAX_NR];
+    int32_t zero[NCK_IGEMM_MAX_MR], rest[NCK_IGEMM_MAX_MR] = {0};
+    int64_t groups = nc_ceil_div(g->K, r->u->group);
+    r->u->micro[rows](groups, a, c->b, c->exact, acc);
+    bool any = igemm_a_zeros(r, i, rows, zero);
+    if (c->any_zero) { /* once per tile: little beside the product */
+        r->u->sums(groups, rows, a, true, rest);
+        for (int64_t k = 0; k < rows; k++) rest[k] = (int32_t)((uint32_t)rest[k] - (uint32_t)g->K * (uint32_t)zero[k]);
+    }
+    r->u->store(&(nck_igemm_tile){.acc = acc,
+                                  .rows = rows,
+                                  .cols = nc_min64(r->u->nr, g->N - c->j),
+                                  .i = i,
+                                  .j = c->j,
+                                  .shifted = any || c->any_zero,
+                                  .a_zero = zero,
+                                  .a_rest = rest,
+                                  .b_sum = c->sum,
+                                  .b_zero = c->zero,
+                                  .out = &g->out});
+}
+
+/* The packed rows [i, i + n) with panels [p, end) of columns. */
+static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8_t *a, int64_t p, int64_t end) {
+    int64_t panels = nc_ceil_div(n, r->u->mr), terms = igemm_terms(r->u, r->g->K);
+    packed_b b;
+    (void)igemm_layout_b(r->u, r->g->K, r->g->N, (void *)(uintptr_t)r->b, &b);
+    for (; p < end; p++) {
+        panel_columns c = {.b = (const int8_t *)b.panels + p * b.bytes_panel,
+                           .exact = b.exact + p * b.blocks,
+                           .sum = b.sums + p * r->u->nr,
+                           .j = p * r->u->nr};
+        c.any_zero = igemm_b_zeros(r, p, c.zero);
+        for (int64_t q = 0; q < panels; q++) {
+            int64_t at = igemm_row_at(n, panels, q);
+            igemm_tile(r, i + at, igemm_row_at(n, panels, q + 1) - at, a + at * terms, &c);
+        }
+    }
+}
+
+int64_t nck_igemm_block_rows(int64_t K) {
+    const nck_igemm_table *u = igemm_unit();
+    int64_t rows = BLOCK_BYTES / nc_max64(1, igemm_terms(u, K)) / u->mr * u->mr;
+    return nc_max64(u->mr, nc_min64(BLOCK_ROWS / u->mr * u->mr, rows));
+}
+
+static size_t igemm_rows_bytes(const nck_igemm_table *u, int64_t rows, int64_t K) {
+    return nc_align64((size_t)(rows * igemm_terms(u, K)) + NCK_IGEMM_OVERREAD);
+}
+
+/* The least and the largest block have room: fewer rows where K is larger make the bytes of a block go up and down. */
+size_t nck_igemm_block_bytes(int64_t K, bool lines) {
+    const nck_igemm_table *u = igemm_unit();
+    size_t one = igemm_rows_bytes(u, u->mr, K), most = (size_t)BLOCK_BYTES + NCK_IGEMM_OVERREAD;
+    size_t bytes = one > most ? one : nc_min_size(igemm_rows_bytes(u, BLOCK_ROWS, K), nc_align64(most));
+    return bytes * (lines ? 2 : 1);
+}
+
+void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, void *room) {
+    igemm_run r = {.g = g, .u = igemm_unit(), .b = g->b_packed};
+    uint8_t *lines = g->lines != NULL ? (uint8_t *)room + nck_igemm_block_bytes(g->K, false) : NULL;
+    igemm_pack_block(&r, i, n, room, lines);
+    igemm_multiply(&r, i, n, room, 0, nc_ceil_div(g->N, r.u->nr));
+}
+
+/* ---- the whole product ---- */
+
+/* All of A is packed first where that takes no more room than a block for each lane. */
+static bool igemm_is_shared(const nck_igemm_table *u, int64_t M, int64_t K) {
+    return igemm_rows_bytes(u, M, K) <= LANES * nck_igemm_block_bytes(K, false);
+}
+
+size_t nck_igemm_workspace(int64_t M, int64_t N, int64_t K, bool b_packed, bool lines) {
+    size_t blocks = LANES * nck_igemm_block_bytes(K, lines), all = igemm_rows_bytes(igemm_unit(), M, K);
+    return (lines ? blocks : nc_min_size(all, blocks)) + (b_packed ? 0 : nck_igemm_packed_b_bytes(K, N));
+}
+
+static void igemm_block_item(void *ctx, int64_t item) {
+    const igemm_run *r = ctx;
+    int64_t M = r->g->M, i = igemm_row_at(M, r->row_tiles, item), n = igemm_row_at(M, r->row_tiles, item + 1) - i;
+    nck_igemm_args g = *r->g;
+    g.b_packed = r->b;
+    nck_igemm_block(&g, i, n, r->a_pack + (size_t)nc_parallel_lane() * r->bytes_lane);
+}
+
+/* Rows of a tile are whole panels of the pack, which spreads the rows of one tile evenly. */
+static int64_t igemm_tile_row(const igemm_run *r, int64_t tile) {
+    int64_t all = nc_ceil_div(r->g->M, r->u->mr);
+    return nc_min64(r->g->M, igemm_row_at(all, r->row_tiles, tile) * r->u->mr);
+}
+
+static void igemm_pack_item(void *ctx, int64_t tile) {
+    const igemm_run *r = ctx;
+    int64_t i = igemm_tile_row(r, tile), n = igemm_tile_row(r, tile + 1) - i;
+    igemm_pack_block(r, i, n, (uint8_t *)r->a_pack + i * igemm_terms(r->u, r->g->K), NULL);
+}
+
+static void igemm_tile_item(void *ctx, int64_t item) {
+    const igemm_run *r = ctx;
+    int64_t tile = item % r->row_tiles, column = item / r->row_tiles;
+    int64_t i = igemm_tile_row(r, tile), n = igemm_tile_row(r, tile + 1) - i;
+    igemm_multiply(r, i, n, (const uint8_t *)r->a_pack + i * igemm_terms(r->u, r->g->K),
+                   igemm_row_at(r->panels, r->column_tiles, column),
+                   igemm_row_at(r->panels, r->column_tiles, column + 1));
+}
+
+static int64_t igemm_wanted_items(const nck_igemm_args *g, int threads) {
+    int64_t most = threads > 1 ? (int64_t)ITEMS * threads : 1;
+    double work = (double)g->M * (double)g->N * (double)g->K / TILE_WORK;
+    return work < (double)most ? nc_max64(1, (int64_t)work) : most;
+}
+
+static void igemm_run_shared(igemm_run *r, nc_pool *pool) {
+    int64_t wanted = igemm_wanted_items(r->g, nc_pool_threads(pool)), mr = r->u->mr;
+    r->row_tiles = nc_ceil_div(r->g->M, nck_igemm_block_rows(r->g->K));
+    r->column_tiles = nc_min64(r->panels, nc_max64(1, nc_ceil_div(wanted, r->row_tiles)));
+    if (r->row_tiles * r->column_tiles < wanted)
+        r->row_tiles = nc_min64(nc_ceil_div(wanted, r->column_tiles), nc_ceil_div(r->g->M, mr));
+    nc_parallel(pool, r->row_tiles, igemm_pack_item, r);
+    nc_parallel(pool, r->row_tiles * r->column_tiles, igemm_tile_item, r);
+}
+
+static bool igemm_is_alone(const nck_igemm_args *g) { return (double)g->M * (double)g->N * (double)g->K < ALONE_WORK; }
+
+void nck_igemm(const nck_igemm_args *g, void *workspace, nc_pool *pool) {
+    igemm_run r = {.g = g, .u = igemm_unit(), .a_pack = workspace, .b = g->b_packed};
+    if (g->M <= 0 || g->N <= 0) return;
+    if (igemm_is_alone(g)) pool = NULL;
+    if (r.b == NULL) {
+        size_t bytes = nck_igemm_packed_b_bytes(g->K, g->N);
+        nck_igemm_pack_b(g->b_type, g->K, g->N, g->b, g->b_rs, g->b_cs, workspace, pool);
+        r.b = workspace;
+        r.a_pack += bytes;
+    }
+    r.panels = nc_ceil_div(g->N, r.u->nr);
+    if (g->lines == NULL && igemm_is_shared(r.u, g->M, g->K)) {
+        igemm_run_shared(&r, pool);
+        return;
+    }
+    r.bytes_lane = nck_igemm_block_bytes(g->K, g->lines != NULL);
+    r.row_tiles = nc_ceil_div(g->M, nck_igemm_block_rows(g->K));
+    nc_parallel_upto(pool, LANES, r.row_tiles, igemm_block_item, &r);
+}

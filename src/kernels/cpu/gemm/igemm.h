@@ -1,0 +1,67 @@
+/* kernels/cpu/gemm/igemm.h: (A - za) (M,K) times (B - zb) (K,N) of 8-bit integers, summed in int32, which wraps; stored
+ * as they are, as numbers, or quantized again, while a tile of them is in the cache.
+ *
+ * The sums are exact on every ISA, so neither cuts nor threads nor ISA show in them. za is one number or one per row,
+ * zb one or one per column. C overlaps neither A nor B; workspace and packed B are 64-byte aligned, A and B need no
+ * alignment. A may be given by a function instead: convolutions read their patches so (quant/qconv.c). */
+#ifndef NCK_IGEMM_H
+#define NCK_IGEMM_H
+
+#include "base/dtype.h"
+#include "base/threads.h"
+
+/* lines[k*n + r] = A[i + r][k] for all K terms and n rows: rows of A as lines of n bytes. */
+typedef void nck_igemm_lines(const void *ctx, int64_t i, int64_t n, uint8_t *lines);
+
+/* What becomes of the sum s of row i and column j, with s' = s + sum_bias[j], a = a_scale[i % a_scales] and
+ * b = b_scale[j % b_scales]:
+ * NC_INT32: s'. NC_FLOAT: s' * (a * b) + bias[j], in f32. NC_UINT8, NC_INT8: s' * (a * b / y_scale), in f32, rounded to
+ * nearest even, plus y_zero, saturated; NaN counts as 0. */
+typedef struct nck_igemm_out {
+    nc_dtype type;
+    void *c; /* (M,N) */
+    int64_t c_rs, c_cs;
+    const int32_t *sum_bias; /* (N), NULL: none */
+    const float *a_scale, *b_scale;
+    int64_t a_scales, b_scales;
+    const float *bias; /* (N), NULL: none */
+    float y_scale;
+    int y_zero;
+} nck_igemm_out;
+
+typedef struct nck_igemm_args {
+    int64_t M, N, K;
+    nc_dtype a_type, b_type; /* NC_INT8 or NC_UINT8 */
+    const void *a;           /* (M,K) */
+    int64_t a_rs, a_cs;
+    nck_igemm_lines *lines; /* NULL: a is read */
+    const void *lines_ctx;
+    const void *a_zero; /* of a_type; row i has a_zero[i % a_zeros]; NULL: 0 */
+    int64_t a_zeros;
+    const void *b; /* (K,N); not read when b_packed is given */
+    int64_t b_rs, b_cs;
+    const void *b_packed; /* from nck_igemm_pack_b, else NULL */
+    const void *b_zero;   /* of b_type; column j has b_zero[j % b_zeros]; NULL: 0 */
+    int64_t b_zeros;
+    nck_igemm_out out;
+} nck_igemm_args;
+
+/* Grows with each size. `lines`: A comes from a function. */
+size_t nck_igemm_workspace(int64_t M, int64_t N, int64_t K, bool b_packed, bool lines);
+void nck_igemm(const nck_igemm_args *g, void *workspace, nc_pool *pool);
+
+/* For callers with a parallel loop of their own: the most rows worth doing together, the room that one thread needs,
+ * and the product of rows [i, i + n) with all columns; B is packed. */
+int64_t nck_igemm_block_rows(int64_t K);
+size_t nck_igemm_block_bytes(int64_t K, bool lines);
+void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, void *room);
+
+/* The packed form belongs to the ISA in use; it is not a file format. It has the sums of columns too. */
+size_t nck_igemm_packed_b_bytes(int64_t K, int64_t N);
+void nck_igemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst,
+                      nc_pool *pool);
+
+/* Three loops in int64. Reads a and b. */
+void nck_igemm_ref(const nck_igemm_args *g);
+
+#endif

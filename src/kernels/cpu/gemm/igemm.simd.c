@@ -1,0 +1,248 @@
+/* kernels/cpu/gemm/igemm.simd.c: packing, micro-kernels and the store of a tile of 8-bit products, for each ISA; see
+ * igemm_kernel.h. igemm_dot.h says what a dot product of a group of terms is here; the rest is written once.
+ *
+ * A tile of MR rows and NV vectors of columns stays in registers over all of K. The group of a row is one splatted
+ * word, the groups of the columns lie side by side in a vector. */
+#include "kernels/cpu/gemm/igemm_kernel.h"
+#include "kernels/cpu/gemm/igemm_dot.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/unroll.h"
+
+#include <string.h>
+
+enum { NR = NV * VL, BLOCK_GROUPS = NCK_IGEMM_BLOCK / GROUP };
+_Static_assert((int)NR <= NCK_IGEMM_MAX_NR && (int)MR <= NCK_IGEMM_MAX_MR, "a tile fits");
+
+#define ALWAYS __attribute__((always_inline)) static inline
+
+/* ---- products ---- */
+
+#ifdef DOT_SQUARES
+#include "kernels/cpu/gemm/igemm_squares.inc"
+#else
+/* n groups. wide: neighbouring products may not be added in int16. */
+ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, const int8_t *b, vi acc[MR][NV]) {
+    for (; n > 0; n--, a += rows * GROUP, b += NR * GROUP) {
+        vi col[NV];
+        UNROLL
+        for (int v = 0; v < NV; v++) col[v] = vi_load(b + v * VL * GROUP);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vi row = vi_splat(a + r * GROUP);
+            UNROLL
+            for (int v = 0; v < NV; v++)
+                acc[r][v] = wide ? vi_dot_wide(acc[r][v], row, col[v]) : vi_dot(acc[r][v], row, col[v]);
+        }
+    }
+}
+
+/* rows is a constant where inlined. */
+ALWAYS void igemm_micro(int rows, int64_t groups, const uint8_t *a, const int8_t *b, const uint8_t *exact,
+                        int32_t *out) {
+    vi acc[MR][NV];
+    UNROLL
+    for (int r = 0; r < rows; r++) UNROLL
+    for (int v = 0; v < NV; v++) acc[r][v] = vi_zero();
+#if PAIR_LIMIT < 256
+    for (; groups > 0; groups -= BLOCK_GROUPS, a += BLOCK_GROUPS * rows * GROUP, b += BLOCK_GROUPS * NR * GROUP) {
+        int64_t n = groups < BLOCK_GROUPS ? groups : BLOCK_GROUPS;
+        if (*exact++)
+            igemm_groups(rows, false, n, a, b, acc);
+        else
+            igemm_groups(rows, true, n, a, b, acc);
+    }
+#else
+    (void)exact;
+    igemm_groups(rows, false, groups, a, b, acc);
+#endif
+    UNROLL
+    for (int r = 0; r < rows; r++) UNROLL
+    for (int v = 0; v < NV; v++) vi_store(out + r * NR + v * VL, acc[r][v]);
+}
+#endif
+
+#define MICRO(rows)                                                                                         \
+    static void igemm_micro_##rows(int64_t groups, const uint8_t *a, const int8_t *b, const uint8_t *exact, \
+                                   int32_t *acc) {                                                          \
+        igemm_micro(rows, groups, a, b, exact, acc);                                                        \
+    }
+EACH_ROWS(MICRO)
+#undef MICRO
+
+/* ---- packing ---- */
+
+/* Terms that lie side by side: the group of a lane is one word of memory. */
+static void igemm_pack_terms(int64_t groups, int64_t lanes, int64_t width, const uint8_t *src, int64_t ls,
+                             uint64_t flip, uint8_t *dst) {
+    for (int64_t l = 0; l < lanes; l++) {
+        const uint8_t *from = src + l * ls;
+        uint8_t *to = dst + l * GROUP;
+        for (int64_t g = 0; g < groups; g++, from += GROUP, to += width * GROUP) {
+            group_word w;
+            memcpy(&w, from, GROUP);
+            w ^= (group_word)flip;
+            memcpy(to, &w, GROUP);
+        }
+    }
+}
+
+/* Lanes that lie side by side, in lines ks apart: the lines of a group are shuffled together. */
+static void igemm_pack_lines(int64_t groups, int64_t lanes, int64_t width, const uint8_t *src, int64_t ks, uint8_t flip,
+                             uint8_t *dst) {
+    for (int64_t g = 0; g < groups; g++, src += GROUP * ks, dst += width * GROUP) {
+        int64_t l = 0;
+        for (; l + 16 <= lanes; l += 16) lines_16(src + l, ks, flip, dst + l * GROUP);
+        for (; l + FEW <= lanes; l += FEW) lines_few(src + l, ks, flip, dst + l * GROUP);
+        for (; l < lanes; l++)
+            for (int t = 0; t < GROUP; t++) dst[l * GROUP + t] = src[t * ks + l] ^ flip;
+    }
+}
+
+static void igemm_pack_each(int64_t K, int64_t lanes, int64_t width, const uint8_t *src, int64_t ls, int64_t ks,
+                            uint8_t flip, uint8_t *dst) {
+    for (int64_t k = 0; k < K; k += GROUP, dst += width * GROUP)
+        for (int64_t l = 0; l < lanes; l++)
+            for (int t = 0; t < GROUP; t++)
+                dst[l * GROUP + t] = k + t < K ? (uint8_t)(src[l * ls + (k + t) * ks] ^ flip) : 0;
+}
+
+static void igemm_pack(int64_t K, int64_t lanes, int64_t width, const uint8_t *src, int64_t ls, int64_t ks,
+                       uint8_t flip, uint8_t *dst) {
+    int64_t groups = (ls == 1 || ks == 1) ? K / GROUP : 0, done = groups * GROUP;
+    if (lanes < width) memset(dst, 0, (size_t)((K + GROUP - 1) / GROUP * GROUP * width));
+    if (ks == 1)
+        igemm_pack_terms(groups, lanes, width, src, ls, flip * 0x0101010101010101u, dst);
+    else if (ls == 1)
+        igemm_pack_lines(groups, lanes, width, src, ks, flip, dst);
+    igemm_pack_each(K - done, lanes, width, src + done * ks, ls, ks, flip, dst + done * width);
+}
+
+/* Reads up to a vector behind the panel's last lane. */
+static void igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums) {
+    uint8_t ones[GROUP];
+    memset(ones, 1, sizeof ones);
+    for (int64_t l = 0; l < width; l += SUM_LANES) {
+        int32_t lanes[SUM_LANES];
+        igemm_sum_lanes(groups, width * GROUP, panel + l * GROUP, a, ones, lanes);
+        memcpy(sums + l, lanes, (size_t)(width - l < SUM_LANES ? width - l : SUM_LANES) * sizeof *sums);
+    }
+}
+
+/* ---- the store ---- */
+
+/* Loops over all NR columns, so that compilers know how many there are; what lies behind the last is never stored. */
+static void igemm_true_sums(const nck_igemm_tile *t, int64_t r, const uint32_t *restrict bias, uint32_t *restrict s) {
+    memcpy(s, t->acc + r * NR, NR * sizeof *s);
+    if (t->shifted) {
+        uint32_t za = (uint32_t)t->a_zero[r], rest = (uint32_t)t->a_rest[r];
+        const uint32_t *restrict sum = (const uint32_t *)t->b_sum, *restrict zb = (const uint32_t *)t->b_zero;
+        for (int j = 0; j < NR; j++) s[j] -= za * sum[j] + rest * zb[j];
+    }
+    for (int j = 0; j < NR; j++) s[j] += bias[j];
+}
+
+static void igemm_to_numbers(const int32_t *restrict s, const float *restrict scale, const float *restrict bias,
+                             float *restrict y) {
+    for (int j = 0; j < NR; j++) y[j] = (float)s[j] * scale[j] + bias[j];
+}
+
+static void igemm_scaled(const int32_t *restrict s, const float *restrict scale, float *restrict y) {
+    for (int j = 0; j < NR; j++) y[j] = (float)s[j] * scale[j];
+}
+
+/* Rounds by adding 1.5 * 2^23, which leaves no room for a fraction. */
+static void igemm_to_codes(const int32_t *restrict s, const float *restrict scale, int zero, int low,
+                           uint8_t *restrict y) {
+    int32_t v[NR];
+    float q[NR];
+    for (int j = 0; j < NR; j++) q[j] = (float)s[j] * scale[j];
+    for (int j = 0; j < NR; j++) q[j] = q[j] == q[j] ? q[j] : 0;
+    for (int j = 0; j < NR; j++) q[j] = q[j] < -65536 ? -65536 : q[j];
+    for (int j = 0; j < NR; j++) q[j] = q[j] > 65536 ? 65536 : q[j];
+    for (int j = 0; j < NR; j++) v[j] = (int32_t)((q[j] + 0x1.8p23f) - 0x1.8p23f);
+    for (int j = 0; j < NR; j++) {
+        int32_t c = v[j] + zero;
+        c = c < low ? low : c;
+        v[j] = c > low + 255 ? low + 255 : c;
+    }
+    for (int j = 0; j < NR; j++) y[j] = (uint8_t)v[j];
+}
+
+typedef struct tile_columns {
+    uint32_t sum_bias[NR];
+    float b_scale[NR], scale[NR], bias[NR];
+} tile_columns;
+
+static void igemm_read_columns(const nck_igemm_tile *t, tile_columns *c) {
+    const nck_igemm_out *o = t->out;
+    memset(c, 0, sizeof *c);
+    for (int64_t j = 0; j < t->cols; j++) {
+        if (o->sum_bias) c->sum_bias[j] = (uint32_t)o->sum_bias[t->j + j];
+        if (o->type == NC_INT32) continue;
+        c->b_scale[j] = o->b_scale[(t->j + j) % o->b_scales];
+        if (o->bias) c->bias[j] = o->bias[t->j + j];
+    }
+}
+
+static void igemm_read_row(const nck_igemm_tile *t, int64_t r, tile_columns *c) {
+    const nck_igemm_out *o = t->out;
+    if (o->type == NC_INT32 || (r > 0 && o->a_scales == 1)) return;
+    float a = o->a_scale[(t->i + r) % o->a_scales], y = o->type == NC_FLOAT ? 1 : o->y_scale;
+    for (int j = 0; j < NR; j++) c->scale[j] = a * c->b_scale[j] / y;
+}
+
+/* One row as it is stored, NR elements. */
+static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, tile_columns *c, void *row) {
+    int32_t s[NR];
+    igemm_read_row(t, r, c);
+    igemm_true_sums(t, r, c->sum_bias, (uint32_t *)s);
+    if (t->out->type == NC_INT32)
+        memcpy(row, s, sizeof s);
+    else if (t->out->type == NC_FLOAT && t->out->bias)
+        igemm_to_numbers(s, c->scale, c->bias, row);
+    else if (t->out->type == NC_FLOAT)
+        igemm_scaled(s, c->scale, row);
+    else
+        igemm_to_codes(s, c->scale, t->out->y_zero, t->out->type == NC_INT8 ? -128 : 0, row);
+}
+
+/* rows is (rows, NR) of bytes or words; c's rows lie c_rs apart, its columns c_cs. */
+static void igemm_scatter(const nck_igemm_tile *t, const void *rows, bool bytes) {
+    const nck_igemm_out *o = t->out;
+    for (int64_t j = 0; j < t->cols; j++) {
+        int64_t at = t->i * o->c_rs + (t->j + j) * o->c_cs;
+        for (int64_t r = 0; r < t->rows; r++, at += o->c_rs) {
+            if (bytes)
+                ((uint8_t *)o->c)[at] = ((const uint8_t *)rows)[r * NR + j];
+            else
+                ((uint32_t *)o->c)[at] = ((const uint32_t *)rows)[r * NR + j];
+        }
+    }
+}
+
+static void igemm_store(const nck_igemm_tile *t) {
+    const nck_igemm_out *o = t->out;
+    bool bytes = o->type == NC_INT8 || o->type == NC_UINT8;
+    int64_t es = bytes ? 1 : 4;
+    tile_columns c;
+    uint32_t rows[MR * NR];
+    igemm_read_columns(t, &c);
+    for (int64_t r = 0; r < t->rows; r++) {
+        char *row = (char *)rows + (o->c_cs == 1 ? 0 : r * NR * es);
+        igemm_finish_row(t, r, &c, row);
+        if (o->c_cs == 1) memcpy((char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, row, (size_t)(t->cols * es));
+    }
+    if (o->c_cs != 1) igemm_scatter(t, rows, bytes);
+}
+
+#define MICRO(rows) [rows] = igemm_micro_##rows,
+extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
+const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
+                                                  .nr = NR,
+                                                  .group = GROUP,
+                                                  .a_signed = A_SIGNED,
+                                                  .pair_limit = PAIR_LIMIT,
+                                                  .micro = {EACH_ROWS(MICRO)},
+                                                  .pack = igemm_pack,
+                                                  .sums = igemm_sums,
+                                                  .store = igemm_store};

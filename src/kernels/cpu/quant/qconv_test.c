@@ -1,0 +1,166 @@
+/* kernels/cpu/quant/qconv_test.c: the integer convolution against the obvious loops, on every ISA: groups, strides,
+ * dilations, padding, one to three dims, packed weights, sums quantized again, threads. */
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/quant/qconv.h"
+
+#include "base/mem.h"
+#include "tests/check.h"
+
+#include <math.h>
+
+static uint8_t *bytes_of(int64_t n, uint32_t seed) {
+    uint8_t *p = nc_alloc((size_t)n + 1);
+    for (int64_t i = 0; i < n && p; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        p[i] = (uint8_t)(seed >> 21);
+    }
+    return p;
+}
+
+static const nck_qconv_args convs[] = {
+    {.n_spatial = 2,
+     .N = 2,
+     .C = 3,
+     .K = 5,
+     .group = 1,
+     .in = {7, 9},
+     .out = {7, 5},
+     .window = {3, 3},
+     .stride = {1, 2},
+     .dilation = {1, 1},
+     .pad = {1, 1},
+     .w_zeros = 1},
+    {.n_spatial = 1,
+     .N = 1,
+     .C = 4,
+     .K = 6,
+     .group = 2,
+     .in = {37},
+     .out = {33},
+     .window = {3},
+     .stride = {1},
+     .dilation = {2},
+     .pad = {0},
+     .w_zeros = 6},
+    {.n_spatial = 3,
+     .N = 1,
+     .C = 2,
+     .K = 2,
+     .group = 2,
+     .in = {3, 4, 5},
+     .out = {3, 4, 6},
+     .window = {2, 1, 2},
+     .stride = {1, 1, 1},
+     .dilation = {1, 1, 1},
+     .pad = {1, 0, 1},
+     .w_zeros = 2},
+    {.n_spatial = 2,
+     .N = 1,
+     .C = 40,
+     .K = 18,
+     .group = 1,
+     .in = {20, 21},
+     .out = {20, 21},
+     .window = {5, 5},
+     .stride = {1, 1},
+     .dilation = {1, 1},
+     .pad = {2, 2},
+     .w_zeros = 18},
+    {.n_spatial = 2, /* one element that moves by one */
+     .N = 2,
+     .C = 70,
+     .K = 34,
+     .group = 1,
+     .in = {13, 11},
+     .out = {13, 11},
+     .window = {1, 1},
+     .stride = {1, 1},
+     .dilation = {1, 1},
+     .w_zeros = 34},
+    {.n_spatial = 2, /* depthwise, by two, hanging over every edge */
+     .N = 1,
+     .C = 6,
+     .K = 6,
+     .group = 6,
+     .in = {5, 6},
+     .out = {5, 5},
+     .window = {5, 5},
+     .stride = {2, 2},
+     .dilation = {1, 1},
+     .pad = {4, 4},
+     .w_zeros = 6},
+    {.n_spatial = 1, /* no image */
+     .N = 0,
+     .C = 3,
+     .K = 2,
+     .group = 1,
+     .in = {5},
+     .out = {5},
+     .window = {1},
+     .stride = {1},
+     .dilation = {1},
+     .w_zeros = 1},
+};
+
+/* The same with a bias and quantized again, of the true sums. */
+static void check_codes(nck_qconv_args *c, const int32_t *sums, int64_t ny, void *ws, nc_pool *pool) {
+    float scales[64], x_scale = 0.02f;
+    int32_t bias[64];
+    for (int k = 0; k < 64; k++) scales[k] = 0.01f * (float)(k % 7 + 1), bias[k] = k * 37 - 900;
+    uint8_t *y = nc_alloc((size_t)ny + 1);
+    REQUIRE(y);
+    c->y = (nck_igemm_out){.type = NC_UINT8,
+                           .c = y,
+                           .sum_bias = bias,
+                           .a_scale = &x_scale,
+                           .a_scales = 1,
+                           .b_scale = scales,
+                           .b_scales = c->K,
+                           .y_scale = 0.9f,
+                           .y_zero = 120};
+    nck_qconv(c, ws, pool);
+    int64_t places = ny > 0 ? ny / (c->N * c->K) : 1, wrong = 0;
+    for (int64_t i = 0; i < ny; i++) {
+        int64_t k = i / places % c->K;
+        float q = (float)(sums[i] + bias[k]) * (x_scale * scales[k] / 0.9f);
+        double v = fmin(255, fmax(0, rint((double)q) + 120));
+        wrong += y[i] != (uint8_t)v;
+    }
+    CHECK_INT(wrong, 0);
+    nc_free(y);
+}
+
+static void check_conv(int i) {
+    nck_qconv_args c = convs[i];
+    int64_t nx = c.N * c.C, nw = c.K * c.C / c.group, ny = c.N * c.K;
+    for (int d = 0; d < c.n_spatial; d++) nx *= c.in[d], nw *= c.window[d], ny *= c.out[d];
+    uint8_t *x = bytes_of(nx, 7), *w = bytes_of(nw, 8), *zero = bytes_of(c.K, 9);
+    int32_t *got = nc_alloc((size_t)ny * 4 + 4), *want = nc_alloc((size_t)ny * 4 + 4);
+    void *ws = nc_alloc_aligned(nck_qconv_workspace(&c, false) + 64, 64);
+    void *packed = nc_alloc_aligned(nck_qconv_packed_bytes(&c) + 64, 64);
+    nc_pool *pool = nc_pool_create(3);
+    REQUIRE(x && w && zero && got && want && ws && packed && pool);
+    c.x = x, c.w = w, c.w_zero = zero, c.x_zero = zero + 1;
+    c.x_type = i % 2 ? NC_INT8 : NC_UINT8, c.w_type = i < 2 ? NC_INT8 : NC_UINT8;
+    c.y = (nck_igemm_out){.type = NC_INT32, .c = want};
+    nck_qconv_ref(&c);
+    c.y.c = got;
+    nck_qconv(&c, ws, pool);
+    CHECK(memcmp(got, want, (size_t)ny * 4) == 0);
+    nck_qconv_pack(&c, packed);
+    c.w_packed = packed;
+    memset(got, 0x55, (size_t)ny * 4);
+    nck_qconv(&c, ws, NULL);
+    CHECK(memcmp(got, want, (size_t)ny * 4) == 0);
+    check_codes(&c, want, ny, ws, pool);
+    nc_pool_destroy(pool);
+    nc_free(x), nc_free(w), nc_free(zero), nc_free(got), nc_free(want), nc_free(ws), nc_free(packed);
+}
+
+TEST(qconv_against_loops) {
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (int i = 0; i < (int)(sizeof convs / sizeof *convs); i++) check_conv(i);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
