@@ -314,7 +314,7 @@ bench() {
 wheel() {
     step "Python environment" make_venv
     step "wheel into build/wheel" "$venv/bin/python" -m pip wheel -q --disable-pip-version-check --no-deps \
-        -w build/wheel .
+        -w build/wheel . ./python/as_onnxruntime
     ls build/wheel
 }
 
