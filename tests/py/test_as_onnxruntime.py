@@ -1,6 +1,7 @@
 """Nacre under the import name onnxruntime: for one program, for a process, by the second wheel; clients that look for
 the name and its version: transformers, skl2onnx, rapidocr, silero-vad and magika; and the example models."""
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -66,7 +67,8 @@ def test_the_second_wheel(tmp_path):
     told = tomllib.loads((SECOND / "pyproject.toml").read_text())["project"]
     assert told["name"] == "onnxruntime" and told["version"] == as_onnxruntime.SURFACE
     python("-c", "import sys; sys.argv[0] = 'setup.py'\n"
-                 "from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))", tmp_path, cwd=SECOND)
+                 "from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))", tmp_path,
+           cwd=shutil.copytree(SECOND, tmp_path / "source"))
     wheel, = tmp_path.glob("onnxruntime-*.whl")
     text = IS_NACRE + textwrap.dedent("""
         import importlib.metadata
