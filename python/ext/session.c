@@ -209,6 +209,20 @@ static PyObject *session_profile(PyObject *self, PyObject *unused) {
     return result;
 }
 
+/* dump(stage): the text of a stage; needs the option dumps=on. */
+static PyObject *session_dump(PyObject *self, PyObject *stage) {
+    nacre_error err;
+    char *text = NULL;
+    PyObject *name = PyUnicode_AsUTF8String(stage);
+    if (!name) return NULL;
+    nacre_code code = nacre_session_dump(((ncx_session *)self)->s, PyBytes_AsString(name), &text, &err);
+    Py_DECREF(name);
+    if (code != NACRE_OK) return ncx_raise(NCX_RUNNING, &err);
+    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    nacre_free(text);
+    return result;
+}
+
 /* state(): the one that its runs use where they are given none. */
 static PyObject *session_state(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -242,6 +256,7 @@ static PyMethodDef session_methods[] = {
     {"signature", session_signature, METH_O,
      "signature(side): (name, type, shape) of inputs, outputs, defaults, variables."},
     {"profile", session_profile, METH_NOARGS, "profile(): the trace of the runs so far, as JSON."},
+    {"dump", session_dump, METH_O, "dump(stage): the graph or plan at that stage as text."},
     {"state", session_state, METH_NOARGS, "state(): the session's own State."},
     {"info", session_info, METH_NOARGS, "info(): the model's metadata."},
     {"trim", session_trim, METH_NOARGS, "trim(): gives back memory kept for later runs."},

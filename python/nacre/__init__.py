@@ -14,22 +14,23 @@ from typing import Optional
 import numpy as np
 
 from nacre import _core
-from nacre._absent import (AdapterFormat, LoraAdapter, ModelCompiler, OrtCompileApiFlags, OrtEpAssignedNode,
-                           OrtEpAssignedSubgraph, OrtEpContextData, OrtEpContextDataBuffer,
-                           OrtExternalInitializerInfo, OrtSyncStream, SparseTensor,
+from nacre._absent import (ModelCompiler, OrtEpContextData, OrtEpContextDataBuffer, OrtSyncStream,
                            register_execution_provider_library, unregister_execution_provider_library)
+from nacre._adapter import AdapterFormat, LoraAdapter
 from nacre._binding import IOBinding, SessionIOBinding
 from nacre._core import (DeviceReset, EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf,
                          ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                          NotImplemented, RuntimeException)
-from nacre._device import (OrtArenaCfg, OrtDevice, OrtEpDevice, OrtHardwareDevice, OrtMemoryInfo,
+from nacre._device import (OrtArenaCfg, OrtDevice, OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpDevice,
+                           OrtExternalInitializerInfo, OrtHardwareDevice, OrtMemoryInfo,
                            create_and_register_allocator, create_and_register_allocator_v2, envs as _envs,
                            get_all_providers, get_available_providers, get_device, get_ep_devices)
 from nacre._enums import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, OrtAllocatorType,
-                          OrtDeviceMemoryType, OrtDeviceVendorId, OrtExecutionProviderDevicePolicy,
+                          OrtCompileApiFlags, OrtDeviceMemoryType, OrtDeviceVendorId, OrtExecutionProviderDevicePolicy,
                           OrtHardwareDeviceType, OrtMemoryInfoDeviceType, OrtMemType, OrtSparseFormat)
 from nacre._options import RunOptions, SessionOptions
 from nacre._session import InferenceSession, ModelMetadata, NodeArg
+from nacre._sparse import SparseTensor
 from nacre._state import State
 from nacre._value import OrtValue, copy_tensors
 

@@ -1,13 +1,16 @@
-"""The denotations of input dims ('DATA_BATCH'), which the library does not keep, read from a model's bytes.
+"""What must be known of a model before the library loads it, read from its bytes: denotations of input dims
+('DATA_BATCH'), which the library does not keep, and metadata that options are made from.
 
-A walk over protobuf's wire form that looks at ModelProto.graph.input alone and skips everything else by its length.
+A walk over protobuf's wire form that looks at ModelProto.graph.input and ModelProto.metadata_props and skips everything
+else by its length.
 """
 from __future__ import annotations
 
 import mmap
-from typing import Dict, Iterator, Tuple, Union
+from typing import Callable, Dict, Iterator, Tuple, Union
 
 _GRAPH, _INPUT, _TYPE, _TENSOR, _SHAPE, _DIM, _PARAM, _DENOTATION = 7, 11, 2, 1, 2, 1, 2, 3
+_METADATA = 14
 
 
 def _varint(data: memoryview, at: int) -> Tuple[int, int]:
@@ -57,13 +60,30 @@ def _names(data: memoryview) -> Dict[str, str]:
     return found
 
 
-def names_of(model: Union[str, bytes]) -> Dict[str, str]:
-    """Denotation by name, of the input dims that have both. A model that cannot be read has none: loading says why."""
+def _props(data: memoryview) -> Dict[str, str]:
+    found: Dict[str, str] = {}
+    for entry in _parts(data, _METADATA):
+        key, value = (b"".join(bytes(p) for p in _parts(entry, n)).decode() for n in (1, 2))
+        found[key] = value
+    return found
+
+
+def _of(model: Union[str, bytes], read: Callable[[memoryview], Dict[str, str]]) -> Dict[str, str]:
     try:
         if isinstance(model, bytes):
-            return _names(memoryview(model))
+            return read(memoryview(model))
         with open(model, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             with memoryview(whole) as view:
-                return _names(view)
+                return read(view)
     except (OSError, ValueError, IndexError):
         return {}
+
+
+def names_of(model: Union[str, bytes]) -> Dict[str, str]:
+    """Denotation by name, of the input dims that have both. A model that cannot be read has none: loading says why."""
+    return _of(model, _names)
+
+
+def metadata_of(model: Union[str, bytes]) -> Dict[str, str]:
+    """The model's metadata; empty where it cannot be read."""
+    return _of(model, _props)

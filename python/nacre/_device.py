@@ -1,7 +1,9 @@
 """Devices and providers: which there are, what they are called, which one a session gets."""
 from __future__ import annotations
 
+import collections.abc
 import functools
+import re
 import warnings
 import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -13,7 +15,10 @@ from nacre._enums import (OrtAllocatorType, OrtDeviceMemoryType, OrtDeviceVendor
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 #: The device that proves, without a GPU, that nothing of the host touches a device's memory. For tests; not listed.
 GUARD = "GuardExecutionProvider"
-_TYPES = {"cpu": 0, "cuda": 1, "gpu": 1, "npu": 3, "dml": 4, "webgpu": 5, "cann": 3, "guard": 1}
+#: Kinds of devices that can be named: the number of the kind, and the vendor that the name implies.
+_TYPES = {"cpu": 0, "cuda": 1, "gpu": 1, "npu": 3, "dml": 1, "webgpu": 1, "cann": 3, "guard": 1}
+_VENDORS = {"cuda": OrtDeviceVendorId.NVIDIA, "dml": OrtDeviceVendorId.MICROSOFT, "cann": OrtDeviceVendorId.HUAWEI,
+            "webgpu": OrtDeviceVendorId.NONE}
 
 Provider = Union[str, Tuple[str, Dict[Any, Any]]]
 
@@ -72,28 +77,59 @@ def get_device() -> str:
     return "CPU" if why_no_cuda() else "GPU"
 
 
-def _pairs(providers: Optional[Sequence[Provider]],
-           options: Optional[Sequence[Dict[Any, Any]]]) -> List[Tuple[str, Dict[str, str]]]:
+def _named(provider: Any) -> Tuple[str, Dict[Any, Any]]:
+    pair = (provider, {}) if isinstance(provider, str) else provider
+    if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], dict)):
+        raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+    return pair
+
+
+def _pairs(providers: Any, options: Any) -> List[Tuple[str, Dict[str, str]]]:
+    """Names with their options as texts; a name that comes again is left out with a warning."""
+    if not isinstance(providers, collections.abc.Sequence):
+        raise ValueError("'providers' should be a sequence.")
+    if options is None:
+        pairs = [_named(p) for p in providers]
+    else:
+        if not isinstance(options, collections.abc.Sequence):
+            raise ValueError("'provider_options' should be a sequence.")
+        if len(options) != len(providers):
+            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+        if not all(isinstance(p, str) for p in providers):
+            raise ValueError("Only string values for 'providers' are supported if 'provider_options' is given.")
+        if not all(isinstance(o, dict) for o in options):
+            raise ValueError("'provider_options' values must be dicts.")
+        pairs = list(zip(providers, options))
+    found: Dict[str, Dict[str, str]] = {}
+    for name, own in pairs:
+        if name in found:
+            warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", UserWarning, stacklevel=5)
+        else:
+            found[name] = {str(k): str(v) for k, v in own.items()}
+    return list(found.items())
+
+
+def check_and_normalize_provider_args(providers: Optional[Sequence[Provider]],
+                                      provider_options: Optional[Sequence[Dict[Any, Any]]],
+                                      available_provider_names: Sequence[str]
+                                      ) -> Tuple[List[str], List[Dict[str, str]]]:
+    """The names, and the options of each as texts. ValueError for what is neither; names that are not available are
+    kept, with a warning."""
     if providers is None:
-        return [(CPU, {})]
-    if options is not None and len(options) != len(providers):
-        raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
-    pairs = []
-    for i, p in enumerate(providers):
-        name, own = (p, {}) if isinstance(p, str) else p if isinstance(p, tuple) and len(p) == 2 else (None, {})
-        if not isinstance(name, str) or not isinstance(own, dict):
-            raise ValueError("'providers' values must be either strings or 2-tuples of (string, dict).")
-        if options is not None and own:
-            raise ValueError("'provider_options' should not be given when 'providers' holds options too.")
-        pairs.append((name, {str(k): str(v) for k, v in (own or (options[i] if options else {})).items()}))
-    return pairs
+        return [], []
+    pairs = _pairs(providers, provider_options)
+    for name, _ in pairs:
+        if name not in available_provider_names:
+            warnings.warn(f"Specified provider '{name}' is not in available provider names. Available providers: "
+                          f"'{', '.join(available_provider_names)}'", UserWarning, stacklevel=2)
+    return [name for name, _ in pairs], [own for _, own in pairs]
 
 
 def choose(providers: Optional[Sequence[Provider]], options: Optional[Sequence[Dict[Any, Any]]] = None
            ) -> Tuple[str, Dict[str, Dict[str, str]]]:
     """The device for these providers, and the providers that are in use with their options. The first that works is
     taken; one that does not is an error unless CPUExecutionProvider comes after it, then a warning."""
-    pairs = _pairs(providers, options) or [(CPU, {})]
+    pairs = (_pairs(providers, options) if providers is not None else []) or [(CPU, {})]
     for i, (name, own) in enumerate(pairs):
         if name == CPU:
             return "cpu", {CPU: own}
@@ -132,15 +168,72 @@ def _known(device_type: str) -> str:
     return device_type
 
 
-class OrtDevice:
-    """A device and its number."""
+def get_ort_device_type(device_type: str) -> int:
+    """The number of a kind of device, as OrtDevice.dml() and the like give it."""
+    return OrtDevice.dml() if device_type == "dml" else _TYPES[_known(device_type)]
 
-    def __init__(self, name: str, device_id: int, vendor_id: int = -1) -> None:
+
+def get_vendor_id_for_device_type(device_type: str) -> Optional[OrtDeviceVendorId]:
+    """The vendor that the name of a kind implies; None: none."""
+    return _VENDORS.get(device_type)
+
+
+class OrtDevice:
+    """A device and its number. Kinds have numbers: OrtDevice.cuda() is that of GPUs."""
+
+    def __init__(self, name: Any, device_id: int = 0, vendor_id: int = -1) -> None:
+        if isinstance(name, OrtDevice):
+            name, device_id, vendor_id = name._name, name._id, name._vendor
+        if not isinstance(name, str):
+            raise ValueError(f"`Provided object` needs to be an OrtDevice or the name of one, got {type(name)}")
         self._name, self._id, self._vendor = _known(name), int(device_id), int(vendor_id)
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
         return OrtDevice(ort_device_name, device_id, vendor_id)
+
+    def _get_c_device(self) -> "OrtDevice":
+        return self
+
+    # ---- numbers of kinds ----
+
+    @staticmethod
+    def cpu() -> int:
+        return 0
+
+    @staticmethod
+    def cuda() -> int:
+        return 1
+
+    @staticmethod
+    def gpu() -> int:
+        return 1
+
+    @staticmethod
+    def webgpu() -> int:
+        return 1
+
+    @staticmethod
+    def fpga() -> int:
+        return 2
+
+    @staticmethod
+    def npu() -> int:
+        return 3
+
+    @staticmethod
+    def cann() -> int:
+        return 3
+
+    @staticmethod
+    def dml() -> int:
+        return 4
+
+    @staticmethod
+    def default_memory() -> int:
+        return int(OrtDeviceMemoryType.DEFAULT)
+
+    # ---- telling ----
 
     def device_id(self) -> int:
         return self._id
@@ -151,10 +244,12 @@ class OrtDevice:
     def device_vendor_id(self) -> int:
         if self._vendor >= 0:
             return self._vendor
-        return int(OrtDeviceVendorId.NVIDIA if self.device_type() == 1 else OrtDeviceVendorId.NONE)
+        return int(_VENDORS.get(self._name, OrtDeviceVendorId.NONE))
 
     def device_mem_type(self) -> int:
         return int(OrtDeviceMemoryType.DEFAULT)
+
+    vendor_id, mem_type = device_vendor_id, device_mem_type
 
 
 class OrtMemoryInfo:
@@ -230,6 +325,59 @@ def get_ep_devices() -> List[OrtEpDevice]:
                                 {"Description": envs.get().describe("cuda")})
         found.append(OrtEpDevice(CUDA, gpu))
     return found
+
+
+def get_hardware_devices() -> List[OrtHardwareDevice]:
+    """The processor and the GPU of this machine that can be used."""
+    return [d.device for d in get_ep_devices()]
+
+
+class OrtEpAssignedNode:
+    """A node as it runs: rewritten nodes are told as they are then."""
+
+    def __init__(self, name: str, domain: str, op_type: str) -> None:
+        self.name, self.domain, self.op_type = name, domain, op_type
+
+    name: str
+    domain: str
+    op_type: str
+
+
+class OrtEpAssignedSubgraph:
+    """Nodes that one provider runs."""
+
+    def __init__(self, ep_name: str, nodes: Sequence[OrtEpAssignedNode]) -> None:
+        self.ep_name, self._nodes = ep_name, list(nodes)
+
+    ep_name: str
+
+    def get_nodes(self) -> List[OrtEpAssignedNode]:
+        return list(self._nodes)
+
+
+_LINE = re.compile(r"  (?:\S+ )?(?P<name>\S+?)(?:, .*)? = (?P<op>[\w.]+)\(.*\)(?P<place> @place=1)?")
+
+
+def assignments(lowered: str, device_provider: str) -> List[OrtEpAssignedSubgraph]:
+    """Which provider runs which node, from the text of the lowered graph."""
+    found = []
+    for line in map(_LINE.match, lowered.splitlines()):
+        if line:
+            domain, _, op = line["op"].rpartition(".")
+            node = OrtEpAssignedNode(line["name"], domain, op)
+            found.append(OrtEpAssignedSubgraph(device_provider if line["place"] else CPU, [node]))
+    return found
+
+
+class OrtExternalInitializerInfo:
+    """Where in a file an initializer lies."""
+
+    def __init__(self, filepath: str, file_offset: int, byte_size: int) -> None:
+        self.filepath, self.file_offset, self.byte_size = str(filepath), int(file_offset), int(byte_size)
+
+    filepath: str
+    file_offset: int
+    byte_size: int
 
 
 class OrtArenaCfg:

@@ -76,7 +76,7 @@ class OrtDeviceVendorId(IntEnum):
 
 
 class OrtSparseFormat(IntEnum):
-    """How sparse tensors are stored; there are none here."""
+    """How a SparseTensor is stored."""
 
     ORT_SPARSE_UNDEFINED = 0
     ORT_SPARSE_COO = 1
@@ -102,3 +102,37 @@ class OrtExecutionProviderDevicePolicy(IntEnum):
     MAX_PERFORMANCE = 4
     MAX_EFFICIENCY = 5
     MIN_OVERALL_POWER = 6
+
+
+class ArenaExtendStrategy(IntEnum):
+    """How an arena grows: a hint, memory is planned before a run."""
+
+    kNextPowerOfTwo = 0
+    kSameAsRequested = 1
+
+
+class OrtCompileApiFlags(IntEnum):
+    """What ModelCompiler would treat as an error."""
+
+    NONE = 0
+    ERROR_IF_NO_NODES_COMPILED = 1
+    ERROR_IF_OUTPUT_FILE_EXISTS = 2
+
+
+class OrtCompiledModelCompatibility(IntEnum):
+    """Whether a provider can use what it compiled elsewhere; no provider here compiles."""
+
+    EP_NOT_APPLICABLE = 0
+    EP_SUPPORTED_OPTIMAL = 1
+    EP_SUPPORTED_PREFER_RECOMPILATION = 2
+    EP_UNSUPPORTED = 3
+
+
+class OrtDeviceEpIncompatibilityReason(IntEnum):
+    """Why a provider cannot use a device."""
+
+    NONE = 0
+    DRIVER_INCOMPATIBLE = 1
+    DEVICE_INCOMPATIBLE = 2
+    MISSING_DEPENDENCY = 4
+    UNKNOWN = -2147483648

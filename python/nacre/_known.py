@@ -19,7 +19,7 @@ Note = Tuple[int, str]
 #: Obeyed; _options.py says how. STREAM_OF and the name of a node is a further one.
 ENTRIES_HONOURED = {
     "nacre.streams", "nacre.winograd",
-    "session.disable_prepacking", "session.set_denormal_as_zero",
+    "session.disable_prepacking", "session.set_denormal_as_zero", "session.record_ep_graph_assignment_info",
     "session.model_external_initializers_file_folder_path",
     "session.optimized_model_external_initializers_file_name",
     "session.optimized_model_external_initializers_min_size_in_bytes", "optimization.disable_specified_optimizers",
@@ -74,7 +74,6 @@ ENTRIES_REFUSED: Dict[str, Tuple[str, str]] = {
     "session.save_external_prepacked_constant_initializers": ("1", "packed weights are not saved"),
     "session.collect_node_memory_stats_to_file": ("*", "`nacre plan` tells where memory goes"),
     "session.node_partition_config_file": ("*", "nodes are placed by the planner"),
-    "session.record_ep_graph_assignment_info": ("1", "`nacre explain` tells where a node runs"),
     "session.layer_assignment_settings": ("*", "nodes are placed by the planner"),
     "session.name_based_layer_assignment": ("*", "nodes are placed by the planner"),
     "session.resource_cuda_partitioning_settings": ("*", "nodes are placed by the planner"),

@@ -5,11 +5,13 @@ _known.py has the tables, docs/options.md shows them.
 """
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+import json
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from nacre import _core, _known
+from nacre._adapter import LoraAdapter
 from nacre._enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from nacre._value import OrtValue
 
@@ -199,6 +201,32 @@ class SessionOptions:
         input's name."""
         self._ties.append((str(input_name), str(output_name)))
 
+    # ---- options that a model brings ----
+
+    #: What a model's metadata may set, and which values of it.
+    _FROM_MODEL = {"intra_op_num_threads": None, "inter_op_num_threads": None, "execution_mode": (0, 1),
+                   "graph_optimization_level": (0, 1, 2, 3, 99), "enable_profiling": (0, 1)}
+
+    @classmethod
+    def _of_model(cls, config: str) -> "SessionOptions":
+        """Those that the metadata entry ort_config holds as JSON: {"session_options": {"intra_op_num_threads": 2}}."""
+        made = cls()
+        try:
+            found = json.loads(config)
+        except ValueError as e:
+            raise RuntimeError(f"the JSON of the model's ort_config cannot be parsed: {e}") from None
+        own = found.get("session_options") if isinstance(found, dict) else None
+        for name, value in own.items() if isinstance(own, dict) else ():
+            if name not in cls._FROM_MODEL:
+                _core.log(_known.WARNING, f"the model's ort_config: {name} is not known and without effect")
+                continue
+            allowed = cls._FROM_MODEL[name]
+            if not isinstance(value, int) or (allowed is not None and value not in allowed):
+                raise RuntimeError(f"the model's ort_config: {name}: expected "
+                                   f"{'a whole number' if allowed is None else f'one of {allowed}'}, got {value!r}")
+            setattr(made, name, bool(value) if name == "enable_profiling" else value)
+        return made
+
     def set_load_cancellation_flag(self, value: bool) -> None:
         """Sessions with these options are not made while it is set."""
         object.__setattr__(self, "_cancelled", bool(value))
@@ -225,6 +253,8 @@ class SessionOptions:
             out.append(("flush_denormals", "on"))
         if self.enable_profiling:
             out.append(("profile", "on"))
+        if self._switch("session.record_ep_graph_assignment_info"):
+            out.append(("dumps", "on"))
         for key, option in (("session.optimized_model_external_initializers_file_name", "save_data"),
                             ("session.optimized_model_external_initializers_min_size_in_bytes", "save_data_bytes")):
             if self._entries.get(key):
@@ -276,11 +306,13 @@ class RunOptions(_core.RunOptions):
     logid: str
     only_execute_path_to_fetches: bool
     _entries: Dict[str, str]
+    _adapters: List[LoraAdapter]
 
     def __init__(self) -> None:
         for name, (default, _) in self._FIELDS.items():
             setattr(self, name, default)
         object.__setattr__(self, "_entries", {})
+        object.__setattr__(self, "_adapters", [])
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "terminate" and name not in self._FIELDS:
@@ -316,5 +348,15 @@ class RunOptions(_core.RunOptions):
             raise RuntimeError(f"RunOptions does not have configuration with key: {config_key}")
         return self._entries[config_key]
 
-    def add_active_adapter(self, adapter: Any) -> None:
-        _refuse("a LoRA adapter")
+    def add_active_adapter(self, adapter: Optional[LoraAdapter]) -> None:
+        """Runs are fed the adapter's tensors, in place of what is fed under their names."""
+        if adapter is None:
+            return
+        if not isinstance(adapter, LoraAdapter):
+            raise TypeError(f"add_active_adapter: expected LoraAdapter, got {type(adapter)}")
+        self._adapters.append(adapter)
+
+    def _adapted(self, feeds: Dict[str, Any]) -> Dict[str, Any]:
+        for adapter in self._adapters:
+            feeds = {**feeds, **{name: value._value for name, value in adapter._parameters.items()}}
+        return feeds

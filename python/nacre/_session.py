@@ -8,8 +8,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from nacre import _core, _known, _types
 from nacre._binding import IOBinding
-from nacre._denotation import names_of
-from nacre._device import OrtEpDevice, OrtMemoryInfo, Provider, choose, envs, get_ep_devices, memory_info
+from nacre._denotation import metadata_of, names_of
+from nacre._device import (OrtEpAssignedSubgraph, OrtEpDevice, OrtMemoryInfo, Provider, assignments, choose, envs,
+                           get_ep_devices, memory_info)
 from nacre._options import RunOptions, SessionOptions
 from nacre._profile import Profile
 from nacre._state import State
@@ -123,8 +124,12 @@ class Session:
         device = [d for d in get_ep_devices() if d.ep_name in self._providers][-1:]
         return device * len(self._inputs)
 
-    def get_provider_graph_assignment_info(self) -> List[Any]:
-        raise _core.NotImplemented("which provider has which node is not told here; `nacre explain` tells it")
+    def get_provider_graph_assignment_info(self) -> List[OrtEpAssignedSubgraph]:
+        """Which provider runs which node. A node is called by the first value that it makes."""
+        if not self._sess_options._switch("session.record_ep_graph_assignment_info"):
+            raise _core.Fail("Session configuration entry 'session.record_ep_graph_assignment_info' must be set to "
+                             '"1" to retrieve EP graph assignment information.')
+        return assignments(self._session.dump("lowered"), next(iter(self._providers)))
 
     def get_providers(self) -> List[str]:
         return list(self._providers)
@@ -151,8 +156,11 @@ class Session:
         if self._profile is None and run_options is None:
             return self._session.run(wanted, self._feeds(input_feed), None, None, None, inner)
         begin = time.monotonic_ns()
+        feeds = self._feeds(input_feed)
+        if isinstance(run_options, RunOptions):
+            feeds = run_options._adapted(feeds)
         try:
-            return self._session.run(wanted, self._feeds(input_feed), run_options, None, None, inner)
+            return self._session.run(wanted, feeds, run_options, None, None, inner)
         finally:
             self._after(begin, run_options)
 
@@ -271,8 +279,9 @@ class InferenceSession(Session):
             raise TypeError(f"sess_options: expected SessionOptions, got {type(sess_options)}")
         self._disabled = list(kwargs.pop("disabled_optimizers", None) or [])
         kwargs.pop("enable_fallback", None)  # nothing falls back while running
-        if int(kwargs.pop("read_config_from_model", 0) or 0):
-            raise _core.NotImplemented("read_config_from_model=1 is not supported; set SessionOptions")
+        asked = kwargs.pop("read_config_from_model", os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1")
+        if int(asked or 0) == 1 and (config := metadata_of(self._model).get("ort_config")):
+            self._sess_options = SessionOptions._of_model(config)
         if kwargs:
             raise TypeError(f"InferenceSession takes no {', '.join(map(repr, kwargs))}")
         self._create(providers, provider_options)

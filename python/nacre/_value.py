@@ -7,6 +7,7 @@ import numpy as np
 
 from nacre import _core, _types
 from nacre._device import envs, place
+from nacre._sparse import SparseTensor, dense
 
 
 class OrtValue:
@@ -17,6 +18,7 @@ class OrtValue:
             raise ValueError("`Provided ortvalue` needs to be of type `nacre._core.Value`")
         self._value = ortvalue
         self._numpy_obj = numpy_obj
+        self._sparse: Optional[SparseTensor] = None  # what _value is the dense form of
 
     # ---- making ----
 
@@ -62,8 +64,11 @@ class OrtValue:
         return OrtValue(_core.empty(number, shape, envs.get(), device))
 
     @staticmethod
-    def ort_value_from_sparse_tensor(sparse_tensor: Any) -> "OrtValue":
-        raise _core.NotImplemented("sparse tensors are not supported")
+    def ort_value_from_sparse_tensor(sparse_tensor: SparseTensor) -> "OrtValue":
+        sparse = sparse_tensor._get_c_tensor()
+        made = OrtValue(_types.to_value(dense(sparse)))
+        made._sparse = sparse
+        return made
 
     @classmethod
     def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> "OrtValue":
@@ -80,6 +85,8 @@ class OrtValue:
 
     def data_ptr(self) -> int:
         """Address of the first element."""
+        if self._sparse is not None:
+            raise RuntimeError("Only OrtValues that are Tensors are currently supported")
         return self._value.data_ptr
 
     def device_name(self) -> str:
@@ -95,6 +102,8 @@ class OrtValue:
 
     def data_type(self) -> str:
         """As ONNX writes it: 'tensor(float)'."""
+        if self._sparse is not None:
+            return self._sparse.data_type()
         inner = f"tensor({_core.type_name(self._value.type)})"
         around = {"tensor": "{}", "sequence": "seq({})", "optional": "optional({})", "map": "map({})"}
         return around[self._value.kind].format(inner)
@@ -106,16 +115,18 @@ class OrtValue:
         return self._value.kind != "optional" or bool(self._value.items())
 
     def is_tensor(self) -> bool:
-        return self._value.kind == "tensor"
+        return self._value.kind == "tensor" and self._sparse is None
 
     def is_sparse_tensor(self) -> bool:
-        return False
+        return self._sparse is not None
 
     def is_tensor_sequence(self) -> bool:
         return self._value.kind == "sequence"
 
-    def as_sparse_tensor(self) -> Any:
-        raise _core.NotImplemented("sparse tensors are not supported")
+    def as_sparse_tensor(self) -> SparseTensor:
+        if self._sparse is None:
+            raise RuntimeError("This OrtValue does not contain SparseTensor. Check data_type() value.")
+        return self._sparse
 
     # ---- giving ----
 

@@ -1,5 +1,5 @@
-/* ops/contrib_cases_test.c: the cases of domain com.microsoft (ops/cases.h), of whatever family, and the tests that run
- * them. tests/py/test_contrib.py compares values with onnxruntime. */
+/* ops/contrib_cases_test.c: the cases of com.microsoft and com.microsoft.nchwc (ops/cases.h), of whatever family, and
+ * the tests that run them. tests/py/test_contrib.py compares values with onnxruntime. */
 #include "ops/cases_testing.h"
 
 #include "tests/check.h"
@@ -11,6 +11,7 @@ extern const nc_case nc_contrib_cases[];
 #define TWO(op, x, y) HEAD "(" x " a, " y " b) => (y) { y = com.microsoft." op "(a, b) }"
 #define THREE(op, x, y, z) HEAD "(" x " a, " y " b, " z " c) => (y) { y = com.microsoft." op "(a, b, c) }"
 #define FOUR(op, x, y, z, u) HEAD "(" x " a, " y " b, " z " c, " u " d) => (y) { y = com.microsoft." op "(a, b, c, d) }"
+#define BLOCKED "<opset: \"\" 17, \"com.microsoft.nchwc\" 1> g "
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
 
 const nc_case nc_contrib_cases[] = {
@@ -68,6 +69,16 @@ const nc_case nc_contrib_cases[] = {
     {"matmul_nbits", HEAD
      "(float[2,n,16] a, float[3] s) => (y) <const uint8[3,1,4] b = {1, 2, 3, 250, 77, 9, 130, 200, 64, 3, 99, 17}> "
      "{ y = com.microsoft.MatMulNBits<K = 16, N = 3, block_size = 16, bits = 2>(a, b, s) }"},
+    {"nchwc_reorder", BLOCKED "(float[n,20,2,3] x) => (y) { b = com.microsoft.nchwc.ReorderInput(x) "
+                              "y = com.microsoft.nchwc.ReorderOutput<channels = 20>(b) }"},
+    {"nchwc_conv", BLOCKED "(float[n,16,3,4] x, float[16,16,2,2] w, float[16] b, float[n,16,2,3] z) => (y) "
+                           "{ y = com.microsoft.nchwc.Conv<activation = \"Tanh\">(x, w, b, z) }"},
+    {"nchwc_depthwise",
+     BLOCKED "(float[n,16,3,4] x, float[16,1,2,2] w) => (y) { y = com.microsoft.nchwc.Conv<group = 16>(x, w) }"},
+    {"nchwc_average_pool", BLOCKED "(float[n,16,3,4] x) => (y) "
+                                   "{ y = com.microsoft.nchwc.AveragePool<kernel_shape = [2, 2]>(x) }"},
+    {"nchwc_upsample", BLOCKED "(float[2,16,2,3] x) => (y) "
+                               "{ y = com.microsoft.nchwc.Upsample<scales = [1, 1, 2, 2], mode = \"linear\">(x) }"},
     {0}};
 
 TEST(contrib_values) { nc_cases_check_values(nc_contrib_cases); }

@@ -152,7 +152,6 @@ def test_a_run_entry_that_is_refused(key):
     (lambda o: setattr(o, "log_severity_level", 7), ValueError, "got 7"),
     (lambda o: setattr(nacre.RunOptions(), "log_severity_level", -2), ValueError, "got -2"),
     (lambda o: _core.Env(-1), nacre.InvalidArgument, "got -1"),
-    (lambda o: nacre.InferenceSession(package.affine(), read_config_from_model=1), nacre.NotImplemented, "read_config"),
     (lambda o: o.add_session_config_entry("session.set_denormal_as_zero", "yes")
      or nacre.InferenceSession(package.affine(), o), nacre.InvalidArgument, "expected 0 or 1, got 'yes'"),
     (lambda o: o.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "-4")

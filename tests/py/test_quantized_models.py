@@ -155,8 +155,8 @@ def test_beside_onnxruntime(name, form, per_channel, weights, folder):
     for seven_bits in (True, False) if form == "qdq" else (True,):
         path, x = quantized(name, form, per_channel, weights, seven_bits, folder), feeds(name, 11)
         want = by_ort(path, x)
-        in_steps(by_nacre(path, x), want, "quantized_steps", path.name)
-        in_steps(by_nacre(path, x, disable="quantized"), want, "quantized_steps", f"{path.name}, the pass switched off")
+        in_steps(by_nacre(path, x), want, "quantized_model", path.name)
+        in_steps(by_nacre(path, x, disable="quantized"), want, "quantized_model", f"{path.name}, the pass switched off")
 
 
 @pytest.mark.parametrize("name,per_channel", [(n, p) for n in ("transformer", "convolutions") for p in (False, True)])
@@ -169,4 +169,4 @@ def test_no_float_product_is_left(name, per_channel, folder):
         model.save(str(saved))
     ops = {n.op_type for n in onnx.load(saved).graph.node}
     assert not ops & {"MatMul", "Conv", "Gemm"} and ops & {"QLinearMatMul", "QLinearConv"}
-    in_steps(by_ort(saved, x), by_ort(path, x), "quantized_steps", path.name)
+    in_steps(by_ort(saved, x), by_ort(path, x), "quantized_model", path.name)

@@ -26,6 +26,7 @@ FEWER_TYPES = {
     "BitCast": "narrow types", "Dropout": "8-bit floats", "IsInf": "8-bit floats", "IsNaN": "8-bit floats",
     "Pad": "narrow types",
 }
+NOT_ONNX = ("nacre", "com.microsoft", "com.microsoft.nchwc")
 FEWER_VERSIONS = {"Dropout": "versions 1 and 6 train unless is_test says otherwise, and no model in reach has them"}
 
 
@@ -43,7 +44,7 @@ def cards():
     found = every_card()
     for c in found.values():  # onnxruntime's own versions are not onnx's
         c["versions"] = [v for v in c["versions"] if not v["foreign"]]
-    return {key: c for key, c in found.items() if key[0] not in ("nacre", "com.microsoft") and c["versions"]}
+    return {key: c for key, c in found.items() if key[0] not in NOT_ONNX and c["versions"]}
 
 
 def schemas():

@@ -315,7 +315,7 @@ bench() {
 wheel() {
     step "Python environment" make_venv
     step "wheel into build/wheel" "$venv/bin/python" -m pip wheel -q --disable-pip-version-check --no-deps \
-        -w build/wheel .
+        -w build/wheel . ./python/as_onnxruntime
     ls build/wheel
 }
 
@@ -410,7 +410,7 @@ nightly() {
     c_tests tsan
     sanitized_suite "${SANITIZED_EVERY:-4}"
     random_graphs
-    step "tensors of more than 2^31 elements" "$venv/bin/python" -m pytest -q tests/nightly
+    step "large tensors; every model as onnxruntime optimizes it" "$venv/bin/python" -m pytest -q tests/nightly
     other_architecture
     write_nightly
     if printf '%s\n' "${done_steps[@]}" | grep -q '| FAILED |'; then

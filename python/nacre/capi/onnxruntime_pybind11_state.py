@@ -15,10 +15,15 @@ from nacre import (AdapterFormat, ExecutionMode, ExecutionOrder, GraphOptimizati
                    register_execution_provider_library, set_default_logger_severity, set_default_logger_verbosity,
                    set_global_thread_pool_sizes, set_seed, unregister_execution_provider_library)
 from nacre import _core
+from nacre._device import get_hardware_devices
+from nacre._enums import ArenaExtendStrategy, OrtCompiledModelCompatibility, OrtDeviceEpIncompatibilityReason
+from nacre._sparse import SparseBlockSparseView, SparseCooView, SparseCsrView
 from nacre._core import (DeviceReset, EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf,
                          ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                          NotImplemented, RuntimeException)
 
+kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo
+kSameAsRequested = ArenaExtendStrategy.kSameAsRequested
 _BOOL, _DL_UINT = 9, 1
 
 
