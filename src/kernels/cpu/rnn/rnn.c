@@ -1,6 +1,6 @@
 /* kernels/cpu/rnn/rnn.c: runs a recurrent layer; see rnn.h. The inputs' part of all gates is one product over all
- * steps, on all threads; a step then adds the product of the state with the packed recurrent weights and runs the cell's tile
- * program. New states are written beside the old ones and taken over by the rows that are not over.
+ * steps, on all threads; a step then adds the product of the state with the packed recurrent weights and runs the
+ * cell's tile program. New states are written beside the old ones and taken over by the rows that are not over.
  *
  * Directions need nothing of each other, nor do rows: an item is some rows of one direction from the first step to the
  * last, so that threads never wait for each other and a direction's weights stay in the cache of the core that works on
