@@ -37,6 +37,7 @@ NC_MUST nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o,
 /* ---- the steps of lower, in order; each a file of its name ---- */
 NC_MUST nc_code nc_lower_random(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_deferred(nc_work *w, nc_graph *g);
+NC_MUST nc_code nc_lower_captures(nc_work *w, nc_graph *g);
 /* whole: nothing is taken apart any more. */
 NC_MUST nc_code nc_lower_place(nc_work *w, nc_model *m, const nc_plan_options *o, bool whole);
 NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o, bool *changed); /* once each */

@@ -1,6 +1,7 @@
 /* ops/rnn/rnn_cpu.c: CPU bindings of RNN, GRU and LSTM, of the forms that keep what a gradient needs, and of their
- * gradients, over kernels/cpu/rnn: one call per direction. Operands are dense; float16 and bfloat16 go through f32
- * (ops/widen.h). */
+ * gradients, over kernels/cpu/rnn. Constant weights are packed once. Operands are dense; float16 and bfloat16 go
+ * through f32 (ops/widen.h). */
+#include "kernels/cpu/isa.h"
 #include "ops/binding.h"
 #include "ops/card.h"
 #include "ops/rnn/rnn.h"
@@ -11,11 +12,13 @@ typedef struct layer {
     bool reverse, batch_first;
     nck_rnn_cell cell[2];
     nck_rnn_cell_grad back[2];
+    bool packed;     /* call->packed holds W and R */
+    size_t bytes[2]; /* of one direction of each */
 } layer;
 
 enum { X = NC_RNN_X, W = NC_RNN_W, R = NC_RNN_R, B = NC_RNN_B, LENS = NC_RNN_LENS, H0 = NC_RNN_H0 };
 
-static nc_code rnn_prepare(nc_prep *p) {
+static nc_code rnn_grad_prepare(nc_prep *p) {
     layer *l = nc_arena_alloc(p->arena, sizeof *l);
     nc_rnn_attrs a;
     NC_NEED(p->w, l);
@@ -29,11 +32,60 @@ static nc_code rnn_prepare(nc_prep *p) {
     return NC_OK;
 }
 
+static nc_code w_fill(const void *state, const nc_tensor *src, void *dst) {
+    const layer *l = state;
+    nck_rnn_kind kind = l->cell[0].rule.kind;
+    int64_t H = src->dims[1] / nck_rnn_gates(kind), es = (int64_t)nc_dtype_bytes(src->dtype);
+    for (int d = 0; d < l->n_dirs; d++)
+        nck_rnn_pack_w(kind, src->dtype, src->dims[2], H, (const char *)src->data + d * src->strides[0] * es,
+                       (char *)dst + (size_t)d * l->bytes[0]);
+    return NC_OK;
+}
+
+static nc_code r_fill(const void *state, const nc_tensor *src, void *dst) {
+    const layer *l = state;
+    int64_t es = (int64_t)nc_dtype_bytes(src->dtype);
+    for (int d = 0; d < l->n_dirs; d++)
+        nck_rnn_pack_r(l->cell[0].rule.kind, src->dtype, src->dims[2],
+                       (const char *)src->data + d * src->strides[0] * es, (char *)dst + (size_t)d * l->bytes[1]);
+    return NC_OK;
+}
+
+/* The literal behind an operand whose dims are those of weights; NULL: it is none, or not for products. */
+static const nc_literal *weights(const nc_node *n, int i, int64_t dirs, int64_t gates) {
+    const nc_literal *lit = n->in[i]->origin == NC_FROM_CONST ? n->in[i]->lit : NULL;
+    if (lit == NULL || lit->rank != 3 || lit->n == 0 || lit->dims[0] != dirs || lit->dims[1] % gates != 0) return NULL;
+    return lit->dtype == NC_FLOAT || lit->dtype == NC_DOUBLE ? lit : NULL;
+}
+
+/* W and R as the products read them, where both are constants. */
+static nc_code rnn_prepare(nc_prep *p) {
+    NC_TRY(rnn_grad_prepare(p));
+    layer *l = p->state;
+    nck_rnn_kind kind = l->cell[0].rule.kind;
+    int64_t G = nck_rnn_gates(kind);
+    const nc_literal *w = weights(p->node, W, l->n_dirs, G), *r = weights(p->node, R, l->n_dirs, G);
+    if (p->no_packs || w == NULL || r == NULL || r->dims[1] != G * r->dims[2] || w->dims[1] != r->dims[1]) return NC_OK;
+    l->packed = true;
+    l->bytes[0] = nck_rnn_packed_w_bytes(kind, w->dtype, w->dims[2], r->dims[2]);
+    l->bytes[1] = nck_rnn_packed_r_bytes(kind, r->dtype, r->dims[2]);
+    for (int i = 0; i < 2; i++) {
+        const char *form = nc_arena_printf(p->arena, "rnn_%c/1/%s/%s/%d", "wr"[i], nck_isa_get() -> from.gemm,
+                                           nc_dtype_name(w->dtype), (int)G);
+        NC_NEED(p->w, form);
+        p->pack[p->n_packs++] = (nc_pack){.input = i == 0 ? W : R,
+                                          .form = form,
+                                          .bytes = (size_t)l->n_dirs * l->bytes[i],
+                                          .fill = i == 0 ? w_fill : r_fill};
+    }
+    return NC_OK;
+}
+
 static size_t rnn_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const layer *l = state;
     (void)n_in, (void)out, (void)n_out;
-    return nck_rnn_workspace(l->cell[0].rule.kind, in[X].dtype, in[X].dims[l->batch_first], in[X].dims[!l->batch_first],
-                             in[X].dims[2], in[R].dims[2]);
+    return nck_rnn_workspace(l->cell[0].rule.kind, in[X].dtype, l->n_dirs, in[X].dims[l->batch_first],
+                             in[X].dims[!l->batch_first], in[X].dims[2], in[R].dims[2], l->packed);
 }
 
 static size_t rnn_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -106,6 +158,8 @@ static nck_rnn_args direction(const nc_call *c, const layer *l, int d) {
     a.reverse = d == 1 || l->reverse;
     a.w = part(c->in[W], d * GH * a.I);
     a.r = part(c->in[R], d * GH * H);
+    a.w_packed = l->packed ? (const char *)c->packed[0] + (size_t)d * l->bytes[0] : NULL;
+    a.r_packed = l->packed ? (const char *)c->packed[1] + (size_t)d * l->bytes[1] : NULL;
     a.b = part(rnn_given(c, B), d * 2 * GH);
     a.p = part(of_cell(c, l, NC_RNN_P), d * 3 * H);
     a.h0 = part(rnn_given(c, H0), state_at(&a, d));
@@ -125,17 +179,18 @@ static const nc_tensor *made(const nc_call *c, int i) { return i < c->n_out ? c-
 static nc_code rnn_run(const nc_call *c) {
     const layer *l = c->state;
     int n_out = nc_rnn_n_out(l->cell[0].rule.kind);
-    nck_rnn_args a = whole(c, l);
-    NC_TRY(check_shapes(c, l, &a));
+    nck_rnn_args shared = whole(c, l), dirs[2];
+    NC_TRY(check_shapes(c, l, &shared));
     for (int d = 0; d < l->n_dirs; d++) {
-        a = direction(c, l, d);
-        int64_t state = state_at(&a, d);
-        a.y = part(made(c, 0), state);
-        a.y_h = part(made(c, 1), state);
-        a.y_c = n_out > 2 ? part(made(c, 2), state) : NULL;
-        a.kept = part(made(c, n_out), kept_at(&a, d));
-        nck_rnn(&a, c->workspace, c->pool);
+        nck_rnn_args *a = &dirs[d];
+        *a = direction(c, l, d);
+        int64_t state = state_at(a, d);
+        a->y = part(made(c, 0), state);
+        a->y_h = part(made(c, 1), state);
+        a->y_c = n_out > 2 ? part(made(c, 2), state) : NULL;
+        a->kept = part(made(c, n_out), kept_at(a, d));
     }
+    nck_rnn(dirs, l->n_dirs, c->workspace, c->pool);
     return NC_OK;
 }
 
@@ -171,10 +226,10 @@ NC_WIDENED_HALF(rnn, rnn_workspace)
 NC_WIDENED_HALF(rnn_grad, rnn_grad_workspace)
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
-#define ROWS(fn, ...)                                                                                       \
-    {__VA_ARGS__, .types = T_WIDE, .prepare = rnn_prepare, .workspace = fn##_workspace, .run = fn##_run}, { \
-        __VA_ARGS__, .types = NC_WIDEN_HALF, .prepare = rnn_prepare, .workspace = fn##_half_workspace,      \
-                     .run = fn##_half_run                                                                   \
+#define ROWS(fn, ...)                                                                                        \
+    {__VA_ARGS__, .types = T_WIDE, .prepare = fn##_prepare, .workspace = fn##_workspace, .run = fn##_run}, { \
+        __VA_ARGS__, .types = NC_WIDEN_HALF, .prepare = fn##_prepare, .workspace = fn##_half_workspace,      \
+                     .run = fn##_half_run                                                                    \
     }
 #define ALL(name)                                                           \
     ROWS(rnn, .op = name), ROWS(rnn, .op = name "Kept", .domain = "nacre"), \

@@ -192,14 +192,18 @@ static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t ro
     r->u->store(&o);
 }
 
-/* One row over a B read in place: all whole panels of the item at once. Returns the first panel left to do. */
-static int64_t gemm_band_item(const gemm_run *r, int64_t p0, int64_t p1, double *acc) {
+/* One row over a B that is packed, or read in place as far as its panels are whole: all of the item's panels at once.
+ * Returns the first panel left to do. */
+static int64_t gemm_row_item(const gemm_run *r, int64_t p0, int64_t p1, double *acc) {
     const nck_gemm_args *g = r->g;
-    int64_t nr = r->u->nr, es = (int64_t)r->es, whole = nc_min64(p1, g->N / nr), ldb;
+    int64_t nr = r->u->nr, es = (int64_t)r->es, whole = g->b_packed ? p1 : nc_min64(p1, g->N / nr), ldb;
     for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts && p0 < whole; c++) {
         int64_t k = gemm_cut_at(g->K, c), end = gemm_cut_at(g->K, c + 1);
-        r->u->band(end - k, r->a_pack + (k - r->k0) * es, gemm_b_panel(r, k, end - k, p0, p0, &ldb), g->b_rs,
-                   (whole - p0) * nr, acc);
+        const char *a = r->a_pack + (k - r->k0) * es, *b = gemm_b_panel(r, k, end - k, p0, p0, &ldb);
+        if (g->b_packed)
+            r->u->line(end - k, a, b, g->K * nr, whole - p0, acc);
+        else
+            r->u->band(end - k, a, b, g->b_rs, (whole - p0) * nr, acc);
         for (int64_t p = p0; p < whole; p++)
             gemm_store(r, (const char *)acc + (p - p0) * nr * es, 0, 1, p, k == 0, end == g->K);
     }
@@ -236,7 +240,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     int64_t p1 = r->p0 + r->panels * (column_tile + 1) / r->n_column_tiles;
     _Alignas(64) double acc[NCK_GEMM_MAX_TILE];
     if (r->tile_packs_a) gemm_pack_a(r, q0, q1);
-    if (r->direct && r->g->M == 1) p0 = gemm_band_item(r, p0, p1, acc);
+    if ((r->direct || r->g->b_packed) && r->g->M == 1) p0 = gemm_row_item(r, p0, p1, acc);
     for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
         int64_t k = gemm_cut_at(r->g->K, c), kc = gemm_cut_at(r->g->K, c + 1) - k, ldb;
         for (int64_t p = p0; p < p1; p++) {

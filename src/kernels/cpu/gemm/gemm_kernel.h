@@ -22,6 +22,8 @@ typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ld
                             const void *ahead);
 /* acc[j] = sum over k of a[k] * b[k*ldb + j] for n columns, a multiple of nr. */
 typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, void *acc);
+/* acc[p*nr + j] = sum over k of a[k] * b[p*apart + k*nr + j]: one row times packed panels. */
+typedef void nck_gemm_line(int64_t kc, const void *a, const void *b, int64_t apart, int64_t panels, void *acc);
 /* dst[k*width + l] = src[l*lane_stride + k*k_stride] for l < lanes, 0 for lanes <= l < width: a panel of kc terms.
  * Elements may be unaligned; width is at most the larger of mr and nr. */
 typedef void nck_gemm_pack(int64_t kc, int64_t lanes, int64_t width, const void *src, int64_t lane_stride,
@@ -48,6 +50,7 @@ typedef struct nck_gemm_unit {
     int mr, nr;
     nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_gemm_band *band;
+    nck_gemm_line *line;
     nck_gemm_store *store;
     nck_gemm_pack *pack;
     nck_gemm_small *small;

@@ -1,4 +1,4 @@
-/* kernels/cpu/rnn/rnn.h: one direction of a recurrent layer, as ONNX RNN, GRU and LSTM define it, in f32 or f64.
+/* kernels/cpu/rnn/rnn.h: a recurrent layer in one or both directions, as ONNX RNN, GRU and LSTM define it, f32 or f64.
  *
  * T steps, B rows, I inputs, H hidden units, G gates: 1 (RNN), 3 (GRU: z r h), 4 (LSTM: i o f c). All pointers are
  * dense but where strides are given. Products are kernels/cpu/gemm, the rest of a step is one tile program, so both
@@ -77,13 +77,14 @@ typedef struct nck_rnn_args {
     nc_dtype type;
     int64_t T, B, I, H;
     bool batch_first, reverse;
-    const void *x;       /* (T,B,I), batch_first: (B,T,I) */
-    const void *w, *r;   /* (G*H,I), (G*H,H) */
-    const void *b;       /* (2*G*H): of w, then of r; NULL: 0 */
-    const void *p;       /* LSTM peepholes (3*H): i o f */
-    const int32_t *lens; /* (B), each in [0, T]; NULL: all T */
-    const void *h0, *c0; /* (B,H) with rows state_rs apart; NULL: 0 */
-    void *y_h, *y_c;     /* the same; may be NULL */
+    const void *x;                   /* (T,B,I), batch_first: (B,T,I) */
+    const void *w, *r;               /* (G*H,I), (G*H,H) */
+    const void *w_packed, *r_packed; /* the same from nck_rnn_pack_w and nck_rnn_pack_r; NULL: packed in each run */
+    const void *b;                   /* (2*G*H): of w, then of r; NULL: 0 */
+    const void *p;                   /* LSTM peepholes (3*H): i o f */
+    const int32_t *lens;             /* (B), each in [0, T]; NULL: all T */
+    const void *h0, *c0;             /* (B,H) with rows state_rs apart; NULL: 0 */
+    void *y_h, *y_c;                 /* the same; may be NULL */
     int64_t state_rs;
     void *y; /* (T,B,H) with these strides; may be NULL */
     int64_t y_t, y_b;
@@ -93,9 +94,17 @@ typedef struct nck_rnn_args {
 int nck_rnn_gates(nck_rnn_kind kind);
 /* Values that a step keeps per hidden unit: the gates' sums, GRU's recurrent part of h or LSTM's cell, the state. */
 int nck_rnn_kept(nck_rnn_kind kind);
-/* Grows with each of T, B, I, H. */
-size_t nck_rnn_workspace(nck_rnn_kind kind, nc_dtype type, int64_t T, int64_t B, int64_t I, int64_t H);
-void nck_rnn(const nck_rnn_args *a, void *workspace, nc_pool *pool);
+/* The weights of one direction in the form that products read them. */
+size_t nck_rnn_packed_w_bytes(nck_rnn_kind kind, nc_dtype type, int64_t I, int64_t H);
+size_t nck_rnn_packed_r_bytes(nck_rnn_kind kind, nc_dtype type, int64_t H);
+void nck_rnn_pack_w(nck_rnn_kind kind, nc_dtype type, int64_t I, int64_t H, const void *w, void *dst);
+void nck_rnn_pack_r(nck_rnn_kind kind, nc_dtype type, int64_t H, const void *r, void *dst);
+
+/* Grows with each of T, B, I, H. packed: w and r of every direction are. */
+size_t nck_rnn_workspace(nck_rnn_kind kind, nc_dtype type, int n_dirs, int64_t T, int64_t B, int64_t I, int64_t H,
+                         bool packed);
+/* n_dirs (1 or 2) directions of one kind, type and sizes. */
+void nck_rnn(const nck_rnn_args *dirs, int n_dirs, void *workspace, nc_pool *pool);
 
 /* The gradients of one direction. `a` as it ran forward, kept filled; y, y_h and y_c are not looked at. dy has the
  * strides of y, dh and dc those of the states; each may be NULL: 0. What is NULL of the results is not computed. */

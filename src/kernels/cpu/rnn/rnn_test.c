@@ -49,7 +49,7 @@ static bool fixture_init(fixture *f, const nck_rnn_rule *rule, nc_dtype type, co
                           .state_rs = s[3],
                           .y_t = s[1] * s[3],
                           .y_b = s[3]};
-    f->workspace = nc_alloc(nck_rnn_workspace(rule->kind, type, s[0], s[1], s[2], s[3]) + 64);
+    f->workspace = nc_alloc(nck_rnn_workspace(rule->kind, type, 1, s[0], s[1], s[2], s[3], false) + 64);
     return f->workspace != NULL;
 }
 
@@ -60,7 +60,7 @@ static void fixture_release(fixture *f) {
 
 static void run(fixture *f, int first, nc_pool *pool) {
     f->a.y = f->p[first], f->a.y_h = f->p[first + 1], f->a.y_c = f->cell.rule.kind == NCK_LSTM ? f->p[first + 2] : NULL;
-    nck_rnn(&f->a, nc_align64_pointer(f->workspace), pool);
+    nck_rnn(&f->a, 1, nc_align64_pointer(f->workspace), pool);
 }
 
 static void check(const nck_rnn_rule *rule, nc_dtype type, const int64_t *s, bool reverse, bool batch_first,
@@ -142,4 +142,89 @@ TEST(rnn_kernel_threads_and_nan) {
     }
     nc_pool_destroy(pool);
     fixture_release(&f);
+}
+
+/* ---- both directions: rows and columns shared out between threads, weights packed before or not ---- */
+
+enum { X_, W_, R_, B_, N_GIVEN };
+
+typedef struct pair {
+    nck_rnn_cell cell;
+    float *given[N_GIVEN], *packed[2], *y, *y_h;
+    void *workspace;
+    size_t bytes_y, bytes_h, bytes_packed[2];
+} pair;
+
+static bool pair_init(pair *p, nck_rnn_kind kind, const int64_t *s) {
+    int64_t T = s[0], B = s[1], I = s[2], H = s[3], GH = nck_rnn_gates(kind) * H;
+    const int64_t n[N_GIVEN] = {T * B * I, 2 * GH * I, 2 * GH * H, 4 * GH};
+    uint32_t seed = 11;
+    bool ok = true;
+    nck_rnn_cell_init(&p->cell, &usual[kind]);
+    for (int k = 0; k < N_GIVEN; k++) {
+        ok &= (p->given[k] = nc_alloc((size_t)n[k] * sizeof(float))) != NULL;
+        for (int64_t i = 0; ok && i < n[k]; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            p->given[k][i] = ((float)(seed >> 8) - 8388608.0f) / 16777216.0f;
+        }
+    }
+    p->bytes_y = (size_t)(T * B * 2 * H) * sizeof(float), p->bytes_h = (size_t)(2 * B * H) * sizeof(float);
+    p->bytes_packed[0] = nck_rnn_packed_w_bytes(kind, NC_FLOAT, I, H);
+    p->bytes_packed[1] = nck_rnn_packed_r_bytes(kind, NC_FLOAT, H);
+    for (int k = 0; k < 2; k++) ok &= (p->packed[k] = nc_alloc(2 * p->bytes_packed[k] + 64)) != NULL;
+    ok &= (p->y = nc_alloc(2 * p->bytes_y)) != NULL && (p->y_h = nc_alloc(2 * p->bytes_h)) != NULL;
+    ok &= (p->workspace = nc_alloc(nck_rnn_workspace(kind, NC_FLOAT, 2, T, B, I, H, false) + 64)) != NULL;
+    return ok;
+}
+
+static void pair_release(pair *p) {
+    for (int k = 0; k < N_GIVEN; k++) nc_free(p->given[k]);
+    for (int k = 0; k < 2; k++) nc_free(p->packed[k]);
+    nc_free(p->y);
+    nc_free(p->y_h);
+    nc_free(p->workspace);
+}
+
+/* Direction d as it writes into the first or second half of the results. */
+static nck_rnn_args pair_direction(pair *p, const int64_t *s, int d, bool packed, int half) {
+    nck_rnn_kind kind = p->cell.rule.kind;
+    int64_t B = s[1], H = s[3], GH = nck_rnn_gates(kind) * H;
+    nck_rnn_args a = {.cell = &p->cell, .type = NC_FLOAT, .T = s[0], .B = B, .I = s[2], .H = H};
+    a.reverse = d == 1;
+    a.x = p->given[X_], a.w = p->given[W_] + d * GH * s[2], a.r = p->given[R_] + d * GH * H;
+    a.b = p->given[B_] + d * 2 * GH;
+    a.state_rs = H, a.y_t = 2 * B * H, a.y_b = H;
+    a.y = (char *)p->y + (size_t)half * p->bytes_y + (size_t)(d * B * H) * sizeof(float);
+    a.y_h = (char *)p->y_h + (size_t)half * p->bytes_h + (size_t)(d * B * H) * sizeof(float);
+    if (!packed) return a;
+    void *w = (char *)nc_align64_pointer(p->packed[0]) + (size_t)d * p->bytes_packed[0];
+    void *r = (char *)nc_align64_pointer(p->packed[1]) + (size_t)d * p->bytes_packed[1];
+    nck_rnn_pack_w(kind, NC_FLOAT, s[2], H, a.w, w);
+    nck_rnn_pack_r(kind, NC_FLOAT, H, a.r, r);
+    a.w_packed = w, a.r_packed = r;
+    return a;
+}
+
+TEST(rnn_kernel_cuts_keep_bits) {
+    /* Rows for every thread; fewer than threads; weights that are shared out in each step. */
+    static const int64_t sizes[][4] = {{3, 17, 11, 33}, {4, 1, 5, 40}, {2, 1, 3, 600}, {2, 9, 7, 600}};
+    nc_pool *pool = nc_pool_create(5);
+    for (int kind = NCK_RNN; pool != NULL && kind <= NCK_LSTM; kind++)
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            pair p = {0};
+            if (pair_init(&p, (nck_rnn_kind)kind, sizes[i])) {
+                for (int half = 0; half < 2; half++) {
+                    nck_rnn_args dirs[2];
+                    for (int d = 0; d < 2; d++) dirs[d] = pair_direction(&p, sizes[i], d, half == 1, half);
+                    nck_rnn(dirs, 2, nc_align64_pointer(p.workspace), half == 1 ? pool : NULL);
+                }
+                CHECK(memcmp(p.y, (char *)p.y + p.bytes_y, p.bytes_y) == 0);
+                CHECK(memcmp(p.y_h, (char *)p.y_h + p.bytes_h, p.bytes_h) == 0);
+                CHECK(p.y[0] != 0);
+            } else {
+                nc_test_failed(__FILE__, __LINE__, "out of memory");
+            }
+            pair_release(&p);
+        }
+    nc_pool_destroy(pool);
 }
