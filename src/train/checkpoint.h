@@ -10,7 +10,7 @@
 #ifndef NC_TRAIN_CHECKPOINT_H
 #define NC_TRAIN_CHECKPOINT_H
 
-#include "base/arena.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/object.h"
 #include "base/status.h"
@@ -46,6 +46,7 @@ typedef struct nc_optimizer_state {
 typedef struct nc_checkpoint {
     nc_arena arena;                 /* names and strings */
     NC_VEC(nc_parameter) params;    /* in the order of the training model's inputs */
+    nc_map names;                   /* of params: their place plus one */
     NC_VEC(nc_property) properties; /* sorted by name */
     nc_optimizer_state optimizer;
     bool nominal;
