@@ -10,13 +10,16 @@ from onnxruntime.capi import onnxruntime_pybind11_state as peer
 
 import package
 import test_schemas
-from contrib import DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, compare, layers, model_of, quantized
+import test_training_ops
+from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, compare, layers, model_of, quantized,
+                     training)
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
 CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES]
 REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED]
 DOMAINS = (DOMAIN, blocked.DOMAIN)
-CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS}
+TRAINING = {c.op for c in training.CASES} | test_training_ops.SEQUENCES  # of onnxruntime-training: test_training_ops.py
+CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS and key[1] not in TRAINING}
 
 
 @pytest.mark.parametrize("c", CASES, ids=lambda c: c.name)

@@ -26,12 +26,13 @@ ZERO = {
     "integers, booleans or names come out": """
         ArgMax ArgMin Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN NonZero NonMaxSuppression Shape Size
         SequenceLength OptionalHasElement Multinomial LabelEncoder ZipMap
+        All IsFinite IsAllFinite Group BroadcastGradientArgs
         nacre.IsInfinite nacre.TapeLength nacre.SequenceSizes nacre.PhiloxMultinomial""",
     "piecewise constant": """
         Ceil Floor Round Sign Hardmax Binarizer OneHotEncoder TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
         MelWeightMatrix nacre.MelWeights""",
     "only the dims of the input count": """
-        EyeLike RandomNormalLike RandomUniformLike nacre.SequenceZeros nacre.PhiloxNormalLike
+        EyeLike ZeroGradient RandomNormalLike RandomUniformLike nacre.SequenceZeros nacre.PhiloxNormalLike
         nacre.PhiloxUniformLike""",
     "what is drawn is 0 or 1; its chance has no gradient, as in PyTorch": "Bernoulli nacre.PhiloxBernoulli",
     "made behind the gradient": "nacre.Deferred",

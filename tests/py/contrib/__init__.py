@@ -21,7 +21,8 @@ NARROW = {np.dtype(ml_dtypes.bfloat16): "op_bf16", np.dtype(np.float16): "op_f16
 def case(name, op, inputs, outputs=1, tolerance=None, reference=None, constants=(), types=None,
          domain=DOMAIN, needs_sizes=False, **attributes):
     """outputs: how many, or a list of which are wanted. constants: indices of operands that the model holds.
-    types: element types of outputs that follow from nothing else. needs_sizes: refused where sizes are not known."""
+    types: element types of outputs that follow from nothing else, or (element type, shape). needs_sizes: refused where
+    sizes are not known."""
     wanted = [True] * outputs if isinstance(outputs, int) else outputs
     inputs = [None if x is None else np.asarray(x) for x in inputs]
     return Case(f"{op}-{name}", op, inputs, attributes, wanted, tolerance, reference, tuple(constants), types or {},
@@ -38,6 +39,11 @@ def proto_of(name, x):
     return helper.make_tensor(name, kind(x), x.shape, np.ascontiguousarray(x).tobytes(), raw=True)
 
 
+def declared(name, what):
+    element, shape = what if isinstance(what, tuple) else (what, None)
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(element)), shape)
+
+
 def model_of(c, opset=17, known=True):
     """The model of one node. known: with the sizes of its inputs; else with their ranks alone."""
     names = [f"i{k}" if x is not None else "" for k, x in enumerate(c.inputs)]
@@ -47,8 +53,8 @@ def model_of(c, opset=17, known=True):
     held = [proto_of(n, x) for k, (n, x) in enumerate(zip(names, c.inputs)) if n and k in c.constants]
     infos = [helper.make_tensor_value_info(n, kind(x), x.shape if known else [f"{n}_{k}" for k in range(x.ndim)])
              for n, x in fed]
-    results = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(c.types[k])), None)
-               if k in c.types else helper.make_empty_tensor_value_info(n) for k, n in enumerate(outs) if n]
+    results = [declared(n, c.types[k]) if k in c.types else helper.make_empty_tensor_value_info(n)
+               for k, n in enumerate(outs) if n]
     graph = helper.make_graph([node], "one", infos, results, held)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid(c.domain, 1)]
     return helper.make_model(graph, ir_version=10, opset_imports=opsets).SerializeToString(), dict(fed)

@@ -1,0 +1,102 @@
+/* kernels/cpu/optim/optim.c: an optimizer's step as a tile program. Numbers that are the same for all elements are
+ * operands of rank 0, so that one program serves every step. */
+#include "kernels/cpu/optim/optim.h"
+
+#include "kernels/cpu/tile.h"
+
+#include <math.h>
+
+/* Registers: the tensors, the numbers, then what is made of them. */
+enum {
+    W,
+    M,
+    V,
+    G,
+    ALPHA,
+    REST_ALPHA,
+    BETA,
+    REST_BETA,
+    EPSILON,
+    ROOT, /* what the root of the second moment is multiplied with */
+    RATE,
+    KEEP, /* what the decay leaves of a weight */
+    SCALE,
+    N_IN,
+    GRAD = N_IN,
+    NEW_M,
+    NEW_V,
+    DOWN,
+    UP,
+    NEW_W,
+    N_REG
+};
+
+#define DO(name, to, ...)                                          \
+    {                                                              \
+        .lane = NCK_LANE_##name, .dst = to, .src = { __VA_ARGS__ } \
+    }
+#define MOMENTS                                                                                                      \
+    DO(mul, GRAD, G, SCALE), DO(mul, NEW_M, M, ALPHA), DO(mul, UP, GRAD, REST_ALPHA), DO(add, NEW_M, NEW_M, UP),     \
+        DO(mul, NEW_V, V, BETA), DO(mul, DOWN, GRAD, GRAD), DO(mul, DOWN, DOWN, REST_BETA),                          \
+        DO(add, NEW_V, NEW_V, DOWN), DO(sqrt, DOWN, NEW_V), DO(mul, DOWN, DOWN, ROOT), DO(add, DOWN, DOWN, EPSILON), \
+        DO(mul, UP, NEW_M, RATE), DO(div, UP, UP, DOWN)
+
+static const nck_tile_op decay_first[] = {MOMENTS, DO(mul, NEW_W, W, KEEP), DO(sub, NEW_W, NEW_W, UP)};
+static const nck_tile_op decay_last[] = {MOMENTS, DO(sub, NEW_W, W, UP), DO(mul, NEW_W, NEW_W, KEEP)};
+static const uint16_t adam_out[3] = {NEW_W, NEW_M, NEW_V};
+
+static const nck_tile_op sgd[] = {DO(mul, 3, 1, 2), DO(sub, 3, 0, 3)};
+static const uint16_t sgd_out[1] = {3};
+
+static nc_dtype compute_of(const nck_optim_tensors *t) {
+    bool wide = t->w->dtype == NC_DOUBLE || t->g->dtype == NC_DOUBLE || (t->m != NULL && t->m->dtype == NC_DOUBLE);
+    return wide ? NC_DOUBLE : NC_FLOAT;
+}
+
+/* ALPHA .. SCALE */
+static void numbers_of(const nck_optim_args *a, double *k) {
+    const nck_optim_rule *r = a->rule;
+    double first = r->correct_bias ? 1 - pow(r->alpha, (double)a->step) : 1;
+    double second = r->correct_bias ? 1 - pow(r->beta, (double)a->step) : 1;
+    k[ALPHA - ALPHA] = r->alpha, k[REST_ALPHA - ALPHA] = 1 - r->alpha;
+    k[BETA - ALPHA] = r->beta, k[REST_BETA - ALPHA] = 1 - r->beta;
+    k[EPSILON - ALPHA] = r->epsilon;
+    k[ROOT - ALPHA] = r->decay_last ? 1 : 1 / sqrt(second);
+    k[RATE - ALPHA] = r->decay_last ? a->rate * sqrt(second) / first : a->rate / first;
+    k[KEEP - ALPHA] = 1 - a->rate * r->decay;
+    k[SCALE - ALPHA] = a->scale;
+}
+
+static void adam_step(const nck_optim_args *a, const nck_optim_tensors *t, nc_pool *pool) {
+    double k[N_IN - ALPHA];
+    nc_tensor numbers[N_IN - ALPHA], *in[N_IN] = {t->w, t->m, t->v, t->g}, *out[3] = {t->new_w, t->new_m, t->new_v};
+    numbers_of(a, k);
+    for (int i = ALPHA; i < N_IN; i++) {
+        nc_tensor_set(&numbers[i - ALPHA], &k[i - ALPHA], NC_DOUBLE, 0);
+        in[i] = &numbers[i - ALPHA];
+    }
+    nck_tile_prog p = {.compute = compute_of(t),
+                       .n_in = N_IN,
+                       .n_out = 3,
+                       .n_reg = N_REG,
+                       .n_op = sizeof decay_last / sizeof decay_last[0],
+                       .op = a->rule->decay_last ? decay_last : decay_first,
+                       .out_reg = adam_out};
+    nck_tile_run(&p, in, out, pool);
+}
+
+static void sgd_step(const nck_optim_args *a, const nck_optim_tensors *t, nc_pool *pool) {
+    double by = a->rate * a->scale;
+    nc_tensor number, *in[3] = {t->w, t->g, &number}, *out[1] = {t->new_w};
+    nc_tensor_set(&number, &by, NC_DOUBLE, 0);
+    nck_tile_prog p = {
+        .compute = compute_of(t), .n_in = 3, .n_out = 1, .n_reg = 4, .n_op = 2, .op = sgd, .out_reg = sgd_out};
+    nck_tile_run(&p, in, out, pool);
+}
+
+void nck_optim_step(const nck_optim_args *a, const nck_optim_tensors *t, nc_pool *pool) {
+    if (a->rule->adam)
+        adam_step(a, t, pool);
+    else
+        sgd_step(a, t, pool);
+}
