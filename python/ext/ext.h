@@ -102,6 +102,10 @@ PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 PyObject *ncx_gradients(PyObject *module, PyObject *args);
 
+/* ---- training.c ---- */
+
+int ncx_add_training(PyObject *module);
+
 /* ---- interrupt.c: Ctrl-C stops the run that the main thread waits for ---- */
 
 typedef struct ncx_guard {

@@ -78,7 +78,7 @@ static PyMethodDef functions[] = {{"version", version, METH_NOARGS, "The library
 static int add_all(PyObject *module) {
     if (ncx_interrupt_init() < 0 || ncx_add_errors(module) < 0) return -1;
     if (ncx_add_value(module) < 0 || ncx_add_session(module) < 0) return -1;
-    return ncx_add_state(module);
+    return ncx_add_state(module) < 0 ? -1 : ncx_add_training(module);
 }
 
 PyMODINIT_FUNC PyInit__core(void);
