@@ -147,6 +147,52 @@ NACRE_API nacre_code nacre_training_export(nacre_training *t, const char *path, 
 NACRE_API nacre_code nacre_training_dump(nacre_training *t, const char *which, const char *stage, char **text,
                                          nacre_error *err);
 
+/* ---- artifacts: the models that a training session is made of ---- */
+
+/* Parameters of a model whose first output is the loss. Zero what is not used. */
+typedef struct nacre_training_form {
+    size_t size;              /* of this struct; set by the caller */
+    const char *const *moved; /* initializers that become inputs, behind the others and in this order */
+    size_t n_moved;
+    const char *const *trainable; /* what has a gradient: some of the moved ones, or inputs of the model */
+    size_t n_trainable;
+    int standard; /* not 0: as in nacre_gradients */
+} nacre_training_form;
+/* The model becomes its training form: further inputs "<p>_grad.accumulation.buffer" for each gradient and
+ * "lazy_reset_grad", further outputs "<p>_grad.accumulation.out". After a failure it is half done: release it. */
+NACRE_API nacre_code nacre_model_training(nacre_model *m, const nacre_training_form *what, nacre_error *err);
+/* Its eval form: parameters as inputs, Dropout and BatchNormalization as they are when nobody trains. */
+NACRE_API nacre_code nacre_model_evaluation(nacre_model *m, const nacre_training_form *what, nacre_error *err);
+
+/* What nacre_artifacts_write makes. Zero what is not used. */
+typedef struct nacre_artifacts {
+    size_t size;                  /* of this struct; set by the caller */
+    const char *const *trainable; /* initializers by name or pattern ('*' any letters, '?' one); none: all of floats
+                                   * with at least one dim that are not frozen */
+    size_t n_trainable;
+    const char *const *frozen; /* likewise: not trained, but kept in the checkpoint. All others stay in the models */
+    size_t n_frozen;
+    const char *loss;       /* "mse", "cross_entropy", "bce_with_logits", "l1"; NULL: the first output, one number */
+    const char *reduction;  /* "mean" or "sum"; NULL: mean */
+    const char *loss_input; /* a value of the model; NULL: its first output */
+    const char *target;     /* the input for what is wanted; NULL: "labels" for cross_entropy, else "target" */
+    const char *const *outputs; /* values that are outputs of both models, behind the loss */
+    size_t n_outputs;
+    const char *optimizer;       /* "adamw" (as PyTorch's), "adamw_hf" (as Hugging Face's was), "sgd"; NULL: none */
+    float beta1, beta2, epsilon; /* of adamw; 0: 0.9, 0.999, 1e-6 */
+    float weight_decay;
+    int no_bias_correction;
+    float max_norm;     /* gradients are scaled so that their common norm is at most this; 0: they are not */
+    const char *folder; /* NULL: the current one */
+    const char *prefix; /* of the files' names; NULL: none */
+    const char *format; /* of the checkpoint: "ort" or "safetensors"; NULL: ort */
+    int nominal;        /* not 0: a nominal_checkpoint too */
+    int standard;       /* not 0: as in nacre_gradients; then onnxruntime's training API runs the models too */
+} nacre_artifacts;
+/* Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx (with an optimizer), checkpoint and
+ * nominal_checkpoint (if asked for). The model is not changed. All is made before the first file is written. */
+NACRE_API nacre_code nacre_artifacts_write(const nacre_model *m, const nacre_artifacts *what, nacre_error *err);
+
 #ifdef __cplusplus
 }
 #endif
