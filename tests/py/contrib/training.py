@@ -512,7 +512,61 @@ REST = [
          reference=lambda s, *x: [np.concatenate([(s[0] * v.astype(np.float32)).ravel() for v in x])]),
 ]
 
-CASES = [*ELEMENTS, *softmaxes(), *WINDOWS, *PICKS, *norms(), *LOSSES, *REST]
+# ---- optimizers of single tensors ----
+
+def adam(mode, decay, correct=True, clip=None, signal=True):
+    def run(rate, t, w, g, m, v, half=None, scale=None, norm=None, _=None):
+        by = 1 if scale is None else float(scale)
+        if norm is not None and norm > by * 0.5:
+            by = float(norm) / 0.5
+        g, t = g / by, int(t)
+        m_, v_ = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        a, b = (1 - 0.9 ** t, 1 - 0.999 ** t) if correct else (1, 1)
+        if mode == 0:
+            delta = -rate * (m_ / a / (np.sqrt(v_ / b) + 1e-8) + decay * w)
+        else:
+            delta = -rate * np.sqrt(b) / a * m_ / (np.sqrt(v_) + 1e-8)
+            delta -= rate * decay * (w + delta)
+        return [np.int64(t + 1), m_, v_, w + delta, delta]
+    return lambda *x: [np.asarray(r).astype(np.int64 if k == 0 else np.float32) for k, r in enumerate(
+        run(*(None if v is None else v.astype(np.float64) for v in x)))]
+
+
+def lamb(groups, step):
+    def run(*x):
+        out = [np.int64(step + 1)]
+        for k in range(groups):
+            w, g, m, v = (y.astype(np.float64) for y in x[5 + 5 * k:9 + 5 * k])
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            to = m / (1 - 0.9 ** step) / (np.sqrt(v / (1 - 0.999 ** step)) + 1e-6) + 0.1 * w
+            ratio = np.clip(np.linalg.norm(w) / np.linalg.norm(to), 0.1, 5)
+            out += [w - 0.1 * ratio * to, m, v]
+        return [np.asarray(r).astype(np.int64 if k == 0 else np.float32) for k, r in enumerate(out)]
+    return run
+
+
+def adam_operands(t=3):
+    return [np.float32(0.1), np.int64(t), f(3, 5), f(3, 5), f(3, 5), f(3, 5, lo=0, hi=1)]
+
+
+OPTIMIZERS = [
+    *(case(name_of(t), "SGDOptimizer", [np.float32(0.1), f(3, 5, t=t), f(3, 5, t=t)], 2,
+           reference=lambda r, w, g: [(w.astype(np.float64) - np.float64(r) * g).astype(w.dtype),
+                                      (-np.float64(r) * g).astype(w.dtype)]) for t in TYPES),
+    *(case(f"{mode}{correct}", "AdamOptimizer", adam_operands(), 5, reference=adam(mode, 0.01, correct),
+           weight_decay_mode=mode, do_bias_correction=int(correct), **{"lambda": 0.01})
+      for mode in (0, 1) for correct in (True, False)),
+    case("clipped", "AdamOptimizer", [*adam_operands(), None, np.float32(4), np.float32(100)], 5, max_norm_clip=0.5,
+         reference=adam(0, 0)),
+    case("still", "AdamOptimizer", [*adam_operands(), None, None, None, np.array([False])], 4,
+         reference=lambda r, t, w, g, m, v, *_: [t, m, v, w]),
+    case("two", "LambOptimizer", [None, None, None, np.float32(0.1), np.int64(4), f(3, 5), f(3, 5), f(3, 5),
+                                  f(3, 5, lo=0, hi=1), None, f(4), f(4), f(4), f(4, lo=0, hi=1)],
+         [True, True, False, True, True, False, True, False, True, True], reference=lamb(2, 4), ratio_min=0.1,
+         ratio_max=5.0, **{"lambda": [0.1, 0.1]}),
+]
+
+CASES = [*ELEMENTS, *softmaxes(), *WINDOWS, *PICKS, *norms(), *LOSSES, *REST, *OPTIMIZERS]
 REFUSED = [
     (case("shapes", "InPlaceAccumulatorV2", [f(3), f(4)], 2), ["dim", "3", "4"]),
     (case("shapes", "BroadcastGradientArgs", [shape_of(2), shape_of(3)], 2, constants=(0, 1)), "do not broadcast"),
