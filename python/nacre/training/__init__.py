@@ -1,4 +1,4 @@
-"""Training: gradients of models, as models; artifacts, blocks and the training API, as onnxruntime.training has them."""
+"""Training: gradients of models, as models; artifacts, blocks and the API of training, as onnxruntime.training has."""
 import importlib
 from typing import Any
 
