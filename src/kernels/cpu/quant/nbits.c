@@ -9,7 +9,7 @@ enum { ROWS = NCK_NBITS_ROWS, GROUPS = 16 };
 
 static int64_t blocks_of(const nck_nbits *w) { return nc_ceil_div(w->K, w->block); }
 
-static float zero_of(const nck_nbits *w, int64_t n, int64_t block) {
+float nck_nbits_zero(const nck_nbits *w, int64_t n, int64_t block) {
     int64_t blocks = blocks_of(w);
     if (w->float_zeros != NULL) return w->float_zeros[n * blocks + block];
     if (w->zeros == NULL) return (float)(1 << (w->bits - 1));
@@ -40,7 +40,7 @@ static void row_by_groups(const nck_nbits *w, int64_t n, const uint8_t *row, flo
     for (int64_t k = 0; k < w->K; k++) {
         int64_t g = w->group_of_k[k], bit = k * w->bits;
         int code = row[bit / 8] >> bit % 8 & ((1 << w->bits) - 1);
-        y[k] = ((float)code - zero_of(w, n, g)) * w->scales[n * blocks + g];
+        y[k] = ((float)code - nck_nbits_zero(w, n, g)) * w->scales[n * blocks + g];
     }
 }
 
@@ -52,7 +52,7 @@ void nck_nbits_row(const nck_nbits *w, int64_t n, float *y) {
         return;
     }
     for (int64_t b = 0; b < blocks; b++) {
-        float table[16], zero = zero_of(w, n, b), scale = w->scales[n * blocks + b];
+        float table[16], zero = nck_nbits_zero(w, n, b), scale = w->scales[n * blocks + b];
         int64_t count = nc_min64(w->block, w->K - b * w->block);
         if (w->bits == 8) {
             decode_8(row + b * bytes, scale, zero, count, y + b * w->block);
@@ -83,7 +83,9 @@ static size_t bytes_each(int64_t M, int64_t K) {
 
 static int64_t n_groups(int64_t N) { return nc_min64(nc_ceil_div(N, ROWS), GROUPS); }
 
-size_t nck_nbits_workspace(int64_t M, int64_t N, int64_t K) { return bytes_each(M, K) * (size_t)n_groups(N); }
+size_t nck_nbits_workspace(int64_t M, int64_t N, int64_t K) {
+    return nc_max_size(bytes_each(M, K) * (size_t)n_groups(N), nck_nbits_stream_workspace(M, K));
+}
 
 static void run_tile(const nbits_job *j, int64_t tile, char *workspace) {
     const nck_nbits *w = j->w;
@@ -117,6 +119,7 @@ static void run_group(void *ctx, int64_t group) {
 
 void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
                       nc_pool *pool) {
+    if (nck_nbits_stream(w, M, a, bias, y, workspace, pool)) return;
     nbits_job j = {.w = w, .M = M, .a = a, .bias = bias, .y = y, .workspace = workspace};
     j.n_tiles = nc_ceil_div(w->N, ROWS);
     j.n_groups = n_groups(w->N);
