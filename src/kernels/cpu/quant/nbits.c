@@ -9,7 +9,7 @@ enum { ROWS = NCK_NBITS_ROWS, GROUPS = 16 };
 
 static int64_t blocks_of(const nck_nbits *w) { return nc_ceil_div(w->K, w->block); }
 
-float nck_nbits_zero(const nck_nbits *w, int64_t n, int64_t block) {
+static float zero_of(const nck_nbits *w, int64_t n, int64_t block) {
     int64_t blocks = blocks_of(w);
     if (w->float_zeros != NULL) return w->float_zeros[n * blocks + block];
     if (w->zeros == NULL) return (float)(1 << (w->bits - 1));
@@ -40,7 +40,7 @@ static void row_by_groups(const nck_nbits *w, int64_t n, const uint8_t *row, flo
     for (int64_t k = 0; k < w->K; k++) {
         int64_t g = w->group_of_k[k], bit = k * w->bits;
         int code = row[bit / 8] >> bit % 8 & ((1 << w->bits) - 1);
-        y[k] = ((float)code - nck_nbits_zero(w, n, g)) * w->scales[n * blocks + g];
+        y[k] = ((float)code - zero_of(w, n, g)) * w->scales[n * blocks + g];
     }
 }
 
@@ -52,7 +52,7 @@ void nck_nbits_row(const nck_nbits *w, int64_t n, float *y) {
         return;
     }
     for (int64_t b = 0; b < blocks; b++) {
-        float table[16], zero = nck_nbits_zero(w, n, b), scale = w->scales[n * blocks + b];
+        float table[16], zero = zero_of(w, n, b), scale = w->scales[n * blocks + b];
         int64_t count = nc_min64(w->block, w->K - b * w->block);
         if (w->bits == 8) {
             decode_8(row + b * bytes, scale, zero, count, y + b * w->block);

@@ -37,7 +37,6 @@ void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float
 size_t nck_nbits_stream_workspace(int64_t M, int64_t K);
 bool nck_nbits_stream(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
                       nc_pool *pool);
-float nck_nbits_zero(const nck_nbits *w, int64_t n, int64_t block); /* as a number */
 
 /* One element at a time, sums in double. */
 void nck_nbits_matmul_ref(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y);

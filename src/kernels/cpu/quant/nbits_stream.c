@@ -10,17 +10,18 @@
 #include <math.h>
 
 enum { STREAM_M = 4, LANES = 16, ITEM = 32, MAX_BLOCK = 256, MIN_BLOCK = 16, CHUNK = NCK_NBITS_CHUNK };
+enum { TOGETHER = NCK_NBITS_TOGETHER };
 
 /* A row of A. */
 typedef struct stream_row {
-    float *x, *sum, *scale;
-    int8_t *codes; /* NULL: numbers count */
+    float *x, *sum, *scale; /* sum: of each block, of what counts */
+    int8_t *codes;          /* NULL: numbers count */
 } stream_row;
 
 typedef struct stream_job {
     const nck_nbits *w;
     const float *bias;
-    float *y, *zeros; /* zeros: blocks for each lane */
+    float *y, *zeros; /* zeros: of the blocks of a row, for each lane */
     int64_t M, blocks, bytes_lane;
     stream_row rows[STREAM_M];
 } stream_job;
@@ -57,7 +58,7 @@ static bool stream_block(const nck_nbits *w, const float *a, int64_t b, bool rou
         r->codes[k0 + k] = (int8_t)v;
         codes += v;
     }
-    r->sum[b] = codes;
+    r->sum[b] = codes * r->scale[b];
     return isfinite(sum);
 }
 
@@ -72,23 +73,43 @@ static bool stream_lay(const nck_nbits *w, const float *a, char *room, stream_ro
     return ok;
 }
 
-static void stream_item(void *ctx, int64_t item) {
-    const stream_job *j = ctx;
+/* The zero points of row n as numbers; where there are none, `room` has the middle already. */
+static const float *stream_zeros(const stream_job *j, int64_t n, float *room) {
+    const nck_nbits *w = j->w;
+    if (w->float_zeros != NULL) return w->float_zeros + n * j->blocks;
+    if (w->zeros == NULL) return room;
+    const uint8_t *row = w->zeros + n * nc_ceil_div(j->blocks, 2);
+    for (int64_t b = 0; b < j->blocks; b++) room[b] = (float)(row[b / 2] >> b % 2 * 4 & 15);
+    return room;
+}
+
+/* Rows [n, n + TOGETHER) of W; those behind the last are the last again, and are not stored. */
+static void stream_rows(const stream_job *j, int64_t n, float *room) {
     const nck_nbits *w = j->w;
     const nck_nbits_table *t = nck_isa_get()->nbits;
-    float *zeros = j->zeros + nc_parallel_lane() * j->bytes_lane / (int64_t)sizeof(float);
-    nck_nbits_dot d = {.blocks = j->blocks, .chunks = w->block / CHUNK, .zero = zeros};
-    for (int64_t n = item * ITEM; n < nc_min64(w->N, (item + 1) * ITEM); n++) {
-        d.codes = w->codes + n * j->blocks * (w->block / 2);
-        d.scale = w->scales + n * j->blocks;
-        for (int64_t b = 0; b < j->blocks; b++) zeros[b] = nck_nbits_zero(w, n, b);
-        for (int64_t m = 0; m < j->M; m++) {
-            const stream_row *r = &j->rows[m];
-            d.x = r->x, d.x_sum = r->sum, d.x8 = r->codes, d.x_scale = r->scale;
-            float v = r->codes != NULL ? t->codes(&d) : t->numbers(&d);
-            j->y[m * w->N + n] = j->bias != NULL ? v + j->bias[n] : v;
+    nck_nbits_dot d = {.blocks = j->blocks, .chunks = w->block / CHUNK};
+    int64_t rows = nc_min64(TOGETHER, w->N - n);
+    float v[TOGETHER];
+    for (int64_t r = 0; r < TOGETHER; r++) {
+        int64_t row = nc_min64(n + r, w->N - 1) * j->blocks;
+        d.codes[r] = w->codes + row * (w->block / 2), d.scale[r] = w->scales + row;
+    }
+    for (int64_t m = 0; m < j->M; m++) {
+        const stream_row *a = &j->rows[m];
+        d.x = a->x, d.x8 = a->codes, d.x_scale = a->scale;
+        (a->codes != NULL ? t->codes : t->numbers)(&d, v);
+        for (int64_t r = 0; r < rows; r++) {
+            float y = v[r] - t->zeros(j->blocks, d.scale[r], stream_zeros(j, n + r, room), a->sum);
+            j->y[m * w->N + n + r] = j->bias != NULL ? y + j->bias[n + r] : y;
         }
     }
+}
+
+static void stream_item(void *ctx, int64_t item) {
+    const stream_job *j = ctx;
+    float *room = j->zeros + nc_parallel_lane() * j->bytes_lane / (int64_t)sizeof(float);
+    for (int64_t b = 0; b < j->blocks; b++) room[b] = 8;
+    for (int64_t n = item * ITEM; n < nc_min64(j->w->N, (item + 1) * ITEM); n += TOGETHER) stream_rows(j, n, room);
 }
 
 bool nck_nbits_stream(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
