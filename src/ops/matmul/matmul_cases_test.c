@@ -36,6 +36,14 @@ const nc_case nc_matmul_cases[] = {
     {"matmul_bfloat16", MATMUL("bfloat16[2,3,n]", "bfloat16[n,7]"), VALUE},
     {"matmul_int32", MATMUL("int32[2,3,n]", "int32[n,7]"), {{-9, 9}}, EXACT},
     {"matmul_int64", MATMUL("int64[n]", "int64[2,n,3]"), {{-9, 9}}, EXACT},
+    {"matmul_half_constant",
+     "<opset: \"\" 22> g (float16[2,n,3] a) => (y) <const float16[3,2] b = {1, -2, 0.5, 4, 3, -1}> { y = MatMul(a, b) "
+     "}",
+     VALUE},
+    {"gemm_bfloat16_constant",
+     "<opset: \"\" 22> g (bfloat16[n,3] a, bfloat16[2] c) => (y) <const bfloat16[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
+     "{ y = Gemm<transB = 1>(a, b, c) }",
+     VALUE},
     {"matmul_constant",
      "<opset: \"\" 22> g (float[2,n,3] a) => (y) <const float[3,2] b = {1, -2, 0.5, 4, 3, -1}> { y = MatMul(a, b) }"},
     {"gemm", GEMM("", "float[3,n]", "float[n,7]", "float[7]")},

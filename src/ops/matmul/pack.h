@@ -11,7 +11,7 @@ typedef struct nc_gemm_state {
     double alpha, beta;    /* Gemm */
 } nc_gemm_state;
 
-/* Asks for B (input 1) in packed form where it is a constant f32 or f64 matrix with elements, and notes it in s.
+/* Asks for B (input 1) in packed form where it is a constant matrix of floats with elements, and notes it in s.
  * s->trans_b must be set. */
 NC_MUST nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s);
 
