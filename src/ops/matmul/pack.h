@@ -4,11 +4,13 @@
 
 #include "kernels/cpu/gemm/gemm.h"
 #include "ops/binding.h"
+#include "ops/matmul/after.h"
 
 typedef struct nc_gemm_state {
     bool packed;           /* call->packed[0] holds B */
     bool trans_a, trans_b; /* Gemm */
     double alpha, beta;    /* Gemm */
+    const nc_product_body *body;
 } nc_gemm_state;
 
 /* Asks for B (input 1) in packed form where it is a constant matrix of floats with elements, and notes it in s.
