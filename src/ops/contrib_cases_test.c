@@ -85,6 +85,9 @@ const nc_case nc_contrib_cases[] = {
     {"cdist", TWO("CDist<metric = \"euclidean\">", "float[n,3]", "float[4,3]")},
     {"complex_mul", TWO("ComplexMul", "float[n,3,2]", "float[3,2]")},
     {"complex_mul_conj", TWO("ComplexMulConj", "float[n,3,2]", "float[3,2]")},
+    {"moe", HEAD "(float[3,4] x, float[3,6,4] w, float[3,6] b, float[3,4,6] v) => (y) <const float[3,3] r = "
+                 "{1, 2, 4, 3, 1, -1, 0, 5, 2}> "
+                 "{ y = com.microsoft.MoE<k = 2, activation_type = \"silu\">(x, r, w, b, v) }"},
     {"affine", OLD "(float[n,7] x) => (y) { y = Affine<alpha = 2.0, beta = -1.0>(x) }"},
     {"parametric_softplus", OLD "(float[n,7] x) => (y) { y = ParametricSoftplus<alpha = 2.0, beta = 0.5>(x) }"},
     {"scaled_tanh", OLD "(float[n,7] x) => (y) { y = ScaledTanh<alpha = 2.0, beta = 0.5>(x) }"},

@@ -40,6 +40,14 @@ def test_experiments_of_old(c):
         compare(by_nacre(c, **how), want, c, str(how))
 
 
+@pytest.mark.parametrize("c", layouts.REGIONS, ids=lambda c: c.name)
+def test_regions(c):
+    """MaxRoiPool of ai.onnx, of which onnx has neither a reference nor cases."""
+    want = by_onnxruntime(c)
+    for how in ({}, {"known": False}, {"opset": 23}):
+        compare(by_nacre(c, **how), want, c, str(how))
+
+
 @pytest.mark.parametrize("c, words", REFUSED, ids=lambda x: getattr(x, "name", ""))
 def test_refusals(c, words):
     import nacre

@@ -27,7 +27,7 @@ ZERO = {
     "integers, booleans or names come out": """
         ArgMax ArgMin Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN NonZero NonMaxSuppression Shape Size
         SequenceLength OptionalHasElement Multinomial LabelEncoder ZipMap
-        nacre.IsInfinite nacre.TapeLength nacre.SequenceSizes nacre.PhiloxMultinomial""",
+        nacre.IsInfinite nacre.MaxRoiPlaces nacre.TapeLength nacre.SequenceSizes nacre.PhiloxMultinomial""",
     "piecewise constant": """
         Ceil Floor Round Sign Hardmax Binarizer OneHotEncoder TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
         MelWeightMatrix nacre.MelWeights""",

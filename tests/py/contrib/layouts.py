@@ -2,7 +2,7 @@
 ai.onnx."""
 import numpy as np
 
-from contrib import case
+from contrib import by_onnxruntime, case
 
 draw = np.random.default_rng(21)
 
@@ -126,10 +126,33 @@ def images():
                reference=lambda *_: [np.zeros((0, 3, 2, 3), np.float32)])
 
 
-CASES = [*rearranged(), *windows(), *products(), *images()]
+def experts():
+    tokens, width, inner, n = 5, 4, 6, 3
+    x, router = f(tokens, width), f(tokens, n)
+    layers = [f(n, inner, width), f(n, inner), f(n, width, inner), f(n, width)]
+    for k in (1, 2, 3):
+        for act in ("relu", "gelu", "silu", "identity"):
+            yield case(f"{act} {k}", "MoE", [x, router, *layers], k=k, activation_type=act,
+                       normalize_routing_weights=k % 2, tolerance="recurrent_f32")
+    yield case("no biases", "MoE", [x, router, layers[0], None, layers[2]], k=2, tolerance="recurrent_f32")
+    yield case("batch", "MoE", [f(2, 3, width), f(6, n), *layers], k=2, tolerance="recurrent_f32")
+    paired = [f(n, 2 * inner, width), f(n, 2 * inner), *layers[2:]]
+    more = dict(activation_type="swiglu", swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, k=2,
+                tolerance="recurrent_f32")
+    yield case("swiglu", "MoE", [x, router, *paired], **more)
+    yield case("swiglu, limit", "MoE", [x, router, *paired], swiglu_limit=0.7, **more)
+    turned = [np.concatenate([w[:, 0::2], w[:, 1::2]], 1) for w in paired[:2]]
+    yield case("swiglu, halves", "MoE", [x, router, *turned, *paired[2:]], **{**more, "swiglu_fusion": 2},
+               reference=lambda *_: by_onnxruntime(case("in turn", "MoE", [x, router, *paired], **more)))
+
+
+CASES = [*rearranged(), *windows(), *products(), *images(), *experts()]
 REFUSED = [
     (case("size", "UnfoldTensor", [f(2, 3)], size=4), "expected at least size"),
     (case("step", "UnfoldTensor", [f(2, 3)], size=2, step=0), "step 0"),
+    (case("activation", "MoE", [f(2, 4), f(2, 3), f(3, 6, 4), None, f(3, 4, 6)], activation_type="none"), "'none'"),
+    (case("k", "MoE", [f(2, 4), f(2, 3), f(3, 6, 4), None, f(3, 4, 6)], k=4), "k is 4 of 3 experts"),
+    (case("width", "MoE", [f(2, 4), f(2, 3), f(3, 6, 5), None, f(3, 4, 6)]), "expected 4"),
     (case("metric", "CDist", [f(2, 3), f(2, 3)], metric="cosine"), "metric is 'cosine'"),
     (case("width", "CDist", [f(2, 3), f(2, 4)]), "expected 3"),
     (case("parts", "ComplexMul", [f(2, 3), f(2, 3)]), "expected 2"),
@@ -159,4 +182,14 @@ LEGACY_REFUSED = [
     (old("border", "Crop", [f(1, 2, 6, 7)], border=[1, 2]), "border has 2 numbers"),
     (old("cut", "Crop", [f(1, 2, 3, 7)], border=[1, 2, 3, 2]), "less than what is cut"),
     (old("bias", "ImageScaler", [f(1, 2, 3, 3)], bias=[1.0]), "bias has 1 numbers"),
+]
+
+ROIS = np.float32([[0, 0, 0, 6, 5], [1, 1.5, 2.4, 4, 3], [0, 5, 5, 9, 9], [1, 20, 20, 30, 30], [0, 4, 3, 1, 2],
+                   [1, -3, -2, 2, 8]])
+REGIONS = [old(f"{shape} {scale}", "MaxRoiPool", [f(2, 3, 6, 7), ROIS], pooled_shape=shape, spatial_scale=scale)
+           for shape in ([2, 3], [1, 1], [7, 5]) for scale in (1.0, 0.5)]
+REGIONS += [old("none", "MaxRoiPool", [f(1, 2, 3, 3), ROIS[:0]], pooled_shape=[2, 2])]
+LEGACY_REFUSED += [
+    (old("shape", "MaxRoiPool", [f(1, 2, 3, 3), ROIS], pooled_shape=[0, 2]), "pooled_shape: expected"),
+    (old("numbers", "MaxRoiPool", [f(1, 2, 3, 3), ROIS[:, :4]], pooled_shape=[2, 2]), "expected 5"),
 ]
