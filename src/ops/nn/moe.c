@@ -1,7 +1,7 @@
 /* ops/nn/moe.c: the card of MoE (com.microsoft): every token goes through the k experts that a router prefers, two
  * layers each, and the results are added with the router's weights. x (..., H), router (T, E), weights (E, I, H) and
- * (E, H, I), T the product of x's other dims. It runs as products over all experts, of which a token takes its k: exact,
- * differentiable, and E/k times the work that is needed. */
+ * (E, H, I), T the product of x's other dims. It runs as products over all experts, of which a token takes its k:
+ * exact, differentiable, and E/k times the work that is needed. */
 #include <string.h>
 
 #include "ops/contrib.h"

@@ -75,10 +75,10 @@ def compare(got, want, c, what=""):
         w = np.asarray(w)
         assert g.shape == w.shape, f"{what} output {k}: {g.shape}, expected {w.shape}"
         assert g.dtype == w.dtype, f"{what} output {k}: {g.dtype}, expected {w.dtype}"
-        if c.tolerance == "step":  # a quantized result may round the other way
+        if c.tolerance == "step":  # a quantized result may round the other way, and rarely does
             apart = np.abs(g.astype(np.int64) - w.astype(np.int64))
-            assert apart.max(initial=0) <= 1, f"{what} output {k}: {apart.max()} steps apart"
-            assert (apart > 0).mean() <= 0.05 if apart.size else True, f"{what} output {k}: differs in too many places"
+            close(apart, np.zeros_like(apart), "code_step", f"{what} output {k}")
+            close((apart > 0).mean() if apart.size else 0, 0, "code_share", f"{what} output {k}: in how many places")
         elif w.dtype.kind in "iubO":
             assert np.array_equal(g, w), f"{what} output {k}"
         else:
