@@ -90,6 +90,15 @@ const nc_case nc_vision_cases[] = {
      G "(float[2,2,6,7] x) => (y) <const float[2,4] r = {0.53, 1.07, 4.11, 5.02, -1.13, 0.04, 9.01, 3.2}, const "
        "int64[2] b = {1, 0}> { y = RoiAlign<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b) }",
      {{0, 0}}},
+    {"max_roi_pool", G "(float[2,2,6,7] x) => (y) <const float[3,5] r = {0, 0, 0, 6, 5, 1, 1, 2, 4, 3, 0, 5, 5, 9, 9}> "
+                       "{ y = MaxRoiPool<pooled_shape = [2, 3]>(x, r) }"},
+    {"max_roi_pool_scale", G "(float[1,1,6,7] x) => (y) <const float[1,5] r = {0, 2, 2, 9, 11}> "
+                             "{ y = MaxRoiPool<pooled_shape = [4, 2], spatial_scale = 0.5>(x, r) }"},
+    {"max_roi_pool_half",
+     G "(float16[1,2,4,4] x) => (y) <const float16[1,5] r = {0, 0, 0, 3, 3}> "
+       "{ y = MaxRoiPool<pooled_shape = [2, 2]>(x, r) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
     {"roi_align_max",
      G "(float[1,2,6,7] x) => (y) <const float[1,4] r = {0.53, 1.07, 4.11, 5.02}, const int64[1] b = {0}> "
        "{ y = RoiAlign<output_height = 2, mode = \"max\">(x, r, b) }",
