@@ -1,5 +1,5 @@
-/* plan/lower_captures.c: a constant matrix that a subgraph captures becomes the subgraph's own, over the same bytes: its
- * kernels then see a constant, and may pack it. Smaller constants stay captures: there is nothing to pack. */
+/* plan/lower_captures.c: a constant matrix that a subgraph captures becomes the subgraph's own, over the same bytes:
+ * its kernels then see a constant, and may pack it. Smaller constants stay captures: there is nothing to pack. */
 #include "ir/edit.h"
 #include "plan/plan.h"
 

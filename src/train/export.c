@@ -1,5 +1,6 @@
 /* train/export.c: the eval model of a training session as a model for inference: the outputs that are asked for, what
  * they need, and the parameters as initializers. */
+#include "infer/infer.h"
 #include "ir/edit.h"
 #include "onnx/save.h"
 #include "train/artifacts.h"
@@ -61,6 +62,7 @@ static nc_code export_model(nc_work *w, nc_training *t, nc_model *m, const char 
     NC_TRY(nc_artifacts_quiet(w, m));
     drop_unused(m->main); /* what only training needed */
     NC_TRY(hold_params(w, m, t->checkpoint));
+    NC_TRY(nc_infer_model(w, m));
     return nc_onnx_save_file(w, m, path, NULL);
 }
 

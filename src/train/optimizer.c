@@ -18,15 +18,10 @@ nc_code nc_training_update(nc_work *w, nc_training *t, bool *done) {
     int n = 0;
     if (t->i_rate >= 0) feeds[n++] = (nc_feed){t->i_rate, t->rate};
     if (t->i_step >= 0) feeds[n++] = (nc_feed){t->i_step, t->step};
-    nc_object *flag = nc_object_host_tensor(NC_BOOL, 1, (const int64_t[]){1});
-    NC_NEED(w, flag);
-    nc_code code = nc_training_run(w, t, t->optimizer.session, feeds, n, &flag, 1);
-    if (code == NC_OK) {
-        *done = *(const bool *)flag->t.data;
-        o->step += *done;
-    }
-    nc_object_unref(flag);
-    return code;
+    NC_TRY(nc_training_run(w, t, t->optimizer.session, feeds, n, &t->done, 1));
+    *done = *(const bool *)t->done->t.data;
+    o->step += *done;
+    return NC_OK;
 }
 
 nc_code nc_training_rate(nc_work *w, const nc_training *t, float *out) {

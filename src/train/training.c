@@ -148,6 +148,7 @@ nc_code nc_training_add_optimizer(nc_work *w, nc_training *t, const nc_model_sou
     t->moments = bound.moments;
     NC_NEED(w, t->rate = nc_object_host_tensor(NC_FLOAT, 1, (const int64_t[]){1}));
     NC_NEED(w, t->step = nc_object_host_tensor(NC_INT64, 1, (const int64_t[]){1}));
+    NC_NEED(w, t->done = nc_object_host_tensor(NC_BOOL, 1, (const int64_t[]){1}));
     nc_optimizer_state *o = &t->checkpoint->optimizer;
     if (!o->present) *o = (nc_optimizer_state){.present = true, .initial_rate = 1e-3f, .rate = 1e-3f};
     return t->checkpoint->nominal ? NC_OK : nc_training_lend(w, t);
@@ -164,6 +165,7 @@ void nc_training_release(nc_training *t) {
     nc_state_unref(t->state);
     for (int i = 0; t->sums && i < t->checkpoint->params.n; i++) nc_object_unref(t->sums[i]);
     nc_object_unref(t->reset), nc_object_unref(t->rate), nc_object_unref(t->step);
+    nc_object_unref(t->done);
     nc_env_unref(t->env);
     nc_arena_release(&t->arena);
     nc_free(t);

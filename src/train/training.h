@@ -44,6 +44,7 @@ typedef struct nc_training {
     nc_object *reset;       /* bool [1]: the next step's gradients replace the sums */
     int i_reset;            /* which input of the training program it is; -1: none */
     nc_object *rate, *step; /* what the optimizer is fed */
+    nc_object *done;        /* and what it says */
     int i_rate, i_step;
     int moments; /* of the optimizer, per parameter */
     bool lent;   /* the state has the parameters: false while they are nominal */
