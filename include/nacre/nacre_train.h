@@ -47,6 +47,152 @@ NACRE_API nacre_code nacre_options_sgd(nacre_options *o, const char *loss, const
 NACRE_API nacre_code nacre_options_accumulate(nacre_options *o, const char *loss, const char *const *params, size_t n,
                                               nacre_error *err);
 
+/* ---- checkpoints: parameters, and what an optimizer keeps of them ---- */
+
+typedef struct nacre_checkpoint nacre_checkpoint;
+/* Without parameters. */
+NACRE_API nacre_code nacre_checkpoint_create(nacre_checkpoint **out, nacre_error *err);
+/* A safetensors file or one of onnxruntime's checkpoints, told by their bytes. */
+NACRE_API nacre_code nacre_checkpoint_load(const char *path, nacre_checkpoint **out, nacre_error *err);
+NACRE_API nacre_code nacre_checkpoint_load_bytes(const void *bytes, size_t n, nacre_checkpoint **out, nacre_error *err);
+/* format: "safetensors" or "ort". The file at path is replaced when the new one is whole. */
+NACRE_API nacre_code nacre_checkpoint_save(const nacre_checkpoint *c, const char *path, const char *format,
+                                           int with_optimizer, nacre_error *err);
+NACRE_API void nacre_checkpoint_release(nacre_checkpoint *c);
+/* Adds a parameter. value: a dense tensor on the host, kept, not copied; NULL: a nominal one, which has a name and a
+ * type; all or none of a checkpoint's are. */
+NACRE_API nacre_code nacre_checkpoint_add(nacre_checkpoint *c, const char *name, nacre_type type, nacre_value *value,
+                                          int trainable, nacre_error *err);
+/* What it holds, in order. Names belong to the checkpoint; NULL: out of range. */
+NACRE_API size_t nacre_checkpoint_n(const nacre_checkpoint *c);
+NACRE_API const char *nacre_checkpoint_name(const nacre_checkpoint *c, size_t i, nacre_type *type, int *trainable);
+NACRE_API nacre_value *nacre_checkpoint_value(const nacre_checkpoint *c, size_t i); /* a new reference; NULL: nominal */
+NACRE_API int nacre_checkpoint_is_nominal(const nacre_checkpoint *c);
+
+/* Properties: numbers and texts of the caller's own, sorted by name. An old one of that name is replaced. */
+typedef enum nacre_property_kind {
+    NACRE_PROPERTY_INT,
+    NACRE_PROPERTY_FLOAT,
+    NACRE_PROPERTY_STRING
+} nacre_property_kind;
+typedef struct nacre_property {
+    const char *name;
+    nacre_property_kind kind;
+    int64_t i;
+    float f;
+    const char *s; /* of what is read: the checkpoint's */
+} nacre_property;
+NACRE_API nacre_code nacre_checkpoint_set_property(nacre_checkpoint *c, const nacre_property *p, nacre_error *err);
+NACRE_API size_t nacre_checkpoint_n_properties(const nacre_checkpoint *c);
+NACRE_API nacre_code nacre_checkpoint_property(const nacre_checkpoint *c, size_t i, nacre_property *out,
+                                               nacre_error *err);
+
+/* ---- training sessions: models that nacre artifacts or onnxruntime.training wrote, over one checkpoint ---- */
+
+typedef struct nacre_training nacre_training;
+/* A model each as a file, or as bytes, which are copied; train is needed. Zero what is not used. */
+typedef struct nacre_training_sources {
+    size_t size; /* of this struct; set by the caller */
+    const char *train, *eval, *optimizer;
+    const void *train_bytes, *eval_bytes, *optimizer_bytes;
+    size_t n_train_bytes, n_eval_bytes, n_optimizer_bytes;
+    const char *device; /* NULL: the processor */
+    uint64_t seed;      /* of Dropout and its like, unless the checkpoint has a random state */
+} nacre_training_sources;
+/* The checkpoint outlives the session; on the processor its tensors are the ones that train. Not for several threads at
+ * once. */
+NACRE_API nacre_code nacre_training_create(nacre_env *env, nacre_checkpoint *borrows,
+                                           const nacre_training_sources *from, nacre_training **out, nacre_error *err);
+NACRE_API void nacre_training_release(nacre_training *t);
+NACRE_API nacre_code nacre_training_add_optimizer(nacre_training *t, const char *path, const void *bytes, size_t n,
+                                                  nacre_error *err);
+/* What the caller feeds and gets; eval not 0: of the eval model. Names belong to the session; NULL: out of range. */
+NACRE_API size_t nacre_training_n_inputs(const nacre_training *t, int eval);
+NACRE_API size_t nacre_training_n_outputs(const nacre_training *t, int eval);
+NACRE_API const char *nacre_training_input_name(const nacre_training *t, int eval, size_t i);
+NACRE_API const char *nacre_training_output_name(const nacre_training *t, int eval, size_t i);
+/* A batch: its gradients are added to those of the batches since the last reset. out[i] NULL: a new tensor; else the
+ * caller's own, which is written. A first output that is no finite number is told of once, as a warning that names the
+ * first tensor that went bad. */
+NACRE_API nacre_code nacre_training_step(nacre_training *t, nacre_value *const *in, size_t n_in, nacre_value **out,
+                                         size_t n_out, nacre_error *err);
+NACRE_API nacre_code nacre_training_eval(nacre_training *t, nacre_value *const *in, size_t n_in, nacre_value **out,
+                                         size_t n_out, nacre_error *err);
+NACRE_API void nacre_training_reset(nacre_training *t); /* the next step's gradients replace the sums */
+/* The optimizer's step over the sums. done (may be NULL): 0 where the optimizer skipped it. */
+NACRE_API nacre_code nacre_training_update(nacre_training *t, int *done, nacre_error *err);
+NACRE_API nacre_code nacre_training_rate(nacre_training *t, float *out, nacre_error *err);
+NACRE_API nacre_code nacre_training_set_rate(nacre_training *t, float rate, nacre_error *err);
+/* A rate that rises from 0 to `initial` over `warmup` updates and falls to 0 at update `total`; the present one too. */
+NACRE_API nacre_code nacre_training_set_schedule(nacre_training *t, int64_t warmup, int64_t total, float initial,
+                                                 nacre_error *err);
+NACRE_API nacre_code nacre_training_schedule(nacre_training *t, nacre_error *err); /* after an update: the next rate */
+/* Elements of the parameters, of the trainable ones alone or of all; and these behind each other as floats, in the
+ * order of the training model's inputs. */
+NACRE_API nacre_code nacre_training_size(nacre_training *t, int trainable, int64_t *out, nacre_error *err);
+NACRE_API nacre_code nacre_training_to_buffer(nacre_training *t, int trainable, nacre_value **out, nacre_error *err);
+NACRE_API nacre_code nacre_training_from_buffer(nacre_training *t, int trainable, const nacre_value *from,
+                                                nacre_error *err);
+/* A parameter's new contents, of its type and shape, or its gradients so far (NULL: it has none). */
+NACRE_API nacre_code nacre_training_set_parameter(nacre_training *t, const char *name, const nacre_value *v,
+                                                  nacre_error *err);
+NACRE_API nacre_code nacre_training_gradient(nacre_training *t, const char *name, nacre_value **out, nacre_error *err);
+/* The checkpoint takes what the session has that it lacks: the random state, and on a device all tensors. Before it is
+ * saved. */
+NACRE_API nacre_code nacre_training_sync(nacre_training *t, nacre_error *err);
+/* The eval model for inference: these outputs, what they need, and the parameters as initializers. */
+NACRE_API nacre_code nacre_training_export(nacre_training *t, const char *path, const char *const *outputs, size_t n,
+                                           nacre_error *err);
+/* A stage of "train", "eval" or "optimizer", as nacre_session_dump gives it; free it with nacre_free. */
+NACRE_API nacre_code nacre_training_dump(nacre_training *t, const char *which, const char *stage, char **text,
+                                         nacre_error *err);
+
+/* ---- artifacts: the models that a training session is made of ---- */
+
+/* Parameters of a model whose first output is the loss. Zero what is not used. */
+typedef struct nacre_training_form {
+    size_t size;              /* of this struct; set by the caller */
+    const char *const *moved; /* initializers that become inputs, behind the others and in this order */
+    size_t n_moved;
+    const char *const *trainable; /* what has a gradient: some of the moved ones, or inputs of the model */
+    size_t n_trainable;
+    int standard; /* not 0: as in nacre_gradients */
+} nacre_training_form;
+/* The model becomes its training form: further inputs "<p>_grad.accumulation.buffer" for each gradient and
+ * "lazy_reset_grad", further outputs "<p>_grad.accumulation.out". After a failure it is half done: release it. */
+NACRE_API nacre_code nacre_model_training(nacre_model *m, const nacre_training_form *what, nacre_error *err);
+/* Its eval form: parameters as inputs, Dropout and BatchNormalization as they are when nobody trains. */
+NACRE_API nacre_code nacre_model_evaluation(nacre_model *m, const nacre_training_form *what, nacre_error *err);
+
+/* What nacre_artifacts_write makes. Zero what is not used. */
+typedef struct nacre_artifacts {
+    size_t size;                  /* of this struct; set by the caller */
+    const char *const *trainable; /* initializers by name or pattern ('*' any letters, '?' one); none: all of floats
+                                   * with at least one dim that are not frozen */
+    size_t n_trainable;
+    const char *const *frozen; /* likewise: not trained, but kept in the checkpoint. All others stay in the models */
+    size_t n_frozen;
+    const char *loss;       /* "mse", "cross_entropy", "bce_with_logits", "l1"; NULL: the first output, one number */
+    const char *reduction;  /* "mean" or "sum"; NULL: mean */
+    const char *loss_input; /* a value of the model; NULL: its first output */
+    const char *target;     /* the input for what is wanted; NULL: "labels" for cross_entropy, else "target" */
+    const char *const *outputs; /* values that are outputs of both models, behind the loss */
+    size_t n_outputs;
+    const char *optimizer;       /* "adamw" (as PyTorch's), "adamw_hf" (as Hugging Face's was), "sgd"; NULL: none */
+    float beta1, beta2, epsilon; /* of adamw; 0: 0.9, 0.999, 1e-6 */
+    float weight_decay;
+    int no_bias_correction;
+    float max_norm;     /* gradients are scaled so that their common norm is at most this; 0: they are not */
+    const char *folder; /* NULL: the current one */
+    const char *prefix; /* of the files' names; NULL: none */
+    const char *format; /* of the checkpoint: "ort" or "safetensors"; NULL: ort */
+    int nominal;        /* not 0: a nominal_checkpoint too */
+    int standard;       /* not 0: as in nacre_gradients; then onnxruntime's training API runs the models too */
+} nacre_artifacts;
+/* Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx (with an optimizer), checkpoint and
+ * nominal_checkpoint (if asked for). The model is not changed. All is made before the first file is written. */
+NACRE_API nacre_code nacre_artifacts_write(const nacre_model *m, const nacre_artifacts *what, nacre_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,6 +7,7 @@
 #ifndef Py_LIMITED_API
 #define Py_LIMITED_API 0x030A0000
 #endif
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "nacre/nacre.h"
@@ -100,7 +101,18 @@ PyObject *ncx_session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 /* ---- gradients.c ---- */
 
+/* The list's texts, which live as long as it does; NULL: an exception is set. PyMem_Free. */
+const char **ncx_read_names(PyObject *list);
 PyObject *ncx_gradients(PyObject *module, PyObject *args);
+
+/* ---- training.c ---- */
+
+int ncx_add_training(PyObject *module);
+
+/* ---- artifacts.c ---- */
+
+PyObject *ncx_training_models(PyObject *module, PyObject *args);
+PyObject *ncx_save_parameters(PyObject *module, PyObject *args);
 
 /* ---- interrupt.c: Ctrl-C stops the run that the main thread waits for ---- */
 

@@ -3,8 +3,7 @@
 
 #include "nacre/nacre_train.h"
 
-/* The list's texts, which live as long as it does; NULL: an exception is set. PyMem_Free. */
-static const char **read_names(PyObject *list) {
+const char **ncx_read_names(PyObject *list) {
     size_t n = (size_t)PyList_Size(list);
     const char **names = PyMem_Calloc(n + 1, sizeof *names);
     if (!names) PyErr_NoMemory();
@@ -56,7 +55,7 @@ PyObject *ncx_gradients(PyObject *module, PyObject *args) {
                           &xs, &PyList_Type, &stop, &what.cotangents, &what.standard))
         return NULL;
     what.n_ys = (size_t)PyList_Size(ys), what.n_xs = (size_t)PyList_Size(xs), what.n_stop = (size_t)PyList_Size(stop);
-    const char **y = read_names(ys), **x = y ? read_names(xs) : NULL, **s = x ? read_names(stop) : NULL;
+    const char **y = ncx_read_names(ys), **x = y ? ncx_read_names(xs) : NULL, **s = x ? ncx_read_names(stop) : NULL;
     what.ys = y, what.xs = x, what.stop = s;
     if (s) result = gradients_of(env, source, &what);
     PyMem_Free((void *)y);

@@ -65,20 +65,23 @@ static PyObject *type_bits(PyObject *module, PyObject *type) {
     return PyLong_FromLong(nacre_type_bits((nacre_type)n));
 }
 
-static PyMethodDef functions[] = {{"version", version, METH_NOARGS, "The library's version."},
-                                  {"set_log_level", set_log_level, METH_O, "0 verbose, 1 info, 2 warning, 3 error."},
-                                  {"log", log_text, METH_VARARGS, "log(level, text): a message as the library's own."},
-                                  {"pass_names", pass_names, METH_NOARGS, "Names of the passes that can be disabled."},
-                                  {"type_name", type_name, METH_O, "type_name(1) is 'float'."},
-                                  {"type_bytes", type_bytes, METH_O, "Bytes of one element; 0: strings, packed."},
-                                  {"type_bits", type_bits, METH_O, "Bits of one element; 0 for strings."},
-                                  {"gradients", ncx_gradients, METH_VARARGS, "A model with gradients, as bytes."},
-                                  {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {
+    {"version", version, METH_NOARGS, "The library's version."},
+    {"set_log_level", set_log_level, METH_O, "0 verbose, 1 info, 2 warning, 3 error."},
+    {"log", log_text, METH_VARARGS, "log(level, text): a message as the library's own."},
+    {"pass_names", pass_names, METH_NOARGS, "Names of the passes that can be disabled."},
+    {"type_name", type_name, METH_O, "type_name(1) is 'float'."},
+    {"type_bytes", type_bytes, METH_O, "Bytes of one element; 0: strings, packed."},
+    {"type_bits", type_bits, METH_O, "Bits of one element; 0 for strings."},
+    {"gradients", ncx_gradients, METH_VARARGS, "A model with gradients, as bytes."},
+    {"training_models", ncx_training_models, METH_VARARGS, "The training and the eval form of a model, as bytes."},
+    {"save_parameters", ncx_save_parameters, METH_VARARGS, "A checkpoint of tensors."},
+    {NULL, NULL, 0, NULL}};
 
 static int add_all(PyObject *module) {
     if (ncx_interrupt_init() < 0 || ncx_add_errors(module) < 0) return -1;
     if (ncx_add_value(module) < 0 || ncx_add_session(module) < 0) return -1;
-    return ncx_add_state(module);
+    return ncx_add_state(module) < 0 ? -1 : ncx_add_training(module);
 }
 
 PyMODINIT_FUNC PyInit__core(void);

@@ -253,6 +253,11 @@ nc_code nc_edit_make_variable(nc_value *v) {
     return NC_OK;
 }
 
+void nc_edit_remove_input(nc_value *v) {
+    nc_graph *g = v->graph;
+    if (v->origin == NC_FROM_INPUT && v->uses.n == 0 && v->n_outputs == 0) take_out(g->inputs.v, &g->inputs.n, v);
+}
+
 void nc_edit_set_version(nc_variable *var, nc_value *last) {
     last->var = var;
     var->last = last;

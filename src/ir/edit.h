@@ -7,6 +7,8 @@
 #include "ir/graph.h"
 
 nc_value *nc_edit_input(nc_graph *g, const char *name, const nc_type *type);
+/* An input of the main graph that nobody uses goes. */
+void nc_edit_remove_input(nc_value *input);
 /* What the input is when the caller gives nothing; NULL: it must be given. The struct is copied, data kept by
  * reference. */
 NC_MUST nc_code nc_edit_set_initial(nc_value *input, const nc_literal *lit);

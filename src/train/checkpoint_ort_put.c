@@ -87,9 +87,12 @@ static nc_code put_param(writer *x, size_t at, const nc_parameter *p) {
                 nc_dtype_name(p->dtype), p->name);
     if (p->value && !x->c->nominal) return put_tensor(x, at, p->name, p->name, p->value, x->data != NULL);
     if (!x->c->nominal) NC_FAIL(x->w, NC_E_DATA, "checkpoint: parameter '%s' has no contents, others have", p->name);
-    nc_flat_put f[] = {offset(nc_ort_tensor_name), number(nc_ort_tensor_data_type, 4, (uint64_t)p->dtype)};
-    nc_flat_put_table(&x->out, at, f, 2);
+    nc_flat_put f[] = {offset(nc_ort_tensor_name), offset(nc_ort_tensor_dims),
+                       number(nc_ort_tensor_data_type, 4, (uint64_t)p->dtype), offset(nc_ort_tensor_raw_data)};
+    nc_flat_put_table(&x->out, at, f, 4);
     put_text(x, f[0].at, p->name);
+    nc_flat_put_vector(&x->out, f[1].at, NULL, 0, 8); /* onnxruntime wants both to be there */
+    nc_flat_put_vector(&x->out, f[3].at, NULL, 0, 1);
     return NC_OK;
 }
 

@@ -11,8 +11,8 @@ from onnxruntime.capi import onnxruntime_pybind11_state as peer
 import package
 import test_schemas
 import test_training_ops
-from contrib import DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, compare, layers, layouts, model_of, quantized
-from contrib import training
+from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, compare, layers, layouts, model_of,
+                     quantized, training)
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
 CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *layouts.CASES]

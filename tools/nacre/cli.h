@@ -23,6 +23,7 @@ int cmd_inspect(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_optimize(int argc, char **argv);
 int cmd_gradients(int argc, char **argv);
+int cmd_artifacts(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 

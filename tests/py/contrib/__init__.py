@@ -21,8 +21,8 @@ NARROW = {np.dtype(ml_dtypes.bfloat16): "op_bf16", np.dtype(np.float16): "op_f16
 def case(name, op, inputs, outputs=1, tolerance=None, reference=None, constants=(), types=None,
          domain=DOMAIN, needs_sizes=False, **attributes):
     """outputs: how many, or a list of which are wanted. constants: indices of operands that the model holds.
-    types: element types of outputs that follow from nothing else, or (element type, shape). needs_sizes: refused
-    where sizes are not known."""
+    types: element types of outputs that follow from nothing else, or (element type, shape). needs_sizes: refused where
+    sizes are not known."""
     wanted = [True] * outputs if isinstance(outputs, int) else outputs
     inputs = [None if x is None else np.asarray(x) for x in inputs]
     return Case(f"{op}-{name}", op, inputs, attributes, wanted, tolerance, reference, tuple(constants), types or {},
@@ -56,7 +56,7 @@ def model_of(c, opset=17, known=True):
     results = [declared(n, c.types[k]) if k in c.types else helper.make_empty_tensor_value_info(n)
                for k, n in enumerate(outs) if n]
     graph = helper.make_graph([node], "one", infos, results, held)
-    opsets = [helper.make_opsetid(d, opset if d == "" else 1) for d in dict.fromkeys(("", DOMAIN, c.domain))]
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(c.domain, 1)]
     return helper.make_model(graph, ir_version=10, opset_imports=opsets).SerializeToString(), dict(fed)
 
 

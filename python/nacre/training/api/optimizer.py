@@ -1,0 +1,26 @@
+"""Optimizer: updates the parameters of a Module from the gradients it has added up."""
+from __future__ import annotations
+
+import os
+from typing import Union
+
+from nacre.training.api.module import Module, source_of
+
+
+class Optimizer:
+    """optimizer_uri: the path or the bytes of an optimizer model. Rate, step and moments are the checkpoint's."""
+
+    def __init__(self, optimizer_uri: Union[str, os.PathLike, bytes], module: Module) -> None:
+        if not isinstance(module, Module):
+            raise TypeError(f"expected a Module, got {type(module)}")
+        self._module = module
+        module._training.add_optimizer(source_of(optimizer_uri))
+
+    def step(self) -> None:
+        self._module._training.update()
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        self._module._training.set_rate(float(learning_rate))
+
+    def get_learning_rate(self) -> float:
+        return self._module._training.rate()

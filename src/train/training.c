@@ -1,0 +1,262 @@
+/* train/training.c: a training session's life and its steps; see training.h. */
+#include "train/training.h"
+
+#include "base/mem.h"
+#include "ir/edit.h"
+#include "onnx/load.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- models ---- */
+
+nc_code nc_training_load(nc_work *w, nc_training *t, const nc_stage_program *p, nc_model **out) {
+    const nc_registry *r = nc_env_registry(t->env);
+    if (p->source.path) return nc_onnx_load_file(w, p->source.path, r, out);
+    return nc_onnx_load(w, p->source.bytes, p->source.n, p->keeps, NULL, r, out);
+}
+
+static nc_code keep_source(nc_work *w, nc_training *t, const nc_model_source *s, nc_stage_program *p) {
+    if (s->path) {
+        NC_NEED(w, p->source.path = nc_arena_str(&t->arena, s->path));
+        return NC_OK;
+    }
+    NC_NEED(w, p->keeps = nc_buffer_host(s->n ? s->n : 1));
+    memcpy(p->keeps->ptr, s->bytes, s->n);
+    p->source = (nc_model_source){.bytes = p->keeps->ptr, .n = s->n};
+    return NC_OK;
+}
+
+/* Gradients are in the graph already; what training asks of passes and random numbers holds all the same. */
+static nc_code as_it_is(nc_work *w, nc_model *m, const void *ctx) {
+    (void)w, (void)m, (void)ctx;
+    return NC_OK;
+}
+
+nc_code nc_training_make(nc_work *w, nc_training *t, nc_model *takes, nc_session **out) {
+    nc_session_options o = {
+        .device = t->device, .level = 3, .differentiate = as_it_is, .seed = t->seed, .keep_dumps = true};
+    return nc_session_create(w, t->env, takes, &o, out);
+}
+
+/* Which inputs of the program the caller feeds: all but `own`. */
+static nc_code list_inputs(nc_work *w, nc_training *t, nc_stage_program *p, const char *own, int *i_own) {
+    const nc_program *prog = p->session->program;
+    NC_NEED(w, p->inputs = nc_arena_array(&t->arena, (size_t)prog->n_inputs + 1, sizeof *p->inputs));
+    NC_NEED(w, p->places = nc_arena_array(&t->arena, (size_t)prog->n_inputs + 1, sizeof *p->places));
+    for (int i = 0; i < prog->n_inputs; i++) {
+        const char *name = prog->slots[prog->inputs[i]].value->name;
+        if (own && strcmp(name, own) == 0) {
+            *i_own = i;
+            continue;
+        }
+        p->inputs[p->n_inputs] = name;
+        p->places[p->n_inputs++] = i;
+    }
+    p->n_outputs = prog->n_outputs;
+    return NC_OK;
+}
+
+static nc_code make_train(nc_work *w, nc_training *t) {
+    nc_bound_model bound = {.params = t->params};
+    nc_model *m;
+    NC_TRY(nc_training_load(w, t, &t->train, &m));
+    nc_code code = nc_bind_training(w, m, t->checkpoint, &bound);
+    for (int i = 0; code == NC_OK && i < t->checkpoint->params.n; i++)
+        if (t->params[i].sum && !(t->params[i].sum = nc_arena_str(&t->arena, t->params[i].sum)))
+            code = nc_fail(w, NC_E_MEMORY, "out of memory");
+    const char *reset = bound.reset ? nc_arena_str(&t->arena, bound.reset) : NULL;
+    if (code != NC_OK) {
+        nc_model_destroy(m);
+        return code;
+    }
+    NC_TRY(nc_training_make(w, t, m, &t->train.session));
+    return list_inputs(w, t, &t->train, reset, &t->i_reset);
+}
+
+static nc_code make_eval(nc_work *w, nc_training *t) {
+    nc_model *m;
+    NC_TRY(nc_training_load(w, t, &t->eval, &m));
+    nc_code code = nc_bind_eval(w, m, t->checkpoint);
+    if (code != NC_OK) {
+        nc_model_destroy(m);
+        return code;
+    }
+    NC_TRY(nc_training_make(w, t, m, &t->eval.session));
+    return list_inputs(w, t, &t->eval, NULL, NULL);
+}
+
+/* ---- life ---- */
+
+static bool given(const nc_model_source *s) { return s->path != NULL || s->bytes != NULL; }
+
+static nc_code start(nc_work *w, nc_training *t, const nc_training_models *m) {
+    size_t n = (size_t)t->checkpoint->params.n + 1;
+    nc_device *device;
+    if (!given(&m->train)) NC_FAIL(w, NC_E_ARGUMENT, "a training session needs a training model");
+    snprintf(t->device, sizeof t->device, "%s", m->device ? m->device : "cpu");
+    t->seed = t->checkpoint->has_random ? t->checkpoint->seed : m->seed;
+    NC_NEED(w, t->params = nc_arena_array(&t->arena, n, sizeof *t->params));
+    NC_NEED(w, t->sums = nc_arena_array(&t->arena, n, sizeof(nc_object *)));
+    memset(t->sums, 0, n * sizeof(nc_object *));
+    NC_NEED(w, t->reset = nc_object_host_tensor(NC_BOOL, 1, (const int64_t[]){1}));
+    *(bool *)t->reset->t.data = true; /* the sums are zeros: adding to them or replacing them is the same */
+    NC_TRY(nc_env_device(t->env, w, t->device, &device));
+    NC_TRY(nc_state_create(w, t->env, device, NULL, &t->state));
+    NC_TRY(keep_source(w, t, &m->train, &t->train));
+    NC_TRY(make_train(w, t));
+    if (given(&m->eval)) {
+        NC_TRY(keep_source(w, t, &m->eval, &t->eval));
+        NC_TRY(make_eval(w, t));
+    }
+    if (!t->checkpoint->nominal) NC_TRY(nc_training_lend(w, t));
+    return given(&m->optimizer) ? nc_training_add_optimizer(w, t, &m->optimizer) : NC_OK;
+}
+
+nc_code nc_training_create(nc_work *w, nc_env *env, nc_checkpoint *borrows, const nc_training_models *m,
+                           nc_training **out) {
+    nc_training *t = nc_alloc_zero(1, sizeof *t);
+    NC_NEED(w, t);
+    t->env = nc_env_ref(env), t->checkpoint = borrows, t->i_reset = t->i_rate = t->i_step = -1;
+    nc_code code = start(w, t, m);
+    if (code == NC_OK)
+        *out = t;
+    else
+        nc_training_release(t);
+    return code;
+}
+
+nc_code nc_training_add_optimizer(nc_work *w, nc_training *t, const nc_model_source *s) {
+    nc_bound_optimizer bound;
+    nc_model *m;
+    if (t->optimizer.session) NC_FAIL(w, NC_E_STATE, "the training session has an optimizer already");
+    NC_TRY(keep_source(w, t, s, &t->optimizer));
+    NC_TRY(nc_training_load(w, t, &t->optimizer, &m));
+    nc_code code = nc_bind_optimizer(w, m, t->checkpoint, t->params, &bound);
+    if (code != NC_OK) {
+        nc_model_destroy(m);
+        return code;
+    }
+    NC_TRY(nc_training_make(w, t, m, &t->optimizer.session));
+    const nc_program *p = t->optimizer.session->program;
+    for (int i = 0; i < p->n_inputs; i++) {
+        const char *name = p->slots[p->inputs[i]].value->name;
+        if (bound.rate && strcmp(name, bound.rate) == 0) t->i_rate = i;
+        if (bound.step && strcmp(name, bound.step) == 0) t->i_step = i;
+    }
+    t->moments = bound.moments;
+    NC_NEED(w, t->rate = nc_object_host_tensor(NC_FLOAT, 1, (const int64_t[]){1}));
+    NC_NEED(w, t->step = nc_object_host_tensor(NC_INT64, 1, (const int64_t[]){1}));
+    NC_NEED(w, t->done = nc_object_host_tensor(NC_BOOL, 1, (const int64_t[]){1}));
+    nc_optimizer_state *o = &t->checkpoint->optimizer;
+    if (!o->present) *o = (nc_optimizer_state){.present = true, .initial_rate = 1e-3f, .rate = 1e-3f};
+    return t->checkpoint->nominal ? NC_OK : nc_training_lend(w, t);
+}
+
+static void release_program(nc_stage_program *p) {
+    nc_session_destroy(p->session);
+    nc_buffer_unref(p->keeps);
+}
+
+void nc_training_release(nc_training *t) {
+    if (!t) return;
+    release_program(&t->train), release_program(&t->eval), release_program(&t->optimizer);
+    nc_state_unref(t->state);
+    for (int i = 0; t->sums && i < t->checkpoint->params.n; i++) nc_object_unref(t->sums[i]);
+    nc_object_unref(t->reset), nc_object_unref(t->rate), nc_object_unref(t->step);
+    nc_object_unref(t->done);
+    nc_env_unref(t->env);
+    nc_arena_release(&t->arena);
+    nc_free(t);
+}
+
+/* ---- runs ---- */
+
+static nc_code run_frame(nc_frame *f, nc_training *t, const nc_feed *in, int n_in, nc_object **out, int n_out) {
+    if (f->program->n_vars) NC_TRY(nc_frame_use_state(f, t->state, true));
+    for (int i = 0; i < n_in; i++)
+        if (in[i].value)
+            NC_TRY(nc_frame_bind_input(f, in[i].place, in[i].value->kind == NC_OBJ_TENSOR ? &in[i].value->t : NULL,
+                                       nc_object_ref(in[i].value)));
+    for (int i = 0; i < n_out; i++)
+        if (out[i]) NC_TRY(nc_frame_bind_output(f, i, nc_object_ref(out[i])));
+    NC_TRY(nc_frame_run(f, f->program->n_instrs, false));
+    for (int i = 0; i < n_out; i++)
+        if (!out[i]) out[i] = nc_object_ref(nc_frame_output(f, i));
+    return NC_OK;
+}
+
+nc_code nc_training_run(nc_work *w, nc_training *t, nc_session *s, const nc_feed *in, int n_in, nc_object **out,
+                        int n_out) {
+    nc_frame *f;
+    NC_TRY(nc_frame_acquire(w, s, s->prepared, NULL, &f));
+    f->cancel = NULL, f->log = s->log;
+    nc_code code = run_frame(f, t, in, n_in, out, n_out);
+    if (code != NC_OK)
+        w->diag = f->work.diag;
+    else
+        s->stats.runs++;
+    nc_frame_release(f);
+    return code;
+}
+
+nc_code nc_training_need_values(nc_work *w, const nc_training *t) {
+    if (t->checkpoint->nominal)
+        NC_FAIL(w, NC_E_STATE,
+                "the checkpoint is nominal: it names parameters without their values. Please load the model parameters "
+                "first.");
+    return NC_OK;
+}
+
+static nc_code check_counts(nc_work *w, const nc_stage_program *p, int n_in, int n_out) {
+    nc_text names = {0};
+    for (int i = 0; i < p->n_inputs; i++) nc_text_addf(&names, "%s%s", i ? ", " : "", p->inputs[i]);
+    nc_code code = NC_OK;
+    if (n_in != p->n_inputs)
+        code = nc_fail(w, NC_E_ARGUMENT, "%d inputs are given, expected %d: %.300s", n_in, p->n_inputs,
+                       names.s ? names.s : "");
+    else if (n_out > p->n_outputs)
+        code = nc_fail(w, NC_E_ARGUMENT, "%d outputs are asked for, the model has %d", n_out, p->n_outputs);
+    nc_text_release(&names);
+    return code;
+}
+
+enum { MOST_FED = 64 };
+
+static nc_code run_stage(nc_work *w, nc_training *t, const nc_stage_program *p, nc_object *const *in, int n_in,
+                         nc_object **out, int n_out, const nc_feed *more) {
+    nc_feed feeds[MOST_FED];
+    NC_TRY(nc_training_need_values(w, t));
+    if (n_in != p->n_inputs || n_out > p->n_outputs) return check_counts(w, p, n_in, n_out);
+    if (n_in >= MOST_FED) NC_FAIL(w, NC_E_LIMIT, "%d inputs, at most %d are supported", n_in, MOST_FED - 1);
+    for (int i = 0; i < n_in; i++) feeds[i] = (nc_feed){p->places[i], in[i]};
+    if (more) feeds[n_in++] = *more;
+    return nc_training_run(w, t, p->session, feeds, n_in, out, n_out);
+}
+
+static bool is_bad(const nc_object *o) {
+    if (!o || o->kind != NC_OBJ_TENSOR || nc_tensor_numel(&o->t) != 1) return false;
+    switch (o->t.dtype) {
+    case NC_FLOAT: return !isfinite(*(const float *)o->t.data);
+    case NC_DOUBLE: return !isfinite(*(const double *)o->t.data);
+    case NC_FLOAT16: return !isfinite(nc_f16_to_f32(*(const uint16_t *)o->t.data));
+    case NC_BFLOAT16: return !isfinite(nc_bf16_to_f32(*(const uint16_t *)o->t.data));
+    default: return false;
+    }
+}
+
+nc_code nc_training_step(nc_work *w, nc_training *t, nc_object *const *in, int n_in, nc_object **out, int n_out) {
+    nc_feed reset = {t->i_reset, t->reset};
+    NC_TRY(run_stage(w, t, &t->train, in, n_in, out, n_out, t->i_reset >= 0 ? &reset : NULL));
+    *(bool *)t->reset->t.data = false;
+    if (n_out > 0 && !t->told_of_nan && is_bad(out[0])) nc_training_tell_nan(t, in, n_in);
+    return NC_OK;
+}
+
+nc_code nc_training_eval(nc_work *w, nc_training *t, nc_object *const *in, int n_in, nc_object **out, int n_out) {
+    if (!t->eval.session) NC_FAIL(w, NC_E_STATE, "the training session has no eval model");
+    return run_stage(w, t, &t->eval, in, n_in, out, n_out, NULL);
+}
+
+void nc_training_reset(nc_training *t) { *(bool *)t->reset->t.data = true; }
