@@ -1,5 +1,5 @@
-/* python/ext/artifacts.c: training_models(...): the training and the eval form of a model, as bytes; parameters to and
- * from checkpoints. */
+/* python/ext/artifacts.c: training_models(...): the training and the eval form of a model, as bytes; parameters to
+ * checkpoints. */
 #include "ext.h"
 
 #include "nacre/nacre_train.h"
@@ -104,37 +104,4 @@ PyObject *ncx_save_parameters(PyObject *module, PyObject *args) {
     }
     if (code == NACRE_OK) Py_RETURN_NONE;
     return PyErr_Occurred() ? NULL : ncx_raise(NCX_RUNNING, &err);
-}
-
-static PyObject *row_of(const nacre_checkpoint *c, size_t i) {
-    nacre_type type;
-    int trainable;
-    const char *name = nacre_checkpoint_name(c, i, &type, &trainable);
-    nacre_value *v = nacre_checkpoint_value(c, i);
-    PyObject *value = v ? ncx_value_wrap(v, false) : Py_NewRef(Py_None);
-    PyObject *row = value ? Py_BuildValue("(siOO)", name, (int)type, trainable ? Py_True : Py_False, value) : NULL;
-    Py_XDECREF(value);
-    return row;
-}
-
-/* load_parameters(path): a list of (name, type, trainable, Value or None) */
-PyObject *ncx_load_parameters(PyObject *module, PyObject *args) {
-    (void)module;
-    const char *path;
-    nacre_checkpoint *c = NULL;
-    nacre_error err;
-    nacre_code code;
-    if (!PyArg_ParseTuple(args, "s:load_parameters", &path)) return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    code = nacre_checkpoint_load(path, &c, &err);
-    Py_END_ALLOW_THREADS;
-    if (code != NACRE_OK) return ncx_raise(NCX_LOADING, &err);
-    PyObject *rows = PyList_New(0);
-    for (size_t i = 0; rows && i < nacre_checkpoint_n(c); i++) {
-        PyObject *row = row_of(c, i);
-        if (!row || PyList_Append(rows, row) < 0) Py_CLEAR(rows);
-        Py_XDECREF(row);
-    }
-    nacre_checkpoint_release(c);
-    return rows;
 }

@@ -113,7 +113,6 @@ int ncx_add_training(PyObject *module);
 
 PyObject *ncx_training_models(PyObject *module, PyObject *args);
 PyObject *ncx_save_parameters(PyObject *module, PyObject *args);
-PyObject *ncx_load_parameters(PyObject *module, PyObject *args);
 
 /* ---- interrupt.c: Ctrl-C stops the run that the main thread waits for ---- */
 

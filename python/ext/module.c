@@ -76,7 +76,6 @@ static PyMethodDef functions[] = {
     {"gradients", ncx_gradients, METH_VARARGS, "A model with gradients, as bytes."},
     {"training_models", ncx_training_models, METH_VARARGS, "The training and the eval form of a model, as bytes."},
     {"save_parameters", ncx_save_parameters, METH_VARARGS, "A checkpoint of tensors."},
-    {"load_parameters", ncx_load_parameters, METH_VARARGS, "What a checkpoint holds."},
     {NULL, NULL, 0, NULL}};
 
 static int add_all(PyObject *module) {

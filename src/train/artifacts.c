@@ -156,9 +156,13 @@ static nc_code quiet_graph(nc_work *w, nc_graph *g, const nc_card *dropout, cons
     return NC_OK;
 }
 
-nc_code nc_artifacts_eval(nc_work *w, nc_model *m, const nc_artifacts_params *p) {
-    NC_TRY(move_params(w, m, p));
+nc_code nc_artifacts_quiet(nc_work *w, nc_model *m) {
     NC_TRY(quiet_graph(w, m->main, find_card(m, "", "Dropout"), find_card(m, "", "BatchNormalization")));
     nc_edit_drop_consts(m->main);
     return NC_OK;
+}
+
+nc_code nc_artifacts_eval(nc_work *w, nc_model *m, const nc_artifacts_params *p) {
+    NC_TRY(move_params(w, m, p));
+    return nc_artifacts_quiet(w, m);
 }

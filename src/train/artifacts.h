@@ -22,7 +22,9 @@ typedef struct nc_artifacts_params {
  * "<p>_grad.accumulation.buffer" for each gradient and "lazy_reset_grad"; behind the outputs, for each,
  * "<p>_grad.accumulation.out". standard: no ops of domain nacre. DATA: the loss does not depend on any that trains. */
 NC_MUST nc_code nc_artifacts_training(nc_work *w, nc_model *m, const nc_artifacts_params *p, bool standard);
-/* The parameters as inputs; Dropout and BatchNormalization as they are when nobody trains. */
+/* Dropout and BatchNormalization as they are when nobody trains. UNSUPPORTED: running statistics are used elsewhere. */
+NC_MUST nc_code nc_artifacts_quiet(nc_work *w, nc_model *m);
+/* The same, with the parameters as inputs. */
 NC_MUST nc_code nc_artifacts_eval(nc_work *w, nc_model *m, const nc_artifacts_params *p);
 
 typedef enum nc_loss { NC_LOSS_NONE, NC_LOSS_MSE, NC_LOSS_CROSS_ENTROPY, NC_LOSS_BCE_WITH_LOGITS, NC_LOSS_L1 } nc_loss;

@@ -3,13 +3,12 @@
 #include "infer/infer.h"
 #include "ir/edit.h"
 #include "onnx/save.h"
+#include "train/artifacts.h"
 #include "train/training.h"
 
 #include "base/near.h"
 
 #include <string.h>
-
-extern const nc_card nc_card_dropout, nc_card_batch_normalization;
 
 static nc_code find_output(nc_work *w, const nc_graph *g, const char *name, nc_value **out) {
     for (int i = 0; i < g->outputs.n; i++)
@@ -42,17 +41,6 @@ static void drop_unused(nc_graph *g) {
     for (int i = g->inputs.n - 1; i >= 0; i--) nc_edit_remove_input(g->inputs.v[i]);
 }
 
-/* Dropout and BatchNormalization as they are in inference. */
-static nc_code stop_training(nc_work *w, nc_graph *g) {
-    for (nc_node *n = g->first; n != NULL; n = n->next) {
-        if (n->card == &nc_card_dropout && n->n_in > 2) nc_edit_set_in(n, 2, NULL);
-        if (n->card != &nc_card_batch_normalization || !nc_attr_has(n, "training_mode")) continue;
-        nc_attr off = {.name = "training_mode", .kind = NC_A_INT, .i = 0};
-        if (nc_edit_set_attr(n, &off) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
-    }
-    return NC_OK;
-}
-
 static nc_code hold_params(nc_work *w, nc_model *m, const nc_checkpoint *c) {
     nc_graph *g = m->main;
     for (int i = g->inputs.n - 1; i >= 0; i--) {
@@ -70,8 +58,9 @@ static nc_code hold_params(nc_work *w, nc_model *m, const nc_checkpoint *c) {
 static nc_code export_model(nc_work *w, nc_training *t, nc_model *m, const char *path, const char *const *outputs,
                             int n) {
     NC_TRY(choose_outputs(w, m->main, outputs, n));
-    NC_TRY(stop_training(w, m->main));
     drop_unused(m->main);
+    NC_TRY(nc_artifacts_quiet(w, m));
+    drop_unused(m->main); /* what only training needed */
     NC_TRY(hold_params(w, m, t->checkpoint));
     NC_TRY(nc_infer_model(w, m));
     return nc_onnx_save_file(w, m, path, NULL);

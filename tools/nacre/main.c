@@ -15,6 +15,8 @@ static const struct {
     {"check", cmd_check, "is a model valid, and right: against test data, another level, or onnxruntime"},
     {"optimize", cmd_optimize, "save a model as the transformations leave it"},
     {"gradients", cmd_gradients, "save a model with gradients of its values as further outputs"},
+    {"artifacts", cmd_artifacts,
+     "the files that training a model needs: training, eval and optimizer models, checkpoint"},
     {"plan", cmd_plan, "predict the memory of a run, and what lives when"},
     {"explain", cmd_explain, "which kernel serves a node, which refused and why, copies and fusions around it"},
     {"info", cmd_info, "this machine, its devices, and why one is not there"},

@@ -39,7 +39,8 @@ def save_checkpoint(parameters: Tuple[List[Any], List[Any]], path_to_checkpoint:
 def load_checkpoint_to_model(path_to_checkpoint: Path, model: Any) -> None:
     """Initializers of the model that the checkpoint holds take its values."""
     path = os.fspath(path_to_checkpoint)
-    values = {name: value for name, _, _, value in _core.load_parameters(path)}
+    checkpoint = _core.Checkpoint(path)
+    values = {name: checkpoint.value(i) for i, (name, *_) in enumerate(checkpoint.parameters())}
     if values and all(value is None for value in values.values()):
         raise RuntimeError(f"{path} is a nominal checkpoint: it has the names of parameters, but not their values. "
                            "Please load a checkpoint with values.")
