@@ -47,6 +47,18 @@ static bool is_resumed(const nc_training *t) {
     return false;
 }
 
+/* The random state goes on where the checkpoint says: {seed, steps}, the one variable that programs bring along. */
+static nc_code put_random(nc_work *w, nc_training *t) {
+    const nc_graph *g = t->train.session->program->graph;
+    int64_t from[2] = {(int64_t)t->checkpoint->seed, (int64_t)t->checkpoint->drawn};
+    nc_tensor held;
+    nc_tensor_set(&held, from, NC_INT64, 1);
+    held.dims[0] = 2, held.strides[0] = 1;
+    for (int i = 0; t->checkpoint->has_random && i < g->vars.n; i++)
+        if (g->vars.v[i]->internal) NC_TRY(nc_state_write(w, t->state, g->vars.v[i]->name, &held));
+    return NC_OK;
+}
+
 nc_code nc_training_lend(nc_work *w, nc_training *t) {
     bool resumed = is_resumed(t);
     for (int i = 0; i < t->checkpoint->params.n; i++) {
@@ -59,6 +71,7 @@ nc_code nc_training_lend(nc_work *w, nc_training *t) {
     }
     NC_TRY(nc_state_add_program(w, t->state, t->train.session->program, t->seed));
     if (t->eval.session) NC_TRY(nc_state_add_program(w, t->state, t->eval.session->program, t->seed));
+    if (!t->lent) NC_TRY(put_random(w, t));
     t->lent = true;
     return NC_OK;
 }
@@ -172,7 +185,6 @@ static nc_code fetch(nc_work *w, nc_training *t, const char *name, nc_object *in
     return NC_OK;
 }
 
-/* The random state is the one variable that programs bring along: {seed, steps}. */
 static nc_code fetch_random(nc_work *w, nc_training *t) {
     const nc_graph *g = t->train.session->program->graph;
     for (int i = 0; t->lent && i < g->vars.n; i++) {

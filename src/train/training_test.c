@@ -125,6 +125,44 @@ TEST(training_steps_allocate_nothing_after_the_first) {
     end(&f);
 }
 
+static const char dropout_text[] =
+    "<opset: \"\" 15, \"com.microsoft\" 1> g (float[n,2] x, float[2] w, float[2] total, bool[1] anew) => (loss, ok) "
+    "<const float[] ratio = {0.5}, const bool[] on = {1}> { h = Dropout(x, ratio, on)\n y = Mul(h, w)\n"
+    " loss = ReduceSum<keepdims = 0>(y)\n axes = Constant<value_ints = [0]>()\n"
+    " d = ReduceSum<keepdims = 0>(h, axes)\n ok = com.microsoft.InPlaceAccumulatorV2(total, d, anew) }";
+
+static float loss_of(fixture *f, nc_training *t, nc_object *x) {
+    nc_object *loss = NULL;
+    CHECK_INT(nc_training_step(&f->w, t, &x, 1, &loss, 1), NC_OK);
+    float value = loss ? *(const float *)loss->t.data : 0;
+    nc_object_unref(loss);
+    return value;
+}
+
+TEST(training_draws_go_on_from_a_checkpoint) {
+    fixture f, g;
+    REQUIRE(start(&f, 2) && start(&g, 2));
+    nc_text_release(&f.train), nc_text_release(&g.train);
+    f.train = bytes_of(&f.w, dropout_text), g.train = bytes_of(&g.w, dropout_text);
+    nc_object *x = nc_object_host_tensor(NC_FLOAT, 2, (const int64_t[]){64, 2});
+    REQUIRE(x != NULL);
+    for (int i = 0; i < 128; i++) ((float *)x->t.data)[i] = (float)(i * i);
+    nc_training *t = create(&f);
+    REQUIRE(t != NULL);
+    float first = loss_of(&f, t, x);
+    CHECK_INT(nc_training_sync(&f.w, t), NC_OK);
+    CHECK(f.c->has_random);
+    g.c->has_random = true, g.c->seed = f.c->seed, g.c->drawn = f.c->drawn;
+    nc_training *u = create(&g);
+    REQUIRE(u != NULL);
+    float second = loss_of(&f, t, x);
+    CHECK(first != second);
+    CHECK(loss_of(&g, u, x) == second);
+    nc_object_unref(x);
+    nc_training_release(t), nc_training_release(u);
+    end(&f), end(&g);
+}
+
 TEST(training_refuses_another_checkpoint) {
     fixture f;
     REQUIRE(start(&f, 3));
