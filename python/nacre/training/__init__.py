@@ -1,5 +1,5 @@
-"""Training, laid out as onnxruntime.training is: artifacts and onnxblock make the models, api trains them; gradients are
-models of their own. What needs the packages onnx or torch is imported when it is asked for."""
+"""Training, laid out as onnxruntime.training is: artifacts and onnxblock make the models, api trains them; gradients
+are models of their own. What needs the packages onnx or torch is imported when it is asked for."""
 import importlib
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Samplers for data whose samples cost unequal work (sentences of many lengths): samples of like cost are dealt to all
-processes in the same round, so that none waits for another. They are iterables of indices, as PyTorch's DataLoader takes
-them; numpy draws the order, the same in every process."""
+processes in the same round, so that none waits for another. They are iterables of indices, as PyTorch's DataLoader
+takes them; numpy draws the order, the same in every process."""
 from __future__ import annotations
 
 import math
@@ -26,8 +26,8 @@ class LoadBalancingDistributedSampler:
 
     complexity_fn: a number for each sample. Samples are sorted by it, within groups of group_size neighbours if that is
     given, and cut into rounds of world_size samples, one for each process; shuffle puts the rounds into another order,
-    in each epoch (set_epoch) another one. random_level, from 0 to 1, blurs the sorting by that part of the complexities'
-    range. A last round that is not full is dropped, or filled with samples from the beginning."""
+    in each epoch (set_epoch) another one. random_level, from 0 to 1, blurs the sorting by that part of the
+    complexities' range. A last round that is not full is dropped, or filled with samples from the beginning."""
 
     def __init__(self, dataset: Sequence[Any], complexity_fn: Callable[[Any], float], world_size: Optional[int] = None,
                  rank: Optional[int] = None, shuffle: bool = True, group_size: Optional[int] = None, seed: int = 0,
