@@ -109,3 +109,29 @@ static void strings(model *m) {
 TEST(casts_through_strings) { model_everywhere(strings); }
 
 TEST(packed_tensors_everywhere) { model_everywhere(packed); }
+
+/* Constant halves are widened into the packed form: the same bits as the same numbers in float, over several pieces of
+ * columns. */
+enum { HALVES_K = 5, HALVES_N = 203 };
+
+static void halves(model *m) {
+    static char text[1 << 14], numbers[1 << 13];
+    float x[2 * HALVES_K];
+    size_t at = 0;
+    for (int i = 0; i < HALVES_K * HALVES_N; i++)
+        at += (size_t)snprintf(numbers + at, sizeof numbers - at, "%s%g", i ? ", " : "", (double)(i * 7 % 31 - 15) / 4);
+    for (int i = 0; i < 2 * HALVES_K; i++) x[i] = (float)(i * 3 % 11) / 8 - 0.5f;
+    snprintf(text, sizeof text,
+             "<opset: \"\" 25> g (float[2,5] x) => (y) <const float16[5,203] h = {%s}> \n"
+             "{ a = Cast<to = 10>(x) p = MatMul(a, h) pf = Cast<to = 1>(p)\n"
+             "  w = Cast<to = 1>(h) q = MatMul(x, w) qh = Cast<to = 10>(q) qf = Cast<to = 1>(qh) y = Sub(pf, qf) }\n",
+             numbers);
+    model_open(m, text);
+    model_input(m, "x", NACRE_FLOAT, 2, D(2, HALVES_K), x);
+    model_run(m);
+    const float *y = model_floats(m, "y", 2 * HALVES_N);
+    for (int i = 0; i < 2 * HALVES_N && y; i++) CHECK(y[i] == 0);
+    model_collect_all(m);
+}
+
+TEST(constant_halves_are_packed_as_numbers) { model_everywhere(halves); }

@@ -68,7 +68,7 @@ enum {
     NC_ENCODES = 1 << 17, /* output 0 holds codes of the numbers of input 0, in whatever type: their gradient is a float
                              tensor, in units of input 0, and comes from what decodes them; another use is an error */
     NC_DECODES = 1 << 18, /* makes numbers of the codes of input 0 */
-    NC_FREE_RANK = 1 << 19, /* where inference finds no rank it may be another in every run, whatever is declared */
+    NC_FREE_RANK = 1 << 19,     /* where inference finds no rank it may be another in every run, whatever is declared */
     NC_DIFFERENTIATES = 1 << 20 /* its outputs are gradients of a value that it names; autodiff/ puts them there */
 };
 
@@ -167,8 +167,10 @@ struct nc_card {
      * lanes have theirs; others keep to the plain layout. */
     bool (*blocks)(const nc_node *n, nc_blocking *k);
     nc_value *(*blocked)(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in);
-    int epilogue_in; /* its kernels do element formulas to output 0 (subgraph `body`): inputs from this one on are the
-                        body's, its input 0 is the result; 0: they do not */
+    /* The form of it whose kernels do element formulas to output 0 (subgraph `body`, its input 0 is that output): the
+     * same attributes and inputs, from its epilogue_in on further ones for the body. NULL: there is none. */
+    const struct nc_card *with_body;
+    int epilogue_in;
     bool (*is_random)(
         const nc_node *n); /* NC_RANDOM: this node draws numbers, as far as constants tell; NULL: unless is_identity */
     const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */

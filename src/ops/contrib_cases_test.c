@@ -1,5 +1,5 @@
-/* ops/contrib_cases_test.c: the cases of com.microsoft and com.microsoft.nchwc (ops/cases.h), of whatever family, and
- * the tests that run them. tests/py/test_contrib.py compares values with onnxruntime. */
+/* ops/contrib_cases_test.c: the cases of com.microsoft and com.microsoft.nchwc (ops/cases.h), of whatever family, of
+ * ops that left ai.onnx, and the tests that run them. tests/py/test_contrib.py compares values with onnxruntime. */
 #include "ops/cases_testing.h"
 
 #include "tests/check.h"
@@ -12,6 +12,7 @@ extern const nc_case nc_contrib_cases[];
 #define THREE(op, x, y, z) HEAD "(" x " a, " y " b, " z " c) => (y) { y = com.microsoft." op "(a, b, c) }"
 #define FOUR(op, x, y, z, u) HEAD "(" x " a, " y " b, " z " c, " u " d) => (y) { y = com.microsoft." op "(a, b, c, d) }"
 #define BLOCKED "<opset: \"\" 17, \"com.microsoft.nchwc\" 1> g "
+#define OLD "<opset: \"\" 7> g "
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
 
 const nc_case nc_contrib_cases[] = {
@@ -69,6 +70,30 @@ const nc_case nc_contrib_cases[] = {
     {"matmul_nbits", HEAD
      "(float[2,n,16] a, float[3] s) => (y) <const uint8[3,1,4] b = {1, 2, 3, 250, 77, 9, 130, 200, 64, 3, 99, 17}> "
      "{ y = com.microsoft.MatMulNBits<K = 16, N = 3, block_size = 16, bits = 2>(a, b, s) }"},
+    {"ms_trilu", ONE("Trilu", "float[n,4,5]")},
+    {"ms_pad", HEAD "(float[n,3] x) => (y) <const int64[4] p = {0, 1, 2, 0}> { y = com.microsoft.Pad(x, p) }"},
+    {"ms_grid_sample", TWO("GridSample", "float[2,2,3,4]", "float[2,3,2,2]"), VALUE},
+    {"ms_gather_nd", HEAD "(float[3,4] x) => (y) <const int32[2,1] i = {2, 0}> { y = com.microsoft.GatherND(x, i) }"},
+    {"expand_dims", HEAD "(float[n,3] x) => (y) <const int32[1] a = {1}> { y = com.microsoft.ExpandDims(x, a) }"},
+    {"unfold_tensor", ONE("UnfoldTensor<size = 3, step = 2>", "float[n,8]")},
+    {"torch_embedding", HEAD "(float[5,3] x) => (y) <const int64[2,2] i = {0, 4, 2, 2}> "
+                             "{ y = com.microsoft.TorchEmbedding(x, i) }"},
+    {"remove_padding", HEAD "(float[2,3,4] x) => (y, a, b, d) <const int32[2] c = {2, 3}> "
+                            "{ y, a, b, d = com.microsoft.RemovePadding(x, c) }"},
+    {"restore_padding", HEAD "(float[3,4] x) => (y) <const int32[2,2] o = {0, 2, 3, 1}> "
+                             "{ y = com.microsoft.RestorePadding(x, o) }"},
+    {"cdist", TWO("CDist<metric = \"euclidean\">", "float[n,3]", "float[4,3]")},
+    {"complex_mul", TWO("ComplexMul", "float[n,3,2]", "float[3,2]")},
+    {"complex_mul_conj", TWO("ComplexMulConj", "float[n,3,2]", "float[3,2]")},
+    {"moe", HEAD "(float[3,4] x, float[3,6,4] w, float[3,6] b, float[3,4,6] v) => (y) <const float[3,3] r = "
+                 "{1, 2, 4, 3, 1, -1, 0, 5, 2}> "
+                 "{ y = com.microsoft.MoE<k = 2, activation_type = \"silu\">(x, r, w, b, v) }"},
+    {"affine", OLD "(float[n,7] x) => (y) { y = Affine<alpha = 2.0, beta = -1.0>(x) }"},
+    {"parametric_softplus", OLD "(float[n,7] x) => (y) { y = ParametricSoftplus<alpha = 2.0, beta = 0.5>(x) }"},
+    {"scaled_tanh", OLD "(float[n,7] x) => (y) { y = ScaledTanh<alpha = 2.0, beta = 0.5>(x) }"},
+    {"scale", OLD "(float[n,7] x) => (y) { y = Scale<scale = 3.0>(x) }"},
+    {"image_scaler", OLD "(float[n,2,3,3] x) => (y) { y = ImageScaler<scale = 2.0, bias = [1.0, -1.0]>(x) }"},
+    {"crop", OLD "(float[n,2,5,6] x) => (y) { y = Crop<border = [1, 2, 3, 1]>(x) }"},
     {"nchwc_reorder", BLOCKED "(float[n,20,2,3] x) => (y) { b = com.microsoft.nchwc.ReorderInput(x) "
                               "y = com.microsoft.nchwc.ReorderOutput<channels = 20>(b) }"},
     {"nchwc_conv", BLOCKED "(float[n,16,3,4] x, float[16,16,2,2] w, float[16] b, float[n,16,2,3] z) => (y) "

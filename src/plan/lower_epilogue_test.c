@@ -29,6 +29,32 @@ TEST(lower_epilogue_takes_residuals_and_channels) {
           "PackChannels PackChannels ConvBlocked{Mul} UnpackChannels");
 }
 
+#define PRODUCT                                                                                                    \
+    "(float[b,s,4] x, float[b,s,4] r, float[] k, float[b,1,4] m) => (y) <const float[4,4] w = {1, 2, 3, 4, 5, 6, " \
+    "7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, const float[4] v = {1, 2, 3, 4}> { p = MatMul(x, w) "
+
+TEST(lower_epilogue_follows_products) {
+    JOINS(PRODUCT "a = Add(p, v) y = Tanh(a) }", "MatMulChain{Add Tanh}");
+    JOINS(PRODUCT "a = Add(v, p) y = Add(a, r) }", "MatMulChain{Add Add}");
+    JOINS(PRODUCT "a = Mul(p, k) y = Softmax(a) }", "MatMulChain{Mul} Softmax");
+    JOINS(PRODUCT "q = Sigmoid(p) y = Mul(p, q) }", "MatMulChain{Sigmoid Mul}");
+    JOINS(
+        "(float[m,4] x, float[4,8] w, float[8] b, float[m,8] r) => (y) { g = Gemm(x, w, b) a = Relu(g) y = Add(a, r) }",
+        "GemmChain{Relu Add}");
+    JOINS("(float[m,4] x, float[4,8] w) => (y) { g = Gemm(x, w) y = Tanh(g) }", "GemmChain{Tanh}");
+    JOINS("(float[4] x, float[4,n] w, float[n] b) => (y) { g = MatMul(x, w) y = Add(g, b) }", "MatMulChain{Add}");
+}
+
+TEST(lower_epilogue_refuses_what_products_cannot_spread) {
+    JOINS(PRODUCT "y = Add(p, m) }", "MatMul Add");
+    JOINS("(float[s,4] x, float[4] w, float[s] b) => (y) { g = MatMul(x, w) y = Add(g, b) }", "MatMulChain{Add}");
+    JOINS("(float[n,s,4] x, float[4] w, float[s] b) => (y) { g = MatMul(x, w) y = Add(g, b) }", "MatMul Add");
+    JOINS("(double[s,4] x, double[4,4] w) => (y) { g = MatMul(x, w) y = Tanh(g) }", "MatMul Tanh");
+    JOINS("(float16[s,4] x, float16[4,4] w) => (y) { g = MatMul(x, w) y = Tanh(g) }", "MatMul Tanh");
+    JOINS("(float[s,4] x, float[4,4] w) => (y) { g = MatMul(x, w) h = Tanh(g) i = Softmax(g) y = Add(h, i) }",
+          "MatMul Softmax Chain{Tanh Add}");
+}
+
 TEST(lower_epilogue_leaves_what_is_used_elsewhere) {
     JOINS(HEAD "r = Relu(c) z = Softmax(c) q = nacre.UnpackChannels(r) t = nacre.UnpackChannels(z) y = Add(q, t) }",
           "PackChannels ConvBlocked Relu Softmax UnpackChannels UnpackChannels Add");

@@ -14,7 +14,7 @@
 
 #include "transform/rewrite.h"
 
-enum { NC_PATTERN_NAMES = 8, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 4, NC_PATTERN_INPUTS = 4 };
+enum { NC_PATTERN_NAMES = 12, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 4, NC_PATTERN_INPUTS = 4 };
 
 typedef struct nc_match {
     nc_node *root;
@@ -35,6 +35,7 @@ typedef struct nc_made {
     int n_in;
     nc_attr attrs[NC_PATTERN_ATTRS];
     int n_attrs;
+    const char *domain; /* of the op; "": ai.onnx */
 } nc_made;
 
 typedef struct nc_pattern {

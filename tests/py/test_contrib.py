@@ -11,12 +11,13 @@ from onnxruntime.capi import onnxruntime_pybind11_state as peer
 import package
 import test_schemas
 import test_training_ops
-from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, compare, layers, model_of, quantized,
-                     training)
+from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, compare, layers, layouts, model_of,
+                     quantized, training)
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
-CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES]
-REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED]
+CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *layouts.CASES]
+REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED, *layouts.REFUSED,
+           *layouts.LEGACY_REFUSED]
 DOMAINS = (DOMAIN, blocked.DOMAIN)
 TRAINING = {c.op for c in training.CASES} | test_training_ops.SEQUENCES  # of onnxruntime-training: test_training_ops.py
 CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS and key[1] not in TRAINING}
@@ -32,6 +33,22 @@ def test_values(c):
     else:
         compare(by_nacre(c, known=False), want, c, "ranks known:")
     compare(by_nacre(c, opset=23), want, c, "opset 23:")
+
+
+@pytest.mark.parametrize("c", layouts.LEGACY, ids=lambda c: c.name)
+def test_experiments_of_old(c):
+    """Ops that ai.onnx no longer has; onnxruntime has them below opset 10."""
+    want = by_onnxruntime(c, opset=7)
+    for how in ({"opset": 7}, {"opset": 7, "known": False}, {"opset": 17}):
+        compare(by_nacre(c, **how), want, c, str(how))
+
+
+@pytest.mark.parametrize("c", layouts.REGIONS, ids=lambda c: c.name)
+def test_regions(c):
+    """MaxRoiPool of ai.onnx, of which onnx has neither a reference nor cases."""
+    want = by_onnxruntime(c)
+    for how in ({}, {"known": False}, {"opset": 23}):
+        compare(by_nacre(c, **how), want, c, str(how))
 
 
 @pytest.mark.parametrize("c, words", REFUSED, ids=lambda x: getattr(x, "name", ""))

@@ -21,13 +21,14 @@ ZERO = {
     "no numbers with a gradient go in": """
         BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape RandomNormal RandomUniform SequenceEmpty
         ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer ConvInteger MatMulInteger
+        MatMulInteger16
         BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor And Or Xor Not CastMap CategoryMapper DictVectorizer
         nacre.TapeEmpty nacre.ShiftLeft nacre.ShiftRight nacre.RandomStep nacre.PhiloxUniform nacre.PhiloxNormal""",
     "integers, booleans or names come out": """
         ArgMax ArgMin Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN NonZero NonMaxSuppression Shape Size
         SequenceLength OptionalHasElement Multinomial LabelEncoder ZipMap
         All IsFinite IsAllFinite Group BroadcastGradientArgs
-        nacre.IsInfinite nacre.TapeLength nacre.SequenceSizes nacre.PhiloxMultinomial""",
+        nacre.IsInfinite nacre.MaxRoiPlaces nacre.TapeLength nacre.SequenceSizes nacre.PhiloxMultinomial""",
     "piecewise constant": """
         Ceil Floor Round Sign Hardmax Binarizer OneHotEncoder TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
         MelWeightMatrix nacre.MelWeights""",

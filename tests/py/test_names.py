@@ -1,5 +1,8 @@
 """Every public name of onnxruntime is in nacre, takes the same arguments, or stands in a short list with the reason."""
+import importlib
+import importlib.util
 import inspect
+import pkgutil
 import re
 import types
 
@@ -41,8 +44,7 @@ NOT_NATIVE = {
     "SessionObjectInitializer": "internal", "get_session_initializer": "internal", "opkernel": "internal",
     "schemadef": "internal", "get_all_operator_schema": "internal", "get_all_opkernel_def": "internal",
     "get_registered_ep_kernel_defs": "internal",
-    "pack_fp4_weights_for_cuda_moe_gemm": "quantization tools", "quantize_matmul_2bits": "quantization tools",
-    "quantize_matmul_4bits": "quantization tools", "quantize_matmul_8bits": "quantization tools",
+    "pack_fp4_weights_for_cuda_moe_gemm": "quantization tools",
     "quantize_matmul_bnb4": "quantization tools", "quantize_qdq_matmul_2bits": "quantization tools",
     "quantize_qdq_matmul_4bits": "quantization tools",
 }
@@ -197,3 +199,46 @@ def test_what_the_package_tells():
 def test_print_debug_info(capsys):
     nacre.print_debug_info()
     assert nacre.__version__ in (out := capsys.readouterr().out) and "CPUExecutionProvider" in out
+
+
+# ---- modules below the package ----
+
+#: Modules and packages that are not here, and why. A package stands for all of its modules.
+NOT_MODULES = {
+    "capi._ld_preload": "onnxruntime's wheel needs libraries loaded first",
+    "capi.build_and_package_info": "nacre.version and nacre.package_name say it",
+    "capi.convert_npz_to_onnx_adapter": "a command; AdapterFormat writes the same file",
+    "capi.libonnxruntime_providers_shared": "a library of providers",
+    "capi.onnxruntime_collect_build_info": "for builds of onnxruntime",
+    "quantization": "models quantized by onnxruntime run; the tools that write them are not here yet",
+    "tools": "scripts around onnxruntime's own file format and mobile builds; model tools are not here yet",
+    "transformers": "rewriting by Python scripts; the passes of this library match the same patterns",
+}
+
+
+def modules():
+    for package_name in ("backend", "capi", "datasets", "quantization", "tools", "transformers"):
+        theirs = importlib.import_module(f"onnxruntime.{package_name}")
+        yield package_name
+        yield from (f"{package_name}.{m.name}" for m in pkgutil.iter_modules(theirs.__path__))
+
+
+def is_excused(name):
+    return any(name == n or name.startswith(n + ".") for n in NOT_MODULES)
+
+
+def test_modules_of_the_package():
+    found = list(modules())
+    assert len(found) > 50
+    missing = [n for n in found if not is_excused(n) and importlib.util.find_spec(f"nacre.{n}") is None]
+    assert not missing
+    stale = [n for n in NOT_MODULES if n not in found or importlib.util.find_spec(f"nacre.{n}") is not None]
+    assert not stale, "the list names what is there, or what onnxruntime has not"
+
+
+@pytest.mark.parametrize("name", ["backend.backend", "backend.backend_rep", "datasets", "capi.onnxruntime_validation"])
+def test_functions_of_modules(name):
+    mine, theirs = (importlib.import_module(f"{p}.{name}") for p in ("nacre", "onnxruntime"))
+    own = [n for n in public(theirs) if getattr(getattr(theirs, n), "__module__", None) == theirs.__name__
+           or isinstance(getattr(theirs, n), types.MethodType)]
+    assert own and not [n for n in own if not hasattr(mine, n) and n != "check_training_module"]

@@ -73,8 +73,8 @@ typedef struct common {
     "  --device NAME        cpu (default), guard, cuda, cuda:1\n"                                                \
     "  --threads N          0: as many as the machine allows (default)\n"                                        \
     "  --set KEY=VALUE      a session option: level, fusion, layouts, views, packing, winograd, capture, seed, " \
-    "disable, memory_limit,\n"                                                                                   \
-    "                       streams, stream\n"                                                                   \
+    "disable,\n"                                                                                                 \
+    "                       memory_limit, streams, stream\n"                                                     \
     "  --plugin FILE.so     load custom operators\n"
 #define FEED_HELP                                                                                                     \
     "  --input NAME=FILE    an input from FILE.npy, FILE.npz (its member NAME), FILE.pb (TensorProto) or raw bytes\n" \

@@ -127,3 +127,6 @@ is_opset_supported = NacreBackend.is_opset_supported
 def run(model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Tuple[Any, ...]:
     """onnxruntime's name for run_model."""
     return NacreBackend.run_model(model, inputs, device, **kwargs)
+
+
+OnnxRuntimeBackend = NacreBackend  #: onnxruntime's name

@@ -17,6 +17,7 @@ from nacre import (AdapterFormat, ExecutionMode, ExecutionOrder, GraphOptimizati
 from nacre import _core
 from nacre._device import get_hardware_devices
 from nacre._enums import ArenaExtendStrategy, OrtCompiledModelCompatibility, OrtDeviceEpIncompatibilityReason
+from nacre.capi._quantize import quantize_matmul_2bits, quantize_matmul_4bits, quantize_matmul_8bits
 from nacre._sparse import SparseBlockSparseView, SparseCooView, SparseCsrView
 from nacre._core import (DeviceReset, EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf,
                          ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,

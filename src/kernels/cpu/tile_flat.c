@@ -21,7 +21,10 @@ _Static_assert(FLAT_FLOATS / NCK_TILE_MAX_REG >= NCK_TILE_PAD, "a register holds
 static float *flat_register(flat_registers *r, int i) { return r->file + i * r->tile; }
 
 static void flat_fill(float *dst, const nck_tile_run_in *in, int64_t n) {
-    for (int64_t i = 0; i < n; i += in->period) memcpy(dst + i, in->data, (size_t)in->period * sizeof *dst);
+    const float one = in->data[0];
+    for (int64_t i = 0; in->period == 1 && i < n; i++) dst[i] = one;
+    for (int64_t i = 0; in->period > 1 && i < n; i += in->period)
+        memcpy(dst + i, in->data, (size_t)in->period * sizeof *dst);
 }
 
 /* out: where the last operation may write; NULL: into its register. */
@@ -62,9 +65,9 @@ void nck_tile_run_flat(const nck_tile_prog *p, const nck_tile_run_in *in, float 
     flat_registers r;
     r.tile = nc_min64(FLAT_TILE, FLAT_FLOATS / p->n_reg / NCK_TILE_PAD * NCK_TILE_PAD);
     for (int i = 0; i < p->n_in; i++)
-        if (in[i].period != 0) flat_fill(flat_register(&r, i), &in[i], r.tile);
+        if (in[i].period != 0) flat_fill(flat_register(&r, i), &in[i], nc_min64(r.tile, nc_round_up(n, NCK_TILE_PAD)));
     for (int64_t at = 0; at < n; at += r.tile) {
         int64_t left = nc_min64(r.tile, n - at);
-        flat_tile(p, lanes, &r, in, out, at, left, (left + NCK_TILE_PAD - 1) / NCK_TILE_PAD * NCK_TILE_PAD);
+        flat_tile(p, lanes, &r, in, out, at, left, nc_round_up(left, NCK_TILE_PAD));
     }
 }

@@ -1,4 +1,4 @@
-/* ops/attention/attention_run_cpu.c: Attention on the CPU over kernels/cpu/attn. Packed 3-D operands are read in place
+/* ops/attention/attention_run_cpu.c: Attention on the CPU over kernels/cpu/attn. Operands are read in place
  * by strides. Past and new keys and values are joined in the present outputs, or in the workspace where those are not
  * wanted. */
 #include "kernels/cpu/attn/attn.h"
@@ -24,6 +24,7 @@ nc_code nc_attention_prepare(nc_prep *p) {
     nc_attention *a = nc_arena_alloc(p->arena, sizeof *a);
     NC_NEED(p->w, a);
     p->state = a;
+    p->strided_in = 1u << Q | 1u << K | 1u << V;
     return nc_attention_read(p->w, p->node, a);
 }
 
@@ -34,9 +35,10 @@ static nck_attn_operand operand(const nc_tensor *x, int64_t heads, int64_t *d) {
     d[1] = packed ? heads : x->dims[1];
     d[2] = x->dims[packed ? 1 : 2];
     d[3] = packed ? (heads > 0 ? x->dims[2] / heads : 0) : x->dims[3];
-    nck_attn_operand o = {.data = x->data, .batch = d[1] * d[2] * d[3], .head = d[2] * d[3], .row = d[3]};
-    if (packed) o.head = d[3], o.row = d[1] * d[3];
-    return o;
+    const int64_t *s = x->strides;
+    if (packed)
+        return (nck_attn_operand){.data = x->data, .batch = s[0], .head = d[3] * s[2], .row = s[1], .column = s[2]};
+    return (nck_attn_operand){.data = x->data, .batch = s[0], .head = s[1], .row = s[2], .column = s[3]};
 }
 
 static int64_t past_rows(nc_tensor *const *in, int n_in, int i) {
@@ -76,11 +78,11 @@ static nck_attn_operand attention_join(const nc_call *c, const nc_tensor *past, 
                                        const int64_t *d, void *to) {
     size_t es = nc_dtype_bytes(c->in[Q]->dtype);
     int64_t P = past != NULL ? past->dims[2] : 0, rows = P + d[2];
-    int64_t from[4] = {x->batch, x->head, x->row, 1}, into[4] = {d[1] * rows * d[3], rows * d[3], d[3], 1};
+    int64_t from[4] = {x->batch, x->head, x->row, x->column}, into[4] = {d[1] * rows * d[3], rows * d[3], d[3], 1};
     int64_t dims[4] = {d[0], d[1], P, d[3]};
     if (P > 0) nck_copy(4, dims, es, past->data, past->strides, to, into, c->pool);
     if (d[2] > 0) nck_copy(4, d, es, x->data, from, (char *)to + (size_t)(P * d[3]) * es, into, c->pool);
-    return (nck_attn_operand){.data = to, .batch = into[0], .head = into[1], .row = into[2]};
+    return (nck_attn_operand){.data = to, .batch = into[0], .head = into[1], .row = into[2], .column = 1};
 }
 
 /* Takes the past in, and writes the present output i_out where it is wanted. */
@@ -98,20 +100,20 @@ static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d,
     return NC_OK;
 }
 
-static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
+static nc_code set_mask(const nc_call *c, bool spreads, nck_attn_args *g, char **at) {
     if (c->n_in <= MASK || c->in[MASK]->data == NULL) return NC_OK;
     nc_tensor m;
     nc_tensor_copy(&m, c->in[MASK]);
     int64_t dims[4] = {g->B, g->Hq, g->S, g->T};
     for (int i = 0; i < m.rank; i++) {
         int64_t want = dims[4 - m.rank + i];
-        bool last = i == m.rank - 1;
+        bool last = i == m.rank - 1 && !spreads;
         if (m.rank > 4 || !(m.dims[i] == want || (last ? m.dims[i] < want : m.dims[i] == 1)))
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the mask has %lld at dim %d, expected %lld",
                                (long long)m.dims[i], i, (long long)want);
         g->mask_strides[4 - m.rank + i] = m.dims[i] == want || last ? m.strides[i] : 0;
     }
-    g->mask_cols = m.rank > 0 ? m.dims[m.rank - 1] : g->T;
+    g->mask_cols = m.rank > 0 && !spreads ? m.dims[m.rank - 1] : g->T;
     g->mask_bool = m.dtype == NC_BOOL;
     if (mask_converts(c->in, c->n_in)) {
         nc_tensor wide;
@@ -169,7 +171,7 @@ nc_code nc_attention_run(const nc_call *c) {
     g.B = dq[0], g.Hq = dq[1], g.Hkv = dk[1], g.S = dq[2], g.T = past + dk[2], g.D = dq[3], g.Dv = dv[3];
     g.scale = a->has_scale ? a->scale : 1 / sqrt((double)g.D);
     if (nc_tensor_numel(c->out[0]) == 0 && g.qk == NULL) return NC_OK;
-    NC_TRY(set_mask(c, &g, &at));
+    NC_TRY(set_mask(c, a->spreads, &g, &at));
     NC_TRY(set_lens(c, &g));
     nck_attn(&g, at, c->pool);
     return NC_OK;

@@ -85,7 +85,7 @@ static nck_attn_operand cached_write(const nc_call *c, const nc_cached *a, int i
     if (past != NULL) j.P = past->dims[2], j.past = past->data;
     j.to = c->out[1 + i]->data;
     if (T > 0) nc_parallel(c->pool, x->dims[0] * j.heads, write_head, &j);
-    return (nck_attn_operand){.data = j.to, .batch = j.heads * T * j.D, .head = T * j.D, .row = j.D};
+    return (nck_attn_operand){.data = j.to, .batch = j.heads * T * j.D, .head = T * j.D, .row = j.D, .column = 1};
 }
 
 static nc_code cached_bias(const nc_call *c, nck_attn_args *g) {
@@ -146,8 +146,8 @@ nc_code nc_cached_run(const nc_call *c) {
     if (nc_tensor_numel(q) == 0) return NC_OK;
     g.T = g.qk != NULL ? T : most;
     g.scale = a->scale != 0 ? a->scale : 1 / sqrt((double)g.D);
-    g.q = (nck_attn_operand){q->data, S * q->dims[2], g.D, q->dims[2]};
-    g.y = (nck_attn_operand){c->out[0]->data, S * c->out[0]->dims[2], g.Dv, c->out[0]->dims[2]};
+    g.q = (nck_attn_operand){q->data, S * q->dims[2], g.D, q->dims[2], 1};
+    g.y = (nck_attn_operand){c->out[0]->data, S * c->out[0]->dims[2], g.Dv, c->out[0]->dims[2], 1};
     g.sink = c->n_in > SINK ? c->in[SINK]->data : NULL;
     NC_TRY(cached_bias(c, &g));
     nck_attn(&g, (char *)c->workspace + nc_align64((size_t)B * sizeof *lens), c->pool);

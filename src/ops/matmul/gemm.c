@@ -64,20 +64,19 @@ static nc_code gemm_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-static double gemm_cost(const nc_node *n, const int64_t *const *in_dims) {
+double nc_gemm_cost(const nc_node *n, const int64_t *const *in_dims) {
     int tb = nc_attr_int(n, "transB") != 0;
     return 2.0 * (double)in_dims[0][0] * (double)in_dims[0][1] * (double)in_dims[1][!tb];
 }
 
-#define COMMON A_FLOAT("alpha", 1), A_FLOAT("beta", 1), A_INT("transA", 0), A_INT("transB", 0)
 #define ABC(types) IN({"A", types}, {"B", SAME(0)}, {"C", SAME(0)}), OUT({"Y", SAME(0)})
 #define AB_C(types) IN({"A", types}, {"B", SAME(0)}, {"C", SAME(0), OPTIONAL}), OUT({"Y", SAME(0)})
-static const nc_op_version versions[] = {{.since = 13, AB_C(T_BIG_NUMBER_ALL), ATTR(COMMON)},
-                                         {.since = 11, AB_C(T_BIG_NUMBER), ATTR(COMMON)},
-                                         {.since = 9, ABC(T_BIG_NUMBER), ATTR(COMMON)},
-                                         {.since = 7, ABC(T_FLOAT), ATTR(COMMON)},
-                                         {.since = 6, ABC(T_FLOAT), ATTR(COMMON, A_INT("broadcast", 0))},
-                                         {.since = 1, ABC(T_FLOAT), ATTR(COMMON, A_INT("broadcast", 0))},
+static const nc_op_version versions[] = {{.since = 13, AB_C(T_BIG_NUMBER_ALL), ATTR(NC_GEMM_ATTRS)},
+                                         {.since = 11, AB_C(T_BIG_NUMBER), ATTR(NC_GEMM_ATTRS)},
+                                         {.since = 9, ABC(T_BIG_NUMBER), ATTR(NC_GEMM_ATTRS)},
+                                         {.since = 7, ABC(T_FLOAT), ATTR(NC_GEMM_ATTRS)},
+                                         {.since = 6, ABC(T_FLOAT), ATTR(NC_GEMM_ATTRS, A_INT("broadcast", 0))},
+                                         {.since = 1, ABC(T_FLOAT), ATTR(NC_GEMM_ATTRS, A_INT("broadcast", 0))},
                                          {0}};
 
 const nc_card nc_card_gemm = {.name = "Gemm",
@@ -85,4 +84,5 @@ const nc_card nc_card_gemm = {.name = "Gemm",
                               .versions = versions,
                               .infer = nc_gemm_infer,
                               .grad = gemm_grad,
-                              .cost = gemm_cost};
+                              .with_body = &nc_card_gemm_chain,
+                              .cost = nc_gemm_cost};

@@ -15,6 +15,7 @@ nc_code nc_gemm_prepare(nc_prep *p) {
     s->beta = nc_attr_float(p->node, "beta");
     p->state = s;
     p->strided_in = 7;
+    NC_TRY(nc_product_body_read(p, 3, &s->body));
     return nc_gemm_ask_pack(p, s);
 }
 
@@ -65,6 +66,8 @@ nc_code nc_gemm_run(const nc_call *c) {
     g.c_rs = g.N;
     g.c_cs = 1;
     g.b_packed = s->packed ? c->packed[0] : NULL;
+    nck_gemm_after after;
+    g.after = nc_product_after(s->body, c, g.N, &after);
     if (bias != NULL) {
         nc_broadcast_strides(bias, 2, y->dims, strides);
         if (nc_dtype_is_float(y->dtype) && s->beta == 1) {

@@ -115,7 +115,7 @@ static nc_code matmul_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-static double matmul_cost(const nc_node *n, const int64_t *const *in_dims) {
+double nc_matmul_cost(const nc_node *n, const int64_t *const *in_dims) {
     int ra = n->in[0]->type->rank, rb = n->in[1]->type->rank;
     double a = 2, batch = 1;
     for (int i = 0; i < ra; i++) a *= (double)in_dims[0][i];
@@ -133,4 +133,5 @@ const nc_card nc_card_matmul = {.name = "MatMul",
                                 .versions = versions,
                                 .infer = matmul_infer,
                                 .grad = matmul_grad,
-                                .cost = matmul_cost};
+                                .with_body = &nc_card_matmul_chain,
+                                .cost = nc_matmul_cost};

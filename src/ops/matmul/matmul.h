@@ -7,7 +7,14 @@
 /* Output 0 as the matrix product of inputs 0 and 1, with elements of type elem. */
 NC_MUST nc_code nc_matmul_infer_as(nc_infer *c, nc_dtype elem);
 
+double nc_matmul_cost(const nc_node *n, const int64_t *const *in_dims);
+
 /* Of nodes with Gemm's operands and attributes. */
+#define NC_GEMM_ATTRS A_FLOAT("alpha", 1), A_FLOAT("beta", 1), A_INT("transA", 0), A_INT("transB", 0)
 NC_MUST nc_code nc_gemm_infer(nc_infer *c);
+double nc_gemm_cost(const nc_node *n, const int64_t *const *in_dims);
+
+/* The forms of both with element formulas behind them. */
+extern const nc_card nc_card_matmul_chain, nc_card_gemm_chain;
 
 #endif

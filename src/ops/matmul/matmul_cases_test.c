@@ -11,6 +11,8 @@ extern const nc_case nc_matmul_cases[];
 #define GEMM(attrs, a, b, c) "<opset: \"\" 22> g (" a " a, " b " b, " c " c) => (y) { y = Gemm" attrs "(a, b, c) }"
 #define EINSUM(equation, in, names) \
     "<opset: \"\" 22> g (" in ") => (y) { y = Einsum<equation = \"" equation "\">(" names ") }"
+/* Products whose kernel does what follows them (plan/lower_epilogue.c). */
+#define THEN(in, body) "<opset: \"\" 22> g (" in ") => (y) { " body " }"
 #define EXACT NC_CASE_NO_GRAD | NC_CASE_EXACT
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
 
@@ -36,6 +38,14 @@ const nc_case nc_matmul_cases[] = {
     {"matmul_bfloat16", MATMUL("bfloat16[2,3,n]", "bfloat16[n,7]"), VALUE},
     {"matmul_int32", MATMUL("int32[2,3,n]", "int32[n,7]"), {{-9, 9}}, EXACT},
     {"matmul_int64", MATMUL("int64[n]", "int64[2,n,3]"), {{-9, 9}}, EXACT},
+    {"matmul_half_constant",
+     "<opset: \"\" 22> g (float16[2,n,3] a) => (y) <const float16[3,2] b = {1, -2, 0.5, 4, 3, -1}> { y = MatMul(a, b) "
+     "}",
+     VALUE},
+    {"gemm_bfloat16_constant",
+     "<opset: \"\" 22> g (bfloat16[n,3] a, bfloat16[2] c) => (y) <const bfloat16[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
+     "{ y = Gemm<transB = 1>(a, b, c) }",
+     VALUE},
     {"matmul_constant",
      "<opset: \"\" 22> g (float[2,n,3] a) => (y) <const float[3,2] b = {1, -2, 0.5, 4, 3, -1}> { y = MatMul(a, b) }"},
     {"gemm", GEMM("", "float[3,n]", "float[n,7]", "float[7]")},
@@ -55,6 +65,29 @@ const nc_case nc_matmul_cases[] = {
     {"gemm_constant",
      "<opset: \"\" 22> g (float[n,3] a, float[2] c) => (y) <const float[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
      "{ y = Gemm<transB = 1>(a, b, c) }"},
+    {"matmul_then_bias_gelu",
+     THEN("float[2,5,n] a, float[n,37] b, float[37] v", "p = MatMul(a, b) q = Add(p, v) y = Gelu(q)")},
+    {"matmul_then_gelu_tanh",
+     THEN("float[3,n] a, float[n,7] b", "p = MatMul(a, b) y = Gelu<approximate = \"tanh\">(p)")},
+    {"matmul_then_silu", THEN("float[3,n] a, float[n,7] b", "p = MatMul(a, b) s = Sigmoid(p) y = Mul(p, s)")},
+    {"matmul_then_residual",
+     THEN("float[2,3,n] a, float[2,n,7] b, float[2,3,7] r, float[] k", "p = MatMul(a, b) q = Mul(p, k) y = Add(q, r)")},
+    {"matmul_then_row", THEN("float[n] a, float[n,9] b, float[9] v", "p = MatMul(a, b) q = Add(p, v) y = Tanh(q)")},
+    {"matmul_then_column", THEN("float[3,n] a, float[n] b, float[3] v", "p = MatMul(a, b) q = Add(p, v) y = Tanh(q)")},
+    {"matmul_then_softmax",
+     THEN("float[2,3,4,n] a, float[2,3,n,5] b, float[1,1] k", "p = MatMul(a, b) q = Div(p, k) y = Softmax(q)"),
+     {{1, 2}}},
+    {"matmul_then_large",
+     THEN("float[67,900] a, float[900,129] b, float[129] v, float[67,129] r",
+          "p = MatMul(a, b) q = Add(p, v) s = Add(q, r) y = Relu(s)"),
+     {{0, 1}},
+     NC_CASE_NO_GRAD},
+    {"matmul_then_empty", THEN("float[2,3,0] a, float[0,4] b, float[4] v", "p = MatMul(a, b) y = Add(p, v)"), VALUE},
+    {"matmul_then_half", THEN("float16[3,n] a, float16[n,7] b", "p = MatMul(a, b) y = Tanh(p)"), VALUE},
+    {"gemm_then_residual", THEN("float[3,n] a, float[7,n] b, float[7] c, float[3,7] r",
+                                "p = Gemm<transB = 1, alpha = 0.5>(a, b, c) q = Sigmoid(p) y = Add(q, r)")},
+    {"gemm_then_beta", THEN("float[3,n] a, float[n,7] b, float[3,1] c", "p = Gemm<beta = 0.5>(a, b, c) y = Tanh(p)")},
+    {"gemm_then_no_c", THEN("float[3,n] a, float[n,7] b, float[7] v", "p = Gemm(a, b) q = Mul(p, v) y = Tanh(q)")},
     {"einsum", EINSUM("bij,bjk->bik", "float[2,3,n] a, float[2,n,4] b", "a, b")},
     {"einsum_strided", EINSUM("abcd,cebf->fade", "float[2,3,4,5] a, float[4,2,3,6] b", "a, b"), VALUE},
     {"einsum_one", EINSUM("ij->ji", "float[3,n] a", "a")},

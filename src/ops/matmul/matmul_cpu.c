@@ -75,6 +75,7 @@ static nc_code matmul_run(const nc_call *c) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
                            (long long)c->in[0]->dims[c->in[0]->rank - 1]);
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    nck_gemm_after after;
     nck_gemm_batch b = {.one = {.type = c->out[0]->dtype,
                                 .M = p.M,
                                 .N = p.N,
@@ -89,7 +90,8 @@ static nc_code matmul_run(const nc_call *c) {
                                 .b_packed = s->packed ? c->packed[0] : NULL,
                                 .c = c->out[0]->data,
                                 .c_rs = p.N,
-                                .c_cs = 1},
+                                .c_cs = 1,
+                                .after = nc_product_after(s->body, c, p.N, &after)},
                         .walk = &p.batches};
     nck_gemm_batch_run(&b, c->workspace, c->bytes_workspace, c->pool);
     return NC_OK;
@@ -100,6 +102,7 @@ static nc_code matmul_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     p->state = s;
     p->strided_in = 3;
+    NC_TRY(nc_product_body_read(p, 2, &s->body));
     return nc_gemm_ask_pack(p, s);
 }
 
@@ -113,12 +116,24 @@ NC_WIDENED(det_grad_half, NC_WIDEN_HALF, nc_det_grad_run, nc_det_workspace)
 #define T_EINSUM (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
 const nc_binding nc_matmul_cpu[] = {
     {.op = "MatMul", .types = T_GEMM, .prepare = matmul_prepare, .workspace = matmul_workspace, .run = matmul_run},
+    {.op = "MatMulChain",
+     .domain = "nacre",
+     .types = NC_BIT(NC_FLOAT),
+     .prepare = matmul_prepare,
+     .workspace = matmul_workspace,
+     .run = matmul_run},
     {.op = "MatMul",
      .types = NC_WIDEN_HALF,
      .prepare = matmul_prepare,
      .workspace = matmul_half_workspace,
      .run = matmul_half_run},
     {.op = "Gemm", .types = T_GEMM, .prepare = nc_gemm_prepare, .workspace = nc_gemm_workspace, .run = nc_gemm_run},
+    {.op = "GemmChain",
+     .domain = "nacre",
+     .types = NC_BIT(NC_FLOAT),
+     .prepare = nc_gemm_prepare,
+     .workspace = nc_gemm_workspace,
+     .run = nc_gemm_run},
     {.op = "Gemm",
      .types = NC_WIDEN_HALF,
      .prepare = nc_gemm_prepare,

@@ -4,14 +4,16 @@
 
 #include "kernels/cpu/gemm/gemm.h"
 #include "ops/binding.h"
+#include "ops/matmul/after.h"
 
 typedef struct nc_gemm_state {
     bool packed;           /* call->packed[0] holds B */
     bool trans_a, trans_b; /* Gemm */
     double alpha, beta;    /* Gemm */
+    const nc_product_body *body;
 } nc_gemm_state;
 
-/* Asks for B (input 1) in packed form where it is a constant f32 or f64 matrix with elements, and notes it in s.
+/* Asks for B (input 1) in packed form where it is a constant matrix of floats with elements, and notes it in s.
  * s->trans_b must be set. */
 NC_MUST nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s);
 

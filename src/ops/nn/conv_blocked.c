@@ -87,5 +87,6 @@ const nc_card nc_card_conv_blocked = {.name = "ConvBlocked",
                                       .doc = "Conv on channels in blocks, and element formulas done to its result.",
                                       .versions = versions,
                                       .infer = blocked_infer,
+                                      .with_body = &nc_card_conv_blocked,
                                       .epilogue_in = 3,
                                       .cost = nc_conv_cost};

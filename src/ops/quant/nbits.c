@@ -13,7 +13,8 @@ nc_nbits nc_nbits_read(const nc_node *n) {
     return (nc_nbits){.K = nc_attr_int(n, "K"),
                       .N = nc_attr_int(n, "N"),
                       .block = nc_attr_int(n, "block_size"),
-                      .bits = nc_attr_int(n, "bits")};
+                      .bits = nc_attr_int(n, "bits"),
+                      .rounds = nc_attr_int(n, "accuracy_level") == 4};
 }
 
 /* ---- inference ---- */

@@ -50,6 +50,7 @@ nc_code nc_nbits_run(const nc_call *c) {
                    .K = q->K,
                    .block = q->block,
                    .bits = (int)q->bits,
+                   .rounds = q->rounds,
                    .codes = c->in[B]->data,
                    .scales = c->in[SCALES]->data};
     if (c->n_in > ZEROS && c->in[ZEROS]->dtype == NC_UINT8) w.zeros = c->in[ZEROS]->data;

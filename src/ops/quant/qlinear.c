@@ -59,6 +59,21 @@ static nc_code binary_decompose(nc_builder *b, const nc_node *n, nc_value **out)
     return b->code;
 }
 
+/* Products of codes are exact; what rounds is their scaling, by one factor for all, and the zero point added to it, in
+ * float: so ONNX Runtime has it, and a product that lies between two codes goes the same way there. */
+static nc_code mul_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_value *one = nc_build_scalar(b, NC_FLOAT, 1);
+    nc_value *x = nc_contrib_decoded(b, n->in[0], one, scalar(b, nc_contrib_in(n, 2)));
+    nc_value *y = nc_contrib_decoded(b, n->in[3], one, scalar(b, nc_contrib_in(n, 5)));
+    nc_value *scales = nc_build1(b, "Mul", 2, scalar(b, n->in[1]), scalar(b, n->in[4]));
+    nc_value *factor = nc_build1(b, "Div", 2, scales, scalar(b, n->in[6]));
+    nc_value *product = nc_build1(b, "Mul", 2, nc_build1(b, "Mul", 2, x, y), factor);
+    nc_value *zero = nc_contrib_in(n, 7);
+    if (zero != NULL) product = nc_build1(b, "Add", 2, product, nc_build_cast(b, scalar(b, zero), NC_FLOAT));
+    out[0] = nc_contrib_coded(b, product, one, NULL, type_of(n, 0));
+    return b->code;
+}
+
 /* ---- one operand: X, scale, zero, Y's scale, zero ---- */
 
 static nc_code unary_infer(nc_infer *c) {
@@ -305,7 +320,7 @@ static const nc_op_version concat_versions[] = {
                                     .infer = infers,             \
                                     .decompose = decomposes}
 QLINEAR(qlinear_add, "QLinearAdd", "Add of codes.", binary_versions, "Add", binary_infer, binary_decompose);
-QLINEAR(qlinear_mul, "QLinearMul", "Mul of codes.", binary_versions, "Mul", binary_infer, binary_decompose);
+QLINEAR(qlinear_mul, "QLinearMul", "Mul of codes.", binary_versions, "Mul", binary_infer, mul_decompose);
 QLINEAR(qlinear_leaky_relu, "QLinearLeakyRelu", "LeakyRelu of codes.", leaky_versions, "LeakyRelu", unary_infer,
         unary_decompose);
 QLINEAR(qlinear_sigmoid, "QLinearSigmoid", "Sigmoid of codes.", sigmoid_versions, "Sigmoid", unary_infer,

@@ -18,6 +18,8 @@ extern const nc_case nc_vision_cases[];
 
 const nc_case nc_vision_cases[] = {
     RESIZE("resize_nearest", "1,2,5,n", UP, "mode = \"nearest\""),
+    RESIZE("resize_nearest_rows", "2,3,4,8", "<const float [4] s = {1, 2, 1.5, 1}> ", "mode = \"nearest\""),
+    RESIZE("resize_nearest_of_one_size", "2,3,4,5", "<const float [4] s = {1, 1, 1, 1}> ", "mode = \"nearest\""),
     RESIZE("resize_nearest_ceil", "1,2,5,7", DOWN, "nearest_mode = \"ceil\""),
     RESIZE("resize_linear", "1,2,5,n", UP, "mode = \"linear\""),
     RESIZE("resize_linear_corners", "2,1,5,7", UP,
@@ -88,6 +90,15 @@ const nc_case nc_vision_cases[] = {
      G "(float[2,2,6,7] x) => (y) <const float[2,4] r = {0.53, 1.07, 4.11, 5.02, -1.13, 0.04, 9.01, 3.2}, const "
        "int64[2] b = {1, 0}> { y = RoiAlign<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b) }",
      {{0, 0}}},
+    {"max_roi_pool", G "(float[2,2,6,7] x) => (y) <const float[3,5] r = {0, 0, 0, 6, 5, 1, 1, 2, 4, 3, 0, 5, 5, 9, 9}> "
+                       "{ y = MaxRoiPool<pooled_shape = [2, 3]>(x, r) }"},
+    {"max_roi_pool_scale", G "(float[1,1,6,7] x) => (y) <const float[1,5] r = {0, 2, 2, 9, 11}> "
+                             "{ y = MaxRoiPool<pooled_shape = [4, 2], spatial_scale = 0.5>(x, r) }"},
+    {"max_roi_pool_half",
+     G "(float16[1,2,4,4] x) => (y) <const float16[1,5] r = {0, 0, 0, 3, 3}> "
+       "{ y = MaxRoiPool<pooled_shape = [2, 2]>(x, r) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
     {"roi_align_max",
      G "(float[1,2,6,7] x) => (y) <const float[1,4] r = {0.53, 1.07, 4.11, 5.02}, const int64[1] b = {0}> "
        "{ y = RoiAlign<output_height = 2, mode = \"max\">(x, r, b) }",
@@ -149,4 +160,24 @@ TEST(vision_types) {
     CHECK_INFERS(G "(float[n,c,h,w] x, float[n,a,b,2] g) => (y) { y = GridSample(x, g) }", "float[n,c,a,b]");
     CHECK_INFERS(G "(float[n,c,h,w] x, float[n,a,b,3] g) => (y) { y = GridSample(x, g) }",
                  "grid has 3 numbers per place, expected 2");
+}
+
+/* Axes behind those that change move as one: 16 and 8 floats, as blocks of channels are, and other sizes. */
+TEST(resize_nearest_moves_blocks) {
+    int64_t down[] = {0, 0, 1, 2, 2}, across[] = {3, 0, 1, 1};
+    static const int64_t blocks[] = {16, 8, 5, 1};
+    for (int i = 0; i < 4; i++) {
+        int64_t b = blocks[i];
+        float from[2 * 3 * 4 * 16], to[2 * 5 * 4 * 16];
+        for (int k = 0; k < 2 * 3 * 4 * 16; k++) from[k] = (float)k;
+        nc_tensor x = {.dtype = NC_FLOAT, .rank = 4, .dims = {2, 3, 4, b}, .data = from};
+        nc_tensor y = {.dtype = NC_FLOAT, .rank = 4, .dims = {2, 5, 4, b}, .data = to};
+        nck_resize_axis axes[] = {{.axis = 1, .in = 3, .out = 5, .taps = 1, .index = down},
+                                  {.axis = 2, .in = 4, .out = 4, .taps = 1, .index = across}};
+        nck_resize_nearest(&x, axes, 2, &y, NULL);
+        for (int64_t k = 0; k < 2 * 5 * 4 * b; k++) {
+            int64_t n = k / (20 * b), r = k / (4 * b) % 5, c = k / b % 4;
+            CHECK(to[k] == (float)(((n * 3 + down[r]) * 4 + across[c]) * b + k % b));
+        }
+    }
 }

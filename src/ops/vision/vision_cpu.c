@@ -2,8 +2,10 @@
 #include "ops/vision/vision.h"
 #include "ops/widen.h"
 
+#include "base/real.h"
 #include "kernels/cpu/vision/sample.h"
 
+#include <math.h>
 #include <string.h>
 
 #define T_WIDE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE))
@@ -116,6 +118,34 @@ static nc_code roi_align_grad_run(const nc_call *c) {
     return NC_OK;
 }
 
+/* ---- MaxRoiPool ---- */
+
+static nc_code places_prepare(nc_prep *p) {
+    nck_roi_pool *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (nck_roi_pool){.scale = nc_attr_float(p->node, "spatial_scale")};
+    p->state = s;
+    return NC_OK;
+}
+
+static nc_code places_run(const nc_call *c) {
+    nck_roi_pool s = *(const nck_roi_pool *)c->state;
+    s.x = c->in[0], s.rois = c->in[1], s.y = c->out[0];
+    if (s.rois->dims[1] != 5) return vision_wrong(c, "expected five numbers per region");
+    for (int64_t i = 0; i < s.rois->dims[0]; i++) {
+        double image = nc_tensor_get(s.rois, i * 5);
+        if (!(image >= 0 && image < (double)s.x->dims[0]))
+            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "region %lld is of image %g, there are %lld",
+                               (long long)i, image, (long long)s.x->dims[0]);
+        for (int k = 1; k < 5; k++)
+            if (!(fabs(nc_tensor_get(s.rois, i * 5 + k) * s.scale) < 1e9))
+                return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "region %lld has a place that is no pixel",
+                                   (long long)i);
+    }
+    if (nc_tensor_numel(s.y) > 0) nck_roi_pool_run(&s, c->pool);
+    return NC_OK;
+}
+
 /* ---- NonMaxSuppression ---- */
 
 static nc_code nms_prepare(nc_prep *p) {
@@ -210,6 +240,7 @@ const nc_binding nc_vision_cpu[] = {
     BOTH(.op = "RoiAlign", roi_align, roi_prepare),
     BOTH(OF_NACRE("RoiAlignAlong"), roi_align, roi_prepare),
     BOTH(OF_NACRE("RoiAlignGrad"), roi_align_grad, roi_prepare),
+    {OF_NACRE("MaxRoiPlaces"), .types = T_WIDE, .prepare = places_prepare, .run = places_run},
     {.op = "NonMaxSuppression",
      .kind = NC_K_BOUNDED,
      .prepare = nms_prepare,

@@ -245,8 +245,22 @@ TEST(scales_and_shifts_go_into_weights) {
             "  y = Exp(c)\n}\n");
 }
 
+/* (C, K, k): every K-th row belongs to the channel. */
+TEST(scales_and_shifts_go_into_conv_transpose) {
+    BECOMES("(float[n,2,h] x) => (y) <const float[2,3,1] k = {1, 2, 3, 4, 5, 6}, const float[3,1] s = {10, 100, 1000}, "
+            "const float[3,1] t = {1, 2, 3}> { float[n,3,h] c = ConvTranspose(x, k); d = Mul(c, s); e = Add(d, t); "
+            "y = Exp(e) }",
+            "weights dead_code",
+            "=> (float[n,3,h] y)\n<const float[2,3,1] ConvTranspose_4_weight = {10, 200, 3000, 40, 500, 6000},\n"
+            " const float[3] ConvTranspose_4_bias = {1, 2, 3}>\n"
+            "{\n  c = ConvTranspose(x, ConvTranspose_4_weight, ConvTranspose_4_bias)\n  y = Exp(c)\n}\n");
+}
+
 TEST(weights_near_misses_stay) {
     static const char *const rows[] = {
+        /* channels of several groups are not side by side */
+        "<const float[1,2,1,1] k = {2, 4}, const float[] s = {2}> "
+        "{ float[n,2,h,2] c = ConvTranspose<group = 2>(x, k); d = Mul(c, s) }",
         /* along another axis than the channels */
         "<const float[2,1,1,1] k = {2, 4}, const float[2] s = {1, 2}> { float[n,2,h,2] c = Conv(x, k); d = Mul(c, s) }",
         /* the weights, or the scale, are no constants */

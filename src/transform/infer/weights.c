@@ -1,6 +1,7 @@
-/* transform/infer/weights.c: what a channel is multiplied by and what is added to it behind a Conv or Gemm with
- * constant weights goes into weights and bias: BatchNormalization with running statistics, and Mul, Div, Add, Sub by a
- * constant per channel. y = s * (w x + b) + t is (s w) x + (s b + t); products are taken in double and rounded once. */
+/* transform/infer/weights.c: what a channel is multiplied by and what is added to it behind a Conv, a ConvTranspose of
+ * one group or a Gemm with constant weights goes into weights and bias: BatchNormalization with running statistics, and
+ * Mul, Div, Add, Sub by a constant per channel. y = s * (w x + b) + t is (s w) x + (s b + t); products are taken in
+ * double and rounded once. */
 #include "base/mem.h"
 #include "ops/norm/batch.h"
 #include "transform/rewrite.h"
@@ -31,7 +32,8 @@ static bool bias_fits(const nc_node *p, int64_t channels) {
 }
 
 static bool find_linear(const nc_value *v, linear *l) {
-    nc_node *conv = nc_rewrite_def(v, "Conv"), *gemm = nc_rewrite_def(v, "Gemm"), *p = conv != NULL ? conv : gemm;
+    nc_node *conv = nc_rewrite_def(v, "Conv"), *gemm = nc_rewrite_def(v, "Gemm");
+    nc_node *turned = nc_rewrite_def(v, "ConvTranspose"), *p = conv != NULL ? conv : gemm != NULL ? gemm : turned;
     if (p == NULL || !nc_rewrite_free(p) || !nc_rewrite_only(v) || !nc_rewrite_tensor(v) || !is_plain(p->in[1]))
         return false;
     const nc_literal *weights = p->in[1]->lit;
@@ -39,6 +41,10 @@ static bool find_linear(const nc_value *v, linear *l) {
     *l = (linear){.node = p, .outer = 1, .inner = 1};
     if (conv != NULL) {
         l->channels = weights->dims[0], l->inner = weights->n / l->channels;
+    } else if (turned != NULL) {
+        if (nc_attr_int(p, "group") != 1) return false;
+        l->channels = weights->dims[1], l->outer = weights->dims[0];
+        l->inner = weights->n / l->channels / l->outer;
     } else {
         if (weights->rank != 2 || nc_attr_float(p, "beta") != 1 || nc_attr_has(p, "broadcast")) return false;
         bool by_row = nc_attr_int(p, "transB") != 0;

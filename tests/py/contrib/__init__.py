@@ -60,8 +60,8 @@ def model_of(c, opset=17, known=True):
     return helper.make_model(graph, ir_version=10, opset_imports=opsets).SerializeToString(), dict(fed)
 
 
-def by_onnxruntime(c):
-    model, feeds = model_of(c)
+def by_onnxruntime(c, **how):
+    model, feeds = model_of(c, **how)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
@@ -81,11 +81,11 @@ def compare(got, want, c, what=""):
         w = np.asarray(w)
         assert g.shape == w.shape, f"{what} output {k}: {g.shape}, expected {w.shape}"
         assert g.dtype == w.dtype, f"{what} output {k}: {g.dtype}, expected {w.dtype}"
-        if c.tolerance == "step":  # a quantized result may round the other way
+        if c.tolerance == "step":  # a quantized result may round the other way, and rarely does
             apart = np.abs(g.astype(np.int64) - w.astype(np.int64))
-            assert apart.max(initial=0) <= 1, f"{what} output {k}: {apart.max()} steps apart"
-            assert (apart > 0).mean() <= 0.05 if apart.size else True, f"{what} output {k}: differs in too many places"
-        elif w.dtype.kind in "iub":
+            close(apart, np.zeros_like(apart), "code_step", f"{what} output {k}")
+            close((apart > 0).mean() if apart.size else 0, 0, "code_share", f"{what} output {k}: in how many places")
+        elif w.dtype.kind in "iubO":
             assert np.array_equal(g, w), f"{what} output {k}"
         else:
             close(g.astype(np.float64), w.astype(np.float64), c.tolerance or NARROW.get(w.dtype, "ort_f32"),

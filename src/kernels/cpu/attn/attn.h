@@ -13,10 +13,10 @@
 
 #define NCK_ATTN_ROWS 64
 
-/* A matrix per batch and head; its columns lie side by side. */
+/* A matrix per batch and head. */
 typedef struct nck_attn_operand {
     void *data;
-    int64_t batch, head, row; /* strides */
+    int64_t batch, head, row, column; /* strides; y's columns lie side by side */
 } nck_attn_operand;
 
 /* What qk gets: scaled products, after softcap, after the bias, probabilities. */

@@ -29,8 +29,8 @@ static void run_query(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, d
     for (int64_t j = 0; j < a->T; j++) {
         double s = 0;
         for (int64_t d = 0; d < a->D; d++)
-            s += nc_real_get(a->type, a->q.data, q + d) *
-                 nc_real_get(a->type, a->k.data, b * a->k.batch + kv * a->k.head + j * a->k.row + d);
+            s += nc_real_get(a->type, a->q.data, q + d * a->q.column) *
+                 nc_real_get(a->type, a->k.data, b * a->k.batch + kv * a->k.head + j * a->k.row + d * a->k.column);
         s *= a->scale;
         attn_ref_expose(a, NCK_ATTN_PRODUCT, qk + j, s);
         if (a->softcap > 0) s = a->softcap * tanh(s / a->softcap);
@@ -48,7 +48,8 @@ static void run_query(const nck_attn_args *a, int64_t b, int64_t h, int64_t i, d
     for (int64_t d = 0; d < a->Dv; d++) {
         double y = 0;
         for (int64_t j = 0; j < a->T; j++)
-            y += row[j] * nc_real_get(a->type, a->v.data, b * a->v.batch + kv * a->v.head + j * a->v.row + d);
+            y += row[j] *
+                 nc_real_get(a->type, a->v.data, b * a->v.batch + kv * a->v.head + j * a->v.row + d * a->v.column);
         nc_real_put(a->type, a->y.data, b * a->y.batch + h * a->y.head + i * a->y.row + d, y);
     }
 }

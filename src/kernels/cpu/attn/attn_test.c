@@ -22,7 +22,7 @@ static double get(nc_dtype t, const void *p, int64_t i) {
 }
 
 static nck_attn_operand operand(void *p, int64_t H, int64_t rows, int64_t columns) {
-    return (nck_attn_operand){p, H * rows * columns, rows * columns, columns};
+    return (nck_attn_operand){p, H * rows * columns, rows * columns, columns, 1};
 }
 
 /* s: B Hq Hkv S T D Dv */

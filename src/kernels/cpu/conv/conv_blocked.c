@@ -158,21 +158,56 @@ size_t nck_conv_blocked_workspace(const nck_conv_shape *s, nck_conv_form form) {
     return taps_bytes(&s->w) + (size_t)nck_strip_elements(s, planes, nck_channel_block()) * sizeof(float);
 }
 
-static void size_items(conv_blocked_job *j) {
+/* Items of one loop, were strips not cut into parts. */
+static int64_t uncut_items(const conv_blocked_job *j) {
+    int64_t strips = j->t.copies ? 1 : j->a->shape.N * j->t.n_rows * j->t.n_cols;
+    return strips * j->a->shape.group * j->pairs;
+}
+
+/* Parts are small enough to be dealt out evenly, and there are two for each thread where rows allow; no sum depends on
+ * them. */
+static void size_items(conv_blocked_job *j, int threads) {
     const nck_window *v = &j->a->shape.w;
     int64_t work = j->t.cols * j->Cg * v->k[1] * v->k[2] * 2 * j->B;
     int64_t most = nc_max64(1, ITEM_WORK / nc_max64(1, work));
-    j->parts = nc_ceil_div(j->t.rows, nc_min64(j->t.rows, most));
-    j->part = nc_ceil_div(j->t.rows, j->parts);
+    int64_t parts = nc_ceil_div(j->t.rows, nc_min64(j->t.rows, most));
+    if (threads > 1) parts = nc_max64(parts, nc_min64(j->t.rows, nc_ceil_div(2 * threads, uncut_items(j))));
+    j->part = nc_ceil_div(j->t.rows, parts);
+    j->parts = nc_ceil_div(j->t.rows, j->part);
     int64_t chunks = nc_ceil_div(j->w_pair, CHUNK_WEIGHTS), blocks = nc_ceil_div(j->Cg, j->t.in);
     j->chunk = nc_max64(1, nc_ceil_div(blocks, nc_max64(1, chunks))) * j->t.in;
+}
+
+static conv_blocked_job make_job(const nck_conv_blocked_args *a, int threads) {
+    const nck_conv_shape *s = &a->shape;
+    const nck_window *v = &s->w;
+    const nck_conv_table *table = nck_isa_get()->conv;
+    conv_blocked_job j = {.a = a,
+                          .table = table,
+                          .t = nck_strips_of(s, a->form == NCK_CONV_PLANES, table->block, table->pixels, threads),
+                          .B = table->block,
+                          .Kb = nc_ceil_div(s->K, table->block),
+                          .Kgb = nc_ceil_div(s->K / s->group, table->block),
+                          .Cg = s->C / s->group};
+    j.pairs = nc_ceil_div(j.Kgb, 2);
+    j.x_image = j.t.blocks * j.t.in * v->in[1] * v->in[2];
+    j.x_row = (j.t.copies ? j.t.width : v->in[2]) * j.t.in;
+    j.x_block = j.t.copies ? j.t.phases_h * j.t.phases_w * j.t.height * j.x_row : v->in[1] * j.x_row;
+    j.w_pair = j.Cg * v->k[1] * v->k[2] * 2 * j.B;
+    size_items(&j, threads);
+    return j;
+}
+
+int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int threads) {
+    nck_conv_blocked_args a = {.shape = *s, .form = form};
+    conv_blocked_job j = make_job(&a, threads);
+    return uncut_items(&j) * j.parts;
 }
 
 void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool) {
     const nck_conv_shape *s = &a->shape;
     const nck_window *v = &s->w;
-    const nck_conv_table *table = nck_isa_get()->conv;
-    if (v->out[1] == 0 || v->out[2] == 0 || s->K == 0) return;
+    if (v->out[1] == 0 || v->out[2] == 0 || s->K == 0 || s->N == 0) return;
     if (is_depthwise(s)) {
         nck_conv_blocked_depthwise(a, pool);
         return;
@@ -181,24 +216,13 @@ void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *
         nck_conv_wino(a, workspace, pool);
         return;
     }
+    int64_t vectors = s->N * nc_ceil_div(s->K, nck_channel_block()) * v->out[1] * v->out[2];
+    pool = nc_pool_for(pool, vectors * (s->C / s->group) * v->k[1] * v->k[2]); /* a multiplication for each */
+    conv_blocked_job j = make_job(a, pool ? nc_pool_threads(pool) : 1);
     int64_t *taps = workspace;
-    conv_blocked_job j = {.a = a,
-                          .table = table,
-                          .t = nck_strips_of(s, a->form == NCK_CONV_PLANES, table->block, table->pixels),
-                          .taps = taps,
-                          .B = table->block,
-                          .Kb = nc_ceil_div(s->K, table->block),
-                          .Kgb = nc_ceil_div(s->K / s->group, table->block),
-                          .Cg = s->C / s->group,
-                          .strip = (float *)(void *)((char *)workspace + taps_bytes(v))};
-    j.pairs = nc_ceil_div(j.Kgb, 2);
-    j.x_image = j.t.blocks * j.t.in * v->in[1] * v->in[2];
-    j.x_row = (j.t.copies ? j.t.width : v->in[2]) * j.t.in;
-    j.x_block = j.t.copies ? j.t.phases_h * j.t.phases_w * j.t.height * j.x_row : v->in[1] * j.x_row;
-    j.w_pair = j.Cg * v->k[1] * v->k[2] * 2 * j.B;
-    size_items(&j);
+    j.taps = taps;
+    j.strip = (float *)(void *)((char *)workspace + taps_bytes(v));
     nck_strip_taps(&j.t, taps);
-    pool = nc_pool_for(pool, s->N * j.Kb * v->out[1] * v->out[2] * j.Cg * v->k[1] * v->k[2]); /* a vector for each */
     if (j.t.copies)
         run_copied(&j, pool);
     else

@@ -58,6 +58,9 @@ typedef struct nck_conv_blocked_args {
 /* 64-byte aligned; grows with every size. */
 size_t nck_conv_blocked_workspace(const nck_conv_shape *s, nck_conv_form form);
 void nck_conv_blocked(const nck_conv_blocked_args *a, void *workspace, nc_pool *pool);
+/* How many items the smallest of its parallel loops over products has; not of NCK_CONV_WINO, nor with one channel per
+ * group. */
+int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int threads);
 
 /* Weights (K, C/group, kh, kw), f32, dense, may be unaligned, in the order that the kernel reads them. */
 size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s, nck_conv_form form);

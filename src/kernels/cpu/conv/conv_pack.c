@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { PIXELS = 4096 };
+enum { PIXELS = 4096, SQUARE = 16 }; /* SQUARE: pixels whose lines of all channels stay in the first cache */
 
 typedef struct conv_job {
     int64_t B, C, spatial, n_blocks, parts;
@@ -70,8 +70,12 @@ static void pack_item(void *ctx, int64_t item) {
     int64_t c0 = plane % j->n_blocks * B, live = nc_min64(B, j->C - c0), i1 = nc_min64(j->spatial, i0 + PIXELS);
     const float *x = j->x + (n * j->C + c0) * j->spatial;
     float *d = j->dst + plane * j->spatial * B;
-    for (int64_t i = i0; i < i1; i++)
-        for (int64_t c = 0; c < B; c++) d[i * B + c] = c < live ? x[c * j->spatial + i] : 0;
+    for (int64_t i = i0; i < i1; i += SQUARE) {
+        int64_t end = nc_min64(i1, i + SQUARE);
+        for (int64_t c = 0; c < live; c++)
+            for (int64_t k = i; k < end; k++) d[k * B + c] = x[c * j->spatial + k];
+        for (int64_t k = i; k < end; k++) memset(d + k * B + live, 0, (size_t)(B - live) * sizeof *d);
+    }
 }
 
 static void unpack_item(void *ctx, int64_t item) {
@@ -80,8 +84,11 @@ static void unpack_item(void *ctx, int64_t item) {
     int64_t c0 = plane % j->n_blocks * B, live = nc_min64(B, j->C - c0), i1 = nc_min64(j->spatial, i0 + PIXELS);
     const float *x = j->x + plane * j->spatial * B;
     float *d = j->dst + (n * j->C + c0) * j->spatial;
-    for (int64_t i = i0; i < i1; i++)
-        for (int64_t c = 0; c < live; c++) d[c * j->spatial + i] = x[i * B + c];
+    for (int64_t i = i0; i < i1; i += SQUARE) {
+        int64_t end = nc_min64(i1, i + SQUARE);
+        for (int64_t c = 0; c < live; c++)
+            for (int64_t k = i; k < end; k++) d[c * j->spatial + k] = x[k * B + c];
+    }
 }
 
 static conv_job channels_job(int64_t block, int64_t C, int64_t spatial, const float *x, float *dst) {

@@ -7,8 +7,8 @@
 
 /* Bytes of a strip: with the weights of two blocks of K it fits a second cache of 1 MB; smaller caches see the next
  * level, which such a stream of few bytes per multiplication bears. But every strip meets all weights anew, so it has
- * some pixels at least. */
-enum { STRIP_BYTES = 400 << 10, STRIP_ELEMENTS = STRIP_BYTES / 4, MIN_PIXELS = 56 };
+ * some pixels at least. Several threads share a strip, each with some of its rows in its own cache. */
+enum { ALONE_ELEMENTS = 400 << 8, SHARED_ELEMENTS = 4 * ALONE_ELEMENTS, MIN_PIXELS = 56 };
 
 static int64_t last_tap(const nck_window *w, int d) { return (w->k[d] - 1) * w->dil[d]; }
 
@@ -36,23 +36,23 @@ static int64_t strip_elements(const nck_strips *t, int64_t rows, int64_t cols) {
 static int64_t spread(int64_t n, int64_t most) { return nc_ceil_div(n, nc_ceil_div(n, nc_max64(1, most))); }
 
 /* Rows and columns of a strip: as many whole rows as there is room for, or a part of one. */
-static void cut(nck_strips *t) {
+static void cut(nck_strips *t, int64_t budget) {
     int64_t OH = t->w.out[1], OW = t->w.out[2], one = strip_elements(t, 1, OW);
     int64_t least = nc_ceil_div(MIN_PIXELS, OW);
-    if (one <= STRIP_ELEMENTS || least > 1) {
+    if (one <= budget || least > 1) {
         int64_t more = OH > 1 ? (strip_elements(t, OH, OW) - one) / (OH - 1) : 1;
-        t->rows = spread(OH, nc_max64(least, 1 + (STRIP_ELEMENTS - one) / nc_max64(1, more)));
+        t->rows = spread(OH, nc_max64(least, 1 + (budget - one) / nc_max64(1, more)));
         t->cols = OW;
     } else {
         int64_t first = strip_elements(t, 1, 1), each = (one - first) / (OW - 1);
         t->rows = 1;
-        t->cols = spread(OW, nc_max64(MIN_PIXELS, 1 + (STRIP_ELEMENTS - first) / nc_max64(1, each)));
+        t->cols = spread(OW, nc_max64(MIN_PIXELS, 1 + (budget - first) / nc_max64(1, each)));
     }
     t->n_rows = nc_ceil_div(OH, t->rows);
     t->n_cols = nc_ceil_div(OW, t->cols);
 }
 
-nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels) {
+nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int threads) {
     const nck_window *w = &s->w;
     nck_strips t = {.w = *w, .in = planes ? 1 : block, .blocks = planes ? s->C : nc_ceil_div(s->C, block)};
     t.copies = !is_inside(w, 1) || !is_inside(w, 2);
@@ -61,7 +61,7 @@ nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, in
     t.flat = t.copies ? narrow || w->k[2] == 1 : w->k[2] == 1 && w->in[2] == OW;
     t.phases_h = phases(w, 1);
     t.phases_w = t.flat ? w->k[2] : phases(w, 2);
-    cut(&t);
+    cut(&t, threads > 1 ? SHARED_ELEMENTS : ALONE_ELEMENTS);
     t.height = t.rows + last_tap(w, 1) / w->stride[1];
     t.width = t.flat ? t.cols : t.cols + last_tap(w, 2) / w->stride[2];
     return t;
@@ -76,7 +76,8 @@ int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block) 
     int64_t columns = nc_min64(w->out[2], MIN_PIXELS), rows = nc_min64(w->out[1], MIN_PIXELS);
     int64_t least = nc_max64(phases(w, 2) * (columns + wide), w->k[2] * columns) * (rows + high);
     int64_t few = nc_max64(phases(w, 2), w->k[2]) * (2 * MIN_PIXELS + MIN_PIXELS * (high + wide) + (1 + high) * wide);
-    return nc_max64(STRIP_ELEMENTS, channels * nc_min64(least, few));
+    int64_t whole = nc_max64(phases(w, 2) * (w->out[2] + wide), w->k[2] * w->out[2]) * (w->out[1] + high);
+    return nc_max64(nc_min64(SHARED_ELEMENTS, channels * whole), channels * nc_min64(least, few));
 }
 
 void nck_strip_taps(const nck_strips *t, int64_t *taps) {

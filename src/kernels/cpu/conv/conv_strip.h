@@ -24,8 +24,8 @@ typedef struct nck_strips {
     int64_t height, width;              /* copied: of one such group */
 } nck_strips;
 
-/* pixels: of the widest tile. */
-nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels);
+/* pixels: of the widest tile. threads: that share the work; no sum depends on them. */
+nck_strips nck_strips_of(const nck_conv_shape *s, bool planes, int64_t block, int64_t pixels, int threads);
 /* Elements of the copy of one strip; enough for every shape of no larger dims. */
 int64_t nck_strip_elements(const nck_conv_shape *s, bool planes, int64_t block);
 

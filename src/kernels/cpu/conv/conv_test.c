@@ -260,6 +260,34 @@ TEST(conv_blocked_passes_nan_on) {
     CHECK(nck_isa_set_for_test(NULL));
 }
 
+/* The busiest thread does at most a quarter more than its share. */
+static void check_shares(const conv_2d *s, int threads) {
+    nck_conv_shape shape = conv_2d_shape(NC_FLOAT, s);
+    int64_t items = nck_conv_blocked_items(&shape, s->C < 4 ? NCK_CONV_PLANES : NCK_CONV_BLOCKS, threads);
+    int64_t turns = (items + threads - 1) / threads;
+    if (items < threads || turns * threads * 4 > items * 5)
+        nc_test_failed(__FILE__, __LINE__, "%lld channels at %lld: %lld items for %d threads", (long long)s->C,
+                       (long long)s->H, (long long)items, threads);
+}
+
+/* Enough items for the threads of a larger machine in each kind of layer of a ResNet, evenly dealt out. */
+TEST(conv_blocked_work_is_shared_evenly) {
+    static const conv_2d layers[] = {
+        /* N  C   H   W   K   kh kw g  sh sw dh dw  t  l  b  r */
+        {1, 3, 224, 224, 64, 7, 7, 1, 2, 2, 1, 1, 3, 3, 3, 3},   {1, 64, 56, 56, 64, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+        {1, 256, 56, 56, 64, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},   {1, 128, 56, 56, 128, 3, 3, 1, 2, 2, 1, 1, 1, 1, 1, 1},
+        {1, 512, 28, 28, 128, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},  {1, 256, 28, 28, 256, 3, 3, 1, 2, 2, 1, 1, 1, 1, 1, 1},
+        {1, 1024, 14, 14, 256, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}, {1, 512, 14, 14, 512, 3, 3, 1, 2, 2, 1, 1, 1, 1, 1, 1},
+        {1, 512, 7, 7, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},    {1, 2048, 7, 7, 512, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    };
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+            for (int threads = 2; threads <= 16; threads *= 2) check_shares(&layers[i], threads);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
 TEST(conv_pack_channels_round_trip) {
     float x[2 * 11 * 7], packed[2 * 2 * 7 * 8], back[2 * 11 * 7];
     fill(x, 2 * 11 * 7, 3);

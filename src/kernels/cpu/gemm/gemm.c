@@ -232,6 +232,24 @@ static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, con
     }
 }
 
+/* What comes after the sums of `rows` rows and `cols` columns from (i, j) on; one run where they lie side by side and
+ * no operand begins anew with each row. */
+static void gemm_after(const nck_gemm_args *g, int64_t i, int64_t rows, int64_t j, int64_t cols) {
+    const nck_gemm_after *f = g->after;
+    nck_tile_run_in in[NCK_GEMM_AFTER_IN];
+    bool whole = cols == g->N && g->c_rs == g->N;
+    for (int k = 1; k < f->prog->n_in; k++) whole &= f->in[k].rs == g->N || (f->in[k].rs == 0 && f->in[k].cs == 0);
+    int64_t step = whole ? rows : 1;
+    for (int64_t end = i + rows; i < end; i += step) {
+        float *c = (float *)g->c + i * g->c_rs + j;
+        in[0] = (nck_tile_run_in){.data = c};
+        for (int k = 1; k < f->prog->n_in; k++)
+            in[k] = (nck_tile_run_in){.data = f->in[k].data + i * f->in[k].rs + j * f->in[k].cs,
+                                      .period = f->in[k].cs == 0 ? 1 : 0};
+        nck_tile_run_flat(f->prog, in, c, step * cols);
+    }
+}
+
 static void gemm_tile_item(void *ctx, int64_t item) {
     const gemm_run *r = ctx;
     int64_t row_tile = item % r->n_row_tiles, column_tile = item / r->n_row_tiles;
@@ -239,6 +257,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     int64_t p0 = r->p0 + r->panels * column_tile / r->n_column_tiles;
     int64_t p1 = r->p0 + r->panels * (column_tile + 1) / r->n_column_tiles;
     _Alignas(64) double acc[NCK_GEMM_MAX_TILE];
+    int64_t first = p0;
     if (r->tile_packs_a) gemm_pack_a(r, q0, q1);
     if ((r->direct || r->g->b_packed) && r->g->M == 1) p0 = gemm_row_item(r, p0, p1, acc);
     for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
@@ -254,6 +273,9 @@ static void gemm_tile_item(void *ctx, int64_t item) {
             gemm_column(r, k, kc, p, b, ldb, next, q0, q1, acc);
         }
     }
+    if (r->g->after == NULL || r->k0 + r->span < r->g->K) return;
+    int64_t i = gemm_row_at(r, q0), j = first * r->u->nr;
+    gemm_after(r->g, r->i0 + i, gemm_row_at(r, q1) - i, j, nc_min64(p1 * r->u->nr, r->g->N) - j);
 }
 
 /* How many tiles there are: about ITEMS for each thread, no smaller than TILE_WORK, first by columns, then by rows. No
@@ -312,11 +334,13 @@ void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
     if (g->M <= 0 || g->N <= 0) return;
     if (g->K <= 0) {
         gemm_scale_only(g, u);
+        if (g->after) gemm_after(g, 0, g->M, 0, g->N);
         return;
     }
     if (g->K <= NCK_GEMM_SMALL_K && gemm_is_within(g, SMALL_WORK)) {
         const nck_gemm_table *t = nck_narrow_gemm();
         (g->type == NC_FLOAT ? t->f32 : t->f64).small(g, u->nr);
+        if (g->after) gemm_after(g, 0, g->M, 0, g->N);
         return;
     }
     if (gemm_is_within(g, ALONE_WORK)) pool = NULL;

@@ -9,8 +9,21 @@
 
 #include "base/dtype.h"
 #include "base/threads.h"
+#include "kernels/cpu/tile.h"
 
 #define NCK_GEMM_KC 768
+
+#define NCK_GEMM_AFTER_IN 12
+
+/* Element formulas done to C when its sums are complete, tile by tile while they are in the cache: f32, C by rows. */
+typedef struct nck_gemm_operand {
+    const float *data; /* not C's memory */
+    int64_t rs, cs;    /* a stride of 0 spreads a row, a column or a scalar; cs is 0 or 1 */
+} nck_gemm_operand;
+typedef struct nck_gemm_after {
+    const nck_tile_prog *prog; /* as nck_tile_run_flat takes it; input 0 is C */
+    nck_gemm_operand in[NCK_GEMM_AFTER_IN];
+} nck_gemm_after;
 
 typedef struct nck_gemm_args {
     nc_dtype type; /* NC_FLOAT or NC_DOUBLE */
@@ -25,6 +38,7 @@ typedef struct nck_gemm_args {
     int64_t c_rs, c_cs;
     const void *bias; /* NULL: none; strides of 0 spread a row, a column or a scalar */
     int64_t bias_rs, bias_cs;
+    const nck_gemm_after *after; /* NULL: none */
 } nck_gemm_args;
 
 /* Grows with each of M, N, K; never shrinks when one grows. */
@@ -41,7 +55,7 @@ void nck_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool);
 size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N);
 void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst);
 
-/* Three loops, accumulating in double. Ignores b_packed. */
+/* Three loops, accumulating in double. Ignores b_packed and after. */
 void nck_gemm_ref(const nck_gemm_args *g);
 
 #endif

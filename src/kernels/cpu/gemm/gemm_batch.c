@@ -35,6 +35,13 @@ static void batch_product(const nck_gemm_batch *b, const nck_walk_at *w, void *w
     g.a = (const char *)g.a + w->offset[0] * es;
     if (g.b_packed == NULL) g.b = (const char *)g.b + w->offset[1] * es;
     g.c = (char *)g.c + w->offset[2] * es;
+    nck_gemm_after after;
+    if (g.after != NULL) {
+        after = *g.after;
+        for (int k = 1; k < after.prog->n_in; k++)
+            if (after.in[k].rs != 0) after.in[k].data += w->offset[2];
+        g.after = &after;
+    }
     nck_gemm_any(&g, workspace, pool);
 }
 

@@ -12,7 +12,8 @@
 #include "kernels/cpu/move/walk.h"
 
 typedef struct nck_gemm_batch {
-    nck_gemm_args one;    /* the first product; b_packed serves all of them */
+    nck_gemm_args one; /* the first product; b_packed serves all of them, and so does what `after` has but for operands
+                             with rows, which lie as C does */
     const nck_walk *walk; /* from product to product: offsets of a, b and c */
 } nck_gemm_batch;
 

@@ -23,6 +23,7 @@ enum {
     BLOCK_BYTES = 1 << 17, /* and most bytes, but for one panel */
     ITEMS = 4,             /* for each thread */
     TILE_WORK = 1 << 19,   /* multiply-adds of the smallest item worth a thread */
+    COLUMN_K = 256,        /* most terms of a product with one column that is done without packing A */
     ALONE_WORK = 1 << 18   /* of a product that wakes no thread */
 };
 
@@ -228,9 +229,55 @@ size_t nck_igemm_block_bytes(int64_t K, bool lines) {
     return bytes * (lines ? 2 : 1);
 }
 
+/* ---- one column ---- */
+
+static bool igemm_is_column(const nck_igemm_args *g) {
+    return g->N == 1 && g->lines != NULL && g->K <= COLUMN_K && g->out.c_rs == 1 && g->a_zeros == 1 &&
+           g->out.a_scales <= 1 && (uint64_t)g->K * 255 * 255 < INT32_MAX;
+}
+
+/* The column with its zero point taken off; gives its sum. */
+static int32_t igemm_read_column(const igemm_run *r, int16_t *b) {
+    const nck_igemm_args *g = r->g;
+    const int8_t *panel = (const int8_t *)r->b;
+    int group = r->u->group;
+    int32_t zero = igemm_zero(g->b_type, g->b_zero, 1, 0, true), sum = 0;
+    for (int64_t k = 0; k < g->K; k++) {
+        b[k] = (int16_t)(panel[k / group * group * r->u->nr + k % group] - zero);
+        sum += b[k];
+    }
+    return sum;
+}
+
+/* Depthwise convolutions: rows lie side by side in lines and in C, so nr of them are one row of a tile. */
+static void igemm_multiply_column(const igemm_run *r, int64_t i, int64_t n, const uint8_t *lines) {
+    const nck_igemm_args *g = r->g;
+    _Alignas(64) int32_t acc[NCK_IGEMM_MAX_NR];
+    int16_t b[COLUMN_K];
+    bool is_signed = g->a_type == NC_INT8;
+    int32_t za = igemm_zero(g->a_type, g->a_zero, 1, 0, is_signed), off = za * igemm_read_column(r, b);
+    nck_igemm_out out = g->out;
+    out.sum_bias = NULL, out.c_rs = 0, out.c_cs = 1, out.b_scales = 1;
+    uint32_t add = (g->out.sum_bias ? (uint32_t)g->out.sum_bias[0] : 0) - (uint32_t)off;
+    float bias[NCK_IGEMM_MAX_NR];
+    for (int k = 0; k < NCK_IGEMM_MAX_NR && g->out.bias; k++) bias[k] = g->out.bias[0];
+    for (int64_t p = 0; p < n; p += r->u->nr) {
+        r->u->column(g->K, lines + p, n, is_signed, b, acc);
+        for (int k = 0; k < r->u->nr; k++) acc[k] = (int32_t)((uint32_t)acc[k] + add);
+        out.c = (char *)g->out.c + (i + p) * (int64_t)nc_dtype_bytes(out.type);
+        out.bias = g->out.bias ? bias : NULL;
+        r->u->store(&(nck_igemm_tile){.acc = acc, .rows = 1, .cols = nc_min64(r->u->nr, n - p), .out = &out});
+    }
+}
+
 void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, void *room) {
     igemm_run r = {.g = g, .u = igemm_unit(), .b = g->b_packed};
     uint8_t *lines = g->lines != NULL ? (uint8_t *)room + nck_igemm_block_bytes(g->K, false) : NULL;
+    if (igemm_is_column(g)) {
+        g->lines(g->lines_ctx, i, n, lines);
+        igemm_multiply_column(&r, i, n, lines);
+        return;
+    }
     igemm_pack_block(&r, i, n, room, lines);
     igemm_multiply(&r, i, n, room, 0, nc_ceil_div(g->N, r.u->nr));
 }

@@ -128,6 +128,26 @@ static void igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool
     }
 }
 
+/* ---- one column ---- */
+
+static void igemm_add_unsigned(const uint8_t *restrict line, int32_t b, uint32_t *restrict acc) {
+    for (int r = 0; r < NR; r++) acc[r] += (uint32_t)(line[r] * b);
+}
+
+static void igemm_add_signed(const int8_t *restrict line, int32_t b, uint32_t *restrict acc) {
+    for (int r = 0; r < NR; r++) acc[r] += (uint32_t)(line[r] * b);
+}
+
+static void igemm_column(int64_t K, const uint8_t *lines, int64_t ld, bool is_signed, const int16_t *b, int32_t *acc) {
+    memset(acc, 0, NR * sizeof *acc);
+    for (int64_t k = 0; k < K; k++, lines += ld) {
+        if (is_signed)
+            igemm_add_signed((const int8_t *)lines, b[k], (uint32_t *)acc);
+        else
+            igemm_add_unsigned(lines, b[k], (uint32_t *)acc);
+    }
+}
+
 /* ---- the store ---- */
 
 /* Loops over all NR columns, so that compilers know how many there are; what lies behind the last is never stored. */
@@ -245,4 +265,5 @@ const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
                                                   .micro = {EACH_ROWS(MICRO)},
                                                   .pack = igemm_pack,
                                                   .sums = igemm_sums,
+                                                  .column = igemm_column,
                                                   .store = igemm_store};

@@ -197,7 +197,7 @@ DOT_INLINE void lines_16(const uint8_t *src, int64_t ks, uint8_t flip, uint8_t *
     _mm_storeu_si128((__m128i *)(dst + 32), _mm_unpacklo_epi16(b, d));
     _mm_storeu_si128((__m128i *)(dst + 48), _mm_unpackhi_epi16(b, d));
 }
-#elif defined __ARM_NEON
+#elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
 DOT_INLINE void lines_few(const uint8_t *src, int64_t ks, uint8_t flip, uint8_t *dst) {
     static const uint8_t turned[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     uint8_t words[16];

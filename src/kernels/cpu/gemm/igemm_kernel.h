@@ -29,6 +29,10 @@ typedef void nck_igemm_pack(int64_t K, int64_t lanes, int64_t width, const uint8
 /* sums[l] = the sum of lane l of a panel of A's (a) or B's kind. */
 typedef void nck_igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums);
 
+/* acc[r] = sum over k of lines[k*ld + r] * b[k] for nr rows: one column, with A in lines. Reads nr bytes of each line. */
+typedef void nck_igemm_column(int64_t K, const uint8_t *lines, int64_t ld, bool is_signed, const int16_t *b,
+                              int32_t *acc);
+
 /* rows x cols sums from (i, j) on: acc - a_zero[r] * b_sum[j] - a_rest[r] * b_zero[j], then what out says. */
 typedef struct nck_igemm_tile {
     const int32_t *acc; /* (rows, nr) */
@@ -47,6 +51,7 @@ typedef struct nck_igemm_table {
     nck_igemm_micro *micro[NCK_IGEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_igemm_pack *pack;
     nck_igemm_sums *sums;
+    nck_igemm_column *column;
     nck_igemm_store *store;
 } nck_igemm_table;
 

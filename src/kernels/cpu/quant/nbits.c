@@ -83,7 +83,9 @@ static size_t bytes_each(int64_t M, int64_t K) {
 
 static int64_t n_groups(int64_t N) { return nc_min64(nc_ceil_div(N, ROWS), GROUPS); }
 
-size_t nck_nbits_workspace(int64_t M, int64_t N, int64_t K) { return bytes_each(M, K) * (size_t)n_groups(N); }
+size_t nck_nbits_workspace(int64_t M, int64_t N, int64_t K) {
+    return nc_max_size(bytes_each(M, K) * (size_t)n_groups(N), nck_nbits_stream_workspace(M, K));
+}
 
 static void run_tile(const nbits_job *j, int64_t tile, char *workspace) {
     const nck_nbits *w = j->w;
@@ -117,6 +119,7 @@ static void run_group(void *ctx, int64_t group) {
 
 void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
                       nc_pool *pool) {
+    if (nck_nbits_stream(w, M, a, bias, y, workspace, pool)) return;
     nbits_job j = {.w = w, .M = M, .a = a, .bias = bias, .y = y, .workspace = workspace};
     j.n_tiles = nc_ceil_div(w->N, ROWS);
     j.n_groups = n_groups(w->N);

@@ -4,6 +4,7 @@
 
 #include "base/intmath.h"
 #include "base/mem.h"
+#include "kernels/cpu/isa.h"
 #include "tests/check.h"
 
 #include <math.h>
@@ -76,4 +77,72 @@ TEST(nbits_threads) {
     compare(&w, 5, bias, pool);
     CHECK(memcmp(alone, y, 500 * sizeof *y) == 0);
     nc_pool_destroy(pool);
+}
+
+/* Codes as they lie in memory, on every ISA: blocks of 32 to 256, a last block that reaches past K, A as it is and
+ * rounded. What a rounded A stands for is written out here. */
+static void round_a(int64_t M, int64_t K, int64_t block, float *rounded) {
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t b = 0; b < K; b += block) {
+            float most = 0;
+            int64_t end = nc_min64(K, b + block);
+            for (int64_t k = b; k < end; k++) most = fmaxf(most, fabsf(a[i * K + k]));
+            float inverse = most > 0 ? 127 / most : 0;
+            for (int64_t k = b; k < end; k++) rounded[i * K + k] = rintf(a[i * K + k] * inverse) * (most / 127);
+        }
+}
+
+static void check_stream(nck_nbits *w, int64_t M) {
+    static float rounded[MOST];
+    void *room = nc_alloc(nck_nbits_workspace(M, w->N, w->K) + 64);
+    double grows = 1 + sqrt((double)w->K);
+    nc_tolerance tol = {nc_tol_kernel_f32.rel * grows, nc_tol_kernel_f32.abs * grows};
+    REQUIRE(room != NULL);
+    for (w->rounds = false;; w->rounds = true) {
+        CHECK(nck_nbits_stream(w, M, a, bias, y, nc_align64_pointer(room), NULL));
+        round_a(M, w->K, w->block, rounded);
+        nck_nbits_matmul_ref(w, M, w->rounds ? rounded : a, bias, want);
+        for (int64_t i = 0; i < M * w->N; i++)
+            if (!nc_close((double)y[i], (double)want[i], tol)) {
+                nc_test_failed(__FILE__, __LINE__, "%s, block %d, rounds %d: %g, expected %g",
+                               nck_isa_get()->from.nbits, (int)w->block, w->rounds, (double)y[i], (double)want[i]);
+                break;
+            }
+        if (w->rounds) break;
+    }
+    nc_free(room);
+}
+
+TEST(nbits_streams_few_rows) {
+    static const int64_t sizes[][4] = {{1, 1, 32, 32},   {1, 33, 64, 32},  {3, 37, 100, 64},
+                                       {4, 7, 300, 128}, {2, 5, 513, 256}, {1, 65, 31, 32}};
+    fill();
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            nck_nbits w = {.N = sizes[i][1], .K = sizes[i][2], .block = sizes[i][3], .bits = 4};
+            w.codes = codes, w.scales = scales;
+            check_stream(&w, sizes[i][0]);
+            w.zeros = packed;
+            check_stream(&w, sizes[i][0]);
+            w.zeros = NULL, w.float_zeros = zeros;
+            check_stream(&w, sizes[i][0]);
+        }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
+TEST(nbits_streams_no_infinities) {
+    nck_nbits w = {.N = 3, .K = 64, .block = 32, .bits = 4, .codes = codes, .scales = scales};
+    void *room = nc_alloc(nck_nbits_workspace(1, w.N, w.K) + 64);
+    REQUIRE(room != NULL);
+    fill();
+    a[40] = INFINITY;
+    CHECK(!nck_nbits_stream(&w, 1, a, NULL, y, nc_align64_pointer(room), NULL));
+    compare(&w, 1, NULL, NULL);
+    a[40] = NAN;
+    w.rounds = true;
+    CHECK(!nck_nbits_stream(&w, 1, a, NULL, y, nc_align64_pointer(room), NULL));
+    compare(&w, 1, NULL, NULL);
+    nc_free(room);
 }

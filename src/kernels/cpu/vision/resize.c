@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 4096, TERMS = 4 /* elements of work that a result costs */ };
+enum { BLOCK = 4096, TERMS = 4 /* elements of work that a result costs */, PICK_BYTES = 65536 /* of an item */ };
 
 typedef struct resize_pass {
     const nck_resize_axis *a;
@@ -83,8 +83,10 @@ void nck_resize_grad(const nc_tensor *dy, const nck_resize_axis *axes, int n, co
 
 /* ---- nearest ---- */
 
+/* Axes behind the last one that changes are one element of more bytes: a block of channels moves as it is. */
 typedef struct picks {
     const nc_tensor *x, *y;
+    int rank;
     const nck_resize_axis *of[NC_MAX_RANK]; /* NULL: the axis stays */
     int64_t strides[NC_MAX_RANK], rows, per_item;
     size_t bytes;
@@ -92,7 +94,7 @@ typedef struct picks {
 
 static int64_t resize_row_source(const picks *p, int64_t row) {
     int64_t offset = 0;
-    for (int k = p->y->rank - 2; k >= 0; k--) {
+    for (int k = p->rank - 2; k >= 0; k--) {
         int64_t i = row % p->y->dims[k];
         offset += (p->of[k] != NULL ? p->of[k]->index[i] : i) * p->strides[k];
         row /= p->y->dims[k];
@@ -107,13 +109,17 @@ static void pick_row(const picks *p, const char *x, char *y, const nck_resize_ax
             ((uint32_t *)(void *)y)[i] = ((const uint32_t *)(const void *)x)[a->index[i]];
     else if (b == 1)
         for (int64_t i = 0; i < a->out; i++) y[i] = x[a->index[i]];
+    else if (b == 64)
+        for (int64_t i = 0; i < a->out; i++) memcpy(y + i * 64, x + a->index[i] * 64, 64);
+    else if (b == 32)
+        for (int64_t i = 0; i < a->out; i++) memcpy(y + i * 32, x + a->index[i] * 32, 32);
     else
         for (int64_t i = 0; i < a->out; i++) memcpy(y + (size_t)i * b, x + (size_t)a->index[i] * b, b);
 }
 
 static void pick_item(void *ctx, int64_t item) {
     const picks *p = ctx;
-    int last = p->y->rank - 1;
+    int last = p->rank - 1;
     size_t row_bytes = (size_t)p->y->dims[last] * p->bytes;
     int64_t before = -1;
     for (int64_t row = item * p->per_item; row < p->rows && row < (item + 1) * p->per_item; row++) {
@@ -131,7 +137,7 @@ static void pick_item(void *ctx, int64_t item) {
 }
 
 void nck_resize_nearest(const nc_tensor *x, const nck_resize_axis *axes, int n, const nc_tensor *y, nc_pool *pool) {
-    picks p = {.x = x, .y = y, .bytes = nc_dtype_bytes(x->dtype)};
+    picks p = {.x = x, .y = y, .rank = y->rank, .bytes = nc_dtype_bytes(x->dtype)};
     int64_t total = nc_tensor_numel(y);
     if (total == 0) return;
     if (y->rank == 0) {
@@ -139,9 +145,13 @@ void nck_resize_nearest(const nc_tensor *x, const nck_resize_axis *axes, int n, 
         return;
     }
     for (int k = 0; k < n; k++) p.of[axes[k].axis] = &axes[k];
-    nc_dense_strides(x->dims, x->rank, p.strides);
-    p.rows = total / y->dims[y->rank - 1];
-    p.per_item = 1 + 16384 / y->dims[y->rank - 1];
+    for (; p.rank > 1 && p.of[p.rank - 1] == NULL; p.rank--) {
+        p.bytes *= (size_t)y->dims[p.rank - 1];
+        total /= y->dims[p.rank - 1];
+    }
+    nc_dense_strides(x->dims, p.rank, p.strides);
+    p.rows = total / y->dims[p.rank - 1];
+    p.per_item = 1 + PICK_BYTES / (y->dims[p.rank - 1] * (int64_t)p.bytes);
     nc_parallel(pool, nc_ceil_div(p.rows, p.per_item), pick_item, &p);
 }
 

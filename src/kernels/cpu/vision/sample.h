@@ -39,6 +39,14 @@ typedef struct nck_roi_align {
 void nck_roi_align_run(const nck_roi_align *r, nc_pool *pool);
 void nck_roi_align_grad(const nck_roi_align *r, nc_pool *pool);
 
+/* x (N, C, H, W), rois (R, 5) as image x1 y1 x2 y2: y (R, C, h, w) int64, the place in x of the largest pixel of a bin,
+ * -1 where the bin lies outside. The images that rois name are there. */
+typedef struct nck_roi_pool {
+    double scale;
+    const nc_tensor *x, *rois, *y;
+} nck_roi_pool;
+void nck_roi_pool_run(const nck_roi_pool *r, nc_pool *pool);
+
 /* boxes (N, 4), scores (N): the kept ones by falling score into kept, at most max of them; returns how many. workspace
  * holds 2 N int64. */
 typedef struct nck_nms {

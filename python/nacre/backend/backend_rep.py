@@ -1,0 +1,2 @@
+"""Where onnxruntime keeps what prepare() gives."""
+from nacre.backend.backend import NacreBackendRep as OnnxRuntimeBackendRep

@@ -1,0 +1,56 @@
+"""Weights of 2, 4 and 8 bits in blocks along K, as onnxruntime's native functions make them for MatMulNBits.
+
+A block has a scale and a zero point. With zero points its numbers lie between its smallest and its greatest element, 0
+among them; without, the element furthest from 0 becomes the lowest code.
+"""
+from __future__ import annotations
+
+from typing import Callable, Tuple
+
+import numpy as np
+
+
+def _parameters(blocks: np.ndarray, bits: int, symmetric: bool) -> Tuple[np.ndarray, np.ndarray]:
+    """Scales and zero points of blocks (..., size)."""
+    low, high = np.minimum(blocks.min(-1), 0), np.maximum(blocks.max(-1), 0)
+    half, most = 1 << (bits - 1), (1 << bits) - 1
+    if symmetric:
+        furthest = np.where(np.abs(high) > np.abs(low), high, low)
+        return (furthest / -half).astype(np.float32), np.full(low.shape, half, np.float32)
+    scale = ((high - low) / most).astype(np.float32)
+    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale != 0)
+    return scale, np.clip(np.floor(0 - low * inverse + np.float32(0.5)), 0, most).astype(np.float32)
+
+
+def _packed(codes: np.ndarray, bits: int) -> np.ndarray:
+    """Codes (..., n) in bytes (..., ceil(n * bits / 8)), the first in the lowest bits; the middle code fills up."""
+    per = 8 // bits
+    room = -codes.shape[-1] % per
+    codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, room)], constant_values=1 << (bits - 1))
+    parts = codes.reshape(*codes.shape[:-1], -1, per)
+    return np.bitwise_or.reduce(parts << (np.arange(per, dtype=np.uint8) * bits), axis=-1).astype(np.uint8)
+
+
+def _maker(bits: int) -> Callable[..., None]:
+    def quantize(dst: np.ndarray, src: np.ndarray, scale: np.ndarray, zero_points: np.ndarray, block_size: int,
+                 N: int, K: int, is_symmetric: bool) -> None:
+        """src (K,N) into codes dst (N, blocks, bytes of a block), scale (N * blocks) and zero points, packed too."""
+        n_blocks = -(-int(K) // int(block_size))
+        whole = np.zeros((int(N), n_blocks * int(block_size)), np.float32)
+        whole[:, :int(K)] = np.asarray(src, np.float32).reshape(int(K), int(N)).T
+        blocks = whole.reshape(int(N), n_blocks, int(block_size))
+        scales, zeros = _parameters(blocks, bits, bool(is_symmetric))
+        scales = scales.astype(scale.dtype).astype(np.float32)  # codes are made with the scale that is kept
+        inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales != 0)[..., None]
+        shifted = blocks * inverse + zeros[..., None]
+        codes = np.clip(np.floor(shifted + np.float32(0.5)), 0, (1 << bits) - 1).astype(np.uint8)
+        codes.reshape(int(N), -1)[:, int(K):] = 0
+        dst.reshape(-1)[:] = _packed(codes, bits).reshape(-1)
+        scale.reshape(-1)[:] = scales.reshape(-1).astype(scale.dtype)
+        if not is_symmetric and zero_points.size:
+            zero_points.reshape(-1)[:] = _packed(zeros.astype(np.uint8), bits).reshape(-1)
+
+    return quantize
+
+
+quantize_matmul_2bits, quantize_matmul_4bits, quantize_matmul_8bits = _maker(2), _maker(4), _maker(8)
