@@ -512,7 +512,117 @@ REST = [
          reference=lambda s, *x: [np.concatenate([(s[0] * v.astype(np.float32)).ravel() for v in x])]),
 ]
 
-CASES = [*ELEMENTS, *softmaxes(), *WINDOWS, *PICKS, *norms(), *LOSSES, *REST]
+# ---- optimizers of single tensors ----
+
+def adam(mode, decay, correct=True, clip=None, signal=True):
+    def run(rate, t, w, g, m, v, half=None, scale=None, norm=None, _=None):
+        by = 1 if scale is None else float(scale)
+        if norm is not None and norm > by * 0.5:
+            by = float(norm) / 0.5
+        g, t = g / by, int(t)
+        m_, v_ = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        a, b = (1 - 0.9 ** t, 1 - 0.999 ** t) if correct else (1, 1)
+        if mode == 0:
+            delta = -rate * (m_ / a / (np.sqrt(v_ / b) + 1e-8) + decay * w)
+        else:
+            delta = -rate * np.sqrt(b) / a * m_ / (np.sqrt(v_) + 1e-8)
+            delta -= rate * decay * (w + delta)
+        return [np.int64(t + 1), m_, v_, w + delta, delta]
+    return lambda *x: [np.asarray(r).astype(np.int64 if k == 0 else np.float32) for k, r in enumerate(
+        run(*(None if v is None else v.astype(np.float64) for v in x)))]
+
+
+def lamb(groups, step):
+    def run(*x):
+        out = [np.int64(step + 1)]
+        for k in range(groups):
+            w, g, m, v = (y.astype(np.float64) for y in x[5 + 5 * k:9 + 5 * k])
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            to = m / (1 - 0.9 ** step) / (np.sqrt(v / (1 - 0.999 ** step)) + 1e-6) + 0.1 * w
+            ratio = np.clip(np.linalg.norm(w) / np.linalg.norm(to), 0.1, 5)
+            out += [w - 0.1 * ratio * to, m, v]
+        return [np.asarray(r).astype(np.int64 if k == 0 else np.float32) for k, r in enumerate(out)]
+    return run
+
+
+def adam_operands(t=3):
+    return [np.float32(0.1), np.int64(t), f(3, 5), f(3, 5), f(3, 5), f(3, 5, lo=0, hi=1)]
+
+
+OPTIMIZERS = [
+    *(case(name_of(t), "SGDOptimizer", [np.float32(0.1), f(3, 5, t=t), f(3, 5, t=t)], 2,
+           reference=lambda r, w, g: [(w.astype(np.float64) - np.float64(r) * g).astype(w.dtype),
+                                      (-np.float64(r) * g).astype(w.dtype)]) for t in TYPES),
+    *(case(f"{mode}{correct}", "AdamOptimizer", adam_operands(), 5, reference=adam(mode, 0.01, correct),
+           weight_decay_mode=mode, do_bias_correction=int(correct), **{"lambda": 0.01})
+      for mode in (0, 1) for correct in (True, False)),
+    case("clipped", "AdamOptimizer", [*adam_operands(), None, np.float32(4), np.float32(100)], 5, max_norm_clip=0.5,
+         reference=adam(0, 0)),
+    case("still", "AdamOptimizer", [*adam_operands(), None, None, None, np.array([False])], 4,
+         reference=lambda r, t, w, g, m, v, *_: [t, m, v, w]),
+    case("two", "LambOptimizer", [None, None, None, np.float32(0.1), np.int64(4), f(3, 5), f(3, 5), f(3, 5),
+                                  f(3, 5, lo=0, hi=1), None, f(4), f(4), f(4), f(4, lo=0, hi=1)],
+         [True, True, False, True, True, False, True, False, True, True], reference=lamb(2, 4), ratio_min=0.1,
+         ratio_max=5.0, **{"lambda": [0.1, 0.1]}),
+]
+
+# ---- LSTM ----
+
+def iofc_rows(w, axis):
+    """ONNX's gates i o f c in the order of PyTorch: i f c o."""
+    i, o, g, c = np.split(w, 4, axis)
+    return np.concatenate([i, g, c, o], axis)
+
+
+def lstm_states(x, w, r, b, h, c):
+    """All states, cells and gates, step by step."""
+    hs, cs, gates = [], [], []
+    w, r, b, h, c = w[0], r[0], b[0], h[0], c[0]
+    for row in x:
+        i, o, g, n = np.split(row @ w.T + h @ r.T + b[:len(b) // 2] + b[len(b) // 2:], 4, -1)
+        i, o, g, n = 1 / (1 + np.exp(-i)), 1 / (1 + np.exp(-o)), 1 / (1 + np.exp(-g)), np.tanh(n)
+        c = g * c + i * n
+        h = o * np.tanh(c)
+        hs.append(h), cs.append(c), gates.append(np.concatenate([i, o, g, n], -1))
+    return [np.stack(v)[:, None] for v in (hs, cs, gates)]
+
+
+def lstm_training(x, w, r, b, _, h, c):
+    hs, cs, gates = lstm_states(x, w, r, b, h, c)
+    return [hs, hs[-1], cs[-1], cs, gates]
+
+
+def lstm_grads(b):
+    def run(x, w, r, _, h, c, hs, cs, gates, *dy):
+        layer = torch.nn.LSTM(x.shape[2], h.shape[2], dtype=torch.float64)
+        weights = [iofc_rows(v, 0) for v in (w[0], r[0], *np.split(b[0].astype(np.float64), 2))]
+        with torch.no_grad():
+            for p, v in zip(layer.parameters(), weights):
+                p.copy_(tensor(v))
+        x, h, c = (tensor(v).requires_grad_() for v in (x, h, c))
+        y, (y_h, y_c) = layer(x, (h, c))
+        sum((u * tensor(d)).sum() for u, d in zip((y, y_h, y_c), (dy[0][:, 0], dy[1], dy[2]))).backward()
+
+        def back(v):  # i f c o as i o f c
+            i, g, n, o = np.split(v, 4, 0)
+            return np.concatenate([i, o, g, n], 0)
+        dw, dr, dbw, dbr = (back(p.grad.numpy()) for p in layer.parameters())
+        return [x.grad.numpy(), dw[None], dr[None], np.concatenate([dbw, dbr])[None], h.grad.numpy(), c.grad.numpy()]
+    return wide(run)
+
+
+def lstms():
+    T, B, I, H = 3, 2, 5, 4
+    x, w, r, b, h, c = f(T, B, I), f(1, 4 * H, I), f(1, 4 * H, H), f(1, 8 * H), f(1, B, H), f(1, B, H)
+    yield case("all", "LSTMTraining", [x, w, r, b, None, h, c], 5, reference=wide(lstm_training), hidden_size=H)
+    yield case("cells", "LSTMTraining", [x, w, r, b, None, h, c], [True, False, False, True], hidden_size=H,
+               reference=lambda *a: [wide(lstm_training)(*a)[k] for k in (0, 3)])
+    kept = [v.astype(np.float32) for v in lstm_states(*(v.astype(np.float64) for v in (x, w, r, b, h, c)))]
+    yield case("all", "LSTMGrad", [x, w, r, None, h, c, *kept, f(T, 1, B, H), f(1, B, H), f(1, B, H)], 6,
+               reference=lstm_grads(b), hidden_size=H)
+
+
+CASES = [*ELEMENTS, *softmaxes(), *WINDOWS, *PICKS, *norms(), *LOSSES, *REST, *OPTIMIZERS, *lstms()]
 REFUSED = [
     (case("shapes", "InPlaceAccumulatorV2", [f(3), f(4)], 2), ["dim", "3", "4"]),
     (case("shapes", "BroadcastGradientArgs", [shape_of(2), shape_of(3)], 2, constants=(0, 1)), "do not broadcast"),
@@ -521,5 +631,6 @@ REFUSED = [
     (case("both", "IsAllFinite", [f(3)], isinf_only=1, isnan_only=1), "at most one"),
     (case("scale", "BatchScale", [f(3)], 3, scale_0=1.0, scale_1=2.0), "scale_2"),
     (case("dims", "MaxPoolGrad", [f(1, 1, 2, 2), i64(4, 1, 1, 2, 2)], domain="", kernel_shape=[2, 2]), "declare"),
+    (case("reverse", "LSTMTraining", [f(3, 2, 5), f(1, 16, 5), f(1, 16, 4)], direction="reverse"), "expected forward"),
     (case("vector", "BatchNormalizationGrad", [f(2, 3), f(2, 3), f(3), f(4), f(3)], 3, epsilon=1e-5), ["4", "3"]),
 ]
