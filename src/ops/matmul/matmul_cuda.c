@@ -1,6 +1,6 @@
 /* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul and Gemm over kernels/cuda/gemm.h. A batched product over any
  * strides is cut into strided batches; batches of A over one B become rows of one product where A's strides allow.
- * Operands of several batch dims that do not lie one behind the other (the heads of attention, seen through a transposed
+ * Operands of several batch dims that do not lie one behind the other (heads of attention, seen through a transposed
  * view) are copied to the workspace first: one product of many matrices instead of many of a few. */
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/move.h"
