@@ -20,6 +20,7 @@ Note = Tuple[int, str]
 ENTRIES_HONOURED = {
     "nacre.streams", "nacre.winograd",
     "session.disable_prepacking", "session.set_denormal_as_zero", "session.record_ep_graph_assignment_info",
+    "session.disable_cpu_ep_fallback",
     "session.model_external_initializers_file_folder_path",
     "session.optimized_model_external_initializers_file_name",
     "session.optimized_model_external_initializers_min_size_in_bytes", "optimization.disable_specified_optimizers",
@@ -69,7 +70,6 @@ ENTRIES_WITHOUT_EFFECT: Dict[str, str] = {
 ENTRIES_REFUSED: Dict[str, Tuple[str, str]] = {
     "session.save_model_format": ("ORT", "the optimized model is saved as ONNX"),
     "session.load_model_format": ("ORT", "give the ONNX model"),
-    "session.disable_cpu_ep_fallback": ("1", "what a GPU cannot run goes to the host; `nacre explain` tells what"),
     "session.intra_op_thread_affinities": ("*", "bind the process: threads stay on the processors it may use"),
     "session.save_external_prepacked_constant_initializers": ("1", "packed weights are not saved"),
     "session.collect_node_memory_stats_to_file": ("*", "`nacre plan` tells where memory goes"),

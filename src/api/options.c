@@ -91,6 +91,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
     if (strcmp(key, "winograd") == 0) o->o.no_winograd = !on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
+    if (strcmp(key, "host_nodes") == 0) o->o.no_host = !on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
     if (strcmp(key, "profile") == 0) o->o.profile = on;
     if (strcmp(key, "flush_denormals") == 0) {
@@ -186,6 +187,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"packing", set_switch},
                 {"winograd", set_switch},
                 {"capture", set_switch},
+                {"host_nodes", set_switch},
                 {"dumps", set_switch},
                 {"disable", add_name},
                 {"recompute", add_name},

@@ -262,13 +262,18 @@ static nc_code cuda_compile(nc_device *d, const char *source, const char *entry,
     return nc_cuda_modules_find(enter(d)->modules, source, entry, out, diag);
 }
 
+static nc_code cuda_compile_wait(nc_device *d, nc_diag *diag) { return nc_cuda_modules_wait(enter(d)->modules, diag); }
+
 static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
                                     unsigned bytes_shared, void **args, nc_diag *diag) {
-    const nc_cuda *c = &enter(d)->cuda;
+    cuda_device *g = enter(d);
+    const nc_cuda *c = &g->cuda;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return NC_OK;
+    if (atomic_load(&f->handle) == NULL) NC_TRY(nc_cuda_modules_wait(g->modules, diag));
+    CUfunction handle = atomic_load(&f->handle);
     NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuLaunchKernel,
-           (f->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes_shared, nc_cuda_stream(s), args, NULL),
+           (handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes_shared, nc_cuda_stream(s), args, NULL),
            diag);
     nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
@@ -280,6 +285,7 @@ static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
+    NC_TRY(nc_cuda_modules_wait(((cuda_device *)d)->modules, diag)); /* none can be loaded in a capture */
     nc_cuda_turn_capture();
     CUresult r = c->api->cuStreamBeginCapture_v2(s->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     if (r == 0)
@@ -367,6 +373,7 @@ static const nc_device_table table = {
     .host_call = cuda_host_call,
     .launch = cuda_launch,
     .compile = cuda_compile,
+    .compile_wait = cuda_compile_wait,
     .launch_function = cuda_launch_function,
     .stream_id = cuda_stream_id,
     .capture_begin = cuda_capture_begin,

@@ -154,12 +154,15 @@ NC_MUST nc_code nc_cuda_find_code(const nc_cuda *c, const char *source, void **c
 typedef struct nc_cuda_modules nc_cuda_modules; /* the device's compiled kernels, in memory and on disk; thread-safe */
 nc_cuda_modules *nc_cuda_modules_create(const nc_cuda *borrows); /* NULL: out of memory */
 void nc_cuda_modules_destroy(nc_cuda_modules *m);
-/* The function lives as long as m. */
+/* The function lives as long as m; it is compiled by nc_cuda_modules_wait. */
 NC_MUST nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char *entry, nc_function **out,
                                      nc_diag *diag);
 
+/* Compiles what was asked for, side by side, and loads it; the first failure is told. */
+NC_MUST nc_code nc_cuda_modules_wait(nc_cuda_modules *m, nc_diag *diag);
+
 struct nc_function {
-    CUfunction handle;
+    _Atomic(CUfunction) handle; /* NULL: not compiled yet */
 };
 
 #endif

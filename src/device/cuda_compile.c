@@ -1,10 +1,9 @@
-/* device/cuda_compile.c: kernel text to functions on the GPU: NVRTC, a table in memory and a cache on disk.
+/* device/cuda_compile.c: kernel text to machine code: NVRTC and a cache on disk. cuda_modules.c keeps the functions.
  *
  * The key of a kernel is the text of everything its machine code depends on: compiler, driver, GPU, options, source. A
  * file of the cache holds key and code with a checksum, so a hash collision, another version or a torn file is a miss,
  * never wrong code. The folder ($NACRE_CACHE, or ~/.cache/nacre; empty: no cache) must belong to this user alone. */
 #include "base/file.h"
-#include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -22,26 +21,6 @@
 #define LANGUAGE "--std=c++17"
 #define CONTRACTION "--fmad=false" /* as on the CPU: fma stands where it is written */
 
-typedef struct entry {
-    struct entry *next;
-    char *name;
-    nc_function function;
-} entry;
-
-typedef struct module {
-    struct module *next;
-    char *source;
-    uint64_t hash;
-    CUmodule handle;
-    entry *entries;
-} module;
-
-struct nc_cuda_modules {
-    const nc_cuda *cuda;
-    nc_lock lock; /* guards the lists; compiling runs outside it, so that several threads may */
-    module *list;
-};
-
 /* The head of a file in the cache; key and code follow. */
 typedef struct file_head {
     char magic[8];
@@ -51,12 +30,6 @@ typedef struct file_head {
 static const char magic[8] = {'N', 'C', 'C', 'U', 'B', 'I', 'N', '1'};
 
 static nc_code no_memory(nc_diag *diag) { return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory"); }
-
-static char *copy_text(const char *s) {
-    size_t n = strlen(s) + 1;
-    char *p = nc_alloc(n);
-    return p ? memcpy(p, s, n) : NULL;
-}
 
 static void arch_option(char *out, size_t bytes, int major, int minor) {
     snprintf(out, bytes, "--gpu-architecture=sm_%d%d", major, minor);
@@ -212,116 +185,5 @@ nc_code nc_cuda_find_code(const nc_cuda *c, const char *source, void **cubin, si
         if (code == NC_OK && cached) write_cache(path, &key, *cubin, *bytes);
     }
     nc_text_release(&key);
-    return code;
-}
-
-nc_cuda_modules *nc_cuda_modules_create(const nc_cuda *borrows) {
-    nc_cuda_modules *m = nc_alloc_zero(1, sizeof *m);
-    if (m == NULL) return NULL;
-    m->cuda = borrows;
-    nc_lock_init(&m->lock, NC_LOCK_DEVICE, NULL, NULL);
-    return m;
-}
-
-static void destroy_module(const nc_cuda *c, module *x) {
-    for (entry *e = x->entries, *next; e != NULL; e = next) {
-        next = e->next;
-        nc_free(e->name);
-        nc_free(e);
-    }
-    if (x->handle != NULL) c->api->cuModuleUnload(x->handle);
-    nc_free(x->source);
-    nc_free(x);
-}
-
-void nc_cuda_modules_destroy(nc_cuda_modules *m) {
-    if (m == NULL) return;
-    for (module *x = m->list, *next; x != NULL; x = next) {
-        next = x->next;
-        destroy_module(m->cuda, x);
-    }
-    nc_lock_release(&m->lock);
-    nc_free(m);
-}
-
-static module *find_module(const nc_cuda_modules *m, const char *source, uint64_t hash) {
-    module *x = m->list;
-    while (x != NULL && (x->hash != hash || strcmp(x->source, source) != 0)) x = x->next;
-    return x;
-}
-
-static nc_code load_module(const nc_cuda *c, const char *source, uint64_t hash, module **out, nc_diag *diag) {
-    module *x = nc_alloc_zero(1, sizeof *x);
-    if (x == NULL || (x->source = copy_text(source)) == NULL) {
-        nc_free(x);
-        return no_memory(diag);
-    }
-    x->hash = hash;
-    void *cubin = NULL;
-    size_t bytes = 0;
-    nc_code code = nc_cuda_find_code(c, source, &cubin, &bytes, diag);
-    if (code == NC_OK) code = nc_cuda_check(c->api->cuModuleLoadData(&x->handle, cubin), "cuModuleLoadData", diag);
-    nc_free(cubin);
-    if (code == NC_OK)
-        *out = x;
-    else
-        destroy_module(c, x);
-    return code;
-}
-
-/* Lets launches ask for all the shared memory that the GPU has for a block, not only for the first 48 KiB. */
-static nc_code allow_shared(const nc_cuda *c, CUfunction f, nc_diag *diag) {
-    int fixed = 0;
-    NC_TRY(nc_cuda_check(c->api->cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f),
-                         "cuFuncGetAttribute", diag));
-    return nc_cuda_check(
-        c->api->cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, c->bytes_shared_max - fixed),
-        "cuFuncSetAttribute", diag);
-}
-
-/* Called with the lock held. */
-static nc_code find_entry(const nc_cuda *c, module *x, const char *name, nc_function **out, nc_diag *diag) {
-    entry *e = x->entries;
-    while (e != NULL && strcmp(e->name, name) != 0) e = e->next;
-    if (e != NULL) {
-        *out = &e->function;
-        return NC_OK;
-    }
-    CUfunction f = NULL;
-    NC_TRY(nc_cuda_check(c->api->cuModuleGetFunction(&f, x->handle, name), "cuModuleGetFunction", diag));
-    NC_TRY(allow_shared(c, f, diag));
-    e = nc_alloc_zero(1, sizeof *e);
-    if (e == NULL || (e->name = copy_text(name)) == NULL) {
-        nc_free(e);
-        return no_memory(diag);
-    }
-    e->function.handle = f;
-    e->next = x->entries;
-    x->entries = e;
-    *out = &e->function;
-    return NC_OK;
-}
-
-nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char *name, nc_function **out,
-                             nc_diag *diag) {
-    uint64_t hash = nc_hash(source, strlen(source), 0);
-    nc_lock_take(&m->lock);
-    module *x = find_module(m, source, hash);
-    if (x == NULL) {
-        nc_lock_give(&m->lock);
-        module *loaded = NULL;
-        NC_TRY(load_module(m->cuda, source, hash, &loaded, diag));
-        nc_lock_take(&m->lock);
-        x = find_module(m, source, hash);
-        if (x != NULL) {
-            destroy_module(m->cuda, loaded);
-        } else {
-            x = loaded;
-            x->next = m->list;
-            m->list = x;
-        }
-    }
-    nc_code code = find_entry(m->cuda, x, name, out, diag);
-    nc_lock_give(&m->lock);
     return code;
 }

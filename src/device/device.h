@@ -67,6 +67,9 @@ typedef struct nc_device_table {
 
     /* Kernel text. NULL: this device has no compiler. */
     nc_code (*compile)(nc_device *d, const char *source, const char *entry, nc_function **out, nc_diag *diag);
+    /* Texts given to compile are compiled here, all side by side, or by the first launch of one; so a failure is told
+     * then. NULL: compile is done when it returns. */
+    nc_code (*compile_wait)(nc_device *d, nc_diag *diag);
     nc_code (*launch_function)(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
                                unsigned bytes_shared, void **args, nc_diag *diag);
 

@@ -309,6 +309,9 @@ CUDA(convolutions) {
             (draws){0}, sum);
     compare(d, CONV("group = 3, pads = [2,0]", "float[1,3,20]", "float[6,1,5]", ", float[6] b", ", b"), (draws){0},
             sum);
+    compare(d, CONV("group = 2, pads = [1,1,1,1]", "float[2,4,24,22]", "float[6,2,3,3]", ", float[6] b", ", b"),
+            (draws){0}, sum);
+    compare(d, CONV("pads = [1,1,1,1]", "float[1,4,5,5]", "float[6,4,3,3]", ", float[6] b", ", b"), (draws){0}, sum);
     compare(d, CONV("group = 4", "float[1,8,6]", "float[12,2,1]", "", ""), (draws){0}, sum);
     compare(d, CONV("strides = [1,2,1]", "double[2,2,4,5,3]", "double[3,2,2,2,1]", ", double[3] b", ", b"), (draws){0},
             nc_tol_device_f64);

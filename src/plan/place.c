@@ -2,15 +2,21 @@
  * steps that need to know which kernels there are; lower_copy.c then puts the copies in between.
  *
  * On the host stay: strings, sequences, optionals, maps and tapes; dynamic kernels (plugins, control flow itself);
- * integer subgraphs that only feed shapes, axes and conditions; what the device can neither run nor take apart, with
- * the reason in the log. */
+ * integer subgraphs that only feed shapes, axes and conditions; what the device can neither run nor take apart: the
+ * last are told by one warning, or refused where the options say so. */
 #include "base/log.h"
 #include "plan/plan.h"
 
+#include <stdio.h>
+#include <string.h>
+
 typedef struct placer {
     const nc_plan_options *o;
-    bool whole;       /* nothing is taken apart any more: what has no kernel on the device runs on the host */
-    bool *shape_math; /* by node id: integers that only the host wants */
+    bool whole;          /* nothing is taken apart any more: what has no kernel on the device runs on the host */
+    bool *shape_math;    /* by node id: integers that only the host wants */
+    int n_left;          /* nodes that compute on the host because the device has no kernel for them */
+    const nc_node *left; /* the first of them */
+    char why[256];       /* it is one of them */
 } placer;
 
 bool nc_type_is_host(const nc_type *t) { return !t || t->kind != NC_T_TENSOR || t->elem == NC_STRING; }
@@ -48,18 +54,20 @@ static bool looks_at_no_bytes(const nc_node *n) {
     return n->n_in > 0;
 }
 
-static int place_of(const placer *p, const nc_node *n) {
+static int place_of(placer *p, const nc_node *n) {
     if (touches_objects(n) || p->shape_math[n->id] || looks_at_no_bytes(n)) return 0;
     char why[256];
     const nc_binding *b = nc_binding_find(n, nc_kernels_at(p->o, 1), why, sizeof why);
     if (b && b->kind != NC_K_DYNAMIC) return 1;
     if (!b && n->card->decompose && !p->whole) return 1;
-    if (p->whole)
-        nc_log(NC_LOG_INFO, "%s '%s' runs on the host: %s", n->card->name, n->name, b ? "its kernel is dynamic" : why);
+    if (b) snprintf(why, sizeof why, "its kernel is dynamic");
+    if (!p->whole) return 0;
+    nc_log(NC_LOG_INFO, "%s '%s' runs on the host: %s", n->card->name, n->name, why);
+    if (p->n_left++ == 0) p->left = n, memcpy(p->why, why, sizeof why);
     return 0;
 }
 
-static void place_graph(const placer *p, nc_graph *g) {
+static void place_graph(placer *p, nc_graph *g) {
     for (nc_node *n = g->last; n; n = n->prev) p->shape_math[n->id] = is_shape_math(p, n);
     for (nc_node *n = g->first; n; n = n->next) {
         n->place = place_of(p, n);
@@ -72,5 +80,13 @@ nc_code nc_lower_place(nc_work *w, nc_model *m, const nc_plan_options *o, bool w
     placer p = {.o = o, .whole = whole};
     NC_NEED(w, p.shape_math = nc_arena_array(&w->scratch, (size_t)m->next_id, sizeof *p.shape_math));
     place_graph(&p, m->main);
+    if (p.n_left == 0) return NC_OK;
+    if (o->no_host) {
+        w->at_node = p.left->name, w->at_op = p.left->card->name;
+        NC_FAIL(w, NC_E_UNSUPPORTED, "it would run on the host, which the option host_nodes refuses: %s: %s",
+                o->device->table->name, p.why);
+    }
+    nc_log(NC_LOG_WARNING, "%d of the model's nodes compute on the host, not on %s, the first is %s '%s': %s", p.n_left,
+           o->device->table->name, p.left->card->name, p.left->name, p.why);
     return NC_OK;
 }

@@ -1,5 +1,6 @@
 /* plan/place_test.c: where nodes run, planned for a device with CUDA's kernels, what is taken apart to run there, and
  * the copies in between. */
+#include "base/log.h"
 #include "tests/lowering.h"
 
 static nc_code place(nc_work *w, nc_model *m, const nc_plan_options *o) { return nc_lower_place(w, m, o, true); }
@@ -27,6 +28,49 @@ TEST(place_keeps_shape_math_on_the_host) {
 TEST(place_keeps_on_the_host_what_only_that_can_run) {
     PLACES("(float[n] x) => (y) { a = Exp(x) y = NonZero(a) }", "a = Exp(x) @device; y = NonZero(a)");
     PLACES("(string[n] x) => (y) { y = Identity(x) }", "y = Identity(x)");
+}
+
+typedef struct heard {
+    int n;
+    char text[400];
+} heard;
+
+static void hear(void *user, nc_log_level level, const char *message) {
+    heard *h = user;
+    if (level != NC_LOG_WARNING) return;
+    h->n++;
+    snprintf(h->text, sizeof h->text, "%s", message);
+}
+
+/* Two nodes that only the host has, and shape math, which belongs there. */
+static nc_code place_left(const nc_plan_options *o, nc_work *w, heard *h) {
+    *h = (heard){0};
+    nc_work_init(w);
+    nc_model *m = test_model(w, nc_ops_registry(),
+                             LOWERING_HEAD "(float[n,n] x) => (y, z, t) { s = Shape(x) t = Expand(x, s) y = Det(x) "
+                                           "e = Exp(x) z = Det(e) }");
+    nc_log_set_sink(hear, h);
+    nc_code code = m != NULL ? nc_lower_place(w, m, o, true) : NC_E_MEMORY;
+    nc_log_set_sink(NULL, NULL);
+    if (m != NULL) nc_model_destroy(m);
+    return code;
+}
+
+TEST(place_warns_once_of_what_computes_on_the_host) {
+    nc_work w;
+    heard h;
+    CHECK_INT(place_left(&(nc_plan_options){.device = &cuda_planning}, &w, &h), NC_OK);
+    CHECK_INT(h.n, 1);
+    CHECK(strstr(h.text, "2 of the model's nodes compute on the host") != NULL && strstr(h.text, "Det") != NULL);
+    nc_work_release(&w);
+    CHECK_INT(place_left(&(nc_plan_options){.device = &cuda_planning, .no_host = true}, &w, &h), NC_E_UNSUPPORTED);
+    CHECK_INT(h.n, 0);
+    CHECK_STR(w.diag.op, "Det");
+    CHECK(strstr(w.diag.text, "host_nodes refuses") != NULL);
+    nc_work_release(&w);
+    CHECK_INT(place_left(&(nc_plan_options){.device = nc_device_cpu(), .no_host = true}, &w, &h), NC_OK);
+    CHECK_INT(h.n, 0);
+    nc_work_release(&w);
 }
 
 TEST(place_takes_ops_apart_on_the_device) {

@@ -73,8 +73,18 @@ static nc_code place_consts(nc_work *w, nc_prepared *r) {
     return code;
 }
 
+/* The kernels that planning asked for. */
+static nc_code wait_for_kernels(nc_work *w, const nc_program *p) {
+    for (int i = 0; i < p->n_places; i++) {
+        nc_device *d = p->places[i];
+        if (d->table->compile_wait) NC_TRY(d->table->compile_wait(d, &w->diag));
+    }
+    return NC_OK;
+}
+
 static nc_code fill(nc_work *w, nc_env *env, nc_prepared *r) {
     const nc_program *p = r->program;
+    NC_TRY(wait_for_kernels(w, p));
     NC_NEED(w, r->consts = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->consts));
     NC_NEED(w, r->const_buffers = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->const_buffers));
     NC_NEED(w, r->packs = nc_alloc_zero((size_t)p->n_packs + 1, sizeof *r->packs));

@@ -232,6 +232,7 @@ static nc_code make_program(maker *k) {
                           .no_views = o->no_views,
                           .no_packing = o->no_packing,
                           .no_winograd = o->no_winograd,
+                          .no_host = o->no_host,
                           .cuts = o->cuts,
                           .n_cuts = o->n_cuts,
                           .n_streams = o->n_streams,

@@ -111,7 +111,9 @@ nc_code nc_artifacts_training(nc_work *w, nc_model *m, const nc_artifacts_params
         NC_TRY(check_influence(w, m, p));
         NC_TRY(nc_train_model_gradients(w, m, &ask));
     }
-    return accumulate(w, m, p);
+    NC_TRY(accumulate(w, m, p));
+    nc_edit_drop_consts(m->main);
+    return NC_OK;
 }
 
 /* ---- the eval form ---- */

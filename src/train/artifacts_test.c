@@ -1,6 +1,7 @@
 /* train/artifacts_test.c: training and eval forms and losses as text graphs; patterns, files and refusals. */
 #include "train/artifacts.h"
 
+#include "base/mem.h"
 #include "ir/verify.h"
 #include "onnx/load.h"
 #include "ops/binding.h"
@@ -220,5 +221,39 @@ TEST(artifacts_patterns_refuse) {
         if (!strstr(w.diag.text, rows[i].text))
             nc_test_failed(__FILE__, __LINE__, "%s, expected %s", w.diag.text, rows[i].text);
         end(&w, m, true);
+    }
+}
+
+static nc_code all_forms(nc_work *w, nc_model *training, nc_model *eval) {
+    const char *moved[] = {"w", "b"};
+    const nc_artifacts_params p = {moved, 2, moved, 1};
+    const nc_artifacts_loss loss = {.kind = NC_LOSS_CROSS_ENTROPY};
+    const nc_artifacts_optim optim = {.kind = NC_OPTIM_ADAMW, .max_norm = 1};
+    nc_model *optimizer = NULL;
+    NC_TRY(nc_artifacts_add_loss(w, training, &loss));
+    NC_TRY(nc_artifacts_training(w, training, &p, true));
+    NC_TRY(nc_artifacts_add_loss(w, eval, &loss));
+    NC_TRY(nc_artifacts_eval(w, eval, &p));
+    NC_TRY(nc_artifacts_optimizer(w, eval->registry, eval->opsets, eval->n_opsets, NC_FLOAT, &optim, &optimizer));
+    nc_model_destroy(optimizer);
+    return NC_OK;
+}
+
+TEST(artifacts_every_allocation_fails) {
+    bool hit = true;
+    for (uint64_t n = 1; hit; n++) {
+        nc_work w, other;
+        uint64_t live = nc_mem_live();
+        nc_model *training = start(&w, linear), *eval = start(&other, linear);
+        REQUIRE(training && eval);
+        uint64_t failures = nc_mem_failures();
+        nc_mem_fail_at(n);
+        nc_code code = nc_work_finish(&w, all_forms(&w, training, eval), failures);
+        hit = nc_mem_fail_hit();
+        nc_mem_fail_at(0);
+        CHECK_INT(code, hit ? NC_E_MEMORY : NC_OK);
+        end(&w, training, false);
+        end(&other, eval, false);
+        CHECK_INT(nc_mem_live(), live);
     }
 }

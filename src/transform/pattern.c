@@ -158,7 +158,7 @@ static nc_code refuse(const nc_node *n, const nc_pattern *p, const char *why) {
 
 static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool *done) {
     nc_match m;
-    nc_made made = {.domain = ""};
+    nc_made made = {.domain = "", .op = p->op};
     nc_node *by;
     *done = false;
     if (!nc_pattern_match(p->text, n, &m)) return NC_OK;
@@ -166,7 +166,7 @@ static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool *done
     bool fits = p->where != NULL || nc_rewrite_same_type(n->out[0], made.in[0]);
     if (p->where != NULL) NC_TRY(p->where(w, &m, &made, &fits));
     if (!fits) return refuse(n, p, "types, dims or attributes differ");
-    NC_TRY(nc_rewrite_in(w, n, made.domain, p->op, made.in, made.n_in, made.attrs, made.n_attrs, &by));
+    NC_TRY(nc_rewrite_in(w, n, made.domain, made.op, made.in, made.n_in, made.attrs, made.n_attrs, &by));
     if (by == NULL) return refuse(n, p, "the model's opset has no such op for this type");
     *done = true;
     /* Readers stand behind what they read: from the root backwards. */

@@ -35,7 +35,7 @@ typedef struct nc_made {
     int n_in;
     nc_attr attrs[NC_PATTERN_ATTRS];
     int n_attrs;
-    const char *domain; /* of the op; "": ai.onnx */
+    const char *domain, *op; /* "": ai.onnx; the row's op, unless `where` names another */
 } nc_made;
 
 typedef struct nc_pattern {

@@ -697,6 +697,53 @@ static void keeps_little(nc_device *d) {
 }
 TEST(standin_kept_blocks_have_a_cap) { run_standin("4096", keeps_little); }
 
+/* ---- kernels of a session ---- */
+
+static const char *const few_texts[] = {"extern \"C\" __global__ void one(int *p) { *p = 1; }\n",
+                                        "extern \"C\" __global__ void two(int *p) { *p = 2; }\n",
+                                        "extern \"C\" __global__ void three(int *p) { *p = 3; }\n"};
+static const char *const few_names[] = {"one", "two", "three"};
+
+static void compile_few(nc_device *d, uint64_t compiled) {
+    nc_function *f[3] = {0}, *bad = NULL;
+    int *p = take(d, NULL, sizeof *p), got = 0;
+    void *args[] = {&p};
+    control()->reset_calls();
+    for (int i = 0; i < 3; i++) OK(d->table->compile(d, few_texts[i], few_names[i], &f[i], &diag));
+    CHECK_INT(control()->calls("nvrtcCompileProgram"), 0);
+    OK(d->table->compile_wait(d, &diag));
+    CHECK_INT(control()->calls("nvrtcCompileProgram"), compiled);
+    OK(d->table->compile_wait(d, &diag));
+    CHECK_INT(control()->calls("nvrtcCompileProgram"), compiled);
+    OK(d->table->compile(d, "__global__ void k() { nonsense; }", "k", &bad, &diag));
+    FAILS(d->table->compile_wait(d, &diag), NC_E_DEVICE);
+    says("nonsense");
+    for (int i = 0; i < 3; i++) { /* what failed keeps nothing else from running */
+        OK(d->table->launch_function(d, NULL, f[i], (nc_dim3){1, 1, 1}, (nc_dim3){1, 1, 1}, 0, args, &diag));
+        down(d, NULL, &got, p, sizeof got);
+        CHECK_INT(got, i + 1);
+    }
+    d->table->free(d, NULL, p);
+}
+static void compiles_three(nc_device *d) { compile_few(d, 3); }
+static void compiles_none(nc_device *d) { compile_few(d, 0); }
+
+TEST(standin_a_second_start_compiles_nothing) {
+    if (control() == NULL) return;
+    char folder[] = "/tmp/nacre_kernels_XXXXXX", command[64];
+    const char *before = getenv("NACRE_CACHE");
+    REQUIRE(mkdtemp(folder) != NULL);
+    setenv("NACRE_CACHE", folder, 1);
+    run_standin("all", compiles_three);
+    run_standin("all", compiles_none);
+    if (before != NULL)
+        setenv("NACRE_CACHE", before, 1);
+    else
+        unsetenv("NACRE_CACHE");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    CHECK_INT(system(command), 0);
+}
+
 /* ---- counting and failing ---- */
 
 STANDIN(calls_are_counted_and_fail_as_ordered) {

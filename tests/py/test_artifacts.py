@@ -184,8 +184,8 @@ def test_a_small_bert(tmp_path):
     torch.manual_seed(1)
     module = Tiny()
     ids, labels = torch.randint(0, 20, (5, 6)), torch.randint(0, 3, (5,))
-    program = torch.onnx.export(module.eval(), (ids,), input_names=["ids"], opset_version=18, dynamo=True, optimize=False,
-                                verbose=False)  # so that no weight is turned round
+    program = torch.onnx.export(module.eval(), (ids,), input_names=["ids"], opset_version=18, dynamo=True,
+                                optimize=False, verbose=False)  # so that no weight is turned round
     model = program.model_proto
     names = [name for name, _ in module.named_parameters()]
     assert set(names) <= {t.name for t in model.graph.initializer}
@@ -369,8 +369,7 @@ def test_moments_and_properties_are_in_a_safetensors_file(tmp_path):
     ours = Trained(tmp_path)
     ours.step(X[0], LABELS[0])
     ours.state.properties["epoch"] = 3
-    checkpoint = ours.state._checkpoint if hasattr(ours.state, "_checkpoint") else ours.state._state
-    checkpoint.save(str(tmp_path / "c"), "safetensors", True)
+    ours.state._checkpoint.save(str(tmp_path / "c"), "safetensors", True)
     read = safetensors.numpy.load_file(tmp_path / "c")
     assert sorted(read) == sorted(k for n in floats(model) for k in
                                   (n, f"optimizer.momentum0.{n}", f"optimizer.momentum1.{n}"))

@@ -132,6 +132,31 @@ static void steady_step(model *m) {
 }
 TEST(a_steady_step_makes_nothing) { model_everywhere(steady_step); }
 
+/* The heads of attention, seen through transposed views, are one product of all images and heads. */
+static void heads(model *m) {
+    static const int64_t rows[] = {3, 4, 10};
+    float q[3 * 4 * 10];
+    for (int i = 0; i < 3 * 4 * 10; i++) q[i] = (float)(i % 7) - 3;
+    model_open(m, "<opset: \"\" 18> g (float[n,4,10] x) => (y) <const int64[4] s = {0, 0, 2, 5}> {\n"
+                  "h = Reshape(x, s)\n a = Transpose<perm = [0, 2, 1, 3]>(h)\n b = Transpose<perm = [0, 2, 3, 1]>(h)\n"
+                  "y = MatMul(a, b)\n }");
+    const standin_control *driver = strcmp(m->device, "cuda") == 0 ? standin_find() : NULL;
+    model_input(m, "x", NACRE_FLOAT, 3, rows, q);
+    if (driver) driver->reset_calls();
+    model_run(m);
+    if (driver) CHECK_INT(driver->calls("cublasLtMatmul"), 1);
+    const float *y = model_floats(m, "y", 3 * 2 * 4 * 4);
+    for (int i = 0; y && i < 3 * 2 * 4 * 4; i++) {
+        int image = i / 32, head = i / 16 % 2, row = i / 4 % 4, column = i % 4;
+        float want = 0;
+        for (int k = 0; k < 5; k++)
+            want += q[(image * 4 + row) * 10 + head * 5 + k] * q[(image * 4 + column) * 10 + head * 5 + k];
+        CHECK_NEAR(y[i], want, 0);
+    }
+    model_collect_all(m);
+}
+TEST(heads_of_attention_are_one_product) { model_everywhere(heads); }
+
 /* Runs on the caller's stream return when queued; a wait for the stream is a wait for all of them. */
 static void on_stream(model *m) {
     enum { N = 9 };

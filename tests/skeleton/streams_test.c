@@ -336,6 +336,7 @@ static bool is_made_on(model *m, const char *name, const char *stream) {
 
 static void found(model *m) {
     model_option(m, "streams", "2");
+    model_option(m, "fusion", "off"); /* every value is to be seen */
     model_open(m, diamond_text);
     CHECK(is_made_on(m, "a", "compute0") && is_made_on(m, "b", "compute0") && is_made_on(m, "b3", "compute0"));
     CHECK(is_made_on(m, "c", "compute1") && is_made_on(m, "c3", "compute1"));
@@ -346,6 +347,7 @@ TEST(streams_a_second_branch_takes_the_other_stream) { model_everywhere(found); 
 
 static void given(model *m) {
     model_option(m, "streams", "3");
+    model_option(m, "fusion", "off");
     CHECK_INT(nacre_options_stream(model_options(m), "left", 0, &m->err), NACRE_OK);
     CHECK_INT(nacre_options_stream(model_options(m), "left", 2, &m->err), NACRE_OK); /* the later counts */
     CHECK_INT(nacre_options_stream(model_options(m), "stem", 1, &m->err), NACRE_OK);
@@ -564,6 +566,7 @@ TEST(streams_stem_and_end_run_alone) {
     int n_beside = 0;
     model_init(&m, "cpu", 2);
     model_option(&m, "streams", "4");
+    model_option(&m, "fusion", "off");
     model_open(&m, diamond_text);
     REQUIRE(!m.failed);
     const nc_program *p = m.session->s->program;
@@ -683,6 +686,7 @@ static void profiled(model *m) {
     size_t n;
     model_option(m, "streams", "2");
     model_option(m, "profile", "on");
+    model_option(m, "fusion", "off");
     model_open(m, diamond_text);
     feed(m, "x", 2, D(6, 6), 1);
     for (int i = 0; i < 3; i++) model_run(m);

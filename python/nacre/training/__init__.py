@@ -1,13 +1,15 @@
-"""Training: gradients of models, as models; artifacts, blocks and the API of training, as onnxruntime.training has."""
+"""Training, laid out as onnxruntime.training is: artifacts and onnxblock make the models, api trains them; gradients
+are models of their own. What needs the packages onnx or torch is imported when it is asked for."""
 import importlib
 from typing import Any
 
 from nacre.training._gradients import gradients
 
-__all__ = ["api", "artifacts", "gradients", "onnxblock"]
+_MODULES = ("api", "artifacts", "onnxblock", "optim", "utils")
+__all__ = ["gradients", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("api", "artifacts", "onnxblock"):
+    if name in _MODULES:
         return importlib.import_module(f"nacre.training.{name}")
     raise AttributeError(f"module 'nacre.training' has no attribute '{name}'")

@@ -123,7 +123,8 @@ def generate_artifacts(model: Any, requires_grad: Optional[List[str]] = None,
     optimizer: an OptimType or a Block; None: no optimizer model.
     additional_output_names: values that are outputs of both models behind the loss.
     nominal_checkpoint: writes <prefix>nominal_checkpoint too, which has names and types of parameters alone.
-    standard: gradients in ONNX's own operators, so that onnxruntime's training API runs the models too.
+    standard: gradients in ONNX's own operators, so that onnxruntime's training API runs the models too; of opset 18 or
+        later, since what gradients are made of is said in that.
     checkpoint_format: "ort", onnxruntime's own, or "safetensors"."""
     if ort_format:
         raise NotImplementedError("ort_format: models are not written in onnxruntime's .ort format here; the .onnx "

@@ -49,11 +49,9 @@ nc_code nck_cuda_conv_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cac
     const struct {
         const char *name;
         nc_function **to;
-    } all[] = {{"columns", &out->columns},
-               {"back", &out->back},
-               {"depthwise", &out->depthwise},
-               {"biases", &out->biases},
-               {"side_by_side", &out->side_by_side}};
+    } all[] = {{"columns", &out->columns},           {"back", &out->back},
+               {"depthwise", &out->depthwise},       {"biases", &out->biases},
+               {"side_by_side", &out->side_by_side}, {"apart", &out->apart}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_conv, t, NULL, all[i].name, all[i].to, diag));
     NC_TRY(nck_cuda_reduce_prepare(d, NCK_REDUCE_SUM, t, &out->sum, diag));
@@ -67,12 +65,16 @@ static int64_t columns_bytes(const nck_conv_shape *s, const sizes *z) {
 
 static bool is_depthwise(const nck_conv_shape *s) { return s->C == s->group && s->C > 0; }
 
+/* Columns, and behind them y side by side. */
 size_t nck_cuda_conv_workspace(const nck_conv_shape *s) {
     sizes z = sizes_of(s);
-    return sees_one(&s->w) || is_depthwise(s) ? 0 : (size_t)columns_bytes(s, &z);
+    int64_t beside = checked(checked(checked(s->K, z.P), s->N), (int64_t)z.elem), bytes;
+    if (is_depthwise(s)) return 0;
+    if (!nc_add_i64(columns_bytes(s, &z), 256, &bytes) || !nc_add_i64(bytes, beside, &bytes)) return SIZE_MAX;
+    return (size_t)bytes;
 }
 
-/* Columns, and behind them dy side by side; or what sums over places need. */
+/* The same with dy; or what sums over places need. Depthwise ones have columns here. */
 size_t nck_cuda_conv_grad_workspace(const nck_conv_shape *s) {
     sizes z = sizes_of(s);
     int64_t beside = checked(checked(checked(s->K, z.P), s->N), (int64_t)z.elem), bytes;
@@ -130,6 +132,43 @@ static nc_code run_depthwise(const nck_cuda_conv *k, nck_cuda_at at, const nck_c
     return launch(at, k->depthwise, planes * z->P, args);
 }
 
+/* What lies behind the columns of so many images. */
+static void *behind_columns(const sizes *z, int64_t images, void *workspace) {
+    size_t bytes = (size_t)(z->n_columns * images) * z->elem;
+    return (char *)workspace + (bytes + 255) / 256 * 256;
+}
+
+enum { SMALL_PLANE = 512, ROW_ALIGNMENT = 16 };
+static bool goes_side_by_side(const nck_conv_shape *s, const sizes *z) {
+    bool aligned = (size_t)z->P * z->elem % ROW_ALIGNMENT == 0;
+    return s->N > 1 && (z->P < SMALL_PLANE || !aligned);
+}
+
+/* Columns (group, rows, images x places), y (K, images x places), which then goes apart to y (images, K, places). */
+static nc_code run_side_by_side(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_shape *s, const sizes *z,
+                                const void *x, const void *w, const void *bias, void *y, void *workspace) {
+    const int64_t rows = z->Cg * z->T;
+    int64_t K = s->K, P = z->P;
+    for (int64_t n = 0; n < s->N; n += z->n_images) {
+        int64_t images = nc_min64(z->n_images, s->N - n), together = images * P;
+        void *beside = behind_columns(z, images, workspace), *to = at_element(y, n * K * P, z);
+        NC_TRY(make_columns(k, at, s, z, (column_steps){s->C, z->T * together, P, together}, images,
+                            at_element(x, n * s->C * z->I, z), workspace));
+        nck_cuda_gemm_args g = {.n_batch = s->group,
+                                .M = z->Kg,
+                                .N = together,
+                                .K = rows,
+                                .alpha = 1,
+                                .a = {(void *)(uintptr_t)w, rows, 1, z->Kg * rows},
+                                .b = {workspace, together, 1, rows * together},
+                                .c = {beside, together, 1, z->Kg * together}};
+        NC_TRY(nck_cuda_gemm_run(&k->gemm, at, &g));
+        void *args[] = {&images, &K, &P, &beside, &bias, &to};
+        NC_TRY(launch(at, k->apart, images * K * P, args));
+    }
+    return NC_OK;
+}
+
 nc_code nck_cuda_conv_run(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_shape *s, const void *x, const void *w,
                           const void *bias, void *y, void *workspace) {
     const sizes z = sizes_of(s);
@@ -137,6 +176,7 @@ nc_code nck_cuda_conv_run(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv
     bool direct = sees_one(&s->w);
     if (s->N == 0 || s->K == 0 || z.P == 0) return NC_OK;
     if (is_depthwise(s)) return run_depthwise(k, at, s, &z, x, w, bias, y);
+    if (rows > 0 && goes_side_by_side(s, &z)) return run_side_by_side(k, at, s, &z, x, w, bias, y, workspace);
     if (bias != NULL || rows == 0) NC_TRY(put_biases(k, at, s->N * s->K, z.P, s->K, bias, y));
     if (rows == 0) return NC_OK;
     for (int64_t n = 0; n < s->N; n += direct ? s->N : z.n_images) {
@@ -195,8 +235,7 @@ nc_code nck_cuda_conv_dw(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_
     for (int64_t n = 0; n < s->N; n += z.n_images) {
         int64_t images = nc_min64(z.n_images, s->N - n), together = images * P;
         const void *from = at_element(dy, n * K * P, &z);
-        size_t bytes = (size_t)(z.n_columns * images) * z.elem;
-        void *beside = (char *)workspace + (bytes + 255) / 256 * 256;
+        void *beside = behind_columns(&z, images, workspace);
         NC_TRY(make_columns(k, at, s, &z, (column_steps){s->C, z.T * together, P, together}, images,
                             at_element(x, n * s->C * z.I, &z), workspace));
         void *args[] = {&images, &K, &P, &from, &beside};

@@ -73,6 +73,19 @@ extern "C" __global__ void biases(int64_t planes, int64_t n, int64_t K, const S 
         y[i] = bias ? bias[i / n % K] : to<S>::put((A)0);
 }
 
+/* y (N, K, n) = x (K, N, n), plus bias (K) or NULL. */
+extern "C" __global__ void apart(int64_t N, int64_t K, int64_t n, const S *__restrict__ x, const S *__restrict__ bias,
+                                 S *y) {
+    for (int64_t i = first_item(); i < N * K * n; i += item_step()) {
+        int64_t plane, image;
+        int at, k;
+        split(i, (int)n, &plane, &at);
+        split(plane, (int)K, &image, &k);
+        A v = (A)get(x[(k * N + image) * n + at]);
+        y[i] = to<S>::put(bias ? v + (A)get(bias[k]) : v);
+    }
+}
+
 /* y (K, N, n) = x (N, K, n). */
 extern "C" __global__ void side_by_side(int64_t N, int64_t K, int64_t n, const S *__restrict__ x, S *y) {
     for (int64_t i = first_item(); i < N * K * n; i += item_step()) {

@@ -2,7 +2,9 @@
  * both gradients, of which the one by x is the transposed convolution; one channel per group goes directly.
  *
  * Columns are what the window sees at each place (kernels/cpu/conv/conv_cols.h has an example); images go in pieces
- * whose columns fill NCK_CUDA_COLUMNS bytes at most, or one by one. Windows of one tap at every element need none.
+ * whose columns fill NCK_CUDA_COLUMNS bytes at most, or one by one. Small planes, and those whose rows are not aligned
+ * for tensor cores, go side by side, all images of a piece as one product; others as a product for each image, where
+ * windows of one tap at every element need no columns.
  * Sums are those of nck_cuda_gemm_run; pieces are added in order. Tensors are dense: x (N,C,in...), w (K,C/group,k...),
  * y (N,K,out...). */
 #ifndef NCK_CUDA_CONV_H
@@ -17,7 +19,7 @@
 typedef struct nck_cuda_conv {
     nck_cuda_gemm gemm;
     nck_cuda_reduce sum;
-    nc_function *columns, *back, *depthwise, *biases, *side_by_side;
+    nc_function *columns, *back, *depthwise, *biases, *side_by_side, *apart;
 } nck_cuda_conv;
 
 /* f16, bf16, f32, f64; cache as in nck_cuda_gemm_prepare. */

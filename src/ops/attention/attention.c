@@ -12,8 +12,7 @@ nc_code nc_attention_read(nc_work *w, const nc_node *n, nc_attention *a) {
                         .softcap = nc_attr_float(n, "softcap"),
                         .left = windows ? nc_attr_int(n, "left_window_size") : -1,
                         .right = windows ? nc_attr_int(n, "right_window_size") : -1,
-                        .mode = nc_attr_int(n, "qk_matmul_output_mode"),
-                        .spreads = n->card->own != NULL};
+                        .mode = nc_attr_int(n, "qk_matmul_output_mode")};
     if (a->has_scale) a->scale = nc_attr_float(n, "scale");
     if (nc_attr_has(n, "q_num_heads")) a->q_heads = nc_attr_int(n, "q_num_heads");
     if (nc_attr_has(n, "kv_num_heads")) a->kv_heads = nc_attr_int(n, "kv_num_heads");
@@ -105,18 +104,6 @@ static const nc_op_version versions[] = {{.since = 25,
                                          {.since = 24, IN(OPERANDS, LENGTHS), RESULTS, ATTR(ATTRS)},
                                          {.since = 23, IN(OPERANDS), RESULTS, ATTR(ATTRS)},
                                          {0}};
-
-static const nc_op_version own_versions[] = {{.since = 1, IN(OPERANDS), RESULTS, ATTR(ATTRS)}, {0}};
-
-static const bool spreads = true;
-const nc_card nc_card_attention_any = {
-    .name = "Attention",
-    .domain = "nacre",
-    .doc = "Attention of ai.onnx, for models of opsets before it had one; its mask broadcasts.",
-    .versions = own_versions,
-    .own = &spreads,
-    .infer = attention_infer,
-    .decompose = nc_attention_decompose};
 
 const nc_card nc_card_attention = {.name = "Attention",
                                    .doc = "Scaled dot-product attention with grouped heads, masks and a past.",

@@ -10,10 +10,9 @@ typedef struct nc_attention {
     int64_t left, right;       /* windows; -1: no bound */
     int64_t mode;              /* what qk_matmul_output shows */
     int64_t q_heads, kv_heads; /* of packed operands; 0: not said */
-    bool spreads;              /* a mask of one column is for all keys; else a short one hides those that it lacks */
 } nc_attention;
 
-/* Fails with the node's fault in w. A card with an own is one whose masks spread. */
+/* Fails with the node's fault in w. */
 NC_MUST nc_code nc_attention_read(nc_work *w, const nc_node *n, nc_attention *a);
 NC_MUST nc_code nc_attention_decompose(nc_builder *b, const nc_node *n, nc_value **out);
 

@@ -15,12 +15,6 @@ extern const nc_case nc_attention_cases[];
 const nc_case nc_attention_cases[] = {
     {"attention", "<opset: \"\" 23> g (float[2,2,s,3] q, float[2,2,t,3] k, float[2,2,t,4] v) => (y) {"
                   " y = Attention(q, k, v) }"},
-    {"attention_of_any_opset",
-     "<opset: \"\" 13, \"nacre\" 1> g (float[2,s,8] q, float[2,t,8] k, float[2,t,6] v, float[2,1,1,t] m) => (y) {"
-     " y = nacre.Attention<q_num_heads = 2, kv_num_heads = 2, scale = 0.5>(q, k, v, m) }"},
-    {"attention_mask_of_one_column",
-     "<opset: \"\" 13, \"nacre\" 1> g (float[2,2,s,6] q, float[2,2,t,6] k, float[2,2,t,5] v, float[s,1] m) => (y) {"
-     " y = nacre.Attention(q, k, v, m) }"},
     {"attention_turned", "<opset: \"\" 23> g (float[2,s,2,6] q, float[2,2,6,t] k, float[2,t,2,5] v) => (y) {"
                          " a = Transpose<perm = [0, 2, 1, 3]>(q) b = Transpose<perm = [0, 1, 3, 2]>(k)"
                          " c = Transpose<perm = [0, 2, 1, 3]>(v) y = Attention(a, b, c) }"},

@@ -15,11 +15,11 @@ HALF(cached, nc_cached_workspace)
 /* One row serves f32 and halves, alone or mixed: what is wide already is used as it is. */
 #define ROW(op_name, name) \
     { .op = op_name, .prepare = nc_##name##_prepare, .workspace = name##_half_workspace, .run = name##_half_run }
-#define ATTENTION                                                                  \
-    .op = "Attention", .fits = nc_attention_fits, .prepare = nc_attention_prepare, \
-    .workspace = attention_half_workspace, .run = attention_half_run
-const nc_binding nc_attention_cpu[] = {{ATTENTION},
-                                       {ATTENTION, .domain = "nacre"},
+const nc_binding nc_attention_cpu[] = {{.op = "Attention",
+                                        .fits = nc_attention_fits,
+                                        .prepare = nc_attention_prepare,
+                                        .workspace = attention_half_workspace,
+                                        .run = attention_half_run},
                                        ROW("RotaryEmbedding", rotary),
                                        ROW("LinearAttention", linear_attention),
                                        ROW("CausalConvWithState", causal_conv),

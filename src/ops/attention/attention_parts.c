@@ -124,7 +124,7 @@ static nc_value *biased(nc_builder *b, const nc_node *n, nc_value *scores, nc_va
     if (mask != NULL) {
         bool is_bool = mask->type->elem == NC_BOOL;
         if (!is_bool) mask = nc_build_cast(b, mask, t);
-        if (n->card->own == NULL) mask = padded_mask(b, mask, k);
+        mask = padded_mask(b, mask, k);
         if (is_bool)
             ok = ok == NULL ? mask : nc_build1(b, "And", 2, ok, mask);
         else

@@ -100,20 +100,20 @@ static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d,
     return NC_OK;
 }
 
-static nc_code set_mask(const nc_call *c, bool spreads, nck_attn_args *g, char **at) {
+static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
     if (c->n_in <= MASK || c->in[MASK]->data == NULL) return NC_OK;
     nc_tensor m;
     nc_tensor_copy(&m, c->in[MASK]);
     int64_t dims[4] = {g->B, g->Hq, g->S, g->T};
     for (int i = 0; i < m.rank; i++) {
         int64_t want = dims[4 - m.rank + i];
-        bool last = i == m.rank - 1 && !spreads;
+        bool last = i == m.rank - 1;
         if (m.rank > 4 || !(m.dims[i] == want || (last ? m.dims[i] < want : m.dims[i] == 1)))
             return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the mask has %lld at dim %d, expected %lld",
                                (long long)m.dims[i], i, (long long)want);
         g->mask_strides[4 - m.rank + i] = m.dims[i] == want || last ? m.strides[i] : 0;
     }
-    g->mask_cols = m.rank > 0 && !spreads ? m.dims[m.rank - 1] : g->T;
+    g->mask_cols = m.rank > 0 ? m.dims[m.rank - 1] : g->T;
     g->mask_bool = m.dtype == NC_BOOL;
     if (mask_converts(c->in, c->n_in)) {
         nc_tensor wide;
@@ -171,7 +171,7 @@ nc_code nc_attention_run(const nc_call *c) {
     g.B = dq[0], g.Hq = dq[1], g.Hkv = dk[1], g.S = dq[2], g.T = past + dk[2], g.D = dq[3], g.Dv = dv[3];
     g.scale = a->has_scale ? a->scale : 1 / sqrt((double)g.D);
     if (nc_tensor_numel(c->out[0]) == 0 && g.qk == NULL) return NC_OK;
-    NC_TRY(set_mask(c, a->spreads, &g, &at));
+    NC_TRY(set_mask(c, &g, &at));
     NC_TRY(set_lens(c, &g));
     nck_attn(&g, at, c->pool);
     return NC_OK;

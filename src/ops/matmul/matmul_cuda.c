@@ -1,6 +1,9 @@
 /* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul and Gemm over kernels/cuda/gemm.h. A batched product over any
- * strides is cut into strided batches; batches of A over one B become rows of one product where A's strides allow. */
+ * strides is cut into strided batches; batches of A over one B become rows of one product where A's strides allow.
+ * Operands of several batch dims that do not lie one behind the other (heads of attention, seen through a transposed
+ * view) are copied to the workspace first: one product of many matrices instead of many of a few. */
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/move.h"
 #include "ops/binding.h"
 #include "ops/card.h"
 
@@ -11,6 +14,8 @@ typedef struct gemm {
     double alpha, beta;
     nck_cuda_gemm kernel;
     nck_cuda_gemm_cache cache;
+    nck_cuda_move move; /* of MatMul */
+    bool views[2];      /* the operand may be a view with strides of its own */
 } gemm;
 
 static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
@@ -34,11 +39,55 @@ typedef struct batches {
 static nc_code matmul_prepare(nc_prep *p) {
     gemm *s;
     p->strided_in = 3;
-    return matmul_cuda_prepare(p, &s);
+    NC_TRY(matmul_cuda_prepare(p, &s));
+    for (int i = 0; i < 2; i++) {
+        const nc_node *from = p->node->in[i]->def;
+        s->views[i] = from != NULL && (from->card->traits & NC_VIEW_STRIDED) != 0;
+    }
+    return nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), &s->move, &p->w->diag);
 }
 
-static bool matmul_cuda_describe(const nc_call *c, nck_cuda_gemm_args *g) {
-    const nc_tensor *a = c->in[0], *b = c->in[1];
+/* Bytes of a dense copy of an operand of several batch dims; 0: it has fewer. */
+static size_t bytes_packed(const nc_tensor *t) {
+    size_t bytes;
+    if (t->rank < 4 || !nc_tensor_bytes(t->dtype, t->dims, t->rank, &bytes)) return 0;
+    return (bytes + 255) / 256 * 256;
+}
+
+/* The batches cannot be stepped through as they lie. */
+static bool batches_apart(const nc_tensor *t) {
+    int64_t dims[NC_MAX_RANK], strides[1][NC_MAX_RANK];
+    memcpy(dims, t->dims, (size_t)(t->rank - 2) * sizeof *dims);
+    memcpy(strides[0], t->strides, (size_t)(t->rank - 2) * sizeof *dims);
+    return nc_coalesce(t->rank - 2, dims, 1, strides) > 1;
+}
+
+static size_t matmul_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    const gemm *s = state;
+    (void)n_in, (void)out, (void)n_out;
+    return (s->views[0] ? bytes_packed(&in[0]) : 0) + (s->views[1] ? bytes_packed(&in[1]) : 0);
+}
+
+/* Operands as the product reads them: copied where that helps and the workspace has room. */
+static nc_code pack_operands(const nc_call *c, nc_tensor packed[2]) {
+    const gemm *s = c->state;
+    size_t used = 0;
+    for (int i = 0; i < 2; i++) {
+        const nc_tensor *x = c->in[i];
+        nc_tensor_copy(&packed[i], x);
+        size_t bytes = bytes_packed(x);
+        if (bytes == 0 || used + bytes > c->bytes_workspace || !batches_apart(x)) continue;
+        packed[i].data = (char *)c->workspace + used;
+        nc_dense_strides(x->dims, x->rank, packed[i].strides);
+        NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), x->rank, x->dims, x->data, x->strides, packed[i].data,
+                             packed[i].strides));
+        used += bytes;
+    }
+    return NC_OK;
+}
+
+static bool matmul_cuda_describe(const nc_call *c, const nc_tensor *in, nck_cuda_gemm_args *g) {
+    const nc_tensor *a = &in[0], *b = &in[1];
     int row_a = a->rank - 2, row_b = b->rank > 1 ? b->rank - 2 : 0;
     bool matrix_a = a->rank > 1, matrix_b = b->rank > 1;
     *g = (nck_cuda_gemm_args){.n_batch = 1,
@@ -57,12 +106,11 @@ static void spread_batches(const nc_tensor *t, const batches *w, int64_t *stride
 }
 
 /* Fills w; the innermost batches become rows of A where that gives one larger product. */
-static void describe_batches(const nc_call *c, nck_cuda_gemm_args *g, batches *w) {
-    const nc_tensor *y = c->out[0];
-    w->rank = y->rank - (c->in[0]->rank > 1) - (c->in[1]->rank > 1);
+static void describe_batches(const nc_tensor *in, const nc_tensor *y, nck_cuda_gemm_args *g, batches *w) {
+    w->rank = y->rank - (in[0].rank > 1) - (in[1].rank > 1);
     memcpy(w->dims, y->dims, (size_t)w->rank * sizeof *w->dims);
-    spread_batches(c->in[0], w, w->strides[0]);
-    spread_batches(c->in[1], w, w->strides[1]);
+    spread_batches(&in[0], w, w->strides[0]);
+    spread_batches(&in[1], w, w->strides[1]);
     int64_t step = g->M * g->N;
     for (int i = w->rank - 1; i >= 0; step *= w->dims[i--]) w->strides[2][i] = step;
     w->rank = nc_coalesce(w->rank, w->dims, 3, w->strides);
@@ -77,11 +125,13 @@ static nc_code matmul_run(const nc_call *c) {
     const gemm *s = c->state;
     nck_cuda_gemm_args g;
     batches w;
-    if (!matmul_cuda_describe(c, &g))
+    nc_tensor in[2];
+    NC_TRY(pack_operands(c, in));
+    if (!matmul_cuda_describe(c, in, &g))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
                            (long long)g.K);
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
-    describe_batches(c, &g, &w);
+    describe_batches(in, c->out[0], &g, &w);
     int64_t n_outer = 1, es = (int64_t)nc_dtype_bytes(c->out[0]->dtype);
     if (w.rank > 0) {
         int last = w.rank - 1;
@@ -156,6 +206,7 @@ static nc_code gemm_run(const nc_call *c) {
 }
 
 #define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
-const nc_binding nc_matmul_cuda[] = {{.op = "MatMul", .types = TYPES, .prepare = matmul_prepare, .run = matmul_run},
-                                     {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .run = gemm_run},
-                                     {0}};
+const nc_binding nc_matmul_cuda[] = {
+    {.op = "MatMul", .types = TYPES, .prepare = matmul_prepare, .workspace = matmul_workspace, .run = matmul_run},
+    {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .run = gemm_run},
+    {0}};

@@ -1,7 +1,10 @@
 /* transform/infer/activations.c: activations that exporters write out, as the one op they are: Gelu in both forms,
- * Swish, HardSwish, Mish, Clip. Only where the model's opset has the op. */
+ * Swish, HardSwish, Mish, Clip. Only where the model's opset has the op; Gelu of com.microsoft serves older ones. */
+#include "ops/contrib.h"
 #include "transform/pattern.h"
 #include "transform/transform.h"
+
+enum { GELU_SINCE = 20 };
 
 static bool number_of(const nc_match *m, const char *name, double *v) {
     const nc_value *c = nc_match_value(m, name);
@@ -10,9 +13,22 @@ static bool number_of(const nc_match *m, const char *name, double *v) {
 
 static bool same_type(const nc_match *m) { return nc_rewrite_same_type(m->root->out[0], nc_match_value(m, "x")); }
 
+/* Does the model's opset have Gelu? */
+static bool has_gelu(const nc_match *m) { return nc_model_opset(m->root->graph->model, "") >= GELU_SINCE; }
+
+static nc_code by_erf(nc_work *w, const nc_match *m, nc_made *made, bool *fits) {
+    (void)w;
+    if (!has_gelu(m)) made->domain = NC_MICROSOFT;
+    *fits = same_type(m);
+    return NC_OK;
+}
+
 static nc_code by_tanh(nc_work *w, const nc_match *m, nc_made *made, bool *fits) {
     (void)w;
-    made->attrs[made->n_attrs++] = (nc_attr){.name = "approximate", .kind = NC_A_STRING, .s = {"tanh", 4}};
+    if (has_gelu(m))
+        made->attrs[made->n_attrs++] = (nc_attr){.name = "approximate", .kind = NC_A_STRING, .s = {"tanh", 4}};
+    else
+        made->domain = NC_MICROSOFT, made->op = "FastGelu";
     *fits = same_type(m);
     return NC_OK;
 }
@@ -52,24 +68,19 @@ static nc_code bounds(nc_work *w, const nc_match *m, nc_made *made, bool *fits) 
     return NC_OK;
 }
 
-#define SHARE(f)                                                                    \
-    {.text = "Mul(Mul(x, 0.5), Add(" f ", 1))", .op = "Gelu", .inputs = "x"},       \
-        {.text = "Mul(Mul(x, Add(" f ", 1)), 0.5)", .op = "Gelu", .inputs = "x"}, { \
-        .text = "Mul(x, Mul(Add(" f ", 1), 0.5))", .op = "Gelu", .inputs = "x"      \
-    }
-#define SHARE_TANH(f)                                                                                 \
-    {.text = "Mul(Mul(x, 0.5), Add(" f ", 1))", .op = "Gelu", .inputs = "x", .where = by_tanh},       \
-        {.text = "Mul(Mul(x, Add(" f ", 1)), 0.5)", .op = "Gelu", .inputs = "x", .where = by_tanh}, { \
-        .text = "Mul(x, Mul(Add(" f ", 1), 0.5))", .op = "Gelu", .inputs = "x", .where = by_tanh      \
+#define SHARE(f, how)                                                                             \
+    {.text = "Mul(Mul(x, 0.5), Add(" f ", 1))", .op = "Gelu", .inputs = "x", .where = how},       \
+        {.text = "Mul(Mul(x, Add(" f ", 1)), 0.5)", .op = "Gelu", .inputs = "x", .where = how}, { \
+        .text = "Mul(x, Mul(Add(" f ", 1), 0.5))", .op = "Gelu", .inputs = "x", .where = how      \
     }
 #define TANH_OF(cube) "Tanh(Mul(Add(x, Mul(" cube ", 0.044715)), 0.79788456))"
 #define SIXTH "Clip(Add(x, 3), 0, 6)"
 
 static const nc_pattern rows[] = {
-    SHARE("Erf(Div(x, 1.41421356))"),
-    SHARE("Erf(Mul(x, 0.70710678))"),
-    SHARE_TANH(TANH_OF("Pow(x, 3)")),
-    SHARE_TANH(TANH_OF("Mul(x, Mul(x, x))")),
+    SHARE("Erf(Div(x, 1.41421356))", by_erf),
+    SHARE("Erf(Mul(x, 0.70710678))", by_erf),
+    SHARE(TANH_OF("Pow(x, 3)"), by_tanh),
+    SHARE(TANH_OF("Mul(x, Mul(x, x))"), by_tanh),
     {.text = "Mul(x, Sigmoid(x))", .op = "Swish", .inputs = "x"},
     {.text = "Mul(x, Sigmoid(Mul(x, #alpha)))", .op = "Swish", .inputs = "x", .where = with_alpha},
     {.text = "Mul(x, h=HardSigmoid(x))", .op = "HardSwish", .inputs = "x", .where = sixths},

@@ -1,10 +1,9 @@
 /* transform/infer/attention.c: Attention from the products, scales, masks and Softmax that exporters write for it.
  * Heads that are split off and joined again by Reshape and Transpose go with it: Attention reads rows (batch, length,
  * heads * size) as they are. Where they come otherwise (rotated, cached, repeated) it takes four dims, keys turned
- * back.
+ * back. Only where the model's opset has Attention.
  *
- * Models of opsets without Attention get the same op of the domain nacre, whose masks broadcast. A row of scores that a
- * mask of minus infinities hides whole gives zeros, where its parts gave NaN. */
+ * A row of scores that a mask of minus infinities hides whole gives zeros, where its parts gave NaN. */
 #include "transform/pattern.h"
 #include "transform/transform.h"
 
@@ -58,13 +57,8 @@ static bool is_one(const nc_dim *d) {
     return nc_dim_is_const(d, &v) && v == 1;
 }
 
-/* Columns for each key, as far as the dims can say it. */
-static bool has_keys(const nc_value *mask, const attended *a) {
-    return mask == NULL || mask->type->dims[mask->type->rank - 1] == a->k[2];
-}
-
-/* A mask of two to four dims that is spread over the scores. How many keys there are may be said in two ways that no
- * one can compare before the run (the length of the input, and of what was computed from it). */
+/* A mask of two to four dims that has every key, and is spread over the others: Attention takes one with too few
+ * columns for one that hides keys. */
 static bool mask_fits(const nc_value *mask, const attended *a, nc_dtype elem) {
     const nc_dim *want[4] = {a->q[0], a->q[1], a->q[2], a->k[2]};
     if (mask == NULL) return true;
@@ -73,8 +67,7 @@ static bool mask_fits(const nc_value *mask, const attended *a, nc_dtype elem) {
     int rank = mask->type->rank;
     for (int i = 0; i < rank; i++) {
         const nc_dim *d = mask->type->dims[i], *w = want[4 - rank + i];
-        int64_t n;
-        if (d != w && !is_one(d) && (i < rank - 1 || nc_dim_is_const(d, &n))) return false;
+        if (d != w && (i == rank - 1 || !is_one(d))) return false;
     }
     return true;
 }
@@ -93,13 +86,9 @@ static bool common_fits(const nc_match *m, const attended *a, nc_dtype elem, flo
            mask_fits(nc_match_value(m, "mask"), a, elem) && scale_of(m, scale);
 }
 
-/* The op of ai.onnx takes a mask with too few columns for one that hides keys, so it gets none that may have one. */
-static void make(const nc_match *m, nc_made *made, const attended *a, float scale) {
-    const nc_value *mask = nc_match_value(m, "mask");
-    made->n_in = mask != NULL ? 4 : 3;
+static void make(const nc_match *m, nc_made *made, float scale) {
+    made->n_in = nc_match_value(m, "mask") != NULL ? 4 : 3;
     made->attrs[made->n_attrs++] = (nc_attr){.name = "scale", .kind = NC_A_FLOAT, .f = scale};
-    bool known = nc_model_opset(m->root->graph->model, "") >= ATTENTION_SINCE;
-    if (!known || !has_keys(mask, a)) made->domain = "nacre";
 }
 
 /* Rows in, rows out. */
@@ -116,7 +105,7 @@ static nc_code of_rows(nc_work *w, const nc_match *m, nc_made *made, bool *fits)
             common_fits(m, &a, made->in[0]->type->elem, &scale);
     *fits = *fits && y != NULL && y->rank == 3 && y->dims[0] == a.q[0] && y->dims[1] == a.q[2];
     if (!*fits || !nc_dim_is_const(a.q[1], &H)) return NC_OK;
-    make(m, made, &a, scale);
+    make(m, made, scale);
     made->attrs[made->n_attrs++] = (nc_attr){.name = "q_num_heads", .kind = NC_A_INT, .i = H};
     made->attrs[made->n_attrs++] = (nc_attr){.name = "kv_num_heads", .kind = NC_A_INT, .i = H};
     return NC_OK;
@@ -157,7 +146,7 @@ static nc_code of_heads(nc_work *w, const nc_match *m, nc_made *made, bool *fits
     if (!*fits) return NC_OK;
     NC_TRY(turn_back(w, m, made->in[1], &made->in[1]));
     *fits = made->in[1] != NULL;
-    if (*fits) make(m, made, &a, scale);
+    if (*fits) make(m, made, scale);
     return NC_OK;
 }
 
@@ -183,5 +172,6 @@ static const nc_pattern rows[] = {
 };
 
 nc_code nc_pass_attention(nc_work *w, nc_graph *g, int *n_changes) {
+    if (nc_model_opset(g->model, "") < ATTENTION_SINCE) return NC_OK;
     return nc_pattern_apply(w, g, rows, sizeof rows / sizeof rows[0], n_changes);
 }

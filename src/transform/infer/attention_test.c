@@ -31,7 +31,7 @@ static void check_ops(const char *file, int line, int opset, const char *graph, 
     if (m != NULL) nc_model_destroy(m);
     nc_work_release(&w);
 }
-#define OPS(graph, want) check_ops(__FILE__, __LINE__, 17, graph, want)
+#define OPS(graph, want) check_ops(__FILE__, __LINE__, 23, graph, want)
 
 #define CONSTS                                                                                           \
     "<const int64[4] split = {0, 0, 2, 4}, const int64[3] join = {0, 0, 8}, const float[] two = {2.0}, " \
@@ -46,13 +46,12 @@ static void check_ops(const char *file, int line, int opset, const char *graph, 
 #define ROWS "(float[b,n,8] q, float[b,m,8] k, float[b,m,8] v, float[b,1,1,m] mask) => (y) " CONSTS "{ " SPLIT
 
 TEST(attention_takes_heads_and_all) {
-    OPS(ROWS "d = Div(p, two) a = Add(d, mask) " JOIN("a"), "nacre.Attention");
-    OPS(ROWS "d = Mul(two, p) a = Add(mask, d) " JOIN("a"), "nacre.Attention");
-    OPS(ROWS "a = Add(p, mask) " JOIN("a"), "nacre.Attention");
-    OPS(ROWS "d = Mul(p, two) " JOIN("d"), "nacre.Attention");
-    OPS(ROWS "d = Div(p, two) " JOIN("d"), "nacre.Attention");
-    OPS(ROWS JOIN("p"), "nacre.Attention");
-    check_ops(__FILE__, __LINE__, 23, ROWS "d = Div(p, two) a = Add(d, mask) " JOIN("a"), "Attention");
+    OPS(ROWS "d = Div(p, two) a = Add(d, mask) " JOIN("a"), "Attention");
+    OPS(ROWS "d = Mul(two, p) a = Add(mask, d) " JOIN("a"), "Attention");
+    OPS(ROWS "a = Add(p, mask) " JOIN("a"), "Attention");
+    OPS(ROWS "d = Mul(p, two) " JOIN("d"), "Attention");
+    OPS(ROWS "d = Div(p, two) " JOIN("d"), "Attention");
+    OPS(ROWS JOIN("p"), "Attention");
 }
 
 #define HEADS "(float[b,2,n,4] q, float[b,2,m,4] k, float[b,2,m,4] v, float[n,m] mask) => (y) " CONSTS "{ "
@@ -60,24 +59,24 @@ TEST(attention_takes_heads_and_all) {
 TEST(attention_of_four_dims) {
     OPS(HEADS "k4 = Transpose<perm = [0, 1, 3, 2]>(k) p = MatMul(q, k4) d = Div(p, two) a = Add(d, mask) "
               "s = Softmax<axis = 3>(a) y = MatMul(s, v) }",
-        "nacre.Attention"); /* the keys are turned twice: not at all */
+        "Attention"); /* the keys are turned twice: not at all */
     OPS("(float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v) => (y) { p = MatMul(q, k) s = Softmax<axis = 3>(p) "
         "y = MatMul(s, v) }",
-        "Transpose nacre.Attention");
+        "Transpose Attention");
 }
 
-/* Its columns are one, or as many as nobody can tell: Attention of ai.onnx would hide keys. */
-TEST(attention_masks_broadcast) {
-    const char *of_one = "(float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v, float[n,1] c) => (y) { "
-                         "p = MatMul(q, k) a = Add(p, c) s = Softmax<axis = 3>(a) y = MatMul(s, v) }";
-    const char *of_some = "(float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v, float[n,l] c) => (y) { "
-                          "p = MatMul(q, k) a = Add(p, c) s = Softmax<axis = 3>(a) y = MatMul(s, v) }";
-    check_ops(__FILE__, __LINE__, 23, of_one, "Transpose nacre.Attention");
-    check_ops(__FILE__, __LINE__, 23, of_some, "Transpose nacre.Attention");
-}
+#define FOUR(more, scores)                                                                                     \
+    "(float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v" more ") => (y) { p = MatMul(q, k) " ADDED_##scores \
+        "s = Softmax<axis = 3>(" #scores ") y = MatMul(s, v) }"
+#define ADDED_p ""
+#define ADDED_a "a = Add(p, c) "
 
 TEST(attention_leaves_what_is_none) {
-    /* another axis; batches that broadcast; a mask that widens the scores; probabilities used twice; doubles */
+    /* no such op; another axis; masks that lack keys, or may; batches that broadcast; a mask that widens the scores;
+     * probabilities used twice; doubles */
+    check_ops(__FILE__, __LINE__, 22, FOUR("", p), "MatMul Softmax MatMul");
+    OPS(FOUR(", float[n,1] c", a), "MatMul Add Softmax MatMul");
+    OPS(FOUR(", float[n,l] c", a), "MatMul Add Softmax MatMul");
     OPS(HEADS "k4 = Transpose<perm = [0, 1, 3, 2]>(k) p = MatMul(q, k4) s = Softmax<axis = 2>(p) y = MatMul(s, v) }",
         "Transpose MatMul Softmax MatMul");
     OPS("(float[1,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v) => (y) { p = MatMul(q, k) s = Softmax<axis = 3>(p) "

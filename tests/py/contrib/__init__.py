@@ -56,7 +56,7 @@ def model_of(c, opset=17, known=True):
     results = [declared(n, c.types[k]) if k in c.types else helper.make_empty_tensor_value_info(n)
                for k, n in enumerate(outs) if n]
     graph = helper.make_graph([node], "one", infos, results, held)
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(c.domain or DOMAIN, 1)]
+    opsets = [helper.make_opsetid(d, opset if d == "" else 1) for d in dict.fromkeys(("", DOMAIN, c.domain))]
     return helper.make_model(graph, ir_version=10, opset_imports=opsets).SerializeToString(), dict(fed)
 
 

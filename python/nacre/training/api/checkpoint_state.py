@@ -158,7 +158,7 @@ class CheckpointState:
     @classmethod
     def save_checkpoint(cls, state: "CheckpointState", checkpoint_uri: Union[str, os.PathLike],
                         include_optimizer_state: bool = False, *, format: str = "safetensors") -> None:
-        """format "ort": what onnxruntime reads; it has no room for the rate, the schedule and the random state."""
+        """format "ort": what onnxruntime reads; the rate, the schedule and the random state are properties there."""
         module = state._module()
         if module is not None:
             module._training.sync()

@@ -15,6 +15,9 @@ Names = Union[str, Sequence[str]]
 class Block(abc.ABC):
     """A piece of a graph. Subclasses build it; calling one adds it to the base model."""
 
+    def __init__(self, temp_file_name: str = "temp.onnx") -> None:
+        """temp_file_name: onnxruntime's argument; here no file is written on the way."""
+
     @property
     def base(self) -> Any:
         """The model that is built upon: an onnx.ModelProto, to be changed in place."""

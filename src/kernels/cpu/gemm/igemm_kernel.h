@@ -29,7 +29,7 @@ typedef void nck_igemm_pack(int64_t K, int64_t lanes, int64_t width, const uint8
 /* sums[l] = the sum of lane l of a panel of A's (a) or B's kind. */
 typedef void nck_igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums);
 
-/* acc[r] = sum over k of lines[k*ld + r] * b[k] for nr rows: one column, with A in lines. Reads nr bytes of each line. */
+/* acc[r] = sum over k of lines[k*ld + r] * b[k] for nr rows: one column, A in lines, nr bytes of each are read. */
 typedef void nck_igemm_column(int64_t K, const uint8_t *lines, int64_t ld, bool is_signed, const int16_t *b,
                               int32_t *acc);
 
