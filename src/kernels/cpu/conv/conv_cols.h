@@ -10,7 +10,8 @@
  * K rows of weights. The gradient by x adds column elements back to where they came from; a window of one tap needs no
  * columns at all.
  *
- * Places go in chunks of NCK_COLS_CHUNK, so the workspace does not grow with the image beyond that. Sums are nck_gemm's
+ * Places go in chunks of NCK_COLS_CHUNK, so the workspace does not grow with the image beyond that; images with fewer
+ * share a product, whose columns of y or dy are then moved between their images and the workspace. Sums are nck_gemm's
  * (in the element type, in the order channel, tap); chunks and images are added in order: the same bits for any
  * threads. Padding counts as zeros, so an infinite weight over it gives NaN; not so in the direct kernel. */
 #ifndef NCK_CONV_COLS_H
