@@ -23,6 +23,7 @@ typedef struct runner {
     bool have[MAX_VALUES];
     nc_node *pieces[MAX_VALUES]; /* by node id: the first of what it was decomposed into; they end before it */
     nc_value **made[MAX_VALUES]; /* their results */
+    int o_grad;                  /* gradients: the output that is differentiated, the first of floats */
     uint64_t seed;
 } runner;
 
@@ -348,10 +349,10 @@ static void check_differences(runner *r, nc_node *n, int i, const nc_tensor *dy,
         double *at = &((double *)x->data)[k], was = *at;
         *at = was + h;
         if (run_node(r, n) != NC_OK) return;
-        double up = weighted_sum(r, n->out[0], dy);
+        double up = weighted_sum(r, n->out[r->o_grad], dy);
         *at = was - h;
         if (run_node(r, n) != NC_OK) return;
-        double slope = (up - weighted_sum(r, n->out[0], dy)) / (2 * h);
+        double slope = (up - weighted_sum(r, n->out[r->o_grad], dy)) / (2 * h);
         *at = was;
         if (nc_close(element(dx, k), slope, nc_tol_difference_f64)) continue;
         nc_test_failed(__FILE__, __LINE__, "%s: gradient of input %d at %lld is %.9g, differences say %.9g",
@@ -390,7 +391,7 @@ static bool has_pieces(const nc_node *n) {
 static nc_code grad_of_pieces(runner *r, nc_builder *b, const nc_node *n, int i, nc_value *dy, nc_value **out) {
     nc_value **d = nc_arena_array(&r->arena, MAX_VALUES, sizeof *d);
     NC_NEED(&r->w, d);
-    d[r->made[n->id][0]->id] = dy;
+    d[r->made[n->id][r->o_grad]->id] = dy;
     const nc_node *first = r->pieces[n->id]; /* or the first of what that was decomposed into before */
     while (r->pieces[first->id] != NULL) first = r->pieces[first->id];
     const nc_node *end = first->prev;
@@ -420,8 +421,9 @@ static nc_code grad_of_pieces(runner *r, nc_builder *b, const nc_node *n, int i,
 }
 
 static bool check_input_gradient(runner *r, nc_node *n, int i, nc_value *dy) {
-    nc_value *dx[16] = {NULL}, *dys[16] = {dy};
+    nc_value *dx[16] = {NULL}, *dys[16] = {NULL};
     bool wants[16] = {false};
+    dys[r->o_grad] = dy;
     nc_node *last = r->m->main->last;
     nc_builder b = {.w = &r->w, .graph = r->m->main, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
     nc_grad g = {.b = &b, .node = n, .dy = dys, .dx = dx, .wants = wants, .forward = forward_itself};
@@ -454,8 +456,9 @@ static bool check_gradient(const nc_case *row) {
     bool complete = true;
     if (runner_init(&r, row, true) && make_inputs(&r) && r.m->main->n_nodes == 1 && run_all(&r)) {
         nc_node *n = r.m->main->last;
-        nc_value *dy = nc_edit_input(r.m->main, "dy", n->out[0]->type);
-        r.at[dy->id] = *operand(&r, n->out[0]);
+        while (r.o_grad < n->n_out - 1 && (!n->out[r.o_grad] || n->out[r.o_grad]->type->elem != NC_DOUBLE)) r.o_grad++;
+        nc_value *dy = nc_edit_input(r.m->main, "dy", n->out[r.o_grad]->type);
+        r.at[dy->id] = *operand(&r, n->out[r.o_grad]);
         if (!alloc_tensor(&r, &r.at[dy->id])) return complete;
         r.have[dy->id] = true;
         for (int64_t k = 0; k < nc_tensor_numel(&r.at[dy->id]); k++)
