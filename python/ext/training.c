@@ -430,7 +430,8 @@ static PyMethodDef checkpoint_methods[] = {
     {"properties", checkpoint_properties, METH_NOARGS, "All of them, by name."},
     {"set_property", checkpoint_set_property, METH_VARARGS, "set_property(name, value)"},
     {NULL, NULL, 0, NULL}};
-static PyGetSetDef checkpoint_getset[] = {{"is_nominal", checkpoint_nominal, NULL, NULL, NULL}, {NULL}};
+static PyGetSetDef checkpoint_getset[] = {{"is_nominal", checkpoint_nominal, NULL, NULL, NULL},
+                                          {NULL, NULL, NULL, NULL, NULL}};
 
 static PyMethodDef training_methods[] = {
     {"add_optimizer", add_optimizer, METH_O, "add_optimizer(path or bytes)"},

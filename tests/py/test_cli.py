@@ -268,7 +268,7 @@ def test_profile_is_a_trace_and_a_table(model, tmp_path):
     assert "operator" in out and "Gemm" in out
     trace = json.loads((tmp_path / "t.json").read_text())
     events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
-    assert sum(e["name"] == "Gemm" for e in events) == 2
+    assert sum("Gemm" in e["name"] for e in events) == 2
     assert all(e["dur"] >= 0 and e["ts"] >= 0 and "bytes" in e["args"] for e in events)
 
 

@@ -4,6 +4,7 @@ The sources come from the program print_cuda_text of the build folder ($NACRE_BU
 of the compiler is a failure too, and so is a source without the entry points that the launchers ask for."""
 import ctypes
 import glob
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -59,16 +60,20 @@ def nvrtc():
     return library
 
 
+def complaints(job):
+    """What is wrong with one text; in a process of its own, since NVRTC compiles one at a time."""
+    name, entries, source, architecture = job
+    code, log = compile_source(find_nvrtc(), source, architecture)
+    found = [f"{name}, {architecture}:\n{log}"] if not code or log else []
+    return found + [f"{name}: no entry {e}" for e in entries if code and f".text.{e}\0".encode() not in code]
+
+
 def test_texts_compile(nvrtc):
-    wrong, n = [], 0
-    for name, entries, source in printed_sources():
-        for architecture in ["sm_75", "sm_90"] if " float" in name else ["sm_90"]:
-            code, log = compile_source(nvrtc, source, architecture)
-            n += 1
-            if not code or log:
-                wrong.append(f"{name}, {architecture}:\n{log}")
-            wrong += [f"{name}: no entry {e}" for e in entries if code and f".text.{e}\0".encode() not in code]
-    assert n > 60
+    jobs = [(*text, architecture) for text in printed_sources()
+            for architecture in (["sm_75", "sm_90"] if " float" in text[0] else ["sm_90"])]
+    assert len(jobs) > 60
+    with multiprocessing.get_context("spawn").Pool(min(os.cpu_count() or 1, 16)) as pool:
+        wrong = [w for found in pool.imap_unordered(complaints, jobs) for w in found]
     assert not wrong, "\n\n".join(wrong)
 
 
