@@ -6,31 +6,24 @@
 
 #include <string.h>
 
-static nacre_code read_form(const nacre_training_form *callers, nacre_training_form *own, nc_artifacts_params *p,
-                            nacre_error *err) {
-    nacre_code read = nc_api_read_struct(err, "nacre_training_form", callers, own, sizeof *own);
-    *p = (nc_artifacts_params){own->moved, (int)own->n_moved, own->trainable, (int)own->n_trainable};
-    return read;
+static nacre_code into_form(nacre_model *m, const nacre_training_form *callers, bool eval, nacre_error *err) {
+    nacre_training_form what = {0};
+    nacre_code read = nc_api_read_struct(err, "nacre_training_form", callers, &what, sizeof what);
+    if (read != NACRE_OK) return read;
+    nc_artifacts_params p = {what.moved, (int)what.n_moved, what.trainable, (int)what.n_trainable};
+    nc_work w;
+    nc_work_init(&w);
+    nc_code code =
+        eval ? nc_artifacts_eval(&w, m->model, &p) : nc_artifacts_training(&w, m->model, &p, what.standard != 0);
+    return nc_api_end(&w, code, err);
 }
 
 nacre_code nacre_model_training(nacre_model *m, const nacre_training_form *callers, nacre_error *err) {
-    nacre_training_form what = {0};
-    nc_artifacts_params p;
-    nacre_code read = read_form(callers, &what, &p, err);
-    if (read != NACRE_OK) return read;
-    nc_work w;
-    nc_work_init(&w);
-    return nc_api_end(&w, nc_artifacts_training(&w, m->model, &p, what.standard != 0), err);
+    return into_form(m, callers, false, err);
 }
 
 nacre_code nacre_model_evaluation(nacre_model *m, const nacre_training_form *callers, nacre_error *err) {
-    nacre_training_form what = {0};
-    nc_artifacts_params p;
-    nacre_code read = read_form(callers, &what, &p, err);
-    if (read != NACRE_OK) return read;
-    nc_work w;
-    nc_work_init(&w);
-    return nc_api_end(&w, nc_artifacts_eval(&w, m->model, &p), err);
+    return into_form(m, callers, true, err);
 }
 
 /* ---- all of them ---- */

@@ -1,85 +1,79 @@
 /* ops/pool/pool_cpu.c: CPU bindings of the pool family: up to three spatial dims, f32 and f64 (MaxPool also int8 and
  * uint8); float16 and bfloat16 go through f32 (ops/widen.h). */
-#include "kernels/cpu/pool/pool.h"
+#include "ops/pool/pool_cpu.h"
 
 #include "kernels/cpu/move/move.h"
 #include "ops/card.h"
-#include "ops/pool/unpool.h"
 #include "ops/widen.h"
-
-typedef struct pool {
-    nc_window window;
-    int64_t k[NC_WINDOW_MAX_SPATIAL];
-    nck_pool_divide by;
-    bool column_major;
-    double p;
-} pool;
 
 static int rank_of(const nc_node *n) {
     const nc_type *x = n->in[0]->type;
     return x != NULL ? x->rank : -1;
 }
 
-static bool pool_fits(const nc_node *n, const char **why) {
+bool nc_pool_fits(const nc_node *n, const char **why) {
     int rank = rank_of(n);
     *why = rank < 0 ? "the rank of X is not known" : "one to three spatial dims are supported";
     return rank >= 3 && rank <= 2 + NC_WINDOW_KERNEL_DIMS;
 }
 
-/* Rows of prepare. */
-typedef enum pool_kind { POOLS, SUMS, GRADIENT } pool_kind;
-
-static nc_code pool_prepare(nc_prep *p) {
-    pool *s = nc_arena_alloc(p->arena, sizeof *s);
-    NC_NEED(p->w, s);
+nc_code nc_pool_read(const nc_prep *p, nc_pool_kind kind, nc_pooling *out) {
     const nc_node *n = p->node;
     int dims = rank_of(n) - 2;
-    const pool_kind kind = *(const pool_kind *)p->own;
-    bool sums = kind == SUMS || (kind == GRADIENT && nc_attr_int(n, "divide") == 0);
-    NC_TRY(nc_window_read(p->w, n, dims, &s->window));
-    NC_TRY(nc_window_ints(p->w, n, "kernel_shape", dims, 1, 1, s->k));
-    s->by = sums ? NCK_POOL_SUM : nc_attr_int(n, "count_include_pad") != 0 ? NCK_POOL_BY_PADDED : NCK_POOL_BY_TAPS;
-    s->column_major = nc_attr_int(n, "storage_order") != 0;
-    s->p = n->version->since == 1 ? nc_attr_float(n, "p") : (double)nc_attr_int(n, "p");
-    p->state = s;
+    bool sums = kind == NC_POOL_SUMS || (kind == NC_POOL_GRADIENT && nc_attr_int(n, "divide") == 0);
+    NC_TRY(nc_window_read(p->w, n, dims, &out->window));
+    NC_TRY(nc_window_ints(p->w, n, "kernel_shape", dims, 1, 1, out->k));
+    out->by = sums ? NCK_POOL_SUM : nc_attr_int(n, "count_include_pad") != 0 ? NCK_POOL_BY_PADDED : NCK_POOL_BY_TAPS;
+    out->column_major = nc_attr_int(n, "storage_order") != 0;
+    out->p = n->version->since == 1 ? nc_attr_float(n, "p") : (double)nc_attr_int(n, "p");
     return NC_OK;
 }
 
-/* Of a pool from x to y; the kernel reads `from` and writes `to`. */
-static nck_pool_args args_of(const nc_call *c, const nc_tensor *x, const nc_tensor *y, const void *from, void *to) {
-    const pool *s = c->state;
-    return (nck_pool_args){.type = c->in[0]->dtype,
+nck_pool_args nc_pool_args_of(const nc_pooling *s, nc_dtype type, const nc_tensor *x, const nc_tensor *y,
+                              const void *from, void *to) {
+    return (nck_pool_args){.type = type,
                            .w = nc_window_kernel(&s->window, x->dims + 2, s->k, y->dims + 2),
                            .planes = x->dims[0] * x->dims[1],
                            .x = from,
                            .y = to};
 }
 
+static nc_code pool_prepare(nc_prep *p) {
+    nc_pooling *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    p->state = s;
+    return nc_pool_read(p, *(const nc_pool_kind *)p->own, s);
+}
+
+static nck_pool_args forward_args(const nc_call *c) {
+    return nc_pool_args_of(c->state, c->in[0]->dtype, c->in[0], c->out[0], c->in[0]->data, c->out[0]->data);
+}
+
 static nc_code max_run(const nc_call *c) {
-    const pool *s = c->state;
-    nck_pool_args a = args_of(c, c->in[0], c->out[0], c->in[0]->data, c->out[0]->data);
+    const nc_pooling *s = c->state;
+    nck_pool_args a = forward_args(c);
     if (nc_tensor_numel(c->out[0]) > 0)
         nck_pool_max(&a, c->n_out > 1 ? c->out[1]->data : NULL, s->column_major, c->pool);
     return NC_OK;
 }
 
 static nc_code average_run(const nc_call *c) {
-    const pool *s = c->state;
-    nck_pool_args a = args_of(c, c->in[0], c->out[0], c->in[0]->data, c->out[0]->data);
+    const nc_pooling *s = c->state;
+    nck_pool_args a = forward_args(c);
     if (nc_tensor_numel(c->out[0]) > 0) nck_pool_average(&a, s->by, c->pool);
     return NC_OK;
 }
 
 static nc_code average_grad_run(const nc_call *c) {
-    const pool *s = c->state;
-    nck_pool_args a = args_of(c, c->out[0], c->in[0], c->in[0]->data, c->out[0]->data);
+    const nc_pooling *s = c->state;
+    nck_pool_args a = nc_pool_args_of(s, c->in[0]->dtype, c->out[0], c->in[0], c->in[0]->data, c->out[0]->data);
     if (nc_tensor_numel(c->out[0]) > 0) nck_pool_average_grad(&a, s->by, c->pool);
     return NC_OK;
 }
 
 static nc_code lp_run(const nc_call *c) {
-    const pool *s = c->state;
-    nck_pool_args a = args_of(c, c->in[0], c->out[0], c->in[0]->data, c->out[0]->data);
+    const nc_pooling *s = c->state;
+    nck_pool_args a = forward_args(c);
     if (nc_tensor_numel(c->out[0]) > 0) nck_pool_lp(&a, s->p, c->pool);
     return NC_OK;
 }
@@ -158,23 +152,24 @@ NC_WIDENED_HALF(unpool, unpool_workspace)
         __VA_ARGS__, .types = NC_WIDEN_HALF, .workspace = name##_half_workspace, .run = name##_half_run \
     }
 #define PLACE(kind) \
-    .fits = pool_fits, .prepare = pool_prepare, .own = &(const pool_kind) { kind }
-const nc_binding nc_pool_cpu[] = {ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), .op = "MaxPool", PLACE(POOLS)),
-                                  ROWS(average, 0, .op = "AveragePool", PLACE(POOLS)),
-                                  ROWS(average, 0, .op = "SumPool", .domain = "nacre", PLACE(SUMS)),
-                                  ROWS(lp, 0, .op = "LpPool", PLACE(POOLS)),
-                                  ROWS(average_grad, 0, .op = "AveragePoolGrad", .domain = "nacre", PLACE(GRADIENT)),
-                                  ROWS(max_grad, 0, .op = "MaxPoolGrad", .domain = "nacre"),
-                                  {.op = "MaxUnpool",
-                                   .types = T_WIDE,
-                                   .prepare = unpool_prepare,
-                                   .fits = pool_fits,
-                                   .workspace = unpool_workspace,
-                                   .run = unpool_run},
-                                  {.op = "MaxUnpool",
-                                   .types = NC_WIDEN_HALF,
-                                   .prepare = unpool_prepare,
-                                   .fits = pool_fits,
-                                   .workspace = unpool_half_workspace,
-                                   .run = unpool_half_run},
-                                  {0}};
+    .fits = nc_pool_fits, .prepare = pool_prepare, .own = &(const nc_pool_kind) { kind }
+const nc_binding nc_pool_cpu[] = {
+    ROWS(max, NC_BIT(NC_INT8) | NC_BIT(NC_UINT8), .op = "MaxPool", PLACE(NC_POOL_GREATEST)),
+    ROWS(average, 0, .op = "AveragePool", PLACE(NC_POOL_MEANS)),
+    ROWS(average, 0, .op = "SumPool", .domain = "nacre", PLACE(NC_POOL_SUMS)),
+    ROWS(lp, 0, .op = "LpPool", PLACE(NC_POOL_MEANS)),
+    ROWS(average_grad, 0, .op = "AveragePoolGrad", .domain = "nacre", PLACE(NC_POOL_GRADIENT)),
+    ROWS(max_grad, 0, .op = "MaxPoolGrad", .domain = "nacre"),
+    {.op = "MaxUnpool",
+     .types = T_WIDE,
+     .prepare = unpool_prepare,
+     .fits = nc_pool_fits,
+     .workspace = unpool_workspace,
+     .run = unpool_run},
+    {.op = "MaxUnpool",
+     .types = NC_WIDEN_HALF,
+     .prepare = unpool_prepare,
+     .fits = nc_pool_fits,
+     .workspace = unpool_half_workspace,
+     .run = unpool_half_run},
+    {0}};
