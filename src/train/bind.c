@@ -116,6 +116,20 @@ static void drop_signals(nc_graph *g) {
     }
 }
 
+/* An eval model takes the same parameters: steps with it would train nothing. */
+static nc_code check_trains(nc_work *w, const nc_checkpoint *c, const nc_bound_model *m) {
+    const char *idle = NULL;
+    for (int i = 0; i < c->params.n; i++) {
+        if (m->params[i].sum != NULL) return NC_OK;
+        if (c->params.v[i].trainable && !idle) idle = c->params.v[i].name;
+    }
+    if (!idle) return NC_OK;
+    NC_FAIL(w, NC_E_ARGUMENT,
+            "'%s' and others of the checkpoint are to be trained, but the model has no gradients: expected a training "
+            "model, got one for evaluation or inference",
+            idle);
+}
+
 nc_code nc_bind_training(nc_work *w, nc_model *m, const nc_checkpoint *c, nc_bound_model *out) {
     nc_graph *g = m->main;
     out->reset = NULL;
@@ -127,6 +141,7 @@ nc_code nc_bind_training(nc_work *w, nc_model *m, const nc_checkpoint *c, nc_bou
                     c->params.v[i].name);
     for (nc_node *n = g->first; n != NULL; n = n->next)
         if (is_accumulator(n)) NC_TRY(bind_sum(w, n, c, out));
+    NC_TRY(check_trains(w, c, out));
     drop_signals(g);
     return NC_OK;
 }

@@ -320,6 +320,13 @@ def test_a_checkpoint_of_another_model_is_refused():
         api.Module(DATA / "mlp" / "training_model.onnx", state)
 
 
+def test_an_eval_model_is_no_training_model():
+    from nacre.training import api
+    state = api.CheckpointState.load_checkpoint(DATA / "mlp" / "checkpoint")
+    with pytest.raises(Exception, match="expected a training model, got one for evaluation"):
+        api.Module(DATA / "mlp" / "eval_model.onnx", state)
+
+
 def test_what_is_not_there_is_told():
     run = Run(optimizer=False, evaluates=False)
     with pytest.raises(Exception, match="no eval model"):
