@@ -179,10 +179,27 @@ static const nc_atom *spread_of(const nc_dim *d) {
     return one && d->terms[0].f[0]->kind == NC_ATOM_SPREAD ? d->terms[0].f[0] : NULL;
 }
 
+/* Is x min(d,c) with c at least 1? Then it spreads to d: rows that a table of c is cut to. */
+static bool caps(const nc_dim *x, const nc_dim *d) {
+    int64_t c;
+    bool one = x->n == 1 && x->terms[0].coef == 1 && x->terms[0].n == 1;
+    const nc_atom *m = one ? x->terms[0].f[0] : NULL;
+    if (m == NULL || m->kind != NC_ATOM_MIN || (m->a != d && m->b != d)) return false;
+    return nc_dim_is_const(m->a == d ? m->b : m->a, &c) && c >= 1;
+}
+
+static bool capped_in(const nc_dim *x, const nc_dim *d) {
+    for (const nc_atom *s; (s = spread_of(d)) != NULL; d = s->a)
+        if (caps(x, s->b)) return true;
+    return caps(x, d);
+}
+
 /* d with part x, which is no spread itself, at its place. */
 static const nc_dim *spread_part(nc_dims *t, const nc_dim *d, const nc_dim *x) {
     const nc_dim *later[NC_DIM_MAX_TERMS];
     int n = 0;
+    if (capped_in(x, d)) return d;
+    if (caps(d, x)) return x;
     for (const nc_atom *s; (s = spread_of(d)) != NULL && s->b->id > x->id; d = s->a) {
         if (n == NC_DIM_MAX_TERMS) return NULL;
         later[n++] = s->b;

@@ -77,6 +77,12 @@ TEST(dim_forms) {
         {"spread(spread(a,b),spread(h,a))", "spread(spread(a,b),h)"},
         {"spread(h,spread(b,a))", "spread(spread(a,b),h)"},
         {"spread(2*a,b)", "spread(b,2*a)"},
+        {"spread(a,min(a,512))", "a"},
+        {"spread(min(a,512),a)", "a"},
+        {"spread(spread(a,b),min(a,1))", "spread(a,b)"},
+        {"spread(a,min(a,0))", "spread(a,min(a,0))"},
+        {"spread(a,min(a,b))", "spread(a,min(a,b))"},
+        {"spread(a,min(b,512))", "spread(a,min(b,512))"},
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) check_form(t, forms[i][0], forms[i][1]);
     const char *s = " 2 * a + 1,4";

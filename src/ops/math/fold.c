@@ -47,13 +47,17 @@ static bool never_negative(const nc_dim *d) {
     return yes;
 }
 
-/* ONNX divides integers towards zero, floordiv towards minus infinity: the same where nothing is negative. */
+/* ONNX divides integers towards zero, floordiv towards minus infinity: the same where nothing is negative. By a size
+ * of 0 kernels give 0 (lanes/vocab_int.h): floor(a/max(b,1)) times min(b,1). */
 static const nc_dim *quotient(nc_dims *t, const nc_dim *a, const nc_dim *b) {
     int64_t x, y;
     bool const_b = nc_dim_is_const(b, &y);
     if (const_b && y == 0) return NULL;
     if (const_b && nc_dim_is_const(a, &x)) return x == INT64_MIN && y == -1 ? NULL : nc_dim_const(t, x / y);
-    return const_b && y > 0 && never_negative(a) ? nc_dim_floordiv(t, a, b) : NULL;
+    if (!never_negative(a) || !never_negative(b)) return NULL;
+    if (const_b) return nc_dim_floordiv(t, a, b);
+    const nc_dim *one = nc_dim_const(t, 1), *whole = nc_dim_floordiv(t, a, nc_dim_max(t, b, one));
+    return nc_dim_mul(t, whole, nc_dim_min(t, b, one));
 }
 
 static const nc_dim *negated(nc_dims *t, const nc_dim *a, const nc_dim *b) {
