@@ -143,9 +143,13 @@ static nc_code mark_recompute(maker *k) {
     return NC_OK;
 }
 
-static nc_code transform(maker *k, bool after_gradient) {
+static nc_code transform(maker *k, bool after_gradient, bool for_run) {
     nc_model *m = k->s->model;
-    NC_TRY(nc_transform(k->w, m, k->o->level, after_gradient, k->o->passes_off, k->o->n_passes_off));
+    const nc_session_options *o = k->o;
+    if (for_run)
+        NC_TRY(nc_transform_for_run(k->w, m, o->level, o->passes_off, o->n_passes_off));
+    else
+        NC_TRY(nc_transform(k->w, m, o->level, after_gradient, o->passes_off, o->n_passes_off));
     if (!m->stale_sizes) return NC_OK;
     m->stale_sizes = false;
     return nc_infer_model(k->w, m);
@@ -158,6 +162,12 @@ static nc_code hold_values(maker *k) {
         NC_TRY(nc_autodiff_stop(k->w, v, NULL));
     }
     return NC_OK;
+}
+
+/* As the passes leave it that keep to its opset. */
+static nc_code save(maker *k) {
+    NC_TRY(transform(k, false, false));
+    return nc_onnx_save_file(k->w, k->s->model, k->o->save_path, &k->o->save);
 }
 
 static nc_code make_graph(maker *k) {
@@ -174,14 +184,14 @@ static nc_code make_graph(maker *k) {
     NC_TRY(nc_autodiff_expand(k->w, m));
     NC_TRY(mark_recompute(k));
     if (o->differentiate) NC_TRY(hold_values(k));
-    NC_TRY(transform(k, false));
+    if (o->save_path) NC_TRY(save(k));
+    NC_TRY(transform(k, false, !o->differentiate));
     dump(k, NC_DUMP_TRANSFORMED);
-    if (o->save_path) NC_TRY(nc_onnx_save_file(k->w, m, o->save_path, &o->save));
     if (!o->differentiate) return nc_verify(k->w, m);
     NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
     nc_autodiff_unstop_all(m->main);
     dump(k, NC_DUMP_DIFFERENTIATED);
-    NC_TRY(transform(k, true));
+    NC_TRY(transform(k, true, false));
     return nc_verify(k->w, m);
 }
 

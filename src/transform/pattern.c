@@ -23,11 +23,11 @@ static size_t word(const char *s) {
     return n;
 }
 
-/* Behind the argument that begins at s: its comma or closing bracket. */
+/* Behind the argument or choice that begins at s: its comma, bar or closing bracket. */
 static const char *behind(const char *s) {
     for (int depth = 0; *s; s++) {
-        if (depth == 0 && (*s == ',' || *s == ')')) return s;
-        depth += (*s == '(') - (*s == ')');
+        if (depth == 0 && strchr(",|)]", *s) != NULL) return s;
+        depth += (*s == '(' || *s == '[') - (*s == ')' || *s == ']');
     }
     return s;
 }
@@ -101,14 +101,28 @@ static bool match_op(nc_match *m, const char *op, size_t n_op, nc_value *v) {
     return match_inputs(m, op + n_op + 1, n);
 }
 
+/* s: behind the opening bracket. What one choice has bound goes before the next is tried. */
+static bool match_choice(nc_match *m, const char *s, nc_value *v) {
+    for (nc_match before = *m;; *m = before) {
+        s = blank(s);
+        if (match_value(m, s, v)) return true;
+        s = behind(s);
+        if (*s++ != '|') break;
+    }
+    return false;
+}
+
 static bool match_value(nc_match *m, const char *s, nc_value *v) {
     nc_steps_add(1);
+    if (*s == '[') return match_choice(m, s + 1, v);
     if (isdigit((unsigned char)*s) || *s == '-') return nc_rewrite_fixed(v) && is_near(v->lit, number(s));
+    if (*s == '$' && !(nc_rewrite_fixed(v) && v->lit->n == 1)) return false;
+    if (*s == '$') return bind(m, s + 1, word(s + 1), v);
     if (*s == '#') return nc_rewrite_fixed(v) && bind(m, s + 1, word(s + 1), v);
     size_t n = word(s);
     if (s[n] == '(') return match_op(m, s, n, v);
     if (s[n] != '=') return bind(m, s, n, v);
-    return match_op(m, s + n + 1, word(s + n + 1), v) && bind(m, s, n, v);
+    return match_value(m, s + n + 1, v) && bind(m, s, n, v);
 }
 
 static bool is_inside(const nc_match *m, const nc_node *n) {
@@ -156,7 +170,7 @@ static nc_code refuse(const nc_node *n, const nc_pattern *p, const char *why) {
     return NC_OK;
 }
 
-static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool *done) {
+static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool newer, bool *done) {
     nc_match m;
     nc_made made = {.domain = "", .op = p->op};
     nc_node *by;
@@ -166,7 +180,8 @@ static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool *done
     bool fits = p->where != NULL || nc_rewrite_same_type(n->out[0], made.in[0]);
     if (p->where != NULL) NC_TRY(p->where(w, &m, &made, &fits));
     if (!fits) return refuse(n, p, "types, dims or attributes differ");
-    NC_TRY(nc_rewrite_in(w, n, made.domain, made.op, made.in, made.n_in, made.attrs, made.n_attrs, &by));
+    NC_TRY((newer ? nc_rewrite_newer : nc_rewrite_in)(w, n, made.domain, made.op, made.in, made.n_in, made.attrs,
+                                                      made.n_attrs, &by));
     if (by == NULL) return refuse(n, p, "the model's opset has no such op for this type");
     *done = true;
     /* Readers stand behind what they read: from the root backwards. */
@@ -174,14 +189,22 @@ static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool *done
     return NC_OK;
 }
 
-nc_code nc_pattern_apply(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, int *n_changes) {
+static nc_code apply(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, bool newer, int *n_changes) {
     for (nc_node *n = g->last, *prev; n != NULL; n = prev) {
         bool done = false;
         const nc_node *after = n->next;
-        for (int r = 0; r < n_rows && !done; r++) NC_TRY(apply_row(w, n, &rows[r], &done));
+        for (int r = 0; r < n_rows && !done; r++) NC_TRY(apply_row(w, n, &rows[r], newer, &done));
         *n_changes += done;
         /* Nodes before n may be gone: what stands in its place leads on. */
         prev = (after != NULL ? after->prev : g->last)->prev;
     }
     return NC_OK;
+}
+
+nc_code nc_pattern_apply(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, int *n_changes) {
+    return apply(w, g, rows, n_rows, false, n_changes);
+}
+
+nc_code nc_pattern_apply_newer(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, int *n_changes) {
+    return apply(w, g, rows, n_rows, true, n_changes);
 }

@@ -1,9 +1,11 @@
 /* transform/pattern.h: small graphs found by their text.
  *
  *   Mul(x, Sigmoid(x))          a name is any value, twice the same name the same value
- *   Div(d=Sub(x, m), Abs(d))    d= names the value of a node
+ *   Div(d=Sub(x, m), Abs(d))    d= names what follows
  *   Add(x, 0.5)                 a constant all of whose elements are 0.5, as well as its type can say it
  *   Add(x, #c)                  any constant
+ *   Mul(x, $c)                  a constant of one element
+ *   [Mul(x, $c) | x]            the first of these that it is
  *   ReduceMean(x, ..)           and further inputs, or none
  *
  * Ops are those of ai.onnx; inputs of ops that commute (NC_COMMUTES) match in either order. A match is whole: what its
@@ -14,7 +16,7 @@
 
 #include "transform/rewrite.h"
 
-enum { NC_PATTERN_NAMES = 12, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 4, NC_PATTERN_INPUTS = 4 };
+enum { NC_PATTERN_NAMES = 16, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 8, NC_PATTERN_INPUTS = 8 };
 
 typedef struct nc_match {
     nc_node *root;
@@ -50,5 +52,7 @@ nc_value *nc_match_value(const nc_match *m, const char *name); /* NULL: the patt
 /* All rows over one graph, from its last node on; the first row that fits a node wins. The root's type must be the
  * type of the made op's first input unless the row has a `where` of its own. */
 NC_MUST nc_code nc_pattern_apply(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, int *n_changes);
+/* The same with ops that may be newer than the model's opset: made as their first version has them. */
+NC_MUST nc_code nc_pattern_apply_newer(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, int *n_changes);
 
 #endif

@@ -88,14 +88,22 @@ bool nc_rewrite_ints(const nc_value *v, int64_t *out, int max, int *n) {
     return true;
 }
 
-static const nc_card *card_in(const nc_model *m, const char *domain, const char *op, nc_dtype elem,
+/* The version of an opset; of an opset older than the op, with `newer`, the op's first. */
+static const nc_op_version *version_of(const nc_card *card, int64_t opset, bool newer) {
+    const nc_op_version *v = card->versions, *first = NULL;
+    for (; v != NULL && v->since > opset; v++) first = v;
+    bool older = v == NULL || v->since == 0 || v->foreign;
+    return older && newer ? first : nc_card_version(card, opset);
+}
+
+static const nc_card *card_in(const nc_model *m, const char *domain, const char *op, nc_dtype elem, bool newer,
                               const nc_op_version **version) {
     int64_t opset = nc_model_opset(m, domain);
     if (opset == 0 && domain[0] != '\0') opset = 1;
     for (const nc_registry *r = m->registry; r != NULL; r = r->base) {
         const nc_card *card = r->find(r, domain, op);
         if (card == NULL) continue;
-        *version = nc_card_version(card, opset);
+        *version = version_of(card, opset, newer);
         bool fits = *version != NULL && !(*version)->foreign && ((*version)->in[0].types & NC_BIT(elem));
         return fits ? card : NULL;
     }
@@ -103,7 +111,7 @@ static const nc_card *card_in(const nc_model *m, const char *domain, const char 
 }
 
 const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem, const nc_op_version **version) {
-    return card_in(m, "", op, elem, version);
+    return card_in(m, "", op, elem, false, version);
 }
 
 /* n's name if the model gave it; one made up from the op would mislead on another. */
@@ -117,23 +125,61 @@ nc_code nc_rewrite(nc_work *w, nc_node *n, const char *op, nc_value *const *in, 
     return nc_rewrite_in(w, n, "", op, in, n_in, attrs, n_attrs, out);
 }
 
-nc_code nc_rewrite_in(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in, int n_in,
-                      const nc_attr *attrs, int n_attrs, nc_node **out) {
-    const nc_op_version *version;
+static nc_code set_attrs(nc_work *w, nc_node *n, const nc_attr *attrs, int n_attrs) {
+    for (int i = 0; i < n_attrs; i++)
+        if (nc_edit_set_attr(n, &attrs[i]) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
+/* n's place taken by a node of the card; card NULL: nothing changes. */
+static nc_code put_card(nc_work *w, nc_node *n, const nc_card *card, const nc_op_version *version, nc_value *const *in,
+                        int n_in, const nc_attr *attrs, int n_attrs, nc_node **out) {
     nc_value *old = n->out[0];
     *out = NULL;
-    if (in[0]->type == NULL) return NC_OK;
-    const nc_card *card = card_in(n->graph->model, domain, op, in[0]->type->elem, &version);
     if (card == NULL) return NC_OK;
     nc_node *made = nc_edit_node(n->graph, n, card, version, given_name(w, n), in, n_in, &old->name, 1);
     NC_NEED(w, made);
     made->stage = n->stage;
-    for (int i = 0; i < n_attrs; i++)
-        if (nc_edit_set_attr(made, &attrs[i]) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    NC_TRY(set_attrs(w, made, attrs, n_attrs));
     nc_value *y = made->out[0];
     y->type = old->type, y->lit = old->lit, y->elems = old->elems, y->n_elems = old->n_elems, y->extra = old->extra;
     nc_rewrite_skip(n, y);
     *out = made;
+    return NC_OK;
+}
+
+static const nc_card *card_for(const nc_node *n, const char *domain, const char *op, const nc_value *x, bool newer,
+                               const nc_op_version **version) {
+    *version = NULL;
+    return x->type != NULL ? card_in(n->graph->model, domain, op, x->type->elem, newer, version) : NULL;
+}
+
+nc_code nc_rewrite_in(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in, int n_in,
+                      const nc_attr *attrs, int n_attrs, nc_node **out) {
+    const nc_op_version *version;
+    const nc_card *card = card_for(n, domain, op, in[0], false, &version);
+    return put_card(w, n, card, version, in, n_in, attrs, n_attrs, out);
+}
+
+nc_code nc_rewrite_newer(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in, int n_in,
+                         const nc_attr *attrs, int n_attrs, nc_node **out) {
+    const nc_op_version *version;
+    const nc_card *card = card_for(n, domain, op, in[0], true, &version);
+    return put_card(w, n, card, version, in, n_in, attrs, n_attrs, out);
+}
+
+nc_code nc_rewrite_insert(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,
+                          int n_attrs, const nc_type *type, nc_value **out) {
+    const nc_op_version *version;
+    const nc_card *card = card_for(n, "", op, in[0], true, &version);
+    *out = NULL;
+    if (card == NULL) return NC_OK;
+    nc_node *made = nc_edit_node(n->graph, n, card, version, NULL, in, n_in, NULL, 1);
+    NC_NEED(w, made);
+    made->stage = n->stage;
+    NC_TRY(set_attrs(w, made, attrs, n_attrs));
+    made->out[0]->type = type;
+    *out = made->out[0];
     return NC_OK;
 }
 

@@ -1,7 +1,8 @@
 /* transform/rewrite.h: the words passes are written with: asking what a node is, putting another in its place.
  *
  * A node that a pass makes is of the version that the model's own opset means, so that the saved model says the same;
- * an op that this opset does not have is not made. Types are taken over from what is replaced: no inference. */
+ * an op that this opset does not have is not made, but by the words that say so. Types are taken over from what is
+ * replaced: no inference. */
 #ifndef NC_TRANSFORM_REWRITE_H
 #define NC_TRANSFORM_REWRITE_H
 
@@ -33,6 +34,13 @@ NC_MUST nc_code nc_rewrite(nc_work *w, nc_node *n, const char *op, nc_value *con
 /* The same with an op of another domain than ai.onnx, which the model need not import: saving adds what is missing. */
 NC_MUST nc_code nc_rewrite_in(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in, int n_in,
                               const nc_attr *attrs, int n_attrs, nc_node **out);
+/* The same with an op that may be newer than the model's opset: it is then as its first version has it. */
+NC_MUST nc_code nc_rewrite_newer(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in,
+                                 int n_in, const nc_attr *attrs, int n_attrs, nc_node **out);
+/* A node of ai.onnx before n, of its stage, with one output of the type that is given; newer as above. *out stays NULL
+ * when there is no such op for in[0]'s type. */
+NC_MUST nc_code nc_rewrite_insert(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in,
+                                  const nc_attr *attrs, int n_attrs, const nc_type *type, nc_value **out);
 /* x may stand for n's output 0: it has its type, and an output of the graph holds what a variable was, not what it
  * becomes. */
 bool nc_rewrite_can_skip(const nc_node *n, const nc_value *x);

@@ -6,15 +6,21 @@
 
 #include <string.h>
 
-enum { BEFORE = 1, AFTER = 2, BOTH = 3, INFER = 4, MAX_ROUNDS = 16 };
+enum { BEFORE = 1, AFTER = 2, BOTH = 3, INFER = 4, NEWER = 4, MAX_ROUNDS = 16 };
+
+/* What a pass of a phase does in a session that infers. */
+#define IN_SESSION_BEFORE(name) nc_pass_##name
+#define IN_SESSION_BOTH(name) nc_pass_##name
+#define IN_SESSION_INFER(name) nc_pass_##name
+#define IN_SESSION_NEWER(name) nc_pass_##name##_newer
 
 static const struct {
     const char *name;
     int level, phase;
-    nc_pass run;
+    nc_pass run, in_session;
     const char *doc;
 } passes[] = {
-#define PASS(name, level, phase, doc) {#name, level, phase, nc_pass_##name, doc},
+#define PASS(name, level, phase, doc) {#name, level, phase, nc_pass_##name, IN_SESSION_##phase(name), doc},
 #include "transform/passes.list"
 #undef PASS
 };
@@ -55,15 +61,16 @@ static nc_code over_graphs(nc_work *w, nc_graph *g, nc_pass run, int *n_changes)
     return run(w, g, n_changes);
 }
 
-nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off, int n_off) {
-    int phase = after_gradient ? AFTER : m->infers_only ? BEFORE | INFER : BEFORE, total[N_PASSES] = {0}, changed = 1;
+static nc_code run_passes(nc_work *w, nc_model *m, int level, int phase, bool in_session, const char *const *off,
+                          int n_off) {
+    int total[N_PASSES] = {0}, changed = 1;
     NC_TRY(check_names(w, off, n_off));
     for (int round = 0; round < MAX_ROUNDS && changed > 0; round++) {
         changed = 0;
         for (int k = 0; k < N_PASSES; k++) {
             int n = 0;
             if (passes[k].level > level || !(passes[k].phase & phase) || is_in(passes[k].name, off, n_off)) continue;
-            NC_TRY(over_graphs(w, m->main, passes[k].run, &n));
+            NC_TRY(over_graphs(w, m->main, in_session ? passes[k].in_session : passes[k].run, &n));
             if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory");
             total[k] += n;
             changed += n;
@@ -72,4 +79,13 @@ nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, co
     for (int k = 0; k < N_PASSES; k++)
         if (total[k] > 0) nc_log(NC_LOG_INFO, "transform: %s changed %d", passes[k].name, total[k]);
     return NC_OK;
+}
+
+nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off, int n_off) {
+    int phase = after_gradient ? AFTER : m->infers_only ? BEFORE | INFER : BEFORE;
+    return run_passes(w, m, level, phase, false, off, n_off);
+}
+
+nc_code nc_transform_for_run(nc_work *w, nc_model *m, int level, const char *const *off, int n_off) {
+    return run_passes(w, m, level, BEFORE | INFER, true, off, n_off);
 }

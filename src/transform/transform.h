@@ -13,11 +13,18 @@
 NC_MUST nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off,
                              int n_off);
 
+/* The same for an inferring session, which saves nothing any more: passes of phase NEWER may also make ops that are
+ * newer than the model's opset. */
+NC_MUST nc_code nc_transform_for_run(nc_work *w, nc_model *m, int level, const char *const *off, int n_off);
+
 /* One pass over one graph, subgraphs excluded; adds how many changes it made. */
 typedef nc_code (*nc_pass)(nc_work *w, nc_graph *g, int *n_changes);
 #define PASS(name, level, phase, doc) NC_MUST nc_code nc_pass_##name(nc_work *w, nc_graph *g, int *n_changes);
 #include "transform/passes.list"
 #undef PASS
+/* What those of phase NEWER do in a session. */
+NC_MUST nc_code nc_pass_normalizations_newer(nc_work *w, nc_graph *g, int *n_changes);
+NC_MUST nc_code nc_pass_attention_newer(nc_work *w, nc_graph *g, int *n_changes);
 
 /* The i-th pass's name, level and line of documentation; NULL past the end. */
 const char *nc_transform_name(int i, int *level, const char **doc);

@@ -124,7 +124,7 @@ def test_outputs_are_onnxruntimes(name):
 
 
 # Sizes that only a run finds: not all memory can be told before.
-FOUND_WHILE_RUNNING = {"gpt2_plain-dynamo", "silero_vad", "silero_vad_16k_op15", "silero_vad_half"}
+FOUND_WHILE_RUNNING = {"silero_vad", "silero_vad_16k_op15", "silero_vad_half"}
 # One of two branches runs, and memory is told for both.
 BRANCHES = {"silero_vad_op18_ifless"}
 
@@ -155,6 +155,16 @@ def test_memory_is_as_predicted(name):
             what = f"{run.name} on {device}: took {got} bytes, predicted were {told}"
             assert bool(plan.n_unknown) == (name in FOUND_WHILE_RUNNING), what
             assert got > told if plan.n_unknown else 0 < got <= told if name in BRANCHES else got == told, what
+
+
+@pytest.mark.parametrize("name", [n for n in export.MODELS if n.startswith(("bert", "gpt2", "vit"))])
+def test_attention_is_found(name):
+    """Whatever opset the exporter wrote; language models of other kinds are in tests/nightly."""
+    layers = export.LAYERS if name.startswith("gpt2") else 12
+    done = subprocess.run([nacre_c.PROGRAM, "run", export.path(name), "--dump", "transformed"], capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout.count("Softmax<"), done.stdout.count("Attention<")) == (0, layers)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,7 +24,7 @@ nc_code nc_attention_prepare(nc_prep *p) {
     nc_attention *a = nc_arena_alloc(p->arena, sizeof *a);
     NC_NEED(p->w, a);
     p->state = a;
-    p->strided_in = 1u << Q | 1u << K | 1u << V;
+    p->strided_in = 1u << Q | 1u << K | 1u << V | 1u << MASK;
     return nc_attention_read(p->w, p->node, a);
 }
 
@@ -100,10 +100,21 @@ static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d,
     return NC_OK;
 }
 
+/* The mask in the type of the queries, dense in the workspace; bools and what has that type stay where they are. */
+static nc_code mask_as_wanted(const nc_call *c, nc_tensor *m, char **at) {
+    nc_tensor_copy(m, c->in[MASK]);
+    if (!mask_converts(c->in, c->n_in)) return NC_OK;
+    m->dtype = c->in[Q]->dtype;
+    nc_dense_strides(m->dims, m->rank, m->strides);
+    m->data = *at;
+    *at += mask_bytes(c->in, c->n_in);
+    return nck_convert(c->in[MASK], m, c->pool);
+}
+
 static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
     if (c->n_in <= MASK || c->in[MASK]->data == NULL) return NC_OK;
     nc_tensor m;
-    nc_tensor_copy(&m, c->in[MASK]);
+    NC_TRY(mask_as_wanted(c, &m, at));
     int64_t dims[4] = {g->B, g->Hq, g->S, g->T};
     for (int i = 0; i < m.rank; i++) {
         int64_t want = dims[4 - m.rank + i];
@@ -115,15 +126,6 @@ static nc_code set_mask(const nc_call *c, nck_attn_args *g, char **at) {
     }
     g->mask_cols = m.rank > 0 ? m.dims[m.rank - 1] : g->T;
     g->mask_bool = m.dtype == NC_BOOL;
-    if (mask_converts(c->in, c->n_in)) {
-        nc_tensor wide;
-        nc_tensor_copy(&wide, &m);
-        wide.dtype = c->in[Q]->dtype;
-        wide.data = *at;
-        *at += mask_bytes(c->in, c->n_in);
-        NC_TRY(nck_convert(&m, &wide, c->pool));
-        m.data = wide.data;
-    }
     g->mask = m.data;
     return NC_OK;
 }

@@ -1,6 +1,7 @@
 /* transform/common/transposes.c: a Transpose of a Transpose is one; one that only moves dims of 1 is a Reshape, unless
- * its input is a view, which that would make dense; one of a matrix in front of Gemm becomes its transA or transB. Axes
- * in their own order are an identity (identity.c). */
+ * its input is a view, which that would make dense; between Reshapes that join and part axes in front it does without
+ * them; one of a matrix in front of Gemm becomes its transA or transB. Axes in their own order are an identity
+ * (identity.c). */
 #include "transform/shapes.h"
 #include "transform/transform.h"
 
@@ -50,6 +51,38 @@ static nc_code to_reshape(nc_work *w, nc_node *n, bool *done) {
     return nc_shapes_reshape(w, n, x, false, done);
 }
 
+/* A Reshape that parts again what one before the Transpose joined: axes in front, which stay in front. Then the
+ * Transpose alone does it, over all axes. */
+static bool joins_in_front(const nc_node *n, const nc_node *t, const nc_node *first, int64_t *perm) {
+    int64_t inner[NC_MAX_RANK];
+    const nc_value *x = first->in[0], *mid = t->in[0], *y = n->out[0];
+    int rank = x->type->rank, more = rank - mid->type->rank;
+    if (more < 1 || mid->type->rank < 2 || y->type->rank != rank || !read_perm(t, mid->type->rank, inner)) return false;
+    if (inner[0] != 0) return false;
+    for (int k = 0; k < rank; k++) {
+        perm[k] = k <= more ? k : inner[k - more] + more;
+        bool joined = k <= more, same = joined || mid->type->dims[k - more] == x->type->dims[k];
+        if (!same || y->type->dims[k] != x->type->dims[perm[k]]) return false;
+    }
+    return true;
+}
+
+static nc_code between_reshapes(nc_work *w, nc_node *n, bool *done) {
+    nc_value *turned = n->in[0];
+    const nc_node *t = nc_rewrite_def(turned, "Transpose");
+    nc_node *first = t != NULL && nc_rewrite_tensor(t->in[0]) ? nc_rewrite_def(t->in[0], "Reshape") : NULL, *made;
+    int64_t perm[NC_MAX_RANK];
+    if (first == NULL || t->recompute || first->recompute || turned->var != NULL || t->in[0]->var != NULL) return NC_OK;
+    if (!nc_rewrite_tensor(first->in[0]) || !joins_in_front(n, t, first, perm)) return NC_OK;
+    nc_value *x = first->in[0], *mid = t->in[0];
+    nc_attr attr = {.name = "perm", .kind = NC_A_INTS, .n = x->type->rank, .ints = perm};
+    NC_TRY(nc_rewrite(w, n, "Transpose", &x, 1, &attr, 1, &made));
+    *done = made != NULL;
+    if (*done) nc_rewrite_drop(turned);
+    if (*done) nc_rewrite_drop(mid);
+    return NC_OK;
+}
+
 static nc_code into_gemm(nc_work *w, nc_node *n, int i, bool *done) {
     nc_value *t = n->in[i];
     const nc_node *p = nc_rewrite_def(t, "Transpose");
@@ -70,8 +103,11 @@ nc_code nc_pass_transposes(nc_work *w, nc_graph *g, int *n_changes) {
     for (nc_node *n = g->first, *next; n != NULL; n = next) {
         next = n->next;
         bool transpose = nc_rewrite_is(n, "Transpose"), gemm = nc_rewrite_is(n, "Gemm"), done[2] = {false, false};
-        if ((!transpose && !gemm) || !nc_rewrite_free(n)) continue;
-        if (gemm) {
+        bool reshape = nc_rewrite_is(n, "Reshape");
+        if ((!transpose && !gemm && !reshape) || !nc_rewrite_free(n)) continue;
+        if (reshape) {
+            if (nc_rewrite_tensor(n->out[0])) NC_TRY(between_reshapes(w, n, &done[0]));
+        } else if (gemm) {
             for (int i = 0; i < 2; i++) NC_TRY(into_gemm(w, n, i, &done[i]));
         } else if (nc_rewrite_tensor(n->in[0]) && nc_rewrite_tensor(n->out[0])) {
             NC_TRY(compose(w, n, &done[0]));

@@ -1,4 +1,4 @@
-/* transform/infer/attention_test.c: attention as exporters write it becomes one op, and near misses. */
+/* transform/infer/attention_test.c: attention as exporters write it becomes one op, in every opset, and near misses. */
 #include "tests/graph_testing.h"
 
 #include "ir/verify.h"
@@ -13,7 +13,7 @@ static void print(nc_text *out, const nc_graph *g) {
 
 static void check_ops(const char *file, int line, int opset, const char *graph, const char *want) {
     const char *passes[] = {"gemms"}; /* not what is looked at */
-    char text[1600];
+    char text[2400];
     nc_text got = {0};
     nc_work w;
     nc_work_init(&w);
@@ -21,7 +21,7 @@ static void check_ops(const char *file, int line, int opset, const char *graph, 
     nc_model *m = test_model(&w, nc_ops_registry(), text);
     if (m != NULL) {
         m->infers_only = true;
-        CHECK_INT(nc_transform(&w, m, 3, false, passes, 1), NC_OK);
+        CHECK_INT(nc_transform_for_run(&w, m, 3, passes, 1), NC_OK);
         CHECK_INT(nc_verify(&w, m), NC_OK);
         print(&got, m->main);
     }
@@ -35,7 +35,8 @@ static void check_ops(const char *file, int line, int opset, const char *graph, 
 
 #define CONSTS                                                                                           \
     "<const int64[4] split = {0, 0, 2, 4}, const int64[3] join = {0, 0, 8}, const float[] two = {2.0}, " \
-    "const float[2] pair = {2.0, 2.0}> "
+    "const float[2] pair = {2.0, 2.0}, const float[] none = {0.0}, const float[1] hidden = {-inf}, "     \
+    "const float[] low = {-3.4e38}, const float[] weak = {-10000.0}> "
 #define SPLIT                                                         \
     "q0 = Reshape(q, split) q4 = Transpose<perm = [0, 2, 1, 3]>(q0) " \
     "k0 = Reshape(k, split) k4 = Transpose<perm = [0, 2, 3, 1]>(k0) " \
@@ -54,15 +55,117 @@ TEST(attention_takes_heads_and_all) {
     OPS(ROWS JOIN("p"), "Attention");
 }
 
+/* In every opset, if the model is not saved as it is. */
+TEST(attention_is_newer_than_the_opset) {
+    check_ops(__FILE__, __LINE__, 11, ROWS "a = Add(p, mask) " JOIN("a"), "Attention");
+    check_ops(__FILE__, __LINE__, 17, ROWS "a = Add(p, mask) " JOIN("a"), "Attention");
+    check_ops(__FILE__, __LINE__, 25, ROWS "a = Add(p, mask) " JOIN("a"), "Attention");
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 17> g " ROWS JOIN("p"));
+    REQUIRE(m);
+    int n = m->main->n_nodes;
+    m->infers_only = true;
+    CHECK_INT(nc_transform(&w, m, 3, false, NULL, 0), NC_OK);
+    CHECK_INT(m->main->n_nodes, n);
+    CHECK_INT(nc_transform_for_run(&w, m, 3, NULL, 0), NC_OK);
+    CHECK_INT(m->main->n_nodes, 1);
+    CHECK_INT(m->main->first->version->since, 23);
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
 #define HEADS "(float[b,2,n,4] q, float[b,2,m,4] k, float[b,2,m,4] v, float[n,m] mask) => (y) " CONSTS "{ "
+#define TURNED HEADS "k4 = Transpose<perm = [0, 1, 3, 2]>(k) "
 
 TEST(attention_of_four_dims) {
-    OPS(HEADS "k4 = Transpose<perm = [0, 1, 3, 2]>(k) p = MatMul(q, k4) d = Div(p, two) a = Add(d, mask) "
-              "s = Softmax<axis = 3>(a) y = MatMul(s, v) }",
+    OPS(TURNED "p = MatMul(q, k4) d = Div(p, two) a = Add(d, mask) s = Softmax<axis = 3>(a) y = MatMul(s, v) }",
         "Attention"); /* the keys are turned twice: not at all */
     OPS("(float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v) => (y) { p = MatMul(q, k) s = Softmax<axis = 3>(p) "
         "y = MatMul(s, v) }",
         "Transpose Attention");
+}
+
+static void check_scale(const char *file, int line, const char *type, const char *scores, double want) {
+    char text[1600];
+    nc_work w;
+    nc_work_init(&w);
+    snprintf(text, sizeof text,
+             "<opset: \"\" 17> g (%s[b,2,n,4] q, %s[b,2,m,4] k, %s[b,2,m,4] v) => (y) <const %s[] c = {3.0}, const "
+             "%s[1] e = {0.5}> { k4 = Transpose<perm = [0, 1, 3, 2]>(k) %s s = Softmax<axis = 3>(p) y = MatMul(s, v) }",
+             type, type, type, type, type, scores);
+    nc_model *m = test_model(&w, nc_ops_registry(), text);
+    if (m != NULL) m->infers_only = true;
+    if (m == NULL || nc_transform_for_run(&w, m, 3, NULL, 0) != NC_OK || m->main->last->n_attrs < 1)
+        nc_test_failed(file, line, "not found: %s (%s)", text, w.diag.text);
+    else if (nc_attr_float(m->main->last, "scale") != (double)(float)want)
+        nc_test_failed(file, line, "scale is %g, expected %g", nc_attr_float(m->main->last, "scale"), want);
+    if (m != NULL) nc_model_destroy(m);
+    nc_work_release(&w);
+}
+#define SCALE(type, scores, want) check_scale(__FILE__, __LINE__, type, scores, want)
+
+/* The scale stands on either side, on both, or behind the product; float cannot say a third of doubles. */
+TEST(attention_scales) {
+    SCALE("float", "a = Mul(q, c) p = MatMul(a, k4)", 3.0);
+    SCALE("float", "a = Div(k4, c) p = MatMul(q, a)", 1 / 3.0);
+    SCALE("float", "a = Mul(e, q) d = Mul(k4, e) p = MatMul(a, d)", 0.25);
+    SCALE("float", "a = Div(q, e) d = MatMul(a, k4) p = Mul(c, d)", 6.0);
+    SCALE("float16", "d = MatMul(q, k4) p = Mul(d, e)", 0.5);
+    SCALE("bfloat16", "d = MatMul(q, k4) p = Div(d, e)", 2.0);
+    SCALE("double", "d = MatMul(q, k4) p = Mul(d, e)", 0.5);
+    SCALE("double", "d = MatMul(q, k4) p = Div(d, c)", 1.0);
+}
+
+#define SHARE(scores, shares, value) \
+    TURNED "p = MatMul(q, k4) " scores " s = Softmax<axis = 3>(a) " shares " y = MatMul(" value ", v) }"
+#define SEEN "(float[b,2,n,4] q, float[b,2,m,4] k, float[b,2,m,4] v, bool[b,1,n,m] c) => (y) " CONSTS "{ "
+#define SEEN_BY(scores)                                                                                  \
+    SEEN "k4 = Transpose<perm = [0, 1, 3, 2]>(k) p = MatMul(q, k4) " scores " s = Softmax<axis = 3>(a) " \
+         "y = MatMul(s, v) }"
+
+TEST(attention_masks) {
+    OPS(SHARE("d = Add(p, mask) a = Add(d, mask)", "", "s"), "Add Attention");
+    /* NaN of rows that see nothing, as torch hides it */
+    OPS(SHARE("a = Add(p, mask)", "i = IsNaN(s) t = Where(i, none, s)", "t"), "Attention");
+    /* a mask of bools where minus infinity hides, else one that is added */
+    OPS(SEEN_BY("a = Where(c, p, hidden)"), "Attention");
+    OPS(SEEN_BY("a = Where(c, p, low)"), "Where Attention");
+    OPS(SEEN_BY("a = Where(c, low, p)"), "Where Attention");
+    OPS("(float[b,2,n,4] q, float[b,2,m,4] k, float[b,2,m,4] v, bool[b,1,n,m] c, float[n,m] z) => (y) " CONSTS
+        "{ k4 = Transpose<perm = [0, 1, 3, 2]>(k) p = MatMul(q, k4) e = Where(c, p, low) a = Add(e, z) "
+        "s = Softmax<axis = 3>(a) y = MatMul(s, v) }",
+        "Where Add Attention");
+}
+
+/* Halves whose shares are taken in float. */
+TEST(attention_of_halves) {
+    OPS("(float16[b,2,n,4] q, float16[b,2,4,m] k, float16[b,2,m,4] v) => (y) { p = MatMul(q, k) a = Cast<to = 1>(p) "
+        "s = Softmax<axis = 3>(a) c = Cast<to = 10>(s) y = MatMul(c, v) }",
+        "Transpose Attention");
+}
+
+/* A key head for every two query heads; what is repeated for them is not made. Repeated as a whole it is another. */
+#define GROUPS(at, sizes)                                                                                              \
+    "(float[b,4,n,4] q, float[b,2,m,4] k, float[b,2,m,4] v) => (y) <const int64[1] at = {" at                          \
+    "}, const int64[5] wide = {" sizes "}, const int64[4] flat = {0, 4, -1, 4}> { k5 = Unsqueeze(k, at) "              \
+    "ke = Expand(k5, wide) kr = Reshape(ke, flat) v5 = Unsqueeze(v, at) ve = Expand(v5, wide) vr = Reshape(ve, flat) " \
+    "k4 = Transpose<perm = [0, 1, 3, 2]>(kr) p = MatMul(q, k4) s = Softmax<axis = 3>(p) y = MatMul(s, vr) }"
+
+TEST(attention_shares_key_heads) {
+    OPS(GROUPS("2", "1, 1, 2, 1, 1"), "Attention");
+    OPS(GROUPS("1", "1, 2, 1, 1, 1"), "Unsqueeze Expand Reshape Unsqueeze Expand Reshape Attention");
+}
+
+/* Keys that torch turns through three dims. */
+TEST(attention_of_keys_turned_flat) {
+    OPS("(float[b,2,n,4] q, float[b,2,m,4] k, float[b,2,m,4] v) => (y) <const int64[1] less = {-1}, const int64[1] "
+        "four "
+        "= {4}, const int64[1] at2 = {2}, const int64[1] at3 = {3}, const int64[1] at0 = {0}> { t = Shape(k) "
+        "m1 = Slice(t, at2, at3) lead = Slice(t, at0, at2) to3 = Concat<axis = 0>(less, m1, four) "
+        "k3 = Reshape(k, to3) kt = Transpose<perm = [0, 2, 1]>(k3) to4 = Concat<axis = 0>(lead, four, m1) "
+        "k4 = Reshape(kt, to4) p = MatMul(q, k4) s = Softmax<axis = -1>(p) y = MatMul(s, v) }",
+        "Attention");
 }
 
 #define FOUR(more, scores)                                                                                     \
@@ -71,24 +174,32 @@ TEST(attention_of_four_dims) {
 #define ADDED_p ""
 #define ADDED_a "a = Add(p, c) "
 
+/* One column is spread over the keys; where there may be one or all, the run says it. */
+TEST(attention_masks_of_few_columns) {
+    OPS(FOUR(", float[n,1] c", a), "Shape Gather Expand Transpose Attention");
+    OPS(FOUR(", float[n,l] c", a), "Shape Gather Expand Transpose Attention");
+}
+
 TEST(attention_leaves_what_is_none) {
-    /* no such op; another axis; masks that lack keys, or may; batches that broadcast; a mask that widens the scores;
-     * probabilities used twice; doubles */
-    check_ops(__FILE__, __LINE__, 22, FOUR("", p), "MatMul Softmax MatMul");
-    OPS(FOUR(", float[n,1] c", a), "MatMul Add Softmax MatMul");
-    OPS(FOUR(", float[n,l] c", a), "MatMul Add Softmax MatMul");
-    OPS(HEADS "k4 = Transpose<perm = [0, 1, 3, 2]>(k) p = MatMul(q, k4) s = Softmax<axis = 2>(p) y = MatMul(s, v) }",
-        "Transpose MatMul Softmax MatMul");
+    /* another axis; batches that broadcast; a mask that widens the scores; one of a single dim; what hides may be seen
+     * again where all is hidden; probabilities used twice; scales that are no numbers */
+    OPS(TURNED "p = MatMul(q, k4) s = Softmax<axis = 2>(p) y = MatMul(s, v) }", "Transpose MatMul Softmax MatMul");
     OPS("(float[1,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v) => (y) { p = MatMul(q, k) s = Softmax<axis = 3>(p) "
         "y = MatMul(s, v) }",
         "MatMul Softmax MatMul");
     OPS("(float[1,2,n,4] q, float[1,2,4,m] k, float[b,2,m,4] v, float[b,1,n,m] c) => (y) { p = MatMul(q, k) "
         "a = Add(p, c) s = Softmax<axis = 3>(a) y = MatMul(s, v) }",
         "MatMul Add Softmax MatMul");
+    OPS("(float[1,2,n,4] q, float[1,2,4,m] k, float[1,2,m,4] v, float[b,1,n,m] c) => (y) { p = MatMul(q, k) "
+        "a = Add(p, c) s = Softmax<axis = 3>(a) y = MatMul(s, v) }",
+        "MatMul Add Softmax MatMul");
+    OPS(FOUR(", float[m] c", a), "MatMul Add Softmax MatMul");
+    OPS(SEEN_BY("a = Where(c, p, weak)"), "Transpose MatMul Where Softmax MatMul");
     OPS("(float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v) => (y, s) { p = MatMul(q, k) s = Softmax<axis = 3>(p) "
         "y = MatMul(s, v) }",
         "MatMul Softmax MatMul");
-    OPS("(double[b,2,n,4] q, double[b,2,4,m] k, double[b,2,m,4] v) => (y) { p = MatMul(q, k) s = Softmax<axis = 3>(p) "
-        "y = MatMul(s, v) }",
-        "MatMul Softmax MatMul");
+    OPS(FOUR(", float[n,m] c", a) " ", "Transpose Attention");
+    OPS("(float[b,2,n,4] q, float[b,2,4,m] k, float[b,2,m,4] v, float[1] c) => (y) { p = MatMul(q, k) a = Mul(p, c) "
+        "s = Softmax<axis = 3>(a) y = MatMul(s, v) }",
+        "MatMul Mul Softmax MatMul");
 }

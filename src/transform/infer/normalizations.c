@@ -83,3 +83,7 @@ static const nc_pattern rows[] = {
 nc_code nc_pass_normalizations(nc_work *w, nc_graph *g, int *n_changes) {
     return nc_pattern_apply(w, g, rows, sizeof rows / sizeof rows[0], n_changes);
 }
+
+nc_code nc_pass_normalizations_newer(nc_work *w, nc_graph *g, int *n_changes) {
+    return nc_pattern_apply_newer(w, g, rows, sizeof rows / sizeof rows[0], n_changes);
+}
