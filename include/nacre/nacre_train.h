@@ -111,6 +111,9 @@ NACRE_API size_t nacre_training_n_inputs(const nacre_training *t, int eval);
 NACRE_API size_t nacre_training_n_outputs(const nacre_training *t, int eval);
 NACRE_API const char *nacre_training_input_name(const nacre_training *t, int eval, size_t i);
 NACRE_API const char *nacre_training_output_name(const nacre_training *t, int eval, size_t i);
+/* The type of an input's or output's elements, its rank (-1: not known) and dims (-1: free), NACRE_MAX_RANK at most. */
+NACRE_API nacre_type nacre_training_input_type(const nacre_training *t, int eval, size_t i, int *rank, int64_t *dims);
+NACRE_API nacre_type nacre_training_output_type(const nacre_training *t, int eval, size_t i, int *rank, int64_t *dims);
 /* A batch: its gradients are added to those of the batches since the last reset. out[i] NULL: a new tensor; else the
  * caller's own, which is written. A first output that is no finite number is told of once, as a warning that names the
  * first tensor that went bad. */
@@ -180,14 +183,16 @@ typedef struct nacre_artifacts {
     size_t n_outputs;
     const char *optimizer;       /* "adamw" (as PyTorch's), "adamw_hf" (as Hugging Face's was), "sgd"; NULL: none */
     float beta1, beta2, epsilon; /* of adamw; 0: 0.9, 0.999, 1e-6 */
-    float weight_decay;
+    float weight_decay;          /* of adamw beside the gradient, of sgd as a part of it */
     int no_bias_correction;
-    float max_norm;     /* gradients are scaled so that their common norm is at most this; 0: they are not */
-    const char *folder; /* NULL: the current one */
-    const char *prefix; /* of the files' names; NULL: none */
-    const char *format; /* of the checkpoint: "ort" or "safetensors"; NULL: ort */
-    int nominal;        /* not 0: a nominal_checkpoint too */
-    int standard;       /* not 0: as in nacre_gradients; then onnxruntime's training API runs the models too */
+    float max_norm;            /* gradients are scaled so that their common norm is at most this; 0: they are not */
+    const char *folder;        /* NULL: the current one */
+    const char *prefix;        /* of the files' names; NULL: none */
+    const char *format;        /* of the checkpoint: "ort" or "safetensors"; NULL: ort */
+    int nominal;               /* not 0: a nominal_checkpoint too */
+    int standard;              /* not 0: as in nacre_gradients; then onnxruntime's training API runs the models too */
+    float momentum, dampening; /* of sgd, as PyTorch's. onnxruntime knows no momentum and no decay of sgd */
+    int nesterov;
 } nacre_artifacts;
 /* Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx (with an optimizer), checkpoint and
  * nominal_checkpoint (if asked for). The model is not changed. All is made before the first file is written. */

@@ -83,7 +83,10 @@ static nacre_code read_artifacts(const nacre_artifacts *a, nc_artifacts_ask *ask
                                       .epsilon = or_usual(a->epsilon, 1e-6f),
                                       .weight_decay = a->weight_decay,
                                       .no_bias_correction = a->no_bias_correction != 0,
-                                      .max_norm = a->max_norm};
+                                      .max_norm = a->max_norm,
+                                      .momentum = a->momentum,
+                                      .dampening = a->dampening,
+                                      .nesterov = a->nesterov != 0};
     return NACRE_OK;
 }
 

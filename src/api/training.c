@@ -76,6 +76,15 @@ const char *nacre_training_output_name(const nacre_training *t, int eval, size_t
     return stage_of(t, eval)->session->program->graph->output_names.v[i];
 }
 
+nacre_type nacre_training_input_type(const nacre_training *t, int eval, size_t i, int *rank, int64_t *dims) {
+    const nc_stage_program *p = stage_of(t, eval);
+    return nacre_session_input_type(&(nacre_session){.s = p->session}, (size_t)p->places[i], rank, dims);
+}
+
+nacre_type nacre_training_output_type(const nacre_training *t, int eval, size_t i, int *rank, int64_t *dims) {
+    return nacre_session_output_type(&(nacre_session){.s = stage_of(t, eval)->session}, i, rank, dims);
+}
+
 /* ---- steps ---- */
 
 typedef nc_code (*stage)(nc_work *w, nc_training *t, nc_object *const *in, int n_in, nc_object **out, int n_out);

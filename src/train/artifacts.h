@@ -43,8 +43,11 @@ typedef enum nc_optim { NC_OPTIM_NONE, NC_OPTIM_ADAMW, NC_OPTIM_SGD } nc_optim;
 
 typedef struct nc_artifacts_optim {
     nc_optim kind;
-    float beta1, beta2, epsilon, weight_decay; /* of ADAMW */
-    bool hf;                                   /* the form of Hugging Face's, not of PyTorch's */
+    float beta1, beta2, epsilon; /* of ADAMW */
+    float weight_decay;
+    float momentum, dampening; /* of SGD, as PyTorch's */
+    bool nesterov;
+    bool hf; /* the form of Hugging Face's, not of PyTorch's */
     bool no_bias_correction;
     float max_norm; /* of all gradients together; 0: not clipped */
 } nc_artifacts_optim;

@@ -37,7 +37,13 @@ static nc_value *adamw(nc_builder *b, const ends *e, nc_value *grads, const nc_a
     return nc_build_attr1(b, MS, "AdamWOptimizer", in, 6, attrs, 6);
 }
 
-static nc_value *sgd(nc_builder *b, const ends *e, nc_value *grads) {
+/* onnxruntime's operator where it can say it, so that it reads the model; else Nacre's. */
+static nc_value *sgd(nc_builder *b, const ends *e, nc_value *grads, const nc_artifacts_optim *o) {
+    nc_value *in[] = {e->rate, e->step, e->params, grads, e->moments[0]};
+    const nc_attr attrs[] = {number("momentum", o->momentum), number("dampening", o->dampening),
+                             integer("nesterov", o->nesterov), number("weight_decay", o->weight_decay)};
+    if (o->momentum != 0 || o->nesterov || o->weight_decay != 0)
+        return nc_build_attr1(b, "nacre", "MomentumOptimizer", in, 5, attrs, 4);
     return nc_build_attr1(b, MS, "SGDOptimizerV2", (nc_value *[]){e->rate, e->params, grads}, 3, NULL, 0);
 }
 
@@ -49,7 +55,7 @@ static nc_code fill(nc_work *w, nc_model *m, nc_dtype elem, const nc_artifacts_o
     const nc_attr max_norm = number("max_norm", o->max_norm);
     nc_value *grads = e.grads;
     if (o->max_norm > 0) grads = nc_build_attr1(&b, MS, "InplaceClipGradNorm", &e.grads, 1, &max_norm, 1);
-    nc_value *updated = is_adamw ? adamw(&b, &e, grads, o) : sgd(&b, &e, grads);
+    nc_value *updated = is_adamw ? adamw(&b, &e, grads, o) : sgd(&b, &e, grads, o);
     NC_TRY(b.code);
     return nc_edit_output(m->main, updated, "updated_flag");
 }

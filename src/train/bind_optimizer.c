@@ -8,14 +8,15 @@
 #include <string.h>
 
 extern const nc_card nc_card_training_adamw_optimizer, nc_card_training_sgd_optimizer_2,
-    nc_card_training_clip_grad_norm;
+    nc_card_training_momentum_optimizer, nc_card_training_clip_grad_norm;
 
 const char *nc_bind_moment_name(nc_arena *a, const char *param, int k) {
     return nc_arena_printf(a, "momentum%d:%s", k, param);
 }
 
 static bool is_optimizer(const nc_node *n) {
-    return n->card == &nc_card_training_adamw_optimizer || n->card == &nc_card_training_sgd_optimizer_2;
+    return n->card == &nc_card_training_adamw_optimizer || n->card == &nc_card_training_sgd_optimizer_2 ||
+           n->card == &nc_card_training_momentum_optimizer;
 }
 
 static nc_code find_optimizer(nc_work *w, nc_graph *g, nc_node **out) {
@@ -29,7 +30,7 @@ static nc_code find_optimizer(nc_work *w, nc_graph *g, nc_node **out) {
     }
     if (*out == NULL)
         NC_FAIL(w, NC_E_UNSUPPORTED,
-                "the optimizer model has no AdamWOptimizer and no SGDOptimizerV2, one is expected");
+                "the optimizer model has no AdamWOptimizer, SGDOptimizerV2 or MomentumOptimizer, one is expected");
     return NC_OK;
 }
 
@@ -84,10 +85,12 @@ typedef struct operands {
 } operands;
 
 static nc_code read_operands(nc_work *w, const nc_node *n, operands *o) {
-    bool adam = n->card == &nc_card_training_adamw_optimizer;
-    const nc_value *sums = n->in[adam ? 3 : 2];
-    *o = (operands){.rate = n->in[0], .step = adam ? n->in[1] : NULL, .moments = adam ? 2 : 0};
-    o->signal = nc_contrib_in(n, adam ? 6 : 3);
+    int moments = n->card == &nc_card_training_adamw_optimizer      ? 2
+                  : n->card == &nc_card_training_momentum_optimizer ? 1
+                                                                    : 0;
+    const nc_value *sums = n->in[moments ? 3 : 2];
+    *o = (operands){.rate = n->in[0], .step = moments ? n->in[1] : NULL, .moments = moments};
+    o->signal = nc_contrib_in(n, moments ? 4 + moments : 3);
     if (sums->origin == NC_FROM_NODE && sums->def->card == &nc_card_training_clip_grad_norm) o->clip = sums->def;
     if (o->clip != NULL) sums = o->clip->in[0];
     if (sums->origin != NC_FROM_INPUT)
@@ -98,8 +101,9 @@ static nc_code read_operands(nc_work *w, const nc_node *n, operands *o) {
 
 static nc_code emit_step(nc_work *w, nc_node *n, const operands *o, gather *a, nc_value **done) {
     nc_builder b = {.w = w, .graph = a->g, .before = n, .stage = NC_STAGE_UPDATE, .infer = nc_infer_node};
-    static const char *const copied[] = {"alpha", "beta", "epsilon", "weight_decay", "correct_bias", "adam_mode"};
-    nc_attr attrs[8] = {{.name = "moments", .kind = NC_A_INT, .i = o->moments}};
+    static const char *const copied[] = {"alpha",     "beta",     "epsilon",   "weight_decay", "correct_bias",
+                                         "adam_mode", "momentum", "dampening", "nesterov"};
+    nc_attr attrs[12] = {{.name = "moments", .kind = NC_A_INT, .i = o->moments}};
     int n_attrs = 2;
     NC_TRY(add_group(a, WEIGHTS));
     int count = a->n, grads;

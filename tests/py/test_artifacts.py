@@ -100,6 +100,36 @@ def test_an_mlp_trains_as_torch_trains_it(maker, tmp_path):
         close(value, module.state_dict()[name].numpy(), "steps_f32", name)
 
 
+MOMENTA = [{"momentum": 0.9}, {"momentum": 0.8, "dampening": 0.3, "weight_decay": 0.05},
+           {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01}, {"weight_decay": 0.1}]
+
+
+@pytest.mark.parametrize("maker", ["python", "command"])
+@pytest.mark.parametrize("how", MOMENTA, ids=[" ".join(how) for how in MOMENTA])
+def test_sgd_with_momentum_is_torchs_and_goes_on_from_a_checkpoint(how, maker, tmp_path):
+    module, model = mlp()
+    if maker == "python":
+        artifacts.generate_artifacts(model, requires_grad=floats(model), loss=LOSS.CrossEntropyLoss,
+                                     optimizer=onnxblock.optim.SGD(**how), artifact_directory=tmp_path)
+    else:
+        onnx.save(model, tmp_path / "model.onnx")
+        words = [w for k, v in how.items() for w in (f"--{k.replace('_', '-')}", v)[:1 if v is True else 2]]
+        done = command(tmp_path / "model.onnx", "--loss", "cross_entropy", "--optimizer", "sgd", "-o", tmp_path, *words)
+        assert done.returncode == 0, done.stderr
+    ours, theirs = Trained(tmp_path), torch.optim.SGD(module.parameters(), lr=0.3, **how)
+    for k, (x, labels) in enumerate(zip(X, LABELS)):
+        theirs.zero_grad()
+        loss = torch.nn.functional.cross_entropy(module(torch.tensor(x)), torch.tensor(labels))
+        loss.backward()
+        theirs.step()
+        close(ours.step(x, labels, rate=0.3), loss.item(), "steps_f32")
+        if k == 2:  # the moments are part of a checkpoint
+            api.CheckpointState.save_checkpoint(ours.state, tmp_path / "checkpoint", include_optimizer_state=True)
+            ours = Trained(tmp_path)
+    for name, value in ours.values().items():
+        close(value, module.state_dict()[name].numpy(), "steps_f32", name)
+
+
 def test_gradients_are_clipped_as_torch_clips_them(tmp_path):
     module, model = mlp()
     artifacts.generate_artifacts(model, requires_grad=floats(model), loss=LOSS.CrossEntropyLoss,

@@ -399,8 +399,10 @@ def test_optimizer_models(kind, clip):
 def test_optimizers_refuse():
     with pytest.raises(ValueError, match="no parameter is trainable"):
         optimizer_model(onnxblock.optim.AdamW(), ([], []))
-    with pytest.raises(NotImplementedError, match="momentum"):
-        onnxblock.optim.SGD(momentum=0.9)
+    with pytest.raises(ValueError, match="nesterov needs a momentum above 0"):
+        onnxblock.optim.SGD(momentum=0.9, dampening=0.1, nesterov=True)
+    with pytest.raises(ValueError, match="must not be negative"):
+        onnxblock.optim.SGD(momentum=-0.9)
     with pytest.raises(ValueError, match="mode is 0"):
         onnxblock.optim.AdamW(mode=2)
     mixed = [numpy_helper.from_array(np.zeros(1, t), t) for t in ("float32", "float64")]

@@ -39,7 +39,7 @@ def test_every_operator_has_a_case():
 
 # ---- sequences ----
 
-def sequence_session(op, inputs, outputs, **attributes):
+def sequence_session(op, inputs, outputs, domain=DOMAIN, **attributes):
     """A session of one node over sequences, or tensors where a type is told."""
     import nacre
     kinds = {"lr": (TensorProto.FLOAT, [1]), "step": (TensorProto.INT64, [1]), "signal": (TensorProto.BOOL, [1]),
@@ -49,10 +49,10 @@ def sequence_session(op, inputs, outputs, **attributes):
         if name in kinds:
             return helper.make_tensor_value_info(name, *kinds[name])
         return helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, None)
-    node = helper.make_node(op, inputs, outputs, "it", domain=DOMAIN, **attributes)
+    node = helper.make_node(op, inputs, outputs, "it", domain=domain, **attributes)
     graph = helper.make_graph([node], "one", [info(n) for n in inputs], [info(n) for n in outputs])
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 15),
-                                                                 helper.make_opsetid(DOMAIN, 1)])
+                                                                 helper.make_opsetid(domain, 1)])
     return nacre.InferenceSession(model.SerializeToString())
 
 
@@ -79,6 +79,30 @@ def test_adamw_over_sequences_is_pytorchs():
         assert flag.tolist() == [True]
     for got, want in zip(w, peers):
         close(got, want.detach().numpy(), "steps_f32", "a weight")
+
+
+def test_momentum_over_sequences_is_pytorchs():
+    session = sequence_session("MomentumOptimizer", ["lr", "step", "w", "g", "m"], ["flag", "w_", "m_"], "nacre",
+                               momentum=0.9, weight_decay=0.02, nesterov=1)
+    w, m = tensors(1), [0 * x for x in tensors(1)]
+    peers = [torch.tensor(x).requires_grad_() for x in w]
+    optimizer = torch.optim.SGD(peers, lr=0.1, momentum=0.9, weight_decay=0.02, nesterov=True)
+    for step in range(1, 5):
+        g = tensors(10 + step)
+        flag, w, m = session.run(None, {"lr": np.float32([0.1]), "step": np.int64([step]), "w": w, "g": g, "m": m})
+        for p, x in zip(peers, g):
+            p.grad = torch.tensor(x)
+        optimizer.step()
+        assert flag.tolist() == [True]
+    for got, want, moment in zip(w, peers, m):
+        close(got, want.detach().numpy(), "steps_f32", "a weight")
+        close(moment, optimizer.state[want]["momentum_buffer"].numpy(), "steps_f32", "a moment")
+
+
+def test_nesterov_with_dampening_is_refused():
+    with pytest.raises(Exception, match="nesterov needs a momentum above 0 and no dampening"):
+        sequence_session("MomentumOptimizer", ["lr", "step", "w", "g", "m"], ["flag", "w_"], "nacre", momentum=0.9,
+                         dampening=0.5, nesterov=1)
 
 
 def test_adamw_in_the_other_form():

@@ -28,7 +28,8 @@ static const char help[] =
     "  --optimizer NAME     adamw (as PyTorch's), adamw_hf (as Hugging Face's was), sgd, none (default adamw)\n"
     "  --betas B1,B2        of adamw (default 0.9,0.999)\n"
     "  --epsilon E          of adamw (default 1e-6)\n"
-    "  --weight-decay W     of adamw (default 0)\n"
+    "  --weight-decay W     of adamw and sgd (default 0)\n"
+    "  --momentum M         of sgd, as PyTorch's (default 0), with --dampening D (default 0) and --nesterov\n"
     "  --no-bias-correction of adamw\n"
     "  --clip-norm N        scale all gradients by one factor so that their common L2 norm is at most N\n"
     "  -o FOLDER            where the files go; it is made if it is not there (default: the current one)\n"
@@ -46,8 +47,8 @@ typedef struct wishes {
     nacre_artifacts what;
     list train, freeze, outputs;
     const char *betas, *optimizer;
-    double epsilon, weight_decay, clip;
-    bool plain_bias, nominal, standard;
+    double epsilon, weight_decay, clip, momentum, dampening;
+    bool nesterov, plain_bias, nominal, standard;
 } wishes;
 
 static int read_numbers(wishes *w) {
@@ -56,6 +57,7 @@ static int read_numbers(wishes *w) {
     if (w->betas && sscanf(w->betas, "%f,%f%c", &a->beta1, &a->beta2, &more) != 2)
         return cli_usage("artifacts", "--betas: expected two numbers as 0.9,0.999, got %s", w->betas);
     a->epsilon = (float)w->epsilon, a->weight_decay = (float)w->weight_decay, a->max_norm = (float)w->clip;
+    a->momentum = (float)w->momentum, a->dampening = (float)w->dampening, a->nesterov = w->nesterov;
     a->no_bias_correction = w->plain_bias, a->nominal = w->nominal, a->standard = w->standard;
     a->trainable = w->train.v, a->n_trainable = (size_t)w->train.n;
     a->frozen = w->freeze.v, a->n_frozen = (size_t)w->freeze.n;
@@ -90,6 +92,9 @@ int cmd_artifacts(int argc, char **argv) {
                          {"--betas", ARG_TEXT, &w.betas, 0},
                          {"--epsilon", ARG_NUMBER, &w.epsilon, 0},
                          {"--weight-decay", ARG_NUMBER, &w.weight_decay, 0},
+                         {"--momentum", ARG_NUMBER, &w.momentum, 0},
+                         {"--dampening", ARG_NUMBER, &w.dampening, 0},
+                         {"--nesterov", ARG_FLAG, &w.nesterov, 0},
                          {"--no-bias-correction", ARG_FLAG, &w.plain_bias, 0},
                          {"--clip-norm", ARG_NUMBER, &w.clip, 0},
                          {"-o", ARG_TEXT, &w.what.folder, 0},

@@ -2,7 +2,7 @@
  *
  * Files: args.c (arguments), open.c (environment, session, Ctrl-C), feed.c (inputs from files or random), npy.c, npz.c
  * and inflate.c (NumPy's files), show.c (values as text), diff.c (two values compared), table.c (columns, sizes),
- * progress.c. */
+ * progress.c. Those of `nacre train` are told in train.h. */
 #ifndef NACRE_CLI_H
 #define NACRE_CLI_H
 
@@ -24,6 +24,7 @@ int cmd_check(int argc, char **argv);
 int cmd_optimize(int argc, char **argv);
 int cmd_gradients(int argc, char **argv);
 int cmd_artifacts(int argc, char **argv);
+int cmd_train(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 
@@ -129,6 +130,7 @@ nacre_code npy_write(const char *path, nacre_value *v, nacre_error *err);
 nacre_code npz_read(const char *path, const char *member, nacre_value **out, nacre_error *err);
 /* Raw DEFLATE (RFC 1951) of exactly n_out bytes; false: broken, or another size. */
 bool inflate_bytes(const unsigned char *in, size_t n_in, unsigned char *out, size_t n_out);
+unsigned bytes_crc32(const unsigned char *p, size_t n); /* as zip and gzip have it */
 
 /* ---- show.c ---- */
 

@@ -17,6 +17,7 @@ static const struct {
     {"gradients", cmd_gradients, "save a model with gradients of its values as further outputs"},
     {"artifacts", cmd_artifacts,
      "the files that training a model needs: training, eval and optimizer models, checkpoint"},
+    {"train", cmd_train, "train a model on data in files: progress, validation, checkpoints, a curve, export"},
     {"plan", cmd_plan, "predict the memory of a run, and what lives when"},
     {"explain", cmd_explain, "which kernel serves a node, which refused and why, copies and fusions around it"},
     {"info", cmd_info, "this machine, its devices, and why one is not there"},

@@ -21,7 +21,7 @@ static unsigned u16(const unsigned char *p) { return (unsigned)p[0] | (unsigned)
 static unsigned u32(const unsigned char *p) { return u16(p) | u16(p + 2) << 16; }
 static size_t u64(const unsigned char *p) { return (size_t)u32(p) | (size_t)u32(p + 4) << 32; }
 
-static unsigned crc32(const unsigned char *p, size_t n) {
+unsigned bytes_crc32(const unsigned char *p, size_t n) {
     unsigned c = ~0u;
     for (size_t i = 0; i < n; i++) {
         c ^= p[i];
@@ -93,7 +93,7 @@ static nacre_code read_member(const zip *z, const member *m, nacre_value **out, 
     if (plain && !inflate_bytes(data, m->packed, plain, m->bytes))
         code = file_error(err, NACRE_BAD_MODEL, z->path, "the deflated data are broken");
     if (plain) data = plain;
-    if (code == NACRE_OK && crc32(data, m->bytes) != m->crc)
+    if (code == NACRE_OK && bytes_crc32(data, m->bytes) != m->crc)
         code = file_error(err, NACRE_BAD_MODEL, z->path, "a member's checksum is wrong");
     if (code == NACRE_OK) code = npy_parse(z->path, data, m->bytes, out, err);
     free(plain);

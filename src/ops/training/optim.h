@@ -13,6 +13,6 @@ typedef struct nc_optim_layout {
 } nc_optim_layout;
 
 nc_optim_layout nc_optim_layout_of(const nc_node *n);
-nck_optim_rule nc_optim_rule_of(const nc_node *n); /* of AdamWOptimizer, SGDOptimizerV2 and nacre.OptimizerStep */
+nck_optim_rule nc_optim_rule_of(const nc_node *n); /* of the optimizers and nacre.OptimizerStep */
 
 #endif

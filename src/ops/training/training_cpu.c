@@ -36,7 +36,6 @@ static nc_code step_prepare(nc_prep *p) {
     step_state *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     *s = (step_state){nc_optim_rule_of(p->node), nc_optim_layout_of(p->node)};
-    s->rule.adam = s->at.moments > 0;
     p->state = s;
     return NC_OK;
 }
@@ -48,7 +47,7 @@ static double number(const nc_tensor *t) {
 static nc_code step_run(const nc_call *c) {
     const step_state *s = c->state;
     int n = s->at.n, last = s->at.rate;
-    bool adam = s->at.moments > 0;
+    bool has_m = s->at.moments > 0, has_v = s->at.moments > 1;
     nck_optim_args a = {.rule = &s->rule,
                         .rate = number(c->in[last]),
                         .step = *(const int64_t *)c->in[last + 1]->data,
@@ -63,11 +62,11 @@ static nc_code step_run(const nc_call *c) {
     for (int i = 0; i < n; i++) {
         nck_optim_tensors t = {.w = c->in[i],
                                .g = c->in[s->at.grads + i],
-                               .m = adam ? c->in[n + i] : NULL,
-                               .v = adam ? c->in[2 * n + i] : NULL,
+                               .m = has_m ? c->in[n + i] : NULL,
+                               .v = has_v ? c->in[2 * n + i] : NULL,
                                .new_w = c->out[i],
-                               .new_m = adam ? c->out[n + i] : NULL,
-                               .new_v = adam ? c->out[2 * n + i] : NULL};
+                               .new_m = has_m ? c->out[n + i] : NULL,
+                               .new_v = has_v ? c->out[2 * n + i] : NULL};
         nck_optim_step(&a, &t, c->pool);
     }
     return NC_OK;
@@ -86,11 +85,12 @@ typedef struct seq_state {
 static nc_code seq_prepare(nc_prep *p) {
     static const seq_state
         adam = {.step = 1, .w = 2, .g = 3, .m = 4, .v = 5, .signal = 6, .new_w = 1, .new_m = 2, .new_v = 3},
+        momentum = {.step = 1, .w = 2, .g = 3, .m = 4, .v = -1, .signal = 5, .new_w = 1, .new_m = 2, .new_v = -1},
         sgd = {.step = -1, .w = 1, .g = 2, .m = -1, .v = -1, .signal = 3, .new_w = 1, .new_m = -1, .new_v = -1};
     seq_state *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     nck_optim_rule rule = nc_optim_rule_of(p->node);
-    *s = rule.adam ? adam : sgd;
+    *s = rule.adam ? adam : rule.momentum ? momentum : sgd;
     s->rule = rule;
     p->state = s;
     return NC_OK;
@@ -159,10 +159,8 @@ static void step_lists(nc_dyn *d, const seq_state *s, nc_object *const *made) {
     for (int64_t i = 0; i < d->in[s->w]->n; i++) {
         nck_optim_tensors t = {.w = &d->in[s->w]->items[i]->t, .g = &d->in[s->g]->items[i]->t};
         t.new_w = &made[0]->items[i]->t;
-        if (s->rule.adam) {
-            t.m = &d->in[s->m]->items[i]->t, t.v = &d->in[s->v]->items[i]->t;
-            t.new_m = &made[1]->items[i]->t, t.new_v = &made[2]->items[i]->t;
-        }
+        if (s->m >= 0) t.m = &d->in[s->m]->items[i]->t, t.new_m = &made[1]->items[i]->t;
+        if (s->v >= 0) t.v = &d->in[s->v]->items[i]->t, t.new_v = &made[2]->items[i]->t;
         nck_optim_step(&a, &t, d->call->pool);
     }
 }
@@ -177,7 +175,7 @@ static nc_code seq_run(nc_dyn *d) {
     NC_TRY(give_flag(d, acts));
     if (!acts) return pass_lists(d, s);
     bool lacking = false;
-    for (int k = 0; k < (s->rule.adam ? 3 : 1); k++) lacking |= (made[k] = new_list(d->in[in[k]])) == NULL;
+    for (int k = 0; k < (s->v >= 0 ? 3 : s->m >= 0 ? 2 : 1); k++) lacking |= (made[k] = new_list(d->in[in[k]])) == NULL;
     if (!lacking) step_lists(d, s, made);
     for (int k = 0; k < 3; k++) {
         if (!lacking && wants(d, out[k]))
@@ -238,5 +236,6 @@ const nc_binding nc_training_cpu[] = {
     {.op = "OptimizerStep", .domain = "nacre", .kind = NC_K_STATIC, .prepare = step_prepare, .run = step_run},
     {.op = "AdamWOptimizer", MS, .kind = NC_K_DYNAMIC, .prepare = seq_prepare, .dynamic = seq_run},
     {.op = "SGDOptimizerV2", MS, .kind = NC_K_DYNAMIC, .prepare = seq_prepare, .dynamic = seq_run},
+    {.op = "MomentumOptimizer", .domain = "nacre", .kind = NC_K_DYNAMIC, .prepare = seq_prepare, .dynamic = seq_run},
     {.op = "InplaceClipGradNorm", MS, .kind = NC_K_DYNAMIC, .prepare = clip_prepare, .dynamic = clip_run},
     {0}};

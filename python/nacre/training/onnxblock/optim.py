@@ -90,15 +90,23 @@ class AdamW(_Optimizer):
 
 
 class SGD(_Optimizer):
-    """weights - rate * gradients. Its model has an input for moments, which the operator does not use."""
+    """weights - rate * gradients, or with momentum and weight decay as torch.optim.SGD. Without these the model is in
+    onnxruntime's operator, whose input for moments is not used."""
 
     _moments = ("first_order_moments",)
 
-    def __init__(self, clip_grad: Optional[blocks.Block] = None, momentum: float = 0.0) -> None:
+    def __init__(self, clip_grad: Optional[blocks.Block] = None, momentum: float = 0.0, dampening: float = 0.0,
+                 nesterov: bool = False, weight_decay: float = 0.0) -> None:
         super().__init__(clip_grad)
-        if momentum:
-            raise NotImplementedError("SGD: momentum is not supported: onnxruntime's operator SGDOptimizerV2, which "
-                                      "optimizer models are written in, has none. Use AdamW, or momentum=0.")
+        if momentum < 0 or weight_decay < 0:
+            raise ValueError(f"SGD: momentum {momentum!r} and weight_decay {weight_decay!r} must not be negative")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("SGD: nesterov needs a momentum above 0 and no dampening")
+        self._attributes = dict(momentum=float(momentum), dampening=float(dampening), nesterov=int(nesterov),
+                                weight_decay=float(weight_decay))
 
     def _update(self, rate: str, step: str, params: str, gradients: str, moments: List[str]) -> str:
+        if self._attributes["momentum"] or self._attributes["weight_decay"]:
+            return self._add("MomentumOptimizer", [rate, step, params, gradients, *moments], "update_completed",
+                             domain="nacre", **self._attributes)
         return self._add("SGDOptimizerV2", [rate, params, gradients], "update_completed", domain="com.microsoft")

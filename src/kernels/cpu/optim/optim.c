@@ -48,6 +48,19 @@ static const uint16_t adam_out[3] = {NEW_W, NEW_M, NEW_V};
 static const nck_tile_op sgd[] = {DO(mul, 3, 1, 2), DO(sub, 3, 0, 3)};
 static const uint16_t sgd_out[1] = {3};
 
+/* SGD with momentum: tensors, numbers, then what is made of them. */
+enum { S_W, S_M, S_G, S_KEEP, S_TAKE, S_DECAY, S_RATE, S_SCALE, S_AHEAD, S_N_IN, S_GRAD = S_N_IN, S_NEW, S_TO, S_N };
+static const nck_tile_op momentum_ops[] = {DO(mul, S_GRAD, S_G, S_SCALE), DO(mul, S_TO, S_W, S_DECAY),
+                                           DO(add, S_GRAD, S_GRAD, S_TO), DO(mul, S_NEW, S_M, S_KEEP),
+                                           DO(mul, S_TO, S_GRAD, S_TAKE), DO(add, S_NEW, S_NEW, S_TO),
+                                           DO(mul, S_TO, S_NEW, S_RATE),  DO(sub, S_TO, S_W, S_TO)};
+static const nck_tile_op nesterov_ops[] = {DO(mul, S_GRAD, S_G, S_SCALE), DO(mul, S_TO, S_W, S_DECAY),
+                                           DO(add, S_GRAD, S_GRAD, S_TO), DO(mul, S_NEW, S_M, S_KEEP),
+                                           DO(mul, S_TO, S_GRAD, S_TAKE), DO(add, S_NEW, S_NEW, S_TO),
+                                           DO(mul, S_TO, S_NEW, S_AHEAD), DO(add, S_TO, S_GRAD, S_TO),
+                                           DO(mul, S_TO, S_TO, S_RATE),   DO(sub, S_TO, S_W, S_TO)};
+static const uint16_t momentum_out[2] = {S_TO, S_NEW};
+
 static nc_dtype compute_of(const nck_optim_tensors *t) {
     bool wide = t->w->dtype == NC_DOUBLE || t->g->dtype == NC_DOUBLE || (t->m != NULL && t->m->dtype == NC_DOUBLE);
     return wide ? NC_DOUBLE : NC_FLOAT;
@@ -94,9 +107,32 @@ static void sgd_step(const nck_optim_args *a, const nck_optim_tensors *t, nc_poo
     nck_tile_run(&p, in, out, pool);
 }
 
+static void momentum_step(const nck_optim_args *a, const nck_optim_tensors *t, nc_pool *pool) {
+    const nck_optim_rule *r = a->rule;
+    bool first = a->step <= 1; /* the moment is the first gradient itself */
+    double k[S_N_IN - S_KEEP] = {
+        first ? 0 : r->alpha, first ? 1 : 1 - r->dampening, r->decay, a->rate, a->scale, r->alpha};
+    nc_tensor numbers[S_N_IN - S_KEEP], *in[S_N_IN] = {t->w, t->m, t->g}, *out[2] = {t->new_w, t->new_m};
+    for (int i = S_KEEP; i < S_N_IN; i++) {
+        nc_tensor_set(&numbers[i - S_KEEP], &k[i - S_KEEP], NC_DOUBLE, 0);
+        in[i] = &numbers[i - S_KEEP];
+    }
+    size_t n_op = r->nesterov ? sizeof nesterov_ops / sizeof *nesterov_ops : sizeof momentum_ops / sizeof *momentum_ops;
+    nck_tile_prog p = {.compute = compute_of(t),
+                       .n_in = S_N_IN,
+                       .n_out = 2,
+                       .n_reg = S_N,
+                       .n_op = (int)n_op,
+                       .op = r->nesterov ? nesterov_ops : momentum_ops,
+                       .out_reg = momentum_out};
+    nck_tile_run(&p, in, out, pool);
+}
+
 void nck_optim_step(const nck_optim_args *a, const nck_optim_tensors *t, nc_pool *pool) {
     if (a->rule->adam)
         adam_step(a, t, pool);
+    else if (a->rule->momentum)
+        momentum_step(a, t, pool);
     else
         sgd_step(a, t, pool);
 }

@@ -38,11 +38,20 @@ static void adam(const nck_optim_args *a, const nck_optim_tensors *t, int64_t i)
     put(t->new_w, i, w), put(t->new_m, i, m), put(t->new_v, i, v);
 }
 
+static void momentum(const nck_optim_args *a, const nck_optim_tensors *t, int64_t i) {
+    const nck_optim_rule *r = a->rule;
+    double w = get(t->w, i), g = get(t->g, i) * a->scale + r->decay * w;
+    double m = a->step <= 1 ? g : r->alpha * get(t->m, i) + (1 - r->dampening) * g;
+    put(t->new_w, i, w - a->rate * (r->nesterov ? g + r->alpha * m : m)), put(t->new_m, i, m);
+}
+
 void nck_optim_ref(const nck_optim_args *a, const nck_optim_tensors *t) {
     int64_t n = nc_tensor_numel(t->w);
     for (int64_t i = 0; i < n; i++) {
         if (a->rule->adam)
             adam(a, t, i);
+        else if (a->rule->momentum)
+            momentum(a, t, i);
         else
             put(t->new_w, i, get(t->w, i) - a->rate * a->scale * get(t->g, i));
     }
