@@ -36,15 +36,15 @@ bool nck_cuda_attn_takes(nc_dtype t, int64_t cols) {
     return is_half(t) || ((t == NC_FLOAT || t == NC_DOUBLE) && plain_rows(t, room_for(t, cols)) > 0);
 }
 
-void nck_cuda_attn_define(nc_dtype t, int64_t cols, nc_dtype mask, char *out, size_t bytes) {
+void nck_cuda_attn_define(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, char *out, size_t bytes) {
     int64_t room = room_for(t, cols);
-    snprintf(out, bytes, "#define COLS %d\n#define %s %d\n%s%s%s%s", (int)room, is_half(t) ? "TILE" : "ROWS",
+    snprintf(out, bytes, "#define COLS %d\n#define %s %d\n%s%s%s%s%s", (int)room, is_half(t) ? "TILE" : "ROWS",
              (int)(is_half(t) ? half_tile(room) : plain_rows(t, room)), mask == NC_UNDEFINED ? "" : "#define M ",
              mask == NC_UNDEFINED ? "" : nck_cuda_type_name(mask), mask == NC_UNDEFINED ? "" : "\n",
-             mask == NC_BOOL ? "#define MASK_BOOL\n" : "");
+             mask == NC_BOOL ? "#define MASK_BOOL\n" : "", softcap ? "#define SOFTCAP\n" : "");
 }
 
-nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, nck_cuda_attn *out,
+nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, nck_cuda_attn *out,
                               nc_diag *diag) {
     char define[128];
     if (!nck_cuda_attn_takes(t, cols) || (mask != NC_UNDEFINED && nck_cuda_type_name(mask) == NULL))
@@ -55,7 +55,7 @@ nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype m
         out->queries = PLAIN_WARPS * plain_rows(t, out->most_cols);
         out->threads = PLAIN_WARPS * 32;
     }
-    nck_cuda_attn_define(t, cols, mask, define, sizeof define);
+    nck_cuda_attn_define(t, cols, mask, softcap, define, sizeof define);
     return nck_cuda_find(d, is_half(t) ? NCK_CUDA_TEXT_attention : NCK_CUDA_TEXT_attention_plain, t, define, "attend",
                          &out->attend, diag);
 }

@@ -19,7 +19,6 @@
 enum { QUERIES = 64, THREADS = 128, LINE = COLS + 8 }; /* LINE: elements between rows, spread over the banks */
 
 DEVICE uint32_t pair_of(S lo, S hi) { return (uint32_t)hi.bits << 16 | lo.bits; }
-DEVICE uint32_t pair_of(float lo, float hi) { return pair_of(to<S>::put(lo), to<S>::put(hi)); }
 DEVICE float low_of(uint32_t p) {
     S x;
     x.bits = (uint16_t)p;
@@ -62,6 +61,16 @@ DEVICE void values_of(const S (&tile)[TILE][LINE], int k, int n, uint32_t (&b)[4
                  : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
                  : "r"(shared_at(&tile[k + l / 8 % 2 * 8 + l % 8][n + l / 16 * 8])) : "memory");
 }
+DEVICE uint32_t pair_as(float lo, float hi, f16) {
+    uint32_t p;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(hi), "f"(lo));
+    return p;
+}
+DEVICE uint32_t pair_as(float lo, float hi, bf16) {
+    uint32_t p;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(hi), "f"(lo));
+    return p;
+}
 DEVICE float power_of_2(float x) {
     float y;
     asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -99,8 +108,10 @@ DEVICE void values_of(const S (&tile)[TILE][LINE], int k, int n, uint32_t (&b)[4
         b[i] = pair_of(p[0], p[LINE]);
     }
 }
+DEVICE uint32_t pair_as(float lo, float hi, S) { return pair_of(to<S>::put(lo), to<S>::put(hi)); }
 DEVICE float power_of_2(float x) { return exp2(x); }
 #endif
+DEVICE uint32_t pair_of(float lo, float hi) { return pair_as(lo, hi, S()); }
 
 /* Keys or values first..first+TILE-1 of n, zeros behind their ends. */
 DEVICE void fill_tile(S (&tile)[TILE][LINE], const S *from, const attn_operand &o, int first, int n, int cols,
@@ -211,10 +222,10 @@ DEVICE void store_rows(const attn_args &a, const attn_head &x, attn_rows &r) {
 #pragma unroll
         for (int n = 0; n < COLS / 8; n++) {
             int c = n * 8 + 2 * (threadIdx.x % 4);
-            S lo = to<S>::put(r.y[n][2 * i] * by), hi = to<S>::put(r.y[n][2 * i + 1] * by);
+            float lo = r.y[n][2 * i] * by, hi = r.y[n][2 * i + 1] * by;
             if (a.pairs && c < a.cols_v) *(uint32_t *)(y + c) = pair_of(lo, hi);
-            if (!a.pairs && c < a.cols_v) y[c * a.y.column] = lo;
-            if (!a.pairs && c + 1 < a.cols_v) y[(c + 1) * a.y.column] = hi;
+            if (!a.pairs && c < a.cols_v) y[c * a.y.column] = to<S>::put(lo);
+            if (!a.pairs && c + 1 < a.cols_v) y[(c + 1) * a.y.column] = to<S>::put(hi);
         }
     }
 }

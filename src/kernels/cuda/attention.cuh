@@ -1,10 +1,13 @@
 /* cuda/attention.cuh: what the kernels of attention share: their arguments, and which keys a query sees.
  *
  * Y = softmax(softcap(scale * Q K') + bias) V per batch and head. The bias is -inf where a key may not be seen, else
- * the mask's element (of type M, defined in front, with MASK_BOOL where it says who is seen); a query that sees no key
- * gives a row of zeros. Heads of queries share those of keys in order. Scores are held for a tile of keys at a time:
- * the largest one so far, the sum and the result are brought to a new scale by each tile. */
-#ifndef M
+ * the mask's element; a query that sees no key gives a row of zeros. Defined in front: M, the mask's type, where there
+ * is one, MASK_BOOL where it says who is seen, SOFTCAP where there is one. Heads of queries share those of keys in
+ * order. Scores are held for a tile of keys at a time: the largest one so far, the sum and the result are brought to a
+ * new scale by each tile. */
+#ifdef M
+#define MASKED 1
+#else
 #define M float
 #endif
 #define LOG2_E 1.4426950408889634
@@ -36,6 +39,7 @@ struct attn_head {
     const M *mask;
     int64_t place; /* of query 0 among the keys */
     int n_keys;    /* seen by any query */
+    A factor;      /* of products, to powers of 2 unless SOFTCAP */
 };
 
 DEVICE attn_head attn_head_of(const attn_args &a, int64_t bh) {
@@ -45,6 +49,11 @@ DEVICE attn_head attn_head_of(const attn_args &a, int64_t bh) {
     x.k = (const S *)a.k.data + b * a.k.batch + kv * a.k.head;
     x.v = (const S *)a.v.data + b * a.v.batch + kv * a.v.head;
     x.y = (S *)a.y.data + b * a.y.batch + h * a.y.head;
+#ifdef SOFTCAP
+    x.factor = (A)(a.scale / a.softcap);
+#else
+    x.factor = (A)(a.scale * LOG2_E);
+#endif
     x.mask = a.mask ? a.mask + b * a.mask_strides[0] + h * a.mask_strides[1] : (const M *)0;
     int64_t len = a.kv_lens ? a.kv_lens[b] : a.n_keys;
     x.place = a.offset_by_lens ? len - a.n_queries : a.offset;
@@ -72,17 +81,20 @@ DEVICE attn_seen attn_seen_by(const attn_args &a, const attn_head &x, int64_t i)
 /* The score of query i and key j, whose product is s: scaled, capped, biased, in powers of 2. */
 DEVICE A attn_score(const attn_args &a, const attn_head &x, const attn_seen &seen, int64_t i, int j, A s) {
     if (j < seen.first || j >= seen.end) return -(A)INF;
-    s *= (A)a.scale;
-    if (a.softcap > 0) s = (A)a.softcap * tanh(s / (A)a.softcap);
-    if (x.mask) {
-        M m = x.mask[i * a.mask_strides[2] + j * a.mask_strides[3]];
-#ifdef MASK_BOOL
-        if (get(m) == 0) return -(A)INF;
-#else
-        s += (A)get(m);
+    s *= x.factor;
+#ifdef SOFTCAP
+    s = (A)(a.softcap * LOG2_E) * tanh(s);
 #endif
-    }
-    return s * (A)LOG2_E;
+#ifdef MASKED
+    if (!x.mask) return s;
+    M m = x.mask[i * a.mask_strides[2] + j * a.mask_strides[3]];
+#ifdef MASK_BOOL
+    if (get(m) == 0) return -(A)INF;
+#else
+    s += (A)get(m) * (A)LOG2_E;
+#endif
+#endif
+    return s;
 }
 
 /* The larger one; NaN is left out: its power is NaN, whatever the scale. */

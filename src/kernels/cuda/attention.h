@@ -33,13 +33,13 @@ typedef struct nck_cuda_attn {
 
 /* Has type t a kernel for rows of that many columns? */
 bool nck_cuda_attn_takes(nc_dtype t, int64_t cols);
-/* Text that stands in front of the kernel's: sizes and the type of the mask (UNDEFINED: none). */
-void nck_cuda_attn_define(nc_dtype t, int64_t cols, nc_dtype mask, char *out, size_t bytes);
+/* Text that stands in front of the kernel's: sizes, the type of the mask (UNDEFINED: none), whether scores are capped. */
+void nck_cuda_attn_define(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, char *out, size_t bytes);
 
 /* cols: the larger one of the columns of q and of v; mask: bool (true: seen), or a type of numbers that are added;
  * UNDEFINED: there is none. */
-NC_MUST nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, nck_cuda_attn *out,
-                                      nc_diag *diag);
+NC_MUST nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap,
+                                      nck_cuda_attn *out, nc_diag *diag);
 NC_MUST nc_code nck_cuda_attn_run(const nck_cuda_attn *k, nck_cuda_at at, const nck_cuda_attn_args *a);
 
 #endif

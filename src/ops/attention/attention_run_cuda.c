@@ -60,7 +60,7 @@ nc_code nc_attention_cuda_prepare(nc_prep *p) {
     p->strided_in = 1u << Q | 1u << K | 1u << V;
     nc_dtype t = n->in[Q]->type->elem, mask = has_in(n, MASK) ? n->in[MASK]->type->elem : NC_UNDEFINED;
     NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(t), &s->move, &p->w->diag));
-    return nck_cuda_attn_prepare(p->device, t, most_cols(n), mask, &s->kernel, &p->w->diag);
+    return nck_cuda_attn_prepare(p->device, t, most_cols(n), mask, s->how.softcap > 0, &s->kernel, &p->w->diag);
 }
 
 /* x as a matrix per batch and head: dims of (batch, head, row, column) and its strides. */
