@@ -4,8 +4,9 @@
 Every figure is the time of one forward pass with inputs and outputs in the GPU's memory: PyTorch's by the GPU's own
 events around a row of passes, nacre's by the clock around runs that wait for their end. Anchors, measured in the same
 run: one 8192 product in bf16 and one copy of 2 GiB. PyTorch is measured eager and as a CUDA graph, convolutions in
-channels_last as well. Results go to FOLDER ($OUT, else build/gpu) as gpu.md and gpu.json; what failed is told there,
-and the exit code is 1.
+channels_last as well. For each work two tables say where the time goes: its kernels, as CUPTI saw them in captured
+runs, and its nodes by op, with events around each, their bytes and the share of the copy's rate that these make.
+Results go to FOLDER ($OUT, else build/gpu) as gpu.md and gpu.json; what failed is told there, and the exit code is 1.
 """
 import argparse
 import json
@@ -13,6 +14,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -104,18 +106,49 @@ def nacre_ms(model, feeds, outputs):
         wall = (time.perf_counter() - begin) / n
         best = min(best, wall * 1e3)
         n = max(3, min(500, int(0.2 / wall)))
-    return {"ms": round(best, 3), "create_s": round(created, 2), "first_s": round(first, 3)}, results
+    return {"ms": round(best, 3), "create_s": round(created, 2), "first_s": round(first, 3),
+            "kernels": kernels(lambda: s.run_with_iobinding(binding))}, results
 
 
-def profile(model, feeds, folder, name):
+def kernels(run, n=5):
+    """What the GPU did in a run: name, count, microseconds; the longest first. Empty where CUPTI gives nothing."""
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+            for _ in range(n):
+                run()
+            torch.cuda.synchronize()
+        rows = [(e.key[:90], e.count / n, e.self_device_time_total / n) for e in seen.key_averages()]
+    except Exception as e:  # a profiler that does not work there takes no figure with it
+        print(f"no profile of kernels: {e}", flush=True)
+        return []
+    rows = [r for r in rows if r[2] > 0]
+    return [[k, round(c, 1), round(us, 1)] for k, c, us in sorted(rows, key=lambda r: -r[2])]
+
+
+def nodes(model, feeds):
+    """By op: how many nodes, microseconds of the quickest of three runs, bytes read and written."""
     options = nacre.SessionOptions()
     options.enable_profiling = True
-    options.profile_file_prefix = str(folder / f"profile_{name}")
-    s = nacre.InferenceSession(model.SerializeToString(), options, providers=["CUDAExecutionProvider"])
-    host = {k: t.cpu().numpy() for k, t in feeds.items()}
-    for _ in range(3):
-        s.run(None, host)
-    return s.end_profiling()
+    with tempfile.TemporaryDirectory() as folder:
+        options.profile_file_prefix = str(pathlib.Path(folder) / "profile")
+        s = nacre.InferenceSession(model.SerializeToString(), options, providers=["CUDAExecutionProvider"])
+        host = {k: t.cpu().numpy() for k, t in feeds.items()}
+        for _ in range(3):
+            s.run(None, host)
+        trace = json.loads(pathlib.Path(s.end_profiling()).read_text())
+    runs = [[] for _ in range(3)]
+    at = -1
+    for e in trace:
+        at += e["name"] == "model_run"
+        if e["cat"] == "Node" and 0 <= at < 3:
+            runs[at].append(e)
+    best = min(runs, key=lambda r: sum(e["dur"] for e in r))
+    rows = {}
+    for e in best:
+        row = rows.setdefault(e["args"]["op_name"] + ("" if e["tid"] else ", host"), [0, 0, 0])
+        for i, v in enumerate((1, e["dur"], int(e["args"].get("bytes", 0)))):
+            row[i] += v
+    return [[op, *row] for op, row in sorted(rows.items(), key=lambda r: -r[1][1]) if row[1] > 0]
 
 
 # ---- PyTorch ----
@@ -260,7 +293,7 @@ WORKS = {"bert_b1": lambda: bert_work(1), "bert_b32": lambda: bert_work(32), "re
          "resnet50_b64": lambda: resnet_work(64), "gpt2_8x512": gpt2_work}
 
 
-def measure(name, work, folder):
+def measure(name, work):
     row = {"name": name}
     make, feeds, outs, module, args, images = work()
     try:
@@ -269,7 +302,7 @@ def measure(name, work, folder):
         row["nacre"] = figures
         if not all(torch.isfinite(t).all().item() for t in results.values()):
             row["failed"] = "nacre: an output is not finite"
-        row["profile"] = pathlib.Path(profile(model, feeds, folder, name)).name
+        row["nodes"] = nodes(model, feeds)
     except Exception as e:
         row["failed"] = f"nacre: {e}"
         traceback.print_exc()
@@ -298,6 +331,31 @@ def table(facts, rows):
                f"{n.get('create_s', '')}, {n.get('first_s', '')} |")
 
 
+def profiles(facts, rows, most=18):
+    for r in rows:
+        for title, lines in (("kernels in captured runs", kernel_lines(r)),
+                             ("nodes, events around each", node_lines(r, facts))):
+            lines = list(lines)
+            if len(lines) > 2:
+                yield from ("", f"{r['name']}: {title}", "", *lines[:2 + most])
+
+
+def kernel_lines(r):
+    rows = r.get("nacre", {}).get("kernels", [])
+    yield "| kernel | count | us | share |"
+    yield "|---|---|---|---|"
+    total = sum(us for _, _, us in rows)
+    for name, count, us in rows:
+        yield f"| {name.replace('|', ' ')} | {count:g} | {us:g} | {us / total:.0%} |"
+
+
+def node_lines(r, facts):
+    yield "| op | count | us | MB | of the copy's rate |"
+    yield "|---|---|---|---|---|"
+    for op, count, us, size in r.get("nodes", []):
+        yield f"| {op} | {count} | {us} | {size / 1e6:.1f} | {size / us / 1e6 / facts['copy_tb_s']:.0%} |"
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--out", default=os.environ.get("OUT", str(ROOT / "build" / "gpu")))
@@ -315,11 +373,11 @@ def main():
         if time.monotonic() > DEADLINE:
             rows.append({"name": name, "failed": "no time was left"})
             continue
-        rows.append(measure(name, work, folder))
+        rows.append(measure(name, work))
         print(json.dumps(rows[-1]), flush=True)
         (folder / "gpu.json").write_text(json.dumps({"facts": facts, "rows": rows}, indent=1))
-        (folder / "gpu.md").write_text("\n".join(table(facts, rows)) + "\n")
-    print("\n".join(table(facts, rows)))
+        (folder / "gpu.md").write_text("\n".join([*table(facts, rows), *profiles(facts, rows)]) + "\n")
+    print("\n".join([*table(facts, rows), *profiles(facts, rows)]))
     return any("failed" in r for r in rows)
 
 

@@ -193,9 +193,11 @@ int nc_binding_find_guarded(const nc_node *n, const char *kernels, const nc_bind
     return s.x != NULL && binding_find(&s) != NULL ? s.n_guarded : 0;
 }
 
-bool nc_binding_exists(const nc_card *card, const char *kernels) {
+bool nc_binding_exists(const nc_card *card, const char *kernels, nc_dtype elem) {
     row_index *x = index_of(kernels);
-    return x != NULL && first_row(x, card) != NULL;
+    for (const row_link *l = x != NULL ? first_row(x, card) : NULL; l != NULL; l = next_row(x, l))
+        if (l->row->types == 0 || (l->row->types & NC_BIT(elem)) != 0) return true;
+    return false;
 }
 
 int64_t nc_channel_block(const char *kernels) { return index_of(kernels) == &cpu_index ? nck_channel_block() : 0; }

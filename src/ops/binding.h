@@ -100,8 +100,8 @@ const nc_binding *nc_binding_find(const nc_node *n, const char *kernels, char *w
 /* The rows with a guard that fit n and stand before the one that nc_binding_find gives: how many, at most max. */
 int nc_binding_find_guarded(const nc_node *n, const char *kernels, const nc_binding **rows, int max);
 
-/* Is there any row for the card's op among those of `kernels`? */
-bool nc_binding_exists(const nc_card *card, const char *kernels);
+/* Is there a row for the card's op on elements of that type among those of `kernels`? */
+bool nc_binding_exists(const nc_card *card, const char *kernels, nc_dtype elem);
 
 /* How many channels a block of the channel-blocked layout has among `kernels`, as the instruction set in use wants it;
  * 0: they know no such layout. */

@@ -239,7 +239,26 @@ CUDA(lanes) {
     compare(d, GRAPH("(float[70001] a) => (y) { y = LeakyRelu<alpha = 0.3>(a) }"), (draws){.odd = true}, exact);
 }
 
+/* Operands that lie side by side, or are one element for a row, are read in vectors. */
+CUDA(lane_vectors) {
+    compare(d, GRAPH("(float16[33,64] a, float16[64] b) => (y) { y = Mul(a, b) }"), (draws){.odd = true}, exact);
+    compare(d, GRAPH("(float16[5,3,64] a, float16[5,1,1] b) => (y) { y = Sub(a, b) }"), (draws){0}, exact);
+    compare(d, GRAPH("(float[4,1,3,16] a, float[7,1,16] b) => (y) { y = Add(a, b) }"), (draws){0}, exact);
+    compare(d, GRAPH("(float16[1003] a, float16[] b) => (y) { y = Add(a, b) }"), (draws){.odd = true}, exact);
+    compare(d, GRAPH("(bfloat16[7,9,24] a) => (y) { y = Neg(a) }"), (draws){0}, exact);
+    compare(d, GRAPH("(double[31] a, double[31] b) => (y) { y = Mul(a, b) }"), (draws){0}, exact);
+    compare(d, GRAPH("(uint8[5,48] a, uint8[48] b) => (y) { y = Add(a, b) }"), (draws){0}, exact);
+    compare(d, GRAPH("(bool[3,40] c, float16[3,40] a, float16[3,1] b) => (y) { y = Where(c, a, b) }"), (draws){0},
+            exact);
+    compare(d, GRAPH("(float[6,32] a) => (y) { y = Cast<to = 10>(a) }"), (draws){.odd = true}, exact);
+    compare(d, GRAPH("(float[9,16] a, float[9,16] b) => (y) { y = Sub(a, b) }"), (draws){.transposed = 1}, exact);
+}
+
 CUDA(chain) {
+    compare(d,
+            GRAPH("(float[300,32] x, float[32] b, float[300,1] k) => (y, c) { y, c = nacre.Chain<body = { (p, q, r) => "
+                  "(t, u) { s = Add(p, q) e = Mul(s, r) t = Relu(e) u = Less(q, e) } }>(x, b, k) }"),
+            (draws){.odd = true}, exact);
     compare(
         d,
         GRAPH("(float[300,31] x, float[31] b, float[] k) => (y, c) { y, c = nacre.Chain<body = { (p, q, r) => (t, u) "
@@ -377,6 +396,10 @@ CUDA(pools) {
 }
 
 CUDA(softmax) {
+    compare(d, GRAPH("(float16[19,128] x) => (y) { y = Softmax(x) }"), (draws){.odd = true}, nc_tol_device_f16);
+    compare(d, GRAPH("(float[7,2000] x) => (y) { y = Softmax(x) }"), (draws){.odd = true}, nc_tol_device_f32);
+    compare(d, GRAPH("(bfloat16[3,4104] x) => (y) { y = LogSoftmax(x) }"), (draws){0}, nc_tol_device_bf16);
+    compare(d, GRAPH("(double[3,8200] x) => (y) { y = Softmax(x) }"), (draws){0}, nc_tol_device_f64);
     compare(d, GRAPH("(float[19,10] x) => (y) { y = Softmax(x) }"), (draws){.odd = true}, nc_tol_device_f32);
     compare(d, GRAPH("(float[7,2000] x) => (y) { y = LogSoftmax(x) }"), (draws){0}, nc_tol_device_f32);
     compare(d, GRAPH("(double[3,5,7] x) => (y) { y = Softmax<axis = 1>(x) }"), (draws){0}, nc_tol_device_f64);
@@ -430,6 +453,8 @@ CUDA(copies) {
     compare(d, GRAPH("(double[3,31,17] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, exact);
     compare(d, GRAPH("(float16[5,7] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, exact);
     compare(d, GRAPH("(bool[6,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, exact);
+    compare(d, GRAPH("(float16[3,2,65,40] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, exact);
+    compare(d, GRAPH("(uint8[33,9] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, exact);
     compare(d, GRAPH("(float[0,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, exact);
     compare(d, GRAPH("(float[9,5] v, float[9,5] x) => (y) { y = nacre.Assign(v, x) }"), (draws){.transposed = 2},
             exact);

@@ -29,7 +29,8 @@ static bool is_lanes(const nc_node *n) {
 static bool is_kernel_of(const nc_value *v, const nc_node *n, const nc_plan_options *o) {
     const nc_node *k = v->def;
     if (!k || !k->card->with_body || k->n_subs || k->n_out != 1) return false;
-    if (v->type->elem != NC_FLOAT || !nc_binding_exists(k->card->with_body, nc_kernels_at(o, k->place))) return false;
+    if (nck_tile_compute(v->type->elem) != NC_FLOAT) return false;
+    if (!nc_binding_exists(k->card->with_body, nc_kernels_at(o, k->place), v->type->elem)) return false;
     if (k->recompute || v->n_outputs || v->var) return false;
     for (int i = 0; i < v->uses.n; i++)
         if (v->uses.v[i].node != n) return false;
@@ -65,7 +66,7 @@ static bool is_per_column(const nc_type *t, const nc_type *y, const nc_node *ker
 static bool is_operand(const nc_value *v, const nc_type *y, const nc_node *kernel) {
     const nc_type *t = v->type;
     int ones = 0;
-    if (!t || t->elem != NC_FLOAT || t->rank < 0) return false;
+    if (!t || t->elem != y->elem || t->rank < 0) return false;
     if (nc_type_equal(t, y)) return true;
     for (int i = 0; i < t->rank; i++) ones += is_one(t->dims[i]);
     return ones == t->rank || is_per_channel(t, y) || is_per_column(t, y, kernel);

@@ -118,6 +118,7 @@ static const char *add_operands(text *out, const char *s, bool *first) {
             continue;
         }
         s = blanks(behind_quiet(s));
+        if (*s != '(') continue; /* what the statement writes over */
         const char *from = ++s;
         for (int depth = 1; *s != '\0' && depth > 0; s++) depth += (*s == '(') - (*s == ')');
         if (!*first) add_n(out, ", ", 2);

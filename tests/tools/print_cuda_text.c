@@ -1,6 +1,7 @@
 /* tests/tools/print_cuda_text.c: prints every source that the library may give to NVRTC: each kernel file for each
  * element type, and chains that use every formula on every compute type. A source is preceded by a line "==== name" and
  * a line with its entry points. Read by tests/py/test_cuda_text.py. */
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/chain.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ static void print_files(void) {
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
     for (int i = 0; i < 4; i++) {
-        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy fill");
+        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_words turn fill");
         print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather scatter_keys sort_far sort_near");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
@@ -33,10 +34,10 @@ static void print_files(void) {
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu one_hot range");
         print_file(NCK_CUDA_TEXT_softmax, floats[i], "",
-                   "softmax softmax_grad loss_rows loss_join loss_norm loss_grad");
+                   "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
         print_file(NCK_CUDA_TEXT_norm, floats[i], i == 2 ? "#define W float\n#define M bf16\n" : "",
-                   "norm_rows norm_grad_rows norm_grad_columns norm_grad_join");
+                   "norm_rows norm_vectors norm_grad_rows norm_grad_columns norm_grad_join");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases side_by_side apart");
         print_file(NCK_CUDA_TEXT_pool, floats[i], "", "pool_average pool_average_grad pool_lp");
@@ -53,6 +54,29 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
         for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns join");
     }
+}
+
+/* Attention of every size of tile, without a mask and with either kind. */
+static void print_attention(void) {
+    static const nc_dtype halves[] = {NC_FLOAT16, NC_BFLOAT16}, floats[] = {NC_FLOAT, NC_DOUBLE};
+    static const int cols[] = {32, 64, 128, 256};
+    char define[128];
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 4; k++) {
+            nck_cuda_attn_define(halves[i], cols[k],
+                                 k == 0   ? NC_BOOL
+                                 : k == 1 ? NC_UNDEFINED
+                                          : halves[i],
+                                 define, sizeof define);
+            print_file(NCK_CUDA_TEXT_attention, halves[i], define, "attend");
+            if (!nck_cuda_attn_takes(floats[i], cols[k])) continue;
+            nck_cuda_attn_define(floats[i], cols[k],
+                                 k == 0   ? NC_BOOL
+                                 : k == 1 ? NC_UNDEFINED
+                                          : NC_INT32,
+                                 define, sizeof define);
+            print_file(NCK_CUDA_TEXT_attention_plain, floats[i], define, "attend");
+        }
 }
 
 /* Lanes that the compute type has, each read from three inputs, all joined into one output by sums: every lane where
@@ -76,7 +100,7 @@ static void print_lanes(nc_dtype compute, nc_dtype in, nc_dtype out) {
     snprintf(what, sizeof what, "%s %s %s", nc_dtype_name(compute), nc_dtype_name(in), nc_dtype_name(out));
     if (!nck_tile_check(&p) || !nck_cuda_chain_source(&source, &p, types, 4))
         nc_text_add(&source, "#error no program\n");
-    print("chain", what, NCK_CUDA_CHAIN_ENTRY, &source);
+    print("chain", what, NCK_CUDA_CHAIN_ENTRIES, &source);
 }
 
 int main(void) {
@@ -85,6 +109,7 @@ int main(void) {
                                         NC_INT32, NC_INT64,  NC_UINT8,   NC_UINT16,   NC_UINT32, NC_UINT64};
     enum { N_STORAGES = sizeof storages / sizeof *storages };
     print_files();
+    print_attention();
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < N_STORAGES; j++)
             if (nck_tile_compute(storages[j]) == computes[i]) print_lanes(computes[i], storages[j], storages[j]);

@@ -7,15 +7,15 @@
 #include "kernels/cpu/tile.h"
 #include "kernels/cuda/launch.h"
 
-#define NCK_CUDA_CHAIN_ENTRY "chain"
+#define NCK_CUDA_CHAIN_ENTRIES "chain chain_vectors"
 #define NCK_CUDA_CHAIN_MAX_ARGS (NCK_TILE_MAX_REG + 1)
 #define NCK_CUDA_CHAIN_WORDS 512 /* of 8 bytes: the arguments of one launch on any GPU and driver */
 
 typedef struct nck_cuda_chain {
-    nc_function *f;
+    nc_function *f, *vectors; /* operands of any strides; such that lie side by side */
     int n_in, n_out;
     int max_rank; /* merged dims that the kernel has room for */
-    int unroll;
+    int unroll, vector; /* elements of a thread's turn */
 } nck_cuda_chain;
 
 /* Whether a launch can carry n_args tensors (inputs and outputs) of that many dims. */

@@ -72,6 +72,16 @@ template <> struct to<bf16> {
     template <class C> static DEVICE bf16 put(C x) { return bf16{bf16_bits((double)x)}; }
 };
 
+/* N elements that are read or written at once, 16 bytes at most. */
+template <class T, int N> struct alignas(sizeof(T) * N) vec { T e[N]; };
+template <int N, class T> DEVICE vec<T, N> vec_at(const T *p) { return *(const vec<T, N> *)p; }
+template <int N, class T> DEVICE vec<T, N> vec_of(T x) {
+    vec<T, N> v;
+#pragma unroll
+    for (int i = 0; i < N; i++) v.e[i] = x;
+    return v;
+}
+
 /* Dims of a walk through one or two tensors, outermost first. Mirrors nck_cuda_walk in launch.h. */
 #define MAX_RANK 64
 struct walk {

@@ -52,15 +52,24 @@ static int64_t alignment_of(const void *p) {
     return low == 0 || low > 256 ? 256 : (int64_t)low;
 }
 
+static int epilogue_of(const nck_cuda_gemm_args *g) {
+    if (g->gelu) return g->bias != NULL ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    return g->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* What beta is for. */
+static const void *added_to(const nck_cuda_gemm_args *g) { return g->other != NULL ? g->other : g->c.data; }
+
 static bool make_key(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g, nck_cuda_gemm_key *key) {
     int64_t unused;
     *key = (nck_cuda_gemm_key){.M = g->M,
                                .N = g->N,
                                .K = g->K,
                                .n_batch = g->n_batch,
-                               .bias = g->bias != NULL,
+                               .epilogue = epilogue_of(g),
                                .batch = {g->b.batch, g->a.batch, g->c.batch},
-                               .aligned = {alignment_of(g->b.data), alignment_of(g->a.data), alignment_of(g->c.data)}};
+                               .aligned = {alignment_of(g->b.data), alignment_of(g->a.data), alignment_of(added_to(g)),
+                                           alignment_of(g->c.data)}};
     if (!nc_dtype_is_float(k->type) || g->K == 0) return false;
     return readable(g->K, g->N, &g->b, &key->ld[0], &key->transposed[0]) &&
            readable(g->M, g->K, &g->a, &key->ld[1], &key->transposed[1]) &&
@@ -104,11 +113,10 @@ static nc_code make_call(const nc_cuda_api *api, nc_dtype t, const nck_cuda_gemm
     int op[2] = {key->transposed[0] ? CUBLAS_OP_T : CUBLAS_OP_N, key->transposed[1] ? CUBLAS_OP_T : CUBLAS_OP_N};
     NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op[0], sizeof op[0], diag));
     NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_TRANSB, &op[1], sizeof op[1], diag));
-    if (g->bias != NULL) {
-        int epilogue = CUBLASLT_EPILOGUE_BIAS;
-        NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, diag));
+    int epilogue = (int)key->epilogue;
+    NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, diag));
+    if (g->bias != NULL)
         NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias, diag));
-    }
     bool tb = key->transposed[0], ta = key->transposed[1];
     NC_TRY(make_layout(api, type, tb ? g->K : g->N, tb ? g->N : g->K, key, 0, &l->layout[0], diag));
     NC_TRY(make_layout(api, type, ta ? g->M : g->K, ta ? g->K : g->M, key, 1, &l->layout[1], diag));
@@ -156,7 +164,7 @@ static nc_code set_preference(const nc_cuda_api *api, cublasLtMatmulPreference p
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     for (int i = 0; i < 4; i++) {
-        uint32_t bytes = (uint32_t)key->aligned[i < 3 ? i : 2];
+        uint32_t bytes = (uint32_t)key->aligned[i];
         TRY_LT(cublasLtMatmulPreferenceSetAttribute(p, attributes[i], &bytes, sizeof bytes),
                "cublasLtMatmulPreferenceSetAttribute");
     }
@@ -195,10 +203,10 @@ static nc_code run_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gem
         code = choose(c, &l, key, &algo, usable, at.diag);
         if (code == NC_OK) remember(k->cache, key, &algo, *usable);
     }
-    number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->beta);
+    number alpha = number_of(k->type, g->alpha), beta = number_of(k->type, g->other != NULL ? 1 : g->beta);
     if (code == NC_OK && *usable)
         code = nc_cuda_check_lt(c->api->cublasLtMatmul(c->lt, l.desc, &alpha, g->b.data, l.layout[0], g->a.data,
-                                                       l.layout[1], &beta, g->c.data, l.layout[2], g->c.data,
+                                                       l.layout[1], &beta, added_to(g), l.layout[2], g->c.data,
                                                        l.layout[2], &algo, nc_cuda_workspace(at.device, at.stream),
                                                        NC_CUDA_WORKSPACE, nc_cuda_stream(at.stream)),
                                 "cublasLtMatmul", at.diag);
@@ -258,14 +266,21 @@ static nc_code run_with_bias(const nck_cuda_gemm *k, nck_cuda_at at, const nck_c
     return nck_cuda_gemm_run(k, at, &v);
 }
 
-nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g) {
+nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, bool *done) {
     nck_cuda_gemm_key key;
-    bool done = false;
+    *done = false;
+    if (g->other != NULL && g->beta != 0)
+        return nc_diag_set(at.diag, NC_E_ARGUMENT, NULL, NULL, "a product takes another value or an old one, not both");
+    if (!make_key(k, g, &key) || (epilogue_of(g) != CUBLASLT_EPILOGUE_DEFAULT && k->type == NC_DOUBLE)) return NC_OK;
+    return g->n_batch <= INT32_MAX ? run_lt(k, at, g, &key, done) : NC_OK;
+}
+
+nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g) {
+    bool done;
     if (g->n_batch == 0 || g->M == 0 || g->N == 0) return NC_OK;
-    if (g->bias != NULL && g->beta != 0)
+    if (g->gelu || g->other != NULL || (g->bias != NULL && g->beta != 0))
         return nc_diag_set(at.diag, NC_E_ARGUMENT, NULL, NULL, "a product takes a bias or an old value, not both");
-    if (make_key(k, g, &key) && !(g->bias != NULL && k->type == NC_DOUBLE) && g->n_batch <= INT32_MAX)
-        NC_TRY(run_lt(k, at, g, &key, &done));
+    NC_TRY(nck_cuda_gemm_fused(k, at, g, &done));
     if (done) return NC_OK;
     return g->bias != NULL ? run_with_bias(k, at, g) : run_plain(k, at, g);
 }

@@ -1,4 +1,5 @@
-/* cuda/gemm.h: C = alpha * A * B + beta * C (+ bias) on the GPU, batched, over strides.
+/* cuda/gemm.h: C = alpha * A * B + beta * C (+ bias) on the GPU, batched, over strides; and, where cuBLASLt does it,
+ * C = gelu(alpha * A * B + other + bias).
  *
  * cuBLASLt where it fits: floats, and one stride of A and of B is 1, columns of C lie side by side. A plain tiled
  * kernel (gemm.cu) for the rest: integers, odd strides, what cuBLASLt refuses. Accumulation: f16, bf16 and f32 in f32
@@ -15,7 +16,7 @@
 
 typedef struct nck_cuda_gemm_key {
     int64_t M, N, K, n_batch, ld[3], batch[3];
-    int64_t transposed[2], aligned[3], bias;
+    int64_t transposed[2], aligned[4], epilogue;
 } nck_cuda_gemm_key;
 
 /* Algorithms found for shapes; shared by the threads that run a program. */
@@ -45,12 +46,17 @@ typedef struct nck_cuda_gemm_args {
     double alpha, beta;      /* beta 0 does not read c */
     nck_cuda_matrix a, b, c; /* (M,K), (K,N), (M,N); read only but for c */
     const void *bias;        /* (N) dense, added to every row; NULL: none. Floats but f64 only */
+    const void *other;       /* strides of c, added to the product; NULL: none. With it beta is 0 */
+    bool gelu;               /* the tanh form of GELU, last; of half types only */
 } nck_cuda_gemm_args;
 
 /* cache: lives as long as the kernel, zeroed memory of the caller. */
 NC_MUST nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cache, nck_cuda_gemm *out,
                                       nc_diag *diag);
 NC_MUST nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g);
+
+/* The same in one call of cuBLASLt, with `other` and `gelu`, which run refuses; *done false: it has none for this. */
+NC_MUST nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, bool *done);
 
 /* y (M,N) = c, strides of c may be 0. */
 NC_MUST nc_code nck_cuda_gemm_spread(const nck_cuda_gemm *k, nck_cuda_at at, int64_t M, int64_t N, nck_cuda_matrix c,

@@ -1,9 +1,11 @@
 /* cuda/move.c: launchers of copy.cu, see move.h. */
 #include "kernels/cuda/move.h"
 
+#include "base/intmath.h"
+
 #include <string.h>
 
-enum { THREADS = 256 };
+enum { THREADS = 256, WORD = 16, TILE = 32, TILE_ROWS = 8 };
 
 const char *nck_cuda_move_define(size_t bytes) {
     static const char *const defines[9] = {[1] = "#define U uint8_t\n",
@@ -19,8 +21,13 @@ nc_code nck_cuda_move_prepare(nc_device *d, size_t elem_bytes, nck_cuda_move *ou
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "elements of %zu bytes are not moved on a GPU",
                            elem_bytes);
     *out = (nck_cuda_move){.bytes = elem_bytes};
-    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_copy, NC_UNDEFINED, define, "copy", &out->copy, diag));
-    return nck_cuda_find(d, NCK_CUDA_TEXT_copy, NC_UNDEFINED, define, "fill", &out->fill, diag);
+    const struct {
+        const char *entry;
+        nc_function **f;
+    } wanted[] = {{"copy", &out->copy}, {"copy_words", &out->copy_words}, {"turn", &out->turn}, {"fill", &out->fill}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_copy, NC_UNDEFINED, define, wanted[i].entry, wanted[i].f, diag));
+    return NC_OK;
 }
 
 /* Elements of 16 bytes as a last dim of two halves; false when the rank leaves no room for it. */
@@ -33,6 +40,50 @@ static bool halve(nck_cuda_walk *w) {
     return true;
 }
 
+/* Words of 16 bytes instead of elements; false: they do not lie so on both sides. */
+static bool widen(nck_cuda_walk *w, size_t bytes, const void *src, const void *dst, int64_t *n) {
+    int64_t per_word = WORD / (int64_t)bytes, last = w->rank - 1;
+    if (per_word < 2 || ((uintptr_t)src | (uintptr_t)dst) % WORD != 0 || w->dims[last] % per_word != 0) return false;
+    for (int k = 0; k < 2; k++) {
+        if (w->strides[k][last] != 1) return false;
+        for (int64_t d = 0; d < last; d++)
+            if (w->strides[k][d] % per_word != 0) return false;
+    }
+    for (int64_t d = 0; d < last; d++) w->strides[0][d] /= per_word, w->strides[1][d] /= per_word;
+    w->dims[last] /= per_word;
+    *n /= per_word;
+    return true;
+}
+
+/* The dim whose elements lie side by side in src, where those of the last one do in dst; -1: none worth a tile. */
+static int64_t turned_dim(const nck_cuda_walk *w) {
+    int64_t last = w->rank - 1;
+    if (w->strides[0][last] != 1 || w->strides[1][last] == 1 || w->dims[last] < TILE_ROWS) return -1;
+    for (int64_t d = 0; d < last; d++)
+        if (w->strides[1][d] == 1 && w->dims[d] >= TILE_ROWS) return d;
+    return -1;
+}
+
+static nc_code turn(const nck_cuda_move *k, nck_cuda_at at, const nck_cuda_walk *w, int64_t d, const void *src,
+                    void *dst) {
+    nck_cuda_walk outer = {.rank = 0};
+    int64_t last = w->rank - 1, n_outer = 1, R = w->dims[d], C = w->dims[last];
+    int64_t dst_step = w->strides[0][d], src_step = w->strides[1][last];
+    for (int64_t i = 0; i < last; i++) {
+        if (i == d) continue;
+        outer.dims[outer.rank] = w->dims[i];
+        for (int s = 0; s < 2; s++) outer.strides[s][outer.rank] = w->strides[s][i];
+        n_outer *= w->dims[i];
+        outer.rank++;
+    }
+    if (outer.rank == 0) outer.dims[outer.rank++] = 1;
+    int64_t tiles = n_outer * nc_ceil_div(R, TILE) * nc_ceil_div(C, TILE);
+    void *args[] = {&outer, &n_outer, &R, &C, &dst_step, &src_step, &dst, &src};
+    return at.device->table->launch_function(at.device, at.stream, k->turn,
+                                             (nc_dim3){nck_cuda_blocks(at.device, tiles, 1), 1, 1},
+                                             (nc_dim3){TILE, TILE_ROWS, 1}, 0, args, at.diag);
+}
+
 nc_code nck_cuda_copy(const nck_cuda_move *k, nck_cuda_at at, int rank, const int64_t *dims, const void *src,
                       const int64_t *src_strides, void *dst, const int64_t *dst_strides) {
     nck_cuda_walk w = nck_cuda_walk_of(rank, dims, dst_strides, src_strides);
@@ -41,12 +92,15 @@ nc_code nck_cuda_copy(const nck_cuda_move *k, nck_cuda_at at, int rank, const in
     if (n == 0) return NC_OK;
     if (w.rank == 1 && (n == 1 || (w.strides[0][0] == 1 && w.strides[1][0] == 1)))
         return at.device->table->copy(at.device, at.stream, dst, false, src, false, (size_t)n * k->bytes, at.diag);
+    int64_t turned = k->bytes < 16 ? turned_dim(&w) : -1;
+    if (turned >= 0) return turn(k, at, &w, turned, src, dst);
+    nc_function *f = widen(&w, k->bytes, src, dst, &n) ? k->copy_words : k->copy;
     if (k->bytes == 16) {
         if (!halve(&w)) return nc_diag_set(at.diag, NC_E_LIMIT, NULL, NULL, "a copy of too many dims");
         n *= 2;
     }
     void *args[] = {&w, &n, &dst, &src};
-    return nck_cuda_launch(at, k->copy, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
+    return nck_cuda_launch(at, f, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
 }
 
 nc_code nck_cuda_fill(const nck_cuda_move *k, nck_cuda_at at, const nc_tensor *dst, const void *value) {

@@ -8,7 +8,8 @@
 
 typedef struct nck_cuda_norm {
     nc_dtype type;
-    nc_function *rows, *grad_rows, *grad_columns, *grad_join;
+    int64_t vector; /* elements of 16 bytes */
+    nc_function *rows, *vectors, *grad_rows, *grad_columns, *grad_join;
 } nck_cuda_norm;
 
 /* Element (row, col) takes scale[row % mod * row_step + where the walk's operand 0 is at col], bias with operand 1. */

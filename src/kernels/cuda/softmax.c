@@ -2,7 +2,7 @@
  * a block each. */
 #include "kernels/cuda/softmax.h"
 
-enum { LONG_ROW = 512, THREADS = 256, JOIN_THREADS = 1024 };
+enum { LONG_ROW = 512, HELD = 32, VECTOR_BYTES = 16, THREADS = 256, JOIN_THREADS = 1024 };
 
 /* Mirrors loss_args of softmax_loss.cu. */
 typedef struct device_loss {
@@ -19,8 +19,10 @@ nc_code nck_cuda_softmax_prepare(nc_device *d, nc_dtype t, nck_cuda_softmax *out
     const struct {
         const char *entry;
         nc_function **f;
-    } wanted[] = {{"softmax", &out->softmax},     {"softmax_grad", &out->softmax_grad}, {"loss_rows", &out->loss_rows},
-                  {"loss_join", &out->loss_join}, {"loss_norm", &out->loss_norm},       {"loss_grad", &out->loss_grad}};
+    } wanted[] = {{"softmax", &out->softmax},           {"softmax_vectors", &out->softmax_vectors},
+                  {"softmax_grad", &out->softmax_grad}, {"loss_rows", &out->loss_rows},
+                  {"loss_join", &out->loss_join},       {"loss_norm", &out->loss_norm},
+                  {"loss_grad", &out->loss_grad}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_softmax, t, NULL, wanted[i].entry, wanted[i].f, diag));
     return NC_OK;
@@ -34,10 +36,25 @@ static nc_code launch_rows(nck_cuda_at at, nc_function *f, nck_cuda_rows r, void
     return at.device->table->launch_function(at.device, at.stream, f, grid, block, 0, args, at.diag);
 }
 
+/* Rows that a warp or a block holds in vectors: HELD elements a thread. */
+static bool takes_vectors(const nck_cuda_softmax *k, nck_cuda_rows r, const void *x, const void *y) {
+    int64_t per_vector = VECTOR_BYTES / (int64_t)nc_dtype_bytes(k->type);
+    return r.inner == 1 && r.C > 0 && r.C % per_vector == 0 && r.C <= HELD * THREADS &&
+           ((uintptr_t)x | (uintptr_t)y) % VECTOR_BYTES == 0;
+}
+
+static nc_code launch_vectors(nck_cuda_at at, nc_function *f, nck_cuda_rows r, void **args) {
+    nc_dim3 block = r.C > HELD * 32 ? (nc_dim3){THREADS, 1, 1} : (nc_dim3){32, 8, 1};
+    if (r.outer == 0) return NC_OK;
+    nc_dim3 grid = {nck_cuda_blocks(at.device, r.outer, block.y), 1, 1};
+    return at.device->table->launch_function(at.device, at.stream, f, grid, block, 0, args, at.diag);
+}
+
 nc_code nck_cuda_softmax_run(const nck_cuda_softmax *k, nck_cuda_at at, nck_cuda_rows rows, bool logs, const void *x,
                              void *y) {
     int flag = logs;
     void *args[] = {&rows, &flag, &x, &y};
+    if (takes_vectors(k, rows, x, y)) return launch_vectors(at, k->softmax_vectors, rows, args);
     return rows.C == 0 ? NC_OK : launch_rows(at, k->softmax, rows, args);
 }
 

@@ -37,6 +37,43 @@ extern "C" __global__ void softmax(rows_shape s, int logs, const S *x, S *y) {
     }
 }
 
+/* The same for rows of whole vectors that lie side by side (inner 1), all aligned, of at most HELD vectors a thread: a
+ * row is read once. */
+enum { V = 16 / sizeof(S), HELD = 32 / V };
+extern "C" __global__ __launch_bounds__(256) void softmax_vectors(rows_shape s, int logs, const S *x, S *y) {
+    for (int64_t row = first_row(); row < s.outer; row += row_step()) {
+        vec<S, V> held[HELD];
+        A top = -(A)INF, sum = 0;
+#pragma unroll
+        for (int k = 0; k < HELD; k++) {
+            int64_t c = (threadIdx.x + k * (int64_t)blockDim.x) * V;
+            if (c >= s.C) continue;
+            held[k] = vec_at<V>(x + row * s.C + c);
+#pragma unroll
+            for (int i = 0; i < V; i++) top = join_max::of(top, (A)get(held[k].e[i]));
+        }
+        top = join_row<join_max>(top);
+#pragma unroll
+        for (int k = 0; k < HELD; k++)
+            if ((threadIdx.x + k * (int64_t)blockDim.x) * V < s.C)
+#pragma unroll
+                for (int i = 0; i < V; i++) sum += exp((A)get(held[k].e[i]) - top);
+        sum = join_row<join_sum>(sum);
+        A log_sum = log(sum);
+#pragma unroll
+        for (int k = 0; k < HELD; k++) {
+            int64_t c = (threadIdx.x + k * (int64_t)blockDim.x) * V;
+            if (c >= s.C) continue;
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                A v = (A)get(held[k].e[i]) - top;
+                held[k].e[i] = to<S>::put(logs ? v - log_sum : exp(v) / sum);
+            }
+            *(vec<S, V> *)(y + row * s.C + c) = held[k];
+        }
+    }
+}
+
 /* softmax dx = y * (dy - sum(dy*y)), log-softmax dx = dy - exp(y) * sum(dy). dx may be dy or y. */
 extern "C" __global__ void softmax_grad(rows_shape s, int logs, const S *dy, const S *y, S *dx) {
     for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {

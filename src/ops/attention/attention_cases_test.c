@@ -47,6 +47,43 @@ const nc_case nc_attention_cases[] = {
      "<opset: \"\" 23> g (float16[1,2,s,4] q, float16[1,2,t,4] k, float16[1,2,t,4] v, float16[s,t] m) => (y) {"
      " y = Attention(q, k, v, m) }",
      VALUE},
+    /* Several tiles of queries and keys, the last ones not whole. */
+    {"attention_tiles",
+     "<opset: \"\" 23> g (float[1,2,37,40] q, float[1,2,71,40] k, float[1,2,71,33] v) => (y) {"
+     " y = Attention<is_causal = 1, softcap = 3.0>(q, k, v) }",
+     VALUE},
+    {"attention_tiles_half",
+     "<opset: \"\" 23> g (float16[1,70,64] q, float16[1,133,32] k, float16[1,133,32] v, float16[70,133] m) => (y) {"
+     " y = Attention<q_num_heads = 2, kv_num_heads = 1>(q, k, v, m) }",
+     VALUE},
+    {"attention_tiles_causal",
+     "<opset: \"\" 23> g (float16[1,1,129,72] q, float16[1,1,129,72] k, float16[1,1,129,72] v) => (y) {"
+     " y = Attention<is_causal = 1>(q, k, v) }",
+     VALUE},
+    {"attention_tiles_bfloat16",
+     "<opset: \"\" 25> g (bfloat16[1,3,130,24] q, bfloat16[1,1,130,24] k, bfloat16[1,1,130,20] v, bool[3,1,130] m) =>"
+     " (y) { y = Attention<left_window_size = 70, right_window_size = 9>(q, k, v, m) }",
+     VALUE},
+    {"attention_wide_half",
+     "<opset: \"\" 23> g (float16[1,1,s,200] q, float16[1,1,41,200] k, float16[1,1,41,256] v) => (y) {"
+     " y = Attention(q, k, v) }",
+     VALUE},
+    {"attention_too_wide",
+     "<opset: \"\" 23> g (float[1,1,s,300] q, float[1,1,t,300] k, float[1,1,t,300] v) => (y) {"
+     " y = Attention(q, k, v) }",
+     VALUE},
+    {"attention_unseen_half",
+     "<opset: \"\" 23> g (float16[1,1,5,16] q, float16[1,1,9,16] k, float16[1,1,9,16] v) => (y)"
+     " <const bool[5,1] n = {0, 1, 0, 1, 1}, const int64[2] d = {5, 9}> { m = Expand(n, d) y = Attention(q, k, v, m) }",
+     VALUE},
+    {"attention_half_past",
+     "<opset: \"\" 23> g (float16[2,4,s,16] q, float16[2,2,t,16] k, float16[2,2,t,8] v, float16[2,2,p,16] pk,"
+     " float16[2,2,p,8] pv) => (y, tk, tv) { y, tk, tv = Attention<is_causal = 1>(q, k, v, , pk, pv) }",
+     VALUE},
+    {"attention_half_lengths",
+     "<opset: \"\" 24> g (float16[2,2,s,8] q, float16[2,2,t,8] k, float16[2,2,t,8] v) => (y)"
+     " <const int64[2] n = {3, 5}> { y = Attention<is_causal = 1>(q, k, v, , , , n) }",
+     VALUE},
     {"attention_mixed",
      "<opset: \"\" 23> g (bfloat16[1,2,s,4] q, bfloat16[1,2,t,4] k, float16[1,2,t,4] v) => (y) {"
      " y = Attention(q, k, v) }",

@@ -1,7 +1,8 @@
-/* ops/attention/attention_cuda.c: CUDA bindings of the attention family: RotaryEmbedding. Attention runs as what its
- * card is made of. */
+/* ops/attention/attention_cuda.c: CUDA bindings of the attention family: Attention, where its kernel takes it (else
+ * it runs as what its card is made of), and RotaryEmbedding. */
 #include "kernels/cuda/rotary.h"
 
+#include "ops/attention/attention_cuda.h"
 #include "ops/attention/rotary.h"
 #include "ops/card.h"
 
@@ -37,7 +38,13 @@ static nc_code rotary_run(const nc_call *c) {
     return nck_cuda_rotary_run(&s->kernel, c, &a, c->in[0]->data, c->in[1]->data, c->in[2]->data, ids, c->out[0]->data);
 }
 
-const nc_binding nc_attention_cuda[] = {{.op = "RotaryEmbedding",
+const nc_binding nc_attention_cuda[] = {{.op = "Attention",
+                                         .types = T_FLOAT_ALL,
+                                         .fits = nc_attention_cuda_fits,
+                                         .prepare = nc_attention_cuda_prepare,
+                                         .workspace = nc_attention_cuda_workspace,
+                                         .run = nc_attention_cuda_run},
+                                        {.op = "RotaryEmbedding",
                                          .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
                                          .prepare = rotary_prepare,
                                          .run = rotary_run},

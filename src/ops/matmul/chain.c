@@ -4,7 +4,12 @@
 #include "ops/card.h"
 #include "ops/matmul/matmul.h"
 
-static nc_code matmul_chain_infer(nc_infer *c) { return nc_matmul_infer_as(c, NC_FLOAT); }
+static nc_code matmul_chain_infer(nc_infer *c) {
+    const nc_type *a = nc_in(c, 0);
+    return a != NULL ? nc_matmul_infer_as(c, a->elem) : NC_OK;
+}
+
+#define T_CHAIN (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
 
 #define MORE \
     { "more", SAME(0), .flags = NC_P_OPTIONAL | NC_P_VARIADIC }
@@ -12,7 +17,7 @@ static nc_code matmul_chain_infer(nc_infer *c) { return nc_matmul_infer_as(c, NC
     { .name = "body", .kind = NC_A_GRAPH }
 
 static const nc_op_version matmul_versions[] = {
-    {.since = 1, IN({"A", NC_BIT(NC_FLOAT)}, {"B", SAME(0)}, MORE), OUT({"Y", SAME(0)}), ATTR(BODY)}, {0}};
+    {.since = 1, IN({"A", T_CHAIN}, {"B", SAME(0)}, MORE), OUT({"Y", SAME(0)}), ATTR(BODY)}, {0}};
 
 const nc_card nc_card_matmul_chain = {.name = "MatMulChain",
                                       .domain = "nacre",
@@ -23,12 +28,11 @@ const nc_card nc_card_matmul_chain = {.name = "MatMulChain",
                                       .epilogue_in = 2,
                                       .cost = nc_matmul_cost};
 
-static const nc_op_version gemm_versions[] = {
-    {.since = 1,
-     IN({"A", NC_BIT(NC_FLOAT)}, {"B", SAME(0)}, {"C", SAME(0), OPTIONAL}, MORE),
-     OUT({"Y", SAME(0)}),
-     ATTR(NC_GEMM_ATTRS, A_INT("broadcast", 0), BODY)},
-    {0}};
+static const nc_op_version gemm_versions[] = {{.since = 1,
+                                               IN({"A", T_CHAIN}, {"B", SAME(0)}, {"C", SAME(0), OPTIONAL}, MORE),
+                                               OUT({"Y", SAME(0)}),
+                                               ATTR(NC_GEMM_ATTRS, A_INT("broadcast", 0), BODY)},
+                                              {0}};
 
 const nc_card nc_card_gemm_chain = {.name = "GemmChain",
                                     .domain = "nacre",

@@ -1,11 +1,12 @@
-/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul and Gemm over kernels/cuda/gemm.h. A batched product over any
- * strides is cut into strided batches; batches of A over one B become rows of one product where A's strides allow.
- * Operands of several batch dims that do not lie one behind the other (heads of attention, seen through a transposed
- * view) are copied to the workspace first: one product of many matrices instead of many of a few. */
+/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul, Gemm and their chains over kernels/cuda/gemm.h. A batched product
+ * over any strides is cut into strided batches; batches of A over one B become rows of one product where A's strides
+ * allow. Operands of several batch dims that do not lie one behind the other (heads of attention, seen through a
+ * transposed view) are copied to the workspace first: one product of many matrices instead of many of a few. */
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/move.h"
 #include "ops/binding.h"
 #include "ops/card.h"
+#include "ops/matmul/after_cuda.h"
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ typedef struct gemm {
     nck_cuda_gemm_cache cache;
     nck_cuda_move move; /* of MatMul */
     bool views[2];      /* the operand may be a view with strides of its own */
+    const nc_cuda_body *body;
 } gemm;
 
 static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
@@ -40,6 +42,7 @@ static nc_code matmul_prepare(nc_prep *p) {
     gemm *s;
     p->strided_in = 3;
     NC_TRY(matmul_cuda_prepare(p, &s));
+    NC_TRY(nc_cuda_body_read(p, 2, &s->body));
     for (int i = 0; i < 2; i++) {
         const nc_node *from = p->node->in[i]->def;
         s->views[i] = from != NULL && (from->card->traits & NC_VIEW_STRIDED) != 0;
@@ -121,35 +124,54 @@ static void describe_batches(const nc_tensor *in, const nc_tensor *y, nck_cuda_g
     w->rank--;
 }
 
+/* g for each step through the outer batches of w. */
+static nc_code run_batches(const nc_call *c, const nck_cuda_gemm_args *g, const batches *w) {
+    const gemm *s = c->state;
+    int64_t n_outer = 1, es = (int64_t)nc_dtype_bytes(c->out[0]->dtype);
+    for (int d = 0; d < w->rank - 1; d++) n_outer *= w->dims[d];
+    for (int64_t i = 0; i < n_outer; i++) {
+        nck_cuda_gemm_args one = *g;
+        int64_t rest = i, at[3] = {0};
+        for (int d = w->rank - 2; d >= 0; rest /= w->dims[d--])
+            for (int k = 0; k < 3; k++) at[k] += rest % w->dims[d] * w->strides[k][d];
+        one.a.data = (char *)g->a.data + at[0] * es;
+        one.b.data = (char *)g->b.data + at[1] * es;
+        one.c.data = (char *)g->c.data + at[2] * es;
+        NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &one));
+    }
+    return NC_OK;
+}
+
+/* The product and its body in one call of cuBLASLt, where it has that. */
+static nc_code run_joined(const nc_call *c, const nck_cuda_gemm_args *g, bool *done) {
+    const gemm *s = c->state;
+    nck_cuda_gemm_args joined = *g;
+    *done = false;
+    if (s->body == NULL || !nc_cuda_body_join(s->body, c, &joined)) return NC_OK;
+    return nck_cuda_gemm_fused(&s->kernel, nck_cuda_at_call(c), &joined, done);
+}
+
 static nc_code matmul_run(const nc_call *c) {
     const gemm *s = c->state;
     nck_cuda_gemm_args g;
     batches w;
     nc_tensor in[2];
+    bool done = false;
     NC_TRY(pack_operands(c, in));
     if (!matmul_cuda_describe(c, in, &g))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
                            (long long)g.K);
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     describe_batches(in, c->out[0], &g, &w);
-    int64_t n_outer = 1, es = (int64_t)nc_dtype_bytes(c->out[0]->dtype);
     if (w.rank > 0) {
         int last = w.rank - 1;
         g.n_batch = w.dims[last];
         g.a.batch = w.strides[0][last], g.b.batch = w.strides[1][last], g.c.batch = w.strides[2][last];
     }
-    for (int d = 0; d < w.rank - 1; d++) n_outer *= w.dims[d];
-    for (int64_t i = 0; i < n_outer; i++) {
-        nck_cuda_gemm_args one = g;
-        int64_t rest = i, at[3] = {0};
-        for (int d = w.rank - 2; d >= 0; rest /= w.dims[d--])
-            for (int k = 0; k < 3; k++) at[k] += rest % w.dims[d] * w.strides[k][d];
-        one.a.data = (char *)g.a.data + at[0] * es;
-        one.b.data = (char *)g.b.data + at[1] * es;
-        one.c.data = (char *)g.c.data + at[2] * es;
-        NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &one));
-    }
-    return NC_OK;
+    if (w.rank <= 1) NC_TRY(run_joined(c, &g, &done));
+    if (done) return NC_OK;
+    NC_TRY(run_batches(c, &g, &w));
+    return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
 }
 
 /* ---- Gemm ---- */
@@ -162,7 +184,7 @@ static nc_code gemm_prepare(nc_prep *p) {
     s->alpha = nc_attr_float(p->node, "alpha");
     s->beta = nc_attr_float(p->node, "beta");
     p->strided_in = 7;
-    return NC_OK;
+    return nc_cuda_body_read(p, 3, &s->body);
 }
 
 static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
@@ -201,12 +223,24 @@ static nc_code gemm_run(const nc_call *c) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has %lld rows", (long long)g.K,
                            (long long)b->dims[tb]);
     if (g.M == 0 || g.N == 0) return NC_OK;
+    bool done = false;
     if (c->n_in > 2 && c->in[2]->data != NULL && s->beta != 0) NC_TRY(add_c(c, &g));
-    return nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &g);
+    NC_TRY(run_joined(c, &g, &done));
+    if (done) return NC_OK;
+    NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &g));
+    return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
 }
 
 #define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
+#define T_BODY (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
 const nc_binding nc_matmul_cuda[] = {
     {.op = "MatMul", .types = TYPES, .prepare = matmul_prepare, .workspace = matmul_workspace, .run = matmul_run},
+    {.op = "MatMulChain",
+     .domain = "nacre",
+     .types = T_BODY,
+     .prepare = matmul_prepare,
+     .workspace = matmul_workspace,
+     .run = matmul_run},
     {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .run = gemm_run},
+    {.op = "GemmChain", .domain = "nacre", .types = T_BODY, .prepare = gemm_prepare, .run = gemm_run},
     {0}};

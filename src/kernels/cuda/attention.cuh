@@ -1,0 +1,103 @@
+/* cuda/attention.cuh: what the kernels of attention share: their arguments, and which keys a query sees.
+ *
+ * Y = softmax(softcap(scale * Q K') + bias) V per batch and head. The bias is -inf where a key may not be seen, else
+ * the mask's element; a query that sees no key gives a row of zeros. Defined in front: M, the mask's type, where there
+ * is one, MASK_BOOL where it says who is seen, SOFTCAP where there is one. Heads of queries share those of keys in
+ * order. Scores are held for a tile of keys at a time: the largest one so far, the sum and the result are brought to a
+ * new scale by each tile. */
+#ifdef M
+#define MASKED 1
+#else
+#define M float
+#endif
+#define LOG2_E 1.4426950408889634
+
+/* A matrix per batch and head: strides in elements. */
+struct attn_operand {
+    char *data;
+    int64_t batch, head, row, column;
+};
+
+/* Mirrors nck_cuda_attn_args in attention.h. */
+struct attn_args {
+    int64_t n_batch, q_heads, kv_heads, n_queries, n_keys, cols, cols_v; /* cols: of q and k */
+    attn_operand q, k, v, y;
+    const M *mask;                      /* NULL: none */
+    int64_t mask_strides[4], mask_cols; /* of (batch, head, query, key); keys from mask_cols on are not seen */
+    const int64_t *kv_lens;             /* (batch): keys from there on are not seen; NULL: all are */
+    int64_t left, right;                /* window around the query's own place; -1: no bound */
+    int64_t offset;                     /* place of the first query among the keys */
+    double scale, softcap;              /* softcap 0: none */
+    int causal, offset_by_lens;         /* the offset is kv_lens[b] - n_queries instead */
+    int vectors, pairs;                 /* 16 bytes of k and v, two elements of y may be moved at once */
+};
+
+/* One batch and head as a block works on it. */
+struct attn_head {
+    const S *q, *k, *v;
+    S *y;
+    const M *mask;
+    int64_t place; /* of query 0 among the keys */
+    int n_keys;    /* seen by any query */
+    A factor;      /* of products, to powers of 2 unless SOFTCAP */
+};
+
+DEVICE attn_head attn_head_of(const attn_args &a, int64_t bh) {
+    int64_t b = bh / a.q_heads, h = bh % a.q_heads, kv = h / (a.q_heads / a.kv_heads);
+    attn_head x;
+    x.q = (const S *)a.q.data + b * a.q.batch + h * a.q.head;
+    x.k = (const S *)a.k.data + b * a.k.batch + kv * a.k.head;
+    x.v = (const S *)a.v.data + b * a.v.batch + kv * a.v.head;
+    x.y = (S *)a.y.data + b * a.y.batch + h * a.y.head;
+#ifdef SOFTCAP
+    x.factor = (A)(a.scale / a.softcap);
+#else
+    x.factor = (A)(a.scale * LOG2_E);
+#endif
+    x.mask = a.mask ? a.mask + b * a.mask_strides[0] + h * a.mask_strides[1] : (const M *)0;
+    int64_t len = a.kv_lens ? a.kv_lens[b] : a.n_keys;
+    x.place = a.offset_by_lens ? len - a.n_queries : a.offset;
+    int64_t n = min(a.n_keys, len);
+    if (a.mask) n = min(n, a.mask_cols);
+    x.n_keys = (int)max(n, (int64_t)0);
+    return x;
+}
+
+/* The keys first..end-1 that query i sees, but for the mask. */
+struct attn_seen {
+    int first, end;
+};
+DEVICE attn_seen attn_seen_by(const attn_args &a, const attn_head &x, int64_t i) {
+    int64_t p = i + x.place, first = 0, end = x.n_keys;
+    if (a.causal) end = min(end, p + 1);
+    if (a.right >= 0) end = min(end, p + a.right + 1);
+    if (a.left >= 0) first = max(first, p - a.left);
+    attn_seen s;
+    s.end = (int)max(end, (int64_t)0);
+    s.first = (int)min(first, (int64_t)s.end);
+    return s;
+}
+
+/* The score of query i and key j, whose product is s: scaled, capped, biased, in powers of 2. */
+DEVICE A attn_score(const attn_args &a, const attn_head &x, const attn_seen &seen, int64_t i, int j, A s) {
+    if (j < seen.first || j >= seen.end) return -(A)INF;
+    s *= x.factor;
+#ifdef SOFTCAP
+    s = (A)(a.softcap * LOG2_E) * tanh(s);
+#endif
+#ifdef MASKED
+    if (!x.mask) return s;
+    M m = x.mask[i * a.mask_strides[2] + j * a.mask_strides[3]];
+#ifdef MASK_BOOL
+    if (get(m) == 0) return -(A)INF;
+#else
+    s += (A)get(m) * (A)LOG2_E;
+#endif
+#endif
+    return s;
+}
+
+/* The larger one; NaN is left out: its power is NaN, whatever the scale. */
+DEVICE A attn_larger(A a, A b) { return b > a ? b : a; }
+/* What scores are lessened by: the largest one, or 0 where none is seen. */
+DEVICE A attn_base(A top) { return top == -(A)INF ? (A)0 : top; }

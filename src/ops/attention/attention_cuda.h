@@ -1,0 +1,12 @@
+/* ops/attention/attention_cuda.h: Attention's CUDA kernel functions, for the table in attention_cuda.c. */
+#ifndef NC_OPS_ATTENTION_CUDA_H
+#define NC_OPS_ATTENTION_CUDA_H
+
+#include "ops/binding.h"
+
+bool nc_attention_cuda_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_attention_cuda_prepare(nc_prep *p);
+size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_attention_cuda_run(const nc_call *c);
+
+#endif

@@ -1,0 +1,181 @@
+/* ops/attention/attention_run_cuda.c: Attention on CUDA over kernels/cuda/attention.h. Operands are read in place by
+ * strides. Past and new keys and values are joined in the present outputs, or in the workspace where those are not
+ * wanted. */
+#include "kernels/cuda/attention.h"
+
+#include "kernels/cuda/move.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/attention_cuda.h"
+
+#include <math.h>
+
+enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, MAX_IN };
+enum { ALIGNMENT = 256 };
+
+typedef struct attend {
+    nc_attention how;
+    nck_cuda_attn kernel;
+    nck_cuda_move move;
+} attend;
+
+static bool has_in(const nc_node *n, int i) { return n->n_in > i && n->in[i] != NULL; }
+
+/* Columns of one head of input i; -1: not known before the run. */
+static int64_t head_cols(const nc_node *n, int i, int64_t heads) {
+    const nc_type *t = n->in[i]->type;
+    int64_t cols;
+    if (t == NULL || (t->rank != 3 && t->rank != 4) || !nc_dim_is_const(t->dims[t->rank - 1], &cols)) return -1;
+    return t->rank == 4 ? cols : heads > 0 ? cols / heads : -1;
+}
+
+static int64_t most_cols(const nc_node *n) {
+    int64_t of_q = nc_attr_has(n, "q_num_heads") ? nc_attr_int(n, "q_num_heads") : 0;
+    int64_t of_v = nc_attr_has(n, "kv_num_heads") ? nc_attr_int(n, "kv_num_heads") : 0;
+    int64_t q = head_cols(n, Q, of_q), v = head_cols(n, V, of_v);
+    return q < 0 || v < 0 ? -1 : q > v ? q : v;
+}
+
+bool nc_attention_cuda_fits(const nc_node *n, const char **why) {
+    *why = "an operand of unknown type";
+    for (int i = 0; i < 3; i++)
+        if (!has_in(n, i) || n->in[i]->type == NULL) return false;
+    nc_dtype t = n->in[Q]->type->elem;
+    *why = "query and value have different types";
+    if (n->in[V]->type->elem != t) return false;
+    *why = "the scores are an output";
+    if (n->n_out > 3 && n->out[3] != NULL) return false;
+    *why = "a mask that kernels cannot hold";
+    if (has_in(n, MASK) && (n->in[MASK]->type == NULL || nck_cuda_type_name(n->in[MASK]->type->elem) == NULL))
+        return false;
+    *why = "heads of unknown size, or of more columns than a block holds";
+    return most_cols(n) >= 0 && nck_cuda_attn_takes(t, most_cols(n));
+}
+
+nc_code nc_attention_cuda_prepare(nc_prep *p) {
+    const nc_node *n = p->node;
+    attend *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    NC_TRY(nc_attention_read(p->w, n, &s->how));
+    p->state = s;
+    p->strided_in = 1u << Q | 1u << K | 1u << V;
+    nc_dtype t = n->in[Q]->type->elem, mask = has_in(n, MASK) ? n->in[MASK]->type->elem : NC_UNDEFINED;
+    NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(t), &s->move, &p->w->diag));
+    return nck_cuda_attn_prepare(p->device, t, most_cols(n), mask, s->how.softcap > 0, &s->kernel, &p->w->diag);
+}
+
+/* x as a matrix per batch and head: dims of (batch, head, row, column) and its strides. */
+static nck_cuda_attn_operand operand(const nc_tensor *x, int64_t heads, int64_t *d) {
+    bool packed = x->rank == 3;
+    const int64_t *s = x->strides;
+    d[0] = x->dims[0];
+    d[1] = packed ? heads : x->dims[1];
+    d[2] = x->dims[packed ? 1 : 2];
+    d[3] = packed ? (heads > 0 ? x->dims[2] / heads : 0) : x->dims[3];
+    if (packed) return (nck_cuda_attn_operand){x->data, s[0], d[3] * s[2], s[1], s[2]};
+    return (nck_cuda_attn_operand){x->data, s[0], s[1], s[2], s[3]};
+}
+
+static int64_t past_rows(const nc_tensor *past) { return past != NULL && past->rank == 4 ? past->dims[2] : 0; }
+
+/* Bytes of joined keys or values that no output holds. */
+static size_t joined_bytes(const int64_t *d, int64_t past, nc_dtype t) {
+    if (past == 0) return 0;
+    size_t bytes = (size_t)(d[0] * d[1] * (past + d[2]) * d[3]) * nc_dtype_bytes(t);
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    const attend *s = state;
+    int64_t dk[4], dv[4], past = n_in > PAST_K ? past_rows(&in[PAST_K]) : 0;
+    (void)out, (void)n_out;
+    operand(&in[K], s->how.kv_heads, dk);
+    operand(&in[V], s->how.kv_heads, dv);
+    return joined_bytes(dk, past, in[Q].dtype) + joined_bytes(dv, past, in[Q].dtype);
+}
+
+/* past and x one after another along their rows, dense in `to`. */
+static nc_code join(const nc_call *c, const nc_tensor *past, const int64_t *d, void *to, nck_cuda_attn_operand *x) {
+    const attend *s = c->state;
+    int64_t P = past_rows(past), rows = P + d[2], dims[4] = {d[0], d[1], P, d[3]};
+    int64_t from[4] = {x->batch, x->head, x->row, x->column}, into[4] = {d[1] * rows * d[3], rows * d[3], d[3], 1};
+    if (P > 0) NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), 4, dims, past->data, past->strides, to, into));
+    char *behind = (char *)to + (size_t)(P * d[3]) * nc_dtype_bytes(c->in[Q]->dtype);
+    NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), 4, d, x->data, from, behind, into));
+    *x = (nck_cuda_attn_operand){to, into[0], into[1], into[2], 1};
+    return NC_OK;
+}
+
+/* Takes the past in, and writes the present output i_out where it is wanted. */
+static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d, nck_cuda_attn_operand *x, char **at) {
+    const nc_tensor *past = c->n_in > i_past && c->in[i_past]->data != NULL ? c->in[i_past] : NULL;
+    bool wanted = c->n_out > i_out && c->out[i_out]->data != NULL;
+    if (past != NULL && (past->rank != 4 || past->dims[0] != d[0] || past->dims[1] != d[1] || past->dims[3] != d[3]))
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the past of input %d does not fit %lld x %lld x %lld",
+                           i_past, (long long)d[0], (long long)d[1], (long long)d[3]);
+    if (past_rows(past) != (c->n_in > PAST_K ? past_rows(c->in[PAST_K]) : 0))
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "past_key and past_value have different lengths");
+    if (past == NULL && !wanted) return NC_OK;
+    void *to = wanted ? c->out[i_out]->data : *at;
+    *at += joined_bytes(d, past_rows(past), c->in[Q]->dtype);
+    return join(c, past, d, to, x);
+}
+
+static nc_code set_mask(const nc_call *c, nck_cuda_attn_args *g) {
+    if (c->n_in <= MASK || c->in[MASK]->data == NULL) return NC_OK;
+    const nc_tensor *m = c->in[MASK];
+    int64_t dims[4] = {g->n_batch, g->q_heads, g->n_queries, g->n_keys};
+    for (int i = 0; i < m->rank; i++) {
+        int64_t want = dims[4 - m->rank + i];
+        bool last = i == m->rank - 1;
+        if (m->rank > 4 || !(m->dims[i] == want || (last ? m->dims[i] < want : m->dims[i] == 1)))
+            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "the mask has %lld at dim %d, expected %lld",
+                               (long long)m->dims[i], i, (long long)want);
+        g->mask_strides[4 - m->rank + i] = m->dims[i] == want || last ? m->strides[i] : 0;
+    }
+    g->mask_cols = m->rank > 0 ? m->dims[m->rank - 1] : g->n_keys;
+    g->mask = m->data;
+    return NC_OK;
+}
+
+static nc_code set_lens(const nc_call *c, nck_cuda_attn_args *g) {
+    if (c->n_in <= LENS || c->in[LENS]->data == NULL) return NC_OK;
+    g->kv_lens = c->in[LENS]->data;
+    g->offset_by_lens = c->in[PAST_K]->data == NULL;
+    if (nc_tensor_numel(c->in[LENS]) != g->n_batch)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "nonpad_kv_seqlen has %lld elements, expected %lld",
+                           (long long)nc_tensor_numel(c->in[LENS]), (long long)g->n_batch);
+    return NC_OK;
+}
+
+static nc_code check(const nc_call *c, const int64_t *dq, const int64_t *dk, const int64_t *dv) {
+    bool fits = dq[0] == dk[0] && dk[0] == dv[0] && dk[1] == dv[1] && dk[2] == dv[2] && dq[3] == dk[3];
+    if (fits && dk[1] > 0 && dq[1] % dk[1] == 0) return NC_OK;
+    return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
+                       "Q of %lld batches, %lld heads of %lld, K of %lld batches, %lld heads of %lld by %lld and V of "
+                       "%lld heads of %lld do not fit",
+                       (long long)dq[0], (long long)dq[1], (long long)dq[3], (long long)dk[0], (long long)dk[1],
+                       (long long)dk[2], (long long)dk[3], (long long)dv[1], (long long)dv[2]);
+}
+
+nc_code nc_attention_cuda_run(const nc_call *c) {
+    const attend *s = c->state;
+    const nc_attention *h = &s->how;
+    int64_t dq[4], dk[4], dv[4], dy[4], past = c->n_in > PAST_K ? past_rows(c->in[PAST_K]) : 0;
+    char *at = c->workspace;
+    nck_cuda_attn_args g = {
+        .softcap = h->softcap, .causal = h->causal, .left = h->left, .right = h->right, .offset = past};
+    g.q = operand(c->in[Q], h->q_heads, dq);
+    g.k = operand(c->in[K], h->kv_heads, dk);
+    g.v = operand(c->in[V], h->kv_heads, dv);
+    g.y = operand(c->out[0], h->q_heads, dy);
+    NC_TRY(check(c, dq, dk, dv));
+    NC_TRY(extend(c, PAST_K, 1, dk, &g.k, &at));
+    NC_TRY(extend(c, PAST_V, 2, dv, &g.v, &at));
+    g.n_batch = dq[0], g.q_heads = dq[1], g.kv_heads = dk[1], g.n_queries = dq[2], g.n_keys = past + dk[2];
+    g.cols = dq[3], g.cols_v = dv[3];
+    g.scale = h->has_scale ? h->scale : 1 / sqrt((double)g.cols);
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    NC_TRY(set_mask(c, &g));
+    NC_TRY(set_lens(c, &g));
+    return nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);
+}
