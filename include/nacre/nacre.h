@@ -220,7 +220,9 @@ typedef struct nacre_given {
 NACRE_API nacre_code nacre_model_load_given(nacre_env *env, const char *path, const void *bytes, size_t n,
                                             const nacre_given *given, nacre_model **out, nacre_error *err);
 NACRE_API nacre_code nacre_model_parse(nacre_env *env, const char *text, nacre_model **out, nacre_error *err);
-/* As ONNX. Where the file would be larger than 2 GiB, the constants' data go into the file PATH.data beside it. */
+/* As ONNX. Where the file would be larger than 2 GiB, the constants' data go into the file PATH.data beside it. A
+ * path that ends in .ort gets onnxruntime's own format: at most 2 GiB, and only of a model whose types are inferred
+ * (nacre_model_optimize, any level). */
 NACRE_API nacre_code nacre_model_save(const nacre_model *m, const char *path, nacre_error *err);
 /* Constants of min_bytes and more go into the file data_name beside the model. Each file is written under
  * another name and renamed when it is whole. */
@@ -237,22 +239,23 @@ NACRE_API nacre_code nacre_options_create(nacre_options **out, nacre_error *err)
 NACRE_API void nacre_options_release(nacre_options *o);
 /* "device": cpu, guard, cuda, cuda:1. "level": off, basic, extended, all. "fusion", "layouts", "views", "packing",
  * "winograd" (off: 3x3 convolutions are summed as they are defined), "capture", "dumps", "profile": on, off.
- * "host_nodes": on, off: off refuses a model of which the session's device cannot compute every node; on, such nodes
- * run on the host, and one warning tells of them.
- * "disable": a pass by name. "recompute": a node by name. "seed", "memory_limit": a number; the limit is
- * a cap in bytes on what this session holds on its devices: copied constants, activations, variables, and its outputs
- * until they are released. Packed weights are shared by the environment and not counted. "save": the path where the
- * transformed graph is written as ONNX. "save_data": the name of a file beside it for the data of its constants of
- * "save_data_bytes" (1024) and more; without it that is done, as PATH.data, only where the file would have more than
- * "save_file_bytes" (2 GiB). "variables": an initializer by name, or "*" for all of floats but those that decide sizes:
- * they are read from the state, where they start as the model has them; so a session evaluates the weights that another
- * one trains. "stop_gradient": a value by name: where the session differentiates (nacre_train.h), no gradient passes
- * through it, and it counts as independent of what made it. "flush_denormals": on, off: runs take denormal floats and
- * doubles as zero, on the host. "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for
- * the making of this session and its runs; "log_id": a text that stands before each of their messages. "streams": on
- * how many streams, 1 to 64, the device may compute; branches of the graph then overlap, with the bits of one stream.
- * On the CPU each stream takes a thread of the environment while several have work; one instruction alone has all
- * threads. "stream": what nacre_options_stream takes, as "1 conv3". */
+ * "host_nodes": on, off: off refuses a model of which the session's device cannot compute every node; on, such
+ * nodes run on the host, and one warning tells of them. "disable": a pass by name. "recompute": a node by name.
+ * "seed", "memory_limit": a number; the limit is a cap in bytes on what this session holds on its devices: copied
+ * constants, activations, variables, and its outputs until they are released. Packed weights are shared by the
+ * environment and not counted. "save": the path where the transformed graph is written; "save_format": onnx, ort
+ * (onnxruntime's own), name (default: ort where that path ends in .ort, else onnx). "save_data": the name of a file
+ * beside it for the data of its constants of "save_data_bytes" (1024) and more; without it that is done, as
+ * PATH.data, only where the file would have more than "save_file_bytes" (2 GiB). "variables": an initializer by
+ * name, or "*" for all of floats but those that decide sizes: they are read from the state, where they start as the
+ * model has them; so a session evaluates the weights that another one trains. "stop_gradient": a value by name:
+ * where the session differentiates (nacre_train.h), no gradient passes through it, and it counts as independent of
+ * what made it. "flush_denormals": on, off: runs take denormal floats and doubles as zero, on the host.
+ * "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for the making of this session
+ * and its runs; "log_id": a text that stands before each of their messages. "streams": on how many streams, 1 to
+ * 64, the device may compute; branches of the graph then overlap, with the bits of one stream. On the CPU each
+ * stream takes a thread of the environment while several have work; one instruction alone has all threads.
+ * "stream": what nacre_options_stream takes, as "1 conv3". */
 NACRE_API nacre_code nacre_options_set(nacre_options *o, const char *key, const char *value, nacre_error *err);
 /* A message of the caller's own, under the log level and id that these options have by now. */
 NACRE_API void nacre_options_log(const nacre_options *o, nacre_log_level level, const char *text);

@@ -23,7 +23,8 @@ ENTRIES_HONOURED = {
     "session.disable_cpu_ep_fallback",
     "session.model_external_initializers_file_folder_path",
     "session.optimized_model_external_initializers_file_name",
-    "session.optimized_model_external_initializers_min_size_in_bytes", "optimization.disable_specified_optimizers",
+    "session.optimized_model_external_initializers_min_size_in_bytes", "session.save_model_format",
+    "optimization.disable_specified_optimizers",
 }
 
 STREAM_OF = "nacre.stream."
@@ -52,6 +53,7 @@ ENTRIES_WITHOUT_EFFECT: Dict[str, str] = {
     "session.use_external_initializer_file_buffers_directly": "external data is always mapped",
     "session.use_ort_model_bytes_directly": _ORT_FILE, "session.use_ort_model_bytes_for_initializers": _ORT_FILE,
     "session.use_memory_mapped_ort_model": _ORT_FILE, "session.enable_saved_runtime_optimizations": _ORT_FILE,
+    "session.load_model_format": "the bytes tell their format",
     "session.strict_shape_type_inference": "types and shapes are always checked strictly",
     "session.graph_optimizations_loop_level": "passes run until nothing changes",
     "session.prepack.enable_parallel": "weights are always packed by all threads",
@@ -68,8 +70,6 @@ ENTRIES_WITHOUT_EFFECT: Dict[str, str] = {
 
 #: Refused: (the value that asks for it, or * for any but an empty one; what to do instead).
 ENTRIES_REFUSED: Dict[str, Tuple[str, str]] = {
-    "session.save_model_format": ("ORT", "the optimized model is saved as ONNX"),
-    "session.load_model_format": ("ORT", "give the ONNX model"),
     "session.intra_op_thread_affinities": ("*", "bind the process: threads stay on the processors it may use"),
     "session.save_external_prepacked_constant_initializers": ("1", "packed weights are not saved"),
     "session.collect_node_memory_stats_to_file": ("*", "`nacre plan` tells where memory goes"),

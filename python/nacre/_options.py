@@ -244,7 +244,7 @@ class SessionOptions:
             out.append(("log_id", self.logid))
         out.append(("level", {0: "off", 1: "basic", 2: "extended"}.get(int(self.graph_optimization_level), "all")))
         if self.optimized_model_filepath:
-            out.append(("save", self.optimized_model_filepath))
+            out += [("save", self.optimized_model_filepath), ("save_format", self._save_format())]
         if self._switch("session.disable_prepacking"):
             out.append(("packing", "off"))
         if not self._switch("nacre.winograd", "1"):
@@ -262,6 +262,12 @@ class SessionOptions:
             if self._entries.get(key):
                 out.append((option, self._entries[key]))
         return out + [("variables", name) for name in self._variables] + self._streams()
+
+    def _save_format(self) -> str:
+        value = self._entries.get("session.save_model_format", "")
+        if value not in ("", "ONNX", "ORT"):
+            raise _core.InvalidArgument(f"session.save_model_format: expected ONNX or ORT, got '{value}'")
+        return value.lower() or "name"
 
     def _switch(self, key: str, default: str = "0") -> bool:
         value = self._entries.get(key, default)

@@ -160,6 +160,18 @@ static nacre_code set_stream(nacre_options *o, const char *key, const char *valu
     return nacre_options_stream(o, end + 1, (int)stream, err);
 }
 
+static nacre_code set_format(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    if (strcmp(value, "name") == 0)
+        o->o.save.format = NC_FORMAT_BY_NAME;
+    else if (strcmp(value, "onnx") == 0)
+        o->o.save.format = NC_FORMAT_ONNX;
+    else if (strcmp(value, "ort") == 0)
+        o->o.save.format = NC_FORMAT_ORT;
+    else
+        return refuse(err, key, value, "onnx, ort or name");
+    return NACRE_OK;
+}
+
 static nacre_code add_name(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     nacre_code code = strcmp(key, "disable") == 0 ? check_pass(key, value, err) : NACRE_OK;
     if (code != NACRE_OK) return code;
@@ -198,6 +210,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"log_level", set_log_level},
                 {"log_id", add_name},
                 {"save", add_name},
+                {"save_format", set_format},
                 {"save_data", add_name},
                 {"save_data_bytes", set_number},
                 {"save_file_bytes", set_number},

@@ -58,11 +58,18 @@ static nc_code scalar(nc_work *w, const nc_flat_table *t, nc_flat_field f, int b
     return NC_OK;
 }
 
-nc_code nc_flat_bool(nc_work *w, const nc_flat_table *t, nc_flat_field f, bool *out) {
+nc_code nc_flat_u8(nc_work *w, const nc_flat_table *t, nc_flat_field f, uint8_t *out) {
     uint64_t u;
     bool has;
     NC_TRY(scalar(w, t, f, 1, &has, &u));
-    if (has) *out = u != 0;
+    if (has) *out = (uint8_t)u;
+    return NC_OK;
+}
+
+nc_code nc_flat_bool(nc_work *w, const nc_flat_table *t, nc_flat_field f, bool *out) {
+    uint8_t u = *out;
+    NC_TRY(nc_flat_u8(w, t, f, &u));
+    *out = u != 0;
     return NC_OK;
 }
 
@@ -152,3 +159,10 @@ nc_code nc_flat_list_string(nc_work *w, const nc_flat_vector *v, size_t i, nc_by
 }
 
 int64_t nc_flat_list_i64(const nc_flat_vector *v, size_t i) { return (int64_t)number(v->file.p + v->at + 8 * i, 8); }
+
+float nc_flat_list_f32(const nc_flat_vector *v, size_t i) {
+    uint32_t bits = (uint32_t)number(v->file.p + v->at + 4 * i, 4);
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}

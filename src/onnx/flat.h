@@ -34,6 +34,7 @@ NC_MUST nc_code nc_flat_root(nc_work *w, nc_bytes file, const char *identifier, 
 
 /* A number of 1, 4 or 8 bytes; *out stays as it is (the schema's default) when the field is absent. */
 NC_MUST nc_code nc_flat_bool(nc_work *w, const nc_flat_table *t, nc_flat_field f, bool *out);
+NC_MUST nc_code nc_flat_u8(nc_work *w, const nc_flat_table *t, nc_flat_field f, uint8_t *out);
 NC_MUST nc_code nc_flat_i32(nc_work *w, const nc_flat_table *t, nc_flat_field f, int32_t *out);
 NC_MUST nc_code nc_flat_i64(nc_work *w, const nc_flat_table *t, nc_flat_field f, int64_t *out);
 NC_MUST nc_code nc_flat_f32(nc_work *w, const nc_flat_table *t, nc_flat_field f, float *out);
@@ -42,10 +43,11 @@ NC_MUST nc_code nc_flat_sub(nc_work *w, const nc_flat_table *t, nc_flat_field f,
 NC_MUST nc_code nc_flat_string(nc_work *w, const nc_flat_table *t, nc_flat_field f, nc_bytes *out);
 NC_MUST nc_code nc_flat_list(nc_work *w, const nc_flat_table *t, nc_flat_field f, size_t bytes_elem,
                              nc_flat_vector *out);
-/* Element i, below n, of a vector of offsets (elements of 4 bytes) or of int64. */
+/* Element i, below n, of a vector of offsets (elements of 4 bytes), of int64 or of floats. */
 NC_MUST nc_code nc_flat_list_table(nc_work *w, const nc_flat_vector *v, size_t i, nc_flat_table *out);
 NC_MUST nc_code nc_flat_list_string(nc_work *w, const nc_flat_vector *v, size_t i, nc_bytes *out);
 int64_t nc_flat_list_i64(const nc_flat_vector *v, size_t i);
+float nc_flat_list_f32(const nc_flat_vector *v, size_t i);
 
 /* A field to write: a number of `bytes` bytes, or with bytes 0 an offset, whose place is given back in `at`. */
 typedef struct nc_flat_put {

@@ -1,9 +1,11 @@
 /* onnx/load.c: ModelProto to nc_model: header, opset imports, properties, then the main graph (load_graph.c).
- * Ends by giving random nodes their ids. */
+ * Ends by giving random nodes their ids. A file of onnxruntime's own format is made a ModelProto first (ort_load.c). */
 #include "onnx/load.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "onnx/loader.h"
+#include "onnx/ort_format.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -142,26 +144,37 @@ static nc_code take_files(nc_loader *l) {
     return NC_OK;
 }
 
-/* A flatbuffer: where its root lies, low byte first and always near, then four letters. No message of protobuf has two
- * zeros where the high bytes are. */
-static bool is_ort_format(nc_bytes b) { return b.n >= 8 && !b.p[2] && !b.p[3] && memcmp(b.p + 4, "ORTM", 4) == 0; }
+static void free_text(nc_buffer *b) { nc_free(b->ptr); }
+
+/* onnxruntime's format: *b becomes the ModelProto that says the same, in memory of the model's own. */
+static nc_code take_ort(nc_loader *l, nc_bytes *b) {
+    nc_text made = {0};
+    nc_code code = nc_ort_to_onnx(l->w, *b, &made);
+    nc_buffer *own = code == NC_OK ? nc_buffer_wrap(made.s, made.n, free_text, NULL) : NULL;
+    if (!own) nc_text_release(&made);
+    NC_TRY(code);
+    NC_NEED(l->w, own);
+    *b = (nc_bytes){own->ptr, own->bytes};
+    l->keeps = own;
+    if (NC_PUSH(&l->m->arena, l->m->buffers, own)) return NC_OK;
+    nc_buffer_unref(own);
+    NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+}
+
+static nc_code keep_bytes(nc_loader *l) {
+    if (!l->keeps) return NC_OK;
+    if (!NC_PUSH(&l->m->arena, l->m->buffers, l->keeps)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
+    nc_buffer_ref(l->keeps);
+    return NC_OK;
+}
 
 static nc_code load_model(nc_loader *l, nc_bytes b) {
     nc_pb_model pb;
     NC_TRY(take_files(l));
-    l->bytes_file = b.n;
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
         NC_FAIL(l->w, NC_E_UNSUPPORTED, "this machine is big-endian: tensor data would have to be turned around");
-    if (l->keeps) {
-        if (!NC_PUSH(&l->m->arena, l->m->buffers, l->keeps)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
-        nc_buffer_ref(l->keeps);
-    }
-    if (is_ort_format(b))
-        NC_FAIL(
-            l->w, NC_E_UNSUPPORTED,
-            "the bytes are of ONNX Runtime's own format (.ort, a flatbuffer), which is not read yet: take the .onnx "
-            "file that it was made from, or have ONNX Runtime write one (optimized_model_filepath = 'model.onnx' "
-            "of a session on the .ort file)");
+    NC_TRY(nc_ort_is_model(b) ? take_ort(l, &b) : keep_bytes(l));
+    l->bytes_file = b.n;
     NC_TRY(nc_pb_read_model(l->w, b, &pb));
     if (!NC_PB_HAS(pb, ModelProto_graph)) NC_FAIL(l->w, NC_E_BAD_MODEL, "ModelProto.graph is missing");
     NC_TRY(load_header(l, b, &pb));

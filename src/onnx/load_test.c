@@ -194,10 +194,10 @@ TEST(load_opsets_that_are_not_imported) {
     }
 }
 
-TEST(load_says_what_an_ort_file_is) {
+TEST(load_tells_an_ort_file_by_its_root) {
     run r = {0};
     nc_text_add_n(&r.t, "\x14\0\0\0ORTM\x0c\0\x10\0", 12);
-    expect_fail(&r, NC_E_UNSUPPORTED, "ONNX Runtime's own format (.ort, a flatbuffer)");
+    expect_fail(&r, NC_E_BAD_MODEL, "flatbuffer: the root, at byte 20, lies outside the file");
     nc_wire_put_int(&r.t, ModelProto_ir_version, 8); /* the letters alone are a name like others */
     nc_wire_put_str(&r.t, ModelProto_producer_name, "ORTModel");
     put_opset(&r.t, ModelProto_opset_import, "", 17);

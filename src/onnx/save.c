@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "onnx/ort_format.h"
 #include "onnx/saver.h"
 
 #include <string.h>
@@ -139,10 +140,20 @@ static nc_code begin_data(nc_saver *s, const char *path, const nc_onnx_save_opti
     return nc_file_begin(s->w, data, &s->data);
 }
 
+/* What was saved, in onnxruntime's format instead. */
+static nc_code turn_to_ort(nc_saver *s) {
+    nc_text made = {0};
+    nc_code code = nc_ort_from_onnx(s->w, (nc_bytes){(const uint8_t *)s->out->s, s->out->n}, s->m->registry, &made);
+    nc_text_release(s->out);
+    *s->out = made;
+    return code;
+}
+
 static nc_code save_files(nc_saver *s, const char *path, const nc_onnx_save_options *o) {
     nc_file_writer *model;
     NC_TRY(begin_data(s, path, o));
     NC_TRY(save_model(s));
+    if (o->format == NC_FORMAT_ORT) NC_TRY(turn_to_ort(s));
     NC_TRY(nc_file_begin(s->w, path, &model));
     nc_code code = nc_file_add(s->w, model, s->out->s, s->out->n);
     nc_file_writer *data = s->data;
@@ -171,8 +182,13 @@ static nc_code save_once(nc_work *w, const nc_model *m, const char *path, const 
 nc_code nc_onnx_save_file(nc_work *w, const nc_model *m, const char *path, const nc_onnx_save_options *given) {
     nc_onnx_save_options o = given ? *given : (nc_onnx_save_options){.data_name = NULL};
     bool too_large;
+    size_t n = strlen(path);
+    if (o.format == NC_FORMAT_BY_NAME && n >= 4 && strcmp(path + n - 4, ".ort") == 0) o.format = NC_FORMAT_ORT;
+    if (o.format == NC_FORMAT_ORT && o.data_name)
+        NC_FAIL(w, NC_E_UNSUPPORTED, "onnxruntime's format has no external data: '%.200s' would have it in '%.200s'",
+                path, o.data_name);
     nc_code code = save_once(w, m, path, &o, &too_large);
-    if (code == NC_OK || !too_large || o.data_name) return code;
+    if (code == NC_OK || !too_large || o.data_name || o.format == NC_FORMAT_ORT) return code;
     const char *slash = strrchr(path, '/');
     NC_NEED(w, o.data_name = nc_arena_printf(&w->scratch, "%s.data", slash ? slash + 1 : path));
     if (!o.min_bytes) o.min_bytes = USUAL_MIN_BYTES;

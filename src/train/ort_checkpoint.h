@@ -5,7 +5,7 @@
 #ifndef NC_TRAIN_ORT_CHECKPOINT_H
 #define NC_TRAIN_ORT_CHECKPOINT_H
 
-#include "onnx/flat.h"
+#include "onnx/ort_format.h" /* the fields of tensors */
 
 #define NC_ORT_CHECKPOINT "ODTC"
 #define NC_ORT_CRC "crc32c:"
@@ -21,13 +21,6 @@ FIELD(module_state, requires_grad_params, 0)
 FIELD(module_state, frozen_params, 1)
 FIELD(module_state, is_nominal_state, 2)
 FIELD(module_state, has_external_data, 3)
-FIELD(tensor, name, 0)
-FIELD(tensor, doc_string, 1)
-FIELD(tensor, dims, 2)
-FIELD(tensor, data_type, 3)
-FIELD(tensor, raw_data, 4)
-FIELD(tensor, string_data, 5)
-FIELD(tensor, external_data_offset, 6)
 FIELD(group, group_name, 0)
 FIELD(group, step, 1)
 FIELD(group, initial_learning_rate, 2)

@@ -381,20 +381,3 @@ def test_more_dims_than_there_may_be_are_refused_by_name(env, kind):
         assert feeds is not None, "known before the run"
         session.run(feeds)
     assert e.value.node == "here" and e.value.op == kind.partition(",")[0]
-
-
-# ---- other formats ----
-
-def test_an_ort_file_is_told_apart(env, tmp_path):
-    path = tmp_path / "m.ort"
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(path)
-    options.add_session_config_entry("session.save_model_format", "ORT")
-    onnxruntime.InferenceSession(parsed(LATER).SerializeToString(), options)
-    with pytest.raises(NacreError, match=r"own format \(.ort, a flatbuffer\).*optimized_model_filepath"):
-        env.model(path)
-    back = onnxruntime.SessionOptions()  # the way out that the message names
-    back.optimized_model_filepath = str(tmp_path / "m.onnx")
-    onnxruntime.InferenceSession(str(path), back)
-    for g, w in zip(mine(env, tmp_path / "m.onnx", {"x": X, "c": YES}), (X + X, -X)):
-        np.testing.assert_array_equal(g, w)

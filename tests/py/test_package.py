@@ -329,7 +329,7 @@ def test_option_mistakes(rt):
 
 
 def test_what_cannot_be_honoured_says_so():
-    for key, value in (("session.save_model_format", "ORT"), ("ep.context_enable", "1")):
+    for key, value in (("session.compile_only", "1"), ("ep.context_enable", "1")):
         o = nacre.SessionOptions()
         o.add_session_config_entry(key, value)
         with pytest.raises(nacre.NotImplemented, match=key):

@@ -14,6 +14,7 @@ static const struct {
     {"inspect", cmd_inspect, "what is in a model: inputs, outputs, operators, parameters, shapes, memory per tensor"},
     {"check", cmd_check, "is a model valid, and right: against test data, another level, or onnxruntime"},
     {"optimize", cmd_optimize, "save a model as the transformations leave it"},
+    {"convert", cmd_convert, "save a model in another file format: ONNX, onnxruntime's .ort"},
     {"gradients", cmd_gradients, "save a model with gradients of its values as further outputs"},
     {"artifacts", cmd_artifacts,
      "the files that training a model needs: training, eval and optimizer models, checkpoint"},

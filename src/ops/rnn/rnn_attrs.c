@@ -60,7 +60,8 @@ static nc_code read_activations(nc_work *w, const nc_node *n, nc_rnn_attrs *a) {
     const nc_attr *names = nc_node_attr(n, "activations"), *alpha = nc_node_attr(n, "activation_alpha"),
                   *beta = nc_node_attr(n, "activation_beta");
     int per = n_acts(kind), i_alpha = 0, i_beta = 0;
-    if (names != NULL && names->n != per * a->n_dirs)
+    /* onnxruntime writes the default of both directions into nodes of one. */
+    if (names != NULL && names->n != per * a->n_dirs && names->n != 2 * per)
         NC_FAIL(w, NC_E_BAD_GRAPH, "there are %d activations, expected %d", names->n, per * a->n_dirs);
     for (int i = 0; i < per * a->n_dirs; i++) {
         nck_rnn_act *act = &a->rule[i / per].act[i % per];
