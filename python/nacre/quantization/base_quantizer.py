@@ -115,7 +115,7 @@ class BaseQuantizer:
         """What only a Relu or a Clip reads needs no more range than comes out of it; a Softmax gives 0 to 1."""
         readers = self.model.input_name_to_nodes()
         for node in self.model.nodes():
-            if node.op_type in ("Clip", "Relu") and not self.is_activation_symmetric:
+            if node.op_type in ("Clip", "Relu"):
                 x, y = node.input[0], node.output[0]
                 if self.should_quantize_node(node) and len(readers.get(x, [])) == 1 and x in self.tensors_range and \
                         y in self.tensors_range and not self.model.is_graph_output(x):

@@ -372,7 +372,8 @@ class MinMaxCalibrater(CalibraterBase):
 
 
 class HistogramCalibrater(CalibraterBase):
-    """Counts what was seen; method says what is made of the counts."""
+    """Counts what was seen; method says what is made of the counts. The examples of one reader lie in memory together,
+    because their largest number says how wide a bin is; readers given one after the other do not."""
 
     def __init__(self, model_path: Any, op_types_to_calibrate: Optional[Sequence[str]] = None,
                  augmented_model_path: Any = "augmented_model.onnx", use_external_data_format: bool = False,
@@ -401,17 +402,18 @@ class HistogramCalibrater(CalibraterBase):
         inputs = {i.name for i in self.infer_session.get_inputs()}
         names = sorted(self.tensors_to_calibrate)
         computed = [n for n in names if n not in inputs]
-        seen = False
+        merged: Dict[str, List[np.ndarray]] = {}
         for feeds in _feeds(data_reader):
-            seen = True
             tensors = dict(zip(computed, self.infer_session.run(computed, feeds) if computed else []))
             tensors.update((n, np.asarray(feeds[n])) for n in names if n in inputs and n in feeds)
-            if self.collector is None:
-                self.collector = HistogramCollector(self.method, self.symmetric, self.num_bins,
-                                                    self.num_quantized_bins, self.percentile, self.scenario)
-            self.collector.collect({n: [t] for n, t in tensors.items()})
-        if not seen:
+            for name, tensor in tensors.items():
+                merged.setdefault(name, []).append(tensor)
+        if not merged:
             raise ValueError("no calibration data: the reader's first get_next gave None")
+        if self.collector is None:
+            self.collector = HistogramCollector(self.method, self.symmetric, self.num_bins, self.num_quantized_bins,
+                                                self.percentile, self.scenario)
+        self.collector.collect(merged)
 
     def compute_data(self) -> TensorsData:
         if self.collector is None:
@@ -629,6 +631,8 @@ def create_calibrator(model: Any, op_types_to_calibrate: Optional[Sequence[str]]
     known = {k: v for k, v in extra_options.items() if k in _KNOWN[calibrate_method]}
     if calibrate_method == CalibrationMethod.Distribution:
         known.setdefault("num_bins", 2048)
+    elif calibrate_method == CalibrationMethod.Percentile:
+        known.setdefault("symmetric", True)
     calibrator = _KINDS[calibrate_method](model, op_types_to_calibrate, augmented_model_path,
                                           use_external_data_format=use_external_data_format, **known)
     calibrator.augment_graph()

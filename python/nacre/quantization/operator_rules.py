@@ -80,8 +80,6 @@ def qlinear_matmul(q: Any, node: NodeProto) -> bool:
 
 def _one_input(op: str, **more: Any) -> Rule:
     def rule(q: Any, node: NodeProto) -> bool:
-        if not q.has_codes(node.input[0]) and not q.force_quantize_no_input_check:
-            return False
         x = q.codes_of(node.input[0])
         y = q.result(node.output[0]) if x else None
         if y is None:
@@ -103,9 +101,6 @@ def qlinear_softmax(q: Any, node: NodeProto) -> bool:
 
 
 def qlinear_binary(q: Any, node: NodeProto) -> bool:
-    """Only where at least one operand has codes: two conversions for one sum would not pay."""
-    if not q.force_quantize_no_input_check and not any(q.has_codes(n) or n in q.weights for n in node.input):
-        return False
     a, b = q.codes_of(node.input[0]), q.codes_of(node.input[1])
     y = q.result(node.output[0]) if a and b else None
     if y is None:
@@ -137,9 +132,11 @@ def qlinear_where(q: Any, node: NodeProto) -> bool:
 # ---- static: what moves codes ----
 
 def moves(q: Any, node: NodeProto) -> bool:
-    """The operator itself takes codes: what it gives has those of its input."""
-    if not q.force_quantize_no_input_check and not q.has_codes(node.input[0]):
-        return False
+    """The operator itself takes codes: what it gives has those of its input. Where that has none, nothing is won."""
+    return (q.force_quantize_no_input_check or q.has_codes(node.input[0])) and split(q, node)
+
+
+def split(q: Any, node: NodeProto) -> bool:
     x = q.codes_of(node.input[0])
     if x is None:
         return False
@@ -298,7 +295,7 @@ QLinearOpsRegistry: Dict[str, Rule] = {
     "Add": qlinear_binary, "Mul": qlinear_binary, "Relu": activation, "Clip": activation,
     "LeakyRelu": _one_input("QLinearLeakyRelu"), "Sigmoid": _one_input("QLinearSigmoid"),
     "MaxPool": max_pool, "GlobalAveragePool": _one_input("QLinearGlobalAveragePool", channels_last=0),
-    "Split": moves, "Pad": pad, "Reshape": moves, "Squeeze": moves, "Unsqueeze": moves, "Flatten": moves,
+    "Split": split, "Pad": pad, "Reshape": moves, "Squeeze": moves, "Unsqueeze": moves, "Flatten": moves,
     "Resize": resize, "AveragePool": _one_input("QLinearAveragePool"), "Concat": qlinear_concat,
     "Softmax": qlinear_softmax, "Where": qlinear_where, **CommonOpsRegistry}
 

@@ -110,7 +110,7 @@ def compute_signal_to_quantization_noice_ratio(x: Arrays, y: Arrays) -> float:
                                                                                   else v)]) for v in (x, y))
     if one.shape != other.shape:
         raise RuntimeError(f"{one.size} numbers against {other.size}")
-    tiny = float(np.finfo(np.float32).eps)
+    tiny = float(np.finfo(np.float64).eps)
     return 20 * math.log10(max(float(np.linalg.norm(one)), tiny) / max(float(np.linalg.norm(one - other)), tiny))
 
 

@@ -110,7 +110,7 @@ class QDQQuantizer(BaseQuantizer):
             if not self.tensor_quant_overrides.has_per_channel_overrides(tensor_name):
                 return False, None
             axis = self.tensor_quant_overrides.get_per_channel_overrides(tensor_name)[0].get("axis", default_axis)
-        elif not self.per_channel or (self.axis_of_op and op_type not in self.axis_of_op):
+        elif not self.per_channel:
             return False, None
         else:
             axis = self.axis_of_op.get(op_type, default_axis)
@@ -255,34 +255,31 @@ class QDQQuantizer(BaseQuantizer):
         if is_output:
             x, y = names.add_quant_input_suffix(name), name
             self.model.replace_output_of_all_nodes(name, x)
-        readers = {n.name for n in self.users(name)}
-        plain = y if not is_output else name
-        if convert:
-            plain = self._add_converted(name, s, y, set(convert.get("recv_nodes") or readers), convert, is_output)
-        elif not is_output:
-            self.model.replace_input_of_all_nodes(name, y)
         codes = names.add_quant_output_suffix(name)
-        self.new_nodes += [self._quantize_node(x, codes, s),
-                           self._dequantize_node(codes, plain, s, names.add_dequant_suffix(name))]
+        self.new_nodes.append(self._quantize_node(x, codes, s))
+        if convert:
+            every = {n.name for n in self.users(name)}
+            receivers = set(convert.get("recv_nodes") or every)
+            whole = not convert.get("recv_nodes") or (receivers >= every and not is_output)
+            self._add_converted(name, s, y if whole else y + "_convert", receivers, convert)
+            if whole:
+                return
+        if not is_output:
+            self.model.replace_input_of_all_nodes(name, y)
+        self.new_nodes.append(self._dequantize_node(codes, y, s, names.add_dequant_suffix(name)))
 
-    def _add_converted(self, name: str, s: Stored, y: str, receivers: Set[str], convert: Dict[str, Any],
-                       is_output: bool) -> str:
-        """A second pair, in another type, for some readers. Returns what the first pair's last node writes."""
+    def _add_converted(self, name: str, s: Stored, y: str, receivers: Set[str], convert: Dict[str, Any]) -> None:
+        """codes -> DQ -> Q -> DQ -> y, which these nodes read: the same tensor in another type."""
         params = self.activation_params(name, {k: v for k, v in convert.items() if k != "recv_nodes"})
         other = self._store(name, params, "_convert")
-        first, last = names.add_dequant_output_suffix(name), names.add_dequant_output_suffix(name) + "_convert"
-        if is_output and not convert.get("recv_nodes"):
-            last = name  # all who read it, also outside, get the other type
-        for node in self.users(name):
-            self.model.replace_node_input(node, name, last if node.name in receivers else
-                                          name if is_output and last != name else first)
-        start = name if is_output and last != name else first
-        codes = names.add_quant_output_suffix(name) + "_convert"
+        self.model.replace_input_of_nodes(name, y, receivers)
+        numbers, codes = name + "_convert_numbers", names.add_quant_output_suffix(name) + "_convert"
         self.new_nodes += [
-            helper.make_node(names.QUANT_OP_NAME, [start, other.scale, other.zero_point], [codes],
+            self._dequantize_node(names.add_quant_output_suffix(name), numbers, s,
+                                  names.add_dequant_suffix(name) + "_before_convert"),
+            helper.make_node(names.QUANT_OP_NAME, [numbers, other.scale, other.zero_point], [codes],
                              names.add_quant_suffix(name) + "_convert", domain=self.qdq_op_domain),
-            self._dequantize_node(codes, last, other, names.add_dequant_suffix(name) + "_convert")]
-        return start
+            self._dequantize_node(codes, y, other, names.add_dequant_suffix(name) + "_convert")]
 
     # ---- biases ----
 
@@ -314,10 +311,12 @@ class QDQQuantizer(BaseQuantizer):
         codes = self.quantize_bias_static(name, info) if node is not None else ""
         if not codes:
             return
-        y = names.add_dequant_output_suffix(name) + codes[len(name + names.TENSOR_NAME_QUANT_SUFFIX):]
+        number = codes[len(name + names.TENSOR_NAME_QUANT_SUFFIX):]
+        y = names.add_dequant_output_suffix(name) + number
         self.model.replace_node_input(node, name, y)
         by_channel = {"axis": 0} if len(self.weights[codes + "_scale"].dims) and \
             self.weights[codes + "_scale"].dims[0] > 1 else {}
         self.new_nodes.append(helper.make_node(names.DEQUANT_OP_NAME,
                                                [codes, codes + "_scale", codes + "_zero_point"], [y],
-                                               names.add_dequant_suffix(name) + y[len(name):], **by_channel))
+                                               names.add_dequant_suffix(name) + number,
+                                               domain=self.qdq_op_domain, **by_channel))

@@ -61,9 +61,6 @@ def gemm(q: Any, node: NodeProto) -> None:
 
 
 def matmul(q: Any, node: NodeProto) -> None:
-    constant_b = q.is_input_a_initializer(node.input[1])
-    if not constant_b and q.extra_options.get("MatMulConstBOnly"):
-        return
     for i in (0, 1):
         rank = len(q.types[node.input[i]].tensor_type.shape.dim) if node.input[i] in q.types else 0
         weight(q, node, i, rank - 1 if i == 1 and rank > 1 else None)
@@ -74,9 +71,8 @@ def matmul(q: Any, node: NodeProto) -> None:
 def normalization(q: Any, node: NodeProto) -> None:
     """A scale of one dim has no channels to tell apart: they are the same numbers."""
     q.quantize_activation_tensor(node.input[0])
-    q.quantize_weight_tensor(node.input[1]) if q.is_input_a_initializer(node.input[1]) else None
-    if node.op_type != "BatchNormalization":
-        bias(q, node, 2)
+    weight(q, node, 1, None)
+    bias(q, node, 2)
     for name in list(outputs_of(q, node))[:1]:
         q.quantize_activation_tensor(name)
 
@@ -112,11 +108,11 @@ def gather(q: Any, node: NodeProto) -> None:
 
 
 def pad(q: Any, node: NodeProto) -> None:
-    """A constant that is put around gets the codes of what it surrounds."""
+    """A number that is put around has codes of its own; the result's are those of what it surrounds."""
     passes_on(q, node)
     if q.is_tensor_quantized(node.input[0]) and len(node.input) > 2 and node.input[2] and \
             attribute(node, "mode", b"constant") == b"constant":
-        q.quantize_output_same_as_input(node.input[2], node.input[0], node.name)
+        q.quantize_activation_tensor(node.input[2])
 
 
 def where(q: Any, node: NodeProto) -> None:

@@ -359,14 +359,13 @@ def get_opset_version(model: ModelProto) -> int:
 
 def update_opset_version(model: ModelProto, weight_type: Any, activation_type: Any = None,
                          tensor_quant_overrides: Optional[Dict[str, Any]] = None, block_size: int = 0) -> ModelProto:
-    """The model in an opset whose QuantizeLinear writes these types."""
+    """The model in an opset whose QuantizeLinear writes these types; that of com.microsoft writes those of 4 bits."""
     kinds = {weight_type, activation_type} - {None}
     for rows in (tensor_quant_overrides or {}).values():
         kinds |= {k for row in rows for k in (row.get("quant_type"), row.get("convert", {}).get("quant_type")) if k}
     names = {k.name for k in kinds}
-    need = 21 if block_size or names & {"QInt16", "QUInt16", "QInt4", "QUInt4"} else 19 if "QFLOAT8E4M3FN" in names \
-        else 11
-    if get_opset_version(model) >= max(need, 10):
+    need = 21 if block_size or names & {"QInt16", "QUInt16"} else 19 if "QFLOAT8E4M3FN" in names else 11
+    if get_opset_version(model) >= (10 if need == 11 else need):
         return model
     changed = onnx.version_converter.convert_version(model, need)
     changed.ir_version = max(changed.ir_version, {11: 6, 19: 9, 21: 10}[need])

@@ -171,8 +171,6 @@ def _ranges(model: ModelProto, reader: Any, op_types: List[str], method: Calibra
     if cache is not None and Path(cache).exists():
         return load_tensors_data(cache)
     told = {mine: extra_options[theirs] for theirs, mine in _CALIBRATION.items() if theirs in extra_options}
-    if "symmetric" not in told and method == CalibrationMethod.MinMax:
-        told["symmetric"] = False
     found = calibrated(model, reader, op_types, method, providers, external, told)
     if cache is not None:
         save_tensors_data(found, cache)
