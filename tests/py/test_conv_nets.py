@@ -1,5 +1,5 @@
-"""Networks that go to and fro between images and rows of channels, beside onnxruntime, with blocked layouts and
-without; the same bits for any number of threads."""
+"""Networks that go to and fro between images and rows of channels, and decoders that join scales, beside onnxruntime,
+with blocked layouts and without, with the passes and without; the same bits for any number of threads."""
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -64,7 +64,21 @@ def rows(c, h, w):
     return g.model(x)
 
 
-@pytest.mark.parametrize("make", [turned, rows], ids=["turned", "rows"])
+def scales(c, h, w):
+    """Three scales, two of them enlarged, joined by a convolution of one tap; and one enlarged scale alone."""
+    g = Graph((2, c, h, w), 3)
+    parts = [conv(g, "x", c, 64, 3)]
+    for mode, by in (("linear", 2), ("nearest", 3)):
+        small = g.node("MaxPool", conv(g, "x", c, 72, 1), kernel_shape=[min(by, h), min(by, w)], strides=[by] * 2)
+        sizes = g.const(np.int64([2, 72, h, w]))
+        parts.insert(1, g.node("Resize", small, "", "", sizes, mode=mode))
+    y = g.node("Relu", conv(g, g.node("Concat", *parts, axis=1), 64 + 2 * 72, 40, 1))
+    grown = g.node("Resize", conv(g, y, 40, 96, 1), "", g.const(np.float32([1, 1, 2, 3])), mode="linear",
+                   coordinate_transformation_mode="align_corners")
+    return g.model(conv(g, grown, 96, 17, 1))
+
+
+@pytest.mark.parametrize("make", [turned, rows, scales], ids=["turned", "rows", "scales"])
 @pytest.mark.parametrize("sizes", [(32, 9, 7), (20, 5, 11), (16, 1, 1), (3, 8, 8), (48, 14, 14)], ids=str)
 def test_both_ways(make, sizes):
     model = make(*sizes)
@@ -74,7 +88,7 @@ def test_both_ways(make, sizes):
     want = reference.run(None, x)[0]
     name = reference.get_outputs()[0].name
     got = []
-    for threads, settings in ((1, {}), (3, {}), (1, {"layouts": False})):
+    for threads, settings in ((1, {}), (3, {}), (1, {"layouts": False}), (1, {"disable": "resizes"})):
         with nacre_c.Env(threads) as env, env.session(model, **settings) as session:
             got.append(session.run(x)[name])
             close(got[-1], want, "model_f32", settings)
