@@ -162,6 +162,9 @@ struct nc_card {
         dims_only_in; /* bit i: only the dims of input i are looked at (Shape): its bytes are neither kept nor copied */
     bool (*is_identity)(
         const nc_node *n); /* output 0 is input 0 for this node, its constants known; NULL: by NC_IDENTITY */
+    /* n puts the axes of input 0, of `rank` dims, in another order and does nothing else: axis k of output 0 is
+     * axis perm[k]. NULL: it does not. */
+    bool (*permutes)(const nc_node *n, int rank, int64_t *perm);
     /* The channel-blocked layout (plan/lower_layout.c). blocks: can n work on it, given its types in plain layout?
      * blocked: emits what does n's work on inputs `in`, those that k names blocked, and gives output 0, blocked. NULL:
      * lanes have theirs; others keep to the plain layout. */

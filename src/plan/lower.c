@@ -44,6 +44,7 @@ nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_place_and_decompose(w, m, o));
     NC_TRY(nc_lower_recompute(w, m));
     NC_TRY(fix_variables(w, m->main));
+    NC_TRY(nc_lower_channels(w, m, o));
     NC_TRY(nc_lower_layout(w, m, o));
     NC_TRY(nc_lower_chain(w, m, o));
     NC_TRY(nc_lower_epilogue(w, m, o));

@@ -7,6 +7,9 @@
  * no more. Moves of elements between layouts are what is counted: a value used in both layouts is converted once,
  * constants are converted here, and what a node gains weighs against it.
  *
+ * A Transpose between channels last and channels first costs a pass over memory, and so does a conversion: where they
+ * meet, one pass does both (PackChannels and UnpackChannels with `last`).
+ *
  * An example: Conv -> Relu -> Resize x4 -> Softmax. All but Softmax can; unpacking in front of Softmax moves 16 times
  * the elements that it moves in front of Resize, so Resize leaves, and Relu stays. */
 #include "infer/infer.h"
@@ -50,17 +53,33 @@ static bool becomes_const(const nc_value *v) {
     return v->origin == NC_FROM_CONST && v->lit && v->lit->n <= CONST_ELEMENTS;
 }
 
-/* Elements that are moved between layouts for v. */
+/* Does n bring channels, the last axis of its input, to the front, or the other way round? */
+static bool turns(const nc_node *n, bool to_front) {
+    int64_t perm[NC_MAX_RANK];
+    const nc_type *x = n && n->card->permutes && n->in[0] ? n->in[0]->type : NULL;
+    if (!x || x->elem != NC_FLOAT || x->rank < 3 || n->recompute || !n->card->permutes(n, x->rank, perm)) return false;
+    int64_t last = x->rank - 1;
+    for (int k = 1; k <= last; k++) {
+        int64_t want = to_front ? (k == 1 ? last : k - 1) : (k == last ? 1 : k + 1);
+        if (perm[k] != want) return false;
+    }
+    return perm[0] == 0;
+}
+
+/* Elements that are moved between layouts for v, in blocks, in plain layout and with the channels last. */
 static double moved(const layouts *l, const nc_value *v) {
     const site *from = site_of(l, v->def);
-    bool blocked = from && from->blocked, plain_wanted = v->n_outputs > 0, blocked_wanted = false;
+    bool blocked = from && from->blocked, turned = turns(v->def, true);
+    bool plain_wanted = v->n_outputs > 0, blocked_wanted = false, last_wanted = false;
     for (int i = 0; i < v->uses.n; i++) {
         bool takes = takes_blocked(site_of(l, v->uses.v[i].node), v->uses.v[i].i);
+        bool last = !takes && turns(v->uses.v[i].node, false);
         blocked_wanted |= takes;
-        plain_wanted |= !takes;
+        last_wanted |= last;
+        plain_wanted |= !takes && !last;
     }
-    if (blocked) return plain_wanted ? elements(v) : 0;
-    return blocked_wanted && !becomes_const(v) ? elements(v) : 0;
+    int forms = last_wanted + (plain_wanted && (blocked || turned)) + (blocked_wanted && !blocked && !becomes_const(v));
+    return forms * elements(v);
 }
 
 static double cost_around(const layouts *l, const site *s) {
@@ -117,7 +136,7 @@ static nc_code spread(layouts *l, site *from) {
     return NC_OK;
 }
 
-static bool can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o) {
+bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o) {
     bool (*blocks)(const nc_node *, nc_blocking *) = n->card->blocks ? n->card->blocks
                                                      : n->card->lane ? nc_lane_blocks
                                                                      : NULL;
@@ -131,7 +150,7 @@ static bool can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o
 static nc_code choose(layouts *l, const nc_plan_options *o) {
     for (nc_node *n = l->g->first; n; n = n->next) {
         nc_blocking k = {0};
-        if (!can_block(n, &k, o)) continue;
+        if (!nc_layout_can_block(n, &k, o)) continue;
         site *s = nc_arena_alloc(&l->w->scratch, sizeof *s);
         NC_NEED(l->w, s);
         *s = (site){.node = n, .k = k, .can = true};
@@ -183,9 +202,11 @@ static nc_value *pack_const(layouts *l, const nc_value *v, int rank, int64_t blo
 static nc_value *packed_of(layouts *l, nc_value *v, int rank, int64_t block) {
     nc_value *p = nc_map_get_bytes(&l->packed, &v->id, sizeof v->id);
     if (p && p->type->rank == rank + 1) return p;
-    nc_attr attr = {.name = "block", .kind = NC_A_INT, .i = block};
-    p = becomes_const(v) ? pack_const(l, v, rank, block)
-                         : nc_build_attr1(&l->b, "nacre", "PackChannels", &v, 1, &attr, 1);
+    nc_attr attr[] = {{.name = "block", .kind = NC_A_INT, .i = block}, {.name = "last", .kind = NC_A_INT, .i = 1}};
+    bool turned = turns(v->def, true);
+    p = becomes_const(v)
+            ? pack_const(l, v, rank, block)
+            : nc_build_attr1(&l->b, "nacre", "PackChannels", turned ? v->def->in : &v, 1, attr, 1 + turned);
     if (!p || !nc_map_put_bytes(&l->packed, &v->id, sizeof v->id, p)) return NULL;
     return p;
 }
@@ -213,10 +234,23 @@ static nc_code rewrite(layouts *l, const site *s) {
     return kept ? NC_OK : nc_fail(l->w, NC_E_MEMORY, "out of memory");
 }
 
+/* A Transpose to channels last of what comes out of blocks becomes one step with that. */
+static nc_code turn_unpacked(layouts *l, nc_node *n) {
+    const nc_node *from = n->in[0] ? n->in[0]->def : NULL;
+    if (!from || !(from->card->traits & NC_UNBLOCKS) || from->place != n->place || !turns(n, false)) return NC_OK;
+    nc_attr last = {.name = "last", .kind = NC_A_INT, .i = 1};
+    l->b.before = n, l->b.stage = n->stage, l->b.place = n->place;
+    nc_value *y = nc_build_attr1(&l->b, "nacre", "UnpackChannels", from->in, 1, &last, 1);
+    if (!y) return l->b.code;
+    nc_edit_replace(n->out[0], y);
+    return NC_OK;
+}
+
 static void drop_unused(nc_graph *g) {
     for (nc_node *n = g->last, *prev; n; n = prev) {
         prev = n->prev;
-        if ((n->card->traits & NC_UNBLOCKS) && !n->out[0]->uses.n && !n->out[0]->n_outputs) nc_edit_remove(n);
+        bool converts = (n->card->traits & NC_UNBLOCKS) || n->card->permutes;
+        if (converts && !n->out[0]->uses.n && !n->out[0]->n_outputs && !n->out[0]->var) nc_edit_remove(n);
     }
 }
 
@@ -232,6 +266,7 @@ static nc_code layout_graph(nc_work *w, nc_graph *g, site **of, const nc_plan_op
             NC_TRY(layout_graph(w, n->subs[i].graph, of, o));
         const site *s = l.of[n->id];
         if (s && s->blocked) NC_TRY(rewrite(&l, s));
+        if (!s) NC_TRY(turn_unpacked(&l, n));
     }
     drop_unused(g);
     return NC_OK;

@@ -73,6 +73,28 @@ TEST(lower_layout_ends_where_it_costs_least) {
            "PackChannels ConvBlocked ReduceMax UnpackChannels Softmax");
 }
 
+#define TO_LAST "Transpose<perm = [0,2,3,1]>"
+#define TO_FIRST "Transpose<perm = [0,3,1,2]>"
+
+/* A Transpose to or from channels last is done where the layout ends or begins; other ones stay. */
+TEST(lower_layout_takes_in_transposes) {
+    BLOCKS("(float[n,40,40,16] x) => (y) <" CONSTS "> { a = " TO_FIRST "(x) b = Conv" PAD "(a, w) y = " TO_LAST "(b) }",
+           "PackChannels ConvBlocked UnpackChannels");
+    BLOCKS("(float[n,40,40,16] x) => (a, y) <" CONSTS "> { a = " TO_FIRST "(x) y = Conv" PAD "(a, w) }",
+           "Transpose PackChannels ConvBlocked UnpackChannels");
+    BLOCKS("(float[n,16,40,40] x) => (b, y) <" CONSTS "> { b = Conv" PAD "(x, w) y = " TO_LAST "(b) }",
+           "PackChannels ConvBlocked UnpackChannels UnpackChannels");
+    BLOCKS(HEAD "{ a = Transpose<perm = [0,1,3,2]>(x) b = Conv" PAD "(a, w) y = Transpose<perm = [0,2,1,3]>(b) }",
+           "Transpose PackChannels ConvBlocked UnpackChannels Transpose");
+}
+
+/* A sum beside rows that are brought to the front joins the layout: both ways convert as much, and its result does. */
+TEST(lower_layout_keeps_residuals) {
+    BLOCKS("(float[n,40,40,16] x) => (y) <" CONSTS "> { a = " TO_FIRST "(x) b = Conv" PAD "(a, w) c = " TO_LAST "(b) "
+           "e = Softmax(c) f = " TO_FIRST "(e) s = Add(f, a) t = Conv" PAD "(s, w) u = Add(t, s) y = " TO_LAST "(u) }",
+           "PackChannels ConvBlocked UnpackChannels Softmax PackChannels Add ConvBlocked Add UnpackChannels");
+}
+
 /* One convolution of 16 products an element does not pay for two conversions; a second one behind it does. */
 TEST(lower_layout_pays) {
     BLOCKS(MORE("const float[16,16,1,1] v = {" W256 "}") "{ y = Conv(x, v) }", "Conv");

@@ -44,6 +44,8 @@ NC_MUST nc_code nc_lower_place(nc_work *w, nc_model *m, const nc_plan_options *o
 NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o, bool *changed); /* once each */
 NC_MUST nc_code nc_lower_place_and_decompose(nc_work *w, nc_model *m, const nc_plan_options *o); /* both, in lower.c */
 NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
+NC_MUST nc_code nc_lower_channels(nc_work *w, nc_model *m, const nc_plan_options *o);
+bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o); /* of layout: may n take it? */
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_chain(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_epilogue(nc_work *w, nc_model *m, const nc_plan_options *o);

@@ -1,6 +1,7 @@
-/* ops/nacre/channels.c: nacre.PackChannels and nacre.UnpackChannels: between [N, C, spatial...] and the
- * channel-blocked layout [N, ceil(C/B), spatial..., B], with as many channels B in a block as attribute `block` or
- * the input's layout says. Lowering puts them where the layout begins and ends (plan/lower_layout.c). */
+/* ops/nacre/channels.c: nacre.PackChannels and nacre.UnpackChannels: between [N, C, spatial...], or with attribute
+ * `last` [N, spatial..., C], and the channel-blocked layout [N, ceil(C/B), spatial..., B], with as many channels B in a
+ * block as attribute `block` or the input's layout says. Lowering puts them where the layout begins and ends
+ * (plan/lower_layout.c). */
 #include "ops/card.h"
 
 static nc_code pack_infer(nc_infer *c) {
@@ -11,11 +12,14 @@ static nc_code pack_infer(nc_infer *c) {
         NC_FAIL(c->w, NC_E_SHAPE, "%d dims, 2 to %d are expected", x->rank, NC_MAX_RANK - 1);
     int64_t B = nc_attr_int(c->node, "block");
     if (B < 1) NC_FAIL(c->w, NC_E_BAD_GRAPH, "blocks of %lld channels", (long long)B);
-    const nc_dim *block = nc_dim_const(c->dims, B);
-    for (int i = 0; i < x->rank; i++) dims[i] = i == 1 ? nc_dim_ceildiv(c->dims, x->dims[1], block) : x->dims[i];
+    bool last = nc_attr_int(c->node, "last") != 0;
+    const nc_dim *block = nc_dim_const(c->dims, B), *C = x->dims[last ? x->rank - 1 : 1];
+    dims[0] = x->dims[0];
+    dims[1] = nc_dim_ceildiv(c->dims, C, block);
+    for (int i = 2; i < x->rank; i++) dims[i] = x->dims[last ? i - 1 : i];
     dims[x->rank] = block;
     NC_TRY(nc_out(c, 0, x->elem, x->rank + 1, dims));
-    return nc_out_layout(c, 0, (nc_layout){.axis = 1, .block = (int)B, .logical = x->dims[1]});
+    return nc_out_layout(c, 0, (nc_layout){.axis = 1, .block = (int)B, .logical = C});
 }
 
 /* Types made while running carry no layout: the number of channels is then the graph's. */
@@ -33,14 +37,18 @@ static nc_code unpack_infer(nc_infer *c) {
     if (x == NULL) return NC_OK;
     const nc_dim *C = channels(c, x);
     if (x->rank < 3 || C == NULL) NC_FAIL(c->w, NC_E_BAD_GRAPH, "the input is not in blocks of channels");
-    for (int i = 0; i < x->rank - 1; i++) dims[i] = i == 1 ? C : x->dims[i];
+    bool last = nc_attr_int(c->node, "last") != 0;
+    dims[0] = x->dims[0];
+    dims[last ? x->rank - 2 : 1] = C;
+    for (int i = 2; i < x->rank - 1; i++) dims[last ? i - 1 : i] = x->dims[i];
     return nc_out(c, 0, x->elem, x->rank - 1, dims);
 }
 
 #define F32 NC_BIT(NC_FLOAT)
-static const nc_op_version pack_versions[] = {{.since = 1, IN({"X", F32}), OUT({"Y", F32}), ATTR(A_INT_REQ("block"))},
-                                              {0}};
-static const nc_op_version unpack_versions[] = {{.since = 1, IN({"X", F32}), OUT({"Y", F32}), NO_ATTR}, {0}};
+static const nc_op_version pack_versions[] = {
+    {.since = 1, IN({"X", F32}), OUT({"Y", F32}), ATTR(A_INT_REQ("block"), A_INT("last", 0))}, {0}};
+static const nc_op_version unpack_versions[] = {{.since = 1, IN({"X", F32}), OUT({"Y", F32}), ATTR(A_INT("last", 0))},
+                                                {0}};
 
 const nc_card nc_card_pack_channels = {.name = "PackChannels",
                                        .domain = "nacre",

@@ -52,23 +52,31 @@ static nc_code copy_object(nc_dyn *d) {
 
 /* ---- channel blocks ---- */
 
-static int64_t spatial_size(const nc_tensor *plain) {
-    int64_t n = 1;
-    for (int i = 2; i < plain->rank; i++) n *= plain->dims[i];
-    return n;
+static nc_code read_last(nc_prep *p) {
+    bool *last = nc_arena_alloc(p->arena, sizeof *last);
+    NC_NEED(p->w, last);
+    *last = nc_attr_int(p->node, "last") != 0;
+    p->state = last;
+    return NC_OK;
+}
+
+static nck_channels channels_of(const nc_call *c, const nc_tensor *blocks, const nc_tensor *plain) {
+    bool last = *(const bool *)c->state;
+    nck_channels k = {.last = last, .block = blocks->dims[plain->rank], .N = plain->dims[0], .spatial = 1};
+    k.C = plain->dims[last ? plain->rank - 1 : 1];
+    for (int i = 2; i < plain->rank; i++) k.spatial *= blocks->dims[i];
+    return k;
 }
 
 static nc_code pack_channels_run(const nc_call *c) {
-    const nc_tensor *x = c->in[0];
-    nck_pack_channels(c->out[0]->dims[x->rank], x->dims[0], x->dims[1], spatial_size(x), x->data, c->out[0]->data,
-                      c->pool);
+    nck_channels k = channels_of(c, c->out[0], c->in[0]);
+    nck_pack_channels(&k, c->in[0]->data, c->out[0]->data, c->pool);
     return NC_OK;
 }
 
 static nc_code unpack_channels_run(const nc_call *c) {
-    const nc_tensor *y = c->out[0];
-    nck_unpack_channels(c->in[0]->dims[y->rank], y->dims[0], y->dims[1], spatial_size(y), c->in[0]->data, y->data,
-                        c->pool);
+    nck_channels k = channels_of(c, c->in[0], c->out[0]);
+    nck_unpack_channels(&k, c->in[0]->data, c->out[0]->data, c->pool);
     return NC_OK;
 }
 
@@ -93,6 +101,6 @@ const nc_binding nc_nacre_cpu[] = {
     {.op = "Copy", .domain = "nacre", .fits = is_plain_tensor, .prepare = any_strides, .run = copy_run},
     {.op = "Copy", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = copy_object},
     {.op = "Assign", .domain = "nacre", .prepare = any_strides, .run = assign_run},
-    {.op = "PackChannels", .domain = "nacre", .run = pack_channels_run},
-    {.op = "UnpackChannels", .domain = "nacre", .run = unpack_channels_run},
+    {.op = "PackChannels", .domain = "nacre", .prepare = read_last, .run = pack_channels_run},
+    {.op = "UnpackChannels", .domain = "nacre", .prepare = read_last, .run = unpack_channels_run},
     {0}};

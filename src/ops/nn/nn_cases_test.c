@@ -161,7 +161,7 @@ static void check_blocked_conv(const float *x, const float *bias, const float *w
     CHECK_TYPE(nc_graph_find(m->main, "u")->type, "float[2,2,5,7]");
     const nc_literal *lit = nc_graph_find(m->main, "w")->lit;
     float blocked[2 * PIXELS * 16], got[2 * OUT_PIXELS * 16];
-    nck_pack_channels(B, 2, 3, PIXELS, x, blocked, NULL);
+    nck_pack_channels(&(nck_channels){B, 2, 3, PIXELS, false}, x, blocked, NULL);
     nc_tensor in[3] = {{.data = blocked, .dtype = NC_FLOAT, .rank = 5, .dims = {2, 1, 5, 6, B}},
                        {.data = (void *)(uintptr_t)lit->data, .dtype = NC_FLOAT, .rank = 4, .dims = {2, 3, 1, 2}},
                        {.data = (void *)(uintptr_t)bias, .dtype = NC_FLOAT, .rank = 1, .dims = {2}, .strides = {1}}};

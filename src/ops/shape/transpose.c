@@ -63,6 +63,13 @@ static bool transpose_is_identity(const nc_node *n) {
     return n_perm == x->rank;
 }
 
+static bool transpose_permutes(const nc_node *n, int rank, int64_t *perm) {
+    int n_perm;
+    const int64_t *attr = nc_attr_ints(n, "perm", &n_perm);
+    for (int k = 0; k < rank; k++) perm[k] = attr != NULL && n_perm == rank ? attr[k] : rank - 1 - k;
+    return attr == NULL || n_perm == rank;
+}
+
 #define TRANSPOSE(types) IN({"data", types}), OUT({"transposed", SAME(0)}), ATTR(A_INTS_OPT("perm"))
 static const nc_op_version transpose_versions[] = {{.since = 25, TRANSPOSE(T_TENSOR_ALL | T_NARROW_25)},
                                                    {.since = 24, TRANSPOSE(T_TENSOR_ALL | T_NARROW_24)},
@@ -79,7 +86,8 @@ const nc_card nc_card_transpose = {.name = "Transpose",
                                    .infer = transpose_infer,
                                    .fold = transpose_fold,
                                    .grad = transpose_grad,
-                                   .is_identity = transpose_is_identity};
+                                   .is_identity = transpose_is_identity,
+                                   .permutes = transpose_permutes};
 
 /* ---- Expand ---- */
 

@@ -66,10 +66,14 @@ int64_t nck_conv_blocked_items(const nck_conv_shape *s, nck_conv_form form, int 
 size_t nck_conv_packed_weights_bytes(const nck_conv_shape *s, nck_conv_form form);
 void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const void *w, float *dst);
 
-/* Between dense (N, C, spatial) and blocked (N, ceil(C/B), spatial, B), f32; packing puts 0 into the lanes past C. */
+/* Between dense (N, C, spatial), or (N, spatial, C) with `last`, and blocked (N, ceil(C/B), spatial, B), f32; packing
+ * puts 0 into the lanes past C. */
+typedef struct nck_channels {
+    int64_t block, N, C, spatial;
+    bool last;
+} nck_channels;
 size_t nck_packed_channels_bytes(int64_t block, int64_t N, int64_t C, int64_t spatial);
-void nck_pack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst, nc_pool *pool);
-void nck_unpack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst,
-                         nc_pool *pool);
+void nck_pack_channels(const nck_channels *k, const float *x, float *dst, nc_pool *pool);
+void nck_unpack_channels(const nck_channels *k, const float *x, float *dst, nc_pool *pool);
 
 #endif

@@ -1,19 +1,10 @@
-/* kernels/cpu/conv/conv_pack.c: weights and activations into and out of blocks of channels; see conv_blocked.h. Only
- * moves numbers. An item of the activations is some pixels of one block of channels of one image. */
+/* kernels/cpu/conv/conv_pack.c: weights into blocks of channels; see conv_blocked.h. Only moves numbers. */
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_wino.h"
 
 #include "base/intmath.h"
 
 #include <string.h>
-
-enum { PIXELS = 4096, SQUARE = 16 }; /* SQUARE: pixels whose lines of all channels stay in the first cache */
-
-typedef struct conv_job {
-    int64_t B, C, spatial, n_blocks, parts;
-    const float *x;
-    float *dst;
-} conv_job;
 
 static bool is_depthwise(const nck_conv_shape *s) { return s->group > 1 && s->C == s->group && s->K == s->group; }
 
@@ -58,57 +49,4 @@ void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const vo
                 put(to + (c0 * taps + t * live + c - c0) * wide, w, (o * C + c) * taps + t);
         }
     }
-}
-
-size_t nck_packed_channels_bytes(int64_t block, int64_t N, int64_t C, int64_t spatial) {
-    return (size_t)(N * nc_ceil_div(C, block) * block * spatial) * sizeof(float);
-}
-
-static void pack_item(void *ctx, int64_t item) {
-    const conv_job *j = ctx;
-    int64_t i0 = item % j->parts * PIXELS, plane = item / j->parts, n = plane / j->n_blocks, B = j->B;
-    int64_t c0 = plane % j->n_blocks * B, live = nc_min64(B, j->C - c0), i1 = nc_min64(j->spatial, i0 + PIXELS);
-    const float *x = j->x + (n * j->C + c0) * j->spatial;
-    float *d = j->dst + plane * j->spatial * B;
-    for (int64_t i = i0; i < i1; i += SQUARE) {
-        int64_t end = nc_min64(i1, i + SQUARE);
-        for (int64_t c = 0; c < live; c++)
-            for (int64_t k = i; k < end; k++) d[k * B + c] = x[c * j->spatial + k];
-        for (int64_t k = i; k < end; k++) memset(d + k * B + live, 0, (size_t)(B - live) * sizeof *d);
-    }
-}
-
-static void unpack_item(void *ctx, int64_t item) {
-    const conv_job *j = ctx;
-    int64_t i0 = item % j->parts * PIXELS, plane = item / j->parts, n = plane / j->n_blocks, B = j->B;
-    int64_t c0 = plane % j->n_blocks * B, live = nc_min64(B, j->C - c0), i1 = nc_min64(j->spatial, i0 + PIXELS);
-    const float *x = j->x + plane * j->spatial * B;
-    float *d = j->dst + (n * j->C + c0) * j->spatial;
-    for (int64_t i = i0; i < i1; i += SQUARE) {
-        int64_t end = nc_min64(i1, i + SQUARE);
-        for (int64_t c = 0; c < live; c++)
-            for (int64_t k = i; k < end; k++) d[c * j->spatial + k] = x[k * B + c];
-    }
-}
-
-static conv_job channels_job(int64_t block, int64_t C, int64_t spatial, const float *x, float *dst) {
-    return (conv_job){.B = block,
-                      .C = C,
-                      .spatial = spatial,
-                      .n_blocks = nc_ceil_div(C, block),
-                      .parts = nc_ceil_div(spatial, PIXELS),
-                      .x = x,
-                      .dst = dst};
-}
-
-void nck_pack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst,
-                       nc_pool *pool) {
-    conv_job j = channels_job(block, C, spatial, x, dst);
-    nc_parallel(nc_pool_for(pool, N * C * spatial), N * j.n_blocks * j.parts, pack_item, &j);
-}
-
-void nck_unpack_channels(int64_t block, int64_t N, int64_t C, int64_t spatial, const float *x, float *dst,
-                         nc_pool *pool) {
-    conv_job j = channels_job(block, C, spatial, x, dst);
-    nc_parallel(nc_pool_for(pool, N * C * spatial), N * j.n_blocks * j.parts, unpack_item, &j);
 }

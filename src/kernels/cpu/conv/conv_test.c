@@ -167,9 +167,9 @@ static void run_blocked(const blocked_case *c, nc_pool *pool, float *got) {
     void *workspace = nc_alloc(nck_conv_blocked_workspace(&c->shape, c->form) + 1);
     REQUIRE(xb && yb && ab && sb && wb && workspace);
     nck_conv_pack_weights(&c->shape, c->form, c->w, wb);
-    nck_pack_channels(B, s->N, s->C, s->H * s->W, c->x, xb, pool);
-    nck_pack_channels(B, s->N, s->K, pixels, c->add, ab, pool);
-    nck_pack_channels(B, 1, s->K, 1, c->scale, sb, pool);
+    nck_pack_channels(&(nck_channels){B, s->N, s->C, s->H * s->W, false}, c->x, xb, pool);
+    nck_pack_channels(&(nck_channels){B, s->N, s->K, pixels, false}, c->add, ab, pool);
+    nck_pack_channels(&(nck_channels){B, 1, s->K, 1, false}, c->scale, sb, pool);
     spoil_lanes(c, B, xb);
     nck_conv_after after = make_after(c, B, ab, sb);
     nck_conv_blocked_args a = {.shape = c->shape,
@@ -180,7 +180,7 @@ static void run_blocked(const blocked_case *c, nc_pool *pool, float *got) {
                                .y = yb,
                                .after = c->after ? &after : NULL};
     nck_conv_blocked(&a, workspace, pool);
-    nck_unpack_channels(B, s->N, s->K, pixels, yb, got, pool);
+    nck_unpack_channels(&(nck_channels){B, s->N, s->K, pixels, false}, yb, got, pool);
     nc_free(xb), nc_free(yb), nc_free(ab), nc_free(sb), nc_free(wb), nc_free(workspace);
 }
 
@@ -295,15 +295,45 @@ TEST(conv_pack_channels_round_trip) {
     float x[2 * 11 * 7], packed[2 * 2 * 7 * 8], back[2 * 11 * 7];
     fill(x, 2 * 11 * 7, 3);
     nc_pool *pool = nc_pool_create(5);
-    nck_pack_channels(8, 2, 11, 7, x, packed, pool);
+    nck_pack_channels(&(nck_channels){8, 2, 11, 7, false}, x, packed, pool);
     CHECK(packed[0] == x[0] && packed[1] == x[7] && packed[8] == x[1] && packed[7 * 8] == x[8 * 7]);
     CHECK(packed[7 * 8 + 3] == 0 && packed[2 * 7 * 8] == x[11 * 7]);
-    nck_unpack_channels(8, 2, 11, 7, packed, back, pool);
+    nck_unpack_channels(&(nck_channels){8, 2, 11, 7, false}, packed, back, pool);
     CHECK(memcmp(x, back, sizeof x) == 0);
-    nck_pack_channels(16, 2, 11, 7, x, packed, pool);
+    nck_pack_channels(&(nck_channels){16, 2, 11, 7, false}, x, packed, pool);
     CHECK(packed[10] == x[10 * 7] && packed[11] == 0 && packed[16] == x[1] && packed[7 * 16] == x[11 * 7]);
-    nck_unpack_channels(16, 2, 11, 7, packed, back, pool);
+    nck_unpack_channels(&(nck_channels){16, 2, 11, 7, false}, packed, back, pool);
     CHECK(memcmp(x, back, sizeof x) == 0);
+    nc_pool_destroy(pool);
+}
+
+/* Channels last: what is packed must be what channels first give. */
+static void check_channels_last(int64_t block, int64_t N, int64_t C, int64_t spatial, nc_pool *pool) {
+    size_t n = (size_t)(N * C * spatial), bytes = nck_packed_channels_bytes(block, N, C, spatial);
+    float *first = nc_alloc((n + 1) * sizeof *first), *last = nc_alloc((n + 1) * sizeof *last);
+    float *back = nc_alloc((n + 1) * sizeof *back), *a = nc_alloc(bytes + 1), *b = nc_alloc(bytes + 1);
+    nck_channels k = {block, N, C, spatial, false}, turned = {block, N, C, spatial, true};
+    fill(first, (int64_t)n, 5);
+    for (int64_t i = 0; i < (int64_t)n; i++)
+        last[(i / C / spatial * spatial + i % spatial) * C + i / spatial % C] = first[i];
+    memset(a, 1, bytes + 1);
+    memset(b, 2, bytes + 1);
+    nck_pack_channels(&k, first, a, pool);
+    nck_pack_channels(&turned, last, b, pool);
+    CHECK(memcmp(a, b, bytes) == 0);
+    nck_unpack_channels(&turned, b, back, pool);
+    CHECK(memcmp(last, back, n * sizeof *last) == 0);
+    float *all[] = {first, last, back, a, b};
+    for (int i = 0; i < 5; i++) nc_free(all[i]);
+}
+
+TEST(conv_pack_channels_last) {
+    static const int64_t sizes[][3] = {{1, 1, 1},   {2, 11, 7}, {1, 16, 16}, {3, 33, 17},  {1, 48, 4097},
+                                       {0, 16, 16}, {2, 16, 0}, {1, 5, 33},  {2, 300, 300}};
+    nc_pool *pool = nc_pool_create(3);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int64_t block = 8; block <= 16; block *= 2)
+            check_channels_last(block, sizes[i][0], sizes[i][1], sizes[i][2], i % 2 ? pool : NULL);
     nc_pool_destroy(pool);
 }
 

@@ -55,10 +55,10 @@ static bool run_case(const wino_case *c, nck_conv_form form, nc_pool *pool) {
     bool ok = xb && yb && wb && workspace;
     if (ok) {
         nck_conv_pack_weights(&c->shape, form, c->w, wb);
-        nck_pack_channels(B, s->N, s->C, s->H * s->W, c->x, xb, pool);
+        nck_pack_channels(&(nck_channels){B, s->N, s->C, s->H * s->W, false}, c->x, xb, pool);
         nck_conv_blocked_args a = {.shape = c->shape, .form = form, .x = xb, .w = wb, .y = yb};
         nck_conv_blocked(&a, workspace, pool);
-        nck_unpack_channels(B, s->N, s->K, pixels, yb, c->y, pool);
+        nck_unpack_channels(&(nck_channels){B, s->N, s->K, pixels, false}, yb, c->y, pool);
     }
     nc_free(xb), nc_free(yb), nc_free(wb), nc_free(workspace);
     return ok;

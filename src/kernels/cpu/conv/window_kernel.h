@@ -5,9 +5,17 @@
 
 #include <stdint.h>
 
+/* Places of `lanes` elements side by side: those that place p sees are at x + p*step + a*row + t*col, for rows a and
+ * columns t. */
+typedef struct nck_window_grid {
+    int64_t rows, cols, row, col, step, lanes;
+} nck_window_grid;
+
 #define NCK_WINDOW_UNIT(S, T)                                                                                       \
     typedef struct nck_window_##S {                                                                                 \
         void (*max)(T * acc, const T *x, int64_t n); /* acc = max(acc, x); a NaN in either gives NaN */             \
+        /* y (n, lanes): the greatest of what each place sees, -infinity where that is nothing; a NaN gives NaN */  \
+        void (*max_lanes)(T * y, const T *x, const nck_window_grid *g, int64_t n);                                  \
         /* acc[i] += sum over rows a < kh and columns t < kw of w[a*kw + t] * x[a*row + t*col + i], by fused      \
          * multiply-adds in that order */ \
         void (*taps)(T * acc, const T *x, int64_t row, int64_t col, const T *w, int64_t kh, int64_t kw, int64_t n); \

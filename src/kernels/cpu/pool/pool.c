@@ -6,6 +6,7 @@
 #include "kernels/cpu/conv/window_kernel.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/per_type.h"
+#include "kernels/cpu/pool/pool_lanes.h"
 
 #include <float.h>
 #include <math.h>
@@ -53,7 +54,7 @@ static int64_t count_along(const nck_window *w, int d, int64_t o, nck_pool_divid
     return high - low;
 }
 
-static double count_at(const nck_window *w, int64_t o0, int64_t o1, int64_t o2, nck_pool_divide by) {
+double nck_pool_count(const nck_window *w, int64_t o0, int64_t o1, int64_t o2, nck_pool_divide by) {
     if (by == NCK_POOL_SUM) return 1;
     return (double)(count_along(w, 0, o0, by) * count_along(w, 1, o1, by) * count_along(w, 2, o2, by));
 }
@@ -140,7 +141,9 @@ static nc_pool *pool_for(const nck_pool_args *a, nc_pool *pool) {
 void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_pool *pool) {
     pool_job j = {.a = a, .index = index, .column_major = column_major};
     bool f32 = a->type == NC_FLOAT, f64 = a->type == NC_DOUBLE, i8 = a->type == NC_INT8;
-    if (index == NULL && PIECE * a->w.stride[2] + a->w.k[2] * a->w.dil[2] <= SPAN)
+    if (index == NULL && nck_pool_has_lanes(a))
+        nck_pool_max_lanes(a, pool);
+    else if (index == NULL && PIECE * a->w.stride[2] + a->w.k[2] * a->w.dil[2] <= SPAN)
         nc_parallel(pool_for(a, pool), a->planes,
                     f32   ? pool_max_lines_f32
                     : f64 ? pool_max_lines_f64
@@ -158,7 +161,10 @@ void nck_pool_max(const nck_pool_args *a, int64_t *index, bool column_major, nc_
 
 void nck_pool_average(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {
     pool_job j = {.a = a, .by = by};
-    nc_parallel(pool_for(a, pool), a->planes, a->type == NC_FLOAT ? pool_average_f32 : pool_average_f64, &j);
+    if (nck_pool_has_lanes(a))
+        nck_pool_average_lanes(a, by, pool);
+    else
+        nc_parallel(pool_for(a, pool), a->planes, a->type == NC_FLOAT ? pool_average_f32 : pool_average_f64, &j);
 }
 
 void nck_pool_average_grad(const nck_pool_args *a, nck_pool_divide by, nc_pool *pool) {

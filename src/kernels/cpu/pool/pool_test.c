@@ -1,0 +1,112 @@
+/* kernels/cpu/pool/pool_test.c: pools with lanes against the taps of each place one by one, on every instruction set:
+ * ends of lines, windows that see nothing, NaN and infinities, any number of threads. */
+#include "kernels/cpu/pool/pool.h"
+
+#include "base/mem.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/pool/pool_lanes.h"
+#include "tests/check.h"
+
+#include <math.h>
+#include <string.h>
+
+static const nck_window windows[] = {
+    {.in = {7, 9, 16},
+     .out = {4, 5, 16},
+     .k = {3, 3, 1},
+     .stride = {2, 2, 1},
+     .dil = {1, 1, 1},
+     .pad = {1, 1, 0},
+     .pad_end = {1, 1, 0}},
+    {.in = {5, 4, 8}, .out = {4, 3, 8}, .k = {2, 2, 1}, .stride = {1, 1, 1}, .dil = {1, 1, 1}},
+    {.in = {6, 7, 5},
+     .out = {6, 3, 5},
+     .k = {1, 3, 1},
+     .stride = {1, 2, 1},
+     .dil = {1, 2, 1},
+     .pad = {0, 1, 0},
+     .pad_end = {0, 1, 0}},
+    {.in = {1, 1, 16},
+     .out = {3, 3, 16},
+     .k = {2, 2, 1},
+     .stride = {1, 1, 1},
+     .dil = {1, 1, 1},
+     .pad = {1, 1, 0},
+     .pad_end = {2, 2, 0}},
+    {.in = {1, 40, 3}, .out = {1, 8, 3}, .k = {1, 5, 1}, .stride = {1, 5, 1}, .dil = {1, 1, 1}},
+    {.in = {4, 3, 16}, .out = {2, 2, 16}, .k = {3, 2, 1}, .stride = {3, 2, 1}, .dil = {1, 1, 1}, .pad_end = {2, 1, 0}},
+};
+
+static float plain_max(const nck_window *w, const float *x, const int64_t *o) {
+    float top = -INFINITY;
+    for (int64_t t = 0; t < nck_window_n_k(w); t++) {
+        int64_t tap[NCK_WINDOW_DIMS], at = 0;
+        bool inside = true;
+        nck_window_tap(w, t, tap);
+        for (int d = 0; d < NCK_WINDOW_DIMS; d++) {
+            int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
+            inside = inside && i >= 0 && i < w->in[d];
+            at = at * w->in[d] + i;
+        }
+        if (inside && (isnan(x[at]) || x[at] > top)) top = x[at];
+        if (inside && isnan(x[at])) return x[at];
+    }
+    return top;
+}
+
+static bool same(float a, float b) { return a == b || (isnan(a) && isnan(b)); }
+
+static void fill(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(i * 7919 % 257) - 128;
+    if (n > 40) x[3] = NAN, x[17] = INFINITY, x[31] = -INFINITY;
+}
+
+static void check_max(const nck_window *w, int64_t planes, nc_pool *pool) {
+    int64_t n_in = nck_window_n_in(w), n_out = nck_window_n_out(w);
+    float *x = nc_alloc((size_t)(planes * n_in) * sizeof *x), *y = nc_alloc((size_t)(planes * n_out) * sizeof *y);
+    nck_pool_args a = {.type = NC_FLOAT, .w = *w, .planes = planes, .x = x, .y = y};
+    fill(x, planes * n_in);
+    CHECK(nck_pool_has_lanes(&a));
+    nck_pool_max(&a, NULL, false, pool);
+    for (int64_t i = 0; i < planes * n_out; i++) {
+        int64_t o[NCK_WINDOW_DIMS];
+        nck_window_place(w, i % n_out, o);
+        CHECK(same(y[i], plain_max(w, x + i / n_out * n_in, o)));
+    }
+    nc_free(x);
+    nc_free(y);
+}
+
+/* With an average of doubles as the reference, which has no lanes: all sums are exact here. */
+static void check_average(const nck_window *w, int64_t planes, nck_pool_divide by, nc_pool *pool) {
+    int64_t n_in = planes * nck_window_n_in(w), n_out = planes * nck_window_n_out(w);
+    float *x = nc_alloc((size_t)n_in * sizeof *x), *y = nc_alloc((size_t)n_out * sizeof *y);
+    double *xd = nc_alloc((size_t)n_in * sizeof *xd), *yd = nc_alloc((size_t)n_out * sizeof *yd);
+    nck_pool_args a = {.type = NC_FLOAT, .w = *w, .planes = planes, .x = x, .y = y}, d = a;
+    fill(x, n_in);
+    for (int64_t i = 0; i < n_in; i++) xd[i] = (double)x[i];
+    d.type = NC_DOUBLE, d.x = xd, d.y = yd;
+    nck_pool_average(&a, by, pool);
+    nck_pool_average(&d, by, NULL);
+    for (int64_t i = 0; i < n_out; i++) CHECK(same(y[i], (float)yd[i]));
+    nc_free(x);
+    nc_free(y);
+    nc_free(xd);
+    nc_free(yd);
+}
+
+TEST(pool_lanes_as_one_by_one) {
+    nc_pool *pool = nc_pool_create(3);
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+            for (int64_t planes = 1; planes <= 3; planes++) {
+                check_max(&windows[i], planes, planes == 2 ? pool : NULL);
+                check_average(&windows[i], planes, NCK_POOL_BY_TAPS, planes == 2 ? pool : NULL);
+                check_average(&windows[i], planes, NCK_POOL_BY_PADDED, planes == 2 ? pool : NULL);
+                check_average(&windows[i], planes, NCK_POOL_SUM, planes == 2 ? pool : NULL);
+            }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+    nc_pool_destroy(pool);
+}
