@@ -14,7 +14,7 @@
 
 #include "transform/rewrite.h"
 
-enum { NC_PATTERN_NAMES = 12, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 4, NC_PATTERN_INPUTS = 4 };
+enum { NC_PATTERN_NAMES = 12, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 4, NC_PATTERN_INPUTS = 5 };
 
 typedef struct nc_match {
     nc_node *root;
