@@ -434,7 +434,7 @@ static bool check_input_gradient(runner *r, nc_node *n, int i, nc_value *dy) {
     if (code == NC_OK) code = through_pieces ? grad_of_pieces(r, &b, n, i, dy, &dx[i]) : card_grad(&g);
     if (code == NC_E_UNSUPPORTED && strstr(r->w.diag.text, "needed here") != NULL) return false;
     if (code == NC_OK && n->n_out > n_out) code = run_node(r, n); /* the gradient asked for another output */
-    if (code == NC_OK && through_pieces && dx[i] == NULL) dx[i] = nc_build_zeros_like(&b, n->in[i]);
+    if (code == NC_OK && dx[i] == NULL) dx[i] = nc_build_zeros_like(&b, n->in[i]);
     if (code != NC_OK || dx[i] == NULL) {
         nc_test_failed(__FILE__, __LINE__, "%s: no gradient of input %d: %s", r->row->name, i, r->w.diag.text);
         return true;

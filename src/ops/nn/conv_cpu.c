@@ -1,5 +1,7 @@
 /* ops/nn/conv_cpu.c: Conv, ConvTranspose and their gradients on the CPU: one to three spatial dims. Plain convolutions
- * go over columns, those with one channel per group directly. */
+ * go over columns, those with one channel per group directly; gradients over channels in blocks where they can. */
+#include "base/intmath.h"
+#include "kernels/cpu/conv/conv_back.h"
 #include "kernels/cpu/conv/conv_cols.h"
 #include "ops/nn/conv.h"
 #include "ops/nn/nn_cpu.h"
@@ -127,12 +129,34 @@ nc_code nc_conv_run(const nc_call *c) {
     return NC_OK;
 }
 
+/* By the node alone, not by sizes that only a run brings. */
+static bool over_blocks(const nc_conv_transpose *t, const nck_conv_shape *s) {
+    return t->attrs.n_spatial <= 2 && nck_conv_back_takes(s);
+}
+
 size_t nc_conv_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     nck_conv_shape s = nc_conv_shape_of(state, &in[1], &in[2], &in[0]);
     (void)n_in;
     (void)out;
     (void)n_out;
-    return nck_conv_cols_workspace(&s);
+    if (!over_blocks(state, &s)) return nck_conv_cols_workspace(&s);
+    return nc_max_size(nck_conv_back_dx_workspace(&s), nck_conv_back_dw_workspace(&s));
+}
+
+static void run_dx(const nc_call *c, const nck_conv_shape *s) {
+    const void *dy = c->in[0]->data, *w = c->in[2]->data;
+    if (over_blocks(c->state, s))
+        nck_conv_back_dx(s, dy, w, c->out[0]->data, c->workspace, c->pool);
+    else
+        nck_conv_cols_dx(s, dy, w, NULL, c->out[0]->data, c->workspace, c->pool);
+}
+
+static void run_dw(const nc_call *c, const nck_conv_shape *s) {
+    const void *dy = c->in[0]->data, *x = c->in[1]->data;
+    if (over_blocks(c->state, s))
+        nck_conv_back_dw(s, x, dy, c->out[1]->data, c->workspace, c->pool);
+    else
+        nck_conv_cols_dw(s, x, dy, c->out[1]->data, c->workspace, c->pool);
 }
 
 nc_code nc_conv_grad_run(const nc_call *c) {
@@ -140,9 +164,8 @@ nc_code nc_conv_grad_run(const nc_call *c) {
     nck_conv_shape s = nc_conv_shape_of(c->state, x, w, dy);
     NC_TRY(nc_conv_check_channels(c, &s, x->dims[1], s.C));
     NC_TRY(nc_conv_check_places(c, &s.w));
-    if (c->out[0]->data != NULL) nck_conv_cols_dx(&s, dy->data, w->data, NULL, c->out[0]->data, c->workspace, c->pool);
-    if (c->n_out > 1 && c->out[1]->data != NULL)
-        nck_conv_cols_dw(&s, x->data, dy->data, c->out[1]->data, c->workspace, c->pool);
+    if (c->out[0]->data != NULL) run_dx(c, &s);
+    if (c->n_out > 1 && c->out[1]->data != NULL) run_dw(c, &s);
     if (c->n_out > 2 && c->out[2]->data != NULL)
         nck_conv_sum_places(s.type, s.N, s.K, nck_window_n_out(&s.w), dy->data, c->out[2]->data, c->pool);
     return NC_OK;

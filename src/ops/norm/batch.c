@@ -1,6 +1,6 @@
 /* ops/norm/batch.c: the card of BatchNormalization. In training the statistics are the batch's, and the running ones
  * move towards them; else the running ones serve. Versions say training in three ways (batch.h). Before version 9
- * `spatial` may be 0: then every position has statistics of its own. Gradients come from the decomposition. */
+ * `spatial` may be 0: then every position has statistics of its own. The gradient is in batch_grad.c. */
 #include "ops/norm/batch.h"
 
 #include "ops/card.h"
@@ -47,16 +47,16 @@ static nc_value *flat(nc_builder *b, nc_value *v, const int64_t *axes, int n) {
     return nc_build1(b, "Squeeze", 2, v, nc_build_ints(b, axes, n));
 }
 
-static nc_code batch_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+nc_code nc_batch_parts(nc_builder *b, const nc_node *n, nc_value *const *from, nc_value **out) {
     int rank, n_axes = 1;
     int64_t axes[NC_MAX_RANK] = {0};
     bool spatial = nc_batch_is_spatial(n);
     NC_TRY(nc_norm_rank(b, n, 2, &rank));
     if (spatial) n_axes += nc_norm_axes(2, rank, axes + 1);
     nc_dtype t = n->in[0]->type->elem, wide = nc_norm_wide(t);
-    nc_value *x = nc_build_cast(b, n->in[0], wide), *in[5];
+    nc_value *x = nc_build_cast(b, from[0], wide), *in[5];
     for (int i = 1; i < 5; i++) {
-        in[i] = nc_build_cast(b, n->in[i], wide);
+        in[i] = nc_build_cast(b, from[i], wide);
         if (spatial) in[i] = nc_norm_channels(b, in[i], rank);
     }
     nc_norm_pieces p = {NULL};
@@ -65,7 +65,7 @@ static nc_code batch_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
         p = nc_norm_pieces_of(b, x, axes, n_axes, epsilon, true);
         nc_value *stats[2] = {flat(b, p.mean, axes, n_axes), flat(b, p.var, axes, n_axes)};
         for (int i = 1; i < n->n_out && b->code == NC_OK; i++) {
-            nc_value *old = n->in[i % 2 == 1 ? 3 : 4], *now = stats[i % 2 == 1 ? 0 : 1];
+            nc_value *old = from[i % 2 == 1 ? 3 : 4], *now = stats[i % 2 == 1 ? 0 : 1];
             if (n->out[i] != NULL) out[i] = i < 3 ? moved(b, n, old, now) : nc_build_cast(b, now, old->type->elem);
         }
     } else {
@@ -75,6 +75,10 @@ static nc_code batch_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
     nc_value *y = nc_build1(b, "Add", 2, nc_build1(b, "Mul", 2, p.normal, in[1]), in[2]);
     out[0] = nc_build_cast(b, y, t);
     return b->code;
+}
+
+static nc_code batch_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    return nc_batch_parts(b, n, n->in, out);
 }
 
 #define OLD_IO                                                                                   \
@@ -104,4 +108,5 @@ const nc_card nc_card_batch_normalization = {.name = "BatchNormalization",
                                              .doc = "Channels normalized by statistics of the batch or running ones.",
                                              .versions = versions,
                                              .infer = batch_infer,
+                                             .grad = nc_batch_card_grad,
                                              .decompose = batch_decompose};

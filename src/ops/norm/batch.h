@@ -1,8 +1,8 @@
-/* ops/norm/batch.h: what a BatchNormalization node does, by its version. */
+/* ops/norm/batch.h: what a BatchNormalization node does, by its version; what it is made of; its gradient. */
 #ifndef NC_OPS_NORM_BATCH_H
 #define NC_OPS_NORM_BATCH_H
 
-#include "ir/card.h"
+#include "ops/build.h"
 
 /* Statistics of the batch, not the running ones. */
 static inline bool nc_batch_trains(const nc_node *n) {
@@ -18,5 +18,9 @@ static inline bool nc_batch_trains(const nc_node *n) {
 static inline bool nc_batch_is_spatial(const nc_node *n) {
     return n->version->since >= 9 || nc_attr_int(n, "spatial") != 0;
 }
+
+/* An nc_parts: the node as plain formulas over `in`. */
+NC_MUST nc_code nc_batch_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out);
+NC_MUST nc_code nc_batch_card_grad(nc_grad *g);
 
 #endif

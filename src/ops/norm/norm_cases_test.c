@@ -13,6 +13,14 @@
 #define BATCH(opset, attrs, out, x, c)                                                                  \
     "<opset: \"\" " opset "> g (" x " x, " c " s, " c " b, " c " m, " c " v) => (" out ") { " out " = " \
     "BatchNormalization" attrs "(x, s, b, m, v) }"
+#define BACK_IN(type, x, c) type "[" x "] d, " type "[" x "] x, " type "[" c "] s"
+#define BATCH_BACK(attrs, type, x, c, out)                                                      \
+    "<opset: \"\" 22, \"nacre\" 1> g (" BACK_IN(type, x, c) ") => (" out ") { " out " = nacre." \
+                                                            "BatchNormGrad" attrs "(d, x, s) }"
+#define BATCH_GIVEN(attrs, type, x, c)                                                                              \
+    "<opset: \"\" 22, \"nacre\" 1> g (" BACK_IN(type, x, c) ", " type "[" c "] m, " type "[" c "] i) => (a, b, c) " \
+                                                            "{ a, b, c = nacre.BatchNormGrad" attrs                 \
+                                                            "(d, x, s, m, i) }"
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
 #define STATS                                 \
     {                                         \
@@ -102,6 +110,43 @@ const nc_case nc_norm_cases[] = {
     {"batch_test", BATCH("6", "<is_test = 1>", "y", "float[n,3,4]", "float[3]"), STATS},
     {"batch_half", BATCH("15", "", "y", "float16[n,3,4]", "float[3]"), STATS, NC_CASE_NO_GRAD},
     {"batch_empty", BATCH("15", "", "y", "float[0,3,4]", "float[3]"), STATS, NC_CASE_NO_GRAD},
+    {"batch_train_half", BATCH("15", "<training_mode = 1>", "y", "float16[3,3,4]", "float16[3]"), STATS,
+     NC_CASE_NO_GRAD},
+    {"batch_train_double", BATCH("15", "<training_mode = 1>", "y, a, c", "double[3,3,5]", "double[3]"), STATS},
+    {"batch_train_single", BATCH("15", "<training_mode = 1>", "y", "float[n,1,1]", "float[1]"), STATS, NC_CASE_NO_GRAD},
+    {"batch_wide", BATCH("15", "", "y", "double[2,3,5]", "double[3]"), STATS},
+    {"batch_only_x", "<opset: \"\" 15> g (float[3,2,3,3] x) => (y) { s = Constant<value_floats = [0.5, -2.0]>() "
+                     "b = Constant<value_floats = [1.0, 0.0]>() m = Constant<value_floats = [0.25, 0.5]>() "
+                     "v = Constant<value_floats = [2.0, 0.5]>() y = BatchNormalization(x, s, b, m, v) }"},
+    {"batch_grad", BATCH_BACK("", "float", "5,3,4,7", "3", "a, b, c"), VALUE},
+    {"batch_grad_planes", BATCH_BACK("", "float", "2,3,37,31", "3", "a, b, c"), VALUE},
+    {"batch_grad_dx", BATCH_BACK("", "float", "3,2,5", "2", "a"), VALUE},
+    {"batch_grad_vectors",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[70,5] d, float[70,5] x, float[5] s) => (b, c) "
+     "{ , b, c = nacre.BatchNormGrad<epsilon = 0.125>(d, x, s) }",
+     VALUE},
+    {"batch_grad_positions", BATCH_BACK("<spatial = 0>", "float", "9,3,4", "3,4", "a, b, c"), VALUE},
+    {"batch_grad_double", BATCH_BACK("", "double", "3,2,19", "2", "a, b, c"), VALUE},
+    {"batch_grad_half", BATCH_BACK("", "float16", "3,2,19", "2", "a, b, c"), VALUE},
+    {"batch_grad_bfloat16", BATCH_BACK("", "bfloat16", "3,2,19", "2", "a, b, c"), VALUE},
+    {"batch_grad_empty", BATCH_BACK("", "float", "0,3,4", "3", "a, b, c"), VALUE},
+    {"batch_grad_no_channels", BATCH_BACK("", "float", "2,0,4", "0", "a, b, c"), VALUE},
+    {"batch_grad_odd",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[3,2,5] d, float[3,2,5] x, float[2] s) => (a, b, c) "
+     "{ l = Log(x) a, b, c = nacre.BatchNormGrad(d, l, s) }",
+     VALUE},
+    {"batch_grad_given",
+     BATCH_GIVEN("", "float", "3,2,5", "2"),
+     {{-2, 2}, {-2, 2}, {-1, 1}, {0.5, 2}},
+     NC_CASE_NO_GRAD},
+    {"batch_grad_constant",
+     BATCH_GIVEN("<constant = 1>", "float", "3,2,37", "2"),
+     {{-2, 2}, {-2, 2}, {-1, 1}, {0.5, 2}},
+     NC_CASE_NO_GRAD},
+    {"batch_grad_mixed",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[3,2,5] d, float16[3,2,5] x, float[2] s) => (a, b, c) "
+     "{ a, b, c = nacre.BatchNormGrad(d, x, s) }",
+     VALUE},
     {"lrn", ONE("LRN<size = 3, alpha = 0.5>", "float[2,5,3,2]")},
     {"lrn_even", ONE("LRN<size = 4, alpha = 0.5, bias = 2.0>", "float[1,5,3]")},
     {"lp_2", ONE("LpNormalization", "float[n,5]")},
@@ -122,6 +167,7 @@ TEST(norm_refusals) {
                   "divide");
     CHECK_REFUSED(BATCH("15", "", "y", "float[2,3,4]", "float[4]"), NC_E_SHAPE, "X has 3");
     CHECK_REFUSED(BATCH("15", "", "y, a, c", "float[2,3,4]", "float[3]"), NC_E_BAD_GRAPH, "training_mode");
+    CHECK_REFUSED(BATCH_BACK("<constant = 1>", "float", "2,3,4", "3", "a"), NC_E_BAD_GRAPH, "inputs 3 and 4");
     CHECK_REFUSED(ONE("LpNormalization<p = 3>", "float[2,3]"), NC_E_BAD_GRAPH, "p is 3");
     CHECK_REFUSED(ONE("LRN<size = 0>", "float[2,3]"), NC_E_BAD_GRAPH, "size");
 }

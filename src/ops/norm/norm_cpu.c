@@ -213,10 +213,35 @@ static nc_code batch_run(const nc_call *c) {
     return NC_OK;
 }
 
+static nc_code batch_grad_run(const nc_call *c) {
+    const nc_norm_how *s = c->state;
+    const nc_tensor *x = c->in[1];
+    bool given = c->n_in > 4 && c->in[3]->data != NULL;
+    int64_t C = channels_of(s, x);
+    nck_norm_channels_back a = {.type = x->dtype,
+                                .N = x->dims[0],
+                                .C = C,
+                                .size = s->spatial ? nc_norm_product(x, 2, x->rank) : 1,
+                                .epsilon = s->epsilon,
+                                .dy = c->in[0]->data,
+                                .x = x->data,
+                                .scale = c->in[2]->data,
+                                .mean = given ? c->in[3]->data : NULL,
+                                .inv_std = given ? c->in[4]->data : NULL,
+                                .constant = !s->trains,
+                                .dx = c->out[0]->data,
+                                .dscale = c->n_out > 1 ? c->out[1]->data : NULL,
+                                .dbias = c->n_out > 2 ? c->out[2]->data : NULL};
+    NC_TRY(nc_norm_counts(c, 2, given ? 5 : 3, C));
+    nck_norm_channels_grad(&a, c->pool);
+    return NC_OK;
+}
+
 NC_WIDENED_HALF(layer, layer_workspace)
 NC_WIDENED_HALF(grad, grad_workspace)
 NC_WIDENED_HALF(groups, NULL)
 NC_WIDENED_HALF(batch, batch_workspace)
+NC_WIDENED_HALF(batch_grad, NULL)
 
 #define ROWS(op_name, domain_name, kind, name, space)                                                       \
     {.op = op_name,                                                                                         \
@@ -240,4 +265,5 @@ const nc_binding nc_norm_cpu[] = {
     ROWS("InstanceNormalization", NULL, NC_NORM_CENTERED, groups, NULL),
     ROWS("GroupNormalization", NULL, NC_NORM_BY_GROUP, groups, NULL),
     ROWS("BatchNormalization", NULL, NC_NORM_BY_BATCH, batch, batch_workspace),
+    ROWS("BatchNormGrad", "nacre", NC_NORM_BATCH_GRADIENT, batch_grad, NULL),
     {0}};

@@ -5,15 +5,17 @@
 #include "ops/norm/batch.h"
 
 nc_norm_how nc_norm_read(const nc_node *n, nc_norm_kind kind) {
-    return (nc_norm_how){.axis = nc_attr_int(n, "axis"),
-                         .groups = kind == NC_NORM_BY_GROUP ? nc_attr_int(n, "num_groups") : 0,
-                         .epsilon = nc_attr_float(n, "epsilon"),
-                         .momentum = nc_attr_float(n, "momentum"),
-                         .center =
-                             kind == NC_NORM_GRADIENT ? nc_attr_int(n, "center") != 0 : kind != NC_NORM_UNCENTERED,
-                         .by_group = kind == NC_NORM_BY_GROUP && n->version->since < 21,
-                         .trains = kind == NC_NORM_BY_BATCH && nc_batch_trains(n),
-                         .spatial = kind == NC_NORM_BY_BATCH && nc_batch_is_spatial(n)};
+    return (nc_norm_how){
+        .axis = nc_attr_int(n, "axis"),
+        .groups = kind == NC_NORM_BY_GROUP ? nc_attr_int(n, "num_groups") : 0,
+        .epsilon = nc_attr_float(n, "epsilon"),
+        .momentum = nc_attr_float(n, "momentum"),
+        .center = kind == NC_NORM_GRADIENT ? nc_attr_int(n, "center") != 0 : kind != NC_NORM_UNCENTERED,
+        .by_group = kind == NC_NORM_BY_GROUP && n->version->since < 21,
+        .trains = kind == NC_NORM_BATCH_GRADIENT ? nc_attr_int(n, "constant") == 0
+                                                 : kind == NC_NORM_BY_BATCH && nc_batch_trains(n),
+        .spatial = kind == NC_NORM_BATCH_GRADIENT ? nc_attr_int(n, "spatial") != 0
+                                                  : kind == NC_NORM_BY_BATCH && nc_batch_is_spatial(n)};
 }
 
 int nc_norm_axis(const nc_norm_how *s, const nc_tensor *x) { return (int)(s->axis < 0 ? s->axis + x->rank : s->axis); }

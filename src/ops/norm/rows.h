@@ -10,7 +10,8 @@ typedef enum nc_norm_kind {
     NC_NORM_UNCENTERED,
     NC_NORM_GRADIENT,
     NC_NORM_BY_GROUP,
-    NC_NORM_BY_BATCH
+    NC_NORM_BY_BATCH,
+    NC_NORM_BATCH_GRADIENT
 } nc_norm_kind;
 
 typedef struct nc_norm_how {

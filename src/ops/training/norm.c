@@ -126,23 +126,8 @@ static nc_code batch_infer(nc_infer *c) {
 }
 
 static nc_code batch_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    const nc_type *x = n->in[1]->type;
-    if (x == NULL || x->rank < 2) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
-    nc_dtype t = nc_norm_wide(x->elem);
-    normal p = {.centred = true, .n_axes = 1};
-    nc_value *in[5];
-    p.n_axes += nc_norm_axes(2, x->rank, p.axes + 1);
-    for (int i = 0; i < 5; i++) {
-        in[i] = nc_build_cast(b, n->in[i], t);
-        if (i > 1) in[i] = nc_norm_channels(b, in[i], x->rank);
-    }
-    p.dy = in[0], p.scale = in[2], p.inv_std = in[4];
-    p.h = nc_training_op2(b, "Mul", nc_training_op2(b, "Sub", in[1], in[3]), in[4]);
-    if (nc_contrib_wants(n, 0)) out[0] = in_type_of(b, n, 0, dx_of(b, &p));
-    nc_value *along = nc_training_op2(b, "Mul", p.dy, p.h);
-    if (nc_contrib_wants(n, 1)) out[1] = in_type_of(b, n, 1, nc_build_reduce_sum(b, along, p.axes, p.n_axes, false));
-    if (nc_contrib_wants(n, 2)) out[2] = in_type_of(b, n, 2, nc_build_reduce_sum(b, p.dy, p.axes, p.n_axes, false));
-    return b->code;
+    nc_attr epsilon = {.name = "epsilon", .kind = NC_A_FLOAT, .f = (float)nc_attr_float(n, "epsilon")};
+    return nc_training_as(b, n, "BatchNormGrad", n->in, 5, &epsilon, 1, out);
 }
 
 static nc_code internal_infer(nc_infer *c) {

@@ -28,9 +28,9 @@ typedef struct nck_norm_args {
 void nck_norm_rows(const nck_norm_args *a, nc_pool *pool);
 void nck_norm_rows_ref(const nck_norm_args *a);
 
-/* Gradients by x and, where asked for, by scale and bias, which must be picked by column alone: mod == 1, div == 1,
- * col_step == 1. dx (rows, cols); dscale, dbias (cols), or NULL; y, mean and inv_std of `a` are not used. workspace:
- * nck_norm_grad_workspace bytes, aligned for 8. */
+/* Gradients by x and, where asked for, by scale and bias; the scale is there, and picked by column alone: mod == 1,
+ * div == 1, col_step == 1. dx (rows, cols); dscale, dbias (cols), or NULL; y, mean and inv_std of `a` are not used.
+ * workspace: nck_norm_grad_workspace bytes, aligned for 8. */
 size_t nck_norm_grad_workspace(int64_t rows, int64_t cols);
 void nck_norm_grad(const nck_norm_args *a, const void *dy, void *dx, void *dscale, void *dbias, void *workspace,
                    nc_pool *pool);
@@ -44,6 +44,19 @@ typedef struct nck_norm_channels {
     void *y;
 } nck_norm_channels;
 void nck_norm_by_channel(const nck_norm_channels *a, nc_pool *pool);
+/* Gradients of channels normalized by mean and 1 / std, then scaled and shifted. Accumulation as in norm.c. */
+typedef struct nck_norm_channels_back {
+    nc_dtype type;
+    int64_t N, C, size;
+    double epsilon;
+    const void *dy, *x;         /* (N, C, size), dense, as dx */
+    const void *scale;          /* (C), as all below */
+    const void *mean, *inv_std; /* both NULL: the statistics of x, found anew with epsilon */
+    bool constant;              /* the statistics do not follow x: dx = dy * scale / std */
+    void *dx, *dscale, *dbias;  /* NULL: not wanted */
+} nck_norm_channels_back;
+void nck_norm_channels_grad(const nck_norm_channels_back *a, nc_pool *pool);
+
 /* The mean and the variance (over N * S, not less one) of each channel of x. */
 void nck_channel_stats(nc_dtype type, int64_t N, int64_t C, int64_t S, const void *x, void *mean, void *var,
                        nc_pool *pool);

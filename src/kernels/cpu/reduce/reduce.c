@@ -8,6 +8,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/reduce/reduce_kernel.h"
@@ -49,6 +50,7 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define LOW -INFINITY
 #define HIGH INFINITY
 #define FINISH_MEAN(a, n) (float)((double)(a) / (double)(n))
+#define VECTORS
 #define DENSE(op) (is_sum(op) ? j->table->f32.sum : op == NCK_REDUCE_MAX ? j->table->f32.max : j->table->f32.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
@@ -61,6 +63,7 @@ static bool is_sum(nck_reduce_op op) { return op == NCK_REDUCE_SUM || op == NCK_
 #define LOW (double)-INFINITY
 #define HIGH (double)INFINITY
 #define FINISH_MEAN(a, n) ((a) / (double)(n))
+#define VECTORS
 #define DENSE(op) (is_sum(op) ? j->table->f64.sum : op == NCK_REDUCE_MAX ? j->table->f64.max : j->table->f64.min)
 #include "kernels/cpu/reduce/reduce_type.inc"
 
@@ -139,6 +142,13 @@ static bool reduce_split(reduce_job *j, nc_axes axes, nck_walk *kept, nck_walk *
     return columns;
 }
 
+/* Every result is the one element that it is made of. */
+static void reduce_nothing(const nc_tensor *x, void *out, nc_pool *pool) {
+    int64_t dense[NC_MAX_RANK];
+    nc_dense_strides(x->dims, x->rank, dense);
+    nck_copy(x->rank, x->dims, nc_dtype_bytes(x->dtype), x->data, x->strides, out, dense, pool);
+}
+
 nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out, void *workspace, nc_pool *pool) {
     int type = 0;
     while (type < N_LOOPS && loops[type].type != x->dtype) type++;
@@ -147,6 +157,10 @@ nc_code nck_reduce(nck_reduce_op op, const nc_tensor *x, nc_axes axes, void *out
         .op = op, .x = x, .out = out, .parts = workspace, .n_out = 1, .n_reduced = 1, .table = nck_isa_get()->reduce};
     for (int d = 0; d < x->rank; d++) *(axes >> d & 1 ? &j.n_reduced : &j.n_out) *= x->dims[d];
     if (j.n_out == 0) return NC_OK;
+    if (j.n_reduced == 1) {
+        reduce_nothing(x, out, pool);
+        return NC_OK;
+    }
     j.n_segments = nc_ceil_div(j.n_reduced, SEGMENT);
     if (j.n_reduced > 0) {
         nck_walk kept, reduced;

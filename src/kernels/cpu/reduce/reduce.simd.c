@@ -10,7 +10,8 @@
 #include <math.h>
 
 enum { LANES = 16 };
-typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES } run_terms; /* x, a * b, (x - shift)^2 */
+/* x, a * b, (x - shift)^2, (a - shift) * b */
+typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES, SHIFTED } run_terms;
 
 #define ALWAYS __attribute__((always_inline)) static inline
 /* What is done with the last elements, fewer than a vector. Where parts of vectors are no words of the ISA it stands
@@ -27,9 +28,10 @@ typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES } run_terms; /* x, a * b, (
 #define UNIT(S)                                                                                                     \
     {                                                                                                               \
         .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S, .squares = run_squares_##S, \
-        .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax = run_softmax_##S,                       \
-        .affine = run_affine_##S, .norm = run_norm_##S, .softmax_grad = run_softmax_grad_##S,                       \
-        .log_grad = run_log_grad_##S                                                                                \
+        .dot_shift = run_dot_shift_##S, .add = run_add_##S, .norm_sums = run_norm_sums_##S,                         \
+        .norm_dx = run_norm_dx_##S, .blend = run_blend_##S, .times = run_times_##S, .exp_shift = run_exp_shift_##S, \
+        .divide = run_divide_##S, .softmax = run_softmax_##S, .affine = run_affine_##S, .norm = run_norm_##S,       \
+        .softmax_grad = run_softmax_grad_##S, .log_grad = run_log_grad_##S                                          \
     }
 
 extern const nck_reduce_table NCK_ISA_NAME(nck_reduce_);

@@ -1,0 +1,34 @@
+/* kernels/cpu/conv/conv_back.h: gradients of a convolution of two spatial dims (the last of the window's three) in f32,
+ * group 1, over channels in blocks, without columns. Tensors come and go dense, as in conv_cols.h; some images at a
+ * time are laid into blocks in the workspace, and weights are packed there in every run.
+ *
+ * By x: a convolution of dy. With strides, elements of x fall into sh * sw phases, and each meets its own taps only.
+ * An example along one row, stride 2, window 3, pad 1: element 2q was tap 1 of place q, element 2q + 1 was tap 2 of
+ * place q and tap 0 of place q + 1. So even elements are dy times (w1), odd ones dy times (w2 w0), both with stride 1,
+ * on the kernels of conv_blocked.h.
+ * By w: for each tap the sum over all places of the outer products of dy's and x's channels (outer_kernel.h). Taps in
+ * the padding are left out.
+ *
+ * Accumulation: f32; by w up to NCK_CONV_BACK_CHUNK places, then chunks and images in order: the same bits for any
+ * threads, other ones where blocks have another size. */
+#ifndef NCK_CONV_BACK_H
+#define NCK_CONV_BACK_H
+
+#include "kernels/cpu/conv/conv.h"
+
+#include <stddef.h>
+
+#define NCK_CONV_BACK_CHUNK 256
+
+/* Of a convolution of one or two spatial dims: f32, group 1. */
+bool nck_conv_back_takes(const nck_conv_shape *s);
+
+/* Workspaces grow with every size; 64-byte aligned. */
+size_t nck_conv_back_dx_workspace(const nck_conv_shape *s);
+void nck_conv_back_dx(const nck_conv_shape *s, const float *dy, const float *w, float *dx, void *workspace,
+                      nc_pool *pool);
+size_t nck_conv_back_dw_workspace(const nck_conv_shape *s);
+void nck_conv_back_dw(const nck_conv_shape *s, const float *x, const float *dy, float *dw, void *workspace,
+                      nc_pool *pool);
+
+#endif
