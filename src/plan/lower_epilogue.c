@@ -25,11 +25,16 @@ static bool is_lanes(const nc_node *n) {
     return nc_lane_prog_make(&p, n) && p.compute == NC_FLOAT;
 }
 
+/* Kernels do formulas to floats, and to half types where a GPU keeps them in blocks. */
+static bool has_bodies(const nc_type *t) {
+    return t->elem == NC_FLOAT || (t->layout.block && (t->elem == NC_FLOAT16 || t->elem == NC_BFLOAT16));
+}
+
 /* Is v the result of a kernel that takes a body, used by n alone? */
 static bool is_kernel_of(const nc_value *v, const nc_node *n, const nc_plan_options *o) {
     const nc_node *k = v->def;
     if (!k || !k->card->with_body || k->n_subs || k->n_out != 1) return false;
-    if (v->type->elem != NC_FLOAT || !nc_binding_exists(k->card->with_body, nc_kernels_at(o, k->place))) return false;
+    if (!has_bodies(v->type) || !nc_binding_exists(k->card->with_body, nc_kernels_at(o, k->place))) return false;
     if (k->recompute || v->n_outputs || v->var) return false;
     for (int i = 0; i < v->uses.n; i++)
         if (v->uses.v[i].node != n) return false;
@@ -65,7 +70,7 @@ static bool is_per_column(const nc_type *t, const nc_type *y, const nc_node *ker
 static bool is_operand(const nc_value *v, const nc_type *y, const nc_node *kernel) {
     const nc_type *t = v->type;
     int ones = 0;
-    if (!t || t->elem != NC_FLOAT || t->rank < 0) return false;
+    if (!t || t->elem != y->elem || t->rank < 0) return false;
     if (nc_type_equal(t, y)) return true;
     for (int i = 0; i < t->rank; i++) ones += is_one(t->dims[i]);
     return ones == t->rank || is_per_channel(t, y) || is_per_column(t, y, kernel);

@@ -93,6 +93,6 @@ const nc_binding nc_nacre_cpu[] = {
     {.op = "Copy", .domain = "nacre", .fits = is_plain_tensor, .prepare = any_strides, .run = copy_run},
     {.op = "Copy", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = copy_object},
     {.op = "Assign", .domain = "nacre", .prepare = any_strides, .run = assign_run},
-    {.op = "PackChannels", .domain = "nacre", .run = pack_channels_run},
-    {.op = "UnpackChannels", .domain = "nacre", .run = unpack_channels_run},
+    {.op = "PackChannels", .domain = "nacre", .types = NC_BIT(NC_FLOAT), .run = pack_channels_run},
+    {.op = "UnpackChannels", .domain = "nacre", .types = NC_BIT(NC_FLOAT), .run = unpack_channels_run},
     {0}};
