@@ -121,7 +121,7 @@ static void tell_layout(nc_text *t, const nc_program *p, const nc_node *n) {
     bool (*blocks)(const nc_node *, nc_blocking *) = n->card->blocks ? n->card->blocks
                                                      : n->card->lane ? nc_lane_blocks
                                                                      : NULL;
-    nc_blocking k = {.block = nc_channel_block(p->places[n->place]->table->kernels)};
+    nc_blocking k = nc_channel_blocking(p->places[n->place]->table->kernels);
     bool can = blocks && blocks(n, &k);
     nc_text_addf(t, "  layout: blocks of channels end here: %s\n",
                  can      ? "it would cost more than it saves"

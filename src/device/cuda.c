@@ -5,6 +5,7 @@
  * every call, since calls come from any thread. Streams do not wait for CUDA's stream 0. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/cuda_dnn.h"
 #include "device/cuda_memory.h"
 #include "device/memory.h"
 
@@ -338,6 +339,7 @@ static void cuda_destroy(nc_device *d) {
     const nc_cuda *c = &g->cuda;
     warn(sync_all(c), "cuCtxSynchronize");
     nc_cuda_modules_destroy(g->modules);
+    nc_cuda_dnn_destroy(c->dnn);
     if (c->lt != NULL) c->api->cublasLtDestroy(c->lt);
     nc_cuda_fault_unref(c, g->fault);
     nc_cuda_memory_destroy(g->memory);
@@ -392,7 +394,7 @@ nc_cuda_fault *nc_cuda_fault_of(nc_device *d, const nc_stream *s) { return s ? s
 
 /* Fills c up to the properties; needs no context. */
 static nc_code identify(nc_cuda *c, int ordinal, nc_diag *diag) {
-    for (int l = 0; l < NC_CUDA_N_LIBRARIES; l++) {
+    for (int l = 0; l < NC_CUDA_N_NEEDED; l++) {
         const char *why = nc_cuda_missing((nc_cuda_library)l);
         if (why != NULL) return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "cuda: %s", why);
     }
@@ -432,6 +434,17 @@ static size_t bytes_to_keep(void) {
     return errno != 0 || bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
 }
 
+/* cuDNN's version behind the description of the device, or why there is none. */
+static void tell_dnn(const nc_cuda *c, char *text, size_t bytes) {
+    const char *why = nc_cuda_missing(NC_CUDA_dnn);
+    size_t n = strlen(text), version = why == NULL ? c->api->cudnnGetVersion() : 0;
+    if (why == NULL)
+        snprintf(text + n, bytes - n, ", cuDNN %zu.%zu.%zu%s", version / 10000, version / 100 % 100, version % 100,
+                 c->dnn != NULL ? "" : " (not usable)");
+    else
+        snprintf(text + n, bytes - n, "; convolutions without cuDNN: %s", why);
+}
+
 static nc_code equip(cuda_device *g, nc_diag *diag) {
     nc_cuda *c = &g->cuda;
     size_t bytes = 0;
@@ -443,6 +456,8 @@ static nc_code equip(cuda_device *g, nc_diag *diag) {
     NC_TRY(nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE, &g->workspace, diag));
     NC_TRY(nc_cuda_fault_create(c, &g->fault, diag));
     NC_TRY(nc_cuda_check_lt(c->api->cublasLtCreate(&c->lt), "cublasLtCreate", diag));
+    c->dnn = nc_cuda_dnn_create(c);
+    tell_dnn(c, g->base.description, sizeof g->base.description);
     g->modules = nc_cuda_modules_create(c);
     return g->modules ? NC_OK : no_memory(diag);
 }

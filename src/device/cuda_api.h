@@ -7,7 +7,7 @@
 
 #include "device/device.h"
 
-typedef int CUresult, CUdevice, nvrtcResult, cublasStatus; /* 0: success */
+typedef int CUresult, CUdevice, nvrtcResult, cublasStatus, cudnnStatus; /* 0: success */
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
@@ -21,6 +21,8 @@ typedef struct cublasLtContext *cublasLtHandle;
 typedef struct cublasLtMatmulDescOpaque *cublasLtMatmulDesc;
 typedef struct cublasLtMatrixLayoutOpaque *cublasLtMatrixLayout;
 typedef struct cublasLtMatmulPreferenceOpaque *cublasLtMatmulPreference;
+typedef struct cudnnContext *cudnnHandle;
+typedef void *cudnnBackendDescriptor;
 
 typedef struct cublasLtMatmulAlgo {
     uint64_t data[8];
@@ -96,13 +98,23 @@ typedef struct nc_cuda_api {
 #undef X
 } nc_cuda_api;
 
-typedef enum nc_cuda_library { NC_CUDA_cuda, NC_CUDA_nvrtc, NC_CUDA_lt, NC_CUDA_N_LIBRARIES } nc_cuda_library;
+/* Those from NC_CUDA_N_NEEDED on may be missing. */
+typedef enum nc_cuda_library {
+    NC_CUDA_cuda,
+    NC_CUDA_nvrtc,
+    NC_CUDA_lt,
+    NC_CUDA_N_NEEDED,
+    NC_CUDA_dnn = NC_CUDA_N_NEEDED,
+    NC_CUDA_N_LIBRARIES
+} nc_cuda_library;
 
 /* The functions of all libraries, looked for once per process. NULL members: their library is missing. */
 const nc_cuda_api *nc_cuda_api_get(void);
 const char *nc_cuda_missing(nc_cuda_library l); /* why the library cannot be used; NULL: it can */
 
 #define NC_CUDA_WORKSPACE ((size_t)32 << 20) /* bytes, one piece per stream: streams run at the same time */
+
+typedef struct nc_cuda_dnn nc_cuda_dnn; /* cuda_dnn.h */
 
 /* What a launcher needs to know of its device. */
 typedef struct nc_cuda {
@@ -111,6 +123,7 @@ typedef struct nc_cuda {
     CUdevice device;
     CUcontext context;
     cublasLtHandle lt;
+    nc_cuda_dnn *dnn; /* NULL: there is no cuDNN */
     int major, minor; /* compute capability */
     int n_multiprocessors;
     int bytes_shared_max; /* dynamic shared memory a block may ask for */
@@ -143,6 +156,7 @@ void *nc_cuda_workspace(nc_device *d, const nc_stream *s); /* NC_CUDA_WORKSPACE 
 nc_code nc_cuda_check(CUresult r, const char *function, nc_diag *diag);
 nc_code nc_cuda_check_nvrtc(nvrtcResult r, const char *function, nc_diag *diag);
 nc_code nc_cuda_check_lt(cublasStatus r, const char *function, nc_diag *diag);
+nc_code nc_cuda_check_dnn(cudnnStatus r, const char *function, nc_diag *diag);
 
 /* cuda_compile.c. Text to machine code with NVRTC, without a GPU; *cubin is freed with nc_free. */
 NC_MUST nc_code nc_cuda_compile_text(const char *source, int major, int minor, void **cubin, size_t *bytes,

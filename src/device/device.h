@@ -84,7 +84,7 @@ typedef struct nc_device_table {
 struct nc_device {
     const nc_device_table *table;
     int number;            /* of cuda:1, 1 */
-    char description[128]; /* "NVIDIA H200, compute 9.0, 139 GiB" */
+    char description[256]; /* "NVIDIA H200, compute 9.0, 139 GiB, cuDNN 9.13.0" */
     size_t bytes_limit;    /* what the machine has, all sessions together; 0: unknown. A hard cap on bytes_live */
     _Atomic size_t bytes_live, bytes_peak;
     _Atomic uint64_t n_allocs, n_launches, n_copies; /* of the host: without the kernels that runs call themselves */

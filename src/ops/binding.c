@@ -200,7 +200,13 @@ bool nc_binding_exists(const nc_card *card, const char *kernels, nc_dtype elem) 
     return false;
 }
 
-int64_t nc_channel_block(const char *kernels) { return index_of(kernels) == &cpu_index ? nck_channel_block() : 0; }
+nc_blocking nc_channel_blocking(const char *kernels) {
+    const row_index *x = index_of(kernels);
+    if (x == &cpu_index) return (nc_blocking){.block = nck_channel_block(), .types = NC_BIT(NC_FLOAT)};
+    if (x == &cuda_index)
+        return (nc_blocking){.block = NC_BLOCK_ALL, .types = NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16)};
+    return (nc_blocking){.block = 0};
+}
 
 const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as) {
     reasons r = {.s = NULL};

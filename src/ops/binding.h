@@ -103,9 +103,9 @@ int nc_binding_find_guarded(const nc_node *n, const char *kernels, const nc_bind
 /* Is there a row for the card's op on elements of that type among those of `kernels`? */
 bool nc_binding_exists(const nc_card *card, const char *kernels, nc_dtype elem);
 
-/* How many channels a block of the channel-blocked layout has among `kernels`, as the instruction set in use wants it;
- * 0: they know no such layout. */
-int64_t nc_channel_block(const char *kernels);
+/* What the channel-blocked layout is among `kernels`: as many channels in a block as the instruction set in use wants,
+ * of floats, on the CPU; all of them, of half types, on CUDA. block 0: they know no such layout. */
+nc_blocking nc_channel_blocking(const char *kernels);
 
 /* The CPU's static or view row that would serve n if its elements were of type `as`; NULL: none. For kernels that move
  * stand-ins of what cannot be moved as bytes. */

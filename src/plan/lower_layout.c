@@ -140,7 +140,7 @@ bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options
     bool (*blocks)(const nc_node *, nc_blocking *) = n->card->blocks ? n->card->blocks
                                                      : n->card->lane ? nc_lane_blocks
                                                                      : NULL;
-    k->block = nc_channel_block(nc_kernels_at(o, n->place));
+    *k = nc_channel_blocking(nc_kernels_at(o, n->place));
     if (k->block == 0 || !blocks || n->n_in < 1 || n->n_in > MAX_IN || !n->in[0] || !n->out[0]) return false;
     for (int i = 1; i < n->n_out; i++)
         if (n->out[i]) return false;
@@ -177,35 +177,43 @@ static nc_code tag(layouts *l, nc_value *y, int64_t block, const nc_dim *channel
 }
 
 /* A constant of `rank` dims, or fewer with dims of 1 in front, with its channels in blocks. */
-static nc_value *pack_const(layouts *l, const nc_value *v, int rank, int64_t block) {
+static nc_value *pack_const(layouts *l, const nc_value *v, int rank, const nc_blocking *k) {
     const nc_literal *lit = v->lit;
+    const size_t elem = nc_dtype_bytes(v->type->elem);
     int64_t dims[NC_MAX_RANK], outer, C, inner = 1;
     for (int i = 0; i < rank; i++) dims[i] = i < rank - lit->rank ? 1 : lit->dims[i - (rank - lit->rank)];
     outer = dims[0], C = dims[1];
     for (int i = 2; i < rank; i++) inner *= dims[i];
-    int64_t blocks = (C + block - 1) / block;
+    int64_t block = nc_block_of(k, C), blocks = (C + block - 1) / block;
     dims[1] = blocks, dims[rank] = block;
-    float *data = nc_arena_array(&l->w->scratch, (size_t)(outer * blocks * inner * block) + 1, sizeof *data);
+    char *data = nc_arena_array(&l->w->scratch, (size_t)(outer * blocks * inner * block) + 1, elem);
     if (!data) return NULL;
-    memset(data, 0, (size_t)(outer * blocks * inner * block) * sizeof *data);
+    memset(data, 0, (size_t)(outer * blocks * inner * block) * elem);
     for (int64_t i = 0; i < outer * C * inner; i++) {
         int64_t n = i / inner / C, c = i / inner % C, at = i % inner;
-        memcpy(data + ((n * blocks + c / block) * inner + at) * block + c % block,
-               (const char *)lit->data + i * (int64_t)sizeof(float), sizeof(float));
+        size_t to = (size_t)(((n * blocks + c / block) * inner + at) * block + c % block);
+        memcpy(data + to * elem, (const char *)lit->data + (size_t)i * elem, elem);
     }
     nc_model *m = l->g->model;
-    const nc_literal *packed = nc_edit_literal(m, NC_FLOAT, rank + 1, dims, data);
+    const nc_literal *packed = nc_edit_literal(m, v->type->elem, rank + 1, dims, data);
     nc_value *p = packed ? nc_edit_const(l->g, NULL, packed) : NULL;
     return p && tag(l, p, block, nc_dim_const(m->dims, C)) == NC_OK ? p : NULL;
 }
 
-static nc_value *packed_of(layouts *l, nc_value *v, int rank, int64_t block) {
+/* The channels of v, which has `rank` dims or, as a constant, fewer with dims of 1 in front; 0: not known. */
+static int64_t channels_of(const nc_value *v, int rank) {
+    int64_t C, axis = 1 - (rank - v->type->rank);
+    return axis >= 0 && nc_dim_is_const(v->type->dims[axis], &C) ? C : 0;
+}
+
+static nc_value *packed_of(layouts *l, nc_value *v, int rank, const nc_blocking *k) {
     nc_value *p = nc_map_get_bytes(&l->packed, &v->id, sizeof v->id);
     if (p && p->type->rank == rank + 1) return p;
-    nc_attr attr[] = {{.name = "block", .kind = NC_A_INT, .i = block}, {.name = "last", .kind = NC_A_INT, .i = 1}};
+    nc_attr attr[] = {{.name = "block", .kind = NC_A_INT, .i = nc_block_of(k, channels_of(v, rank))},
+                      {.name = "last", .kind = NC_A_INT, .i = 1}};
     bool turned = turns(v->def, true);
     p = becomes_const(v)
-            ? pack_const(l, v, rank, block)
+            ? pack_const(l, v, rank, k)
             : nc_build_attr1(&l->b, "nacre", "PackChannels", turned ? v->def->in : &v, 1, attr, 1 + turned);
     if (!p || !nc_map_put_bytes(&l->packed, &v->id, sizeof v->id, p)) return NULL;
     return p;
@@ -218,13 +226,13 @@ static nc_code rewrite(layouts *l, const site *s) {
     b->before = n, b->stage = n->stage, b->place = n->place;
     for (int i = 0; i < n->n_in; i++) {
         in[i] = n->in[i];
-        if (takes_blocked(s, i)) in[i] = packed_of(l, n->in[i], n->out[0]->type->rank, s->k.block);
+        if (takes_blocked(s, i)) in[i] = packed_of(l, n->in[i], n->out[0]->type->rank, &s->k);
         if (n->in[i] && !in[i]) return b->code ? b->code : nc_fail(l->w, NC_E_MEMORY, "out of memory");
     }
     nc_value *y = n->card->blocked ? n->card->blocked(b, n, &s->k, in)
                                    : nc_build_card1(b, n->card, in, n->n_in, n->attrs, n->n_attrs);
     if (!y) return b->code;
-    NC_TRY(tag(l, y, s->k.block, n->out[0]->type->dims[1]));
+    NC_TRY(tag(l, y, nc_block_of(&s->k, channels_of(n->out[0], n->out[0]->type->rank)), n->out[0]->type->dims[1]));
     nc_value *plain = nc_build_attr1(b, "nacre", "UnpackChannels", &y, 1, NULL, 0);
     if (!plain) return b->code;
     y->def->name = n->name;

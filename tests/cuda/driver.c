@@ -89,6 +89,7 @@ static int end(int code) {
 #define X_cuda(returns, name, arguments) EXPORT returns name arguments;
 #define X_nvrtc(returns, name, arguments)
 #define X_lt(returns, name, arguments)
+#define X_dnn(returns, name, arguments)
 #include "device/cuda_api.list"
 #undef X
 

@@ -1,6 +1,7 @@
 /* tests/cuda/lt.c: libcublasLt.so.13 of the stand-ins: matrix products by plain loops, queued on the driver's streams.
  * Columns first, as the library thinks. Sums in the compute type, in the order of k. Descriptions that do not fit
  * together are refused, and so are algorithms that were asked for another product. */
+#include "tests/cuda/elements.h"
 #include "tests/cuda/standin.h"
 
 #include <math.h>
@@ -44,6 +45,7 @@ typedef struct product {
 #define X_lt(returns, name, arguments) __attribute__((visibility("default"))) returns name arguments;
 #define X_cuda(returns, name, arguments)
 #define X_nvrtc(returns, name, arguments)
+#define X_dnn(returns, name, arguments)
 #include "device/cuda_api.list"
 #undef X
 
@@ -53,55 +55,6 @@ typedef struct product {
         int code_ = c_ ? c_->enter(__func__) : SUCCESS; \
         if (code_ != SUCCESS) return code_;             \
     } while (0)
-
-/* ---- elements ---- */
-
-static size_t bytes_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
-
-static double half_value(uint16_t h) {
-    int e = h >> 10 & 31, m = h & 1023;
-    double y = e == 31 ? (m ? (double)NAN : (double)INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-    return h >> 15 ? -y : y;
-}
-
-static uint16_t half_bits(double x) {
-    uint16_t sign = signbit(x) ? 0x8000 : 0;
-    double a = fabs(x);
-    if (isnan(x)) return 0x7fff;
-    if (a >= 65520) return sign | 0x7c00;
-    if (a < 0x1p-14) return (uint16_t)(sign | (int)rint(a * 0x1p24));
-    int e = ilogb(a);
-    return (uint16_t)(sign | (((e + 15) << 10) + (int)rint(ldexp(a, 10 - e)) - 1024));
-}
-
-static double load(const char *p, int type, int64_t i) {
-    switch (type) {
-    case CUDA_R_64F: return ((const double *)(const void *)p)[i];
-    case CUDA_R_32F: return (double)((const float *)(const void *)p)[i];
-    case CUDA_R_16F: return half_value(((const uint16_t *)(const void *)p)[i]);
-    default: {
-        uint32_t u = (uint32_t)((const uint16_t *)(const void *)p)[i] << 16;
-        float f;
-        memcpy(&f, &u, sizeof f);
-        return (double)f;
-    }
-    }
-}
-
-static uint16_t bfloat_bits(float f) {
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return (uint16_t)(isnan(f) ? 0x7fffu : (u + 0x7fffu + (u >> 16 & 1)) >> 16);
-}
-
-static void store(char *p, int type, int64_t i, double v) {
-    switch (type) {
-    case CUDA_R_64F: ((double *)(void *)p)[i] = v; break;
-    case CUDA_R_32F: ((float *)(void *)p)[i] = (float)v; break;
-    case CUDA_R_16F: ((uint16_t *)(void *)p)[i] = half_bits(v); break;
-    default: ((uint16_t *)(void *)p)[i] = bfloat_bits((float)v); break;
-    }
-}
 
 /* ---- the product ---- */
 

@@ -45,6 +45,7 @@ struct _nvrtcProgram {
 #define X_nvrtc(returns, name, arguments) __attribute__((visibility("default"))) returns name arguments;
 #define X_cuda(returns, name, arguments)
 #define X_lt(returns, name, arguments)
+#define X_dnn(returns, name, arguments)
 #include "device/cuda_api.list"
 #undef X
 

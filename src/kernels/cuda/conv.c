@@ -2,6 +2,7 @@
 #include "kernels/cuda/conv.h"
 
 #include "base/intmath.h"
+#include "kernels/cuda/conv_dnn.h"
 #include "kernels/cuda/window.h"
 
 enum { THREADS = 256 };
@@ -51,7 +52,8 @@ nc_code nck_cuda_conv_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cac
         nc_function **to;
     } all[] = {{"columns", &out->columns},           {"back", &out->back},
                {"depthwise", &out->depthwise},       {"biases", &out->biases},
-               {"side_by_side", &out->side_by_side}, {"apart", &out->apart}};
+               {"side_by_side", &out->side_by_side}, {"apart", &out->apart},
+               {"add_biases", &out->add_biases}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_conv, t, NULL, all[i].name, all[i].to, diag));
     NC_TRY(nck_cuda_reduce_prepare(d, NCK_REDUCE_SUM, t, &out->sum, diag));
@@ -96,6 +98,19 @@ static nc_code make_columns(const nck_cuda_conv *k, nck_cuda_at at, const nck_co
     int64_t planes = n * s->C;
     void *args[] = {&w, &planes, &steps, &x, &cols};
     return launch(at, k->columns, planes * z->P, args);
+}
+
+/* Through cuDNN, and then the biases of the result's planes, if any; *done: it was. */
+static nc_code run_dnn(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_shape *s, nck_cuda_conv_dnn c,
+                       const void *bias, bool *done) {
+    bool forward = c.kind == NCK_CONV_DNN_Y;
+    int64_t channels = forward ? s->K : s->C, planes = s->N * channels;
+    int64_t n = forward ? nck_window_n_out(&s->w) : nck_window_n_in(&s->w);
+    const void *y = forward ? c.y : c.x;
+    *done = nck_cuda_conv_dnn_run(at, s, &c);
+    if (!*done || bias == NULL) return NC_OK;
+    void *args[] = {&planes, &n, &channels, &bias, &y};
+    return launch(at, k->add_biases, planes * n, args);
 }
 
 static nc_code put_biases(const nck_cuda_conv *k, nck_cuda_at at, int64_t planes, int64_t n, int64_t channels,
@@ -173,8 +188,10 @@ nc_code nck_cuda_conv_run(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv
                           const void *bias, void *y, void *workspace) {
     const sizes z = sizes_of(s);
     const int64_t rows = z.Cg * z.T, by_group[3] = {z.Kg * rows, rows * z.P, z.Kg * z.P};
-    bool direct = sees_one(&s->w);
+    bool direct = sees_one(&s->w), done;
     if (s->N == 0 || s->K == 0 || z.P == 0) return NC_OK;
+    NC_TRY(run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_Y, .x = x, .w = w, .y = y}, bias, &done));
+    if (done) return NC_OK;
     if (is_depthwise(s)) return run_depthwise(k, at, s, &z, x, w, bias, y);
     if (rows > 0 && goes_side_by_side(s, &z)) return run_side_by_side(k, at, s, &z, x, w, bias, y, workspace);
     if (bias != NULL || rows == 0) NC_TRY(put_biases(k, at, s->N * s->K, z.P, s->K, bias, y));
@@ -207,6 +224,9 @@ nc_code nck_cuda_conv_dx(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_
     int64_t C = s->C;
     NC_TRY(nck_cuda_window_of(&s->w, &window, at.diag));
     if (s->N == 0 || C == 0 || z.I == 0) return NC_OK;
+    bool done;
+    NC_TRY(run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_DX, .x = dx, .w = w, .y = dy}, bias, &done));
+    if (done) return NC_OK;
     if (z.Kg == 0 || z.P == 0 || z.T == 0) return put_biases(k, at, s->N * C, z.I, C, bias, dx);
     for (int64_t n = 0; n < s->N; n += z.n_images) {
         int64_t images = nc_min64(z.n_images, s->N - n), planes = images * C;
@@ -232,6 +252,9 @@ nc_code nck_cuda_conv_dw(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_
     int64_t K = s->K, P = z.P;
     if (K == 0 || rows == 0) return NC_OK;
     if (s->N == 0 || P == 0) return put_biases(k, at, K, rows, 1, NULL, dw);
+    bool done;
+    NC_TRY(run_dnn(k, at, s, (nck_cuda_conv_dnn){.kind = NCK_CONV_DNN_DW, .x = x, .w = dw, .y = dy}, NULL, &done));
+    if (done) return NC_OK;
     for (int64_t n = 0; n < s->N; n += z.n_images) {
         int64_t images = nc_min64(z.n_images, s->N - n), together = images * P;
         const void *from = at_element(dy, n * K * P, &z);

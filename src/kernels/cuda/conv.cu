@@ -73,6 +73,17 @@ extern "C" __global__ void biases(int64_t planes, int64_t n, int64_t K, const S 
         y[i] = bias ? bias[i / n % K] : to<S>::put((A)0);
 }
 
+/* y (planes, n) plus the bias of the plane, of which there are K. */
+extern "C" __global__ void add_biases(int64_t planes, int64_t n, int64_t K, const S *__restrict__ bias, S *y) {
+    for (int64_t i = first_item(); i < planes * n; i += item_step()) {
+        int64_t plane, image;
+        int at, k;
+        split(i, (int)n, &plane, &at);
+        split(plane, (int)K, &image, &k);
+        y[i] = to<S>::put((A)get(y[i]) + (A)get(bias[k]));
+    }
+}
+
 /* y (N, K, n) = x (K, N, n), plus bias (K) or NULL. */
 extern "C" __global__ void apart(int64_t N, int64_t K, int64_t n, const S *__restrict__ x, const S *__restrict__ bias,
                                  S *y) {

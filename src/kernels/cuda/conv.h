@@ -1,5 +1,6 @@
 /* cuda/conv.h: convolution of up to three spatial dims and any groups on the GPU as matrix products over columns, with
- * both gradients, of which the one by x is the transposed convolution; one channel per group goes directly.
+ * both gradients, of which the one by x is the transposed convolution; one channel per group goes directly. Where cuDNN
+ * is there and has an engine, it does all of that instead (conv_dnn.h).
  *
  * Columns are what the window sees at each place (kernels/cpu/conv/conv_cols.h has an example); images go in pieces
  * whose columns fill NCK_CUDA_COLUMNS bytes at most, or one by one. Small planes, and those whose rows are not aligned
@@ -19,7 +20,7 @@
 typedef struct nck_cuda_conv {
     nck_cuda_gemm gemm;
     nck_cuda_reduce sum;
-    nc_function *columns, *back, *depthwise, *biases, *side_by_side, *apart;
+    nc_function *columns, *back, *depthwise, *biases, *add_biases, *side_by_side, *apart;
 } nck_cuda_conv;
 
 /* f16, bf16, f32, f64; cache as in nck_cuda_gemm_prepare. */

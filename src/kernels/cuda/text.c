@@ -53,7 +53,8 @@ void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char
                      nck_cuda_type_name(nck_cuda_accumulator(t)));
     if (define != NULL) nc_text_add(out, define);
     if (file == NCK_CUDA_TEXT_dropout) nc_text_add(out, texts[NCK_CUDA_TEXT_philox]);
-    if (file == NCK_CUDA_TEXT_conv || file == NCK_CUDA_TEXT_pool || file == NCK_CUDA_TEXT_pool_max)
+    if (file == NCK_CUDA_TEXT_conv || file == NCK_CUDA_TEXT_conv_last || file == NCK_CUDA_TEXT_pool ||
+        file == NCK_CUDA_TEXT_pool_max)
         nc_text_add(out, texts[NCK_CUDA_TEXT_window]);
     if (file == NCK_CUDA_TEXT_attention || file == NCK_CUDA_TEXT_attention_plain)
         nc_text_add(out, texts[NCK_CUDA_TEXT_attention_head]);

@@ -44,11 +44,11 @@ static nc_code unpack_infer(nc_infer *c) {
     return nc_out(c, 0, x->elem, x->rank - 1, dims);
 }
 
-#define F32 NC_BIT(NC_FLOAT)
+#define KEPT NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16)
 static const nc_op_version pack_versions[] = {
-    {.since = 1, IN({"X", F32}), OUT({"Y", F32}), ATTR(A_INT_REQ("block"), A_INT("last", 0))}, {0}};
-static const nc_op_version unpack_versions[] = {{.since = 1, IN({"X", F32}), OUT({"Y", F32}), ATTR(A_INT("last", 0))},
-                                                {0}};
+    {.since = 1, IN({"X", KEPT}), OUT({"Y", SAME(0)}), ATTR(A_INT_REQ("block"), A_INT("last", 0))}, {0}};
+static const nc_op_version unpack_versions[] = {
+    {.since = 1, IN({"X", KEPT}), OUT({"Y", SAME(0)}), ATTR(A_INT("last", 0))}, {0}};
 
 const nc_card nc_card_pack_channels = {.name = "PackChannels",
                                        .domain = "nacre",

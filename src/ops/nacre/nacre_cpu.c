@@ -101,6 +101,10 @@ const nc_binding nc_nacre_cpu[] = {
     {.op = "Copy", .domain = "nacre", .fits = is_plain_tensor, .prepare = any_strides, .run = copy_run},
     {.op = "Copy", .domain = "nacre", .kind = NC_K_DYNAMIC, .dynamic = copy_object},
     {.op = "Assign", .domain = "nacre", .prepare = any_strides, .run = assign_run},
-    {.op = "PackChannels", .domain = "nacre", .prepare = read_last, .run = pack_channels_run},
-    {.op = "UnpackChannels", .domain = "nacre", .prepare = read_last, .run = unpack_channels_run},
+    {.op = "PackChannels", .domain = "nacre", .types = NC_BIT(NC_FLOAT), .prepare = read_last, .run = pack_channels_run},
+    {.op = "UnpackChannels",
+     .domain = "nacre",
+     .types = NC_BIT(NC_FLOAT),
+     .prepare = read_last,
+     .run = unpack_channels_run},
     {0}};

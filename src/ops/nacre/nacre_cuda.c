@@ -1,5 +1,7 @@
 /* ops/nacre/nacre_cuda.c: CUDA bindings of the ops that passes and gradients make: chains, copies within the GPU,
- * assignment to variables. The ops nacre.XGrad are lanes and need no row here; nacre.SumTo is in ops/reduce. */
+ * assignment to variables, the layout with channels last. The ops nacre.XGrad are lanes and need no row here;
+ * nacre.SumTo is in ops/reduce. */
+#include "kernels/cuda/conv_last.h"
 #include "kernels/cuda/move.h"
 #include "ops/lane.h"
 
@@ -33,6 +35,34 @@ static nc_code copy_from(const nc_call *c, int i) {
 static nc_code copy_run(const nc_call *c) { return copy_from(c, 0); }
 static nc_code assign_run(const nc_call *c) { return copy_from(c, 1); }
 
+/* ---- channels last ---- */
+
+/* The blocked side has all channels in one block. */
+static bool one_block(const nc_node *n, const char **why) {
+    const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
+    const nc_type *blocked = x->rank > y->rank ? x : y;
+    int64_t blocks;
+    *why = "one block must hold all channels";
+    return nc_dim_is_const(blocked->dims[1], &blocks) && blocks == 1;
+}
+
+static nc_code turn_prepare(nc_prep *p) {
+    nc_function **turn = nc_arena_alloc(p->arena, sizeof *turn);
+    NC_NEED(p->w, turn);
+    p->state = turn;
+    return nck_cuda_turn_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), turn, &p->w->diag);
+}
+
+static nc_code turn(const nc_call *c, const nc_tensor *plain, bool pack) {
+    int64_t C = plain->dims[1], places = 1;
+    for (int i = 2; i < plain->rank; i++) places *= plain->dims[i];
+    return nck_cuda_turn_run(*(nc_function *const *)c->state, nck_cuda_at_call(c), plain->dims[0], pack ? C : places,
+                             pack ? places : C, c->in[0]->data, c->out[0]->data);
+}
+
+static nc_code pack_run(const nc_call *c) { return turn(c, c->in[0], true); }
+static nc_code unpack_run(const nc_call *c) { return turn(c, c->out[0], false); }
+
 const nc_binding nc_nacre_cuda[] = {
     {.op = "Chain",
      .domain = "nacre",
@@ -42,4 +72,6 @@ const nc_binding nc_nacre_cuda[] = {
      .run = nc_lane_cuda_run},
     {.op = "Copy", .domain = "nacre", .fits = can_move, .prepare = move_prepare, .run = copy_run},
     {.op = "Assign", .domain = "nacre", .fits = can_move, .prepare = move_prepare, .run = assign_run},
+    {.op = "PackChannels", .domain = "nacre", .fits = one_block, .prepare = turn_prepare, .run = pack_run},
+    {.op = "UnpackChannels", .domain = "nacre", .fits = one_block, .prepare = turn_prepare, .run = unpack_run},
     {0}};

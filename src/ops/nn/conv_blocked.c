@@ -1,7 +1,8 @@
 /* ops/nn/conv_blocked.c: nacre.ConvBlocked, the convolution on channels in blocks, and when a Conv takes that form. Its
  * weight is a plain constant. Input 0 is blocked, or with attribute `planes` in plain layout: then only the output is
- * blocked. The subgraph `body`, if there is one, holds element formulas done to the result: its input 0 is the
- * convolution's sum, the others are the node's inputs from 3 on (plan/lower_epilogue.c). */
+ * blocked. Where one block holds all channels (CUDA), this is the layout with channels last. The subgraph `body`, if
+ * there is one, holds element formulas done to the result: its input 0 is the convolution's sum, the others are the
+ * node's inputs from 3 on (plan/lower_epilogue.c). */
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/nn/conv.h"
@@ -21,7 +22,8 @@ static double products(const nc_type *y, const nc_literal *w) {
 }
 
 static bool groups_fit(int64_t C, int64_t K, int64_t group, int64_t block) {
-    return group == 1 || (C == group && K == group) || (C / group % block == 0 && K / group % block == 0);
+    if (block == NC_BLOCK_ALL || group == 1) return true;
+    return (C == group && K == group) || (C / group % block == 0 && K / group % block == 0);
 }
 
 /* A multiplication in blocks saves a sixteenth of the move of an element; one of a convolution with one channel per
@@ -30,8 +32,8 @@ bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
     const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
     const nc_value *w = n->in[1];
     int64_t group = nc_attr_int(n, "group"), C;
-    k->why = "the input is not float of known rank";
-    if (x == NULL || y == NULL || x->elem != NC_FLOAT || x->rank < 0 || y->rank != x->rank) return false;
+    k->why = "the input is not of a type that is kept in blocks, with known rank";
+    if (x == NULL || y == NULL || !(k->types & NC_BIT(x->elem)) || x->rank < 0 || y->rank != x->rank) return false;
     k->why = "one or two spatial dims are supported";
     if (x->rank != 3 && x->rank != 4) return false;
     k->why = "the weight is no constant";
@@ -39,7 +41,9 @@ bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
     C = w->lit->dims[1] * group; /* the input's own dim may be known only in the run */
     k->why = "groups are not whole blocks of channels";
     if (group < 1 || !groups_fit(C, w->lit->dims[0], group, k->block)) return false;
-    k->plain_data = group == 1 && C <= MAX_PLANES;
+    k->why = "the number of channels is not known";
+    if (k->block == NC_BLOCK_ALL && !nc_dim_is_const(x->dims[1], &C)) return false;
+    k->plain_data = k->block != NC_BLOCK_ALL && group == 1 && C <= MAX_PLANES;
     k->in = k->plain_data ? 0 : 1;
     k->gain = products(y, w->lit) / (group == C && group > 1 ? 1 : 16);
     return true;
@@ -49,7 +53,7 @@ nc_value *nc_conv_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k,
     nc_attr attrs[16];
     int n_attrs = 0;
     for (int i = 0; i < n->n_attrs && n_attrs < 14; i++) attrs[n_attrs++] = n->attrs[i];
-    attrs[n_attrs++] = (nc_attr){.name = "block", .kind = NC_A_INT, .i = k->block};
+    attrs[n_attrs++] = (nc_attr){.name = "block", .kind = NC_A_INT, .i = nc_block_of(k, n->in[1]->lit->dims[0])};
     if (k->plain_data) attrs[n_attrs++] = (nc_attr){.name = "planes", .kind = NC_A_INT, .i = 1};
     return nc_build_attr1(b, "nacre", "ConvBlocked", in, n->n_in, attrs, n_attrs);
 }
@@ -75,7 +79,7 @@ static nc_code blocked_infer(nc_infer *c) {
 
 static const nc_op_version versions[] = {
     {.since = 1,
-     IN({"X", NC_BIT(NC_FLOAT)}, {"W", SAME(0)}, {"B", SAME(0), OPTIONAL},
+     IN({"X", NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16)}, {"W", SAME(0)}, {"B", SAME(0), OPTIONAL},
         {"more", SAME(0), .flags = NC_P_OPTIONAL | NC_P_VARIADIC}),
      OUT({"Y", SAME(0)}),
      ATTR(NC_CONV_ATTRS, A_INT_REQ("block"), A_INT("planes", 0), {.name = "body", .kind = NC_A_GRAPH})},

@@ -148,7 +148,7 @@ static nc_code run_blocked(const nc_node *n, bool no_packs, nc_tensor *in, nc_te
 /* On the ISA in use: channels in and out of blocks by hand. */
 static void check_blocked_conv(const float *x, const float *bias, const float *want, bool no_packs) {
     char text[512];
-    int64_t B = nc_channel_block("cpu");
+    int64_t B = nc_channel_blocking("cpu").block;
     snprintf(text, sizeof text,
              "<opset: \"\" 22, \"nacre\" 1> g (float[2,3,5,6] x, float[2] b) => (u) <const float[2,3,1,2] w = "
              "{1, -2, 3, 0.5, 2, 1, -1, 4, 0.25, 2, -3, 1}> { p = nacre.PackChannels<block = %lld>(x) "

@@ -13,6 +13,13 @@ NC_CUDA_CONV(grad_)
 NC_CUDA_CONV(transpose_)
 NC_CUDA_CONV(transpose_grad_)
 #undef NC_CUDA_CONV
+
+/* conv_last_cuda.c: nacre.ConvBlocked with all channels in one block. */
+bool nc_conv_last_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_conv_last_prepare(nc_prep *p);
+size_t nc_conv_last_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_conv_last_run(const nc_call *c);
+
 NC_MUST nc_code nc_conv_cuda_prepare(nc_prep *p); /* rows are nc_conv_row */
 
 #endif

@@ -103,6 +103,7 @@ static bool concat_blocks(const nc_node *n, nc_blocking *k) {
         if (!nc_blocks_input(n, i, k)) return false;
     int axis = nc_blocks_axis(n, axis_of(n));
     k->why = "an input ends within a block of channels";
+    if (k->block == NC_BLOCK_ALL) return axis >= 0;
     for (int i = 0; axis == 1 && i + 1 < n->n_in; i++)
         if (!nc_dim_is_const(n->in[i]->type->dims[1], &C) || C % k->block != 0) return false;
     return axis >= 0;
@@ -110,7 +111,7 @@ static bool concat_blocks(const nc_node *n, nc_blocking *k) {
 
 static nc_value *concat_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = nc_blocks_axis(n, axis_of(n))};
-    (void)k;
+    if (axis.i == 1 && k->block == NC_BLOCK_ALL) axis.i = n->in[0]->type->rank;
     return nc_build_card1(b, n->card, in, n->n_in, &axis, 1);
 }
 

@@ -230,8 +230,9 @@ static nc_value *resize_blocked(nc_builder *b, const nc_node *n, const nc_blocki
     for (int i = 1; i < n->n_in && i < 4; i++) args[i] = in[i];
     if (is_given(n, at.sizes)) {
         if (!nc_literal_ints(n->in[at.sizes]->lit, sizes, NC_MAX_RANK, &count)) return NULL;
-        sizes[1] = (sizes[1] + k->block - 1) / k->block;
-        sizes[rank] = k->block;
+        int64_t block = nc_block_of(k, sizes[1]);
+        sizes[1] = (sizes[1] + block - 1) / block;
+        sizes[rank] = block;
         args[at.sizes] = nc_build_ints(b, sizes, (int)more);
     } else {
         memcpy(scales, n->in[at.scales]->lit->data, (size_t)rank * sizeof *scales);

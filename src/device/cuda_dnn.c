@@ -1,0 +1,242 @@
+/* device/cuda_dnn.c: cuDNN's graphs made into plans, and plans queued, see cuda_dnn.h. One lock serves the handle,
+ * whose stream is set for each call, and the plans. */
+#include "device/cuda_dnn.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { MAX_PLANS = 256, MAX_CONFIGS = 16, MAX_NOTES = 16 };
+
+typedef struct plan {
+    void *key;
+    size_t bytes_key;
+    cudnnBackendDescriptor handle; /* NULL: cuDNN cannot */
+} plan;
+
+struct nc_cuda_dnn {
+    const nc_cuda *cuda;
+    cudnnHandle handle;
+    pthread_mutex_t mutex;
+    int n, next; /* plans; which one goes when there are too many */
+    plan plans[MAX_PLANS];
+};
+
+/* ---- graphs ---- */
+
+static bool fails(nc_cuda_graph *g, cudnnStatus r, const char *function) {
+    if (r == 0) return false;
+    g->status = r;
+    (void)nc_cuda_check_dnn(r, function, &g->diag);
+    return true;
+}
+
+cudnnBackendDescriptor nc_cuda_graph_make(nc_cuda_graph *g, int kind) {
+    cudnnBackendDescriptor d = NULL;
+    if (g->status != 0) return NULL;
+    if (g->n_made == NC_CUDA_DNN_MAX_MADE) {
+        g->status = CUDNN_STATUS_NOT_SUPPORTED;
+        return NULL;
+    }
+    if (fails(g, g->cuda->api->cudnnBackendCreateDescriptor(kind, &d), "cudnnBackendCreateDescriptor")) return NULL;
+    g->made[g->n_made++] = d;
+    return d;
+}
+
+void nc_cuda_graph_set(nc_cuda_graph *g, cudnnBackendDescriptor d, int name, int type, int64_t n, const void *p) {
+    if (g->status != 0) return;
+    fails(g, g->cuda->api->cudnnBackendSetAttribute(d, name, type, n, p), "cudnnBackendSetAttribute");
+}
+
+void nc_cuda_graph_end(nc_cuda_graph *g, cudnnBackendDescriptor d) {
+    if (g->status != 0) return;
+    fails(g, g->cuda->api->cudnnBackendFinalize(d), "cudnnBackendFinalize");
+}
+
+static void release(nc_cuda_graph *g) {
+    while (g->n_made > 0) g->cuda->api->cudnnBackendDestroyDescriptor(g->made[--g->n_made]);
+}
+
+/* ---- choosing an engine ---- */
+
+/* Neither tensor cores, where they would round, nor sums in another form or in no fixed order. */
+static bool is_wanted(int note, bool no_tensor_cores) {
+    if (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE) return !no_tensor_cores;
+    return note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP || note > CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
+}
+
+static bool engine_serves(nc_cuda_graph *g, cudnnBackendDescriptor config, bool no_tensor_cores) {
+    const nc_cuda_api *api = g->cuda->api;
+    cudnnBackendDescriptor engine = NULL;
+    int notes[MAX_NOTES];
+    int64_t n = 0;
+    if (fails(g, api->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine),
+              "cudnnBackendCreateDescriptor"))
+        return false;
+    bool ok = !fails(g,
+                     api->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                   1, &n, &engine),
+                     "cudnnBackendGetAttribute of a configuration's engine");
+    ok = ok && !fails(g,
+                      api->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                                    MAX_NOTES, &n, notes),
+                      "cudnnBackendGetAttribute of an engine's notes");
+    for (int64_t i = 0; ok && i < n && i < MAX_NOTES; i++) ok = is_wanted(notes[i], no_tensor_cores);
+    api->cudnnBackendDestroyDescriptor(engine);
+    return ok;
+}
+
+/* The plan of a configuration if it can be made and its workspace fits; else NULL. */
+static cudnnBackendDescriptor plan_of(const nc_cuda_graph *g, cudnnBackendDescriptor config, size_t bytes_workspace) {
+    const nc_cuda_api *api = g->cuda->api;
+    cudnnBackendDescriptor p = NULL;
+    int64_t n = 0, bytes = 0;
+    if (api->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p) != 0) return NULL;
+    bool ok = api->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->handle) == 0;
+    ok = ok && api->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                             1, &config) == 0;
+    ok = ok && api->cudnnBackendFinalize(p) == 0;
+    ok = ok && api->cudnnBackendGetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
+                                             &bytes) == 0;
+    if (ok && bytes >= 0 && (uint64_t)bytes <= bytes_workspace) return p;
+    api->cudnnBackendDestroyDescriptor(p);
+    return NULL;
+}
+
+static cudnnBackendDescriptor first_plan(nc_cuda_graph *g, cudnnBackendDescriptor *configs, int64_t n,
+                                         const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+    cudnnBackendDescriptor found = NULL;
+    for (int64_t i = 0; i < n && found == NULL && g->status == 0; i++)
+        if (engine_serves(g, configs[i], c->no_tensor_cores)) found = plan_of(g, configs[i], bytes_workspace);
+    return found;
+}
+
+static cudnnBackendDescriptor choose(nc_cuda_graph *g, cudnnBackendDescriptor graph, int mode,
+                                     const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+    const nc_cuda_api *api = g->cuda->api;
+    cudnnBackendDescriptor configs[MAX_CONFIGS], found = NULL;
+    int64_t n = 0;
+    int n_made = 0;
+    cudnnBackendDescriptor heuristics = nc_cuda_graph_make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    nc_cuda_graph_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
+    nc_cuda_graph_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    nc_cuda_graph_end(g, heuristics);
+    while (g->status == 0 && n_made < MAX_CONFIGS)
+        if (!fails(g, api->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[n_made]),
+                   "cudnnBackendCreateDescriptor"))
+            n_made++;
+    if (g->status == 0 && !fails(g,
+                                 api->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_CONFIGS, &n, configs),
+                                 "cudnnBackendGetAttribute of the heuristics"))
+        found = first_plan(g, configs, n < MAX_CONFIGS ? n : MAX_CONFIGS, c, bytes_workspace);
+    while (n_made > 0) api->cudnnBackendDestroyDescriptor(configs[--n_made]);
+    return found;
+}
+
+static bool is_unsupported(cudnnStatus r) { return r / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; }
+
+static cudnnBackendDescriptor make_plan(const nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+    nc_cuda_graph g = {.cuda = d->cuda, .handle = d->handle};
+    cudnnBackendDescriptor graph = c->describe(&g, c->key), found = NULL;
+    static const int modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+    for (int i = 0; i < 2 && found == NULL && (g.status == 0 || is_unsupported(g.status)); i++) {
+        if (i > 0) g.status = 0;
+        if (graph != NULL && g.status == 0) found = choose(&g, graph, modes[i], c, bytes_workspace);
+    }
+    if (found == NULL && g.status != 0 && !is_unsupported(g.status))
+        nc_log(NC_LOG_WARNING, "cuDNN, %s: %s; Nacre's own kernels serve it", c->what, g.diag.text);
+    else if (found == NULL)
+        nc_log(NC_LOG_INFO, "cuDNN has no engine for %s; Nacre's own kernels serve it", c->what);
+    release(&g);
+    return found;
+}
+
+/* ---- plans ---- */
+
+static plan *look_up(nc_cuda_dnn *d, const nc_cuda_dnn_call *c) {
+    for (int i = 0; i < d->n; i++)
+        if (d->plans[i].bytes_key == c->bytes_key && memcmp(d->plans[i].key, c->key, c->bytes_key) == 0)
+            return &d->plans[i];
+    return NULL;
+}
+
+static void forget(const nc_cuda_dnn *d, plan *p) {
+    if (p->handle != NULL) d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
+    nc_free(p->key);
+    *p = (plan){.key = NULL};
+}
+
+/* NULL: out of memory. */
+static plan *add(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, size_t bytes_workspace) {
+    void *key = nc_alloc(c->bytes_key);
+    if (key == NULL) return NULL;
+    memcpy(key, c->key, c->bytes_key);
+    plan *p = &d->plans[d->n < MAX_PLANS ? d->n++ : d->next];
+    d->next = ((int)(p - d->plans) + 1) % MAX_PLANS;
+    forget(d, p);
+    *p = (plan){.key = key, .bytes_key = c->bytes_key, .handle = make_plan(d, c, bytes_workspace)};
+    return p;
+}
+
+static cudnnStatus queue(const nc_cuda_dnn *d, cudnnBackendDescriptor p, const nc_cuda_dnn_call *c, void *workspace,
+                         CUstream s, nc_diag *diag) {
+    nc_cuda_graph g = {.cuda = d->cuda, .handle = d->handle};
+    cudnnBackendDescriptor pack = nc_cuda_graph_make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    nc_cuda_graph_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, c->n, c->id);
+    nc_cuda_graph_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, c->n, c->data);
+    nc_cuda_graph_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    nc_cuda_graph_end(&g, pack);
+    if (g.status == 0) fails(&g, d->cuda->api->cudnnSetStream(d->handle, s), "cudnnSetStream");
+    if (g.status == 0) fails(&g, d->cuda->api->cudnnBackendExecute(d->handle, p, pack), "cudnnBackendExecute");
+    release(&g);
+    *diag = g.diag;
+    return g.status;
+}
+
+bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace, size_t bytes_workspace, CUstream s) {
+    nc_diag diag = {0};
+    bool done = false;
+    pthread_mutex_lock(&d->mutex);
+    plan *p = look_up(d, c);
+    if (p == NULL) p = add(d, c, bytes_workspace);
+    if (p != NULL && p->handle != NULL) {
+        done = queue(d, p->handle, c, workspace, s, &diag) == 0;
+        if (!done) {
+            nc_log(NC_LOG_WARNING, "cuDNN, %s: %s; Nacre's own kernels serve it", c->what, diag.text);
+            d->cuda->api->cudnnBackendDestroyDescriptor(p->handle);
+            p->handle = NULL;
+        }
+    }
+    pthread_mutex_unlock(&d->mutex);
+    return done;
+}
+
+/* ---- the handle ---- */
+
+nc_cuda_dnn *nc_cuda_dnn_create(const nc_cuda *c) {
+    nc_diag diag = {0};
+    if (nc_cuda_missing(NC_CUDA_dnn) != NULL) return NULL;
+    nc_cuda_dnn *d = nc_alloc_zero(1, sizeof *d);
+    if (d == NULL) return NULL;
+    d->cuda = c;
+    if (nc_cuda_check_dnn(c->api->cudnnCreate(&d->handle), "cudnnCreate", &diag) != NC_OK) {
+        nc_log(NC_LOG_WARNING, "cuda: %s; convolutions run without cuDNN", diag.text);
+        nc_free(d);
+        return NULL;
+    }
+    if (pthread_mutex_init(&d->mutex, NULL) == 0) return d;
+    c->api->cudnnDestroy(d->handle);
+    nc_free(d);
+    return NULL;
+}
+
+void nc_cuda_dnn_destroy(nc_cuda_dnn *d) {
+    if (d == NULL) return;
+    for (int i = 0; i < d->n; i++) forget(d, &d->plans[i]);
+    d->cuda->api->cudnnDestroy(d->handle);
+    pthread_mutex_destroy(&d->mutex);
+    nc_free(d);
+}

@@ -1,0 +1,133 @@
+/* device/cuda_dnn.h: cuDNN 9's graphs: a handle per device, and the plans that were made of graphs, kept by their keys.
+ *
+ * cuDNN is a way among others. What it refuses or fails at is remembered for the key and told in the log (a failure as
+ * a WARNING with call and status, the lack of an engine as INFO), and the caller goes another way. Engines that are not
+ * deterministic, or that round what they are not asked to round, are passed over. */
+#ifndef NC_DEVICE_CUDA_DNN_H
+#define NC_DEVICE_CUDA_DNN_H
+
+#include "device/cuda_api.h"
+
+enum { /* kinds of descriptors */
+       CUDNN_BACKEND_POINTWISE_DESCRIPTOR = 0,
+       CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR = 1,
+       CUDNN_BACKEND_ENGINE_DESCRIPTOR = 2,
+       CUDNN_BACKEND_ENGINECFG_DESCRIPTOR = 3,
+       CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR = 4,
+       CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR = 5,
+       CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR = 10,
+       CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR = 11,
+       CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR = 12,
+       CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR = 13,
+       CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15,
+       CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 16,
+       CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17
+};
+
+enum { /* types of attributes */
+       CUDNN_TYPE_HANDLE = 0,
+       CUDNN_TYPE_DATA_TYPE = 1,
+       CUDNN_TYPE_BOOLEAN = 2,
+       CUDNN_TYPE_INT64 = 3,
+       CUDNN_TYPE_FLOAT = 4,
+       CUDNN_TYPE_VOID_PTR = 6,
+       CUDNN_TYPE_CONVOLUTION_MODE = 7,
+       CUDNN_TYPE_HEUR_MODE = 8,
+       CUDNN_TYPE_NAN_PROPOGATION = 10,
+       CUDNN_TYPE_NUMERICAL_NOTE = 11,
+       CUDNN_TYPE_POINTWISE_MODE = 14,
+       CUDNN_TYPE_BACKEND_DESCRIPTOR = 15
+};
+
+enum { /* attributes */
+       CUDNN_ATTR_POINTWISE_MODE = 0,
+       CUDNN_ATTR_POINTWISE_MATH_PREC = 1,
+       CUDNN_ATTR_POINTWISE_NAN_PROPAGATION = 2,
+       CUDNN_ATTR_CONVOLUTION_COMP_TYPE = 100,
+       CUDNN_ATTR_CONVOLUTION_CONV_MODE = 101,
+       CUDNN_ATTR_CONVOLUTION_DILATIONS = 102,
+       CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES = 103,
+       CUDNN_ATTR_CONVOLUTION_POST_PADDINGS = 104,
+       CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS = 105,
+       CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS = 106,
+       CUDNN_ATTR_ENGINEHEUR_MODE = 200,
+       CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH = 201,
+       CUDNN_ATTR_ENGINEHEUR_RESULTS = 202,
+       CUDNN_ATTR_ENGINECFG_ENGINE = 300,
+       CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400,
+       CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401,
+       CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 402,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA = 700, /* then beta, description, w, x, y; so for the next two: */
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA = 706,   /* beta, description, w, dx, dy */
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA = 712, /* beta, description, dw, x, dy */
+       CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR = 750,
+       CUDNN_ATTR_OPERATION_POINTWISE_XDESC = 751,
+       CUDNN_ATTR_OPERATION_POINTWISE_BDESC = 752,
+       CUDNN_ATTR_OPERATION_POINTWISE_YDESC = 753,
+       CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800,
+       CUDNN_ATTR_OPERATIONGRAPH_OPS = 801,
+       CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900,
+       CUDNN_ATTR_TENSOR_DATA_TYPE = 901,
+       CUDNN_ATTR_TENSOR_DIMENSIONS = 902,
+       CUDNN_ATTR_TENSOR_STRIDES = 903,
+       CUDNN_ATTR_TENSOR_UNIQUE_ID = 906,
+       CUDNN_ATTR_TENSOR_IS_VIRTUAL = 907,
+       CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 1000,
+       CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 1001,
+       CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003,
+       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303
+};
+
+enum {                                    /* values */
+       CUDNN_STATUS_NOT_SUPPORTED = 3000, /* and what is finer, below 4000 */
+       CUDNN_DATA_FLOAT = 0,
+       CUDNN_DATA_HALF = 2,
+       CUDNN_DATA_BFLOAT16 = 9,
+       CUDNN_CROSS_CORRELATION = 1,
+       CUDNN_PROPAGATE_NAN = 1,
+       CUDNN_HEUR_MODE_FALLBACK = 2,
+       CUDNN_HEUR_MODE_A = 3,
+       CUDNN_POINTWISE_ADD = 0,
+       CUDNN_POINTWISE_RELU_FWD = 100,
+       CUDNN_NUMERICAL_NOTE_TENSOR_CORE = 0,
+       CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS = 1,
+       CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP = 9
+};
+
+#define NC_CUDA_DNN_MAX_TENSORS 8
+#define NC_CUDA_DNN_MAX_MADE 32 /* descriptors that a graph is made of */
+
+/* A graph while it is described. Functions below do nothing once one has failed: then code and diag say what. */
+typedef struct nc_cuda_graph {
+    const nc_cuda *cuda;
+    cudnnHandle handle;
+    cudnnStatus status; /* of the call that failed */
+    nc_diag diag;
+    int n_made;
+    cudnnBackendDescriptor made[NC_CUDA_DNN_MAX_MADE];
+} nc_cuda_graph;
+
+cudnnBackendDescriptor nc_cuda_graph_make(nc_cuda_graph *g, int kind); /* gone with the graph */
+void nc_cuda_graph_set(nc_cuda_graph *g, cudnnBackendDescriptor d, int name, int type, int64_t n, const void *p);
+void nc_cuda_graph_end(nc_cuda_graph *g, cudnnBackendDescriptor d); /* d is complete */
+
+/* What a plan is kept by, and what it is made of. */
+typedef struct nc_cuda_dnn_call {
+    const void *key; /* equal bytes: the same graph */
+    size_t bytes_key;
+    const char *what;                                                      /* for the log */
+    cudnnBackendDescriptor (*describe)(nc_cuda_graph *g, const void *key); /* the whole operation graph, ended */
+    bool no_tensor_cores;                                                  /* they would round f32 */
+    int n;                                                                 /* tensors */
+    int64_t id[NC_CUDA_DNN_MAX_TENSORS];
+    void *data[NC_CUDA_DNN_MAX_TENSORS]; /* aligned as the descriptions say */
+} nc_cuda_dnn_call;
+
+nc_cuda_dnn *nc_cuda_dnn_create(const nc_cuda *borrows); /* NULL: no cuDNN, or it does not start (a WARNING says why) */
+void nc_cuda_dnn_destroy(nc_cuda_dnn *d);                /* NULL is fine */
+
+/* Queues the plan for c's key on a stream, making it first where it is not known. False: nothing was queued; go another
+ * way. A new key must not come while the stream is captured. */
+bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace, size_t bytes_workspace, CUstream s);
+
+#endif
