@@ -127,8 +127,8 @@ void nck_conv_back_dw(const nck_conv_shape *s, const float *x, const float *dy, 
     memset(workspace, 0, (size_t)(items * sums_of_item(&j)) * sizeof(float));
     for (int64_t n = 0; n < s->N && px > 0 && py > 0; n += at_once) {
         j.images = nc_min64(at_once, s->N - n);
-        nck_pack_channels(B, j.images, s->C, px, x + n * s->C * px, x_blocks, pool);
-        nck_pack_channels(B, j.images, s->K, py, dy + n * s->K * py, dy_blocks, pool);
+        nck_pack_channels(&(nck_channels){B, j.images, s->C, px, false}, x + n * s->C * px, x_blocks, pool);
+        nck_pack_channels(&(nck_channels){B, j.images, s->K, py, false}, dy + n * s->K * py, dy_blocks, pool);
         nc_parallel(nc_pool_for(pool, j.images * py * items * sums_of_item(&j) / B), items, sum_item, &j);
     }
     nc_parallel(nc_pool_for(pool, items * sums_of_item(&j)), items, put_item, &j);

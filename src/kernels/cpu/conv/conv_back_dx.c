@@ -153,7 +153,7 @@ static void run_phase(dx_job *j, const float *dy, float *dx, char *workspace, nc
         j->dx = dx + n * s->C * pixels_in(&s->w);
         if (any) {
             nck_conv_blocked_args a = {.shape = c, .form = NCK_CONV_BLOCKS, .x = blocks, .w = packed, .y = j->blocks};
-            nck_pack_channels(j->B, c.N, s->K, pixels, dy + n * s->K * pixels, blocks, pool);
+            nck_pack_channels(&(nck_channels){j->B, c.N, s->K, pixels, false}, dy + n * s->K * pixels, blocks, pool);
             nck_conv_blocked(&a, workspace + m.dy + m.dx + m.turned + m.packed, pool);
         }
         int64_t items = c.N * nc_ceil_div(s->C, j->B);
