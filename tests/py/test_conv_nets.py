@@ -78,7 +78,17 @@ def scales(c, h, w):
     return g.model(conv(g, grown, 96, 17, 1))
 
 
-@pytest.mark.parametrize("make", [turned, rows, scales], ids=["turned", "rows", "scales"])
+def projected(c, h, w):
+    """Rows of channels, projected and mixed as an image, in both ways to write it."""
+    g = Graph((2, h * w, c), 4)
+    y = g.node("Add", g.node("MatMul", "x", g.weight(c, 40)), g.weight(40))
+    y = g.node("Reshape", g.node("Transpose", y, perm=[0, 2, 1]), g.const(np.int64([0, 40, h, w])))
+    y = g.node("Relu", conv(g, y, 40, 24, 1))
+    y = g.node("MatMul", g.node("Transpose", y, perm=[0, 2, 3, 1]), g.weight(24, 33))
+    return g.model(conv(g, g.node("Transpose", y, perm=[0, 3, 1, 2]), 33, 9, 1))
+
+
+@pytest.mark.parametrize("make", [turned, rows, scales, projected], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("sizes", [(32, 9, 7), (20, 5, 11), (16, 1, 1), (3, 8, 8), (48, 14, 14)], ids=str)
 def test_both_ways(make, sizes):
     model = make(*sizes)
@@ -88,7 +98,8 @@ def test_both_ways(make, sizes):
     want = reference.run(None, x)[0]
     name = reference.get_outputs()[0].name
     got = []
-    for threads, settings in ((1, {}), (3, {}), (1, {"layouts": False}), (1, {"disable": "resizes"})):
+    for threads, settings in ((1, {}), (3, {}), (1, {"layouts": False}), (1, {"disable": "resizes"}),
+                              (1, {"disable": "products"})):
         with nacre_c.Env(threads) as env, env.session(model, **settings) as session:
             got.append(session.run(x)[name])
             close(got[-1], want, "model_f32", settings)
