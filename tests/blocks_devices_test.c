@@ -124,6 +124,64 @@ TEST(cuda_bert_block) { check_block(BERT); }
 TEST(cuda_gpt2_block) { check_block(GPT2); }
 TEST(cuda_rotary_attention) { check_block(ROTARY_ATTENTION); }
 
+/* How many nodes of that name the lowered graph has on the GPU; -1: no GPU here. */
+static int n_lowered(const char *graph, const char *name) {
+    if (!has_cuda()) return -1;
+    model m;
+    model_init(&m, "cuda", 1);
+    model_option(&m, "dumps", "on");
+    model_open(&m, graph);
+    int n = m.failed ? 0 : model_dump_count(&m, "lowered", name);
+    model_close(&m);
+    return n;
+}
+
+#define CHECK_LOWERED(n, graph, name)               \
+    do {                                            \
+        int n_ = n_lowered(graph, name);            \
+        if (n_ >= 0) CHECK_INT(n_, n);              \
+        if (n_ < 0) nc_test_not_run("no GPU here"); \
+    } while (0)
+
+TEST(cuda_attention_stays_whole) { CHECK_LOWERED(1, ROTARY_ATTENTION, "= Attention<"); }
+TEST(cuda_products_take_what_follows) {
+    CHECK_LOWERED(1,
+                  "<opset: \"\" 22> g (float16[s,8] x, float16[8,8] w, float16[8] b, float16[s,8] r) => (y) "
+                  "{ p = MatMul(x, w) q = Add(p, b) t = Add(q, r) y = Softmax(t) }",
+                  "= nacre.MatMulChain<");
+}
+
+/* 1 + 2^-11 is no TF32 number. A GPU's library may choose f32 all the same; the stand-in does not. */
+static void check_tf32(const char *value, float least, float most) {
+    enum { N = 64 };
+    static float x[N * N], w[N * N];
+    for (int i = 0; i < N * N; i++) x[i] = 1 + 0x1p-11f, w[i] = 1;
+    model m;
+    model_init(&m, "cuda", 1);
+    model_option(&m, "tf32", value);
+    model_open(&m, HEAD "(float[64,64] x, float[64,64] w) => (y) { y = MatMul(x, w) }");
+    model_input(&m, "x", NACRE_FLOAT, 2, D(N, N), x);
+    model_input(&m, "w", NACRE_FLOAT, 2, D(N, N), w);
+    model_run(&m);
+    const float *y = model_floats(&m, "y", N * N);
+    for (int i = 0; y != NULL && i < N * N; i++) CHECK(y[i] >= least && y[i] <= most);
+    model_close(&m);
+}
+
+TEST(cuda_tf32_is_asked_for) {
+    char text[256] = "";
+    model m;
+    model_init(&m, "cuda", 1);
+    bool has = nacre_env_describe_device(m.env, "cuda", text, sizeof text, &m.err) == NACRE_OK;
+    model_close(&m);
+    if (!has) {
+        nc_test_not_run("no GPU here");
+        return;
+    }
+    check_tf32("off", 64.03125f, 64.03125f);
+    check_tf32("on", 64, strstr(text, "Stand-in") != NULL ? 64 : 64.03125f);
+}
+
 /* On the GPU a bad index is met long after it was queued; the run still fails, and the next one is whole. */
 TEST(cuda_bad_index_is_told) {
     static const int64_t good[] = {0, 2, 1}, bad[] = {0, 3, -4};

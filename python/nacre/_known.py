@@ -113,7 +113,7 @@ RUN_FIELDS_WITHOUT_EFFECT: Dict[str, str] = {
 # ---- provider options ----
 
 #: Obeyed, by provider: the option of the library and what its value becomes.
-PROVIDER_HONOURED = {"CUDAExecutionProvider": {"device_id", "gpu_mem_limit", "enable_cuda_graph"},
+PROVIDER_HONOURED = {"CUDAExecutionProvider": {"device_id", "gpu_mem_limit", "enable_cuda_graph", "use_tf32"},
                      "CPUExecutionProvider": set()}
 #: Known to onnxruntime and not to this library: named in a warning.
 PROVIDER_WITHOUT_EFFECT = {
@@ -121,7 +121,7 @@ PROVIDER_WITHOUT_EFFECT = {
         "arena_extend_strategy", "cudnn_conv_algo_search", "do_copy_in_default_stream", "cudnn_conv_use_max_workspace",
         "cudnn_conv1d_pad_to_nc1d", "tunable_op_enable", "tunable_op_tuning_enable",
         "tunable_op_max_tuning_duration_ms", "enable_skip_layer_norm_strict_mode", "prefer_nhwc",
-        "use_ep_level_unified_stream", "use_tf32", "fuse_conv_bias", "sdpa_kernel"},
+        "use_ep_level_unified_stream", "fuse_conv_bias", "sdpa_kernel"},
     "CPUExecutionProvider": {"use_arena", "arena_extend_strategy"},
 }
 #: Would change what the caller's own streams and memory see.
@@ -228,6 +228,8 @@ def provider_settings(provider: str, options: Dict[str, str]) -> Tuple[List[Tupl
             settings.append(("memory_limit", _whole(provider, key, value)))
         elif key == "enable_cuda_graph" and key in known:
             settings.append(("capture", "on" if value in ("1", "True", "true") else "off"))
+        elif key == "use_tf32" and key in known:
+            settings.append(("tf32", "on" if value in ("1", "True", "true") else "off"))
         elif key == "device_id" and key in known:
             _whole(provider, key, value)
         elif key not in known and provider == "CUDAExecutionProvider":

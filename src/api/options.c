@@ -90,6 +90,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "views") == 0) o->o.no_views = !on;
     if (strcmp(key, "packing") == 0) o->o.no_packing = !on;
     if (strcmp(key, "winograd") == 0) o->o.no_winograd = !on;
+    if (strcmp(key, "tf32") == 0) o->o.tf32 = on;
     if (strcmp(key, "capture") == 0) o->o.capture = on;
     if (strcmp(key, "host_nodes") == 0) o->o.no_host = !on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
@@ -198,6 +199,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"views", set_switch},
                 {"packing", set_switch},
                 {"winograd", set_switch},
+                {"tf32", set_switch},
                 {"capture", set_switch},
                 {"host_nodes", set_switch},
                 {"dumps", set_switch},

@@ -70,8 +70,13 @@ nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o) {
     char why[256] = "";
     c->binding = is_transfer(n) ? &nc_transfer_binding : nc_binding_find(n, dev->table->kernels, why, sizeof why);
     if (!c->binding) NC_FAIL(w, NC_E_UNSUPPORTED, "no kernel on %s: %s", dev->table->name, why);
-    const nc_prep site = {
-        .w = w, .arena = &m->arena, .node = n, .device = dev, .no_packs = o->no_packing, .no_winograd = o->no_winograd};
+    const nc_prep site = {.w = w,
+                          .arena = &m->arena,
+                          .node = n,
+                          .device = dev,
+                          .no_packs = o->no_packing,
+                          .no_winograd = o->no_winograd,
+                          .tf32 = o->tf32};
     c->prep = site;
     NC_TRY(prepare(c->binding, o, &c->prep));
     if (c->binding != &nc_transfer_binding) NC_TRY(add_variants(w, n, c, &site, o));

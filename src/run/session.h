@@ -36,7 +36,7 @@ typedef enum nc_dump_stage {
 typedef struct nc_session_options {
     const char *device; /* NULL: "cpu" */
     int level;          /* of transform: 0 off, 1 basic, 2 extended, 3 all */
-    bool no_fusion, no_layout, no_views, no_packing, no_winograd, capture;
+    bool no_fusion, no_layout, no_views, no_packing, no_winograd, tf32, capture;
     bool no_host; /* what the device cannot compute is an error, not the host's */
     const char *const *passes_off;
     int n_passes_off;

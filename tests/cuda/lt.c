@@ -35,6 +35,7 @@ typedef struct product {
     int64_t M, N, K;
     int n_batch, epilogue, bias_type;
     bool wide; /* sums in f64 */
+    bool tf32; /* operands of f32 lose 13 bits */
     double alpha, beta;
     layout a, b, c, d;
     const char *A, *B, *C, *bias;
@@ -68,6 +69,16 @@ static double activated(int epilogue, double v) {
     return 0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
 }
 
+/* x rounded to 10 bits of mantissa, as tensor cores read f32. */
+static double as_tf32(double x) {
+    float f = (float)x;
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    if (isfinite(f)) u = (u + 0xfffu + (u >> 13 & 1)) & ~0x1fffu;
+    memcpy(&f, &u, sizeof f);
+    return (double)f;
+}
+
 static double dot(const product *p, int64_t batch, int64_t row, int64_t col) {
     const char *a = p->A + batch * p->a.batch_stride * (int64_t)bytes_of(p->a.type);
     const char *b = p->B + batch * p->b.batch_stride * (int64_t)bytes_of(p->b.type);
@@ -75,6 +86,7 @@ static double dot(const product *p, int64_t batch, int64_t row, int64_t col) {
     float narrow = 0;
     for (int64_t k = 0; k < p->K; k++) {
         double x = load(a, p->a.type, at(&p->a, row, k)), y = load(b, p->b.type, at(&p->b, k, col));
+        if (p->tf32) x = as_tf32(x), y = as_tf32(y);
         wide += x * y;
         narrow += (float)x * (float)y;
     }
@@ -325,6 +337,7 @@ cublasStatus cublasLtMatmul(cublasLtHandle h, cublasLtMatmulDesc d, const void *
     const cublasLtMatrixLayout l[4] = {a, b, c, out};
     const void *const addresses[4] = {A, B, C, D};
     product p = {.n_batch = a->n_batch, .epilogue = d->epilogue, .wide = d->compute == CUBLAS_COMPUTE_64F};
+    p.tf32 = d->compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a->type == CUDA_R_32F;
     if (h == NULL || driver == NULL || alpha == NULL || beta == NULL || algo == NULL) return INVALID_VALUE;
     cublasStatus r = fit(d, l, &p);
     if (r != SUCCESS) return r;

@@ -206,6 +206,8 @@ def test_provider_options(capfd):
     assert _known.provider_settings(cuda, {"gpu_mem_limit": "1000", "enable_cuda_graph": "1", "device_id": "0"}) == (
         [("memory_limit", "1000"), ("capture", "on")], [])
     assert _known.provider_settings(cuda, {"gpu_mem_limit": str(2**64 - 1)})[0] == []
+    assert _known.provider_settings(cuda, {"use_tf32": "1"}) == ([("tf32", "on")], [])
+    assert _known.provider_settings(cuda, {"use_tf32": "0"}) == ([("tf32", "off")], [])
     for key in rows(cuda, "no effect"):
         assert key in _known.provider_settings(cuda, {key: "1"})[1][0][1]
     for key in rows(cuda, "refused"):

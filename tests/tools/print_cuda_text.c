@@ -65,18 +65,12 @@ static void print_attention(void) {
     char define[128];
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 4; k++) {
-            nck_cuda_attn_define(halves[i], cols[k],
-                                 k == 0   ? NC_BOOL
-                                 : k == 1 ? NC_UNDEFINED
-                                          : halves[i],
-                                 define, sizeof define);
+            nc_dtype mask = k == 0 ? NC_BOOL : k == 1 ? NC_UNDEFINED : halves[i];
+            nck_cuda_attn_define(halves[i], cols[k], mask, k == 2, define, sizeof define);
             print_file(NCK_CUDA_TEXT_attention, halves[i], define, "attend");
             if (!nck_cuda_attn_takes(floats[i], cols[k])) continue;
-            nck_cuda_attn_define(floats[i], cols[k],
-                                 k == 0   ? NC_BOOL
-                                 : k == 1 ? NC_UNDEFINED
-                                          : NC_INT32,
-                                 define, sizeof define);
+            mask = mask == halves[i] ? NC_INT32 : mask;
+            nck_cuda_attn_define(floats[i], cols[k], mask, k == 1, define, sizeof define);
             print_file(NCK_CUDA_TEXT_attention_plain, floats[i], define, "attend");
         }
 }

@@ -103,12 +103,16 @@ static nc_code set_desc(const nc_cuda_api *api, cublasLtMatmulDesc d, int attrib
     return NC_OK;
 }
 
-static nc_code make_call(const nc_cuda_api *api, nc_dtype t, const nck_cuda_gemm_args *g, const nck_cuda_gemm_key *key,
-                         lt_call *l, nc_diag *diag) {
+static int compute_of(const nck_cuda_gemm *k) {
+    if (k->type == NC_DOUBLE) return CUBLAS_COMPUTE_64F;
+    return k->type == NC_FLOAT && k->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+static nc_code make_call(const nc_cuda_api *api, const nck_cuda_gemm *k, const nck_cuda_gemm_args *g,
+                         const nck_cuda_gemm_key *key, lt_call *l, nc_diag *diag) {
+    nc_dtype t = k->type;
     int type = t == NC_FLOAT ? CUDA_R_32F : t == NC_DOUBLE ? CUDA_R_64F : t == NC_FLOAT16 ? CUDA_R_16F : CUDA_R_16BF;
-    bool wide = t == NC_DOUBLE;
-    TRY_LT(cublasLtMatmulDescCreate(&l->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                    wide ? CUDA_R_64F : CUDA_R_32F),
+    TRY_LT(cublasLtMatmulDescCreate(&l->desc, compute_of(k), t == NC_DOUBLE ? CUDA_R_64F : CUDA_R_32F),
            "cublasLtMatmulDescCreate");
     int op[2] = {key->transposed[0] ? CUBLAS_OP_T : CUBLAS_OP_N, key->transposed[1] ? CUBLAS_OP_T : CUBLAS_OP_N};
     NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op[0], sizeof op[0], diag));
@@ -198,7 +202,7 @@ static nc_code run_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gem
     *usable = false;
     bool known = look_up(k->cache, key, &algo, usable);
     if (known && !*usable) return NC_OK;
-    nc_code code = make_call(c->api, k->type, g, key, &l, at.diag);
+    nc_code code = make_call(c->api, k, g, key, &l, at.diag);
     if (code == NC_OK && !known) {
         code = choose(c, &l, key, &algo, usable, at.diag);
         if (code == NC_OK) remember(k->cache, key, &algo, *usable);

@@ -3,7 +3,7 @@
  *
  * cuBLASLt where it fits: floats, and one stride of A and of B is 1, columns of C lie side by side. A plain tiled
  * kernel (gemm.cu) for the rest: integers, odd strides, what cuBLASLt refuses. Accumulation: f16, bf16 and f32 in f32
- * (TF32 is never used), f64 in f64, integers in int64. */
+ * (in TF32 where that is asked for), f64 in f64, integers in int64. */
 #ifndef NCK_CUDA_GEMM_H
 #define NCK_CUDA_GEMM_H
 
@@ -32,6 +32,7 @@ typedef struct nck_cuda_gemm_cache {
 
 typedef struct nck_cuda_gemm {
     nc_dtype type; /* f16, bf16, f32, f64, i32, i64 */
+    bool tf32;     /* f32: operands may be rounded to TF32; set behind prepare */
     nc_function *multiply, *spread;
     nck_cuda_gemm_cache *cache;
 } nck_cuda_gemm;

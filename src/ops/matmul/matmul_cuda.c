@@ -26,6 +26,7 @@ static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     memset(s, 0, sizeof *s);
     s->alpha = 1;
     NC_TRY(nck_cuda_gemm_prepare(p->device, p->node->in[0]->type->elem, &s->cache, &s->kernel, &p->w->diag));
+    s->kernel.tf32 = p->tf32;
     p->state = *out = s;
     return NC_OK;
 }
