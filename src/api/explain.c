@@ -5,6 +5,7 @@
 #include "ir/card.h"
 #include "ir/text.h"
 #include "ops/lane.h"
+#include "ops/notes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -151,6 +152,8 @@ static void tell(nc_text *t, const found *f) {
     nc_text_release(&label);
     tell_values(t, "in", n->in, n->n_in);
     tell_values(t, "out", n->out, n->n_out);
+    const char *note = nc_op_note(n);
+    if (note) nc_text_addf(t, "  meaning: %s\n", note);
     tell_kernel(t, f->p, f->x);
     tell_copies(t, n);
     tell_layout(t, f->p, n);

@@ -111,6 +111,7 @@ NC_WIDENED_HALF(matmul, matmul_workspace)
 #define T_GEMM (T_BIG_NUMBER & ~NC_BIT(NC_FLOAT16))
 NC_WIDENED(einsum_narrow, NC_WIDEN_HALF | NC_WIDEN_INTS, nc_einsum_run, nc_einsum_workspace)
 NC_WIDENED(det_half, NC_WIDEN_HALF, nc_det_run, nc_det_workspace)
+NC_WIDENED(inverse_half, NC_WIDEN_HALF, nc_inverse_run, nc_inverse_workspace)
 NC_WIDENED(det_grad_half, NC_WIDEN_HALF, nc_det_grad_run, nc_det_workspace)
 
 #define T_EINSUM (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT64))
@@ -150,6 +151,7 @@ const nc_binding nc_matmul_cpu[] = {
      .prepare = nc_einsum_prepare,
      .workspace = einsum_narrow_workspace,
      .run = einsum_narrow_run},
+    {.op = "Inverse", .domain = "com.microsoft", .workspace = inverse_half_workspace, .run = inverse_half_run},
     {.op = "Det", .workspace = det_half_workspace, .run = det_half_run},
     {.op = "DetGrad", .domain = "nacre", .workspace = det_grad_half_workspace, .run = det_grad_half_run},
     {0}};

@@ -21,6 +21,9 @@ NC_MUST nc_code nc_string_cast(nc_dyn *d); /* Cast to or from strings */
 NC_MUST nc_code nc_tfidf_prepare(nc_prep *p);
 NC_MUST nc_code nc_tfidf(nc_dyn *d);
 
+NC_MUST nc_code nc_murmur_prepare(nc_prep *p);
+NC_MUST nc_code nc_murmur(nc_dyn *d);
+
 NC_MUST nc_code nc_string_pick_prepare(nc_prep *p);
 bool nc_string_unique_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_string_unique(nc_dyn *d);

@@ -20,6 +20,19 @@ nc_resize_inputs nc_resize_inputs_of(const nc_node *n) {
 
 bool nc_resize_is_old(const nc_node *n) { return nc_resize_inputs_of(n).sizes < 0; }
 
+bool nc_resize_is_whole(const nc_node *n) {
+    const char *maker = n->graph->model->producer_name;
+    return maker && strcmp(maker, "pytorch") == 0;
+}
+
+const char *nc_resize_note(const nc_node *n) {
+    nc_resize_inputs at = nc_resize_inputs_of(n);
+    if (at.sizes < 0 || (at.sizes < n->n_in && n->in[at.sizes])) return NULL;
+    if (strcmp(nc_attr_str(n, "coordinate_transformation_mode"), "align_corners") != 0) return NULL;
+    return nc_resize_is_whole(n) ? "corners are those of the rounded length, as the file's producer, pytorch, means it"
+                                 : "corners are those of the length before it is rounded, as ONNX's text says";
+}
+
 nc_code nc_resize_keep(nc_work *w, const nc_node *n, int *keep) {
     *keep = 0;
     if (!nc_attr_has(n, "keep_aspect_ratio_policy")) return NC_OK;

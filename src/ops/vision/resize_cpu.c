@@ -47,6 +47,7 @@ static nc_code read_rule(nc_prep *p, resizing *s) {
     NC_TRY(choose(p, "nearest_mode", rounds, 4, &round));
     s->rule.coords = (nck_resize_coords)place;
     s->rule.round = (nck_resize_round)round;
+    s->rule.whole = nc_resize_is_whole(p->node);
     s->rule.cubic_a = nc_attr_float(p->node, "cubic_coeff_a");
     s->rule.exclude_outside = nc_attr_int(p->node, "exclude_outside") != 0;
     s->rule.antialias = nc_attr_has(p->node, "antialias") && nc_attr_int(p->node, "antialias") != 0;

@@ -16,6 +16,12 @@ nc_resize_inputs nc_resize_inputs_of(const nc_node *n);
 /* Resize 10 and Upsample: asymmetric places, nearest rounds down. */
 bool nc_resize_is_old(const nc_node *n);
 
+/* Are aligned corners those of the length that the axis gets, rounded down? ONNX's text and suite say no; PyTorch's
+ * exporter means it so, as PyTorch does, and the file says who made it. */
+bool nc_resize_is_whole(const nc_node *n);
+/* Which reading was taken; NULL where lengths are asked for, which are whole. */
+const char *nc_resize_note(const nc_node *n);
+
 /* How often an axis of `size` is scaled when lengths are asked for, and what length it gets; keep: 0 stretch, -1 not
  * larger, 1 not smaller. want and size are for the n axes; scale and out are filled. */
 void nc_resize_fit(int keep, int n, const int64_t *size, const int64_t *want, double *scale, int64_t *out);

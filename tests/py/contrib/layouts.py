@@ -105,6 +105,23 @@ def products():
     yield case("plain", "ComplexMul", [f(3, 4, 2), f(3, 4, 2)], reference=complex_product)
     yield case("broadcast", "ComplexMul", [f(3, 4, 2), f(1, 4, 2)], reference=complex_product)
     yield case("plain", "ComplexMulConj", [f(3, 4, 2), f(3, 4, 2)], reference=lambda x, y: complex_product(x, y, True))
+    for name, x in (("one", f(1, 1) + 2), ("some", f(2, 3, 4, 4) + 4 * np.eye(4, dtype=np.float32)), ("plain", f(5, 5)),
+                    ("double", f(3, 3).astype(np.float64)), ("pivots", np.float32([[0, 2], [3, 0]]))):
+        yield case(name, "Inverse", [x], tolerance="model_f32")
+    yield case("half", "Inverse", [(f(3, 3) + 3 * np.eye(3)).astype(np.float16)],
+               reference=lambda x: [np.linalg.inv(x.astype(np.float64)).astype(np.float16)])
+    yield case("none", "Inverse", [f(2, 0, 0)], reference=lambda x: [x])
+    yield case("no rows", "Inverse", [f(0, 3, 3)], reference=lambda x: [x])
+    numbers = np.random.default_rng(4).integers(-2**31, 2**31, (3, 5))
+    for t in (np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64):
+        for positive in (0, 1):
+            yield case(f"{np.dtype(t).name}, {positive}", "MurmurHash3", [numbers.astype(t)], positive=positive, seed=7,
+                       types={0: np.uint32 if positive else np.int32})
+    words = np.array([["", "a", "ab", "abc"], ["abcd", "abcde", "\u00e9t\u00e9", "a longer text of words"]], object)
+    yield case("words", "MurmurHash3", [words], types={0: np.uint32})
+    yield case("words, signed", "MurmurHash3", [words], types={0: np.int32}, positive=0, seed=2**31 - 1)
+    yield case("no words", "MurmurHash3", [words[:0]], types={0: np.uint32},
+               reference=lambda x: [np.zeros((0, 4), np.uint32)])
     whole = [(f(2, 3, 4) * 9000).astype(np.int16), (f(4, 5) * 9000).astype(np.int16)]
     yield case("signed", "MatMulInteger16", whole, types={0: np.int32})
     yield case("unsigned", "MatMulInteger16", [np.abs(w).astype(np.uint16) for w in whole], types={0: np.uint32},
@@ -154,6 +171,9 @@ REFUSED = [
     (case("k", "MoE", [f(2, 4), f(2, 3), f(3, 6, 4), None, f(3, 4, 6)], k=4), "k is 4 of 3 experts"),
     (case("width", "MoE", [f(2, 4), f(2, 3), f(3, 6, 5), None, f(3, 4, 6)]), "expected 4"),
     (case("metric", "CDist", [f(2, 3), f(2, 3)], metric="cosine"), "metric is 'cosine'"),
+    (case("square", "Inverse", [f(2, 3)]), "2 rows and 3 columns are not square"),
+    (case("rank", "Inverse", [f(3)]), "1 dims, at least 2"),
+    (case("positive", "MurmurHash3", [np.int32([3])], positive=2, types={0: np.uint32}), "positive is 2"),
     (case("width", "CDist", [f(2, 3), f(2, 4)]), "expected 3"),
     (case("parts", "ComplexMul", [f(2, 3), f(2, 3)]), "expected 2"),
     (case("mode", "CropAndResize", [IMAGES, BOXES, WHICH, np.int32([2, 2])], mode="area"), "mode is 'area'"),

@@ -252,6 +252,35 @@ def nbits():
     yield case("empty", op, inputs, K=64, N=6, block_size=16, reference=run)
 
 
+def bnb4(M, N, K, block, kind, t=np.float32, turned=True):
+    """Weights as bitsandbytes packs them: high half first, blocks over ends of rows."""
+    fp4 = [0, 1 / 192, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4]
+    nf4 = [-1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0, 0.0795803, 0.1609302,
+           0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1]
+    table = np.array([fp4 + [-x for x in fp4], nf4][kind])
+    q, most = R.integers(0, 16, -(-N * K // 2) * 2), R.uniform(0.5, 2, -(-N * K // block)).astype(t)
+    w = (table[q[:N * K]] * np.repeat(most.astype(np.float64), block)[:N * K]).reshape(N, K)
+    a = f(*M, K if turned else N, t=t)
+    inputs = [a, (q[::2] << 4 | q[1::2]).astype(np.uint8), most]
+    return inputs, lambda *_: [(a.astype(np.float64) @ (w.T if turned else w)).astype(t)]
+
+
+def bnb4s():
+    for kind in (0, 1):
+        for name, M, N, K, block in (("one", (1,), 1, 16, 16), ("odd", (3,), 5, 7, 16), ("some", (2, 3), 24, 48, 64)):
+            inputs, run = bnb4(M, N, K, block, kind)
+            how = {"K": K, "N": N, "block_size": block, "quant_type": kind}
+            yield case(f"{name}_{kind}", "MatMulBnb4", inputs, constants=(1, 2), tolerance="long_sum_f32", **how)
+            yield case(f"{name}_{kind}_fed", "MatMulBnb4", inputs, tolerance="model_f32", reference=run, **how)
+        inputs, run = bnb4((3,), 6, 32, 32, kind, np.float16)
+        yield case(f"half_{kind}", "MatMulBnb4", inputs, K=32, N=6, block_size=32, quant_type=kind, reference=run)
+    inputs, run = bnb4((3,), 6, 32, 32, 1, turned=False)
+    yield case("as_it_lies", "MatMulBnb4", inputs, K=32, N=6, block_size=32, quant_type=1, transB=0, reference=run,
+               tolerance="model_f32")
+    inputs, run = bnb4((0,), 6, 32, 32, 1)
+    yield case("no_rows", "MatMulBnb4", inputs, K=32, N=6, block_size=32, quant_type=1, reference=run)
+
+
 def gathers():
     op = "GatherBlockQuantized"
     at = np.int64([[3, 0, 2]])
@@ -274,7 +303,7 @@ def gathers():
             yield case(f"{n}_axes", op, other, gather_axis=1, quantize_axis=0, block_size=16, constants=held)
 
 
-CASES = [*nbits(), *gathers(), *elements(), *pools(), *products(), *convs(), *lstms(), *linears()]
+CASES = [*nbits(), *bnb4s(), *gathers(), *elements(), *pools(), *products(), *convs(), *lstms(), *linears()]
 
 U = np.uint8
 NB = {"K": 32, "N": 4, "block_size": 16}
@@ -289,6 +318,8 @@ REFUSED = [
      ["zero_points has 3 elements, expected 4"]),
     (case("prepacked", "MatMulNBits", few_bits((2,), 4, 32, 16, 4)[0], weight_prepacked=1, **NB),
      ["weight_prepacked is 1"]),
+    (case("kind", "MatMulBnb4", bnb4((2,), 4, 32, 16, 0)[0], quant_type=2, **NB), ["quant_type is 2"]),
+    (case("bytes", "MatMulBnb4", bnb4((2,), 5, 32, 16, 0)[0], quant_type=0, **NB), ["B has 80 elements, expected 64"]),
     (case("axes", "GatherBlockQuantized", [codes(U, 5, 32), np.int64([1]), f(5, 4)], quantize_axis=0, block_size=16),
      ["gather_axis and quantize_axis are both 0"]),
     (case("scales", "GatherBlockQuantized", [codes(U, 5, 32), np.int64([1]), f(5, 3)], block_size=16),

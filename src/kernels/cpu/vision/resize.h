@@ -29,6 +29,7 @@ typedef struct nck_resize_rule {
     nck_resize_coords coords;
     nck_resize_round round;
     bool antialias, exclude_outside;
+    bool whole; /* aligned corners: the resized axis is as long as it came out, not scale * in */
     double cubic_a;
 } nck_resize_rule;
 

@@ -27,7 +27,9 @@ static double ratio(const nck_resize_rule *r, double y, double by) {
 static double resize_place(const nck_resize_rule *r, const nck_resize_axis *a, int64_t i) {
     double width = a->scale * (double)a->in, y = (double)i, last = (double)(a->in - 1);
     switch (r->coords) {
-    case NCK_COORDS_ALIGN_CORNERS: return width == 1 ? 0 : ratio(r, y * last, width - 1);
+    case NCK_COORDS_ALIGN_CORNERS:
+        if (r->whole) width = (double)a->out;
+        return width == 1 ? 0 : ratio(r, y * last, width - 1);
     case NCK_COORDS_ASYMMETRIC: return ratio(r, y, a->scale);
     case NCK_COORDS_TF_HALF_PIXEL_NEAREST: return ratio(r, y + 0.5, a->scale);
     case NCK_COORDS_TF_CROP: {
