@@ -88,6 +88,7 @@ def types_of(model: onnx.ModelProto) -> Dict[str, onnx.TypeProto]:
     found: Dict[str, onnx.TypeProto] = {}
     for graph in reversed(list(graphs(inferred(model).graph))):
         found.update((v.name, v.type) for part in (graph.value_info, graph.input, graph.output) for v in part)
+        found.update((t.name, onnx.helper.make_tensor_type_proto(t.data_type, list(t.dims))) for t in graph.initializer)
     for part in (model.graph.value_info, model.graph.input, model.graph.output):
         for v in part:
             if not found.setdefault(v.name, v.type).WhichOneof("value"):

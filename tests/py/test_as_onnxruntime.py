@@ -48,6 +48,13 @@ def test_a_script(tmp_path):
         from onnxruntime.capi import _pybind_state as C
         from onnxruntime.capi.onnxruntime_inference_collection import InferenceSession
         import onnxruntime.backend, onnxruntime.datasets
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+        from onnxruntime.transformers.float16 import convert_float_to_float16
+        from onnxruntime.transformers import optimizer
+        from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
+        assert quantize_dynamic.__module__ == "nacre.quantization.quantize" and QuantType.QInt8.value == 0
+        assert optimizer.optimize_model.__module__ == "nacre.transformers.optimizer"
         assert __name__ == "__main__" and InferenceSession is ort.InferenceSession and C.OrtValue is ort.OrtValue
         assert sys.modules["onnxruntime.capi"] is nacre.capi and nacre.capi.__spec__.name == "nacre.capi"
         print(beside.WORD, sys.argv[1:], ort.__version__, importlib.metadata.version("onnxruntime"), ort.version)

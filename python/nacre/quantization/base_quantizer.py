@@ -123,7 +123,8 @@ class BaseQuantizer:
             elif node.op_type == "Softmax" and self.should_quantize_node(node) and node.output[0] in self.tensors_range:
                 from nacre.quantization.calibrate import TensorData
                 kind = np.asarray(self.tensors_range[node.output[0]].range_value[0]).dtype
-                self.tensors_range.data[node.output[0]] = TensorData(lowest=np.array(0, kind), highest=np.array(1, kind))
+                self.tensors_range.data[node.output[0]] = TensorData(lowest=np.array(0, kind),
+                                                                     highest=np.array(1, kind))
 
     # ---- parameters ----
 
@@ -149,7 +150,7 @@ class BaseQuantizer:
 
     def weight_params(self, data: np.ndarray, name: str, kind: int, axis: Optional[int],
                       symmetric: Optional[bool] = None) -> QuantizationParams:
-        """Of a weight as a whole, or of each of its channels along axis; symmetric: what holds where no wish was told."""
+        """Of a weight as a whole, or of each of its channels along axis; symmetric: where no wish was told."""
         told = self.extra_options.get("WeightSymmetric", symmetric)
         default = {} if told is None else {"symmetric": told}
         if axis is None:

@@ -27,7 +27,8 @@ Codes = Tuple[np.ndarray, np.ndarray, Optional[np.ndarray]]
 # ---- configs ----
 
 class WeightOnlyQuantConfig:
-    def __init__(self, algorithm: str, quant_format: QuantFormat, op_types_to_quantize: Optional[Tuple[str, ...]] = None,
+    def __init__(self, algorithm: str, quant_format: QuantFormat,
+                 op_types_to_quantize: Optional[Tuple[str, ...]] = None,
                  quant_axes: Axes = None, customized_weight_config: Optional[Dict[str, Any]] = None) -> None:
         self.algorithm, self.quant_format = algorithm, quant_format
         self.op_types_to_quantize = set(op_types_to_quantize) if op_types_to_quantize else {"MatMul"}
@@ -128,8 +129,8 @@ def searched(weight: np.ndarray, bits: int, size: int, tries: int = 20) -> Codes
 
 
 def half_quadratic(weight: np.ndarray, bits: int, size: int, steps: int = 20) -> Codes:
-    """Codes with zero points that are numbers. Each step shrinks the error e to sign(e) max(|e| - |e|^(p-1)/beta, 0) and
-    moves the zero point to the mean that explains the rest; beta grows. Badri and Shaji, 2023."""
+    """Codes with zero points that are numbers. Each step shrinks the error e to sign(e) max(|e| - |e|^(p-1)/beta, 0)
+    and moves the zero point to the mean that explains the rest; beta grows. Badri and Shaji, 2023."""
     blocks, most = _blocks(weight.astype(np.float32), size), (1 << bits) - 1
     low, high = blocks.min(-1, keepdims=True), blocks.max(-1, keepdims=True)
     inverse = np.minimum(most / np.maximum(high - low, 1e-8), 2e4).astype(np.float32)
@@ -197,8 +198,8 @@ class MatMulNBitsQuantizer:
             block_size, is_symmetric, accuracy_level, quant_format, op_types_to_quantize, quant_axes, bits,
             channel_wised_quantize)
         if self.algo_config.algorithm not in ("DEFAULT", "RTN", "k_quant", "HQQ"):
-            raise NotImplementedError(f"{self.algo_config.algorithm} is not supported: weights are quantized by DEFAULT, "
-                                      "RTN, k_quant or HQQ")
+            raise NotImplementedError(f"{self.algo_config.algorithm} is not supported: weights are quantized by "
+                                      "DEFAULT, RTN, k_quant or HQQ")
         if self.algo_config.bits not in (2, 4, 8):
             raise ValueError(f"bits is {self.algo_config.bits}, expected 2, 4 or 8")
         size = self.algo_config.block_size
@@ -287,7 +288,8 @@ class MatMulNBitsQuantizer:
     def _pair(self, node: NodeProto, tensor: TensorProto, data: np.ndarray, graph: Any,
               told: Dict[str, Any]) -> List[NodeProto]:
         if told["bits"] != 4:
-            logger.error("MatMul '%s' stays: QDQ form has weights of 4 bits, asked for were %d", node.name, told["bits"])
+            logger.error("MatMul '%s' stays: QDQ form has weights of 4 bits, asked for were %d", node.name,
+                         told["bits"])
             return [node]
         size = data.shape[0] if self.algo_config.channel_wised_quantize else told["size"]
         codes, scales, zeros = along_axis(data, 0, size, told["symmetric"])
@@ -319,9 +321,9 @@ class MatMulNBitsQuantizer:
         inputs = [_put(graph, tensor.name + "_Q4", codes), node.input[1], _put(graph, tensor.name + "_scales", scales)]
         if zeros is not None:
             inputs.append(_put(graph, tensor.name + "_zero_points", zeros))
-        return [helper.make_node("GatherBlockQuantized", inputs, list(node.output), node.name + "_Q4" if node.name else "",
-                                 domain="com.microsoft", gather_axis=gather_axis, quantize_axis=axis,
-                                 block_size=self.algo_config.block_size)]
+        return [helper.make_node("GatherBlockQuantized", inputs, list(node.output),
+                                 node.name + "_Q4" if node.name else "", domain="com.microsoft",
+                                 gather_axis=gather_axis, quantize_axis=axis, block_size=self.algo_config.block_size)]
 
 
 def _put(graph: GraphProto, name: str, data: np.ndarray) -> str:

@@ -288,8 +288,8 @@ def _as_matmul(graph: GraphProto, node: NodeProto, attributes: Dict[str, Any],
             graph.initializer.append(constants[turned])
         b = turned
     bias = len(node.input) > 2 and node.input[2]
-    product = node.output[0] + "_MatMul" if bias else node.output[0]
-    nodes.append(helper.make_node("MatMul", [node.input[0], b], [product], (node.name or node.output[0]) + "_MatMul"))
+    product, name = node.output[0] + "_MatMul" if bias else node.output[0], node.name or node.output[0]
+    nodes.append(helper.make_node("MatMul", [node.input[0], b], [product], name + "_MatMul"))
     if bias:
-        nodes.append(helper.make_node("Add", [product, bias], list(node.output), (node.name or node.output[0]) + "_Add"))
+        nodes.append(helper.make_node("Add", [product, bias], list(node.output), name + "_Add"))
     return nodes

@@ -1,5 +1,6 @@
 """How a node is written with operators that take codes: one rule an operator, for static quantization (QLinearConv and
-its kind) and for dynamic (MatMulInteger and its kind). A rule emits nodes and returns True, or leaves the node as it is.
+its kind) and for dynamic (MatMulInteger and its kind). A rule emits nodes and returns True, or leaves the node as it
+is.
 """
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def _three(v: QuantizedValue) -> List[str]:
     return [v.q_name, v.scale_name, v.zp_name]
 
 
-def _emit(q: Any, node: NodeProto, op: str, inputs: List[str], output: str, domain: str = "", **attributes: Any) -> bool:
+def _emit(q: Any, node: NodeProto, op: str, inputs: List[str], output: str, domain: str = "",
+          **attributes: Any) -> bool:
     q.emit(helper.make_node(op, inputs, [output], node.name + "_quant", domain=domain, **attributes))
     return True
 

@@ -1,8 +1,8 @@
 """Static quantization in QDQ form: the model's own operators, with a QuantizeLinear and DequantizeLinear pair on each
 tensor that has codes. What runs it joins the pairs to integer kernels.
 
-Rules (qdq_rules.py) mark tensors, node by node; then parameters are found, pairs made, biases written in the products of
-their scales, and removed activations taken out.
+Rules (qdq_rules.py) mark tensors, node by node; then parameters are found, pairs made, biases written in the products
+of their scales, and removed activations taken out.
 """
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def check_static_quant_arguments(quant_format: QuantFormat, activation_type: Qua
                                  weight_type: QuantType) -> None:
     """Raises ValueError where no operator takes these types."""
     if activation_type == QuantType.QInt8 and weight_type == QuantType.QUInt8:
-        raise ValueError("weights of QUInt8 with activations of QInt8: no operator multiplies these; use QInt8 for both")
+        raise ValueError("weights of QUInt8 with activations of QInt8: no operator multiplies these; use QInt8")
     if QuantType.QFLOAT8E4M3FN in (activation_type, weight_type) and activation_type != weight_type:
         raise ValueError(f"float 8 is for both or for neither, got activations of {activation_type} and weights of "
                          f"{weight_type}")
@@ -99,7 +99,8 @@ def _prepared(model: Model) -> ModelProto:
     taken = {n.name for n in proto.graph.node}
     for i, node in enumerate(proto.graph.node):
         if not node.name:
-            node.name = next(n for n in (f"{node.op_type}_{i}{'_' * k}" for k in range(len(taken) + 1)) if n not in taken)
+            tries = (f"{node.op_type}_{i}{'_' * k}" for k in range(len(taken) + 1))
+            node.name = next(name for name in tries if name not in taken)
             taken.add(node.name)
     proto.ir_version = max(proto.ir_version, 4)
     return proto
@@ -144,7 +145,8 @@ def quantize_static(model_input: Model, model_output: Union[str, Path],
                     calibration_cache_path: Union[str, Path, None] = None) -> None:
     """Writes model_output: weights and activations as codes, whose ranges come from the reader's examples or from the
     file calibration_cache_path, which is written if it is not there."""
-    if calibration_data_reader is None and (calibration_cache_path is None or not Path(calibration_cache_path).exists()):
+    has_cache = calibration_cache_path is not None and Path(calibration_cache_path).exists()
+    if calibration_data_reader is None and not has_cache:
         raise ValueError("quantize_static needs a calibration_data_reader, or a calibration_cache_path that exists")
     if QuantType.QFLOAT8E4M3FN in (activation_type, weight_type) and calibrate_method != CalibrationMethod.Distribution:
         raise ValueError("float 8 needs calibrate_method Distribution: it is scaled by the deviation")
