@@ -254,6 +254,29 @@ CUDA(lane_vectors) {
     compare(d, GRAPH("(float[9,16] a, float[9,16] b) => (y) { y = Sub(a, b) }"), (draws){.transposed = 1}, exact);
 }
 
+/* Not in place, so that what is brought over is seen too; the node's own session works in place. */
+CUDA(optimizer_steps) {
+    compare(
+        d,
+        GRAPH("(float[1033] w, float[1033] m, float[1033] v, float[1033] g, float[] r, int64[] s, float[] k, bool[] "
+              "b) => (x, y, z) { x, y, z = nacre.OptimizerStep<n = 1, moments = 2, weight_decay = 0.1>(w, m, v, g, "
+              "r, s, k, b) }"),
+        (draws){0}, nc_tol_device_f32);
+    compare(d,
+            GRAPH("(bfloat16[70] w, float[70] m, float[70] v, float16[70] g, double[] r, int64[] s, float[] k, bool[] "
+                  "b) => (x, y, z) { x, y, z = nacre.OptimizerStep<n = 1, moments = 2, adam_mode = 1, correct_bias = "
+                  "0>(w, m, v, g, r, s, k, b) }"),
+            (draws){0}, nc_tol_device_bf16);
+    compare(d,
+            GRAPH("(float[300] w, double[5,0] u, float[300] g, double[5,0] h, float[] r, int64[] s, double[] k, bool[] "
+                  "b) => (x, y) { x, y = nacre.OptimizerStep<n = 2, moments = 0>(w, u, g, h, r, s, k, b) }"),
+            (draws){.odd = true}, nc_tol_device_f32);
+    compare(d,
+            GRAPH("(double[9] w, double[1] u, double[9] g, double[1] h, float[] r, int64[] s, double[] k, bool[1] "
+                  "b) => (x, y) { x, y = nacre.OptimizerStep<n = 2, moments = 0>(w, u, g, h, r, s, k, b) }"),
+            (draws){0}, nc_tol_device_f64);
+}
+
 CUDA(chain) {
     compare(d,
             GRAPH("(float[300,32] x, float[32] b, float[300,1] k) => (y, c) { y, c = nacre.Chain<body = { (p, q, r) => "

@@ -33,6 +33,9 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
         print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu one_hot range");
+        print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
+                   "compact_count compact_add compact_write compact_take compact_behind");
+        print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
         print_file(NCK_CUDA_TEXT_softmax, floats[i], "",
                    "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
@@ -48,6 +51,9 @@ static void print_files(void) {
     }
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
+    print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
+    print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
+    print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu one_hot range");
     for (int i = 0; i < 2; i++) {
         print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");

@@ -1,5 +1,6 @@
-/* ops/index/index_cuda.c: CUDA bindings of Gather and its gradient over kernels/cuda/index.h. Indices out of range are
- * told when the stream is next waited for. */
+/* ops/index/index_cuda.c: CUDA bindings of Gather and its gradient over kernels/cuda/index.h, and of NonZero. Indices
+ * out of range are told when the stream is next waited for. */
+#include "kernels/cuda/compact.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/move.h"
 
@@ -87,6 +88,32 @@ static nc_code gather_grad_run(const nc_call *c) {
     return nck_cuda_scatter_run(&s->scatter, c, &p, &a, c->workspace);
 }
 
+/* ---- NonZero ---- */
+
+static bool can_look(const nc_node *n, const char **why) {
+    const nc_type *t = n->in[0]->type;
+    *why = "a type that GPU kernels cannot hold";
+    return t != NULL && t->kind == NC_T_TENSOR && nck_cuda_type_name(t->elem) != NULL;
+}
+
+static nc_code nonzero_prepare(nc_prep *p) {
+    nck_cuda_compact *k = nc_arena_alloc(p->arena, sizeof *k);
+    NC_NEED(p->w, k);
+    p->state = k;
+    return nck_cuda_compact_prepare(p->device, p->node->in[0]->type->elem, 0, k, &p->w->diag);
+}
+
+static size_t nonzero_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)in, (void)n_in, (void)out, (void)n_out;
+    return nck_cuda_nonzero_workspace();
+}
+
+static nc_code nonzero_run(const nc_call *c) {
+    const nc_tensor *x = c->in[0];
+    nck_cuda_compact_sizes sizes = {.rank = 2, .axis = 1, .dims = {x->rank}};
+    return nck_cuda_nonzero_run(c->state, nck_cuda_at_call(c), x, c->out[0]->data, &sizes, c->sizes, c->workspace);
+}
+
 const nc_binding nc_index_cuda[] = {{.op = "Gather", .fits = can_gather, .prepare = gather_prepare, .run = gather_run},
                                     {.op = "GatherGrad",
                                      .domain = "nacre",
@@ -94,4 +121,10 @@ const nc_binding nc_index_cuda[] = {{.op = "Gather", .fits = can_gather, .prepar
                                      .prepare = gather_grad_prepare,
                                      .workspace = gather_grad_workspace,
                                      .run = gather_grad_run},
+                                    {.op = "NonZero",
+                                     .kind = NC_K_BOUNDED,
+                                     .fits = can_look,
+                                     .prepare = nonzero_prepare,
+                                     .workspace = nonzero_workspace,
+                                     .run = nonzero_run},
                                     {0}};

@@ -1,0 +1,86 @@
+/* cuda/optim.cu: one step of an optimizer over many tensors in place: SGD, and Adam with decoupled weight decay in its
+ * two forms, after the formulas of kernels/cpu/optim/optim.c, in the same order. Rate, step, scale and the signal are
+ * read from device memory, so that a captured step goes on counting. Storage types differ from tensor to tensor. */
+enum { OPTIM_F32, OPTIM_F64, OPTIM_F16, OPTIM_BF16 };
+
+struct optim_tensor { /* mirrors optim_tensor of optim.c */
+    void *w, *m, *v;
+    const void *g;
+    uint64_t n_types; /* elements * 256 + types, two bits each: w, m, v, g */
+};
+struct optim_rule { /* mirrors optim_rule of optim.c */
+    double alpha, beta, epsilon, decay;
+    const void *rate, *scale;
+    const int64_t *step;
+    const uint8_t *signal;
+    int adam, decay_last, correct_bias, wide; /* wide: bit 0 rate is f64, bit 1 scale is */
+    int64_t n;
+};
+#define OPTIM_TENSORS 98
+struct optim_tensors { optim_tensor of[OPTIM_TENSORS]; };
+
+template <class C> DEVICE C load_as(const void *p, int type, int64_t i) {
+    switch (type) {
+    case OPTIM_F64: return (C)((const double *)p)[i];
+    case OPTIM_F16: return (C)get(((const f16 *)p)[i]);
+    case OPTIM_BF16: return (C)get(((const bf16 *)p)[i]);
+    default: return (C)((const float *)p)[i];
+    }
+}
+template <class C> DEVICE void store_as(void *p, int type, int64_t i, C v) {
+    switch (type) {
+    case OPTIM_F64: ((double *)p)[i] = (double)v; break;
+    case OPTIM_F16: ((f16 *)p)[i] = to<f16>::put(v); break;
+    case OPTIM_BF16: ((bf16 *)p)[i] = to<bf16>::put(v); break;
+    default: ((float *)p)[i] = (float)v; break;
+    }
+}
+
+/* What is the same for all elements. */
+struct optim_numbers { double root, rate, keep, scale; };
+
+DEVICE double number_at(const void *p, bool wide) { return wide ? *(const double *)p : (double)*(const float *)p; }
+
+DEVICE optim_numbers numbers_of(const optim_rule &r) {
+    double rate = number_at(r.rate, r.wide & 1), step = (double)*r.step;
+    double first = r.correct_bias ? 1 - pow(r.alpha, step) : 1, second = r.correct_bias ? 1 - pow(r.beta, step) : 1;
+    optim_numbers k;
+    k.root = r.decay_last ? 1 : 1 / sqrt(second);
+    k.rate = r.decay_last ? rate * sqrt(second) / first : rate / first;
+    k.keep = 1 - rate * r.decay;
+    k.scale = number_at(r.scale, r.wide & 2);
+    if (!r.adam) k.rate = rate * k.scale;
+    return k;
+}
+
+template <class C>
+DEVICE void one_element(const optim_rule &r, const optim_numbers &k, const optim_tensor &t, int64_t i) {
+    int types = (int)(t.n_types & 255), tw = types & 3, tm = types >> 2 & 3, tv = types >> 4 & 3, tg = types >> 6 & 3;
+    C w = load_as<C>(t.w, tw, i), g = load_as<C>(t.g, tg, i);
+    if (!r.adam) return store_as<C>(t.w, tw, i, w - g * (C)k.rate);
+    g = g * (C)k.scale;
+    C m = load_as<C>(t.m, tm, i) * (C)r.alpha + g * (C)(1 - r.alpha);
+    C v = load_as<C>(t.v, tv, i) * (C)r.beta + g * g * (C)(1 - r.beta);
+    C up = m * (C)k.rate / (sqrt(v) * (C)k.root + (C)r.epsilon);
+    store_as<C>(t.w, tw, i, r.decay_last ? (w - up) * (C)k.keep : w * (C)k.keep - up);
+    store_as<C>(t.m, tm, i, m);
+    store_as<C>(t.v, tv, i, v);
+}
+
+/* Every block goes over all tensors; where it begins in one is turned from tensor to tensor, so that many small ones
+ * spread over the blocks. */
+extern "C" __global__ void optim_step(optim_rule r, optim_tensors tensors) {
+    __shared__ optim_numbers k;
+    if (r.signal && !*r.signal) return;
+    if (threadIdx.x == 0) k = numbers_of(r);
+    __syncthreads();
+    for (int64_t t = 0; t < r.n; t++) {
+        const optim_tensor &of = tensors.of[t];
+        int types = (int)(of.n_types & 255);
+        bool wide = (types & 3) == OPTIM_F64 || (types >> 6 & 3) == OPTIM_F64 ||
+                    (r.adam && (types >> 2 & 3) == OPTIM_F64);
+        int64_t n = (int64_t)(of.n_types >> 8), block = (blockIdx.x + t * 7) % gridDim.x;
+        for (int64_t i = block * blockDim.x + threadIdx.x; i < n; i += item_step())
+            wide ? one_element<double>(r, k, of, i) : one_element<float>(r, k, of, i);
+    }
+}
