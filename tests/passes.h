@@ -50,7 +50,7 @@ static inline nc_code run_passes(bench *b, const char *passes, int level) {
     int n_off = 0;
     for (int k = 0; (name = nc_transform_name(k, NULL, NULL)) != NULL; k++)
         if (!is_named(passes, name)) off[n_off++] = name;
-    nc_code code = nc_transform(&b->w, b->m, level, false, off, n_off);
+    nc_code code = nc_transform(&b->w, b->m, &(nc_transform_options){.level = level, .off = off, .n_off = n_off});
     return code == NC_OK ? nc_verify(&b->w, b->m) : code;
 }
 

@@ -30,6 +30,8 @@ NACRE_API nacre_code nacre_model_infer(nacre_model *m, nacre_error *err);
 /* Infers, then rewrites: level off, basic, extended, all; disable: passes by name. Inference only. */
 NACRE_API nacre_code nacre_model_optimize(nacre_model *m, const char *level, const char *const *disable, size_t n,
                                           nacre_error *err);
+/* The same as a session with these options would: level, disable, patterns; the others are not looked at. */
+NACRE_API nacre_code nacre_model_optimize_as(nacre_model *m, const nacre_options *options, nacre_error *err);
 /* The passes in the order they run: name, the lowest level that runs it, one line of what it does. NULL: no more. */
 NACRE_API const char *nacre_pass_name(size_t i, const char **level, const char **doc);
 /* Makes a value of the main graph an output, under its own name. A no-op where it is one. */

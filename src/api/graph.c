@@ -7,6 +7,7 @@
 #include "infer/infer.h"
 #include "ir/card.h"
 #include "ir/edit.h"
+#include "transform/rules.h"
 #include "transform/transform.h"
 
 #include <stdio.h>
@@ -58,20 +59,36 @@ nacre_code nacre_model_infer(nacre_model *m, nacre_error *err) {
     return answer(&w, nc_infer_model(&w, m->model), err);
 }
 
+static nc_code optimize(nc_work *w, nc_model *m, const nc_transform_options *o) {
+    m->infers_only = true;
+    NC_TRY(nc_infer_model(w, m));
+    NC_TRY(nc_autodiff_expand(w, m));
+    NC_TRY(nc_transform(w, m, o));
+    if (!m->stale_sizes) return NC_OK;
+    m->stale_sizes = false; /* as a session does: both save the same file */
+    return nc_infer_model(w, m);
+}
+
 nacre_code nacre_model_optimize(nacre_model *m, const char *level, const char *const *disable, size_t n,
                                 nacre_error *err) {
     int l = nc_api_level(level);
     if (l < 0) return nc_api_fail(err, NC_E_ARGUMENT, "level is '%s', expected off, basic, extended or all", level);
     nc_work w;
     nc_work_init(&w);
-    m->model->infers_only = true;
-    nc_code code = nc_infer_model(&w, m->model);
-    if (code == NC_OK) code = nc_autodiff_expand(&w, m->model);
-    if (code == NC_OK) code = nc_transform(&w, m->model, l, false, disable, (int)n);
-    if (code == NC_OK && m->model->stale_sizes) { /* as a session does: both save the same file */
-        m->model->stale_sizes = false;
-        code = nc_infer_model(&w, m->model);
-    }
+    return answer(&w, optimize(&w, m->model, &(nc_transform_options){.level = l, .off = disable, .n_off = (int)n}),
+                  err);
+}
+
+nacre_code nacre_model_optimize_as(nacre_model *m, const nacre_options *options, nacre_error *err) {
+    nc_session_options o;
+    nc_rules rules;
+    nc_work w;
+    nc_api_options(options, &o);
+    nc_work_init(&w);
+    nc_transform_options how = {.level = o.level, .off = o.passes_off, .n_off = o.n_passes_off};
+    nc_code code = o.patterns ? nc_rules_parse(&w, &m->model->arena, o.patterns, &rules) : NC_OK;
+    if (o.patterns) how.rules = &rules;
+    if (code == NC_OK) code = optimize(&w, m->model, &how);
     return answer(&w, code, err);
 }
 

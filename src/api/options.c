@@ -5,6 +5,7 @@
 #include "base/fpmode.h"
 #include "base/mem.h"
 #include "train/train.h"
+#include "transform/rules.h"
 #include "transform/transform.h"
 
 #include <errno.h>
@@ -173,6 +174,21 @@ static nacre_code set_format(nacre_options *o, const char *key, const char *valu
     return NACRE_OK;
 }
 
+/* Read here to be refused here; the session reads them again, into memory of its own. */
+static nacre_code add_patterns(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    nc_work w;
+    nc_rules rules;
+    (void)key;
+    nc_work_init(&w);
+    nc_code code = nc_rules_parse(&w, &w.scratch, value, &rules);
+    const char *before = o->o.patterns;
+    if (code == NC_OK) {
+        o->o.patterns = nc_arena_printf(&o->arena, "%s%s%s", before ? before : "", before ? "\n" : "", value);
+        if (!o->o.patterns) code = NC_E_MEMORY;
+    }
+    return nc_api_end(&w, code, err);
+}
+
 static nacre_code add_name(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     nacre_code code = strcmp(key, "disable") == 0 ? check_pass(key, value, err) : NACRE_OK;
     if (code != NACRE_OK) return code;
@@ -204,6 +220,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"host_nodes", set_switch},
                 {"dumps", set_switch},
                 {"disable", add_name},
+                {"patterns", add_patterns},
                 {"recompute", add_name},
                 {"seed", set_number},
                 {"memory_limit", set_number},
@@ -222,7 +239,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"stream", set_stream}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
-    char known[400] = "";
+    char known[500] = "";
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", keys[i].key);
     return nc_api_fail(err, NC_E_ARGUMENT, "no option '%s'; there are %s", key, known);

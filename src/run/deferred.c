@@ -87,10 +87,7 @@ static nc_code plan(nc_work *w, nc_session *s, const nc_node *n, nc_tensor *cons
     for (int i = 0; i < n->n_in; i++) NC_TRY(set_type(w, m, m->main->inputs.v[i], in[i], is_exact(n)));
     NC_TRY(forget_foreign(w, m));
     NC_TRY(nc_infer_model(w, m));
-    if (s->how.differentiated)
-        NC_TRY(nc_transform(w, m, s->how.level, true, s->how.passes_off, s->how.n_passes_off));
-    else
-        NC_TRY(nc_transform_for_run(w, m, s->how.level, s->how.passes_off, s->how.n_passes_off));
+    NC_TRY(nc_transform(w, m, &s->how.transform));
     NC_TRY(nc_verify(w, m));
     nc_plan_options o = s->how.plan;
     o.inner = true;

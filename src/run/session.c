@@ -143,13 +143,26 @@ static nc_code mark_recompute(maker *k) {
     return NC_OK;
 }
 
-static nc_code transform(maker *k, bool after_gradient, bool for_run) {
-    nc_model *m = k->s->model;
+/* How this session's graphs are transformed, those that are planned while it runs too: kept with the model. */
+static nc_code keep_transform(maker *k) {
     const nc_session_options *o = k->o;
-    if (for_run)
-        NC_TRY(nc_transform_for_run(k->w, m, o->level, o->passes_off, o->n_passes_off));
-    else
-        NC_TRY(nc_transform(k->w, m, o->level, after_gradient, o->passes_off, o->n_passes_off));
+    nc_how *how = &k->s->how;
+    nc_arena *a = &k->s->model->arena;
+    const char **off = nc_arena_array(a, (size_t)o->n_passes_off + 1, sizeof *off);
+    NC_NEED(k->w, off);
+    for (int i = 0; i < o->n_passes_off; i++) NC_NEED(k->w, off[i] = nc_arena_str(a, o->passes_off[i]));
+    how->transform = (nc_transform_options){.level = o->level, .off = off, .n_off = o->n_passes_off};
+    if (o->patterns == NULL) return NC_OK;
+    NC_TRY(nc_rules_parse(k->w, a, o->patterns, &how->rules));
+    how->transform.rules = &how->rules;
+    return NC_OK;
+}
+
+static nc_code transform(maker *k, bool after_gradient, bool in_session) {
+    nc_model *m = k->s->model;
+    nc_transform_options *o = &k->s->how.transform;
+    o->after_gradient = after_gradient, o->in_session = in_session;
+    NC_TRY(nc_transform(k->w, m, o));
     if (!m->stale_sizes) return NC_OK;
     m->stale_sizes = false;
     return nc_infer_model(k->w, m);
@@ -174,6 +187,7 @@ static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
     m->infers_only = !o->differentiate;
+    NC_TRY(keep_transform(k));
     dump(k, NC_DUMP_GRAPH);
     NC_TRY(fix_dims(k));
     NC_TRY(tie(k));
@@ -218,17 +232,11 @@ static void forget_files(const nc_model *m) {
         if (m->buffers.v[i]->file) nc_file_forget(m->buffers.v[i]->ptr, m->buffers.v[i]->bytes);
 }
 
-static nc_code keep_how(maker *k, const nc_plan_options *po) {
-    const nc_session_options *o = k->o;
-    nc_how *how = &k->s->how;
-    *how =
-        (nc_how){.plan = *po, .level = o->level, .n_passes_off = o->n_passes_off, .differentiated = o->differentiate};
-    how->plan.cuts = NULL, how->plan.n_cuts = 0;
-    how->plan.given = NULL, how->plan.n_given = how->plan.n_streams = 0;
-    nc_arena *a = &k->s->model->arena;
-    NC_NEED(k->w, how->passes_off = nc_arena_array(a, (size_t)o->n_passes_off + 1, sizeof *how->passes_off));
-    for (int i = 0; i < o->n_passes_off; i++) NC_NEED(k->w, how->passes_off[i] = nc_arena_str(a, o->passes_off[i]));
-    return NC_OK;
+static void keep_plan(maker *k, const nc_plan_options *po) {
+    nc_plan_options *plan = &k->s->how.plan;
+    *plan = *po;
+    plan->cuts = NULL, plan->n_cuts = 0;
+    plan->given = NULL, plan->n_given = plan->n_streams = 0;
 }
 
 static nc_code make_program(maker *k) {
@@ -249,7 +257,7 @@ static nc_code make_program(maker *k) {
                           .n_streams = o->n_streams,
                           .given = o->given,
                           .n_given = o->n_given};
-    NC_TRY(keep_how(k, &po));
+    keep_plan(k, &po);
     NC_TRY(nc_plan_lower(k->w, s->model, &po));
     dump(k, NC_DUMP_LOWERED);
     NC_TRY(nc_plan_build(k->w, s->model, &po, &s->program));

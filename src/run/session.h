@@ -10,6 +10,8 @@
 #include "run/env.h"
 #include "run/profile.h"
 #include "run/state.h"
+#include "transform/rules.h"
+#include "transform/transform.h"
 
 /* A tie makes an input and an output the old and new content of one variable. */
 typedef struct nc_tie {
@@ -40,6 +42,7 @@ typedef struct nc_session_options {
     bool no_host; /* what the device cannot compute is an error, not the host's */
     const char *const *passes_off;
     int n_passes_off;
+    const char *patterns; /* rules of the user's, transform/rules.h; NULL: none */
     const nc_tie *ties;
     int n_ties;
     const char *const *variables; /* initializers read from the state; "*": all of floats */
@@ -108,11 +111,9 @@ typedef struct nc_stats {
 
 /* How the session plans, for what is planned while it runs. */
 typedef struct nc_how {
-    nc_plan_options plan; /* without cuts, on one stream */
-    int level;
-    const char **passes_off;
-    int n_passes_off;
-    bool differentiated;
+    nc_plan_options plan;           /* without cuts, on one stream */
+    nc_transform_options transform; /* its rules lie in the model's arena */
+    nc_rules rules;
 } nc_how;
 
 typedef struct nc_session {

@@ -184,7 +184,7 @@ nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a)
     NC_TRY(add_gradients(w, g, &e));
     nc_autodiff_unstop_all(g);
     if (a->standard) NC_TRY(nc_train_standard(w, m));
-    return nc_transform(w, m, TIDY_LEVEL, true, NULL, 0);
+    return nc_transform(w, m, &(nc_transform_options){.level = TIDY_LEVEL, .after_gradient = true});
 }
 
 /* ---- gradient descent ---- */

@@ -23,11 +23,21 @@ static size_t word(const char *s) {
     return n;
 }
 
+/* The same with the points of a domain. */
+static size_t op_word(const char *s) {
+    size_t n = word(s);
+    while (n > 0 && s[n] == '.' && word(s + n + 1) > 0) n += 1 + word(s + n + 1);
+    return n;
+}
+
 /* Behind the argument or choice that begins at s: its comma, bar or closing bracket. */
 static const char *behind(const char *s) {
+    bool quoted = false;
     for (int depth = 0; *s; s++) {
+        if (*s == '"') quoted = !quoted;
+        if (quoted) continue;
         if (depth == 0 && strchr(",|)]", *s) != NULL) return s;
-        depth += (*s == '(' || *s == '[') - (*s == ')' || *s == ']');
+        depth += (strchr("([<", *s) != NULL) - (strchr(")]>", *s) != NULL);
     }
     return s;
 }
@@ -42,9 +52,10 @@ static bool bind(nc_match *m, const char *name, size_t n, nc_value *v) {
     return true;
 }
 
-/* Digits with a point, whatever the process's locale writes there. */
-static double number(const char *s) {
-    double v = 0, place = 1, sign = *s == '-' ? -1 : 1;
+/* Digits with a point and an exponent, whatever the process's locale writes there. */
+double nc_pattern_number(const char *s) {
+    double v = 0, sign = *s == '-' ? -1 : 1;
+    int places = 0, exponent = 0;
     bool behind_point = false;
     for (s += *s == '-'; isdigit((unsigned char)*s) || *s == '.'; s++) {
         if (*s == '.') {
@@ -52,9 +63,16 @@ static double number(const char *s) {
             continue;
         }
         v = v * 10 + (*s - '0');
-        if (behind_point) place *= 10;
+        places += behind_point;
     }
-    return sign * v / place;
+    if (*s == 'e' || *s == 'E') {
+        bool down = *++s == '-';
+        for (s += *s == '-' || *s == '+'; isdigit((unsigned char)*s) && exponent < 1000; s++)
+            exponent = exponent * 10 + (*s - '0');
+        if (down) exponent = -exponent;
+    }
+    exponent -= places;
+    return sign * (exponent < 0 ? v / pow(10, -exponent) : v * pow(10, exponent));
 }
 
 /* As near as the type can come to a number that was written with eight digits. */
@@ -89,16 +107,71 @@ static bool match_inputs(nc_match *m, const char *args, const nc_node *n) {
     return false;
 }
 
+static bool number_is(const nc_node *n, const char *name, double want) {
+    const nc_attr *a = nc_node_attr(n, name);
+    nc_attr_kind kind = a != NULL ? a->kind : NC_A_OTHER;
+    for (const nc_attr_spec *d = n->version->attr; a == NULL && d != NULL && d->name != NULL; d++)
+        if (strcmp(d->name, name) == 0 && (d->flags & NC_ATTR_HAS_DEFAULT)) kind = d->kind;
+    if (kind == NC_A_INT) return (double)nc_attr_int(n, name) == want;
+    return kind == NC_A_FLOAT && fabs(nc_attr_float(n, name) - want) <= 1e-6 * fabs(want);
+}
+
+static bool ints_are(const nc_node *n, const char *name, const char *s) {
+    int count = 0, i = 0;
+    const int64_t *v = nc_attr_ints(n, name, &count);
+    for (s = blank(s); *s != ']'; s = blank(*s == ',' ? s + 1 : s), i++) {
+        if (i >= count || (double)v[i] != nc_pattern_number(s)) return false;
+        s = blank(s + strspn(s, "-0123456789"));
+    }
+    return i == count;
+}
+
+static bool text_is(const nc_node *n, const char *name, const char *s) {
+    const char *v = nc_attr_str(n, name);
+    size_t len = strcspn(s, "\"");
+    return v != NULL && strlen(v) == len && memcmp(v, s, len) == 0;
+}
+
+/* s: behind the opening bracket of attributes. */
+static bool match_attrs(const nc_node *n, const char *s) {
+    char name[104];
+    for (s = blank(s);; s = blank(s + 1)) {
+        size_t len = word(s);
+        if (len == 0 || len >= sizeof name) return false;
+        memcpy(name, s, len);
+        name[len] = 0;
+        s = blank(blank(s + len) + 1);
+        bool same = *s == '"'   ? text_is(n, name, s + 1)
+                    : *s == '[' ? ints_are(n, name, s + 1)
+                                : number_is(n, name, nc_pattern_number(s));
+        if (!same) return false;
+        if (*s == '"') s += 1 + strcspn(s + 1, "\"");
+        s += strcspn(s, *s == '[' ? "]" : ",>");
+        s += strcspn(s, ",>");
+        if (*s != ',') return true;
+    }
+}
+
+static bool is_op(const nc_node *n, const char *op, size_t n_op) {
+    size_t from = n_op;
+    while (from > 0 && op[from - 1] != '.') from--;
+    size_t n_domain = from > 0 ? from - 1 : 0;
+    const char *domain = n->card->domain != NULL ? n->card->domain : "";
+    return strlen(n->card->name) == n_op - from && memcmp(n->card->name, op + from, n_op - from) == 0 &&
+           strlen(domain) == n_domain && memcmp(domain, op, n_domain) == 0;
+}
+
 static bool match_op(nc_match *m, const char *op, size_t n_op, nc_value *v) {
     const nc_node *n = v->origin == NC_FROM_NODE && v->i_def == 0 ? v->def : NULL;
-    if (n == NULL || n->card->domain != NULL || strlen(n->card->name) != n_op || memcmp(n->card->name, op, n_op) != 0)
-        return false;
+    const char *args = blank(op + n_op);
+    if (n == NULL || !is_op(n, op, n_op) || (*args == '<' && !match_attrs(n, args + 1))) return false;
+    if (*args == '<') args = blank(args + strcspn(args, ">") + 1);
     if (!nc_rewrite_free(n) || n->stage != m->root->stage) return false;
     for (int i = 0; i < m->n_nodes; i++)
-        if (m->nodes[i] == n) return match_inputs(m, op + n_op + 1, n);
+        if (m->nodes[i] == n) return match_inputs(m, args + 1, n);
     if (m->n_nodes == NC_PATTERN_NODES) return false;
     m->nodes[m->n_nodes++] = n;
-    return match_inputs(m, op + n_op + 1, n);
+    return match_inputs(m, args + 1, n);
 }
 
 /* s: behind the opening bracket. What one choice has bound goes before the next is tried. */
@@ -115,14 +188,15 @@ static bool match_choice(nc_match *m, const char *s, nc_value *v) {
 static bool match_value(nc_match *m, const char *s, nc_value *v) {
     nc_steps_add(1);
     if (*s == '[') return match_choice(m, s + 1, v);
-    if (isdigit((unsigned char)*s) || *s == '-') return nc_rewrite_fixed(v) && is_near(v->lit, number(s));
+    if (isdigit((unsigned char)*s) || *s == '-') return nc_rewrite_fixed(v) && is_near(v->lit, nc_pattern_number(s));
     if (*s == '$' && !(nc_rewrite_fixed(v) && v->lit->n == 1)) return false;
     if (*s == '$') return bind(m, s + 1, word(s + 1), v);
     if (*s == '#') return nc_rewrite_fixed(v) && bind(m, s + 1, word(s + 1), v);
-    size_t n = word(s);
-    if (s[n] == '(') return match_op(m, s, n, v);
-    if (s[n] != '=') return bind(m, s, n, v);
-    return match_value(m, s + n + 1, v) && bind(m, s, n, v);
+    size_t n = op_word(s);
+    const char *next = blank(s + n);
+    if (*next == '(' || *next == '<') return match_op(m, s, n, v);
+    if (*next != '=') return bind(m, s, n, v);
+    return match_value(m, blank(next + 1), v) && bind(m, s, n, v);
 }
 
 static bool is_inside(const nc_match *m, const nc_node *n) {
@@ -176,6 +250,7 @@ static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool newer
     nc_node *by;
     *done = false;
     if (!nc_pattern_match(p->text, n, &m)) return NC_OK;
+    m.row = p;
     read_inputs(p, &m, &made);
     bool fits = p->where != NULL || nc_rewrite_same_type(n->out[0], made.in[0]);
     if (p->where != NULL) NC_TRY(p->where(w, &m, &made, &fits));

@@ -7,10 +7,11 @@
  *   Mul(x, $c)                  a constant of one element
  *   [Mul(x, $c) | x]            the first of these that it is
  *   ReduceMean(x, ..)           and further inputs, or none
+ *   Softmax<axis = -1>(x)       with that attribute: a number, "text" or [1, 2], given or by default
  *
- * Ops are those of ai.onnx; inputs of ops that commute (NC_COMMUTES) match in either order. A match is whole: what its
- * inner nodes give is used inside it alone, so that they go when the root is replaced. Constants count only when fixed
- * (nc_rewrite_fixed). */
+ * Ops are those of ai.onnx unless a domain and a point stand before them (com.microsoft.Gelu); inputs of ops that
+ * commute (NC_COMMUTES) match in either order. A match is whole: what its inner nodes give is used inside it alone, so
+ * that they go when the root is replaced. Constants count only when fixed (nc_rewrite_fixed). */
 #ifndef NC_TRANSFORM_PATTERN_H
 #define NC_TRANSFORM_PATTERN_H
 
@@ -20,6 +21,7 @@ enum { NC_PATTERN_NAMES = 16, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 8, NC_PA
 
 typedef struct nc_match {
     nc_node *root;
+    const struct nc_pattern *row; /* NULL: a text alone was matched */
     struct {
         const char *name; /* in the pattern's text */
         size_t n;
@@ -44,10 +46,12 @@ typedef struct nc_pattern {
     const char *text;
     const char *op, *inputs; /* the op that takes the place; its inputs as names, with spaces between */
     nc_code (*where)(nc_work *w, const nc_match *m, nc_made *made, bool *fits); /* NULL: always fits */
+    const void *own;                                                            /* of `where` */
 } nc_pattern;
 
 /* Does the graph that ends in n look like the text? */
 bool nc_pattern_match(const char *text, nc_node *n, nc_match *out);
+double nc_pattern_number(const char *s);                       /* as texts write them: 12, -0.5, 1e-6 */
 nc_value *nc_match_value(const nc_match *m, const char *name); /* NULL: the pattern has no such name */
 /* All rows over one graph, from its last node on; the first row that fits a node wins. The root's type must be the
  * type of the made op's first input unless the row has a `where` of its own. */

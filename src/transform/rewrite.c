@@ -114,6 +114,11 @@ const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem,
     return card_in(m, "", op, elem, false, version);
 }
 
+const nc_card *nc_rewrite_card_in(const nc_model *m, const char *domain, const char *op, nc_dtype elem,
+                                  const nc_op_version **version) {
+    return card_in(m, domain, op, elem, false, version);
+}
+
 /* n's name if the model gave it; one made up from the op would mislead on another. */
 static const char *given_name(nc_work *w, const nc_node *n) {
     const char *made_up = nc_arena_printf(&w->scratch, "%s_%d", n->card->name, n->id);

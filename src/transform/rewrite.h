@@ -27,6 +27,8 @@ bool nc_rewrite_ints(const nc_value *v, int64_t *out, int max, int *n);    /* a 
 
 /* The op as the model's opset means it; NULL: it has none, or takes no `elem` there. */
 const nc_card *nc_rewrite_card(const nc_model *m, const char *op, nc_dtype elem, const nc_op_version **version);
+const nc_card *nc_rewrite_card_in(const nc_model *m, const char *domain, const char *op, nc_dtype elem,
+                                  const nc_op_version **version);
 /* Puts `op` in n's place, with n's name if it was given one, and removes n. *out stays NULL, and nothing changes,
  * when the opset has no such op for in[0]'s type. */
 NC_MUST nc_code nc_rewrite(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,

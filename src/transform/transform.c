@@ -3,24 +3,31 @@
 #include "transform/transform.h"
 
 #include "base/log.h"
+#include "transform/rules.h"
 
 #include <string.h>
 
-enum { BEFORE = 1, AFTER = 2, BOTH = 3, INFER = 4, NEWER = 4, MAX_ROUNDS = 16 };
+enum { BEFORE = 1, AFTER = 2, BOTH = 3, INFER = 4, NEWER = 4, RULES = 4, MAX_ROUNDS = 16 };
 
-/* What a pass of a phase does in a session that infers. */
+/* What a pass of a phase does, and what in a session that infers. */
+#define RUN_BEFORE(name) nc_pass_##name
+#define RUN_BOTH(name) nc_pass_##name
+#define RUN_INFER(name) nc_pass_##name
+#define RUN_NEWER(name) nc_pass_##name
+#define RUN_RULES(name) NULL
 #define IN_SESSION_BEFORE(name) nc_pass_##name
 #define IN_SESSION_BOTH(name) nc_pass_##name
 #define IN_SESSION_INFER(name) nc_pass_##name
 #define IN_SESSION_NEWER(name) nc_pass_##name##_newer
+#define IN_SESSION_RULES(name) NULL
 
 static const struct {
     const char *name;
     int level, phase;
-    nc_pass run, in_session;
+    nc_pass run, in_session; /* NULL: the user's rules */
     const char *doc;
 } passes[] = {
-#define PASS(name, level, phase, doc) {#name, level, phase, nc_pass_##name, IN_SESSION_##phase(name), doc},
+#define PASS(name, level, phase, doc) {#name, level, phase, RUN_##phase(name), IN_SESSION_##phase(name), doc},
 #include "transform/passes.list"
 #undef PASS
 };
@@ -54,23 +61,31 @@ static nc_code check_names(nc_work *w, const char *const *off, int n_off) {
     return NC_OK;
 }
 
-/* Inner graphs first: what they no longer capture is free outside. */
-static nc_code over_graphs(nc_work *w, nc_graph *g, nc_pass run, int *n_changes) {
-    for (nc_node *n = g->first; n != NULL; n = n->next)
-        for (int i = 0; i < n->n_subs; i++) NC_TRY(over_graphs(w, n->subs[i].graph, run, n_changes));
-    return run(w, g, n_changes);
+static nc_code run_one(nc_work *w, nc_graph *g, nc_pass run, const nc_rules *rules, int *n_changes) {
+    if (run != NULL) return run(w, g, n_changes);
+    return rules != NULL ? nc_pattern_apply(w, g, rules->rows, rules->n, n_changes) : NC_OK;
 }
 
-static nc_code run_passes(nc_work *w, nc_model *m, int level, int phase, bool in_session, const char *const *off,
-                          int n_off) {
+/* Inner graphs first: what they no longer capture is free outside. */
+static nc_code over_graphs(nc_work *w, nc_graph *g, nc_pass run, const nc_rules *rules, int *n_changes) {
+    for (nc_node *n = g->first; n != NULL; n = n->next)
+        for (int i = 0; i < n->n_subs; i++) NC_TRY(over_graphs(w, n->subs[i].graph, run, rules, n_changes));
+    return run_one(w, g, run, rules, n_changes);
+}
+
+nc_code nc_transform(nc_work *w, nc_model *m, const nc_transform_options *o) {
+    int phase = o->after_gradient ? AFTER : m->infers_only ? BEFORE | INFER : BEFORE;
     int total[N_PASSES] = {0}, changed = 1;
-    NC_TRY(check_names(w, off, n_off));
+    NC_TRY(check_names(w, o->off, o->n_off));
+    if (o->rules != NULL) NC_TRY(nc_rules_check(w, m, o->rules));
     for (int round = 0; round < MAX_ROUNDS && changed > 0; round++) {
         changed = 0;
         for (int k = 0; k < N_PASSES; k++) {
             int n = 0;
-            if (passes[k].level > level || !(passes[k].phase & phase) || is_in(passes[k].name, off, n_off)) continue;
-            NC_TRY(over_graphs(w, m->main, in_session ? passes[k].in_session : passes[k].run, &n));
+            if (passes[k].level > o->level || !(passes[k].phase & phase) || is_in(passes[k].name, o->off, o->n_off))
+                continue;
+            nc_pass run = o->in_session ? passes[k].in_session : passes[k].run;
+            NC_TRY(over_graphs(w, m->main, run, o->rules, &n));
             if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory");
             total[k] += n;
             changed += n;
@@ -79,13 +94,4 @@ static nc_code run_passes(nc_work *w, nc_model *m, int level, int phase, bool in
     for (int k = 0; k < N_PASSES; k++)
         if (total[k] > 0) nc_log(NC_LOG_INFO, "transform: %s changed %d", passes[k].name, total[k]);
     return NC_OK;
-}
-
-nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off, int n_off) {
-    int phase = after_gradient ? AFTER : m->infers_only ? BEFORE | INFER : BEFORE;
-    return run_passes(w, m, level, phase, false, off, n_off);
-}
-
-nc_code nc_transform_for_run(nc_work *w, nc_model *m, int level, const char *const *off, int n_off) {
-    return run_passes(w, m, level, BEFORE | INFER, true, off, n_off);
 }

@@ -7,15 +7,18 @@
 
 #include "ir/card.h"
 
-/* Runs the passes of the phase up to `level` (0: none, 1: basic, 2: extended, 3: all) over all graphs, until nothing
- * changes. off: names not to run; an unknown one is an error that lists the known ones. How much each pass changed is
- * logged at INFO, refused patterns at VERBOSE. */
-NC_MUST nc_code nc_transform(nc_work *w, nc_model *m, int level, bool after_gradient, const char *const *off,
-                             int n_off);
+typedef struct nc_transform_options {
+    int level; /* 0: none, 1: basic, 2: extended, 3: all */
+    bool after_gradient;
+    bool in_session;        /* of an inferring session, which saves nothing any more: phase NEWER may make newer ops */
+    const char *const *off; /* names of passes not to run */
+    int n_off;
+    const struct nc_rules *rules; /* of the user, transform/rules.h; NULL: none */
+} nc_transform_options;
 
-/* The same for an inferring session, which saves nothing any more: passes of phase NEWER may also make ops that are
- * newer than the model's opset. */
-NC_MUST nc_code nc_transform_for_run(nc_work *w, nc_model *m, int level, const char *const *off, int n_off);
+/* Runs the passes of the phase up to the level over all graphs, until nothing changes. An unknown name in `off` is an
+ * error that lists the known ones. How much each pass changed is logged at INFO, refused patterns at VERBOSE. */
+NC_MUST nc_code nc_transform(nc_work *w, nc_model *m, const nc_transform_options *o);
 
 /* One pass over one graph, subgraphs excluded; adds how many changes it made. */
 typedef nc_code (*nc_pass)(nc_work *w, nc_graph *g, int *n_changes);

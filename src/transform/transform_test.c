@@ -64,7 +64,7 @@ TEST(passes_reach_subgraphs) {
                            "=> (t) { u = Add(p, ^d); t = Neg(p) } }>(x) }"));
     nc_node *chain = b.m->main->last;
     CHECK_INT(chain->n_operands, 2);
-    CHECK_INT(nc_transform(&b.w, b.m, 1, false, NULL, 0), NC_OK);
+    CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 1}), NC_OK);
     CHECK_INT(chain->subs[0].graph->n_nodes, 1);
     CHECK_INT(chain->n_operands, 1); /* what is no longer used inside is no longer captured */
     CHECK_INT(b.m->main->n_nodes, 1);
@@ -81,7 +81,7 @@ TEST(transform_survives_every_failed_allocation) {
             .dtype = NC_FLOAT, .n = 1, .data = &(const float){2}, .bytes = 4, .dims = (const int64_t[]){1}};
         nc_graph_find(b.m->main, "k")->lit = &two;
         nc_mem_fail_at(i);
-        nc_code code = nc_transform(&b.w, b.m, 1, false, NULL, 0);
+        nc_code code = nc_transform(&b.w, b.m, &(nc_transform_options){.level = 1});
         bool hit = nc_mem_fail_hit();
         nc_mem_fail_at(0);
         CHECK(code == NC_OK || (hit && code == NC_E_MEMORY));
@@ -115,7 +115,7 @@ TEST(all_passes_survive_every_failed_allocation) {
         REQUIRE(bench_init(&b, everything));
         b.m->infers_only = true;
         nc_mem_fail_at(i);
-        nc_code code = nc_transform(&b.w, b.m, 3, false, NULL, 0);
+        nc_code code = nc_transform(&b.w, b.m, &(nc_transform_options){.level = 3});
         bool hit = nc_mem_fail_hit();
         nc_mem_fail_at(0);
         CHECK(code == NC_OK || (hit && code == NC_E_MEMORY));
@@ -131,7 +131,7 @@ TEST(dead_code_keeps_variables) {
     REQUIRE(bench_init(
         &b, "<opset: \"\" 17> g (float[2,1] x) => () <var float[2,k] v> { w = Concat<axis = 1>(v, x); t = Neg(w) }"));
     nc_edit_set_version(b.m->main->vars.v[0], nc_graph_find(b.m->main, "w"));
-    CHECK_INT(nc_transform(&b.w, b.m, 1, false, NULL, 0), NC_OK);
+    CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 1}), NC_OK);
     CHECK_INT(b.m->main->n_nodes, 1);
     CHECK_STR(b.m->main->first->card->name, "Concat");
     bench_release(&b);
@@ -174,10 +174,10 @@ TEST(known_sizes_become_constants) {
     s->elems = elems;
     s->n_elems = 2;
     static const char *const off[] = {"identity", "reshapes"};
-    CHECK_INT(nc_transform(&b.w, b.m, 1, false, off, 2), NC_OK);
+    CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 1, .off = off, .n_off = 2}), NC_OK);
     CHECK(s->uses.n == 1); /* a symbol is not a constant */
     elems[0] = nc_dim_const(b.m->dims, 3);
-    CHECK_INT(nc_transform(&b.w, b.m, 1, false, off, 2), NC_OK);
+    CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 1, .off = off, .n_off = 2}), NC_OK);
     const nc_value *c = nc_graph_find(b.m->main, "y")->def->in[1];
     REQUIRE(c->origin == NC_FROM_CONST && c->lit != NULL);
     int64_t v[2], n;
@@ -191,14 +191,16 @@ TEST(passes_are_chosen_by_level_and_name) {
     bench b;
     REQUIRE(bench_init(&b, "<opset: \"\" 17> g (float[n] x) => (y) { t = Neg(x); y = Neg(x) }"));
     static const char *const wrong[] = {"dead_code", "no_such_pass"};
-    CHECK_INT(nc_transform(&b.w, b.m, 0, false, NULL, 0), NC_OK);
+    CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 0}), NC_OK);
     CHECK_INT(b.m->main->n_nodes, 2);
     static const char *const both[] = {"common_subexpressions", "dead_code"};
-    CHECK_INT(nc_transform(&b.w, b.m, 1, true, both, 2), NC_OK);
+    CHECK_INT(
+        nc_transform(&b.w, b.m, &(nc_transform_options){.level = 1, .after_gradient = true, .off = both, .n_off = 2}),
+        NC_OK);
     CHECK_INT(b.m->main->n_nodes, 2);
-    CHECK_INT(nc_transform(&b.w, b.m, 1, false, wrong, 2), NC_E_ARGUMENT);
+    CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 1, .off = wrong, .n_off = 2}), NC_E_ARGUMENT);
     CHECK(strstr(b.w.diag.text, "no pass is called 'no_such_pass'; there are branches, identity, ") != NULL);
-    CHECK_INT(nc_transform(&b.w, b.m, 1, true, NULL, 0), NC_OK);
+    CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 1, .after_gradient = true}), NC_OK);
     CHECK_INT(b.m->main->n_nodes, 1);
     const char *doc = NULL;
     CHECK_STR(nc_transform_name(1, NULL, &doc), "identity");

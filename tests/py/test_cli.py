@@ -453,6 +453,20 @@ def test_optimize(tmp_path):
     assert nacre("optimize", path, "-o", tmp_path / "no" / "folder.onnx").returncode == 1
 
 
+def test_optimize_with_patterns(tmp_path):
+    path = tensor_model([helper.make_node("Neg", ["x"], ["i"]), helper.make_node("Relu", ["i"], ["y"])],
+                        [info("x", ["n"])], [info("y", ["n"])], tmp_path / "m.onnx")
+    rules, out = tmp_path / "rules.txt", tmp_path / "o.onnx"
+    rules.write_text("// nothing of the sort\nr: Relu(Neg(x))\n => Elu<alpha = 0.5>(x)\n")
+    assert "2 nodes before, 1 after" in good("optimize", path, "-o", out, "--patterns", rules)
+    assert [n.op_type for n in onnx.load(out).graph.node] == ["Elu"]
+    rules.write_text("r: Relu(Neg(x)) = Elu(x)")
+    done = nacre("optimize", path, "-o", out, "--patterns", rules)
+    assert done.returncode == 1 and f"{rules}: patterns: line 1, column 17: expected '=>'" in done.stderr
+    done = nacre("optimize", path, "-o", out, "--patterns", tmp_path / "none.txt")
+    assert done.returncode == 1 and "none.txt" in done.stderr
+
+
 def test_optimize_with_external_data(tmp_path):
     weights = numpy_helper.from_array(np.arange(600, dtype=np.float32), "w")
     path = tensor_model([helper.make_node("Mul", ["x", "w"], ["y"])], [info("x", ["n", 600])], [info("y", ["n", 600])],

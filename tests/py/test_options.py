@@ -64,7 +64,8 @@ def test_onnxruntime_has_these_options_and_no_others():
         fields = {n for n in dir(theirs) if isinstance(getattr(theirs, n), property)}
         assert fields <= set(mine._FIELDS) | {"terminate"}, fields
     binary = next(Path(ort.__file__).parent.glob("capi/onnxruntime_pybind11_state*.so")).read_bytes()
-    entries = (rows("session entry") | rows("run entry")) - {"kernel_profile", "nacre.streams", "nacre.winograd"}
+    mine = {"kernel_profile", "nacre.patterns", "nacre.streams", "nacre.winograd"}
+    entries = (rows("session entry") | rows("run entry")) - mine
     missing = sorted(e for e in entries if e[:40].encode() not in binary)
     assert len(missing) <= 6, missing  # builds leave some out
 
@@ -189,6 +190,39 @@ def test_optimizers_are_switched_off_by_either_name(tmp_path, capfd):
     assert said(capfd).count("\n") == 1  # one warning for both
     for name in _known.OPTIMIZERS:
         nacre.InferenceSession(package.affine(), disabled_optimizers=[name])
+
+
+LEAKY = "leaky: Max(x, Mul(x, $slope)) => LeakyRelu<alpha = $slope>(x)"
+
+
+def leaky():
+    return package.model([package.node("Mul", "x c", "m"), package.node("Max", "m x", "y")],
+                         [package.tensor("x", package.F, [3])], [package.tensor("y", package.F, [3])],
+                         [("c", np.float32(0.25))])
+
+
+def test_patterns_of_ones_own(tmp_path):
+    assert saved_ops(tmp_path, leaky()) == ["Mul", "Max"]
+    assert saved_ops(tmp_path, leaky(), entries={"nacre.patterns": LEAKY}) == ["LeakyRelu"]
+    assert saved_ops(tmp_path, leaky(), entries={"nacre.patterns": LEAKY}, disabled_optimizers=["patterns"]) == [
+        "Mul", "Max"]
+    o = nacre.SessionOptions()
+    o.add_session_config_entry("nacre.patterns", LEAKY)
+    x = np.array([-2, 0, 3], np.float32)
+    assert nacre.InferenceSession(leaky(), o).run(None, {"x": x})[0].tolist() == [-0.5, 0, 3]
+
+
+@pytest.mark.parametrize("rules, part", [
+    ("leaky: Max(x, Mul(x, $c))\n -> LeakyRelu(x)", "patterns: line 2, column 2: expected '=>', got '-> LeakyRelu'"),
+    ("leaky: Max(x, m) => LeakyRely(x)", "patterns: rule 'leaky' makes LeakyRely, which is not an op"),
+    ("leaky: Max(x, m) => LeakyRelu<slope = 1>(x)", "patterns: rule 'leaky': LeakyRelu has no attribute 'slope'"),
+    ("leaky: Max(x, m) => Shape(x)", "y"),
+])
+def test_patterns_that_are_refused(rules, part):
+    o = nacre.SessionOptions()
+    o.add_session_config_entry("nacre.patterns", rules)
+    with pytest.raises(nacre.InvalidArgument if "patterns" in part else nacre.InvalidGraph, match=re.escape(part)):
+        nacre.InferenceSession(leaky(), o)
 
 
 @pytest.mark.parametrize("name, near", [("identiti", "identity"), ("ConstantFoldin", "ConstantFolding"), ("Qzx", None)])

@@ -3,6 +3,9 @@
 
 #include "nacre/nacre_graph.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static const char help[] =
     "usage: nacre optimize MODEL -o OUT.onnx [options]\n"
     "\n"
@@ -12,6 +15,7 @@ static const char help[] =
     "  -o FILE              where to save\n"
     "  --level LEVEL        off, basic (what changes no bit), extended, all (default all)\n"
     "  --disable PASS       leave a pass out; may be given several times\n"
+    "  --patterns FILE      rules of your own, see docs/patterns.md; may be given several times\n"
     "  --external-data NAME the data of large constants go into this file beside FILE; without it that happens, as\n"
     "                       FILE.data, only where FILE would have more than 2 GiB\n"
     "  --external-bytes N   how large such constants are at least (default 1024)\n"
@@ -32,10 +36,35 @@ typedef struct place {
     int data_bytes;
 } place;
 
-static int optimize(nacre_model *m, const place *p, const char *level, const list *off) {
+static int add_patterns(nacre_options *o, const char *path) {
+    nacre_error err;
+    unsigned char *bytes;
+    size_t n;
+    nacre_code code = bytes_read(path, &bytes, &n, &err);
+    if (code != NACRE_OK) return cli_error(&err);
+    char *text = calloc(n + 1, 1);
+    if (text) memcpy(text, bytes, n);
+    code = text ? nacre_options_set(o, "patterns", text, &err) : file_error(&err, NACRE_MEMORY, path, "out of memory");
+    free(text);
+    free(bytes);
+    return code == NACRE_OK ? EXIT_DONE : cli_fail("%s: %s", path, err.text);
+}
+
+/* What the command line says, as options. */
+static int set_options(nacre_options *o, const char *level, const list *off, const list *patterns) {
+    nacre_error err;
+    nacre_code code = nacre_options_set(o, "level", level, &err);
+    for (int i = 0; code == NACRE_OK && i < off->n; i++) code = nacre_options_set(o, "disable", off->v[i], &err);
+    if (code != NACRE_OK) return cli_error(&err);
+    int done = EXIT_DONE;
+    for (int i = 0; done == EXIT_DONE && i < patterns->n; i++) done = add_patterns(o, patterns->v[i]);
+    return done;
+}
+
+static int optimize(nacre_model *m, const place *p, const nacre_options *o) {
     nacre_error err;
     size_t before = nacre_graph_n_nodes(nacre_model_graph(m));
-    if (nacre_model_optimize(m, level, off->v, (size_t)off->n, &err) != NACRE_OK) return cli_error(&err);
+    if (nacre_model_optimize_as(m, o, &err) != NACRE_OK) return cli_error(&err);
     nacre_code code = p->data ? nacre_model_save_external(m, p->out, p->data, (size_t)p->data_bytes, &err)
                               : nacre_model_save(m, p->out, &err);
     if (code != NACRE_OK) return cli_error(&err);
@@ -43,15 +72,32 @@ static int optimize(nacre_model *m, const place *p, const char *level, const lis
     return EXIT_DONE;
 }
 
+static int run_command(const common *c, const place *p, const nacre_options *o) {
+    nacre_env *env;
+    nacre_model *m;
+    int code = open_env("optimize", c, &env);
+    if (code != EXIT_DONE) return code;
+    code = open_model("optimize", c, env, &m);
+    if (code == EXIT_DONE) {
+        code = optimize(m, p, o);
+        nacre_model_release(m);
+    }
+    nacre_env_release(env);
+    return code;
+}
+
 int cmd_optimize(int argc, char **argv) {
     common c = {0};
     place p = {.data_bytes = 1024};
     const char *level = "all";
-    list off = {.n = 0};
+    list off = {.n = 0}, patterns = {.n = 0};
+    nacre_options *o;
+    nacre_error err;
     const arg known[] = {{"", ARG_TEXT, &c.model, 0},
                          {"-o", ARG_TEXT, &p.out, 0},
                          {"--level", ARG_TEXT, &level, 0},
                          {"--disable", ARG_LIST, &off, 0},
+                         {"--patterns", ARG_LIST, &patterns, 0},
                          {"--external-data", ARG_TEXT, &p.data, 0},
                          {"--external-bytes", ARG_INT, &p.data_bytes, 1},
                          {"--plugin", ARG_LIST, &c.plugins, 0},
@@ -61,15 +107,9 @@ int cmd_optimize(int argc, char **argv) {
     if (code != EXIT_DONE) return code < 0 ? EXIT_DONE : code;
     if (!c.model) return cli_usage("optimize", "which model?");
     if (!p.out) return cli_usage("optimize", "where to? give -o OUT.onnx");
-    nacre_env *env;
-    nacre_model *m;
-    code = open_env("optimize", &c, &env);
-    if (code != EXIT_DONE) return code;
-    code = open_model("optimize", &c, env, &m);
-    if (code == EXIT_DONE) {
-        code = optimize(m, &p, level, &off);
-        nacre_model_release(m);
-    }
-    nacre_env_release(env);
+    if (nacre_options_create(&o, &err) != NACRE_OK) return cli_error(&err);
+    code = set_options(o, level, &off, &patterns);
+    if (code == EXIT_DONE) code = run_command(&c, &p, o);
+    nacre_options_release(o);
     return code;
 }

@@ -207,12 +207,38 @@ TEST(normalizations_are_newer_than_the_opset) {
     bench b;
     if (bench_init(&b, "<opset: \"\" 13> g (float[n,4] x, float[4] s) => (g) " LN_HEAD " { " LN("[1]") " }")) {
         b.m->infers_only = true;
-        CHECK_INT(nc_transform_for_run(&b.w, b.m, 3, NULL, 0), NC_OK);
+        CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 3, .in_session = true}), NC_OK);
         CHECK_INT(b.m->main->n_nodes, 1);
         CHECK_STR(b.m->main->first->card->name, "LayerNormalization");
         CHECK_INT(b.m->main->first->version->since, 17);
     }
     bench_release(&b);
+}
+
+/* ---- powers ---- */
+
+#define POWER(type, e) "(" type "[n] x) => (y) <const " type "[] e = {" e "}> { y = Pow(x, e) }"
+
+TEST(powers_are_products_and_roots) {
+    BECOMES(POWER("float", "2"), "powers dead_code", "=> (float[n] y)\n{\n  y = Mul(x, x)\n}\n");
+    BECOMES(POWER("float16", "2"), "powers dead_code", "=> (float16[n] y)\n{\n  y = Mul(x, x)\n}\n");
+    BECOMES(POWER("double", "3"), "powers dead_code",
+            "=> (double[n] y)\n{\n  Mul_4_out = Mul(x, x)\n  y = Mul(Mul_4_out, x)\n}\n");
+    BECOMES(POWER("float", "0.5"), "powers dead_code", "=> (float[n] y)\n{\n  y = Sqrt(x)\n}\n");
+    BECOMES(POWER("bfloat16", "-1"), "powers dead_code", "=> (bfloat16[n] y)\n{\n  y = Reciprocal(x)\n}\n");
+    BECOMES(POWER("float", "-0.5"), "powers dead_code",
+            "=> (float[n] y)\n{\n  Sqrt_4_out = Sqrt(x)\n  y = Reciprocal(Sqrt_4_out)\n}\n");
+}
+
+TEST(powers_near_misses_stay) {
+    static const char *const rows[] = {
+        "(float[n] x, float[] e) => (y) { y = Pow(x, e) }",                              /* no constant */
+        "(float[n] x) => (y) <const float[] e = {2.000001}> { y = Pow(x, e) }",          /* near, not the same */
+        "(float[n] x) => (y) <const float[2] e = {2, 3}> { y = Pow(x, e) }",             /* two of them */
+        "(int32[n] x) => (y) <const int32[] e = {2}> { y = Pow(x, e) }",                 /* whole numbers */
+        "(float[1] x) => (y) <const float[3] e = {2, 2, 2}> { float[3] y = Pow(x, e) }", /* more elements than x has */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) LEAVES("<opset: \"\" 17> g", rows[i], "powers", 3, 1);
 }
 
 /* ---- gemms ---- */
