@@ -1,6 +1,6 @@
-"""Forward and backward of four networks beside PyTorch, eager and compiled, and whole steps with AdamW: each in a process
-of its own, in turns. The figure is the time beside the best of PyTorch's, paired turn by turn. Counts only where loss
-and gradients, or the losses of the first steps, agree.
+"""Forward and backward of four networks beside PyTorch, eager and compiled, and whole steps with AdamW: each in a
+process of its own, in turns. The figure is the time beside the best of PyTorch's, paired turn by turn. Counts only
+where loss and gradients, or the losses of the first steps, agree.
 """
 import contextlib
 import math
