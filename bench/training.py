@@ -1,10 +1,12 @@
-"""Forward and backward of four networks beside PyTorch, eager and compiled: each in a process of its own, in turns. The
-figure is the time beside the best of PyTorch's, paired turn by turn. Counts only where loss and gradients agree.
+"""Forward and backward of four networks beside PyTorch, eager and compiled, and whole steps with AdamW: each in a
+process of its own, in turns. The figure is the time beside the best of PyTorch's, paired turn by turn. Counts only
+where loss and gradients, or the losses of the first steps, agree.
 """
 import contextlib
 import math
 import statistics
 import sys
+import time
 
 import numpy as np
 
@@ -13,8 +15,19 @@ from figures import Figure
 from table import print_table
 from whole import interval
 
-MEAN, WORST, MEMORY = 0.85, 1.0, 0.7
 TURN_MS = 400
+FIRST_LOSSES = 8
+START_MS, START_STEPS = 1000, 1.5  # process start to end of first step: so much at most
+
+
+class Backward:
+    """Forward and backward; the gradients leave as results."""
+    title, figure, MEAN, WORST, MEMORY = "Forward and backward", "gradients", 0.85, 1.0, 0.7
+
+
+class Step:
+    """Those and AdamW, in a training session."""
+    title, figure, MEAN, WORST, MEMORY = "Forward, backward and AdamW", "steps", 0.80, 0.95, 0.7
 
 
 def _made(bench, name):
@@ -54,13 +67,44 @@ def _agree(bench, name, engines):
     return len(found["nacre"]) > 1
 
 
-def _measure(bench, name, threads, kinds):
+def _artifacts(bench, name):
+    """The folder of what a training session of the network takes."""
+    import train_nets
+    folder = bench.folder / f"train_{name.lower()}_artifacts"
+    if not (folder / "done").exists():
+        sys.path.insert(0, str(bench.package))
+        from nacre.training import artifacts
+        folder.mkdir(exist_ok=True)
+        plain = bench.folder / f"train_{name.lower()}_forward.onnx"
+        params = train_nets.export(name, plain)
+        artifacts.generate_artifacts(str(plain), requires_grad=params, optimizer=artifacts.OptimType.AdamW,
+                                     artifact_directory=folder)
+        (folder / "done").touch()
+    return folder
+
+
+def _learn_alike(bench, name, engines):
+    """The losses of the first steps from the same parameters."""
+    losses = {k: np.array(e.ask("losses", times=FIRST_LOSSES)["losses"]) for k, e in engines.items()}
+    off = np.abs(losses["nacre"] - losses["eager"]).max() / np.abs(losses["eager"]).max()
+    if not off <= 1e-2:
+        bench.disagreed.append(name)
+        print(f"\n{name}: losses {losses['nacre']}, of PyTorch {losses['eager']}: not counted")
+    return off <= 1e-2
+
+
+def _measure(bench, name, threads, kinds, what):
     path, feeds = _made(bench, name)
+    artifacts = str(_artifacts(bench, name)) if what is Step else None
     with contextlib.ExitStack() as stack:
-        engines = {k: stack.enter_context(Engine(k, bench.package, "train_worker.py")) for k in kinds}
-        first = {k: e.ask("load", name=name, model=str(path), feeds=str(feeds), threads=threads)["first"]
-                 for k, e in engines.items()}
-        if not _agree(bench, name, engines):
+        engines, first, start = {}, {}, {}
+        for k in kinds:
+            began = time.perf_counter()
+            engines[k] = stack.enter_context(Engine(k, bench.package, "train_worker.py"))
+            first[k] = engines[k].ask("load", name=name, model=str(path), feeds=str(feeds), threads=threads,
+                                      artifacts=artifacts)["first"]
+            start[k] = (time.perf_counter() - began) * 1e3
+        if not (_learn_alike if what is Step else _agree)(bench, name, engines):
             return None
         runs = {k: max(1, int(TURN_MS / e.ask("turn", times=1)["ms"][0])) for k, e in engines.items()}
         rounds = []
@@ -71,29 +115,43 @@ def _measure(bench, name, threads, kinds):
     best = min(kinds[1:], key=lambda k: statistics.median(ms[k]))
     memory = {k: rounds[-1][k]["memory"] for k in kinds}
     return {"name": name, "ms": {k: statistics.median(v) for k, v in ms.items()}, "first": first, "best": best,
-            "ratio": interval([a / b for a, b in zip(ms["nacre"], ms[best])]),
+            "start": start, "ratio": interval([a / b for a, b in zip(ms["nacre"], ms[best])]),
             "memory": memory["nacre"] / min(memory[k] for k in kinds[1:])}
+
+
+def _show(rows, kinds, what, word):
+    print_table(f"{what.title}, {word}, ms",
+                ["", *kinds, "ratio", "95 %", "memory", *(f"start {k}" for k in kinds)],
+                [[r["name"], *(r["ms"][k] for k in kinds), r["ratio"][0],
+                  f"{r['ratio'][1]:.2f}-{r['ratio'][2]:.2f}", r["memory"], *(r["start"][k] for k in kinds)]
+                 for r in rows])
+
+
+def _figures(rows, what, word):
+    found = []
+    for r in rows:
+        found += [Figure(f"{what.figure} of {r['name']}, {word}", r["ratio"][0], what.WORST),
+                  Figure(f"{what.figure} of {r['name']}, {word}: memory", r["memory"], what.MEMORY)]
+        if what is Step:
+            most = START_MS + START_STEPS * r["ms"]["nacre"]
+            found.append(Figure(f"start to first step of {r['name']}, {word}", r["start"]["nacre"] / most, 1.0))
+    if rows:
+        mean = math.exp(statistics.fmean(math.log(r["ratio"][0]) for r in rows))
+        found.append(Figure(f"{what.figure}, geometric mean, {word}", mean, what.MEAN))
+    return found
 
 
 def measure(bench):
     import train_nets
     found, kinds = [], ("nacre", "eager") if bench.quick else ("nacre", "eager", "compile")
-    for threads in (1, 0):
-        word = "one thread" if threads else f"{bench.limits.threads} threads"
-        rows = []
-        for name in ("MLP",) if bench.quick else train_nets.NETS:
-            bench.say(f"forward and backward of {name}, {word}")
-            row = _measure(bench, name, threads, kinds)
-            rows += [row] if row else []
-        print_table(f"Forward and backward, {word}, ms",
-                    ["", *kinds, "ratio", "95 %", "memory", *(f"first {k}" for k in kinds)],
-                    [[r["name"], *(r["ms"][k] for k in kinds), r["ratio"][0],
-                      f"{r['ratio'][1]:.2f}-{r['ratio'][2]:.2f}", r["memory"], *(r["first"][k] for k in kinds)]
-                     for r in rows])
-        for r in rows:
-            found += [Figure(f"gradients of {r['name']}, {word}", r["ratio"][0], WORST),
-                      Figure(f"gradients of {r['name']}, {word}: memory", r["memory"], MEMORY)]
-        if rows:
-            mean = math.exp(statistics.fmean(math.log(r["ratio"][0]) for r in rows))
-            found.append(Figure(f"gradients, geometric mean, {word}", mean, MEAN))
+    for what in (Backward, Step):
+        for threads in (1, 0):
+            word = "one thread" if threads else f"{bench.limits.threads} threads"
+            rows = []
+            for name in ("MLP",) if bench.quick else train_nets.NETS:
+                bench.say(f"{what.title} of {name}, {word}")
+                row = _measure(bench, name, threads, kinds, what)
+                rows += [row] if row else []
+            _show(rows, kinds, what, word)
+            found += _figures(rows, what, word)
     return found

@@ -53,3 +53,21 @@ def test_explain_tells_what_ended_the_layout(models, tmp_path):
                              [models.tensor("y", models.F, 1, 32, 20, 20)]), path)
     done = subprocess.run([nacre_c.LIBRARY.parent / "nacre", "explain", path, "ends"], capture_output=True, text=True)
     assert "blocks of channels end here: the op does not work on them" in done.stdout, done.stdout + done.stderr
+
+
+def test_weights_that_are_given_are_packed_in_the_run(models):
+    """As in training: the kernels over blocks, with the weights of each run."""
+    b = models.Build()
+    b.nodes.append(models.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4))
+    sizes = {"x": (2, 32, 12, 12), "w": (48, 32, 3, 3)}
+    model = b.model([models.tensor(k, models.F, *v) for k, v in sizes.items()],
+                    [models.tensor("y", models.F, 2, 48, 12, 12)]).SerializeToString()
+    with nacre_c.Env(2) as env:
+        session, n = conversions(env, model)
+        assert n == 2 and "nacre.ConvBlocked" in session.dump("lowered"), session.dump("lowered")
+        reference = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        for seed in range(2):
+            rng = np.random.default_rng(seed)
+            feeds = {k: rng.standard_normal(v, np.float32) for k, v in sizes.items()}
+            want, got = reference.run(None, feeds)[0], session.run(feeds)["y"]
+            tolerances.close(got / np.abs(want).max(), want / np.abs(want).max(), "model_f32", seed)

@@ -1,8 +1,8 @@
 /* ops/nn/conv_blocked.c: nacre.ConvBlocked, the convolution on channels in blocks, and when a Conv takes that form. Its
- * weight is a plain constant. Input 0 is blocked, or with attribute `planes` in plain layout: then only the output is
- * blocked. Where one block holds all channels (CUDA), this is the layout with channels last. The subgraph `body`, if
- * there is one, holds element formulas done to the result: its input 0 is the convolution's sum, the others are the
- * node's inputs from 3 on (plan/lower_epilogue.c). */
+ * weight is plain, of sizes known before the run. Input 0 is blocked, or with attribute `planes` in plain layout: then
+ * only the output is blocked. Where one block holds all channels (CUDA), this is the layout with channels last, and the
+ * weight is a constant. The subgraph `body`, if there is one, holds element formulas done to the result: its input 0 is
+ * the convolution's sum, the others are the node's inputs from 3 on (plan/lower_epilogue.c). */
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/nn/conv.h"
@@ -12,8 +12,9 @@ enum { MAX_PLANES = 4 }; /* fewer channels leave a block nearly empty: x is take
 static bool dim_is(const nc_type *t, int axis, int64_t *v) { return nc_dim_is_const(t->dims[axis], v); }
 
 /* Multiplications, sizes that are not known taken as 32. */
-static double products(const nc_type *y, const nc_literal *w) {
-    double n = (double)w->n / (double)w->dims[0];
+static double products(const nc_type *y, const int64_t *w) {
+    double n = (double)w[1];
+    for (int i = 2; i < y->rank; i++) n *= (double)w[i];
     for (int i = 0; i < y->rank; i++) {
         int64_t d;
         n *= dim_is(y, i, &d) ? (double)d : i == 0 ? 1 : 32;
@@ -21,39 +22,58 @@ static double products(const nc_type *y, const nc_literal *w) {
     return n;
 }
 
+/* Of a constant, or of what has sizes known before the run: the weights of a network that trains. */
+static bool weight_dims(const nc_value *w, int rank, int64_t *dims) {
+    bool known = w->type != NULL && w->type->rank == rank;
+    for (int i = 0; known && i < rank; i++) known = nc_dim_is_const(w->type->dims[i], &dims[i]) && dims[i] > 0;
+    return known;
+}
+
 static bool groups_fit(int64_t C, int64_t K, int64_t group, int64_t block) {
     if (block == NC_BLOCK_ALL || group == 1) return true;
     return (C == group && K == group) || (C / group % block == 0 && K / group % block == 0);
+}
+
+/* What every run packs where the weight is no constant, in moves of an element. */
+static double packing(const int64_t *w, int rank) {
+    double n = 2;
+    for (int i = 0; i < rank; i++) n *= (double)w[i];
+    return n;
 }
 
 /* A multiplication in blocks saves a sixteenth of the move of an element; one of a convolution with one channel per
  * group, whose plain kernel is slow, saves as much as a move. */
 bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
     const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
-    const nc_value *w = n->in[1];
-    int64_t group = nc_attr_int(n, "group"), C;
+    bool constant = n->in[1]->origin == NC_FROM_CONST && n->in[1]->lit != NULL;
+    int64_t group = nc_attr_int(n, "group"), C, w[4];
     k->why = "the input is not of a type that is kept in blocks, with known rank";
     if (x == NULL || y == NULL || !(k->types & NC_BIT(x->elem)) || x->rank < 0 || y->rank != x->rank) return false;
     k->why = "one or two spatial dims are supported";
     if (x->rank != 3 && x->rank != 4) return false;
+    k->why = "the weight's sizes are not known";
+    if (!weight_dims(n->in[1], x->rank, w)) return false;
     k->why = "the weight is no constant";
-    if (w->origin != NC_FROM_CONST || w->lit == NULL || w->lit->rank != x->rank || w->lit->n == 0) return false;
-    C = w->lit->dims[1] * group; /* the input's own dim may be known only in the run */
+    if (k->block == NC_BLOCK_ALL && !constant) return false;
+    C = w[1] * group; /* the input's own dim may be known only in the run */
     k->why = "groups are not whole blocks of channels";
-    if (group < 1 || !groups_fit(C, w->lit->dims[0], group, k->block)) return false;
+    if (group < 1 || !groups_fit(C, w[0], group, k->block)) return false;
     k->why = "the number of channels is not known";
     if (k->block == NC_BLOCK_ALL && !nc_dim_is_const(x->dims[1], &C)) return false;
     k->plain_data = k->block != NC_BLOCK_ALL && group == 1 && C <= MAX_PLANES;
     k->in = k->plain_data ? 0 : 1;
-    k->gain = products(y, w->lit) / (group == C && group > 1 ? 1 : 16);
+    k->gain = products(y, w) / (group == C && group > 1 ? 1 : 16);
+    if (!constant) k->gain -= packing(w, x->rank);
     return true;
 }
 
 nc_value *nc_conv_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
     nc_attr attrs[16];
     int n_attrs = 0;
+    int64_t K = 0;
+    (void)nc_dim_is_const(n->in[1]->type->dims[0], &K); /* nc_conv_blocks has seen that it is */
     for (int i = 0; i < n->n_attrs && n_attrs < 14; i++) attrs[n_attrs++] = n->attrs[i];
-    attrs[n_attrs++] = (nc_attr){.name = "block", .kind = NC_A_INT, .i = nc_block_of(k, n->in[1]->lit->dims[0])};
+    attrs[n_attrs++] = (nc_attr){.name = "block", .kind = NC_A_INT, .i = nc_block_of(k, K)};
     if (k->plain_data) attrs[n_attrs++] = (nc_attr){.name = "planes", .kind = NC_A_INT, .i = 1};
     return nc_build_attr1(b, "nacre", "ConvBlocked", in, n->n_in, attrs, n_attrs);
 }

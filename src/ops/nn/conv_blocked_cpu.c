@@ -1,7 +1,7 @@
 /* ops/nn/conv_blocked_cpu.c: nacre.ConvBlocked on the CPU. Weights are packed once, or into the workspace of each run
- * where a session packs nothing; those of Winograd's form, where it wins, once or not at all. What the body does to the
- * result is a tile program; the common ones, a sum with another tensor and bounds, are done in the kernel's registers.
- */
+ * where they are no constants or a session packs nothing; those of Winograd's form, where it wins, once or not at all.
+ * What the body does to the result is a tile program; the common ones, a sum with another tensor and bounds, are done
+ * in the kernel's registers. */
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_wino.h"
@@ -166,20 +166,20 @@ static nc_code choose_wino(nc_prep *p, blocked *s) {
 
 nc_code nc_conv_blocked_prepare(nc_prep *p) {
     const nc_node *n = p->node;
-    const nc_literal *w = n->in[1]->lit;
+    bool constant = n->in[1]->origin == NC_FROM_CONST && n->in[1]->lit != NULL;
+    int rank = n->in[1]->type->rank;
     blocked *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (blocked){.form = nc_attr_int(n, "planes") ? NCK_CONV_PLANES : NCK_CONV_BLOCKS, .packed = !p->no_packs};
+    *s = (blocked){.form = nc_attr_int(n, "planes") ? NCK_CONV_PLANES : NCK_CONV_BLOCKS,
+                   .packed = constant && !p->no_packs};
     p->state = s;
-    if (w == NULL || (w->rank != 3 && w->rank != 4))
-        NC_FAIL(p->w, NC_E_UNSUPPORTED, "the blocked form needs a constant weight of 3 or 4 dims");
     if (nc_attr_int(n, "block") != nck_channel_block())
         NC_FAIL(p->w, NC_E_UNSUPPORTED, "blocks of %lld channels, the kernels in use take %lld",
                 (long long)nc_attr_int(n, "block"), (long long)nck_channel_block());
-    NC_TRY(nc_conv_read_attrs(p->w, n, w->rank - 2, &s->attrs));
+    NC_TRY(nc_conv_read_attrs(p->w, n, rank - 2, &s->attrs));
     NC_TRY(read_body(p, s));
-    if (p->no_packs) return NC_OK;
-    if (!p->no_winograd && s->form == NCK_CONV_BLOCKS && w->rank == 4) NC_TRY(choose_wino(p, s));
+    if (!s->packed) return NC_OK;
+    if (!p->no_winograd && s->form == NCK_CONV_BLOCKS && rank == 4) NC_TRY(choose_wino(p, s));
     NC_TRY(add_pack(p, s->form, fill));
     return s->either ? add_pack(p, NCK_CONV_BLOCKS, fill_blocks) : NC_OK;
 }

@@ -52,8 +52,18 @@ static nc_value *grad_op(nc_grad *g, const char *name, nc_value *dloss, nc_value
     return nc_build_attr1(g->b, "nacre", name, in, weighted ? 4 : 3, attrs, n_attrs);
 }
 
+/* What the forward node finds on its way to the loss: asked of it, where nobody has yet. */
 static nc_value *log_prob_of(nc_grad *g) {
-    if (g->node->n_out > 1 && g->node->out[1] != NULL) return nc_grad_y(g, 1);
+    nc_node *n = g->node->out[0]->def;
+    if (g->b->code != NC_OK) return NULL;
+    if (n->n_out < 2) {
+        if (nc_edit_add_out(n, NULL) == NULL) {
+            g->b->code = nc_fail(g->b->w, NC_E_MEMORY, "out of memory");
+            return NULL;
+        }
+        if (g->b->infer != NULL) g->b->code = g->b->infer(g->b->w, n);
+    }
+    if (n->out[1] != NULL) return nc_grad_y(g, 1);
     nc_value *x = nc_grad_x(g, 0);
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 1};
     return nc_build_attr1(g->b, "", "LogSoftmax", &x, 1, &axis, 1);

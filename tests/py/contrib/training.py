@@ -622,7 +622,59 @@ def lstms():
                reference=lstm_grads(b), hidden_size=H)
 
 
-CASES = [*ELEMENTS, *softmaxes(), *WINDOWS, *PICKS, *norms(), *LOSSES, *REST, *OPTIMIZERS, *lstms()]
+# ---- GRU ----
+
+def gru_states(x, w, r, b, h, before):
+    """All states and gates z r h, step by step, of tensors; before: linear_before_reset."""
+    hs, gates = [], []
+    (w, r, b, h), H = (v[0] for v in (w, r, b, h)), h.shape[2]
+    bw, br = b[:3 * H], b[3 * H:]
+    for row in x:
+        sums, state = row @ w.T + bw, h @ r[:2 * H].T + br[:2 * H]
+        z, g = torch.sigmoid(sums[:, :H] + state[:, :H]), torch.sigmoid(sums[:, H:2 * H] + state[:, H:])
+        rest = g * (h @ r[2 * H:].T + br[2 * H:]) if before else (g * h) @ r[2 * H:].T + br[2 * H:]
+        n = torch.tanh(sums[:, 2 * H:] + rest)
+        h = (1 - z) * n + z * h
+        hs.append(h), gates.append(torch.cat([z, g, n], -1))
+    return torch.stack(hs)[:, None], torch.stack(gates)[:, None]
+
+
+def gru_training(before):
+    def run(x, w, r, b, _, h):
+        hs, gates = gru_states(*(tensor(v) for v in (x, w, r, b, h)), before)
+        return [hs.numpy(), hs[-1].numpy(), gates.numpy()]
+    return wide(run)
+
+
+def gru_grads(before):
+    def run(x, w, r, b, _, h, hs, gates, dy, dy_h):
+        operands = [tensor(v).requires_grad_() for v in (x, w, r, b, h)]
+        y = gru_states(*operands, before)[0]
+        ((y * tensor(dy)).sum() + (y[-1] * tensor(dy_h)).sum()).backward()
+        return [v.grad.numpy() for v in operands]
+    return wide(run)
+
+
+def grus():
+    T, B, I, H = 3, 2, 5, 4
+    x, w, r, b, h = f(T, B, I), f(1, 3 * H, I), f(1, 3 * H, H), f(1, 6 * H), f(1, B, H)
+    zero_b, zero_h, dy, dy_h = np.zeros_like(b), np.zeros_like(h), f(T, 1, B, H), f(1, B, H)
+    for before in (0, 1):
+        how = {"hidden_size": H, "linear_before_reset": before}
+        yield case(f"all_{before}", "GRUTraining", [x, w, r, b, None, h], 3, reference=gru_training(before), **how)
+        yield case(f"gates_{before}", "GRUTraining", [x, w, r], [False, False, True], **how,
+                   reference=lambda x, w, r, k=before: gru_training(k)(x, w, r, zero_b, None, zero_h)[2:])
+        hs, _, gates = gru_training(before)(x, w, r, b, None, h)
+        yield case(f"all_{before}", "GRUGrad", [x, w, r, b, None, h, hs, gates, dy, dy_h], 5,
+                   reference=gru_grads(before), tolerance="recurrent_f32", **how)
+        hs, _, gates = gru_training(before)(x, w, r, zero_b, None, zero_h)
+        yield case(f"bare_{before}", "GRUGrad", [x, w, r, None, None, None, hs, gates, dy], [True, True, True, True],
+                   reference=lambda x, w, r, *rest, k=before: gru_grads(k)(x, w, r, zero_b, None, zero_h, *rest[3:],
+                                                                          zero_h)[:4],
+                   tolerance="recurrent_f32", **how)
+
+
+CASES = [*ELEMENTS, *softmaxes(), *WINDOWS, *PICKS, *norms(), *LOSSES, *REST, *OPTIMIZERS, *lstms(), *grus()]
 REFUSED = [
     (case("shapes", "InPlaceAccumulatorV2", [f(3), f(4)], 2), ["dim", "3", "4"]),
     (case("shapes", "BroadcastGradientArgs", [shape_of(2), shape_of(3)], 2, constants=(0, 1)), "do not broadcast"),
@@ -632,5 +684,7 @@ REFUSED = [
     (case("scale", "BatchScale", [f(3)], 3, scale_0=1.0, scale_1=2.0), "scale_2"),
     (case("dims", "MaxPoolGrad", [f(1, 1, 2, 2), i64(4, 1, 1, 2, 2)], domain="", kernel_shape=[2, 2]), "declare"),
     (case("reverse", "LSTMTraining", [f(3, 2, 5), f(1, 16, 5), f(1, 16, 4)], direction="reverse"), "expected forward"),
+    (case("reverse", "GRUTraining", [f(3, 2, 5), f(1, 12, 5), f(1, 12, 4)], direction="reverse"), "expected forward"),
+    (case("states", "GRUGrad", [f(3, 2, 5), f(1, 12, 5), f(1, 12, 4)], 3), "HAll is missing"),
     (case("vector", "BatchNormalizationGrad", [f(2, 3), f(2, 3), f(3), f(4), f(3)], 3, epsilon=1e-5), ["4", "3"]),
 ]
