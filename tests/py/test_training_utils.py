@@ -225,3 +225,26 @@ def test_a_gradient_graph_gives_torchs_gradients(tmp_path):
     got = nacre.InferenceSession(str(tmp_path / "g.onnx")).run([f"{n}_grad" for n in wanted], feeds)
     for name, value in zip(wanted, got):
         close(value, dict(module.named_parameters())[name].grad.numpy(), "steps_f32", name)
+
+
+def test_gradient_graph_builder(tmp_path):
+    import nacre
+    from nacre.capi._pybind_state import GradientGraphBuilder
+    from onnx import TensorProto, helper
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "w"], ["y"]), helper.make_node("ReduceSum", ["y"], ["loss"], keepdims=0)], "g",
+        [info("x", TensorProto.FLOAT, [3]), info("w", TensorProto.FLOAT, [3])],
+        [info("y", TensorProto.FLOAT, [3]), info("loss", TensorProto.FLOAT, [])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8).SerializeToString()
+    builder = GradientGraphBuilder(model, {"loss"}, {"w", "x"}, "loss")
+    with pytest.raises(RuntimeError, match=r"call build\(\) first"):
+        builder.get_model()
+    builder.build()
+    builder.save(tmp_path / "g.onnx")
+    assert (tmp_path / "g.onnx").read_bytes() == builder.get_model()
+    x, w = np.float32([1, 2, 3]), np.float32([4, 5, 6])
+    got = nacre.InferenceSession(builder.get_model()).run(["x_grad", "w_grad"], {"x": x, "w": w})
+    assert np.array_equal(got[0], w) and np.array_equal(got[1], x)
+    with pytest.raises(ValueError, match="no output 'z'; it has y, loss"):
+        GradientGraphBuilder(model, {"z"}, {"w"}, "loss").build()
