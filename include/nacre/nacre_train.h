@@ -130,6 +130,13 @@ NACRE_API nacre_code nacre_training_set_rate(nacre_training *t, float rate, nacr
 NACRE_API nacre_code nacre_training_set_schedule(nacre_training *t, int64_t warmup, int64_t total, float initial,
                                                  nacre_error *err);
 NACRE_API nacre_code nacre_training_schedule(nacre_training *t, nacre_error *err); /* after an update: the next rate */
+/* The loss scale of models that compute in f16: gradients are that much larger while they are narrow. An update that
+ * finds a gradient that is no finite number is skipped (done 0) and halves it; after grow_every updates in a row
+ * without one it is doubled. It starts as 65536 and is part of the checkpoint; grow_every (2000) is not. 0: the model
+ * has none, and setting it is an error. grow_every 0: it stays as it is. */
+NACRE_API float nacre_training_loss_scale(const nacre_training *t);
+NACRE_API nacre_code nacre_training_set_loss_scale(nacre_training *t, float scale, int64_t grow_every,
+                                                   nacre_error *err);
 /* Elements of the parameters, of the trainable ones alone or of all; and these behind each other as floats, in the
  * order of the training model's inputs. */
 NACRE_API nacre_code nacre_training_size(nacre_training *t, int trainable, int64_t *out, nacre_error *err);
@@ -159,7 +166,8 @@ typedef struct nacre_training_form {
     size_t n_moved;
     const char *const *trainable; /* what has a gradient: some of the moved ones, or inputs of the model */
     size_t n_trainable;
-    int standard; /* not 0: as in nacre_gradients */
+    int standard;        /* not 0: as in nacre_gradients */
+    const char *compute; /* of the training form: "f32", "f16", "bf16" (see nacre_artifacts); NULL: f32 */
 } nacre_training_form;
 /* The model becomes its training form: further inputs "<p>_grad.accumulation.buffer" for each gradient and
  * "lazy_reset_grad", further outputs "<p>_grad.accumulation.out". After a failure it is half done: release it. */
@@ -193,6 +201,9 @@ typedef struct nacre_artifacts {
     int standard;              /* not 0: as in nacre_gradients; then onnxruntime's training API runs the models too */
     float momentum, dampening; /* of sgd, as PyTorch's. onnxruntime knows no momentum and no decay of sgd */
     int nesterov;
+    const char *compute; /* "f32", or "f16" or "bf16": products of the training model take operands in half precision,
+                          * losses, norms and sums stay in f32, as do parameters; the eval model stays as it is. f16
+                          * comes with a loss scale. NULL: f32 */
 } nacre_artifacts;
 /* Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx (with an optimizer), checkpoint and
  * nominal_checkpoint (if asked for). The model is not changed. All is made before the first file is written. */

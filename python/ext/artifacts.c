@@ -44,15 +44,16 @@ static PyObject *make(PyObject *env, const char *bytes, Py_ssize_t n, const char
     return ncx_raise(NCX_LOADING, &err);
 }
 
-/* training_models(env, bytes, folder, moved, trainable, standard): two lists of names that nobody else changes. */
+/* training_models(env, bytes, folder, moved, trainable, standard, compute): two lists of names that nobody else
+ * changes. */
 PyObject *ncx_training_models(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *env, *moved, *trainable, *result = NULL;
     const char *bytes, *folder;
     Py_ssize_t n;
     nacre_training_form what = {.size = sizeof what};
-    if (!PyArg_ParseTuple(args, "O!y#sO!O!p:training_models", ncx_env_type, &env, &bytes, &n, &folder, &PyList_Type,
-                          &moved, &PyList_Type, &trainable, &what.standard))
+    if (!PyArg_ParseTuple(args, "O!y#sO!O!pz:training_models", ncx_env_type, &env, &bytes, &n, &folder, &PyList_Type,
+                          &moved, &PyList_Type, &trainable, &what.standard, &what.compute))
         return NULL;
     const char **m = ncx_read_names(moved), **t = m ? ncx_read_names(trainable) : NULL;
     what.moved = m, what.n_moved = (size_t)PyList_Size(moved);

@@ -319,6 +319,20 @@ static PyObject *set_rate(PyObject *self, PyObject *to) {
     return answer(nacre_training_set_rate(training_of(self), (float)value, &err), &err);
 }
 
+static PyObject *loss_scale(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PyFloat_FromDouble((double)nacre_training_loss_scale(training_of(self)));
+}
+
+/* set_loss_scale(scale, grow_every) */
+static PyObject *set_loss_scale(PyObject *self, PyObject *args) {
+    double scale;
+    long long grow_every;
+    nacre_error err;
+    if (!PyArg_ParseTuple(args, "dL:set_loss_scale", &scale, &grow_every)) return NULL;
+    return answer(nacre_training_set_loss_scale(training_of(self), (float)scale, grow_every, &err), &err);
+}
+
 /* set_schedule(warmup, total, initial) */
 static PyObject *set_schedule(PyObject *self, PyObject *args) {
     long long warmup, total;
@@ -442,6 +456,8 @@ static PyMethodDef training_methods[] = {
     {"update", update, METH_NOARGS, "The optimizer's step; whether it was made."},
     {"rate", rate, METH_NOARGS, NULL},
     {"set_rate", set_rate, METH_O, NULL},
+    {"loss_scale", loss_scale, METH_NOARGS, NULL},
+    {"set_loss_scale", set_loss_scale, METH_VARARGS, "set_loss_scale(scale, grow_every)"},
     {"set_schedule", set_schedule, METH_VARARGS, "set_schedule(warmup, total, initial)"},
     {"schedule", schedule, METH_NOARGS, NULL},
     {"size", size, METH_O, "size(trainable)"},

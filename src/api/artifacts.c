@@ -6,28 +6,6 @@
 
 #include <string.h>
 
-static nacre_code into_form(nacre_model *m, const nacre_training_form *callers, bool eval, nacre_error *err) {
-    nacre_training_form what = {0};
-    nacre_code read = nc_api_read_struct(err, "nacre_training_form", callers, &what, sizeof what);
-    if (read != NACRE_OK) return read;
-    nc_artifacts_params p = {what.moved, (int)what.n_moved, what.trainable, (int)what.n_trainable};
-    nc_work w;
-    nc_work_init(&w);
-    nc_code code =
-        eval ? nc_artifacts_eval(&w, m->model, &p) : nc_artifacts_training(&w, m->model, &p, what.standard != 0);
-    return nc_api_end(&w, code, err);
-}
-
-nacre_code nacre_model_training(nacre_model *m, const nacre_training_form *callers, nacre_error *err) {
-    return into_form(m, callers, false, err);
-}
-
-nacre_code nacre_model_evaluation(nacre_model *m, const nacre_training_form *callers, nacre_error *err) {
-    return into_form(m, callers, true, err);
-}
-
-/* ---- all of them ---- */
-
 /* The place of a word among some, 0: it is NULL; -1: none of them. */
 static int word(const char *s, const char *const *words) {
     if (!s) return 0;
@@ -47,6 +25,40 @@ static nacre_code read_word(nacre_error *err, const char *what, const char *s, c
     return code;
 }
 
+static nacre_code read_compute(nacre_error *err, const char *s, nc_dtype *out) {
+    static const char *const words[] = {"f32", "f16", "bf16", NULL};
+    static const nc_dtype types[] = {NC_UNDEFINED, NC_UNDEFINED, NC_FLOAT16, NC_BFLOAT16};
+    int i;
+    nacre_code code = read_word(err, "compute", s, words, &i);
+    if (code == NACRE_OK) *out = types[i];
+    return code;
+}
+
+/* ---- forms ---- */
+
+static nacre_code into_form(nacre_model *m, const nacre_training_form *callers, bool eval, nacre_error *err) {
+    nacre_training_form what = {0};
+    nacre_code read = nc_api_read_struct(err, "nacre_training_form", callers, &what, sizeof what);
+    if (read != NACRE_OK) return read;
+    nc_artifacts_params p = {what.moved, (int)what.n_moved, what.trainable, (int)what.n_trainable, NC_UNDEFINED};
+    if ((read = read_compute(err, what.compute, &p.compute)) != NACRE_OK) return read;
+    nc_work w;
+    nc_work_init(&w);
+    nc_code code =
+        eval ? nc_artifacts_eval(&w, m->model, &p) : nc_artifacts_training(&w, m->model, &p, what.standard != 0);
+    return nc_api_end(&w, code, err);
+}
+
+nacre_code nacre_model_training(nacre_model *m, const nacre_training_form *callers, nacre_error *err) {
+    return into_form(m, callers, false, err);
+}
+
+nacre_code nacre_model_evaluation(nacre_model *m, const nacre_training_form *callers, nacre_error *err) {
+    return into_form(m, callers, true, err);
+}
+
+/* ---- all of them ---- */
+
 static float or_usual(float f, float usual) { return f != 0 ? f : usual; }
 
 static nacre_code read_artifacts(const nacre_artifacts *a, nc_artifacts_ask *ask, nacre_error *err) {
@@ -54,10 +66,12 @@ static nacre_code read_artifacts(const nacre_artifacts *a, nc_artifacts_ask *ask
     static const char *const optimizers[] = {"adamw", "adamw_hf", "sgd", NULL};
     static const char *const formats[] = {"ort", "safetensors", NULL}, *const reductions[] = {"mean", "sum", NULL};
     int loss, optimizer, format, reduction;
+    nc_dtype compute = NC_UNDEFINED;
     nacre_code code = read_word(err, "loss", a->loss, losses, &loss);
     if (code == NACRE_OK) code = read_word(err, "optimizer", a->optimizer, optimizers, &optimizer);
     if (code == NACRE_OK) code = read_word(err, "format of the checkpoint", a->format, formats, &format);
     if (code == NACRE_OK) code = read_word(err, "reduction", a->reduction, reductions, &reduction);
+    if (code == NACRE_OK) code = read_compute(err, a->compute, &compute);
     if (code != NACRE_OK) return code;
     *ask = (nc_artifacts_ask){.trainable = a->trainable,
                               .n_trainable = (int)a->n_trainable,
@@ -67,7 +81,8 @@ static nacre_code read_artifacts(const nacre_artifacts *a, nc_artifacts_ask *ask
                               .prefix = a->prefix,
                               .format = format == 2 ? NC_CHECKPOINT_SAFETENSORS : NC_CHECKPOINT_ORT,
                               .nominal = a->nominal != 0,
-                              .standard = a->standard != 0};
+                              .standard = a->standard != 0,
+                              .compute = compute};
     ask->loss = (nc_artifacts_loss){.kind = (nc_loss)loss, /* in the order of the words */
                                     .sum = reduction == 2,
                                     .input = a->loss_input,

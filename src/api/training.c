@@ -169,6 +169,14 @@ nacre_code nacre_training_schedule(nacre_training *t, nacre_error *err) {
     return nc_api_end(&w, nc_training_schedule(&w, of(t)), err);
 }
 
+float nacre_training_loss_scale(const nacre_training *t) { return nc_training_loss_scale(of(t)); }
+
+nacre_code nacre_training_set_loss_scale(nacre_training *t, float scale, int64_t grow_every, nacre_error *err) {
+    nc_work w;
+    nc_work_init(&w);
+    return nc_api_end(&w, nc_training_set_loss_scale(&w, of(t), scale, grow_every), err);
+}
+
 /* ---- parameters ---- */
 
 nacre_code nacre_training_size(nacre_training *t, int trainable, int64_t *out, nacre_error *err) {

@@ -6,6 +6,7 @@
 #include "ir/card.h"
 #include "ir/edit.h"
 #include "train/train.h"
+#include "transform/mixed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -68,8 +69,22 @@ static char *with_suffix(nc_work *w, const char *name, const char *suffix) {
     return nc_arena_printf(&w->scratch, "%s%s", name, suffix);
 }
 
-/* The gradients are the last outputs; each gives its place to its accumulator's. */
-static nc_code accumulate(nc_work *w, nc_model *m, const nc_artifacts_params *p) {
+/* gradient / scale, in f32: what the loss scale had made larger. */
+static nc_code unscaled(nc_work *w, nc_model *m, nc_value *scale, nc_value **gradient) {
+    const nc_attr down = {.name = "scale_down", .kind = NC_A_INT, .i = 1};
+    const nc_card *card = find_card(m, "com.microsoft", "Scale");
+    nc_value *in[] = {*gradient, scale};
+    if (!card) NC_FAIL(w, NC_E_UNSUPPORTED, "the op Scale is needed here but not known");
+    nc_node *n = nc_edit_node(m->main, NULL, card, nc_card_version(card, 1), NULL, in, 2, NULL, 1);
+    NC_NEED(w, n);
+    if (nc_edit_set_attr(n, &down) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    n->stage = NC_STAGE_BACKWARD;
+    *gradient = n->out[0];
+    return nc_infer_node(w, n);
+}
+
+/* The gradients are the last outputs; each gives its place to its accumulator's. scale: the loss scale, or NULL. */
+static nc_code accumulate(nc_work *w, nc_model *m, const nc_artifacts_params *p, nc_value *scale) {
     nc_graph *g = m->main;
     int first = g->outputs.n - p->n_trainable;
     const nc_card *card = find_card(m, "com.microsoft", "InPlaceAccumulatorV2");
@@ -91,6 +106,7 @@ static nc_code accumulate(nc_work *w, nc_model *m, const nc_artifacts_params *p)
         nc_value *in[] = {buffers[i], g->outputs.v[first], reset};
         snprintf(label, sizeof label, "GradientAccumulator%d", first + i);
         NC_NEED(w, out);
+        if (scale) NC_TRY(unscaled(w, m, scale, &in[1]));
         nc_node *n = nc_edit_node(g, NULL, card, nc_card_version(card, 1), label, in, 3, &out, 1);
         NC_NEED(w, n);
         n->stage = NC_STAGE_UPDATE;
@@ -101,17 +117,38 @@ static nc_code accumulate(nc_work *w, nc_model *m, const nc_artifacts_params *p)
     return NC_OK;
 }
 
+/* One number of f32: what a loss scale can be multiplied with. */
+static nc_code check_scalar(nc_work *w, nc_model *m) {
+    const nc_type *t = m->main->outputs.v[0]->type;
+    bool fine = t && t->kind == NC_T_TENSOR && t->elem == NC_FLOAT && t->rank >= 0;
+    int64_t n;
+    for (int d = 0; fine && d < t->rank; d++) fine = nc_dim_is_const(t->dims[d], &n) && n == 1;
+    if (!fine)
+        NC_FAIL(w, NC_E_SHAPE, "float16 needs a loss scale, and so a loss that is one number of float: '%.100s' is not",
+                m->main->output_names.v[0]);
+    return NC_OK;
+}
+
 nc_code nc_artifacts_training(nc_work *w, nc_model *m, const nc_artifacts_params *p, bool standard) {
     if (m->main->outputs.n < 1) NC_FAIL(w, NC_E_ARGUMENT, "the model has no output, so it has no loss");
+    if (p->compute != NC_UNDEFINED) {
+        NC_TRY(nc_infer_model(w, m));
+        NC_TRY(nc_transform_mixed(w, m, p->compute));
+    }
     NC_TRY(move_params(w, m, p));
+    const char *loss = m->main->output_names.v[0];
+    bool scaled = p->compute == NC_FLOAT16 && p->n_trainable > 0;
+    nc_value *scale = NULL;
     if (p->n_trainable) {
-        const char *loss = m->main->output_names.v[0];
         nc_train_ask ask = {.ys = &loss, .n_y = 1, .xs = p->trainable, .n_x = p->n_trainable, .standard = standard};
         NC_TRY(nc_infer_model(w, m));
         NC_TRY(check_influence(w, m, p));
+        if (scaled) NC_TRY(check_scalar(w, m));
+        ask.cotangents = scaled;
         NC_TRY(nc_train_model_gradients(w, m, &ask));
     }
-    NC_TRY(accumulate(w, m, p));
+    if (scaled) NC_TRY(nc_graph_need(w, m->main, with_suffix(w, "d:", loss), "as the loss scale", &scale));
+    NC_TRY(accumulate(w, m, p, scale));
     nc_edit_drop_consts(m->main);
     return NC_OK;
 }

@@ -16,11 +16,14 @@ typedef struct nc_artifacts_params {
     int n_moved;
     const char *const *trainable; /* what has a gradient: some of the moved ones, or inputs */
     int n_trainable;
+    nc_dtype compute; /* of the training form: FLOAT16 or BFLOAT16 (transform/mixed.h); UNDEFINED: as the model says */
 } nc_artifacts_params;
 
 /* The first output is the loss (all its elements are summed). Behind the inputs come the moved parameters, a buffer
  * "<p>_grad.accumulation.buffer" for each gradient and "lazy_reset_grad"; behind the outputs, for each,
- * "<p>_grad.accumulation.out". standard: no ops of domain nacre. DATA: the loss does not depend on any that trains. */
+ * "<p>_grad.accumulation.out". standard: no ops of domain nacre. With compute FLOAT16
+ * there is an input "d:<loss>", the loss scale: gradients start with it, and are divided by it before they are added
+ * up. DATA: the loss does not depend on any that trains. */
 NC_MUST nc_code nc_artifacts_training(nc_work *w, nc_model *m, const nc_artifacts_params *p, bool standard);
 /* Dropout and BatchNormalization as they are when nobody trains. UNSUPPORTED: running statistics are used elsewhere. */
 NC_MUST nc_code nc_artifacts_quiet(nc_work *w, nc_model *m);
@@ -63,6 +66,7 @@ typedef struct nc_artifacts_ask {
     const char *folder, *prefix;
     nc_checkpoint_format format;
     bool nominal, standard;
+    nc_dtype compute; /* as in nc_artifacts_params */
 } nc_artifacts_ask;
 /* Writes PREFIXtraining_model.onnx, eval_model.onnx, checkpoint, and where they are asked for optimizer_model.onnx and
  * nominal_checkpoint. All is made before the first file is written. m is not changed. */

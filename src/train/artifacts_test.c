@@ -97,7 +97,7 @@ TEST(artifacts_loss_refusals) {
 
 TEST(artifacts_training_form) {
     const char *moved[] = {"w", "b"}, *more[] = {"y"};
-    const nc_artifacts_params p = {moved, 2, moved, 1};
+    const nc_artifacts_params p = {moved, 2, moved, 1, NC_UNDEFINED};
     nc_work w;
     nc_model *m = start(&w, linear);
     REQUIRE(m);
@@ -114,7 +114,7 @@ TEST(artifacts_training_form) {
 
 TEST(artifacts_training_needs_a_way_from_parameter_to_loss) {
     const char *moved[] = {"w"};
-    const nc_artifacts_params p = {moved, 1, moved, 1};
+    const nc_artifacts_params p = {moved, 1, moved, 1, NC_UNDEFINED};
     nc_work w;
     nc_model *m = start(&w, linear);
     REQUIRE(m);
@@ -226,7 +226,7 @@ TEST(artifacts_patterns_refuse) {
 
 static nc_code all_forms(nc_work *w, nc_model *training, nc_model *eval) {
     const char *moved[] = {"w", "b"};
-    const nc_artifacts_params p = {moved, 2, moved, 1};
+    const nc_artifacts_params p = {moved, 2, moved, 1, NC_UNDEFINED};
     const nc_artifacts_loss loss = {.kind = NC_LOSS_CROSS_ENTROPY};
     const nc_artifacts_optim optim = {.kind = NC_OPTIM_ADAMW, .max_norm = 1};
     nc_model *optimizer = NULL;

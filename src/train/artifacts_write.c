@@ -135,7 +135,7 @@ static nc_code optimizer_of(nc_work *w, const nc_model *m, const chosen *c, cons
 }
 
 static nc_code make_models(nc_work *w, const nc_model *m, const nc_artifacts_ask *a, const chosen *c, models *out) {
-    const nc_artifacts_params params = {c->moved, c->n, c->trainable, c->n_trainable};
+    const nc_artifacts_params params = {c->moved, c->n, c->trainable, c->n_trainable, a->compute};
     NC_NEED(w, out->training = nc_model_clone(m));
     NC_NEED(w, out->eval = nc_model_clone(m));
     NC_TRY(nc_artifacts_add_loss(w, out->training, &a->loss));

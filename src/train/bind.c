@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const nc_card nc_card_training_in_place_accumulator_2;
+extern const nc_card nc_card_training_in_place_accumulator_2, nc_card_training_scale;
 
 static void dims_text(char *to, size_t bytes, int rank, const int64_t *dims) {
     size_t at = (size_t)snprintf(to, bytes, "[");
@@ -97,6 +97,8 @@ static nc_code bind_sum(nc_work *w, nc_node *n, const nc_checkpoint *c, nc_bound
                 "the model adds gradients up in '%s', but the checkpoint has no trainable parameter for it", sum->name);
     out->params[i].sum = sum->name;
     if (reset != NULL && reset->origin == NC_FROM_INPUT) out->reset = reset->name;
+    const nc_node *by = n->in[1]->origin == NC_FROM_NODE ? n->in[1]->def : NULL;
+    if (by && by->card == &nc_card_training_scale && by->in[1]->origin == NC_FROM_INPUT) out->scale = by->in[1]->name;
     if (nc_edit_make_variable(sum) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
     nc_value *next = n->n_out > 1 ? n->out[1] : nc_edit_add_out(n, NULL);
     NC_NEED(w, next);
@@ -132,7 +134,7 @@ static nc_code check_trains(nc_work *w, const nc_checkpoint *c, const nc_bound_m
 
 nc_code nc_bind_training(nc_work *w, nc_model *m, const nc_checkpoint *c, nc_bound_model *out) {
     nc_graph *g = m->main;
-    out->reset = NULL;
+    out->reset = out->scale = NULL;
     for (int i = 0; i < c->params.n; i++) out->params[i] = (nc_bound_param){.rank = -1};
     NC_TRY(bind_params(w, g, c, out->params));
     for (int i = 0; i < c->params.n; i++)

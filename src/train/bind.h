@@ -19,6 +19,7 @@ typedef struct nc_bound_param {
 
 typedef struct nc_bound_model {
     const char *reset;      /* the input that says whether sums start anew; NULL: none */
+    const char *scale;      /* the input that all gradients are divided by, the loss scale; NULL: none */
     nc_bound_param *params; /* per parameter of the checkpoint; names are the model's */
 } nc_bound_model;
 
@@ -36,9 +37,10 @@ typedef struct nc_bound_optimizer {
 } nc_bound_optimizer;
 
 /* The optimizer's node over sequences becomes nacre.OptimizerStep over the parameters that have a sum (`params`, those
- * of the training model), their moments (nc_bind_moment_name) and their sums. */
+ * of the training model), their moments (nc_bind_moment_name) and their sums. checked: nothing is updated where
+ * a sum is no finite number. */
 NC_MUST nc_code nc_bind_optimizer(nc_work *w, nc_model *m, const nc_checkpoint *c, const nc_bound_param *params,
-                                  nc_bound_optimizer *out);
+                                  bool checked, nc_bound_optimizer *out);
 
 /* The variable of moment k of a parameter, in memory of `a`. NULL: out of memory. */
 const char *nc_bind_moment_name(nc_arena *a, const char *param, int k);

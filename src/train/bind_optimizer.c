@@ -82,6 +82,7 @@ typedef struct operands {
     nc_value *rate, *step, *signal;
     const nc_node *clip;
     int moments;
+    bool checked;
 } operands;
 
 static nc_code read_operands(nc_work *w, const nc_node *n, operands *o) {
@@ -116,6 +117,10 @@ static nc_code emit_step(nc_work *w, nc_node *n, const operands *o, gather *a, n
         if (x != NULL) attrs[n_attrs++] = *x;
     }
     nc_value *signal = o->signal != NULL ? nc_training_rank0(&b, o->signal) : nc_build_scalar(&b, NC_BOOL, 1);
+    if (o->checked && count > 0) {
+        nc_value *finite = nc_build_attr1(&b, NC_MICROSOFT, "IsAllFinite", a->v + grads, count, NULL, 0);
+        signal = nc_build1(&b, "And", 2, signal, nc_training_rank0(&b, finite));
+    }
     nc_value *scale = scale_of(&b, o->clip, a->v + grads, count);
     a->v[a->n++] = nc_training_rank0(&b, o->rate);
     a->v[a->n++] = o->step != NULL ? nc_training_rank0(&b, o->step) : nc_build_int(&b, 0);
@@ -159,7 +164,7 @@ static nc_code name_inputs(nc_work *w, const nc_graph *g, const operands *o, nc_
     return NC_OK;
 }
 
-nc_code nc_bind_optimizer(nc_work *w, nc_model *m, const nc_checkpoint *c, const nc_bound_param *params,
+nc_code nc_bind_optimizer(nc_work *w, nc_model *m, const nc_checkpoint *c, const nc_bound_param *params, bool checked,
                           nc_bound_optimizer *out) {
     nc_node *n;
     operands o;
@@ -167,6 +172,7 @@ nc_code nc_bind_optimizer(nc_work *w, nc_model *m, const nc_checkpoint *c, const
     NC_TRY(find_optimizer(w, m->main, &n));
     w->at_node = n->name, w->at_op = n->card->name;
     NC_TRY(read_operands(w, n, &o));
+    o.checked = checked;
     gather a = {.w = w, .g = m->main, .c = c, .params = params};
     NC_NEED(w, a.v = nc_arena_array(&w->scratch, (size_t)c->params.n * 4 + 4, sizeof(nc_value *)));
     NC_TRY(emit_step(w, n, &o, &a, &done));

@@ -52,6 +52,8 @@ typedef struct nc_checkpoint {
     bool nominal;
     bool has_random; /* the random state: seed and how many numbers were drawn */
     uint64_t seed, drawn;
+    float loss_scale;      /* of models that compute in f16; 0: none yet */
+    int64_t scale_updates; /* in a row that it served */
 } nc_checkpoint;
 
 typedef enum nc_checkpoint_format { NC_CHECKPOINT_SAFETENSORS, NC_CHECKPOINT_ORT } nc_checkpoint_format;

@@ -206,6 +206,8 @@ static bool take_own(nc_checkpoint *c, const nc_property *p) {
     if (is_int && strcmp(p->name, NC_ORT_TOTAL) == 0) return c->optimizer.total = p->i, true;
     if (is_int && strcmp(p->name, NC_ORT_SEED) == 0) return c->has_random = true, c->seed = (uint64_t)p->i, true;
     if (is_int && strcmp(p->name, NC_ORT_DRAWN) == 0) return c->has_random = true, c->drawn = (uint64_t)p->i, true;
+    if (is_float && strcmp(p->name, NC_ORT_SCALE) == 0) return c->loss_scale = p->f, true;
+    if (is_int && strcmp(p->name, NC_ORT_SCALE_UPDATES) == 0) return c->scale_updates = p->i, true;
     return false;
 }
 

@@ -155,7 +155,7 @@ static nc_code put_optimizer(writer *x, size_t at) {
 }
 
 typedef struct bag {
-    nc_property own[5]; /* what the schema has no field for */
+    nc_property own[7]; /* what the schema has no field for */
     int n_own;
 } bag;
 
@@ -207,6 +207,10 @@ static bag own_properties(const nc_checkpoint *c, bool with_optimizer) {
     if (c->has_random) {
         add_own(&b, NC_ORT_SEED, (int64_t)c->seed);
         add_own(&b, NC_ORT_DRAWN, (int64_t)c->drawn);
+    }
+    if (c->loss_scale > 0) {
+        b.own[b.n_own++] = (nc_property){.name = NC_ORT_SCALE, .kind = NC_PROPERTY_FLOAT, .f = c->loss_scale};
+        add_own(&b, NC_ORT_SCALE_UPDATES, c->scale_updates);
     }
     return b;
 }

@@ -202,9 +202,12 @@ static float real(const nc_json *v) {
 }
 
 static nc_code read_state(reader *r) {
-    const nc_json *o, *random, *nominal = nc_json_get(r->meta, "nacre.nominal");
+    const nc_json *o, *random, *scale, *nominal = nc_json_get(r->meta, "nacre.nominal");
     NC_TRY(meta(r, "nacre.optimizer", NC_JSON_OBJECT, &o));
     NC_TRY(meta(r, "nacre.random", NC_JSON_OBJECT, &random));
+    NC_TRY(meta(r, "nacre.loss_scale", NC_JSON_OBJECT, &scale));
+    r->c->loss_scale = scale ? real(nc_json_get(scale, "scale")) : 0;
+    r->c->scale_updates = integer(scale, "updates");
     r->c->nominal = nominal && nominal->kind == NC_JSON_STRING && strcmp(nominal->s, "true") == 0;
     if (o)
         r->c->optimizer = (nc_optimizer_state){.present = true,

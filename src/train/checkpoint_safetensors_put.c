@@ -161,6 +161,13 @@ static nc_code put_optimizer(writer *x, nc_text *t) {
     return NC_OK;
 }
 
+static nc_code put_scale(writer *x, nc_text *t) {
+    nc_text_add(t, "{");
+    put_float(t, "scale", x->c->loss_scale);
+    nc_text_addf(t, ",\"updates\":%lld}", (long long)x->c->scale_updates);
+    return NC_OK;
+}
+
 static nc_code put_random(writer *x, nc_text *t) {
     nc_text_addf(t, "{\"seed\":%lld,\"drawn\":%lld}", (long long)x->c->seed, (long long)x->c->drawn);
     return NC_OK;
@@ -186,6 +193,7 @@ static nc_code put_metadata(writer *x, nc_text *t) {
     NC_TRY(put_meta(x, t, "nacre.properties", put_properties));
     if (x->with_optimizer && x->c->optimizer.present) NC_TRY(put_meta(x, t, "nacre.optimizer", put_optimizer));
     if (x->c->has_random) NC_TRY(put_meta(x, t, "nacre.random", put_random));
+    if (x->c->loss_scale > 0) NC_TRY(put_meta(x, t, "nacre.loss_scale", put_scale));
     nc_text_add(t, x->c->nominal ? ",\"nacre.nominal\":\"true\"}" : "}");
     return NC_OK;
 }

@@ -43,6 +43,7 @@ static nc_code fill(nc_work *w, nc_checkpoint *c, bool ort) {
     NC_TRY(set(w, c, (nc_property){.name = "who", .kind = NC_PROPERTY_STRING, .s = "line\n\"quoted\""}));
     c->optimizer = (nc_optimizer_state){true, 12, 0.1f, 1e-30f, 3, 100};
     c->has_random = true, c->seed = UINT64_MAX - 1, c->drawn = 1ull << 63;
+    c->loss_scale = 1024, c->scale_updates = 7;
     return NC_OK;
 }
 
@@ -77,6 +78,7 @@ static void check_rest(const nc_checkpoint *a, const nc_checkpoint *b) {
     CHECK(a->optimizer.present == b->optimizer.present && a->optimizer.initial_rate == b->optimizer.initial_rate);
     CHECK(a->optimizer.rate == b->optimizer.rate && a->optimizer.warmup == b->optimizer.warmup);
     CHECK(a->optimizer.total == b->optimizer.total && a->nominal == b->nominal);
+    CHECK(a->loss_scale == b->loss_scale && a->scale_updates == b->scale_updates);
     CHECK(a->has_random == b->has_random && a->seed == b->seed && a->drawn == b->drawn);
     REQUIRE(a->properties.n == b->properties.n);
     for (int i = 0; i < a->properties.n; i++) {

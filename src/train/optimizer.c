@@ -8,6 +8,36 @@ static nc_code need(nc_work *w, const nc_training *t) {
     return NC_OK;
 }
 
+/* ---- the loss scale ---- */
+
+enum { SCALE_MOST = 1 << 30 }; /* with losses below 1e29 the product stays finite in f32 */
+
+/* After an update: gradients that were no numbers halve it, and are forgotten. */
+static void adapt_scale(nc_training *t, bool done) {
+    nc_checkpoint *c = t->checkpoint;
+    if (!done) {
+        c->scale_updates = 0;
+        if (t->grow_every > 0 && c->loss_scale > 1) c->loss_scale /= 2;
+        nc_training_reset(t);
+    } else if (t->grow_every > 0 && ++c->scale_updates >= t->grow_every) {
+        c->scale_updates = 0;
+        if (c->loss_scale < SCALE_MOST) c->loss_scale *= 2;
+    }
+}
+
+float nc_training_loss_scale(const nc_training *t) { return t->i_scale >= 0 ? t->checkpoint->loss_scale : 0; }
+
+nc_code nc_training_set_loss_scale(nc_work *w, nc_training *t, float scale, int64_t grow_every) {
+    if (t->i_scale < 0)
+        NC_FAIL(w, NC_E_STATE, "the training model has no loss scale: make its artifacts with compute f16");
+    if (!(scale > 0 && scale <= SCALE_MOST) || grow_every < 0)
+        NC_FAIL(w, NC_E_ARGUMENT,
+                "a loss scale of %g that grows every %lld updates: expected 0 < scale <= %d, and 0 or more",
+                (double)scale, (long long)grow_every, SCALE_MOST);
+    t->checkpoint->loss_scale = scale, t->checkpoint->scale_updates = 0, t->grow_every = grow_every;
+    return NC_OK;
+}
+
 nc_code nc_training_update(nc_work *w, nc_training *t, bool *done) {
     NC_TRY(need(w, t));
     NC_TRY(nc_training_need_values(w, t));
@@ -21,6 +51,7 @@ nc_code nc_training_update(nc_work *w, nc_training *t, bool *done) {
     NC_TRY(nc_training_run(w, t, t->optimizer.session, feeds, n, &t->done, 1));
     *done = *(const bool *)t->done->t.data;
     o->step += *done;
+    if (t->i_scale >= 0) adapt_scale(t, *done);
     return NC_OK;
 }
 

@@ -41,5 +41,7 @@ FIELD(property, value, 1)
 #define NC_ORT_TOTAL NC_ORT_OWN "total"
 #define NC_ORT_SEED NC_ORT_OWN "seed"
 #define NC_ORT_DRAWN NC_ORT_OWN "drawn"
+#define NC_ORT_SCALE NC_ORT_OWN "loss_scale"
+#define NC_ORT_SCALE_UPDATES NC_ORT_OWN "loss_scale_updates"
 
 #endif

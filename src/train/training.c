@@ -40,21 +40,33 @@ nc_code nc_training_make(nc_work *w, nc_training *t, nc_model *takes, nc_session
     return nc_session_create(w, t->env, takes, &o, out);
 }
 
-/* Which inputs of the program the caller feeds: all but `own`. */
-static nc_code list_inputs(nc_work *w, nc_training *t, nc_stage_program *p, const char *own, int *i_own) {
+/* Which inputs of the program the caller feeds: all but the session's own (names, or NULL), whose places are told. */
+static nc_code list_inputs(nc_work *w, nc_training *t, nc_stage_program *p, const char *const own[2], int *i_own[2]) {
     const nc_program *prog = p->session->program;
     NC_NEED(w, p->inputs = nc_arena_array(&t->arena, (size_t)prog->n_inputs + 1, sizeof *p->inputs));
     NC_NEED(w, p->places = nc_arena_array(&t->arena, (size_t)prog->n_inputs + 1, sizeof *p->places));
     for (int i = 0; i < prog->n_inputs; i++) {
         const char *name = prog->slots[prog->inputs[i]].value->name;
-        if (own && strcmp(name, own) == 0) {
-            *i_own = i;
+        int k = 0;
+        while (k < 2 && !(own[k] && strcmp(name, own[k]) == 0)) k++;
+        if (k < 2) {
+            *i_own[k] = i;
             continue;
         }
         p->inputs[p->n_inputs] = name;
         p->places[p->n_inputs++] = i;
     }
     p->n_outputs = prog->n_outputs;
+    return NC_OK;
+}
+
+/* One number, in as many dims as the program takes it. */
+static nc_code make_scale(nc_work *w, nc_training *t) {
+    const nc_program *p = t->train.session->program;
+    int64_t ones[NC_MAX_RANK];
+    for (int d = 0; d < NC_MAX_RANK; d++) ones[d] = 1;
+    NC_NEED(w, t->scale = nc_object_host_tensor(NC_FLOAT, p->slots[p->inputs[t->i_scale]].rank, ones));
+    if (!(t->checkpoint->loss_scale > 0)) t->checkpoint->loss_scale = 65536, t->checkpoint->scale_updates = 0;
     return NC_OK;
 }
 
@@ -66,13 +78,15 @@ static nc_code make_train(nc_work *w, nc_training *t) {
     for (int i = 0; code == NC_OK && i < t->checkpoint->params.n; i++)
         if (t->params[i].sum && !(t->params[i].sum = nc_arena_str(&t->arena, t->params[i].sum)))
             code = nc_fail(w, NC_E_MEMORY, "out of memory");
-    const char *reset = bound.reset ? nc_arena_str(&t->arena, bound.reset) : NULL;
+    const char *own[2] = {bound.reset ? nc_arena_str(&t->arena, bound.reset) : NULL,
+                          bound.scale ? nc_arena_str(&t->arena, bound.scale) : NULL};
     if (code != NC_OK) {
         nc_model_destroy(m);
         return code;
     }
     NC_TRY(nc_training_make(w, t, m, &t->train.session));
-    return list_inputs(w, t, &t->train, reset, &t->i_reset);
+    NC_TRY(list_inputs(w, t, &t->train, own, (int *[2]){&t->i_reset, &t->i_scale}));
+    return t->i_scale >= 0 ? make_scale(w, t) : NC_OK;
 }
 
 static nc_code make_eval(nc_work *w, nc_training *t) {
@@ -84,7 +98,7 @@ static nc_code make_eval(nc_work *w, nc_training *t) {
         return code;
     }
     NC_TRY(nc_training_make(w, t, m, &t->eval.session));
-    return list_inputs(w, t, &t->eval, NULL, NULL);
+    return list_inputs(w, t, &t->eval, (const char *const[2]){NULL, NULL}, (int *[2]){NULL, NULL});
 }
 
 /* ---- life ---- */
@@ -118,7 +132,8 @@ nc_code nc_training_create(nc_work *w, nc_env *env, nc_checkpoint *borrows, cons
                            nc_training **out) {
     nc_training *t = nc_alloc_zero(1, sizeof *t);
     NC_NEED(w, t);
-    t->env = nc_env_ref(env), t->checkpoint = borrows, t->i_reset = t->i_rate = t->i_step = -1;
+    t->env = nc_env_ref(env), t->checkpoint = borrows, t->i_reset = t->i_rate = t->i_step = t->i_scale = -1;
+    t->grow_every = 2000;
     nc_code code = start(w, t, m);
     if (code == NC_OK)
         *out = t;
@@ -133,7 +148,7 @@ nc_code nc_training_add_optimizer(nc_work *w, nc_training *t, const nc_model_sou
     if (t->optimizer.session) NC_FAIL(w, NC_E_STATE, "the training session has an optimizer already");
     NC_TRY(keep_source(w, t, s, &t->optimizer));
     NC_TRY(nc_training_load(w, t, &t->optimizer, &m));
-    nc_code code = nc_bind_optimizer(w, m, t->checkpoint, t->params, &bound);
+    nc_code code = nc_bind_optimizer(w, m, t->checkpoint, t->params, t->i_scale >= 0, &bound);
     if (code != NC_OK) {
         nc_model_destroy(m);
         return code;
@@ -165,7 +180,7 @@ void nc_training_release(nc_training *t) {
     nc_state_unref(t->state);
     for (int i = 0; t->sums && i < t->checkpoint->params.n; i++) nc_object_unref(t->sums[i]);
     nc_object_unref(t->reset), nc_object_unref(t->rate), nc_object_unref(t->step);
-    nc_object_unref(t->done);
+    nc_object_unref(t->done), nc_object_unref(t->scale);
     nc_env_unref(t->env);
     nc_arena_release(&t->arena);
     nc_free(t);
@@ -225,13 +240,14 @@ static nc_code check_counts(nc_work *w, const nc_stage_program *p, int n_in, int
 enum { MOST_FED = 64 };
 
 static nc_code run_stage(nc_work *w, nc_training *t, const nc_stage_program *p, nc_object *const *in, int n_in,
-                         nc_object **out, int n_out, const nc_feed *more) {
+                         nc_object **out, int n_out, const nc_feed *more, int n_more) {
     nc_feed feeds[MOST_FED];
     NC_TRY(nc_training_need_values(w, t));
     if (n_in != p->n_inputs || n_out > p->n_outputs) return check_counts(w, p, n_in, n_out);
-    if (n_in >= MOST_FED) NC_FAIL(w, NC_E_LIMIT, "%d inputs, at most %d are supported", n_in, MOST_FED - 1);
+    if (n_in + n_more > MOST_FED)
+        NC_FAIL(w, NC_E_LIMIT, "%d inputs, at most %d are supported", n_in, MOST_FED - n_more);
     for (int i = 0; i < n_in; i++) feeds[i] = (nc_feed){p->places[i], in[i]};
-    if (more) feeds[n_in++] = *more;
+    for (int i = 0; i < n_more; i++) feeds[n_in++] = more[i];
     return nc_training_run(w, t, p->session, feeds, n_in, out, n_out);
 }
 
@@ -247,8 +263,14 @@ static bool is_bad(const nc_object *o) {
 }
 
 nc_code nc_training_step(nc_work *w, nc_training *t, nc_object *const *in, int n_in, nc_object **out, int n_out) {
-    nc_feed reset = {t->i_reset, t->reset};
-    NC_TRY(run_stage(w, t, &t->train, in, n_in, out, n_out, t->i_reset >= 0 ? &reset : NULL));
+    nc_feed own[2];
+    int n = 0;
+    if (t->i_reset >= 0) own[n++] = (nc_feed){t->i_reset, t->reset};
+    if (t->i_scale >= 0) {
+        *(float *)t->scale->t.data = t->checkpoint->loss_scale;
+        own[n++] = (nc_feed){t->i_scale, t->scale};
+    }
+    NC_TRY(run_stage(w, t, &t->train, in, n_in, out, n_out, own, n));
     *(bool *)t->reset->t.data = false;
     if (n_out > 0 && !t->told_of_nan && is_bad(out[0])) nc_training_tell_nan(t, in, n_in);
     return NC_OK;
@@ -256,7 +278,7 @@ nc_code nc_training_step(nc_work *w, nc_training *t, nc_object *const *in, int n
 
 nc_code nc_training_eval(nc_work *w, nc_training *t, nc_object *const *in, int n_in, nc_object **out, int n_out) {
     if (!t->eval.session) NC_FAIL(w, NC_E_STATE, "the training session has no eval model");
-    return run_stage(w, t, &t->eval, in, n_in, out, n_out, NULL);
+    return run_stage(w, t, &t->eval, in, n_in, out, n_out, NULL, 0);
 }
 
 void nc_training_reset(nc_training *t) { *(bool *)t->reset->t.data = true; }

@@ -43,6 +43,9 @@ typedef struct nc_training {
     nc_object **sums;       /* likewise: its gradients; NULL: none */
     nc_object *reset;       /* bool [1]: the next step's gradients replace the sums */
     int i_reset;            /* which input of the training program it is; -1: none */
+    nc_object *scale;       /* the loss scale, of the checkpoint's number */
+    int i_scale;            /* likewise */
+    int64_t grow_every;     /* updates in a row after which the scale doubles; 0: it stays */
     nc_object *rate, *step; /* what the optimizer is fed */
     nc_object *done;        /* and what it says */
     int i_rate, i_step;
@@ -77,6 +80,10 @@ NC_MUST nc_code nc_training_set_rate(nc_work *w, nc_training *t, float rate);
 /* From 0 up to `initial` over `warmup` steps, then down to 0 at step `total`. */
 NC_MUST nc_code nc_training_set_schedule(nc_work *w, nc_training *t, int64_t warmup, int64_t total, float initial);
 NC_MUST nc_code nc_training_schedule(nc_work *w, nc_training *t); /* the rate for the step that comes next */
+
+/* 0: the training model has no loss scale. */
+float nc_training_loss_scale(const nc_training *t);
+NC_MUST nc_code nc_training_set_loss_scale(nc_work *w, nc_training *t, float scale, int64_t grow_every);
 
 /* ---- parameters.c ---- */
 NC_MUST nc_code nc_training_size(nc_work *w, const nc_training *t, bool trainable, int64_t *out); /* elements */

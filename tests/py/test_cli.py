@@ -520,7 +520,8 @@ def test_info_tells_the_machine():
     assert any(line.split() == ["isa", "portable"] for line in forced.splitlines())
 
 
-COMMANDS = ["run", "bench", "info", "inspect", "check", "optimize", "gradients", "plan", "explain"]
+COMMANDS = ["run", "bench", "info", "inspect", "check", "optimize", "gradients", "artifacts", "train",
+            "plan", "explain"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

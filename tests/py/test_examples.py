@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -47,3 +48,23 @@ def test_train_in_c(tmp_path):
     bad = subprocess.run([nacre_c.BUILD / "examples" / "train", "no.onnx", DIGITS / "digits.bin", tmp_path],
                          capture_output=True, text=True)
     assert bad.returncode == 1 and "no.onnx" in bad.stderr
+
+
+@pytest.mark.skipif(not package.BUILT, reason="the Python extension was not built")
+def test_fine_tune_the_last_layer(tmp_path):
+    pytest.importorskip("rapidocr_onnxruntime")
+    out = run(sys.executable, nacre_c.ROOT / "examples" / "finetune.py", tmp_path)
+    before, after = (int(re.search(rf"{word}: (\d+)%", out)[1]) for word in ("before", "after"))
+    assert after > 90 and after > before
+    losses = [float(x) for x in re.findall(r"loss ([0-9.]+)", out)]
+    assert len(losses) == 12 and losses[-1] < 0.7 * losses[0]
+    got = onnx.load(tmp_path / "finetuned.onnx")
+    assert "fc_0.w_0" in {t.name for t in got.graph.initializer} and [i.name for i in got.graph.input] == ["x"]
+
+
+@pytest.mark.skipif(not package.BUILT, reason="the Python extension was not built")
+def test_federated_averaging(tmp_path):
+    out = run(sys.executable, nacre_c.ROOT / "examples" / "federated.py", tmp_path)
+    shares = [float(x) for x in re.findall(r"clients reads ([0-9.]+)%", out)]
+    assert len(shares) == 6 and shares[-1] > 80 and shares[-1] > shares[0]
+    assert abs(100 * read(tmp_path / "averaged.onnx") - shares[-1]) < 0.5

@@ -38,6 +38,8 @@ static const char help[] =
     "  --nominal            nominal_checkpoint too: names and types of parameters, without their values\n"
     "  --standard           gradients in ONNX's own operators; slower here, but onnxruntime runs them (from opset 18 "
     "on)\n"
+    "  --compute NAME       f16 or bf16: products of the training model take operands in half precision, with a loss\n"
+    "                       scale for f16 (default f32)\n"
     "  --plugin FILE.so     load custom operators\n"
     "\n"
     "example: nacre artifacts model.onnx --loss cross_entropy --freeze 'encoder.*' -o artifacts\n"
@@ -102,6 +104,7 @@ int cmd_artifacts(int argc, char **argv) {
                          {"--format", ARG_TEXT, &w.what.format, 0},
                          {"--nominal", ARG_FLAG, &w.nominal, 0},
                          {"--standard", ARG_FLAG, &w.standard, 0},
+                         {"--compute", ARG_TEXT, &w.what.compute, 0},
                          {"--plugin", ARG_LIST, &c.plugins, 0},
                          {NULL, ARG_FLAG, NULL, 0}};
     int code = args_parse("artifacts", help, argc, argv, known);

@@ -57,6 +57,11 @@ static const char help[] =
     "  --momentum M           of sgd, with --dampening D and --nesterov; as PyTorch's\n"
     "  --weight-decay W       of adamw and sgd (default 0)\n"
     "  --clip N               scale gradients so that their common L2 norm is at most N\n"
+    "  --compute NAME         f16 or bf16: products take operands in half precision; parameters, losses, norms and "
+    "sums\n"
+    "                         stay in f32 (default f32)\n"
+    "  --loss-scale N         of f16, to start with (default 65536): halved when gradients overflow, doubled after\n"
+    "                         2000 updates\n"
     "  -o FOLDER              of artifacts and checkpoints (default: MODEL without .onnx, with -training)\n"
     "\n"
     "results\n"
@@ -77,7 +82,7 @@ typedef struct wishes {
     nacre_artifacts what;
     train_plan plan;
     list data, scales, validation, train, freeze, outputs;
-    double split, rate, weight_decay, clip, momentum, dampening;
+    double split, rate, weight_decay, clip, momentum, dampening, loss_scale;
     bool nesterov, fresh;
     int seed;
     const char *export;
@@ -238,6 +243,9 @@ static int train(wishes *w, opened_run *o) {
     if (code == EXIT_DONE && w->fresh && !w->plan.resume)
         code = o->model ? fresh_parameters(o->model, o->training, o->checkpoint, w->plan.seed)
                         : cli_usage("train", "--fresh needs a forward model");
+    if (code == EXIT_DONE && w->loss_scale > 0 && !w->plan.resume &&
+        nacre_training_set_loss_scale(o->training, (float)w->loss_scale, 2000, &err) != NACRE_OK)
+        return cli_error(&err);
     if (code == EXIT_DONE) code = read_data(w, o);
     if (code == EXIT_DONE) code = fix_batch(w, o);
     if (code != EXIT_DONE) return code;
@@ -303,6 +311,8 @@ int cmd_train(int argc, char **argv) {
                          {"--nesterov", ARG_FLAG, &w.nesterov, 0},
                          {"--weight-decay", ARG_NUMBER, &w.weight_decay, 0},
                          {"--clip", ARG_NUMBER, &w.clip, 0},
+                         {"--compute", ARG_TEXT, &w.what.compute, 0},
+                         {"--loss-scale", ARG_NUMBER, &w.loss_scale, 0},
                          {"-o", ARG_TEXT, &w.what.folder, 0},
                          {"--export", ARG_TEXT, &w.export, 0},
                          {"--output", ARG_LIST, &w.outputs, 0},

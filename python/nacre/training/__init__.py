@@ -4,9 +4,10 @@ import importlib
 from typing import Any
 
 from nacre.training._gradients import gradients
+from nacre.training._names import PropagateCastOpsStrategy, TrainingParameters, is_ortmodule_available
 
-_MODULES = ("api", "artifacts", "onnxblock", "optim", "utils")
-__all__ = ["gradients", *_MODULES]
+_MODULES = ("amp", "api", "artifacts", "experimental", "onnxblock", "optim", "utils")
+__all__ = ["PropagateCastOpsStrategy", "TrainingParameters", "gradients", "is_ortmodule_available", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -56,9 +56,9 @@ def _optimizer_block(optimizer: Any) -> Optional[onnxblock.Block]:
 class _Training(onnxblock.TrainingBlock):
     """The loss behind the model's outputs, and further outputs."""
 
-    def __init__(self, loss: onnxblock.Block, more: List[str], standard: bool) -> None:
+    def __init__(self, loss: onnxblock.Block, more: List[str], standard: bool, compute: Optional[str]) -> None:
         super().__init__()
-        self._loss, self._more, self.standard = loss, more, standard
+        self._loss, self._more, self.standard, self.compute = loss, more, standard, compute
 
     def build(self, *names: str) -> Any:
         found = self._loss(*names)
@@ -112,7 +112,7 @@ def generate_artifacts(model: Any, requires_grad: Optional[List[str]] = None,
                        artifact_directory: Optional[Path] = None, prefix: str = "", ort_format: bool = False,
                        custom_op_library: Optional[Path] = None, additional_output_names: Optional[List[str]] = None,
                        nominal_checkpoint: bool = False, loss_input_names: Optional[List[str]] = None, *,
-                       standard: bool = False, checkpoint_format: str = "ort") -> None:
+                       standard: bool = False, checkpoint_format: str = "ort", compute: Optional[str] = None) -> None:
     """Writes <prefix>training_model.onnx, eval_model.onnx, checkpoint, and with an optimizer optimizer_model.onnx.
 
     model: an onnx.ModelProto, which is not changed, or a path.
@@ -125,7 +125,9 @@ def generate_artifacts(model: Any, requires_grad: Optional[List[str]] = None,
     nominal_checkpoint: writes <prefix>nominal_checkpoint too, which has names and types of parameters alone.
     standard: gradients in ONNX's own operators, so that onnxruntime's training API runs the models too; of opset 18 or
         later, since what gradients are made of is said in that.
-    checkpoint_format: "ort", onnxruntime's own, or "safetensors"."""
+    checkpoint_format: "ort", onnxruntime's own, or "safetensors".
+    compute: "f16" or "bf16": products of the training model take operands in half precision; losses, norms, sums and
+        parameters stay in f32. "f16" comes with a loss scale (Optimizer.get_loss_scale)."""
     if ort_format:
         raise NotImplementedError("ort_format: models are not written in onnxruntime's .ort format here; the .onnx "
                                   "models serve in its place.")
@@ -136,7 +138,7 @@ def generate_artifacts(model: Any, requires_grad: Optional[List[str]] = None,
     more = _check_names("additional output names", additional_output_names)
     loss_inputs = _check_names("loss input names", loss_input_names)
     optimizer_block = _optimizer_block(optimizer)
-    training = _Training(_loss_block(loss), more, standard)
+    training = _Training(_loss_block(loss), more, standard, compute)
     for name in wanted:
         training.requires_grad(name)
     for name in frozen:

@@ -1,5 +1,6 @@
 /* ops/math/activation.c: cards of activation functions that are lanes (kernels/lanes/activation.h). */
 #include "ops/math/math.h"
+#include "ir/precision.h"
 
 #define ONE(x, y, types) IN({x, types}), OUT({y, SAME(0)})
 #define CONSUMED A_INTS_OPT("consumed_inputs")
@@ -51,4 +52,4 @@ const nc_card nc_card_elu = {.name = "Elu",
 static const nc_op_version softplus_versions[] = {
     {.since = 22, ONE("X", "Y", T_FLOAT_ALL), NO_ATTR}, {.since = 1, ONE("X", "Y", T_FLOAT), NO_ATTR}, {0}};
 const nc_card nc_card_softplus = {
-    .name = "Softplus", .doc = "log(1 + exp(X)).", .versions = softplus_versions, NC_LANE(softplus)};
+    .name = "Softplus", .doc = "log(1 + exp(X)).", .versions = softplus_versions, NC_LANE_WITH(softplus, NC_WIDE)};

@@ -2,6 +2,7 @@
  * derivatives are lanes (kernels/lanes/arith.h); shape arithmetic is in fold.c. */
 #include "ops/build.h"
 #include "ops/math/math.h"
+#include "ir/precision.h"
 
 #define OLD_BROADCAST A_INT("broadcast", 0), A_INT_OPT("axis")
 
@@ -54,7 +55,7 @@ const nc_card nc_card_pow = {.name = "Pow",
                              .versions = pow_versions,
                              .grad = nc_math_grad_binary,
                              .decompose = pow_decompose,
-                             NC_LANE(pow)};
+                             NC_LANE_WITH(pow, NC_WIDE)};
 
 /* ---- Min and Max: any number of inputs ---- */
 

@@ -1,6 +1,7 @@
 /* ops/math/unary.c: cards of elementary functions of one input. Formula and derivative of each are lanes
  * (kernels/lanes/arith.h, activation.h); the gradient ops nacre.XGrad come from them. */
 #include "ops/math/math.h"
+#include "ir/precision.h"
 
 #define ONE(x, y, types) IN({x, types}), OUT({y, SAME(0)})
 #define OLD ATTR(A_INTS_OPT("consumed_inputs"))
@@ -30,14 +31,16 @@ static const nc_op_version io_versions[] = {{.since = 13, ONE("input", "output",
 
 const nc_card nc_card_sqrt = {.name = "Sqrt", .doc = "The square root of X.", .versions = xy_versions, NC_LANE(sqrt)};
 const nc_card nc_card_reciprocal = {
-    .name = "Reciprocal", .doc = "1 / X.", .versions = xy_versions, NC_LANE(reciprocal)};
+    .name = "Reciprocal", .doc = "1 / X.", .versions = xy_versions, NC_LANE_WITH(reciprocal, NC_WIDE)};
 const nc_card nc_card_floor = {.name = "Floor",
                                .doc = "The largest whole number not above X.",
                                .versions = xy_versions,
                                NC_LANE(floor),
                                .zero_grad = true};
-const nc_card nc_card_exp = {.name = "Exp", .doc = "e to the power of X.", .versions = io_versions, NC_LANE(exp)};
-const nc_card nc_card_log = {.name = "Log", .doc = "The natural logarithm.", .versions = io_versions, NC_LANE(log)};
+const nc_card nc_card_exp = {
+    .name = "Exp", .doc = "e to the power of X.", .versions = io_versions, NC_LANE_WITH(exp, NC_WIDE)};
+const nc_card nc_card_log = {
+    .name = "Log", .doc = "The natural logarithm.", .versions = io_versions, NC_LANE_WITH(log, NC_WIDE)};
 
 static const nc_op_version erf_versions[] = {{.since = 13, ONE("input", "output", T_FLOAT_ALL), NO_ATTR},
                                              {.since = 9, ONE("input", "output", T_NUMBER), NO_ATTR},

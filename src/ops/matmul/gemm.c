@@ -3,6 +3,7 @@
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/matmul/matmul.h"
+#include "ir/precision.h"
 
 nc_code nc_gemm_infer(nc_infer *c) {
     const nc_type *a = nc_in(c, 0);
@@ -82,6 +83,7 @@ static const nc_op_version versions[] = {{.since = 13, AB_C(T_BIG_NUMBER_ALL), A
 const nc_card nc_card_gemm = {.name = "Gemm",
                               .doc = "alpha * A' B' + beta * C, C broadcast, A' and B' transposed on demand.",
                               .versions = versions,
+                              .traits = NC_NARROWS,
                               .infer = nc_gemm_infer,
                               .grad = gemm_grad,
                               .with_body = &nc_card_gemm_chain,

@@ -4,6 +4,7 @@
 
 #include "ops/build.h"
 #include "ops/card.h"
+#include "ir/precision.h"
 
 static nc_code check_inner(nc_infer *c, const nc_dim *a, const nc_dim *b) {
     int64_t ka, kb;
@@ -131,6 +132,7 @@ static const nc_op_version versions[] = {
 const nc_card nc_card_matmul = {.name = "MatMul",
                                 .doc = "The matrix product A B, batches broadcast.",
                                 .versions = versions,
+                                .traits = NC_NARROWS,
                                 .infer = matmul_infer,
                                 .grad = matmul_grad,
                                 .with_body = &nc_card_matmul_chain,

@@ -4,6 +4,7 @@
 
 #include "ops/build.h"
 #include "ops/card.h"
+#include "ir/precision.h"
 
 nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a) {
     NC_TRY(nc_window_read(w, n, n_spatial, a));
@@ -154,6 +155,7 @@ static const nc_conv_names names = {"Conv", "ConvGrad"};
 const nc_card nc_card_conv = {.name = "Conv",
                               .doc = "Convolution of X (N,C,...) with windows W (K,C/group,...) plus a bias per K.",
                               .versions = versions,
+                              .traits = NC_NARROWS,
                               .infer = conv_infer,
                               .grad = nc_conv_card_grad,
                               .own = &names,

@@ -3,6 +3,7 @@
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/nn/conv.h"
+#include "ir/precision.h"
 
 nc_code nc_conv_transpose_read(nc_work *w, const nc_node *n, int n_spatial, nc_conv_transpose *a) {
     int n_shape;
@@ -91,6 +92,7 @@ static const nc_conv_names names = {"ConvTranspose", "ConvTransposeGrad"};
 const nc_card nc_card_conv_transpose = {.name = "ConvTranspose",
                                         .doc = "Spreads each element of X (N,C,...) over windows W (C,M/group,...).",
                                         .versions = versions,
+                                        .traits = NC_NARROWS,
                                         .infer = transpose_infer,
                                         .grad = nc_conv_card_grad,
                                         .own = &names};

@@ -24,3 +24,12 @@ class Optimizer:
 
     def get_learning_rate(self) -> float:
         return self._module._training.rate()
+
+    def get_loss_scale(self) -> float:
+        """Of models that compute in f16: what their gradients are multiplied with while they are narrow; 0: none."""
+        return self._module._training.loss_scale()
+
+    def set_loss_scale(self, scale: float, growth_interval: int = 2000) -> None:
+        """A step that finds a gradient that is no finite number is skipped and halves the scale; growth_interval steps
+        in a row without one double it. growth_interval=0: it stays as it is."""
+        self._module._training.set_loss_scale(float(scale), int(growth_interval))

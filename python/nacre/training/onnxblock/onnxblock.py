@@ -47,6 +47,8 @@ class TrainingBlock(blocks.Block):
     _parameters: Optional[Tuple[List[Any], List[Any]]] = None
     #: Gradients in ONNX's own ops, for other runtimes.
     standard = False
+    #: "f16" or "bf16": products of the training model take operands in half precision.
+    compute: Optional[str] = None
 
     def __init__(self) -> None:
         pass
@@ -111,7 +113,7 @@ class TrainingBlock(blocks.Block):
         library = accessor._GLOBAL_CUSTOM_OP_LIBRARY
         training, evaluation = _core.training_models(
             envs.get(libraries=[library] if library else []), self.base.SerializeToString(), folder, moved,
-            sorted(wanted, key=order.__getitem__), bool(self.standard))
+            sorted(wanted, key=order.__getitem__), bool(self.standard), self.compute)
         if max(len(training), len(evaluation)) >= 1 << 31:
             raise ValueError("the constants that stay in the models take 2 GB or more: name them as frozen parameters, "
                              "so that they go into the checkpoint")

@@ -1,12 +1,19 @@
-"""What onnxruntime.training.optim has beside its PyTorch optimizers: the forms of Adam."""
-import enum
+"""Optimizers and rates for loops in PyTorch, with the names of onnxruntime.training.optim. FusedAdam needs torch, and
+is imported when it is asked for."""
+import importlib
+from typing import Any
 
-__all__ = ["AdamWMode"]
+from nacre.training.optim.config import AdamConfig, LambConfig, SGDConfig, _OptimizerConfig
+from nacre.training.optim.fp16_optimizer import FP16_Optimizer
+from nacre.training.optim.lr_scheduler import (ConstantWarmupLRScheduler, CosineWarmupLRScheduler,
+                                               LinearWarmupLRScheduler, PolyWarmupLRScheduler, _LRScheduler)
+
+__all__ = ["AdamConfig", "AdamWMode", "ConstantWarmupLRScheduler", "CosineWarmupLRScheduler", "FP16_Optimizer",
+           "FusedAdam", "LambConfig", "LinearWarmupLRScheduler", "PolyWarmupLRScheduler", "SGDConfig",
+           "_LRScheduler", "_OptimizerConfig"]
 
 
-class AdamWMode(enum.IntEnum):
-    """How weights decay, and where the bias of the moments is corrected."""
-
-    ADAM_L2_REGULARIZATION = 0  # decay is added to the gradient
-    ADAMW_TRANSFORMERS = 1  # weights decay after the update; the correction is in the rate
-    ADAMW_TORCH = 2  # weights decay before the update; the correction is in the moments
+def __getattr__(name: str) -> Any:
+    if name in ("FusedAdam", "AdamWMode"):
+        return getattr(importlib.import_module("nacre.training.optim.fused_adam"), name)
+    raise AttributeError(f"module 'nacre.training.optim' has no attribute '{name}'")

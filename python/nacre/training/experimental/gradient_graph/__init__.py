@@ -1,0 +1,1 @@
+"""Gradient graphs of PyTorch modules."""
