@@ -33,7 +33,7 @@ typedef struct nck_cuda_attn {
 
 /* Has type t a kernel for rows of that many columns? */
 bool nck_cuda_attn_takes(nc_dtype t, int64_t cols);
-/* Text that stands in front of the kernel's: sizes, the type of the mask (UNDEFINED: none), whether scores are capped. */
+/* Text that stands in front of the kernel's: sizes, the mask's type (UNDEFINED: none), whether scores are capped. */
 void nck_cuda_attn_define(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, char *out, size_t bytes);
 
 /* cols: the larger one of the columns of q and of v; mask: bool (true: seen), or a type of numbers that are added;
