@@ -152,13 +152,29 @@ struct attn_rows {
     float top[2], sum[2], y[COLS / 8][4];
 };
 
+/* The biases of keys j and j + 1. */
+DEVICE void bias_pair(const attn_args &a, const attn_head &x, const attn_seen &seen, int64_t row, int j, float (&b)[2]) {
+#ifdef MASKED
+    if (a.mask_pairs) {
+        if (j >= seen.end) return;
+        vec<M, 2> m = vec_at<2>(x.mask + row * a.mask_strides[2] + j);
+        b[0] = attn_bias(m.e[0]), b[1] = attn_bias(m.e[1]);
+        return;
+    }
+#endif
+    for (int i = 0; i < 2; i++) b[i] = attn_bias_at(a, x, seen, row, j + i);
+}
+
 DEVICE void score_tile(const attn_args &a, const attn_head &x, const attn_rows &r, int first, float (&s)[TILE / 8][4]) {
-    int column = first + 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int n = 0; n < TILE / 8; n++)
 #pragma unroll
-        for (int e = 0; e < 4; e++)
-            s[n][e] = attn_score(a, x, r.seen[e / 2], r.row[e / 2], column + n * 8 + e % 2, s[n][e]);
+        for (int i = 0; i < 2; i++) {
+            int j = first + n * 8 + 2 * (threadIdx.x % 4);
+            float b[2] = {0, 0};
+            bias_pair(a, x, r.seen[i], r.row[i], j, b);
+            for (int e = 0; e < 2; e++) s[n][2 * i + e] = attn_score(a, x, r.seen[i], j + e, s[n][2 * i + e], b[e]);
+        }
 }
 
 /* Scores to powers of 2; sum and result to the new scale. */

@@ -11,7 +11,7 @@ typedef struct nck_cuda_attn_operand {
     int64_t batch, head, row, column;
 } nck_cuda_attn_operand;
 
-/* Mirrors attn_args in attention.cuh; vectors and pairs are the launcher's. */
+/* Mirrors attn_args in attention.cuh; vectors and the rest are the launcher's. */
 typedef struct nck_cuda_attn_args {
     int64_t n_batch, q_heads, kv_heads, n_queries, n_keys, cols, cols_v;
     nck_cuda_attn_operand q, k, v, y;
@@ -21,11 +21,11 @@ typedef struct nck_cuda_attn_args {
     int64_t left, right, offset;
     double scale, softcap;
     int causal, offset_by_lens;
-    int vectors, pairs;
+    int vectors, pairs, mask_pairs, unused;
 } nck_cuda_attn_args;
 
 typedef struct nck_cuda_attn {
-    nc_dtype type;
+    nc_dtype type, mask;
     int64_t most_cols, queries; /* columns that the kernel has room for; queries of a block */
     uint32_t threads;
     nc_function *attend;
