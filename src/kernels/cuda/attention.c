@@ -86,6 +86,7 @@ nc_code nck_cuda_attn_run(const nck_cuda_attn *k, nck_cuda_at at, const nck_cuda
     if (blocks == 0 || v.cols_v == 0) return NC_OK;
     v.vectors = in_groups(&v.k, k->type, v.cols, 8) && in_groups(&v.v, k->type, v.cols_v, 8);
     v.pairs = in_groups(&v.y, k->type, v.cols_v, 2);
+    v.q_pairs = in_groups(&v.q, k->type, v.cols, 2);
     v.mask_pairs = masks_in_pairs(k, &v);
     void *args[] = {&v};
     return nck_cuda_launch(at, k->attend, (uint32_t)blocks, k->threads, args);

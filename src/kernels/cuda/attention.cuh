@@ -29,8 +29,7 @@ struct attn_args {
     int64_t offset;                     /* place of the first query among the keys */
     double scale, softcap;              /* softcap 0: none */
     int causal, offset_by_lens;         /* the offset is kv_lens[b] - n_queries instead */
-    int vectors, pairs, mask_pairs; /* 16 bytes of k and v, two elements of y, of the mask may be moved at once */
-    int unused;
+    int vectors, pairs, mask_pairs, q_pairs; /* 16 bytes of k and v, two elements of y, of the mask, of q at once */
 };
 
 /* One batch and head as a block works on it. */

@@ -21,7 +21,7 @@ typedef struct nck_cuda_attn_args {
     int64_t left, right, offset;
     double scale, softcap;
     int causal, offset_by_lens;
-    int vectors, pairs, mask_pairs, unused;
+    int vectors, pairs, mask_pairs, q_pairs;
 } nck_cuda_attn_args;
 
 typedef struct nck_cuda_attn {
