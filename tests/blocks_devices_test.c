@@ -146,7 +146,7 @@ static int n_lowered(const char *graph, const char *name) {
 TEST(cuda_attention_stays_whole) { CHECK_LOWERED(1, ROTARY_ATTENTION, "= Attention<"); }
 TEST(cuda_products_take_what_follows) {
     CHECK_LOWERED(1,
-                  "<opset: \"\" 22> g (float16[s,8] x, float16[8,8] w, float16[8] b, float16[s,8] r) => (y) "
+                  "<opset: \"\" 22> g (float16[2,s,8] x, float16[8,8] w, float16[8] b, float16[2,s,8] r) => (y) "
                   "{ p = MatMul(x, w) q = Add(p, b) t = Add(q, r) y = Softmax(t) }",
                   "= nacre.MatMulChain<");
 }

@@ -50,7 +50,8 @@ nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype m
     if (!nck_cuda_attn_takes(t, cols) || (mask != NC_UNDEFINED && nck_cuda_type_name(mask) == NULL))
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "attention of %s over %lld columns", nc_dtype_name(t),
                            (long long)cols);
-    *out = (nck_cuda_attn){.type = t, .most_cols = room_for(t, cols), .queries = HALF_QUERIES, .threads = HALF_THREADS};
+    *out = (nck_cuda_attn){
+        .type = t, .mask = mask, .most_cols = room_for(t, cols), .queries = HALF_QUERIES, .threads = HALF_THREADS};
     if (!is_half(t)) {
         out->queries = PLAIN_WARPS * plain_rows(t, out->most_cols);
         out->threads = PLAIN_WARPS * 32;
@@ -66,6 +67,12 @@ static bool in_groups(const nck_cuda_attn_operand *o, nc_dtype t, int64_t cols, 
            (uintptr_t)o->data % ((size_t)n * nc_dtype_bytes(t)) == 0;
 }
 
+static bool masks_in_pairs(const nck_cuda_attn *k, const nck_cuda_attn_args *a) {
+    const int64_t *s = a->mask_strides;
+    return a->mask != NULL && s[3] == 1 && (s[0] | s[1] | s[2] | a->mask_cols) % 2 == 0 &&
+           (uintptr_t)a->mask % (2 * nc_dtype_bytes(k->mask)) == 0;
+}
+
 nc_code nck_cuda_attn_run(const nck_cuda_attn *k, nck_cuda_at at, const nck_cuda_attn_args *a) {
     nck_cuda_attn_args v = *a;
     if (v.cols > k->most_cols || v.cols_v > k->most_cols)
@@ -79,6 +86,8 @@ nc_code nck_cuda_attn_run(const nck_cuda_attn *k, nck_cuda_at at, const nck_cuda
     if (blocks == 0 || v.cols_v == 0) return NC_OK;
     v.vectors = in_groups(&v.k, k->type, v.cols, 8) && in_groups(&v.v, k->type, v.cols_v, 8);
     v.pairs = in_groups(&v.y, k->type, v.cols_v, 2);
+    v.q_pairs = in_groups(&v.q, k->type, v.cols, 2);
+    v.mask_pairs = masks_in_pairs(k, &v);
     void *args[] = {&v};
     return nck_cuda_launch(at, k->attend, (uint32_t)blocks, k->threads, args);
 }

@@ -138,6 +138,10 @@ DEVICE void hold_queries(const attn_args &a, const S *q, int64_t row, uint32_t (
         for (int i = 0; i < 4; i++) {
             int64_t r = row + l / 4 + i % 2 * 8;
             int c = k * 16 + i / 2 * 8 + 2 * (l % 4);
+            if (a.q_pairs) {
+                held[k][i] = r < a.n_queries && c < a.cols ? *(const uint32_t *)(q + r * a.q.row + c) : 0;
+                continue;
+            }
             S e[2];
             for (int j = 0; j < 2; j++)
                 e[j] = r < a.n_queries && c + j < a.cols ? q[r * a.q.row + (c + j) * a.q.column] : to<S>::put(0.0f);
@@ -152,13 +156,42 @@ struct attn_rows {
     float top[2], sum[2], y[COLS / 8][4];
 };
 
-DEVICE void score_tile(const attn_args &a, const attn_head &x, const attn_rows &r, int first, float (&s)[TILE / 8][4]) {
-    int column = first + 2 * (threadIdx.x % 4);
+/* The mask's elements for a tile of scores, loaded without a branch and long before they are used: what lies behind the
+ * last key or query is that one's, and not looked at. */
+struct attn_masks {
+    vec<M, 2> m[TILE / 8][2];
+};
+DEVICE void hold_masks(const attn_args &a, const attn_head &x, const attn_rows &r, int first, attn_masks &held) {
+#ifdef MASKED
+    if (!x.mask) return;
+    int last = x.n_keys - 1, j = first + 2 * (threadIdx.x % 4);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const M *line = x.mask + min(r.row[i], a.n_queries - 1) * a.mask_strides[2];
+#pragma unroll
+        for (int n = 0; n < TILE / 8; n++)
+            if (a.mask_pairs)
+                held.m[n][i] = vec_at<2>(line + min(j + n * 8, last & ~1));
+            else
+                for (int e = 0; e < 2; e++) held.m[n][i].e[e] = line[min(j + n * 8 + e, last) * a.mask_strides[3]];
+    }
+#endif
+}
+DEVICE float held_bias(const attn_head &x, const attn_masks &held, int n, int i, int e) {
+#ifdef MASKED
+    if (x.mask) return attn_bias(held.m[n][i].e[e]);
+#endif
+    return 0;
+}
+
+DEVICE void score_tile(const attn_args &a, const attn_head &x, const attn_rows &r, const attn_masks &held, int first,
+                       float (&s)[TILE / 8][4]) {
+    int j = first + 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int n = 0; n < TILE / 8; n++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            s[n][e] = attn_score(a, x, r.seen[e / 2], r.row[e / 2], column + n * 8 + e % 2, s[n][e]);
+            s[n][e] = attn_score(a, x, r.seen[e / 2], j + n * 8 + e % 2, s[n][e], held_bias(x, held, n, e / 2, e % 2));
 }
 
 /* Scores to powers of 2; sum and result to the new scale. */
@@ -188,6 +221,8 @@ DEVICE void attend_tile(const attn_args &a, const attn_head &x, const uint32_t (
                         const S (&keys)[TILE][LINE], const S (&values)[TILE][LINE], int first, attn_rows &r) {
     float s[TILE / 8][4] = {{0}};
     uint32_t b[4];
+    attn_masks held;
+    hold_masks(a, x, r, first, held);
 #pragma unroll
     for (int k = 0; k < COLS / 16; k++)
 #pragma unroll
@@ -196,7 +231,7 @@ DEVICE void attend_tile(const attn_args &a, const attn_head &x, const uint32_t (
             attn_multiply(s[2 * n], q[k], b[0], b[1], S());
             attn_multiply(s[2 * n + 1], q[k], b[2], b[3], S());
         }
-    score_tile(a, x, r, first, s);
+    score_tile(a, x, r, held, first, s);
     weigh_tile(r, s);
 #pragma unroll
     for (int k = 0; k < TILE / 16; k++) {
@@ -246,13 +281,13 @@ extern "C" __global__ __launch_bounds__(THREADS) void attend(attn_args a) {
     }
     for (int n = 0; n < COLS / 8; n++)
         for (int e = 0; e < 4; e++) r.y[n][e] = 0;
-    hold_queries(a, x.q, row, q);
     int first = attn_seen_by(a, x, start).first / TILE * TILE, end = attn_seen_by(a, x, last).end, now = 0;
     if (first < end) {
         fill_tile(keys[0], x.k, a.k, first, x.n_keys, (int)a.cols, a.vectors);
         fill_tile(values[0], x.v, a.v, first, x.n_keys, (int)a.cols_v, a.vectors);
     }
     moves_end();
+    hold_queries(a, x.q, row, q);
     for (; first < end; first += TILE, now ^= 1) {
         if (first + TILE < end) {
             fill_tile(keys[now ^ 1], x.k, a.k, first + TILE, x.n_keys, (int)a.cols, a.vectors);

@@ -29,7 +29,7 @@ struct attn_args {
     int64_t offset;                     /* place of the first query among the keys */
     double scale, softcap;              /* softcap 0: none */
     int causal, offset_by_lens;         /* the offset is kv_lens[b] - n_queries instead */
-    int vectors, pairs;                 /* 16 bytes of k and v, two elements of y may be moved at once */
+    int vectors, pairs, mask_pairs, q_pairs; /* 16 bytes of k and v, two elements of y, of the mask, of q at once */
 };
 
 /* One batch and head as a block works on it. */
@@ -78,23 +78,34 @@ DEVICE attn_seen attn_seen_by(const attn_args &a, const attn_head &x, int64_t i)
     return s;
 }
 
-/* The score of query i and key j, whose product is s: scaled, capped, biased, in powers of 2. */
-DEVICE A attn_score(const attn_args &a, const attn_head &x, const attn_seen &seen, int64_t i, int j, A s) {
+/* What an element of the mask adds to a score: of a mask that says who is seen not 0 for who is not. */
+DEVICE A attn_bias(M m) {
+#ifdef MASK_BOOL
+    return (A)(get(m) == 0);
+#else
+    return (A)get(m) * (A)LOG2_E;
+#endif
+}
+/* Of query i and key j; 0 where there is no mask or the key is not seen. */
+DEVICE A attn_bias_at(const attn_args &a, const attn_head &x, const attn_seen &seen, int64_t i, int j) {
+#ifdef MASKED
+    if (x.mask && j < seen.end) return attn_bias(x.mask[i * a.mask_strides[2] + j * a.mask_strides[3]]);
+#endif
+    return 0;
+}
+
+/* The score of key j, whose product with the query is s: scaled, capped, biased, in powers of 2. */
+DEVICE A attn_score(const attn_args &a, const attn_head &x, const attn_seen &seen, int j, A s, A bias) {
     if (j < seen.first || j >= seen.end) return -(A)INF;
     s *= x.factor;
 #ifdef SOFTCAP
     s = (A)(a.softcap * LOG2_E) * tanh(s);
 #endif
-#ifdef MASKED
-    if (!x.mask) return s;
-    M m = x.mask[i * a.mask_strides[2] + j * a.mask_strides[3]];
 #ifdef MASK_BOOL
-    if (get(m) == 0) return -(A)INF;
+    return bias != 0 ? -(A)INF : s;
 #else
-    s += (A)get(m) * (A)LOG2_E;
+    return s + bias;
 #endif
-#endif
-    return s;
 }
 
 /* The larger one; NaN is left out: its power is NaN, whatever the scale. */

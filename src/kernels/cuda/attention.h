@@ -11,7 +11,7 @@ typedef struct nck_cuda_attn_operand {
     int64_t batch, head, row, column;
 } nck_cuda_attn_operand;
 
-/* Mirrors attn_args in attention.cuh; vectors and pairs are the launcher's. */
+/* Mirrors attn_args in attention.cuh; vectors and the rest are the launcher's. */
 typedef struct nck_cuda_attn_args {
     int64_t n_batch, q_heads, kv_heads, n_queries, n_keys, cols, cols_v;
     nck_cuda_attn_operand q, k, v, y;
@@ -21,11 +21,11 @@ typedef struct nck_cuda_attn_args {
     int64_t left, right, offset;
     double scale, softcap;
     int causal, offset_by_lens;
-    int vectors, pairs;
+    int vectors, pairs, mask_pairs, q_pairs;
 } nck_cuda_attn_args;
 
 typedef struct nck_cuda_attn {
-    nc_dtype type;
+    nc_dtype type, mask;
     int64_t most_cols, queries; /* columns that the kernel has room for; queries of a block */
     uint32_t threads;
     nc_function *attend;
@@ -33,7 +33,7 @@ typedef struct nck_cuda_attn {
 
 /* Has type t a kernel for rows of that many columns? */
 bool nck_cuda_attn_takes(nc_dtype t, int64_t cols);
-/* Text that stands in front of the kernel's: sizes, the type of the mask (UNDEFINED: none), whether scores are capped. */
+/* Text that stands in front of the kernel's: sizes, the mask's type (UNDEFINED: none), whether scores are capped. */
 void nck_cuda_attn_define(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, char *out, size_t bytes);
 
 /* cols: the larger one of the columns of q and of v; mask: bool (true: seen), or a type of numbers that are added;

@@ -40,7 +40,8 @@ DEVICE void weigh_tile(const attn_args &a, const attn_head &x, const S (&q)[WARP
     for (int i = 0; i < ROWS; i++) {
         attn_seen seen = attn_seen_by(a, x, r.row + i);
         if (r.row + i >= a.n_queries) seen.first = seen.end = 0;
-        A s = attn_score(a, x, seen, r.row + i, first + lane, product_of(q[warp * ROWS + i], tile[lane]));
+        A bias = attn_bias_at(a, x, seen, r.row + i, first + lane);
+        A s = attn_score(a, x, seen, first + lane, product_of(q[warp * ROWS + i], tile[lane]), bias);
         A top = attn_larger(-(A)INF, s);
         for (int d = 16; d > 0; d >>= 1) top = attn_larger(top, __shfl_xor_sync(0xffffffffu, top, d));
         top = attn_larger(r.top[i], top);

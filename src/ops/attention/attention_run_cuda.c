@@ -99,7 +99,7 @@ static nc_code join(const nc_call *c, const nc_tensor *past, const int64_t *d, v
     int64_t P = past_rows(past), rows = P + d[2], dims[4] = {d[0], d[1], P, d[3]};
     int64_t from[4] = {x->batch, x->head, x->row, x->column}, into[4] = {d[1] * rows * d[3], rows * d[3], d[3], 1};
     if (P > 0) NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), 4, dims, past->data, past->strides, to, into));
-    char *behind = (char *)to + (size_t)(P * d[3]) * nc_dtype_bytes(c->in[Q]->dtype);
+    void *behind = P > 0 ? (char *)to + (size_t)(P * d[3]) * nc_dtype_bytes(c->in[Q]->dtype) : to;
     NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), 4, d, x->data, from, behind, into));
     *x = (nck_cuda_attn_operand){to, into[0], into[1], into[2], 1};
     return NC_OK;
@@ -116,7 +116,8 @@ static nc_code extend(const nc_call *c, int i_past, int i_out, const int64_t *d,
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "past_key and past_value have different lengths");
     if (past == NULL && !wanted) return NC_OK;
     void *to = wanted ? c->out[i_out]->data : *at;
-    *at += joined_bytes(d, past_rows(past), c->in[Q]->dtype);
+    size_t bytes = joined_bytes(d, past_rows(past), c->in[Q]->dtype);
+    if (bytes > 0) *at += bytes;
     return join(c, past, d, to, x);
 }
 
