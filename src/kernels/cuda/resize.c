@@ -49,9 +49,9 @@ static nc_code run_pass(nck_cuda_at at, nc_function *f, const nck_resize_rule *r
                      .inner = 1,
                      .scale = axis->scale,
                      .cubic_a = rule->cubic_a,
-                     .mode = rule->mode,
-                     .coords = rule->coords,
-                     .round = rule->round,
+                     .mode = (int)rule->mode,
+                     .coords = (int)rule->coords,
+                     .round = (int)rule->round,
                      .taps = axis->taps,
                      .antialias = rule->antialias,
                      .exclude_outside = rule->exclude_outside};
