@@ -172,6 +172,7 @@ static void check_row(const row *r, bool packing) {
     model cpu, cuda;
     model_init(&cpu, "cpu", 1);
     model_init(&cuda, "cuda", 1);
+    model_option(&cuda, "capture", "on");
     if (!packing) model_option(&cuda, "packing", "off");
     model_open(&cpu, text_of(r));
     model_open(&cuda, text_of(r));

@@ -277,6 +277,25 @@ CUDA(optimizer_steps) {
             (draws){0}, nc_tol_device_f64);
 }
 
+#define RESIZE_BACK(type, dy, shape, scales, attrs)                                          \
+    GRAPH("(" type dy " g) => (x) <const int64[4] s = " shape ", const float[4] k = " scales \
+          "> { x = nacre.ResizeGrad" attrs "(g, s, , k) }")
+
+CUDA(resize_back) {
+    compare(d, RESIZE_BACK("float", "[1,2,7,9]", "{1, 2, 4, 5}", "{1, 1, 1.75, 1.8}", "<mode = \"linear\">"),
+            (draws){0}, nc_tol_device_f32);
+    compare(d, RESIZE_BACK("double", "[2,1,3,4]", "{2, 1, 8, 9}", "{1, 1, 0.4, 0.5}", "<mode = \"cubic\">"),
+            (draws){.odd = true}, nc_tol_device_f64);
+    compare(d,
+            RESIZE_BACK("float", "[1,1,3,4]", "{1, 1, 9, 11}", "{1, 1, 0.34, 0.4}",
+                        "<mode = \"linear\", antialias = 1, exclude_outside = 1>"),
+            (draws){0}, nc_tol_device_f32);
+    compare(d, RESIZE_BACK("float16", "[1,3,6,5]", "{1, 3, 3, 5}", "{1, 1, 2, 1}", "<mode = \"nearest\">"), (draws){0},
+            nc_tol_device_f16);
+    compare(d, RESIZE_BACK("float", "[0,3,6,5]", "{0, 3, 3, 5}", "{1, 1, 2, 1}", "<mode = \"linear\">"), (draws){0},
+            nc_tol_device_f32);
+}
+
 CUDA(chain) {
     compare(d,
             GRAPH("(float[300,32] x, float[32] b, float[300,1] k) => (y, c) { y, c = nacre.Chain<body = { (p, q, r) => "

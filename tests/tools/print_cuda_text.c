@@ -36,6 +36,9 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
+        print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],
+                   "resize_only resize_first resize_between resize_last resize_back_only resize_back_first "
+                   "resize_back_between resize_back_last resize_pick");
         print_file(NCK_CUDA_TEXT_softmax, floats[i], "",
                    "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");

@@ -110,7 +110,7 @@ static nc_code read_scales(const nc_call *c, const nc_tensor *x, int n, const in
     return NC_OK;
 }
 
-/* The axes that are really resized, with their tables at *memory. */
+/* The axes that are really resized, with their tables at *memory; memory NULL: without. */
 static nc_code read_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *y, nck_resize_axis *out, int *n_out,
                          char **memory) {
     const resizing *s = c->state;
@@ -134,12 +134,21 @@ static nc_code read_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *
             if (fabs(a.scale - 1) < 1e-9 && a.in == a.out && whole) continue;
             if (a.in == 0 && a.out > 0) return resize_wrong(c, "an empty axis cannot be resized");
             if (!(a.scale > 0) && a.out > 0) return resize_wrong(c, "a scale is not positive");
-            nck_resize_table(&s->rule, &a, *memory);
-            *memory += nc_align64(nck_resize_table_bytes(a.in, a.out));
+            a.taps = nck_resize_taps(&s->rule, &a);
+            if (memory != NULL) {
+                nck_resize_table(&s->rule, &a, *memory);
+                *memory += nc_align64(nck_resize_table_bytes(a.in, a.out));
+            }
             out[(*n_out)++] = a;
         }
     return NC_OK;
 }
+
+nc_code nc_resize_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *y, nck_resize_axis *axes, int *n) {
+    return read_axes(c, x, y, axes, n, NULL);
+}
+
+const nck_resize_rule *nc_resize_rule(const void *state) { return &((const resizing *)state)->rule; }
 
 static nc_dtype work_type(nc_dtype t) {
     return t == NC_DOUBLE || t == NC_INT32 || t == NC_INT64 || t == NC_UINT32 || t == NC_UINT64 ? NC_DOUBLE : NC_FLOAT;

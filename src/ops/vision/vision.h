@@ -2,6 +2,7 @@
 #ifndef NC_OPS_VISION_VISION_H
 #define NC_OPS_VISION_VISION_H
 
+#include "kernels/cpu/vision/resize.h"
 #include "kernels/cpu/vision/sample.h"
 #include "ops/binding.h"
 #include "ops/build.h"
@@ -33,8 +34,11 @@ NC_MUST nc_code nc_grid_sample_read(nc_work *w, const nc_node *n, nck_grid_sampl
 /* Of RoiAlign and what its gradients are made of. */
 bool nc_roi_align_is_half_pixel(const nc_node *n);
 
-/* Bindings. */
+/* Bindings. What nc_resize_prepare makes serves every device: the rule, and for a call with it as its state the axes
+ * that are resized from x to y, their taps counted, without tables. */
 NC_MUST nc_code nc_resize_prepare(nc_prep *p);
+const nck_resize_rule *nc_resize_rule(const void *state);
+NC_MUST nc_code nc_resize_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *y, nck_resize_axis *axes, int *n);
 size_t nc_resize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_resize_run(const nc_call *c);
 size_t nc_resize_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);

@@ -48,6 +48,8 @@ typedef struct nck_resize_axis {
 /* Bytes of the table of an axis, growing with both sizes. */
 size_t nck_resize_table_bytes(int64_t in, int64_t out);
 void nck_resize_table(const nck_resize_rule *rule, nck_resize_axis *a, void *memory);
+/* How many input lines make an output line. */
+int nck_resize_taps(const nck_resize_rule *rule, const nck_resize_axis *a);
 
 /* y = x resized along the n axes, dense, NC_FLOAT or NC_DOUBLE; any type of 1 to 16 bytes where mode is nearest. buffer
  * holds twice nck_resize_buffer(x, y) elements. */

@@ -90,13 +90,18 @@ static int count_taps(const nck_resize_rule *r, double scale) {
     return 2 * (r->antialias && scale < 1 ? (int)ceil(reach / scale) : reach);
 }
 
+int nck_resize_taps(const nck_resize_rule *rule, const nck_resize_axis *a) {
+    int taps = count_taps(rule, a->scale);
+    while ((size_t)taps * (size_t)a->out > entries(a->in, a->out)) taps -= 2; /* a scale of other sizes */
+    return taps;
+}
+
 void nck_resize_table(const nck_resize_rule *rule, nck_resize_axis *a, void *memory) {
     size_t n = entries(a->in, a->out);
     a->index = memory;
     a->weight = (double *)(a->index + n);
     a->outside = (bool *)(a->weight + n);
-    a->taps = count_taps(rule, a->scale);
-    while ((size_t)a->taps * (size_t)a->out > n) a->taps -= 2; /* a scale that does not belong to these sizes */
+    a->taps = nck_resize_taps(rule, a);
     for (int64_t i = 0; i < a->out; i++) {
         double x = resize_place(rule, a, i), *w = a->weight + i * a->taps;
         int64_t *index = a->index + i * a->taps;
