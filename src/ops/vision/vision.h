@@ -34,6 +34,8 @@ NC_MUST nc_code nc_grid_sample_read(nc_work *w, const nc_node *n, nck_grid_sampl
 bool nc_roi_align_is_half_pixel(const nc_node *n);
 
 /* Bindings. */
+NC_MUST nc_code nc_image_prepare(nc_prep *p);
+NC_MUST nc_code nc_image_decode(nc_dyn *d);
 NC_MUST nc_code nc_resize_prepare(nc_prep *p);
 size_t nc_resize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_resize_run(const nc_call *c);
