@@ -86,7 +86,6 @@ const nc_case nc_contrib_cases[] = {
     {"inverse_one", ONE("Inverse", "float[1,1]")},
     {"inverse_none", ONE("Inverse", "float[2,0,0]"), VALUE},
     {"inverse_half", ONE("Inverse", "float16[2,2,2]"), VALUE},
-    {"murmur", ONE("MurmurHash3", "int64[n,3]"), VALUE},
     {"bnb4", HEAD "(float[n,16] a, uint8[24] b, float[3] m) => (y) "
                   "{ y = com.microsoft.MatMulBnb4<K = 16, N = 3, block_size = 16, quant_type = 1>(a, b, m) }"},
     {"cdist", TWO("CDist<metric = \"euclidean\">", "float[n,3]", "float[4,3]")},

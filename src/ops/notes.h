@@ -1,4 +1,5 @@
-/* ops/notes.h: how a node is understood where files differ in what they mean (docs/exporters.md), for `nacre explain`. */
+/* ops/notes.h: how a node is understood where files differ in what they mean (docs/exporters.md), for
+ * `nacre explain`. */
 #ifndef NC_OPS_NOTES_H
 #define NC_OPS_NOTES_H
 

@@ -26,7 +26,7 @@ ZERO = {
         nacre.TapeEmpty nacre.ShiftLeft nacre.ShiftRight nacre.RandomStep nacre.PhiloxUniform nacre.PhiloxNormal""",
     "integers, booleans or names come out": """
         ArgMax ArgMin Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN NonZero NonMaxSuppression Shape Size
-        SequenceLength OptionalHasElement Multinomial LabelEncoder ZipMap
+        SequenceLength OptionalHasElement Multinomial LabelEncoder ZipMap MurmurHash3
         All IsFinite IsAllFinite Group BroadcastGradientArgs
         nacre.IsInfinite nacre.MaxRoiPlaces nacre.TapeLength nacre.SequenceSizes nacre.PhiloxMultinomial""",
     "piecewise constant": """

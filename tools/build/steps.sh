@@ -187,11 +187,13 @@ machine() {
     if [ ${#wanted[@]} -gt 0 ]; then system_packages "${wanted[@]}" || echo "    not installed here: ${wanted[*]}"; fi
     return 0
 }
-# The libraries of ImageDecoder are found while running.
+# The headers that libnacre_codecs.so, for ImageDecoder, is built with (cmake/codecs.cmake).
 has_codecs() {
-    local name
-    for name in jpeg png16 webp tiff openjp2; do
-        ldconfig -p 2>/dev/null | grep -q "lib$name\.so" || return 1
+    local header folders
+    folders=$(printf -- '-I%s ' /usr/include/openjpeg-2.*)
+    for header in jpeglib.h png.h webp/decode.h tiffio.h openjpeg.h; do
+        # shellcheck disable=SC2086
+        printf '#include <stdio.h>\n#include <%s>\n' "$header" | gcc $folders -E - >/dev/null 2>&1 || return 1
     done
 }
 clang_tests() {

@@ -49,6 +49,7 @@ ROOMS = {
     "tools": PUBLIC,
     "bench": PUBLIC,
     "examples": PUBLIC,
+    "codecs": "base",
     "tests/plugins": PUBLIC,
     "tests": BELOW_RUN + " kernels/cuda run train comm dist api " + PUBLIC,
 }

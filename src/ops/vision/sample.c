@@ -1,4 +1,4 @@
-/* ops/vision/sample.c: cards of AffineGrid, NonMaxSuppression and ImageDecoder. AffineGrid is
+/* ops/vision/sample.c: cards of AffineGrid and NonMaxSuppression. AffineGrid is
  * linear in theta: its gradient needs only the grid of the identity. */
 #include "ops/vision/vision.h"
 
@@ -101,23 +101,3 @@ const nc_card nc_card_non_max_suppression = {.name = "NonMaxSuppression",
                                              .host_in = 0x1c,
                                              .infer = nms_infer,
                                              .zero_grad = true};
-
-/* ---- ImageDecoder ---- */
-
-static nc_code decoder_infer(nc_infer *c) {
-    NC_FAIL(c->w, NC_E_UNSUPPORTED,
-            "decoding images needs a codec library (libjpeg-turbo, libpng, libwebp, libtiff, OpenJPEG): none is "
-            "connected");
-}
-
-static const nc_op_version decoder_versions[] = {{.since = 20,
-                                                  IN({"encoded_stream", NC_BIT(NC_UINT8)}),
-                                                  OUT({"image", NC_BIT(NC_UINT8)}),
-                                                  ATTR(A_STR("pixel_format", "RGB"))},
-                                                 {0}};
-
-const nc_card nc_card_image_decoder = {.name = "ImageDecoder",
-                                       .doc = "The pixels of an encoded image.",
-                                       .versions = decoder_versions,
-                                       .infer = decoder_infer,
-                                       .zero_grad = true};

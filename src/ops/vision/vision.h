@@ -34,8 +34,11 @@ NC_MUST nc_code nc_grid_sample_read(nc_work *w, const nc_node *n, nck_grid_sampl
 /* Of RoiAlign and what its gradients are made of. */
 bool nc_roi_align_is_half_pixel(const nc_node *n);
 
-/* Bindings. What nc_resize_prepare makes serves every device: the rule, and for a call with it as its state the axes
- * that are resized from x to y, their taps counted, without tables. */
+/* Bindings. */
+NC_MUST nc_code nc_image_prepare(nc_prep *p);
+NC_MUST nc_code nc_image_decode(nc_dyn *d);
+/* What nc_resize_prepare makes serves every device: the rule, and for a call with it as its state the axes that are
+ * resized from x to y, their taps counted, without tables. */
 NC_MUST nc_code nc_resize_prepare(nc_prep *p);
 const nck_resize_rule *nc_resize_rule(const void *state);
 NC_MUST nc_code nc_resize_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *y, nck_resize_axis *axes, int *n);

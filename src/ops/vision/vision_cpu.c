@@ -241,6 +241,7 @@ const nc_binding nc_vision_cpu[] = {
     BOTH(OF_NACRE("RoiAlignAlong"), roi_align, roi_prepare),
     BOTH(OF_NACRE("RoiAlignGrad"), roi_align_grad, roi_prepare),
     {OF_NACRE("MaxRoiPlaces"), .types = T_WIDE, .prepare = places_prepare, .run = places_run},
+    {.op = "ImageDecoder", .kind = NC_K_DYNAMIC, .prepare = nc_image_prepare, .dynamic = nc_image_decode},
     {.op = "NonMaxSuppression",
      .kind = NC_K_BOUNDED,
      .prepare = nms_prepare,
