@@ -70,7 +70,7 @@ def regressors():
         "linear": lm.LinearRegression(), "ridge": lm.Ridge(), "lasso": lm.Lasso(0.01), "elastic": lm.ElasticNet(0.01),
         "lars": lm.Lars(), "huber": lm.HuberRegressor(), "bayesian": lm.BayesianRidge(),
         "ransac": lm.RANSACRegressor(random_state=0), "sgd": lm.SGDRegressor(random_state=0),
-        "theil": lm.TheilSenRegressor(random_state=0, max_subpopulation=100), 
+        "theil": lm.TheilSenRegressor(random_state=0, max_subpopulation=100),
         "linear_svr": svm.LinearSVR(random_state=0), "svr": svm.SVR(),
         "nu_svr": svm.NuSVR(), "tree": tree.DecisionTreeRegressor(max_depth=4, random_state=0),
         "forest": ensemble.RandomForestRegressor(**FAST), "extra_trees": ensemble.ExtraTreesRegressor(**FAST),
