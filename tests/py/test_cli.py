@@ -520,7 +520,7 @@ def test_info_tells_the_machine():
     assert any(line.split() == ["isa", "portable"] for line in forced.splitlines())
 
 
-COMMANDS = ["run", "bench", "info", "inspect", "check", "optimize", "gradients", "artifacts", "train",
+COMMANDS = ["run", "bench", "info", "inspect", "check", "optimize", "quantize", "gradients", "artifacts", "train",
             "plan", "explain"]
 
 
@@ -620,3 +620,68 @@ def test_inputs_rounded_to_half(tmp_path):
     (folder / "output_0.pb").write_bytes(numpy_helper.from_array(half).SerializeToString())
     assert nacre("check", tmp_path / "m.onnx", folder, "--rtol", "0", "--atol", "0").returncode == 3
     assert nacre("check", tmp_path / "m.onnx", folder, "--rtol", "0", "--atol", "0", "--half").returncode == 0
+
+
+# ---- quantize ----
+
+@pytest.fixture
+def quantizer(monkeypatch):
+    """python3 with the packages of this build."""
+    package = pytest.importorskip("package")
+    if not package.BUILT:
+        pytest.skip("the Python extension was not built")
+    monkeypatch.setenv("NACRE_PYTHON", sys.executable)
+    monkeypatch.setenv("PYTHONPATH", str(package.FOLDER))
+
+
+def wide_model(path):
+    r = np.random.default_rng(3)
+    w, v = r.standard_normal((32, 24)).astype(np.float32), r.standard_normal((24, 4)).astype(np.float32)
+    tensor_model([helper.make_node("MatMul", ["x", "w"], ["h"], "first"), helper.make_node("Relu", ["h"], ["r"]),
+                  helper.make_node("MatMul", ["r", "v"], ["y"], "second")], [info("x", ["n", 32])],
+                 [info("y", ["n", 4])], path, consts=[numpy_helper.from_array(w, "w"), numpy_helper.from_array(v, "v")])
+    return r.standard_normal((6, 32)).astype(np.float32)
+
+
+@pytest.mark.parametrize("options, op", [
+    ([], "MatMulInteger"), (["--per-channel", "--weights", "uint8"], "MatMulInteger"),
+    (["--data", "DATA", "--batch", "2"], "QuantizeLinear"),
+    (["--data", "DATA", "--form", "operators", "--method", "entropy", "--prepare"], "QLinearMatMul"),
+    (["--bits", "4"], "MatMulNBits"), (["--bits", "8", "--search", "k_quant", "--block", "16"], "MatMulNBits"),
+    (["--exclude", "first", "--op", "MatMul"], "MatMulInteger")])
+def test_quantize(quantizer, tmp_path, options, op):
+    path, out = tmp_path / "m.onnx", tmp_path / "q.onnx"
+    x = wide_model(path)
+    np.savez(tmp_path / "d.npz", x=x)
+    said = good("quantize", path, "-o", out, *[tmp_path / "d.npz" if o == "DATA" else o for o in options])
+    assert "q.onnx: " in said and " MB" in said
+    nodes = onnx.load(out).graph.node
+    assert op in {n.op_type for n in nodes}
+    assert ("first" in {n.name for n in nodes if n.op_type == "MatMul"}) == ("--exclude" in options or op ==
+                                                                            "QuantizeLinear")
+    np.save(tmp_path / "x.npy", x)
+    for name in ("m", "q"):
+        (tmp_path / name).mkdir()
+        good("run", tmp_path / f"{name}.onnx", "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / name)
+    want, got = (np.load(tmp_path / name / "y.npy").reshape(-1) for name in ("m", "q"))
+    assert np.corrcoef(got, want)[0, 1] > 0.9
+
+
+def test_quantize_fails_with_a_message(quantizer, tmp_path, monkeypatch):
+    path, out = tmp_path / "m.onnx", tmp_path / "q.onnx"
+    wide_model(path)
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    np.savez(tmp_path / "d.npz", x=np.zeros((3, 32), np.float32), z=np.zeros((4, 2), np.float32))
+    for args, code, part in [(["quantize"], 2, "which model"), (["quantize", path], 2, "-o OUT.onnx"),
+                             (["quantize", path, "-o", out, "--bits", "4", "--data", "d"], 2, "about weights alone"),
+                             (["quantize", path, "-o", out, "--data", tmp_path / "none.npz"], 1, "none.npz"),
+                             (["quantize", path, "-o", out, "--data", tmp_path / "one.npy"], 1, "one array"),
+                             (["quantize", path, "-o", out, "--data", tmp_path / "d.npz"], 1, "other numbers"),
+                             (["quantize", tmp_path / "none.onnx", "-o", out], 1, "none.onnx"),
+                             (["quantize", path, "-o", out, "--bits", "4", "--block", "24"], 1, "block_size is 24")]:
+        done = nacre(*args)
+        assert done.returncode == code and part in done.stderr, (args, done.stderr)
+    assert not out.exists()
+    monkeypatch.setenv("NACRE_PYTHON", "no-such-python")
+    done = nacre("quantize", path, "-o", out)
+    assert done.returncode == 1 and "no-such-python" in done.stderr

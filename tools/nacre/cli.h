@@ -23,6 +23,7 @@ int cmd_inspect(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_optimize(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
 int cmd_gradients(int argc, char **argv);
 int cmd_artifacts(int argc, char **argv);
 int cmd_train(int argc, char **argv);

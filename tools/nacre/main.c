@@ -15,6 +15,8 @@ static const struct {
     {"check", cmd_check, "is a model valid, and right: against test data, another level, or onnxruntime"},
     {"optimize", cmd_optimize, "save a model as the transformations leave it"},
     {"convert", cmd_convert, "save a model in another file format: ONNX, onnxruntime's .ort"},
+    {"quantize", cmd_quantize,
+     "weights and activations as codes of few bits: dynamic, static with data, weights alone"},
     {"gradients", cmd_gradients, "save a model with gradients of its values as further outputs"},
     {"artifacts", cmd_artifacts,
      "the files that training a model needs: training, eval and optimizer models, checkpoint"},
