@@ -26,7 +26,7 @@ static inline nc_pool *nc_pool_for(nc_pool *p, int64_t work) { return work < NC_
 void nc_parallel(nc_pool *p, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
 /* The same by at most so many threads (1 or more): for work too small to wake them all, or with scratch for so many. */
 void nc_parallel_upto(nc_pool *p, int most, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx);
-/* Inside of an item: a number below nc_pool_threads and below `most` that no other thread in the same call has, for
+/* Inside of an item: a number below nc_pool_threads, `most` and n that no other thread in the same call has, for
  * scratch that items use one after the other. What an item gives may not depend on it. */
 int nc_parallel_lane(void);
 

@@ -49,7 +49,7 @@ static bool runs_each_once(nc_pool *p, int64_t n) {
     return true;
 }
 
-/* No two threads of a call have one lane at a time, and no lane reaches `most`. */
+/* No two threads of a call have one lane at a time, and no lane reaches `most` or the number of items. */
 typedef struct lanes {
     int most;
     atomic_int busy[64], wrong, seen;
@@ -72,6 +72,11 @@ TEST(threads_have_lanes_of_their_own) {
         nc_parallel_upto(p, l.most, 64, lane_item, &l);
         CHECK_INT(l.wrong, 0);
         CHECK(l.seen != 0);
+    }
+    for (int round = 0; round < 2000; round++) {
+        lanes few = {.most = 2};
+        nc_parallel_upto(p, 6, few.most, lane_item, &few); /* scratch for as many as there are items is enough */
+        CHECK_INT(few.wrong, 0);
     }
     lanes serial = {.most = 1};
     nc_parallel(NULL, 5, lane_item, &serial);
