@@ -295,7 +295,7 @@ void nc_parallel_upto(nc_pool *p, int most, int64_t n, void (*fn)(void *ctx, int
         return;
     }
     own_slot = s;
-    post(p, s, n < most ? (int)n : most, n, fn, ctx); /* whoever comes late may still get the last item: no lane past n */
+    post(p, s, n < most ? (int)n : most, n, fn, ctx); /* a late thread may get the last item: no lane past n */
     run_items(s, 0);
     close_and_wait(p, s);
     own_slot = NULL;
