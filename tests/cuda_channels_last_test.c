@@ -103,7 +103,7 @@ static const char *text_of(const row *r) {
     if (rank == 4) at += (size_t)snprintf(text + at, MAX_TEXT - at, ",%lld", (long long)r->dims[3]);
     at += (size_t)snprintf(text + at, MAX_TEXT - at, "] x) => (y) <");
     for (int i = 0; i < 4 && r->weights[i][0] > 0; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "w%d", i);
         if (i) at += (size_t)snprintf(text + at, MAX_TEXT - at, ", ");
         at = put_const(text, at, r, name, rank, r->weights[i]);

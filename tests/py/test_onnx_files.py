@@ -294,9 +294,6 @@ REFUSED = {
     "test_dft_inverse": "expects 1.9e-7 where the value is 0: rounding of float32, above its own tolerance",
     "test_dft_inverse_opset19": "the same",
     "test_loop16_seq_none": "the loop carries a value that is optional(seq) before the first iteration, seq after",
-    **dict.fromkeys(["test_image_decoder_decode_" + n for n in (
-        "jpeg_rgb", "jpeg_grayscale", "jpeg_bgr", "jpeg2k_rgb", "bmp_rgb", "png_rgb", "tiff_rgb", "webp_rgb",
-        "pnm_rgb")], "no codec library is connected"),
     **dict.fromkeys(["test_bernoulli" + n for n in (
         "", "_double", "_seed", "_expanded", "_double_expanded", "_seed_expanded")],
         "the numbers are drawn by Philox, not by numpy"),
@@ -362,6 +359,8 @@ def run_case(env, case, settings):
                 for info, want in zip(case.model.graph.output, plain(outputs)):
                     compare(got[info.name], want, case)
     except (NacreError, AssertionError, TypeError, AttributeError, KeyError) as e:
+        if isinstance(e, NacreError) and e.code == "UNSUPPORTED" and "the image is " in str(e):
+            return f"refused: {e}"  # its codec is not built here
         return f"{type(e).__name__}: {' '.join(str(e).split())[:400]}"
     return None
 

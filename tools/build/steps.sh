@@ -193,7 +193,8 @@ has_codecs() {
     folders=$(printf -- '-I%s ' /usr/include/openjpeg-2.*)
     for header in jpeglib.h png.h webp/decode.h tiffio.h openjpeg.h; do
         # shellcheck disable=SC2086
-        printf '#include <stdio.h>\n#include <%s>\n' "$header" | gcc $folders -E - >/dev/null 2>&1 || return 1
+        printf '#include <stdio.h>\n#include <%s>\n' "$header" | gcc $folders -E - 2>/dev/null |
+            grep "/$header\"" >/dev/null || return 1
     done
 }
 clang_tests() {
