@@ -301,6 +301,8 @@ static nc_code cuda_capture_end(nc_device *d, nc_stream *s, nc_capture **out, nc
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
     CUgraph graph = NULL;
     CUresult r = c->api->cuStreamEndCapture(s->handle, &graph);
+    if (r != 0 && c->api->cuStreamEndCapture(s->handle, &graph) == 0) /* else the stream could not be used any more */
+        WARN_CU(cuGraphDestroy, (graph));
     if (nc_cuda_captures_itself()) {
         nc_cuda_own_capture(-1);
         nc_cuda_turn_capture_end();
