@@ -58,7 +58,7 @@ struct nc_pool {
 };
 
 static _Thread_local bool in_item;
-static _Thread_local int lane; /* in the call that this thread runs an item of */
+static _Thread_local int lane;       /* in the call that this thread runs an item of */
 static _Thread_local slot *own_slot; /* of the nc_parallel call this thread is in */
 
 /* Fork. A child has one thread and a copy of every pool, perhaps in the middle of a step: each is put back to "not

@@ -14,7 +14,7 @@
 typedef struct nck_cuda_chain {
     nc_function *f, *vectors; /* operands of any strides; such that lie side by side */
     int n_in, n_out;
-    int max_rank; /* merged dims that the kernel has room for */
+    int max_rank;       /* merged dims that the kernel has room for */
     int unroll, vector; /* elements of a thread's turn */
 } nck_cuda_chain;
 
