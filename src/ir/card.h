@@ -68,8 +68,11 @@ enum {
     NC_ENCODES = 1 << 17, /* output 0 holds codes of the numbers of input 0, in whatever type: their gradient is a float
                              tensor, in units of input 0, and comes from what decodes them; another use is an error */
     NC_DECODES = 1 << 18, /* makes numbers of the codes of input 0 */
-    NC_FREE_RANK = 1 << 19,     /* where inference finds no rank it may be another in every run, whatever is declared */
-    NC_DIFFERENTIATES = 1 << 20 /* its outputs are gradients of a value that it names; autodiff/ puts them there */
+    NC_FREE_RANK = 1 << 19, /* where inference finds no rank it may be another in every run, whatever is declared */
+    NC_DIFFERENTIATES = 1 << 20, /* its outputs are gradients of a value that it names; autodiff/ puts them there */
+    /* How it bears half precision, for transform/mixed.c: */
+    NC_NARROWS = 1 << 21, /* sums of products, which gain by operands in half precision: their sums are f32 anyway */
+    NC_WIDE = 1 << 22     /* a formula that loses in half precision what matters: exponents, logarithms, powers */
 };
 
 /* ---- inference ---- */

@@ -9,7 +9,6 @@
 #include "ir/card.h"
 #include "ir/edit.h"
 #include "transform/rewrite.h"
-#include "ir/precision.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 """Estimators and pipelines of scikit-learn, LightGBM and XGBoost as skl2onnx and onnxmltools write them: Nacre gives
-what the library itself predicts. One row each; what a converter cannot write is in a row that says so."""
+what the library itself predicts. One row each. Left out is what the converters write wrongly, where onnxruntime gives
+what Nacre gives: random forests of LightGBM, one-vs-one with labels that are strings, linear discriminants of two
+classes."""
 import sys
 import warnings
 from pathlib import Path

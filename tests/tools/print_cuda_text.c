@@ -47,7 +47,6 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases add_biases side_by_side apart");
         print_file(NCK_CUDA_TEXT_conv_last, floats[i], "", "columns columns_wide depthwise");
-        print_file(NCK_CUDA_TEXT_turn, NC_UNDEFINED, words[i], "turn");
         print_file(NCK_CUDA_TEXT_pool, floats[i], "", "pool_average pool_average_grad pool_lp");
         print_file(NCK_CUDA_TEXT_pool_max, floats[i], "#define LEAST -INF\n", "pool_max");
         for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns join");

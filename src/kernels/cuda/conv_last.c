@@ -127,18 +127,3 @@ nc_code nck_cuda_conv_last_run(const nck_cuda_conv_last *k, nck_cuda_at at, cons
     *whole = a->add == NULL && !a->relu;
     return is_depthwise(s) ? run_depthwise(k, at, a) : run_products(k, at, a, workspace);
 }
-
-/* ---- between the layouts ---- */
-
-nc_code nck_cuda_turn_prepare(nc_device *d, size_t elem_bytes, nc_function **out, nc_diag *diag) {
-    return nck_cuda_find(d, NCK_CUDA_TEXT_turn, NC_UNDEFINED, nck_cuda_move_define(elem_bytes), "turn", out, diag);
-}
-
-nc_code nck_cuda_turn_run(nc_function *turn, nck_cuda_at at, int64_t n, int64_t rows, int64_t cols, const void *x,
-                          void *y) {
-    int64_t tiles = n * nc_ceil_div(rows, 32) * nc_ceil_div(cols, 32);
-    void *args[] = {&n, &rows, &cols, &x, &y};
-    return at.device->table->launch_function(at.device, at.stream, turn,
-                                             (nc_dim3){nck_cuda_blocks(at.device, tiles, 1), 1, 1}, (nc_dim3){32, 8, 1},
-                                             0, args, at.diag);
-}

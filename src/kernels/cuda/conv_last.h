@@ -32,9 +32,4 @@ size_t nck_cuda_conv_last_workspace(const nck_conv_shape *s); /* grows with ever
 NC_MUST nc_code nck_cuda_conv_last_run(const nck_cuda_conv_last *k, nck_cuda_at at, const nck_cuda_conv_last_args *a,
                                        void *workspace, bool *whole);
 
-/* y (n, cols, rows) = x (n, rows, cols); elements of 2 or 4 bytes. */
-NC_MUST nc_code nck_cuda_turn_prepare(nc_device *d, size_t elem_bytes, nc_function **out, nc_diag *diag);
-NC_MUST nc_code nck_cuda_turn_run(nc_function *turn, nck_cuda_at at, int64_t n, int64_t rows, int64_t cols,
-                                  const void *x, void *y);
-
 #endif

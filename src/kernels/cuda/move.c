@@ -64,8 +64,8 @@ static int64_t turned_dim(const nck_cuda_walk *w) {
     return -1;
 }
 
-static nc_code turn(const nck_cuda_move *k, nck_cuda_at at, const nck_cuda_walk *w, int64_t d, const void *src,
-                    void *dst) {
+static nc_code turn_tiles(const nck_cuda_move *k, nck_cuda_at at, const nck_cuda_walk *w, int64_t d, const void *src,
+                          void *dst) {
     nck_cuda_walk outer = {.rank = 0};
     int64_t last = w->rank - 1, n_outer = 1, R = w->dims[d], C = w->dims[last];
     int64_t dst_step = w->strides[0][d], src_step = w->strides[1][last];
@@ -93,7 +93,7 @@ nc_code nck_cuda_copy(const nck_cuda_move *k, nck_cuda_at at, int rank, const in
     if (w.rank == 1 && (n == 1 || (w.strides[0][0] == 1 && w.strides[1][0] == 1)))
         return at.device->table->copy(at.device, at.stream, dst, false, src, false, (size_t)n * k->bytes, at.diag);
     int64_t turned = k->bytes < 16 ? turned_dim(&w) : -1;
-    if (turned >= 0) return turn(k, at, &w, turned, src, dst);
+    if (turned >= 0) return turn_tiles(k, at, &w, turned, src, dst);
     nc_function *f = widen(&w, k->bytes, src, dst, &n) ? k->copy_words : k->copy;
     if (k->bytes == 16) {
         if (!halve(&w)) return nc_diag_set(at.diag, NC_E_LIMIT, NULL, NULL, "a copy of too many dims");
@@ -101,6 +101,12 @@ nc_code nck_cuda_copy(const nck_cuda_move *k, nck_cuda_at at, int rank, const in
     }
     void *args[] = {&w, &n, &dst, &src};
     return nck_cuda_launch(at, f, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
+}
+
+nc_code nck_cuda_turn(const nck_cuda_move *k, nck_cuda_at at, int64_t n, int64_t rows, int64_t cols, const void *x,
+                      void *y) {
+    const int64_t dims[] = {n, cols, rows}, from[] = {rows * cols, 1, cols}, to[] = {rows * cols, rows, 1};
+    return nck_cuda_copy(k, at, 3, dims, x, from, y, to);
 }
 
 nc_code nck_cuda_fill(const nck_cuda_move *k, nck_cuda_at at, const nc_tensor *dst, const void *value) {

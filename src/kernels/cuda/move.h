@@ -19,6 +19,10 @@ NC_MUST nc_code nck_cuda_move_prepare(nc_device *d, size_t elem_bytes, nck_cuda_
 NC_MUST nc_code nck_cuda_copy(const nck_cuda_move *k, nck_cuda_at at, int rank, const int64_t *dims, const void *src,
                               const int64_t *src_strides, void *dst, const int64_t *dst_strides);
 
+/* Matrices turned: y (n, cols, rows) = x (n, rows, cols). */
+NC_MUST nc_code nck_cuda_turn(const nck_cuda_move *k, nck_cuda_at at, int64_t n, int64_t rows, int64_t cols,
+                              const void *x, void *y);
+
 /* dst = *value (host memory, one element, read before the call returns). */
 NC_MUST nc_code nck_cuda_fill(const nck_cuda_move *k, nck_cuda_at at, const nc_tensor *dst, const void *value);
 

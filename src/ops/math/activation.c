@@ -1,6 +1,5 @@
 /* ops/math/activation.c: cards of activation functions that are lanes (kernels/lanes/activation.h). */
 #include "ops/math/math.h"
-#include "ir/precision.h"
 
 #define ONE(x, y, types) IN({x, types}), OUT({y, SAME(0)})
 #define CONSUMED A_INTS_OPT("consumed_inputs")

@@ -2,7 +2,6 @@
  * derivatives are lanes (kernels/lanes/arith.h); shape arithmetic is in fold.c. */
 #include "ops/build.h"
 #include "ops/math/math.h"
-#include "ir/precision.h"
 
 #define OLD_BROADCAST A_INT("broadcast", 0), A_INT_OPT("axis")
 

@@ -1,7 +1,6 @@
 /* ops/math/unary.c: cards of elementary functions of one input. Formula and derivative of each are lanes
  * (kernels/lanes/arith.h, activation.h); the gradient ops nacre.XGrad come from them. */
 #include "ops/math/math.h"
-#include "ir/precision.h"
 
 #define ONE(x, y, types) IN({x, types}), OUT({y, SAME(0)})
 #define OLD ATTR(A_INTS_OPT("consumed_inputs"))

@@ -3,7 +3,6 @@
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/matmul/matmul.h"
-#include "ir/precision.h"
 
 nc_code nc_gemm_infer(nc_infer *c) {
     const nc_type *a = nc_in(c, 0);

@@ -4,7 +4,6 @@
 
 #include "ops/build.h"
 #include "ops/card.h"
-#include "ir/precision.h"
 
 static nc_code check_inner(nc_infer *c, const nc_dim *a, const nc_dim *b) {
     int64_t ka, kb;

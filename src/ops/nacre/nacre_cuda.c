@@ -1,7 +1,6 @@
 /* ops/nacre/nacre_cuda.c: CUDA bindings of the ops that passes and gradients make: chains, copies within the GPU,
  * assignment to variables, the layout with channels last. The ops nacre.XGrad are lanes and need no row here;
  * nacre.SumTo is in ops/reduce. */
-#include "kernels/cuda/conv_last.h"
 #include "kernels/cuda/move.h"
 #include "ops/lane.h"
 
@@ -14,11 +13,15 @@ static bool can_move(const nc_node *n, const char **why) {
     return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
 }
 
-static nc_code move_prepare(nc_prep *p) {
+static nc_code dense_prepare(nc_prep *p) {
     nck_cuda_move *k = nc_arena_alloc(p->arena, sizeof *k);
     NC_NEED(p->w, k);
-    NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), k, &p->w->diag));
     p->state = k;
+    return nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), k, &p->w->diag);
+}
+
+static nc_code move_prepare(nc_prep *p) {
+    NC_TRY(dense_prepare(p));
     p->strided_in = UINT32_MAX;
     p->strided_out = 1;
     return NC_OK;
@@ -46,18 +49,11 @@ static bool one_block(const nc_node *n, const char **why) {
     return nc_dim_is_const(blocked->dims[1], &blocks) && blocks == 1;
 }
 
-static nc_code turn_prepare(nc_prep *p) {
-    nc_function **turn = nc_arena_alloc(p->arena, sizeof *turn);
-    NC_NEED(p->w, turn);
-    p->state = turn;
-    return nck_cuda_turn_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), turn, &p->w->diag);
-}
-
 static nc_code turn(const nc_call *c, const nc_tensor *plain, bool pack) {
     int64_t C = plain->dims[1], places = 1;
     for (int i = 2; i < plain->rank; i++) places *= plain->dims[i];
-    return nck_cuda_turn_run(*(nc_function *const *)c->state, nck_cuda_at_call(c), plain->dims[0], pack ? C : places,
-                             pack ? places : C, c->in[0]->data, c->out[0]->data);
+    return nck_cuda_turn(c->state, nck_cuda_at_call(c), plain->dims[0], pack ? C : places, pack ? places : C,
+                         c->in[0]->data, c->out[0]->data);
 }
 
 static nc_code pack_run(const nc_call *c) { return turn(c, c->in[0], true); }
@@ -72,6 +68,6 @@ const nc_binding nc_nacre_cuda[] = {
      .run = nc_lane_cuda_run},
     {.op = "Copy", .domain = "nacre", .fits = can_move, .prepare = move_prepare, .run = copy_run},
     {.op = "Assign", .domain = "nacre", .fits = can_move, .prepare = move_prepare, .run = assign_run},
-    {.op = "PackChannels", .domain = "nacre", .fits = one_block, .prepare = turn_prepare, .run = pack_run},
-    {.op = "UnpackChannels", .domain = "nacre", .fits = one_block, .prepare = turn_prepare, .run = unpack_run},
+    {.op = "PackChannels", .domain = "nacre", .fits = one_block, .prepare = dense_prepare, .run = pack_run},
+    {.op = "UnpackChannels", .domain = "nacre", .fits = one_block, .prepare = dense_prepare, .run = unpack_run},
     {0}};

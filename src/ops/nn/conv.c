@@ -4,7 +4,6 @@
 
 #include "ops/build.h"
 #include "ops/card.h"
-#include "ir/precision.h"
 
 nc_code nc_conv_read_attrs(nc_work *w, const nc_node *n, int n_spatial, nc_conv_attrs *a) {
     NC_TRY(nc_window_read(w, n, n_spatial, a));

@@ -5,6 +5,7 @@
 #include "base/intmath.h"
 #include "kernels/cuda/chain.h"
 #include "kernels/cuda/conv_last.h"
+#include "kernels/cuda/move.h"
 #include "ops/card.h"
 #include "ops/lane.h"
 #include "ops/lane_prog.h"
@@ -20,7 +21,7 @@ typedef struct last {
     nc_conv_attrs attrs;
     nck_cuda_gemm_cache cache;
     nck_cuda_conv_last kernel;
-    nc_function *turn;
+    nck_cuda_move move;
     nck_cuda_chain body;
     bool has_body, packed;
     bool simple, relu; /* the body adds input `add` (0: none) and takes Relu or not */
@@ -117,7 +118,7 @@ nc_code nc_conv_last_prepare(nc_prep *p) {
     NC_TRY(nc_conv_read_attrs(p->w, p->node, p->node->in[1]->type->rank - 2, &s->attrs));
     NC_TRY(read_body(p, s));
     NC_TRY(nck_cuda_conv_last_prepare(p->device, t, &s->cache, &s->kernel, &p->w->diag));
-    NC_TRY(nck_cuda_turn_prepare(p->device, nc_dtype_bytes(t), &s->turn, &p->w->diag));
+    NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(t), &s->move, &p->w->diag));
     return s->packed ? ask_for_weights(p) : NC_OK;
 }
 
@@ -155,8 +156,7 @@ nc_code nc_conv_last_run(const nc_call *c) {
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     a.w = s->packed ? c->packed[0] : c->workspace;
     if (!s->packed)
-        NC_TRY(
-            nck_cuda_turn_run(s->turn, at, a.shape.K, w->dims[1], nck_window_n_k(&a.shape.w), w->data, c->workspace));
+        NC_TRY(nck_cuda_turn(&s->move, at, a.shape.K, w->dims[1], nck_window_n_k(&a.shape.w), w->data, c->workspace));
     NC_TRY(
         nck_cuda_conv_last_run(&s->kernel, at, &a, (char *)c->workspace + (s->packed ? 0 : weight_bytes(w)), &whole));
     return s->has_body && !(s->simple && whole) ? run_body(s, c) : NC_OK;

@@ -3,7 +3,6 @@
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/nn/conv.h"
-#include "ir/precision.h"
 
 nc_code nc_conv_transpose_read(nc_work *w, const nc_node *n, int n_spatial, nc_conv_transpose *a) {
     int n_shape;
