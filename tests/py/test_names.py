@@ -216,7 +216,7 @@ NOT_MODULES = {
     "quantization.CalTableFlatBuffers": "TensorRT's table of ranges",
     "quantization.cuda_quantizer": "packs weights for kernels of onnxruntime on CUDA",
     "quantization.fusions": "the passes of this library; quant_pre_process runs them",
-    "quantization.matmul_bnb4_quantizer": "makes weights for MatMulBnb4: the op runs here, its quantizer is not written",
+    "quantization.matmul_bnb4_quantizer": "makes weights for MatMulBnb4: its quantizer is not written",
     "quantization.neural_compressor": "another quantizer inside of onnxruntime's; its RTN and k_quant are configs here",
     "quantization.operators": "one class an operator; here one rule, in qdq_rules and operator_rules",
     "quantization.static_quantize_runner": "a command; 'nacre quantize' does it",
