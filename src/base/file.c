@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,10 +52,24 @@ static void *map_out_of_step(int fd, size_t bytes) {
     return p;
 }
 
-/* A copy in shared memory: nc_file_forget takes its pages from the process, not from the world. */
-static void *read_small(int fd, size_t bytes) {
+/* A copy in shared memory: nc_file_forget takes its pages from the process, not from the world. The kernel copies page
+ * to page; filled through a mapping, each page would first cost a fault and be cleared. */
+static void *copy_pages(int fd, size_t bytes) {
+    int copy = memfd_create("nacre", MFD_CLOEXEC);
+    if (copy < 0) return MAP_FAILED;
+    off_t done = 0;
+    for (ssize_t n = 1; (size_t)done < bytes && (n > 0 || (n < 0 && errno == EINTR));)
+        n = sendfile(copy, fd, &done, bytes - (size_t)done);
+    void *p = (size_t)done == bytes ? mmap(NULL, bytes, PROT_READ, MAP_SHARED, copy, 0) : MAP_FAILED;
+    close(copy);
+    return p;
+}
+
+/* The same by reading, where the system or the file's has no such copies, and to tell what is wrong with the file. */
+static void *read_pages(int fd, size_t bytes) {
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return p;
+    errno = 0;
     size_t done = 0;
     for (ssize_t n = 1; done < bytes && n != 0; done += n > 0 ? (size_t)n : 0) {
         n = pread(fd, p + done, bytes - done, (off_t)done);
@@ -67,6 +82,11 @@ static void *read_small(int fd, size_t bytes) {
     return MAP_FAILED;
 }
 
+static void *read_small(int fd, size_t bytes) {
+    void *p = copy_pages(fd, bytes);
+    return p == MAP_FAILED ? read_pages(fd, bytes) : p;
+}
+
 static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *out) {
     struct stat st;
     if (fstat(fd, &st) != 0) return fail_path(w, NC_E_IO, "read", path, errno);
@@ -77,7 +97,6 @@ static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *o
         return NC_OK;
     }
     size_t bytes = (size_t)st.st_size;
-    errno = 0;
     void *p = bytes <= SMALL ? read_small(fd, bytes) : map_out_of_step(fd, bytes);
     if (p == MAP_FAILED) return fail_path(w, errno == ENOMEM ? NC_E_MEMORY : NC_E_IO, "map", path, errno);
     *out = (nc_mapping){p, bytes};

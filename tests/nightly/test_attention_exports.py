@@ -125,8 +125,9 @@ def export(network, args, dims, dynamo, file):
     names = [n for name, x in args.items()
              for n in ([name] if torch.is_tensor(x) else [f"{name}.{i}" for i in range(len(x))])]
 
+    # By name, so that all pasts have one length.
     def free(d):
-        return [free(i) for i in d] if isinstance(d, list) else dict.fromkeys(d, torch.export.Dim.DYNAMIC)
+        return [free(i) for i in d] if isinstance(d, list) else dict(d)
 
     how = {"dynamo": True, "dynamic_shapes": (tuple(free(dims[name]) for name in args),), "opset_version": 18}
     if not dynamo:
