@@ -43,6 +43,7 @@ static int read_pixels(TIFF *t, nc_image_sink *sink, uint32_t width, uint32_t he
     if (to == NULL) return 1;
     size_t n = (size_t)width * height;
     uint32_t *words = malloc(n * 4 + 4);
+    sink->no_memory = words == NULL;
     if (words == NULL) return fail(sink, "out of memory");
     int ok = TIFFReadRGBAImageOriented(t, width, height, words, ORIENTATION_TOPLEFT, 1);
     for (size_t i = 0; ok && i < n; i++) {

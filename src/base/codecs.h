@@ -20,12 +20,13 @@ typedef enum nc_image_format {
 typedef struct nc_image_sink {
     uint8_t *(*room)(struct nc_image_sink *s, uint64_t height, uint64_t width);
     char why[160]; /* filled by the decoder where it fails */
+    int no_memory; /* 1: it failed for want of memory, not because of the bytes */
 } nc_image_sink;
 
 /* 0: done; else why says what is wrong. */
 typedef int (*nc_image_decoder)(const uint8_t *bytes, size_t n, nc_image_sink *sink);
 
-#define NC_CODECS_VERSION 1
+#define NC_CODECS_VERSION 2
 typedef struct nc_codecs {
     int version;
     nc_image_decoder decode[NC_N_IMAGE_FORMATS]; /* NULL: not built in */

@@ -37,6 +37,7 @@ static uint8_t *room(nc_image_sink *sink, uint64_t height, uint64_t width) {
         return NULL;
     }
     s->image = nc_object_host_tensor(NC_UINT8, 3, (int64_t[]){(int64_t)height, (int64_t)width, 3});
+    sink->no_memory = s->image == NULL;
     if (s->image == NULL) snprintf(sink->why, sizeof sink->why, "out of memory");
     return s->image != NULL ? s->image->t.data : NULL;
 }
@@ -123,5 +124,5 @@ nc_code nc_image_decode(nc_dyn *d) {
     decoding s = {.sink.room = room, .d = d, .format = *(const pixel_format *)c->state};
     if (decode(bytes, n, &s.sink) == 0 && s.image != NULL) return finish(&s);
     nc_object_unref(s.image);
-    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "%s: %s", name, s.sink.why);
+    return nc_diag_set(c->diag, s.sink.no_memory ? NC_E_MEMORY : NC_E_DATA, c->node, c->op, "%s: %s", name, s.sink.why);
 }
