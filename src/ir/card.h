@@ -14,14 +14,15 @@ typedef uint64_t nc_types;
 #define NC_TYPES_OPTIONAL ((nc_types)1 << 41)
 #define NC_TYPES_MAP ((nc_types)1 << 42)
 #define NC_TYPES_TAPE ((nc_types)1 << 43)
-#define NC_TYPES_ANYTHING (~(nc_types)0)
+#define NC_TYPES_ANYTHING (((nc_types)1 << 48) - 1)
 
 enum { NC_P_OPTIONAL = 1, NC_P_VARIADIC = 2, NC_P_HETEROGENEOUS = 4 /* variadic with differing types */ };
 
+/* There are thousands of them: 16 bytes each. */
 typedef struct nc_param {
     const char *name;
-    nc_types types;   /* 0: the same element type as input `same` */
-    signed char same; /* index of the input whose type this one has */
+    nc_types types : 48; /* 0: the same element type as input `same` */
+    signed char same;    /* index of the input whose type this one has */
     unsigned char flags;
 } nc_param;
 

@@ -739,3 +739,13 @@ def test_version():
     import re
     text = (package.nacre_c.ROOT / "CMakeLists.txt").read_text()
     assert nacre.__version__ == nacre.get_version_string() == re.search(r"project\(nacre VERSION ([\d.]+)", text)[1]
+
+
+def test_the_shared_objects_stay_small(tmp_path):
+    """Together and stripped, as a wheel has them: below 3 MB."""
+    sizes = {}
+    for source in (package.nacre_c.BUILD / "libnacre.so", package.FOLDER / "nacre" / "_core.abi3.so"):
+        copy = tmp_path / source.name
+        subprocess.run(["strip", "-o", str(copy), str(source.resolve())], check=True)
+        sizes[source.name] = copy.stat().st_size
+    assert min(sizes.values()) > 50_000 and sum(sizes.values()) < 3_000_000, sizes
