@@ -1,5 +1,7 @@
 /* transform/infer/attention.c: Attention from the products, scales, masks and Softmax that exporters write for it, over
- * four dims (batch, heads, length, size). How its heads are repeated, split off and joined is attention_heads.c's.
+ * four dims (batch, heads, length, size), or over three (batch times heads, length, size), as torch's
+ * MultiheadAttention writes it, which get a dim of one head. How its heads are repeated, split off and joined is
+ * attention_heads.c's, which masks are triangles attention_causal.c's.
  *
  * A row of scores that a mask of minus infinities hides whole gives zeros, where its parts gave NaN. */
 #include "transform/infer/attention.h"
@@ -7,7 +9,7 @@
 #include <math.h>
 
 /* PARTS_SINCE: Where and Expand, which masks may need. */
-enum { PARTS_SINCE = 9, ATTENTION_SINCE = 23, SCORES_RANK = 4 };
+enum { PARTS_SINCE = 9, AXES_IN_SINCE = 13, ATTENTION_SINCE = 23 };
 
 static const nc_type *tensor(const nc_match *m, nc_dtype elem, int rank, const nc_dim *const *dims) {
     return nc_type_tensor(&m->root->graph->model->arena, elem, rank, dims);
@@ -27,22 +29,25 @@ static bool is_of(const nc_value *v, int rank, nc_dtype elem) {
 
 /* As many values as keys: the types say so, or the product with the shares p would fail where there are not. */
 static bool dims_fit(const nc_type *q, const nc_type *k, const nc_type *v, const nc_type *p) {
+    int lead = q->rank - 2;
     const nc_dim *const *a = q->dims, *const *b = k->dims, *const *c = v->dims;
-    bool same_keys = b[3] == c[2] || (p != NULL && p->rank == 4 && p->dims[3] == b[3]);
-    return a[0] == b[0] && b[0] == c[0] && a[1] == b[1] && b[1] == c[1] && a[3] == b[2] && same_keys;
+    bool same = a[lead + 1] == b[lead];
+    for (int i = 0; i < lead; i++) same = same && a[i] == b[i] && b[i] == c[i];
+    return same && (b[lead + 1] == c[lead] || (p != NULL && p->rank == q->rank && p->dims[lead + 1] == b[lead + 1]));
 }
 
 /* No mask made more of the scores than queries and keys have. */
 static bool gives(const nc_type *y, const nc_type *q, const nc_type *v) {
-    bool same = y != NULL && y->kind == NC_T_TENSOR && y->rank == 4 && y->dims[3] == v->dims[3];
-    for (int i = 0; same && i < 3; i++) same = y->dims[i] == q->dims[i];
+    int last = q->rank - 1;
+    bool same = y != NULL && y->kind == NC_T_TENSOR && y->rank == q->rank && y->dims[last] == v->dims[last];
+    for (int i = 0; same && i < last; i++) same = y->dims[i] == q->dims[i];
     return same;
 }
 
-/* Over the last of four dims. */
-static bool softmax_fits(const nc_value *s) {
+/* Over the last of the scores' dims. */
+static bool softmax_fits(const nc_value *s, int rank) {
     int64_t axis = nc_attr_int(s->def, "axis");
-    return axis == -1 || axis == SCORES_RANK - 1;
+    return axis == -1 || axis == rank - 1;
 }
 
 /* Softmax in a wider type than the scores, and back. */
@@ -76,10 +81,10 @@ static bool is_one(const nc_dim *d) {
     return nc_dim_is_const(d, &v) && v == 1;
 }
 
-/* Of two to four dims. Those in front are as large as the scores' or 1, because the root's type says that they widen
- * nothing. */
-static bool mask_fits(const nc_value *mask) {
-    return nc_rewrite_tensor(mask) && mask->type->rank >= 2 && mask->type->rank <= 4;
+/* Of two dims up to those of the scores. Those in front are as large as the scores' or 1, because the root's type says
+ * that they widen nothing. */
+static bool mask_fits(const nc_match *m, const nc_value *mask) {
+    return nc_rewrite_tensor(mask) && mask->type->rank >= 2 && mask->type->rank <= m->root->out[0]->type->rank;
 }
 
 /* A number so low that a score changes nothing when added: hidden scores are then all the same, as Where makes them. */
@@ -124,8 +129,8 @@ static nc_code mask_of(nc_work *w, const nc_match *m, nc_dtype elem, nc_value **
     nc_value *is = show != NULL ? show : hide;
     double v;
     *out = mask;
-    *fits = (mask == NULL || mask_fits(mask)) && (more == NULL || mask_fits(more)) &&
-            (is == NULL || (mask_fits(is) && swallows(low, elem)));
+    *fits = (mask == NULL || mask_fits(m, mask)) && (more == NULL || mask_fits(m, more)) &&
+            (is == NULL || (mask_fits(m, is) && swallows(low, elem)));
     if (!*fits) return NC_OK;
     if (mask == NULL && show != NULL && nc_rewrite_number(low->lit, 0, &v) && isinf(v)) {
         *out = show;
@@ -142,33 +147,95 @@ static nc_code mask_of(nc_work *w, const nc_match *m, nc_dtype elem, nc_value **
  * of scores' own is spread over all. Where the types do not say that there are as many, the run does. */
 static nc_code all_columns(nc_work *w, const nc_match *m, nc_value *turned_keys, nc_value **mask) {
     const nc_type *t = (*mask)->type;
-    const nc_dim *T = turned_keys->type->dims[3], *dims[4];
+    int rank = turned_keys->type->rank;
+    const nc_dim *T = turned_keys->type->dims[rank - 1], *dims[4];
     nc_arena *arena = &m->root->graph->model->arena;
-    nc_value *at = nc_edit_const_i64(m->root->graph, NULL, 1, 1, (int64_t[]){3}), *shape;
+    nc_value *at = nc_edit_const_i64(m->root->graph, NULL, 1, 1, (int64_t[]){rank - 1}), *shape;
     if (t->dims[t->rank - 1] == T) return NC_OK;
     for (int i = 0; i < t->rank; i++) dims[i] = i < t->rank - 1 ? t->dims[i] : T;
-    const nc_dim *four = nc_dim_const(m->root->graph->model->dims, 4),
+    const nc_dim *n = nc_dim_const(m->root->graph->model->dims, rank),
                  *one = nc_dim_const(m->root->graph->model->dims, 1);
     NC_NEED(w, at);
-    NC_NEED(w, four);
+    NC_NEED(w, n);
     NC_NEED(w, one);
-    NC_TRY(insert(w, m, "Shape", &turned_keys, 1, nc_type_tensor(arena, NC_INT64, 1, &four), &shape));
+    NC_TRY(insert(w, m, "Shape", &turned_keys, 1, nc_type_tensor(arena, NC_INT64, 1, &n), &shape));
     NC_NEED(w, shape);
     NC_TRY(insert(w, m, "Gather", (nc_value *[]){shape, at}, 2, nc_type_tensor(arena, NC_INT64, 1, &one), &shape));
     NC_NEED(w, shape);
     return insert(w, m, "Expand", (nc_value *[]){*mask, shape}, 2, nc_type_tensor(arena, t->elem, t->rank, dims), mask);
 }
 
+/* ---- three dims ---- */
+
+/* The axis of the one head, as Unsqueeze and Squeeze of the model's opset take it: an input or an attribute. */
+static nc_code head_axis(nc_work *w, const nc_match *m, nc_made *made) {
+    static const int64_t axis[1] = {1};
+    made->domain = "";
+    made->n_in = 1;
+    if (nc_model_opset(m->root->graph->model, "") < AXES_IN_SINCE) {
+        made->attrs[made->n_attrs++] = (nc_attr){.name = "axes", .kind = NC_A_INTS, .ints = axis, .n = 1};
+        return NC_OK;
+    }
+    made->in[made->n_in++] = nc_edit_const_i64(m->root->graph, NULL, 1, 1, axis);
+    NC_NEED(w, made->in[1]);
+    return NC_OK;
+}
+
+/* x (batch, ...) as (batch, 1, ...). */
+static nc_code with_head(nc_work *w, const nc_match *m, nc_value **x) {
+    const nc_type *t = (*x)->type;
+    const nc_dim *one = nc_dim_const(m->root->graph->model->dims, 1);
+    nc_made made = {.in = {*x}};
+    NC_NEED(w, one);
+    const nc_dim *dims[4] = {t->dims[0], one, t->dims[1], t->dims[2]};
+    const nc_type *type = tensor(m, t->elem, 4, dims);
+    NC_NEED(w, type);
+    NC_TRY(head_axis(w, m, &made));
+    NC_TRY(nc_rewrite_insert(w, m->root, "Unsqueeze", made.in, made.n_in, made.attrs, made.n_attrs, type, x));
+    NC_NEED(w, *x);
+    return NC_OK;
+}
+
+/* Queries, keys, values and a mask of three dims get a head; masks of two do as they are. */
+static nc_code to_four(nc_work *w, const nc_match *m, nc_value **q, nc_value **k, nc_value **v, nc_value **mask) {
+    if ((*q)->type->rank == 4) return NC_OK;
+    NC_TRY(with_head(w, m, q));
+    NC_TRY(with_head(w, m, k));
+    NC_TRY(with_head(w, m, v));
+    return *mask != NULL && (*mask)->type->rank == 3 ? with_head(w, m, mask) : NC_OK;
+}
+
+/* The root has no dim of heads: it becomes a Squeeze of what was made. */
+static nc_code to_three(nc_work *w, const nc_match *m, nc_made *made) {
+    const nc_dim *const *q = made->in[0]->type->dims, *const *v = made->in[2]->type->dims;
+    const nc_dim *dims[4] = {q[0], q[1], q[2], v[3]};
+    const nc_type *type = tensor(m, made->in[0]->type->elem, 4, dims);
+    nc_made after = {.op = "Squeeze"};
+    if (m->root->out[0]->type->rank == 4) return NC_OK;
+    NC_NEED(w, type);
+    NC_TRY(nc_rewrite_insert(w, m->root, "Attention", made->in, made->n_in, made->attrs, made->n_attrs, type,
+                             &after.in[0]));
+    NC_NEED(w, after.in[0]);
+    NC_TRY(head_axis(w, m, &after));
+    *made = after;
+    return NC_OK;
+}
+
 /* ---- what is made ---- */
 
-/* Keys (batch, heads, length, size) of those that stand turned: a view, or one Transpose with the one before it. */
+/* Keys (..., length, size) of those that stand turned: a view, or one Transpose with the one before it. */
 static nc_code turn_back(nc_work *w, const nc_match *m, nc_value *turned, nc_value **out) {
-    const nc_dim *const *d = turned->type->dims, *dims[4] = {d[0], d[1], d[3], d[2]};
-    int64_t perm[4] = {0, 1, 3, 2};
-    nc_attr attr = {.name = "perm", .kind = NC_A_INTS, .ints = perm, .n = 4};
-    const nc_type *type = tensor(m, turned->type->elem, 4, dims);
+    int rank = turned->type->rank;
+    const nc_dim *dims[4];
+    int64_t perm[4];
+    for (int i = 0; i < rank; i++) perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    for (int i = 0; i < rank; i++) dims[i] = turned->type->dims[perm[i]];
+    nc_attr attr = {.name = "perm", .kind = NC_A_INTS, .ints = perm, .n = rank};
+    const nc_type *type = tensor(m, turned->type->elem, rank, dims);
     NC_NEED(w, type);
-    return nc_rewrite_insert(w, m->root, "Transpose", &turned, 1, &attr, 1, type, out);
+    NC_TRY(nc_rewrite_insert(w, m->root, "Transpose", &turned, 1, &attr, 1, type, out));
+    NC_NEED(w, *out);
+    return NC_OK;
 }
 
 /* The attribute is a float: what it cannot say of a double, the queries are multiplied by. */
@@ -184,27 +251,34 @@ static nc_code scaled(nc_work *w, const nc_match *m, nc_made *made, double scale
     return NC_OK;
 }
 
+static bool operands_fit(const nc_match *m, const nc_value *q, const nc_value *k, const nc_value *v) {
+    if (!nc_rewrite_tensor(q) || (q->type->rank != 3 && q->type->rank != 4)) return false;
+    int rank = q->type->rank;
+    return is_of(k, rank, q->type->elem) && is_of(v, rank, q->type->elem) &&
+           dims_fit(q->type, k->type, v->type, m->root->in[0]->type) &&
+           gives(m->root->out[0]->type, q->type, v->type) && softmax_fits(nc_match_value(m, "s"), rank) &&
+           casts_fit(m, q->type->elem);
+}
+
 static nc_code attends(nc_work *w, const nc_match *m, nc_made *made, bool *fits) {
-    nc_value *q = made->in[0], *k = made->in[1], *v = made->in[2], *mask;
+    nc_value **q = &made->in[0], **k = &made->in[1], **v = &made->in[2], *mask;
     const nc_value *wide = nc_match_value(m, "wide");
     double scale;
-    *fits = nc_rewrite_tensor(q) && is_of(q, 4, q->type->elem) && is_of(k, 4, q->type->elem) &&
-            is_of(v, 4, q->type->elem) && dims_fit(q->type, k->type, v->type, m->root->in[0]->type) &&
-            gives(m->root->out[0]->type, q->type, v->type) && softmax_fits(nc_match_value(m, "s")) &&
-            casts_fit(m, q->type->elem) && scale_of(m, &scale);
+    *fits = operands_fit(m, *q, *k, *v) && scale_of(m, &scale);
     if (!*fits) return NC_OK;
-    NC_TRY(mask_of(w, m, q->type->elem, &mask, fits));
+    NC_TRY(mask_of(w, m, (*q)->type->elem, &mask, fits));
     if (!*fits) return NC_OK;
-    if (mask != NULL) NC_TRY(all_columns(w, m, k, &mask));
-    NC_TRY(turn_back(w, m, k, &made->in[1]));
+    if (mask != NULL) NC_TRY(all_columns(w, m, *k, &mask));
+    NC_TRY(turn_back(w, m, *k, k));
+    NC_TRY(to_four(w, m, q, k, v, &mask));
     NC_TRY(scaled(w, m, made, scale));
-    *fits = made->in[0] != NULL && made->in[1] != NULL;
+    *fits = *q != NULL;
     made->n_in = 3;
     if (mask != NULL) made->in[made->n_in++] = mask;
     if (wide != NULL)
         made->attrs[made->n_attrs++] =
             (nc_attr){.name = "softmax_precision", .kind = NC_A_INT, .i = (int64_t)wide->type->elem};
-    return NC_OK;
+    return *fits ? to_three(w, m, made) : NC_OK;
 }
 
 #define SIDE(x) "[Mul(" x ", $" x "m) | Div(" x ", $" x "d) | " x "]"
@@ -223,7 +297,8 @@ static const nc_pattern rows[] = {
 nc_code nc_pass_attention_newer(nc_work *w, nc_graph *g, int *n_changes) {
     if (nc_model_opset(g->model, "") < PARTS_SINCE) return NC_OK;
     NC_TRY(nc_pattern_apply_newer(w, g, rows, sizeof rows / sizeof rows[0], n_changes));
-    return nc_attention_heads(w, g, n_changes);
+    NC_TRY(nc_attention_heads(w, g, n_changes));
+    return nc_attention_causal(w, g, n_changes);
 }
 
 nc_code nc_pass_attention(nc_work *w, nc_graph *g, int *n_changes) {

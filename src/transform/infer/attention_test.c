@@ -206,3 +206,27 @@ TEST(attention_leaves_what_is_none) {
         "s = Softmax<axis = 3>(a) y = MatMul(s, v) }",
         "MatMul Mul Softmax MatMul");
 }
+
+/* ---- three dims ---- */
+
+#define THREE(more, scores)                                                                                  \
+    "(float[h,n,4] q, float[h,m,4] k, float[h,m,4] v" more ") => (y) { k3 = Transpose<perm = [0, 2, 1]>(k) " \
+    "p = MatMul(q, k3) " scores "s = Softmax<axis = 2>(a) y = MatMul(s, v) }"
+
+/* Batch times heads, as torch's MultiheadAttention multiplies: one head of each. */
+TEST(attention_of_three_dims) {
+    const char *heads = "Unsqueeze Unsqueeze Unsqueeze Attention Squeeze";
+    for (int opset = 11; opset <= 24; opset += opset == 11 ? 2 : 11) {
+        check_ops(__FILE__, __LINE__, opset, THREE(", float[n,m] c", "a = Add(p, c) "), heads);
+        check_ops(__FILE__, __LINE__, opset, THREE(", float[h,n,m] c", "a = Add(p, c) "),
+                  "Unsqueeze Unsqueeze Unsqueeze Unsqueeze Attention Squeeze");
+    }
+    /* a mask of more dims than the scores; batches that broadcast; another axis */
+    OPS(THREE(", float[1,h,n,m] c", "a = Add(p, c) "), "Transpose MatMul Add Softmax MatMul");
+    OPS("(float[1,n,4] q, float[h,4,m] k, float[h,m,4] v) => (y) { p = MatMul(q, k) s = Softmax<axis = 2>(p) "
+        "y = MatMul(s, v) }",
+        "MatMul Softmax MatMul");
+    OPS("(float[h,n,4] q, float[h,4,m] k, float[h,m,4] v) => (y) { p = MatMul(q, k) s = Softmax<axis = 1>(p) "
+        "y = MatMul(s, v) }",
+        "MatMul Softmax MatMul");
+}

@@ -1,7 +1,8 @@
 /* kernels/cpu/attn/attn.c: attention cut into items of some queries of one head, see attn.h. An item goes through the
  * keys in blocks with an online softmax: for every query it keeps the largest score m and the sum l of exp(score - m)
- * of the blocks so far; a block that raises m scales l and the row of Y by exp(m_old - m_new) first. Blocks that no
- * query of the item may see are left out. At the end rows of Y are divided by l. A sink is where m and l begin.
+ * of the blocks so far; a block that raises m scales l and the row of Y by exp(m_old - m_new) first. Keys before and
+ * behind those that some query of the item may see are left out. At the end rows of Y are divided by l. A sink is where
+ * m and l begin.
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
  * bit. A single query takes its scores as dot products with the keys as they lie; more of them are a matrix product. */
@@ -75,12 +76,14 @@ static void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo,
     if (a->mask) *hi = nc_min64(*hi, a->mask_cols - 1);
 }
 
-/* Bounds move with the query, so those of the first and the last one hold for all between. */
-static bool attn_sees_block(const nck_attn_args *a, const attn_item *t) {
-    int64_t first_lo, first_hi, last_lo, last_hi;
-    seen_keys(a, t->b, t->first, &first_lo, &first_hi);
-    seen_keys(a, t->b, t->first + t->rows - 1, &last_lo, &last_hi);
-    return a->qk != NULL || (t->k1 > first_lo && t->k0 <= last_hi);
+/* The keys [lo, hi) that some query of the item may see; all of them where the scores are wanted. Bounds move with the
+ * query, so those of the first and the last one hold for all between. */
+static void attn_range(const nck_attn_args *a, const attn_item *t, int64_t *lo, int64_t *hi) {
+    int64_t first_hi, last_lo;
+    seen_keys(a, t->b, t->first, lo, &first_hi);
+    seen_keys(a, t->b, t->first + t->rows - 1, &last_lo, hi);
+    *lo = a->qk != NULL ? 0 : *lo;
+    *hi = a->qk != NULL ? a->T : *hi + 1;
 }
 
 static char *attn_matrix(const nck_attn_args *a, const nck_attn_operand *o, int64_t b, int64_t h, int64_t row) {
@@ -150,9 +153,10 @@ static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     attn_sums sums;
     double sink = a->sink != NULL ? nc_real_get(a->type, a->sink, t.h) : -(double)INFINITY;
     for (int64_t r = 0; r < t.rows; r++) sums.m[r] = sink, sums.l[r] = sink == -(double)INFINITY ? 0 : 1;
-    for (t.k0 = 0; t.k0 < a->T; t.k0 = t.k1) {
-        t.k1 = nc_min64(t.k0 + KEYS, a->T);
-        if (!attn_sees_block(a, &t)) continue;
+    int64_t lo, hi;
+    attn_range(a, &t, &lo, &hi);
+    for (t.k0 = lo; t.k0 < hi; t.k0 = t.k1) {
+        t.k1 = nc_min64(t.k0 + KEYS, hi);
         if (t.rows > 1)
             attn_products(j, &t, scores, gemm);
         else if (a->type == NC_FLOAT)

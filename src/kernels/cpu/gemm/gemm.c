@@ -250,6 +250,13 @@ static void gemm_after(const nck_gemm_args *g, int64_t i, int64_t rows, int64_t 
     }
 }
 
+/* What a tile of the panels [p0, p1) reads after the cut [k, k + kc) of panel p of packed B: the same cut of the next
+ * panel, after the last one the next cut of the first; after the last cut the next tile's first panel. */
+static const char *gemm_packed_next(const gemm_run *r, int64_t p, int64_t p0, int64_t p1, int64_t k, int64_t kc) {
+    if (p + 1 < p1) return gemm_packed_at(r, p + 1, k);
+    return k + kc < r->k0 + r->span ? gemm_packed_at(r, p0, k + kc) : gemm_packed_at(r, p1, r->k0);
+}
+
 static void gemm_tile_item(void *ctx, int64_t item) {
     const gemm_run *r = ctx;
     int64_t row_tile = item % r->n_row_tiles, column_tile = item / r->n_row_tiles;
@@ -268,8 +275,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
                 gemm_pack_panels(r->g, r->u, (int64_t)r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
-            bool last = p + 1 == p1;
-            const char *next = r->g->b_packed ? gemm_packed_at(r, last ? p0 : p + 1, last ? k + kc : k) : b;
+            const char *next = r->g->b_packed ? gemm_packed_next(r, p, p0, p1, k, kc) : b;
             gemm_column(r, k, kc, p, b, ldb, next, q0, q1, acc);
         }
     }
