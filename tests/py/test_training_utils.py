@@ -34,6 +34,7 @@ NAMES = {
              "log_memory_usage pytorch_type_to_onnx_dtype onnx_dtype_to_pytorch_dtype "
              "pytorch_scalar_type_to_pytorch_dtype PTable",
     "utils.torch_io_helper": "_TensorStub",
+    "utils.hooks": "StatisticsSubscriber GlobalSubscriberManager inspect_activation",
     "utils.data.sampler": "LoadBalancingDistributedSampler LoadBalancingDistributedBatchSampler",
     "experimental": "export_gradient_graph",
 }
@@ -248,3 +249,88 @@ def test_gradient_graph_builder(tmp_path):
     assert np.array_equal(got[0], w) and np.array_equal(got[1], x)
     with pytest.raises(ValueError, match="no output 'z'; it has y, loss"):
         GradientGraphBuilder(model, {"z"}, {"w"}, "loss").build()
+
+
+# ---- hooks ----
+
+class Watched(torch.nn.Module):
+    """A layer that is called twice, keyword arguments, and a result that is a dictionary."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.act = torch.nn.Linear(3, 4), torch.nn.Sequential(torch.nn.ReLU())
+        self.again = self.first
+
+    def forward(self, x, *, shift):
+        from nacre.training.utils.hooks import inspect_activation
+        h = self.act(self.first(x) + shift)
+        return {"sum": inspect_activation("mine", h * 2).sum(), "n": 4}
+
+
+def test_statistics_of_modules_and_their_gradients(tmp_path):
+    from nacre.training.utils import hooks
+    torch.manual_seed(1)
+    model, x = Watched(), torch.randn(5, 3)
+    out = tmp_path / "out"
+    statistics = hooks.StatisticsSubscriber(str(out), start_step=1, end_step=3, bucket_size=7)
+    hooks.GlobalSubscriberManager.subscribe(model, [statistics])
+    assert hooks.GlobalSubscriberManager.get_subscriber(hooks.StatisticsSubscriber) is statistics
+    for _ in range(4):
+        result = model(x, shift=torch.zeros(4))
+        result["sum"].backward()
+        assert result["n"] == 4
+    with hooks.no_increase_global_step():
+        model(x, shift=torch.zeros(4))
+    assert hooks.GlobalSubscriberManager.get_run_context().global_states.execution_step == 4
+    assert sorted(p.name for p in out.iterdir()) == ["step_1", "step_2"]
+    names = ["Linear_1_0th_output", "ReLU_3_0th_output", "Sequential_2_0th_output", "mine", "Watched_0_0th_output"]
+    order = [f"{n}_forward" for n in names] + [f"{n}_backward" for n in reversed(names)]
+    assert (out / "step_1" / "order.txt").read_text().split() == order
+    h = model.first(x).detach()
+    text = (out / "step_2" / "Linear_1_0th_output_forward").read_text()
+    assert text.startswith(">>Linear_1_0th_output forward run shape: torch.Size([5, 4]) dtype: torch.float32")
+    found = dict(pair.split(": ") for line in text.splitlines()[1:3] for pair in line.replace(" max", ", max").split(", "))
+    close(np.array([float(found[k]) for k in ("min", "max", "mean", "std")]),
+          np.array([h.min(), h.max(), h.double().mean(), h.double().std()]), "torch_f32")
+    assert f"neg: {int((h < 0).sum())}, pos: {int((h > 0).sum())}, zero: 0," in text
+    back = (out / "step_2" / "ReLU_3_0th_output_backward").read_text()
+    assert "min: 2.0 max: 2.0, mean: 2.0, std: 0.0" in back
+
+
+def test_subscribers_change_what_they_are_given_and_are_taken_away(tmp_path):
+    from nacre.training.utils import hooks
+
+    class Doubles(hooks.SubscriberBase):
+        def __init__(self):
+            super().__init__(None, 1)
+            self.calls = []
+
+        def pre_forward_tensor_apply_impl(self, run_rtx, module, tensor_index, tensor):
+            return tensor * 2
+
+        def pre_forward_module_apply_impl(self, run_rtx, module, args, kwargs):
+            self.calls.append(type(module).__name__)
+            return args, kwargs
+
+        def post_forward_outmost_module_apply_impl(self, run_rtx, module, args, outputs):
+            return args, outputs + 1
+
+    model, manager, doubles = torch.nn.Sequential(torch.nn.ReLU()), hooks.SubscriberManager(), Doubles()
+    manager.subscribe(model, [doubles])
+    assert model(torch.ones(2)).tolist() == [5, 5] and model(torch.ones(2)).tolist() == [1, 1]
+    assert doubles.calls == ["Sequential", "ReLU"]
+    manager.subscribe(model, [hooks.SubscriberBase(None, None)])
+    assert model(torch.ones(2)).tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="is not registered"):
+        manager.get_subscriber(Doubles)
+    with pytest.raises(RuntimeError, match="No subscribers"):
+        manager.subscribe(model, [])
+    for wrong in ((7, [doubles]), (model, [7])):
+        with pytest.raises(ValueError, match="must be a .* instance, got <class 'int'>"):
+            manager.subscribe(*wrong)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(FileExistsError, match="override_output_dir=True"):
+        hooks.StatisticsSubscriber(str(tmp_path / "there"))
+    with pytest.warns(UserWarning, match="overriding"):
+        hooks.StatisticsSubscriber(str(tmp_path / "there"), override_output_dir=True)
+    assert not (tmp_path / "there").exists()
