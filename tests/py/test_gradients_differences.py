@@ -428,6 +428,11 @@ for inverse in (0, 1):
         case(f"DFT_{inverse}_{length}", f"double[2,5,2] x <int64 n = {{{length}}}, int64 a = {{-2}}>",
              f"y = DFT<inverse = {inverse}>(x, n, a)", opset=20, x=normal(2, 5, 2))
 case("DFT_real", "double[2,6,1] x <int64 a = {1}>", "y = DFT(x, , a)", opset=20, x=normal(2, 6, 1))
+for length in (None, 1, 4, 7, 8, 13):  # bins of the input: 5
+    case(f"DFT_half_inverse_{length}", f"double[2,5,2] x <int64 n = {{{length or 8}}}, int64 a = {{1}}>",
+         f"y = DFT<inverse = 1, onesided = 1>(x, {'n' if length else ''}, a)", opset=20, x=normal(2, 5, 2))
+case("DFT_half_inverse_real", "double[2,4,1] x", "y = DFT<inverse = 1, onesided = 1, axis = 1>(x)", opset=17,
+     x=normal(2, 4, 1))
 case("DFT_real_inverse", "double[2,6,1] x <int64 a = {1}>", "y = DFT<inverse = 1>(x, , a)", opset=20, x=normal(2, 6, 1))
 case("DFT_onesided", "double[2,6,1] x <int64 a = {1}>", "y = DFT<onesided = 1>(x, , a)", opset=20, x=normal(2, 6, 1))
 case("DFT_onesided_odd", "double[2,5,1] x <int64 a = {1}>", "y = DFT<onesided = 1>(x, , a)", opset=20,

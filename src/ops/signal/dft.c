@@ -90,32 +90,75 @@ static nc_value *cut(nc_builder *b, nc_value *x, nc_value *length, int64_t axis)
     return nc_build1(b, "Slice", 4, x, from, nc_build1(b, "Unsqueeze", 2, length, from), axes);
 }
 
+/* Of the transform: what is given, or what the signal has; of the inverse of a half, the usual even one. */
+static nc_value *length_of(nc_builder *b, const nc_node *n, int64_t axis, bool of_half) {
+    if (n->n_in > 1 && n->in[1] != NULL)
+        return nc_build1(b, "Reshape", 2, nc_build_cast(b, n->in[1], NC_INT64), nc_build_ints(b, NULL, 0));
+    nc_value *dim = dim_of(b, n->in[0], axis);
+    if (!of_half) return dim;
+    return nc_build1(b, "Mul", 2, nc_build1(b, "Sub", 2, dim, nc_build_int(b, 1)), nc_build_int(b, 2));
+}
+
+/* Bins of the half of a real signal's transform. */
+static nc_value *half_of(nc_builder *b, nc_value *length) {
+    return nc_build1(b, "Add", 2, nc_build1(b, "Div", 2, length, nc_build_int(b, 2)), nc_build_int(b, 1));
+}
+
+/* How often bin j of a half counts, as rows: the bins that are their own mirror once, the others twice. */
+static nc_value *mirrored(nc_builder *b, nc_dtype t, nc_value *length, nc_value *rows) {
+    static const int64_t behind = 1;
+    nc_value *j = nc_build1(b, "Unsqueeze", 2, range_to(b, rows), nc_build_ints(b, &behind, 1));
+    nc_value *first = nc_build1(b, "Equal", 2, j, nc_build_int(b, 0));
+    nc_value *middle = nc_build1(b, "Equal", 2, nc_build1(b, "Mul", 2, j, nc_build_int(b, 2)), length);
+    nc_value *once = nc_build1(b, "Or", 2, first, middle);
+    return nc_build1(b, "Where", 3, once, nc_build_scalar(b, t, 1), nc_build_scalar(b, t, 2));
+}
+
+/* What the matrix is of: the signal with the axis last, rows of cosines and sines for its elements, one per result. */
+typedef struct dft_pieces {
+    nc_value *length, *re, *im, *cosine, *sine; /* im: NULL of a real signal */
+    int64_t perm[NC_MAX_RANK];
+    int rank;
+} dft_pieces;
+
+static void dft_take(nc_builder *b, const nc_node *n, int64_t axis, bool is_complex, dft_pieces *d) {
+    bool inverse = nc_attr_int(n, "inverse") != 0, onesided = nc_attr_int(n, "onesided") != 0;
+    nc_dtype t = n->in[0]->type->elem;
+    d->rank = n->in[0]->type->rank - 1;
+    d->length = length_of(b, n, axis, inverse && onesided);
+    nc_value *half = onesided ? half_of(b, d->length) : d->length;
+    nc_value *x = cut(b, n->in[0], inverse ? half : d->length, axis), *used = dim_of(b, x, axis);
+    waves(b, t, d->length, used, inverse ? d->length : half, &d->cosine, &d->sine);
+    if (!inverse) d->sine = nc_build1(b, "Neg", 1, d->sine);
+    if (inverse && onesided) {
+        nc_value *times = mirrored(b, t, d->length, used);
+        d->cosine = nc_build1(b, "Mul", 2, d->cosine, times), d->sine = nc_build1(b, "Mul", 2, d->sine, times);
+    }
+    for (int i = 0; i < d->rank; i++) d->perm[i] = i == axis ? d->rank - 1 : i == d->rank - 1 ? axis : i;
+    d->re = nc_build_transpose(b, part_of(b, x, 0, d->rank), d->perm, d->rank);
+    if (is_complex) d->im = nc_build_transpose(b, part_of(b, x, 1, d->rank), d->perm, d->rank);
+}
+
 static nc_code dft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    static const int64_t last = -1;
     const nc_type *t = n->in[0]->type;
-    int64_t axis, parts, perm[NC_MAX_RANK];
+    int64_t axis, parts;
+    dft_pieces d = {0};
     if (t == NULL || t->rank < 2 || !nc_dft_axis(n, &axis) || !nc_dim_is_const(t->dims[t->rank - 1], &parts))
         NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank, axis and last dim");
-    if (axis < 0) axis += t->rank;
-    bool inverse = nc_attr_int(n, "inverse") != 0, onesided = nc_attr_int(n, "onesided") != 0;
-    if (inverse && onesided) NC_FAIL(b->w, NC_E_UNSUPPORTED, "an inverse onesided transform has no pieces");
-    int rank = t->rank - 1;
-    nc_value *length = n->n_in > 1 && n->in[1] != NULL
-                           ? nc_build1(b, "Reshape", 2, nc_build_cast(b, n->in[1], NC_INT64), nc_build_ints(b, NULL, 0))
-                           : dim_of(b, n->in[0], axis);
-    nc_value *x = cut(b, n->in[0], length, axis), *used = dim_of(b, x, axis), *bins = length, *cosine, *sine;
-    if (onesided) bins = nc_build1(b, "Add", 2, nc_build1(b, "Div", 2, length, nc_build_int(b, 2)), nc_build_int(b, 1));
-    waves(b, t->elem, length, used, bins, &cosine, &sine);
-    if (!inverse) sine = nc_build1(b, "Neg", 1, sine);
-    for (int i = 0; i < rank; i++) perm[i] = i == axis ? rank - 1 : i == rank - 1 ? axis : i;
-    nc_value *re = nc_build_transpose(b, part_of(b, x, 0, rank), perm, rank);
-    nc_value *up = nc_build1(b, "MatMul", 2, re, cosine), *side = nc_build1(b, "MatMul", 2, re, sine);
-    if (parts == 2) {
-        nc_value *im = nc_build_transpose(b, part_of(b, x, 1, rank), perm, rank);
-        up = nc_build1(b, "Sub", 2, up, nc_build1(b, "MatMul", 2, im, sine));
-        side = nc_build1(b, "Add", 2, side, nc_build1(b, "MatMul", 2, im, cosine));
+    bool inverse = nc_attr_int(n, "inverse") != 0, real = inverse && nc_attr_int(n, "onesided") != 0;
+    dft_take(b, n, axis < 0 ? axis + t->rank : axis, parts == 2, &d);
+    nc_value *up = nc_build1(b, "MatMul", 2, d.re, d.cosine), *y;
+    if (d.im != NULL) up = nc_build1(b, "Sub", 2, up, nc_build1(b, "MatMul", 2, d.im, d.sine));
+    up = nc_build_transpose(b, up, d.perm, d.rank);
+    if (real) {
+        y = nc_build1(b, "Unsqueeze", 2, up, nc_build_ints(b, &last, 1));
+    } else {
+        nc_value *side = nc_build1(b, "MatMul", 2, d.re, d.sine);
+        if (d.im != NULL) side = nc_build1(b, "Add", 2, side, nc_build1(b, "MatMul", 2, d.im, d.cosine));
+        y = stacked(b, up, nc_build_transpose(b, side, d.perm, d.rank));
     }
-    nc_value *y = stacked(b, nc_build_transpose(b, up, perm, rank), nc_build_transpose(b, side, perm, rank));
-    out[0] = inverse ? nc_build1(b, "Div", 2, y, nc_build_cast(b, length, t->elem)) : y;
+    out[0] = inverse ? nc_build1(b, "Div", 2, y, nc_build_cast(b, d.length, t->elem)) : y;
     return b->code;
 }
 
