@@ -68,3 +68,13 @@ def test_federated_averaging(tmp_path):
     shares = [float(x) for x in re.findall(r"clients reads ([0-9.]+)%", out)]
     assert len(shares) == 6 and shares[-1] > 80 and shares[-1] > shares[0]
     assert abs(100 * read(tmp_path / "averaged.onnx") - shares[-1]) < 0.5
+
+
+def test_federated_averaging_in_c(tmp_path):
+    out = run(nacre_c.BUILD / "examples" / "federated", DIGITS / "digits.onnx", DIGITS / "digits.bin", tmp_path)
+    losses = [float(x) for x in re.findall(r"3 clients has the loss ([0-9.]+)", out)]
+    assert len(losses) == 4 and losses[-1] < 0.7 * losses[0]
+    assert read(tmp_path / "averaged.onnx") > 0.85
+    bad = subprocess.run([nacre_c.BUILD / "examples" / "federated", "no.onnx", DIGITS / "digits.bin", tmp_path],
+                         capture_output=True, text=True)
+    assert bad.returncode == 1 and "no.onnx" in bad.stderr
