@@ -204,6 +204,7 @@ typedef struct nacre_artifacts {
     const char *compute; /* "f32", or "f16" or "bf16": products of the training model take operands in half precision,
                           * losses, norms and sums stay in f32, as do parameters; the eval model stays as it is. f16
                           * comes with a loss scale. NULL: f32 */
+    int ort_format;      /* not 0: each model in onnxruntime's own format too, beside the .onnx as .ort */
 } nacre_artifacts;
 /* Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx (with an optimizer), checkpoint and
  * nominal_checkpoint (if asked for). The model is not changed. All is made before the first file is written. */

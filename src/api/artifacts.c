@@ -82,6 +82,7 @@ static nacre_code read_artifacts(const nacre_artifacts *a, nc_artifacts_ask *ask
                               .format = format == 2 ? NC_CHECKPOINT_SAFETENSORS : NC_CHECKPOINT_ORT,
                               .nominal = a->nominal != 0,
                               .standard = a->standard != 0,
+                              .ort_format = a->ort_format != 0,
                               .compute = compute};
     ask->loss = (nc_artifacts_loss){.kind = (nc_loss)loss, /* in the order of the words */
                                     .sum = reduction == 2,

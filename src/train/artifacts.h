@@ -66,6 +66,7 @@ typedef struct nc_artifacts_ask {
     const char *folder, *prefix;
     nc_checkpoint_format format;
     bool nominal, standard;
+    bool ort_format;  /* each model as .ort too */
     nc_dtype compute; /* as in nc_artifacts_params */
 } nc_artifacts_ask;
 /* Writes PREFIXtraining_model.onnx, eval_model.onnx, checkpoint, and where they are asked for optimizer_model.onnx and

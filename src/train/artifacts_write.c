@@ -1,5 +1,6 @@
 /* train/artifacts_write.c: all artifacts of a model, as files: which initializers are meant by which pattern, the
  * models and the checkpoint. Nothing is written before everything is made. */
+#include "infer/infer.h"
 #include "ir/edit.h"
 #include "onnx/save.h"
 #include "train/artifacts.h"
@@ -146,19 +147,25 @@ static nc_code make_models(nc_work *w, const nc_model *m, const nc_artifacts_ask
 }
 
 static char *path_of(nc_work *w, const nc_artifacts_ask *a, const char *name) {
+    if (!name) return NULL;
     return nc_arena_printf(&w->scratch, "%s/%s%s", a->folder ? a->folder : ".", a->prefix ? a->prefix : "", name);
 }
 
-static nc_code save_model(nc_work *w, const nc_artifacts_ask *a, const nc_model *m, const char *name) {
-    char *path = path_of(w, a, name);
+/* The format .ort tells every value's type, so all are inferred first. */
+static nc_code save_model(nc_work *w, const nc_artifacts_ask *a, nc_model *m, const char *name) {
+    char *path = path_of(w, a, nc_arena_printf(&w->scratch, "%s.onnx", name));
     NC_NEED(w, path);
+    NC_TRY(nc_onnx_save_file(w, m, path, NULL));
+    if (!a->ort_format) return NC_OK;
+    NC_NEED(w, path = path_of(w, a, nc_arena_printf(&w->scratch, "%s.ort", name)));
+    NC_TRY(nc_infer_model(w, m));
     return nc_onnx_save_file(w, m, path, NULL);
 }
 
 static nc_code write_all(nc_work *w, const nc_artifacts_ask *a, const chosen *c, const models *m) {
-    NC_TRY(save_model(w, a, m->training, "training_model.onnx"));
-    NC_TRY(save_model(w, a, m->eval, "eval_model.onnx"));
-    if (m->optimizer) NC_TRY(save_model(w, a, m->optimizer, "optimizer_model.onnx"));
+    NC_TRY(save_model(w, a, m->training, "training_model"));
+    NC_TRY(save_model(w, a, m->eval, "eval_model"));
+    if (m->optimizer) NC_TRY(save_model(w, a, m->optimizer, "optimizer_model"));
     NC_TRY(write_checkpoint(w, c, false, a->format, path_of(w, a, "checkpoint")));
     return a->nominal ? write_checkpoint(w, c, true, a->format, path_of(w, a, "nominal_checkpoint")) : NC_OK;
 }

@@ -251,6 +251,37 @@ def test_which_files_are_written(tmp_path):
     assert all(value is None for *_, value in parameters(tmp_path / "p_nominal_checkpoint"))
 
 
+@pytest.mark.parametrize("maker", ["python", "command"])
+def test_ort_files_train_as_the_onnx_files_do(maker, tmp_path):
+    if maker == "python":
+        artifacts.generate_artifacts(MLP_MODEL, requires_grad=floats(MLP_MODEL), loss=LOSS.CrossEntropyLoss,
+                                     optimizer=OPTIM.AdamW, artifact_directory=tmp_path, prefix="p_", ort_format=True)
+    else:
+        onnx.save(MLP_MODEL, tmp_path / "model.onnx")
+        done = command(tmp_path / "model.onnx", "--loss", "cross_entropy", "-o", tmp_path, "--prefix", "p_", "--ort")
+        assert done.returncode == 0, done.stderr
+        (tmp_path / "model.onnx").unlink()
+    models = ("eval_model", "optimizer_model", "training_model")
+    assert names_in(tmp_path) == ["p_checkpoint", *(f"p_{m}.{end}" for m in models for end in ("onnx", "ort"))]
+    assert all((tmp_path / f"p_{m}.ort").read_bytes()[4:8] == b"ORTM" for m in models)
+    found = []
+    for end in ("onnx", "ort"):
+        state = api.CheckpointState.load_checkpoint(tmp_path / "p_checkpoint")
+        module = api.Module(tmp_path / f"p_training_model.{end}", state, tmp_path / f"p_eval_model.{end}")
+        optimizer = api.Optimizer(tmp_path / f"p_optimizer_model.{end}", module)
+        losses = []
+        for x, labels in zip(X, LABELS):
+            module.train()
+            losses.append(module(x, labels))
+            optimizer.step()
+            module.lazy_reset_grad()
+        module.eval()
+        found.append([*losses, module(X[0], LABELS[0]), *(p.data.copy() for _, p in state.parameters)])
+        module.export_model_for_inferencing(tmp_path / f"{end}.onnx", [MLP_MODEL.graph.output[0].name])
+        found[-1] += nacre.InferenceSession(tmp_path / f"{end}.onnx").run(None, {"x": X[0]})
+    assert all(np.array_equal(a, b) for a, b in zip(*found)) and found[0][0] != found[0][1]
+
+
 def parameters(path):
     checkpoint = _core.Checkpoint(str(path))
     return [(*row, checkpoint.value(i)) for i, row in enumerate(checkpoint.parameters())]
@@ -305,7 +336,6 @@ def test_loss_inputs_and_a_loss_inside_the_model(tmp_path):
     (dict(requires_grad=["0.weight"], additional_output_names=["zz"]), LookupError, "zz"),
     (dict(requires_grad=["0.weight"], loss_input_names=["zz"]), LookupError, "zz"),
     (dict(requires_grad=[], optimizer=OPTIM.AdamW), ValueError, "no parameter is trainable"),
-    (dict(requires_grad=["0.weight"], ort_format=True), NotImplementedError, "ort_format"),
     (dict(requires_grad=["0.weight"], custom_op_library="/nowhere.so"), RuntimeError, "does not exist"),
     (dict(model=7), TypeError, "expected an onnx.ModelProto or a path"),
 ])

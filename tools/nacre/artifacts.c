@@ -35,6 +35,7 @@ static const char help[] =
     "  -o FOLDER            where the files go; it is made if it is not there (default: the current one)\n"
     "  --prefix TEXT        before the files' names\n"
     "  --format NAME        of the checkpoint: ort, onnxruntime's own (default), or safetensors\n"
+    "  --ort                each model in onnxruntime's own format too: training_model.ort and so on\n"
     "  --nominal            nominal_checkpoint too: names and types of parameters, without their values\n"
     "  --standard           gradients in ONNX's own operators; slower here, but onnxruntime runs them (from opset 18 "
     "on)\n"
@@ -50,7 +51,7 @@ typedef struct wishes {
     list train, freeze, outputs;
     const char *betas, *optimizer;
     double epsilon, weight_decay, clip, momentum, dampening;
-    bool nesterov, plain_bias, nominal, standard;
+    bool nesterov, plain_bias, nominal, standard, ort;
 } wishes;
 
 static int read_numbers(wishes *w) {
@@ -61,6 +62,7 @@ static int read_numbers(wishes *w) {
     a->epsilon = (float)w->epsilon, a->weight_decay = (float)w->weight_decay, a->max_norm = (float)w->clip;
     a->momentum = (float)w->momentum, a->dampening = (float)w->dampening, a->nesterov = w->nesterov;
     a->no_bias_correction = w->plain_bias, a->nominal = w->nominal, a->standard = w->standard;
+    a->ort_format = w->ort;
     a->trainable = w->train.v, a->n_trainable = (size_t)w->train.n;
     a->frozen = w->freeze.v, a->n_frozen = (size_t)w->freeze.n;
     a->outputs = w->outputs.v, a->n_outputs = (size_t)w->outputs.n;
@@ -103,6 +105,7 @@ int cmd_artifacts(int argc, char **argv) {
                          {"--prefix", ARG_TEXT, &w.what.prefix, 0},
                          {"--format", ARG_TEXT, &w.what.format, 0},
                          {"--nominal", ARG_FLAG, &w.nominal, 0},
+                         {"--ort", ARG_FLAG, &w.ort, 0},
                          {"--standard", ARG_FLAG, &w.standard, 0},
                          {"--compute", ARG_TEXT, &w.what.compute, 0},
                          {"--plugin", ARG_LIST, &c.plugins, 0},

@@ -7,6 +7,7 @@ import enum
 import os
 from typing import Any, Iterator, List, Optional, Tuple, Union
 
+from nacre import GraphOptimizationLevel, InferenceSession, SessionOptions
 from nacre.training import onnxblock
 from nacre.training._onnx import onnx
 
@@ -122,15 +123,13 @@ def generate_artifacts(model: Any, requires_grad: Optional[List[str]] = None,
         output is the loss.
     optimizer: an OptimType or a Block; None: no optimizer model.
     additional_output_names: values that are outputs of both models behind the loss.
+    ort_format: each model is written in onnxruntime's own format too, beside the .onnx as .ort.
     nominal_checkpoint: writes <prefix>nominal_checkpoint too, which has names and types of parameters alone.
     standard: gradients in ONNX's own operators, so that onnxruntime's training API runs the models too; of opset 18 or
         later, since what gradients are made of is said in that.
     checkpoint_format: "ort", onnxruntime's own, or "safetensors".
     compute: "f16" or "bf16": products of the training model take operands in half precision; losses, norms, sums and
         parameters stay in f32. "f16" comes with a loss scale (Optimizer.get_loss_scale)."""
-    if ort_format:
-        raise NotImplementedError("ort_format: models are not written in onnxruntime's .ort format here; the .onnx "
-                                  "models serve in its place.")
     wanted, frozen = _check_names("requires_grad", requires_grad), _check_names("frozen_params", frozen_params)
     both = set(wanted) & set(frozen)
     if both:
@@ -150,7 +149,11 @@ def generate_artifacts(model: Any, requires_grad: Optional[List[str]] = None,
         with onnxblock.base(proto, path):
             training(*(loss_inputs or [o.name for o in proto.graph.output]))
         optimizer_model = _optimizer_model(optimizer_block, training, opset, proto.ir_version)
-    _write(training, optimizer_model, os.path.join(folder, prefix), path, nominal_checkpoint, checkpoint_format)
+    start = os.path.join(folder, prefix)
+    _write(training, optimizer_model, start, path, nominal_checkpoint, checkpoint_format)
+    if ort_format:
+        names = ["training_model", "eval_model", *(["optimizer_model"] if optimizer_model is not None else [])]
+        _write_ort([start + name for name in names], custom_op_library)
 
 
 def _optimizer_model(block: Optional[onnxblock.Block], training: _Training, opset: Optional[int],
@@ -190,3 +193,14 @@ def _write(training: _Training, optimizer_model: Any, start: str, path: Optional
     if nominal:
         onnxblock.save_checkpoint(training.parameters(), start + "nominal_checkpoint", nominal_checkpoint=True,
                                   folder=source)
+
+
+def _write_ort(names: List[str], library: Optional[Path]) -> None:
+    """A session without passes writes the model that it was made of, with every type."""
+    for name in names:
+        options = SessionOptions()
+        options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.optimized_model_filepath = f"{name}.ort"
+        if library is not None:
+            options.register_custom_ops_library(os.fsdecode(library))
+        InferenceSession(f"{name}.onnx", options)
