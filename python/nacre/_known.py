@@ -18,7 +18,7 @@ Note = Tuple[int, str]
 
 #: Obeyed; _options.py says how. STREAM_OF and the name of a node is a further one.
 ENTRIES_HONOURED = {
-    "nacre.patterns", "nacre.streams", "nacre.winograd",
+    "nacre.compute", "nacre.patterns", "nacre.streams", "nacre.winograd",
     "session.disable_prepacking", "session.set_denormal_as_zero", "session.record_ep_graph_assignment_info",
     "session.disable_cpu_ep_fallback",
     "session.model_external_initializers_file_folder_path",

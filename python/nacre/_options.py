@@ -249,6 +249,8 @@ class SessionOptions:
             out.append(("packing", "off"))
         if not self._switch("nacre.winograd", "1"):
             out.append(("winograd", "off"))
+        if "nacre.compute" in self._entries:
+            out.append(("compute", self._entries["nacre.compute"]))
         if "nacre.patterns" in self._entries:
             out.append(("patterns", self._entries["nacre.patterns"]))
         if self._switch("session.disable_cpu_ep_fallback"):

@@ -174,6 +174,18 @@ static nacre_code set_format(nacre_options *o, const char *key, const char *valu
     return NACRE_OK;
 }
 
+static nacre_code set_compute(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    if (strcmp(value, "f32") == 0)
+        o->o.compute = NC_UNDEFINED;
+    else if (strcmp(value, "f16") == 0)
+        o->o.compute = NC_FLOAT16;
+    else if (strcmp(value, "bf16") == 0)
+        o->o.compute = NC_BFLOAT16;
+    else
+        return refuse(err, key, value, "f32, f16 or bf16");
+    return NACRE_OK;
+}
+
 /* Read here to be refused here; the session reads them again, into memory of its own. */
 static nacre_code add_patterns(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     nc_work w;
@@ -217,7 +229,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"log_level", set_log_level},    {"log_id", add_name},    {"save", add_name},
                 {"save_format", set_format},     {"save_data", add_name}, {"save_data_bytes", set_number},
                 {"save_file_bytes", set_number}, {"variables", add_name}, {"stop_gradient", add_name},
-                {"streams", set_streams},        {"stream", set_stream}};
+                {"streams", set_streams},        {"stream", set_stream},  {"compute", set_compute}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[500] = "";

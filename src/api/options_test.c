@@ -33,6 +33,47 @@ static void flush_them(model *m) { denormals(m, true); }
 TEST(options_keep_denormals_by_default) { model_everywhere(keep_them); }
 TEST(options_flush_denormals_on_every_thread) { model_everywhere(flush_them); }
 
+/* ---- products in half precision ---- */
+
+/* x is 1 and a bit that the operands' type loses; 0: none is lost. */
+static void check_compute(model *m, const char *value, float bit, bool lost) {
+    float x[6], w[] = {1, 0, 0, 1, 0, 0};
+    for (int i = 0; i < 6; i++) x[i] = 1 + bit;
+    if (value) model_option(m, "compute", value);
+    model_open(m, "<opset: \"\" 17>\ng (float[n,3] x) => (float[n,2] y, float[n,3] z) "
+                  "<const float[3,2] w = {1, 0, 0, 1, 0, 0}> {\n"
+                  "h = MatMul(x, w)\ny = Relu(h)\nz = Abs(x) }\n");
+    model_input(m, "x", NACRE_FLOAT, 2, D(2, 3), x);
+    model_run(m);
+    const float *y = model_floats(m, "y", 4), *z = model_floats(m, "z", 6);
+    for (int i = 0; i < 4; i++) CHECK(y[i] == (lost ? 1 : x[0]) * w[i % 2 * 3]);
+    for (int i = 0; i < 6; i++) CHECK(z[i] == x[0]);
+    model_collect_all(m);
+}
+
+static void compute_f16(model *m) { check_compute(m, "f16", 0x1p-12f, true); }
+static void compute_bf16(model *m) { check_compute(m, "bf16", 0x1p-9f, true); }
+static void compute_bf16_keeps(model *m) { check_compute(m, "bf16", 0x1p-7f, false); }
+static void compute_f32(model *m) { check_compute(m, "f32", 0x1p-12f, false); }
+static void compute_as_written(model *m) { check_compute(m, NULL, 0x1p-12f, false); }
+
+TEST(options_compute_narrows_products_alone) {
+    model_everywhere(compute_f16);
+    model_everywhere(compute_bf16);
+    model_everywhere(compute_bf16_keeps);
+    model_everywhere(compute_f32);
+    model_everywhere(compute_as_written);
+}
+
+TEST(options_compute_refuses_other_words) {
+    nacre_options *o;
+    nacre_error err;
+    CHECK_INT(nacre_options_create(&o, &err), NACRE_OK);
+    CHECK_INT(nacre_options_set(o, "compute", "float16", &err), NACRE_ARGUMENT);
+    CHECK(strstr(err.text, "option compute: expected f32, f16 or bf16, got 'float16'") != NULL);
+    nacre_options_release(o);
+}
+
 /* ---- the log of a session and of a run ---- */
 
 typedef struct heard {

@@ -9,6 +9,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "onnx/save.h"
+#include "transform/mixed.h"
 #include "transform/transform.h"
 
 #include <string.h>
@@ -158,7 +159,7 @@ static nc_code keep_transform(maker *k) {
     return NC_OK;
 }
 
-static nc_code transform(maker *k, bool after_gradient, bool in_session) {
+static nc_code pass_over(maker *k, bool after_gradient, bool in_session) {
     nc_model *m = k->s->model;
     nc_transform_options *o = &k->s->how.transform;
     o->after_gradient = after_gradient, o->in_session = in_session;
@@ -166,6 +167,15 @@ static nc_code transform(maker *k, bool after_gradient, bool in_session) {
     if (!m->stale_sizes) return NC_OK;
     m->stale_sizes = false;
     return nc_infer_model(k->w, m);
+}
+
+/* Before gradients. Half precision comes behind the passes, whose patterns know no casts between their parts; casts of
+ * constants and casts that meet are left to another round. What is mixed already stays as it is. */
+static nc_code transform(maker *k, bool in_session) {
+    NC_TRY(pass_over(k, false, in_session));
+    if (k->o->compute == NC_UNDEFINED) return NC_OK;
+    NC_TRY(nc_transform_mixed(k->w, k->s->model, k->o->compute));
+    return pass_over(k, false, in_session);
 }
 
 static nc_code hold_values(maker *k) {
@@ -179,7 +189,7 @@ static nc_code hold_values(maker *k) {
 
 /* As the passes leave it that keep to its opset. */
 static nc_code save(maker *k) {
-    NC_TRY(transform(k, false, false));
+    NC_TRY(transform(k, false));
     return nc_onnx_save_file(k->w, k->s->model, k->o->save_path, &k->o->save);
 }
 
@@ -199,13 +209,13 @@ static nc_code make_graph(maker *k) {
     NC_TRY(mark_recompute(k));
     if (o->differentiate) NC_TRY(hold_values(k));
     if (o->save_path) NC_TRY(save(k));
-    NC_TRY(transform(k, false, !o->differentiate));
+    NC_TRY(transform(k, !o->differentiate));
     dump(k, NC_DUMP_TRANSFORMED);
     if (!o->differentiate) return nc_verify(k->w, m);
     NC_TRY(o->differentiate(k->w, m, o->differentiate_ctx));
     nc_autodiff_unstop_all(m->main);
     dump(k, NC_DUMP_DIFFERENTIATED);
-    NC_TRY(transform(k, true, false));
+    NC_TRY(pass_over(k, true, false));
     return nc_verify(k->w, m);
 }
 

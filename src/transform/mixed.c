@@ -95,11 +95,18 @@ static nc_types types_of(const nc_op_version *v, const nc_param *p) {
     return p->types ? p->types : v->in[p->same].types;
 }
 
+/* An argument that the host reads and whose type is its own (Dropout's ratio): it stays as it is. */
+static bool is_beside(const nc_node *n, int i) {
+    return i < 32 && (n->card->host_in >> i & 1) != 0 && param_of(n->version->in, i)->types != 0;
+}
+
+static bool is_wanted(const nc_node *n, int i) { return is_f32(n->in[i]) && !is_beside(n, i); }
+
 /* All its operands of f32 may be narrow in this version of the op, and its results are then too. */
 static bool takes_narrow(const mix *x, const nc_node *n) {
     bool any = false;
     for (int i = 0; i < n->n_in; i++) {
-        if (!is_f32(n->in[i])) continue;
+        if (!is_wanted(n, i)) continue;
         any = true;
         if (!nc_types_take(types_of(n->version, param_of(n->version->in, i)), NC_BIT(x->narrow))) return false;
     }
@@ -107,16 +114,16 @@ static bool takes_narrow(const mix *x, const nc_node *n) {
         const nc_param *p = param_of(n->version->out, i);
         if (is_f32(n->out[i]) && (p->types != 0 || !is_f32(n->in[(int)p->same]))) return false;
     }
-    return any && n->n_subs == 0 && !(n->card->traits & NC_RANDOM);
+    return any && n->n_subs == 0;
 }
 
-/* A formula or a view: narrow where that costs no number, and at least one operand is narrow already. */
+/* A formula, a view or a choice of elements: narrow where that costs no number and at least one operand is narrow. */
 static bool follows(const mix *x, const nc_node *n) {
-    const unsigned kinds = NC_ELEMENTWISE | NC_VIEW_DENSE | NC_VIEW_STRIDED | NC_IDENTITY | NC_GROWS;
+    const unsigned kinds = NC_ELEMENTWISE | NC_VIEW_DENSE | NC_VIEW_STRIDED | NC_IDENTITY | NC_GROWS | NC_PASSES_ON;
     bool any = false;
     if (!(n->card->traits & kinds) || n->card->traits & NC_WIDE) return false;
     for (int i = 0; i < n->n_in; i++) {
-        if (!is_f32(n->in[i])) continue;
+        if (!is_wanted(n, i)) continue;
         bool is_narrow = before_cast(x, n->in[i]) != NULL;
         if (!is_narrow && !fits(x, n->in[i])) return false;
         any |= is_narrow;
@@ -135,7 +142,7 @@ static nc_code narrow_copy(const mix *x, nc_node *n, nc_value *const *in, nc_nod
     }
     nc_node *made = nc_edit_node(x->g, n, n->card, n->version, n->name, in, n->n_in, names, n->n_out);
     NC_NEED(x->w, made);
-    made->stage = n->stage;
+    made->stage = n->stage, made->random_id = n->random_id, made->recompute = n->recompute;
     for (int i = 0; i < n->n_attrs; i++)
         if (nc_edit_set_attr(made, &n->attrs[i]) != NC_OK) NC_FAIL(x->w, NC_E_MEMORY, "out of memory");
     for (int i = 0; i < n->n_out; i++) {
@@ -153,7 +160,7 @@ static nc_code narrow_node(const mix *x, nc_node *n) {
     NC_NEED(x->w, in);
     for (int i = 0; i < n->n_in; i++) {
         in[i] = n->in[i];
-        if (is_f32(in[i])) NC_TRY(narrowed(x, n, n->in[i], &in[i]));
+        if (is_wanted(n, i)) NC_TRY(narrowed(x, n, n->in[i], &in[i]));
     }
     NC_TRY(narrow_copy(x, n, in, &made));
     for (int i = 0; i < n->n_out; i++) {

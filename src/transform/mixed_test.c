@@ -129,6 +129,25 @@ TEST(mixed_where_the_opset_is_older) {
     bench_release(&b);
 }
 
+/* What chooses or scales elements follows, with its other outputs and the ratio as they are; it draws as before. */
+TEST(mixed_pools_and_dropout_between_products) {
+    MIXES("(float[1,2,4] x, bool[] t) => (y) <const float[1,2,1] k = {1, 2}, const float[] r = {0.25}> { "
+          "float[1,1,4] h = Conv(x, k); float[1,1,2] p, int64[1,1,2] i = MaxPool<kernel_shape = [2], strides = [2]>(h);"
+          " y = Dropout(p, r, t) @random=7 }",
+
+          "=> (float[1,1,2] y)\n"
+          "<const float[1,2,1] k = {1, 2},\n"
+          " const float[] r = {0.25}>\n"
+          "{\n"
+          "  x_float16 = Cast<to = 10>(x)\n"
+          "  k_float16 = Cast<to = 10>(k)\n"
+          "  h_float16 = Conv(x_float16, k_float16) \"Conv_4\"\n"
+          "  p_float16, i = MaxPool<kernel_shape = [2], strides = [2]>(h_float16) \"MaxPool_6\"\n"
+          "  y_float16 = Dropout(p_float16, r, t) @random=7 \"Dropout_9\"\n"
+          "  y = Cast<to = 1>(y_float16)\n"
+          "}\n");
+}
+
 /* Integers, and a model of doubles, stay as they are. */
 TEST(mixed_other_types_stay) {
     MIXES("(double[2,2] x, int64[2,2] k) => (y, z) { y = MatMul(x, x); z = MatMul(k, k) }",

@@ -182,3 +182,62 @@ def test_the_command_line_trains_in_half_precision(compute, tmp_path):
     bad = subprocess.run([nacre_c.PROGRAM, "artifacts", tmp_path / "m.onnx", "--compute", "f8", "-o", tmp_path / "a"],
                          capture_output=True, text=True)
     assert bad.returncode == 1 and "expected one of f32, f16, bf16" in bad.stderr
+
+
+# ---- sessions that infer ----
+
+def cnn():
+    rng = np.random.default_rng(4)
+    nodes = [helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["r"]),
+             helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+             helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Gemm", ["f", "w", "b"], ["g"], transB=1),
+             helper.make_node("Softmax", ["g"], ["y"])]
+    values = {"k": rng.standard_normal((4, 3, 3, 3)), "w": rng.standard_normal((5, 64)) * 0.2,
+              "b": rng.standard_normal(5)}
+    graph = helper.make_graph(nodes, "cnn", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5])],
+                              [numpy_helper.from_array(v.astype(np.float32), k) for k, v in values.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    return model, {k: torch.tensor(v.astype(np.float32)) for k, v in values.items()}
+
+
+@pytest.mark.parametrize("compute", HALF)
+def test_a_session_computes_in_half_precision(compute, tmp_path):
+    import nacre
+    model, t = cnn()
+    x = np.random.default_rng(5).standard_normal((6, 3, 8, 8)).astype(np.float32)
+    with torch.no_grad(), torch.autocast("cpu", dtype=HALF[compute]):
+        h = torch.nn.functional.max_pool2d(torch.relu(torch.conv2d(torch.tensor(x), t["k"], padding=1)), 2)
+        want = torch.softmax(torch.nn.functional.linear(h.flatten(1), t["w"], t["b"]).float(), 1).numpy()
+    options = nacre.SessionOptions()
+    options.add_session_config_entry("nacre.compute", compute)
+    options.optimized_model_filepath = str(tmp_path / "mixed.onnx")
+    got, = nacre.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
+    exact, = nacre.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert got.dtype == np.float32 and not np.array_equal(got, exact)
+    close(got, want, NEAR[compute])
+    saved = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "mixed.onnx"))
+    narrow = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}[compute]
+    types = {v.name: v.type.tensor_type.elem_type for v in saved.graph.value_info}
+    types.update({v.name: v.data_type for v in saved.graph.initializer})
+    places = [n for n in saved.graph.node if n.op_type in ("Conv", "MaxPool", "Gemm")]
+    assert len(places) == 3 and all(types[n.input[0]] == narrow for n in places)
+    np.save(tmp_path / "x.npy", x)
+    onnx.save(model, tmp_path / "cnn.onnx")
+    done = subprocess.run([nacre_c.PROGRAM, "run", tmp_path / "cnn.onnx", "--set", f"compute={compute}", "--input",
+                           f"x={tmp_path / 'x.npy'}", "--output", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(np.load(tmp_path / "y.npy"), got)
+
+
+def test_what_a_session_cannot_compute_in():
+    import nacre
+    options = nacre.SessionOptions()
+    options.add_session_config_entry("nacre.compute", "int8")
+    with pytest.raises(nacre.InvalidArgument, match="option compute: expected f32, f16 or bf16, got 'int8'"):
+        nacre.InferenceSession(cnn()[0].SerializeToString(), options)
+    options.add_session_config_entry("nacre.compute", "bf16")
+    old = cnn()[0]
+    old.opset_import[0].version = 11
+    with pytest.raises(nacre.NotImplemented, match="opset 11 has no Cast to bfloat16"):
+        nacre.InferenceSession(old.SerializeToString(), options)

@@ -289,7 +289,8 @@ def test_statistics_of_modules_and_their_gradients(tmp_path):
     h = model.first(x).detach()
     text = (out / "step_2" / "Linear_1_0th_output_forward").read_text()
     assert text.startswith(">>Linear_1_0th_output forward run shape: torch.Size([5, 4]) dtype: torch.float32")
-    found = dict(pair.split(": ") for line in text.splitlines()[1:3] for pair in line.replace(" max", ", max").split(", "))
+    figures = ", ".join(text.splitlines()[1:3]).replace(" max", ", max")
+    found = dict(pair.split(": ") for pair in figures.split(", "))
     close(np.array([float(found[k]) for k in ("min", "max", "mean", "std")]),
           np.array([h.min(), h.max(), h.double().mean(), h.double().std()]), "torch_f32")
     assert f"neg: {int((h < 0).sum())}, pos: {int((h > 0).sum())}, zero: 0," in text

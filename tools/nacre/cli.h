@@ -77,7 +77,7 @@ typedef struct common {
     "  --threads N          0: as many as the machine allows (default)\n"                                        \
     "  --set KEY=VALUE      a session option: level, fusion, layouts, views, packing, winograd, capture, seed, " \
     "disable,\n"                                                                                                 \
-    "                       memory_limit, streams, stream, tf32\n"                                               \
+    "                       memory_limit, streams, stream, tf32, compute\n"                                      \
     "  --plugin FILE.so     load custom operators\n"
 #define FEED_HELP                                                                                                     \
     "  --input NAME=FILE    an input from FILE.npy, FILE.npz (its member NAME), FILE.pb (TensorProto) or raw bytes\n" \

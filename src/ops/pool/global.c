@@ -65,6 +65,7 @@ const nc_card nc_card_global_average_pool = {.name = "GlobalAveragePool",
 const nc_card nc_card_global_max_pool = {.name = "GlobalMaxPool",
                                          .doc = "The greatest element of each plane.",
                                          .versions = versions,
+                                         .traits = NC_PASSES_ON,
                                          .infer = global_infer,
                                          .decompose = max_decompose};
 const nc_card nc_card_global_lp_pool = {.name = "GlobalLpPool",

@@ -17,8 +17,8 @@ SAMPLES = 128
 class StatisticsSubscriber(SubscriberBase):
     """OUTPUT_DIR/step_K/NAME_forward and NAME_backward hold shape, type, least, greatest, mean, deviation, how many are
     NaN, infinite, negative, positive and zero, and the first elements; order.txt names the files in the order in which
-    they came. NAME is CLASS_INDEX_Kth_output. run_on_cpu: tensors are brought to the host first; bucket_size: at most so
-    many elements are looked at at a time."""
+    they came. NAME is CLASS_INDEX_Kth_output. run_on_cpu: tensors are brought to the host first; bucket_size: at most
+    so many elements are looked at at a time."""
 
     def __init__(self, output_dir: str, start_step: Optional[int] = None, end_step: Optional[int] = None,
                  override_output_dir: bool = False, run_on_cpu: bool = False,
