@@ -199,8 +199,9 @@ static void return_new(void *m) {
 
 static bool dense(const dl_tensor *t) {
     int64_t step = 1;
+    for (int d = 0; d < t->ndim; d++)
+        if (t->shape[d] == 0) return true; /* whatever its strides are */
     for (int d = t->ndim - 1; t->strides && d >= 0; d--) {
-        if (t->shape[d] == 0) return true;
         if (t->shape[d] != 1 && t->strides[d] != step) return false;
         step *= t->shape[d];
     }

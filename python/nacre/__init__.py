@@ -14,10 +14,11 @@ from typing import Optional
 import numpy as np
 
 from nacre import _core
-from nacre._absent import (ModelCompiler, OrtEpContextData, OrtEpContextDataBuffer, OrtSyncStream,
+from nacre._absent import (OrtEpContextData, OrtEpContextDataBuffer, OrtSyncStream,
                            register_execution_provider_library, unregister_execution_provider_library)
 from nacre._adapter import AdapterFormat, LoraAdapter
 from nacre._binding import IOBinding, SessionIOBinding
+from nacre._compile import ModelCompiler
 from nacre._core import (DeviceReset, EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf,
                          ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                          NotImplemented, RuntimeException)
@@ -109,10 +110,13 @@ def set_default_logger_verbosity(verbosity: int) -> None:
 
 
 def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
-    """Threads of sessions that do not say a number themselves, made from now on. 0: as many as the machine allows."""
+    """Threads of sessions that do not say a number themselves, made from now on; their options must say
+    use_per_session_threads=False. 0: as many as the machine allows."""
     if int(intra_op_num_threads) < 0:
         raise ValueError(f"intra_op_num_threads: expected 0 or more, got {intra_op_num_threads}")
-    _envs.default_threads = int(intra_op_num_threads)
+    if _envs.shared:
+        raise Fail("Global thread pools have already been created, cannot replace them")
+    _envs.default_threads, _envs.shared = int(intra_op_num_threads), True
 
 
 def set_seed(seed: int) -> None:

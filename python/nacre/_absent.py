@@ -20,10 +20,6 @@ class _Absent:
         _refuse(type(self).__name__, self._instead)
 
 
-class ModelCompiler(_Absent):
-    _instead = "there is nothing to compile ahead; SessionOptions.optimized_model_filepath saves the optimized model"
-
-
 class OrtSyncStream(_Absent):
     _instead = "a run returns when its outputs are written"
 

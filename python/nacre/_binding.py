@@ -1,13 +1,15 @@
 """IOBinding: inputs and outputs bound once, for runs that allocate nothing for them."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 import numpy as np
 
 from nacre import _core, _types
-from nacre._device import envs, place
+from nacre._device import OrtDevice, envs, place
 from nacre._value import OrtValue
+
+Place = Union[str, OrtDevice]
 
 
 class IOBinding:
@@ -32,7 +34,7 @@ class IOBinding:
         """An input from an array (or whatever run takes)."""
         self._inputs[name] = _types.to_value(arr_on_cpu, self._check(name, self._session._input_types))
 
-    def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
+    def bind_input(self, name: str, device_type: Place, device_id: int, element_type: Any, shape: Sequence[int],
                    buffer_ptr: int) -> None:
         """An input from memory at an address of the host or of a device, which the caller keeps: nothing is copied to
         bind it."""
@@ -49,7 +51,7 @@ class IOBinding:
             envs.get().synchronize(f"{name}:{number}" if name == "cuda" else name)
 
     @staticmethod
-    def _at(device_type: str, device_id: int, element_type: Any, shape: Sequence[int], pointer: int) -> _core.Value:
+    def _at(device_type: Place, device_id: int, element_type: Any, shape: Sequence[int], pointer: int) -> _core.Value:
         device, number = place(device_type, device_id), _types.type_number(element_type)
         return _core.at(number, shape, int(pointer), None, envs.get(), device)
 
@@ -58,7 +60,7 @@ class IOBinding:
 
     # ---- outputs ----
 
-    def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
+    def bind_output(self, name: str, device_type: Place = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Optional[Sequence[int]] = None, buffer_ptr: Optional[int] = None) -> None:
         """An output into memory at an address, or, without one, into memory of that device that the run allocates; a
         shape without an address is not used."""
@@ -90,19 +92,19 @@ class IOBinding:
 
     # ---- results ----
 
-    def _values(self) -> List[_core.Value]:
-        return [v for n in self._outputs if (v := self._results.get(n, self._outputs[n])) is not None]
+    def _values(self) -> Dict[str, _core.Value]:
+        return {n: v for n in self._outputs if (v := self._results.get(n, self._outputs[n])) is not None}
 
     def get_outputs(self) -> List[OrtValue]:
         """The outputs in the order in which they were bound."""
-        return [OrtValue(v) for v in self._values()]
+        return [self._session._ortvalue(n, v) for n, v in self._values().items()]
 
     def get_outputs_as_ortvaluevector(self) -> List[OrtValue]:
         return self.get_outputs()
 
     def copy_outputs_to_cpu(self) -> List[Any]:
         """The outputs as arrays, lists and dicts over copied memory."""
-        copies = [_types.to_python(v) for v in self._values()]
+        copies = [_types.to_python(v) for v in self._values().values()]
         return [c.copy() if isinstance(c, np.ndarray) else c for c in copies]
 
     def _run(self, session: _core.Session, run_options: Any, state: Any = None) -> None:
@@ -125,4 +127,20 @@ class IOBinding:
         return there
 
 
-SessionIOBinding = IOBinding
+class SessionIOBinding(IOBinding):
+    """An IOBinding as onnxruntime's native class: a device is an OrtDevice, and comes with its number."""
+
+    def __init__(self, session: Any) -> None:
+        super().__init__(getattr(session, "_of", session))
+
+    def bind_input(self, name: str, *what: Any) -> None:  # type: ignore[override]
+        """What run takes; or device, element type, shape and address of memory that the caller keeps."""
+        if len(what) == 1:
+            self.bind_cpu_input(name, what[0])
+        else:
+            device, element_type, shape, address = what
+            super().bind_input(name, device, 0, element_type, shape, address)
+
+    def bind_output(self, name: str, device: Any = "cpu", element_type: Any = None,  # type: ignore[override]
+                    shape: Optional[Sequence[int]] = None, buffer_ptr: Optional[int] = None) -> None:
+        super().bind_output(name, device, 0, element_type, shape, buffer_ptr)

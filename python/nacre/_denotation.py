@@ -34,6 +34,8 @@ def _parts(data: memoryview, number: int) -> Iterator[memoryview]:
             at = _varint(data, at)[1]
         elif wire == 2:
             size, at = _varint(data, at)
+            if size > len(data) - at:
+                raise ValueError(f"{size} bytes of {len(data) - at}")
             if key >> 3 == number:
                 yield data[at:at + size]
             at += size
@@ -60,7 +62,8 @@ def _names(data: memoryview) -> Dict[str, str]:
     return found
 
 
-def _props(data: memoryview) -> Dict[str, str]:
+def props(data: memoryview) -> Dict[str, str]:
+    """The metadata of a model; ValueError or IndexError for what is none."""
     found: Dict[str, str] = {}
     for entry in _parts(data, _METADATA):
         key, value = (b"".join(bytes(p) for p in _parts(entry, n)).decode() for n in (1, 2))
@@ -86,4 +89,4 @@ def names_of(model: Union[str, bytes]) -> Dict[str, str]:
 
 def metadata_of(model: Union[str, bytes]) -> Dict[str, str]:
     """The model's metadata; empty where it cannot be read."""
-    return _of(model, _props)
+    return _of(model, props)

@@ -35,6 +35,7 @@ class _Envs:
 
     def __init__(self) -> None:
         self.default_threads = 0
+        self.shared = False  # set_global_thread_pool_sizes was called: sessions may not ask for threads of their own
         self.seed: Optional[int] = None
         self._kept: Dict[int, _core.Env] = {}
         self._made: "weakref.WeakValueDictionary[Tuple[int, Tuple[str, ...]], _Env]" = weakref.WeakValueDictionary()
@@ -137,9 +138,9 @@ def choose(providers: Optional[Sequence[Provider]], options: Optional[Sequence[D
             return "guard", {GUARD: own, CPU: {}}
         later = any(n in (CPU, CUDA) for n, _ in pairs[i + 1:])
         if name != CUDA:
-            reason = f"there is no provider '{name}'; there are {', '.join(get_all_providers())}"
+            reason = f"Unknown Provider Type: {name}; there are {', '.join(get_all_providers())}"
             if not later:
-                raise _core.InvalidArgument(reason)
+                raise RuntimeError(reason)  # onnxruntime's class and words
         else:
             reason = why_no_cuda()
             if not reason:
@@ -150,8 +151,10 @@ def choose(providers: Optional[Sequence[Provider]], options: Optional[Sequence[D
     raise _core.InvalidArgument("no provider was given")
 
 
-def place(device_type: str, device_id: int = 0) -> Optional[str]:
+def place(device_type: Union[str, "OrtDevice"], device_id: int = 0) -> Optional[str]:
     """The library's name of a device, 'cuda:1'; None for the host."""
+    if isinstance(device_type, OrtDevice):
+        device_type, device_id = device_type._name, device_type._id
     name = _known(device_type)
     if name == "cpu":
         return None
@@ -178,12 +181,24 @@ def get_vendor_id_for_device_type(device_type: str) -> Optional[OrtDeviceVendorI
     return _VENDORS.get(device_type)
 
 
+def _of_numbers(kind: int, third: int, fourth: Optional[int]) -> Tuple[str, int, int]:
+    """(name, device, vendor) of a device that is told by numbers."""
+    names = {number: name for name, number in reversed(_TYPES.items())}
+    if kind not in names:
+        raise ValueError(f"kinds of devices are {sorted(names)}, got {kind}")
+    return (names[kind], max(third, 0), 0) if fourth is None else (names[kind], fourth, third)
+
+
 class OrtDevice:
     """A device and its number. Kinds have numbers: OrtDevice.cuda() is that of GPUs."""
 
-    def __init__(self, name: Any, device_id: int = 0, vendor_id: int = -1) -> None:
+    def __init__(self, name: Any, device_id: int = 0, vendor_id: int = -1, number: Optional[int] = None) -> None:
+        """By another device or a name; or, as onnxruntime's native class, by the numbers of (kind, memory, device) or
+        (kind, memory, vendor, device)."""
         if isinstance(name, OrtDevice):
             name, device_id, vendor_id = name._name, name._id, name._vendor
+        elif isinstance(name, int) and not isinstance(name, bool):
+            name, device_id, vendor_id = _of_numbers(name, vendor_id, number)
         if not isinstance(name, str):
             raise ValueError(f"`Provided object` needs to be an OrtDevice or the name of one, got {type(name)}")
         self._name, self._id, self._vendor = _known(name), int(device_id), int(vendor_id)
@@ -333,7 +348,7 @@ def get_hardware_devices() -> List[OrtHardwareDevice]:
 
 
 class OrtEpAssignedNode:
-    """A node as it runs: rewritten nodes are told as they are then."""
+    """A node as it runs: rewritten nodes are told as they are then. One without a name has that of its first output."""
 
     def __init__(self, name: str, domain: str, op_type: str) -> None:
         self.name, self.domain, self.op_type = name, domain, op_type
@@ -355,17 +370,24 @@ class OrtEpAssignedSubgraph:
         return list(self._nodes)
 
 
-_LINE = re.compile(r"  (?:\S+ )?(?P<name>\S+?)(?:, .*)? = (?P<op>[\w.]+)\(.*\)(?P<place> @place=1)?")
+_LINE = re.compile(r"  (?:  )?(?:\S+ )?(?P<out>\S+?)(?:, .*)? = (?P<op>[\w.]+)[(<](?:.*\))?(?P<place> @place=1)?"
+                   r'(?: "(?P<name>.*)")?$')
 
 
 def assignments(lowered: str, device_provider: str) -> List[OrtEpAssignedSubgraph]:
-    """Which provider runs which node, from the text of the lowered graph."""
-    found = []
-    for line in map(_LINE.match, lowered.splitlines()):
-        if line:
-            domain, _, op = line["op"].rpartition(".")
-            node = OrtEpAssignedNode(line["name"], domain, op)
-            found.append(OrtEpAssignedSubgraph(device_provider if line["place"] else CPU, [node]))
+    """Which provider runs which node, from the text of the lowered graph. Nodes that run as one chain are told one by
+    one; nodes of other bodies are part of the node that has the body."""
+    found, chain = [], False
+    for line in lowered.splitlines():
+        node = _LINE.match(line)
+        if line.startswith("  }"):
+            chain = False
+        elif " = nacre.Chain<body = {" in line:
+            chain = True
+        elif node and line.startswith("    ") <= chain:
+            domain, _, op = node["op"].rpartition(".")
+            called = OrtEpAssignedNode(node["name"] or node["out"], domain, op)
+            found.append(OrtEpAssignedSubgraph(device_provider if node["place"] else CPU, [called]))
     return found
 
 

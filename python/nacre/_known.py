@@ -102,7 +102,6 @@ FIELDS_WITHOUT_EFFECT: Dict[str, str] = {
     "execution_order": "the planner orders the graph, and every kernel uses all threads",
     "log_verbosity_level": "there is one level below INFO",
     "use_deterministic_compute": "results on the CPU are always the same bits",
-    "use_per_session_threads": "sessions that ask for as many threads share them",
 }
 #: The same of RunOptions.
 RUN_FIELDS_WITHOUT_EFFECT: Dict[str, str] = {

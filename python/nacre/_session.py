@@ -4,15 +4,17 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Union
 
 from nacre import _core, _known, _types
 from nacre._binding import IOBinding
 from nacre._denotation import metadata_of, names_of
 from nacre._device import (OrtEpAssignedSubgraph, OrtEpDevice, OrtMemoryInfo, Provider, assignments, choose, envs,
                            get_ep_devices, memory_info)
+from nacre._native import NativeSession
 from nacre._options import RunOptions, SessionOptions
 from nacre._profile import Profile
+from nacre._sparse import from_dense
 from nacre._state import State
 from nacre._value import OrtValue
 
@@ -83,7 +85,13 @@ class Session:
     _output_names: List[str]
     _input_types: Dict[str, str]
     _output_types: Dict[str, str]
+    _sparse: Set[str]  # outputs that the model calls sparse tensors: runs give their dense form
     _profile: Optional[Profile] = None
+
+    @property
+    def _sess(self) -> NativeSession:
+        """The session as onnxruntime's native class."""
+        return NativeSession(self)
 
     # ---- what it tells ----
 
@@ -125,7 +133,7 @@ class Session:
         return device * len(self._inputs)
 
     def get_provider_graph_assignment_info(self) -> List[OrtEpAssignedSubgraph]:
-        """Which provider runs which node. A node is called by the first value that it makes."""
+        """Which provider runs which node."""
         if not self._sess_options._switch("session.record_ep_graph_assignment_info"):
             raise _core.Fail("Session configuration entry 'session.record_ep_graph_assignment_info' must be set to "
                              '"1" to retrieve EP graph assignment information.')
@@ -174,13 +182,26 @@ class Session:
             run_options: Optional[RunOptions] = None, *, state: Optional[State] = None) -> List[Any]:
         """Computes the outputs of these names (None: all) from {input name: array, list or dict}. state: where its
         variables are, in place of the session's own."""
-        if run_options is None and state is None and self._profile is None and isinstance(input_feed, dict):
+        if (run_options is None and state is None and self._profile is None and isinstance(input_feed, dict)
+                and not self._sparse):
             for name in self._required:
                 if name not in input_feed:
                     self._validate_input(list(input_feed))
             wanted = list(output_names) if output_names else self._output_names
             return self._session.run_arrays(wanted, input_feed, self._input_types)
-        return [_types.to_python(v) for v in self._run(output_names, input_feed, run_options, state)]
+        values = self._run(output_names, input_feed, run_options, state)
+        if not self._sparse:
+            return [_types.to_python(v) for v in values]
+        wanted = list(output_names) if output_names else self._output_names
+        return [from_dense(_types.to_numpy(v)) if name in self._sparse else _types.to_python(v)
+                for name, v in zip(wanted, values)]
+
+    def _ortvalue(self, name: str, value: _core.Value) -> OrtValue:
+        """An output as an OrtValue; one that the model calls sparse as the elements that are there."""
+        made = OrtValue(value)
+        if name in self._sparse:
+            made._sparse = from_dense(_types.to_numpy(value))
+        return made
 
     def run_async(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
                   callback: Callable[[Optional[List[Any]], Any, str], None], user_data: Any,
@@ -205,7 +226,8 @@ class Session:
                             state: Optional[State] = None) -> List[OrtValue]:
         """As run, with OrtValues in and out."""
         feeds = {name: value._get_c_value() for name, value in input_dict_ort_values.items()}
-        return [OrtValue(v) for v in self._run(output_names, feeds, run_options, state)]
+        wanted = list(output_names) if output_names else self._output_names
+        return [self._ortvalue(n, v) for n, v in zip(wanted, self._run(wanted, feeds, run_options, state))]
 
     def run_with_ortvaluevector(self, run_options: Optional[RunOptions], feed_names: Sequence[str],
                                 feeds: Sequence[OrtValue], fetch_names: Sequence[str], fetches: List[OrtValue],
@@ -287,6 +309,10 @@ class InferenceSession(Session):
         self._create(providers, provider_options)
 
     def _create(self, providers: Optional[Sequence[Provider]], options: Optional[Sequence[Dict[Any, Any]]]) -> None:
+        if self._sess_options.use_per_session_threads == envs.shared:  # onnxruntime's class and words
+            raise RuntimeError("use_per_session_threads must be false when using a global thread pool" if envs.shared
+                               else "When the session is not configured to use per session threadpools, the env must be"
+                               " created with global ones: set_global_thread_pool_sizes")
         if providers is None and self._sess_options.has_providers():
             providers = list(self._sess_options._providers)
         self._device, self._providers = choose(providers, options)
@@ -305,6 +331,7 @@ class InferenceSession(Session):
         self._output_names = [a.name for a in self._outputs]
         self._input_types = {a.name: a.type for a in self._inputs + self._overridable}
         self._output_types = {a.name: a.type for a in self._outputs}
+        self._sparse = {a.name for a in self._outputs if a.type.startswith("sparse_tensor(")}
 
     def _make(self) -> _core.Session:
         o = self._sess_options

@@ -1,7 +1,7 @@
 """SparseTensor: the elements of a tensor that are there, and where: by coordinates (COO), by rows (CSR) or by blocks.
 
-It is a description that scripts pass around; runs compute on dense tensors. Where a model's input or output is sparse,
-`dense` and `from_dense` stand at the edge.
+It is a description that scripts pass around; runs compute on dense tensors. Where a model's input or output is a sparse
+tensor, `dense` and `from_dense` stand at the edge.
 """
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SparseTensor:
               *places: np.ndarray) -> "SparseTensor":
         made = object.__new__(cls)
         made._format, made._shape = kind, tuple(int(d) for d in shape)
-        made._values, made._places = _elements(values), places
+        made._values, made._places = _elements(values), tuple(_read_only(p) for p in places)
         if any(d < 0 for d in made._shape):
             raise RuntimeError(f"a sparse tensor of negative dims: {list(made._shape)}")
         return made
@@ -115,8 +115,8 @@ class SparseTensor:
     # ---- telling ----
 
     def values(self) -> np.ndarray:
-        """The elements; of strings a copy."""
-        return self._values.copy() if self._values.dtype.kind == "O" else self._values
+        """The elements, not to be written to; of strings a copy."""
+        return self._values.copy() if self._values.dtype.kind == "O" else _read_only(self._values)
 
     def _view(self, kind: OrtSparseFormat) -> Tuple[np.ndarray, ...]:
         if self._format != kind:
@@ -151,6 +151,9 @@ class SparseTensor:
 
     def _get_c_tensor(self) -> "SparseTensor":
         return self
+
+    def _dense(self) -> np.ndarray:
+        return dense(self)
 
 
 # ---- between sparse and dense ----
@@ -193,6 +196,13 @@ def _flat(values: Any, device: Any) -> np.ndarray:
     if values.ndim != 1:
         raise RuntimeError(f"values of a sparse tensor: expected one dim, got {values.shape}")
     return values
+
+
+def _read_only(x: np.ndarray) -> np.ndarray:
+    """The same memory, through which it cannot be changed."""
+    x = x.view()
+    x.flags.writeable = False
+    return x
 
 
 def _elements(values: np.ndarray) -> np.ndarray:

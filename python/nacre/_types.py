@@ -115,6 +115,8 @@ def to_value(x: Any, type_text: Optional[str] = None) -> _core.Value:
         if not isinstance(x, (list, tuple)):
             raise RuntimeError(f"expected a list for {type_text}, got {type(x)}")
         return _core.sequence(_element_of(type_text), [to_value(i, _inside(type_text)) for i in x])
+    if type_text.startswith("sparse_tensor(") and hasattr(x, "_dense"):  # a SparseTensor
+        return to_value(x._dense(), None)
     if type_text.startswith("map("):
         return _map(x, *_inside(type_text).split(",", 1))
     return to_value(x, None)
@@ -123,6 +125,11 @@ def to_value(x: Any, type_text: Optional[str] = None) -> _core.Value:
 def _map(x: Any, key: str, value: str) -> _core.Value:
     if not isinstance(x, dict):
         raise RuntimeError(f"expected a dict for map({key},{value}), got {type(x)}")
+    texts = _element_of(key) == STRING
+    for k in x:
+        if isinstance(k, (str, bytes)) != texts:  # onnxruntime's words
+            raise RuntimeError(f"Unexpected key type  {type(k)}, it cannot be linked to C type "
+                               f"{'std::string' if texts else 'int64_t'}")
     keys = np.array(list(x), dtype=numpy_type(_element_of(key)))
     values = np.array(list(x.values()), dtype=numpy_type(_element_of(value)))
     return _core.map(to_value(keys), to_value(values))

@@ -1,12 +1,12 @@
 """OrtValue: a value that stays in the library between runs, over memory that it shares with numpy or DLPack."""
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from nacre import _core, _types
-from nacre._device import envs, place
+from nacre._device import OrtDevice, envs, place
 from nacre._sparse import SparseTensor, dense
 
 
@@ -23,7 +23,7 @@ class OrtValue:
     # ---- making ----
 
     @staticmethod
-    def ortvalue_from_numpy(numpy_obj: np.ndarray, /, device_type: str = "cpu", device_id: int = 0,
+    def ortvalue_from_numpy(numpy_obj: np.ndarray, /, device_type: Union[str, OrtDevice] = "cpu", device_id: int = 0,
                             vendor_id: int = -1) -> "OrtValue":
         """Over the array's own memory when it is dense, else over a copy. On a device it is always a copy."""
         device, value = place(device_type, device_id), _types.to_value(numpy_obj)
@@ -50,8 +50,9 @@ class OrtValue:
         return cls(_core.at(number, data.shape, data.ctypes.data, data), data)
 
     @staticmethod
-    def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any, device_type: str = "cpu",
-                                     device_id: int = 0, vendor_id: int = -1, memory_info: Any = None) -> "OrtValue":
+    def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any,
+                                     device_type: Union[str, OrtDevice] = "cpu", device_id: int = 0,
+                                     vendor_id: int = -1, memory_info: Any = None) -> "OrtValue":
         """A tensor of zeros. element_type: a numpy type or ONNX's number. memory_info goes before device_type."""
         if memory_info is not None:
             device_type, device_id = "cpu" if memory_info.name.startswith("Cpu") else "cuda", memory_info.device_id
@@ -180,3 +181,29 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
         raise RuntimeError(f"copy_tensors: {len(src)} sources and {len(dst)} destinations")
     for a, b in zip(src, dst):
         b.update_inplace(a)
+
+
+class OrtValueVector(List[OrtValue]):
+    """A list of OrtValues, with the names of onnxruntime's."""
+
+    def push_back(self, value: OrtValue) -> None:
+        self.append(value)
+
+    def reserve(self, count: int) -> None:
+        """A list grows by itself."""
+
+    def shrink_to_fit(self) -> None:
+        """A list shrinks by itself."""
+
+    def element_type_at(self, index: int) -> int:
+        return self[index].element_type()
+
+    def bool_tensor_indices(self) -> List[int]:
+        return [i for i, v in enumerate(self) if v.element_type() == _types.NUMBER_OF["bool"]]
+
+    def dlpack_at(self, index: int) -> Any:
+        return self[index].to_dlpack()
+
+    def to_dlpacks(self, to_tensor: Any = None) -> Tuple[Any, ...]:
+        """The values as capsules, or as what to_tensor makes of each."""
+        return tuple(v.to_dlpack() if to_tensor is None else to_tensor(v.to_dlpack()) for v in self)

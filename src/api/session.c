@@ -70,7 +70,7 @@ nacre_type nacre_session_output_type(const nacre_session *s, size_t i, int *rank
     return slot_type(s->s->program, s->s->program->outputs[i], rank, dims);
 }
 
-/* Sparse tensors have no public kind; nothing makes one. */
+/* Sparse tensors have no public kind: runs take and give their dense form. */
 static nacre_kind slot_kind(const nc_program *p, int slot) {
     const nc_value *v = p->slots[slot].value;
     switch (v && v->type ? v->type->kind : NC_T_TENSOR) {

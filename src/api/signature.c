@@ -4,6 +4,7 @@
 #include "api/api.h"
 
 #include "base/mem.h"
+#include "ir/told.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static nc_code name_dim(const nc_dims *table, const nc_dim *d, char name[64]) {
 
 enum { ROOM = sizeof((nacre_signature *)NULL)->dims / sizeof(int64_t) };
 
-static int rank_of(const nc_type *t) { return t && t->kind == NC_T_TENSOR ? t->rank : -1; }
+static int rank_of(const nc_type *t) { return t && (t->kind == NC_T_TENSOR || t->kind == NC_T_SPARSE) ? t->rank : -1; }
 
 static nc_code fill(const nc_dims *table, const nc_type *type, nacre_signature *out) {
     nc_text t = {0};
@@ -98,7 +99,7 @@ static const nc_type *type_at(const nacre_session *s, nacre_side side, size_t i)
     int slot = side == NACRE_VARIABLE ? p->vars[i]
                : side == NACRE_OUTPUT ? p->outputs[i]
                                       : p->inputs[input_at(s, side, i)];
-    return nc_value_told(p->slots[slot].value);
+    return nc_value_said(p->slots[slot].value);
 }
 
 nacre_code nacre_session_signature(const nacre_session *s, nacre_side side, size_t i, nacre_signature *out,

@@ -211,6 +211,7 @@ void nc_edit_remove_output(nc_graph *g, int i) {
 
 void nc_edit_set_output(nc_graph *g, int i, nc_value *v) {
     g->outputs.v[i]->n_outputs--;
+    if (!v->declared) v->declared = g->outputs.v[i]->declared; /* said of the output, whichever value it is */
     g->outputs.v[i] = v;
     v->n_outputs++;
 }
@@ -288,7 +289,6 @@ void nc_edit_replace(nc_value *old, nc_value *by) {
     if (old == by) return;
     nc_edit_replace_uses_if(old, by, NULL, NULL);
     nc_graph *g = old->graph;
-    if (old->n_outputs && !by->declared) by->declared = old->declared;
     for (int i = 0; old->n_outputs && i < g->outputs.n; i++)
         if (g->outputs.v[i] == old) nc_edit_set_output(g, i, by);
     replace_version(old, by);

@@ -82,6 +82,13 @@ nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out) {
     return NC_OK;
 }
 
+/* Begins with the words of onnxruntime, which scripts look for. */
+static nc_code leaves(nc_loader *l, const char *what, const char *location) {
+    NC_FAIL(l->w, NC_E_BAD_MODEL,
+            "External data path validation failed: tensor '%.100s': external data '%.200s' leaves the model's folder",
+            what, location);
+}
+
 static nc_code map_file(nc_loader *l, const char *what, const char *location, nc_buffer **out) {
     char real[PATH_MAX];
     struct stat st;
@@ -90,9 +97,7 @@ static nc_code map_file(nc_loader *l, const char *what, const char *location, nc
     NC_NEED(l->w, path);
     if (!realpath(path, real) || stat(real, &st) != 0)
         NC_FAIL(l->w, NC_E_NO_FILE, "tensor '%.100s': external data file '%.200s' not found", what, path);
-    if (!lies_in(real, l->folder) && !lies_in(real, l->real_folder))
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' leaves the model's folder", what,
-                location);
+    if (!lies_in(real, l->folder) && !lies_in(real, l->real_folder)) return leaves(l, what, location);
     if (!S_ISREG(st.st_mode))
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' is not a file", what, location);
     NC_TRY(nc_load_map(l->w, real, &b));
@@ -111,9 +116,7 @@ nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal 
     nc_buffer *file = nc_map_get(&l->files, p.location);
     if (!l->folder && !file)
         NC_FAIL(l->w, NC_E_UNSUPPORTED, "tensor '%.200s' has external data, but the model came without a folder", what);
-    if (!file && !stays_inside(p.location))
-        NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': external data '%.200s' leaves the model's folder", what,
-                p.location);
+    if (!file && !stays_inside(p.location)) return leaves(l, what, p.location);
     if (!file) NC_TRY(map_file(l, what, p.location, &file));
     if (p.offset > file->bytes)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "tensor '%.100s': offset %llu is beyond the %zu bytes of '%.200s'", what,

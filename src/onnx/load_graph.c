@@ -56,7 +56,10 @@ nc_code nc_scope_define(nc_loader *l, nc_scope *s, nc_bytes name, nc_value *v) {
     if (!b) return NC_OK;
     nc_pb_value info;
     NC_TRY(nc_pb_read_value(l->w, *b, &info));
-    if (!v->type && NC_PB_HAS(info, ValueInfoProto_type)) NC_TRY(nc_load_type(l, info.type, v->name, &v->type));
+    if (NC_PB_HAS(info, ValueInfoProto_type)) {
+        if (!v->type) NC_TRY(nc_load_type(l, info.type, v->name, &v->type));
+        NC_TRY(nc_load_sparse_type(l, info.type, v->name, &v->declared));
+    }
     return keep_extra(l, *b, v);
 }
 
@@ -163,6 +166,7 @@ static nc_code add_input(nc_loader *l, nc_scope *s, nc_bytes b, initializers *al
     NC_TRY(nc_scope_check_free(l, s, info.name));
     nc_value *v = nc_edit_input(s->g, name, type);
     NC_NEED(l->w, v);
+    if (type) NC_TRY(nc_load_sparse_type(l, info.type, name, &v->declared));
     if (x && nc_edit_set_initial(v, x->lit) != NC_OK) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
     if (x) x->is_input = true;
     NC_TRY(nc_scope_define(l, s, info.name, v));

@@ -93,9 +93,10 @@ static nc_code load_type(nc_loader *l, nc_bytes b, const char *name, int depth, 
         NC_FAIL(l->w, NC_E_LIMIT, "the type of '%.200s' is nested deeper than %d", name, NC_ONNX_MAX_DEPTH);
     NC_TRY(nc_pb_read_type(l->w, b, &t));
     *out = NULL;
-    if (NC_PB_HAS(t, TypeProto_sparse_tensor_type) || NC_PB_HAS(t, TypeProto_opaque_type))
+    if (NC_PB_HAS(t, TypeProto_opaque_type) || (NC_PB_HAS(t, TypeProto_sparse_tensor_type) && depth > 0))
         NC_FAIL(l->w, NC_E_UNSUPPORTED, "'%.200s': %s is not supported", name,
-                NC_PB_HAS(t, TypeProto_opaque_type) ? "opaque_type" : "sparse_tensor_type");
+                NC_PB_HAS(t, TypeProto_opaque_type) ? "opaque_type" : "sparse_tensor_type inside of another type");
+    if (NC_PB_HAS(t, TypeProto_sparse_tensor_type)) return load_tensor_type(l, t.sparse_tensor_type, name, out);
     if (NC_PB_HAS(t, TypeProto_tensor_type)) return load_tensor_type(l, t.tensor_type, name, out);
     if (NC_PB_HAS(t, TypeProto_sequence_type)) return load_holder(l, t.sequence_type, NC_T_SEQUENCE, name, depth, out);
     if (NC_PB_HAS(t, TypeProto_optional_type)) return load_holder(l, t.optional_type, NC_T_OPTIONAL, name, depth, out);
@@ -105,4 +106,18 @@ static nc_code load_type(nc_loader *l, nc_bytes b, const char *name, int depth, 
 
 nc_code nc_load_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out) {
     return load_type(l, b, name, 0, out);
+}
+
+nc_code nc_load_sparse_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out) {
+    nc_pb_type t;
+    const nc_type *dense;
+    NC_TRY(nc_pb_read_type(l->w, b, &t));
+    *out = NULL;
+    if (!NC_PB_HAS(t, TypeProto_sparse_tensor_type)) return NC_OK;
+    NC_TRY(load_tensor_type(l, t.sparse_tensor_type, name, &dense));
+    nc_type sparse = *dense;
+    sparse.kind = NC_T_SPARSE;
+    *out = nc_arena_copy(&l->m->arena, &sparse, sizeof sparse);
+    NC_NEED(l->w, *out);
+    return NC_OK;
 }

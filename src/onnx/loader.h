@@ -119,7 +119,9 @@ NC_MUST nc_code nc_load_sparse(nc_loader *l, nc_bytes b, nc_bytes *name, nc_lite
 NC_MUST nc_code nc_load_external(nc_loader *l, nc_bytes b, const char *what, nc_literal *lit);
 NC_MUST nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out); /* a mapped file as a counted buffer */
 NC_MUST nc_code nc_load_dtype(nc_loader *l, int64_t number, const char *what, nc_dtype *out);
-/* `name` is the value's, for fresh dims and messages. *out is NULL when the file leaves the type open. */
+/* `name` is the value's, for fresh dims and messages. *out is NULL when the file leaves the type open; of a sparse
+ * tensor it is the dense type, and nc_load_sparse_type tells what the file says. */
 NC_MUST nc_code nc_load_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out);
+NC_MUST nc_code nc_load_sparse_type(nc_loader *l, nc_bytes b, const char *name, const nc_type **out); /* or NULL */
 
 #endif

@@ -8,6 +8,7 @@
 bool nc_save_can_say(const nc_type *t) {
     if (!t) return false;
     switch (t->kind) {
+    case NC_T_SPARSE:
     case NC_T_TENSOR: return t->elem != NC_UNDEFINED && t->layout.block == 0;
     case NC_T_SEQUENCE:
     case NC_T_OPTIONAL:
@@ -79,7 +80,8 @@ static nc_code save_dim(nc_saver *s, const nc_dim *d) {
 }
 
 static nc_code save_tensor_type(nc_saver *s, const nc_type *t) {
-    nc_wire_mark mark = nc_wire_begin(s->out, TypeProto_tensor_type, 0);
+    nc_wire_mark mark =
+        nc_wire_begin(s->out, t->kind == NC_T_SPARSE ? TypeProto_sparse_tensor_type : TypeProto_tensor_type, 0);
     nc_wire_put_int(s->out, TypeProto_Tensor_elem_type, t->elem);
     if (t->rank >= 0) {
         nc_wire_mark shape = nc_wire_begin(s->out, TypeProto_Tensor_shape, 0);
@@ -105,7 +107,8 @@ static nc_code save_holder(nc_saver *s, const char *name, const nc_type *t) {
 nc_code nc_save_type(nc_saver *s, uint32_t number, const char *name, const nc_type *t) {
     if (!nc_save_can_say(t)) NC_FAIL(s->w, NC_E_UNSUPPORTED, "'%.200s' has a type that ONNX cannot say, or none", name);
     nc_wire_mark mark = nc_wire_begin(s->out, number, 0);
-    NC_TRY(t->kind == NC_T_TENSOR ? save_tensor_type(s, t) : save_holder(s, name, t));
+    bool tensor = t->kind == NC_T_TENSOR || t->kind == NC_T_SPARSE;
+    NC_TRY(tensor ? save_tensor_type(s, t) : save_holder(s, name, t));
     nc_wire_end(s->out, mark);
     return NC_OK;
 }

@@ -49,6 +49,7 @@ const nc_case nc_contrib_cases[] = {
     {"fused_matmul_batch", TWO("FusedMatMul<transBatchA = 1, transB = 1>", "float[3,2,4]", "float[2,5,4]")},
     {"fused_matmul_constant", HEAD "(float[2,n,3] a) => (y) <const float[2,3] b = {1, -2, 0.5, 4, 3, -1}> "
                                    "{ y = com.microsoft.FusedMatMul<transB = 1, alpha = 2.0>(a, b) }"},
+    {"sparse_to_dense", TWO("SparseToDenseMatMul<transB = 1, alpha = 0.5>", "float[4,n]", "float[5,n]")},
     {"fused_gemm", THREE("FusedGemm<transB = 1, activation = \"Tanh\">", "float[n,4]", "float[5,4]", "float[5]")},
     {"gemm_fast_gelu", THREE("GemmFastGelu", "float[2,n,4]", "float[4,5]", "float[5]")},
     {"fused_conv",

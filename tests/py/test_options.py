@@ -74,7 +74,7 @@ def test_onnxruntime_has_these_options_and_no_others():
 
 OTHER = {"enable_cpu_mem_arena": False, "enable_mem_pattern": False, "enable_mem_reuse": False,
          "execution_order": nacre.ExecutionOrder.PRIORITY_BASED, "log_verbosity_level": 2,
-         "use_deterministic_compute": True, "use_per_session_threads": False}
+         "use_deterministic_compute": True}
 
 
 @pytest.mark.parametrize("name", sorted(rows("SessionOptions", "no effect")))

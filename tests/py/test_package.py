@@ -262,9 +262,9 @@ def test_providers_without_a_gpu():
 
 def test_unknown_providers():
     data = package.affine()
-    with pytest.raises(nacre.InvalidArgument, match="no provider 'Foo'; there are CUDA.*CPU"):
+    with pytest.raises(RuntimeError, match="Unknown Provider Type: Foo; there are CUDA.*CPU"):
         nacre.InferenceSession(data, providers=["Foo"])
-    with pytest.warns(UserWarning, match="no provider 'Foo'"):
+    with pytest.warns(UserWarning, match="Unknown Provider Type: Foo"):
         assert nacre.InferenceSession(data, providers=["Foo", "CPUExecutionProvider"]).run(None, {"x": X})
     with pytest.raises(ValueError):
         nacre.InferenceSession(data, providers=["CPUExecutionProvider"], provider_options=[])

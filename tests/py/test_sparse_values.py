@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime
 import package
 import pytest
+from onnx import TensorProto as T, helper
 
 if not package.BUILT:
     pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
@@ -95,3 +96,90 @@ def test_dense_forms():
 def test_places_outside_of_the_shape(wrong):
     with pytest.raises(nacre.InvalidArgument, match=r"a sparse tensor of shape \[3, 3\]"):
         _sparse.dense(wrong())
+
+
+# ---- sessions ----
+
+def product():
+    """y = a b, with a sparse."""
+    node = helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([node], "g", [helper.make_sparse_tensor_value_info("a", T.FLOAT, [3, 3]),
+                                            value("b", T.FLOAT, [3, "n"])], [value("y", T.FLOAT, [3, "n"])])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize("ort", BOTH)
+@pytest.mark.parametrize("make", [lambda o: coo(o, places=PAIRS), csr])
+def test_a_sparse_input(ort, make):
+    session = ort.InferenceSession(product(), providers=["CPUExecutionProvider"])
+    told_of_a = session.get_inputs()[0]
+    assert (told_of_a.type, told_of_a.shape) == ("sparse_tensor(float)", [3, 3])
+    b = np.arange(12, dtype=np.float32).reshape(3, 4)
+    a = ort.OrtValue.ort_value_from_sparse_tensor(make(ort))
+    y, = session.run_with_ort_values(["y"], {"a": a, "b": ort.OrtValue.ortvalue_from_numpy(b)})
+    assert y.is_tensor() and y.data_type() == "tensor(float)"
+    np.testing.assert_array_equal(y.numpy(), DENSE @ b)
+
+
+def test_ways_to_feed_a_sparse_input():
+    session = nacre.InferenceSession(product())
+    b = np.arange(6, dtype=np.float32).reshape(3, 2)
+    for a in (coo(nacre), csr(nacre), nacre.OrtValue.ort_value_from_sparse_tensor(coo(nacre)), DENSE):
+        np.testing.assert_array_equal(session.run(None, {"a": a, "b": b})[0], DENSE @ b)
+    wrong = coo(nacre, np.float32([1]), np.int64([0]), (3, 4))
+    with pytest.raises(nacre.InvalidArgument, match="'a'"):
+        session.run(None, {"a": wrong, "b": b})
+
+
+def given_out():
+    """The output is a sparse initializer."""
+    sparse = helper.make_sparse_tensor(helper.make_tensor("y", T.FLOAT, [3], VALUES),
+                                       helper.make_tensor("", T.INT64, [3], PLACES), [3, 3])
+    graph = helper.make_graph([], "g", [], [helper.make_sparse_tensor_value_info("y", T.FLOAT, [3, 3])],
+                              sparse_initializer=[sparse])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize("ort", BOTH)
+def test_a_sparse_output(ort):
+    session = ort.InferenceSession(given_out(), providers=["CPUExecutionProvider"])
+    value, = session.run_with_ort_values(["y"], {})
+    assert value.is_sparse_tensor() and not value.is_tensor()
+    sparse = value.as_sparse_tensor()
+    assert isinstance(sparse, ort.SparseTensor) and sparse.dense_shape() == [3, 3]
+    np.testing.assert_array_equal(sparse.values(), VALUES)
+    np.testing.assert_array_equal(sparse.as_coo_view().indices(), PLACES)
+    np.testing.assert_array_equal(session.run(None, {})[0].values(), VALUES)
+
+
+def test_a_sparse_output_of_a_binding():
+    session = nacre.InferenceSession(given_out())
+    binding = session.io_binding()
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    assert binding.get_outputs()[0].is_sparse_tensor()
+
+
+def test_a_saved_model_keeps_sparse_types(tmp_path):
+    options = nacre.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "m.onnx")
+    nacre.InferenceSession(product(), options)
+    again = nacre.InferenceSession(options.optimized_model_filepath)
+    assert [a.type for a in again.get_inputs()] == ["sparse_tensor(float)", "tensor(float)"]
+
+
+@pytest.mark.parametrize("ort", BOTH)
+def test_what_a_sparse_tensor_shows_cannot_be_changed(ort):
+    sparse = coo(ort)
+    assert not sparse.values().flags.writeable and not sparse.as_coo_view().indices().flags.writeable
+
+
+def test_a_sequence_of_sparse_tensors_is_refused():
+    kind = helper.make_sequence_type_proto(helper.make_sparse_tensor_type_proto(T.FLOAT, [3]))
+    node, x = helper.make_node("SequenceLength", ["x"], ["y"]), helper.make_value_info("x", kind)
+    graph = helper.make_graph([node], "g", [x], [helper.make_tensor_value_info("y", T.INT64, [])])
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    with pytest.raises(nacre.NotImplemented, match="'x': sparse_tensor_type inside of another type"):
+        nacre.InferenceSession(data)

@@ -1,5 +1,5 @@
 """Where onnxruntime defines its Python classes."""
-from nacre._absent import ModelCompiler
+from nacre._compile import ModelCompiler
 from nacre._adapter import AdapterFormat
 from nacre._binding import IOBinding
 from nacre._device import (OrtDevice, check_and_normalize_provider_args, get_ort_device_type,

@@ -1,7 +1,7 @@
 """The names of onnxruntime's native module: exceptions, options, enumerations, and values as lists of them."""
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any
 
 from nacre import (AdapterFormat, ExecutionMode, ExecutionOrder, GraphOptimizationLevel, InferenceSession, LoraAdapter,
                    ModelCompiler, ModelMetadata, NodeArg, OrtAllocatorType, OrtArenaCfg, OrtCompileApiFlags, OrtDevice,
@@ -18,40 +18,17 @@ from nacre import _core
 from nacre._device import get_hardware_devices
 from nacre._enums import ArenaExtendStrategy, OrtCompiledModelCompatibility, OrtDeviceEpIncompatibilityReason
 from nacre.capi._quantize import quantize_matmul_2bits, quantize_matmul_4bits, quantize_matmul_8bits
+from nacre._compile import (get_compatibility_info_from_model, get_compatibility_info_from_model_bytes,
+                            get_hardware_device_ep_incompatibility_details, get_model_compatibility_for_ep_devices)
 from nacre._sparse import SparseBlockSparseView, SparseCooView, SparseCsrView
+from nacre._value import OrtValueVector
 from nacre._core import (DeviceReset, EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf,
                          ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                          NotImplemented, RuntimeException)
 
 kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo
 kSameAsRequested = ArenaExtendStrategy.kSameAsRequested
-_BOOL, _DL_UINT = 9, 1
-
-
-class OrtValueVector(List[OrtValue]):
-    """A list of OrtValues, with the names of onnxruntime's."""
-
-    def push_back(self, value: OrtValue) -> None:
-        self.append(value)
-
-    def reserve(self, count: int) -> None:
-        """A list grows by itself."""
-
-    def shrink_to_fit(self) -> None:
-        """A list shrinks by itself."""
-
-    def element_type_at(self, index: int) -> int:
-        return self[index].element_type()
-
-    def bool_tensor_indices(self) -> List[int]:
-        return [i for i, v in enumerate(self) if v.element_type() == _BOOL]
-
-    def dlpack_at(self, index: int) -> Any:
-        return self[index].to_dlpack()
-
-    def to_dlpacks(self, to_tensor: Any = None) -> Tuple[Any, ...]:
-        """The values as capsules, or as what to_tensor makes of each."""
-        return tuple(v.to_dlpack() if to_tensor is None else to_tensor(v.to_dlpack()) for v in self)
+_DL_UINT = 1
 
 
 def is_dlpack_uint8_tensor(capsule: Any) -> bool:

@@ -1,6 +1,6 @@
 /* ops/matmul/fused.c: cards of com.microsoft that are products with something around them: FusedMatMul and
- * TransposeMatMul (transposed operands, a factor), FusedGemm and GemmFastGelu (an activation). They run, and are
- * differentiated, as MatMul or Gemm. */
+ * TransposeMatMul (transposed operands, a factor), SparseToDenseMatMul, FusedGemm and GemmFastGelu (an activation).
+ * They run, and are differentiated, as MatMul or Gemm. */
 #include "ops/contrib.h"
 #include "ops/matmul/matmul.h"
 
@@ -144,8 +144,11 @@ static nc_code matmul_gelu_decompose(nc_builder *b, const nc_node *n, nc_value *
 #define AB IN({"A", T_FLOAT_ALL}, {"B", SAME(0)}), OUT({"Y", SAME(0)})
 #define TRANS A_FLOAT("alpha", 1), A_INT("transA", 0), A_INT("transB", 0)
 #define BATCH A_INT("transBatchA", 0), A_INT("transBatchB", 0)
+#define SPARSE_NUMBER (T_BIG_NUMBER & ~NC_BIT(NC_FLOAT16))
 static const nc_op_version fused_versions[] = {{.since = 1, AB, ATTR(TRANS, BATCH)}, {0}};
 static const nc_op_version transpose_versions[] = {{.since = 1, AB, ATTR(TRANS)}, {0}};
+static const nc_op_version sparse_versions[] = {
+    {.since = 1, IN({"A", SPARSE_NUMBER}, {"B", SAME(0)}), OUT({"Y", SAME(0)}), ATTR(TRANS)}, {0}};
 static const nc_op_version gemm_versions[] = {
     {.since = 1,
      IN({"A", T_BIG_NUMBER_ALL}, {"B", SAME(0)}, {"C", SAME(0), OPTIONAL}),
@@ -170,6 +173,14 @@ const nc_card nc_card_transpose_matmul = {.name = "TransposeMatMul",
                                           .own = "without batch flags",
                                           .infer = product_infer,
                                           .decompose = product_decompose};
+const nc_card nc_card_sparse_to_dense_matmul = {.name = "SparseToDenseMatMul",
+                                                .domain = NC_MICROSOFT,
+                                                .doc = "alpha times the product of a sparse A, here in its dense form, "
+                                                       "and B.",
+                                                .versions = sparse_versions,
+                                                .own = "without batch flags",
+                                                .infer = product_infer,
+                                                .decompose = product_decompose};
 const nc_card nc_card_fused_gemm = {.name = "FusedGemm",
                                     .domain = NC_MICROSOFT,
                                     .doc = "Gemm and an activation.",
