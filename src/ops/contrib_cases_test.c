@@ -68,6 +68,12 @@ const nc_case nc_contrib_cases[] = {
     {"multi_head_packed", ONE("MultiHeadAttention<num_heads = 2>", "float[n,3,2,3,4]")},
     {"multi_head_heads_first",
      THREE("MultiHeadAttention<num_heads = 2>", "float[n,3,8]", "float[n,2,5,4]", "float[n,2,5,4]")},
+    {"group_query_window",
+     HEAD "(float[2,1,8] q, float[2,1,4] k, float[2,1,3,4] p) => (y, a, b) "
+          "<const int32[2] l = {6, 4}, const int32[1] t = {7}> "
+          "{ y, a, b = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1, sliding_window_cache = 1, "
+          "local_window_size = 2>(q, k, k, p, p, l, t) }",
+     VALUE},
     {"matmul_nbits", HEAD
      "(float[2,n,16] a, float[3] s) => (y) <const uint8[3,1,4] b = {1, 2, 3, 250, 77, 9, 130, 200, 64, 3, 99, 17}> "
      "{ y = com.microsoft.MatMulNBits<K = 16, N = 3, block_size = 16, bits = 2>(a, b, s) }"},

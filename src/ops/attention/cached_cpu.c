@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { FEW = 1 << 14 }; /* elements of a cache that no other thread is woken for */
 enum { Q = NC_CACHED_Q, K, V, STARTS, TOTAL, PAST_K, PAST_V, BIAS, SINK };
 
 nc_code nc_cached_prepare(nc_prep *p) {
@@ -84,7 +85,10 @@ static nck_attn_operand cached_write(const nc_call *c, const nc_cached *a, int i
     write_job j = {.c = c, .heads = a->kv_heads, .S = x->dims[1], .T = T, .D = x->dims[2] / a->kv_heads, .x = x->data};
     if (past != NULL) j.P = past->dims[2], j.past = past->data;
     j.to = c->out[1 + i]->data;
-    if (T > 0) nc_parallel(c->pool, x->dims[0] * j.heads, write_head, &j);
+    int64_t n = x->dims[0] * j.heads;
+    bool few = n * T * j.D <= FEW;
+    for (int64_t k = 0; few && T > 0 && k < n; k++) write_head(&j, k);
+    if (T > 0 && !few) nc_parallel(c->pool, n, write_head, &j);
     return (nck_attn_operand){.data = j.to, .batch = j.heads * T * j.D, .head = T * j.D, .row = j.D, .column = 1};
 }
 

@@ -1,26 +1,22 @@
 /* ops/attention/group_query.c: the card of GroupQueryAttention (com.microsoft): what decoders of language models are
- * exported with. Queries and keys are normalized and turned on demand, then nacre.CachedAttention does the rest. */
-#include "ops/attention/contrib.h"
-
-#include <string.h>
+ * exported with. Queries and keys are normalized and turned on demand, then group_query_cache.c does the rest. */
+#include "ops/attention/group_query.h"
 
 enum {
-    QUERY,
-    KEY,
-    VALUE,
-    PAST_K,
-    PAST_V,
-    LENGTHS,
-    TOTAL,
-    COS,
-    SIN,
-    POSITIONS,
-    BIAS,
-    SINK,
-    K_SCALE,
-    V_SCALE,
-    Q_NORM,
-    K_NORM
+    QUERY = NC_GQ_QUERY,
+    KEY = NC_GQ_KEY,
+    VALUE = NC_GQ_VALUE,
+    PAST_K = NC_GQ_PAST_K,
+    PAST_V = NC_GQ_PAST_V,
+    LENGTHS = NC_GQ_LENGTHS,
+    TOTAL = NC_GQ_TOTAL,
+    COS = NC_GQ_COS,
+    SIN = NC_GQ_SIN,
+    POSITIONS = NC_GQ_POSITIONS,
+    BIAS = NC_GQ_BIAS,
+    SINK = NC_GQ_SINK,
+    Q_NORM = NC_GQ_Q_NORM,
+    K_NORM = NC_GQ_K_NORM
 };
 
 /* ---- inference ---- */
@@ -33,11 +29,6 @@ static nc_code check_options(nc_infer *c) {
     if (heads < 1 || kv < 1 || heads % kv != 0)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "num_heads %lld do not share kv_num_heads %lld evenly", (long long)heads,
                 (long long)kv);
-    if (strcmp(nc_attr_str(n, "k_quant_type"), "NONE") != 0 || strcmp(nc_attr_str(n, "v_quant_type"), "NONE") != 0)
-        NC_FAIL(c->w, NC_E_UNSUPPORTED, "k_quant_type is %.20s and v_quant_type %.20s, expected NONE",
-                nc_attr_str(n, "k_quant_type"), nc_attr_str(n, "v_quant_type"));
-    if (nc_attr_int(n, "sliding_window_cache") != 0)
-        NC_FAIL(c->w, NC_E_UNSUPPORTED, "sliding_window_cache is 1, expected 0: a cache that keeps all keys");
     if (qk < 0 || qk > 2) NC_FAIL(c->w, NC_E_BAD_GRAPH, "qk_output is %lld, expected 0 to 2", (long long)qk);
     if (has(c, KEY) != has(c, VALUE)) NC_FAIL(c->w, NC_E_BAD_GRAPH, "key and value must come together");
     if (has(c, PAST_K) != has(c, PAST_V)) NC_FAIL(c->w, NC_E_BAD_GRAPH, "past_key and past_value must come together");
@@ -45,7 +36,7 @@ static nc_code check_options(nc_infer *c) {
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "q_norm_weight and k_norm_weight must come together");
     if (nc_contrib_int(n, "do_rotary", 0) != 0 && (!has(c, COS) || !has(c, SIN)))
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "do_rotary is 1: cos_cache and sin_cache are needed");
-    return NC_OK;
+    return nc_gq_check_cache(c);
 }
 
 /* The size of a head, from the columns of the query; NULL: not known. */
@@ -62,10 +53,22 @@ static nc_code head_size(nc_infer *c, const nc_dim **D) {
     return NC_OK;
 }
 
+/* Elements of the caches that a head of D numbers takes; NULL: not known. */
+static const nc_dim *cache_columns(nc_infer *c, const nc_dim *D) {
+    const nc_type *q = nc_in(c, QUERY);
+    if (D == NULL || q == NULL) return NULL;
+    int64_t part = nc_gq_cache_part(c->node, nc_gq_cache_type(c->node, q->elem));
+    return nc_dim_floordiv(c->dims, D, nc_dim_const(c->dims, part));
+}
+
 static nc_code check_operands(nc_infer *c, const nc_dim *D) {
     const nc_dim *B = nc_in_dim(c, QUERY, 0), *S = nc_in_dim(c, QUERY, 1);
     const nc_dim *kv = nc_dim_const(c->dims, nc_attr_int(c->node, "kv_num_heads"));
     int rank;
+    int64_t size;
+    if (cache_columns(c, D) != D && D != NULL && nc_dim_is_const(D, &size) && size % 2 != 0)
+        NC_FAIL(c->w, NC_E_SHAPE, "heads have %lld columns, expected an even number: two codes share a byte",
+                (long long)size);
     for (int i = KEY; i <= VALUE; i++) {
         if (!has(c, i)) continue;
         NC_TRY(nc_contrib_rank(c, i, 3));
@@ -74,7 +77,7 @@ static nc_code check_operands(nc_infer *c, const nc_dim *D) {
         if (D != NULL) NC_TRY(nc_in_expect(c, i, 2, nc_dim_mul(c->dims, kv, D)));
     }
     for (int i = PAST_K; i <= PAST_V; i++) {
-        const nc_dim *want[4] = {B, kv, nc_in_dim(c, PAST_K, 2), D};
+        const nc_dim *want[4] = {B, kv, nc_in_dim(c, PAST_K, 2), cache_columns(c, D)};
         if (!has(c, i)) continue;
         NC_TRY(nc_contrib_rank(c, i, 4));
         for (int k = 0; k < 4; k++) NC_TRY(nc_in_expect(c, i, k, want[k]));
@@ -90,27 +93,34 @@ static nc_code check_operands(nc_infer *c, const nc_dim *D) {
     return NC_OK;
 }
 
+/* Rows of the caches afterwards. */
+static const nc_dim *keys_of(nc_infer *c) {
+    int n;
+    const nc_dim *const *total = nc_in_elems(c, TOTAL, &n), *past = nc_in_dim(c, PAST_K, 2);
+    bool known = total != NULL && n == 1 && total[0] != NULL;
+    if (nc_gq_is_windowed(c->node)) return past != NULL ? past : nc_fresh(c, "rows");
+    if (!known) return nc_fresh(c, "keys"); /* a symbol inside a formula could not be bound */
+    return past != NULL ? nc_dim_max(c->dims, past, total[0]) : total[0];
+}
+
 static nc_code group_query_infer(nc_infer *c) {
     const nc_type *q = nc_in(c, QUERY);
     const nc_dim *D;
-    int n;
     NC_TRY(check_options(c));
     NC_TRY(nc_contrib_rank(c, QUERY, 3));
     NC_TRY(head_size(c, &D));
     NC_TRY(check_operands(c, D));
     if (q == NULL) return NC_OK;
+    nc_dtype cache = nc_gq_cache_type(c->node, q->elem);
     if (D == NULL) {
-        for (int i = 0; i < 4; i++) NC_TRY(nc_out_unknown(c, i, q->elem, i == 0 ? 3 : 4));
+        for (int i = 0; i < 4; i++) NC_TRY(nc_out_unknown(c, i, i == 1 || i == 2 ? cache : q->elem, i == 0 ? 3 : 4));
         return NC_OK;
     }
     const nc_dim *heads = nc_dim_const(c->dims, nc_attr_int(c->node, "num_heads"));
-    const nc_dim *kv = nc_dim_const(c->dims, nc_attr_int(c->node, "kv_num_heads"));
-    const nc_dim *const *total = nc_in_elems(c, TOTAL, &n);
-    bool known = total != NULL && n == 1 && total[0] != NULL;
-    const nc_dim *T = known ? total[0] : nc_fresh(c, "keys"); /* a symbol inside a formula could not be bound */
-    if (known && nc_in_dim(c, PAST_K, 2) != NULL) T = nc_dim_max(c->dims, nc_in_dim(c, PAST_K, 2), T);
+    const nc_dim *kv = nc_dim_const(c->dims, nc_attr_int(c->node, "kv_num_heads")), *T = keys_of(c);
+    const nc_dim *columns = cache_columns(c, D);
     NC_TRY(nc_out(c, 0, q->elem, 3, (const nc_dim *[]){q->dims[0], q->dims[1], nc_dim_mul(c->dims, heads, D)}));
-    for (int i = 1; i < 3; i++) NC_TRY(nc_out(c, i, q->elem, 4, (const nc_dim *[]){q->dims[0], kv, T, D}));
+    for (int i = 1; i < 3; i++) NC_TRY(nc_out(c, i, cache, 4, (const nc_dim *[]){q->dims[0], kv, T, columns}));
     return nc_out(c, 3, q->elem, 4, (const nc_dim *[]){q->dims[0], heads, q->dims[1], T});
 }
 
@@ -171,36 +181,6 @@ static nc_value *positions(nc_builder *b, const nc_node *n, nc_value *starts) {
     return nc_build1(b, "Add", 2, nc_build1(b, "Unsqueeze", 2, starts, nc_build_ints(b, &one, 1)), row);
 }
 
-static nc_value *sink_of(nc_builder *b, const nc_node *n, nc_dtype t) {
-    int64_t heads = nc_attr_int(n, "num_heads");
-    nc_value *given = nc_contrib_in(n, SINK);
-    if (given != NULL || nc_attr_int(n, "smooth_softmax") != 1) return given;
-    return nc_build1(b, "Expand", 2, nc_build_scalar(b, t, 0), nc_build_ints(b, &heads, 1));
-}
-
-static nc_node *cached(nc_builder *b, const nc_node *n, nc_value *const *qkv, nc_value *starts, nc_value *total) {
-    int64_t window = nc_attr_int(n, "local_window_size");
-    nc_value *sink = sink_of(b, n, n->in[QUERY]->type->elem);
-    nc_value *in[9] = {qkv[0],
-                       qkv[1],
-                       qkv[2],
-                       starts,
-                       total,
-                       nc_contrib_in(n, PAST_K),
-                       nc_contrib_in(n, PAST_V),
-                       nc_contrib_in(n, BIAS),
-                       sink};
-    bool wanted[4] = {true, true, true, nc_contrib_wants(n, 3)};
-    nc_attr attrs[7] = {{.name = "q_num_heads", .kind = NC_A_INT, .i = nc_attr_int(n, "num_heads")},
-                        {.name = "kv_num_heads", .kind = NC_A_INT, .i = nc_attr_int(n, "kv_num_heads")},
-                        {.name = "left_window_size", .kind = NC_A_INT, .i = window > 0 ? window - 1 : -1},
-                        {.name = "is_causal", .kind = NC_A_INT, .i = nc_attr_int(n, "causal") != 0},
-                        {.name = "scale", .kind = NC_A_FLOAT, .f = (float)nc_contrib_float(n, "scale", 0)},
-                        {.name = "softcap", .kind = NC_A_FLOAT, .f = (float)nc_contrib_float(n, "softcap", 0)},
-                        {.name = "mode", .kind = NC_A_INT, .i = nc_attr_int(n, "qk_output")}};
-    return nc_build_wanted(b, "nacre", "CachedAttention", in, 9, wanted, 4, attrs, 7);
-}
-
 static nc_code group_query_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     int64_t heads = nc_attr_int(n, "num_heads"), kv = nc_attr_int(n, "kv_num_heads");
     nc_value *qkv[3];
@@ -216,21 +196,19 @@ static nc_code group_query_decompose(nc_builder *b, const nc_node *n, nc_value *
         qkv[0] = turned(b, n, qkv[0], ids, heads);
         qkv[1] = turned(b, n, qkv[1], ids, kv);
     }
-    nc_node *done = cached(b, n, qkv, starts, total);
-    for (int i = 0; done != NULL && i < n->n_out; i++)
-        if (nc_contrib_wants(n, i)) out[i] = done->out[i];
-    return b->code;
+    if (b->code != NC_OK) return b->code;
+    return nc_gq_attend(b, n, qkv, &(nc_gq_rows){.starts = starts, .total = total}, out);
 }
 
-#define T_TURNED (T_F32 | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
-#define T_CACHE (T_TURNED | NC_BIT(NC_UINT8) | NC_BIT(NC_INT8) | NC_BIT(NC_FLOAT8E4M3FN))
+#define T_CACHE (T_FLOAT_ALL | NC_BIT(NC_UINT8) | NC_BIT(NC_INT8) | NC_BIT(NC_FLOAT8E4M3FN))
 static const nc_op_version versions[] = {
     {.since = 1,
-     IN({"query", T_TURNED}, {"key", SAME(0), OPTIONAL}, {"value", SAME(0), OPTIONAL}, {"past_key", T_CACHE, OPTIONAL},
-        {"past_value", T_CACHE, OPTIONAL}, {"seqlens_k", T_I32}, {"total_sequence_length", T_I32},
-        {"cos_cache", SAME(0), OPTIONAL}, {"sin_cache", SAME(0), OPTIONAL}, {"position_ids", T_I64, OPTIONAL},
-        {"attention_bias", SAME(0), OPTIONAL}, {"head_sink", SAME(0), OPTIONAL}, {"k_scale", T_F32, OPTIONAL},
-        {"v_scale", T_F32, OPTIONAL}, {"q_norm_weight", SAME(0), OPTIONAL}, {"k_norm_weight", SAME(0), OPTIONAL}),
+     IN({"query", T_FLOAT_ALL}, {"key", SAME(0), OPTIONAL}, {"value", SAME(0), OPTIONAL},
+        {"past_key", T_CACHE, OPTIONAL}, {"past_value", T_CACHE, OPTIONAL}, {"seqlens_k", T_I32},
+        {"total_sequence_length", T_I32}, {"cos_cache", SAME(0), OPTIONAL}, {"sin_cache", SAME(0), OPTIONAL},
+        {"position_ids", T_I64, OPTIONAL}, {"attention_bias", SAME(0), OPTIONAL}, {"head_sink", SAME(0), OPTIONAL},
+        {"k_scale", T_F32, OPTIONAL}, {"v_scale", T_F32, OPTIONAL}, {"q_norm_weight", SAME(0), OPTIONAL},
+        {"k_norm_weight", SAME(0), OPTIONAL}),
      OUT({"output", SAME(0)}, {"present_key", T_CACHE, OPTIONAL}, {"present_value", T_CACHE, OPTIONAL},
          {"output_qk", SAME(0), OPTIONAL}),
      ATTR(A_INT_REQ("num_heads"), A_INT_REQ("kv_num_heads"), A_INT("causal", 1), A_FLOAT_OPT("scale"),
@@ -246,6 +224,6 @@ const nc_card nc_card_group_query_attention = {
     .doc = "Attention over a cache of keys and values that several queries share, turned and normalized on demand.",
     .versions = versions,
     .host_in = 1u << TOTAL,
-    .no_grad_in = 1u << LENGTHS | 1u << TOTAL | 1u << POSITIONS,
+    .no_grad_in = 1u << LENGTHS | 1u << TOTAL | 1u << POSITIONS | 1u << NC_GQ_K_SCALE | 1u << NC_GQ_V_SCALE,
     .infer = group_query_infer,
     .decompose = group_query_decompose};

@@ -1,4 +1,5 @@
 """Cases of attention and rotary embeddings of domain com.microsoft."""
+import ml_dtypes
 import numpy as np
 
 from . import by_onnxruntime, case
@@ -247,11 +248,97 @@ def group_queries():
                    reference=plain, num_heads=G, kv_num_heads=KV)
 
 
-CASES = [*group_queries(), *selfs(), *quantized_selfs(), *multis(), *rotaries()]
+def coded_group_queries():
+    op, how = "GroupQueryAttention", {"num_heads": G, "kv_num_heads": KV}
+    one = [f(B, 1, G * E), f(B, 1, KV * E), f(B, 1, KV * E)]
+    prompt = [f(B, S, G * E), f(B, S, KV * E), f(B, S, KV * E)]
+    cos, sin = f(12, E // 2, lo=-1, hi=1), f(12, E // 2, lo=-1, hi=1)
+    for bits, t, width in ((8, np.int8, E), (4, np.uint8, E // 2)):
+        big = 1 if bits == 8 else 10
+        scales = {"PER_TENSOR": [np.float32([0.03 * big]), np.float32([0.02 * big])],
+                  "PER_CHANNEL": [f(1, KV, 1, E, lo=0.02 * big, hi=0.03 * big) for _ in range(2)]}
+        for kind, (ks, vs) in scales.items():
+            quant = {**how, "k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits,
+                     "types": {1: t, 2: t}, "outputs": 3}
+            past = [R.integers(0, 256, (B, KV, 5, width)).astype(np.uint8).view(t) for _ in range(2)]
+            none = [x[:, :, :0].copy() for x in past]
+            name = f"codes{bits}_{kind.lower()}"
+            yield case(f"{name}_step", op, [*one, *past, i(5, 5), np.int32(6), *[None] * 5, ks, vs], **quant)
+            yield case(f"{name}_prompt", op, [*prompt, *none, i(2, 2), np.int32(3), *[None] * 5, ks, vs], **quant)
+            c = case(f"{name}_uneven", op, [*one, *past, i(5, 2), np.int32(6), cos, sin, None, f(B, 1, 1, 6), f(G),
+                                            ks, vs], do_rotary=1, local_window_size=4, softcap=3.0, **quant)
+            yield c._replace(reference=lambda *operands, c=c: keeps(c))
+            several = [x[:1] for x in (*prompt, *past)]
+            yield case(f"{name}_several", op, [*several, i(7), np.int32(8), *[None] * 5, ks, vs], **quant)
+    half = [x.astype(np.float16) for x in one]
+    yield case("codes8_half", op, [*half, *[R.integers(-128, 128, (B, KV, 5, E)).astype(np.int8) for _ in range(2)],
+                                   i(5, 5), np.int32(6), *[None] * 5, np.float32([0.02]), np.float32([0.02])],
+               **how, k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR", kv_cache_bit_width=8, outputs=3,
+               types={1: np.int8, 2: np.int8})
+
+
+def float8_group_query():
+    """What onnxruntime has on CUDA alone: codes of float8."""
+    E4 = ml_dtypes.float8_e4m3fn
+    q, k, v = f(1, 1, G * E), f(1, 1, KV * E, lo=-900, hi=900), f(1, 1, KV * E)
+    past = [f(1, KV, 5, E).astype(E4) for _ in range(2)]
+    scales = [np.float32([1.5]), np.float32([0.25])]
+
+    def exact(q, k, v, pk, pv, ends, total, ks, vs):
+        def kept(x, scale, past):
+            new = np.clip(heads(x, KV) / scale, -448, 448).astype(E4)
+            return np.concatenate([past, new], 2)
+        present = [kept(k, ks, pk), kept(v, vs, pv)]
+        K, V = (np.repeat(x.astype(np.float64) * s, G // KV, 1) for x, s in zip(present, (ks, vs)))
+        return [joined(attend(heads(q.astype(np.float64), G), K, V)).astype(np.float32), *present]
+    return case("codes_float8", "GroupQueryAttention", [q, k, v, *past, i(5), np.int32(6), *[None] * 5, *scales],
+                reference=lambda *x: exact(*x[:7], *x[12:]), outputs=3, num_heads=G, kv_num_heads=KV,
+                k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR", types={1: E4, 2: E4})
+
+
+def windowed(c):
+    """onnxruntime's results, with zeros in rows of the caches behind those that are held, which mean nothing."""
+    want = by_onnxruntime(c)
+    C, W = c.inputs[3].shape[2], c.attributes["local_window_size"]
+    for b, last in enumerate(c.inputs[5]):
+        held = last + 1 if last < C else last + 1 - (C - W + 1) * -(-(last + 1 - C) // (C - W + 1))
+        for got in want[1:]:
+            got[b, :, held:] = 0
+    return want
+
+
+def windowed_case(c):
+    return c._replace(reference=lambda *operands: windowed(c))
+
+
+def windowed_group_queries():
+    op, base = "GroupQueryAttention", {"num_heads": G, "kv_num_heads": KV, "sliding_window_cache": 1}
+    cos, sin = f(32, E // 2, lo=-1, hi=1), f(32, E // 2, lo=-1, hi=1)
+    for name, batch, rows, C, W, total, turns in (
+            ("first", 1, 1, 4, 4, 3, False), ("full", 1, 1, 4, 4, 9, False), ("slack", 2, 1, 6, 4, 9, True),
+            ("slack_next", 2, 1, 6, 4, 10, False), ("several", 1, 3, 6, 4, 9, True), ("prompt", 2, 9, 6, 4, 9, True),
+            ("long", 1, 9, 6, 4, 20, False), ("bias", 2, 1, 6, 4, 9, False)):
+        more = [cos, sin] if turns else [None, None]
+        more += [None, f(batch, 1, rows, total)] if name == "bias" else []
+        ends = np.full(batch, total - 1, np.int32)
+        yield windowed_case(case(f"windowed_{name}", op, [
+            f(batch, rows, G * E), f(batch, rows, KV * E), f(batch, rows, KV * E), f(batch, KV, C, E),
+            f(batch, KV, C, E), ends, np.int32(total), *more], outputs=3, local_window_size=W, do_rotary=int(turns),
+            types={1: np.float32, 2: np.float32}, **base))
+    yield windowed_case(case("windowed_codes", op, [
+        f(1, 1, G * E), f(1, 1, KV * E), f(1, 1, KV * E), *[R.integers(-128, 128, (1, KV, 6, E)).astype(np.int8)] * 2,
+        i(8), np.int32(9), *[None] * 5, np.float32([0.02]), np.float32([0.03])], outputs=3, local_window_size=4,
+        k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR", kv_cache_bit_width=8, types={1: np.int8, 2: np.int8},
+        **base))
+
+
+CASES = [*group_queries(), *coded_group_queries(), *windowed_group_queries(), float8_group_query(),
+         *selfs(), *quantized_selfs(), *multis(), *rotaries()]
 
 LENS = [None, None, i(2, 2), np.int32(3)]
 Q, K = f(B, S, G * D), f(B, S, KV * D)
 GQA = "GroupQueryAttention"
+CODED = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
 REFUSED = [
     (case("share", GQA, [Q, K, K, *LENS], num_heads=4, kv_num_heads=3), ["num_heads 4", "kv_num_heads 3"]),
     (case("columns", GQA, [f(B, S, 18), K, K, *LENS], num_heads=G, kv_num_heads=KV), ["18 columns", "4 heads"]),
@@ -262,7 +349,18 @@ REFUSED = [
      ["seqlens_k is 3", "expected 2"]),
     (case("caches", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, do_rotary=1), ["cos_cache"]),
     (case("quantized", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, k_quant_type="PER_TENSOR"),
-     ["k_quant_type is PER_TENSOR"]),
+     ["k_quant_type is PER_TENSOR", "v_quant_type NONE"]),
+    (case("quant_type", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, k_quant_type="PER_ROW"),
+     ["k_quant_type is 'PER_ROW'"]),
+    (case("scale", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, **CODED), ["k_scale is absent"]),
+    (case("width", GQA, [Q, K, K, *[i32(2, B, KV, 5, D).astype(np.uint8)] * 2, *LENS[2:], *[None] * 5, *[f(1)] * 2],
+          num_heads=G, kv_num_heads=KV, kv_cache_bit_width=8, **CODED), ["uint8 with kv_cache_bit_width 8"]),
+    (case("uncoded", GQA, [Q, K, K, *[i32(2, B, KV, 5, D).astype(np.int8)] * 2, *LENS[2:]], num_heads=G,
+          kv_num_heads=KV), ["past_key has elements int8", "expected float"]),
+    (case("window", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, sliding_window_cache=1),
+     ["local_window_size is -1"]),
+    (case("window_rows", GQA, [Q, K, K, *[f(B, KV, 3, D)] * 2, *LENS[2:]], num_heads=G, kv_num_heads=KV,
+          sliding_window_cache=1, local_window_size=4), ["past_key has 3 rows", "local_window_size, 4"]),
     (case("past", GQA, [Q, K, K, f(B, KV, 5, 3), f(B, KV, 5, 3), i(2, 2), np.int32(3)], num_heads=G, kv_num_heads=KV),
      ["past_key is 3", "expected 4"]),
     (case("scores", GQA, [Q, K, K, *LENS], num_heads=G, kv_num_heads=KV, qk_output=3), ["qk_output is 3"]),
