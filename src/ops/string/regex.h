@@ -22,4 +22,9 @@ size_t nc_regex_scratch(const nc_regex *r);
 /* The whole text matches. */
 bool nc_regex_match(const nc_regex *r, const char *text, size_t bytes, int *scratch);
 
+/* The first match in the text at or behind byte `from`, and of those that begin there the longest; *at and *length in
+ * bytes. Anchors and edges of words see the whole text, which has less than INT_MAX bytes. False: there is none. */
+bool nc_regex_find(const nc_regex *r, const char *text, size_t bytes, size_t from, int *scratch, size_t *at,
+                   size_t *length);
+
 #endif

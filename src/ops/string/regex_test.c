@@ -103,3 +103,39 @@ TEST(regex_takes_linear_time) {
     CHECK_INT(match_bytes("(a|aa|a*)*b", text, N + 1), 0);
     free(text);
 }
+
+/* at * 100 + length of the first match from a byte on; -1: none. */
+static int find(const char *pattern, const char *text, size_t from) {
+    nc_work w;
+    nc_arena arena = {0};
+    const nc_regex *r;
+    size_t at, length;
+    int got = -2;
+    nc_work_init(&w);
+    if (nc_regex_compile(&w, &arena, pattern, strlen(pattern), &r) == NC_OK) {
+        int *scratch = malloc(nc_regex_scratch(r) * sizeof *scratch);
+        got = nc_regex_find(r, text, strlen(text), from, scratch, &at, &length) ? (int)(at * 100 + length) : -1;
+        free(scratch);
+    }
+    nc_arena_release(&arena);
+    nc_work_release(&w);
+    return got;
+}
+
+TEST(regex_finds_the_first_and_longest) {
+    CHECK_INT(find("b+", "aabbb", 0), 203);
+    CHECK_INT(find("b+", "aabbb", 3), 302);
+    CHECK_INT(find("b+", "aaa", 0), -1);
+    CHECK_INT(find("b", "", 0), -1);
+    CHECK_INT(find("", "ab", 1), 100);
+    CHECK_INT(find("", "ab", 2), 200);
+    CHECK_INT(find("ab|abc", "xabc", 0), 103);     /* the longest, not the first that is written */
+    CHECK_INT(find("a+?", "aaa", 0), 3);           /* nor the lazy one */
+    CHECK_INT(find("abcd|bc", "abcx", 0), 102);    /* what began earlier and failed gives way */
+    CHECK_INT(find("bc|abcd", "abcd", 0), 4);      /* what began earlier wins, though found later */
+    CHECK_INT(find("^ab", "abab", 2), -1);         /* anchors see the whole text */
+    CHECK_INT(find("ab$", "abab", 0), 202);
+    CHECK_INT(find("\\bb", "ab b", 0), 301);
+    CHECK_INT(find("\\bb", "ab", 1), -1);
+    CHECK_INT(find(".", "\xc3\xa9t", 0), 2);
+}

@@ -138,5 +138,6 @@ const nc_binding nc_string_cpu[] = {
     {DYNAMIC("StringNormalizer", nc_string_normalizer), .prepare = nc_string_normalizer_prepare},
     {DYNAMIC("RegexFullMatch", nc_regex_full_match), .prepare = nc_regex_prepare},
     {DYNAMIC("MurmurHash3", nc_murmur), .domain = "com.microsoft", .prepare = nc_murmur_prepare},
+    {DYNAMIC("Tokenizer", nc_tokenizer), .domain = "com.microsoft", .prepare = nc_tokenizer_prepare},
     {DYNAMIC("TfIdfVectorizer", nc_tfidf), .prepare = nc_tfidf_prepare},
     {0}};

@@ -23,6 +23,8 @@ NC_MUST nc_code nc_tfidf(nc_dyn *d);
 
 NC_MUST nc_code nc_murmur_prepare(nc_prep *p);
 NC_MUST nc_code nc_murmur(nc_dyn *d);
+NC_MUST nc_code nc_tokenizer_prepare(nc_prep *p);
+NC_MUST nc_code nc_tokenizer(nc_dyn *d);
 
 NC_MUST nc_code nc_string_pick_prepare(nc_prep *p);
 bool nc_string_unique_fits(const nc_node *n, const char **why);

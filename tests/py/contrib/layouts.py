@@ -128,6 +128,28 @@ def products():
                reference=lambda x, y: [x.astype(np.uint32) @ y.astype(np.uint32)])
 
 
+def tokens():
+    """Tokenizer: at separators, which are expressions and cut one after the other, by characters, by an expression."""
+    texts = np.array(["a b  cd", "", "\u00e9t\u00e9 12x7", "...", "aab ab", "x"], object)
+    for mark, pad in ((0, "#"), (1, ""), (1, "pad")):
+        def cut(name, fewest=1, x=texts, mark=mark, pad=pad, **how):
+            return case(f"{name}, {mark}{pad}", "Tokenizer", [x], mark=mark, pad_value=pad, mincharnum=fewest, **how)
+        yield cut("characters", separators=[""])
+        for k, by in enumerate(([" "], ["b", " "], [" +", "[0-9]"], ["."], ["x*"], ["a", "ab"], ["ab", "a"], ["", "a"],
+                                ["^a"], ["a$", "\\b"], ["nowhere"], ["\u00e9"])):
+            yield cut(f"separators {k}", separators=by)
+            yield cut(f"separators {k}, long", 2, separators=by)
+        for k, which in enumerate(("[a-z]+", "a*", "^a+", "a+?b", "ab|aab", "[^ ]+", "t|\u00e9t", "\\d", "z")):
+            yield cut(f"expression {k}", tokenexp=which)
+            yield cut(f"expression {k}, long", 2, tokenexp=which)
+        yield cut("both", separators=[" "], tokenexp="a")
+        yield cut("a table", x=texts.reshape(2, 3), separators=[" "])
+        yield cut("one", x=texts[:1], separators=[" "])
+        yield cut("nothing but separators", x=texts[3:4], separators=["[.]"])
+    yield case("no texts", "Tokenizer", [texts[:0]], mark=1, pad_value="", mincharnum=1, separators=[" "],
+               reference=lambda x: [np.zeros((0, 0), object)])
+
+
 def images():
     grid = np.clip(f(2, 4, 3, 2), -1.2, 1.2)
     for mode in ("bilinear", "nearest", "bicubic"):
@@ -163,7 +185,7 @@ def experts():
                reference=lambda *_: by_onnxruntime(case("in turn", "MoE", [x, router, *paired], **more)))
 
 
-CASES = [*rearranged(), *windows(), *products(), *images(), *experts()]
+CASES = [*rearranged(), *windows(), *products(), *tokens(), *images(), *experts()]
 REFUSED = [
     (case("size", "UnfoldTensor", [f(2, 3)], size=4), "expected at least size"),
     (case("step", "UnfoldTensor", [f(2, 3)], size=2, step=0), "step 0"),
@@ -174,6 +196,14 @@ REFUSED = [
     (case("square", "Inverse", [f(2, 3)]), "2 rows and 3 columns are not square"),
     (case("rank", "Inverse", [f(3)]), "1 dims, at least 2"),
     (case("positive", "MurmurHash3", [np.int32([3])], positive=2, types={0: np.uint32}), "positive is 2"),
+    (case("nothing to cut by", "Tokenizer", [np.array(["a"], object)], mark=0, pad_value="", mincharnum=1), "separators"),
+    (case("fewest", "Tokenizer", [np.array(["a"], object)], mark=0, pad_value="", mincharnum=0, separators=[" "]),
+     "mincharnum is 0"),
+    (case("characters", "Tokenizer", [np.array(["a"], object)], mark=0, pad_value="", mincharnum=2, separators=[""]),
+     "mincharnum is 2"),
+    (case("expression", "Tokenizer", [np.array(["a"], object)], mark=0, pad_value="", mincharnum=1, tokenexp="("), "("),
+    (case("rank", "Tokenizer", [np.array([[["a"]]], object)], mark=0, pad_value="", mincharnum=1, separators=[" "]),
+     "3 dims, expected [C] or [N, C]"),
     (case("width", "CDist", [f(2, 3), f(2, 4)]), "expected 3"),
     (case("parts", "ComplexMul", [f(2, 3), f(2, 3)]), "expected 2"),
     (case("mode", "CropAndResize", [IMAGES, BOXES, WHICH, np.int32([2, 2])], mode="area"), "mode is 'area'"),
