@@ -185,7 +185,8 @@ nacre_code nacre_frame_run(nacre_frame *f, const char *cut, nacre_error *err) {
 static nc_object *output_of(nc_frame *f, int i) {
     nc_object *o = nc_frame_output(f, i);
     const nc_value *v = f->program->slots[f->program->outputs[i]].value;
-    if (o && v && v->declared && v->free_rank && o->kind == NC_OBJ_TENSOR && v->declared->rank != o->t.rank)
+    if (o && v && v->declared && v->declared->kind == NC_T_TENSOR && o->kind == NC_OBJ_TENSOR &&
+        v->declared->rank != o->t.rank)
         nc_log(NC_LOG_WARNING, "output '%s': the model declares rank %d, this run gave rank %d", v->name,
                v->declared->rank, o->t.rank);
     return o;

@@ -4,7 +4,6 @@
 #include "api/api.h"
 
 #include "base/mem.h"
-#include "ir/told.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -99,7 +98,7 @@ static const nc_type *type_at(const nacre_session *s, nacre_side side, size_t i)
     int slot = side == NACRE_VARIABLE ? p->vars[i]
                : side == NACRE_OUTPUT ? p->outputs[i]
                                       : p->inputs[input_at(s, side, i)];
-    return nc_value_said(p->slots[slot].value);
+    return nc_value_told(p->slots[slot].value);
 }
 
 nacre_code nacre_session_signature(const nacre_session *s, nacre_side side, size_t i, nacre_signature *out,

@@ -103,15 +103,17 @@ struct nc_value {
     NC_VEC(nc_use) uses;
     int n_outputs;  /* how many graph outputs this value is */
     bool free_rank; /* its rank is not known and may be another in every run: NC_FREE_RANK, or behind such a value */
-    const nc_type *declared; /* free_rank: what the model says of it all the same. NULL: nothing */
+    const nc_type *declared; /* what the model says of a free rank, or of a sparse tensor. NULL: nothing */
     int place;               /* set by placement: 0 host, 1 the session's device */
     nc_str extra;
 };
 
-/* The type that people and files are told: where runs decide about the rank, the one that the model declares. */
+/* The type that people and files are told: the one that the model declares, where runs decide about the rank or know
+ * only the dense form of a sparse tensor. */
 static inline const nc_type *nc_value_told(const nc_value *v) {
     bool open = v->type && v->type->kind == NC_T_TENSOR && v->type->rank < 0;
-    return open && v->declared ? v->declared : v->type;
+    bool told = v->declared && (open || v->declared->kind == NC_T_SPARSE);
+    return told ? v->declared : v->type;
 }
 
 typedef struct nc_sub {

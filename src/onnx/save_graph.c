@@ -1,6 +1,5 @@
 /* onnx/save_graph.c: nc_graph to GraphProto. Where an output is not a value of this graph's own under its own name
  * (an input under another name, a capture, one value twice) an Identity node stands between. */
-#include "ir/told.h"
 #include "onnx/saver.h"
 
 #include <string.h>
@@ -20,7 +19,7 @@ static nc_code save_output(nc_saver *s, const nc_graph *g, int i, nc_map *seen) 
     if (strcmp(name, own) != 0) nc_save_identity(s, own, name);
     if (!nc_map_put(seen, name, (void *)(uintptr_t)name)) NC_FAIL(s->w, NC_E_MEMORY, "out of memory");
     if (!g->parent && !v->type) NC_FAIL(s->w, NC_E_BAD_GRAPH, "the type of output '%.200s' is not known", name);
-    const nc_type *told = nc_value_said(v);
+    const nc_type *told = nc_value_told(v);
     return nc_save_value_info(s, GraphProto_output, name, g->parent && !nc_save_can_say(told) ? NULL : told, v->extra);
 }
 
@@ -97,7 +96,7 @@ nc_code nc_save_graph(nc_saver *s, const nc_graph *g, uint32_t number, int depth
     for (int i = 0; i < g->vars.n; i++) NC_TRY(save_variable(s, g->vars.v[i]));
     for (int i = 0; i < g->inputs.n; i++) {
         const nc_value *v = g->inputs.v[i];
-        const nc_type *said = nc_value_said(v), *t = g->parent && !nc_save_can_say(said) ? NULL : said;
+        const nc_type *said = nc_value_told(v), *t = g->parent && !nc_save_can_say(said) ? NULL : said;
         if (!g->parent && !t) NC_FAIL(s->w, NC_E_BAD_GRAPH, "the type of input '%.200s' is not known", s->names[v->id]);
         NC_TRY(nc_save_value_info(s, GraphProto_input, s->names[v->id], t, v->extra));
         if (v->initial) NC_TRY(nc_save_tensor(s, GraphProto_initializer, s->names[v->id], v->initial));
