@@ -53,6 +53,90 @@ TEST(log_accuracy) { scan(NCK_LANE_log, log, 2); }
 TEST(tanh_accuracy) { scan(NCK_LANE_tanh, tanh, 3); }
 TEST(erf_accuracy) { scan(NCK_LANE_erf, erf, 2); }
 
+static void eval2(const nck_isa *isa, int lane, const float *a, const float *b, float *y, int n) {
+    const void *src[3] = {a, b, b};
+    const double param[2] = {0};
+    isa->tile->f32[lane](n, y, src, param);
+}
+
+/* The exponent by which x gives 2^e, so that all sizes of results come up; of x near 1 it is large. */
+static float exponent_to(float x, double e) {
+    double l = log2(fabs((double)x));
+    return (float)(l == 0 ? e : e / l);
+}
+
+/* Pairs of any floats; floats of all sizes, those near 1, and hundredths of both signs by halves, to results of all
+ * sizes. */
+static void pow_pair(uint32_t i, float *x, float *b) {
+    uint32_t u = i * 2654435761u, v = (i + 77) * 2246822519u;
+    double e = (double)v / 4294967296.0 * 304 - 152;
+    *x = of_bits(u), *b = of_bits(v);
+    if (i % 4 == 1) *b = exponent_to(*x = of_bits(u & 0x7fffffff), e);
+    if (i % 4 == 2) *b = exponent_to(*x = 1 + ((float)(u % 20001) - 10000) * 0x1p-24f, e);
+    if (i % 4 == 3) *x = ((float)(u % 4001) - 2000) / 100, *b = ((float)(v % 81) - 40) / 2;
+}
+
+TEST(pow_accuracy) {
+    for (int i = 0; nck_isa_at(i) != NULL; i++) {
+        double worst = 0;
+        float at[2] = {0}, x[NCK_TILE_PAD], b[NCK_TILE_PAD], y[NCK_TILE_PAD];
+        for (uint32_t n = 0; n < 1u << 19;) {
+            for (int k = 0; k < NCK_TILE_PAD; k++, n++) pow_pair(n, &x[k], &b[k]);
+            eval2(nck_isa_at(i), NCK_LANE_pow, x, b, y, NCK_TILE_PAD);
+            for (int k = 0; k < NCK_TILE_PAD; k++) {
+                double e = ulps(y[k], pow((double)x[k], (double)b[k]));
+                if (e > worst) worst = e, at[0] = x[k], at[1] = b[k];
+            }
+        }
+        if (worst > 1)
+            nc_test_failed(__FILE__, __LINE__, "%s: pow is %g units off at %a, %a", nck_isa_at(i)->name, worst,
+                           (double)at[0], (double)at[1]);
+    }
+}
+
+/* Each by each, as libm has it, signs of zeros too; whole numbers that a float can say are exact. */
+TEST(pow_limits) {
+    static const float v[] = {0,
+                              -0.0f,
+                              1,
+                              -1,
+                              2,
+                              -2,
+                              0.5f,
+                              -0.5f,
+                              3,
+                              -3,
+                              0.33f,
+                              INFINITY,
+                              -INFINITY,
+                              NAN,
+                              1e-45f,
+                              -1e-45f,
+                              3e38f,
+                              -3e38f,
+                              1e-38f,
+                              0x1p24f,
+                              0x1.fffffep23f,
+                              -0x1.fffffep23f,
+                              10,
+                              7,
+                              5,
+                              -6,
+                              0x1p-126f};
+    for (int i = 0; nck_isa_at(i) != NULL; i++)
+        for (size_t a = 0; a < sizeof v / sizeof v[0]; a++)
+            for (size_t c = 0; c < sizeof v / sizeof v[0]; c++) {
+                float x[NCK_TILE_PAD], b[NCK_TILE_PAD], y[NCK_TILE_PAD], want = powf(v[a], v[c]);
+                for (int k = 0; k < NCK_TILE_PAD; k++) x[k] = v[a], b[k] = v[c];
+                eval2(nck_isa_at(i), NCK_LANE_pow, x, b, y, NCK_TILE_PAD);
+                bool whole = want == floorf(want) && fabsf(want) < 0x1p24f, nan = isnan(want) && isnan(y[0]);
+                bool same = y[0] == want && !!signbit(y[0]) == !!signbit(want);
+                if (!nan && (whole || isinf(want) ? !same : !(ulps(y[0], (double)want) <= 1)))
+                    nc_test_failed(__FILE__, __LINE__, "%s: pow(%a, %a) is %a, expected %a", nck_isa_at(i)->name,
+                                   (double)v[a], (double)v[c], (double)y[0], (double)want);
+            }
+}
+
 /* Floats between lo and hi, one beside the other where functions change their way. */
 static void scan_between(int lane, double (*want)(double), float lo, float hi, double limit) {
     for (int i = 0; nck_isa_at(i) != NULL; i++) {
@@ -85,15 +169,33 @@ TEST(limits) {
         int lane;
         float x, y;
     } cases[] = {
-        {NCK_LANE_exp, INFINITY, INFINITY}, {NCK_LANE_exp, -INFINITY, 0}, {NCK_LANE_exp, FLT_MAX, INFINITY},
-        {NCK_LANE_exp, -FLT_MAX, 0},        {NCK_LANE_exp, 0, 1},         {NCK_LANE_exp, -0.0f, 1},
-        {NCK_LANE_log, 0, -INFINITY},       {NCK_LANE_log, -0.0f, -INFINITY}, {NCK_LANE_log, INFINITY, INFINITY},
-        {NCK_LANE_log, 1, 0},               {NCK_LANE_log, -1, NAN},      {NCK_LANE_log, -INFINITY, NAN},
-        {NCK_LANE_log, -1e-45f, NAN},       {NCK_LANE_tanh, INFINITY, 1}, {NCK_LANE_tanh, -INFINITY, -1},
-        {NCK_LANE_tanh, -0.0f, -0.0f},      {NCK_LANE_tanh, 1e-45f, 1e-45f}, {NCK_LANE_tanh, -20, -1},
-        {NCK_LANE_erf, INFINITY, 1},        {NCK_LANE_erf, -INFINITY, -1}, {NCK_LANE_erf, -0.0f, -0.0f},
-        {NCK_LANE_erf, -5, -1},             {NCK_LANE_exp, NAN, NAN},     {NCK_LANE_log, NAN, NAN},
-        {NCK_LANE_tanh, NAN, NAN},          {NCK_LANE_erf, NAN, NAN},     {NCK_LANE_tanh, -NAN, NAN},
+        {NCK_LANE_exp, INFINITY, INFINITY},
+        {NCK_LANE_exp, -INFINITY, 0},
+        {NCK_LANE_exp, FLT_MAX, INFINITY},
+        {NCK_LANE_exp, -FLT_MAX, 0},
+        {NCK_LANE_exp, 0, 1},
+        {NCK_LANE_exp, -0.0f, 1},
+        {NCK_LANE_log, 0, -INFINITY},
+        {NCK_LANE_log, -0.0f, -INFINITY},
+        {NCK_LANE_log, INFINITY, INFINITY},
+        {NCK_LANE_log, 1, 0},
+        {NCK_LANE_log, -1, NAN},
+        {NCK_LANE_log, -INFINITY, NAN},
+        {NCK_LANE_log, -1e-45f, NAN},
+        {NCK_LANE_tanh, INFINITY, 1},
+        {NCK_LANE_tanh, -INFINITY, -1},
+        {NCK_LANE_tanh, -0.0f, -0.0f},
+        {NCK_LANE_tanh, 1e-45f, 1e-45f},
+        {NCK_LANE_tanh, -20, -1},
+        {NCK_LANE_erf, INFINITY, 1},
+        {NCK_LANE_erf, -INFINITY, -1},
+        {NCK_LANE_erf, -0.0f, -0.0f},
+        {NCK_LANE_erf, -5, -1},
+        {NCK_LANE_exp, NAN, NAN},
+        {NCK_LANE_log, NAN, NAN},
+        {NCK_LANE_tanh, NAN, NAN},
+        {NCK_LANE_erf, NAN, NAN},
+        {NCK_LANE_tanh, -NAN, NAN},
     };
     for (int i = 0; nck_isa_at(i) != NULL; i++) {
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {

@@ -1,9 +1,9 @@
 /* simd/math.h: exp, log, tanh, erf, pow, fmod and the functions of the circle on vectors, written once over the
  * vocabulary of simd.h.
  *
- * f32: exp, log, tanh and erf within 3 units in the last place, denormals included, and with the limits of libm at 0,
- * Inf and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks libm
- * element by element. */
+ * f32: exp, log, tanh and erf within 3 units in the last place, pow within 1, denormals included, with the limits of
+ * libm at 0, Inf and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks
+ * libm element by element. */
 #ifndef NCK_SIMD_MATH_H
 #define NCK_SIMD_MATH_H
 
@@ -40,7 +40,9 @@ V_MAP1(v_cosh_f32, f32, coshf)
 V_MAP1(v_asinh_f32, f32, asinhf)
 V_MAP1(v_acosh_f32, f32, acoshf)
 V_MAP1(v_atanh_f32, f32, atanhf)
-V_MAP2(v_pow_f32, f32, powf)
+#ifdef NCK_ISA_portable
+V_MAP2(v_pow_f32, f32, powf) /* below, fma by fma, is for processors that have one */
+#endif
 V_MAP2(v_fmod_f32, f32, fmodf)
 V_MAP1(v_exp_f64, f64, exp)
 V_MAP1(v_log_f64, f64, log)
@@ -149,5 +151,90 @@ static inline v_f32 v_erf_f32(v_f32 x) {
     v_f32 y = v_sel_f32(v_lt_f32(a, one), near, far);
     return v_sel_f32(v_eq_f32(x, x), v_copysign_f32(y, x), x);
 }
+
+#ifndef NCK_ISA_portable
+
+/* A number as the sum of two floats, the second below half a unit of the first. */
+typedef struct v_two_f32 {
+    v_f32 hi, lo;
+} v_two_f32;
+
+/* a + b + low, |a| >= |b| or a == 0. */
+static inline v_two_f32 v_two_sum_f32(v_f32 a, v_f32 b, v_f32 low) {
+    v_f32 hi = v_add_f32(a, b);
+    return (v_two_f32){hi, v_add_f32(v_add_f32(v_sub_f32(a, hi), b), low)};
+}
+static inline v_two_f32 v_two_mul_f32(v_two_f32 a, v_two_f32 b) {
+    v_f32 hi = v_mul_f32(a.hi, b.hi), lo = v_fma_f32(a.hi, b.hi, v_neg_f32(hi));
+    return (v_two_f32){hi, v_fma_f32(a.hi, b.lo, v_fma_f32(a.lo, b.hi, lo))};
+}
+
+/* log2(x) of finite x > 0, off by less than 2^-31 of it: as v_log_f32 goes, with s = f/(2 + f), its cube and the first
+ * coefficient of the series as two floats each. */
+static inline v_two_f32 v_log2_two_f32(v_f32 x) {
+    const v_f32 two = v_set_f32(2.0f);
+    m_f32 small = v_lt_f32(x, v_set_f32(0x1p-126f));
+    v_f32 a = v_sel_f32(small, v_mul_f32(x, v_set_f32(0x1p+23f)), x);
+    v_i32 bits = v_add_i32(v_to_bits(a), v_set_i32(0x3f800000 - 0x3f3504f3));
+    v_i32 k = v_sub_i32(v_shr_i32(bits, 23), v_set_i32(127));
+    v_i32 m = v_add_i32(v_and_i32(bits, v_set_i32(0x007fffff)), v_set_i32(0x3f3504f3));
+    v_f32 n = v_sub_f32(v_from_i32(k), v_sel_f32(small, v_set_f32(23.0f), v_set_f32(0.0f)));
+    v_f32 f = v_sub_f32(v_from_bits(m), v_set_f32(1.0f));
+    v_two_f32 d = v_two_sum_f32(two, f, v_set_f32(0.0f)), s;
+    s.hi = v_div_f32(f, d.hi);
+    s.lo = v_div_f32(v_fma_f32(v_neg_f32(s.hi), d.lo, v_fma_f32(v_neg_f32(s.hi), d.hi, f)), d.hi);
+    v_two_f32 z = v_two_mul_f32(s, s);
+    v_f32 q = v_poly5_f32(z.hi, 2.0f / 5, 2.0f / 7, 2.0f / 9, 2.0f / 11, 2.0f / 13);
+    v_two_f32 p = v_two_sum_f32(v_set_f32(0x1.555556p-1f), v_mul_f32(z.hi, q), v_set_f32(-0x1.555556p-26f));
+    v_two_f32 t = v_two_mul_f32(s, v_two_mul_f32(z, p));
+    v_two_f32 l = v_two_sum_f32(v_add_f32(s.hi, s.hi), t.hi, v_fma_f32(two, s.lo, t.lo));
+    l = v_two_mul_f32(l, (v_two_f32){v_set_f32(0x1.715476p+0f), v_set_f32(0x1.4ae0c0p-26f)});
+    return v_two_sum_f32(n, l.hi, l.lo);
+}
+
+/* 2^(y.hi + y.lo), |y| at most 160. The 1 of exp is added to both parts of the rest, so that nearly every result is the
+ * float nearest to it. */
+static inline v_f32 v_exp2_two_f32(v_two_f32 y) {
+    v_i32 k = v_round_i32(y.hi);
+    v_two_f32 r = {v_sub_f32(y.hi, v_from_i32(k)), y.lo};
+    r = v_two_mul_f32(r, (v_two_f32){v_set_f32(0x1.62e430p-1f), v_set_f32(-0x1.05c610p-29f)});
+    v_f32 q = v_poly7_f32(r.hi, 1.0f / 2, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040, 1.0f / 40320);
+    v_f32 more = v_mul_f32(v_mul_f32(r.hi, r.hi), q);
+    v_f32 low = v_fma_f32(r.lo, v_add_f32(v_set_f32(1.0f), v_add_f32(r.hi, more)), more);
+    v_two_f32 e = v_two_sum_f32(v_set_f32(1.0f), r.hi, low);
+    v_i32 half = v_shr_i32(k, 1);
+    return v_mul_f32(v_mul_f32(v_add_f32(e.hi, e.lo), v_pow2_f32(half)), v_pow2_f32(v_sub_i32(k, half)));
+}
+
+/* |x|^b, both numbers: 2^(b*log2|x|). From 160 on the power of two is surely 0 or Inf; there, and at 0 and Inf, the low
+ * part means nothing. */
+static inline v_f32 v_pow_abs_f32(v_f32 x, v_f32 b) {
+    const v_f32 inf = v_set_f32(INFINITY), zero = v_set_f32(0.0f), far = v_set_f32(160.0f);
+    v_f32 a = v_abs_f32(x);
+    v_two_f32 l = v_log2_two_f32(v_sel_f32(v_and_f32(v_lt_f32(zero, a), v_lt_f32(a, inf)), a, v_set_f32(2.0f)));
+    l.hi = v_sel_f32(v_eq_f32(a, zero), v_neg_f32(inf), v_sel_f32(v_eq_f32(a, inf), inf, l.hi));
+    v_f32 hi = v_mul_f32(b, l.hi), lo = v_fma_f32(b, l.lo, v_fma_f32(b, l.hi, v_neg_f32(hi)));
+    m_f32 near = v_lt_f32(v_abs_f32(hi), far);
+    v_two_f32 y = {v_min_f32(v_max_f32(hi, v_neg_f32(far)), far), v_sel_f32(near, lo, zero)};
+    return v_sel_f32(v_eq_f32(a, v_set_f32(1.0f)), v_set_f32(1.0f), v_exp2_two_f32(y));
+}
+
+/* As C has it: 1 for x = 1 or b = 0, NaN or not; negative x have powers by whole numbers alone, odd ones with their
+ * sign; zeros and infinities keep the sign of x by odd whole numbers. From 2^24 on all floats are even. */
+static inline v_f32 v_pow_f32(v_f32 x, v_f32 b) {
+    const v_f32 one = v_set_f32(1.0f), zero = v_set_f32(0.0f), even = v_set_f32(0x1p+24f);
+    v_f32 c = v_min_f32(v_abs_f32(b), even);
+    v_i32 i = v_round_i32(c);
+    m_f32 odd = v_eq_f32(v_from_i32(v_and_i32(i, v_set_i32(1))), one), whole = v_eq_f32(v_from_i32(i), c);
+    m_f32 minus = v_lt_f32(v_copysign_f32(one, x), zero);
+    m_f32 numbers = v_and_f32(v_eq_f32(x, x), v_eq_f32(b, b));
+    m_f32 none = v_and_f32(v_lt_f32(x, zero), v_and_f32(v_lt_f32(v_neg_f32(v_set_f32(INFINITY)), x), v_not_f32(whole)));
+    v_f32 y = v_pow_abs_f32(x, b);
+    y = v_sel_f32(v_and_f32(minus, v_and_f32(whole, odd)), v_neg_f32(y), y);
+    y = v_sel_f32(v_and_f32(numbers, v_not_f32(none)), y, v_set_f32(NAN));
+    return v_sel_f32(v_or_f32(v_eq_f32(x, one), v_eq_f32(b, zero)), one, y);
+}
+
+#endif
 
 #endif
