@@ -65,6 +65,11 @@ static nc_code replace(nc_work *w, nc_node *n, bool *changed) {
     return NC_OK;
 }
 
+nc_code nc_lower_apart(nc_work *w, nc_node *n) {
+    bool changed;
+    return replace(w, n, &changed);
+}
+
 static nc_code decompose_graph(nc_work *w, nc_graph *g, const nc_plan_options *o, bool *changed) {
     for (nc_node *n = g->first, *next; n; n = next) {
         next = n->next;

@@ -11,6 +11,11 @@ static bool is_random(const nc_node *n) {
     return n->card->is_random ? n->card->is_random(n) : !(n->card->is_identity && n->card->is_identity(n));
 }
 
+/* An op that draws through its pieces, which have its random id. */
+static bool is_made_of_draws(const nc_node *n) {
+    return (n->card->traits & NC_RANDOM) && !n->card->random_form && n->card->decompose;
+}
+
 static nc_value *add_state(nc_model *m) {
     const nc_dim *two = nc_dim_const(m->dims, 2);
     if (!two) return NULL;
@@ -105,6 +110,12 @@ static nc_code draw(drawer *d, nc_graph *g) {
         next = n->next;
         d->w->at_node = n->name, d->w->at_op = n->card->name;
         for (int i = 0; i < n->n_subs; i++) NC_TRY(draw(d, n->subs[i].graph));
+        if (is_made_of_draws(n)) {
+            nc_node *before = n->prev;
+            NC_TRY(nc_lower_apart(d->w, n));
+            next = before ? before->next : g->first;
+            continue;
+        }
         if (!is_random(n)) continue;
         bool seeded = takes_seeded_form(n, d->trains) && !loops_around(g);
         if (!seeded && !rng) NC_TRY(state_in(d, g, &rng));

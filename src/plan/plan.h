@@ -43,6 +43,7 @@ NC_MUST nc_code nc_lower_captures(nc_work *w, nc_graph *g);
 /* whole: nothing is taken apart any more. */
 NC_MUST nc_code nc_lower_place(nc_work *w, nc_model *m, const nc_plan_options *o, bool whole);
 NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o, bool *changed); /* once each */
+NC_MUST nc_code nc_lower_apart(nc_work *w, nc_node *n); /* n's pieces in its place, whatever kernels there are */
 NC_MUST nc_code nc_lower_place_and_decompose(nc_work *w, nc_model *m, const nc_plan_options *o); /* both, in lower.c */
 NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_channels(nc_work *w, nc_model *m, const nc_plan_options *o);

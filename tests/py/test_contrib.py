@@ -4,6 +4,7 @@ import ast
 import re
 import types
 
+import numpy as np
 import onnx
 import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as peer
@@ -11,13 +12,15 @@ from onnxruntime.capi import onnxruntime_pybind11_state as peer
 import package
 import test_schemas
 import test_training_ops
-from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, compare, layers, layouts, model_of,
-                     quantized, training)
+from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, case, compare, decoders, experts, layers,
+                     layouts, model_of, quantized, training)
+from tolerances import close
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
-CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *layouts.CASES]
+CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *layouts.CASES, *experts.CASES,
+         *decoders.CASES]
 REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED, *layouts.REFUSED,
-           *layouts.LEGACY_REFUSED]
+           *layouts.LEGACY_REFUSED, *experts.REFUSED, *decoders.REFUSED]
 DOMAINS = (DOMAIN, blocked.DOMAIN)
 TRAINING = {c.op for c in training.CASES} | test_training_ops.SEQUENCES  # of onnxruntime-training: test_training_ops.py
 CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS and key[1] not in TRAINING}
@@ -89,7 +92,7 @@ SCHEMAS = {(s.domain, s.name): types.SimpleNamespace(inputs=parameters(s.inputs)
 def is_wider(text):
     """Float types beyond onnxruntime's."""
     takes = re.fullmatch(r".*: takes (\[.*\]), which onnx has not", text)
-    return takes and set(ast.literal_eval(takes[1])) <= {"double", "bfloat16", "float16"}
+    return takes and set(ast.literal_eval(takes[1])) <= {"double", "float", "bfloat16", "float16"}
 
 
 @pytest.mark.parametrize("name", sorted(CARDS), ids=".".join)
@@ -101,3 +104,46 @@ def test_card_says_what_onnxruntime_says(name):
 
 def test_every_operator_has_a_case():
     assert {(c.domain, c.op) for c in CASES} == set(CARDS)
+
+
+# ---- dropouts that draw ----
+
+@pytest.mark.parametrize("op", ["BiasDropout", "BitmaskDropout", "BitmaskBiasDropout"])
+@pytest.mark.parametrize("ratio", [0.25, 0.9])
+def test_dropouts_say_what_they_dropped(op, ratio):
+    """Of a known size and of an odd one; two runs draw anew, and about as much as is asked for."""
+    import nacre
+    x, bias, residual = (np.random.default_rng(1).uniform(1, 2, s).astype(np.float32) for s in ((61, 71), 71, (61, 71)))
+    biased = "Bias" in op
+    operands = [x, bias, residual] if biased else [x]
+    model, feeds = model_of(case("draws", op, [*operands, np.float32(ratio), np.bool_(True)], outputs=2))
+    session = nacre.InferenceSession(model)
+    masks = []
+    for _ in range(2):
+        y, mask = session.run(None, feeds)
+        if "Bitmask" in op:
+            assert mask.dtype == np.uint32 and mask.shape == (-(-x.size // 32),)
+            bits = (mask[:, None] >> np.arange(32, dtype=np.uint32)) & 1
+            assert not bits.ravel()[x.size:].any()
+            mask = bits.ravel()[:x.size].reshape(x.shape).astype(bool)
+        want = np.where(mask, (x + (bias if biased else 0)) / np.float32(1 - ratio), 0) + (residual if biased else 0)
+        close(y, want, "ort_f32", op)
+        close(mask.mean(), 1 - ratio, "draws", f"{op}: what stays")
+        masks.append(mask)
+    assert not np.array_equal(*masks)
+
+
+@pytest.mark.parametrize("op", ["BiasDropout", "BitmaskDropout", "BitmaskBiasDropout"])
+def test_gradients_of_dropouts_follow_their_masks(op):
+    """d sum(y) / dx is 1 / (1 - ratio) where x stayed, else 0, as y of the same run tells."""
+    import nacre
+    from nacre import training as made_of
+    x = np.random.default_rng(2).uniform(1, 2, (5, 40)).astype(np.float32)
+    operands = [x, np.zeros(40, np.float32), None] if "Bias" in op else [x]
+    model, _ = model_of(case("draws", op, [*operands, np.float32(0.5), np.bool_(True)], outputs=2,
+                             constants=range(1, 5)))
+    made = made_of.gradients(model, "o0", ["i0"]).SerializeToString()
+    names = ["o0", "grad:i0"]
+    y, dx = nacre.InferenceSession(made).run(names, {"i0": x})
+    assert 0 < np.count_nonzero(y) < y.size
+    close(dx, np.where(y != 0, np.float32(2), np.float32(0)), "ort_f32", op)

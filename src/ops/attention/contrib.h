@@ -19,6 +19,12 @@ typedef struct nc_msattn {
 /* Attention with outputs Y, present_key, present_value, scores as wanted says; scores are those before softmax. */
 nc_node *nc_msattn_build(nc_builder *b, const nc_msattn *a, const bool *wanted);
 
+/* Queries of `heads` heads, keys and values of `kv` each, that stand side by side in the columns of `all` (B,S,...). */
+NC_MUST nc_code nc_msattn_apart(nc_builder *b, nc_value *all, int64_t heads, int64_t kv, nc_value **qkv);
+/* x (B,S,heads*D) turned by the angles of positions ids (B,S); in_turn: pairs are neighbours. */
+nc_value *nc_msattn_turned(nc_builder *b, nc_value *x, nc_value *cos, nc_value *sin, nc_value *ids, int64_t heads,
+                           int64_t in_turn);
+
 /* How many keys there are: rows of k, and of past (B,heads,P,D) or NULL. Rank 1. */
 nc_value *nc_msattn_keys(nc_builder *b, nc_value *k, nc_value *past);
 

@@ -107,3 +107,27 @@ nc_node *nc_msattn_build(nc_builder *b, const nc_msattn *a, const bool *wanted) 
                         {.name = "scale", .kind = NC_A_FLOAT, .f = (float)scale}};
     return nc_build_newest(b, "Attention", in, n_in, wanted, 4, attrs, scale != 0 ? 5 : 4);
 }
+
+/* ---- queries and keys ---- */
+
+nc_code nc_msattn_apart(nc_builder *b, nc_value *all, int64_t heads, int64_t kv, nc_value **qkv) {
+    int64_t parts[3] = {heads, kv, kv};
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = -1};
+    nc_value *D = nc_build1(b, "Div", 2, nc_contrib_size(b, all, all->type->rank - 1), nc_build_int(b, heads + 2 * kv));
+    nc_value *in[2] = {all, nc_build1(b, "Mul", 2, D, nc_build_ints(b, parts, 3))};
+    nc_node *split = nc_build(b, "", "Split", in, 2, 3, &axis, 1);
+    for (int i = 0; split != NULL && i < 3; i++) qkv[i] = split->out[i];
+    return b->code;
+}
+
+nc_value *nc_msattn_turned(nc_builder *b, nc_value *x, nc_value *cos, nc_value *sin, nc_value *ids, int64_t heads,
+                           int64_t in_turn) {
+    int64_t half = 0;
+    if (b->code != NC_OK) return NULL;
+    (void)nc_dim_is_const(cos->type->dims[1], &half);
+    nc_value *in[4] = {x, cos, sin, ids};
+    nc_attr attrs[3] = {{.name = "num_heads", .kind = NC_A_INT, .i = heads},
+                        {.name = "interleaved", .kind = NC_A_INT, .i = in_turn},
+                        {.name = "rotary_embedding_dim", .kind = NC_A_INT, .i = 2 * half}};
+    return nc_build_newest1(b, "RotaryEmbedding", in, 4, attrs, 3);
+}

@@ -126,21 +126,6 @@ static nc_code group_query_infer(nc_infer *c) {
 
 /* ---- decomposition ---- */
 
-/* Queries, keys and values (B,S,heads*D) apart. */
-static nc_code apart(nc_builder *b, const nc_node *n, nc_value **qkv) {
-    int64_t heads = nc_attr_int(n, "num_heads"), kv = nc_attr_int(n, "kv_num_heads");
-    for (int i = 0; i < 3; i++) qkv[i] = nc_contrib_in(n, QUERY + i);
-    if (qkv[1] != NULL) return NC_OK;
-    int64_t parts[3] = {heads, kv, kv};
-    nc_value *D = nc_build1(b, "Div", 2, nc_contrib_size(b, n->in[QUERY], 2), nc_build_int(b, heads + 2 * kv));
-    nc_value *sizes = nc_build1(b, "Mul", 2, D, nc_build_ints(b, parts, 3));
-    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = -1};
-    nc_value *in[2] = {n->in[QUERY], sizes};
-    nc_node *split = nc_build(b, "", "Split", in, 2, 3, &axis, 1);
-    for (int i = 0; split != NULL && i < 3; i++) qkv[i] = split->out[i];
-    return b->code;
-}
-
 /* Each head of x (B,S,heads*D) with mean square 1, times a weight (D). */
 static nc_value *normalized(nc_builder *b, const nc_node *n, nc_value *x, nc_value *weight, int64_t heads) {
     int64_t tail[2] = {heads, -1};
@@ -161,17 +146,6 @@ static nc_value *starts_of(nc_builder *b, const nc_node *n, nc_value *total) {
     return nc_build1(b, "Where", 3, nc_build1(b, "Equal", 2, total, S), nc_build_int(b, 0), before);
 }
 
-static nc_value *turned(nc_builder *b, const nc_node *n, nc_value *x, nc_value *ids, int64_t heads) {
-    int64_t half = 0;
-    if (b->code != NC_OK) return NULL;
-    (void)nc_dim_is_const(n->in[COS]->type->dims[1], &half);
-    nc_value *in[4] = {x, n->in[COS], n->in[SIN], ids};
-    nc_attr attrs[3] = {{.name = "num_heads", .kind = NC_A_INT, .i = heads},
-                        {.name = "interleaved", .kind = NC_A_INT, .i = nc_contrib_int(n, "rotary_interleaved", 0)},
-                        {.name = "rotary_embedding_dim", .kind = NC_A_INT, .i = 2 * half}};
-    return nc_build_newest1(b, "RotaryEmbedding", in, 4, attrs, 3);
-}
-
 /* Positions (B,S) that the node gives, or those behind the starts. */
 static nc_value *positions(nc_builder *b, const nc_node *n, nc_value *starts) {
     int64_t zero = 0, one = 1;
@@ -186,15 +160,17 @@ static nc_code group_query_decompose(nc_builder *b, const nc_node *n, nc_value *
     nc_value *qkv[3];
     if (n->in[QUERY]->type == NULL || n->in[QUERY]->type->rank < 0)
         NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
-    NC_TRY(apart(b, n, qkv));
+    for (int i = 0; i < 3; i++) qkv[i] = nc_contrib_in(n, QUERY + i);
+    if (qkv[1] == NULL) NC_TRY(nc_msattn_apart(b, n->in[QUERY], heads, kv, qkv));
     nc_value *total = nc_build_cast(b, nc_build1(b, "Reshape", 2, n->in[TOTAL], nc_build_ints(b, NULL, 0)), NC_INT64);
     nc_value *starts = starts_of(b, n, total);
     qkv[0] = normalized(b, n, qkv[0], nc_contrib_in(n, Q_NORM), heads);
     qkv[1] = normalized(b, n, qkv[1], nc_contrib_in(n, K_NORM), kv);
     if (nc_contrib_int(n, "do_rotary", 0) != 0) {
         nc_value *ids = positions(b, n, starts);
-        qkv[0] = turned(b, n, qkv[0], ids, heads);
-        qkv[1] = turned(b, n, qkv[1], ids, kv);
+        int64_t in_turn = nc_contrib_int(n, "rotary_interleaved", 0);
+        qkv[0] = nc_msattn_turned(b, qkv[0], n->in[COS], n->in[SIN], ids, heads, in_turn);
+        qkv[1] = nc_msattn_turned(b, qkv[1], n->in[COS], n->in[SIN], ids, kv, in_turn);
     }
     if (b->code != NC_OK) return b->code;
     return nc_gq_attend(b, n, qkv, &(nc_gq_rows){.starts = starts, .total = total}, out);

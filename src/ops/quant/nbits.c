@@ -71,8 +71,7 @@ static nc_code nbits_infer(nc_infer *c) {
 
 static nc_value *ints(nc_builder *b, int64_t v) { return nc_build_ints(b, &v, 1); }
 
-/* Bytes x (..., n) as codes (..., n * 8 / bits), low bits first, of type t. */
-static nc_value *unpacked(nc_builder *b, nc_value *x, int64_t bits, nc_dtype t) {
+nc_value *nc_nbits_unpacked(nc_builder *b, nc_value *x, int64_t bits, nc_dtype t) {
     int per = (int)(8 / bits);
     nc_value *parts[4];
     nc_attr right = {.name = "direction", .kind = NC_A_STRING, .s = {.p = "RIGHT", .n = 5}};
@@ -113,14 +112,14 @@ static nc_value *block_of(nc_builder *b, nc_value *n, int64_t block) {
 /* W (N,K) of type t. */
 static nc_value *weights(nc_builder *b, const nc_node *n, const nc_nbits *q, nc_dtype t) {
     int64_t blocks = nc_ceil_div(q->K, q->block), bytes = nc_ceil_div(blocks * q->bits, 8);
-    nc_value *codes = unpacked(b, as_rows(b, n->in[B], q->N, blocks * (q->block * q->bits / 8)), q->bits, t);
+    nc_value *codes = nc_nbits_unpacked(b, as_rows(b, n->in[B], q->N, blocks * (q->block * q->bits / 8)), q->bits, t);
     codes = nc_build1(b, "Slice", 4, codes, ints(b, 0), ints(b, q->K), ints(b, 1));
     nc_value *at = nc_contrib_in(n, GROUPS) != NULL ? n->in[GROUPS] : block_of(b, ints(b, q->K), q->block);
     nc_value *scales = as_rows(b, nc_build_cast(b, n->in[SCALES], t), q->N, blocks), *zeros = nc_contrib_in(n, ZEROS);
     nc_value *zero = nc_build_scalar(b, t, (double)(1 << (q->bits - 1)));
     if (zeros != NULL && b->code == NC_OK) {
         bool packed = zeros->type->elem == NC_UINT8;
-        zeros = packed ? unpacked(b, as_rows(b, zeros, q->N, bytes), q->bits, t)
+        zeros = packed ? nc_nbits_unpacked(b, as_rows(b, zeros, q->N, bytes), q->bits, t)
                        : as_rows(b, nc_build_cast(b, zeros, t), q->N, blocks);
         zero = along(b, zeros, at, 1);
     }
@@ -187,16 +186,16 @@ static nc_code gather_decompose(nc_builder *b, const nc_node *n, nc_value **out)
     if (x->elem != NC_UINT8) NC_FAIL(b->w, NC_E_UNSUPPORTED, "no op of ai.onnx gathers %s", nc_dtype_name(x->elem));
     NC_TRY(axes_of(b->w, n, x->rank, &g, &q));
     int axis = q > g ? q - 1 + at->rank : q;
-    nc_value *codes = unpacked(b, along(b, n->in[0], n->in[1], g), nc_attr_int(n, "bits"), NC_FLOAT),
+    nc_value *codes = nc_nbits_unpacked(b, along(b, n->in[0], n->in[1], g), nc_attr_int(n, "bits"), NC_FLOAT),
              *zeros = nc_contrib_in(n, 3);
     if (b->code != NC_OK) return b->code;
     nc_value *block = block_of(b, nc_contrib_size(b, codes, axis), nc_attr_int(n, "block_size"));
     nc_value *scales = along(b, along(b, nc_contrib_wide(b, n->in[2]), n->in[1], g), block, axis);
     double middle = (double)(1 << (nc_attr_int(n, "bits") - 1));
     nc_value *zero =
-        zeros != NULL
-            ? along(b, unpacked(b, along(b, zeros, n->in[1], g), nc_attr_int(n, "bits"), NC_FLOAT), block, axis)
-            : nc_build_scalar(b, NC_FLOAT, middle);
+        zeros != NULL ? along(b, nc_nbits_unpacked(b, along(b, zeros, n->in[1], g), nc_attr_int(n, "bits"), NC_FLOAT),
+                              block, axis)
+                      : nc_build_scalar(b, NC_FLOAT, middle);
     nc_value *y = nc_build1(b, "Mul", 2, nc_build1(b, "Sub", 2, codes, zero), scales);
     if (b->code != NC_OK) return b->code;
     out[0] = nc_build_cast(b, y, n->in[2]->type->elem);

@@ -13,6 +13,9 @@ typedef struct nc_nbits {
 
 nc_nbits nc_nbits_read(const nc_node *n);
 
+/* Bytes x (..., n) as codes (..., n * 8 / bits), low bits first, of type t, by ops. */
+nc_value *nc_nbits_unpacked(nc_builder *b, nc_value *x, int64_t bits, nc_dtype t);
+
 bool nc_nbits_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_nbits_prepare(nc_prep *p);
 size_t nc_nbits_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);

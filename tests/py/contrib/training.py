@@ -87,6 +87,14 @@ def fake_quant(lo, hi):
     return exactly(run)
 
 
+BITS = np.uint32([0xDEADBEEF, 0x00001234])
+
+
+def stayed(bits, like):
+    """32 places in a number, the first in its lowest bit."""
+    return (((bits.astype(np.int64)[:, None] >> np.arange(32)) & 1).ravel()[:like.size]).reshape(like.shape)
+
+
 MASK = np.arange(15).reshape(3, 5) % 3 > 0
 ELEMENTS = [
     *elements(),
@@ -100,6 +108,9 @@ ELEMENTS = [
     case("ratio", "DropoutGrad", [f(3, 5), MASK], reference=wide(lambda dy, mask: mask * dy * 2)),
     case("still", "DropoutGrad", [f(3, 5), MASK | True, np.float32(0.25), np.bool_(False)],
          reference=wide(lambda dy, *_: dy)),
+    *(case(name_of(t), "BitmaskDropoutGrad", [f(3, 15, t=t), BITS, np.float32(0.25), np.bool_(True)],
+           reference=wide(lambda dy, bits, ratio, training: stayed(bits, dy) * dy / (1 - ratio))) for t in TYPES),
+    case("ratio", "BitmaskDropoutGrad", [f(3, 15), BITS], reference=wide(lambda dy, bits: stayed(bits, dy) * dy * 2)),
     case("f32", "FakeQuant", [f(4, 9, lo=-30, hi=30), np.float32([0.11]), np.float32([128])], 2,
          reference=fake_quant(0, 255)),
     case("range", "FakeQuant", [f(40, lo=-30, hi=30), np.float32([0.5]), np.float32([3])], 2,
