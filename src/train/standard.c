@@ -1,9 +1,13 @@
 /* train/standard.c: a graph in the words of ONNX: ops of Nacre's own, which gradients make, are taken apart into
- * what their cards say they are made of. Not a pass: it makes a graph slower here, so that others can run it. */
+ * what their cards say they are made of, and all nodes are of one opset, since others do not read functions of another.
+ * Not a pass: it makes a graph slower here, so that others can run it. */
 #include "autodiff/autodiff.h"
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "train/train.h"
+
+#include <limits.h>
+#include <string.h>
 
 static nc_code take_apart(nc_work *w, nc_node *n) {
     nc_builder b = {
@@ -38,4 +42,148 @@ static nc_code over_graph(nc_work *w, nc_graph *g) {
     return NC_OK;
 }
 
-nc_code nc_train_standard(nc_work *w, nc_model *m) { return over_graph(w, m->main); }
+/* ---- one opset ---- */
+
+/* Softmax and its like mean something else before this one, in the same words. */
+enum { FIRST_RAISED = 13 };
+
+static bool is_onnx(const nc_node *n) { return n->card->domain == NULL; }
+
+static int64_t newest(const nc_graph *g) {
+    int64_t most = 0;
+    for (const nc_node *n = g->first; n; n = n->next) {
+        if (is_onnx(n) && n->version->since > most) most = n->version->since;
+        for (int i = 0; i < n->n_subs; i++) {
+            int64_t inside = newest(n->subs[i].graph);
+            if (inside > most) most = inside;
+        }
+    }
+    return most;
+}
+
+static const nc_attr_spec *spec_of(const nc_op_version *v, const char *name) {
+    for (const nc_attr_spec *a = v->attr; a && a->name; a++)
+        if (strcmp(a->name, name) == 0) return a;
+    return NULL;
+}
+
+/* How many there may be; a place by name, or -1. */
+static int places(const nc_param *p) {
+    int n = 0;
+    for (; p && p[n].name; n++)
+        if (p[n].flags & NC_P_VARIADIC) return INT_MAX;
+    return n;
+}
+static int place_of(const nc_op_version *v, const char *name) {
+    for (int i = 0; v->in && v->in[i].name; i++)
+        if (strcmp(v->in[i].name, name) == 0) return i;
+    return -1;
+}
+
+/* A list of whole numbers that the newer version takes as an input behind those that the node has (axes). */
+static bool is_moved(const nc_node *n, const nc_op_version *to, const nc_attr *a) {
+    return a->kind == NC_A_INTS && !spec_of(to, a->name) && place_of(to, a->name) >= n->n_in;
+}
+
+static bool same_default(const nc_attr_spec *a, const nc_attr_spec *b) {
+    if (a->kind != b->kind || a->flags != b->flags) return false;
+    if (!(a->flags & NC_ATTR_HAS_DEFAULT)) return true;
+    if (a->kind == NC_A_FLOAT) return a->f == b->f;
+    return a->kind == NC_A_STRING ? strcmp(a->s, b->s) == 0 : a->i == b->i;
+}
+
+/* Newer versions are told how many parts of equal size there are; older ones count their outputs. */
+static const char parts[] = "num_outputs";
+
+static bool counts_parts(const nc_node *n, const nc_op_version *to) {
+    return spec_of(to, parts) && !spec_of(n->version, parts);
+}
+
+/* What the node leaves unsaid means the same: no attribute got another default, or one that old nodes would have to
+ * say. */
+static bool same_unsaid(const nc_node *n, const nc_op_version *to) {
+    for (const nc_attr_spec *b = to->attr; b && b->name; b++) {
+        const nc_attr_spec *a = spec_of(n->version, b->name);
+        if (nc_node_attr(n, b->name) || strcmp(b->name, parts) == 0) continue;
+        if (a ? !same_default(a, b) : !(b->flags & NC_ATTR_HAS_DEFAULT) && b->kind == NC_A_INT) return false;
+    }
+    for (const nc_attr_spec *a = n->version->attr; a && a->name; a++)
+        if (!nc_node_attr(n, a->name) && a->flags & NC_ATTR_HAS_DEFAULT && !spec_of(to, a->name)) return false;
+    return true;
+}
+
+static bool can_be(const nc_node *n, const nc_op_version *to) {
+    if (!to || to->removed || to->foreign || n->n_in > places(to->in) || n->n_out > places(to->out)) return false;
+    for (int i = 0; i < n->n_attrs; i++) {
+        const nc_attr_spec *b = spec_of(to, n->attrs[i].name);
+        if (b ? b->kind != n->attrs[i].kind : !is_moved(n, to, &n->attrs[i])) return false;
+    }
+    return same_unsaid(n, to);
+}
+
+static nc_code add_moved(nc_work *w, nc_node *n, const nc_attr *a) {
+    nc_value *v = nc_edit_const_i64(n->graph, NULL, 1, a->n, a->ints);
+    NC_NEED(w, v);
+    for (int at = place_of(n->version, a->name); n->n_in < at;)
+        if (nc_edit_add_in(n, NULL) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    return nc_edit_add_in(n, v) == NC_OK ? NC_OK : nc_fail(w, NC_E_MEMORY, "out of memory");
+}
+
+/* n anew in the other version: its attributes that became inputs are constants. */
+static nc_code made_newer(nc_work *w, nc_node *n, const nc_op_version *to) {
+    const char **names = nc_arena_array(&w->scratch, (size_t)n->n_out + 1, sizeof *names);
+    NC_NEED(w, names);
+    for (int i = 0; i < n->n_out; i++) names[i] = n->out[i] ? n->out[i]->name : "";
+    nc_node *made = nc_edit_node(n->graph, n, n->card, to, n->name, n->in, n->n_in, names, n->n_out);
+    NC_NEED(w, made);
+    made->stage = n->stage, made->random_id = n->random_id, made->recompute = n->recompute;
+    for (int i = 0; i < n->n_attrs; i++) {
+        const nc_attr *a = &n->attrs[i];
+        if (!spec_of(to, a->name))
+            NC_TRY(add_moved(w, made, a));
+        else if (nc_edit_set_attr(made, a) != NC_OK)
+            NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        if (!n->out[i]) continue;
+        made->out[i]->type = n->out[i]->type;
+        nc_edit_replace(n->out[i], made->out[i]);
+    }
+    nc_edit_remove(n);
+    return NC_OK;
+}
+
+/* Nodes that mean the same in the opset are of it; the others stay, and are saved as functions of their own opset. */
+static nc_code raise_nodes(nc_work *w, nc_graph *g, int64_t opset) {
+    for (nc_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        for (int i = 0; i < n->n_subs; i++) NC_TRY(raise_nodes(w, n->subs[i].graph, opset));
+        const nc_op_version *to = is_onnx(n) ? nc_card_version(n->card, opset) : n->version;
+        if (to == n->version || !can_be(n, to)) continue;
+        bool moves = false;
+        for (int i = 0; i < n->n_attrs; i++) moves |= !spec_of(to, n->attrs[i].name);
+        if (counts_parts(n, to) && (n->n_in < 2 || !n->in[1])) {
+            const nc_attr count = {.name = parts, .kind = NC_A_INT, .i = n->n_out};
+            if (nc_edit_set_attr(n, &count) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+        }
+        if (!moves)
+            n->version = to;
+        else if (n->n_subs == 0)
+            NC_TRY(made_newer(w, n, to));
+    }
+    return NC_OK;
+}
+
+static nc_code one_opset(nc_work *w, nc_model *m) {
+    int64_t has = nc_model_opset(m, ""), wants = newest(m->main);
+    if (has < FIRST_RAISED || wants <= has) return NC_OK;
+    NC_TRY(raise_nodes(w, m->main, wants));
+    for (int i = 0; i < m->n_opsets; i++)
+        if (!*m->opsets[i].domain || strcmp(m->opsets[i].domain, "ai.onnx") == 0) m->opsets[i].version = wants;
+    return NC_OK;
+}
+
+nc_code nc_train_standard(nc_work *w, nc_model *m) {
+    NC_TRY(over_graph(w, m->main));
+    return one_opset(w, m);
+}
