@@ -15,10 +15,10 @@ typedef struct optim_tensors {
     optim_tensor of[TENSORS];
 } optim_tensors;
 typedef struct optim_rule {
-    double alpha, beta, epsilon, decay;
+    double alpha, beta, epsilon, decay, dampening;
     const void *rate, *scale, *step, *signal;
-    int adam, decay_last, correct_bias, wide;
-    int64_t n;
+    int kind, decay_last, correct_bias, wide;
+    int64_t nesterov, n;
 } optim_rule;
 _Static_assert(sizeof(optim_rule) + sizeof(optim_tensors) <= 4096, "what a launch carries");
 
@@ -34,7 +34,8 @@ static unsigned code_of(const nc_tensor *t) {
 static optim_tensor tensor_of(const nck_optim_tensors *t) {
     unsigned types = code_of(t->w) | code_of(t->m) << 2 | code_of(t->v) << 4 | code_of(t->g) << 6;
     optim_tensor o = {.w = t->new_w->data, .g = t->g->data, .n_types = (uint64_t)nc_tensor_numel(t->w) << 8 | types};
-    if (t->new_m != NULL) o.m = t->new_m->data, o.v = t->new_v->data;
+    if (t->new_m != NULL) o.m = t->new_m->data;
+    if (t->new_v != NULL) o.v = t->new_v->data;
     return o;
 }
 
@@ -48,7 +49,9 @@ nc_code nck_cuda_optim_run(nc_function *step, const nc_call *c, const nck_optim_
                     .scale = numbers->scale->data,
                     .step = numbers->step->data,
                     .signal = numbers->signal->data,
-                    .adam = rule->adam,
+                    .dampening = rule->dampening,
+                    .nesterov = rule->nesterov,
+                    .kind = rule->adam ? 2 : rule->momentum,
                     .decay_last = rule->decay_last,
                     .correct_bias = rule->correct_bias,
                     .wide = (numbers->rate->dtype == NC_DOUBLE) | (numbers->scale->dtype == NC_DOUBLE) << 1};

@@ -1,7 +1,9 @@
-/* cuda/optim.cu: one step of an optimizer over many tensors in place: SGD, and Adam with decoupled weight decay in its
- * two forms, after the formulas of kernels/cpu/optim/optim.c, in the same order. Rate, step, scale and the signal are
- * read from device memory, so that a captured step goes on counting. Storage types differ from tensor to tensor. */
+/* cuda/optim.cu: one step of an optimizer over many tensors in place: SGD, SGD with momentum, and Adam with decoupled
+ * weight decay in its two forms, after the formulas of kernels/cpu/optim/optim.c, in the same order. Rate, step, scale
+ * and the signal are read from device memory, so that a captured step goes on counting. Storage types differ from
+ * tensor to tensor. */
 enum { OPTIM_F32, OPTIM_F64, OPTIM_F16, OPTIM_BF16 };
+enum { OPTIM_SGD, OPTIM_MOMENTUM, OPTIM_ADAM }; /* moments that it has */
 
 struct optim_tensor { /* mirrors optim_tensor of optim.c */
     void *w, *m, *v;
@@ -9,12 +11,12 @@ struct optim_tensor { /* mirrors optim_tensor of optim.c */
     uint64_t n_types; /* elements * 256 + types, two bits each: w, m, v, g */
 };
 struct optim_rule { /* mirrors optim_rule of optim.c */
-    double alpha, beta, epsilon, decay;
+    double alpha, beta, epsilon, decay, dampening;
     const void *rate, *scale;
     const int64_t *step;
     const uint8_t *signal;
-    int adam, decay_last, correct_bias, wide; /* wide: bit 0 rate is f64, bit 1 scale is */
-    int64_t n;
+    int kind, decay_last, correct_bias, wide; /* wide: bit 0 rate is f64, bit 1 scale is */
+    int64_t nesterov, n;
 };
 #define OPTIM_TENSORS 98
 struct optim_tensors { optim_tensor of[OPTIM_TENSORS]; };
@@ -37,7 +39,10 @@ template <class C> DEVICE void store_as(void *p, int type, int64_t i, C v) {
 }
 
 /* What is the same for all elements. */
-struct optim_numbers { double root, rate, keep, scale; };
+struct optim_numbers {
+    double root, rate, keep, scale;
+    double stays, taken; /* of momentum: of the old moment, of the gradient, all of which the first step takes */
+};
 
 DEVICE double number_at(const void *p, bool wide) { return wide ? *(const double *)p : (double)*(const float *)p; }
 
@@ -49,15 +54,28 @@ DEVICE optim_numbers numbers_of(const optim_rule &r) {
     k.rate = r.decay_last ? rate * sqrt(second) / first : rate / first;
     k.keep = 1 - rate * r.decay;
     k.scale = number_at(r.scale, r.wide & 2);
-    if (!r.adam) k.rate = rate * k.scale;
+    if (r.kind == OPTIM_SGD) k.rate = rate * k.scale;
+    if (r.kind == OPTIM_MOMENTUM) k.rate = rate;
+    k.stays = *r.step <= 1 ? 0 : r.alpha;
+    k.taken = *r.step <= 1 ? 1 : 1 - r.dampening;
     return k;
+}
+
+template <class C>
+DEVICE void with_momentum(const optim_rule &r, const optim_numbers &k, const optim_tensor &t, int types, int64_t i) {
+    int tw = types & 3, tm = types >> 2 & 3;
+    C w = load_as<C>(t.w, tw, i), g = load_as<C>(t.g, types >> 6 & 3, i) * (C)k.scale + w * (C)r.decay;
+    C m = k.stays != 0 ? load_as<C>(t.m, tm, i) * (C)k.stays + g * (C)k.taken : g * (C)k.taken;
+    store_as<C>(t.w, tw, i, w - (r.nesterov ? g + m * (C)r.alpha : m) * (C)k.rate);
+    store_as<C>(t.m, tm, i, m);
 }
 
 template <class C>
 DEVICE void one_element(const optim_rule &r, const optim_numbers &k, const optim_tensor &t, int64_t i) {
     int types = (int)(t.n_types & 255), tw = types & 3, tm = types >> 2 & 3, tv = types >> 4 & 3, tg = types >> 6 & 3;
+    if (r.kind == OPTIM_MOMENTUM) return with_momentum<C>(r, k, t, types, i);
     C w = load_as<C>(t.w, tw, i), g = load_as<C>(t.g, tg, i);
-    if (!r.adam) return store_as<C>(t.w, tw, i, w - g * (C)k.rate);
+    if (r.kind == OPTIM_SGD) return store_as<C>(t.w, tw, i, w - g * (C)k.rate);
     g = g * (C)k.scale;
     C m = load_as<C>(t.m, tm, i) * (C)r.alpha + g * (C)(1 - r.alpha);
     C v = load_as<C>(t.v, tv, i) * (C)r.beta + g * g * (C)(1 - r.beta);
@@ -78,7 +96,7 @@ extern "C" __global__ void optim_step(optim_rule r, optim_tensors tensors) {
         const optim_tensor &of = tensors.of[t];
         int types = (int)(of.n_types & 255);
         bool wide = (types & 3) == OPTIM_F64 || (types >> 6 & 3) == OPTIM_F64 ||
-                    (r.adam && (types >> 2 & 3) == OPTIM_F64);
+                    (r.kind != OPTIM_SGD && (types >> 2 & 3) == OPTIM_F64);
         int64_t n = (int64_t)(of.n_types >> 8), block = (blockIdx.x + t * 7) % gridDim.x;
         for (int64_t i = block * blockDim.x + threadIdx.x; i < n; i += item_step())
             wide ? one_element<double>(r, k, of, i) : one_element<float>(r, k, of, i);

@@ -11,7 +11,7 @@ typedef struct nck_cuda_optim_numbers {
     const nc_tensor *rate, *step, *scale, *signal; /* signal false: nothing is done */
 } nck_cuda_optim_numbers;
 
-/* Of tensor i of n; moments of Adam alone. new ones are in place. */
+/* Of tensor i of n; m of momentum and Adam, v of Adam alone. New ones are in place. */
 typedef nck_optim_tensors (*nck_cuda_optim_at)(const nc_call *c, int i);
 
 NC_MUST nc_code nck_cuda_optim_prepare(nc_device *d, nc_function **out, nc_diag *diag);

@@ -15,7 +15,6 @@ static nc_code step_prepare(nc_prep *p) {
     step_state *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     *s = (step_state){.rule = nc_optim_rule_of(p->node), .at = nc_optim_layout_of(p->node)};
-    s->rule.adam = s->at.moments > 0;
     p->state = s;
     return nck_cuda_optim_prepare(p->device, &s->step, &p->w->diag);
 }
@@ -24,8 +23,8 @@ static nck_optim_tensors tensors_at(const nc_call *c, int i) {
     const step_state *s = c->state;
     int n = s->at.n;
     nck_optim_tensors t = {.w = c->in[i], .g = c->in[s->at.grads + i], .new_w = c->out[i]};
-    if (s->at.moments > 0)
-        t.m = c->in[n + i], t.v = c->in[2 * n + i], t.new_m = c->out[n + i], t.new_v = c->out[2 * n + i];
+    if (s->at.moments > 0) t.m = c->in[n + i], t.new_m = c->out[n + i];
+    if (s->at.moments > 1) t.v = c->in[2 * n + i], t.new_v = c->out[2 * n + i];
     return t;
 }
 
