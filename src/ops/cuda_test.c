@@ -5,7 +5,7 @@
 #include "tests/device.h"
 #include "tests/graph_testing.h"
 
-enum { MAX_ARGS = 8 };
+enum { MAX_ARGS = 12 };
 
 /* What is drawn for the inputs of a node. */
 typedef struct draws {
@@ -277,6 +277,122 @@ CUDA(optimizer_steps) {
             (draws){0}, nc_tol_device_f64);
 }
 
+CUDA(momentum_steps) {
+    nc_tolerance f32 = nc_tol_device_f32;
+    compare(d,
+            GRAPH("(float[1033] w, float[1033] m, float[1033] g, float[] r, int64[] s, float[] k, bool[] b) => (x, y) {"
+                  " x, y = nacre.OptimizerStep<n = 1, moments = 1, momentum = 0.9, weight_decay = 0.1>"
+                  "(w, m, g, r, s, k, b) }"),
+            (draws){.int_limit = 1000}, f32);
+    compare(
+        d,
+        GRAPH("(float[70] w, float[70] m, float16[70] g, float[] r, int64[] s, double[] k, bool[] b) => (x, y) {"
+              " x, y = nacre.OptimizerStep<n = 1, moments = 1, momentum = 0.5, nesterov = 1>(w, m, g, r, s, k, b) }"),
+        (draws){.odd = true}, f32);
+    compare(d,
+            GRAPH("(double[5] w, double[0] u, double[5] m, double[0] v, double[5] g, double[0] h, float[] r, int64[] s,"
+                  " float[] k, bool[] b) => (x, y, z, t) { x, y, z, t = nacre.OptimizerStep<n = 2, moments = 1,"
+                  " momentum = 0.9, dampening = 0.3>(w, u, m, v, g, h, r, s, k, b) }"),
+            (draws){.int_limit = 2}, nc_tol_device_f64);
+}
+
+#define RNN_IN(type, T, B, I, H, GH, dirs, GH2)                                                                   \
+    "(" type "[" T "," B "," I "] x, " type "[" dirs "," GH "," I "] w, " type "[" dirs "," GH "," H "] r, " type \
+    "[" dirs "," GH2 "] q, int32[" B "] n, " type "[" dirs "," B "," H "] a"
+
+CUDA(recurrent_layers) {
+    compare(d,
+            GRAPH(RNN_IN("float", "5", "3", "4", "6", "24", "2",
+                         "48") ", float[2,3,6] c, float[2,18] p) => (y, h, e)"
+                               " { y, h, e = LSTM<direction = \"bidirectional\">(x, w, r, q, n, a, c, p) }"),
+            (draws){.int_limit = 6}, nc_tol_device_product_f32);
+    compare(d,
+            GRAPH("(double[2,1,3] x, double[1,8,3] w, double[1,8,2] r) => (y, h, e) {"
+                  " y, h, e = LSTM<input_forget = 1, clip = 0.7, direction = \"reverse\">(x, w, r) }"),
+            (draws){0}, nc_tol_device_f64);
+    compare(d,
+            GRAPH(RNN_IN("float", "4", "2", "3", "5", "15", "1", "30") ") => (y, h) { y, h = GRU(x, w, r, q, n, a) }"),
+            (draws){.int_limit = 5}, nc_tol_device_product_f32);
+    compare(d,
+            GRAPH(RNN_IN("float16", "3", "2", "3", "5", "15", "1",
+                         "30") ") => (y, h) {"
+                               " y, h = GRU<linear_before_reset = 1>(x, w, r, q, n, a) }"),
+            (draws){.int_limit = 4}, nc_tol_device_f16);
+    compare(d,
+            "<opset: \"\" 22> g (bfloat16[3,2,4] x, bfloat16[1,3,4] w, bfloat16[1,3,3] r) => (y, h) {"
+            " y, h = RNN<activations = [\"ScaledTanh\"], layout = 1>(x, w, r) }",
+            (draws){0}, nc_tol_device_bf16);
+    compare(d, GRAPH("(float[0,2,2] x, float[1,3,2] w, float[1,3,3] r) => (y, h) { y, h = RNN(x, w, r) }"), (draws){0},
+            exact);
+    compare(d,
+            GRAPH("(float[1,1,1] x, float[1,3,1] w, float[1,3,1] r) => (y, h) { y, h = GRU<activations ="
+                  " [\"HardSigmoid\", \"Softsign\"]>(x, w, r) }"),
+            (draws){.odd = true}, nc_tol_device_f32);
+}
+
+CUDA(recurrent_gradients) {
+    compare(d,
+            GRAPH("(float[4,2,5] x, float[1,12,5] w, float[1,12,3] r, float[1,24] q, int32[2] n, float[1,2,3] a,"
+                  " float[1,2,3] c, float[1,9] p, float[4,1,2,3] dy, float[1,2,3] dh, float[1,2,3] dc,"
+                  " float[1,4,2,18] k) => (f, g, i, j, l, m, o) { f, g, i, j, , l, m, o ="
+                  " nacre.LSTMGrad(x, w, r, q, n, a, c, p, dy, dh, dc, k) }"),
+            (draws){.int_limit = 5}, nc_tol_device_product_f32);
+    compare(d,
+            GRAPH("(double[3,2,5] x, double[1,9,5] w, double[1,9,3] r, double[1,18] q, double[1,2,3] a,"
+                  " double[3,1,2,3] dy, double[1,3,2,15] k) => (f, g, i, j, l) { f, g, i, j, , l ="
+                  " nacre.GRUGrad<direction = \"reverse\">(x, w, r, q, , a, dy, , k) }"),
+            (draws){0}, nc_tol_device_f64);
+    compare(d,
+            GRAPH("(float[3,2,5] x, float[1,9,5] w, float[1,9,3] r, float[1,18] q, int32[2] n, float[1,2,3] a,"
+                  " float[3,1,2,3] dy, float[1,2,3] dh, float[1,3,2,15] k) => (f, g, i, j, l) { f, g, i, j, , l ="
+                  " nacre.GRUGrad<linear_before_reset = 1, clip = 1.5>(x, w, r, q, n, a, dy, dh, k) }"),
+            (draws){.int_limit = 4}, nc_tol_device_product_f32);
+    compare(d,
+            GRAPH("(float16[3,2,5] x, float16[1,3,5] w, float16[1,3,3] r, float16[3,1,2,3] dy, float16[1,3,2,6] k)"
+                  " => (f, g, i) { f, g, i = nacre.RNNGrad<activations = [\"Elu\"]>(x, w, r, , , , dy, , k) }"),
+            (draws){0}, nc_tol_device_f16);
+}
+
+CUDA(moved_rows) {
+    compare(d, GRAPH("(float[5,3,7] x, int64[3] n) => (y) { y = ReverseSequence(x, n) }"), (draws){.int_limit = 6},
+            exact);
+    compare(d, GRAPH("(int64[4,5] x, int64[4] n) => (y) { y = ReverseSequence<batch_axis = 0, time_axis = 1>(x, n) }"),
+            (draws){.int_limit = 6}, exact);
+    compare(d, GRAPH("(float16[0,3,2] x, int64[3] n) => (y) { y = ReverseSequence(x, n) }"), (draws){.int_limit = 1},
+            exact);
+    compare(
+        d,
+        "<opset: \"\" 24> g (float16[2,3,8,5] x, float16[2,3,2,5] u, int64[2] n) => (y) { y = TensorScatter(x, u, n) }",
+        (draws){.int_limit = 7}, exact);
+    compare(d,
+            "<opset: \"\" 24> g (uint8[2,8,5] x, uint8[2,3,5] u, int64[2] n) => (y) {"
+            " y = TensorScatter<mode = \"circular\", axis = 1>(x, u, n) }",
+            (draws){.int_limit = 100}, exact);
+    compare(d, "<opset: \"\" 24> g (float[1,4,1] x, float[1,0,1] u) => (y) { y = TensorScatter(x, u) }", (draws){0},
+            exact);
+    compare(d, GRAPH("(float[5,7] x) => (y) { y = EyeLike<k = 2>(x) }"), (draws){0}, exact);
+    compare(d, GRAPH("(int64[4,3] x) => (y) { y = EyeLike<k = -1, dtype = 10>(x) }"), (draws){0}, exact);
+    compare(d, GRAPH("(bool[0,3] x) => (y) { y = EyeLike(x) }"), (draws){0}, exact);
+}
+
+CUDA(determinants) {
+    compare(d, GRAPH("(float[3,2,5,5] x) => (y) { y = Det(x) }"), (draws){0}, nc_tol_device_f32);
+    compare(d, GRAPH("(double[40,40] x) => (y) { y = Det(x) }"), (draws){0}, nc_tol_device_f64);
+    compare(d, GRAPH("(float16[4,1,1] x) => (y) { y = Det(x) }"), (draws){.odd = true}, nc_tol_device_f16);
+    compare(d, GRAPH("(float[2,0,0] x) => (y) { y = Det(x) }"), (draws){0}, exact);
+}
+
+#define COLUMNS(type, dims, image, block, attrs)                                                           \
+    "<opset: \"\" 18> g (" type dims " x) => (y) <const int64[2] i = " image ", const int64[2] b = " block \
+    "> { y = Col2Im" attrs "(x, i, b) }"
+
+CUDA(columns_to_images) {
+    compare(d, COLUMNS("float", "[2,12,20]", "{6, 5}", "{2, 2}", "<pads = [0,0,0,0]>"), (draws){0}, nc_tol_device_f32);
+    compare(d, COLUMNS("double", "[1,9,4]", "{5, 5}", "{3, 3}", "<strides = [2,2], dilations = [1,1]>"), (draws){0},
+            nc_tol_device_f64);
+    compare(d, COLUMNS("bfloat16", "[0,4,20]", "{6, 5}", "{2, 2}", ""), (draws){0}, exact);
+}
+
 #define RESIZE_BACK(type, dy, shape, scales, attrs)                                          \
     GRAPH("(" type dy " g) => (x) <const int64[4] s = " shape ", const float[4] k = " scales \
           "> { x = nacre.ResizeGrad" attrs "(g, s, , k) }")
@@ -323,6 +439,12 @@ CUDA(reductions) {
     compare(d, GRAPH("(float[100003] x) => (y) { y = ReduceMean(x) }"), (draws){0}, nc_tol_device_sum_f32);
     compare(d, GRAPH("(float[4,0] x) => (y) { y = ReduceMean<axes = [1]>(x) }"), (draws){0}, exact);
     compare(d, GRAPH("(float[8,300] x) => (y) { y = ReduceMax<axes = [1]>(x) }"), (draws){.odd = true}, exact);
+    compare(d, GRAPH("(float[8,11,3] x) => (y) { y = ReduceProd<axes = [1]>(x) }"), (draws){.odd = true},
+            nc_tol_device_f32);
+    compare(d, GRAPH("(double[4,0] x) => (y) { y = ReduceProd<axes = [1]>(x) }"), (draws){0}, exact);
+    compare(d, GRAPH("(int64[4,3] x) => (y) { y = ReduceProd<axes = [0]>(x) }"), (draws){.int_limit = 9}, exact);
+    compare(d, GRAPH("(uint8[4,9] x) => (y) { y = ReduceMin<axes = [0]>(x) }"), (draws){0}, exact);
+    compare(d, "<opset: \"\" 20> g (bool[4,9] x) => (y) { y = ReduceMax(x) }", (draws){0}, exact);
 }
 
 CUDA(products) {

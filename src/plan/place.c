@@ -54,10 +54,18 @@ static bool looks_at_no_bytes(const nc_node *n) {
     return n->n_in > 0;
 }
 
+/* Its results are numbers about shapes, not tensors. */
+static bool is_small(const nc_node *n) {
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && n->out[i]->type && n->out[i]->type->rank > 1) return false;
+    return true;
+}
+
 static int place_of(placer *p, const nc_node *n) {
-    if (touches_objects(n) || p->shape_math[n->id] || looks_at_no_bytes(n)) return 0;
+    if (touches_objects(n) || p->shape_math[n->id]) return 0;
     char why[256];
     const nc_binding *b = nc_binding_find(n, nc_kernels_at(p->o, 1), why, sizeof why);
+    if (looks_at_no_bytes(n) && (!b || is_small(n))) return 0;
     if (b && b->kind != NC_K_DYNAMIC) return 1;
     if (!b && n->card->decompose && !p->whole) return 1;
     if (b) snprintf(why, sizeof why, "its kernel is dynamic");

@@ -47,8 +47,8 @@ static nc_code place_left(const nc_plan_options *o, nc_work *w, heard *h) {
     *h = (heard){0};
     nc_work_init(w);
     nc_model *m = test_model(w, nc_ops_registry(),
-                             LOWERING_HEAD "(float[n,n] x) => (y, z, t) { s = Shape(x) t = Expand(x, s) y = Det(x) "
-                                           "e = Exp(x) z = Det(e) }");
+                             LOWERING_HEAD "(float[n,n] x, float[] d) => (y, z, t) { s = Shape(x) t = Expand(x, s) "
+                                           "y = nacre.DetGrad(d, x) e = Exp(x) z = nacre.DetGrad(d, e) }");
     nc_log_set_sink(hear, h);
     nc_code code = m != NULL ? nc_lower_place(w, m, o, true) : NC_E_MEMORY;
     nc_log_set_sink(NULL, NULL);
@@ -61,11 +61,11 @@ TEST(place_warns_once_of_what_computes_on_the_host) {
     heard h;
     CHECK_INT(place_left(&(nc_plan_options){.device = &cuda_planning}, &w, &h), NC_OK);
     CHECK_INT(h.n, 1);
-    CHECK(strstr(h.text, "2 of the model's nodes compute on the host") != NULL && strstr(h.text, "Det") != NULL);
+    CHECK(strstr(h.text, "2 of the model's nodes compute on the host") != NULL && strstr(h.text, "DetGrad") != NULL);
     nc_work_release(&w);
     CHECK_INT(place_left(&(nc_plan_options){.device = &cuda_planning, .no_host = true}, &w, &h), NC_E_UNSUPPORTED);
     CHECK_INT(h.n, 0);
-    CHECK_STR(w.diag.op, "Det");
+    CHECK_STR(w.diag.op, "DetGrad");
     CHECK(strstr(w.diag.text, "host_nodes refuses") != NULL);
     nc_work_release(&w);
     CHECK_INT(place_left(&(nc_plan_options){.device = nc_device_cpu(), .no_host = true}, &w, &h), NC_OK);

@@ -22,17 +22,21 @@ static void print_file(nck_cuda_text file, nc_dtype t, const char *define, const
 
 static void print_files(void) {
     static const nc_dtype floats[] = {NC_FLOAT, NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16}, ints[] = {NC_INT32, NC_INT64};
-    static const char *const joins[] = {"#define J sum\n", "#define J max\n", "#define J min\n"};
+    static const char *const joins[] = {"#define J sum\n", "#define J max\n", "#define J min\n", "#define J prod\n"};
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_words turn fill");
         print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather scatter_keys sort_far sort_near");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
+        print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
+        print_file(NCK_CUDA_TEXT_det, floats[i], "", "det");
+        print_file(NCK_CUDA_TEXT_rnn, floats[i], "",
+                   "widen narrow rnn_start rnn_store gru_reset rnn_step rnn_back_step gru_back rnn_bias rnn_peepholes");
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
         print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
-        print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu one_hot range");
+        print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range");
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
@@ -49,20 +53,20 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_conv_last, floats[i], "", "columns columns_wide depthwise");
         print_file(NCK_CUDA_TEXT_pool, floats[i], "", "pool_average pool_average_grad pool_lp");
         print_file(NCK_CUDA_TEXT_pool_max, floats[i], "#define LEAST -INF\n", "pool_max");
-        for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns join");
+        for (int j = 0; j < 4; j++) print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns join");
     }
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
-    print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu one_hot range");
+    print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range");
     for (int i = 0; i < 2; i++) {
         print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");
         print_file(NCK_CUDA_TEXT_along, ints[i], "", "arg cumulate");
-        print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu one_hot range");
+        print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
-        for (int j = 0; j < 3; j++) print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns join");
+        for (int j = 0; j < 4; j++) print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns join");
     }
 }
 

@@ -135,6 +135,9 @@ DEVICE int64_t item_step(void) { return gridDim.x * (int64_t)blockDim.x; }
 struct join_sum {
     template <class A> static DEVICE A of(A a, A b) { return a + b; }
 };
+struct join_prod {
+    template <class A> static DEVICE A of(A a, A b) { return a * b; }
+};
 /* NaN in either gives NaN. */
 struct join_max {
     template <class A> static DEVICE A of(A a, A b) { return b < a || a != a ? a : b; }

@@ -283,3 +283,17 @@ nc_code nck_cuda_conv_db(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_
     nc_dense_strides(t.dims, t.rank, t.strides);
     return nck_cuda_reduce_run(&k->sum, at, &t, nc_axes_of(0) | nc_axes_of(2), db, workspace);
 }
+
+nc_code nck_cuda_image_prepare(nc_device *d, nc_dtype t, nc_function **out, nc_diag *diag) {
+    return nck_cuda_find(d, NCK_CUDA_TEXT_conv, t, NULL, "back", out, diag);
+}
+
+nc_code nck_cuda_image_run(nc_function *back, nck_cuda_at at, const nck_window *window, int64_t planes,
+                           const void *cols, void *x) {
+    nck_cuda_window w;
+    int64_t channels = 1;
+    const void *bias = NULL;
+    NC_TRY(nck_cuda_window_of(window, &w, at.diag));
+    void *args[] = {&w, &planes, &channels, &cols, &bias, &x};
+    return launch(at, back, planes * nck_window_n_in(window), args);
+}

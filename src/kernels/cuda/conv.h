@@ -43,4 +43,9 @@ NC_MUST nc_code nck_cuda_conv_dw(const nck_cuda_conv *k, nck_cuda_at at, const n
 NC_MUST nc_code nck_cuda_conv_db(const nck_cuda_conv *k, nck_cuda_at at, const nck_conv_shape *s, int64_t channels,
                                  int64_t places, const void *y, void *db, void *workspace);
 
+/* x (planes, in...) from columns (planes, taps, places): each tap of each place added to where it was seen. */
+NC_MUST nc_code nck_cuda_image_prepare(nc_device *d, nc_dtype t, nc_function **out, nc_diag *diag);
+NC_MUST nc_code nck_cuda_image_run(nc_function *back, nck_cuda_at at, const nck_window *window, int64_t planes,
+                                   const void *cols, void *x);
+
 #endif

@@ -27,6 +27,12 @@ nc_code nck_cuda_trilu_run(const nck_cuda_place *k, nck_cuda_at at, int64_t n, i
     return launch(k, at, n, args);
 }
 
+nc_code nck_cuda_eye_run(const nck_cuda_place *k, nck_cuda_at at, int64_t n, int64_t cols, int64_t diagonal,
+                         uint64_t one, void *y) {
+    void *args[] = {&n, &cols, &diagonal, &one, &y};
+    return launch(k, at, n, args);
+}
+
 nc_code nck_cuda_one_hot_run(const nck_cuda_place *k, nck_cuda_at at, int64_t outer, int64_t depth, int64_t inner,
                              const void *index, const void *values, void *y) {
     void *args[] = {&outer, &depth, &inner, &index, &values, &y};

@@ -1,5 +1,5 @@
-/* cuda/place.cu: elements that follow from where they stand: triangles of matrices, one-hot rows, ranges. U, of the
- * element's size, is defined in front; S and A are the type of indices and of ranges. */
+/* cuda/place.cu: elements that follow from where they stand: triangles and diagonals of matrices, one-hot rows, ranges.
+ * U, of the element's size, is defined in front; S and A are the type of indices and of ranges. */
 #ifndef U
 #define U uint32_t
 #endif
@@ -11,6 +11,11 @@ extern "C" __global__ void trilu(int64_t n, int64_t rows, int64_t cols, int uppe
         int64_t ahead = i % cols - i / cols % rows;
         y[i] = (upper ? ahead >= limit : ahead <= limit) ? x[i] : (U)0;
     }
+}
+
+/* y (n) = one where column - row == k, else 0; of a matrix with that many columns. */
+extern "C" __global__ void eye(int64_t n, int64_t cols, int64_t k, uint64_t one, U *y) {
+    for (int64_t i = first_item(); i < n; i += item_step()) y[i] = i % cols - i / cols == k ? (U)one : (U)0;
 }
 
 /* Floats are cut towards zero; what 64 bits do not hold is no index from either end. */

@@ -1,5 +1,5 @@
-/* cuda/place.h: elements that follow from where they stand, on the GPU: triangles of matrices, one-hot rows, ranges.
- * Elements that are only moved have 1, 2, 4 or 8 bytes; all tensors are dense. */
+/* cuda/place.h: elements that follow from where they stand, on the GPU: triangles and diagonals of matrices, one-hot
+ * rows, ranges. Elements that are only moved have 1, 2, 4 or 8 bytes; all tensors are dense. */
 #ifndef NCK_CUDA_PLACE_H
 #define NCK_CUDA_PLACE_H
 
@@ -10,14 +10,17 @@ typedef struct nck_cuda_place {
     nc_function *function;
 } nck_cuda_place;
 
-/* entry: "trilu" (t: of the diagonal, NC_INT64), "one_hot" (t: of the indices) or "range" (t: of the range, elem_bytes
- * its size). */
+/* entry: "trilu" and "eye" (t: of the diagonal, NC_INT64), "one_hot" (t: of the indices) or "range" (t: of the range,
+ * elem_bytes its size). */
 NC_MUST nc_code nck_cuda_place_prepare(nc_device *d, const char *entry, nc_dtype t, size_t elem_bytes,
                                        nck_cuda_place *out, nc_diag *diag);
 
 /* Of matrices (rows, cols): what lies at or above diagonal *k (device memory; NULL: 0), or at or below; else 0. */
 NC_MUST nc_code nck_cuda_trilu_run(const nck_cuda_place *k, nck_cuda_at at, int64_t n, int64_t rows, int64_t cols,
                                    bool upper, const void *diagonal, const void *x, void *y);
+/* one (the bits of an element) on a diagonal of a matrix of n elements, 0 elsewhere. */
+NC_MUST nc_code nck_cuda_eye_run(const nck_cuda_place *k, nck_cuda_at at, int64_t n, int64_t cols, int64_t diagonal,
+                                 uint64_t one, void *y);
 /* y (outer, depth, inner) of values {off, on} and index (outer, inner), in device memory. */
 NC_MUST nc_code nck_cuda_one_hot_run(const nck_cuda_place *k, nck_cuda_at at, int64_t outer, int64_t depth,
                                      int64_t inner, const void *index, const void *values, void *y);

@@ -17,12 +17,12 @@ typedef union number {
 
 nc_code nck_cuda_reduce_prepare(nc_device *d, nck_reduce_op op, nc_dtype t, nck_cuda_reduce *out, nc_diag *diag) {
     static const char *const joins[] = {
-        [NCK_REDUCE_SUM] = "#define J sum\n",
-        [NCK_REDUCE_MEAN] = "#define J sum\n",
-        [NCK_REDUCE_MAX] = "#define J max\n",
+        [NCK_REDUCE_SUM] = "#define J sum\n",   [NCK_REDUCE_MEAN] = "#define J sum\n",
+        [NCK_REDUCE_PROD] = "#define J prod\n", [NCK_REDUCE_MAX] = "#define J max\n",
         [NCK_REDUCE_MIN] = "#define J min\n",
     };
-    if (!nc_dtype_is_float(t) && t != NC_INT32 && t != NC_INT64)
+    bool picks = op == NCK_REDUCE_MAX || op == NCK_REDUCE_MIN;
+    if (nck_cuda_type_name(t) == NULL || (t == NC_BOOL && !picks))
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "%s is not reduced on a GPU", nc_dtype_name(t));
     *out = (nck_cuda_reduce){.op = op, .type = t};
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_reduce, t, joins[op], "rows", &out->rows, diag));
@@ -39,15 +39,27 @@ size_t nck_cuda_reduce_workspace(int64_t n_out, int64_t n_reduced) {
     return (size_t)n;
 }
 
+/* The ends of an integer type, as its accumulator holds them. */
+static int64_t end_of(nc_dtype t, bool least) {
+    bool is_signed = nc_dtype_class(t) == 'I';
+    int bits = t == NC_BOOL ? 1 : 8 * (int)nc_dtype_bytes(t) - is_signed;
+    uint64_t top = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+    return least ? (is_signed ? -(int64_t)top - 1 : 0) : (int64_t)top;
+}
+
 /* What joins with anything to that thing. */
 static number nothing_of(nck_reduce_op op, nc_dtype t) {
     nc_dtype a = nck_cuda_accumulator(t);
-    bool sums = op == NCK_REDUCE_SUM || op == NCK_REDUCE_MEAN;
-    if (a == NC_FLOAT) return (number){.f32 = sums ? 0 : op == NCK_REDUCE_MAX ? -INFINITY : INFINITY};
-    if (a == NC_DOUBLE) return (number){.f64 = sums ? 0 : op == NCK_REDUCE_MAX ? -(double)INFINITY : (double)INFINITY};
-    if (sums) return (number){.i64 = 0};
-    int64_t top = t == NC_INT64 ? INT64_MAX : INT32_MAX;
-    return (number){.i64 = op == NCK_REDUCE_MAX ? -top - 1 : top};
+    if (op != NCK_REDUCE_MAX && op != NCK_REDUCE_MIN) {
+        int one = op == NCK_REDUCE_PROD;
+        return a == NC_FLOAT    ? (number){.f32 = (float)one}
+               : a == NC_DOUBLE ? (number){.f64 = one}
+                                : (number){.i64 = one};
+    }
+    bool max = op == NCK_REDUCE_MAX;
+    if (a == NC_FLOAT) return (number){.f32 = max ? -INFINITY : INFINITY};
+    if (a == NC_DOUBLE) return (number){.f64 = max ? -(double)INFINITY : (double)INFINITY};
+    return (number){.i64 = end_of(t, max)};
 }
 
 static number divisor_of(nck_reduce_op op, nc_dtype t, int64_t n) {

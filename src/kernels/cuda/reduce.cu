@@ -1,4 +1,5 @@
-/* cuda/reduce.cu: sum, mean, max and min over any axes of a strided tensor. J names the join: sum, max or min.
+/* cuda/reduce.cu: sum, mean, product, max and min over any axes of a strided tensor. J names the join: sum, prod, max
+ * or min.
  *
  * The reduced elements of an output, in row-major order, are cut into segments of equal length. Kernel `rows` gives
  * each (output, segment) to one block; `columns` gives 32 neighbouring outputs to one block, for tensors whose

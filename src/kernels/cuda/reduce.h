@@ -1,6 +1,7 @@
-/* cuda/reduce.h: sum, mean, max and min over any set of axes of a strided tensor on the GPU. Accumulation: f16, bf16
- * and f32 in f32, f64 in f64, integers in int64 (sums wrap), by a fixed tree that depends on dims and strides alone.
- * Over nothing: sum 0, mean NaN (integers 0), max the smallest value of the type, min the largest. */
+/* cuda/reduce.h: sum, mean, product, max and min over any set of axes of a strided tensor on the GPU. Accumulation:
+ * f16, bf16 and f32 in f32, f64 in f64, integers in 64 bits (sums and products wrap), by a fixed tree that depends on
+ * dims and strides alone. Over nothing: sum 0, product 1, mean NaN (integers 0), max the smallest value of the type,
+ * min the largest. */
 #ifndef NCK_CUDA_REDUCE_H
 #define NCK_CUDA_REDUCE_H
 
@@ -13,7 +14,7 @@ typedef struct nck_cuda_reduce {
     nc_function *rows, *columns, *join;
 } nck_cuda_reduce;
 
-/* f16, bf16, f32, f64, i32, i64. */
+/* Every type that kernels hold; of bools only max and min. */
 NC_MUST nc_code nck_cuda_reduce_prepare(nc_device *d, nck_reduce_op op, nc_dtype t, nck_cuda_reduce *out,
                                         nc_diag *diag);
 

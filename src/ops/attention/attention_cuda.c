@@ -1,10 +1,14 @@
 /* ops/attention/attention_cuda.c: CUDA bindings of the attention family: Attention, where its kernel takes it (else
- * it runs as what its card is made of), and RotaryEmbedding. */
+ * it runs as what its card is made of), RotaryEmbedding and TensorScatter. */
+#include "kernels/cuda/move.h"
 #include "kernels/cuda/rotary.h"
+#include "kernels/cuda/rows.h"
 
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/rotary.h"
 #include "ops/card.h"
+
+#include <string.h>
 
 typedef struct rotary {
     nc_rotary how;
@@ -38,14 +42,79 @@ static nc_code rotary_run(const nc_call *c) {
     return nck_cuda_rotary_run(&s->kernel, c, &a, c->in[0]->data, c->in[1]->data, c->in[2]->data, ids, c->out[0]->data);
 }
 
-const nc_binding nc_attention_cuda[] = {{.op = "Attention",
-                                         .types = T_FLOAT_ALL,
-                                         .fits = nc_attention_cuda_fits,
-                                         .prepare = nc_attention_cuda_prepare,
-                                         .workspace = nc_attention_cuda_workspace,
-                                         .run = nc_attention_cuda_run},
-                                        {.op = "RotaryEmbedding",
-                                         .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
-                                         .prepare = rotary_prepare,
-                                         .run = rotary_run},
-                                        {0}};
+/* ---- TensorScatter ---- */
+
+typedef struct scattering {
+    int64_t axis;
+    bool circular;
+    nck_cuda_move move;
+    nc_function *put;
+} scattering;
+
+static bool can_scatter(const nc_node *n, const char **why) {
+    const nc_type *t = n->in[0]->type;
+    *why = "elements of this type are not moved by a GPU kernel";
+    return t != NULL && t->kind == NC_T_TENSOR && nck_cuda_move_define(nc_dtype_bytes(t->elem)) != NULL;
+}
+
+static nc_code scatter_prepare(nc_prep *p) {
+    scattering *s = nc_arena_alloc(p->arena, sizeof *s);
+    size_t bytes = nc_dtype_bytes(p->node->in[0]->type->elem);
+    NC_NEED(p->w, s);
+    *s = (scattering){.axis = nc_attr_int(p->node, "axis"),
+                      .circular = strcmp(nc_attr_str(p->node, "mode"), "circular") == 0};
+    p->state = s;
+    p->over[0] = 1;
+    NC_TRY(nck_cuda_move_prepare(p->device, bytes, &s->move, &p->w->diag));
+    return nck_cuda_rows_prepare(p->device, "put_rows", bytes, &s->put, &p->w->diag);
+}
+
+static nc_code scatter_check(const nc_call *c, int axis) {
+    const nc_tensor *y = c->out[0], *u = c->in[1];
+    bool fits = u->rank == y->rank && u->dims[axis] <= y->dims[axis];
+    for (int i = 0; fits && i < y->rank; i++) fits = i == axis || u->dims[i] == y->dims[i];
+    if (!fits)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "update does not fit the cache along an axis of %lld",
+                           (long long)y->dims[axis]);
+    if (c->n_in > 2 && c->in[2]->data != NULL && nc_tensor_numel(c->in[2]) != y->dims[0])
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "write_indices has %lld elements, expected %lld",
+                           (long long)nc_tensor_numel(c->in[2]), (long long)y->dims[0]);
+    return NC_OK;
+}
+
+static nc_code scatter_run(const nc_call *c) {
+    const scattering *s = c->state;
+    const nc_tensor *x = c->in[0], *y = c->out[0], *u = c->in[1];
+    int axis = (int)(s->axis < 0 ? s->axis + y->rank : s->axis);
+    NC_TRY(scatter_check(c, axis));
+    if (x->data != y->data)
+        NC_TRY(
+            nck_cuda_copy(&s->move, nck_cuda_at_call(c), y->rank, y->dims, x->data, x->strides, y->data, y->strides));
+    if (nc_tensor_numel(u) == 0) return NC_OK;
+    nck_cuda_put p = {.n_batch = y->dims[0],
+                      .outer = 1,
+                      .rows = y->dims[axis],
+                      .inner = 1,
+                      .n = u->dims[axis],
+                      .circular = s->circular,
+                      .at = c->n_in > 2 ? c->in[2]->data : NULL,
+                      .u = u->data,
+                      .y = y->data};
+    for (int k = 1; k < y->rank; k++)
+        if (k != axis) *(k < axis ? &p.outer : &p.inner) *= y->dims[k];
+    return nck_cuda_put_rows_run(s->put, c, &p);
+}
+
+const nc_binding nc_attention_cuda[] = {
+    {.op = "Attention",
+     .types = T_FLOAT_ALL,
+     .fits = nc_attention_cuda_fits,
+     .prepare = nc_attention_cuda_prepare,
+     .workspace = nc_attention_cuda_workspace,
+     .run = nc_attention_cuda_run},
+    {.op = "RotaryEmbedding",
+     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
+     .prepare = rotary_prepare,
+     .run = rotary_run},
+    {.op = "TensorScatter", .fits = can_scatter, .prepare = scatter_prepare, .run = scatter_run},
+    {0}};

@@ -1,7 +1,9 @@
-/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul, Gemm and their chains over kernels/cuda/gemm.h. A batched product
- * over any strides is cut into strided batches; batches of A over one B become rows of one product where A's strides
- * allow. Operands of several batch dims that do not lie one behind the other (heads of attention, seen through a
- * transposed view) are copied to the workspace first: one product of many matrices instead of many of a few. */
+/* ops/matmul/matmul_cuda.c: CUDA bindings of MatMul, Gemm and their chains over kernels/cuda/gemm.h, and Det. A
+ * batched product over any strides is cut into strided batches; batches of A over one B become rows of one product
+ * where A's strides allow. Operands of several batch dims that do not lie one behind the other (heads of attention,
+ * seen through a transposed view) are copied to the workspace first: one product of many matrices instead of many of a
+ * few. */
+#include "kernels/cuda/det.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/move.h"
 #include "ops/binding.h"
@@ -234,6 +236,31 @@ static nc_code gemm_run(const nc_call *c) {
 
 #define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
 #define T_BODY (NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16))
+/* ---- Det ---- */
+
+static nc_code det_prepare(nc_prep *p) {
+    nc_function **f = nc_arena_alloc(p->arena, sizeof *f);
+    NC_NEED(p->w, f);
+    p->state = f;
+    return nck_cuda_det_prepare(p->device, p->node->in[0]->type->elem, f, &p->w->diag);
+}
+
+static size_t det_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return (size_t)nc_tensor_numel(&in[0]) * sizeof(double);
+}
+
+static nc_code det_run(const nc_call *c) {
+    nc_function *const *f = c->state;
+    const nc_tensor *x = c->in[0];
+    int64_t n = x->dims[x->rank - 1];
+    if (x->dims[x->rank - 2] != n)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "matrices of %lld rows and %lld columns are not square",
+                           (long long)x->dims[x->rank - 2], (long long)n);
+    return nck_cuda_det_run(*f, nck_cuda_at_call(c), nc_tensor_numel(c->out[0]), n, x->data, c->workspace,
+                            c->out[0]->data);
+}
+
 const nc_binding nc_matmul_cuda[] = {
     {.op = "MatMul", .types = TYPES, .prepare = matmul_prepare, .workspace = matmul_workspace, .run = matmul_run},
     {.op = "MatMulChain",
@@ -244,4 +271,5 @@ const nc_binding nc_matmul_cuda[] = {
      .run = matmul_run},
     {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .run = gemm_run},
     {.op = "GemmChain", .domain = "nacre", .types = T_BODY, .prepare = gemm_prepare, .run = gemm_run},
+    {.op = "Det", .types = T_FLOAT_ALL, .prepare = det_prepare, .workspace = det_workspace, .run = det_run},
     {0}};

@@ -1,4 +1,5 @@
-/* ops/nn/col2im_cpu.c: Col2Im on the CPU, over kernels/cpu/conv/conv_cols.h: one to three image dims. */
+/* ops/nn/col2im_cpu.c: what Col2Im's operands say, for every device, and Col2Im on the CPU, over
+ * kernels/cpu/conv/conv_cols.h: one to three image dims. */
 #include "kernels/cpu/conv/conv_cols.h"
 
 #include "ops/nn/nn_cpu.h"
@@ -23,8 +24,7 @@ nc_code nc_col2im_prepare(nc_prep *p) {
     return nc_window_read(p->w, p->node, n_spatial(p->node), s);
 }
 
-nc_code nc_col2im_run(const nc_call *c) {
-    const nc_window *s = c->state;
+nc_code nc_col2im_window(const nc_window *s, const nc_call *c, nck_window *w) {
     const int64_t *block = c->in[2]->data;
     const nc_tensor *x = c->in[0], *y = c->out[0];
     int64_t out[NC_WINDOW_KERNEL_DIMS], places = 1, taps = 1;
@@ -44,7 +44,14 @@ nc_code nc_col2im_run(const nc_call *c) {
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
                            "the input is %lld by %lld, expected a multiple of %lld by %lld", (long long)x->dims[1],
                            (long long)x->dims[2], (long long)taps, (long long)places);
-    nck_window w = nc_window_kernel(s, y->dims + 2, block, out);
+    *w = nc_window_kernel(s, y->dims + 2, block, out);
+    return NC_OK;
+}
+
+nc_code nc_col2im_run(const nc_call *c) {
+    const nc_tensor *x = c->in[0], *y = c->out[0];
+    nck_window w;
+    NC_TRY(nc_col2im_window(c->state, c, &w));
     nck_cols_to_image(x->dtype, &w, y->dims[0] * y->dims[1], x->data, y->data, c->pool);
     return NC_OK;
 }

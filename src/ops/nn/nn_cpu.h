@@ -63,6 +63,8 @@ NC_MUST nc_code nc_conv_blocked_run(const nc_call *c);
 bool nc_col2im_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_col2im_prepare(nc_prep *p);
 NC_MUST nc_code nc_col2im_run(const nc_call *c);
+/* The window that made the columns of c, checked. */
+NC_MUST nc_code nc_col2im_window(const nc_window *s, const nc_call *c, nck_window *w);
 
 NC_MUST nc_code nc_deform_prepare(nc_prep *p);
 size_t nc_deform_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);

@@ -1,6 +1,7 @@
-/* ops/nn/nn_cuda.c: CUDA bindings of the nn family: convolutions (conv_cuda.c) and, over kernels/cuda/softmax.h,
- * softmax and log-softmax, softmax cross-entropy, and the gradients of both. Operands are dense. Labels out of range
- * give NaN: only the CPU can name them. */
+/* ops/nn/nn_cuda.c: CUDA bindings of the nn family: convolutions (conv_cuda.c), Col2Im and, over
+ * kernels/cuda/softmax.h, softmax and log-softmax, softmax cross-entropy, and the gradients of both. Operands are
+ * dense. Labels out of range give NaN: only the CPU can name them. */
+#include "kernels/cuda/conv.h"
 #include "kernels/cuda/softmax.h"
 
 #include "ops/binding.h"
@@ -8,6 +9,7 @@
 #include "ops/nn/loss.h"
 #include "ops/nn/nn_cpu.h"
 #include "ops/nn/nn_cuda.h"
+#include "ops/window.h"
 
 /* ---- softmax ---- */
 
@@ -97,6 +99,37 @@ static nc_code loss_grad_run(const nc_call *c) {
                                   c->workspace);
 }
 
+/* ---- Col2Im ---- */
+
+typedef struct image {
+    const nc_window *window;
+    nc_function *back;
+} image;
+
+static nc_code col2im_prepare(nc_prep *p) {
+    image *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    NC_TRY(nc_col2im_prepare(p));
+    *s = (image){.window = p->state};
+    p->state = s;
+    return nck_cuda_image_prepare(p->device, p->node->in[0]->type->elem, &s->back, &p->w->diag);
+}
+
+static nc_code col2im_run(const nc_call *c) {
+    const image *s = c->state;
+    const nc_tensor *y = c->out[0];
+    nck_window w;
+    NC_TRY(nc_col2im_window(s->window, c, &w));
+    return nck_cuda_image_run(s->back, nck_cuda_at_call(c), &w, y->dims[0] * y->dims[1], c->in[0]->data, y->data);
+}
+
+static bool col2im_fits(const nc_node *n, const char **why) {
+    if (!nc_col2im_fits(n, why)) return false;
+    const nc_type *x = n->in[0]->type;
+    *why = "a type that GPU kernels cannot add";
+    return x != NULL && nck_cuda_type_name(x->elem) != NULL && x->elem != NC_BOOL;
+}
+
 #define SOFTMAX(...) \
     .types = T_FLOAT_ALL, .prepare = softmax_prepare, .own = &(const softmax_row) { __VA_ARGS__ }
 #define CONV(name, row, takes, function)                                                           \
@@ -114,6 +147,7 @@ const nc_binding nc_nn_cuda[] = {
      .prepare = nc_conv_last_prepare,
      .workspace = nc_conv_last_workspace,
      .run = nc_conv_last_run},
+    {.op = "Col2Im", .fits = col2im_fits, .prepare = col2im_prepare, .run = col2im_run},
     {.op = "Softmax", SOFTMAX(false, false), .run = softmax_run},
     {.op = "LogSoftmax", SOFTMAX(true, false), .run = softmax_run},
     {.op = "SoftmaxGrad", .domain = "nacre", SOFTMAX(false, true), .run = softmax_grad_run},

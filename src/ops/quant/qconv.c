@@ -1,5 +1,8 @@
 /* ops/quant/qconv.c: cards of ConvInteger and QLinearConv: convolutions of quantized elements. Attributes and sizes are
- * Conv's (ops/nn/conv.h); kernels are in qconv_cpu.c. */
+ * Conv's (ops/nn/conv.h); kernels are in qconv_cpu.c; elsewhere they are convolutions of doubles, which hold
+ * every sum. */
+#include "ops/build.h"
+#include "ops/contrib.h"
 #include "ops/nn/conv.h"
 #include "ops/quant/quant.h"
 
@@ -16,6 +19,42 @@ static nc_code integer_infer(nc_infer *c) { return infer_as(c, 1, NC_INT32); }
 static nc_code linear_infer(nc_infer *c) {
     const nc_type *y = nc_in(c, 7);
     return y != NULL ? infer_as(c, 3, y->elem) : NC_OK;
+}
+
+/* What numbers for each output channel are reshaped to: of the weight, and of the result. */
+static nc_code shapes_of(nc_builder *b, const nc_node *n, int64_t of_w[NC_MAX_RANK], int64_t of_y[NC_MAX_RANK]) {
+    const nc_type *x = n->in[0]->type;
+    if (x == NULL || x->rank < 2) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
+    for (int i = 0; i < x->rank; i++) of_w[i] = i == 0 ? -1 : 1, of_y[i] = i == 1 ? -1 : 1;
+    return NC_OK;
+}
+
+static nc_value *sums(nc_builder *b, const nc_node *n, nc_value *x_zero, nc_value *w, nc_value *w_zero,
+                      const int64_t *of_w) {
+    int rank = n->in[0]->type->rank;
+    nc_value *in[2] = {nc_quant_code(b, n->in[0], x_zero, NULL, 0), nc_quant_code(b, w, w_zero, of_w, rank)};
+    return nc_build_attr1(b, "", "Conv", in, 2, n->attrs, n->n_attrs);
+}
+
+static nc_code integer_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    int64_t of_w[NC_MAX_RANK], of_y[NC_MAX_RANK];
+    NC_TRY(shapes_of(b, n, of_w, of_y));
+    nc_value *y = sums(b, n, nc_contrib_in(n, 2), n->in[1], nc_contrib_in(n, 3), of_w);
+    if (b->code == NC_OK) out[0] = nc_build_cast(b, y, NC_INT32);
+    return b->code;
+}
+
+static nc_code linear_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    int64_t of_w[NC_MAX_RANK], of_y[NC_MAX_RANK];
+    NC_TRY(shapes_of(b, n, of_w, of_y));
+    int rank = n->in[0]->type->rank;
+    nc_value *y = sums(b, n, n->in[2], n->in[3], n->in[5], of_w), *bias = nc_contrib_in(n, 8);
+    if (bias != NULL) y = nc_build1(b, "Add", 2, y, nc_build_cast(b, nc_quant_spread(b, bias, of_y, rank), NC_DOUBLE));
+    nc_value *scale = nc_build1(b, "Mul", 2, n->in[1], nc_quant_spread(b, n->in[4], of_y, rank));
+    if (b->code != NC_OK || n->in[7]->type == NULL) return b->code;
+    y = nc_build1(b, "Mul", 2, nc_build_cast(b, y, NC_FLOAT), scale);
+    out[0] = nc_contrib_coded(b, y, n->in[6], n->in[7], n->in[7]->type->elem);
+    return b->code;
 }
 
 #define CONV_ATTR                                                                                             \
@@ -40,10 +79,12 @@ const nc_card nc_card_conv_integer = {.name = "ConvInteger",
                                       .doc = "Convolution of x - x_zero_point with w - w_zero_point in int32.",
                                       .versions = integer_versions,
                                       .infer = integer_infer,
+                                      .decompose = integer_decompose,
                                       .zero_grad = true};
 const nc_card nc_card_qlinear_conv = {.name = "QLinearConv",
                                       .doc = "Convolution of quantized x and w plus a bias, quantized again.",
                                       .versions = linear_versions,
                                       .infer = linear_infer,
+                                      .decompose = linear_decompose,
                                       .traits = NC_ENCODES,
                                       .no_grad = NC_QLINEAR_NO_GRAD};

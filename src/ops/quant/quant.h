@@ -42,4 +42,11 @@ NC_MUST nc_code nc_qconv_run(const nc_call *c);
 #define NC_QLINEAR_NO_GRAD \
     "it computes on codes; QuantizeLinear and DequantizeLinear around the op that it stands for have one"
 
+/* ---- sums of codes in simple ops, for devices that have no kernel for them: exact, since doubles hold them ---- */
+
+/* x - zero as doubles; zero NULL: 0. shape: what a zero of several numbers is reshaped to, n numbers; n 0: as it is. */
+nc_value *nc_quant_code(nc_builder *b, nc_value *x, nc_value *zero, const int64_t *shape, int n);
+/* v, reshaped where it holds more than one number. */
+nc_value *nc_quant_spread(nc_builder *b, nc_value *v, const int64_t *shape, int n);
+
 #endif

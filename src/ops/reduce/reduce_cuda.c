@@ -14,6 +14,13 @@ typedef struct reduction {
     nck_cuda_reduce kernel;
 } reduction;
 
+/* Which types the kernels hold; bools have a largest and a smallest, but no sum. */
+static bool reduce_fits(const nc_node *n, const char **why) {
+    const nc_type *t = n->in[0]->type;
+    *why = "a type that GPU kernels cannot hold";
+    return t != NULL && t->kind == NC_T_TENSOR && nck_cuda_type_name(t->elem) != NULL;
+}
+
 /* The row's own is an nck_reduce_op. */
 static nc_code reduce_prepare(nc_prep *p) {
     reduction *r = nc_arena_alloc(p->arena, sizeof *r);
@@ -81,9 +88,8 @@ static nc_code sum_to_run(const nc_call *c) {
     return nck_cuda_reduce_run(&r->kernel, nck_cuda_at_call(c), x, mask, y->data, c->workspace);
 }
 
-#define TYPES (T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
 #define PLACE(op_of) \
-    .types = TYPES, .prepare = reduce_prepare, .own = &(const nck_reduce_op){op_of}, .workspace = reduce_workspace
+    .fits = reduce_fits, .prepare = reduce_prepare, .own = &(const nck_reduce_op){op_of}, .workspace = reduce_workspace
 #define ROW(name, op_of) \
     { .op = name, PLACE(op_of), .run = reduce_run }
 #define ARG(name, row)                                                                                  \
@@ -104,6 +110,7 @@ const nc_binding nc_reduce_cuda[] = {ROW("ReduceSum", NCK_REDUCE_SUM),
                                      ROW("ReduceMean", NCK_REDUCE_MEAN),
                                      ROW("ReduceMax", NCK_REDUCE_MAX),
                                      ROW("ReduceMin", NCK_REDUCE_MIN),
+                                     ROW("ReduceProd", NCK_REDUCE_PROD),
                                      {.op = "SumTo", .domain = "nacre", PLACE(NCK_REDUCE_SUM), .run = sum_to_run},
                                      ARG("ArgMax", NC_ARG_MAX),
                                      ARG("ArgMin", NC_ARG_MIN),
