@@ -1,6 +1,8 @@
 /* Captures by sizes: a model whose batch changes from run to run records each size once and replays both. By
- * instruction run the first of each size, and one more of the smaller, whose memory moved when the larger came. */
+ * instruction run the first of each size, and one more of the smaller, whose memory moved when the larger came. And
+ * decoding with a cache of fixed size, whose length is a number in device memory: one capture for all tokens. */
 #include "tests/model.h"
+#include "tests/tolerances.h"
 
 static void alternate(model *m) {
     float x[20];
@@ -17,3 +19,53 @@ static void alternate(model *m) {
 }
 
 TEST(cuda_alternating_sizes_replay) { model_on_cuda(alternate); }
+
+enum { TOKENS = 500, ROOM = 16, SIZE = 4 };
+
+/* A token: its key and value go into the caches, at a place that comes round after ROOM tokens, and it attends to what
+ * they hold by then. The caches come back in the next run. */
+#define DECODER                                                                                              \
+    "<opset: \"\" 24> g (float[1,2,1,4] q, float[1,2,1,4] k, float[1,2,1,4] v, float[1,2,16,4] ck,"          \
+    " float[1,2,16,4] cv, int64[1] at, int64[1] n) => (y, nk, nv) {"                                         \
+    " nk = TensorScatter<mode = \"circular\">(ck, k, at) nv = TensorScatter<mode = \"circular\">(cv, v, at)" \
+    " y = Attention(q, nk, nv, , , , n) }"
+
+static void decode_token(model *m, int i, float *ck, float *cv) {
+    float x[3 * 2 * SIZE];
+    int64_t at = i, n = i < ROOM ? i + 1 : ROOM;
+    random_floats(x, 3 * 2 * SIZE, (uint64_t)i + 1);
+    for (int k = 0; k < 3; k++)
+        model_input(m, k == 0 ? "q" : k == 1 ? "k" : "v", NACRE_FLOAT, 4, D(1, 2, 1, SIZE), x + k * 2 * SIZE);
+    model_input(m, "ck", NACRE_FLOAT, 4, D(1, 2, ROOM, SIZE), ck);
+    model_input(m, "cv", NACRE_FLOAT, 4, D(1, 2, ROOM, SIZE), cv);
+    model_input(m, "at", NACRE_INT64, 1, D(1), &at);
+    model_input(m, "n", NACRE_INT64, 1, D(1), &n);
+    model_run(m);
+    if (m->failed) return;
+    memcpy(ck, model_floats(m, "nk", 2 * ROOM * SIZE), 2 * ROOM * SIZE * sizeof *ck);
+    memcpy(cv, model_floats(m, "nv", 2 * ROOM * SIZE), 2 * ROOM * SIZE * sizeof *cv);
+}
+
+static void decode(model *m) {
+    static float ck[2][2 * ROOM * SIZE], cv[2][2 * ROOM * SIZE];
+    model cpu;
+    model_init(&cpu, "cpu", 1);
+    memset(ck, 0, sizeof ck);
+    memset(cv, 0, sizeof cv);
+    model_option(m, "capture", "on");
+    model_option(m, "host_nodes", "off");
+    model_open(m, DECODER);
+    model_open(&cpu, DECODER);
+    for (int i = 0; i < TOKENS && !m->failed && !cpu.failed; i++) {
+        decode_token(m, i, ck[0], cv[0]);
+        decode_token(&cpu, i, ck[1], cv[1]);
+        if (m->failed || cpu.failed) break;
+        const float *a = model_floats(m, "y", 2 * SIZE), *b = model_floats(&cpu, "y", 2 * SIZE);
+        for (int k = 0; k < 2 * SIZE; k++) CHECK_CLOSE((double)a[k], (double)b[k], nc_tol_device_f32);
+    }
+    CHECK_INT(model_stats(m).captures, 1);
+    CHECK_INT(model_stats(m).replays, TOKENS - 1);
+    model_close(&cpu);
+}
+
+TEST(cuda_decoding_with_lengths_on_the_device_is_one_capture) { model_on_cuda(decode); }

@@ -34,11 +34,21 @@ def main(pipe, package):
                 answer = [d for d in ("CPU", "CUDA") if backend.supports_device(d)]
             elif kind == "prepare":
                 prepared, answer = backend.prepare(*arguments), None
+            elif kind == "prepare_whole":
+                prepared, answer = prepare_whole(backend, *arguments), None
             else:
                 answer = list(prepared.run(*arguments))
             pipe.send((True, answer))
         except Exception as e:  # whatever a case may raise is the case's result
             pipe.send((False, f"{type(e).__name__}: {e}"))
+
+
+def prepare_whole(backend, model, device):
+    """Refuses a model of which a node would compute on the host."""
+    import nacre
+    options = nacre.SessionOptions()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    return backend.prepare(nacre.InferenceSession(model, options, [f"{device}ExecutionProvider"]))
 
 
 class Worker:

@@ -105,14 +105,14 @@ TEST(mlp_training_steps_on_cuda_from_one_captured_graph) {
     model_init(&g, "cuda", 2);
     if (gpu(&g)) {
         char *text = mlp(true);
-        float lr = 0.1f;
         model_init(&c, "cpu", 2);
         model_option(&g, "capture", "on");
         open_training(&g, text);
         open_training(&c, text);
-        model_input(&g, "lr", NACRE_FLOAT, 0, D(0), &lr);
-        model_input(&c, "lr", NACRE_FLOAT, 0, D(0), &lr);
         for (int i = 0; i < 10; i++) {
+            float lr = 0.1f / (float)(i + 1); /* a schedule */
+            model_input(&g, "lr", NACRE_FLOAT, 0, D(0), &lr);
+            model_input(&c, "lr", NACRE_FLOAT, 0, D(0), &lr);
             feed(&g, BATCH, (uint64_t)i + 1, true);
             feed(&c, BATCH, (uint64_t)i + 1, true);
             model_run(&g);
