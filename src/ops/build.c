@@ -40,7 +40,7 @@ static nc_node *unknown(nc_builder *b, const char *op) {
 /* nc_build_card with the version chosen; NULL: there is none. */
 static nc_node *build_version(nc_builder *b, const nc_card *card, const nc_op_version *version, nc_value *const *in,
                               int n_in, const bool *wanted, int n_out, const nc_attr *attrs, int n_attrs) {
-    enum { MAX_OUT = 8 };
+    enum { MAX_OUT = 16 };
     const char *names[MAX_OUT] = {NULL}; /* NULL: unnamed, empty: absent */
     if (wanted != NULL && n_out > MAX_OUT)
         return failed(b, nc_fail(b->w, NC_E_FAIL, "%s: %d outputs are too many for this call", card->name, n_out));

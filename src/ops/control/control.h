@@ -35,10 +35,11 @@ NC_MUST nc_code nc_control_inline(nc_builder *b, const nc_node *n, int i_sub, nc
 /* A Loop over `trips` that is being built: give `carried`, fill the body through b, end it. */
 typedef struct nc_control_loop {
     nc_node *node;
-    nc_builder b;        /* of the body */
-    nc_value *iter;      /* which iteration, rank 0 */
-    nc_value **carried;  /* inputs of the body */
+    nc_builder b;       /* of the body */
+    nc_value *iter;     /* which iteration, rank 0 */
+    nc_value **carried; /* inputs of the body */
     int n_carried;
+    nc_value *go; /* to be filled before the end: whether there is a next iteration; NULL: `trips` alone decides */
 } nc_control_loop;
 NC_MUST nc_code nc_control_loop_begin(nc_builder *b, nc_value *trips, nc_value *const *carried, int n_carried,
                                       int n_scan, nc_control_loop *l);

@@ -62,6 +62,7 @@ nc_code nc_control_loop_begin(nc_builder *b, nc_value *trips, nc_value *const *c
     in[0] = trips;
     for (int i = 0; i < n_carried; i++) in[2 + i] = carried[i];
     l->n_carried = n_carried;
+    l->go = NULL;
     l->node = nc_edit_node(b->graph, b->before, &nc_card_loop,
                            nc_card_version(&nc_card_loop, opset > LOOP_OPSET ? opset : LOOP_OPSET), NULL, in,
                            2 + n_carried, NULL, n_carried + n_scan);
@@ -84,7 +85,7 @@ nc_code nc_control_loop_begin(nc_builder *b, nc_value *trips, nc_value *const *c
 nc_code nc_control_loop_end(nc_builder *b, nc_control_loop *l, nc_value *const *out) {
     nc_graph *g = l->b.graph;
     NC_TRY(l->b.code);
-    nc_code code = nc_edit_output(g, g->inputs.v[1], NULL);
+    nc_code code = nc_edit_output(g, l->go != NULL ? l->go : g->inputs.v[1], NULL);
     for (int i = 0; i < l->node->n_out && code == NC_OK; i++) code = nc_edit_output(g, out[i], NULL);
     if (code != NC_OK) NC_FAIL(b->w, NC_E_MEMORY, "out of memory");
     return b->infer != NULL ? b->infer(b->w, l->node) : NC_OK;

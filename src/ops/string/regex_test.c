@@ -129,11 +129,11 @@ TEST(regex_finds_the_first_and_longest) {
     CHECK_INT(find("b", "", 0), -1);
     CHECK_INT(find("", "ab", 1), 100);
     CHECK_INT(find("", "ab", 2), 200);
-    CHECK_INT(find("ab|abc", "xabc", 0), 103);     /* the longest, not the first that is written */
-    CHECK_INT(find("a+?", "aaa", 0), 3);           /* nor the lazy one */
-    CHECK_INT(find("abcd|bc", "abcx", 0), 102);    /* what began earlier and failed gives way */
-    CHECK_INT(find("bc|abcd", "abcd", 0), 4);      /* what began earlier wins, though found later */
-    CHECK_INT(find("^ab", "abab", 2), -1);         /* anchors see the whole text */
+    CHECK_INT(find("ab|abc", "xabc", 0), 103);  /* the longest, not the first that is written */
+    CHECK_INT(find("a+?", "aaa", 0), 3);        /* nor the lazy one */
+    CHECK_INT(find("abcd|bc", "abcx", 0), 102); /* what began earlier and failed gives way */
+    CHECK_INT(find("bc|abcd", "abcd", 0), 4);   /* what began earlier wins, though found later */
+    CHECK_INT(find("^ab", "abab", 2), -1);      /* anchors see the whole text */
     CHECK_INT(find("ab$", "abab", 0), 202);
     CHECK_INT(find("\\bb", "ab b", 0), 301);
     CHECK_INT(find("\\bb", "ab", 1), -1);

@@ -16,13 +16,12 @@ static nc_code tokenizer_infer(nc_infer *c) {
     return nc_out(c, 0, NC_STRING, rank + 1, dims);
 }
 
-static const nc_op_version versions[] = {
-    {.since = 1,
-     IN({"X", T_STRING}),
-     OUT({"Y", T_STRING}),
-     ATTR(A_INT_REQ("mark"), A_STR_REQ("pad_value"), A_STR_OPT("tokenexp"), A_STRINGS_OPT("separators"),
-          A_INT_REQ("mincharnum"))},
-    {0}};
+static const nc_op_version versions[] = {{.since = 1,
+                                          IN({"X", T_STRING}),
+                                          OUT({"Y", T_STRING}),
+                                          ATTR(A_INT_REQ("mark"), A_STR_REQ("pad_value"), A_STR_OPT("tokenexp"),
+                                               A_STRINGS_OPT("separators"), A_INT_REQ("mincharnum"))},
+                                         {0}};
 
 const nc_card nc_card_tokenizer = {.name = "Tokenizer",
                                    .domain = NC_MICROSOFT,

@@ -90,8 +90,7 @@ static size_t behind(span text, size_t at) {
 static bool cut_by(job *j, const nc_regex *r, span text) {
     size_t from = 0, at, length;
     while (from <= text.n && nc_regex_find(r, text.p, text.n, from, j->scratch, &at, &length)) {
-        if (long_enough(j, text.p + from, at - from) &&
-            !NC_PUSH(&j->arena, j->cut, ((span){text.p + from, at - from})))
+        if (long_enough(j, text.p + from, at - from) && !NC_PUSH(&j->arena, j->cut, ((span){text.p + from, at - from})))
             return false;
         from = length > 0 ? at + length : behind(text, at);
     }

@@ -1,0 +1,306 @@
+/* ops/search/search.c: cards of GreedySearch, Sampling and BeamSearch (com.microsoft): which models they take, and what
+ * their subgraphs get and give. How they run is in search_parts.c. */
+#include "ops/search/search.h"
+
+static nc_code whole_number(nc_infer *c, int i, const char *name, const nc_dim **out) {
+    int64_t v = 0;
+    bool known = false;
+    NC_TRY(nc_in_number(c, i, &v, &known));
+    if (known && v < 1) NC_FAIL(c->w, NC_E_DATA, "%s is %lld, expected at least 1", name, (long long)v);
+    *out = known ? nc_dim_const(c->dims, v) : nc_fresh(c, name);
+    NC_NEED(c->w, *out);
+    return NC_OK;
+}
+
+/* ---- measuring ---- */
+
+static int sub_of(const nc_node *n, const char *name) {
+    const nc_attr *a = nc_node_attr(n, name);
+    return a != NULL ? a->sub : -1;
+}
+
+static nc_code measure_gpt(nc_work *w, nc_search *s) {
+    int subs[2] = {s->decoder, s->first};
+    s->i_past = 3;
+    s->layers = s->n->subs[s->decoder].graph->outputs.n - 1;
+    for (int i = 0; i < 2; i++) {
+        if (subs[i] < 0) continue;
+        const nc_graph *g = s->n->subs[subs[i]].graph;
+        if (s->layers < 1 || g->outputs.n != 1 + s->layers || g->inputs.n != 3 + s->layers)
+            NC_FAIL(w, NC_E_UNSUPPORTED,
+                    "%s takes %d values and gives %d, expected input_ids, position_ids, attention_mask and pasts, and "
+                    "logits and as many presents; pasts and presents in one buffer are not supported",
+                    s->n->subs[subs[i]].attr, g->inputs.n, g->outputs.n);
+    }
+    return NC_OK;
+}
+
+static nc_code measure_t5(nc_work *w, nc_search *s) {
+    if (s->encoder < 0) NC_FAIL(w, NC_E_BAD_GRAPH, "model_type is 1, which needs an encoder");
+    const nc_graph *d = s->n->subs[s->decoder].graph, *e = s->n->subs[s->encoder].graph;
+    s->encodes = true;
+    s->layers = (d->outputs.n - 1) / 2;
+    s->i_past = d->inputs.n - 4 * s->layers;
+    s->begun = e->inputs.n == 3;
+    int gives = s->begun ? 2 + 4 * s->layers : 2 * s->layers;
+    if (s->layers < 1 || d->outputs.n != 1 + 2 * s->layers || (s->i_past != 2 && s->i_past != 3))
+        NC_FAIL(w, NC_E_UNSUPPORTED,
+                "the decoder takes %d values and gives %d, expected 2 or 3 and 4 pasts a layer, "
+                "and 1 and 2 presents a layer",
+                d->inputs.n, d->outputs.n);
+    if ((e->inputs.n != 2 && e->inputs.n != 3) || e->outputs.n != gives)
+        NC_FAIL(w, NC_E_UNSUPPORTED, "the encoder takes %d values and gives %d, expected %d for %d layers", e->inputs.n,
+                e->outputs.n, gives, s->layers);
+    if (s->i_past == 3 && !s->begun)
+        NC_FAIL(w, NC_E_UNSUPPORTED, "the decoder takes hidden states, which the encoder does not give");
+    const nc_type *ids = d->inputs.v[0]->type;
+    int64_t one = 0;
+    bool single = ids != NULL && ids->rank == 2 && nc_dim_is_const(ids->dims[1], &one) && one == 1;
+    s->whole_inputs = !single;
+    if (s->begun && nc_attr_int(s->n, "decoder_start_token_id") < 0)
+        NC_FAIL(w, NC_E_BAD_GRAPH, "decoder_start_token_id is needed");
+    return NC_OK;
+}
+
+nc_code nc_search_measure(nc_work *w, const nc_node *n, nc_search *s) {
+    int64_t model = nc_attr_int(n, "model_type");
+    *s = (nc_search){.n = n,
+                     .f = n->card->own,
+                     .decoder = sub_of(n, "decoder"),
+                     .encoder = sub_of(n, "encoder"),
+                     .first = sub_of(n, "init_decoder")};
+    if (s->decoder < 0) NC_FAIL(w, NC_E_BAD_GRAPH, "has no decoder");
+    if (model == 0) return measure_gpt(w, s);
+    if (model == 1 && s->f->beams >= 0) return measure_t5(w, s);
+    NC_FAIL(w, NC_E_UNSUPPORTED, "model_type is %lld, expected 0 (GPT-2)%s", (long long)model,
+            s->f->beams >= 0 ? " or 1 (T5)" : "");
+}
+
+nc_code nc_search_past(nc_work *w, const nc_search *s, nc_dtype *elem, int64_t *heads, int64_t *size) {
+    const nc_type *t = s->n->subs[s->decoder].graph->inputs.v[s->i_past]->type;
+    int rank = s->encodes ? 4 : 5;
+    if (t == NULL || t->kind != NC_T_TENSOR || t->rank != rank || !nc_dim_is_const(t->dims[rank - 3], heads) ||
+        !nc_dim_is_const(t->dims[rank - 1], size))
+        NC_FAIL(w, NC_E_SHAPE,
+                "the decoder's first past needs %d dims, with known numbers of heads and of a head's "
+                "elements",
+                rank);
+    *elem = t->elem;
+    return NC_OK;
+}
+
+/* ---- inference of the bodies ---- */
+
+enum { MAX_BODY_IN = 3 + 4 * 512 };
+
+typedef struct body {
+    nc_infer *c;
+    const nc_graph *g;
+    nc_infer_val *in;
+    int n;
+} body;
+
+/* The next input: of the type the body declares, else `elem`; dims NULL: as declared where constant, else unknown. */
+static nc_code body_input(body *b, nc_dtype elem, int rank, const nc_dim *const *dims) {
+    const nc_type *t = b->g->inputs.v[b->n]->type;
+    const nc_dim *all[5];
+    for (int k = 0; k < rank; k++) {
+        bool constant = t != NULL && t->rank == rank && nc_dim_is_const(t->dims[k], NULL);
+        all[k] = dims[k] != NULL ? dims[k] : constant ? t->dims[k] : nc_fresh(b->c, "d");
+        NC_NEED(b->c->w, all[k]);
+    }
+    if (elem == NC_UNDEFINED) elem = t != NULL && t->kind == NC_T_TENSOR ? t->elem : NC_FLOAT;
+    b->in[b->n] = (nc_infer_val){.type = nc_type_tensor(b->c->arena, elem, rank, all), .present = true};
+    NC_NEED(b->c->w, b->in[b->n].type);
+    b->n++;
+    return NC_OK;
+}
+
+static nc_code begin_body(nc_infer *c, int i_sub, body *b) {
+    *b = (body){.c = c, .g = c->node->subs[i_sub].graph};
+    if (b->g->inputs.n > MAX_BODY_IN) NC_FAIL(c->w, NC_E_LIMIT, "a subgraph takes %d values", b->g->inputs.n);
+    b->in = nc_arena_array(&c->w->scratch, (size_t)b->g->inputs.n + 1, sizeof *b->in);
+    NC_NEED(c->w, b->in);
+    return NC_OK;
+}
+
+static nc_code infer_gpt(nc_infer *c, const nc_search *s, int i_sub) {
+    body b;
+    NC_TRY(begin_body(c, i_sub, &b));
+    const nc_dim *rows = nc_fresh(c, "rows"), *past = nc_fresh(c, "past"), *two = nc_dim_const(c->dims, 2);
+    const nc_dim *ids[2] = {rows, nc_fresh(c, "tokens")}, *mask[2] = {rows, nc_fresh(c, "total")};
+    const nc_dim *pasts[5] = {two, rows, NULL, past, NULL};
+    if (!rows || !past || !two || !ids[1] || !mask[1]) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
+    NC_TRY(body_input(&b, NC_INT32, 2, ids));
+    NC_TRY(body_input(&b, NC_INT32, 2, ids));
+    NC_TRY(body_input(&b, NC_INT32, 2, mask));
+    for (int i = 0; i < s->layers; i++) NC_TRY(body_input(&b, NC_UNDEFINED, 5, pasts));
+    return c->infer_sub(c, i_sub, b.in, b.n);
+}
+
+static nc_code infer_t5(nc_infer *c, const nc_search *s) {
+    body b;
+    const nc_dim *texts = nc_fresh(c, "texts"), *tokens = nc_fresh(c, "tokens"), *one = nc_dim_const(c->dims, 1);
+    const nc_dim *rows = nc_fresh(c, "rows"), *past = nc_fresh(c, "past");
+    if (!texts || !tokens || !one || !rows || !past) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
+    const nc_dim *ids[2] = {texts, tokens}, *start[2] = {texts, one};
+    NC_TRY(begin_body(c, s->encoder, &b));
+    NC_TRY(body_input(&b, NC_INT32, 2, ids));
+    NC_TRY(body_input(&b, NC_INT32, 2, ids));
+    if (s->begun) NC_TRY(body_input(&b, NC_INT32, 2, start));
+    NC_TRY(c->infer_sub(c, s->encoder, b.in, b.n));
+    const nc_dim *next[2] = {rows, s->whole_inputs ? nc_fresh(c, "so_far") : one}, *mask[2] = {rows, tokens};
+    const nc_dim *hidden[3] = {rows, tokens, NULL}, *self[4] = {rows, NULL, past, NULL};
+    const nc_dim *cross[4] = {rows, NULL, tokens, NULL};
+    NC_NEED(c->w, next[1]);
+    NC_TRY(begin_body(c, s->decoder, &b));
+    NC_TRY(body_input(&b, NC_INT32, 2, next));
+    NC_TRY(body_input(&b, NC_INT32, 2, mask));
+    if (s->i_past == 3) NC_TRY(body_input(&b, NC_UNDEFINED, 3, hidden));
+    for (int i = 0; i < 4 * s->layers; i++) NC_TRY(body_input(&b, NC_UNDEFINED, 4, i < 2 * s->layers ? self : cross));
+    return c->infer_sub(c, s->decoder, b.in, b.n);
+}
+
+/* ---- the cards ---- */
+
+static nc_code check_ids(nc_infer *c, const nc_dim **texts) {
+    const nc_type *t = nc_in(c, 0);
+    if (t != NULL && t->elem != NC_INT32)
+        NC_FAIL(c->w, NC_E_TYPE, "input_ids are %s, expected int32", nc_dtype_name(t->elem));
+    NC_TRY(nc_contrib_rank(c, 0, 2));
+    *texts = t != NULL && t->rank == 2 ? t->dims[0] : nc_fresh(c, "texts");
+    NC_NEED(c->w, *texts);
+    return NC_OK;
+}
+
+static nc_code search_infer(nc_infer *c) {
+    nc_search s;
+    const nc_dim *texts, *most, *vocabulary = NULL;
+    NC_TRY(nc_search_measure(c->w, c->node, &s));
+    NC_TRY(check_ids(c, &texts));
+    NC_TRY(whole_number(c, 1, "max_length", &most));
+    NC_TRY(s.encodes ? infer_t5(c, &s) : infer_gpt(c, &s, s.decoder));
+    if (!s.encodes && s.first >= 0) NC_TRY(infer_gpt(c, &s, s.first));
+    const nc_type *logits = c->node->subs[s.decoder].graph->outputs.v[0]->type;
+    if (logits != NULL && logits->kind == NC_T_TENSOR && logits->rank >= 0 && logits->rank != 3)
+        NC_FAIL(c->w, NC_E_SHAPE, "the decoder's logits have %d dims, expected 3", logits->rank);
+    if (logits != NULL && logits->rank == 3 && nc_dim_is_const(logits->dims[2], NULL)) vocabulary = logits->dims[2];
+    int64_t size = nc_attr_int(c->node, "vocab_size");
+    if (size > 0) vocabulary = nc_dim_const(c->dims, size);
+    if (vocabulary == NULL) NC_NEED(c->w, vocabulary = nc_fresh(c, "vocabulary"));
+    if (s.f->beams < 0) {
+        const nc_dim *dims[2] = {texts, most}, *last[2] = {texts, vocabulary};
+        NC_TRY(nc_out(c, 0, NC_INT32, 2, dims));
+        return nc_contrib_wants(c->node, 1) ? nc_out(c, 1, NC_FLOAT, 2, last) : NC_OK;
+    }
+    const nc_dim *beams, *returns, *steps = nc_fresh(c, "steps");
+    NC_NEED(c->w, steps);
+    NC_TRY(whole_number(c, s.f->beams, "num_beams", &beams));
+    NC_TRY(whole_number(c, s.f->returns, "num_return_sequences", &returns));
+    const nc_dim *dims[3] = {texts, returns, most}, *all[4] = {steps, texts, beams, vocabulary};
+    NC_TRY(nc_out(c, 0, NC_INT32, 3, dims));
+    if (nc_contrib_wants(c->node, 1)) NC_TRY(nc_out(c, 1, NC_FLOAT, 2, dims));
+    return nc_contrib_wants(c->node, 2) ? nc_out(c, 2, NC_FLOAT, 4, all) : NC_OK;
+}
+
+#define A_GRAPH_OPT(n) \
+    { .name = n, .kind = NC_A_GRAPH }
+#define TOKENS                                                                                 \
+    A_INT_REQ("eos_token_id"), A_INT_REQ("pad_token_id"), A_INT("decoder_start_token_id", -1), \
+        A_INT("no_repeat_ngram_size", 0)
+#define GRAPHS                                                                                           \
+    A_INT("model_type", 0), A_GRAPH_OPT("encoder"), A_GRAPH_OPT("init_decoder"), A_GRAPH_REQ("decoder"), \
+        A_INT("vocab_size", -1)
+#define OPT(name, types) \
+    { name, types, OPTIONAL }
+#define WHY "it chooses tokens, which are no function of numbers that can be differentiated"
+
+static const nc_op_version greedy_versions[] = {
+    {.since = 1,
+     IN({"input_ids", T_I32}, {"max_length", T_I32}, OPT("min_length", T_I32), OPT("repetition_penalty", T_F32),
+        OPT("vocab_mask", T_I32), OPT("prefix_vocab_mask", T_I32), OPT("attention_mask", T_I32)),
+     OUT({"sequences", T_I32}),
+     ATTR(TOKENS, GRAPHS)},
+    {0}};
+static const nc_search_form greedy_form = {.min_length = 2,
+                                           .beams = -1,
+                                           .returns = -1,
+                                           .length_penalty = -1,
+                                           .repetition_penalty = 3,
+                                           .vocab_mask = 4,
+                                           .prefix_mask = 5,
+                                           .mask = 6,
+                                           .presence = -1,
+                                           .seed = -1};
+const nc_card nc_card_greedy_search = {.name = "GreedySearch",
+                                       .domain = NC_MICROSOFT,
+                                       .doc = "Texts continued by the likeliest token of a decoder, again and again.",
+                                       .versions = greedy_versions,
+                                       .traits = NC_CONTROL,
+                                       .own = &greedy_form,
+                                       .host_in = 0x6,
+                                       .infer = search_infer,
+                                       .no_grad = WHY,
+                                       .decompose = nc_search_decompose};
+
+static const nc_op_version sampling_versions[] = {
+    {.since = 1,
+     IN({"input_ids", T_I32}, {"max_length", T_I32}, OPT("min_length", T_I32), OPT("repetition_penalty", T_F32),
+        OPT("vocab_mask", T_I32), OPT("prefix_vocab_mask", T_I32), OPT("attention_mask", T_I32),
+        OPT("presence_mask", T_I32), OPT("seed", T_I32)),
+     OUT({"sequences", T_I32}, OPT("filtered_logits", T_F32)),
+     ATTR(TOKENS, A_FLOAT("temperature", 1), A_FLOAT("top_p", 0), A_FLOAT("filter_value", -1e20f),
+          A_INT("min_tokens_to_keep", 0), A_FLOAT("presence_penalty", 0), A_INT("custom", 0), GRAPHS)},
+    {0}};
+static const nc_search_form sampling_form = {.min_length = 2,
+                                             .beams = -1,
+                                             .returns = -1,
+                                             .length_penalty = -1,
+                                             .repetition_penalty = 3,
+                                             .vocab_mask = 4,
+                                             .prefix_mask = 5,
+                                             .mask = 6,
+                                             .presence = 7,
+                                             .seed = 8,
+                                             .samples = true};
+const nc_card nc_card_sampling = {.name = "Sampling",
+                                  .domain = NC_MICROSOFT,
+                                  .doc = "Texts continued by tokens drawn from a decoder's likeliest ones.",
+                                  .versions = sampling_versions,
+                                  .traits = NC_CONTROL,
+                                  .own = &sampling_form,
+                                  .host_in = 0x6,
+                                  .infer = search_infer,
+                                  .no_grad = WHY,
+                                  .decompose = nc_search_decompose};
+
+#define T_SCORES (T_F32 | NC_BIT(NC_FLOAT16))
+static const nc_op_version beam_versions[] = {
+    {.since = 1,
+     IN({"input_ids", T_I32 | T_SCORES}, {"max_length", T_I32}, OPT("min_length", T_I32), {"num_beams", T_I32},
+        {"num_return_sequences", T_I32}, OPT("length_penalty", T_SCORES), OPT("repetition_penalty", T_SCORES),
+        OPT("vocab_mask", T_I32), OPT("prefix_vocab_mask", T_I32), OPT("attention_mask", T_I32),
+        OPT("decoder_input_ids", T_I32), OPT("logits_processor", T_I32)),
+     OUT({"sequences", T_I32}, OPT("sequences_scores", T_SCORES), OPT("scores", T_SCORES)),
+     ATTR(TOKENS, A_INT("early_stopping", 0), GRAPHS)},
+    {0}};
+static const nc_search_form beam_form = {.min_length = 2,
+                                         .beams = 3,
+                                         .returns = 4,
+                                         .length_penalty = 5,
+                                         .repetition_penalty = 6,
+                                         .vocab_mask = 7,
+                                         .prefix_mask = 8,
+                                         .mask = 9,
+                                         .presence = -1,
+                                         .seed = -1};
+const nc_card nc_card_beam_search = {.name = "BeamSearch",
+                                     .domain = NC_MICROSOFT,
+                                     .doc = "Texts continued by a decoder, or translated, along the likeliest ways.",
+                                     .versions = beam_versions,
+                                     .traits = NC_CONTROL,
+                                     .own = &beam_form,
+                                     .host_in = 0x1e,
+                                     .infer = search_infer,
+                                     .no_grad = WHY,
+                                     .decompose = nc_search_decompose};

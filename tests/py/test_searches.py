@@ -1,0 +1,257 @@
+"""GreedySearch, Sampling and BeamSearch of com.microsoft against onnxruntime, on small random decoders in the shapes of
+GPT-2 and T5; what is drawn by its statistics; and what is refused, by which words."""
+import numpy as np
+import onnxruntime
+import pytest
+
+import package
+import searches
+from searches import VOCABULARY
+from tolerances import close
+
+pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
+onnxruntime.set_default_logger_severity(4)
+EOS, PAD = 3, 0
+
+
+def one(x, kind=np.int32):
+    return np.array([x], kind)
+
+
+def texts(n=2, length=5, padded=True, seed=0):
+    ids = np.random.default_rng(seed).integers(4, VOCABULARY, (n, length)).astype(np.int32)
+    if padded and n > 1 and length > 2:
+        ids[1, :2] = PAD
+    return ids
+
+
+def masks(n, seed=5):
+    """A mask of the vocabulary and one for the first token of each text."""
+    draw = np.random.default_rng(seed)
+    both = (draw.random((n + 1, VOCABULARY)) < 0.7).astype(np.int32)
+    both[:, [EOS, 7]] = 1
+    return both[0], both[1:]
+
+
+ORDER = {"GreedySearch": "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask "
+                         "attention_mask",
+         "Sampling": "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask attention_mask "
+                     "presence_mask seed",
+         "BeamSearch": "input_ids max_length min_length num_beams num_return_sequences length_penalty "
+                       "repetition_penalty vocab_mask prefix_vocab_mask attention_mask"}
+KINDS = {"repetition_penalty": np.float32, "length_penalty": np.float32}
+
+
+def model_of(op, given, outputs=("sequences",), decoder=None, **attributes):
+    """given: operands by name; numbers become tensors of one element."""
+    if op == "BeamSearch":
+        given = {"min_length": 0, "length_penalty": 1.0} | given  # onnxruntime does not run without
+    given = {n: x if isinstance(x, np.ndarray) else one(x, KINDS.get(n, np.int32)) for n, x in given.items()}
+    names = ORDER[op].split()
+    inputs = [(n if n in given else "", given.get(n)) for n in names]
+    while op != "BeamSearch" and not inputs[-1][0]:  # onnxruntime looks at all of BeamSearch's without asking
+        inputs.pop()
+    graphs = {"decoder": decoder or searches.gpt(attributes.pop("seed", 1))}
+    model = searches.search(op, inputs, list(outputs), eos_token_id=EOS, pad_token_id=PAD, **graphs, **attributes)
+    return model, {n: x for n, x in inputs if n}
+
+
+def written(sequences):
+    """How many tokens onnxruntime's GreedySearch writes: behind the end of all texts it leaves memory as it was."""
+    still = np.flatnonzero((sequences != PAD).any(0))
+    return still[-1] + 2 if still.size else 1
+
+
+def both(op, given, outputs=("sequences",), **attributes):
+    import nacre
+    model, feeds = model_of(op, given, outputs, **attributes)
+    want = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)
+    for device in ("CPUExecutionProvider", "GuardExecutionProvider"):
+        got = nacre.InferenceSession(model, providers=[device]).run(None, feeds)
+        for name, g, w in zip(outputs, got, want):
+            assert g.dtype == w.dtype and g.shape == w.shape, f"{name}: {g.dtype}{g.shape}, expected {w.dtype}{w.shape}"
+            if g.dtype == np.int32:
+                n = written(g) if op == "GreedySearch" else g.shape[-1]
+                assert np.array_equal(g[..., :n], w[..., :n]), f"{name} {device}:\n{g}\nexpected\n{w}"
+            else:
+                close(g, w, "model_f32", f"{name} {device}")
+    return want
+
+
+def forms(n):
+    words, first = masks(n)
+    yield "plain", {}, {}
+    yield "min_length", {"min_length": 12}, {}
+    yield "repetition", {"repetition_penalty": 2.5}, {}
+    yield "ngrams", {}, {"no_repeat_ngram_size": 2}
+    yield "single tokens", {}, {"no_repeat_ngram_size": 1}
+    yield "vocabulary", {"vocab_mask": words}, {}
+    yield "first", {"vocab_mask": words, "prefix_vocab_mask": first}, {}
+    yield "all", {"min_length": 8, "repetition_penalty": 1.3, "vocab_mask": words, "prefix_vocab_mask": first}, {
+        "no_repeat_ngram_size": 3}
+
+
+FORMS = list(forms(2))
+
+
+@pytest.mark.parametrize("name, given, attributes", FORMS, ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_greedy(seed, name, given, attributes):
+    both("GreedySearch", {"input_ids": texts(), "max_length": 14} | given, seed=seed, **attributes)
+
+
+@pytest.mark.parametrize("n, length, most", [(1, 1, 2), (1, 3, 4), (3, 4, 20), (1, 6, 7)])
+def test_greedy_sizes(n, length, most):
+    both("GreedySearch", {"input_ids": texts(n, length, padded=False), "max_length": most})
+
+
+def test_greedy_with_a_mask():
+    ids = texts(2, 4, padded=False)
+    both("GreedySearch", {"input_ids": ids, "max_length": 10, "attention_mask": np.int32([[1, 1, 1, 1], [0, 1, 1, 1]])})
+
+
+@pytest.mark.parametrize("name, given, attributes", FORMS, ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize("early", [0, 1])
+@pytest.mark.parametrize("n", [1, 2])
+def test_beams(n, early, name, given, attributes):
+    given = dict(given)
+    if "prefix_vocab_mask" in given:
+        given["prefix_vocab_mask"] = given["prefix_vocab_mask"][:n]
+    for seed, beams, returns, penalty in ((1, 3, 2, 1.0), (2, 4, 4, 0.5), (3, 1, 1, 2.0)):
+        both("BeamSearch", {"input_ids": texts(n), "max_length": 12, "num_beams": beams,
+                            "num_return_sequences": returns, "length_penalty": penalty} | given,
+             ("sequences", "sequences_scores"), seed=seed, early_stopping=early, **attributes)
+
+
+def test_beams_of_long_texts_end():
+    """Where the end is likely, searches stop before max_length."""
+    decoder = searches.gpt(4)
+    head = next(t for t in decoder.initializer if t.name == "head")
+    w = np.frombuffer(head.raw_data, np.float32).reshape(-1, VOCABULARY).copy()
+    w[:, EOS] *= 2.5
+    head.raw_data = w.tobytes()
+    for early in (0, 1):
+        got = both("BeamSearch", {"input_ids": texts(1), "max_length": 40, "num_beams": 3, "num_return_sequences": 3},
+                   ("sequences", "sequences_scores"), decoder=decoder, early_stopping=early)
+        assert (got[0][..., -1] == PAD).all()
+    both("GreedySearch", {"input_ids": texts(1), "max_length": 40}, decoder=decoder)
+
+
+def test_all_scores_of_beams():
+    both("BeamSearch", {"input_ids": texts(1, padded=False), "max_length": 9, "num_beams": 2,
+                        "num_return_sequences": 1, "min_length": 8}, ("sequences", "sequences_scores", "scores"))
+
+
+def test_another_decoder_of_the_first_token():
+    both("BeamSearch", {"input_ids": texts(1, padded=False), "max_length": 10, "num_beams": 2,
+                        "num_return_sequences": 2}, ("sequences", "sequences_scores"),
+         init_decoder=searches.gpt(9, prefix="f_"))
+
+
+@pytest.mark.parametrize("begins, hidden", [(True, True), (True, False), (False, False)])
+@pytest.mark.parametrize("n, beams", [(1, 1), (1, 3), (2, 2)])
+def test_t5(n, beams, begins, hidden):
+    ids = texts(n, 6)
+    ids[0, -1] = PAD  # on the right it counts
+    for seed in (1, 2):
+        both("BeamSearch", {"input_ids": ids, "max_length": 10, "num_beams": beams, "num_return_sequences": 1},
+             ("sequences", "sequences_scores"), decoder=searches.t5_decoder(seed, hidden=hidden),
+             encoder=searches.t5_encoder(seed, begins=begins), model_type=1, decoder_start_token_id=2)
+
+
+# ---- sampling ----
+
+def sampled(given, outputs=("sequences",), **attributes):
+    import nacre
+    model, feeds = model_of("Sampling", given, outputs, **attributes)
+    return nacre.InferenceSession(model).run(None, feeds)
+
+
+def first_probabilities(ids, temperature=1.0):
+    """What the decoder says of the token behind ids."""
+    model, feeds = model_of("BeamSearch", {"input_ids": ids, "max_length": ids.shape[1] + 1, "num_beams": 1,
+                                           "num_return_sequences": 1}, ("sequences", "sequences_scores", "scores"))
+    scores = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)[2]
+    p = np.exp(scores.reshape(-1).astype(np.float64) / temperature)
+    return p / p.sum()
+
+
+def drawn_shares(n=4000, **attributes):
+    ids = np.repeat(texts(1, 4, padded=False), n, axis=0)
+    got = sampled({"input_ids": ids, "max_length": 5, "seed": 17}, top_p=attributes.pop("top_p", 1.0), **attributes)
+    tokens = np.where(got[0][:, -1] == PAD, EOS, got[0][:, -1])
+    return ids[:1], np.bincount(tokens, minlength=VOCABULARY) / n
+
+
+def chi_square(shares, p, n):
+    """Of classes that are expected five times and more."""
+    some = p * n >= 5
+    return (n * (shares[some] - p[some]) ** 2 / p[some]).sum(), some.sum()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 3.0])
+def test_what_is_drawn_has_the_decoders_distribution(temperature):
+    ids, shares = drawn_shares(temperature=temperature)
+    p = first_probabilities(ids, temperature)
+    p[EOS] += p[PAD]  # both are shown as padding
+    p[PAD] = 0
+    value, classes = chi_square(shares, p, 4000)
+    assert value < classes + 5 * np.sqrt(2 * classes), f"chi-square {value} of {classes} classes"
+    assert shares[p == 0].sum() == 0
+
+
+@pytest.mark.parametrize("custom", [0, 1])
+@pytest.mark.parametrize("top_p", [0.3, 0.8])
+def test_only_the_likeliest_are_drawn(custom, top_p):
+    ids, shares = drawn_shares(top_p=top_p, custom=custom)
+    p = first_probabilities(ids)
+    order = np.argsort(-p)
+    kept = order[:np.searchsorted(np.cumsum(p[order]), top_p) + 1]
+    might = set(kept.tolist()) | ({EOS} if PAD in kept else set())
+    assert set(np.flatnonzero(shares).tolist()) <= might
+
+
+def test_seeds():
+    given = {"input_ids": texts(), "max_length": 20}
+    runs = [sampled(given | {"seed": s}, top_p=1.0)[0] for s in (1, 1, 2)]
+    assert np.array_equal(runs[0], runs[1]) and not np.array_equal(runs[0], runs[2])
+    assert np.array_equal(sampled(given, top_p=1.0)[0], sampled(given | {"seed": 0}, top_p=1.0)[0])
+
+
+def test_sampling_with_rules():
+    words, first = masks(2)
+    given = {"input_ids": texts(), "max_length": 14, "vocab_mask": words, "prefix_vocab_mask": first,
+             "presence_mask": np.ones((2, VOCABULARY), np.int32), "min_length": 13}
+    out, logits = sampled(given, ("sequences", "filtered_logits"), top_p=0.9, presence_penalty=0.5,
+                          min_tokens_to_keep=1)
+    new = out[:, 5:]
+    assert words[new].all() and first[[0, 1], new[:, 0]].all() and (new[:, :-1] != PAD).all()
+    assert logits.shape == (2, VOCABULARY) and np.float32(-1e20) in logits
+
+
+# ---- refusals ----
+
+@pytest.mark.parametrize("op, given, attributes, words", [
+    ("GreedySearch", {"max_length": 5}, {}, "max_length is 5, expected more than the 5 tokens"),
+    ("GreedySearch", {"max_length": 8, "repetition_penalty": 0.0}, {}, "repetition_penalty is not above 0"),
+    ("GreedySearch", {"max_length": 8}, {"model_type": 1}, "model_type is 1"),
+    ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 3}, {}, "num_return_sequences is 3"),
+    ("BeamSearch", {"max_length": 8, "num_beams": 0, "num_return_sequences": 1}, {}, "num_beams is 0"),
+    ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 1}, {"model_type": 2}, "model_type is 2"),
+    ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 1}, {"model_type": 1}, "needs an encoder"),
+    ("GreedySearch", {"max_length": 8, "vocab_mask": np.ones(4, np.int32)}, {}, "vocab_mask has another size"),
+])
+def test_refusals(op, given, attributes, words):
+    import nacre
+    with pytest.raises(Exception) as caught:
+        model, feeds = model_of(op, {"input_ids": texts()} | given, **attributes)
+        nacre.InferenceSession(model).run(None, feeds)
+    assert words in str(caught.value)
+
+
+def test_a_decoder_of_another_form():
+    import nacre
+    decoder = searches.gpt(1)
+    del decoder.output[-1]
+    with pytest.raises(Exception, match="takes 5 values and gives 2"):
+        nacre.InferenceSession(model_of("GreedySearch", {"input_ids": texts(), "max_length": 8}, decoder=decoder)[0])
