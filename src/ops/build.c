@@ -262,6 +262,7 @@ nc_value *nc_build_stop(nc_builder *b, nc_value *x) {
 
 bool nc_build_is_stop(const nc_node *n) { return n->card == &nc_card_stop_gradient; }
 
+bool nc_build_is_onnx(const nc_node *n) { return n->card->domain == NULL; }
 bool nc_build_is_own(const nc_node *n) { return n->card->domain && strcmp(n->card->domain, "nacre") == 0; }
 
 nc_value *nc_grad_x(nc_grad *g, int i) {

@@ -47,12 +47,10 @@ static nc_code over_graph(nc_work *w, nc_graph *g) {
 /* Softmax and its like mean something else before this one, in the same words. */
 enum { FIRST_RAISED = 13 };
 
-static bool is_onnx(const nc_node *n) { return n->card->domain == NULL; }
-
 static int64_t newest(const nc_graph *g) {
     int64_t most = 0;
     for (const nc_node *n = g->first; n; n = n->next) {
-        if (is_onnx(n) && n->version->since > most) most = n->version->since;
+        if (nc_build_is_onnx(n) && n->version->since > most) most = n->version->since;
         for (int i = 0; i < n->n_subs; i++) {
             int64_t inside = newest(n->subs[i].graph);
             if (inside > most) most = inside;
@@ -158,7 +156,7 @@ static nc_code raise_nodes(nc_work *w, nc_graph *g, int64_t opset) {
     for (nc_node *n = g->first, *next; n; n = next) {
         next = n->next;
         for (int i = 0; i < n->n_subs; i++) NC_TRY(raise_nodes(w, n->subs[i].graph, opset));
-        const nc_op_version *to = is_onnx(n) ? nc_card_version(n->card, opset) : n->version;
+        const nc_op_version *to = nc_build_is_onnx(n) ? nc_card_version(n->card, opset) : n->version;
         if (to == n->version || !can_be(n, to)) continue;
         bool moves = false;
         for (int i = 0; i < n->n_attrs; i++) moves |= !spec_of(to, n->attrs[i].name);
