@@ -95,7 +95,12 @@ def is_wider(text):
     return takes and set(ast.literal_eval(takes[1])) <= {"double", "float", "bfloat16", "float16"}
 
 
-@pytest.mark.parametrize("name", sorted(CARDS), ids=".".join)
+# Nodes see the dense form of a sparse tensor, and so does the card: test_sparse_values.py.
+SPARSE = {(DOMAIN, "SparseToDenseMatMul")}
+SEARCHES = {(DOMAIN, op) for op in ("GreedySearch", "Sampling", "BeamSearch")}  # test_searches.py
+
+
+@pytest.mark.parametrize("name", sorted(set(CARDS) - SPARSE), ids=".".join)
 def test_card_says_what_onnxruntime_says(name):
     assert name in SCHEMAS, "onnxruntime has no such operator"
     found = [text for text in test_schemas.differences(CARDS[name], {1: SCHEMAS[name]}) if not is_wider(text)]
@@ -103,7 +108,7 @@ def test_card_says_what_onnxruntime_says(name):
 
 
 def test_every_operator_has_a_case():
-    assert {(c.domain, c.op) for c in CASES} == set(CARDS)
+    assert {(c.domain, c.op) for c in CASES} | SEARCHES | SPARSE == set(CARDS)
 
 
 # ---- dropouts that draw ----

@@ -64,7 +64,8 @@ def coded_experts():
         rows = inner * (2 if fused else 1)
         out = []
         for N, K in ((rows, width), (width, inner)):
-            out += [codes(n, N, K * bits // 8), f(n, N, *([K // block] if block else []), lo=0.01, hi=0.03), f(n, N)]
+            step = f(n, N, *([K // block] if block else []), lo=0.16, hi=0.48) / np.float32(2 ** bits)
+            out += [codes(n, N, K * bits // 8), step, f(n, N)]
         points = [codes(n, *((N, -(-(K // block) * bits // 8)) if block else (-(-N * bits // 8),)))
                   for N, K in ((rows, width), (width, inner))]
         return [*out, None, None, None, *points] if zeros else out
