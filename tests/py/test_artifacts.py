@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 import safetensors.numpy
 import torch
@@ -280,6 +281,26 @@ def test_ort_files_train_as_the_onnx_files_do(maker, tmp_path):
         module.export_model_for_inferencing(tmp_path / f"{end}.onnx", [MLP_MODEL.graph.output[0].name])
         found[-1] += nacre.InferenceSession(tmp_path / f"{end}.onnx").run(None, {"x": X[0]})
     assert all(np.array_equal(a, b) for a, b in zip(*found)) and found[0][0] != found[0][1]
+
+
+def test_custom_operators_before_what_trains(tmp_path):
+    """The library is given when artifacts are made, and by the session options of the module."""
+    library = str(nacre_c.BUILD / "plugins" / "compact.so")
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17, "test.plugin" : 1]>
+        g (float[n] x) => (float loss) <float[1] w = {3}> { c = test.plugin.Compact<above = 1.0>(x)  p = Mul(c, w)
+        loss = ReduceSum<keepdims = 0>(p) }""")
+    artifacts.generate_artifacts(model, requires_grad=["w"], optimizer=OPTIM.SGD, artifact_directory=tmp_path,
+                                 custom_op_library=library, ort_format=True)
+    options = nacre.SessionOptions()
+    options.register_custom_ops_library(library)
+    for end in ("onnx", "ort"):
+        state = api.CheckpointState.load_checkpoint(tmp_path / "checkpoint")
+        sources = (tmp_path / f"training_model.{end}", state, tmp_path / f"eval_model.{end}")
+        with pytest.raises(Exception, match="Compact"):
+            api.Module(*sources)
+        module = api.Module(*sources, session_options=options)
+        assert module(np.float32([0, 2, -5, 4])) == 18 and state.parameters["w"].grad.tolist() == [6]
+        assert module.eval()(np.float32([2, 0])) == 6
 
 
 def parameters(path):

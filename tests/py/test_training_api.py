@@ -150,6 +150,23 @@ def test_ort_values_in_give_ort_values_out():
         run.module(x.tolist(), y.tolist())
 
 
+def test_tensors_of_others_are_read_where_they_lie():
+    import nacre
+    import torch
+    from nacre.training.api import module
+    run, other = Run(), Run()
+    x, y = run.batch(0)
+    given = torch.from_numpy(x.copy()), torch.from_numpy(y.copy())
+    loss = run.module(*given)
+    assert isinstance(loss, nacre.OrtValue) and torch.from_dlpack(loss).dtype == torch.float32
+    assert np.array_equal(loss.numpy(), other.module(x, y))
+    assert isinstance(run.module(given[0], y), np.ndarray)
+    for tensor, at in ((given[0], given[0].data_ptr()), (x, x.ctypes.data)):
+        assert nacre.OrtValue(module._value_of(tensor)).data_ptr() == at
+    run.optimizer.step(), other.module(x, y), other.optimizer.step()
+    assert same(run.values(), other.values())
+
+
 def test_what_a_dump_shows():
     """Sums of gradients, parameters and moments are variables, and the optimizer is one node."""
     run = Run()

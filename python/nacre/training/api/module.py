@@ -38,7 +38,7 @@ def _value_of(x: Any) -> Optional[_core.Value]:
         return None
     if isinstance(x, OrtValue):
         return x._value
-    return _types.to_value(x if isinstance(x, np.ndarray) else np.asarray(x))
+    return _types.to_value(x if hasattr(x, "__dlpack__") or isinstance(x, np.ndarray) else np.asarray(x))
 
 
 class Module:
@@ -58,7 +58,8 @@ class Module:
         self._state = state
         self._has_eval = eval_model_uri is not None
         threads = session_options.intra_op_num_threads if session_options is not None else 0
-        self._training = _core.Training(envs.get(threads), state._checkpoint, source_of(train_model_uri),
+        libraries = session_options._libraries if session_options is not None else []
+        self._training = _core.Training(envs.get(threads, libraries), state._checkpoint, source_of(train_model_uri),
                                         source_of(eval_model_uri) if eval_model_uri is not None else None, device,
                                         envs.seed or 0)
         self._on_host = device == "cpu"
@@ -70,10 +71,12 @@ class Module:
             self._training.sync()
 
     def __call__(self, *user_inputs: Any) -> Any:
-        """One output, or a tuple of them: OrtValues where all inputs are, else arrays."""
+        """One output, or a tuple of them: arrays where an input is one, else OrtValues. Tensors of others (DLPack) are
+        read where they lie, as arrays and OrtValues are."""
         arrays = any(isinstance(x, np.ndarray) for x in user_inputs)
-        if not arrays and any(x is not None and not isinstance(x, OrtValue) for x in user_inputs):
-            raise ValueError(f"expected numpy arrays or OrtValues, got {[type(x).__name__ for x in user_inputs]}")
+        if not arrays and any(x is not None and not hasattr(x, "__dlpack__") for x in user_inputs):
+            raise ValueError("expected numpy arrays or OrtValues, or tensors that speak DLPack, got "
+                             f"{[type(x).__name__ for x in user_inputs]}")
         self._need_eval()
         made = self._training.step([_value_of(x) for x in user_inputs], not self.training)
         out = tuple(_types.to_numpy(v) if arrays else OrtValue(v) for v in made)
