@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEPTH = 24 /* nodes behind a mask */ };
+enum { MOST = 256 /* values behind a mask that are looked at, those used twice counted twice */ };
 
 typedef enum picture_kind { NOTHING, FULL, PLACES, BAND } picture_kind;
 
@@ -29,8 +29,8 @@ static picture band(int64_t by, double in, double out) {
     return (picture){.kind = BAND, .in = in, .out = out, .by = by};
 }
 
-static picture see(const nc_value *v, int depth);
-static picture see_in(const nc_node *n, int i, int depth) { return i < n->n_in ? see(n->in[i], depth) : none; }
+static picture see(const nc_value *v, int *left);
+static picture see_in(const nc_node *n, int i, int *left) { return i < n->n_in ? see(n->in[i], left) : none; }
 
 /* ---- dims ---- */
 
@@ -108,33 +108,33 @@ static bool known(const nc_value *v, int i, int64_t *out) {
 
 /* ---- what ops make of pictures ---- */
 
-static picture see_constant_of_shape(const nc_node *n, int depth) {
+static picture see_constant_of_shape(const nc_node *n, int *left) {
     const nc_attr *a = nc_node_attr(n, "value");
     double v = 0;
-    (void)depth;
+    (void)left;
     return a == NULL || nc_rewrite_number(a->tensor, 0, &v) ? full(v) : none;
 }
 
-static picture see_range(const nc_node *n, int depth) {
+static picture see_range(const nc_node *n, int *left) {
     int64_t first, step;
-    (void)depth;
+    (void)left;
     return known(n->in[0], 0, &first) && known(n->in[2], 0, &step) && step == 1 ? places_of(n->out[0], first) : none;
 }
 
 /* Elements keep their order: Reshape, Squeeze, Unsqueeze. */
-static picture see_reshaped(const nc_node *n, int depth) {
-    picture p = see_in(n, 0, depth);
+static picture see_reshaped(const nc_node *n, int *left) {
+    picture p = see_in(n, 0, left);
     if (p.kind == PLACES && places_of(n->in[0], 0).kind == PLACES) return places_of(n->out[0], p.by);
     return p.kind == FULL || (p.kind == BAND && lasts(p, n->in[0], n->out[0])) ? p : none;
 }
 
-static picture see_spread(const nc_node *n, int depth) {
-    picture p = see_in(n, 0, depth);
+static picture see_spread(const nc_node *n, int *left) {
+    picture p = see_in(n, 0, left);
     return lasts(p, n->in[0], n->out[0]) ? p : none;
 }
 
-static picture see_cast(const nc_node *n, int depth) {
-    picture p = see_in(n, 0, depth);
+static picture see_cast(const nc_node *n, int *left) {
+    picture p = see_in(n, 0, left);
     if (!nc_rewrite_tensor(n->out[0])) return none;
     nc_dtype to = n->out[0]->type->elem;
     if (to == NC_BOOL && p.kind != PLACES) p.in = p.in != 0, p.out = p.out != 0;
@@ -142,8 +142,8 @@ static picture see_cast(const nc_node *n, int depth) {
 }
 
 /* Kept where column - row <= k, or with `upper` >= k; 0 elsewhere. */
-static picture see_trilu(const nc_node *n, int depth) {
-    picture p = see_in(n, 0, depth);
+static picture see_trilu(const nc_node *n, int *left) {
+    picture p = see_in(n, 0, left);
     bool upper = nc_attr_int(n, "upper") != 0;
     int64_t k = 0;
     if (p.kind != FULL || (n->n_in > 1 && n->in[1] != NULL && !known(n->in[1], 0, &k))) return none;
@@ -152,8 +152,8 @@ static picture see_trilu(const nc_node *n, int depth) {
 }
 
 /* Rows and columns from `starts` on, one after the other. */
-static picture see_slice(const nc_node *n, int depth) {
-    picture p = see_in(n, 0, depth);
+static picture see_slice(const nc_node *n, int *left) {
+    picture p = see_in(n, 0, left);
     int64_t axis, start, step;
     int rank = nc_rewrite_tensor(n->in[0]) ? n->in[0]->type->rank : 0;
     if (p.kind == FULL) return p;
@@ -172,8 +172,8 @@ static picture see_slice(const nc_node *n, int depth) {
     return p;
 }
 
-static picture see_not(const nc_node *n, int depth) {
-    picture p = see_in(n, 0, depth);
+static picture see_not(const nc_node *n, int *left) {
+    picture p = see_in(n, 0, left);
     p.in = p.in == 0, p.out = p.out == 0;
     return p.kind == PLACES ? none : p;
 }
@@ -213,8 +213,8 @@ static picture moved(picture places, double by) {
     return places;
 }
 
-static picture see_binary(const nc_node *n, int depth, formula *f) {
-    picture a = see_in(n, 0, depth), b = a.kind == NOTHING ? none : see_in(n, 1, depth);
+static picture see_binary(const nc_node *n, int *left, formula *f) {
+    picture a = see_in(n, 0, left), b = a.kind == NOTHING ? none : see_in(n, 1, left);
     if (!lasts(a, n->in[0], n->out[0]) || b.kind == NOTHING || !lasts(b, n->in[1], n->out[0])) return none;
     if (a.kind == PLACES && b.kind == PLACES && a.rows != b.rows)
         return a.rows ? compared(turned(f), b, a) : compared(f, a, b);
@@ -226,8 +226,8 @@ static picture see_binary(const nc_node *n, int depth, formula *f) {
     return p;
 }
 
-static picture see_where(const nc_node *n, int depth) {
-    picture c = see_in(n, 0, depth), a = c.kind == NOTHING ? none : see_in(n, 1, depth), b = see_in(n, 2, depth);
+static picture see_where(const nc_node *n, int *left) {
+    picture c = see_in(n, 0, left), a = c.kind == NOTHING ? none : see_in(n, 1, left), b = see_in(n, 2, left);
     if (a.kind != FULL || b.kind != FULL || c.kind == PLACES || !lasts(c, n->in[0], n->out[0])) return none;
     c.in = c.in != 0 ? a.in : b.in, c.out = c.out != 0 ? a.in : b.in;
     return c;
@@ -235,10 +235,10 @@ static picture see_where(const nc_node *n, int depth) {
 
 /* ---- masks ---- */
 
-static picture see(const nc_value *v, int depth) {
+static picture see(const nc_value *v, int *left) {
     static const struct {
         const char *op;
-        picture (*see)(const nc_node *n, int depth);
+        picture (*see)(const nc_node *n, int *left);
         formula *f;
     } words[] = {{"ConstantOfShape", see_constant_of_shape, NULL},
                  {"Range", see_range, NULL},
@@ -260,11 +260,11 @@ static picture see(const nc_value *v, int depth) {
                  {"LessOrEqual", NULL, f_less_equal},
                  {"Greater", NULL, f_greater},
                  {"GreaterOrEqual", NULL, f_greater_equal}};
-    if (v == NULL || depth == 0) return none;
+    if (v == NULL || (*left)-- <= 0) return none;
     if (v->lit != NULL) return see_literal(v);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         const nc_node *n = nc_rewrite_def(v, words[i].op);
-        if (n != NULL) return words[i].f ? see_binary(n, depth - 1, words[i].f) : words[i].see(n, depth - 1);
+        if (n != NULL) return words[i].f ? see_binary(n, left, words[i].f) : words[i].see(n, left);
     }
     return none;
 }
@@ -273,7 +273,8 @@ static picture see(const nc_value *v, int depth) {
  * matters beside it. */
 static bool is_causal(const nc_value *mask, const nc_dim *length) {
     if (dim_from_end(mask, 1) != length || dim_from_end(mask, 2) != length) return false;
-    picture p = see(mask, DEPTH);
+    int left = MOST;
+    picture p = see(mask, &left);
     if (p.kind != BAND || p.by != 0) return false;
     if (mask->type->elem == NC_BOOL) return p.in != 0 && p.out == 0;
     return p.in == 0 && p.out <= (mask->type->elem == NC_FLOAT16 ? -6e4 : -1e30);

@@ -79,6 +79,14 @@ TEST(causal_by_places) {
     MASKED(PLACES "c = Greater(col, row)", "a = Where(c, p, hidden)");
 }
 
+/* Values that are used twice again and again are not looked at for ever. */
+#define TWICE(a, b) a " = Add(" b ", " b ") "
+TEST(causal_of_many_sums) {
+    MASKED(ONES TWICE("c1", "o") TWICE("c2", "c1") TWICE("c3", "c2") TWICE("c4", "c3") TWICE("c5", "c4")
+               TWICE("c6", "c5") TWICE("c7", "c6") TWICE("c8", "c7") "m = Mul(c8, low) c = Trilu<upper = 1>(m, one)",
+           "a = Add(p, c)");
+}
+
 /* What hides something else as well stays. */
 TEST(causal_and_more) {
     CAUSAL(ONES "m = Mul(o, low) t = Trilu<upper = 1>(m, one) c = Add(t, pad)", "a = Add(p, c)", "pad");
