@@ -72,8 +72,7 @@ const nc_case nc_contrib_cases[] = {
      HEAD "(float[2,1,8] q, float[2,1,4] k, float[2,1,3,4] p) => (y, a, b) "
           "<const int32[2] l = {6, 4}, const int32[1] t = {7}> "
           "{ y, a, b = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1, sliding_window_cache = 1, "
-          "local_window_size = 2>(q, k, k, p, p, l, t) }",
-     VALUE},
+          "local_window_size = 2>(q, k, k, p, p, l, t) }"},
     {"matmul_nbits", HEAD
      "(float[2,n,16] a, float[3] s) => (y) <const uint8[3,1,4] b = {1, 2, 3, 250, 77, 9, 130, 200, 64, 3, 99, 17}> "
      "{ y = com.microsoft.MatMulNBits<K = 16, N = 3, block_size = 16, bits = 2>(a, b, s) }"},
@@ -101,6 +100,69 @@ const nc_case nc_contrib_cases[] = {
     {"moe", HEAD "(float[3,4] x, float[3,6,4] w, float[3,6] b, float[3,4,6] v) => (y) <const float[3,3] r = "
                  "{1, 2, 4, 3, 1, -1, 0, 5, 2}> "
                  "{ y = com.microsoft.MoE<k = 2, activation_type = \"silu\">(x, r, w, b, v) }"},
+    {"qmoe",
+     HEAD "(float[3,4] x, float[2,2] s, float[2,4] u) => (y) <const float[3,2] r = {1, 2, 4, 3, 1, -1}, "
+          "const uint8[2,2,2] w = {1, 200, 31, 77, 254, 9, 66, 130}, const uint8[2,4,1] v = {7, 80, 99, 255, 0, "
+          "18, 170, 201}> { y = com.microsoft.QMoE<k = 1, activation_type = \"silu\">(x, r, w, s, , v, u) }",
+     VALUE},
+    {"sparse_attention",
+     HEAD "(float[2,1,8] q, float[2,1,4] k, float[2,1,4,4] p) => (y, a, b) <const int32[1,3] r = {0, 1, 2}, "
+          "const int32[1,3] c = {0, 1, -1}, const int32[1] t = {3}, const int32[2] l = {3, 2}> { y, a, b = "
+          "com.microsoft.SparseAttention<num_heads = 2, kv_num_heads = 1, sparse_block_size = 2>(q, k, k, p, p, r, c, "
+          "t, l) }",
+     VALUE},
+    {"packed_attention", HEAD "(float[3,5] x, float[5,12] w, float[12] b) => (y) <const int32[2,2] o = {0, 2, 3, 1}, "
+                              "const int32[3] e = {0, 1, 3}> "
+                              "{ y = com.microsoft.PackedAttention<num_heads = 2>(x, w, b, o, e) }"},
+    {"packed_multi_head", HEAD "(float[3,4] q, float[3,4] k, float[3,6] v, float[1,2,2,2] s) => (y) "
+                               "<const int32[2,2] o = {0, 2, 3, 1}, const int32[3] e = {0, 1, 3}> "
+                               "{ y = com.microsoft.PackedMultiHeadAttention<num_heads = 2>(q, k, v, , o, e, s) }"},
+    {"decoder_masked", HEAD "(float[2,1,4] q, float[2,1,4] k, float[2,2,3,2] p) => (y, a, b) <const int32[1] l = {1}> "
+                            "{ y, a, b = com.microsoft.DecoderMaskedMultiHeadAttention<num_heads = 2, "
+                            "past_present_share_buffer = 1>(q, k, k, , , p, p, l) }"},
+    {"decoder_masked_beams",
+     HEAD "(float[2,1,4] q, float[2,1,4] k, float[2,2,3,2] p) => (y, a) <const int32[1] l = {2}, "
+          "const int32[1] n = {2}, const int32[1,2,3] i = {1, 0, 0, 1, 1, 0}> { y, a = "
+          "com.microsoft.DecoderMaskedMultiHeadAttention<num_heads = 2, past_present_share_buffer = 1>(q, k, k, , , p, "
+          "p, l, n, i) }"},
+    {"decoder_masked_self", HEAD "(float[2,1,5] x, float[5,12] w, float[12] b, float[2,2,2,3,2] p) => (y, a) "
+                                 "<const int32[1] l = {3}> { y, a = com.microsoft.DecoderMaskedSelfAttention<num_heads "
+                                 "= 2>(x, w, b, , p, , l) }"},
+    {"paged_attention",
+     HEAD "(float[3,8] q, float[3,4] k, float[4,2,1,4] c) => (y, a, b) <const int32[3] e = {0, 1, 3}, "
+          "const int32[2] p = {2, 0}, const int32[2,2] t = {3, 1, 0, 2}> { y, a, b = "
+          "com.microsoft.PagedAttention<num_heads = 2, kv_num_heads = 1>(q, k, k, c, c, e, p, t) }",
+     VALUE},
+    {"relative_position_bias",
+     HEAD "(float[8,2] x) => (y) <const int64[1] n = {5}> { y = "
+          "com.microsoft.RelativePositionBias<max_distance = 9, is_bidirectional = 1>(x, n, n) }"},
+    {"gated_relative_position_bias",
+     HEAD "(float[n,3,4] x, float[4] b, float[1,2,3,3] r, float[2,6] w, float[6] c, float[1,2,1,1] a) => (y) "
+          "{ y = com.microsoft.GatedRelativePositionBias<num_heads = 2>(x, b, r, w, c, a) }"},
+    {"linear_attention_gate", HEAD "(float[n,3,4] a, float[4] b, float[4] s) => (y, z) "
+                                   "{ y, z = com.microsoft.LinearAttentionGate(a, b, s, a) }"},
+    {"ms_causal_conv", HEAD "(float[n,3,5] x, float[3,1,2] w, float[3] b, float[n,3,2] p) => (y, z) { y, z = "
+                            "com.microsoft.CausalConvWithState<activation = \"silu\", dilation = 2>(x, w, b, p) }"},
+    {"ms_causal_conv_last", HEAD "(float[n,5,3] x, float[3,1,2] w) => (y, z) { y, z = "
+                                 "com.microsoft.CausalConvWithState<channels_last = 1>(x, w) }"},
+    {"gemma_rotary", HEAD "(float[n,3,4] e, float[n,2,3,4] q) => (y, z) "
+                          "{ y, z = com.microsoft.GemmaRotaryEmbedding(e, q, q, q, q) }"},
+    {"bias_dropout", THREE("BiasDropout", "float[n,7]", "float[7]", "float[n,7]")},
+    {"bitmask_dropout", HEAD "(float[3,17] x) => (y, m) { y, m = com.microsoft.BitmaskDropout(x) }", VALUE},
+    {"bitmask_bias_dropout",
+     HEAD "(float[n,7] x, float[7] b) => (y, m) { y, m = com.microsoft.BitmaskBiasDropout(x, b) }", VALUE},
+    {"bitmask_dropout_grad", HEAD
+     "(float[3,15] x) => (y) <const uint32[2] m = {3735928559, 4660}> { y = com.microsoft.BitmaskDropoutGrad(x, m) }"},
+    {"branchwise_rms", TWO("BranchwiseRMSNorm<num_branches = 2>", "float[n,6]", "float[3]")},
+    {"scaled_silu", ONE("ScaledSiLU<alpha = 1.5>", "float[n,7]")},
+    {"matmul_nbits_mlp", HEAD "(float[n,16] a, float[16] g, float[2] s) => (y) <const uint8[2,1,8] b = {1, 2, 3, 250, "
+                              "77, 9, 130, 200, 64, 3, 99, 17, 5, 6, 7, 8}> { y = com.microsoft.MatMulNBitsMlp<K = 16, "
+                              "N = 2, block_size = 16, activation = \"silu\">(a, , g, b, s, , b, s) }"},
+    {"matmul_nbits_qkv",
+     HEAD "(float[n,16] a, float[16] g, float[2] s) => (y, z, t) <const uint8[2,1,8] b = {1, 2, 3, "
+          "250, 77, 9, 130, 200, 64, 3, 99, 17, 5, 6, 7, 8}> { y, z, w, t = "
+          "com.microsoft.MatMulNBitsQkv<K = 16, Nq = 2, Nkv = 2, block_size = 16>(a, a, g, b, s, , b, "
+          "s, , b, s) }"},
     {"affine", OLD "(float[n,7] x) => (y) { y = Affine<alpha = 2.0, beta = -1.0>(x) }"},
     {"parametric_softplus", OLD "(float[n,7] x) => (y) { y = ParametricSoftplus<alpha = 2.0, beta = 0.5>(x) }"},
     {"scaled_tanh", OLD "(float[n,7] x) => (y) { y = ScaledTanh<alpha = 2.0, beta = 0.5>(x) }"},

@@ -1,7 +1,8 @@
 /* plan/lower_random.c: makes randomness visible. Every random node becomes its card's random_form, which takes the
  * random state {seed, step} as its last input; the state is a variable that one node at the end of the run advances. So
  * there is no hidden side effect, a clone for recompute draws the same numbers, and a captured run reads the step from
- * device memory. Inside a Loop the iteration joins the state, so that each draws numbers of its own. */
+ * device memory. Inside a Loop the iteration joins the state, so that each draws numbers of its own. An op that draws
+ * through its pieces (BiasDropout) is taken apart first. */
 #include "infer/infer.h"
 #include "ops/build.h"
 #include "plan/plan.h"

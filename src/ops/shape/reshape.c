@@ -7,6 +7,7 @@ typedef struct target {
     const nc_dim *dims[NC_MAX_RANK];
     const nc_dim *rest_in, *rest_out; /* products of what does not cancel */
     int i_open;                       /* the dim given as -1; -1: none */
+    bool empty;                       /* a size taken over is 0: there is nothing, whatever the rest */
 } target;
 
 static nc_code read_target(nc_infer *c, const nc_dim *const *elems, int n, target *t) {
@@ -23,6 +24,7 @@ static nc_code read_target(nc_infer *c, const nc_dim *const *elems, int n, targe
                 NC_FAIL(c->w, NC_E_SHAPE, "dim %d of the shape is 0, but the input has %d dims", k, x->rank);
             t->dims[k] = x->rank >= 0 ? x->dims[k] : nc_fresh(c, "d");
             if (x->rank >= 0) taken[k] = true;
+            t->empty |= x->rank >= 0 && nc_dim_is_const(x->dims[k], &v) && v == 0;
         } else if (known && v == -1) {
             if (t->i_open >= 0) NC_FAIL(c->w, NC_E_SHAPE, "the shape has more than one -1");
             t->i_open = k;
@@ -44,7 +46,7 @@ static nc_code solve_target(nc_infer *c, target *t) {
     int64_t in = 0, out = 0;
     bool in_known = nc_dim_is_const(t->rest_in, &in), out_known = nc_dim_is_const(t->rest_out, &out);
     if (t->i_open >= 0 && out_known && out == 0) NC_FAIL(c->w, NC_E_SHAPE, "-1 beside a dim of 0 has no one answer");
-    if (in_known && out_known && (t->i_open >= 0 ? in % out != 0 : in != out))
+    if (in_known && out_known && (t->i_open >= 0 ? in % out != 0 : in != out && !t->empty))
         NC_FAIL(c->w, NC_E_SHAPE, "%lld elements do not fit a shape of %s%lld", (long long)in,
                 t->i_open >= 0 ? "a multiple of " : "", (long long)out);
     if (t->i_open < 0) return NC_OK;

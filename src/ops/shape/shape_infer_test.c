@@ -35,6 +35,7 @@ TEST(infer_reshape) {
           "{ s = Shape<end = 1>(x) t = Concat<axis = 0>(s, k) u = Concat<axis = 0>(t, m) y = Reshape(x, u) }",
           "float[b,6,1]");
     INFER(17, "(float[0,4] x) => (y) <const int64[2] h = {0, -1}> { y = Reshape(x, h) }", "float[0,4]");
+    INFER(17, "(float[0] x) => (y) <const int64[2] h = {0, 32}> { y = Reshape(x, h) }", "float[0,32]");
     INFER(17, "(float[...] x) => (y) <const int64[2] h = {2, 3}> { y = Reshape(x, h) }", "float[2,3]");
     INFER(17, "(int64[2,2] x) => (y) <const int64[2,2] c = {1, 2, 3, 4}, const int64[1] h = {4}> { y = Reshape(c, h) }",
           "int64[4]{1 2 3 4}");

@@ -18,6 +18,17 @@ static nc_code gather_decompose(nc_builder *b, const nc_node *n, nc_value **out)
     return nc_training_as(b, n, "GatherGrad", in, 3, n->attrs, n->n_attrs, out);
 }
 
+/* ---- ShrunkenGather: a Gather that passes may move up ---- */
+
+extern const nc_card nc_card_gather;
+
+static nc_code shrunken_infer(nc_infer *c) { return nc_card_gather.infer(c); }
+
+static nc_code shrunken_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    out[0] = nc_build_attr1(b, "", "Gather", n->in, n->n_in, n->attrs, n->n_attrs);
+    return b->code;
+}
+
 static nc_value *zeros_of_shape(nc_builder *b, nc_value *shape, nc_dtype t) {
     return nc_build1(b, "Expand", 2, nc_build_scalar(b, t, 0), shape);
 }
@@ -158,6 +169,11 @@ static const nc_op_version pad_versions[] = {
     {0}};
 
 #define PICKED(i_dy, i_shape) .own = (&(const picked_own){i_dy, i_shape}), .infer = picked_infer
+static const nc_op_version shrunken_versions[] = {
+    {.since = 1, IN({"data", T_TENSOR_ALL}, {"indices", T_INDEX}), OUT({"output", SAME(0)}), ATTR(A_INT("axis", 0))},
+    {0}};
+NC_TRAINING_CARD(shrunken_gather, "ShrunkenGather", "Slices that indices name.", shrunken_versions,
+                 .infer = shrunken_infer, .no_grad_in = 2, .decompose = shrunken_decompose);
 NC_TRAINING_CARD(gather_grad, "GatherGrad", "dY's slices added up where indices say, else 0.", gather_versions,
                  PICKED(2, 0), .host_in = 1, .no_grad_in = 3, .decompose = gather_decompose);
 NC_TRAINING_CARD(gather_elements_grad, "GatherElementsGrad", "dY's elements added up where indices say, else 0.",

@@ -5,7 +5,7 @@ import onnxruntime
 from onnx import helper
 
 from . import case
-from .layers import f, i32, softmax
+from .layers import f, i32, rms, softmax
 
 R = np.random.default_rng(13)
 
@@ -303,11 +303,76 @@ def gathers():
             yield case(f"{n}_axes", op, other, gather_axis=1, quantize_axis=0, block_size=16, constants=held)
 
 
-CASES = [*nbits(), *bnb4s(), *gathers(), *elements(), *pools(), *products(), *convs(), *lstms(), *linears()]
+def fused_nbits():
+    """Several MatMulNBits of one input; WebGPU alone has these in onnxruntime."""
+    K, block = 32, 16
+    how = {"K": K, "block_size": block, "tolerance": "recurrent_f32"}
+
+    def layer(N, biased=True):
+        return [codes(np.uint8, N, K // block, block // 2), f(N * K // block, lo=0.01, hi=0.03), f(N) if biased else None]
+
+    def product(x, packed, scales, bias):
+        w = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, block) - 8.0
+        y = x @ (w * scales.reshape(len(packed), -1, 1)).reshape(len(packed), K).T
+        return y if bias is None else y + bias
+
+    def normed(a, skip, scale, eps):
+        total = a.astype(np.float64) + (0 if skip is None else skip)
+        return total, total if scale is None else rms(total, eps) * scale
+
+    def qkv(a, skip, scale, *layers):
+        total, x = normed(a, skip, scale, 1e-6)
+        out = [product(x, *layers[3 * k:3 * k + 3]) for k in range(3)]
+        return [y.astype(np.float32) for y in (out if skip is None else [*out, total])]
+
+    def mlp(a, skip, scale, *layers):
+        total, x = normed(a, skip, scale, 1e-5)
+        gate, up = (product(x, *(*layers, None)[3 * k:3 * k + 3]) for k in range(2))
+        y = gate / (1 + np.exp(-gate)) * up
+        return [y.astype(np.float32) for y in ([y] if skip is None else [y, total])]
+    a, skip, scale = f(2, 3, K), f(2, 3, K), f(K)
+    layers = [*layer(6), *layer(4), *layer(4, biased=False)[:2]]
+    yield case("plain", "MatMulNBitsQkv", [a, None, scale, *layers, f(4)], outputs=3, Nq=6, Nkv=4, reference=qkv, **how)
+    yield case("skip", "MatMulNBitsQkv", [a, skip, scale, *layers, None], outputs=4, Nq=6, Nkv=4, reference=qkv, **how)
+    pair = [*layer(5), *layer(5)]
+    for name, more, n in (("bare", [None, None], 1), ("norm", [None, scale], 1), ("skip", [skip, scale], 2)):
+        yield case(name, "MatMulNBitsMlp", [a, *more, *pair], outputs=n, N=5, activation="silu", reference=mlp, **how)
+
+
+def branches():
+    def branchwise(x, scale=None, n=0, eps=1e-5):
+        parts = x.astype(np.float64).reshape(*x.shape[:-1], n, -1) if n else x.astype(np.float64)
+        y = rms(parts, eps)
+        if scale is not None:
+            y = y * (scale.reshape(-1, parts.shape[-1]) if scale.ndim == 1 else scale)
+        return [y.reshape(x.shape).astype(x.dtype)]
+    for name, scale in (("all", f(12)), ("grid", f(3, 4)), ("one", f(4)), ("none", None)):
+        yield case(name, "BranchwiseRMSNorm", [f(2, 3, 4), scale] if scale is not None else [f(2, 3, 4)],
+                   reference=branchwise)
+        yield case(f"flat {name}", "BranchwiseRMSNorm", [f(2, 12), scale] if scale is not None else [f(2, 12)],
+                   num_branches=3, epsilon=1e-3, reference=lambda *o: branchwise(*o, n=3, eps=1e-3))
+
+    def silu(x, scale=None, alpha=1.0):
+        z = x.astype(np.float64) * (alpha if scale is None else scale)
+        return [(z / (1 + np.exp(-z))).astype(x.dtype)]
+    yield case("plain", "ScaledSiLU", [f(3, 7)], reference=silu)
+    yield case("alpha", "ScaledSiLU", [f(3, 7)], alpha=1.7, reference=lambda x: silu(x, alpha=1.7))
+    yield case("scale", "ScaledSiLU", [f(3, 7), np.float32(-0.6)], reference=silu)
+    yield case("f16", "ScaledSiLU", [f(3, 7).astype(np.float16), np.float32(2)], reference=silu)
+
+
+CASES = [*nbits(), *bnb4s(), *gathers(), *elements(), *pools(), *products(), *convs(), *lstms(), *linears(),
+         *fused_nbits(), *branches()]
 
 U = np.uint8
 NB = {"K": 32, "N": 4, "block_size": 16}
 REFUSED = [
+    (case("skip", "MatMulNBitsMlp", [f(2, 32), f(2, 32), None, codes(U, 4, 2, 8), f(8), None, codes(U, 4, 2, 8), f(8)],
+          activation="silu", **NB), ["norm_scale is absent"]),
+    (case("act", "MatMulNBitsMlp", [f(2, 32), None, None, codes(U, 4, 2, 8), f(8), None, codes(U, 4, 2, 8), f(8)],
+          activation="tanh", **NB), ["activation is 'tanh'"]),
+    (case("branches", "BranchwiseRMSNorm", [f(2, 10)], num_branches=3), ["10 columns", "3 branches"]),
+    (case("scale", "ScaledSiLU", [f(2, 10), f(2, 1)]), ["scale has 2 dims"]),
     (case("bits", "MatMulNBits", few_bits((2,), 4, 32, 16, 4)[0], bits=3, **NB), ["bits is 3"]),
     (case("block", "MatMulNBits", few_bits((2,), 4, 32, 16, 4)[0], K=32, N=4, block_size=24), ["block_size is 24"]),
     (case("packed", "MatMulNBits", few_bits((2,), 5, 32, 16, 4)[0], **NB), ["B has 80 elements, expected 64"]),

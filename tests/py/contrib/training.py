@@ -265,6 +265,8 @@ PICKS = [
       for t in TYPES),
     case("axis", "GatherGrad", [shape_of(2, 6, 3), i32(6, 4), f(2, 4, 3)], axis=1, reference=gather_grad(1)),
     case("int32", "GatherGrad", [shape_of(5, 3).astype(np.int32), i64(5, 4), f(4, 3)], reference=gather_grad(0)),
+    *(case(name_of(t), "ShrunkenGather", [f(5, 3, t=t), i64(5, 2, 4)], reference=lambda x, i: [x[i]]) for t in TYPES),
+    case("axis", "ShrunkenGather", [f(2, 6, 3), i32(6, 4)], axis=1, reference=lambda x, i: [x[:, i]]),
     case("empty", "GatherGrad", [shape_of(5, 3), i64(5, 0), f(0, 3)], reference=gather_grad(0)),
     *(case(name_of(t), "GatherElementsGrad", [f(2, 4, t=t), shape_of(2, 6), i64(6, 2, 4)], axis=1,
            reference=elements_grad(1)) for t in TYPES),
