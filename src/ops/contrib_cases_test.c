@@ -72,7 +72,8 @@ const nc_case nc_contrib_cases[] = {
      HEAD "(float[2,1,8] q, float[2,1,4] k, float[2,1,3,4] p) => (y, a, b) "
           "<const int32[2] l = {6, 4}, const int32[1] t = {7}> "
           "{ y, a, b = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1, sliding_window_cache = 1, "
-          "local_window_size = 2>(q, k, k, p, p, l, t) }"},
+          "local_window_size = 2>(q, k, k, p, p, l, t) }",
+     VALUE},
     {"matmul_nbits", HEAD
      "(float[2,n,16] a, float[3] s) => (y) <const uint8[3,1,4] b = {1, 2, 3, 250, 77, 9, 130, 200, 64, 3, 99, 17}> "
      "{ y = com.microsoft.MatMulNBits<K = 16, N = 3, block_size = 16, bits = 2>(a, b, s) }"},
@@ -124,7 +125,8 @@ const nc_case nc_contrib_cases[] = {
      HEAD "(float[2,1,4] q, float[2,1,4] k, float[2,2,3,2] p) => (y, a) <const int32[1] l = {2}, "
           "const int32[1] n = {2}, const int32[1,2,3] i = {1, 0, 0, 1, 1, 0}> { y, a = "
           "com.microsoft.DecoderMaskedMultiHeadAttention<num_heads = 2, past_present_share_buffer = 1>(q, k, k, , , p, "
-          "p, l, n, i) }"},
+          "p, l, n, i) }",
+     VALUE},
     {"decoder_masked_self", HEAD "(float[2,1,5] x, float[5,12] w, float[12] b, float[2,2,2,3,2] p) => (y, a) "
                                  "<const int32[1] l = {3}> { y, a = com.microsoft.DecoderMaskedSelfAttention<num_heads "
                                  "= 2>(x, w, b, , p, , l) }"},

@@ -56,8 +56,7 @@ static nc_code tensor_scatter_grad(nc_grad *g) {
     if (g->wants[0]) {
         nc_value *in[3] = {dy, nc_build_zeros_like(g->b, nc_grad_like(g, 1)), nc_grad_x(g, 2)};
         nc_grad_set(
-            g, 0,
-            nc_build_attr1(g->b, "", "TensorScatter", in, in[2] != NULL ? 3 : 2, g->node->attrs, g->node->n_attrs));
+            g, 0, nc_build_newest1(g->b, "TensorScatter", in, in[2] != NULL ? 3 : 2, g->node->attrs, g->node->n_attrs));
     }
     if (g->wants[1]) {
         nc_value *in[2] = {dy, rows_of(g, attr.i, t->rank)};
