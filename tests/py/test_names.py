@@ -43,7 +43,7 @@ NOT_NATIVE = {
     "schemadef": "internal", "get_all_operator_schema": "internal", "get_all_opkernel_def": "internal",
     "get_registered_ep_kernel_defs": "internal",
     "pack_fp4_weights_for_cuda_moe_gemm": "quantization tools",
-    "quantize_matmul_bnb4": "quantization tools", "quantize_qdq_matmul_2bits": "quantization tools",
+    "quantize_qdq_matmul_2bits": "quantization tools",
     "quantize_qdq_matmul_4bits": "quantization tools",
 }
 
@@ -212,12 +212,10 @@ NOT_MODULES = {
     "quantization.CalTableFlatBuffers": "TensorRT's table of ranges",
     "quantization.cuda_quantizer": "packs weights for kernels of onnxruntime on CUDA",
     "quantization.fusions": "the passes of this library; quant_pre_process runs them",
-    "quantization.matmul_bnb4_quantizer": "makes weights for MatMulBnb4: its quantizer is not written",
     "quantization.neural_compressor": "another quantizer inside of onnxruntime's; its RTN and k_quant are configs here",
     "quantization.operators": "one class an operator; here one rule, in qdq_rules and operator_rules",
     "quantization.static_quantize_runner": "a command; 'nacre quantize' does it",
     "tools.check_onnx_model_mobile_usability": "about execution providers of phones",
-    "tools.convert_onnx_models_to_ort": "`nacre convert` writes .ort files; the script around it is not written",
     "tools.file_utils": "internal", "tools.logger": "internal",
     "tools.mobile_helpers": "about execution providers of phones",
     "tools.offline_tuning": "about tuned kernels of providers", "tools.onnx_randomizer": "internal",

@@ -28,3 +28,41 @@ def test_the_same_bytes(bits, symmetric, kind):
         weights[:block, 0] = 0  # a block of nothing
         for a, b in zip(made(mine, bits, weights, block, symmetric), made(theirs, bits, weights, block, symmetric)):
             assert np.array_equal(a, b), (n, k, block)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("element", [np.float32, np.float16])
+def test_the_codes_of_bitsandbytes(kind, element):
+    draw = np.random.default_rng(kind)
+    for n, k, block in ((5, 7, 16), (3, 68, 64), (1, 16, 16), (1, 1, 32), (2, 48, 16)):
+        weights = draw.standard_normal((n, k)).astype(element)
+        weights.reshape(-1)[1:5] = np.array([0, -0.0, 1e-7, -1e-7])[:weights.size - 1]
+        weights[1:2] = 0  # with k = 48: blocks of nothing
+        found = []
+        for module in (mine, theirs):
+            codes, most = np.zeros((n * k + 1) // 2, np.uint8), np.zeros(-(-n * k // block), element)
+            module.quantize_matmul_bnb4(codes, weights, most, block, kind, n, k)
+            found.append((codes.tobytes(), most.tobytes()))
+        assert found[0] == found[1], (n, k, block)
+
+
+def test_numbers_around_the_codes():
+    """Numbers just below and above those between two codes, and NaN, as fractions of the greatest."""
+    for kind, table in ((0, [0, 1 / 192, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1]), (1, np.linspace(-1, 1, 31))):
+        numbers = np.float32(table)
+        between = (numbers[1:] + numbers[:-1]) / 2
+        whole = np.concatenate([numbers, -numbers, between * 0.999, between * 1.001, -between * 0.999,
+                                np.float32([np.nan, 1])])
+        found = []
+        for module in (mine, theirs):
+            codes, most = np.zeros((whole.size + 1) // 2, np.uint8), np.zeros(1, np.float32)
+            module.quantize_matmul_bnb4(codes, whole.reshape(1, -1), most, 256, kind, 1, whole.size)
+            found.append((codes.tobytes(), most.tobytes()))
+        assert found[0] == found[1], kind
+
+
+@pytest.mark.parametrize("module", [mine, theirs], ids=["nacre", "onnxruntime"])
+def test_sizes_of_blocks_of_bitsandbytes(module):
+    with pytest.raises(RuntimeError, match="only block size"):
+        module.quantize_matmul_bnb4(np.zeros(8, np.uint8), np.zeros((1, 16), np.float32), np.zeros(1, np.float32), 48,
+                                    1, 1, 16)

@@ -54,3 +54,40 @@ def _maker(bits: int) -> Callable[..., None]:
 
 
 quantize_matmul_2bits, quantize_matmul_4bits, quantize_matmul_8bits = _maker(2), _maker(4), _maker(8)
+
+
+# ---- codes of bitsandbytes ----
+
+#: The numbers of each kind from the lowest to the highest, and their codes. FP4 has its sign in the highest bit, so that
+#: its numbers here are magnitudes; NF4's are quantiles of the normal distribution, coded in order.
+_FP4 = np.array([0, 1 / 192, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1], np.float64), np.uint8([0, 1, 6, 7, 4, 5, 2, 3])
+_NF4 = np.array([-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+                 -0.18477343022823334, -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725,
+                 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+                 0.7229568362236023, 1], np.float64), np.arange(16, dtype=np.uint8)
+
+
+def _nearest(x: np.ndarray, kind: Tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The code of the nearest number; half-way between two, and NaN, that of the lower one."""
+    numbers, codes = kind
+    between = ((numbers[1:] + numbers[:-1]) / 2).astype(np.float32)
+    return np.where(np.isnan(x), codes[0], codes[np.searchsorted(between, x, side="left")]).astype(np.uint8)
+
+
+def quantize_matmul_bnb4(dst: np.ndarray, src: np.ndarray, absmax: np.ndarray, block_size: int, quant_type: int, N: int,
+                         K: int) -> None:
+    """src, N * K numbers as they lie, into codes dst, two a byte, the first in the high half, and the greatest magnitude
+    of each block. quant_type: 0 FP4, 1 NF4."""
+    if block_size not in (16, 32, 64, 128, 256):
+        raise RuntimeError(f"only block size 16, 32, 64, 128, 256 are supported, got {block_size}")
+    count = int(N) * int(K)
+    whole = np.zeros(-(-count // int(block_size)) * int(block_size), np.float32)
+    whole[:count] = np.asarray(src, np.float32).reshape(-1)[:count]
+    blocks = whole.reshape(-1, int(block_size))
+    most = np.fmax.reduce(np.abs(blocks), axis=1, initial=0).astype(np.float32)
+    scaled = blocks * np.divide(1, most, out=np.zeros_like(most), where=most != 0)[:, None]
+    codes = _nearest(scaled, _NF4) if quant_type else _nearest(np.abs(scaled), _FP4) | ((scaled < 0) * np.uint8(8))
+    none = np.full(count % 2, 7 if quant_type else 0, np.uint8)  # an odd one is followed by the code of 0
+    codes = np.append(codes.reshape(-1)[:count], none)
+    dst.reshape(-1)[:] = codes[::2] << 4 | codes[1::2]
+    absmax.reshape(-1)[:] = most.astype(absmax.dtype)

@@ -275,10 +275,10 @@ class MatMulNBitsQuantizer:
                  told: Dict[str, Any]) -> List[NodeProto]:
         codes, scales, zeros = self._codes(data, told)
         bits = told["bits"]
-        inputs = [node.input[0], _put(graph, f"{tensor.name}_Q{bits}", codes),
-                  _put(graph, tensor.name + "_scales", scales)]
+        inputs = [node.input[0], put_initializer(graph, f"{tensor.name}_Q{bits}", codes),
+                  put_initializer(graph, tensor.name + "_scales", scales)]
         if zeros is not None:
-            inputs.append(_put(graph, tensor.name + "_zero_points", zeros))
+            inputs.append(put_initializer(graph, tensor.name + "_zero_points", zeros))
         level = self.algo_config.accuracy_level
         more = {"accuracy_level": level} if level is not None and level > 0 else {}
         return [helper.make_node("MatMulNBits", inputs, list(node.output), f"{node.name}_Q{bits}" if node.name else "",
@@ -294,9 +294,9 @@ class MatMulNBitsQuantizer:
         size = data.shape[0] if self.algo_config.channel_wised_quantize else told["size"]
         codes, scales, zeros = along_axis(data, 0, size, told["symmetric"])
         base, y = tensor.name + "_DQ", tensor.name + "_DQ_Q4_output"
-        inputs = [_put(graph, base + "_Q4", codes), _put(graph, base + "_scales", scales)]
+        inputs = [put_initializer(graph, base + "_Q4", codes), put_initializer(graph, base + "_scales", scales)]
         if zeros is not None:
-            inputs.append(_put(graph, base + "_zero_points", zeros))
+            inputs.append(put_initializer(graph, base + "_zero_points", zeros))
         product = helper.make_node("MatMul", [node.input[0], y], list(node.output),
                                    node.name + "_matmul_Q4" if node.name else "")
         if any(y in n.output for n in graph.node) or y in self._made(graph):
@@ -318,15 +318,17 @@ class MatMulNBitsQuantizer:
                         self.algo_config.bits, axis)
             return [node]
         codes, scales, zeros = along_axis(data, axis, self.algo_config.block_size, self.algo_config.is_symmetric)
-        inputs = [_put(graph, tensor.name + "_Q4", codes), node.input[1], _put(graph, tensor.name + "_scales", scales)]
+        inputs = [put_initializer(graph, tensor.name + "_Q4", codes), node.input[1],
+                  put_initializer(graph, tensor.name + "_scales", scales)]
         if zeros is not None:
-            inputs.append(_put(graph, tensor.name + "_zero_points", zeros))
+            inputs.append(put_initializer(graph, tensor.name + "_zero_points", zeros))
         return [helper.make_node("GatherBlockQuantized", inputs, list(node.output),
                                  node.name + "_Q4" if node.name else "", domain="com.microsoft",
                                  gather_axis=gather_axis, quantize_axis=axis, block_size=self.algo_config.block_size)]
 
 
-def _put(graph: GraphProto, name: str, data: np.ndarray) -> str:
+def put_initializer(graph: GraphProto, name: str, data: np.ndarray) -> str:
+    """Adds it unless the graph has one of the name, which is given back."""
     if all(t.name != name for t in graph.initializer):
         graph.initializer.append(numpy_helper.from_array(data, name))
     return name
