@@ -58,8 +58,8 @@ quantize_matmul_2bits, quantize_matmul_4bits, quantize_matmul_8bits = _maker(2),
 
 # ---- codes of bitsandbytes ----
 
-#: The numbers of each kind from the lowest to the highest, and their codes. FP4 has its sign in the highest bit, so that
-#: its numbers here are magnitudes; NF4's are quantiles of the normal distribution, coded in order.
+#: The numbers of each kind from the lowest to the highest, and their codes. FP4 has its sign in the highest bit, so
+#: that its numbers here are magnitudes; NF4's are quantiles of the normal distribution, coded in order.
 _FP4 = np.array([0, 1 / 192, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1], np.float64), np.uint8([0, 1, 6, 7, 4, 5, 2, 3])
 _NF4 = np.array([-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
                  -0.18477343022823334, -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725,
@@ -76,8 +76,8 @@ def _nearest(x: np.ndarray, kind: Tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 
 def quantize_matmul_bnb4(dst: np.ndarray, src: np.ndarray, absmax: np.ndarray, block_size: int, quant_type: int, N: int,
                          K: int) -> None:
-    """src, N * K numbers as they lie, into codes dst, two a byte, the first in the high half, and the greatest magnitude
-    of each block. quant_type: 0 FP4, 1 NF4."""
+    """src, N * K numbers as they lie, into codes dst, two a byte, the first in the high half, and the greatest
+    magnitude of each block. quant_type: 0 FP4, 1 NF4."""
     if block_size not in (16, 32, 64, 128, 256):
         raise RuntimeError(f"only block size 16, 32, 64, 128, 256 are supported, got {block_size}")
     count = int(N) * int(K)

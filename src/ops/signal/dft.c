@@ -180,13 +180,15 @@ const nc_card nc_card_dft = {.name = "DFT",
 
 /* ---- STFT ---- */
 
-/* Frames are counted here only where all sizes are constants; a symbol stands for them otherwise. */
+/* Frames are counted here only where all sizes are constants; a symbol stands for them otherwise. PyTorch's exporter
+ * writes real signals without their last dim, of size 1, and onnxruntime takes them. */
 static nc_code stft_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0), *window = nc_in(c, 2);
     int64_t step, length = 0, total;
     int n;
     if (x == NULL) return NC_OK;
-    if (x->rank >= 0 && x->rank != 3) NC_FAIL(c->w, NC_E_SHAPE, "the signal has %d dims, expected 3", x->rank);
+    if (x->rank >= 0 && x->rank != 2 && x->rank != 3)
+        NC_FAIL(c->w, NC_E_SHAPE, "the signal has %d dims, expected 3, or 2 without that of the parts", x->rank);
     bool has_length = c->node->n_in > 3 && c->in[3].present;
     if (!has_length && (window == NULL || window->rank != 1))
         NC_FAIL(c->w, NC_E_SHAPE, "a frame_length or a window of one dim is needed");
@@ -197,8 +199,8 @@ static nc_code stft_infer(nc_infer *c) {
     NC_NEED(c->w, frame);
     NC_NEED(c->w, one);
     NC_NEED(c->w, two);
-    const nc_dim *dims[4] = {x->rank == 3 ? x->dims[0] : nc_fresh(c, "batch"), nc_fresh(c, "frames"), frame, two};
-    bool known = nc_dim_is_const(frame, &length) && x->rank == 3 && nc_dim_is_const(x->dims[1], &total);
+    const nc_dim *dims[4] = {x->rank >= 2 ? x->dims[0] : nc_fresh(c, "batch"), nc_fresh(c, "frames"), frame, two};
+    bool known = nc_dim_is_const(frame, &length) && x->rank >= 2 && nc_dim_is_const(x->dims[1], &total);
     if (known && nc_in_ints(c, 1, &step, 1, &n) && n == 1) {
         if (step < 1 || length < 1) NC_FAIL(c->w, NC_E_DATA, "frame_step and frame_length must be positive");
         dims[1] = nc_dim_const(c->dims, total < length ? 0 : 1 + (total - length) / step);
@@ -216,6 +218,7 @@ static nc_code stft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     static const int64_t behind = 1;
     nc_value *x = n->in[0], *step = scalar_int(b, n->in[1]), *window = n->n_in > 2 ? n->in[2] : NULL;
     nc_value *length = n->n_in > 3 && n->in[3] != NULL ? scalar_int(b, n->in[3]) : dim_of(b, window, 0);
+    if (x->type->rank == 2) x = nc_build1(b, "Unsqueeze", 2, x, nc_build_ints(b, (int64_t[]){2}, 1));
     nc_value *room = nc_build1(b, "Sub", 2, dim_of(b, x, 1), length);
     nc_value *frames = nc_build1(b, "Div", 2, nc_build1(b, "Add", 2, room, step), step);
     nc_value *axes = nc_build_ints(b, &behind, 1);

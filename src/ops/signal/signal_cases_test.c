@@ -33,6 +33,8 @@ const nc_case nc_signal_cases[] = {
     {"dft_axis", ONE("DFT<axis = 0>", "float[5,3,2]")},
     {"dft_symbol", ONE("DFT", "float[2,n,1]")},
     {"dft_float16", ONE("DFT", "float16[2,8,1]"), {{-0.1, 0.1}}, NC_CASE_NO_GRAD},
+    {"stft_flat",
+     "<opset: \"\" 19> g (float[2,16] x, float[6] w) => (y) <const int64[] s = {3}> { y = STFT(x, s, w) }"},
     {"stft", "<opset: \"\" 19> g (float[2,16,1] x, float[6] w) => (y) <const int64[] s = {3}> { y = STFT(x, s, w) }"},
     {"stft_no_window", "<opset: \"\" 17> g (float[2,16,1] x) => (y) <const int64[] s = {4}, const int64[] n = {8}> "
                        "{ y = STFT<onesided = 0>(x, s, , n) }"},
