@@ -59,8 +59,7 @@ static nc_code dequantize_infer(nc_infer *c) {
     nc_dtype t = scale->elem;
     NC_TRY(type_attr(c, "output_dtype", &t));
     nc_types may = c->node->version->out[0].types; /* 0: that of the scale */
-    if (may != 0 && !(may & NC_BIT(t)))
-        NC_FAIL(c->w, NC_E_TYPE, "cannot dequantize to %s", nc_dtype_name(t));
+    if (may != 0 && !(may & NC_BIT(t))) NC_FAIL(c->w, NC_E_TYPE, "cannot dequantize to %s", nc_dtype_name(t));
     NC_TRY(check_ranks(c));
     return out_as_x(c, 0, t);
 }
@@ -100,6 +99,7 @@ const nc_card nc_card_quantize_linear = {.name = "QuantizeLinear",
                                          .versions = quantize_versions,
                                          .traits = NC_ENCODES,
                                          .infer = quantize_infer,
+                                         .decompose = nc_quantize_decompose,
                                          .grad = nc_quantize_grad,
                                          .no_grad_in = 1u << 2};
 
@@ -122,6 +122,7 @@ const nc_card nc_card_dequantize_linear = {.name = "DequantizeLinear",
                                            .versions = dequantize_versions,
                                            .traits = NC_DECODES,
                                            .infer = dequantize_infer,
+                                           .decompose = nc_dequantize_decompose,
                                            .grad = nc_dequantize_grad,
                                            .no_grad_in = 1u << 2};
 

@@ -40,6 +40,7 @@ static nc_code integer_decompose(nc_builder *b, const nc_node *n, nc_value **out
     int64_t of_w[NC_MAX_RANK], of_y[NC_MAX_RANK];
     NC_TRY(shapes_of(b, n, of_w, of_y));
     nc_value *y = sums(b, n, nc_contrib_in(n, 2), n->in[1], nc_contrib_in(n, 3), of_w);
+    if (b->code == NC_OK) y = nc_build_cast(b, y, NC_INT64); /* whole numbers; int32 wraps */
     if (b->code == NC_OK) out[0] = nc_build_cast(b, y, NC_INT32);
     return b->code;
 }

@@ -43,6 +43,7 @@ static nc_value *product(nc_builder *b, nc_value *A, nc_value *a_zero, nc_value 
 
 static nc_code integer_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_value *y = product(b, n->in[0], nc_contrib_in(n, 2), n->in[1], nc_contrib_in(n, 3));
+    if (b->code == NC_OK) y = nc_build_cast(b, y, NC_INT64); /* whole numbers; int32 wraps */
     if (b->code == NC_OK) out[0] = nc_build_cast(b, y, NC_INT32);
     return b->code;
 }

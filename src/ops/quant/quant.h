@@ -42,6 +42,10 @@ NC_MUST nc_code nc_qconv_run(const nc_call *c);
 #define NC_QLINEAR_NO_GRAD \
     "it computes on codes; QuantizeLinear and DequantizeLinear around the op that it stands for have one"
 
+/* linear_parts.c: QuantizeLinear and DequantizeLinear in simple ops. */
+NC_MUST nc_code nc_quantize_decompose(nc_builder *b, const nc_node *n, nc_value **out);
+NC_MUST nc_code nc_dequantize_decompose(nc_builder *b, const nc_node *n, nc_value **out);
+
 /* ---- sums of codes in simple ops, for devices that have no kernel for them: exact, since doubles hold them ---- */
 
 /* x - zero as doubles; zero NULL: 0. shape: what a zero of several numbers is reshaped to, n numbers; n 0: as it is. */
