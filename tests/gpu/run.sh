@@ -2,8 +2,9 @@
 # Builds and tests on a machine with an NVIDIA GPU: the release preset, then every C test, those of the CUDA device and
 # of the CUDA bindings among them. Installs nothing. Results go to $OUT (default build/gpu): machine.txt, build.log,
 # cuda_tests.log, tests.log, summary.txt, and where PyTorch is there python_tests.log and the figures of bench/gpu.py,
-# gpu.md and gpu.json. The exit code is 0 only when the build is clean, no test failed, and none was
-# left out for want of a GPU.
+# gpu.md and gpu.json, and of bench/gpu_rows.py, rows.md and rows.json. The exit code is 0 only when the build is clean,
+# no test failed, and none was left out for want of a GPU. SECONDS_ALL (default 470) bounds the whole: what no time is
+# left for is told.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gpu}
@@ -37,9 +38,10 @@ fi
 failed=0
 # run NAME COMMAND...: its output to NAME.log, its closing line to the summary.
 run() {
-    local name=$1 begin=$SECONDS code
+    local name=$1 begin=$SECONDS code left=$((${SECONDS_ALL:-470} - SECONDS))
     shift
-    timeout 270 "$@" >"$out/$name.log" 2>&1
+    [ $left -gt 5 ] || { say "$name: no time was left" && failed=1 && return; }
+    timeout $((left < 270 ? left : 270)) "$@" >"$out/$name.log" 2>&1
     code=$?
     say "$name: exit $code, $((SECONDS - begin)) s: $(grep -E '[0-9]+ passed' "$out/$name.log" | tail -n 1)"
     grep -E '^FAIL|Sanitizer|Segmentation' "$out/$name.log" | head -n 40 | tee -a "$out/summary.txt"
@@ -55,6 +57,8 @@ fi
 run tests build/release/nacre_tests
 if python3 -c 'import torch, onnx, pytest' 2>/dev/null && [ -e build/release/python/nacre/_core.abi3.so ]; then
     run python_tests python3 -m pytest -q tests/py/test_binding.py tests/py/test_state.py
+    run rows python3 bench/gpu_rows.py --out "$out"
+    cat "$out/rows.md" 2>/dev/null | tee -a "$out/summary.txt"
     run bench python3 bench/gpu.py --out "$out"
     cat "$out/gpu.md" 2>/dev/null | tee -a "$out/summary.txt"
 fi

@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+"""Figures of single works on an NVIDIA GPU, without PyTorch: decoding, 4-bit products, attention, single operators,
+training steps, starts of a process: `bench/gpu_rows.py [--out FOLDER] [--only NAMES] [--tiny]`.
+
+A row is one function that gives its figure, its unit and its target; one that fails says why, the others go on. Times
+are the clock's around runs that wait for their end, inputs and outputs in the GPU's memory. Decoding and products of
+one row read weights that the L2 cannot hold. --tiny: sizes that the stand-ins of tests/cuda compute in seconds, for a
+test of the script itself. Results go to FOLDER ($OUT, else build/gpu) as rows.md and rows.json.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+sys.path.insert(0, os.environ.get("NACRE_PYTHON", str(ROOT / "build" / "release" / "python")))
+
+import models  # noqa: E402
+import nacre  # noqa: E402
+
+DEADLINE = time.monotonic() + float(os.environ.get("GPU_ROWS_SECONDS", "240"))
+COPY_TB_S = 4.1  # what a copy reaches, facts of this GPU; limits of memory are told as a share of it
+
+
+# ---- models ----
+
+class Build:
+    """A graph of f16 nodes, node by node."""
+
+    def __init__(self):
+        self.nodes, self.weights, self.inputs, self.outputs, self.n = [], [], [], [], 0
+        self.rng = np.random.default_rng(1)
+
+    def name(self):
+        self.n += 1
+        return f"v{self.n}"
+
+    def node(self, op, *inputs, domain="", n_out=1, **attributes):
+        outs = [self.name() for _ in range(n_out)]
+        self.nodes.append(helper.make_node(op, list(inputs), outs, domain=domain, **attributes))
+        return outs[0] if n_out == 1 else outs
+
+    def const(self, array):
+        name = self.name()
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def weight(self, *dims):
+        size = int(np.prod(dims))
+        block = (self.rng.standard_normal(min(size, 1 << 16), np.float32) * 0.02).astype(np.float16)
+        return self.const(np.resize(block, dims))
+
+    def input(self, name, *dims, kind=TensorProto.FLOAT16):
+        self.inputs.append(helper.make_tensor_value_info(name, kind, dims))
+        return name
+
+    def output(self, value, name, *dims, kind=TensorProto.FLOAT16):
+        self.nodes.append(helper.make_node("Identity", [value], [name]))
+        self.outputs.append(helper.make_tensor_value_info(name, kind, dims))
+
+    def model(self, opset=24):
+        graph = helper.make_graph(self.nodes, "g", self.inputs, self.outputs, self.weights)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+    def bytes_of_weights(self):
+        return sum(len(t.raw_data) for t in self.weights)
+
+
+def dims_of(v):
+    return [d.dim_value for d in v.type.tensor_type.shape.dim]
+
+
+def drawn(v, rng):
+    kind = helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type)
+    if np.issubdtype(kind, np.floating):
+        return rng.standard_normal(dims_of(v), np.float32).astype(kind)
+    return rng.integers(0, 8, dims_of(v)).astype(kind)
+
+
+def milliseconds(model, feeds=None, least=0.3):
+    """Of one captured run, the best of three rows of runs; inputs are drawn where feeds does not give them."""
+    rng = np.random.default_rng(2)
+    s = nacre.InferenceSession(model.SerializeToString(), nacre.SessionOptions(),
+                               providers=[("CUDAExecutionProvider", {"enable_cuda_graph": "1"})])
+    binding, kept = s.io_binding(), []
+    for v in model.graph.input:
+        array = (feeds or {}).get(v.name)
+        kept.append(nacre.OrtValue.ortvalue_from_numpy(drawn(v, rng) if array is None else array, "cuda", 0))
+        binding.bind_ortvalue_input(v.name, kept[-1])
+    for v in model.graph.output:
+        kind = helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type)
+        kept.append(nacre.OrtValue.ortvalue_from_shape_and_type(dims_of(v), kind, "cuda", 0))
+        binding.bind_ortvalue_output(v.name, kept[-1])
+    for _ in range(3):
+        s.run_with_iobinding(binding)
+    begin = time.perf_counter()
+    s.run_with_iobinding(binding)
+    n = max(1, min(500, int(least / 3 / max(time.perf_counter() - begin, 1e-6))))
+
+    def row():
+        begin = time.perf_counter()
+        for _ in range(n):
+            s.run_with_iobinding(binding)
+        return (time.perf_counter() - begin) / n * 1e3
+    return min(row() for _ in range(3))
+
+
+# ---- decoding ----
+
+def decoder(layers, hidden, heads, key_heads, inner, words, context):
+    """One token of a Llama-shaped model over caches of `context` rows. All layers read the same weights, which the L2
+    cannot hold, so that a file of one layer moves the bytes of all."""
+    b = Build()
+    size = hidden // heads
+    x = b.input("x", 1, 1, hidden)
+    keys, values = b.input("keys", 1, key_heads, context, size), b.input("values", 1, key_heads, context, size)
+    norm, wq, wo = b.weight(hidden), b.weight(hidden, hidden), b.weight(hidden, hidden)
+    wk, wv = b.weight(hidden, key_heads * size), b.weight(hidden, key_heads * size)
+    gate, up, down = b.weight(hidden, inner), b.weight(hidden, inner), b.weight(inner, hidden)
+    head, row = b.weight(hidden, words), b.const(np.int64([1, heads, 1, size]))
+    line, one = b.const(np.int64([1, 1, hidden])), b.const(np.int64([1, key_heads, 1, size]))
+    first, second, axis = b.const(np.int64([1])), b.const(np.int64([context])), b.const(np.int64([2]))
+    tail_k, tail_v = (b.node("Slice", c, first, second, axis) for c in (keys, values))
+    for _ in range(layers):
+        n = b.node("RMSNormalization", x, norm, axis=-1)
+        q = b.node("Reshape", b.node("MatMul", n, wq), row)
+        k, v = (b.node("Reshape", b.node("MatMul", n, w), one) for w in (wk, wv))
+        k, v = b.node("Concat", tail_k, k, axis=2), b.node("Concat", tail_v, v, axis=2)
+        y = b.node("Reshape", b.node("Attention", q, k, v), line)
+        x = b.node("Add", x, b.node("MatMul", y, wo))
+        n = b.node("RMSNormalization", x, norm, axis=-1)
+        g = b.node("MatMul", n, gate)
+        g = b.node("Mul", b.node("Mul", g, b.node("Sigmoid", g)), b.node("MatMul", n, up))
+        x = b.node("Add", x, b.node("MatMul", g, down))
+    b.output(b.node("MatMul", b.node("RMSNormalization", x, norm, axis=-1), head), "y", 1, 1, words)
+    layer = 2 * (2 * hidden * hidden + 2 * hidden * key_heads * size + 3 * hidden * inner)
+    cache = 2 * 2 * key_heads * context * size
+    return b.model(), layers * (layer + cache) + 2 * hidden * words
+
+
+def decode(target, tiny, *shape):
+    model, size = decoder(*((2, 64, 4, 2, 128, 100, 16) if tiny else shape))
+    ms = milliseconds(model)
+    return {"figure": size / ms / 1e9 / COPY_TB_S * 100, "unit": "% of the copy's rate", "target": target, "ms": ms}
+
+
+def gemv_4bit(tiny):
+    K, N = (64, 32) if tiny else (4096, 1 << 16)
+    b = Build()
+    codes = b.const(np.resize(np.arange(256, dtype=np.uint8), (N, K // 32, 16)))
+    scales = b.weight(N * K // 32)
+    y = b.node("MatMulNBits", b.input("x", 1, K), codes, scales, domain="com.microsoft", K=K, N=N, bits=4,
+               block_size=32)
+    b.output(y, "y", 1, N)
+    ms = milliseconds(b.model())
+    return {"figure": b.bytes_of_weights() / ms / 1e9 / COPY_TB_S * 100, "unit": "% of the copy's rate", "target": 65,
+            "ms": ms}
+
+
+# ---- attention, single operators ----
+
+def attention(tiny, target, B, H, T, D):
+    B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
+    b = Build()
+    q, k, v = (b.input(n, B, H, T, D) for n in "qkv")
+    b.output(b.node("Attention", q, k, v, is_causal=1), "y", B, H, T, D)
+    ms = milliseconds(b.model())
+    return {"figure": 2 * B * H * T * T * D / ms / 1e9, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
+
+
+def one_node(make, tiny, target_us):
+    ms = milliseconds(make(Build(), tiny))
+    return {"figure": ms * 1e3, "unit": "us", "target": target_us, "ms": ms}
+
+
+def bias_gelu(b, tiny):
+    rows, width = (4, 16) if tiny else (8192, 4096)
+    x = b.node("BiasGelu", b.input("x", rows, width), b.input("bias", width), domain="com.microsoft")
+    b.output(x, "y", rows, width)
+    return b.model()
+
+
+def sliced(b, tiny):
+    n, m = (4, 8) if tiny else (4096, 16384)
+    ends = [b.const(np.int64(v)) for v in ([1, 1], [n, m - 1], [0, 1])]
+    b.output(b.node("Slice", b.input("x", n, m), *ends), "y", n - 1, m - 2)
+    return b.model()
+
+
+def gathered(b, tiny):
+    n, m = (4, 8) if tiny else (2048, 4096)
+    at = b.input("at", n, m, kind=TensorProto.INT64)
+    b.output(b.node("GatherElements", b.input("x", n, m), at, axis=1), "y", n, m)
+    return b.model()
+
+
+def loss(b, tiny):
+    rows, words = (4, 16) if tiny else (8192, 30528)
+    y = b.node("SoftmaxCrossEntropyLoss", b.input("x", rows, words), b.input("t", rows, kind=TensorProto.INT64))
+    b.output(y, "y")
+    return b.model()
+
+
+# ---- training ----
+
+def language_model(layers, hidden, heads, words, batch, length, causal):
+    """A transformer with its loss, in f32, as one ONNX graph, and the names of its parameters."""
+    import gpu
+    model = gpu.gpt2(layers, hidden, heads, words, length, length)
+    graph = model.graph
+    if not causal:  # a mask of zeros hides nothing
+        for t in graph.initializer:
+            if list(t.dims) == [1, 1, length, length]:
+                t.CopyFrom(numpy_helper.from_array(np.zeros((1, 1, length, length), np.float32), t.name))
+    params = [t.name for t in graph.initializer if t.data_type == TensorProto.FLOAT and
+              list(t.dims) not in ([], [1, 1, length, length])]
+    table = next(t.name for t in graph.initializer if list(t.dims) == [words, hidden])
+    del graph.output[:]
+    graph.initializer.append(numpy_helper.from_array(np.int64([-1, hidden]), "flat"))
+    graph.node.extend([helper.make_node("Transpose", [table], ["head"], perm=[1, 0]),
+                       helper.make_node("Reshape", ["y", "flat"], ["rows"]),
+                       helper.make_node("MatMul", ["rows", "head"], ["logits"]),
+                       helper.make_node("SoftmaxCrossEntropyLoss", ["logits", "labels"], ["loss"])])
+    graph.input.append(helper.make_tensor_value_info("labels", TensorProto.INT64, [batch * length]))
+    graph.output.append(helper.make_tensor_value_info("loss", TensorProto.FLOAT, []))
+    return model, params
+
+
+def training(tiny, target, layers, hidden, heads, words, batch, length, causal):
+    from nacre.training import artifacts
+    from nacre.training.api import CheckpointState, Module, Optimizer
+    if tiny:
+        layers, hidden, heads, words, batch, length = 1, 32, 2, 64, 2, 8
+    model, params = language_model(layers, hidden, heads, words, batch, length, causal)
+    rng = np.random.default_rng(3)
+    feeds = [rng.integers(0, words, (batch, length)), rng.integers(0, words, batch * length)]
+    with tempfile.TemporaryDirectory() as folder:
+        artifacts.generate_artifacts(model, requires_grad=params, optimizer=artifacts.OptimType.AdamW,
+                                     artifact_directory=folder)
+        folder = pathlib.Path(folder)
+        module = Module(folder / "training_model.onnx", CheckpointState.load_checkpoint(folder / "checkpoint"),
+                        device="cuda")
+        optimizer = Optimizer(folder / "optimizer_model.onnx", module)
+
+        def step():
+            value = module(*feeds)
+            optimizer.step()
+            module.lazy_reset_grad()
+            return float(value)
+        losses, best = [step() for _ in range(3)], 1e9
+        for _ in range(1 if tiny else 5):
+            begin = time.perf_counter()
+            losses.append(step())
+            best = min(best, (time.perf_counter() - begin) * 1e3)
+    if not np.isfinite(losses).all():
+        raise RuntimeError(f"losses are {losses}")
+    return {"figure": best, "unit": "ms a step, f32", "target": target, "ms": best}
+
+
+# ---- starts ----
+
+START = """
+import sys, time
+sys.path[:0] = {paths!r}
+import numpy as np, models, nacre
+model = models.bert({layers}, {hidden}, {heads})
+s = nacre.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider"])
+ids = np.ones((1, 8), np.int64)
+s.run(None, {{"input_ids": ids, "attention_mask": ids}})
+"""
+
+
+def start(tiny, warm):
+    """From the start of a process to BERT's first result, kernels compiled or found in the cache."""
+    layers, hidden, heads = (1, 64, 2) if tiny else (12, 768, 12)
+    paths = [str(ROOT / "bench"), os.environ.get("NACRE_PYTHON", str(ROOT / "build" / "release" / "python"))]
+    text = START.format(paths=paths, layers=layers, hidden=hidden, heads=heads)
+    with tempfile.TemporaryDirectory() as folder:
+        def seconds():
+            begin = time.perf_counter()
+            subprocess.run([sys.executable, "-c", text], check=True, env={**os.environ, "NACRE_CACHE": folder},
+                           timeout=120)
+            return time.perf_counter() - begin
+        took = seconds()
+        took = seconds() if warm else took
+    return {"figure": took, "unit": "s, Python and the model's making too", "target": 0.4 if warm else 1.5, "ms": took}
+
+
+ROWS = {
+    "decode 1.1B, 2048 tokens": lambda t: decode(65, t, 22, 2048, 32, 4, 5632, 32000, 2048),
+    "decode 7B, 2048 tokens": lambda t: decode(80, t, 32, 4096, 32, 32, 11008, 32000, 2048),
+    "4-bit product of one row, 4096 x 65536": gemv_4bit,
+    "attention forward d128 4x16x4096": lambda t: attention(t, 503, 4, 16, 4096, 128),
+    "attention forward d64 16x12x1024": lambda t: attention(t, 230, 16, 12, 1024, 64),
+    "BiasGelu 8192 x 4096": lambda t: one_node(bias_gelu, t, 132),
+    "Slice of 4096 x 16384": lambda t: one_node(sliced, t, 70),
+    "GatherElements 2048 x 4096": lambda t: one_node(gathered, t, 40),
+    "loss over 8192 x 30528": lambda t: one_node(loss, t, 300),
+    "start to BERT's first result, nothing compiled": lambda t: start(t, False),
+    "start to BERT's first result, all in the cache": lambda t: start(t, True),
+    "GPT-2 124M training, 16 x 1024": lambda t: training(t, 34, 12, 768, 12, 50257, 16, 1024, True),
+    "BERT-large training, 32 x 512": lambda t: training(t, 85, 24, 1024, 16, 30522, 32, 512, False),
+    "RoBERTa-base training, 32 x 256": lambda t: training(t, 17, 12, 768, 12, 50265, 32, 256, False),
+}
+
+
+def measure(name, row, tiny):
+    if time.monotonic() > DEADLINE:
+        return {"name": name, "failed": "no time was left"}
+    try:
+        found = row(tiny)
+        return {"name": name, **{k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()}}
+    except Exception as e:  # the other rows go on
+        traceback.print_exc()
+        return {"name": name, "failed": " ".join(str(e).split())[:300]}
+
+
+def table(rows):
+    yield "| work | figure | unit | to reach | ms |"
+    yield "|---|---|---|---|---|"
+    for r in rows:
+        if "failed" in r:
+            yield f"| {r['name']} | failed: {r['failed'].replace('|', ' ')} | | | |"
+        else:
+            yield f"| {r['name']} | {r['figure']} | {r['unit']} | {r['target']} | {r['ms']} |"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--out", default=os.environ.get("OUT", str(ROOT / "build" / "gpu")))
+    p.add_argument("--only", default="", help="rows whose names hold this")
+    p.add_argument("--tiny", action="store_true")
+    a = p.parse_args()
+    folder = pathlib.Path(a.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name, row in ROWS.items():
+        if a.only not in name:
+            continue
+        rows.append(measure(name, row, a.tiny))
+        print(json.dumps(rows[-1]), flush=True)
+        (folder / "rows.json").write_text(json.dumps(rows, indent=1))
+        (folder / "rows.md").write_text("\n".join(table(rows)) + "\n")
+    print("\n".join(table(rows)))
+    return any("failed" in r for r in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
