@@ -112,7 +112,8 @@ nc_value *nc_edit_const(nc_graph *g, const char *name, const nc_literal *lit) {
 int nc_edit_drop_consts(nc_graph *g) {
     int n = 0, k = g->consts.n;
     for (int i = 0; i < g->consts.n; i++)
-        if (g->consts.v[i]->uses.n > 0 || g->consts.v[i]->n_outputs > 0) g->consts.v[n++] = g->consts.v[i];
+        if (g->consts.v[i]->uses.n > 0 || g->consts.v[i]->n_outputs > 0 || g->consts.v[i]->var)
+            g->consts.v[n++] = g->consts.v[i];
     g->consts.n = n;
     return k - n;
 }

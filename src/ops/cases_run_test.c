@@ -7,11 +7,12 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
 #include "tests/graph_testing.h"
+#include "tests/parts_testing.h"
 #include "ops/lane.h"
 
 #include <stdlib.h>
 
-enum { MAX_VALUES = 768, MAX_TEXT = 2048 };
+enum { MAX_VALUES = 2048, MAX_TEXT = 2048 };
 
 typedef struct runner {
     const nc_case *row;
@@ -425,7 +426,7 @@ static bool check_input_gradient(runner *r, nc_node *n, int i, nc_value *dy) {
     bool wants[16] = {false};
     dys[r->o_grad] = dy;
     nc_node *last = r->m->main->last;
-    nc_builder b = {.w = &r->w, .graph = r->m->main, .stage = NC_STAGE_BACKWARD, .infer = nc_infer_node};
+    nc_builder b = test_parts_builder(&r->w, r->m->main, nc_infer_node);
     nc_grad g = {.b = &b, .node = n, .dy = dys, .dx = dx, .wants = wants, .forward = forward_itself};
     wants[i] = true;
     bool through_pieces = has_pieces(n);

@@ -159,10 +159,10 @@ static nc_code keep_transform(maker *k) {
     return NC_OK;
 }
 
-static nc_code pass_over(maker *k, bool after_gradient, bool in_session) {
+static nc_code pass_over(maker *k, bool after_gradient, bool newer) {
     nc_model *m = k->s->model;
     nc_transform_options *o = &k->s->how.transform;
-    o->after_gradient = after_gradient, o->in_session = in_session;
+    o->after_gradient = after_gradient, o->newer = newer;
     NC_TRY(nc_transform(k->w, m, o));
     if (!m->stale_sizes) return NC_OK;
     m->stale_sizes = false;
@@ -171,11 +171,11 @@ static nc_code pass_over(maker *k, bool after_gradient, bool in_session) {
 
 /* Before gradients. Half precision comes behind the passes, whose patterns know no casts between their parts; casts of
  * constants and casts that meet are left to another round. What is mixed already stays as it is. */
-static nc_code transform(maker *k, bool in_session) {
-    NC_TRY(pass_over(k, false, in_session));
+static nc_code transform(maker *k, bool newer) {
+    NC_TRY(pass_over(k, false, newer));
     if (k->o->compute == NC_UNDEFINED) return NC_OK;
     NC_TRY(nc_transform_mixed(k->w, k->s->model, k->o->compute));
-    return pass_over(k, false, in_session);
+    return pass_over(k, false, newer);
 }
 
 static nc_code hold_values(maker *k) {

@@ -10,8 +10,9 @@
 
 #include <string.h>
 
-/* Of passes that leave a model with gradients as others can read it. */
-enum { TIDY_LEVEL = 1 };
+/* Of passes that leave a model with gradients as others can read it, and of those that find what has a gradient of its
+ * own: activations, normalizations, attention. */
+enum { TIDY_LEVEL = 1, FUSED_LEVEL = 2 };
 
 static nc_code find_output(nc_work *w, const nc_graph *g, const char *name, int *out) {
     char text[200];
@@ -167,6 +168,37 @@ static nc_code find_all(nc_work *w, const nc_graph *g, const char *const *names,
     return NC_OK;
 }
 
+static nc_code find_ends(nc_work *w, const nc_graph *g, const nc_train_ask *a, ends *e) {
+    NC_TRY(find_all(w, g, a->ys, a->n_y, "y", true, e->ys));
+    return find_all(w, g, a->xs, a->n_x, "x", true, e->xs);
+}
+
+/* Passes keep outputs, and what no node makes. */
+static bool ends_stay(const ends *e) {
+    bool stay = true;
+    for (int i = 0; i < e->n_y; i++) stay &= e->ys[i]->n_outputs > 0;
+    for (int i = 0; i < e->n_x; i++) stay &= e->xs[i]->origin != NC_FROM_NODE;
+    return stay;
+}
+
+/* The passes before the gradient, so that what is differentiated is the ops that kernels exist for. Meanwhile the
+ * constants that are asked for are of a variable: their values are not for passes to use. */
+static nc_code fuse(nc_work *w, nc_model *m, const nc_train_ask *a, ends *e) {
+    nc_variable held = {.name = "", .grow_axis = -1};
+    bool infers_only = m->infers_only;
+    for (int i = 0; i < e->n_x; i++)
+        if (e->xs[i]->origin == NC_FROM_CONST) e->xs[i]->var = &held;
+    m->infers_only = true;
+    nc_code code = nc_transform(w, m, &(nc_transform_options){.level = FUSED_LEVEL, .trains = true, .newer = true});
+    m->infers_only = infers_only;
+    for (int i = 0; i < e->n_x; i++)
+        if (e->xs[i]->var == &held) e->xs[i]->var = NULL;
+    NC_TRY(code);
+    if (m->stale_sizes) NC_TRY(nc_infer_model(w, m));
+    m->stale_sizes = false;
+    return find_ends(w, m->main, a, e);
+}
+
 nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a) {
     nc_graph *g = m->main;
     nc_value **stops = values(w, a->n_stop);
@@ -175,10 +207,10 @@ nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a)
     NC_TRY(make_ends(w, a, &e));
     NC_TRY(nc_infer_model(w, m));
     NC_TRY(nc_autodiff_expand(w, m));
-    NC_TRY(find_all(w, g, a->ys, a->n_y, "y", true, e.ys));
-    NC_TRY(find_all(w, g, a->xs, a->n_x, "x", true, e.xs));
+    NC_TRY(find_ends(w, g, a, &e));
     NC_TRY(find_all(w, g, a->stop, a->n_stop, "stop", false, stops));
     for (int i = 0; i < a->n_stop; i++) NC_TRY(nc_autodiff_stop(w, stops[i], NULL));
+    if (!a->standard && ends_stay(&e)) NC_TRY(fuse(w, m, a, &e));
     if (a->cotangents) NC_TRY(add_cotangents(w, g, &e));
     NC_TRY(differentiate(w, g, e.ys, e.dys, e.n_y, e.xs, e.n_x, e.dxs));
     NC_TRY(add_gradients(w, g, &e));

@@ -7,27 +7,32 @@
 
 #include <string.h>
 
-enum { BEFORE = 1, AFTER = 2, BOTH = 3, INFER = 4, NEWER = 4, RULES = 4, MAX_ROUNDS = 16 };
+enum { BEFORE = 1, AFTER = 2, BOTH = 3, INFER = 4, KNOWN = 4 | 8, NEWER = 4 | 8, RULES = 4, MAX_ROUNDS = 16 };
 
-/* What a pass of a phase does, and what in a session that infers. */
+/* What runs before a gradient, beside BEFORE, where it is known which constants training changes. */
+enum { TRAINED = 8 };
+
+/* What a pass of a phase does, and what where newer ops are welcome. */
 #define RUN_BEFORE(name) nc_pass_##name
 #define RUN_BOTH(name) nc_pass_##name
 #define RUN_INFER(name) nc_pass_##name
+#define RUN_KNOWN(name) nc_pass_##name
 #define RUN_NEWER(name) nc_pass_##name
 #define RUN_RULES(name) NULL
-#define IN_SESSION_BEFORE(name) nc_pass_##name
-#define IN_SESSION_BOTH(name) nc_pass_##name
-#define IN_SESSION_INFER(name) nc_pass_##name
-#define IN_SESSION_NEWER(name) nc_pass_##name##_newer
-#define IN_SESSION_RULES(name) NULL
+#define WITH_NEWER_BEFORE(name) nc_pass_##name
+#define WITH_NEWER_BOTH(name) nc_pass_##name
+#define WITH_NEWER_INFER(name) nc_pass_##name
+#define WITH_NEWER_KNOWN(name) nc_pass_##name
+#define WITH_NEWER_NEWER(name) nc_pass_##name##_newer
+#define WITH_NEWER_RULES(name) NULL
 
 static const struct {
     const char *name;
     int level, phase;
-    nc_pass run, in_session; /* NULL: the user's rules */
+    nc_pass run, newer; /* NULL: the user's rules */
     const char *doc;
 } passes[] = {
-#define PASS(name, level, phase, doc) {#name, level, phase, RUN_##phase(name), IN_SESSION_##phase(name), doc},
+#define PASS(name, level, phase, doc) {#name, level, phase, RUN_##phase(name), WITH_NEWER_##phase(name), doc},
 #include "transform/passes.list"
 #undef PASS
 };
@@ -73,8 +78,13 @@ static nc_code over_graphs(nc_work *w, nc_graph *g, nc_pass run, const nc_rules 
     return run_one(w, g, run, rules, n_changes);
 }
 
+static int phase_of(const nc_model *m, const nc_transform_options *o) {
+    if (o->after_gradient) return AFTER;
+    return BEFORE | (o->trains ? TRAINED : m->infers_only ? INFER : 0);
+}
+
 nc_code nc_transform(nc_work *w, nc_model *m, const nc_transform_options *o) {
-    int phase = o->after_gradient ? AFTER : m->infers_only ? BEFORE | INFER : BEFORE;
+    int phase = phase_of(m, o);
     int total[N_PASSES] = {0}, changed = 1;
     NC_TRY(check_names(w, o->off, o->n_off));
     if (o->rules != NULL) NC_TRY(nc_rules_check(w, m, o->rules));
@@ -84,7 +94,7 @@ nc_code nc_transform(nc_work *w, nc_model *m, const nc_transform_options *o) {
             int n = 0;
             if (passes[k].level > o->level || !(passes[k].phase & phase) || is_in(passes[k].name, o->off, o->n_off))
                 continue;
-            nc_pass run = o->in_session ? passes[k].in_session : passes[k].run;
+            nc_pass run = o->newer ? passes[k].newer : passes[k].run;
             NC_TRY(over_graphs(w, m->main, run, o->rules, &n));
             if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory");
             total[k] += n;

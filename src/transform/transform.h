@@ -10,7 +10,8 @@
 typedef struct nc_transform_options {
     int level; /* 0: none, 1: basic, 2: extended, 3: all */
     bool after_gradient;
-    bool in_session;        /* of an inferring session, which saves nothing any more: phase NEWER may make newer ops */
+    bool trains; /* before a gradient; constants that it asks for are versions of a variable, the model infers_only */
+    bool newer;  /* nobody else reads what is made, as in a session that infers: phase NEWER may make newer ops */
     const char *const *off; /* names of passes not to run */
     int n_off;
     const struct nc_rules *rules; /* of the user, transform/rules.h; NULL: none */
@@ -25,7 +26,7 @@ typedef nc_code (*nc_pass)(nc_work *w, nc_graph *g, int *n_changes);
 #define PASS(name, level, phase, doc) NC_MUST nc_code nc_pass_##name(nc_work *w, nc_graph *g, int *n_changes);
 #include "transform/passes.list"
 #undef PASS
-/* What those of phase NEWER do in a session. */
+/* What those of phase NEWER do where newer ops are welcome. */
 NC_MUST nc_code nc_pass_normalizations_newer(nc_work *w, nc_graph *g, int *n_changes);
 NC_MUST nc_code nc_pass_attention_newer(nc_work *w, nc_graph *g, int *n_changes);
 

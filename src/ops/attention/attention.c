@@ -1,18 +1,18 @@
 /* ops/attention/attention.c: the card of Attention: scaled dot-product attention over 4-D or packed 3-D operands with
- * grouped heads, masks and a growing past. Its gradient is that of its decomposition (attention_parts.c); its kernel is
- * in attention_cpu.c. */
+ * grouped heads, masks and a growing past. Its gradient is in attention_grad.c, its kernel in attention_cpu.c. */
 #include "ops/attention/attention.h"
 
+#include "ops/build.h"
 #include "ops/card.h"
 
 nc_code nc_attention_read(nc_work *w, const nc_node *n, nc_attention *a) {
-    bool windows = n->version->since >= 25;
+    bool own = nc_build_is_own(n), windows = own || n->version->since >= 25;
     *a = (nc_attention){.causal = nc_attr_int(n, "is_causal") != 0,
                         .has_scale = nc_attr_has(n, "scale"),
                         .softcap = nc_attr_float(n, "softcap"),
                         .left = windows ? nc_attr_int(n, "left_window_size") : -1,
                         .right = windows ? nc_attr_int(n, "right_window_size") : -1,
-                        .mode = nc_attr_int(n, "qk_matmul_output_mode")};
+                        .mode = own ? 0 : nc_attr_int(n, "qk_matmul_output_mode")};
     if (a->has_scale) a->scale = nc_attr_float(n, "scale");
     if (nc_attr_has(n, "q_num_heads")) a->q_heads = nc_attr_int(n, "q_num_heads");
     if (nc_attr_has(n, "kv_num_heads")) a->kv_heads = nc_attr_int(n, "kv_num_heads");
@@ -110,4 +110,5 @@ const nc_card nc_card_attention = {.name = "Attention",
                                    .versions = versions,
                                    .no_grad_in = 1u << 6,
                                    .infer = attention_infer,
+                                   .grad = nc_attention_grad,
                                    .decompose = nc_attention_decompose};

@@ -15,6 +15,21 @@ typedef struct nc_attention {
 /* Fails with the node's fault in w. */
 NC_MUST nc_code nc_attention_read(nc_work *w, const nc_node *n, nc_attention *a);
 NC_MUST nc_code nc_attention_decompose(nc_builder *b, const nc_node *n, nc_value **out);
+/* The same with `in` for the inputs, see ops/build.h. */
+NC_MUST nc_code nc_attention_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out);
+NC_MUST nc_code nc_attention_grad(nc_grad *g);
+
+enum { NC_ATTN_INPUTS = 7 };
+
+/* What Attention is made of, heads apart: (B,H,rows,columns). */
+typedef struct nc_attn_pieces {
+    nc_value *q, *k, *v, *scale; /* with the past */
+    nc_value *keys, *values;     /* of every query head, in q's type */
+    nc_value *stage[4];          /* what qk_matmul_output may show */
+    int64_t group;               /* query heads that share a key head */
+} nc_attn_pieces;
+NC_MUST nc_code nc_attn_pieces_of(nc_builder *b, const nc_node *n, nc_value *const *in, const nc_attention *a,
+                                  nc_attn_pieces *p);
 
 /* Pieces that attention's relatives are put together from; each is NULL after a failure of b. */
 nc_value *nc_attn_dims(nc_builder *b, nc_value *x, int64_t lo, int64_t hi); /* dims lo..hi-1 of x, rank 1 */

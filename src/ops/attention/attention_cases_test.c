@@ -11,6 +11,9 @@ extern const nc_case nc_attention_cases[];
 #define ATTENTION(opset, attrs, more, inputs, outs) \
     "<opset: \"\" " opset "> g (" QKV more ") => (" outs ") { " outs " = Attention" attrs "(q, k, v" inputs ") }"
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
+#define BACK(attrs, more, mask, lens)                                                                              \
+    "<opset: \"\" 24, \"nacre\" 1> g (" QKV ", float[2,4,s,5] d" more ") => (a, b, c) <const int64[2] n = {3, 5}>" \
+    " { a, b, c = nacre.AttentionGrad" attrs "(q, k, v, " mask ", , , " lens ", d) }"
 
 const nc_case nc_attention_cases[] = {
     {"attention", "<opset: \"\" 23> g (float[2,2,s,3] q, float[2,2,t,3] k, float[2,2,t,4] v) => (y) {"
@@ -42,6 +45,33 @@ const nc_case nc_attention_cases[] = {
     {"attention_stage_3", ATTENTION("23", "<qk_matmul_output_mode = 3>", "", "", "y, tk, tv, qk"), VALUE},
     {"attention_lengths", "<opset: \"\" 24> g (" QKV ") => (y) <const int64[2] n = {3, 5}> {"
                           " y = Attention<is_causal = 1>(q, k, v, , , , n) }"},
+    {"attention_grad", BACK("", "", "", "")},
+    {"attention_grad_causal", BACK("<is_causal = 1, scale = 0.5, softcap = 1.5>", "", "", "")},
+    {"attention_grad_mask", BACK("", ", float[s,t] m", "m", ""), VALUE},
+    {"attention_grad_seen", BACK("", ", bool[2,1,s,t] m", "m", "")},
+    {"attention_grad_int_mask", BACK("", ", int32[s,t] m", "m", ""), VALUE},
+    {"attention_grad_window", BACK("<left_window_size = 1, right_window_size = 1>", "", "", "")},
+    {"attention_grad_lengths", BACK("<is_causal = 1>", "", "", "n")},
+    {"attention_grad_packed",
+     "<opset: \"\" 23, \"nacre\" 1> g (float[2,s,8] q, float[2,t,4] k, float[2,t,6] v, float[2,s,12] d) =>"
+     " (a, b, c) { a, b, c = nacre.AttentionGrad<q_num_heads = 4, kv_num_heads = 2>"
+     "(q, k, v, , , , , d) }"},
+    {"attention_grad_turned",
+     "<opset: \"\" 23, \"nacre\" 1> g (float[2,s,2,6] q, float[2,2,6,t] k, float[2,t,2,5] v, float[2,s,2,5] d) => (y, "
+     "z) {"
+     " a = Transpose<perm = [0, 2, 1, 3]>(q) b = Transpose<perm = [0, 1, 3, 2]>(k)"
+     " c = Transpose<perm = [0, 2, 1, 3]>(v) e = Transpose<perm = [0, 2, 1, 3]>(d)"
+     " y, , z = nacre.AttentionGrad(a, b, c, , , , , e) }",
+     VALUE},
+    {"attention_grad_half",
+     "<opset: \"\" 23, \"nacre\" 1> g (float16[1,2,s,4] q, float16[1,2,t,4] k, float16[1,2,t,4] v, float16[1,2,s,4] d,"
+     " float16[s,t] m) => (a, b, c) { a, b, c = nacre.AttentionGrad(q, k, v, m, , , , d) }",
+     VALUE},
+    {"attention_grad_bfloat16",
+     "<opset: \"\" 23, \"nacre\" 1> g (bfloat16[1,2,s,4] q, bfloat16[1,2,t,4] k, bfloat16[1,2,t,4] v, "
+     "bfloat16[1,2,s,4] d) =>"
+     " (a, b, c) { a, b, c = nacre.AttentionGrad(q, k, v, , , , , d) }",
+     VALUE},
     {"attention_int_mask", ATTENTION("23", "", ", int32[s,t] m", ", m", "y"), VALUE},
     {"attention_half",
      "<opset: \"\" 23> g (float16[1,2,s,4] q, float16[1,2,t,4] k, float16[1,2,t,4] v, float16[s,t] m) => (y) {"

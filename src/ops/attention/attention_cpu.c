@@ -7,6 +7,7 @@
 
 #define HALF(name, workspace_fn) NC_WIDENED(name##_half, NC_WIDEN_HALF, nc_##name##_run, workspace_fn)
 HALF(attention, nc_attention_workspace)
+HALF(attention_grad, nc_attention_grad_workspace)
 HALF(rotary, NULL)
 HALF(linear_attention, nc_linear_attention_workspace)
 HALF(causal_conv, NULL)
@@ -20,6 +21,11 @@ const nc_binding nc_attention_cpu[] = {{.op = "Attention",
                                         .prepare = nc_attention_prepare,
                                         .workspace = attention_half_workspace,
                                         .run = attention_half_run},
+                                       {.op = "AttentionGrad",
+                                        .domain = "nacre",
+                                        .prepare = nc_attention_grad_prepare,
+                                        .workspace = attention_grad_half_workspace,
+                                        .run = attention_grad_half_run},
                                        ROW("RotaryEmbedding", rotary),
                                        ROW("LinearAttention", linear_attention),
                                        ROW("CausalConvWithState", causal_conv),

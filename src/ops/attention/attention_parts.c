@@ -1,5 +1,5 @@
-/* ops/attention/attention_parts.c: Attention as products, a bias and Softmax, which is how it is differentiated. Rows
- * that see no key are set to 0 before Softmax and after it, so that no NaN reaches a gradient. */
+/* ops/attention/attention_parts.c: Attention as products, a bias and Softmax. Rows that see no key are set to 0 before
+ * Softmax and after it, so that no NaN reaches a gradient. */
 #include "ops/attention/attention.h"
 
 #include "ops/build.h"
@@ -80,8 +80,8 @@ static nc_value *count(nc_builder *b, nc_value *n) {
 static nc_value *both(nc_builder *b, nc_value *x, nc_value *y) { return x == NULL ? y : nc_build1(b, "And", 2, x, y); }
 
 /* Which keys (T) a query (S) may see, as far as places and lengths say; NULL: all. */
-static nc_value *seen(nc_builder *b, const nc_node *n, const nc_attention *a, nc_value *q, nc_value *k) {
-    nc_value *lens = n->n_in > LENS ? n->in[LENS] : NULL, *past = n->n_in > PAST_K ? n->in[PAST_K] : NULL, *ok = NULL;
+static nc_value *seen(nc_builder *b, nc_value *const *in, const nc_attention *a, nc_value *q, nc_value *k) {
+    nc_value *lens = in[LENS], *past = in[PAST_K], *ok = NULL;
     if (!a->causal && a->left < 0 && a->right < 0 && lens == NULL) return NULL;
     if (lens != NULL) lens = nc_build1(b, "Reshape", 2, lens, nc_build_ints(b, (int64_t[]){-1, 1, 1, 1}, 4));
     nc_value *key = count(b, dim_of(b, k, 2)), *rows = dim_of(b, q, 2);
@@ -117,8 +117,7 @@ static nc_value *padded_mask(nc_builder *b, nc_value *mask, nc_value *k) {
     return nc_attn_join(b, (nc_value *[]){mask, fill}, 2, -1);
 }
 
-static nc_value *biased(nc_builder *b, const nc_node *n, nc_value *scores, nc_value *ok, nc_value *k) {
-    nc_value *mask = n->n_in > MASK ? n->in[MASK] : NULL;
+static nc_value *biased(nc_builder *b, nc_value *mask, nc_value *scores, nc_value *ok, nc_value *k) {
     if (b->code != NC_OK) return NULL;
     nc_dtype t = scores->type->elem;
     if (mask != NULL) {
@@ -148,33 +147,50 @@ static nc_value *softmax(nc_builder *b, const nc_node *n, nc_value *scores, bool
     return nc_build_cast(b, nc_build1(b, "Where", 3, blind, zero, p), own);
 }
 
-nc_code nc_attention_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_attention a;
-    nc_value *stage[4];
-    int64_t group;
-    NC_TRY(nc_attention_read(b->w, n, &a));
-    bool packed = n->in[Q]->type->rank == 3;
-    nc_value *q = nc_attn_to_heads(b, n->in[Q], a.q_heads), *k = nc_attn_to_heads(b, n->in[K], a.kv_heads),
-             *v = nc_attn_to_heads(b, n->in[V], a.kv_heads);
-    if (n->n_in > PAST_K && n->in[PAST_K] != NULL) k = nc_attn_join(b, (nc_value *[]){n->in[PAST_K], k}, 2, 2);
-    if (n->n_in > PAST_V && n->in[PAST_V] != NULL) v = nc_attn_join(b, (nc_value *[]){n->in[PAST_V], v}, 2, 2);
-    if (n->n_out > 1) out[1] = k;
-    if (n->n_out > 2) out[2] = v;
-    NC_TRY(nc_attn_group(b, q, k, &group));
+/* What the node's own inputs are, with NULL where it has none. */
+static void inputs_of(const nc_node *n, nc_value **in) {
+    for (int i = 0; i < NC_ATTN_INPUTS; i++) in[i] = i < n->n_in ? n->in[i] : NULL;
+}
+
+nc_code nc_attn_pieces_of(nc_builder *b, const nc_node *n, nc_value *const *in, const nc_attention *a,
+                          nc_attn_pieces *p) {
+    nc_value *q = nc_attn_to_heads(b, in[Q], a->q_heads), *k = nc_attn_to_heads(b, in[K], a->kv_heads),
+             *v = nc_attn_to_heads(b, in[V], a->kv_heads);
+    if (in[PAST_K] != NULL) k = nc_attn_join(b, (nc_value *[]){in[PAST_K], k}, 2, 2);
+    if (in[PAST_V] != NULL) v = nc_attn_join(b, (nc_value *[]){in[PAST_V], v}, 2, 2);
+    *p = (nc_attn_pieces){.q = q, .k = k, .v = v};
+    NC_TRY(nc_attn_group(b, q, k, &p->group));
     nc_dtype t = q->type->elem;
-    nc_value *scale = a.has_scale ? nc_build_scalar(b, t, a.scale) : nc_attn_scale(b, q);
-    nc_value *ok = seen(b, n, &a, q, k), *keys = group > 1 ? nc_attn_repeat_heads(b, k, group) : k;
-    stage[0] = nc_build1(b, "MatMul", 2, nc_build1(b, "Mul", 2, q, scale), nc_build_swap_last(b, keys));
-    stage[1] = stage[0];
-    if (a.softcap > 0) {
-        nc_value *cap = nc_build_scalar(b, t, a.softcap);
-        stage[1] = nc_build1(b, "Mul", 2, nc_build1(b, "Tanh", 1, nc_build1(b, "Div", 2, stage[0], cap)), cap);
+    p->scale = a->has_scale ? nc_build_scalar(b, t, a->scale) : nc_attn_scale(b, q);
+    nc_value *ok = seen(b, in, a, q, k);
+    p->keys = p->group > 1 ? nc_attn_repeat_heads(b, k, p->group) : k;
+    p->stage[0] = nc_build1(b, "MatMul", 2, nc_build1(b, "Mul", 2, q, p->scale), nc_build_swap_last(b, p->keys));
+    p->stage[1] = p->stage[0];
+    if (a->softcap > 0) {
+        nc_value *cap = nc_build_scalar(b, t, a->softcap);
+        p->stage[1] = nc_build1(b, "Mul", 2, nc_build1(b, "Tanh", 1, nc_build1(b, "Div", 2, p->stage[0], cap)), cap);
     }
-    stage[2] = biased(b, n, stage[1], ok, k);
-    stage[3] = softmax(b, n, stage[2], stage[2] != stage[1]);
-    if (n->n_out > 3) out[3] = stage[a.mode];
-    if (group > 1) v = nc_attn_repeat_heads(b, v, group);
-    nc_value *y = nc_build1(b, "MatMul", 2, stage[3], nc_build_cast(b, v, t));
-    out[0] = packed ? nc_attn_from_heads(b, y) : y;
+    p->stage[2] = biased(b, in[MASK], p->stage[1], ok, k);
+    p->stage[3] = softmax(b, n, p->stage[2], p->stage[2] != p->stage[1]);
+    p->values = nc_build_cast(b, p->group > 1 ? nc_attn_repeat_heads(b, v, p->group) : v, t);
     return b->code;
+}
+
+nc_code nc_attention_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out) {
+    nc_attention a;
+    nc_attn_pieces p;
+    NC_TRY(nc_attention_read(b->w, n, &a));
+    NC_TRY(nc_attn_pieces_of(b, n, in, &a, &p));
+    if (n->n_out > 1) out[1] = p.k;
+    if (n->n_out > 2) out[2] = p.v;
+    if (n->n_out > 3) out[3] = p.stage[a.mode];
+    nc_value *y = nc_build1(b, "MatMul", 2, p.stage[3], p.values);
+    out[0] = in[Q]->type->rank == 3 ? nc_attn_from_heads(b, y) : y;
+    return b->code;
+}
+
+nc_code nc_attention_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_value *in[NC_ATTN_INPUTS];
+    inputs_of(n, in);
+    return nc_attention_parts(b, n, in, out);
 }

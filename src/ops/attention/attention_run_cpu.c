@@ -1,16 +1,17 @@
-/* ops/attention/attention_run_cpu.c: Attention on the CPU over kernels/cpu/attn. Operands are read in place
- * by strides. Past and new keys and values are joined in the present outputs, or in the workspace where those are not
- * wanted. */
+/* ops/attention/attention_run_cpu.c: Attention and AttentionGrad on the CPU over kernels/cpu/attn. Operands are read in
+ * place by strides. Past and new keys and values are joined in the present outputs, or in the workspace where those are
+ * not wanted. */
 #include "kernels/cpu/attn/attn.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/attn/attn_grad.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_cpu.h"
 
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, MAX_IN };
+enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, DY, MAX_IN };
 
 /* Q and V of one type, or halves among f32: those are widened. */
 bool nc_attention_fits(const nc_node *n, const char **why) {
@@ -176,5 +177,60 @@ nc_code nc_attention_run(const nc_call *c) {
     NC_TRY(set_mask(c, &g, &at));
     NC_TRY(set_lens(c, &g));
     nck_attn(&g, at, c->pool);
+    return NC_OK;
+}
+
+/* ---- the gradient ---- */
+
+nc_code nc_attention_grad_prepare(nc_prep *p) {
+    NC_TRY(nc_attention_prepare(p));
+    p->strided_in |= 1u << DY;
+    return NC_OK;
+}
+
+size_t nc_attention_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    const nc_attention *a = state;
+    nc_tensor *p[MAX_IN];
+    int64_t dq[4], dk[4], dv[4];
+    (void)out, (void)n_out;
+    nc_tensor_pointers(p, in, n_in);
+    operand(&in[Q], a->q_heads, dq);
+    operand(&in[K], a->kv_heads, dk);
+    operand(&in[V], a->kv_heads, dv);
+    return mask_bytes(p, n_in) + nck_attn_grad_workspace(in[Q].dtype, dq[0], dk[1], dq[2], dk[2], dq[3], dv[3]);
+}
+
+static nc_code check_dy(const nc_call *c, const nck_attn_args *a, const int64_t *d) {
+    if (d[0] == a->B && d[1] == a->Hq && d[2] == a->S && d[3] == a->Dv) return NC_OK;
+    return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
+                       "dY has %lld batches and %lld heads of %lld by %lld, expected %lld, %lld, %lld and %lld",
+                       (long long)d[0], (long long)d[1], (long long)d[2], (long long)d[3], (long long)a->B,
+                       (long long)a->Hq, (long long)a->S, (long long)a->Dv);
+}
+
+static nck_attn_operand wanted(const nc_call *c, int i, int64_t heads) {
+    int64_t d[4];
+    if (c->n_out <= i || c->out[i]->data == NULL) return (nck_attn_operand){.data = NULL};
+    return operand(c->out[i], heads, d);
+}
+
+nc_code nc_attention_grad_run(const nc_call *c) {
+    const nc_attention *a = c->state;
+    int64_t dq[4], dk[4], dv[4], dy[4];
+    char *at = c->workspace;
+    nck_attn_grad_args g = {
+        .a = {.type = c->in[Q]->dtype, .softcap = a->softcap, .causal = a->causal, .left = a->left, .right = a->right}};
+    g.a.q = operand(c->in[Q], a->q_heads, dq);
+    g.a.k = operand(c->in[K], a->kv_heads, dk);
+    g.a.v = operand(c->in[V], a->kv_heads, dv);
+    g.dy = operand(c->in[DY], a->q_heads, dy);
+    NC_TRY(attention_check(c, dq, dk, dv));
+    g.a.B = dq[0], g.a.Hq = dq[1], g.a.Hkv = dk[1], g.a.S = dq[2], g.a.T = dk[2], g.a.D = dq[3], g.a.Dv = dv[3];
+    g.a.scale = a->has_scale ? a->scale : 1 / sqrt((double)g.a.D);
+    NC_TRY(check_dy(c, &g.a, dy));
+    NC_TRY(set_mask(c, &g.a, &at));
+    NC_TRY(set_lens(c, &g.a));
+    g.dq = wanted(c, Q, a->q_heads), g.dk = wanted(c, K, a->kv_heads), g.dv = wanted(c, V, a->kv_heads);
+    nck_attn_grad(&g, at, c->pool);
     return NC_OK;
 }

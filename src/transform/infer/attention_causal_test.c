@@ -20,7 +20,7 @@ static void check_mask(const char *file, int line, const char *graph, bool causa
         return;
     }
     m->infers_only = true;
-    CHECK_INT(nc_transform(&w, m, &(nc_transform_options){.level = 3, .in_session = true}), NC_OK);
+    CHECK_INT(nc_transform(&w, m, &(nc_transform_options){.level = 3, .newer = true}), NC_OK);
     CHECK_INT(nc_verify(&w, m), NC_OK);
     const nc_node *n = m->main->last;
     while (n != NULL && strcmp(n->card->name, "Attention") != 0) n = n->prev;

@@ -21,9 +21,8 @@ static void check_ops(const char *file, int line, int opset, const char *graph, 
     nc_model *m = test_model(&w, nc_ops_registry(), text);
     if (m != NULL) {
         m->infers_only = true;
-        CHECK_INT(
-            nc_transform(&w, m, &(nc_transform_options){.level = 3, .in_session = true, .off = passes, .n_off = 1}),
-            NC_OK);
+        CHECK_INT(nc_transform(&w, m, &(nc_transform_options){.level = 3, .newer = true, .off = passes, .n_off = 1}),
+                  NC_OK);
         CHECK_INT(nc_verify(&w, m), NC_OK);
         print(&got, m->main);
     }
@@ -70,7 +69,7 @@ TEST(attention_is_newer_than_the_opset) {
     m->infers_only = true;
     CHECK_INT(nc_transform(&w, m, &(nc_transform_options){.level = 3}), NC_OK);
     CHECK_INT(m->main->n_nodes, n);
-    CHECK_INT(nc_transform(&w, m, &(nc_transform_options){.level = 3, .in_session = true}), NC_OK);
+    CHECK_INT(nc_transform(&w, m, &(nc_transform_options){.level = 3, .newer = true}), NC_OK);
     CHECK_INT(m->main->n_nodes, 1);
     CHECK_INT(m->main->first->version->since, 23);
     nc_model_destroy(m);
@@ -98,7 +97,7 @@ static void check_scale(const char *file, int line, const char *type, const char
              type, type, type, type, type, scores);
     nc_model *m = test_model(&w, nc_ops_registry(), text);
     if (m != NULL) m->infers_only = true;
-    if (m == NULL || nc_transform(&w, m, &(nc_transform_options){.level = 3, .in_session = true}) != NC_OK ||
+    if (m == NULL || nc_transform(&w, m, &(nc_transform_options){.level = 3, .newer = true}) != NC_OK ||
         m->main->last->n_attrs < 1)
         nc_test_failed(file, line, "not found: %s (%s)", text, w.diag.text);
     else if (nc_attr_float(m->main->last, "scale") != (double)(float)want)

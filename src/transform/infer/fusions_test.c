@@ -207,7 +207,7 @@ TEST(normalizations_are_newer_than_the_opset) {
     bench b;
     if (bench_init(&b, "<opset: \"\" 13> g (float[n,4] x, float[4] s) => (g) " LN_HEAD " { " LN("[1]") " }")) {
         b.m->infers_only = true;
-        CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 3, .in_session = true}), NC_OK);
+        CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 3, .newer = true}), NC_OK);
         CHECK_INT(b.m->main->n_nodes, 1);
         CHECK_STR(b.m->main->first->card->name, "LayerNormalization");
         CHECK_INT(b.m->main->first->version->since, 17);

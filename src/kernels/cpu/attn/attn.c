@@ -6,7 +6,7 @@
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
  * bit. A single query takes its scores as dot products with the keys as they lie; more of them are a matrix product. */
-#include "kernels/cpu/attn/attn.h"
+#include "kernels/cpu/attn/attn_item.h"
 
 #include "base/intmath.h"
 #include "base/real.h"
@@ -34,13 +34,6 @@ typedef struct attn_job {
     nc_pool *pool; /* of a single group; else items are serial inside */
 } attn_job;
 
-/* Some queries of one head, and the keys [k0, k1) at hand. */
-typedef struct attn_item {
-    int64_t b, h, kv, first, rows;
-    int64_t k0, k1;
-    bool begun; /* rows of Y hold what earlier blocks gave */
-} attn_item;
-
 /* Of each query: the largest score so far, and the sum of exp(score - m). */
 typedef struct attn_sums {
     double m[ROWS], l[ROWS];
@@ -65,17 +58,6 @@ size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64
     return nc_max_size(one, bytes_each(nck_gemm_workspace_serial, type, S, T, D, Dv) * (size_t)n_groups(B, Hq, S));
 }
 
-/* First and last key that query i of batch b may see. */
-static void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo, int64_t *hi) {
-    int64_t place = i + (a->offset_by_lens ? a->kv_lens[b] - a->S : a->offset);
-    *lo = a->left >= 0 ? nc_max64(0, place - a->left) : 0;
-    *hi = a->T - 1;
-    if (a->right >= 0) *hi = nc_min64(*hi, place + a->right);
-    if (a->causal) *hi = nc_min64(*hi, place);
-    if (a->kv_lens) *hi = nc_min64(*hi, a->kv_lens[b] - 1);
-    if (a->mask) *hi = nc_min64(*hi, a->mask_cols - 1);
-}
-
 /* The keys [lo, hi) that some query of the item may see; all of them where the scores are wanted. Bounds move with the
  * query, so those of the first and the last one hold for all between. */
 static void attn_range(const nck_attn_args *a, const attn_item *t, int64_t *lo, int64_t *hi) {
@@ -84,10 +66,6 @@ static void attn_range(const nck_attn_args *a, const attn_item *t, int64_t *lo, 
     seen_keys(a, t->b, t->first + t->rows - 1, &last_lo, hi);
     *lo = a->qk != NULL ? 0 : *lo;
     *hi = a->qk != NULL ? a->T : *hi + 1;
-}
-
-static char *attn_matrix(const nck_attn_args *a, const nck_attn_operand *o, int64_t b, int64_t h, int64_t row) {
-    return (char *)o->data + (b * o->batch + h * o->head + row * o->row) * (int64_t)nc_dtype_bytes(a->type);
 }
 
 static char *attn_qk_row(const nck_attn_args *a, const attn_item *t, int64_t r) {

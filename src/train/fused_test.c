@@ -1,0 +1,83 @@
+/* train/fused_test.c: what is differentiated are the ops that patterns find, except where they would use the value of
+ * what is asked for, where ONNX's own ops are wanted, or where an end lies inside of what they would take. */
+#include "train/train.h"
+
+#include "ir/verify.h"
+#include "tests/graph_testing.h"
+
+#include <string.h>
+
+static void print(nc_text *out, const nc_graph *g) {
+    for (const nc_node *n = g->first; n != NULL; n = n->next)
+        nc_text_addf(out, "%s%s%s", n == g->first ? "" : " ",
+                     n->card->domain != NULL && strcmp(n->card->domain, "nacre") == 0 ? "nacre." : "", n->card->name);
+}
+
+static void check_ops(const char *file, int line, const nc_train_ask *ask, const char *graph, const char *want) {
+    nc_text got = {0}, text = {0};
+    nc_work w;
+    nc_work_init(&w);
+    nc_text_addf(&text, "<opset: \"\" 18> g %s", graph);
+    nc_model *m = text.s != NULL ? test_model(&w, nc_ops_registry(), text.s) : NULL;
+    if (m != NULL) {
+        CHECK_INT(nc_train_model_gradients(&w, m, ask), NC_OK);
+        CHECK_INT(nc_verify(&w, m), NC_OK);
+        print(&got, m->main);
+    }
+    if (m == NULL || got.s == NULL || strcmp(got.s, want) != 0)
+        nc_test_failed(file, line, "is: %s, expected: %s (%s)", got.s ? got.s : "", want, w.diag.text);
+    nc_text_release(&got), nc_text_release(&text);
+    if (m != NULL) nc_model_destroy(m);
+    nc_work_release(&w);
+}
+#define ASK(y, x) \
+    &(nc_train_ask) { .ys = (const char *const[]){y}, .n_y = 1, .xs = (const char *const[]){x}, .n_x = 1 }
+#define OPS(y, x, graph, want) check_ops(__FILE__, __LINE__, ASK(y, x), graph, want)
+
+#define GELU                                                                                                          \
+    "(float[3] x) => (y) <const float[] root = {1.41421356}, const float[] one = {1.0}, const float[] half = {0.5}, " \
+    "const float[3] unused = {1.0, 2.0, 3.0}> {"                                                                      \
+    " a = Div(x, root) b = Erf(a) c = Add(b, one) d = Mul(c, half) y = Mul(x, d) }"
+
+TEST(what_is_differentiated_is_fused) { OPS("y", "x", GELU, "Gelu Expand nacre.GeluGrad"); }
+
+TEST(a_constant_that_is_asked_for_keeps_its_place) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 18> g " GELU);
+    REQUIRE(m != NULL);
+    CHECK_INT(nc_train_model_gradients(&w, m, ASK("y", "half")), NC_OK);
+    CHECK_INT(nc_verify(&w, m), NC_OK);
+    const nc_value *half = nc_graph_find(m->main, "half");
+    CHECK(half != NULL && half->origin == NC_FROM_CONST && half->var == NULL && half->uses.n > 0);
+    CHECK(!m->infers_only);
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
+TEST(a_constant_without_influence_has_a_gradient_of_zeros) {
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), "<opset: \"\" 18> g " GELU);
+    REQUIRE(m != NULL);
+    CHECK_INT(nc_train_model_gradients(&w, m, ASK("y", "unused")), NC_OK);
+    CHECK_INT(nc_verify(&w, m), NC_OK);
+    CHECK_STR(m->main->output_names.v[1], "grad:unused");
+    CHECK_TYPE(m->main->outputs.v[1]->type, "float[3]");
+    nc_model_destroy(m);
+    nc_work_release(&w);
+}
+
+TEST(ends_inside_of_a_pattern_keep_it_apart) { OPS("y", "b", GELU, "Div Erf Add Mul Mul Expand Mul Mul"); }
+
+#define ATTENTION                                                                                                 \
+    "(float[2,2,s,4] q, float[2,2,4,t] k, float[2,2,t,4] v) => (y) <const float[] by = {0.5}> { p = MatMul(q, k)" \
+    " a = Mul(p, by) s = Softmax<axis = -1>(a) y = MatMul(s, v) }"
+
+TEST(attention_is_differentiated_whole) {
+    OPS("y", "q", ATTENTION, "Transpose Attention Shape Expand nacre.AttentionGrad");
+    nc_train_ask standard = *ASK("y", "q");
+    standard.standard = true;
+    check_ops(__FILE__, __LINE__, &standard, ATTENTION,
+              "MatMul Mul Softmax MatMul Shape Expand Transpose MatMul Mul ReduceSum Sub Mul Mul Transpose MatMul");
+}
