@@ -309,7 +309,8 @@ def fused_nbits():
     how = {"K": K, "block_size": block, "tolerance": "recurrent_f32"}
 
     def layer(N, biased=True):
-        return [codes(np.uint8, N, K // block, block // 2), f(N * K // block, lo=0.01, hi=0.03), f(N) if biased else None]
+        steps = f(N * K // block, lo=0.01, hi=0.03)
+        return [codes(np.uint8, N, K // block, block // 2), steps, f(N) if biased else None]
 
     def product(x, packed, scales, bias):
         w = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, block) - 8.0
