@@ -1,7 +1,8 @@
-/* tests/fuzz/fuzz_replay_test.c: replays every file of tests/fuzz/text, tests/fuzz/plan and
+/* tests/fuzz/fuzz_replay_test.c: replays every file of tests/fuzz/text, tests/fuzz/plan, tests/fuzz/node and
  * tests/fuzz/checkpoint through the bodies of the fuzz targets. Runs from the repository's root. */
 #include "tests/check.h"
 #include "tests/fuzz/fuzz_checkpoint_one.h"
+#include "tests/fuzz/fuzz_node_one.h"
 #include "tests/fuzz/fuzz_plan_one.h"
 #include "tests/fuzz/fuzz_text_one.h"
 
@@ -44,3 +45,4 @@ TEST(fuzz_replay_text_planned) { replay_all("tests/fuzz/text", fuzz_plan_one); }
 TEST(fuzz_replay_plan) { replay_all("tests/fuzz/plan", fuzz_plan_one); }
 TEST(fuzz_replay_onnx_planned) { replay_all("tests/fuzz/onnx", fuzz_plan_one); }
 TEST(fuzz_replay_checkpoint) { replay_all("tests/fuzz/checkpoint", fuzz_checkpoint_one); }
+TEST(fuzz_replay_node) { replay_all("tests/fuzz/node", fuzz_node_one); }

@@ -354,6 +354,7 @@ fuzz() {
     step "fuzz: ONNX bytes" fuzz_commands load tests/fuzz/onnx
     step "fuzz: the text form" fuzz_commands text tests/fuzz/text
     step "fuzz: up to a program" fuzz_commands plan tests/fuzz/plan tests/fuzz/text tests/fuzz/onnx
+    step "fuzz: single nodes" fuzz_commands node tests/fuzz/node
     step "fuzz: checkpoints" fuzz_commands checkpoint tests/fuzz/checkpoint
 }
 summary() {
