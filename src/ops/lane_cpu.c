@@ -25,6 +25,7 @@ nc_code nc_lane_cpu_prepare(nc_prep *prep) {
 }
 
 nc_code nc_lane_cpu_run(const nc_call *c) {
+    NC_TRY(nc_lane_check(c));
     nck_tile_run(c->state, c->in, c->out, c->pool);
     return NC_OK;
 }

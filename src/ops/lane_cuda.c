@@ -40,7 +40,10 @@ nc_code nc_lane_cuda_prepare(nc_prep *prep) {
     return NC_OK;
 }
 
-nc_code nc_lane_cuda_run(const nc_call *c) { return nck_cuda_chain_run(c->state, nck_cuda_at_call(c), c->in, c->out); }
+nc_code nc_lane_cuda_run(const nc_call *c) {
+    NC_TRY(nc_lane_check(c));
+    return nck_cuda_chain_run(c->state, nck_cuda_at_call(c), c->in, c->out);
+}
 
 const nc_binding nc_lane_cuda = {.op = "lane",
                                  .kind = NC_K_STATIC,

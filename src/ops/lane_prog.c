@@ -263,3 +263,18 @@ bool nc_lane_prog_group(nc_lane_prog *p, nc_node *const *nodes, int n) {
     *p = (nc_lane_prog){0};
     return group_part(p, nodes, n, &c) && chain_program(p, &c) && is_sound(p);
 }
+
+nc_code nc_lane_check(const nc_call *c) {
+    const nc_tensor *y = c->out[0];
+    for (int i = 0; i < c->n_in; i++) {
+        const nc_tensor *x = c->in[i];
+        for (int k = 1; k <= x->rank; k++) {
+            int64_t have = x->dims[x->rank - k], want = k <= y->rank ? y->dims[y->rank - k] : 1;
+            if (have != want && have != 1)
+                return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
+                                   "input %d has a dim of %lld where %lld or 1 is expected", i, (long long)have,
+                                   (long long)want);
+        }
+    }
+    return NC_OK;
+}

@@ -3,6 +3,7 @@
 #ifndef NC_OPS_LANE_PROG_H
 #define NC_OPS_LANE_PROG_H
 
+#include "device/call.h"
 #include "ir/graph.h"
 #include "kernels/cpu/tile.h"
 
@@ -27,5 +28,9 @@ bool nc_lane_prog_body(nc_lane_prog *p, const nc_graph *body);
 
 /* Borrows p. */
 nck_tile_prog nc_lane_prog_tile(const nc_lane_prog *p);
+
+/* SHAPE unless every operand of the call broadcasts to its first result: dims that were symbols when the session was
+ * made are known to fit only now. */
+NC_MUST nc_code nc_lane_check(const nc_call *c);
 
 #endif

@@ -178,3 +178,22 @@ def test_refused_when_the_session_is_made(env, row):
         env.session(proto).close()
     e = error.value
     assert e.node == "it" and e.op == op and len(e.text) > 5, (e.node, e.op, e.text)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3,), (9,), (2, 3)])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("op", ["Sub", "Max"])
+def test_sizes_that_do_not_broadcast_are_refused_in_the_run(op, known, shape):
+    """A dim that is open when the session is made is expected to fit; only the run tells that it does not."""
+    import package  # noqa: F401  (makes nacre importable)
+    import nacre
+    dims = [f"d{k}" for k in range(len(shape))] if known else None
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, dims),
+             helper.make_tensor_value_info("y", TensorProto.FLOAT, [8])]
+    graph = helper.make_graph([helper.make_node(op, ["x", "y"], ["z"], name="it")], "g", infos,
+                              [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    for device in ("CPUExecutionProvider", "GuardExecutionProvider"):
+        session = nacre.InferenceSession(model, providers=[device])
+        with pytest.raises(Exception, match="where 8 or 1 is expected"):
+            session.run(None, {"x": np.zeros(shape, np.float32), "y": np.ones(8, np.float32)})

@@ -50,6 +50,9 @@ nc_code nc_softmax_grad_run(const nc_call *c) {
     nc_tensor room[3];
     const nc_tensor *dy = row_view(s, c->in[0], &axis, &room[0]), *y = row_view(s, c->in[1], &axis, &room[1]);
     const nc_tensor *dx = row_view(s, c->out[0], &axis, &room[2]);
+    bool same = dy->rank == y->rank && dx->rank == y->rank;
+    for (int k = 0; same && k < y->rank; k++) same = dy->dims[k] == y->dims[k] && dx->dims[k] == y->dims[k];
+    if (!same) return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "dY and Y have different shapes");
     if (nc_tensor_numel(dx) > 0) nck_softmax_grad(s->kind, y, dy, dx, axis, c->pool);
     return NC_OK;
 }
