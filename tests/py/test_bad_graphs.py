@@ -110,6 +110,8 @@ ReduceSum | f2x3 [4] |
 ReduceSum | s2 |
 ReduceMean | f2x3 | axes=[7]
 ArgMax | f2x3 | axis=2
+ArgMax | f | axis=1
+ArgMin | i | axis=-2
 ArgMax | s2 |
 TopK | f2x3 [2] | axis=4
 TopK | f2x3 f[2.0] |

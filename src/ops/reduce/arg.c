@@ -8,8 +8,8 @@ static nc_code arg_infer(nc_infer *c) {
     bool keep = nc_attr_int(c->node, "keepdims") != 0;
     int rank, axis, n = 0;
     if (!nc_in_rank(c, 0, &rank)) return nc_out_unknown(c, 0, NC_INT64, -1);
+    NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), rank > 0 ? rank : 1, &axis)); /* of a scalar 0 and -1 are allowed */
     if (rank == 0) return nc_out(c, 0, NC_INT64, 0, NULL);
-    NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), rank, &axis));
     const nc_dim *dims[NC_MAX_RANK], *one = nc_dim_const(c->dims, 1);
     NC_NEED(c->w, one);
     for (int i = 0; i < rank; i++) {
