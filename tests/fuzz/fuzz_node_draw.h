@@ -297,7 +297,7 @@ static bool fuzz_body(fuzz_drawn *d, nc_node *n, const char *name) {
     int n_in = n->n_in - (int)fuzz_below(d, 8) % 3, n_out = n->n_out + (int)fuzz_below(d, 2);
     for (int i = 0; i < n_in; i++) {
         const nc_type *t = n->in[i] ? n->in[i]->type : NULL;
-        char x[24];
+        char x[32];
         snprintf(x, sizeof x, "%.12s_%d", name, i);
         if (!nc_edit_input(g, x, fuzz_below(d, 2) ? NULL : t)) return false;
     }
