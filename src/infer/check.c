@@ -42,6 +42,31 @@ static nc_code refuse(nc_work *w, int i, const char *param, nc_types expected, c
     return code;
 }
 
+/* The parameter of operand i; NULL: there are not so many. A variadic one is the last. */
+static const nc_param *param_at(const nc_param *p, int i) {
+    for (int k = 0; p[k].name != NULL; k++)
+        if (k == i || (p[k].flags & NC_P_VARIADIC)) return &p[k];
+    return NULL;
+}
+
+nc_code nc_infer_check_one(nc_work *w, const nc_node *n, int i, int rank, const int64_t *dims) {
+    const nc_param *p = param_at(n->version->in, i);
+    if (p == NULL || !(p->flags & NC_P_ONE)) return NC_OK;
+    for (int k = 0; k < rank; k++)
+        if (dims[k] >= 0 && dims[k] != 1)
+            NC_FAIL(w, NC_E_SHAPE, "input %d (%s): dim %d is %lld, expected one element", i, p->name, k,
+                    (long long)dims[k]);
+    return NC_OK;
+}
+
+static nc_code check_one(nc_work *w, const nc_node *n, int i, const nc_type *t) {
+    int64_t dims[NC_MAX_RANK];
+    if (t->kind != NC_T_TENSOR || t->rank < 0) return NC_OK;
+    for (int k = 0; k < t->rank; k++)
+        if (!nc_dim_is_const(t->dims[k], &dims[k])) dims[k] = -1;
+    return nc_infer_check_one(w, n, i, t->rank, dims);
+}
+
 nc_code nc_infer_check(nc_work *w, const nc_node *n, const nc_infer_val *in) {
     const nc_param *p = n->version->in;
     int i_param = 0;
@@ -56,6 +81,7 @@ nc_code nc_infer_check(nc_work *w, const nc_node *n, const nc_infer_val *in) {
         const nc_type *first = same != i && same >= 0 && same < n->n_in ? in[same].type : NULL;
         if (q->types != 0 && !nc_types_take(q->types, bits_of(t))) return refuse(w, i, q->name, q->types, t);
         if (first != NULL && bits_of(first) != bits_of(t)) return refuse(w, i, q->name, bits_of(first), t);
+        if (q->flags & NC_P_ONE) NC_TRY(check_one(w, n, i, t));
     }
     return NC_OK;
 }

@@ -7,6 +7,10 @@
 /* in[i] against the version's parameter; unknown types pass. */
 NC_MUST nc_code nc_infer_check(nc_work *w, const nc_node *n, const nc_infer_val *in);
 
+/* SHAPE where dims, -1 each that is not known, tell that operand i holds not one element although its parameter says so.
+ */
+NC_MUST nc_code nc_infer_check_one(nc_work *w, const nc_node *n, int i, int rank, const int64_t *dims);
+
 /* What both say of value `name`; either may be NULL. *out may be one of the two. */
 NC_MUST nc_code nc_infer_merge(nc_work *w, nc_arena *arena, const char *name, const nc_type *declared,
                                const nc_type *inferred, const nc_type **out);

@@ -128,7 +128,8 @@ static nc_code ask_card(nc_infer *c) {
 
 static nc_code infer_node(nc_work *w, nc_node *n) {
     nc_model *m = n->graph->model;
-    nc_infer c = {.w = w, .dims = m->dims, .arena = &m->arena, .node = n, .infer_sub = infer_sub};
+    bool open = false;
+    nc_infer c = {.w = w, .dims = m->dims, .arena = &m->arena, .node = n, .infer_sub = infer_sub, .open = &open};
     c.in = nc_arena_array(&w->scratch, (size_t)n->n_in, sizeof *c.in);
     c.out = nc_arena_array(&w->scratch, (size_t)n->n_out, sizeof *c.out);
     NC_NEED(w, c.in);
@@ -136,6 +137,7 @@ static nc_code infer_node(nc_work *w, nc_node *n) {
     for (int i = 0; i < n->n_in; i++) NC_TRY(read_input(w, n->in[i], &c.in[i]));
     for (int i = 0; i < n->n_out; i++) c.out[i].present = n->out[i] != NULL;
     NC_TRY(ask_card(&c));
+    n->open = open && n->card->lane <= 0; /* kernels of lanes look themselves */
     forget_guess(n, &c);
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] != NULL) NC_TRY(write_output(w, n->out[i], &c.out[i]));

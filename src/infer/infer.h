@@ -20,4 +20,9 @@ NC_MUST nc_code nc_infer_model(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_infer_run(nc_work *w, const nc_node *n, nc_dims *scratch, nc_arena *arena, const nc_tensor *in,
                              const bool *host_readable, int n_in, nc_tensor *out, int n_out);
 
+/* While running: do operands of these sizes fit n, and do results of those sizes follow from them? For a node that is
+ * open. readable: inputs whose contents the host can read; sizes that others tell are not looked at. */
+NC_MUST nc_code nc_infer_again(nc_work *w, const nc_node *n, nc_dims *scratch, nc_arena *arena, nc_tensor *const *in,
+                               uint32_t readable, nc_tensor *const *out);
+
 #endif

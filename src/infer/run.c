@@ -59,6 +59,7 @@ static nc_code read_tensor(nc_infer *c, int i, const nc_tensor *t, bool readable
         dims[k] = nc_dim_const(c->dims, t->dims[k]);
         NC_NEED(c->w, dims[k]);
     }
+    NC_TRY(nc_infer_check_one(c->w, c->node, i, t->rank, t->dims));
     val->type = nc_type_tensor(c->arena, t->dtype, t->rank, dims);
     NC_NEED(c->w, val->type);
     bool is_argument = i < 32 && (c->node->card->host_in >> i & 1) && t->dtype != NC_STRING;
@@ -92,24 +93,53 @@ static nc_code write_tensor(nc_infer *c, int i, nc_tensor *out) {
     return NC_OK;
 }
 
+static nc_code ask(nc_infer *c) {
+    const nc_node *n = c->node;
+    for (int i = 0; i < n->n_out; i++) c->out[i].present = n->out[i] != NULL;
+    if (n->card->infer != NULL) return n->card->infer(c);
+    if (n->card->lane > 0) return nc_lane_infer(c);
+    NC_FAIL(c->w, NC_E_UNSUPPORTED, "the op has no inference");
+}
+
+static nc_code make_room(nc_infer *c) {
+    c->in = nc_arena_array(c->arena, (size_t)c->node->n_in, sizeof *c->in);
+    c->out = nc_arena_array(c->arena, (size_t)c->node->n_out, sizeof *c->out);
+    NC_NEED(c->w, c->in);
+    NC_NEED(c->w, c->out);
+    return NC_OK;
+}
+
 static nc_code infer_run(nc_infer *c, const nc_tensor *in, const bool *host_readable, int n_in, nc_tensor *out,
                          int n_out) {
     const nc_node *n = c->node;
     if (n_in < n->n_in || n_out < n->n_out)
         NC_FAIL(c->w, NC_E_ARGUMENT, "%d inputs and %d outputs are too few", n_in, n_out);
-    c->in = nc_arena_array(c->arena, (size_t)n->n_in, sizeof *c->in);
-    c->out = nc_arena_array(c->arena, (size_t)n->n_out, sizeof *c->out);
-    NC_NEED(c->w, c->in);
-    NC_NEED(c->w, c->out);
+    NC_TRY(make_room(c));
     for (int i = 0; i < n->n_in; i++) NC_TRY(read_tensor(c, i, &in[i], host_readable != NULL && host_readable[i]));
-    for (int i = 0; i < n->n_out; i++) c->out[i].present = n->out[i] != NULL;
-    if (n->card->infer != NULL)
-        NC_TRY(n->card->infer(c));
-    else if (n->card->lane > 0)
-        NC_TRY(nc_lane_infer(c));
-    else
-        NC_FAIL(c->w, NC_E_UNSUPPORTED, "the op has no inference");
+    NC_TRY(ask(c));
     for (int i = 0; i < n->n_out; i++) NC_TRY(write_tensor(c, i, &out[i]));
+    return NC_OK;
+}
+
+static nc_code same_sizes(nc_infer *c, int i, const nc_tensor *out) {
+    const nc_type *t = c->out[i].type;
+    int64_t size;
+    if (t == NULL || t->kind != NC_T_TENSOR || t->rank != out->rank) return NC_OK;
+    for (int k = 0; k < t->rank; k++)
+        if (nc_dim_is_const(t->dims[k], &size) && size != out->dims[k])
+            NC_FAIL(c->w, NC_E_SHAPE, "dim %d of output %d is %lld by its inputs, expected %lld", k, i, (long long)size,
+                    (long long)out->dims[k]);
+    return NC_OK;
+}
+
+nc_code nc_infer_again(nc_work *w, const nc_node *n, nc_dims *scratch, nc_arena *arena, nc_tensor *const *in,
+                       uint32_t readable, nc_tensor *const *out) {
+    nc_infer c = {.w = w, .dims = scratch, .arena = arena, .node = n};
+    NC_TRY(make_room(&c));
+    for (int i = 0; i < n->n_in; i++) NC_TRY(read_tensor(&c, i, in[i], i < 32 && readable >> i & 1));
+    NC_TRY(ask(&c));
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] != NULL) NC_TRY(same_sizes(&c, i, out[i]));
     return NC_OK;
 }
 

@@ -16,7 +16,12 @@ typedef uint64_t nc_types;
 #define NC_TYPES_TAPE ((nc_types)1 << 43)
 #define NC_TYPES_ANYTHING (((nc_types)1 << 48) - 1)
 
-enum { NC_P_OPTIONAL = 1, NC_P_VARIADIC = 2, NC_P_HETEROGENEOUS = 4 /* variadic with differing types */ };
+enum {
+    NC_P_OPTIONAL = 1,
+    NC_P_VARIADIC = 2,
+    NC_P_HETEROGENEOUS = 4, /* variadic with differing types */
+    NC_P_ONE = 8 /* holds one element, as a scalar or with dims of 1: others are refused before a kernel reads it */
+};
 
 /* There are thousands of them: 16 bytes each. */
 typedef struct nc_param {
@@ -97,7 +102,7 @@ typedef struct nc_infer {
     /* Infers subgraph i given the types of its inputs (n_in of them); types of its outputs are then on graph->outputs.
      */
     nc_code (*infer_sub)(struct nc_infer *c, int i_sub, const nc_infer_val *in, int n_in);
-    void *ctx; /* of who infers */
+    bool *open; /* set where something was expected of dims that only the run knows; NULL: nobody asks */
 } nc_infer;
 
 /* ---- gradient and decomposition ---- */

@@ -143,6 +143,7 @@ struct nc_node {
     int64_t random_id; /* of a random node: given at load, kept by every rewrite, clone and save; else 0 */
     nc_stage stage;
     bool recompute; /* marked: backward uses are served by a clone */
+    bool open;      /* its operands are only expected to fit: the run asks its card again when their sizes are known */
     int place;      /* 0 host, 1 the session's device */
     void *lowered;  /* owned by plan/ while it lowers; NULL elsewhere */
     nc_str extra;

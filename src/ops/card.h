@@ -44,10 +44,12 @@
 #define T_TAPE NC_TYPES_TAPE
 #define T_ANYTHING NC_TYPES_ANYTHING
 
-/* A parameter: {"X", T_FLOAT} or {"Y", SAME(0)}, with OPTIONAL, VARIADIC or MIXED behind. */
+/* A parameter: {"X", T_FLOAT} or {"Y", SAME(0)}, with OPTIONAL, SINGLE, SINGLE_OPTIONAL, VARIADIC or MIXED behind. */
 #define SAME(i) 0, i
 #define OPTIONAL .flags = NC_P_OPTIONAL
 #define VARIADIC .flags = NC_P_VARIADIC
+#define SINGLE .flags = NC_P_ONE
+#define SINGLE_OPTIONAL .flags = NC_P_ONE | NC_P_OPTIONAL
 #define MIXED .flags = NC_P_VARIADIC | NC_P_HETEROGENEOUS
 
 #define IN(...)                \
@@ -114,8 +116,11 @@
 const nc_type *nc_in(nc_infer *c, int i);       /* type of input i; NULL: absent or unknown */
 bool nc_in_rank(nc_infer *c, int i, int *rank); /* false: unknown or not a tensor */
 const nc_dim *nc_in_dim(nc_infer *c, int i, int axis);
-/* SHAPE when that dim is a constant other than `want`; want NULL or not constant: nothing to compare. */
+/* SHAPE when that dim is a constant other than `want`; want NULL: nothing to compare. Where a
+ * dim is no constant the run asks again. */
 nc_code nc_in_expect(nc_infer *c, int i, int axis, const nc_dim *want);
+/* For hooks that compare dims themselves: what they expect is not known to hold; the run asks again. */
+void nc_leave_open(const nc_infer *c);
 /* Known whole integer content of input i (a literal or all elems constant); false when unknown. n: how many; v holds
  * max. */
 bool nc_in_ints(nc_infer *c, int i, int64_t *v, int max, int *n);

@@ -25,11 +25,19 @@ static const char *param_name(const nc_infer *c, int i) {
     return p->name;
 }
 
+void nc_leave_open(const nc_infer *c) {
+    if (c->open != NULL) *c->open = true;
+}
+
 nc_code nc_in_expect(nc_infer *c, int i, int axis, const nc_dim *want) {
     const nc_dim *d = nc_in_dim(c, i, axis);
     int64_t got, expected;
-    if (d == NULL || want == NULL || !nc_dim_is_const(d, &got) || !nc_dim_is_const(want, &expected) || got == expected)
+    if (d == NULL || want == NULL || d == want) return NC_OK;
+    if (!nc_dim_is_const(d, &got) || !nc_dim_is_const(want, &expected)) {
+        nc_leave_open(c);
         return NC_OK;
+    }
+    if (got == expected) return NC_OK;
     NC_FAIL(c->w, NC_E_SHAPE, "dim %d of %s is %lld, expected %lld", axis, param_name(c, i), (long long)got,
             (long long)expected);
 }
@@ -168,8 +176,10 @@ static nc_code broadcast_dim(nc_infer *c, int i_in, const nc_dim *a, const nc_di
     else if (const_a && const_b)
         NC_FAIL(c->w, NC_E_SHAPE, "input %d has a dim of %lld where %lld or 1 is expected", i_in, (long long)cb,
                 (long long)ca);
-    else
+    else {
+        nc_leave_open(c);
         *out = const_a ? a : const_b ? b : nc_dim_spread(c->dims, a, b);
+    }
     NC_NEED(c->w, *out);
     return NC_OK;
 }

@@ -17,10 +17,20 @@ static bool says_as_much(const nc_type *a, const nc_type *b) {
 
 /* Users of `old` were inferred from its type, and bodies that capture it have it too: its dims stay what they are
  * called by, where the piece says as much. */
-static void keep_type(const nc_node *n, const nc_value *old, nc_value *by) {
+static nc_code keep_type(nc_work *w, const nc_node *n, const nc_value *old, nc_value *by) {
+    int64_t want, got;
     for (int i = 0; i < n->n_operands; i++)
-        if (n->in[i] == by) return;
-    if (by->def && says_as_much(old->type, by->type)) by->type = old->type;
+        if (n->in[i] == by) return NC_OK;
+    if (!by->def || !says_as_much(old->type, by->type)) return NC_OK;
+    for (int k = 0; by->type->kind == NC_T_TENSOR && k < by->type->rank; k++) {
+        const nc_dim *a = old->type->dims[k], *b = by->type->dims[k];
+        if (a != b) by->def->open = true;
+        if (nc_dim_is_const(a, &want) && nc_dim_is_const(b, &got) && want != got)
+            NC_FAIL(w, NC_E_SHAPE, "its operands give '%s' a dim %d of %lld, expected %lld", old->name, k,
+                    (long long)got, (long long)want);
+    }
+    by->type = old->type;
+    return NC_OK;
 }
 
 /* Puts n's pieces before it; out: what stands for its outputs. */
@@ -57,7 +67,7 @@ static nc_code replace(nc_work *w, nc_node *n, bool *changed) {
     for (nc_node *p = n->prev; p != prev; p = p->prev) p->recompute = n->recompute;
     for (int i = 0; i < n->n_out; i++) {
         if (!n->out[i]) continue;
-        keep_type(n, n->out[i], out[i]);
+        NC_TRY(keep_type(w, n, n->out[i], out[i]));
         nc_edit_replace(n->out[i], out[i]);
     }
     nc_edit_remove(n);

@@ -2,6 +2,8 @@
 #include "run/frame.h"
 
 #include "base/mem.h"
+#include "infer/check.h"
+#include "infer/infer.h"
 
 #include <string.h>
 
@@ -218,9 +220,43 @@ static nc_code fill_call(nc_frame *f, int i) {
     if (x->sizes >= 0) c->sizes = f->slots[x->sizes].t.data;
     for (int k = 0; k < x->n_packs; k++)
         if (!f->packed[x->first_pack + k])
-            NC_TRY(nc_prepared_pack(&f->work, f->prepared, x->first_pack + k,
-                                    &f->packed[x->first_pack + k]));
+            NC_TRY(nc_prepared_pack(&f->work, f->prepared, x->first_pack + k, &f->packed[x->first_pack + k]));
     return NC_OK;
+}
+
+/* What a dynamic kernel of this segment makes has no size yet, and is checked by who reads it. */
+static bool is_sized(const nc_frame *f, const nc_instr *x, int slot) {
+    const nc_slot *s = slot >= 0 ? &f->program->slots[slot] : NULL;
+    return s && s->rank >= 0 && (s->storage != NC_S_OBJECT || s->seg != x->seg);
+}
+
+static nc_code ask_again(nc_frame *f, const nc_instr *x, const nc_call *c) {
+    const nc_node *n = x->node;
+    uint32_t readable = 0;
+    for (int j = 0; j < n->n_in && j < 32; j++) {
+        if (n->in[j] && n->in[j]->type && n->in[j]->type->layout.block) return NC_OK; /* its plain form was asked */
+        bool there = x->in[j] >= 0 && f->program->slots[x->in[j]].storage == NC_S_CONST;
+        if (there && n->card->host_in >> j & 1) readable |= 1u << j;
+    }
+    nc_dims *scratch = nc_dims_create();
+    NC_NEED(&f->work, scratch);
+    nc_code code = nc_infer_again(&f->work, n, scratch, &f->work.scratch, c->in, readable, c->out);
+    nc_dims_destroy(scratch);
+    return code;
+}
+
+/* Dynamic kernels are checked when they start. */
+static nc_code check_operands(nc_frame *f, const nc_instr *x, const nc_call *c) {
+    const nc_node *n = x->node;
+    bool sized = true;
+    if (x->binding->kind == NC_K_DYNAMIC) return NC_OK;
+    for (int j = 0; j < x->n_in && j < n->n_in; j++) {
+        if (is_sized(f, x, x->in[j]))
+            NC_TRY(nc_infer_check_one(&f->work, n, j, c->in[j]->rank, c->in[j]->dims));
+        else
+            sized &= x->in[j] < 0;
+    }
+    return n->open && sized && x->binding->kind != NC_K_BOUNDED ? ask_again(f, x, c) : NC_OK;
 }
 
 static nc_code bind_all(nc_frame *f, int seg) {
@@ -240,6 +276,7 @@ static nc_code bind_all(nc_frame *f, int seg) {
         NC_TRY(place_slot(f, seg, x->workspace, false));
         NC_TRY(place_slot(f, seg, x->sizes, false));
         NC_TRY(fill_call(f, i));
+        NC_TRY(check_operands(f, x, &f->calls[i]));
     }
     for (int i = 0; i < g->n_syms; i++) b->syms[i] = value_of(f, g->syms[i]);
     b->valid = true;

@@ -3,6 +3,7 @@
 #include "run/frame.h"
 
 #include "base/mem.h"
+#include "infer/check.h"
 
 #include <string.h>
 
@@ -228,12 +229,22 @@ static void expected_dims(const nc_frame *f, const nc_instr *x, nc_tensor *out) 
     }
 }
 
+static nc_code check_operands(nc_frame *f, const nc_instr *x, const nc_call *c) {
+    for (int j = 0; j < x->n_in && j < x->node->n_in; j++) {
+        const nc_object *o = x->in[j] >= 0 ? f->slots[x->in[j]].obj : NULL;
+        if (x->in[j] < 0 || (o && o->kind != NC_OBJ_TENSOR)) continue;
+        NC_TRY(nc_infer_check_one(&f->work, x->node, j, c->in[j]->rank, c->in[j]->dims));
+    }
+    return NC_OK;
+}
+
 /* The arrays are the frame's: one of its dynamic instructions runs at a time, and subprograms have frames of their own.
  */
 nc_code nc_exec_dynamic(nc_frame *f, int i) {
     const nc_instr *x = &f->program->instrs[i];
     nc_object **objects = f->objects, **made = objects + x->n_in;
     nc_call c = f->calls[i];
+    NC_TRY(check_operands(f, x, &c));
     c.out = f->results_ptr;
     memset((void *)objects, 0, (size_t)(x->n_in + x->n_out) * sizeof *objects);
     expected_dims(f, x, f->results);

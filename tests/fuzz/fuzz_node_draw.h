@@ -1,8 +1,7 @@
 /* tests/fuzz/fuzz_node_draw.h: bytes to a model of one node: an operator out of all cards and versions of ONNX and
- * ONNX Runtime, inputs and
- * attributes as its row says them, of related shapes, now and then as no row says them. Equal bytes draw equal models;
- * where the bytes end, zeros follow. The values of the inputs are drawn too: some are constants of the model, the
- * others are fed. */
+ * ONNX Runtime, inputs and attributes as its row says them, of related shapes, now and then as no row says them. Equal
+ * bytes draw equal models; where the bytes end, zeros follow. The values of the inputs are drawn too: some are constants
+ * of the model, the others are fed. */
 #ifndef NC_TESTS_FUZZ_NODE_DRAW_H
 #define NC_TESTS_FUZZ_NODE_DRAW_H
 
@@ -380,16 +379,47 @@ static bool fuzz_node(fuzz_drawn *d) {
     return true;
 }
 
-/* False: nothing was drawn. fuzz_release in both cases. */
-static bool fuzz_draw(fuzz_drawn *d, const uint8_t *data, size_t size, const nc_registry *r) {
+/* A number for what is called `name` (and `of` it, a number) under a key: the highest one is drawn, so that bytes keep
+ * their meaning whatever else the list holds, in whatever order, unless what is new wins. */
+static uint64_t fuzz_weight(const char *domain, const char *name, int of, unsigned key) {
+    uint64_t h = 14695981039346656037ull ^ (key * 0x9E3779B97F4A7C15ull + (unsigned)of);
+    for (const char *p = domain ? domain : ""; *p; p++) h = (h ^ (uint8_t)*p) * 1099511628211ull;
+    h = (h ^ ':') * 1099511628211ull;
+    for (const char *p = name; *p; p++) h = (h ^ (uint8_t)*p) * 1099511628211ull;
+    h = (h ^ h >> 32) * 0xD6E8FEB86659FD93ull;
+    return (h ^ h >> 29) * 0xBF58476D1CE4E5B9ull >> 16;
+}
+
+static const nc_card *fuzz_card(unsigned key) {
+    const nc_card *best = fuzz_cards[0];
+    uint64_t most = 0;
+    for (int i = 0; i < FUZZ_N_CARDS; i++) {
+        uint64_t w = fuzz_weight(fuzz_cards[i]->domain, fuzz_cards[i]->name, 0, key);
+        if (w > most) most = w, best = fuzz_cards[i];
+    }
+    return best;
+}
+
+static const nc_op_version *fuzz_version(const nc_card *card, unsigned key) {
+    const nc_op_version *best = card->versions;
+    uint64_t most = 0;
+    for (const nc_op_version *v = card->versions; v->since; v++) {
+        uint64_t w = fuzz_weight(card->domain, card->name, v->since, key);
+        if (w > most) most = w, best = v;
+    }
+    return best;
+}
+
+/* False: nothing was drawn. fuzz_release in both cases. card NULL: one that the bytes name. */
+static bool fuzz_draw(fuzz_drawn *d, const nc_card *card, const uint8_t *data, size_t size, const nc_registry *r) {
     *d = (fuzz_drawn){.p = data, .n = size};
-    d->card = fuzz_cards[fuzz_below(d, FUZZ_N_CARDS)];
-    unsigned rows = 0;
-    while (d->card->versions[rows].since) rows++;
-    d->version = &d->card->versions[fuzz_below(d, rows)];
+    unsigned key = (unsigned)fuzz_byte(d) << 8;
+    key |= fuzz_byte(d);
+    d->card = card ? card : fuzz_card(key);
+    d->version = fuzz_version(d->card, fuzz_byte(d));
     if (d->card->domain && strcmp(d->card->domain, "nacre") == 0) return false; /* made by stages, not by files */
     if (d->card->names_values) return false; /* its attributes name values of a graph, and here is none */
-    if (!rows || d->version->removed || !(d->m = nc_model_create(r))) return false;
+    if (!d->version->since || d->version->removed || !(d->m = nc_model_create(r))) return false;
     return fuzz_opsets(d) && fuzz_inputs(d) && fuzz_node(d);
 }
 

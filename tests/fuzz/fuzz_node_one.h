@@ -89,8 +89,8 @@ static void fuzz_node_declare(nc_work *w, fuzz_drawn *d) {
     w->diag = (nc_diag){0};
 }
 
-/* NULL, or what went wrong. */
-__attribute__((unused)) static const char *fuzz_node_one(const uint8_t *data, size_t size) {
+/* NULL, or what went wrong. card NULL: one that the bytes name. */
+__attribute__((unused)) static const char *fuzz_node_of(const nc_card *card, const uint8_t *data, size_t size) {
     static nacre_env *env;
     nacre_error err;
     if (!env && nacre_env_create(1, &env, &err) != NACRE_OK) return NULL;
@@ -100,7 +100,7 @@ __attribute__((unused)) static const char *fuzz_node_one(const uint8_t *data, si
     nc_work w;
     nc_text bytes = {0};
     nc_work_init(&w);
-    bool drawn = fuzz_draw(&d, data, size, nc_ops_registry());
+    bool drawn = fuzz_draw(&d, card, data, size, nc_ops_registry());
     if (drawn) fuzz_node_declare(&w, &d);
     if (drawn && nc_onnx_save(&w, d.m, &bytes) == NC_OK) wrong = fuzz_node_both(env, &bytes, fuzz_byte(&d) & 1, &d);
     fuzz_release(&d);
@@ -108,6 +108,10 @@ __attribute__((unused)) static const char *fuzz_node_one(const uint8_t *data, si
     nc_work_release(&w);
     if (!wrong && nc_mem_live() > live + 64) wrong = "memory was not given back";
     return wrong;
+}
+
+__attribute__((unused)) static const char *fuzz_node_one(const uint8_t *data, size_t size) {
+    return fuzz_node_of(NULL, data, size);
 }
 
 #endif

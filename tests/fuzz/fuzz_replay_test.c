@@ -46,3 +46,19 @@ TEST(fuzz_replay_plan) { replay_all("tests/fuzz/plan", fuzz_plan_one); }
 TEST(fuzz_replay_onnx_planned) { replay_all("tests/fuzz/onnx", fuzz_plan_one); }
 TEST(fuzz_replay_checkpoint) { replay_all("tests/fuzz/checkpoint", fuzz_checkpoint_one); }
 TEST(fuzz_replay_node) { replay_all("tests/fuzz/node", fuzz_node_one); }
+
+/* Every operator, a few times: bytes of a number that follows from its name. */
+TEST(fuzz_nodes_of_every_operator) {
+    enum { TIMES = 2, BYTES = 256 };
+    uint8_t bytes[BYTES];
+    for (int i = 0; i < FUZZ_N_CARDS * TIMES; i++) {
+        const nc_card *card = fuzz_cards[i / TIMES];
+        uint64_t x = fuzz_weight(card->domain, card->name, i % TIMES, 1);
+        for (int k = 0; k < BYTES; k++) {
+            x = x * 6364136223846793005ull + 1442695040888963407ull;
+            bytes[k] = (uint8_t)(x >> 56);
+        }
+        const char *wrong = fuzz_node_of(card, bytes, BYTES);
+        if (wrong) nc_test_failed(card->name, i % TIMES, "%s", wrong);
+    }
+}

@@ -199,3 +199,63 @@ def test_sizes_that_do_not_broadcast_are_refused_in_the_run(op, known, shape):
         session = nacre.InferenceSession(model, providers=[device])
         with pytest.raises(Exception, match="where 8 or 1 is expected"):
             session.run(None, {"x": np.zeros(shape, np.float32), "y": np.ones(8, np.float32)})
+
+
+# What is known to be wrong only when the run knows the sizes: OP | INPUTS | ATTRIBUTES | WORDS. The session gets every
+# dim of an input as a symbol of its own, the run the shape that stands here. `S` before a type is a sequence of two.
+LATE = """
+Range | f0 f f | | input 0 (start): dim 0 is 0, expected one element
+Range | f f2 f | | input 1 (limit): dim 0 is 2, expected one element
+Range | i i i1x0 | | input 2 (delta): dim 1 is 0, expected one element
+SequenceAt | Sf2 i0 | | input 1 (position): dim 0 is 0, expected one element
+SequenceErase | Sf2 i2 | | input 1 (position): dim 0 is 2, expected one element
+SequenceInsert | Sf2 f2 i0 | | input 2 (position): dim 0 is 0, expected one element
+Dropout | f3 f0 b | | input 1 (ratio): dim 0 is 0, expected one element
+Dropout | f3 f b0 | | input 2 (training_mode): dim 0 is 0, expected one element
+BiasDropout | f3 f3 f3 f0 b | | ratio
+BitmaskDropout | f3 f0 b | | ratio
+BitmaskBiasDropout | f3 f3 f3 f0 b | | ratio
+Trilu | f3x3 i0 | | expected
+NonMaxSuppression | f1x2x4 f1x1x2 i0 | | input 2 (max_output_boxes_per_class): dim 0 is 0, expected one element
+NonMaxSuppression | f1x2x4 f1x1x2 i f0 | | input 3 (iou_threshold): dim 0 is 0, expected one element
+ComplexMul | f2 f3 | | expected
+ComplexMulConj | f3 f2 | | expected
+BiasSoftmax | f4x4x1 f5 | axis=2; is_inner_broadcast=0 | expected
+BitmaskBiasDropout | f8x1 f2 | | expected
+MatMul | f2x3 f4x2 | | A has 3 columns, B has 4 rows
+FusedMatMul | f2x3 f4x2 | | A has 3 columns, B has 4 rows
+""".strip().splitlines()
+MICROSOFT = {"BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "ComplexMul", "ComplexMulConj", "BiasSoftmax",
+             "FusedMatMul"}
+NUMPY = {"f": np.float32, "i": np.int64, "b": np.bool_, "s": np.object_}
+
+
+def late_model(op, inputs, attributes):
+    infos, feeds = [], {}
+    for i, text in enumerate(inputs.split()):
+        many, text = text[0] == "S", text.lstrip("S")
+        shape = [int(d) for d in text[1:].split("x")] if text[1:] else []
+        dims = [f"x{i}_{k}" for k in range(len(shape))]
+        info = helper.make_tensor_value_info if not many else helper.make_tensor_sequence_value_info
+        infos.append(info(f"x{i}", TYPES[text[0]], dims))
+        value = np.ones(shape, NUMPY[text[0]])
+        feeds[f"x{i}"] = [value, value] if many else value
+    attrs = {k.strip(): ast.literal_eval(v.strip()) for k, v in
+             (a.split("=", 1) for a in attributes.split(";") if a.strip())}
+    domain = "com.microsoft" if op in MICROSOFT else ""
+    node = helper.make_node(op, list(feeds), ["y"], name="it", domain=domain, **attrs)
+    graph = helper.make_graph([node], "g", infos, [helper.make_empty_tensor_value_info("y")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString(), feeds
+
+
+@pytest.mark.parametrize("row", LATE)
+def test_sizes_that_do_not_fit_are_refused_in_the_run(row):
+    import package  # noqa: F401  (makes nacre importable)
+    import nacre
+    op, inputs, attributes, words = (part.strip() for part in row.split("|"))
+    model, feeds = late_model(op, inputs, attributes)
+    for device in ("CPUExecutionProvider", "GuardExecutionProvider"):
+        session = nacre.InferenceSession(model, providers=[device])
+        with pytest.raises(Exception, match=re.escape(words)):
+            session.run(None, feeds)

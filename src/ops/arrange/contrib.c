@@ -252,7 +252,7 @@ static nc_code restore_decompose(nc_builder *b, const nc_node *n, nc_value **out
 #define ONE(x, y, types) IN({x, types}), OUT({y, SAME(0)})
 #define RANGE_TYPES (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT16) | NC_BIT(NC_INT32) | NC_BIT(NC_INT64))
 static const nc_op_version trilu_versions[] = {{.since = 1,
-                                                IN({"X", T_NUMBER_ALL | T_BOOL}, {"k", T_I64, OPTIONAL}),
+                                                IN({"X", T_NUMBER_ALL | T_BOOL}, {"k", T_I64, SINGLE_OPTIONAL}),
                                                 OUT({"Y", SAME(0)}),
                                                 ATTR(A_INT("upper", 1))},
                                                {0}};
@@ -269,7 +269,7 @@ static const nc_op_version grid_versions[] = {
     {0}};
 static const nc_op_version range_versions[] = {
     {.since = 1,
-     IN({"start", RANGE_TYPES}, {"limit", SAME(0)}, {"delta", SAME(0), OPTIONAL}),
+     IN({"start", RANGE_TYPES, SINGLE}, {"limit", SAME(0), SINGLE}, {"delta", SAME(0), SINGLE_OPTIONAL}),
      OUT({"Y", SAME(0)}),
      NO_ATTR},
     {0}};

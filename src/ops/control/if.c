@@ -4,7 +4,7 @@
 static const nc_op_version versions[] = {
 #define ROW(n, types)                \
     {.since = n,                     \
-     IN({"cond", T_BOOL}),           \
+     IN({"cond", T_BOOL, SINGLE}),   \
      OUT({"outputs", types, MIXED}), \
      ATTR(A_GRAPH_REQ("then_branch"), A_GRAPH_REQ("else_branch"))},
     ROW(25, T_FLOW_16 | T_NARROW_25) ROW(24, T_FLOW_16 | T_NARROW_24) ROW(23, T_FLOW_16 | T_NARROW_23)

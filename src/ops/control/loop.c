@@ -9,10 +9,10 @@
 #include <string.h>
 
 static const nc_op_version versions[] = {
-#define ROW(n, types, some)                                                              \
-    {.since = n,                                                                         \
-     IN({"M", T_I64, OPTIONAL}, {"cond", T_BOOL, OPTIONAL}, {"v_initial", types, some}), \
-     OUT({"v_final_and_scan_outputs", types, MIXED}),                                    \
+#define ROW(n, types, some)                                                                            \
+    {.since = n,                                                                                       \
+     IN({"M", T_I64, SINGLE_OPTIONAL}, {"cond", T_BOOL, SINGLE_OPTIONAL}, {"v_initial", types, some}), \
+     OUT({"v_final_and_scan_outputs", types, MIXED}),                                                  \
      ATTR(A_GRAPH_REQ("body"))},
     ROW(25, T_FLOW_16 | T_NARROW_25, MIXED_OR_NONE) ROW(24, T_FLOW_16 | T_NARROW_24, MIXED_OR_NONE)
         ROW(23, T_FLOW_16 | T_NARROW_23, MIXED_OR_NONE) ROW(21, T_FLOW_16 | T_NARROW_21, MIXED_OR_NONE)

@@ -2,6 +2,7 @@
  * complex numbers, which lanes do not know. */
 #include "ops/card.h"
 #include "ops/binding.h"
+#include "ops/lane_prog.h"
 
 #include <string.h>
 
@@ -43,6 +44,7 @@ static void choose(void *ctx, int64_t item) {
 
 static nc_code where_run(const nc_call *c) {
     choice s = {.c = c, .bytes = nc_dtype_bytes(c->out[0]->dtype)};
+    NC_TRY(nc_lane_check(c));
     for (int k = 0; k < 3; k++) nc_broadcast_strides(c->in[k], c->out[0]->rank, c->out[0]->dims, s.strides[k]);
     nc_parallel(c->pool, (nc_tensor_numel(c->out[0]) + CHUNK - 1) / CHUNK, choose, &s);
     return NC_OK;

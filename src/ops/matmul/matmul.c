@@ -7,7 +7,10 @@
 
 static nc_code check_inner(nc_infer *c, const nc_dim *a, const nc_dim *b) {
     int64_t ka, kb;
-    if (nc_dim_is_const(a, &ka) && nc_dim_is_const(b, &kb) && ka != kb)
+    if (a == b) return NC_OK;
+    if (!nc_dim_is_const(a, &ka) || !nc_dim_is_const(b, &kb))
+        nc_leave_open(c);
+    else if (ka != kb)
         NC_FAIL(c->w, NC_E_SHAPE, "A has %lld columns, B has %lld rows", (long long)ka, (long long)kb);
     return NC_OK;
 }

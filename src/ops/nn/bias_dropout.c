@@ -96,7 +96,7 @@ static nc_code grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
 /* ---- cards ---- */
 
 #define HOW \
-    {"ratio", T_FLOAT_ALL, OPTIONAL}, { "training_mode", T_BOOL, OPTIONAL }
+    {"ratio", T_FLOAT_ALL, SINGLE_OPTIONAL}, { "training_mode", T_BOOL, SINGLE_OPTIONAL }
 #define BIASED \
     {"data", T_FLOAT_ALL}, {"bias", SAME(0)}, { "residual", SAME(0), OPTIONAL }
 #define MASKED(types) OUT({"output", SAME(0)}, {"mask", types, OPTIONAL}), ATTR(A_INT_OPT("seed"))

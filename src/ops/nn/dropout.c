@@ -54,7 +54,7 @@ static nc_code dropout_grad(nc_grad *g) {
 }
 
 #define DATA(types, ratio) \
-    {"data", types}, {"ratio", ratio, OPTIONAL}, { "training_mode", T_BOOL, OPTIONAL }
+    {"data", types}, {"ratio", ratio, SINGLE_OPTIONAL}, { "training_mode", T_BOOL, SINGLE_OPTIONAL }
 #define NEW(types, ratio) \
     IN(DATA(types, ratio)), OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}), ATTR(A_INT_OPT("seed"))
 #define OLD(mask) \
@@ -100,7 +100,7 @@ static nc_code dropout_grad_decompose(nc_builder *b, const nc_node *n, nc_value 
 
 static const nc_op_version grad_versions[] = {
     {.since = 1,
-     IN({"dY", T_FLOAT_ALL}, {"mask", T_BOOL}, {"ratio", T_FLOAT_ALL}, {"training_mode", T_BOOL}),
+     IN({"dY", T_FLOAT_ALL}, {"mask", T_BOOL}, {"ratio", T_FLOAT_ALL, SINGLE}, {"training_mode", T_BOOL, SINGLE}),
      OUT({"dX", SAME(0)}),
      NO_ATTR},
     {0}};

@@ -14,12 +14,12 @@ static nc_code dropout_infer(nc_infer *c) {
 }
 
 /* The state is no host argument: it lives where the kernel runs, so that a captured run sees the new step. */
-static const nc_op_version dropout_versions[] = {
-    {.since = 1,
-     IN({"data", T_FLOAT_ALL}, {"ratio", T_FLOAT_ALL, OPTIONAL}, {"training_mode", T_BOOL, OPTIONAL}, {"state", T_I64}),
-     OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}),
-     ATTR(A_INT_OPT("seed"))},
-    {0}};
+static const nc_op_version dropout_versions[] = {{.since = 1,
+                                                  IN({"data", T_FLOAT_ALL}, {"ratio", T_FLOAT_ALL, SINGLE_OPTIONAL},
+                                                     {"training_mode", T_BOOL, SINGLE_OPTIONAL}, {"state", T_I64}),
+                                                  OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}),
+                                                  ATTR(A_INT_OPT("seed"))},
+                                                 {0}};
 
 const nc_card nc_card_philox_dropout = {
     .name = "PhiloxDropout",
@@ -34,7 +34,7 @@ const nc_card nc_card_philox_dropout = {
 
 static const nc_op_version numpy_versions[] = {
     {.since = 1,
-     IN({"data", T_FLOAT_ALL}, {"ratio", T_FLOAT_ALL, OPTIONAL}, {"training_mode", T_BOOL, OPTIONAL}),
+     IN({"data", T_FLOAT_ALL}, {"ratio", T_FLOAT_ALL, SINGLE_OPTIONAL}, {"training_mode", T_BOOL, SINGLE_OPTIONAL}),
      OUT({"output", SAME(0)}, {"mask", T_BOOL, OPTIONAL}),
      ATTR(A_INT("seed", 0))},
     {0}};

@@ -129,7 +129,7 @@ CARD(sequence_construct, "SequenceConstruct", construct_infer, 0, .grad = nc_seq
 
 static const nc_op_version sequence_insert_versions[] = {
     {.since = 11,
-     IN({"input_sequence", T_SEQ}, {"tensor", T_TENSOR}, {"position", T_INDEX, OPTIONAL}),
+     IN({"input_sequence", T_SEQ}, {"tensor", T_TENSOR}, {"position", T_INDEX, SINGLE_OPTIONAL}),
      OUT({"output_sequence", T_SEQ}),
      NO_ATTR},
     {0}};
@@ -137,14 +137,16 @@ CARD(sequence_insert, "SequenceInsert", insert_infer, 1u << 2, .grad = nc_sequen
      "The sequence with a tensor put in, at the end unless a position is given.")
 
 static const nc_op_version sequence_at_versions[] = {
-    {.since = 11, IN({"input_sequence", T_SEQ}, {"position", T_INDEX}), OUT({"tensor", T_TENSOR}), NO_ATTR}, {0}};
+    {.since = 11, IN({"input_sequence", T_SEQ}, {"position", T_INDEX, SINGLE}), OUT({"tensor", T_TENSOR}), NO_ATTR},
+    {0}};
 CARD(sequence_at, "SequenceAt", at_infer, 1u << 1, .grad = nc_sequence_at_grad, "One element of a sequence.")
 
-static const nc_op_version sequence_erase_versions[] = {{.since = 11,
-                                                         IN({"input_sequence", T_SEQ}, {"position", T_INDEX, OPTIONAL}),
-                                                         OUT({"output_sequence", T_SEQ}),
-                                                         NO_ATTR},
-                                                        {0}};
+static const nc_op_version sequence_erase_versions[] = {
+    {.since = 11,
+     IN({"input_sequence", T_SEQ}, {"position", T_INDEX, SINGLE_OPTIONAL}),
+     OUT({"output_sequence", T_SEQ}),
+     NO_ATTR},
+    {0}};
 CARD(sequence_erase, "SequenceErase", erase_infer, 1u << 1, .grad = nc_sequence_erase_grad,
      "The sequence without one element, the last unless a position is given.")
 

@@ -202,7 +202,8 @@ static nc_code range_grad(nc_grad *g) {
 }
 
 #define T_RANGE (NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | NC_BIT(NC_INT16) | T_INDEX)
-#define RANGE(types) IN({"start", types}, {"limit", SAME(0)}, {"delta", SAME(0)}), OUT({"output", SAME(0)})
+#define RANGE(types) \
+    IN({"start", types, SINGLE}, {"limit", SAME(0), SINGLE}, {"delta", SAME(0), SINGLE}), OUT({"output", SAME(0)})
 static const nc_op_version range_versions[] = {
     {.since = 27, RANGE(T_RANGE | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16)), ATTR(A_INT("stash_type", 1))},
     {.since = 11, RANGE(T_RANGE), NO_ATTR},

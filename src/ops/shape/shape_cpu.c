@@ -253,20 +253,20 @@ static nc_code reshape_strings_prepare(nc_prep *p) {
 static nc_code reshape_strings(nc_dyn *d) {
     const nc_call *c = d->call;
     const reshaping *r = c->state;
-    nc_object *x = d->in[0];
+    const nc_tensor *x = d->in[0] != NULL ? &d->in[0]->t : c->in[0]; /* a constant is no object */
     int64_t dims[NC_MAX_RANK], others = 1, n;
     int rank = nc_shape_read(c->in[1], dims, NC_MAX_RANK), open = -1;
     for (int k = 0; k < rank; k++) {
-        if (dims[k] == 0 && !r->zero_is_size && k < x->t.rank) dims[k] = x->t.dims[k];
+        if (dims[k] == 0 && !r->zero_is_size && k < x->rank) dims[k] = x->dims[k];
         if (dims[k] == -1)
             open = k;
         else if (dims[k] < 0 || !nc_mul_i64(others, dims[k], &others))
             rank = -1;
     }
-    if (rank >= 0 && open >= 0 && others > 0) dims[open] = nc_tensor_numel(&x->t) / others;
-    if (rank < 0 || !nc_numel(dims, rank, &n) || n != nc_tensor_numel(&x->t))
+    if (rank >= 0 && open >= 0 && others > 0) dims[open] = nc_tensor_numel(x) / others;
+    if (rank < 0 || !nc_numel(dims, rank, &n) || n != nc_tensor_numel(x))
         return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "the new shape holds another number of elements");
-    d->out[0] = nc_object_strings(rank, dims, x->t.data);
+    d->out[0] = nc_object_strings(rank, dims, x->data);
     return d->out[0] != NULL ? NC_OK : nc_diag_set(c->diag, NC_E_MEMORY, c->node, c->op, "out of memory");
 }
 

@@ -31,7 +31,7 @@ static nc_code trilu_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
 }
 
 static const nc_op_version trilu_versions[] = {{.since = 14,
-                                                IN({"input", T_TENSOR_ALL}, {"k", T_I64, OPTIONAL}),
+                                                IN({"input", T_TENSOR_ALL}, {"k", T_I64, SINGLE_OPTIONAL}),
                                                 OUT({"output", SAME(0)}),
                                                 ATTR(A_INT("upper", 1))},
                                                {0}};

@@ -121,6 +121,9 @@ nc_code nc_string_normalizer(nc_dyn *d) {
     const normalizer_state *s = d->call->state;
     const nc_str *in = x->data;
     int64_t n = nc_tensor_numel(x), kept = 0, dims[2] = {1, 1};
+    if (x->rank != 1 && x->rank != 2)
+        return nc_diag_set(d->call->diag, NC_E_SHAPE, d->call->node, d->call->op,
+                           "the input has %d dims, expected [C] or [1, C]", x->rank);
     if (x->rank == 2 && x->dims[0] != 1)
         return nc_diag_set(d->call->diag, NC_E_DATA, d->call->node, d->call->op, "the first dim is %lld, expected 1",
                            (long long)x->dims[0]);

@@ -89,9 +89,10 @@ static nc_code nms_infer(nc_infer *c) {
     return nc_out(c, 0, NC_INT64, 2, dims);
 }
 
-#define NMS                                                                                                        \
-    IN({"boxes", NC_BIT(NC_FLOAT)}, {"scores", NC_BIT(NC_FLOAT)}, {"max_output_boxes_per_class", T_I64, OPTIONAL}, \
-       {"iou_threshold", NC_BIT(NC_FLOAT), OPTIONAL}, {"score_threshold", NC_BIT(NC_FLOAT), OPTIONAL}),            \
+#define NMS                                                                                                          \
+    IN({"boxes", NC_BIT(NC_FLOAT)}, {"scores", NC_BIT(NC_FLOAT)},                                                    \
+       {"max_output_boxes_per_class", T_I64, SINGLE_OPTIONAL}, {"iou_threshold", NC_BIT(NC_FLOAT), SINGLE_OPTIONAL}, \
+       {"score_threshold", NC_BIT(NC_FLOAT), SINGLE_OPTIONAL}),                                                      \
         OUT({"selected_indices", T_I64}), ATTR(A_INT("center_point_box", 0))
 static const nc_op_version nms_versions[] = {{.since = 11, NMS}, {.since = 10, NMS}, {0}};
 
