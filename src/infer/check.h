@@ -7,8 +7,7 @@
 /* in[i] against the version's parameter; unknown types pass. */
 NC_MUST nc_code nc_infer_check(nc_work *w, const nc_node *n, const nc_infer_val *in);
 
-/* SHAPE where dims, -1 each that is not known, tell that operand i holds not one element although its parameter says so.
- */
+/* SHAPE where the dims (-1: not known) tell that operand i does not hold one element as its parameter says. */
 NC_MUST nc_code nc_infer_check_one(nc_work *w, const nc_node *n, int i, int rank, const int64_t *dims);
 
 /* What both say of value `name`; either may be NULL. *out may be one of the two. */

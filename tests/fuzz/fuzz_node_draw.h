@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_node_draw.h: bytes to a model of one node: an operator out of all cards and versions of ONNX and
  * ONNX Runtime, inputs and attributes as its row says them, of related shapes, now and then as no row says them. Equal
- * bytes draw equal models; where the bytes end, zeros follow. The values of the inputs are drawn too: some are constants
- * of the model, the others are fed. */
+ * bytes draw equal models; where the bytes end, zeros follow. The inputs' values are drawn too: some are constants of
+ * the model, the others are fed. */
 #ifndef NC_TESTS_FUZZ_NODE_DRAW_H
 #define NC_TESTS_FUZZ_NODE_DRAW_H
 
