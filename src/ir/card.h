@@ -77,9 +77,10 @@ enum {
     NC_FREE_RANK = 1 << 19, /* where inference finds no rank it may be another in every run, whatever is declared */
     NC_DIFFERENTIATES = 1 << 20, /* its outputs are gradients of a value that it names; autodiff/ puts them there */
     /* How it bears half precision, for transform/mixed.c: */
-    NC_NARROWS = 1 << 21,  /* sums of products, which gain by operands in half precision: their sums are f32 anyway */
-    NC_WIDE = 1 << 22,     /* a formula that loses in half precision what matters: exponents, logarithms, powers */
-    NC_PASSES_ON = 1 << 23 /* its floats are elements of its operands, or those times one number of about 1 */
+    NC_NARROWS = 1 << 21,   /* sums of products, which gain by operands in half precision: their sums are f32 anyway */
+    NC_WIDE = 1 << 22,      /* a formula that loses in half precision what matters: exponents, logarithms, powers */
+    NC_PASSES_ON = 1 << 23, /* its floats are elements of its operands, or those times one number of about 1 */
+    NC_LOWERED = 1 << 24    /* lowering makes it and nothing else: a file that has it is refused */
 };
 
 /* ---- inference ---- */

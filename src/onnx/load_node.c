@@ -135,6 +135,9 @@ static nc_code find_card(nc_loader *l, const nc_scope *s, const head *h, const n
     for (const nc_registry *r = l->m->registry; r && !*card; r = r->base) *card = r->find(r, h->domain, h->op);
     if (opset == 0 && (!*card || l->m->n_opsets == 0))
         NC_FAIL(l->w, NC_E_BAD_MODEL, "the model imports no opset of domain '%.200s'", h->domain);
+    if (*card && (*card)->traits & NC_LOWERED)
+        NC_FAIL(l->w, NC_E_UNSUPPORTED, "op '%s' of domain '%s' is made while planning: a file cannot have it", h->op,
+                h->domain);
     if (opset == 0) opset = INT64_MAX;
     *version = *card && !*h->overload ? nc_card_version(*card, opset) : NULL;
     if (!*version)

@@ -219,3 +219,14 @@ nc_code nc_binding_prepare(const nc_binding *b, nc_prep *p) {
     p->own = b->own;
     return b->prepare != NULL ? b->prepare(p) : NC_OK;
 }
+
+nc_code nc_call_expect(const nc_call *c, int i, const int64_t *dims, int rank) {
+    const nc_tensor *t = c->in[i];
+    if (t->rank != rank)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %d dims, expected %d", i, t->rank, rank);
+    for (int k = 0; k < rank; k++)
+        if (t->dims[k] != dims[k])
+            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "dim %d of input %d is %lld, expected %lld", k, i,
+                               (long long)t->dims[k], (long long)dims[k]);
+    return NC_OK;
+}

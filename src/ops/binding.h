@@ -115,6 +115,9 @@ const nc_binding *nc_binding_find_moving(const nc_node *n, nc_dtype as);
 /* Lets row b prepare, once p says for what node, device and arena. */
 NC_MUST nc_code nc_binding_prepare(const nc_binding *b, nc_prep *p);
 
+/* SHAPE unless input i of the call has these dims: open ones are known only in the run. */
+NC_MUST nc_code nc_call_expect(const nc_call *c, int i, const int64_t *dims, int rank);
+
 /* The registry of cards (ops.list) and its lookup. */
 const nc_registry *nc_ops_registry(void);
 

@@ -42,6 +42,22 @@ nc_code nc_in_expect(nc_infer *c, int i, int axis, const nc_dim *want) {
             (long long)expected);
 }
 
+nc_code nc_in_same(nc_infer *c, int i, int as) {
+    int rank, want;
+    if (!nc_in_rank(c, i, &rank) || !nc_in_rank(c, as, &want)) return NC_OK;
+    if (rank != want)
+        NC_FAIL(c->w, NC_E_SHAPE, "%s has %d dims, expected %d as %s", param_name(c, i), rank, want, param_name(c, as));
+    for (int k = 0; k < rank; k++) NC_TRY(nc_in_expect(c, i, k, nc_in_dim(c, as, k)));
+    return NC_OK;
+}
+
+nc_code nc_in_single(nc_infer *c, int i) {
+    int rank;
+    if (!nc_in_rank(c, i, &rank)) return NC_OK;
+    for (int k = 0; k < rank; k++) NC_TRY(nc_in_expect(c, i, k, nc_dim_const(c->dims, 1)));
+    return NC_OK;
+}
+
 bool nc_in_ints(nc_infer *c, int i, int64_t *v, int max, int *n) {
     if (i < 0 || i >= c->node->n_in) return false;
     const nc_infer_val *in = &c->in[i];

@@ -202,14 +202,15 @@ def test_sizes_that_do_not_broadcast_are_refused_in_the_run(op, known, shape):
 
 
 # What is known to be wrong only when the run knows the sizes: OP | INPUTS | ATTRIBUTES | WORDS. The session gets every
-# dim of an input as a symbol of its own, the run the shape that stands here. `S` before a type is a sequence of two.
+# dim of an input as a symbol of its own, the run the shape that stands here; [4,3] are numbers, a capital letter is a
+# sequence of one such tensor.
 LATE = """
 Range | f0 f f | | input 0 (start): dim 0 is 0, expected one element
 Range | f f2 f | | input 1 (limit): dim 0 is 2, expected one element
 Range | i i i1x0 | | input 2 (delta): dim 1 is 0, expected one element
-SequenceAt | Sf2 i0 | | input 1 (position): dim 0 is 0, expected one element
-SequenceErase | Sf2 i2 | | input 1 (position): dim 0 is 2, expected one element
-SequenceInsert | Sf2 f2 i0 | | input 2 (position): dim 0 is 0, expected one element
+SequenceAt | F2 i0 | | input 1 (position): dim 0 is 0, expected one element
+SequenceErase | F2 i2 | | input 1 (position): dim 0 is 2, expected one element
+SequenceInsert | F2 f2 i0 | | input 2 (position): dim 0 is 0, expected one element
 Dropout | f3 f0 b | | input 1 (ratio): dim 0 is 0, expected one element
 Dropout | f3 f b0 | | input 2 (training_mode): dim 0 is 0, expected one element
 BiasDropout | f3 f3 f3 f0 b | | ratio
@@ -224,29 +225,36 @@ BiasSoftmax | f4x4x1 f5 | axis=2; is_inner_broadcast=0 | expected
 BitmaskBiasDropout | f8x1 f2 | | expected
 MatMul | f2x3 f4x2 | | A has 3 columns, B has 4 rows
 FusedMatMul | f2x3 f4x2 | | A has 3 columns, B has 4 rows
+DropoutGrad | f8 b3 | | dim 0 of mask is 3, expected 8
+DropoutGrad | f8 b8 f0 | | (ratio): dim 0 is 0, expected one element
+GatherGrad | [4,3] i2 f1x3 | | dim 0 of input 2 is 1, expected 2
+GatherNDGrad | [4,3] i2x1 f1x3 | | dim 0 of input 2 is 1, expected 2
+GatherNDGrad | [4,3] i2x5 f2 | | along 5 dims
+SliceGrad | f2x1 [4,3] [0] [2] [0] | | a dim that is not cut
+PadAndUnflatten | f1x3 i2 [2,2] | | dim 0 of input 2 is 1, expected 2
+SoftmaxCrossEntropyLossGrad | f f2x3 i5 | | is 5, expected 2
+SoftmaxCrossEntropyLossGrad | f f2x3 i2 f1 | | dim 0 of weights is 1, expected 3
+SoftmaxCrossEntropyLossGrad | f1 f2x3 i2 | reduction='none' | dim 0 of dloss is 1, expected 2
+ConvGrad | f1x1x9x9 f1x1x4x4 f1x1x3x3 | | dim 2 of dY is 9, expected 2
+BatchNormalizationGrad | f2x3x4 f2x3x1 f3 f3 f3 | epsilon=0.1 | dim 2 of dY is 4, expected 1
+SGDOptimizerV2 | f I2 I2 | | is of type int64, expected floats
+SGDOptimizerV2 | f0 F2 F2 | | input 0 has 0 elements, expected 1
+InplaceClipGradNorm | I2 | | is of type int64, expected floats
 """.strip().splitlines()
-MICROSOFT = {"BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "ComplexMul", "ComplexMulConj", "BiasSoftmax",
-             "FusedMatMul"}
-NUMPY = {"f": np.float32, "i": np.int64, "b": np.bool_, "s": np.object_}
+STANDARD = {"Range", "SequenceAt", "SequenceErase", "SequenceInsert", "Dropout", "Trilu", "NonMaxSuppression", "MatMul"}
 
 
-def late_model(op, inputs, attributes):
-    infos, feeds = [], {}
-    for i, text in enumerate(inputs.split()):
-        many, text = text[0] == "S", text.lstrip("S")
-        shape = [int(d) for d in text[1:].split("x")] if text[1:] else []
-        dims = [f"x{i}_{k}" for k in range(len(shape))]
-        info = helper.make_tensor_value_info if not many else helper.make_tensor_sequence_value_info
-        infos.append(info(f"x{i}", TYPES[text[0]], dims))
-        value = np.ones(shape, NUMPY[text[0]])
-        feeds[f"x{i}"] = [value, value] if many else value
-    attrs = {k.strip(): ast.literal_eval(v.strip()) for k, v in
-             (a.split("=", 1) for a in attributes.split(";") if a.strip())}
-    domain = "com.microsoft" if op in MICROSOFT else ""
-    node = helper.make_node(op, list(feeds), ["y"], name="it", domain=domain, **attrs)
-    graph = helper.make_graph([node], "g", infos, [helper.make_empty_tensor_value_info("y")])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString(), feeds
+def fed(text, name):
+    """(value info, value) of one input whose dims the model leaves open."""
+    constant = text.startswith("[")
+    kind = "i" if constant else text[0]
+    shape = [] if constant else [int(d) for d in text[1:].split("x")] if text[1:] else []
+    value = np.array(ast.literal_eval(text)) if constant else np.ones(
+        shape, helper.tensor_dtype_to_np_dtype(TYPES[kind.lower()]))
+    dims = [f"{name}_{k}" for k in range(value.ndim)]
+    if kind.isupper():
+        return helper.make_tensor_sequence_value_info(name, TYPES[kind.lower()], dims), [value]
+    return helper.make_tensor_value_info(name, TYPES[kind], list(value.shape) if constant else dims), value
 
 
 @pytest.mark.parametrize("row", LATE)
@@ -254,8 +262,28 @@ def test_sizes_that_do_not_fit_are_refused_in_the_run(row):
     import package  # noqa: F401  (makes nacre importable)
     import nacre
     op, inputs, attributes, words = (part.strip() for part in row.split("|"))
-    model, feeds = late_model(op, inputs, attributes)
+    attrs = {k.strip(): ast.literal_eval(v.strip())
+             for k, v in (a.split("=", 1) for a in attributes.split(";") if a.strip())}
+    pairs = [fed(t, f"x{i}") for i, t in enumerate(inputs.split())]
+    names = [info.name for info, _ in pairs]
+    node = helper.make_node(op, names, ["y"], name="it", domain="" if op in STANDARD else "com.microsoft", **attrs)
+    graph = helper.make_graph([node], "g", [info for info, _ in pairs], [helper.make_empty_tensor_value_info("y")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString()
     for device in ("CPUExecutionProvider", "GuardExecutionProvider"):
         session = nacre.InferenceSession(model, providers=[device])
         with pytest.raises(Exception, match=re.escape(words)):
-            session.run(None, feeds)
+            session.run(None, dict(zip(names, (v for _, v in pairs))))
+
+
+def test_a_file_with_what_only_planning_makes_is_refused(env):
+    body = helper.make_graph([], "b", [], [])
+    node = helper.make_node("Deferred", [], [], name="it", domain="nacre", body=body)
+    graph = helper.make_graph([node, helper.make_node("Relu", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    proto = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17),
+                                                                   helper.make_opsetid("nacre", 1)])
+    with pytest.raises(NacreError) as error:
+        env.session(proto).close()
+    assert error.value.op == "Deferred" and "made while planning" in error.value.text

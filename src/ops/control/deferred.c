@@ -20,7 +20,7 @@ const nc_card nc_card_deferred = {
     .domain = "nacre",
     .doc = "Its body, planned when the ranks or dims of its inputs are known.",
     .versions = versions,
-    .traits = NC_HOST_OBJECTS | NC_TYPES_GIVEN,
+    .traits = NC_HOST_OBJECTS | NC_TYPES_GIVEN | NC_LOWERED,
     .infer = deferred_infer,
     .zero_grad = true,
 };

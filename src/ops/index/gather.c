@@ -59,7 +59,11 @@ const nc_card nc_card_gather = {.name = "Gather",
 
 static nc_code gather_grad_infer(nc_infer *c) {
     const nc_type *dy = nc_in(c, 2);
-    return dy != NULL ? nc_out_of_shape(c, dy->elem, 0, -1) : NC_OK;
+    int axis;
+    if (dy == NULL) return NC_OK;
+    NC_TRY(nc_out_of_shape(c, dy->elem, 0, -1));
+    int rank = c->out[0].type->rank;
+    return rank < 0 ? NC_OK : nc_axis(c, nc_attr_int(c->node, "axis"), rank, &axis);
 }
 
 static nc_code gather_grad_grad(nc_grad *g) {

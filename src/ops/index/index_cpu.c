@@ -1,7 +1,7 @@
 /* ops/index/index_cpu.c: CPU bindings of the index family over kernels/cpu/move. Indices are checked before anything is
  * written; a bad one is an error of the data that names it. */
-#include "ops/binding.h"
 #include "ops/card.h"
+#include "ops/index/index.h"
 #include "ops/widen.h"
 
 #include "kernels/cpu/move/move.h"
@@ -83,6 +83,7 @@ static nc_code gather_grad_wide_run(const nc_call *c) {
     const nc_tensor *at = c->in[1], *dy = c->in[2], *dx = c->out[0];
     int64_t axis = *(const int64_t *)c->state, bad = 0;
     if (axis < 0) axis += dx->rank;
+    NC_TRY(nc_gather_grad_check(c, (int)axis));
     if (nc_tensor_numel(dx) == 0) return NC_OK;
     memset(dx->data, 0, (size_t)nc_tensor_numel(dx) * nc_dtype_bytes(dx->dtype));
     nc_code code = nck_scatter_add(dx->dtype, product(dx->dims, (int)axis), dx->dims[axis],

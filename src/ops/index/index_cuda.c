@@ -4,8 +4,8 @@
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/move.h"
 
-#include "ops/binding.h"
 #include "ops/card.h"
+#include "ops/index/index.h"
 
 typedef struct gathering {
     int64_t axis;
@@ -70,6 +70,7 @@ static nc_code gather_grad_run(const nc_call *c) {
     const gathering *s = c->state;
     const nc_tensor *at = c->in[1], *dx = c->out[0];
     int axis = axis_of(c, dx);
+    NC_TRY(nc_gather_grad_check(c, axis));
     nck_cuda_scatter_args a = {.how = NCK_ADD,
                                .outer = 1,
                                .axis = dx->dims[axis],

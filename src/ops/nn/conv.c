@@ -85,7 +85,21 @@ nc_code nc_conv_card_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+nc_code nc_conv_grad_expect(nc_infer *c, nc_code (*forward)(nc_infer *c)) {
+    nc_infer_val in[3] = {c->in[1], c->in[2]}, out[3] = {{0}};
+    nc_infer f = *c;
+    int rank;
+    f.in = in, f.out = out;
+    NC_TRY(forward(&f));
+    const nc_type *y = out[0].type;
+    if (y == NULL || y->rank < 0 || !nc_in_rank(c, 0, &rank)) return NC_OK;
+    if (rank != y->rank) NC_FAIL(c->w, NC_E_SHAPE, "dY has %d dims, expected %d as X", rank, y->rank);
+    for (int k = 0; k < rank; k++) NC_TRY(nc_in_expect(c, 0, k, y->dims[k]));
+    return NC_OK;
+}
+
 static nc_code conv_grad_infer(nc_infer *c) {
+    NC_TRY(nc_conv_grad_expect(c, conv_infer));
     NC_TRY(nc_out_like(c, 0, 1));
     NC_TRY(nc_out_like(c, 1, 2));
     const nc_type *w = nc_in(c, 2);

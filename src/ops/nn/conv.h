@@ -32,6 +32,8 @@ typedef struct nc_conv_names {
 /* Gradient hooks of Conv and ConvTranspose, and of the gradient ops themselves. */
 NC_MUST nc_code nc_conv_card_grad(nc_grad *g);
 NC_MUST nc_code nc_conv_grad_card_grad(nc_grad *g);
+/* dY, input 0, against what `forward` infers from the others. */
+NC_MUST nc_code nc_conv_grad_expect(nc_infer *c, nc_code (*forward)(nc_infer *c));
 
 /* conv_parts.c: ConvGrad as what ONNX has. */
 NC_MUST nc_code nc_conv_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out);

@@ -65,6 +65,7 @@ static nc_code transpose_infer(nc_infer *c) {
 static nc_code grad_infer(nc_infer *c) {
     const nc_type *w = nc_in(c, 2);
     const nc_dim *group = nc_dim_const(c->dims, nc_attr_int(c->node, "group")), *M = nc_in_dim(c, 2, 1);
+    NC_TRY(nc_conv_grad_expect(c, transpose_infer));
     NC_TRY(nc_out_like(c, 0, 1));
     NC_TRY(nc_out_like(c, 1, 2));
     if (w == NULL) return NC_OK;

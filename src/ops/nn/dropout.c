@@ -86,7 +86,10 @@ const nc_card nc_card_dropout = {
 
 /* ---- nacre.DropoutGrad ---- */
 
-static nc_code like_dy(nc_infer *c) { return nc_out_like(c, 0, 0); }
+static nc_code dropout_grad_infer(nc_infer *c) {
+    NC_TRY(nc_in_same(c, 1, 0));
+    return nc_out_like(c, 0, 0);
+}
 
 /* mask ? dy * (training ? 1 / (1 - ratio) : 1) : 0 */
 static nc_code dropout_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
@@ -110,5 +113,5 @@ const nc_card nc_card_dropout_grad = {.name = "DropoutGrad",
                                       .doc = "Gradient of Dropout from its mask.",
                                       .versions = grad_versions,
                                       .host_in = 3u << 2,
-                                      .infer = like_dy,
+                                      .infer = dropout_grad_infer,
                                       .decompose = dropout_grad_decompose};

@@ -2,20 +2,19 @@
  * are axis 1; labels have the shape without it. A label equal to ignore_index has loss and weight 0. Kernels are in
  * loss_cpu.c. */
 #include "ops/build.h"
-#include "ops/card.h"
+#include "ops/contrib.h"
 
 #include <string.h>
 
-static nc_code check_labels(nc_infer *c, const nc_type *x) {
+/* Labels are input i_labels, the weights of the classes, if any, the one behind. */
+static nc_code check_labels(nc_infer *c, const nc_type *x, int i_labels) {
     int rank;
     if (x->rank >= 0 && x->rank < 2) NC_FAIL(c->w, NC_E_SHAPE, "scores have %d dims, at least 2 are expected", x->rank);
-    if (x->rank < 0 || !nc_in_rank(c, 1, &rank)) return NC_OK;
+    if (x->rank < 0) return NC_OK;
+    NC_TRY(nc_contrib_vector(c, i_labels + 1, x->dims[1]));
+    if (!nc_in_rank(c, i_labels, &rank)) return NC_OK;
     if (rank != x->rank - 1) NC_FAIL(c->w, NC_E_SHAPE, "labels have %d dims, %d are expected", rank, x->rank - 1);
-    for (int i = 0; i < rank; i++) {
-        int64_t a, b;
-        if (nc_dim_is_const(x->dims[i == 0 ? 0 : i + 1], &a) && nc_dim_is_const(nc_in_dim(c, 1, i), &b) && a != b)
-            NC_FAIL(c->w, NC_E_SHAPE, "labels have a dim of %lld where %lld is expected", (long long)b, (long long)a);
-    }
+    for (int i = 0; i < rank; i++) NC_TRY(nc_in_expect(c, i_labels, i, x->dims[i == 0 ? 0 : i + 1]));
     return NC_OK;
 }
 
@@ -25,14 +24,19 @@ static nc_code loss_infer(nc_infer *c) {
     if (strcmp(reduction, "none") != 0 && strcmp(reduction, "sum") != 0 && strcmp(reduction, "mean") != 0)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "reduction is '%s', expected none, sum or mean", reduction);
     if (x == NULL) return NC_OK;
-    NC_TRY(check_labels(c, x));
+    NC_TRY(check_labels(c, x, 1));
     NC_TRY(nc_out_like(c, 1, 0));
     if (strcmp(reduction, "none") != 0) return nc_out(c, 0, x->elem, 0, NULL);
     if (labels == NULL || labels->rank < 0) return nc_out_unknown(c, 0, x->elem, x->rank < 0 ? -1 : x->rank - 1);
     return nc_out(c, 0, x->elem, labels->rank, labels->dims);
 }
 
-static nc_code like_second(nc_infer *c) { return nc_out_like(c, 0, 1); }
+static nc_code loss_grad_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 1);
+    if (x != NULL) NC_TRY(check_labels(c, x, 2));
+    NC_TRY(strcmp(nc_attr_str(c->node, "reduction"), "none") == 0 ? nc_in_same(c, 0, 2) : nc_in_single(c, 0));
+    return nc_out_like(c, 0, 1);
+}
 
 static int attrs_of(const nc_node *n, nc_attr attrs[2]) {
     const char *reduction = nc_attr_str(n, "reduction");
@@ -203,13 +207,13 @@ const nc_card nc_card_softmax_cross_entropy_loss_grad = {.name = "SoftmaxCrossEn
                                                          .domain = "nacre",
                                                          .doc = "Gradient of SoftmaxCrossEntropyLoss by its scores.",
                                                          .versions = grad_versions,
-                                                         .infer = like_second,
+                                                         .infer = loss_grad_infer,
                                                          .decompose = cross_entropy_grad_decompose,
                                                          NO_GRAD_FROM(2)};
 const nc_card nc_card_negative_log_likelihood_loss_grad = {.name = "NegativeLogLikelihoodLossGrad",
                                                            .domain = "nacre",
                                                            .doc = "Gradient of NegativeLogLikelihoodLoss by its input.",
                                                            .versions = grad_versions,
-                                                           .infer = like_second,
+                                                           .infer = loss_grad_infer,
                                                            .decompose = nll_grad_decompose,
                                                            NO_GRAD_FROM(2)};

@@ -61,6 +61,9 @@ nc_code nc_batch_card_grad(nc_grad *g) {
 static nc_code back_infer(nc_infer *c) {
     if (nc_in(c, 3) == NULL && nc_attr_int(c->node, "constant") != 0)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "statistics that do not follow X are expected as inputs 3 and 4");
+    NC_TRY(nc_in_same(c, 0, 1));
+    for (int i = 2; i < 5 && nc_attr_int(c->node, "spatial") != 0; i++)
+        NC_TRY(nc_in_expect(c, i, 0, nc_in_dim(c, 1, 1)));
     NC_TRY(nc_out_like(c, 0, 1));
     NC_TRY(nc_out_like(c, 1, 2));
     return nc_out_like(c, 2, 2);

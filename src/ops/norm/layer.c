@@ -108,6 +108,7 @@ static nc_code layer_grad(nc_grad *g) {
 static nc_code norm_grad_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 1);
     int axis = 0;
+    NC_TRY(nc_in_same(c, 0, 1));
     NC_TRY(nc_out_like(c, 0, 1));
     if (x == NULL) return NC_OK;
     if (x->rank < 0) NC_FAIL(c->w, NC_E_UNSUPPORTED, "the gradient needs a known rank");

@@ -38,7 +38,20 @@ nc_code nc_pool_infer(nc_infer *c) {
     return nc_out(c, 1, NC_INT64, x->rank, dims);
 }
 
-static nc_code like_last(nc_infer *c) { return nc_out_like(c, 0, c->node->n_in - 1); }
+/* dY against X, the last input: as many batches and channels, behind them what the window leaves. MaxPool's gradient
+ * has no window but indices, one for each element of dY. */
+static nc_code pool_grad_infer(nc_infer *c) {
+    int at = c->node->n_in - 1, rank;
+    const nc_type *x = nc_in(c, at);
+    const nc_dim *dims[NC_MAX_RANK];
+    if (at > 1) NC_TRY(nc_in_same(c, 1, 0));
+    if (x == NULL || x->rank < 0 || !nc_in_rank(c, 0, &rank)) return nc_out_like(c, 0, at);
+    if (rank != x->rank) NC_FAIL(c->w, NC_E_SHAPE, "dY has %d dims, expected %d as X", rank, x->rank);
+    for (int k = 0; k < rank && k < 2; k++) dims[k] = x->dims[k];
+    if (at == 1) NC_TRY(pool_dims(c, x, dims));
+    for (int k = 0; k < (at == 1 ? rank : 2); k++) NC_TRY(nc_in_expect(c, 0, k, dims[k]));
+    return nc_out_like(c, 0, at);
+}
 
 /* ---- the greatest ---- */
 
@@ -261,7 +274,7 @@ const nc_card nc_card_max_pool_grad = {.name = "MaxPoolGrad",
                                        .domain = "nacre",
                                        .doc = "Gradient of MaxPool: dY added up at the indices of the maxima.",
                                        .versions = max_grad_versions,
-                                       .infer = like_last,
+                                       .infer = pool_grad_infer,
                                        .grad = max_grad_grad,
                                        .decompose = max_grad_decompose,
                                        .no_grad_in = 2 | 4,
@@ -270,7 +283,7 @@ const nc_card nc_card_average_pool_grad = {.name = "AveragePoolGrad",
                                            .domain = "nacre",
                                            .doc = "Gradient of AveragePool, or without `divide` of SumPool.",
                                            .versions = average_grad_versions,
-                                           .infer = like_last,
+                                           .infer = pool_grad_infer,
                                            .grad = average_grad_grad,
                                            .decompose = nc_average_grad_decompose,
                                            .no_grad_in = 2,

@@ -68,7 +68,10 @@ const nc_card nc_card_gather_nd = {.name = "GatherND",
 
 static nc_code gather_grad_infer(nc_infer *c) {
     const nc_type *dy = nc_in(c, 2);
-    return dy != NULL ? nc_out_of_shape(c, dy->elem, 0, -1) : NC_OK;
+    int64_t m;
+    if (dy == NULL) return NC_OK;
+    NC_TRY(nc_out_of_shape(c, dy->elem, 0, -1));
+    return tuple_size(c, c->out[0].type, nc_in(c, 1), batch_dims(c->node), &m);
 }
 
 static nc_code gather_grad_grad(nc_grad *g) {

@@ -32,13 +32,6 @@ bool nc_picking_only_puts(const nc_node *n, const char **why) {
     return a == NULL || strcmp(nc_attr_str(n, "reduction"), "none") == 0;
 }
 
-static nc_code same_dims(const nc_call *c, const nc_tensor *a, const int64_t *dims, int rank) {
-    bool same = a->rank == rank;
-    for (int k = 0; same && k < rank; k++) same = a->dims[k] == dims[k];
-    return same ? NC_OK
-                : nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "updates has another shape than indices ask for");
-}
-
 nc_code nc_picking_check_elements(const nc_call *c, int axis) {
     const nc_tensor *x = c->in[0], *at = c->in[1];
     for (int k = 0; k < x->rank; k++)
@@ -46,16 +39,20 @@ nc_code nc_picking_check_elements(const nc_call *c, int axis) {
             return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op,
                                "dim %d of indices is %lld, of data %lld: expected no more", k, (long long)at->dims[k],
                                (long long)x->dims[k]);
-    return c->n_in > 2 ? same_dims(c, c->in[2], at->dims, at->rank) : NC_OK;
+    return c->n_in > 2 ? nc_call_expect(c, 2, at->dims, at->rank) : NC_OK;
 }
 
-nc_code nc_picking_check_rows(const nc_call *c) {
-    const nc_tensor *x = c->in[0], *at = c->in[1];
+nc_code nc_picking_check_rows(const nc_call *c, const nc_tensor *x, int64_t batch) {
+    const nc_tensor *at = c->in[1];
     int64_t dims[2 * NC_MAX_RANK], m = at->dims[at->rank - 1];
     int n = 0;
+    if (batch + m > x->rank)
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
+                           "indices pick along %lld dims behind %lld batch dims, data has %d", (long long)m,
+                           (long long)batch, x->rank);
     for (int k = 0; k < at->rank - 1; k++) dims[n++] = at->dims[k];
-    for (int64_t k = m; k < x->rank; k++) dims[n++] = x->dims[k];
-    return same_dims(c, c->in[2], dims, n);
+    for (int64_t k = batch + m; k < x->rank; k++) dims[n++] = x->dims[k];
+    return nc_call_expect(c, 2, dims, n);
 }
 
 nc_code nc_picking_check_batch(const nc_call *c, const nc_tensor *x, const nc_tensor *at, int64_t batch) {

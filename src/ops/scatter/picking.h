@@ -18,7 +18,8 @@ bool nc_picking_only_puts(const nc_node *n, const char **why);
 
 /* Dims of indices (input 1), and of updates (input 2) where there are any, against those of data (input 0). */
 NC_MUST nc_code nc_picking_check_elements(const nc_call *c, int axis);
-NC_MUST nc_code nc_picking_check_rows(const nc_call *c); /* ScatterND */
+/* Input 2 holds the rows of x that the index tuples of input 1 name. */
+NC_MUST nc_code nc_picking_check_rows(const nc_call *c, const nc_tensor *x, int64_t batch);
 NC_MUST nc_code nc_picking_check_batch(const nc_call *c, const nc_tensor *x, const nc_tensor *at, int64_t batch);
 
 #endif

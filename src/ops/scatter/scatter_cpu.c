@@ -65,6 +65,7 @@ static nc_code gather_nd_grad_run(const nc_call *c) {
     const nc_tensor *dx = c->out[0];
     nck_bad_index bad = {0};
     NC_TRY(nc_picking_check_batch(c, dx, c->in[1], s->batch));
+    NC_TRY(nc_picking_check_rows(c, dx, s->batch));
     memset(dx->data, 0, (size_t)nc_tensor_numel(dx) * nc_dtype_bytes(dx->dtype));
     return answer(c, nck_scatter_nd(NCK_ADD, dx, c->in[1], (int)s->batch, c->in[2]->data, &bad, c->pool), bad);
 }
@@ -72,7 +73,7 @@ static nc_code gather_nd_grad_run(const nc_call *c) {
 static nc_code scatter_nd_run(const nc_call *c) {
     const nc_picking *s = c->state;
     nck_bad_index bad = {0};
-    NC_TRY(nc_picking_check_rows(c));
+    NC_TRY(nc_picking_check_rows(c, c->in[0], 0));
     copy_data(c);
     return answer(c, nck_scatter_nd(s->how, c->out[0], c->in[1], 0, c->in[2]->data, &bad, c->pool), bad);
 }

@@ -116,7 +116,7 @@ static nc_code put_rows(const nc_call *c, nck_combine how, int batch) {
 }
 
 static nc_code scatter_nd_run(const nc_call *c) {
-    NC_TRY(nc_picking_check_rows(c));
+    NC_TRY(nc_picking_check_rows(c, c->in[0], 0));
     NC_TRY(copy_data(c));
     return put_rows(c, ((const picking *)c->state)->how.how, 0);
 }
@@ -125,6 +125,7 @@ static nc_code gather_nd_grad_run(const nc_call *c) {
     static const char zero[8];
     const picking *s = c->state;
     NC_TRY(nc_picking_check_batch(c, c->out[0], c->in[1], s->how.batch));
+    NC_TRY(nc_picking_check_rows(c, c->out[0], s->how.batch));
     NC_TRY(nck_cuda_fill(&s->move, nck_cuda_at_call(c), c->out[0], zero));
     return put_rows(c, NCK_ADD, (int)s->how.batch);
 }

@@ -122,7 +122,9 @@ static bool read_cuts(const nc_call *c, int first, cuts *s) {
 nc_code nc_slice_view(const nc_call *c, int first_arg, const nc_tensor *whole, nc_tensor *part) {
     cuts s;
     int64_t at = 0, first, count;
+    bool cut[NC_MAX_RANK] = {false};
     if (!read_cuts(c, first_arg, &s)) return shape_views_wrong(c, "starts, ends, axes and steps differ in length");
+    if (part->rank != whole->rank) return shape_views_wrong(c, "the slice has another rank than what it is cut from");
     memcpy(part->strides, whole->strides, (size_t)whole->rank * sizeof *part->strides);
     for (int k = 0; k < s.n; k++) {
         int64_t axis = s.axes[k] < 0 ? s.axes[k] + whole->rank : s.axes[k];
@@ -130,10 +132,14 @@ nc_code nc_slice_view(const nc_call *c, int first_arg, const nc_tensor *whole, n
         if (s.steps[k] == 0) return shape_views_wrong(c, "a step is 0");
         nc_slice_range(whole->dims[axis], s.starts[k], s.ends[k], s.steps[k], &first, &count);
         if (count != part->dims[axis]) return shape_views_wrong(c, "the slice has another size than planned");
+        cut[axis] = true;
         at += first * whole->strides[axis];
         /* With one element or none the stride does not matter, and its product may be too large. */
         part->strides[axis] = count > 1 ? s.steps[k] * whole->strides[axis] : whole->strides[axis];
     }
+    for (int k = 0; k < whole->rank; k++)
+        if (!cut[k] && part->dims[k] != whole->dims[k])
+            return shape_views_wrong(c, "a dim that is not cut differs in the slice");
     part->data = nc_tensor_numel(part) > 0 ? moved(whole, at) : whole->data;
     return NC_OK;
 }

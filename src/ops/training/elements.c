@@ -99,7 +99,8 @@ static const nc_op_version div_versions[] = {{.since = 1,
                                              {0}};
 static const nc_op_version dropout_versions[] = {
     {.since = 1,
-     IN({"dy", T_FLOAT_ALL}, {"mask", T_BOOL}, {"ratio", T_FLOAT_ALL, OPTIONAL}, {"training_mode", T_BOOL, OPTIONAL}),
+     IN({"dy", T_FLOAT_ALL}, {"mask", T_BOOL}, {"ratio", T_FLOAT_ALL, SINGLE_OPTIONAL},
+        {"training_mode", T_BOOL, SINGLE_OPTIONAL}),
      OUT({"dx", SAME(0)}),
      ATTR(A_INT_OPT("seed"))},
     {0}};
@@ -111,7 +112,7 @@ static const nc_op_version fake_versions[] = {{.since = 1,
 static const nc_op_version masked_versions[] = {
     {.since = 1, IN({"dY", T_FLOAT_ALL}, {"gradient_mask", T_BOOL}), OUT({"dX", SAME(0)}), NO_ATTR}, {0}};
 
-#define LIKE_DY .infer = nc_training_like_first
+#define LIKE_DY .infer = nc_training_like_pair
 #define BY_LANE(name) .own = name, LIKE_DY, .decompose = nc_training_renamed
 NC_TRAINING_CARD(relu_grad, "ReluGrad", "dY where X is above 0, else 0.", of_x, LIKE_DY, .decompose = relu_decompose);
 NC_TRAINING_CARD(leaky_relu_grad, "LeakyReluGrad", "dY where Y is above 0, else alpha times it.", leaky_versions,

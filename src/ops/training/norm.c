@@ -17,6 +17,7 @@ static nc_code layer_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 1);
     int axis = 0;
     if (x != NULL && x->rank >= 0) NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
+    NC_TRY(nc_in_same(c, 0, 1));
     NC_TRY(nc_out_like(c, 0, 1));
     NC_TRY(nc_out_like(c, 1, 2));
     return kind_of(c->node) == SIMPLE ? NC_OK : nc_out_like(c, 2, 2);

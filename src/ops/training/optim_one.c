@@ -12,6 +12,7 @@ static nc_value *quotient(nc_builder *b, nc_value *x, nc_value *y) { return nc_t
 /* ---- SGD ---- */
 
 static nc_code sgd_infer(nc_infer *c) {
+    NC_TRY(nc_in_same(c, 2, 1));
     NC_TRY(nc_out_like(c, 0, 1));
     return nc_out_like(c, 1, 2);
 }

@@ -14,6 +14,7 @@ NC_MUST nc_code nc_training_as(nc_builder *b, const nc_node *n, const char *op, 
 
 NC_MUST nc_code nc_training_like_first(nc_infer *c);  /* output 0 is as input 0 */
 NC_MUST nc_code nc_training_like_second(nc_infer *c); /* as input 1 */
+NC_MUST nc_code nc_training_like_pair(nc_infer *c);   /* as inputs 0 and 1, which have the same dims */
 
 /* x * y, ..., shorter to write in formulas. */
 nc_value *nc_training_op2(nc_builder *b, const char *op, nc_value *x, nc_value *y);

@@ -100,7 +100,30 @@ static nc_code no_memory(nc_dyn *d) {
     return nc_diag_set(d->call->diag, NC_E_MEMORY, d->call->node, d->call->op, "out of memory");
 }
 
+/* Input i of an optimizer: one number. */
+static nc_code check_number(nc_dyn *d, int i) {
+    if (i < 0 || i >= d->call->n_in || d->call->in[i]->data == NULL) return NC_OK;
+    int64_t n = nc_tensor_numel(d->call->in[i]);
+    return n == 1 ? NC_OK
+                  : nc_diag_set(d->call->diag, NC_E_SHAPE, d->call->node, d->call->op,
+                                "input %d has %lld elements, expected 1", i, (long long)n);
+}
+
+/* Input i of an optimizer: a sequence of tensors of floats. */
+static nc_code check_floats(nc_dyn *d, int i) {
+    for (int64_t k = 0; i >= 0 && k < d->in[i]->n; k++) {
+        const nc_object *o = d->in[i]->items[k];
+        if (o == NULL || o->kind != NC_OBJ_TENSOR || !(NC_BIT(o->t.dtype) & T_FLOAT_ALL))
+            return nc_diag_set(d->call->diag, NC_E_TYPE, d->call->node, d->call->op,
+                               "tensor %lld of input %d is of type %s, expected floats", (long long)k, i,
+                               o != NULL && o->kind == NC_OBJ_TENSOR ? nc_dtype_name(o->t.dtype) : "none");
+    }
+    return NC_OK;
+}
+
 static nc_code check_lists(nc_dyn *d, const seq_state *s) {
+    for (int k = 0; k < 4; k++) NC_TRY(check_floats(d, (const int[]){s->w, s->g, s->m, s->v}[k]));
+    for (int k = 0; k < 3; k++) NC_TRY(check_number(d, (const int[]){0, s->step, s->signal}[k]));
     const nc_object *w = d->in[s->w],
                     *others[3] = {d->in[s->g], s->m >= 0 ? d->in[s->m] : NULL, s->v >= 0 ? d->in[s->v] : NULL};
     for (int k = 0; k < 3; k++) {
@@ -169,9 +192,9 @@ static nc_code seq_run(nc_dyn *d) {
     const seq_state *s = d->call->state;
     int in[3] = {s->w, s->m, s->v}, out[3] = {s->new_w, s->new_m, s->new_v};
     nc_object *made[3] = {NULL};
+    NC_TRY(check_lists(d, s));
     const nc_tensor *signal = s->signal < d->call->n_in ? d->call->in[s->signal] : NULL;
     bool acts = signal == NULL || signal->data == NULL || *(const bool *)signal->data;
-    NC_TRY(check_lists(d, s));
     NC_TRY(give_flag(d, acts));
     if (!acts) return pass_lists(d, s);
     bool lacking = false;
@@ -214,6 +237,7 @@ static nc_code clip_run(nc_dyn *d) {
     const double *most = d->call->state;
     const nc_object *list = d->in[0];
     double sum = 0;
+    NC_TRY(check_floats(d, 0));
     for (int64_t i = 0; i < list->n; i++) sum += square_sum(&list->items[i]->t);
     double by = *most / (sqrt(sum) + 1e-6), zero = -0.0;
     nc_object *made = new_list(list);

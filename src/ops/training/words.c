@@ -19,6 +19,11 @@ nc_code nc_training_renamed(nc_builder *b, const nc_node *n, nc_value **out) {
 nc_code nc_training_like_first(nc_infer *c) { return nc_out_like(c, 0, 0); }
 nc_code nc_training_like_second(nc_infer *c) { return nc_out_like(c, 0, 1); }
 
+nc_code nc_training_like_pair(nc_infer *c) {
+    NC_TRY(nc_in_same(c, 1, 0));
+    return nc_out_like(c, 0, 0);
+}
+
 nc_value *nc_training_op2(nc_builder *b, const char *op, nc_value *x, nc_value *y) { return nc_build1(b, op, 2, x, y); }
 
 nc_value *nc_training_scaled(nc_builder *b, double k, nc_value *x) {
