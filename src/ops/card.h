@@ -116,8 +116,8 @@
 const nc_type *nc_in(nc_infer *c, int i);       /* type of input i; NULL: absent or unknown */
 bool nc_in_rank(nc_infer *c, int i, int *rank); /* false: unknown or not a tensor */
 const nc_dim *nc_in_dim(nc_infer *c, int i, int axis);
-/* SHAPE when that dim is a constant other than `want`; want NULL: nothing to compare. Where a dim is no constant the run
- * asks again. */
+/* SHAPE when that dim is a constant other than `want`; want NULL: nothing to compare. Of dims that are no constants the
+ * run asks again. */
 nc_code nc_in_expect(nc_infer *c, int i, int axis, const nc_dim *want);
 /* For hooks that compare dims themselves: what they expect is not known to hold; the run asks again. */
 void nc_leave_open(const nc_infer *c);

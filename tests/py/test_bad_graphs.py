@@ -203,7 +203,7 @@ def test_sizes_that_do_not_broadcast_are_refused_in_the_run(op, known, shape):
 
 # What is known to be wrong only when the run knows the sizes: OP | INPUTS | ATTRIBUTES | WORDS. The session gets every
 # dim of an input as a symbol of its own, the run the shape that stands here; [4,3] are numbers, a capital letter is a
-# sequence of one such tensor.
+# sequence of one such tensor. OP:3 has three outputs.
 LATE = """
 Range | f0 f f | | input 0 (start): dim 0 is 0, expected one element
 Range | f f2 f | | input 1 (limit): dim 0 is 2, expected one element
@@ -236,7 +236,7 @@ SoftmaxCrossEntropyLossGrad | f f2x3 i5 | | is 5, expected 2
 SoftmaxCrossEntropyLossGrad | f f2x3 i2 f1 | | dim 0 of weights is 1, expected 3
 SoftmaxCrossEntropyLossGrad | f1 f2x3 i2 | reduction='none' | dim 0 of dloss is 1, expected 2
 ConvGrad | f1x1x9x9 f1x1x4x4 f1x1x3x3 | | dim 2 of dY is 9, expected 2
-BatchNormalizationGrad | f2x3x4 f2x3x1 f3 f3 f3 | epsilon=0.1 | dim 2 of dY is 4, expected 1
+BatchNormalizationGrad:3 | f2x3x4 f2x3x1 f3 f3 f3 | epsilon=0.1 | dim 2 of dY is 4, expected 1
 SGDOptimizerV2 | f I2 I2 | | is of type int64, expected floats
 SGDOptimizerV2 | f0 F2 F2 | | input 0 has 0 elements, expected 1
 InplaceClipGradNorm | I2 | | is of type int64, expected floats
@@ -266,8 +266,11 @@ def test_sizes_that_do_not_fit_are_refused_in_the_run(row):
              for k, v in (a.split("=", 1) for a in attributes.split(";") if a.strip())}
     pairs = [fed(t, f"x{i}") for i, t in enumerate(inputs.split())]
     names = [info.name for info, _ in pairs]
-    node = helper.make_node(op, names, ["y"], name="it", domain="" if op in STANDARD else "com.microsoft", **attrs)
-    graph = helper.make_graph([node], "g", [info for info, _ in pairs], [helper.make_empty_tensor_value_info("y")])
+    op, _, n_out = op.partition(":")
+    results = [f"y{k}" for k in range(int(n_out or 1))]
+    node = helper.make_node(op, names, results, name="it", domain="" if op in STANDARD else "com.microsoft", **attrs)
+    graph = helper.make_graph([node], "g", [info for info, _ in pairs],
+                              [helper.make_empty_tensor_value_info(name) for name in results])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString()
     for device in ("CPUExecutionProvider", "GuardExecutionProvider"):
