@@ -84,7 +84,7 @@ def selfs():
         def plain(x, w, b, t=t):
             x, w, b = doubled(x, w, b)
             return [joined(attend(*(heads(p) for p in np.split(x @ w + b, 3, -1)))).astype(t)]
-        yield case(np.dtype(t).name, op, [x.astype(t), w.astype(t), b.astype(t)], reference=plain, **base,
+        yield case(np.dtype(t).name, op, [(x / 2).astype(t), w.astype(t), b.astype(t)], reference=plain, **base,
                    tolerance={np.float64: "op_f64", np.float16: "device_f16", BF16: "device_bf16"}[t])
 
 
