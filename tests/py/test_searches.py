@@ -238,7 +238,7 @@ def test_sampling_with_rules():
     ("BeamSearch", {"max_length": 8, "num_beams": 0, "num_return_sequences": 1}, {}, "num_beams is 0"),
     ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 1}, {"model_type": 2}, "model_type is 2"),
     ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 1}, {"model_type": 1}, "needs an encoder"),
-    ("GreedySearch", {"max_length": 8, "vocab_mask": np.ones(4, np.int32)}, {}, "vocab_mask has another size"),
+    ("GreedySearch", {"max_length": 8, "vocab_mask": np.ones(4, np.int32)}, {}, "of vocab_mask is 4, expected 23"),
 ])
 def test_refusals(op, given, attributes, words):
     import nacre
