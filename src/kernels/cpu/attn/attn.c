@@ -5,7 +5,8 @@
  * m and l begin.
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
- * bit. A single query takes its scores as dot products with the keys as they lie; more of them are a matrix product. */
+ * bit. A single query takes its scores as dot products with the keys as they lie, where the columns of both lie side by
+ * side; all other scores are a matrix product. */
 #include "kernels/cpu/attn/attn_item.h"
 
 #include "base/intmath.h"
@@ -135,7 +136,7 @@ static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     attn_range(a, &t, &lo, &hi);
     for (t.k0 = lo; t.k0 < hi; t.k0 = t.k1) {
         t.k1 = nc_min64(t.k0 + KEYS, hi);
-        if (t.rows > 1)
+        if (t.rows > 1 || a->q.column != 1 || a->k.column != 1)
             attn_products(j, &t, scores, gemm);
         else if (a->type == NC_FLOAT)
             attn_dots_f32(j, &t, scores);

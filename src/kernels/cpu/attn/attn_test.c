@@ -126,6 +126,25 @@ TEST(attn_kernel_biases) {
     }
 }
 
+/* Operand `o` of (rows, columns) as the transposed view of what lies there. */
+static void turn(nck_attn_operand *o, int64_t rows) { o->row = 1, o->column = rows; }
+
+/* Any of Q, K and V may be a transposed view, also where an item has a single query. */
+TEST(attn_kernel_turned_operands) {
+    static const int64_t sizes[][7] = {{1, 2, 1, 1, 7, 5, 4}, {2, 2, 2, 65, 65, 4, 3}, {1, 1, 1, 3, 600, 6, 5}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int k = 0; k < 16; k++) {
+            REQUIRE(start(k & 8 ? NC_DOUBLE : NC_FLOAT, sizes[i]));
+            if (k & 1) turn(&fix.a.q, fix.a.S);
+            if (k & 2) turn(&fix.a.k, fix.a.T);
+            if (k & 4) turn(&fix.a.v, fix.a.T);
+            compare();
+            fix.a.causal = true;
+            compare();
+            stop();
+        }
+}
+
 /* Several blocks of keys: the sums are carried on, and blocks that nobody sees are left out, at either end. */
 TEST(attn_kernel_blocks_of_keys) {
     static const int64_t sizes[][7] = {{1, 2, 1, 3, 1100, 5, 4}, {1, 1, 1, 1, 1030, 7, 3}, {1, 1, 1, 20, 1536, 3, 2}};
