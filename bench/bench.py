@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures nacre beside onnxruntime and prints tables: see README.md. `make bench` runs it.
 
-bench.py [--quick] [--only bert,small,speed,package,whole,training] [--repeat N] [--accept] [--strict] [--build FOLDER]
+bench.py [--quick] [--only bert,small,speed,package,trees,whole,training] [--repeat N] [--accept] [--strict]
+         [--build FOLDER]
 """
 import argparse
 import datetime
@@ -21,12 +22,13 @@ import package
 import small
 import speed
 import training
+import trees
 import whole
 from table import print_table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"package": package.measure, "bert": bert.measure, "small": small.measure,
-         "speed": speed.measure, "whole": whole.measure, "training": training.measure}
+         "speed": speed.measure, "trees": trees.measure, "whole": whole.measure, "training": training.measure}
 
 
 class Bench:

@@ -253,3 +253,25 @@ def made(folder, name, make, external=False):
                         location=f"{name}.data")
         new.rename(path)
     return path
+
+
+# ---- decision trees ----
+
+def forest(trees, depth, features, seed=5):
+    """Full trees of random branches, and a weight for each leaf."""
+    rng, branches, n = np.random.default_rng(seed), 2 ** depth - 1, 2 ** (depth + 1) - 1
+    tree, node = np.repeat(np.arange(trees), n), np.tile(np.arange(n), trees)
+    leaf = node >= branches
+    at = np.nonzero(leaf)[0]
+    values = np.where(leaf, 0, rng.standard_normal(trees * n)).astype(np.float32)
+    lists = {"nodes_treeids": tree, "nodes_nodeids": node, "nodes_values": values,
+             "nodes_featureids": np.where(leaf, 0, rng.integers(0, features, trees * n)),
+             "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ"), "nodes_truenodeids": np.where(leaf, 0, 2 * node + 1),
+             "nodes_falsenodeids": np.where(leaf, 0, 2 * node + 2), "target_treeids": tree[at],
+             "target_nodeids": node[at], "target_ids": 0 * at,
+             "target_weights": (rng.standard_normal(len(at)) / 100).astype(np.float32)}
+    made = helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1,
+                            **{k: v.tolist() for k, v in lists.items()})
+    graph = helper.make_graph([made], "bench", [tensor("x", F, "n", features)], [tensor("y", F, "n", 1)])
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR)

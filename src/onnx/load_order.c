@@ -106,7 +106,9 @@ static bool names_values(const walk *w, nc_bytes node, nc_bytes attribute) {
     return false;
 }
 
+/* Whether its texts name values is asked once, at the first: a forest has a text for each of a million nodes. */
 static bool any_in_attribute(walk *w, nc_bytes node, nc_bytes attribute, int depth, const shade *up) {
+    enum { NOT_ASKED, NO, YES } names = NOT_ASKED;
     nc_wire r;
     nc_field f;
     nc_wire_init(&r, attribute);
@@ -115,7 +117,8 @@ static bool any_in_attribute(walk *w, nc_bytes node, nc_bytes attribute, int dep
         bool graph = f.number == AttributeProto_g || f.number == AttributeProto_graphs;
         bool text = f.number == AttributeProto_s || f.number == AttributeProto_strings;
         if (graph && any_in_graph(w, f.b, depth, up)) return true;
-        if (text && names_values(w, node, attribute) && sees(w, f.b, up)) return true;
+        if (text && names == NOT_ASKED) names = names_values(w, node, attribute) ? YES : NO;
+        if (text && names == YES && sees(w, f.b, up)) return true;
     }
     return false;
 }

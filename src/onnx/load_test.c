@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/steps.h"
 #include "ir/edit.h"
 #include "ir/verify.h"
 #include "onnx/limits.h"
@@ -151,6 +152,28 @@ TEST(load_inner_names_hide_outer_ones) {
         end_run(&r);
     }
 }
+
+static uint64_t steps_of_texts(int n) {
+    run r = {0};
+    put_header(&r.t, 10, 17);
+    nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0), node = begin_node(&r.t, "n", "All", "test", "-> y");
+    nc_wire_mark a = nc_wire_begin(&r.t, NodeProto_attribute, 0);
+    nc_wire_put_str(&r.t, AttributeProto_name, "strings");
+    for (int i = 0; i < n; i++) nc_wire_put_str(&r.t, AttributeProto_strings, "LEAF");
+    nc_wire_put_int(&r.t, AttributeProto_type, NC_PB_A_STRINGS);
+    nc_wire_end(&r.t, a);
+    nc_wire_end(&r.t, node);
+    nc_wire_end(&r.t, g);
+    uint64_t begin = nc_steps();
+    load_run(&r);
+    uint64_t did = nc_steps() - begin;
+    CHECK(r.m && nc_node_attr(r.m->main->first, "strings")->n == n);
+    end_run(&r);
+    return did;
+}
+
+/* A forest has a text for every node. */
+TEST(load_texts_is_linear) { CHECK(steps_of_texts(4000) < 5 * steps_of_texts(1000)); }
 
 static void count_warnings(void *user, nc_log_level level, const char *text) {
     *(int *)user += level == NC_LOG_WARNING && strstr(text, "has version 0") != NULL;

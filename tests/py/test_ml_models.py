@@ -113,12 +113,26 @@ def test_tree_classifier(post, classes, voted, low, n_base):
         same(*both(model, {"x": x}))
 
 
-@pytest.mark.parametrize("rows", [0, 1, 100])
-def test_trees_of_any_number_of_rows(rows):
+ROWS = [0, 1, 7, 15, 16, 100, 4111]  # few rows are shared out by trees, many by rows
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_trees_of_any_number_of_rows(rows, dtype):
     rng = np.random.default_rng(rows)
-    x = table(rng, rows)
-    same(*both(one_node("TreeEnsembleRegressor", x, [("y", 1)], n_targets=2,
-                        **forest(rng, 3, 4, 5, range(2), "target", ["BRANCH_LT"])), {"x": x}))
+    x = table(rng, rows, dtype=dtype)
+    for n, trees, mode in ((2, 3, "BRANCH_LT"), (1, 150, "BRANCH_GTE")):
+        same(*both(one_node("TreeEnsembleRegressor", x, [("y", 1)], n_targets=n,
+                            **forest(rng, trees, 3, 5, range(n), "target", [mode])), {"x": x}))
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_trees_over_integers(rows, dtype):
+    rng = np.random.default_rng(rows)
+    x = table(rng, rows, dtype=dtype)
+    same(*both(one_node("TreeEnsembleClassifier", x, [("y", 7), ("z", 1)], classlabels_int64s=[7, 3, 5],
+                        **forest(rng, 20, 3, 5, range(3), "class", ["BRANCH_GT"])), {"x": x}))
 
 
 def test_trees_that_are_none_are_refused():

@@ -2,10 +2,12 @@
 #ifndef NC_OPS_ML_TREES_H
 #define NC_OPS_ML_TREES_H
 
+#include "kernels/cpu/ml/forest_steps.h"
 #include "ops/ml/ml.h"
 
 typedef struct nc_trees {
-    nck_forest forest;
+    nck_forest forest; /* nodes NULL: it is laid out as steps */
+    nck_steps steps;
     nck_post post;
     int64_t n_features; /* the rows must have as many */
     const double *base;

@@ -94,6 +94,55 @@ static nc_code check_features(nc_prep *p, nc_trees *t, int64_t n) {
     return NC_OK;
 }
 
+/* Scratch memory for n objects on a line of the cache. */
+static void *scratch_line(nc_prep *p, size_t n, size_t size) {
+    char *at = nc_arena_array(&p->w->scratch, n + 64, size);
+    return at != NULL ? at + (64 - (uintptr_t)at % 64) % 64 : NULL;
+}
+
+/* Steps of scratch memory, as many as were used, for good. */
+static nc_code keep_steps(nc_prep *p, nck_steps *s, int64_t used) {
+    size_t size = s->f64 != NULL ? sizeof *s->f64 : sizeof *s->f32;
+    char *steps = nc_arena_alloc(p->arena, (size_t)used * size + 64);
+    NC_NEED(p->w, steps);
+    steps += (64 - (uintptr_t)steps % 64) % 64;
+    memcpy(steps, s->f64 != NULL ? (const void *)s->f64 : (const void *)s->f32, (size_t)used * size);
+    if (s->f64 != NULL)
+        s->f64 = (const nck_step_f64 *)(const void *)steps;
+    else
+        s->f32 = (const nck_step_f32 *)(const void *)steps;
+    return NC_OK;
+}
+
+/* Nodes out of scratch memory as what runs: steps where the branches allow it, else a copy. */
+static nc_code lay_out(nc_prep *p, nc_trees *t, int64_t n, int64_t n_votes) {
+    nck_forest *f = &t->forest;
+    nc_dtype type = p->node->in[0]->type->elem;
+    bool wide = type == NC_DOUBLE;
+    int64_t most = type != NC_FLOAT16 ? nck_steps_most(f, n) : 0, used = 0;
+    if (most > 0) {
+        nck_steps_room room = {.steps =
+                                   scratch_line(p, (size_t)most, wide ? sizeof(nck_step_f64) : sizeof(nck_step_f32)),
+                               .roots = nc_arena_array(p->arena, (size_t)f->n_roots + 1, sizeof *room.roots),
+                               .votes = nc_arena_array(p->arena, (size_t)n_votes + 1, sizeof *room.votes),
+                               .scratch = nc_arena_array(&p->w->scratch, (size_t)n, 3 * sizeof *room.scratch)};
+        NC_NEED(p->w, room.steps);
+        NC_NEED(p->w, room.roots);
+        NC_NEED(p->w, room.votes);
+        NC_NEED(p->w, room.scratch);
+        used = nck_steps_fill(f, n, n_votes, wide, &room, &t->steps);
+    }
+    if (used > 0) {
+        f->nodes = NULL;
+        return keep_steps(p, &t->steps, used);
+    }
+    nck_tree_node *copy = nc_arena_array(p->arena, (size_t)n + 1, sizeof *copy);
+    NC_NEED(p->w, copy);
+    if (n > 0) memcpy(copy, f->nodes, (size_t)n * sizeof *copy);
+    f->nodes = copy;
+    return NC_OK;
+}
+
 /* ---- the old ops ---- */
 
 typedef struct place {
@@ -157,7 +206,8 @@ static nc_code old_children(nc_prep *p, const old_nodes *o, int64_t i, nck_tree_
 }
 
 /* Weights of leaves, sorted by leaf: those of one leaf lie together. */
-static nc_code old_votes(nc_prep *p, nc_trees *t, const old_nodes *o, nck_tree_node *nodes, const char *kind) {
+static nc_code old_votes(nc_prep *p, nc_trees *t, const old_nodes *o, nck_tree_node *nodes, const char *kind,
+                         int64_t *n_votes) {
     char name[4][40];
     static const char *const parts[4] = {"treeids", "nodeids", "ids", "weights"};
     for (int k = 0; k < 4; k++) {
@@ -194,6 +244,7 @@ static nc_code old_votes(nc_prep *p, nc_trees *t, const old_nodes *o, nck_tree_n
         if (leaf->yes++ == 0) leaf->feature = i;
     }
     t->forest.votes = votes;
+    *n_votes = n;
     return NC_OK;
 }
 
@@ -221,7 +272,7 @@ static nc_code old_forest(nc_prep *p, nc_trees *t, const char *kind) {
     NC_TRY(enough(p, "nodes_values", &values, o.n));
     if (modes == NULL || modes->n != o.n)
         NC_FAIL(p->w, NC_E_BAD_GRAPH, "nodes_modes does not have %lld words", (long long)o.n);
-    nck_tree_node *nodes = nc_arena_array(p->arena, (size_t)o.n, sizeof *nodes);
+    nck_tree_node *nodes = nc_arena_array(&p->w->scratch, (size_t)o.n, sizeof *nodes);
     int64_t *roots = nc_arena_array(p->arena, (size_t)o.n, sizeof *roots);
     NC_NEED(p->w, nodes);
     NC_NEED(p->w, roots);
@@ -238,7 +289,9 @@ static nc_code old_forest(nc_prep *p, nc_trees *t, const char *kind) {
     t->forest.roots = roots;
     NC_TRY(check_features(p, t, o.n));
     NC_TRY(check_paths(p, nodes, o.n, roots, t->forest.n_roots));
-    return old_votes(p, t, &o, nodes, kind);
+    int64_t n_votes;
+    NC_TRY(old_votes(p, t, &o, nodes, kind, &n_votes));
+    return lay_out(p, t, o.n, n_votes);
 }
 
 /* ---- TreeEnsemble ---- */
@@ -320,7 +373,7 @@ static nc_code new_forest(nc_prep *p, nc_trees *t) {
     new_nodes o;
     NC_TRY(new_nodes_of(p, &o));
     int64_t all = o.n + o.n_leaves, set = 0;
-    nck_tree_node *nodes = nc_arena_array(p->arena, (size_t)all + 1, sizeof *nodes);
+    nck_tree_node *nodes = nc_arena_array(&p->w->scratch, (size_t)all + 1, sizeof *nodes);
     int64_t *roots = nc_arena_array(p->arena, (size_t)o.n_roots + 1, sizeof *roots);
     double *members = nc_arena_array(p->arena, (size_t)o.sets.n + 1, sizeof *members);
     NC_NEED(p->w, nodes);
@@ -335,7 +388,8 @@ static nc_code new_forest(nc_prep *p, nc_trees *t) {
     t->forest.n_roots = o.n_roots;
     NC_TRY(new_leaves(p, t, nodes + o.n, o.n_leaves));
     NC_TRY(check_features(p, t, o.n));
-    return check_paths(p, nodes, all, roots, o.n_roots);
+    NC_TRY(check_paths(p, nodes, all, roots, o.n_roots));
+    return lay_out(p, t, all, o.n_leaves);
 }
 
 /* ---- all ---- */

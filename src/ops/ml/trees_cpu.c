@@ -1,4 +1,5 @@
-/* ops/ml/trees_cpu.c: runs prepared trees over rows; regression writes scores, classification picks a label. */
+/* ops/ml/trees_cpu.c: runs prepared trees over rows; regression writes scores, classification picks a label. Threads
+ * share the rows; where these are few, the leaves of each row are found by all of them and added up by one. */
 #include "ops/ml/trees.h"
 
 #include "base/intmath.h"
@@ -8,9 +9,11 @@ typedef struct trees_rows {
     const nc_call *c;
     double *scores;
     bool *voted;
+    uint32_t *leaves;      /* of few rows: (rows, trees) */
+    int64_t rows_per_item; /* enough that a tree is read from far away for many rows */
 } trees_rows;
 
-enum { ROWS_PER_ITEM = 32, STEPS = 16 /* elements of work that a tree costs a row */ };
+enum { STEPS = 16 /* elements of work that a tree costs a row */, FEW = 16, MANY = 256, TREES_PER_ITEM = 128 };
 
 static void trees_store(const nc_tensor *y, int64_t i, double v) {
     if (y->dtype == NC_DOUBLE)
@@ -21,10 +24,9 @@ static void trees_store(const nc_tensor *y, int64_t i, double v) {
         ((float *)y->data)[i] = (float)v;
 }
 
-static void regress(const trees_rows *r, int64_t i, double *s, bool *voted) {
+static void regress(const trees_rows *r, int64_t i, double *s) {
     const nc_trees *t = r->t;
     int64_t n = t->forest.n_targets;
-    nck_forest_row(&t->forest, r->c->in[0], i, s, voted);
     for (int64_t k = 0; k < n; k++) s[k] += t->n_base > 0 ? t->base[k < t->n_base ? k : t->n_base - 1] : 0;
     if (n > 1 || t->post == NCK_POST_PROBIT) nck_post_row(t->post, n, s);
     for (int64_t k = 0; k < n; k++) trees_store(r->c->out[0], i * n + k, s[k]);
@@ -58,7 +60,6 @@ static void trees_classify(const trees_rows *r, int64_t i, double *s, bool *vote
     const nc_trees *t = r->t;
     int64_t n = t->forest.n_targets, n_z = n, label;
     nc_second second = NC_SECOND_NONE;
-    nck_forest_row(&t->forest, r->c->in[0], i, s, voted);
     if (n == 2) {
         label = choose_of_two(t, s, voted, &n, &second);
         for (int64_t k = 0; k < n; k++) s[k] = voted[k] ? s[k] : 0;
@@ -71,30 +72,63 @@ static void trees_classify(const trees_rows *r, int64_t i, double *s, bool *vote
         nc_ml_write_scores(t->post, second, n, s, (float *)r->c->out[1]->data + i * n_z, n_z);
 }
 
+static void find_leaves(void *ctx, int64_t item) {
+    const trees_rows *r = ctx;
+    int64_t n = r->t->steps.n_roots, t0 = item * TREES_PER_ITEM, t1 = t0 + TREES_PER_ITEM < n ? t0 + TREES_PER_ITEM : n;
+    nck_steps_leaves(&r->t->steps, r->c->in[0], t0, t1, r->leaves);
+}
+
+static void score_rows(const trees_rows *r, int64_t first, int64_t n, int64_t stride) {
+    const nc_tensor *x = r->c->in[0];
+    double *scores = r->scores + first * stride;
+    bool *voted = r->voted + first * stride;
+    if (r->t->forest.nodes == NULL && r->leaves == NULL) {
+        nck_steps_rows(&r->t->steps, x, first, n, scores, voted, stride);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++, scores += stride, voted += stride)
+        if (r->leaves != NULL)
+            nck_steps_collect(&r->t->steps, x, r->leaves + (first + i) * r->t->forest.n_roots, scores, voted);
+        else
+            nck_forest_row(&r->t->forest, x, first + i, scores, voted);
+}
+
 static void run_rows(void *ctx, int64_t item) {
     const trees_rows *r = ctx;
     const nc_tensor *x = r->c->in[0];
     int64_t n = x->rank > 1 ? x->dims[0] : 1, stride = r->t->forest.n_targets + 1;
-    for (int64_t i = item * ROWS_PER_ITEM; i < n && i < (item + 1) * ROWS_PER_ITEM; i++)
-        (r->t->n_labels > 0 ? trees_classify : regress)(r, i, r->scores + i * stride, r->voted + i * stride);
+    int64_t first = item * r->rows_per_item, last = first + r->rows_per_item < n ? first + r->rows_per_item : n;
+    score_rows(r, first, last - first, stride);
+    for (int64_t i = first; i < last; i++)
+        if (r->t->n_labels > 0)
+            trees_classify(r, i, r->scores + i * stride, r->voted + i * stride);
+        else
+            regress(r, i, r->scores + i * stride);
 }
+
+static bool is_few(const nc_trees *t, int64_t n) { return t->forest.nodes == NULL && n > 0 && n < FEW; }
 
 size_t nc_trees_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     (void)n_in, (void)out, (void)n_out;
     const nc_trees *t = state;
-    int64_t n = in[0].rank > 1 ? in[0].dims[0] : 1;
-    return (size_t)n * (size_t)(t->forest.n_targets + 1) * (sizeof(double) + sizeof(bool));
+    int64_t n = in[0].rank > 1 ? in[0].dims[0] : 1, few = n < FEW ? n : FEW;
+    size_t leaves = t->forest.nodes == NULL ? (size_t)few * (size_t)t->forest.n_roots * sizeof(uint32_t) : 0;
+    return leaves + (size_t)n * (size_t)(t->forest.n_targets + 1) * (sizeof(double) + sizeof(bool));
 }
 
 nc_code nc_trees_run(const nc_call *c) {
     const nc_trees *t = c->state;
     const nc_tensor *x = c->in[0];
-    int64_t n = x->rank > 1 ? x->dims[0] : 1, features = x->dims[x->rank > 1];
+    int64_t n = x->rank > 1 ? x->dims[0] : 1, features = x->dims[x->rank > 1], slots = n * (t->forest.n_targets + 1);
     if (features < t->n_features)
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "X has %lld features, the trees look at %lld",
                            (long long)features, (long long)t->n_features);
     trees_rows r = {.t = t, .c = c, .scores = c->workspace};
-    r.voted = (bool *)(r.scores + n * (t->forest.n_targets + 1));
-    nc_parallel(nc_pool_for(c->pool, n * t->forest.n_roots * STEPS), nc_ceil_div(n, ROWS_PER_ITEM), run_rows, &r);
+    nc_pool *pool = nc_pool_for(c->pool, n * t->forest.n_roots * STEPS);
+    r.rows_per_item = n / FEW < FEW ? FEW : n / FEW > MANY ? MANY : n / FEW;
+    r.leaves = is_few(t, n) ? (uint32_t *)(r.scores + slots) : NULL;
+    r.voted = (bool *)(r.scores + slots) + (is_few(t, n) ? n * t->forest.n_roots * (int64_t)sizeof(uint32_t) : 0);
+    if (r.leaves != NULL) nc_parallel(pool, nc_ceil_div(t->forest.n_roots, TREES_PER_ITEM), find_leaves, &r);
+    nc_parallel(pool, nc_ceil_div(n, r.rows_per_item), run_rows, &r);
     return NC_OK;
 }

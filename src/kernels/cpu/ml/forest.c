@@ -1,5 +1,5 @@
-/* kernels/cpu/ml/forest.c: walks decision trees row by row, and the transforms of scores. Obvious code: the cost is in
- * the cache misses of the walk. */
+/* kernels/cpu/ml/forest.c: walks decision trees row by row, any kind of branch, and the transforms of scores. Obvious
+ * code: forests that only order numbers are walked by forest_steps.c, with the same results. */
 #include "kernels/cpu/ml/forest.h"
 
 #include <math.h>
@@ -33,12 +33,6 @@ static bool goes_yes(const nck_forest *f, const nck_tree_node *n, double v) {
     }
 }
 
-static double gathered(nck_gather how, double a, double b, bool single) {
-    if (how == NCK_GATHER_MIN) return a < b ? a : b;
-    if (how == NCK_GATHER_MAX) return a > b ? a : b;
-    return single ? (double)((float)a + (float)b) : a + b;
-}
-
 void nck_forest_row(const nck_forest *f, const nc_tensor *x, int64_t i, double *scores, bool *voted) {
     bool single = x->dtype != NC_DOUBLE;
     int64_t features = x->rank > 1 ? x->dims[1] : x->dims[0];
@@ -50,7 +44,7 @@ void nck_forest_row(const nck_forest *f, const nc_tensor *x, int64_t i, double *
         for (int64_t k = 0; k < n->yes; k++) {
             const nck_vote *v = &f->votes[n->feature + k];
             scores[v->target] =
-                voted[v->target] ? gathered(f->gather, scores[v->target], v->weight, single) : v->weight;
+                voted[v->target] ? nck_gathered(f->gather, scores[v->target], v->weight, single) : v->weight;
             voted[v->target] = true;
         }
     }

@@ -42,6 +42,12 @@ typedef struct nck_forest {
     nck_gather gather;
 } nck_forest;
 
+static inline double nck_gathered(nck_gather how, double a, double b, bool single) {
+    if (how == NCK_GATHER_MIN) return a < b ? a : b;
+    if (how == NCK_GATHER_MAX) return a > b ? a : b;
+    return single ? (double)((float)a + (float)b) : a + b;
+}
+
 /* The scores of row i of x (rows, features): n_targets numbers, and which of them got a vote at all. Sums are kept in
  * float unless x is double, in the order of the trees. */
 void nck_forest_row(const nck_forest *f, const nc_tensor *x, int64_t i, double *scores, bool *voted);
