@@ -165,6 +165,17 @@ const nc_case nc_contrib_cases[] = {
           "250, 77, 9, 130, 200, 64, 3, 99, 17, 5, 6, 7, 8}> { y, z, w, t = "
           "com.microsoft.MatMulNBitsQkv<K = 16, Nq = 2, Nkv = 2, block_size = 16>(a, a, g, b, s, , b, "
           "s, , b, s) }"},
+    {"fused_matmul_activation",
+     TWO("FusedMatMulActivation<activation = \"Tanh\", transB = 1>", "float[n,4]", "float[5,4]")},
+    {"rfft", ONE("Rfft", "float[n,6]")},
+    {"rfft_two", ONE("Rfft<signal_ndim = 2>", "float[n,4,5]")},
+    {"irfft", ONE("Irfft<signal_ndim = 1>", "float[n,4,2]")},
+    {"irfft_two", ONE("Irfft<signal_ndim = 2>", "float[n,3,4,2]")},
+    {"mul_integer", HEAD "(int8[n,5] a, int8[] z, int8[5] b) => (y) { y = com.microsoft.MulInteger(a, z, b) }", VALUE},
+    {"reduce_sum_integer", ONE("ReduceSumInteger<axes = [1], keepdims = 0>", "uint8[n,5]"), VALUE},
+    {"conv_transpose_pads", HEAD "(float[n,2,4,5] x, float[2,3,3,3] w) => (y) <const int64[4] p = {1, 0, 1, 2}> "
+                                 "{ y = com.microsoft.ConvTransposeWithDynamicPads(x, w, p) }"},
+    {"sample_op", ONE("SampleOp", "float[n,5]")},
     {"affine", OLD "(float[n,7] x) => (y) { y = Affine<alpha = 2.0, beta = -1.0>(x) }"},
     {"parametric_softplus", OLD "(float[n,7] x) => (y) { y = ParametricSoftplus<alpha = 2.0, beta = 0.5>(x) }"},
     {"scaled_tanh", OLD "(float[n,7] x) => (y) { y = ScaledTanh<alpha = 2.0, beta = 0.5>(x) }"},

@@ -12,15 +12,16 @@ from onnxruntime.capi import onnxruntime_pybind11_state as peer
 import package
 import test_schemas
 import test_training_ops
-from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, case, compare, decoders, experts, layers,
-                     layouts, model_of, quantized, training)
+from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, case, compare, compositions, decoders,
+                     experts, layers, layouts, model_of, quantized, training)
 from tolerances import close
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
 CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *layouts.CASES, *experts.CASES,
-         *decoders.CASES]
+         *decoders.CASES, *compositions.CASES]
 REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED, *layouts.REFUSED,
-           *layouts.LEGACY_REFUSED, *experts.REFUSED, *decoders.REFUSED]
+           *layouts.LEGACY_REFUSED, *experts.REFUSED, *decoders.REFUSED,
+           *compositions.REFUSED]
 DOMAINS = (DOMAIN, blocked.DOMAIN)
 TRAINING = {c.op for c in training.CASES} | test_training_ops.SEQUENCES  # of onnxruntime-training: test_training_ops.py
 CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS and key[1] not in TRAINING}
@@ -114,13 +115,13 @@ def test_every_operator_has_a_case():
 # ---- what is not carried ----
 
 ABSENT = {
-    "AttnLSTM", "BifurcationDetector", "ConvTransposeWithDynamicPads", "DecoderAttention", "DequantizeBFP",
+    "AttnLSTM", "BifurcationDetector", "DecoderAttention", "DequantizeBFP",
     "DequantizeWithOrder", "DynamicSparseAttention", "DynamicTimeWarping", "EPContext", "EngramGate",
-    "FusedMatMulActivation", "GatedDeltaNet", "GemmFloat8", "HyperConnectionPostMix", "HyperConnectionPreMix", "Irfft",
+    "GatedDeltaNet", "GemmFloat8", "HyperConnectionPostMix", "HyperConnectionPreMix",
     "LongformerAttention", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4",
-    "MaxpoolWithMask", "MulInteger", "NGramHashMapping", "NGramRepeatBlock", "PackedSparseAttentionIndexer",
+    "MaxpoolWithMask", "NGramHashMapping", "NGramRepeatBlock", "PackedSparseAttentionIndexer",
     "QOrderedAttention", "QOrderedGelu", "QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul",
-    "QuantizeBFP", "QuantizeWithOrder", "ReduceSumInteger", "Rfft", "SampleOp", "Snpe", "SparseAttentionIndexer",
+    "QuantizeBFP", "QuantizeWithOrder", "Snpe", "SparseAttentionIndexer",
     "SparsePagedAttention", "VarlenCausalConvWithState", "VarlenNGramHashMapping",
     "WhisperBeamSearch", "WordConvEmbedding"}
 CARRIED = {op for domain, op in CARDS if domain == DOMAIN}

@@ -1,7 +1,7 @@
 /* ops/arrange/contrib.c: cards of com.microsoft that lay elements out anew. Most are ops that ONNX has taken over since
  * (Trilu, Pad, GridSample, GatherND, Range, ExpandDims, Unique), in the form they had before; UnfoldTensor,
- * TorchEmbedding and the two that take padding out of a batch and put it back are compositions. All run, and are
- * differentiated, as ops of ai.onnx. */
+ * TorchEmbedding, SampleOp and the two that take padding out of a batch and put it back are compositions. All run, and
+ * are differentiated, as ops of ai.onnx. */
 #include "ops/contrib.h"
 
 extern const nc_card nc_card_trilu, nc_card_pad, nc_card_grid_sample, nc_card_range;
@@ -247,6 +247,15 @@ static nc_code restore_decompose(nc_builder *b, const nc_node *n, nc_value **out
     return b->code;
 }
 
+/* ---- SampleOp ---- */
+
+static nc_code sample_infer(nc_infer *c) { return nc_out_like(c, 0, 0); }
+
+static nc_code sample_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    out[0] = nc_build1(b, "Identity", 1, n->in[0]);
+    return b->code;
+}
+
 /* ---- cards ---- */
 
 #define ONE(x, y, types) IN({x, types}), OUT({y, SAME(0)})
@@ -282,6 +291,7 @@ static const nc_op_version unique_versions[] = {
 static const nc_op_version unfold_versions[] = {
     {.since = 1, ONE("input", "output", T_TENSOR_ALL), ATTR(A_INT("dim", -1), A_INT_REQ("size"), A_INT("step", 1))},
     {0}};
+static const nc_op_version sample_versions[] = {{.since = 1, ONE("X", "Y", T_BIG_NUMBER), NO_ATTR}, {0}};
 static const nc_op_version embedding_versions[] = {
     {.since = 1,
      IN({"weight", T_NUMBER_ALL}, {"indices", T_I64}, {"padding_idx", T_I64, OPTIONAL},
@@ -380,3 +390,9 @@ const nc_card nc_card_restore_padding = {.name = "RestorePadding",
                                          .no_grad_in = 2,
                                          .infer = restore_infer,
                                          .decompose = restore_decompose};
+const nc_card nc_card_sample_op = {.name = "SampleOp",
+                                   .domain = NC_MICROSOFT,
+                                   .doc = "X itself: the example of an operator.",
+                                   .versions = sample_versions,
+                                   .infer = sample_infer,
+                                   .decompose = sample_decompose};

@@ -1,5 +1,6 @@
 /* ops/matmul/fused.c: cards of com.microsoft that are products with something around them: FusedMatMul and
- * TransposeMatMul (transposed operands, a factor), SparseToDenseMatMul, FusedGemm and GemmFastGelu (an activation).
+ * TransposeMatMul (transposed operands, a factor), SparseToDenseMatMul; FusedMatMulActivation, FusedGemm and
+ * GemmFastGelu (an activation).
  * They run, and are differentiated, as MatMul or Gemm. */
 #include "ops/contrib.h"
 #include "ops/matmul/matmul.h"
@@ -127,6 +128,22 @@ static nc_code fused_gemm_decompose(nc_builder *b, const nc_node *n, nc_value **
     return b->code;
 }
 
+static nc_code fused_matmul_infer(nc_infer *c) {
+    float number;
+    int n = 0;
+    while (n < 2 && activation_number(c->node, n, &number)) n++;
+    NC_TRY(nc_contrib_check_activation(c, nc_attr_str(c->node, "activation"), n));
+    return product_infer(c);
+}
+
+static nc_code fused_matmul_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    float numbers[2] = {0};
+    for (int i = 0; i < 2; i++) (void)activation_number(n, i, &numbers[i]);
+    NC_TRY(product_decompose(b, n, out));
+    out[0] = nc_contrib_activation(b, nc_attr_str(n, "activation"), numbers, out[0]);
+    return b->code;
+}
+
 static nc_code matmul_gelu_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0), *w = nc_in(c, 1);
     if (w != NULL && w->rank > 0) NC_TRY(nc_contrib_vector(c, 2, w->dims[w->rank - 1]));
@@ -146,6 +163,12 @@ static nc_code matmul_gelu_decompose(nc_builder *b, const nc_node *n, nc_value *
 #define BATCH A_INT("transBatchA", 0), A_INT("transBatchB", 0)
 #define SPARSE_NUMBER (T_BIG_NUMBER & ~NC_BIT(NC_FLOAT16))
 static const nc_op_version fused_versions[] = {{.since = 1, AB, ATTR(TRANS, BATCH)}, {0}};
+static const nc_op_version activated_versions[] = {
+    {.since = 1,
+     AB,
+     ATTR(TRANS, BATCH, A_STR_REQ("activation"), A_FLOAT_OPT("activation_alpha"), A_FLOAT_OPT("activation_beta"),
+          A_FLOAT_OPT("activation_gamma"), A_INT_OPT("activation_axis"))},
+    {0}};
 static const nc_op_version transpose_versions[] = {{.since = 1, AB, ATTR(TRANS)}, {0}};
 static const nc_op_version sparse_versions[] = {
     {.since = 1, IN({"A", SPARSE_NUMBER}, {"B", SAME(0)}), OUT({"Y", SAME(0)}), ATTR(TRANS)}, {0}};
@@ -166,6 +189,12 @@ const nc_card nc_card_fused_matmul = {.name = "FusedMatMul",
                                       .versions = fused_versions,
                                       .infer = product_infer,
                                       .decompose = product_decompose};
+const nc_card nc_card_fused_matmul_activation = {.name = "FusedMatMulActivation",
+                                                 .domain = NC_MICROSOFT,
+                                                 .doc = "FusedMatMul and an activation.",
+                                                 .versions = activated_versions,
+                                                 .infer = fused_matmul_infer,
+                                                 .decompose = fused_matmul_decompose};
 const nc_card nc_card_transpose_matmul = {.name = "TransposeMatMul",
                                           .domain = NC_MICROSOFT,
                                           .doc = "FusedMatMul by its older name.",
