@@ -27,6 +27,24 @@ typedef struct nacre_gradients {
  * looked at, or made a session. After a failure it is half done: release it. */
 NACRE_API nacre_code nacre_model_gradients(nacre_model *m, const nacre_gradients *what, nacre_error *err);
 
+/* A gradient of one's own for an operator: of a custom op, which has none, or in the place of the one that is there.
+ * Zero what is not used. */
+typedef struct nacre_gradient_rule {
+    size_t size;        /* of this struct; set by the caller */
+    const char *domain; /* NULL: ONNX's own */
+    const char *op;
+    /* An ONNX model whose graph has the inputs "I(i)", "O(i)" and "GO(i)", as far as it needs them (inputs and outputs
+     * of the node, gradients that arrive at its outputs), of whatever type the file says, and the outputs "GI(i)",
+     * gradients of its inputs. Without opset_import its nodes are of the opsets of the model that is differentiated.
+     * NULL: stops alone. */
+    const void *model;
+    size_t n_model;
+    unsigned stops; /* bit i: no gradient passes to input i */
+} nacre_gradient_rule;
+/* For models that are loaded later; the newest rule of an operator counts. The bytes are copied; what is wrong with
+ * them is told where a gradient is asked for. */
+NACRE_API nacre_code nacre_env_register_gradient(nacre_env *env, const nacre_gradient_rule *what, nacre_error *err);
+
 /* Adds an output "grad:<name>" for every name in wrt (inputs or initializers): the gradient of the output `loss`. */
 NACRE_API nacre_code nacre_options_gradients(nacre_options *o, const char *loss, const char *const *wrt, size_t n,
                                              nacre_error *err);

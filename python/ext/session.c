@@ -2,6 +2,8 @@
  * run.c. The GIL is let go while the library works. */
 #include "ext.h"
 
+#include "nacre/nacre_train.h"
+
 #include <string.h>
 
 PyTypeObject *ncx_env_type, *ncx_session_type, *ncx_run_options_type;
@@ -46,6 +48,20 @@ static PyObject *env_load_plugin(PyObject *self, PyObject *path) {
     const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
     if (!text) return NULL;
     if (nacre_env_load_plugin(((ncx_env *)self)->env, text, &err) != NACRE_OK) return ncx_raise(NCX_LOADING, &err);
+    Py_RETURN_NONE;
+}
+
+/* register_gradient(domain, op, bytes of a model or None, stops) */
+static PyObject *env_register_gradient(PyObject *self, PyObject *args) {
+    nacre_gradient_rule what = {.size = sizeof what};
+    nacre_error err;
+    const char *model;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "ssz#I:register_gradient", &what.domain, &what.op, &model, &n, &what.stops))
+        return NULL;
+    what.model = model, what.n_model = (size_t)n;
+    if (nacre_env_register_gradient(((ncx_env *)self)->env, &what, &err) != NACRE_OK)
+        return ncx_raise(NCX_LOADING, &err);
     Py_RETURN_NONE;
 }
 
@@ -249,6 +265,8 @@ static PyObject *session_trim(PyObject *self, PyObject *unused) {
 
 static PyMethodDef env_methods[] = {
     {"load_plugin", env_load_plugin, METH_O, "load_plugin(path): adds the operators of a shared library."},
+    {"register_gradient", env_register_gradient, METH_VARARGS,
+     "register_gradient(domain, op, model, stops): a gradient of one's own for an operator."},
     {"synchronize", env_synchronize, METH_O, "synchronize(device): waits for all work of a device."},
     {"describe", env_describe, METH_O, "describe(device): one line on a device, or EPFail with the reason."},
     {NULL, NULL, 0, NULL}};

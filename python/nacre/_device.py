@@ -37,6 +37,7 @@ class _Envs:
         self.default_threads = 0
         self.shared = False  # set_global_thread_pool_sizes was called: sessions may not ask for threads of their own
         self.seed: Optional[int] = None
+        self.rules: Dict[Tuple[str, str], Tuple[Optional[bytes], int]] = {}  # gradients, by domain and operator
         self._kept: Dict[int, _core.Env] = {}
         self._made: "weakref.WeakValueDictionary[Tuple[int, Tuple[str, ...]], _Env]" = weakref.WeakValueDictionary()
 
@@ -47,8 +48,16 @@ class _Envs:
             env = _Env(key[0])
             for path in key[1]:
                 env.load_plugin(path)
+            for (domain, op), (model, stops) in self.rules.items():
+                env.register_gradient(domain, op, model, stops)
             env = self._made.setdefault(key, env)
         return env if key[1] else self._kept.setdefault(key[0], env)
+
+    def add_rule(self, domain: str, op: str, model: Optional[bytes], stops: int) -> None:
+        """A gradient of the user's own, in all environments that are there and to come."""
+        self.rules[domain, op] = model, stops
+        for env in list(self._made.values()):
+            env.register_gradient(domain, op, model, stops)
 
 
 envs = _Envs()

@@ -80,7 +80,8 @@ nacre_code nc_api_fail(nacre_error *err, nc_code code, const char *fmt, ...) NC_
 nacre_code nc_api_read_struct(nacre_error *err, const char *name, const void *given, void *own, size_t bytes_own);
 /* Hands a text to the caller, who frees it; releases it when it lacks memory. */
 nacre_code nc_api_text(nc_text *t, char **out, nacre_error *err);
-int nc_api_level(const char *name); /* of transform; -1: no such level */
+int nc_api_level(const char *name);                   /* of transform; -1: no such level */
+bool nc_api_compute(const char *name, nc_dtype *out); /* what products are computed in; false: no such word */
 nacre_code nc_api_log_level(nacre_error *err, const char *name, nc_log_scope *out);
 nacre_code nc_api_check_shape(nacre_type type, int rank, const int64_t *dims, size_t *bytes, nacre_error *err);
 

@@ -26,12 +26,8 @@ static nacre_code read_word(nacre_error *err, const char *what, const char *s, c
 }
 
 static nacre_code read_compute(nacre_error *err, const char *s, nc_dtype *out) {
-    static const char *const words[] = {"f32", "f16", "bf16", NULL};
-    static const nc_dtype types[] = {NC_UNDEFINED, NC_UNDEFINED, NC_FLOAT16, NC_BFLOAT16};
-    int i;
-    nacre_code code = read_word(err, "compute", s, words, &i);
-    if (code == NACRE_OK) *out = types[i];
-    return code;
+    if (!s || nc_api_compute(s, out)) return NACRE_OK;
+    return nc_api_fail(err, NC_E_ARGUMENT, "compute: expected one of f32, f16, bf16, got '%.60s'", s);
 }
 
 /* ---- forms ---- */

@@ -76,6 +76,17 @@ int nc_api_level(const char *name) {
     return -1;
 }
 
+bool nc_api_compute(const char *name, nc_dtype *out) {
+    static const char *const names[] = {"f32", "f16", "bf16"};
+    static const nc_dtype types[] = {NC_UNDEFINED, NC_FLOAT16, NC_BFLOAT16};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        *out = types[i];
+        return true;
+    }
+    return false;
+}
+
 static nacre_code set_level(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     int level = nc_api_level(value);
     if (level < 0) return refuse(err, key, value, "off, basic, extended or all");
@@ -175,15 +186,7 @@ static nacre_code set_format(nacre_options *o, const char *key, const char *valu
 }
 
 static nacre_code set_compute(nacre_options *o, const char *key, const char *value, nacre_error *err) {
-    if (strcmp(value, "f32") == 0)
-        o->o.compute = NC_UNDEFINED;
-    else if (strcmp(value, "f16") == 0)
-        o->o.compute = NC_FLOAT16;
-    else if (strcmp(value, "bf16") == 0)
-        o->o.compute = NC_BFLOAT16;
-    else
-        return refuse(err, key, value, "f32, f16 or bf16");
-    return NACRE_OK;
+    return nc_api_compute(value, &o->o.compute) ? NACRE_OK : refuse(err, key, value, "f32, f16 or bf16");
 }
 
 /* Read here to be refused here; the session reads them again, into memory of its own. */

@@ -21,11 +21,10 @@ typedef struct custom {
 } custom;
 
 typedef struct library {
-    nc_registry registry; /* first: find gets a pointer to it */
+    nc_layer layer; /* first: its hooks get a pointer to it */
     nc_arena arena;
     custom *ops;
     void *handle;
-    struct library *next;
 } library;
 
 /* ---- kernels ---- */
@@ -187,17 +186,11 @@ static const nc_card *find(const nc_registry *r, const char *domain, const char 
     return r->base->find(r->base, domain, op);
 }
 
-static void close_library(library *s) {
+static void close_library(nc_layer *l) {
+    library *s = (library *)l;
     if (s->handle) dlclose(s->handle);
     nc_arena_release(&s->arena);
     nc_free(s);
-}
-
-static void release(void *p) {
-    for (library *s = p, *next; s; s = next) {
-        next = s->next;
-        close_library(s);
-    }
 }
 
 static nc_code check_version(nc_work *w, void *handle) {
@@ -227,14 +220,11 @@ static nc_code load(nc_work *w, nc_env *env, const char *path) {
     w->at_node = path, w->at_op = "plugin";
     nc_code code = open_library(w, path, s);
     if (code != NC_OK) {
-        close_library(s);
+        close_library(&s->layer);
         return code;
     }
-    nc_lock_take(&env->lock);
-    s->registry = (nc_registry){.find = find, .base = env->registry};
-    s->next = env->plugins;
-    env->plugins = s, env->plugins_release = release, env->registry = &s->registry;
-    nc_lock_give(&env->lock);
+    s->layer = (nc_layer){.registry = {.find = find}, .release = close_library};
+    nc_env_add_layer(env, &s->layer);
     return NC_OK;
 }
 

@@ -46,10 +46,15 @@ bool nc_walk_is_code(const nc_value *v) {
 
 static bool carries(const nc_value *v) { return nc_walk_carries(v->type) || nc_walk_is_code(v); }
 
+const nc_grad_rule *nc_walk_rule(const nc_node *n) { return nc_registry_rule(n->graph->model->registry, n->card); }
+
 bool nc_walk_passes(const nc_node *n, int i) {
     const nc_card *card = n->card;
-    if (!n->in[i] || card->zero_grad) return false;
-    if (i < n->n_in && i < 32 && (card->no_grad_in >> i & 1)) return false;
+    const nc_grad_rule *rule = nc_walk_rule(n);
+    bool ruled = rule && rule->grad;
+    if (!n->in[i] || (card->zero_grad && !ruled)) return false;
+    if (rule && i < 32 && (rule->stops >> i & 1)) return false;
+    if (i < n->n_in && i < 32 && !ruled && (card->no_grad_in >> i & 1)) return false;
     if (nc_walk_is_code(n->in[i])) return i == 0 && (card->traits & NC_DECODES);
     return nc_walk_carries(n->in[i]->type);
 }

@@ -10,6 +10,8 @@
 
 static bool decomposes(const nc_node *n) {
     const nc_card *c = n->card;
+    const nc_grad_rule *rule = nc_walk_rule(n);
+    if (rule && rule->grad) return false;
     return !c->grad && (c->grad_form || c->decompose) && !c->zero_grad && !c->no_grad;
 }
 
@@ -170,6 +172,11 @@ static nc_code arrived(nc_walk *k, const nc_node *n, nc_value **dy, bool *any) {
 
 static nc_code ask_card(nc_walk *k, nc_grad *g) {
     const nc_card *card = g->node->card;
+    const nc_grad_rule *rule = nc_walk_rule(g->node);
+    if (rule && rule->grad) {
+        NC_TRY(rule->grad(g, rule));
+        return k->b->code;
+    }
     if (card->no_grad) return nc_walk_refuse(k, g->node);
     if (card->grad)
         NC_TRY(card->grad(g));

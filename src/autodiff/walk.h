@@ -38,6 +38,7 @@ nc_value *nc_walk_now(const nc_walk *k, nc_value *v);                  /* v, or 
 /* ---- mark.c ---- */
 bool nc_walk_carries(const nc_type *t);               /* may values of this type have a gradient? */
 bool nc_walk_is_code(const nc_value *v);              /* made by an op that NC_ENCODES: has a gradient of floats */
+const nc_grad_rule *nc_walk_rule(const nc_node *n);   /* the user's own gradient of its op; NULL: none */
 bool nc_walk_passes(const nc_node *n, int i_operand); /* may a gradient pass from n's outputs to this operand? */
 bool nc_walk_reached(const nc_walk *k, const nc_value *v);
 NC_MUST nc_code nc_walk_reach(nc_walk *k, const nc_node *n); /* marks n's outputs if an operand is reached */

@@ -66,8 +66,8 @@ static const nc_card *find_nothing(const nc_registry *r, const char *domain, con
     return NULL;
 }
 
-static const nc_registry below = {find, NULL};
-const nc_registry nc_fake_registry = {find_nothing, &below};
+static const nc_registry below = {.find = find};
+const nc_registry nc_fake_registry = {.find = find_nothing, .base = &below};
 
 const nc_card *nc_fake_card(const char *name) { return find(NULL, "", name); }
 

@@ -175,10 +175,26 @@ typedef struct nc_prop {
 } nc_prop;
 
 /* How text and file readers find cards; ops/ implements it, tests may extend it. NULL: unknown op or version. */
+struct nc_grad; /* ir/card.h */
+
+/* A gradient of the user's own, in the place of the card's. */
+typedef struct nc_grad_rule {
+    nc_code (*grad)(struct nc_grad *g, const struct nc_grad_rule *r); /* NULL: the card's stays */
+    unsigned stops;                                                   /* bit i: none passes to input i */
+} nc_grad_rule;
+
 typedef struct nc_registry {
     const nc_card *(*find)(const struct nc_registry *r, const char *domain, const char *op);
     const struct nc_registry *base; /* asked when find of a layered registry does not know */
+    const nc_grad_rule *(*rule)(const struct nc_registry *r, const nc_card *card); /* NULL: the layer has none */
 } nc_registry;
+
+/* The newest rule for the card; NULL: there is none. */
+static inline const nc_grad_rule *nc_registry_rule(const nc_registry *r, const nc_card *card) {
+    for (const nc_grad_rule *found; r; r = r->base)
+        if (r->rule && (found = r->rule(r, card)) != NULL) return found;
+    return NULL;
+}
 
 typedef struct nc_model {
     nc_arena arena;

@@ -55,7 +55,7 @@ static const nc_card *find_test_card(const nc_registry *r, const char *domain, c
     return NULL;
 }
 
-__attribute__((unused)) static const nc_registry test_registry = {find_test_card, NULL};
+__attribute__((unused)) static const nc_registry test_registry = {.find = find_test_card};
 
 /* ---- messages by hand ---- */
 

@@ -30,9 +30,19 @@ void nc_env_unref(nc_env *e) {
     if (!e || atomic_fetch_sub(&e->refs, 1) != 1) return;
     for (int i = 0; i < e->n_devices; i++) nc_device_close(e->devices[i]);
     nc_pool_destroy(e->pool);
-    if (e->plugins_release) e->plugins_release(e->plugins);
+    for (nc_layer *l = e->layers, *next; l; l = next) {
+        next = l->next;
+        l->release(l);
+    }
     nc_lock_release(&e->lock);
     nc_free(e);
+}
+
+void nc_env_add_layer(nc_env *e, nc_layer *takes) {
+    nc_lock_take(&e->lock);
+    takes->registry.base = e->registry, takes->next = e->layers;
+    e->layers = takes, e->registry = &takes->registry;
+    nc_lock_give(&e->lock);
 }
 
 const nc_registry *nc_env_registry(nc_env *e) {

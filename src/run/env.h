@@ -14,6 +14,13 @@ typedef struct nc_packed {
     struct nc_packed *next;
 } nc_packed;
 
+/* What is put over the cards of ops/: a library of custom ops, or a gradient of the user's own. */
+typedef struct nc_layer {
+    nc_registry registry; /* first: its hooks get a pointer to it. base is filled when it is published */
+    struct nc_layer *next;
+    void (*release)(struct nc_layer *l);
+} nc_layer;
+
 typedef struct nc_env {
     atomic_int refs;
     nc_pool *pool;
@@ -23,9 +30,8 @@ typedef struct nc_env {
     int n_devices;
     nc_packed *packed;
     uint64_t n_packed;           /* how often something was packed: sharing is visible */
-    const nc_registry *registry; /* cards: those of ops/, under those of plugins; layers that are there never change */
-    void *plugins;               /* owned by api/plugin.c */
-    void (*plugins_release)(void *plugins);
+    const nc_registry *registry; /* the newest layer's, or that of ops/; layers that are there never change */
+    nc_layer *layers;            /* newest first */
 } nc_env;
 
 nc_env *nc_env_create(int threads); /* NULL: out of memory */
@@ -33,7 +39,8 @@ nc_env *nc_env_ref(nc_env *e);
 void nc_env_unref(nc_env *e);
 NC_MUST nc_code nc_env_device(nc_env *e, nc_work *w, const char *name,
                               nc_device **out); /* opened once, closed with the environment */
-const nc_registry *nc_env_registry(nc_env *e);  /* as it is now; valid while the environment lives */
+void nc_env_add_layer(nc_env *e, nc_layer *takes);
+const nc_registry *nc_env_registry(nc_env *e); /* as it is now; valid while the environment lives */
 /* The packed form of constant data. Blocks of equal bytes are one: every call is paired with nc_env_unpack. */
 NC_MUST nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,
                             nc_buffer **out);
