@@ -68,6 +68,15 @@ int nc_attr_n_strings(const nc_node *n, const char *name) {
     return count;
 }
 
+bool nc_value_is_setting(const nc_value *v) {
+    for (int k = 0; k < v->uses.n; k++) {
+        int i = v->uses.v[k].i;
+        const nc_node *n = v->uses.v[k].node;
+        if (i >= n->n_in || i >= 32 || !(n->card->settings_in >> i & 1)) return false;
+    }
+    return v->uses.n > 0;
+}
+
 int nc_node_n_named(const nc_node *n) {
     int count = 0;
     for (const char *const *name = n->card->names_values; name && *name; name++) count += nc_attr_n_strings(n, *name);

@@ -204,6 +204,8 @@ struct nc_card {
     const char *grad_form; /* without grad: the op of domain nacre with the same inputs, attributes and outputs, and one
                               output more, what its gradient needs of the forward pass; or NULL */
     unsigned no_grad_in;   /* bit i: input i never has a gradient (indices, shapes, masks) */
+    unsigned settings_in;  /* bit i: input i is no weight, though it may have a gradient (class weights, running
+                              statistics, tables of angles): it trains only when it is named */
     const char *no_grad;   /* why numbers that go through have no gradient: asking for one is an error that says so */
     bool zero_grad;        /* the gradient is zero everywhere (Floor, comparisons, Shape): stop silently */
     nc_code (*decompose)(nc_builder *b, const nc_node *n,
@@ -222,9 +224,10 @@ int64_t nc_attr_int(const nc_node *n, const char *name);
 double nc_attr_float(const nc_node *n, const char *name);
 const char *nc_attr_str(const nc_node *n, const char *name);                 /* NULL: absent and no default */
 const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out); /* NULL: absent */
-bool nc_attr_has(const nc_node *n, const char *name);                        /* written on the node */
-int nc_attr_n_strings(const nc_node *n, const char *name);                   /* of a STRING 1; absent or other kind 0 */
-const nc_str *nc_attr_strings(const nc_attr *a, int *n);                     /* of STRING or STRINGS; NULL: neither */
+bool nc_value_is_setting(const nc_value *v);               /* all its uses are settings (card->settings_in) */
+bool nc_attr_has(const nc_node *n, const char *name);      /* written on the node */
+int nc_attr_n_strings(const nc_node *n, const char *name); /* of a STRING 1; absent or other kind 0 */
+const nc_str *nc_attr_strings(const nc_attr *a, int *n);   /* of STRING or STRINGS; NULL: neither */
 int nc_node_n_named(const nc_node *n); /* how many of its last inputs are named by attributes (card->names_values) */
 /* Does a parameter of these types take one of type t (a single bit)? */
 bool nc_types_take(nc_types types, nc_types t);

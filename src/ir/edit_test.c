@@ -172,6 +172,20 @@ TEST(edit_model_clone_prints_the_same) {
     nc_text_release(&want);
 }
 
+/* What inference left open has to be asked about again wherever the node is copied to. */
+TEST(edit_clones_keep_what_inference_left_open) {
+    nc_model *m = nc_fake_parse("(float[n] x) => (y) { a = Neg(x)\n y = Neg(a) }");
+    REQUIRE(m);
+    m->main->first->open = true;
+    nc_node *node = nc_edit_clone(m->main, NULL, m->main->first), *next = nc_edit_clone(m->main, NULL, m->main->last);
+    nc_model *copy = nc_model_clone(m);
+    REQUIRE(node && next && copy);
+    CHECK(node->open && next->open);
+    CHECK(copy->main->first->open && !copy->main->first->next->open);
+    nc_model_destroy(copy);
+    nc_model_destroy(m);
+}
+
 TEST(edit_sort_is_stable_and_finds_cycles) {
     nc_model *m = nc_fake_parse("(float[n] x) => (d) {\n a = Neg(x)\n b = Neg(a)\n c = Neg(x)\n d = Add(b, c) }");
     REQUIRE(m);

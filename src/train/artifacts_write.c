@@ -56,11 +56,11 @@ static nc_code mark(nc_work *w, const nc_graph *g, const char *pattern, part as,
     return NC_OK;
 }
 
-/* Where nothing is said: floats with at least one dim, which is what weights are. */
+/* Where nothing is said: floats with at least one dim, which is what weights are; settings stay as they are. */
 static void mark_weights(const nc_graph *g, part *parts) {
     for (int i = 0; i < g->consts.n; i++)
         if (parts[i] == PART_NONE && g->consts.v[i]->lit->rank > 0 && nc_dtype_is_float(g->consts.v[i]->lit->dtype))
-            parts[i] = PART_TRAINABLE;
+            parts[i] = nc_value_is_setting(g->consts.v[i]) ? PART_FROZEN : PART_TRAINABLE;
 }
 
 static nc_code choose(nc_work *w, const nc_graph *g, const nc_artifacts_ask *a, chosen *c) {

@@ -44,8 +44,45 @@ static nc_code over_graph(nc_work *w, nc_graph *g) {
 
 /* ---- one opset ---- */
 
-/* Softmax and its like mean something else before this one, in the same words. */
-enum { FIRST_RAISED = 13 };
+extern const nc_card nc_card_softmax, nc_card_log_softmax, nc_card_hardmax, nc_card_resize;
+
+/* What means something else before a version, in the same words. */
+static bool means_the_same(const nc_node *n, const nc_op_version *to) {
+    static const struct {
+        const nc_card *card;
+        int since;
+    } changed[] = {{&nc_card_softmax, 13}, {&nc_card_log_softmax, 13}, {&nc_card_hardmax, 13}, {&nc_card_resize, 11}};
+    for (size_t i = 0; i < sizeof changed / sizeof *changed; i++)
+        if (n->card == changed[i].card && n->version->since < changed[i].since && to->since >= changed[i].since)
+            return false;
+    return true;
+}
+
+/* Before version 13 all dims from the axis on are one row: so they are written, for versions that have one axis. */
+static nc_code write_rows(nc_work *w, nc_node *n) {
+    bool rows = n->card == &nc_card_softmax || n->card == &nc_card_log_softmax || n->card == &nc_card_hardmax;
+    if (!rows || n->version->since >= 13) return NC_OK;
+    nc_builder b = {.w = w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node};
+    const nc_attr from = {.name = "axis", .kind = NC_A_INT, .i = nc_attr_int(n, "axis")};
+    const nc_attr last = {.name = "axis", .kind = NC_A_INT, .i = -1};
+    nc_value *flat = nc_build_attr1(&b, "", "Flatten", n->in, 1, &from, 1);
+    nc_value *y = nc_build_card1(&b, n->card, &flat, 1, &last, 1);
+    y = nc_build_reshape_like(&b, y, n->in[0]);
+    NC_TRY(b.code);
+    y->type = n->out[0]->type;
+    nc_edit_replace(n->out[0], y);
+    nc_edit_remove(n);
+    return NC_OK;
+}
+
+static nc_code write_all_rows(nc_work *w, nc_graph *g) {
+    for (nc_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        for (int i = 0; i < n->n_subs; i++) NC_TRY(write_all_rows(w, n->subs[i].graph));
+        NC_TRY(write_rows(w, n));
+    }
+    return NC_OK;
+}
 
 static int64_t newest(const nc_graph *g) {
     int64_t most = 0;
@@ -78,9 +115,17 @@ static int place_of(const nc_op_version *v, const char *name) {
     return -1;
 }
 
-/* A list of whole numbers that the newer version takes as an input behind those that the node has (axes). */
+/* Where the newer version takes as an input what was an attribute: a list of whole numbers (axes), or a number of the
+ * type of input 0 (min, ratio; Pad calls its value otherwise). */
+static int new_place(const nc_op_version *to, const nc_attr *a) {
+    bool is = a->kind == NC_A_INTS || a->kind == NC_A_FLOAT;
+    if (!is || spec_of(to, a->name)) return -1;
+    int at = place_of(to, a->name);
+    return at < 0 && strcmp(a->name, "value") == 0 ? place_of(to, "constant_value") : at;
+}
+
 static bool is_moved(const nc_node *n, const nc_op_version *to, const nc_attr *a) {
-    return a->kind == NC_A_INTS && !spec_of(to, a->name) && place_of(to, a->name) >= n->n_in;
+    return new_place(to, a) >= n->n_in;
 }
 
 static bool same_default(const nc_attr_spec *a, const nc_attr_spec *b) {
@@ -94,7 +139,8 @@ static bool same_default(const nc_attr_spec *a, const nc_attr_spec *b) {
 static const char parts[] = "num_outputs";
 
 static bool counts_parts(const nc_node *n, const nc_op_version *to) {
-    return spec_of(to, parts) && !spec_of(n->version, parts);
+    bool sized = nc_attr_has(n, "split") || (n->n_in > 1 && n->in[1]);
+    return spec_of(to, parts) && !spec_of(n->version, parts) && !sized;
 }
 
 /* What the node leaves unsaid means the same: no attribute got another default, or one that old nodes would have to
@@ -112,6 +158,7 @@ static bool same_unsaid(const nc_node *n, const nc_op_version *to) {
 
 static bool can_be(const nc_node *n, const nc_op_version *to) {
     if (!to || to->removed || to->foreign || n->n_in > places(to->in) || n->n_out > places(to->out)) return false;
+    if (!means_the_same(n, to)) return false;
     for (int i = 0; i < n->n_attrs; i++) {
         const nc_attr_spec *b = spec_of(to, n->attrs[i].name);
         if (b ? b->kind != n->attrs[i].kind : !is_moved(n, to, &n->attrs[i])) return false;
@@ -120,11 +167,15 @@ static bool can_be(const nc_node *n, const nc_op_version *to) {
 }
 
 static nc_code add_moved(nc_work *w, nc_node *n, const nc_attr *a) {
-    nc_value *v = nc_edit_const_i64(n->graph, NULL, 1, a->n, a->ints);
+    const nc_type *t = n->in[0]->type;
+    nc_value *v = a->kind == NC_A_INTS ? nc_edit_const_i64(n->graph, NULL, 1, a->n, a->ints)
+                                       : nc_edit_const_scalar(n->graph, NULL, t ? t->elem : NC_FLOAT, (double)a->f);
+    int at = new_place(n->version, a);
     NC_NEED(w, v);
-    for (int at = place_of(n->version, a->name); n->n_in < at;)
+    while (n->n_in <= at)
         if (nc_edit_add_in(n, NULL) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
-    return nc_edit_add_in(n, v) == NC_OK ? NC_OK : nc_fail(w, NC_E_MEMORY, "out of memory");
+    nc_edit_set_in(n, at, v);
+    return NC_OK;
 }
 
 /* n anew in the other version: its attributes that became inputs are constants. */
@@ -160,7 +211,7 @@ static nc_code raise_nodes(nc_work *w, nc_graph *g, int64_t opset) {
         if (to == n->version || !can_be(n, to)) continue;
         bool moves = false;
         for (int i = 0; i < n->n_attrs; i++) moves |= !spec_of(to, n->attrs[i].name);
-        if (counts_parts(n, to) && (n->n_in < 2 || !n->in[1])) {
+        if (counts_parts(n, to)) {
             const nc_attr count = {.name = parts, .kind = NC_A_INT, .i = n->n_out};
             if (nc_edit_set_attr(n, &count) != NC_OK) NC_FAIL(w, NC_E_MEMORY, "out of memory");
         }
@@ -174,7 +225,8 @@ static nc_code raise_nodes(nc_work *w, nc_graph *g, int64_t opset) {
 
 static nc_code one_opset(nc_work *w, nc_model *m) {
     int64_t has = nc_model_opset(m, ""), wants = newest(m->main);
-    if (has < FIRST_RAISED || wants <= has) return NC_OK;
+    if (wants <= has) return NC_OK;
+    NC_TRY(write_all_rows(w, m->main));
     NC_TRY(raise_nodes(w, m->main, wants));
     for (int i = 0; i < m->n_opsets; i++)
         if (!*m->opsets[i].domain || strcmp(m->opsets[i].domain, "ai.onnx") == 0) m->opsets[i].version = wants;

@@ -221,7 +221,7 @@ nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a)
 
 /* ---- gradient descent ---- */
 
-/* All floating-point constants on the way to the loss, in the order of the graph. */
+/* All floating-point constants on the way to the loss but settings, in the order of the graph. */
 static nc_code all_params(nc_work *w, nc_graph *g, nc_value *loss, nc_value ***out, int *n) {
     nc_value **xs = values(w, g->consts.n);
     bool *used = nc_arena_array(&w->scratch, (size_t)g->consts.n + 1, sizeof *used);
@@ -229,7 +229,7 @@ static nc_code all_params(nc_work *w, nc_graph *g, nc_value *loss, nc_value ***o
     NC_TRY(nc_autodiff_influence(w, g, &loss, 1, g->consts.v, g->consts.n, used));
     *n = 0;
     for (int i = 0; i < g->consts.n; i++)
-        if (used[i]) xs[(*n)++] = g->consts.v[i];
+        if (used[i] && !nc_value_is_setting(g->consts.v[i])) xs[(*n)++] = g->consts.v[i];
     *out = xs;
     return NC_OK;
 }

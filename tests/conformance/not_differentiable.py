@@ -6,16 +6,12 @@ OPS = {
     "DynamicQuantizeLinear": "rounds to codes; its scale and zero point say how the codes are to be read",
 }
 
-_WEIGHTS = "class weights are settings of the loss: ONNX's schema marks them as not differentiable"
 _SIZE = "decides the size of the result"
 # Inputs of floats that have none, by op and place.
 INPUTS = {
-    "NegativeLogLikelihoodLoss": {2: _WEIGHTS},
-    "SoftmaxCrossEntropyLoss": {2: _WEIGHTS},
     "Resize": {1: "the region decides which elements are read", 2: _SIZE},
     "Upsample": {1: _SIZE},
     "Dropout": {1: "the ratio decides which elements are dropped"},
-    "RotaryEmbedding": {1: "a table of the positions' cosines", 2: "a table of the positions' sines"},
     "MelWeightMatrix": {3: "the edge is rounded to a bin", 4: "the edge is rounded to a bin"},
 }
 

@@ -402,6 +402,15 @@ def test_the_command_refuses(arguments, code, words, tmp_path):
     assert done.returncode == code and words in done.stderr, done.stderr
 
 
+def test_running_statistics_do_not_train_where_nothing_is_said(tmp_path):
+    model, _ = normalized_cnn()
+    onnx.save(model, tmp_path / "m.onnx")
+    done = command(tmp_path / "m.onnx", "--loss", "mse", "-o", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {n: t for n, _, t, *_ in parameters(tmp_path / "checkpoint")} == {
+        "conv": True, "scale": True, "shift": True, "w": True, "b": True, "mean": False, "var": False}
+
+
 def test_the_command_freezes_by_pattern(tmp_path):
     onnx.save(MLP_MODEL, tmp_path / "model.onnx")
     done = command(tmp_path / "model.onnx", "--loss", "mse", "--freeze", "0.*", "--optimizer", "none", "-o",

@@ -140,6 +140,47 @@ def test_older_models_in_standard_ops_run_in_onnxruntime(opset):
         close(again, want, "model_f32", n)
 
 
+OLD = """(float[2,3,4] x, float[1,2,6,6] z) => (float y)
+    <float[4,5] w = {W}, float[2,2,3,3] k = {K}, float[2] s = {S}> {
+    h = MatMul(x, w)  c = Clip<min = -0.9, max = 0.8>(h)  p = Softmax<axis = 1>(c)  l = LogSoftmax(h)
+    m = Mul(p, l)  e = Unsqueeze<axes = [1]>(m)  q = Squeeze<axes = [1]>(e)
+    r = Slice<axes = [2, 0], ends = [4, 2], starts = [1, 0]>(q)  b = ReduceSum<axes = [0, 2], keepdims = 0>(r)
+    g = Pad<pads = [0,0,1,0,0,0,0,1], value = 0.5>(z)  v = Conv(g, k)  n = BatchNormalization(v, s, s, s, s)
+    f, i = Split<axis = 2, split = [2, 3]>(n)  d = Dropout<ratio = 0.3>(f)  a = Flatten(d)
+    o = ReduceMax<axes = [1], keepdims = 0>(a)  u = ReduceSum<keepdims = 0>(b)  y1 = Mul(u, o)
+    y = ReduceSum<keepdims = 0>(y1) }"""
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11, 12])
+def test_models_before_opset_13_in_standard_ops_run_in_onnxruntime(opset):
+    """Softmax meant rows of several axes then, and much that is an input now was an attribute."""
+    rng, text = np.random.default_rng(opset), OLD
+    if opset >= 10:
+        text = text.replace("Slice<axes = [2, 0], ends = [4, 2], starts = [1, 0]>(q)", "Slice(q, b0, b1, ba)")
+    if opset >= 11:
+        text = text.replace("Clip<min = -0.9, max = 0.8>(h)", "Clip(h, lo, hi)")
+        text = text.replace("Pad<pads = [0,0,1,0,0,0,0,1], value = 0.5>(z)", "Pad(z, pads, half)")
+    if opset >= 12:
+        text = text.replace("Dropout<ratio = 0.3>(f)", "Dropout(f)")
+    text = text.replace("<float[4,5]", "<int64[2] b0 = {0, 1}, int64[2] b1 = {2, 4}, int64[2] ba = {0, 2}, float lo = "
+                        "{-0.9}, float hi = {0.8}, int64[8] pads = {0,0,1,0,0,0,0,1}, float half = {0.5}, float[4,5]")
+    for mark, shape in {"W": (4, 5), "K": (2, 2, 3, 3), "S": (2,)}.items():
+        values = np.abs(rng.standard_normal(shape)) + 0.1 if mark == "S" else rng.standard_normal(shape)
+        text = text.replace("{" + mark + "}", "{" + ", ".join(map(str, values.ravel())) + "}")
+    model = onnx.parser.parse_model(f'<ir_version: 7, opset_import: ["" : {opset}]> g {text}')
+    feeds = {"x": normal(2, 3, 4), "z": normal(1, 2, 6, 6)}
+    names = ["w", "k", "s", "x", "z"]
+    made = training.gradients(model, "y", names, standard=True)
+    onnx.checker.check_model(made)
+    outputs = ["y", *(f"grad:{n}" for n in names)]
+    theirs = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    plain = training.gradients(model, "y", names)
+    for n, got, again, want in zip(outputs, theirs.run(outputs, feeds), run(made, feeds, *outputs),
+                                   run(plain, feeds, *outputs)):
+        close(got, want, "model_f32", n)
+        close(again, want, "model_f32", n)
+
+
 # ---- what is asked for ----
 
 def small(kind="double"):
@@ -226,6 +267,23 @@ def test_a_stopped_parameter_is_no_parameter(env):
         close(session.get("w"), [2.0, 2.0], "torch_f64")
         with pytest.raises(nacre_c.NacreError):
             session.get("v")
+
+
+def test_settings_train_only_when_they_are_named(env):
+    """Class weights have a gradient, but where all parameters are meant they are none."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]> g (double[4,2] x, int64[4] t) =>
+        (double s) <double[2,3] w = {1, 2, 3, 4, 5, 6}, double[3] c = {1, 2, 3}> {
+        h = MatMul(x, w)  s = SoftmaxCrossEntropyLoss(h, t, c) }""")
+    feeds = {"x": normal(4, 2, kind=np.float64), "t": np.array([0, 2, 1, 2]), "lr": np.float64(1)}
+    for names, moves in (([], False), (["w", "c"], True)):
+        with env.session(model, nacre_c.Options().sgd("s", names, "lr")) as session:
+            session.run(feeds)
+            assert not np.array_equal(session.get("w").ravel(), np.arange(1.0, 7))
+            if moves:
+                assert not np.array_equal(session.get("c"), [1, 2, 3])
+            else:
+                with pytest.raises(nacre_c.NacreError):
+                    session.get("c")
 
 
 @pytest.mark.parametrize("y, xs, more, kind, text", [

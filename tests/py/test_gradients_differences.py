@@ -414,10 +414,10 @@ for how in ("none", "mean", "sum"):
         signature = "double[5,4,3] x, int64[5,3] t" + (", double[4] w" if weights else "")
         more = {"w": positive(4)} if weights else {}
         case(f"SoftmaxCrossEntropyLoss_{how}{weights[2:]}", signature,
-             f"y, l = SoftmaxCrossEntropyLoss{attrs}(x, t{weights})", outputs="double[] y, double[] l", wrt=["x"],
-             x=LOGITS, t=LABELS, **more)
+             f"y, l = SoftmaxCrossEntropyLoss{attrs}(x, t{weights})", outputs="double[] y, double[] l", x=LOGITS,
+             t=LABELS, **more)
         case(f"NegativeLogLikelihoodLoss_{how}{weights[2:]}", signature,
-             f"y = NegativeLogLikelihoodLoss{attrs}(x, t{weights})", wrt=["x"], x=LOGITS, t=LABELS, **more)
+             f"y = NegativeLogLikelihoodLoss{attrs}(x, t{weights})", x=LOGITS, t=LABELS, **more)
 
 # ---- Fourier transforms ----
 

@@ -89,6 +89,7 @@ const nc_card nc_card_ms_rotary_embedding = {.name = "RotaryEmbedding",
                                              .domain = NC_MICROSOFT,
                                              .doc = "Turns pairs of columns by the angles of their position.",
                                              .versions = versions,
-                                             .no_grad_in = 1u << POSITIONS | 1u << COS | 1u << SIN,
+                                             .no_grad_in = 1u << POSITIONS,
+                                             .settings_in = 1u << COS | 1u << SIN,
                                              .infer = turn_infer,
                                              .decompose = turn_decompose};

@@ -47,6 +47,43 @@ static int attrs_of(const nc_node *n, nc_attr attrs[2]) {
     return ignore != NULL ? 2 : 1;
 }
 
+/* ---- pieces ---- */
+
+static nc_value *unsqueeze(nc_builder *b, nc_value *x, int first, int n) {
+    int64_t axes[NC_MAX_RANK];
+    for (int i = 0; i < n; i++) axes[i] = first + i;
+    return n == 0 ? x : nc_build1(b, "Unsqueeze", 2, x, nc_build_ints(b, axes, n));
+}
+
+/* 0, 1, ..., C-1 along axis 1 of a tensor with `rank` dims. */
+static nc_value *classes(nc_builder *b, nc_value *like) {
+    int64_t n;
+    nc_value *range;
+    if (b->code != NC_OK) return NULL;
+    if (nc_dim_is_const(like->type->dims[1], &n) && n <= 65536) {
+        int64_t *v = nc_arena_array(&b->w->scratch, (size_t)n, sizeof *v);
+        for (int64_t i = 0; v != NULL && i < n; i++) v[i] = i;
+        if (v == NULL) b->code = nc_fail(b->w, NC_E_MEMORY, "out of memory");
+        range = nc_build_ints(b, v, (int)n);
+    } else {
+        nc_value *size = nc_build1(b, "Gather", 2, nc_build_shape(b, like), nc_build_int(b, 1));
+        range = nc_build1(b, "Range", 3, nc_build_int(b, 0), size, nc_build_int(b, 1));
+    }
+    return unsqueeze(b, range, 1, like->type->rank - 2);
+}
+
+/* Which class the label of each place is: bool, of the shape of the scores; none where it is ignored. */
+static nc_value *picked(nc_builder *b, const nc_node *n, nc_value *labels, nc_value *like) {
+    const nc_attr *ignore = nc_node_attr(n, "ignore_index");
+    labels = unsqueeze(b, nc_build_cast(b, labels, NC_INT64), 1, 1);
+    nc_value *hit = nc_build1(b, "Equal", 2, labels, classes(b, like));
+    if (ignore == NULL) return hit;
+    nc_value *skip = nc_build1(b, "Equal", 2, labels, nc_build_int(b, ignore->i));
+    return nc_build1(b, "And", 2, hit, nc_build1(b, "Not", 1, skip));
+}
+
+/* ---- gradients ---- */
+
 /* The gradient op `name` on (dloss, log_prob, labels, weights). */
 static nc_value *grad_op(nc_grad *g, const char *name, nc_value *dloss, nc_value *log_prob) {
     nc_attr attrs[2];
@@ -73,10 +110,39 @@ static nc_value *log_prob_of(nc_grad *g) {
     return nc_build_attr1(g->b, "", "LogSoftmax", &x, 1, &axis, 1);
 }
 
+/* By the weights of the classes: each loss is its weight times -log_prob, summed over the places of a class. Of a mean
+ * the sum of the weights is the divisor, so the mean itself is taken off. */
+static nc_value *weights_grad(nc_grad *g, nc_value *dloss, nc_value *log_prob) {
+    nc_builder *b = g->b;
+    const char *reduction = nc_attr_str(g->node, "reduction");
+    bool none = strcmp(reduction, "none") == 0, mean = strcmp(reduction, "mean") == 0;
+    if (b->code == NC_OK && (log_prob->type == NULL || log_prob->type->rank < 2))
+        b->code = nc_fail(b->w, NC_E_UNSUPPORTED, "the gradient by the weights needs a known rank");
+    if (b->code != NC_OK) return NULL;
+    int rank = log_prob->type->rank, n_axes = 0;
+    int64_t axes[NC_MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        if (i != 1) axes[n_axes++] = i;
+    nc_value *hit = picked(b, g->node, nc_grad_x(g, 1), log_prob), *part = nc_build1(b, "Neg", 1, log_prob);
+    if (mean) part = nc_build1(b, "Sub", 2, part, nc_grad_y(g, 0));
+    part = nc_build1(b, "Where", 3, hit, part, nc_build_scalar(b, log_prob->type->elem, 0));
+    if (none) part = nc_build1(b, "Mul", 2, part, unsqueeze(b, dloss, 1, 1));
+    nc_value *sum = nc_build_reduce_sum(b, part, axes, n_axes, false);
+    if (none) return sum;
+    sum = nc_build1(b, "Mul", 2, sum, dloss);
+    if (!mean) return sum;
+    nc_value *counts = nc_build_reduce_sum(b, nc_build_cast(b, hit, log_prob->type->elem), axes, n_axes, false);
+    nc_value *all = nc_build_reduce_sum(b, nc_build1(b, "Mul", 2, counts, nc_grad_x(g, 2)), (int64_t[]){0}, 1, false);
+    return nc_build1(b, "Div", 2, sum, all);
+}
+
 static nc_code cross_entropy_grad(nc_grad *g) {
     nc_value *dloss = nc_grad_dy(g, 0), *dlog = nc_grad_dy(g, 1);
-    if ((dloss == NULL && dlog == NULL) || !g->wants[0]) return NC_OK;
+    bool weighs = dloss != NULL && g->node->n_in > 2 && g->wants[2];
+    if ((dloss == NULL && dlog == NULL) || !(g->wants[0] || weighs)) return NC_OK;
     nc_value *log_prob = log_prob_of(g), *dx = NULL;
+    if (weighs) nc_grad_set(g, 2, weights_grad(g, dloss, log_prob));
+    if (!g->wants[0]) return nc_grad_end(g);
     if (dloss != NULL) dx = grad_op(g, "SoftmaxCrossEntropyLossGrad", dloss, log_prob);
     if (dlog != NULL) {
         nc_value *in[2] = {dlog, log_prob};
@@ -90,35 +156,13 @@ static nc_code cross_entropy_grad(nc_grad *g) {
 
 static nc_code nll_grad(nc_grad *g) {
     nc_value *dloss = nc_grad_dy(g, 0);
-    if (dloss == NULL || !g->wants[0]) return NC_OK;
-    nc_grad_set(g, 0, grad_op(g, "NegativeLogLikelihoodLossGrad", dloss, nc_grad_x(g, 0)));
+    if (dloss == NULL) return NC_OK;
+    if (g->wants[0]) nc_grad_set(g, 0, grad_op(g, "NegativeLogLikelihoodLossGrad", dloss, nc_grad_x(g, 0)));
+    if (g->node->n_in > 2 && g->wants[2]) nc_grad_set(g, 2, weights_grad(g, dloss, nc_grad_x(g, 0)));
     return nc_grad_end(g);
 }
 
 /* ---- decompositions ---- */
-
-static nc_value *unsqueeze(nc_builder *b, nc_value *x, int first, int n) {
-    int64_t axes[NC_MAX_RANK];
-    for (int i = 0; i < n; i++) axes[i] = first + i;
-    return n == 0 ? x : nc_build1(b, "Unsqueeze", 2, x, nc_build_ints(b, axes, n));
-}
-
-/* 0, 1, ..., C-1 along axis 1 of a tensor with `rank` dims. */
-static nc_value *classes(nc_builder *b, nc_value *like) {
-    int64_t n;
-    nc_value *range;
-    if (b->code != NC_OK) return NULL;
-    if (nc_dim_is_const(like->type->dims[1], &n) && n <= 65536) {
-        int64_t *v = nc_arena_array(&b->w->scratch, (size_t)n, sizeof *v);
-        for (int64_t i = 0; v != NULL && i < n; i++) v[i] = i;
-        if (v == NULL) b->code = nc_fail(b->w, NC_E_MEMORY, "out of memory");
-        range = nc_build_ints(b, v, (int)n);
-    } else {
-        nc_value *size = nc_build1(b, "Gather", 2, nc_build_shape(b, like), nc_build_int(b, 1));
-        range = nc_build1(b, "Range", 3, nc_build_int(b, 0), size, nc_build_int(b, 1));
-    }
-    return unsqueeze(b, range, 1, like->type->rank - 2);
-}
 
 typedef struct parts {
     nc_value *hit;    /* one-hot labels, in the type of the scores */
@@ -188,32 +232,35 @@ static const nc_op_version grad_versions[] = {
      REDUCTION},
     {0}};
 
-#define NO_GRAD_FROM(i) .no_grad_in = ~((1u << (i)) - 1)
 const nc_card nc_card_softmax_cross_entropy_loss = {.name = "SoftmaxCrossEntropyLoss",
                                                     .doc =
                                                         "The weighted negative log-softmax of scores at their labels.",
                                                     .versions = sce_versions,
                                                     .infer = loss_infer,
                                                     .grad = cross_entropy_grad,
-                                                    NO_GRAD_FROM(1)};
+                                                    .no_grad_in = 1u << 1,
+                                                    .settings_in = 1u << 2};
 const nc_card nc_card_negative_log_likelihood_loss = {.name = "NegativeLogLikelihoodLoss",
                                                       .doc =
                                                           "The weighted negative of log-probabilities at their labels.",
                                                       .versions = nll_versions,
                                                       .infer = loss_infer,
                                                       .grad = nll_grad,
-                                                      NO_GRAD_FROM(1)};
+                                                      .no_grad_in = 1u << 1,
+                                                      .settings_in = 1u << 2};
 const nc_card nc_card_softmax_cross_entropy_loss_grad = {.name = "SoftmaxCrossEntropyLossGrad",
                                                          .domain = "nacre",
                                                          .doc = "Gradient of SoftmaxCrossEntropyLoss by its scores.",
                                                          .versions = grad_versions,
                                                          .infer = loss_grad_infer,
                                                          .decompose = cross_entropy_grad_decompose,
-                                                         NO_GRAD_FROM(2)};
+                                                         .no_grad_in = 1u << 2,
+                                                         .settings_in = 1u << 3};
 const nc_card nc_card_negative_log_likelihood_loss_grad = {.name = "NegativeLogLikelihoodLossGrad",
                                                            .domain = "nacre",
                                                            .doc = "Gradient of NegativeLogLikelihoodLoss by its input.",
                                                            .versions = grad_versions,
                                                            .infer = loss_grad_infer,
                                                            .decompose = nll_grad_decompose,
-                                                           NO_GRAD_FROM(2)};
+                                                           .no_grad_in = 1u << 2,
+                                                           .settings_in = 1u << 3};

@@ -109,4 +109,5 @@ const nc_card nc_card_batch_normalization = {.name = "BatchNormalization",
                                              .versions = versions,
                                              .infer = batch_infer,
                                              .grad = nc_batch_card_grad,
+                                             .settings_in = 3u << 3,
                                              .decompose = batch_decompose};

@@ -40,15 +40,22 @@ static nc_code transpose_fold(nc_infer *c) {
     return nc_shape_fold_steps(c, rank, counts, 0, steps);
 }
 
+/* Where the rank is not known, perm tells it; without one all axes change places, and do so again. */
 static nc_code transpose_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     const nc_type *x = g->node->in[0]->type;
-    if (dy == NULL || !g->wants[0]) return NC_OK;
-    if (x == NULL || x->rank < 0) NC_FAIL(g->b->w, NC_E_SHAPE, "the gradient needs a known rank");
     int64_t perm[NC_MAX_RANK], back[NC_MAX_RANK] = {0};
-    NC_TRY(read_perm(g->b->w, g->node, x->rank, perm));
-    for (int k = 0; k < x->rank; k++) back[perm[k]] = k;
-    nc_grad_set(g, 0, nc_build_transpose(g->b, dy, back, x->rank));
+    int rank;
+    if (dy == NULL || !g->wants[0]) return NC_OK;
+    bool told = nc_attr_ints(g->node, "perm", &rank) != NULL;
+    if (x != NULL && x->rank >= 0) rank = x->rank, told = true;
+    if (!told) {
+        nc_grad_set(g, 0, nc_build1(g->b, "Transpose", 1, dy));
+        return nc_grad_end(g);
+    }
+    NC_TRY(read_perm(g->b->w, g->node, rank, perm));
+    for (int k = 0; k < rank; k++) back[perm[k]] = k;
+    nc_grad_set(g, 0, nc_build_transpose(g->b, dy, back, rank));
     return nc_grad_end(g);
 }
 
