@@ -122,6 +122,9 @@ typedef struct nacre_training_sources {
 NACRE_API nacre_code nacre_training_create(nacre_env *env, nacre_checkpoint *borrows,
                                            const nacre_training_sources *from, nacre_training **out, nacre_error *err);
 NACRE_API void nacre_training_release(nacre_training *t);
+/* A session may have several optimizers; all work on the checkpoint's one rate, step and moments. The one added last
+ * makes the steps, or the one that is chosen, counted from 0 in the order they were added. */
+NACRE_API nacre_code nacre_training_use_optimizer(nacre_training *t, size_t i, nacre_error *err);
 NACRE_API nacre_code nacre_training_add_optimizer(nacre_training *t, const char *path, const void *bytes, size_t n,
                                                   nacre_error *err);
 /* What the caller feeds and gets; eval not 0: of the eval model. Names belong to the session; NULL: out of range. */

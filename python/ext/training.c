@@ -302,6 +302,13 @@ static PyObject *update(PyObject *self, PyObject *unused) {
     return code == NACRE_OK ? PyBool_FromLong(done) : ncx_raise(NCX_RUNNING, &err);
 }
 
+static PyObject *use_optimizer(PyObject *self, PyObject *which) {
+    nacre_error err;
+    size_t i = PyLong_AsSize_t(which);
+    if (PyErr_Occurred()) return NULL;
+    return answer(nacre_training_use_optimizer(training_of(self), i, &err), &err);
+}
+
 /* ---- the rate ---- */
 
 static PyObject *rate(PyObject *self, PyObject *unused) {
@@ -453,6 +460,7 @@ static PyMethodDef training_methods[] = {
     {"outputs", outputs, METH_O, "outputs(eval)"},
     {"step", step, METH_VARARGS, "step(values, eval)"},
     {"reset", reset, METH_NOARGS, "The next step's gradients replace the sums."},
+    {"use_optimizer", use_optimizer, METH_O, "use_optimizer(i): the one that makes the next step."},
     {"update", update, METH_NOARGS, "The optimizer's step; whether it was made."},
     {"rate", rate, METH_NOARGS, NULL},
     {"set_rate", set_rate, METH_O, NULL},

@@ -4,6 +4,7 @@
 
 #include "train/training.h"
 
+#include <limits.h>
 #include <string.h>
 
 static nc_checkpoint *inside(const nacre_checkpoint *c) { return (nc_checkpoint *)(uintptr_t)c; }
@@ -56,6 +57,12 @@ nacre_code nacre_training_add_optimizer(nacre_training *t, const char *path, con
     nc_work w;
     nc_work_init(&w);
     return nc_api_end(&w, nc_training_add_optimizer(&w, of(t), &(nc_model_source){path, bytes, n}), err);
+}
+
+nacre_code nacre_training_use_optimizer(nacre_training *t, size_t i, nacre_error *err) {
+    nc_work w;
+    nc_work_init(&w);
+    return nc_api_end(&w, nc_training_use_optimizer(&w, of(t), i < INT_MAX ? (int)i : INT_MAX), err);
 }
 
 /* ---- names ---- */
@@ -278,7 +285,7 @@ nacre_code nacre_training_dump(nacre_training *t, const char *which, const char 
     nc_training *own = of(t);
     nc_session *s = strcmp(which, "train") == 0       ? own->train.session
                     : strcmp(which, "eval") == 0      ? own->eval.session
-                    : strcmp(which, "optimizer") == 0 ? own->optimizer.session
+                    : strcmp(which, "optimizer") == 0 ? own->optimizer ? own->optimizer->program.session : NULL
                                                       : NULL;
     if (!s) return nc_api_fail(err, NC_E_ARGUMENT, "the training session has no program '%.40s'", which);
     return nacre_session_dump(&(nacre_session){.s = s}, dumped, text, err);

@@ -3,8 +3,7 @@
 #include "train/training.h"
 
 static nc_code need(nc_work *w, const nc_training *t) {
-    if (!t->optimizer.session)
-        NC_FAIL(w, NC_E_STATE, "the training session has no optimizer: give it an optimizer model");
+    if (!t->optimizer) NC_FAIL(w, NC_E_STATE, "the training session has no optimizer: give it an optimizer model");
     return NC_OK;
 }
 
@@ -46,9 +45,10 @@ nc_code nc_training_update(nc_work *w, nc_training *t, bool *done) {
     *(int64_t *)t->step->t.data = o->step + 1;
     nc_feed feeds[2];
     int n = 0;
-    if (t->i_rate >= 0) feeds[n++] = (nc_feed){t->i_rate, t->rate};
-    if (t->i_step >= 0) feeds[n++] = (nc_feed){t->i_step, t->step};
-    NC_TRY(nc_training_run(w, t, t->optimizer.session, feeds, n, &t->done, 1));
+    const nc_optimizer *by = t->optimizer;
+    if (by->i_rate >= 0) feeds[n++] = (nc_feed){by->i_rate, t->rate};
+    if (by->i_step >= 0) feeds[n++] = (nc_feed){by->i_step, t->step};
+    NC_TRY(nc_training_run(w, t, by->program.session, feeds, n, &t->done, 1));
     *done = *(const bool *)t->done->t.data;
     o->step += *done;
     if (t->i_scale >= 0) adapt_scale(t, *done);

@@ -20,11 +20,22 @@ static nc_code give(nc_work *w, nc_training *t, const char *name, nc_object *o) 
 
 static bool has(nc_training *t, const char *name) { return nc_map_get(&t->state->names, name) != NULL; }
 
-static nc_code lend_moments(nc_work *w, nc_training *t, nc_parameter *p, bool resumed) {
-    for (int k = 0; k < t->moments; k++) {
-        const char *name = nc_bind_moment_name(&t->arena, p->name, k);
+/* Those of any optimizer: each moment is one for all of them. */
+static int n_moments(const nc_training *t) {
+    int most = 0;
+    for (int i = 0; i < t->optimizers.n; i++)
+        if (t->optimizers.v[i]->moments > most) most = t->optimizers.v[i]->moments;
+    return most;
+}
+
+/* resumed: how many moments of each parameter the checkpoint has. */
+static nc_code lend_moments(nc_work *w, nc_training *t, nc_parameter *p, int resumed) {
+    for (int k = 0; k < n_moments(t); k++) {
+        const char *name = nc_bind_moment_name(&w->scratch, p->name, k);
         NC_NEED(w, name);
-        if (!p->moments[k] && resumed)
+        if (has(t, name)) continue;
+        NC_NEED(w, name = nc_arena_str(&t->arena, name));
+        if (!p->moments[k] && k < resumed)
             NC_FAIL(w, NC_E_ARGUMENT, "the checkpoint has moments of other parameters, but none of '%s'", p->name);
         if (!p->moments[k]) NC_NEED(w, p->moments[k] = zeros_like(&p->value->t));
         NC_TRY(give(w, t, name, p->moments[k]));
@@ -40,11 +51,12 @@ static nc_code lend_param(nc_work *w, nc_training *t, int i) {
     return give(w, t, t->params[i].sum, t->sums[i]);
 }
 
-/* Has the checkpoint moments of any parameter? */
-static bool is_resumed(const nc_training *t) {
+/* The most moments that the checkpoint has of any parameter. */
+static int n_resumed(const nc_training *t) {
+    int most = 0;
     for (int i = 0; i < t->checkpoint->params.n; i++)
-        if (t->checkpoint->params.v[i].moments[0]) return true;
-    return false;
+        while (most < NC_MOMENTS && t->checkpoint->params.v[i].moments[most]) most++;
+    return most;
 }
 
 /* The random state goes on where the checkpoint says: {seed, steps}, the one variable that programs bring along. */
@@ -60,14 +72,11 @@ static nc_code put_random(nc_work *w, nc_training *t) {
 }
 
 nc_code nc_training_lend(nc_work *w, nc_training *t) {
-    bool resumed = is_resumed(t);
+    int resumed = n_resumed(t);
     for (int i = 0; i < t->checkpoint->params.n; i++) {
         nc_parameter *p = &t->checkpoint->params.v[i];
         NC_TRY(lend_param(w, t, i));
-        if (!t->optimizer.session || !t->params[i].sum || t->moments == 0) continue;
-        const char *name = nc_bind_moment_name(&w->scratch, p->name, 0);
-        NC_NEED(w, name);
-        if (!has(t, name)) NC_TRY(lend_moments(w, t, p, resumed));
+        if (t->params[i].sum) NC_TRY(lend_moments(w, t, p, resumed));
     }
     NC_TRY(nc_state_add_program(w, t->state, t->train.session->program, t->seed));
     if (t->eval.session) NC_TRY(nc_state_add_program(w, t->state, t->eval.session->program, t->seed));
@@ -206,7 +215,7 @@ nc_code nc_training_sync(nc_work *w, nc_training *t) {
         nc_parameter *p = &t->checkpoint->params.v[i];
         NC_TRY(fetch(w, t, p->name, p->value));
         if (t->sums[i]) NC_TRY(fetch(w, t, t->params[i].sum, t->sums[i]));
-        for (int k = 0; k < t->moments && p->moments[k] && t->params[i].sum; k++) {
+        for (int k = 0; k < n_moments(t) && p->moments[k] && t->params[i].sum; k++) {
             const char *name = nc_bind_moment_name(&w->scratch, p->name, k);
             NC_NEED(w, name);
             NC_TRY(fetch(w, t, name, p->moments[k]));

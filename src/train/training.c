@@ -132,7 +132,7 @@ nc_code nc_training_create(nc_work *w, nc_env *env, nc_checkpoint *borrows, cons
                            nc_training **out) {
     nc_training *t = nc_alloc_zero(1, sizeof *t);
     NC_NEED(w, t);
-    t->env = nc_env_ref(env), t->checkpoint = borrows, t->i_reset = t->i_rate = t->i_step = t->i_scale = -1;
+    t->env = nc_env_ref(env), t->checkpoint = borrows, t->i_reset = t->i_scale = -1;
     t->grow_every = 2000;
     nc_code code = start(w, t, m);
     if (code == NC_OK)
@@ -142,41 +142,68 @@ nc_code nc_training_create(nc_work *w, nc_env *env, nc_checkpoint *borrows, cons
     return code;
 }
 
-nc_code nc_training_add_optimizer(nc_work *w, nc_training *t, const nc_model_source *s) {
-    nc_bound_optimizer bound;
-    nc_model *m;
-    if (t->optimizer.session) NC_FAIL(w, NC_E_STATE, "the training session has an optimizer already");
-    NC_TRY(keep_source(w, t, s, &t->optimizer));
-    NC_TRY(nc_training_load(w, t, &t->optimizer, &m));
-    nc_code code = nc_bind_optimizer(w, m, t->checkpoint, t->params, t->i_scale >= 0, &bound);
-    if (code != NC_OK) {
-        nc_model_destroy(m);
-        return code;
-    }
-    NC_TRY(nc_training_make(w, t, m, &t->optimizer.session));
-    const nc_program *p = t->optimizer.session->program;
-    for (int i = 0; i < p->n_inputs; i++) {
-        const char *name = p->slots[p->inputs[i]].value->name;
-        if (bound.rate && strcmp(name, bound.rate) == 0) t->i_rate = i;
-        if (bound.step && strcmp(name, bound.step) == 0) t->i_step = i;
-    }
-    t->moments = bound.moments;
-    NC_NEED(w, t->rate = nc_object_host_tensor(NC_FLOAT, 1, (const int64_t[]){1}));
-    NC_NEED(w, t->step = nc_object_host_tensor(NC_INT64, 1, (const int64_t[]){1}));
-    NC_NEED(w, t->done = nc_object_host_tensor(NC_BOOL, 1, (const int64_t[]){1}));
-    nc_optimizer_state *o = &t->checkpoint->optimizer;
-    if (!o->present) *o = (nc_optimizer_state){.present = true, .initial_rate = 1e-3f, .rate = 1e-3f};
-    return t->checkpoint->nominal ? NC_OK : nc_training_lend(w, t);
-}
-
 static void release_program(nc_stage_program *p) {
     nc_session_destroy(p->session);
     nc_buffer_unref(p->keeps);
 }
 
+/* o's program, and which of its inputs the session feeds. */
+static nc_code make_optimizer(nc_work *w, nc_training *t, const nc_model_source *s, nc_optimizer *o) {
+    nc_bound_optimizer bound;
+    nc_model *m;
+    NC_TRY(keep_source(w, t, s, &o->program));
+    NC_TRY(nc_training_load(w, t, &o->program, &m));
+    nc_code code = nc_bind_optimizer(w, m, t->checkpoint, t->params, t->i_scale >= 0, &bound);
+    if (code != NC_OK) {
+        nc_model_destroy(m);
+        return code;
+    }
+    NC_TRY(nc_training_make(w, t, m, &o->program.session));
+    const nc_program *p = o->program.session->program;
+    o->moments = bound.moments, o->i_rate = o->i_step = -1;
+    for (int i = 0; i < p->n_inputs; i++) {
+        const char *name = p->slots[p->inputs[i]].value->name;
+        if (bound.rate && strcmp(name, bound.rate) == 0) o->i_rate = i;
+        if (bound.step && strcmp(name, bound.step) == 0) o->i_step = i;
+    }
+    return NC_OK;
+}
+
+static nc_code make_feeds(nc_work *w, nc_training *t) {
+    if (!t->rate) NC_NEED(w, t->rate = nc_object_host_tensor(NC_FLOAT, 1, (const int64_t[]){1}));
+    if (!t->step) NC_NEED(w, t->step = nc_object_host_tensor(NC_INT64, 1, (const int64_t[]){1}));
+    if (!t->done) NC_NEED(w, t->done = nc_object_host_tensor(NC_BOOL, 1, (const int64_t[]){1}));
+    return NC_OK;
+}
+
+nc_code nc_training_add_optimizer(nc_work *w, nc_training *t, const nc_model_source *s) {
+    nc_optimizer *made = nc_arena_alloc(&t->arena, sizeof *made);
+    NC_NEED(w, made);
+    NC_TRY(make_feeds(w, t));
+    if (!NC_PUSH(&t->arena, t->optimizers, made)) NC_FAIL(w, NC_E_MEMORY, "out of memory");
+    nc_code code = make_optimizer(w, t, s, made);
+    if (code != NC_OK) {
+        t->optimizers.n--;
+        release_program(&made->program);
+        return code;
+    }
+    t->optimizer = made;
+    nc_optimizer_state *o = &t->checkpoint->optimizer;
+    if (!o->present) *o = (nc_optimizer_state){.present = true, .initial_rate = 1e-3f, .rate = 1e-3f};
+    return t->checkpoint->nominal ? NC_OK : nc_training_lend(w, t);
+}
+
+nc_code nc_training_use_optimizer(nc_work *w, nc_training *t, int i) {
+    if (i < 0 || i >= t->optimizers.n)
+        NC_FAIL(w, NC_E_ARGUMENT, "the training session has %d optimizers, none with index %d", t->optimizers.n, i);
+    t->optimizer = t->optimizers.v[i];
+    return NC_OK;
+}
+
 void nc_training_release(nc_training *t) {
     if (!t) return;
-    release_program(&t->train), release_program(&t->eval), release_program(&t->optimizer);
+    release_program(&t->train), release_program(&t->eval);
+    for (int i = 0; i < t->optimizers.n; i++) release_program(&t->optimizers.v[i]->program);
     nc_state_unref(t->state);
     for (int i = 0; t->sums && i < t->checkpoint->params.n; i++) nc_object_unref(t->sums[i]);
     nc_object_unref(t->reset), nc_object_unref(t->rate), nc_object_unref(t->step);

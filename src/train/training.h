@@ -31,6 +31,13 @@ typedef struct nc_stage_program {
     int n_inputs, n_outputs;
 } nc_stage_program;
 
+/* One of a session's optimizers. All of them work on the checkpoint's one rate, step and moments. */
+typedef struct nc_optimizer {
+    nc_stage_program program;
+    int i_rate, i_step; /* which of its inputs they are; -1: none */
+    int moments;        /* per parameter */
+} nc_optimizer;
+
 typedef struct nc_training {
     nc_env *env;
     nc_arena arena;
@@ -38,19 +45,19 @@ typedef struct nc_training {
     nc_state *state;
     char device[32];
     uint64_t seed;
-    nc_stage_program train, eval, optimizer;
-    nc_bound_param *params; /* per parameter of the checkpoint */
-    nc_object **sums;       /* likewise: its gradients; NULL: none */
-    nc_object *reset;       /* bool [1]: the next step's gradients replace the sums */
-    int i_reset;            /* which input of the training program it is; -1: none */
-    nc_object *scale;       /* the loss scale, of the checkpoint's number */
-    int i_scale;            /* likewise */
-    int64_t grow_every;     /* updates in a row after which the scale doubles; 0: it stays */
-    nc_object *rate, *step; /* what the optimizer is fed */
-    nc_object *done;        /* and what it says */
-    int i_rate, i_step;
-    int moments; /* of the optimizer, per parameter */
-    bool lent;   /* the state has the parameters: false while they are nominal */
+    nc_stage_program train, eval;
+    NC_VEC(nc_optimizer *) optimizers;
+    nc_optimizer *optimizer; /* the one that makes the next step; NULL: there is none */
+    nc_bound_param *params;  /* per parameter of the checkpoint */
+    nc_object **sums;        /* likewise: its gradients; NULL: none */
+    nc_object *reset;        /* bool [1]: the next step's gradients replace the sums */
+    int i_reset;             /* which input of the training program it is; -1: none */
+    nc_object *scale;        /* the loss scale, of the checkpoint's number */
+    int i_scale;             /* likewise */
+    int64_t grow_every;      /* updates in a row after which the scale doubles; 0: it stays */
+    nc_object *rate, *step;  /* what an optimizer is fed */
+    nc_object *done;         /* and what it says */
+    bool lent;               /* the state has the parameters: false while they are nominal */
     bool told_of_nan;
 } nc_training;
 
@@ -63,7 +70,9 @@ typedef struct nc_training_models {
 NC_MUST nc_code nc_training_create(nc_work *w, nc_env *env, nc_checkpoint *borrows, const nc_training_models *m,
                                    nc_training **out);
 void nc_training_release(nc_training *t);
+/* It makes the steps from now on. */
 NC_MUST nc_code nc_training_add_optimizer(nc_work *w, nc_training *t, const nc_model_source *s);
+NC_MUST nc_code nc_training_use_optimizer(nc_work *w, nc_training *t, int i); /* in the order they were added */
 
 /* Adds the gradients of one batch to the sums, or replaces them after nc_training_reset. */
 NC_MUST nc_code nc_training_step(nc_work *w, nc_training *t, nc_object *const *in, int n_in, nc_object **out,

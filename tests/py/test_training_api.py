@@ -126,6 +126,52 @@ def test_gradients_add_up_until_they_are_reset():
     assert same(grads(run), once)
 
 
+def test_optimizers_of_one_module_share_its_state(tmp_path):
+    """Two of the same kind taking turns are one; another kind goes on with the same parameters, rate and step."""
+    from nacre.training import api, onnxblock
+    alone, turns = Run(), Run()
+    alone.train()
+    second = api.Optimizer(DATA / "mlp" / "optimizer_model.onnx", turns.module)
+    for k in range(10):
+        turns.module(*turns.batch(k))
+        (second if k % 3 else turns.optimizer).step()
+        turns.module.lazy_reset_grad()
+    assert same(alone.values(), turns.values())
+    second.set_learning_rate(0.5)
+    assert turns.optimizer.get_learning_rate() == 0.5
+    trained = [onnx.numpy_helper.from_array(p.data, n) for n, p in turns.state.parameters]
+    plain = onnxblock.optim.SGD()
+    with onnxblock.empty_base() as accessor:
+        plain((trained, []))
+        third = api.Optimizer(accessor.model.SerializeToString(), turns.module)
+    before = turns.values()
+    turns.module(*turns.batch(0))
+    third.step()
+    for name, p in turns.state.parameters:
+        close(p.data, before[name] - 0.5 * p.grad, "torch_f32", name)
+
+
+def test_an_optimizer_with_more_moments_may_come_later(tmp_path):
+    from nacre.training import api
+    run = Run(optimizer=False)
+    names = [n for n, _ in run.state.parameters]
+    from nacre.training import onnxblock
+    blocks = [onnxblock.optim.SGD(momentum=0.9), onnxblock.optim.AdamW()]
+    trained = [onnx.numpy_helper.from_array(p.data, n) for n, p in run.state.parameters]
+    made = []
+    for block in blocks:
+        with onnxblock.empty_base() as accessor:
+            block((trained, []))
+            made.append(api.Optimizer(accessor.model.SerializeToString(), run.module))
+    for optimizer in (*made, *made):
+        before = run.values()
+        run.module(*run.batch(0))
+        optimizer.step()
+        assert not any(np.array_equal(before[n], run.state.parameters[n].data) for n in names)
+    api.CheckpointState.save_checkpoint(run.state, tmp_path / "both", include_optimizer_state=True)
+    assert Run(checkpoint=str(tmp_path / "both")).optimizer.get_learning_rate() == pytest.approx(1e-3)
+
+
 def test_eval_changes_nothing_and_gives_the_loss():
     run = Run()
     before = run.values()

@@ -63,6 +63,7 @@ class Module:
                                         source_of(eval_model_uri) if eval_model_uri is not None else None, device,
                                         envs.seed or 0)
         self._on_host = device == "cpu"
+        self._n_optimizers = 0
         state._attach(self)
 
     def _fetch(self) -> None:

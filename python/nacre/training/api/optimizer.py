@@ -8,15 +8,19 @@ from nacre.training.api.module import Module, source_of
 
 
 class Optimizer:
-    """optimizer_uri: the path or the bytes of an optimizer model. Rate, step and moments are the checkpoint's."""
+    """optimizer_uri: the path or the bytes of an optimizer model. Rate, step and moments are the checkpoint's: several
+    optimizers of one module share them."""
 
     def __init__(self, optimizer_uri: Union[str, os.PathLike, bytes], module: Module) -> None:
         if not isinstance(module, Module):
             raise TypeError(f"expected a Module, got {type(module)}")
         self._module = module
         module._training.add_optimizer(source_of(optimizer_uri))
+        self._index = module._n_optimizers
+        module._n_optimizers += 1
 
     def step(self) -> None:
+        self._module._training.use_optimizer(self._index)
         self._module._training.update()
 
     def set_learning_rate(self, learning_rate: float) -> None:
