@@ -174,6 +174,7 @@ struct nc_card {
     int lane; /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
     const char *lane_params[2];
     unsigned host_in; /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
+    unsigned apart_in; /* bit i: input i keeps its type where the others become narrow (a mask; transform/mixed.h) */
     unsigned host_sub_in,
         host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
 

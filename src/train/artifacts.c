@@ -129,12 +129,16 @@ static nc_code check_scalar(nc_work *w, nc_model *m) {
     return NC_OK;
 }
 
+/* Casts come behind the passes, whose patterns know none between their parts, and while parameters are constants, of
+ * which it is known that they fit. */
+static nc_code mix(nc_work *w, nc_model *m, const nc_artifacts_params *p, bool standard) {
+    NC_TRY(standard ? nc_infer_model(w, m) : nc_train_fuse(w, m, p->moved, p->n_moved));
+    return nc_transform_mixed(w, m, p->compute);
+}
+
 nc_code nc_artifacts_training(nc_work *w, nc_model *m, const nc_artifacts_params *p, bool standard) {
     if (m->main->outputs.n < 1) NC_FAIL(w, NC_E_ARGUMENT, "the model has no output, so it has no loss");
-    if (p->compute != NC_UNDEFINED) {
-        NC_TRY(nc_infer_model(w, m));
-        NC_TRY(nc_transform_mixed(w, m, p->compute));
-    }
+    if (p->compute != NC_UNDEFINED) NC_TRY(mix(w, m, p, standard));
     NC_TRY(move_params(w, m, p));
     const char *loss = m->main->output_names.v[0];
     bool scaled = p->compute == NC_FLOAT16 && p->n_trainable > 0;

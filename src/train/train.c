@@ -181,22 +181,27 @@ static bool ends_stay(const ends *e) {
     return stay;
 }
 
-/* The passes before the gradient, so that what is differentiated is the ops that kernels exist for. Meanwhile the
- * constants that are asked for are of a variable: their values are not for passes to use. */
-static nc_code fuse(nc_work *w, nc_model *m, const nc_train_ask *a, ends *e) {
-    nc_variable held = {.name = "", .grow_axis = -1};
+/* What is differentiated then is the ops that kernels exist for. Meanwhile the constants are of a variable. */
+nc_code nc_train_fuse(nc_work *w, nc_model *m, const char *const *held, int n) {
+    nc_variable some = {.name = "", .grow_axis = -1};
+    nc_value **marked = values(w, n);
+    int n_marked = 0;
     bool infers_only = m->infers_only;
-    for (int i = 0; i < e->n_x; i++)
-        if (e->xs[i]->origin == NC_FROM_CONST) e->xs[i]->var = &held;
+    NC_NEED(w, marked);
+    NC_TRY(nc_infer_model(w, m));
+    NC_TRY(nc_autodiff_expand(w, m));
+    for (int i = 0; i < n; i++) {
+        nc_value *v = nc_graph_find(m->main, held[i]);
+        if (v && v->origin == NC_FROM_CONST && !v->var) v->var = &some, marked[n_marked++] = v;
+    }
     m->infers_only = true;
     nc_code code = nc_transform(w, m, &(nc_transform_options){.level = FUSED_LEVEL, .trains = true, .newer = true});
     m->infers_only = infers_only;
-    for (int i = 0; i < e->n_x; i++)
-        if (e->xs[i]->var == &held) e->xs[i]->var = NULL;
+    for (int i = 0; i < n_marked; i++) marked[i]->var = NULL;
     NC_TRY(code);
     if (m->stale_sizes) NC_TRY(nc_infer_model(w, m));
     m->stale_sizes = false;
-    return find_ends(w, m->main, a, e);
+    return NC_OK;
 }
 
 nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a) {
@@ -210,7 +215,10 @@ nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a)
     NC_TRY(find_ends(w, g, a, &e));
     NC_TRY(find_all(w, g, a->stop, a->n_stop, "stop", false, stops));
     for (int i = 0; i < a->n_stop; i++) NC_TRY(nc_autodiff_stop(w, stops[i], NULL));
-    if (!a->standard && ends_stay(&e)) NC_TRY(fuse(w, m, a, &e));
+    if (!a->standard && ends_stay(&e)) {
+        NC_TRY(nc_train_fuse(w, m, a->xs, a->n_x));
+        NC_TRY(find_ends(w, m->main, a, &e));
+    }
     if (a->cotangents) NC_TRY(add_cotangents(w, g, &e));
     NC_TRY(differentiate(w, g, e.ys, e.dys, e.n_y, e.xs, e.n_x, e.dxs));
     NC_TRY(add_gradients(w, g, &e));

@@ -37,6 +37,10 @@ NC_MUST nc_code nc_train_differentiate(nc_work *w, nc_model *m, const nc_train_a
  * graph, and what nobody uses goes. */
 NC_MUST nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a);
 
+/* The passes in front of gradients: what they find has a gradient of its own. The values of the named constants are not
+ * for passes to use, and of what nobody names only inputs, constants and outputs are sure to stay. Infers the model. */
+NC_MUST nc_code nc_train_fuse(nc_work *w, nc_model *m, const char *const *held, int n);
+
 /* standard.c: ops of domain nacre are taken apart into those of ONNX. UNSUPPORTED names one that cannot be. */
 NC_MUST nc_code nc_train_standard(nc_work *w, nc_model *m);
 

@@ -35,8 +35,12 @@ static nc_code as_it_is(nc_work *w, nc_model *m, const void *ctx) {
 }
 
 nc_code nc_training_make(nc_work *w, nc_training *t, nc_model *takes, nc_session **out) {
-    nc_session_options o = {
-        .device = t->device, .level = 3, .differentiate = as_it_is, .seed = t->seed, .keep_dumps = true};
+    nc_session_options o = {.device = t->device,
+                            .level = 3,
+                            .differentiate = as_it_is,
+                            .seed = t->seed,
+                            .keep_dumps = true,
+                            .capture = true}; /* steps of one size are all alike */
     return nc_session_create(w, t->env, takes, &o, out);
 }
 

@@ -95,9 +95,11 @@ static nc_types types_of(const nc_op_version *v, const nc_param *p) {
     return p->types ? p->types : v->in[p->same].types;
 }
 
-/* An argument that the host reads and whose type is its own (Dropout's ratio): it stays as it is. */
+/* An argument whose type is its own and that the host reads (Dropout's ratio), or that the card sets apart: it stays as
+ * it is. */
 static bool is_beside(const nc_node *n, int i) {
-    return i < 32 && (n->card->host_in >> i & 1) != 0 && param_of(n->version->in, i)->types != 0;
+    if (i >= 32 || param_of(n->version->in, i)->types == 0) return false;
+    return ((n->card->host_in | n->card->apart_in) >> i & 1) != 0;
 }
 
 static bool is_wanted(const nc_node *n, int i) { return is_f32(n->in[i]) && !is_beside(n, i); }

@@ -1,7 +1,7 @@
 /* tests/tools/print_cuda_text.c: prints every source that the library may give to NVRTC: each kernel file for each
  * element type, and chains that use every formula on every compute type. A source is preceded by a line "==== name" and
  * a line with its entry points. Read by tests/py/test_cuda_text.py. */
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_grad.h"
 #include "kernels/cuda/chain.h"
 
 #include <stdio.h>
@@ -70,6 +70,13 @@ static void print_files(void) {
     }
 }
 
+static void print_attention_grad(nc_dtype t, int64_t cols, nc_dtype mask, bool softcap) {
+    char define[128];
+    if (!nck_cuda_attn_grad_takes(t, cols)) return;
+    nck_cuda_attn_grad_define(t, cols, mask, softcap, define, sizeof define);
+    print_file(NCK_CUDA_TEXT_attention_grad, t, define, "grad_queries grad_keys grad_deltas");
+}
+
 /* Attention of every size of tile, without a mask and with either kind. */
 static void print_attention(void) {
     static const nc_dtype halves[] = {NC_FLOAT16, NC_BFLOAT16}, floats[] = {NC_FLOAT, NC_DOUBLE};
@@ -80,10 +87,12 @@ static void print_attention(void) {
             nc_dtype mask = k == 0 ? NC_BOOL : k == 1 ? NC_UNDEFINED : halves[i];
             nck_cuda_attn_define(halves[i], cols[k], mask, k == 2, define, sizeof define);
             print_file(NCK_CUDA_TEXT_attention, halves[i], define, "attend");
+            print_attention_grad(halves[i], cols[k], mask, k == 2);
             if (!nck_cuda_attn_takes(floats[i], cols[k])) continue;
             mask = mask == halves[i] ? NC_INT32 : mask;
             nck_cuda_attn_define(floats[i], cols[k], mask, k == 1, define, sizeof define);
             print_file(NCK_CUDA_TEXT_attention_plain, floats[i], define, "attend");
+            print_attention_grad(floats[i], cols[k], mask, k == 1);
         }
 }
 

@@ -83,7 +83,7 @@ nc_code nck_cuda_attn_run(const nck_cuda_attn *k, nck_cuda_at at, const nck_cuda
         v.n_keys > INT32_MAX - MAX_COLS)
         return nc_diag_set(at.diag, NC_E_LIMIT, NULL, NULL, "attention of %lld queries and %lld keys",
                            (long long)v.n_queries, (long long)v.n_keys);
-    if (blocks == 0 || v.cols_v == 0) return NC_OK;
+    if (blocks == 0 || (v.cols_v == 0 && v.stats == NULL)) return NC_OK;
     v.vectors = in_groups(&v.k, k->type, v.cols, 8) && in_groups(&v.v, k->type, v.cols_v, 8);
     v.pairs = in_groups(&v.y, k->type, v.cols_v, 2);
     v.q_pairs = in_groups(&v.q, k->type, v.cols, 2);

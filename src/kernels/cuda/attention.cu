@@ -246,6 +246,8 @@ DEVICE void attend_tile(const attn_args &a, const attn_head &x, const uint32_t (
     }
 }
 
+DEVICE int64_t n_blocks_of(const attn_args &a) { return (a.n_queries + QUERIES - 1) / QUERIES; }
+
 DEVICE void store_rows(const attn_args &a, const attn_head &x, attn_rows &r) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -253,6 +255,8 @@ DEVICE void store_rows(const attn_args &a, const attn_head &x, attn_rows &r) {
         for (int d = 1; d < 4; d <<= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
         float by = sum == 0 ? 0.0f : 1 / sum;
         if (r.row[i] >= a.n_queries) continue;
+        if (a.stats && threadIdx.x % 4 == 0)
+            a.stats[blockIdx.x / n_blocks_of(a) * a.n_queries + r.row[i]] = attn_stat(r.top[i], sum);
         S *y = x.y + r.row[i] * a.y.row;
 #pragma unroll
         for (int n = 0; n < COLS / 8; n++) {
@@ -268,7 +272,7 @@ DEVICE void store_rows(const attn_args &a, const attn_head &x, attn_rows &r) {
 /* One block for 64 queries of a head, the last ones first: under a causal mask they take longest. */
 extern "C" __global__ __launch_bounds__(THREADS) void attend(attn_args a) {
     __shared__ __align__(16) S keys[2][TILE][LINE], values[2][TILE][LINE];
-    int64_t n_blocks = (a.n_queries + QUERIES - 1) / QUERIES, start = (n_blocks - 1 - blockIdx.x % n_blocks) * QUERIES;
+    int64_t n_blocks = n_blocks_of(a), start = (n_blocks - 1 - blockIdx.x % n_blocks) * QUERIES;
     attn_head x = attn_head_of(a, blockIdx.x / n_blocks);
     attn_rows r;
     uint32_t q[COLS / 16][4];

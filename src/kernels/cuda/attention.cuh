@@ -30,6 +30,7 @@ struct attn_args {
     double scale, softcap;              /* softcap 0: none */
     int causal, offset_by_lens;         /* the offset is kv_lens[b] - n_queries instead */
     int vectors, pairs, mask_pairs, q_pairs; /* 16 bytes of k and v, two elements of y, of the mask, of q at once */
+    A *stats; /* (batch, head, query): what the gradient needs of a query; NULL: not wanted */
 };
 
 /* One batch and head as a block works on it. */
@@ -112,3 +113,5 @@ DEVICE A attn_score(const attn_args &a, const attn_head &x, const attn_seen &see
 DEVICE A attn_larger(A a, A b) { return b > a ? b : a; }
 /* What scores are lessened by: the largest one, or 0 where none is seen. */
 DEVICE A attn_base(A top) { return top == -(A)INF ? (A)0 : top; }
+/* Shares are 2^(score - stat): the logarithm of the sum of all powers; infinite where no key is seen. */
+DEVICE A attn_stat(A top, A sum) { return sum == 0 ? (A)INF : attn_base(top) + log2(sum); }

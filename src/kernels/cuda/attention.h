@@ -22,6 +22,7 @@ typedef struct nck_cuda_attn_args {
     double scale, softcap;
     int causal, offset_by_lens;
     int vectors, pairs, mask_pairs, q_pairs;
+    void *stats; /* (batch, head, query) of the type of sums, for the gradient; NULL: not wanted */
 } nck_cuda_attn_args;
 
 typedef struct nck_cuda_attn {

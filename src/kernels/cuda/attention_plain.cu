@@ -68,7 +68,11 @@ DEVICE void add_values(const S (&tile)[TILE][LINE], attn_rows &r) {
     }
 }
 
-DEVICE void store_rows(const attn_args &a, const attn_head &x, const attn_rows &r) {
+DEVICE void store_rows(const attn_args &a, const attn_head &x, int64_t bh, const attn_rows &r) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        if (a.stats && r.row + i < a.n_queries && threadIdx.x % 32 == 0)
+            a.stats[bh * a.n_queries + r.row + i] = attn_stat(r.top[i], r.sum[i]);
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
@@ -107,5 +111,5 @@ extern "C" __global__ __launch_bounds__(256) void attend(attn_args a) {
         add_values(tile, r);
         __syncthreads();
     }
-    store_rows(a, x, r);
+    store_rows(a, x, blockIdx.x / n_blocks, r);
 }

@@ -72,6 +72,29 @@ const nc_case nc_attention_cases[] = {
      "bfloat16[1,2,s,4] d) =>"
      " (a, b, c) { a, b, c = nacre.AttentionGrad(q, k, v, , , , , d) }",
      VALUE},
+    /* Several tiles of queries and keys, the last ones not whole; heads that share keys; the widest ones. */
+    {"attention_grad_tiles",
+     "<opset: \"\" 25, \"nacre\" 1> g (float[1,4,67,40] q, float[1,2,71,40] k, float[1,2,71,33] v, float[1,4,67,33] d)"
+     " => (a, b, c) { a, b, c = nacre.AttentionGrad<is_causal = 1, left_window_size = 40>(q, k, v, , , , , d) }",
+     VALUE},
+    {"attention_grad_tiles_half",
+     "<opset: \"\" 23, \"nacre\" 1> g (float16[1,70,64] q, float16[1,77,32] k, float16[1,77,32] v, float16[1,70,64] d,"
+     " float16[70,77] m) => (a, b, c) { a, b, c ="
+     " nacre.AttentionGrad<q_num_heads = 2, kv_num_heads = 1>(q, k, v, m, , , , d) }",
+     VALUE},
+    {"attention_grad_wide",
+     "<opset: \"\" 23, \"nacre\" 1> g (float[1,1,9,200] q, float[1,1,41,200] k, float[1,1,41,256] v,"
+     " float[1,1,9,256] d) => (a, b, c) { a, b, c = nacre.AttentionGrad(q, k, v, , , , , d) }",
+     VALUE},
+    {"attention_grad_too_wide",
+     "<opset: \"\" 23, \"nacre\" 1> g (float[1,1,s,300] q, float[1,1,t,300] k, float[1,1,t,300] v,"
+     " float[1,1,s,300] d) => (a, b, c) { a, b, c = nacre.AttentionGrad(q, k, v, , , , , d) }",
+     VALUE},
+    {"attention_grad_unseen",
+     "<opset: \"\" 23, \"nacre\" 1> g (float[1,1,5,16] q, float[1,1,9,16] k, float[1,1,9,16] v, float[1,1,5,16] e) =>"
+     " (a, b, c) <const bool[5,1] n = {0, 1, 0, 1, 1}, const int64[2] d = {5, 9}> { m = Expand(n, d)"
+     " a, b, c = nacre.AttentionGrad(q, k, v, m, , , , e) }",
+     VALUE},
     {"attention_int_mask", ATTENTION("23", "", ", int32[s,t] m", ", m", "y"), VALUE},
     {"attention_half",
      "<opset: \"\" 23> g (float16[1,2,s,4] q, float16[1,2,t,4] k, float16[1,2,t,4] v, float16[s,t] m) => (y) {"

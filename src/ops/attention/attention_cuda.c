@@ -1,5 +1,5 @@
-/* ops/attention/attention_cuda.c: CUDA bindings of the attention family: Attention, where its kernel takes it (else
- * it runs as what its card is made of), RotaryEmbedding and TensorScatter. */
+/* ops/attention/attention_cuda.c: CUDA bindings of the attention family: Attention and its gradient, where a kernel
+ * takes them (else they run as what their cards are made of), RotaryEmbedding and TensorScatter. */
 #include "kernels/cuda/move.h"
 #include "kernels/cuda/rotary.h"
 #include "kernels/cuda/rows.h"
@@ -112,6 +112,13 @@ const nc_binding nc_attention_cuda[] = {
      .prepare = nc_attention_cuda_prepare,
      .workspace = nc_attention_cuda_workspace,
      .run = nc_attention_cuda_run},
+    {.op = "AttentionGrad",
+     .domain = "nacre",
+     .types = T_FLOAT_ALL,
+     .fits = nc_attention_grad_cuda_fits,
+     .prepare = nc_attention_grad_cuda_prepare,
+     .workspace = nc_attention_grad_cuda_workspace,
+     .run = nc_attention_grad_cuda_run},
     {.op = "RotaryEmbedding",
      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
      .prepare = rotary_prepare,

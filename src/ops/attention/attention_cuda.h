@@ -1,4 +1,4 @@
-/* ops/attention/attention_cuda.h: Attention's CUDA kernel functions, for the table in attention_cuda.c. */
+/* ops/attention/attention_cuda.h: CUDA kernel functions of Attention and its gradient, for attention_cuda.c. */
 #ifndef NC_OPS_ATTENTION_CUDA_H
 #define NC_OPS_ATTENTION_CUDA_H
 
@@ -8,5 +8,11 @@ bool nc_attention_cuda_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_attention_cuda_prepare(nc_prep *p);
 size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_attention_cuda_run(const nc_call *c);
+
+bool nc_attention_grad_cuda_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_attention_grad_cuda_prepare(nc_prep *p);
+size_t nc_attention_grad_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
+                                        int n_out);
+NC_MUST nc_code nc_attention_grad_cuda_run(const nc_call *c);
 
 #endif

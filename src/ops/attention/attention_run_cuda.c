@@ -1,7 +1,7 @@
-/* ops/attention/attention_run_cuda.c: Attention on CUDA over kernels/cuda/attention.h. Operands are read in place by
- * strides. Past and new keys and values are joined in the present outputs, or in the workspace where those are not
- * wanted. */
-#include "kernels/cuda/attention.h"
+/* ops/attention/attention_run_cuda.c: Attention and AttentionGrad on CUDA over kernels/cuda/attention.h and
+ * attention_grad.h. Operands are read in place by strides. Past and new keys and values are joined in the present
+ * outputs, or in the workspace where those are not wanted. */
+#include "kernels/cuda/attention_grad.h"
 
 #include "kernels/cuda/move.h"
 #include "ops/attention/attention.h"
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, MAX_IN };
+enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, DY };
 enum { ALIGNMENT = 256 };
 
 typedef struct attend {
@@ -35,20 +35,29 @@ static int64_t most_cols(const nc_node *n) {
     return q < 0 || v < 0 ? -1 : q > v ? q : v;
 }
 
-bool nc_attention_cuda_fits(const nc_node *n, const char **why) {
+/* Types and columns, of Attention and of its gradient. */
+static bool has_known_operands(const nc_node *n, const char **why) {
     *why = "an operand of unknown type";
     for (int i = 0; i < 3; i++)
         if (!has_in(n, i) || n->in[i]->type == NULL) return false;
     nc_dtype t = n->in[Q]->type->elem;
     *why = "query and value have different types";
     if (n->in[V]->type->elem != t) return false;
-    *why = "the scores are an output";
-    if (n->n_out > 3 && n->out[3] != NULL) return false;
     *why = "a mask that kernels cannot hold";
     if (has_in(n, MASK) && (n->in[MASK]->type == NULL || nck_cuda_type_name(n->in[MASK]->type->elem) == NULL))
         return false;
     *why = "heads of unknown size, or of more columns than a block holds";
-    return most_cols(n) >= 0 && nck_cuda_attn_takes(t, most_cols(n));
+    return most_cols(n) >= 0;
+}
+
+bool nc_attention_cuda_fits(const nc_node *n, const char **why) {
+    if (!has_known_operands(n, why) || !nck_cuda_attn_takes(n->in[Q]->type->elem, most_cols(n))) return false;
+    *why = "the scores are an output";
+    return n->n_out <= 3 || n->out[3] == NULL;
+}
+
+bool nc_attention_grad_cuda_fits(const nc_node *n, const char **why) {
+    return has_known_operands(n, why) && nck_cuda_attn_grad_takes(n->in[Q]->type->elem, most_cols(n));
 }
 
 nc_code nc_attention_cuda_prepare(nc_prep *p) {
@@ -179,4 +188,67 @@ nc_code nc_attention_cuda_run(const nc_call *c) {
     NC_TRY(set_mask(c, &g));
     NC_TRY(set_lens(c, &g));
     return nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);
+}
+
+/* ---- the gradient ---- */
+
+typedef struct attend_back {
+    nc_attention how;
+    nck_cuda_attn_grad kernel;
+} attend_back;
+
+nc_code nc_attention_grad_cuda_prepare(nc_prep *p) {
+    const nc_node *n = p->node;
+    attend_back *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    NC_TRY(nc_attention_read(p->w, n, &s->how));
+    p->state = s;
+    p->strided_in = 1u << Q | 1u << K | 1u << V | 1u << DY;
+    nc_dtype t = n->in[Q]->type->elem, mask = has_in(n, MASK) ? n->in[MASK]->type->elem : NC_UNDEFINED;
+    return nck_cuda_attn_grad_prepare(p->device, t, most_cols(n), mask, s->how.softcap > 0, &s->kernel, &p->w->diag);
+}
+
+size_t nc_attention_grad_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
+                                        int n_out) {
+    const attend_back *s = state;
+    int64_t dq[4], dv[4];
+    (void)n_in, (void)out, (void)n_out;
+    operand(&in[Q], s->how.q_heads, dq);
+    operand(&in[V], s->how.kv_heads, dv);
+    return nck_cuda_attn_grad_workspace(in[Q].dtype, dq[0] * dq[1] * dq[2], dv[3]);
+}
+
+static nc_code check_dy(const nc_call *c, const nck_cuda_attn_args *a, const int64_t *d) {
+    if (d[0] == a->n_batch && d[1] == a->q_heads && d[2] == a->n_queries && d[3] == a->cols_v) return NC_OK;
+    return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op,
+                       "dY has %lld batches and %lld heads of %lld by %lld, expected %lld, %lld, %lld and %lld",
+                       (long long)d[0], (long long)d[1], (long long)d[2], (long long)d[3], (long long)a->n_batch,
+                       (long long)a->q_heads, (long long)a->n_queries, (long long)a->cols_v);
+}
+
+static nck_cuda_attn_operand wanted(const nc_call *c, int i, int64_t heads) {
+    int64_t d[4];
+    if (c->n_out <= i || c->out[i]->data == NULL) return (nck_cuda_attn_operand){.data = NULL};
+    return operand(c->out[i], heads, d);
+}
+
+nc_code nc_attention_grad_cuda_run(const nc_call *c) {
+    const attend_back *s = c->state;
+    const nc_attention *h = &s->how;
+    int64_t dq[4], dk[4], dv[4], dy[4];
+    nck_cuda_attn_grad_args g = {
+        .a = {.softcap = h->softcap, .causal = h->causal, .left = h->left, .right = h->right, .offset = 0}};
+    g.a.q = operand(c->in[Q], h->q_heads, dq);
+    g.a.k = operand(c->in[K], h->kv_heads, dk);
+    g.a.v = operand(c->in[V], h->kv_heads, dv);
+    g.dy = operand(c->in[DY], h->q_heads, dy);
+    NC_TRY(check(c, dq, dk, dv));
+    g.a.n_batch = dq[0], g.a.q_heads = dq[1], g.a.kv_heads = dk[1], g.a.n_queries = dq[2], g.a.n_keys = dk[2];
+    g.a.cols = dq[3], g.a.cols_v = dv[3];
+    g.a.scale = h->has_scale ? h->scale : 1 / sqrt((double)g.a.cols);
+    NC_TRY(check_dy(c, &g.a, dy));
+    NC_TRY(set_mask(c, &g.a));
+    NC_TRY(set_lens(c, &g.a));
+    g.dq = wanted(c, Q, h->q_heads), g.dk = wanted(c, K, h->kv_heads), g.dv = wanted(c, V, h->kv_heads);
+    return nck_cuda_attn_grad_run(&s->kernel, nck_cuda_at_call(c), &g, c->workspace);
 }
