@@ -109,7 +109,8 @@ static cudnnBackendDescriptor first_plan(nc_cuda_graph *g, cudnnBackendDescripto
                                          const nc_cuda_dnn_call *c, size_t bytes_workspace) {
     cudnnBackendDescriptor found = NULL;
     for (int64_t i = 0; i < n && found == NULL && g->status == 0; i++)
-        if (engine_serves(g, configs[i], c->no_tensor_cores)) found = plan_of(g, configs[i], bytes_workspace);
+        if (c->any_engine || engine_serves(g, configs[i], c->no_tensor_cores))
+            found = plan_of(g, configs[i], bytes_workspace);
     return found;
 }
 

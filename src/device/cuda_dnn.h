@@ -21,7 +21,12 @@ enum { /* kinds of descriptors */
        CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR = 13,
        CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15,
        CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 16,
-       CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17
+       CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17,
+       CUDNN_BACKEND_MATMUL_DESCRIPTOR = 18,
+       CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR = 19,
+       CUDNN_BACKEND_REDUCTION_DESCRIPTOR = 21,
+       CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR = 22,
+       CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR = 31
 };
 
 enum { /* types of attributes */
@@ -36,13 +41,15 @@ enum { /* types of attributes */
        CUDNN_TYPE_NAN_PROPOGATION = 10,
        CUDNN_TYPE_NUMERICAL_NOTE = 11,
        CUDNN_TYPE_POINTWISE_MODE = 14,
-       CUDNN_TYPE_BACKEND_DESCRIPTOR = 15
+       CUDNN_TYPE_BACKEND_DESCRIPTOR = 15,
+       CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18
 };
 
 enum { /* attributes */
        CUDNN_ATTR_POINTWISE_MODE = 0,
        CUDNN_ATTR_POINTWISE_MATH_PREC = 1,
        CUDNN_ATTR_POINTWISE_NAN_PROPAGATION = 2,
+       CUDNN_ATTR_POINTWISE_AXIS = 9,
        CUDNN_ATTR_CONVOLUTION_COMP_TYPE = 100,
        CUDNN_ATTR_CONVOLUTION_CONV_MODE = 101,
        CUDNN_ATTR_CONVOLUTION_DILATIONS = 102,
@@ -64,6 +71,7 @@ enum { /* attributes */
        CUDNN_ATTR_OPERATION_POINTWISE_XDESC = 751,
        CUDNN_ATTR_OPERATION_POINTWISE_BDESC = 752,
        CUDNN_ATTR_OPERATION_POINTWISE_YDESC = 753,
+       CUDNN_ATTR_OPERATION_POINTWISE_TDESC = 758,
        CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800,
        CUDNN_ATTR_OPERATIONGRAPH_OPS = 801,
        CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900,
@@ -72,30 +80,57 @@ enum { /* attributes */
        CUDNN_ATTR_TENSOR_STRIDES = 903,
        CUDNN_ATTR_TENSOR_UNIQUE_ID = 906,
        CUDNN_ATTR_TENSOR_IS_VIRTUAL = 907,
+       CUDNN_ATTR_TENSOR_IS_BY_VALUE = 908,
        CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 1000,
        CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 1001,
        CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003,
-       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303
+       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303,
+       CUDNN_ATTR_MATMUL_COMP_TYPE = 1500,
+       CUDNN_ATTR_OPERATION_MATMUL_ADESC = 1520,
+       CUDNN_ATTR_OPERATION_MATMUL_BDESC = 1521,
+       CUDNN_ATTR_OPERATION_MATMUL_CDESC = 1522,
+       CUDNN_ATTR_OPERATION_MATMUL_DESC = 1523,
+       CUDNN_ATTR_REDUCTION_OPERATOR = 1600,
+       CUDNN_ATTR_REDUCTION_COMP_TYPE = 1601,
+       CUDNN_ATTR_OPERATION_REDUCTION_XDESC = 1610,
+       CUDNN_ATTR_OPERATION_REDUCTION_YDESC = 1611,
+       CUDNN_ATTR_OPERATION_REDUCTION_DESC = 1612,
+       CUDNN_ATTR_OPERATION_RESHAPE_XDESC = 2200,
+       CUDNN_ATTR_OPERATION_RESHAPE_YDESC = 2201
 };
 
 enum {                                    /* values */
        CUDNN_STATUS_NOT_SUPPORTED = 3000, /* and what is finer, below 4000 */
        CUDNN_DATA_FLOAT = 0,
        CUDNN_DATA_HALF = 2,
+       CUDNN_DATA_INT32 = 4,
        CUDNN_DATA_BFLOAT16 = 9,
+       CUDNN_DATA_BOOLEAN = 11,
        CUDNN_CROSS_CORRELATION = 1,
        CUDNN_PROPAGATE_NAN = 1,
        CUDNN_HEUR_MODE_FALLBACK = 2,
        CUDNN_HEUR_MODE_A = 3,
+       CUDNN_REDUCE_ADD = 0,
+       CUDNN_REDUCE_MAX = 3,
        CUDNN_POINTWISE_ADD = 0,
+       CUDNN_POINTWISE_MUL = 1,
+       CUDNN_POINTWISE_DIV = 6,
+       CUDNN_POINTWISE_SUB = 9,
+       CUDNN_POINTWISE_EXP = 13,
+       CUDNN_POINTWISE_LOG = 15,
        CUDNN_POINTWISE_RELU_FWD = 100,
+       CUDNN_POINTWISE_CMP_GE = 303,
+       CUDNN_POINTWISE_GEN_INDEX = 501,
+       CUDNN_POINTWISE_BINARY_SELECT = 601,
        CUDNN_NUMERICAL_NOTE_TENSOR_CORE = 0,
        CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS = 1,
        CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP = 9
 };
 
-#define NC_CUDA_DNN_MAX_TENSORS 8
-#define NC_CUDA_DNN_MAX_MADE 32 /* descriptors that a graph is made of */
+#define NC_CUDA_DNN_MAX_TENSORS 16
+#define NC_CUDA_DNN_MAX_DIMS 5
+#define NC_CUDA_DNN_MAX_MADE 128 /* descriptors that a graph is made of */
+#define NC_CUDA_DNN_ALIGNMENT 16 /* of every tensor */
 
 /* A graph while it is described. Functions below do nothing once one has failed: then code and diag say what. */
 typedef struct nc_cuda_graph {
@@ -111,6 +146,35 @@ cudnnBackendDescriptor nc_cuda_graph_make(nc_cuda_graph *g, int kind); /* gone w
 void nc_cuda_graph_set(nc_cuda_graph *g, cudnnBackendDescriptor d, int name, int type, int64_t n, const void *p);
 void nc_cuda_graph_end(nc_cuda_graph *g, cudnnBackendDescriptor d); /* d is complete */
 
+/* ---- cuda_dnn_graph.c: what graphs are put together from ---- */
+
+typedef struct nc_cuda_dnn_tensor {
+    int64_t id;
+    int type, rank;
+    int64_t dims[NC_CUDA_DNN_MAX_DIMS], strides[NC_CUDA_DNN_MAX_DIMS];
+    bool is_virtual; /* stays inside */
+    bool by_value;   /* one element, read from the host's memory when the plan is queued */
+} nc_cuda_dnn_tensor;
+cudnnBackendDescriptor nc_cuda_graph_tensor(nc_cuda_graph *g, const nc_cuda_dnn_tensor *t);
+
+typedef struct nc_cuda_dnn_formula {
+    int mode, precision;
+    int64_t axis;                      /* of GEN_INDEX */
+    cudnnBackendDescriptor x, b, t, y; /* b and t (who chooses): NULL: none */
+} nc_cuda_dnn_formula;
+cudnnBackendDescriptor nc_cuda_graph_pointwise(nc_cuda_graph *g, const nc_cuda_dnn_formula *f);
+
+/* c = a b; y = the sum or largest of x where y has dims of 1; y = x by y's dims and strides. Sums are f32. */
+cudnnBackendDescriptor nc_cuda_graph_product(nc_cuda_graph *g, cudnnBackendDescriptor a, cudnnBackendDescriptor b,
+                                             cudnnBackendDescriptor c);
+cudnnBackendDescriptor nc_cuda_graph_reduce(nc_cuda_graph *g, int reduction, cudnnBackendDescriptor x,
+                                            cudnnBackendDescriptor y);
+cudnnBackendDescriptor nc_cuda_graph_reshape(nc_cuda_graph *g, cudnnBackendDescriptor x, cudnnBackendDescriptor y);
+/* The whole, ended; NULL after a failure. */
+cudnnBackendDescriptor nc_cuda_graph_of(nc_cuda_graph *g, const cudnnBackendDescriptor *ops, int64_t n);
+
+/* ---- plans ---- */
+
 /* What a plan is kept by, and what it is made of. */
 typedef struct nc_cuda_dnn_call {
     const void *key; /* equal bytes: the same graph */
@@ -118,7 +182,8 @@ typedef struct nc_cuda_dnn_call {
     const char *what;                                                      /* for the log */
     cudnnBackendDescriptor (*describe)(nc_cuda_graph *g, const void *key); /* the whole operation graph, ended */
     bool no_tensor_cores;                                                  /* they would round f32 */
-    int n;                                                                 /* tensors */
+    bool any_engine; /* the graph itself fixes the order of sums: what engines note of themselves does not matter */
+    int n;           /* tensors */
     int64_t id[NC_CUDA_DNN_MAX_TENSORS];
     void *data[NC_CUDA_DNN_MAX_TENSORS]; /* aligned as the descriptions say */
 } nc_cuda_dnn_call;

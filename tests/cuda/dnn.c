@@ -1,30 +1,15 @@
-/* tests/cuda/dnn.c: libcudnn.so.9 of the stand-ins: the calls of the graph interface that Nacre makes, convolutions by
- * plain loops, queued on the driver's streams. Descriptors keep what was set; what is set too late, of the wrong type
+/* tests/cuda/dnn.c: libcudnn.so.9 of the stand-ins: the calls of the graph interface that Nacre makes, convolutions
+ * (and by dnn_steps.c attention) by plain loops, queued on the driver's streams. Descriptors keep what was set; what is set too late, of the wrong type
  * or does not fit together is refused. The heuristics offer an engine that is not deterministic first, then the one
  * that serves; sums are f32, in the order of the taps and channels. A convolution of more than 64 images has no engine.
  */
-#include "device/cuda_dnn.h"
-#include "tests/cuda/elements.h"
+#include "tests/cuda/dnn.h"
 #include "tests/cuda/standin.h"
 
 #include <stdlib.h>
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
-enum { MAX_ATTRS = 16, MAX_BYTES = 64, MAX_OPS = 4, MAX_DIMS = 5, NONDETERMINISTIC = 4, MOST_IMAGES = 64 };
-
-typedef struct attr {
-    int name, type;
-    int64_t n;
-    char bytes[MAX_BYTES];
-} attr;
-
-typedef struct descriptor {
-    int kind, n;
-    bool ended;
-    attr attrs[MAX_ATTRS];
-    int engine;          /* of an engine, a configuration and a plan */
-    struct graph *graph; /* of a configuration and a plan: a copy */
-} descriptor;
+enum { MAX_OPS = 4, NONDETERMINISTIC = 4, MOST_IMAGES = 64 };
 
 struct cudnnContext {
     CUstream stream;
@@ -119,40 +104,7 @@ cudnnStatus cudnnBackendSetAttribute(cudnnBackendDescriptor descriptor_, int nam
     return SUCCESS;
 }
 
-static const attr *find(const descriptor *d, int name, int type) {
-    for (int i = 0; d != NULL && i < d->n; i++)
-        if (d->attrs[i].name == name) return d->attrs[i].type == type ? &d->attrs[i] : NULL;
-    return NULL;
-}
-
-static int64_t whole(const descriptor *d, int name, int i) {
-    const attr *a = find(d, name, CUDNN_TYPE_INT64);
-    int64_t v = 0;
-    if (a != NULL && i < a->n) memcpy(&v, a->bytes + 8 * i, 8);
-    return v;
-}
-
-static int number(const descriptor *d, int name, int type) {
-    const attr *a = find(d, name, type);
-    int v = -1;
-    if (a != NULL) memcpy(&v, a->bytes, 4);
-    return v;
-}
-
-static descriptor *part(const descriptor *d, int name, int i) {
-    const attr *a = find(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR);
-    descriptor *v = NULL;
-    if (a != NULL && i < a->n) memcpy(&v, a->bytes + 8 * i, 8);
-    return v;
-}
-
 /* ---- what an operation is, once it is whole ---- */
-
-typedef struct tensor {
-    int64_t id, dims[MAX_DIMS], strides[MAX_DIMS];
-    int rank, type; /* by CUDA's numbers */
-    bool is_virtual;
-} tensor;
 
 typedef struct operation {
     int kind, mode;
@@ -162,25 +114,6 @@ typedef struct operation {
     int n_spatial;
     float beta;
 } operation;
-
-static int cuda_type(int type) {
-    return type == CUDNN_DATA_HALF ? CUDA_R_16F : type == CUDNN_DATA_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
-}
-
-static bool read_tensor(const descriptor *d, tensor *t) {
-    const attr *dims = find(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64);
-    const attr *strides = find(d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64);
-    const attr *hidden = find(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN);
-    if (d == NULL || d->kind != CUDNN_BACKEND_TENSOR_DESCRIPTOR || dims == NULL || strides == NULL) return false;
-    if (dims->n != strides->n || dims->n < 4 || dims->n > MAX_DIMS) return false;
-    t->rank = (int)dims->n;
-    memcpy(t->dims, dims->bytes, 8 * (size_t)dims->n);
-    memcpy(t->strides, strides->bytes, 8 * (size_t)dims->n);
-    t->id = whole(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
-    t->type = cuda_type(number(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE));
-    t->is_virtual = hidden != NULL && hidden->bytes[0];
-    return whole(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 0) == 16;
-}
 
 static bool read_window(const descriptor *d, operation *o) {
     if (d == NULL || d->kind != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR || !d->ended) return false;
@@ -209,7 +142,7 @@ static bool read_convolution(const descriptor *d, int first, operation *o) {
     return read_window(part(d, first + 2, 0), o);
 }
 
-static bool read_operation(const descriptor *d, operation *o) {
+static bool read_operation(const descriptor *d, operation *o) { /* of those with convolutions */
     *o = (operation){.kind = d->kind};
     switch (d->kind) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
@@ -232,22 +165,34 @@ static bool read_operation(const descriptor *d, operation *o) {
            read_tensor(part(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 0), &o->out);
 }
 
-/* A graph keeps what its operations say: their descriptors may go. */
+/* A graph keeps what its operations say: their descriptors may go. It has a convolution first, or steps. */
 struct graph {
     int n;
     operation ops[MAX_OPS];
+    steps steps;
 };
 typedef struct graph graph;
 
-static cudnnStatus end_graph(descriptor *d) {
+static bool read_graph(const descriptor *d, graph *g) {
     const attr *ops = find(d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
-    if (ops == NULL || find(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE) == NULL) return BAD_PARAM;
-    for (int i = 0; i < (int)ops->n; i++) {
+    if (ops == NULL || ops->n > MAX_STEPS) return false;
+    int first = part(d, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0)->kind, n = (int)ops->n;
+    bool convolves = first >= CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+                     first <= CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+    g->n = convolves ? n : 0, g->steps.n = convolves ? 0 : n;
+    if (g->n > MAX_OPS) return false;
+    for (int i = 0; i < n; i++) {
         const descriptor *o = part(d, CUDNN_ATTR_OPERATIONGRAPH_OPS, i);
-        operation read;
-        if (!o->ended || !read_operation(o, &read)) return BAD_PARAM;
+        if (!o->ended || !(convolves ? read_operation(o, &g->ops[i]) : dnn_read_step(o, &g->steps.s[i]))) return false;
     }
-    return SUCCESS;
+    return convolves || dnn_steps_fit(&g->steps);
+}
+
+static cudnnStatus end_graph(descriptor *d) {
+    graph *g = malloc(sizeof *g);
+    bool fine = g != NULL && find(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE) != NULL && read_graph(d, g);
+    free(g);
+    return fine ? SUCCESS : BAD_PARAM;
 }
 
 static cudnnStatus end_plan(descriptor *d) {
@@ -266,11 +211,14 @@ cudnnStatus cudnnBackendFinalize(cudnnBackendDescriptor descriptor_) {
     descriptor *d = descriptor_;
     tensor t;
     operation o;
+    step one;
     cudnnStatus r = SUCCESS;
     if (d->ended) return BAD_PARAM;
     if (d->kind == CUDNN_BACKEND_TENSOR_DESCRIPTOR && !read_tensor(d, &t)) r = BAD_PARAM;
     if (d->kind >= CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
-        d->kind <= CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR && !read_operation(d, &o))
+        d->kind < CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR && !read_operation(d, &o))
+        r = BAD_PARAM;
+    if (d->kind == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR && !read_operation(d, &o) && !dnn_read_step(d, &one))
         r = BAD_PARAM;
     if (d->kind == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) r = end_graph(d);
     if (d->kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) r = end_plan(d);
@@ -283,33 +231,38 @@ cudnnStatus cudnnBackendFinalize(cudnnBackendDescriptor descriptor_) {
 static cudnnStatus offer(const descriptor *heuristics, int64_t wanted, int64_t *n, descriptor **configs) {
     const descriptor *d = part(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
     if (!heuristics->ended || d == NULL || !d->ended || wanted < 2) return BAD_PARAM;
-    graph g = {.n = (int)find(d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR)->n};
-    for (int i = 0; i < g.n; i++)
-        if (!read_operation(part(d, CUDNN_ATTR_OPERATIONGRAPH_OPS, i), &g.ops[i])) return BAD_PARAM;
     *n = 0;
-    if (g.ops[0].x.dims[0] > MOST_IMAGES) return NOT_SUPPORTED;
     for (int i = 0; i < 2; i++) {
         configs[i]->engine = i;
-        configs[i]->graph = malloc(sizeof g);
+        configs[i]->graph = malloc(sizeof *configs[i]->graph);
         if (configs[i]->graph == NULL) return NOT_INITIALIZED;
-        *configs[i]->graph = g;
+        if (!read_graph(d, configs[i]->graph)) return BAD_PARAM;
     }
+    const graph *g = configs[0]->graph;
+    if ((g->n > 0 ? g->ops[0].x.dims[0] : g->steps.s[0].in[0].dims[0]) > MOST_IMAGES) return NOT_SUPPORTED;
     *n = 2;
     return SUCCESS;
+}
+
+/* Of attention's gradient, which has reshapes: its scores' gradients in two bytes each. */
+static int64_t workspace_of(const graph *g) {
+    for (int i = 0; g != NULL && i < g->steps.n; i++)
+        if (g->steps.s[i].kind == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) return 2 * elements(&g->steps.s[i].in[0]);
+    return 0;
 }
 
 cudnnStatus cudnnBackendGetAttribute(cudnnBackendDescriptor descriptor_, int name, int type, int64_t n_wanted,
                                      int64_t *n, void *p) {
     ENTER();
     const descriptor *d = descriptor_;
-    const int64_t none = 0;
+    const int64_t workspace = workspace_of(d->graph);
     const int note = d->engine == 0 ? NONDETERMINISTIC : CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
     (void)type;
     switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: return offer(d, n_wanted, n, p);
     case CUDNN_ATTR_ENGINECFG_ENGINE: (*(descriptor **)p)->engine = d->engine; break;
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE: memcpy(p, &note, sizeof note); break;
-    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: memcpy(p, &none, sizeof none); break;
+    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: memcpy(p, &workspace, sizeof workspace); break;
     default: return BAD_PARAM;
     }
     *n = 1;
@@ -320,21 +273,13 @@ cudnnStatus cudnnBackendGetAttribute(cudnnBackendDescriptor descriptor_, int nam
 
 typedef struct work {
     graph g;
-    int n;
-    int64_t id[NC_CUDA_DNN_MAX_TENSORS];
-    char *data[NC_CUDA_DNN_MAX_TENSORS];
+    bound b;
 } work;
 
 static char *data_of(const work *w, const tensor *t) {
-    for (int i = 0; i < w->n; i++)
-        if (w->id[i] == t->id) return w->data[i];
+    for (int i = 0; i < w->b.n; i++)
+        if (w->b.id[i] == t->id) return w->b.data[i];
     return NULL;
-}
-
-static int64_t elements(const tensor *t) {
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dims[i];
-    return n;
 }
 
 /* The place of element i, in the order of the dims; dims of 1 are broadcast. */
@@ -356,16 +301,16 @@ static void taps(const work *w, const operation *o, float *sums) {
         int64_t K = rest % o->y.dims[1], image = rest / o->y.dims[1];
         for (int64_t t = 0; t < n_taps; t++) {
             int64_t tap = t, at = image * o->x.strides[0], from = K * o->w.strides[0], c, in_w = K * n_taps + t;
-            int64_t in_x = 0, step = 1;
+            int64_t in_x = 0, by = 1;
             bool inside = true;
-            for (int d = o->n_spatial - 1; d >= 0; tap /= o->w.dims[2 + d], step *= o->x.dims[2 + d], d--) {
+            for (int d = o->n_spatial - 1; d >= 0; tap /= o->w.dims[2 + d], by *= o->x.dims[2 + d], d--) {
                 int64_t e = place[d] * o->stride[d] - o->pad[d] + tap % o->w.dims[2 + d] * o->dil[d];
                 inside = inside && e >= 0 && e < o->x.dims[2 + d];
-                at += e * o->x.strides[2 + d], from += tap % o->w.dims[2 + d] * o->w.strides[2 + d], in_x += e * step;
+                at += e * o->x.strides[2 + d], from += tap % o->w.dims[2 + d] * o->w.strides[2 + d], in_x += e * by;
             }
             if (!inside) continue;
             c = K / per_group * Cg + tap;
-            at += c * o->x.strides[1], from += tap * o->w.strides[1], in_x += (image * o->x.dims[1] + c) * step;
+            at += c * o->x.strides[1], from += tap * o->w.strides[1], in_x += (image * o->x.dims[1] + c) * by;
             float a = x ? (float)load(x, o->x.type, at) : 0, b = weight ? (float)load(weight, o->w.type, from) : 0;
             float dy = o->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
                            ? 0
@@ -393,6 +338,11 @@ static void pointwise(const work *w, const operation *o, float *sums) {
             sums[i] = sums[i] < 0 ? 0 : sums[i];
 }
 
+static void run_steps(const void *bytes) {
+    const work *w = bytes;
+    dnn_steps_run(&w->g.steps, &w->b);
+}
+
 static void run(const void *bytes) {
     const work *w = bytes;
     const tensor *first = result_of(&w->g.ops[0]), *to = result_of(&w->g.ops[w->g.n - 1]);
@@ -411,8 +361,39 @@ static void run(const void *bytes) {
 
 static bool in_device(const standin_control *s, const work *w, const tensor *t) {
     const char *p = data_of(w, t);
-    return t->rank == 0 || t->is_virtual ||
-           (p != NULL && (uintptr_t)p % 16 == 0 && s->is_device(p, (size_t)elements(t) * bytes_of(t->type)));
+    if (t->rank == 0 || t->is_virtual) return true;
+    if (t->by_value) return p != NULL;
+    return p != NULL && (uintptr_t)p % 16 == 0 && s->is_device(p, (size_t)extent(t) * bytes_of(t->type));
+}
+
+/* Numbers by value are the caller's until the call returns. */
+static void read_value(work *w, const tensor *t) {
+    for (int i = 0; t->by_value && i < w->b.n; i++)
+        if (w->b.id[i] == t->id) {
+            int32_t whole_number;
+            float f;
+            memcpy(&whole_number, w->b.data[i], 4), memcpy(&f, w->b.data[i], 4);
+            w->b.value[i] = t->type == OF_INTS ? (double)whole_number : (double)f;
+        }
+}
+
+static bool steps_bound(const standin_control *driver, work *w) {
+    for (int i = 0; i < w->g.steps.n; i++) {
+        const step *s = &w->g.steps.s[i];
+        for (int k = 0; k < s->n_in; k++) {
+            if (!in_device(driver, w, &s->in[k])) return false;
+            read_value(w, &s->in[k]);
+        }
+        if (!in_device(driver, w, &s->out)) return false;
+    }
+    return true;
+}
+
+static bool has_workspace(const standin_control *driver, const descriptor *pack, int64_t bytes) {
+    const attr *a = find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR);
+    void *p = NULL;
+    if (a != NULL) memcpy(&p, a->bytes, sizeof p);
+    return bytes == 0 || (p != NULL && driver->is_device(p, (size_t)bytes));
 }
 
 cudnnStatus cudnnBackendExecute(cudnnHandle h, cudnnBackendDescriptor plan, cudnnBackendDescriptor pack) {
@@ -422,15 +403,18 @@ cudnnStatus cudnnBackendExecute(cudnnHandle h, cudnnBackendDescriptor plan, cudn
     const attr *ids = find(v, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64);
     const attr *data = find(v, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR);
     if (driver == NULL || !p->ended || !v->ended || ids == NULL || data == NULL || ids->n != data->n) return BAD_PARAM;
-    work w = {.g = *p->graph, .n = (int)ids->n};
-    memcpy(w.id, ids->bytes, 8 * (size_t)w.n);
-    memcpy(w.data, data->bytes, 8 * (size_t)w.n);
+    static _Thread_local work w;
+    w.g = *p->graph, w.b = (bound){.n = (int)ids->n};
+    memcpy(w.b.id, ids->bytes, 8 * (size_t)w.b.n);
+    memcpy(w.b.data, data->bytes, 8 * (size_t)w.b.n);
     for (int i = 0; i < w.g.n; i++) {
         const operation *o = &w.g.ops[i];
         const tensor *all[] = {&o->x, &o->w, &o->y, &o->in[0], &o->in[1], &o->out};
         for (int k = 0; k < 6; k++)
             if (!in_device(driver, &w, all[k])) return BAD_PARAM;
     }
-    if (elements(result_of(&w.g.ops[0])) > 1 << 20) return NOT_SUPPORTED;
-    return driver->enqueue(h->stream, "cudnnBackendExecute", run, &w, sizeof w) == 0 ? SUCCESS : EXECUTION_FAILED;
+    if (w.g.n > 0 && elements(result_of(&w.g.ops[0])) > 1 << 20) return NOT_SUPPORTED;
+    if (!steps_bound(driver, &w) || !has_workspace(driver, v, workspace_of(&w.g))) return BAD_PARAM;
+    void (*fn)(const void *) = w.g.n > 0 ? run : run_steps;
+    return driver->enqueue(h->stream, "cudnnBackendExecute", fn, &w, sizeof w) == 0 ? SUCCESS : EXECUTION_FAILED;
 }

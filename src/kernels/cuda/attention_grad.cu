@@ -5,9 +5,9 @@
  * of dY * Y over a query's columns,
  *   dS = P * (dY V' - delta) * slope of the cap,  dQ = scale dS K,  dK = scale dS' Q,  dV = P' dY.
  * A block has WARPS * ROWS rows of its own and walks tiles of 32 rows of the other side: queries of a head and its
- * keys, or keys of a head and the queries of all heads that share it. Each side has two operands: q and dY, or k and v. Of a
- * tile each lane has the products of one row, then of 32 columns each lane has the sums of one. Tiles come to the same
- * shared memory by turns. Accumulation: in A, in the order of heads and rows. */
+ * keys, or keys of a head and the queries of all heads that share it. Each side has two operands: q and dY, or k and
+ * v. Of a tile each lane has the products of one row, then of 32 columns each lane has the sums of one. Tiles come to
+ * the same shared memory by turns. Accumulation: in A, in the order of heads and rows. */
 #ifndef COLS
 #define COLS 64
 #endif

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 16, MAX_DIMS = 2 + NCK_WINDOW_DIMS, X = 1, W, Y, BIAS, ADD, VIRTUAL };
+enum { X = 1, W, Y, BIAS, ADD, VIRTUAL };
 
 /* What a plan is kept by: whole numbers only, so that its bytes can be compared. */
 typedef struct conv_key {
@@ -57,21 +57,13 @@ static int data_type(const conv_key *key) {
 static cudnnBackendDescriptor tensor(nc_cuda_graph *g, const conv_key *key, int64_t id, int64_t a, int64_t b,
                                      const int64_t *spatial, int type) {
     int n = (int)key->n_spatial;
-    int64_t dims[MAX_DIMS] = {a, b}, strides[MAX_DIMS], alignment = ALIGNMENT, step = key->last ? b : 1;
-    bool is_virtual = id >= VIRTUAL;
-    for (int i = 0; i < n; i++) dims[2 + i] = spatial != NULL ? spatial[i] : 1;
-    for (int i = n - 1; i >= 0; step *= dims[2 + i--]) strides[2 + i] = step;
-    strides[1] = key->last ? 1 : step;
-    strides[0] = key->last ? step : step * b;
-    cudnnBackendDescriptor t = nc_cuda_graph_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    nc_cuda_graph_set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
-    nc_cuda_graph_set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    nc_cuda_graph_set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 2 + n, dims);
-    nc_cuda_graph_set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 2 + n, strides);
-    nc_cuda_graph_set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-    nc_cuda_graph_set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
-    nc_cuda_graph_end(g, t);
-    return t;
+    int64_t step = key->last ? b : 1;
+    nc_cuda_dnn_tensor t = {.id = id, .type = type, .rank = 2 + n, .dims = {a, b}, .is_virtual = id >= VIRTUAL};
+    for (int i = 0; i < n; i++) t.dims[2 + i] = spatial != NULL ? spatial[i] : 1;
+    for (int i = n - 1; i >= 0; step *= t.dims[2 + i--]) t.strides[2 + i] = step;
+    t.strides[1] = key->last ? 1 : step;
+    t.strides[0] = key->last ? step : step * b;
+    return nc_cuda_graph_tensor(g, &t);
 }
 
 static cudnnBackendDescriptor window(nc_cuda_graph *g, const conv_key *key) {
@@ -116,21 +108,12 @@ static cudnnBackendDescriptor convolution(nc_cuda_graph *g, const conv_key *key,
 /* to = from, with b or, without one, Relu. */
 static cudnnBackendDescriptor pointwise(nc_cuda_graph *g, cudnnBackendDescriptor from, cudnnBackendDescriptor b,
                                         cudnnBackendDescriptor to) {
-    const int mode = b != NULL ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD, precision = CUDNN_DATA_FLOAT;
-    const int nans = CUDNN_PROPAGATE_NAN;
-    cudnnBackendDescriptor how = nc_cuda_graph_make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    nc_cuda_graph_set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    nc_cuda_graph_set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-    if (b == NULL)
-        nc_cuda_graph_set(g, how, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nans);
-    nc_cuda_graph_end(g, how);
-    cudnnBackendDescriptor op = nc_cuda_graph_make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    nc_cuda_graph_set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &how);
-    nc_cuda_graph_set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &from);
-    if (b != NULL) nc_cuda_graph_set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &b);
-    nc_cuda_graph_set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &to);
-    nc_cuda_graph_end(g, op);
-    return op;
+    return nc_cuda_graph_pointwise(
+        g, &(nc_cuda_dnn_formula){.mode = b != NULL ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD,
+                                  .precision = CUDNN_DATA_FLOAT,
+                                  .x = from,
+                                  .b = b,
+                                  .y = to});
 }
 
 /* The sum goes through its additions, that of the tensor first, and Relu; all but the last result stay inside. */
@@ -155,11 +138,7 @@ static cudnnBackendDescriptor describe(nc_cuda_graph *g, const void *bytes) {
         ops[n_ops++] = pointwise(g, sum, b, to);
         sum = to;
     }
-    cudnnBackendDescriptor graph = nc_cuda_graph_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    nc_cuda_graph_set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n_ops, ops);
-    nc_cuda_graph_set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->handle);
-    nc_cuda_graph_end(g, graph);
-    return g->status == 0 ? graph : NULL;
+    return nc_cuda_graph_of(g, ops, n_ops);
 }
 
 /* ---- the run ---- */
@@ -174,7 +153,7 @@ static const char *name_of(const nck_cuda_conv_dnn *c) {
 static bool put(nc_cuda_dnn_call *call, int64_t id, const void *p) {
     call->id[call->n] = id;
     call->data[call->n++] = (void *)(uintptr_t)p;
-    return (uintptr_t)p % ALIGNMENT == 0;
+    return (uintptr_t)p % NC_CUDA_DNN_ALIGNMENT == 0;
 }
 
 bool nck_cuda_conv_dnn_run(nck_cuda_at at, const nck_conv_shape *s, const nck_cuda_conv_dnn *c) {

@@ -1,7 +1,7 @@
 /* ops/attention/attention_run_cuda.c: Attention and AttentionGrad on CUDA over kernels/cuda/attention.h and
  * attention_grad.h. Operands are read in place by strides. Past and new keys and values are joined in the present
  * outputs, or in the workspace where those are not wanted. */
-#include "kernels/cuda/attention_grad.h"
+#include "kernels/cuda/attention_dnn.h"
 
 #include "kernels/cuda/move.h"
 #include "ops/attention/attention.h"
@@ -187,6 +187,7 @@ nc_code nc_attention_cuda_run(const nc_call *c) {
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     NC_TRY(set_mask(c, &g));
     NC_TRY(set_lens(c, &g));
+    if (nck_cuda_attn_dnn_run(nck_cuda_at_call(c), s->kernel.type, s->kernel.mask, &g)) return NC_OK;
     return nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);
 }
 
@@ -215,7 +216,11 @@ size_t nc_attention_grad_cuda_workspace(const void *state, const nc_tensor *in, 
     (void)n_in, (void)out, (void)n_out;
     operand(&in[Q], s->how.q_heads, dq);
     operand(&in[V], s->how.kv_heads, dv);
-    return nck_cuda_attn_grad_workspace(in[Q].dtype, dq[0] * dq[1] * dq[2], dv[3]);
+    nck_cuda_attn_args a = {.n_batch = dq[0], .q_heads = dq[1], .n_queries = dq[2], .n_keys = dv[2], .cols = dq[3]};
+    a.cols_v = dv[3];
+    size_t own = nck_cuda_attn_grad_workspace(in[Q].dtype, dq[0] * dq[1] * dq[2], dv[3]);
+    size_t dnn = nck_cuda_attn_dnn_grad_workspace(in[Q].dtype, &a);
+    return own > dnn ? own : dnn;
 }
 
 static nc_code check_dy(const nc_call *c, const nck_cuda_attn_args *a, const int64_t *d) {
@@ -250,5 +255,7 @@ nc_code nc_attention_grad_cuda_run(const nc_call *c) {
     NC_TRY(set_mask(c, &g.a));
     NC_TRY(set_lens(c, &g.a));
     g.dq = wanted(c, Q, h->q_heads), g.dk = wanted(c, K, h->kv_heads), g.dv = wanted(c, V, h->kv_heads);
+    const nck_cuda_attn *f = &s->kernel.forward;
+    if (nck_cuda_attn_dnn_grad_run(nck_cuda_at_call(c), f->type, f->mask, &g, c->workspace)) return NC_OK;
     return nck_cuda_attn_grad_run(&s->kernel, nck_cuda_at_call(c), &g, c->workspace);
 }

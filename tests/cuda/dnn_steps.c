@@ -1,0 +1,216 @@
+/* tests/cuda/dnn_steps.c: graphs of products, reductions, formulas and reshapes for the stand-in of cuDNN: operations one
+ * after another in doubles, each result rounded to its tensor's type. What is virtual lies in a pool as its strides say,
+ * so that a reshape is another look at the same elements. */
+#include "tests/cuda/dnn.h"
+
+enum { POOL = 1 << 22, MAX_INSIDE = 64 };
+
+static bool read_formula(const descriptor *d, step *s) {
+    const descriptor *how = part(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
+    const int names[] = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                         CUDNN_ATTR_OPERATION_POINTWISE_TDESC};
+    if (how == NULL || !how->ended) return false;
+    s->mode = number(how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE);
+    s->axis = whole(how, CUDNN_ATTR_POINTWISE_AXIS, 0);
+    int wanted =
+        s->mode == CUDNN_POINTWISE_BINARY_SELECT                                                                   ? 3
+        : s->mode == CUDNN_POINTWISE_EXP || s->mode == CUDNN_POINTWISE_LOG || s->mode == CUDNN_POINTWISE_GEN_INDEX ? 1
+                                                                                                                   : 2;
+    for (; s->n_in < 3 && part(d, names[s->n_in], 0) != NULL; s->n_in++)
+        if (!read_tensor(part(d, names[s->n_in], 0), &s->in[s->n_in])) return false;
+    return s->n_in == wanted && read_tensor(part(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 0), &s->out);
+}
+
+static bool read_product(const descriptor *d, step *s) {
+    const descriptor *how = part(d, CUDNN_ATTR_OPERATION_MATMUL_DESC, 0);
+    s->n_in = 2;
+    if (number(how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE) != CUDNN_DATA_FLOAT) return false;
+    if (!read_tensor(part(d, CUDNN_ATTR_OPERATION_MATMUL_ADESC, 0), &s->in[0])) return false;
+    if (!read_tensor(part(d, CUDNN_ATTR_OPERATION_MATMUL_BDESC, 0), &s->in[1])) return false;
+    if (!read_tensor(part(d, CUDNN_ATTR_OPERATION_MATMUL_CDESC, 0), &s->out)) return false;
+    const tensor *a = &s->in[0], *b = &s->in[1], *c = &s->out;
+    return a->dims[0] == c->dims[0] && b->dims[0] == c->dims[0] && a->dims[1] == c->dims[1] && b->dims[1] > 0 &&
+           c->dims[1] % b->dims[1] == 0 && a->dims[2] == c->dims[2] && a->dims[3] == b->dims[2] &&
+           b->dims[3] == c->dims[3];
+}
+
+static bool read_reduction(const descriptor *d, step *s) {
+    const descriptor *how = part(d, CUDNN_ATTR_OPERATION_REDUCTION_DESC, 0);
+    s->n_in = 1;
+    s->mode = number(how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE);
+    return (s->mode == CUDNN_REDUCE_ADD || s->mode == CUDNN_REDUCE_MAX) &&
+           read_tensor(part(d, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, 0), &s->in[0]) &&
+           read_tensor(part(d, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, 0), &s->out);
+}
+
+bool dnn_read_step(const descriptor *d, step *s) {
+    *s = (step){.kind = d->kind};
+    switch (d->kind) {
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: return read_formula(d, s);
+    case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: return read_product(d, s);
+    case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: return read_reduction(d, s);
+    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+        s->n_in = 1;
+        return read_tensor(part(d, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, 0), &s->in[0]) &&
+               read_tensor(part(d, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, 0), &s->out) &&
+               elements(&s->in[0]) == elements(&s->out) && extent(&s->in[0]) == extent(&s->out);
+    default: return false;
+    }
+}
+
+static bool is_made(const steps *all, int before, int64_t id) {
+    for (int i = 0; i < before; i++)
+        if (all->s[i].out.id == id) return true;
+    return false;
+}
+
+bool dnn_steps_fit(const steps *all) {
+    int64_t n = 0;
+    for (int i = 0; i < all->n; i++) {
+        const step *s = &all->s[i];
+        for (int k = 0; k < s->n_in; k++)
+            if (s->in[k].is_virtual && !is_made(all, i, s->in[k].id)) return false;
+        if (is_made(all, i, s->out.id)) return false;
+        if (s->out.is_virtual) n += extent(&s->out);
+    }
+    return n <= POOL;
+}
+
+/* ---- values ---- */
+
+typedef struct inside {
+    int n;
+    int64_t id[MAX_INSIDE], used;
+    double *at[MAX_INSIDE];
+} inside;
+
+static double pool[POOL];
+
+static double *place_of(inside *in, int64_t id) {
+    for (int i = 0; i < in->n; i++)
+        if (in->id[i] == id) return in->at[i];
+    return NULL;
+}
+
+static double *new_place(inside *in, const tensor *t) {
+    double *p = pool + in->used;
+    in->used += extent(t);
+    in->id[in->n] = t->id, in->at[in->n++] = p;
+    return p;
+}
+
+static int bound_at(const bound *b, int64_t id) {
+    int i = 0;
+    while (i < b->n - 1 && b->id[i] != id) i++;
+    return i;
+}
+
+static double rounded(int type, double v) {
+    if (type == CUDA_R_16F) return half_value(half_bits(v));
+    if (type == CUDA_R_32F) return (double)(float)v;
+    if (type != CUDA_R_16BF) return v;
+    uint16_t bits = bfloat_bits((float)v);
+    return load((const char *)&bits, CUDA_R_16BF, 0);
+}
+
+/* Dims of 1 are broadcast; heads of keys are shared. */
+static int64_t offset(const tensor *t, const int64_t *at, int64_t heads) {
+    int64_t n = 0;
+    for (int d = 0; d < 4; d++) {
+        int64_t i = t->dims[d] == 1 ? 0 : d == 1 ? at[d] / (heads / t->dims[d]) : at[d];
+        n += i * t->strides[d];
+    }
+    return n;
+}
+
+static double value(inside *in, const bound *b, const tensor *t, const int64_t *at, int64_t heads) {
+    const double *p = t->is_virtual ? place_of(in, t->id) : NULL;
+    int i = bound_at(b, t->id);
+    if (p != NULL) return p[offset(t, at, heads)];
+    return t->by_value ? b->value[i] : load(b->data[i], t->type, offset(t, at, heads));
+}
+
+static void set(inside *in, const bound *b, const tensor *t, const int64_t *at, double v) {
+    if (t->is_virtual)
+        place_of(in, t->id)[offset(t, at, t->dims[1])] = rounded(t->type, v);
+    else
+        store(b->data[bound_at(b, t->id)], t->type, offset(t, at, t->dims[1]), v);
+}
+
+/* ---- operations ---- */
+
+static double formula(const step *s, const int64_t *at, const double *x) {
+    switch (s->mode) {
+    case CUDNN_POINTWISE_ADD: return x[0] + x[1];
+    case CUDNN_POINTWISE_MUL: return x[0] * x[1];
+    case CUDNN_POINTWISE_DIV: return x[0] / x[1];
+    case CUDNN_POINTWISE_SUB: return x[0] - x[1];
+    case CUDNN_POINTWISE_EXP: return exp(x[0]);
+    case CUDNN_POINTWISE_LOG: return log(x[0]);
+    case CUDNN_POINTWISE_CMP_GE: return x[0] >= x[1];
+    case CUDNN_POINTWISE_GEN_INDEX: return (double)at[s->axis];
+    default: return x[2] != 0 ? x[0] : x[1];
+    }
+}
+
+static double product(inside *in, const bound *b, const step *s, const int64_t *at) {
+    double sum = 0;
+    int64_t heads = s->out.dims[1];
+    for (int64_t k = 0; k < s->in[0].dims[3]; k++)
+        sum += value(in, b, &s->in[0], (const int64_t[]){at[0], at[1], at[2], k}, heads) *
+               value(in, b, &s->in[1], (const int64_t[]){at[0], at[1], k, at[3]}, heads);
+    return sum;
+}
+
+/* Over the dims that the result lacks; of heads over those that share one. */
+static double reduction(inside *in, const bound *b, const step *s, const int64_t *at) {
+    const tensor *x = &s->in[0], *y = &s->out;
+    int64_t n[4], i[4];
+    double r = s->mode == CUDNN_REDUCE_ADD ? 0 : -(double)INFINITY;
+    for (int d = 0; d < 4; d++) n[d] = x->dims[d] / y->dims[d];
+    for (i[0] = 0; i[0] < n[0]; i[0]++)
+        for (i[1] = 0; i[1] < n[1]; i[1]++)
+            for (i[2] = 0; i[2] < n[2]; i[2]++)
+                for (i[3] = 0; i[3] < n[3]; i[3]++) {
+                    const int64_t from[4] = {at[0] * n[0] + i[0], at[1] * n[1] + i[1], at[2] * n[2] + i[2],
+                                             at[3] * n[3] + i[3]};
+                    double v = value(in, b, x, from, x->dims[1]);
+                    r = s->mode == CUDNN_REDUCE_ADD ? r + v : v > r ? v : r;
+                }
+    return r;
+}
+
+static void reshape(inside *in, const bound *b, const step *s) {
+    const double *from = s->in[0].is_virtual ? place_of(in, s->in[0].id) : NULL;
+    const char *data = b->data[bound_at(b, s->in[0].id)];
+    double *to = new_place(in, &s->out);
+    for (int64_t i = 0; i < extent(&s->out); i++)
+        to[i] = rounded(s->out.type, from != NULL ? from[i] : load(data, s->in[0].type, i));
+}
+
+static void run_step(inside *in, const bound *b, const step *s) {
+    const tensor *y = &s->out;
+    if (s->kind == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) {
+        reshape(in, b, s);
+        return;
+    }
+    if (y->is_virtual) new_place(in, y);
+    for (int64_t i = 0; i < elements(y); i++) {
+        int64_t at[4], rest = i;
+        double x[3] = {0};
+        for (int d = 3; d >= 0; rest /= y->dims[d--]) at[d] = rest % y->dims[d];
+        if (s->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+            set(in, b, y, at, product(in, b, s, at));
+        else if (s->kind == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
+            set(in, b, y, at, reduction(in, b, s, at));
+        else {
+            for (int k = 0; k < s->n_in; k++) x[k] = value(in, b, &s->in[k], at, y->dims[1]);
+            set(in, b, y, at, formula(s, at, x));
+        }
+    }
+}
+
+void dnn_steps_run(const steps *all, const bound *b) {
+    inside in = {0};
+    for (int i = 0; i < all->n; i++) run_step(&in, b, &all->s[i]);
+}

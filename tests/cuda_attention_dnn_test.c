@@ -1,0 +1,184 @@
+/* Attention of half types and its gradient on a GPU, as long as cuDNN is asked for, beside the CPU's results. On the
+ * stand-ins also: that cuDNN was asked, or not where its graphs cannot say what is meant, and that a failure of any of
+ * its calls leaves the results as they are. */
+#include "base/dtype.h"
+#include "tests/cuda/standin.h"
+#include "tests/model.h"
+
+#include <string.h>
+
+enum { MAX_INPUT = 1 << 17, MAX_INS = 5 };
+
+typedef struct row {
+    const char *name, *type;
+    const char *body;
+    const char *outs;
+    const char *ins[MAX_INS]; /* names; those of f32 end in _f */
+    int64_t dims[MAX_INS][4];
+    bool served; /* by cuDNN */
+} row;
+
+#define QKVD \
+    { "q", "k", "v", "d" }
+#define ALL(b, h, s, t, c)                                       \
+    {                                                            \
+        {b, h, s, c}, {b, h, t, c}, {b, h, t, c}, { b, h, s, c } \
+    }
+static const row rows[] = {
+    {"causal", "float16", "y = Attention<is_causal = 1>(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 2, 260, 256, 16), true},
+    {"groups",
+     "bfloat16",
+     "y = Attention<scale = 0.5>(q, k, v)",
+     "y",
+     {"q", "k", "v"},
+     {{1, 4, 256, 16}, {1, 2, 260, 16}, {1, 2, 260, 8}},
+     true},
+    {"turned",
+     "float16",
+     "a = Transpose<perm = [0, 2, 1, 3]>(q) b = Transpose<perm = [0, 2, 1, 3]>(k) c = Transpose<perm = [0, 2, 1, 3]>(v)"
+     " y = Attention(a, b, c)",
+     "y",
+     {"q", "k", "v"},
+     {{1, 256, 2, 16}, {1, 256, 2, 16}, {1, 256, 2, 16}},
+     true},
+    {"mask", "float16", "y = Attention(q, k, v, m)", "y", {"q", "k", "v", "m"}, ALL(1, 1, 256, 256, 256), true},
+    {"wide_mask",
+     "float16",
+     "y = Attention<is_causal = 1>(q, k, v, m_f)",
+     "y",
+     {"q", "k", "v", "m_f"},
+     {{2, 1, 256, 8}, {2, 1, 256, 8}, {2, 1, 256, 8}, {2, 1, 1, 256}},
+     true},
+    {"back", "float16", "a, b, c = nacre.AttentionGrad(q, k, v, , , , , d)", "a, b, c", QKVD, ALL(1, 2, 256, 256, 16),
+     true},
+    {"back_causal",
+     "bfloat16",
+     "a, b, c = nacre.AttentionGrad<is_causal = 1, scale = 0.3>(q, k, v, , , , , d)",
+     "a, b, c",
+     QKVD,
+     {{1, 2, 260, 16}, {1, 1, 256, 16}, {1, 1, 256, 8}, {1, 2, 260, 8}},
+     true},
+    {"back_mask",
+     "float16",
+     "a, b, c = nacre.AttentionGrad(q, k, v, m_f, , , , d)",
+     "a, b, c",
+     {"q", "k", "v", "m_f", "d"},
+     {{1, 2, 256, 8}, {1, 2, 256, 8}, {1, 2, 256, 8}, {1, 1, 256, 256}, {1, 2, 256, 8}},
+     true},
+    {"capped", "float16", "y = Attention<softcap = 2.0>(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 256, 256, 8), false},
+    {"odd", "float16", "y = Attention(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 256, 256, 12), false},
+    {"short", "float16", "y = Attention(q, k, v)", "y", {"q", "k", "v"}, ALL(1, 1, 64, 64, 8), false},
+};
+
+static const char *text_of(const row *r) {
+    static char text[4096];
+    int at = snprintf(text, sizeof text, "<opset: \"\" 24, \"nacre\" 1> g (");
+    for (int i = 0; i < MAX_INS && r->ins[i] != NULL; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%s[%d,%d,%d,%d] %s", i > 0 ? ", " : "",
+                       strstr(r->ins[i], "_f") != NULL ? "float" : r->type, (int)r->dims[i][0], (int)r->dims[i][1],
+                       (int)r->dims[i][2], (int)r->dims[i][3], r->ins[i]);
+    snprintf(text + at, sizeof text - (size_t)at, ") => (%s) { %s }", r->outs, r->body);
+    return text;
+}
+
+static void feed(model *m, const row *r) {
+    static uint16_t halves[MAX_INS][MAX_INPUT];
+    static float floats[MAX_INS][MAX_INPUT];
+    bool bf16 = r->type[0] == 'b';
+    for (int i = 0; i < MAX_INS && r->ins[i] != NULL; i++) {
+        int64_t n = 1;
+        for (int d = 0; d < 4; d++) n *= r->dims[i][d];
+        CHECK(n <= MAX_INPUT);
+        random_floats(floats[i], n, 7 + (unsigned)i);
+        for (int64_t k = 0; k < n; k++)
+            halves[i][k] = bf16 ? nc_f32_to_bf16(floats[i][k]) : nc_f32_to_f16(floats[i][k]);
+        bool wide = strstr(r->ins[i], "_f") != NULL;
+        model_input(m, r->ins[i],
+                    wide   ? NACRE_FLOAT
+                    : bf16 ? NACRE_BFLOAT16
+                           : NACRE_FLOAT16,
+                    4, r->dims[i], wide ? (const void *)floats[i] : halves[i]);
+    }
+}
+
+static const standin_control *standins(void) {
+    nc_cuda_api_get();
+    return standin_find();
+}
+
+static bool has_gpu(void) {
+    char text[256];
+    model m;
+    model_init(&m, "cuda", 1);
+    bool there = nacre_env_describe_device(m.env, "cuda", text, sizeof text, &m.err) == NACRE_OK;
+    if (there)
+        nc_test_ran_on(text);
+    else
+        nc_test_not_run("no GPU");
+    model_close(&m);
+    return there;
+}
+
+static double value_at(nacre_value *v, int64_t i) {
+    const uint16_t *p = nacre_value_data(v);
+    return (double)(nacre_value_type(v) == NACRE_FLOAT16 ? nc_f16_to_f32(p[i]) : nc_bf16_to_f32(p[i]));
+}
+
+static void compare(const row *r, nacre_value *a, nacre_value *b) {
+    nc_tolerance tol = nacre_value_type(a) == NACRE_FLOAT16 ? nc_tol_device_f16 : nc_tol_device_bf16;
+    CHECK_INT(nacre_value_count(a), nacre_value_count(b));
+    for (int64_t i = 0; i < nacre_value_count(a) && i < nacre_value_count(b); i++) {
+        if (nc_close(value_at(b, i), value_at(a, i), tol)) continue;
+        nc_test_failed(__FILE__, __LINE__, "%s: element %lld is %.6g, on the CPU %.6g", r->name, (long long)i,
+                       value_at(b, i), value_at(a, i));
+        return;
+    }
+}
+
+/* Three runs: by instruction, recorded, replayed. */
+static void check_row(const row *r) {
+    model cpu, cuda;
+    model_init(&cpu, "cpu", 1);
+    model_init(&cuda, "cuda", 1);
+    model_option(&cuda, "capture", "on");
+    model_open(&cpu, text_of(r));
+    model_open(&cuda, text_of(r));
+    if (!cpu.failed && !cuda.failed) {
+        feed(&cpu, r), feed(&cuda, r);
+        model_run(&cpu);
+        for (int i = 0; i < 3 && !cuda.failed && !cpu.failed; i++) {
+            model_run(&cuda);
+            for (int k = 0; k < (r->outs[1] == ',' ? 3 : 1) && !cuda.failed; k++) compare(r, cpu.out[k], cuda.out[k]);
+        }
+    }
+    model_close(&cpu);
+    model_close(&cuda);
+}
+
+TEST(cuda_dnn_attention) {
+    if (!has_gpu()) return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (standins() != NULL) standins()->reset_calls();
+        check_row(&rows[i]);
+        if (standins() != NULL && (standins()->calls("cudnnBackendExecute") > 0) != rows[i].served)
+            nc_test_failed(__FILE__, __LINE__, "%s: cuDNN was called %llu times", rows[i].name,
+                           (unsigned long long)standins()->calls("cudnnBackendExecute"));
+    }
+}
+
+/* Whatever call of cuDNN fails, the results are those of the own kernels. */
+TEST(cuda_dnn_failures_leave_attention) {
+    static const char *const calls[] = {"cudnnBackendCreateDescriptor", "cudnnBackendFinalize",
+                                        "cudnnBackendSetAttribute", "cudnnBackendGetAttribute", "cudnnBackendExecute"};
+    if (!has_gpu()) return;
+    if (standins() == NULL) {
+        nc_test_not_run("needs the stand-ins of tests/cuda: NACRE_CUDA_PATH=build/release/cuda");
+        return;
+    }
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        standins()->fail(calls[i], 1, 2000, false);
+        check_row(&rows[6]);
+        if (standins()->failed() == NULL) nc_test_failed(__FILE__, __LINE__, "%s was not called", calls[i]);
+        standins()->fail(NULL, 0, 0, false);
+    }
+}
