@@ -1,8 +1,8 @@
 /* tests/cuda/dnn.c: libcudnn.so.9 of the stand-ins: the calls of the graph interface that Nacre makes, convolutions
- * (and by dnn_steps.c attention) by plain loops, queued on the driver's streams. Descriptors keep what was set; what is set too late, of the wrong type
- * or does not fit together is refused. The heuristics offer an engine that is not deterministic first, then the one
- * that serves; sums are f32, in the order of the taps and channels. A convolution of more than 64 images has no engine.
- */
+ * (and by dnn_steps.c attention) by plain loops, queued on the driver's streams. Descriptors keep what was set; what is
+ * set too late, of the wrong type or does not fit together is refused. The heuristics offer an engine that is not
+ * deterministic first, then the one that serves; sums of convolutions are f32, in the order of the taps and channels.
+ * More than 64 images or batches have no engine. */
 #include "tests/cuda/dnn.h"
 #include "tests/cuda/standin.h"
 

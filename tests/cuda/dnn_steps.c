@@ -1,6 +1,6 @@
-/* tests/cuda/dnn_steps.c: graphs of products, reductions, formulas and reshapes for the stand-in of cuDNN: operations one
- * after another in doubles, each result rounded to its tensor's type. What is virtual lies in a pool as its strides say,
- * so that a reshape is another look at the same elements. */
+/* tests/cuda/dnn_steps.c: graphs of products, reductions, formulas and reshapes for the stand-in of cuDNN: operations
+ * one after another in doubles, each result rounded to its tensor's type. What is virtual lies in a pool as its strides
+ * say, so that a reshape is another look at the same elements. */
 #include "tests/cuda/dnn.h"
 
 enum { POOL = 1 << 22, MAX_INSIDE = 64 };

@@ -137,7 +137,7 @@ const nc_case nc_attention_cases[] = {
      "<opset: \"\" 24> g (float16[2,2,s,8] q, float16[2,2,t,8] k, float16[2,2,t,8] v) => (y)"
      " <const int64[2] n = {3, 5}> { y = Attention<is_causal = 1>(q, k, v, , , , n) }",
      VALUE},
-    /* Long enough for cuDNN: causal, the last query at the last key, masks of either type, heads that share keys. */
+    /* Long enough for cuDNN: causal, the last query at the last key, heads that share keys. */
     {"attention_long_half",
      "<opset: \"\" 23> g (float16[1,256,32] q, float16[1,257,32] k, float16[1,257,32] v) => (y) {"
      " y = Attention<q_num_heads = 2, kv_num_heads = 2, is_causal = 1>(q, k, v) }",
@@ -147,19 +147,10 @@ const nc_case nc_attention_cases[] = {
      " bfloat16[1,1,8,16] pk, bfloat16[1,1,8,8] pv) => (y, tk, tv) {"
      " y, tk, tv = Attention<is_causal = 1>(q, k, v, , pk, pv) }",
      VALUE},
-    {"attention_long_mask",
-     "<opset: \"\" 23> g (float16[2,1,256,16] q, float16[2,1,256,16] k, float16[2,1,256,16] v, float[2,1,1,256] m) =>"
-     " (y) { y = Attention(q, k, v, m) }",
-     VALUE},
     {"attention_grad_long",
      "<opset: \"\" 23, \"nacre\" 1> g (bfloat16[1,256,32] q, bfloat16[1,256,16] k, bfloat16[1,256,16] v,"
      " bfloat16[1,256,32] d) => (a, b, c) { a, b, c ="
      " nacre.AttentionGrad<q_num_heads = 2, kv_num_heads = 1, is_causal = 1>(q, k, v, , , , , d) }",
-     VALUE},
-    {"attention_grad_long_mask",
-     "<opset: \"\" 23, \"nacre\" 1> g (float16[1,2,256,16] q, float16[1,2,256,16] k, float16[1,2,256,16] v,"
-     " float16[1,2,256,16] d, float16[256,256] m) => (a, b, c) {"
-     " a, b, c = nacre.AttentionGrad(q, k, v, m, , , , d) }",
      VALUE},
     {"attention_mixed",
      "<opset: \"\" 23> g (bfloat16[1,2,s,4] q, bfloat16[1,2,t,4] k, float16[1,2,t,4] v) => (y) {"
