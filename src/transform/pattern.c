@@ -31,15 +31,46 @@ static size_t op_word(const char *s) {
 }
 
 /* Behind the argument or choice that begins at s: its comma, bar or closing bracket. */
-static const char *behind(const char *s) {
-    bool quoted = false;
-    for (int depth = 0; *s; s++) {
-        if (*s == '"') quoted = !quoted;
-        if (quoted) continue;
-        if (depth == 0 && strchr(",|)]", *s) != NULL) return s;
-        depth += (strchr("([<", *s) != NULL) - (strchr(")]>", *s) != NULL);
+static const char *scan(const char *s) {
+    for (int depth = 0;; s++) switch (*s) {
+        case '\0': return s;
+        case '"':
+            for (s++; *s != '"'; s++)
+                if (*s == '\0') return s;
+            break;
+        case ',':
+        case '|':
+            if (depth == 0) return s;
+            break;
+        case '(':
+        case '[':
+        case '<': depth++; break;
+        case ')':
+        case ']':
+            if (depth == 0) return s;
+            depth--;
+            break;
+        case '>': depth--; break;
+        default: break;
+        }
+}
+
+/* Where arguments end that were passed before: most nodes pass the same ones of the same rows. */
+enum { N_ENDS = 1024 };
+struct nc_pattern_ends {
+    struct {
+        const char *from, *to;
+    } at[N_ENDS];
+};
+
+static const char *behind(const nc_match *m, const char *s) {
+    if (m->ends == NULL) return scan(s);
+    size_t i = ((uintptr_t)s ^ (uintptr_t)s >> 10) % N_ENDS;
+    if (m->ends->at[i].from != s) {
+        m->ends->at[i].from = s;
+        m->ends->at[i].to = scan(s);
     }
-    return s;
+    return m->ends->at[i].to;
 }
 
 static bool bind(nc_match *m, const char *name, size_t n, nc_value *v) {
@@ -83,25 +114,26 @@ static bool is_near(const nc_literal *l, double want) {
     return l->n > 0;
 }
 
-static bool match_inputs(nc_match *m, const char *args, const nc_node *n) {
-    const char *at[NC_PATTERN_INPUTS];
+/* The arguments of n one by one, the first two of them exchanged if `swap`. What stands behind an argument that does
+ * not fit is never read: most fail at the first. */
+static bool match_in_order(nc_match *m, const char *args, const nc_node *n, bool swap) {
     int count = 0;
-    bool open = false;
     for (const char *s = blank(args);; s = blank(s + 1)) {
-        open = s[0] == '.' && s[1] == '.';
-        if (!open && count < NC_PATTERN_INPUTS) at[count++] = s;
-        s = behind(s);
-        if (*s != ',') break;
+        if (s[0] == '.' && s[1] == '.') return n->n_in >= count && (!swap || count == 2);
+        if (count == n->n_in) return false;
+        nc_value *v = n->in[swap ? 1 - count : count];
+        if (v == NULL || !match_value(m, s, v)) return false;
+        count++;
+        s = behind(m, s);
+        if (*s != ',') return n->n_in == count;
     }
-    if (open ? n->n_in < count : n->n_in != count) return false;
-    for (int i = 0; i < count; i++)
-        if (n->in[i] == NULL) return false;
-    bool either = count == 2 && (n->card->traits & NC_COMMUTES);
+}
+
+static bool match_inputs(nc_match *m, const char *args, const nc_node *n) {
+    bool either = n->n_in == 2 && (n->card->traits & NC_COMMUTES);
     for (int swap = 0; swap <= either; swap++) {
         nc_match before = *m;
-        bool all = true;
-        for (int i = 0; all && i < count; i++) all = match_value(m, at[i], n->in[swap ? 1 - i : i]);
-        if (all) return true;
+        if (match_in_order(m, args, n, swap)) return true;
         *m = before;
     }
     return false;
@@ -179,7 +211,7 @@ static bool match_choice(nc_match *m, const char *s, nc_value *v) {
     for (nc_match before = *m;; *m = before) {
         s = blank(s);
         if (match_value(m, s, v)) return true;
-        s = behind(s);
+        s = behind(m, s);
         if (*s++ != '|') break;
     }
     return false;
@@ -216,10 +248,13 @@ static bool is_whole(const nc_match *m) {
     return true;
 }
 
-bool nc_pattern_match(const char *text, nc_node *n, nc_match *out) {
-    *out = (nc_match){.root = n};
+static bool match(const char *text, nc_node *n, struct nc_pattern_ends *ends, nc_match *out) {
+    out->root = n, out->row = NULL, out->ends = ends;
+    out->n_bound = out->n_nodes = 0; /* the rest is read as far as these say */
     return n->n_out > 0 && n->out[0] != NULL && match_value(out, text, n->out[0]) && is_whole(out);
 }
+
+bool nc_pattern_match(const char *text, nc_node *n, nc_match *out) { return match(text, n, NULL, out); }
 
 nc_value *nc_match_value(const nc_match *m, const char *name) {
     for (int i = 0; i < m->n_bound; i++)
@@ -244,31 +279,38 @@ static nc_code refuse(const nc_node *n, const nc_pattern *p, const char *why) {
     return NC_OK;
 }
 
-static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, bool newer, bool *done) {
-    nc_match m;
+static nc_code replace(nc_work *w, const nc_match *m, bool newer, bool *done) {
+    const nc_pattern *p = m->row;
     nc_made made = {.domain = "", .op = p->op};
-    nc_node *by;
-    *done = false;
-    if (!nc_pattern_match(p->text, n, &m)) return NC_OK;
-    m.row = p;
-    read_inputs(p, &m, &made);
+    nc_node *n = m->root, *by;
+    read_inputs(p, m, &made);
     bool fits = p->where != NULL || nc_rewrite_same_type(n->out[0], made.in[0]);
-    if (p->where != NULL) NC_TRY(p->where(w, &m, &made, &fits));
+    if (p->where != NULL) NC_TRY(p->where(w, m, &made, &fits));
     if (!fits) return refuse(n, p, "types, dims or attributes differ");
     NC_TRY((newer ? nc_rewrite_newer : nc_rewrite_in)(w, n, made.domain, made.op, made.in, made.n_in, made.attrs,
                                                       made.n_attrs, &by));
     if (by == NULL) return refuse(n, p, "the model's opset has no such op for this type");
     *done = true;
     /* Readers stand behind what they read: from the root backwards. */
-    for (int i = 1; *done && i < m.n_nodes; i++) nc_rewrite_drop(m.nodes[i]->out[0]);
+    for (int i = 1; i < m->n_nodes; i++) nc_rewrite_drop(m->nodes[i]->out[0]);
     return NC_OK;
 }
 
+static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, struct nc_pattern_ends *ends, bool newer,
+                         bool *done) {
+    nc_match m;
+    if (!match(p->text, n, ends, &m)) return NC_OK;
+    m.row = p;
+    return replace(w, &m, newer, done);
+}
+
 static nc_code apply(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, bool newer, int *n_changes) {
+    struct nc_pattern_ends *ends = nc_arena_alloc(&w->scratch, sizeof *ends);
+    NC_NEED(w, ends);
     for (nc_node *n = g->last, *prev; n != NULL; n = prev) {
         bool done = false;
         const nc_node *after = n->next;
-        for (int r = 0; r < n_rows && !done; r++) NC_TRY(apply_row(w, n, &rows[r], newer, &done));
+        for (int r = 0; r < n_rows && !done; r++) NC_TRY(apply_row(w, n, &rows[r], ends, newer, &done));
         *n_changes += done;
         /* Nodes before n may be gone: what stands in its place leads on. */
         prev = (after != NULL ? after->prev : g->last)->prev;

@@ -22,6 +22,7 @@ enum { NC_PATTERN_NAMES = 16, NC_PATTERN_NODES = 16, NC_PATTERN_ATTRS = 8, NC_PA
 typedef struct nc_match {
     nc_node *root;
     const struct nc_pattern *row; /* NULL: a text alone was matched */
+    struct nc_pattern_ends *ends; /* of the matcher's own; NULL: none */
     struct {
         const char *name; /* in the pattern's text */
         size_t n;

@@ -1,17 +1,17 @@
 /* transform/infer/products.c: a product with constant weights, and a constant added to it, in front of a Conv of one
  * tap that nothing but moves of axes lies between: both are linear, so the product goes into the Conv's weights, if
  * that leaves fewer multiplications. Conv(moves(x W + b), V) + c becomes Conv(moves(x), V W') + (V b + c), W' turned;
- * the new weights are summed in double and rounded once.
+ * the new weights are summed as the product's own kernel sums.
  *
  * The moves are those of networks with rows of channels: Transpose [0,2,1] and Reshape to an image, or a Transpose that
  * brings the last axis of an image to the front. Decoders of such networks project each scale, then mix channels. */
-#include "base/mem.h"
+#include "ops/host_eval.h"
 #include "transform/rewrite.h"
 #include "transform/transform.h"
 
 #include <string.h>
 
-enum { MOST = 1 << 25 }; /* multiplications for new weights: some ten milliseconds */
+enum { MOST = 1 << 25 }; /* multiplications for new weights: about a millisecond */
 
 /* rows is x W + b, turned and image what the moves make of it; without a Reshape they are one. */
 typedef struct site {
@@ -119,34 +119,37 @@ static float at(const nc_literal *l, int64_t i) {
     return v;
 }
 
-/* out (K, I) = V W', sums in double. turned (M, I): W' as doubles. */
-static void multiply(const site *s, double *turned, double *sum, float *out) {
-    for (int64_t i = 0; i < s->I; i++)
-        for (int64_t m = 0; m < s->M; m++) turned[m * s->I + i] = (double)at(s->W, i * s->M + m);
-    for (int64_t k = 0; k < s->K; k++) {
-        memset(sum, 0, (size_t)s->I * sizeof *sum);
-        for (int64_t m = 0; m < s->M; m++) {
-            double v = (double)at(s->V, k * s->M + m);
-            for (int64_t i = 0; i < s->I; i++) sum[i] += v * turned[m * s->I + i];
-        }
-        for (int64_t i = 0; i < s->I; i++) out[k * s->I + i] = (float)sum[i];
-    }
+static nc_tensor matrix(const nc_literal *l, int64_t rows, int64_t columns, int64_t rs, int64_t cs) {
+    return (nc_tensor){.data = l != NULL ? (void *)(uintptr_t)l->data : NULL,
+                       .dtype = NC_FLOAT,
+                       .rank = 2,
+                       .dims = {rows, columns},
+                       .strides = {rs, cs}};
 }
 
-static nc_value *new_weights(const site *s) {
-    double *turned = nc_alloc((size_t)((s->M + 1) * s->I) * sizeof *turned);
-    float *out = nc_alloc((size_t)(s->K * s->I) * sizeof *out);
+/* V W' (K,I), by the product's own kernel: rounded as its results would have been. *held stays NULL where that cannot
+ * be run here. */
+static nc_code multiply(const site *s, nc_buffer **held) {
+    nc_tensor *t = nc_arena_array(&s->w->scratch, 3, sizeof *t);
+    bool done;
+    NC_NEED(s->w, t);
+    t[0] = matrix(s->V, s->K, s->M, s->M, 1);
+    t[1] = matrix(s->W, s->M, s->I, 1, s->M);
+    t[2] = matrix(NULL, s->K, s->I, s->I, 1);
+    nc_code code = nc_host_eval(s->w, s->product, t, NULL, &t[2], held, &done);
+    if (code == NC_OK && done) return code;
+    nc_buffer_unref(*held);
+    *held = NULL;
+    return code;
+}
+
+static nc_value *new_weights(const site *s, nc_buffer *product) {
     int64_t dims[NC_MAX_RANK];
-    const nc_literal *l = NULL;
     for (int i = 0; i < s->V->rank; i++) dims[i] = i == 0 ? s->K : i == 1 ? s->I : 1;
-    if (turned != NULL && out != NULL) {
-        multiply(s, turned, turned + s->M * s->I, out);
-        l = nc_edit_literal(s->conv->graph->model, NC_FLOAT, s->V->rank, dims, out);
-    }
-    nc_free(turned);
-    nc_free(out);
     const char *name = nc_arena_printf(&s->w->scratch, "%s_product", s->conv->in[1]->name);
-    return l != NULL && name != NULL ? nc_edit_const(s->conv->graph, name, l) : NULL;
+    nc_literal l = {.dtype = NC_FLOAT, .rank = s->V->rank, .dims = dims, .data = product->ptr, .keeps = product};
+    l.n = s->K * s->I, l.bytes = (size_t)l.n * sizeof(float);
+    return name != NULL ? nc_edit_const(s->conv->graph, name, &l) : NULL;
 }
 
 static nc_value *new_bias(const site *s) {
@@ -186,10 +189,10 @@ static nc_value *moved(const site *s, const nc_value *made, nc_value *x) {
     return n->out[0]->type != NULL ? n->out[0] : NULL;
 }
 
-static nc_code fold(const site *s) {
+static nc_code fold(const site *s, nc_buffer *product) {
     nc_value *x = moved(s, s->turned, s->product->in[0]), *old = s->conv->in[0];
     if (x != NULL && s->image != s->turned) x = moved(s, s->image, x);
-    nc_value *V = new_weights(s), *c = s->b != NULL || s->c != NULL ? new_bias(s) : NULL;
+    nc_value *V = new_weights(s, product), *c = s->b != NULL || s->c != NULL ? new_bias(s) : NULL;
     if (x == NULL || V == NULL || (c == NULL && (s->b != NULL || s->c != NULL)))
         NC_FAIL(s->w, NC_E_MEMORY, "out of memory");
     nc_edit_set_in(s->conv, 0, x);
@@ -212,7 +215,12 @@ nc_code nc_pass_products(nc_work *w, nc_graph *g, int *n_changes) {
         next = n->next;
         site s = {.w = w};
         if (!find_conv(n, &s) || !find_moves(&s) || !find_product(&s) || !pays(&s)) continue;
-        NC_TRY(fold(&s));
+        nc_buffer *product = NULL;
+        NC_TRY(multiply(&s, &product));
+        if (product == NULL) continue;
+        nc_code code = fold(&s, product);
+        nc_buffer_unref(product);
+        if (code != NC_OK) return code;
         (*n_changes)++;
     }
     return NC_OK;
