@@ -25,7 +25,8 @@ typedef struct nc_buffer {
     atomic_int refs;
 } nc_buffer;
 
-nc_buffer *nc_buffer_host(size_t bytes); /* 64-byte aligned, uninitialised; NULL: out of memory */
+nc_buffer *nc_buffer_host(size_t bytes);      /* 64-byte aligned, uninitialised; NULL: out of memory */
+nc_buffer *nc_buffer_host_zero(size_t bytes); /* the same, every byte zero; large ones in pages of their own */
 nc_buffer *nc_buffer_wrap(void *ptr, size_t bytes, void (*release)(nc_buffer *), void *owner);
 nc_buffer *nc_buffer_ref(nc_buffer *b);
 void nc_buffer_unref(nc_buffer *b); /* NULL is fine */

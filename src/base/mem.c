@@ -3,11 +3,13 @@
  * The counters are statistics: relaxed atomics, exact once the threads that allocate have been joined. */
 #include "base/mem.h"
 
+#include "base/intmath.h"
 #include "base/machine.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Blocks of this size are asked for in huge pages: one fault instead of 512, and far fewer misses of the TLB. They take
  * no byte more: the end that fills no huge page stays in small ones. */
@@ -74,6 +76,25 @@ void *nc_alloc_aligned(size_t bytes, size_t align) {
     if (posix_memalign(&p, align, bytes ? bytes : 1) != 0) return failed();
     if (bytes >= HUGE) (void)madvise(p, bytes / HUGE * HUGE, MADV_HUGEPAGE);
     return count_live(p);
+}
+
+/* In step with huge pages: what is mapped too much on either side goes at once. */
+void *nc_alloc_pages(size_t bytes) {
+    if (!admit(bytes) || bytes > SIZE_MAX / 2) return failed();
+    size_t used = nc_round_up_size(bytes ? bytes : 1, (size_t)sysconf(_SC_PAGESIZE));
+    char *r = mmap(NULL, used + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (r == MAP_FAILED) return failed();
+    size_t head = nc_round_up_size((uintptr_t)r, HUGE) - (uintptr_t)r;
+    if (head > 0) (void)munmap(r, head);
+    if (head < HUGE) (void)munmap(r + head + used, HUGE - head);
+    if (bytes >= HUGE) (void)madvise(r + head, bytes / HUGE * HUGE, MADV_HUGEPAGE);
+    return count_live(r + head);
+}
+
+void nc_free_pages(void *p, size_t bytes) {
+    if (p == NULL) return;
+    atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
+    (void)munmap(p, nc_round_up_size(bytes ? bytes : 1, (size_t)sysconf(_SC_PAGESIZE)));
 }
 
 void *nc_realloc(void *p, size_t bytes) {

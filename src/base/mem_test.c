@@ -54,6 +54,36 @@ TEST(mem_large_blocks_start_a_huge_page_and_hold_every_byte) {
     nc_free(q);
 }
 
+TEST(mem_pages_are_zero_and_their_own) {
+    enum { HUGE_PAGE = 2 << 20 };
+    static const size_t sizes[] = {0, 1, 4097, HUGE_PAGE, 3 * HUGE_PAGE + 5};
+    uint64_t live = nc_mem_live();
+    unsigned char *p[5];
+    for (size_t i = 0; i < 5; i++) {
+        size_t wrong = 0;
+        REQUIRE(p[i] = nc_alloc_pages(sizes[i]));
+        CHECK_INT((uintptr_t)p[i] % HUGE_PAGE, 0);
+        for (size_t k = 0; k < sizes[i]; k++) wrong += p[i][k] != 0;
+        CHECK_INT(wrong, 0);
+        memset(p[i], (int)i + 1, sizes[i]);
+    }
+    CHECK_INT(nc_mem_live() - live, 5);
+    for (size_t i = 0; i < 5; i++) {
+        size_t wrong = 0;
+        for (size_t k = 0; k < sizes[i]; k++) wrong += p[i][k] != i + 1;
+        CHECK_INT(wrong, 0);
+        nc_free_pages(p[i], sizes[i]);
+    }
+    nc_free_pages(NULL, 1);
+    CHECK_INT(nc_mem_live(), live);
+    volatile size_t huge = SIZE_MAX;
+    CHECK(nc_alloc_pages(huge) == NULL && nc_alloc_pages(huge - HUGE_PAGE) == NULL);
+    nc_mem_fail_at(1);
+    CHECK(nc_alloc_pages(8) == NULL && nc_mem_fail_hit());
+    nc_mem_fail_at(0);
+    CHECK_INT(nc_mem_live(), live);
+}
+
 static void *fail_elsewhere(void *arg) {
     (void)arg;
     return nc_alloc(SIZE_MAX);

@@ -111,6 +111,16 @@ static void let_go(nc_env *e, nc_packed *p) {
     free_packed(p);
 }
 
+/* Of pieces from all over the block: where to look for an equal one, and no reading of it all. */
+static uint64_t hash_block(const nc_buffer *b) {
+    enum { PIECE = 256, PIECES = 64 };
+    const char *p = b->ptr;
+    if (b->bytes <= PIECE * PIECES) return nc_hash(p, b->bytes, 0);
+    uint64_t h = b->bytes;
+    for (size_t i = 0; i < PIECES; i++) h = nc_hash(p + (b->bytes - PIECE) / (PIECES - 1) * i, PIECE, h);
+    return h;
+}
+
 /* The entry with these bytes: one that is there, or p, which is taken. A hash only says where to look; blocks are
  * compared without the lock, held by their count. */
 static nc_packed *share(nc_env *e, nc_packed *p) {
@@ -135,9 +145,8 @@ static nc_packed *share(nc_env *e, nc_packed *p) {
 
 /* Gaps that a packing routine leaves are zero, so that equal contents are equal bytes. */
 static nc_code fill_block(nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
-    nc_buffer *b = nc_buffer_host(k->bytes);
+    nc_buffer *b = nc_buffer_host_zero(k->bytes);
     NC_NEED(w, b);
-    memset(b->ptr, 0, k->bytes);
     nc_code code = k->fill(state, src, b->ptr);
     if (code != NC_OK) {
         nc_buffer_unref(b);
@@ -157,7 +166,7 @@ nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, 
         nc_free(p);
         return code;
     }
-    p->users = 1, p->hash = nc_hash(p->buffer->ptr, p->buffer->bytes, 0);
+    p->users = 1, p->hash = hash_block(p->buffer);
     *out = share(e, p)->buffer;
     return NC_OK;
 }

@@ -3,6 +3,9 @@
 #include "kernels/cpu/conv/conv_wino.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/conv/conv_kernel.h"
+#include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/isa.h"
 
 #include <string.h>
 
@@ -40,22 +43,21 @@ static int64_t place_of(const weight_rows *r, int64_t i) {
     return c0 * r->taps + t * nc_min64(r->in, r->C - c0) + c - c0;
 }
 
-/* n rows from w on to the first n lanes of `wide`. SQUARE numbers of all rows at a time: what they read and write stays
- * in the first cache. */
+/* n rows from w on to the first n lanes of `wide`, the others 0: rows become columns by the GEMM's packing, SQUARE
+ * numbers of each at a time, then the columns of a window's taps go where they belong. */
 static void pack_pair(const weight_rows *r, const char *w, int64_t n, int64_t wide, float *dst) {
-    int64_t len = r->C * r->taps, to[SQUARE];
+    nck_gemm_pack *turn = nck_isa_get()->gemm->f32.pack;
+    int64_t len = r->C * r->taps;
+    float square[SQUARE * 2 * NCK_CONV_MAX_BLOCK];
+    if (r->taps == 1) {
+        turn(len, n, wide, w, len, 1, dst);
+        return;
+    }
     for (int64_t i = 0; i < len; i += SQUARE) {
         int64_t live = nc_min64(SQUARE, len - i);
-        for (int64_t k = 0; k < live; k++) to[k] = place_of(r, i + k) * wide;
-        for (int64_t o = 0; o < n; o++) {
-            float from[SQUARE];
-            const char *row = w + (o * len + i) * (int64_t)sizeof *from;
-            if (live == SQUARE)
-                memcpy(from, row, sizeof from); /* a constant size: no call */
-            else
-                memcpy(from, row, (size_t)live * sizeof *from);
-            for (int64_t k = 0; k < live; k++) dst[to[k] + o] = from[k];
-        }
+        turn(live, n, wide, w + i * (int64_t)sizeof *dst, len, 1, square);
+        for (int64_t k = 0; k < live; k++)
+            memcpy(dst + place_of(r, i + k) * wide, square + k * wide, (size_t)wide * sizeof *dst);
     }
 }
 
@@ -67,8 +69,8 @@ void nck_conv_pack_weights(const nck_conv_shape *s, nck_conv_form form, const vo
         nck_conv_wino_pack(s, B, w, dst);
         return;
     }
-    if ((is_depthwise(s) ? s->K : K) % B != 0) memset(dst, 0, nck_conv_packed_weights_bytes(s, form));
     if (is_depthwise(s)) {
+        if (s->K % B != 0) memset(dst, 0, nck_conv_packed_weights_bytes(s, form));
         pack_depthwise(s, B, w, dst);
         return;
     }

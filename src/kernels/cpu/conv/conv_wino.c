@@ -18,7 +18,7 @@ enum {
     SHARED_BYTES = 2 << 20,
     CHUNK = 28,
     MIN_CHUNK = 7,
-    GROUP = 8, /* tiles of an item that transforms inputs; filters that are transformed together */
+    GROUP = 8, /* tiles of an item that transforms inputs */
     LANES = 16 /* most threads that sum */
 };
 enum { POINTS = NCK_WINO_POINTS, IN = NCK_WINO_IN, OUT = NCK_WINO_OUT };
@@ -233,52 +233,16 @@ size_t nck_conv_wino_weights_bytes(const nck_conv_shape *s, int64_t block) {
     return (size_t)(nc_ceil_div(s->K, block) * block * s->C * POINTS) * sizeof(float);
 }
 
-/* GROUP weights side by side: loops over them are vectors. */
-typedef double group[GROUP];
-
-static void weight_line(const group g[3], group *r, int step) {
-    const double a = 0.70710678118654752440, b = 1.41421356237309504880;
-    for (int k = 0; k < GROUP; k++) {
-        double even = g[0][k] + g[2][k] / 2, odd = a * g[1][k], even2 = g[0][k] + 2 * g[2][k], odd2 = b * g[1][k];
-        r[0][k] = g[0][k];
-        r[step][k] = (even + odd) * (-2.0 / 3);
-        r[2 * step][k] = (even - odd) * (-2.0 / 3);
-        r[3 * step][k] = (even2 + odd2) / 6;
-        r[4 * step][k] = (even2 - odd2) / 6;
-        r[5 * step][k] = g[2][k];
-    }
-}
-
-/* n <= GROUP filters (3,3), `apart` bytes apart, may be unaligned, to points `step` elements apart, side by side. In
- * double, rounded once. */
-static void weight_tiles(const char *w, int64_t apart, int n, float *dst, int64_t step) {
-    group g[9] = {{0}}, half[IN][3], point[IN];
-    for (int k = 0; k < n; k++) {
-        float f[9];
-        memcpy(f, w + k * apart, sizeof f);
-        for (int i = 0; i < 9; i++) g[i][k] = (double)f[i];
-    }
-    for (int c = 0; c < 3; c++) {
-        group column[3];
-        for (int r = 0; r < 3; r++) memcpy(column[r], g[r * 3 + c], sizeof column[r]);
-        weight_line(column, &half[0][c], 3);
-    }
-    for (int r = 0; r < IN; r++) {
-        weight_line(half[r], point, 1);
-        for (int c = 0; c < IN; c++)
-            for (int k = 0; k < n; k++) dst[(r * IN + c) * step + k] = (float)point[c][k];
-    }
-}
-
 void nck_conv_wino_pack(const nck_conv_shape *s, int64_t block, const void *w, float *dst) {
+    const nck_wino_table *t = nck_isa_get()->wino;
     int64_t C = s->C, Kb = nc_ceil_div(s->K, block), bytes = 9 * (int64_t)sizeof(float);
     if (s->K % block != 0) memset(dst, 0, nck_conv_wino_weights_bytes(s, block));
     for (int64_t pair = 0; pair * 2 < Kb; pair++) {
         int64_t wide = nc_min64(2, Kb - pair * 2) * block, k0 = pair * 2 * block, end = nc_min64(s->K, k0 + wide);
         float *to = dst + pair * POINTS * C * 2 * block;
         for (int64_t c = 0; c < C; c++)
-            for (int64_t k = k0; k < end; k += GROUP)
-                weight_tiles((const char *)w + (k * C + c) * bytes, C * bytes, (int)nc_min64(GROUP, end - k),
-                             to + c * wide + k - k0, C * wide);
+            for (int64_t k = k0; k < end; k += NCK_WINO_FILTERS)
+                t->weights((const char *)w + (k * C + c) * bytes, C * bytes, (int)nc_min64(NCK_WINO_FILTERS, end - k),
+                           to + c * wide + k - k0, C * wide);
     }
 }

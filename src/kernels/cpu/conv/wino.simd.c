@@ -76,5 +76,47 @@ static void output(int64_t block, const nck_wino_out *o) {
     }
 }
 
+/* Weights side by side: loops over them are vectors. */
+typedef double group[NCK_WINO_FILTERS];
+
+static inline void weight_line(const group g[3], group *r, int step) {
+    const double a = 0.70710678118654752440, b = 1.41421356237309504880;
+    for (int k = 0; k < NCK_WINO_FILTERS; k++) {
+        double even = g[0][k] + g[2][k] * 0.5, odd = a * g[1][k], even2 = g[0][k] + 2 * g[2][k], odd2 = b * g[1][k];
+        r[0][k] = g[0][k];
+        r[step][k] = (even + odd) * (-2.0 / 3);
+        r[2 * step][k] = (even - odd) * (-2.0 / 3);
+        r[3 * step][k] = (even2 + odd2) * (1.0 / 6);
+        r[4 * step][k] = (even2 - odd2) * (1.0 / 6);
+        r[5 * step][k] = g[2][k];
+    }
+}
+
+static void weights(const char *w, int64_t apart, int n, float *dst, int64_t step) {
+    group g[9], half[IN][3], point[IN];
+    if (n < NCK_WINO_FILTERS) memset(g, 0, sizeof g);
+    for (int k = 0; k < n; k++) {
+        float f[9];
+        memcpy(f, w + k * apart, sizeof f);
+        for (int i = 0; i < 9; i++) g[i][k] = (double)f[i];
+    }
+    for (int c = 0; c < 3; c++) {
+        group column[3];
+        for (int r = 0; r < 3; r++) memcpy(column[r], g[r * 3 + c], sizeof column[r]);
+        weight_line(column, &half[0][c], 3);
+    }
+    for (int r = 0; r < IN; r++) {
+        weight_line(half[r], point, 1);
+        for (int c = 0; c < IN; c++) {
+            float line[NCK_WINO_FILTERS];
+            for (int k = 0; k < NCK_WINO_FILTERS; k++) line[k] = (float)point[c][k];
+            if (n == NCK_WINO_FILTERS)
+                memcpy(dst + (r * IN + c) * step, line, sizeof line);
+            else
+                memcpy(dst + (r * IN + c) * step, line, (size_t)n * sizeof *line);
+        }
+    }
+}
+
 extern const nck_wino_table NCK_ISA_NAME(nck_wino_);
-const nck_wino_table NCK_ISA_NAME(nck_wino_) = {.input = input, .output = output};
+const nck_wino_table NCK_ISA_NAME(nck_wino_) = {.input = input, .output = output, .weights = weights};

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { NCK_WINO_FILTERS = 16 }; /* whose weights are transformed together: a line of the cache */
 enum { NCK_WINO_IN = 6, NCK_WINO_OUT = 4, NCK_WINO_POINTS = NCK_WINO_IN * NCK_WINO_IN };
 
 /* The sums of one tile, of one block of channels, on their way to y: y = clamp(transform(m) + bias + add, low, high).
@@ -33,6 +34,9 @@ typedef struct nck_wino_table {
     /* 6 x 6 pixels of a block, rows x_row elements apart, to points v_point elements apart. */
     void (*input)(int64_t block, const float *x, int64_t x_row, float *v, int64_t v_point);
     void (*output)(int64_t block, const nck_wino_out *o);
+    /* n <= NCK_WINO_FILTERS filters (3,3), `apart` bytes apart, may be unaligned, to points `step` elements apart, side
+     * by side. In double, rounded once. */
+    void (*weights)(const char *w, int64_t apart, int n, float *dst, int64_t step);
 } nck_wino_table;
 
 #endif
