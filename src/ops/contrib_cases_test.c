@@ -95,6 +95,12 @@ const nc_case nc_contrib_cases[] = {
     {"inverse_half", ONE("Inverse", "float16[2,2,2]"), VALUE},
     {"bnb4", HEAD "(float[n,16] a, uint8[24] b, float[3] m) => (y) "
                   "{ y = com.microsoft.MatMulBnb4<K = 16, N = 3, block_size = 16, quant_type = 1>(a, b, m) }"},
+    {"bnb4_rows", HEAD "(float[9,33] a, uint8[83] b, float[11] m) => (y) "
+                       "{ y = com.microsoft.MatMulBnb4<K = 33, N = 5, block_size = 16, quant_type = 0>(a, b, m) }"},
+    {"bnb4_half",
+     HEAD "(float16[2,64] a, uint8[224] b) => (y) <const float16[4] m = {1, 0.5, 2, 0.25}> "
+          "{ y = com.microsoft.MatMulBnb4<K = 64, N = 7, block_size = 128, quant_type = 1>(a, b, m) }",
+     VALUE},
     {"cdist", TWO("CDist<metric = \"euclidean\">", "float[n,3]", "float[4,3]")},
     {"complex_mul", TWO("ComplexMul", "float[n,3,2]", "float[3,2]")},
     {"complex_mul_conj", TWO("ComplexMulConj", "float[n,3,2]", "float[3,2]")},

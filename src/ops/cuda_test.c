@@ -83,7 +83,7 @@ static void draw(const nc_tensor *t, int64_t limit, bool odd, uint64_t *state) {
         else if (t->dtype == NC_INT32)
             ((int32_t *)t->data)[i] = (int32_t)k;
         else
-            ((uint8_t *)t->data)[i] = t->rank == 0 ? 1 : r & 1;
+            ((uint8_t *)t->data)[i] = t->rank == 0 ? 1 : t->dtype == NC_UINT8 ? (uint8_t)r : r & 1;
     }
 }
 
@@ -631,6 +631,48 @@ CUDA(casts) {
     compare(d, GRAPH("(double[77] x) => (y) { y = Cast<to = 7>(x) }"), (draws){.odd = true}, exact);
     compare(d, GRAPH("(int64[77] x) => (y) { y = Cast<to = 1>(x) }"), (draws){.int_limit = INT64_MAX}, exact);
     compare(d, GRAPH("(bool[5] x) => (y) { y = Cast<to = 11>(x) }"), (draws){0}, exact);
+}
+
+#define NBITS(type, a, codes, scales, more, attrs, args)                                                            \
+    "<opset: \"\" 21, \"com.microsoft\" 1> g (" type a " a, uint8" codes " b, " type scales " s" more ") => (y) { y =" \
+    " com.microsoft.MatMulNBits<" attrs ">(a, b, s" args ") }"
+/* Scales that are powers of two: numbers that halves hold. */
+#define NBITS_HALF(type, a, codes, attrs)                                                                         \
+    "<opset: \"\" 21, \"com.microsoft\" 1> g (" type a " a, uint8" codes " b) => (y) <const " type "[6] s = {1, 0.5," \
+    " 0.25, -1, -0.5, 0.125}> { y = com.microsoft.MatMulNBits<" attrs ">(a, b, s) }"
+
+/* One row, some rows, many; rows of W that are no multiple of what a block takes; ends of K within a block. */
+CUDA(few_bits) {
+    nc_tolerance f32 = nc_tol_device_product_f32;
+    compare(d, NBITS("float", "[1,256]", "[19,8,16]", "[152]", "", "K = 256, N = 19, block_size = 32", ""), (draws){0},
+            f32);
+    compare(d,
+            NBITS("float", "[3,130]", "[7,5,16]", "[7,5]", ", uint8[7,3] z, float[7] c",
+                  "K = 130, N = 7, block_size = 32", ", z, , c"),
+            (draws){0}, f32);
+    compare(d,
+            NBITS("float", "[2,5,33]", "[6,3,8]", "[18]", ", float[18] z, float[6] c", "K = 33, N = 6, block_size = 16",
+                  ", z, , c"),
+            (draws){0}, f32);
+    compare(d, NBITS("float", "[1,16]", "[1,1,8]", "[1]", "", "K = 16, N = 1, block_size = 16", ""),
+            (draws){.odd = true}, f32);
+    compare(d,
+            NBITS("float", "[11,70]", "[9,3,16]", "[9,3]", ", uint8[9,2] z, int32[70] i, float[9] c",
+                  "K = 70, N = 9, block_size = 32", ", z, i, c"),
+            (draws){.int_limit = 3}, f32);
+    compare(d, NBITS("float", "[2,48]", "[5,3,4]", "[5,3]", "", "K = 48, N = 5, block_size = 16, bits = 2", ""),
+            (draws){0}, f32);
+    compare(d, NBITS("float", "[9,64]", "[5,1,64]", "[5]", "", "K = 64, N = 5, block_size = 64, bits = 8", ""),
+            (draws){0}, f32);
+    compare(d, NBITS("float", "[0,64]", "[5,1,32]", "[5]", "", "K = 64, N = 5, block_size = 64", ""), (draws){0}, f32);
+    compare(d, NBITS("float", "[1,4500]", "[3,36,64]", "[108]", "", "K = 4500, N = 3, block_size = 128", ""),
+            (draws){0}, nc_tol_device_sum_f32);
+    compare(d, NBITS_HALF("float16", "[1,48]", "[2,3,8]", "K = 48, N = 2, block_size = 16"), (draws){.odd = true},
+            nc_tol_device_f16);
+    compare(d, NBITS_HALF("float16", "[12,96]", "[2,3,16]", "K = 96, N = 2, block_size = 32"), (draws){0},
+            nc_tol_device_f16);
+    compare(d, NBITS_HALF("bfloat16", "[5,40]", "[3,2,16]", "K = 40, N = 3, block_size = 32"), (draws){0},
+            nc_tol_device_bf16);
 }
 
 /* The site's input 0 becomes the first one's output 0, on both sides. */

@@ -3,6 +3,7 @@
  * a line with its entry points. Read by tests/py/test_cuda_text.py. */
 #include "kernels/cuda/attention_grad.h"
 #include "kernels/cuda/chain.h"
+#include "kernels/cuda/nbits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,21 @@ static void print_attention(void) {
         }
 }
 
+/* Products with codes: zero points of every kind, both sizes of turns. */
+static void print_nbits(void) {
+    static const nck_cuda_nbits_how how[] = {{.type = NC_FLOAT, .block = 16, .zeros = NC_FLOAT},
+                                             {.type = NC_FLOAT16, .block = 32},
+                                             {.type = NC_BFLOAT16, .block = 128, .zeros = NC_FLOAT16},
+                                             {.type = NC_FLOAT, .block = 64, .table = true},
+                                             {.type = NC_FLOAT16, .block = 64, .table = true},
+                                             {.type = NC_BFLOAT16, .block = 16, .table = true}};
+    char define[96];
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        nck_cuda_nbits_define(&how[i], define, sizeof define);
+        print_file(NCK_CUDA_TEXT_nbits, how[i].type, define, "nbits_one nbits_few nbits_decode");
+    }
+}
+
 /* Lanes that the compute type has, each read from three inputs, all joined into one output by sums: every lane where
  * nothing is converted, else one for the loads and stores. */
 static void print_lanes(nc_dtype compute, nc_dtype in, nc_dtype out) {
@@ -127,6 +143,7 @@ int main(void) {
     enum { N_STORAGES = sizeof storages / sizeof *storages };
     print_files();
     print_attention();
+    print_nbits();
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < N_STORAGES; j++)
             if (nck_tile_compute(storages[j]) == computes[i]) print_lanes(computes[i], storages[j], storages[j]);

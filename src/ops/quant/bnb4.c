@@ -1,10 +1,11 @@
 /* ops/quant/bnb4.c: the card of MatMulBnb4 (com.microsoft): weights as bitsandbytes packs them, two codes of 4 bits
  * a byte, high half first, over W (N,K) row by row; each code is one of sixteen numbers, times the largest
- * magnitude of its block, which may go over ends of rows. It runs, and has its gradient by A, as what it is made
- * of. */
+ * magnitude of its block, which may go over ends of rows. It has a kernel on GPUs (nbits_cuda.c); else
+ * it runs, and has its gradient by A, as what it is made of. */
 #include "base/intmath.h"
 #include "ir/edit.h"
 #include "ops/contrib.h"
+#include "ops/quant/nbits.h"
 
 enum { A, B, ABSMAX };
 
@@ -16,6 +17,8 @@ static const float numbers[2][16] = {
     {-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f,
      -0.18477343022823334f, -0.09105003625154495f, 0.0f, 0.07958029955625534f, 0.16093020141124725f,
      0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f}};
+
+const float *nc_bnb4_numbers(const nc_node *n) { return numbers[nc_attr_int(n, "quant_type")]; }
 
 static nc_code check_attrs(nc_infer *c, int64_t K, int64_t N, int64_t block) {
     int64_t kind = nc_attr_int(c->node, "quant_type");
@@ -53,6 +56,15 @@ static nc_code bnb4_infer(nc_infer *c) {
     return nc_out(c, 0, a->elem, a->rank, dims);
 }
 
+nc_code nc_bnb4_check_counts(const nc_call *c, int64_t K, int64_t N, int64_t block) {
+    int64_t want[2] = {nc_ceil_div(K * N, 2), nc_ceil_div(K * N, block)};
+    for (int i = 0; i < 2; i++)
+        if (nc_tensor_numel(c->in[B + i]) != want[i])
+            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %lld elements, expected %lld", B + i,
+                               (long long)nc_tensor_numel(c->in[B + i]), (long long)want[i]);
+    return NC_OK;
+}
+
 static nc_value *shaped(nc_builder *b, nc_value *x, int64_t rows, int64_t columns) {
     return nc_build1(b, "Reshape", 2, x, nc_build_ints(b, (int64_t[]){rows, columns}, 2));
 }
@@ -88,8 +100,7 @@ static nc_code bnb4_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     if (n->in[A]->type == NULL) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known type");
     int64_t sixteen = 16;
     nc_dtype t = n->in[A]->type->elem == NC_DOUBLE ? NC_DOUBLE : NC_FLOAT;
-    const float *of = numbers[nc_attr_int(n, "quant_type")];
-    const nc_literal *l = nc_edit_literal(b->graph->model, NC_FLOAT, 1, &sixteen, of);
+    const nc_literal *l = nc_edit_literal(b->graph->model, NC_FLOAT, 1, &sixteen, nc_bnb4_numbers(n));
     NC_NEED(b->w, l);
     nc_value *table = nc_edit_const(b->graph, NULL, l);
     NC_NEED(b->w, table);

@@ -67,6 +67,18 @@ static nc_code nbits_infer(nc_infer *c) {
     return nc_out(c, 0, a->elem, a->rank, dims);
 }
 
+nc_code nc_nbits_check_counts(const nc_call *c, const nc_nbits *q) {
+    int64_t blocks = nc_ceil_div(q->K, q->block);
+    const nc_tensor *zeros = c->n_in > ZEROS && c->in[ZEROS]->data != NULL ? c->in[ZEROS] : NULL;
+    int64_t want[4] = {q->N * blocks * (q->block * q->bits / 8), q->N * blocks,
+                       q->N * (zeros && zeros->dtype == NC_UINT8 ? nc_ceil_div(blocks * q->bits, 8) : blocks), q->K};
+    for (int i = B; i <= GROUPS && i < c->n_in; i++)
+        if (c->in[i]->data != NULL && nc_tensor_numel(c->in[i]) != want[i - B])
+            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %lld elements, expected %lld", i,
+                               (long long)nc_tensor_numel(c->in[i]), (long long)want[i - B]);
+    return NC_OK;
+}
+
 /* ---- codes as numbers, by ops ---- */
 
 static nc_value *ints(nc_builder *b, int64_t v) { return nc_build_ints(b, &v, 1); }

@@ -26,15 +26,8 @@ size_t nc_nbits_workspace(const void *state, const nc_tensor *in, int n_in, cons
     return nck_nbits_workspace(nc_tensor_numel(&in[A]) / q->K, q->N, q->K);
 }
 
-static nc_code nbits_check(const nc_call *c, const nc_nbits *q) {
+static nc_code check_groups(const nc_call *c, const nc_nbits *q) {
     int64_t blocks = nc_ceil_div(q->K, q->block);
-    const nc_tensor *zeros = c->n_in > ZEROS && c->in[ZEROS]->data != NULL ? c->in[ZEROS] : NULL;
-    int64_t want[4] = {q->N * blocks * (q->block * q->bits / 8), q->N * blocks,
-                       q->N * (zeros && zeros->dtype == NC_UINT8 ? nc_ceil_div(blocks * q->bits, 8) : blocks), q->K};
-    for (int i = B; i <= GROUPS && i < c->n_in; i++)
-        if (c->in[i]->data != NULL && nc_tensor_numel(c->in[i]) != want[i - B])
-            return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "input %d has %lld elements, expected %lld", i,
-                               (long long)nc_tensor_numel(c->in[i]), (long long)want[i - B]);
     const int32_t *g = c->n_in > GROUPS ? c->in[GROUPS]->data : NULL;
     for (int64_t k = 0; g != NULL && k < q->K; k++)
         if (g[k] < 0 || g[k] >= blocks)
@@ -45,7 +38,8 @@ static nc_code nbits_check(const nc_call *c, const nc_nbits *q) {
 
 nc_code nc_nbits_run(const nc_call *c) {
     const nc_nbits *q = c->state;
-    NC_TRY(nbits_check(c, q));
+    NC_TRY(nc_nbits_check_counts(c, q));
+    NC_TRY(check_groups(c, q));
     nck_nbits w = {.N = q->N,
                    .K = q->K,
                    .block = q->block,

@@ -1,0 +1,189 @@
+/* cuda/nbits.cu: Y (M,N) = A (M,K) W' + bias, W (N,K) stored as codes of few bits in blocks with a scale each.
+ *
+ * Two forms. A code of 2, 4 or 8 bits, low bits first, is a number less its block's zero point; blocks lie in the rows
+ * of W. TABLE: a code of 4 bits, high half first, is one of sixteen numbers; blocks lie one behind another, over the
+ * ends of rows. Defined in front: CHUNK, codes that a thread takes at once (32, or 16 where blocks are so short); Z, the
+ * type of zero points, where they are floats; TABLE.
+ *
+ * nbits_one and nbits_few read 4-bit codes as they lie, for few rows of A: a group of blockDim.x threads takes rows of
+ * W, each thread CHUNK codes a turn, all of one block. nbits_decode makes rows of W numbers, for a product behind it.
+ * Accumulation: in f32, by blocks, then over the threads by a fixed tree. */
+#ifndef CHUNK
+#define CHUNK 32
+#endif
+#ifdef Z
+#define FLOAT_ZEROS 1
+#else
+#define Z uint8_t
+#endif
+
+/* Mirrors nck_cuda_nbits_args in nbits.h. */
+struct nbits_args {
+    int64_t M, N, K, block, bits;
+    int64_t blocks, shift; /* of a row; block is 1 << shift */
+    const uint8_t *codes;
+    const S *scales;
+    const Z *zeros;          /* NULL: the middle of the codes */
+    const int32_t *group_of; /* (K): whose scale and zero point count; NULL: those of the code's own block */
+    const S *bias;           /* (N) or NULL */
+    const S *a;
+    S *y;
+    float numbers[16]; /* TABLE */
+    int vectors;       /* rows of A are read in vectors */
+};
+
+/* ---- rows of W as numbers ---- */
+
+DEVICE float zero_of(const nbits_args &q, int64_t n, int64_t b) {
+    if (!q.zeros) return (float)(1 << (q.bits - 1));
+#ifdef FLOAT_ZEROS
+    return (float)get(q.zeros[n * q.blocks + b]);
+#else
+    int64_t bytes = (q.blocks * q.bits + 7) / 8;
+    return (float)(q.zeros[n * bytes + b * q.bits / 8] >> (b * q.bits % 8) & ((1 << q.bits) - 1));
+#endif
+}
+
+#ifdef TABLE
+DEVICE float number_at(const nbits_args &q, const fault_site &site, int64_t n, int64_t k) {
+    int64_t i = n * q.K + k;
+    int code = q.codes[i / 2] >> (i % 2 ? 0 : 4) & 15;
+    return q.numbers[code] * (float)get(q.scales[i >> q.shift]);
+}
+#else
+DEVICE float number_at(const nbits_args &q, const fault_site &site, int64_t n, int64_t k) {
+    int64_t b = k >> q.shift, bytes = q.blocks * q.block * q.bits / 8;
+    int code = q.codes[n * bytes + k * q.bits / 8] >> (k * q.bits % 8) & ((1 << q.bits) - 1);
+    if (q.group_of) {
+        b = q.group_of[k];
+        if (b < 0 || b >= q.blocks) {
+            report(site, b, q.blocks);
+            return 0;
+        }
+    }
+    return ((float)code - zero_of(q, n, b)) * (float)get(q.scales[n * q.blocks + b]);
+}
+#endif
+
+/* w (rows,K) = rows of W from `first` on; eight numbers an item. */
+extern "C" __global__ void nbits_decode(nbits_args q, fault_site site, int64_t first, int64_t rows, S *w) {
+    int64_t groups = (q.K + 7) / 8;
+    for (int64_t i = first_item(); i < rows * groups; i += item_step()) {
+        int64_t r = i / groups, k = i % groups * 8, end = min(k + 8, q.K);
+        for (; k < end; k++) w[r * q.K + k] = to<S>::put(number_at(q, site, first + r, k));
+    }
+}
+
+/* ---- codes as they lie ---- */
+
+/* Code i of a word stands 4 * i bits up; the lowest five and, moved down by 20 bits, the other three become the
+ * fraction of a float of 2^23 that stands for 2^23 + code * 16^UP(i), from which the zero point goes in one exact step.
+ * A is lessened by 16^UP(i) instead. */
+#define UP(i) ((i) < 5 ? (i) : (i) - 5)
+#define MAGIC 0x4b000000u
+
+struct chunk_words { uint32_t w[CHUNK / 8]; };
+
+#ifdef TABLE
+DEVICE float lessened(float x, int i) { return x; }
+DEVICE float turned(uint32_t w, int i, float zero, const float *lane_numbers) {
+    return lane_numbers[(w >> (4 * (i ^ 1)) & 15) * 32];
+}
+#else
+DEVICE float lessened(float x, int i) { return x * (1.0f / (1 << 4 * UP(i))); }
+DEVICE float turned(uint32_t w, int i, float zero, const float *) {
+    float up = (float)(1 << 4 * UP(i)), v = __uint_as_float(((i < 5 ? w : w >> 20) & 15u << 4 * UP(i)) | MAGIC);
+#ifdef FLOAT_ZEROS
+    return (v - 8388608.0f) - zero * up;
+#else
+    return v - (8388608.0f + zero * up);
+#endif
+}
+#endif
+
+/* Row m of A from k on, zeros behind its end. */
+DEVICE void hold_a(const nbits_args &q, int64_t m, int64_t k, float (&x)[CHUNK]) {
+    enum { V = 16 / sizeof(S) };
+    const S *row = q.a + m * q.K + k;
+    if (q.vectors && k + CHUNK <= q.K) {
+#pragma unroll
+        for (int i = 0; i < CHUNK; i += V) {
+            vec<S, V> v = vec_at<V>(row + i);
+#pragma unroll
+            for (int e = 0; e < V; e++) x[i + e] = lessened((float)get(v.e[e]), (i + e) % 8);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++) x[i] = k + i < q.K ? lessened((float)get(row[i]), i % 8) : 0.0f;
+}
+
+/* The chunk of row n from k on: its words, scale and zero point. */
+DEVICE void hold_w(const nbits_args &q, int64_t n, int64_t k, chunk_words &w, float &scale, float &zero) {
+#ifdef TABLE
+    int64_t at = (n * q.K + k) / 2, b = (n * q.K + k) >> q.shift;
+    zero = 0;
+#else
+    int64_t at = ((n * q.blocks << q.shift) + k) / 2, b = k >> q.shift;
+    zero = zero_of(q, n, b);
+    b += n * q.blocks;
+#endif
+    *(vec<uint32_t, CHUNK / 8> *)&w = vec_at<CHUNK / 8>((const uint32_t *)(q.codes + at));
+    scale = (float)get(q.scales[b]);
+}
+
+/* y (ROWS from row m on, COLS from column n on); the group's threads have their parts of the sums. */
+template <int ROWS, int COLS>
+DEVICE void store_sums(const nbits_args &q, int64_t m, int64_t n, float (&sum)[ROWS][COLS]) {
+    __shared__ float part[4][ROWS * COLS];
+    int warp = (threadIdx.y * blockDim.x + threadIdx.x) / 32, i = threadIdx.x;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            float v = sum[r][c];
+            for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
+            if (threadIdx.x % 32 == 0) part[warp][r * COLS + c] = v;
+        }
+    __syncthreads();
+    int64_t row = m + i / COLS, col = n + i % COLS;
+    if (i >= ROWS * COLS || row >= q.M || col >= q.N) return;
+    int first = threadIdx.y * blockDim.x / 32;
+    float v = part[first][i];
+    for (int j = 1; j < (int)blockDim.x / 32; j++) v += part[first + j][i];
+    q.y[row * q.N + col] = to<S>::put(q.bias ? v + (float)get(q.bias[col]) : v);
+}
+
+template <int ROWS, int COLS> DEVICE void multiply(const nbits_args &q) {
+    __shared__ float table[16][32];
+    float sum[ROWS][COLS] = {{0}};
+    int64_t n = (blockIdx.x * (int64_t)blockDim.y + threadIdx.y) * COLS, m = blockIdx.y * (int64_t)ROWS;
+#ifdef TABLE
+    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < 16 * 32; i += blockDim.x * blockDim.y)
+        table[i / 32][i % 32] = q.numbers[i / 32];
+    __syncthreads();
+#endif
+    for (int64_t k = threadIdx.x * (int64_t)CHUNK; k < q.K; k += blockDim.x * (int64_t)CHUNK) {
+        chunk_words w[COLS];
+        float scale[COLS], zero[COLS], x[CHUNK];
+#pragma unroll
+        for (int c = 0; c < COLS; c++) hold_w(q, min(n + c, q.N - 1), k, w[c], scale[c], zero[c]);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            hold_a(q, min(m + r, q.M - 1), k, x);
+#pragma unroll
+            for (int c = 0; c < COLS; c++) {
+                float s = 0;
+#pragma unroll
+                for (int i = 0; i < CHUNK; i++)
+                    s = fma(x[i], turned(w[c].w[i / 8], i % 8, zero[c], &table[0][threadIdx.x % 32]), s);
+                sum[r][c] = fma(s, scale[c], sum[r][c]);
+            }
+        }
+    }
+    store_sums<ROWS, COLS>(q, m, n, sum);
+}
+
+/* Blocks of 128 threads in groups of 32, 64 or 128; grids of (N / (groups * columns), M / rows). */
+extern "C" __global__ __launch_bounds__(128, 5) void nbits_one(nbits_args q) { multiply<1, 4>(q); }
+extern "C" __global__ __launch_bounds__(128) void nbits_few(nbits_args q) { multiply<4, 2>(q); }
