@@ -545,6 +545,13 @@ CUDA(pools) {
             GRAPH("(double[2,2,4,5,6] x) => (y, i) { y, i = MaxPool<kernel_shape = [2,2,3], storage_order = 1, "
                   "strides = [1,2,2]>(x) }"),
             (draws){0}, exact);
+    /* channels last, as the blocked layout has them */
+    compare(d, POOL("MaxPool", "float16", "[2,1,9,8,16]", "kernel_shape = [3,2,1], strides = [2,2,1], pads = [1,0,0,1,1,0]"),
+            (draws){.odd = true}, exact);
+    compare(d, POOL("MaxPool", "float", "[1,2,5,4,4]", "kernel_shape = [2,2,1], dilations = [2,1,1], pads = [1,1,0,1,1,0]"),
+            (draws){.odd = true}, exact);
+    compare(d, POOL("MaxPool", "uint8", "[1,1,3,3,16]", "kernel_shape = [2,2,1]"), (draws){0}, exact);
+    compare(d, POOL("MaxPool", "double", "[2,1,3,3,3]", "kernel_shape = [2,3,1]"), (draws){0}, exact);
     compare(d, POOL("AveragePool", "float", "[2,3,9,8]", "kernel_shape = [3,3], pads = [1,1,1,1], ceil_mode = 1"),
             (draws){.odd = true}, nc_tol_device_f32);
     compare(d,
@@ -589,6 +596,13 @@ CUDA(losses) {
             ten, nc_tol_device_f32);
     compare(d, LOSS("reduction = \"mean\"", "float[4,3000]", "int64[4]", "", ""), (draws){.int_limit = 3000},
             nc_tol_device_f32);
+    compare(d, LOSS("reduction = \"none\"", "float16[5,4104]", "int64[5]", "", ""),
+            (draws){.int_limit = 4104, .odd = true}, nc_tol_device_f16);
+    compare(d, LOSS("reduction = \"sum\", ignore_index = 3", "float[70,12]", "int32[70]", ", float[12] w", ", w"),
+            (draws){.int_limit = 12, .odd = true}, nc_tol_device_f32);
+    compare(d, LOSS("reduction = \"none\"", "double[3,514]", "int64[3]", "", ""), (draws){.int_limit = 514},
+            nc_tol_device_f64);
+    compare(d, LOSS("reduction = \"mean\"", "float[0,8]", "int64[0]", "", ""), ten, nc_tol_device_f32);
     compare(d, LOSS_GRAD("reduction = \"mean\"", "float[1]", "float[33,10]", "int64[33]", "", ""), ten,
             nc_tol_device_f32);
     compare(d, LOSS_GRAD("reduction = \"sum\"", "float[1]", "float[33,10]", "int64[33]", ", float[10] w", ", w"), ten,
@@ -621,6 +635,43 @@ CUDA(copies) {
     compare(d, GRAPH("(uint8[33,9] x) => (y) { y = nacre.Copy(x) }"), (draws){.transposed = 1}, exact);
     compare(d, GRAPH("(float[0,5] x) => (y) { y = nacre.Copy(x) }"), (draws){0}, exact);
     compare(d, GRAPH("(float[9,5] v, float[9,5] x) => (y) { y = nacre.Assign(v, x) }"), (draws){.transposed = 2},
+            exact);
+}
+
+#define JOINED(type, axis, a, b, c) \
+    GRAPH("(" type a " a, " type b " b, " type c " c) => (y) { y = Concat<axis = " axis ">(a, b, c) }")
+
+/* Rows that begin at any byte, in words of 16 of which the first and last are not whole. */
+CUDA(joined_rows) {
+    compare(d, JOINED("uint8", "1", "[5,37]", "[5,100]", "[5,1]"), (draws){0}, exact);
+    compare(d, JOINED("float16", "1", "[3,33]", "[3,64]", "[3,2100]"), (draws){.odd = true}, exact);
+    compare(d, JOINED("float", "1", "[2,9,5]", "[2,3,5]", "[2,0,5]"), (draws){.odd = true}, exact);
+    compare(d, JOINED("double", "2", "[2,3,5]", "[2,3,8]", "[2,3,11]"), (draws){0}, exact);
+    compare(d, JOINED("int64", "1", "[3,7]", "[3,5]", "[3,8]"), (draws){0}, exact);
+    compare(d, JOINED("bfloat16", "1", "[4,16,8]", "[4,24,8]", "[4,8,8]"), (draws){0}, exact);
+    compare(d, JOINED("bool", "1", "[2,32]", "[2,48]", "[2,31]"), (draws){0}, exact);
+}
+
+#define PICKED(op, type, x, index, attrs) \
+    GRAPH("(" type x " x, " index " i) => (y) { y = " op attrs "(x, i) }")
+
+/* Slices in words, slices that are none, one element an index, several indices an element. */
+CUDA(picked) {
+    compare(d, PICKED("Gather", "float16", "[9,64]", "int64[5,3]", ""), (draws){.int_limit = 9}, exact);
+    compare(d, PICKED("Gather", "float16", "[9,63]", "int32[4]", ""), (draws){.int_limit = 9, .odd = true}, exact);
+    compare(d, PICKED("Gather", "float", "[3,7,4]", "int64[11]", "<axis = 1>"), (draws){.int_limit = 7}, exact);
+    compare(d, PICKED("Gather", "float", "[3,7]", "int64[300]", "<axis = 1>"), (draws){.int_limit = 7}, exact);
+    compare(d, PICKED("Gather", "double", "[8]", "int64[]", ""), (draws){.int_limit = 8}, exact);
+    compare(d, PICKED("Gather", "uint8", "[4,2080]", "int64[3]", ""), (draws){.int_limit = 4}, exact);
+    compare(d, PICKED("Gather", "float", "[4,8]", "int64[0]", ""), (draws){.int_limit = 4}, exact);
+    compare(d, PICKED("GatherElements", "float16", "[5,1030]", "int64[5,1030]", "<axis = 1>"),
+            (draws){.int_limit = 1030, .odd = true}, exact);
+    compare(d, PICKED("GatherElements", "float", "[5,9,3]", "int32[2,9,3]", "<axis = 0>"), (draws){.int_limit = 5},
+            exact);
+    compare(d, PICKED("GatherElements", "int64", "[7]", "int64[1]", ""), (draws){.int_limit = 7}, exact);
+    compare(d, PICKED("GatherND", "float", "[4,5,32]", "int64[6,2]", ""), (draws){.int_limit = 4}, exact);
+    compare(d, PICKED("GatherND", "float", "[4,5]", "int64[9,2]", ""), (draws){.int_limit = 4}, exact);
+    compare(d, PICKED("GatherND", "double", "[2,4,3]", "int64[2,6,1]", "<batch_dims = 1>"), (draws){.int_limit = 4},
             exact);
 }
 

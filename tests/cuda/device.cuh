@@ -170,6 +170,9 @@ static inline unsigned __brev(unsigned x) {
     return y;
 }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
+static inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned by) {
+    return (unsigned)(((unsigned long long)hi << 32 | lo) >> (by & 31));
+}
 static inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return (unsigned long long)((unsigned __int128)a * b >> 64);

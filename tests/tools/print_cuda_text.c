@@ -27,8 +27,8 @@ static void print_files(void) {
     static const char *const words[] = {"#define U uint8_t\n", "#define U uint16_t\n", "#define U uint32_t\n",
                                         "#define U uint64_t\n"};
     for (int i = 0; i < 4; i++) {
-        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_words turn fill");
-        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather scatter_keys sort_far sort_near");
+        print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows turn fill");
+        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather gather_words scatter_keys sort_far sort_near");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det");
@@ -45,7 +45,7 @@ static void print_files(void) {
                    "resize_only resize_first resize_between resize_last resize_back_only resize_back_first "
                    "resize_back_between resize_back_last resize_pick");
         print_file(NCK_CUDA_TEXT_softmax, floats[i], "",
-                   "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad");
+                   "softmax softmax_vectors softmax_grad loss_rows loss_vectors loss_join loss_norm loss_grad");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
         print_file(NCK_CUDA_TEXT_norm, floats[i], i == 2 ? "#define W float\n#define M bf16\n" : "",
                    "norm_rows norm_vectors norm_grad_rows norm_grad_columns norm_grad_join");
@@ -53,10 +53,10 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases add_biases side_by_side apart");
         print_file(NCK_CUDA_TEXT_conv_last, floats[i], "", "columns columns_wide depthwise");
         print_file(NCK_CUDA_TEXT_pool, floats[i], "", "pool_average pool_average_grad pool_lp");
-        print_file(NCK_CUDA_TEXT_pool_max, floats[i], "#define LEAST -INF\n", "pool_max");
+        print_file(NCK_CUDA_TEXT_pool_max, floats[i], "#define LEAST -INF\n", "pool_max pool_max_last");
         for (int j = 0; j < 4; j++) print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns join");
     }
-    print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max");
+    print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");

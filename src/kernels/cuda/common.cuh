@@ -108,6 +108,24 @@ DEVICE int64_t walk_one(const walk &w, int64_t i) {
     return offset[0];
 }
 
+/* i / d, by a 32-bit division where both are small. */
+DEVICE int64_t quotient(int64_t i, int64_t d) {
+    return i >> 32 == 0 && d >> 32 == 0 ? (uint32_t)i / (uint32_t)d : i / d;
+}
+
+/* A table of rows and columns cut into tiles of blockDim.y rows and blockDim.x * TURNS columns, `across` of them side by
+ * side; a block takes tiles in turn. A thread has column `column` of `row` and TURNS - 1 others, blockDim.x apart.
+ * Mirrors nck_cuda_tiles in launch.h. */
+enum { TURNS = 4 };
+struct tile_place { int64_t row, column; };
+DEVICE tile_place tile_at(int64_t tile, int64_t across) {
+    int64_t down = quotient(tile, across);
+    tile_place p;
+    p.row = down * blockDim.y + threadIdx.y;
+    p.column = (tile - down * across) * (blockDim.x * TURNS) + threadIdx.x;
+    return p;
+}
+
 /* What is wrong with the data: the first report of a stream stays until the host reads it, when it next waits. Mirrors
  * nc_cuda_fault in device/cuda_api.h. */
 struct fault {
@@ -120,7 +138,7 @@ struct fault_site {
     fault *to;
     char node[96], op[32];
 };
-DEVICE void report(const fault_site &s, int64_t value, int64_t limit) {
+__device__ __noinline__ void report(const fault_site &s, int64_t value, int64_t limit) {
     if (atomicExch(&s.to->set, 1) != 0) return;
     s.to->value = value;
     s.to->limit = limit;

@@ -3,7 +3,7 @@
 #ifndef U
 #define U uint32_t
 #endif
-struct alignas(16) word16 { uint64_t half[2]; }; /* several elements side by side */
+struct alignas(16) word16 { uint64_t half[2]; };
 
 extern "C" __global__ void copy(walk w, int64_t n, U *dst, const U *__restrict__ src) {
     for (int64_t i = first_item(); i < n; i += item_step()) {
@@ -13,12 +13,61 @@ extern "C" __global__ void copy(walk w, int64_t n, U *dst, const U *__restrict__
     }
 }
 
-/* Strides and n count in words of 16 bytes. */
-extern "C" __global__ void copy_words(walk w, int64_t n, word16 *dst, const word16 *__restrict__ src) {
-    for (int64_t i = first_item(); i < n; i += item_step()) {
-        int64_t at[2];
-        walk_at<2>(w, i, at);
-        dst[at[0]] = src[at[1]];
+/* ---- rows whose elements lie side by side on both sides ---- */
+
+/* A word of dst that is wholly written, from src at any alignment: `apart` is how far behind a word of 16 bytes the
+ * sources of dst's words begin. WAY 0: at one; 1: at a word of 4; 2: between two such, read whole and shifted. */
+template <int WAY> DEVICE word16 word_from(const char *p, int apart) {
+    if (WAY == 0) return *(const word16 *)p;
+    const uint32_t *w = (const uint32_t *)(p - (WAY == 2 ? apart % 4 : 0));
+    uint32_t v[5];
+#pragma unroll
+    for (int i = 0; i < 4 + (WAY == 2); i++) v[i] = w[i];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (WAY == 2) v[i] = __funnelshift_r(v[i], v[i + 1], 8 * (apart % 4));
+    word16 r;
+    for (int i = 0; i < 2; i++) r.half[i] = (uint64_t)v[2 * i + 1] << 32 | v[2 * i];
+    return r;
+}
+
+/* TURNS words of a row of `bytes`, from the one that begins at byte `at` on (before 0 for the first), `step` apart. */
+template <int WAY>
+DEVICE void copy_turns(char *dst, const char *src, int64_t bytes, int64_t at, int64_t step, int apart) {
+    int64_t before = WAY == 2 ? apart % 4 : 0, behind = WAY == 2 ? 4 - before : 0;
+    word16 v[TURNS];
+#pragma unroll
+    for (int u = 0; u < TURNS; u++) {
+        int64_t i = at + u * step;
+        if (i >= before && i + 16 + behind <= bytes) v[u] = word_from<WAY>(src + i, apart);
+    }
+#pragma unroll
+    for (int u = 0; u < TURNS; u++) {
+        int64_t i = at + u * step;
+        if (i >= before && i + 16 + behind <= bytes)
+            *(word16 *)(dst + i) = v[u];
+        else
+            for (int64_t e = max(i, (int64_t)0); e < min(i + 16, bytes); e += sizeof(U))
+                *(U *)(dst + e) = *(const U *)(src + e);
+    }
+}
+
+/* The walk goes over rows; its strides count in bytes. */
+extern "C" __global__ void copy_rows(walk w, int64_t rows, int64_t bytes, int64_t tiles, int64_t across, char *dst,
+                                     const char *__restrict__ src) {
+    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        tile_place p = tile_at(tile, across);
+        if (p.row >= rows) continue;
+        int64_t o[2], step = blockDim.x * (int64_t)sizeof(word16);
+        walk_at<2>(w, p.row, o);
+        int lead = (int)((uint64_t)(dst + o[0]) % 16), apart = (int)(((uint64_t)(src + o[1]) - lead) % 16);
+        int64_t at = p.column * (int64_t)sizeof(word16) - lead;
+        if (apart == 0)
+            copy_turns<0>(dst + o[0], src + o[1], bytes, at, step, apart);
+        else if (apart % 4 == 0)
+            copy_turns<1>(dst + o[0], src + o[1], bytes, at, step, apart);
+        else
+            copy_turns<2>(dst + o[0], src + o[1], bytes, at, step, apart);
     }
 }
 

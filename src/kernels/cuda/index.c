@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/move.h"
 
-enum { THREADS = 256, NEAR = 1024, NEAR_THREADS = 512 };
+enum { THREADS = 256, NEAR = 1024, NEAR_THREADS = 512, WORD = 16 };
 
 /* ---- which element ---- */
 
@@ -53,12 +53,6 @@ nck_cuda_pick nck_cuda_pick_rows(const nc_tensor *x, const nc_tensor *index, int
     return merged(p);
 }
 
-static int64_t numel_of(const nck_cuda_pick *p) {
-    int64_t n = 1;
-    for (int64_t d = 0; d < p->rank; d++) n *= p->dims[d];
-    return n;
-}
-
 /* ---- gather ---- */
 
 nc_code nck_cuda_gather_prepare(nc_device *d, size_t elem_bytes, nck_cuda_gather *out, nc_diag *diag) {
@@ -66,16 +60,36 @@ nc_code nck_cuda_gather_prepare(nc_device *d, size_t elem_bytes, nck_cuda_gather
     if (define == NULL)
         return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "elements of %zu bytes are not picked on a GPU",
                            elem_bytes);
-    return nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, define, "gather", &out->gather, diag);
+    out->bytes = elem_bytes;
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, define, "gather", &out->gather, diag));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, define, "gather_words", &out->words, diag);
+}
+
+/* Words of 16 bytes instead of elements, where columns lie side by side behind one index; false: they do not. */
+static bool widen(nck_cuda_pick *p, size_t bytes, const void *src, const void *dst) {
+    int64_t per_word = WORD / (int64_t)bytes, last = p->rank - 1;
+    if (((uintptr_t)src | (uintptr_t)dst) % WORD != 0 || p->dims[last] % per_word != 0) return false;
+    if (p->strides[0][last] != 1 || p->strides[1][last] != 1 || p->strides[2][last] != 0) return false;
+    for (int64_t d = 0; d < last; d++)
+        if (p->strides[0][d] % per_word != 0 || p->strides[1][d] % per_word != 0) return false;
+    for (int64_t k = 0; k < p->n_axes; k++)
+        if (p->steps[k] % per_word != 0) return false;
+    for (int64_t d = 0; d < last; d++) p->strides[0][d] /= per_word, p->strides[1][d] /= per_word;
+    for (int64_t k = 0; k < p->n_axes; k++) p->steps[k] /= per_word;
+    p->dims[last] /= per_word;
+    return true;
 }
 
 nc_code nck_cuda_gather_run(const nck_cuda_gather *k, const nc_call *c, const nck_cuda_pick *p, const void *src,
                             const void *index, void *dst) {
     nck_cuda_pick copy = *p;
     nck_cuda_site site = nck_cuda_site_of(c);
-    int64_t n = numel_of(p);
-    void *args[] = {&copy, &site, &n, &dst, &src, &index};
-    return nck_cuda_launch(nck_cuda_at_call(c), k->gather, nck_cuda_blocks(c->device, n, THREADS), THREADS, args);
+    nc_function *f = widen(&copy, k->bytes, src, dst) ? k->words : k->gather;
+    int64_t rows = 1;
+    for (int64_t d = 0; d < copy.rank - 1; d++) rows *= copy.dims[d];
+    nck_cuda_tiles t = nck_cuda_tiles_of(rows, copy.dims[copy.rank - 1]);
+    void *args[] = {&copy, &site, &rows, &t.count, &t.across, &dst, &src, &index};
+    return nck_cuda_launch_tiles(nck_cuda_at_call(c), f, &t, args);
 }
 
 /* ---- scatter ---- */

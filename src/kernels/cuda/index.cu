@@ -14,40 +14,102 @@ struct pick {
     int64_t sizes[MAX_RANK], steps[MAX_RANK];
 };
 
-DEVICE void pick_at(const pick &p, int64_t i, int64_t (&at)[3]) {
+/* Offsets of step i through the first n_dims dims. */
+DEVICE void pick_at(const pick &p, int n_dims, int64_t i, int64_t (&at)[3]) {
     at[0] = at[1] = at[2] = 0;
 #pragma unroll 1
-    for (int d = (int)p.rank - 1; d >= 0; d--) {
-        int64_t q = d == 0                                    ? 0
-                    : i >> 32 == 0 && p.dims[d] >> 32 == 0 ? (uint32_t)i / (uint32_t)p.dims[d]
-                                                              : i / p.dims[d];
-        int64_t r = i - q * p.dims[d];
+    for (int d = n_dims - 1; d >= 0; d--) {
+        int64_t q = d == 0 ? 0 : quotient(i, p.dims[d]), r = i - q * p.dims[d];
         for (int k = 0; k < 3; k++) at[k] += r * p.strides[k][d];
         i = q;
     }
 }
 
+DEVICE int64_t index_at(const pick &p, const void *index, int64_t at) {
+    return p.wide ? ((const int64_t *)index)[at] : ((const int32_t *)index)[at];
+}
+/* Adds axis k at index v to *offset; false: it is out of range. */
+DEVICE bool pick_axis(const pick &p, const fault_site &site, int k, int64_t v, int64_t *offset) {
+    if (v < -p.sizes[k] || v >= p.sizes[k]) {
+        report(site, v, p.sizes[k]);
+        return false;
+    }
+    *offset += (v < 0 ? v + p.sizes[k] : v) * p.steps[k];
+    return true;
+}
 /* Adds the indexed axes to *offset; false: an index is out of range. The indices of one element follow each other. */
 DEVICE bool pick_axes(const pick &p, const fault_site &site, const void *index, int64_t at, int64_t *offset) {
-    for (int k = 0; k < p.n_axes; k++) {
-        int64_t v = p.wide ? ((const int64_t *)index)[at + k] : ((const int32_t *)index)[at + k];
-        if (v < -p.sizes[k] || v >= p.sizes[k]) {
-            report(site, v, p.sizes[k]);
-            return false;
-        }
-        *offset += (v < 0 ? v + p.sizes[k] : v) * p.steps[k];
-    }
+    for (int k = 0; k < p.n_axes; k++)
+        if (!pick_axis(p, site, k, index_at(p, index, at + k), offset)) return false;
     return true;
 }
 
-/* dst at the walk = src where the indices say. */
-extern "C" __global__ void gather(pick p, fault_site site, int64_t n, U *dst, const U *__restrict__ src,
-                                  const void *__restrict__ index) {
-    for (int64_t i = first_item(); i < n; i += item_step()) {
-        int64_t at[3];
-        pick_at(p, i, at);
-        if (pick_axes(p, site, index, at[2], &at[1])) dst[at[0]] = src[at[1]];
+/* A row's elements from column c on: one index tuple for all of them. */
+template <class T>
+DEVICE void gather_slice(const pick &p, const fault_site &site, const int64_t (&at)[3], int64_t c, T *dst, const T *src,
+                         const void *index) {
+    int64_t last = p.rank - 1, columns = p.dims[last], from = at[1];
+    T v[TURNS];
+    if (!pick_axes(p, site, index, at[2], &from)) return;
+#pragma unroll
+    for (int u = 0; u < TURNS; u++)
+        if (c + u * blockDim.x < columns) v[u] = src[from + (c + u * blockDim.x) * p.strides[1][last]];
+#pragma unroll
+    for (int u = 0; u < TURNS; u++)
+        if (c + u * blockDim.x < columns) dst[at[0] + (c + u * blockDim.x) * p.strides[0][last]] = v[u];
+}
+
+/* The same with indices of their own; those of one axis are read side by side. */
+template <class T>
+DEVICE void gather_each(const pick &p, const fault_site &site, const int64_t (&at)[3], int64_t c, T *dst, const T *src,
+                        const void *index) {
+    int64_t last = p.rank - 1, columns = p.dims[last], from[TURNS], v[TURNS];
+    bool good[TURNS];
+    T picked[TURNS];
+#pragma unroll
+    for (int u = 0; u < TURNS; u++) {
+        int64_t column = c + u * blockDim.x;
+        good[u] = column < columns;
+        if (good[u] && p.n_axes == 1) v[u] = index_at(p, index, at[2] + column * p.strides[2][last]);
     }
+#pragma unroll
+    for (int u = 0; u < TURNS; u++) {
+        int64_t column = c + u * blockDim.x;
+        from[u] = at[1] + column * p.strides[1][last];
+        if (!good[u]) continue;
+        good[u] = p.n_axes == 1 ? pick_axis(p, site, 0, v[u], &from[u])
+                                : pick_axes(p, site, index, at[2] + column * p.strides[2][last], &from[u]);
+        if (good[u]) picked[u] = src[from[u]];
+    }
+#pragma unroll
+    for (int u = 0; u < TURNS; u++)
+        if (good[u]) dst[at[0] + (c + u * blockDim.x) * p.strides[0][last]] = picked[u];
+}
+
+/* dst at the walk = src where the indices say. The last dim of p gives the columns, the others rows. */
+template <class T>
+DEVICE void gather_tiles(const pick &p, const fault_site &site, int64_t rows, int64_t tiles, int64_t across, T *dst,
+                         const T *src, const void *index) {
+    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        tile_place to = tile_at(tile, across);
+        int64_t at[3];
+        if (to.row >= rows || to.column >= p.dims[p.rank - 1]) continue;
+        pick_at(p, (int)p.rank - 1, to.row, at);
+        if (p.strides[2][p.rank - 1] == 0)
+            gather_slice(p, site, at, to.column, dst, src, index);
+        else
+            gather_each(p, site, at, to.column, dst, src, index);
+    }
+}
+extern "C" __global__ void gather(pick p, fault_site site, int64_t rows, int64_t tiles, int64_t across, U *dst,
+                                  const U *__restrict__ src, const void *__restrict__ index) {
+    gather_tiles(p, site, rows, tiles, across, dst, src, index);
+}
+/* Strides, steps and the last dim count in words of 16 bytes. */
+struct alignas(16) word16 { uint64_t half[2]; };
+extern "C" __global__ void gather_words(pick p, fault_site site, int64_t rows, int64_t tiles, int64_t across,
+                                        word16 *dst, const word16 *__restrict__ src, const void *__restrict__ index) {
+    gather_tiles(p, site, rows, tiles, across, dst, src, index);
 }
 
 /* ---- combining with what lies where the indices say, in the order of the updates ---- */
@@ -63,7 +125,7 @@ extern "C" __global__ void scatter_keys(pick p, fault_site site, int64_t n, int6
     for (int64_t i = first_item(); i < n_keys; i += item_step()) {
         int64_t at[3], key = NO_KEY;
         if (i < n) {
-            pick_at(p, i, at);
+            pick_at(p, (int)p.rank, i, at);
             if (pick_axes(p, site, index, at[2], &at[1])) key = at[1] / unit * n + i;
         }
         keys[i] = key;

@@ -24,7 +24,8 @@ nck_cuda_pick nck_cuda_pick_elements(const nc_tensor *x, const nc_tensor *index,
 nck_cuda_pick nck_cuda_pick_rows(const nc_tensor *x, const nc_tensor *index, int batch, const nc_tensor *y);
 
 typedef struct nck_cuda_gather {
-    nc_function *gather;
+    size_t bytes; /* of one element */
+    nc_function *gather, *words;
 } nck_cuda_gather;
 
 NC_MUST nc_code nck_cuda_gather_prepare(nc_device *d, size_t elem_bytes, nck_cuda_gather *out, nc_diag *diag);

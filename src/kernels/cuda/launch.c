@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKS_PER_MULTIPROCESSOR = 16 };
+enum { BLOCKS_PER_MULTIPROCESSOR = 16, TILE_THREADS = 256 };
 
 nc_code nck_cuda_find(nc_device *d, nck_cuda_text file, nc_dtype t, const char *define, const char *entry,
                       nc_function **out, nc_diag *diag) {
@@ -48,4 +48,18 @@ uint32_t nck_cuda_blocks(nc_device *d, int64_t n, int64_t per_block) {
 nc_code nck_cuda_launch(nck_cuda_at at, nc_function *f, uint32_t blocks, uint32_t threads, void **args) {
     return at.device->table->launch_function(at.device, at.stream, f, (nc_dim3){blocks, 1, 1}, (nc_dim3){threads, 1, 1},
                                              0, args, at.diag);
+}
+
+nck_cuda_tiles nck_cuda_tiles_of(int64_t rows, int64_t columns) {
+    nck_cuda_tiles t = {.x = 1};
+    while (t.x < TILE_THREADS && t.x < columns) t.x *= 2;
+    t.y = TILE_THREADS / t.x;
+    t.across = nc_ceil_div(columns, (int64_t)t.x * NCK_CUDA_TURNS);
+    t.count = t.across * nc_ceil_div(rows, t.y);
+    return t;
+}
+
+nc_code nck_cuda_launch_tiles(nck_cuda_at at, nc_function *f, const nck_cuda_tiles *t, void **args) {
+    nc_dim3 grid = {nck_cuda_blocks(at.device, t->count, 1), 1, 1};
+    return at.device->table->launch_function(at.device, at.stream, f, grid, (nc_dim3){t->x, t->y, 1}, 0, args, at.diag);
 }

@@ -41,6 +41,15 @@ nck_cuda_walk nck_cuda_walk_of(int rank, const int64_t *dims, const int64_t *str
  * stride over the rest. 0 for n = 0: such a launch does nothing. */
 uint32_t nck_cuda_blocks(nc_device *d, int64_t n, int64_t per_block);
 
+/* Rows and columns over blocks: tiles of y rows and x * NCK_CUDA_TURNS columns; mirrors tile_at in common.cuh. */
+#define NCK_CUDA_TURNS 4
+typedef struct nck_cuda_tiles {
+    uint32_t x, y;         /* threads of a block */
+    int64_t across, count; /* tiles side by side, in all */
+} nck_cuda_tiles;
+nck_cuda_tiles nck_cuda_tiles_of(int64_t rows, int64_t columns);
+NC_MUST nc_code nck_cuda_launch_tiles(nck_cuda_at at, nc_function *f, const nck_cuda_tiles *t, void **args);
+
 /* Threads (threads, 1, 1). */
 NC_MUST nc_code nck_cuda_launch(nck_cuda_at at, nc_function *f, uint32_t blocks, uint32_t threads, void **args);
 

@@ -24,7 +24,7 @@ nc_code nck_cuda_move_prepare(nc_device *d, size_t elem_bytes, nck_cuda_move *ou
     const struct {
         const char *entry;
         nc_function **f;
-    } wanted[] = {{"copy", &out->copy}, {"copy_words", &out->copy_words}, {"turn", &out->turn}, {"fill", &out->fill}};
+    } wanted[] = {{"copy", &out->copy}, {"copy_rows", &out->copy_rows}, {"turn", &out->turn}, {"fill", &out->fill}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_copy, NC_UNDEFINED, define, wanted[i].entry, wanted[i].f, diag));
     return NC_OK;
@@ -40,19 +40,24 @@ static bool halve(nck_cuda_walk *w) {
     return true;
 }
 
-/* Words of 16 bytes instead of elements; false: they do not lie so on both sides. */
-static bool widen(nck_cuda_walk *w, size_t bytes, const void *src, const void *dst, int64_t *n) {
-    int64_t per_word = WORD / (int64_t)bytes, last = w->rank - 1;
-    if (per_word < 2 || ((uintptr_t)src | (uintptr_t)dst) % WORD != 0 || w->dims[last] % per_word != 0) return false;
-    for (int k = 0; k < 2; k++) {
-        if (w->strides[k][last] != 1) return false;
-        for (int64_t d = 0; d < last; d++)
-            if (w->strides[k][d] % per_word != 0) return false;
+/* Rows of at least two words that lie side by side on both sides, as the walk's last dim. */
+static bool in_rows(const nck_cuda_walk *w, size_t bytes) {
+    int64_t last = w->rank - 1;
+    return w->strides[0][last] == 1 && w->strides[1][last] == 1 && w->dims[last] * (int64_t)bytes >= 2 * WORD;
+}
+
+/* w: as in_rows says. */
+static nc_code copy_rows(const nck_cuda_move *k, nck_cuda_at at, nck_cuda_walk *w, const void *src, void *dst) {
+    int64_t last = --w->rank, es = (int64_t)k->bytes, rows = 1, bytes = w->dims[last] * es;
+    bool aligned = (uintptr_t)dst % WORD == 0;
+    for (int64_t d = 0; d < last; d++) {
+        w->strides[0][d] *= es, w->strides[1][d] *= es;
+        rows *= w->dims[d];
+        aligned = aligned && w->strides[0][d] % WORD == 0;
     }
-    for (int64_t d = 0; d < last; d++) w->strides[0][d] /= per_word, w->strides[1][d] /= per_word;
-    w->dims[last] /= per_word;
-    *n /= per_word;
-    return true;
+    nck_cuda_tiles t = nck_cuda_tiles_of(rows, aligned ? nc_ceil_div(bytes, WORD) : bytes / WORD + 2);
+    void *args[] = {w, &rows, &bytes, &t.count, &t.across, &dst, &src};
+    return nck_cuda_launch_tiles(at, k->copy_rows, &t, args);
 }
 
 /* The dim whose elements lie side by side in src, where those of the last one do in dst; -1: none worth a tile. */
@@ -94,13 +99,13 @@ nc_code nck_cuda_copy(const nck_cuda_move *k, nck_cuda_at at, int rank, const in
         return at.device->table->copy(at.device, at.stream, dst, false, src, false, (size_t)n * k->bytes, at.diag);
     int64_t turned = k->bytes < 16 ? turned_dim(&w) : -1;
     if (turned >= 0) return turn_tiles(k, at, &w, turned, src, dst);
-    nc_function *f = widen(&w, k->bytes, src, dst, &n) ? k->copy_words : k->copy;
+    if (w.rank > 1 && in_rows(&w, k->bytes)) return copy_rows(k, at, &w, src, dst);
     if (k->bytes == 16) {
         if (!halve(&w)) return nc_diag_set(at.diag, NC_E_LIMIT, NULL, NULL, "a copy of too many dims");
         n *= 2;
     }
     void *args[] = {&w, &n, &dst, &src};
-    return nck_cuda_launch(at, f, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
+    return nck_cuda_launch(at, k->copy, nck_cuda_blocks(at.device, n, THREADS), THREADS, args);
 }
 
 nc_code nck_cuda_turn(const nck_cuda_move *k, nck_cuda_at at, int64_t n, int64_t rows, int64_t cols, const void *x,

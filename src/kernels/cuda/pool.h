@@ -6,7 +6,7 @@
 #include "kernels/cuda/launch.h"
 
 typedef struct nck_cuda_pool {
-    nc_function *max, *average, *average_grad, *lp; /* those that were asked for */
+    nc_function *max, *max_last, *average, *average_grad, *lp; /* those that were asked for */
 } nck_cuda_pool;
 
 typedef enum nck_cuda_pool_kind { NCK_CUDA_POOL_MAX, NCK_CUDA_POOL_SUMS } nck_cuda_pool_kind;

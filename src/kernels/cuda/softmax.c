@@ -21,7 +21,7 @@ nc_code nck_cuda_softmax_prepare(nc_device *d, nc_dtype t, nck_cuda_softmax *out
         nc_function **f;
     } wanted[] = {{"softmax", &out->softmax},           {"softmax_vectors", &out->softmax_vectors},
                   {"softmax_grad", &out->softmax_grad}, {"loss_rows", &out->loss_rows},
-                  {"loss_join", &out->loss_join},       {"loss_norm", &out->loss_norm},
+                  {"loss_vectors", &out->loss_vectors}, {"loss_join", &out->loss_join}, {"loss_norm", &out->loss_norm},
                   {"loss_grad", &out->loss_grad}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_softmax, t, NULL, wanted[i].entry, wanted[i].f, diag));
@@ -36,11 +36,14 @@ static nc_code launch_rows(nck_cuda_at at, nc_function *f, nck_cuda_rows r, void
     return at.device->table->launch_function(at.device, at.stream, f, grid, block, 0, args, at.diag);
 }
 
-/* Rows that a warp or a block holds in vectors: HELD elements a thread. */
-static bool takes_vectors(const nck_cuda_softmax *k, nck_cuda_rows r, const void *x, const void *y) {
+/* Rows are whole vectors, all aligned. */
+static bool in_vectors(const nck_cuda_softmax *k, nck_cuda_rows r, const void *x, const void *y) {
     int64_t per_vector = VECTOR_BYTES / (int64_t)nc_dtype_bytes(k->type);
-    return r.inner == 1 && r.C > 0 && r.C % per_vector == 0 && r.C <= HELD * THREADS &&
-           ((uintptr_t)x | (uintptr_t)y) % VECTOR_BYTES == 0;
+    return r.inner == 1 && r.C > 0 && r.C % per_vector == 0 && ((uintptr_t)x | (uintptr_t)y) % VECTOR_BYTES == 0;
+}
+/* Such that a warp or a block holds: HELD elements a thread. */
+static bool takes_vectors(const nck_cuda_softmax *k, nck_cuda_rows r, const void *x, const void *y) {
+    return r.C <= HELD * THREADS && in_vectors(k, r, x, y);
 }
 
 static nc_code launch_vectors(nck_cuda_at at, nc_function *f, nck_cuda_rows r, void **args) {
@@ -89,7 +92,8 @@ nc_code nck_cuda_loss_run(const nck_cuda_softmax *k, nck_cuda_at at, const nck_l
     bool joins = l.reduction != 0;
     void *each = joins ? NULL : loss, *each_wide = joins ? workspace : NULL;
     void *args[] = {&l, &logits, &log_prob, &each, &each_wide};
-    NC_TRY(launch_rows(at, k->loss_rows, l.rows, args));
+    bool vectors = in_vectors(k, l.rows, logits, log_prob);
+    NC_TRY(launch_rows(at, vectors ? k->loss_vectors : k->loss_rows, l.rows, args));
     void *join_args[] = {&l, &workspace, &loss};
     return joins ? nck_cuda_launch(at, k->loss_join, 1, JOIN_THREADS, join_args) : NC_OK;
 }

@@ -111,24 +111,84 @@ DEVICE double weight_of(const loss_args &a, int64_t label) {
     return a.weights ? (double)get(a.weights[label]) : 1;
 }
 
+/* The weighted loss of a row whose maximum is top, from the element of its label; one thread writes it. */
+DEVICE void put_loss(const loss_args &a, int64_t row, const S *x, A top, A log_sum, S *each, double *each_wide) {
+    int64_t label = label_of(a, row);
+    bool known = label >= 0 && label < a.s.C && !ignored(a, label);
+    A picked = known ? (A)get(x[label * a.s.inner]) - top - log_sum : (A)0;
+    if (threadIdx.x != 0) return;
+    double loss = ignored(a, label) ? 0 : -weight_of(a, label) * (double)picked;
+    if (each) each[row] = to<S>::put((A)loss);
+    if (each_wide) each_wide[row] = loss;
+}
+
 /* log_prob (outer, C, inner) unless NULL; the weighted loss of each position to each (none) or each_wide (sum, mean).
  * */
 extern "C" __global__ void loss_rows(loss_args a, const S *x, S *log_prob, S *each, double *each_wide) {
     const rows_shape &s = a.s;
     for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
-        int64_t start = row_start(s, row), label = label_of(a, row);
+        int64_t start = row_start(s, row);
         A top, sum;
         row_norm(s, x + start, top, sum);
         A log_sum = log(sum);
-        bool known = label >= 0 && label < s.C && !ignored(a, label);
-        A picked = known ? (A)get(x[start + label * s.inner]) - top - log_sum : (A)0;
-        if (log_prob)
-            for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x)
-                log_prob[start + c * s.inner] = to<S>::put((A)get(x[start + c * s.inner]) - top - log_sum);
-        if (threadIdx.x != 0) continue;
-        double loss = ignored(a, label) ? 0 : -weight_of(a, label) * (double)picked;
-        if (each) each[row] = to<S>::put((A)loss);
-        if (each_wide) each_wide[row] = loss;
+        put_loss(a, row, x + start, top, log_sum, each, each_wide);
+        for (int64_t c = threadIdx.x; log_prob && c < s.C; c += blockDim.x)
+            log_prob[start + c * s.inner] = to<S>::put((A)get(x[start + c * s.inner]) - top - log_sum);
+    }
+}
+
+/* exp(x - base), x and base given times LOG2_E where it is a power of 2. */
+#define LOG2_E 1.4426950408889634
+DEVICE float scaled(float x) { return x * (float)LOG2_E; }
+DEVICE double scaled(double x) { return x; }
+DEVICE float power(float x, float base) {
+    float y;
+    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(fma(x, (float)LOG2_E, -base)));
+    return y;
+}
+DEVICE double power(double x, double base) { return exp(x - base); }
+/* What a part is lessened by: its maximum, or 0 where that is -inf. NaN is in no maximum; its power is NaN. */
+DEVICE A base_of(A top) { return top == -(A)INF ? (A)0 : scaled(top); }
+
+/* The same for rows of whole vectors that lie side by side (inner 1), all aligned: a row's maximum and sum in one
+ * read, brought to a new scale with each AT_ONCE vectors. */
+enum { AT_ONCE = 4 };
+DEVICE void row_norm_vectors(int64_t C, const S *x, A &top, A &sum) {
+    top = -(A)INF, sum = 0;
+    for (int64_t c = threadIdx.x * V; c < C; c += AT_ONCE * V * (int64_t)blockDim.x) {
+        vec<S, V> held[AT_ONCE];
+        A most = top, more = 0;
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            held[k] = vec_of<V>(to<S>::put(-(A)INF));
+            if (c + k * V * (int64_t)blockDim.x < C) held[k] = vec_at<V>(x + c + k * V * (int64_t)blockDim.x);
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE * V; i++) most = max(most, (A)get(held[i / V].e[i % V]));
+        A base = base_of(most);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE * V; i++) more += power((A)get(held[i / V].e[i % V]), base);
+        sum = sum * power(top, base) + more;
+        top = most;
+    }
+    A most = join_row<join_max>(top);
+    sum = join_row<join_sum>(sum * power(top, base_of(most)));
+    top = most;
+}
+extern "C" __global__ __launch_bounds__(256) void loss_vectors(loss_args a, const S *x, S *log_prob, S *each,
+                                                               double *each_wide) {
+    for (int64_t row = first_row(); row < a.s.outer; row += row_step()) {
+        const S *from = x + row * a.s.C;
+        A top, sum;
+        row_norm_vectors(a.s.C, from, top, sum);
+        A log_sum = log(sum);
+        put_loss(a, row, from, top, log_sum, each, each_wide);
+        for (int64_t c = threadIdx.x * V; log_prob && c < a.s.C; c += V * (int64_t)blockDim.x) {
+            vec<S, V> v = vec_at<V>(from + c);
+#pragma unroll
+            for (int i = 0; i < V; i++) v.e[i] = to<S>::put((A)get(v.e[i]) - top - log_sum);
+            *(vec<S, V> *)(log_prob + row * a.s.C + c) = v;
+        }
     }
 }
 
