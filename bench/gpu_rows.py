@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Figures of single works on an NVIDIA GPU, without PyTorch: decoding, 4-bit products, attention, single operators,
-training steps, starts of a process: `bench/gpu_rows.py [--out FOLDER] [--only NAMES] [--tiny]`.
+training steps, starts of a process: `bench/gpu_rows.py [--out FOLDER] [--only NAMES] [--kernels] [--tiny]`.
 
 A row is one function that gives its figure, its unit and its target; one that fails says why, the others go on. Times
 are the clock's around runs that wait for their end, inputs and outputs in the GPU's memory. Decoding and products of
@@ -87,17 +87,32 @@ def drawn(v, rng):
     return rng.integers(0, 8, dims_of(v)).astype(kind)
 
 
-def milliseconds(model, feeds=None, least=0.3):
-    """Of one captured run, the best of three rows of runs; inputs are drawn where feeds does not give them."""
+PROFILED = False  # --kernels
+
+
+def print_kernels(run):
+    """What the GPU did in a run, the longest first, where PyTorch's profiler is there."""
+    import gpu
+    for name, count, us in gpu.kernels(run)[:16]:
+        print(f"    {us:9.1f} us {count:6g} x {name}", flush=True)
+
+
+def milliseconds(model, feeds=None, ties=(), least=0.3):
+    """Of one captured run, the best of three rows of runs; inputs are drawn where feeds does not give them. ties: pairs
+    of an input and the output that takes its place."""
     rng = np.random.default_rng(2)
-    s = nacre.InferenceSession(model.SerializeToString(), nacre.SessionOptions(),
+    options = nacre.SessionOptions()
+    for tie in ties:
+        options.add_tie(*tie)
+    s = nacre.InferenceSession(model.SerializeToString(), options,
                                providers=[("CUDAExecutionProvider", {"enable_cuda_graph": "1"})])
     binding, kept = s.io_binding(), []
-    for v in model.graph.input:
+    tied = {name for tie in ties for name in tie}
+    for v in (v for v in model.graph.input if v.name not in tied):
         array = (feeds or {}).get(v.name)
         kept.append(nacre.OrtValue.ortvalue_from_numpy(drawn(v, rng) if array is None else array, "cuda", 0))
         binding.bind_ortvalue_input(v.name, kept[-1])
-    for v in model.graph.output:
+    for v in (v for v in model.graph.output if v.name not in tied):
         kind = helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type)
         kept.append(nacre.OrtValue.ortvalue_from_shape_and_type(dims_of(v), kind, "cuda", 0))
         binding.bind_ortvalue_output(v.name, kept[-1])
@@ -112,46 +127,86 @@ def milliseconds(model, feeds=None, least=0.3):
         for _ in range(n):
             s.run_with_iobinding(binding)
         return (time.perf_counter() - begin) / n * 1e3
-    return min(row() for _ in range(3))
+    best = min(row() for _ in range(3))
+    if PROFILED:
+        print_kernels(lambda: s.run_with_iobinding(binding))
+    return best
 
 
 # ---- decoding ----
 
-def decoder(layers, hidden, heads, key_heads, inner, words, context):
+class Decoder:
     """One token of a Llama-shaped model over caches of `context` rows. All layers read the same weights, which the L2
     cannot hold, so that a file of one layer moves the bytes of all."""
-    b = Build()
-    size = hidden // heads
-    x = b.input("x", 1, 1, hidden)
-    keys, values = b.input("keys", 1, key_heads, context, size), b.input("values", 1, key_heads, context, size)
-    norm, wq, wo = b.weight(hidden), b.weight(hidden, hidden), b.weight(hidden, hidden)
-    wk, wv = b.weight(hidden, key_heads * size), b.weight(hidden, key_heads * size)
-    gate, up, down = b.weight(hidden, inner), b.weight(hidden, inner), b.weight(inner, hidden)
-    head, row = b.weight(hidden, words), b.const(np.int64([1, heads, 1, size]))
-    line, one = b.const(np.int64([1, 1, hidden])), b.const(np.int64([1, key_heads, 1, size]))
-    first, second, axis = b.const(np.int64([1])), b.const(np.int64([context])), b.const(np.int64([2]))
-    tail_k, tail_v = (b.node("Slice", c, first, second, axis) for c in (keys, values))
-    for _ in range(layers):
-        n = b.node("RMSNormalization", x, norm, axis=-1)
-        q = b.node("Reshape", b.node("MatMul", n, wq), row)
-        k, v = (b.node("Reshape", b.node("MatMul", n, w), one) for w in (wk, wv))
-        k, v = b.node("Concat", tail_k, k, axis=2), b.node("Concat", tail_v, v, axis=2)
-        y = b.node("Reshape", b.node("Attention", q, k, v), line)
-        x = b.node("Add", x, b.node("MatMul", y, wo))
-        n = b.node("RMSNormalization", x, norm, axis=-1)
-        g = b.node("MatMul", n, gate)
-        g = b.node("Mul", b.node("Mul", g, b.node("Sigmoid", g)), b.node("MatMul", n, up))
-        x = b.node("Add", x, b.node("MatMul", g, down))
-    b.output(b.node("MatMul", b.node("RMSNormalization", x, norm, axis=-1), head), "y", 1, 1, words)
-    layer = 2 * (2 * hidden * hidden + 2 * hidden * key_heads * size + 3 * hidden * inner)
-    cache = 2 * 2 * key_heads * context * size
-    return b.model(), layers * (layer + cache) + 2 * hidden * words
+
+    def __init__(self, layers, hidden, heads, key_heads, inner, words, context):
+        self.b, self.layers, self.hidden, self.heads, self.key_heads = Build(), layers, hidden, heads, key_heads
+        self.inner, self.words, self.context, self.size = inner, words, context, hidden // heads
+        self.ties = []
+
+    def bytes_moved(self):
+        layer = 2 * (2 * self.hidden ** 2 + 2 * self.hidden * self.key_heads * self.size + 3 * self.hidden * self.inner)
+        cache = 2 * 2 * self.key_heads * self.context * self.size
+        return self.layers * (layer + cache) + 2 * self.hidden * self.words
+
+    def rotated(self):
+        """The oldest row of one pair of caches goes, by Slice, the newest comes, by Concat."""
+        b = self.b
+        caches = [b.input(name, 1, self.key_heads, self.context, self.size) for name in ("keys", "values")]
+        ends = [b.const(np.int64([v])) for v in (1, self.context, 2)]
+        tails = [b.node("Slice", c, *ends) for c in caches]
+
+        def attend(q, k, v, layer):
+            joined = [b.node("Concat", tail, x, axis=2) for tail, x in zip(tails, (k, v))]
+            return b.node("Attention", q, *joined)
+        return attend
+
+    def in_place(self):
+        """Each layer has caches of its own, which stay where they are; the token's row is written into them."""
+        b = self.b
+        at, length = b.input("at", 1, kind=TensorProto.INT64), b.input("length", 1, kind=TensorProto.INT64)
+
+        def attend(q, k, v, layer):
+            news = []
+            for name, x in (("keys", k), ("values", v)):
+                dims = 1, self.key_heads, self.context, self.size
+                cache = b.input(f"{name}{layer}", *dims)
+                news.append(b.node("TensorScatter", cache, x, at, axis=2, mode="circular"))
+                b.output(news[-1], f"new_{name}{layer}", *dims)
+                self.ties.append((cache, f"new_{name}{layer}"))
+            return b.node("Attention", q, *news, "", "", "", length)
+        return attend
+
+    def model(self, attention):
+        b, hidden, size = self.b, self.hidden, self.size
+        x = b.input("x", 1, 1, hidden)
+        attend = attention()
+        norm, wq, wo = b.weight(hidden), b.weight(hidden, hidden), b.weight(hidden, hidden)
+        wk, wv = b.weight(hidden, self.key_heads * size), b.weight(hidden, self.key_heads * size)
+        gate, up, down = b.weight(hidden, self.inner), b.weight(hidden, self.inner), b.weight(self.inner, hidden)
+        head, row = b.weight(hidden, self.words), b.const(np.int64([1, self.heads, 1, size]))
+        line, one = b.const(np.int64([1, 1, hidden])), b.const(np.int64([1, self.key_heads, 1, size]))
+        for layer in range(self.layers):
+            n = b.node("RMSNormalization", x, norm, axis=-1)
+            q = b.node("Reshape", b.node("MatMul", n, wq), row)
+            k, v = (b.node("Reshape", b.node("MatMul", n, w), one) for w in (wk, wv))
+            y = b.node("Reshape", attend(q, k, v, layer), line)
+            x = b.node("Add", x, b.node("MatMul", y, wo))
+            n = b.node("RMSNormalization", x, norm, axis=-1)
+            g = b.node("MatMul", n, gate)
+            g = b.node("Mul", b.node("Mul", g, b.node("Sigmoid", g)), b.node("MatMul", n, up))
+            x = b.node("Add", x, b.node("MatMul", g, down))
+        b.output(b.node("MatMul", b.node("RMSNormalization", x, norm, axis=-1), head), "y", 1, 1, self.words)
+        return b.model()
 
 
-def decode(target, tiny, *shape):
-    model, size = decoder(*((2, 64, 4, 2, 128, 100, 16) if tiny else shape))
-    ms = milliseconds(model)
-    return {"figure": size / ms / 1e9 / COPY_TB_S * 100, "unit": "% of the copy's rate", "target": target, "ms": ms}
+def decode(target, tiny, in_place, *shape):
+    d = Decoder(*((2, 64, 4, 2, 128, 100, 16) if tiny else shape))
+    model = d.model(d.in_place if in_place else d.rotated)
+    feeds = {"at": np.int64([d.context - 1]), "length": np.int64([d.context])}
+    ms = milliseconds(model, feeds, d.ties)
+    return {"figure": d.bytes_moved() / ms / 1e9 / COPY_TB_S * 100, "unit": "% of the copy's rate", "target": target,
+            "ms": ms}
 
 
 def gemv_4bit(tiny):
@@ -296,9 +351,13 @@ def start(tiny, warm):
     return {"figure": took, "unit": "s, Python and the model's making too", "target": 0.4 if warm else 1.5, "ms": took}
 
 
+# layers, hidden, heads, heads of keys, inner, words, context
+SMALL, LARGE = (22, 2048, 32, 4, 5632, 32000, 2048), (32, 4096, 32, 32, 11008, 32000, 2048)
 ROWS = {
-    "decode 1.1B, 2048 tokens": lambda t: decode(65, t, 22, 2048, 32, 4, 5632, 32000, 2048),
-    "decode 7B, 2048 tokens": lambda t: decode(80, t, 32, 4096, 32, 32, 11008, 32000, 2048),
+    "decode 1.1B, 2048 tokens": lambda t: decode(65, t, False, *SMALL),
+    "decode 7B, 2048 tokens": lambda t: decode(80, t, False, *LARGE),
+    "decode 1.1B in place, 2048 tokens": lambda t: decode(65, t, True, *SMALL),
+    "decode 7B in place, 2048 tokens": lambda t: decode(80, t, True, *LARGE),
     "4-bit product of one row, 4096 x 65536": gemv_4bit,
     "attention forward d128 4x16x4096": lambda t: attention(t, 503, 4, 16, 4096, 128),
     "attention forward d64 16x12x1024": lambda t: attention(t, 230, 16, 12, 1024, 64),
@@ -340,7 +399,10 @@ def main():
     p.add_argument("--out", default=os.environ.get("OUT", str(ROOT / "build" / "gpu")))
     p.add_argument("--only", default="", help="rows whose names hold this")
     p.add_argument("--tiny", action="store_true")
+    p.add_argument("--kernels", action="store_true", help="print what the GPU did in each captured run")
     a = p.parse_args()
+    global PROFILED
+    PROFILED = a.kernels
     folder = pathlib.Path(a.out)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []

@@ -675,6 +675,27 @@ CUDA(picked) {
             exact);
 }
 
+#define ATTEND(type, q, kv, more, attrs, args)                                                            \
+    "<opset: \"\" 24> g (" type q " q, " type kv " k, " type kv " v" more ") => (y) { y = Attention<" attrs \
+    ">(q, k, v" args ") }"
+
+/* Keys cut into splits; heads that share keys; ends of keys within a split; masks, windows, lengths. */
+CUDA(few_queries) {
+    nc_tolerance f32 = nc_tol_device_f32, f16 = nc_tol_device_f16;
+    compare(d, ATTEND("float", "[1,8,1,64]", "[1,2,333,64]", "", "is_causal = 0", ""), (draws){0}, f32);
+    compare(d, ATTEND("float", "[2,3,2,20]", "[2,3,150,20]", ", bool[2,150] m", "scale = 0.3", ", m"), (draws){0}, f32);
+    compare(d, ATTEND("float", "[1,2,4,13]", "[1,1,129,13]", ", float[1,2,4,129] m", "softcap = 2.0", ", m"),
+            (draws){0}, f32);
+    compare(d, ATTEND("float", "[2,4,1,8]", "[2,4,200,8]", ", int64[2] n", "is_causal = 0", ", , , , n"),
+            (draws){.int_limit = 200}, f32);
+    compare(d, ATTEND("float16", "[1,6,1,40]", "[1,2,260,40]", "", "is_causal = 0", ""), (draws){0}, f16);
+    compare(d, ATTEND("float16", "[3,16,1,128]", "[3,1,64,128]", "", "is_causal = 0", ""), (draws){0}, f16);
+    compare(d, ATTEND("bfloat16", "[1,1,16,16]", "[1,1,140,16]", "", "is_causal = 1", ""), (draws){0},
+            nc_tol_device_bf16);
+    compare(d, ATTEND("float", "[1,2,1,4]", "[1,2,0,4]", "", "is_causal = 0", ""), (draws){0}, exact);
+    compare(d, ATTEND("float", "[1,1,1,1]", "[1,1,1,1]", "", "is_causal = 0", ""), (draws){.odd = true}, f32);
+}
+
 CUDA(casts) {
     compare(d, GRAPH("(float[1001] x) => (y) { y = Cast<to = 10>(x) }"), (draws){.odd = true}, exact);
     compare(d, GRAPH("(float16[33,7] x) => (y) { y = Cast<to = 1>(x) }"), (draws){.odd = true, .transposed = 1}, exact);

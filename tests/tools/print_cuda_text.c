@@ -1,6 +1,7 @@
 /* tests/tools/print_cuda_text.c: prints every source that the library may give to NVRTC: each kernel file for each
  * element type, and chains that use every formula on every compute type. A source is preceded by a line "==== name" and
  * a line with its entry points. Read by tests/py/test_cuda_text.py. */
+#include "kernels/cuda/attention_few.h"
 #include "kernels/cuda/attention_grad.h"
 #include "kernels/cuda/chain.h"
 #include "kernels/cuda/nbits.h"
@@ -97,6 +98,17 @@ static void print_attention(void) {
         }
 }
 
+/* Attention of few queries: every number of rows and of columns. */
+static void print_attention_few(void) {
+    static const nc_dtype types[] = {NC_FLOAT16, NC_BFLOAT16, NC_FLOAT, NC_FLOAT16};
+    char define[160];
+    for (int i = 0; i < 4; i++) {
+        nc_dtype mask = i == 0 ? NC_UNDEFINED : i == 1 ? NC_BOOL : types[i];
+        nck_cuda_attn_few_define(32 << i, mask, i == 2, 1 << i, define, sizeof define);
+        print_file(NCK_CUDA_TEXT_attention_few, types[i], define, "attend_few attend_join");
+    }
+}
+
 /* Products with codes: zero points of every kind, both sizes of turns. */
 static void print_nbits(void) {
     static const nck_cuda_nbits_how how[] = {{.type = NC_FLOAT, .block = 16, .zeros = NC_FLOAT},
@@ -143,6 +155,7 @@ int main(void) {
     enum { N_STORAGES = sizeof storages / sizeof *storages };
     print_files();
     print_attention();
+    print_attention_few();
     print_nbits();
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < N_STORAGES; j++)

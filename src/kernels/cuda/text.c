@@ -57,7 +57,7 @@ void nck_cuda_text_join(nc_text *out, nck_cuda_text file, nc_dtype t, const char
         file == NCK_CUDA_TEXT_pool_max)
         nc_text_add(out, texts[NCK_CUDA_TEXT_window]);
     if (file == NCK_CUDA_TEXT_attention || file == NCK_CUDA_TEXT_attention_plain ||
-        file == NCK_CUDA_TEXT_attention_grad)
+        file == NCK_CUDA_TEXT_attention_grad || file == NCK_CUDA_TEXT_attention_few)
         nc_text_add(out, texts[NCK_CUDA_TEXT_attention_head]);
     nc_text_add(out, texts[file]);
 }

@@ -1,7 +1,8 @@
 /* ops/attention/attention_run_cuda.c: Attention and AttentionGrad on CUDA over kernels/cuda/attention.h and
  * attention_grad.h. Operands are read in place by strides. Past and new keys and values are joined in the present
- * outputs, or in the workspace where those are not wanted. */
+ * outputs, or in the workspace where those are not wanted. Few queries take a kernel of their own. */
 #include "kernels/cuda/attention_dnn.h"
+#include "kernels/cuda/attention_few.h"
 
 #include "kernels/cuda/move.h"
 #include "ops/attention/attention.h"
@@ -15,6 +16,7 @@ enum { ALIGNMENT = 256 };
 typedef struct attend {
     nc_attention how;
     nck_cuda_attn kernel;
+    nck_cuda_attn_few few;
     nck_cuda_move move;
 } attend;
 
@@ -60,6 +62,34 @@ bool nc_attention_grad_cuda_fits(const nc_node *n, const char **why) {
     return has_known_operands(n, why) && nck_cuda_attn_grad_takes(n->in[Q]->type->elem, most_cols(n));
 }
 
+/* Dim d of input i; 0: not known before the run. */
+static int64_t dim_of(const nc_node *n, int i, int d) {
+    int64_t size;
+    return nc_dim_is_const(n->in[i]->type->dims[d], &size) ? size : 0;
+}
+
+/* What is known of the heads and of the number of queries, as arguments of a call. */
+static nck_cuda_attn_args known_args(const nc_node *n, const nc_attention *h) {
+    nck_cuda_attn_args a = {.q_heads = h->q_heads, .kv_heads = h->kv_heads};
+    int rank = n->in[Q]->type->rank;
+    if (rank == 4) a.q_heads = dim_of(n, Q, 1);
+    if (n->in[K]->type->rank == 4) a.kv_heads = dim_of(n, K, 1);
+    a.q_heads = a.q_heads > 0 ? a.q_heads : 1;
+    a.kv_heads = a.kv_heads > 0 && a.kv_heads <= a.q_heads ? a.kv_heads : a.q_heads;
+    a.n_queries = dim_of(n, Q, rank == 4 ? 2 : 1);
+    a.n_queries = a.n_queries > 0 ? a.n_queries : 1;
+    return a;
+}
+
+/* The kernel for few queries, unless there will never be few. */
+static nc_code prepare_few(nc_prep *p, attend *s, nc_dtype t, nc_dtype mask) {
+    nck_cuda_attn_args known = known_args(p->node, &s->how);
+    s->few = (nck_cuda_attn_few){0};
+    if (!nck_cuda_attn_is_few(t, &known)) return NC_OK;
+    return nck_cuda_attn_few_prepare(p->device, t, most_cols(p->node), mask, s->how.softcap > 0,
+                                     known.q_heads / known.kv_heads * known.n_queries, &s->few, &p->w->diag);
+}
+
 nc_code nc_attention_cuda_prepare(nc_prep *p) {
     const nc_node *n = p->node;
     attend *s = nc_arena_alloc(p->arena, sizeof *s);
@@ -69,6 +99,7 @@ nc_code nc_attention_cuda_prepare(nc_prep *p) {
     p->strided_in = 1u << Q | 1u << K | 1u << V;
     nc_dtype t = n->in[Q]->type->elem, mask = has_in(n, MASK) ? n->in[MASK]->type->elem : NC_UNDEFINED;
     NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(t), &s->move, &p->w->diag));
+    NC_TRY(prepare_few(p, s, t, mask));
     return nck_cuda_attn_prepare(p->device, t, most_cols(n), mask, s->how.softcap > 0, &s->kernel, &p->w->diag);
 }
 
@@ -95,11 +126,19 @@ static size_t joined_bytes(const int64_t *d, int64_t past, nc_dtype t) {
 
 size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const attend *s = state;
-    int64_t dk[4], dv[4], past = n_in > PAST_K ? past_rows(&in[PAST_K]) : 0;
+    int64_t dq[4], dk[4], dv[4], past = n_in > PAST_K ? past_rows(&in[PAST_K]) : 0;
     (void)out, (void)n_out;
+    operand(&in[Q], s->how.q_heads, dq);
     operand(&in[K], s->how.kv_heads, dk);
     operand(&in[V], s->how.kv_heads, dv);
-    return joined_bytes(dk, past, in[Q].dtype) + joined_bytes(dv, past, in[Q].dtype);
+    nck_cuda_attn_args a = {.n_batch = dq[0],
+                            .q_heads = dq[1],
+                            .kv_heads = dk[1],
+                            .n_queries = dq[2],
+                            .n_keys = past + dk[2],
+                            .cols_v = dv[3]};
+    return joined_bytes(dk, past, in[Q].dtype) + joined_bytes(dv, past, in[Q].dtype) +
+           (s->few.attend != NULL ? nck_cuda_attn_few_workspace(&a) : 0);
 }
 
 /* past and x one after another along their rows, dense in `to`. */
@@ -187,6 +226,8 @@ nc_code nc_attention_cuda_run(const nc_call *c) {
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     NC_TRY(set_mask(c, &g));
     NC_TRY(set_lens(c, &g));
+    if (s->few.attend != NULL && nck_cuda_attn_is_few(s->few.type, &g))
+        return nck_cuda_attn_few_run(&s->few, nck_cuda_at_call(c), &g, at);
     if (nck_cuda_attn_dnn_run(nck_cuda_at_call(c), s->kernel.type, s->kernel.mask, &g)) return NC_OK;
     return nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);
 }

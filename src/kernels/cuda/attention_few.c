@@ -1,0 +1,84 @@
+/* cuda/attention_few.c: launcher of attention_few.cu, see attention_few.h. */
+#include "kernels/cuda/attention_few.h"
+
+#include "base/intmath.h"
+
+#include <stdio.h>
+
+enum {
+    MAX_COLS = 256,
+    COLS_OF_LANE = 8,
+    MOST_ROWS = 16,  /* of a call; more are worth tensor cores */
+    BLOCK_ROWS = 8,  /* of a block, at most */
+    LEAST_KEYS = 64, /* of a split */
+    BLOCKS = 264,    /* that splits are made for: two for each multiprocessor of an H200 */
+    MAX_GRID_Y = 65535,
+    THREADS = 128
+};
+
+void nck_cuda_attn_few_define(int64_t cols, nc_dtype mask, bool softcap, int64_t rows, char *out, size_t bytes) {
+    int lanes = 1, together = 1;
+    while (lanes * COLS_OF_LANE < cols) lanes *= 2;
+    while (together < rows && together < BLOCK_ROWS) together *= 2;
+    snprintf(out, bytes, "#define COLS %d\n#define LANES %d\n#define ROWS %d\n%s%s%s%s%s", lanes * COLS_OF_LANE, lanes,
+             together, mask == NC_UNDEFINED ? "" : "#define M ", mask == NC_UNDEFINED ? "" : nck_cuda_type_name(mask),
+             mask == NC_UNDEFINED ? "" : "\n", mask == NC_BOOL ? "#define MASK_BOOL\n" : "",
+             softcap ? "#define SOFTCAP\n" : "");
+}
+
+nc_code nck_cuda_attn_few_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, int64_t rows,
+                                  nck_cuda_attn_few *out, nc_diag *diag) {
+    char define[160];
+    *out = (nck_cuda_attn_few){.type = t, .rows = 1};
+    while (out->rows < rows && out->rows < BLOCK_ROWS) out->rows *= 2;
+    nck_cuda_attn_few_define(cols, mask, softcap, rows, define, sizeof define);
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_few", &out->attend, diag));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_join", &out->join, diag);
+}
+
+static int64_t rows_of(const nck_cuda_attn_args *a) {
+    int64_t rows;
+    return a->kv_heads > 0 && nc_mul_i64(a->q_heads / a->kv_heads, a->n_queries, &rows) ? rows : INT64_MAX;
+}
+
+bool nck_cuda_attn_is_few(nc_dtype t, const nck_cuda_attn_args *a) {
+    int64_t heads;
+    if (t != NC_FLOAT16 && t != NC_BFLOAT16 && t != NC_FLOAT) return false;
+    return rows_of(a) <= MOST_ROWS && a->cols <= MAX_COLS && a->cols_v <= MAX_COLS && a->n_keys <= INT32_MAX / 2 &&
+           nc_mul_i64(a->n_batch, a->kv_heads, &heads) && heads <= MAX_GRID_Y;
+}
+
+/* A function of dims alone: it says in which order sums are joined. */
+static int64_t splits_of(const nck_cuda_attn_args *a) {
+    int64_t heads = nc_max64(1, a->n_batch * a->kv_heads);
+    return nc_max64(1, nc_min64(a->n_keys / LEAST_KEYS, nc_ceil_div(BLOCKS, heads)));
+}
+
+size_t nck_cuda_attn_few_workspace(const nck_cuda_attn_args *a) {
+    int64_t heads, rows = nc_min64(rows_of(a), MOST_ROWS);
+    if (!nc_mul_i64(a->n_batch, a->kv_heads, &heads) || heads > MAX_GRID_Y || a->n_keys < 2 * LEAST_KEYS) return 0;
+    int64_t parts = nc_min64((BLOCKS + heads) * rows, heads * rows * (a->n_keys / LEAST_KEYS));
+    return (size_t)(parts * (nc_min64(a->cols_v, MAX_COLS) + 2)) * sizeof(float);
+}
+
+/* 16 bytes of elements lie side by side and are aligned, columns in whole turns of a lane. */
+static bool in_vectors(const nck_cuda_attn_operand *o, nc_dtype t, int64_t cols) {
+    int64_t n = 16 / (int64_t)nc_dtype_bytes(t);
+    return o->column == 1 && cols % COLS_OF_LANE == 0 && o->row % n == 0 && o->head % n == 0 && o->batch % n == 0 &&
+           (uintptr_t)o->data % 16 == 0;
+}
+
+nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, nck_cuda_at at, const nck_cuda_attn_args *a,
+                              void *workspace) {
+    nck_cuda_attn_few_args f = {.a = *a, .n_splits = splits_of(a)};
+    int64_t heads = a->n_batch * a->kv_heads, lines = a->n_batch * a->q_heads * a->n_queries;
+    if (lines == 0 || a->cols_v == 0) return NC_OK;
+    f.partial = f.n_splits > 1 ? workspace : NULL;
+    f.a.vectors = in_vectors(&a->k, k->type, a->cols) && in_vectors(&a->v, k->type, a->cols_v);
+    nc_dim3 grid = {(uint32_t)f.n_splits, (uint32_t)heads, (uint32_t)nc_ceil_div(rows_of(a), k->rows)};
+    void *args[] = {&f};
+    NC_TRY(at.device->table->launch_function(at.device, at.stream, k->attend, grid, (nc_dim3){THREADS, 1, 1}, 0, args,
+                                             at.diag));
+    if (f.n_splits == 1) return NC_OK;
+    return nck_cuda_launch(at, k->join, (uint32_t)lines, a->cols_v > 64 ? THREADS : THREADS / 2, args);
+}

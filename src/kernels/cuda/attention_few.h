@@ -1,0 +1,35 @@
+/* cuda/attention_few.h: attention of few queries over many keys on the GPU, the keys cut into splits that many blocks
+ * read at once and a second launch joins; see attention_few.cu. f16, bf16 and f32. */
+#ifndef NCK_CUDA_ATTENTION_FEW_H
+#define NCK_CUDA_ATTENTION_FEW_H
+
+#include "kernels/cuda/attention.h"
+
+/* Mirrors few_args in attention_few.cu. */
+typedef struct nck_cuda_attn_few_args {
+    nck_cuda_attn_args a;
+    int64_t n_splits;
+    void *partial;
+} nck_cuda_attn_few_args;
+
+typedef struct nck_cuda_attn_few {
+    nc_dtype type;
+    int64_t rows; /* of a block: queries of the heads that share keys */
+    nc_function *attend, *join;
+} nck_cuda_attn_few;
+
+/* Text that stands in front of the kernel's; rows: as many as a call is likely to have. */
+void nck_cuda_attn_few_define(int64_t cols, nc_dtype mask, bool softcap, int64_t rows, char *out, size_t bytes);
+
+/* As nck_cuda_attn_prepare; rows: queries times heads that share keys, as far as known. */
+NC_MUST nc_code nck_cuda_attn_few_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap,
+                                          int64_t rows, nck_cuda_attn_few *out, nc_diag *diag);
+
+/* Are these few queries? By dims alone; data and strides are not looked at. */
+bool nck_cuda_attn_is_few(nc_dtype t, const nck_cuda_attn_args *a);
+/* Grows with every dim; for calls that are few and those that are not. */
+size_t nck_cuda_attn_few_workspace(const nck_cuda_attn_args *a);
+NC_MUST nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, nck_cuda_at at, const nck_cuda_attn_args *a,
+                                      void *workspace);
+
+#endif
