@@ -397,7 +397,7 @@ def table(rows):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--out", default=os.environ.get("OUT", str(ROOT / "build" / "gpu")))
-    p.add_argument("--only", default="", help="rows whose names hold this")
+    p.add_argument("--only", default="", help="rows whose names hold one of these, joined by ;")
     p.add_argument("--tiny", action="store_true")
     p.add_argument("--kernels", action="store_true", help="print what the GPU did in each captured run")
     a = p.parse_args()
@@ -407,7 +407,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for name, row in ROWS.items():
-        if a.only not in name:
+        if not any(part in name for part in a.only.split(";")):
             continue
         rows.append(measure(name, row, a.tiny))
         print(json.dumps(rows[-1]), flush=True)
