@@ -171,9 +171,10 @@ class Decoder:
             for name, x in (("keys", k), ("values", v)):
                 dims = 1, self.key_heads, self.context, self.size
                 cache = b.input(f"{name}{layer}", *dims)
-                news.append(b.node("TensorScatter", cache, x, at, axis=2, mode="circular"))
-                b.output(news[-1], f"new_{name}{layer}", *dims)
-                self.ties.append((cache, f"new_{name}{layer}"))
+                news.append(f"new_{name}{layer}")
+                b.nodes.append(helper.make_node("TensorScatter", [cache, x, at], news[-1:], axis=2, mode="circular"))
+                b.outputs.append(helper.make_tensor_value_info(news[-1], TensorProto.FLOAT16, dims))
+                self.ties.append((cache, news[-1]))
             return b.node("Attention", q, *news, "", "", "", length)
         return attend
 

@@ -675,6 +675,27 @@ CUDA(picked) {
             exact);
 }
 
+#define PRODUCT(type, a, b) GRAPH("(" type a " a, " type b " b) => (y) { y = MatMul(a, b) }")
+
+/* Products of one row: columns side by side, rows side by side, ends of both; such that do not lie in vectors. */
+CUDA(one_row) {
+    nc_tolerance f32 = nc_tol_device_product_f32;
+    compare(d, PRODUCT("float", "[1,700]", "[700,36]"), (draws){0}, f32);
+    compare(d, PRODUCT("float", "[1,5]", "[5,16388]"), (draws){.odd = true}, f32);
+    compare(d, PRODUCT("float", "[1,132]", "[132,7]"), (draws){.transposed = 2}, f32);
+    compare(d, PRODUCT("float", "[1,1]", "[1,4]"), (draws){0}, f32);
+    compare(d, PRODUCT("float", "[9]", "[9,12]"), (draws){0}, f32);
+    compare(d, PRODUCT("float", "[1,33]", "[33,5]"), (draws){0}, f32);
+    compare(d, PRODUCT("float", "[1,0]", "[0,8]"), (draws){0}, exact);
+    compare(d, PRODUCT("float16", "[1,1,40]", "[40,72]"), (draws){0}, nc_tol_device_f16);
+    compare(d, PRODUCT("float16", "[1,520]", "[520,3]"), (draws){.transposed = 2}, nc_tol_device_f16);
+    compare(d, PRODUCT("bfloat16", "[1,24]", "[24,8]"), (draws){0}, nc_tol_device_bf16);
+    compare(d, GRAPH("(float[1,20] a, float[20,12] b, float[12] c) => (y) { y = Gemm<alpha = 0.5>(a, b, c) }"),
+            (draws){0}, f32);
+    compare(d, GRAPH("(float[1,20] a, float[12,20] b, float[1] c) => (y) { y = Gemm<transB = 1>(a, b, c) }"),
+            (draws){0}, f32);
+}
+
 #define ATTEND(type, q, kv, more, attrs, args)                                                            \
     "<opset: \"\" 24> g (" type q " q, " type kv " k, " type kv " v" more ") => (y) { y = Attention<" attrs \
     ">(q, k, v" args ") }"

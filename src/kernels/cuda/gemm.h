@@ -1,7 +1,7 @@
 /* cuda/gemm.h: C = alpha * A * B + beta * C (+ bias) on the GPU, batched, over strides; and, where cuBLASLt does it,
  * C = gelu(alpha * A * B + other + bias).
  *
- * cuBLASLt where it fits: floats, and one stride of A and of B is 1, columns of C lie side by side. A plain tiled
+ * One row of floats takes a kernel of its own (gemv.cu). cuBLASLt where it fits: floats, and one stride of A and of B is 1, columns of C lie side by side. A plain tiled
  * kernel (gemm.cu) for the rest: integers, odd strides, what cuBLASLt refuses. Accumulation: f16, bf16 and f32 in f32
  * (in TF32 where that is asked for), f64 in f64, integers in int64. */
 #ifndef NCK_CUDA_GEMM_H
@@ -30,9 +30,16 @@ typedef struct nck_cuda_gemm_cache {
     } row[NCK_CUDA_GEMM_CACHE];
 } nck_cuda_gemm_cache;
 
+/* Products of one row, see gemv.h. */
+typedef struct nck_cuda_gemv {
+    int64_t vector; /* elements of 16 bytes */
+    nc_function *columns, *wide_columns, *rows;
+} nck_cuda_gemv;
+
 typedef struct nck_cuda_gemm {
     nc_dtype type; /* f16, bf16, f32, f64, i32, i64 */
     bool tf32;     /* f32: operands may be rounded to TF32; set behind prepare */
+    nck_cuda_gemv one_row;
     nc_function *multiply, *spread;
     nck_cuda_gemm_cache *cache;
 } nck_cuda_gemm;
@@ -56,7 +63,7 @@ NC_MUST nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_ca
                                       nc_diag *diag);
 NC_MUST nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g);
 
-/* The same in one call of cuBLASLt, with `other` and `gelu`, which run refuses; *done false: it has none for this. */
+/* The same in one launch, with `other` and `gelu`, which run refuses; *done false: there is none for this. */
 NC_MUST nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, bool *done);
 
 /* y (M,N) = c, strides of c may be 0. */
