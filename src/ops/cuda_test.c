@@ -546,10 +546,13 @@ CUDA(pools) {
                   "strides = [1,2,2]>(x) }"),
             (draws){0}, exact);
     /* channels last, as the blocked layout has them */
-    compare(d, POOL("MaxPool", "float16", "[2,1,9,8,16]", "kernel_shape = [3,2,1], strides = [2,2,1], pads = [1,0,0,1,1,0]"),
-            (draws){.odd = true}, exact);
-    compare(d, POOL("MaxPool", "float", "[1,2,5,4,4]", "kernel_shape = [2,2,1], dilations = [2,1,1], pads = [1,1,0,1,1,0]"),
-            (draws){.odd = true}, exact);
+    compare(
+        d,
+        POOL("MaxPool", "float16", "[2,1,9,8,16]", "kernel_shape = [3,2,1], strides = [2,2,1], pads = [1,0,0,1,1,0]"),
+        (draws){.odd = true}, exact);
+    compare(
+        d, POOL("MaxPool", "float", "[1,2,5,4,4]", "kernel_shape = [2,2,1], dilations = [2,1,1], pads = [1,1,0,1,1,0]"),
+        (draws){.odd = true}, exact);
     compare(d, POOL("MaxPool", "uint8", "[1,1,3,3,16]", "kernel_shape = [2,2,1]"), (draws){0}, exact);
     compare(d, POOL("MaxPool", "double", "[2,1,3,3,3]", "kernel_shape = [2,3,1]"), (draws){0}, exact);
     compare(d, POOL("AveragePool", "float", "[2,3,9,8]", "kernel_shape = [3,3], pads = [1,1,1,1], ceil_mode = 1"),
@@ -652,8 +655,7 @@ CUDA(joined_rows) {
     compare(d, JOINED("bool", "1", "[2,32]", "[2,48]", "[2,31]"), (draws){0}, exact);
 }
 
-#define PICKED(op, type, x, index, attrs) \
-    GRAPH("(" type x " x, " index " i) => (y) { y = " op attrs "(x, i) }")
+#define PICKED(op, type, x, index, attrs) GRAPH("(" type x " x, " index " i) => (y) { y = " op attrs "(x, i) }")
 
 /* Slices in words, slices that are none, one element an index, several indices an element. */
 CUDA(picked) {
@@ -696,7 +698,7 @@ CUDA(one_row) {
             (draws){0}, f32);
 }
 
-#define ATTEND(type, q, kv, more, attrs, args)                                                            \
+#define ATTEND(type, q, kv, more, attrs, args)                                                              \
     "<opset: \"\" 24> g (" type q " q, " type kv " k, " type kv " v" more ") => (y) { y = Attention<" attrs \
     ">(q, k, v" args ") }"
 
@@ -726,11 +728,11 @@ CUDA(casts) {
     compare(d, GRAPH("(bool[5] x) => (y) { y = Cast<to = 11>(x) }"), (draws){0}, exact);
 }
 
-#define NBITS(type, a, codes, scales, more, attrs, args)                                                            \
+#define NBITS(type, a, codes, scales, more, attrs, args)                                                               \
     "<opset: \"\" 21, \"com.microsoft\" 1> g (" type a " a, uint8" codes " b, " type scales " s" more ") => (y) { y =" \
     " com.microsoft.MatMulNBits<" attrs ">(a, b, s" args ") }"
 /* Scales that are powers of two: numbers that halves hold. */
-#define NBITS_HALF(type, a, codes, attrs)                                                                         \
+#define NBITS_HALF(type, a, codes, attrs)                                                                             \
     "<opset: \"\" 21, \"com.microsoft\" 1> g (" type a " a, uint8" codes " b) => (y) <const " type "[6] s = {1, 0.5," \
     " 0.25, -1, -0.5, 0.125}> { y = com.microsoft.MatMulNBits<" attrs ">(a, b, s) }"
 

@@ -113,12 +113,10 @@ static void print_attention_few(void) {
 
 /* Products with codes: zero points of every kind, both sizes of turns. */
 static void print_nbits(void) {
-    static const nck_cuda_nbits_how how[] = {{.type = NC_FLOAT, .block = 16, .zeros = NC_FLOAT},
-                                             {.type = NC_FLOAT16, .block = 32},
-                                             {.type = NC_BFLOAT16, .block = 128, .zeros = NC_FLOAT16},
-                                             {.type = NC_FLOAT, .block = 64, .table = true},
-                                             {.type = NC_FLOAT16, .block = 64, .table = true},
-                                             {.type = NC_BFLOAT16, .block = 16, .table = true}};
+    static const nck_cuda_nbits_how how[] = {
+        {.type = NC_FLOAT, .block = 16, .zeros = NC_FLOAT},       {.type = NC_FLOAT16, .block = 32},
+        {.type = NC_BFLOAT16, .block = 128, .zeros = NC_FLOAT16}, {.type = NC_FLOAT, .block = 64, .table = true},
+        {.type = NC_FLOAT16, .block = 64, .table = true},         {.type = NC_BFLOAT16, .block = 16, .table = true}};
     char define[96];
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         nck_cuda_nbits_define(&how[i], define, sizeof define);

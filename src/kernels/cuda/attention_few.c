@@ -10,18 +10,24 @@ enum {
     COLS_OF_LANE = 8,
     MOST_ROWS = 16,  /* of a call; more are worth tensor cores */
     BLOCK_ROWS = 8,  /* of a block, at most */
-    LEAST_KEYS = 64, /* of a split */
-    BLOCKS = 264,    /* that splits are made for: two for each multiprocessor of an H200 */
+    LEAST_KEYS = 32, /* of a split */
+    BLOCKS = 512,    /* that splits are made for: some for each multiprocessor; MAX_SPLITS of attention_few.cu */
     MAX_GRID_Y = 65535,
     THREADS = 128
 };
 
+/* Rows of a block: a power of two; long ones leave less room in shared memory. */
+static int64_t rows_together(int64_t cols, int64_t rows) {
+    int64_t n = 1;
+    while (n < rows && n < (cols > MAX_COLS / 2 ? BLOCK_ROWS / 2 : BLOCK_ROWS)) n *= 2;
+    return n;
+}
+
 void nck_cuda_attn_few_define(int64_t cols, nc_dtype mask, bool softcap, int64_t rows, char *out, size_t bytes) {
-    int lanes = 1, together = 1;
+    int lanes = 1;
     while (lanes * COLS_OF_LANE < cols) lanes *= 2;
-    while (together < rows && together < BLOCK_ROWS) together *= 2;
-    snprintf(out, bytes, "#define COLS %d\n#define LANES %d\n#define ROWS %d\n%s%s%s%s%s", lanes * COLS_OF_LANE, lanes,
-             together, mask == NC_UNDEFINED ? "" : "#define M ", mask == NC_UNDEFINED ? "" : nck_cuda_type_name(mask),
+    snprintf(out, bytes, "#define LANES %d\n#define ROWS %d\n%s%s%s%s%s", lanes, (int)rows_together(cols, rows),
+             mask == NC_UNDEFINED ? "" : "#define M ", mask == NC_UNDEFINED ? "" : nck_cuda_type_name(mask),
              mask == NC_UNDEFINED ? "" : "\n", mask == NC_BOOL ? "#define MASK_BOOL\n" : "",
              softcap ? "#define SOFTCAP\n" : "");
 }
@@ -29,8 +35,7 @@ void nck_cuda_attn_few_define(int64_t cols, nc_dtype mask, bool softcap, int64_t
 nc_code nck_cuda_attn_few_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, int64_t rows,
                                   nck_cuda_attn_few *out, nc_diag *diag) {
     char define[160];
-    *out = (nck_cuda_attn_few){.type = t, .rows = 1};
-    while (out->rows < rows && out->rows < BLOCK_ROWS) out->rows *= 2;
+    *out = (nck_cuda_attn_few){.type = t, .rows = rows_together(cols, rows)};
     nck_cuda_attn_few_define(cols, mask, softcap, rows, define, sizeof define);
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_few", &out->attend, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_join", &out->join, diag);
@@ -44,6 +49,7 @@ static int64_t rows_of(const nck_cuda_attn_args *a) {
 bool nck_cuda_attn_is_few(nc_dtype t, const nck_cuda_attn_args *a) {
     int64_t heads;
     if (t != NC_FLOAT16 && t != NC_BFLOAT16 && t != NC_FLOAT) return false;
+    if (a->stats != NULL) return false;
     return rows_of(a) <= MOST_ROWS && a->cols <= MAX_COLS && a->cols_v <= MAX_COLS && a->n_keys <= INT32_MAX / 2 &&
            nc_mul_i64(a->n_batch, a->kv_heads, &heads) && heads <= MAX_GRID_Y;
 }
@@ -70,7 +76,7 @@ static bool in_vectors(const nck_cuda_attn_operand *o, nc_dtype t, int64_t cols)
 
 nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, nck_cuda_at at, const nck_cuda_attn_args *a,
                               void *workspace) {
-    nck_cuda_attn_few_args f = {.a = *a, .n_splits = splits_of(a)};
+    nck_cuda_attn_few_args f = {.a = *a, .n_splits = splits_of(a), .group = a->q_heads / a->kv_heads};
     int64_t heads = a->n_batch * a->kv_heads, lines = a->n_batch * a->q_heads * a->n_queries;
     if (lines == 0 || a->cols_v == 0) return NC_OK;
     f.partial = f.n_splits > 1 ? workspace : NULL;
@@ -80,5 +86,5 @@ nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, nck_cuda_at at, const 
     NC_TRY(at.device->table->launch_function(at.device, at.stream, k->attend, grid, (nc_dim3){THREADS, 1, 1}, 0, args,
                                              at.diag));
     if (f.n_splits == 1) return NC_OK;
-    return nck_cuda_launch(at, k->join, (uint32_t)lines, a->cols_v > 64 ? THREADS : THREADS / 2, args);
+    return nck_cuda_launch(at, k->join, (uint32_t)lines, THREADS, args);
 }

@@ -1,14 +1,10 @@
 /* cuda/attention_few.cu: attention of few queries over many keys, as decoding has it; see attention.cuh. Defined in
- * front: COLS (a multiple of 8, not less than the columns of q, k and v), LANES (a power of two, not less than COLS / 8)
- * and ROWS (rows of a block).
+ * front: LANES (a power of two; 8 * LANES is not less than the columns of q, k and v) and ROWS (rows of a block).
  *
  * A row is one query of one of the heads that share keys; all of them are met with each key that is read. The keys are
  * cut into splits, a block each; within a block LANES lanes share a key, 8 columns a lane. Each such slot keeps the
  * largest score, the sum and the result of its keys; slots are joined by a fixed tree, splits by attend_join.
  * Accumulation: in f32. */
-#ifndef COLS
-#define COLS 64
-#endif
 #ifndef LANES
 #define LANES 8
 #endif
@@ -20,7 +16,7 @@ enum { WARPS = 4, SLOTS = 32 / LANES, V = 8, AT_ONCE = ROWS > 4 ? 2 : 4 };
 /* Mirrors nck_cuda_attn_few_args in attention_few.h. */
 struct few_args {
     attn_args a;
-    int64_t n_splits;
+    int64_t n_splits, group; /* group: heads that share keys */
     float *partial; /* (batch, head, query, split, cols_v + 2): result, largest score, sum; NULL: one split */
 };
 
@@ -59,26 +55,51 @@ DEVICE void join_rows(few_row &r, float top, float sum, const float (&y)[V]) {
     for (int e = 0; e < V; e++) r.y[e] = r.y[e] * by + y[e] * other;
 }
 
-/* Row i of the group of heads that share keys: which head, which query. */
-DEVICE int64_t head_of(const attn_args &a, int64_t bkv, int64_t i) {
-    int64_t group = a.q_heads / a.kv_heads;
-    return bkv / a.kv_heads * a.q_heads + bkv % a.kv_heads * group + i / a.n_queries;
+/* Row i of the heads that share keys, of batch and head of keys blockIdx.y. */
+struct row_place { int64_t bh, query; };
+DEVICE row_place place_of_row(const few_args &f, int i) {
+    uint32_t kv_heads = (uint32_t)f.a.kv_heads, n = (uint32_t)f.a.n_queries, b = blockIdx.y / kv_heads;
+    row_place p;
+    p.bh = (int64_t)b * f.a.q_heads + (blockIdx.y - b * kv_heads) * f.group + i / n;
+    p.query = i % n;
+    return p;
+}
+
+/* What all threads of a block read of its rows, put there by a few. */
+struct few_shared {
+    float q[ROWS][LANES * V];
+    attn_seen seen[ROWS];
+    const M *mask[ROWS]; /* of the query */
+};
+DEVICE void share_rows(const few_args &f, int first, few_shared &x) {
+    const attn_args &a = f.a;
+    int n_rows = (int)(f.group * a.n_queries);
+#pragma unroll 1
+    for (int r = threadIdx.x / 32; r < ROWS; r += WARPS) {
+        row_place p = place_of_row(f, min(first + r, n_rows - 1));
+        attn_head h = attn_head_of(a, p.bh);
+        const S *line = h.q + p.query * a.q.row;
+        x.mask[r] = h.mask ? h.mask + p.query * a.mask_strides[2] : h.mask;
+        x.seen[r] = attn_seen_by(a, h, p.query);
+#pragma unroll 1
+        for (int c = threadIdx.x % 32; c < LANES * V; c += 32)
+            x.q[r][c] = c < a.cols ? (float)get(line[c * a.q.column]) : 0.0f;
+    }
+    __syncthreads();
 }
 
 struct few_queries {
     float q[ROWS][V];
     attn_seen seen[ROWS];
-    const M *mask[ROWS]; /* of the query */
+    const M *mask[ROWS];
 };
-
-DEVICE void hold_queries(const attn_args &a, int64_t bkv, int64_t first, int64_t n_rows, int c, few_queries &x) {
+DEVICE void hold_queries(const few_shared &x, int c, few_queries &to) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        int64_t i = min(first + r, n_rows - 1), query = i % a.n_queries;
-        attn_head h = attn_head_of(a, head_of(a, bkv, i));
-        x.mask[r] = h.mask ? h.mask + query * a.mask_strides[2] : h.mask;
-        x.seen[r] = attn_seen_by(a, h, query);
-        hold_columns(h.q + query * a.q.row, a.q.column, c, (int)a.cols, 0, x.q[r]);
+        to.seen[r] = x.seen[r];
+        to.mask[r] = x.mask[r];
+#pragma unroll
+        for (int e = 0; e < V; e++) to.q[r][e] = x.q[r][c + e];
     }
 }
 
@@ -124,81 +145,97 @@ DEVICE void join_slots(few_row &r) {
 }
 
 /* The result of row i, or its part of it. */
-DEVICE void put_row(const few_args &f, int64_t i, int c, const few_row &r) {
+DEVICE void put_row(const few_args &f, int i, int c, const few_row &r) {
     const attn_args &a = f.a;
-    int64_t bh = head_of(a, blockIdx.y, i), query = i % a.n_queries;
-    attn_head h = attn_head_of(a, bh);
+    row_place p = place_of_row(f, i);
     float by = r.sum == 0 ? 0.0f : 1 / r.sum;
-    float *part = f.partial + ((bh * a.n_queries + query) * f.n_splits + blockIdx.x) * (a.cols_v + 2);
+    float *part = f.partial + ((p.bh * a.n_queries + p.query) * f.n_splits + blockIdx.x) * (a.cols_v + 2);
+    attn_head h = attn_head_of(a, p.bh);
 #pragma unroll
     for (int e = 0; e < V; e++) {
         if (c + e >= a.cols_v) break;
         if (f.partial)
             part[c + e] = r.y[e];
         else
-            h.y[query * a.y.row + (c + e) * a.y.column] = to<S>::put(r.y[e] * by);
+            h.y[p.query * a.y.row + (c + e) * a.y.column] = to<S>::put(r.y[e] * by);
     }
     if (f.partial && c == 0) part[a.cols_v] = r.top, part[a.cols_v + 1] = r.sum;
 }
 
+DEVICE few_row row_of_nothing(void) {
+    few_row r;
+    r.top = -INF, r.sum = 0;
+#pragma unroll
+    for (int e = 0; e < V; e++) r.y[e] = 0;
+    return r;
+}
+
 /* Grids of (splits, batches * heads of keys, rows / ROWS), blocks of 128. */
 extern "C" __global__ __launch_bounds__(128) void attend_few(few_args f) {
-    __shared__ float others[WARPS][ROWS][LANES][V + 2];
-    const attn_args &a = f.a;
-    int64_t n_rows = a.q_heads / a.kv_heads * a.n_queries, first = blockIdx.z * (int64_t)ROWS;
+    __shared__ few_row others[WARPS][ROWS][LANES];
+    __shared__ few_shared shared;
+    int n_rows = (int)(f.group * f.a.n_queries), first = blockIdx.z * ROWS;
     int lane = threadIdx.x % LANES, slot = threadIdx.x % 32 / LANES, warp = threadIdx.x / 32, c = lane * V;
     few_queries x;
     few_row rows[ROWS];
-    attn_head h = attn_head_of(a, head_of(a, blockIdx.y, 0));
-    hold_queries(a, blockIdx.y, first, n_rows, c, x);
+    attn_head h = attn_head_of(f.a, place_of_row(f, 0).bh);
+    share_rows(f, first, shared);
+    hold_queries(shared, c, x);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        rows[r].top = -INF, rows[r].sum = 0;
-        for (int e = 0; e < V; e++) rows[r].y[e] = 0;
-    }
-    int n = h.n_keys, per = (int)((n + f.n_splits - 1) / f.n_splits);
+    for (int r = 0; r < ROWS; r++) rows[r] = row_of_nothing();
+    int n = h.n_keys, per = (n + (int)f.n_splits - 1) / (int)f.n_splits;
     int from = min((int)blockIdx.x * per, n), end = min(from + per, n);
-    for (int j = from; j < end; j += AT_ONCE * WARPS * SLOTS) meet_keys(a, h, x, j + warp * SLOTS + slot, end, c, rows);
+    for (int j = from; j < end; j += AT_ONCE * WARPS * SLOTS)
+        meet_keys(f.a, h, x, j + warp * SLOTS + slot, end, c, rows);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         join_slots(rows[r]);
-        if (slot != 0) continue;
-        float *to_others = others[warp][r][lane];
-        for (int e = 0; e < V; e++) to_others[e] = rows[r].y[e];
-        to_others[V] = rows[r].top, to_others[V + 1] = rows[r].sum;
+        if (slot == 0) others[warp][r][lane] = rows[r];
     }
     __syncthreads();
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        if (r % WARPS != warp || slot != 0 || first + r >= n_rows) continue;
-        few_row all;
-        all.top = -INF, all.sum = 0;
-        for (int e = 0; e < V; e++) all.y[e] = 0;
-        for (int w = 0; w < WARPS; w++) {
-            float y[V], *of = others[w][r][lane];
-            for (int e = 0; e < V; e++) y[e] = of[e];
-            join_rows(all, of[V], of[V + 1], y);
+#pragma unroll 1
+    for (int r = warp; r < ROWS && first + r < n_rows; r += WARPS) {
+        if (slot != 0) continue;
+        few_row all = others[0][r][lane];
+#pragma unroll 1
+        for (int w = 1; w < WARPS; w++) {
+            few_row other = others[w][r][lane];
+            join_rows(all, other.top, other.sum, other.y);
         }
         put_row(f, first + r, c, all);
     }
 }
 
-/* One block for each batch, head and query: its splits together, a column a thread. */
-extern "C" __global__ void attend_join(few_args f) {
+/* One block of 128 for each batch, head and query: its splits together. The weights of the splits first, then 128 /
+ * COLS_JOINED threads a column, each over every so many splits. */
+enum { COLS_JOINED = LANES * V > 64 ? 128 : LANES * V, PARTS = 128 / COLS_JOINED, MAX_SPLITS = 512 };
+extern "C" __global__ __launch_bounds__(128) void attend_join(few_args f) {
+    __shared__ float weight[MAX_SPLITS], parts[PARTS][COLS_JOINED];
     const attn_args &a = f.a;
-    int64_t bh = blockIdx.x / a.n_queries, query = blockIdx.x % a.n_queries, line = a.cols_v + 2;
-    const float *part = f.partial + blockIdx.x * f.n_splits * line;
-    attn_head x = attn_head_of(a, bh);
-    float top = -INF;
-    for (int64_t s = 0; s < f.n_splits; s++) top = attn_larger(top, part[s * line + a.cols_v]);
+    int line = (int)a.cols_v + 2, n = (int)f.n_splits, column = threadIdx.x % COLS_JOINED;
+    const float *part = f.partial + blockIdx.x * f.n_splits * line, *tops = part + a.cols_v;
+    float top = -INF, sum = 0;
+    for (int s = threadIdx.x; s < n; s += 128) top = attn_larger(top, tops[s * line]);
+    top = join_row<join_max>(top);
     float base = attn_base(top);
-    for (int64_t c = threadIdx.x; c < a.cols_v; c += blockDim.x) {
-        float sum = 0, y = 0;
-        for (int64_t s = 0; s < f.n_splits; s++) {
-            float by = power_of_2(part[s * line + a.cols_v] - base);
-            sum += part[s * line + a.cols_v + 1] * by;
-            y += part[s * line + c] * by;
-        }
-        x.y[query * a.y.row + c * a.y.column] = to<S>::put(sum == 0 ? 0.0f : y / sum);
+    for (int s = threadIdx.x; s < n; s += 128) {
+        weight[s] = power_of_2(tops[s * line] - base);
+        sum += weight[s] * tops[s * line + 1];
+    }
+    sum = join_row<join_sum>(sum);
+    attn_head h = attn_head_of(a, blockIdx.x / (uint32_t)a.n_queries);
+    S *y = h.y + blockIdx.x % (uint32_t)a.n_queries * a.y.row;
+#pragma unroll 1
+    for (int first = 0; first < a.cols_v; first += COLS_JOINED) {
+        int c = first + column;
+        float v = 0;
+#pragma unroll 8
+        for (int s = threadIdx.x / COLS_JOINED; s < n; s += PARTS)
+            if (c < a.cols_v) v = fma(part[s * line + c], weight[s], v);
+        parts[threadIdx.x / COLS_JOINED][column] = v;
+        __syncthreads();
+        for (int p = 1; p < PARTS; p++) v += parts[p][column];
+        if (threadIdx.x < COLS_JOINED && c < a.cols_v) y[c * a.y.column] = to<S>::put(sum == 0 ? 0.0f : v / sum);
+        __syncthreads();
     }
 }

@@ -8,7 +8,7 @@
 /* Mirrors few_args in attention_few.cu. */
 typedef struct nck_cuda_attn_few_args {
     nck_cuda_attn_args a;
-    int64_t n_splits;
+    int64_t n_splits, group;
     void *partial;
 } nck_cuda_attn_few_args;
 

@@ -113,8 +113,8 @@ DEVICE int64_t quotient(int64_t i, int64_t d) {
     return i >> 32 == 0 && d >> 32 == 0 ? (uint32_t)i / (uint32_t)d : i / d;
 }
 
-/* A table of rows and columns cut into tiles of blockDim.y rows and blockDim.x * TURNS columns, `across` of them side by
- * side; a block takes tiles in turn. A thread has column `column` of `row` and TURNS - 1 others, blockDim.x apart.
+/* A table of rows and columns cut into tiles of blockDim.y rows and blockDim.x * TURNS columns, `across` of them side
+ * by side; a block takes tiles in turn. A thread has column `column` of `row` and TURNS - 1 others, blockDim.x apart.
  * Mirrors nck_cuda_tiles in launch.h. */
 enum { TURNS = 4 };
 struct tile_place { int64_t row, column; };

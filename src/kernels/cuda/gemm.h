@@ -1,9 +1,10 @@
 /* cuda/gemm.h: C = alpha * A * B + beta * C (+ bias) on the GPU, batched, over strides; and, where cuBLASLt does it,
  * C = gelu(alpha * A * B + other + bias).
  *
- * One row of floats takes a kernel of its own (gemv.cu). cuBLASLt where it fits: floats, and one stride of A and of B is 1, columns of C lie side by side. A plain tiled
- * kernel (gemm.cu) for the rest: integers, odd strides, what cuBLASLt refuses. Accumulation: f16, bf16 and f32 in f32
- * (in TF32 where that is asked for), f64 in f64, integers in int64. */
+ * One row of floats takes a kernel of its own (gemv.cu). cuBLASLt where it fits: floats, and one stride of A and of B
+ * is 1, columns of C lie side by side. A plain tiled kernel (gemm.cu) for the rest: integers, odd strides, what
+ * cuBLASLt refuses. Accumulation: f16, bf16 and f32 in f32 (in TF32 where that is asked for, but for one row), f64 in
+ * f64, integers in int64. */
 #ifndef NCK_CUDA_GEMM_H
 #define NCK_CUDA_GEMM_H
 

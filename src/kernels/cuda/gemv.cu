@@ -1,5 +1,5 @@
-/* cuda/gemv.cu: y (N) = alpha * x (K) B (+ bias) (+ other): a product of one row, which is the reading of B. Elements of
- * B lie side by side along N (gemv_columns) or along K (gemv_rows), in whole vectors of V, all aligned.
+/* cuda/gemv.cu: y (N) = alpha * x (K) B (+ bias) (+ other): a product of one row, which is the reading of B. Elements
+ * of B lie side by side along N (gemv_columns) or along K (gemv_rows), in whole vectors of V, all aligned.
  * Accumulation: in A; over the threads of a block by a fixed tree. */
 enum { V = 16 / sizeof(S), AT_ONCE = 8, THREADS = 512, WARPS = THREADS / 32 };
 

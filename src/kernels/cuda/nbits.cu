@@ -2,8 +2,8 @@
  *
  * Two forms. A code of 2, 4 or 8 bits, low bits first, is a number less its block's zero point; blocks lie in the rows
  * of W. TABLE: a code of 4 bits, high half first, is one of sixteen numbers; blocks lie one behind another, over the
- * ends of rows. Defined in front: CHUNK, codes that a thread takes at once (32, or 16 where blocks are so short); Z, the
- * type of zero points, where they are floats; TABLE.
+ * ends of rows. Defined in front: CHUNK, codes that a thread takes at once (32, or 16 where blocks are so short); Z,
+ * the type of zero points, where they are floats; TABLE.
  *
  * nbits_one and nbits_few read 4-bit codes as they lie, for few rows of A: a group of blockDim.x threads takes rows of
  * W, each thread CHUNK codes a turn, all of one block. nbits_decode makes rows of W numbers, for a product behind it.

@@ -1,6 +1,6 @@
-/* cuda/nbits.h: Y (M,N) = A (M,K) W' + bias on the GPU, W (N,K) stored as codes of few bits in blocks with a scale each;
- * see nbits.cu. Few rows of A: 4-bit codes are read as they lie. Else rows of W are made numbers of A's type in the
- * workspace, as many as stay in the L2 at a time, and multiplied there (gemm.h). A in f32, f16 or bf16. */
+/* cuda/nbits.h: Y (M,N) = A (M,K) W' + bias on the GPU, W (N,K) stored as codes of few bits in blocks with a scale
+ * each; see nbits.cu. Few rows of A: 4-bit codes are read as they lie. Else rows of W are made numbers of A's type in
+ * the workspace, as many as stay in the L2 at a time, and multiplied there (gemm.h). A in f32, f16 or bf16. */
 #ifndef NCK_CUDA_NBITS_H
 #define NCK_CUDA_NBITS_H
 

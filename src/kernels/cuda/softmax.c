@@ -21,8 +21,8 @@ nc_code nck_cuda_softmax_prepare(nc_device *d, nc_dtype t, nck_cuda_softmax *out
         nc_function **f;
     } wanted[] = {{"softmax", &out->softmax},           {"softmax_vectors", &out->softmax_vectors},
                   {"softmax_grad", &out->softmax_grad}, {"loss_rows", &out->loss_rows},
-                  {"loss_vectors", &out->loss_vectors}, {"loss_join", &out->loss_join}, {"loss_norm", &out->loss_norm},
-                  {"loss_grad", &out->loss_grad}};
+                  {"loss_vectors", &out->loss_vectors}, {"loss_join", &out->loss_join},
+                  {"loss_norm", &out->loss_norm},       {"loss_grad", &out->loss_grad}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_softmax, t, NULL, wanted[i].entry, wanted[i].f, diag));
     return NC_OK;

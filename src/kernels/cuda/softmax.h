@@ -9,7 +9,8 @@
 
 typedef struct nck_cuda_softmax {
     nc_dtype type;
-    nc_function *softmax, *softmax_vectors, *softmax_grad, *loss_rows, *loss_vectors, *loss_join, *loss_norm, *loss_grad;
+    nc_function *softmax, *softmax_vectors, *softmax_grad, *loss_rows, *loss_vectors, *loss_join, *loss_norm,
+        *loss_grad;
 } nck_cuda_softmax;
 
 NC_MUST nc_code nck_cuda_softmax_prepare(nc_device *d, nc_dtype t, nck_cuda_softmax *out, nc_diag *diag);
