@@ -29,7 +29,8 @@ static void print_files(void) {
                                         "#define U uint64_t\n"};
     for (int i = 0; i < 4; i++) {
         print_file(NCK_CUDA_TEXT_copy, NC_UNDEFINED, words[i], "copy copy_rows turn fill");
-        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i], "gather gather_words scatter_keys sort_far sort_near");
+        print_file(NCK_CUDA_TEXT_index, NC_UNDEFINED, words[i],
+                   "gather gather_words gather_lines scatter_keys sort_far sort_near");
         print_file(NCK_CUDA_TEXT_pad, NC_UNDEFINED, words[i], "pad");
         print_file(NCK_CUDA_TEXT_rows, NC_UNDEFINED, words[i], "reverse put_rows");
         print_file(NCK_CUDA_TEXT_det, floats[i], "", "det");
@@ -114,9 +115,10 @@ static void print_attention_few(void) {
 /* Products with codes: zero points of every kind, both sizes of turns. */
 static void print_nbits(void) {
     static const nck_cuda_nbits_how how[] = {
-        {.type = NC_FLOAT, .block = 16, .zeros = NC_FLOAT},       {.type = NC_FLOAT16, .block = 32},
-        {.type = NC_BFLOAT16, .block = 128, .zeros = NC_FLOAT16}, {.type = NC_FLOAT, .block = 64, .table = true},
-        {.type = NC_FLOAT16, .block = 64, .table = true},         {.type = NC_BFLOAT16, .block = 16, .table = true}};
+        {.type = NC_FLOAT, .block = 16, .zeros = NC_FLOAT},   {.type = NC_FLOAT16, .block = 32},
+        {.type = NC_FLOAT16, .block = 32, .zeros = NC_UINT8}, {.type = NC_BFLOAT16, .block = 128, .zeros = NC_FLOAT16},
+        {.type = NC_FLOAT, .block = 64, .table = true},       {.type = NC_FLOAT16, .block = 64, .table = true},
+        {.type = NC_BFLOAT16, .block = 16, .table = true}};
     char define[96];
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         nck_cuda_nbits_define(&how[i], define, sizeof define);

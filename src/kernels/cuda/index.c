@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/move.h"
 
-enum { THREADS = 256, NEAR = 1024, NEAR_THREADS = 512, WORD = 16 };
+enum { THREADS = 256, NEAR = 1024, NEAR_THREADS = 512, WORD = 16, LINE_BYTES = 32768 };
 
 /* ---- which element ---- */
 
@@ -62,7 +62,8 @@ nc_code nck_cuda_gather_prepare(nc_device *d, size_t elem_bytes, nck_cuda_gather
                            elem_bytes);
     out->bytes = elem_bytes;
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, define, "gather", &out->gather, diag));
-    return nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, define, "gather_words", &out->words, diag);
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, define, "gather_words", &out->words, diag));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_index, NC_UNDEFINED, define, "gather_lines", &out->lines, diag);
 }
 
 /* Words of 16 bytes instead of elements, where columns lie side by side behind one index; false: they do not. */
@@ -80,13 +81,29 @@ static bool widen(nck_cuda_pick *p, size_t bytes, const void *src, const void *d
     return true;
 }
 
+/* Elements of lines that a block holds, picked often enough to bring them. */
+static bool within_lines(const nck_cuda_pick *p, int64_t bytes, const void *src) {
+    int64_t last = p->rank - 1, size = p->sizes[0] * bytes;
+    if (p->n_axes != 1 || p->steps[0] != 1 || p->strides[0][last] != 1 || p->strides[1][last] != 0 ||
+        p->strides[2][last] != 1)
+        return false;
+    for (int64_t d = 0; d < last; d++)
+        if (p->strides[1][d] * bytes % WORD != 0) return false;
+    return size <= LINE_BYTES && size % WORD == 0 && (uintptr_t)src % WORD == 0 && p->dims[last] >= p->sizes[0] / 2 &&
+           p->dims[last] <= INT32_MAX / 2;
+}
+
 nc_code nck_cuda_gather_run(const nck_cuda_gather *k, const nc_call *c, const nck_cuda_pick *p, const void *src,
                             const void *index, void *dst) {
     nck_cuda_pick copy = *p;
     nck_cuda_site site = nck_cuda_site_of(c);
-    nc_function *f = widen(&copy, k->bytes, src, dst) ? k->words : k->gather;
     int64_t rows = 1;
     for (int64_t d = 0; d < copy.rank - 1; d++) rows *= copy.dims[d];
+    if (within_lines(p, (int64_t)k->bytes, src)) {
+        void *line_args[] = {&copy, &site, &rows, &dst, &src, &index};
+        return nck_cuda_launch(nck_cuda_at_call(c), k->lines, nck_cuda_blocks(c->device, rows, 1), THREADS, line_args);
+    }
+    nc_function *f = widen(&copy, k->bytes, src, dst) ? k->words : k->gather;
     nck_cuda_tiles t = nck_cuda_tiles_of(rows, copy.dims[copy.rank - 1]);
     void *args[] = {&copy, &site, &rows, &t.count, &t.across, &dst, &src, &index};
     return nck_cuda_launch_tiles(nck_cuda_at_call(c), f, &t, args);

@@ -112,6 +112,35 @@ extern "C" __global__ void gather_words(pick p, fault_site site, int64_t rows, i
     gather_tiles(p, site, rows, tiles, across, dst, src, index);
 }
 
+/* Columns of dst picked within lines of the data that lie dense and aligned, of at most LINE_BYTES: a block brings a
+ * line to shared memory, and picks there. Indices and columns of dst lie side by side; sizes[0] is the line's. */
+enum { LINE_BYTES = 32768, LINE_THREADS = 256 };
+extern "C" __global__ __launch_bounds__(256) void gather_lines(pick p, fault_site site, int64_t rows, U *dst,
+                                                               const U *__restrict__ src,
+                                                               const void *__restrict__ index) {
+    __shared__ word16 line[LINE_BYTES / sizeof(word16)];
+    int columns = (int)p.dims[p.rank - 1], words = (int)(p.sizes[0] * sizeof(U) / sizeof(word16));
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        int64_t at[3];
+        pick_at(p, (int)p.rank - 1, row, at);
+        for (int i = threadIdx.x; i < words; i += LINE_THREADS) line[i] = ((const word16 *)(src + at[1]))[i];
+        __syncthreads();
+        for (int c = threadIdx.x; c < columns; c += TURNS * LINE_THREADS) {
+            int64_t v[TURNS];
+#pragma unroll
+            for (int u = 0; u < TURNS; u++)
+                if (c + u * LINE_THREADS < columns) v[u] = index_at(p, index, at[2] + c + u * LINE_THREADS);
+#pragma unroll
+            for (int u = 0; u < TURNS; u++) {
+                int64_t from = 0;
+                if (c + u * LINE_THREADS < columns && pick_axis(p, site, 0, v[u], &from))
+                    dst[at[0] + c + u * LINE_THREADS] = ((const U *)line)[from];
+            }
+        }
+        __syncthreads();
+    }
+}
+
 /* ---- combining with what lies where the indices say, in the order of the updates ---- */
 
 /* Keys destination * n + update, whose order is that of destinations, and of the updates of one. n_keys is a power of

@@ -25,7 +25,7 @@ nck_cuda_pick nck_cuda_pick_rows(const nc_tensor *x, const nc_tensor *index, int
 
 typedef struct nck_cuda_gather {
     size_t bytes; /* of one element */
-    nc_function *gather, *words;
+    nc_function *gather, *words, *lines;
 } nck_cuda_gather;
 
 NC_MUST nc_code nck_cuda_gather_prepare(nc_device *d, size_t elem_bytes, nck_cuda_gather *out, nc_diag *diag);

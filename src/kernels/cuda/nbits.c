@@ -7,6 +7,8 @@
 
 enum {
     THREADS = 128,
+    WARP = 32,
+    WARPS = 4096, /* that keep a GPU busy: rows of W are shared by more threads until there are so many */
     FEW_ROWS = 8, /* rows of A for which codes are read as they lie */
     ONE_COLS = 4, /* what a group of threads of nbits_one and nbits_few takes */
     MANY_ROWS = 4,
@@ -21,8 +23,11 @@ static const int64_t piece_bytes[2] = {1 << 20, 32 << 20};
 static int64_t chunk_of(int64_t block) { return block < 32 ? 16 : 32; }
 
 void nck_cuda_nbits_define(const nck_cuda_nbits_how *how, char *out, size_t bytes) {
-    bool floats = how->zeros != NC_UNDEFINED;
-    snprintf(out, bytes, "#define CHUNK %d\n%s%s%s%s", (int)chunk_of(how->block), floats ? "#define Z " : "",
+    bool none = how->zeros == NC_UNDEFINED, floats = !none && how->zeros != NC_UINT8;
+    snprintf(out, bytes, "#define CHUNK %d\n%s%s%s%s", (int)chunk_of(how->block),
+             none     ? "#define NO_ZEROS\n"
+             : floats ? "#define Z "
+                      : "",
              floats ? nck_cuda_type_name(how->zeros) : "", floats ? "\n" : "", how->table ? "#define TABLE\n" : "");
 }
 
@@ -53,15 +58,17 @@ size_t nck_cuda_nbits_workspace(nc_dtype t, int64_t M, int64_t N, int64_t K) {
 /* Codes lie so that a thread's turn is one load. */
 static bool lies_well(const nck_cuda_nbits *k, const nck_cuda_nbits_args *a) {
     int64_t chunk = chunk_of(a->block);
-    return a->bits == 4 && a->group_of == NULL && (uintptr_t)a->codes % (size_t)(chunk / 2) == 0 &&
-           (!k->how.table || a->K % chunk == 0);
+    return a->bits == 4 && a->group_of == NULL && a->K <= INT32_MAX / 2 &&
+           (uintptr_t)a->codes % (size_t)(chunk / 2) == 0 && (!k->how.table || a->K % chunk == 0);
 }
 
 static nc_code run_few(const nck_cuda_nbits *k, nck_cuda_at at, const nck_cuda_nbits_args *a) {
     nck_cuda_nbits_args v = *a;
     size_t es = nc_dtype_bytes(k->how.type);
     int64_t cols = a->M == 1 ? ONE_COLS : MANY_COLS, turns = nc_ceil_div(a->K, chunk_of(a->block));
-    uint32_t group = turns >= THREADS ? THREADS : turns >= THREADS / 2 ? THREADS / 2 : THREADS / 4;
+    uint32_t group = WARP;
+    while (group < THREADS && 2 * (int64_t)group <= turns && nc_ceil_div(a->N, cols) * group < (int64_t)WARP * WARPS)
+        group *= 2;
     v.vectors = (uintptr_t)a->a % VECTOR_BYTES == 0 && (size_t)a->K * es % VECTOR_BYTES == 0;
     nc_dim3 block = {group, THREADS / group, 1};
     int64_t blocks = nc_ceil_div(a->N, cols * block.y);

@@ -3,7 +3,7 @@
  * Two forms. A code of 2, 4 or 8 bits, low bits first, is a number less its block's zero point; blocks lie in the rows
  * of W. TABLE: a code of 4 bits, high half first, is one of sixteen numbers; blocks lie one behind another, over the
  * ends of rows. Defined in front: CHUNK, codes that a thread takes at once (32, or 16 where blocks are so short); Z,
- * the type of zero points, where they are floats; TABLE.
+ * the type of zero points, where they are floats; NO_ZEROS, where there are none; TABLE.
  *
  * nbits_one and nbits_few read 4-bit codes as they lie, for few rows of A: a group of blockDim.x threads takes rows of
  * W, each thread CHUNK codes a turn, all of one block. nbits_decode makes rows of W numbers, for a product behind it.
@@ -23,7 +23,7 @@ struct nbits_args {
     int64_t blocks, shift; /* of a row; block is 1 << shift */
     const uint8_t *codes;
     const S *scales;
-    const Z *zeros;          /* NULL: the middle of the codes */
+    const Z *zeros;
     const int32_t *group_of; /* (K): whose scale and zero point count; NULL: those of the code's own block */
     const S *bias;           /* (N) or NULL */
     const S *a;
@@ -35,8 +35,9 @@ struct nbits_args {
 /* ---- rows of W as numbers ---- */
 
 DEVICE float zero_of(const nbits_args &q, int64_t n, int64_t b) {
-    if (!q.zeros) return (float)(1 << (q.bits - 1));
-#ifdef FLOAT_ZEROS
+#ifdef NO_ZEROS
+    return (float)(1 << (q.bits - 1));
+#elif defined FLOAT_ZEROS
     return (float)get(q.zeros[n * q.blocks + b]);
 #else
     int64_t bytes = (q.blocks * q.bits + 7) / 8;
@@ -102,7 +103,7 @@ DEVICE float turned(uint32_t w, int i, float zero, const float *) {
 #endif
 
 /* Row m of A from k on, zeros behind its end. */
-DEVICE void hold_a(const nbits_args &q, int64_t m, int64_t k, float (&x)[CHUNK]) {
+DEVICE void hold_a(const nbits_args &q, int64_t m, int k, float (&x)[CHUNK]) {
     enum { V = 16 / sizeof(S) };
     const S *row = q.a + m * q.K + k;
     if (q.vectors && k + CHUNK <= q.K) {
@@ -118,18 +119,38 @@ DEVICE void hold_a(const nbits_args &q, int64_t m, int64_t k, float (&x)[CHUNK])
     for (int i = 0; i < CHUNK; i++) x[i] = k + i < q.K ? lessened((float)get(row[i]), i % 8) : 0.0f;
 }
 
-/* The chunk of row n from k on: its words, scale and zero point. */
-DEVICE void hold_w(const nbits_args &q, int64_t n, int64_t k, chunk_words &w, float &scale, float &zero) {
+/* A row of W: its codes, and where its scales begin; TABLE: which number of W is its first. */
+struct w_line {
+    const uint8_t *codes;
+    int64_t row, first;
+};
+DEVICE w_line w_line_of(const nbits_args &q, int64_t n) {
+    w_line l;
+    l.row = n;
 #ifdef TABLE
-    int64_t at = (n * q.K + k) / 2, b = (n * q.K + k) >> q.shift;
+    l.first = n * q.K;
+    l.codes = q.codes + l.first / 2;
+#else
+    l.first = n * q.blocks;
+    l.codes = q.codes + (l.first << q.shift) / 2;
+#endif
+    return l;
+}
+
+/* The chunk of a row from k on: its words, scale and zero point. */
+DEVICE void hold_w(const nbits_args &q, const w_line &l, int k, chunk_words &w, float &scale, float &zero) {
+    *(vec<uint32_t, CHUNK / 8> *)&w = vec_at<CHUNK / 8>((const uint32_t *)(l.codes + k / 2));
+#ifdef TABLE
+    scale = (float)get(q.scales[(l.first + k) >> q.shift]);
     zero = 0;
 #else
-    int64_t at = ((n * q.blocks << q.shift) + k) / 2, b = k >> q.shift;
-    zero = zero_of(q, n, b);
-    b += n * q.blocks;
+    scale = (float)get(q.scales[l.first + (k >> q.shift)]);
+#ifdef NO_ZEROS
+    zero = 8; /* of 4 bits */
+#else
+    zero = zero_of(q, l.row, k >> q.shift);
 #endif
-    *(vec<uint32_t, CHUNK / 8> *)&w = vec_at<CHUNK / 8>((const uint32_t *)(q.codes + at));
-    scale = (float)get(q.scales[b]);
+#endif
 }
 
 /* y (ROWS from row m on, COLS from column n on); the group's threads have their parts of the sums. */
@@ -163,11 +184,14 @@ template <int ROWS, int COLS> DEVICE void multiply(const nbits_args &q) {
         table[i / 32][i % 32] = q.numbers[i / 32];
     __syncthreads();
 #endif
-    for (int64_t k = threadIdx.x * (int64_t)CHUNK; k < q.K; k += blockDim.x * (int64_t)CHUNK) {
+    w_line lines[COLS];
+#pragma unroll
+    for (int c = 0; c < COLS; c++) lines[c] = w_line_of(q, min(n + c, q.N - 1));
+    for (int k = threadIdx.x * CHUNK; k < q.K; k += blockDim.x * CHUNK) {
         chunk_words w[COLS];
         float scale[COLS], zero[COLS], x[CHUNK];
 #pragma unroll
-        for (int c = 0; c < COLS; c++) hold_w(q, min(n + c, q.N - 1), k, w[c], scale[c], zero[c]);
+        for (int c = 0; c < COLS; c++) hold_w(q, lines[c], k, w[c], scale[c], zero[c]);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             hold_a(q, min(m + r, q.M - 1), k, x);

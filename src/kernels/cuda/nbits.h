@@ -17,7 +17,7 @@ typedef struct nck_cuda_nbits_args {
 } nck_cuda_nbits_args;
 
 typedef struct nck_cuda_nbits_how {
-    nc_dtype type, zeros; /* of A and scales; of float zero points, else UNDEFINED */
+    nc_dtype type, zeros; /* of A and scales; of zero points, UNDEFINED: there are none */
     int64_t block;
     bool table; /* codes stand for numbers of a table */
 } nck_cuda_nbits_how;

@@ -51,8 +51,7 @@ static nc_code prepare(nc_prep *p, const nc_nbits *q, const float *numbers, nc_d
 nc_code nc_nbits_cuda_prepare(nc_prep *p) {
     const nc_node *n = p->node;
     nc_nbits q = nc_nbits_read(n);
-    nc_dtype zeros = n->n_in > ZEROS && n->in[ZEROS] != NULL ? n->in[ZEROS]->type->elem : NC_UINT8;
-    return prepare(p, &q, NULL, zeros == NC_UINT8 ? NC_UNDEFINED : zeros);
+    return prepare(p, &q, NULL, n->n_in > ZEROS && n->in[ZEROS] != NULL ? n->in[ZEROS]->type->elem : NC_UNDEFINED);
 }
 
 nc_code nc_bnb4_cuda_prepare(nc_prep *p) {
