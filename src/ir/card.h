@@ -150,6 +150,7 @@ typedef struct nc_blocking {
     nc_types types;  /* the elements that those kernels take in blocks */
     unsigned in;     /* to be filled: bit i: input i is taken blocked */
     bool plain_data; /* to be filled: input 0 is taken as it is although the output is blocked */
+    bool rest_plain; /* to be filled: outputs behind 0 come in plain layout; else there may be none */
     double gain;     /* to be filled: what the node saves by the layout, counted in elements moved between layouts */
     const char *why; /* to be filled where the answer is no */
 } nc_blocking;

@@ -142,9 +142,10 @@ bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options
                                                                      : NULL;
     *k = nc_channel_blocking(nc_kernels_at(o, n->place));
     if (k->block == 0 || !blocks || n->n_in < 1 || n->n_in > MAX_IN || !n->in[0] || !n->out[0]) return false;
+    if (n->out[0]->var || !blocks(n, k)) return false;
     for (int i = 1; i < n->n_out; i++)
-        if (n->out[i]) return false;
-    return !n->out[0]->var && blocks(n, k);
+        if (n->out[i] && !k->rest_plain) return false;
+    return true;
 }
 
 static nc_code choose(layouts *l, const nc_plan_options *o) {
@@ -237,6 +238,8 @@ static nc_code rewrite(layouts *l, const site *s) {
     if (!plain) return b->code;
     y->def->name = n->name;
     nc_edit_replace(n->out[0], plain);
+    for (int i = 1; i < n->n_out; i++)
+        if (n->out[i]) nc_edit_replace(n->out[i], y->def->out[i]);
     nc_edit_remove(n);
     bool kept = nc_map_put_bytes(&l->packed, &plain->id, sizeof plain->id, y);
     return kept ? NC_OK : nc_fail(l->w, NC_E_MEMORY, "out of memory");

@@ -182,4 +182,6 @@ const nc_card nc_card_conv_grad = {.name = "ConvGrad",
                                    .infer = conv_grad_infer,
                                    .grad = nc_conv_grad_card_grad,
                                    .decompose = nc_conv_grad_decompose,
-                                   .own = &names};
+                                   .own = &names,
+                                   .blocks = nc_conv_grad_blocks,
+                                   .blocked = nc_conv_grad_blocked};

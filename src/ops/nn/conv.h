@@ -25,6 +25,10 @@ double nc_conv_cost(const nc_node *n, const int64_t *const *in_dims);
 bool nc_conv_blocks(const nc_node *n, nc_blocking *b);
 nc_value *nc_conv_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in);
 
+/* Hooks of ConvGrad for it (conv_grad_blocked.c). */
+bool nc_conv_grad_blocks(const nc_node *n, nc_blocking *b);
+nc_value *nc_conv_grad_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in);
+
 /* The own of cards with these hooks: the convolution and its gradient, by name. */
 typedef struct nc_conv_names {
     const char *op, *grad;
@@ -41,7 +45,8 @@ NC_MUST nc_code nc_conv_grad_decompose(nc_builder *b, const nc_node *n, nc_value
 /* ConvTranspose: what the sizes of the result follow from. */
 typedef struct nc_conv_transpose {
     nc_conv_attrs attrs;
-    bool shaped; /* output_shape is given */
+    bool shaped;      /* output_shape is given */
+    bool no_winograd; /* of a binding: the session wants sums as they are defined */
     int64_t out_padding[NC_WINDOW_MAX_SPATIAL], out_shape[NC_WINDOW_MAX_SPATIAL];
 } nc_conv_transpose;
 

@@ -1,5 +1,5 @@
 /* ops/nn/conv_blocked_cpu.c: nacre.ConvBlocked on the CPU. Weights are packed once, or into the workspace of each run
- * where they are no constants or a session packs nothing; those of Winograd's form, where it wins, once or not at all.
+ * where they are no constants or a session packs nothing; in Winograd's form where it wins.
  * What the body does to the result is a tile program; the common ones, a sum with another tensor and bounds, are done
  * in the kernel's registers. */
 #include "base/intmath.h"
@@ -17,7 +17,7 @@ enum { FIRST_MORE = 3 }; /* inputs from here on belong to the body */
 typedef struct blocked {
     nc_conv_attrs attrs;
     nck_conv_form form;
-    bool either; /* weights are packed for this form and for blocks */
+    bool either; /* which form wins, this one or blocks, each run decides: packed weights are there for both */
     bool packed, has_body;
     nc_lane_prog lanes;
     nck_tile_prog prog;
@@ -143,15 +143,17 @@ static int64_t size_at(const nc_dim *d, const int64_t *values, const bool *known
 /* Takes the form where it wins. Where sizes are known only in runs, a guess decides whether it is worth its memory, and
  * each run whether it is taken: weights are there in both forms. */
 static nc_code choose_wino(nc_prep *p, blocked *s) {
-    const nc_literal *w = p->node->in[1]->lit;
-    const nc_type *y = p->node->out[0]->type;
+    const nc_type *w = p->node->in[1]->type, *y = p->node->out[0]->type;
     int n = nc_dims_n_syms(p->node->graph->model->dims);
     int64_t *values = nc_arena_array(&p->w->scratch, (size_t)n + 1, sizeof *values);
     bool *known = nc_arena_array(&p->w->scratch, (size_t)n + 1, sizeof *known), guessed = false;
     NC_NEED(p->w, values);
     NC_NEED(p->w, known);
     for (int i = 0; i < n; i++) values[i] = PICTURE, known[i] = true;
-    nck_conv_shape c = weight_shape(s, w->dims, w->rank);
+    int64_t dims[4];
+    for (int i = 0; i < 4; i++)
+        if (!nc_dim_is_const(w->dims[i], &dims[i])) return NC_OK;
+    nck_conv_shape c = weight_shape(s, dims, 4);
     if (!nc_dim_is_const(y->dims[0], &c.N)) c.N = 1, guessed = true;
     for (int i = 0; i < 2; i++) {
         c.w.out[1 + i] = size_at(y->dims[2 + i], values, known, &guessed);
@@ -178,8 +180,8 @@ nc_code nc_conv_blocked_prepare(nc_prep *p) {
                 (long long)nc_attr_int(n, "block"), (long long)nck_channel_block());
     NC_TRY(nc_conv_read_attrs(p->w, n, rank - 2, &s->attrs));
     NC_TRY(read_body(p, s));
-    if (!s->packed) return NC_OK;
     if (!p->no_winograd && s->form == NCK_CONV_BLOCKS && rank == 4) NC_TRY(choose_wino(p, s));
+    if (!s->packed) return NC_OK;
     NC_TRY(add_pack(p, s->form, fill));
     return s->either ? add_pack(p, NCK_CONV_BLOCKS, fill_blocks) : NC_OK;
 }
@@ -200,10 +202,12 @@ size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_i
     nck_conv_shape c = shape_of(s, &in[0], &in[1], &out[0]);
     (void)n_in;
     (void)n_out;
-    size_t strip = nck_conv_blocked_workspace(&c, s->form);
-    size_t other = s->either ? nck_conv_blocked_workspace(&c, NCK_CONV_BLOCKS) : 0;
-    strip = nc_align64(strip > other ? strip : other);
-    return strip + (s->packed ? 0 : weight_bytes(s, s->form, in[1].dims, in[1].rank));
+    size_t strip = nck_conv_blocked_workspace(&c, s->form), weights = weight_bytes(s, s->form, in[1].dims, in[1].rank);
+    if (s->either) {
+        strip = nc_max_size(strip, nck_conv_blocked_workspace(&c, NCK_CONV_BLOCKS));
+        weights = nc_max_size(weights, weight_bytes(s, NCK_CONV_BLOCKS, in[1].dims, in[1].rank));
+    }
+    return nc_align64(strip) + (s->packed ? 0 : weights);
 }
 
 static nck_conv_operand operand_of(const nc_tensor *t, const nc_tensor *y) {
@@ -239,10 +243,10 @@ nc_code nc_conv_blocked_run(const nc_call *c) {
     int64_t blocks = s->form == NCK_CONV_PLANES ? a.shape.C : nc_ceil_div(a.shape.C, nck_channel_block());
     NC_TRY(nc_conv_check(c, &a.shape, c->in[0]->dims[1] == blocks ? a.shape.C : -1));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
-    void *packed = (char *)c->workspace + nc_align64(nck_conv_blocked_workspace(&a.shape, s->form));
-    a.w = s->packed ? c->packed[0] : packed;
-    if (s->either && !nck_conv_wino_wins(&a.shape)) a.form = NCK_CONV_BLOCKS, a.w = c->packed[1];
-    if (!s->packed) NC_TRY(fill(s, c->in[1], packed));
+    if (s->either && !nck_conv_wino_wins(&a.shape)) a.form = NCK_CONV_BLOCKS;
+    void *packed = (char *)c->workspace + nc_align64(nck_conv_blocked_workspace(&a.shape, a.form));
+    a.w = !s->packed ? packed : c->packed[s->either && a.form == NCK_CONV_BLOCKS];
+    if (!s->packed) NC_TRY(fill_form(s, a.form, c->in[1], packed));
     nck_conv_after after = {.add = NULL};
     if (s->has_body) {
         fill_after(s, c, &after);

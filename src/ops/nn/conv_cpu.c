@@ -38,7 +38,9 @@ nc_code nc_conv_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     p->state = s;
     p->strided_in = ((const nc_conv_row *)p->own)->strided_in;
-    return nc_conv_read(p, s);
+    NC_TRY(nc_conv_read(p, s));
+    s->no_winograd = p->no_winograd;
+    return NC_OK;
 }
 
 /* ---- plain ---- */
@@ -134,27 +136,34 @@ static bool over_blocks(const nc_conv_transpose *t, const nck_conv_shape *s) {
     return t->attrs.n_spatial <= 2 && nck_conv_back_takes(s);
 }
 
+static nck_conv_back back_of(const nc_conv_transpose *t, const nck_conv_shape *s) {
+    return (nck_conv_back){.shape = *s, .winograd = !t->no_winograd};
+}
+
 size_t nc_conv_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     nck_conv_shape s = nc_conv_shape_of(state, &in[1], &in[2], &in[0]);
     (void)n_in;
     (void)out;
     (void)n_out;
     if (!over_blocks(state, &s)) return nck_conv_cols_workspace(&s);
-    return nc_max_size(nck_conv_back_dx_workspace(&s), nck_conv_back_dw_workspace(&s));
+    nck_conv_back b = back_of(state, &s);
+    return nc_max_size(nck_conv_back_dx_workspace(&b), nck_conv_back_dw_workspace(&b));
 }
 
 static void run_dx(const nc_call *c, const nck_conv_shape *s) {
     const void *dy = c->in[0]->data, *w = c->in[2]->data;
+    nck_conv_back b = back_of(c->state, s);
     if (over_blocks(c->state, s))
-        nck_conv_back_dx(s, dy, w, c->out[0]->data, c->workspace, c->pool);
+        nck_conv_back_dx(&b, dy, w, c->out[0]->data, c->workspace, c->pool);
     else
         nck_conv_cols_dx(s, dy, w, NULL, c->out[0]->data, c->workspace, c->pool);
 }
 
 static void run_dw(const nc_call *c, const nck_conv_shape *s) {
     const void *dy = c->in[0]->data, *x = c->in[1]->data;
+    nck_conv_back b = back_of(c->state, s);
     if (over_blocks(c->state, s))
-        nck_conv_back_dw(s, x, dy, c->out[1]->data, c->workspace, c->pool);
+        nck_conv_back_dw(&b, x, dy, c->out[1]->data, c->workspace, c->pool);
     else
         nck_conv_cols_dw(s, x, dy, c->out[1]->data, c->workspace, c->pool);
 }

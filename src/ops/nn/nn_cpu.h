@@ -60,6 +60,11 @@ NC_MUST nc_code nc_conv_blocked_prepare(nc_prep *p);
 size_t nc_conv_blocked_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_conv_blocked_run(const nc_call *c);
 
+NC_MUST nc_code nc_conv_grad_blocked_prepare(nc_prep *p);
+size_t nc_conv_grad_blocked_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
+                                      int n_out);
+NC_MUST nc_code nc_conv_grad_blocked_run(const nc_call *c);
+
 bool nc_col2im_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_col2im_prepare(nc_prep *p);
 NC_MUST nc_code nc_col2im_run(const nc_call *c);

@@ -110,4 +110,6 @@ const nc_card nc_card_batch_normalization = {.name = "BatchNormalization",
                                              .infer = batch_infer,
                                              .grad = nc_batch_card_grad,
                                              .settings_in = 3u << 3,
-                                             .decompose = batch_decompose};
+                                             .decompose = batch_decompose,
+                                             .blocks = nc_batch_blocks,
+                                             .blocked = nc_batch_blocked};

@@ -23,4 +23,10 @@ static inline bool nc_batch_is_spatial(const nc_node *n) {
 NC_MUST nc_code nc_batch_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out);
 NC_MUST nc_code nc_batch_card_grad(nc_grad *g);
 
+/* Hooks for the channel-blocked layout (batch_blocked.c). */
+bool nc_batch_blocks(const nc_node *n, nc_blocking *k);
+nc_value *nc_batch_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in);
+bool nc_batch_grad_blocks(const nc_node *n, nc_blocking *k);
+nc_value *nc_batch_grad_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in);
+
 #endif

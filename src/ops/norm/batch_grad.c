@@ -131,4 +131,6 @@ const nc_card nc_card_batch_norm_grad = {.name = "BatchNormGrad",
                                          .doc = "Gradients of BatchNormalization by X, scale and B.",
                                          .versions = versions,
                                          .infer = back_infer,
-                                         .decompose = back_decompose};
+                                         .decompose = back_decompose,
+                                         .blocks = nc_batch_grad_blocks,
+                                         .blocked = nc_batch_grad_blocked};

@@ -5,6 +5,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 #include "ops/card.h"
+#include "ops/norm/norm_cpu.h"
 #include "ops/norm/rows.h"
 #include "ops/widen.h"
 
@@ -171,8 +172,7 @@ static size_t batch_workspace(const void *state, const nc_tensor *in, int n_in, 
 DEFINE_MOVE(f32, float)
 DEFINE_MOVE(f64, double)
 
-/* Outputs 1 and 2 move towards the batch's statistics, 3 and 4 are those. */
-static nc_code put_stats(const nc_call *c, int64_t n, const void *mean, const void *var) {
+nc_code nc_batch_put_stats(const nc_call *c, int64_t n, const void *mean, const void *var) {
     const nc_norm_how *s = c->state;
     nc_dtype type = c->in[0]->dtype;
     for (int i = 1; i < c->n_out; i++) {
@@ -205,7 +205,7 @@ static nc_code batch_run(const nc_call *c) {
     if (s->trains) {
         char *mean = c->workspace, *var = mean + padded(C);
         nck_channel_stats(a.type, a.N, C, a.size, a.x, mean, var, c->pool);
-        NC_TRY(put_stats(c, C, mean, var));
+        NC_TRY(nc_batch_put_stats(c, C, mean, var));
         a.mean = mean;
         a.var = var;
     }
@@ -266,4 +266,16 @@ const nc_binding nc_norm_cpu[] = {
     ROWS("GroupNormalization", NULL, NC_NORM_BY_GROUP, groups, NULL),
     ROWS("BatchNormalization", NULL, NC_NORM_BY_BATCH, batch, batch_workspace),
     ROWS("BatchNormGrad", "nacre", NC_NORM_BATCH_GRADIENT, batch_grad, NULL),
+    {.op = "BatchNormBlocked",
+     .domain = "nacre",
+     .prepare = nc_batch_blocked_prepare,
+     .own = &(const nc_batch_blocked_row){false},
+     .workspace = nc_batch_blocked_workspace,
+     .run = nc_batch_blocked_run},
+    {.op = "BatchNormGradBlocked",
+     .domain = "nacre",
+     .prepare = nc_batch_blocked_prepare,
+     .own = &(const nc_batch_blocked_row){true},
+     .workspace = nc_batch_grad_blocked_workspace,
+     .run = nc_batch_grad_blocked_run},
     {0}};

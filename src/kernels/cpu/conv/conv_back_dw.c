@@ -1,12 +1,14 @@
-/* kernels/cpu/conv/conv_back_dw.c: the gradient of a convolution by its weights as sums of outer products; see
- * conv_back.h. One side enters as vectors (`many`: channels in pairs of blocks), the other in groups of a few channels
+/* kernels/cpu/conv/conv_back_dw.c: the gradient of a convolution by its weights as sums of outer products, and by its
+ * bias; see conv_back.h. One side enters as vectors (`many`: channels in pairs of blocks), the other in groups of a few channels
  * (`one`); an item is a pair with a group, and sums all taps of them over all places. */
 #include "kernels/cpu/conv/conv_back.h"
 
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/conv/conv_kernel.h"
 #include "kernels/cpu/conv/outer_kernel.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/norm/lanes_kernel.h"
 
 #include <string.h>
 
@@ -51,8 +53,10 @@ static size_t sums_bytes(const nck_conv_shape *s) {
     return nc_align64((size_t)(C * K * taps_of(s)) * sizeof(float));
 }
 
-size_t nck_conv_back_dw_workspace(const nck_conv_shape *s) {
+size_t nck_conv_back_dw_workspace(const nck_conv_back *b) {
+    const nck_conv_shape *s = &b->shape;
     int64_t B = nck_isa_get()->outer->block;
+    if (b->blocked) return sums_bytes(s);
     return sums_bytes(s) + nc_align64(nck_packed_channels_bytes(B, 1, s->C, most_pixels(s, pixels_in(&s->w)))) +
            nc_align64(nck_packed_channels_bytes(B, 1, s->K, most_pixels(s, pixels_out(&s->w))));
 }
@@ -113,23 +117,58 @@ static void put_item(void *ctx, int64_t item) {
         }
 }
 
-void nck_conv_back_dw(const nck_conv_shape *s, const float *x, const float *dy, float *dw, void *workspace,
+void nck_conv_back_dw(const nck_conv_back *b, const float *x, const float *dy, float *dw, void *workspace,
                       nc_pool *pool) {
-    const nck_window *v = &s->w;
+    const nck_conv_shape *s = &b->shape;
     dw_job j = job_of(s);
-    int64_t B = j.table->block, px = pixels_in(v), py = pixels_out(v), items = j.pairs * j.groups;
+    int64_t B = j.table->block, px = pixels_in(&s->w), py = pixels_out(&s->w), items = j.pairs * j.groups;
     int64_t at_once = nc_max64(1, nc_min64(s->N, PIXELS / nc_max64(1, nc_max64(px, py))));
-    float *x_blocks = (float *)(void *)((char *)workspace + sums_bytes(s));
-    float *dy_blocks =
-        (float *)(void *)((char *)x_blocks + nc_align64(nck_packed_channels_bytes(B, 1, s->C, most_pixels(s, px))));
+    int64_t x_image = (b->blocked ? nc_ceil_div(s->C, B) * B : s->C) * px;
+    int64_t y_image = (b->blocked ? nc_ceil_div(s->K, B) * B : s->K) * py;
+    float *x_blocks = (float *)(void *)((char *)workspace + sums_bytes(s)), *dy_blocks = NULL;
+    if (!b->blocked)
+        dy_blocks =
+            x_blocks + nc_align64(nck_packed_channels_bytes(B, 1, s->C, most_pixels(s, px))) / sizeof *dy_blocks;
     j.sums = workspace, j.dw = dw, j.x = x_blocks, j.dy = dy_blocks;
     if (s->K == 0 || s->C == 0 || taps_of(s) == 0) return;
     memset(workspace, 0, (size_t)(items * sums_of_item(&j)) * sizeof(float));
     for (int64_t n = 0; n < s->N && px > 0 && py > 0; n += at_once) {
         j.images = nc_min64(at_once, s->N - n);
-        nck_pack_channels(&(nck_channels){B, j.images, s->C, px, false}, x + n * s->C * px, x_blocks, pool);
-        nck_pack_channels(&(nck_channels){B, j.images, s->K, py, false}, dy + n * s->K * py, dy_blocks, pool);
+        if (b->blocked) {
+            j.x = x + n * x_image, j.dy = dy + n * y_image;
+        } else {
+            nck_pack_channels(&(nck_channels){B, j.images, s->C, px, false}, x + n * x_image, x_blocks, pool);
+            nck_pack_channels(&(nck_channels){B, j.images, s->K, py, false}, dy + n * y_image, dy_blocks, pool);
+        }
         nc_parallel(nc_pool_for(pool, j.images * py * items * sums_of_item(&j) / B), items, sum_item, &j);
     }
     nc_parallel(nc_pool_for(pool, items * sums_of_item(&j)), items, put_item, &j);
+}
+
+/* ---- by the bias ---- */
+
+typedef struct db_job {
+    const nck_conv_shape *s;
+    const float *dy;
+    float *db;
+    int64_t B;
+} db_job;
+
+static void db_item(void *ctx, int64_t block) {
+    const db_job *j = ctx;
+    const nck_lanes_table *t = nck_isa_get()->lanes;
+    int64_t B = j->B, py = pixels_out(&j->s->w), blocks = nc_ceil_div(j->s->K, B);
+    double sum[NCK_CONV_MAX_BLOCK] = {0};
+    float part[NCK_CONV_MAX_BLOCK];
+    for (int64_t n = 0; n < j->s->N; n++)
+        for (int64_t i = 0; i < py; i += NCK_LANES_RUN) {
+            t->sum(B, j->dy + ((n * blocks + block) * py + i) * B, nc_min64(NCK_LANES_RUN, py - i), part);
+            for (int64_t l = 0; l < B; l++) sum[l] += (double)part[l];
+        }
+    for (int64_t l = 0; l < nc_min64(B, j->s->K - block * B); l++) j->db[block * B + l] = (float)sum[l];
+}
+
+void nck_conv_back_db_blocked(const nck_conv_shape *s, const float *dy, float *db, nc_pool *pool) {
+    db_job j = {.s = s, .dy = dy, .db = db, .B = nck_channel_block()};
+    nc_parallel(nc_pool_for(pool, s->N * s->K * pixels_out(&s->w)), nc_ceil_div(s->K, j.B), db_item, &j);
 }

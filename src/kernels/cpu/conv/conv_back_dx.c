@@ -4,6 +4,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/conv/conv_wino.h"
 
 #include <string.h>
 
@@ -69,31 +70,41 @@ typedef struct dx_room {
     size_t dy, dx, turned, packed, own;
 } dx_room;
 
-static dx_room room_of(const nck_conv_shape *s) {
+static bool strided(const nck_window *v) { return v->stride[1] > 1 || v->stride[2] > 1; }
+
+/* For either form, where both are possible: which one it is depends on sizes. */
+static void room_of_phase(const nck_conv_back *b, const nck_conv_shape *c, dx_room *m) {
+    const nck_conv_form forms[] = {NCK_CONV_BLOCKS, NCK_CONV_WINO};
+    for (int i = 0; i < (b->winograd && nck_conv_wino_fits(c) ? 2 : 1); i++) {
+        m->packed = nc_max_size(m->packed, nc_align64(nck_conv_packed_weights_bytes(c, forms[i])));
+        m->own = nc_max_size(m->own, nc_align64(nck_conv_blocked_workspace(c, forms[i])));
+    }
+}
+
+static dx_room room_of(const nck_conv_back *b) {
+    const nck_conv_shape *s = &b->shape;
     const nck_window *v = &s->w;
     int64_t B = nck_channel_block(), widest = 0;
-    size_t weights = (size_t)(s->C * s->K * v->k[1] * v->k[2]) * sizeof(float);
-    dx_room m = {.dy = nc_align64(nck_packed_channels_bytes(B, 1, s->K, most_pixels(s, pixels_out(v)))),
-                 .turned = nc_align64(weights)};
-    for (int64_t a = 0; a < v->stride[1]; a++)
-        for (int64_t b = 0; b < v->stride[2]; b++) {
-            dx_phase h = phase_of(v, 1, a), w = phase_of(v, 2, b);
+    dx_room m = {.turned = nc_align64((size_t)(s->C * s->K * v->k[1] * v->k[2]) * sizeof(float))};
+    if (!b->blocked) m.dy = nc_align64(nck_packed_channels_bytes(B, 1, s->K, most_pixels(s, pixels_out(v))));
+    for (int64_t i = 0; i < v->stride[1]; i++)
+        for (int64_t k = 0; k < v->stride[2]; k++) {
+            dx_phase h = phase_of(v, 1, i), w = phase_of(v, 2, k);
             nck_conv_shape c = phase_shape(s, s->N, &h, &w);
             widest = nc_max64(widest, most_pixels(s, h.out * w.out));
-            if (h.taps == 0 || w.taps == 0) continue;
-            m.packed = nc_max_size(m.packed, nc_align64(nck_conv_packed_weights_bytes(&c, NCK_CONV_BLOCKS)));
-            m.own = nc_max_size(m.own, nc_align64(nck_conv_blocked_workspace(&c, NCK_CONV_BLOCKS)));
+            if (h.taps > 0 && w.taps > 0) room_of_phase(b, &c, &m);
         }
-    m.dx = nc_align64(nck_packed_channels_bytes(B, 1, s->C, widest));
+    if (!b->blocked || strided(v)) m.dx = nc_align64(nck_packed_channels_bytes(B, 1, s->C, widest));
     return m;
 }
 
-size_t nck_conv_back_dx_workspace(const nck_conv_shape *s) {
-    dx_room m = room_of(s);
+size_t nck_conv_back_dx_workspace(const nck_conv_back *b) {
+    dx_room m = room_of(b);
     return m.dy + m.dx + m.turned + m.packed + m.own;
 }
 
 typedef struct dx_job {
+    const nck_conv_back *back;
     const nck_conv_shape *s;
     dx_phase h, w;
     int64_t rh, rw; /* the phase */
@@ -116,6 +127,8 @@ static void turn_item(void *ctx, int64_t c) {
     }
 }
 
+static bool has_taps(const dx_job *j) { return j->h.taps > 0 && j->w.taps > 0; }
+
 /* Image and block of channels `item` of a phase into dx; without taps, zeros. */
 static void spread_item(void *ctx, int64_t item) {
     const dx_job *j = ctx;
@@ -123,7 +136,7 @@ static void spread_item(void *ctx, int64_t item) {
     const nck_window *v = &s->w;
     int64_t B = j->B, n_blocks = nc_ceil_div(s->C, B), n = item / n_blocks, c0 = item % n_blocks * B;
     int64_t live = nc_min64(B, s->C - c0), sw = v->stride[2], pixels = j->h.out * j->w.out;
-    const float *from = j->h.taps > 0 && j->w.taps > 0 ? j->blocks + item * pixels * B : NULL;
+    const float *from = has_taps(j) ? j->blocks + item * pixels * B : NULL;
     for (int64_t c = 0; c < live; c++) {
         float *plane = j->dx + (n * s->C + c0 + c) * pixels_in(v) + j->rh * v->in[2] + j->rw;
         for (int64_t a = 0; a < j->h.out; a++) {
@@ -133,38 +146,73 @@ static void spread_item(void *ctx, int64_t item) {
     }
 }
 
-/* One phase of all images: weights once, then some images at a time. */
-static void run_phase(dx_job *j, const float *dy, float *dx, char *workspace, nc_pool *pool) {
-    const nck_conv_shape *s = j->s;
-    dx_room m = room_of(s);
-    float *blocks = (float *)(void *)workspace, *packed;
-    int64_t at_once = images_of(s), pixels = pixels_out(&s->w);
-    bool any = j->h.taps > 0 && j->w.taps > 0;
-    j->blocks = (float *)(void *)(workspace + m.dy);
-    j->turned = (float *)(void *)(workspace + m.dy + m.dx);
-    packed = (float *)(void *)(workspace + m.dy + m.dx + m.turned);
-    nck_conv_shape c = phase_shape(s, at_once, &j->h, &j->w);
-    if (any) {
-        nc_parallel(nc_pool_for(pool, s->C * s->K * j->h.taps * j->w.taps), s->C, turn_item, j);
-        nck_conv_pack_weights(&c, NCK_CONV_BLOCKS, j->turned, packed);
-    }
-    for (int64_t n = 0; n < s->N; n += at_once) {
-        c.N = nc_min64(at_once, s->N - n);
-        j->dx = dx + n * s->C * pixels_in(&s->w);
-        if (any) {
-            nck_conv_blocked_args a = {.shape = c, .form = NCK_CONV_BLOCKS, .x = blocks, .w = packed, .y = j->blocks};
-            nck_pack_channels(&(nck_channels){j->B, c.N, s->K, pixels, false}, dy + n * s->K * pixels, blocks, pool);
-            nck_conv_blocked(&a, workspace + m.dy + m.dx + m.turned + m.packed, pool);
+/* The same where dx lies in blocks. */
+static void spread_block_item(void *ctx, int64_t item) {
+    const dx_job *j = ctx;
+    const nck_window *v = &j->s->w;
+    size_t bytes = (size_t)j->B * sizeof(float);
+    const float *from = has_taps(j) ? j->blocks + item * j->h.out * j->w.out * j->B : NULL;
+    float *plane = j->dx + (item * pixels_in(v) + j->rh * v->in[2] + j->rw) * j->B;
+    for (int64_t a = 0; a < j->h.out; a++) {
+        float *to = plane + a * v->stride[1] * v->in[2] * j->B;
+        for (int64_t b = 0; b < j->w.out; b++, to += v->stride[2] * j->B) {
+            if (from)
+                memcpy(to, from + (a * j->w.out + b) * j->B, bytes);
+            else
+                memset(to, 0, bytes);
         }
-        int64_t items = c.N * nc_ceil_div(s->C, j->B);
-        nc_parallel(nc_pool_for(pool, items * j->h.out * j->w.out * j->B), items, spread_item, j);
     }
 }
 
-void nck_conv_back_dx(const nck_conv_shape *s, const float *dy, const float *w, float *dx, void *workspace,
+/* Some images of a phase, dy in blocks. */
+static void run_images(dx_job *j, const nck_conv_blocked_args *a, void *workspace, nc_pool *pool) {
+    const nck_conv_shape *s = j->s;
+    bool blocked = j->back->blocked, direct = a->y != j->blocks;
+    int64_t items = a->shape.N * nc_ceil_div(s->C, j->B);
+    if (has_taps(j)) nck_conv_blocked(a, workspace, pool);
+    if (direct && has_taps(j)) return;
+    nc_parallel(nc_pool_for(pool, items * j->h.out * j->w.out * j->B), items, blocked ? spread_block_item : spread_item,
+                j);
+}
+
+/* Weights of a phase, turned and packed for the form that it takes. */
+static nck_conv_form pack_weights(dx_job *j, const nck_conv_shape *c, float *packed, nc_pool *pool) {
+    const nck_conv_shape *s = j->s;
+    nck_conv_form form = j->back->winograd && nck_conv_wino_wins(c) ? NCK_CONV_WINO : NCK_CONV_BLOCKS;
+    nc_parallel(nc_pool_for(pool, s->C * s->K * j->h.taps * j->w.taps), s->C, turn_item, j);
+    nck_conv_pack_weights(c, form, j->turned, packed);
+    return form;
+}
+
+/* One phase of all images: weights once, then some images at a time; all of them where nothing is to be laid out. */
+static void run_phase(dx_job *j, const float *dy, float *dx, char *workspace, nc_pool *pool) {
+    const nck_conv_shape *s = j->s;
+    bool blocked = j->back->blocked, direct = blocked && !strided(&s->w);
+    dx_room m = room_of(j->back);
+    int64_t at_once = direct ? s->N : images_of(s), pixels = pixels_out(&s->w), B = j->B;
+    int64_t y_image = (blocked ? nc_ceil_div(s->K, B) * B : s->K) * pixels;
+    int64_t x_image = (blocked ? nc_ceil_div(s->C, B) * B : s->C) * pixels_in(&s->w);
+    float *dy_blocks = (float *)(void *)workspace, *packed = (float *)(void *)(workspace + m.dy + m.dx + m.turned);
+    j->blocks = (float *)(void *)(workspace + m.dy);
+    j->turned = (float *)(void *)(workspace + m.dy + m.dx);
+    nck_conv_blocked_args a = {.shape = phase_shape(s, s->N, &j->h, &j->w), .w = packed};
+    if (has_taps(j)) a.form = pack_weights(j, &a.shape, packed, pool);
+    for (int64_t n = 0; n < s->N; n += at_once) {
+        a.shape.N = nc_min64(at_once, s->N - n);
+        j->dx = dx + n * x_image;
+        a.x = blocked ? dy + n * y_image : dy_blocks;
+        a.y = direct ? j->dx : j->blocks;
+        if (has_taps(j) && !blocked)
+            nck_pack_channels(&(nck_channels){B, a.shape.N, s->K, pixels, false}, dy + n * y_image, dy_blocks, pool);
+        run_images(j, &a, workspace + m.dy + m.dx + m.turned + m.packed, pool);
+    }
+}
+
+void nck_conv_back_dx(const nck_conv_back *b, const float *dy, const float *w, float *dx, void *workspace,
                       nc_pool *pool) {
+    const nck_conv_shape *s = &b->shape;
     const nck_window *v = &s->w;
-    dx_job j = {.s = s, .weights = w, .B = nck_channel_block()};
+    dx_job j = {.back = b, .s = s, .weights = w, .B = nck_channel_block()};
     if (s->N == 0 || s->C == 0 || pixels_in(v) == 0) return;
     for (j.rh = 0; j.rh < v->stride[1]; j.rh++)
         for (j.rw = 0; j.rw < v->stride[2]; j.rw++) {

@@ -1,10 +1,14 @@
 /* kernels/cpu/conv/conv_back_test.c: gradients over channels in blocks against the plain ones, over pads (negative ones
- * too), strides, dilations and odd numbers of channels, on every instruction set; the same bits for any threads. */
+ * too), strides, dilations and odd numbers of channels, dense and in blocks, by Winograd and not, on every instruction
+ * set; the same bits for any threads. */
 #include "kernels/cpu/conv/conv_back.h"
 
+#include "base/intmath.h"
 #include "base/mem.h"
+#include "kernels/cpu/conv/conv_blocked.h"
 #include "kernels/cpu/conv/conv_grad.h"
 #include "kernels/cpu/conv/conv_testing.h"
+#include "kernels/cpu/conv/conv_wino.h"
 #include "kernels/cpu/isa.h"
 #include "tests/check.h"
 
@@ -41,15 +45,43 @@ static void release(sides *d) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) nc_free(all[i]);
 }
 
-/* Both gradients into number i; the workspace holds anything before. */
-static void run(sides *d, int i, nc_pool *pool) {
-    size_t a = nck_conv_back_dx_workspace(&d->s), b = nck_conv_back_dw_workspace(&d->s), most = a > b ? a : b;
+/* Both gradients of tensors as b has them; the workspace holds anything before. */
+static void run_on(const nck_conv_back *b, const float *x, const float *w, const float *dy, float *dx, float *dw,
+                   nc_pool *pool) {
+    size_t most = nc_max_size(nck_conv_back_dx_workspace(b), nck_conv_back_dw_workspace(b));
     void *space = nc_alloc_aligned(most + 64, 64);
     memset(space, 0xff, most);
-    nck_conv_back_dx(&d->s, d->dy, d->w, d->dx[i], space, pool);
+    nck_conv_back_dx(b, dy, w, dx, space, pool);
     memset(space, 0xff, most);
-    nck_conv_back_dw(&d->s, d->x, d->dy, d->dw[i], space, pool);
+    nck_conv_back_dw(b, x, dy, dw, space, pool);
     nc_free(space);
+}
+
+static float *in_blocks(const nck_channels *k, const float *x) {
+    float *to = nc_alloc_aligned(nck_packed_channels_bytes(k->block, k->N, k->C, k->spatial) + 64, 64);
+    nck_pack_channels(k, x, to, NULL);
+    return to;
+}
+
+/* Both gradients into number i, of tensors laid into blocks, and out of them. */
+static void run_blocked(sides *d, int i, const nck_conv_back *b, nc_pool *pool) {
+    const nck_window *v = &d->s.w;
+    nck_channels of_x = {nck_channel_block(), d->s.N, d->s.C, v->in[1] * v->in[2], false}, of_y = of_x;
+    of_y.C = d->s.K, of_y.spatial = v->out[1] * v->out[2];
+    float *x = in_blocks(&of_x, d->x), *dy = in_blocks(&of_y, d->dy), *dx = in_blocks(&of_x, d->x);
+    run_on(b, x, d->w, dy, dx, d->dw[i], pool);
+    nck_unpack_channels(&of_x, dx, d->dx[i], NULL);
+    nc_free(x);
+    nc_free(dy);
+    nc_free(dx);
+}
+
+static void run(sides *d, int i, bool blocked, bool winograd, nc_pool *pool) {
+    nck_conv_back b = {.shape = d->s, .blocked = blocked, .winograd = winograd};
+    if (blocked)
+        run_blocked(d, i, &b, pool);
+    else
+        run_on(&b, d->x, d->w, d->dy, d->dx[i], d->dw[i], pool);
 }
 
 static void check_shape(const conv_2d *c, nc_pool *pool) {
@@ -59,12 +91,14 @@ static void check_shape(const conv_2d *c, nc_pool *pool) {
     nc_tolerance by_w = nc_tol_of_sum(nc_tol_kernel_f32, (double)(c->N * nck_window_n_out(&d.s.w)));
     CHECK(nck_conv_back_takes(&d.s));
     nck_conv_grad(&plain, NULL);
-    run(&d, 1, NULL);
-    run(&d, 2, pool);
-    for (int64_t i = 0; i < d.n_x; i++) CHECK_CLOSE(d.dx[1][i], d.dx[0][i], by_x);
-    for (int64_t i = 0; i < d.n_w; i++) CHECK_CLOSE(d.dw[1][i], d.dw[0][i], by_w);
-    CHECK(memcmp(d.dx[1], d.dx[2], (size_t)d.n_x * sizeof(float)) == 0);
-    CHECK(memcmp(d.dw[1], d.dw[2], (size_t)d.n_w * sizeof(float)) == 0);
+    for (int how = 0; how < 4; how++) {
+        run(&d, 1, how & 1, how & 2, NULL);
+        run(&d, 2, how & 1, how & 2, pool);
+        for (int64_t i = 0; i < d.n_x; i++) CHECK_CLOSE(d.dx[1][i], d.dx[0][i], by_x);
+        for (int64_t i = 0; i < d.n_w; i++) CHECK_CLOSE(d.dw[1][i], d.dw[0][i], by_w);
+        CHECK(memcmp(d.dx[1], d.dx[2], (size_t)d.n_x * sizeof(float)) == 0);
+        CHECK(memcmp(d.dw[1], d.dw[2], (size_t)d.n_w * sizeof(float)) == 0);
+    }
     release(&d);
 }
 
@@ -79,15 +113,40 @@ static const conv_2d shapes[] = {
     {1, 3, 40, 41, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 2, 9, 9, 2, 2, 2, 1, 4, 4, 1, 1, 0, 0, 0, 0},
     {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},    {0, 3, 5, 5, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
     {2, 3, 2, 2, 2, 3, 3, 1, 1, 1, 1, 1, 0, 0, 0, 0},    {2, 0, 5, 5, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-    {2, 3, 5, 5, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+    {2, 3, 5, 5, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},    {4, 35, 17, 18, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
 };
+
+TEST(conv_back_takes_winograd_where_it_wins) {
+    const conv_2d *c = &shapes[sizeof shapes / sizeof shapes[0] - 1]; /* the others are too small, or have strides */
+    const conv_2d turned = {c->N, c->K, c->H, c->W, c->C, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    nck_conv_shape s = conv_2d_shape(NC_FLOAT, &turned);
+    CHECK(nck_conv_wino_wins(&s));
+}
+
+static void check_bias(const conv_2d *c) {
+    sides d = sides_of(c);
+    const nck_window *v = &d.s.w;
+    int64_t places = v->out[1] * v->out[2];
+    float *db = numbers(c->K, 9),
+          *blocks = in_blocks(&(nck_channels){nck_channel_block(), c->N, c->K, places, false}, d.dy);
+    nck_conv_back_db_blocked(&d.s, blocks, db, NULL);
+    for (int64_t k = 0; k < c->K; k++) {
+        double sum = 0;
+        for (int64_t i = 0; i < c->N * places; i++) sum += (double)d.dy[(i / places * c->K + k) * places + i % places];
+        CHECK_CLOSE(db[k], sum, nc_tol_of_sum(nc_tol_kernel_f32, (double)(c->N * places)));
+    }
+    nc_free(db);
+    nc_free(blocks);
+    release(&d);
+}
 
 TEST(conv_back_against_the_plain_gradients) {
     nc_pool *pool = nc_pool_create(3);
     REQUIRE(pool != NULL);
     for (int isa = 0; nck_isa_at(isa) != NULL; isa++) {
         CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check_shape(&shapes[i], pool);
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+            check_shape(&shapes[i], pool), check_bias(&shapes[i]);
     }
     nck_isa_set_for_test(NULL);
     nc_pool_destroy(pool);
@@ -102,8 +161,11 @@ TEST(conv_back_workspace_grows_with_every_size) {
         b = a;
         b.N += i % 3, b.C += i % 7, b.H += i * i % 29, b.W += i % 11, b.K += i % 13;
         nck_conv_shape s = conv_2d_shape(NC_FLOAT, &a), large = conv_2d_shape(NC_FLOAT, &b);
-        CHECK(nck_conv_back_dx_workspace(&s) <= nck_conv_back_dx_workspace(&large));
-        CHECK(nck_conv_back_dw_workspace(&s) <= nck_conv_back_dw_workspace(&large));
+        for (int how = 0; how < 4; how++) {
+            nck_conv_back p = {s, how & 1, how & 2}, q = {large, how & 1, how & 2};
+            CHECK(nck_conv_back_dx_workspace(&p) <= nck_conv_back_dx_workspace(&q));
+            CHECK(nck_conv_back_dw_workspace(&p) <= nck_conv_back_dw_workspace(&q));
+        }
     }
 }
 
@@ -111,7 +173,7 @@ TEST(conv_back_dw_leaves_padding_out) {
     const conv_2d c = {1, 1, 2, 2, 1, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     sides d = sides_of(&c);
     for (int i = 0; i < 4; i++) d.dy[i] = i == 0 ? INFINITY : 1;
-    run(&d, 0, NULL);
+    run(&d, 0, false, false, NULL);
     CHECK(isfinite(d.dw[0][0])); /* the infinite place has padding under its first tap */
     CHECK(!isfinite(d.dw[0][4]));
     release(&d);
