@@ -1,7 +1,7 @@
 /* transform/common/transposes.c: a Transpose of a Transpose is one; one that only moves dims of 1 is a Reshape, unless
  * its input is a view, which that would make dense; between Reshapes that join and part axes in front it does without
- * them; one of a matrix in front of Gemm becomes its transA or transB. Axes in their own order are an identity
- * (identity.c). */
+ * them; one of a matrix in front of Gemm becomes its transA or transB; one behind a product of matrices, as the gradient
+ * by a turned weight has it, swaps its operands instead. Axes in their own order are an identity (identity.c). */
 #include "transform/shapes.h"
 #include "transform/transform.h"
 
@@ -99,6 +99,39 @@ static nc_code into_gemm(nc_work *w, nc_node *n, int i, bool *done) {
     return NC_OK;
 }
 
+static bool is_factor(const nc_value *v) {
+    return v != NULL && v->origin != NC_FROM_CONST && nc_rewrite_tensor(v) && v->type->rank == 2;
+}
+
+/* The product that v is, and nobody else's: of matrices of which none is a constant, whose turned form would not be
+ * packed; without C. */
+static nc_node *product_of(const nc_value *v) {
+    nc_node *p = nc_rewrite_def(v, "Gemm");
+    if (p == NULL) p = nc_rewrite_def(v, "MatMul");
+    if (p == NULL || p->recompute || v->var != NULL || v->uses.n != 1 || v->n_outputs > 0) return NULL;
+    if (p->n_in > 2 && p->in[2] != NULL) return NULL;
+    return is_factor(p->in[0]) && is_factor(p->in[1]) ? p : NULL;
+}
+
+/* (A B)' = B' A' */
+static nc_code behind_product(nc_work *w, nc_node *n, bool *done) {
+    enum { C_OPTIONAL = 11 };
+    nc_value *turned = n->in[0];
+    nc_node *p = product_of(turned), *made;
+    int64_t perm[NC_MAX_RANK];
+    if (p == NULL || nc_model_opset(n->graph->model, "") < C_OPTIONAL) return NC_OK;
+    if (!read_perm(n, 2, perm) || perm[0] != 1) return NC_OK;
+    bool gemm = nc_rewrite_is(p, "Gemm"), ta = gemm && nc_attr_int(p, "transA") != 0;
+    bool tb = gemm && nc_attr_int(p, "transB") != 0;
+    nc_attr attrs[] = {{.name = "transA", .kind = NC_A_INT, .i = !tb},
+                       {.name = "transB", .kind = NC_A_INT, .i = !ta},
+                       {.name = "alpha", .kind = NC_A_FLOAT, .f = gemm ? (float)nc_attr_float(p, "alpha") : 1}};
+    NC_TRY(nc_rewrite(w, n, "Gemm", (nc_value *const[]){p->in[1], p->in[0]}, 2, attrs, 3, &made));
+    *done = made != NULL;
+    if (*done) nc_rewrite_drop(turned);
+    return NC_OK;
+}
+
 nc_code nc_pass_transposes(nc_work *w, nc_graph *g, int *n_changes) {
     for (nc_node *n = g->first, *next; n != NULL; n = next) {
         next = n->next;
@@ -110,8 +143,9 @@ nc_code nc_pass_transposes(nc_work *w, nc_graph *g, int *n_changes) {
         } else if (gemm) {
             for (int i = 0; i < 2; i++) NC_TRY(into_gemm(w, n, i, &done[i]));
         } else if (nc_rewrite_tensor(n->in[0]) && nc_rewrite_tensor(n->out[0])) {
-            NC_TRY(compose(w, n, &done[0]));
-            NC_TRY(to_reshape(w, n, &done[1]));
+            NC_TRY(behind_product(w, n, &done[0]));
+            if (!done[0]) NC_TRY(compose(w, n, &done[0]));
+            if (!done[0]) NC_TRY(to_reshape(w, n, &done[1]));
         }
         *n_changes += done[0] + done[1];
     }

@@ -161,6 +161,24 @@ TEST(transposes_go_into_gemm) {
             "transposes dead_code", "=> (float[n,m] y)\n{\n  y = Gemm<transB = 0, alpha = 2.0>(x, z)\n}\n");
 }
 
+TEST(transposes_behind_products_swap_their_operands) {
+    BECOMES("(float[k,n] x, float[k,m] z) => (y) { float[n,m] p = Gemm<transA = 1, alpha = 2>(x, z); float[m,n] y = "
+            "Transpose(p) }",
+            "transposes dead_code", "=> (float[m,n] y)\n{\n  y = Gemm<transA = 1, transB = 0, alpha = 2.0>(z, x)\n}\n");
+    BECOMES("(float[k,n] x, float[k,m] z) => (y) { float[n,k] a = Transpose(x); float[n,m] p = MatMul(a, z); "
+            "float[m,n] y = Transpose<perm = [1, 0]>(p) }",
+            "transposes dead_code", "=> (float[m,n] y)\n{\n  y = Gemm<transA = 1, transB = 0, alpha = 1.0>(z, x)\n}\n");
+    BECOMES("(float[n,k] x, float[k,m] z) => (y, p) { float[n,m] p = MatMul(x, z); float[m,n] y = Transpose(p) }",
+            "transposes dead_code", "=> (float[m,n] y, float[n,m] p)\n{\n  p = MatMul(x, z)\n  y = Transpose(p)\n}\n");
+    BECOMES("(float[n,1] x) => (y) <const float[1,2] z = {1, 2}> { float[n,2] p = MatMul(x, z); float[2,n] y = "
+            "Transpose(p) }",
+            "transposes dead_code",
+            "=> (float[2,n] y)\n<const float[1,2] z = {1, 2}>\n{\n  p = MatMul(x, z)\n  y = Transpose(p)\n}\n");
+    BECOMES("(float[n,k] x, float[k,m] z, float[m] c) => (y) { float[n,m] p = Gemm(x, z, c); float[m,n] y = "
+            "Transpose(p) }",
+            "transposes dead_code", "=> (float[m,n] y)\n{\n  p = Gemm(x, z, c)\n  y = Transpose(p)\n}\n");
+}
+
 /* ---- concats ---- */
 
 TEST(concats_of_concats_are_one) {

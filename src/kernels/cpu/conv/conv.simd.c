@@ -12,9 +12,9 @@ enum { BLOCK = 16, PIXELS = 14 };
 #define EACH_PIXELS(X, ...)                                                                                     \
     X(__VA_ARGS__, 1)                                                                                           \
     X(__VA_ARGS__, 2)                                                                                           \
-    X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) X(__VA_ARGS__, 8) \
-        X(__VA_ARGS__, 9) X(__VA_ARGS__, 10) X(__VA_ARGS__, 11) X(__VA_ARGS__, 12) X(__VA_ARGS__, 13)           \
-            X(__VA_ARGS__, 14)
+    X(__VA_ARGS__, 3)                                                                                           \
+    X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) X(__VA_ARGS__, 8) X(__VA_ARGS__, 9) \
+        X(__VA_ARGS__, 10) X(__VA_ARGS__, 11) X(__VA_ARGS__, 12) X(__VA_ARGS__, 13) X(__VA_ARGS__, 14)
 #elif defined NCK_ISA_neon
 enum { BLOCK = 8, PIXELS = 5 };
 #define EACH_PIXELS(X, ...) X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5)

@@ -10,8 +10,8 @@
  * By w: for each tap the sum over all places of the outer products of dy's and x's channels (outer_kernel.h). Taps in
  * the padding are left out.
  *
- * Accumulation: f32; by w up to NCK_CONV_BACK_CHUNK places, then chunks and images in order: the same bits for any
- * threads, other ones where blocks have another size. */
+ * Accumulation: f32; by w up to NCK_CONV_BACK_CHUNK places, of several images where those are small, then chunks in
+ * order: the same bits for any threads, other ones where blocks have another size. */
 #ifndef NCK_CONV_BACK_H
 #define NCK_CONV_BACK_H
 

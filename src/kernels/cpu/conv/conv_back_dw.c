@@ -61,7 +61,7 @@ size_t nck_conv_back_dw_workspace(const nck_conv_back *b) {
            nc_align64(nck_packed_channels_bytes(B, 1, s->K, most_pixels(s, pixels_out(&s->w))));
 }
 
-/* One tap over rows [oh, end) of image n, where it falls inside. */
+/* One tap over rows [oh, end) of r.images images from n on, where it falls inside. */
 static void run_tap(const dw_job *j, nck_outer_run r, int64_t n, int64_t item, int64_t tap, int64_t oh, int64_t end) {
     const nck_window *v = &j->s->w;
     int64_t B = j->table->block, each = j->table->each, pair = item / j->groups, one = item % j->groups * each;
@@ -83,6 +83,8 @@ static void run_tap(const dw_job *j, nck_outer_run r, int64_t n, int64_t item, i
     r.many_block = j->x_many ? x_plane : dy_plane;
     r.many_pixel = j->x_many ? x_pixel : B, r.many_row = j->x_many ? x_row : dy_row;
     r.one_pixel = j->x_many ? B : x_pixel, r.one_row = j->x_many ? dy_row : x_row;
+    r.many_image = j->x_many ? x_blocks * x_plane : dy_blocks * dy_plane;
+    r.one_image = j->x_many ? dy_blocks * dy_plane : x_blocks * x_plane;
     r.rows = high - low, r.cols = right - left;
     int64_t blocks = nc_min64(2, (j->x_many ? x_blocks : dy_blocks) - pair * 2);
     j->table->blocks[blocks - 1](&r);
@@ -92,10 +94,12 @@ static void sum_item(void *ctx, int64_t item) {
     const dw_job *j = ctx;
     const nck_window *v = &j->s->w;
     int64_t rows = nc_max64(1, NCK_CONV_BACK_CHUNK / v->out[2]), size = j->table->each * 2 * j->table->block;
-    for (int64_t n = 0; n < j->images; n++)
+    int64_t images = nc_max64(1, NCK_CONV_BACK_CHUNK / pixels_out(v));
+    for (int64_t n = 0; n < j->images; n += images)
         for (int64_t oh = 0; oh < v->out[1]; oh += rows)
             for (int64_t t = 0; t < taps_of(j->s); t++) {
-                nck_outer_run r = {.sum = j->sums + item * sums_of_item(j) + t * size};
+                nck_outer_run r = {.sum = j->sums + item * sums_of_item(j) + t * size,
+                                   .images = nc_min64(images, j->images - n)};
                 run_tap(j, r, n, item, t, oh, nc_min64(oh + rows, v->out[1]));
             }
 }

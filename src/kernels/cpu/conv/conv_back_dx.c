@@ -4,11 +4,15 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
+#include "kernels/cpu/conv/conv_kernel.h"
 #include "kernels/cpu/conv/conv_wino.h"
 
 #include <string.h>
 
-enum { PIXELS = 1024 }; /* of the images that are laid into blocks together, where one has fewer */
+enum {
+    PIXELS = 1024, /* of the images that are laid into blocks together, where one has fewer */
+    TURNED = 8     /* channels of an item that turns weights */
+};
 
 bool nck_conv_back_takes(const nck_conv_shape *s) { return s->type == NC_FLOAT && s->group == 1; }
 
@@ -113,18 +117,21 @@ typedef struct dx_job {
     int64_t B;
 } dx_job;
 
-/* (C, K, taps of the phase, last first) from (K, C, k...), channel c. */
-static void turn_item(void *ctx, int64_t c) {
+/* (C, K, taps of the phase, last first) from (K, C, k...), TURNED channels of each k at a time. */
+static void turn_item(void *ctx, int64_t item) {
     const dx_job *j = ctx;
     const nck_conv_shape *s = j->s;
-    int64_t kw = s->w.k[2], taps = s->w.k[1] * kw;
-    float *to = j->turned + c * s->K * j->h.taps * j->w.taps;
-    for (int64_t k = 0; k < s->K; k++) {
-        const float *from = j->weights + (k * s->C + c) * taps;
-        for (int64_t a = j->h.taps - 1; a >= 0; a--)
-            for (int64_t b = j->w.taps - 1; b >= 0; b--)
-                *to++ = from[(j->h.first + a * j->h.step) * kw + j->w.first + b * j->w.step];
-    }
+    int64_t kw = s->w.k[2], taps = s->w.k[1] * kw, kept = j->h.taps * j->w.taps;
+    int64_t first = item * TURNED, end = nc_min64(s->C, first + TURNED);
+    for (int64_t k = 0; k < s->K; k++)
+        for (int64_t c = first; c < end; c++) {
+            const float *from = j->weights + (k * s->C + c) * taps;
+            float *to = j->turned + (c * s->K + k) * kept;
+            for (int64_t a = j->h.taps - 1; a >= 0; a--) {
+                const float *row = from + (j->h.first + a * j->h.step) * kw + j->w.first;
+                for (int64_t b = j->w.taps - 1; b >= 0; b--) *to++ = row[b * j->w.step];
+            }
+        }
 }
 
 static bool has_taps(const dx_job *j) { return j->h.taps > 0 && j->w.taps > 0; }
@@ -146,11 +153,9 @@ static void spread_item(void *ctx, int64_t item) {
     }
 }
 
-/* The same where dx lies in blocks. */
-static void spread_block_item(void *ctx, int64_t item) {
-    const dx_job *j = ctx;
+/* The same where dx lies in blocks. bytes: of a pixel, a constant where inlined. */
+static inline void spread_blocks(const dx_job *j, int64_t item, size_t bytes) {
     const nck_window *v = &j->s->w;
-    size_t bytes = (size_t)j->B * sizeof(float);
     const float *from = has_taps(j) ? j->blocks + item * j->h.out * j->w.out * j->B : NULL;
     float *plane = j->dx + (item * pixels_in(v) + j->rh * v->in[2] + j->rw) * j->B;
     for (int64_t a = 0; a < j->h.out; a++) {
@@ -162,6 +167,14 @@ static void spread_block_item(void *ctx, int64_t item) {
                 memset(to, 0, bytes);
         }
     }
+}
+
+static void spread_block_item(void *ctx, int64_t item) {
+    const dx_job *j = ctx;
+    if (j->B == NCK_CONV_MAX_BLOCK)
+        spread_blocks(j, item, NCK_CONV_MAX_BLOCK * sizeof(float));
+    else
+        spread_blocks(j, item, (size_t)j->B * sizeof(float));
 }
 
 /* Some images of a phase, dy in blocks. */
@@ -179,7 +192,7 @@ static void run_images(dx_job *j, const nck_conv_blocked_args *a, void *workspac
 static nck_conv_form pack_weights(dx_job *j, const nck_conv_shape *c, float *packed, nc_pool *pool) {
     const nck_conv_shape *s = j->s;
     nck_conv_form form = j->back->winograd && nck_conv_wino_wins(c) ? NCK_CONV_WINO : NCK_CONV_BLOCKS;
-    nc_parallel(nc_pool_for(pool, s->C * s->K * j->h.taps * j->w.taps), s->C, turn_item, j);
+    nc_parallel(nc_pool_for(pool, s->C * s->K * j->h.taps * j->w.taps), nc_ceil_div(s->C, TURNED), turn_item, j);
     nck_conv_pack_weights(c, form, j->turned, packed);
     return form;
 }

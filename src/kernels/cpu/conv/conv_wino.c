@@ -75,10 +75,9 @@ nck_wino_cut nck_conv_wino_cut(const nck_conv_shape *s, int64_t block, int threa
 
 /* ---- inputs ---- */
 
-/* The pixels from (ih, iw) on, with zeros outside. */
-static void copy_patch(const wino_job *j, const float *plane, int64_t ih, int64_t iw, float *to) {
+/* The pixels from (ih, iw) on, with zeros outside. bytes: of a pixel, a constant where inlined. */
+static inline void copy_pixels(const wino_job *j, const float *plane, int64_t ih, int64_t iw, float *to, size_t bytes) {
     const nck_window *w = &j->a->shape.w;
-    size_t bytes = (size_t)j->B * sizeof *to;
     for (int64_t r = ih; r < ih + IN; r++)
         for (int64_t c = iw; c < iw + IN; c++, to += j->B) {
             if (r >= 0 && r < w->in[1] && c >= 0 && c < w->in[2])
@@ -86,6 +85,13 @@ static void copy_patch(const wino_job *j, const float *plane, int64_t ih, int64_
             else
                 memset(to, 0, bytes);
         }
+}
+
+static void copy_patch(const wino_job *j, const float *plane, int64_t ih, int64_t iw, float *to) {
+    if (j->B == NCK_CONV_MAX_BLOCK)
+        copy_pixels(j, plane, ih, iw, to, NCK_CONV_MAX_BLOCK * sizeof *to);
+    else
+        copy_pixels(j, plane, ih, iw, to, (size_t)j->B * sizeof *to);
 }
 
 static void input_tile(const wino_job *j, int64_t cb, int64_t t) {

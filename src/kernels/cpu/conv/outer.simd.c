@@ -22,8 +22,11 @@ __attribute__((always_inline)) static inline void outer(int blocks, const nck_ou
     UNROLL
     for (int i = 0; i < EACH; i++) UNROLL
     for (int v = 0; v < blocks * KV; v++) acc[i][v] = v_set_f32(0);
-    for (int64_t row = 0; row < r->rows; row++) {
-        const float *many = r->many + row * r->many_row, *one = r->one + row * r->one_row;
+    int64_t image = 0, row = 0;
+    for (int64_t left = r->images * r->rows; left > 0; left--) {
+        const float *many = r->many + image * r->many_image + row * r->many_row;
+        const float *one = r->one + image * r->one_image + row * r->one_row;
+        if (++row == r->rows) row = 0, image++;
         for (int64_t c = 0; c < r->cols; c++, many += r->many_pixel, one += r->one_pixel) {
             v_f32 m[2 * KV];
             UNROLL

@@ -6,14 +6,14 @@
 
 #include <stdint.h>
 
-/* For rows x cols pixels: sum (each, 2 * block) += one[pixel][0..each) times many[pixel][0..block), of one block of
+/* For images x rows x cols pixels: sum (each, 2 * block) += one[pixel][0..each) times many[pixel][0..block), of one block of
  * channels or of two. The sum over these pixels is made in registers, in order, and then added. */
 typedef struct nck_outer_run {
     const float *many; /* first pixel; strides in elements */
-    int64_t many_block, many_pixel, many_row;
+    int64_t many_block, many_pixel, many_row, many_image;
     const float *one;
-    int64_t one_pixel, one_row;
-    int64_t rows, cols;
+    int64_t one_pixel, one_row, one_image;
+    int64_t images, rows, cols;
     float *sum;
 } nck_outer_run;
 

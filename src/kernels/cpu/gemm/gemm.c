@@ -30,7 +30,7 @@ enum {
     TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
     ITEMS = 4,           /* for each thread */
     PACK_PANELS = 4,     /* panels of a packing item */
-    PACK_TERMS = 16,     /* rows of B that panels are packed from together: whole lines and few pages at a time */
+    PACK_TERMS = 16,     /* rows of B, or of A turned, that panels are packed from: whole lines, few pages at a time */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
     DIRECT_M = 8,
@@ -107,12 +107,14 @@ static int64_t gemm_row_at(const gemm_run *r, int64_t panel) { return r->rows * 
 
 static void gemm_pack_a(const gemm_run *r, int64_t panel, int64_t end) {
     const nck_gemm_args *g = r->g;
-    int64_t es = (int64_t)r->es;
-    for (; panel < end; panel++) {
-        int64_t i = gemm_row_at(r, panel), rows = gemm_row_at(r, panel + 1) - i;
-        r->u->pack(r->span, rows, rows, (const char *)g->a + ((r->i0 + i) * g->a_rs + r->k0 * g->a_cs) * es, g->a_rs,
-                   g->a_cs, r->a_pack + i * r->span * es);
-    }
+    int64_t es = (int64_t)r->es, step = g->a_rs == 1 ? PACK_TERMS : r->span;
+    for (int64_t t = 0; t < r->span; t += step)
+        for (int64_t p = panel; p < end; p++) {
+            int64_t i = gemm_row_at(r, p), rows = gemm_row_at(r, p + 1) - i;
+            r->u->pack(nc_min64(step, r->span - t), rows, rows,
+                       (const char *)g->a + ((r->i0 + i) * g->a_rs + (r->k0 + t) * g->a_cs) * es, g->a_rs, g->a_cs,
+                       r->a_pack + (i * r->span + t * rows) * es);
+        }
 }
 
 /* kc terms from k on of n panels of columns from p on, one panel after the other. */
