@@ -69,7 +69,7 @@ static nck_conv_shape phase_shape(const nck_conv_shape *s, int64_t images, const
                                   .pad = {0, h->pad, w->pad}}};
 }
 
-/* Workspace: dy and a phase of dx in blocks, the turned weights of all phases, packed weights, the kernel's own. */
+/* Workspace: dy and a phase of dx in blocks, turned weights for Winograd, packed weights, the kernel's own. */
 typedef struct dx_room {
     size_t dy, dx, turned, packed, own;
 } dx_room;
@@ -82,6 +82,7 @@ static void room_of_phase(const nck_conv_back *b, const nck_conv_shape *c, dx_ro
     for (int i = 0; i < (b->winograd && nck_conv_wino_fits(c) ? 2 : 1); i++) {
         m->packed = nc_max_size(m->packed, nc_align64(nck_conv_packed_weights_bytes(c, forms[i])));
         m->own = nc_max_size(m->own, nc_align64(nck_conv_blocked_workspace(c, forms[i])));
+        if (forms[i] == NCK_CONV_WINO) m->turned = nc_align64((size_t)(c->C * c->K * 9) * sizeof(float));
     }
 }
 
@@ -89,7 +90,7 @@ static dx_room room_of(const nck_conv_back *b) {
     const nck_conv_shape *s = &b->shape;
     const nck_window *v = &s->w;
     int64_t B = nck_channel_block(), widest = 0;
-    dx_room m = {.turned = nc_align64((size_t)(s->C * s->K * v->k[1] * v->k[2]) * sizeof(float))};
+    dx_room m = {.dy = 0};
     if (!b->blocked) m.dy = nc_align64(nck_packed_channels_bytes(B, 1, s->K, most_pixels(s, pixels_out(v))));
     for (int64_t i = 0; i < v->stride[1]; i++)
         for (int64_t k = 0; k < v->stride[2]; k++) {
@@ -113,25 +114,43 @@ typedef struct dx_job {
     dx_phase h, w;
     int64_t rh, rw; /* the phase */
     const float *weights;
-    float *turned, *blocks, *dx; /* dx: first image */
+    float *turned, *packed, *blocks, *dx; /* dx: first image */
     int64_t B;
 } dx_job;
 
-/* (C, K, taps of the phase, last first) from (K, C, k...), TURNED channels of each k at a time. */
+/* (C, K, taps, last first) from (K, C, taps): TURNED channels of each k at a time. Of 3 x 3 taps, for Winograd. */
 static void turn_item(void *ctx, int64_t item) {
+    enum { TAPS = 9 };
     const dx_job *j = ctx;
     const nck_conv_shape *s = j->s;
-    int64_t kw = s->w.k[2], taps = s->w.k[1] * kw, kept = j->h.taps * j->w.taps;
     int64_t first = item * TURNED, end = nc_min64(s->C, first + TURNED);
     for (int64_t k = 0; k < s->K; k++)
         for (int64_t c = first; c < end; c++) {
-            const float *from = j->weights + (k * s->C + c) * taps;
-            float *to = j->turned + (c * s->K + k) * kept;
-            for (int64_t a = j->h.taps - 1; a >= 0; a--) {
-                const float *row = from + (j->h.first + a * j->h.step) * kw + j->w.first;
-                for (int64_t b = j->w.taps - 1; b >= 0; b--) *to++ = row[b * j->w.step];
-            }
+            const float *from = j->weights + (k * s->C + c) * TAPS;
+            float *to = j->turned + (c * s->K + k) * TAPS;
+            for (int t = 0; t < TAPS; t++) to[t] = from[TAPS - 1 - t];
         }
+}
+
+/* The weights of the phase for a pair of blocks of dx's channels, packed as nck_conv_pack_weights does: in blocks of K,
+ * the last with its own alone, (tap, last first, k, channel). */
+static void pack_item(void *ctx, int64_t pair) {
+    const dx_job *j = ctx;
+    const nck_conv_shape *s = j->s;
+    int64_t B = j->B, C = s->C, c0 = pair * 2 * B, live = nc_min64(2 * B, C - c0), wide = nc_round_up(live, B);
+    int64_t kw = s->w.k[2], all = s->w.k[1] * kw, taps = j->h.taps * j->w.taps;
+    float *dst = j->packed + c0 * s->K * taps;
+    for (int64_t k = 0; k < s->K; k++) {
+        int64_t k0 = k / B * B, step = nc_min64(B, s->K - k0) * wide;
+        float *to = dst + (k0 * taps) * wide + (k - k0) * wide;
+        for (int64_t a = j->h.taps - 1; a >= 0; a--)
+            for (int64_t b = j->w.taps - 1; b >= 0; b--, to += step) {
+                int64_t tap = (j->h.first + a * j->h.step) * kw + j->w.first + b * j->w.step;
+                const float *from = j->weights + (k * C + c0) * all + tap;
+                for (int64_t c = 0; c < live; c++) to[c] = from[c * all];
+                for (int64_t c = live; c < wide; c++) to[c] = 0;
+            }
+    }
 }
 
 static bool has_taps(const dx_job *j) { return j->h.taps > 0 && j->w.taps > 0; }
@@ -188,12 +207,17 @@ static void run_images(dx_job *j, const nck_conv_blocked_args *a, void *workspac
                 j);
 }
 
-/* Weights of a phase, turned and packed for the form that it takes. */
-static nck_conv_form pack_weights(dx_job *j, const nck_conv_shape *c, float *packed, nc_pool *pool) {
+/* Weights of a phase, packed for the form that it takes. */
+static nck_conv_form pack_weights(dx_job *j, const nck_conv_shape *c, nc_pool *pool) {
     const nck_conv_shape *s = j->s;
     nck_conv_form form = j->back->winograd && nck_conv_wino_wins(c) ? NCK_CONV_WINO : NCK_CONV_BLOCKS;
-    nc_parallel(nc_pool_for(pool, s->C * s->K * j->h.taps * j->w.taps), nc_ceil_div(s->C, TURNED), turn_item, j);
-    nck_conv_pack_weights(c, form, j->turned, packed);
+    pool = nc_pool_for(pool, s->C * s->K * j->h.taps * j->w.taps);
+    if (form == NCK_CONV_BLOCKS) {
+        nc_parallel(pool, nc_ceil_div(s->C, 2 * j->B), pack_item, j);
+        return form;
+    }
+    nc_parallel(pool, nc_ceil_div(s->C, TURNED), turn_item, j);
+    nck_conv_pack_weights(c, form, j->turned, j->packed);
     return form;
 }
 
@@ -205,11 +229,12 @@ static void run_phase(dx_job *j, const float *dy, float *dx, char *workspace, nc
     int64_t at_once = direct ? s->N : images_of(s), pixels = pixels_out(&s->w), B = j->B;
     int64_t y_image = (blocked ? nc_ceil_div(s->K, B) * B : s->K) * pixels;
     int64_t x_image = (blocked ? nc_ceil_div(s->C, B) * B : s->C) * pixels_in(&s->w);
-    float *dy_blocks = (float *)(void *)workspace, *packed = (float *)(void *)(workspace + m.dy + m.dx + m.turned);
+    float *dy_blocks = (float *)(void *)workspace;
     j->blocks = (float *)(void *)(workspace + m.dy);
     j->turned = (float *)(void *)(workspace + m.dy + m.dx);
-    nck_conv_blocked_args a = {.shape = phase_shape(s, s->N, &j->h, &j->w), .w = packed};
-    if (has_taps(j)) a.form = pack_weights(j, &a.shape, packed, pool);
+    j->packed = (float *)(void *)(workspace + m.dy + m.dx + m.turned);
+    nck_conv_blocked_args a = {.shape = phase_shape(s, s->N, &j->h, &j->w), .w = j->packed};
+    if (has_taps(j)) a.form = pack_weights(j, &a.shape, pool);
     for (int64_t n = 0; n < s->N; n += at_once) {
         a.shape.N = nc_min64(at_once, s->N - n);
         j->dx = dx + n * x_image;

@@ -212,24 +212,29 @@ static int64_t gemm_row_item(const gemm_run *r, int64_t p0, int64_t p1, double *
     return nc_max64(p0, whole);
 }
 
-/* Cut [k, k + kc) of the panels of rows [q0, q1) times the panel of columns p, whose elements are b. Meanwhile the
- * elements that come after it are asked for, a share with each panel of rows. */
+/* The panels of rows of a tile: where each begins, and where the last ends. */
+typedef struct gemm_tile_rows {
+    int64_t n, at[TILE_ROW_PANELS + 1];
+} gemm_tile_rows;
+
+/* Cut [k, k + kc) of the panels of rows times the panel of columns p, whose elements are b. Meanwhile the elements that
+ * come after it are asked for, a share with each panel of rows. */
 static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, const char *b, int64_t ldb,
-                        const char *next, int64_t q0, int64_t q1, void *acc) {
+                        const char *next, const gemm_tile_rows *t, void *acc) {
     const nck_gemm_args *g = r->g;
-    int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(kc * nr * es, q1 - q0);
+    int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(kc * nr * es, t->n);
     bool first = k == 0, last = k + kc == g->K;
     bool in_place = g->alpha == 1 && g->c_cs == 1 && (p + 1) * nr <= g->N && !(first && g->beta != 0) &&
                     !(last && g->bias) && (uintptr_t)g->c % (uintptr_t)es == 0;
-    for (int64_t q = q0; q < q1; q++) {
-        int64_t i = gemm_row_at(r, q), rows = gemm_row_at(r, q + 1) - i;
+    for (int64_t q = 0; q < t->n; q++) {
+        int64_t i = t->at[q], rows = t->at[q + 1] - i;
         const char *a = r->a_pack + (i * r->span + (k - r->k0) * rows) * es;
         if (in_place) {
             char *c = (char *)g->c + ((r->i0 + i) * g->c_rs + p * nr) * es;
-            r->u->micro[rows](kc, a, b, ldb, c, g->c_rs, !first, next + (q - q0) * share);
+            r->u->micro[rows](kc, a, b, ldb, c, g->c_rs, !first, next + q * share);
             continue;
         }
-        r->u->micro[rows](kc, a, b, ldb, acc, nr, false, next + (q - q0) * share);
+        r->u->micro[rows](kc, a, b, ldb, acc, nr, false, next + q * share);
         gemm_store(r, acc, r->i0 + i, rows, p, first, last);
     }
 }
@@ -266,7 +271,9 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     int64_t p0 = r->p0 + r->panels * column_tile / r->n_column_tiles;
     int64_t p1 = r->p0 + r->panels * (column_tile + 1) / r->n_column_tiles;
     _Alignas(64) double acc[NCK_GEMM_MAX_TILE];
+    gemm_tile_rows t = {.n = q1 - q0};
     int64_t first = p0;
+    for (int64_t q = q0; q <= q1; q++) t.at[q - q0] = gemm_row_at(r, q);
     if (r->tile_packs_a) gemm_pack_a(r, q0, q1);
     if ((r->direct || r->g->b_packed) && r->g->M == 1) p0 = gemm_row_item(r, p0, p1, acc);
     for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
@@ -278,12 +285,12 @@ static void gemm_tile_item(void *ctx, int64_t item) {
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
             const char *next = r->g->b_packed ? gemm_packed_next(r, p, p0, p1, k, kc) : b;
-            gemm_column(r, k, kc, p, b, ldb, next, q0, q1, acc);
+            gemm_column(r, k, kc, p, b, ldb, next, &t, acc);
         }
     }
     if (r->g->after == NULL || r->k0 + r->span < r->g->K) return;
-    int64_t i = gemm_row_at(r, q0), j = first * r->u->nr;
-    gemm_after(r->g, r->i0 + i, gemm_row_at(r, q1) - i, j, nc_min64(p1 * r->u->nr, r->g->N) - j);
+    int64_t i = t.at[0], j = first * r->u->nr;
+    gemm_after(r->g, r->i0 + i, t.at[t.n] - i, j, nc_min64(p1 * r->u->nr, r->g->N) - j);
 }
 
 /* How many tiles there are: about ITEMS for each thread, no smaller than TILE_WORK, first by columns, then by rows. No
