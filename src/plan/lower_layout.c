@@ -37,6 +37,11 @@ typedef struct layouts {
 
 static site *site_of(const layouts *l, const nc_node *n) { return n && n->graph == l->g ? l->of[n->id] : NULL; }
 
+/* The site that makes v and, where it works on blocks, gives it blocked: only output 0 is. */
+static site *maker_of(const layouts *l, const nc_value *v) {
+    return v->def && v->def->out[0] == v ? site_of(l, v->def) : NULL;
+}
+
 static bool takes_blocked(const site *s, int i) { return s && s->blocked && i < MAX_IN && (s->k.in >> i & 1); }
 
 /* ---- the choice ---- */
@@ -68,7 +73,7 @@ static bool turns(const nc_node *n, bool to_front) {
 
 /* Elements that are moved between layouts for v, in blocks, in plain layout and with the channels last. */
 static double moved(const layouts *l, const nc_value *v) {
-    const site *from = site_of(l, v->def);
+    const site *from = maker_of(l, v);
     bool blocked = from && from->blocked, turned = turns(v->def, true);
     bool plain_wanted = v->n_outputs > 0, blocked_wanted = false, last_wanted = false;
     for (int i = 0; i < v->uses.n; i++) {
@@ -126,7 +131,7 @@ static nc_code spread(layouts *l, site *from) {
             nc_value *v = i < 0 ? s->node->out[0] : s->node->in[i];
             if (!v || (i >= 0 && !(s->k.in >> i & 1))) continue;
             for (int u = -1; u < v->uses.n; u++) {
-                site *next = site_of(l, u < 0 ? v->def : v->uses.v[u].node);
+                site *next = u < 0 ? maker_of(l, v) : site_of(l, v->uses.v[u].node);
                 if (!next || !next->can || next->blocked || (u >= 0 && !(next->k.in >> v->uses.v[u].i & 1))) continue;
                 next->blocked = true;
                 if (!NC_PUSH(&l->w->scratch, open, next)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");

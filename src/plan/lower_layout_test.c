@@ -102,6 +102,21 @@ TEST(lower_layout_pays) {
            "PackChannels ConvBlocked ConvBlocked UnpackChannels");
 }
 
+/* A network that trains: dX and what lies between stays in blocks, gradients of weights come plain. */
+TEST(lower_layout_keeps_training_in_blocks) {
+    BLOCKS(MORE("const float[16] s = {" W15 ",1}") "{ a = Conv" PAD "(x, w) b, m, v = BatchNormalization<training_mode "
+                                                   "= 1>(a, s, s, s, s) c = Relu(b) y = Conv" PAD "(c, w) z = Neg(m) }",
+           "PackChannels ConvBlocked BatchNormBlocked Relu ConvBlocked UnpackChannels Neg");
+    BLOCKS(MORE("const float[16] s = {" W15 ",1}") "{ a = Conv" PAD
+                                                   "(x, w) r = Relu(a) e, f, g = nacre.BatchNormGrad(r, "
+                                                   "a, s) h, i, j = nacre.ConvGrad" PAD "(e, x, w) y = Conv" PAD
+                                                   "(h, w) k = Add(f, g) l = Neg(i) }",
+           "PackChannels ConvBlocked Relu BatchNormGradBlocked ConvGradBlocked ConvBlocked UnpackChannels Add Neg");
+    BLOCKS(MORE("const float[16] s = {" W15 ",1}") "{ a = Conv" PAD "(x, w) , i = nacre.ConvGrad" PAD
+                                                   "(a, x, w) y = Neg(i) }",
+           "PackChannels ConvBlocked UnpackChannels ConvGrad Neg");
+}
+
 TEST(lower_layout_leaves_the_rest) {
     BLOCKS("(float[n,1,h,k] x) => (y) <const float[1,1,1,1] w = {2}> { y = Conv(x, w) }", "Conv");
     BLOCKS("(float[n,16,h,k] x, float[16,16,1,1] w) => (y) { y = Conv" PAD "(x, w) }", "Conv");

@@ -1,5 +1,6 @@
 /* ops/nn/conv_grad_blocked.c: nacre.ConvGradBlocked, the gradients of a convolution on channels in blocks, and when a
- * ConvGrad takes that form: f32, group 1, one or two spatial dims. dY, X and dX are blocked; weights, dW and dB plain. */
+ * ConvGrad takes that form: f32, group 1, one or two spatial dims. dY, X and dX are blocked; weights, dW and dB plain.
+ */
 #include "ops/blocked.h"
 #include "ops/build.h"
 #include "ops/card.h"

@@ -1,6 +1,6 @@
-/* ops/norm/batch_blocked.c: nacre.BatchNormBlocked and nacre.BatchNormGradBlocked, BatchNormalization and its gradient on
- * channels in blocks, and when a node takes that form: all operands f32, one scale per channel. Statistics, scale and
- * bias stay plain, as do the results that are not laid out like X. */
+/* ops/norm/batch_blocked.c: nacre.BatchNormBlocked and nacre.BatchNormGradBlocked, BatchNormalization and its gradient
+ * on channels in blocks, and when a node takes that form: all operands f32, one scale per channel. Statistics, scale
+ * and bias stay plain, as do the results that are not laid out like X. */
 #include "ops/blocked.h"
 #include "ops/card.h"
 #include "ops/norm/batch.h"

@@ -1,5 +1,5 @@
-/* ops/norm/norm_cpu.h: kernel functions of the norm family that the table in norm_cpu.c takes from other files, and what
- * those share with it. */
+/* ops/norm/norm_cpu.h: kernel functions of the norm family that the table in norm_cpu.c takes from other files, and
+ * what those share with it. */
 #ifndef NC_OPS_NORM_CPU_H
 #define NC_OPS_NORM_CPU_H
 

@@ -1,7 +1,8 @@
 /* transform/common/transposes.c: a Transpose of a Transpose is one; one that only moves dims of 1 is a Reshape, unless
  * its input is a view, which that would make dense; between Reshapes that join and part axes in front it does without
- * them; one of a matrix in front of Gemm becomes its transA or transB; one behind a product of matrices, as the gradient
- * by a turned weight has it, swaps its operands instead. Axes in their own order are an identity (identity.c). */
+ * them; one of a matrix in front of Gemm becomes its transA or transB; one behind a product of matrices, as the
+ * gradient by a turned weight has it, swaps its operands instead. Axes in their own order are an identity (identity.c).
+ */
 #include "transform/shapes.h"
 #include "transform/transform.h"
 

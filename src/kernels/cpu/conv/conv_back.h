@@ -1,14 +1,13 @@
 /* kernels/cpu/conv/conv_back.h: gradients of a convolution of two spatial dims (the last of the window's three) in f32,
- * group 1, over channels in blocks, without columns. Tensors come and go in blocks, as in conv_blocked.h, or dense, as in
- * conv_cols.h: then some images at a time are laid into blocks in the workspace. Weights are dense, and packed there in
- * every run.
+ * group 1, over channels in blocks, without columns. Tensors come and go in blocks, as in conv_blocked.h, or dense, as
+ * in conv_cols.h: then some images at a time are laid into blocks in the workspace. Weights are dense, and packed there
+ * in every run.
  *
- * By x: a convolution of dy. With strides, elements of x fall into sh * sw phases, and each meets its own taps only.
- * An example along one row, stride 2, window 3, pad 1: element 2q was tap 1 of place q, element 2q + 1 was tap 2 of
- * place q and tap 0 of place q + 1. So even elements are dy times (w1), odd ones dy times (w2 w0), both with stride 1,
- * on the kernels of conv_blocked.h, Winograd's too.
- * By w: for each tap the sum over all places of the outer products of dy's and x's channels (outer_kernel.h). Taps in
- * the padding are left out.
+ * By x: a convolution of dy. With strides, elements of x fall into sh * sw phases, and each meets its own taps only. An
+ * example along one row, stride 2, window 3, pad 1: element 2q was tap 1 of place q, element 2q + 1 was tap 2 of place
+ * q and tap 0 of place q + 1. So even elements are dy times (w1), odd ones dy times (w2 w0), both with stride 1, on the
+ * kernels of conv_blocked.h, Winograd's too. By w: for each tap the sum over all places of the outer products of dy's
+ * and x's channels (outer_kernel.h). Taps in the padding are left out.
  *
  * Accumulation: f32; by w up to NCK_CONV_BACK_CHUNK places, of several images where those are small, then chunks in
  * order: the same bits for any threads, other ones where blocks have another size. */

@@ -1,6 +1,6 @@
 /* kernels/cpu/conv/conv_back_dw.c: the gradient of a convolution by its weights as sums of outer products, and by its
- * bias; see conv_back.h. One side enters as vectors (`many`: channels in pairs of blocks), the other in groups of a few channels
- * (`one`); an item is a pair with a group, and sums all taps of them over all places. */
+ * bias; see conv_back.h. One side enters as vectors (`many`: channels in pairs of blocks), the other in groups of a few
+ * channels (`one`); an item is a pair with a group, and sums all taps of them over all places. */
 #include "kernels/cpu/conv/conv_back.h"
 
 #include "base/intmath.h"

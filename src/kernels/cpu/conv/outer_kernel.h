@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-/* For images x rows x cols pixels: sum (each, 2 * block) += one[pixel][0..each) times many[pixel][0..block), of one block of
- * channels or of two. The sum over these pixels is made in registers, in order, and then added. */
+/* For images x rows x cols pixels: sum (each, 2 * block) += one[pixel][0..each) times many[pixel][0..block), of one
+ * block of channels or of two. The sum over these pixels is made in registers, in order, and then added. */
 typedef struct nck_outer_run {
     const float *many; /* first pixel; strides in elements */
     int64_t many_block, many_pixel, many_row, many_image;

@@ -1,7 +1,6 @@
-/* kernels/cpu/norm/lanes_kernel.h: what lanes.simd.c gives normalizations of channels in blocks, one table per ISA: rows
- * of `block` lanes, dense, each lane for itself. Sums run in four chains, row i into chain i % 4, the last rows % 4 into the first,
- * joined as a tree.
- * Callers cut at NCK_LANES_RUN rows, always at the same places. */
+/* kernels/cpu/norm/lanes_kernel.h: what lanes.simd.c gives normalizations of channels in blocks, one table per ISA:
+ * rows of `block` lanes, dense, each lane for itself. Sums run in four chains, row i into chain i % 4, the last rows %
+ * 4 into the first, joined as a tree. Callers cut at NCK_LANES_RUN rows, always at the same places. */
 #ifndef NCK_LANES_KERNEL_H
 #define NCK_LANES_KERNEL_H
 

@@ -58,7 +58,8 @@ typedef struct nck_norm_channels_back {
 void nck_norm_channels_grad(const nck_norm_channels_back *a, nc_pool *pool);
 
 /* The same over channels in blocks, f32: x, y, dy and dx (N, ceil(C / block), size, block); lanes past C hold anything.
- * Accumulation: f32 in runs of NCK_LANES_RUN rows, then double. The workspace, 64-byte aligned, grows with every size. */
+ * Accumulation: f32 in runs of NCK_LANES_RUN rows, then double. The workspace, 64-byte aligned, grows with every size.
+ */
 size_t nck_norm_blocked_workspace(int64_t N, int64_t C, int64_t block);
 void nck_norm_by_channel_blocked(const nck_norm_channels *a, int64_t block, void *workspace, nc_pool *pool);
 void nck_norm_channels_grad_blocked(const nck_norm_channels_back *a, int64_t block, void *workspace, nc_pool *pool);

@@ -1,5 +1,5 @@
-/* kernels/cpu/norm/norm_blocked.c: batches of channels in blocks normalized, and the gradients; see norm.h. An item is a
- * plane, one block of channels of one image. Planes are summed up around their own means while they lie in a cache;
+/* kernels/cpu/norm/norm_blocked.c: batches of channels in blocks normalized, and the gradients; see norm.h. An item is
+ * a plane, one block of channels of one image. Planes are summed up around their own means while they lie in a cache;
  * then each block joins its planes in order, in double: with m the mean of a plane of n rows, s its sum and M that of
  * the channel,
  *   sum((x - M)^2) = sum((x - m)^2) + 2 (m - M) (s - n m) + n (m - M)^2
