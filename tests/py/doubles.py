@@ -71,6 +71,7 @@ def plain(x):
 TYPE_ATTRIBUTES = {"to", "dtype", "output_dtype", "softmax_precision", "output_datatype"}
 # What an attribute that is not written means in float, written out; then widened like any other.
 DEFAULTS = {"ConstantOfShape": ("value", numpy_helper.from_array(np.zeros(1, np.float32))),
-            "MelWeightMatrix": ("output_datatype", 1)}
+            **{op: ("output_datatype", 1) for op in ("MelWeightMatrix", "HannWindow", "HammingWindow",
+                                                     "BlackmanWindow")}}
 # Outputs that are floats whatever the inputs are.
 FLOAT_OUTPUTS = {"LayerNormalization": (1, 2)}

@@ -201,6 +201,26 @@ def test_sizes_that_do_not_broadcast_are_refused_in_the_run(op, known, shape):
             session.run(None, {"x": np.zeros(shape, np.float32), "y": np.ones(8, np.float32)})
 
 
+@pytest.mark.parametrize("takes, given", [(16, 8), (16, 17), (16, 32), (3, 2), (3, 16), (40, 48)])
+def test_channels_that_do_not_fit_are_refused_in_the_run(takes, given):
+    """Convolutions on blocks of channels: behind their packing a block that is not full looks like one with zeros."""
+    import package  # noqa: F401  (makes nacre importable)
+    import nacre
+    weights = [("a", np.ones((32, takes, 3, 3), np.float32)), ("b", np.ones((32, 32, 3, 3), np.float32))]
+    nodes = [helper.make_node("Conv", ["x", "a"], ["y"], name="it", pads=[1, 1, 1, 1]),
+             helper.make_node("Relu", ["y"], ["r"]), helper.make_node("Conv", ["r", "b"], ["z"], pads=[1, 1, 1, 1])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c", 12, 12])],
+                              [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(w, n) for n, w in weights])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    for device in ("CPUExecutionProvider", "GuardExecutionProvider"):
+        session = nacre.InferenceSession(model, providers=[device])
+        for _ in range(2):
+            with pytest.raises(Exception, match=f"{takes}"):
+                session.run(None, {"x": np.ones((1, given, 12, 12), np.float32)})
+            assert session.run(None, {"x": np.ones((1, takes, 12, 12), np.float32)})[0].shape == (1, 32, 12, 12)
+
+
 # What is known to be wrong only when the run knows the sizes: OP | INPUTS | ATTRIBUTES | WORDS. The session gets every
 # dim of an input as a symbol of its own, the run the shape that stands here; [4,3] are numbers, a capital letter is a
 # sequence of one such tensor. OP:3 has three outputs.

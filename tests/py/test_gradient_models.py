@@ -61,7 +61,18 @@ class Block(torch.nn.Module):
         return x + self.down(torch.nn.functional.gelu(self.up(self.second(x))))
 
 
-MODELS = {"mlp": (Mlp, lambda: (torch.from_numpy(normal(4, 5)),), "x"),
+class Decoder(torch.nn.Sequential):
+    """Borders that repeat the picture, and convolutions that make it larger."""
+
+    def __init__(self):
+        super().__init__(torch.nn.ReflectionPad2d((1, 2, 0, 1)), torch.nn.Conv2d(2, 4, 3), torch.nn.Tanh(),
+                         torch.nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2),
+                         torch.nn.ReplicationPad2d(1), torch.nn.Sigmoid(),
+                         torch.nn.ConvTranspose2d(6, 3, 2, dilation=2, bias=False))
+
+
+MODELS = {"decoder": (Decoder, lambda: (torch.from_numpy(normal(2, 2, 5, 6)),), "x"),
+          "mlp": (Mlp, lambda: (torch.from_numpy(normal(4, 5)),), "x"),
           "cnn": (Cnn, lambda: (torch.from_numpy(normal(3, 2, 8, 8)),), "x"),
           "block": (Block, lambda: (torch.tensor([[1, 4, 4, 9, 0], [3, 10, 2, 2, 7]]),), "ids")}
 
@@ -138,6 +149,28 @@ def test_older_models_in_standard_ops_run_in_onnxruntime(opset):
                                    run(plain, feeds, *outputs)):
         close(got, want, "model_f32", n)
         close(again, want, "model_f32", n)
+
+
+@pytest.mark.parametrize("body", [
+    "ConvTranspose<auto_pad = \"SAME_UPPER\", strides = [2, 3]>(x, w)",
+    "ConvTranspose<auto_pad = \"SAME_LOWER\", strides = [3, 2]>(x, w, b)",
+    "ConvTranspose<output_shape = [9, 11], strides = [2, 2]>(x, w)",
+    "Pad<mode = \"wrap\">(x, p)", "Pad<mode = \"reflect\">(x, p)", "Pad<mode = \"edge\">(x, q, , a)"])
+def test_gradients_of_single_ops_in_standard_ops(body):
+    """As they are here; the picture's sizes are known, as pads that follow from them need."""
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 19]> g (float[1,2,4,5] x, float[2,3,3,3] w,
+        float[3] b) => (float[] y) <int64[8] p = {{0,0,1,2,0,1,3,1}}, int64[2] q = {{2,1}}, int64[1] a = {{-2}}> {{
+        y = {body} }}""")
+    names = [n for n in ("x", "w", "b") if n in body.partition(">(")[2].strip(")").split(", ")]
+    feeds = {"x": normal(1, 2, 4, 5), "w": normal(2, 3, 3, 3), "b": normal(3)}
+    plain = training.gradients(model, "y", names, cotangents=True)
+    made = training.gradients(model, "y", names, cotangents=True, standard=True)
+    assert "nacre" not in {n.domain for n in made.graph.node}
+    feeds["d:y"] = normal(*run(model, feeds, "y")[0].shape, seed=9)
+    outputs = [f"grad:{n}" for n in names]
+    theirs = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    for n, got, want in zip(outputs, theirs.run(outputs, feeds), run(plain, feeds, *outputs)):
+        close(got, want, "model_f32", n)
 
 
 OLD = """(float[2,3,4] x, float[1,2,6,6] z) => (float y)

@@ -592,6 +592,30 @@ g ({signature}) => (float[2,4,20] y, float[2,2,3,5] z) {{
         close(got[f"grad:{n}"], g.numpy(), "torch_f32", f"d{n}")
 
 
+@pytest.mark.parametrize("given", [("y", "m", "r"), ("m",), ("y", "r")], ids="".join)
+@pytest.mark.parametrize("biased", [True, False])
+def test_gradients_through_statistics_of_layer_normalization(env, given, biased):
+    """Its mean and inverse deviation are floats whatever X is: compared in single precision."""
+    feeds = {"x": normal(3, 4, 5), "s": normal(5, seed=2), "b": normal(5, seed=3)}
+    feeds = {n: x.astype(np.float32) for n, x in feeds.items() if biased or n != "b"}
+    signature = ", ".join(f"float[{','.join(map(str, x.shape))}] {n}" for n, x in feeds.items())
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 18]>
+g ({signature}) => ({', '.join(f'float[] {n}' for n in given)}) {{
+  y, m, r = LayerNormalization<epsilon = 0.01>({', '.join(feeds)})
+}}""")
+    t = {n: torch.from_numpy(x).double().requires_grad_() for n, x in feeds.items()}
+    mean = t["x"].mean(-1, keepdim=True)
+    rate = ((t["x"] - mean).square().mean(-1, keepdim=True) + 0.01).rsqrt()
+    made = {"y": (t["x"] - mean) * rate * t["s"] + t.get("b", 0), "m": mean, "r": rate}
+    dys = {n: normal(*made[n].shape, seed=7).astype(np.float32) for n in given}
+    want = torch.autograd.grad([made[n] for n in given], list(t.values()),
+                               [torch.from_numpy(d).double() for d in dys.values()], allow_unused=True)
+    with env.session(model, Options().backward(list(given), list(feeds))) as session:
+        got = session.run({**feeds, **{f"d:{n}": d for n, d in dys.items()}})
+    for n, g in zip(feeds, want):
+        close(got[f"grad:{n}"], np.zeros_like(feeds[n]) if g is None else g.numpy(), "torch_f32", f"d{n}")
+
+
 def test_gradient_through_scan(env):
     """The last slice comes first; both the final state and the stacked outputs take part."""
     text = """<opset: "" 18>

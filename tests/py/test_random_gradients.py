@@ -1,7 +1,8 @@
-"""Gradients of random graphs of smooth operators (graphs/smooth.py), in double, against central differences along
-random directions.
+"""Gradients of random graphs (graphs/smooth.py), in double, against differences along random directions. Where the
+slopes to both sides differ little, any number between them will do; where they differ much there is a kink, and no
+gradient to compare with.
 
-NACRE_GRADIENT_GRAPHS=N runs N graphs (default 300), NACRE_GRADIENT_GRAPH=SEED one of them alone, which is printed.
+NACRE_GRADIENT_GRAPHS=N runs N graphs (default 100), NACRE_GRADIENT_GRAPH=SEED one of them alone, which is printed.
 """
 import collections
 import os
@@ -15,8 +16,8 @@ from graphs.smooth import smooth
 from nacre_c import NacreError, Options
 from tolerances import TOLERANCES
 
-COUNT = int(os.environ.get("NACRE_GRADIENT_GRAPHS", 300))
-STEP = 1e-6
+COUNT = int(os.environ.get("NACRE_GRADIENT_GRAPHS", 100))
+STEP, BEND = 1e-6, 1e-5
 
 
 def total(outs, dys):
@@ -41,10 +42,15 @@ def judge(env, seed):
 
             def along(t, x=x, d=d):
                 return total(forward.run({**feeds, x: feeds[x] + t * d}, ys).values(), dys)
-            want, have = (along(STEP) - along(-STEP)) / (2 * STEP), float((got[f"grad:{x}"] * d).sum())
+            here, have = along(0), float((got[f"grad:{x}"] * d).sum())
+            low, high = sorted(((along(STEP) - here) / STEP, (here - along(-STEP)) / STEP))
             rtol, atol = TOLERANCES["difference_graph_f64"]
-            if not abs(want - have) <= atol + rtol * abs(want):
-                return f"the gradient of {x} is {have:.9g} along a direction, differences say {want:.9g}", ops
+            room = atol + rtol * max(abs(low), abs(high))
+            if high - low > BEND * (1 + abs(low) + abs(high)):
+                continue
+            if not low - room <= have <= high + room:
+                return (f"the gradient of {x} is {have:.9g} along a direction, differences say {low:.9g} to "
+                        f"{high:.9g}"), ops
     except NacreError as e:
         return " ".join(str(e).split())[:300], ops
     return None, ops
@@ -64,7 +70,7 @@ def test_gradients_of_random_graphs(env):
             wrong.append(f"NACRE_GRADIENT_GRAPH={seed}: {why}")
     print(f"\ngradients of random graphs: {judged}, {len(counts)} operators")
     assert judged > COUNT * 0.8, "few graphs were drawn"
-    assert len(counts) > (45 if COUNT >= 300 else 0), "few operators were drawn"
+    assert len(counts) > (110 if COUNT >= 100 else 0), "few operators were drawn"
     assert not wrong, "\n".join(wrong[:30])
 
 

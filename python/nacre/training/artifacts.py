@@ -126,7 +126,7 @@ def generate_artifacts(model: Any, requires_grad: Optional[List[str]] = None,
     ort_format: each model is written in onnxruntime's own format too, beside the .onnx as .ort.
     nominal_checkpoint: writes <prefix>nominal_checkpoint too, which has names and types of parameters alone.
     standard: gradients in ONNX's own operators, so that onnxruntime's training API runs the models too. A training
-        model of an opset from 13 on is raised to the one that its gradients need, 18 at most.
+        model of an older opset is raised to the one that its gradients need, 18 at most.
     checkpoint_format: "ort", onnxruntime's own, or "safetensors".
     compute: "f16" or "bf16": products of the training model take operands in half precision; losses, norms, sums and
         parameters stay in f32. "f16" comes with a loss scale (Optimizer.get_loss_scale)."""

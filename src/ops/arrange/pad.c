@@ -198,6 +198,30 @@ static nc_code pad_grad_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+static nc_value *flat(nc_builder *b, nc_value *x) {
+    return nc_build1(b, "Reshape", 2, x, nc_build_ints(b, &(int64_t){-1}, 1));
+}
+
+/* In ONNX's ops, for models that others run: the numbers of X's places are padded as X was, and say where each element
+ * of dY is added. */
+static nc_code pad_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_value *dy = n->in[0], *shape = n->in[1], *axes = n->n_in > 3 ? n->in[3] : NULL;
+    const char *mode = mode_of(n);
+    const nc_attr how = {.name = "mode", .kind = NC_A_STRING, .s = {(char *)(uintptr_t)mode, strlen(mode)}};
+    const nc_attr single = {.name = "keepdims", .kind = NC_A_INT, .i = 0};
+    const nc_attr add[] = {{.name = "axis", .kind = NC_A_INT, .i = 0},
+                           {.name = "reduction", .kind = NC_A_STRING, .s = {"add", 3}}};
+    nc_value *count = nc_build_attr1(b, "", "ReduceProd", &shape, 1, &single, 1);
+    nc_value *places = nc_build1(b, "Range", 3, nc_build_int(b, 0), count, nc_build_int(b, 1));
+    nc_value *in[4] = {nc_build1(b, "Reshape", 2, places, shape), n->in[2], NULL, axes};
+    nc_value *at = nc_build_attr1(b, "", "Pad", in, axes != NULL ? 4 : 2, &how, 1);
+    nc_value *zero = nc_build_scalar(b, dy->type != NULL ? dy->type->elem : NC_FLOAT, 0);
+    nc_value *into[3] = {nc_build1(b, "Expand", 2, zero, nc_build1(b, "Shape", 1, places)), flat(b, at), flat(b, dy)};
+    nc_value *sums = nc_build_attr1(b, "", "ScatterElements", into, 3, add, 2);
+    out[0] = nc_build1(b, "Reshape", 2, sums, shape);
+    return b->code;
+}
+
 static const nc_op_version pad_grad_versions[] = {
     {.since = 1,
      IN({"dY", T_FLOAT_ALL}, {"shape", T_I64}, {"pads", T_I64}, {"axes", T_INDEX, OPTIONAL}),
@@ -212,4 +236,5 @@ const nc_card nc_card_pad_grad = {.name = "PadGrad",
                                   .host_in = 0xe,
                                   .no_grad_in = 0xe,
                                   .infer = pad_grad_infer,
-                                  .grad = pad_grad_grad};
+                                  .grad = pad_grad_grad,
+                                  .decompose = pad_grad_decompose};

@@ -1,7 +1,8 @@
 /* ops/nacre/channels.c: nacre.PackChannels and nacre.UnpackChannels: between [N, C, spatial...], or with attribute
  * `last` [N, spatial..., C], and the channel-blocked layout [N, ceil(C/B), spatial..., B], with as many channels B in a
- * block as attribute `block` or the input's layout says. Lowering puts them where the layout begins and ends
- * (plan/lower_layout.c). */
+ * block as attribute `block` or the input's layout says. `channels` is how many there must be, where only the run can
+ * tell: behind it a part of a block that is missing cannot be told from zeros. Lowering puts them where the layout
+ * begins and ends (plan/lower_layout.c). */
 #include "ops/card.h"
 
 static nc_code pack_infer(nc_infer *c) {
@@ -13,6 +14,8 @@ static nc_code pack_infer(nc_infer *c) {
     int64_t B = nc_attr_int(c->node, "block");
     if (B < 1) NC_FAIL(c->w, NC_E_BAD_GRAPH, "blocks of %lld channels", (long long)B);
     bool last = nc_attr_int(c->node, "last") != 0;
+    int64_t wanted = nc_attr_int(c->node, "channels");
+    if (wanted > 0) NC_TRY(nc_in_expect(c, 0, last ? x->rank - 1 : 1, nc_dim_const(c->dims, wanted)));
     const nc_dim *block = nc_dim_const(c->dims, B), *C = x->dims[last ? x->rank - 1 : 1];
     dims[0] = x->dims[0];
     dims[1] = nc_dim_ceildiv(c->dims, C, block);
@@ -45,8 +48,11 @@ static nc_code unpack_infer(nc_infer *c) {
 }
 
 #define KEPT NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16)
-static const nc_op_version pack_versions[] = {
-    {.since = 1, IN({"X", KEPT}), OUT({"Y", SAME(0)}), ATTR(A_INT_REQ("block"), A_INT("last", 0))}, {0}};
+static const nc_op_version pack_versions[] = {{.since = 1,
+                                               IN({"X", KEPT}),
+                                               OUT({"Y", SAME(0)}),
+                                               ATTR(A_INT_REQ("block"), A_INT("last", 0), A_INT("channels", 0))},
+                                              {0}};
 static const nc_op_version unpack_versions[] = {
     {.since = 1, IN({"X", KEPT}), OUT({"Y", SAME(0)}), ATTR(A_INT("last", 0))}, {0}};
 

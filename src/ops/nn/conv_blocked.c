@@ -67,8 +67,22 @@ bool nc_conv_blocks(const nc_node *n, nc_blocking *k) {
     return true;
 }
 
+/* Where the input's channels are known only in the run, what puts them into blocks has them counted. */
+static void expect_channels(nc_builder *b, const nc_node *n, const nc_value *x) {
+    int64_t C;
+    if (b->code != NC_OK || nc_dim_is_const(n->in[0]->type->dims[1], &C)) return;
+    if (x == NULL || x->origin != NC_FROM_NODE || !(x->def->card->traits & NC_BLOCKS)) return;
+    if (!nc_dim_is_const(n->in[1]->type->dims[1], &C)) return;
+    const nc_attr channels = {.name = "channels", .kind = NC_A_INT, .i = C * nc_attr_int(n, "group")};
+    if (nc_edit_set_attr(x->def, &channels) != NC_OK)
+        b->code = nc_fail(b->w, NC_E_MEMORY, "out of memory");
+    else
+        b->code = b->infer(b->w, x->def);
+}
+
 nc_value *nc_conv_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
     nc_attr attrs[16];
+    if (!k->plain_data) expect_channels(b, n, in[0]);
     int n_attrs = 0;
     int64_t K = 0;
     (void)nc_dim_is_const(n->in[1]->type->dims[0], &K); /* nc_conv_blocks has seen that it is */

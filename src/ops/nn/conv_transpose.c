@@ -74,6 +74,54 @@ static nc_code grad_infer(nc_infer *c) {
     return nc_out(c, 2, w->elem, 1, &channels);
 }
 
+/* The attributes of the Conv whose transpose n is; UNSUPPORTED where its pads depend on sizes that are not known. */
+static nc_code conv_attrs(nc_builder *b, const nc_node *n, int64_t *pads, nc_attr *attrs, int *count) {
+    const nc_type *x = n->in[1]->type, *w = n->in[2]->type, *y = n->in[0]->type;
+    nc_conv_transpose a;
+    int64_t in, k, out;
+    if (x == NULL || x->rank < 3 || w == NULL || w->rank != x->rank || y == NULL || y->rank != x->rank)
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
+    int n_spatial = x->rank - 2;
+    NC_TRY(nc_conv_transpose_read(b->w, n, n_spatial, &a));
+    for (int i = 0; i < n_spatial; i++) {
+        pads[i] = a.attrs.pads[i], pads[n_spatial + i] = a.attrs.pads[n_spatial + i];
+        if (a.out_padding[i] >= a.attrs.strides[i])
+            NC_FAIL(b->w, NC_E_UNSUPPORTED, "output_padding is no less than the stride, which its pieces cannot say");
+        if (!pads_follow(&a)) continue;
+        if (!nc_dim_is_const(x->dims[i + 2], &in) || !nc_dim_is_const(w->dims[i + 2], &k) ||
+            !nc_dim_is_const(y->dims[i + 2], &out))
+            NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pads follow from sizes that are not known");
+        int64_t total = a.attrs.strides[i] * (in - 1) + a.out_padding[i] + (k - 1) * a.attrs.dilations[i] + 1 - out;
+        pads[i] = nc_conv_transpose_pad(&a, i, in, k, out);
+        pads[n_spatial + i] = total > pads[i] ? total - pads[i] : 0;
+    }
+    static const char *const copied[] = {"dilations", "group", "strides"};
+    *count = 0;
+    attrs[(*count)++] = (nc_attr){.name = "pads", .kind = NC_A_INTS, .ints = pads, .n = 2 * n_spatial};
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++)
+        if (nc_node_attr(n, copied[i]) != NULL) attrs[(*count)++] = *nc_node_attr(n, copied[i]);
+    return NC_OK;
+}
+
+/* dX is Conv of dY with the same weights, and dW that Conv's weight gradient with X in the place of its dY. */
+static nc_code grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_value *dy = n->in[0], *x = n->in[1], *w = n->in[2];
+    int64_t pads[2 * NC_MAX_RANK], axes[NC_MAX_RANK];
+    nc_attr attrs[4];
+    int count, n_axes = 0;
+    NC_TRY(conv_attrs(b, n, pads, attrs, &count));
+    if (n->out[0] != NULL) out[0] = nc_build_attr1(b, "", "Conv", (nc_value *[]){dy, w}, 2, attrs, count);
+    if (n->n_out > 1 && n->out[1] != NULL) {
+        nc_node *d = nc_build_wanted(b, "nacre", "ConvGrad", (nc_value *[]){x, dy, w}, 3,
+                                     (const bool[]){false, true, false}, 3, attrs, count);
+        if (d != NULL) out[1] = d->out[1];
+    }
+    for (int i = 0; i < x->type->rank; i++)
+        if (i != 1) axes[n_axes++] = i;
+    if (n->n_out > 2 && n->out[2] != NULL) out[2] = nc_build_reduce_sum(b, dy, axes, n_axes, false);
+    return b->code;
+}
+
 #define TRANSPOSE_ATTR                                                                                        \
     ATTR(A_STR("auto_pad", "NOTSET"), A_INTS_OPT("dilations"), A_INT("group", 1), A_INTS_OPT("kernel_shape"), \
          A_INTS_OPT("output_padding"), A_INTS_OPT("output_shape"), A_INTS_OPT("pads"), A_INTS_OPT("strides"))
@@ -102,4 +150,5 @@ const nc_card nc_card_conv_transpose_grad = {.name = "ConvTransposeGrad",
                                              .versions = grad_versions,
                                              .infer = grad_infer,
                                              .grad = nc_conv_grad_card_grad,
+                                             .decompose = grad_decompose,
                                              .own = &names};

@@ -62,8 +62,8 @@ static nc_code axis_of(nc_builder *b, const nc_node *n, const nc_value *x, int *
     return NC_OK;
 }
 
-static nc_code layer_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_value *x = n->in[0], *scale = n->in[1], *bias = n->n_in > 2 ? n->in[2] : NULL;
+static nc_code layer_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out) {
+    nc_value *x = in[0], *scale = in[1], *bias = n->n_in > 2 ? in[2] : NULL;
     int axis = 0;
     int64_t axes[NC_MAX_RANK];
     NC_TRY(axis_of(b, n, x, &axis));
@@ -81,13 +81,16 @@ static nc_code layer_decompose(nc_builder *b, const nc_node *n, nc_value **out) 
     return b->code;
 }
 
+static nc_code layer_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    return layer_parts(b, n, n->in, out);
+}
+
 /* ---- gradients ---- */
 
 static nc_code layer_grad(nc_grad *g) {
     nc_value *dy = nc_grad_dy(g, 0);
     const nc_node *n = g->node;
-    if (nc_grad_dy(g, 1) != NULL || nc_grad_dy(g, 2) != NULL)
-        NC_FAIL(g->b->w, NC_E_UNSUPPORTED, "no gradient through the statistics");
+    if (nc_grad_dy(g, 1) != NULL || nc_grad_dy(g, 2) != NULL) return nc_grad_by_parts(g, layer_parts);
     bool wanted[3] = {g->wants[0], g->wants[1], n->n_in > 2 && n->in[2] != NULL && g->wants[2]};
     if (dy == NULL || !(wanted[0] || wanted[1] || wanted[2])) return NC_OK;
     nc_value *x = nc_grad_x(g, 0), *scale = nc_grad_x(g, 1);
