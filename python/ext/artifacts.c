@@ -66,14 +66,20 @@ PyObject *ncx_training_models(PyObject *module, PyObject *args) {
 
 /* ---- parameters and checkpoints ---- */
 
-/* (name, type, trainable, bytes of a TensorProto, or empty: nominal) */
+/* (name, type, trainable, a Value or the bytes of a TensorProto, or empty: nominal) */
 static nacre_code add_row(nacre_checkpoint *c, PyObject *row, nacre_error *err) {
-    const char *name, *bytes;
+    const char *name;
+    char *bytes;
     int type, trainable;
     Py_ssize_t n;
+    PyObject *from;
     nacre_value *v = NULL;
-    if (!PyArg_ParseTuple(row, "sipy#", &name, &type, &trainable, &bytes, &n)) return NACRE_ARGUMENT;
-    nacre_code code = n ? nacre_value_from_proto(NACRE_KIND_TENSOR, bytes, (size_t)n, &v, err) : NACRE_OK;
+    nacre_code code = NACRE_OK;
+    if (!PyArg_ParseTuple(row, "sipO", &name, &type, &trainable, &from)) return NACRE_ARGUMENT;
+    if (PyObject_TypeCheck(from, ncx_value_type))
+        return nacre_checkpoint_add(c, name, (nacre_type)type, ((ncx_value *)from)->v, trainable, err);
+    if (PyBytes_AsStringAndSize(from, &bytes, &n) < 0) return NACRE_ARGUMENT;
+    if (n) code = nacre_value_from_proto(NACRE_KIND_TENSOR, bytes, (size_t)n, &v, err);
     if (code == NACRE_OK) code = nacre_checkpoint_add(c, name, (nacre_type)type, v, trainable, err);
     nacre_value_release(v);
     return code;

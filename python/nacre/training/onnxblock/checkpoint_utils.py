@@ -3,12 +3,34 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, List, Tuple, Union
+from typing import Any, List, Optional, Tuple, Union
+
+import numpy as np
 
 from nacre import _core
 from nacre.training._onnx import onnx
 
 Path = Union[str, "os.PathLike[str]"]
+
+
+def _mapped(proto: Any, folder: str) -> Optional[_core.Value]:
+    """Data of another file where they lie, however large; None: a case for onnx's own reader, and for its errors."""
+    info = onnx.external_data_helper.ExternalDataInfo(proto)
+    path = os.path.join(folder, info.location)
+    plain = info.location == os.path.basename(info.location) and os.path.isfile(path) and not os.path.islink(path)
+    kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
+    size = int(np.prod(proto.dims, dtype=np.int64)) * kind.itemsize
+    if not plain or kind.kind not in "fiub" or kind.name == "bfloat16" or not size or kind.isbuiltin != 1:
+        return None
+    offset = int(info.offset or 0)
+    if (info.length and int(info.length) != size) or offset + size > os.path.getsize(path):
+        return None
+    return _core.from_array(np.memmap(path, kind, "r", offset, tuple(proto.dims)))
+
+
+def _contents(proto: Any, folder: str) -> Union[bytes, _core.Value]:
+    mapped = _mapped(proto, folder) if proto.external_data else None
+    return mapped if mapped is not None else bytes(_tensor(proto, folder).SerializeToString())
 
 
 def _tensor(proto: Any, folder: str) -> Any:
@@ -31,7 +53,7 @@ def save_checkpoint(parameters: Tuple[List[Any], List[Any]], path_to_checkpoint:
     rows = []
     for tensors, trains in ((trainable, True), (frozen, False)):
         for proto in tensors:
-            whole = b"" if nominal_checkpoint else _tensor(proto, os.fspath(folder)).SerializeToString()
+            whole = b"" if nominal_checkpoint else _contents(proto, os.fspath(folder))
             rows.append((proto.name, int(proto.data_type), bool(trains), whole))
     _core.save_parameters(os.fspath(path_to_checkpoint), rows, format)
 
