@@ -22,6 +22,8 @@ typedef enum nc_kernel_kind {
 /* A constant input wanted in another form. Filled once, on first use, into the environment's store. */
 typedef struct nc_pack {
     int input;
+    const nc_value
+        *of;          /* the constant that the input is a view of, which `fill` reads; NULL: the input itself is one */
     const char *form; /* kernel, version, ISA and layout: "gemm_b/1/neon/f32" */
     size_t bytes;
     nc_code (*fill)(const void *state, const nc_tensor *src, void *dst); /* src may be unaligned; dst is host memory */

@@ -177,6 +177,16 @@ static nc_code run_bounded(const nc_binding *b, nc_call *c) {
     return NC_OK;
 }
 
+/* What a pack is filled from: its input, or the constant that the input is a view of. */
+static nc_tensor pack_source(const nc_pack *k, const nc_tensor *in) {
+    if (!k->of) return in[k->input];
+    const nc_literal *l = k->of->lit;
+    nc_tensor t = {.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
+    memcpy(t.dims, l->dims, (size_t)l->rank * sizeof *t.dims);
+    nc_dense_strides(t.dims, t.rank, t.strides);
+    return t;
+}
+
 static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tensor *in, nc_tensor *out) {
     const nc_node *n = prep->node;
     NC_TRY(nc_binding_prepare(b, prep));
@@ -185,7 +195,8 @@ static nc_code run_bound(runner *r, const nc_binding *b, nc_prep *prep, nc_tenso
         void *block = nc_arena_alloc(&r->arena, prep->pack[k].bytes + 64);
         NC_NEED(&r->w, block);
         packed[k] = nc_align64_pointer(block);
-        NC_TRY(prep->pack[k].fill(prep->state, &in[prep->pack[k].input], (void *)(uintptr_t)packed[k]));
+        nc_tensor src = pack_source(&prep->pack[k], in);
+        NC_TRY(prep->pack[k].fill(prep->state, &src, (void *)(uintptr_t)packed[k]));
     }
     nc_tensor **p = nc_arena_array(&r->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *p);
     NC_NEED(&r->w, p);

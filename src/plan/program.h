@@ -105,7 +105,6 @@ typedef struct nc_prog_pack {
     const nc_value *value;
     const void *state;
     int place;
-    int i_const; /* of the plain bytes */
 } nc_prog_pack;
 
 typedef struct nc_prog_cut {

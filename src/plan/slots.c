@@ -101,12 +101,8 @@ static nc_code add_packs(nc_build_ctx *c, const nc_node *n, nc_instr *x) {
     const nc_prep *prep = &nc_choice_of(n)->prep;
     x->first_pack = c->packs.n, x->n_packs = prep->n_packs;
     for (int i = 0; i < prep->n_packs; i++) {
-        int input = prep->pack[i].input;
-        nc_prog_pack k = {.pack = prep->pack[i],
-                          .value = n->in[input],
-                          .state = prep->state,
-                          .place = n->place,
-                          .i_const = c->slots.v[x->in[input]].index};
+        const nc_value *v = prep->pack[i].of ? prep->pack[i].of : n->in[prep->pack[i].input];
+        nc_prog_pack k = {.pack = prep->pack[i], .value = v, .state = prep->state, .place = n->place};
         if (!NC_PUSH(&c->p->arena, c->packs, k)) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
     }
     return NC_OK;
@@ -119,8 +115,20 @@ static bool reads_packed(const nc_node *n, int i) {
     return false;
 }
 
+/* A view that is there for its geometry: who reads it has its bytes packed. */
+static bool is_packed_view(const nc_node *n) {
+    if (!nc_choice_of(n)->view) return false;
+    for (int k = 0; k < n->n_out; k++) {
+        const nc_value *v = n->out[k];
+        if (v && v->n_outputs) return false;
+        for (int i = 0; v && i < v->uses.n; i++)
+            if (!reads_packed(v->uses.v[i].node, v->uses.v[i].i)) return false;
+    }
+    return true;
+}
+
 static void note_const_use(nc_prog_const *k, const nc_node *n, int i) {
-    if (reads_packed(n, i)) return;
+    if (reads_packed(n, i) || (i == 0 && is_packed_view(n))) return;
     k->packed_only = false;
     if (i >= 32 || !(nc_choice_of(n)->prep.unaligned_in >> i & 1)) k->unaligned = false;
 }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The plain bytes were copied or packed and are not read again. */
+/* The plain bytes were copied or packed: no longer read, or here and there alone. */
 static void forget(const nc_literal *l) {
     if (!l->keeps || !l->keeps->file || l->bytes > l->keeps->bytes) return;
     uintptr_t file = (uintptr_t)l->keeps->ptr, at = (uintptr_t)l->data;
@@ -172,7 +172,7 @@ static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_b
         NC_TRY(nc_env_pack_apart(r->env, w, &k->pack, k->state, &src, &host));
     else
         NC_TRY(nc_env_pack(r->env, w, &k->pack, k->state, &src, out));
-    if (r->program->consts[k->i_const].packed_only) forget(l);
+    forget(l); /* who else reads some of it gets those pages again */
     if (!host) return NC_OK;
     nc_upload one = {.src = host->ptr, .bytes = host->bytes};
     nc_code code = nc_upload_all(w, r->program->places[k->place], r->budget, &one, 1, out);

@@ -17,6 +17,8 @@ from tolerances import close
 if not package.BUILT:
     pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
 
+import nacre  # noqa: E402
+
 MB = 1 << 20
 ASK = textwrap.dedent("""
     import json, sys
@@ -124,3 +126,40 @@ def test_embedded_weights_at_any_address(tmp_path, shift):
     assert sum(got["load"][:2]) < 16, f"MB after load: anonymous, file, peak {got['load']}"
     assert got["run"][0] < 32 + 8, f"MB after run: anonymous, file, peak {got['run']}"
     assert got["run"][1] < 16, f"MB after run: anonymous, file, peak {got['run']}"
+
+
+def tied(rows, width, kind=TensorProto.FLOAT):
+    """Words by a table, and as logits the products with all of its rows: dynamo's GPT-2."""
+    table = np.random.default_rng(1).standard_normal((rows, width)).astype(helper.tensor_dtype_to_np_dtype(kind))
+    nodes = [helper.make_node("Gather", ["table", "i"], ["y"]), helper.make_node("Transpose", ["table"], ["t"]),
+             helper.make_node("MatMul", ["y", "t"], ["z"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("i", TensorProto.INT64, [1, 3])],
+                              [helper.make_tensor_value_info("z", kind, [1, 3, rows])],
+                              [numpy_helper.from_array(table, "table")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), table
+
+
+def test_a_tied_table_is_packed_from_where_it_lies(tmp_path):
+    """32 MB of it: no transposed copy, neither when the session is made nor later, and the file's pages go."""
+    model, table = tied(8192, 1024)
+    onnx.save(model, tmp_path / "m.onnx")
+    got = asked(tmp_path / "m.onnx", i=[[5, 8191, 4000]])
+    close(got["outputs"][0], (table[5] @ table.T)[:8], "long_sum_f32")
+    assert sum(got["load"][:2]) < 16, f"MB after load: anonymous, file, peak {got['load']}"
+    assert got["run"][0] < 32 + 8, f"MB after run: anonymous, file, peak {got['run']}"
+    assert got["run"][1] < 16, f"MB after run: anonymous, file, peak {got['run']}"
+
+
+@pytest.mark.parametrize("kind", (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16))
+@pytest.mark.parametrize("rows, width", ((1, 1), (7, 33), (100, 5), (513, 700)))
+def test_turned_matrices_are_packed(kind, rows, width):
+    """Without passes, too: then nothing is folded, and small ones are turned in the packing."""
+    model, table = tied(rows, width, kind)
+    feeds, wide = {"i": np.int64([[0, rows - 1, rows // 2]])}, table.astype(np.float64)
+    for level in (nacre.GraphOptimizationLevel.ORT_DISABLE_ALL,
+                  nacre.GraphOptimizationLevel.ORT_ENABLE_ALL):
+        options = nacre.SessionOptions()
+        options.graph_optimization_level = level
+        session = nacre.InferenceSession(model.SerializeToString(), options)
+        close(session.run(None, feeds)[0].astype(np.float64), wide[feeds["i"]] @ wide.T,
+              "device_sum_f16" if kind == TensorProto.FLOAT16 else "long_sum_f32")

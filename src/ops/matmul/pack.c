@@ -39,23 +39,33 @@ static nc_code fill_widened(const nc_tensor *src, int k, char *dst) {
 
 static nc_code pack_fill(const void *state, const nc_tensor *src, void *dst) {
     const nc_gemm_state *s = state;
-    int k = s->trans_b;
+    int k = s->trans_b != s->turned;
     if (packed_type(src->dtype) != src->dtype) return fill_widened(src, k, dst);
     nck_gemm_pack_b(src->dtype, src->dims[k], src->dims[!k], src->data, src->strides[k], src->strides[!k], dst);
     return NC_OK;
 }
 
+/* The matrix that v is the transpose of; v: it is none. */
+static const nc_value *turned_back(const nc_value *v) {
+    const nc_node *n = v->origin == NC_FROM_NODE ? v->def : NULL;
+    int64_t perm[2];
+    if (n == NULL || n->card->permutes == NULL || n->in[0] == NULL || v->type == NULL || v->type->rank != 2) return v;
+    return n->card->permutes(n, 2, perm) && perm[0] == 1 ? n->in[0] : v;
+}
+
 nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s) {
-    const nc_value *b = p->node->in[1];
+    const nc_value *b = turned_back(p->node->in[1]);
     const nc_literal *lit = b->origin == NC_FROM_CONST ? b->lit : NULL;
     if (p->no_packs || lit == NULL || lit->rank != 2 || lit->n == 0) return NC_OK;
     nc_dtype type = packed_type(lit->dtype);
     if (type != NC_FLOAT && type != NC_DOUBLE) return NC_OK;
+    s->turned = b != p->node->in[1];
+    int k = s->trans_b != s->turned;
     const char *form = nc_arena_printf(p->arena, "gemm_b/1/%s/%s/%s", nck_isa_get()->from.gemm,
-                                       nc_dtype_name(lit->dtype), s->trans_b ? "t" : "n");
+                                       nc_dtype_name(lit->dtype), k ? "t" : "n");
     NC_NEED(p->w, form);
-    int k = s->trans_b;
     p->pack[p->n_packs++] = (nc_pack){.input = 1,
+                                      .of = s->turned ? b : NULL,
                                       .form = form,
                                       .fill = pack_fill,
                                       .bytes = nck_gemm_packed_b_bytes(type, lit->dims[k], lit->dims[!k])};

@@ -8,12 +8,14 @@
 
 typedef struct nc_gemm_state {
     bool packed;           /* call->packed[0] holds B */
+    bool turned;           /* B is the transpose of the constant that is packed */
     bool trans_a, trans_b; /* Gemm */
     double alpha, beta;    /* Gemm */
     const nc_product_body *body;
 } nc_gemm_state;
 
-/* Asks for B (input 1) in packed form where it is a constant matrix of floats with elements, and notes it in s.
+/* Asks for B (input 1) in packed form where it is a constant matrix of floats with elements, or the transpose of one,
+ * which is packed from where it lies, and notes it in s.
  * s->trans_b must be set. */
 NC_MUST nc_code nc_gemm_ask_pack(nc_prep *p, nc_gemm_state *s);
 

@@ -1,6 +1,6 @@
 /* transform/common/fold_constants.c: a node all of whose inputs are constants is done once, now, and its results become
- * constants. Not where that would cost memory: results may be as large as the inputs, or small. Nor floats that
- * training may still make variables: their gradient would end at the result. */
+ * constants. Not where that would cost memory: results may be as large as the inputs, or small; large matrices are not
+ * turned for products. Nor floats that training may still make variables: their gradient would end at the result. */
 #include "base/mem.h"
 #include "ir/edit.h"
 #include "ops/host_eval.h"
@@ -9,16 +9,27 @@
 
 #include <string.h>
 
-enum { SMALL = 64 << 10, MAX_OPERANDS = NC_HOST_EVAL_MAX };
+enum { SMALL = 64 << 10, LARGE = 1 << 20, MAX_OPERANDS = NC_HOST_EVAL_MAX };
 
 typedef NC_VEC(nc_buffer *) buffers;
+
+/* A large matrix that is turned for products alone stays as it is: they pack it from where it lies, and the turned one
+ * would be a second copy. */
+static bool is_packed_turned(const nc_node *n) {
+    const nc_value *y = n->out[0];
+    if (!nc_rewrite_is(n, "Transpose") || n->in[0]->lit->rank != 2 || n->in[0]->lit->bytes < LARGE) return false;
+    if (!nc_dtype_is_float(n->in[0]->lit->dtype) || y->n_outputs || !y->uses.n) return false;
+    for (int i = 0; i < y->uses.n; i++)
+        if (y->uses.v[i].i != 1 || !nc_rewrite_is(y->uses.v[i].node, "MatMul")) return false;
+    return true;
+}
 
 static bool is_folding(const nc_node *n) {
     if (n->card->traits & (NC_RANDOM | NC_IN_PLACE | NC_CONTROL | NC_HOST_OBJECTS)) return false;
     if (n->recompute || n->n_subs || n->n_in < 1 || n->n_in > MAX_OPERANDS || n->n_out > MAX_OPERANDS) return false;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && (!nc_rewrite_fixed(n->in[i]) || n->in[i]->lit->dtype == NC_STRING)) return false;
-    return true;
+    return !is_packed_turned(n);
 }
 
 static bool result_fits(const nc_node *n, nc_tensor *out) {
