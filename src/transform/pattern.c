@@ -114,23 +114,23 @@ static bool is_near(const nc_literal *l, double want) {
     return l->n > 0;
 }
 
-/* The arguments of n one by one, the first two of them exchanged if `swap`. What stands behind an argument that does
+/* The arguments of n one by one, exchanged if `swap`, which takes two of them. What stands behind an argument that does
  * not fit is never read: most fail at the first. */
 static bool match_in_order(nc_match *m, const char *args, const nc_node *n, bool swap) {
     int count = 0;
     for (const char *s = blank(args);; s = blank(s + 1)) {
-        if (s[0] == '.' && s[1] == '.') return n->n_in >= count && (!swap || count == 2);
+        if (s[0] == '.' && s[1] == '.') return !swap || count == 2;
         if (count == n->n_in) return false;
-        nc_value *v = n->in[swap ? 1 - count : count];
+        nc_value *v = n->in[swap && count < 2 ? 1 - count : count];
         if (v == NULL || !match_value(m, s, v)) return false;
         count++;
         s = behind(m, s);
-        if (*s != ',') return n->n_in == count;
+        if (*s != ',') return n->n_in == count && (!swap || count == 2);
     }
 }
 
 static bool match_inputs(nc_match *m, const char *args, const nc_node *n) {
-    bool either = n->n_in == 2 && (n->card->traits & NC_COMMUTES);
+    bool either = n->n_in >= 2 && (n->card->traits & NC_COMMUTES);
     for (int swap = 0; swap <= either; swap++) {
         nc_match before = *m;
         if (match_in_order(m, args, n, swap)) return true;
