@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Measures nacre beside onnxruntime and prints tables: see README.md. `make bench` runs it.
 
-bench.py [--quick] [--only bert,small,speed,package,trees,whole,training] [--repeat N] [--accept] [--strict]
-         [--build FOLDER]
+bench.py [--quick] [--only PART,...] [--repeat N] [--accept] [--strict] [--build FOLDER]
 """
 import argparse
 import datetime
@@ -16,9 +15,12 @@ import onnx
 import onnxruntime
 
 import bert
+import decode
 import figures
+import int8
 import limits
 import package
+import packaged
 import small
 import speed
 import training
@@ -28,7 +30,8 @@ from table import print_table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"package": package.measure, "bert": bert.measure, "small": small.measure,
-         "speed": speed.measure, "trees": trees.measure, "whole": whole.measure, "training": training.measure}
+         "speed": speed.measure, "trees": trees.measure, "whole": whole.measure,
+         "packaged": packaged.measure, "int8": int8.measure, "decode": decode.measure, "training": training.measure}
 
 
 class Bench:

@@ -1,4 +1,4 @@
-"""Both engines as worker processes, taking turns. A pair of workers is started for one model; `turns` asks one after
+"""Engines as worker processes, taking turns. A pair of workers is started for one model; `turns` asks one after
 the other, and the other one first the next time, so that a slow spell of the machine hits both alike.
 """
 import json
@@ -15,10 +15,10 @@ NAMES = ("nacre", "onnxruntime")
 class Engine:
     """One process of worker.py or a script like it. Use as a context; `ask` sends a command and returns the answer."""
 
-    def __init__(self, name, package, script="worker.py"):
+    def __init__(self, name, package, script="worker.py", python=sys.executable):
         path = os.pathsep.join(filter(None, (str(package), os.environ.get("PYTHONPATH"))))
         self.name = name
-        self.process = subprocess.Popen([sys.executable, str(HERE / script), name], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([python, str(HERE / script), name], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
         self.version = self._answer()["version"]
 

@@ -5,6 +5,7 @@ time counts as worse only when its ratio of CPU time is worse too.
 """
 import dataclasses
 import json
+import math
 import pathlib
 import platform
 
@@ -50,9 +51,9 @@ def _entry(f):
 
 
 def accept(figures, about, path=ACCEPTED):
-    """Writes the figures as this machine's; those that this run did not measure stay."""
+    """Writes the figures as this machine's; those that this run did not measure, or could not (infinite), stay."""
     everything = accepted(path)
     entry = everything.setdefault(machine(), {})
     entry.update(about)
-    entry["figures"] = {**entry.get("figures", {}), **{f.name: _entry(f) for f in figures}}
+    entry["figures"] = {**entry.get("figures", {}), **{f.name: _entry(f) for f in figures if math.isfinite(f.value)}}
     path.write_text(json.dumps(everything, indent=2, sort_keys=True) + "\n")

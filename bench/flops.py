@@ -48,6 +48,11 @@ def count(path, feeds):
     return sum(_node(n, shapes) for n in nodes)
 
 
+def outputs(path):
+    """The names of a model's outputs."""
+    return [v.name for v in onnx.load(path, load_external_data=False).graph.output]
+
+
 def _size(dims):
     return int(np.prod(dims)) if dims else 0
 
@@ -56,7 +61,9 @@ def _node(node, shapes):
     ins, outs = [shapes.get(i, []) for i in node.input], [shapes.get(o, []) for o in node.output]
     if node.op_type == "Conv":
         return 2 * _size(outs[0]) * _size(ins[1][1:])
-    if node.op_type in ("MatMul", "Gemm"):
+    if node.op_type in ("ConvInteger", "QLinearConv"):
+        return 2 * _size(outs[0]) * _size(ins[1 if node.op_type == "ConvInteger" else 3][1:])
+    if node.op_type in ("MatMul", "Gemm", "MatMulInteger", "DynamicQuantizeMatMul"):
         turned = any(a.name == "transA" and a.i for a in node.attribute)
         return 2 * _size(outs[0]) * (ins[0][-2 if turned else -1] if ins[0] else 0)
     if node.op_type == "LSTM":

@@ -1,15 +1,18 @@
-/* bench/limits.c: what this machine can do, for bench/limits.py: multiply-adds from registers, and copying of memory
- * that no cache holds, by 1 and by all processors. Prints: threads, GFLOP/s, GB/s (bytes read plus bytes written).
+/* bench/limits.c: what this machine can do, for bench/limits.py: multiply-adds from registers, copying and reading of
+ * memory that no cache holds, by 1 and by all processors. Prints: threads, GFLOP/s, GB/s copied (bytes read plus bytes
+ * written), GB/s read.
  * Stands alone: it uses nothing of the library, so that no engine sets its own limit. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
-enum { CHAINS = 12, STEPS = 3000000, COPY_BYTES = 1 << 26, MAX_THREADS = 256, TRIES = 5 };
+enum { CHAINS = 12, STEPS = 3000000, COPY_BYTES = 1 << 26, MAX_THREADS = 256, TRIES = 5, ALIGNMENT = 1 << 21 };
 
 #ifdef __AVX512F__
 enum { LANES = 16 };
@@ -69,6 +72,22 @@ static void *copy(void *p) {
     return NULL;
 }
 
+/* Several streams of vectors, so that no sum waits for the one before; large pages where the system has them. */
+static void *read_all(void *p) {
+    enum { STREAMS = 4 };
+    job *j = p;
+    lanes sum[STREAMS] = {{0}};
+    const int64_t each = COPY_BYTES / (int64_t)sizeof(lanes) / STREAMS;
+    double start = now();
+    const lanes *v = (const lanes *)j->from;
+    for (int64_t i = 0; i < each; i++)
+        for (int s = 0; s < STREAMS; s++) sum[s] += v[s * each + i];
+    for (int s = 1; s < STREAMS; s++) sum[0] += sum[s];
+    j->sum = sum[0][0];
+    j->seconds = now() - start;
+    return NULL;
+}
+
 /* Pieces of work a second, of n threads together; the best of a few tries. */
 static double rate(job *jobs, int n, void *(*work)(void *)) {
     double best = 0;
@@ -97,16 +116,18 @@ int main(void) {
     int all = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     if (all > MAX_THREADS) all = MAX_THREADS;
     for (int i = 0; i < all; i++) {
-        jobs[i].from = malloc(COPY_BYTES);
-        jobs[i].to = malloc(COPY_BYTES);
+        jobs[i].from = aligned_alloc(ALIGNMENT, COPY_BYTES);
+        jobs[i].to = aligned_alloc(ALIGNMENT, COPY_BYTES);
         if (!jobs[i].from || !jobs[i].to) return 1;
-        memset(jobs[i].from, i, COPY_BYTES);
+        (void)madvise(jobs[i].from, COPY_BYTES, MADV_HUGEPAGE);
+        memset(jobs[i].from, 0, COPY_BYTES);
         memset(jobs[i].to, i, COPY_BYTES);
     }
     for (int n = 1; n <= all; n += all > 1 ? all - 1 : 1) {
         double flops = 2.0 * LANES * CHAINS * STEPS * rate(jobs, n, multiply);
         double bytes = 2.0 * COPY_BYTES * rate(jobs, n, copy);
-        printf("%d %.3f %.3f\n", n, flops * 1e-9, bytes * 1e-9);
+        double reads = (double)COPY_BYTES * rate(jobs, n, read_all);
+        printf("%d %.3f %.3f %.3f\n", n, flops * 1e-9, bytes * 1e-9, reads * 1e-9);
     }
     for (int i = 0; i < all; i++) {
         free(jobs[i].from);

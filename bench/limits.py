@@ -17,6 +17,7 @@ class Limits:
     threads: int
     gflops: float
     gbytes: float
+    reads: float
 
     def milliseconds(self, flops, data):
         return max(flops / self.gflops, data / self.gbytes) * 1e-6
@@ -26,7 +27,8 @@ class Limits:
         return self.milliseconds(flops, data) / milliseconds if flops or data else None
 
     def __str__(self):
-        return f"{self.threads} threads: {self.gflops:.0f} GFLOP/s in f32, copying {self.gbytes:.1f} GB/s"
+        return f"{self.threads} threads: {self.gflops:.0f} GFLOP/s in f32, copying {self.gbytes:.1f} GB/s, " \
+            f"reading {self.reads:.1f} GB/s"
 
 
 def measure(folder):
@@ -39,4 +41,4 @@ def measure(folder):
     os.environ["BENCH_LIMITS"] = str(library)  # for worker.py
     printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     rows = [line.split() for line in printed.splitlines()]
-    return [Limits(int(n), float(flops), float(data)) for n, flops, data in rows]
+    return [Limits(int(n), *map(float, values)) for n, *values in rows]

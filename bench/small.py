@@ -24,9 +24,9 @@ def _file(bench, name, model):
     return str(path)
 
 
-def _from_c(bench, path):
+def from_c(bench, path, *more):
     """Median milliseconds of a run, as `nacre bench` prints it."""
-    command = [str(bench.build / "nacre"), "bench", path, "--seconds", "0.2" if bench.quick else "1"]
+    command = [str(bench.build / "nacre"), "bench", path, "--seconds", "0.2" if bench.quick else "1", *more]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     median = re.search(r"^\s*A\s+\d+\s+([\d.]+) (ns|us|ms|s)\b", text, re.M)
     return float(median[1]) * UNITS[median[2]]
@@ -45,7 +45,7 @@ def _run(bench, n):
         for name in turns(2 * bench.turns):
             took[name].append(engines[name].ask("loop", times=20 if bench.quick else 300))
     return [[statistics.median(t[clock] for t in took[n]) for n in NAMES] for clock in ("wall", "cpu")], \
-        _from_c(bench, path)
+        from_c(bench, path)
 
 
 def _create(bench, path):

@@ -12,8 +12,8 @@ import numpy as np
 
 from engines import Engine
 from figures import Figure
+from paired import interval
 from table import print_table
-from whole import interval
 
 TURN_MS = 400
 FIRST_LOSSES = 8

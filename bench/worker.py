@@ -1,8 +1,9 @@
-"""One engine in a process of its own: worker.py ENGINE, ENGINE being nacre or onnxruntime. Reads one JSON command a
-line and answers with one line; the parent decides whose turn it is, so that engines never run at the same time.
+"""One engine in a process of its own: worker.py ENGINE, ENGINE being nacre or onnxruntime; peer_worker.py has others.
+Reads one JSON command a line and answers with one line; the parent decides whose turn it is, so that engines never run
+at the same time.
 
     {"do": "load", "model": path, "feeds": npz}   imports, then creates; times, memory before and after; threads: 0 is
-                                                  the engine's own choice
+                                                  the engine's own choice; names: of the outputs, for engines that ask
     {"do": "run", "times": n}                     milliseconds of each run, wall and CPU of the process; memory
     {"do": "loop", "times": n}                    milliseconds of a run, of n without a look at the clock
     {"do": "turn", "times": n}                    milliseconds of each run; GFLOP/s of a thread right before and after
@@ -43,45 +44,54 @@ def timed(call):
 class Worker:
     def __init__(self, engine):
         self.engine = __import__(engine)
-        self.version = self.engine.__version__
+        self.version = getattr(self.engine, "__version__", "unknown")
         self.limits = ctypes.CDLL(os.environ["BENCH_LIMITS"])
         self.limits.limits_now.restype = ctypes.c_double
 
-    def load(self, model, feeds, threads=0):
-        with np.load(feeds) as f:
-            self.feeds = dict(f)
+    def prepare(self, model, feeds):
+        """What is done once for all sessions, and is no part of any time."""
+
+    def make(self, model, threads):
+        """A session, as a function that runs it with self.feeds and gives a list of arrays."""
         options = self.engine.SessionOptions()
         options.intra_op_num_threads = threads
+        session = self.engine.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return lambda: session.run(None, self.feeds)
+
+    def load(self, model, feeds, threads=0, names=()):
+        with np.load(feeds) as f:
+            self.feeds = dict(f)
+        self.names = list(names)
+        self.prepare(model, feeds)
         base = memory()
-        self.session, took = timed(
-            lambda: self.engine.InferenceSession(model, options, providers=["CPUExecutionProvider"]))
+        self.once, took = timed(lambda: self.make(model, threads))
         return {"create": took, "base": base, "memory": memory()}
 
     def run(self, times):
         took = []
         for _ in range(times):
-            outputs, t = timed(lambda: self.session.run(None, self.feeds))
+            outputs, t = timed(self.once)
             took.append(t)
         return {"runs": took, "memory": memory(), "sums": [float(np.abs(o).sum(dtype=np.float64)) for o in outputs]}
 
     def turn(self, times):
         """Threads of the other engine may still spin: they are given a moment."""
         time.sleep(0.01)
-        self.session.run(None, self.feeds)
+        self.once()
         before = self.limits.limits_now()
-        took = [timed(lambda: self.session.run(None, self.feeds))[1]["wall"] for _ in range(times)]
+        took = [timed(self.once)[1]["wall"] for _ in range(times)]
         return {"ms": took, "peaks": [before, self.limits.limits_now()]}
 
     def outputs(self, path):
-        np.savez(path, *self.session.run(None, self.feeds))
+        np.savez(path, *self.once())
         return {}
 
     def loop(self, times):
-        run, feeds = self.session.run, self.feeds
+        once = self.once
 
         def runs():
             for _ in range(times):
-                run(None, feeds)
+                once()
         took = timed(runs)[1]
         return {clock: t / times for clock, t in took.items()}
 

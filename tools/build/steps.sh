@@ -307,6 +307,16 @@ bench_packages() {
     make_venv && grep -E '^(numpy|onnx|onnxruntime|protobuf)\b' tests/requirements.txt >"$venv/bench.txt" &&
         pip_install -r "$venv/bench.txt"
 }
+# Peers one by one, in an environment of their own: one that cannot be had is left out, and the tables say so.
+bench_peers() {
+    local line
+    cmp -s bench/requirements.txt build/peers/requirements.txt && return
+    [ -x build/peers/bin/python ] || python3 -m venv build/peers || return
+    grep -v '^#' bench/requirements.txt | while read -r line; do
+        build/peers/bin/python -m pip install -q --disable-pip-version-check "$line" || echo "not installed: $line"
+    done
+    cp bench/requirements.txt build/peers/
+}
 bench() {
     build release
     if [ ! -e build/release/python/nacre/_core.abi3.so ]; then
@@ -314,6 +324,7 @@ bench() {
         exit 1
     fi
     step "onnx and onnxruntime into .venv" bench_packages
+    [ -n "${QUICK:-}" ] || step "openvino and MNN into build/peers" bench_peers
     "$venv/bin/python" bench/bench.py ${ACCEPT:+--accept} ${STRICT:+--strict} ${QUICK:+--quick} ${ONLY:+--only "$ONLY"}
 }
 
