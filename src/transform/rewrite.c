@@ -175,8 +175,13 @@ nc_code nc_rewrite_newer(nc_work *w, nc_node *n, const char *domain, const char 
 
 nc_code nc_rewrite_insert(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in, const nc_attr *attrs,
                           int n_attrs, const nc_type *type, nc_value **out) {
+    return nc_rewrite_insert_in(w, n, "", op, in, n_in, attrs, n_attrs, type, out);
+}
+
+nc_code nc_rewrite_insert_in(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in, int n_in,
+                             const nc_attr *attrs, int n_attrs, const nc_type *type, nc_value **out) {
     const nc_op_version *version;
-    const nc_card *card = card_for(n, "", op, in[0], true, &version);
+    const nc_card *card = card_for(n, domain, op, in[0], true, &version);
     *out = NULL;
     if (card == NULL) return NC_OK;
     nc_node *made = nc_edit_node(n->graph, n, card, version, NULL, in, n_in, NULL, 1);

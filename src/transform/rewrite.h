@@ -43,6 +43,9 @@ NC_MUST nc_code nc_rewrite_newer(nc_work *w, nc_node *n, const char *domain, con
  * when there is no such op for in[0]'s type. */
 NC_MUST nc_code nc_rewrite_insert(nc_work *w, nc_node *n, const char *op, nc_value *const *in, int n_in,
                                   const nc_attr *attrs, int n_attrs, const nc_type *type, nc_value **out);
+/* The same with an op of another domain. */
+NC_MUST nc_code nc_rewrite_insert_in(nc_work *w, nc_node *n, const char *domain, const char *op, nc_value *const *in,
+                                     int n_in, const nc_attr *attrs, int n_attrs, const nc_type *type, nc_value **out);
 /* x may stand for n's output 0: it has its type, and an output of the graph holds what a variable was, not what it
  * becomes. */
 bool nc_rewrite_can_skip(const nc_node *n, const nc_value *x);

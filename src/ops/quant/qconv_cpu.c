@@ -1,5 +1,6 @@
 /* ops/quant/qconv_cpu.c: ConvInteger and QLinearConv on the CPU, any number of spatial dims. Constant weights are
  * packed once. */
+#include "base/mem.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/quant/qconv.h"
 #include "ops/nn/conv.h"
@@ -9,7 +10,7 @@ enum { MAX_IN = 9 };
 
 typedef struct qconv {
     nc_conv_attrs attrs;
-    bool linear, packed;
+    bool linear, packed, last; /* last: channels of x and y come last */
 } qconv;
 
 static bool is_window(const nc_type *w, const char **why) {
@@ -30,8 +31,11 @@ static nck_qconv_args weights_of(const qconv *s, nc_dtype type, const int64_t *d
 
 static nc_code qconv_fill(const void *state, const nc_tensor *src, void *dst) {
     nck_qconv_args a = weights_of(state, src->dtype, src->dims);
+    void *room = nc_alloc(nck_qconv_pack_room(&a));
+    if (room == NULL) return NC_E_MEMORY;
     a.w = src->data;
-    nck_qconv_pack(&a, dst);
+    nck_qconv_pack(&a, dst, room);
+    nc_free(room);
     return NC_OK;
 }
 
@@ -41,7 +45,8 @@ static nc_code qconv_ask_pack(nc_prep *p, qconv *s) {
     const nc_literal *lit = w->origin == NC_FROM_CONST ? w->lit : NULL;
     if (p->no_packs || lit == NULL || lit->n == 0 || lit->dims[0] % s->attrs.group != 0) return NC_OK;
     nck_qconv_args a = weights_of(s, lit->dtype, lit->dims);
-    const char *form = nc_arena_printf(p->arena, "qconv_w/1/%s/%s/%d", nck_isa_get()->from.igemm,
+    if (nck_qconv_packed_bytes(&a) == 0) return NC_OK;
+    const char *form = nc_arena_printf(p->arena, "qconv_w/2/%s/%s/%d", nck_isa_get()->from.igemm,
                                        nc_dtype_name(lit->dtype), (int)s->attrs.group);
     NC_NEED(p->w, form);
     p->pack[p->n_packs++] =
@@ -53,7 +58,9 @@ static nc_code qconv_ask_pack(nc_prep *p, qconv *s) {
 nc_code nc_qconv_prepare(nc_prep *p) {
     qconv *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (qconv){.linear = *(const nc_quant_row *)p->own == NC_QUANT_LINEAR};
+    nc_quant_row row = *(const nc_quant_row *)p->own;
+    *s = (qconv){.linear = row != NC_QUANT_INTEGER,
+                 .last = row == NC_QUANT_LINEAR_LAST && nc_attr_int(p->node, "channels_last") != 0};
     p->state = s;
     NC_TRY(nc_conv_read_attrs(p->w, p->node, p->node->in[s->linear ? 3 : 1]->type->rank - 2, &s->attrs));
     return qconv_ask_pack(p, s);
@@ -63,9 +70,12 @@ static nck_qconv_args args_of(const qconv *s, nc_tensor *const *in, int n_in, co
     const nc_conv_attrs *t = &s->attrs;
     const nc_tensor *x = in[0], *w = in[s->linear ? 3 : 1];
     int i_xz = 2, i_wz = s->linear ? 5 : 3;
+    int first = s->last ? 1 : 2; /* of the dims that the window moves along */
     nck_qconv_args a = {.n_spatial = t->n_spatial,
                         .N = x->dims[0],
-                        .C = x->dims[1],
+                        .C = x->dims[s->last ? x->rank - 1 : 1],
+                        .last = s->last,
+                        .y = {.type = y->dtype},
                         .K = w->dims[0],
                         .group = t->group,
                         .x_type = x->dtype,
@@ -77,7 +87,7 @@ static nck_qconv_args args_of(const qconv *s, nc_tensor *const *in, int n_in, co
     a.w_zeros = a.w_zero ? nc_tensor_numel(in[i_wz]) : 1;
     for (int d = 0; d < t->n_spatial; d++) {
         int64_t end;
-        a.in[d] = x->dims[2 + d], a.out[d] = y->dims[2 + d], a.window[d] = w->dims[2 + d];
+        a.in[d] = x->dims[first + d], a.out[d] = y->dims[first + d], a.window[d] = w->dims[2 + d];
         a.stride[d] = t->strides[d], a.dilation[d] = t->dilations[d];
         nc_window_pads(t, d, a.in[d], a.window[d], &a.pad[d], &end);
     }

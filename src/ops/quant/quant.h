@@ -14,11 +14,13 @@ NC_MUST nc_code nc_quantize_run(const nc_call *c);
 NC_MUST nc_code nc_dequantize_run(const nc_call *c);
 NC_MUST nc_code nc_dynamic_quantize_run(const nc_call *c);
 
-/* Rows of nc_qmatmul_prepare and nc_qconv_prepare: sums as they are, or quantized again. Of the former also: as
- * numbers, the same of an A that is numbers itself, and Gemm's, as numbers or quantized again. */
+/* Rows of nc_qmatmul_prepare and nc_qconv_prepare: sums as they are, or quantized again. Of the latter also:
+ * quantized again, where an attribute may put channels last; of the former: as numbers, the same of an A that is
+ * numbers itself, and Gemm's, as numbers or quantized again. */
 typedef enum nc_quant_row {
     NC_QUANT_INTEGER,
     NC_QUANT_LINEAR,
+    NC_QUANT_LINEAR_LAST,
     NC_QUANT_TO_FLOAT,
     NC_QUANT_DYNAMIC,
     NC_QUANT_GEMM
@@ -37,6 +39,9 @@ bool nc_qlinear_conv_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_qconv_prepare(nc_prep *p);
 size_t nc_qconv_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_qconv_run(const nc_call *c);
+
+bool nc_qadd_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_qadd_run(const nc_call *c);
 
 /* Why ops on codes alone have no gradient by their scales. */
 #define NC_QLINEAR_NO_GRAD \

@@ -28,6 +28,8 @@ const nc_binding nc_quant_cpu[] = {
     {.op = "QGemm", .domain = NC_MICROSOFT, ROW(NC_QUANT_GEMM), .fits = nc_qgemm_fits, MATMUL},
     {.op = "ConvInteger", ROW(NC_QUANT_INTEGER), .fits = nc_conv_integer_fits, CONV},
     {.op = "QLinearConv", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_conv_fits, CONV},
+    {.op = "QLinearConv", .domain = NC_MICROSOFT, ROW(NC_QUANT_LINEAR_LAST), .fits = nc_qlinear_conv_fits, CONV},
+    {.op = "QLinearAdd", .domain = NC_MICROSOFT, .fits = nc_qadd_fits, .run = nc_qadd_run},
     {.op = "MatMulNBits",
      .domain = NC_MICROSOFT,
      .fits = nc_nbits_fits,

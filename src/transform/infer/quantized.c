@@ -1,14 +1,16 @@
 /* transform/infer/quantized.c: DequantizeLinear and QuantizeLinear around an op become the op on the codes.
  *
- *   y = QuantizeLinear(op(DequantizeLinear(a), ...))   a product or convolution of codes, quantized again from its sums
+ *   y = QuantizeLinear(op(DequantizeLinear(a), ...))   a product or convolution of codes, quantized again from its
+ *                                                      sums; a sum of codes
  *   y = MatMul(DequantizeLinear(a), DequantizeLinear(b))   its sums as numbers
  *   y = op(DequantizeLinear(x))      of an op that only moves elements: they are moved as codes, then dequantized
  *   y = QuantizeLinear(DequantizeLinear(x))            with one scale and zero point: x
+ *   y = Cast(MatMulInteger(a, b)) * (scale of a * scale of b) + bias   its sums as numbers: dynamic quantization
  * so codes flow through whole models as they do in ONNX Runtime. An activation in front of QuantizeLinear goes where
  * its ends lie at or beyond those of the codes: saturation does the same. Scales and zero points of activations are one
  * number, those of weights one or one per output. Results differ by the rounding of one step at most. */
 #include "ops/contrib.h"
-#include "transform/rewrite.h"
+#include "transform/pattern.h"
 #include "transform/transform.h"
 
 #include <math.h>
@@ -166,10 +168,22 @@ static nc_code make_gemm(nc_work *w, const ending *e, bool *done) {
     return NC_OK;
 }
 
+/* Scales and zero points are one number each; codes of all three are of one kind. */
+static nc_code make_add(nc_work *w, const ending *e, bool *done) {
+    coded a, b;
+    nc_node *made = NULL;
+    if (!read_coded(e->op->in[0], &a) || !read_coded(e->op->in[1], &b) || !a.single || !b.single) return NC_OK;
+    if (a.x->type->elem != b.x->type->elem || a.x->type->elem != e->q->out[0]->type->elem) return NC_OK;
+    nc_value *in[8] = {a.x, a.scale, a.zero, b.x, b.scale, b.zero, e->y.scale, e->y.zero};
+    NC_TRY(nc_rewrite_in(w, e->q, NC_MICROSOFT, "QLinearAdd", in, 8, NULL, 0, &made));
+    *done = made != NULL;
+    return NC_OK;
+}
+
 static const struct {
     const char *op;
     nc_code (*make)(nc_work *w, const ending *e, bool *done);
-} endings[] = {{"MatMul", make_matmul}, {"Conv", make_conv}, {"Gemm", make_gemm}};
+} endings[] = {{"MatMul", make_matmul}, {"Conv", make_conv}, {"Gemm", make_gemm}, {"Add", make_add}};
 
 /* y = QuantizeLinear(..): the op in front of it on codes, or nothing at all. */
 static nc_code at_quantize(nc_work *w, nc_node *q, bool *done) {
@@ -257,6 +271,54 @@ static nc_code at_node(nc_work *w, nc_node *n, bool *done) {
     return NC_OK;
 }
 
+/* ---- dynamic quantization ---- */
+
+static bool is_scale(const nc_value *v) {
+    return nc_rewrite_tensor(v) && v->type->elem == NC_FLOAT && v->type->rank <= 1;
+}
+
+/* One number for each column of the matrix b. */
+static bool is_columns(const nc_value *v, const nc_value *b) {
+    return is_scale(v) && v->type->rank == 1 && nc_rewrite_tensor(b) && b->type->rank == 2 &&
+           v->type->dims[0] == b->type->dims[1];
+}
+
+/* a, b, the two scales in either order, the zero points. */
+static nc_code scaled_sums(nc_work *w, const nc_match *m, nc_made *made, bool *fits) {
+    const nc_value *sums = nc_match_value(m, "sums"), *y = m->root->out[0];
+    nc_value **in = made->in;
+    (void)w;
+    made->domain = NC_MICROSOFT;
+    *fits = false;
+    if (!is_scale(in[2]) || !is_scale(in[3]) || !nc_rewrite_tensor(sums) || !nc_rewrite_tensor(y)) return NC_OK;
+    if (number_of(in[2]) != 1) {
+        nc_value *other = in[2];
+        in[2] = in[3], in[3] = other;
+    }
+    *fits = number_of(in[2]) == 1 && (number_of(in[3]) == 1 || is_columns(in[3], in[1])) && y->type->elem == NC_FLOAT &&
+            y->type->rank == sums->type->rank;
+    return NC_OK;
+}
+
+static nc_code with_bias(nc_work *w, const nc_match *m, nc_made *made, bool *fits) {
+    const nc_node *product = nc_match_value(m, "p")->def;
+    (void)w;
+    made->domain = NC_MICROSOFT;
+    *fits = is_columns(made->in[6], made->in[1]) && nc_rewrite_same_type(product->out[0], m->root->out[0]);
+    return NC_OK;
+}
+
+static const nc_pattern dynamic_rows[] = {
+    {.text = "Mul(Cast(sums=MatMulInteger(a, b, za, zb)), Mul(s, t))",
+     .op = "MatMulIntegerToFloat",
+     .inputs = "a b s t za zb",
+     .where = scaled_sums},
+    {.text = "Add(p=com.microsoft.MatMulIntegerToFloat(a, b, s, t, za, zb), bias)",
+     .op = "MatMulIntegerToFloat",
+     .inputs = "a b s t za zb bias",
+     .where = with_bias},
+};
+
 nc_code nc_pass_quantized(nc_work *w, nc_graph *g, int *n_changes) {
     for (nc_node *n = g->last, *before; n != NULL; n = before) {
         bool done = false;
@@ -265,5 +327,5 @@ nc_code nc_pass_quantized(nc_work *w, nc_graph *g, int *n_changes) {
         NC_TRY(at_node(w, n, &done));
         *n_changes += done;
     }
-    return NC_OK;
+    return nc_pattern_apply(w, g, dynamic_rows, sizeof dynamic_rows / sizeof *dynamic_rows, n_changes);
 }

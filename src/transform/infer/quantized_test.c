@@ -21,12 +21,13 @@ static void nodes_become(int line, const char *graph, const char *want) {
 }
 #define NODES(graph, want) nodes_become(__LINE__, graph, want "}\n")
 
-#define CONSTS                                                                                                         \
-    "<const float[] s = {0.5}, const uint8[] z = {7}, const float[] t = {0.25}, const uint8[] u = {0}, "               \
-    "const int8[4,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, const float[3] sw = {0.1, 0.2, 0.3}, "               \
-    "const int8[3] zw = {0, 0, 0}, const int8[3,4] k = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, "                      \
-    "const int32[3] c = {1, 2, 3}, const float[3] sc = {0.05, 0.1, 0.15}, const int32[3] zc = {0, 0, 0}, "             \
-    "const float[3] bad = {0.05, 0.1, 0.2}, const float[] one = {1}, const float[] big = {63.75}, const int64[1] two " \
+#define CONSTS                                                                                                    \
+    "<const float[] s = {0.5}, const uint8[] z = {7}, const float[] t = {0.25}, const uint8[] u = {0}, "          \
+    "const int8[4,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, const float[3] sw = {0.1, 0.2, 0.3}, "          \
+    "const int8[3] zw = {0, 0, 0}, const int8[3,4] k = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, "                 \
+    "const int32[3] c = {1, 2, 3}, const float[3] sc = {0.05, 0.1, 0.15}, const int32[3] zc = {0, 0, 0}, "        \
+    "const int8[] zi = {1}, const float[3] bad = {0.05, 0.1, 0.2}, const float[] one = {1}, const float[] big = " \
+    "{63.75}, const int64[1] two "                                                                                \
     "= {2}>"
 #define A "float[n,4] a = DequantizeLinear(x, s, z); "
 #define B "float[4,3] b = DequantizeLinear(w, sw, zw); "
@@ -85,6 +86,20 @@ TEST(quantized_gemms) {
           "  m = Gemm<alpha = 2.0>(a, b)\n  y = QuantizeLinear(m, t, u)\n");
 }
 
+TEST(quantized_sums) {
+    NODES("(uint8[n,4] x, uint8[n,4] v) => (y) " CONSTS "{ " A "float[n,4] b = DequantizeLinear(v, t, u); "
+          "float[n,4] p = Add(a, b); float[n,4] m = Relu(p); uint8[n,4] y = QuantizeLinear(m, t, u) }",
+          "  y = com.microsoft.QLinearAdd(x, s, z, v, t, u, t, u)\n");
+    /* Codes of another kind, and numbers. */
+    NODES("(uint8[n,4] x, int8[n,4] v) => (y) " CONSTS "{ " A "float[n,4] b = DequantizeLinear(v, t, zi); "
+          "float[n,4] m = Add(a, b); uint8[n,4] y = QuantizeLinear(m, t, u) }",
+          "  a = DequantizeLinear(x, s, z)\n  b = DequantizeLinear(v, t, zi)\n  m = Add(a, b)\n"
+          "  y = QuantizeLinear(m, t, u)\n");
+    NODES("(uint8[n,4] x, float[n,4] b) => (y) " CONSTS "{ " A "float[n,4] m = Add(a, b); "
+          "uint8[n,4] y = QuantizeLinear(m, t, u) }",
+          "  a = DequantizeLinear(x, s, z)\n  m = Add(a, b)\n  y = QuantizeLinear(m, t, u)\n");
+}
+
 TEST(quantized_moves) {
     NODES("(uint8[n,4] x) => (y) " CONSTS "{ " A "float[4,n] m = Transpose(a); float[4,n,1] r = Unsqueeze(m, two); "
           "uint8[4,n,1] y = QuantizeLinear(r, s, z) }",
@@ -97,4 +112,27 @@ TEST(quantized_moves) {
     /* Scales by axis do not go through. */
     NODES("(int8[4,3] x) => (y) " CONSTS "{ float[4,3] a = DequantizeLinear(x, sw, zw); float[3,4] y = Transpose(a) }",
           "  a = DequantizeLinear(x, sw, zw)\n  y = Transpose(a)\n");
+}
+
+#define SUMS                                                                                                     \
+    "uint8[n,4] q, float[] r, uint8[] o = DynamicQuantizeLinear(x); int32[n,3] i = MatMulInteger(q, w, o, zw); " \
+    "float[n,3] f = Cast<to = 1>(i); "
+#define CODES "  q, r, o = DynamicQuantizeLinear(x)\n"
+
+TEST(quantized_dynamic_products) {
+    NODES("(float[n,4] x) => (y) " CONSTS "{ " SUMS "float[] p = Mul(r, s); float[n,3] y = Mul(f, p) }",
+          CODES "  y = com.microsoft.MatMulIntegerToFloat(q, w, r, s, o, zw)\n");
+    /* Scales of columns stand on the right whichever way they are multiplied; the bias goes in. */
+    NODES("(float[n,4] x) => (y) " CONSTS "{ " SUMS
+          "float[3] p = Mul(sw, r); float[n,3] m = Mul(p, f); float[n,3] y = Add(sc, m) }",
+          CODES "  y = com.microsoft.MatMulIntegerToFloat(q, w, r, sw, o, zw, sc)\n");
+    /* A number added is no bias; two scales of columns are none of A. */
+    NODES("(float[n,4] x) => (y) " CONSTS "{ " SUMS
+          "float[] p = Mul(r, s); float[n,3] m = Mul(f, p); float[n,3] y = Add(m, one) }",
+          CODES "  m = com.microsoft.MatMulIntegerToFloat(q, w, r, s, o, zw)\n  y = Add(m, one)\n");
+    NODES("(float[n,4] x, float[3] v) => (y) " CONSTS "{ " SUMS "float[3] p = Mul(v, sw); float[n,3] y = Mul(f, p) }",
+          CODES "  i = MatMulInteger(q, w, o, zw)\n  f = Cast<to = 1>(i)\n  p = Mul(v, sw)\n  y = Mul(f, p)\n");
+    /* Sums that someone else reads. */
+    NODES("(float[n,4] x) => (y, i) " CONSTS "{ " SUMS "float[] p = Mul(r, s); float[n,3] y = Mul(f, p) }",
+          CODES "  i = MatMulInteger(q, w, o, zw)\n  f = Cast<to = 1>(i)\n  p = Mul(r, s)\n  y = Mul(f, p)\n");
 }

@@ -23,7 +23,6 @@ enum {
     BLOCK_BYTES = 1 << 17, /* and most bytes, but for one panel */
     ITEMS = 4,             /* for each thread */
     TILE_WORK = 1 << 19,   /* multiply-adds of the smallest item worth a thread */
-    COLUMN_K = 256,        /* most terms of a product with one column that is done without packing A */
     ALONE_WORK = 1 << 18   /* of a product that wakes no thread */
 };
 
@@ -115,13 +114,13 @@ void nck_igemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_
 /* Panels of equal height: 25 rows with at most 12 are 8, 8 and 9. */
 static int64_t igemm_row_at(int64_t rows, int64_t panels, int64_t p) { return rows * p / panels; }
 
-/* Rows [i, i + n) as panels. lines: room for them where A comes from a function, else NULL. */
-static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *dst, uint8_t *lines) {
+/* Rows [i, i + n) as panels. room: for them where A comes from a function, else NULL. */
+static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *dst, uint8_t *room) {
     const nck_igemm_args *g = r->g;
     int64_t panels = nc_ceil_div(n, r->u->mr), terms = igemm_terms(r->u, g->K);
-    int64_t rs = lines != NULL ? 1 : g->a_rs, cs = lines != NULL ? n : g->a_cs;
-    const uint8_t *from = lines != NULL ? lines : (const uint8_t *)g->a + i * rs;
-    if (lines != NULL) g->lines(g->lines_ctx, i, n, lines);
+    int64_t rs = room != NULL ? g->K : g->a_rs, cs = room != NULL ? 1 : g->a_cs;
+    const uint8_t *from = room != NULL ? room : (const uint8_t *)g->a + i * rs;
+    if (room != NULL) g->rows(g->rows_ctx, i, n, room);
     for (int64_t p = 0; p < panels; p++) {
         int64_t at = igemm_row_at(n, panels, p), rows = igemm_row_at(n, panels, p + 1) - at;
         r->u->pack(g->K, rows, rows, from + at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed), dst + at * terms);
@@ -130,8 +129,10 @@ static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *
 
 /* ---- zero points ---- */
 
+/* Mostly without a division, which takes as long as dozens of products. */
 static int32_t igemm_zero(nc_dtype t, const void *zero, int64_t n, int64_t i, bool is_signed) {
-    int32_t z = zero == NULL ? 0 : t == NC_INT8 ? ((const int8_t *)zero)[i % n] : ((const uint8_t *)zero)[i % n];
+    int64_t at = n == 1 ? 0 : i < n ? i : i % n;
+    int32_t z = zero == NULL ? 0 : t == NC_INT8 ? ((const int8_t *)zero)[at] : ((const uint8_t *)zero)[at];
     return z + (igemm_flip(t, is_signed) == 0 ? 0 : t == NC_INT8 ? 128 : -128);
 }
 
@@ -222,63 +223,17 @@ static size_t igemm_rows_bytes(const nck_igemm_table *u, int64_t rows, int64_t K
 }
 
 /* The least and the largest block have room: fewer rows where K is larger make the bytes of a block go up and down. */
-size_t nck_igemm_block_bytes(int64_t K, bool lines) {
+size_t nck_igemm_block_bytes(int64_t K, bool by_rows) {
     const nck_igemm_table *u = igemm_unit();
     size_t one = igemm_rows_bytes(u, u->mr, K), most = (size_t)BLOCK_BYTES + NCK_IGEMM_OVERREAD;
     size_t bytes = one > most ? one : nc_min_size(igemm_rows_bytes(u, BLOCK_ROWS, K), nc_align64(most));
-    return bytes * (lines ? 2 : 1);
-}
-
-/* ---- one column ---- */
-
-static bool igemm_is_column(const nck_igemm_args *g) {
-    return g->N == 1 && g->lines != NULL && g->K <= COLUMN_K && g->out.c_rs == 1 && g->a_zeros == 1 &&
-           g->out.a_scales <= 1 && (uint64_t)g->K * 255 * 255 < INT32_MAX;
-}
-
-/* The column with its zero point taken off; gives its sum. */
-static int32_t igemm_read_column(const igemm_run *r, int16_t *b) {
-    const nck_igemm_args *g = r->g;
-    const int8_t *panel = (const int8_t *)r->b;
-    int group = r->u->group;
-    int32_t zero = igemm_zero(g->b_type, g->b_zero, 1, 0, true), sum = 0;
-    for (int64_t k = 0; k < g->K; k++) {
-        b[k] = (int16_t)(panel[k / group * group * r->u->nr + k % group] - zero);
-        sum += b[k];
-    }
-    return sum;
-}
-
-/* Depthwise convolutions: rows lie side by side in lines and in C, so nr of them are one row of a tile. */
-static void igemm_multiply_column(const igemm_run *r, int64_t i, int64_t n, const uint8_t *lines) {
-    const nck_igemm_args *g = r->g;
-    _Alignas(64) int32_t acc[NCK_IGEMM_MAX_NR];
-    int16_t b[COLUMN_K];
-    bool is_signed = g->a_type == NC_INT8;
-    int32_t za = igemm_zero(g->a_type, g->a_zero, 1, 0, is_signed), off = za * igemm_read_column(r, b);
-    nck_igemm_out out = g->out;
-    out.sum_bias = NULL, out.c_rs = 0, out.c_cs = 1, out.b_scales = 1;
-    uint32_t add = (g->out.sum_bias ? (uint32_t)g->out.sum_bias[0] : 0) - (uint32_t)off;
-    float bias[NCK_IGEMM_MAX_NR];
-    for (int k = 0; k < NCK_IGEMM_MAX_NR && g->out.bias; k++) bias[k] = g->out.bias[0];
-    for (int64_t p = 0; p < n; p += r->u->nr) {
-        r->u->column(g->K, lines + p, n, is_signed, b, acc);
-        for (int k = 0; k < r->u->nr; k++) acc[k] = (int32_t)((uint32_t)acc[k] + add);
-        out.c = (char *)g->out.c + (i + p) * (int64_t)nc_dtype_bytes(out.type);
-        out.bias = g->out.bias ? bias : NULL;
-        r->u->store(&(nck_igemm_tile){.acc = acc, .rows = 1, .cols = nc_min64(r->u->nr, n - p), .out = &out});
-    }
+    return bytes * (by_rows ? 2 : 1);
 }
 
 void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, void *room) {
     igemm_run r = {.g = g, .u = igemm_unit(), .b = g->b_packed};
-    uint8_t *lines = g->lines != NULL ? (uint8_t *)room + nck_igemm_block_bytes(g->K, false) : NULL;
-    if (igemm_is_column(g)) {
-        g->lines(g->lines_ctx, i, n, lines);
-        igemm_multiply_column(&r, i, n, lines);
-        return;
-    }
-    igemm_pack_block(&r, i, n, room, lines);
+    uint8_t *rows = g->rows != NULL ? (uint8_t *)room + nck_igemm_block_bytes(g->K, false) : NULL;
+    igemm_pack_block(&r, i, n, room, rows);
     igemm_multiply(&r, i, n, room, 0, nc_ceil_div(g->N, r.u->nr));
 }
 
@@ -289,9 +244,9 @@ static bool igemm_is_shared(const nck_igemm_table *u, int64_t M, int64_t K) {
     return igemm_rows_bytes(u, M, K) <= LANES * nck_igemm_block_bytes(K, false);
 }
 
-size_t nck_igemm_workspace(int64_t M, int64_t N, int64_t K, bool b_packed, bool lines) {
-    size_t blocks = LANES * nck_igemm_block_bytes(K, lines), all = igemm_rows_bytes(igemm_unit(), M, K);
-    return (lines ? blocks : nc_min_size(all, blocks)) + (b_packed ? 0 : nck_igemm_packed_b_bytes(K, N));
+size_t nck_igemm_workspace(int64_t M, int64_t N, int64_t K, bool b_packed, bool by_rows) {
+    size_t blocks = LANES * nck_igemm_block_bytes(K, by_rows), all = igemm_rows_bytes(igemm_unit(), M, K);
+    return (by_rows ? blocks : nc_min_size(all, blocks)) + (b_packed ? 0 : nck_igemm_packed_b_bytes(K, N));
 }
 
 static void igemm_block_item(void *ctx, int64_t item) {
@@ -352,11 +307,11 @@ void nck_igemm(const nck_igemm_args *g, void *workspace, nc_pool *pool) {
         r.a_pack += bytes;
     }
     r.panels = nc_ceil_div(g->N, r.u->nr);
-    if (g->lines == NULL && igemm_is_shared(r.u, g->M, g->K)) {
+    if (g->rows == NULL && igemm_is_shared(r.u, g->M, g->K)) {
         igemm_run_shared(&r, pool);
         return;
     }
-    r.bytes_lane = nck_igemm_block_bytes(g->K, g->lines != NULL);
+    r.bytes_lane = nck_igemm_block_bytes(g->K, g->rows != NULL);
     r.row_tiles = nc_ceil_div(g->M, nck_igemm_block_rows(g->K));
     nc_parallel_upto(pool, LANES, r.row_tiles, igemm_block_item, &r);
 }

@@ -10,8 +10,8 @@
 #include "base/dtype.h"
 #include "base/threads.h"
 
-/* lines[k*n + r] = A[i + r][k] for all K terms and n rows: rows of A as lines of n bytes. */
-typedef void nck_igemm_lines(const void *ctx, int64_t i, int64_t n, uint8_t *lines);
+/* rows[r*K + k] = A[i + r][k] for all K terms and n rows. */
+typedef void nck_igemm_rows(const void *ctx, int64_t i, int64_t n, uint8_t *rows);
 
 /* What becomes of the sum s of row i and column j, with s' = s + sum_bias[j], a = a_scale[i % a_scales] and
  * b = b_scale[j % b_scales]:
@@ -34,8 +34,8 @@ typedef struct nck_igemm_args {
     nc_dtype a_type, b_type; /* NC_INT8 or NC_UINT8 */
     const void *a;           /* (M,K) */
     int64_t a_rs, a_cs;
-    nck_igemm_lines *lines; /* NULL: a is read */
-    const void *lines_ctx;
+    nck_igemm_rows *rows; /* NULL: a is read */
+    const void *rows_ctx;
     const void *a_zero; /* of a_type; row i has a_zero[i % a_zeros]; NULL: 0 */
     int64_t a_zeros;
     const void *b; /* (K,N); not read when b_packed is given */
@@ -46,14 +46,14 @@ typedef struct nck_igemm_args {
     nck_igemm_out out;
 } nck_igemm_args;
 
-/* Grows with each size. `lines`: A comes from a function. */
-size_t nck_igemm_workspace(int64_t M, int64_t N, int64_t K, bool b_packed, bool lines);
+/* Grows with each size. `by_rows`: A comes from a function. */
+size_t nck_igemm_workspace(int64_t M, int64_t N, int64_t K, bool b_packed, bool by_rows);
 void nck_igemm(const nck_igemm_args *g, void *workspace, nc_pool *pool);
 
 /* For callers with a parallel loop of their own: the most rows worth doing together, the room that one thread needs,
  * and the product of rows [i, i + n) with all columns; B is packed. */
 int64_t nck_igemm_block_rows(int64_t K);
-size_t nck_igemm_block_bytes(int64_t K, bool lines);
+size_t nck_igemm_block_bytes(int64_t K, bool by_rows);
 void nck_igemm_block(const nck_igemm_args *g, int64_t i, int64_t n, void *room);
 
 /* The packed form belongs to the ISA in use; it is not a file format. It has the sums of columns too. */

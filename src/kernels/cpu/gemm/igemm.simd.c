@@ -74,10 +74,18 @@ EACH_ROWS(MICRO)
 /* Terms that lie side by side: the group of a lane is one word of memory. */
 static void igemm_pack_terms(int64_t groups, int64_t lanes, int64_t width, const uint8_t *src, int64_t ls,
                              uint64_t flip, uint8_t *dst) {
+    int64_t squares = 0, done = 0;
+#ifdef TERMS_4X4
+    squares = groups / 4 * 4, done = lanes / 4 * 4;
+    for (int64_t g = 0; g < squares; g += 4)
+        for (int64_t l = 0; l < done; l += 4)
+            terms_4x4(src + l * ls + g * GROUP, ls, (uint8_t)flip, dst + (g * width + l) * GROUP, width * GROUP);
+#endif
     for (int64_t l = 0; l < lanes; l++) {
-        const uint8_t *from = src + l * ls;
-        uint8_t *to = dst + l * GROUP;
-        for (int64_t g = 0; g < groups; g++, from += GROUP, to += width * GROUP) {
+        int64_t g = l < done ? squares : 0;
+        const uint8_t *from = src + l * ls + g * GROUP;
+        uint8_t *to = dst + (g * width + l) * GROUP;
+        for (; g < groups; g++, from += GROUP, to += width * GROUP) {
             group_word w;
             memcpy(&w, from, GROUP);
             w ^= (group_word)flip;
@@ -128,24 +136,66 @@ static void igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool
     }
 }
 
-/* ---- one column ---- */
+/* ---- elements by elements ---- */
 
-static void igemm_add_unsigned(const uint8_t *restrict line, int32_t b, uint32_t *restrict acc) {
-    for (int r = 0; r < NR; r++) acc[r] += (uint32_t)(line[r] * b);
+typedef int32_t lanes_v __attribute__((vector_size(VL * 4)));
+
+ALWAYS lanes_v igemm_widen(const uint8_t *p, bool is_signed) {
+#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+    __m128i v = _mm_loadu_si128((const __m128i *)p);
+    return (lanes_v)(is_signed ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
+#elif defined NCK_ISA_avx2 || defined NCK_ISA_avx_vnni
+    __m128i v = _mm_loadl_epi64((const __m128i *)p);
+    return (lanes_v)(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+#else
+    lanes_v v;
+    for (int l = 0; l < VL; l++) v[l] = is_signed ? (int8_t)p[l] : p[l];
+    return v;
+#endif
 }
 
-static void igemm_add_signed(const int8_t *restrict line, int32_t b, uint32_t *restrict acc) {
-    for (int r = 0; r < NR; r++) acc[r] += (uint32_t)(line[r] * b);
+/* a has 8 bits, b 9: on x86 the products of the low halves, which is one instruction where that of words is two. */
+ALWAYS lanes_v igemm_times(lanes_v a, lanes_v b, bool is_signed) {
+#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+    if (!is_signed) return (lanes_v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif defined NCK_ISA_avx2 || defined NCK_ISA_avx_vnni
+    if (!is_signed) return (lanes_v)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#else
+    (void)is_signed;
+#endif
+    return a * b;
 }
 
-static void igemm_column(int64_t K, const uint8_t *lines, int64_t ld, bool is_signed, const int16_t *b, int32_t *acc) {
-    memset(acc, 0, NR * sizeof *acc);
-    for (int64_t k = 0; k < K; k++, lines += ld) {
-        if (is_signed)
-            igemm_add_signed((const int8_t *)lines, b[k], (uint32_t *)acc);
-        else
-            igemm_add_unsigned(lines, b[k], (uint32_t *)acc);
+/* rows and is_signed are constants where inlined. */
+ALWAYS void igemm_taps_of(int rows, bool is_signed, int64_t taps, const uint8_t *const *at, int64_t c, const int32_t *b,
+                          int64_t ld, int32_t *acc) {
+    for (int j = 0; j < NR; j += VL) {
+        lanes_v sum[NCK_IGEMM_PLACES] = {{0}};
+        for (int64_t t = 0; t < taps; t++) {
+            lanes_v w;
+            memcpy(&w, b + t * ld + j, sizeof w);
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                sum[r] += igemm_times(igemm_widen(at[r * taps + t] + c + j, is_signed), w, is_signed);
+        }
+        UNROLL
+        for (int r = 0; r < rows; r++) memcpy(acc + r * NR + j, &sum[r], sizeof sum[r]);
     }
+}
+
+static void igemm_taps(int rows, int64_t taps, const uint8_t *const *at, int64_t c, bool is_signed, const int32_t *b,
+                       int64_t ld, int32_t *acc) {
+    for (; rows < NCK_IGEMM_PLACES && rows > 0; rows--, at += taps, acc += NR) {
+        if (is_signed)
+            igemm_taps_of(1, true, taps, at, c, b, ld, acc);
+        else
+            igemm_taps_of(1, false, taps, at, c, b, ld, acc);
+    }
+    if (rows == 0) return;
+    if (is_signed)
+        igemm_taps_of(NCK_IGEMM_PLACES, true, taps, at, c, b, ld, acc);
+    else
+        igemm_taps_of(NCK_IGEMM_PLACES, false, taps, at, c, b, ld, acc);
 }
 
 /* ---- the store ---- */
@@ -170,6 +220,22 @@ static void igemm_scaled(const int32_t *restrict s, const float *restrict scale,
     for (int j = 0; j < NR; j++) y[j] = (float)s[j] * scale[j];
 }
 
+#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+/* The same as below in instructions that round and saturate by themselves. */
+static void igemm_to_codes(const int32_t *s, const float *scale, int zero, int low, uint8_t *y) {
+    const __m512 limit = _mm512_set1_ps(65536), least = _mm512_set1_ps(-65536);
+    UNROLL
+    for (int j = 0; j < NR; j += 16) {
+        __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(s + j)), _mm512_loadu_ps(scale + j));
+        q = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(q, q, _CMP_ORD_Q), q);
+        q = _mm512_min_ps(_mm512_max_ps(q, least), limit);
+        __m512i v = _mm512_add_epi32(_mm512_cvtps_epi32(q), _mm512_set1_epi32(zero));
+        __m128i c = _mm512_cvtsepi32_epi8(v);
+        if (low == 0) c = _mm512_cvtusepi32_epi8(_mm512_max_epi32(v, _mm512_setzero_si512()));
+        _mm_storeu_si128((__m128i *)(y + j), c);
+    }
+}
+#else
 /* Rounds by adding 1.5 * 2^23, which leaves no room for a fraction. */
 static void igemm_to_codes(const int32_t *restrict s, const float *restrict scale, int zero, int low,
                            uint8_t *restrict y) {
@@ -187,27 +253,38 @@ static void igemm_to_codes(const int32_t *restrict s, const float *restrict scal
     }
     for (int j = 0; j < NR; j++) y[j] = (uint8_t)v[j];
 }
+#endif
 
 typedef struct tile_columns {
     uint32_t sum_bias[NR];
     float b_scale[NR], scale[NR], bias[NR];
 } tile_columns;
 
+/* n words and zeros behind them; NULL: zeros alone. */
+ALWAYS void igemm_read_words(const void *from, int64_t n, void *to) {
+    if (from != NULL && n == NR) {
+        memcpy(to, from, NR * 4);
+        return;
+    }
+    memset(to, 0, NR * 4);
+    if (from != NULL) memcpy(to, from, (size_t)n * 4);
+}
+
 static void igemm_read_columns(const nck_igemm_tile *t, tile_columns *c) {
     const nck_igemm_out *o = t->out;
-    memset(c, 0, sizeof *c);
-    for (int64_t j = 0; j < t->cols; j++) {
-        if (o->sum_bias) c->sum_bias[j] = (uint32_t)o->sum_bias[t->j + j];
-        if (o->type == NC_INT32) continue;
-        c->b_scale[j] = o->b_scale[(t->j + j) % o->b_scales];
-        if (o->bias) c->bias[j] = o->bias[t->j + j];
-    }
+    igemm_read_words(o->sum_bias ? o->sum_bias + t->j : NULL, t->cols, c->sum_bias);
+    if (o->type == NC_INT32) return;
+    igemm_read_words(o->bias ? o->bias + t->j : NULL, t->cols, c->bias);
+    if (o->b_scales > 1)
+        igemm_read_words(o->b_scale + t->j, t->cols, c->b_scale);
+    else
+        for (int j = 0; j < NR; j++) c->b_scale[j] = o->b_scale[0];
 }
 
 static void igemm_read_row(const nck_igemm_tile *t, int64_t r, tile_columns *c) {
     const nck_igemm_out *o = t->out;
     if (o->type == NC_INT32 || (r > 0 && o->a_scales == 1)) return;
-    float a = o->a_scale[(t->i + r) % o->a_scales], y = o->type == NC_FLOAT ? 1 : o->y_scale;
+    float a = o->a_scale[o->a_scales == 1 ? 0 : (t->i + r) % o->a_scales], y = o->type == NC_FLOAT ? 1 : o->y_scale;
     for (int j = 0; j < NR; j++) c->scale[j] = a * c->b_scale[j] / y;
 }
 
@@ -248,9 +325,10 @@ static void igemm_store(const nck_igemm_tile *t) {
     uint32_t rows[MR * NR];
     igemm_read_columns(t, &c);
     for (int64_t r = 0; r < t->rows; r++) {
-        char *row = (char *)rows + (o->c_cs == 1 ? 0 : r * NR * es);
-        igemm_finish_row(t, r, &c, row);
-        if (o->c_cs == 1) memcpy((char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, row, (size_t)(t->cols * es));
+        char *to = (char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, *row = (char *)rows + r * NR * es;
+        bool whole = o->c_cs == 1 && t->cols == NR;
+        igemm_finish_row(t, r, &c, whole ? to : row);
+        if (o->c_cs == 1 && !whole) memcpy(to, row, (size_t)(t->cols * es));
     }
     if (o->c_cs != 1) igemm_scatter(t, rows, bytes);
 }
@@ -265,5 +343,5 @@ const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
                                                   .micro = {EACH_ROWS(MICRO)},
                                                   .pack = igemm_pack,
                                                   .sums = igemm_sums,
-                                                  .column = igemm_column,
+                                                  .taps = igemm_taps,
                                                   .store = igemm_store};

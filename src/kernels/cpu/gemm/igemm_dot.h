@@ -5,6 +5,7 @@
  *            PAIR_LIMIT is below 256; vi_dot_wide is exact for all elements
  *   memory   vi_load vi_store (any alignment), vi_splat: one group to all lanes
  *   packing  lines_16(src, ks, flip, dst): 16 lanes of one group from GROUP lines ks apart; lines_few: FEW of them
+ *            terms_4x4(src, ls, flip, dst, step), on x86: 4 groups of 4 lanes ls apart, each group's side by side
  *   sums     igemm_sum_lanes: of SUM_LANES lanes whose groups lie `step` bytes apart
  * NEON's matrix instructions (DOT_SQUARES) multiply two rows with two columns at a time: igemm_squares.inc. */
 #ifndef NCK_IGEMM_DOT_H
@@ -196,6 +197,17 @@ DOT_INLINE void lines_16(const uint8_t *src, int64_t ks, uint8_t flip, uint8_t *
     _mm_storeu_si128((__m128i *)(dst + 16), _mm_unpackhi_epi16(a, c));
     _mm_storeu_si128((__m128i *)(dst + 32), _mm_unpacklo_epi16(b, d));
     _mm_storeu_si128((__m128i *)(dst + 48), _mm_unpackhi_epi16(b, d));
+}
+#define TERMS_4X4
+DOT_INLINE void terms_4x4(const uint8_t *src, int64_t ls, uint8_t flip, uint8_t *dst, int64_t step) {
+    __m128i l[4], turn = _mm_set1_epi8((char)flip);
+    for (int t = 0; t < 4; t++) l[t] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(src + t * ls)), turn);
+    __m128i a = _mm_unpacklo_epi32(l[0], l[1]), b = _mm_unpackhi_epi32(l[0], l[1]);
+    __m128i c = _mm_unpacklo_epi32(l[2], l[3]), d = _mm_unpackhi_epi32(l[2], l[3]);
+    _mm_storeu_si128((__m128i *)dst, _mm_unpacklo_epi64(a, c));
+    _mm_storeu_si128((__m128i *)(dst + step), _mm_unpackhi_epi64(a, c));
+    _mm_storeu_si128((__m128i *)(dst + 2 * step), _mm_unpacklo_epi64(b, d));
+    _mm_storeu_si128((__m128i *)(dst + 3 * step), _mm_unpackhi_epi64(b, d));
 }
 #elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
 DOT_INLINE void lines_few(const uint8_t *src, int64_t ks, uint8_t flip, uint8_t *dst) {

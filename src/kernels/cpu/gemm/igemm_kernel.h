@@ -19,6 +19,7 @@
 #define NCK_IGEMM_MAX_MR 12
 #define NCK_IGEMM_MAX_NR 32
 #define NCK_IGEMM_MAX_GROUP 8
+#define NCK_IGEMM_PLACES 4
 #define NCK_IGEMM_OVERREAD 64 /* bytes behind a panel that a kernel may read or packing may write */
 
 /* acc[r*nr + j] = sum over the groups of row r of a times column j of b. exact[k]: of block k. */
@@ -29,9 +30,10 @@ typedef void nck_igemm_pack(int64_t K, int64_t lanes, int64_t width, const uint8
 /* sums[l] = the sum of lane l of a panel of A's (a) or B's kind. */
 typedef void nck_igemm_sums(int64_t groups, int64_t width, const uint8_t *panel, bool a, int32_t *sums);
 
-/* acc[r] = sum over k of lines[k*ld + r] * b[k] for nr rows: one column, A in lines, nr bytes of each are read. */
-typedef void nck_igemm_column(int64_t K, const uint8_t *lines, int64_t ld, bool is_signed, const int16_t *b,
-                              int32_t *acc);
+/* acc[r*nr + j] = sum over t of at[r*taps + t][c + j] * b[t*ld + j]: elements by elements, as depthwise convolutions
+ * have them, for at most NCK_IGEMM_PLACES rows. nr bytes of each are read; b has at most 9 bits. */
+typedef void nck_igemm_taps(int rows, int64_t taps, const uint8_t *const *at, int64_t c, bool is_signed,
+                            const int32_t *b, int64_t ld, int32_t *acc);
 
 /* rows x cols sums from (i, j) on: acc - a_zero[r] * b_sum[j] - a_rest[r] * b_zero[j], then what out says. */
 typedef struct nck_igemm_tile {
@@ -51,7 +53,7 @@ typedef struct nck_igemm_table {
     nck_igemm_micro *micro[NCK_IGEMM_MAX_MR + 1]; /* by rows, 1..mr */
     nck_igemm_pack *pack;
     nck_igemm_sums *sums;
-    nck_igemm_column *column;
+    nck_igemm_taps *taps;
     nck_igemm_store *store;
 } nck_igemm_table;
 

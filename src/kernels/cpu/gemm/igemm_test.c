@@ -1,6 +1,6 @@
 /* kernels/cpu/gemm/igemm_test.c: the 8-bit product against the obvious loops, on every ISA that this processor has: odd
  * and empty sizes, strides, all pairs of types, extremes, zero points per row and column, what becomes of the sums,
- * packed B, A by lines, unaligned memory, threads. */
+ * packed B, A by rows, unaligned memory, threads. */
 #include "kernels/cpu/gemm/igemm.h"
 #include "kernels/cpu/isa.h"
 
@@ -36,10 +36,10 @@ typedef struct operands {
     void *got, *want, *packed, *workspace;
 } operands;
 
-static void lines(const void *ctx, int64_t i, int64_t n, uint8_t *to) {
+static void some_rows(const void *ctx, int64_t i, int64_t n, uint8_t *to) {
     const nck_igemm_args *g = ctx;
-    for (int64_t k = 0; k < g->K; k++)
-        for (int64_t r = 0; r < n; r++) to[k * n + r] = ((const uint8_t *)g->a)[(i + r) * g->a_rs + k * g->a_cs];
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t k = 0; k < g->K; k++) to[r * g->K + k] = ((const uint8_t *)g->a)[(i + r) * g->a_rs + k * g->a_cs];
 }
 
 static void check_run(const nck_igemm_args *g, const operands *o, int threads, const char *what) {
@@ -68,9 +68,9 @@ static void check_forms(nck_igemm_args *g, const operands *o) {
         nck_igemm_pack_b(g->b_type, g->K, g->N, g->b, g->b_rs, g->b_cs, o->packed, NULL);
         g->b_packed = o->packed;
         check_run(g, o, 4, "packed B");
-        nck_igemm_args by_lines = *g;
-        by_lines.lines = lines, by_lines.lines_ctx = g;
-        check_run(&by_lines, o, 2, "A by lines");
+        nck_igemm_args by_rows = *g;
+        by_rows.rows = some_rows, by_rows.rows_ctx = g;
+        check_run(&by_rows, o, 2, "A by rows");
         g->b_packed = NULL;
     }
 }
@@ -152,10 +152,10 @@ TEST(igemm_against_three_loops) {
 TEST(igemm_workspace_grows) {
     for (int64_t s = 1; s < 5000; s = s * 3 / 2 + 1)
         for (int form = 0; form < 4; form++) {
-            bool packed = form & 1, by_lines = form & 2;
-            size_t at = nck_igemm_workspace(s, s, s, packed, by_lines);
-            CHECK(nck_igemm_workspace(s + 1, s, s, packed, by_lines) >= at);
-            CHECK(nck_igemm_workspace(s, s + 1, s, packed, by_lines) >= at);
-            CHECK(nck_igemm_workspace(s, s, s + 1, packed, by_lines) >= at);
+            bool packed = form & 1, by_rows = form & 2;
+            size_t at = nck_igemm_workspace(s, s, s, packed, by_rows);
+            CHECK(nck_igemm_workspace(s + 1, s, s, packed, by_rows) >= at);
+            CHECK(nck_igemm_workspace(s, s + 1, s, packed, by_rows) >= at);
+            CHECK(nck_igemm_workspace(s, s, s + 1, packed, by_rows) >= at);
         }
 }

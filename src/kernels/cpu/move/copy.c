@@ -41,11 +41,39 @@ static void copy_move_dense(const copy_job *j, const char *src, char *dst, int64
 #define SUFFIX 16
 #include "kernels/cpu/move/copy_strided.inc"
 
+/* 8 x 8 bytes are turned in registers: parts of 1, then 2, then 4 bytes change places across the diagonal. */
+static void turn_parts(uint64_t *v, int step, int shift, uint64_t mask) {
+    for (int i = 0; i < 8; i++) {
+        if (i & step) continue;
+        uint64_t t = (v[i] >> shift ^ v[i + step]) & mask;
+        v[i + step] ^= t;
+        v[i] ^= t << shift;
+    }
+}
+
+static void turn_square(const char *src, int64_t ss, char *dst, int64_t cd) {
+    uint64_t v[8];
+    for (int i = 0; i < 8; i++) memcpy(&v[i], src + i * ss, 8);
+    turn_parts(v, 1, 8, 0x00ff00ff00ff00ffu);
+    turn_parts(v, 2, 16, 0x0000ffff0000ffffu);
+    turn_parts(v, 4, 32, 0x00000000ffffffffu);
+    for (int i = 0; i < 8; i++) memcpy(dst + i * cd, &v[i], 8);
+}
+
+/* A transpose of bytes: whole squares, then what is left on both sides. */
+static void turn_bytes(const copy_job *j, const char *src, char *dst, int64_t n) {
+    int64_t cols = j->col / 8 * 8, rows = n / 8 * 8;
+    for (int64_t i = 0; i < rows; i += 8)
+        for (int64_t c = 0; c < cols; c += 8) turn_square(src + i * j->ss + c, j->ss, dst + c * j->cd + i, j->cd);
+    for (int64_t c = 0; c < j->col; c++)
+        for (int64_t i = c < cols ? rows : 0; i < n; i++) dst[c * j->cd + i] = src[i * j->ss + c];
+}
+
 static const struct {
     void (*strided)(const copy_job *, const char *, char *, int64_t);
     void (*turn)(const copy_job *, const char *, char *, int64_t);
     void (*fill)(const copy_job *, const char *, char *, int64_t);
-} movers[] = {{copy_move_1, copy_turn_1, copy_fill_1},
+} movers[] = {{copy_move_1, turn_bytes, copy_fill_1},
               {copy_move_2, copy_turn_2, copy_fill_2},
               {copy_move_4, copy_turn_4, copy_fill_4},
               {copy_move_8, copy_turn_8, copy_fill_8},

@@ -162,6 +162,31 @@ void nck_dequantize(const nck_linear *a, nc_pool *pool) {
     nc_parallel(pool, nc_ceil_div(linear_count(a), ITEM), dequantize_item, &copy);
 }
 
+/* ---- sums of codes ---- */
+
+typedef struct add_job {
+    int64_t n;
+    const uint8_t *a, *b;
+    uint8_t *y;
+    nck_linear_one pa, pb, py;
+} add_job;
+
+static void add_item(void *ctx, int64_t item) {
+    const add_job *j = ctx;
+    int64_t i = item * ITEM, n = nc_min64(ITEM, j->n - i);
+    nck_isa_get()->linear->add(j->a + i, j->pa, j->b + i, j->pb, n, j->py, j->y + i);
+}
+
+static nck_linear_one one_of(nck_codes c, nc_dtype type) {
+    return (nck_linear_one){c.scale, c.zero, type == NC_INT8 ? INT8_MIN : 0};
+}
+
+void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
+                   nck_codes py, nc_pool *pool) {
+    add_job j = {n, a, b, y, one_of(pa, type), one_of(pb, type), one_of(py, type)};
+    nc_parallel(nc_pool_for(pool, n), nc_ceil_div(n, ITEM), add_item, &j);
+}
+
 /* ---- ranges ---- */
 
 typedef struct range_job {

@@ -29,6 +29,17 @@ void nck_dequantize(const nck_linear *a, nc_pool *pool);
 void nck_quantize_ref(const nck_linear *a);
 void nck_dequantize_ref(const nck_linear *a);
 
+/* A kind of codes: NC_UINT8 or NC_INT8 with one scale and zero point. */
+typedef struct nck_codes {
+    float scale;
+    int zero;
+} nck_codes;
+/* y[i] = quantized(dequantized a[i] + dequantized b[i]), all of one type; sums in f32. */
+void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
+                   nck_codes py, nc_pool *pool);
+void nck_add_codes_ref(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
+                       nck_codes py);
+
 /* The least and the largest element of x and of 0; NaN is passed over. */
 void nck_range_f32(const float *x, int64_t n, float *low, float *high, nc_pool *pool);
 /* The scale and zero point of codes 0 to 255 that reach over the range of x and 0. */

@@ -5,9 +5,27 @@
 #include "kernels/cpu/simd/simd.h"
 
 #include <string.h>
+#ifdef NCK_ISA_avx512
+#include <immintrin.h>
+#endif
 
 enum { LEN = 64 };
 
+#ifdef NCK_ISA_avx512
+/* The same as below in instructions that round and saturate by themselves. */
+static void linear_to_codes(const float *x, const float *scale, const int32_t *zero, int low, uint8_t *y) {
+    const __m512 most = _mm512_set1_ps(65536), least = _mm512_set1_ps(-65536);
+    for (int i = 0; i < LEN; i += 16) {
+        __m512 q = _mm512_div_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(scale + i));
+        q = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(q, q, _CMP_ORD_Q), q);
+        q = _mm512_min_ps(_mm512_max_ps(q, least), most);
+        __m512i v = _mm512_add_epi32(_mm512_cvtps_epi32(q), _mm512_loadu_si512(zero + i));
+        __m128i c = _mm512_cvtsepi32_epi8(v);
+        if (low == 0) c = _mm512_cvtusepi32_epi8(_mm512_max_epi32(v, _mm512_setzero_si512()));
+        _mm_storeu_si128((__m128i *)(y + i), c);
+    }
+}
+#else
 /* y = saturate(round(x / scale) + zero); NaN counts as 0. Adding 1.5 * 2^23 rounds to nearest even. */
 static void linear_to_codes(const float *restrict x, const float *restrict scale, const int32_t *restrict zero, int low,
                             uint8_t *restrict y) {
@@ -25,6 +43,7 @@ static void linear_to_codes(const float *restrict x, const float *restrict scale
     }
     for (int i = 0; i < LEN; i++) y[i] = (uint8_t)v[i];
 }
+#endif
 
 static void linear_from_unsigned(const uint8_t *restrict x, const float *restrict scale, const int32_t *restrict zero,
                                  float *restrict y) {
@@ -122,6 +141,31 @@ static void linear_dequantize_each(const uint8_t *x, int64_t n, nck_linear_each 
     }
 }
 
+/* As dequantizing both, adding and quantizing do it, a block at a time. */
+static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb,
+                             nck_linear_one py, uint8_t *y) {
+    float scale[LEN], x[LEN], more[LEN];
+    int32_t zero[LEN];
+    linear_spread(pa, scale, zero);
+    linear_from_codes(a, scale, zero, pa.low, x);
+    linear_spread(pb, scale, zero);
+    linear_from_codes(b, scale, zero, pb.low, more);
+    for (int i = 0; i < LEN; i++) x[i] += more[i];
+    linear_spread(py, scale, zero);
+    linear_to_codes(x, scale, zero, py.low, y);
+}
+
+static void linear_add(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int64_t n,
+                       nck_linear_one py, uint8_t *y) {
+    uint8_t ends[3][LEN] = {{0}};
+    int64_t i = 0;
+    for (; i + LEN <= n; i += LEN) linear_add_block(a + i, pa, b + i, pb, py, y + i);
+    if (i == n) return;
+    memcpy(ends[0], a + i, (size_t)(n - i)), memcpy(ends[1], b + i, (size_t)(n - i));
+    linear_add_block(ends[0], pa, ends[1], pb, py, ends[2]);
+    memcpy(y + i, ends[2], (size_t)(n - i));
+}
+
 static void linear_widen(const float *restrict x, float *restrict low, float *restrict high) {
     for (int i = 0; i < LEN; i++) low[i] = x[i] < low[i] ? x[i] : low[i];
     for (int i = 0; i < LEN; i++) high[i] = x[i] > high[i] ? x[i] : high[i];
@@ -147,4 +191,5 @@ const nck_linear_table NCK_ISA_NAME(nck_linear_) = {.quantize = linear_quantize,
                                                     .quantize_each = linear_quantize_each,
                                                     .dequantize = linear_dequantize,
                                                     .dequantize_each = linear_dequantize_each,
+                                                    .add = linear_add,
                                                     .range = linear_range};

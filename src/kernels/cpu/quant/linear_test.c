@@ -155,3 +155,24 @@ TEST(quantize_range_is_the_same_for_any_cut) {
     nc_pool_destroy(pool);
     nc_free(x);
 }
+
+TEST(quantize_sums_of_codes) {
+    enum { N = 131 };
+    uint8_t a[N + 1], b[N + 1], y[N + 2], want[N + 2];
+    nc_pool *pool = nc_pool_create(2);
+    for (int i = 0; i <= N; i++) a[i] = (uint8_t)(i * 37), b[i] = (uint8_t)(i * 101 + 5);
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (int n = 0; n <= N; n += n < 3 ? 1 : 32)
+            for (int t = 0; t < 4; t++) {
+                nc_dtype type = t & 1 ? NC_INT8 : NC_UINT8;
+                nck_codes pa = {0.03f, t & 1 ? -7 : 120}, pb = {t & 2 ? INFINITY : 0.11f, 3}, py = {0.05f, 11};
+                memset(y, 0x55, sizeof y), memset(want, 0x55, sizeof want);
+                nck_add_codes_ref(type, n, a + 1, pa, b, pb, want + 1, py);
+                nck_add_codes(type, n, a + 1, pa, b, pb, y + 1, py, pool);
+                CHECK(memcmp(y, want, sizeof y) == 0);
+            }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+    nc_pool_destroy(pool);
+}

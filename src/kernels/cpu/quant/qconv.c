@@ -1,22 +1,18 @@
-/* kernels/cpu/quant/qconv.c: the patches of an image as rows of the integer product, see qconv.h.
+/* kernels/cpu/quant/qconv.c: convolutions of 8-bit integers over images whose channels lie side by side, see qconv.h.
  *
- * Rows are handed over as lines (igemm.h): line k has element k of the patches of a block of output places, that is,
- * for one channel and one tap of the window a piece of the image, copied output row by output row, with x's zero point
- * where the window hangs over the edge. Where the window is one element that moves by one there is nothing to copy:
- * channels are lines already. */
+ * So a tap of the window is a run of bytes, and where neighbouring taps of a row lie in the image they are one run: the
+ * patch of a place is a few copies, one row of the integer product, whose terms come tap by tap. Where the window is
+ * one element that moves by one, places are rows already. With one channel for each group (qconv_depthwise.c) channels
+ * are columns. Images with channels first are turned before and back behind. */
 #include "kernels/cpu/quant/qconv.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/move/move.h"
+#include "kernels/cpu/quant/qconv_job.h"
 
 #include <string.h>
 
-enum { LANES = 16 };
-
-typedef struct patches {
-    const nck_qconv_args *a;
-    const uint8_t *x; /* of the image and group */
-    uint8_t zero;
-} patches;
+enum { ROWS = 32 }; /* rows of a window that are found once for all places of an output row */
 
 static int64_t product(const int64_t *d, int n) {
     int64_t p = 1;
@@ -24,91 +20,157 @@ static int64_t product(const int64_t *d, int n) {
     return p;
 }
 
-static int64_t terms_of(const nck_qconv_args *a) { return a->C / a->group * product(a->window, a->n_spatial); }
+static int64_t taps_of(const nck_qconv_args *a) { return product(a->window, a->n_spatial); }
+static int64_t terms_of(const nck_qconv_args *a) { return a->C / a->group * taps_of(a); }
 
-/* ---- lines ---- */
-
-/* The offset in a channel of the input row that tap `taps` sees from the output row of place j; -1: padding. */
-static int64_t row_offset(const nck_qconv_args *a, int64_t j, const int64_t *taps) {
-    int64_t at = 0, step = a->in[a->n_spatial - 1];
-    for (int d = a->n_spatial - 2; d >= 0; j /= a->out[d--]) {
-        int64_t i = j % a->out[d] * a->stride[d] - a->pad[d] + taps[d] * a->dilation[d];
-        if (i < 0 || i >= a->in[d]) return -1;
-        at += i * step;
-        step *= a->in[d];
-    }
-    return at;
+static bool is_depthwise(const nck_qconv_args *a) {
+    return a->group > 1 && a->group == a->C && a->group == a->K && taps_of(a) <= NCK_QCONV_TAPS;
 }
 
-/* Places [o, o + n) of one output row: element from + p*stride of the row for place p, zero outside of [0, width). */
-static void copy_run(const uint8_t *row, int64_t from, int64_t stride, int64_t width, int64_t n, uint8_t zero,
-                     uint8_t *to) {
-    int64_t first = from >= 0 ? 0 : nc_min64(n, nc_ceil_div(-from, stride));
-    int64_t end = from >= width ? 0 : nc_min64(n, nc_ceil_div(width - from, stride));
-    end = nc_max64(end, first);
-    memset(to, zero, (size_t)first);
-    if (stride == 1)
-        memcpy(to + first, row + from + first, (size_t)(end - first));
-    else
-        for (int64_t p = first; p < end; p++) to[p] = row[from + p * stride];
-    memset(to + end, zero, (size_t)(n - end));
-}
+/* ---- rows of patches ---- */
 
-/* One channel and tap for the places [i, i + n). */
-static void copy_line(const patches *p, const uint8_t *channel, const int64_t *taps, int64_t i, int64_t n,
-                      uint8_t *to) {
+typedef struct patches {
+    const nck_qconv_args *a;
+    const uint8_t *x; /* of the image, from the group's first channel on */
+    uint8_t zero;
+    int64_t channels; /* of the group */
+} patches;
+
+/* The taps of one row of the window at x + `row`, elements from + t * dilation of [0, in): as bytes to `to`. */
+static uint8_t *copy_taps(const patches *p, int64_t row, int64_t from, uint8_t *to) {
     const nck_qconv_args *a = p->a;
     int last = a->n_spatial - 1;
-    int64_t width = a->in[last], out = a->out[last], shift = taps[last] * a->dilation[last] - a->pad[last];
-    for (int64_t done = 0; done < n;) {
-        int64_t o = (i + done) % out, run = nc_min64(out - o, n - done);
-        int64_t row = row_offset(a, (i + done) / out, taps);
-        if (row < 0)
-            memset(to + done, p->zero, (size_t)run);
+    int64_t n = a->window[last], dilation = a->dilation[last], width = a->in[last], c = p->channels;
+    if (dilation == 1 && a->group == 1) {
+        int64_t first = nc_min64(n, nc_max64(0, -from)), end = nc_max64(first, nc_min64(n, width - from));
+        memset(to, p->zero, (size_t)(first * c));
+        if (end > first) memcpy(to + first * c, p->x + (row + from + first) * c, (size_t)((end - first) * c));
+        memset(to + end * c, p->zero, (size_t)((n - end) * c));
+        return to + n * c;
+    }
+    for (int64_t t = 0; t < n; t++, from += dilation, to += c) {
+        if (from < 0 || from >= width)
+            memset(to, p->zero, (size_t)c);
         else
-            copy_run(channel + row, o * a->stride[last] + shift, a->stride[last], width, run, p->zero, to + done);
-        done += run;
+            memcpy(to, p->x + (row + from) * a->C, (size_t)c);
+    }
+    return to;
+}
+
+/* The element that row `tap` of the window's rows begins at, seen from the output row `at`; -1: in the padding. */
+int64_t nck_qconv_row(const nck_qconv_args *a, int64_t at, int64_t tap) {
+    int64_t row = 0, step = a->in[a->n_spatial - 1];
+    for (int d = a->n_spatial - 2; d >= 0; at /= a->out[d], tap /= a->window[d--]) {
+        int64_t i = at % a->out[d] * a->stride[d] - a->pad[d] + tap % a->window[d] * a->dilation[d];
+        if (i < 0 || i >= a->in[d]) return -1;
+        row += i * step;
+        step *= a->in[d];
+    }
+    return row;
+}
+
+static void patch_rows(const void *ctx, int64_t i, int64_t n, uint8_t *to) {
+    const patches *p = ctx;
+    const nck_qconv_args *a = p->a;
+    int last = a->n_spatial - 1;
+    int64_t n_rows = product(a->window, last), bytes = a->window[last] * p->channels, width = a->out[last];
+    int64_t at = i / width, o = i % width, rows[ROWS];
+    for (int64_t place = 0; place < n; place++, o++) {
+        if (o == width) o = 0, at++;
+        for (int64_t t = 0; t < n_rows && t < ROWS && (o == 0 || place == 0); t++) rows[t] = nck_qconv_row(a, at, t);
+        for (int64_t t = 0; t < n_rows; t++) {
+            int64_t row = t < ROWS ? rows[t] : nck_qconv_row(a, at, t);
+            if (row >= 0)
+                to = copy_taps(p, row, o * a->stride[last] - a->pad[last], to);
+            else
+                memset(to, p->zero, (size_t)bytes), to += bytes;
+        }
     }
 }
 
-static void patch_lines(const void *ctx, int64_t i, int64_t n, uint8_t *lines) {
-    const patches *p = ctx;
-    const nck_qconv_args *a = p->a;
-    int64_t channels = a->C / a->group, plane = product(a->in, a->n_spatial);
-    int64_t n_taps = product(a->window, a->n_spatial), taps[NC_MAX_RANK];
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t t = 0; t < n_taps; t++, lines += n) {
-            int64_t rest = t;
-            for (int d = a->n_spatial - 1; d >= 0; rest /= a->window[d--]) taps[d] = rest % a->window[d];
-            copy_line(p, p->x + c * plane, taps, i, n, lines);
-        }
-}
-
-/* ---- the product ---- */
+/* ---- weights ---- */
 
 size_t nck_qconv_packed_bytes(const nck_qconv_args *a) {
+    if (is_depthwise(a)) return 0;
     return (size_t)a->group * nck_igemm_packed_b_bytes(terms_of(a), a->K / a->group);
 }
 
-void nck_qconv_pack(const nck_qconv_args *a, void *dst) {
-    int64_t K = terms_of(a), N = a->K / a->group;
+size_t nck_qconv_pack_room(const nck_qconv_args *a) {
+    return is_depthwise(a) ? 0 : nc_align64((size_t)(a->K * terms_of(a)));
+}
+
+void nck_qconv_pack(const nck_qconv_args *a, void *dst, void *room) {
+    int64_t K = terms_of(a), N = a->K / a->group, taps = taps_of(a), channels = a->C / a->group;
     size_t each = nck_igemm_packed_b_bytes(K, N);
+    const int64_t dims[3] = {a->K, taps, channels}, from[3] = {K, 1, taps}, to[3] = {K, channels, 1};
+    if (is_depthwise(a)) return;
+    nck_copy(3, dims, 1, a->w, from, room, to, NULL);
     for (int64_t g = 0; g < a->group; g++)
-        nck_igemm_pack_b(a->w_type, K, N, (const char *)a->w + g * N * K, 1, K, (char *)dst + (size_t)g * each, NULL);
+        nck_igemm_pack_b(a->w_type, K, N, (const char *)room + g * N * K, 1, K, (char *)dst + (size_t)g * each, NULL);
 }
 
-size_t nck_qconv_workspace(const nck_qconv_args *a, bool packed) {
-    return LANES * nck_igemm_block_bytes(terms_of(a), true) + (packed ? 0 : nck_qconv_packed_bytes(a));
+/* ---- sizes ---- */
+
+typedef struct qconv_room {
+    size_t x, y, packed, order, lanes, depth, all; /* where each begins, and the end */
+} qconv_room;
+
+/* Room for both ways: a smaller convolution than one that room was booked for may take the other. */
+static qconv_room room_of(const nck_qconv_args *a, bool packed) {
+    qconv_room r = {0};
+    size_t plane = (size_t)product(a->in, a->n_spatial), places = (size_t)product(a->out, a->n_spatial);
+    r.y = a->last ? 0 : nc_align64((size_t)(a->N * a->C) * plane);
+    r.packed = r.y + (a->last ? 0 : nc_align64((size_t)(a->N * a->K) * places * nc_dtype_bytes(a->y.type)));
+    r.order = r.packed + (packed ? 0 : nck_qconv_packed_bytes(a));
+    r.lanes = r.order + (packed ? 0 : nck_qconv_pack_room(a));
+    r.depth = r.lanes + NCK_QCONV_LANES * nck_igemm_block_bytes(terms_of(a), true);
+    r.all = r.depth + (a->group == 1 ? 0 : nck_qconv_depth_bytes(a->C, taps_of(a)));
+    return r;
 }
 
-typedef struct qconv_job {
-    const nck_qconv_args *a;
-    const char *w; /* packed */
-    char *room;
-    size_t bytes_lane, bytes_group;
-    int64_t K, N, places, plane, blocks; /* of one image and group; blocks of places */
-    bool in_place;
-} qconv_job;
+size_t nck_qconv_workspace(const nck_qconv_args *a, bool packed) { return room_of(a, packed).all; }
+
+/* ---- the product ---- */
+
+/* That of image i and group g. */
+static nck_igemm_args qconv_product(const nck_qconv_job *j, const patches *p, int64_t i, int64_t g) {
+    const nck_qconv_args *a = j->a;
+    int64_t N = a->K / a->group, K = terms_of(a);
+    nck_igemm_args m = {.M = j->places,
+                        .N = N,
+                        .K = K,
+                        .a_type = a->x_type,
+                        .b_type = a->w_type,
+                        .a = p->x,
+                        .a_rs = a->C,
+                        .a_cs = 1,
+                        .rows = j->in_place ? NULL : patch_rows,
+                        .rows_ctx = p,
+                        .a_zero = a->x_zero,
+                        .a_zeros = 1,
+                        .b_packed = j->w + (size_t)g * nck_igemm_packed_b_bytes(K, N),
+                        .b_zero = a->w_zero,
+                        .b_zeros = a->w_zeros > 1 ? N : 1,
+                        .out = a->y};
+    if (a->w_zeros > 1) m.b_zero = (const char *)a->w_zero + g * N;
+    if (a->y.sum_bias) m.out.sum_bias = a->y.sum_bias + g * N;
+    if (a->y.bias) m.out.bias = a->y.bias + g * N;
+    if (a->y.b_scales > 1) m.out.b_scale = a->y.b_scale + g * N, m.out.b_scales = N;
+    m.out.c = (char *)a->y.c + (i * j->places * a->K + g * N) * (int64_t)nc_dtype_bytes(a->y.type);
+    m.out.c_rs = a->K, m.out.c_cs = 1;
+    return m;
+}
+
+static void qconv_item(void *ctx, int64_t item) {
+    const nck_qconv_job *j = ctx;
+    const nck_qconv_args *a = j->a;
+    int64_t block = item % j->blocks, g = item / j->blocks % a->group, i = item / j->blocks / a->group;
+    int64_t from = j->places * block / j->blocks, end = j->places * (block + 1) / j->blocks;
+    patches p = {.a = a, .zero = a->x_zero ? *(const uint8_t *)a->x_zero : 0, .channels = a->C / a->group};
+    p.x = (const uint8_t *)a->x + i * j->plane * a->C + g * p.channels;
+    nck_igemm_args m = qconv_product(j, &p, i, g);
+    nck_igemm_block(&m, from, end - from, j->room + (size_t)nc_parallel_lane() * j->bytes_lane);
+}
 
 static bool qconv_in_place(const nck_qconv_args *a) {
     for (int d = 0; d < a->n_spatial; d++)
@@ -116,64 +178,49 @@ static bool qconv_in_place(const nck_qconv_args *a) {
     return true;
 }
 
-/* The product of image i and group g. */
-static nck_igemm_args qconv_product(const qconv_job *j, const patches *p, int64_t i, int64_t g) {
-    const nck_qconv_args *a = j->a;
-    int64_t es = (int64_t)nc_dtype_bytes(a->y.type);
-    nck_igemm_args m = {.M = j->places,
-                        .N = j->N,
-                        .K = j->K,
-                        .a_type = a->x_type,
-                        .b_type = a->w_type,
-                        .a = p->x,
-                        .a_rs = 1,
-                        .a_cs = j->plane,
-                        .lines = j->in_place ? NULL : patch_lines,
-                        .lines_ctx = p,
-                        .a_zero = a->x_zero,
-                        .a_zeros = 1,
-                        .b_packed = j->w + (size_t)g * j->bytes_group,
-                        .b_zero = a->w_zero,
-                        .b_zeros = a->w_zeros > 1 ? j->N : 1,
-                        .out = a->y};
-    if (a->w_zeros > 1) m.b_zero = (const char *)a->w_zero + g * j->N;
-    if (a->y.sum_bias) m.out.sum_bias = a->y.sum_bias + g * j->N;
-    if (a->y.bias) m.out.bias = a->y.bias + g * j->N;
-    if (a->y.b_scales > 1) m.out.b_scale = a->y.b_scale + g * j->N, m.out.b_scales = j->N;
-    m.out.c = (char *)a->y.c + (i * a->K + g * j->N) * j->places * es;
-    m.out.c_rs = 1, m.out.c_cs = j->places;
-    return m;
+/* Channels last on both sides. */
+static void qconv_last(const nck_qconv_args *a, const qconv_room *r, char *workspace, nc_pool *pool) {
+    nck_qconv_job j = {.a = a,
+                       .w = a->w_packed,
+                       .room = workspace + r->lanes,
+                       .places = product(a->out, a->n_spatial),
+                       .plane = product(a->in, a->n_spatial),
+                       .in_place = qconv_in_place(a)};
+    pool = nc_pool_for(pool, nc_min64(NC_ALONE, a->N * a->K * j.places) * terms_of(a));
+    if (is_depthwise(a)) {
+        nck_qconv_depthwise(&j, taps_of(a), workspace + r->depth, pool);
+        return;
+    }
+    j.bytes_lane = nck_igemm_block_bytes(terms_of(a), true);
+    j.blocks = nc_ceil_div(j.places, nck_igemm_block_rows(terms_of(a)));
+    if (j.w == NULL) {
+        nck_qconv_pack(a, workspace + r->packed, workspace + r->order);
+        j.w = workspace + r->packed;
+    }
+    nc_parallel_upto(pool, NCK_QCONV_LANES, a->N * a->group * j.blocks, qconv_item, &j);
 }
 
-static void qconv_item(void *ctx, int64_t item) {
-    const qconv_job *j = ctx;
-    const nck_qconv_args *a = j->a;
-    int64_t block = item % j->blocks, g = item / j->blocks % a->group, i = item / j->blocks / a->group;
-    int64_t from = j->places * block / j->blocks, end = j->places * (block + 1) / j->blocks;
-    patches p = {.a = a, .zero = a->x_zero ? *(const uint8_t *)a->x_zero : 0};
-    p.x = (const uint8_t *)a->x + (i * a->group + g) * (a->C / a->group) * j->plane;
-    nck_igemm_args m = qconv_product(j, &p, i, g);
-    nck_igemm_block(&m, from, end - from, j->room + (size_t)nc_parallel_lane() * j->bytes_lane);
+/* (N, C, plane) to (N, plane, C), and back. */
+static void turn(const nck_qconv_args *a, int64_t C, int64_t plane, size_t es, const void *from, void *to, bool back,
+                 nc_pool *pool) {
+    const int64_t dims[3] = {a->N, back ? C : plane, back ? plane : C};
+    const int64_t dense[3] = {C * plane, dims[2], 1}, turned[3] = {C * plane, 1, dims[1]};
+    nck_copy(3, dims, es, from, turned, to, dense, pool);
 }
 
 void nck_qconv(const nck_qconv_args *a, void *workspace, nc_pool *pool) {
-    qconv_job j = {.a = a,
-                   .w = a->w_packed,
-                   .room = workspace,
-                   .K = terms_of(a),
-                   .N = a->K / a->group,
-                   .places = product(a->out, a->n_spatial),
-                   .plane = product(a->in, a->n_spatial),
-                   .in_place = qconv_in_place(a)};
-    if (a->N * a->K * j.places == 0) return;
-    j.bytes_lane = nck_igemm_block_bytes(j.K, true);
-    j.bytes_group = nck_igemm_packed_b_bytes(j.K, j.N);
-    j.blocks = nc_ceil_div(j.places, nck_igemm_block_rows(j.K));
-    if (j.w == NULL) {
-        char *w = (char *)workspace + LANES * j.bytes_lane;
-        nck_qconv_pack(a, w);
-        j.w = w;
+    int64_t places = product(a->out, a->n_spatial), plane = product(a->in, a->n_spatial);
+    size_t es = nc_dtype_bytes(a->y.type);
+    qconv_room r = room_of(a, a->w_packed != NULL);
+    char *room = workspace;
+    if (a->N * a->K * places == 0) return;
+    if (a->last) {
+        qconv_last(a, &r, room, pool);
+        return;
     }
-    pool = nc_pool_for(pool, nc_min64(NC_ALONE, a->N * a->K * j.places) * j.K);
-    nc_parallel_upto(pool, LANES, a->N * a->group * j.blocks, qconv_item, &j);
+    nck_qconv_args last = *a;
+    last.x = room + r.x, last.y.c = room + r.y;
+    turn(a, a->C, plane, 1, a->x, room + r.x, false, pool);
+    qconv_last(&last, &r, room, pool);
+    turn(a, a->K, places, es, room + r.y, a->y.c, true, pool);
 }

@@ -1,6 +1,6 @@
 /* kernels/cpu/quant/qconv.h: convolution of 8-bit integers summed in int32, any number of spatial dims, the sums stored
  * as kernels/cpu/gemm/igemm.h says: for each image and group one integer product of the patches of x (rows) and the
- * weights (columns). Padding counts as x's zero point. */
+ * weights (columns). Padding counts as x's zero point. Channels last are what it is fast with. */
 #ifndef NCK_QUANT_QCONV_H
 #define NCK_QUANT_QCONV_H
 
@@ -13,20 +13,25 @@ typedef struct nck_qconv_args {
     int64_t in[NC_MAX_RANK], out[NC_MAX_RANK], window[NC_MAX_RANK];
     int64_t stride[NC_MAX_RANK], dilation[NC_MAX_RANK], pad[NC_MAX_RANK]; /* pad: before the first element */
     nc_dtype x_type, w_type;                                              /* NC_INT8 or NC_UINT8 */
-    const void *x;                                                        /* (N, C, in...), dense */
+    bool last;                                                            /* channels of x and y come last */
+    const void *x;                                                        /* (N, C, in...), (N, in..., C); dense */
     const void *x_zero;                                                   /* one number; NULL: 0 */
     const void *w;                                                        /* (K, C/group, window...), dense */
     const void *w_packed;                                                 /* from nck_qconv_pack; NULL: w is read */
     const void *w_zero;                                                   /* one number, or one per K; NULL: 0 */
     int64_t w_zeros;
-    nck_igemm_out
-        y; /* c is (N, K, out...), dense: strides are not read. A is x, with one scale; B is w, columns are K */
+    /* c is (N, K, out...) or (N, out..., K), dense: strides are not read. A is x, with one scale; B is w, columns are
+     * K. */
+    nck_igemm_out y;
 } nck_qconv_args;
 
+/* 0: these weights are not packed. Reads w, its type, and the sizes of weights; room: for the weights in the order of
+ * the pack. */
 size_t nck_qconv_packed_bytes(const nck_qconv_args *a);
-void nck_qconv_pack(const nck_qconv_args *a, void *dst); /* reads w, its type, and the sizes of weights */
+size_t nck_qconv_pack_room(const nck_qconv_args *a);
+void nck_qconv_pack(const nck_qconv_args *a, void *dst, void *room);
 
-size_t nck_qconv_workspace(const nck_qconv_args *a, bool packed); /* grows with each size */
+size_t nck_qconv_workspace(const nck_qconv_args *a, bool packed); /* grows with the sizes of x and y; reads y's type */
 void nck_qconv(const nck_qconv_args *a, void *workspace, nc_pool *pool);
 void nck_qconv_ref(const nck_qconv_args *a); /* reads w; stores int32 */
 

@@ -89,6 +89,30 @@ static const nck_qconv_args convs[] = {
      .dilation = {1, 1},
      .pad = {4, 4},
      .w_zeros = 6},
+    {.n_spatial = 2, /* depthwise, more channels than a tile has, and places than are done together */
+     .N = 2,
+     .C = 75,
+     .K = 75,
+     .group = 75,
+     .in = {6, 11},
+     .out = {6, 11},
+     .window = {3, 3},
+     .stride = {1, 1},
+     .dilation = {1, 1},
+     .pad = {1, 1},
+     .w_zeros = 75},
+    {.n_spatial = 2, /* groups of a few, dilated */
+     .N = 1,
+     .C = 12,
+     .K = 9,
+     .group = 3,
+     .in = {8, 9},
+     .out = {8, 9},
+     .window = {3, 3},
+     .stride = {1, 1},
+     .dilation = {2, 2},
+     .pad = {2, 2},
+     .w_zeros = 1},
     {.n_spatial = 1, /* no image */
      .N = 0,
      .C = 3,
@@ -104,9 +128,9 @@ static const nck_qconv_args convs[] = {
 
 /* The same with a bias and quantized again, of the true sums. */
 static void check_codes(nck_qconv_args *c, const int32_t *sums, int64_t ny, void *ws, nc_pool *pool) {
-    float scales[64], x_scale = 0.02f;
-    int32_t bias[64];
-    for (int k = 0; k < 64; k++) scales[k] = 0.01f * (float)(k % 7 + 1), bias[k] = k * 37 - 900;
+    float scales[80], x_scale = 0.02f;
+    int32_t bias[80];
+    for (int k = 0; k < 80; k++) scales[k] = 0.01f * (float)(k % 7 + 1), bias[k] = k * 37 - 900;
     uint8_t *y = nc_alloc((size_t)ny + 1);
     REQUIRE(y);
     c->y = (nck_igemm_out){.type = NC_UINT8,
@@ -130,16 +154,41 @@ static void check_codes(nck_qconv_args *c, const int32_t *sums, int64_t ny, void
     nc_free(y);
 }
 
+/* (n, c, plane) as (n, plane, c). */
+static void turn(int64_t n, int64_t c, int64_t plane, size_t es, const void *from, void *to) {
+    for (int64_t i = 0; i < n * c * plane; i++) {
+        int64_t k = i % c, p = i / c % plane, image = i / c / plane;
+        memcpy((char *)to + (size_t)i * es, (const char *)from + (size_t)((image * c + k) * plane + p) * es, es);
+    }
+}
+
+/* The same with channels last. */
+static void check_last(nck_qconv_args c, const int32_t *want, int64_t nx, int64_t ny, nc_pool *pool) {
+    uint8_t *x = nc_alloc((size_t)nx + 1);
+    int32_t *turned = nc_alloc((size_t)ny * 4 + 4), *got = nc_alloc((size_t)ny * 4 + 4);
+    c.last = true, c.w_packed = NULL, c.y = (nck_igemm_out){.type = NC_INT32, .c = got};
+    void *ws = nc_alloc_aligned(nck_qconv_workspace(&c, false) + 64, 64);
+    REQUIRE(x && turned && got && ws);
+    turn(c.N, c.C, c.N > 0 ? nx / c.N / c.C : 0, 1, c.x, x);
+    turn(c.N, c.K, c.N > 0 ? ny / c.N / c.K : 0, 4, want, turned);
+    c.x = x;
+    nck_qconv(&c, ws, pool);
+    CHECK(memcmp(got, turned, (size_t)ny * 4) == 0);
+    nc_free(x), nc_free(turned), nc_free(got), nc_free(ws);
+}
+
 static void check_conv(int i) {
     nck_qconv_args c = convs[i];
     int64_t nx = c.N * c.C, nw = c.K * c.C / c.group, ny = c.N * c.K;
     for (int d = 0; d < c.n_spatial; d++) nx *= c.in[d], nw *= c.window[d], ny *= c.out[d];
     uint8_t *x = bytes_of(nx, 7), *w = bytes_of(nw, 8), *zero = bytes_of(c.K, 9);
     int32_t *got = nc_alloc((size_t)ny * 4 + 4), *want = nc_alloc((size_t)ny * 4 + 4);
+    c.y.type = NC_INT32;
     void *ws = nc_alloc_aligned(nck_qconv_workspace(&c, false) + 64, 64);
     void *packed = nc_alloc_aligned(nck_qconv_packed_bytes(&c) + 64, 64);
+    void *order = nc_alloc_aligned(nck_qconv_pack_room(&c) + 64, 64);
     nc_pool *pool = nc_pool_create(3);
-    REQUIRE(x && w && zero && got && want && ws && packed && pool);
+    REQUIRE(x && w && zero && got && want && ws && packed && order && pool);
     c.x = x, c.w = w, c.w_zero = zero, c.x_zero = zero + 1;
     c.x_type = i % 2 ? NC_INT8 : NC_UINT8, c.w_type = i < 2 ? NC_INT8 : NC_UINT8;
     c.y = (nck_igemm_out){.type = NC_INT32, .c = want};
@@ -147,14 +196,15 @@ static void check_conv(int i) {
     c.y.c = got;
     nck_qconv(&c, ws, pool);
     CHECK(memcmp(got, want, (size_t)ny * 4) == 0);
-    nck_qconv_pack(&c, packed);
-    c.w_packed = packed;
+    nck_qconv_pack(&c, packed, order);
+    c.w_packed = nck_qconv_packed_bytes(&c) != 0 ? packed : NULL;
     memset(got, 0x55, (size_t)ny * 4);
     nck_qconv(&c, ws, NULL);
     CHECK(memcmp(got, want, (size_t)ny * 4) == 0);
     check_codes(&c, want, ny, ws, pool);
+    check_last(c, want, nx, ny, pool);
     nc_pool_destroy(pool);
-    nc_free(x), nc_free(w), nc_free(zero), nc_free(got), nc_free(want), nc_free(ws), nc_free(packed);
+    nc_free(x), nc_free(w), nc_free(zero), nc_free(got), nc_free(want), nc_free(ws), nc_free(packed), nc_free(order);
 }
 
 TEST(qconv_against_loops) {
