@@ -19,7 +19,7 @@ class _Llama(Build):
     def linear(self, x, n_in, n_out):
         blocks = n_in // BLOCK
         codes = self.const(self.rng.integers(0, 256, (n_out, blocks, BLOCK // 2), np.uint8))
-        scales = self.const((self.rng.random(n_out * blocks, np.float32) + 0.5) * np.float32(0.2 / n_in ** 0.5))
+        scales = self.const((self.rng.random(n_out * blocks, np.float32) + 0.5) * np.float32(0.05 / n_in ** 0.5))
         return self.node("MatMulNBits", x, codes, scales, domain=DOMAIN, K=n_in, N=n_out, bits=4, block_size=BLOCK,
                          accuracy_level=4)
 

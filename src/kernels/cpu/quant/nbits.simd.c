@@ -92,16 +92,67 @@ static float nbits_zeros(int64_t n, const float *scale, const float *zero, const
     return nbits_sum(all) + rest;
 }
 
+#ifdef NCK_ISA_avx512
+enum { SCALES = 16 };
+
+/* 32 bytes, two chunks, as 64 codes in x's order: each chunk's bytes twice, the second time without their low halves. */
+ALWAYS __m512i nbits_two_chunks(const uint8_t *p) {
+    const __m512i twice = _mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3);
+    const __m512i shifts =
+        _mm512_setr_epi64(0, 0, 0x0004000400040004, 0x0004000400040004, 0, 0, 0x0004000400040004, 0x0004000400040004);
+    __m512i bytes = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)p));
+    bytes = _mm512_srlv_epi16(_mm512_permutexvar_epi64(twice, bytes), shifts);
+    return _mm512_and_si512(bytes, _mm512_set1_epi8(15));
+}
+
+/* Blocks of one chunk, SCALES of them from block b on: a pair at a time, with the scales of all in one vector. */
+ALWAYS void nbits_small_blocks(const nck_nbits_dot *d, int64_t b, __m512 *all) {
+    const __m512i pair = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const __m512i ones = _mm512_set1_epi16(1);
+    __m512 x_scale = _mm512_loadu_ps(d->x_scale + b), scale[ROWS];
+    UNROLL
+    for (int r = 0; r < ROWS; r++) scale[r] = _mm512_mul_ps(_mm512_loadu_ps(d->scale[r] + b), x_scale);
+    UNROLL
+    for (int k = 0; k < SCALES; k += 2) {
+        __m512i v = _mm512_loadu_si512(d->x8 + (b + k) * NCK_NBITS_CHUNK),
+                at = _mm512_add_epi32(pair, _mm512_set1_epi32(k));
+        UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            __m512i pairs = _mm512_maddubs_epi16(nbits_two_chunks(d->codes[r] + (b + k) * 16), v);
+            __m512 sum = _mm512_cvtepi32_ps(_mm512_madd_epi16(pairs, ones));
+            all[r] = _mm512_fmadd_ps(sum, _mm512_permutexvar_ps(at, scale[r]), all[r]);
+        }
+    }
+}
+
+/* How many of the first blocks that takes, with their sums in y; the rest is nbits_codes'. */
+static int64_t nbits_many_blocks(const nck_nbits_dot *d, float *y) {
+    __m512 all[ROWS];
+    int64_t b = 0;
+    UNROLL
+    for (int r = 0; r < ROWS; r++) all[r] = _mm512_setzero_ps();
+    for (; d->chunks == 1 && b + SCALES <= d->blocks; b += SCALES) nbits_small_blocks(d, b, all);
+    UNROLL
+    for (int r = 0; r < ROWS; r++) y[r] = _mm512_reduce_add_ps(all[r]);
+    return b;
+}
+#endif
+
 #ifdef __AVX2__
 /* A code is at most 15 and |x8| at most 127: pairs fit int16 by far. */
 static void nbits_codes(const nck_nbits_dot *d, float *y) {
-    const int8_t *x = d->x8;
+    float many[ROWS] = {0};
+    int64_t b = 0;
+#ifdef NCK_ISA_avx512
+    b = nbits_many_blocks(d, many);
+#endif
+    const int8_t *x = d->x8 + b * NCK_NBITS_CHUNK * d->chunks;
     const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
     __m256 all[ROWS];
-    int64_t at = 0;
+    int64_t at = b * 16 * d->chunks;
     UNROLL
     for (int r = 0; r < ROWS; r++) all[r] = _mm256_setzero_ps();
-    for (int64_t b = 0; b < d->blocks; b++) {
+    for (; b < d->blocks; b++) {
         __m256i sum[ROWS];
         UNROLL
         for (int r = 0; r < ROWS; r++) sum[r] = _mm256_setzero_si256();
@@ -125,7 +176,7 @@ static void nbits_codes(const nck_nbits_dot *d, float *y) {
     for (int r = 0; r < ROWS; r++) {
         float s[8];
         _mm256_storeu_ps(s, all[r]);
-        y[r] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+        y[r] = many[r] + (((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])));
     }
 }
 #elif defined NCK_ISA_neon

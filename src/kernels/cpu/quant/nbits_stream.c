@@ -11,6 +11,7 @@
 
 enum { STREAM_M = 4, LANES = 16, ITEM = 32, MAX_BLOCK = 256, MIN_BLOCK = 16, CHUNK = NCK_NBITS_CHUNK };
 enum { TOGETHER = NCK_NBITS_TOGETHER };
+#define TINY 0x1p-119f /* what is smaller counts as 0: 127 over it may be no number */
 
 /* A row of A. */
 typedef struct stream_row {
@@ -52,9 +53,9 @@ static bool stream_block(const nck_nbits *w, const float *a, int64_t b, bool rou
     r->sum[b] = sum;
     if (!rounds) return isfinite(sum);
     r->scale[b] = most / 127;
-    float inverse = most > 0 ? 127 / most : 0;
+    float inverse = most > TINY ? 127 / most : 0;
     for (int64_t k = 0; k < w->block && isfinite(sum); k++) {
-        float v = rintf(fminf(fmaxf(r->x[k0 + k] * inverse, -127), 127));
+        float v = (r->x[k0 + k] * inverse + 0x1.8p23f) - 0x1.8p23f; /* to the nearest, and never beyond 127 */
         r->codes[k0 + k] = (int8_t)v;
         codes += v;
     }

@@ -114,7 +114,7 @@ static void check_stream(nck_nbits *w, int64_t M) {
 }
 
 TEST(nbits_streams_few_rows) {
-    static const int64_t sizes[][4] = {{1, 1, 32, 32},   {1, 33, 64, 32},  {3, 37, 100, 64},
+    static const int64_t sizes[][4] = {{1, 1, 32, 32},   {1, 33, 64, 32},  {3, 37, 100, 64}, {2, 6, 1055, 32},
                                        {4, 7, 300, 128}, {2, 5, 513, 256}, {1, 65, 31, 32}};
     fill();
     for (int k = 0; nck_isa_at(k) != NULL; k++) {
