@@ -47,3 +47,23 @@ def test_explain_says_which_reading_was_taken(tmp_path):
         path = tmp_path / f"{producer}.onnx"
         onnx.save(resize(1.3, producer), path)
         assert says in good("explain", path, "r")
+
+
+def test_sizes_that_are_declared_of_parts(env):
+    """torch declares the parts of tensor_split with one symbol, or all with the size of one."""
+    node, info = helper.make_node, helper.make_tensor_value_info
+    zero, one = (numpy_helper.from_array(np.array(k), n) for k, n in ((0, "zero"), (1, "one")))
+    nodes = [node("SequenceEmpty", [], ["s0"], dtype=TensorProto.FLOAT), node("SequenceInsert", ["s0", "x"], ["s1"]),
+             node("SequenceInsert", ["s1", "y"], ["s2"])]
+    nodes += [node("SequenceAt", ["s2", at], [out]) for at, out in (("zero", "a"), ("one", "b"), ("one", "c"))]
+    graph = helper.make_graph(nodes, "g", [info("x", 1, ["n", 3]), info("y", 1, ["m", 3])],
+                              [info("a", 1, ["part", 3]), info("b", 1, ["part", 3]), info("c", 1, [1, "n"])],
+                              [zero, one])
+    model = helper.make_model(graph, producer_name="pytorch", ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    x, y = np.ones((1, 3), np.float32), np.ones((2, 3), np.float32)
+    import nacre
+    session = nacre.InferenceSession(model)
+    for got, want in zip(session.run(None, {"x": x, "y": y}), (x, y, y), strict=True):
+        assert np.array_equal(got, want)
+    assert [len(o.shape) for o in session.get_outputs()] == [2, 2, 2]
