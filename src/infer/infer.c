@@ -92,8 +92,7 @@ static nc_code doubt(nc_work *w, nc_value *v, const nc_type **type) {
     bool any = false, sized = is_of_sequence(v);
     for (int k = 0; k < (*type)->rank; k++) {
         int sym = nc_dim_sym_id((*type)->dims[k]);
-        bool guess = sym >= 0 ? !nc_dims_sym_is_fresh(m->dims, sym) && !is_bound(m, sym)
-                              : sized && nc_dim_is_const((*type)->dims[k], NULL);
+        bool guess = sym >= 0 ? !nc_dims_sym_is_fresh(m->dims, sym) && (sized || !is_bound(m, sym)) : sized;
         const char *hint = sym >= 0 ? nc_dims_sym_name(m->dims, sym) : v->name;
         any |= guess;
         dims[k] = guess ? nc_dim_fresh(m->dims, hint) : (*type)->dims[k];

@@ -120,6 +120,8 @@ Pad | f2x3 [1,1] |
 Pad | f2x3 [1,1,1,1] | mode='sideways'
 Cast | f2 | to=999
 Cast | f2 |
+Clip | f2 f3 |
+Clip | f2 f f0 |
 Clip | f2 d d |
 OneHot | i2 [3] f2x2 |
 Range | f d f |
@@ -239,6 +241,10 @@ BitmaskBiasDropout | f3 f3 f3 f0 b | | ratio
 Trilu | f3x3 i0 | | expected
 NonMaxSuppression | f1x2x4 f1x1x2 i0 | | input 2 (max_output_boxes_per_class): dim 0 is 0, expected one element
 NonMaxSuppression | f1x2x4 f1x1x2 i f0 | | input 3 (iou_threshold): dim 0 is 0, expected one element
+OneHot | i2 i0 f2 | | input 1 (depth): dim 0 is 0, expected one element
+TopK:2 | f3 i0 | | input 1 (K): dim 0 is 0, expected one element
+Pad | f3 i2 f2 | | input 2 (constant_value): dim 0 is 2, expected one element
+CumSum | f3 i0 | | input 1 (axis): dim 0 is 0, expected one element
 ComplexMul | f2 f3 | | expected
 ComplexMulConj | f3 f2 | | expected
 BiasSoftmax | f4x4x1 f5 | axis=2; is_inner_broadcast=0 | expected
@@ -261,7 +267,8 @@ SGDOptimizerV2 | f I2 I2 | | is of type int64, expected floats
 SGDOptimizerV2 | f0 F2 F2 | | input 0 has 0 elements, expected 1
 InplaceClipGradNorm | I2 | | is of type int64, expected floats
 """.strip().splitlines()
-STANDARD = {"Range", "SequenceAt", "SequenceErase", "SequenceInsert", "Dropout", "Trilu", "NonMaxSuppression", "MatMul"}
+STANDARD = {"Range", "SequenceAt", "SequenceErase", "SequenceInsert", "Dropout", "Trilu", "NonMaxSuppression", "MatMul",
+            "OneHot", "TopK", "Pad", "CumSum"}
 
 
 def fed(text, name):

@@ -148,7 +148,7 @@ static nc_value *pad_blocked(nc_builder *b, const nc_node *n, const nc_blocking 
 }
 
 #define PADS \
-    {"pads", T_I64}, { "constant_value", SAME(0), OPTIONAL }
+    {"pads", T_I64}, { "constant_value", SAME(0), SINGLE_OPTIONAL }
 #define MODE ATTR(A_STR("mode", "constant"))
 #define NEW IN({"data", T_TENSOR_ALL}, PADS, {"axes", T_INDEX, OPTIONAL}), OUT({"output", SAME(0)}), MODE
 static const nc_op_version pad_versions[] = {

@@ -5,9 +5,20 @@
 
 static nc_dtype elem_of(const nc_value *v) { return v->type != NULL ? v->type->elem : NC_UNDEFINED; }
 
+/* A bound with more dims than X would give the result more dims too. */
+static bool is_longer(const nc_value *bound, const nc_value *x) {
+    return bound->type != NULL && x->type != NULL && bound->type->rank > x->type->rank;
+}
+
+/* The bound, as a scalar if it has more dims than x. */
+static nc_value *scalar_of(nc_builder *b, nc_value *bound, const nc_value *x) {
+    if (b->code != NC_OK || bound == NULL || !is_longer(bound, x)) return bound;
+    return nc_build1(b, "Reshape", 2, bound, nc_build_ints(b, NULL, 0));
+}
+
 /* The bound that input i (1: min, 2: max) or attribute gives; NULL: none. */
 static nc_value *bound_of(nc_builder *b, const nc_node *n, int i) {
-    if (n->version->since >= 11) return i < n->n_in ? n->in[i] : NULL;
+    if (n->version->since >= 11) return i < n->n_in ? scalar_of(b, n->in[i], n->in[0]) : NULL;
     const char *name = i == 1 ? "min" : "max";
     if (n->version->since < 6 && !nc_attr_has(n, name)) return NULL;
     return nc_build_scalar(b, elem_of(n->in[0]), nc_attr_float(n, name));
@@ -25,7 +36,13 @@ static nc_code clip_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
 static nc_value *kept_bound(nc_grad *g, int i) {
     bool is_input = g->node->version->since >= 11;
     if (is_input && (i >= g->node->n_in || g->node->in[i] == NULL)) return NULL;
-    return is_input ? nc_grad_x(g, i) : bound_of(g->b, g->node, i);
+    return is_input ? scalar_of(g->b, nc_grad_x(g, i), g->node->in[0]) : bound_of(g->b, g->node, i);
+}
+
+/* All of d, as bound i is laid. */
+static nc_value *bound_grad(nc_grad *g, nc_value *d, int i) {
+    if (!is_longer(g->node->in[i], g->node->in[0])) return nc_grad_sum_to(g, d, i);
+    return nc_build_reshape_like(g->b, nc_build1(g->b, "ReduceSum", 1, d), nc_grad_like(g, i));
 }
 
 /* Where both bounds leave X's place, max has the last word. */
@@ -48,16 +65,17 @@ static nc_code clip_grad(nc_grad *g) {
         dx = nc_build1(b, "Where", 3, above, zero, dx);
     }
     if (g->wants[0]) nc_grad_set(g, 0, dx);
-    if (g->node->n_in > 1 && g->wants[1]) nc_grad_set(g, 1, nc_grad_sum_to(g, dlo, 1));
+    if (g->node->n_in > 1 && g->wants[1]) nc_grad_set(g, 1, bound_grad(g, dlo, 1));
     if (g->node->n_in > 2 && g->wants[2])
-        nc_grad_set(g, 2, nc_grad_sum_to(g, nc_build1(b, "Where", 3, above, dy, zero), 2));
+        nc_grad_set(g, 2, bound_grad(g, nc_build1(b, "Where", 3, above, dy, zero), 2));
     return nc_grad_end(g);
 }
 
 static nc_code clip_infer(nc_infer *c) { return nc_out_like(c, 0, 0); }
 
-#define BOUNDS(types) \
-    IN({"input", types}, {"min", SAME(0), OPTIONAL}, {"max", SAME(0), OPTIONAL}), OUT({"output", SAME(0)}), NO_ATTR
+#define BOUNDS(types)                                                                           \
+    IN({"input", types}, {"min", SAME(0), SINGLE_OPTIONAL}, {"max", SAME(0), SINGLE_OPTIONAL}), \
+        OUT({"output", SAME(0)}), NO_ATTR
 #define X_ONLY IN({"input", T_FLOAT}), OUT({"output", SAME(0)})
 #define MOST 3.4028234663852886e+38f
 static const nc_op_version clip_versions[] = {

@@ -58,7 +58,7 @@ static nc_code cum_prod_decompose(nc_builder *b, const nc_node *n, nc_value **ou
 }
 
 #define ROW(types) \
-    IN({"x", types}, {"axis", T_INDEX}), OUT({"y", SAME(0)}), ATTR(A_INT("exclusive", 0), A_INT("reverse", 0))
+    IN({"x", types}, {"axis", T_INDEX, SINGLE}), OUT({"y", SAME(0)}), ATTR(A_INT("exclusive", 0), A_INT("reverse", 0))
 #define T_WIDE_INTS (T_INDEX | NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64))
 static const nc_op_version sum_versions[] = {
     {.since = 14, ROW(T_BIG_NUMBER_ALL)}, {.since = 11, ROW(NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE) | T_WIDE_INTS)}, {0}};

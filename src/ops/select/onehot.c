@@ -57,8 +57,9 @@ static nc_code onehot_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-#define ONEHOT(types) \
-    IN({"indices", T_NUMBER}, {"depth", T_NUMBER}, {"values", types}), OUT({"output", SAME(2)}), ATTR(A_INT("axis", -1))
+#define ONEHOT(types)                                                                                    \
+    IN({"indices", T_NUMBER}, {"depth", T_NUMBER, SINGLE}, {"values", types}), OUT({"output", SAME(2)}), \
+        ATTR(A_INT("axis", -1))
 static const nc_op_version versions[] = {
     {.since = 28, ONEHOT(T_TENSOR_ALL)}, {.since = 11, ONEHOT(T_TENSOR)}, {.since = 9, ONEHOT(T_TENSOR)}, {0}};
 

@@ -17,8 +17,7 @@ static nc_code topk_infer(nc_infer *c) {
         k = nc_dim_const(c->dims, nc_attr_int(c->node, "k"));
     } else {
         const nc_dim *const *elems = nc_in_elems(c, 1, &n);
-        if (elems != NULL && n != 1) NC_FAIL(c->w, NC_E_SHAPE, "K has %d elements, expected 1", n);
-        k = elems != NULL && elems[0] != NULL ? elems[0] : nc_fresh(c, "k");
+        k = elems != NULL && n == 1 && elems[0] != NULL ? elems[0] : nc_fresh(c, "k");
     }
     NC_NEED(c->w, k);
     if (nc_dim_is_const(k, &want) && nc_dim_is_const(x->dims[axis], &have) && (want < 0 || want > have))
@@ -39,11 +38,11 @@ static nc_code topk_grad(nc_grad *g) {
 
 #define BOTH OUT({"Values", SAME(0)}, {"Indices", T_I64})
 #define NEW(types) \
-    IN({"X", types}, {"K", T_I64}), BOTH, ATTR(A_INT("axis", -1), A_INT("largest", 1), A_INT("sorted", 1))
+    IN({"X", types}, {"K", T_I64, SINGLE}), BOTH, ATTR(A_INT("axis", -1), A_INT("largest", 1), A_INT("sorted", 1))
 static const nc_op_version versions[] = {
     {.since = 24, NEW(T_NUMBER_ALL)},
     {.since = 11, NEW(T_NUMBER)},
-    {.since = 10, IN({"X", T_FLOAT}, {"K", T_I64}), BOTH, ATTR(A_INT("axis", -1))},
+    {.since = 10, IN({"X", T_FLOAT}, {"K", T_I64, SINGLE}), BOTH, ATTR(A_INT("axis", -1))},
     {.since = 1, IN({"X", T_FLOAT}), BOTH, ATTR(A_INT("axis", -1), A_INT_REQ("k"))},
     {0}};
 
