@@ -146,6 +146,10 @@ def forms():
     c["softmax_13"] = case("Softmax", 13, [A], axis=1)
     c["log_softmax_11"] = case("LogSoftmax", 11, [A])
     c["hardmax_11_ties"] = case("Hardmax", 11, [np.float32([[1, 3, 3], [2, 2, 1]])])
+    c["hardmax_13_lowest"] = case("Hardmax", 13, [np.float32([[-np.inf, -np.inf], [1, -np.inf]])])
+    for opset in (11, 13):
+        for shape, axis in (((2, 0), -1), ((2, 0, 3), 1), ((0, 3), 1), ((0,), 0)):
+            c[f"hardmax_{opset}_{shape}"] = case("Hardmax", opset, [np.zeros(shape, np.float32)], axis=axis)
     c["upsample_7"] = case("Upsample", 7, [f(1, 2, 3, 4)], scales=[1.0, 1.0, 2.0, 3.0], mode="nearest")
     c["upsample_9_linear"] = case("Upsample", 9, [f(1, 2, 3, 4), np.float32([1, 1, 2, 2])], constants=[1],
                                   mode="linear")

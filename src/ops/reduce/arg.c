@@ -3,6 +3,8 @@
 #include "ops/build.h"
 #include "ops/reduce/reduce_card.h"
 
+#include <math.h>
+
 static nc_code arg_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     bool keep = nc_attr_int(c->node, "keepdims") != 0;
@@ -62,6 +64,16 @@ static nc_value *places(nc_builder *b, nc_value *x, int axis, int rank) {
     return rank - 1 > axis ? nc_build1(b, "Unsqueeze", 2, k, nc_build_ints(b, behind, rank - 1 - axis)) : k;
 }
 
+/* x with one element behind each row that is never the first largest, unless the row is known to have some: ArgMax
+ * finds nothing in an empty one. */
+static nc_value *never_empty(nc_builder *b, nc_value *x, int axis) {
+    int64_t size, pads[2 * NC_MAX_RANK] = {0};
+    if (b->code != NC_OK || (nc_dim_is_const(x->type->dims[axis], &size) && size > 0)) return x;
+    pads[x->type->rank + axis] = 1;
+    nc_value *in[3] = {x, nc_build_ints(b, pads, 2 * x->type->rank), nc_build_scalar(b, x->type->elem, -INFINITY)};
+    return nc_build_newest1(b, "Pad", in, 3, NULL, 0);
+}
+
 static nc_code hardmax_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_value *x = n->in[0];
     const nc_type *t = x->type;
@@ -75,7 +87,7 @@ static nc_code hardmax_decompose(nc_builder *b, const nc_node *n, nc_value **out
         at = 1, rank = 2;
     }
     nc_attr attrs[2] = {{.name = "axis", .kind = NC_A_INT, .i = at}, {.name = "keepdims", .kind = NC_A_INT, .i = 1}};
-    nc_value *top = nc_build_attr1(b, "", "ArgMax", &x, 1, attrs, 2);
+    nc_value *rows = never_empty(b, x, at), *top = nc_build_attr1(b, "", "ArgMax", &rows, 1, attrs, 2);
     nc_value *y = nc_build_cast(b, nc_build1(b, "Equal", 2, top, places(b, x, at, rank)), t->elem);
     out[0] = flat ? nc_build_reshape_like(b, y, n->in[0]) : y;
     return b->code;
