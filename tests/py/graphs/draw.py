@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from onnx import helper
 
-from . import control, lanes, layers, moves
+from . import control, lanes, layers, microsoft, moves
 from .builder import Graph, value_info
 from .oracle import Reject, model_of
 
@@ -18,7 +18,8 @@ SHAPES = [((4, 4), (4, 4)), ((3, 4), (5, 4)), ((2, 3, 4), (2, 3, 4)), ((3, 4, 4)
           ((2, 4, 5, 6), (2, 4, 5, 6)), ((1, 4, 5, 6), (3, 4, 5, 6)), ((6,), (6,)), ((5,), (7,)),
           ((40, 64), (40, 64)), ((20, 96), (33, 96))]
 TRIES = 12
-FAMILIES = [(lanes.RECIPES, 0.34), (moves.RECIPES, 0.34), (layers.RECIPES, 0.22), (control.RECIPES, 0.1)]
+FAMILIES = [(lanes.RECIPES, 0.34), (moves.RECIPES, 0.34), (layers.RECIPES, 0.22), (control.RECIPES, 0.1),
+            (microsoft.RECIPES, 0.06)]
 
 
 def recipe(rng, families):
@@ -48,9 +49,9 @@ def starts():
 
 def opsets_of(rng, least=0):
     if rng.random() < 0.04 and least <= min(OLD_OPSETS):
-        return {"": int(rng.choice(OLD_OPSETS))}
+        return {"": int(rng.choice(OLD_OPSETS)), microsoft.DOMAIN: 1}
     fit = [v for v in OPSETS if v >= least]
-    return {"": int(rng.choice(fit))} | ({"ai.onnx.ml": 3} if rng.random() < 0.2 else {})
+    return {"": int(rng.choice(fit)), microsoft.DOMAIN: 1} | ({"ai.onnx.ml": 3} if rng.random() < 0.2 else {})
 
 
 def begin(seed, least=0):
