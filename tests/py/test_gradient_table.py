@@ -21,7 +21,7 @@ ZERO = {
     "no numbers with a gradient go in": """
         BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape RandomNormal RandomUniform SequenceEmpty
         ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer Tokenizer ConvInteger
-        MatMulInteger MatMulInteger16
+        MatMulInteger MatMulInteger16 MulInteger ReduceSumInteger
         BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor And Or Xor Not CastMap CategoryMapper DictVectorizer
         nacre.TapeEmpty nacre.ShiftLeft nacre.ShiftRight nacre.RandomStep nacre.PhiloxUniform nacre.PhiloxNormal""",
     "integers, booleans or names come out": """
