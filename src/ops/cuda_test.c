@@ -684,6 +684,7 @@ CUDA(one_row) {
     nc_tolerance f32 = nc_tol_device_product_f32;
     compare(d, PRODUCT("float", "[1,700]", "[700,36]"), (draws){0}, f32);
     compare(d, PRODUCT("float", "[1,5]", "[5,16388]"), (draws){.odd = true}, f32);
+    compare(d, PRODUCT("float", "[1,9]", "[9,4100]"), (draws){0}, f32);
     compare(d, PRODUCT("float", "[1,132]", "[132,7]"), (draws){.transposed = 2}, f32);
     compare(d, PRODUCT("float", "[1,1]", "[1,4]"), (draws){0}, f32);
     compare(d, PRODUCT("float", "[9]", "[9,12]"), (draws){0}, f32);

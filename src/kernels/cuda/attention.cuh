@@ -43,8 +43,8 @@ struct attn_head {
     A factor;      /* of products, to powers of 2 unless SOFTCAP */
 };
 
-DEVICE attn_head attn_head_of(const attn_args &a, int64_t bh) {
-    int64_t b = bh / a.q_heads, h = bh % a.q_heads, kv = h / (a.q_heads / a.kv_heads);
+/* Batch b, head h of the queries, kv of the keys. */
+DEVICE attn_head attn_head_at(const attn_args &a, int64_t b, int64_t h, int64_t kv) {
     attn_head x;
     x.q = (const S *)a.q.data + b * a.q.batch + h * a.q.head;
     x.k = (const S *)a.k.data + b * a.k.batch + kv * a.k.head;
@@ -62,6 +62,10 @@ DEVICE attn_head attn_head_of(const attn_args &a, int64_t bh) {
     if (a.mask) n = min(n, a.mask_cols);
     x.n_keys = (int)max(n, (int64_t)0);
     return x;
+}
+DEVICE attn_head attn_head_of(const attn_args &a, int64_t bh) {
+    int64_t b = bh / a.q_heads, h = bh % a.q_heads;
+    return attn_head_at(a, b, h, h / (a.q_heads / a.kv_heads));
 }
 
 /* The keys first..end-1 that query i sees, but for the mask. */

@@ -50,19 +50,24 @@ DEVICE void join_rows(few_row &r, float top, float sum, const float (&y)[V]) {
     float most = attn_larger(r.top, top), base = attn_base(most);
     float by = power_of_2(r.top - base), other = power_of_2(top - base);
     r.top = most;
-    r.sum = r.sum * by + sum * other;
+    r.sum = fma(sum, other, r.sum * by);
 #pragma unroll
-    for (int e = 0; e < V; e++) r.y[e] = r.y[e] * by + y[e] * other;
+    for (int e = 0; e < V; e++) r.y[e] = fma(y[e], other, r.y[e] * by);
 }
 
 /* Row i of the heads that share keys, of batch and head of keys blockIdx.y. */
-struct row_place { int64_t bh, query; };
-DEVICE row_place place_of_row(const few_args &f, int i) {
-    uint32_t kv_heads = (uint32_t)f.a.kv_heads, n = (uint32_t)f.a.n_queries, b = blockIdx.y / kv_heads;
+struct row_place { uint32_t batch, head, keys, query; };
+DEVICE row_place place_of_row(const few_args &f, uint32_t i) {
+    uint32_t kv_heads = (uint32_t)f.a.kv_heads, n = (uint32_t)f.a.n_queries;
     row_place p;
-    p.bh = (int64_t)b * f.a.q_heads + (blockIdx.y - b * kv_heads) * f.group + i / n;
+    p.batch = blockIdx.y / kv_heads;
+    p.keys = blockIdx.y - p.batch * kv_heads;
+    p.head = p.keys * (uint32_t)f.group + i / n;
     p.query = i % n;
     return p;
+}
+DEVICE attn_head head_of_row(const few_args &f, const row_place &p) {
+    return attn_head_at(f.a, p.batch, p.head, p.keys);
 }
 
 /* What all threads of a block read of its rows, put there by a few. */
@@ -77,7 +82,7 @@ DEVICE void share_rows(const few_args &f, int first, few_shared &x) {
 #pragma unroll 1
     for (int r = threadIdx.x / 32; r < ROWS; r += WARPS) {
         row_place p = place_of_row(f, min(first + r, n_rows - 1));
-        attn_head h = attn_head_of(a, p.bh);
+        attn_head h = head_of_row(f, p);
         const S *line = h.q + p.query * a.q.row;
         x.mask[r] = h.mask ? h.mask + p.query * a.mask_strides[2] : h.mask;
         x.seen[r] = attn_seen_by(a, h, p.query);
@@ -149,8 +154,9 @@ DEVICE void put_row(const few_args &f, int i, int c, const few_row &r) {
     const attn_args &a = f.a;
     row_place p = place_of_row(f, i);
     float by = r.sum == 0 ? 0.0f : 1 / r.sum;
-    float *part = f.partial + ((p.bh * a.n_queries + p.query) * f.n_splits + blockIdx.x) * (a.cols_v + 2);
-    attn_head h = attn_head_of(a, p.bh);
+    int64_t line = (p.batch * a.q_heads + p.head) * a.n_queries + p.query;
+    float *part = f.partial + (line * f.n_splits + blockIdx.x) * (a.cols_v + 2);
+    attn_head h = head_of_row(f, p);
 #pragma unroll
     for (int e = 0; e < V; e++) {
         if (c + e >= a.cols_v) break;
@@ -178,7 +184,7 @@ extern "C" __global__ __launch_bounds__(128) void attend_few(few_args f) {
     int lane = threadIdx.x % LANES, slot = threadIdx.x % 32 / LANES, warp = threadIdx.x / 32, c = lane * V;
     few_queries x;
     few_row rows[ROWS];
-    attn_head h = attn_head_of(f.a, place_of_row(f, 0).bh);
+    attn_head h = head_of_row(f, place_of_row(f, 0));
     share_rows(f, first, shared);
     hold_queries(shared, c, x);
 #pragma unroll
@@ -223,7 +229,8 @@ extern "C" __global__ __launch_bounds__(128) void attend_join(few_args f) {
         sum += weight[s] * tops[s * line + 1];
     }
     sum = join_row<join_sum>(sum);
-    attn_head h = attn_head_of(a, blockIdx.x / (uint32_t)a.n_queries);
+    uint32_t bh = blockIdx.x / (uint32_t)a.n_queries, b = bh / (uint32_t)a.q_heads, head = bh - b * (uint32_t)a.q_heads;
+    attn_head h = attn_head_at(a, b, head, head / (uint32_t)f.group);
     S *y = h.y + blockIdx.x % (uint32_t)a.n_queries * a.y.row;
 #pragma unroll 1
     for (int first = 0; first < a.cols_v; first += COLS_JOINED) {

@@ -33,8 +33,8 @@ typedef struct nck_cuda_gemm_cache {
 
 /* Products of one row, see gemv.h. */
 typedef struct nck_cuda_gemv {
-    int64_t vector; /* elements of 16 bytes */
-    nc_function *columns, *wide_columns, *rows;
+    int64_t vector;                 /* elements of 16 bytes */
+    nc_function *columns[3], *rows; /* columns: by 2, 4, 8 vectors a block */
 } nck_cuda_gemv;
 
 typedef struct nck_cuda_gemm {

@@ -3,7 +3,9 @@
 
 #include "base/intmath.h"
 
-enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, LANES = 4, WIDE = 1 << 14, VECTOR_BYTES = 16 };
+enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, VECTOR_BYTES = 16 };
+/* Vectors of a row of B from which a block takes four, or eight, of them: there are blocks enough. */
+enum { MIDDLE = 1024, WIDE = 2048 };
 
 /* Mirrors gemv_args in gemv.cu. */
 typedef struct gemv_args {
@@ -18,8 +20,10 @@ nc_code nck_cuda_gemv_prepare(nc_device *d, nc_dtype t, nck_cuda_gemv *out, nc_d
     const struct {
         const char *entry;
         nc_function **f;
-    } wanted[] = {
-        {"gemv_columns", &out->columns}, {"gemv_wide_columns", &out->wide_columns}, {"gemv_rows", &out->rows}};
+    } wanted[] = {{"gemv_columns_2", &out->columns[0]},
+                  {"gemv_columns_4", &out->columns[1]},
+                  {"gemv_columns_8", &out->columns[2]},
+                  {"gemv_rows", &out->rows}};
     if (nck_cuda_accumulator(t) != NC_FLOAT) return NC_OK;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, NULL, wanted[i].entry, wanted[i].f, diag));
@@ -37,7 +41,7 @@ static bool along_k(const nck_cuda_gemm_args *g, int64_t V) {
 }
 
 bool nck_cuda_gemv_takes(const nck_cuda_gemv *k, const nck_cuda_gemm_args *g) {
-    if (k->columns == NULL || g->M != 1 || g->n_batch != 1 || g->K == 0 || g->beta != 0 || g->gelu) return false;
+    if (k->rows == NULL || g->M != 1 || g->n_batch != 1 || g->K == 0 || g->beta != 0 || g->gelu) return false;
     if (g->c.cs != 1 || (g->a.cs != 1 && g->K != 1) || !aligned(g->b.data) || g->N > (int64_t)INT32_MAX * ROWS)
         return false;
     return along_n(g, k->vector) || along_k(g, k->vector);
@@ -57,8 +61,7 @@ nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda
         v.step = g->b.cs;
         return nck_cuda_launch(at, k->rows, (uint32_t)nc_ceil_div(g->N, ROWS), ROW_THREADS, args);
     }
-    bool wide = g->N >= WIDE;
+    int64_t vectors = g->N / k->vector, wide = vectors >= WIDE ? 2 : vectors >= MIDDLE ? 1 : 0;
     v.step = g->b.rs;
-    return nck_cuda_launch(at, wide ? k->wide_columns : k->columns,
-                           (uint32_t)nc_ceil_div(g->N, (wide ? 2 : 1) * LANES * k->vector), THREADS, args);
+    return nck_cuda_launch(at, k->columns[wide], (uint32_t)nc_ceil_div(vectors, (int64_t)2 << wide), THREADS, args);
 }
