@@ -53,7 +53,7 @@ static void print_files(void) {
                    "norm_rows norm_vectors norm_grad_rows norm_grad_columns norm_grad_join");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
         if (floats[i] != NC_DOUBLE)
-            print_file(NCK_CUDA_TEXT_gemv, floats[i], "", "gemv_columns_2 gemv_columns_4 gemv_columns_8 gemv_rows");
+            print_file(NCK_CUDA_TEXT_gemv, floats[i], "", "gemv_columns_4 gemv_columns_8 gemv_rows");
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases add_biases side_by_side apart");
         print_file(NCK_CUDA_TEXT_conv_last, floats[i], "", "columns columns_wide depthwise");
         print_file(NCK_CUDA_TEXT_pool, floats[i], "", "pool_average pool_average_grad pool_lp");

@@ -34,7 +34,7 @@ typedef struct nck_cuda_gemm_cache {
 /* Products of one row, see gemv.h. */
 typedef struct nck_cuda_gemv {
     int64_t vector;                 /* elements of 16 bytes */
-    nc_function *columns[3], *rows; /* columns: by 2, 4, 8 vectors a block */
+    nc_function *columns[2], *rows; /* columns: by 4 or 8 vectors a block */
 } nck_cuda_gemv;
 
 typedef struct nck_cuda_gemm {

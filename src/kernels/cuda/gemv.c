@@ -4,8 +4,9 @@
 #include "base/intmath.h"
 
 enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, VECTOR_BYTES = 16 };
-/* Vectors of a row of B from which a block takes four, or eight, of them: there are blocks enough. */
-enum { MIDDLE = 1024, WIDE = 2048 };
+/* Vectors of a row of B from which a block takes eight of them, whole lines of the cache: there are blocks enough. With
+ * less than four a block the H200 reads at two thirds of the rate. */
+enum { WIDE = 2048 };
 
 /* Mirrors gemv_args in gemv.cu. */
 typedef struct gemv_args {
@@ -20,10 +21,8 @@ nc_code nck_cuda_gemv_prepare(nc_device *d, nc_dtype t, nck_cuda_gemv *out, nc_d
     const struct {
         const char *entry;
         nc_function **f;
-    } wanted[] = {{"gemv_columns_2", &out->columns[0]},
-                  {"gemv_columns_4", &out->columns[1]},
-                  {"gemv_columns_8", &out->columns[2]},
-                  {"gemv_rows", &out->rows}};
+    } wanted[] = {
+        {"gemv_columns_4", &out->columns[0]}, {"gemv_columns_8", &out->columns[1]}, {"gemv_rows", &out->rows}};
     if (nck_cuda_accumulator(t) != NC_FLOAT) return NC_OK;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, NULL, wanted[i].entry, wanted[i].f, diag));
@@ -61,7 +60,7 @@ nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda
         v.step = g->b.cs;
         return nck_cuda_launch(at, k->rows, (uint32_t)nc_ceil_div(g->N, ROWS), ROW_THREADS, args);
     }
-    int64_t vectors = g->N / k->vector, wide = vectors >= WIDE ? 2 : vectors >= MIDDLE ? 1 : 0;
+    int64_t vectors = g->N / k->vector, wide = vectors >= WIDE;
     v.step = g->b.rs;
-    return nck_cuda_launch(at, k->columns[wide], (uint32_t)nc_ceil_div(vectors, (int64_t)2 << wide), THREADS, args);
+    return nck_cuda_launch(at, k->columns[wide], (uint32_t)nc_ceil_div(vectors, (int64_t)4 << wide), THREADS, args);
 }

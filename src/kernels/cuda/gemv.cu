@@ -54,8 +54,7 @@ template <int LANES> DEVICE void over_columns(const gemv_args &g) {
     for (int w = 0; w < WARPS; w++) all += part[w][threadIdx.x];
     put_sum(g, column, all);
 }
-/* Grids of N / (LANES * V), blocks of THREADS: the fewer columns, the less a block takes. */
-extern "C" __global__ __launch_bounds__(512) void gemv_columns_2(gemv_args g) { over_columns<2>(g); }
+/* Grids of N / (LANES * V), blocks of THREADS. */
 extern "C" __global__ __launch_bounds__(512) void gemv_columns_4(gemv_args g) { over_columns<4>(g); }
 extern "C" __global__ __launch_bounds__(512) void gemv_columns_8(gemv_args g) { over_columns<8>(g); }
 
