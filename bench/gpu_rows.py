@@ -69,7 +69,8 @@ class Build:
 
     def model(self, opset=24):
         graph = helper.make_graph(self.nodes, "g", self.inputs, self.outputs, self.weights)
-        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1),
+                  helper.make_opsetid("nacre", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     def bytes_of_weights(self):
@@ -234,6 +235,18 @@ def attention(tiny, target, B, H, T, D):
     return {"figure": 2 * B * H * T * T * D / ms / 1e9, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
 
 
+def attention_back(tiny, target, B, H, T, D):
+    """The gradient by query, key and value, the forward pass that it needs anew included."""
+    B, H, T, D = (1, 2, 16, 32) if tiny else (B, H, T, D)
+    b = Build()
+    ins = [b.input(n, B, H, T, D) for n in "qkvd"]
+    outs = b.node("AttentionGrad", *ins[:3], "", "", "", "", ins[3], domain="nacre", n_out=3, is_causal=1)
+    for value, name in zip(outs, "abc"):
+        b.output(value, name, B, H, T, D)
+    ms = milliseconds(b.model())
+    return {"figure": 5 * B * H * T * T * D / ms / 1e9, "unit": "TFLOP/s, causal", "target": target, "ms": ms}
+
+
 def one_node(make, tiny, target_us):
     ms = milliseconds(make(Build(), tiny))
     return {"figure": ms * 1e3, "unit": "us", "target": target_us, "ms": ms}
@@ -274,10 +287,11 @@ def language_model(layers, hidden, heads, words, batch, length, causal):
     import gpu
     model = gpu.gpt2(layers, hidden, heads, words, length, length)
     graph = model.graph
-    if not causal:  # a mask of zeros hides nothing
-        for t in graph.initializer:
-            if list(t.dims) == [1, 1, length, length]:
-                t.CopyFrom(numpy_helper.from_array(np.zeros((1, 1, length, length), np.float32), t.name))
+    # What is hidden has the least float, as torch's exporters write it; a mask of zeros hides nothing.
+    mask = np.triu(np.full((1, 1, length, length), np.finfo(np.float32).min if causal else 0, np.float32), 1)
+    for t in graph.initializer:
+        if list(t.dims) == [1, 1, length, length]:
+            t.CopyFrom(numpy_helper.from_array(mask, t.name))
     params = [t.name for t in graph.initializer if t.data_type == TensorProto.FLOAT and
               list(t.dims) not in ([], [1, 1, length, length])]
     table = next(t.name for t in graph.initializer if list(t.dims) == [words, hidden])
@@ -292,7 +306,17 @@ def language_model(layers, hidden, heads, words, batch, length, causal):
     return model, params
 
 
-def training(tiny, target, layers, hidden, heads, words, batch, length, causal):
+def gib_used():
+    """Of the GPU's memory, by all processes; None where nobody tells."""
+    try:
+        found = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                               capture_output=True, text=True, timeout=20, check=True)
+        return round(float(found.stdout.split()[0]) / 1024, 2)
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        return None
+
+
+def training(tiny, target, compute, layers, hidden, heads, words, batch, length, causal):
     from nacre.training import artifacts
     from nacre.training.api import CheckpointState, Module, Optimizer
     if tiny:
@@ -302,7 +326,7 @@ def training(tiny, target, layers, hidden, heads, words, batch, length, causal):
     feeds = [rng.integers(0, words, (batch, length)), rng.integers(0, words, batch * length)]
     with tempfile.TemporaryDirectory() as folder:
         artifacts.generate_artifacts(model, requires_grad=params, optimizer=artifacts.OptimType.AdamW,
-                                     artifact_directory=folder)
+                                     artifact_directory=folder, compute=compute)
         folder = pathlib.Path(folder)
         module = Module(folder / "training_model.onnx", CheckpointState.load_checkpoint(folder / "checkpoint"),
                         device="cuda")
@@ -318,9 +342,10 @@ def training(tiny, target, layers, hidden, heads, words, batch, length, causal):
             begin = time.perf_counter()
             losses.append(step())
             best = min(best, (time.perf_counter() - begin) * 1e3)
+        used = gib_used()
     if not np.isfinite(losses).all():
         raise RuntimeError(f"losses are {losses}")
-    return {"figure": best, "unit": "ms a step, f32", "target": target, "ms": best}
+    return {"figure": best, "unit": f"ms a step, {compute or 'f32'}", "target": target, "ms": best, "gib": used}
 
 
 # ---- starts ----
@@ -362,15 +387,18 @@ ROWS = {
     "4-bit product of one row, 4096 x 65536": gemv_4bit,
     "attention forward d128 4x16x4096": lambda t: attention(t, 503, 4, 16, 4096, 128),
     "attention forward d64 16x12x1024": lambda t: attention(t, 230, 16, 12, 1024, 64),
+    "attention backward d128 4x16x4096": lambda t: attention_back(t, 412, 4, 16, 4096, 128),
+    "attention backward d64 16x12x1024": lambda t: attention_back(t, 166, 16, 12, 1024, 64),
     "BiasGelu 8192 x 4096": lambda t: one_node(bias_gelu, t, 132),
     "Slice of 4096 x 16384": lambda t: one_node(sliced, t, 70),
     "GatherElements 2048 x 4096": lambda t: one_node(gathered, t, 40),
     "loss over 8192 x 30528": lambda t: one_node(loss, t, 300),
     "start to BERT's first result, nothing compiled": lambda t: start(t, False),
     "start to BERT's first result, all in the cache": lambda t: start(t, True),
-    "GPT-2 124M training, 16 x 1024": lambda t: training(t, 34, 12, 768, 12, 50257, 16, 1024, True),
-    "BERT-large training, 32 x 512": lambda t: training(t, 85, 24, 1024, 16, 30522, 32, 512, False),
-    "RoBERTa-base training, 32 x 256": lambda t: training(t, 17, 12, 768, 12, 50265, 32, 256, False),
+    "GPT-2 124M training, 16 x 1024, bf16": lambda t: training(t, 34, "bf16", 12, 768, 12, 50257, 16, 1024, True),
+    "GPT-2 124M training, 16 x 1024, f32": lambda t: training(t, 34, None, 12, 768, 12, 50257, 16, 1024, True),
+    "BERT-large training, 32 x 512, bf16": lambda t: training(t, 85, "bf16", 24, 1024, 16, 30522, 32, 512, False),
+    "RoBERTa-base training, 32 x 256, bf16": lambda t: training(t, 17, "bf16", 12, 768, 12, 50265, 32, 256, False),
 }
 
 

@@ -1,0 +1,60 @@
+/* Large products of half types on a GPU whose operands or results have lines of odd lengths: they go through copies
+ * with longer lines (ops/matmul/matmul_cuda.c), beside the CPU's results. */
+#include "base/dtype.h"
+#include "tests/model.h"
+
+enum { MOST = 513 * 513 };
+
+static const struct {
+    const char *name, *text;
+    int64_t a[2], b[2];
+} rows[] = {
+    {"result", "(float16[256,512] a, float16[512,513] b) => (y) { y = MatMul(a, b) }", {256, 512}, {512, 513}},
+    {"left, turned",
+     "(float16[513,511] a, float16[513,264] b) => (y) { t = Transpose(a) y = MatMul(t, b) }",
+     {513, 511},
+     {513, 264}},
+};
+
+static void feed(model *m, const char *name, const int64_t *dims, unsigned seed) {
+    static float floats[MOST];
+    static uint16_t halves[2][MOST];
+    int64_t n = dims[0] * dims[1];
+    uint16_t *to = halves[seed & 1];
+    random_floats(floats, n, seed);
+    for (int64_t i = 0; i < n; i++) to[i] = nc_f32_to_f16(floats[i]);
+    model_input(m, name, NACRE_FLOAT16, 2, dims, to);
+}
+
+static void compare(const char *name, nacre_value *a, nacre_value *b) {
+    const uint16_t *x = nacre_value_data(a), *y = nacre_value_data(b);
+    CHECK_INT(nacre_value_count(a), nacre_value_count(b));
+    for (int64_t i = 0; i < nacre_value_count(a); i++) {
+        double want = (double)nc_f16_to_f32(x[i]), got = (double)nc_f16_to_f32(y[i]);
+        if (nc_close(got, want, nc_tol_device_f16)) continue;
+        nc_test_failed(__FILE__, __LINE__, "%s: element %lld is %.6g, on the CPU %.6g", name, (long long)i, got, want);
+        return;
+    }
+}
+
+TEST(cuda_products_of_odd_lines) {
+    char text[512];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        model both[2];
+        for (int k = 0; k < 2; k++) {
+            model_init(&both[k], k ? "cuda" : "cpu", 1);
+            if (k && nacre_env_describe_device(both[k].env, "cuda", text, sizeof text, &both[k].err) != NACRE_OK) {
+                nc_test_not_run("no GPU");
+                model_close(&both[0]), model_close(&both[1]);
+                return;
+            }
+            snprintf(text, sizeof text, "<opset: \"\" 22> g %s", rows[i].text);
+            model_open(&both[k], text);
+            if (both[k].failed) continue;
+            feed(&both[k], "a", rows[i].a, 4), feed(&both[k], "b", rows[i].b, 5);
+            model_run(&both[k]);
+        }
+        if (!both[0].failed && !both[1].failed) compare(rows[i].name, both[0].out[0], both[1].out[0]);
+        model_close(&both[0]), model_close(&both[1]);
+    }
+}
