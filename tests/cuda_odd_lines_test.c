@@ -9,10 +9,10 @@ static const struct {
     const char *name, *text;
     int64_t a[2], b[2];
 } rows[] = {
-    {"result", "(float16[256,512] a, float16[512,513] b) => (y) { y = MatMul(a, b) }", {256, 512}, {512, 513}},
+    {"result", "(float16[256,512] a, float16[512,257] b) => (y) { y = MatMul(a, b) }", {256, 512}, {512, 257}},
     {"left, turned",
-     "(float16[513,511] a, float16[513,264] b) => (y) { t = Transpose(a) y = MatMul(t, b) }",
-     {513, 511},
+     "(float16[513,257] a, float16[513,264] b) => (y) { t = Transpose(a) y = MatMul(t, b) }",
+     {513, 257},
      {513, 264}},
 };
 

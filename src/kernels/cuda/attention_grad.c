@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { STEP = 32, TILE = 32, SHARED_BYTES = 48 << 10, ALIGNMENT = 256 };
+enum { STEP = 32, TILE = 32, VECTOR_BYTES = 16, SHARED_BYTES = 48 << 10, ALIGNMENT = 256 };
 
 /* Warps of a block and rows of each. */
 typedef struct shape {
@@ -17,9 +17,11 @@ static int64_t room_for(int64_t cols) { return nc_max64(1, nc_ceil_div(cols, STE
 /* As many rows as fit beside a tile, in the type of sums; 0: none. */
 static shape shape_for(nc_dtype t, int64_t cols) {
     static const shape shapes[] = {{8, 4}, {8, 2}, {8, 1}, {4, 1}};
-    int64_t bytes = (int64_t)nc_dtype_bytes(nck_cuda_accumulator(t)), line = room_for(cols) + 1;
-    for (int i = 0; i < 4; i++)
-        if ((2 * shapes[i].warps * shapes[i].rows + TILE) * line * bytes <= SHARED_BYTES) return shapes[i];
+    int64_t bytes = (int64_t)nc_dtype_bytes(nck_cuda_accumulator(t)), line = room_for(cols) * bytes + VECTOR_BYTES;
+    for (int i = 0; i < 4; i++) {
+        int64_t own = shapes[i].warps * shapes[i].rows;
+        if ((2 * own + TILE) * line + own * TILE * bytes <= SHARED_BYTES) return shapes[i];
+    }
     return (shape){0, 0};
 }
 

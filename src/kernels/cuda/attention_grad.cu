@@ -17,7 +17,13 @@
 #ifndef ROWS
 #define ROWS 4
 #endif
-enum { TILE = 32, LINE = COLS + 1, OWN = WARPS * ROWS };
+/* VECTOR: elements that are read at once; lines are that much longer, which spreads them over the banks. */
+enum { TILE = 32, VECTOR = 16 / sizeof(A), LINE = COLS + VECTOR, OWN = WARPS * ROWS };
+
+struct grad_shared {
+    A rows[OWN + TILE][LINE], second[OWN][LINE]; /* own rows of the first operand and a tile; own ones of the second */
+    A weight[WARPS][ROWS][TILE];
+};
 
 /* Mirrors nck_cuda_attn_grad_args in attention_grad.h. */
 struct grad_args {
@@ -26,32 +32,51 @@ struct grad_args {
     A *deltas; /* (batch, head, query) */
 };
 
-/* Rows first..first+n-1 of `limit`, zeros behind their ends. */
-template <int N> DEVICE void fill_rows(A (&to)[OWN + TILE][LINE], int at, const S *from, const attn_operand &o,
-                                       int64_t first, int64_t limit, int64_t cols) {
+/* N rows from `first` on of `limit`, zeros behind their ends. */
+template <int N> DEVICE void fill_rows(A (*rows)[LINE], const S *from, const attn_operand &o, int64_t first,
+                                       int64_t limit, int64_t cols) {
     for (int i = threadIdx.x; i < N * COLS; i += WARPS * 32) {
         int row = i / COLS, c = i % COLS;
-        to[at + row][c] = first + row < limit && c < cols ? (A)get(from[(first + row) * o.row + c * o.column]) : (A)0;
+        rows[row][c] = first + row < limit && c < cols ? (A)get(from[(first + row) * o.row + c * o.column]) : (A)0;
     }
 }
 
-DEVICE A product_of(const A (&a)[LINE], const A (&b)[LINE]) {
-    A s = 0;
-    for (int c = 0; c < COLS; c++) s = fma(a[c], b[c], s);
-    return s;
+/* Of ROWS rows with the lane's row of a tile. */
+DEVICE void products_of(const A (*rows)[LINE], const A (&tile)[LINE], A (&s)[ROWS]) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) s[r] = 0;
+    for (int c = 0; c < COLS; c += VECTOR) {
+        vec<A, VECTOR> t = vec_at<VECTOR>(&tile[c]);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            vec<A, VECTOR> x = vec_at<VECTOR>(&rows[r][c]);
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++) s[r] = fma(x.e[e], t.e[e], s[r]);
+        }
+    }
 }
 
 /* sums += weights, of which each lane has one row's, times the rows of the tile. */
-DEVICE void add_rows(const A (&to)[OWN + TILE][LINE], const A (&weight)[ROWS], A (&sums)[ROWS][COLS / 32]) {
-    for (int k = 0; k < TILE; k++) {
-        A w[ROWS];
+DEVICE void add_rows(grad_shared &m, const A (&weight)[ROWS], A (&sums)[ROWS][COLS / 32]) {
+    int lane = threadIdx.x % 32;
+    A(&w)[ROWS][TILE] = m.weight[threadIdx.x / 32];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) w[r] = __shfl_sync(0xffffffffu, weight[r], k);
+    for (int r = 0; r < ROWS; r++) w[r][lane] = weight[r];
+    __syncwarp();
+    for (int k = 0; k < TILE; k += VECTOR) {
+        vec<A, VECTOR> by[ROWS];
 #pragma unroll
-        for (int n = 0; n < COLS / 32; n++)
+        for (int r = 0; r < ROWS; r++) by[r] = vec_at<VECTOR>(&w[r][k]);
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) sums[r][n] = fma(w[r], to[OWN + k][threadIdx.x % 32 + 32 * n], sums[r][n]);
+        for (int e = 0; e < VECTOR; e++)
+#pragma unroll
+            for (int n = 0; n < COLS / 32; n++) {
+                A x = m.rows[OWN + k + e][lane + 32 * n];
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) sums[r][n] = fma(by[r].e[e], x, sums[r][n]);
+            }
     }
+    __syncwarp();
 }
 
 /* The share of key j in query i, whose product is s, and the slope of the cap there. */
@@ -113,83 +138,77 @@ DEVICE void clear(grad_sums &y) {
 }
 
 /* A tile of keys for the queries from `row` on. */
-DEVICE void query_tile(const grad_args &g, const attn_head &x, int64_t bh, int64_t row, int first,
-                       A (&q)[OWN + TILE][LINE], A (&dy)[OWN][LINE], grad_sums &y) {
+DEVICE void query_tile(const grad_args &g, const attn_head &x, int64_t bh, int64_t row, int first, grad_shared &m,
+                       grad_sums &y) {
     const attn_args &a = g.a;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    A d[ROWS];
-    fill_rows<TILE>(q, OWN, x.v, a.v, first, x.n_keys, a.cols_v);
+    int lane = threadIdx.x % 32, own = threadIdx.x / 32 * ROWS;
+    A s[ROWS], d[ROWS];
+    fill_rows<TILE>(m.rows + OWN, x.v, a.v, first, x.n_keys, a.cols_v);
     __syncthreads();
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) d[r] = product_of(dy[warp * ROWS + r], q[OWN + lane]);
+    products_of(m.second + own, m.rows[OWN + lane], d);
     __syncthreads();
-    fill_rows<TILE>(q, OWN, x.k, a.k, first, x.n_keys, a.cols);
+    fill_rows<TILE>(m.rows + OWN, x.k, a.k, first, x.n_keys, a.cols);
     __syncthreads();
+    products_of(m.rows + own, m.rows[OWN + lane], s);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         int64_t i = min(row + r, a.n_queries - 1), at = bh * a.n_queries + i;
-        A s = product_of(q[warp * ROWS + r], q[OWN + lane]);
-        grad_share p = share_of(a, x, seen_by(a, x, row + r), i, first + lane, s, ((const A *)a.stats)[at]);
+        grad_share p = share_of(a, x, seen_by(a, x, row + r), i, first + lane, s[r], a.stats[at]);
         d[r] = p.p * (d[r] - g.deltas[at]) * p.slope;
     }
-    add_rows(q, d, y.first);
+    add_rows(m, d, y.first);
     __syncthreads();
 }
 
 extern "C" __global__ __launch_bounds__(WARPS * 32) void grad_queries(grad_args g) {
-    __shared__ A q[OWN + TILE][LINE], dy[OWN][LINE];
+    __shared__ __align__(16) grad_shared m;
     const attn_args &a = g.a;
     int64_t n_blocks = (a.n_queries + OWN - 1) / OWN, bh = blockIdx.x / n_blocks;
     int64_t start = (n_blocks - 1 - blockIdx.x % n_blocks) * OWN, last = min(start + OWN, a.n_queries) - 1;
     attn_head x = attn_head_of(a, bh);
     grad_sums y;
     clear(y);
-    fill_rows<OWN>(q, 0, x.q, a.q, start, a.n_queries, a.cols);
-    for (int i = threadIdx.x; i < OWN * COLS; i += WARPS * 32) {
-        int64_t row = start + i / COLS, c = i % COLS;
-        dy[i / COLS][c] =
-            row < a.n_queries && c < a.cols_v ? (A)get(dy_of(g, bh)[row * g.dy.row + c * g.dy.column]) : (A)0;
-    }
+    fill_rows<OWN>(m.rows, x.q, a.q, start, a.n_queries, a.cols);
+    fill_rows<OWN>(m.second, dy_of(g, bh), g.dy, start, a.n_queries, a.cols_v);
     int64_t row = start + threadIdx.x / 32 * ROWS;
     int first = attn_seen_by(a, x, start).first / TILE * TILE, end = attn_seen_by(a, x, last).end;
-    for (; first < end; first += TILE) query_tile(g, x, bh, row, first, q, dy, y);
+    for (; first < end; first += TILE) query_tile(g, x, bh, row, first, m, y);
     store_sums(g.dq, bh / a.q_heads * g.dq.batch + bh % a.q_heads * g.dq.head, row, a.n_queries, a.cols, (A)a.scale,
                y.first);
 }
 
 /* A tile of queries for the keys from `row` on. */
-DEVICE void key_tile(const grad_args &g, const attn_head &x, int64_t bh, int64_t row, int64_t first,
-                     A (&k)[OWN + TILE][LINE], A (&v)[OWN][LINE], grad_sums &y) {
+DEVICE void key_tile(const grad_args &g, const attn_head &x, int64_t bh, int64_t row, int64_t first, grad_shared &m,
+                     grad_sums &y) {
     const attn_args &a = g.a;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int lane = threadIdx.x % 32, own = threadIdx.x / 32 * ROWS;
     int64_t i = min(first + lane, a.n_queries - 1), at = bh * a.n_queries + i;
     attn_seen seen = seen_by(a, x, first + lane);
-    grad_share p[ROWS];
-    A share[ROWS], d[ROWS], stat = ((const A *)a.stats)[at], delta = g.deltas[at];
-    fill_rows<TILE>(k, OWN, x.q, a.q, first, a.n_queries, a.cols);
+    A share[ROWS], slope[ROWS], d[ROWS], stat = a.stats[at], delta = g.deltas[at];
+    fill_rows<TILE>(m.rows + OWN, x.q, a.q, first, a.n_queries, a.cols);
     __syncthreads();
+    products_of(m.rows + own, m.rows[OWN + lane], d);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        A s = product_of(k[warp * ROWS + r], k[OWN + lane]);
-        p[r] = share_of(a, x, seen, i, (int)(row + r), s, stat);
-        share[r] = p[r].p;
+        grad_share p = share_of(a, x, seen, i, (int)(row + r), d[r], stat);
+        share[r] = p.p, slope[r] = p.slope;
     }
     __syncthreads();
-    fill_rows<TILE>(k, OWN, dy_of(g, bh), g.dy, first, a.n_queries, a.cols_v);
+    fill_rows<TILE>(m.rows + OWN, dy_of(g, bh), g.dy, first, a.n_queries, a.cols_v);
     __syncthreads();
+    products_of(m.second + own, m.rows[OWN + lane], d);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        d[r] = p[r].p * (product_of(v[warp * ROWS + r], k[OWN + lane]) - delta) * p[r].slope;
-    add_rows(k, share, y.second);
+    for (int r = 0; r < ROWS; r++) d[r] = share[r] * (d[r] - delta) * slope[r];
+    add_rows(m, share, y.second);
     __syncthreads();
-    fill_rows<TILE>(k, OWN, x.q, a.q, first, a.n_queries, a.cols);
+    fill_rows<TILE>(m.rows + OWN, x.q, a.q, first, a.n_queries, a.cols);
     __syncthreads();
-    add_rows(k, d, y.first);
+    add_rows(m, d, y.first);
     __syncthreads();
 }
 
 extern "C" __global__ __launch_bounds__(WARPS * 32) void grad_keys(grad_args g) {
-    __shared__ A k[OWN + TILE][LINE], v[OWN][LINE];
+    __shared__ __align__(16) grad_shared m;
     const attn_args &a = g.a;
     int64_t n_blocks = (a.n_keys + OWN - 1) / OWN, b = blockIdx.x / n_blocks / a.kv_heads;
     int64_t head = blockIdx.x / n_blocks % a.kv_heads, start = blockIdx.x % n_blocks * OWN;
@@ -197,18 +216,15 @@ extern "C" __global__ __launch_bounds__(WARPS * 32) void grad_keys(grad_args g) 
     attn_head x = attn_head_of(a, bh);
     grad_sums y;
     clear(y);
-    fill_rows<OWN>(k, 0, x.k, a.k, start, a.n_keys, a.cols);
-    for (int i = threadIdx.x; i < OWN * COLS; i += WARPS * 32) {
-        int64_t row = start + i / COLS, c = i % COLS;
-        v[i / COLS][c] = row < a.n_keys && c < a.cols_v ? (A)get(x.v[row * a.v.row + c * a.v.column]) : (A)0;
-    }
+    fill_rows<OWN>(m.rows, x.k, a.k, start, a.n_keys, a.cols);
+    fill_rows<OWN>(m.second, x.v, a.v, start, a.n_keys, a.cols_v);
     int64_t row = start + threadIdx.x / 32 * ROWS;
     for (int64_t h = 0; h < group; h++) {
         x = attn_head_of(a, bh + h);
         for (int64_t first = 0; first < a.n_queries; first += TILE) {
             attn_seen least = attn_seen_by(a, x, first), most = attn_seen_by(a, x, min(first + TILE, a.n_queries) - 1);
             if (most.end <= start || least.first >= start + OWN) continue;
-            key_tile(g, x, bh + h, row, first, k, v, y);
+            key_tile(g, x, bh + h, row, first, m, y);
         }
     }
     store_sums(g.dk, b * g.dk.batch + head * g.dk.head, row, a.n_keys, a.cols, (A)a.scale, y.first);

@@ -2,8 +2,8 @@
  * batched product over any strides is cut into strided batches; batches of A over one B become rows of one product
  * where A's strides allow. Operands of several batch dims that do not lie one behind the other (heads of attention,
  * seen through a transposed view) are copied to the workspace first: one product of many matrices instead of many of a
- * few. Large matrices of half types whose lines begin at odd places (a vocabulary of 50,257 words) go through copies
- * with longer lines: cuBLASLt's kernels for them reach 120 TFLOP/s on an H200, of 740. */
+ * few. Large products of half types with an odd size (a vocabulary of 50,257 words) go through copies that have some
+ * elements more: cuBLASLt's kernels for odd sizes reach 120 TFLOP/s on an H200, of 740. */
 #include "kernels/cuda/det.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/move.h"
@@ -18,8 +18,8 @@ typedef struct gemm {
     double alpha, beta;
     nck_cuda_gemm kernel;
     nck_cuda_gemm_cache cache;
-    nck_cuda_move move; /* of MatMul */
-    bool views[2];      /* the operand may be a view with strides of its own */
+    nck_cuda_move move;
+    bool views[2]; /* the operand may be a view with strides of its own */
     const nc_cuda_body *body;
 } gemm;
 
@@ -32,6 +32,64 @@ static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     s->kernel.tf32 = p->tf32;
     p->state = *out = s;
     return NC_OK;
+}
+
+/* ---- large products of odd sizes ---- */
+
+enum { LINE = 8 };                    /* elements of 16 bytes: what all sizes are to be multiples of */
+static const int64_t large = 1 << 25; /* multiplications that are worth copies */
+static int64_t longer(int64_t n) { return (n + LINE - 1) / LINE * LINE; }
+static bool is_odd(int64_t a, int64_t b) { return a % LINE != 0 || b % LINE != 0; }
+
+static size_t bytes_matrix(int64_t rows, int64_t cols) {
+    return is_odd(rows, cols) ? ((size_t)(longer(rows) * longer(cols)) * 2 + 255) / 256 * 256 : 0;
+}
+
+/* Of all copies; 0: there are none. */
+static size_t bytes_longer(const gemm *s, int64_t M, int64_t N, int64_t K) {
+    if (s->body != NULL || nc_dtype_bytes(s->kernel.type) != 2 || M < 1 || N < 1 || K < large / M / N) return 0;
+    return bytes_matrix(M, K) + bytes_matrix(K, N) + bytes_matrix(M, N);
+}
+
+static nc_code clear(const nc_call *c, void *data, const int64_t *dims, const int64_t *strides) {
+    const gemm *s = c->state;
+    const uint16_t zero = 0;
+    nc_tensor t = {.data = data, .dtype = s->kernel.type, .rank = 2};
+    memcpy(t.dims, dims, 2 * sizeof *dims), memcpy(t.strides, strides, 2 * sizeof *strides);
+    return dims[0] * dims[1] > 0 ? nck_cuda_fill(&s->move, nck_cuda_at_call(c), &t, &zero) : NC_OK;
+}
+
+/* m (rows, cols) in the workspace with longer lines; what is more in the axis that sums run over is zeros. */
+static nc_code lengthen(const nc_call *c, int64_t rows, int64_t cols, int sums, nck_cuda_matrix *m, size_t *used) {
+    const gemm *s = c->state;
+    char *to = (char *)c->workspace + *used;
+    bool lines = m->cs == 1;
+    const int64_t dims[2] = {rows, cols}, from[2] = {m->rs, m->cs};
+    const int64_t strides[2] = {lines ? longer(cols) : 1, lines ? 1 : longer(rows)};
+    int64_t edge[2] = {longer(rows), longer(cols)};
+    if (!is_odd(rows, cols)) return NC_OK;
+    NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), 2, dims, m->data, from, to, strides));
+    edge[sums] -= dims[sums];
+    NC_TRY(clear(c, to + 2 * dims[sums] * strides[sums], edge, strides));
+    *m = (nck_cuda_matrix){.data = to, .rs = strides[0], .cs = strides[1]};
+    *used += bytes_matrix(rows, cols);
+    return NC_OK;
+}
+
+static nc_code run_longer(const nc_call *c, const nck_cuda_gemm_args *g, bool *done) {
+    const gemm *s = c->state;
+    nck_cuda_gemm_args v = *g;
+    size_t used = 0, bytes = bytes_longer(s, g->M, g->N, g->K);
+    *done = bytes > 0 && bytes <= c->bytes_workspace && g->n_batch == 1 && g->bias == NULL && g->beta == 0;
+    if (!*done) return NC_OK;
+    NC_TRY(lengthen(c, g->M, g->K, 1, &v.a, &used));
+    NC_TRY(lengthen(c, g->K, g->N, 0, &v.b, &used));
+    v.M = longer(g->M), v.N = longer(g->N), v.K = longer(g->K);
+    bool back = is_odd(g->M, g->N);
+    if (back) v.c = (nck_cuda_matrix){.data = (char *)c->workspace + used, .rs = v.N, .cs = 1};
+    NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &v));
+    const int64_t dims[2] = {g->M, g->N}, from[2] = {v.N, 1}, to[2] = {g->c.rs, 1};
+    return back ? nck_cuda_copy(&s->move, nck_cuda_at_call(c), 2, dims, v.c.data, from, g->c.data, to) : NC_OK;
 }
 
 /* ---- MatMul ---- */
@@ -69,63 +127,12 @@ static bool batches_apart(const nc_tensor *t) {
     return nc_coalesce(t->rank - 2, dims, 1, strides) > 1;
 }
 
-enum { LINE = 8 };                    /* elements of 16 bytes: where lines are to begin */
-static const int64_t large = 1 << 26; /* multiplications that are worth copies */
-
-/* The axis along which a matrix of half types lies side by side in lines of a length that LINE does not divide; -1:
- * another matrix. */
-static int odd_axis(const nc_tensor *t) {
-    if (t->rank != 2 || nc_dtype_bytes(t->dtype) != 2) return -1;
-    int axis = t->strides[1] == 1 ? 1 : t->strides[0] == 1 ? 0 : -1;
-    return axis >= 0 && t->dims[axis] % LINE != 0 ? axis : -1;
-}
-static int64_t longer(int64_t line) { return (line + LINE - 1) / LINE * LINE; }
-
-static size_t bytes_longer(const nc_tensor *t) {
-    int axis = odd_axis(t);
-    if (axis < 0) return 0;
-    return ((size_t)(t->dims[!axis] * longer(t->dims[axis])) * nc_dtype_bytes(t->dtype) + 255) / 256 * 256;
-}
-
-static bool is_large(const nc_tensor *a, const nc_tensor *y) {
-    return y->rank == 2 && a->rank == 2 && a->dims[1] > 0 && nc_tensor_numel(y) >= large / a->dims[1];
-}
-
 static size_t matmul_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const gemm *s = state;
     size_t packed = (s->views[0] ? bytes_packed(&in[0]) : 0) + (s->views[1] ? bytes_packed(&in[1]) : 0);
+    int64_t N = in[1].rank > 1 ? in[1].dims[in[1].rank - 1] : 1, n = nc_tensor_numel(&out[0]);
     (void)n_in, (void)n_out;
-    if (s->body != NULL || !is_large(&in[0], &out[0])) return packed;
-    return packed + bytes_longer(&in[0]) + bytes_longer(&in[1]) + bytes_longer(&out[0]);
-}
-
-/* t as one with longer lines in the workspace, where it is odd and there is room. */
-static bool lengthen(const nc_call *c, nc_tensor *t, size_t *used) {
-    size_t bytes = bytes_longer(t);
-    int axis = odd_axis(t);
-    if (bytes == 0 || *used + bytes > c->bytes_workspace) return false;
-    t->data = (char *)c->workspace + *used;
-    t->strides[axis] = 1, t->strides[!axis] = longer(t->dims[axis]);
-    *used += bytes;
-    return true;
-}
-
-/* Operands and result of a large product with longer lines; *back: the result is to be copied. */
-static nc_code lengthen_all(const nc_call *c, nc_tensor in[2], nc_tensor *y, bool *back) {
-    const gemm *s = c->state;
-    size_t used = 0;
-    *back = false;
-    nc_tensor_copy(y, c->out[0]);
-    if (s->body != NULL || !is_large(&in[0], y)) return NC_OK;
-    for (int i = 0; i < 2; i++) {
-        nc_tensor x;
-        nc_tensor_copy(&x, &in[i]);
-        if (lengthen(c, &in[i], &used))
-            NC_TRY(
-                nck_cuda_copy(&s->move, nck_cuda_at_call(c), 2, x.dims, x.data, x.strides, in[i].data, in[i].strides));
-    }
-    *back = lengthen(c, y, &used);
-    return NC_OK;
+    return packed + (n > 0 ? bytes_longer(s, n / N, N, in[0].dims[in[0].rank - 1]) : 0);
 }
 
 /* Operands as the product reads them: copied where that helps and the workspace has room. */
@@ -146,7 +153,7 @@ static nc_code pack_operands(const nc_call *c, nc_tensor packed[2]) {
     return NC_OK;
 }
 
-static bool matmul_cuda_describe(const nc_tensor *in, const nc_tensor *y, nck_cuda_gemm_args *g) {
+static bool matmul_cuda_describe(const nc_call *c, const nc_tensor *in, nck_cuda_gemm_args *g) {
     const nc_tensor *a = &in[0], *b = &in[1];
     int row_a = a->rank - 2, row_b = b->rank > 1 ? b->rank - 2 : 0;
     bool matrix_a = a->rank > 1, matrix_b = b->rank > 1;
@@ -157,8 +164,7 @@ static bool matmul_cuda_describe(const nc_tensor *in, const nc_tensor *y, nck_cu
                               .alpha = 1};
     g->a = (nck_cuda_matrix){.data = a->data, .rs = matrix_a ? a->strides[row_a] : 0, .cs = a->strides[a->rank - 1]};
     g->b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[row_b], .cs = matrix_b ? b->strides[b->rank - 1] : 0};
-    g->c = (nck_cuda_matrix){.data = y->data, .rs = y->rank > 1 ? y->strides[y->rank - 2] : g->N, .cs = 1};
-    if (!matrix_a || !matrix_b) g->c.rs = g->N;
+    g->c = (nck_cuda_matrix){.data = c->out[0]->data, .rs = g->N, .cs = 1};
     return g->K == b->dims[row_b];
 }
 
@@ -213,11 +219,10 @@ static nc_code matmul_run(const nc_call *c) {
     const gemm *s = c->state;
     nck_cuda_gemm_args g;
     batches w;
-    nc_tensor in[2], y;
-    bool done = false, back;
+    nc_tensor in[2];
+    bool done = false;
     NC_TRY(pack_operands(c, in));
-    NC_TRY(lengthen_all(c, in, &y, &back));
-    if (!matmul_cuda_describe(in, &y, &g))
+    if (!matmul_cuda_describe(c, in, &g))
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
                            (long long)g.K);
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
@@ -228,11 +233,9 @@ static nc_code matmul_run(const nc_call *c) {
         g.a.batch = w.strides[0][last], g.b.batch = w.strides[1][last], g.c.batch = w.strides[2][last];
     }
     if (w.rank <= 1) NC_TRY(run_joined(c, &g, &done));
+    if (!done && w.rank == 0) NC_TRY(run_longer(c, &g, &done));
     if (done) return NC_OK;
     NC_TRY(run_batches(c, &g, &w));
-    if (back)
-        return nck_cuda_copy(&s->move, nck_cuda_at_call(c), 2, y.dims, y.data, y.strides, c->out[0]->data,
-                             c->out[0]->strides);
     return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
 }
 
@@ -246,7 +249,14 @@ static nc_code gemm_prepare(nc_prep *p) {
     s->alpha = nc_attr_float(p->node, "alpha");
     s->beta = nc_attr_float(p->node, "beta");
     p->strided_in = 7;
+    NC_TRY(nck_cuda_move_prepare(p->device, nc_dtype_bytes(p->node->in[0]->type->elem), &s->move, &p->w->diag));
     return nc_cuda_body_read(p, 3, &s->body);
+}
+
+static size_t gemm_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    const gemm *s = state;
+    (void)n_in, (void)n_out;
+    return bytes_longer(s, out[0].dims[0], out[0].dims[1], in[0].dims[!s->trans_a]);
 }
 
 static bool broadcasts(const nc_tensor *t, const nc_tensor *y) {
@@ -288,6 +298,7 @@ static nc_code gemm_run(const nc_call *c) {
     bool done = false;
     if (c->n_in > 2 && c->in[2]->data != NULL && s->beta != 0) NC_TRY(add_c(c, &g));
     NC_TRY(run_joined(c, &g, &done));
+    if (!done) NC_TRY(run_longer(c, &g, &done));
     if (done) return NC_OK;
     NC_TRY(nck_cuda_gemm_run(&s->kernel, nck_cuda_at_call(c), &g));
     return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
@@ -328,7 +339,7 @@ const nc_binding nc_matmul_cuda[] = {
      .prepare = matmul_prepare,
      .workspace = matmul_workspace,
      .run = matmul_run},
-    {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .run = gemm_run},
+    {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .workspace = gemm_workspace, .run = gemm_run},
     {.op = "GemmChain", .domain = "nacre", .types = T_BODY, .prepare = gemm_prepare, .run = gemm_run},
     {.op = "Det", .types = T_FLOAT_ALL, .prepare = det_prepare, .workspace = det_workspace, .run = det_run},
     {0}};
