@@ -233,7 +233,7 @@ static nc_code matmul_run(const nc_call *c) {
         g.a.batch = w.strides[0][last], g.b.batch = w.strides[1][last], g.c.batch = w.strides[2][last];
     }
     if (w.rank <= 1) NC_TRY(run_joined(c, &g, &done));
-    if (!done && w.rank == 0) NC_TRY(run_longer(c, &g, &done));
+    if (!done && w.rank <= 1) NC_TRY(run_longer(c, &g, &done));
     if (done) return NC_OK;
     NC_TRY(run_batches(c, &g, &w));
     return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
