@@ -1,5 +1,6 @@
 /* train/fused_test.c: what is differentiated are the ops that patterns find, except where they would use the value of
  * what is asked for, where ONNX's own ops are wanted, or where an end lies inside of what they would take. */
+#include "train/artifacts.h"
 #include "train/train.h"
 
 #include "ir/verify.h"
@@ -80,4 +81,34 @@ TEST(attention_is_differentiated_whole) {
     standard.standard = true;
     check_ops(__FILE__, __LINE__, &standard, ATTENTION,
               "MatMul Mul Softmax MatMul Shape Expand Transpose MatMul Mul ReduceSum Sub Mul Mul Transpose MatMul");
+}
+
+/* Casts come behind the patterns: attention and Gelu stay whole, and compute narrow. */
+TEST(half_precision_trains_what_is_fused) {
+    static const char graph[] =
+        "<opset: \"\" 18> g (float[2,2,6,4] x) => (loss) <const float[4,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6, 5, "
+        "4,"
+        " 3, 2}, const float[] by = {0.5}, const float[] root = {1.41421356}, const float[] one = {1.0}> {"
+        " q = MatMul(x, w) k = Transpose<perm = [0, 1, 3, 2]>(q) p = MatMul(q, k) a = Mul(p, by)"
+        " s = Softmax<axis = -1>(a) y = MatMul(s, q) d = Div(y, root) e = Erf(d) f = Add(e, one) h = Mul(f, by)"
+        " z = Mul(y, h) loss = ReduceSum<keepdims = 0>(z) }";
+    const char *const names[] = {"w"};
+    const nc_artifacts_params params = {
+        .moved = names, .n_moved = 1, .trainable = names, .n_trainable = 1, .compute = NC_BFLOAT16};
+    nc_text got = {0};
+    nc_work w;
+    nc_work_init(&w);
+    nc_model *m = test_model(&w, nc_ops_registry(), graph);
+    REQUIRE(m != NULL);
+    CHECK_INT(nc_artifacts_training(&w, m, &params, false), NC_OK);
+    CHECK_INT(nc_verify(&w, m), NC_OK);
+    print(&got, m->main);
+    for (const nc_node *n = m->main->first; n != NULL; n = n->next)
+        if (strstr(n->card->name, "Attention") != NULL || strstr(n->card->name, "Gelu") != NULL)
+            CHECK_INT(n->in[0]->type->elem, NC_BFLOAT16);
+    CHECK(got.s != NULL && strstr(got.s, "Softmax") == NULL && strstr(got.s, "Erf") == NULL);
+    CHECK(got.s != NULL && strstr(got.s, "nacre.AttentionGrad") != NULL && strstr(got.s, "nacre.GeluGrad") != NULL);
+    nc_text_release(&got);
+    nc_model_destroy(m);
+    nc_work_release(&w);
 }

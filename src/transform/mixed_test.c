@@ -157,3 +157,15 @@ TEST(mixed_other_types_stay) {
           "  z = MatMul(k, k)\n"
           "}\n");
 }
+
+/* Attention adds products up: it is narrow, and its mask, which may be as low as a float can be, stays as it is. */
+TEST(mixed_attention_keeps_its_mask) {
+    MIXES_AS("23", NC_BFLOAT16, "(float[1,1,2,2] q, float[2,2] m) => (y) { float[1,1,2,2] y = Attention(q, q, q, m) }",
+
+             "=> (float[1,1,2,2] y)\n"
+             "{\n"
+             "  q_bfloat16 = Cast<to = 16>(q)\n"
+             "  y_bfloat16 = Attention(q_bfloat16, q_bfloat16, q_bfloat16, m) \"Attention_2\"\n"
+             "  y = Cast<to = 1>(y_bfloat16)\n"
+             "}\n");
+}
