@@ -4,7 +4,6 @@ it is part of `make nightly`; where there is too little it is reported as not ru
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "py"))
-import nacre_c  # noqa: E402
 import package  # noqa: E402
 from test_large import available  # noqa: E402
 from tolerances import close  # noqa: E402
@@ -61,19 +59,14 @@ def stepped(rows, w):
     return moved, w - RATE * mean.T @ d, ((mean @ w - TARGET) ** 2).mean()
 
 
-@pytest.fixture(params=["python", "command"])
-def made(request, tmp_path):
+@pytest.fixture
+def made(tmp_path):
     if available() < 10 * 2**30 or shutil.disk_usage(tmp_path).free < 12 * 2**30:
         pytest.skip(f"needs 10 GiB of memory and 12 of disk, there are {available() / 2**30:.1f} and "
                     f"{shutil.disk_usage(tmp_path).free / 2**30:.1f}")
-    source = model(tmp_path)
-    if request.param == "python":
-        from nacre.training import artifacts
-        artifacts.generate_artifacts(source, requires_grad=["table", "w"], loss=artifacts.LossType.MSELoss,
-                                     optimizer=artifacts.OptimType.SGD, artifact_directory=tmp_path)
-    else:
-        subprocess.run([nacre_c.PROGRAM, "artifacts", source, "--train", "table", "--train", "w", "--loss", "mse",
-                        "--optimizer", "sgd", "-o", tmp_path], check=True, capture_output=True)
+    from nacre.training import artifacts
+    artifacts.generate_artifacts(model(tmp_path), requires_grad=["table", "w"], loss=artifacts.LossType.MSELoss,
+                                 optimizer=artifacts.OptimType.SGD, artifact_directory=tmp_path)
     yield tmp_path
     shutil.rmtree(tmp_path)
 
