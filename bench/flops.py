@@ -53,6 +53,11 @@ def outputs(path):
     return [v.name for v in onnx.load(path, load_external_data=False).graph.output]
 
 
+def outputs(path):
+    """The names of a model's outputs."""
+    return [v.name for v in onnx.load(path, load_external_data=False).graph.output]
+
+
 def _size(dims):
     return int(np.prod(dims)) if dims else 0
 
