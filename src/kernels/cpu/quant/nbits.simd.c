@@ -95,7 +95,7 @@ static float nbits_zeros(int64_t n, const float *scale, const float *zero, const
 #ifdef NCK_ISA_avx512
 enum { SCALES = 16 };
 
-/* 32 bytes, two chunks, as 64 codes in x's order: each chunk's bytes twice, the second time without their low halves. */
+/* Two chunks as 64 codes in the order of x: the bytes of each twice, the second time without their low halves. */
 ALWAYS __m512i nbits_two_chunks(const uint8_t *p) {
     const __m512i twice = _mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3);
     const __m512i shifts =
