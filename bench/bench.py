@@ -15,6 +15,7 @@ import onnx
 import onnxruntime
 
 import bert
+import decode
 import figures
 import int8
 import limits
@@ -22,7 +23,6 @@ import package
 import packaged
 import small
 import speed
-import tokens
 import training
 import trees
 import whole
@@ -31,7 +31,7 @@ from table import print_table
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"package": package.measure, "bert": bert.measure, "small": small.measure,
          "speed": speed.measure, "trees": trees.measure, "whole": whole.measure,
-         "packaged": packaged.measure, "int8": int8.measure, "decode": tokens.measure, "training": training.measure}
+         "packaged": packaged.measure, "int8": int8.measure, "decode": decode.measure, "training": training.measure}
 
 
 class Bench:
