@@ -2,8 +2,6 @@
  * one channel per group, whose sums are in A, in the order of the taps. */
 struct __align__(16) wide { uint64_t lo, hi; };
 
-DEVICE int64_t quotient(int64_t i, int64_t n) { return (i | n) >> 32 == 0 ? (uint32_t)i / (uint32_t)n : i / n; }
-
 /* cols (group, images x places, taps, Cg) = what the window sees of x (images, in, group x Cg); zeros outside. Channels
  * are words of V, several elements where C/group and the addresses allow it. */
 template <class V> DEVICE void put_columns(const window &w, int64_t images, int64_t groups, int64_t Cg, const V *x,

@@ -1,5 +1,6 @@
 /* cuda/text.c: puts the kernel texts into the library byte by byte, each ended by a NUL, and joins them. The assembler
- * reads the files: NC_SRC_DIR is the absolute path of src/, given by the build for this file alone. */
+ * reads the files: NC_TEXT_DIR holds them without comments (cmake/squeeze.cmake), given by the build for this file
+ * alone. */
 #include "kernels/cuda/text.h"
 
 #include <stddef.h>
@@ -9,7 +10,7 @@
             ".global nck_cuda_bytes_" #name "\n"    \
             ".hidden nck_cuda_bytes_" #name "\n"    \
             "nck_cuda_bytes_" #name ":\n"           \
-            ".incbin \"" NC_SRC_DIR "/" path "\"\n" \
+            ".incbin \"" NC_TEXT_DIR "/" path "\"\n" \
             ".byte 0\n"                             \
             ".previous\n");                         \
     extern const char nck_cuda_bytes_##name[];
