@@ -146,8 +146,9 @@ def packed():
     x, w, b = f(T, 5), f(5, 3 * N), f(3 * N)
 
     def project(x, w, b, offsets, ends, bias=None, cut=(N, 2 * N)):
-        return each_sequence(np.split(x @ w + b, cut, -1), bias)
-    op, base = "PackedAttention", {"num_heads": H, "reference": project}
+        return each_sequence(np.split(x.astype(np.float64) @ w + b, cut, -1), bias)
+    # Scores of products of normal numbers: the softmax enlarges what they were rounded by.
+    op, base = "PackedAttention", {"num_heads": H, "reference": project, "tolerance": "recurrent_f32"}
     yield case("plain", op, [x, w, b, OFFSETS, ENDS], **base)
     yield case("bias", op, [x, w, b, OFFSETS, ENDS, f(1, H, 4, 4)], **base)
     yield case("bias_each", op, [x, w, b, OFFSETS, ENDS, f(3, 1, 4, 4)], **base)
