@@ -270,7 +270,7 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
     cuda_device *g = enter(d);
     const nc_cuda *c = &g->cuda;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return NC_OK;
-    if (atomic_load(&f->handle) == NULL) NC_TRY(nc_cuda_modules_need(g->modules, f, diag));
+    if (atomic_load(&f->handle) == NULL) NC_TRY(nc_cuda_modules_wait(g->modules, diag));
     CUfunction handle = atomic_load(&f->handle);
     NC_TRY(sync_if_no_stream(c, s, diag));
     TRY_CU(cuLaunchKernel,

@@ -172,11 +172,8 @@ void nc_cuda_modules_destroy(nc_cuda_modules *m);
 NC_MUST nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char *entry, nc_function **out,
                                      nc_diag *diag);
 
-/* Compiles what was asked for since, side by side, and loads it; the first failure is told, once. */
+/* Compiles what was asked for, side by side, and loads it; the first failure is told. */
 NC_MUST nc_code nc_cuda_modules_wait(nc_cuda_modules *m, nc_diag *diag);
-
-/* The same for one function, which may have failed before: NC_OK says that it can be launched. */
-NC_MUST nc_code nc_cuda_modules_need(nc_cuda_modules *m, const nc_function *f, nc_diag *diag);
 
 struct nc_function {
     _Atomic(CUfunction) handle; /* NULL: not compiled yet */

@@ -1,7 +1,6 @@
 /* device/cuda_modules.c: the compiled kernels of a device. Asking for a function only notes its text: all texts that
  * were noted since are compiled side by side when they are first needed, at the end of a session's making or by a
- * launch. A text that fails is told to who waits then, and tried again when it is asked for or launched again: others
- * go on without it. */
+ * launch. A text that fails stays noted: who waits next tries again. */
 #include "base/lock.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -15,7 +14,6 @@ enum { MOST_THREADS = 16 };
 typedef struct entry {
     struct entry *next;
     char *name;
-    bool wanted; /* asked for since it was last looked up */
     nc_function function;
 } entry;
 
@@ -24,7 +22,6 @@ typedef struct module {
     char *source;
     uint64_t hash;
     CUmodule handle; /* NULL: not loaded yet */
-    bool wanted;     /* asked for since it was last compiled */
     entry *entries;
 } module;
 
@@ -33,7 +30,7 @@ struct nc_cuda_modules {
     nc_lock turn; /* held by who compiles: one at a time, with several threads */
     nc_lock lock; /* guards the lists */
     module *list;
-    bool waiting; /* some entry is wanted */
+    bool waiting; /* some entry has no handle yet */
 };
 
 /* One module being compiled. */
@@ -107,7 +104,7 @@ static module *note_module(nc_cuda_modules *m, const char *source) {
     return x;
 }
 
-static entry *note_entry(module *x, const char *name) {
+static entry *note_entry(nc_cuda_modules *m, module *x, const char *name) {
     entry *e = x->entries;
     while (e != NULL && strcmp(e->name, name) != 0) e = e->next;
     if (e != NULL) return e;
@@ -118,19 +115,15 @@ static entry *note_entry(module *x, const char *name) {
     }
     e->next = x->entries;
     x->entries = e;
+    m->waiting = true;
     return e;
-}
-
-static void want(nc_cuda_modules *m, module *x, entry *e) {
-    if (atomic_load(&e->function.handle) == NULL) x->wanted = e->wanted = m->waiting = true;
 }
 
 nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char *name, nc_function **out,
                              nc_diag *diag) {
     nc_lock_take(&m->lock);
     module *x = note_module(m, source);
-    entry *e = x != NULL ? note_entry(x, name) : NULL;
-    if (e != NULL) want(m, x, e);
+    entry *e = x != NULL ? note_entry(m, x, name) : NULL;
     nc_lock_give(&m->lock);
     if (e == NULL) return no_memory(diag);
     *out = &e->function;
@@ -145,17 +138,15 @@ static void compile_one(void *ctx, int64_t i) {
     j->code = nc_cuda_find_code(all->cuda, j->of->source, &j->cubin, &j->bytes, &j->diag);
 }
 
-/* Takes those that are wanted and not loaded; *v is freed with nc_free. */
+/* Those that have entries and are not loaded; *v is freed with nc_free. */
 static nc_code list_jobs(nc_cuda_modules *m, job **v, int64_t *n, nc_diag *diag) {
-    int64_t k = 0;
     *n = 0;
     nc_lock_take(&m->lock);
-    for (const module *x = m->list; x != NULL; x = x->next) *n += x->handle == NULL && x->wanted;
+    for (const module *x = m->list; x != NULL; x = x->next) *n += x->handle == NULL && x->entries != NULL;
     *v = nc_alloc_zero((size_t)*n + 1, sizeof **v);
-    for (module *x = m->list; x != NULL && *v != NULL; x = x->next) {
-        if (x->handle == NULL && x->wanted) (*v)[k++].of = x;
-        x->wanted = m->waiting = false;
-    }
+    int64_t k = 0;
+    for (module *x = m->list; x != NULL && *v != NULL; x = x->next)
+        if (x->handle == NULL && x->entries != NULL) (*v)[k++].of = x;
     nc_lock_give(&m->lock);
     return *v != NULL ? NC_OK : no_memory(diag);
 }
@@ -170,24 +161,16 @@ static nc_code allow_shared(const nc_cuda *c, CUfunction f, nc_diag *diag) {
         "cuFuncSetAttribute", diag);
 }
 
-static nc_code resolve_one(const nc_cuda *c, const module *x, entry *e, nc_diag *diag) {
-    CUfunction f = NULL;
-    NC_TRY(nc_cuda_check(c->api->cuModuleGetFunction(&f, x->handle, e->name), "cuModuleGetFunction", diag));
-    NC_TRY(allow_shared(c, f, diag));
-    atomic_store(&e->function.handle, f);
-    return NC_OK;
-}
-
-/* The handles of all wanted entries; the first failure is told. The lock is held. */
+/* The handles of all entries that have none; the lock is held. */
 static nc_code resolve(const nc_cuda *c, module *x, nc_diag *diag) {
-    nc_code code = NC_OK;
     for (entry *e = x->entries; e != NULL; e = e->next) {
-        nc_diag own = {.code = NC_OK};
-        nc_code got = e->wanted ? resolve_one(c, x, e, &own) : NC_OK;
-        if (code == NC_OK && got != NC_OK) code = got, *diag = own;
-        e->wanted = false;
+        if (atomic_load(&e->function.handle) != NULL) continue;
+        CUfunction f = NULL;
+        NC_TRY(nc_cuda_check(c->api->cuModuleGetFunction(&f, x->handle, e->name), "cuModuleGetFunction", diag));
+        NC_TRY(allow_shared(c, f, diag));
+        atomic_store(&e->function.handle, f);
     }
-    return code;
+    return NC_OK;
 }
 
 static nc_code compile_noted(nc_cuda_modules *m, nc_diag *diag) {
@@ -214,12 +197,15 @@ static nc_code compile_noted(nc_cuda_modules *m, nc_diag *diag) {
 /* A failed text leaves the others in use. */
 static nc_code finish(nc_cuda_modules *m, nc_diag *diag) {
     nc_code code = compile_noted(m, diag);
+    bool left = code != NC_OK;
     nc_lock_take(&m->lock);
     for (module *x = m->list; x != NULL; x = x->next) {
         nc_diag own = {.code = NC_OK};
         nc_code got = x->handle != NULL ? resolve(m->cuda, x, &own) : NC_OK;
         if (code == NC_OK && got != NC_OK) code = got, *diag = own;
+        left = left || got != NC_OK;
     }
+    m->waiting = left;
     nc_lock_give(&m->lock);
     return code;
 }
@@ -232,16 +218,4 @@ nc_code nc_cuda_modules_wait(nc_cuda_modules *m, nc_diag *diag) {
     nc_code code = waiting ? finish(m, diag) : NC_OK;
     nc_lock_give(&m->turn);
     return code;
-}
-
-nc_code nc_cuda_modules_need(nc_cuda_modules *m, const nc_function *f, nc_diag *diag) {
-    nc_lock_take(&m->lock);
-    for (module *x = m->list; x != NULL; x = x->next)
-        for (entry *e = x->entries; e != NULL; e = e->next)
-            if (&e->function == f) want(m, x, e);
-    nc_lock_give(&m->lock);
-    nc_code code = nc_cuda_modules_wait(m, diag);
-    if (atomic_load(&f->handle) != NULL) return NC_OK;
-    if (code != NC_OK) return code;
-    return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "cuda: a kernel did not compile, as another thread was told");
 }
