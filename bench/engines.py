@@ -48,6 +48,20 @@ def turns(n):
         yield from NAMES if i % 2 == 0 else NAMES[::-1]
 
 
+def looped(bench, what, path, feeds, times):
+    """Milliseconds of a run, by the wall clock and of the processor, of each engine; `times` runs in a turn. What they
+    give must agree."""
+    with Engine(NAMES[0], bench.package) as a, Engine(NAMES[1], bench.package) as b:
+        engines, took, sums = {a.name: a, b.name: b}, {n: [] for n in NAMES}, {}
+        for name, engine in engines.items():
+            engine.ask("load", model=str(path), feeds=str(feeds))
+            sums[name] = engine.ask("run", times=3)["sums"]
+        bench.agree(what, *(sums[n] for n in NAMES))
+        for name in turns(2 * bench.turns):
+            took[name].append(engines[name].ask("loop", times=times))
+    return [[median(took[n], clock) for n in NAMES] for clock in ("wall", "cpu")]
+
+
 def median(rows, *keys):
     """The median of rows[i][key][key]..."""
     values = []

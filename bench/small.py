@@ -10,7 +10,7 @@ import numpy as np
 
 import exported
 import models
-from engines import NAMES, Engine, turns
+from engines import NAMES, Engine, looped, turns
 from figures import Figure
 from table import print_table
 
@@ -36,16 +36,7 @@ def _run(bench, n):
     """Milliseconds: nacre and onnxruntime from Python, nacre from C."""
     path, feeds = _file(bench, f"tiny{n}", models.tiny(n)), bench.folder / "small.npz"
     np.savez(feeds, x=np.random.default_rng(2).standard_normal((4, 8), np.float32))
-    with Engine(NAMES[0], bench.package) as a, Engine(NAMES[1], bench.package) as b:
-        engines, took, sums = {a.name: a, b.name: b}, {n: [] for n in NAMES}, {}
-        for name, engine in engines.items():
-            engine.ask("load", model=path, feeds=str(feeds))
-            sums[name] = engine.ask("run", times=5)["sums"]
-        bench.agree(f"{n} tiny nodes", *(sums[n] for n in NAMES))
-        for name in turns(2 * bench.turns):
-            took[name].append(engines[name].ask("loop", times=20 if bench.quick else 300))
-    return [[statistics.median(t[clock] for t in took[n]) for n in NAMES] for clock in ("wall", "cpu")], \
-        from_c(bench, path)
+    return looped(bench, f"{n} tiny nodes", path, feeds, 20 if bench.quick else 300), from_c(bench, path)
 
 
 def _create(bench, path):

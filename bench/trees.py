@@ -1,11 +1,9 @@
 """A forest of 1,000 trees of depth 8 over 50 features, as converters of scikit-learn write it: runs of one row and of
 many."""
-import statistics
-
 import numpy as np
 
 import models
-from engines import NAMES, Engine, turns
+from engines import looped
 from figures import Figure
 from table import print_table
 
@@ -14,18 +12,9 @@ FEATURES = 50
 
 
 def _run(bench, path, rows, times):
-    """Milliseconds of a run, by the wall clock and of the processor, of each engine."""
     feeds = bench.folder / "trees.npz"
     np.savez(feeds, x=np.random.default_rng(4).standard_normal((rows, FEATURES), np.float32))
-    with Engine(NAMES[0], bench.package) as a, Engine(NAMES[1], bench.package) as b:
-        engines, took, sums = {a.name: a, b.name: b}, {n: [] for n in NAMES}, {}
-        for name, engine in engines.items():
-            engine.ask("load", model=path, feeds=str(feeds))
-            sums[name] = engine.ask("run", times=2)["sums"]
-        bench.agree(f"trees, {rows} rows", *(sums[n] for n in NAMES))
-        for name in turns(2 * bench.turns):
-            took[name].append(engines[name].ask("loop", times=times))
-    return [[statistics.median(t[clock] for t in took[n]) for n in NAMES] for clock in ("wall", "cpu")]
+    return looped(bench, f"trees, {rows} rows", path, feeds, times)
 
 
 def measure(bench):
@@ -36,7 +25,7 @@ def measure(bench):
     found, table = [], []
     for rows, times in ((1, 20 if bench.quick else 200), (many, 2)):
         bench.say(f"{trees} trees, {rows} rows")
-        wall, cpu = _run(bench, str(path), rows, times)
+        wall, cpu = _run(bench, path, rows, times)
         name = f"{trees} trees of depth {depth}, {rows} rows"
         found.append(Figure(name, wall[0] / wall[1], RATIO, cpu[0] / max(cpu[1], 1e-6)))
         table.append([name, *wall, found[-1].value])

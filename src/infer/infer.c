@@ -69,33 +69,23 @@ static void forget_guess(const nc_node *n, const nc_infer *c) {
     }
 }
 
-static bool is_bound(const nc_model *m, int sym) {
-    for (int i = 0; i < m->main->inputs.n; i++) {
-        const nc_type *t = m->main->inputs.v[i]->type;
-        for (int k = 0; t != NULL && t->kind == NC_T_TENSOR && k < t->rank; k++)
-            if (nc_dim_sym_id(t->dims[k]) == sym) return true;
-    }
-    return false;
-}
-
 static bool is_of_sequence(const nc_value *v) {
     const nc_value *from = v->def != NULL && v->def->n_in > 0 ? v->def->in[0] : NULL;
     return from != NULL && from->type != NULL && from->type->kind == NC_T_SEQUENCE;
 }
 
-/* A declared type that stands for a rank which was not found: a symbol that no input binds says nothing, exporters give
- * values of different sizes the same one (torch does to the parts of tensor_split, and the size of one part to all).
- * Each gets its own. */
+/* A declared type of a sequence's part gives its rank and no more: torch gives the parts of tensor_split one symbol, or
+ * the size of one of them, although they differ. Each gets sizes of its own. */
 static nc_code doubt(nc_work *w, nc_value *v, const nc_type **type) {
     nc_model *m = v->graph->model;
     const nc_dim *dims[NC_MAX_RANK];
-    bool any = false, sized = is_of_sequence(v);
+    bool any = false;
     for (int k = 0; k < (*type)->rank; k++) {
         int sym = nc_dim_sym_id((*type)->dims[k]);
-        bool guess = sym >= 0 ? !nc_dims_sym_is_fresh(m->dims, sym) && (sized || !is_bound(m, sym)) : sized;
+        bool own = sym >= 0 && nc_dims_sym_is_fresh(m->dims, sym);
         const char *hint = sym >= 0 ? nc_dims_sym_name(m->dims, sym) : v->name;
-        any |= guess;
-        dims[k] = guess ? nc_dim_fresh(m->dims, hint) : (*type)->dims[k];
+        any |= !own;
+        dims[k] = own ? (*type)->dims[k] : nc_dim_fresh(m->dims, hint);
         NC_NEED(w, dims[k]);
     }
     if (!any) return NC_OK;
@@ -107,7 +97,7 @@ static nc_code doubt(nc_work *w, nc_value *v, const nc_type **type) {
 static nc_code write_output(nc_work *w, nc_value *v, const nc_infer_val *out) {
     const nc_type *type;
     NC_TRY(nc_infer_merge(w, &v->graph->model->arena, v->name, v->type, out->type, &type));
-    if (has_no_rank(out->type) && !has_no_rank(type)) NC_TRY(doubt(w, v, &type));
+    if (is_of_sequence(v) && has_no_rank(out->type) && !has_no_rank(type)) NC_TRY(doubt(w, v, &type));
     v->type = type;
     if (out->lit != NULL) v->lit = out->lit;
     v->elems = out->elems;

@@ -174,7 +174,7 @@ struct nc_card {
     int n_updates;   /* with NC_IN_PLACE */
     int lane; /* NCK_LANE_x + 1; 0: not a lane. Lane parameters are the attributes named in lane_params, in order */
     const char *lane_params[2];
-    unsigned host_in; /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
+    unsigned host_in;  /* bit i: input i is a shape, an axis, a condition: small, wanted where the host can read it */
     unsigned apart_in; /* bit i: input i keeps its type where the others become narrow (a mask; transform/mixed.h) */
     unsigned host_sub_in,
         host_sub_out; /* NC_CONTROL: the same for inputs and outputs of the subgraphs (counter, condition) */
@@ -226,11 +226,11 @@ int64_t nc_attr_int(const nc_node *n, const char *name);
 double nc_attr_float(const nc_node *n, const char *name);
 const char *nc_attr_str(const nc_node *n, const char *name);                 /* NULL: absent and no default */
 const int64_t *nc_attr_ints(const nc_node *n, const char *name, int *n_out); /* NULL: absent */
-bool nc_value_is_setting(const nc_value *v);               /* all its uses are settings (card->settings_in) */
-bool nc_attr_has(const nc_node *n, const char *name);      /* written on the node */
-int nc_attr_n_strings(const nc_node *n, const char *name); /* of a STRING 1; absent or other kind 0 */
-const nc_str *nc_attr_strings(const nc_attr *a, int *n);   /* of STRING or STRINGS; NULL: neither */
+bool nc_attr_has(const nc_node *n, const char *name);                        /* written on the node */
+int nc_attr_n_strings(const nc_node *n, const char *name);                   /* of a STRING 1; absent or other kind 0 */
+const nc_str *nc_attr_strings(const nc_attr *a, int *n);                     /* of STRING or STRINGS; NULL: neither */
 int nc_node_n_named(const nc_node *n); /* how many of its last inputs are named by attributes (card->names_values) */
+bool nc_value_is_setting(const nc_value *v); /* all its uses are settings (card->settings_in) */
 /* Does a parameter of these types take one of type t (a single bit)? */
 bool nc_types_take(nc_types types, nc_types t);
 /* Checks counts of inputs and outputs, attribute names and kinds against the version; fills nothing. */

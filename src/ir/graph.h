@@ -174,7 +174,6 @@ typedef struct nc_prop {
     const char *key, *value;
 } nc_prop;
 
-/* How text and file readers find cards; ops/ implements it, tests may extend it. NULL: unknown op or version. */
 struct nc_grad; /* ir/card.h */
 
 /* A gradient of the user's own, in the place of the card's. */
@@ -183,6 +182,7 @@ typedef struct nc_grad_rule {
     unsigned stops;                                                   /* bit i: none passes to input i */
 } nc_grad_rule;
 
+/* How text and file readers find cards; ops/ implements it, tests may extend it. NULL: unknown op or version. */
 typedef struct nc_registry {
     const nc_card *(*find)(const struct nc_registry *r, const char *domain, const char *op);
     const struct nc_registry *base; /* asked when find of a layered registry does not know */
