@@ -2,11 +2,13 @@
 import numpy as np
 import onnx
 import onnxruntime
+import package  # noqa: F401  (puts nacre on the path)
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+import nacre
 from nacre_c import PROGRAM
 from test_cli import good
 from tolerances import close
@@ -62,7 +64,6 @@ def test_sizes_that_are_declared_of_parts(env):
     model = helper.make_model(graph, producer_name="pytorch", ir_version=8,
                               opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
     x, y = np.ones((1, 3), np.float32), np.ones((2, 3), np.float32)
-    import nacre
     session = nacre.InferenceSession(model)
     for got, want in zip(session.run(None, {"x": x, "y": y}), (x, y, y), strict=True):
         assert np.array_equal(got, want)
