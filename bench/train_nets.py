@@ -76,6 +76,11 @@ def make(name):
     return module().train(), dict(zip(("x", "labels"), batch(np.random.default_rng(2))))
 
 
+def named(module):
+    """Its parameters by name; one that two layers share stands under the name of each, a file holds one of them."""
+    return module.named_parameters(remove_duplicate=False)
+
+
 def export(name, path):
     """Writes the module; gives the names of its parameters in the file."""
     module, batch = make(name)
@@ -85,5 +90,8 @@ def export(name, path):
                                     output_names=["loss"], opset_version=18, dynamo=True, optimize=False,
                                     external_data=False, verbose=False)
     program.save(str(path))
-    there = {t for t in program.model.graph.initializers}
-    return [n for n, _ in module.named_parameters() if n in there]
+    there = set(program.model.graph.initializers)
+    names = [n for n, _ in named(module) if n in there]
+    if len(names) != len(list(module.parameters())):
+        raise RuntimeError(f"{name}: {len(names)} of its parameters are in the file")
+    return names

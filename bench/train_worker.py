@@ -79,7 +79,7 @@ class Torch:
 
     def results(self):
         loss = self.step()
-        return {"loss": loss.detach().numpy(), **{n: p.grad.numpy() for n, p in self.module.named_parameters()}}
+        return {"loss": loss.detach().numpy(), **{n: p.grad.numpy() for n, p in self.nets.named(self.module)}}
 
 
 class Worker:

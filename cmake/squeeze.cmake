@@ -1,5 +1,6 @@
-# cmake -DIN=text -DOUT=text -P squeeze.cmake: the text without its comments, its indentation and its empty lines, as
-# the library carries it. A comment that spans lines leaves one line end, since a directive may follow it.
+# cmake -DIN=text -DOUT=packed -P squeeze.cmake: the text without its comments, its indentation and its empty lines,
+# packed by gzip, as the library carries it. A comment that spans lines leaves one line end, since a directive may
+# follow it.
 file(READ "${IN}" rest)
 set(kept "")
 string(FIND "${rest}" "/*" at)
@@ -22,4 +23,5 @@ while(NOT at EQUAL -1)
 endwhile()
 string(APPEND kept "${rest}")
 string(REGEX REPLACE "[ \t]*\n[ \t\n]*" "\n" kept "${kept}")
-file(WRITE "${OUT}" "${kept}")
+file(WRITE "${OUT}.text" "${kept}")
+file(ARCHIVE_CREATE OUTPUT "${OUT}" PATHS "${OUT}.text" FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)

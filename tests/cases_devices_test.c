@@ -164,7 +164,8 @@ static bool has_cuda(void) {
     return known == 2;
 }
 
-static void check_row(const nc_case *row) {
+/* stays: every node has to compute on the device. */
+static void check_row(const nc_case *row, bool stays) {
     model cpu, guard, plain, cuda;
     model_init(&cpu, "cpu", 1);
     model_init(&guard, "guard", 2);
@@ -178,6 +179,7 @@ static void check_row(const nc_case *row) {
     }
     if (has_cuda() && !cpu.failed) {
         model_init(&cuda, "cuda", 2);
+        if (stays) model_option(&cuda, "host_nodes", "off");
         if (run_case(&cuda, row)) compare_near(row, &cpu, &cuda, "on the GPU");
         model_close(&cuda);
     }
@@ -187,7 +189,69 @@ static void check_row(const nc_case *row) {
 }
 
 static void check_family(const nc_case *cases) {
-    for (const nc_case *row = cases; row->name; row++) check_row(row);
+    for (const nc_case *row = cases; row->name; row++) check_row(row, false);
+}
+
+/* ---- what the tables of the families cannot hold: elements that have no double of the same kind; all of it has to
+ * stay on the device ---- */
+
+#define NEWEST "<opset: \"\" 28> g "
+/* Roots make NaN of negative numbers; 1e4 is beyond the largest of most types. */
+#define NARROW(to, attrs)                                                                                             \
+    {"narrow_" to attrs,                                                                                              \
+     NEWEST "(float[n,33] x, float16[3] h, int32[n] i, float[0] e) => (a, b, c, d) { r = Sqrt(x) s = Add(x, r) "      \
+            "p = Cast<to = " to attrs ">(s) a = Cast<to = 1>(p) q = Cast<to = " to attrs ">(h) b = Cast<to = 11>(q) " \
+            "j = Cast<to = " to attrs ">(i) c = Cast<to = 6>(j) f = Cast<to = " to attrs                              \
+            ">(e) d = Cast<to = 10>(f) }",                                                                            \
+     {{-1e4, 1e4}, {-9, 9}, {-90, 90}}},                                                                              \
+    {                                                                                                                 \
+        "narrow_small_" to attrs,                                                                                     \
+            NEWEST "(double[7,n] x) => (y) { p = Cast<to = " to attrs ">(x) y = Cast<to = 16>(p) }", {                \
+            { -1, 1 }                                                                                                 \
+        }                                                                                                             \
+    }
+#define NARROWS(to) NARROW(to, ""), NARROW(to, ", saturate = 0")
+#define LINEAR(rule, t, heads, more, args)                                                        \
+    {                                                                                             \
+        "linear_attention_" rule "_" t,                                                           \
+            NEWEST "(" t "[2,n,12] q, " t "[2,n,6] k, " t "[2,n,10] v" more                       \
+                   ") => (y, s) { y, s = LinearAttention<q_num_heads = "                          \
+                   "4, kv_num_heads = " heads ", update_rule = \"" rule "\">(q, k, v" args ") }", \
+        {                                                                                         \
+            { -1, 1 }                                                                             \
+        }                                                                                         \
+    }
+
+static const nc_case device_rows[] = {
+    NARROWS("17"),
+    NARROWS("18"),
+    NARROWS("19"),
+    NARROWS("20"),
+    NARROW("21", ""),
+    NARROW("22", ""),
+    NARROW("23", ""),
+    NARROW("24", ", round_mode = \"up\""),
+    NARROW("24", ", round_mode = \"nearest\""),
+    NARROW("24", ", saturate = 0, round_mode = \"down\""),
+    NARROW("25", ""),
+    NARROW("26", ""),
+    NARROW("27", ""),
+    NARROW("28", ""),
+    {"range_at_run",
+     NEWEST "(float[] a, float[] b, float[] d, float16[] p, float16[] q, float16[] r) => (x, y) "
+            "{ x = Range(a, b, d) y = Range(p, q, r) }",
+     {{1, 2}, {9, 12}, {0.5, 1}, {1, 2}}},
+    LINEAR("linear", "float", "2", "", ""),
+    LINEAR("gated", "bfloat16", "2", ", bfloat16[2,n,2] d", ", , d"),
+    LINEAR("delta", "float16", "2", ", float[2,2,3,5] p, float16[2,n,1] b", ", p, , b"),
+    LINEAR("gated_delta", "float", "2", ", float[2,2,3,5] p, float[2,n,6] d, float[2,n,2] b", ", p, d, b"),
+    {"linear_attention_no_tokens",
+     NEWEST "(float[2,0,4] q, float[2,0,4] k, float[2,0,4] v, float[2,2,2,2] p) => (y, s) "
+            "{ y, s = LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = \"linear\">(q, k, v, p) }"},
+    {0}};
+
+TEST(cases_on_devices_alone) {
+    for (const nc_case *row = device_rows; row->name; row++) check_row(row, true);
 }
 
 #define CASES(family) \

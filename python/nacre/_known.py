@@ -18,7 +18,8 @@ Note = Tuple[int, str]
 
 #: Obeyed; _options.py says how. STREAM_OF and the name of a node is a further one.
 ENTRIES_HONOURED = {
-    "nacre.compute", "nacre.patterns", "nacre.streams", "nacre.winograd",
+    "nacre.compute", "nacre.patterns", "nacre.streams", "nacre.strict", "nacre.winograd",
+    "session.strict_shape_type_inference",
     "session.disable_prepacking", "session.set_denormal_as_zero", "session.record_ep_graph_assignment_info",
     "session.disable_cpu_ep_fallback",
     "session.model_external_initializers_file_folder_path",
@@ -54,11 +55,11 @@ ENTRIES_WITHOUT_EFFECT: Dict[str, str] = {
     "session.use_ort_model_bytes_directly": _ORT_FILE, "session.use_ort_model_bytes_for_initializers": _ORT_FILE,
     "session.use_memory_mapped_ort_model": _ORT_FILE, "session.enable_saved_runtime_optimizations": _ORT_FILE,
     "session.load_model_format": "the bytes tell their format",
-    "session.strict_shape_type_inference": "types and shapes are always checked strictly",
     "session.graph_optimizations_loop_level": "passes run until nothing changes",
     "session.prepack.enable_parallel": "weights are always packed by all threads",
     "session.debug_layout_transformation": "`nacre inspect` shows every stage",
-    "session.allow_released_opsets_only": "opsets that are not known are always refused",
+    "session.allow_released_opsets_only":
+        "a newer opset is read as the newest known one, with one WARNING; nacre.strict refuses it",
     "session.disable_model_compile": _CONTEXT, "session.fail_on_suboptimal_compiled_model": _CONTEXT,
     "ep.context_file_path": _CONTEXT, "ep.context_embed_mode": _CONTEXT, "ep.context_node_name_prefix": _CONTEXT,
     "ep.context_model_external_initializers_file_name": _CONTEXT, "ep.share_ep_contexts": _CONTEXT,

@@ -249,6 +249,10 @@ class SessionOptions:
             out.append(("packing", "off"))
         if not self._switch("nacre.winograd", "1"):
             out.append(("winograd", "off"))
+        if self._switch("nacre.strict"):
+            out.append(("strict", "on"))
+        elif self._switch("session.strict_shape_type_inference"):
+            out.append(("strict", "shapes"))
         if "nacre.compute" in self._entries:
             out.append(("compute", self._entries["nacre.compute"]))
         if "nacre.patterns" in self._entries:

@@ -182,6 +182,8 @@ class Session:
             run_options: Optional[RunOptions] = None, *, state: Optional[State] = None) -> List[Any]:
         """Computes the outputs of these names (None: all) from {input name: array, list or dict}. state: where its
         variables are, in place of the session's own."""
+        if isinstance(output_names, str):
+            raise TypeError(f"output_names: expected a list of names or None, got the text '{output_names}'")
         if (run_options is None and state is None and self._profile is None and isinstance(input_feed, dict)
                 and not self._sparse):
             for name in self._required:

@@ -142,7 +142,10 @@ def _tensor(x: Any, type_text: Optional[str]) -> _core.Value:
         return held
     if isinstance(x, (list, tuple)):
         dtype = None if type_text is None else numpy_type(_element_of(type_text))
-        return to_value(np.array(x, dtype=dtype))
+        try:
+            return to_value(np.array(x, dtype=dtype))
+        except ValueError as e:
+            raise RuntimeError(f"Could not create tensor from given input list: {e}") from None
     if isinstance(x, np.ndarray):
         return _array(x)
     if x is None:

@@ -4,6 +4,7 @@
 
 #include "base/fpmode.h"
 #include "base/mem.h"
+#include "ir/assume.h"
 #include "train/train.h"
 #include "transform/rules.h"
 #include "transform/transform.h"
@@ -185,6 +186,18 @@ static nacre_code set_format(nacre_options *o, const char *key, const char *valu
     return NACRE_OK;
 }
 
+static nacre_code set_strict(nacre_options *o, const char *key, const char *value, nacre_error *err) {
+    if (strcmp(value, "on") == 0)
+        o->o.strict = ~0u;
+    else if (strcmp(value, "shapes") == 0)
+        o->o.strict = 1u << NC_ASSUME_SHAPE | 1u << NC_ASSUME_RANK;
+    else if (strcmp(value, "off") == 0)
+        o->o.strict = 0;
+    else
+        return refuse(err, key, value, "on, off or shapes");
+    return NACRE_OK;
+}
+
 static nacre_code set_compute(nacre_options *o, const char *key, const char *value, nacre_error *err) {
     return nc_api_compute(value, &o->o.compute) ? NACRE_OK : refuse(err, key, value, "f32, f16 or bf16");
 }
@@ -232,7 +245,8 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"log_level", set_log_level},    {"log_id", add_name},    {"save", add_name},
                 {"save_format", set_format},     {"save_data", add_name}, {"save_data_bytes", set_number},
                 {"save_file_bytes", set_number}, {"variables", add_name}, {"stop_gradient", add_name},
-                {"streams", set_streams},        {"stream", set_stream},  {"compute", set_compute}};
+                {"streams", set_streams},        {"stream", set_stream},  {"compute", set_compute},
+                {"strict", set_strict}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[500] = "";

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "ir/assume.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -182,20 +183,25 @@ nacre_code nacre_frame_run(nacre_frame *f, const char *cut, nacre_error *err) {
 
 /* Output i, NULL if it is not made yet. A rank that the model declares and this run contradicts is told, as in
  * onnxruntime. */
-static nc_object *output_of(nc_frame *f, int i) {
-    nc_object *o = nc_frame_output(f, i);
+static nc_code output_of(nc_frame *f, int i, nc_object **out) {
+    nc_object *o = *out = nc_frame_output(f, i);
     const nc_value *v = f->program->slots[f->program->outputs[i]].value;
-    if (o && v && v->declared && v->declared->kind == NC_T_TENSOR && o->kind == NC_OBJ_TENSOR &&
-        v->declared->rank != o->t.rank)
-        nc_log(NC_LOG_WARNING, "output '%s': the model declares rank %d, this run gave rank %d", v->name,
-               v->declared->rank, o->t.rank);
-    return o;
+    const nc_type *declared = v ? v->declared : NULL;
+    if (!o || !declared || declared->kind != NC_T_TENSOR || o->kind != NC_OBJ_TENSOR || declared->rank == o->t.rank)
+        return NC_OK;
+    if (nc_assumes_not(v->graph->model, NC_ASSUME_RANK))
+        NC_FAIL(&f->work, NC_E_SHAPE, "output '%s': the model declares rank %d, this run gave rank %d", v->name,
+                declared->rank, o->t.rank);
+    nc_log(NC_LOG_WARNING, "output '%s': the model declares rank %d, this run gave rank %d", v->name, declared->rank,
+           o->t.rank);
+    return NC_OK;
 }
 
 static nc_code take(nc_frame *f, const char *name, nacre_value **out) {
     int i = nc_api_find(f->program, false, name, 0);
     if (i < 0) return nc_api_unknown_name(&f->work, f->program, false, name);
-    nc_object *o = output_of(f, i);
+    nc_object *o;
+    NC_TRY(output_of(f, i, &o));
     if (!o) return nc_fail(&f->work, NC_E_ARGUMENT, "output '%s' is not made yet: run the frame further", name);
     *out = nc_api_value(nc_object_ref(o));
     return NC_OK;
@@ -234,7 +240,8 @@ static nc_code send(nc_frame *f, nc_object *o, nc_object **out) {
 }
 
 nc_code nc_api_take(nc_frame *f, const nc_wanted *w, nc_object **out) {
-    nc_object *o = output_of(f, w->output);
+    nc_object *o;
+    NC_TRY(output_of(f, w->output, &o));
     if (w->into) {
         if (!writes(f, w->output, w->into)) NC_TRY(nc_api_copy(&f->work, w->into, o));
         *out = nc_object_ref(w->into);

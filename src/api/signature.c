@@ -4,6 +4,7 @@
 #include "api/api.h"
 
 #include "base/mem.h"
+#include "ir/dim_sign.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -58,8 +59,10 @@ static nc_code name_dim(const nc_dims *table, const nc_dim *d, char name[64]) {
     bool *used = nc_alloc_zero((size_t)nc_dims_n_syms(table) + 1, sizeof *used);
     if (!used) return NC_E_MEMORY;
     nc_text t = {0};
-    if (named(table, d, used)) {
-        int id = nc_dim_sym_id(d);
+    int id = nc_dim_sym_id(d);
+    if (id >= 0 && nc_dims_sym_sign(table, id)) {
+        nc_text_add(&t, nc_dims_sym_sign(table, id));
+    } else if (named(table, d, used)) {
         if (id >= 0)
             nc_text_add(&t, nc_dims_sym_name(table, id));
         else

@@ -6,15 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct format {
-    int fraction, bias; /* bits of the fraction; the exponent of code (1 << fraction) is 1 - bias */
-    uint8_t max;        /* code of the largest number */
-    uint8_t overflow;   /* what comes of larger ones without `saturate`: infinity or NaN; 0: no such code */
-    uint8_t nan;        /* 0: none */
-    bool unsigned_zero; /* the code of -0 is the NaN */
-} format;
-
-static const format formats[NC_N_DTYPES] = {
+static const nc_narrow_format formats[NC_N_DTYPES] = {
     [NC_FLOAT8E4M3FN] = {.fraction = 3, .bias = 7, .max = 0x7E, .overflow = 0x7F, .nan = 0x7F},
     [NC_FLOAT8E4M3FNUZ] = {.fraction = 3, .bias = 8, .max = 0x7F, .overflow = 0x80, .nan = 0x80, .unsigned_zero = true},
     [NC_FLOAT8E5M2] = {.fraction = 2, .bias = 15, .max = 0x7B, .overflow = 0x7C, .nan = 0x7E},
@@ -26,6 +18,10 @@ static const format formats[NC_N_DTYPES] = {
 };
 
 enum { E8M0_NAN = 0xFF, E8M0_MAX = 0xFE, E8M0_BIAS = 127 };
+
+const nc_narrow_format *nc_narrow_format_of(nc_dtype t) {
+    return &formats[(int)t > 0 && t < NC_N_DTYPES ? t : NC_UNDEFINED];
+}
 
 bool nc_dtype_is_narrow(nc_dtype t) { return nc_dtype_class(t) == 'N' || nc_dtype_is_packed(t); }
 
@@ -45,7 +41,7 @@ static uint8_t int_of_f64(nc_dtype t, double v) {
 /* ---- floats ---- */
 
 float nc_narrow_to_f32(nc_dtype t, uint8_t code) {
-    const format *f = &formats[t];
+    const nc_narrow_format *f = &formats[t];
     if (t == NC_FLOAT8E8M0) return code == E8M0_NAN ? NAN : ldexpf(1, code - E8M0_BIAS);
     if (nc_dtype_class(t) != 'N') return (float)nc_narrow_to_int(t, code);
     uint8_t sign = (uint8_t)(1u << (nc_dtype_bits(t) - 1)), magnitude = (uint8_t)(code & (sign - 1));
@@ -62,7 +58,7 @@ float nc_narrow_to_f32(nc_dtype t, uint8_t code) {
 
 /* The code nearest to |v| > 0, ties to even, as a number that may lie beyond the format's largest. A carry out of the
  * fraction runs into the exponent, as it must. */
-static int round_magnitude(const format *f, double v) {
+static int round_magnitude(const nc_narrow_format *f, double v) {
     int exponent;
     frexp(v, &exponent); /* v in [2^(exponent-1), 2^exponent) */
     int scale = exponent - 1 < 1 - f->bias ? 1 - f->bias : exponent - 1;
@@ -83,7 +79,7 @@ static uint8_t e8m0_of_f64(double v, nc_narrowing how) {
 }
 
 uint8_t nc_f64_to_narrow(nc_dtype t, double v, nc_narrowing how) {
-    const format *f = &formats[t];
+    const nc_narrow_format *f = &formats[t];
     if (t == NC_FLOAT8E8M0) return e8m0_of_f64(v, how);
     if (nc_dtype_class(t) != 'N') return int_of_f64(t, v);
     unsigned sign = signbit(v) ? 1u << (nc_dtype_bits(t) - 1) : 0;

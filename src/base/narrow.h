@@ -19,6 +19,16 @@ typedef struct nc_narrowing {
 
 bool nc_dtype_is_narrow(nc_dtype t); /* class 'N', or packed */
 
+/* How the codes of a narrow float are read; float8e8m0 and integers have none. */
+typedef struct nc_narrow_format {
+    int fraction, bias; /* bits of the fraction; the exponent of code (1 << fraction) is 1 - bias */
+    uint8_t max;        /* code of the largest number */
+    uint8_t overflow;   /* what comes of larger ones without `saturate`: infinity or NaN; 0: no such code */
+    uint8_t nan;        /* 0: none */
+    bool unsigned_zero; /* the code of -0 is the NaN */
+} nc_narrow_format;
+const nc_narrow_format *nc_narrow_format_of(nc_dtype t); /* all 0 where there is none */
+
 /* The value of a code; exact for all types. */
 float nc_narrow_to_f32(nc_dtype t, uint8_t code);
 /* One rounding. Floats without NaN (6 and 4 bits) saturate always and make a zero of the opposite sign of NaN.

@@ -97,3 +97,11 @@ void nc_text_of_double(char *out, size_t bytes, int digits, double v) {
     snprintf(out, bytes, "%.*g", digits, v);
     if (l) uselocale(old);
 }
+
+void nc_text_where(const char *text, const char *at, int *line, int *column) {
+    *line = *column = 1;
+    for (const char *p = text; p < at; p++) {
+        *column = *p == '\n' ? 1 : *column + 1;
+        *line += *p == '\n';
+    }
+}

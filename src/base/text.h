@@ -21,4 +21,7 @@ void nc_text_release(nc_text *t);
 double nc_text_to_double(const char *s, char **end);
 void nc_text_of_double(char *out, size_t bytes, int digits, double v);
 
+/* The line and the column, both from one, of the place `at` in a text. */
+void nc_text_where(const char *text, const char *at, int *line, int *column);
+
 #endif

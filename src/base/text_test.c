@@ -74,3 +74,14 @@ TEST(text_numbers_have_a_point_in_any_locale) {
     CHECK_STR(out, "0.25");
     setlocale(LC_NUMERIC, old);
 }
+
+TEST(text_where_counts_lines_and_columns) {
+    const char *text = "ab\n\ncd";
+    int line, column;
+    nc_text_where(text, text, &line, &column);
+    CHECK_INT(line * 10 + column, 11);
+    nc_text_where(text, text + 3, &line, &column); /* the empty line */
+    CHECK_INT(line * 10 + column, 21);
+    nc_text_where(text, text + 6, &line, &column); /* the end */
+    CHECK_INT(line * 10 + column, 33);
+}

@@ -1,9 +1,12 @@
 /* base/threads.c: the pool behind nc_parallel. Knows nothing of tensors; how many threads a machine gives is machine.c.
  *
  * A call claims one of a few slots, publishes its job there, works on it, closes it to newcomers and waits until the
- * helpers inside have left. Items are handed out by an atomic counter. Joining and leaving a slot are single atomic
- * steps on its `state`; lock and conditions are only for going to sleep and waking. Slots belong to the pool, so a
- * late helper never touches a caller's stack.
+ * helpers inside have left. Joining and leaving a slot are single atomic steps on its `state`; lock and conditions are
+ * only for going to sleep and waking. Slots belong to the pool, so a late helper never touches a caller's stack.
+ *
+ * Items are dealt from ranges, as many as there are threads: every thread begins with the range that was its own in the
+ * calls before, so that what an item reads and what items of the next call find at the same place (weights of some
+ * columns, rows of an image) is still in that core's cache; then it takes what is left of the others'.
  *
  * No wake-up is lost: a poster publishes, advances `epoch`, then reads `n_asleep`; a worker raises `n_asleep`, then
  * reads `epoch` again before it sleeps (both sequentially consistent). */
@@ -21,6 +24,7 @@
 #include <time.h>
 
 #define N_SLOTS 16
+#define MAX_RANGES 32
 #define MAX_THREADS 1024
 #define SPIN_NS 50000
 #define CACHE_LINE 64
@@ -31,16 +35,22 @@
 #define WAITING 0x20000000u /* the caller sleeps until the last helper leaves */
 #define HELPERS 0x1FFFFFFFu
 
+/* Items [next, end); atomic, since workers also peek before they join. */
+typedef struct range {
+    _Alignas(CACHE_LINE) atomic_int_least64_t next;
+    atomic_int_least64_t end;
+} range;
+
 typedef struct slot {
     _Alignas(CACHE_LINE) atomic_uint state;
-    atomic_int_least64_t n; /* atomic only because workers peek at it before they join */
+    atomic_int n_ranges;
     void (*fn)(void *ctx, int64_t i);
     void *ctx;
     uint64_t fpmode; /* of the caller, for its helpers: what an item gives may not depend on who runs it */
     nc_log_scope log;
     atomic_int most;    /* threads that may take part */
     atomic_int tickets; /* taken so far, of the caller and its helpers: the lanes */
-    _Alignas(CACHE_LINE) atomic_int_least64_t next;
+    range ranges[MAX_RANGES];
 } slot;
 
 struct nc_pool {
@@ -53,12 +63,13 @@ struct nc_pool {
     nc_lock lock;
     pthread_cond_t wake, left;
     int n_threads;
-    atomic_int n_workers;
+    atomic_int n_workers, n_begun; /* begun: by themselves, each takes its number */
     pthread_t workers[];
 };
 
 static _Thread_local bool in_item;
 static _Thread_local int lane;       /* in the call that this thread runs an item of */
+static _Thread_local int number;     /* of a worker in its pool, from 1 on; callers have 0 */
 static _Thread_local slot *own_slot; /* of the nc_parallel call this thread is in */
 
 /* Fork. A child has one thread and a copy of every pool, perhaps in the middle of a step: each is put back to "not
@@ -70,6 +81,7 @@ static void set_not_started(void *pool) {
     pthread_cond_init(&p->left, NULL);
     atomic_store(&p->n_asleep, 0);
     atomic_store(&p->n_workers, 0);
+    atomic_store(&p->n_begun, 0);
     atomic_store(&p->started, false);
     for (int i = 0; i < N_SLOTS; i++) atomic_store(&p->slots[i].state, &p->slots[i] == own_slot ? CLAIMED : 0);
 }
@@ -103,13 +115,21 @@ static bool spin_while(const nc_pool *p, atomic_uint *word, unsigned mask, unsig
     }
 }
 
+static bool has_items(range *r) {
+    return atomic_load_explicit(&r->next, memory_order_relaxed) < atomic_load_explicit(&r->end, memory_order_relaxed);
+}
+
 static void run_items(slot *s, int own_lane) {
-    int64_t n = atomic_load_explicit(&s->n, memory_order_relaxed), i;
+    int n = atomic_load_explicit(&s->n_ranges, memory_order_relaxed);
     void (*fn)(void *, int64_t) = s->fn;
     void *ctx = s->ctx;
     in_item = true;
     lane = own_lane;
-    while ((i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < n) fn(ctx, i);
+    for (int k = 0; k < n; k++) {
+        range *r = &s->ranges[(number + k) % n];
+        int64_t end = atomic_load_explicit(&r->end, memory_order_relaxed), i;
+        while (has_items(r) && (i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < end) fn(ctx, i);
+    }
     in_item = false;
 }
 
@@ -125,14 +145,19 @@ static void help(slot *s) {
     if (wanted != own) nc_fpmode_set(own);
 }
 
+static bool any_left(slot *s) {
+    int n = atomic_load_explicit(&s->n_ranges, memory_order_relaxed);
+    for (int k = 0; k < n; k++)
+        if (has_items(&s->ranges[(number + k) % n])) return true;
+    return false;
+}
+
 /* The slot may change hands between the peek and the step: then the helper joins the newer job, which is as good. */
 static bool try_join(slot *s) {
     unsigned state = atomic_load_explicit(&s->state, memory_order_relaxed);
     do {
         if (!(state & OPEN)) return false;
-        if (atomic_load_explicit(&s->next, memory_order_relaxed) >= atomic_load_explicit(&s->n, memory_order_relaxed)) {
-            return false;
-        }
+        if (!any_left(s)) return false;
         int most = atomic_load_explicit(&s->most, memory_order_relaxed);
         if (atomic_load_explicit(&s->tickets, memory_order_relaxed) >= most) return false;
     } while (!atomic_compare_exchange_weak_explicit(&s->state, &state, state + 1, memory_order_acquire,
@@ -159,6 +184,7 @@ static void sleep_until_posted(nc_pool *p, unsigned seen) {
 static void *work(void *arg) {
     nc_pool *p = arg;
     unsigned generation = nc_lock_forks();
+    number = atomic_fetch_add(&p->n_begun, 1) + 1;
     while (!atomic_load(&p->stop)) {
         unsigned seen = atomic_load(&p->epoch);
         bool worked = false;
@@ -240,13 +266,26 @@ static slot *claim_slot(nc_pool *p) {
     return NULL;
 }
 
+/* most: threads that may take part, at least 1 and at most n. */
+static void deal(slot *s, int threads, int most, int64_t n) {
+    int n_ranges = most < threads ? most : threads;
+    if (n_ranges > MAX_RANGES) n_ranges = MAX_RANGES;
+    int64_t each = n / n_ranges, more = n % n_ranges;
+    for (int64_t k = 0, at = 0; k < n_ranges; k++) {
+        int64_t end = at + each + (k < more);
+        atomic_store_explicit(&s->ranges[k].next, at, memory_order_relaxed);
+        atomic_store_explicit(&s->ranges[k].end, end, memory_order_relaxed);
+        at = end;
+    }
+    atomic_store_explicit(&s->n_ranges, n_ranges, memory_order_relaxed);
+}
+
 static void post(nc_pool *p, slot *s, int most, int64_t n, void (*fn)(void *ctx, int64_t i), void *ctx) {
     s->fn = fn;
     s->ctx = ctx;
     s->fpmode = nc_fpmode_get();
     s->log = nc_log_current();
-    atomic_store_explicit(&s->n, n, memory_order_relaxed);
-    atomic_store_explicit(&s->next, 0, memory_order_relaxed);
+    deal(s, p->n_threads, most, n);
     atomic_store_explicit(&s->most, most, memory_order_relaxed);
     atomic_store_explicit(&s->tickets, 1, memory_order_relaxed); /* lane 0 is the caller's */
     atomic_store_explicit(&s->state, CLAIMED | OPEN, memory_order_release);

@@ -84,6 +84,33 @@ TEST(threads_have_lanes_of_their_own) {
     nc_pool_destroy(p);
 }
 
+typedef struct owners {
+    atomic_int arrived;
+    pthread_t of[6];
+} owners;
+
+static void own_item(void *ctx, int64_t i) {
+    owners *o = ctx;
+    o->of[i] = pthread_self();
+    atomic_fetch_add(&o->arrived, 1);
+    for (int turn = 0; turn < 20000 && atomic_load(&o->arrived) < 6; turn++) usleep(100);
+}
+
+/* Items that wait for each other leave every thread the first one of its own range, in call after call. */
+TEST(threads_begin_with_what_was_theirs) {
+    nc_pool *p = nc_pool_create(6);
+    REQUIRE(p);
+    owners first = {0};
+    nc_parallel(p, 6, own_item, &first);
+    CHECK_INT(first.arrived, 6);
+    for (int round = 0; round < 20; round++) {
+        owners o = {0};
+        nc_parallel(p, 6, own_item, &o);
+        for (int i = 0; i < 6; i++) CHECK(pthread_equal(o.of[i], first.of[i]));
+    }
+    nc_pool_destroy(p);
+}
+
 static void nested_lane_item(void *ctx, int64_t i) {
     lanes *inner = ctx;
     int before = nc_parallel_lane();

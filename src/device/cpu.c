@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "base/machine.h"
 #include "base/mem.h"
+#include "device/host_kept.h"
 #include "device/memory.h"
 
 #include <pthread.h>
@@ -13,18 +14,27 @@
 
 /* Stands ALIGNMENT bytes before the block that the caller sees. */
 typedef struct header {
-    size_t bytes;
+    size_t bytes, room; /* asked for; of the whole block */
 } header;
+
+/* Of *room bytes at least: one that was kept, or a new one. */
+static char *find_block(size_t *room) {
+    char *p = *room >= NC_HOST_KEPT_FROM ? nc_host_kept_take(room) : NULL;
+    if (p == NULL) p = nc_alloc_aligned(*room, ALIGNMENT);
+    if (p == NULL && nc_host_kept_trim() > 0) p = nc_alloc_aligned(*room, ALIGNMENT);
+    return p;
+}
 
 static nc_code cpu_alloc(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag) {
     (void)s;
     NC_TRY(nc_device_take(d, bytes, diag));
-    char *p = bytes <= SIZE_MAX - 2 * ALIGNMENT ? nc_alloc_aligned(ALIGNMENT + bytes, ALIGNMENT) : NULL;
+    size_t room = ALIGNMENT + bytes;
+    char *p = bytes <= SIZE_MAX - 2 * ALIGNMENT ? find_block(&room) : NULL;
     if (p == NULL) {
         nc_device_give(d, bytes);
         return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "cpu: out of memory for %zu bytes", bytes);
     }
-    ((header *)p)->bytes = bytes;
+    *(header *)p = (header){bytes, room};
     *out = p + ALIGNMENT;
     return NC_OK;
 }
@@ -34,7 +44,12 @@ static void cpu_free(nc_device *d, nc_stream *s, void *p) {
     if (p == NULL) return;
     char *block = (char *)p - ALIGNMENT;
     nc_device_give(d, ((header *)block)->bytes);
-    nc_free(block);
+    if (!nc_host_kept_put(block, ((header *)block)->room)) nc_free(block);
+}
+
+static size_t cpu_trim(nc_device *d) {
+    (void)d;
+    return nc_host_kept_trim();
 }
 
 static nc_code cpu_fill(nc_device *d, nc_stream *s, void *p, int byte, size_t bytes, nc_diag *diag) {
@@ -111,6 +126,7 @@ static const nc_device_table table = {
     .host_memory = true,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .trim = cpu_trim,
     .fill = cpu_fill,
     .copy = cpu_copy,
     .host_alloc = cpu_host_alloc,

@@ -134,12 +134,21 @@ static void cuda_host_free(nc_device *d, void *p) {
     if (p != NULL) WARN_CU(cuMemFreeHost, (p));
 }
 
+/* The workspace of a stream (NULL: of work without one), and counters behind it. */
+static nc_code make_workspace(cuda_device *g, CUstream s, CUdeviceptr *out, nc_diag *diag) {
+    const nc_cuda *c = &g->cuda;
+    size_t counters = NC_CUDA_COUNTERS * sizeof(uint32_t);
+    NC_TRY(nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE + counters, out, diag));
+    TRY_CU(cuMemsetD8Async, (*out + NC_CUDA_WORKSPACE, 0, counters, s), diag);
+    return NC_OK;
+}
+
 /* Takes the handle, also on failure, unless it is lent. */
 static nc_code make_stream(cuda_device *g, CUstream handle, bool lent, nc_stream **out, nc_diag *diag) {
     const nc_cuda *c = &g->cuda;
     nc_stream *s = nc_alloc_zero(1, sizeof *s);
     nc_code code = s == NULL ? no_memory(diag) : NC_OK;
-    if (code == NC_OK) code = nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE, &s->workspace, diag);
+    if (code == NC_OK) code = make_workspace(g, handle, &s->workspace, diag);
     if (code == NC_OK) code = nc_cuda_fault_create(c, &s->fault, diag);
     if (code != NC_OK) {
         size_t bytes;
@@ -265,17 +274,41 @@ static nc_code cuda_compile(nc_device *d, const char *source, const char *entry,
 
 static nc_code cuda_compile_wait(nc_device *d, nc_diag *diag) { return nc_cuda_modules_wait(enter(d)->modules, diag); }
 
+/* A kernel that waits for those before it by itself may be placed on the GPU while they run. */
+static CUresult launch_early(const nc_cuda *c, CUfunction f, nc_dim3 grid, nc_dim3 block, unsigned bytes_shared,
+                             CUstream s, void **args) {
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value.programmaticStreamSerializationAllowed = 1};
+    CUlaunchConfig how = {.gridDimX = grid.x,
+                          .gridDimY = grid.y,
+                          .gridDimZ = grid.z,
+                          .blockDimX = block.x,
+                          .blockDimY = block.y,
+                          .blockDimZ = block.z,
+                          .sharedMemBytes = bytes_shared,
+                          .hStream = s,
+                          .attrs = &early,
+                          .numAttrs = 1};
+    return c->api->cuLaunchKernelEx(&how, f, args, NULL);
+}
+
+enum { EARLY_MAJOR = 9 }; /* compute capability that has such launches */
+
 static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, nc_dim3 grid, nc_dim3 block,
                                     unsigned bytes_shared, void **args, nc_diag *diag) {
     cuda_device *g = enter(d);
     const nc_cuda *c = &g->cuda;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return NC_OK;
-    if (atomic_load(&f->handle) == NULL) NC_TRY(nc_cuda_modules_wait(g->modules, diag));
+    if (atomic_load(&f->handle) == NULL) NC_TRY(nc_cuda_modules_need(g->modules, f, diag));
     CUfunction handle = atomic_load(&f->handle);
     NC_TRY(sync_if_no_stream(c, s, diag));
-    TRY_CU(cuLaunchKernel,
-           (handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes_shared, nc_cuda_stream(s), args, NULL),
-           diag);
+    if (f->early && c->major >= EARLY_MAJOR)
+        NC_TRY(nc_cuda_check(launch_early(c, handle, grid, block, bytes_shared, nc_cuda_stream(s), args),
+                             "cuLaunchKernelEx", diag));
+    else
+        TRY_CU(cuLaunchKernel,
+               (handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes_shared, nc_cuda_stream(s), args, NULL),
+               diag);
     nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
 }
@@ -286,7 +319,7 @@ static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    NC_TRY(nc_cuda_modules_wait(((cuda_device *)d)->modules, diag)); /* none can be loaded in a capture */
+    nc_cuda_modules_retry(((cuda_device *)d)->modules); /* none can be loaded in a capture */
     nc_cuda_turn_capture();
     CUresult r = c->api->cuStreamBeginCapture_v2(s->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     if (r == 0)
@@ -392,6 +425,8 @@ void *nc_cuda_workspace(nc_device *d, const nc_stream *s) {
     return (void *)(uintptr_t)(s ? s->workspace : ((cuda_device *)d)->workspace);
 }
 
+void *nc_cuda_counters(nc_device *d, const nc_stream *s) { return (char *)nc_cuda_workspace(d, s) + NC_CUDA_WORKSPACE; }
+
 nc_cuda_fault *nc_cuda_fault_of(nc_device *d, const nc_stream *s) { return s ? s->fault : ((cuda_device *)d)->fault; }
 
 /* Fills c up to the properties; needs no context. */
@@ -455,7 +490,7 @@ static nc_code equip(cuda_device *g, nc_diag *diag) {
     snprintf(g->base.description, sizeof g->base.description, "%s, compute %d.%d, %zu GiB", c->name, c->major, c->minor,
              bytes >> 30);
     if ((g->memory = nc_cuda_memory_create(c, bytes_to_keep())) == NULL) return no_memory(diag);
-    NC_TRY(nc_cuda_memory_alloc(g->memory, NULL, NC_CUDA_WORKSPACE, &g->workspace, diag));
+    NC_TRY(make_workspace(g, NULL, &g->workspace, diag));
     NC_TRY(nc_cuda_fault_create(c, &g->fault, diag));
     NC_TRY(nc_cuda_check_lt(c->api->cublasLtCreate(&c->lt), "cublasLtCreate", diag));
     c->dnn = nc_cuda_dnn_create(c);

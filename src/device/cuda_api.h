@@ -46,8 +46,24 @@ enum {
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
     CU_STREAM_NON_BLOCKING = 1,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
-    CU_EVENT_DISABLE_TIMING = 2
+    CU_EVENT_DISABLE_TIMING = 2,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
 };
+
+typedef struct CUlaunchAttribute {
+    int id, unused;
+    union {
+        char bytes[64];
+        int programmaticStreamSerializationAllowed;
+    } value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig {
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned numAttrs;
+} CUlaunchConfig;
 
 enum { /* element and compute types of cuBLASLt */
        CUDA_R_32F = 0,
@@ -113,6 +129,7 @@ const nc_cuda_api *nc_cuda_api_get(void);
 const char *nc_cuda_missing(nc_cuda_library l); /* why the library cannot be used; NULL: it can */
 
 #define NC_CUDA_WORKSPACE ((size_t)32 << 20) /* bytes, one piece per stream: streams run at the same time */
+#define NC_CUDA_COUNTERS ((size_t)1024)      /* words behind it */
 
 typedef struct nc_cuda_dnn nc_cuda_dnn; /* cuda_dnn.h */
 
@@ -151,6 +168,8 @@ NC_MUST nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag);
 
 CUstream nc_cuda_stream(const nc_stream *s);               /* s NULL: CUDA's stream 0 */
 void *nc_cuda_workspace(nc_device *d, const nc_stream *s); /* NC_CUDA_WORKSPACE bytes that work on s may use */
+/* NC_CUDA_COUNTERS words that are 0 between kernels of s: who counts with them leaves them so. */
+void *nc_cuda_counters(nc_device *d, const nc_stream *s);
 
 /* NC_OK for 0; else DEVICE (MEMORY when the GPU's memory is full), naming the function, the error and its text. */
 nc_code nc_cuda_check(CUresult r, const char *function, nc_diag *diag);
@@ -172,11 +191,18 @@ void nc_cuda_modules_destroy(nc_cuda_modules *m);
 NC_MUST nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char *entry, nc_function **out,
                                      nc_diag *diag);
 
-/* Compiles what was asked for, side by side, and loads it; the first failure is told. */
+/* Compiles what was asked for since, side by side, and loads it; the first failure is told, once. */
 NC_MUST nc_code nc_cuda_modules_wait(nc_cuda_modules *m, nc_diag *diag);
+
+/* The same for one function, which may have failed before: NC_OK says that it can be launched. */
+NC_MUST nc_code nc_cuda_modules_need(nc_cuda_modules *m, const nc_function *f, nc_diag *diag);
+
+/* What is not compiled yet, or failed, once more; nobody is told. */
+void nc_cuda_modules_retry(nc_cuda_modules *m);
 
 struct nc_function {
     _Atomic(CUfunction) handle; /* NULL: not compiled yet */
+    bool early;                 /* its text says BEGINS_EARLY, see kernels/cuda/common.cuh */
 };
 
 #endif

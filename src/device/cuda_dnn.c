@@ -215,6 +215,14 @@ bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace,
     return done;
 }
 
+bool nc_cuda_dnn_knows(nc_cuda_dnn *d, const nc_cuda_dnn_call *c) {
+    pthread_mutex_lock(&d->mutex);
+    const plan *p = look_up(d, c);
+    bool known = p != NULL && p->handle != NULL;
+    pthread_mutex_unlock(&d->mutex);
+    return known;
+}
+
 /* ---- the handle ---- */
 
 nc_cuda_dnn *nc_cuda_dnn_create(const nc_cuda *c) {

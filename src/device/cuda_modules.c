@@ -1,11 +1,14 @@
 /* device/cuda_modules.c: the compiled kernels of a device. Asking for a function only notes its text: all texts that
  * were noted since are compiled side by side when they are first needed, at the end of a session's making or by a
- * launch. A text that fails stays noted: who waits next tries again. */
+ * launch. A text that fails is told to who waits then, and tried again when it is asked for or launched again: others
+ * go on without it. A capture cannot load modules: before one begins what failed is tried once more, without a word,
+ * and a launch within it that needs such a text tells why it failed. */
 #include "base/lock.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/threads.h"
 #include "device/cuda_api.h"
+#include "device/cuda_order.h"
 
 #include <string.h>
 
@@ -14,6 +17,7 @@ enum { MOST_THREADS = 16 };
 typedef struct entry {
     struct entry *next;
     char *name;
+    bool wanted; /* asked for since it was last looked up */
     nc_function function;
 } entry;
 
@@ -22,6 +26,9 @@ typedef struct module {
     char *source;
     uint64_t hash;
     CUmodule handle; /* NULL: not loaded yet */
+    bool wanted;     /* asked for since it was last compiled */
+    bool retried;    /* for a capture, since it was last asked for */
+    nc_diag why;     /* of the last failure */
     entry *entries;
 } module;
 
@@ -30,7 +37,7 @@ struct nc_cuda_modules {
     nc_lock turn; /* held by who compiles: one at a time, with several threads */
     nc_lock lock; /* guards the lists */
     module *list;
-    bool waiting; /* some entry has no handle yet */
+    bool waiting; /* some entry is wanted */
 };
 
 /* One module being compiled. */
@@ -104,7 +111,7 @@ static module *note_module(nc_cuda_modules *m, const char *source) {
     return x;
 }
 
-static entry *note_entry(nc_cuda_modules *m, module *x, const char *name) {
+static entry *note_entry(module *x, const char *name) {
     entry *e = x->entries;
     while (e != NULL && strcmp(e->name, name) != 0) e = e->next;
     if (e != NULL) return e;
@@ -113,17 +120,22 @@ static entry *note_entry(nc_cuda_modules *m, module *x, const char *name) {
         nc_free(e);
         return NULL;
     }
+    e->function.early = strstr(x->source, "BEGINS_EARLY") != NULL;
     e->next = x->entries;
     x->entries = e;
-    m->waiting = true;
     return e;
+}
+
+static void want(nc_cuda_modules *m, module *x, entry *e) {
+    if (atomic_load(&e->function.handle) == NULL) x->wanted = e->wanted = m->waiting = true, x->retried = false;
 }
 
 nc_code nc_cuda_modules_find(nc_cuda_modules *m, const char *source, const char *name, nc_function **out,
                              nc_diag *diag) {
     nc_lock_take(&m->lock);
     module *x = note_module(m, source);
-    entry *e = x != NULL ? note_entry(m, x, name) : NULL;
+    entry *e = x != NULL ? note_entry(x, name) : NULL;
+    if (e != NULL) want(m, x, e);
     nc_lock_give(&m->lock);
     if (e == NULL) return no_memory(diag);
     *out = &e->function;
@@ -138,15 +150,17 @@ static void compile_one(void *ctx, int64_t i) {
     j->code = nc_cuda_find_code(all->cuda, j->of->source, &j->cubin, &j->bytes, &j->diag);
 }
 
-/* Those that have entries and are not loaded; *v is freed with nc_free. */
+/* Takes those that are wanted and not loaded; *v is freed with nc_free. */
 static nc_code list_jobs(nc_cuda_modules *m, job **v, int64_t *n, nc_diag *diag) {
+    int64_t k = 0;
     *n = 0;
     nc_lock_take(&m->lock);
-    for (const module *x = m->list; x != NULL; x = x->next) *n += x->handle == NULL && x->entries != NULL;
+    for (const module *x = m->list; x != NULL; x = x->next) *n += x->handle == NULL && x->wanted;
     *v = nc_alloc_zero((size_t)*n + 1, sizeof **v);
-    int64_t k = 0;
-    for (module *x = m->list; x != NULL && *v != NULL; x = x->next)
-        if (x->handle == NULL && x->entries != NULL) (*v)[k++].of = x;
+    for (module *x = m->list; x != NULL && *v != NULL; x = x->next) {
+        if (x->handle == NULL && x->wanted) (*v)[k++].of = x;
+        x->wanted = m->waiting = false;
+    }
     nc_lock_give(&m->lock);
     return *v != NULL ? NC_OK : no_memory(diag);
 }
@@ -161,16 +175,31 @@ static nc_code allow_shared(const nc_cuda *c, CUfunction f, nc_diag *diag) {
         "cuFuncSetAttribute", diag);
 }
 
-/* The handles of all entries that have none; the lock is held. */
-static nc_code resolve(const nc_cuda *c, module *x, nc_diag *diag) {
-    for (entry *e = x->entries; e != NULL; e = e->next) {
-        if (atomic_load(&e->function.handle) != NULL) continue;
-        CUfunction f = NULL;
-        NC_TRY(nc_cuda_check(c->api->cuModuleGetFunction(&f, x->handle, e->name), "cuModuleGetFunction", diag));
-        NC_TRY(allow_shared(c, f, diag));
-        atomic_store(&e->function.handle, f);
-    }
+static nc_code resolve_one(const nc_cuda *c, const module *x, entry *e, nc_diag *diag) {
+    CUfunction f = NULL;
+    NC_TRY(nc_cuda_check(c->api->cuModuleGetFunction(&f, x->handle, e->name), "cuModuleGetFunction", diag));
+    NC_TRY(allow_shared(c, f, diag));
+    atomic_store(&e->function.handle, f);
     return NC_OK;
+}
+
+/* The handles of all wanted entries; the first failure is told. The lock is held. */
+static nc_code resolve(const nc_cuda *c, module *x, nc_diag *diag) {
+    nc_code code = NC_OK;
+    for (entry *e = x->entries; e != NULL; e = e->next) {
+        nc_diag own = {.code = NC_OK};
+        nc_code got = e->wanted ? resolve_one(c, x, e, &own) : NC_OK;
+        if (code == NC_OK && got != NC_OK) code = got, *diag = own;
+        e->wanted = false;
+    }
+    return code;
+}
+
+static void note_failure(nc_cuda_modules *m, const job *j) {
+    nc_lock_take(&m->lock);
+    j->of->why = j->diag;
+    j->of->why.code = j->code;
+    nc_lock_give(&m->lock);
 }
 
 static nc_code compile_noted(nc_cuda_modules *m, nc_diag *diag) {
@@ -188,6 +217,7 @@ static nc_code compile_noted(nc_cuda_modules *m, nc_diag *diag) {
             j->code =
                 nc_cuda_check(m->cuda->api->cuModuleLoadData(&j->of->handle, j->cubin), "cuModuleLoadData", &j->diag);
         if (code == NC_OK && j->code != NC_OK) code = j->code, *diag = j->diag;
+        note_failure(m, j);
         nc_free(j->cubin);
     }
     nc_free(all.v);
@@ -197,15 +227,13 @@ static nc_code compile_noted(nc_cuda_modules *m, nc_diag *diag) {
 /* A failed text leaves the others in use. */
 static nc_code finish(nc_cuda_modules *m, nc_diag *diag) {
     nc_code code = compile_noted(m, diag);
-    bool left = code != NC_OK;
     nc_lock_take(&m->lock);
     for (module *x = m->list; x != NULL; x = x->next) {
         nc_diag own = {.code = NC_OK};
         nc_code got = x->handle != NULL ? resolve(m->cuda, x, &own) : NC_OK;
+        if (got != NC_OK) x->why = own;
         if (code == NC_OK && got != NC_OK) code = got, *diag = own;
-        left = left || got != NC_OK;
     }
-    m->waiting = left;
     nc_lock_give(&m->lock);
     return code;
 }
@@ -218,4 +246,42 @@ nc_code nc_cuda_modules_wait(nc_cuda_modules *m, nc_diag *diag) {
     nc_code code = waiting ? finish(m, diag) : NC_OK;
     nc_lock_give(&m->turn);
     return code;
+}
+
+/* The module of a function, wanted again unless the caller captures; the lock is held. */
+static module *module_of(nc_cuda_modules *m, const nc_function *f, bool wants) {
+    for (module *x = m->list; x != NULL; x = x->next)
+        for (entry *e = x->entries; e != NULL; e = e->next) {
+            if (&e->function != f) continue;
+            if (wants) want(m, x, e);
+            return x;
+        }
+    return NULL;
+}
+
+nc_code nc_cuda_modules_need(nc_cuda_modules *m, const nc_function *f, nc_diag *diag) {
+    bool captures = nc_cuda_captures_itself();
+    nc_diag others = {.code = NC_OK};
+    nc_lock_take(&m->lock);
+    const module *x = module_of(m, f, !captures);
+    nc_lock_give(&m->lock);
+    if (!captures && nc_cuda_modules_wait(m, &others) == NC_OK && atomic_load(&f->handle) != NULL) return NC_OK;
+    nc_lock_take(&m->lock);
+    bool found = atomic_load(&f->handle) != NULL, told = x != NULL && x->why.code != NC_OK;
+    if (!found && told) *diag = x->why;
+    nc_lock_give(&m->lock);
+    if (found) return NC_OK;
+    return told ? diag->code : nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "cuda: a kernel was not compiled in time");
+}
+
+void nc_cuda_modules_retry(nc_cuda_modules *m) {
+    nc_diag unsaid = {.code = NC_OK};
+    nc_lock_take(&m->lock);
+    for (module *x = m->list; x != NULL; x = x->next)
+        for (entry *e = x->entries; e != NULL && !x->retried; e = e->next)
+            if (atomic_load(&e->function.handle) == NULL) x->wanted = e->wanted = m->waiting = true;
+    for (module *x = m->list; x != NULL; x = x->next) x->retried = x->retried || x->wanted;
+    nc_lock_give(&m->lock);
+    nc_code code = nc_cuda_modules_wait(m, &unsaid);
+    (void)code;
 }

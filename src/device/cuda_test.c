@@ -165,9 +165,45 @@ static void handles(nc_device *d) {
     OK(d->table->compile(d, kernel_text, "thrice", &g, &diag));
     FAILS(d->table->compile_wait(d, &diag), NC_E_DEVICE);
     CHECK(strstr(diag.text, "cuModuleGetFunction: CUDA_ERROR_NOT_FOUND") != NULL);
+    OK(d->table->compile_wait(d, &diag));
     d->table->stream_destroy(d, a);
     d->table->stream_destroy(d, b);
 }
+
+/* A text that does not compile is told to who asked for it, each time, and to nobody else. */
+static void texts_that_fail(nc_device *d) {
+    static const char bad[] = "extern \"C\" __global__ void k() { nonsense; }";
+    static const char good[] = "extern \"C\" __global__ void k() {}";
+    const nc_dim3 one = {1, 1, 1};
+    nc_function *f = NULL, *g = NULL;
+    for (int i = 0; i < 2; i++) {
+        OK(d->table->compile(d, bad, "k", &f, &diag));
+        FAILS(d->table->compile_wait(d, &diag), NC_E_DEVICE);
+        OK(d->table->compile_wait(d, &diag));
+    }
+    OK(d->table->compile(d, good, "k", &g, &diag));
+    OK(d->table->compile_wait(d, &diag));
+    OK(d->table->launch_function(d, NULL, g, one, one, 0, NULL, &diag));
+    FAILS(d->table->launch_function(d, NULL, f, one, one, 0, NULL, &diag), NC_E_DEVICE);
+    CHECK(strstr(diag.text, "nonsense") != NULL);
+    OK(d->table->launch_function(d, NULL, g, one, one, 0, NULL, &diag));
+    /* A capture loads nothing: it begins all the same, and the launch that needs the text says why. */
+    nc_stream *s;
+    nc_capture *capture;
+    OK(d->table->stream_create(d, &s, &diag));
+    OK(d->table->capture_begin(d, s, &diag));
+    OK(d->table->launch_function(d, s, g, one, one, 0, NULL, &diag));
+    FAILS(d->table->launch_function(d, s, f, one, one, 0, NULL, &diag), NC_E_DEVICE);
+    CHECK(strstr(diag.text, "nonsense") != NULL);
+    OK(d->table->launch_function(d, s, g, one, one, 0, NULL, &diag));
+    OK(d->table->capture_end(d, s, &capture, &diag));
+    OK(d->table->capture_replay(d, s, capture, &diag));
+    OK(d->table->stream_sync(d, s, &diag));
+    d->table->capture_destroy(d, capture);
+    d->table->stream_destroy(d, s);
+}
+
+TEST(cuda_texts_that_fail) { run_on("cuda", texts_that_fail); }
 
 TEST(cuda_handles) { run_on("cuda", handles); }
 

@@ -2,7 +2,7 @@
  * declared? Messages name the parameter, what is expected and what came. Used by infer.c for every node. */
 #include "infer/check.h"
 
-#include "base/log.h"
+#include "ir/assume.h"
 
 static nc_types bits_of(const nc_type *t) {
     switch (t->kind) {
@@ -98,13 +98,16 @@ static nc_code contradiction(nc_work *w, const char *name, const nc_type *declar
 }
 
 /* Exporters write shapes that they only guess: a wrong one is no reason not to run the model. */
-static void warn(const char *name, const nc_type *declared, const nc_type *inferred) {
+static nc_code take_inferred(nc_work *w, nc_model *m, const char *name, const nc_type *declared,
+                             const nc_type *inferred) {
     nc_text d = {0}, i = {0};
     nc_type_print(&d, declared);
     nc_type_print(&i, inferred);
-    nc_log(NC_LOG_INFO, "the model declares '%s' as %s, but it is %s", name, d.s ? d.s : "?", i.s ? i.s : "?");
+    nc_code code = nc_assume(w, m, NC_ASSUME_SHAPE, "the model declares '%.100s' as %.120s, but it is %.120s", name,
+                             d.s ? d.s : "?", i.s ? i.s : "?");
     nc_text_release(&d);
     nc_text_release(&i);
+    return code;
 }
 
 static bool agree(const nc_type *declared, const nc_type *inferred) {
@@ -117,7 +120,7 @@ static bool agree(const nc_type *declared, const nc_type *inferred) {
     return true;
 }
 
-nc_code nc_infer_merge(nc_work *w, nc_arena *arena, const char *name, const nc_type *declared, const nc_type *inferred,
+nc_code nc_infer_merge(nc_work *w, nc_model *m, const char *name, const nc_type *declared, const nc_type *inferred,
                        const nc_type **out) {
     if (declared == NULL || inferred == NULL) {
         *out = declared != NULL ? declared : inferred;
@@ -133,10 +136,9 @@ nc_code nc_infer_merge(nc_work *w, nc_arena *arena, const char *name, const nc_t
         return contradiction(w, name, declared, inferred);
     if (declared->rank < 0) return NC_OK;
     if (inferred->rank < 0) {
-        *out = nc_type_tensor(arena, inferred->elem, declared->rank, declared->dims);
+        *out = nc_type_tensor(&m->arena, inferred->elem, declared->rank, declared->dims);
         NC_NEED(w, *out);
         return NC_OK;
     }
-    if (!agree(declared, inferred)) warn(name, declared, inferred);
-    return NC_OK;
+    return agree(declared, inferred) ? NC_OK : take_inferred(w, m, name, declared, inferred);
 }

@@ -11,7 +11,7 @@ NC_MUST nc_code nc_infer_check(nc_work *w, const nc_node *n, const nc_infer_val 
 NC_MUST nc_code nc_infer_check_one(nc_work *w, const nc_node *n, int i, int rank, const int64_t *dims);
 
 /* What both say of value `name`; either may be NULL. *out may be one of the two. */
-NC_MUST nc_code nc_infer_merge(nc_work *w, nc_arena *arena, const char *name, const nc_type *declared,
+NC_MUST nc_code nc_infer_merge(nc_work *w, nc_model *m, const char *name, const nc_type *declared,
                                const nc_type *inferred, const nc_type **out);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "infer/check.h"
+#include "ir/assume.h"
 #include "ops/lane.h"
 
 static nc_code infer_graph(nc_work *w, nc_graph *g);
@@ -96,7 +97,7 @@ static nc_code doubt(nc_work *w, nc_value *v, const nc_type **type) {
 
 static nc_code write_output(nc_work *w, nc_value *v, const nc_infer_val *out) {
     const nc_type *type;
-    NC_TRY(nc_infer_merge(w, &v->graph->model->arena, v->name, v->type, out->type, &type));
+    NC_TRY(nc_infer_merge(w, v->graph->model, v->name, v->type, out->type, &type));
     if (is_of_sequence(v) && has_no_rank(out->type) && !has_no_rank(type)) NC_TRY(doubt(w, v, &type));
     v->type = type;
     if (out->lit != NULL) v->lit = out->lit;
@@ -156,6 +157,7 @@ static nc_code infer_node(nc_work *w, nc_node *n) {
     nc_model *m = n->graph->model;
     bool open = false;
     nc_infer c = {.w = w, .dims = m->dims, .arena = &m->arena, .node = n, .infer_sub = infer_sub, .open = &open};
+    c.assumes = NC_N_ASSUMPTIONS;
     c.in = nc_arena_array(&w->scratch, (size_t)n->n_in, sizeof *c.in);
     c.out = nc_arena_array(&w->scratch, (size_t)n->n_out, sizeof *c.out);
     NC_NEED(w, c.in);
@@ -163,6 +165,7 @@ static nc_code infer_node(nc_work *w, nc_node *n) {
     for (int i = 0; i < n->n_in; i++) NC_TRY(read_input(w, n->in[i], &c.in[i]));
     for (int i = 0; i < n->n_out; i++) c.out[i].present = n->out[i] != NULL;
     NC_TRY(ask_card(&c));
+    if (c.assumes != NC_N_ASSUMPTIONS) NC_TRY(nc_assume(w, m, c.assumes, "%s '%s'", w->at_op, w->at_node));
     n->open = open && n->card->lane <= 0; /* kernels of lanes look themselves */
     forget_guess(n, &c);
     for (int i = 0; i < n->n_out; i++)

@@ -88,7 +88,8 @@ static nc_code write_tensor(nc_infer *c, int i, nc_tensor *out) {
     for (int k = 0; k < t->rank; k++)
         if (!size_of(c, t->dims[k], &out->dims[k]))
             NC_FAIL(c->w, NC_E_SHAPE, "dim %d of output %d does not follow from the inputs", k, i);
-    out->dtype = t->elem;
+    const nc_type *planned = c->node->out[i]->type; /* lowering may have given it another one than the card does */
+    out->dtype = planned != NULL && planned->kind == NC_T_TENSOR ? planned->elem : t->elem;
     out->rank = t->rank;
     return NC_OK;
 }

@@ -103,7 +103,8 @@ typedef struct nc_infer {
     /* Infers subgraph i given the types of its inputs (n_in of them); types of its outputs are then on graph->outputs.
      */
     nc_code (*infer_sub)(struct nc_infer *c, int i_sub, const nc_infer_val *in, int n_in);
-    bool *open; /* set where something was expected of dims that only the run knows; NULL: nobody asks */
+    bool *open;            /* set where something was expected of dims that only the run knows; NULL: nobody asks */
+    nc_assumption assumes; /* what the card took for granted of a node that is not as ONNX wants it; N: nothing */
 } nc_infer;
 
 /* ---- gradient and decomposition ---- */
@@ -195,6 +196,7 @@ struct nc_card {
      * same attributes and inputs, from its epilogue_in on further ones for the body. NULL: there is none. */
     const struct nc_card *with_body;
     int epilogue_in;
+    const struct nc_card *group; /* its nodes that share input 0 as one: input 1 of each behind it, an output each */
     bool (*is_random)(
         const nc_node *n); /* NC_RANDOM: this node draws numbers, as far as constants tell; NULL: unless is_identity */
     const char *random_form; /* NC_RANDOM: the op of domain nacre with the same inputs and, last, the random state */

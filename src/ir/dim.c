@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/shape.h"
 #include "ir/dim_core.h"
+#include "ir/dim_sign.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,16 @@ const nc_dim *nc_dim_fresh(nc_dims *t, const char *hint) {
         if (!nc_map_get(&t->syms_by_name, name)) return made_up(t, nc_dim_sym(t, name));
     }
 }
+
+const nc_dim *nc_dim_signed(nc_dims *t, const char *hint, const char *sign) {
+    const char *copy = nc_arena_str(&t->arena, sign);
+    const nc_dim *d = copy ? nc_dim_fresh(t, hint) : no_memory(t);
+    int id = d ? nc_dim_sym_id(d) : -1;
+    if (id >= 0) t->syms.v[id]->sign = copy;
+    return d;
+}
+
+const char *nc_dims_sym_sign(const nc_dims *t, int sym) { return t->syms.v[sym]->sign; }
 
 const nc_dim *nc_dim_declared(nc_dims *t, const char *name) {
     nc_atom *x = nc_map_get(&t->syms_by_name, name);
@@ -498,6 +509,9 @@ nc_dims *nc_dims_clone(const nc_dims *from) {
     for (int i = 0; ok && i < from->syms.n; i++) {
         const nc_dim *bound = from->syms.v[i]->bound;
         t->syms.v[i]->fresh = from->syms.v[i]->fresh;
+        const char *sign = from->syms.v[i]->sign;
+        ok = !sign || (t->syms.v[i]->sign = nc_arena_str(&t->arena, sign)) != NULL;
+        if (!ok) break;
         ok = !bound || (t->syms.v[i]->bound = clone_dim(t, bound)) != NULL;
     }
     if (ok) return t;

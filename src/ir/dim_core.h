@@ -30,6 +30,7 @@ typedef struct nc_atom {
     const char *name;    /* SYM */
     int n_fresh;         /* SYM: how many fresh symbols took this name as their hint */
     bool fresh;          /* SYM: made up by nc_dim_fresh, not named by the model */
+    const char *sign;    /* SYM: dim_sign.h; may be NULL */
     const nc_dim *bound; /* SYM; may be NULL */
     const nc_dim *a, *b; /* others: operands */
     const nc_dim *self;  /* the dim that is this atom alone */

@@ -199,6 +199,11 @@ static bool copy_header(copier *c, const nc_model *from) {
     m->next_id = from->next_id;
     m->next_random_id = from->next_random_id;
     m->infers_only = from->infers_only;
+    m->strict = from->strict;
+    for (int i = 0; i < NC_N_ASSUMPTIONS; i++) {
+        m->assumed[i] = from->assumed[i];
+        if (!carry_str(c, &m->assumed[i])) return false;
+    }
     m->out_of_memory = from->out_of_memory;
     m->extra = from->extra;
     if (!carry_extra(c, &m->extra)) return false;

@@ -196,6 +196,14 @@ static inline const nc_grad_rule *nc_registry_rule(const nc_registry *r, const n
     return NULL;
 }
 
+/* See ir/assume.h. */
+typedef enum nc_assumption {
+#define A(name, text) NC_ASSUME_##name,
+#include "ir/assumptions.list"
+#undef A
+    NC_N_ASSUMPTIONS
+} nc_assumption;
+
 typedef struct nc_model {
     nc_arena arena;
     nc_dims *dims;
@@ -212,6 +220,8 @@ typedef struct nc_model {
     int next_id;                 /* of values and nodes */
     int64_t next_random_id;
     nc_str extra;
+    const char *assumed[NC_N_ASSUMPTIONS]; /* the first of each kind that the model made necessary; NULL: none */
+    unsigned strict;                       /* the kinds that are refused: bit = nc_assumption */
     bool infers_only;   /* no gradient will be asked for: constants stay what they are, passes may use their values */
     bool stale_sizes;   /* a pass made an argument constant on which sizes hang: inferring again finds more of them */
     bool out_of_memory; /* an edit that returns nothing could not be done: give the model up; nc_verify reports it */

@@ -59,11 +59,8 @@ nc_code nc_read_fail(nc_reader *r, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
-    int line = 1, column = 1;
-    for (const char *p = r->text; p < r->s; p++) {
-        column = *p == '\n' ? 1 : column + 1;
-        line += *p == '\n';
-    }
+    int line, column;
+    nc_text_where(r->text, r->s, &line, &column);
     return nc_fail(r->w, NC_E_BAD_MODEL, "line %d, column %d: %s", line, column, what);
 }
 

@@ -2,8 +2,8 @@
  * Ends by giving random nodes their ids. A file of onnxruntime's own format is made a ModelProto first (ort_load.c). */
 #include "onnx/load.h"
 
-#include "base/log.h"
 #include "base/mem.h"
+#include "ir/assume.h"
 #include "onnx/loader.h"
 #include "onnx/ort_format.h"
 
@@ -59,19 +59,23 @@ nc_code nc_load_opsets(nc_loader *l, nc_bytes b, uint32_t number, size_t n, nc_o
         NC_TRY(nc_load_name(l, o.domain, "OperatorSetIdProto.domain", &domain));
         if (strcmp(domain, "ai.onnx") == 0) domain = "";
         if (o.version == 0 && *domain) { /* says nothing: as if it were not there */
-            if (!l->warned)
-                nc_log(NC_LOG_WARNING, "opset_import of domain '%.100s' has version 0 and is left out", domain);
-            l->warned = true;
+            NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_ZERO, "domain '%.100s' has version 0", domain));
             continue;
         }
         if (o.version < 1 || o.version > INT_MAX)
             NC_FAIL(l->w, NC_E_BAD_MODEL, "opset_import of domain '%.100s' has version %lld", domain,
                     (long long)o.version);
         const nc_opset *before = nc_map_get(&seen, domain); /* some converters write a domain again and again */
-        if (before != NULL && before->version == o.version) continue;
+        if (before != NULL && before->version == o.version) {
+            NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_TWICE, "domain '%.100s' is imported twice", domain));
+            continue;
+        }
         if (before != NULL)
             NC_FAIL(l->w, NC_E_BAD_MODEL, "domain '%.100s' is imported twice, as version %lld and %lld", domain,
                     (long long)before->version, (long long)o.version);
+        if (!*domain && o.version > NC_ONNX_NEWEST_OPSET)
+            NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_NEWER, "the model is of opset %lld, known are those up to %d",
+                             (long long)o.version, NC_ONNX_NEWEST_OPSET));
         nc_opset *to = &all[*n_out];
         to->domain = nc_arena_str(&l->m->arena, domain);
         to->version = o.version;
@@ -113,6 +117,9 @@ static nc_code load_header(nc_loader *l, nc_bytes b, const nc_pb_model *pb) {
     if (pb->ir_version < 1 || pb->ir_version > INT_MAX)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "ModelProto.ir_version is %s", pb->ir_version == 0 ? "missing" : "out of range");
     m->ir_version = pb->ir_version;
+    if (m->ir_version > NC_ONNX_NEWEST_IR)
+        NC_TRY(nc_assume(l->w, m, NC_ASSUME_IR_NEWER, "the model has ir_version %lld, known are those up to %d",
+                         (long long)m->ir_version, NC_ONNX_NEWEST_IR));
     m->model_version = pb->model_version;
     NC_TRY(keep_text(l, pb->producer_name, &m->producer_name));
     NC_TRY(keep_text(l, pb->producer_version, &m->producer_version));

@@ -3,6 +3,8 @@
  * operator takes are kept as bytes; only custom operators may have them. */
 #include "onnx/loader.h"
 
+#include "ir/assume.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -31,6 +33,8 @@ nc_code nc_load_attr_type(nc_loader *l, const nc_pb_attribute *a, int *out) {
     if (!*name) NC_FAIL(l->w, NC_E_BAD_MODEL, "an attribute has no name");
     if (type <= 0 || type > NC_PB_A_TYPES)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "attribute '%.200s' has no valid type (%lld)", name, (long long)type);
+    if (!a->type && l->m->ir_version >= NC_ONNX_IR_TYPED_ATTRIBUTES)
+        NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_ATTRIBUTE_TYPE, "attribute '%.100s' does not say its type", name));
     *out = (int)type;
     return NC_OK;
 }

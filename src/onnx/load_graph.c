@@ -4,6 +4,7 @@
  * the graphs around it call so. */
 #include "onnx/loader.h"
 
+#include "ir/assume.h"
 #include "ir/edit.h"
 
 #include <string.h>
@@ -231,6 +232,7 @@ static nc_code load_sorted(nc_loader *l, nc_scope *s, nc_wire r, uint32_t number
         if (!NC_PUSH(&l->w->scratch, rest, f.b)) NC_FAIL(l->w, NC_E_MEMORY, "out of memory");
     while (nc_wire_each(&r, number, &f));
     NC_TRY(nc_load_sort(l, rest.v, rest.n));
+    NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_ORDER, "graph '%.100s': a node uses what a later one gives", graph_name(s)));
     for (int i = 0; i < rest.n; i++) NC_TRY(load_one(l, s, rest.v[i]));
     return NC_OK;
 }

@@ -4,6 +4,7 @@
 #include "onnx/loader.h"
 
 #include "base/near.h"
+#include "ir/assume.h"
 #include "ir/edit.h"
 
 #include <limits.h>
@@ -138,6 +139,8 @@ static nc_code find_card(nc_loader *l, const nc_scope *s, const head *h, const n
     if (*card && (*card)->traits & NC_LOWERED)
         NC_FAIL(l->w, NC_E_UNSUPPORTED, "op '%s' of domain '%s' is made while planning: a file cannot have it", h->op,
                 h->domain);
+    if (opset == 0)
+        NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_MISSING, "domain '%.100s' is not imported", h->domain));
     if (opset == 0) opset = INT64_MAX;
     *version = *card && !*h->overload ? nc_card_version(*card, opset) : NULL;
     if (!*version)

@@ -2,6 +2,8 @@
  * by name. A dim is a number, a symbol by name, or, when the file leaves it open, a fresh symbol `<value>_dim<k>`. */
 #include "onnx/loader.h"
 
+#include "ir/dim_sign.h"
+
 #include <string.h>
 
 nc_code nc_load_dtype(nc_loader *l, int64_t number, const char *what, nc_dtype *out) {
@@ -35,7 +37,9 @@ static nc_code load_dim(nc_loader *l, nc_bytes b, const char *name, int i, const
     } else {
         char *hint = nc_arena_printf(&l->w->scratch, "%s_dim%d", name, i);
         NC_NEED(l->w, hint);
-        *out = nc_dim_fresh(dims, hint);
+        const char *sign = "";
+        if (d.dim_param.n) NC_TRY(nc_load_name(l, d.dim_param, "Dimension.dim_param", &sign));
+        *out = *sign ? nc_dim_signed(dims, hint, sign) : nc_dim_fresh(dims, hint);
     }
     NC_NEED(l->w, *out);
     return NC_OK;

@@ -61,7 +61,6 @@ typedef struct nc_loader {
     int64_t n_nodes, n_values, n_calls;
     size_t bytes_file;
     const char *prefix; /* of the symbols in types inside a call; NULL elsewhere */
-    bool warned;        /* of an opset import without a version */
     nc_value absent;
     int64_t max_random_id;
     NC_VEC(nc_node *) random; /* random nodes that bring no id, in file order */

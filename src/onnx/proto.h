@@ -88,6 +88,11 @@ enum {
 
 /* From this IR version on an initializer need not be an input; one that is, is an input's default. */
 #define NC_ONNX_IR_FREE_INITIALIZERS 4
+/* From this one on attributes say their type. */
+#define NC_ONNX_IR_TYPED_ATTRIBUTES 2
+/* The newest that is known here; tests/py/test_strict.py compares them with the package onnx. */
+#define NC_ONNX_NEWEST_IR 14
+#define NC_ONNX_NEWEST_OPSET 28
 
 /* The domain of functions that hold one node of another opset. */
 #define NC_PB_ODD_DOMAIN "nacre.opset"

@@ -32,6 +32,13 @@ bool nc_wire_varint(nc_wire *r, uint64_t *out) {
     return bad(r, "a number has more than ten bytes");
 }
 
+/* Most numbers, and nearly all tags, have one byte: a forest has millions of them. */
+static inline bool varint(nc_wire *r, uint64_t *out) {
+    if (r->p == r->end || *r->p >= 0x80) return nc_wire_varint(r, out);
+    *out = *r->p++;
+    return true;
+}
+
 bool nc_wire_fixed(nc_wire *r, int bytes, uint64_t *out) {
     if (r->end - r->p < bytes) return bad(r, "a fixed-size number is cut off");
     uint64_t u = 0;
@@ -43,7 +50,7 @@ bool nc_wire_fixed(nc_wire *r, int bytes, uint64_t *out) {
 
 static bool read_bytes(nc_wire *r, nc_bytes *out) {
     uint64_t n;
-    if (!nc_wire_varint(r, &n)) return false;
+    if (!varint(r, &n)) return false;
     if (n > (uint64_t)(r->end - r->p)) return bad(r, "a field is longer than what holds it");
     *out = (nc_bytes){r->p, (size_t)n};
     r->p += n;
@@ -55,12 +62,12 @@ bool nc_wire_next(nc_wire *r, nc_field *f) {
     uint64_t tag;
     nc_steps_add(1);
     *f = (nc_field){0};
-    if (!nc_wire_varint(r, &tag)) return false;
+    if (!varint(r, &tag)) return false;
     if (tag > UINT32_MAX || tag >> 3 == 0) return bad(r, "a field number is out of range");
     f->number = (uint32_t)(tag >> 3);
     f->wire = (int)(tag & 7);
     switch (f->wire) {
-    case NC_WIRE_VARINT: return nc_wire_varint(r, &f->u);
+    case NC_WIRE_VARINT: return varint(r, &f->u);
     case NC_WIRE_64: return nc_wire_fixed(r, 8, &f->u);
     case NC_WIRE_32: return nc_wire_fixed(r, 4, &f->u);
     case NC_WIRE_BYTES: return read_bytes(r, &f->b);
@@ -128,13 +135,13 @@ static nc_code store(nc_work *w, const nc_slot *s, const nc_field *f, const char
 nc_code nc_wire_read(nc_work *w, nc_bytes b, const char *message, const nc_slot *slots, void *into) {
     nc_wire r;
     nc_field f;
+    const nc_slot *s = slots; /* of the field before: lists repeat it */
     nc_wire_init(&r, b);
-    while (nc_wire_next(&r, &f))
-        for (const nc_slot *s = slots; s->number; s++)
-            if (s->number == f.number) {
-                NC_TRY(store(w, s, &f, message, into));
-                break;
-            }
+    while (nc_wire_next(&r, &f)) {
+        if (s->number != f.number)
+            for (s = slots; s->number && s->number != f.number;) s++;
+        if (s->number) NC_TRY(store(w, s, &f, message, into));
+    }
     if (r.bad) NC_FAIL(w, NC_E_BAD_MODEL, "%s: byte %zu of %zu: %s", message, (size_t)(r.p - r.start), b.n, r.bad);
     return NC_OK;
 }

@@ -16,7 +16,7 @@ typedef enum nc_kernel_kind {
     NC_K_VIEW     /* no work: geometry of outputs over input 0's memory */
 } nc_kernel_kind;
 
-#define NC_MAX_PACKS 2
+#define NC_MAX_PACKS 3
 #define NC_MAX_OVER 4 /* outputs that may lie on an input: the first ones */
 
 /* A constant input wanted in another form. Filled once, on first use, into the environment's store. */
@@ -94,6 +94,9 @@ typedef struct nc_binding {
     bool (*guard)(const void *state, const nc_call *c);
     const char *when; /* with guard: for which calls, in a few words */
     bool sized;       /* DYNAMIC: the card tells the sizes before it runs, as for the static ones */
+    /* Bit i: input or output i may be f16 or bf16 in a node whose operands are f32 by its card, so that no Cast has to
+     * stand beside it (plan/lower_casts.c). */
+    uint8_t half_in, half_out;
 } nc_binding;
 
 /* The row without a guard for node n among those of `kernels` ("cpu", "cuda"); NULL when none fits, with the reasons in

@@ -95,6 +95,10 @@ nc_code nc_grad_by_parts(nc_grad *g, nc_parts parts);
  * the gradients of those operands. parts sees the gradient op's node, and the operands alone. */
 nc_code nc_grad_twice_by_parts(nc_grad *g, int n_in, int n_dy, nc_parts parts);
 
+/* What such a gradient op is made of, as its card's decompose: the parts, and their gradients. UNSUPPORTED where the
+ * builder differentiates nothing. */
+nc_code nc_grad_op_by_parts(nc_builder *b, const nc_node *n, int n_in, int n_dy, nc_parts parts, nc_value **out);
+
 /* What a gradient takes in the place of n, whose card has no grad: its grad_form, or else its decomposition. */
 nc_code nc_grad_pieces(nc_builder *b, const nc_node *n, nc_value **out);
 

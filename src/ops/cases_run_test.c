@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_VALUES = 2048, MAX_TEXT = 2048 };
+enum { MAX_VALUES = 1 << 14, MAX_TEXT = 2048 };
 
 typedef struct runner {
     const nc_case *row;
@@ -20,7 +20,7 @@ typedef struct runner {
     nc_model *m;
     nc_arena arena;
     nc_dims *dims;
-    nc_tensor at[MAX_VALUES]; /* by value id */
+    nc_tensor *at; /* MAX_VALUES, by value id */
     bool have[MAX_VALUES];
     nc_node *pieces[MAX_VALUES]; /* by node id: the first of what it was decomposed into; they end before it */
     nc_value **made[MAX_VALUES]; /* their results */
@@ -89,12 +89,12 @@ static bool runner_init(runner *r, const nc_case *row, bool as_double) {
             strncat(text, s++, 1);
         }
     }
-    *r = (runner){.row = row, .seed = 42};
+    *r = (runner){.row = row, .seed = 42, .at = calloc(MAX_VALUES, sizeof *r->at)};
     nc_work_init(&r->w);
     r->dims = nc_dims_create();
     r->m = test_model(&r->w, nc_ops_registry(), text);
     if (r->m == NULL) nc_test_failed(__FILE__, __LINE__, "%s: %s", row->name, r->w.diag.text);
-    return r->m != NULL;
+    return r->m != NULL && r->at != NULL;
 }
 
 static void runner_release(runner *r) {
@@ -102,6 +102,7 @@ static void runner_release(runner *r) {
     if (r->dims != NULL) nc_dims_destroy(r->dims);
     nc_arena_release(&r->arena);
     nc_work_release(&r->w);
+    free(r->at);
 }
 
 static nc_case_range range_of(const nc_case *row, int i) {
@@ -385,6 +386,10 @@ static bool check_decomposition(runner *r, nc_builder *b, const nc_value *dx) {
     if (code != NC_OK || again == NULL) {
         nc_test_failed(__FILE__, __LINE__, "%s: %s does not decompose: %s", r->row->name, n->card->name,
                        r->w.diag.text);
+        return true;
+    }
+    if (b->graph->model->next_id > MAX_VALUES) {
+        nc_test_failed(__FILE__, __LINE__, "%s: too many values", r->row->name);
         return true;
     }
     for (nc_node *k = last->next; k != NULL; k = k->next)

@@ -690,6 +690,10 @@ CUDA(one_row) {
     compare(d, PRODUCT("float", "[9]", "[9,12]"), (draws){0}, f32);
     compare(d, PRODUCT("float", "[1,33]", "[33,5]"), (draws){0}, f32);
     compare(d, PRODUCT("float", "[1,0]", "[0,8]"), (draws){0}, exact);
+    compare(d, PRODUCT("float", "[1,1111]", "[1111,20]"), (draws){0}, f32);
+    compare(d, PRODUCT("float", "[1,1030]", "[1030,4]"), (draws){.odd = true}, f32);
+    compare(d, PRODUCT("float16", "[1,1600]", "[1600,40]"), (draws){.odd = true}, nc_tol_device_f16);
+    compare(d, PRODUCT("bfloat16", "[1,4160]", "[4160,2]"), (draws){.transposed = 2}, nc_tol_device_bf16);
     compare(d, PRODUCT("float16", "[1,1,40]", "[40,72]"), (draws){0}, nc_tol_device_f16);
     compare(d, PRODUCT("float16", "[1,520]", "[520,3]"), (draws){.transposed = 2}, nc_tol_device_f16);
     compare(d, PRODUCT("bfloat16", "[1,24]", "[24,8]"), (draws){0}, nc_tol_device_bf16);
@@ -732,6 +736,8 @@ CUDA(casts) {
 #define NBITS(type, a, codes, scales, more, attrs, args)                                                               \
     "<opset: \"\" 21, \"com.microsoft\" 1> g (" type a " a, uint8" codes " b, " type scales " s" more ") => (y) { y =" \
     " com.microsoft.MatMulNBits<" attrs ">(a, b, s" args ") }"
+#define NBITS_ZEROS(type, a, codes, scales, zeros, attrs) \
+    NBITS(type, a, codes, scales, ", uint8" zeros " z", attrs, ", z")
 /* Scales that are powers of two: numbers that halves hold. */
 #define NBITS_HALF(type, a, codes, attrs)                                                                             \
     "<opset: \"\" 21, \"com.microsoft\" 1> g (" type a " a, uint8" codes " b) => (y) <const " type "[6] s = {1, 0.5," \
@@ -765,6 +771,17 @@ CUDA(few_bits) {
             (draws){0}, nc_tol_device_sum_f32);
     compare(d, NBITS_HALF("float16", "[1,48]", "[2,3,8]", "K = 48, N = 2, block_size = 16"), (draws){.odd = true},
             nc_tol_device_f16);
+    compare(d, NBITS_HALF("float16", "[1,96]", "[2,3,16]", "K = 96, N = 2, block_size = 32"), (draws){.odd = true},
+            nc_tol_device_f16);
+    compare(d, NBITS_HALF("bfloat16", "[2,90]", "[2,3,16]", "K = 90, N = 2, block_size = 32"), (draws){0},
+            nc_tol_device_bf16);
+    compare(d,
+            NBITS_ZEROS("float16", "[1,2100]", "[21,17,64]", "[357]", "[21,9]", "K = 2100, N = 21, block_size = 128"),
+            (draws){0}, nc_tol_device_f16);
+    compare(d, NBITS_ZEROS("bfloat16", "[2,700]", "[33,11,32]", "[363]", "[33,6]", "K = 700, N = 33, block_size = 64"),
+            (draws){0}, nc_tol_device_bf16);
+    compare(d, NBITS_ZEROS("float16", "[3,64]", "[5,2,16]", "[10]", "[5,1]", "K = 64, N = 5, block_size = 32"),
+            (draws){0}, nc_tol_device_f16);
     compare(d, NBITS_HALF("float16", "[12,96]", "[2,3,16]", "K = 96, N = 2, block_size = 32"), (draws){0},
             nc_tol_device_f16);
     compare(d, NBITS_HALF("bfloat16", "[5,40]", "[3,2,16]", "K = 40, N = 3, block_size = 32"), (draws){0},

@@ -75,6 +75,28 @@ nc_code nc_grad_twice_by_parts(nc_grad *g, int n_in, int n_dy, nc_parts parts) {
     return hand_out(g, &xs, dxs);
 }
 
+nc_code nc_grad_op_by_parts(nc_builder *b, const nc_node *n, int n_in, int n_dy, nc_parts parts, nc_value **out) {
+    nc_value *in[MOST] = {NULL}, *ys[MOST] = {NULL}, *dys[MOST] = {NULL}, *xs[MOST], *dxs[MOST] = {NULL};
+    int n_y = 0, n_x = 0;
+    if (n_in + n_dy > MOST) NC_FAIL(b->w, NC_E_LIMIT, "more than %d operands", MOST);
+    if (b->grad == NULL) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces are gradients, which nobody takes here");
+    for (int i = 0; i < n_in && i < n->n_in; i++) {
+        in[i] = n->in[i];
+        if (i < n->n_out && n->out[i] != NULL) xs[n_x++] = in[i] = nc_build1(b, "Identity", 1, in[i]);
+    }
+    NC_TRY(b->code);
+    NC_TRY(parts(b, n, in, ys));
+    for (int i = 0; i < n_dy; i++)
+        if (n->in[n_in + i] != NULL) ys[n_y] = ys[i], dys[n_y++] = n->in[n_in + i];
+    NC_TRY(b->grad(b, ys, dys, n_y, xs, n_x, dxs));
+    for (int i = 0, k = 0; i < n->n_out; i++) {
+        if (n->out[i] == NULL) continue;
+        out[i] = dxs[k] != NULL ? dxs[k] : nc_build_zeros_like(b, xs[k]);
+        k++;
+    }
+    return b->code;
+}
+
 nc_code nc_grad_pieces(nc_builder *b, const nc_node *n, nc_value **out) {
     bool wanted[MOST];
     if (n->card->grad_form == NULL) return n->card->decompose(b, n, out);

@@ -2,6 +2,10 @@
  * and the reading of parameters. Gradients are in lane_grad.c, the kernel in lane_cpu.c. */
 #include "ops/lane.h"
 
+#include "kernels/cpu/tile.h"
+
+extern const nc_card nc_card_cast;
+
 static nc_dtype out_elem(nc_infer *c) {
     const nc_param *p = &c->node->version->out[0];
     const nc_type *named = p->name != NULL && p->types == 0 ? nc_in(c, p->same) : NULL;
@@ -52,6 +56,16 @@ int nc_lane_trailing(const nc_node *n) {
     int64_t at = axis->i < 0 ? axis->i + ra : axis->i;
     return at >= 0 && at + rb <= ra ? (int)(ra - rb - at) : -1;
 }
+
+static bool is_f32_or_half(const nc_value *v) {
+    return v != NULL && v->type != NULL && v->type->kind == NC_T_TENSOR && nck_tile_compute(v->type->elem) == NC_FLOAT;
+}
+
+bool nc_lane_casts(const nc_node *n) {
+    return n->card == &nc_card_cast && n->n_out == 1 && is_f32_or_half(n->in[0]) && is_f32_or_half(n->out[0]);
+}
+
+int nc_lane_number(const nc_node *n) { return nc_lane_casts(n) ? NCK_LANE_identity : n->card->lane - 1; }
 
 /* Input 1 within the dims of input 0 from some axis on: the result has those of input 0. */
 static nc_code infer_within(nc_infer *c, nc_dtype elem, int trailing) {

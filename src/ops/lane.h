@@ -17,6 +17,11 @@ NC_MUST nc_code nc_lane_infer(nc_infer *c);
  * -1: a rank that this needs is not known, or does not fit. */
 int nc_lane_trailing(const nc_node *n);
 
+/* A Cast between floats that are computed in f32: f16, bf16 and f32 itself. */
+bool nc_lane_casts(const nc_node *n);
+/* The formula of a node, by its number: its card's lane, or the identity for such a Cast; -1: none. */
+int nc_lane_number(const nc_node *n);
+
 /* The node's lane parameters, read through the card's defaults. */
 void nc_lane_params(const nc_node *n, double params[2]);
 

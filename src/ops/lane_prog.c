@@ -54,11 +54,11 @@ static bool add_op(nc_lane_prog *p, int lane, int dst, const uint16_t *src, int 
 
 /* The lane of node n on the registers src, into dst. */
 static bool add_node(nc_lane_prog *p, const nc_node *n, int dst, const uint16_t *src) {
-    const nck_lane_info *lane = n->card->lane > 0 ? nck_lane_get(n->card->lane - 1) : NULL;
+    int number = nc_lane_number(n);
+    const nck_lane_info *lane = number >= 0 ? nck_lane_get(number) : NULL;
     if (lane == NULL) return lane_prog_refuse(p, "not an element formula");
     double params[2];
     nc_lane_params(n, params);
-    int number = n->card->lane - 1;
     if (lane->n_in == n->n_in) return add_op(p, number, dst, src, n->n_in, params);
     if (lane->n_in != 2 || n->n_in < 1) return lane_prog_refuse(p, "the formula takes another number of inputs");
     if (n->n_in == 1) return add_op(p, NCK_LANE_identity, dst, src, 1, params);

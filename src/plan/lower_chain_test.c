@@ -28,6 +28,22 @@ TEST(lower_chain_ends_where_types_mix) {
     CHAINS("(int32[n] x) => (y) { a = Neg(x) y = Abs(a) }", "a = Neg(x); y = Abs(a)");
 }
 
+/* Casts to f32 are done by whoever reads them; those to a half type come last, or are a second result. */
+TEST(lower_chain_takes_casts_in) {
+    CHAINS("(float[n] x, bfloat16[n] h) => (z) { a = Cast<to = 1>(h) b = Add(x, a) z = Cast<to = 16>(b) }",
+           "z = nacre.Chain{Cast Add Cast}(h, x)");
+    CHAINS("(float[n] x, float16[n] h) => (y, z) { a = Cast<to = 1>(h) y = Add(x, a) z = Mul(x, a) }",
+           "y = nacre.Chain{Cast Add}(h, x); z = nacre.Chain{Cast Mul}(h, x)");
+    CHAINS("(float[n] x, float[n] y) => (s, z) { s = Add(x, y) h = Cast<to = 10>(s) z = MatMul(h, h) }",
+           "s, h = nacre.Chain{Add Cast}(x, y); z = MatMul(h, h)");
+    CHAINS("(float[n] x) => (z) { a = Exp(x) h = Cast<to = 16>(a) z = Neg(h) }",
+           "h = nacre.Chain{Exp Cast}(x); z = Neg(h)");
+    CHAINS("(float[n] x) => (z) { a = Cast<to = 11>(x) z = Neg(a) }", "a = Cast(x); z = Neg(a)");
+    CHAINS("(float16[n] h, float[m,n] x) => (z) { a = Cast<to = 1>(h) z = Add(a, x) }", "a = Cast(h); z = Add(a, x)");
+    CHAINS("(bfloat16[n] h) => (y, z) { a = Neg(h) b = Cast<to = 1>(a) y = Exp(b) z = ReduceSum<keepdims = 1>(b) }",
+           "a = Neg(h); b = Cast(a); y = nacre.Chain{Cast Exp}(a); z = ReduceSum(b)");
+}
+
 TEST(lower_chain_enters_subgraphs) {
     CHAINS("(bool[] c, float[n] x) => (y) { y = If(c)<then_branch = { () => (p) { a = Exp(^x) p = Neg(a) } },"
            " else_branch = { () => (q) { q = Abs(^x) } }> }",

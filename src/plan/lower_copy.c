@@ -20,9 +20,17 @@ static nc_value *remember_twin(copier *p, nc_value *v, nc_value *t) {
     return t;
 }
 
+/* An input whose sizes are made from others, which a node may find first: a gradient by a result. */
+static bool has_made_sizes(const nc_value *v) {
+    for (int d = 0; d < v->type->rank; d++)
+        if (nc_dim_sym_id(v->type->dims[d]) < 0 && !nc_dim_is_const(v->type->dims[d], NULL)) return true;
+    return false;
+}
+
 /* v at `place`: itself, its twin, or a new copy: right behind its producer, so that it overlaps with what follows;
- * outputs at the end, so that the device's own work stands together and can be captured. */
-static nc_value *at_place(copier *p, nc_value *v, int place, bool output) {
+ * inputs at the start or, where their sizes may not be known there, before the first reader; outputs (no reader) at the
+ * end, so that the device's own work stands together and can be captured. */
+static nc_value *at_place(copier *p, nc_value *v, int place, nc_node *reader) {
     if (v->place == place) return v;
     if (v->id < p->n_twin && p->twin[v->id]) return p->twin[v->id];
     if (v->origin == NC_FROM_CONST && !v->var) {
@@ -31,7 +39,8 @@ static nc_value *at_place(copier *p, nc_value *v, int place, bool output) {
         c->type = v->type, c->elems = v->elems, c->n_elems = v->n_elems, c->place = place;
         return remember_twin(p, v, c);
     }
-    nc_node *before = output ? NULL : v->def ? v->def->next : p->g->first;
+    nc_node *before = !reader || has_made_sizes(v) ? reader : p->g->first;
+    if (reader && v->def) before = v->def->next;
     nc_stage stage = v->def ? v->def->stage : NC_STAGE_FORWARD;
     nc_builder b = {.w = p->w, .graph = p->g, .before = before, .stage = stage, .infer = nc_infer_node};
     nc_value *c = nc_build_attr1(&b, "nacre", "Copy", &v, 1, NULL, 0);
@@ -42,7 +51,7 @@ static nc_value *at_place(copier *p, nc_value *v, int place, bool output) {
 
 static nc_code move_operand(copier *p, nc_node *n, int i, int place) {
     if (!n->in[i] || n->in[i]->place == place) return NC_OK;
-    nc_value *v = at_place(p, n->in[i], place, false);
+    nc_value *v = at_place(p, n->in[i], place, n);
     if (!v) return p->w->diag.code ? p->w->diag.code : nc_fail(p->w, NC_E_MEMORY, "out of memory");
     nc_edit_set_in(n, i, v);
     return NC_OK;
@@ -110,7 +119,7 @@ static nc_code copy_outputs(copier *p) {
         nc_value *v = g->outputs.v[i];
         int place = g->owner ? boundary_place(v->type, outer_type(g, i), g->owner->card->host_sub_out, i) : 0;
         if (v->place == place) continue;
-        nc_value *c = at_place(p, v, place, true);
+        nc_value *c = at_place(p, v, place, NULL);
         if (!c) return p->w->diag.code ? p->w->diag.code : nc_fail(p->w, NC_E_MEMORY, "out of memory");
         nc_edit_set_output(g, i, c);
     }

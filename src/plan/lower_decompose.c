@@ -34,8 +34,9 @@ static nc_code keep_type(nc_work *w, const nc_node *n, const nc_value *old, nc_v
 }
 
 /* Puts n's pieces before it; out: what stands for its outputs. */
-static nc_code put_pieces(nc_work *w, nc_node *n, nc_value **out) {
+static nc_code put_pieces(nc_work *w, nc_node *n, const nc_plan_options *o, nc_value **out) {
     nc_builder b = {.w = w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node};
+    if (o) b.grad = o->grad;
     NC_TRY(n->card->decompose(&b, n, out));
     NC_TRY(b.code);
     for (int i = 0; i < n->n_out; i++)
@@ -52,11 +53,11 @@ static bool may_stay_whole(const nc_node *n, nc_code code) {
     return code == NC_E_UNSUPPORTED && n->place && nc_binding_find(n, nc_kernels_at(NULL, 0), NULL, 0);
 }
 
-static nc_code replace(nc_work *w, nc_node *n, bool *changed) {
+static nc_code replace(nc_work *w, nc_node *n, const nc_plan_options *o, bool *changed) {
     nc_node *prev = n->prev;
     nc_value **out = nc_arena_array(&w->scratch, (size_t)n->n_out + 1, sizeof *out);
     NC_NEED(w, out);
-    nc_code code = put_pieces(w, n, out);
+    nc_code code = put_pieces(w, n, o, out);
     if (may_stay_whole(n, code)) {
         nc_log(NC_LOG_INFO, "%s '%s' is not taken apart: %s", n->card->name, n->name, w->diag.text);
         take_pieces_back(n, prev);
@@ -77,7 +78,7 @@ static nc_code replace(nc_work *w, nc_node *n, bool *changed) {
 
 nc_code nc_lower_apart(nc_work *w, nc_node *n) {
     bool changed;
-    return replace(w, n, &changed);
+    return replace(w, n, NULL, &changed);
 }
 
 static nc_code decompose_graph(nc_work *w, nc_graph *g, const nc_plan_options *o, bool *changed) {
@@ -87,7 +88,7 @@ static nc_code decompose_graph(nc_work *w, nc_graph *g, const nc_plan_options *o
             NC_TRY(decompose_graph(w, n->subs[i].graph, o, changed));
         if (!n->card->decompose || nc_binding_find(n, nc_kernels_at(o, n->place), NULL, 0)) continue;
         w->at_node = n->name, w->at_op = n->card->name;
-        NC_TRY(replace(w, n, changed));
+        NC_TRY(replace(w, n, o, changed));
     }
     return NC_OK;
 }

@@ -127,6 +127,19 @@ static nc_code fill_chain(nc_work *w, nc_graph *body, const epilogue *e) {
     return nc_edit_output(body, y, y->name);
 }
 
+static nc_code add_body(nc_work *w, nc_node *both, const epilogue *e) {
+    nc_graph *body = nc_edit_subgraph(both, "body");
+    NC_NEED(w, body);
+    for (int i = 0; i < e->n; i++) NC_NEED(w, nc_edit_input(body, e->operand[i]->name, e->operand[i]->type));
+    return e->lanes->n_subs ? fill_chain(w, body, e) : fill_lane(w, body, e);
+}
+
+nc_code nc_lower_body(nc_work *w, nc_node *both, nc_node *lanes, nc_value *const *operands, int n) {
+    epilogue e = {.lanes = lanes, .n = n};
+    for (int i = 0; i < n; i++) e.operand[i] = operands[i];
+    return add_body(w, both, &e);
+}
+
 static nc_code join(nc_work *w, const epilogue *e) {
     nc_node *k = e->kernel, *n = e->lanes;
     const char *name = n->out[0]->name;
@@ -137,10 +150,7 @@ static nc_code join(nc_work *w, const epilogue *e) {
     for (int i = 0; i < k->n_attrs; i++) NC_TRY(nc_edit_set_attr(both, &k->attrs[i]));
     for (int i = k->n_in; i < card->epilogue_in; i++) NC_TRY(nc_edit_add_in(both, NULL));
     for (int i = 1; i < e->n; i++) NC_TRY(nc_edit_add_in(both, e->operand[i]));
-    nc_graph *body = nc_edit_subgraph(both, "body");
-    NC_NEED(w, body);
-    for (int i = 0; i < e->n; i++) NC_NEED(w, nc_edit_input(body, e->operand[i]->name, e->operand[i]->type));
-    NC_TRY(n->n_subs ? fill_chain(w, body, e) : fill_lane(w, body, e));
+    NC_TRY(add_body(w, both, e));
     both->stage = k->stage, both->place = k->place;
     both->out[0]->type = n->out[0]->type;
     nc_edit_replace(n->out[0], both->out[0]);

@@ -129,4 +129,6 @@ TEST(place_puts_copies_where_places_meet) {
            "Copy@device Exp@device Copy Unique Copy@device Cast@device Copy");
     COPIES("(float[n,k] x) => (y) { s = Shape(x) a = Exp(x) y = Expand(a, s) }",
            "Copy@device Shape Exp@device Expand@device Copy");
+    COPIES("(float[n] x, float[2*n] z) => (y, w) { y = Exp(x) w = Abs(z) }",
+           "Copy@device Exp@device Copy@device Abs@device Copy Copy");
 }

@@ -31,6 +31,10 @@ typedef struct nc_plan_options {
     int n_streams; /* that may compute; 0 is as good as 1 */
     const nc_plan_stream *given;
     int n_given;
+    /* autodiff/autodiff.h's nc_autodiff_emit, for gradient ops that are made of gradients; NULL: such ops need a kernel
+     */
+    nc_code (*grad)(nc_builder *b, nc_value *const *ys, nc_value *const *dys, int n_y, nc_value *const *xs, int n_x,
+                    nc_value **dxs);
 } nc_plan_options;
 
 NC_MUST nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o);
@@ -46,10 +50,15 @@ NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_option
 NC_MUST nc_code nc_lower_apart(nc_work *w, nc_node *n); /* n's pieces in its place, whatever kernels there are */
 NC_MUST nc_code nc_lower_place_and_decompose(nc_work *w, nc_model *m, const nc_plan_options *o); /* both, in lower.c */
 NC_MUST nc_code nc_lower_recompute(nc_work *w, nc_model *m);
+NC_MUST nc_code nc_lower_backward(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_casts(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_channels(nc_work *w, nc_model *m, const nc_plan_options *o);
 bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o); /* of layout: may n take it? */
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_chain(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_group(nc_work *w, nc_model *m, const nc_plan_options *o);
+/* Of epilogue: the formulas of `lanes`, a lane or a chain, as `both`'s body, whose inputs are the operands. */
+NC_MUST nc_code nc_lower_body(nc_work *w, nc_node *both, nc_node *lanes, nc_value *const *operands, int n);
 NC_MUST nc_code nc_lower_epilogue(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_copy(nc_work *w, nc_graph *g, const nc_plan_options *o);
 NC_MUST nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o); /* of choose: one node put in later */

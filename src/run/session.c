@@ -4,7 +4,9 @@
 #include "autodiff/autodiff.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "device/host_kept.h"
 #include "infer/infer.h"
+#include "ir/assume.h"
 #include "ir/edit.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -197,6 +199,7 @@ static nc_code make_graph(maker *k) {
     const nc_session_options *o = k->o;
     nc_model *m = k->s->model;
     m->infers_only = !o->differentiate;
+    NC_TRY(nc_assume_strictly(k->w, m, o->strict));
     NC_TRY(keep_transform(k));
     dump(k, NC_DUMP_GRAPH);
     NC_TRY(fix_dims(k));
@@ -266,7 +269,8 @@ static nc_code make_program(maker *k) {
                           .n_cuts = o->n_cuts,
                           .n_streams = o->n_streams,
                           .given = o->given,
-                          .n_given = o->n_given};
+                          .n_given = o->n_given,
+                          .grad = nc_autodiff_emit};
     keep_plan(k, &po);
     NC_TRY(nc_plan_lower(k->w, s->model, &po));
     dump(k, NC_DUMP_LOWERED);
@@ -303,6 +307,7 @@ nc_code nc_session_create(nc_work *w, nc_env *env, nc_model *m, const nc_session
         nc_model_destroy(m);
         NC_FAIL(w, NC_E_MEMORY, "out of memory");
     }
+    nc_host_kept_users(1);
     s->env = nc_env_ref(env), s->model = m, s->capture = o->capture && !o->profile, s->seed = o->seed;
     s->uid = next_uid();
     s->flush_denormals = o->flush_denormals;
@@ -382,4 +387,5 @@ void nc_session_destroy(nc_session *s) {
     nc_free(s->seen);
     nc_env_unref(s->env);
     nc_free(s);
+    nc_host_kept_users(-1);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 extern const nc_card nc_card_training_in_place_accumulator_2, nc_card_training_scale;
+extern const nc_card nc_card_batch_normalization, nc_card_training_batch_norm_internal;
 
 static void dims_text(char *to, size_t bytes, int rank, const int64_t *dims) {
     size_t at = (size_t)snprintf(to, bytes, "[");
@@ -109,6 +110,20 @@ static nc_code bind_sum(nc_work *w, nc_node *n, const nc_checkpoint *c, nc_bound
     return NC_OK;
 }
 
+/* ---- running statistics ---- */
+
+/* Those that are parameters move with every step, as onnxruntime and PyTorch move them: nodes that share one take
+ * turns, in the order of the graph. */
+static void bind_running(nc_node *n) {
+    bool runs = n->card == &nc_card_batch_normalization || n->card == &nc_card_training_batch_norm_internal;
+    for (int in = 3, out = 1; runs && in < 5; in++, out++) { /* mean and variance: before, after */
+        nc_value *old = in < n->n_in ? n->in[in] : NULL, *next = out < n->n_out ? n->out[out] : NULL;
+        if (old == NULL || old->var == NULL || next == NULL) continue;
+        if (old->var->last != old) nc_edit_set_in(n, in, old->var->last);
+        nc_edit_set_version(old->var, next);
+    }
+}
+
 /* Outputs that an accumulator alone makes are no results. */
 static void drop_signals(nc_graph *g) {
     for (int i = g->outputs.n - 1; i >= 0; i--) {
@@ -141,8 +156,10 @@ nc_code nc_bind_training(nc_work *w, nc_model *m, const nc_checkpoint *c, nc_bou
         if (c->params.v[i].trainable && out->params[i].rank < 0)
             NC_FAIL(w, NC_E_ARGUMENT, "parameter '%s' of the checkpoint is no input of the training model",
                     c->params.v[i].name);
-    for (nc_node *n = g->first; n != NULL; n = n->next)
+    for (nc_node *n = g->first; n != NULL; n = n->next) {
         if (is_accumulator(n)) NC_TRY(bind_sum(w, n, c, out));
+        bind_running(n);
+    }
     NC_TRY(check_trains(w, c, out));
     drop_signals(g);
     return NC_OK;

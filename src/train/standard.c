@@ -3,7 +3,7 @@
  * Not a pass: it makes a graph slower here, so that others can run it. */
 #include "autodiff/autodiff.h"
 #include "infer/infer.h"
-#include "ops/build.h"
+#include "ops/standard.h"
 #include "train/train.h"
 
 #include <limits.h>
@@ -13,10 +13,12 @@ static nc_code take_apart(nc_work *w, nc_node *n) {
     nc_builder b = {
         .w = w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node, .grad = nc_autodiff_emit};
     nc_value **out = nc_arena_array(&w->scratch, (size_t)n->n_out + 1, sizeof *out);
+    nc_standard form = nc_standard_of(n->card);
     NC_NEED(w, out);
-    if (!n->card->decompose)
+    if (!form) form = n->card->decompose;
+    if (!form)
         NC_FAIL(w, NC_E_UNSUPPORTED, "an op of Nacre's own that ONNX's ops cannot say: the model runs here alone");
-    NC_TRY(n->card->decompose(&b, n, out));
+    NC_TRY(form(&b, n, out));
     NC_TRY(b.code);
     for (int i = 0; i < n->n_out; i++) {
         if (!n->out[i]) continue;
@@ -27,17 +29,18 @@ static nc_code take_apart(nc_work *w, nc_node *n) {
     return NC_OK;
 }
 
-/* The pieces stand where the node stood, and are looked at too. */
+/* From the end, so that what a backward pass reads is known to be read no more when the forward pass is reached. The
+ * pieces stand where the node stood, and are looked at too. Ops of tapes become sequences when all are known. */
 static nc_code over_graph(nc_work *w, nc_graph *g) {
-    for (nc_node *n = g->first, *next; n; n = next) {
-        nc_node *before = n->prev;
+    for (nc_node *n = g->last, *before; n; n = before) {
+        nc_node *behind = n->next;
         for (int i = 0; i < n->n_subs; i++) NC_TRY(over_graph(w, n->subs[i].graph));
-        next = n->next;
-        if (!nc_build_is_own(n)) continue;
+        before = n->prev;
+        if (!nc_build_is_own(n) || nc_train_is_of_tapes(n)) continue;
         w->at_node = n->name, w->at_op = n->card->name;
         NC_TRY(take_apart(w, n));
         w->at_node = w->at_op = NULL;
-        next = before ? before->next : g->first;
+        before = behind ? behind->prev : g->last;
     }
     return NC_OK;
 }
@@ -223,8 +226,10 @@ static nc_code raise_nodes(nc_work *w, nc_graph *g, int64_t opset) {
     return NC_OK;
 }
 
-static nc_code one_opset(nc_work *w, nc_model *m) {
+/* least: what the model needs whatever its nodes are. */
+static nc_code one_opset(nc_work *w, nc_model *m, int64_t least) {
     int64_t has = nc_model_opset(m, ""), wants = newest(m->main);
+    if (wants < least) wants = least;
     if (wants <= has) return NC_OK;
     NC_TRY(write_all_rows(w, m->main));
     NC_TRY(raise_nodes(w, m->main, wants));
@@ -233,7 +238,17 @@ static nc_code one_opset(nc_work *w, nc_model *m) {
     return NC_OK;
 }
 
+static void drop_consts(nc_graph *g) {
+    for (nc_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_subs; i++) drop_consts(n->subs[i].graph);
+    nc_edit_drop_consts(g);
+}
+
 nc_code nc_train_standard(nc_work *w, nc_model *m) {
+    enum { SEQUENCES_IN_LOOPS = 13 };
+    bool tapes;
     NC_TRY(over_graph(w, m->main));
-    return one_opset(w, m);
+    NC_TRY(nc_train_standard_tapes(w, m->main, &tapes));
+    drop_consts(m->main);
+    return one_opset(w, m, tapes ? SEQUENCES_IN_LOOPS : 0);
 }

@@ -43,6 +43,9 @@ NC_MUST nc_code nc_train_fuse(nc_work *w, nc_model *m, const char *const *held, 
 
 /* standard.c: ops of domain nacre are taken apart into those of ONNX. UNSUPPORTED names one that cannot be. */
 NC_MUST nc_code nc_train_standard(nc_work *w, nc_model *m);
+/* standard_tapes.c: its part for g and what is below it: tapes as sequences. any: there were some. */
+bool nc_train_is_of_tapes(const nc_node *n);
+NC_MUST nc_code nc_train_standard_tapes(nc_work *w, nc_graph *g, bool *any);
 
 /* Adds an output "grad:<name>" per name of `wrt`: the gradient of the loss, zeros where it has no influence. */
 NC_MUST nc_code nc_train_gradients(nc_work *w, nc_model *m, const char *loss_output, const char *const *wrt, int n);

@@ -70,9 +70,44 @@ static bool is_narrow_cast(const nc_node *n, nc_dtype narrow) {
     return n->out[0] != NULL && n->out[0]->type != NULL && n->out[0]->type->elem == narrow;
 }
 
+/* The node that shows all elements of its first input, in another order or by other dims: what is cast in front of it
+ * lies as a kernel left it, and the view of that costs nothing. NULL: v comes from elsewhere. */
+static nc_node *view_of(const nc_value *v) {
+    nc_node *n = v->origin == NC_FROM_NODE ? v->def : NULL;
+    bool shows = n != NULL && n->n_out == 1 && n->n_subs == 0 && n->n_in > 0 && is_f32(n->in[0]) &&
+                 (n->card->permutes != NULL || (n->card->traits & NC_VIEW_DENSE));
+    for (int i = 1; shows && i < n->n_in; i++) shows = !is_f32(n->in[i]);
+    return shows ? n : NULL;
+}
+
+/* The same view of a narrow value, made before; NULL: none. */
+static nc_value *made_before(const nc_node *view, const nc_value *narrow) {
+    for (int i = 0; i < narrow->uses.n; i++) {
+        const nc_node *n = narrow->uses.v[i].node;
+        if (n != NULL && n->card == view->card && strcmp(n->name, view->name) == 0) return n->out[0];
+    }
+    return NULL;
+}
+
+static nc_code narrow_copy(const mix *x, nc_node *n, nc_value *const *in, nc_node **out);
+static nc_code narrowed(const mix *x, nc_node *before, nc_value *v, nc_value **out);
+
+static nc_code narrowed_view(const mix *x, nc_node *view, nc_value **out) {
+    nc_value **in = nc_arena_array(&x->w->scratch, (size_t)view->n_in, sizeof(nc_value *));
+    nc_node *made = NULL;
+    NC_NEED(x->w, in);
+    memcpy(in, view->in, (size_t)view->n_in * sizeof(nc_value *));
+    NC_TRY(narrowed(x, view, view->in[0], &in[0]));
+    if ((*out = made_before(view, in[0])) != NULL) return NC_OK;
+    NC_TRY(narrow_copy(x, view, in, &made));
+    *out = made->out[0];
+    return NC_OK;
+}
+
 /* One Cast of a value serves all: nodes are visited in order, so an older one stands before. */
 static nc_code narrowed(const mix *x, nc_node *before, nc_value *v, nc_value **out) {
     if ((*out = before_cast(x, v)) != NULL) return NC_OK;
+    if (view_of(v) != NULL) return narrowed_view(x, view_of(v), out);
     for (int i = 0; i < v->uses.n; i++) {
         nc_node *n = v->uses.v[i].node;
         if (n != NULL && n->graph == x->g && n->card == x->cast && is_narrow_cast(n, x->narrow)) {
@@ -175,11 +210,12 @@ static nc_code narrow_node(const mix *x, nc_node *n) {
     return NC_OK;
 }
 
-/* Casts back that nobody wants; the last first. */
+/* Casts back, and views of what is now shown narrow, that nobody wants; the last first. */
 static void drop_unused(const mix *x) {
     for (nc_node *n = x->g->last, *before; n != NULL; n = before) {
         before = n->prev;
-        if (n->card == x->cast && nc_rewrite_unused(n->out[0])) nc_edit_remove(n);
+        bool may_go = n->card == x->cast || (n->n_out == 1 && view_of(n->out[0]) != NULL);
+        if (may_go && nc_rewrite_unused(n->out[0])) nc_edit_remove(n);
     }
 }
 

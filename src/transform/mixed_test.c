@@ -79,6 +79,25 @@ TEST(mixed_views_between_products) {
              "}\n");
 }
 
+/* Views of f32 are made of the narrow form of what they show, once. */
+TEST(mixed_views_in_front_of_products) {
+    MIXES_AS("17", NC_BFLOAT16,
+             "(float[2,2] x) => (y) <" WB "> { float[2,2] t = Transpose(w); float[2,2] h = MatMul(x, t); "
+             "y = MatMul(h, t) }",
+
+             "=> (float[2,2] y)\n"
+             "<const float[2,2] w = {1, 2, 3, 4},\n"
+             " const float[2] b = {1, 2}>\n"
+             "{\n"
+             "  w_bfloat16 = Cast<to = 16>(w)\n"
+             "  t_bfloat16 = Transpose(w_bfloat16) \"Transpose_3\"\n"
+             "  x_bfloat16 = Cast<to = 16>(x)\n"
+             "  h_bfloat16 = MatMul(x_bfloat16, t_bfloat16) \"MatMul_5\"\n"
+             "  y_bfloat16 = MatMul(h_bfloat16, t_bfloat16) \"MatMul_7\"\n"
+             "  y = Cast<to = 1>(y_bfloat16)\n"
+             "}\n");
+}
+
 #define LOW \
     "(float[2,2] x) => (y) <" WB ", const float[] low = {-1e30}> { float[2,2] h = MatMul(x, w); y = Max(h, low) }"
 

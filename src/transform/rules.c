@@ -2,6 +2,8 @@
  * text, for the matcher of pattern.c; what is made is kept in parts. */
 #include "transform/rules.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
@@ -42,11 +44,8 @@ static nc_code rule_fail(reader *r, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
-    int line = 1, column = 1;
-    for (const char *p = r->text; p < r->s; p++) {
-        column = *p == '\n' ? 1 : column + 1;
-        line += *p == '\n';
-    }
+    int line, column;
+    nc_text_where(r->text, r->s, &line, &column);
     return nc_fail(r->w, NC_E_ARGUMENT, "patterns: line %d, column %d: %s", line, column, what);
 }
 

@@ -65,7 +65,8 @@ class Case:
         if not self.xs or not self.ys:
             raise Skip
         self.draws = any(n.op_type in DRAWING for n in graph.node)
-        constant = self.at(not_differentiable.CONSTANTS) - set(self.xs)
+        constant = (self.at(not_differentiable.CONSTANTS) | not_differentiable.CASE_CONSTANTS.get(self.name, set()))
+        constant -= set(self.xs)
         for v in [v for v in inputs if v.name in constant and v.name in self.feeds]:
             graph.initializer.append(numpy_helper.from_array(self.feeds.pop(v.name), v.name))
             graph.input.remove(v)

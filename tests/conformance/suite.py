@@ -25,6 +25,18 @@ PASSING = HERE / "passing.txt"
 CODECS = ("jpeg", "png", "webp", "tiff", "jpeg2k")  # as base/codecs.h numbers them
 
 
+_DRAWS = "compares unseeded draws with those of numpy; statistics are tested in src/ops/random"
+_DFT = "expects 1.9e-7, rounding of float32, where the value is 0, within 1e-7"
+#: Cases that no exact implementation passes, with what is wrong in onnx.
+DEFECTS = {
+    **{f"test_bernoulli{name}{form}_cpu": _DRAWS for name in ("", "_double", "_seed") for form in ("", "_expanded")},
+    "test_dft_inverse_cpu": _DFT, "test_dft_inverse_opset19_cpu": _DFT,
+    "test_attention_4d_causal_fp16_expanded_cpu": "allows 1e-3, less than one step of float16 at 0.469",
+    "test_loop16_seq_none_cpu": "onnx.backend.test.runner takes len() of a sequence's elements, of which the first is "
+                                "a scalar; tests/py/test_onnx_files.py compares the values",
+}
+
+
 def without_codec():
     """Names of image formats that libnacre_codecs.so, if it is there, was built without."""
     class Table(ctypes.Structure):
@@ -42,6 +54,13 @@ def listed():
     lines = PASSING.read_text().splitlines() if PASSING.exists() else []
     gone = tuple(f"test_image_decoder_decode_{name}_" for name in without_codec())
     return {line for line in lines if line and not line.startswith("#") and not line.startswith(gone)}
+
+
+def excused(name):
+    """Why the case may fail; None: it may not."""
+    if any(name.startswith(f"test_image_decoder_decode_{codec}_") for codec in without_codec()):
+        return "the machine has no codec for it"
+    return DEFECTS.get(name)
 
 
 def cases():

@@ -50,6 +50,7 @@ struct standin_now {
     unsigned long long (*warp)(int what, unsigned mask, unsigned long long value, int lane);
     int (*sync_join)(int what, int value);
     unsigned (*lane_mask)();
+    int waited;
 };
 static standin_now *standin_at;
 #define STANDIN_EXPORT __attribute__((visibility("default")))
@@ -143,6 +144,7 @@ template <class T> static inline T atomicCAS(T *p, T expected, T v) {
     return old;
 }
 template <class T> static inline T __ldg(const T *p) { return *p; }
+template <class T> static inline T __ldcg(const T *p) { return *p; }
 
 /* ---- bits ---- */
 #define STANDIN_AS(name, To, From)                    \
@@ -286,6 +288,8 @@ static inline void standin_ptx_cvt_rn_bf16_f32(unsigned short &y, float x) { y =
 static inline void standin_ptx_cvt_f32_bf16(float &y, unsigned short x) { y = __uint_as_float((unsigned)x << 16); }
 static inline void standin_ptx_ex2_approx_f32(float &y, float x) { y = __builtin_exp2f(x); }
 static inline void standin_ptx_rcp_approx_f32(float &y, float x) { y = 1.0f / x; }
+static inline void standin_ptx_griddepcontrol_wait_() { standin_at->waited = 1; }
+static inline void standin_ptx_griddepcontrol_launch_dependents_() {}
 
 /* ---- half types, as cuda_fp16.h and cuda_bf16.h name them ---- */
 struct __half {

@@ -493,6 +493,24 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
     return end(stream_add(usable(s), o));
 }
 
+/* Takes what a launch of a kernel that waits by itself needs, and nothing else. */
+CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction f, void **args, void **extra) {
+    BEGIN(CONTEXT);
+    void *made = NULL;
+    if (!usable(how->hStream)) return end(E_INVALID_HANDLE);
+    if (extra != NULL || how->numAttrs != 1 ||
+        how->attrs[0].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+        return end(E_INVALID_VALUE);
+    int code =
+        function_launch(f, (unsigned[]){how->gridDimX, how->gridDimY, how->gridDimZ},
+                        (unsigned[]){how->blockDimX, how->blockDimY, how->blockDimZ}, how->sharedMemBytes, args, &made);
+    if (code != OK) return end(code);
+    if (how->attrs[0].value.programmaticStreamSerializationAllowed) launch_as_early(made);
+    op *o = op_create(OP_KERNEL, launch_name(made));
+    o->launch = made;
+    return end(stream_add(usable(how->hStream), o));
+}
+
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
     BEGIN(CONTEXT);
     return end(flags != 0 ? E_INVALID_VALUE : exec_create(exec, graph));

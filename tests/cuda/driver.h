@@ -93,6 +93,7 @@ typedef struct now {
     unsigned long long (*warp)(int what, unsigned mask, unsigned long long value, int lane);
     int (*sync_join)(int what, int value);
     unsigned (*lane_mask)(void);
+    int waited; /* a thread of the block has waited for the kernels before this one */
 } now;
 extern now the_now;
 
@@ -103,6 +104,7 @@ typedef struct launch {
     void *shared, *dynamic;
     size_t bytes_shared, bytes_dynamic;
     uint64_t seed;
+    bool early; /* may begin before the work in front of it ends: every block has to wait for that */
 } launch;
 int run_grid(const launch *l); /* 0, or the code of what went wrong */
 
@@ -116,6 +118,7 @@ int function_set(CUfunction f, int attribute, int value);
 int function_launch(CUfunction f, const unsigned grid[3], const unsigned size[3], unsigned bytes_shared, void **args,
                     void **out);
 const char *launch_name(const void *made);
+void launch_as_early(void *made);
 int launch_run(const void *made, uint64_t seed);
 size_t module_count(void);
 void module_unload_all(void);

@@ -221,8 +221,12 @@ int run_grid(const launch *l) {
         for (unsigned y = 0; y < l->grid[1]; y++)
             for (unsigned x = 0; x < l->grid[0]; x++) {
                 the_now.block[0] = x, the_now.block[1] = y, the_now.block[2] = z;
+                the_now.waited = 0;
                 int code = run_block(l->seed != 0 && next_random(&draws) % 2);
                 if (code != OK) return code;
+                if (!l->early || the_now.waited) continue;
+                complain("a block of a kernel launched early ended without a wait for those before it");
+                return E_LAUNCH_FAILED;
             }
     return OK;
 }

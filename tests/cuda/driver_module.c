@@ -232,13 +232,16 @@ int function_launch(CUfunction f, const unsigned grid[3], const unsigned size[3]
 
 const char *launch_name(const void *p) { return ((const queued_launch *)p)->name; }
 
+void launch_as_early(void *p) { ((queued_launch *)p)->l.early = true; }
+
 /* An argument that is an address of the host's memory: a GPU would fault there, we would not. Words below 2^32 are
- * sizes; above, a word that happens to be a mapped address is one. */
+ * sizes; those whose lower half is small are an int and what the compiler left beside it; of others, a word that
+ * happens to be a mapped address is one. */
 static bool is_host_address(uint64_t word) {
     unsigned char resident;
     uintptr_t page = (uintptr_t)word & ~(uintptr_t)4095;
-    if (word >> 32 == 0 || word >> 48 != 0 || memory_in_span((uintptr_t)word) || pinned_has((uintptr_t)word))
-        return false;
+    if (word >> 32 == 0 || (uint32_t)word < 4096 || word >> 48 != 0) return false;
+    if (memory_in_span((uintptr_t)word) || pinned_has((uintptr_t)word)) return false;
     return mincore((void *)page, 1, &resident) == 0;
 }
 

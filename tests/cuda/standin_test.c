@@ -453,6 +453,30 @@ STANDIN(threads_that_wait_for_each_other_are_seen) {
     d->table->stream_destroy(d, s);
 }
 
+/* A text that begins early, with and without its wait. */
+static const char early_text[] = "#define BEGINS_EARLY 1\n"
+                                 "extern \"C\" __global__ void waits(int n) {\n"
+                                 "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+                                 "}\n"
+                                 "extern \"C\" __global__ void hurries(int n) {\n"
+                                 "    if (n == 0) asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+                                 "}\n";
+
+STANDIN(early_kernels_must_wait) {
+    nc_stream *s = stream(d);
+    int n = 1;
+    void *args[] = {&n};
+    control()->reset_calls();
+    OK(launch(d, s, early_text, "waits", 2, 32, 0, args));
+    OK(d->table->stream_sync(d, s, &diag));
+    CHECK_INT(control()->calls("cuLaunchKernelEx"), 1);
+    OK(launch(d, s, early_text, "hurries", 2, 32, 0, args));
+    FAILS(d->table->stream_sync(d, s, &diag), NC_E_DEVICE);
+    says("CUDA_ERROR_LAUNCH_FAILED");
+    complains("launched early");
+    d->table->stream_destroy(d, s);
+}
+
 STANDIN(words_of_warps_and_atomics) {
     int got[226] = {0}, *y = take(d, NULL, sizeof got);
     float z[32], *dz = take(d, NULL, sizeof z);

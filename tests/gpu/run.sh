@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds and tests on a machine with an NVIDIA GPU: the release preset, then every C test, those of the CUDA device and
 # of the CUDA bindings among them. Installs nothing. Results go to $OUT (default build/gpu): machine.txt, build.log,
-# cuda_tests.log, tests.log, summary.txt, and where PyTorch is there python_tests.log and the figures of bench/gpu.py,
-# gpu.md and gpu.json, and of bench/gpu_rows.py, rows.md and rows.json. The exit code is 0 only when the build is clean,
-# no test failed, and none was left out for want of a GPU. SECONDS_ALL (default 470) bounds the whole: what no time is
-# left for is told.
+# cuda_tests.log, tests.log, summary.txt, and where PyTorch is there python_tests.log, what runs on the GPU beside
+# PyTorch and ONNX's evaluator (models.log: gradients and fifty steps of whole models; graphs.log: GRAPHS random graphs;
+# node_cases.log), and the figures of bench/gpu_rows.py, rows.md and rows.json, and of bench/gpu.py, gpu.md and
+# gpu.json. The exit code is 0 only when the build is clean, no test failed, and none was left out for want of a GPU.
+# SECONDS_ALL (default 470) bounds the whole: what no time is left for is told.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gpu}
@@ -57,6 +58,13 @@ fi
 run tests build/release/nacre_tests
 if python3 -c 'import torch, onnx, pytest' 2>/dev/null && [ -e build/release/python/nacre/_core.abi3.so ]; then
     run python_tests python3 -m pytest -q tests/py/test_binding.py tests/py/test_state.py
+    NACRE_TEST_DEVICE=cuda run models \
+        python3 -m pytest -q tests/py/test_models_torch.py tests/py/test_gradients_torch.py \
+        tests/py/test_gradients_differences.py
+    NACRE_TEST_DEVICE=cuda NACRE_GRAPHS=${GRAPHS:-1000} run graphs \
+        python3 -m pytest -q tests/py/test_random_graphs.py tests/py/test_random_gradients.py
+    run node_cases python3 tests/conformance/on_cuda.py
+    grep -E 'WRONG|numeric node cases' "$out/node_cases.log" | tee -a "$out/summary.txt"
     run rows python3 bench/gpu_rows.py --out "$out"
     cat "$out/rows.md" 2>/dev/null | tee -a "$out/summary.txt"
     run bench python3 bench/gpu.py --out "$out"

@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["NACRE_LIB"]).parent if "NACRE_LIB" in os.environ else ROOT / "build" / "release"
 LIBRARY = pathlib.Path(os.environ.get("NACRE_LIB", BUILD / "libnacre.so"))
 PROGRAM = BUILD / "nacre"
+DEVICE = os.environ.get("NACRE_TEST_DEVICE")  # of sessions that do not say theirs; tests/gpu/run.sh has it be cuda
 
 STAGES = ("graph", "inferred", "transformed", "differentiated", "lowered", "program", "instance")
 
@@ -45,6 +46,31 @@ class Plan(C.Structure):
     _fields_ = [("size", C.c_size_t), ("rows", C.c_void_p), ("n_rows", C.c_size_t), ("n_steps", C.c_size_t)] + [
         (name, C.c_size_t * 2) for name in ("bytes_frame", "bytes_constants", "bytes_packed", "bytes_state",
                                             "bytes_outputs")] + [("n_unknown", C.c_size_t)]
+
+
+class Gradients(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("ys", C.c_void_p), ("xs", C.c_void_p), ("stop", C.c_void_p),
+                ("n_ys", C.c_size_t), ("n_xs", C.c_size_t), ("n_stop", C.c_size_t), ("cotangents", C.c_int),
+                ("standard", C.c_int)]
+
+
+class ArtifactsWanted(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("trainable", C.c_void_p), ("n_trainable", C.c_size_t), ("frozen", C.c_void_p),
+                ("n_frozen", C.c_size_t),
+                *((name, C.c_char_p) for name in ("loss", "reduction", "loss_input", "target")),
+                ("outputs", C.c_void_p), ("n_outputs", C.c_size_t), ("optimizer", C.c_char_p),
+                *((name, C.c_float) for name in ("beta1", "beta2", "epsilon", "weight_decay")),
+                ("no_bias_correction", C.c_int), ("max_norm", C.c_float),
+                *((name, C.c_char_p) for name in ("folder", "prefix", "format")), ("nominal", C.c_int),
+                ("standard", C.c_int), ("momentum", C.c_float), ("dampening", C.c_float), ("nesterov", C.c_int),
+                ("compute", C.c_char_p), ("ort_format", C.c_int)]
+
+
+class TrainingSources(C.Structure):
+    _fields_ = [("size", C.c_size_t), *((name, C.c_char_p) for name in ("train", "eval", "optimizer")),
+                *((f"{name}_bytes", C.c_void_p) for name in ("train", "eval", "optimizer")),
+                *((f"n_{name}_bytes", C.c_size_t) for name in ("train", "eval", "optimizer")),
+                ("device", C.c_char_p), ("seed", C.c_uint64)]
 
 
 class NacreError(Exception):
@@ -88,6 +114,12 @@ _SIGNATURES = {
     "nacre_frame_run": (None, [P, S]), "nacre_frame_output": (None, [P, S, P]), "nacre_frame_release": ("void", [P]),
     "nacre_state_get": (None, [P, P, S, P]), "nacre_state_set": (None, [P, P, S, P]),
     "nacre_state_reset": (None, [P, P]), "nacre_state_is_dirty": (C.c_int, [P, P]),
+    "nacre_model_gradients": (None, [P, P]), "nacre_artifacts_write": (None, [P, P]),
+    "nacre_checkpoint_load": (None, [S, P]), "nacre_checkpoint_save": (None, [P, S, S, C.c_int]),
+    "nacre_checkpoint_release": ("void", [P]), "nacre_training_create": (None, [P, P, P, P]),
+    "nacre_training_release": ("void", [P]), "nacre_training_n_outputs": (N, [P, C.c_int]),
+    "nacre_training_step": (None, [P, P, N, P, N]), "nacre_training_update": (None, [P, P]),
+    "nacre_training_reset": ("void", [P]), "nacre_training_sync": (None, [P]),
 }
 for _name, (_result, _args) in _SIGNATURES.items():
     _function = getattr(lib, _name)
@@ -291,13 +323,30 @@ class Model(Handle):
     def save_external(self, path, data_name, min_bytes):
         call("nacre_model_save_external", self.handle, str(path).encode(), data_name.encode(), min_bytes)
 
+    def differentiate(self, ys, xs):
+        """An output grad:X for each x."""
+        ys, xs = _names(ys), _names(xs)
+        what = Gradients(size=C.sizeof(Gradients), ys=C.addressof(ys), xs=C.addressof(xs), n_ys=len(ys) - 1,
+                         n_xs=len(xs) - 1)
+        call("nacre_model_gradients", self.handle, C.byref(what))
+        return self
+
+    def artifacts(self, folder, trainable=(), frozen=(), **texts):
+        """Writes the files of a training session; texts: loss, loss_input and others by the struct's names."""
+        trains, stays = _names(trainable), _names(frozen)
+        what = ArtifactsWanted(size=C.sizeof(ArtifactsWanted), trainable=C.addressof(trains),
+                               n_trainable=len(trainable), frozen=C.addressof(stays), n_frozen=len(frozen),
+                               folder=str(folder).encode(),
+                               **{name: text.encode() for name, text in texts.items() if text})
+        call("nacre_artifacts_write", self.handle, C.byref(what))
+
 
 class Options(Handle):
     release = "nacre_options_release"
 
     def __init__(self, **settings):
         super().__init__(made("nacre_options_create"))
-        for key, value in settings.items():
+        for key, value in ({"device": DEVICE} | settings if DEVICE else settings).items():
             self.set(key, value)
 
     def set(self, key, value):
@@ -437,3 +486,47 @@ class Frame(Handle):
 
     def output(self, name):
         return _take(made("nacre_frame_output", self.handle, name.encode()))
+
+
+# ---- training ----
+
+class Checkpoint(Handle):
+    release = "nacre_checkpoint_release"
+
+    def __init__(self, path):
+        super().__init__(made("nacre_checkpoint_load", str(path).encode()))
+
+    def save(self, path, with_optimizer=True):
+        call("nacre_checkpoint_save", self.handle, str(path).encode(), b"safetensors", with_optimizer)
+
+
+class Training(Handle):
+    """The models of a folder of artifacts over its checkpoint."""
+    release = "nacre_training_release"
+
+    def __init__(self, env, checkpoint, folder):
+        self.env, self.checkpoint = env, checkpoint
+        sources = TrainingSources(size=C.sizeof(TrainingSources),
+                                  **{k: str(folder / f"{file}_model.onnx").encode() for k, file in (
+                                      ("train", "training"), ("eval", "eval"), ("optimizer", "optimizer"))})
+        super().__init__(made("nacre_training_create", env.handle, checkpoint.handle, C.byref(sources)))
+
+    def step(self, *inputs):
+        """Forward and backward; the outputs."""
+        values = [_value(x) for x in inputs]
+        out = (P * lib.nacre_training_n_outputs(self.handle, 0))()
+        try:
+            call("nacre_training_step", self.handle, (P * len(values))(*[v for v, _ in values]), len(values), out,
+                 len(out))
+        finally:
+            for v, _ in values:
+                lib.nacre_value_release(v)
+        return [_take(v) for v in out]
+
+    def update(self):
+        call("nacre_training_update", self.handle, None)
+        lib.nacre_training_reset(self.handle)
+
+    def save(self, path):
+        call("nacre_training_sync", self.handle)
+        self.checkpoint.save(path)

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 import pytest
 import safetensors.numpy
 import torch
@@ -176,6 +177,10 @@ def test_a_cnn_with_batch_norm(tmp_path):
         c = torch.nn.functional.conv2d(torch.tensor(x), t["conv"], padding=1)
         mean, var = t["mean"].clone(), t["var"].clone()
         n = torch.nn.functional.batch_norm(c, mean, var, t["scale"], t["shift"], training)
+        if training:  # the running statistics move, the variance by that of all elements, as ONNX says
+            values = c.detach().transpose(0, 1).flatten(1)
+            t["mean"] = 0.9 * t["mean"] + 0.1 * values.mean(1)
+            t["var"] = 0.9 * t["var"] + 0.1 * values.var(1, unbiased=False)
         return torch.relu(n).mean((2, 3)) @ t["w"].T + t["b"]
 
     ours = Trained(tmp_path)
@@ -187,8 +192,34 @@ def test_a_cnn_with_batch_norm(tmp_path):
     for name in trainable:
         close(ours.state.parameters[name].grad, t[name].grad.numpy(), "model_f32", name)
     ours.training.eval()
-    close(ours.training(x, target)[1], forward(False).detach().numpy(), "model_f32")
-    assert ours.state.parameters["mean"].grad is None
+    for _ in range(2):
+        close(ours.training(x, target)[1], forward(False).detach().numpy(), "model_f32")
+    for name in ("mean", "var"):
+        assert ours.state.parameters[name].grad is None
+        close(ours.state.parameters[name].data, t[name].numpy(), "model_f32", name)
+    ours.training.export_model_for_inferencing(tmp_path / "trained.onnx", ["y"])
+    theirs = onnxruntime.InferenceSession(str(tmp_path / "trained.onnx"), providers=["CPUExecutionProvider"])
+    close(theirs.run(None, {"x": x})[0], forward(False).detach().numpy(), "model_f32")
+
+
+def test_running_statistics_that_two_layers_share_take_turns(tmp_path):
+    """One step moves them twice; as constants, without a place in the checkpoint, they stay."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 15]> g (float[4,2] x) => (float y)
+        <float[2] s = {1, 1}, float[2] m = {0, 0}, float[2] v = {1, 1}> {
+        a, m1, v1 = BatchNormalization<training_mode = 1, momentum = 0.5>(x, s, s, m, v)
+        b, m2, v2 = BatchNormalization<training_mode = 1, momentum = 0.5, epsilon = 0.1>(x, s, s, m, v)
+        c = Mul(a, b)  y = ReduceSum<keepdims = 0>(c) }""")
+    x = X[0][:, :2].copy()
+    for frozen in (["m", "v"], []):
+        artifacts.generate_artifacts(model, requires_grad=["s"], frozen_params=frozen, optimizer=OPTIM.SGD,
+                                     artifact_directory=tmp_path)
+        ours = Trained(tmp_path)
+        ours.training.train()
+        first = ours.training(x)
+        if frozen:
+            close(ours.state.parameters["m"].data, 0.75 * x.mean(0), "model_f32")
+            close(ours.state.parameters["v"].data, 0.25 + 0.75 * x.var(0), "model_f32")
+        assert ours.training(x) == first
 
 
 class Tiny(torch.nn.Module):

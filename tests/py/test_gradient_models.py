@@ -360,11 +360,110 @@ def test_the_command_line(tmp_path):
     assert "y: the model has no value 'z'" in wrong.stderr
 
 
+# ---- control flow and layers in standard ops ----
+
+def standard_agrees(model, feeds, names):
+    """Gradients in ONNX's own ops: onnxruntime's numbers are those of the ops of one's own."""
+    made = training.gradients(model, "y", names, cotangents=True, standard=True)
+    onnx.checker.check_model(made)
+    assert "nacre" not in {n.domain for n in made.graph.node}
+    plain = training.gradients(model, "y", names, cotangents=True)
+    y, = run(model, feeds, "y")
+    feeds = {**feeds, "d:y": normal(*y.shape, seed=9, kind=y.dtype)}
+    outputs = [f"grad:{n}" for n in names]
+    wants = run(plain, feeds, *outputs)
+    theirs = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    for n, got, again, want in zip(outputs, theirs.run(outputs, feeds), run(made, feeds, *outputs), wants):
+        assert np.any(want)
+        close(got, want, "model_f32", f"{n} in onnxruntime")
+        close(again, want, "model_f32", n)
+
+
+RESIZES = [(f'mode = "{mode}", coordinate_transformation_mode = "{at}"', "x, , s", "float[2,3,5,4] x")
+           for mode in ("linear", "cubic", "nearest")
+           for at in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")]
+RESIZES += [('mode = "linear"', "x, , , z", "float[2,3,5,n] x"),
+            ('mode = "cubic", axes = [3, -2], cubic_coeff_a = -0.5', "x, , , w", "float[2,3,h,4] x"),
+            ('mode = "linear", antialias = 1', "x, , t", "float[2,3,9,8] x"),
+            ('mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize", extrapolation_value = 3.0',
+             "x, r, , z", "float[2,3,5,6] x"),
+            ('mode = "cubic", exclude_outside = 1', "x, , s", "float[1,1,4,3] x")]
+
+
+@pytest.mark.parametrize("how, given, x", RESIZES)
+def test_gradients_of_resize_in_standard_ops(how, given, x):
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 19]> g ({x}) => (float[] y)
+        <float[4] s = {{1, 1, 3, 2}}, float[4] t = {{1, 1, 0.4, 0.5}}, int64[4] z = {{2, 3, 8, 9}},
+        int64[2] w = {{8, 9}}, float[8] r = {{0, 0, 0.2, 0.1, 1, 1, 0.8, 1.3}}> {{ y = Resize<{how}>({given}) }}""")
+    dims = [int(d) if d.isdigit() else 4 for d in x.partition("[")[2].partition("]")[0].split(",")]
+    standard_agrees(model, {"x": normal(*dims)}, ["x"])
+
+
+def test_a_resize_that_standard_ops_cannot_say_is_refused():
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 19]> g (float[1,1,4,4] x) => (float[] y)
+        <int64[4] z = {1, 1, 7, 8}> { y = Resize<mode = "linear", axes = [0, 1, 2, 3],
+        keep_aspect_ratio_policy = "not_larger">(x, , , z) }""")
+    with pytest.raises(Exception, match="ResizeGrad.*ONNX's ops cannot say it with keep_aspect_ratio_policy"):
+        training.gradients(model, "y", "x", standard=True)
+
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+@pytest.mark.parametrize("op, attributes, inputs", [
+    ("LSTM", "", ""), ("LSTM", 'direction = "bidirectional"', "B, l, h0, c0, p"), ("LSTM", "input_forget = 1", "B"),
+    ("GRU", 'direction = "reverse", linear_before_reset = 1', "B, l"), ("GRU", "", "B, , h0"),
+    ("RNN", 'activations = ["Relu"], clip = 2.0', "B"), ("RNN", 'direction = "bidirectional"', "B, l")])
+def test_gradients_of_recurrent_layers_in_standard_ops(op, attributes, inputs):
+    dirs = 2 if "bidirectional" in attributes else 1
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 14]> g (float[t,b,3] x, int32[b] l) =>
+        (float[] y, float[] h) {{ y, h = {op}<hidden_size = 4{", " if attributes else ""}{attributes}>(x, W, R{", " if
+        inputs else ""}{inputs}) }}""")
+    shapes = {"W": (GATES[op] * 4, 3), "R": (GATES[op] * 4, 4), "B": (GATES[op] * 8,), "h0": (2, 4), "c0": (2, 4),
+              "p": (12,)}
+    names = ["W", "R", *(n for n in inputs.split(", ") if n in shapes)]
+    for n in names:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(normal(dirs, *shapes[n], seed=len(n)) / 2, n))
+    standard_agrees(model, {"x": normal(5, 2, 3), "l": np.int32([5, 3])}, ["x", *names])
+
+
+FLOW = {
+    "a loop": """(int64 n, float[3] x, float[3] w) => (float[3] y) { go = Constant<value = bool {1}>()
+        y = Loop(n, go, x) <body = step (int64 i, bool c, float[3] at) => (bool on, float[3] next) {
+            s = Sin(at)  next = Mul(s, w)  on = Identity(c) }> }""",
+    "a loop that stacks": """(int64 n, float[3] x, float[3] w) => (float[k,3] y) { go = Constant<value = bool {1}>()
+        z, y = Loop(n, go, x) <body = step (int64 i, bool c, float[3] at) => (bool on, float[3] next, float[3] seen) {
+            s = Sin(at)  next = Mul(s, w)  seen = Mul(next, next)  on = Identity(c) }> }""",
+    "a loop that keeps nothing": """(int64 n, float[3] x, float[3] w) => (float[3] y) {
+        go = Constant<value = bool {1}>()  q = Mul(x, w)
+        y = Loop(n, go, q) <body = step (int64 i, bool c, float[3] at) => (bool on, float[3] next) {
+            next = Add(at, w)  on = Identity(c) }> }""",
+    "branches": """(int64 n, float[3] x, float[3] w) => (float[3] y) { three = Constant<value_int = 3>()
+        c = Greater(n, three)  y = If(c) <then_branch = a () => (float[3] u) { v = Sin(x)  u = Mul(v, w) },
+        else_branch = b () => (float[3] t) { e = Exp(x)  q = Tanh(e)  i = Cast<to = 7>(x)  j = Cast<to = 1>(i)
+            r = Mul(q, j)  t = Mul(r, w) }> }""",
+    "a scan": """(int64 n, float[4,3] x, float[3] w) => (float[4,3] y) {
+        z, y = Scan<num_scan_inputs = 1, body = step (float[3] s, float[3] e) => (float[3] t, float[3] o) {
+            p = Mul(e, s)  t = Tanh(p)  o = Mul(t, p) }>(w, x) }"""}
+
+
+@pytest.mark.parametrize("name, n, opset", [
+    *((name, n, 17) for name in FLOW for n in (0, 2, 5) if (name, n) != ("a loop that stacks", 0)),
+    *((name, 2, 12) for name in FLOW if name != "a scan")])
+def test_gradients_of_control_flow_in_standard_ops(name, n, opset):
+    """Tapes are sequences then."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g {FLOW[name]}')
+    feeds = {"n": np.array(n), "x": normal(4, 3) if name == "a scan" else normal(3), "w": normal(3, seed=4)}
+    standard_agrees(model, feeds, ["x"] if n == 0 else ["x", "w"])
+
+
 def test_what_onnx_cannot_say_is_refused():
-    """A Loop's gradient keeps its values on a tape, which only runs here."""
+    """A loop in a loop: a tape of tapes, which would be a sequence of sequences."""
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]>
         g (int64 n, double[3] x0) => (double[3] x) { go = Constant<value = bool {1}>()
         x = Loop(n, go, x0) <body = step (int64 i, bool c, double[3] at) => (bool on, double[3] next) {
-            next = Sin(at)  on = Identity(c) }> }""")
-    with pytest.raises(Exception, match="Tape"):
+            next = Loop(n, go, at) <body = inner (int64 j, bool d, double[3] in) => (bool still, double[3] out) {
+                out = Sin(in)  still = Identity(d) }>  on = Identity(c) }> }""")
+    with pytest.raises(Exception, match="keeps 'tape.*', which is no tensor, .* the model runs here alone"):
         training.gradients(model, "x", "x0", standard=True)
+    assert training.gradients(model, "x", "x0")

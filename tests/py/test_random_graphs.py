@@ -3,7 +3,7 @@ same shape, operands are intermediates that die where they are read, views and r
 at two sets of sizes, with 1 and 2 threads and on cpu and guard with equal bits, and with lowering switched on and off.
 
 NACRE_GRAPHS=N runs N graphs (default 2000), NACRE_GRAPHS_FROM=K from seed K on, NACRE_GRAPH=SEED one of them alone,
-whose model is printed when it fails.
+whose model is printed when it fails. NACRE_TEST_DEVICE=cuda: on that device instead (tests/gpu/run.sh).
 """
 import collections
 import multiprocessing

@@ -64,6 +64,17 @@ def test_artifacts_of_onnxruntime_train_to_its_numbers(name, as_bytes):
         close(value, run.golden[f"after10:{name}"], "ort_training_parameters", name)
 
 
+def test_running_statistics_move_as_onnxruntime_moves_them():
+    """Its eval model of BatchNormalization that trains is no valid one, so it has none here."""
+    run = Run("bn", evaluates=False)
+    run.optimizer.set_learning_rate(1e-2)
+    before = run.values()
+    close(np.array(run.train()), run.golden["losses"], "ort_training_losses", "losses")
+    for name, value in run.values().items():
+        assert not np.array_equal(value, before[name])
+        close(value, run.golden[f"after10:{name}"], "ort_training_parameters", name)
+
+
 def test_a_checkpoint_of_onnxruntime_with_its_optimizer_goes_on():
     """After ten steps here and there, the eleventh gives the same."""
     ours, theirs = Run(), Run(checkpoint="checkpoint_after10")

@@ -4,6 +4,8 @@
 #include "kernels/cuda/attention_few.h"
 #include "kernels/cuda/attention_grad.h"
 #include "kernels/cuda/chain.h"
+#include "kernels/cuda/convert.h"
+#include "kernels/cuda/gemv.h"
 #include "kernels/cuda/nbits.h"
 
 #include <stdio.h>
@@ -39,31 +41,39 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_scatter, floats[i], "", "scatter");
         print_file(NCK_CUDA_TEXT_along, floats[i], "", "arg cumulate");
         if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_rotary, floats[i], "", "rotary");
+        if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_linear_attention, floats[i], "", "attend_linear");
         print_file(NCK_CUDA_TEXT_place, floats[i], words[i], "trilu eye one_hot range");
         print_file(NCK_CUDA_TEXT_compact, floats[i], words[i],
                    "compact_count compact_add compact_write compact_take compact_behind");
         print_file(NCK_CUDA_TEXT_topk, floats[i], "", "topk_pick topk_sort");
+        print_file(NCK_CUDA_TEXT_roi, floats[i], "", "roi_align roi_align_dx roi_align_drois");
         print_file(NCK_CUDA_TEXT_resize, floats[i], words[i],
                    "resize_only resize_first resize_between resize_last resize_back_only resize_back_first "
-                   "resize_back_between resize_back_last resize_pick");
-        print_file(NCK_CUDA_TEXT_softmax, floats[i], "",
-                   "softmax softmax_vectors softmax_grad loss_rows loss_vectors loss_join loss_norm loss_grad");
+                   "resize_back_between resize_back_last resize_pick resize_outside");
+        print_file(NCK_CUDA_TEXT_softmax, floats[i], i == 3 ? "#define W float\n#define X bf16\n" : "",
+                   "softmax softmax_vectors softmax_grad loss_rows loss_join loss_norm loss_grad loss_picked "
+                   "scores_grad");
         print_file(NCK_CUDA_TEXT_dropout, floats[i], "", "dropout dropout_grad random_step");
-        print_file(NCK_CUDA_TEXT_norm, floats[i], i == 2 ? "#define W float\n#define M bf16\n" : "",
-                   "norm_rows norm_vectors norm_grad_rows norm_grad_columns norm_grad_join");
+        print_file(NCK_CUDA_TEXT_norm, floats[i],
+                   i == 0   ? "#define W float\n#define Y bf16\n#define X float\n#define M float\n"
+                   : i == 2 ? "#define W float\n#define Y f16\n#define X bf16\n#define M bf16\n"
+                            : "",
+                   "norm_rows norm_vectors norm_grad_rows norm_grad_vectors norm_grad_columns norm_grad_columns_4 "
+                   "norm_grad_join");
         print_file(NCK_CUDA_TEXT_gemm, floats[i], "", "multiply spread");
-        if (floats[i] != NC_DOUBLE)
-            print_file(NCK_CUDA_TEXT_gemv, floats[i], "", "gemv_columns_4 gemv_columns_8 gemv_rows");
+        if (floats[i] != NC_DOUBLE) print_file(NCK_CUDA_TEXT_gemv, floats[i], "", "gemv_columns gemv_rows");
         print_file(NCK_CUDA_TEXT_conv, floats[i], "", "columns back depthwise biases add_biases side_by_side apart");
         print_file(NCK_CUDA_TEXT_conv_last, floats[i], "", "columns columns_wide depthwise");
         print_file(NCK_CUDA_TEXT_pool, floats[i], "", "pool_average pool_average_grad pool_lp");
         print_file(NCK_CUDA_TEXT_pool_max, floats[i], "#define LEAST -INF\n", "pool_max pool_max_last");
-        for (int j = 0; j < 4; j++) print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns join");
+        for (int j = 0; j < 4; j++)
+            print_file(NCK_CUDA_TEXT_reduce, floats[i], joins[j], "rows columns column_vectors join");
     }
     print_file(NCK_CUDA_TEXT_pool_max, NC_INT8, "#define LEAST -128\n", "pool_max pool_max_last");
     print_file(NCK_CUDA_TEXT_scatter, NC_UINT64, "", "scatter");
     print_file(NCK_CUDA_TEXT_topk, NC_UINT64, "", "topk_pick topk_sort");
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
+    print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range");
     for (int i = 0; i < 2; i++) {
@@ -71,7 +81,8 @@ static void print_files(void) {
         print_file(NCK_CUDA_TEXT_along, ints[i], "", "arg cumulate");
         print_file(NCK_CUDA_TEXT_place, ints[i], words[i], "trilu eye one_hot range");
         print_file(NCK_CUDA_TEXT_gemm, ints[i], "", "multiply spread");
-        for (int j = 0; j < 4; j++) print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns join");
+        for (int j = 0; j < 4; j++)
+            print_file(NCK_CUDA_TEXT_reduce, ints[i], joins[j], "rows columns column_vectors join");
     }
 }
 
@@ -112,6 +123,19 @@ static void print_attention_few(void) {
     }
 }
 
+/* Conversions from and to every kind of element. */
+static void print_converts(void) {
+    static const nc_dtype pairs[][2] = {
+        {NC_FLOAT, NC_FLOAT8E4M3FN}, {NC_FLOAT8E5M2, NC_FLOAT16}, {NC_INT4, NC_INT8},      {NC_UINT64, NC_FLOAT6E2M3},
+        {NC_UINT2, NC_BOOL},         {NC_FLOAT16, NC_UINT4},      {NC_BFLOAT16, NC_UINT8}, {NC_DOUBLE, NC_INT64},
+        {NC_BOOL, NC_FLOAT8E8M0},    {NC_FLOAT4E2M1, NC_INT32},   {NC_DOUBLE, NC_UINT64},  {NC_UINT4, NC_BFLOAT16}};
+    char define[128];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        nc_dtype read = nck_cuda_convert_define(pairs[i][0], pairs[i][1], define, sizeof define);
+        print_file(NCK_CUDA_TEXT_convert, read, define, "convert");
+    }
+}
+
 /* Products with codes: zero points of every kind, both sizes of turns. */
 static void print_nbits(void) {
     static const nck_cuda_nbits_how how[] = {
@@ -123,6 +147,23 @@ static void print_nbits(void) {
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         nck_cuda_nbits_define(&how[i], define, sizeof define);
         print_file(NCK_CUDA_TEXT_nbits, how[i].type, define, "nbits_one nbits_few nbits_decode");
+    }
+}
+
+/* Products of one row with a norm before them, formulas behind them, and both. */
+static void print_gemv(void) {
+    static const nc_dtype types[] = {NC_FLOAT16, NC_BFLOAT16, NC_FLOAT};
+    static const uint16_t out_reg[] = {3};
+    nck_tile_op ops[] = {{.lane = NCK_LANE_sigmoid, .dst = 2, .src = {0}},
+                         {.lane = NCK_LANE_mul, .dst = 3, .src = {2, 1}}};
+    nck_tile_prog p = {
+        .compute = NC_FLOAT, .n_in = 2, .n_out = 1, .n_reg = 4, .n_op = 2, .op = ops, .out_reg = out_reg};
+    for (int i = 0; i < 9; i++) {
+        nc_text define = {0};
+        nck_cuda_gemv_define(&define, i % 3 != 1, i % 3 != 0 ? &p : NULL);
+        print_file(NCK_CUDA_TEXT_gemv, types[i / 3], define.failed ? "#error out of memory\n" : define.s,
+                   "gemv_columns gemv_rows");
+        nc_text_release(&define);
     }
 }
 
@@ -159,6 +200,8 @@ int main(void) {
     print_attention();
     print_attention_few();
     print_nbits();
+    print_converts();
+    print_gemv();
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < N_STORAGES; j++)
             if (nck_tile_compute(storages[j]) == computes[i]) print_lanes(computes[i], storages[j], storages[j]);

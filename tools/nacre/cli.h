@@ -64,11 +64,12 @@ typedef struct common {
     list sets, plugins, inputs, dims;
     int threads;
     bool half; /* float inputs are rounded to float16 */
+    bool strict;
 } common;
-#define SESSION_ARGS(c)                                                        \
-    {"--device", ARG_TEXT, &(c).device, 0}, {"--set", ARG_LIST, &(c).sets, 0}, \
-        {"--plugin", ARG_LIST, &(c).plugins, 0}, {                             \
-        "--threads", ARG_INT, &(c).threads, 0                                  \
+#define SESSION_ARGS(c)                                                                                                \
+    {"--device", ARG_TEXT, &(c).device, 0}, {"--set", ARG_LIST, &(c).sets, 0}, {"--strict", ARG_FLAG, &(c).strict, 0}, \
+        {"--plugin", ARG_LIST, &(c).plugins, 0}, {                                                                     \
+        "--threads", ARG_INT, &(c).threads, 0                                                                          \
     }
 #define COMMON_ARGS(c) \
     SESSION_ARGS(c), {"--input", ARG_LIST, &(c).inputs, 0}, { "--dim", ARG_LIST, &(c).dims, 0 }
@@ -77,7 +78,8 @@ typedef struct common {
     "  --threads N          0: as many as the machine allows (default)\n"                                        \
     "  --set KEY=VALUE      a session option: level, fusion, layouts, views, packing, winograd, capture, seed, " \
     "disable,\n"                                                                                                 \
-    "                       memory_limit, streams, stream, tf32, compute\n"                                      \
+    "                       memory_limit, streams, stream, tf32, compute, strict\n"                              \
+    "  --strict             refuse what is otherwise assumed of a model that is wrong or says too little\n"      \
     "  --plugin FILE.so     load custom operators\n"
 #define FEED_HELP                                                                                                     \
     "  --input NAME=FILE    an input from FILE.npy, FILE.npz (its member NAME), FILE.pb (TensorProto) or raw bytes\n" \

@@ -40,6 +40,7 @@ static int set_options(const char *command, const common *c, const char *const *
     nacre_error err;
     int code = EXIT_DONE;
     if (c->device && nacre_options_set(o, "device", c->device, &err) != NACRE_OK) return cli_error(&err);
+    if (c->strict && nacre_options_set(o, "strict", "on", &err) != NACRE_OK) return cli_error(&err);
     for (int i = 0; code == EXIT_DONE && i < c->sets.n; i++) code = set_pair(command, o, c->sets.v[i]);
     for (int i = 0; code == EXIT_DONE && more && more[i]; i++) code = set_pair(command, o, more[i]);
     for (int i = 0; code == EXIT_DONE && more_sets && i < more_sets->n; i++)

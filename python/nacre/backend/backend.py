@@ -1,7 +1,7 @@
 """onnx.backend.base.Backend over InferenceSession: what ONNX's own test runner, and other frameworks, drive."""
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import onnx
@@ -12,6 +12,25 @@ import nacre
 from nacre import _types
 
 _PROVIDERS = {"CPU": nacre._device.CPU, "CUDA": nacre._device.CUDA, "GPU": nacre._device.CUDA}
+
+
+#: What callers may set through this interface; the rest of the options write files or stop runs.
+_SESSION_OPTIONS = frozenset((
+    "enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "execution_mode", "execution_order",
+    "graph_optimization_level", "inter_op_num_threads", "intra_op_num_threads", "log_severity_level",
+    "log_verbosity_level", "logid", "use_deterministic_compute", "use_per_session_threads"))
+_RUN_OPTIONS = frozenset(("log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches"))
+
+
+def _set(options: Any, allowed: Iterable[str], given: Mapping[str, Any]) -> Any:
+    """Sets those that options has; what is no option at all is somebody else's argument."""
+    for name, value in given.items():
+        if name in allowed:
+            setattr(options, name, value)
+        elif hasattr(options, name):
+            raise RuntimeError(f"{type(options).__name__} attribute '{name}' is not permitted via the backend API. "
+                               f"Allowed attributes: {', '.join(sorted(allowed))}")
+    return options
 
 
 def _device(device: str) -> Tuple[str, str]:
@@ -39,7 +58,8 @@ class NacreBackendRep(BackendRep):
         else:
             raise RuntimeError(f"the model has {len(names)} inputs: give a list or a dict")
         outputs = [a.name for a in self.session.get_outputs()]
-        return namedtupledict("Outputs", outputs)(*self.session.run(None, feeds, kwargs.get("run_options")))
+        options = kwargs.pop("run_options", None) or _set(nacre.RunOptions(), _RUN_OPTIONS, kwargs)
+        return namedtupledict("Outputs", outputs)(*self.session.run(None, feeds, options))
 
 
 class NacreBackend(Backend):
@@ -68,7 +88,8 @@ class NacreBackend(Backend):
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> NacreBackendRep:
-        """model: a ModelProto, bytes, a path, or an InferenceSession. Other arguments: attributes of SessionOptions."""
+        """model: a ModelProto, bytes, a path, or an InferenceSession. Other arguments: attributes of SessionOptions
+        that write no files; RuntimeError for one that does."""
         if isinstance(model, NacreBackendRep):
             return model
         if isinstance(model, nacre.InferenceSession):
@@ -76,16 +97,14 @@ class NacreBackend(Backend):
         kind, number = _device(device)
         if kind not in _PROVIDERS:
             raise RuntimeError(f"no device '{device}'; there are {', '.join(_PROVIDERS)}")
-        options = nacre.SessionOptions()
-        for name, value in kwargs.items():
-            if name in nacre.SessionOptions._FIELDS:
-                setattr(options, name, value)
+        options = _set(nacre.SessionOptions(), _SESSION_OPTIONS, kwargs)
         own = {"device_id": number} if kind != "CPU" else {}
         return NacreBackendRep(nacre.InferenceSession(model, options, [(_PROVIDERS[kind], own)]))
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Tuple[Any, ...]:
-        return cls.prepare(model, device, **kwargs).run(inputs)
+        logs = {name: value for name, value in kwargs.items() if name in _RUN_OPTIONS}
+        return cls.prepare(model, device, **kwargs).run(inputs, **logs)
 
     @classmethod
     def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",

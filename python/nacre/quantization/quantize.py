@@ -86,7 +86,7 @@ def check_static_quant_arguments(quant_format: QuantFormat, activation_type: Qua
         raise ValueError(f"activations of {activation_type}: 4 bits are for weights")
     if quant_format != QuantFormat.QDQ:
         for what, kind in (("activations", activation_type), ("weights", weight_type)):
-            if kind in _BITS_16 + _BITS_4:
+            if kind in _BITS_16 + _BITS_4 + (QuantType.QFLOAT8E4M3FN,):
                 raise ValueError(f"{what} of {kind} need quant_format QDQ: operators of codes take 8 bits")
 
 

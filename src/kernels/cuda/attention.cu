@@ -7,6 +7,7 @@
  * by shuffles.
  *
  * In the 16 by 8 tiles of sums lane l has rows l/4 and l/4 + 8, columns 2*(l%4) and the next one. */
+#define BEGINS_EARLY 1
 #ifndef COLS
 #define COLS 64
 #endif
@@ -271,6 +272,7 @@ DEVICE void store_rows(const attn_args &a, const attn_head &x, attn_rows &r) {
 
 /* One block for 64 queries of a head, the last ones first: under a causal mask they take longest. */
 extern "C" __global__ __launch_bounds__(THREADS) void attend(attn_args a) {
+    wait_for_earlier();
     __shared__ __align__(16) S keys[2][TILE][LINE], values[2][TILE][LINE];
     int64_t n_blocks = n_blocks_of(a), start = (n_blocks - 1 - blockIdx.x % n_blocks) * QUERIES;
     attn_head x = attn_head_of(a, blockIdx.x / n_blocks);

@@ -330,20 +330,32 @@ static bool takes_back(const nck_cuda_attn_grad_args *g, attn_key *key) {
            strides_of(&g->dk, key->dk) && strides_of(&g->dv, key->dv);
 }
 
+/* Y and the statistics are there as cuDNN's forward pass left them. */
+static bool is_kept(nc_cuda_dnn *dnn, nc_dtype t, nc_dtype mask, const nck_cuda_attn_args *a, const numbers *n) {
+    attn_key key;
+    if (a->y.data == NULL || a->stats == NULL || !key_of(t, mask, a, &key)) return false;
+    nc_cuda_dnn_call c = call_of(&key, a, n);
+    return nc_cuda_dnn_knows(dnn, &c);
+}
+
 bool nck_cuda_attn_dnn_grad_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_grad_args *g,
                                 void *workspace) {
     nc_cuda *cuda = nc_device_cuda(at.device);
     nck_cuda_attn_args a = g->a;
     int64_t S = a.n_queries, H = a.q_heads;
     attn_key key;
-    a.y = (nck_cuda_attn_operand){workspace, H * S * a.cols_v, S * a.cols_v, a.cols_v, 1};
-    a.stats = (char *)workspace + bytes_result(&a);
-    if (cuda == NULL || cuda->dnn == NULL || !key_of(t, mask, &a, &key) || !takes_back(g, &key)) return false;
+    if (cuda == NULL || cuda->dnn == NULL) return false;
     numbers n = numbers_of(&a);
+    bool kept = is_kept(cuda->dnn, t, mask, &a, &n);
+    char *at_stats = (char *)workspace + bytes_result(&a), *sums = at_stats + bytes_numbers(&a);
+    if (!kept) {
+        a.y = (nck_cuda_attn_operand){workspace, H * S * a.cols_v, S * a.cols_v, a.cols_v, 1};
+        a.stats = at_stats;
+    }
+    if (!key_of(t, mask, &a, &key) || !takes_back(g, &key)) return false;
     nc_cuda_dnn_call c = call_of(&key, &a, &n);
-    char *sums = (char *)a.stats + bytes_numbers(&a);
     give(&c, DY, g->dy.data), give(&c, DQ, g->dq.data), give(&c, DK, g->dk.data), give(&c, DV, g->dv.data);
     give(&c, SUMS, sums), give(&c, ONE, &n.one);
-    return nck_cuda_attn_dnn_run(at, t, mask, &a) &&
+    return (kept || nck_cuda_attn_dnn_run(at, t, mask, &a)) &&
            nc_cuda_dnn_run(cuda->dnn, &c, sums + bytes_numbers(&a), bytes_plan(&a), nc_cuda_stream(at.stream));
 }

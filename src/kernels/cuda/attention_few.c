@@ -10,10 +10,11 @@ enum {
     COLS_OF_LANE = 8,
     MOST_ROWS = 16,  /* of a call; more are worth tensor cores */
     BLOCK_ROWS = 8,  /* of a block, at most */
-    LEAST_KEYS = 32, /* of a split */
+    LEAST_KEYS = 64, /* of a split */
     BLOCKS = 512,    /* that splits are made for: some for each multiprocessor; MAX_SPLITS of attention_few.cu */
     MAX_GRID_Y = 65535,
-    THREADS = 128
+    THREADS = 128,
+    JOIN_THREADS = 256
 };
 
 /* Rows of a block: a power of two; long ones leave less room in shared memory. */
@@ -86,5 +87,5 @@ nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, nck_cuda_at at, const 
     NC_TRY(at.device->table->launch_function(at.device, at.stream, k->attend, grid, (nc_dim3){THREADS, 1, 1}, 0, args,
                                              at.diag));
     if (f.n_splits == 1) return NC_OK;
-    return nck_cuda_launch(at, k->join, (uint32_t)lines, THREADS, args);
+    return nck_cuda_launch(at, k->join, (uint32_t)lines, JOIN_THREADS, args);
 }

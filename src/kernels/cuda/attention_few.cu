@@ -5,6 +5,7 @@
  * cut into splits, a block each; within a block LANES lanes share a key, 8 columns a lane. Each such slot keeps the
  * largest score, the sum and the result of its keys; slots are joined by a fixed tree, splits by attend_join.
  * Accumulation: in f32. */
+#define BEGINS_EARLY 1
 #ifndef LANES
 #define LANES 8
 #endif
@@ -26,20 +27,29 @@ DEVICE float power_of_2(float x) {
     return y;
 }
 
-/* Columns c..c+7 of a line of n, zeros behind its end. */
-DEVICE void hold_columns(const S *line, int64_t column, int c, int n, int vectors, float (&x)[V]) {
-    enum { PER = 16 / sizeof(S) };
-    if (vectors && c < n) {
+/* Columns c..c+7 of a line of n as words, zeros behind its end. */
+enum { PER_WORD = 4 / sizeof(S), WORDS = V / PER_WORD };
+struct alignas(16) line_held { uint32_t w[WORDS]; };
+DEVICE uint32_t bits_of(f16 x) { return x.bits; }
+DEVICE uint32_t bits_of(bf16 x) { return x.bits; }
+DEVICE uint32_t bits_of(float x) { return __float_as_uint(x); }
+DEVICE void hold_line(const S *line, int64_t column, int c, int n, int vectors, line_held &x) {
 #pragma unroll
-        for (int i = 0; i < V; i += PER) {
-            vec<S, PER> v = vec_at<PER>(line + c + i);
+    for (int i = 0; i < WORDS; i++) x.w[i] = 0;
+    if (vectors) {
+        if (c < n)
 #pragma unroll
-            for (int e = 0; e < PER; e++) x[i + e] = (float)get(v.e[e]);
-        }
+            for (int i = 0; i < WORDS; i += 4)
+                *(vec<uint32_t, 4> *)&x.w[i] = vec_at<4>((const uint32_t *)(line + c) + i);
         return;
     }
 #pragma unroll
-    for (int e = 0; e < V; e++) x[e] = c + e < n ? (float)get(line[(c + e) * column]) : 0.0f;
+    for (int e = 0; e < V; e++)
+        if (c + e < n) x.w[e / PER_WORD] |= bits_of(line[(c + e) * column]) << (e % PER_WORD * 16);
+}
+DEVICE void floats_of(const line_held &x, float (&y)[V]) {
+#pragma unroll
+    for (int e = 0; e < V; e++) y[e] = element(x.w[e / PER_WORD], e % PER_WORD, S());
 }
 
 /* What a slot knows of a row. */
@@ -115,37 +125,85 @@ DEVICE float bias_of(const attn_args &a, const M *line, int j) {
     return 0;
 }
 
-/* Keys j and those AT_ONCE - 1 further ones that come next to this slot, as far as they lie before `end`. */
-DEVICE void meet_keys(const attn_args &a, const attn_head &h, const few_queries &x, int j, int end, int c,
-                      few_row (&rows)[ROWS]) {
-    float k[AT_ONCE][V], v[AT_ONCE][V];
+/* Keys from j on, AT_ONCE of those that come to this slot. */
+enum { KEYS_APART = WARPS * SLOTS };
+struct keys_held { line_held k[AT_ONCE], v[AT_ONCE]; };
+DEVICE void hold_keys(const attn_args &a, const attn_head &h, int j, int end, int c, keys_held &x) {
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++) {
-        int64_t at = min(j + u * WARPS * SLOTS, end - 1);
-        hold_columns(h.k + at * a.k.row, a.k.column, c, (int)a.cols, a.vectors, k[u]);
-        hold_columns(h.v + at * a.v.row, a.v.column, c, (int)a.cols_v, a.vectors, v[u]);
+        int64_t at = j + u * KEYS_APART;
+        if (at >= end) break;
+        hold_line(h.k + at * a.k.row, a.k.column, c, (int)a.cols, a.vectors, x.k[u]);
+        hold_line(h.v + at * a.v.row, a.v.column, c, (int)a.cols_v, a.vectors, x.v[u]);
     }
+}
+
+/* The scores of held keys, -inf for those that are not seen. */
+DEVICE void score_keys(const attn_args &a, const attn_head &h, const few_queries &x, const keys_held &held, int j,
+                       int end, float (&s)[AT_ONCE][ROWS]) {
 #pragma unroll
-    for (int u = 0; u < AT_ONCE; u++)
+    for (int u = 0; u < AT_ONCE; u++) {
+        int at = j + u * KEYS_APART;
+        float k[V];
+        floats_of(held.k[u], k);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            int at = j + u * WARPS * SLOTS;
-            float s = 0;
+            float sum = 0;
 #pragma unroll
-            for (int e = 0; e < V; e++) s = fma(x.q[r][e], k[u][e], s);
-            for (int d = 1; d < LANES; d <<= 1) s += __shfl_xor_sync(0xffffffffu, s, d);
-            if (at < x.seen[r].first || at >= min(x.seen[r].end, end)) continue;
-            join_rows(rows[r], attn_score(a, h, x.seen[r], at, s, bias_of(a, x.mask[r], at)), 1.0f, v[u]);
+            for (int e = 0; e < V; e++) sum = fma(x.q[r][e], k[e], sum);
+            for (int d = 1; d < LANES; d <<= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+            s[u][r] = -INF;
+            if (at < end && at >= x.seen[r].first && at < x.seen[r].end)
+                s[u][r] = attn_score(a, h, x.seen[r], at, sum, bias_of(a, x.mask[r], at));
         }
+    }
+}
+
+/* To a new largest score: what is known is less by a factor. */
+DEVICE void bring_to(few_row &r, float most) {
+    float by = power_of_2(r.top - attn_base(most));
+    r.top = most;
+    r.sum *= by;
+#pragma unroll
+    for (int e = 0; e < V; e++) r.y[e] *= by;
+}
+
+DEVICE void meet_keys(const attn_args &a, const attn_head &h, const few_queries &x, const keys_held &held, int j,
+                      int end, few_row (&rows)[ROWS]) {
+    float s[AT_ONCE][ROWS];
+    score_keys(a, h, x, held, j, end, s);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        float most = rows[r].top;
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) most = attn_larger(most, s[u][r]);
+        bring_to(rows[r], most);
+    }
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++) {
+        int at = j + u * KEYS_APART;
+        float v[V];
+        floats_of(held.v[u], v);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (at >= min(x.seen[r].end, end) || at < x.seen[r].first) continue;
+            float share = power_of_2(s[u][r] - attn_base(rows[r].top));
+            rows[r].sum += share;
+#pragma unroll
+            for (int e = 0; e < V; e++) rows[r].y[e] = fma(share, v[e], rows[r].y[e]);
+        }
+    }
 }
 
 /* All slots of a warp have what they know together. */
 DEVICE void join_slots(few_row &r) {
+    float most = r.top;
+    for (int d = LANES; d < 32; d <<= 1) most = attn_larger(most, __shfl_xor_sync(0xffffffffu, most, d));
+    bring_to(r, most);
     for (int d = LANES; d < 32; d <<= 1) {
-        float y[V], top = __shfl_xor_sync(0xffffffffu, r.top, d), sum = __shfl_xor_sync(0xffffffffu, r.sum, d);
+        r.sum += __shfl_xor_sync(0xffffffffu, r.sum, d);
 #pragma unroll
-        for (int e = 0; e < V; e++) y[e] = __shfl_xor_sync(0xffffffffu, r.y[e], d);
-        join_rows(r, top, sum, y);
+        for (int e = 0; e < V; e++) r.y[e] += __shfl_xor_sync(0xffffffffu, r.y[e], d);
     }
 }
 
@@ -178,6 +236,7 @@ DEVICE few_row row_of_nothing(void) {
 
 /* Grids of (splits, batches * heads of keys, rows / ROWS), blocks of 128. */
 extern "C" __global__ __launch_bounds__(128) void attend_few(few_args f) {
+    wait_for_earlier();
     __shared__ few_row others[WARPS][ROWS][LANES];
     __shared__ few_shared shared;
     int n_rows = (int)(f.group * f.a.n_queries), first = blockIdx.z * ROWS;
@@ -185,14 +244,20 @@ extern "C" __global__ __launch_bounds__(128) void attend_few(few_args f) {
     few_queries x;
     few_row rows[ROWS];
     attn_head h = head_of_row(f, place_of_row(f, 0));
+    int n = h.n_keys, per = (n + (int)f.n_splits - 1) / (int)f.n_splits;
+    int from = min((int)blockIdx.x * per, n), end = min(from + per, n);
+    keys_held held = {}, next = {};
+    hold_keys(f.a, h, from + warp * SLOTS + slot, end, c, held);
     share_rows(f, first, shared);
     hold_queries(shared, c, x);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) rows[r] = row_of_nothing();
-    int n = h.n_keys, per = (n + (int)f.n_splits - 1) / (int)f.n_splits;
-    int from = min((int)blockIdx.x * per, n), end = min(from + per, n);
-    for (int j = from; j < end; j += AT_ONCE * WARPS * SLOTS)
-        meet_keys(f.a, h, x, j + warp * SLOTS + slot, end, c, rows);
+    for (int j = from; j < end; j += AT_ONCE * KEYS_APART) {
+        int own = j + warp * SLOTS + slot;
+        hold_keys(f.a, h, own + AT_ONCE * KEYS_APART, end, c, next);
+        meet_keys(f.a, h, x, held, own, end, rows);
+        held = next;
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         join_slots(rows[r]);
@@ -212,23 +277,31 @@ extern "C" __global__ __launch_bounds__(128) void attend_few(few_args f) {
     }
 }
 
-/* One block of 128 for each batch, head and query: its splits together. The weights of the splits first, then 128 /
- * COLS_JOINED threads a column, each over every so many splits. */
-enum { COLS_JOINED = LANES * V > 64 ? 128 : LANES * V, PARTS = 128 / COLS_JOINED, MAX_SPLITS = 512 };
-extern "C" __global__ __launch_bounds__(128) void attend_join(few_args f) {
+/* One block of 256 for each batch, head and query: its splits together, 256 / COLS_JOINED threads a column, each over
+ * every so many splits. What the first AHEAD of them hold is under way while the weights of the splits are found, by
+ * every warp for itself. */
+enum { COLS_JOINED = LANES * V > 64 ? 128 : LANES * V, PARTS = 256 / COLS_JOINED, MAX_SPLITS = 512, AHEAD = 8 };
+extern "C" __global__ __launch_bounds__(256) void attend_join(few_args f) {
     __shared__ float weight[MAX_SPLITS], parts[PARTS][COLS_JOINED];
+    wait_for_earlier();
     const attn_args &a = f.a;
-    int line = (int)a.cols_v + 2, n = (int)f.n_splits, column = threadIdx.x % COLS_JOINED;
+    int line = (int)a.cols_v + 2, n = (int)f.n_splits;
+    int column = threadIdx.x % COLS_JOINED, own = threadIdx.x / COLS_JOINED;
     const float *part = f.partial + blockIdx.x * f.n_splits * line, *tops = part + a.cols_v;
-    float top = -INF, sum = 0;
-    for (int s = threadIdx.x; s < n; s += 128) top = attn_larger(top, tops[s * line]);
-    top = join_row<join_max>(top);
+    float ahead[AHEAD], top = -INF, sum = 0;
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++)
+        ahead[i] = own + i * PARTS < n && column < a.cols_v ? part[(own + i * PARTS) * line + column] : 0.0f;
+    for (int s = threadIdx.x % 32; s < n; s += 32) top = attn_larger(top, tops[s * line]);
+    for (int d = 16; d > 0; d >>= 1) top = attn_larger(top, __shfl_xor_sync(0xffffffffu, top, d));
     float base = attn_base(top);
-    for (int s = threadIdx.x; s < n; s += 128) {
-        weight[s] = power_of_2(tops[s * line] - base);
-        sum += weight[s] * tops[s * line + 1];
+    for (int s = threadIdx.x % 32; s < n; s += 32) {
+        float w = power_of_2(tops[s * line] - base);
+        sum += w * tops[s * line + 1];
+        if (threadIdx.x < 32) weight[s] = w;
     }
-    sum = join_row<join_sum>(sum);
+    for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    __syncthreads();
     uint32_t bh = blockIdx.x / (uint32_t)a.n_queries, b = bh / (uint32_t)a.q_heads, head = bh - b * (uint32_t)a.q_heads;
     attn_head h = attn_head_at(a, b, head, head / (uint32_t)f.group);
     S *y = h.y + blockIdx.x % (uint32_t)a.n_queries * a.y.row;
@@ -236,13 +309,15 @@ extern "C" __global__ __launch_bounds__(128) void attend_join(few_args f) {
     for (int first = 0; first < a.cols_v; first += COLS_JOINED) {
         int c = first + column;
         float v = 0;
-#pragma unroll 8
-        for (int s = threadIdx.x / COLS_JOINED; s < n; s += PARTS)
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (first == 0 && own + i * PARTS < n) v = fma(ahead[i], weight[own + i * PARTS], v);
+        for (int s = first == 0 ? own + AHEAD * PARTS : own; s < n; s += PARTS)
             if (c < a.cols_v) v = fma(part[s * line + c], weight[s], v);
-        parts[threadIdx.x / COLS_JOINED][column] = v;
+        parts[own][column] = v;
         __syncthreads();
         for (int p = 1; p < PARTS; p++) v += parts[p][column];
-        if (threadIdx.x < COLS_JOINED && c < a.cols_v) y[c * a.y.column] = to<S>::put(sum == 0 ? 0.0f : v / sum);
+        if (own == 0 && c < a.cols_v) y[c * a.y.column] = to<S>::put(sum == 0 ? 0.0f : v / sum);
         __syncthreads();
     }
 }

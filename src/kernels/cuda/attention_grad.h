@@ -27,7 +27,7 @@ NC_MUST nc_code nck_cuda_attn_grad_prepare(nc_device *d, nc_dtype t, int64_t col
                                            nck_cuda_attn_grad *out, nc_diag *diag);
 /* Y, then a number per query twice: for `rows` queries of all heads with cols_v columns. */
 size_t nck_cuda_attn_grad_workspace(nc_dtype t, int64_t rows, int64_t cols_v);
-/* a.y, a.stats and deltas are the launcher's. */
+/* deltas are the launcher's, as are a.y and a.stats here (attention_dnn.h takes those of the forward pass). */
 NC_MUST nc_code nck_cuda_attn_grad_run(const nck_cuda_attn_grad *k, nck_cuda_at at, const nck_cuda_attn_grad_args *g,
                                        void *workspace);
 

@@ -14,19 +14,32 @@ static int vector_of(const nc_dtype *types, int n) {
     return (int)(VECTOR_BYTES / most);
 }
 
+/* Vectors that a thread loads at once: few operands leave registers for more. Formulas of floats alone (exp, GELU) are
+ * bound by arithmetic, and lose by it. */
+static int ahead_of(const nck_tile_prog *p) {
+    for (int i = 0; i < p->n_op; i++)
+        if (nck_lane_get(p->op[i].lane)->kinds == 'F') return 1;
+    return p->n_in <= 1 ? 4 : p->n_in <= 4 ? 2 : 1;
+}
+
 /* Values in registers of one thread stay near 64. */
 static int unroll_of(const nck_tile_prog *p) { return p->n_reg <= 8 ? 4 : p->n_reg <= 16 ? 2 : 1; }
 
-static void add_head(nc_text *out, const nck_tile_prog *p, int max_rank, int vector) {
+static void add_vocabulary(nc_text *out, const nck_tile_prog *p) {
     bool floats = p->compute == NC_FLOAT || p->compute == NC_DOUBLE;
-    nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_common));
-    nc_text_addf(out, "#define L_T %s\n", nck_cuda_type_name(p->compute));
+    nc_text_addf(out, "#define L_T %s\n#define N_REG %d\n", nck_cuda_type_name(p->compute), p->n_reg);
     nc_text_add(out, nck_cuda_text_get(floats ? NCK_CUDA_TEXT_vocab : NCK_CUDA_TEXT_vocab_int));
     nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_arith));
     nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_activation));
     nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_compare));
-    nc_text_addf(out, "#define N_REG %d\n#define N_ARGS %d\n#define RANK %d\n#define UNROLL %d\n#define V %d\n",
-                 p->n_reg, p->n_in + p->n_out, max_rank, unroll_of(p), vector);
+}
+
+static void add_head(nc_text *out, const nck_tile_prog *p, int max_rank, int vector) {
+    nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_common));
+    add_vocabulary(out, p);
+    nc_text_addf(out, "#define N_ARGS %d\n#define RANK %d\n#define UNROLL %d\n#define V %d\n", p->n_in + p->n_out,
+                 max_rank, unroll_of(p), vector);
+    nc_text_addf(out, "#define AHEAD %d\n", ahead_of(p));
     nc_text_add(out, "struct chain_args {\n    int64_t n, rank, tail, spread, dims[RANK];\n    char *data[N_ARGS];\n"
                      "    int64_t strides[N_ARGS][RANK];\n};\n");
 }
@@ -110,6 +123,18 @@ static void add_op(nc_text *out, const nck_tile_op *op) {
     nc_text_add(out, forward >= 0 ? "));\n" : ");\n");
 }
 
+static void add_compute(nc_text *out, const nck_tile_prog *p) {
+    nc_text_add(out, "DEVICE void compute(L_T (&r)[N_REG]) {\n");
+    for (int i = 0; i < p->n_op; i++) add_op(out, &p->op[i]);
+    nc_text_add(out, "}\n");
+}
+
+void nck_cuda_chain_formula(nc_text *out, const nck_tile_prog *p) {
+    add_vocabulary(out, p);
+    nc_text_addf(out, "#define OUT_REG %d\n", p->out_reg[0]);
+    add_compute(out, p);
+}
+
 static int words_of(int n_args, int max_rank) { return 4 + max_rank + n_args * (1 + max_rank); }
 
 bool nck_cuda_chain_holds(int n_args, int max_rank) {
@@ -122,9 +147,7 @@ bool nck_cuda_chain_source(nc_text *out, const nck_tile_prog *p, const nc_dtype 
         if (nck_cuda_type_name(types[i]) == NULL) return false;
     add_head(out, p, max_rank, vector_of(types, p->n_in + p->n_out));
     add_loads(out, p, types);
-    nc_text_add(out, "DEVICE void compute(L_T (&r)[N_REG]) {\n");
-    for (int i = 0; i < p->n_op; i++) add_op(out, &p->op[i]);
-    nc_text_add(out, "}\n");
+    add_compute(out, p);
     add_stores(out, p, types);
     add_vector_loads(out, p, types);
     add_vector_stores(out, p, types);
@@ -144,6 +167,7 @@ nc_code nck_cuda_chain_prepare(nc_device *d, const nck_tile_prog *p, const nc_dt
     nc_text source = {0};
     bool known = nck_cuda_chain_source(&source, p, types, max_rank);
     *out = (nck_cuda_chain){.n_in = p->n_in, .n_out = p->n_out, .max_rank = max_rank, .unroll = unroll_of(p)};
+    out->ahead = ahead_of(p);
     out->vector = vector_of(types, p->n_in + p->n_out);
     nc_code code;
     if (!known)
@@ -225,6 +249,6 @@ nc_code nck_cuda_chain_run(const nck_cuda_chain *k, nck_cuda_at at, nc_tensor *c
     for (int i = 0; i < w.n_args; i++)
         for (int d = 0; d < R; d++) *to++ = d < w.rank ? w.strides[i][d] : 0;
     void *args[] = {packed};
-    int64_t per_block = (int64_t)THREADS * (vectors ? 1 : k->unroll);
+    int64_t per_block = (int64_t)THREADS * (vectors ? k->ahead : k->unroll);
     return nck_cuda_launch(at, vectors ? k->vectors : k->f, nck_cuda_blocks(at.device, w.n, per_block), THREADS, args);
 }

@@ -1,7 +1,9 @@
 /* cuda/chain.cu: the loops around a generated chain of element formulas; chain.c writes what stands in front of them:
- * L_T the compute type, N_REG, N_ARGS (inputs, then outputs), RANK, UNROLL, V (elements of one vector), and the
+ * L_T the compute type, N_REG, N_ARGS (inputs, then outputs), RANK, UNROLL, V (elements of one vector), AHEAD (vectors
+ * that a thread loads before it computes one, so that enough bytes are under way), and the
  * functions load, compute and store for one element, load_vectors, pick, keep and store_vectors for V of them.
  * Every element is loaded, computed and stored by one thread, so an output may be the memory of an input. */
+#define BEGINS_EARLY 1
 /* Offsets of item i in all operands; items are elements, or vectors whose last dim and strides count in them. */
 DEVICE void chain_at(const chain_args &c, int64_t i, int64_t (&at)[N_ARGS]) {
     for (int k = 0; k < N_ARGS; k++) at[k] = 0;
@@ -17,6 +19,7 @@ DEVICE void chain_at(const chain_args &c, int64_t i, int64_t (&at)[N_ARGS]) {
 
 /* Operands of any strides. */
 extern "C" __global__ void chain(chain_args c) {
+    wait_for_earlier();
     int64_t step = item_step();
     for (int64_t i = first_item(); i < c.n; i += step * UNROLL) {
         L_T r[UNROLL][N_REG];
@@ -49,20 +52,30 @@ DEVICE void chain_tail(const chain_args &c) {
 
 /* n vectors of V elements that lie side by side in every operand, or (bit k of spread) are one element of it. */
 extern "C" __global__ void chain_vectors(chain_args c) {
-    for (int64_t i = first_item(); i < c.n; i += item_step()) {
-        int64_t at[N_ARGS];
-        chain_in x;
-        chain_out y;
-        chain_at(c, i, at);
-        load_vectors(c, at, x);
+    wait_for_earlier();
+    int64_t step = item_step();
+    for (int64_t i = first_item(); i < c.n; i += step * AHEAD) {
+        int64_t at[AHEAD][N_ARGS];
+        chain_in x[AHEAD];
 #pragma unroll
-        for (int e = 0; e < V; e++) {
-            L_T r[N_REG];
-            pick(x, e, r);
-            compute(r);
-            keep(r, e, y);
-        }
-        store_vectors(c, at, y);
+        for (int u = 0; u < AHEAD; u++)
+            if (i + u * step < c.n) {
+                chain_at(c, i + u * step, at[u]);
+                load_vectors(c, at[u], x[u]);
+            }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++)
+            if (i + u * step < c.n) {
+                chain_out y;
+#pragma unroll
+                for (int e = 0; e < V; e++) {
+                    L_T r[N_REG];
+                    pick(x[u], e, r);
+                    compute(r);
+                    keep(r, e, y);
+                }
+                store_vectors(c, at[u], y);
+            }
     }
     chain_tail(c);
 }

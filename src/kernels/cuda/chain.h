@@ -14,8 +14,8 @@
 typedef struct nck_cuda_chain {
     nc_function *f, *vectors; /* operands of any strides; such that lie side by side */
     int n_in, n_out;
-    int max_rank;       /* merged dims that the kernel has room for */
-    int unroll, vector; /* elements of a thread's turn */
+    int max_rank;              /* merged dims that the kernel has room for */
+    int unroll, vector, ahead; /* elements of a thread's turn, of a vector; vectors of a turn */
 } nck_cuda_chain;
 
 /* Whether a launch can carry n_args tensors (inputs and outputs) of that many dims. */
@@ -25,6 +25,10 @@ bool nck_cuda_chain_holds(int n_args, int max_rank);
  * NC_MAX_RANK; dims of 1 need not be counted. False: a type that kernels cannot hold, or more than a launch can carry.
  * Out of memory: out->failed. */
 bool nck_cuda_chain_source(nc_text *out, const nck_tile_prog *p, const nc_dtype *types, int max_rank);
+
+/* Adds the formulas of a program with one output alone, for a kernel that computes in registers: `compute` works on r,
+ * its inputs first, and leaves r[OUT_REG]. */
+void nck_cuda_chain_formula(nc_text *out, const nck_tile_prog *p);
 
 NC_MUST nc_code nck_cuda_chain_prepare(nc_device *d, const nck_tile_prog *p, const nc_dtype *types, int max_rank,
                                        nck_cuda_chain *out, nc_diag *diag);

@@ -19,6 +19,16 @@ struct bool8 { uint8_t byte; };
 #define DEVICE __device__ __forceinline__
 #define INF __int_as_float(0x7f800000)
 
+/* A text that defines BEGINS_EARLY is placed on the GPU while the kernel in front of it still runs: every block of its
+ * kernels waits here before it touches anything but constants. Only behind that wait may the next kernel be placed, so
+ * that no more than two are there at a time, and all that was before the first of them is done. */
+DEVICE void wait_for_earlier(void) {
+#if defined STANDIN || __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /* The number that a stored element stands for. */
 template <class S> DEVICE S get(S x) { return x; }
 DEVICE float get(f16 x) {
@@ -81,6 +91,11 @@ template <int N, class T> DEVICE vec<T, N> vec_of(T x) {
     for (int i = 0; i < N; i++) v.e[i] = x;
     return v;
 }
+
+/* Element i of a word: what waits for its use as words takes fewer registers than as elements. */
+DEVICE float element(uint32_t w, int i, f16 x) { return x.bits = (uint16_t)(w >> 16 * i), get(x); }
+DEVICE float element(uint32_t w, int i, bf16) { return __uint_as_float(i ? w & 0xffff0000u : w << 16); }
+DEVICE float element(uint32_t w, int, float) { return __uint_as_float(w); }
 
 /* Dims of a walk through one or two tensors, outermost first. Mirrors nck_cuda_walk in launch.h. */
 #define MAX_RANK 64

@@ -31,7 +31,7 @@ nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cac
     *out = (nck_cuda_gemm){.type = t, .cache = cache};
     if (pthread_mutex_init(&cache->mutex, NULL) != 0)
         return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
-    NC_TRY(nck_cuda_gemv_prepare(d, t, &out->one_row, diag));
+    NC_TRY(nck_cuda_gemv_prepare(d, t, NULL, &out->one_row, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemm, t, NULL, "multiply", &out->multiply, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_gemm, t, NULL, "spread", &out->spread, diag);
 }
@@ -279,7 +279,7 @@ nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cu
         return nc_diag_set(at.diag, NC_E_ARGUMENT, NULL, NULL, "a product takes another value or an old one, not both");
     if (nck_cuda_gemv_takes(&k->one_row, g)) {
         *done = true;
-        return nck_cuda_gemv_run(&k->one_row, at, g);
+        return nck_cuda_gemv_run(&k->one_row, at, g, 1, NULL);
     }
     if (!make_key(k, g, &key) || (epilogue_of(g) != CUBLASLT_EPILOGUE_DEFAULT && k->type == NC_DOUBLE)) return NC_OK;
     return g->n_batch <= INT32_MAX ? run_lt(k, at, g, &key, done) : NC_OK;

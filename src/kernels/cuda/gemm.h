@@ -33,8 +33,8 @@ typedef struct nck_cuda_gemm_cache {
 
 /* Products of one row, see gemv.h. */
 typedef struct nck_cuda_gemv {
-    int64_t vector;                 /* elements of 16 bytes */
-    nc_function *columns[2], *rows; /* columns: by 4 or 8 vectors a block */
+    int64_t vector; /* elements of 16 bytes */
+    nc_function *columns, *rows;
 } nck_cuda_gemv;
 
 typedef struct nck_cuda_gemm {
@@ -57,6 +57,7 @@ typedef struct nck_cuda_gemm_args {
     const void *bias;        /* (N) dense, added to every row; NULL: none. Floats but f64 only */
     const void *other;       /* strides of c, added to the product; NULL: none. With it beta is 0 */
     bool gelu;               /* the tanh form of GELU, last; of half types only */
+    bool b_constant;         /* b holds the same in every run: it may be read before earlier kernels have ended */
 } nck_cuda_gemm_args;
 
 /* cache: lives as long as the kernel, zeroed memory of the caller. */

@@ -3,30 +3,38 @@
 
 #include "base/intmath.h"
 
-enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, VECTOR_BYTES = 16 };
-/* Vectors of a row of B from which a block takes eight of them, whole lines of the cache: there are blocks enough. With
- * less than four a block the H200 reads at two thirds of the rate. */
-enum { WIDE = 2048 };
+enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, VECTOR_BYTES = 16, LANES = 4 };
+/* Blocks that splits are made for, one and a bit for each multiprocessor of today's GPUs, and the fewest rows of B that
+ * are worth a block. */
+enum { BLOCKS = 160, LEAST_ROWS = 256 };
+
+typedef struct gemv_part {
+    int64_t N, step, first;
+    const void *b, *bias, *other;
+    void *y;
+} gemv_part;
 
 /* Mirrors gemv_args in gemv.cu. */
 typedef struct gemv_args {
-    int64_t N, K, step;
-    float alpha;
-    const void *x, *b, *bias, *other;
-    void *y;
+    int64_t K, n_parts, n_splits, constant;
+    float alpha, epsilon;
+    const void *x, *scale;
+    void *partial, *counters;
+    gemv_part part[NCK_CUDA_GEMV_PARTS];
 } gemv_args;
 
-nc_code nck_cuda_gemv_prepare(nc_device *d, nc_dtype t, nck_cuda_gemv *out, nc_diag *diag) {
+void nck_cuda_gemv_define(nc_text *out, bool normed, const nck_tile_prog *formulas) {
+    nc_text_add(out, normed ? "#define NORMED\n" : "");
+    if (formulas == NULL) return;
+    nc_text_add(out, "#define PAIRED\n");
+    nck_cuda_chain_formula(out, formulas);
+}
+
+nc_code nck_cuda_gemv_prepare(nc_device *d, nc_dtype t, const char *define, nck_cuda_gemv *out, nc_diag *diag) {
     *out = (nck_cuda_gemv){.vector = VECTOR_BYTES / (int64_t)nc_dtype_bytes(t)};
-    const struct {
-        const char *entry;
-        nc_function **f;
-    } wanted[] = {
-        {"gemv_columns_4", &out->columns[0]}, {"gemv_columns_8", &out->columns[1]}, {"gemv_rows", &out->rows}};
     if (nck_cuda_accumulator(t) != NC_FLOAT) return NC_OK;
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, NULL, wanted[i].entry, wanted[i].f, diag));
-    return NC_OK;
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, define, "gemv_columns", &out->columns, diag));
+    return nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, define, "gemv_rows", &out->rows, diag);
 }
 
 static bool aligned(const void *p) { return (uintptr_t)p % VECTOR_BYTES == 0; }
@@ -41,26 +49,57 @@ static bool along_k(const nck_cuda_gemm_args *g, int64_t V) {
 
 bool nck_cuda_gemv_takes(const nck_cuda_gemv *k, const nck_cuda_gemm_args *g) {
     if (k->rows == NULL || g->M != 1 || g->n_batch != 1 || g->K == 0 || g->beta != 0 || g->gelu) return false;
-    if (g->c.cs != 1 || (g->a.cs != 1 && g->K != 1) || !aligned(g->b.data) || g->N > (int64_t)INT32_MAX * ROWS)
+    if (g->c.cs != 1 || (g->a.cs != 1 && g->K != 1) || !aligned(g->b.data) || g->N > INT32_MAX || g->K > INT32_MAX / 2)
         return false;
     return along_n(g, k->vector) || along_k(g, k->vector);
 }
 
-nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda_gemm_args *g) {
-    gemv_args v = {.N = g->N,
-                   .K = g->K,
-                   .alpha = (float)g->alpha,
-                   .x = g->a.data,
-                   .b = g->b.data,
-                   .bias = g->bias,
-                   .other = g->other,
-                   .y = g->c.data};
-    void *args[] = {&v};
-    if (!along_n(g, k->vector)) {
-        v.step = g->b.cs;
-        return nck_cuda_launch(at, k->rows, (uint32_t)nc_ceil_div(g->N, ROWS), ROW_THREADS, args);
+bool nck_cuda_gemv_together(const nck_cuda_gemv *k, const nck_cuda_gemm_args *g, int n) {
+    for (int i = 0; i < n; i++)
+        if (!nck_cuda_gemv_takes(k, &g[i]) || g[i].a.data != g->a.data || g[i].K != g->K || g[i].alpha != g->alpha ||
+            along_n(&g[i], k->vector) != along_n(g, k->vector))
+            return false;
+    return n <= NCK_CUDA_GEMV_PARTS;
+}
+
+/* A function of dims alone: it says in which order sums are joined. */
+static int64_t splits_of(int64_t blocks, int64_t K) {
+    int64_t n = 1;
+    while (blocks * n < BLOCKS && K / (2 * n) >= LEAST_ROWS) n *= 2;
+    return n;
+}
+
+/* The products of a launch; *blocks of per_block columns each. */
+static gemv_args args_of(const nck_cuda_gemm_args *g, int n, bool paired, bool columns, int64_t per_block,
+                         int64_t *blocks) {
+    gemv_args v = {.K = g->K, .n_parts = n, .n_splits = 1, .constant = true, .alpha = (float)g->alpha, .x = g->a.data};
+    *blocks = 0;
+    for (int i = 0; i < n; i++) {
+        v.part[i] = (gemv_part){.N = g[i].N,
+                                .step = columns ? g[i].b.rs : g[i].b.cs,
+                                .first = *blocks,
+                                .b = g[i].b.data,
+                                .bias = g[i].bias,
+                                .other = g[i].other,
+                                .y = g[i].c.data};
+        v.constant &= g[i].b_constant;
+        if (!paired || i + 1 == n) *blocks += nc_ceil_div(g[i].N, per_block);
     }
-    int64_t vectors = g->N / k->vector, wide = vectors >= WIDE;
-    v.step = g->b.rs;
-    return nck_cuda_launch(at, k->columns[wide], (uint32_t)nc_ceil_div(vectors, (int64_t)4 << wide), THREADS, args);
+    return v;
+}
+
+nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda_gemm_args *g, int n,
+                          const nck_cuda_gemv_how *how) {
+    bool columns = along_n(g, k->vector), paired = how != NULL && how->paired;
+    int64_t blocks;
+    gemv_args v = args_of(g, n, paired, columns, columns ? LANES * k->vector : paired ? ROWS / 2 : ROWS, &blocks);
+    if (how != NULL) v.scale = how->scale, v.epsilon = how->epsilon;
+    void *args[] = {&v};
+    if (!columns) return nck_cuda_launch(at, k->rows, (uint32_t)blocks, ROW_THREADS, args);
+    v.n_splits = splits_of(blocks, g->K);
+    v.partial = nc_cuda_workspace(at.device, at.stream);
+    v.counters = nc_cuda_counters(at.device, at.stream);
+    nc_dim3 grid = {(uint32_t)blocks, (uint32_t)v.n_splits, 1};
+    return at.device->table->launch_function(at.device, at.stream, k->columns, grid, (nc_dim3){THREADS, 1, 1}, 0, args,
+                                             at.diag);
 }

@@ -1,81 +1,206 @@
-/* cuda/gemv.cu: y (N) = alpha * x (K) B (+ bias) (+ other): a product of one row, which is the reading of B. Elements
- * of B lie side by side along N (gemv_columns) or along K (gemv_rows), in whole vectors of V, all aligned.
- * Accumulation: in A; over the threads of a block by a fixed tree. */
-enum { V = 16 / sizeof(S), AT_ONCE = 8, THREADS = 512, WARPS = THREADS / 32 };
+/* cuda/gemv.cu: y (N) = alpha * x (K) B (+ bias) (+ other): products of one row, which are the reading of B. Up to
+ * PARTS of them over one x in a launch. Elements of B lie side by side along N (gemv_columns) or along K (gemv_rows),
+ * in whole vectors of V, all aligned. A thread has several vectors under way; the first ones, if B is a constant,
+ * before the kernel in front of this one has ended.
+ *
+ * Defined in front, where wanted: NORMED, x is first divided by the root of its mean square and scaled, which all comes
+ * out of the same walk over x; PAIRED, there are two B of one N, and y is what `compute`, generated before this, makes
+ * of the two sums in r[0] and r[1]: it leaves r[OUT_REG].
+ *
+ * Along N the rows of B are cut into splits, so that there are blocks enough; the last block of a group of columns to
+ * be done joins them in their order. Accumulation: in A; over the threads of a block by a fixed tree. */
+#define BEGINS_EARLY 1
+#ifdef PAIRED
+enum { MATS = 2 };
+#else
+enum { MATS = 1 };
+#endif
+#ifdef NORMED
+enum { NORMS = 1 };
+#else
+enum { NORMS = 0 };
+#endif
+enum { V = 16 / sizeof(S), THREADS = 512, WARPS = THREADS / 32, LANES = 4, COLUMNS = LANES * V, PARTS = 3 };
+enum { SUMS = MATS * COLUMNS + NORMS }; /* of a block: those of columns, then that of squares */
 
-/* Mirrors nck_cuda_gemv_args in gemv.c. */
-struct gemv_args {
-    int64_t N, K, step; /* elements between rows of B, or between its columns */
-    A alpha;
-    const S *x, *b, *bias, *other; /* bias and other (N) or NULL */
+struct gemv_part {
+    int64_t N, step; /* step: elements between rows of B, or between its columns */
+    int64_t first;   /* block of the grid; of a pair 0 */
+    const S *b, *bias, *other; /* bias and other (N) or NULL; of a pair NULL */
     S *y;
 };
+/* Mirrors gemv_args in gemv.c. */
+struct gemv_args {
+    int64_t K, n_parts, n_splits, constant; /* constant: all B are */
+    A alpha, epsilon;
+    const S *x, *scale; /* scale (K): of NORMED */
+    A *partial;         /* (split, block, SUMS), where there are several splits */
+    uint32_t *counters; /* (block), all 0 */
+    gemv_part part[PARTS];
+};
 
-DEVICE void put_sum(const gemv_args &g, int64_t n, A sum) {
-    A v = g.alpha * sum;
-    if (g.other) v += (A)get(g.other[n]);
-    if (g.bias) v += (A)get(g.bias[n]);
-    g.y[n] = to<S>::put(v);
+typedef vec<uint32_t, 4> words;
+enum { PER_WORD = 4 / sizeof(S) };
+DEVICE A element_of(const words &x, int i) { return element(x.e[i / PER_WORD], i % PER_WORD, S()); }
+DEVICE words words_at(const S *p) { return vec_at<4>((const uint32_t *)p); }
+
+/* The part that this thread works on, `half` of a pair, and which of its blocks this is. */
+DEVICE gemv_part part_here(const gemv_args &g, int half, int &block) {
+    int at = blockIdx.x;
+    gemv_part p = g.part[0];
+#pragma unroll
+    for (int i = 1; i < PARTS; i++)
+        if (i < g.n_parts && (MATS > 1 ? half == i : at >= g.part[i].first)) p = g.part[i];
+    block = at - (int)p.first;
+    return p;
 }
 
-/* LANES lanes of a warp stand side by side over columns, V each; the others, and the warps, over rows. */
-template <int LANES> DEVICE void over_columns(const gemv_args &g) {
-    __shared__ A part[WARPS][LANES * V];
-    int lane = threadIdx.x % LANES;
-    int64_t n = (blockIdx.x * (int64_t)LANES + lane) * V;
-    const int64_t rows = THREADS / LANES;
-    A sum[V];
+/* What x is multiplied by beside its scale. */
+DEVICE A norm_of(const gemv_args &g, A squares) { return (A)1 / sqrt(squares / (A)g.K + g.epsilon); }
+
+DEVICE void put_sum(const gemv_args &g, const gemv_part &p, int64_t n, A sum) {
+    A v = g.alpha * sum;
+    if (p.other) v += (A)get(p.other[n]);
+    if (p.bias) v += (A)get(p.bias[n]);
+    p.y[n] = to<S>::put(v);
+}
+#ifdef PAIRED
+DEVICE void put_pair(const gemv_args &g, int64_t n, A first, A second) {
+    L_T r[N_REG];
+    r[0] = g.alpha * first, r[1] = g.alpha * second;
+    compute(r);
+    g.part[0].y[n] = to<S>::put(r[OUT_REG]);
+}
+#endif
+
+/* The sums of all splits in the block that comes last; false: another one has them. */
+DEVICE bool join_splits(const gemv_args &g, A (&sums)[SUMS]) {
+    __shared__ bool last;
+    int64_t step = gridDim.x * (int64_t)SUMS;
+    A *part = g.partial + (blockIdx.x * (int64_t)SUMS + threadIdx.x);
+    if (threadIdx.x < SUMS) part[blockIdx.y * step] = sums[threadIdx.x];
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        last = atomicInc(g.counters + blockIdx.x, (uint32_t)g.n_splits - 1) == (uint32_t)g.n_splits - 1;
+    __syncthreads();
+    if (!last) return false;
+    __threadfence();
+    A sum = 0;
+    for (int64_t s = 0; s < g.n_splits && threadIdx.x < SUMS; s++) sum += __ldcg(part + s * step);
+    if (threadIdx.x < SUMS) sums[threadIdx.x] = sum;
+    __syncthreads();
+    return true;
+}
+
+/* LANES lanes of a warp stand side by side over columns, V each; the others, and the warps, over rows; of a pair each
+ * half of the warps over one B. Grids of (N / COLUMNS, splits), blocks of THREADS. */
+extern "C" __global__ __launch_bounds__(512, 2) void gemv_columns(gemv_args g) {
+    enum { OF_HALF = THREADS / MATS, ROWS = OF_HALF / LANES, AT_ONCE = NORMS ? 5 : 6 };
+    __shared__ A warps[WARPS][COLUMNS + NORMS], sums[SUMS];
+    int block, K = (int)g.K, splits = (int)g.n_splits, per = (K + splits - 1) / splits;
+    int k = min((int)blockIdx.y * per, K), end = min(k + per, K), lane = threadIdx.x % LANES;
+    gemv_part p = part_here(g, threadIdx.x / OF_HALF, block);
+    k += threadIdx.x % OF_HALF / LANES;
+    const S *b = p.b + (k * p.step + min((block * (int64_t)LANES + lane) * V, p.N - V));
+    const int64_t step = ROWS * p.step;
+    words held[AT_ONCE];
+    S by[AT_ONCE], scaled[AT_ONCE];
+    A sum[V], squares = 0;
+    if (!g.constant) wait_for_earlier();
 #pragma unroll
-    for (int e = 0; e < V; e++) sum[e] = 0;
-    for (int64_t k = threadIdx.x / LANES; n < g.N && k < g.K; k += AT_ONCE * rows) {
-        vec<S, V> held[AT_ONCE];
-        A x[AT_ONCE];
+    for (int u = 0; u < AT_ONCE; u++, b += step)
+        if (k + u * ROWS < end) held[u] = words_at(b);
+    if (g.constant) wait_for_earlier();
 #pragma unroll
-        for (int u = 0; u < AT_ONCE; u++) {
-            int64_t at = min(k + u * rows, g.K - 1);
-            held[u] = vec_at<V>(g.b + at * g.step + n);
-            x[u] = (A)get(g.x[at]);
+    for (int u = 0; u < AT_ONCE; u++)
+        if (k + u * ROWS < end) {
+            by[u] = g.x[k + u * ROWS];
+            if (NORMS) scaled[u] = g.scale[k + u * ROWS];
         }
 #pragma unroll
-        for (int u = 0; u < AT_ONCE; u++)
-            if (k + u * rows < g.K)
+    for (int e = 0; e < V; e++) sum[e] = 0;
+    for (; k < end; k += AT_ONCE * ROWS)
 #pragma unroll
-                for (int e = 0; e < V; e++) sum[e] = fma(x[u], (A)get(held[u].e[e]), sum[e]);
-    }
+        for (int u = 0; u < AT_ONCE; u++, b += step) {
+            int next = k + (AT_ONCE + u) * ROWS;
+            if (k + u * ROWS < end) {
+                A x = (A)get(by[u]);
+                squares = fma(x, x, squares);
+                if (NORMS) x *= (A)get(scaled[u]);
 #pragma unroll
-    for (int e = 0; e < V; e++) {
-        for (int d = LANES; d < 32; d <<= 1) sum[e] += __shfl_xor_sync(0xffffffffu, sum[e], d);
-        if (threadIdx.x % 32 < LANES) part[threadIdx.x / 32][lane * V + e] = sum[e];
+                for (int e = 0; e < V; e++) sum[e] = fma(x, element_of(held[u], e), sum[e]);
+            }
+            if (next < end) {
+                held[u] = words_at(b), by[u] = g.x[next];
+                if (NORMS) scaled[u] = g.scale[next];
+            }
+        }
+#pragma unroll
+    for (int e = 0; e < V + NORMS; e++) {
+        A v = e < V ? sum[e % V] : squares;
+        for (int d = LANES; d < 32; d <<= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
+        if (threadIdx.x % 32 < LANES) warps[threadIdx.x / 32][e < V ? lane * V + e : COLUMNS] = v;
     }
     __syncthreads();
-    int64_t column = blockIdx.x * (int64_t)(LANES * V) + threadIdx.x;
-    if (threadIdx.x >= LANES * V || column >= g.N) return;
-    A all = 0;
-    for (int w = 0; w < WARPS; w++) all += part[w][threadIdx.x];
-    put_sum(g, column, all);
-}
-/* Grids of N / (LANES * V), blocks of THREADS. */
-extern "C" __global__ __launch_bounds__(512) void gemv_columns_4(gemv_args g) { over_columns<4>(g); }
-extern "C" __global__ __launch_bounds__(512) void gemv_columns_8(gemv_args g) { over_columns<8>(g); }
-
-/* A warp for each column of B, grids of N / 4, blocks of 128. */
-extern "C" __global__ __launch_bounds__(128) void gemv_rows(gemv_args g) {
-    enum { TURN = 4 };
-    int64_t n = blockIdx.x * (int64_t)4 + threadIdx.x / 32, step = 32 * V;
-    A sum = 0;
-    if (n >= g.N) return;
-    const S *line = g.b + n * g.step;
-    for (int64_t k = threadIdx.x % 32 * V; k < g.K; k += TURN * step) {
-        vec<S, V> held[TURN], x[TURN];
-#pragma unroll
-        for (int u = 0; u < TURN; u++)
-            if (k + u * step < g.K) held[u] = vec_at<V>(line + k + u * step), x[u] = vec_at<V>(g.x + k + u * step);
-#pragma unroll
-        for (int u = 0; u < TURN; u++)
-            if (k + u * step < g.K)
-#pragma unroll
-                for (int e = 0; e < V; e++) sum = fma((A)get(x[u].e[e]), (A)get(held[u].e[e]), sum);
+    int s = threadIdx.x, half = s < MATS * COLUMNS ? s / COLUMNS : 0;
+    if (s < SUMS) {
+        A all = 0;
+        for (int w = 0; w < WARPS / MATS; w++)
+            all += warps[half * (WARPS / MATS) + w][s < MATS * COLUMNS ? s % COLUMNS : COLUMNS];
+        sums[s] = all;
     }
-    for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-    if (threadIdx.x % 32 == 0) put_sum(g, n, sum);
+    __syncthreads();
+    if (splits > 1 && !join_splits(g, sums)) return;
+    int64_t n = block * (int64_t)COLUMNS + s;
+    A by_norm = NORMS ? norm_of(g, sums[SUMS - 1]) : (A)1;
+    if (s >= COLUMNS || n >= p.N) return;
+#ifdef PAIRED
+    put_pair(g, n, sums[s] * by_norm, sums[s + COLUMNS] * by_norm);
+#else
+    put_sum(g, p, n, sums[s] * by_norm);
+#endif
+}
+
+/* A warp for each column of each B, grids of N * MATS / 4, blocks of 128. */
+extern "C" __global__ __launch_bounds__(128) void gemv_rows(gemv_args g) {
+    enum { STEP = 32 * V, AT_ONCE = 8, OF_BLOCK = 4 / MATS };
+    int block, K = (int)g.K, k = threadIdx.x % 32 * V, warp = threadIdx.x / 32;
+    gemv_part p = part_here(g, warp / OF_BLOCK, block);
+    int64_t n = block * (int64_t)OF_BLOCK + warp % OF_BLOCK;
+    const S *b = p.b + (min(n, p.N - 1) * p.step + k), *x = g.x + k;
+    words held[AT_ONCE];
+    A sum = 0, squares = 0;
+    if (!g.constant) wait_for_earlier();
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++, b += STEP)
+        if (k + u * STEP < K) held[u] = words_at(b);
+    if (g.constant) wait_for_earlier();
+    for (; k < K; k += AT_ONCE * STEP)
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++, b += STEP, x += STEP) {
+            if (k + u * STEP < K) {
+                words by = words_at(x);
+#pragma unroll
+                for (int e = 0; e < V; e++) {
+                    A v = element_of(by, e);
+                    if (NORMS) squares = fma(v, v, squares), v *= (A)get(g.scale[k + u * STEP + e]);
+                    sum = fma(v, element_of(held[u], e), sum);
+                }
+            }
+            if (k + (AT_ONCE + u) * STEP < K) held[u] = words_at(b);
+        }
+    for (int d = 16; d > 0; d >>= 1) {
+        sum += __shfl_xor_sync(0xffffffffu, sum, d);
+        if (NORMS) squares += __shfl_xor_sync(0xffffffffu, squares, d);
+    }
+    if (NORMS) sum *= norm_of(g, squares);
+#ifdef PAIRED
+    __shared__ A pair[4];
+    if (threadIdx.x % 32 == 0) pair[warp] = sum;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0 && warp < OF_BLOCK && n < p.N) put_pair(g, n, pair[warp], pair[warp + OF_BLOCK]);
+#else
+    if (threadIdx.x % 32 == 0 && n < p.N) put_sum(g, p, n, sum);
+#endif
 }

@@ -8,6 +8,7 @@
  * nbits_one and nbits_few read 4-bit codes as they lie, for few rows of A: a group of blockDim.x threads takes rows of
  * W, each thread CHUNK codes a turn, all of one block. nbits_decode makes rows of W numbers, for a product behind it.
  * Accumulation: in f32, by blocks, then over the threads by a fixed tree. */
+#define BEGINS_EARLY 1
 #ifndef CHUNK
 #define CHUNK 32
 #endif
@@ -68,6 +69,7 @@ DEVICE float number_at(const nbits_args &q, const fault_site &site, int64_t n, i
 
 /* w (rows,K) = rows of W from `first` on; eight numbers an item. */
 extern "C" __global__ void nbits_decode(nbits_args q, fault_site site, int64_t first, int64_t rows, S *w) {
+    wait_for_earlier();
     int64_t groups = (q.K + 7) / 8;
     for (int64_t i = first_item(); i < rows * groups; i += item_step()) {
         int64_t r = i / groups, k = i % groups * 8, end = min(k + 8, q.K);
@@ -209,5 +211,11 @@ template <int ROWS, int COLS> DEVICE void multiply(const nbits_args &q) {
 }
 
 /* Blocks of 128 threads in groups of 32, 64 or 128; grids of (N / (groups * columns), M / rows). */
-extern "C" __global__ __launch_bounds__(128, 5) void nbits_one(nbits_args q) { multiply<1, 4>(q); }
-extern "C" __global__ __launch_bounds__(128) void nbits_few(nbits_args q) { multiply<4, 2>(q); }
+extern "C" __global__ __launch_bounds__(128, 5) void nbits_one(nbits_args q) {
+    wait_for_earlier();
+    multiply<1, 4>(q);
+}
+extern "C" __global__ __launch_bounds__(128) void nbits_few(nbits_args q) {
+    wait_for_earlier();
+    multiply<4, 2>(q);
+}

@@ -2,29 +2,48 @@
  * each. */
 #include "kernels/cuda/norm.h"
 
+#include "base/intmath.h"
+
 #include <stdio.h>
 
-enum { LONG_ROW = 256, LONG_VECTOR_ROW = 1025, VECTOR_BYTES = 16, THREADS = 256, SEGMENT = 128 };
+enum { LONG_ROW = 256, LONG_VECTOR_ROW = 1025, VECTOR_BYTES = 16, THREADS = 256, SEGMENT = 128, COLUMNS = 4 };
 
-nc_code nck_cuda_norm_prepare(nc_device *d, nc_dtype x, nc_dtype y, nc_dtype stat, nck_cuda_norm *out, nc_diag *diag) {
-    if (!nc_dtype_is_float(x) || nck_cuda_accumulator(x) != nck_cuda_accumulator(y) ||
-        nck_cuda_accumulator(x) == NC_UNDEFINED || nck_cuda_type_name(stat) == NULL)
-        return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "normalization of %s with a scale of %s",
-                           nc_dtype_name(x), nc_dtype_name(y));
-    char define[64];
-    snprintf(define, sizeof define, "#define W %s\n#define M %s\n", nck_cuda_type_name(y), nck_cuda_type_name(stat));
-    size_t widest = nc_dtype_bytes(x) > nc_dtype_bytes(y) ? nc_dtype_bytes(x) : nc_dtype_bytes(y);
-    *out = (nck_cuda_norm){.type = x, .vector = VECTOR_BYTES / (int64_t)widest};
+static nc_code check_types(const nck_cuda_norm_types *t, nc_diag *diag) {
+    const nc_dtype all[] = {t->x, t->scale, t->y, t->dx};
+    nc_dtype wide = nck_cuda_accumulator(t->x);
+    bool known = nc_dtype_is_float(t->x) && wide != NC_UNDEFINED && nck_cuda_type_name(t->stat) != NULL;
+    for (int i = 0; known && i < 4; i++) known = nck_cuda_accumulator(all[i]) == wide;
+    if (known) return NC_OK;
+    return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "normalization of %s to %s with a scale of %s",
+                       nc_dtype_name(t->x), nc_dtype_name(t->y), nc_dtype_name(t->scale));
+}
+
+nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
+    NC_TRY(check_types(t, diag));
+    char define[128];
+    snprintf(define, sizeof define, "#define W %s\n#define Y %s\n#define X %s\n#define M %s\n",
+             nck_cuda_type_name(t->scale), nck_cuda_type_name(t->y), nck_cuda_type_name(t->dx),
+             nck_cuda_type_name(t->stat));
+    const size_t bytes[] = {nc_dtype_bytes(t->x), nc_dtype_bytes(t->y), nc_dtype_bytes(t->dx),
+                            nc_dtype_bytes(t->scale)};
+    size_t least = bytes[0], most = bytes[0];
+    for (int i = 1; i < 4; i++) {
+        least = i < 3 && bytes[i] < least ? bytes[i] : least;
+        most = bytes[i] > most ? bytes[i] : most;
+    }
+    *out = (nck_cuda_norm){.vector = (int64_t)(VECTOR_BYTES / least), .widest = most};
     const struct {
         const char *entry;
         nc_function **f;
     } wanted[] = {{"norm_rows", &out->rows},
                   {"norm_vectors", &out->vectors},
                   {"norm_grad_rows", &out->grad_rows},
+                  {"norm_grad_vectors", &out->grad_vectors},
                   {"norm_grad_columns", &out->grad_columns},
+                  {"norm_grad_columns_4", &out->grad_columns_4},
                   {"norm_grad_join", &out->grad_join}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_norm, x, define, wanted[i].entry, wanted[i].f, diag));
+        NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_norm, t->x, define, wanted[i].entry, wanted[i].f, diag));
     return NC_OK;
 }
 
@@ -45,7 +64,7 @@ nc_code nck_cuda_norm_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda
     nck_cuda_norm_args copy = *a;
     void *args[] = {&copy, &x, &scale, &bias, &y, &mean, &inv_std};
     uintptr_t addresses = (uintptr_t)x | (uintptr_t)y | (uintptr_t)scale | (uintptr_t)bias;
-    bool vectors = addresses % VECTOR_BYTES == 0 && takes_vectors(k, a);
+    bool vectors = addresses % (k->vector * k->widest) == 0 && takes_vectors(k, a);
     return launch_rows(at, vectors ? k->vectors : k->rows, a, vectors ? LONG_VECTOR_ROW : LONG_ROW, args);
 }
 
@@ -60,18 +79,30 @@ size_t nck_cuda_norm_grad_workspace(int64_t rows, int64_t cols) {
     return (size_t)partial;
 }
 
+static nc_code by_columns(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *dy,
+                          const void *x, void *dscale, void *dbias, void *stats, void *partial) {
+    nck_cuda_norm_args copy = *a;
+    int64_t segment = SEGMENT, n_segments = n_segments_of(a->rows), cols = a->cols;
+    bool four = cols % COLUMNS == 0 && ((uintptr_t)dy | (uintptr_t)x) % (COLUMNS * k->widest) == 0;
+    int64_t groups = nc_ceil_div(cols, four ? 32 * COLUMNS : 32);
+    const nc_dim3 block = {32, 8, 1}, grid = {nck_cuda_blocks(at.device, groups * n_segments, 1), 1, 1};
+    void *args[] = {&copy, &segment, &dy, &x, &stats, &partial};
+    const nc_device_table *table = at.device->table;
+    nc_function *columns = four ? k->grad_columns_4 : k->grad_columns;
+    NC_TRY(table->launch_function(at.device, at.stream, columns, grid, block, 0, args, at.diag));
+    void *join_args[] = {&cols, &n_segments, &partial, &dscale, &dbias};
+    const nc_dim3 lines = {(uint32_t)nc_ceil_div(cols, 32), 1, 1};
+    return table->launch_function(at.device, at.stream, k->grad_join, lines, block, 0, join_args, at.diag);
+}
+
 nc_code nck_cuda_norm_grad_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *dy,
                                const void *x, const void *scale, void *dx, void *dscale, void *dbias, void *workspace) {
     nck_cuda_norm_args copy = *a;
-    int64_t segment = SEGMENT, n_segments = n_segments_of(a->rows), cols = a->cols;
     void *stats = workspace, *partial = (char *)workspace + 2 * (size_t)a->rows * sizeof(double);
     void *row_args[] = {&copy, &dy, &x, &scale, &dx, &stats};
-    NC_TRY(launch_rows(at, k->grad_rows, a, LONG_ROW, row_args));
-    if (dscale == NULL && dbias == NULL) return NC_OK;
-    void *args[] = {&copy, &segment, &dy, &x, &stats, &partial};
-    nc_dim3 grid = {nck_cuda_blocks(at.device, (cols + 31) / 32 * n_segments, 1), 1, 1};
-    NC_TRY(at.device->table->launch_function(at.device, at.stream, k->grad_columns, grid, (nc_dim3){32, 8, 1}, 0, args,
-                                             at.diag));
-    void *join_args[] = {&cols, &n_segments, &partial, &dscale, &dbias};
-    return nck_cuda_launch(at, k->grad_join, nck_cuda_blocks(at.device, cols, THREADS), THREADS, join_args);
+    uintptr_t addresses = (uintptr_t)dy | (uintptr_t)x | (uintptr_t)dx | (uintptr_t)scale;
+    bool vectors = addresses % (k->vector * k->widest) == 0 && takes_vectors(k, a);
+    NC_TRY(
+        launch_rows(at, vectors ? k->grad_vectors : k->grad_rows, a, vectors ? LONG_VECTOR_ROW : LONG_ROW, row_args));
+    return dscale != NULL || dbias != NULL ? by_columns(k, at, a, dy, x, dscale, dbias, stats, partial) : NC_OK;
 }

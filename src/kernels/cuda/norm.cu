@@ -2,15 +2,18 @@
  *
  * x (rows, cols), dense. A row belongs to one warp or one block (join_row). Its first elements stay in registers
  * between the passes for the mean, for the squares and for the result; longer rows are read again. W is the stored type
- * of scale, bias and y, M that of the statistics. Accumulation: in A by a fixed tree. */
+ * of scale, bias and their gradients, Y that of y and its gradient, X that of the gradient of x, M that of the
+ * statistics. Accumulation: in A by a fixed tree. */
+#define BEGINS_EARLY 1
 #ifndef W
 #define W S
-#endif
-#ifndef M
+#define Y S
+#define X S
 #define M S
 #endif
-/* Elements of one vector: 16 bytes of the larger type. */
-enum { V = 16 / (sizeof(S) > sizeof(W) ? sizeof(S) : sizeof(W)) };
+/* Elements of one vector: 16 bytes of the smallest type of x, y and their gradients. */
+template <class T, class U> struct smaller_of { enum { n = sizeof(T) < sizeof(U) ? sizeof(T) : sizeof(U) }; };
+enum { V = 16 / ((int)smaller_of<S, Y>::n < (int)sizeof(X) ? (int)smaller_of<S, Y>::n : (int)sizeof(X)) };
 /* Vectors of N that a thread holds. */
 template <int N> struct held_of { enum { n = N == 1 ? 8 : 32 / N }; };
 
@@ -29,20 +32,25 @@ DEVICE int64_t row_step(void) { return gridDim.x * (int64_t)blockDim.y; }
 /* Column k * N of this thread's turn. */
 template <int N> DEVICE int64_t column(int64_t k) { return (threadIdx.x + k * blockDim.x) * N; }
 
-template <int N> struct row_held { vec<S, N> v[held_of<N>::n]; };
+template <int N, class T> struct row_held { vec<T, N> v[held_of<N>::n]; };
 
-template <int N> DEVICE void hold(const S *x, int64_t cols, row_held<N> &held) {
+template <int N, class T> DEVICE void hold(const T *x, int64_t cols, row_held<N, T> &held) {
 #pragma unroll
     for (int k = 0; k < held_of<N>::n; k++)
         if (column<N>(k) < cols) held.v[k] = vec_at<N>(x + column<N>(k));
 }
 
-/* f(column, vector) for every vector of this thread; cols is a multiple of N. */
-template <int N, class F> DEVICE void each(const S *x, int64_t cols, const row_held<N> &held, F f) {
+/* f(column, vector of x, vector of d) for every vector of this thread; cols is a multiple of N. */
+template <int N, class T, class F>
+DEVICE void each_pair(const S *x, const T *d, int64_t cols, const row_held<N, S> &hx, const row_held<N, T> &hd, F f) {
 #pragma unroll
     for (int k = 0; k < held_of<N>::n; k++)
-        if (column<N>(k) < cols) f(column<N>(k), held.v[k]);
-    for (int64_t k = held_of<N>::n; column<N>(k) < cols; k++) f(column<N>(k), vec_at<N>(x + column<N>(k)));
+        if (column<N>(k) < cols) f(column<N>(k), hx.v[k], hd.v[k]);
+    for (int64_t k = held_of<N>::n; column<N>(k) < cols; k++)
+        f(column<N>(k), vec_at<N>(x + column<N>(k)), vec_at<N>(d + column<N>(k)));
+}
+template <int N, class F> DEVICE void each(const S *x, int64_t cols, const row_held<N, S> &held, F f) {
+    each_pair<N, S>(x, x, cols, held, held, [&](int64_t c, const vec<S, N> &v, const vec<S, N> &) { f(c, v); });
 }
 
 /* Where scale and bias of a column are: side by side for vectors. */
@@ -52,7 +60,7 @@ template <int N> DEVICE void picked(const norm_args &a, int64_t c, int64_t (&at)
 }
 
 template <int N>
-DEVICE void row_stats(const norm_args &a, const S *x, const row_held<N> &held, A &mean, A &inv_std) {
+DEVICE void row_stats(const norm_args &a, const S *x, const row_held<N, S> &held, A &mean, A &inv_std) {
     A sum = 0, squares = 0;
     if (a.center)
         each<N>(x, a.cols, held, [&](int64_t, const vec<S, N> &v) {
@@ -71,112 +79,173 @@ DEVICE void row_stats(const norm_args &a, const S *x, const row_held<N> &held, A
 
 /* y = (x - mean) * inv_std * scale + bias. bias, means and inv_stds (rows) may be NULL; y may be x. */
 template <int N>
-DEVICE void norm_all(const norm_args &a, const S *x, const W *scale, const W *bias, W *y, M *means, M *inv_stds) {
+DEVICE void norm_all(const norm_args &a, const S *x, const W *scale, const W *bias, Y *y, M *means, M *inv_stds) {
     for (int64_t row = first_row(); row < a.rows; row += row_step()) {
-        row_held<N> held;
+        row_held<N, S> held;
         A mean, inv_std;
         const S *from = x + row * a.cols;
-        W *to_row = y + row * a.cols;
+        Y *to_row = y + row * a.cols;
         int64_t start = row % a.mod * a.row_step;
+        vec<W, N> scales[held_of<N>::n]; /* under way while the statistics are found, where they are vectors */
         hold<N>(from, a.cols, held);
+#pragma unroll
+        for (int k = 0; k < held_of<N>::n; k++)
+            if (N > 1 && column<N>(k) < a.cols) scales[k] = vec_at<N>(scale + start + column<N>(k));
         row_stats<N>(a, from, held, mean, inv_std);
-        each<N>(from, a.cols, held, [&](int64_t c, const vec<S, N> &v) {
+        auto put = [&](int64_t c, const vec<S, N> &v, const vec<W, N> *held_scale) {
             int64_t at[2];
             picked<N>(a, c, at);
-            vec<W, N> by = vec_at<N>(scale + start + at[0]), plus = vec_of<N>(to<W>::put((A)0)), to_y;
-            if (bias) plus = vec_at<N>(bias + start + at[1]);
+            vec<W, N> by = held_scale ? *held_scale : vec_at<N>(scale + start + at[0]);
+            vec<W, N> plus = bias ? vec_at<N>(bias + start + at[1]) : vec_of<N>(to<W>::put((A)0));
+            vec<Y, N> to_y;
 #pragma unroll
             for (int i = 0; i < N; i++) {
                 A h = ((A)get(v.e[i]) - mean) * inv_std * (A)get(by.e[i]);
-                to_y.e[i] = to<W>::put(bias ? h + (A)get(plus.e[i]) : h);
+                to_y.e[i] = to<Y>::put(bias ? h + (A)get(plus.e[i]) : h);
             }
-            *(vec<W, N> *)(to_row + c) = to_y;
-        });
+            *(vec<Y, N> *)(to_row + c) = to_y;
+        };
+#pragma unroll
+        for (int k = 0; k < held_of<N>::n; k++)
+            if (column<N>(k) < a.cols) put(column<N>(k), held.v[k], N > 1 ? &scales[k] : (vec<W, N> *)0);
+        for (int64_t k = held_of<N>::n; column<N>(k) < a.cols; k++)
+            put(column<N>(k), vec_at<N>(from + column<N>(k)), (vec<W, N> *)0);
         if (threadIdx.x == 0 && means) means[row] = to<M>::put(mean);
         if (threadIdx.x == 0 && inv_stds) inv_stds[row] = to<M>::put(inv_std);
     }
 }
-extern "C" __global__ __launch_bounds__(256) void norm_rows(norm_args a, const S *x, const W *__restrict__ scale,
-                                                            const W *__restrict__ bias, W *y, M *means, M *inv_stds) {
+extern "C" __global__ __launch_bounds__(256) void norm_rows(norm_args a, const S *x, const W *scale,
+                                                            const W *bias, Y *y, M *means, M *inv_stds) {
+    wait_for_earlier();
     norm_all<1>(a, x, scale, bias, y, means, inv_stds);
 }
 /* Rows of whole vectors, all aligned, scale and bias side by side. */
-extern "C" __global__ __launch_bounds__(256) void norm_vectors(norm_args a, const S *x, const W *__restrict__ scale,
-                                                               const W *__restrict__ bias, W *y, M *means,
+extern "C" __global__ __launch_bounds__(256) void norm_vectors(norm_args a, const S *x, const W *scale,
+                                                               const W *bias, Y *y, M *means,
                                                                M *inv_stds) {
+    wait_for_earlier();
     norm_all<V>(a, x, scale, bias, y, means, inv_stds);
 }
 
 /* With g = dy * scale and h the normalized x: dx = (g - mean(g) - h * mean(g * h)) * inv_std, without the first mean
  * where x is not centred. stats (rows, 2): mean and inv_std, for norm_grad_columns. dx may be NULL. */
-extern "C" __global__ __launch_bounds__(256) void norm_grad_rows(norm_args a, const S *dy, const S *x,
-                                                                 const S *__restrict__ scale, S *dx, A *stats) {
+template <int N>
+DEVICE void grad_all(const norm_args &a, const Y *dy, const S *x, const W *scale, X *dx, A *stats) {
     for (int64_t row = first_row(); row < a.rows; row += row_step()) {
-        row_held<1> held;
+        row_held<N, S> hx;
+        row_held<N, Y> hd;
         A mean, inv_std, along = 0, ahead = 0;
-        const S *from = x + row * a.cols, *d = dy + row * a.cols;
-        hold<1>(from, a.cols, held);
-        row_stats<1>(a, from, held, mean, inv_std);
+        const S *from = x + row * a.cols;
+        const Y *d = dy + row * a.cols;
+        hold<N>(from, a.cols, hx);
+        hold<N>(d, a.cols, hd);
+        row_stats<N>(a, from, hx, mean, inv_std);
         if (threadIdx.x == 0) stats[2 * row] = mean, stats[2 * row + 1] = inv_std;
         if (!dx) continue;
-        each<1>(from, a.cols, held, [&](int64_t c, const vec<S, 1> &v) {
+        each_pair<N, Y>(from, d, a.cols, hx, hd, [&](int64_t c, const vec<S, N> &v, const vec<Y, N> &e) {
             int64_t at[2];
-            picked<1>(a, c, at);
-            A g = (A)get(d[c]) * (A)get(scale[at[0]]);
-            ahead += g;
-            along += g * (((A)get(v.e[0]) - mean) * inv_std);
+            picked<N>(a, c, at);
+            vec<W, N> by = vec_at<N>(scale + at[0]);
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                A g = (A)get(e.e[i]) * (A)get(by.e[i]);
+                ahead += g;
+                along += g * (((A)get(v.e[i]) - mean) * inv_std);
+            }
         });
         along = join_row<join_sum>(along) / (A)a.cols;
-        ahead = join_row<join_sum>(ahead) / (A)a.cols;
-        each<1>(from, a.cols, held, [&](int64_t c, const vec<S, 1> &v) {
+        ahead = a.center ? join_row<join_sum>(ahead) / (A)a.cols : (A)0;
+        each_pair<N, Y>(from, d, a.cols, hx, hd, [&](int64_t c, const vec<S, N> &v, const vec<Y, N> &e) {
             int64_t at[2];
-            picked<1>(a, c, at);
-            A g = (A)get(d[c]) * (A)get(scale[at[0]]), h = ((A)get(v.e[0]) - mean) * inv_std;
-            dx[row * a.cols + c] = to<S>::put((g - (a.center ? ahead : (A)0) - h * along) * inv_std);
+            picked<N>(a, c, at);
+            vec<W, N> by = vec_at<N>(scale + at[0]);
+            vec<X, N> to_dx;
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                A g = (A)get(e.e[i]) * (A)get(by.e[i]), h = ((A)get(v.e[i]) - mean) * inv_std;
+                to_dx.e[i] = to<X>::put((g - ahead - h * along) * inv_std);
+            }
+            *(vec<X, N> *)(dx + row * a.cols + c) = to_dx;
         });
     }
+}
+extern "C" __global__ __launch_bounds__(256) void norm_grad_rows(norm_args a, const Y *dy, const S *x,
+                                                                 const W *scale, X *dx, A *stats) {
+    wait_for_earlier();
+    grad_all<1>(a, dy, x, scale, dx, stats);
+}
+/* Rows of whole vectors, all aligned, scale side by side. */
+extern "C" __global__ __launch_bounds__(256) void norm_grad_vectors(norm_args a, const Y *dy, const S *x,
+                                                                    const W *scale, X *dx, A *stats) {
+    wait_for_earlier();
+    grad_all<V>(a, dy, x, scale, dx, stats);
+}
+
+/* The sums of a column over the 8 rows of a block of (32, 8), N columns and two sums a thread. */
+template <int N> DEVICE void join_tile(A (&tile)[8][32][2 * N + 1], A (&sum)[2 * N]) {
+    for (int k = 0; k < 2 * N; k++) tile[threadIdx.y][threadIdx.x][k] = sum[k];
+    __syncthreads();
+    for (int d = 4; d > 0; d >>= 1) {
+        for (int k = 0; threadIdx.y < d && k < 2 * N; k++)
+            tile[threadIdx.y][threadIdx.x][k] += tile[threadIdx.y + d][threadIdx.x][k];
+        __syncthreads();
+    }
+    for (int k = 0; k < 2 * N; k++) sum[k] = tile[0][threadIdx.x][k];
+    __syncthreads();
 }
 
 /* partial (segments, 2, cols): the sums of dy * h and of dy over the rows of a segment. Blocks of (32, 8): x over
- * columns, y over rows. */
-extern "C" __global__ void norm_grad_columns(norm_args a, int64_t segment, const S *__restrict__ dy,
-                                             const S *__restrict__ x, const A *__restrict__ stats, A *partial) {
-    __shared__ A tile[2][8][32];
-    int64_t n_groups = (a.cols + 31) / 32, n_segments = (a.rows + segment - 1) / segment;
+ * N columns each, y over rows. */
+template <int N>
+DEVICE void columns_all(const norm_args &a, int64_t segment, const Y *dy, const S *x, const A *stats, A *partial) {
+    __shared__ A tile[8][32][2 * N + 1];
+    int64_t n_groups = (a.cols + 32 * N - 1) / (32 * N), n_segments = (a.rows + segment - 1) / segment;
     for (int64_t item = blockIdx.x; item < n_groups * n_segments; item += gridDim.x) {
-        int64_t c = item % n_groups * 32 + threadIdx.x, s = item / n_groups;
+        int64_t c = (item % n_groups * 32 + threadIdx.x) * N, s = item / n_groups;
         int64_t end = min(a.rows, (s + 1) * segment);
-        A by_scale = 0, by_bias = 0;
-        for (int64_t row = s * segment + threadIdx.y; c < a.cols && row < end; row += 8) {
-            A d = get(dy[row * a.cols + c]), v = get(x[row * a.cols + c]);
-            by_scale += d * ((v - stats[2 * row]) * stats[2 * row + 1]);
-            by_bias += d;
+        A sum[2 * N];
+        for (int k = 0; k < 2 * N; k++) sum[k] = 0;
+#pragma unroll 4
+        for (int64_t row = c < a.cols ? s * segment + threadIdx.y : end; row < end; row += 8) {
+            vec<Y, N> d = vec_at<N>(dy + row * a.cols + c);
+            vec<S, N> v = vec_at<N>(x + row * a.cols + c);
+            A mean = stats[2 * row], inv_std = stats[2 * row + 1];
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                sum[i] += (A)get(d.e[i]) * (((A)get(v.e[i]) - mean) * inv_std);
+                sum[N + i] += (A)get(d.e[i]);
+            }
         }
-        tile[0][threadIdx.y][threadIdx.x] = by_scale;
-        tile[1][threadIdx.y][threadIdx.x] = by_bias;
-        __syncthreads();
-        for (int d = 4; d > 0; d >>= 1) {
-            if (threadIdx.y < d)
-                for (int k = 0; k < 2; k++)
-                    tile[k][threadIdx.y][threadIdx.x] += tile[k][threadIdx.y + d][threadIdx.x];
-            __syncthreads();
-        }
-        if (threadIdx.y < 2 && c < a.cols)
-            partial[(2 * s + threadIdx.y) * a.cols + c] = tile[threadIdx.y][0][threadIdx.x];
-        __syncthreads();
+        join_tile<N>(tile, sum);
+        for (int k = 0; threadIdx.y == 0 && c < a.cols && k < 2 * N; k++)
+            partial[(2 * s + k / N) * a.cols + c + k % N] = sum[k];
     }
 }
+extern "C" __global__ void norm_grad_columns(norm_args a, int64_t segment, const Y *dy,
+                                             const S *x, const A *stats, A *partial) {
+    wait_for_earlier();
+    columns_all<1>(a, segment, dy, x, stats, partial);
+}
+/* Four columns a thread, whole and aligned. */
+extern "C" __global__ void norm_grad_columns_4(norm_args a, int64_t segment, const Y *dy,
+                                               const S *x, const A *stats, A *partial) {
+    wait_for_earlier();
+    columns_all<4>(a, segment, dy, x, stats, partial);
+}
 
-/* dscale and dbias (cols), either may be NULL. */
-extern "C" __global__ void norm_grad_join(int64_t cols, int64_t n_segments, const A *__restrict__ partial, S *dscale,
-                                          S *dbias) {
-    for (int64_t c = first_item(); c < cols; c += item_step()) {
-        A by_scale = 0, by_bias = 0;
-        for (int64_t s = 0; s < n_segments; s++) {
-            by_scale += partial[2 * s * cols + c];
-            by_bias += partial[(2 * s + 1) * cols + c];
-        }
-        if (dscale) dscale[c] = to<S>::put(by_scale);
-        if (dbias) dbias[c] = to<S>::put(by_bias);
+/* dscale and dbias (cols), either may be NULL. Blocks of (32, 8): x over columns, y over segments. */
+extern "C" __global__ void norm_grad_join(int64_t cols, int64_t n_segments, const A *partial, W *dscale,
+                                          W *dbias) {
+    wait_for_earlier();
+    __shared__ A tile[8][32][3];
+    int64_t c = blockIdx.x * (int64_t)32 + threadIdx.x;
+    A sum[2] = {0, 0};
+    for (int64_t s = threadIdx.y; c < cols && s < n_segments; s += 8) {
+        sum[0] += partial[2 * s * cols + c];
+        sum[1] += partial[(2 * s + 1) * cols + c];
     }
+    join_tile<1>(tile, sum);
+    if (c >= cols || threadIdx.y != 0) return;
+    if (dscale) dscale[c] = to<W>::put(sum[0]);
+    if (dbias) dbias[c] = to<W>::put(sum[1]);
 }

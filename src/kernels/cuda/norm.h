@@ -1,15 +1,15 @@
 /* cuda/norm.h: normalization of rows on the GPU: y = (x - mean) / sqrt(variance + epsilon) * scale + bias, or without
- * the mean, and its gradients. Dense f16, bf16, f32 and f64; scale, bias, y and the statistics may be of other types
- * with the same accumulator: f32, f64 for f64, by fixed trees. */
+ * the mean, and its gradients. Dense f16, bf16, f32 and f64; scale, y and the gradients may be of other types with
+ * the same accumulator: f32, f64 for f64, by fixed trees. */
 #ifndef NCK_CUDA_NORM_H
 #define NCK_CUDA_NORM_H
 
 #include "kernels/cuda/launch.h"
 
 typedef struct nck_cuda_norm {
-    nc_dtype type;
-    int64_t vector; /* elements of 16 bytes */
-    nc_function *rows, *vectors, *grad_rows, *grad_columns, *grad_join;
+    int64_t vector; /* elements of one access: 16 bytes of the smallest type of x, y and their gradients */
+    size_t widest;  /* bytes of the largest type */
+    nc_function *rows, *vectors, *grad_rows, *grad_vectors, *grad_columns, *grad_columns_4, *grad_join;
 } nck_cuda_norm;
 
 /* Element (row, col) takes scale[row % mod * row_step + where the walk's operand 0 is at col], bias with operand 1. */
@@ -20,9 +20,12 @@ typedef struct nck_cuda_norm_args {
     int64_t center;
 } nck_cuda_norm_args;
 
-/* Types of x; of scale, bias and y; of the statistics. The gradients are of type x alone. */
-NC_MUST nc_code nck_cuda_norm_prepare(nc_device *d, nc_dtype x, nc_dtype y, nc_dtype stat, nck_cuda_norm *out,
-                                      nc_diag *diag);
+/* scale: of scale, bias and their gradients; y: of y and its gradient. All but those of stat, the statistics, have one
+ * accumulator. */
+typedef struct nck_cuda_norm_types {
+    nc_dtype x, scale, y, dx, stat;
+} nck_cuda_norm_types;
+NC_MUST nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag);
 
 /* bias, mean and inv_std (rows) may be NULL. y may be x. */
 NC_MUST nc_code nck_cuda_norm_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *x,

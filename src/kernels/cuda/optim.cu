@@ -70,19 +70,38 @@ DEVICE void with_momentum(const optim_rule &r, const optim_numbers &k, const opt
     store_as<C>(t.m, tm, i, m);
 }
 
+/* Adam's new weight; m and v become the new moments. */
+template <class C> DEVICE C adam(const optim_rule &r, const optim_numbers &k, C w, C g, C &m, C &v) {
+    g = g * (C)k.scale;
+    m = m * (C)r.alpha + g * (C)(1 - r.alpha);
+    v = v * (C)r.beta + g * g * (C)(1 - r.beta);
+    C up = m * (C)k.rate / (sqrt(v) * (C)k.root + (C)r.epsilon);
+    return r.decay_last ? (w - up) * (C)k.keep : w * (C)k.keep - up;
+}
+
 template <class C>
 DEVICE void one_element(const optim_rule &r, const optim_numbers &k, const optim_tensor &t, int64_t i) {
     int types = (int)(t.n_types & 255), tw = types & 3, tm = types >> 2 & 3, tv = types >> 4 & 3, tg = types >> 6 & 3;
     if (r.kind == OPTIM_MOMENTUM) return with_momentum<C>(r, k, t, types, i);
     C w = load_as<C>(t.w, tw, i), g = load_as<C>(t.g, tg, i);
     if (r.kind == OPTIM_SGD) return store_as<C>(t.w, tw, i, w - g * (C)k.rate);
-    g = g * (C)k.scale;
-    C m = load_as<C>(t.m, tm, i) * (C)r.alpha + g * (C)(1 - r.alpha);
-    C v = load_as<C>(t.v, tv, i) * (C)r.beta + g * g * (C)(1 - r.beta);
-    C up = m * (C)k.rate / (sqrt(v) * (C)k.root + (C)r.epsilon);
-    store_as<C>(t.w, tw, i, r.decay_last ? (w - up) * (C)k.keep : w * (C)k.keep - up);
+    C m = load_as<C>(t.m, tm, i), v = load_as<C>(t.v, tv, i);
+    store_as<C>(t.w, tw, i, adam<C>(r, k, w, g, m, v));
     store_as<C>(t.m, tm, i, m);
     store_as<C>(t.v, tv, i, v);
+}
+
+/* Four elements of f32 each. */
+DEVICE void four_elements(const optim_rule &r, const optim_numbers &k, const optim_tensor &t, int64_t i) {
+    typedef vec<float, 4> four;
+    four w = ((four *)t.w)[i], m = ((four *)t.m)[i], v = ((four *)t.v)[i], g = ((const four *)t.g)[i];
+#pragma unroll
+    for (int e = 0; e < 4; e++) w.e[e] = adam<float>(r, k, w.e[e], g.e[e], m.e[e], v.e[e]);
+    ((four *)t.w)[i] = w, ((four *)t.m)[i] = m, ((four *)t.v)[i] = v;
+}
+DEVICE bool in_fours(const optim_rule &r, const optim_tensor &t) {
+    uint64_t all = (uint64_t)t.w | (uint64_t)t.m | (uint64_t)t.v | (uint64_t)t.g;
+    return r.kind == OPTIM_ADAM && (t.n_types & 255) == 0 && all % 16 == 0;
 }
 
 /* Every block goes over all tensors; where it begins in one is turned from tensor to tensor, so that many small ones
@@ -98,7 +117,9 @@ extern "C" __global__ void optim_step(optim_rule r, optim_tensors tensors) {
         bool wide = (types & 3) == OPTIM_F64 || (types >> 6 & 3) == OPTIM_F64 ||
                     (r.kind != OPTIM_SGD && (types >> 2 & 3) == OPTIM_F64);
         int64_t n = (int64_t)(of.n_types >> 8), block = (blockIdx.x + t * 7) % gridDim.x;
-        for (int64_t i = block * blockDim.x + threadIdx.x; i < n; i += item_step())
+        int64_t first = block * blockDim.x + threadIdx.x, done = in_fours(r, of) ? n / 4 : 0;
+        for (int64_t i = first; i < done; i += item_step()) four_elements(r, k, of, i);
+        for (int64_t i = 4 * done + first; i < n; i += item_step())
             wide ? one_element<double>(r, k, of, i) : one_element<float>(r, k, of, i);
     }
 }

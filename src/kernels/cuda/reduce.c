@@ -2,9 +2,12 @@
  * kernel joins them. */
 #include "kernels/cuda/reduce.h"
 
+#include "base/intmath.h"
+
 #include <math.h>
 
 enum { SEGMENT = 4096, LONG = 256, THREADS = 128 };
+enum { LEAST_LINES = 64, MOST_CUTS = 128, VECTOR_BYTES = 16 }; /* of column_vectors: enough blocks to fill a GPU */
 
 _Static_assert(2 * sizeof(nck_cuda_walk) + 8 * sizeof(int64_t) <= 4096, "what one launch carries");
 
@@ -27,15 +30,21 @@ nc_code nck_cuda_reduce_prepare(nc_device *d, nck_reduce_op op, nc_dtype t, nck_
     *out = (nck_cuda_reduce){.op = op, .type = t};
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_reduce, t, joins[op], "rows", &out->rows, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_reduce, t, joins[op], "columns", &out->columns, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_reduce, t, joins[op], "column_vectors", &out->column_vectors, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_reduce, t, joins[op], "join", &out->join, diag);
 }
 
 static int64_t n_segments_of(int64_t n_reduced) { return n_reduced / SEGMENT + (n_reduced % SEGMENT != 0); }
 
+/* Lines of a segment of column_vectors. */
+static int64_t lines_of(int64_t n_reduced) {
+    int64_t even = nc_ceil_div(n_reduced, MOST_CUTS);
+    return even > LEAST_LINES ? even : LEAST_LINES;
+}
+
 size_t nck_cuda_reduce_workspace(int64_t n_out, int64_t n_reduced) {
-    int64_t n;
-    if (!nc_mul_i64(n_out, n_segments_of(n_reduced), &n) || !nc_mul_i64(n, (int64_t)sizeof(number), &n))
-        return SIZE_MAX;
+    int64_t n, cuts = nc_max64(n_segments_of(n_reduced), nc_min64(MOST_CUTS, nc_ceil_div(n_reduced, LEAST_LINES)));
+    if (!nc_mul_i64(n_out, cuts, &n) || !nc_mul_i64(n, (int64_t)sizeof(number), &n)) return SIZE_MAX;
     return (size_t)n;
 }
 
@@ -94,28 +103,54 @@ static number join_start(const nck_cuda_reduce *k, int64_t n_reduced) {
     return nothing_of(k->op, k->type);
 }
 
+/* Lines of whole vectors, all aligned; *line: how far they are apart. */
+static bool in_lines(const nck_cuda_reduce *k, const nck_cuda_walk *kept, const nck_cuda_walk *reduced, const void *x,
+                     int64_t *line) {
+    int64_t vector = VECTOR_BYTES / (int64_t)nc_dtype_bytes(k->type);
+    *line = reduced->strides[0][0];
+    return kept->rank == 1 && reduced->rank == 1 && kept->strides[0][0] == 1 && kept->dims[0] % vector == 0 &&
+           *line % vector == 0 && *line >= 0 && (uintptr_t)x % VECTOR_BYTES == 0;
+}
+
+static nc_code run_lines(const nck_cuda_reduce *k, nck_cuda_at at, int64_t line, int64_t n_out, int64_t n_reduced,
+                         void *data, void *partial, int64_t *n_segments) {
+    int64_t segment = lines_of(n_reduced), wide = 32 * VECTOR_BYTES / (int64_t)nc_dtype_bytes(k->type);
+    number nothing = nothing_of(k->op, k->type);
+    void *args[] = {&line, &n_out, &n_reduced, &segment, &nothing, &data, &partial};
+    *n_segments = nc_ceil_div(n_reduced, segment);
+    nc_dim3 grid = {nck_cuda_blocks(at.device, nc_ceil_div(n_out, wide) * *n_segments, 1), 1, 1};
+    return at.device->table->launch_function(at.device, at.stream, k->column_vectors, grid, (nc_dim3){32, 8, 1}, 0,
+                                             args, at.diag);
+}
+
+static nc_code run_walks(const nck_cuda_reduce *k, nck_cuda_at at, nck_cuda_walk *kept, nck_cuda_walk *reduced,
+                         int64_t n_out, int64_t n_reduced, void *data, void *partial) {
+    int64_t segment = SEGMENT, n_segments = n_segments_of(n_reduced);
+    number nothing = nothing_of(k->op, k->type);
+    void *args[] = {kept, reduced, &n_out, &n_reduced, &segment, &nothing, &data, &partial};
+    bool columns = kept->strides[0][kept->rank - 1] == 1 && kept->dims[kept->rank - 1] > 1;
+    if (columns) {
+        uint32_t blocks = nck_cuda_blocks(at.device, nc_ceil_div(n_out, 32) * n_segments, 1);
+        return at.device->table->launch_function(at.device, at.stream, k->columns, (nc_dim3){blocks, 1, 1},
+                                                 (nc_dim3){32, 8, 1}, 0, args, at.diag);
+    }
+    uint32_t threads = n_reduced >= LONG ? THREADS : 32;
+    return nck_cuda_launch(at, k->rows, nck_cuda_blocks(at.device, n_out * n_segments, 1), threads, args);
+}
+
 nc_code nck_cuda_reduce_run(const nck_cuda_reduce *k, nck_cuda_at at, const nc_tensor *x, nc_axes axes, void *out,
                             void *workspace) {
     nck_cuda_walk kept, reduced;
     split(x, axes, &kept, &reduced);
-    int64_t n_out = numel_of(&kept), n_reduced = numel_of(&reduced), segment = SEGMENT;
-    int64_t n_segments = n_segments_of(n_reduced);
-    number nothing = nothing_of(k->op, k->type), start = join_start(k, n_reduced);
-    number divisor = divisor_of(k->op, k->type, n_reduced);
-    const nc_device_table *table = at.device->table;
-    void *data = x->data;
-    void *args[] = {&kept, &reduced, &n_out, &n_reduced, &segment, &nothing, &data, &workspace};
+    int64_t n_out = numel_of(&kept), n_reduced = numel_of(&reduced), n_segments = n_segments_of(n_reduced), line;
+    number start = join_start(k, n_reduced), divisor = divisor_of(k->op, k->type, n_reduced);
     if (n_out == 0) return NC_OK;
-    bool columns = kept.strides[0][kept.rank - 1] == 1 && kept.dims[kept.rank - 1] > 1;
-    if (columns) {
-        uint32_t blocks = nck_cuda_blocks(at.device, (n_out + 31) / 32 * n_segments, 1);
-        NC_TRY(table->launch_function(at.device, at.stream, k->columns, (nc_dim3){blocks, 1, 1}, (nc_dim3){32, 8, 1}, 0,
-                                      args, at.diag));
-    } else {
-        uint32_t threads = n_reduced >= LONG ? THREADS : 32;
-        NC_TRY(nck_cuda_launch(at, k->rows, nck_cuda_blocks(at.device, n_out * n_segments, 1), threads, args));
-    }
+    if (n_reduced > 0 && in_lines(k, &kept, &reduced, x->data, &line))
+        NC_TRY(run_lines(k, at, line, n_out, n_reduced, x->data, workspace, &n_segments));
+    else
+        NC_TRY(run_walks(k, at, &kept, &reduced, n_out, n_reduced, x->data, workspace));
     void *join_args[] = {&n_out, &n_segments, &divisor, &start, &workspace, &out};
-    return table->launch_function(at.device, at.stream, k->join, (nc_dim3){nck_cuda_blocks(at.device, n_out, 8), 1, 1},
-                                  (nc_dim3){32, 8, 1}, 0, join_args, at.diag);
+    const nc_dim3 grid = {nck_cuda_blocks(at.device, n_out, 8), 1, 1};
+    return at.device->table->launch_function(at.device, at.stream, k->join, grid, (nc_dim3){32, 8, 1}, 0, join_args,
+                                             at.diag);
 }

@@ -11,7 +11,7 @@
 typedef struct nck_cuda_reduce {
     nck_reduce_op op;
     nc_dtype type;
-    nc_function *rows, *columns, *join;
+    nc_function *rows, *columns, *column_vectors, *join;
 } nck_cuda_reduce;
 
 /* Every type that kernels hold; of bools only max and min. */

@@ -10,7 +10,7 @@ enum { THREADS = 256 };
 /* Mirrors resize_axis of resize.cu. */
 typedef struct resize_axis {
     int64_t outer, in, out, inner;
-    double scale, cubic_a;
+    double scale, width, cubic_a, roi[2];
     int mode, coords, round, taps, antialias, exclude_outside;
 } resize_axis;
 
@@ -22,6 +22,7 @@ nc_code nck_cuda_resize_prepare(nc_device *d, nc_dtype t, bool moves, bool gradi
     const char *define = nck_cuda_move_define(nc_dtype_bytes(t));
     *out = (nck_cuda_resize){.type = t, .moves = moves};
     NC_TRY(nck_cuda_move_prepare(d, nc_dtype_bytes(t), &out->move, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_resize, moves ? NC_FLOAT : t, define, "resize_outside", &out->outside, diag));
     if (moves) return nck_cuda_find(d, NCK_CUDA_TEXT_resize, NC_FLOAT, define, "resize_pick", &out->pass[0], diag);
     for (int i = 0; i < 4; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_resize, t, define, names[gradient][i], &out->pass[i], diag));
@@ -41,13 +42,15 @@ size_t nck_cuda_resize_workspace(const nc_tensor *x, const nc_tensor *y, nc_dtyp
     return 2 * buffer_bytes(x, y, t);
 }
 
-static nc_code run_pass(nck_cuda_at at, nc_function *f, const nck_resize_rule *rule, const nck_resize_axis *axis,
-                        const int64_t *dims, int rank, int64_t lines, const void *x, void *y) {
+static resize_axis axis_of(const nck_resize_rule *rule, const nck_resize_axis *axis, const int64_t *dims, int rank) {
     resize_axis a = {.outer = 1,
                      .in = axis->in,
                      .out = axis->out,
                      .inner = 1,
                      .scale = axis->scale,
+                     .width = rule->whole && rule->coords == NCK_COORDS_ALIGN_CORNERS ? (double)axis->out
+                                                                                      : axis->scale * (double)axis->in,
+                     .roi = {axis->roi[0], axis->roi[1]},
                      .cubic_a = rule->cubic_a,
                      .mode = (int)rule->mode,
                      .coords = (int)rule->coords,
@@ -57,6 +60,12 @@ static nc_code run_pass(nck_cuda_at at, nc_function *f, const nck_resize_rule *r
                      .exclude_outside = rule->exclude_outside};
     for (int d = 0; d < rank; d++)
         if (d != axis->axis) *(d < axis->axis ? &a.outer : &a.inner) *= dims[d];
+    return a;
+}
+
+static nc_code run_pass(nck_cuda_at at, nc_function *f, const nck_resize_rule *rule, const nck_resize_axis *axis,
+                        const int64_t *dims, int rank, int64_t lines, const void *x, void *y) {
+    resize_axis a = axis_of(rule, axis, dims, rank);
     void *args[] = {&a, &x, &y};
     return nck_cuda_launch(at, f, nck_cuda_blocks(at.device, a.outer * lines * a.inner, THREADS), THREADS, args);
 }
@@ -82,6 +91,20 @@ nc_code nck_cuda_resize_run(const nck_cuda_resize *k, nck_cuda_at at, const nck_
         NC_TRY(run_pass(at, k->pass[k->moves ? NCK_RESIZE_ONLY : pass], rule, &axes[i], dims, x->rank,
                         dims[axes[i].axis], from, to));
         from = to;
+    }
+    return NC_OK;
+}
+
+nc_code nck_cuda_resize_fill_outside(const nck_cuda_resize *k, nck_cuda_at at, const nck_resize_rule *rule,
+                                     const nck_resize_axis *axes, int n, const nc_tensor *y, const void *value) {
+    uint64_t bits = 0;
+    void *data = y->data;
+    memcpy(&bits, value, nc_dtype_bytes(y->dtype));
+    for (int i = 0; i < n; i++) {
+        resize_axis a = axis_of(rule, &axes[i], y->dims, y->rank);
+        void *args[] = {&a, &bits, &data};
+        int64_t all = a.outer * a.out * a.inner;
+        NC_TRY(nck_cuda_launch(at, k->outside, nck_cuda_blocks(at.device, all, THREADS), THREADS, args));
     }
     return NC_OK;
 }

@@ -19,7 +19,7 @@ enum { PREFER_FLOOR, PREFER_CEIL, DOWN, UP };
 
 struct resize_axis { /* mirrors resize_axis of resize.c */
     int64_t outer, in, out, inner;
-    double scale, cubic_a;
+    double scale, width, cubic_a, roi[2]; /* width: of the resized axis, which need not be whole */
     int mode, coords, round, taps, antialias, exclude_outside;
 };
 
@@ -29,11 +29,14 @@ DEVICE double ratio(const resize_axis &a, double y, double by) {
 
 /* Where output line i lies among the input lines. */
 DEVICE double place_at(const resize_axis &a, int64_t i) {
-    double width = a.scale * (double)a.in, y = (double)i, last = (double)(a.in - 1), x;
+    double width = a.width, y = (double)i, last = (double)(a.in - 1), span = a.roi[1] - a.roi[0], x;
     switch (a.coords) {
     case ALIGN_CORNERS: x = width == 1 ? 0 : ratio(a, y * last, width - 1); break;
     case ASYMMETRIC: x = ratio(a, y, a.scale); break;
     case TF_HALF_PIXEL_NEAREST: x = ratio(a, y + 0.5, a.scale); break;
+    case TF_CROP:
+        x = (width == 1 ? span * last / 2 : y * span * last / (width - 1)) + a.roi[0] * last;
+        break;
     case PYTORCH_HALF_PIXEL: x = width == 1 ? -0.5 : ratio(a, y + 0.5, a.scale) - 0.5; break;
     case HALF_PIXEL_SYMMETRIC:
         x = (double)a.in / 2 * (1 - (double)a.out / width) + ratio(a, y + 0.5, a.scale) - 0.5;
@@ -42,6 +45,9 @@ DEVICE double place_at(const resize_axis &a, int64_t i) {
     }
     return fmax(fmin(x, (double)a.in + 4), -4.0 - (double)a.in);
 }
+
+/* Of a crop: between no two lines. */
+DEVICE bool is_outside(const resize_axis &a, double x) { return a.coords == TF_CROP && !(x >= 0 && x <= a.in - 1); }
 
 DEVICE int64_t clamped(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
@@ -80,6 +86,7 @@ DEVICE seen lines_at(const resize_axis &a, int64_t i) {
 }
 
 DEVICE double weight_of(const resize_axis &a, const seen &s, int64_t line) {
+    if (is_outside(a, s.x)) return 0;
     if (a.mode == NEAREST) return 1;
     if (s.cut && (line < 0 || line >= a.in)) return 0;
     return weight_at(a, (double)line - s.x) / s.by;
@@ -97,8 +104,9 @@ template <class X, class Y> DEVICE void forward(const resize_axis &a, const X *x
     }
 }
 
-/* Does output line j see no line before i? Places grow with j. */
+/* Does output line j see no line before i? Places grow with j, but in crops, which may be turned round. */
 DEVICE bool is_behind(const resize_axis &a, int64_t j, int64_t i) {
+    if (a.coords == TF_CROP) return true;
     double x = place_at(a, j);
     int64_t last = a.mode == NEAREST ? nearest_line(a, x) : clamped((int64_t)floor(x) + a.taps / 2, a.in);
     return last >= i;
@@ -119,7 +127,7 @@ template <class X, class Y> DEVICE void backward(const resize_axis &a, const X *
         }
         for (int64_t j = low; j < a.out; j++) {
             seen s = lines_at(a, j);
-            if (clamped(s.first, a.in) > line) break;
+            if (a.coords != TF_CROP && clamped(s.first, a.in) > line) break;
             for (int k = 0; k < a.taps; k++)
                 if (clamped(s.first + k, a.in) == line)
                     sum += (A)weight_of(a, s, s.first + k) * to<A>::put(get(from[j * a.inner]));
@@ -136,6 +144,12 @@ extern "C" __global__ void resize_back_only(resize_axis a, const S *__restrict__
 extern "C" __global__ void resize_back_first(resize_axis a, const S *__restrict__ x, A *y) { backward(a, x, y); }
 extern "C" __global__ void resize_back_between(resize_axis a, const A *__restrict__ x, A *y) { backward(a, x, y); }
 extern "C" __global__ void resize_back_last(resize_axis a, const A *__restrict__ x, S *y) { backward(a, x, y); }
+
+/* y (outer, out, inner) = value where the axis is outside of the crop. */
+extern "C" __global__ void resize_outside(resize_axis a, uint64_t value, U *y) {
+    for (int64_t i = first_item(); i < a.outer * a.out * a.inner; i += item_step())
+        if (is_outside(a, place_at(a, i / a.inner % a.out))) y[i] = (U)value;
+}
 
 extern "C" __global__ void resize_pick(resize_axis a, const U *__restrict__ x, U *y) {
     for (int64_t i = first_item(); i < a.outer * a.out * a.inner; i += item_step()) {

@@ -1,5 +1,5 @@
 /* cuda/resize.h: resizing along several axes (kernels/cpu/vision/resize.h), one after the other, the innermost first,
- * with numbers between two axes in the type of sums; nearest moves elements of any type. No crops. */
+ * with numbers between two axes in the type of sums; nearest moves elements of any type. */
 #ifndef NCK_CUDA_RESIZE_H
 #define NCK_CUDA_RESIZE_H
 
@@ -17,7 +17,8 @@ typedef enum nck_cuda_resize_pass {
 typedef struct nck_cuda_resize {
     nc_dtype type;
     nc_function *pass[4]; /* by nck_cuda_resize_pass; moves: the first alone */
-    nck_cuda_move move;   /* where no axis changes */
+    nc_function *outside;
+    nck_cuda_move move; /* where no axis changes */
     bool moves;
 } nck_cuda_resize;
 
@@ -30,5 +31,8 @@ size_t nck_cuda_resize_workspace(const nc_tensor *x, const nc_tensor *y, nc_dtyp
 NC_MUST nc_code nck_cuda_resize_run(const nck_cuda_resize *k, nck_cuda_at at, const nck_resize_rule *rule,
                                     const nck_resize_axis *axes, int n, const nc_tensor *x, const nc_tensor *y,
                                     void *workspace);
+/* y = value (one element, in host memory) where any axis is outside of a crop. */
+NC_MUST nc_code nck_cuda_resize_fill_outside(const nck_cuda_resize *k, nck_cuda_at at, const nck_resize_rule *rule,
+                                             const nck_resize_axis *axes, int n, const nc_tensor *y, const void *value);
 
 #endif

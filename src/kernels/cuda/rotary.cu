@@ -1,5 +1,6 @@
 /* cuda/rotary.cu: pairs of columns turned by the angles of their row's position: x1' = cos x1 - sin x2,
  * x2' = sin x1 + cos x2. Columns behind the turned ones are copied. Computed in A. */
+#define BEGINS_EARLY 1
 
 /* x and y: `batches` of `heads` of `rows` of `columns`, by their strides; the first `turned` columns are turned, in
  * pairs of neighbours (interleaved) or of halves. Mirrors nck_cuda_rotary_args in rotary.h. */
@@ -9,8 +10,9 @@ struct rotary_args {
 
 /* cosine, sine (positions, turned / 2); ids (batches, rows), NULL: every row has its own. y may be x. One item is a
  * pair or, behind those, a column. */
-extern "C" __global__ void rotary(rotary_args a, fault_site site, const S *x, const S *__restrict__ cosine,
-                                  const S *__restrict__ sine, const int64_t *__restrict__ ids, S *y) {
+extern "C" __global__ void rotary(rotary_args a, fault_site site, const S *x, const S *cosine,
+                                  const S *sine, const int64_t *ids, S *y) {
+    wait_for_earlier();
     int64_t half = a.turned / 2, items = a.columns - half, n = a.batches * a.heads * a.rows * items;
     for (int64_t i = first_item(); i < n; i += item_step()) {
         int64_t k = i % items, row = i / items % a.rows, head = i / items / a.rows % a.heads;

@@ -1,4 +1,5 @@
-/* cuda/softmax.h: softmax, log-softmax, softmax cross-entropy and their gradients on the GPU; f16, bf16, f32, f64.
+/* cuda/softmax.h: softmax, log-softmax, softmax cross-entropy, negative log-likelihood and their gradients on the GPU;
+ * f16, bf16, f32, f64.
  * Tensors are dense (outer, C, inner). Accumulation: half types and f32 in f32, f64 in f64; losses in double. A label
  * out of range makes its loss and gradient NaN: the GPU cannot report it. */
 #ifndef NCK_CUDA_SOFTMAX_H
@@ -9,9 +10,12 @@
 
 typedef struct nck_cuda_softmax {
     nc_dtype type;
-    nc_function *softmax, *softmax_vectors, *softmax_grad, *loss_rows, *loss_vectors, *loss_join, *loss_norm,
-        *loss_grad;
+    nc_function *all, *vectors, *grad;
 } nck_cuda_softmax;
+
+typedef struct nck_cuda_loss {
+    nc_function *rows, *join, *norm, *grad, *scores_grad, *picked;
+} nck_cuda_loss;
 
 NC_MUST nc_code nck_cuda_softmax_prepare(nc_device *d, nc_dtype t, nck_cuda_softmax *out, nc_diag *diag);
 
@@ -27,11 +31,24 @@ NC_MUST nc_code nck_cuda_softmax_grad_run(const nck_cuda_softmax *k, nck_cuda_at
 
 /* Fields of a as in kernels/cpu/reduce/loss.h, pointers on the device. positions = N * D. Workspace of both. */
 size_t nck_cuda_loss_workspace(int64_t positions);
+/* Types of the scores, of losses, weights and log_prob, of the scores' gradient: all summed in one type. */
+NC_MUST nc_code nck_cuda_loss_prepare(nc_device *d, nc_dtype scores, nc_dtype loss, nc_dtype dx, nck_cuda_loss *out,
+                                      nc_diag *diag);
 /* loss (N, D) for NONE, else one element; log_prob may be NULL. */
-NC_MUST nc_code nck_cuda_loss_run(const nck_cuda_softmax *k, nck_cuda_at at, const nck_loss_args *a, const void *logits,
+NC_MUST nc_code nck_cuda_loss_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, const void *logits,
                                   void *loss, void *log_prob, void *workspace);
-/* dx may be log_prob. */
-NC_MUST nc_code nck_cuda_loss_grad_run(const nck_cuda_softmax *k, nck_cuda_at at, const nck_loss_args *a,
-                                       const void *dloss, const void *log_prob, void *dx, void *workspace);
+/* Of log-probabilities as they are. */
+NC_MUST nc_code nck_cuda_nll_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, const void *log_prob,
+                                 void *loss, void *workspace);
+/* By the scores, from their log-probabilities x or from themselves; by log-probabilities x that the loss is of. dx may
+ * be x, where both are of one size. */
+typedef enum nck_cuda_loss_from {
+    NCK_CUDA_LOSS_FROM_LOGS,
+    NCK_CUDA_LOSS_FROM_SCORES,
+    NCK_CUDA_LOSS_OF_LOGS
+} nck_cuda_loss_from;
+NC_MUST nc_code nck_cuda_loss_grad_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a,
+                                       nck_cuda_loss_from from, const void *dloss, const void *x, void *dx,
+                                       void *workspace);
 
 #endif

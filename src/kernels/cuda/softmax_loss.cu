@@ -1,8 +1,16 @@
-/* cuda/softmax_loss.cu: softmax and log-softmax along one axis, softmax cross-entropy, and the gradients of both.
+/* cuda/softmax_loss.cu: softmax and log-softmax along one axis, softmax cross-entropy, negative log-likelihood, and
+ * their gradients.
  *
  * Tensors are dense (outer, C, inner). A row is the C elements of one (outer, inner); it belongs to one warp or one
- * block (join_row). Shifted by the row's maximum; a row of -inf alone, or one with +inf or NaN, gives NaN.
+ * block (join_row). Shifted by the row's maximum; a row of -inf alone, or one with +inf or NaN, gives NaN. W is the
+ * stored type of losses, weights and log-probabilities, X that of the scores' gradient.
  * Accumulation: in A by a fixed tree; losses and weights over the positions in double. */
+#ifndef W
+#define W S
+#endif
+#ifndef X
+#define X S
+#endif
 struct rows_shape {
     int64_t outer, C, inner;
 };
@@ -96,7 +104,7 @@ extern "C" __global__ void softmax_grad(rows_shape s, int logs, const S *dy, con
 struct loss_args {
     rows_shape s;
     const void *labels;
-    const S *weights;
+    const W *weights;
     int64_t ignore_index;
     int wide_labels, has_ignore, reduction; /* 0 none, 1 sum, 2 mean */
 };
@@ -112,29 +120,14 @@ DEVICE double weight_of(const loss_args &a, int64_t label) {
 }
 
 /* The weighted loss of a row whose maximum is top, from the element of its label; one thread writes it. */
-DEVICE void put_loss(const loss_args &a, int64_t row, const S *x, A top, A log_sum, S *each, double *each_wide) {
+DEVICE void put_loss(const loss_args &a, int64_t row, const S *x, A top, A log_sum, W *each, double *each_wide) {
     int64_t label = label_of(a, row);
     bool known = label >= 0 && label < a.s.C && !ignored(a, label);
     A picked = known ? (A)get(x[label * a.s.inner]) - top - log_sum : (A)0;
     if (threadIdx.x != 0) return;
     double loss = ignored(a, label) ? 0 : -weight_of(a, label) * (double)picked;
-    if (each) each[row] = to<S>::put((A)loss);
+    if (each) each[row] = to<W>::put((A)loss);
     if (each_wide) each_wide[row] = loss;
-}
-
-/* log_prob (outer, C, inner) unless NULL; the weighted loss of each position to each (none) or each_wide (sum, mean).
- * */
-extern "C" __global__ void loss_rows(loss_args a, const S *x, S *log_prob, S *each, double *each_wide) {
-    const rows_shape &s = a.s;
-    for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
-        int64_t start = row_start(s, row);
-        A top, sum;
-        row_norm(s, x + start, top, sum);
-        A log_sum = log(sum);
-        put_loss(a, row, x + start, top, log_sum, each, each_wide);
-        for (int64_t c = threadIdx.x; log_prob && c < s.C; c += blockDim.x)
-            log_prob[start + c * s.inner] = to<S>::put((A)get(x[start + c * s.inner]) - top - log_sum);
-    }
 }
 
 /* exp(x - base), x and base given times LOG2_E where it is a power of 2. */
@@ -150,52 +143,96 @@ DEVICE double power(double x, double base) { return exp(x - base); }
 /* What a part is lessened by: its maximum, or 0 where that is -inf. NaN is in no maximum; its power is NaN. */
 DEVICE A base_of(A top) { return top == -(A)INF ? (A)0 : scaled(top); }
 
-/* The same for rows of whole vectors that lie side by side (inner 1), all aligned: a row's maximum and sum in one
- * read, brought to a new scale with each AT_ONCE vectors. */
+/* A maximum and the sum of the powers of what lies below it, of n elements more. */
+template <int N> DEVICE void take_in(const A (&v)[N], A &top, A &sum) {
+    A most = top, more = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) most = max(most, v[i]);
+    A base = base_of(most);
+#pragma unroll
+    for (int i = 0; i < N; i++) more += power(v[i], base);
+    sum = sum * power(top, base) + more;
+    top = most;
+}
+
+/* How a row that lies side by side is read: `head` elements up to the first vector, whole vectors, the rest. Memory
+ * that does not lie as the first one is read element by element. */
+struct row_cut {
+    int64_t head, tail; /* where vectors begin and end */
+};
+DEVICE row_cut cut_of(int64_t C, const void *x, const void *y) {
+    int64_t over = (uint64_t)x % 16, head = over ? (16 - over) / (int64_t)sizeof(S) : 0;
+    row_cut c;
+    c.head = min(C, (uint64_t)y % 16 == (uint64_t)over ? head : C);
+    c.tail = c.head + (C - c.head) / V * V;
+    return c;
+}
+/* The elements outside of the vectors, f(column) for each of this thread. */
+template <class F> DEVICE void each_outside(int64_t C, const row_cut &cut, F f) {
+    for (int64_t c = threadIdx.x; c < cut.head; c += blockDim.x) f(c);
+    for (int64_t c = cut.tail + threadIdx.x; c < C; c += blockDim.x) f(c);
+}
+
+/* A row's maximum and sum in one read, brought to a new scale with each AT_ONCE vectors. */
 enum { AT_ONCE = 4 };
-DEVICE void row_norm_vectors(int64_t C, const S *x, A &top, A &sum) {
-    top = -(A)INF, sum = 0;
-    for (int64_t c = threadIdx.x * V; c < C; c += AT_ONCE * V * (int64_t)blockDim.x) {
+DEVICE void row_norm_vectors(int64_t C, const row_cut &cut, const S *x, A &top, A &sum) {
+    A t = -(A)INF, s = 0;
+    for (int64_t c = cut.head + threadIdx.x * V; c < cut.tail; c += AT_ONCE * V * (int64_t)blockDim.x) {
         vec<S, V> held[AT_ONCE];
-        A most = top, more = 0;
+        A v[AT_ONCE * V];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             held[k] = vec_of<V>(to<S>::put(-(A)INF));
-            if (c + k * V * (int64_t)blockDim.x < C) held[k] = vec_at<V>(x + c + k * V * (int64_t)blockDim.x);
+            if (c + k * V * (int64_t)blockDim.x < cut.tail) held[k] = vec_at<V>(x + c + k * V * (int64_t)blockDim.x);
         }
 #pragma unroll
-        for (int i = 0; i < AT_ONCE * V; i++) most = max(most, (A)get(held[i / V].e[i % V]));
-        A base = base_of(most);
-#pragma unroll
-        for (int i = 0; i < AT_ONCE * V; i++) more += power((A)get(held[i / V].e[i % V]), base);
-        sum = sum * power(top, base) + more;
-        top = most;
+        for (int i = 0; i < AT_ONCE * V; i++) v[i] = (A)get(held[i / V].e[i % V]);
+        take_in<AT_ONCE * V>(v, t, s);
     }
-    A most = join_row<join_max>(top);
-    sum = join_row<join_sum>(sum * power(top, base_of(most)));
-    top = most;
+    each_outside(C, cut, [&](int64_t c) {
+        A v[1] = {(A)get(x[c])};
+        take_in<1>(v, t, s);
+    });
+    top = join_row<join_max>(t);
+    sum = join_row<join_sum>(s * power(t, base_of(top)));
 }
-extern "C" __global__ __launch_bounds__(256) void loss_vectors(loss_args a, const S *x, S *log_prob, S *each,
-                                                               double *each_wide) {
-    for (int64_t row = first_row(); row < a.s.outer; row += row_step()) {
-        const S *from = x + row * a.s.C;
+DEVICE void loss_row_norm(const rows_shape &s, const row_cut &cut, const S *x, A &top, A &sum) {
+    if (s.inner == 1) row_norm_vectors(s.C, cut, x, top, sum);
+    else row_norm(s, x, top, sum);
+}
+
+/* log_prob (outer, C, inner) unless NULL; the weighted loss of each position to each (none) or each_wide (sum, mean).
+ * */
+extern "C" __global__ __launch_bounds__(256) void loss_rows(loss_args a, const S *x, W *log_prob, W *each,
+                                                            double *each_wide) {
+    const rows_shape &s = a.s;
+    for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
+        const S *from = x + row_start(s, row);
         A top, sum;
-        row_norm_vectors(a.s.C, from, top, sum);
+        loss_row_norm(s, cut_of(s.C, from, from), from, top, sum);
         A log_sum = log(sum);
         put_loss(a, row, from, top, log_sum, each, each_wide);
-        for (int64_t c = threadIdx.x * V; log_prob && c < a.s.C; c += V * (int64_t)blockDim.x) {
-            vec<S, V> v = vec_at<V>(from + c);
-#pragma unroll
-            for (int i = 0; i < V; i++) v.e[i] = to<S>::put((A)get(v.e[i]) - top - log_sum);
-            *(vec<S, V> *)(log_prob + row * a.s.C + c) = v;
-        }
+        for (int64_t c = threadIdx.x; log_prob && c < s.C; c += blockDim.x)
+            log_prob[row_start(s, row) + c * s.inner] = to<W>::put((A)get(from[c * s.inner]) - top - log_sum);
+    }
+}
+
+/* The same of log-probabilities x: of each position the element of its label alone. */
+extern "C" __global__ void loss_picked(loss_args a, const S *x, W *each, double *each_wide) {
+    for (int64_t row = first_item(); row < a.s.outer * a.s.inner; row += item_step()) {
+        int64_t label = label_of(a, row);
+        bool known = label >= 0 && label < a.s.C;
+        double p = known ? (double)get(x[row_start(a.s, row) + label * a.s.inner]) : 0;
+        double loss = ignored(a, label) ? 0 : -weight_of(a, label) * p;
+        if (each) each[row] = to<W>::put((A)loss);
+        if (each_wide) each_wide[row] = loss;
     }
 }
 
 /* One block. loss = sum of each_wide, divided by the sum of the weights of the labels for mean: NaN when all are
  * ignored. */
 extern "C" __global__ __launch_bounds__(1024) void loss_join(loss_args a, const double *__restrict__ each_wide,
-                                                             S *loss) {
+                                                             W *loss) {
     double sum = 0, norm = 0;
     for (int64_t i = threadIdx.x; i < a.s.outer * a.s.inner; i += blockDim.x) {
         sum += each_wide[i];
@@ -203,7 +240,7 @@ extern "C" __global__ __launch_bounds__(1024) void loss_join(loss_args a, const 
     }
     sum = join_row<join_sum>(sum);
     norm = join_row<join_sum>(norm);
-    if (threadIdx.x == 0) *loss = to<S>::put((A)(a.reduction == 2 ? sum / norm : sum));
+    if (threadIdx.x == 0) *loss = to<W>::put((A)(a.reduction == 2 ? sum / norm : sum));
 }
 
 /* One block. *norm = the sum of the weights of the labels. */
@@ -214,22 +251,54 @@ extern "C" __global__ __launch_bounds__(1024) void loss_norm(loss_args a, double
     if (threadIdx.x == 0) *norm = v;
 }
 
-/* dx = (exp(log_prob) - onehot) * weight * dloss (/ norm for mean). An ignored position is 0 even where dloss or 1/norm
- * is not finite. dx may be log_prob. */
-extern "C" __global__ void loss_grad(loss_args a, const S *__restrict__ dloss, const S *log_prob,
-                                     const double *__restrict__ norm, S *dx) {
+/* What (softmax - onehot) of a position is multiplied with. An ignored one is 0 even where dloss or 1/norm is not
+ * finite. */
+DEVICE A factor_of(const loss_args &a, int64_t position, int64_t label, const W *dloss, const double *norm) {
+    if (ignored(a, label)) return 0;
+    double f = weight_of(a, label) * (double)get(dloss[a.reduction == 0 ? position : 0]);
+    return (A)(a.reduction == 2 ? f / *norm : f);
+}
+
+/* dx = (softmax(x) - onehot) * weight * dloss (/ norm for mean): a row is read twice. dx may be x. */
+extern "C" __global__ __launch_bounds__(256) void scores_grad(loss_args a, const W *__restrict__ dloss, const S *x,
+                                                              const double *__restrict__ norm, X *dx) {
+    const rows_shape &s = a.s;
+    for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
+        int64_t start = row_start(s, row), label = label_of(a, row);
+        const S *from = x + start;
+        X *into = dx + start;
+        row_cut cut = cut_of(s.C, from, sizeof(S) == sizeof(X) ? (const void *)into : (const char *)from + 1);
+        A top, sum, f = factor_of(a, row, label, dloss, norm);
+        bool none = ignored(a, label);
+        loss_row_norm(s, cut, from, top, sum);
+        A base = base_of(top), share = (A)1 / sum;
+        if (s.inner != 1) cut.tail = cut.head = s.C;
+        for (int64_t c = cut.head + threadIdx.x * V; c < cut.tail; c += V * (int64_t)blockDim.x) {
+            vec<S, V> v = vec_at<V>(from + c);
+            vec<X, V> d;
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                A p = power((A)get(v.e[i]), base) * share - (A)(label == c + i);
+                d.e[i] = to<X>::put(none ? (A)0 : p * f);
+            }
+            *(vec<X, V> *)(into + c) = d;
+        }
+        each_outside(s.C, cut, [&](int64_t c) {
+            A p = power((A)get(from[c * s.inner]), base) * share - (A)(label == c);
+            into[c * s.inner] = to<X>::put(none ? (A)0 : p * f);
+        });
+    }
+}
+
+/* The same from exp(log_prob); by log_prob itself (picks) without exp(...). dx may be log_prob. */
+extern "C" __global__ void loss_grad(loss_args a, int picks, const W *__restrict__ dloss, const S *log_prob,
+                                     const double *__restrict__ norm, X *dx) {
     const rows_shape &s = a.s;
     int64_t n = s.outer * s.C * s.inner;
     for (int64_t i = first_item(); i < n; i += item_step()) {
-        int64_t o = i / (s.C * s.inner), c = i / s.inner % s.C, position = o * s.inner + i % s.inner;
-        int64_t label = label_of(a, position);
-        A p = exp((A)get(log_prob[i]));
-        if (ignored(a, label)) {
-            dx[i] = to<S>::put((A)0);
-            continue;
-        }
-        double f = weight_of(a, label) * (double)get(dloss[a.reduction == 0 ? position : 0]);
-        if (a.reduction == 2) f /= *norm;
-        dx[i] = to<S>::put((p - (A)(label == c)) * (A)f);
+        int64_t o = quotient(i, s.C * s.inner), c = quotient(i - o * s.C * s.inner, s.inner);
+        int64_t position = o * s.inner + i - (o * s.C + c) * s.inner, label = label_of(a, position);
+        A p = (picks ? (A)0 : exp((A)get(log_prob[i]))) - (A)(label == c);
+        dx[i] = to<X>::put(ignored(a, label) ? (A)0 : p * factor_of(a, position, label, dloss, norm));
     }
 }

@@ -81,7 +81,9 @@ static nc_code attention_infer(nc_infer *c) {
     NC_TRY(nc_out(c, 0, q->elem, rank, rank == 4 ? (const nc_dim *[]){dq[0], dq[1], dq[2], dv[3]} : packed));
     NC_TRY(nc_out(c, 1, q->elem, 4, (const nc_dim *[]){dk[0], dk[1], T, dk[3]}));
     NC_TRY(nc_out(c, 2, v->elem, 4, (const nc_dim *[]){dv[0], dv[1], T, dv[3]}));
-    return nc_out(c, 3, q->elem, 4, (const nc_dim *[]){dq[0], dq[1], dq[2], T});
+    NC_TRY(nc_out(c, 3, q->elem, 4, (const nc_dim *[]){dq[0], dq[1], dq[2], T}));
+    return nc_out(c, 4, NC_FLOAT, 3,
+                  (const nc_dim *[]){dq[0], dq[1], dq[2]}); /* what lowering adds: attention_kept.c */
 }
 
 #define OPERANDS                                                                                            \

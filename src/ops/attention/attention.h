@@ -19,6 +19,10 @@ NC_MUST nc_code nc_attention_decompose(nc_builder *b, const nc_node *n, nc_value
 NC_MUST nc_code nc_attention_parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out);
 NC_MUST nc_code nc_attention_grad(nc_grad *g);
 
+/* nacre.AttentionGrad `n`, where kernels of that name make use of it, gets what the Attention of the same operands
+ * computes on its way: Y and the logarithm of each query's sum, a further output of it. Part of lowering. */
+NC_MUST nc_code nc_attention_keep(nc_work *w, nc_node *n, const char *kernels);
+
 enum { NC_ATTN_INPUTS = 7 };
 
 /* What Attention is made of, heads apart: (B,H,rows,columns). */

@@ -1,10 +1,13 @@
 /* ops/attention/attention_cuda.c: CUDA bindings of the attention family: Attention and its gradient, where a kernel
- * takes them (else they run as what their cards are made of), RotaryEmbedding and TensorScatter. */
+ * takes them (else they run as what their cards are made of), RotaryEmbedding, TensorScatter and
+ * LinearAttention. */
+#include "kernels/cuda/linear_attention.h"
 #include "kernels/cuda/move.h"
 #include "kernels/cuda/rotary.h"
 #include "kernels/cuda/rows.h"
 
 #include "ops/attention/attention_cuda.h"
+#include "ops/attention/linear_attention.h"
 #include "ops/attention/rotary.h"
 #include "ops/card.h"
 
@@ -105,6 +108,58 @@ static nc_code scatter_run(const nc_call *c) {
     return nck_cuda_put_rows_run(s->put, c, &p);
 }
 
+/* ---- LinearAttention ---- */
+
+typedef struct linear {
+    nc_linear_rule rule;
+    nc_function *kernel;
+} linear;
+
+static nc_code linear_prepare(nc_prep *p) {
+    linear *s = nc_arena_alloc(p->arena, sizeof *s);
+    const nc_node *n = p->node;
+    const nc_value *past = n->n_in > NC_LINEAR_PAST ? n->in[NC_LINEAR_PAST] : NULL;
+    nc_dtype t = n->in[0]->type->elem;
+    NC_NEED(p->w, s);
+    *s = (linear){.rule = nc_linear_rule_read(n)};
+    p->state = s;
+    return nck_cuda_linear_attention_prepare(p->device, t, past != NULL ? past->type->elem : t, &s->kernel,
+                                             &p->w->diag);
+}
+
+/* The state in float: (B, kv_heads, dk, dv) */
+static size_t linear_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    const linear *s = state;
+    const nc_tensor *q = &in[NC_LINEAR_QUERY], *v = &in[NC_LINEAR_VALUE];
+    (void)n_in, (void)out, (void)n_out;
+    return (size_t)(v->dims[0] * v->dims[2] * (q->dims[2] / s->rule.q_heads)) * sizeof(float);
+}
+
+static nc_code linear_run(const nc_call *c) {
+    const linear *s = c->state;
+    nc_linear_shape n;
+    NC_TRY(nc_linear_shape_of(&s->rule, c, &n));
+    nck_cuda_linear_attention a = {.B = n.B,
+                                   .T = n.T,
+                                   .q_heads = n.Hq,
+                                   .kv_heads = n.Hkv,
+                                   .dk = n.dk,
+                                   .dv = n.dv,
+                                   .decay_columns = n.decay_columns,
+                                   .beta_columns = n.beta_columns,
+                                   .scale = n.scale};
+    nck_cuda_linear_attention_data d = {.query = c->in[NC_LINEAR_QUERY]->data,
+                                        .key = c->in[NC_LINEAR_KEY]->data,
+                                        .value = c->in[NC_LINEAR_VALUE]->data,
+                                        .past = nc_linear_in(c, NC_LINEAR_PAST),
+                                        .decay = nc_linear_in(c, NC_LINEAR_DECAY),
+                                        .beta = nc_linear_in(c, NC_LINEAR_BETA),
+                                        .state = c->workspace,
+                                        .present = c->n_out > 1 ? c->out[1]->data : NULL,
+                                        .y = c->out[0]->data};
+    return nck_cuda_linear_attention_run(s->kernel, nck_cuda_at_call(c), &a, &d);
+}
+
 const nc_binding nc_attention_cuda[] = {
     {.op = "Attention",
      .types = T_FLOAT_ALL,
@@ -124,4 +179,9 @@ const nc_binding nc_attention_cuda[] = {
      .prepare = rotary_prepare,
      .run = rotary_run},
     {.op = "TensorScatter", .fits = can_scatter, .prepare = scatter_prepare, .run = scatter_run},
+    {.op = "LinearAttention",
+     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
+     .prepare = linear_prepare,
+     .workspace = linear_workspace,
+     .run = linear_run},
     {0}};

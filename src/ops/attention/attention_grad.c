@@ -1,7 +1,7 @@
 /* ops/attention/attention_grad.c: the gradient of Attention and its card nacre.AttentionGrad: by query, key and value,
  * from those, the mask and dY, with a kernel that computes the shares once more (attention_run_cpu.c). Where more is
  * asked for (a gradient of the mask or of a past) or arrives (at the other outputs), the parts of Attention are
- * differentiated instead. */
+ * differentiated instead. Its last inputs, what the forward pass left, are given by lowering (attention_kept.c). */
 #include "ops/attention/attention.h"
 #include "ops/build.h"
 #include "ops/card.h"
@@ -110,7 +110,7 @@ static const nc_op_version back_versions[] = {
     {.since = 1,
      IN({"Q", T_FLOAT_ALL}, {"K", SAME(0)}, {"V", SAME(0)}, {"attn_mask", T_NUMBER_ALL | T_BOOL, OPTIONAL},
         {"past_key", SAME(0), OPTIONAL}, {"past_value", SAME(0), OPTIONAL}, {"nonpad_kv_seqlen", T_I64, OPTIONAL},
-        {"dY", SAME(0)}),
+        {"dY", SAME(0)}, {"Y", SAME(0), OPTIONAL}, {"stats", NC_BIT(NC_FLOAT), OPTIONAL}),
      OUT(GRADIENT("dQ"), GRADIENT("dK"), GRADIENT("dV")),
      ATTR(A_INT("is_causal", 0), A_INT_OPT("kv_num_heads"), A_INT_OPT("q_num_heads"), A_FLOAT_OPT("scale"),
           A_FLOAT("softcap", 0), A_INT_OPT("softmax_precision"), A_INT("left_window_size", -1),
@@ -121,6 +121,6 @@ const nc_card nc_card_attention_grad = {.name = "AttentionGrad",
                                         .domain = "nacre",
                                         .doc = "Gradients of Attention by query, key and value; a past is not taken.",
                                         .versions = back_versions,
-                                        .no_grad_in = 1u << LENS,
+                                        .no_grad_in = 1u << LENS | 1u << N_IN | 1u << (N_IN + 1),
                                         .infer = back_infer,
                                         .decompose = back_decompose};

@@ -10,7 +10,8 @@
 
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, DY };
+enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, DY, KEPT_Y, KEPT_STATS };
+enum { STATS = 4 }; /* the output that lowering adds to Attention for its gradient */
 enum { ALIGNMENT = 256 };
 
 typedef struct attend {
@@ -226,7 +227,8 @@ nc_code nc_attention_cuda_run(const nc_call *c) {
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     NC_TRY(set_mask(c, &g));
     NC_TRY(set_lens(c, &g));
-    if (s->few.attend != NULL && nck_cuda_attn_is_few(s->few.type, &g))
+    g.stats = c->n_out > STATS ? c->out[STATS]->data : NULL;
+    if (g.stats == NULL && s->few.attend != NULL && nck_cuda_attn_is_few(s->few.type, &g))
         return nck_cuda_attn_few_run(&s->few, nck_cuda_at_call(c), &g, at);
     if (nck_cuda_attn_dnn_run(nck_cuda_at_call(c), s->kernel.type, s->kernel.mask, &g)) return NC_OK;
     return nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);
@@ -295,6 +297,11 @@ nc_code nc_attention_grad_cuda_run(const nc_call *c) {
     NC_TRY(check_dy(c, &g.a, dy));
     NC_TRY(set_mask(c, &g.a));
     NC_TRY(set_lens(c, &g.a));
+    if (c->n_in > KEPT_STATS && c->in[KEPT_Y]->data != NULL) {
+        int64_t unused[4];
+        g.a.y = operand(c->in[KEPT_Y], h->q_heads, unused);
+        g.a.stats = c->in[KEPT_STATS]->data;
+    }
     g.dq = wanted(c, Q, h->q_heads), g.dk = wanted(c, K, h->kv_heads), g.dv = wanted(c, V, h->kv_heads);
     const nck_cuda_attn *f = &s->kernel.forward;
     if (nck_cuda_attn_dnn_grad_run(nck_cuda_at_call(c), f->type, f->mask, &g, c->workspace)) return NC_OK;

@@ -74,6 +74,7 @@ typedef struct scan_type {
 typedef struct loop_state {
     bool has_trips, has_cond;
     int n_carried, n_scan;
+    bool *filled; /* per carried value: an optional comes in, what it holds goes out */
     int ranks[2]; /* of the iteration's number and the condition, as the body takes them: 0 or 1 */
     scan_type *scan;
 } loop_state;
@@ -83,6 +84,8 @@ static void read_scan_type(const nc_type *t, scan_type *s) {
     for (int k = 1; t && k < t->rank; k++)
         if (!nc_dim_is_const(t->dims[k], &s->dims[k])) s->dims[k] = 0;
 }
+
+static nc_type_kind kind_of(const nc_value *v) { return v && v->type ? v->type->kind : NC_T_TENSOR; }
 
 static nc_code loop_prepare(nc_prep *p) {
     const nc_node *n = p->node;
@@ -94,6 +97,10 @@ static nc_code loop_prepare(nc_prep *p) {
     s->n_scan = n->n_out - s->n_carried;
     s->scan = nc_arena_array(p->arena, (size_t)s->n_scan, sizeof *s->scan);
     NC_NEED(p->w, s->scan);
+    s->filled = nc_arena_array(p->arena, (size_t)s->n_carried + 1, sizeof *s->filled);
+    NC_NEED(p->w, s->filled);
+    for (int i = 0; i < s->n_carried; i++)
+        s->filled[i] = n->out[i] && kind_of(n->in[2 + i]) == NC_T_OPTIONAL && kind_of(n->out[i]) != NC_T_OPTIONAL;
     const nc_graph *body = n->subs[0].graph;
     for (int i = 0; i < 2; i++) s->ranks[i] = body->inputs.v[i]->type ? body->inputs.v[i]->type->rank : 0;
     for (int i = 0; i < s->n_scan; i++) {
@@ -155,9 +162,20 @@ static nc_code loop_step(loop_run *r, int64_t iteration) {
     return NC_OK;
 }
 
+/* Without an iteration a carried optional is still one. */
+static nc_code unwrap(loop_run *r, int i, nc_object **o) {
+    if (!r->s->filled[i] || (*o)->kind != NC_OBJ_OPTIONAL) return NC_OK;
+    if ((*o)->n == 0) return fail(r->d, NC_E_DATA, "no iteration ran, and a carried optional holds nothing");
+    nc_object *item = nc_object_ref((*o)->items[0]);
+    nc_object_unref(*o);
+    *o = item;
+    return NC_OK;
+}
+
 static nc_code loop_end(loop_run *r) {
     const loop_state *s = r->s;
     for (int i = 0; i < s->n_carried; i++) {
+        NC_TRY(unwrap(r, i, &r->in[2 + i]));
         r->d->out[i] = r->in[2 + i];
         r->in[2 + i] = NULL;
     }

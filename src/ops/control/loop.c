@@ -3,7 +3,9 @@
  * loop_grad.c.
  *
  * Inference looks for types of the carried values that an iteration keeps: dims that the body changes become symbols
- * of their own, and the body is inferred again. Every round frees at least one dim or rank, so it ends. */
+ * of their own, and the body is inferred again. Every round frees at least one dim or rank, so it ends. A carried
+ * optional may come out of the body as what it holds: the body keeps taking an optional, the node gives what is
+ * held. */
 #include "ops/control/control.h"
 
 #include <string.h>
@@ -67,11 +69,17 @@ static nc_code first_types(loop *l) {
     return NC_OK;
 }
 
+/* The body takes an optional and gives its element: what is there is an optional that holds something. */
+static bool is_filled(const nc_type *a, const nc_type *b) {
+    return a->kind == NC_T_OPTIONAL && b->kind != NC_T_OPTIONAL &&
+           (a->of == NULL || (a->of->kind == b->kind && a->of->elem == b->elem));
+}
+
 /* Makes room in the type of carried value i for what the body gave; *changed when that is another type. */
 static nc_code widen(loop *l, int i, bool *changed) {
     nc_infer *c = l->c;
     const nc_type *a = l->in[2 + i].type, *b = l->body->outputs.v[1 + i]->type;
-    if (!a || !b || a == b) return NC_OK;
+    if (!a || !b || a == b || is_filled(a, b)) return NC_OK;
     if (a->kind != b->kind || a->elem != b->elem) {
         const nc_type *none;
         return nc_scope_join(&l->scope, a, b, l->body->inputs.v[2 + i]->name, &none);
@@ -155,7 +163,8 @@ static nc_code loop_infer(nc_infer *c) {
         for (int i = 0; i < l.n_carried; i++) NC_TRY(widen(&l, i, &changed));
     }
     for (int i = 0; i < l.n_carried; i++) {
-        const nc_type *t = l.in[2 + i].type;
+        const nc_type *t = l.in[2 + i].type, *given = l.body->outputs.v[1 + i]->type;
+        if (t && given && is_filled(t, given)) t = given;
         NC_TRY(nc_scope_join(&l.scope, t, t, "", &c->out[i].type));
     }
     return scan_types(&l);

@@ -6,8 +6,6 @@
 
 #include "kernels/cpu/move/move.h"
 
-#include <string.h>
-
 static nc_code axis_prepare(nc_prep *p) {
     int64_t *axis = nc_arena_alloc(p->arena, sizeof *axis);
     NC_NEED(p->w, axis);
@@ -85,8 +83,7 @@ static nc_code gather_grad_wide_run(const nc_call *c) {
     if (axis < 0) axis += dx->rank;
     NC_TRY(nc_gather_grad_check(c, (int)axis));
     if (nc_tensor_numel(dx) == 0) return NC_OK;
-    memset(dx->data, 0, (size_t)nc_tensor_numel(dx) * nc_dtype_bytes(dx->dtype));
-    nc_code code = nck_scatter_add(dx->dtype, product(dx->dims, (int)axis), dx->dims[axis],
+    nc_code code = nck_gather_grad(dx->dtype, product(dx->dims, (int)axis), dx->dims[axis],
                                    product(dx->dims + axis + 1, dx->rank - (int)axis - 1), dx->data, at->dtype,
                                    nc_tensor_numel(at), at->data, dy->data, &bad, c->pool);
     return code == NC_OK ? NC_OK : bad_index(c, code, bad, dx->dims[axis]);

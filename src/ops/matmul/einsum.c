@@ -1,6 +1,6 @@
 /* ops/matmul/einsum.c: the card of Einsum. The gradient by an operand is an Einsum again: of dY and the other
  * operands, with a unit matrix for every repeated label of the operand and ones for labels that nothing else has.
- * The kernel is in einsum_cpu.c. */
+ * The kernel is in einsum_cpu.c, what it is made of elsewhere in einsum_parts.c. */
 #include "ops/matmul/einsum.h"
 
 #include "ops/build.h"
@@ -168,6 +168,15 @@ static nc_code einsum_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+static nc_code einsum_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_einsum e;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->type == NULL || n->in[i]->type->rank < 0)
+            NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need known ranks");
+    NC_TRY(resolve(b->w, n, &e));
+    return nc_einsum_join(b, n, &e, out);
+}
+
 #define ROW(types) IN({"Inputs", types, VARIADIC}), OUT({"Output", SAME(0)}), ATTR(A_STR_REQ("equation"))
 static const nc_op_version versions[] = {{.since = 28, ROW(T_NUMBER_ALL)}, {.since = 12, ROW(T_NUMBER)}, {0}};
 
@@ -175,4 +184,5 @@ const nc_card nc_card_einsum = {.name = "Einsum",
                                 .doc = "Products of operands summed over labels, as an equation says.",
                                 .versions = versions,
                                 .infer = einsum_infer,
+                                .decompose = einsum_decompose,
                                 .grad = einsum_grad};

@@ -5,6 +5,7 @@
 
 #include "base/shape.h"
 #include "base/status.h"
+#include "ir/card.h"
 
 enum { NC_EINSUM_LETTERS = 52, NC_EINSUM_LABELS = NC_EINSUM_LETTERS + NC_MAX_RANK, NC_EINSUM_MAX_IN = 32 };
 
@@ -22,5 +23,8 @@ typedef struct nc_einsum {
 /* The equation over operands of these ranks. why gets a sentence when it cannot be. */
 NC_MUST nc_code nc_einsum_resolve(const char *equation, const int *ranks, int n_in, nc_einsum *e, char *why,
                                   size_t bytes_why);
+
+/* The node in simple ops: einsum_parts.c. */
+NC_MUST nc_code nc_einsum_join(nc_builder *b, const nc_node *n, const nc_einsum *e, nc_value **out);
 
 #endif

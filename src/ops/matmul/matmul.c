@@ -138,4 +138,5 @@ const nc_card nc_card_matmul = {.name = "MatMul",
                                 .infer = matmul_infer,
                                 .grad = matmul_grad,
                                 .with_body = &nc_card_matmul_chain,
+                                .group = &nc_card_matmul_group,
                                 .cost = nc_matmul_cost};

@@ -16,5 +16,9 @@ double nc_gemm_cost(const nc_node *n, const int64_t *const *in_dims);
 
 /* The forms of both with element formulas behind them. */
 extern const nc_card nc_card_matmul_chain, nc_card_gemm_chain;
+/* Several products of one A. */
+extern const nc_card nc_card_matmul_group;
+/* May such a node do the work of n, which makes its A: is it a norm of rows? n's inputs are then A and the scale. */
+bool nc_matmul_group_takes(const nc_node *n);
 
 #endif

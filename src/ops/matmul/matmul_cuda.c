@@ -10,6 +10,7 @@
 #include "ops/binding.h"
 #include "ops/card.h"
 #include "ops/matmul/after_cuda.h"
+#include "ops/matmul/group_cuda.h"
 
 #include <string.h>
 
@@ -19,7 +20,8 @@ typedef struct gemm {
     nck_cuda_gemm kernel;
     nck_cuda_gemm_cache cache;
     nck_cuda_move move;
-    bool views[2]; /* the operand may be a view with strides of its own */
+    bool views[2];   /* the operand may be a view with strides of its own */
+    bool b_constant; /* B is a constant */
     const nc_cuda_body *body;
 } gemm;
 
@@ -30,6 +32,7 @@ static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
     s->alpha = 1;
     NC_TRY(nck_cuda_gemm_prepare(p->device, p->node->in[0]->type->elem, &s->cache, &s->kernel, &p->w->diag));
     s->kernel.tf32 = p->tf32;
+    s->b_constant = p->node->in[1]->origin == NC_FROM_CONST && p->node->in[1]->var == NULL;
     p->state = *out = s;
     return NC_OK;
 }
@@ -45,9 +48,9 @@ static size_t bytes_matrix(int64_t rows, int64_t cols) {
     return is_odd(rows, cols) ? ((size_t)(longer(rows) * longer(cols)) * 2 + 255) / 256 * 256 : 0;
 }
 
-/* Of all copies; 0: there are none. */
+/* Of all copies; 0: there are none. One row costs the reading of B, whatever its size. */
 static size_t bytes_longer(const gemm *s, int64_t M, int64_t N, int64_t K) {
-    if (s->body != NULL || nc_dtype_bytes(s->kernel.type) != 2 || M < 1 || N < 1 || K < large / M / N) return 0;
+    if (s->body != NULL || nc_dtype_bytes(s->kernel.type) != 2 || M < 2 || N < 1 || K < large / M / N) return 0;
     return bytes_matrix(M, K) + bytes_matrix(K, N) + bytes_matrix(M, N);
 }
 
@@ -64,11 +67,15 @@ static nc_code lengthen(const nc_call *c, int64_t rows, int64_t cols, int sums, 
     const gemm *s = c->state;
     char *to = (char *)c->workspace + *used;
     bool lines = m->cs == 1;
-    const int64_t dims[2] = {rows, cols}, from[2] = {m->rs, m->cs};
+    const int64_t dims[2] = {rows, cols};
     const int64_t strides[2] = {lines ? longer(cols) : 1, lines ? 1 : longer(rows)};
     int64_t edge[2] = {longer(rows), longer(cols)};
     if (!is_odd(rows, cols)) return NC_OK;
-    NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), 2, dims, m->data, from, to, strides));
+    /* The axis along which elements lie side by side last: whole lines are copied. */
+    const int64_t order[2] = {!lines, lines};
+    const int64_t from[2] = {order[0] ? m->cs : m->rs, order[1] ? m->cs : m->rs};
+    NC_TRY(nck_cuda_copy(&s->move, nck_cuda_at_call(c), 2, (const int64_t[]){dims[order[0]], dims[order[1]]}, m->data,
+                         from, to, (const int64_t[]){strides[order[0]], strides[order[1]]}));
     edge[sums] -= dims[sums];
     NC_TRY(clear(c, to + 2 * dims[sums] * strides[sums], edge, strides));
     *m = (nck_cuda_matrix){.data = to, .rs = strides[0], .cs = strides[1]};
@@ -161,7 +168,8 @@ static bool matmul_cuda_describe(const nc_call *c, const nc_tensor *in, nck_cuda
                               .M = matrix_a ? a->dims[row_a] : 1,
                               .K = a->dims[a->rank - 1],
                               .N = matrix_b ? b->dims[b->rank - 1] : 1,
-                              .alpha = 1};
+                              .alpha = 1,
+                              .b_constant = ((const gemm *)c->state)->b_constant};
     g->a = (nck_cuda_matrix){.data = a->data, .rs = matrix_a ? a->strides[row_a] : 0, .cs = a->strides[a->rank - 1]};
     g->b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[row_b], .cs = matrix_b ? b->strides[b->rank - 1] : 0};
     g->c = (nck_cuda_matrix){.data = c->out[0]->data, .rs = g->N, .cs = 1};
@@ -291,6 +299,7 @@ static nc_code gemm_run(const nc_call *c) {
     g.a = (nck_cuda_matrix){.data = a->data, .rs = a->strides[ta], .cs = a->strides[!ta]};
     g.b = (nck_cuda_matrix){.data = b->data, .rs = b->strides[tb], .cs = b->strides[!tb]};
     g.c = (nck_cuda_matrix){.data = c->out[0]->data, .rs = g.N, .cs = 1};
+    g.b_constant = s->b_constant;
     if (g.K != b->dims[tb])
         return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has %lld rows", (long long)g.K,
                            (long long)b->dims[tb]);
@@ -340,6 +349,12 @@ const nc_binding nc_matmul_cuda[] = {
      .workspace = matmul_workspace,
      .run = matmul_run},
     {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .workspace = gemm_workspace, .run = gemm_run},
+    {.op = "MatMulGroup",
+     .domain = "nacre",
+     .types = T_BODY,
+     .prepare = nc_matmul_group_prepare,
+     .workspace = nc_matmul_group_workspace,
+     .run = nc_matmul_group_run},
     {.op = "GemmChain", .domain = "nacre", .types = T_BODY, .prepare = gemm_prepare, .run = gemm_run},
     {.op = "Det", .types = T_FLOAT_ALL, .prepare = det_prepare, .workspace = det_workspace, .run = det_run},
     {0}};

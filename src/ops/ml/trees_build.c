@@ -170,10 +170,21 @@ static int64_t trees_build_find(const place *sorted, int64_t n, int64_t tree, in
     return lo < n && sorted[lo].tree == tree && sorted[lo].node == node ? lo : n;
 }
 
+/* Where ids count on, as converters write them, `guess` is the place. */
+static int64_t find_near(const place *sorted, int64_t n, int64_t guess, int64_t tree, int64_t node) {
+    bool found = guess >= 0 && guess < n && sorted[guess].tree == tree && sorted[guess].node == node;
+    bool first = found && (guess == 0 || sorted[guess - 1].tree != tree || sorted[guess - 1].node != node);
+    return first ? guess : trees_build_find(sorted, n, tree, node);
+}
+
 static place *sorted_places(nc_prep *p, const int64_t *trees, const int64_t *nodes, int64_t n) {
     place *l = nc_arena_array(&p->w->scratch, (size_t)n + 1, sizeof *l);
-    for (int64_t i = 0; l != NULL && i < n; i++) l[i] = (place){trees[i], nodes[i], i};
-    if (l != NULL) qsort(l, (size_t)n, sizeof *l, compare_places);
+    bool in_order = true;
+    for (int64_t i = 0; l != NULL && i < n; i++) {
+        l[i] = (place){trees[i], nodes[i], i};
+        in_order = in_order && (i == 0 || compare_places(&l[i - 1], &l[i]) < 0);
+    }
+    if (l != NULL && !in_order) qsort(l, (size_t)n, sizeof *l, compare_places);
     return l;
 }
 
@@ -195,8 +206,9 @@ typedef struct old_nodes {
 } old_nodes;
 
 static nc_code old_children(nc_prep *p, const old_nodes *o, int64_t i, nck_tree_node *out) {
-    int64_t yes = trees_build_find(o->sorted, o->n, o->trees[i], o->yes[i]),
-            no = trees_build_find(o->sorted, o->n, o->trees[i], o->no[i]);
+    int64_t root = (int64_t)((uint64_t)i - (uint64_t)o->ids[i]); /* if ids count on from it; wraps where they do not */
+    int64_t yes = find_near(o->sorted, o->n, (int64_t)((uint64_t)root + (uint64_t)o->yes[i]), o->trees[i], o->yes[i]),
+            no = find_near(o->sorted, o->n, (int64_t)((uint64_t)root + (uint64_t)o->no[i]), o->trees[i], o->no[i]);
     if (yes == o->n || no == o->n)
         NC_FAIL(p->w, NC_E_BAD_GRAPH, "node %lld of tree %lld has no child %lld", (long long)o->ids[i],
                 (long long)o->trees[i], (long long)(yes == o->n ? o->yes[i] : o->no[i]));
@@ -230,15 +242,18 @@ static nc_code old_votes(nc_prep *p, nc_trees *t, const old_nodes *o, nck_tree_n
     NC_NEED(p->w, sorted);
     NC_NEED(p->w, votes);
     t->one_sided = t->positive = true;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t from = sorted[i].at, at = trees_build_find(o->sorted, o->n, sorted[i].tree, sorted[i].node);
+    for (int64_t i = 0, at = 0; i < n; i++) { /* both are sorted: the place of a weight is never before the last one */
+        const place leaf_of = {sorted[i].tree, sorted[i].node, -1};
+        int64_t from = sorted[i].at;
+        while (at < o->n && compare_places(&o->sorted[at], &leaf_of) < 0) at++;
         votes[i] = (nck_vote){targets[from], number_at(&weights, from)};
         if (targets[from] < 0 || targets[from] >= t->forest.n_targets)
             NC_FAIL(p->w, NC_E_BAD_GRAPH, "a weight is for target %lld of %lld", (long long)targets[from],
                     (long long)t->forest.n_targets);
         if (votes[i].target != votes[0].target) t->one_sided = false;
         if (votes[i].weight < 0) t->positive = false;
-        if (at == o->n) NC_FAIL(p->w, NC_E_BAD_GRAPH, "a weight is for a node that is not there");
+        if (at == o->n || o->sorted[at].tree != leaf_of.tree || o->sorted[at].node != leaf_of.node)
+            NC_FAIL(p->w, NC_E_BAD_GRAPH, "a weight is for a node that is not there");
         nck_tree_node *leaf = &nodes[o->sorted[at].at];
         if (leaf->mode != NCK_BRANCH_LEAF) continue;
         if (leaf->yes++ == 0) leaf->feature = i;

@@ -1,6 +1,6 @@
 /* ops/nacre/chain.c: nacre.Chain: several element formulas as one node. Its subgraph `body` has one input per input
- * of the node, holds lane nodes only, and neither captures nor constants: scalars come in as inputs. Made by fusion;
- * runs as one tile program (lane_cpu.c). Values between the formulas stay in the compute type. */
+ * of the node, holds lanes and casts between floats, and neither captures nor constants: scalars come in as inputs.
+ * Made by fusion; runs as one tile program (lane_cpu.c). Values between the formulas stay in the compute type. */
 #include "ops/build.h"
 #include "ops/lane.h"
 
@@ -25,7 +25,7 @@ static const binding *chain_find(const binding *b, int n, const nc_value *v) {
 
 /* One body node, with what is known kept beside the graph: inference while running must not touch it. */
 static nc_code infer_inner(nc_infer *c, const nc_node *n, binding *known, int *n_known) {
-    if (n->card->lane <= 0 || n->n_out != 1)
+    if (nc_lane_number(n) < 0 || n->n_out != 1)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "%s in the body is not an element formula", n->card->name);
     nc_infer_val out = {.present = true};
     nc_infer inner = {.w = c->w, .dims = c->dims, .arena = c->arena, .node = n, .out = &out};

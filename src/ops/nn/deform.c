@@ -48,6 +48,16 @@ static nc_code back_infer(nc_infer *c) {
     return NC_OK;
 }
 
+static nc_code deform_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_value *in[5] = {NULL};
+    for (int i = 0; i < 5 && i < n->n_in; i++) in[i] = n->in[i];
+    return nc_deform_parts(b, n, in, out);
+}
+
+static nc_code back_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    return nc_grad_op_by_parts(b, n, 5, 1, nc_deform_parts, out);
+}
+
 static nc_code back_grad(nc_grad *g) { return nc_grad_twice_by_parts(g, 5, 1, nc_deform_parts); }
 
 #define OPERANDS(types) \
@@ -70,10 +80,12 @@ const nc_card nc_card_deform_conv = {.name = "DeformConv",
                                      .doc = "Convolution whose taps are moved by offsets and weighed by a mask.",
                                      .versions = versions,
                                      .infer = deform_infer,
+                                     .decompose = deform_decompose,
                                      .grad = deform_grad};
 const nc_card nc_card_deform_conv_grad = {.name = "DeformConvGrad",
                                           .domain = "nacre",
                                           .doc = "Gradients of DeformConv by its operands.",
                                           .versions = back_versions,
                                           .infer = back_infer,
+                                          .decompose = back_decompose,
                                           .grad = back_grad};

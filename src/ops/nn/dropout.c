@@ -53,6 +53,16 @@ static nc_code dropout_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+/* Out of training: the input, and a mask of nothing but true. */
+static nc_code dropout_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    if (may_train(n)) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces are for what does not train");
+    out[0] = n->in[0];
+    if (n->n_out < 2 || n->out[1] == NULL) return NC_OK;
+    nc_dtype t = n->version->since < 10 ? n->in[0]->type->elem : NC_BOOL;
+    out[1] = nc_build_expand_like(b, nc_build_scalar(b, t, 1), n->in[0]);
+    return b->code;
+}
+
 #define DATA(types, ratio) \
     {"data", types}, {"ratio", ratio, SINGLE_OPTIONAL}, { "training_mode", T_BOOL, SINGLE_OPTIONAL }
 #define NEW(types, ratio) \
@@ -78,6 +88,7 @@ const nc_card nc_card_dropout = {
     .host_in = 3u << 1,
     .no_grad_in = 3u << 1,
     .infer = dropout_infer,
+    .decompose = dropout_decompose,
     .grad = dropout_grad,
     .is_identity = dropout_is_identity,
     .is_random = may_train,

@@ -1,10 +1,14 @@
 /* ops/nn/loss.c: cards of SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss and of their gradient ops. Classes
  * are axis 1; labels have the shape without it. A label equal to ignore_index has loss and weight 0. Kernels are in
  * loss_cpu.c. */
+#include "ops/nn/loss.h"
+
 #include "ops/build.h"
 #include "ops/contrib.h"
 
 #include <string.h>
+
+extern const nc_card nc_card_softmax_cross_entropy_loss, nc_card_softmax_cross_entropy_loss_grad;
 
 /* Labels are input i_labels, the weights of the classes, if any, the one behind. */
 static nc_code check_labels(nc_infer *c, const nc_type *x, int i_labels) {
@@ -207,6 +211,23 @@ static nc_code cross_entropy_grad_decompose(nc_builder *b, const nc_node *n, nc_
     return b->code;
 }
 
+/* The log-probabilities once more. */
+static nc_code from_scores_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 1}, attrs[2];
+    nc_value *in[4] = {n->in[0], nc_build_attr1(b, "", "LogSoftmax", &n->in[1], 1, &axis, 1), n->in[2],
+                       n->n_in > 3 ? n->in[3] : NULL};
+    int n_attrs = attrs_of(n, attrs);
+    out[0] = nc_build_attr1(b, "nacre", "SoftmaxCrossEntropyLossGrad", in, n->n_in, attrs, n_attrs);
+    return b->code;
+}
+
+nc_value *nc_loss_scores(const nc_node *n) {
+    const nc_node *forward = n->in[1]->def;
+    bool known = n->card == &nc_card_softmax_cross_entropy_loss_grad && forward != NULL &&
+                 forward->card == &nc_card_softmax_cross_entropy_loss;
+    return known && forward->n_out > 1 && forward->out[1] == n->in[1] ? forward->in[0] : NULL;
+}
+
 /* -hit * factor */
 static nc_code nll_grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     parts p;
@@ -228,6 +249,12 @@ static const nc_op_version nll_versions[] = {
 static const nc_op_version grad_versions[] = {
     {.since = 1,
      IN({"dloss", T_FLOAT_ALL}, {"log_prob", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}),
+     OUT({"dX", SAME(0)}),
+     REDUCTION},
+    {0}};
+static const nc_op_version from_scores_versions[] = {
+    {.since = 1,
+     IN({"dloss", T_FLOAT_ALL}, {"scores", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}),
      OUT({"dX", SAME(0)}),
      REDUCTION},
     {0}};
@@ -256,6 +283,14 @@ const nc_card nc_card_softmax_cross_entropy_loss_grad = {.name = "SoftmaxCrossEn
                                                          .decompose = cross_entropy_grad_decompose,
                                                          .no_grad_in = 1u << 2,
                                                          .settings_in = 1u << 3};
+const nc_card nc_card_cross_entropy_grad = {.name = "CrossEntropyGrad",
+                                            .domain = "nacre",
+                                            .doc = "Gradient of SoftmaxCrossEntropyLoss by its scores, from these.",
+                                            .versions = from_scores_versions,
+                                            .infer = loss_grad_infer,
+                                            .decompose = from_scores_decompose,
+                                            .no_grad_in = 1u << 2,
+                                            .settings_in = 1u << 3};
 const nc_card nc_card_negative_log_likelihood_loss_grad = {.name = "NegativeLogLikelihoodLossGrad",
                                                            .domain = "nacre",
                                                            .doc = "Gradient of NegativeLogLikelihoodLoss by its input.",

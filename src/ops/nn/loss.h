@@ -12,6 +12,10 @@ typedef struct nc_loss {
     int64_t ignore_index;
 } nc_loss;
 
+/* The scores whose log-probabilities the gradient n of SoftmaxCrossEntropyLoss reads: nacre.CrossEntropyGrad does the
+ * same from those. NULL: it is another node, or the log-probabilities come from elsewhere. */
+nc_value *nc_loss_scores(const nc_node *n);
+
 nc_loss nc_loss_read(const nc_node *n);
 /* Scores or log_prob x (N, C, ...); labels and weights are inputs i_labels and the one after. SHAPE where they do not
  * fit x. */

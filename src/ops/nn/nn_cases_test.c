@@ -16,6 +16,11 @@ extern const nc_case nc_nn_cases[];
 #define LOSS(op, attrs, x, l) "<opset: \"\" 22> g (" x " x, " l " l) => (y) { y = " op attrs "(x, l) }"
 #define WEIGHTED(op, attrs, x, l, w) \
     "<opset: \"\" 22> g (" x " x, " l " l, " w " w) => (y) { y = " op attrs "(x, l, w) }"
+/* The gradient from scores. */
+#define SCORES_GRAD(attrs, scores, labels, loss)                         \
+    "<opset: \"\" 13, \"nacre\" 1> g (" loss " d, " scores " x, " labels \
+    " l) => (y) { y = nacre.CrossEntropyGrad" attrs "(d, x, l) }"
+#define TWO_LABELS {{-2, 2}, {-2, 2}, {0, 4.9}}, NC_CASE_NO_GRAD
 #define SCE "SoftmaxCrossEntropyLoss"
 #define NLL "NegativeLogLikelihoodLoss"
 #define DEFORM(attrs, t)                                                                                              \
@@ -64,10 +69,37 @@ const nc_case nc_nn_cases[] = {
      "<opset: \"\" 13> g (float[n,5] x, int64[n] l) => (y, p) { y, p = SoftmaxCrossEntropyLoss(x, l) }", LABELS},
     {"cross_entropy_empty", LOSS(SCE, "<reduction = \"sum\">", "float[0,5]", "int64[0]"), VALUE},
     {"cross_entropy_half", LOSS(SCE, "", "float16[n,5]", "int64[n]"), {{-2, 2}, {0, 4.9}}, NC_CASE_NO_GRAD},
+    {"cross_entropy_scores", SCORES_GRAD("", "float[n,5]", "int64[n]", "float[]"), TWO_LABELS},
+    {"cross_entropy_scores_sum",
+     SCORES_GRAD("<reduction = \"sum\", ignore_index = 3>", "float[4,1003]", "int32[4]", "float[]"), TWO_LABELS},
+    {"cross_entropy_scores_none",
+     SCORES_GRAD("<reduction = \"none\", ignore_index = 1>", "double[2,5,3]", "int64[2,3]", "double[2,3]"), TWO_LABELS},
+    {"cross_entropy_scores_half", SCORES_GRAD("", "bfloat16[3,530]", "int64[3]", "bfloat16[]"), TWO_LABELS},
+    {"cross_entropy_scores_one",
+     SCORES_GRAD("", "float16[1,1]", "int64[1]", "float16[]"),
+     {{-2, 2}, {-2, 2}, {0, 0.9}},
+     NC_CASE_NO_GRAD},
+    {"cross_entropy_scores_empty", SCORES_GRAD("", "float[0,5]", "int64[0]", "float[]"), TWO_LABELS},
+    {"cross_entropy_scores_weights",
+     "<opset: \"\" 13, \"nacre\" 1> g (float[] d, float[6,5] x, int64[6] l, float[5] w) => (y) "
+     "{ y = nacre.CrossEntropyGrad<ignore_index = 2>(d, x, l, w) }",
+     {{-2, 2}, {-2, 2}, {0, 4.9}, {0.5, 2}},
+     NC_CASE_NO_GRAD},
     {"nll", LOSS(NLL, "", "float[n,5]", "int64[n]"), LABELS},
     {"nll_none", WEIGHTED(NLL, "<reduction = \"none\", ignore_index = 0>", "float[2,5,3]", "int32[2,3]", "float[5]"),
      LABELS},
     {"nll_weights", WEIGHTED(NLL, "", "float[2,5,3]", "int64[2,3]", "float[5]"), LABELS},
+    {"nll_half", LOSS(NLL, "<ignore_index = 3>", "float16[n,5]", "int64[n]"), {{-2, 2}, {0, 4.9}}, NC_CASE_NO_GRAD},
+    {"nll_bfloat16",
+     LOSS(NLL, "<reduction = \"sum\">", "bfloat16[1,5,1]", "int32[1,1]"),
+     {{-2, 2}, {0, 4.9}},
+     NC_CASE_NO_GRAD},
+    {"nll_empty", LOSS(NLL, "<reduction = \"sum\">", "float[0,5]", "int64[0]"), VALUE},
+    {"nll_grad",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[3,2] d, float[3,5,2] p, int64[3,2] l, float[5] w) => (y) "
+     "{ y = nacre.NegativeLogLikelihoodLossGrad<reduction = \"none\", ignore_index = 1>(d, p, l, w) }",
+     {{-2, 2}, {-2, 2}, {0, 4.9}, {0.5, 2}},
+     NC_CASE_NO_GRAD},
     {"deform_conv", DEFORM("", "float"), {{0, 0}}},
     {"deform_conv_half", DEFORM("<pads = [0, 0, 0, 0]>", "float16"), VALUE},
     {"deform_conv_double", DEFORM("<dilations = [1, 1]>", "double"), {{0, 0}}},

@@ -1,6 +1,6 @@
 /* ops/nn/nn_cuda.c: CUDA bindings of the nn family: convolutions (conv_cuda.c), Col2Im and, over
- * kernels/cuda/softmax.h, softmax and log-softmax, softmax cross-entropy, and the gradients of both. Operands are
- * dense. Labels out of range give NaN: only the CPU can name them. */
+ * kernels/cuda/softmax.h, softmax and log-softmax, softmax cross-entropy, negative log-likelihood, and their gradients.
+ * Operands are dense. Labels out of range give NaN: only the CPU can name them. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/softmax.h"
 
@@ -60,15 +60,27 @@ static nc_code softmax_grad_run(const nc_call *c) {
 
 typedef struct loss {
     nc_loss how;
-    nck_cuda_softmax kernel;
+    nck_cuda_loss_from from; /* of a gradient; OF_LOGS: a loss of log-probabilities as they are */
+    nck_cuda_loss kernel;
 } loss;
 
+typedef struct loss_row {
+    bool is_grad;
+    nck_cuda_loss_from from;
+} loss_row;
+
+static nc_dtype elem_of(const nc_value *v) { return v != NULL && v->type != NULL ? v->type->elem : NC_UNDEFINED; }
+
 static nc_code loss_prepare(nc_prep *p) {
+    const nc_node *n = p->node;
+    const loss_row *row = p->own;
     loss *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
-    *s = (loss){.how = nc_loss_read(p->node)};
-    NC_TRY(nck_cuda_softmax_prepare(p->device, p->node->in[0]->type->elem, &s->kernel, &p->w->diag));
+    *s = (loss){.how = nc_loss_read(n), .from = row->from};
+    nc_dtype x = elem_of(n->in[row->is_grad]), wide = elem_of(row->is_grad ? n->in[0] : n->out[0]);
+    NC_TRY(nck_cuda_loss_prepare(p->device, x, wide, row->is_grad ? elem_of(n->out[0]) : x, &s->kernel, &p->w->diag));
     p->state = s;
+    if (row->is_grad) p->over[0] = 1u << 1;
     return NC_OK;
 }
 
@@ -87,6 +99,8 @@ static nc_code loss_run(const nc_call *c) {
     const loss *s = c->state;
     nck_loss_args a;
     NC_TRY(nc_loss_describe(&s->how, c, c->in[0], 1, &a));
+    if (s->from == NCK_CUDA_LOSS_OF_LOGS)
+        return nck_cuda_nll_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->out[0]->data, c->workspace);
     return nck_cuda_loss_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->out[0]->data,
                              c->n_out > 1 ? c->out[1]->data : NULL, c->workspace);
 }
@@ -95,8 +109,8 @@ static nc_code loss_grad_run(const nc_call *c) {
     const loss *s = c->state;
     nck_loss_args a;
     NC_TRY(nc_loss_describe(&s->how, c, c->in[1], 2, &a));
-    return nck_cuda_loss_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->in[1]->data, c->out[0]->data,
-                                  c->workspace);
+    return nck_cuda_loss_grad_run(&s->kernel, nck_cuda_at_call(c), &a, s->from, c->in[0]->data, c->in[1]->data,
+                                  c->out[0]->data, c->workspace);
 }
 
 /* ---- Col2Im ---- */
@@ -132,6 +146,8 @@ static bool col2im_fits(const nc_node *n, const char **why) {
 
 #define SOFTMAX(...) \
     .types = T_FLOAT_ALL, .prepare = softmax_prepare, .own = &(const softmax_row) { __VA_ARGS__ }
+#define LOSS(...) \
+    .types = T_FLOAT_ALL, .prepare = loss_prepare, .own = &(const loss_row) { __VA_ARGS__ }
 #define CONV(name, row, takes, function)                                                           \
     .op = name, .types = T_FLOAT_ALL, .fits = takes, .prepare = nc_conv_cuda_prepare, .own = &row, \
     .workspace = nc_conv_cuda_##function##workspace, .run = nc_conv_cuda_##function##run
@@ -153,14 +169,29 @@ const nc_binding nc_nn_cuda[] = {
     {.op = "SoftmaxGrad", .domain = "nacre", SOFTMAX(false, true), .run = softmax_grad_run},
     {.op = "LogSoftmaxGrad", .domain = "nacre", SOFTMAX(true, true), .run = softmax_grad_run},
     {.op = "SoftmaxCrossEntropyLoss",
-     .types = T_FLOAT_ALL,
-     .prepare = loss_prepare,
+     LOSS(false, NCK_CUDA_LOSS_FROM_LOGS),
      .workspace = loss_workspace,
-     .run = loss_run},
+     .run = loss_run,
+     .half_in = 1},
     {.op = "SoftmaxCrossEntropyLossGrad",
      .domain = "nacre",
-     .types = T_FLOAT_ALL,
-     .prepare = loss_prepare,
+     LOSS(true, NCK_CUDA_LOSS_FROM_LOGS),
+     .workspace = loss_grad_workspace,
+     .run = loss_grad_run},
+    {.op = "CrossEntropyGrad",
+     .domain = "nacre",
+     LOSS(true, NCK_CUDA_LOSS_FROM_SCORES),
+     .workspace = loss_grad_workspace,
+     .run = loss_grad_run,
+     .half_in = 2,
+     .half_out = 1},
+    {.op = "NegativeLogLikelihoodLoss",
+     LOSS(false, NCK_CUDA_LOSS_OF_LOGS),
+     .workspace = loss_workspace,
+     .run = loss_run},
+    {.op = "NegativeLogLikelihoodLossGrad",
+     .domain = "nacre",
+     LOSS(true, NCK_CUDA_LOSS_OF_LOGS),
      .workspace = loss_grad_workspace,
      .run = loss_grad_run},
     {0}};

@@ -1,7 +1,6 @@
 /* ops/norm/batch_blocked_cpu.c: BatchNormalization and its gradient on channels in blocks, on the CPU. */
 #include "base/intmath.h"
 #include "kernels/cpu/conv/conv_blocked.h"
-#include "kernels/cpu/norm/norm.h"
 #include "ops/card.h"
 #include "ops/norm/norm_cpu.h"
 #include "ops/norm/rows.h"
@@ -77,25 +76,10 @@ size_t nc_batch_grad_blocked_workspace(const void *state, const nc_tensor *in, i
 }
 
 nc_code nc_batch_grad_blocked_run(const nc_call *c) {
-    const nc_norm_how *s = c->state;
     const nc_tensor *x = c->in[1];
-    bool given = c->n_in > 4 && c->in[3]->data != NULL;
     int64_t C = nc_tensor_numel(c->in[2]);
-    nck_norm_channels_back a = {.type = NC_FLOAT,
-                                .N = x->dims[0],
-                                .C = C,
-                                .size = places(x),
-                                .epsilon = s->epsilon,
-                                .dy = c->in[0]->data,
-                                .x = x->data,
-                                .scale = c->in[2]->data,
-                                .mean = given ? c->in[3]->data : NULL,
-                                .inv_std = given ? c->in[4]->data : NULL,
-                                .constant = !s->trains,
-                                .dx = c->out[0]->data,
-                                .dscale = c->n_out > 1 ? c->out[1]->data : NULL,
-                                .dbias = c->n_out > 2 ? c->out[2]->data : NULL};
-    NC_TRY(nc_norm_counts(c, 2, given ? 5 : 3, C));
+    nck_norm_channels_back a;
+    NC_TRY(nc_norm_batch_back(c, C, places(x), &a));
     NC_TRY(check_blocks(c, x, C));
     nck_norm_channels_grad_blocked(&a, x->dims[x->rank - 1], c->workspace, c->pool);
     return NC_OK;

@@ -86,6 +86,14 @@ const nc_case nc_norm_cases[] = {
      "<opset: \"\" 22, \"nacre\" 1> g (float16[9,5] d, float16[9,5] x, float16[5] s) => (a, b, c) "
      "{ a, b, c = nacre.NormGrad(d, x, s) }",
      VALUE},
+    {"norm_grad_vectors",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[150,40] d, float[150,40] x, float[40] s) => (a, b, c) "
+     "{ a, b, c = nacre.NormGrad(d, x, s) }",
+     VALUE},
+    {"norm_grad_long",
+     "<opset: \"\" 22, \"nacre\" 1> g (double[3,1100] d, double[3,1100] x, double[1100] s) => (a, c) "
+     "{ a, , c = nacre.NormGrad<center = 0>(d, x, s) }",
+     VALUE},
     {"norm_grad_none",
      "<opset: \"\" 22, \"nacre\" 1> g (float[0,5] d, float[0,5] x, float[5] s) => (a, b, c) "
      "{ a, b, c = nacre.NormGrad(d, x, s) }",

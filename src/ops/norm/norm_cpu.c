@@ -213,26 +213,33 @@ static nc_code batch_run(const nc_call *c) {
     return NC_OK;
 }
 
-static nc_code batch_grad_run(const nc_call *c) {
+nc_code nc_norm_batch_back(const nc_call *c, int64_t C, int64_t size, nck_norm_channels_back *out) {
     const nc_norm_how *s = c->state;
     const nc_tensor *x = c->in[1];
     bool given = c->n_in > 4 && c->in[3]->data != NULL;
+    *out = (nck_norm_channels_back){.type = x->dtype,
+                                    .N = x->dims[0],
+                                    .C = C,
+                                    .size = size,
+                                    .epsilon = s->epsilon,
+                                    .dy = c->in[0]->data,
+                                    .x = x->data,
+                                    .scale = c->in[2]->data,
+                                    .mean = given ? c->in[3]->data : NULL,
+                                    .inv_std = given ? c->in[4]->data : NULL,
+                                    .constant = !s->trains,
+                                    .dx = c->out[0]->data,
+                                    .dscale = c->n_out > 1 ? c->out[1]->data : NULL,
+                                    .dbias = c->n_out > 2 ? c->out[2]->data : NULL};
+    return nc_norm_counts(c, 2, given ? 5 : 3, C);
+}
+
+static nc_code batch_grad_run(const nc_call *c) {
+    const nc_norm_how *s = c->state;
+    const nc_tensor *x = c->in[1];
     int64_t C = channels_of(s, x);
-    nck_norm_channels_back a = {.type = x->dtype,
-                                .N = x->dims[0],
-                                .C = C,
-                                .size = s->spatial ? nc_norm_product(x, 2, x->rank) : 1,
-                                .epsilon = s->epsilon,
-                                .dy = c->in[0]->data,
-                                .x = x->data,
-                                .scale = c->in[2]->data,
-                                .mean = given ? c->in[3]->data : NULL,
-                                .inv_std = given ? c->in[4]->data : NULL,
-                                .constant = !s->trains,
-                                .dx = c->out[0]->data,
-                                .dscale = c->n_out > 1 ? c->out[1]->data : NULL,
-                                .dbias = c->n_out > 2 ? c->out[2]->data : NULL};
-    NC_TRY(nc_norm_counts(c, 2, given ? 5 : 3, C));
+    nck_norm_channels_back a;
+    NC_TRY(nc_norm_batch_back(c, C, s->spatial ? nc_norm_product(x, 2, x->rank) : 1, &a));
     nck_norm_channels_grad(&a, c->pool);
     return NC_OK;
 }

@@ -3,11 +3,15 @@
 #ifndef NC_OPS_NORM_CPU_H
 #define NC_OPS_NORM_CPU_H
 
+#include "kernels/cpu/norm/norm.h"
 #include "ops/binding.h"
 
 /* BatchNormalization's outputs 1 and 2 move from inputs 3 and 4 towards the batch's statistics (C), 3 and 4 are those;
  * by c's state, an nc_norm_how. */
 NC_MUST nc_code nc_batch_put_stats(const nc_call *c, int64_t C, const void *mean, const void *var);
+
+/* What a gradient of BatchNormalization over C channels of `size` places computes; its operands are checked. */
+NC_MUST nc_code nc_norm_batch_back(const nc_call *c, int64_t C, int64_t size, nck_norm_channels_back *out);
 
 /* batch_blocked_cpu.c; rows of nc_batch_blocked_prepare say whether they are the gradient. */
 typedef struct nc_batch_blocked_row {

@@ -12,14 +12,32 @@ typedef struct norm {
 
 static nc_dtype type_of(const nc_value *v) { return v != NULL && v->type != NULL ? v->type->elem : NC_UNDEFINED; }
 
+/* Scale and bias are of one type; x, y and their gradients may each have another. */
 static bool norm_fits(const nc_node *n, const char **why) {
     nc_dtype wide = nck_cuda_accumulator(type_of(n->in[0]));
     *why = "operands are summed in several types";
     for (int i = 1; i < n->n_in; i++)
         if (n->in[i] != NULL && nck_cuda_accumulator(type_of(n->in[i])) != wide) return false;
+    const nc_dtype y = type_of(n->out[0]);
+    return y == NC_UNDEFINED || nck_cuda_accumulator(y) == wide;
+}
+static bool layer_fits(const nc_node *n, const char **why) {
+    *why = "scale and bias are of two types";
     for (int i = 2; i < n->n_in; i++)
         if (n->in[i] != NULL && type_of(n->in[i]) != type_of(n->in[1])) return false;
-    return type_of(n->out[0]) == NC_UNDEFINED || type_of(n->out[0]) == type_of(n->in[1]);
+    return norm_fits(n, why);
+}
+
+static nck_cuda_norm_types types_of(const nc_node *n, nc_norm_kind kind) {
+    nc_dtype x = type_of(n->in[0]), scale = type_of(n->in[1]), y = type_of(n->out[0]);
+    if (kind == NC_NORM_GRADIENT) {
+        nc_dtype dx = n->out[0] != NULL ? y : type_of(n->in[1]);
+        return (nck_cuda_norm_types){.x = scale, .scale = type_of(n->in[2]), .y = x, .dx = dx, .stat = scale};
+    }
+    nck_cuda_norm_types t = {.x = x, .scale = scale, .y = y != NC_UNDEFINED ? y : scale, .dx = x, .stat = x};
+    for (int i = 1; i < n->n_out; i++)
+        if (n->out[i] != NULL) t.stat = type_of(n->out[i]);
+    return t;
 }
 
 static nc_code norm_prepare(nc_prep *p) {
@@ -28,12 +46,10 @@ static nc_code norm_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     const nc_norm_kind kind = *(const nc_norm_kind *)p->own;
     s->how = nc_norm_read(n, kind);
-    nc_dtype x = type_of(n->in[0]), y = type_of(n->in[1]), stat = x;
-    for (int i = 1; kind != NC_NORM_GRADIENT && i < n->n_out; i++)
-        if (n->out[i] != NULL) stat = type_of(n->out[i]);
-    NC_TRY(nck_cuda_norm_prepare(p->device, x, y, stat, &s->kernel, &p->w->diag));
+    const nck_cuda_norm_types t = types_of(n, kind);
+    NC_TRY(nck_cuda_norm_prepare(p->device, &t, &s->kernel, &p->w->diag));
     p->state = s;
-    if (kind != NC_NORM_GRADIENT && x == y) p->over[0] = 1;
+    if (kind != NC_NORM_GRADIENT && t.x == t.y) p->over[0] = 1;
     return NC_OK;
 }
 
@@ -105,15 +121,14 @@ static nc_code groups_run(const nc_call *c) {
                              c->out[0]->data, NULL, NULL);
 }
 
-#define ROW(op_name, kind)                                                                                          \
-    .op = op_name, .types = T_FLOAT_ALL, .fits = norm_fits, .prepare = norm_prepare, .own = &(const nc_norm_kind) { \
-        kind                                                                                                        \
-    }
+#define ROW(op_name, takes, kind) \
+    .op = op_name, .types = T_FLOAT_ALL, .fits = takes, .prepare = norm_prepare, .own = &(const nc_norm_kind) { kind }
 const nc_binding nc_norm_cuda[] = {
-    {ROW("LayerNormalization", NC_NORM_CENTERED), .run = layer_run},
-    {ROW("RMSNormalization", NC_NORM_UNCENTERED), .run = layer_run},
-    {ROW("SimplifiedLayerNormalization", NC_NORM_UNCENTERED), .run = layer_run},
-    {ROW("NormGrad", NC_NORM_GRADIENT), .domain = "nacre", .workspace = grad_workspace, .run = grad_run},
-    {ROW("InstanceNormalization", NC_NORM_CENTERED), .run = groups_run},
-    {ROW("GroupNormalization", NC_NORM_BY_GROUP), .run = groups_run},
+    {ROW("LayerNormalization", layer_fits, NC_NORM_CENTERED), .run = layer_run, .half_in = 1, .half_out = 1},
+    {ROW("RMSNormalization", layer_fits, NC_NORM_UNCENTERED), .run = layer_run, .half_in = 1, .half_out = 1},
+    {ROW("SimplifiedLayerNormalization", layer_fits, NC_NORM_UNCENTERED), .run = layer_run},
+    {ROW("NormGrad", norm_fits, NC_NORM_GRADIENT), .domain = "nacre", .workspace = grad_workspace, .run = grad_run,
+     .half_in = 3, .half_out = 1},
+    {ROW("InstanceNormalization", layer_fits, NC_NORM_CENTERED), .run = groups_run},
+    {ROW("GroupNormalization", layer_fits, NC_NORM_BY_GROUP), .run = groups_run},
     {0}};

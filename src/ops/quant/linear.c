@@ -183,4 +183,5 @@ const nc_card nc_card_dynamic_quantize_linear = {.name = "DynamicQuantizeLinear"
                                                  .versions = dynamic_versions,
                                                  .traits = NC_ENCODES,
                                                  .infer = dynamic_infer,
+                                                 .decompose = nc_dynamic_quantize_decompose,
                                                  .grad = nc_dynamic_quantize_grad};

@@ -10,6 +10,7 @@ enum { NC_NBITS_A, NC_NBITS_B, NC_NBITS_SCALES, NC_NBITS_ZEROS, NC_NBITS_GROUPS,
 typedef struct nc_nbits {
     int64_t K, N, block, bits;
     bool rounds; /* accuracy_level 4: A may be rounded to 8 bits */
+    int packs;   /* on the CPU: 2 or 3 where codes, scales and zero points are packed */
 } nc_nbits;
 
 nc_nbits nc_nbits_read(const nc_node *n);

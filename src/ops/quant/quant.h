@@ -43,11 +43,16 @@ NC_MUST nc_code nc_qconv_run(const nc_call *c);
 bool nc_qadd_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_qadd_run(const nc_call *c);
 
+bool nc_qpool_fits(const nc_node *n, const char **why);
+NC_MUST nc_code nc_qpool_prepare(nc_prep *p);
+NC_MUST nc_code nc_qpool_run(const nc_call *c);
+
 /* Why ops on codes alone have no gradient by their scales. */
 #define NC_QLINEAR_NO_GRAD \
     "it computes on codes; QuantizeLinear and DequantizeLinear around the op that it stands for have one"
 
 /* linear_parts.c: QuantizeLinear and DequantizeLinear in simple ops. */
+NC_MUST nc_code nc_dynamic_quantize_decompose(nc_builder *b, const nc_node *n, nc_value **out);
 NC_MUST nc_code nc_quantize_decompose(nc_builder *b, const nc_node *n, nc_value **out);
 NC_MUST nc_code nc_dequantize_decompose(nc_builder *b, const nc_node *n, nc_value **out);
 

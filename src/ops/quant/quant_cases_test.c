@@ -17,6 +17,10 @@ const nc_case nc_quant_cases[] = {
      "<opset: \"\" 10> g (float[3,n] x) => (y) <" SCALE ", const int8[] z = {-3}> { y = QuantizeLinear(x, s, z) }",
      {{-9, 9}},
      FIXED},
+    {"quantize_nan",
+     G "(float[n] x) => (y) <" SCALE ", const int8[] z = {-3}> { q = Sqrt(x) y = QuantizeLinear(q, s, z) }",
+     {{-4, 4}},
+     FIXED},
     {"quantize_int32", G "(int32[n] x) => (y) <" SCALE "> { y = QuantizeLinear(x, s) }", {{-9, 9}}, FIXED},
     {"quantize_axis",
      G "(float[2,3,n] x) => (y) <const float[3] s = {0.1, 0.5, 2}, const uint8[3] z = {1, 128, 0}> "
@@ -56,6 +60,16 @@ const nc_case nc_quant_cases[] = {
      G "(int8[2,n] x) => (y) <const float8e8m0[2] s = {0.5, 4}> { y = DequantizeLinear<axis = 0, output_dtype = 1>(x, "
        "s) }",
      {{-100, 100}},
+     FIXED},
+    {"quantize_blocks",
+     G "(float16[2,5,3] x, float16[2,3,3] s) => (y) { q = QuantizeLinear<axis = -2, block_size = 2, output_dtype = "
+       "22>(x, "
+       "s) y = DequantizeLinear<axis = 1, block_size = 2>(q, s) }",
+     {{-9, 9}, {0.5, 2}},
+     FIXED},
+    {"quantize_int16_precision",
+     G "(float[n,3] x, float[3] s) => (y) { y = QuantizeLinear<output_dtype = 5, precision = 10>(x, s) }",
+     {{-9, 9}, {0.5, 2}},
      FIXED},
     {"dynamic_quantize", G "(float[n,33] x) => (y, s, z) { y, s, z = DynamicQuantizeLinear(x) }", {{-3, 9}}, FIXED},
     {"dynamic_quantize_empty", G "(float[0] x) => (y, s, z) { y, s, z = DynamicQuantizeLinear(x) }", {{0, 0}}, FIXED},

@@ -3,9 +3,6 @@
 
 #include "ops/contrib.h"
 #include "ops/quant/nbits.h"
-#include "ops/widen.h"
-
-NC_WIDENED(nbits_half, NC_WIDEN_HALF, nc_nbits_run, nc_nbits_workspace)
 
 #define LINEAR .prepare = nc_quantize_prepare, .workspace = nc_quantize_workspace
 #define MATMUL .prepare = nc_qmatmul_prepare, .workspace = nc_qmatmul_workspace, .run = nc_qmatmul_run
@@ -30,12 +27,18 @@ const nc_binding nc_quant_cpu[] = {
     {.op = "QLinearConv", ROW(NC_QUANT_LINEAR), .fits = nc_qlinear_conv_fits, CONV},
     {.op = "QLinearConv", .domain = NC_MICROSOFT, ROW(NC_QUANT_LINEAR_LAST), .fits = nc_qlinear_conv_fits, CONV},
     {.op = "QLinearAdd", .domain = NC_MICROSOFT, .fits = nc_qadd_fits, .run = nc_qadd_run},
+    {.op = "NhwcMaxPool",
+     .domain = NC_MICROSOFT,
+     .types = T_BYTE,
+     .fits = nc_qpool_fits,
+     .prepare = nc_qpool_prepare,
+     .run = nc_qpool_run},
     {.op = "MatMulNBits",
      .domain = NC_MICROSOFT,
      .fits = nc_nbits_fits,
      .prepare = nc_nbits_prepare,
-     .workspace = nbits_half_workspace,
-     .run = nbits_half_run},
+     .workspace = nc_nbits_workspace,
+     .run = nc_nbits_run},
     {.op = "GatherBlockQuantized",
      .domain = NC_MICROSOFT,
      .prepare = nc_gather_blocks_prepare,

@@ -51,6 +51,7 @@ nc_code nc_rnn_infer(nc_infer *c, const nc_dim **hidden_units) {
     nc_rnn_attrs a;
     if (x == NULL) return NC_OK;
     NC_TRY(nc_rnn_read_attrs(c->w, c->node, &a));
+    if (a.more) c->assumes = NC_ASSUME_ACTIVATIONS;
     NC_TRY(check_rank(c, 0, "X", 3));
     const nc_dim *H = *hidden_units = hidden(c), *dirs = nc_dim_const(c->dims, a.n_dirs);
     const nc_dim *T = nc_in_dim(c, 0, a.batch_first), *B = nc_in_dim(c, 0, !a.batch_first);

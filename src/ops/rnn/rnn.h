@@ -9,6 +9,7 @@ typedef struct nc_rnn_attrs {
     int n_dirs;
     bool reverse;     /* of the first direction; a second one is always reverse */
     bool batch_first; /* layout 1 */
+    bool more;        /* one direction has activations for two */
     nck_rnn_rule rule[2];
 } nc_rnn_attrs;
 

@@ -63,6 +63,7 @@ static nc_code read_activations(nc_work *w, const nc_node *n, nc_rnn_attrs *a) {
     /* onnxruntime writes the default of both directions into nodes of one. */
     if (names != NULL && names->n != per * a->n_dirs && names->n != 2 * per)
         NC_FAIL(w, NC_E_BAD_GRAPH, "there are %d activations, expected %d", names->n, per * a->n_dirs);
+    a->more = names != NULL && names->n != per * a->n_dirs;
     for (int i = 0; i < per * a->n_dirs; i++) {
         nck_rnn_act *act = &a->rule[i / per].act[i % per];
         *act = (nck_rnn_act){.fn = usual[kind][i % per]};

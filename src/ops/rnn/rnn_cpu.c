@@ -64,7 +64,7 @@ static nc_code rnn_prepare(nc_prep *p) {
     l->bytes[0] = nck_rnn_packed_w_bytes(kind, w->dtype, w->dims[2], r->dims[2]);
     l->bytes[1] = nck_rnn_packed_r_bytes(kind, r->dtype, r->dims[2]);
     for (int i = 0; i < 2; i++) {
-        const char *form = nc_arena_printf(p->arena, "rnn_%c/1/%s/%s/%d", "wr"[i], nck_isa_get() -> from.gemm,
+        const char *form = nc_arena_printf(p->arena, "rnn_%c/2/%s/%s/%d", "wr"[i], nck_isa_get() -> from.gemm,
                                            nc_dtype_name(w->dtype), (int)G);
         NC_NEED(p->w, form);
         p->pack[p->n_packs++] = (nc_pack){.input = i == 0 ? W : R,

@@ -73,6 +73,16 @@ static nc_code cast_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+nc_code nc_cast_read(nc_work *w, const nc_node *n, nc_narrowing *how) {
+    static const char *const modes[] = {[NC_ROUND_UP] = "up", [NC_ROUND_NEAREST] = "nearest", [NC_ROUND_DOWN] = "down"};
+    const nc_attr *saturate = nc_node_attr(n, "saturate"), *round = nc_node_attr(n, "round_mode");
+    int k = 0;
+    while (round != NULL && k < 3 && strcmp(round->s.p, modes[k]) != 0) k++;
+    if (k == 3) NC_FAIL(w, NC_E_BAD_GRAPH, "round_mode is '%s', expected up, nearest or down", round->s.p);
+    *how = (nc_narrowing){.saturate = saturate == NULL || saturate->i != 0, .round = (nc_round)k};
+    return NC_OK;
+}
+
 static bool cast_is_identity(const nc_node *n) {
     const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
     return x != NULL && y != NULL && x->elem == y->elem;

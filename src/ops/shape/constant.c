@@ -3,6 +3,7 @@
  * Loaders make constants of the graph out of Constant nodes. Where one is left, inference puts its literal on the
  * output: the pass fold_sizes makes it a constant, and without that pass its kernel copies the literal. sparse_value
  * is not an attribute kind of the graph; loaders refuse it. */
+#include "base/real.h"
 #include "ops/shape/shape.h"
 
 #include <math.h>
@@ -144,34 +145,34 @@ static bool count_ints(nc_infer *c, const nc_dim **out) {
 }
 
 static bool scalar_of(const nc_literal *l, double *v) {
-    float f;
-    if (l == NULL || l->n != 1) return false;
-    if (l->dtype == NC_DOUBLE) memcpy(v, l->data, sizeof *v);
-    if (l->dtype == NC_FLOAT) {
-        memcpy(&f, l->data, sizeof f);
-        *v = (double)f;
-    }
-    return l->dtype == NC_DOUBLE || l->dtype == NC_FLOAT;
+    double aligned = 0;
+    if (l == NULL || l->n != 1 || !nc_dtype_is_float(l->dtype)) return false;
+    memcpy(&aligned, l->data, nc_dtype_bytes(l->dtype));
+    *v = nc_real_get_any(l->dtype, &aligned, 0);
+    return true;
 }
 
-static bool count_floats(nc_infer *c, const nc_dim **out) {
+/* *out stays as it is where they are not all known. */
+static nc_code count_floats(nc_infer *c, const nc_dim **out) {
     double v[3];
     for (int i = 0; i < 3; i++)
-        if (!scalar_of(c->in[i].lit, &v[i])) return false;
+        if (!scalar_of(c->in[i].lit, &v[i])) return NC_OK;
     double n = ceil((v[1] - v[0]) / v[2]);
-    if (!(n < 0x1p40)) return false;
+    if (!(n < 0x1p40)) NC_FAIL(c->w, NC_E_DATA, "start, limit and delta give no finite count");
     *out = nc_dim_const(c->dims, n > 0 ? (int64_t)n : 0);
-    return *out != NULL;
+    NC_NEED(c->w, *out);
+    return NC_OK;
 }
 
 static nc_code range_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
-    const nc_dim *n;
+    const nc_dim *n = NULL;
     int64_t delta;
     int count;
     if (x == NULL) return NC_OK;
     if (nc_in_ints(c, 2, &delta, 1, &count) && count == 1 && delta == 0) NC_FAIL(c->w, NC_E_DATA, "delta is 0");
-    if (!count_ints(c, &n) && !count_floats(c, &n)) n = nc_fresh(c, "n");
+    if (!count_ints(c, &n)) NC_TRY(count_floats(c, &n));
+    if (n == NULL) n = nc_fresh(c, "n");
     return nc_out(c, 0, x->elem, 1, &n);
 }
 

@@ -3,6 +3,7 @@
 #ifndef NC_OPS_SHAPE_SHAPE_H
 #define NC_OPS_SHAPE_SHAPE_H
 
+#include "base/narrow.h"
 #include "ops/binding.h"
 #include "ops/build.h"
 #include "ops/card.h"
@@ -49,6 +50,11 @@ NC_MUST nc_code nc_slice_prepare(nc_prep *p);
 /* The view of `whole` that the slice arguments in[first_arg..] (or the state) select: data and strides of *part, whose
  * dims are set. Reads no byte of `whole`. */
 NC_MUST nc_code nc_slice_view(const nc_call *c, int first_arg, const nc_tensor *whole, nc_tensor *part);
+
+/* ---- casts ---- */
+
+/* What a Cast says of narrow floats. */
+NC_MUST nc_code nc_cast_read(nc_work *w, const nc_node *n, nc_narrowing *how);
 
 /* ---- host arguments ---- */
 

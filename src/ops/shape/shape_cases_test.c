@@ -8,6 +8,17 @@ extern const nc_case nc_shape_cases[];
 #define G "<opset: \"\" 22> g "
 #define FIXED NC_CASE_NO_GRAD | NC_CASE_EXACT
 
+/* Numbers beyond the ends of integers, and NaN: roots of negative ones. */
+#define NEWEST "<opset: \"\" 28> g "
+#define CAST_END(from, to)                                                                                             \
+    {                                                                                                                  \
+        "cast_end_" from "_" to, G "(" from "[n,33] x) => (y) { r = Sqrt(x) a = Sub(x, r) y = Cast<to = " to ">(a) }", \
+            {{-1e3, 6e4}}, FIXED                                                                                       \
+    }
+#define CAST_ENDS(from)                                                                                      \
+    CAST_END(from, "2"), CAST_END(from, "3"), CAST_END(from, "4"), CAST_END(from, "5"), CAST_END(from, "6"), \
+        CAST_END(from, "12"), CAST_END(from, "13")
+
 const nc_case nc_shape_cases[] = {
     {"identity", G "(float[n,3] x) => (y) { y = Identity(x) }", {{0, 0}}, NC_CASE_EXACT},
     {"reshape",
@@ -103,6 +114,12 @@ const nc_case nc_shape_cases[] = {
     {"cast_int32", G "(float[n,33] x) => (y) { y = Cast<to = 6>(x) }", {{-1e4, 1e4}}, FIXED},
     {"cast_half", G "(float[n,33] x) => (y) { y = Cast<to = 10>(x) }", {{-9, 9}}, FIXED},
     {"cast_bool", G "(int64[n] x) => (y) { y = Cast<to = 9>(x) }", {{-1, 1}}, FIXED},
+    CAST_ENDS("float"),
+    CAST_ENDS("double"),
+    CAST_ENDS("float16"),
+    {"bit_cast", NEWEST "(int32[n,3] x) => (y) { f = BitCast<to = 1>(x) y = BitCast<to = 6>(f) }", {{0, 0}}, FIXED},
+    {"bit_cast_wide", NEWEST "(int64[3,0] x) => (y) { y = BitCast<to = 11>(x) }", {{0, 0}}, FIXED},
+    {"bit_cast_byte", NEWEST "(bool[n] x) => (y) { y = BitCast<to = 2>(x) }", {{0, 0}}, FIXED},
     {"cast_double", G "(float[n,3] x) => (y) { y = Cast<to = 11>(x) }", {{0, 0}}, NC_CASE_EXACT},
     {"cast_like", G "(float[n] x, bfloat16[2] t) => (y) { y = CastLike(x, t) }", {{0, 0}}, FIXED},
     {"constant_of_shape",

@@ -78,14 +78,9 @@ static bool cast_fits(const nc_node *n, const char **why) {
 }
 
 static nc_code cast_prepare(nc_prep *p) {
-    static const char *const modes[] = {[NC_ROUND_UP] = "up", [NC_ROUND_NEAREST] = "nearest", [NC_ROUND_DOWN] = "down"};
     nc_narrowing *how = nc_arena_alloc(p->arena, sizeof *how);
     NC_NEED(p->w, how);
-    const nc_attr *saturate = nc_node_attr(p->node, "saturate"), *round = nc_node_attr(p->node, "round_mode");
-    int k = 0;
-    while (round != NULL && k < 3 && strcmp(round->s.p, modes[k]) != 0) k++;
-    if (k == 3) NC_FAIL(p->w, NC_E_BAD_GRAPH, "round_mode is '%s', expected up, nearest or down", round->s.p);
-    *how = (nc_narrowing){.saturate = saturate == NULL || saturate->i != 0, .round = (nc_round)k};
+    NC_TRY(nc_cast_read(p->w, p->node, how));
     p->state = how;
     p->strided_in = is_packed(p->node->in[0]) || is_packed(p->node->out[0]) ? 0 : 1;
     p->strided_out = is_packed(p->node->out[0]) ? 0 : 1;

@@ -1,8 +1,9 @@
 /* ops/shape/shape_cuda.c: CUDA bindings of the shape family. Views are the same on every device; Concat, SliceGrad and
  * ConstantOfShape are copies and fills; Cast is a chain of one formula between two storage types. Casts that a chain
- * would do otherwise than the CPU are refused: a float beyond a narrow integer stops at its ends there, and wraps in a
- * chain. */
+ * would do otherwise than the CPU have a kernel of their own: a float beyond a narrow integer stops at its ends, and
+ * would wrap in a chain. */
 #include "kernels/cuda/chain.h"
+#include "kernels/cuda/convert.h"
 #include "kernels/cuda/move.h"
 #include "kernels/cuda/place.h"
 #include "ops/lane.h"
@@ -39,6 +40,27 @@ static nc_code cast_prepare(nc_prep *p) {
 }
 
 static nc_code cast_run(const nc_call *c) { return nck_cuda_chain_run(c->state, nck_cuda_at_call(c), c->in, c->out); }
+
+static bool convert_fits(const nc_node *n, const char **why) {
+    const nc_type *x = n->in[0]->type, *y = n->out[0]->type;
+    *why = "a type that GPU kernels cannot hold";
+    return x != NULL && y != NULL && nck_cuda_convert_takes(x->elem, y->elem);
+}
+
+static nc_code convert_prepare(nc_prep *p) {
+    nck_cuda_convert *k = nc_arena_alloc(p->arena, sizeof *k);
+    nc_narrowing how;
+    NC_NEED(p->w, k);
+    NC_TRY(nc_cast_read(p->w, p->node, &how));
+    p->state = k;
+    return nck_cuda_convert_prepare(p->device, p->node->in[0]->type->elem, p->node->out[0]->type->elem, how, k,
+                                    &p->w->diag);
+}
+
+static nc_code convert_run(const nc_call *c) {
+    return nck_cuda_convert_run(c->state, nck_cuda_at_call(c), nc_tensor_numel(c->in[0]), c->in[0]->data,
+                                c->out[0]->data);
+}
 
 /* ---- copies and fills ---- */
 
@@ -83,6 +105,17 @@ static nc_code concat_run(const nc_call *c) {
                                  y->strides));
     }
     return NC_OK;
+}
+
+static nc_code bit_cast_prepare(nc_prep *p) {
+    moving *s;
+    return move_prepare(p, &s);
+}
+
+static nc_code bit_cast_run(const nc_call *c) {
+    const moving *s = c->state;
+    const nc_tensor *x = c->in[0], *y = c->out[0];
+    return nck_cuda_copy(&s->move, nck_cuda_at_call(c), x->rank, x->dims, x->data, x->strides, y->data, y->strides);
 }
 
 static nc_code filled_prepare(nc_prep *p) {
@@ -154,9 +187,8 @@ static nc_code trilu_run(const nc_call *c) {
 
 static bool range_fits(const nc_node *n, const char **why) {
     const nc_type *y = n->out[0]->type;
-    *why = "the size is found while running";
-    return y != NULL && nck_cuda_type_name(y->elem) != NULL &&
-           (!nc_dtype_is_float(y->elem) || nc_dim_is_const(y->dims[0], NULL));
+    *why = "a type that GPU kernels cannot hold";
+    return y != NULL && nck_cuda_type_name(y->elem) != NULL;
 }
 
 static nc_code range_prepare(nc_prep *p) {
@@ -183,4 +215,7 @@ const nc_binding nc_shape_cuda[] = {
     {.op = "ConstantOfShape", .fits = can_move, .prepare = filled_prepare, .run = filled_run},
     {.op = "Cast", .types = T_WHOLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
     {.op = "CastLike", .types = T_WHOLE, .fits = cast_fits, .prepare = cast_prepare, .run = cast_run},
+    {.op = "Cast", .fits = convert_fits, .prepare = convert_prepare, .run = convert_run},
+    {.op = "CastLike", .fits = convert_fits, .prepare = convert_prepare, .run = convert_run},
+    {.op = "BitCast", .fits = can_move, .prepare = bit_cast_prepare, .run = bit_cast_run},
     {0}};

@@ -189,6 +189,7 @@ static nc_code stft_infer(nc_infer *c) {
     if (x == NULL) return NC_OK;
     if (x->rank >= 0 && x->rank != 2 && x->rank != 3)
         NC_FAIL(c->w, NC_E_SHAPE, "the signal has %d dims, expected 3, or 2 without that of the parts", x->rank);
+    if (x->rank == 2) c->assumes = NC_ASSUME_SIGNAL;
     bool has_length = c->node->n_in > 3 && c->in[3].present;
     if (!has_length && (window == NULL || window->rank != 1))
         NC_FAIL(c->w, NC_E_SHAPE, "a frame_length or a window of one dim is needed");

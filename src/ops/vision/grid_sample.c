@@ -112,6 +112,16 @@ static nc_code parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_va
     return b->code;
 }
 
+static nc_code grid_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    const nc_type *x = n->in[0]->type;
+    if (x == NULL || !nc_dtype_is_float(x->elem)) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces are for floats");
+    return parts(b, n, n->in, out);
+}
+
+static nc_code back_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    return nc_grad_op_by_parts(b, n, 2, 1, parts, out);
+}
+
 static nc_code back_grad(nc_grad *g) { return nc_grad_twice_by_parts(g, 2, 1, parts); }
 
 #define MODES(mode) ATTR(A_STR("mode", mode), A_STR("padding_mode", "zeros"), A_INT("align_corners", 0))
@@ -130,10 +140,12 @@ const nc_card nc_card_grid_sample = {.name = "GridSample",
                                      .doc = "X read at the places of a grid, between its pixels.",
                                      .versions = grid_versions,
                                      .infer = grid_infer,
+                                     .decompose = grid_decompose,
                                      .grad = grid_grad};
 const nc_card nc_card_grid_sample_grad = {.name = "GridSampleGrad",
                                           .domain = "nacre",
                                           .doc = "Gradients of GridSample by X and the grid.",
                                           .versions = back_versions,
                                           .infer = back_infer,
+                                          .decompose = back_decompose,
                                           .grad = back_grad};

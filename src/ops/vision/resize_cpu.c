@@ -188,13 +188,17 @@ static void round_all(const nc_tensor *t) {
     }
 }
 
+nc_code nc_resize_outside(const void *state, nc_dtype t, char value[16]) {
+    double v = ((const resizing *)state)->outside;
+    nc_tensor from = {.data = &v, .dtype = NC_DOUBLE}, to = {.data = value, .dtype = t};
+    return nck_convert(&from, &to, NULL);
+}
+
 static nc_code fill_outside(const nc_call *c, const nck_resize_axis *axes, int n) {
     const resizing *s = c->state;
     char value[16];
-    double v = s->outside;
-    nc_tensor from = {.data = &v, .dtype = NC_DOUBLE}, to = {.data = value, .dtype = c->out[0]->dtype};
     if (s->rule.coords != NCK_COORDS_TF_CROP) return NC_OK;
-    NC_TRY(nck_convert(&from, &to, NULL));
+    NC_TRY(nc_resize_outside(s, c->out[0]->dtype, value));
     nck_resize_fill_outside(axes, n, c->out[0], value);
     return NC_OK;
 }

@@ -53,6 +53,44 @@ static nc_code affine_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+/* The places of an axis' pixels in -1..1, as a column for each pixel of the whole grid; k: which of its `dims` axes. */
+static nc_value *affine_axis(nc_builder *b, const nc_node *n, int k, int dims, nc_value *all) {
+    bool align = nc_attr_int(n, "align_corners") != 0;
+    int64_t shape[3] = {1, 1, 1}, column[2] = {-1, 1};
+    nc_value *one = nc_build_scalar(b, NC_DOUBLE, 1), *two = nc_build_scalar(b, NC_DOUBLE, 2);
+    nc_value *d = nc_build1(b, "Gather", 2, n->in[1], nc_build_int(b, 2 + k));
+    nc_value *i = nc_build1(b, "Range", 3, nc_build_int(b, 0), d, nc_build_int(b, 1));
+    nc_value *x = nc_build1(b, "Mul", 2, nc_build_cast(b, i, NC_DOUBLE), two), *by = nc_build_cast(b, d, NC_DOUBLE);
+    if (align)
+        by = nc_build1(b, "Max", 2, nc_build1(b, "Sub", 2, by, one), one);
+    else
+        x = nc_build1(b, "Add", 2, x, one);
+    x = nc_build1(b, "Sub", 2, nc_build1(b, "Div", 2, x, by), one);
+    shape[k] = -1;
+    x = nc_build1(b, "Expand", 2, nc_build1(b, "Reshape", 2, x, nc_build_ints(b, shape, dims)), all);
+    return nc_build1(b, "Reshape", 2, x, nc_build_ints(b, column, 2));
+}
+
+/* (x, y, ..., 1) of all pixels times theta turned, in double as the kernel has it. */
+static nc_code affine_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    const nc_type *t = n->in[0]->type, *y = n->out[0]->type;
+    if (t == NULL || y == NULL || y->rank < 4) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank");
+    int dims = y->rank - 2;
+    const int64_t from = 2, to = dims + 2, first = 0, last = dims;
+    nc_attr behind = {.name = "axis", .kind = NC_A_INT, .i = 1}, front = {.name = "axis", .kind = NC_A_INT, .i = 0};
+    nc_attr zeros = {.name = "allowzero", .kind = NC_A_INT, .i = 1};
+    nc_value *all = nc_build1(b, "Slice", 3, n->in[1], nc_build_ints(b, &from, 1), nc_build_ints(b, &to, 1));
+    nc_value *columns[4], *shape[3] = {NULL, all, nc_build_ints(b, &last, 1)};
+    for (int k = 0; k < dims; k++) columns[k] = affine_axis(b, n, dims - 1 - k, dims, all);
+    columns[dims] = nc_build_expand_like(b, nc_build_scalar(b, NC_DOUBLE, 1), columns[0]);
+    nc_value *base = nc_build_attr1(b, "", "Concat", columns, dims + 1, &behind, 1);
+    nc_value *grid = nc_build1(b, "MatMul", 2, base, nc_build_swap_last(b, nc_build_cast(b, n->in[0], NC_DOUBLE)));
+    shape[0] = nc_build1(b, "Gather", 2, n->in[1], nc_build_ints(b, &first, 1));
+    nc_value *in[2] = {grid, nc_build_attr1(b, "", "Concat", shape, 3, &front, 1)};
+    out[0] = nc_build_cast(b, nc_build_attr1(b, "", "Reshape", in, 2, &zeros, 1), t->elem);
+    return b->code;
+}
+
 static const nc_op_version affine_versions[] = {
     {.since = 20, IN({"theta", T_FLOAT_ALL}, {"size", T_I64}), OUT({"grid", SAME(0)}), ATTR(A_INT("align_corners", 0))},
     {0}};
@@ -63,6 +101,7 @@ const nc_card nc_card_affine_grid = {.name = "AffineGrid",
                                      .host_in = 2,
                                      .no_grad_in = 2,
                                      .infer = affine_infer,
+                                     .decompose = affine_decompose,
                                      .grad = affine_grad};
 
 /* ---- NonMaxSuppression ---- */

@@ -1,5 +1,5 @@
-/* ops/vision/sample_parts.h: reading between pixels in simple ops, for gradients of the gradients of GridSample and
- * DeformConv. */
+/* ops/vision/sample_parts.h: reading between pixels in simple ops: GridSample and DeformConv where they have no kernel,
+ * and gradients of their gradients. */
 #ifndef NC_OPS_SAMPLE_PARTS_H
 #define NC_OPS_SAMPLE_PARTS_H
 

@@ -35,6 +35,9 @@ NC_MUST nc_code nc_grid_sample_read(nc_work *w, const nc_node *n, nck_grid_sampl
 bool nc_roi_align_is_half_pixel(const nc_node *n);
 
 /* Bindings. */
+/* Of NonMaxSuppression: whether boxes and scores fit each other; input i, one number in host memory; NULL: absent. */
+NC_MUST nc_code nc_nms_check(const nc_call *c);
+const void *nc_nms_scalar(const nc_call *c, int i);
 NC_MUST nc_code nc_image_prepare(nc_prep *p);
 NC_MUST nc_code nc_image_decode(nc_dyn *d);
 /* What nc_resize_prepare makes serves every device: the rule, and for a call with it as its state the axes that are
@@ -42,6 +45,8 @@ NC_MUST nc_code nc_image_decode(nc_dyn *d);
 NC_MUST nc_code nc_resize_prepare(nc_prep *p);
 const nck_resize_rule *nc_resize_rule(const void *state);
 NC_MUST nc_code nc_resize_axes(const nc_call *c, const nc_tensor *x, const nc_tensor *y, nck_resize_axis *axes, int *n);
+/* What stands outside of a crop, as an element of type t. */
+NC_MUST nc_code nc_resize_outside(const void *state, nc_dtype t, char value[16]);
 size_t nc_resize_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_resize_run(const nc_call *c);
 size_t nc_resize_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);

@@ -16,6 +16,13 @@ extern const nc_case nc_vision_cases[];
 #define RESIZE(name, shape, scales, attrs) \
     { name, G "(float[" shape "] x) => (y) " scales "{ y = Resize<" attrs ">(x, , s) }", {{0, 0}}, 0 }
 
+#define REGIONS_OF(t)                                                                                         \
+    "const " t                                                                                                \
+    "[3,4] r = {0.53, 1.07, 4.11, 5.02, -1.13, 0.04, 9.01, 3.2, 2.2, 3.1, 2.4, 3.3}, const int64[3] i = {1, " \
+    "0, 1}"
+#define REGIONS REGIONS_OF("float")
+#define REGIONS16 REGIONS_OF("float16")
+
 const nc_case nc_vision_cases[] = {
     RESIZE("resize_nearest", "1,2,5,n", UP, "mode = \"nearest\""),
     RESIZE("resize_nearest_rows", "2,3,4,8", "<const float [4] s = {1, 2, 1.5, 1}> ", "mode = \"nearest\""),
@@ -38,6 +45,14 @@ const nc_case nc_vision_cases[] = {
        "keep_aspect_ratio_policy = \"not_larger\">(x, , , z) }",
      {{0, 0}},
      0},
+    {"resize_crop_turned",
+     G "(float16[2,5,4] x) => (y) <const float[6] r = {0, 0.9, 0.2, 1, -0.2, 1.3}, const int64[3] z = {2, 3, 6}> { y = "
+       "Resize<coordinate_transformation_mode = \"tf_crop_and_resize\", extrapolation_value = 7.0>(x, r, , z) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"resize_crop_cubic",
+     G "(float[5,n] x) => (y) <const float[4] r = {0.8, 0.1, 0.1, 0.9}, const int64[2] z = {4, 6}> { y = "
+       "Resize<mode = \"cubic\", coordinate_transformation_mode = \"tf_crop_and_resize\">(x, r, , z) }"},
     {"resize_crop",
      G "(float[4,5] x) => (y) <const float[4] r = {0.1, -0.2, 0.7, 0.9}, const int64[2] z = {3, 6}> { y = "
        "Resize<mode = \"linear\", coordinate_transformation_mode = \"tf_crop_and_resize\">(x, r, , z) }",
@@ -78,6 +93,28 @@ const nc_case nc_vision_cases[] = {
     {"grid_sample_half",
      G "(float16[1,2,4,5] x, float16[1,3,4,2] g) => (y) { y = GridSample(x, g) }",
      {{-2, 2}, {-1, 1}}},
+    {"grid_sample_nearest",
+     G "(float[1,2,4,5] x, float[1,0,4,2] g, float[1,3,4,2] h) => (y, z) { y = GridSample<mode = \"nearest\">(x, g) "
+       "z = GridSample<mode = \"nearest\", padding_mode = \"reflection\", align_corners = 1>(x, h) }",
+     {{-2, 2}, {-3, 3}},
+     NC_CASE_NO_GRAD},
+    {"grid_sample_grad",
+     G "(float[2,3,4,5] x, float[2,3,4,2] g, float[2,3,3,4] d) => (a, b) { a, b = nacre.GridSampleGrad(x, g, d) }",
+     {{-2, 2}, {-1.5, 1.5}, {-2, 2}},
+     NC_CASE_NO_GRAD},
+    {"grid_sample_grad_cubic",
+     G "(double[1,2,4,5] x, double[1,3,4,2] g, double[1,2,3,4] d) => (a, b) { a, b = nacre.GridSampleGrad<mode = "
+       "\"cubic\", padding_mode = \"border\", align_corners = 1>(x, g, d) }",
+     {{-2, 2}, {-1.5, 1.5}, {-2, 2}},
+     NC_CASE_NO_GRAD},
+    {"affine_grid_half",
+     G "(float16[2,2,3] t) => (y) <const int64[4] s = {2, 1, 1, 5}> { y = AffineGrid<align_corners = 1>(t, s) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"affine_grid_empty",
+     G "(float[2,2,3] t) => (y) <const int64[4] s = {2, 1, 0, 5}> { y = AffineGrid(t, s) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
     {"affine_grid",
      G "(float[2,2,3] t) => (y) <const int64[4] s = {2, 1, 3, 4}> { y = AffineGrid(t, s) }",
      {{0, 0}},
@@ -90,6 +127,25 @@ const nc_case nc_vision_cases[] = {
      G "(float[2,2,6,7] x) => (y) <const float[2,4] r = {0.53, 1.07, 4.11, 5.02, -1.13, 0.04, 9.01, 3.2}, const "
        "int64[2] b = {1, 0}> { y = RoiAlign<output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b) }",
      {{0, 0}}},
+    {"roi_align_grad",
+     G "(float[2,2,6,7] x, float[3,2,2,3] d) => (a, b) <" REGIONS "> { a, b = nacre.RoiAlignGrad<output_height = 2, "
+       "output_width = 3, spatial_scale = 0.75>(x, r, i, d) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"roi_align_grad_max",
+     G "(float16[2,2,6,7] x, float16[3,2,2,1] d) => (a, b) <" REGIONS16 "> { a, b = nacre.RoiAlignGrad<output_height = "
+       "2, mode = \"max\", coordinate_transformation_mode = \"output_half_pixel\", sampling_ratio = 3>(x, r, i, d) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"roi_align_along",
+     G "(float[2,2,6,7] x, float[2,2,6,7] u) => (a, b) <" REGIONS "> { a = nacre.RoiAlignAlong<output_width = 2>(x, r, "
+       "i, u) b = nacre.RoiAlignAlong<output_width = 2, mode = \"max\">(x, r, i, u) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
+    {"roi_align_none",
+     G "(float[1,2,6,7] x, float[0,4] r) => (y) <const int64[0] i = {}> { y = RoiAlign<output_height = 2>(x, r, i) }",
+     {{0, 0}},
+     NC_CASE_NO_GRAD},
     {"max_roi_pool", G "(float[2,2,6,7] x) => (y) <const float[3,5] r = {0, 0, 0, 6, 5, 1, 1, 2, 4, 3, 0, 5, 5, 9, 9}> "
                        "{ y = MaxRoiPool<pooled_shape = [2, 3]>(x, r) }"},
     {"max_roi_pool_scale", G "(float[1,1,6,7] x) => (y) <const float[1,5] r = {0, 2, 2, 9, 11}> "
@@ -103,6 +159,16 @@ const nc_case nc_vision_cases[] = {
      G "(float[1,2,6,7] x) => (y) <const float[1,4] r = {0.53, 1.07, 4.11, 5.02}, const int64[1] b = {0}> "
        "{ y = RoiAlign<output_height = 2, mode = \"max\">(x, r, b) }",
      {{0, 0}}},
+    {"non_max_suppression_many",
+     "<opset: \"\" 22> g (float [1,300,4] b, float [1,2,300] s) => (y) <const int64[1] m = {1000}, const float [1] t = "
+     "{0.1}, const float [1] u = {0.2}> { y = NonMaxSuppression<center_point_box = 1>(b, s, m, t, u) }",
+     {{0, 1}},
+     NC_CASE_NO_GRAD},
+    {"non_max_suppression_none",
+     "<opset: \"\" 22> g (float [2,0,4] b, float [2,1,0] s, float [1,3,4] c, float [1,2,3] t) => (y, z) "
+     "<const int64[1] m = {4}> { y = NonMaxSuppression(b, s, m) z = NonMaxSuppression(c, t) }",
+     {{0, 1}},
+     NC_CASE_NO_GRAD},
     {"non_max_suppression",
      "<opset: \"\" 22> g (float [2,9,4] b, float [2,3,9] s) => (y) <const int64[1] m = {4}, const float [1] t = {0.3}> "
      "{ y = NonMaxSuppression(b, s, m, t) }",

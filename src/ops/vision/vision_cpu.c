@@ -162,17 +162,24 @@ static size_t nms_workspace(const void *state, const nc_tensor *in, int n_in, co
     return 3 * (size_t)in[1].dims[2] * sizeof(int64_t);
 }
 
-static const void *scalar(const nc_call *c, int i) {
+const void *nc_nms_scalar(const nc_call *c, int i) {
     return i < c->n_in && c->in[i]->data != NULL && nc_tensor_numel(c->in[i]) == 1 ? c->in[i]->data : NULL;
+}
+
+nc_code nc_nms_check(const nc_call *c) {
+    const nc_tensor *boxes = c->in[0], *scores = c->in[1];
+    if (boxes->rank == 3 && boxes->dims[0] == scores->dims[0] && boxes->dims[1] == scores->dims[2] &&
+        boxes->dims[2] == 4)
+        return NC_OK;
+    return vision_wrong(c, "boxes and scores do not fit: expected (batch, boxes, 4) and (batch, classes, boxes)");
 }
 
 static nc_code nms_run(const nc_call *c) {
     const nc_tensor *boxes = c->in[0], *scores = c->in[1];
-    const int64_t *max = scalar(c, 2);
-    const float *iou = scalar(c, 3), *threshold = scalar(c, 4);
+    const int64_t *max = nc_nms_scalar(c, 2);
+    const float *iou = nc_nms_scalar(c, 3), *threshold = nc_nms_scalar(c, 4);
     int64_t n = scores->dims[2], *out = c->out[0]->data, total = 0;
-    if (boxes->rank != 3 || boxes->dims[0] != scores->dims[0] || boxes->dims[1] != n || boxes->dims[2] != 4)
-        return vision_wrong(c, "boxes and scores do not fit: expected (batch, boxes, 4) and (batch, classes, boxes)");
+    NC_TRY(nc_nms_check(c));
     nck_nms s = {.center = *(const bool *)c->state,
                  .n = n,
                  .max = max != NULL && *max > 0 ? *max : 0,

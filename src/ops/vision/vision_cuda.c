@@ -1,6 +1,9 @@
-/* ops/vision/vision_cuda.c: CUDA bindings of the vision family: Resize, Upsample and nacre.ResizeGrad. Nearest moves
- * elements of any type; linear and cubic are for floats. Crops (tf_crop_and_resize) go to the host. */
+/* ops/vision/vision_cuda.c: CUDA bindings of the vision family: Resize, Upsample, nacre.ResizeGrad, RoiAlign with its
+ * gradients and NonMaxSuppression. Resizing by nearest moves elements of any type; linear and cubic are for floats. The
+ * others run as what their cards are made of. */
+#include "kernels/cuda/nms.h"
 #include "kernels/cuda/resize.h"
+#include "kernels/cuda/roi.h"
 
 #include "ops/vision/vision.h"
 
@@ -13,15 +16,10 @@ typedef struct resize {
 
 static bool is_nearest(const nc_node *n) { return strcmp(nc_attr_str(n, "mode"), "nearest") == 0; }
 
-static bool crops(const nc_node *n) {
-    return !nc_resize_is_old(n) && strcmp(nc_attr_str(n, "coordinate_transformation_mode"), "tf_crop_and_resize") == 0;
-}
-
 static bool resize_fits(const nc_node *n, const char **why) {
     const nc_type *x = n->in[0]->type;
-    *why = "crops are the host's";
-    if (x == NULL || x->kind != NC_T_TENSOR || crops(n)) return false;
     *why = "linear and cubic are for floats, nearest for elements of 1, 2, 4 or 8 bytes";
+    if (x == NULL || x->kind != NC_T_TENSOR) return false;
     return is_nearest(n) ? nck_cuda_move_define(nc_dtype_bytes(x->elem)) != NULL : (NC_BIT(x->elem) & T_FLOAT_ALL) != 0;
 }
 
@@ -45,28 +43,154 @@ static size_t resize_workspace(const void *state, const nc_tensor *in, int n_in,
 }
 
 /* small: the tensor before it is resized. */
-static nc_code run(const nc_call *c, const nc_tensor *small, const nc_tensor *large) {
+static nc_code run(const nc_call *c, const nc_tensor *small, const nc_tensor *large, nck_resize_axis *axes, int *n) {
     const resize *s = c->state;
     nc_call as_read = *c;
-    nck_resize_axis axes[NC_MAX_RANK];
-    int n;
     as_read.state = s->how;
-    NC_TRY(nc_resize_axes(&as_read, small, large, axes, &n));
-    return nck_cuda_resize_run(&s->kernel, nck_cuda_at_call(c), nc_resize_rule(s->how), axes, n, c->in[0], c->out[0],
+    NC_TRY(nc_resize_axes(&as_read, small, large, axes, n));
+    return nck_cuda_resize_run(&s->kernel, nck_cuda_at_call(c), nc_resize_rule(s->how), axes, *n, c->in[0], c->out[0],
                                c->workspace);
 }
 
-static nc_code resize_run(const nc_call *c) { return run(c, c->in[0], c->out[0]); }
-static nc_code resize_grad_run(const nc_call *c) { return run(c, c->out[0], c->in[0]); }
+static nc_code resize_run(const nc_call *c) {
+    const resize *s = c->state;
+    nck_resize_axis axes[NC_MAX_RANK];
+    char value[16];
+    int n;
+    NC_TRY(run(c, c->in[0], c->out[0], axes, &n));
+    if (nc_resize_rule(s->how)->coords != NCK_COORDS_TF_CROP) return NC_OK;
+    NC_TRY(nc_resize_outside(s->how, c->out[0]->dtype, value));
+    return nck_cuda_resize_fill_outside(&s->kernel, nck_cuda_at_call(c), nc_resize_rule(s->how), axes, n, c->out[0],
+                                        value);
+}
 
+static nc_code resize_grad_run(const nc_call *c) {
+    nck_resize_axis axes[NC_MAX_RANK];
+    int n;
+    return run(c, c->out[0], c->in[0], axes, &n);
+}
+
+/* ---- RoiAlign ---- */
+
+typedef struct regions {
+    bool max, half_pixel;
+    int64_t ratio;
+    double scale;
+    nck_cuda_roi_kernel kernel;
+} regions;
+
+static nc_code roi_prepare(nc_prep *p) {
+    const nc_node *n = p->node;
+    regions *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (regions){.max = strcmp(nc_attr_str(n, "mode"), "max") == 0,
+                   .half_pixel = nc_roi_align_is_half_pixel(n),
+                   .ratio = nc_attr_int(n, "sampling_ratio"),
+                   .scale = nc_attr_float(n, "spatial_scale")};
+    p->state = s;
+    return nck_cuda_roi_prepare(p->device, n->in[0]->type->elem, &s->kernel, &p->w->diag);
+}
+
+/* y: the result, or its gradient. */
+static nc_code roi_of(const nc_call *c, const nc_tensor *y, nck_cuda_roi *out) {
+    const regions *s = c->state;
+    const nc_tensor *x = c->in[0], *rois = c->in[1];
+    if (rois->dims[1] != 4 || nc_tensor_numel(c->in[2]) != y->dims[0])
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "expected four numbers and one batch index per region");
+    if (nc_tensor_numel(y) > 0 && nc_tensor_numel(x) == 0)
+        return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "X is empty");
+    *out = (nck_cuda_roi){.regions = y->dims[0],
+                          .images = x->dims[0],
+                          .C = x->dims[1],
+                          .H = x->dims[2],
+                          .W = x->dims[3],
+                          .h = y->dims[2],
+                          .w = y->dims[3],
+                          .ratio = s->ratio,
+                          .scale = s->scale,
+                          .max = s->max,
+                          .half_pixel = s->half_pixel};
+    return NC_OK;
+}
+
+static nc_code roi_run(const nc_call *c) {
+    const regions *s = c->state;
+    nck_cuda_roi a;
+    NC_TRY(roi_of(c, c->out[0], &a));
+    return nck_cuda_roi_run(&s->kernel, c, &a, c->in[0]->data, c->in[c->n_in > 3 ? 3 : 0]->data, c->in[1]->data,
+                            c->in[2]->data, c->out[0]->data);
+}
+
+static size_t roi_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return nck_cuda_roi_grad_workspace(nc_tensor_numel(&in[0]), in[0].dtype);
+}
+
+static nc_code roi_grad_run(const nc_call *c) {
+    const regions *s = c->state;
+    nck_cuda_roi a;
+    NC_TRY(roi_of(c, c->in[3], &a));
+    return nck_cuda_roi_grad_run(&s->kernel, c, &a, c->in[0]->data, c->in[1]->data, c->in[2]->data, c->in[3]->data,
+                                 c->n_out > 0 ? c->out[0]->data : NULL, c->n_out > 1 ? c->out[1]->data : NULL);
+}
+
+/* ---- NonMaxSuppression ---- */
+
+typedef struct suppression {
+    bool center;
+    nck_cuda_nms_kernel kernel;
+} suppression;
+
+static nc_code nms_prepare(nc_prep *p) {
+    suppression *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    s->center = nc_attr_int(p->node, "center_point_box") != 0;
+    p->state = s;
+    return nck_cuda_nms_prepare(p->device, &s->kernel, &p->w->diag);
+}
+
+static size_t nms_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return nck_cuda_nms_workspace(in[1].dims[0], in[1].dims[1], in[1].dims[2]);
+}
+
+static nc_code nms_run(const nc_call *c) {
+    const suppression *s = c->state;
+    const nc_tensor *boxes = c->in[0], *scores = c->in[1];
+    const int64_t *most = nc_nms_scalar(c, 2);
+    const float *iou = nc_nms_scalar(c, 3), *threshold = nc_nms_scalar(c, 4);
+    NC_TRY(nc_nms_check(c));
+    nck_cuda_nms a = {.images = scores->dims[0],
+                      .classes = scores->dims[1],
+                      .n = scores->dims[2],
+                      .most = most != NULL && *most > 0 ? *most : 0,
+                      .center = s->center,
+                      .has_threshold = threshold != NULL,
+                      .iou = iou != NULL ? *iou : 0,
+                      .threshold = threshold != NULL ? *threshold : 0};
+    if (a.most > a.n) a.most = a.n;
+    return nck_cuda_nms_run(&s->kernel, nck_cuda_at_call(c), &a, boxes->data, scores->data, c->out[0]->data, c->sizes,
+                            c->workspace);
+}
+
+#define ROI .types = T_FLOAT_ALL, .prepare = roi_prepare
 #define RESIZE .fits = resize_fits, .prepare = resize_prepare, .workspace = resize_workspace, .run = resize_run
-const nc_binding nc_vision_cuda[] = {{.op = "Resize", RESIZE},
-                                     {.op = "Upsample", RESIZE},
-                                     {.op = "ResizeGrad",
-                                      .domain = "nacre",
-                                      .types = T_FLOAT_ALL,
-                                      .fits = resize_fits,
-                                      .prepare = resize_grad_prepare,
-                                      .workspace = resize_workspace,
-                                      .run = resize_grad_run},
-                                     {0}};
+const nc_binding nc_vision_cuda[] = {
+    {.op = "Resize", RESIZE},
+    {.op = "Upsample", RESIZE},
+    {.op = "ResizeGrad",
+     .domain = "nacre",
+     .types = T_FLOAT_ALL,
+     .fits = resize_fits,
+     .prepare = resize_grad_prepare,
+     .workspace = resize_workspace,
+     .run = resize_grad_run},
+    {.op = "RoiAlign", ROI, .run = roi_run},
+    {.op = "RoiAlignAlong", .domain = "nacre", ROI, .run = roi_run},
+    {.op = "RoiAlignGrad", .domain = "nacre", ROI, .workspace = roi_grad_workspace, .run = roi_grad_run},
+    {.op = "NonMaxSuppression",
+     .kind = NC_K_BOUNDED,
+     .prepare = nms_prepare,
+     .workspace = nms_workspace,
+     .run = nms_run},
+    {0}};

@@ -2,6 +2,7 @@
  *
  *   y = QLinearConv(x)                   becomes   y = back(com.microsoft.QLinearConv<channels_last>(last(x)))
  *   y = QLinearAdd(back(a), back(b))               y = back(QLinearAdd(a, b))
+ *   y = MaxPool(back(x)), x codes                  y = back(NhwcMaxPool(x))
  * last and back being Transposes, which meet and go (common/transposes.c): between the first convolution of a network
  * and its last pool none is left. */
 #include "ops/contrib.h"
@@ -84,6 +85,18 @@ static nc_code at_add(nc_work *w, nc_node *n, bool *done) {
     return replace(w, n, "QLinearAdd", in, n->n_in, NULL, 0, done);
 }
 
+/* One result, no indices of its elements. */
+static nc_code at_pool(nc_work *w, nc_node *n, bool *done) {
+    nc_value *x = before_back(n->in[0]);
+    nc_attr attrs[ATTRS];
+    int n_attrs = 0;
+    if (x == NULL || !nc_rewrite_free(n) || !nc_rewrite_tensor(n->out[0]) || n->n_attrs > ATTRS) return NC_OK;
+    if ((x->type->elem != NC_INT8 && x->type->elem != NC_UINT8) || (n->n_out > 1 && n->out[1] != NULL)) return NC_OK;
+    for (int i = 0; i < n->n_attrs; i++)
+        if (strcmp(n->attrs[i].name, "storage_order") != 0) attrs[n_attrs++] = n->attrs[i];
+    return replace(w, n, "NhwcMaxPool", &x, 1, attrs, n_attrs, done);
+}
+
 nc_code nc_pass_quantized_channels(nc_work *w, nc_graph *g, int *n_changes) {
     for (nc_node *n = g->first, *next; n != NULL; n = next) {
         bool done = false;
@@ -92,6 +105,8 @@ nc_code nc_pass_quantized_channels(nc_work *w, nc_graph *g, int *n_changes) {
         w->at_node = n->name, w->at_op = n->card->name;
         if (nc_rewrite_is(n, "QLinearConv"))
             NC_TRY(at_conv(w, n, &done));
+        else if (nc_rewrite_is(n, "MaxPool"))
+            NC_TRY(at_pool(w, n, &done));
         else if (nc_pattern_match("com.microsoft.QLinearAdd(a, ..)", n, &m))
             NC_TRY(at_add(w, n, &done));
         *n_changes += done;

@@ -1,4 +1,5 @@
-"""Runs a drawn model in Nacre in several ways and says what is wrong, if anything is."""
+"""Runs a drawn model in Nacre in several ways and says what is wrong, if anything is. With NACRE_TEST_DEVICE
+they run on that device alone, beside the same references."""
 import numpy as np
 
 import nacre_c
@@ -19,9 +20,10 @@ def settings_of(seed):
     rng = np.random.default_rng([seed, 1])
     ways = []
     for _ in range(2):
-        way = {"device": ["cpu", "guard"][rng.integers(2)], "level": LEVELS[rng.integers(4)]}
+        drawn = ["cpu", "guard"][rng.integers(2)]
+        way = {"device": nacre_c.DEVICE or drawn, "level": LEVELS[rng.integers(4)]}
         way |= {s: bool(rng.integers(2)) for s in SWITCHES}
-        ways.append(way | ({"capture": True} if way["device"] == "guard" and rng.random() < 0.3 else {}))
+        ways.append(way | ({"capture": True} if drawn == "guard" and rng.random() < 0.3 else {}))
     if rng.random() < 0.25:
         ways[0] = {"level": "off"} | {s: False for s in SWITCHES}
     return ways
@@ -82,11 +84,18 @@ class Runner:
         """Raises Wrong, or gives the operators that were drawn."""
         drawn = draw(seed)
         data = drawn.model.SerializeToString()
+        if nacre_c.DEVICE is None:
+            self.judge_threads(drawn, data)
+        else:
+            self.check(drawn, self.run(drawn, data, 1, {}), nacre_c.DEVICE)
+        for way in settings_of(seed):
+            self.check(drawn, self.run(drawn, data, 2, way), f"{way}")
+        return drawn.ops
+
+    def judge_threads(self, drawn, data):
+        """One thread on the cpu is right, and two threads and the guard device give its bits."""
         first = self.run(drawn, data, 1, {})
         self.check(drawn, first, "1 thread")
         for way in ({}, {"device": "guard"}):
             if bits(self.run(drawn, data, 2, way)) != bits(first):
                 raise Wrong(f"{way}, 2 threads: other bits than 1 thread on cpu")
-        for way in settings_of(seed):
-            self.check(drawn, self.run(drawn, data, 2, way), f"{way}")
-        return drawn.ops

@@ -32,7 +32,7 @@ enum { BLOCK = 8, PIXELS = 1 };
 #else
 #define PIXELS_IN_ROW 8
 #endif
-enum { KV = BLOCK / V_LEN_f32 };
+enum { KV = BLOCK / V_LEN_f32, STEPS = 4, LINE = 16 }; /* LINE: of the cache, in floats */
 _Static_assert(BLOCK % V_LEN_f32 == 0 && BLOCK <= NCK_CONV_MAX_BLOCK, "a block of channels is whole vectors");
 _Static_assert(PIXELS <= NCK_CONV_MAX_PIXELS, "the table has room");
 
@@ -42,8 +42,23 @@ static inline v_f32 clamp(v_f32 a, v_f32 low, v_f32 high) {
     return v_sel_f32(v_lt_f32(high, a), high, a);
 }
 
+/* One channel x times its weights w: of one tap, for all pixels. */
+__attribute__((always_inline)) static inline void step(int kb, int in, int pixels, const float *x, const float *w,
+                                                       v_f32 acc[PIXELS][2 * KV]) {
+    v_f32 wv[2 * KV];
+    UNROLL
+    for (int v = 0; v < kb * KV; v++) wv[v] = v_load_f32(w + v * V_LEN_f32);
+    UNROLL
+    for (int p = 0; p < pixels; p++) {
+        v_f32 xv = v_set_f32(x[p * in]);
+        UNROLL
+        for (int v = 0; v < kb * KV; v++) acc[p][v] = v_fma_f32(xv, wv[v], acc[p][v]);
+    }
+}
+
 /* kb, pixels and in are constants where inlined: blocks of K, and channels of a block of x. Vector v of block b is
- * number b * KV + v. */
+ * number b * KV + v. Whole blocks go STEPS channels at a time: what counts the loop and asks for lines of `ahead` would
+ * else take slots that the multiplications need. */
 __attribute__((always_inline)) static inline void tile(int kb, int in, int pixels, const nck_conv_tile *t) {
     v_f32 acc[PIXELS][2 * KV];
     const float *from = t->bias ? t->bias : t->y;
@@ -52,22 +67,17 @@ __attribute__((always_inline)) static inline void tile(int kb, int in, int pixel
     for (int p = 0; p < pixels; p++) UNROLL
     for (int v = 0; v < kb * KV; v++)
         acc[p][v] = v_load_f32(from + v / KV * from_k + p * from_pixel + v % KV * V_LEN_f32);
-    const float *w = t->w, *block = t->x;
+    const float *w = t->w, *block = t->x, *ahead = t->ahead;
     for (int64_t c0 = 0; c0 < t->C; c0 += in, block += t->x_block) {
         int64_t channels = in == 1 || t->C - c0 >= in ? in : t->C - c0;
         for (int64_t i = 0; i < t->n_taps; i++) {
             const float *x = block + t->taps[i], *end = x + channels;
-            for (; x < end; x++, w += kb * BLOCK) {
-                v_f32 wv[2 * KV];
-                UNROLL
-                for (int v = 0; v < kb * KV; v++) wv[v] = v_load_f32(w + v * V_LEN_f32);
-                UNROLL
-                for (int p = 0; p < pixels; p++) {
-                    v_f32 xv = v_set_f32(x[p * in]);
-                    UNROLL
-                    for (int v = 0; v < kb * KV; v++) acc[p][v] = v_fma_f32(xv, wv[v], acc[p][v]);
-                }
+            for (; end - x >= STEPS; x += STEPS, w += STEPS * kb * BLOCK, ahead += STEPS * LINE) UNROLL
+            for (int c = 0; c < STEPS; c++) {
+                __builtin_prefetch(ahead + c * LINE, 0, 2);
+                step(kb, in, pixels, x + c, w + c * kb * BLOCK, acc);
             }
+            for (; x < end; x++, w += kb * BLOCK) step(kb, in, pixels, x, w, acc);
         }
     }
     if (t->add) UNROLL
@@ -118,7 +128,7 @@ __attribute__((always_inline)) static inline void row_piece(int pixels, int64_t 
     UNROLL
     for (int p = 0; p < pixels; p++) UNROLL
     for (int v = 0; v < KV; v++) {
-        int64_t o = (at + p) * BLOCK + v * V_LEN_f32;
+        int64_t o = (at + p) * r->y_pixel + v * V_LEN_f32;
         v_f32 a = r->add ? v_add_f32(acc[p][v], v_load_f32(r->add + o)) : acc[p][v];
         v_store_f32(r->y + o, r->clamps ? clamp(a, low, high) : a);
     }

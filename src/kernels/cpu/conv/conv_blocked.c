@@ -10,9 +10,9 @@
 #include "kernels/cpu/conv/conv_wino.h"
 #include "kernels/cpu/isa.h"
 
-/* Multiplications of an item; elements of the weights that pass over an item's pixels at once: with a strip they fit
- * the second cache. */
-enum { ITEM_WORK = 1 << 21, CHUNK_WEIGHTS = 320 << 8 };
+/* Multiplications of an item; elements of the weights that pass over an item's pixels at once: with a strip and the
+ * chunk that comes next, which is asked for meanwhile, they fit the second cache. */
+enum { ITEM_WORK = 1 << 21, CHUNK_WEIGHTS = 128 << 8 };
 
 typedef struct conv_blocked_job {
     const nck_conv_blocked_args *a;
@@ -36,7 +36,8 @@ typedef struct conv_area {
     int64_t n, oh, ow, rows, cols;
     int64_t kb0; /* first block of K */
     int kb;
-    const float *x; /* first pixel */
+    const float *x;        /* first pixel */
+    const float *w, *next; /* the pair's weights, and those that are read after them */
 } conv_area;
 
 static void run_pixels(const conv_blocked_job *j, nck_conv_tile t, int kb, int64_t pixels) {
@@ -54,16 +55,18 @@ static void after_pixels(const conv_blocked_job *j, int64_t n, int64_t kb, int64
 /* All pixels of an area, over the input channels that t has. */
 static void run_lines(const conv_blocked_job *j, const conv_area *p, nck_conv_tile t) {
     int64_t runs = j->t.flat ? 1 : p->rows, pixels = j->t.flat ? p->rows * p->cols : p->cols;
-    int64_t y_row = j->a->shape.w.out[2] * j->B;
+    int64_t y_row = j->a->shape.w.out[2] * j->B, tiles = nc_ceil_div(pixels, j->table->pixels);
+    t.share = nc_ceil_div(j->chunk * t.n_taps * p->kb * j->B, runs * tiles);
     for (int64_t r = 0; r < runs; r++) {
         run_pixels(j, t, p->kb, pixels);
         t.x += j->x_row;
         t.y += y_row;
         if (t.add) t.add += y_row;
+        t.ahead += tiles * t.share;
     }
 }
 
-static void run_area(const conv_blocked_job *j, const conv_area *p, const float *w) {
+static void run_area(const conv_blocked_job *j, const conv_area *p) {
     const nck_conv_blocked_args *a = j->a;
     const nck_conv_after *after = a->after;
     const nck_window *v = &a->shape.w;
@@ -74,19 +77,21 @@ static void run_area(const conv_blocked_job *j, const conv_area *p, const float 
     int64_t at = (p->n * j->Kb + p->kb0) * y_k + (p->oh * OW + p->ow) * B, c0 = 0;
     do {
         bool last = j->Cg - c0 <= j->chunk;
+        const float *w = p->w + c0 * n_taps * p->kb * B;
         nck_conv_tile t = {.x = p->x + c0 / j->t.in * j->x_block,
                            .x_block = j->x_block,
                            .taps = j->taps,
                            .n_taps = n_taps,
                            .C = last ? j->Cg - c0 : j->chunk,
-                           .w = w + c0 * n_taps * p->kb * B,
+                           .w = w,
                            .bias = c0 == 0 ? bias : NULL,
                            .y = a->y + at,
                            .y_k = y_k,
                            .add = last && after && after->add ? after->add + at : NULL,
                            .low = after ? after->low : 0,
                            .high = after ? after->high : 0,
-                           .clamps = last && after && after->clamps};
+                           .clamps = last && after && after->clamps,
+                           .ahead = last ? p->next : w + j->chunk * n_taps * p->kb * B};
         run_lines(j, p, t);
         c0 += j->chunk;
     } while (c0 < j->Cg);
@@ -95,6 +100,14 @@ static void run_area(const conv_blocked_job *j, const conv_area *p, const float 
     for (int b = 0; b < p->kb; b++)
         for (int64_t r = 0; r < (whole ? 1 : p->rows); r++)
             after_pixels(j, p->n, p->kb0 + b, (p->oh + r) * OW + p->ow, whole ? p->rows * OW : p->cols);
+}
+
+/* After the last part of a pair come the weights of the next one, after the last pair those of the first. */
+static const float *weights_after(const conv_blocked_job *j, int64_t item, const float *w, int kb) {
+    const nck_window *v = &j->a->shape.w;
+    if (item % j->parts + 1 < j->parts) return w;
+    if (item / j->parts + 1 == j->a->shape.group * j->pairs) return j->a->w;
+    return w + j->Cg * v->k[1] * v->k[2] * kb * j->B;
 }
 
 /* Item numbers: pair of blocks of K (of all groups) slowest, part of the rows fastest. */
@@ -112,8 +125,9 @@ static void run_strip_item(const conv_blocked_job *j, int64_t item, int64_t n, i
                    .kb0 = g * j->Kgb + in_group * 2,
                    .kb = in_group * 2 + 1 == j->Kgb ? 1 : 2,
                    .x = x + g * blocks * j->x_block + r0 * j->x_row};
-    int64_t w_group = j->Cg * v->k[1] * v->k[2] * j->Kgb * j->B;
-    run_area(j, &p, j->a->w + g * w_group + in_group * j->w_pair);
+    p.w = j->a->w + g * j->Cg * v->k[1] * v->k[2] * j->Kgb * j->B + in_group * j->w_pair;
+    p.next = weights_after(j, item, p.w, p.kb);
+    run_area(j, &p);
 }
 
 static void copied_item(void *ctx, int64_t item) {

@@ -8,7 +8,8 @@
  * group). Group 1 with 3 x 3 taps and stride 1 has a form of fewer multiplications (conv_wino.h): a NaN or an infinity
  * spreads over the 4 x 4 outputs of each tile that sees it, and rounding errors are some two times as large.
  *
- * Padding counts as zeros, so an infinite weight over it gives NaN; with one channel per group only in small images.
+ * Padding counts as zeros, so an infinite weight over it gives NaN; with one channel per group only where the image is
+ * copied (conv_depthwise.c).
  * Accumulation: f32, one chain of fused multiply-adds per element in the order channel block, row, column, channel,
  * bias first: the same bits for any threads, other ones where blocks have another size. */
 #ifndef NCK_CONV_BLOCKED_H

@@ -24,6 +24,8 @@ typedef struct nck_conv_tile {
     const float *add;  /* laid out like y; NULL: nothing is added */
     float low, high;
     bool clamps;
+    const float *ahead; /* asked for meanwhile, from here on a line of the cache for each row of w; never NULL */
+    int64_t share;      /* elements of it that one tile is to ask for */
 } nck_conv_tile;
 typedef void nck_conv_tile_fn(const nck_conv_tile *t);
 
@@ -38,10 +40,11 @@ static inline void nck_conv_run_tiles(nck_conv_tile_fn *const *fns, int64_t most
         t.x += width * x_pixel;
         t.y += width * y_pixel;
         if (t.add) t.add += width * y_pixel;
+        t.ahead += t.share;
     }
 }
 
-/* A row of n pixels that all see the taps_h x taps_w window from x on, in one block of channels. */
+/* A row or a column of n pixels that all see the taps_h x taps_w window from x on, in one block of channels. */
 typedef struct nck_conv_row {
     const float *x;                /* first tap of the first pixel */
     int64_t x_pixel, x_row, x_col; /* elements to the next pixel, the next tap down and to the right */
@@ -49,7 +52,8 @@ typedef struct nck_conv_row {
     int64_t w_row, taps_h, taps_w;
     const float *bias;
     float *y;
-    const float *add;
+    int64_t y_pixel;
+    const float *add; /* laid out like y */
     float low, high;
     bool clamps;
     int64_t n;

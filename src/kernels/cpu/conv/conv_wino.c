@@ -130,8 +130,10 @@ static void multiply(const wino_job *j, int64_t pair, int kb, int64_t t0, int64_
                        .w = j->a->w + pair * POINTS * C * 2 * B,
                        .bias = zero,
                        .y = m,
-                       .y_k = n * B};
+                       .y_k = n * B,
+                       .share = nc_ceil_div(C * kb * B, nc_ceil_div(n, j->conv->pixels))};
     for (int p = 0; p < POINTS; p++) {
+        t.ahead = t.w + C * kb * B;
         nck_conv_run_tiles(j->conv->blocked[kb - 1], j->conv->pixels, t, B, B, n);
         t.x += j->Cb * j->tiles * B;
         t.w += C * kb * B;

@@ -4,8 +4,8 @@
  * product. For each block panels of A (up to mr rows) and of B (nr columns) are packed, then tiles of C are computed,
  * one item each, with the cuts of K inside of the item. What only one tile needs it packs itself, close to its use:
  * rows of A where a tile has all the columns, and each panel of B, a cut at a time, where it has all the rows. With at
- * most DIRECT_M rows a row-major B is read in place: packing it would cost more than the product. A product
- * of few multiply-adds skips all of this (gemm_small.inc).
+ * most DIRECT_M rows a row-major B is read in place, and with at most DIRECT_PANELS panels of columns a row-major A:
+ * packing it would cost more than it brings. A product of few multiply-adds skips all of this (gemm_small.inc).
  *
  * Rows are spread evenly: 128 rows are 8 panels of 13 and 2 of 12, not 9 of 14 and a poor one of 2.
  *
@@ -34,6 +34,7 @@ enum {
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
     DIRECT_M = 8,
+    DIRECT_PANELS = 6,
     SMALL_WORK = 4096,        /* multiply-adds of a product that is neither packed nor blocked */
     ALONE_WORK = 4 * NC_ALONE /* and of one that wakes no thread */
 };
@@ -43,7 +44,8 @@ typedef struct gemm_run {
     const nck_gemm_unit *u;
     size_t es;
     char *a_pack, *b_pack;
-    bool direct; /* B is read in place but for its last, partial panel */
+    bool direct;   /* B is read in place but for its last, partial panel */
+    bool direct_a; /* A is read in place */
     bool tile_packs_a, tile_packs_b;
     int64_t i0, rows;     /* rows in a_pack */
     int64_t row_panels;   /* their panels */
@@ -94,6 +96,8 @@ size_t nck_gemm_workspace(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b
 size_t nck_gemm_workspace_serial(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed) {
     return gemm_workspace(type, M, N, K, b_packed, 1);
 }
+
+int64_t nck_gemm_columns(nc_dtype type) { return gemm_unit_for(type)->nr; }
 
 size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N) {
     const nck_gemm_unit *u = gemm_unit_for(type);
@@ -217,24 +221,35 @@ typedef struct gemm_tile_rows {
     int64_t n, at[TILE_ROW_PANELS + 1];
 } gemm_tile_rows;
 
+/* The rows [i, i + rows) of the block at hand, terms from k on, times a panel of columns. */
+static void gemm_micro(const gemm_run *r, int64_t i, int64_t rows, int64_t k, int64_t kc, const char *b, int64_t ldb,
+                       void *c, int64_t ldc, bool add, const char *next) {
+    const nck_gemm_args *g = r->g;
+    int64_t es = (int64_t)r->es;
+    if (r->direct_a)
+        r->u->direct[rows](kc, (const char *)g->a + ((r->i0 + i) * g->a_rs + k) * es, g->a_rs, b, ldb, c, ldc, add,
+                           next);
+    else
+        r->u->micro[rows](kc, r->a_pack + (i * r->span + (k - r->k0) * rows) * es, b, ldb, c, ldc, add, next);
+}
+
 /* Cut [k, k + kc) of the panels of rows times the panel of columns p, whose elements are b. Meanwhile the elements that
  * come after it are asked for, a share with each panel of rows. */
 static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, const char *b, int64_t ldb,
-                        const char *next, const gemm_tile_rows *t, void *acc) {
+                        const char *next, int64_t bytes_next, const gemm_tile_rows *t, void *acc) {
     const nck_gemm_args *g = r->g;
-    int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(kc * nr * es, t->n);
+    int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(bytes_next, t->n);
     bool first = k == 0, last = k + kc == g->K;
     bool in_place = g->alpha == 1 && g->c_cs == 1 && (p + 1) * nr <= g->N && !(first && g->beta != 0) &&
                     !(last && g->bias) && (uintptr_t)g->c % (uintptr_t)es == 0;
     for (int64_t q = 0; q < t->n; q++) {
         int64_t i = t->at[q], rows = t->at[q + 1] - i;
-        const char *a = r->a_pack + (i * r->span + (k - r->k0) * rows) * es;
         if (in_place) {
             char *c = (char *)g->c + ((r->i0 + i) * g->c_rs + p * nr) * es;
-            r->u->micro[rows](kc, a, b, ldb, c, g->c_rs, !first, next + q * share);
+            gemm_micro(r, i, rows, k, kc, b, ldb, c, g->c_rs, !first, next + q * share);
             continue;
         }
-        r->u->micro[rows](kc, a, b, ldb, acc, nr, false, next + q * share);
+        gemm_micro(r, i, rows, k, kc, b, ldb, acc, nr, false, next + q * share);
         gemm_store(r, acc, r->i0 + i, rows, p, first, last);
     }
 }
@@ -264,6 +279,11 @@ static const char *gemm_packed_next(const gemm_run *r, int64_t p, int64_t p0, in
     return k + kc < r->k0 + r->span ? gemm_packed_at(r, p0, k + kc) : gemm_packed_at(r, p1, r->k0);
 }
 
+/* Where tiles go through rows of A as they lie, packed or not: those of the next tile, asked for at the end. */
+static const char *gemm_next_rows(const gemm_run *r, const gemm_tile_rows *t) {
+    return (const char *)r->g->a + (r->i0 + t->at[t->n]) * r->g->a_rs * (int64_t)r->es;
+}
+
 static void gemm_tile_item(void *ctx, int64_t item) {
     const gemm_run *r = ctx;
     int64_t row_tile = item % r->n_row_tiles, column_tile = item / r->n_row_tiles;
@@ -274,7 +294,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     gemm_tile_rows t = {.n = q1 - q0};
     int64_t first = p0;
     for (int64_t q = q0; q <= q1; q++) t.at[q - q0] = gemm_row_at(r, q);
-    if (r->tile_packs_a) gemm_pack_a(r, q0, q1);
+    if (r->tile_packs_a && !r->direct_a) gemm_pack_a(r, q0, q1);
     if ((r->direct || r->g->b_packed) && r->g->M == 1) p0 = gemm_row_item(r, p0, p1, acc);
     for (int64_t c = r->cut0; c < r->cut0 + r->n_cuts; c++) {
         int64_t k = gemm_cut_at(r->g->K, c), kc = gemm_cut_at(r->g->K, c + 1) - k, ldb;
@@ -285,7 +305,10 @@ static void gemm_tile_item(void *ctx, int64_t item) {
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
             const char *next = r->g->b_packed ? gemm_packed_next(r, p, p0, p1, k, kc) : b;
-            gemm_column(r, k, kc, p, b, ldb, next, &t, acc);
+            bool rows_next = r->tile_packs_a && r->g->a_cs == 1 && p + 1 == p1 && c + 1 == r->cut0 + r->n_cuts;
+            if (rows_next) next = gemm_next_rows(r, &t);
+            int64_t bytes = (rows_next ? (t.at[t.n] - t.at[0]) * r->g->a_rs : kc * r->u->nr) * (int64_t)r->es;
+            gemm_column(r, k, kc, p, b, ldb, next, bytes, &t, acc);
         }
     }
     if (r->g->after == NULL || r->k0 + r->span < r->g->K) return;
@@ -308,10 +331,18 @@ static void gemm_choose_tiles(gemm_run *r, int threads) {
         r->n_row_tiles = nc_min64(nc_ceil_div(wanted, r->n_column_tiles), nc_ceil_div(r->row_panels, 2));
 }
 
+/* Can the micro-kernels read rows of A where they lie? Rows whole halves of a page apart push each other out of the
+ * first cache; one row goes another way. */
+static bool gemm_rows_fit(const nck_gemm_args *g, const nck_gemm_unit *u, size_t es) {
+    bool crowded = g->a_rs * (int64_t)es % 2048 == 0;
+    return u->direct[1] != NULL && g->M > 1 && g->a_cs == 1 && !crowded && (uintptr_t)g->a % es == 0;
+}
+
 static void gemm_compute(gemm_run *r, nc_pool *pool) {
     bool pack_b = !r->g->b_packed && !r->tile_packs_b && r->i0 == 0;
     gemm_choose_tiles(r, nc_pool_threads(pool));
     r->tile_packs_a = r->n_column_tiles == 1;
+    r->direct_a = r->tile_packs_a && r->panels <= DIRECT_PANELS && gemm_rows_fit(r->g, r->u, r->es);
     r->n_pack_a = r->tile_packs_a ? 0 : nc_ceil_div(r->row_panels, PACK_PANELS);
     nc_parallel(pool, r->n_pack_a + (pack_b ? nc_ceil_div(r->panels, PACK_PANELS) : 0), gemm_pack_item, r);
     nc_parallel_upto(pool, r->tile_packs_b ? LANES : INT_MAX, r->n_row_tiles * r->n_column_tiles, gemm_tile_item, r);

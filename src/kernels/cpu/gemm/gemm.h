@@ -51,7 +51,9 @@ size_t nck_gemm_workspace_serial(nc_dtype type, int64_t M, int64_t N, int64_t K,
  * alpha and beta are cut to integers, b_packed and bias are for floats alone. */
 void nck_gemm_any(const nck_gemm_args *g, void *workspace, nc_pool *pool);
 
-/* The packed form belongs to the ISA in use; it is not a file format. */
+/* The packed form belongs to the ISA in use; it is not a file format. Columns from j on, a multiple of
+ * nck_gemm_columns, begin with its element j * K. */
+int64_t nck_gemm_columns(nc_dtype type);
 size_t nck_gemm_packed_b_bytes(nc_dtype type, int64_t K, int64_t N);
 void nck_gemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_t rs, int64_t cs, void *dst);
 

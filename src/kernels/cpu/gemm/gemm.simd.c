@@ -14,6 +14,7 @@ enum { MR = 8, NV = 3 };
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #elif defined NCK_ISA_avx512
 enum { MR = 14, NV = 2 };
+#define DIRECT_ROWS /* AVX-512 alone: the others need the registers or read rows by lanes */
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #elif defined NCK_ISA_avx2
 enum { MR = 6, NV = 2 };
@@ -42,9 +43,8 @@ enum { MR = 4, NV = 2 };
 #define PANEL_ROW(r) a[r]
 #endif
 
-/* Vectors that the lanes of the widest panel fill: MR rows, or NV vectors of columns. */
-enum { MAX_GROUPS = 4 };
-_Static_assert((int)MR <= MAX_GROUPS * V_LEN_f64 && (int)NV <= (int)MAX_GROUPS, "a panel fits its groups");
+/* Terms from a packed row to one that is asked for: callers come back to the same columns so much later. */
+enum { AHEAD = 16 };
 _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 
 #define TEXT "kernels/cpu/gemm/gemm_pack.inc"
@@ -57,12 +57,20 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 
 #define MICRO_F32(rows) [rows] = gemm_micro_f32_##rows,
 #define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
+#ifdef DIRECT_ROWS
+#define DIRECT_F32(rows) [rows] = gemm_direct_f32_##rows,
+#define DIRECT_F64(rows) [rows] = gemm_direct_f64_##rows,
+#else
+#define DIRECT_F32(rows)
+#define DIRECT_F64(rows)
+#endif
 extern const nck_gemm_table NCK_ISA_NAME(nck_gemm_);
 const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
     .width = V_LEN_f32,
     .f32 = {.mr = MR,
             .nr = NV * V_LEN_f32,
             .micro = {EACH_ROWS(MICRO_F32)},
+            .direct = {EACH_ROWS(DIRECT_F32)},
             .band = gemm_band_f32,
             .line = gemm_line_f32,
             .store = gemm_store_f32,
@@ -71,6 +79,7 @@ const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
     .f64 = {.mr = MR,
             .nr = NV * V_LEN_f64,
             .micro = {EACH_ROWS(MICRO_F64)},
+            .direct = {EACH_ROWS(DIRECT_F64)},
             .band = gemm_band_f64,
             .line = gemm_line_f64,
             .store = gemm_store_f64,

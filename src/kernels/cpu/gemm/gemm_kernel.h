@@ -20,6 +20,9 @@
  * for and all nr columns. kc lines of the cache from `ahead` on are asked for meanwhile. */
 typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *c, int64_t ldc, bool add,
                             const void *ahead);
+/* The same with rows of A where they lie: a[r*lda + k]. */
+typedef void nck_gemm_direct(int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
+                             bool add, const void *ahead);
 /* acc[j] = sum over k of a[k] * b[k*ldb + j] for n columns, a multiple of nr. */
 typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, void *acc);
 /* acc[p*nr + j] = sum over k of a[k] * b[p*apart + k*nr + j]: one row times packed panels. */
@@ -48,7 +51,8 @@ typedef void nck_gemm_small(const nck_gemm_args *g, int nr);
 
 typedef struct nck_gemm_unit {
     int mr, nr;
-    nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1]; /* by rows, 1..mr */
+    nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1];   /* by rows, 1..mr */
+    nck_gemm_direct *direct[NCK_GEMM_MAX_MR + 1]; /* the same; NULL: rows are always packed */
     nck_gemm_band *band;
     nck_gemm_line *line;
     nck_gemm_store *store;

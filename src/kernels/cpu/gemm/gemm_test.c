@@ -168,6 +168,37 @@ TEST(gemm_row_bits_do_not_depend_on_the_other_rows) {
     operands_release(&one);
 }
 
+/* The same product with A laid out with rows rs and terms cs elements apart, into o->want. */
+static void multiply_laid(operands *o, int64_t rs, int64_t cs, bool packed) {
+    nck_gemm_args *g = &o->args;
+    const float *from = g->a;
+    float *a = nc_alloc_zero((size_t)(g->M * rs + g->K * cs), sizeof *a);
+    REQUIRE(a);
+    for (int64_t i = 0; i < g->M; i++)
+        for (int64_t k = 0; k < g->K; k++) a[i * rs + k * cs] = from[i * g->a_rs + k * g->a_cs];
+    operands laid = *o;
+    laid.args.a = a, laid.args.a_rs = rs, laid.args.a_cs = cs;
+    multiply(&laid, o->want, packed, 1);
+    nc_free(a);
+}
+
+/* Few columns: rows that lie side by side are read in place, in panels of any number of rows; turned ones, and those
+ * that would crowd the cache, are packed. */
+TEST(gemm_rows_read_in_place_have_the_bits_of_packed_ones) {
+    for (int64_t M = 2; M < 30; M++) {
+        gemm_case c = {M, M % 3 == 0 ? 64 : 70, 129, 1, (double)(M % 2), 0, 0, 0, 'r'};
+        const int64_t ways[][2] = {{1, M}, {131, 1}, {512, 1}};
+        operands o;
+        REQUIRE(operands_init(&o, NC_FLOAT, &c));
+        multiply(&o, o.got, M % 2, 1);
+        for (int w = 0; w < 3; w++) {
+            multiply_laid(&o, ways[w][0], ways[w][1], M % 2);
+            CHECK(memcmp(o.got, o.want, o.c_bytes) == 0);
+        }
+        operands_release(&o);
+    }
+}
+
 /* A corner of a product that is blocked, and the same corner as a product of its own that is too small for it. */
 static void check_corner(nc_dtype type, gemm_case c, int64_t m, int64_t n) {
     operands all;

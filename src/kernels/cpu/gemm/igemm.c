@@ -114,6 +114,24 @@ void nck_igemm_pack_b(nc_dtype type, int64_t K, int64_t N, const void *b, int64_
 /* Panels of equal height: 25 rows with at most 12 are 8, 8 and 9. */
 static int64_t igemm_row_at(int64_t rows, int64_t panels, int64_t p) { return rows * p / panels; }
 
+/* The panels of n rows one after the other, without a division for each. */
+typedef struct row_walk {
+    int64_t at, rows; /* of this panel */
+    int64_t each, more, rest, panels;
+} row_walk;
+
+static void row_walk_next(row_walk *w) {
+    w->at += w->rows;
+    w->rows = w->each, w->rest += w->more;
+    if (w->rest >= w->panels) w->rest -= w->panels, w->rows++;
+}
+
+static row_walk row_walk_of(int64_t n, int64_t panels) {
+    row_walk w = {.each = n / panels, .more = n % panels, .panels = panels};
+    row_walk_next(&w);
+    return w;
+}
+
 /* Rows [i, i + n) as panels. room: for them where A comes from a function, else NULL. */
 static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *dst, uint8_t *room) {
     const nck_igemm_args *g = r->g;
@@ -121,10 +139,10 @@ static void igemm_pack_block(const igemm_run *r, int64_t i, int64_t n, uint8_t *
     int64_t rs = room != NULL ? g->K : g->a_rs, cs = room != NULL ? 1 : g->a_cs;
     const uint8_t *from = room != NULL ? room : (const uint8_t *)g->a + i * rs;
     if (room != NULL) g->rows(g->rows_ctx, i, n, room);
-    for (int64_t p = 0; p < panels; p++) {
-        int64_t at = igemm_row_at(n, panels, p), rows = igemm_row_at(n, panels, p + 1) - at;
-        r->u->pack(g->K, rows, rows, from + at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed), dst + at * terms);
-    }
+    row_walk w = row_walk_of(n, panels);
+    for (int64_t p = 0; p < panels; p++, row_walk_next(&w))
+        r->u->pack(g->K, w.rows, w.rows, from + w.at * rs, rs, cs, igemm_flip(g->a_type, r->u->a_signed),
+                   dst + w.at * terms);
 }
 
 /* ---- zero points ---- */
@@ -148,14 +166,9 @@ static bool igemm_b_zeros(const igemm_run *r, int64_t p, int32_t *zeros) {
     return any;
 }
 
-static bool igemm_a_zeros(const igemm_run *r, int64_t i, int64_t rows, int32_t *zeros) {
+static void igemm_a_zeros(const igemm_run *r, int64_t i, int64_t rows, int32_t *zeros) {
     const nck_igemm_args *g = r->g;
-    bool any = false;
-    for (int64_t k = 0; k < rows; k++) {
-        zeros[k] = igemm_zero(g->a_type, g->a_zero, g->a_zeros, i + k, r->u->a_signed);
-        any |= zeros[k] != 0;
-    }
-    return any;
+    for (int64_t k = 0; k < rows; k++) zeros[k] = igemm_zero(g->a_type, g->a_zero, g->a_zeros, i + k, r->u->a_signed);
 }
 
 /* ---- products ---- */
@@ -167,16 +180,33 @@ typedef struct panel_columns {
     int32_t zero[NCK_IGEMM_MAX_NR];
     bool any_zero;
     int64_t j;
+    nck_igemm_columns read;
 } panel_columns;
+
+static bool igemm_one_zero(const igemm_run *r) { return r->g->a_zero == NULL || r->g->a_zeros == 1; }
+
+/* Panel p of B. */
+static void igemm_read_panel(const igemm_run *r, const packed_b *b, int64_t p, panel_columns *c) {
+    const nck_igemm_args *g = r->g;
+    int32_t zero = 0;
+    c->b = (const int8_t *)b->panels + p * b->bytes_panel;
+    c->exact = b->exact + p * b->blocks;
+    c->sum = b->sums + p * r->u->nr;
+    c->j = p * r->u->nr;
+    c->any_zero = igemm_b_zeros(r, p, c->zero);
+    if (igemm_one_zero(r)) igemm_a_zeros(r, 0, 1, &zero);
+    r->u->columns(&g->out, c->j, nc_min64(r->u->nr, g->N - c->j), zero, c->sum, &c->read);
+}
 
 /* A panel of `rows` rows from i on with the columns c. */
 static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_t *a, const panel_columns *c) {
     const nck_igemm_args *g = r->g;
     _Alignas(64) int32_t acc[NCK_IGEMM_MAX_MR * NCK_IGEMM_MAX_NR];
-    int32_t zero[NCK_IGEMM_MAX_MR], rest[NCK_IGEMM_MAX_MR] = {0};
+    int32_t zero[NCK_IGEMM_MAX_MR], rest[NCK_IGEMM_MAX_MR];
     int64_t groups = nc_ceil_div(g->K, r->u->group);
+    bool one = igemm_one_zero(r);
     r->u->micro[rows](groups, a, c->b, c->exact, acc);
-    bool any = igemm_a_zeros(r, i, rows, zero);
+    if (!one || c->any_zero) igemm_a_zeros(r, i, rows, zero);
     if (c->any_zero) { /* once per tile: little beside the product */
         r->u->sums(groups, rows, a, true, rest);
         for (int64_t k = 0; k < rows; k++) rest[k] = (int32_t)((uint32_t)rest[k] - (uint32_t)g->K * (uint32_t)zero[k]);
@@ -186,11 +216,11 @@ static void igemm_tile(const igemm_run *r, int64_t i, int64_t rows, const uint8_
                                   .cols = nc_min64(r->u->nr, g->N - c->j),
                                   .i = i,
                                   .j = c->j,
-                                  .shifted = any || c->any_zero,
-                                  .a_zero = zero,
-                                  .a_rest = rest,
+                                  .a_zero = one ? NULL : zero,
+                                  .a_rest = c->any_zero ? rest : NULL,
                                   .b_sum = c->sum,
                                   .b_zero = c->zero,
+                                  .columns = &c->read,
                                   .out = &g->out});
 }
 
@@ -200,15 +230,10 @@ static void igemm_multiply(const igemm_run *r, int64_t i, int64_t n, const uint8
     packed_b b;
     (void)igemm_layout_b(r->u, r->g->K, r->g->N, (void *)(uintptr_t)r->b, &b);
     for (; p < end; p++) {
-        panel_columns c = {.b = (const int8_t *)b.panels + p * b.bytes_panel,
-                           .exact = b.exact + p * b.blocks,
-                           .sum = b.sums + p * r->u->nr,
-                           .j = p * r->u->nr};
-        c.any_zero = igemm_b_zeros(r, p, c.zero);
-        for (int64_t q = 0; q < panels; q++) {
-            int64_t at = igemm_row_at(n, panels, q);
-            igemm_tile(r, i + at, igemm_row_at(n, panels, q + 1) - at, a + at * terms, &c);
-        }
+        panel_columns c;
+        igemm_read_panel(r, &b, p, &c);
+        row_walk w = row_walk_of(n, panels);
+        for (int64_t q = 0; q < panels; q++, row_walk_next(&w)) igemm_tile(r, i + w.at, w.rows, a + w.at * terms, &c);
     }
 }
 

@@ -76,10 +76,12 @@ static void igemm_pack_terms(int64_t groups, int64_t lanes, int64_t width, const
                              uint64_t flip, uint8_t *dst) {
     int64_t squares = 0, done = 0;
 #ifdef TERMS_4X4
-    squares = groups / 4 * 4, done = lanes / 4 * 4;
+    squares = groups / 4 * 4, done = lanes < 4 ? 0 : lanes;
     for (int64_t g = 0; g < squares; g += 4)
-        for (int64_t l = 0; l < done; l += 4)
+        for (int64_t i = 0; i < done; i += 4) { /* the last four lanes may have been there before */
+            int64_t l = i + 4 <= lanes ? i : lanes - 4;
             terms_4x4(src + l * ls + g * GROUP, ls, (uint8_t)flip, dst + (g * width + l) * GROUP, width * GROUP);
+        }
 #endif
     for (int64_t l = 0; l < lanes; l++) {
         int64_t g = l < done ? squares : 0;
@@ -198,67 +200,14 @@ static void igemm_taps(int rows, int64_t taps, const uint8_t *const *at, int64_t
         igemm_taps_of(NCK_IGEMM_PLACES, false, taps, at, c, b, ld, acc);
 }
 
-/* ---- the store ---- */
-
-/* Loops over all NR columns, so that compilers know how many there are; what lies behind the last is never stored. */
-static void igemm_true_sums(const nck_igemm_tile *t, int64_t r, const uint32_t *restrict bias, uint32_t *restrict s) {
-    memcpy(s, t->acc + r * NR, NR * sizeof *s);
-    if (t->shifted) {
-        uint32_t za = (uint32_t)t->a_zero[r], rest = (uint32_t)t->a_rest[r];
-        const uint32_t *restrict sum = (const uint32_t *)t->b_sum, *restrict zb = (const uint32_t *)t->b_zero;
-        for (int j = 0; j < NR; j++) s[j] -= za * sum[j] + rest * zb[j];
-    }
-    for (int j = 0; j < NR; j++) s[j] += bias[j];
-}
-
-static void igemm_to_numbers(const int32_t *restrict s, const float *restrict scale, const float *restrict bias,
-                             float *restrict y) {
-    for (int j = 0; j < NR; j++) y[j] = (float)s[j] * scale[j] + bias[j];
-}
-
-static void igemm_scaled(const int32_t *restrict s, const float *restrict scale, float *restrict y) {
-    for (int j = 0; j < NR; j++) y[j] = (float)s[j] * scale[j];
-}
-
-#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
-/* The same as below in instructions that round and saturate by themselves. */
-static void igemm_to_codes(const int32_t *s, const float *scale, int zero, int low, uint8_t *y) {
-    const __m512 limit = _mm512_set1_ps(65536), least = _mm512_set1_ps(-65536);
-    UNROLL
-    for (int j = 0; j < NR; j += 16) {
-        __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(s + j)), _mm512_loadu_ps(scale + j));
-        q = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(q, q, _CMP_ORD_Q), q);
-        q = _mm512_min_ps(_mm512_max_ps(q, least), limit);
-        __m512i v = _mm512_add_epi32(_mm512_cvtps_epi32(q), _mm512_set1_epi32(zero));
-        __m128i c = _mm512_cvtsepi32_epi8(v);
-        if (low == 0) c = _mm512_cvtusepi32_epi8(_mm512_max_epi32(v, _mm512_setzero_si512()));
-        _mm_storeu_si128((__m128i *)(y + j), c);
-    }
-}
+#ifdef __AVX2__
+#include "kernels/cpu/gemm/igemm_depth.inc"
 #else
-/* Rounds by adding 1.5 * 2^23, which leaves no room for a fraction. */
-static void igemm_to_codes(const int32_t *restrict s, const float *restrict scale, int zero, int low,
-                           uint8_t *restrict y) {
-    int32_t v[NR];
-    float q[NR];
-    for (int j = 0; j < NR; j++) q[j] = (float)s[j] * scale[j];
-    for (int j = 0; j < NR; j++) q[j] = q[j] == q[j] ? q[j] : 0;
-    for (int j = 0; j < NR; j++) q[j] = q[j] < -65536 ? -65536 : q[j];
-    for (int j = 0; j < NR; j++) q[j] = q[j] > 65536 ? 65536 : q[j];
-    for (int j = 0; j < NR; j++) v[j] = (int32_t)((q[j] + 0x1.8p23f) - 0x1.8p23f);
-    for (int j = 0; j < NR; j++) {
-        int32_t c = v[j] + zero;
-        c = c < low ? low : c;
-        v[j] = c > low + 255 ? low + 255 : c;
-    }
-    for (int j = 0; j < NR; j++) y[j] = (uint8_t)v[j];
-}
+enum { DEPTH_WIDTH = 0 };
+#define igemm_depthwise NULL
 #endif
 
-typedef struct tile_columns {
-    uint32_t sum_bias[NR];
-    float b_scale[NR], scale[NR], bias[NR];
-} tile_columns;
+/* ---- the store ---- */
 
 /* n words and zeros behind them; NULL: zeros alone. */
 ALWAYS void igemm_read_words(const void *from, int64_t n, void *to) {
@@ -270,38 +219,131 @@ ALWAYS void igemm_read_words(const void *from, int64_t n, void *to) {
     if (from != NULL) memcpy(to, from, (size_t)n * 4);
 }
 
-static void igemm_read_columns(const nck_igemm_tile *t, tile_columns *c) {
-    const nck_igemm_out *o = t->out;
-    igemm_read_words(o->sum_bias ? o->sum_bias + t->j : NULL, t->cols, c->sum_bias);
-    if (o->type == NC_INT32) return;
-    igemm_read_words(o->bias ? o->bias + t->j : NULL, t->cols, c->bias);
-    if (o->b_scales > 1)
-        igemm_read_words(o->b_scale + t->j, t->cols, c->b_scale);
-    else
-        for (int j = 0; j < NR; j++) c->b_scale[j] = o->b_scale[0];
+/* a * b / y; 1 for numbers, which are not divided. */
+static void igemm_scales(const nck_igemm_out *o, float a, const float *restrict b, float *restrict scale) {
+    float y = o->type == NC_FLOAT ? 1 : o->y_scale;
+    for (int j = 0; j < NR; j++) scale[j] = a * b[j] / y;
 }
 
-static void igemm_read_row(const nck_igemm_tile *t, int64_t r, tile_columns *c) {
-    const nck_igemm_out *o = t->out;
-    if (o->type == NC_INT32 || (r > 0 && o->a_scales == 1)) return;
-    float a = o->a_scale[o->a_scales == 1 ? 0 : (t->i + r) % o->a_scales], y = o->type == NC_FLOAT ? 1 : o->y_scale;
-    for (int j = 0; j < NR; j++) c->scale[j] = a * c->b_scale[j] / y;
+static bool igemm_is_finite(const float *scale) {
+    float sum = 0;
+    for (int j = 0; j < NR; j++) sum += scale[j] - scale[j];
+    return sum == 0;
+}
+
+/* Loops over all NR columns, so that compilers know how many there are; what lies behind the last is never stored. */
+static void igemm_columns(const nck_igemm_out *o, int64_t j, int64_t cols, int32_t a_zero, const int32_t *b_sum,
+                          nck_igemm_columns *c) {
+    uint32_t offset[NR];
+    float b_scale[NR];
+    igemm_read_words(o->sum_bias ? o->sum_bias + j : NULL, cols, offset);
+    for (int k = 0; k < NR; k++) offset[k] -= (uint32_t)a_zero * (uint32_t)b_sum[k];
+    memcpy(c->offset, offset, sizeof offset);
+    if (o->type == NC_INT32) return;
+    igemm_read_words(o->bias ? o->bias + j : NULL, cols, c->bias);
+    for (int k = 0; k < NR && o->b_scales == 1; k++) b_scale[k] = o->b_scale[0];
+    if (o->b_scales > 1) igemm_read_words(o->b_scale + j, cols, b_scale);
+    if (o->a_scales == 1)
+        igemm_scales(o, o->a_scale[0], b_scale, c->scale);
+    else
+        memcpy(c->scale, b_scale, sizeof b_scale);
+    c->finite = igemm_is_finite(c->scale);
+}
+
+static void igemm_true_sums(const nck_igemm_tile *t, int64_t r, uint32_t *restrict s) {
+    const uint32_t *restrict offset = (const uint32_t *)t->columns->offset;
+    memcpy(s, t->acc + r * NR, NR * sizeof *s);
+    for (int j = 0; j < NR; j++) s[j] += offset[j];
+    if (t->a_zero != NULL) {
+        const uint32_t *restrict sum = (const uint32_t *)t->b_sum;
+        for (int j = 0; j < NR; j++) s[j] -= (uint32_t)t->a_zero[r] * sum[j];
+    }
+    if (t->a_rest != NULL) {
+        const uint32_t *restrict zb = (const uint32_t *)t->b_zero;
+        for (int j = 0; j < NR; j++) s[j] -= (uint32_t)t->a_rest[r] * zb[j];
+    }
+}
+
+static void igemm_to_numbers(const int32_t *restrict s, const float *restrict scale, const float *restrict bias,
+                             float *restrict y) {
+    for (int j = 0; j < NR; j++) y[j] = (float)s[j] * scale[j] + bias[j];
+}
+
+static void igemm_scaled(const int32_t *restrict s, const float *restrict scale, float *restrict y) {
+    for (int j = 0; j < NR; j++) y[j] = (float)s[j] * scale[j];
+}
+
+/* Rounds by adding 1.5 * 2^23, which leaves no room for a fraction. */
+static void igemm_to_codes(const int32_t *restrict s, const float *restrict scale, int zero, int low,
+                           uint8_t *restrict y) {
+    int32_t v[NR];
+    float q[NR], least = (float)(low - zero), most = (float)(low + 255 - zero);
+    for (int j = 0; j < NR; j++) q[j] = (float)s[j] * scale[j];
+    for (int j = 0; j < NR; j++) q[j] = q[j] == q[j] ? q[j] : 0;
+    for (int j = 0; j < NR; j++) q[j] = q[j] < least ? least : q[j];
+    for (int j = 0; j < NR; j++) q[j] = q[j] > most ? most : q[j];
+    for (int j = 0; j < NR; j++) v[j] = (int32_t)((q[j] + 0x1.8p23f) - 0x1.8p23f) + zero;
+    for (int j = 0; j < NR; j++) y[j] = (uint8_t)v[j];
 }
 
 /* One row as it is stored, NR elements. */
-static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, tile_columns *c, void *row) {
+static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, void *row) {
+    const nck_igemm_out *o = t->out;
+    const float *scale = t->columns->scale;
+    float own[NR];
     int32_t s[NR];
-    igemm_read_row(t, r, c);
-    igemm_true_sums(t, r, c->sum_bias, (uint32_t *)s);
-    if (t->out->type == NC_INT32)
+    igemm_true_sums(t, r, (uint32_t *)s);
+    if (o->type == NC_INT32) {
         memcpy(row, s, sizeof s);
-    else if (t->out->type == NC_FLOAT && t->out->bias)
-        igemm_to_numbers(s, c->scale, c->bias, row);
-    else if (t->out->type == NC_FLOAT)
-        igemm_scaled(s, c->scale, row);
+        return;
+    }
+    if (o->a_scales > 1) igemm_scales(o, o->a_scale[(t->i + r) % o->a_scales], scale, own), scale = own;
+    if (o->type == NC_FLOAT && o->bias)
+        igemm_to_numbers(s, scale, t->columns->bias, row);
+    else if (o->type == NC_FLOAT)
+        igemm_scaled(s, scale, row);
     else
-        igemm_to_codes(s, c->scale, t->out->y_zero, t->out->type == NC_INT8 ? -128 : 0, row);
+        igemm_to_codes(s, scale, o->y_zero, o->type == NC_INT8 ? -128 : 0, row);
 }
+
+#if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
+/* Codes in whole rows with finite scales of one A, what quantized networks store: without a detour over memory. */
+static bool igemm_store_codes(const nck_igemm_tile *t) {
+    const nck_igemm_out *o = t->out;
+    const nck_igemm_columns *c = t->columns;
+    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || !c->finite || o->c_cs != 1) return false;
+    int low = o->type == NC_INT8 ? -128 : 0;
+    const __m512 least = _mm512_set1_ps((float)(low - o->y_zero)),
+                 most = _mm512_set1_ps((float)(low + 255 - o->y_zero));
+    const __m512i zero = _mm512_set1_epi32(o->y_zero);
+    __m512i offset[NV];
+    __m512 scale[NV];
+    __mmask16 part[NV];
+    UNROLL
+    for (int v = 0; v < NV; v++) {
+        offset[v] = _mm512_loadu_si512(c->offset + v * VL), scale[v] = _mm512_loadu_ps(c->scale + v * VL);
+        int64_t left = t->cols - v * VL;
+        part[v] = (__mmask16)(left >= VL ? 0xffffu : left <= 0 ? 0u : (1u << left) - 1);
+    }
+    for (int64_t r = 0; r < t->rows; r++) {
+        char *to = (char *)o->c + (t->i + r) * o->c_rs + t->j;
+        UNROLL
+        for (int v = 0; v < NV; v++) {
+            __m512i s = _mm512_add_epi32(_mm512_loadu_si512(t->acc + r * NR + v * VL), offset[v]);
+            __m512 q = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale[v]);
+            q = _mm512_min_ps(_mm512_max_ps(q, least), most);
+            __m512i code = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);
+            _mm_mask_storeu_epi8(to + v * VL, part[v], _mm512_cvtepi32_epi8(code));
+        }
+    }
+    return true;
+}
+#else
+static bool igemm_store_codes(const nck_igemm_tile *t) {
+    (void)t;
+    return false;
+}
+#endif
 
 /* rows is (rows, NR) of bytes or words; c's rows lie c_rs apart, its columns c_cs. */
 static void igemm_scatter(const nck_igemm_tile *t, const void *rows, bool bytes) {
@@ -321,13 +363,12 @@ static void igemm_store(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     bool bytes = o->type == NC_INT8 || o->type == NC_UINT8;
     int64_t es = bytes ? 1 : 4;
-    tile_columns c;
     uint32_t rows[MR * NR];
-    igemm_read_columns(t, &c);
+    if (bytes && igemm_store_codes(t)) return;
     for (int64_t r = 0; r < t->rows; r++) {
         char *to = (char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, *row = (char *)rows + r * NR * es;
         bool whole = o->c_cs == 1 && t->cols == NR;
-        igemm_finish_row(t, r, &c, whole ? to : row);
+        igemm_finish_row(t, r, whole ? to : row);
         if (o->c_cs == 1 && !whole) memcpy(to, row, (size_t)(t->cols * es));
     }
     if (o->c_cs != 1) igemm_scatter(t, rows, bytes);
@@ -344,4 +385,7 @@ const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
                                                   .pack = igemm_pack,
                                                   .sums = igemm_sums,
                                                   .taps = igemm_taps,
+                                                  .depth_width = DEPTH_WIDTH,
+                                                  .depthwise = igemm_depthwise,
+                                                  .columns = igemm_columns,
                                                   .store = igemm_store};

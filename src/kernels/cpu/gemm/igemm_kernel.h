@@ -20,7 +20,8 @@
 #define NCK_IGEMM_MAX_NR 32
 #define NCK_IGEMM_MAX_GROUP 8
 #define NCK_IGEMM_PLACES 4
-#define NCK_IGEMM_OVERREAD 64 /* bytes behind a panel that a kernel may read or packing may write */
+#define NCK_IGEMM_MAX_DEPTH 64 /* most channels of a depthwise convolution at a time */
+#define NCK_IGEMM_OVERREAD 64  /* bytes behind a panel that a kernel may read or packing may write */
 
 /* acc[r*nr + j] = sum over the groups of row r of a times column j of b. exact[k]: of block k. */
 typedef void nck_igemm_micro(int64_t groups, const uint8_t *a, const int8_t *b, const uint8_t *exact, int32_t *acc);
@@ -35,16 +36,50 @@ typedef void nck_igemm_sums(int64_t groups, int64_t width, const uint8_t *panel,
 typedef void nck_igemm_taps(int rows, int64_t taps, const uint8_t *const *at, int64_t c, bool is_signed,
                             const int32_t *b, int64_t ld, int32_t *acc);
 
-/* rows x cols sums from (i, j) on: acc - a_zero[r] * b_sum[j] - a_rest[r] * b_zero[j], then what out says. */
+/* What the rows of a panel of columns have in common, found once for all its tiles. */
+typedef struct nck_igemm_columns {
+    int32_t offset[NCK_IGEMM_MAX_NR]; /* sum_bias, less A's zero point times b_sum where it is one for all rows */
+    float scale[NCK_IGEMM_MAX_NR];    /* that of the sums where A has one, else B's */
+    float bias[NCK_IGEMM_MAX_NR];
+    bool finite; /* all scales are */
+} nck_igemm_columns;
+/* Columns [j, j + cols). a_zero: of all rows. */
+typedef void nck_igemm_read_columns(const nck_igemm_out *out, int64_t j, int64_t cols, int32_t a_zero,
+                                    const int32_t *b_sum, nck_igemm_columns *c);
+
+/* rows x cols sums from (i, j) on: acc + offset - a_zero[r] * b_sum[j] - a_rest[r] * b_zero[j], then what out says. */
 typedef struct nck_igemm_tile {
     const int32_t *acc; /* (rows, nr) */
     int64_t rows, cols, i, j;
-    bool shifted;                   /* else the zero points are 0 and the four below are not read */
-    const int32_t *a_zero, *a_rest; /* (rows) */
-    const int32_t *b_sum, *b_zero;  /* (nr) */
+    const int32_t *a_zero, *a_rest; /* (rows); NULL: nothing is taken off */
+    const int32_t *b_sum, *b_zero;  /* (nr); read beside them */
+    const nck_igemm_columns *columns;
     const nck_igemm_out *out;
 } nck_igemm_tile;
 typedef void nck_igemm_store(const nck_igemm_tile *t);
+
+/* A depthwise convolution of codes quantized again: channels [c, c + cols), at most depth_width, of some places.
+ * at[(r*quads + q)*4 + t]: what tap 4q + t of place r sees. Neighbouring weights are exact in int16 (see above). */
+typedef struct nck_igemm_depth {
+    int64_t quads, c, cols, ld; /* ld: from place to place of y */
+    uint8_t flip;               /* bits of x to turn over, so that it is uint8 */
+    bool is_signed;             /* y is */
+    int zero;                   /* of y */
+    const int8_t *w;            /* (quads, 4 * depth_width), as nck_igemm_weave says */
+    const int32_t *offset;      /* (depth_width), in the order of nck_igemm_sum_at */
+    const float *scale;
+} nck_igemm_depth;
+typedef void nck_igemm_depthwise(const nck_igemm_depth *d, int64_t places, const uint8_t *const *at, uint8_t *y);
+
+/* Where the weight of tap t of a quad and channel c stands: pairs of taps of the low halves of lanes of 16 channels,
+ * then of the high ones, taps 0 and 1 before 2 and 3. */
+static inline int64_t nck_igemm_weave(int64_t t, int64_t c, int64_t width) {
+    return (t / 2 * 2 + c % 16 / 8) * width + c / 16 * 16 + c % 8 * 2 + t % 2;
+}
+/* Where the sum of channel c stands. */
+static inline int64_t nck_igemm_sum_at(int64_t c, int64_t width) {
+    return c % 16 / 4 * (width / 4) + c / 16 * 4 + c % 4;
+}
 
 typedef struct nck_igemm_table {
     int mr, nr, group;
@@ -54,6 +89,9 @@ typedef struct nck_igemm_table {
     nck_igemm_pack *pack;
     nck_igemm_sums *sums;
     nck_igemm_taps *taps;
+    int depth_width;                /* 0: only taps are there */
+    nck_igemm_depthwise *depthwise; /* NULL as well */
+    nck_igemm_read_columns *columns;
     nck_igemm_store *store;
 } nck_igemm_table;
 

@@ -1,16 +1,24 @@
-/* kernels/cpu/move/gather.c: gather along an axis and its gradient, scatter-add; see move.h.
- * Indices are checked before anything is written. Gather's items are runs of output rows. Scatter-add's items own
- * disjoint columns of the destination and go through the indices in order, so sums never depend on threads. */
+/* kernels/cpu/move/gather.c: gather along an axis and its gradient; see move.h.
+ * Indices are checked before anything is written. Gather's items are runs of output rows. The gradient's items own
+ * disjoint rows and columns of the destination, clear them and go through all indices in order: a row is added to while
+ * it is in the cache, and sums never depend on threads. */
 #include "kernels/cpu/move/move.h"
 
 #include "base/intmath.h"
 
 #include <string.h>
 
-enum { ITEM_BYTES = 1 << 16, COLUMNS = 1024, FEW = 64 };
+enum {
+    ITEM_BYTES = 1 << 16,
+    FEW = 64,
+    RANGES = 32,           /* of rows that a gradient is cut into, at most: each goes through all indices */
+    RANGE_BYTES = 1 << 18, /* and of such a size at least */
+    COLUMNS = 1024,        /* of an item of the gradient; where all rows are one range */
+    FEW_COLUMNS = 128
+};
 
 typedef struct rows_job {
-    int64_t outer, axis, n, inner; /* inner: bytes for gather, elements for scatter */
+    int64_t outer, axis, n, inner; /* inner: bytes for gather, elements for its gradient */
     nc_dtype idx_type;
     const void *index;
     const int64_t
@@ -19,7 +27,7 @@ typedef struct rows_job {
     char *dst;
     int64_t per_item;
     nc_dtype type;
-    int64_t n_columns; /* column pieces of a row */
+    int64_t n_ranges, n_columns, columns; /* of the gradient: ranges of rows, pieces of a row, elements of a piece */
 } rows_job;
 
 static int64_t index_at(nc_dtype t, const void *index, int64_t i) {
@@ -104,11 +112,21 @@ nc_code nck_gather(int64_t outer, int64_t axis, size_t inner_bytes, const void *
         for (int64_t k = 0; k < width; k++) d[k] = (T)((U)d[k] + (U)s[k]); \
     } while (0)
 
-static void scatter_item(void *ctx, int64_t item) {
+/* Some rows of one slice of the destination, and of those some columns. */
+static void grad_item(void *ctx, int64_t item) {
     const rows_job *j = ctx;
-    int64_t o = item / j->n_columns, c = item % j->n_columns * COLUMNS, width = nc_min64(COLUMNS, j->inner - c);
+    int64_t o = item / j->n_columns / j->n_ranges, range = item / j->n_columns % j->n_ranges;
+    int64_t c = item % j->n_columns * j->columns, width = nc_min64(j->columns, j->inner - c);
+    int64_t low = j->axis * range / j->n_ranges, high = j->axis * (range + 1) / j->n_ranges;
+    int64_t es = (int64_t)nc_dtype_bytes(j->type);
+    char *rows = j->dst + ((o * j->axis + low) * j->inner + c) * es;
+    if (width == j->inner)
+        memset(rows, 0, (size_t)((high - low) * width * es));
+    else
+        for (int64_t r = low; r < high; r++, rows += j->inner * es) memset(rows, 0, (size_t)(width * es));
     for (int64_t i = 0; i < j->n; i++) {
-        int64_t to = (o * j->axis + wrapped(j, i)) * j->inner + c, from = (o * j->n + i) * j->inner + c;
+        int64_t row = wrapped(j, i), to = (o * j->axis + row) * j->inner + c, from = (o * j->n + i) * j->inner + c;
+        if (row < low || row >= high) continue;
         switch (j->type) {
         case NC_FLOAT: ADD_ROW(float, float); break;
         case NC_DOUBLE: ADD_ROW(double, double); break;
@@ -118,11 +136,12 @@ static void scatter_item(void *ctx, int64_t item) {
     }
 }
 
-nc_code nck_scatter_add(nc_dtype type, int64_t outer, int64_t axis, int64_t inner, void *data, nc_dtype idx_type,
+nc_code nck_gather_grad(nc_dtype type, int64_t outer, int64_t axis, int64_t inner, void *data, nc_dtype idx_type,
                         int64_t n, const void *index, const void *src, int64_t *bad, nc_pool *pool) {
     if (type != NC_FLOAT && type != NC_DOUBLE && type != NC_INT32 && type != NC_INT64) return NC_E_UNSUPPORTED;
-    if (outer == 0 || inner == 0 || n == 0) return NC_OK;
+    if (outer == 0 || inner == 0) return NC_OK;
     NC_TRY(check_indices(idx_type, index, n, axis, bad, 0, NULL));
+    if (axis == 0) return NC_OK;
     rows_job j = {.outer = outer,
                   .axis = axis,
                   .n = n,
@@ -131,8 +150,11 @@ nc_code nck_scatter_add(nc_dtype type, int64_t outer, int64_t axis, int64_t inne
                   .index = index,
                   .src = src,
                   .dst = data,
-                  .type = type,
-                  .n_columns = nc_ceil_div(inner, COLUMNS)};
-    nc_parallel(nc_pool_for(pool, outer * n * inner), outer * j.n_columns, scatter_item, &j);
+                  .type = type};
+    int64_t slice = axis * inner * (int64_t)nc_dtype_bytes(type);
+    j.n_ranges = nc_min64(nc_min64(axis, RANGES), nc_ceil_div(slice, RANGE_BYTES));
+    j.columns = j.n_ranges > 1 ? COLUMNS : FEW_COLUMNS;
+    j.n_columns = nc_ceil_div(inner, j.columns);
+    nc_parallel(nc_pool_for(pool, outer * (n + axis) * inner), outer * j.n_ranges * j.n_columns, grad_item, &j);
     return NC_OK;
 }

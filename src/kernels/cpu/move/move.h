@@ -1,4 +1,4 @@
-/* kernels/cpu/move/move.h: moving elements without computing: copy, fill, convert, gather, scatter-add, nonzero.
+/* kernels/cpu/move/move.h: moving elements without computing: copy, fill, convert, gather and its gradient, nonzero.
  * Strides are in elements and may be 0 or negative where read; written elements must be distinct, and sources never
  * overlap destinations. Elements must be aligned for their size but where a function says otherwise.
  * A piece of a concat is an nck_copy into a view of the result. Strings are not moved here. */
@@ -36,9 +36,10 @@ NC_MUST nc_code nck_convert_how(const nc_tensor *src, const nc_tensor *dst, nc_n
 NC_MUST nc_code nck_gather(int64_t outer, int64_t axis, size_t inner_bytes, const void *data, nc_dtype idx_type,
                            int64_t n, const void *index, void *out, int64_t *bad, nc_pool *pool);
 
-/* data (outer, axis, inner) += src (outer, n, inner) at index (n): gather's gradient. Equal indices are added in the
- * order of n. Types f32, f64, i32, i64, each added in its own type; others give UNSUPPORTED. */
-NC_MUST nc_code nck_scatter_add(nc_dtype type, int64_t outer, int64_t axis, int64_t inner, void *data,
+/* Gather's gradient: data (outer, axis, inner) is 0, and the sum of src (outer, n, inner) where index (n) says so.
+ * Equal indices are added in the order of n. Types f32, f64, i32, i64, each added in its own type; others give
+ * UNSUPPORTED. */
+NC_MUST nc_code nck_gather_grad(nc_dtype type, int64_t outer, int64_t axis, int64_t inner, void *data,
                                 nc_dtype idx_type, int64_t n, const void *index, const void *src, int64_t *bad,
                                 nc_pool *pool);
 

@@ -1,5 +1,5 @@
 /* kernels/cpu/move/move_test.c: copies against the element-wise one over odd views, sizes and threads; fill, gather,
- * scatter-add and nonzero against values worked out here. */
+ * its gradient and nonzero against values worked out here. */
 #include "base/mem.h"
 #include "kernels/cpu/move/move.h"
 #include "tests/check.h"
@@ -129,36 +129,55 @@ TEST(move_gather_widths) {
     }
 }
 
-static void scatter_all(float *dst, const float *src, const int32_t *index, int threads) {
+/* outer, axis, inner; indices */
+typedef struct grad_case {
+    int64_t outer, axis, inner, n;
+} grad_case;
+
+static const grad_case grads[] = {{3, 5, 2053, 41}, {1, 3001, 257, 500}, {2, 700, 301, 1}, {1, 40000, 3, 90},
+                                  {1, 2, 130, 77},  {2, 9, 1, 0},        {1, 1, 1, 3},     {2, 3, 0, 4}};
+
+/* Of floats that were something else before. */
+static void gather_grad_all(const grad_case *g, float *dst, const float *src, const int32_t *index, int threads) {
     nc_pool *pool = nc_pool_create(threads);
     int64_t bad;
-    CHECK_INT(nck_scatter_add(NC_FLOAT, 3, 5, 2053, dst, NC_INT32, 41, index, src, &bad, pool), NC_OK);
+    for (int64_t i = 0; i < g->outer * g->axis * g->inner; i++) dst[i] = NAN;
+    CHECK_INT(nck_gather_grad(NC_FLOAT, g->outer, g->axis, g->inner, dst, NC_INT32, g->n, index, src, &bad, pool),
+              NC_OK);
     nc_pool_destroy(pool);
 }
 
-TEST(move_scatter_add) {
-    enum { D = 3 * 5 * 2053, S = 3 * 41 * 2053 };
-    float *src = nc_alloc(S * 4), *got = nc_alloc_zero(D, 4), *two = nc_alloc_zero(D, 4), *want = nc_alloc_zero(D, 4);
-    int32_t index[41];
+static void check_gather_grad(const grad_case *g) {
+    int64_t D = g->outer * g->axis * g->inner, S = g->outer * g->n * g->inner;
+    float *src = nc_alloc((size_t)S * 4), *got = nc_alloc((size_t)D * 4), *two = nc_alloc((size_t)D * 4),
+          *want = nc_alloc_zero((size_t)D, 4);
+    int32_t index[500];
     REQUIRE(src && got && two && want);
-    for (int i = 0; i < 41; i++) index[i] = i * 7 % 10 - 5;
-    for (int i = 0; i < S; i++) src[i] = (float)(i % 1013) * 0.37f;
-    src[17] = INFINITY;
-    for (int o = 0; o < 3; o++)
-        for (int i = 0; i < 41; i++)
-            for (int k = 0; k < 2053; k++)
-                want[(o * 5 + (index[i] + 5) % 5) * 2053 + k] += src[(o * 41 + i) * 2053 + k];
-    scatter_all(got, src, index, 1);
-    scatter_all(two, src, index, 5);
-    CHECK(memcmp(got, want, D * 4) == 0 && memcmp(two, want, D * 4) == 0);
-    int64_t bad = 0, far = 9;
-    CHECK_INT(nck_scatter_add(NC_FLOAT, 1, 5, 1, got, NC_INT64, 1, &far, src, &bad, NULL), NC_E_DATA);
-    CHECK_INT(bad, 9);
-    CHECK_INT(nck_scatter_add(NC_FLOAT16, 1, 5, 1, got, NC_INT64, 1, &far, src, &bad, NULL), NC_E_UNSUPPORTED);
-    int32_t wraps = INT32_MAX, one = 1, zero = 0;
-    CHECK_INT(nck_scatter_add(NC_INT32, 1, 1, 1, &wraps, NC_INT32, 1, &zero, &one, &bad, NULL), NC_OK);
-    CHECK_INT(wraps, INT32_MIN);
+    for (int64_t i = 0; i < g->n; i++) index[i] = (int32_t)(i * 7 % (2 * g->axis) - g->axis);
+    for (int64_t i = 0; i < S; i++) src[i] = (float)(i % 1013) * 0.37f;
+    if (S > 17) src[17] = INFINITY;
+    for (int64_t o = 0; o < g->outer; o++)
+        for (int64_t i = 0; i < g->n; i++)
+            for (int64_t k = 0; k < g->inner; k++)
+                want[(o * g->axis + (index[i] + g->axis) % g->axis) * g->inner + k] +=
+                    src[(o * g->n + i) * g->inner + k];
+    gather_grad_all(g, got, src, index, 1);
+    gather_grad_all(g, two, src, index, 5);
+    CHECK(memcmp(got, want, (size_t)D * 4) == 0 && memcmp(two, want, (size_t)D * 4) == 0);
     nc_free(src), nc_free(got), nc_free(two), nc_free(want);
+}
+
+TEST(move_gather_grad) {
+    for (size_t i = 0; i < sizeof grads / sizeof grads[0]; i++) check_gather_grad(&grads[i]);
+    float x[5] = {1, 2, 3, 4, 5};
+    int64_t bad = 0, far = 9;
+    CHECK_INT(nck_gather_grad(NC_FLOAT, 1, 5, 1, x, NC_INT64, 1, &far, x, &bad, NULL), NC_E_DATA);
+    CHECK_INT(bad, 9);
+    CHECK(x[0] == 1 && x[4] == 5);
+    CHECK_INT(nck_gather_grad(NC_FLOAT16, 1, 5, 1, x, NC_INT64, 1, &far, x, &bad, NULL), NC_E_UNSUPPORTED);
+    int32_t wraps = 7, two[2] = {INT32_MAX, 1}, zero[2] = {0, 0};
+    CHECK_INT(nck_gather_grad(NC_INT32, 1, 1, 1, &wraps, NC_INT32, 2, zero, two, &bad, NULL), NC_OK);
+    CHECK_INT(wraps, INT32_MIN);
 }
 
 TEST(move_nonzero) {

@@ -168,22 +168,24 @@ typedef struct add_job {
     int64_t n;
     const uint8_t *a, *b;
     uint8_t *y;
-    nck_linear_one pa, pb, py;
+    nck_linear_one pa, pb;
+    int zero; /* of y */
 } add_job;
 
 static void add_item(void *ctx, int64_t item) {
     const add_job *j = ctx;
     int64_t i = item * ITEM, n = nc_min64(ITEM, j->n - i);
-    nck_isa_get()->linear->add(j->a + i, j->pa, j->b + i, j->pb, n, j->py, j->y + i);
+    nck_isa_get()->linear->add(j->a + i, j->pa, j->b + i, j->pb, n, j->zero, j->y + i);
 }
 
-static nck_linear_one one_of(nck_codes c, nc_dtype type) {
-    return (nck_linear_one){c.scale, c.zero, type == NC_INT8 ? INT8_MIN : 0};
+/* In steps of y's scale. */
+static nck_linear_one one_of(nck_codes c, nc_dtype type, float y_scale) {
+    return (nck_linear_one){c.scale / y_scale, c.zero, type == NC_INT8 ? INT8_MIN : 0};
 }
 
 void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
                    nck_codes py, nc_pool *pool) {
-    add_job j = {n, a, b, y, one_of(pa, type), one_of(pb, type), one_of(py, type)};
+    add_job j = {n, a, b, y, one_of(pa, type, py.scale), one_of(pb, type, py.scale), py.zero};
     nc_parallel(nc_pool_for(pool, n), nc_ceil_div(n, ITEM), add_item, &j);
 }
 

@@ -34,7 +34,8 @@ typedef struct nck_codes {
     float scale;
     int zero;
 } nck_codes;
-/* y[i] = quantized(dequantized a[i] + dequantized b[i]), all of one type; sums in f32. */
+/* y[i] = saturate(round((a[i] - a's zero) * (a's scale / y's) + the same of b) + y's zero), all of one type; in f32,
+ * NaN counts as 0. Within one code of dequantizing, adding and quantizing: there is no division by element. */
 void nck_add_codes(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
                    nck_codes py, nc_pool *pool);
 void nck_add_codes_ref(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,

@@ -141,28 +141,50 @@ static void linear_dequantize_each(const uint8_t *x, int64_t n, nck_linear_each 
     }
 }
 
-/* As dequantizing both, adding and quantizing do it, a block at a time. */
-static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb,
-                             nck_linear_one py, uint8_t *y) {
-    float scale[LEN], x[LEN], more[LEN];
-    int32_t zero[LEN];
-    linear_spread(pa, scale, zero);
-    linear_from_codes(a, scale, zero, pa.low, x);
-    linear_spread(pb, scale, zero);
-    linear_from_codes(b, scale, zero, pb.low, more);
-    for (int i = 0; i < LEN; i++) x[i] += more[i];
-    linear_spread(py, scale, zero);
-    linear_to_codes(x, scale, zero, py.low, y);
+#ifdef NCK_ISA_avx512
+__attribute__((always_inline)) static inline __m512 linear_part(const uint8_t *x, nck_linear_one p) {
+    __m128i c = _mm_loadu_si128((const __m128i *)x);
+    __m512i v = p.low < 0 ? _mm512_cvtepi8_epi32(c) : _mm512_cvtepu8_epi32(c);
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(v, _mm512_set1_epi32(p.zero))), _mm512_set1_ps(p.scale));
 }
 
-static void linear_add(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int64_t n,
-                       nck_linear_one py, uint8_t *y) {
+static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
+                             uint8_t *y) {
+    const __m512 least = _mm512_set1_ps((float)(pa.low - zero)), most = _mm512_set1_ps((float)(pa.low + 255 - zero));
+    for (int i = 0; i < LEN; i += 16) {
+        __m512 q = _mm512_add_ps(linear_part(a + i, pa), linear_part(b + i, pb));
+        q = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(q, q, _CMP_ORD_Q), q);
+        q = _mm512_min_ps(_mm512_max_ps(q, least), most);
+        __m512i v = _mm512_add_epi32(_mm512_cvtps_epi32(q), _mm512_set1_epi32(zero));
+        _mm_storeu_si128((__m128i *)(y + i), _mm512_cvtepi32_epi8(v));
+    }
+}
+#else
+static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
+                             uint8_t *y) {
+    float scale[LEN], x[LEN], more[LEN], least = (float)(pa.low - zero), most = (float)(pa.low + 255 - zero);
+    int32_t zeros[LEN], v[LEN];
+    linear_spread(pa, scale, zeros);
+    linear_from_codes(a, scale, zeros, pa.low, x);
+    linear_spread(pb, scale, zeros);
+    linear_from_codes(b, scale, zeros, pb.low, more);
+    for (int i = 0; i < LEN; i++) x[i] += more[i];
+    for (int i = 0; i < LEN; i++) x[i] = x[i] == x[i] ? x[i] : 0;
+    for (int i = 0; i < LEN; i++) x[i] = x[i] < least ? least : x[i];
+    for (int i = 0; i < LEN; i++) x[i] = x[i] > most ? most : x[i];
+    for (int i = 0; i < LEN; i++) v[i] = (int32_t)((x[i] + 0x1.8p23f) - 0x1.8p23f) + zero;
+    for (int i = 0; i < LEN; i++) y[i] = (uint8_t)v[i];
+}
+#endif
+
+static void linear_add(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int64_t n, int zero,
+                       uint8_t *y) {
     uint8_t ends[3][LEN] = {{0}};
     int64_t i = 0;
-    for (; i + LEN <= n; i += LEN) linear_add_block(a + i, pa, b + i, pb, py, y + i);
+    for (; i + LEN <= n; i += LEN) linear_add_block(a + i, pa, b + i, pb, zero, y + i);
     if (i == n) return;
     memcpy(ends[0], a + i, (size_t)(n - i)), memcpy(ends[1], b + i, (size_t)(n - i));
-    linear_add_block(ends[0], pa, ends[1], pb, py, ends[2]);
+    linear_add_block(ends[0], pa, ends[1], pb, zero, ends[2]);
     memcpy(y + i, ends[2], (size_t)(n - i));
 }
 

@@ -21,8 +21,8 @@ typedef struct nck_linear_table {
     void (*quantize_each)(const float *x, int64_t n, nck_linear_each p, uint8_t *y);
     void (*dequantize)(const uint8_t *x, int64_t n, nck_linear_one p, float *y);
     void (*dequantize_each)(const uint8_t *x, int64_t n, nck_linear_each p, float *y);
-    /* y = quantized(dequantized a + dequantized b), of one kind of codes. */
-    void (*add)(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int64_t n, nck_linear_one py,
+    /* y = saturate(round((a - pa.zero) * pa.scale + (b - pb.zero) * pb.scale) + zero), of one kind of codes. */
+    void (*add)(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int64_t n, int zero,
                 uint8_t *y);
     /* The least and the largest of x, *low and *high; NaN is passed over. */
     void (*range)(const float *x, int64_t n, float *low, float *high);

@@ -70,16 +70,16 @@ void nck_dequantize_ref(const nck_linear *a) {
             }
 }
 
-static float ref_number(nc_dtype type, const void *p, int64_t i, nck_codes c) {
+static float ref_part(nc_dtype type, const void *p, int64_t i, nck_codes c, float y_scale) {
     int v = type == NC_INT8 ? ((const int8_t *)p)[i] : ((const uint8_t *)p)[i];
-    return (float)(v - c.zero) * c.scale;
+    return (float)(v - c.zero) * (c.scale / y_scale);
 }
 
 void nck_add_codes_ref(nc_dtype type, int64_t n, const void *a, nck_codes pa, const void *b, nck_codes pb, void *y,
                        nck_codes py) {
     int low = type == NC_INT8 ? -128 : 0;
     for (int64_t i = 0; i < n; i++) {
-        float q = (ref_number(type, a, i, pa) + ref_number(type, b, i, pb)) / py.scale;
+        float q = ref_part(type, a, i, pa, py.scale) + ref_part(type, b, i, pb, py.scale);
         double v = (isnan(q) ? 0 : rint((double)q)) + py.zero;
         ((uint8_t *)y)[i] = (uint8_t)(int)(v < low ? low : v > low + 255 ? low + 255 : v);
     }

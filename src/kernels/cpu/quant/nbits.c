@@ -1,128 +1,138 @@
-/* kernels/cpu/quant/nbits.c: products with weights of 2, 4 or 8 bits; see nbits.h. Tiles are dealt to a fixed number of
- * groups, each with a workspace of its own: which group does a tile changes no bit. */
+/* kernels/cpu/quant/nbits.c: rows of A times weights of few bits, which are read once from front to back: what decoding
+ * token by token does. Each row of A is laid out once as nbits_kernel.h wants it, with the sums of its blocks; where A
+ * may be rounded, as codes. Then panels of W are dealt to the threads, each with all rows of A. */
 #include "kernels/cpu/quant/nbits.h"
 
 #include "base/intmath.h"
-#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/quant/nbits_panels.h"
 
-enum { ROWS = NCK_NBITS_ROWS, GROUPS = 16 };
+#include <math.h>
 
-static int64_t blocks_of(const nck_nbits *w) { return nc_ceil_div(w->K, w->block); }
-
-static float zero_of(const nck_nbits *w, int64_t n, int64_t block) {
-    int64_t blocks = blocks_of(w);
-    if (w->float_zeros != NULL) return w->float_zeros[n * blocks + block];
-    if (w->zeros == NULL) return (float)(1 << (w->bits - 1));
-    int64_t bytes = nc_ceil_div(blocks * w->bits, 8), bit = block * w->bits;
-    return (float)(w->zeros[n * bytes + bit / 8] >> bit % 8 & ((1 << w->bits) - 1));
-}
-
-/* `count` codes from `from` on a byte's start, each through a table of what it stands for. */
-static void decode_4(const uint8_t *from, const float *table, int64_t count, float *y) {
-    for (int64_t i = 0; i < count / 2; i++) {
-        y[2 * i] = table[from[i] & 15];
-        y[2 * i + 1] = table[from[i] >> 4];
-    }
-    if (count % 2 != 0) y[count - 1] = table[from[count / 2] & 15];
-}
-
-static void decode_2(const uint8_t *from, const float *table, int64_t count, float *y) {
-    for (int64_t i = 0; i < count; i++) y[i] = table[from[i / 4] >> i % 4 * 2 & 3];
-}
-
-static void decode_8(const uint8_t *from, float scale, float zero, int64_t count, float *y) {
-    for (int64_t i = 0; i < count; i++) y[i] = ((float)from[i] - zero) * scale;
-}
-
-/* Scales and zero points by k: one code at a time. */
-static void row_by_groups(const nck_nbits *w, int64_t n, const uint8_t *row, float *y) {
-    int64_t blocks = blocks_of(w);
-    for (int64_t k = 0; k < w->K; k++) {
-        int64_t g = w->group_of_k[k], bit = k * w->bits;
-        int code = row[bit / 8] >> bit % 8 & ((1 << w->bits) - 1);
-        y[k] = ((float)code - zero_of(w, n, g)) * w->scales[n * blocks + g];
-    }
-}
-
-void nck_nbits_row(const nck_nbits *w, int64_t n, float *y) {
-    int64_t blocks = blocks_of(w), bytes = w->block * w->bits / 8;
-    const uint8_t *row = w->codes + n * blocks * bytes;
-    if (w->group_of_k != NULL) {
-        row_by_groups(w, n, row, y);
-        return;
-    }
-    for (int64_t b = 0; b < blocks; b++) {
-        float table[16], zero = zero_of(w, n, b), scale = w->scales[n * blocks + b];
-        int64_t count = nc_min64(w->block, w->K - b * w->block);
-        if (w->bits == 8) {
-            decode_8(row + b * bytes, scale, zero, count, y + b * w->block);
-            continue;
-        }
-        for (int i = 0; i < 1 << w->bits; i++) table[i] = ((float)i - zero) * scale;
-        if (w->bits == 4)
-            decode_4(row + b * bytes, table, count, y + b * w->block);
-        else
-            decode_2(row + b * bytes, table, count, y + b * w->block);
-    }
-}
+enum { NUMBERS_M = 4, PIECE = 32, MAX_BLOCK = 1 << 14, ITEM = 64, TOGETHER = NCK_NBITS_TOGETHER };
+#define TINY 0x1p-119f /* what is smaller counts as 0: 127 over it may be no number */
 
 typedef struct nbits_job {
     const nck_nbits *w;
-    int64_t M, n_tiles, n_groups;
-    const float *a, *bias;
+    const float *bias;
     float *y;
-    char *workspace;
-    size_t bytes_each;
+    int64_t M;
+    char *rows, *panels; /* where each row of A begins, and the room of each lane */
+    size_t bytes_row, bytes_panel;
 } nbits_job;
 
-static size_t bytes_tile(int64_t K) { return nc_align64((size_t)(ROWS * K) * sizeof(float)); }
+static size_t terms_of(const nck_nbits *w) { return (size_t)(nck_nbits_blocks(w) * w->block); }
+static size_t sums_bytes(const nck_nbits *w) { return nc_align64((size_t)nck_nbits_blocks(w) * sizeof(float)); }
 
-static size_t bytes_each(int64_t M, int64_t K) {
-    return bytes_tile(K) + nc_align64(nck_gemm_workspace_serial(NC_FLOAT, M, ROWS, K, false));
+static size_t row_bytes(const nck_nbits *w) {
+    return nc_align64(terms_of(w) * (w->rounds ? 1 : sizeof(float))) + (w->rounds ? 2 : 1) * sums_bytes(w);
 }
 
-static int64_t n_groups(int64_t N) { return nc_min64(nc_ceil_div(N, ROWS), GROUPS); }
-
-size_t nck_nbits_workspace(int64_t M, int64_t N, int64_t K) {
-    return nc_max_size(bytes_each(M, K) * (size_t)n_groups(N), nck_nbits_stream_workspace(M, K));
+static nck_nbits_row row_at(const nck_nbits *w, char *room) {
+    char *sums = room + nc_align64(terms_of(w) * (w->rounds ? 1 : sizeof(float)));
+    if (!w->rounds) return (nck_nbits_row){.x = (float *)room, .sum = (float *)sums};
+    return (nck_nbits_row){
+        .codes = (int8_t *)room, .scale = (float *)sums, .code_sum = (int32_t *)(sums + sums_bytes(w))};
 }
 
-static void run_tile(const nbits_job *j, int64_t tile, char *workspace) {
+static bool is_direct(const nck_nbits *w, int64_t M) {
+    return w->block <= MAX_BLOCK && w->group_of_k == NULL && (w->rounds || M <= NUMBERS_M);
+}
+
+size_t nck_nbits_workspace(const nck_nbits *w, int64_t M) {
+    size_t rows = w->rounds ? (size_t)M : (size_t)nc_min64(M, NUMBERS_M);
+    return nc_max_size(nck_nbits_tiles_workspace(w, M),
+                       rows * row_bytes(w) + NCK_NBITS_THREADS * nck_nbits_panel_bytes(w));
+}
+
+/* ---- rows of A ---- */
+
+/* Block b, n numbers at a, as codes. */
+static void lay_codes(const nck_nbits *w, const float *a, int64_t b, int64_t n, float most, nck_nbits_row *r) {
+    int8_t codes[PIECE], *to = r->codes + b * w->block;
+    int32_t sum = 0;
+    float inverse = most > TINY ? 127 / most : 0;
+    for (int64_t k = 0; k < w->block; k += PIECE) {
+        int64_t some = nc_min64(PIECE, nc_max64(0, n - k));
+        nck_isa_get()->nbits->round(a + k, some, inverse, codes);
+        for (int64_t i = 0; i < nc_min64(PIECE, w->block); i++) {
+            int8_t code = i < some ? codes[i] : 0;
+            to[nck_nbits_place(k + i, w->bits)] = code;
+            sum += code;
+        }
+    }
+    r->scale[b] = most / 127, r->code_sum[b] = sum;
+}
+
+/* false: their sum is no number. */
+static bool lay_numbers(const nck_nbits *w, const float *a, int64_t b, int64_t n, nck_nbits_row *r) {
+    float sum = 0, *to = r->x + b * w->block;
+    for (int64_t k = 0; k < w->block; k++) {
+        float v = k < n ? a[k] : 0;
+        to[nck_nbits_place(k, w->bits)] = v;
+        sum += v;
+    }
+    r->sum[b] = sum;
+    return isfinite(sum);
+}
+
+/* Row m of A; false: it has an infinity or NaN, which zero points must not meet on their own. */
+static bool lay_row(const nbits_job *j, const float *a, int64_t m) {
     const nck_nbits *w = j->w;
-    int64_t first = tile * ROWS, rows = nc_min64(ROWS, w->N - first);
-    float *numbers = (float *)workspace;
-    for (int64_t r = 0; r < rows; r++) nck_nbits_row(w, first + r, numbers + r * w->K);
-    nck_gemm(&(nck_gemm_args){.type = NC_FLOAT,
-                              .M = j->M,
-                              .N = rows,
-                              .K = w->K,
-                              .alpha = 1,
-                              .a = j->a,
-                              .a_rs = w->K,
-                              .a_cs = 1,
-                              .b = numbers,
-                              .b_rs = 1,
-                              .b_cs = w->K,
-                              .c = j->y + first,
-                              .c_rs = w->N,
-                              .c_cs = 1,
-                              .bias = j->bias != NULL ? j->bias + first : NULL,
-                              .bias_cs = 1},
-             workspace + bytes_tile(w->K), NULL);
+    nck_nbits_row r = row_at(w, j->rows + (size_t)m * j->bytes_row);
+    bool ok = true;
+    for (int64_t b = 0; b < nck_nbits_blocks(w) && ok; b++) {
+        int64_t n = nc_min64(w->block, w->K - b * w->block);
+        const float *from = a + m * w->K + b * w->block;
+        float most;
+        ok = nck_isa_get()->nbits->most(from, n, &most);
+        if (w->rounds)
+            lay_codes(w, from, b, n, ok ? most : 0, &r);
+        else
+            ok = ok && lay_numbers(w, from, b, n, &r);
+    }
+    return ok;
 }
 
-static void run_group(void *ctx, int64_t group) {
+/* ---- products ---- */
+
+/* Rows of A from m on, at most TOGETHER, with the panel whose first row of W is `first`. */
+static void multiply(const nbits_job *j, const nck_nbits_panel *p, int64_t m, int64_t first) {
+    const nck_nbits *w = j->w;
+    const nck_nbits_table *t = nck_isa_get()->nbits;
+    _Alignas(64) float out[TOGETHER * NCK_NBITS_LANES];
+    nck_nbits_row rows[TOGETHER];
+    int64_t n = nc_min64(TOGETHER, j->M - m), columns = nc_min64(t->lanes, w->N - first);
+    for (int64_t r = 0; r < n; r++) rows[r] = row_at(w, j->rows + (size_t)(m + r) * j->bytes_row);
+    (w->rounds ? t->codes : t->numbers)(p, rows, (int)n, out);
+    for (int64_t r = 0; r < n; r++) {
+        float *y = j->y + (m + r) * w->N + first;
+        for (int64_t l = 0; l < columns; l++)
+            y[l] = j->bias != NULL ? out[r * t->lanes + l] + j->bias[first + l] : out[r * t->lanes + l];
+    }
+}
+
+static void nbits_item(void *ctx, int64_t item) {
     const nbits_job *j = ctx;
-    for (int64_t i = group; i < j->n_tiles; i += j->n_groups)
-        run_tile(j, i, j->workspace + (size_t)group * j->bytes_each);
+    int64_t lanes = nck_isa_get()->nbits->lanes;
+    char *room = j->panels + (size_t)nc_parallel_lane() * j->bytes_panel;
+    for (int64_t n = item * ITEM; n < nc_min64(j->w->N, (item + 1) * ITEM); n += lanes) {
+        nck_nbits_panel p = nck_nbits_panel_at(j->w, n / lanes, room);
+        for (int64_t m = 0; m < j->M; m += TOGETHER) multiply(j, &p, m, n);
+    }
 }
 
 void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
                       nc_pool *pool) {
-    if (nck_nbits_stream(w, M, a, bias, y, workspace, pool)) return;
-    nbits_job j = {.w = w, .M = M, .a = a, .bias = bias, .y = y, .workspace = workspace};
-    j.n_tiles = nc_ceil_div(w->N, ROWS);
-    j.n_groups = n_groups(w->N);
-    j.bytes_each = bytes_each(M, w->K);
-    if (M > 0 && w->N > 0) nc_parallel(pool, j.n_groups, run_group, &j);
+    nbits_job j = {.w = w, .bias = bias, .y = y, .M = M, .rows = workspace, .bytes_row = row_bytes(w)};
+    bool direct = is_direct(w, M);
+    for (int64_t m = 0; m < M && direct; m++) direct = lay_row(&j, a, m);
+    if (!direct) {
+        nck_nbits_tiles(w, M, a, bias, y, workspace, pool);
+        return;
+    }
+    j.panels = j.rows + (size_t)M * j.bytes_row;
+    j.bytes_panel = nck_nbits_panel_bytes(w);
+    pool = nc_pool_for(pool, nc_min64(w->N, NC_ALONE) * w->K / 8);
+    nc_parallel_upto(pool, NCK_NBITS_THREADS, nc_ceil_div(w->N, ITEM), nbits_item, &j);
 }

@@ -1,7 +1,9 @@
 /* kernels/cpu/quant/nbits.h: Y (M,N) = A (M,K) W' + bias, W (N,K) stored as codes of 2, 4 or 8 bits in blocks along K,
- * each with a scale and a zero point. f32; W is never held as numbers. With few rows of A, 4 bits and blocks of 32 or
- * more, codes are multiplied as they lie in memory (nbits_stream.c), with sums in float as nbits.simd.c says; else
- * tiles of NCK_NBITS_ROWS rows of W are made numbers in the workspace and multiplied there, as in kernels/cpu/gemm. */
+ * each with a scale and a zero point. f32; W is never held as numbers. Codes are multiplied as they are (nbits.simd.c),
+ * with few rows of A as numbers, with any number of rows where A may be rounded; else tiles of some rows of W are made
+ * numbers in the workspace and multiplied there, as in kernels/cpu/gemm (nbits_tiles.c).
+ *
+ * Constant codes, scales and zero points are packed into panels once (nbits_pack.c); others panel by panel in a run. */
 #ifndef NCK_NBITS_H
 #define NCK_NBITS_H
 
@@ -11,10 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NCK_NBITS_ROWS 32
-
 typedef struct nck_nbits {
-    int64_t N, K, block; /* blocks of `block` codes; the last of a row may reach past K */
+    int64_t N, K, block; /* blocks of `block` codes, at least 16; the last of a row may reach past K */
     int bits;
     const uint8_t *codes;      /* (N, blocks, block * bits / 8): low bits first */
     const float *scales;       /* (N, blocks) */
@@ -22,23 +22,24 @@ typedef struct nck_nbits {
     const float *float_zeros;  /* (N, blocks); both NULL: the middle, 2^(bits-1) */
     const int32_t *group_of_k; /* (K): which block's scale and zero point count; NULL: its own */
     bool rounds;               /* A may be rounded to 8-bit codes, block by block, with the largest as 127 */
+    bool packed;               /* codes, scales and zero points are panels; not with group_of_k */
 } nck_nbits;
 
-/* Row n of W: K numbers. */
-void nck_nbits_row(const nck_nbits *w, int64_t n, float *y);
+/* Panels belong to the ISA in use. Sources need no alignment. */
+size_t nck_nbits_codes_bytes(const nck_nbits *w);
+size_t nck_nbits_scales_bytes(const nck_nbits *w); /* of float zero points too */
+size_t nck_nbits_zeros_bytes(const nck_nbits *w);
+void nck_nbits_pack_codes(const nck_nbits *w, const void *codes, void *dst);
+void nck_nbits_pack_scales(const nck_nbits *w, const void *scales, void *dst);
+void nck_nbits_pack_zeros(const nck_nbits *w, const void *zeros, void *dst);
 
-size_t nck_nbits_workspace(int64_t M, int64_t N, int64_t K);
+/* Reads sizes and `rounds`. */
+size_t nck_nbits_workspace(const nck_nbits *w, int64_t M);
 /* a (M,K) and y (M,N) dense; bias (N) or NULL. */
 void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
                       nc_pool *pool);
 
-/* What streaming needs and takes: false, and nothing is done, where it does not serve (see above; A with an infinity or
- * NaN too, which a zero point may not meet). */
-size_t nck_nbits_stream_workspace(int64_t M, int64_t K);
-bool nck_nbits_stream(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
-                      nc_pool *pool);
-
-/* One element at a time, sums in double. */
+/* One element at a time, sums in double; not packed. */
 void nck_nbits_matmul_ref(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y);
 
 #endif

@@ -1,7 +1,7 @@
-/* kernels/cpu/quant/nbits.simd.c: dot products with 4-bit weights, see nbits_kernel.h. A block's sum of code * x is
- * scaled once, and the zero point, which is the same for all of the block, is taken off the whole with the sum of x:
- *     sum of (code - zero) * scale * x = scale * (sum of code * x - zero * sum of x)
- * Sums are in float, LEN side by side. */
+/* kernels/cpu/quant/nbits.simd.c: rows of A times panels of weights of few bits, see nbits_kernel.h. Lanes are rows of
+ * W, so nothing is summed across a vector. A block's sum of code * x is scaled once, and the zero point, which is the
+ * same for all of a block, is taken off with the sum of x:
+ *     sum of (code - zero) * scale * x = scale * (sum of code * x - zero * sum of x) */
 #include "kernels/cpu/quant/nbits_kernel.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/unroll.h"
@@ -14,7 +14,7 @@
 #include <arm_neon.h>
 #endif
 
-/* Vectors of LEN elements, as many as a register holds, by the compilers' own arithmetic. */
+/* Vectors of LEN lanes, as many as a register holds, by the compilers' own arithmetic. */
 #if defined NCK_ISA_avx512
 enum { LEN = 16 };
 #elif defined NCK_ISA_avx2
@@ -22,205 +22,244 @@ enum { LEN = 8 };
 #else
 enum { LEN = 4 };
 #endif
-enum { PARTS = 16 / LEN, ROWS = NCK_NBITS_TOGETHER }; /* parts of a chunk's bytes */
+enum { ROWS = NCK_NBITS_TOGETHER, CHUNK = 32 }; /* CHUNK: terms whose products are summed in int16 */
+_Static_assert((int)LEN <= NCK_NBITS_LANES, "a panel fits");
 typedef int32_t ints_v __attribute__((vector_size(LEN * 4)));
+typedef uint32_t words_v __attribute__((vector_size(LEN * 4)));
 typedef float floats_v __attribute__((vector_size(LEN * 4)));
 #define ALWAYS __attribute__((always_inline)) static inline
 
+ALWAYS words_v nbits_words(const uint8_t *p) {
+    words_v v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+ALWAYS floats_v nbits_floats(const float *p) {
+    floats_v v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
 /* LEN bytes as ints. */
 ALWAYS ints_v nbits_ints(const uint8_t *p) {
+    ints_v v = {0};
+    for (int l = 0; l < LEN; l++) v[l] = p[l];
+    return v;
+}
+
+ALWAYS floats_v nbits_convert(ints_v v) { return __builtin_convertvector(v, floats_v); }
+
+/* ---- sums of products in int16 ----
+ * pairs_add adds the products of each lane's four codes (at most 15) with the four bytes at x. A chunk of CHUNK terms
+ * has at most 8 of them: 8 * 2 * 15 * 127 fits. pairs_sum: what all have come to. */
 #if defined NCK_ISA_avx512
-    return (ints_v)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+typedef __m512i pairs_v;
+ALWAYS pairs_v pairs_none(void) { return _mm512_setzero_si512(); }
+ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
+    int32_t w;
+    memcpy(&w, x, sizeof w);
+    return _mm512_add_epi16(sum, _mm512_maddubs_epi16((__m512i)codes, _mm512_set1_epi32(w)));
+}
+ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)_mm512_madd_epi16(sum, _mm512_set1_epi16(1)); }
 #elif defined NCK_ISA_avx2
-    return (ints_v)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+typedef __m256i pairs_v;
+ALWAYS pairs_v pairs_none(void) { return _mm256_setzero_si256(); }
+ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
+    int32_t w;
+    memcpy(&w, x, sizeof w);
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16((__m256i)codes, _mm256_set1_epi32(w)));
+}
+ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)_mm256_madd_epi16(sum, _mm256_set1_epi16(1)); }
 #elif defined NCK_ISA_neon
-    uint32_t word;
-    memcpy(&word, p, sizeof word);
-    return (ints_v)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(word))));
+typedef struct pairs_v {
+    int16x8_t low, high; /* of lanes 0 and 1, 2 and 3 */
+} pairs_v;
+ALWAYS pairs_v pairs_none(void) { return (pairs_v){vdupq_n_s16(0), vdupq_n_s16(0)}; }
+ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
+    int32_t w;
+    memcpy(&w, x, sizeof w);
+    int8x16_t a = (int8x16_t)codes, b = vreinterpretq_s8_s32(vdupq_n_s32(w));
+    return (pairs_v){vmlal_s8(sum.low, vget_low_s8(a), vget_low_s8(b)), vmlal_high_s8(sum.high, a, b)};
+}
+ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)vpaddlq_s16(vpaddq_s16(sum.low, sum.high)); }
 #else
-    return (ints_v){p[0], p[1], p[2], p[3]};
+typedef ints_v pairs_v;
+ALWAYS pairs_v pairs_none(void) { return (ints_v){0}; }
+ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
+    for (int j = 0; j < 4; j++) sum += (ints_v)(codes >> (8 * j) & 15) * x[j];
+    return sum;
+}
+ALWAYS ints_v pairs_sum(pairs_v sum) { return sum; }
 #endif
+
+/* ---- products with codes ---- */
+
+/* What a code of `bits` leaves of a word when it is in each byte's low bits. */
+ALWAYS words_v nbits_masked(words_v v, int bits) {
+    return v & (bits == 2 ? 0x03030303u : bits == 4 ? 0x0f0f0f0fu : 0xffffffffu);
 }
 
-/* sum + codes * the LEN elements at x */
-ALWAYS floats_v nbits_add(floats_v sum, ints_v codes, const float *x) {
-    floats_v v;
-    memcpy(&v, x, sizeof v);
-    return sum + __builtin_convertvector(codes, floats_v) * v;
+/* n terms, at most a chunk, of each row; codes of 8 bits are multiplied by halves. bits and rows are constants where
+ * inlined. */
+ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
+                        ints_v *sum) {
+    pairs_v low[ROWS], high[ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++) low[r] = pairs_none(), high[r] = pairs_none();
+    const int steps = 8 / bits; /* of a byte; with a check in its condition, as sanitizers make one, no loop unrolls */
+    for (int64_t end = at + n; at < end; at += 32 / bits, codes += LEN * 4) {
+        words_v v = nbits_words(codes);
+        UNROLL
+        for (int i = 0; i < steps; i++, v >>= bits % 8) {
+            words_v part = nbits_masked(v, bits == 8 ? 4 : bits), rest = nbits_masked(v >> 4, 4);
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                low[r] = pairs_add(low[r], part, a[r].codes + at + 4 * i);
+                if (bits == 8) high[r] = pairs_add(high[r], rest, a[r].codes + at);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        sum[r] += pairs_sum(low[r]);
+        if (bits == 8) sum[r] += pairs_sum(high[r]) * 16;
+    }
 }
 
-ALWAYS float nbits_sum(floats_v v) {
-    float s[LEN];
-    memcpy(s, &v, sizeof s);
-    for (int n = LEN / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; i++) s[i] += s[i + n];
-    return s[0];
+/* The sum of block b less what its zero points take off. */
+ALWAYS floats_v nbits_less_zeros(const nck_nbits_panel *p, int64_t b, int middle, ints_v sum, int32_t x_sum) {
+    if (p->float_zero != NULL) return nbits_convert(sum) - nbits_floats(p->float_zero + b * LEN) * (float)x_sum;
+    if (p->zero != NULL) return nbits_convert(sum - nbits_ints(p->zero + b * LEN) * x_sum);
+    return nbits_convert(sum - middle * x_sum);
 }
 
-static void nbits_numbers(const nck_nbits_dot *d, float *y) {
-    const float *x = d->x;
+ALWAYS void nbits_codes_of(int bits, int rows, const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
+    const uint8_t *codes = p->codes;
     floats_v all[ROWS] = {{0}};
-    int64_t at = 0;
-    for (int64_t b = 0; b < d->blocks; b++) {
-        floats_v even[ROWS] = {{0}}, odd[ROWS] = {{0}};
-        for (int64_t c = 0; c < d->chunks; c++, at += 16, x += NCK_NBITS_CHUNK) {
+    int64_t step = p->block < CHUNK ? p->block : CHUNK, at = 0;
+    for (int64_t b = 0; b < p->blocks; b++) {
+        ints_v sum[ROWS] = {{0}};
+        for (int64_t c = 0; c < p->block; c += step, at += step, codes += step * bits / 8 * LEN)
+            nbits_chunk(bits, rows, codes, step, a, at, sum);
+        floats_v scale = nbits_floats(p->scale + b * LEN);
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            all[r] += nbits_less_zeros(p, b, 1 << (bits - 1), sum[r], a[r].code_sum[b]) * (scale * a[r].scale[b]);
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) memcpy(y + r * LEN, &all[r], sizeof all[r]);
+}
+
+/* ---- products with numbers ---- */
+
+/* A block as sums of code * x; one row alone in four sums, so that they do not wait for each other. */
+ALWAYS void nbits_block(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
+                        floats_v *sum) {
+    floats_v part[ROWS][4] = {{{0}}};
+    const int steps = 8 / bits;
+    for (int64_t end = at + n; at < end; at += 32 / bits, codes += LEN * 4) {
+        words_v v = nbits_words(codes);
+        UNROLL
+        for (int i = 0; i < steps; i++) UNROLL
+        for (int j = 0; j < 4; j++) {
+            floats_v code = nbits_convert((ints_v)(v >> (8 * j + bits * i) & (uint32_t)((1 << bits) - 1)));
             UNROLL
-            for (int r = 0; r < ROWS; r++) UNROLL
-            for (int i = 0; i < PARTS; i++) {
-                ints_v codes = nbits_ints(d->codes[r] + at + i * LEN);
-                even[r] = nbits_add(even[r], codes & 15, x + i * LEN);
-                odd[r] = nbits_add(odd[r], codes >> 4, x + 16 + i * LEN);
+            for (int r = 0; r < rows; r++) part[r][rows == 1 ? j : 0] += code * a[r].x[at + 4 * i + j];
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) sum[r] = (part[r][0] + part[r][1]) + (part[r][2] + part[r][3]);
+}
+
+ALWAYS floats_v nbits_zero(const nck_nbits_panel *p, int64_t b, int middle) {
+    if (p->float_zero != NULL) return nbits_floats(p->float_zero + b * LEN);
+    if (p->zero != NULL) return nbits_convert(nbits_ints(p->zero + b * LEN));
+    return (floats_v){0} + (float)middle;
+}
+
+ALWAYS void nbits_numbers_of(int bits, int rows, const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
+    int64_t bytes = p->block * bits / 8 * LEN;
+    floats_v all[ROWS] = {{0}};
+    for (int64_t b = 0; b < p->blocks; b++) {
+        floats_v sum[ROWS], scale = nbits_floats(p->scale + b * LEN), zero = nbits_zero(p, b, 1 << (bits - 1));
+        nbits_block(bits, rows, p->codes + b * bytes, p->block, a, b * p->block, sum);
+        UNROLL
+        for (int r = 0; r < rows; r++) all[r] += (sum[r] - zero * a[r].sum[b]) * scale;
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) memcpy(y + r * LEN, &all[r], sizeof all[r]);
+}
+
+/* Each number of bits with one row and with ROWS; what lies between takes rows one by one. */
+#define EACH_ROW(name, bits)                                                                       \
+    static void name##_##bits(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) { \
+        if (n == ROWS)                                                                             \
+            name(bits, ROWS, p, a, y);                                                             \
+        else                                                                                       \
+            for (int r = 0; r < n; r++) name(bits, 1, p, a + r, y + r * LEN);                      \
+    }
+#define EACH_BITS(name) EACH_ROW(name, 2) EACH_ROW(name, 4) EACH_ROW(name, 8)
+EACH_BITS(nbits_codes_of)
+EACH_BITS(nbits_numbers_of)
+
+static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
+    (p->bits == 2 ? nbits_codes_of_2 : p->bits == 4 ? nbits_codes_of_4 : nbits_codes_of_8)(p, a, n, y);
+}
+
+static void nbits_numbers(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
+    (p->bits == 2 ? nbits_numbers_of_2 : p->bits == 4 ? nbits_numbers_of_4 : nbits_numbers_of_8)(p, a, n, y);
+}
+
+/* ---- numbers of a panel ---- */
+
+static void nbits_decode(const nck_nbits_panel *p, int64_t K, float *y, int64_t ld) {
+    int bits = p->bits, per = 8 / bits;
+    const uint8_t *codes = p->codes;
+    for (int64_t b = 0; b < p->blocks; b++) {
+        floats_v scale = nbits_floats(p->scale + b * LEN), zero = nbits_zero(p, b, 1 << (bits - 1));
+        for (int64_t k = b * p->block; k < (b + 1) * p->block; k += 4 * per, codes += LEN * 4) {
+            words_v v = nbits_words(codes);
+            for (int t = 0; t < 4 * per && k + t < K; t++, v >>= (uint32_t)bits) {
+                floats_v number = (nbits_convert((ints_v)(v & (uint32_t)((1 << bits) - 1))) - zero) * scale;
+                memcpy(y + (k + t) * ld, &number, sizeof number);
             }
         }
-        UNROLL
-        for (int r = 0; r < ROWS; r++) all[r] += (even[r] + odd[r]) * d->scale[r][b];
-    }
-    UNROLL
-    for (int r = 0; r < ROWS; r++) y[r] = nbits_sum(all[r]);
-}
-
-static float nbits_zeros(int64_t n, const float *scale, const float *zero, const float *x_sum) {
-    floats_v all = {0};
-    int64_t b = 0;
-    for (; b + LEN <= n; b += LEN) {
-        floats_v s, z, x;
-        memcpy(&s, scale + b, sizeof s), memcpy(&z, zero + b, sizeof z), memcpy(&x, x_sum + b, sizeof x);
-        all += s * z * x;
-    }
-    float rest = 0;
-    for (; b < n; b++) rest += scale[b] * zero[b] * x_sum[b];
-    return nbits_sum(all) + rest;
-}
-
-#ifdef NCK_ISA_avx512
-enum { SCALES = 16 };
-
-/* Two chunks as 64 codes in the order of x: the bytes of each twice, the second time without their low halves. */
-ALWAYS __m512i nbits_two_chunks(const uint8_t *p) {
-    const __m512i twice = _mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3);
-    const __m512i shifts =
-        _mm512_setr_epi64(0, 0, 0x0004000400040004, 0x0004000400040004, 0, 0, 0x0004000400040004, 0x0004000400040004);
-    __m512i bytes = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)p));
-    bytes = _mm512_srlv_epi16(_mm512_permutexvar_epi64(twice, bytes), shifts);
-    return _mm512_and_si512(bytes, _mm512_set1_epi8(15));
-}
-
-/* Blocks of one chunk, SCALES of them from block b on: a pair at a time, with the scales of all in one vector. */
-ALWAYS void nbits_small_blocks(const nck_nbits_dot *d, int64_t b, __m512 *all) {
-    const __m512i pair = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-    const __m512i ones = _mm512_set1_epi16(1);
-    __m512 x_scale = _mm512_loadu_ps(d->x_scale + b), scale[ROWS];
-    UNROLL
-    for (int r = 0; r < ROWS; r++) scale[r] = _mm512_mul_ps(_mm512_loadu_ps(d->scale[r] + b), x_scale);
-    UNROLL
-    for (int k = 0; k < SCALES; k += 2) {
-        __m512i v = _mm512_loadu_si512(d->x8 + (b + k) * NCK_NBITS_CHUNK),
-                at = _mm512_add_epi32(pair, _mm512_set1_epi32(k));
-        UNROLL
-        for (int r = 0; r < ROWS; r++) {
-            __m512i pairs = _mm512_maddubs_epi16(nbits_two_chunks(d->codes[r] + (b + k) * 16), v);
-            __m512 sum = _mm512_cvtepi32_ps(_mm512_madd_epi16(pairs, ones));
-            all[r] = _mm512_fmadd_ps(sum, _mm512_permutexvar_ps(at, scale[r]), all[r]);
-        }
     }
 }
 
-/* How many of the first blocks that takes, with their sums in y; the rest is nbits_codes'. */
-static int64_t nbits_many_blocks(const nck_nbits_dot *d, float *y) {
-    __m512 all[ROWS];
-    int64_t b = 0;
-    UNROLL
-    for (int r = 0; r < ROWS; r++) all[r] = _mm512_setzero_ps();
-    for (; d->chunks == 1 && b + SCALES <= d->blocks; b += SCALES) nbits_small_blocks(d, b, all);
-    UNROLL
-    for (int r = 0; r < ROWS; r++) y[r] = _mm512_reduce_add_ps(all[r]);
-    return b;
-}
-#endif
+/* ---- rows of A ---- */
 
-#ifdef __AVX2__
-/* A code is at most 15 and |x8| at most 127: pairs fit int16 by far. */
-static void nbits_codes(const nck_nbits_dot *d, float *y) {
-    float many[ROWS] = {0};
-    int64_t b = 0;
-#ifdef NCK_ISA_avx512
-    b = nbits_many_blocks(d, many);
-#endif
-    const int8_t *x = d->x8 + b * NCK_NBITS_CHUNK * d->chunks;
-    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
-    __m256 all[ROWS];
-    int64_t at = b * 16 * d->chunks;
-    UNROLL
-    for (int r = 0; r < ROWS; r++) all[r] = _mm256_setzero_ps();
-    for (; b < d->blocks; b++) {
-        __m256i sum[ROWS];
-        UNROLL
-        for (int r = 0; r < ROWS; r++) sum[r] = _mm256_setzero_si256();
-        for (int64_t c = 0; c < d->chunks; c++, at += 16, x += NCK_NBITS_CHUNK) {
-            __m256i v = _mm256_loadu_si256((const __m256i *)x);
-            UNROLL
-            for (int r = 0; r < ROWS; r++) {
-                __m128i bytes = _mm_loadu_si128((const __m128i *)(d->codes[r] + at));
-                __m256i codes = _mm256_inserti128_si256(_mm256_castsi128_si256(bytes), _mm_srli_epi16(bytes, 4), 1);
-                __m256i pairs = _mm256_maddubs_epi16(_mm256_and_si256(codes, low), v);
-                sum[r] = _mm256_add_epi32(sum[r], _mm256_madd_epi16(pairs, ones));
-            }
-        }
-        UNROLL
-        for (int r = 0; r < ROWS; r++) {
-            __m256 scale = _mm256_set1_ps(d->scale[r][b] * d->x_scale[b]);
-            all[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r]), scale, all[r]);
-        }
+static bool nbits_most(const float *x, int64_t n, float *most) {
+    floats_v m = {0}, bad = {0};
+    float rest = 0, other = 0;
+    int64_t k = 0;
+    for (; k + LEN <= n; k += LEN) {
+        words_v v = nbits_words((const uint8_t *)(x + k)) & 0x7fffffffu;
+        floats_v size = (floats_v)v;
+        words_v more = (words_v)(size > m);
+        m = (floats_v)((v & more) | ((words_v)m & ~more));
+        bad += size - size; /* 0, or no number */
     }
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-        float s[8];
-        _mm256_storeu_ps(s, all[r]);
-        y[r] = many[r] + (((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])));
+    for (; k < n; k++) {
+        float size = x[k] < 0 ? -x[k] : x[k];
+        rest = size > rest ? size : rest;
+        other += size - size;
     }
+    for (int l = 0; l < LEN; l++) rest = m[l] > rest ? m[l] : rest, other += bad[l];
+    *most = rest;
+    return other == 0;
 }
-#elif defined NCK_ISA_neon
-static void nbits_codes(const nck_nbits_dot *d, float *y) {
-    const int8_t *x = d->x8;
-    float32x4_t all[ROWS] = {{0}};
-    int64_t at = 0;
-    for (int64_t b = 0; b < d->blocks; b++) {
-        int32x4_t sum[ROWS] = {{0}};
-        for (int64_t c = 0; c < d->chunks; c++, at += 16, x += NCK_NBITS_CHUNK) {
-            int8x16_t x0 = vld1q_s8(x), x1 = vld1q_s8(x + 16);
-            UNROLL
-            for (int r = 0; r < ROWS; r++) {
-                uint8x16_t bytes = vld1q_u8(d->codes[r] + at);
-                int8x16_t even = vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15)));
-                int8x16_t odd = vreinterpretq_s8_u8(vshrq_n_u8(bytes, 4));
-                int16x8_t pairs = vmull_s8(vget_low_s8(even), vget_low_s8(x0));
-                pairs = vmlal_high_s8(pairs, even, x0);
-                pairs = vmlal_s8(pairs, vget_low_s8(odd), vget_low_s8(x1));
-                sum[r] = vpadalq_s16(sum[r], vmlal_high_s8(pairs, odd, x1));
-            }
-        }
-        UNROLL
-        for (int r = 0; r < ROWS; r++)
-            all[r] = vaddq_f32(all[r], vmulq_n_f32(vcvtq_f32_s32(sum[r]), d->scale[r][b] * d->x_scale[b]));
-    }
-    UNROLL
-    for (int r = 0; r < ROWS; r++) y[r] = vaddvq_f32(all[r]);
+
+/* Adding 1.5 * 2^23 leaves no room for a fraction. */
+static void nbits_round(const float *x, int64_t n, float by, int8_t *y) {
+    for (int64_t k = 0; k < n; k++) y[k] = (int8_t)(int32_t)((x[k] * by + 0x1.8p23f) - 0x1.8p23f);
 }
-#else
-static void nbits_codes(const nck_nbits_dot *d, float *y) {
-    for (int r = 0; r < ROWS; r++) {
-        const uint8_t *p = d->codes[r];
-        const int8_t *x = d->x8;
-        y[r] = 0;
-        for (int64_t b = 0; b < d->blocks; b++) {
-            int32_t sum = 0;
-            for (int64_t c = 0; c < d->chunks; c++, p += 16, x += NCK_NBITS_CHUNK)
-                for (int i = 0; i < 16; i++) sum += (p[i] & 15) * x[i] + (p[i] >> 4) * x[16 + i];
-            y[r] += d->scale[r][b] * d->x_scale[b] * (float)sum;
-        }
-    }
-}
-#endif
 
 extern const nck_nbits_table NCK_ISA_NAME(nck_nbits_);
-const nck_nbits_table NCK_ISA_NAME(nck_nbits_) = {.numbers = nbits_numbers, .codes = nbits_codes, .zeros = nbits_zeros};
+const nck_nbits_table NCK_ISA_NAME(nck_nbits_) = {.lanes = LEN,
+                                                  .numbers = nbits_numbers,
+                                                  .codes = nbits_codes,
+                                                  .decode = nbits_decode,
+                                                  .most = nbits_most,
+                                                  .round = nbits_round};

@@ -1,31 +1,52 @@
-/* kernels/cpu/quant/nbits_kernel.h: what nbits.simd.c gives nbits.c, one table per ISA: rows of 4-bit weights times a
- * vector, read from front to back as they lie in memory.
+/* kernels/cpu/quant/nbits_kernel.h: what nbits.simd.c gives the products with weights of few bits, one table per ISA.
  *
- * Codes come in chunks of 32 in 16 bytes, even ones in the low halves, odd ones in the high ones. So that neither is
- * shuffled, the vector lies in the same order: the 16 even elements of a chunk, then the 16 odd ones. */
+ * Weights lie in panels of `lanes` rows of W, so that a vector has a few codes of each row: words of 4 bytes, as they
+ * are in the model, one of each row side by side. Byte j of a word has 8 / bits codes, from its low bits on; so the
+ * mask that takes one code out of each byte gives four terms that lie 8 / bits apart. A's elements lie in that order:
+ * for each word first code 0 of its four bytes, then code 1 (nck_nbits_place). */
 #ifndef NCK_NBITS_KERNEL_H
 #define NCK_NBITS_KERNEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum { NCK_NBITS_CHUNK = 32, NCK_NBITS_TOGETHER = 4 };
+enum { NCK_NBITS_LANES = 16, NCK_NBITS_TOGETHER = 4 }; /* most lanes; most rows of A at a time */
 
-/* Some rows at a time, so that their sums do not wait for each other. */
-typedef struct nck_nbits_dot {
-    int64_t blocks, chunks; /* of a row; of a block */
-    const uint8_t *codes[NCK_NBITS_TOGETHER];
-    const float *scale[NCK_NBITS_TOGETHER]; /* (blocks), of the codes */
-    const float *x;                         /* the vector as numbers, in the order above */
-    const int8_t *x8;                       /* or as codes: element = code * x_scale of its block */
-    const float *x_scale;                   /* (blocks) */
-} nck_nbits_dot;
+typedef struct nck_nbits_panel {
+    int64_t blocks, block; /* of a row of W; terms of each, at least 16 */
+    int bits;
+    const uint8_t *codes;    /* (blocks, block * bits / 32, lanes) words */
+    const float *scale;      /* (blocks, lanes) */
+    const uint8_t *zero;     /* (blocks, lanes); NULL: */
+    const float *float_zero; /* (blocks, lanes); both NULL: the middle */
+} nck_nbits_panel;
+
+/* A row of A as numbers, or as codes: element = code * scale of its block. */
+typedef struct nck_nbits_row {
+    float *x, *sum; /* in the order above; (blocks) */
+    int8_t *codes;
+    float *scale; /* (blocks) */
+    int32_t *code_sum;
+} nck_nbits_row;
 
 typedef struct nck_nbits_table {
-    /* y[r] = sum of scale * code * x of row r; of x8 with each block's sum in int32. */
-    void (*numbers)(const nck_nbits_dot *d, float *y);
-    void (*codes)(const nck_nbits_dot *d, float *y);
-    /* The sum of scale * zero * x_sum over n blocks: what zero points take off a row. */
-    float (*zeros)(int64_t n, const float *scale, const float *zero, const float *x_sum);
+    int lanes;
+    /* y[r*lanes + l] = row r of A times row l of the panel, for n <= NCK_NBITS_TOGETHER rows. Sums in f32; of codes a
+     * block's in int32. */
+    void (*numbers)(const nck_nbits_panel *p, const nck_nbits_row *rows, int n, float *y);
+    void (*codes)(const nck_nbits_panel *p, const nck_nbits_row *rows, int n, float *y);
+    /* y[k*ld + l]: the numbers that the first K terms of row l stand for. */
+    void (*decode)(const nck_nbits_panel *p, int64_t K, float *y, int64_t ld);
+    /* The largest |x| of n, and whether all are finite. */
+    bool (*most)(const float *x, int64_t n, float *most);
+    /* y = x * by, rounded to nearest even, which is at most 127. */
+    void (*round)(const float *x, int64_t n, float by, int8_t *y);
 } nck_nbits_table;
+
+/* Where term k of a row of A lies. */
+static inline int64_t nck_nbits_place(int64_t k, int bits) {
+    int64_t per = 8 / bits, word = k / (4 * per), in = k % (4 * per);
+    return word * 4 * per + in % per * 4 + in / per;
+}
 
 #endif

@@ -1,5 +1,5 @@
-/* kernels/cpu/quant/nbits_test.c: products with weights of few bits against the reference: bits, blocks that reach past
- * K, zero points of every kind, groups by k; equal bits for any number of threads. */
+/* kernels/cpu/quant/nbits_test.c: products with weights of few bits against the reference, on every ISA: bits, blocks
+ * that reach past K, zero points of every kind, groups by k, packed or not; equal bits for any number of threads. */
 #include "kernels/cpu/quant/nbits.h"
 
 #include "base/intmath.h"
@@ -27,60 +27,24 @@ static void fill(void) {
     }
 }
 
-static void compare(const nck_nbits *w, int64_t M, const float *add, nc_pool *pool) {
-    void *room = nc_alloc(nck_nbits_workspace(M, w->N, w->K) + 64);
-    REQUIRE(room != NULL);
-    nck_nbits_matmul(w, M, a, add, y, nc_align64_pointer(room), pool);
-    nck_nbits_matmul_ref(w, M, a, add, want);
-    double grows = 1 + sqrt((double)w->K);
-    nc_tolerance tol = {nc_tol_kernel_f32.rel * grows, nc_tol_kernel_f32.abs * grows};
-    for (int64_t i = 0; i < M * w->N; i++)
-        if (!nc_close((double)y[i], (double)want[i], tol)) {
-            CHECK_CLOSE((double)y[i], (double)want[i], tol);
-            break;
-        }
-    nc_free(room);
+static uint8_t panel_codes[8 * MOST], panel_zeros[8 * MOST];
+static float panel_scales[MOST], panel_floats[MOST];
+
+/* The same weights as panels. */
+static nck_nbits packed_of(const nck_nbits *w) {
+    nck_nbits p = *w;
+    p.packed = true;
+    CHECK(nck_nbits_codes_bytes(w) <= sizeof panel_codes && nck_nbits_zeros_bytes(w) <= sizeof panel_zeros);
+    CHECK(nck_nbits_scales_bytes(w) <= sizeof panel_scales);
+    nck_nbits_pack_codes(w, w->codes, panel_codes);
+    nck_nbits_pack_scales(w, w->scales, panel_scales);
+    p.codes = panel_codes, p.scales = panel_scales;
+    if (w->zeros != NULL) nck_nbits_pack_zeros(w, w->zeros, panel_zeros), p.zeros = panel_zeros;
+    if (w->float_zeros != NULL) nck_nbits_pack_scales(w, w->float_zeros, panel_floats), p.float_zeros = panel_floats;
+    return p;
 }
 
-TEST(nbits_matmul) {
-    static const int64_t sizes[][4] = {
-        {1, 1, 16, 16}, {1, 33, 64, 16}, {3, 5, 50, 32}, {4, 70, 33, 16}, {0, 3, 16, 16}};
-    fill();
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        for (int bits = 2; bits <= 8; bits *= 2) {
-            nck_nbits w = {.N = sizes[i][1],
-                           .K = sizes[i][2],
-                           .block = sizes[i][3],
-                           .bits = bits,
-                           .codes = codes,
-                           .scales = scales};
-            compare(&w, sizes[i][0], NULL, NULL);
-            w.zeros = packed;
-            compare(&w, sizes[i][0], bias, NULL);
-            w.zeros = NULL, w.float_zeros = zeros;
-            compare(&w, sizes[i][0], NULL, NULL);
-            for (int64_t k = 0; k < w.K; k++) groups[k] = (int32_t)(k * 7 % nc_ceil_div(w.K, w.block));
-            w.group_of_k = groups;
-            compare(&w, sizes[i][0], bias, NULL);
-        }
-}
-
-TEST(nbits_threads) {
-    nc_pool *pool = nc_pool_create(3);
-    REQUIRE(pool != NULL);
-    fill();
-    nck_nbits w = {.N = 100, .K = 48, .block = 16, .bits = 4, .codes = codes, .scales = scales};
-    compare(&w, 5, bias, NULL);
-    memcpy(want, y, sizeof y);
-    static float alone[MOST];
-    memcpy(alone, y, sizeof y);
-    compare(&w, 5, bias, pool);
-    CHECK(memcmp(alone, y, 500 * sizeof *y) == 0);
-    nc_pool_destroy(pool);
-}
-
-/* Codes as they lie in memory, on every ISA: blocks of 32 to 256, a last block that reaches past K, A as it is and
- * rounded. What a rounded A stands for is written out here. */
+/* What a rounded A stands for. */
 static void round_a(int64_t M, int64_t K, int64_t block, float *rounded) {
     for (int64_t i = 0; i < M; i++)
         for (int64_t b = 0; b < K; b += block) {
@@ -92,57 +56,120 @@ static void round_a(int64_t M, int64_t K, int64_t block, float *rounded) {
         }
 }
 
-static void check_stream(nck_nbits *w, int64_t M) {
-    static float rounded[MOST];
-    void *room = nc_alloc(nck_nbits_workspace(M, w->N, w->K) + 64);
-    double grows = 1 + sqrt((double)w->K);
-    nc_tolerance tol = {nc_tol_kernel_f32.rel * grows, nc_tol_kernel_f32.abs * grows};
+static void run(const nck_nbits *w, int64_t M, const float *add, nc_pool *pool) {
+    void *room = nc_alloc(nck_nbits_workspace(w, M) + 64);
     REQUIRE(room != NULL);
-    for (w->rounds = false;; w->rounds = true) {
-        CHECK(nck_nbits_stream(w, M, a, bias, y, nc_align64_pointer(room), NULL));
-        round_a(M, w->K, w->block, rounded);
-        nck_nbits_matmul_ref(w, M, w->rounds ? rounded : a, bias, want);
-        for (int64_t i = 0; i < M * w->N; i++)
-            if (!nc_close((double)y[i], (double)want[i], tol)) {
-                nc_test_failed(__FILE__, __LINE__, "%s, block %d, rounds %d: %g, expected %g",
-                               nck_isa_get()->from.nbits, (int)w->block, w->rounds, (double)y[i], (double)want[i]);
-                break;
-            }
-        if (w->rounds) break;
-    }
+    nck_nbits_matmul(w, M, a, add, y, nc_align64_pointer(room), pool);
     nc_free(room);
 }
 
-TEST(nbits_streams_few_rows) {
-    static const int64_t sizes[][4] = {{1, 1, 32, 32},   {1, 33, 64, 32},  {3, 37, 100, 64}, {2, 6, 1055, 32},
-                                       {4, 7, 300, 128}, {2, 5, 513, 256}, {1, 65, 31, 32}};
+static void compare(const nck_nbits *w, int64_t M, const float *add, const char *what) {
+    static float rounded[MOST];
+    double grows = 1 + sqrt((double)w->K);
+    nc_tolerance tol = {nc_tol_kernel_f32.rel * grows, nc_tol_kernel_f32.abs * grows};
+    bool rounds = w->rounds && w->group_of_k == NULL;
+    if (rounds) round_a(M, w->K, w->block, rounded);
+    nck_nbits_matmul_ref(w, M, rounds ? rounded : a, add, want);
+    run(w, M, add, NULL);
+    for (int64_t i = 0; i < M * w->N; i++)
+        if (!nc_close((double)y[i], (double)want[i], tol)) {
+            nc_test_failed(__FILE__, __LINE__, "%s, %s, %d x %d x %d, %d bits, block %d, rounds %d: %g, expected %g",
+                           nck_isa_get()->from.nbits, what, (int)M, (int)w->N, (int)w->K, w->bits, (int)w->block,
+                           w->rounds, (double)y[i], (double)want[i]);
+            return;
+        }
+    if (w->group_of_k != NULL) return;
+    memcpy(want, y, sizeof want);
+    nck_nbits p = packed_of(w);
+    run(&p, M, add, NULL);
+    if (memcmp(y, want, (size_t)(M * w->N) * sizeof *y) != 0)
+        nc_test_failed(__FILE__, __LINE__, "%s, %s, %d bits: panels give other bits", nck_isa_get()->from.nbits, what,
+                       w->bits);
+}
+
+static void check_zeros(nck_nbits *w, int64_t M) {
+    w->codes = codes, w->scales = scales;
+    compare(w, M, NULL, "the middle");
+    w->zeros = packed;
+    compare(w, M, bias, "zero points");
+    w->zeros = NULL, w->float_zeros = zeros;
+    compare(w, M, NULL, "zero points that are numbers");
+    for (int64_t k = 0; k < w->K; k++) groups[k] = (int32_t)(k * 7 % nc_ceil_div(w->K, w->block));
+    w->group_of_k = groups;
+    compare(w, M, bias, "groups by k");
+}
+
+/* On every ISA: blocks of 16 to 256, a last block that reaches past K, few rows and many, A as it is and rounded. */
+TEST(nbits_matmul) {
+    static const int64_t sizes[][4] = {{1, 1, 16, 16},   {1, 33, 64, 16},  {3, 5, 50, 32},   {4, 70, 33, 16},
+                                       {0, 3, 16, 16},   {1, 33, 64, 32},  {3, 37, 100, 64}, {2, 6, 1055, 32},
+                                       {4, 7, 300, 128}, {2, 5, 513, 256}, {9, 65, 31, 32},  {6, 17, 130, 64}};
     fill();
     for (int k = 0; nck_isa_at(k) != NULL; k++) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            nck_nbits w = {.N = sizes[i][1], .K = sizes[i][2], .block = sizes[i][3], .bits = 4};
-            w.codes = codes, w.scales = scales;
-            check_stream(&w, sizes[i][0]);
-            w.zeros = packed;
-            check_stream(&w, sizes[i][0]);
-            w.zeros = NULL, w.float_zeros = zeros;
-            check_stream(&w, sizes[i][0]);
-        }
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+            for (int bits = 2; bits <= 8; bits *= 2)
+                for (int rounds = 0; rounds < 2; rounds++) {
+                    nck_nbits w = {.N = sizes[i][1], .K = sizes[i][2], .block = sizes[i][3], .bits = bits};
+                    w.rounds = rounds != 0;
+                    check_zeros(&w, sizes[i][0]);
+                }
     }
     CHECK(nck_isa_set_for_test(NULL));
 }
 
-TEST(nbits_streams_no_infinities) {
-    nck_nbits w = {.N = 3, .K = 64, .block = 32, .bits = 4, .codes = codes, .scales = scales};
-    void *room = nc_alloc(nck_nbits_workspace(1, w.N, w.K) + 64);
-    REQUIRE(room != NULL);
+TEST(nbits_threads) {
+    static float alone[MOST];
+    nc_pool *pool = nc_pool_create(3);
+    REQUIRE(pool != NULL);
     fill();
-    a[40] = INFINITY;
-    CHECK(!nck_nbits_stream(&w, 1, a, NULL, y, nc_align64_pointer(room), NULL));
-    compare(&w, 1, NULL, NULL);
-    a[40] = NAN;
-    w.rounds = true;
-    CHECK(!nck_nbits_stream(&w, 1, a, NULL, y, nc_align64_pointer(room), NULL));
-    compare(&w, 1, NULL, NULL);
-    nc_free(room);
+    for (int rounds = 0; rounds < 2; rounds++)
+        for (int64_t M = 1; M < 7; M += 4) {
+            nck_nbits w = {.N = 500, .K = 48, .block = 16, .bits = 4, .codes = codes, .scales = scales};
+            w.rounds = rounds != 0;
+            run(&w, M, bias, NULL);
+            memcpy(alone, y, sizeof y);
+            run(&w, M, bias, pool);
+            CHECK(memcmp(alone, y, (size_t)(M * w.N) * sizeof *y) == 0);
+        }
+    nc_pool_destroy(pool);
+}
+
+/* Codes and x at their ends: no sum leaves its type. */
+TEST(nbits_extremes) {
+    memset(codes, 255, sizeof codes);
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (int bits = 2; bits <= 8; bits *= 2)
+            for (int sign = -1; sign < 2; sign += 2) {
+                nck_nbits w = {.N = 20, .K = 512, .block = 128, .bits = bits, .codes = codes, .scales = scales};
+                w.rounds = true;
+                for (int i = 0; i < MOST; i++) a[i] = (float)sign, scales[i] = 1, zeros[i] = 0;
+                w.float_zeros = zeros;
+                run(&w, 1, NULL, NULL);
+                for (int i = 0; i < 20; i++)
+                    CHECK_CLOSE((double)y[i], (double)(sign * 512 * ((1 << bits) - 1)), nc_tol_kernel_f32);
+            }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
+/* A zero point of 0 times an infinity would be no number: such rows are multiplied as they are. */
+TEST(nbits_infinities) {
+    nck_nbits w = {.N = 3, .K = 64, .block = 32, .bits = 4, .codes = codes, .scales = scales, .float_zeros = zeros};
+    fill();
+    memset(zeros, 0, sizeof zeros);
+    for (int i = 0; i < MOST; i++) codes[i] |= 0x11;
+    for (int rounds = 0; rounds < 2; rounds++) {
+        w.rounds = rounds != 0;
+        a[40] = INFINITY;
+        run(&w, 1, NULL, NULL);
+        for (int i = 0; i < 3; i++) CHECK(isinf(y[i]));
+        nck_nbits p = packed_of(&w);
+        run(&p, 1, NULL, NULL);
+        for (int i = 0; i < 3; i++) CHECK(isinf(y[i]));
+        a[40] = NAN;
+        run(&w, 1, NULL, NULL);
+        for (int i = 0; i < 3; i++) CHECK(isnan(y[i]));
+    }
 }

@@ -1,29 +1,51 @@
 /* kernels/cpu/quant/qconv_depthwise.c: convolutions of 8-bit integers with one channel for each group. Channels lie
  * side by side, so a tap is a row of x times a row of weights, element by element; a few places and as many channels as
  * the integer product has columns stay in registers over all taps, and some of these are stored as a tile of that
- * product. Taps in the padding read a row of x's zero point. */
+ * product. Where the ISA has a kernel for it, sums that become codes, of weights small enough, go four taps at a time
+ * instead. Taps in the padding read a row of x's zero point. */
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/igemm_kernel.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/quant/qconv_job.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { PLACES = NCK_IGEMM_MAX_MR, MAX_NR = NCK_IGEMM_MAX_NR }; /* of a tile */
+enum {
+    PLACES = NCK_IGEMM_MAX_MR, /* of a tile */
+    MAX_NR = NCK_IGEMM_MAX_NR,
+    EXACT = 128 /* neighbouring weights whose products with 255 fit int16 */
+};
 
 typedef struct depth {
     const nck_qconv_job *j;
     const nck_igemm_table *u;
-    int32_t *w, *sums; /* (taps, ld) with the zero points taken off; (ld) */
-    uint8_t *zeros;    /* (ld): x's zero point */
+    int32_t *w, *sums;          /* (taps, ld) with the zero points taken off; (ld) */
+    uint8_t *zeros;             /* (ld): x's zero point */
+    nck_igemm_columns *columns; /* of each tile */
     int64_t taps, ld;
-    int32_t x_zero;
+    /* by fours, else woven is NULL */
+    int8_t *woven; /* (ld / width, quads, 4 * width) */
+    int32_t *offset;
+    float *scale;
+    int64_t quads, width; /* width: a power of two */
 } depth;
 
 static int64_t depth_ld(int64_t C) { return nc_round_up(C, 64); }
 
+static int64_t depth_quads(int64_t taps) { return nc_ceil_div(taps, 4); }
+
+static size_t depth_columns(int64_t C) {
+    return nc_align64((size_t)nc_ceil_div(C, nck_isa_get()->igemm->nr) * sizeof(nck_igemm_columns));
+}
+
+static size_t depth_plain(int64_t C, int64_t taps) {
+    return nc_align64((size_t)depth_ld(C) * ((size_t)(taps + 1) * sizeof(int32_t) + 1));
+}
+
 size_t nck_qconv_depth_bytes(int64_t C, int64_t taps) {
-    return (size_t)depth_ld(C) * ((size_t)(taps + 1) * sizeof(int32_t) + 1);
+    return depth_columns(C) + depth_plain(C, taps) +
+           (size_t)depth_ld(C) * ((size_t)depth_quads(taps) * 4 + sizeof(int32_t) + sizeof(float));
 }
 
 static int32_t depth_number(nc_dtype t, const void *p, int64_t i) {
@@ -45,17 +67,19 @@ static void depth_weights(depth *d) {
     }
 }
 
-/* at[r*taps + t]: what tap t sees from place o + r of the output row. */
-static void depth_point(const depth *d, const uint8_t *x, const int64_t *rows, int64_t o, int64_t n,
+/* at[r*step + t]: what tap t sees from place o + r of the output row. */
+static void depth_point(const depth *d, const uint8_t *x, const int64_t *rows, int64_t o, int64_t n, int64_t step,
                         const uint8_t **at) {
     const nck_qconv_args *a = d->j->a;
     int last = a->n_spatial - 1;
-    int64_t width = a->window[last];
-    for (int64_t r = 0; r < n; r++) {
-        int64_t from = (o + r) * a->stride[last] - a->pad[last];
-        for (int64_t k = 0; k < d->taps / width; k++)
-            for (int64_t t = 0, i = from; t < width; t++, i += a->dilation[last])
-                *at++ = rows[k] < 0 || i < 0 || i >= a->in[last] ? d->zeros : x + (rows[k] + i) * a->C;
+    int64_t width = a->window[last], dilation = a->dilation[last], in = a->in[last];
+    for (int64_t r = 0; r < n; r++, at += step) {
+        int64_t from = (o + r) * a->stride[last] - a->pad[last], k = 0;
+        bool inside = from >= 0 && from + (width - 1) * dilation < in;
+        for (const int64_t *row = rows; k < d->taps; row++)
+            for (int64_t t = 0, i = from; t < width; t++, i += dilation)
+                at[k++] = *row >= 0 && (inside || (i >= 0 && i < in)) ? x + (*row + i) * a->C : d->zeros;
+        for (; k < step; k++) at[k] = d->zeros;
     }
 }
 
@@ -81,23 +105,84 @@ static void depth_sums(const depth *d, const uint8_t *const *at, int64_t n, int6
 static void depth_tile(const depth *d, const uint8_t *const *at, int64_t n, int64_t c, int64_t place,
                        const nck_igemm_out *out) {
     _Alignas(64) int32_t acc[PLACES * MAX_NR];
-    static const int32_t none[MAX_NR];
-    int32_t zero[PLACES];
     int64_t cols = nc_min64(d->u->nr, d->j->a->C - c);
-    for (int i = 0; i < PLACES; i++) zero[i] = d->x_zero;
     depth_sums(d, at, n, c, cols, acc);
-    d->u->store(&(nck_igemm_tile){.acc = acc,
-                                  .rows = n,
-                                  .cols = cols,
-                                  .i = place,
-                                  .j = c,
-                                  .shifted = d->x_zero != 0,
-                                  .a_zero = zero,
-                                  .a_rest = none,
-                                  .b_sum = d->sums + c,
-                                  .b_zero = none,
-                                  .out = out});
+    d->u->store(&(nck_igemm_tile){
+        .acc = acc, .rows = n, .cols = cols, .i = place, .j = c, .columns = &d->columns[c / d->u->nr], .out = out});
 }
+
+/* ---- four taps at a time ---- */
+
+/* Are products of two neighbouring taps exact in int16, for n channels? */
+static bool depth_is_exact(const int32_t *restrict w, const int32_t *restrict other, int64_t n) {
+    int wrong = 0;
+    for (int64_t c = 0; c < n; c++) wrong |= (abs(w[c]) + abs(other[c]) > EXACT) | (w[c] > INT8_MAX);
+    return wrong == 0;
+}
+
+/* Weights as the kernel wants them; false: they do not fit it. A last tap without a neighbour has itself for one. */
+static bool depth_weave(depth *d) {
+    int64_t C = d->j->a->C, width = d->width, bytes = d->quads * 4 * width, place[NCK_IGEMM_MAX_DEPTH];
+    for (int64_t t = 0; t < d->taps; t++) {
+        const int32_t *w = d->w + t * d->ld, *other = t % 2 == 1 ? w - d->ld : t + 1 < d->taps ? w + d->ld : w;
+        if (!depth_is_exact(w, other, C)) return false;
+    }
+    memset(d->woven, 0, (size_t)(d->ld * d->quads * 4));
+    for (int64_t c = 0; c < width; c++) place[c] = nck_igemm_weave(0, c, width);
+    for (int64_t t = 0; t < d->taps; t++) {
+        int8_t *to = d->woven + t / 4 * 4 * width + nck_igemm_weave(t % 4, 0, width);
+        const int32_t *w = d->w + t * d->ld;
+        for (int64_t first = 0; first < C; first += width, to += bytes)
+            for (int64_t c = 0; c < nc_min64(width, C - first); c++) to[place[c]] = (int8_t)w[first + c];
+    }
+    return true;
+}
+
+/* Offsets and scales in the order of the sums; x is uint8 there. */
+static bool depth_by_fours(depth *d) {
+    const nck_qconv_args *a = d->j->a;
+    int nr = d->u->nr;
+    d->quads = depth_quads(d->taps), d->width = d->u->depth_width;
+    if (d->width == 0 || (a->y.type != NC_UINT8 && a->y.type != NC_INT8) || !depth_weave(d)) return false;
+    memset(d->scale, 0, (size_t)d->ld * sizeof *d->scale); /* whatever stands there may be slow to multiply */
+    memset(d->offset, 0, (size_t)d->ld * sizeof *d->offset);
+    uint32_t moved = a->x_type == NC_INT8 ? 128 : 0;
+    for (int64_t first = 0; first < a->C; first += nr) {
+        const nck_igemm_columns *k = &d->columns[first / nr];
+        if (!k->finite) return false;
+        for (int64_t c = first; c < nc_min64(first + nr, a->C); c++) {
+            int64_t to = c & ~(d->width - 1);
+            to += nck_igemm_sum_at(c - to, d->width);
+            d->offset[to] = (int32_t)((uint32_t)k->offset[c - first] - moved * (uint32_t)d->sums[c]);
+            d->scale[to] = k->scale[c - first];
+        }
+    }
+    return true;
+}
+
+static void depth_row_by_fours(const depth *d, const uint8_t *x, const int64_t *rows, int64_t row, uint8_t *y) {
+    const nck_qconv_args *a = d->j->a;
+    int64_t width = a->out[a->n_spatial - 1], step = d->quads * 4;
+    const uint8_t *at[PLACES * (NCK_QCONV_TAPS + 3)];
+    for (int64_t o = 0; o < width; o += PLACES) {
+        int64_t n = nc_min64(PLACES, width - o);
+        depth_point(d, x, rows, o, n, step, at);
+        for (int64_t c = 0; c < a->C; c += d->width)
+            d->u->depthwise(&(nck_igemm_depth){.quads = d->quads,
+                                               .c = c,
+                                               .cols = nc_min64(d->width, a->C - c),
+                                               .ld = a->K,
+                                               .flip = a->x_type == NC_INT8 ? 0x80 : 0,
+                                               .is_signed = a->y.type == NC_INT8,
+                                               .zero = a->y.y_zero,
+                                               .w = d->woven + c * step,
+                                               .offset = d->offset + c,
+                                               .scale = d->scale + c},
+                            n, at, y + (row * width + o) * a->K + c);
+    }
+}
+
+/* ---- the convolution ---- */
 
 /* One output row of one image. */
 static void depth_item(void *ctx, int64_t item) {
@@ -106,14 +191,18 @@ static void depth_item(void *ctx, int64_t item) {
     int last = a->n_spatial - 1;
     int64_t width = a->out[last], n_rows = d->j->places / width, i = item / n_rows, row = item % n_rows;
     int64_t rows[NCK_QCONV_TAPS];
-    const uint8_t *at[PLACES * NCK_QCONV_TAPS];
+    const uint8_t *at[PLACES * NCK_QCONV_TAPS], *x = (const uint8_t *)a->x + i * d->j->plane * a->C;
     nck_igemm_out out = a->y;
     out.c = (char *)a->y.c + i * d->j->places * a->K * (int64_t)nc_dtype_bytes(a->y.type);
     out.c_rs = a->K, out.c_cs = 1;
     for (int64_t t = 0; t < d->taps / a->window[last]; t++) rows[t] = nck_qconv_row(a, row, t);
+    if (d->woven != NULL) {
+        depth_row_by_fours(d, x, rows, row, out.c);
+        return;
+    }
     for (int64_t o = 0; o < width; o += d->u->mr) {
         int64_t n = nc_min64(d->u->mr, width - o);
-        depth_point(d, (const uint8_t *)a->x + i * d->j->plane * a->C, rows, o, n, at);
+        depth_point(d, x, rows, o, n, d->taps, at);
         for (int64_t c = 0; c < a->C; c += d->u->nr) depth_tile(d, at, n, c, row * width + o, &out);
     }
 }
@@ -121,8 +210,14 @@ static void depth_item(void *ctx, int64_t item) {
 void nck_qconv_depthwise(const nck_qconv_job *j, int64_t taps, char *room, nc_pool *pool) {
     const nck_qconv_args *a = j->a;
     depth d = {.j = j, .u = nck_isa_get()->igemm, .taps = taps, .ld = depth_ld(a->C)};
+    int32_t x_zero = depth_number(a->x_type, a->x_zero, 0);
+    d.columns = (nck_igemm_columns *)room, room += depth_columns(a->C);
     d.w = (int32_t *)room, d.sums = d.w + taps * d.ld, d.zeros = (uint8_t *)(d.sums + d.ld);
-    d.x_zero = depth_number(a->x_type, a->x_zero, 0);
+    room += depth_plain(a->C, taps);
+    d.offset = (int32_t *)room, d.scale = (float *)(d.offset + d.ld), d.woven = (int8_t *)(d.scale + d.ld);
     depth_weights(&d);
+    for (int64_t c = 0; c < a->C; c += d.u->nr)
+        d.u->columns(&a->y, c, nc_min64(d.u->nr, a->C - c), x_zero, d.sums + c, &d.columns[c / d.u->nr]);
+    if (!depth_by_fours(&d)) d.woven = NULL;
     nc_parallel(pool, a->N * (j->places / a->out[a->n_spatial - 1]), depth_item, &d);
 }

@@ -127,13 +127,14 @@ static const nck_qconv_args convs[] = {
 };
 
 /* The same with a bias and quantized again, of the true sums. */
-static void check_codes(nck_qconv_args *c, const int32_t *sums, int64_t ny, void *ws, nc_pool *pool) {
+static void check_codes(nck_qconv_args *c, nc_dtype type, const int32_t *sums, int64_t ny, void *ws, nc_pool *pool) {
     float scales[80], x_scale = 0.02f;
     int32_t bias[80];
+    int zero = type == NC_INT8 ? -8 : 120, low = type == NC_INT8 ? -128 : 0;
     for (int k = 0; k < 80; k++) scales[k] = 0.01f * (float)(k % 7 + 1), bias[k] = k * 37 - 900;
     uint8_t *y = nc_alloc((size_t)ny + 1);
     REQUIRE(y);
-    c->y = (nck_igemm_out){.type = NC_UINT8,
+    c->y = (nck_igemm_out){.type = type,
                            .c = y,
                            .sum_bias = bias,
                            .a_scale = &x_scale,
@@ -141,14 +142,14 @@ static void check_codes(nck_qconv_args *c, const int32_t *sums, int64_t ny, void
                            .b_scale = scales,
                            .b_scales = c->K,
                            .y_scale = 0.9f,
-                           .y_zero = 120};
+                           .y_zero = zero};
     nck_qconv(c, ws, pool);
     int64_t places = ny > 0 ? ny / (c->N * c->K) : 1, wrong = 0;
     for (int64_t i = 0; i < ny; i++) {
         int64_t k = i / places % c->K;
         float q = (float)(sums[i] + bias[k]) * (x_scale * scales[k] / 0.9f);
-        double v = fmin(255, fmax(0, rint((double)q) + 120));
-        wrong += y[i] != (uint8_t)v;
+        double v = fmin(low + 255, fmax(low, rint((double)q) + zero));
+        wrong += y[i] != (uint8_t)(int)v;
     }
     CHECK_INT(wrong, 0);
     nc_free(y);
@@ -177,7 +178,8 @@ static void check_last(nck_qconv_args c, const int32_t *want, int64_t nx, int64_
     nc_free(x), nc_free(turned), nc_free(got), nc_free(ws);
 }
 
-static void check_conv(int i) {
+/* small: neighbouring weights are exact in 16 bits, and have no zero point. */
+static void check_conv(int i, bool small) {
     nck_qconv_args c = convs[i];
     int64_t nx = c.N * c.C, nw = c.K * c.C / c.group, ny = c.N * c.K;
     for (int d = 0; d < c.n_spatial; d++) nx *= c.in[d], nw *= c.window[d], ny *= c.out[d];
@@ -190,7 +192,9 @@ static void check_conv(int i) {
     nc_pool *pool = nc_pool_create(3);
     REQUIRE(x && w && zero && got && want && ws && packed && order && pool);
     c.x = x, c.w = w, c.w_zero = zero, c.x_zero = zero + 1;
-    c.x_type = i % 2 ? NC_INT8 : NC_UINT8, c.w_type = i < 2 ? NC_INT8 : NC_UINT8;
+    c.x_type = (i + small) % 2 ? NC_INT8 : NC_UINT8, c.w_type = i < 2 || small ? NC_INT8 : NC_UINT8;
+    if (small) c.w_zero = NULL, c.w_zeros = 1;
+    for (int64_t k = 0; k < nw && small; k++) w[k] = (uint8_t)((int8_t)w[k] / 2);
     c.y = (nck_igemm_out){.type = NC_INT32, .c = want};
     nck_qconv_ref(&c);
     c.y.c = got;
@@ -201,7 +205,8 @@ static void check_conv(int i) {
     memset(got, 0x55, (size_t)ny * 4);
     nck_qconv(&c, ws, NULL);
     CHECK(memcmp(got, want, (size_t)ny * 4) == 0);
-    check_codes(&c, want, ny, ws, pool);
+    check_codes(&c, NC_UINT8, want, ny, ws, pool);
+    check_codes(&c, NC_INT8, want, ny, ws, NULL);
     check_last(c, want, nx, ny, pool);
     nc_pool_destroy(pool);
     nc_free(x), nc_free(w), nc_free(zero), nc_free(got), nc_free(want), nc_free(ws), nc_free(packed), nc_free(order);
@@ -210,7 +215,7 @@ static void check_conv(int i) {
 TEST(qconv_against_loops) {
     for (int k = 0; nck_isa_at(k) != NULL; k++) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
-        for (int i = 0; i < (int)(sizeof convs / sizeof *convs); i++) check_conv(i);
+        for (int i = 0; i < (int)(sizeof convs / sizeof *convs); i++) check_conv(i, false), check_conv(i, true);
     }
     CHECK(nck_isa_set_for_test(NULL));
 }

@@ -1,11 +1,13 @@
 /* kernels/cpu/rnn/rnn.c: runs a recurrent layer; see rnn.h. The inputs' part of all gates is one product over all
  * steps, on all threads; a step then adds the product of the state with the packed recurrent weights and runs the
- * cell's tile program. New states are written beside the old ones and taken over by the rows that are not over.
+ * cell's tile program. New states are written beside the old ones, and the two change places with every step.
  *
  * Directions need nothing of each other, nor do rows: an item is some rows of one direction from the first step to the
  * last, so that threads never wait for each other and a direction's weights stay in the cache of the core that works on
- * it. Only weights too large for that cache, with too few rows to go round, are shared out between threads in each
- * step. The bits are the same, since a product's do not depend on how it is cut. */
+ * it. Where rows and directions are fewer than half of the threads and a step is long enough to be waited for, an item
+ * is some hidden units of one direction in one step: all gates of them, so that only the state passes between threads,
+ * and each core keeps its part of the weights. The bits are the same, since a product's do not depend on how it is cut.
+ */
 #include "kernels/cpu/rnn/rnn.h"
 
 #include "base/intmath.h"
@@ -15,32 +17,39 @@
 
 enum {
     MAX_DIRS = 2,
-    ITEM_ROWS = 4,      /* fewest rows that are worth a thread of their own */
-    MAX_BLOCKS = 16,    /* items of one direction */
-    OWN_CACHE = 1 << 20 /* recurrent weights that one core keeps */
+    MAX_GATES = 4,
+    ITEM_ROWS = 4,         /* fewest rows that are worth a thread of their own */
+    MAX_BLOCKS = 16,       /* items of one direction */
+    SHARED_ROWS = 64,      /* most rows of steps that threads share */
+    SHARED_WORK = 1 << 17, /* multiply-adds of the shortest step that is shared, and of an item of it */
+    ITEM_WORK = 1 << 14
 };
 
 typedef struct layer {
     const nck_rnn_args *a;
     int64_t G, es;
-    int64_t b0, rows; /* the rows at hand */
-    char *xw;         /* (T*B, G*H): rows as in x */
-    char *gates;      /* (B, G*H) */
-    char *bias;       /* (G*H) */
-    char *h, *c;      /* (B,H) */
-    char *h_new, *c_new;
-    char *rec;             /* (B,H): r * H, or the recurrent part of GRU's hidden gate */
-    const char *r_pack[2]; /* weights of all gates; GRU: of z and r, of h */
-    char *r_room;          /* where they are packed if they came plain */
+    bool apart;        /* gates are packed one by one */
+    int64_t b0, rows;  /* the rows at hand */
+    int64_t u0, units; /* and the hidden units */
+    char *xw;          /* (T*B, G*H): rows as in x */
+    char *gates;       /* (B, G*H) */
+    char *bias;        /* (G*H) */
+    char *state[2];    /* (B,H): before and after a step, in turns */
+    char *h, *h_new;   /* at this step */
+    char *c, *c_new;
+    char *rec;     /* (B,H): r * H, or the recurrent part of GRU's hidden gate */
+    const char *r; /* packed recurrent weights */
+    char *r_room;  /* where they are packed if they came plain */
     void *gemm;
-    nc_pool *pool;
 } layer;
 
 typedef struct rnn_job {
     layer dir[MAX_DIRS];
-    int64_t n_blocks;
+    int64_t n_blocks, n_pieces;
     char *gemm; /* one piece for each item of the steps; the input's product has all of it */
     size_t bytes_item;
+    int64_t step;
+    bool resets; /* GRU's first half of a step */
 } rnn_job;
 
 int nck_rnn_gates(nck_rnn_kind kind) { return kind == NCK_RNN ? 1 : kind == NCK_GRU ? 3 : 4; }
@@ -55,10 +64,15 @@ static char *take(char **at, size_t bytes) {
 
 /* ---- packed weights ---- */
 
-/* Columns of the two packed parts of the recurrent weights. */
-static void pack_columns(nck_rnn_kind kind, int64_t H, int64_t *n) {
-    n[0] = kind == NCK_GRU ? 2 * H : nck_rnn_gates(kind) * H;
-    n[1] = kind == NCK_GRU ? H : 0;
+/* Gates are packed one by one, so that some units of each can be multiplied, unless their last panels would be too
+ * empty. */
+static bool gates_apart(nc_dtype type, int64_t H) { return nc_round_up(H, nck_gemm_columns(type)) - H <= H / 16; }
+
+/* The recurrent weights as matrices of n[i] columns each: all gates; GRU: z and r, then h. */
+static int pack_columns(nck_rnn_kind kind, nc_dtype type, int64_t H, int64_t *n) {
+    int G = nck_rnn_gates(kind), parts = gates_apart(type, H) ? G : kind == NCK_GRU ? 2 : 1;
+    for (int i = 0; i < parts; i++) n[i] = parts == G ? H : parts == 1 ? G * H : (2 - i) * H;
+    return parts;
 }
 
 size_t nck_rnn_packed_w_bytes(nck_rnn_kind kind, nc_dtype type, int64_t I, int64_t H) {
@@ -66,9 +80,11 @@ size_t nck_rnn_packed_w_bytes(nck_rnn_kind kind, nc_dtype type, int64_t I, int64
 }
 
 size_t nck_rnn_packed_r_bytes(nck_rnn_kind kind, nc_dtype type, int64_t H) {
-    int64_t n[2];
-    pack_columns(kind, H, n);
-    return nck_gemm_packed_b_bytes(type, H, n[0]) + nck_gemm_packed_b_bytes(type, H, n[1]);
+    int64_t n[MAX_GATES];
+    size_t bytes = 0;
+    for (int i = 0, parts = pack_columns(kind, type, H, n); i < parts; i++)
+        bytes += nck_gemm_packed_b_bytes(type, H, n[i]);
+    return bytes;
 }
 
 void nck_rnn_pack_w(nck_rnn_kind kind, nc_dtype type, int64_t I, int64_t H, const void *w, void *dst) {
@@ -76,18 +92,21 @@ void nck_rnn_pack_w(nck_rnn_kind kind, nc_dtype type, int64_t I, int64_t H, cons
 }
 
 void nck_rnn_pack_r(nck_rnn_kind kind, nc_dtype type, int64_t H, const void *r, void *dst) {
-    int64_t n[2], es = (int64_t)nc_dtype_bytes(type);
-    pack_columns(kind, H, n);
-    nck_gemm_pack_b(type, H, n[0], r, 1, H, dst);
-    nck_gemm_pack_b(type, H, n[1], (const char *)r + n[0] * H * es, 1, H,
-                    (char *)dst + nck_gemm_packed_b_bytes(type, H, n[0]));
+    int64_t n[MAX_GATES], es = (int64_t)nc_dtype_bytes(type);
+    const char *from = r;
+    char *to = dst;
+    for (int i = 0, parts = pack_columns(kind, type, H, n); i < parts; i++) {
+        nck_gemm_pack_b(type, H, n[i], from, 1, H, to);
+        from += n[i] * H * es;
+        to += nck_gemm_packed_b_bytes(type, H, n[i]);
+    }
 }
 
 /* ---- workspace ---- */
 
-/* For the products of the steps of one direction, in whatever number of items. */
+/* For the products of the steps of one direction, in whatever number of items: rows, or pieces of shared steps. */
 static size_t step_bytes(nck_rnn_kind kind, nc_dtype type, int64_t B, int64_t H) {
-    size_t most = 0;
+    size_t most = MAX_BLOCKS * nck_gemm_workspace(type, nc_min64(B, SHARED_ROWS), H, H, true);
     for (int64_t n = 1; n <= MAX_BLOCKS && (n - 1) * ITEM_ROWS < nc_max64(B, 1); n++)
         most = nc_max_size(most,
                            (size_t)n * nck_gemm_workspace(type, nc_ceil_div(B, n), nck_rnn_gates(kind) * H, H, true));
@@ -102,13 +121,12 @@ static size_t lay_out(rnn_job *j, nck_rnn_kind kind, nc_dtype type, int n_dirs, 
     size_t gate_row = (size_t)(G * H * es), state = (size_t)(B * H * es);
     for (int d = 0; d < n_dirs; d++) {
         layer *l = &j->dir[d];
-        l->G = G, l->es = es;
+        l->G = G, l->es = es, l->apart = gates_apart(type, H);
         l->xw = take(&at, (size_t)(T * B) * gate_row);
         l->gates = take(&at, (size_t)B * gate_row);
         l->bias = take(&at, gate_row);
-        l->h = take(&at, state);
+        for (int i = 0; i < 2; i++) l->state[i] = take(&at, state);
         l->c = take(&at, state);
-        l->h_new = take(&at, state);
         l->c_new = take(&at, state);
         l->rec = take(&at, state);
     }
@@ -143,10 +161,9 @@ static void join_biases(layer *l) {
 }
 
 /* The weights, and the inputs' part of the gates. */
-static void rnn_project(layer *l) {
+static void rnn_project(layer *l, nc_pool *pool) {
     const nck_rnn_args *a = l->a;
-    int64_t n[2], GH = l->G * a->H;
-    nck_rnn_kind kind = a->cell->rule.kind;
+    int64_t GH = l->G * a->H;
     join_biases(l);
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = a->T * a->B,
@@ -165,11 +182,9 @@ static void rnn_project(layer *l) {
                               .c_cs = 1,
                               .bias = l->bias,
                               .bias_cs = 1},
-             l->gemm, l->pool);
-    if (a->r_packed == NULL) nck_rnn_pack_r(kind, a->type, a->H, a->r, l->r_room);
-    pack_columns(kind, a->H, n);
-    l->r_pack[0] = a->r_packed != NULL ? a->r_packed : l->r_room;
-    l->r_pack[1] = l->r_pack[0] + nck_gemm_packed_b_bytes(a->type, a->H, n[0]);
+             l->gemm, pool);
+    if (a->r_packed == NULL) nck_rnn_pack_r(a->cell->rule.kind, a->type, a->H, a->r, l->r_room);
+    l->r = a->r_packed != NULL ? a->r_packed : l->r_room;
 }
 
 /* Row b of a given state; NULL: zeros. */
@@ -190,80 +205,103 @@ static int64_t time_of(const nck_rnn_args *a, int64_t s, int64_t b) {
 
 static void load_gates(layer *l, int64_t s) {
     const nck_rnn_args *a = l->a;
-    size_t row = (size_t)(l->G * a->H * l->es);
+    size_t bytes = (size_t)(l->units * l->es);
     for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
         int64_t t = time_of(a, s, b), from = a->batch_first ? b * a->T + t : t * a->B + b;
-        if (t >= 0)
-            memcpy(l->gates + b * (int64_t)row, l->xw + from * (int64_t)row, row);
-        else
-            memset(l->gates + b * (int64_t)row, 0, row);
+        for (int64_t g = 0; g < l->G; g++) {
+            char *to = l->gates + ((b * l->G + g) * a->H + l->u0) * l->es;
+            if (t >= 0)
+                memcpy(to, l->xw + ((from * l->G + g) * a->H + l->u0) * l->es, bytes);
+            else
+                memset(to, 0, bytes);
+        }
     }
 }
 
-/* The rows at hand of a state (B,H). */
-static char *rows_of(const layer *l, char *state) { return state + l->b0 * l->a->H * l->es; }
-
-/* gates[first .. first+n) += s (B,H) times packed weights */
-static void add_product(layer *l, char *s, int i_pack, int64_t n, int64_t first) {
+/* c (B, n of c_rs columns) = beta * c + bias + s (B,H) times n packed columns; c: its column 0, bias: of the columns */
+static void multiply(layer *l, const char *s, const char *packed, int64_t n, char *c, int64_t c_rs, double beta,
+                     const char *bias) {
     const nck_rnn_args *a = l->a;
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = l->rows,
                               .N = n,
                               .K = a->H,
                               .alpha = 1,
-                              .beta = 1,
-                              .a = rows_of(l, s),
+                              .beta = beta,
+                              .a = s + l->b0 * a->H * l->es,
                               .a_rs = a->H,
                               .a_cs = 1,
-                              .b_packed = l->r_pack[i_pack],
-                              .c = l->gates + (l->b0 * l->G * a->H + first) * l->es,
-                              .c_rs = l->G * a->H,
-                              .c_cs = 1},
-             l->gemm, l->pool);
+                              .b_packed = packed,
+                              .c = c + l->b0 * c_rs * l->es,
+                              .c_rs = c_rs,
+                              .c_cs = 1,
+                              .bias = bias,
+                              .bias_cs = 1},
+             l->gemm, NULL);
 }
 
-/* The rows at hand, row_stride apart; 0: one for all. */
+/* The packed weights of gate g; only those that begin a packed matrix where gates are not apart. */
+static const char *packed_gate(const layer *l, int64_t g) {
+    const nck_rnn_args *a = l->a;
+    if (l->apart) return l->r + (size_t)g * nck_gemm_packed_b_bytes(a->type, a->H, a->H);
+    return l->r + nck_gemm_packed_b_bytes(a->type, a->H, g * a->H);
+}
+
+/* Gates that are packed one by one lie as one matrix if neither their last panels nor their ends are padded. */
+static bool nothing_between(const layer *l) {
+    int64_t H = l->a->H;
+    return nck_gemm_packed_b_bytes(l->a->type, H, H) == (size_t)(H * H * l->es);
+}
+
+/* The units at hand of gates [first, first + n) += s (B,H) times their weights. */
+static void add_product(layer *l, const char *s, int64_t first, int64_t n) {
+    int64_t H = l->a->H, GH = l->G * H;
+    bool joined = !l->apart || (l->units == H && nothing_between(l));
+    if (joined) {
+        multiply(l, s, packed_gate(l, first), n * H, l->gates + first * H * l->es, GH, 1, NULL);
+        return;
+    }
+    for (int64_t g = first; g < first + n; g++)
+        multiply(l, s, packed_gate(l, g) + l->u0 * H * l->es, l->units, l->gates + (g * H + l->u0) * l->es, GH, 1,
+                 NULL);
+}
+
+/* The rows and units at hand, rows row_stride apart; 0: one for all. */
 static void view(const layer *l, const char *p, int64_t row_stride, nc_tensor *t) {
-    nc_tensor_set(t, (void *)(uintptr_t)(p + l->b0 * row_stride * l->es), l->a->type, 2);
+    nc_tensor_set(t, (void *)(uintptr_t)(p + (l->b0 * row_stride + l->u0) * l->es), l->a->type, 2);
     t->dims[0] = l->rows;
-    t->dims[1] = l->a->H;
+    t->dims[1] = l->units;
     t->strides[0] = row_stride;
     t->strides[1] = 1;
 }
 
 static void gate(const layer *l, int i, nc_tensor *t) { view(l, l->gates + i * l->a->H * l->es, l->G * l->a->H, t); }
 
+/* The first half of a step of GRU: z and r, and r * H for the product of the hidden gate, where that is the rule. */
+static void gru_reset(layer *l) {
+    const nck_rnn_cell *cell = l->a->cell;
+    nc_tensor r, h, rec;
+    gate(l, 1, &r);
+    view(l, l->h, l->a->H, &h);
+    view(l, l->rec, l->a->H, &rec);
+    add_product(l, l->h, 0, 2);
+    if (!cell->rule.linear_before_reset) nck_rnn_prog_run(&cell->reset, (const nc_tensor *[]){&r, &h}, &rec, NULL);
+}
+
 static void gru_step(layer *l) {
     const nck_rnn_args *a = l->a;
-    const nck_rnn_cell *cell = a->cell;
-    int64_t H = a->H;
+    int64_t H = a->H, es = l->es;
     nc_tensor g[3], h, rec, out;
     for (int i = 0; i < 3; i++) gate(l, i, &g[i]);
     view(l, l->h, H, &h);
     view(l, l->rec, H, &rec);
     view(l, l->h_new, H, &out);
-    add_product(l, l->h, 0, 2 * H, 0);
-    if (cell->rule.linear_before_reset) {
-        nck_gemm(&(nck_gemm_args){.type = a->type,
-                                  .M = l->rows,
-                                  .N = H,
-                                  .K = H,
-                                  .alpha = 1,
-                                  .a = rows_of(l, l->h),
-                                  .a_rs = H,
-                                  .a_cs = 1,
-                                  .b_packed = l->r_pack[1],
-                                  .c = rows_of(l, l->rec),
-                                  .c_rs = H,
-                                  .c_cs = 1,
-                                  .bias = a->b ? (const char *)a->b + 5 * H * l->es : NULL,
-                                  .bias_cs = 1},
-                 l->gemm, l->pool);
-    } else {
-        nck_rnn_prog_run(&cell->reset, (const nc_tensor *[]){&g[1], &h}, &rec, l->pool);
-        add_product(l, l->rec, 1, H, 2 * H);
-    }
-    nck_rnn_prog_run(&cell->step, (const nc_tensor *[]){&g[0], &g[2], &h, &g[1], &rec}, &out, l->pool);
+    if (a->cell->rule.linear_before_reset)
+        multiply(l, l->h, packed_gate(l, 2) + l->u0 * H * es, l->units, l->rec + l->u0 * es, H, 0,
+                 a->b ? (const char *)a->b + (5 * H + l->u0) * es : NULL);
+    else
+        add_product(l, l->rec, 2, 1);
+    nck_rnn_prog_run(&a->cell->step, (const nc_tensor *[]){&g[0], &g[2], &h, &g[1], &rec}, &out, NULL);
 }
 
 static void rnn_step(layer *l) {
@@ -276,7 +314,7 @@ static void rnn_step(layer *l) {
         gru_step(l);
         return;
     }
-    add_product(l, l->h, 0, l->G * H, 0);
+    add_product(l, l->h, 0, l->G);
     view(l, l->h_new, H, &out[0]);
     view(l, l->c_new, H, &out[1]);
     gate(l, 0, &in[0]);
@@ -286,66 +324,120 @@ static void rnn_step(layer *l) {
         for (int i = 0; p && i < 3; i++) view(l, p + i * H * l->es, 0, &in[5 + i]);
     }
     for (int i = 0; i < NCK_RNN_MAX_IN; i++) p_in[i] = &in[i];
-    nck_rnn_prog_run(&a->cell->step, p_in, out, l->pool);
+    nck_rnn_prog_run(&a->cell->step, p_in, out, NULL);
 }
 
-/* Takes the new states over, and writes them to y. */
+/* Takes the new cells over, writes the new states to y; rows that are over keep theirs. */
 static void keep(layer *l, int64_t s) {
     const nck_rnn_args *a = l->a;
-    size_t row = (size_t)(a->H * l->es);
+    size_t bytes = (size_t)(l->units * l->es);
     for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
-        int64_t t = time_of(a, s, b), at = b * (int64_t)row;
+        int64_t t = time_of(a, s, b), at = (b * a->H + l->u0) * l->es;
+        char *y = a->y ? (char *)a->y + ((t < 0 ? s : t) * a->y_t + b * a->y_b + l->u0) * l->es : NULL;
         if (t < 0) {
-            if (a->y) memset((char *)a->y + (s * a->y_t + b * a->y_b) * l->es, 0, row);
+            memcpy(l->h_new + at, l->h + at, bytes);
+            if (y) memset(y, 0, bytes);
             continue;
         }
-        memcpy(l->h + at, l->h_new + at, row);
-        if (l->G == 4) memcpy(l->c + at, l->c_new + at, row);
-        if (a->y) memcpy((char *)a->y + (t * a->y_t + b * a->y_b) * l->es, l->h_new + at, row);
+        if (l->G == 4) memcpy(l->c + at, l->c_new + at, bytes);
+        if (y) memcpy(y, l->h_new + at, bytes);
     }
 }
 
 /* What step s was made of, for nck_rnn_grad: the cell's programs leave the gates' sums as they are. */
 static void keep_for_gradient(const layer *l, int64_t s) {
     const nck_rnn_args *a = l->a;
-    int64_t K = nck_rnn_kept(a->cell->rule.kind);
-    size_t row = (size_t)(a->H * l->es), gates = (size_t)l->G * row;
+    int64_t K = nck_rnn_kept(a->cell->rule.kind), row = a->H * l->es;
+    size_t bytes = (size_t)(l->units * l->es);
     for (int64_t b = l->b0; a->kept != NULL && b < l->b0 + l->rows; b++) {
-        char *to = (char *)a->kept + (s * a->B + b) * K * (int64_t)row;
-        memcpy(to, l->gates + b * (int64_t)gates, gates);
-        if (l->G > 1) memcpy(to + gates, (l->G == 3 ? l->rec : l->c) + b * (int64_t)row, row);
-        memcpy(to + (K - 1) * (int64_t)row, l->h + b * (int64_t)row, row);
+        char *to = (char *)a->kept + (s * a->B + b) * K * row + l->u0 * l->es;
+        int64_t at = b * row + l->u0 * l->es;
+        for (int64_t g = 0; g < l->G; g++) memcpy(to + g * row, l->gates + (b * l->G + g) * row + l->u0 * l->es, bytes);
+        if (l->G > 1) memcpy(to + l->G * row, (l->G == 3 ? l->rec : l->c) + at, bytes);
+        memcpy(to + (K - 1) * row, l->h_new + at, bytes);
     }
 }
 
-/* The rows at hand, from the first step to the last. */
-static void rnn_steps(layer *l) {
+static void first_states(layer *l) {
+    for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
+        first_state(l, l->a->h0, b, l->state[0]);
+        first_state(l, l->a->c0, b, l->c);
+    }
+}
+
+static void last_states(layer *l) {
     const nck_rnn_args *a = l->a;
     size_t row = (size_t)(a->H * l->es);
     for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
-        first_state(l, a->h0, b, l->h);
-        first_state(l, a->c0, b, l->c);
-    }
-    for (int64_t s = 0; s < a->T; s++) {
-        load_gates(l, s);
-        rnn_step(l);
-        keep(l, s);
-        keep_for_gradient(l, s);
-    }
-    for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
-        if (a->y_h) memcpy((char *)a->y_h + b * a->state_rs * l->es, l->h + b * (int64_t)row, row);
+        if (a->y_h) memcpy((char *)a->y_h + b * a->state_rs * l->es, l->state[a->T % 2] + b * (int64_t)row, row);
         if (a->y_c) memcpy((char *)a->y_c + b * a->state_rs * l->es, l->c + b * (int64_t)row, row);
     }
 }
 
-static void rnn_item(void *ctx, int64_t item) {
+/* ---- items ---- */
+
+/* The first part of step s, of GRU alone: what the rest needs of all units. */
+static void begin_step(layer *l, int64_t s) {
+    l->h = l->state[s % 2], l->h_new = l->state[(s + 1) % 2];
+    load_gates(l, s);
+    if (l->G == 3) gru_reset(l);
+}
+
+static void end_step(layer *l, int64_t s) {
+    rnn_step(l);
+    keep(l, s);
+    keep_for_gradient(l, s);
+}
+
+/* Some rows from the first step to the last. */
+static void rows_item(void *ctx, int64_t item) {
     const rnn_job *j = ctx;
     layer l = j->dir[item / j->n_blocks];
     int64_t block = item % j->n_blocks;
     l.b0 = l.a->B * block / j->n_blocks;
     l.rows = l.a->B * (block + 1) / j->n_blocks - l.b0;
     l.gemm = j->gemm + (size_t)item * j->bytes_item;
-    rnn_steps(&l);
+    first_states(&l);
+    for (int64_t s = 0; s < l.a->T; s++) {
+        begin_step(&l, s);
+        end_step(&l, s);
+    }
+    last_states(&l);
+}
+
+/* Some units in one step, or in GRU's first half of it. */
+static void units_item(void *ctx, int64_t item) {
+    const rnn_job *j = ctx;
+    layer l = j->dir[item / j->n_pieces];
+    int64_t piece = item % j->n_pieces, wide = nck_gemm_columns(l.a->type), panels = nc_ceil_div(l.a->H, wide);
+    l.u0 = panels * piece / j->n_pieces * wide;
+    l.units = nc_min64(l.a->H, panels * (piece + 1) / j->n_pieces * wide) - l.u0;
+    l.gemm = j->gemm + (size_t)item * j->bytes_item;
+    bool halves = l.G == 3;
+    if (!halves || j->resets) begin_step(&l, j->step);
+    if (halves && j->resets) return;
+    l.h = l.state[j->step % 2], l.h_new = l.state[(j->step + 1) % 2];
+    end_step(&l, j->step);
+}
+
+/* Into how many pieces a step is cut; 1: it is not. */
+static int64_t pieces_of(const rnn_job *j, int n_dirs, int64_t threads) {
+    const nck_rnn_args *a = j->dir[0].a;
+    int64_t work = a->B * j->dir[0].G * a->H * a->H, panels = nc_ceil_div(a->H, nck_gemm_columns(a->type));
+    if (!j->dir[0].apart || a->B > SHARED_ROWS || work < SHARED_WORK || threads < 2 * n_dirs * j->n_blocks) return 1;
+    return nc_max64(1, nc_min64(nc_min64(threads / n_dirs, MAX_BLOCKS), nc_min64(panels, work / ITEM_WORK)));
+}
+
+static void run_shared(rnn_job *j, int n_dirs, nc_pool *pool) {
+    const nck_rnn_args *a = j->dir[0].a;
+    j->bytes_item = nck_gemm_workspace(a->type, a->B, a->H, a->H, true);
+    for (int d = 0; d < n_dirs; d++) first_states(&j->dir[d]);
+    for (j->step = 0; j->step < a->T; j->step++)
+        for (int half = j->dir[0].G == 3 ? 0 : 1; half < 2; half++) {
+            j->resets = half == 0;
+            nc_parallel(pool, n_dirs * j->n_pieces, units_item, j);
+        }
+    for (int d = 0; d < n_dirs; d++) last_states(&j->dir[d]);
 }
 
 void nck_rnn(const nck_rnn_args *dirs, int n_dirs, void *workspace, nc_pool *pool) {
@@ -356,16 +448,16 @@ void nck_rnn(const nck_rnn_args *dirs, int n_dirs, void *workspace, nc_pool *poo
     lay_out(&j, a->cell->rule.kind, a->type, n_dirs, a->T, a->B, a->I, a->H, packed, workspace);
     for (int d = 0; d < n_dirs; d++) {
         layer *l = &j.dir[d];
-        l->a = &dirs[d], l->rows = a->B, l->gemm = j.gemm, l->pool = pool;
-        rnn_project(l);
+        l->a = &dirs[d], l->rows = a->B, l->units = a->H, l->gemm = j.gemm;
+        rnn_project(l, pool);
     }
     int64_t weights = j.dir[0].G * a->H * a->H, threads = nc_pool_threads(pool);
     j.n_blocks = nc_max64(1, nc_min64(nc_min64(threads / n_dirs, MAX_BLOCKS), nc_ceil_div(a->B, ITEM_ROWS)));
-    if (weights > OWN_CACHE && threads > 2 * n_dirs * j.n_blocks) {
-        for (int d = 0; d < n_dirs; d++) rnn_steps(&j.dir[d]);
+    j.n_pieces = pieces_of(&j, n_dirs, threads);
+    if (j.n_pieces > 1) {
+        run_shared(&j, n_dirs, pool);
         return;
     }
-    for (int d = 0; d < n_dirs; d++) j.dir[d].pool = NULL;
     j.bytes_item = nck_gemm_workspace(a->type, nc_ceil_div(a->B, j.n_blocks), j.dir[0].G * a->H, a->H, true);
-    nc_parallel(nc_pool_for(pool, nc_min64(a->T * a->B, NC_ALONE) * weights), n_dirs * j.n_blocks, rnn_item, &j);
+    nc_parallel(nc_pool_for(pool, nc_min64(a->T * a->B, NC_ALONE) * weights), n_dirs * j.n_blocks, rows_item, &j);
 }

@@ -150,9 +150,9 @@ enum { X_, W_, R_, B_, N_GIVEN };
 
 typedef struct pair {
     nck_rnn_cell cell;
-    float *given[N_GIVEN], *packed[2], *y, *y_h;
+    float *given[N_GIVEN], *packed[2], *y, *y_h, *kept;
     void *workspace;
-    size_t bytes_y, bytes_h, bytes_packed[2];
+    size_t bytes_y, bytes_h, bytes_kept, bytes_packed[2];
 } pair;
 
 static bool pair_init(pair *p, nck_rnn_kind kind, const int64_t *s) {
@@ -173,6 +173,8 @@ static bool pair_init(pair *p, nck_rnn_kind kind, const int64_t *s) {
     p->bytes_packed[1] = nck_rnn_packed_r_bytes(kind, NC_FLOAT, H);
     for (int k = 0; k < 2; k++) ok &= (p->packed[k] = nc_alloc(2 * p->bytes_packed[k] + 64)) != NULL;
     ok &= (p->y = nc_alloc(2 * p->bytes_y)) != NULL && (p->y_h = nc_alloc(2 * p->bytes_h)) != NULL;
+    p->bytes_kept = (size_t)(2 * T * B * nck_rnn_kept(kind) * H) * sizeof(float);
+    ok &= (p->kept = nc_alloc_zero(2, p->bytes_kept)) != NULL;
     ok &= (p->workspace = nc_alloc(nck_rnn_workspace(kind, NC_FLOAT, 2, T, B, I, H, false) + 64)) != NULL;
     return ok;
 }
@@ -182,15 +184,19 @@ static void pair_release(pair *p) {
     for (int k = 0; k < 2; k++) nc_free(p->packed[k]);
     nc_free(p->y);
     nc_free(p->y_h);
+    nc_free(p->kept);
     nc_free(p->workspace);
 }
 
 /* Direction d as it writes into the first or second half of the results. */
 static nck_rnn_args pair_direction(pair *p, const int64_t *s, int d, bool packed, int half) {
     nck_rnn_kind kind = p->cell.rule.kind;
+    static const int32_t lens[3] = {2, 0, 4};
     int64_t B = s[1], H = s[3], GH = nck_rnn_gates(kind) * H;
     nck_rnn_args a = {.cell = &p->cell, .type = NC_FLOAT, .T = s[0], .B = B, .I = s[2], .H = H};
     a.reverse = d == 1;
+    a.lens = B == 3 ? lens : NULL;
+    a.kept = (char *)p->kept + (size_t)(2 * half + d) * p->bytes_kept / 2;
     a.x = p->given[X_], a.w = p->given[W_] + d * GH * s[2], a.r = p->given[R_] + d * GH * H;
     a.b = p->given[B_] + d * 2 * GH;
     a.state_rs = H, a.y_t = 2 * B * H, a.y_b = H;
@@ -206,9 +212,11 @@ static nck_rnn_args pair_direction(pair *p, const int64_t *s, int d, bool packed
 }
 
 TEST(rnn_kernel_cuts_keep_bits) {
-    /* Rows for every thread; fewer than threads; weights that are shared out in each step. */
-    static const int64_t sizes[][4] = {{3, 17, 11, 33}, {4, 1, 5, 40}, {2, 1, 3, 600}, {2, 9, 7, 600}};
-    nc_pool *pool = nc_pool_create(5);
+    /* Rows for every thread; fewer than threads; steps whose units are shared out, with rows that end early, with
+     * a last panel of weights that is not full, with more threads than panels. */
+    static const int64_t sizes[][4] = {{3, 17, 11, 33}, {4, 1, 5, 40},  {2, 1, 3, 600}, {2, 9, 7, 600},
+                                       {4, 3, 5, 224},  {3, 1, 5, 384}, {3, 1, 2, 520}, {0, 1, 2, 384}};
+    nc_pool *pool = nc_pool_create(30);
     for (int kind = NCK_RNN; pool != NULL && kind <= NCK_LSTM; kind++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             pair p = {0};
@@ -220,7 +228,8 @@ TEST(rnn_kernel_cuts_keep_bits) {
                 }
                 CHECK(memcmp(p.y, (char *)p.y + p.bytes_y, p.bytes_y) == 0);
                 CHECK(memcmp(p.y_h, (char *)p.y_h + p.bytes_h, p.bytes_h) == 0);
-                CHECK(p.y[0] != 0);
+                CHECK(memcmp(p.kept, (char *)p.kept + p.bytes_kept, p.bytes_kept) == 0);
+                CHECK(sizes[i][0] == 0 || p.y[0] != 0);
             } else {
                 nc_test_failed(__FILE__, __LINE__, "out of memory");
             }

@@ -86,7 +86,7 @@ static inline void v_store_bf16(void *p, v_f32 a) {
 
 /* A square of vectors, transposed in place: pairs, then quarters of 128 bits inside of four rows, then quarters between
  * the groups of four. */
-static inline void v_turn_f32(v_f32 *r) {
+__attribute__((always_inline)) static inline void v_turn_f32(v_f32 *r) {
     v_f32 t[16], u[16];
 #pragma GCC unroll 8
     for (int i = 0; i < 16; i += 2) {
@@ -113,7 +113,7 @@ static inline void v_turn_f32(v_f32 *r) {
         r[12 + c] = _mm512_shuffle_f32x4(odd0, odd1, 0xdd);
     }
 }
-static inline void v_turn_f64(v_f64 *r) {
+__attribute__((always_inline)) static inline void v_turn_f64(v_f64 *r) {
     v_f64 t[8];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i += 2) {

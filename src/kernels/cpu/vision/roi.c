@@ -189,6 +189,7 @@ static void roi_drois_item(void *ctx, int64_t roi) {
 }
 
 void nck_roi_align_grad(const nck_roi_align *r, nc_pool *pool) {
+    pool = nc_pool_for(pool, nc_tensor_numel(r->y) * POINTS);
     if (r->dx != NULL) nc_parallel(pool, r->x->dims[0] * r->x->dims[1], roi_dx_item, (void *)(uintptr_t)r);
     if (r->drois != NULL) nc_parallel(pool, r->y->dims[0], roi_drois_item, (void *)(uintptr_t)r);
 }

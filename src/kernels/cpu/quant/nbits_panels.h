@@ -1,0 +1,20 @@
+/* kernels/cpu/quant/nbits_panels.h: what the files of nbits.h share: panels of weights, and products by tiles. */
+#ifndef NCK_NBITS_PANELS_H
+#define NCK_NBITS_PANELS_H
+
+#include "kernels/cpu/quant/nbits.h"
+#include "kernels/cpu/quant/nbits_kernel.h"
+
+enum { NCK_NBITS_THREADS = 16 }; /* most at a time */
+
+int64_t nck_nbits_blocks(const nck_nbits *w);
+/* Room for a panel of weights that are not packed. */
+size_t nck_nbits_panel_bytes(const nck_nbits *w);
+/* Panel i, packed into `room` where it is not yet. */
+nck_nbits_panel nck_nbits_panel_at(const nck_nbits *w, int64_t i, char *room);
+
+size_t nck_nbits_tiles_workspace(const nck_nbits *w, int64_t M);
+void nck_nbits_tiles(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, char *workspace,
+                     nc_pool *pool);
+
+#endif

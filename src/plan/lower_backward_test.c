@@ -1,0 +1,36 @@
+/* plan/lower_backward_test.c: the gradient of a loss reads scores, that of attention what its forward pass left, on a
+ * device with CUDA's kernels. */
+#include "tests/lowering.h"
+
+static nc_code place_and_read(nc_work *w, nc_model *m, const nc_plan_options *o) {
+    NC_TRY(nc_lower_place(w, m, o, true));
+    return nc_lower_backward(w, m, o);
+}
+#define READS(graph, want) LOWERS_ON(&cuda_planning, graph, place_and_read, want)
+
+TEST(lower_backward_reads_scores) {
+    READS("(float[n,8] x, int64[n] l, float[] d) => (y, p, e) { y, p = SoftmaxCrossEntropyLoss(x, l) "
+          "e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) }",
+          "y, p = SoftmaxCrossEntropyLoss(x, l) @device; CrossEntropyGrad_8_out = nacre.CrossEntropyGrad(d, x, l) "
+          "@device");
+    READS("(float[n,8] p, int64[n] l, float[] d) => (e) { e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) }",
+          "e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) @device");
+}
+
+TEST(lower_backward_reads_what_attention_left) {
+    READS("(float16[2,4,n,8] q, float16[2,4,n,8] k, float16[2,4,n,8] v, float16[2,4,n,8] d) => (y, a, b, c) "
+          "{ y = Attention<is_causal = 1>(q, k, v) a, b, c = nacre.AttentionGrad<is_causal = 1>(q, k, v, , , , , d) }",
+          "y, none, none, none, Attention_4_out4 = Attention(q, k, v) @device; "
+          "a, b, c = nacre.AttentionGrad(q, k, v, none, none, none, none, d, y, Attention_4_out4) @device");
+    READS("(float16[2,4,n,8] q, float16[2,4,n,8] k, float16[2,4,n,8] v, float16[2,4,n,8] d) => (y, a, b, c) "
+          "{ y = Attention(q, k, v) a, b, c = nacre.AttentionGrad<is_causal = 1>(q, k, v, , , , , d) }",
+          "y = Attention(q, k, v) @device; "
+          "a, b, c = nacre.AttentionGrad(q, k, v, none, none, none, none, d) @device");
+}
+
+/* The CPU has kernels for the gradients as they are. */
+TEST(lower_backward_leaves_the_host_alone) {
+    LOWERS("(float[n,8] x, int64[n] l, float[] d) => (y, e) { y, p = SoftmaxCrossEntropyLoss(x, l) "
+           "e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) }",
+           nc_lower_backward, "y, p = SoftmaxCrossEntropyLoss(x, l); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)");
+}

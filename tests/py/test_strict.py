@@ -1,0 +1,144 @@
+"""What is assumed of files that are wrong or say too little: run with one WARNING of each kind, refused by `strict`
+(ir/assumptions.list, docs/exporters.md)."""
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto as T
+from onnx import helper
+
+import package  # noqa: F401  puts the package of the build on the path
+import nacre
+from nacre_c import PROGRAM
+
+HOME = pathlib.Path(__file__).parents[2]
+TEXTS = dict(re.findall(r'^A\((\w+), "(.*)"\)$', (HOME / "src/ir/assumptions.list").read_text(), re.M))
+X = np.float32([[1, -2, 3]])
+
+
+def tensor(name, dims, elem=T.FLOAT):
+    return helper.make_tensor_value_info(name, elem, dims)
+
+
+def model(nodes, dims=(1, 3), out=None, imports=(("", 17),), ir_version=8, values=()):
+    graph = helper.make_graph(nodes, "g", [tensor("x", dims)], [tensor("y", out)], value_info=values)
+    return helper.make_model(graph, ir_version=ir_version, opset_imports=[helper.make_opsetid(*i) for i in imports])
+
+
+def neg(source="x", to="y"):
+    return helper.make_node("Neg", [source], [to], name=f"make_{to}")
+
+
+def scaler():
+    return helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0])
+
+
+def untyped():
+    node = helper.make_node("LeakyRelu", ["x"], ["y"], alpha=0.5)
+    node.attribute[0].ClearField("type")
+    return node
+
+
+def gru():
+    weights = [helper.make_node("Constant", [], [name], value=helper.make_tensor(name, T.FLOAT, dims, [0.5] * 3 * size))
+               for name, dims, size in (("w", [1, 3, 3], 3), ("r", [1, 3, 1], 1))]
+    return weights + [helper.make_node("GRU", ["x", "w", "r"], ["y"], hidden_size=1,
+                                       activations=["Sigmoid", "Tanh", "Sigmoid", "Tanh"])]
+
+
+def stft():
+    ints = [helper.make_node("Constant", [], [name], value_int=value) for name, value in (("step", 1), ("length", 2))]
+    return ints + [helper.make_node("STFT", ["x", "step", "", "length"], ["y"])]
+
+
+def squeezed():
+    return [helper.make_node("NonZero", ["x"], ["at"]), helper.make_node("Slice", ["at", "one", "two"], ["row"]),
+            helper.make_node("Transpose", ["row"], ["column"]), helper.make_node("Squeeze", ["column"], ["y"])]
+
+
+def wrong_rank():
+    m = model(squeezed())
+    m.graph.output[0].CopyFrom(tensor("y", ["k"], T.INT64))
+    m.graph.initializer.extend(helper.make_tensor(n, T.INT64, [1], [v]) for n, v in (("one", 1), ("two", 2)))
+    return m
+
+
+CASES = {
+    "IR_NEWER": lambda: model([neg()], ir_version=onnx.IR_VERSION + 1),
+    "OPSET_NEWER": lambda: model([neg()], imports=[("", onnx.defs.onnx_opset_version() + 1)]),
+    "OPSET_ZERO": lambda: model([neg()], imports=[("", 17), ("other", 0), ("more", 0)]),
+    "OPSET_TWICE": lambda: model([neg()], imports=[("", 17), ("other", 1), ("other", 1)]),
+    "OPSET_MISSING": lambda: model([scaler()]),
+    "ORDER": lambda: model([neg("h"), neg(to="h")]),
+    "ATTRIBUTE_TYPE": lambda: model([untyped()]),
+    "SHAPE": lambda: model([neg(to="h"), neg("h")], out=[7, 7], values=[tensor("h", [5, 3])]),
+    "RANK": wrong_rank,
+    "ACTIVATIONS": lambda: model(gru(), dims=(1, 1, 3)),
+    "SIGNAL": lambda: model(stft(), dims=(1, 3)),
+}
+
+
+def feed(name):
+    x = {"RANK": np.float32([[0, 5, 0]]), "ACTIVATIONS": X[None]}.get(name, X)
+    return {"x": x}
+
+
+def options(*entries):
+    made = nacre.SessionOptions()
+    for key in entries:
+        made.add_session_config_entry(key, "1")
+    return made
+
+
+def run(name, *entries):
+    return nacre.InferenceSession(CASES[name]().SerializeToString(), options(*entries)).run(None, feed(name))
+
+
+def test_every_assumption_has_a_case_and_a_row():
+    rows = re.findall(r"^\|[^|]*\| (.*) \|$", (HOME / "docs/exporters.md").read_text(), re.M)
+    assert CASES.keys() == TEXTS.keys() and not set(TEXTS.values()) - set(rows)
+
+
+def test_the_newest_versions_are_those_of_onnx():
+    text = (HOME / "src/onnx/proto.h").read_text()
+    assert f"#define NC_ONNX_NEWEST_IR {onnx.IR_VERSION}\n" in text
+    assert f"#define NC_ONNX_NEWEST_OPSET {onnx.defs.onnx_opset_version()}\n" in text
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_assumed_with_one_warning(name, capfd):
+    run(name)
+    err = capfd.readouterr().err
+    told = "this run gave rank 0" if name == "RANK" else TEXTS[name]
+    assert err.count(told) == 1 and err.count("warning") == 1, err
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused_when_strict(name, capfd):
+    with pytest.raises(Exception, match="this run gave rank 0" if name == "RANK" else re.escape(TEXTS[name])):
+        run(name, "nacre.strict")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_strict_shapes_are_shapes_alone(name, capfd):
+    if name in ("SHAPE", "RANK"):
+        with pytest.raises(Exception, match="the model declares"):
+            run(name, "session.strict_shape_type_inference")
+    else:
+        run(name, "session.strict_shape_type_inference")
+
+
+def test_what_is_right_is_not_refused():
+    good = nacre.InferenceSession(model([neg()], out=[1, 3]).SerializeToString(), options("nacre.strict"))
+    np.testing.assert_array_equal(good.run(None, {"x": X})[0], -X)
+
+
+def test_on_the_command_line(tmp_path):
+    onnx.save(CASES["ORDER"](), tmp_path / "m.onnx")
+    command = [str(PROGRAM), "run", str(tmp_path / "m.onnx")]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    refused = subprocess.run(command + ["--strict"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "only without 'strict' " + TEXTS["ORDER"] in refused.stderr
