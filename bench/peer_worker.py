@@ -29,11 +29,11 @@ class OpenVino(worker.Worker):
 
 
 def converted(model, path):
-    """The model in MNN's form, at `path`."""
+    """The model in MNN's form, at `path`; the converter leaves a file where it runs."""
     if not path.exists():
         done = subprocess.run([str(pathlib.Path(sys.executable).parent / "mnnconvert"), "-f", "ONNX", "--modelFile",
                                model, "--MNNModel", str(path), "--bizCode", "bench", "--keepInputFormat"],
-                              capture_output=True, text=True)
+                              cwd=path.parent, capture_output=True, text=True)
         if done.returncode != 0 or not path.exists():
             sys.exit(f"MNN does not convert {model}: {(done.stdout + done.stderr).strip()[-300:]}")
 

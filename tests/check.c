@@ -1,12 +1,15 @@
-/* tests/check.c: runs what TEST registered: `nacre_tests [--list | --slowest] [pattern...]`. A pattern is a part of
- * "file:name"; a test runs when any of them matches. --slowest closes with the tests that took longest. The exit status
- * is 1 when a test failed or a pattern matched nothing, so that a misspelt name is not taken for success. */
+/* tests/check.c: runs what TEST registered: `nacre_tests [--list] [--slowest] [--jobs N] [pattern...]`. A pattern is a
+ * part of "file:name"; a test runs when any of them matches. --slowest closes with the tests that took longest, --jobs
+ * runs them in N processes, each of which takes the next one when it is done with its last. The exit status is 1 when a
+ * test failed, a process ended badly or a pattern matched nothing, so that a misspelt name is not taken for success. */
 #include "tests/check.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,24 +22,29 @@ static const nc_test *running;
 static atomic_bool failed; /* checks may fail on any thread */
 static atomic_int shown_of_test;
 static const char *reason_not_run;
-static char ran_on[256];
 
-enum { N_SLOWEST = 12 };
-static struct {
-    const nc_test *test;
-    double seconds;
-} slowest[N_SLOWEST + 1]; /* the longest first; the last is room */
+/* What the processes tell each other and who started them. */
+typedef struct board {
+    atomic_int next; /* among the chosen tests */
+    atomic_int n_passed, n_failed, n_skipped;
+    char ran_on[256];
+    double took[]; /* seconds of each chosen test */
+} board;
+static board *all;
+
+typedef struct options {
+    bool list, times;
+    int jobs;
+    char **patterns;
+    int n_patterns;
+} options;
+
+enum { N_SLOWEST = 12, MAX_JOBS = 64 };
 
 static double seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void note_time(const nc_test *t, double took) {
-    int at = N_SLOWEST;
-    for (; at > 0 && slowest[at - 1].seconds < took; at--) slowest[at] = slowest[at - 1];
-    slowest[at].test = t, slowest[at].seconds = took;
 }
 
 static int order(const nc_test *a, const nc_test *b) {
@@ -64,7 +72,7 @@ void nc_test_failed(const char *file, int line, const char *fmt, ...) {
 
 void nc_test_not_run(const char *why) { reason_not_run = why; }
 
-void nc_test_ran_on(const char *device) { snprintf(ran_on, sizeof ran_on, "%s", device); }
+void nc_test_ran_on(const char *device) { snprintf(all->ran_on, sizeof all->ran_on, "%s", device); }
 
 bool nc_test_has_failed(void) { return atomic_load(&failed); }
 
@@ -107,23 +115,85 @@ static void crashed(int sig) {
     raise(sig);
 }
 
-static void run_test(const nc_test *t, int *n_passed, int *n_failed, int *n_skipped) {
+static void run_test(const nc_test *t) {
     running = t;
     atomic_store(&failed, false);
     atomic_store(&shown_of_test, 0);
     reason_not_run = NULL;
-    double start = seconds();
     t->fn();
-    note_time(t, seconds() - start);
     running = NULL;
     if (atomic_load(&failed)) {
-        ++*n_failed;
+        all->n_failed++;
     } else if (reason_not_run) {
         printf("not run: %s: %s\n", t->name, reason_not_run);
-        ++*n_skipped;
+        all->n_skipped++;
     } else {
-        ++*n_passed;
+        all->n_passed++;
     }
+}
+
+/* Takes one chosen test after the other until there is none. */
+static void work(const nc_test **chosen_tests, int n) {
+    for (int i; (i = all->next++) < n;) {
+        double start = seconds();
+        run_test(chosen_tests[i]);
+        all->took[i] = seconds() - start;
+    }
+}
+
+/* The same in processes; one that ends badly is a failure, and the others go on with what is left. */
+static void work_in_processes(int jobs, const nc_test **chosen_tests, int n) {
+    pid_t pids[MAX_JOBS];
+    fflush(NULL);
+    for (int i = 0; i < jobs; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            work(chosen_tests, n);
+            exit(EXIT_SUCCESS);
+        }
+    }
+    for (int i = 0, status; i < jobs; i++) {
+        if (pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            continue;
+        printf("FAIL process %d of the tests did not end as it should\n", i + 1);
+        all->n_failed++;
+    }
+}
+
+static void print_slowest(const nc_test **chosen_tests, int n) {
+    for (int shown = 0; shown < N_SLOWEST && shown < n; shown++) {
+        int most = 0;
+        for (int i = 1; i < n; i++)
+            if (all->took[i] > all->took[most]) most = i;
+        printf("%8.2f s %s:%s\n", all->took[most], chosen_tests[most]->file, chosen_tests[most]->name);
+        all->took[most] = -1;
+    }
+}
+
+static options parse(int argc, char **argv) {
+    options o = {.jobs = 1};
+    int i = 1;
+    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        o.list |= strcmp(argv[i], "--list") == 0;
+        o.times |= strcmp(argv[i], "--slowest") == 0;
+        if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc) o.jobs = atoi(argv[++i]);
+    }
+    o.jobs = o.jobs < 1 ? 1 : o.jobs > MAX_JOBS ? MAX_JOBS : o.jobs;
+    o.patterns = argv + i, o.n_patterns = argc - i;
+    return o;
+}
+
+/* The chosen tests in a new list, and the board for them; their number. */
+static int choose(const options *o, const nc_test ***list) {
+    int n = 0, at = 0;
+    for (const nc_test *t = tests; t; t = t->next) n += chosen(t, o->patterns, o->n_patterns);
+    *list = calloc((size_t)n + 1, sizeof **list);
+    all = mmap(NULL, sizeof *all + (size_t)n * sizeof all->took[0], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+               -1, 0);
+    if (*list == NULL || all == MAP_FAILED) abort();
+    for (const nc_test *t = tests; t; t = t->next)
+        if (chosen(t, o->patterns, o->n_patterns)) (*list)[at++] = t;
+    return n;
 }
 
 int main(int argc, char **argv) {
@@ -131,22 +201,16 @@ int main(int argc, char **argv) {
     signal(SIGSEGV, crashed);
     signal(SIGBUS, crashed);
     signal(SIGABRT, crashed);
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
-    bool times = argc > 1 && strcmp(argv[1], "--slowest") == 0;
-    char **patterns = argv + 1 + (list || times);
-    int n_patterns = argc - 1 - (list || times), n_passed = 0, n_failed = 0, n_skipped = 0;
-    for (const nc_test *t = tests; t; t = t->next) {
-        if (!chosen(t, patterns, n_patterns)) continue;
-        if (list)
-            printf("%s:%s\n", t->file, t->name);
-        else
-            run_test(t, &n_passed, &n_failed, &n_skipped);
-    }
-    for (int i = 0; times && i < N_SLOWEST && slowest[i].test; i++)
-        printf("%8.2f s %s:%s\n", slowest[i].seconds, slowest[i].test->file, slowest[i].test->name);
-    int unmatched = count_unmatched(patterns, n_patterns);
-    if (ran_on[0]) printf("CUDA tests ran on: %s\n", ran_on);
-    if (!list) printf("%d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
-    return n_failed > 0 || unmatched > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    options o = parse(argc, argv);
+    const nc_test **list;
+    int n = choose(&o, &list);
+    for (int i = 0; o.list && i < n; i++) printf("%s:%s\n", list[i]->file, list[i]->name);
+    if (!o.list && o.jobs > 1) work_in_processes(o.jobs, list, n);
+    if (!o.list && o.jobs == 1) work(list, n);
+    if (o.times) print_slowest(list, n);
+    free(list);
+    int unmatched = count_unmatched(o.patterns, o.n_patterns);
+    if (all->ran_on[0]) printf("CUDA tests ran on: %s\n", all->ran_on);
+    if (!o.list) printf("%d passed, %d failed, %d skipped\n", all->n_passed, all->n_failed, all->n_skipped);
+    return all->n_failed > 0 || unmatched > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

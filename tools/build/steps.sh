@@ -91,7 +91,8 @@ c_tests() {
 # The CUDA device without a GPU: stand-ins for NVIDIA's libraries (tests/cuda), kernel text compiled by the C++ compiler
 # and kept in the build folder. All tests of CUDA as late as work can run, then most of them in other orders.
 standin_tests() {
-    NACRE_CUDA_PATH=$PWD/build/$1/cuda NACRE_CACHE='' NACRE_STANDIN_SEED=$2 "build/$1/nacre_tests" "${@:3}"
+    NACRE_CUDA_PATH=$PWD/build/$1/cuda NACRE_CACHE='' NACRE_STANDIN_SEED=$2 \
+        "build/$1/nacre_tests" --jobs "$jobs" "${@:3}"
 }
 cuda_standins() {
     build "$1"
@@ -205,7 +206,7 @@ clang_tests() {
 emulated() {
     local qemu=$1 cpu=$2 root=$3 preset=$4
     shift 4
-    NC_EMULATED=1 "$qemu" -cpu "$cpu" -L "$root" "build/$preset/nacre_tests" --slowest "$@"
+    NC_EMULATED=1 "$qemu" -cpu "$cpu" -L "$root" "build/$preset/nacre_tests" --jobs "$jobs" --slowest "$@"
 }
 # Emulation is slow: the suite goes in parts, each with its line.
 emulated_parts="src/base,src/ir,src/onnx src/kernels src/ops src/device,src/infer,src/transform

@@ -106,9 +106,16 @@ def offsets_of(root, headers, structs):
     return dict(zip(structs, (row.split() for row in printed)))
 
 
-def describe(root, texts):
+def describe(root, texts, seen={}):
     """The lines of a description of the public headers: kind, name, what it is. None: they do not compile."""
     headers = sorted(t for t in texts if t.startswith("include/nacre/") and t.endswith(".h"))
+    key = tuple((h, texts[h]) for h in headers)
+    if key not in seen:
+        seen[key] = describe_anew(root, headers, texts)
+    return seen[key]
+
+
+def describe_anew(root, headers, texts):
     lines, structs = [], {}
     for header in headers:
         text = plain(texts[header])

@@ -163,6 +163,16 @@ def header_flags(path, isas):
     return [f"-DNCK_ISA={isa}", f"-DNCK_ISA_{isa}=1", *flags] if arch in ("ANY", here) else None
 
 
+def compiled(headers, path, command, root, seen={}):
+    """Exit status and errors of a header compiled alone, among these headers: once for all trees that have the same."""
+    key = headers, path, command
+    if key not in seen:
+        source = f'#include "{path}"\nextern int nc_lint_not_empty;\n'
+        done = subprocess.run(command, input=source, cwd=root, text=True, capture_output=True)
+        seen[key] = done.returncode, done.stderr
+    return seen[key]
+
+
 def check_headers(tree):
     cc, cxx = abi.compiler(), shlex.split(os.environ.get("CXX", "g++"))
     warnings = ["-Wall", "-Wextra", "-Wno-unused-function", "-Werror"]
@@ -178,12 +188,12 @@ def check_headers(tree):
         if public and shutil.which(cxx[0]):
             jobs.append((path, [*cxx, "-xc++", "-std=c++17", "-pedantic", *warnings, *dirs]))
 
+    headers = tuple((f, text) for f, text in tree.texts.items() if f.endswith(".h"))
+
     def compile_alone(job):
         path, command = job
-        source = f'#include "{path}"\nextern int nc_lint_not_empty;\n'
-        done = subprocess.run([*command, "-fsyntax-only", "-I.", "-"], input=source, cwd=tree.root, text=True,
-                              capture_output=True)
-        return path, command[0], done.returncode, done.stderr
+        code, errors = compiled(headers, path, (*command, "-fsyntax-only", "-I.", "-"), tree.root)
+        return path, command[0], code, errors
 
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         for path, compiler, code, errors in pool.map(compile_alone, jobs):
