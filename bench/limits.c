@@ -54,6 +54,7 @@ static double multiply_steps(int steps, float *sum) {
         for (int c = 0; c < CHAINS; c++) acc[c] += a * b;
     }
     for (int c = 1; c < CHAINS; c++) acc[0] += acc[c];
+    CHANGES(acc[0]); /* who does not want the sum waits for it all the same */
     *sum = acc[0][0];
     return now() - start;
 }

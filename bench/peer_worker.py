@@ -32,7 +32,7 @@ def converted(model, path):
     """The model in MNN's form, at `path`; the converter leaves a file where it runs."""
     if not path.exists():
         done = subprocess.run([str(pathlib.Path(sys.executable).parent / "mnnconvert"), "-f", "ONNX", "--modelFile",
-                               model, "--MNNModel", str(path), "--bizCode", "bench", "--keepInputFormat"],
+                               model, "--MNNModel", str(path), "--bizCode", "bench"],
                               cwd=path.parent, capture_output=True, text=True)
         if done.returncode != 0 or not path.exists():
             sys.exit(f"MNN does not convert {model}: {(done.stdout + done.stderr).strip()[-300:]}")
@@ -50,8 +50,11 @@ class Mnn(worker.Worker):
         module = self.engine.nn.load_module_from_file(self.path, list(self.feeds), self.names,
                                                       runtime_manager=runtime)
         expr = self.engine.expr
-        given = [expr.const(np.ascontiguousarray(v).ctypes.data, list(v.shape), expr.NCHW,
-                            expr.int if v.dtype.kind == "i" else expr.float) for v in self.feeds.values()]
+        # Its integers have 32 bits. The arrays are kept: their memory is what it reads.
+        self.arrays = [np.ascontiguousarray(v, np.int32 if v.dtype.kind == "i" else v.dtype)
+                       for v in self.feeds.values()]
+        given = [expr.const(v.ctypes.data, list(v.shape), expr.NCHW, expr.int if v.dtype.kind == "i" else expr.float)
+                 for v in self.arrays]
 
         def run():
             return [np.array(o.read()) for o in module.forward(given)]

@@ -1,4 +1,6 @@
 """Whole networks in f32 beside onnxruntime, OpenVINO and MNN: see paired.py for how, nets.py for which."""
+import platform
+
 import numpy as np
 
 import models
@@ -6,7 +8,8 @@ import nets
 import paired
 
 QUICK = ("MobileNetV2",)
-TARGETS = {"all": 0.70, "conv": 0.65, "gemm": 0.78}
+# onnxruntime's products are nearer to the limit on AArch64.
+TARGETS = {"all": 0.70, "conv": 0.65, "gemm": 0.95 if platform.machine() == "aarch64" else 0.78}
 
 
 def _made(bench, name):
