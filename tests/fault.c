@@ -63,6 +63,8 @@ static nacre_code make_options(life *x) {
     if (code == NACRE_OK) code = nacre_options_set(x->options, "device", job->device ? job->device : "cpu", &x->err);
     if (code == NACRE_OK && job->capture) code = nacre_options_set(x->options, "capture", "on", &x->err);
     if (code == NACRE_OK && job->save) code = nacre_options_set(x->options, "save", job->save, &x->err);
+    if (code == NACRE_OK && job->packed_file)
+        code = nacre_options_set(x->options, "packed_file", job->packed_file, &x->err);
     if (code == NACRE_OK && job->variables) code = nacre_options_set(x->options, "variables", job->variables, &x->err);
     if (code == NACRE_OK && job->loss) code = nacre_options_sgd(x->options, job->loss, NULL, 0, "lr", &x->err);
     return code;

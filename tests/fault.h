@@ -24,6 +24,7 @@ typedef struct nc_fault_job {
     const char *device;            /* NULL: cpu */
     const char *plugin;            /* loaded first; NULL: none */
     const char *save;              /* the optimized model is written there; NULL: not */
+    const char *packed_file;       /* where packed weights are kept; NULL: nowhere */
     const char *variables;         /* initializers that are variables, or "*"; NULL: none */
     bool capture;                  /* runs are captured and replayed: three of them */
     const char *loss;              /* every run is a training step on this output, learning rate 0.1; NULL: inference */

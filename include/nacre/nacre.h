@@ -247,10 +247,13 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * rules of one's own, as text (docs/patterns.md); given again, they are added. "recompute": a node by name.
  * "seed", "memory_limit": a number; the limit is a cap in bytes on what this session holds on its devices: copied
  * constants, activations, variables, and its outputs until they are released. Packed weights are shared by the
- * environment and not counted. "save": the path where the transformed graph is written; "save_format": onnx, ort
- * (onnxruntime's own), name (default: ort where that path ends in .ort, else onnx). "save_data": the name of a file
- * beside it for the data of its constants of "save_data_bytes" (1024) and more; without it that is done, as
- * PATH.data, only where the file would have more than "save_file_bytes" (2 GiB). "variables": an initializer by
+ * environment and not counted. "packed_file": a path: packed weights of the host are mapped from that file where it
+ * was made from the same weights and graph for the same processor; else they are packed when the session is created,
+ * not at its first run, and written there. "save": the path where the transformed graph is written; "save_format":
+ * onnx, ort (onnxruntime's own), name (default: ort where that path ends in .ort, else onnx). "save_data": the name of
+ * a file beside it for the data of its constants of "save_data_bytes" (1024) and more; without it that is done, as
+ * PATH.data, only where the file would have more than "save_file_bytes" (2 GiB).
+ * "variables": an initializer by
  * name, or "*" for all of floats but those that decide sizes: they are read from the state, where they start as the
  * model has them; so a session evaluates the weights that another one trains. "stop_gradient": a value by name:
  * where the session differentiates (nacre_train.h), no gradient passes through it, and it counts as independent of

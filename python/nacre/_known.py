@@ -18,7 +18,7 @@ Note = Tuple[int, str]
 
 #: Obeyed; _options.py says how. STREAM_OF and the name of a node is a further one.
 ENTRIES_HONOURED = {
-    "nacre.compute", "nacre.patterns", "nacre.streams", "nacre.strict", "nacre.winograd",
+    "nacre.compute", "nacre.packed_file", "nacre.patterns", "nacre.streams", "nacre.strict", "nacre.winograd",
     "session.strict_shape_type_inference",
     "session.disable_prepacking", "session.set_denormal_as_zero", "session.record_ep_graph_assignment_info",
     "session.disable_cpu_ep_fallback",
@@ -72,7 +72,7 @@ ENTRIES_WITHOUT_EFFECT: Dict[str, str] = {
 #: Refused: (the value that asks for it, or * for any but an empty one; what to do instead).
 ENTRIES_REFUSED: Dict[str, Tuple[str, str]] = {
     "session.intra_op_thread_affinities": ("*", "bind the process: threads stay on the processors it may use"),
-    "session.save_external_prepacked_constant_initializers": ("1", "packed weights are not saved"),
+    "session.save_external_prepacked_constant_initializers": ("1", "nacre.packed_file keeps packed weights"),
     "session.collect_node_memory_stats_to_file": ("*", "`nacre plan` tells where memory goes"),
     "session.node_partition_config_file": ("*", "nodes are placed by the planner"),
     "session.layer_assignment_settings": ("*", "nodes are placed by the planner"),

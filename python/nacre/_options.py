@@ -253,10 +253,9 @@ class SessionOptions:
             out.append(("strict", "on"))
         elif self._switch("session.strict_shape_type_inference"):
             out.append(("strict", "shapes"))
-        if "nacre.compute" in self._entries:
-            out.append(("compute", self._entries["nacre.compute"]))
-        if "nacre.patterns" in self._entries:
-            out.append(("patterns", self._entries["nacre.patterns"]))
+        for option in ("compute", "patterns", "packed_file"):
+            if f"nacre.{option}" in self._entries:
+                out.append((option, self._entries[f"nacre.{option}"]))
         if self._switch("session.disable_cpu_ep_fallback"):
             out.append(("host_nodes", "off"))
         if self._switch("session.set_denormal_as_zero"):

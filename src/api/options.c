@@ -228,6 +228,7 @@ static nacre_code add_name(nacre_options *o, const char *key, const char *value,
     if (ok && strcmp(key, "stop_gradient") == 0) ok = NC_PUSH(&o->arena, o->stops, name);
     if (ok && strcmp(key, "save") == 0) o->o.save_path = name;
     if (ok && strcmp(key, "save_data") == 0) o->o.save.data_name = name;
+    if (ok && strcmp(key, "packed_file") == 0) o->o.packed_file = name;
     if (ok && strcmp(key, "log_id") == 0) o->o.log.id = name;
     return ok ? NACRE_OK : nc_api_error(err, NC_E_MEMORY, NULL);
 }
@@ -246,7 +247,7 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
                 {"save_format", set_format},     {"save_data", add_name}, {"save_data_bytes", set_number},
                 {"save_file_bytes", set_number}, {"variables", add_name}, {"stop_gradient", add_name},
                 {"streams", set_streams},        {"stream", set_stream},  {"compute", set_compute},
-                {"strict", set_strict}};
+                {"strict", set_strict},          {"packed_file", add_name}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[500] = "";

@@ -22,6 +22,7 @@ typedef struct nc_buffer {
     void *owner;                          /* for release */
     struct nc_budget *budget;             /* what the bytes are charged to until release, or NULL */
     bool file;                            /* ptr is a mapping of nc_file_map */
+    uint64_t file_id;                     /* its nc_mapping.id */
     atomic_int refs;
 } nc_buffer;
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 
 #include "base/intmath.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -87,6 +88,17 @@ static void *read_small(int fd, size_t bytes) {
     return p == MAP_FAILED ? read_pages(fd, bytes) : p;
 }
 
+/* Device, number, size, times of change. One that was changed a moment ago may change again without another time. */
+static uint64_t id_of(const struct stat *st) {
+    enum { MOMENT = 2 };
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME, &now) != 0 || now.tv_sec - st->st_ctim.tv_sec < MOMENT) return 0;
+    uint64_t is[] = {(uint64_t)st->st_dev,          (uint64_t)st->st_ino,          (uint64_t)st->st_size,
+                     (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
+                     (uint64_t)st->st_ctim.tv_nsec};
+    return nc_hash(is, sizeof is, 0);
+}
+
 static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *out) {
     struct stat st;
     if (fstat(fd, &st) != 0) return fail_path(w, NC_E_IO, "read", path, errno);
@@ -99,7 +111,7 @@ static nc_code map_open_file(nc_work *w, int fd, const char *path, nc_mapping *o
     size_t bytes = (size_t)st.st_size;
     void *p = bytes <= SMALL ? read_small(fd, bytes) : map_out_of_step(fd, bytes);
     if (p == MAP_FAILED) return fail_path(w, errno == ENOMEM ? NC_E_MEMORY : NC_E_IO, "map", path, errno);
-    *out = (nc_mapping){p, bytes};
+    *out = (nc_mapping){p, bytes, id_of(&st)};
     return NC_OK;
 }
 

@@ -7,6 +7,7 @@
 typedef struct nc_mapping {
     const uint8_t *p; /* NULL for an empty file */
     size_t bytes;
+    uint64_t id; /* equal only for the same unchanged file; 0: not known, or it was changed a moment ago */
 } nc_mapping;
 
 /* Read-only. Up to 16 MiB the bytes are read, so that the file may change; above that they are mapped. */

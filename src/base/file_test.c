@@ -43,7 +43,7 @@ TEST(file_round_trip) {
     REQUIRE(bytes);
     for (size_t i = 0; i < 100001; i++) bytes[i] = (uint8_t)(i * 31 >> 3);
     for (int i = 0; i < 6; i++) {
-        nc_mapping m = {bytes, 77};
+        nc_mapping m = {.p = bytes, .bytes = 77};
         CHECK_INT(nc_file_write(&w, in_folder("f"), sizes[i] ? bytes : NULL, sizes[i]), NC_OK);
         REQUIRE(nc_file_map(&w, in_folder("f"), &m) == NC_OK);
         CHECK_INT(m.bytes, sizes[i]);
@@ -165,7 +165,7 @@ TEST(file_permissions) {
 static void check_map_fails(const char *path, nc_code code, int error) {
     nc_work w;
     nc_work_init(&w);
-    nc_mapping m = {(const uint8_t *)"x", 77};
+    nc_mapping m = {.p = (const uint8_t *)"x", .bytes = 77};
     CHECK_INT(nc_file_map(&w, path, &m), code);
     CHECK(m.bytes == 77);
     CHECK(strstr(w.diag.text, strerror(error)) != NULL);

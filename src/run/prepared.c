@@ -114,10 +114,11 @@ nc_code nc_prepared_create(nc_work *w, nc_env *env, nc_budget *borrows, const nc
     return NC_OK;
 }
 
-/* What a device reads is the session's own upload, what the host reads is the environment's. */
+/* What a device reads is the session's own upload, what lies in a file its own mapping; else what the host reads is the
+ * environment's. */
 static void drop_pack(const nc_prepared *r, int i_pack, nc_buffer *b) {
     if (!b) return;
-    if (r->program->packs[i_pack].place)
+    if (r->program->packs[i_pack].place || b->file)
         nc_buffer_unref(b);
     else
         nc_env_unpack(r->env, b);

@@ -11,6 +11,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "onnx/save.h"
+#include "run/pack_file.h"
 #include "transform/mixed.h"
 #include "transform/transform.h"
 
@@ -279,6 +280,7 @@ static nc_code make_program(maker *k) {
     if (s->profile) s->profile->streams = s->program->streams, s->profile->n_streams = s->program->n_streams;
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
     NC_TRY(nc_prepared_create(k->w, s->env, s->budget, s->program, &s->prepared));
+    if (o->packed_file) NC_TRY(nc_pack_file(k->w, s->prepared, o->packed_file));
     return make_initials(k);
 }
 

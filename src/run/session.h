@@ -56,6 +56,7 @@ typedef struct nc_session_options {
     int n_given;
     const nc_fixed_dim *fixed_dims;
     int n_fixed_dims;
+    const char *packed_file;      /* where packed weights are kept (run/pack_file.h); NULL: nowhere */
     const char *save_path;        /* the transformed graph goes there as ONNX; NULL: nowhere */
     nc_onnx_save_options save;    /* how */
     const char *const *recompute; /* node names */

@@ -64,6 +64,16 @@ TEST(faults_of_saving) {
     CHECK(rmdir(path) == 0); /* no file under a temporary name is left */
 }
 
+TEST(faults_of_packed_weights_in_a_file) {
+    char path[] = "/tmp/nacre_faults_XXXXXX";
+    REQUIRE(mkdtemp(path));
+    char file[64];
+    snprintf(file, sizeof file, "%s/packed", path);
+    sweep((nc_fault_job){.path = "tests/faults/convolutions.onnx", .packed_file = file}); /* it is written, then read */
+    CHECK(unlink(file) == 0);
+    CHECK(rmdir(path) == 0);
+}
+
 TEST(faults_of_a_plugin) {
     char path[1024];
     const char *folder = getenv("NC_TEST_PLUGINS");

@@ -78,7 +78,7 @@ typedef struct common {
     "  --threads N          0: as many as the machine allows (default)\n"                                        \
     "  --set KEY=VALUE      a session option: level, fusion, layouts, views, packing, winograd, capture, seed, " \
     "disable,\n"                                                                                                 \
-    "                       memory_limit, streams, stream, tf32, compute, strict\n"                              \
+    "                       memory_limit, streams, stream, tf32, compute, strict, packed_file\n"                 \
     "  --strict             refuse what is otherwise assumed of a model that is wrong or says too little\n"      \
     "  --plugin FILE.so     load custom operators\n"
 #define FEED_HELP                                                                                                     \
