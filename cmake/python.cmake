@@ -29,6 +29,11 @@ set(package_dir ${CMAKE_BINARY_DIR}/python/nacre)
 set_target_properties(nacre_python PROPERTIES PREFIX "" OUTPUT_NAME _core SUFFIX .abi3.so
     LIBRARY_OUTPUT_DIRECTORY ${package_dir} BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN;$ORIGIN/../..")
 
+# AArch64 has pages of up to 64 KiB: to have 1 KiB of pointers read-only after relocation, the file would be padded.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND NOT APPLE)
+    target_link_options(nacre_python PRIVATE -Wl,-z,norelro)
+endif()
+
 file(MAKE_DIRECTORY ${package_dir})
 file(GLOB package_files CONFIGURE_DEPENDS python/nacre/*)
 foreach(source IN LISTS package_files)

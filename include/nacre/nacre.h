@@ -252,10 +252,9 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * not at its first run, and written there. "save": the path where the transformed graph is written; "save_format":
  * onnx, ort (onnxruntime's own), name (default: ort where that path ends in .ort, else onnx). "save_data": the name of
  * a file beside it for the data of its constants of "save_data_bytes" (1024) and more; without it that is done, as
- * PATH.data, only where the file would have more than "save_file_bytes" (2 GiB).
- * "variables": an initializer by
- * name, or "*" for all of floats but those that decide sizes: they are read from the state, where they start as the
- * model has them; so a session evaluates the weights that another one trains. "stop_gradient": a value by name:
+ * PATH.data, only where the file would have more than "save_file_bytes" (2 GiB). "variables": an initializer by name,
+ * or "*" for all of floats but those that decide sizes: they are read from the state, where they start as the model
+ * has them; so a session evaluates the weights that another one trains. "stop_gradient": a value by name:
  * where the session differentiates (nacre_train.h), no gradient passes through it, and it counts as independent of
  * what made it. "flush_denormals": on, off: runs take denormal floats and doubles as zero, on the host.
  * "log_level": verbose, info, warning, error, off, instead of nacre_log_set_level, for the making of this session

@@ -93,7 +93,7 @@ static uint64_t id_of(const struct stat *st) {
     enum { MOMENT = 2 };
     struct timespec now;
     if (clock_gettime(CLOCK_REALTIME, &now) != 0 || now.tv_sec - st->st_ctim.tv_sec < MOMENT) return 0;
-    uint64_t is[] = {(uint64_t)st->st_dev,          (uint64_t)st->st_ino,          (uint64_t)st->st_size,
+    uint64_t is[] = {(uint64_t)st->st_dev,         (uint64_t)st->st_ino,          (uint64_t)st->st_size,
                      (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
                      (uint64_t)st->st_ctim.tv_nsec};
     return nc_hash(is, sizeof is, 0);
