@@ -95,10 +95,11 @@ def test_float16_beside_theirs():
             counts = [collections.Counter(n.op_type for n in m.graph.node) for m in (mine, theirs)]
             assert counts[0] == counts[1]
             x = models.feeds(name, 3)
-            x = {k: a if kept or a.dtype != np.float32 else a.astype(np.float16) for k, a in x.items()}
-            for g, w in zip(by_nacre(mine, x), by_ort(theirs, x)):
-                assert g.dtype == w.dtype
-                close(g.astype(np.float32), w.astype(np.float32), "graph_f16")
+            half = {k: a if kept or a.dtype != np.float32 else a.astype(np.float16) for k, a in x.items()}
+            # Beside the model in float: onnxruntime's convolutions in float16 are far off on AArch64: 55 for 6.1.
+            for g, t, w in zip(by_nacre(mine, half), by_nacre(theirs, half), by_ort(models.plain(name), x)):
+                assert g.dtype == t.dtype and g.tobytes() == t.tobytes()
+                close(g.astype(np.float32), w, "graph_f16")
     numbers = np.float32([0, -0.0, 1e-9, -1e-9, 1e-40, 70000, -70000, np.inf, -np.inf, np.nan, 1.0, 65504, 1e-7])
     with np.errstate(all="ignore"), pytest.warns(UserWarning, match="beyond"):
         a = float16.convert_np_to_float16(numbers)

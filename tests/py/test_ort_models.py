@@ -1,6 +1,7 @@
 """Models that onnxruntime wrote: saved after its own optimization, quantized by its tools, converted to float16. Each
 gives what onnxruntime gives for it. The small ones are here; tests/nightly/test_ort_levels.py has every model at every
 level."""
+import platform
 import sys
 
 import numpy as np
@@ -105,7 +106,8 @@ def both(path, x):
 def test_optimized_network(small, level, tmp_path):
     path = optimized(small, level, tmp_path)
     domains = {n.domain for n in onnx.load(path).graph.node}
-    assert ("com.microsoft.nchwc" if level == "all" else "") in domains
+    # onnxruntime has that layout on x86-64 alone.
+    assert ("com.microsoft.nchwc" if level == "all" and platform.machine() == "x86_64" else "") in domains
     for x in IMAGES:
         got, _ = both(path, x)
         close(got, both(small, x)[1], "ort_f32", f"{level}, {len(x)} images")
@@ -159,4 +161,4 @@ def test_float16(small, tmp_path):
     from onnxruntime.transformers import float16
     onnx.save(float16.convert_float_to_float16(onnx.load(small), keep_io_types=True), tmp_path / "h.onnx")
     for x in IMAGES:
-        close(*both(tmp_path / "h.onnx", x), "op_f16", "float16")
+        close(*both(tmp_path / "h.onnx", x), "graph_f16", "float16")  # on AArch64 onnxruntime sums in float16

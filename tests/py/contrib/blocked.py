@@ -1,5 +1,9 @@
-"""Cases of com.microsoft.nchwc: channels in blocks of the size that this machine's onnxruntime uses."""
+"""Cases of com.microsoft.nchwc: channels in blocks of the size that this machine's onnxruntime uses. Where it has none
+of these operators, as on AArch64, the blocks are those of Nacre, and values are compared with ONNX's own operators on
+data laid out plainly."""
 import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
 
 import contrib
 
@@ -12,15 +16,92 @@ def f32(*shape):
 
 
 def case(name, op, inputs, **more):
-    return contrib.case(name, op, inputs, domain=DOMAIN, needs_sizes=True, **more)
+    made = contrib.case(name, op, inputs, domain=DOMAIN, needs_sizes=True, **more)
+    return made if THEIRS else made._replace(reference=lambda *x: [written_out(op, x, made.attributes)])
 
 
 def block_size():
-    """Channels of a block, as onnxruntime fills them up."""
-    return contrib.by_onnxruntime(case("size", "ReorderInput", [f32(1, 4, 2, 2)]))[0].shape[1]
+    """Channels of a block, as they are filled up; and whether onnxruntime has such operators."""
+    one = contrib.case("size", "ReorderInput", [f32(1, 4, 2, 2)], domain=DOMAIN)
+    try:
+        return contrib.by_onnxruntime(one)[0].shape[1], True
+    except onnxruntime.capi.onnxruntime_pybind11_state.Fail as e:
+        assert "is not a registered function/op" in str(e)
+        return contrib.by_nacre(one)[0].shape[1], False
 
 
-C = block_size()
+def plain(x):
+    n, c, h, w = x.shape
+    return x.reshape(n, c // C, h, w, C).transpose(0, 1, 4, 2, 3).reshape(x.shape)
+
+
+def in_blocks(x):
+    n, c, h, w = x.shape
+    return x.reshape(n, c // C, C, h, w).transpose(0, 1, 3, 4, 2).reshape(x.shape)
+
+
+def plain_weights(w, blocks):
+    """(O/C, I/C, h, w, C of I, C of O) as (O, I, h, w); blocks False: only the outputs are in blocks."""
+    o, i, h, k = w.shape
+    if blocks:
+        return w.reshape(o // C, i // C, h, k, C, C).transpose(0, 5, 1, 4, 2, 3).reshape(w.shape)
+    return w.reshape(o // C, i, h, k, C).transpose(0, 4, 1, 2, 3).reshape(w.shape)
+
+
+def standard(op, inputs, **attributes):
+    names = [f"i{k}" if x is not None else "" for k, x in enumerate(inputs)]
+    graph = helper.make_graph([helper.make_node(op, names, ["y"], **attributes)], "one",
+                              [helper.make_tensor_value_info(n, TensorProto.FLOAT, x.shape)
+                               for n, x in zip(names, inputs) if n],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {n: x for n, x in zip(names, inputs) if n})[0]
+
+
+def activated(y, kind, params=()):
+    names = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}.get(kind, ())
+    if kind == "Clip":
+        return np.clip(y, *params)
+    return standard(kind, [y], **dict(zip(names, params))) if kind else y
+
+
+def convolved(inputs, activation=None, activation_params=(), **attributes):
+    x, w, bias, more = (*inputs, None, None)[:4]
+    blocks = x.shape[1] >= C
+    deep = attributes.get("group", 1) == x.shape[1] and w.shape[1] == 1
+    y = standard("Conv", [plain(x) if blocks else x, plain_weights(w, blocks and not deep), bias], **attributes)
+    return in_blocks(activated(y if more is None else y + plain(more), activation, activation_params))
+
+
+def resized(x, scales, mode="nearest", coordinate_transformation_mode="asymmetric"):
+    how = dict(nearest_mode="floor") if mode == "nearest" else {}
+    scales = helper.make_tensor("s", TensorProto.FLOAT, [4], [float(s) for s in scales])
+    graph = helper.make_graph(
+        [helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode,
+                          coordinate_transformation_mode=coordinate_transformation_mode, **how)], "one",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [scales])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+
+
+def written_out(op, inputs, attributes):
+    x, last = inputs[0], attributes.get("channels_last")
+    if op == "ReorderInput":
+        x = x.transpose(0, 3, 1, 2) if last else x
+        return in_blocks(np.pad(x, [(0, 0), (0, -x.shape[1] % C), (0, 0), (0, 0)]))
+    if op == "ReorderOutput":
+        y = plain(x)[:, :attributes["channels"]]
+        return y.transpose(0, 2, 3, 1) if last else y
+    if op == "Conv":
+        return convolved(inputs, **attributes)
+    if op == "Upsample":
+        return in_blocks(resized(plain(x), **attributes))
+    return in_blocks(standard(op, [plain(x)], **attributes))
+
+
+C, THEIRS = block_size()
 X, TWO = f32(2, 2 * C, 7, 5), f32(1, 2 * C, 1, 1)
 ODD = X.copy()
 ODD[0, 3, 2, 1], ODD[1, 0, 0, 0] = np.nan, np.inf
