@@ -26,6 +26,15 @@ ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, const
         vi col[NV];
         UNROLL
         for (int v = 0; v < NV; v++) col[v] = vi_load(b + v * VL * GROUP);
+#ifdef DOT_LANES
+        (void)wide;
+        vi row[(MR + VL - 1) / VL]; /* reads up to a vector behind the panel */
+        UNROLL
+        for (int r = 0; r < rows; r += VL) row[r / VL] = vi_load(a + r * GROUP);
+        UNROLL
+        for (int r = 0; r < rows; r++) UNROLL
+        for (int v = 0; v < NV; v++) acc[r][v] = vi_dot_lane(acc[r][v], row[r / VL], r % VL, col[v]);
+#else
         UNROLL
         for (int r = 0; r < rows; r++) {
             vi row = vi_splat(a + r * GROUP);
@@ -33,6 +42,7 @@ ALWAYS void igemm_groups(int rows, bool wide, int64_t n, const uint8_t *a, const
             for (int v = 0; v < NV; v++)
                 acc[r][v] = wide ? vi_dot_wide(acc[r][v], row, col[v]) : vi_dot(acc[r][v], row, col[v]);
         }
+#endif
     }
 }
 
@@ -149,6 +159,12 @@ ALWAYS lanes_v igemm_widen(const uint8_t *p, bool is_signed) {
 #elif defined NCK_ISA_avx2 || defined NCK_ISA_avx_vnni
     __m128i v = _mm_loadl_epi64((const __m128i *)p);
     return (lanes_v)(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+#elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    uint8x8_t v = vcreate_u8(word);
+    if (is_signed) return (lanes_v)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(v))));
+    return (lanes_v)vmovl_u16(vget_low_u16(vmovl_u8(v)));
 #else
     lanes_v v;
     for (int l = 0; l < VL; l++) v[l] = is_signed ? (int8_t)p[l] : p[l];
@@ -199,13 +215,6 @@ static void igemm_taps(int rows, int64_t taps, const uint8_t *const *at, int64_t
     else
         igemm_taps_of(NCK_IGEMM_PLACES, false, taps, at, c, b, ld, acc);
 }
-
-#ifdef __AVX2__
-#include "kernels/cpu/gemm/igemm_depth.inc"
-#else
-enum { DEPTH_WIDTH = 0 };
-#define igemm_depthwise NULL
-#endif
 
 /* ---- the store ---- */
 
@@ -308,9 +317,10 @@ static void igemm_finish_row(const nck_igemm_tile *t, int64_t r, void *row) {
 
 #if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
 /* Codes in whole rows with finite scales of one A, what quantized networks store: without a detour over memory. */
-static bool igemm_store_codes(const nck_igemm_tile *t) {
+static bool igemm_store_plain(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     const nck_igemm_columns *c = t->columns;
+    if (o->type != NC_INT8 && o->type != NC_UINT8) return false;
     if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || !c->finite || o->c_cs != 1) return false;
     int low = o->type == NC_INT8 ? -128 : 0;
     const __m512 least = _mm512_set1_ps((float)(low - o->y_zero)),
@@ -338,8 +348,80 @@ static bool igemm_store_codes(const nck_igemm_tile *t) {
     }
     return true;
 }
+#elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
+/* What the columns of a tile have in common, in registers. */
+typedef struct plain_columns {
+    int32x4_t offset[NV];
+    float32x4_t scale[NV], bias[NV];
+} plain_columns;
+
+ALWAYS void igemm_scaled_row(const plain_columns *c, const int32_t *acc, float32x4_t *q) {
+    UNROLL
+    for (int v = 0; v < NV; v++)
+        q[v] = vmulq_f32(vcvtq_f32_s32(vaddq_s32(vld1q_s32(acc + v * VL), c->offset[v])), c->scale[v]);
+}
+
+/* NaN is converted to 0, and narrowing saturates: what igemm_to_codes does. */
+ALWAYS uint8x16_t igemm_narrow(const float32x4_t *q, int zero, bool is_signed) {
+    int16x8_t h[2];
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        int16x4_t low = vqmovn_s32(vcvtnq_s32_f32(q[2 * k]));
+        h[k] = vqaddq_s16(vqmovn_high_s32(low, vcvtnq_s32_f32(q[2 * k + 1])), vdupq_n_s16((int16_t)zero));
+    }
+    if (is_signed) return vreinterpretq_u8_s8(vqmovn_high_s16(vqmovn_s16(h[0]), h[1]));
+    return vqmovun_high_s16(vqmovun_s16(h[0]), h[1]);
+}
+
+ALWAYS void igemm_plain_codes(const nck_igemm_tile *t, const plain_columns *c, bool is_signed) {
+    const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
+    const int32_t *acc = t->acc;
+    const int zero = t->out->y_zero;
+    uint8_t codes[NR], *to = (uint8_t *)t->out->c + t->i * step + t->j;
+    for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
+        float32x4_t q[NV];
+        igemm_scaled_row(c, acc, q);
+        vst1q_u8(cols == NR ? to : codes, igemm_narrow(q, zero, is_signed));
+        if (cols < NR) memcpy(to, codes, (size_t)cols);
+    }
+}
+
+ALWAYS void igemm_plain_numbers(const nck_igemm_tile *t, const plain_columns *c, bool bias) {
+    const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
+    const int32_t *acc = t->acc;
+    float part[NR], *to = (float *)t->out->c + t->i * step + t->j;
+    for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
+        float32x4_t q[NV];
+        float *y = cols == NR ? to : part;
+        igemm_scaled_row(c, acc, q);
+        UNROLL
+        for (int v = 0; v < NV; v++) vst1q_f32(y + v * VL, bias ? vaddq_f32(q[v], c->bias[v]) : q[v]);
+        if (cols < NR) memcpy(to, part, (size_t)cols * sizeof *to);
+    }
+}
+
+/* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
+static bool igemm_store_plain(const nck_igemm_tile *t) {
+    const nck_igemm_out *o = t->out;
+    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
+    plain_columns c;
+    UNROLL
+    for (int v = 0; v < NV; v++) {
+        c.offset[v] = vld1q_s32(t->columns->offset + v * VL), c.scale[v] = vld1q_f32(t->columns->scale + v * VL);
+        c.bias[v] = vld1q_f32(t->columns->bias + v * VL);
+    }
+    if (o->type == NC_UINT8)
+        igemm_plain_codes(t, &c, false);
+    else if (o->type == NC_INT8)
+        igemm_plain_codes(t, &c, true);
+    else if (o->bias)
+        igemm_plain_numbers(t, &c, true);
+    else
+        igemm_plain_numbers(t, &c, false);
+    return true;
+}
 #else
-static bool igemm_store_codes(const nck_igemm_tile *t) {
+static bool igemm_store_plain(const nck_igemm_tile *t) {
     (void)t;
     return false;
 }
@@ -364,7 +446,7 @@ static void igemm_store(const nck_igemm_tile *t) {
     bool bytes = o->type == NC_INT8 || o->type == NC_UINT8;
     int64_t es = bytes ? 1 : 4;
     uint32_t rows[MR * NR];
-    if (bytes && igemm_store_codes(t)) return;
+    if (igemm_store_plain(t)) return;
     for (int64_t r = 0; r < t->rows; r++) {
         char *to = (char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, *row = (char *)rows + r * NR * es;
         bool whole = o->c_cs == 1 && t->cols == NR;
@@ -373,6 +455,15 @@ static void igemm_store(const nck_igemm_tile *t) {
     }
     if (o->c_cs != 1) igemm_scatter(t, rows, bytes);
 }
+
+#ifdef __AVX2__
+#include "kernels/cpu/gemm/igemm_depth.inc"
+#elif defined NCK_ISA_neon_dot
+#include "kernels/cpu/gemm/igemm_depth_dot.inc"
+#else
+enum { DEPTH_WIDTH = 0, DEPTH_DOTS = false };
+#define igemm_depthwise NULL
+#endif
 
 #define MICRO(rows) [rows] = igemm_micro_##rows,
 extern const nck_igemm_table NCK_ISA_NAME(nck_igemm_);
@@ -386,6 +477,7 @@ const nck_igemm_table NCK_ISA_NAME(nck_igemm_) = {.mr = MR,
                                                   .sums = igemm_sums,
                                                   .taps = igemm_taps,
                                                   .depth_width = DEPTH_WIDTH,
+                                                  .depth_dots = DEPTH_DOTS,
                                                   .depthwise = igemm_depthwise,
                                                   .columns = igemm_columns,
                                                   .store = igemm_store};

@@ -4,8 +4,9 @@
  *   dots     vi_dot(acc, a, b) adds to each lane of acc the dot product of its groups, by neighbours in int16 where
  *            PAIR_LIMIT is below 256; vi_dot_wide is exact for all elements
  *   memory   vi_load vi_store (any alignment), vi_splat: one group to all lanes
+ *   lanes    DOT_LANES: vi_dot_lane(acc, groups, lane, b) takes one of the groups in a vector, which spares the splats
  *   packing  lines_16(src, ks, flip, dst): 16 lanes of one group from GROUP lines ks apart; lines_few: FEW of them
- *            terms_4x4(src, ls, flip, dst, step), on x86: 4 groups of 4 lanes ls apart, each group's side by side
+ *            terms_4x4(src, ls, flip, dst, step), where it is: 4 groups of 4 lanes ls apart, each group's side by side
  *   sums     igemm_sum_lanes: of SUM_LANES lanes whose groups lie `step` bytes apart
  * NEON's matrix instructions (DOT_SQUARES) multiply two rows with two columns at a time: igemm_squares.inc. */
 #ifndef NCK_IGEMM_DOT_H
@@ -17,7 +18,8 @@
 
 #define DOT_INLINE __attribute__((always_inline)) static inline
 #define ROWS_4(X) X(1) X(2) X(3) X(4)
-#define ROWS_8(X) ROWS_4(X) X(5) X(6) X(7) X(8)
+#define ROWS_6(X) ROWS_4(X) X(5) X(6)
+#define ROWS_8(X) ROWS_6(X) X(7) X(8)
 #define ROWS_12(X) ROWS_8(X) X(9) X(10) X(11) X(12)
 
 #if defined NCK_ISA_avx512 || defined NCK_ISA_avx512_vnni
@@ -91,11 +93,21 @@ DOT_INLINE vi vi_splat(const void *p) {
     return vdupq_n_s32(w);
 }
 #ifdef NCK_ISA_neon_dot
-enum { MR = 8, NV = 3 };
-#define EACH_ROWS ROWS_8
+enum { MR = 6, NV = 4 };
+#define EACH_ROWS ROWS_6
 #define PAIR_LIMIT 256
 DOT_INLINE vi vi_dot(vi acc, vi a, vi b) { return vdotq_s32(acc, vreinterpretq_s8_s32(b), vreinterpretq_s8_s32(a)); }
 DOT_INLINE vi vi_dot_wide(vi acc, vi a, vi b) { return vi_dot(acc, a, b); }
+#define DOT_LANES
+DOT_INLINE vi vi_dot_lane(vi acc, vi groups, int lane, vi b) {
+    int8x16_t x = vreinterpretq_s8_s32(groups), y = vreinterpretq_s8_s32(b);
+    switch (lane % 4) { /* a literal each */
+    case 0: return vdotq_laneq_s32(acc, y, x, 0);
+    case 1: return vdotq_laneq_s32(acc, y, x, 1);
+    case 2: return vdotq_laneq_s32(acc, y, x, 2);
+    default: return vdotq_laneq_s32(acc, y, x, 3);
+    }
+}
 #else
 enum { MR = 4, NV = 4 };
 #define EACH_ROWS ROWS_4
@@ -220,6 +232,19 @@ DOT_INLINE void lines_16(const uint8_t *src, int64_t ks, uint8_t flip, uint8_t *
     uint8x16x4_t l;
     for (int t = 0; t < 4; t++) l.val[t] = veorq_u8(vld1q_u8(src + t * ks), vdupq_n_u8(flip));
     vst4q_u8(dst, l);
+}
+#define TERMS_4X4
+DOT_INLINE void terms_4x4(const uint8_t *src, int64_t ls, uint8_t flip, uint8_t *dst, int64_t step) {
+    uint64x2_t low[2], high[2]; /* groups 0 and 2, 1 and 3 of lanes 0 and 1, 2 and 3 */
+    for (int t = 0; t < 2; t++) {
+        uint32x4_t a = vreinterpretq_u32_u8(veorq_u8(vld1q_u8(src + 2 * t * ls), vdupq_n_u8(flip)));
+        uint32x4_t b = vreinterpretq_u32_u8(veorq_u8(vld1q_u8(src + (2 * t + 1) * ls), vdupq_n_u8(flip)));
+        low[t] = vreinterpretq_u64_u32(vtrn1q_u32(a, b)), high[t] = vreinterpretq_u64_u32(vtrn2q_u32(a, b));
+    }
+    vst1q_u8(dst, vreinterpretq_u8_u64(vtrn1q_u64(low[0], low[1])));
+    vst1q_u8(dst + step, vreinterpretq_u8_u64(vtrn1q_u64(high[0], high[1])));
+    vst1q_u8(dst + 2 * step, vreinterpretq_u8_u64(vtrn2q_u64(low[0], low[1])));
+    vst1q_u8(dst + 3 * step, vreinterpretq_u8_u64(vtrn2q_u64(high[0], high[1])));
 }
 #else
 DOT_INLINE void lines_few(const uint8_t *src, int64_t ks, uint8_t flip, uint8_t *dst) {

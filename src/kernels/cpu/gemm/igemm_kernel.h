@@ -59,10 +59,11 @@ typedef struct nck_igemm_tile {
 typedef void nck_igemm_store(const nck_igemm_tile *t);
 
 /* A depthwise convolution of codes quantized again: channels [c, c + cols), at most depth_width, of some places.
- * at[(r*quads + q)*4 + t]: what tap 4q + t of place r sees. Neighbouring weights are exact in int16 (see above). */
+ * at[(r*quads + q)*4 + t]: what tap 4q + t of place r sees. Neighbouring weights are exact in int16 (see above), but
+ * for dots, which have no such limit. */
 typedef struct nck_igemm_depth {
     int64_t quads, c, cols, ld; /* ld: from place to place of y */
-    uint8_t flip;               /* bits of x to turn over, so that it is uint8 */
+    uint8_t flip;               /* bits of x to turn over, so that it is uint8, for dots int8 */
     bool is_signed;             /* y is */
     int zero;                   /* of y */
     const int8_t *w;            /* (quads, 4 * depth_width), as nck_igemm_weave says */
@@ -71,13 +72,15 @@ typedef struct nck_igemm_depth {
 } nck_igemm_depth;
 typedef void nck_igemm_depthwise(const nck_igemm_depth *d, int64_t places, const uint8_t *const *at, uint8_t *y);
 
-/* Where the weight of tap t of a quad and channel c stands: pairs of taps of the low halves of lanes of 16 channels,
- * then of the high ones, taps 0 and 1 before 2 and 3. */
-static inline int64_t nck_igemm_weave(int64_t t, int64_t c, int64_t width) {
+/* Where the weight of tap t of a quad and channel c stands: dots have the taps of a channel side by side, else pairs of
+ * taps of the low halves of lanes of 16 channels come, then of the high ones, taps 0 and 1 before 2 and 3. */
+static inline int64_t nck_igemm_weave(bool dots, int64_t t, int64_t c, int64_t width) {
+    if (dots) return c * 4 + t;
     return (t / 2 * 2 + c % 16 / 8) * width + c / 16 * 16 + c % 8 * 2 + t % 2;
 }
 /* Where the sum of channel c stands. */
-static inline int64_t nck_igemm_sum_at(int64_t c, int64_t width) {
+static inline int64_t nck_igemm_sum_at(bool dots, int64_t c, int64_t width) {
+    if (dots) return c;
     return c % 16 / 4 * (width / 4) + c / 16 * 4 + c % 4;
 }
 
@@ -90,6 +93,7 @@ typedef struct nck_igemm_table {
     nck_igemm_sums *sums;
     nck_igemm_taps *taps;
     int depth_width;                /* 0: only taps are there */
+    bool depth_dots;                /* four taps of a channel are one dot product */
     nck_igemm_depthwise *depthwise; /* NULL as well */
     nck_igemm_read_columns *columns;
     nck_igemm_store *store;

@@ -113,6 +113,8 @@ static void depth_tile(const depth *d, const uint8_t *const *at, int64_t n, int6
 
 /* ---- four taps at a time ---- */
 
+static uint8_t depth_flip(const depth *d) { return (d->j->a->x_type == NC_INT8) == d->u->depth_dots ? 0 : 0x80; }
+
 /* Are products of two neighbouring taps exact in int16, for n channels? */
 static bool depth_is_exact(const int32_t *restrict w, const int32_t *restrict other, int64_t n) {
     int wrong = 0;
@@ -120,17 +122,24 @@ static bool depth_is_exact(const int32_t *restrict w, const int32_t *restrict ot
     return wrong == 0;
 }
 
+static bool depth_is_byte(const int32_t *w, int64_t n) {
+    int wrong = 0;
+    for (int64_t c = 0; c < n; c++) wrong |= (w[c] > INT8_MAX) | (w[c] < INT8_MIN);
+    return wrong == 0;
+}
+
 /* Weights as the kernel wants them; false: they do not fit it. A last tap without a neighbour has itself for one. */
 static bool depth_weave(depth *d) {
     int64_t C = d->j->a->C, width = d->width, bytes = d->quads * 4 * width, place[NCK_IGEMM_MAX_DEPTH];
+    bool dots = d->u->depth_dots;
     for (int64_t t = 0; t < d->taps; t++) {
         const int32_t *w = d->w + t * d->ld, *other = t % 2 == 1 ? w - d->ld : t + 1 < d->taps ? w + d->ld : w;
-        if (!depth_is_exact(w, other, C)) return false;
+        if (dots ? !depth_is_byte(w, C) : !depth_is_exact(w, other, C)) return false;
     }
     memset(d->woven, 0, (size_t)(d->ld * d->quads * 4));
-    for (int64_t c = 0; c < width; c++) place[c] = nck_igemm_weave(0, c, width);
+    for (int64_t c = 0; c < width; c++) place[c] = nck_igemm_weave(dots, 0, c, width);
     for (int64_t t = 0; t < d->taps; t++) {
-        int8_t *to = d->woven + t / 4 * 4 * width + nck_igemm_weave(t % 4, 0, width);
+        int8_t *to = d->woven + t / 4 * 4 * width + nck_igemm_weave(dots, t % 4, 0, width);
         const int32_t *w = d->w + t * d->ld;
         for (int64_t first = 0; first < C; first += width, to += bytes)
             for (int64_t c = 0; c < nc_min64(width, C - first); c++) to[place[c]] = (int8_t)w[first + c];
@@ -138,7 +147,7 @@ static bool depth_weave(depth *d) {
     return true;
 }
 
-/* Offsets and scales in the order of the sums; x is uint8 there. */
+/* Offsets and scales in the order of the sums; x is uint8 there, for dots int8. */
 static bool depth_by_fours(depth *d) {
     const nck_qconv_args *a = d->j->a;
     int nr = d->u->nr;
@@ -146,13 +155,13 @@ static bool depth_by_fours(depth *d) {
     if (d->width == 0 || (a->y.type != NC_UINT8 && a->y.type != NC_INT8) || !depth_weave(d)) return false;
     memset(d->scale, 0, (size_t)d->ld * sizeof *d->scale); /* whatever stands there may be slow to multiply */
     memset(d->offset, 0, (size_t)d->ld * sizeof *d->offset);
-    uint32_t moved = a->x_type == NC_INT8 ? 128 : 0;
+    uint32_t moved = depth_flip(d) == 0 ? 0 : d->u->depth_dots ? (uint32_t)-128 : 128;
     for (int64_t first = 0; first < a->C; first += nr) {
         const nck_igemm_columns *k = &d->columns[first / nr];
         if (!k->finite) return false;
         for (int64_t c = first; c < nc_min64(first + nr, a->C); c++) {
             int64_t to = c & ~(d->width - 1);
-            to += nck_igemm_sum_at(c - to, d->width);
+            to += nck_igemm_sum_at(d->u->depth_dots, c - to, d->width);
             d->offset[to] = (int32_t)((uint32_t)k->offset[c - first] - moved * (uint32_t)d->sums[c]);
             d->scale[to] = k->scale[c - first];
         }
@@ -172,7 +181,7 @@ static void depth_row_by_fours(const depth *d, const uint8_t *x, const int64_t *
                                                .c = c,
                                                .cols = nc_min64(d->width, a->C - c),
                                                .ld = a->K,
-                                               .flip = a->x_type == NC_INT8 ? 0x80 : 0,
+                                               .flip = depth_flip(d),
                                                .is_signed = a->y.type == NC_INT8,
                                                .zero = a->y.y_zero,
                                                .w = d->woven + c * step,
