@@ -373,7 +373,8 @@ ALWAYS uint8x16_t igemm_narrow(const float32x4_t *q, int zero, bool is_signed) {
     return vqmovun_high_s16(vqmovun_s16(h[0]), h[1]);
 }
 
-ALWAYS void igemm_plain_codes(const nck_igemm_tile *t, const plain_columns *c, bool is_signed) {
+/* whole: all columns of a tile; a constant where inlined, since what calls nothing keeps its columns in registers. */
+ALWAYS void igemm_plain_codes(bool whole, const nck_igemm_tile *t, const plain_columns *c, bool is_signed) {
     const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
     const int32_t *acc = t->acc;
     const int zero = t->out->y_zero;
@@ -381,29 +382,27 @@ ALWAYS void igemm_plain_codes(const nck_igemm_tile *t, const plain_columns *c, b
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
         igemm_scaled_row(c, acc, q);
-        vst1q_u8(cols == NR ? to : codes, igemm_narrow(q, zero, is_signed));
-        if (cols < NR) memcpy(to, codes, (size_t)cols);
+        vst1q_u8(whole ? to : codes, igemm_narrow(q, zero, is_signed));
+        if (!whole) memcpy(to, codes, (size_t)cols);
     }
 }
 
-ALWAYS void igemm_plain_numbers(const nck_igemm_tile *t, const plain_columns *c, bool bias) {
+ALWAYS void igemm_plain_numbers(bool whole, const nck_igemm_tile *t, const plain_columns *c, bool bias) {
     const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
     const int32_t *acc = t->acc;
     float part[NR], *to = (float *)t->out->c + t->i * step + t->j;
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
-        float *y = cols == NR ? to : part;
+        float *y = whole ? to : part;
         igemm_scaled_row(c, acc, q);
         UNROLL
         for (int v = 0; v < NV; v++) vst1q_f32(y + v * VL, bias ? vaddq_f32(q[v], c->bias[v]) : q[v]);
-        if (cols < NR) memcpy(to, part, (size_t)cols * sizeof *to);
+        if (!whole) memcpy(to, part, (size_t)cols * sizeof *to);
     }
 }
 
-/* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
-static bool igemm_store_plain(const nck_igemm_tile *t) {
+ALWAYS void igemm_plain(bool whole, const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
-    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
     plain_columns c;
     UNROLL
     for (int v = 0; v < NV; v++) {
@@ -411,13 +410,23 @@ static bool igemm_store_plain(const nck_igemm_tile *t) {
         c.bias[v] = vld1q_f32(t->columns->bias + v * VL);
     }
     if (o->type == NC_UINT8)
-        igemm_plain_codes(t, &c, false);
+        igemm_plain_codes(whole, t, &c, false);
     else if (o->type == NC_INT8)
-        igemm_plain_codes(t, &c, true);
+        igemm_plain_codes(whole, t, &c, true);
     else if (o->bias)
-        igemm_plain_numbers(t, &c, true);
+        igemm_plain_numbers(whole, t, &c, true);
     else
-        igemm_plain_numbers(t, &c, false);
+        igemm_plain_numbers(whole, t, &c, false);
+}
+
+/* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */
+static bool igemm_store_plain(const nck_igemm_tile *t) {
+    const nck_igemm_out *o = t->out;
+    if (t->a_zero != NULL || t->a_rest != NULL || o->a_scales > 1 || o->c_cs != 1 || o->type == NC_INT32) return false;
+    if (t->cols == NR)
+        igemm_plain(true, t);
+    else
+        igemm_plain(false, t);
     return true;
 }
 #else
@@ -441,12 +450,11 @@ static void igemm_scatter(const nck_igemm_tile *t, const void *rows, bool bytes)
     }
 }
 
-static void igemm_store(const nck_igemm_tile *t) {
+__attribute__((noinline)) static void igemm_store_rows(const nck_igemm_tile *t) {
     const nck_igemm_out *o = t->out;
     bool bytes = o->type == NC_INT8 || o->type == NC_UINT8;
     int64_t es = bytes ? 1 : 4;
     uint32_t rows[MR * NR];
-    if (igemm_store_plain(t)) return;
     for (int64_t r = 0; r < t->rows; r++) {
         char *to = (char *)o->c + ((t->i + r) * o->c_rs + t->j) * es, *row = (char *)rows + r * NR * es;
         bool whole = o->c_cs == 1 && t->cols == NR;
@@ -454,6 +462,10 @@ static void igemm_store(const nck_igemm_tile *t) {
         if (o->c_cs == 1 && !whole) memcpy(to, row, (size_t)(t->cols * es));
     }
     if (o->c_cs != 1) igemm_scatter(t, rows, bytes);
+}
+
+static void igemm_store(const nck_igemm_tile *t) {
+    if (!igemm_store_plain(t)) igemm_store_rows(t);
 }
 
 #ifdef __AVX2__
