@@ -361,28 +361,16 @@ ALWAYS void igemm_scaled_row(const plain_columns *c, const int32_t *acc, float32
         q[v] = vmulq_f32(vcvtq_f32_s32(vaddq_s32(vld1q_s32(acc + v * VL), c->offset[v])), c->scale[v]);
 }
 
-/* NaN is converted to 0, and narrowing saturates: what igemm_to_codes does. */
-ALWAYS uint8x16_t igemm_narrow(const float32x4_t *q, int zero, bool is_signed) {
-    int16x8_t h[2];
-    UNROLL
-    for (int k = 0; k < 2; k++) {
-        int16x4_t low = vqmovn_s32(vcvtnq_s32_f32(q[2 * k]));
-        h[k] = vqaddq_s16(vqmovn_high_s32(low, vcvtnq_s32_f32(q[2 * k + 1])), vdupq_n_s16((int16_t)zero));
-    }
-    if (is_signed) return vreinterpretq_u8_s8(vqmovn_high_s16(vqmovn_s16(h[0]), h[1]));
-    return vqmovun_high_s16(vqmovun_s16(h[0]), h[1]);
-}
-
 /* whole: all columns of a tile; a constant where inlined, since what calls nothing keeps its columns in registers. */
 ALWAYS void igemm_plain_codes(bool whole, const nck_igemm_tile *t, const plain_columns *c, bool is_signed) {
     const int64_t rows = t->rows, cols = t->cols, step = t->out->c_rs;
     const int32_t *acc = t->acc;
-    const int zero = t->out->y_zero;
+    const int16x8_t zero = vdupq_n_s16((int16_t)t->out->y_zero);
     uint8_t codes[NR], *to = (uint8_t *)t->out->c + t->i * step + t->j;
     for (int64_t r = 0; r < rows; r++, acc += NR, to += step) {
         float32x4_t q[NV];
         igemm_scaled_row(c, acc, q);
-        vst1q_u8(whole ? to : codes, igemm_narrow(q, zero, is_signed));
+        vst1q_u8(whole ? to : codes, nck_codes_narrow(q, zero, is_signed));
         if (!whole) memcpy(to, codes, (size_t)cols);
     }
 }

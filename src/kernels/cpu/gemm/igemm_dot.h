@@ -81,7 +81,7 @@ DOT_INLINE vi vi_dot_wide(vi acc, vi a, vi b) {
 #endif
 
 #elif defined NCK_ISA_neon || defined NCK_ISA_neon_dot
-#include <arm_neon.h>
+#include "kernels/cpu/simd/neon_codes.h"
 enum { GROUP = 4, VL = 4, A_SIGNED = true };
 typedef int32x4_t vi;
 DOT_INLINE vi vi_zero(void) { return vdupq_n_s32(0); }
@@ -100,13 +100,7 @@ DOT_INLINE vi vi_dot(vi acc, vi a, vi b) { return vdotq_s32(acc, vreinterpretq_s
 DOT_INLINE vi vi_dot_wide(vi acc, vi a, vi b) { return vi_dot(acc, a, b); }
 #define DOT_LANES
 DOT_INLINE vi vi_dot_lane(vi acc, vi groups, int lane, vi b) {
-    int8x16_t x = vreinterpretq_s8_s32(groups), y = vreinterpretq_s8_s32(b);
-    switch (lane % 4) { /* a literal each */
-    case 0: return vdotq_laneq_s32(acc, y, x, 0);
-    case 1: return vdotq_laneq_s32(acc, y, x, 1);
-    case 2: return vdotq_laneq_s32(acc, y, x, 2);
-    default: return vdotq_laneq_s32(acc, y, x, 3);
-    }
+    return nck_codes_dot(acc, vreinterpretq_s8_s32(b), vreinterpretq_s8_s32(groups), lane);
 }
 #else
 enum { MR = 4, NV = 4 };

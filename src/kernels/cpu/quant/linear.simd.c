@@ -4,9 +4,12 @@
 #include "kernels/cpu/quant/linear_kernel.h"
 #include "kernels/cpu/simd/simd.h"
 
+#include <stdbool.h>
 #include <string.h>
 #ifdef NCK_ISA_avx512
 #include <immintrin.h>
+#elif defined NCK_ISA_neon
+#include "kernels/cpu/simd/neon_codes.h"
 #endif
 
 enum { LEN = 64 };
@@ -43,6 +46,63 @@ static void linear_to_codes(const float *restrict x, const float *restrict scale
     }
     for (int i = 0; i < LEN; i++) y[i] = (uint8_t)v[i];
 }
+#endif
+
+#ifdef NCK_ISA_neon
+/* One scale for all. A quotient is its estimate x * (1 / scale), mended by what that leaves: the nearest number, as
+ * division finds it (Markstein), where neither 1 / scale nor the rest leaves the range of f32. Estimates past all codes
+ * are cut before, so that an infinity leaves no NaN. */
+static bool linear_is_quick(float scale) { return scale > 0x1p-60f && scale < 0x1p60f; }
+
+static void linear_to_codes_one(const float *x, nck_linear_one p, uint8_t *y) {
+    const float32x4_t by = vdupq_n_f32(1 / p.scale), scale = vdupq_n_f32(p.scale);
+    const float32x4_t most = vdupq_n_f32(65536), least = vdupq_n_f32(-65536);
+    const int16x8_t zero = vdupq_n_s16((int16_t)p.zero);
+    for (int i = 0; i < LEN; i += 16) {
+        float32x4_t q[4];
+        UNROLL
+        for (int k = 0; k < 4; k++) {
+            float32x4_t v = vld1q_f32(x + i + 4 * k);
+            q[k] = vminq_f32(vmaxq_f32(vmulq_f32(v, by), least), most);
+            q[k] = vfmaq_f32(q[k], vfmsq_f32(v, q[k], scale), by);
+        }
+        vst1q_u8(y + i, nck_codes_narrow(q, zero, p.low < 0));
+    }
+}
+
+/* Codes as (code - zero) * scale: the exponent of 2^23 and the zero point are taken off together, exactly. */
+typedef struct linear_v {
+    float32x4_t zero, scale;
+    uint8x16_t flip;
+} linear_v;
+
+static inline linear_v linear_v_of(nck_linear_one p) {
+    return (linear_v){vdupq_n_f32(0x1p23f + (float)(p.zero - p.low)), vdupq_n_f32(p.scale),
+                      vdupq_n_u8((uint8_t)(p.low < 0 ? 0x80 : 0))};
+}
+
+static inline void linear_numbers(const uint8_t *x, linear_v p, float32x4_t *q) {
+    nck_codes_widen(veorq_u8(vld1q_u8(x), p.flip), q);
+    UNROLL
+    for (int k = 0; k < 4; k++) q[k] = vmulq_f32(vsubq_f32(q[k], p.zero), p.scale);
+}
+
+static void linear_from_codes_one(const uint8_t *x, nck_linear_one p, float *y) {
+    const linear_v v = linear_v_of(p);
+    for (int i = 0; i < LEN; i += 16) {
+        float32x4_t q[4];
+        linear_numbers(x + i, v, q);
+        UNROLL
+        for (int k = 0; k < 4; k++) vst1q_f32(y + i + 4 * k, q[k]);
+    }
+}
+#else
+static bool linear_is_quick(float scale) {
+    (void)scale;
+    return false;
+}
+
+static void linear_to_codes_one(const float *x, nck_linear_one p, uint8_t *y) { (void)x, (void)p, (void)y; }
 #endif
 
 static void linear_from_unsigned(const uint8_t *restrict x, const float *restrict scale, const int32_t *restrict zero,
@@ -104,7 +164,12 @@ static void linear_quantize(const float *x, int64_t n, nck_linear_one p, uint8_t
     int32_t zero[LEN];
     int64_t i = 0;
     linear_spread(p, scale, zero);
-    for (; i + LEN <= n; i += LEN) linear_to_codes(x + i, scale, zero, p.low, y + i);
+    for (bool quick = linear_is_quick(p.scale); i + LEN <= n; i += LEN) {
+        if (quick)
+            linear_to_codes_one(x + i, p, y + i);
+        else
+            linear_to_codes(x + i, scale, zero, p.low, y + i);
+    }
     if (i < n) linear_codes_end(x + i, n - i, scale, zero, p.low, y + i);
 }
 
@@ -125,6 +190,9 @@ static void linear_dequantize(const uint8_t *x, int64_t n, nck_linear_one p, flo
     int32_t zero[LEN];
     int64_t i = 0;
     linear_spread(p, scale, zero);
+#ifdef NCK_ISA_neon
+    for (; i + LEN <= n; i += LEN) linear_from_codes_one(x + i, p, y + i);
+#endif
     for (; i + LEN <= n; i += LEN) linear_from_codes(x + i, scale, zero, p.low, y + i);
     if (i < n) linear_numbers_end(x + i, n - i, scale, zero, p.low, y + i);
 }
@@ -157,6 +225,20 @@ static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t 
         q = _mm512_min_ps(_mm512_max_ps(q, least), most);
         __m512i v = _mm512_add_epi32(_mm512_cvtps_epi32(q), _mm512_set1_epi32(zero));
         _mm_storeu_si128((__m128i *)(y + i), _mm512_cvtepi32_epi8(v));
+    }
+}
+#elif defined NCK_ISA_neon
+static void linear_add_block(const uint8_t *a, nck_linear_one pa, const uint8_t *b, nck_linear_one pb, int zero,
+                             uint8_t *y) {
+    const linear_v va = linear_v_of(pa), vb = linear_v_of(pb);
+    const int16x8_t z = vdupq_n_s16((int16_t)zero);
+    for (int i = 0; i < LEN; i += 16) {
+        float32x4_t q[4], more[4];
+        linear_numbers(a + i, va, q);
+        linear_numbers(b + i, vb, more);
+        UNROLL
+        for (int k = 0; k < 4; k++) q[k] = vaddq_f32(q[k], more[k]);
+        vst1q_u8(y + i, nck_codes_narrow(q, z, pa.low < 0));
     }
 }
 #else

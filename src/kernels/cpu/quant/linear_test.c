@@ -139,6 +139,33 @@ TEST(quantize_bytes_on_every_isa) {
     CHECK(nck_isa_set_for_test(NULL));
 }
 
+/* Quotients next to the middle between two codes, and scales at both ends of what f32 has. */
+static void check_middles(float scale) {
+    enum { N = 3 * 256 };
+    float x[N];
+    uint8_t y[N], want[N];
+    double each = (double)scale, zero = 100;
+    for (int i = 0; i < N; i++) {
+        float middle = ((float)(i / 3) - 128.5f) * scale;
+        x[i] = i % 3 == 0 ? middle : nextafterf(middle, i % 3 == 1 ? INFINITY : -INFINITY);
+    }
+    nck_linear a = {.outer = 1, .axis = N, .inner = 1, .block = 1, .scale = &each, .zero = &zero, .precision = NC_FLOAT};
+    a.x = x, a.x_type = NC_FLOAT, a.y_type = NC_UINT8, a.y = want;
+    nck_quantize_ref(&a);
+    a.y = y;
+    nck_quantize(&a, NULL);
+    CHECK(memcmp(y, want, sizeof y) == 0);
+}
+
+TEST(quantize_rounds_quotients_as_division_does) {
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (int i = 0; i < 200; i++) check_middles((float)uniform(0.001, 3));
+        check_middles(0x1p-126f), check_middles(1e-40f), check_middles(0x1p119f), check_middles(0);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
 TEST(quantize_range_is_the_same_for_any_cut) {
     enum { N = 100003 };
     float *x = nc_alloc(N * sizeof *x), low, high;

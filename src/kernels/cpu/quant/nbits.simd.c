@@ -12,6 +12,8 @@
 #include <immintrin.h>
 #elif defined NCK_ISA_neon
 #include <arm_neon.h>
+#elif defined NCK_ISA_neon_dot
+#include "kernels/cpu/simd/neon_codes.h"
 #endif
 
 /* Vectors of LEN lanes, as many as a register holds, by the compilers' own arithmetic. */
@@ -83,7 +85,7 @@ ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
     return (pairs_v){vmlal_s8(sum.low, vget_low_s8(a), vget_low_s8(b)), vmlal_high_s8(sum.high, a, b)};
 }
 ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)vpaddlq_s16(vpaddq_s16(sum.low, sum.high)); }
-#else
+#elif !defined NCK_ISA_neon_dot
 typedef ints_v pairs_v;
 ALWAYS pairs_v pairs_none(void) { return (ints_v){0}; }
 ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
@@ -100,6 +102,34 @@ ALWAYS words_v nbits_masked(words_v v, int bits) {
     return v & (bits == 2 ? 0x03030303u : bits == 4 ? 0x0f0f0f0fu : 0xffffffffu);
 }
 
+#ifdef NCK_ISA_neon_dot
+/* 16 terms at a time, whose bytes of x are the lanes of a vector; codes of 8 bits by halves, so that they are positive
+ * int8. bits and rows are constants where inlined. */
+ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
+                        ints_v *sum) {
+    const int steps = 8 / bits;
+    int32x4_t high[ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++) high[r] = vdupq_n_s32(0);
+    for (int64_t end = at + n; at < end; at += 16, codes += LEN * 2 * bits) {
+        int8x16_t x[ROWS];
+        UNROLL
+        for (int r = 0; r < rows; r++) x[r] = vld1q_s8(a[r].codes + at);
+        UNROLL
+        for (int lane = 0; lane < 4; lane++) {
+            words_v v = nbits_words(codes + lane / steps * LEN * 4) >> (uint32_t)(lane % steps * bits);
+            int8x16_t part = (int8x16_t)nbits_masked(v, bits == 8 ? 4 : bits), rest = (int8x16_t)nbits_masked(v >> 4, 4);
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                sum[r] = nck_codes_dot(sum[r], part, x[r], lane);
+                if (bits == 8) high[r] = nck_codes_dot(high[r], rest, x[r], lane);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows && bits == 8; r++) sum[r] += high[r] * 16;
+}
+#else
 /* n terms, at most a chunk, of each row; codes of 8 bits are multiplied by halves. bits and rows are constants where
  * inlined. */
 ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
@@ -126,6 +156,7 @@ ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, con
         if (bits == 8) sum[r] += pairs_sum(high[r]) * 16;
     }
 }
+#endif
 
 /* The sum of block b less what its zero points take off. */
 ALWAYS floats_v nbits_less_zeros(const nck_nbits_panel *p, int64_t b, int middle, ints_v sum, int32_t x_sum) {
