@@ -103,29 +103,34 @@ ALWAYS words_v nbits_masked(words_v v, int bits) {
 }
 
 #ifdef NCK_ISA_neon_dot
-/* 16 terms at a time, whose bytes of x are the lanes of a vector; codes of 8 bits by halves, so that they are positive
- * int8. bits and rows are constants where inlined. */
-ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
-                        ints_v *sum) {
+enum { AHEAD = 1024 }; /* bytes of codes that are asked for before they are needed */
+
+/* 16 terms, whose bytes of x are the lanes of a vector; codes of 8 bits by halves, so that they are positive int8. */
+ALWAYS void nbits_16(int bits, int rows, const uint8_t *codes, const nck_nbits_row *a, int64_t at, ints_v *sum,
+                     ints_v *high) {
     const int steps = 8 / bits;
-    int32x4_t high[ROWS];
+    int8x16_t x[ROWS];
     UNROLL
-    for (int r = 0; r < rows; r++) high[r] = vdupq_n_s32(0);
-    for (int64_t end = at + n; at < end; at += 16, codes += LEN * 2 * bits) {
-        int8x16_t x[ROWS];
+    for (int r = 0; r < rows; r++) x[r] = vld1q_s8(a[r].codes + at);
+    UNROLL
+    for (int lane = 0; lane < 4; lane++) {
+        words_v v = nbits_words(codes + lane / steps * LEN * 4) >> (uint32_t)(lane % steps * bits);
+        int8x16_t part = (int8x16_t)nbits_masked(v, bits == 8 ? 4 : bits), rest = (int8x16_t)nbits_masked(v >> 4, 4);
         UNROLL
-        for (int r = 0; r < rows; r++) x[r] = vld1q_s8(a[r].codes + at);
-        UNROLL
-        for (int lane = 0; lane < 4; lane++) {
-            words_v v = nbits_words(codes + lane / steps * LEN * 4) >> (uint32_t)(lane % steps * bits);
-            int8x16_t part = (int8x16_t)nbits_masked(v, bits == 8 ? 4 : bits), rest = (int8x16_t)nbits_masked(v >> 4, 4);
-            UNROLL
-            for (int r = 0; r < rows; r++) {
-                sum[r] = nck_codes_dot(sum[r], part, x[r], lane);
-                if (bits == 8) high[r] = nck_codes_dot(high[r], rest, x[r], lane);
-            }
+        for (int r = 0; r < rows; r++) {
+            sum[r] = nck_codes_dot(sum[r], part, x[r], lane);
+            if (bits == 8) high[r] = nck_codes_dot(high[r], rest, x[r], lane);
         }
     }
+}
+
+/* n terms, 16 or a chunk, of each row. bits and rows are constants where inlined. */
+ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
+                        ints_v *sum) {
+    ints_v high[ROWS] = {{0}};
+    __builtin_prefetch(codes + AHEAD);
+    nbits_16(bits, rows, codes, a, at, sum, high);
+    if (n > 16) nbits_16(bits, rows, codes + LEN * 2 * bits, a, at + 16, sum, high);
     UNROLL
     for (int r = 0; r < rows && bits == 8; r++) sum[r] += high[r] * 16;
 }
