@@ -154,11 +154,23 @@ static int32_t igemm_zero(nc_dtype t, const void *zero, int64_t n, int64_t i, bo
     return z + (igemm_flip(t, is_signed) == 0 ? 0 : t == NC_INT8 ? 128 : -128);
 }
 
-/* As of the packed elements; says whether one is not 0. */
+/* Are the zero points of panel p int8, and all 0? What most networks have, seen at a glance. */
+static bool igemm_no_zeros(const igemm_run *r, int64_t p) {
+    const nck_igemm_args *g = r->g;
+    bool each = g->b_zeros == g->N;
+    const int8_t *own = g->b_zero;
+    int64_t first = each ? p * r->u->nr : 0, end = each ? nc_min64(first + r->u->nr, g->N) : g->b_zeros;
+    if (g->b_type != NC_INT8 || own == NULL) return g->b_type == NC_INT8;
+    while (first < end && own[first] == 0) first++;
+    return first == end;
+}
+
+/* As of the packed elements; says whether one is not 0, else none is written. */
 static bool igemm_b_zeros(const igemm_run *r, int64_t p, int32_t *zeros) {
     const nck_igemm_args *g = r->g;
     int nr = r->u->nr;
     bool any = false;
+    if (igemm_no_zeros(r, p)) return false;
     for (int64_t j = 0; j < nr; j++) {
         zeros[j] = igemm_zero(g->b_type, g->b_zero, g->b_zeros, nc_min64(p * nr + j, g->N - 1), true);
         any |= zeros[j] != 0;

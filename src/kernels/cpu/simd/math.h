@@ -147,7 +147,9 @@ static inline v_f32 v_erf_f32(v_f32 x) {
     v_f32 near = v_fma_f32(a, q, a);
     v_f32 g = v_poly7_f32(a, -0.00030043773320f, -1.1272514168f, -0.63788315350f, -0.10332728702f, 0.021940399620f,
                           -0.0029724339400f, 0.00018882275526f);
-    v_f32 far = v_sub_f32(one, v_exp_f32(g));
+    v_i32 k; /* g is within [-17, 0]: exp needs neither clamp nor halves */
+    v_f32 e = v_add_f32(one, v_exp_parts_f32(g, &k));
+    v_f32 far = v_sub_f32(one, v_mul_f32(e, v_pow2_f32(k)));
     v_f32 y = v_sel_f32(v_lt_f32(a, one), near, far);
     return v_sel_f32(v_eq_f32(x, x), v_copysign_f32(y, x), x);
 }
