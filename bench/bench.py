@@ -19,6 +19,7 @@ import decode
 import figures
 import int8
 import limits
+import ops
 import package
 import packaged
 import small
@@ -30,7 +31,7 @@ from table import print_table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"package": package.measure, "bert": bert.measure, "small": small.measure,
-         "speed": speed.measure, "trees": trees.measure, "whole": whole.measure,
+         "speed": speed.measure, "ops": ops.measure, "trees": trees.measure, "whole": whole.measure,
          "packaged": packaged.measure, "int8": int8.measure, "decode": decode.measure, "training": training.measure}
 
 

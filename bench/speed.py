@@ -25,6 +25,7 @@ class Case:
     flops: float = 0       # of one run
     data: float = 0        # bytes that must be read and written
     feed: str = "x"
+    dtype: type = np.float32
 
 
 def _conv(channels, out, kernel, size, group=1):
@@ -68,11 +69,14 @@ def _prepared(bench, case):
         path.write_bytes(model.SerializeToString())
         model = path
     feeds = bench.folder / "speed.npz"
-    np.savez(feeds, **{case.feed: np.random.default_rng(2).standard_normal(case.x, np.float32)})
+    x = np.random.default_rng(2).standard_normal(case.x, np.float32)
+    if case.dtype is not np.float32:
+        x = np.abs(50 * x).astype(case.dtype)
+    np.savez(feeds, **{case.feed: x})
     return str(model), str(feeds)
 
 
-def _measure_case(bench, case):
+def measure_case(bench, case):
     """Median milliseconds, wall and CPU, of both."""
     model, feeds = _prepared(bench, case)
     with Engine(NAMES[0], bench.package) as a, Engine(NAMES[1], bench.package) as b:
@@ -93,7 +97,7 @@ def measure(bench):
     found, table = [], []
     for case in cases(bench.quick):
         bench.say(case.name)
-        wall, cpu = _measure_case(bench, case)
+        wall, cpu = measure_case(bench, case)
         figure = Figure(case.name, wall[0] / wall[1], cpu=cpu[0] / max(cpu[1], 1e-6))
         found.append(figure)
         near = [share(bench.limits.share(case.flops, case.data, t)) for t in wall]
