@@ -1,5 +1,6 @@
 /* cpu/tile_table.h: the inside of the tile machine: lane functions over one tile (tile.simd.c per ISA, tile_int.c)
- * and the conversions between storage and compute type (tile_io.c). Only tile*.c and tests include it. */
+ * and the conversions between storage and compute type (tile_io.c). Only tile*.c, move/convert.c, which has halves
+ * converted here, and tests include it. */
 #ifndef NCK_CPU_TILE_TABLE_H
 #define NCK_CPU_TILE_TABLE_H
 

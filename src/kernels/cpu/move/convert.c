@@ -1,10 +1,13 @@
 /* kernels/cpu/move/convert.c: the copy that changes the element type, see move.h.
  * Elements go in chunks through one of three wide types: floats through double, signed integers through int64,
  * unsigned and bool through uint64. All are exact, so one rounding remains, at the store. Narrow elements are read
- * through a table of their values and written by base/narrow.h. */
+ * through a table of their values and written by base/narrow.h. Dense rows of the pairs that models cast between most
+ * go from one type to the other at once. */
 #include "base/intmath.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
+#include "kernels/cpu/tile_table.h"
 
 enum { CHUNK = 256, ITEM = 1 << 14 };
 
@@ -14,11 +17,15 @@ typedef union wide {
     uint64_t u[CHUNK];
 } wide;
 
+/* n elements, dense on both sides. */
+typedef void direct_fn(const void *src, void *dst, int64_t n);
+
 typedef struct convert_job {
     const nck_walk *walk;
     int64_t rows, row, ss, ds, piece, n_pieces, per_item;
     const nc_tensor *src, *dst;
     nc_narrowing how;
+    direct_fn *direct; /* NULL: there is none */
     float values[256]; /* of src's codes, where it is a narrow float */
 } convert_job;
 
@@ -121,9 +128,58 @@ static void convert_store_narrow(const convert_job *j, char from, const wide *w,
         EACH(nc_narrow_store(t, p, at + k * s, nc_f64_to_narrow(t, (double)w->u[k], j->how)));
 }
 
+/* ---- at once ---- */
+
+#define DIRECT(from, to, S, D, expr)                                 \
+    static void from##_##to(const void *src, void *dst, int64_t n) { \
+        const S *restrict x = src;                                   \
+        D *restrict y = dst;                                         \
+        for (int64_t k = 0; k < n; k++) y[k] = (expr);               \
+    }
+DIRECT(FLOAT, INT64, float, int64_t, f_to_i64((double)x[k]))
+DIRECT(FLOAT, INT32, float, int32_t, (int32_t)f_to_i((double)x[k], INT32_MIN, INT32_MAX))
+DIRECT(FLOAT, DOUBLE, float, double, (double)x[k])
+DIRECT(FLOAT, BOOL, float, uint8_t, x[k] != 0)
+DIRECT(DOUBLE, FLOAT, double, float, (float)x[k])
+DIRECT(INT64, FLOAT, int64_t, float, (float)x[k])
+DIRECT(INT64, INT32, int64_t, int32_t, (int32_t)x[k])
+DIRECT(INT32, FLOAT, int32_t, float, (float)x[k])
+DIRECT(INT32, INT64, int32_t, int64_t, x[k])
+DIRECT(UINT8, FLOAT, uint8_t, float, (float)x[k])
+DIRECT(INT8, FLOAT, int8_t, float, (float)x[k])
+DIRECT(BOOL, FLOAT, uint8_t, float, x[k] != 0 ? 1.0f : 0.0f)
+
+static void FLOAT_FLOAT16(const void *x, void *y, int64_t n) { nck_isa_get()->tile->store_f16(y, x, n); }
+static void FLOAT_BFLOAT16(const void *x, void *y, int64_t n) { nck_isa_get()->tile->store_bf16(y, x, n); }
+static void FLOAT16_FLOAT(const void *x, void *y, int64_t n) { nck_isa_get()->tile->load_f16(y, x, n); }
+static void BFLOAT16_FLOAT(const void *x, void *y, int64_t n) { nck_isa_get()->tile->load_bf16(y, x, n); }
+
+static direct_fn *direct_of(nc_dtype from, nc_dtype to) {
+#define PAIR(a, b) \
+    { NC_##a, NC_##b, a##_##b }
+    static const struct {
+        nc_dtype from, to;
+        direct_fn *fn;
+    } pairs[] = {PAIR(FLOAT, FLOAT16), PAIR(FLOAT, BFLOAT16), PAIR(FLOAT16, FLOAT), PAIR(BFLOAT16, FLOAT),
+                 PAIR(FLOAT, INT64),   PAIR(FLOAT, INT32),    PAIR(FLOAT, DOUBLE),  PAIR(FLOAT, BOOL),
+                 PAIR(DOUBLE, FLOAT),  PAIR(INT64, FLOAT),    PAIR(INT64, INT32),   PAIR(INT32, FLOAT),
+                 PAIR(INT32, INT64),   PAIR(UINT8, FLOAT),    PAIR(INT8, FLOAT),    PAIR(BOOL, FLOAT)};
+#undef PAIR
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i].from == from && pairs[i].to == to) return pairs[i].fn;
+    return NULL;
+}
+
 static char lane_of(nc_dtype t) {
     char c = nc_dtype_class(t);
     return c == 'F' || c == 'N' ? 'f' : c == 'I' ? 'i' : 'u';
+}
+
+/* Elements [e, stop) of the row that begins at these offsets. */
+static void convert_directly(const convert_job *j, const int64_t *offset, int64_t e, int64_t stop) {
+    const char *src = (const char *)j->src->data + (offset[0] + e) * (int64_t)nc_dtype_bytes(j->src->dtype);
+    char *dst = (char *)j->dst->data + (offset[1] + e) * (int64_t)nc_dtype_bytes(j->dst->dtype);
+    j->direct(src, dst, stop - e);
 }
 
 static void convert_item(void *ctx, int64_t item) {
@@ -135,7 +191,8 @@ static void convert_item(void *ctx, int64_t item) {
     nck_walk_start(&w, j->walk, at / j->n_pieces);
     for (int64_t p = at % j->n_pieces; at < end; at++) {
         int64_t stop = nc_min64((p + 1) * j->piece, j->row);
-        for (int64_t e = p * j->piece; e < stop; e += CHUNK) {
+        if (j->direct != NULL) convert_directly(j, w.offset, p * j->piece, stop);
+        for (int64_t e = p * j->piece; e < stop && j->direct == NULL; e += CHUNK) {
             int64_t n = nc_min64(CHUNK, stop - e);
             if (nc_dtype_is_narrow(j->src->dtype))
                 convert_load_narrow(j, w.offset[0] + e * j->ss, n, &buffer);
@@ -191,6 +248,7 @@ nc_code nck_convert_how(const nc_tensor *src, const nc_tensor *dst, nc_narrowing
     convert_job j = {
         .src = src, .dst = dst, .row = dims[rank - 1], .ss = strides[0][rank - 1], .ds = strides[1][rank - 1]};
     j.how = how;
+    j.direct = j.ss == 1 && j.ds == 1 ? direct_of(src->dtype, dst->dtype) : NULL;
     for (unsigned k = 0; nc_dtype_class(src->dtype) == 'N' && k < 1u << nc_dtype_bits(src->dtype); k++)
         j.values[k] = nc_narrow_to_f32(src->dtype, (uint8_t)k);
     if (packed) clear_tail(dst);

@@ -1,5 +1,6 @@
 /* kernels/cpu/move/convert_test.c: type conversions: the ends of each type, NaN, halves, views, threads. */
 #include "base/mem.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
 #include "tests/check.h"
 
@@ -60,6 +61,38 @@ TEST(convert_halves) {
     int32_t i[5];
     convert(NC_FLOAT16, h, NC_INT32, i, 5);
     CHECK(i[0] == 1 && i[1] == 65504 && i[2] == INT32_MAX && i[4] == 0);
+}
+
+/* Dense rows, some of which go from type to type at once, against every second element of twice as many. */
+static void check_dense(nc_dtype from, nc_dtype to, const double *values, int64_t n) {
+    double spread[128], apart[128], one[64], other[64];
+    size_t es = nc_dtype_bytes(from);
+    memset(one, 0, sizeof one), memset(other, 0, sizeof other);
+    convert(NC_DOUBLE, values, from, apart, n);
+    for (int64_t i = 0; i < n; i++) memcpy((char *)spread + 2 * (size_t)i * es, (char *)apart + (size_t)i * es, es);
+    convert(from, apart, to, one, n);
+    nc_tensor s = {.data = spread, .dtype = from, .rank = 1, .dims = {n}, .strides = {2}};
+    nc_tensor d = {.data = other, .dtype = to, .rank = 1, .dims = {n}, .strides = {1}};
+    CHECK_INT(nck_convert(&s, &d, NULL), NC_OK);
+    if (memcmp(one, other, sizeof one) != 0)
+        nc_test_failed(__FILE__, __LINE__, "%s to %s, %d elements", nc_dtype_name(from), nc_dtype_name(to), (int)n);
+}
+
+TEST(convert_dense_rows) {
+    static const nc_dtype types[] = {NC_FLOAT, NC_DOUBLE, NC_FLOAT16, NC_BFLOAT16, NC_INT8,
+                                     NC_INT32, NC_INT64,  NC_UINT8,   NC_UINT16,   NC_BOOL};
+    enum { N = sizeof types / sizeof *types };
+    static const double odd[] = {NAN,    INFINITY, -INFINITY, -0.0,  0.5,    1e-7,   6e-8, 65504, 65519.9,
+                                 -70000, 3e9,      -3e9,      1e-41, 1e19,   -1e19,  2.5,  3.5,   1.0009765625,
+                                 1e300,  127,      -128,      255,   32768., 2049.5, 3,    -3,    1e-45};
+    double values[64];
+    for (int i = 0; i < 64; i++) values[i] = i < 27 ? odd[i] : (double)(i - 40) * 1.37;
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (int i = 0; i < N * N; i++)
+            for (int64_t n = 1; n <= 64; n += 21) check_dense(types[i / N], types[i % N], values, n);
+    }
+    CHECK(nck_isa_set_for_test(NULL));
 }
 
 TEST(convert_views_and_threads) {

@@ -59,6 +59,14 @@ double nck_pool_count(const nck_window *w, int64_t o0, int64_t o1, int64_t o2, n
     return (double)(count_along(w, 0, o0, by) * count_along(w, 1, o1, by) * count_along(w, 2, o2, by));
 }
 
+/* The same for n places of a line from `first` on. */
+static void pool_counts(const nck_window *w, int64_t o0, int64_t o1, int64_t first, int64_t n, nck_pool_divide by,
+                        double *counts) {
+    bool sum = by == NCK_POOL_SUM;
+    int64_t others = sum ? 1 : count_along(w, 0, o0, by) * count_along(w, 1, o1, by);
+    for (int64_t i = 0; i < n; i++) counts[i] = (double)(sum ? 1 : others * count_along(w, 2, first + i, by));
+}
+
 static int64_t by_columns(const nck_window *w, int64_t at) {
     int64_t i2 = at % w->in[2], i1 = at / w->in[2] % w->in[1], i0 = at / w->in[2] / w->in[1];
     return (i2 * w->in[1] + i1) * w->in[0] + i0;
