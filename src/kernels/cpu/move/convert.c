@@ -9,7 +9,7 @@
 #include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/tile_table.h"
 
-enum { CHUNK = 256, ITEM = 1 << 14 };
+enum { CHUNK = 256, ITEM = 1 << 14, STEP = 64 };
 
 typedef union wide {
     double f[CHUNK];
@@ -130,11 +130,14 @@ static void convert_store_narrow(const convert_job *j, char from, const wide *w,
 
 /* ---- at once ---- */
 
+/* Steps of a known length become vectors. */
 #define DIRECT(from, to, S, D, expr)                                 \
     static void from##_##to(const void *src, void *dst, int64_t n) { \
         const S *restrict x = src;                                   \
         D *restrict y = dst;                                         \
-        for (int64_t k = 0; k < n; k++) y[k] = (expr);               \
+        for (; n >= STEP; n -= STEP, x += STEP, y += STEP)           \
+            for (int k = 0; k < STEP; k++) y[k] = (expr);            \
+        EACH(y[k] = (expr));                                         \
     }
 DIRECT(FLOAT, INT64, float, int64_t, f_to_i64((double)x[k]))
 DIRECT(FLOAT, INT32, float, int32_t, (int32_t)f_to_i((double)x[k], INT32_MIN, INT32_MAX))
