@@ -1,5 +1,6 @@
 """Single operators beside what memory allows, of the shapes in ops.tsv: bytes are those that an element of x costs,
-read and written, and the bound is the time of copying them. A row that stays below TO_REACH says why in its last column.
+read and written, and the bound is the time of copying them. A row that stays below TO_REACH says why in its last
+column.
 """
 import csv
 import json

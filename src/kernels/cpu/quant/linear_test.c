@@ -149,8 +149,8 @@ static void check_middles(float scale) {
         float middle = ((float)(i / 3) - 128.5f) * scale;
         x[i] = i % 3 == 0 ? middle : nextafterf(middle, i % 3 == 1 ? INFINITY : -INFINITY);
     }
-    nck_linear a = {.outer = 1, .axis = N, .inner = 1, .block = 1, .scale = &each, .zero = &zero, .precision = NC_FLOAT};
-    a.x = x, a.x_type = NC_FLOAT, a.y_type = NC_UINT8, a.y = want;
+    nck_linear a = {.outer = 1, .axis = N, .inner = 1, .block = 1, .scale = &each, .zero = &zero};
+    a.x = x, a.x_type = NC_FLOAT, a.y_type = NC_UINT8, a.y = want, a.precision = NC_FLOAT;
     nck_quantize_ref(&a);
     a.y = y;
     nck_quantize(&a, NULL);

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd/neon_codes.h: between 8-bit codes and f32 on NEON, 16 at a time. Conversions of whole vectors take two
- * cycles of one pipe on many cores; where numbers are small enough their bits are put together instead. */
+/* kernels/cpu/simd/neon_codes.h: between 8-bit codes and f32 on NEON, 16 at a time. Conversions of whole vectors take
+ * two cycles of one pipe on many cores; where numbers are small enough their bits are put together instead. */
 #ifndef NCK_SIMD_NEON_CODES_H
 #define NCK_SIMD_NEON_CODES_H
 
