@@ -397,14 +397,10 @@ ALWAYS void igemm_plain(bool whole, const nck_igemm_tile *t) {
         c.offset[v] = vld1q_s32(t->columns->offset + v * VL), c.scale[v] = vld1q_f32(t->columns->scale + v * VL);
         c.bias[v] = vld1q_f32(t->columns->bias + v * VL);
     }
-    if (o->type == NC_UINT8)
-        igemm_plain_codes(whole, t, &c, false);
-    else if (o->type == NC_INT8)
-        igemm_plain_codes(whole, t, &c, true);
-    else if (o->bias)
-        igemm_plain_numbers(whole, t, &c, true);
+    if (o->type == NC_FLOAT)
+        igemm_plain_numbers(whole, t, &c, o->bias != NULL);
     else
-        igemm_plain_numbers(whole, t, &c, false);
+        igemm_plain_codes(whole, t, &c, o->type == NC_INT8);
 }
 
 /* Rows of codes or numbers with one scale for A, what quantized networks store: without a detour over memory. */

@@ -141,9 +141,7 @@ static void convert_store_narrow(const convert_job *j, char from, const wide *w,
     }
 DIRECT(FLOAT, INT64, float, int64_t, f_to_i64((double)x[k]))
 DIRECT(FLOAT, INT32, float, int32_t, (int32_t)f_to_i((double)x[k], INT32_MIN, INT32_MAX))
-DIRECT(FLOAT, DOUBLE, float, double, (double)x[k])
 DIRECT(FLOAT, BOOL, float, uint8_t, x[k] != 0)
-DIRECT(DOUBLE, FLOAT, double, float, (float)x[k])
 DIRECT(INT64, FLOAT, int64_t, float, (float)x[k])
 DIRECT(INT64, INT32, int64_t, int32_t, (int32_t)x[k])
 DIRECT(INT32, FLOAT, int32_t, float, (float)x[k])
@@ -164,9 +162,9 @@ static direct_fn *direct_of(nc_dtype from, nc_dtype to) {
         nc_dtype from, to;
         direct_fn *fn;
     } pairs[] = {PAIR(FLOAT, FLOAT16), PAIR(FLOAT, BFLOAT16), PAIR(FLOAT16, FLOAT), PAIR(BFLOAT16, FLOAT),
-                 PAIR(FLOAT, INT64),   PAIR(FLOAT, INT32),    PAIR(FLOAT, DOUBLE),  PAIR(FLOAT, BOOL),
-                 PAIR(DOUBLE, FLOAT),  PAIR(INT64, FLOAT),    PAIR(INT64, INT32),   PAIR(INT32, FLOAT),
-                 PAIR(INT32, INT64),   PAIR(UINT8, FLOAT),    PAIR(INT8, FLOAT),    PAIR(BOOL, FLOAT)};
+                 PAIR(FLOAT, INT64),   PAIR(FLOAT, INT32),    PAIR(FLOAT, BOOL),    PAIR(INT64, FLOAT),
+                 PAIR(INT64, INT32),   PAIR(INT32, FLOAT),    PAIR(INT32, INT64),   PAIR(UINT8, FLOAT),
+                 PAIR(INT8, FLOAT),    PAIR(BOOL, FLOAT)};
 #undef PAIR
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].from == from && pairs[i].to == to) return pairs[i].fn;

@@ -12,10 +12,65 @@
 #include <immintrin.h>
 #elif defined NCK_ISA_neon
 #include <arm_neon.h>
-#elif defined NCK_ISA_neon_dot
-#include "kernels/cpu/simd/neon_codes.h"
 #endif
 
+#ifdef NCK_ISA_neon_dot
+/* Only what decoding does; the rest is the plain row's, whose panels are the same. */
+#include "kernels/cpu/simd/neon_codes.h"
+
+extern const nck_nbits_table nck_nbits_neon;
+enum { LEN = 4, CHUNK = 32, AHEAD = 1024 }; /* AHEAD: bytes of codes that are asked for before they are needed */
+
+/* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. The same sums as
+ * the plain row makes, in a third of the instructions, which are what bounds it. */
+static bool nbits_is_plain(const nck_nbits_panel *p, int n) {
+    return p->bits == 4 && n == 1 && p->block % CHUNK == 0 && p->zero == NULL && p->float_zero == NULL;
+}
+
+static inline int32x4_t nbits_two(int32x4_t sum, uint8x16_t v, int8x16_t x, int lane) {
+    sum = nck_codes_dot(sum, vreinterpretq_s8_u8(vandq_u8(v, vdupq_n_u8(15))), x, lane);
+    return nck_codes_dot(sum, vreinterpretq_s8_u8(vshrq_n_u8(v, 4)), x, lane + 1);
+}
+
+static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
+    const uint8_t *codes = p->codes;
+    const int8_t *x = a->codes;
+    const int64_t blocks = p->blocks, chunks = p->block / CHUNK;
+    float32x4_t all = vdupq_n_f32(0);
+    for (int64_t b = 0; b < blocks; b++) {
+        int32x4_t low = vdupq_n_s32(-8 * a->code_sum[b]), high = vdupq_n_s32(0);
+        for (int64_t c = 0; c < chunks; c++, codes += 64, x += CHUNK) {
+            int8x16_t x0 = vld1q_s8(x), x1 = vld1q_s8(x + 16);
+            __builtin_prefetch(codes + AHEAD);
+            low = nbits_two(low, vld1q_u8(codes), x0, 0), high = nbits_two(high, vld1q_u8(codes + 16), x0, 2);
+            low = nbits_two(low, vld1q_u8(codes + 32), x1, 0), high = nbits_two(high, vld1q_u8(codes + 48), x1, 2);
+        }
+        float32x4_t scale = vmulq_n_f32(vld1q_f32(p->scale + b * LEN), a->scale[b]);
+        all = vaddq_f32(all, vmulq_f32(vcvtq_f32_s32(vaddq_s32(low, high)), scale));
+    }
+    vst1q_f32(y, all);
+}
+
+static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
+    if (nbits_is_plain(p, n))
+        nbits_plain(p, a, y);
+    else
+        nck_nbits_neon.codes(p, a, n, y);
+}
+
+static void nbits_numbers(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
+    nck_nbits_neon.numbers(p, a, n, y);
+}
+
+static void nbits_decode(const nck_nbits_panel *p, int64_t K, float *y, int64_t ld) {
+    nck_nbits_neon.decode(p, K, y, ld);
+}
+
+static bool nbits_most(const float *x, int64_t n, float *most) { return nck_nbits_neon.most(x, n, most); }
+
+static void nbits_round(const float *x, int64_t n, float by, int8_t *y) { nck_nbits_neon.round(x, n, by, y); }
+
+#else
 /* Vectors of LEN lanes, as many as a register holds, by the compilers' own arithmetic. */
 #if defined NCK_ISA_avx512
 enum { LEN = 16 };
@@ -85,7 +140,7 @@ ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
     return (pairs_v){vmlal_s8(sum.low, vget_low_s8(a), vget_low_s8(b)), vmlal_high_s8(sum.high, a, b)};
 }
 ALWAYS ints_v pairs_sum(pairs_v sum) { return (ints_v)vpaddlq_s16(vpaddq_s16(sum.low, sum.high)); }
-#elif !defined NCK_ISA_neon_dot
+#else
 typedef ints_v pairs_v;
 ALWAYS pairs_v pairs_none(void) { return (ints_v){0}; }
 ALWAYS pairs_v pairs_add(pairs_v sum, words_v codes, const int8_t *x) {
@@ -102,39 +157,6 @@ ALWAYS words_v nbits_masked(words_v v, int bits) {
     return v & (bits == 2 ? 0x03030303u : bits == 4 ? 0x0f0f0f0fu : 0xffffffffu);
 }
 
-#ifdef NCK_ISA_neon_dot
-enum { AHEAD = 1024 }; /* bytes of codes that are asked for before they are needed */
-
-/* 16 terms, whose bytes of x are the lanes of a vector; codes of 8 bits by halves, so that they are positive int8. */
-ALWAYS void nbits_16(int bits, int rows, const uint8_t *codes, const nck_nbits_row *a, int64_t at, ints_v *sum,
-                     ints_v *high) {
-    const int steps = 8 / bits;
-    int8x16_t x[ROWS];
-    UNROLL
-    for (int r = 0; r < rows; r++) x[r] = vld1q_s8(a[r].codes + at);
-    UNROLL
-    for (int lane = 0; lane < 4; lane++) {
-        words_v v = nbits_words(codes + lane / steps * LEN * 4) >> (uint32_t)(lane % steps * bits);
-        int8x16_t part = (int8x16_t)nbits_masked(v, bits == 8 ? 4 : bits), rest = (int8x16_t)nbits_masked(v >> 4, 4);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            sum[r] = nck_codes_dot(sum[r], part, x[r], lane);
-            if (bits == 8) high[r] = nck_codes_dot(high[r], rest, x[r], lane);
-        }
-    }
-}
-
-/* n terms, 16 or a chunk, of each row. bits and rows are constants where inlined. */
-ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
-                        ints_v *sum) {
-    ints_v high[ROWS] = {{0}};
-    __builtin_prefetch(codes + AHEAD);
-    nbits_16(bits, rows, codes, a, at, sum, high);
-    if (n > 16) nbits_16(bits, rows, codes + LEN * 2 * bits, a, at + 16, sum, high);
-    UNROLL
-    for (int r = 0; r < rows && bits == 8; r++) sum[r] += high[r] * 16;
-}
-#else
 /* n terms, at most a chunk, of each row; codes of 8 bits are multiplied by halves. bits and rows are constants where
  * inlined. */
 ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, const nck_nbits_row *a, int64_t at,
@@ -161,7 +183,6 @@ ALWAYS void nbits_chunk(int bits, int rows, const uint8_t *codes, int64_t n, con
         if (bits == 8) sum[r] += pairs_sum(high[r]) * 16;
     }
 }
-#endif
 
 /* The sum of block b less what its zero points take off. */
 ALWAYS floats_v nbits_less_zeros(const nck_nbits_panel *p, int64_t b, int middle, ints_v sum, int32_t x_sum) {
@@ -239,45 +260,7 @@ ALWAYS void nbits_numbers_of(int bits, int rows, const nck_nbits_panel *p, const
 EACH_BITS(nbits_codes_of)
 EACH_BITS(nbits_numbers_of)
 
-#ifdef NCK_ISA_neon_dot
-/* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. The same sums as
- * nbits_codes_of_4 makes, in half of the instructions, which are what bounds it. */
-static bool nbits_is_plain(const nck_nbits_panel *p, int n) {
-    return p->bits == 4 && n == 1 && p->block % CHUNK == 0 && p->zero == NULL && p->float_zero == NULL;
-}
-
-ALWAYS int32x4_t nbits_two(int32x4_t sum, uint8x16_t v, int8x16_t x, int lane) {
-    sum = nck_codes_dot(sum, vreinterpretq_s8_u8(vandq_u8(v, vdupq_n_u8(15))), x, lane);
-    return nck_codes_dot(sum, vreinterpretq_s8_u8(vshrq_n_u8(v, 4)), x, lane + 1);
-}
-
-static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
-    const uint8_t *codes = p->codes;
-    const int8_t *x = a->codes;
-    const int64_t blocks = p->blocks, chunks = p->block / CHUNK;
-    float32x4_t all = vdupq_n_f32(0);
-    for (int64_t b = 0; b < blocks; b++) {
-        int32x4_t low = vdupq_n_s32(-8 * a->code_sum[b]), high = vdupq_n_s32(0);
-        for (int64_t c = 0; c < chunks; c++, codes += 64, x += CHUNK) {
-            int8x16_t x0 = vld1q_s8(x), x1 = vld1q_s8(x + 16);
-            __builtin_prefetch(codes + AHEAD);
-            low = nbits_two(low, vld1q_u8(codes), x0, 0), high = nbits_two(high, vld1q_u8(codes + 16), x0, 2);
-            low = nbits_two(low, vld1q_u8(codes + 32), x1, 0), high = nbits_two(high, vld1q_u8(codes + 48), x1, 2);
-        }
-        float32x4_t scale = vmulq_n_f32(vld1q_f32(p->scale + b * LEN), a->scale[b]);
-        all = vaddq_f32(all, vmulq_f32(vcvtq_f32_s32(vaddq_s32(low, high)), scale));
-    }
-    vst1q_f32(y, all);
-}
-#endif
-
 static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
-#ifdef NCK_ISA_neon_dot
-    if (nbits_is_plain(p, n)) {
-        nbits_plain(p, a, y);
-        return;
-    }
-#endif
     (p->bits == 2 ? nbits_codes_of_2 : p->bits == 4 ? nbits_codes_of_4 : nbits_codes_of_8)(p, a, n, y);
 }
 
@@ -329,6 +312,7 @@ static bool nbits_most(const float *x, int64_t n, float *most) {
 static void nbits_round(const float *x, int64_t n, float by, int8_t *y) {
     for (int64_t k = 0; k < n; k++) y[k] = (int8_t)(int32_t)((x[k] * by + 0x1.8p23f) - 0x1.8p23f);
 }
+#endif
 
 extern const nck_nbits_table NCK_ISA_NAME(nck_nbits_);
 const nck_nbits_table NCK_ISA_NAME(nck_nbits_) = {.lanes = LEN,
