@@ -5,8 +5,7 @@
 #include "kernels/cpu/simd/unroll.h"
 
 /* Blocks of 16 channels are one vector of AVX-512, whose 32 registers hold 14 pixels by 2 blocks, two vectors of
- * weights and one of x. Two blocks of 8 by 5 pixels leave NEON's 32 registers room for the operands; AVX2 holds 6
- * pixels in its 16. Plain C has arrays for vectors: more pixels than one only keep the compiler busy. */
+ * weights and one of x. NEON's hold 6 pixels by 2 blocks of 8 (conv_neon.inc), AVX2 6 pixels in its 16. Plain C has arrays for vectors: more pixels than one only keep the compiler busy. */
 #if defined NCK_ISA_avx512
 enum { BLOCK = 16, PIXELS = 14 };
 #define EACH_PIXELS(X, ...)                                                                                     \
@@ -15,10 +14,7 @@ enum { BLOCK = 16, PIXELS = 14 };
     X(__VA_ARGS__, 3)                                                                                           \
     X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6) X(__VA_ARGS__, 7) X(__VA_ARGS__, 8) X(__VA_ARGS__, 9) \
         X(__VA_ARGS__, 10) X(__VA_ARGS__, 11) X(__VA_ARGS__, 12) X(__VA_ARGS__, 13) X(__VA_ARGS__, 14)
-#elif defined NCK_ISA_neon
-enum { BLOCK = 8, PIXELS = 5 };
-#define EACH_PIXELS(X, ...) X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5)
-#elif defined NCK_ISA_avx2
+#elif defined NCK_ISA_neon || defined NCK_ISA_avx2
 enum { BLOCK = 8, PIXELS = 6 };
 #define EACH_PIXELS(X, ...) \
     X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4) X(__VA_ARGS__, 5) X(__VA_ARGS__, 6)
@@ -57,18 +53,23 @@ __attribute__((always_inline)) static inline void step(int kb, int in, int pixel
 }
 
 /* kb, pixels and in are constants where inlined: blocks of K, and channels of a block of x. Vector v of block b is
- * number b * KV + v. Whole blocks go STEPS channels at a time: what counts the loop and asks for lines of `ahead` would
- * else take slots that the multiplications need. */
-__attribute__((always_inline)) static inline void tile(int kb, int in, int pixels, const nck_conv_tile *t) {
-    v_f32 acc[PIXELS][2 * KV];
+ * number b * KV + v. */
+__attribute__((always_inline)) static inline void start(int kb, int pixels, const nck_conv_tile *t,
+                                                        v_f32 acc[PIXELS][2 * KV]) {
     const float *from = t->bias ? t->bias : t->y;
     int64_t from_pixel = t->bias ? 0 : BLOCK, from_k = t->bias ? BLOCK : t->y_k;
     UNROLL
     for (int p = 0; p < pixels; p++) UNROLL
     for (int v = 0; v < kb * KV; v++)
         acc[p][v] = v_load_f32(from + v / KV * from_k + p * from_pixel + v % KV * V_LEN_f32);
-    const float *w = t->w, *block = t->x, *ahead = t->ahead;
-    for (int64_t c0 = 0; c0 < t->C; c0 += in, block += t->x_block) {
+}
+
+/* Goes on with the channels from c0 on, a whole number of blocks. STEPS channels of a block at a time: what counts the
+ * loop and asks for lines of `ahead` would else take slots that the multiplications need. */
+__attribute__((always_inline)) static inline void sum(int kb, int in, int pixels, const nck_conv_tile *t, int64_t c0,
+                                                      v_f32 acc[PIXELS][2 * KV]) {
+    const float *w = t->w + c0 * t->n_taps * kb * BLOCK, *block = t->x + c0 / in * t->x_block, *ahead = t->ahead;
+    for (; c0 < t->C; c0 += in, block += t->x_block) {
         int64_t channels = in == 1 || t->C - c0 >= in ? in : t->C - c0;
         for (int64_t i = 0; i < t->n_taps; i++) {
             const float *x = block + t->taps[i], *end = x + channels;
@@ -80,6 +81,10 @@ __attribute__((always_inline)) static inline void tile(int kb, int in, int pixel
             for (; x < end; x++, w += kb * BLOCK) step(kb, in, pixels, x, w, acc);
         }
     }
+}
+
+__attribute__((always_inline)) static inline void finish(int kb, int pixels, const nck_conv_tile *t,
+                                                         v_f32 acc[PIXELS][2 * KV]) {
     if (t->add) UNROLL
     for (int p = 0; p < pixels; p++) UNROLL
     for (int v = 0; v < kb * KV; v++)
@@ -95,10 +100,19 @@ __attribute__((always_inline)) static inline void tile(int kb, int in, int pixel
     for (int v = 0; v < kb * KV; v++) v_store_f32(t->y + v / KV * t->y_k + p * BLOCK + v % KV * V_LEN_f32, acc[p][v]);
 }
 
-#define TILE(name, in, kb, pixels) \
-    static void tile_##name##_##kb##_##pixels(const nck_conv_tile *t) { tile(kb, in, pixels, t); }
+#define TILE(name, in, kb, pixels)                                      \
+    static void tile_##name##_##kb##_##pixels(const nck_conv_tile *t) { \
+        v_f32 acc[PIXELS][2 * KV];                                      \
+        start(kb, pixels, t, acc);                                      \
+        sum(kb, in, pixels, t, 0, acc);                                 \
+        finish(kb, pixels, t, acc);                                     \
+    }
+#ifdef NCK_ISA_neon
+#include "kernels/cpu/conv/conv_neon.inc"
+#else
 EACH_PIXELS(TILE, blocked, BLOCK, 1)
 EACH_PIXELS(TILE, blocked, BLOCK, 2)
+#endif
 EACH_PIXELS(TILE, planes, 1, 1)
 EACH_PIXELS(TILE, planes, 1, 2)
 
