@@ -32,8 +32,12 @@ enum { KV = BLOCK / V_LEN_f32, STEPS = 4, LINE = 16 }; /* LINE: of the cache, in
 _Static_assert(BLOCK % V_LEN_f32 == 0 && BLOCK <= NCK_CONV_MAX_BLOCK, "a block of channels is whole vectors");
 _Static_assert(PIXELS <= NCK_CONV_MAX_PIXELS, "the table has room");
 
-/* A NaN is neither below nor above. */
+/* A NaN stays one. Where the words for it are single instructions, min and max; else a NaN is neither below nor above.
+ */
 static inline v_f32 clamp(v_f32 a, v_f32 low, v_f32 high) {
+#ifdef NCK_ISA_neon
+    return v_min_f32(v_max_f32(a, low), high);
+#endif
     a = v_sel_f32(v_lt_f32(a, low), low, a);
     return v_sel_f32(v_lt_f32(high, a), high, a);
 }
@@ -64,12 +68,12 @@ __attribute__((always_inline)) static inline void start(int kb, int pixels, cons
         acc[p][v] = v_load_f32(from + v / KV * from_k + p * from_pixel + v % KV * V_LEN_f32);
 }
 
-/* Goes on with the channels from c0 on, a whole number of blocks. STEPS channels of a block at a time: what counts the
- * loop and asks for lines of `ahead` would else take slots that the multiplications need. */
-__attribute__((always_inline)) static inline void sum(int kb, int in, int pixels, const nck_conv_tile *t, int64_t c0,
+/* STEPS channels of a block at a time: what counts the loop and asks for lines of `ahead` would else take slots that
+ * the multiplications need. */
+__attribute__((always_inline)) static inline void sum(int kb, int in, int pixels, const nck_conv_tile *t,
                                                       v_f32 acc[PIXELS][2 * KV]) {
-    const float *w = t->w + c0 * t->n_taps * kb * BLOCK, *block = t->x + c0 / in * t->x_block, *ahead = t->ahead;
-    for (; c0 < t->C; c0 += in, block += t->x_block) {
+    const float *w = t->w, *block = t->x, *ahead = t->ahead;
+    for (int64_t c0 = 0; c0 < t->C; c0 += in, block += t->x_block) {
         int64_t channels = in == 1 || t->C - c0 >= in ? in : t->C - c0;
         for (int64_t i = 0; i < t->n_taps; i++) {
             const float *x = block + t->taps[i], *end = x + channels;
@@ -104,7 +108,7 @@ __attribute__((always_inline)) static inline void finish(int kb, int pixels, con
     static void tile_##name##_##kb##_##pixels(const nck_conv_tile *t) { \
         v_f32 acc[PIXELS][2 * KV];                                      \
         start(kb, pixels, t, acc);                                      \
-        sum(kb, in, pixels, t, 0, acc);                                 \
+        sum(kb, in, pixels, t, acc);                                    \
         finish(kb, pixels, t, acc);                                     \
     }
 #ifdef NCK_ISA_neon
@@ -112,19 +116,15 @@ __attribute__((always_inline)) static inline void finish(int kb, int pixels, con
 #else
 EACH_PIXELS(TILE, blocked, BLOCK, 1)
 EACH_PIXELS(TILE, blocked, BLOCK, 2)
-#endif
 EACH_PIXELS(TILE, planes, 1, 1)
 EACH_PIXELS(TILE, planes, 1, 2)
+#endif
 
 /* ---- one channel per group ---- */
 
 /* The weights of a tap serve all pixels; what bounds it is one load of x for each multiplication. */
-__attribute__((always_inline)) static inline void row_piece(int pixels, int64_t x_pixel, const nck_conv_row *r,
-                                                            int64_t at) {
-    v_f32 acc[PIXELS_IN_ROW][KV];
-    UNROLL
-    for (int p = 0; p < pixels; p++) UNROLL
-    for (int v = 0; v < KV; v++) acc[p][v] = v_load_f32(r->bias + v * V_LEN_f32);
+__attribute__((always_inline)) static inline void row_sums(int pixels, int64_t x_pixel, const nck_conv_row *r,
+                                                           int64_t at, v_f32 acc[PIXELS_IN_ROW][KV]) {
     const float *row = r->x + at * x_pixel, *w_row = r->w;
     for (int64_t i = 0; i < r->taps_h; i++, row += r->x_row, w_row += r->w_row) {
         const float *x = row, *w = w_row;
@@ -138,14 +138,54 @@ __attribute__((always_inline)) static inline void row_piece(int pixels, int64_t 
             }
         }
     }
-    v_f32 low = v_set_f32(r->low), high = v_set_f32(r->high);
+}
+
+#ifdef NCK_ISA_neon
+/* Three taps and all pixels side by side: what several pixels see is loaded once. The order of the sums is the same. */
+__attribute__((always_inline)) static inline void row_sums_of_three(int pixels, const nck_conv_row *r, int64_t at,
+                                                                    v_f32 acc[PIXELS_IN_ROW][KV]) {
+    const float *row = r->x + at * BLOCK, *w = r->w;
+    for (int64_t i = 0; i < r->taps_h; i++, row += r->x_row, w += r->w_row) UNROLL
+    for (int v = 0; v < KV; v++) {
+        v_f32 x[PIXELS_IN_ROW + 2];
+        UNROLL
+        for (int p = 0; p < pixels + 2; p++) x[p] = v_load_f32(row + p * BLOCK + v * V_LEN_f32);
+        UNROLL
+        for (int j = 0; j < 3; j++) {
+            v_f32 wv = v_load_f32(w + j * BLOCK + v * V_LEN_f32);
+            UNROLL
+            for (int p = 0; p < pixels; p++) acc[p][v] = v_fma_f32(wv, x[p + j], acc[p][v]);
+        }
+    }
+}
+#endif
+
+__attribute__((always_inline)) static inline void row_piece(int pixels, int64_t x_pixel, const nck_conv_row *r,
+                                                            int64_t at) {
+    v_f32 acc[PIXELS_IN_ROW][KV];
     UNROLL
     for (int p = 0; p < pixels; p++) UNROLL
-    for (int v = 0; v < KV; v++) {
-        int64_t o = (at + p) * r->y_pixel + v * V_LEN_f32;
-        v_f32 a = r->add ? v_add_f32(acc[p][v], v_load_f32(r->add + o)) : acc[p][v];
-        v_store_f32(r->y + o, r->clamps ? clamp(a, low, high) : a);
+    for (int v = 0; v < KV; v++) acc[p][v] = v_load_f32(r->bias + v * V_LEN_f32);
+#ifdef NCK_ISA_neon
+    if (x_pixel == BLOCK && r->taps_w == 3 && r->x_col == BLOCK)
+        row_sums_of_three(pixels, r, at, acc);
+    else
+#endif
+        row_sums(pixels, x_pixel, r, at, acc);
+    int64_t y_pixel = r->y_pixel, first = at * y_pixel;
+    if (r->add) UNROLL
+    for (int p = 0; p < pixels; p++) UNROLL
+    for (int v = 0; v < KV; v++)
+        acc[p][v] = v_add_f32(acc[p][v], v_load_f32(r->add + first + p * y_pixel + v * V_LEN_f32));
+    if (r->clamps) {
+        v_f32 low = v_set_f32(r->low), high = v_set_f32(r->high);
+        UNROLL
+        for (int p = 0; p < pixels; p++) UNROLL
+        for (int v = 0; v < KV; v++) acc[p][v] = clamp(acc[p][v], low, high);
     }
+    UNROLL
+    for (int p = 0; p < pixels; p++) UNROLL
+    for (int v = 0; v < KV; v++) v_store_f32(r->y + first + p * y_pixel + v * V_LEN_f32, acc[p][v]);
 }
 
 #if PIXELS_IN_ROW > 1
