@@ -5,7 +5,8 @@
 #include "kernels/cpu/simd/unroll.h"
 
 /* Blocks of 16 channels are one vector of AVX-512, whose 32 registers hold 14 pixels by 2 blocks, two vectors of
- * weights and one of x. NEON's hold 6 pixels by 2 blocks of 8 (conv_neon.inc), AVX2 6 pixels in its 16. Plain C has arrays for vectors: more pixels than one only keep the compiler busy. */
+ * weights and one of x. NEON's hold 6 pixels by 2 blocks of 8 (conv_neon.inc), AVX2 6 pixels by one in its 16. Plain C
+ * has arrays for vectors: more pixels than one only keep the compiler busy. */
 #if defined NCK_ISA_avx512
 enum { BLOCK = 16, PIXELS = 14 };
 #define EACH_PIXELS(X, ...)                                                                                     \
