@@ -188,7 +188,8 @@ static void size_items(conv_blocked_job *j, int threads) {
     if (threads > 1) parts = nc_max64(parts, nc_min64(j->t.rows, nc_ceil_div(2 * threads, uncut_items(j))));
     j->part = nc_ceil_div(j->t.rows, parts);
     j->parts = nc_ceil_div(j->t.rows, j->part);
-    int64_t chunks = nc_ceil_div(j->w_pair, CHUNK_WEIGHTS), blocks = nc_ceil_div(j->Cg, j->t.in);
+    bool over = j->a->after && j->a->after->add == j->a->y; /* y may not hold sums before what it held is added */
+    int64_t chunks = over ? 1 : nc_ceil_div(j->w_pair, CHUNK_WEIGHTS), blocks = nc_ceil_div(j->Cg, j->t.in);
     j->chunk = nc_max64(1, nc_ceil_div(blocks, nc_max64(1, chunks))) * j->t.in;
 }
 

@@ -101,7 +101,7 @@ TEST(conv_plain_f64_strided) {
 /* ---- blocked ---- */
 
 /* More than shapes[] has: groups of whole blocks, one channel per group, narrow and wide images, whole tiles of every
- * ISA, rows longer than a strip. */
+ * ISA, rows longer than a strip, channels that are summed in several goes. */
 static const conv_2d more_shapes[] = {
     /* N  C   H   W   K   kh kw g  sh sw dh dw  t  l  b  r */
     {2, 32, 7, 7, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},    {1, 48, 14, 14, 33, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
@@ -117,6 +117,7 @@ static const conv_2d more_shapes[] = {
     {1, 17, 15, 14, 17, 7, 7, 17, 1, 1, 1, 1, 3, 3, 3, 3}, {1, 9, 40, 21, 9, 3, 3, 9, 1, 1, 1, 1, 1, 1, 1, 1},
     {1, 16, 37, 40, 16, 5, 5, 16, 2, 2, 1, 1, 2, 2, 2, 2}, {1, 16, 33, 30, 16, 7, 7, 16, 1, 1, 1, 1, 3, 3, 3, 3},
     {1, 16, 3, 60, 16, 7, 5, 16, 1, 1, 1, 1, 3, 2, 3, 2},  {1, 8, 26, 19, 8, 5, 5, 8, 2, 1, 1, 2, 1, 4, 2, 4},
+    {1, 260, 4, 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
 };
 enum { N_MORE = sizeof more_shapes / sizeof *more_shapes };
 
@@ -158,8 +159,8 @@ static nck_conv_after make_after(const blocked_case *c, int64_t B, const float *
     return after;
 }
 
-/* The case as the ISA in use does it, in plain layout. */
-static void run_blocked(const blocked_case *c, nc_pool *pool, float *got) {
+/* The case as the ISA in use does it, in plain layout. over: what is added lies where the result goes. */
+static void run_blocked(const blocked_case *c, bool over, nc_pool *pool, float *got) {
     const conv_2d *s = c->s;
     int64_t B = nck_channel_block(), pixels = c->shape.w.out[1] * c->shape.w.out[2];
     float *xb = nc_alloc_zero(1, nck_packed_channels_bytes(B, s->N, s->C, s->H * s->W) + 1);
@@ -174,7 +175,8 @@ static void run_blocked(const blocked_case *c, nc_pool *pool, float *got) {
     nck_pack_channels(&(nck_channels){B, s->N, s->K, pixels, false}, c->add, ab, pool);
     nck_pack_channels(&(nck_channels){B, 1, s->K, 1, false}, c->scale, sb, pool);
     spoil_lanes(c, B, xb);
-    nck_conv_after after = make_after(c, B, ab, sb);
+    if (over) memcpy(yb, ab, nck_packed_channels_bytes(B, s->N, s->K, pixels));
+    nck_conv_after after = make_after(c, B, over ? yb : ab, sb);
     nck_conv_blocked_args a = {.shape = c->shape,
                                .form = c->form,
                                .x = c->form == NCK_CONV_PLANES ? c->x : xb,
@@ -195,11 +197,15 @@ static void check_case(const blocked_case *c) {
     nc_tolerance tol = nc_tol_of_sum(nc_tol_kernel_f32, (double)(s->C / s->group * s->kh * s->kw));
     for (int isa = 0; nck_isa_at(isa); isa++) {
         CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
-        run_blocked(c, NULL, one);
+        run_blocked(c, false, NULL, one);
         for (int64_t i = 0; i < ny; i++) CHECK_CLOSE(one[i], after_one(c, c->want[i], i / pixels % s->K, i), tol);
         nc_pool *pool = nc_pool_create(3);
-        run_blocked(c, pool, got);
+        run_blocked(c, false, pool, got);
         CHECK(memcmp(got, one, (size_t)ny * sizeof *got) == 0);
+        if (c->after == 1) {
+            run_blocked(c, true, pool, got);
+            CHECK(memcmp(got, one, (size_t)ny * sizeof *got) == 0);
+        }
         nc_pool_destroy(pool);
     }
     CHECK(nck_isa_set_for_test(NULL));
@@ -254,7 +260,7 @@ TEST(conv_blocked_passes_nan_on) {
         c.x = x, c.w = w, c.add = zero, c.scale = zero, c.after = 1;
         for (int isa = 0; nck_isa_at(isa); isa++) {
             CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
-            run_blocked(&c, NULL, y);
+            run_blocked(&c, false, NULL, y);
             for (int i = 0; i < 16 * 36; i++) {
                 int k = i / 36, r = i % 36 / 6, q = i % 6;
                 bool sees = r >= 1 && r <= 3 && q >= 1 && q <= 3 && (!depthwise || k == 5);
