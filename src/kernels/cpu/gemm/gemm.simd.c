@@ -49,7 +49,16 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 
 #define TEXT "kernels/cpu/gemm/gemm_pack.inc"
 #include "kernels/cpu/per_float.inc"
+#ifdef NCK_ISA_neon
+#include "kernels/cpu/gemm/gemm_neon.inc"
+#define SUFFIX f64
+#define ELEM double
+#include "kernels/cpu/gemm/gemm_micro.inc"
+#else
 #define TEXT "kernels/cpu/gemm/gemm_micro.inc"
+#include "kernels/cpu/per_float.inc"
+#endif
+#define TEXT "kernels/cpu/gemm/gemm_rows.inc"
 #include "kernels/cpu/per_float.inc"
 
 #define TEXT "kernels/cpu/gemm/gemm_small.inc"
