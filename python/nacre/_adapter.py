@@ -195,7 +195,7 @@ class AdapterFormat:
         return self._versions[2]
 
     def set_parameters(self, params: Dict[str, OrtValue]) -> None:
-        self._parameters = {str(k): v._ortvalue for k, v in params.items()}
+        self._parameters = {str(k): OrtValue(v) for k, v in params.items()}
 
     def get_parameters(self) -> Dict[str, OrtValue]:
         return dict(self._parameters)

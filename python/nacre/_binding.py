@@ -7,7 +7,7 @@ import numpy as np
 
 from nacre import _core, _types
 from nacre._device import OrtDevice, envs, place
-from nacre._value import OrtValue
+from nacre._value import OrtValue, OrtValueVector
 
 Place = Union[str, OrtDevice]
 
@@ -99,8 +99,8 @@ class IOBinding:
         """The outputs in the order in which they were bound."""
         return [self._session._ortvalue(n, v) for n, v in self._values().items()]
 
-    def get_outputs_as_ortvaluevector(self) -> List[OrtValue]:
-        return self.get_outputs()
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        return OrtValueVector(v._ortvalue for v in self.get_outputs())
 
     def copy_outputs_to_cpu(self) -> List[Any]:
         """The outputs as arrays, lists and dicts over copied memory."""

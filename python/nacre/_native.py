@@ -30,7 +30,7 @@ class NativeSession:
 
     def run_with_ort_values(self, feeds: Dict[str, OrtValue], output_names: Sequence[str],
                             run_options: Optional[RunOptions] = None) -> OrtValueVector:
-        return OrtValueVector(self._of.run_with_ort_values(output_names, feeds, run_options))
+        return OrtValueVector(v._ortvalue for v in self._of.run_with_ort_values(output_names, feeds, run_options))
 
     def run_with_iobinding(self, io_binding: SessionIOBinding, run_options: Optional[RunOptions] = None) -> None:
         self._of.run_with_iobinding(io_binding, run_options)

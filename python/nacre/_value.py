@@ -10,28 +10,37 @@ from nacre._device import OrtDevice, envs, place
 from nacre._sparse import SparseTensor, dense
 
 
+def _under_type(value: _core.Value, name: str) -> _core.Value:
+    """The same memory with elements of another type of as many bits."""
+    device, number = value.device
+    return _core.at(_types.NUMBER_OF[name], value.shape, value.data_ptr, value, envs.get(), place(device, number))
+
+
 class OrtValue:
     """A tensor, sequence, optional or map. Made by the functions ortvalue_from_*, or given by a run."""
 
-    def __init__(self, ortvalue: _core.Value, numpy_obj: Optional[np.ndarray] = None, session: Any = None) -> None:
+    def __init__(self, ortvalue: Union[_core.Value, "OrtValue"], numpy_obj: Optional[np.ndarray] = None,
+                 session: Any = None) -> None:
+        self._sparse: Optional[SparseTensor] = None  # what _value is the dense form of
+        if isinstance(ortvalue, OrtValue):
+            numpy_obj, self._sparse, ortvalue = ortvalue._numpy_obj, ortvalue._sparse, ortvalue._value
         if not isinstance(ortvalue, _core.Value):
             raise ValueError("`Provided ortvalue` needs to be of type `nacre._core.Value`")
         self._value = ortvalue
         self._numpy_obj = numpy_obj
-        self._sparse: Optional[SparseTensor] = None  # what _value is the dense form of
 
     # ---- making ----
 
-    @staticmethod
-    def ortvalue_from_numpy(numpy_obj: np.ndarray, /, device_type: Union[str, OrtDevice] = "cpu", device_id: int = 0,
-                            vendor_id: int = -1) -> "OrtValue":
+    @classmethod
+    def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, /, device_type: Union[str, OrtDevice] = "cpu",
+                            device_id: int = 0, vendor_id: int = -1) -> "OrtValue":
         """Over the array's own memory when it is dense, else over a copy. On a device it is always a copy."""
         device, value = place(device_type, device_id), _types.to_value(numpy_obj)
         if device is None:
-            return OrtValue(value, numpy_obj)
+            return cls(value, numpy_obj)
         there = _core.empty(value.type, value.shape, envs.get(), device)
         there.copy_from(value)
-        return OrtValue(there)
+        return cls(there)
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, /, onnx_element_type: int) -> "OrtValue":
@@ -49,8 +58,8 @@ class OrtValue:
         data = np.require(data, requirements=["C", "A"])
         return cls(_core.at(number, data.shape, data.ctypes.data, data), data)
 
-    @staticmethod
-    def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any,
+    @classmethod
+    def ortvalue_from_shape_and_type(cls, shape: Sequence[int], element_type: Any,
                                      device_type: Union[str, OrtDevice] = "cpu", device_id: int = 0,
                                      vendor_id: int = -1, memory_info: Any = None) -> "OrtValue":
         """A tensor of zeros. element_type: a numpy type or ONNX's number. memory_info goes before device_type."""
@@ -62,12 +71,12 @@ class OrtValue:
                                "Creation of OrtValues is currently only supported from non-string numpy arrays")
         if any(d < 0 for d in shape):
             raise RuntimeError(f"a shape of negative dims: {list(shape)}")
-        return OrtValue(_core.empty(number, shape, envs.get(), device))
+        return cls(_core.empty(number, shape, envs.get(), device))
 
-    @staticmethod
-    def ort_value_from_sparse_tensor(sparse_tensor: SparseTensor) -> "OrtValue":
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> "OrtValue":
         sparse = sparse_tensor._get_c_tensor()
-        made = OrtValue(_types.to_value(dense(sparse)))
+        made = cls(_types.to_value(dense(sparse)))
         made._sparse = sparse
         return made
 
@@ -77,9 +86,7 @@ class OrtValue:
         are bools, as producers before DLPack 0.6 send them."""
         value = _types.from_dlpack(data)
         if is_bool_tensor and value.type == _types.NUMBER_OF["uint8"]:
-            name, number = value.device
-            value = _core.at(_types.NUMBER_OF["bool"], value.shape, value.data_ptr, value, envs.get(),
-                             place(name, number))
+            value = _under_type(value, "bool")
         return cls(value)
 
     # ---- telling ----
@@ -168,10 +175,32 @@ class OrtValue:
         return self._value.__dlpack__()
 
     @property
-    def _ortvalue(self) -> "OrtValue":
-        return self
+    def _ortvalue(self) -> "NativeOrtValue":
+        return NativeOrtValue(self)
 
-    def _get_c_value(self) -> "OrtValue":
+    def _get_c_value(self) -> "NativeOrtValue":
+        return self._ortvalue
+
+
+class NativeOrtValue(OrtValue):
+    """What scripts reach as `value._ortvalue`: onnxruntime's native class writes the names of devices otherwise, and
+    gives bools to DLPack as uint8."""
+
+    def device_name(self) -> str:
+        """'Cpu' or 'Cuda'."""
+        return super().device_name().capitalize()
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Optional[bool] = None) -> Any:
+        bools = self.is_tensor() and self.element_type() == _types.NUMBER_OF["bool"]
+        given = _under_type(self._value, "uint8") if bools else self._value
+        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def to_dlpack(self) -> Any:
+        return self.__dlpack__()
+
+    @property
+    def _ortvalue(self) -> "NativeOrtValue":
         return self
 
 
@@ -183,11 +212,22 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
         b.update_inplace(a)
 
 
-class OrtValueVector(List[OrtValue]):
-    """A list of OrtValues, with the names of onnxruntime's."""
+class OrtValueVector(List[NativeOrtValue]):
+    """A list of values, with the names of onnxruntime's."""
 
     def push_back(self, value: OrtValue) -> None:
-        self.append(value)
+        self.append(value._ortvalue)
+
+    def push_back_batch(self, torch_tensors: Sequence[Any], data_ptrs: Sequence[int], element_types: Sequence[Any],
+                        shapes: Sequence[Sequence[int]], devices: Sequence[OrtDevice]) -> None:
+        """Values over the memory of others' tensors, which live as long. element_types: as numpy calls them."""
+        if len({len(x) for x in (torch_tensors, data_ptrs, element_types, shapes, devices)}) != 1:
+            raise ValueError("push_back_batch: expected as many of each as there are tensors, got "
+                             f"{len(torch_tensors)} tensors, {len(data_ptrs)} addresses, {len(element_types)} types, "
+                             f"{len(shapes)} shapes and {len(devices)} devices")
+        for tensor, address, kind, shape, device in zip(torch_tensors, data_ptrs, element_types, shapes, devices):
+            self.append(NativeOrtValue(_core.at(_types.type_number(kind), shape, address, tensor, envs.get(),
+                                                place(device))))
 
     def reserve(self, count: int) -> None:
         """A list grows by itself."""
@@ -204,6 +244,6 @@ class OrtValueVector(List[OrtValue]):
     def dlpack_at(self, index: int) -> Any:
         return self[index].to_dlpack()
 
-    def to_dlpacks(self, to_tensor: Any = None) -> Tuple[Any, ...]:
+    def to_dlpacks(self, to_tensor: Any = None) -> List[Any]:
         """The values as capsules, or as what to_tensor makes of each."""
-        return tuple(v.to_dlpack() if to_tensor is None else to_tensor(v.to_dlpack()) for v in self)
+        return [v.to_dlpack() if to_tensor is None else to_tensor(v.to_dlpack()) for v in self]

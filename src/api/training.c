@@ -14,6 +14,10 @@ static nc_training *of(const nacre_training *t) { return (nc_training *)(uintptr
 
 nacre_code nacre_checkpoint_set_property(nacre_checkpoint *c, const nacre_property *p, nacre_error *err) {
     nc_work w;
+    if (!p->name) return nc_api_fail(err, NC_E_ARGUMENT, "a property needs a name");
+    if (p->kind < NACRE_PROPERTY_INT || p->kind > NACRE_PROPERTY_STRING)
+        return nc_api_fail(err, NC_E_ARGUMENT, "property '%.100s': expected an int, a float or a string, got kind %d",
+                           p->name, (int)p->kind);
     nc_property own = {.name = p->name, .kind = (nc_property_kind)p->kind, .i = p->i, .f = p->f, .s = p->s};
     nc_work_init(&w);
     return nc_api_end(&w, nc_checkpoint_set_property(&w, inside(c), &own), err);

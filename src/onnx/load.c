@@ -65,17 +65,16 @@ nc_code nc_load_opsets(nc_loader *l, nc_bytes b, uint32_t number, size_t n, nc_o
         if (o.version < 1 || o.version > INT_MAX)
             NC_FAIL(l->w, NC_E_BAD_MODEL, "opset_import of domain '%.100s' has version %lld", domain,
                     (long long)o.version);
-        const nc_opset *before = nc_map_get(&seen, domain); /* some converters write a domain again and again */
-        if (before != NULL && before->version == o.version) {
-            NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_TWICE, "domain '%.100s' is imported twice", domain));
-            continue;
-        }
-        if (before != NULL)
-            NC_FAIL(l->w, NC_E_BAD_MODEL, "domain '%.100s' is imported twice, as version %lld and %lld", domain,
-                    (long long)before->version, (long long)o.version);
         if (!*domain && o.version > NC_ONNX_NEWEST_OPSET)
             NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_NEWER, "the model is of opset %lld, known are those up to %d",
                              (long long)o.version, NC_ONNX_NEWEST_OPSET));
+        nc_opset *before = nc_map_get(&seen, domain); /* some converters write a domain again and again */
+        if (before != NULL) {
+            NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_TWICE, "domain '%.100s' is imported as version %lld and %lld",
+                             domain, (long long)before->version, (long long)o.version));
+            before->version = o.version;
+            continue;
+        }
         nc_opset *to = &all[*n_out];
         to->domain = nc_arena_str(&l->m->arena, domain);
         to->version = o.version;

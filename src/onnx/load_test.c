@@ -217,6 +217,25 @@ TEST(load_opsets_that_are_not_imported) {
     }
 }
 
+TEST(load_counts_the_last_import_of_a_domain) {
+    static const int64_t versions[2][2] = {{11, 17}, {17, 11}};
+    for (int i = 0; i < 2; i++) {
+        run r = {0};
+        nc_wire_put_int(&r.t, ModelProto_ir_version, 8);
+        put_opset(&r.t, ModelProto_opset_import, "ai.onnx", versions[i][0]);
+        put_opset(&r.t, ModelProto_opset_import, "", versions[i][1]);
+        nc_wire_mark g = nc_wire_begin(&r.t, ModelProto_graph, 0);
+        put_value(&r.t, GraphProto_input, "x", NC_FLOAT, "n");
+        put_node(&r.t, "", "Relu", "x -> y");
+        nc_wire_end(&r.t, g);
+        load_run(&r);
+        REQUIRE(r.m);
+        CHECK_INT(nc_model_opset(r.m, ""), versions[i][1]);
+        CHECK_INT(r.m->main->last->version->since, i ? 6 : 14);
+        end_run(&r);
+    }
+}
+
 TEST(load_tells_an_ort_file_by_its_root) {
     run r = {0};
     nc_text_add_n(&r.t, "\x14\0\0\0ORTM\x0c\0\x10\0", 12);

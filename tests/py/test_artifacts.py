@@ -334,6 +334,34 @@ def test_custom_operators_before_what_trains(tmp_path):
         assert module.eval()(np.float32([2, 0])) == 6
 
 
+def test_an_opset_that_a_block_imports_again_counts(tmp_path):
+    """As scripts do that put trainable layers behind a model of an older opset."""
+    old = onnx.parser.parse_model("""<ir_version: 6, opset_import: ["" : 11]>
+        g (float[3, 5] x, float[3, 5] y) => (float[3, 5] s) { s = Add(x, y) }""")
+
+    class Behind(onnxblock.ForwardBlock):
+        def __init__(self):
+            super().__init__()
+            self.linear = onnxblock.blocks.Linear(5, 4)
+
+        def build(self, name):
+            return self.linear(name)
+    block = Behind()
+    with onnxblock.base(old) as accessor:
+        accessor.model.opset_import.append(onnx.helper.make_opsetid("", 14))
+        accessor.model.ir_version = 7
+        block("s")
+    model = block.to_model_proto()
+    artifacts.generate_artifacts(model, requires_grad=[t.name for t in model.graph.initializer], optimizer=OPTIM.AdamW,
+                                 loss=artifacts.LossType.CrossEntropyLoss, artifact_directory=tmp_path)
+    for name in ("training_model", "eval_model", "optimizer_model"):
+        assert [o.version for o in onnx.load(tmp_path / f"{name}.onnx").opset_import if o.domain == ""] == [14]
+    state = api.CheckpointState.load_checkpoint(tmp_path / "checkpoint")
+    module = api.Module(tmp_path / "training_model.onnx", state)
+    assert module.input_names() == ["x", "y", "labels"]
+    assert np.isfinite(module(np.ones((3, 5), np.float32), np.ones((3, 5), np.float32), np.int64([0, 3, 1])))
+
+
 def parameters(path):
     checkpoint = _core.Checkpoint(str(path))
     return [(*row, checkpoint.value(i)) for i, row in enumerate(checkpoint.parameters())]

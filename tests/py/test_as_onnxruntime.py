@@ -55,7 +55,7 @@ def test_a_script(tmp_path):
         from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
         assert quantize_dynamic.__module__ == "nacre.quantization.quantize" and QuantType.QInt8.value == 0
         assert optimizer.optimize_model.__module__ == "nacre.transformers.optimizer"
-        assert __name__ == "__main__" and InferenceSession is ort.InferenceSession and C.OrtValue is ort.OrtValue
+        assert __name__ == "__main__" and InferenceSession is ort.InferenceSession and C.OrtDevice is ort.OrtDevice
         assert sys.modules["onnxruntime.capi"] is nacre.capi and nacre.capi.__spec__.name == "nacre.capi"
         print(beside.WORD, sys.argv[1:], ort.__version__, importlib.metadata.version("onnxruntime"), ort.version)
     """))

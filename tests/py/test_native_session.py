@@ -1,5 +1,6 @@
 """Scripts that reach past onnxruntime's Python classes to the native ones, and what they rely on at the edges: the same
 calls on onnxruntime and on nacre."""
+import gc
 import subprocess
 import sys
 
@@ -77,6 +78,60 @@ def test_devices_by_numbers(rt):
 def test_a_kind_of_device_that_is_none():
     with pytest.raises(ValueError, match="got 9"):
         nacre.OrtDevice(9, 0, 0)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.uint8, np.int64])
+def test_native_values_and_dlpack(rt, dtype):
+    """Bools travel as uint8, which the other side is told."""
+    state = rt.capi._pybind_state
+    x = np.array([[1, 0], [2, 3]]).astype(dtype)
+    value = rt.OrtValue.ortvalue_from_numpy(x)
+    native = value._ortvalue
+    assert native.device_name() == "Cpu" and value.device_name() == "cpu"
+    assert native.__dlpack_device__() == (1, 0) and native.data_ptr() == x.ctypes.data
+    for give in (native.to_dlpack, native.__dlpack__):
+        capsule = give()
+        assert state.is_dlpack_uint8_tensor(capsule) == (dtype in (np.bool_, np.uint8))
+        back = state.OrtValue.from_dlpack(capsule, dtype == np.bool_)
+        assert isinstance(back, state.OrtValue) and back.data_ptr() == x.ctypes.data
+        assert back.numpy().dtype == dtype and np.array_equal(back.numpy(), x)
+    again = rt.OrtValue(native)
+    assert again.data_ptr() == x.ctypes.data and again.device_name() == "cpu"
+
+
+@BOTH
+def test_native_vectors(rt):
+    torch = pytest.importorskip("torch")
+    state = rt.capi._pybind_state
+    arrays, vector = [X, X > 2, X.astype(np.int64)], state.OrtValueVector()
+    vector.reserve(3)
+    for x in arrays:
+        vector.push_back(rt.OrtValue.ortvalue_from_numpy(x)._ortvalue)
+    assert len(vector) == 3 and vector.bool_tensor_indices() == [1]
+    assert [vector.element_type_at(i) for i in range(3)] == [v.element_type() for v in vector] == [1, 9, 7]
+    tensors = vector.to_dlpacks(torch.utils.dlpack.from_dlpack)
+    assert isinstance(tensors, list) and [t.dtype for t in tensors] == [torch.float32, torch.uint8, torch.int64]
+    assert [t.data_ptr() for t in tensors] == [x.ctypes.data for x in arrays]
+    capsules = vector.to_dlpacks(None)
+    assert [state.is_dlpack_uint8_tensor(c) for c in (*capsules, vector.dlpack_at(1))] == [False, True, False, True]
+    device = state.OrtDevice(state.OrtDevice.cpu(), state.OrtDevice.default_memory(), 0)
+    theirs = [torch.arange(6.0).reshape(2, 3), torch.tensor([True, False])]
+    vector.push_back_batch(theirs, [t.data_ptr() for t in theirs], [np.float32, np.bool_], [[2, 3], [2]], [device] * 2)
+    assert len(vector) == 5 and vector.bool_tensor_indices() == [1, 4]
+    assert vector[3].data_ptr() == theirs[0].data_ptr() and np.array_equal(vector[3].numpy(), theirs[0].numpy())
+
+
+def test_a_batch_of_tensors_lives_in_the_vector():
+    torch = pytest.importorskip("torch")
+    state, device = nacre.capi._pybind_state, nacre.OrtDevice(0, 0, 0)
+    vector, tensor = state.OrtValueVector(), torch.arange(1000.0)
+    vector.push_back_batch([tensor], [tensor.data_ptr()], [np.float32], [[1000]], [device])
+    del tensor
+    gc.collect()
+    assert np.array_equal(vector[0].numpy(), np.arange(1000, dtype=np.float32))
+    with pytest.raises(ValueError, match="got 1 tensors, 2 addresses"):
+        vector.push_back_batch([0], [0, 0], [np.float32], [[1]], [device])
 
 
 @BOTH

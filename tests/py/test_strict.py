@@ -6,6 +6,7 @@ import subprocess
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto as T
 from onnx import helper
@@ -13,6 +14,7 @@ from onnx import helper
 import package  # noqa: F401  puts the package of the build on the path
 import nacre
 from nacre_c import PROGRAM
+from tolerances import close
 
 HOME = pathlib.Path(__file__).parents[2]
 TEXTS = dict(re.findall(r'^A\((\w+), "(.*)"\)$', (HOME / "src/ir/assumptions.list").read_text(), re.M))
@@ -70,7 +72,7 @@ CASES = {
     "IR_NEWER": lambda: model([neg()], ir_version=onnx.IR_VERSION + 1),
     "OPSET_NEWER": lambda: model([neg()], imports=[("", onnx.defs.onnx_opset_version() + 1)]),
     "OPSET_ZERO": lambda: model([neg()], imports=[("", 17), ("other", 0), ("more", 0)]),
-    "OPSET_TWICE": lambda: model([neg()], imports=[("", 17), ("other", 1), ("other", 1)]),
+    "OPSET_TWICE": lambda: model([neg()], imports=[("", 17), ("other", 1), ("other", 2)]),
     "OPSET_MISSING": lambda: model([scaler()]),
     "ORDER": lambda: model([neg("h"), neg(to="h")]),
     "ATTRIBUTE_TYPE": lambda: model([untyped()]),
@@ -142,3 +144,13 @@ def test_on_the_command_line(tmp_path):
     assert subprocess.run(command, capture_output=True).returncode == 0
     refused = subprocess.run(command + ["--strict"], capture_output=True, text=True)
     assert refused.returncode == 1 and "only without 'strict' " + TEXTS["ORDER"] in refused.stderr
+
+
+@pytest.mark.parametrize("imports", [[11, 14], [14, 11]])
+def test_the_last_import_counts_as_in_onnxruntime(imports):
+    """Softmax changed its meaning in between."""
+    m = model([helper.make_node("Softmax", ["x"], ["y"])], imports=[("", k) for k in imports], dims=(2, 3, 2))
+    x = {"x": np.arange(12, dtype=np.float32).reshape(2, 3, 2) / 7}
+    got, wanted = (rt.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, x)[0]
+                   for rt in (nacre, onnxruntime))
+    close(got, wanted, "ort_f32", "y")

@@ -269,6 +269,7 @@ def test_parameters_without_a_module():
 
 
 def test_parameters_as_one_buffer():
+    import nacre
     run = Run()
     size = run.module.get_parameters_size()
     assert size == sum(v.size for v in run.values().values()) == run.module.get_parameters_size(False)
@@ -278,10 +279,12 @@ def test_parameters_as_one_buffer():
     assert np.array_equal(start, np.concatenate([at_start[name].ravel() for name in order]))
     run.train(0, 2)
     trained = run.module.get_contiguous_parameters(trainable_only=True)
+    assert trained.device_name() == "Cpu"  # onnxruntime's native class, which says it so
     assert not np.array_equal(trained.numpy(), start)
     run.module.copy_buffer_to_parameters(start, trainable_only=False)
     assert same(run.values(), at_start)
     run.module.copy_buffer_to_parameters(trained)
+    run.module.copy_buffer_to_parameters(nacre.OrtValue(trained))
     assert np.array_equal(run.module.get_contiguous_parameters().numpy(), trained.numpy())
     with pytest.raises(Exception, match=f"7 elements, the trainable parameters have {size}"):
         run.module.copy_buffer_to_parameters(np.zeros(7, np.float32))

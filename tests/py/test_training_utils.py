@@ -228,6 +228,45 @@ def test_a_gradient_graph_gives_torchs_gradients(tmp_path):
         close(value, dict(module.named_parameters())[name].grad.numpy(), "steps_f32", name)
 
 
+def test_gradient_graphs_of_old_opsets_are_read_by_others(tmp_path):
+    """The checker of the package onnx, and onnxruntime."""
+    import onnxruntime
+    from nacre.training.experimental import export_gradient_graph
+    torch.manual_seed(2)
+    module = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2), torch.nn.Softmax(1))
+
+    def loss(y, wanted):
+        return -torch.sum(wanted * torch.log2(y[:, 0]) + (1 - wanted) * torch.log2(y[:, 1]))
+    x, wanted = torch.randn(3, 4), torch.tensor([1, 0, 1])
+    export_gradient_graph(module, loss, x, wanted, tmp_path / "g.onnx")
+    onnx.checker.check_model(onnx.load(tmp_path / "g.onnx"), full_check=True)
+    loss(module(x), wanted).backward()
+    parameters = dict(module.named_parameters())
+    feeds = {"input": x.numpy(), "labels": wanted.numpy(), **{n: p.detach().numpy() for n, p in parameters.items()}}
+    got = onnxruntime.InferenceSession(str(tmp_path / "g.onnx")).run([f"{n}_grad" for n in parameters], feeds)
+    for (name, p), value in zip(parameters.items(), got):
+        close(value, p.grad.numpy(), "steps_f32", name)
+
+
+def test_a_gradient_that_only_runs_here_is_given_all_the_same():
+    """Where ONNX has no words for an op's gradient, the ops of Nacre's own stay."""
+    import nacre
+    from nacre.training import _gradients
+    from onnx import TensorProto, helper
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("RoiAlign", ["x", "boxes", "which"], ["y"]),
+                               helper.make_node("ReduceSum", ["y"], ["loss"], keepdims=0)], "g",
+                              [info("x", TensorProto.FLOAT, [1, 1, 2, 2]), info("boxes", TensorProto.FLOAT, [1, 4]),
+                               info("which", TensorProto.INT64, [1])], [info("loss", TensorProto.FLOAT, [])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8).SerializeToString()
+    with pytest.raises(nacre.NotImplemented, match="RoiAlignGrad"):
+        _gradients.gradients(model, "loss", ["x"], standard=True)
+    made = _gradients.shared_gradients(model, "loss", ["x"])
+    feeds = {"x": np.ones((1, 1, 2, 2), np.float32), "boxes": np.float32([[0, 0, 1, 1]]), "which": np.int64([0])}
+    got = nacre.InferenceSession(made.SerializeToString()).run(["grad:x"], feeds)[0]
+    assert got.shape == (1, 1, 2, 2) and np.isclose(got.sum(), 1)  # one mean of the four
+
+
 def test_gradient_graph_builder(tmp_path):
     import nacre
     from nacre.capi._pybind_state import GradientGraphBuilder
@@ -249,6 +288,28 @@ def test_gradient_graph_builder(tmp_path):
     assert np.array_equal(got[0], w) and np.array_equal(got[1], x)
     with pytest.raises(ValueError, match="no output 'z'; it has y, loss"):
         GradientGraphBuilder(model, {"z"}, {"w"}, "loss").build()
+
+
+# ---- modules of torch ----
+
+def test_values_as_tensors_of_torch():
+    import nacre
+    from nacre.capi._pybind_state import OrtValueVector
+    from nacre.training.ortmodule import ORTModule, _utils
+    arrays, vector = [np.float32([1, 2]), np.array([True, False]), np.int64([[7]])], OrtValueVector()
+    for x in arrays:
+        vector.push_back(nacre.OrtValue.ortvalue_from_numpy(x)._ortvalue)
+    tensors = _utils._ortvalues_to_torch_tensor(vector, torch.device("cpu"))
+    assert [t.dtype for t in tensors] == [torch.float32, torch.bool, torch.int64]
+    assert [t.data_ptr() for t in tensors] == [x.ctypes.data for x in arrays]
+    assert _utils._ortvalues_to_torch_tensor(OrtValueVector(), torch.device("cpu")) == ()
+    assert torch.equal(_utils._ortvalue_to_torch_tensor(vector[1], torch.device("cpu")), torch.tensor([True, False]))
+    back = _utils._ortvalue_from_torch_tensor(tensors[1])
+    assert back.data_type() == "tensor(bool)" and back.data_ptr() == arrays[1].ctypes.data
+    with pytest.raises(TypeError, match="must be an OrtValueVector"):
+        _utils._ortvalues_to_torch_tensor([vector[0]], torch.device("cpu"))
+    with pytest.raises(nacre.NotImplemented, match="ORTModule is not supported; export the module"):
+        ORTModule(torch.nn.Linear(1, 1))
 
 
 # ---- hooks ----

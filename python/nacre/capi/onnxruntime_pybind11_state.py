@@ -8,7 +8,7 @@ from nacre import (AdapterFormat, ExecutionMode, ExecutionOrder, GraphOptimizati
                    OrtDeviceMemoryType, OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpContextData,
                    OrtEpContextDataBuffer, OrtEpDevice, OrtExecutionProviderDevicePolicy, OrtExternalInitializerInfo,
                    OrtHardwareDevice, OrtHardwareDeviceType, OrtMemoryInfo, OrtMemoryInfoDeviceType, OrtMemType,
-                   OrtSparseFormat, OrtSyncStream, OrtValue, RunOptions, SessionIOBinding, SessionOptions, SparseTensor,
+                   OrtSparseFormat, OrtSyncStream, RunOptions, SessionIOBinding, SessionOptions, SparseTensor,
                    copy_tensors, create_and_register_allocator, create_and_register_allocator_v2,
                    disable_telemetry_events, enable_telemetry_events, get_all_providers, get_available_providers,
                    get_build_info, get_device, get_ep_devices, get_version_string, has_collective_ops,
@@ -22,7 +22,7 @@ from nacre.capi._quantize import (quantize_matmul_2bits, quantize_matmul_4bits, 
 from nacre._compile import (get_compatibility_info_from_model, get_compatibility_info_from_model_bytes,
                             get_hardware_device_ep_incompatibility_details, get_model_compatibility_for_ep_devices)
 from nacre._sparse import SparseBlockSparseView, SparseCooView, SparseCsrView
-from nacre._value import OrtValueVector
+from nacre._value import NativeOrtValue as OrtValue, OrtValueVector
 from nacre._core import (DeviceReset, EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf,
                          ModelLoadCanceled, ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound,
                          NotImplemented, RuntimeException)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 from typing import Any, Optional, Set, Union
 
-from nacre.training._gradients import gradients
+from nacre.training._gradients import shared_gradients
 from nacre.training._onnx import onnx
 
 
@@ -26,7 +26,7 @@ class GradientGraphBuilder:
             raise ValueError(f"GradientGraphBuilder: the model has no output '{name}'; it has {', '.join(have)}")
         order = [v.name for v in (*proto.graph.input, *proto.graph.initializer)]
         xs = sorted(self._xs, key=lambda n: (order.index(n) if n in order else len(order), n))
-        made = gradients(self._forward, self._loss, xs)
+        made = shared_gradients(self._forward, self._loss, xs)
         names = {f"grad:{x}": f"{x}_grad" for x in xs}
         for node in made.graph.node:
             node.output[:] = [names.get(n, n) for n in node.output]

@@ -144,7 +144,7 @@ def generate_artifacts(model: Any, requires_grad: Optional[List[str]] = None,
         training.requires_grad(name, False)
     proto, path = _load(model)
     folder = os.fsdecode(artifact_directory) if artifact_directory is not None else os.getcwd()
-    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), None)
+    opset = next((o.version for o in reversed(proto.opset_import) if o.domain in ("", "ai.onnx")), None)
     with _library(custom_op_library):
         with onnxblock.base(proto, path):
             training(*(loss_inputs or [o.name for o in proto.graph.output]))

@@ -9,7 +9,7 @@ import numpy as np
 from nacre import _core, _types
 from nacre._device import envs
 from nacre._options import SessionOptions
-from nacre._value import OrtValue
+from nacre._value import NativeOrtValue, OrtValue
 from nacre.training.api.checkpoint_state import CheckpointState
 
 Source = Union[str, os.PathLike, bytes]
@@ -98,9 +98,9 @@ class Module:
         """The gradients of the next step in training mode replace the sums."""
         self._training.reset()
 
-    def get_contiguous_parameters(self, trainable_only: bool = False) -> OrtValue:
+    def get_contiguous_parameters(self, trainable_only: bool = False) -> NativeOrtValue:
         """The parameters behind each other, as floats."""
-        return OrtValue(self._training.to_buffer(trainable_only))
+        return NativeOrtValue(self._training.to_buffer(trainable_only))
 
     def get_parameters_size(self, trainable_only: bool = True) -> int:
         """How many elements they have."""
@@ -108,7 +108,7 @@ class Module:
 
     def copy_buffer_to_parameters(self, buffer: Any, trainable_only: bool = True) -> None:
         """What get_contiguous_parameters gave, or an array of the same size."""
-        value = _value_of(getattr(buffer, "_ortvalue", buffer))
+        value = _value_of(buffer)
         if value is None:
             raise TypeError("expected an OrtValue or an array, got None")
         self._training.from_buffer(value, trainable_only)

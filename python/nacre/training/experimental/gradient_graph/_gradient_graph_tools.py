@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Union
 
 import torch
 
-from nacre.training._gradients import gradients
+from nacre.training._gradients import shared_gradients
 from nacre.training._onnx import onnx
 
 
@@ -57,6 +57,6 @@ def export_gradient_graph(model: torch.nn.Module, loss_fn: Callable[[Any, Any], 
     _rename(proto, {f"model.{name}": name for name, _ in model.named_parameters()})
     _parameters_as_inputs(proto, [name for name, _ in model.named_parameters()])
     wanted = [name for name, p in model.named_parameters() if p.requires_grad]
-    made = gradients(proto, "loss", wanted)
+    made = shared_gradients(proto, "loss", wanted)
     _rename(made, {f"grad:{name}": f"{name}_grad" for name in wanted})
     onnx.save(made, os.fspath(gradient_graph_path))
