@@ -8,7 +8,6 @@
 #include "ir/edit.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct head {
@@ -134,14 +133,17 @@ static bool is_onnx(const char *domain) {
     return !*domain || strcmp(domain, "ai.onnx.ml") == 0 || strcmp(domain, "ai.onnx.training") == 0;
 }
 
-/* Elsewhere an op is one that nobody has registered, if its domain is imported or one of the library's own. */
+/* Elsewhere an op is one that nobody has registered, if its domain is imported or one of the library's own. Programs
+ * look for the words, which are onnxruntime's. */
 static nc_code unknown_op(nc_loader *l, const head *h, int64_t opset) {
-    if (opset == 0 && !is_onnx(h->domain) && strncmp(h->domain, "com.microsoft", 13) != 0)
+    const char *domain = *h->domain ? h->domain : "ai.onnx", *overload = *h->overload ? ", overload " : "";
+    if (is_onnx(h->domain))
+        NC_FAIL(l->w, NC_E_BAD_GRAPH, "No Op registered for %.100s with domain_version of %lld%s%.60s in domain '%s'",
+                h->op, (long long)opset, overload, h->overload, domain);
+    if (opset == 0 && strncmp(h->domain, "com.microsoft", 13) != 0)
         NC_FAIL(l->w, NC_E_BAD_GRAPH, "the model imports no opset of domain '%.200s'", h->domain);
-    char at[40] = "";
-    if (opset != 0) snprintf(at, sizeof at, " at opset %lld", (long long)opset);
-    NC_FAIL(l->w, is_onnx(h->domain) ? NC_E_BAD_GRAPH : NC_E_NO_OP, "op '%.100s' of domain '%.100s' is not known%s%s%.60s",
-            h->op, *h->domain ? h->domain : "ai.onnx", at, *h->overload ? ", overload " : "", h->overload);
+    NC_FAIL(l->w, NC_E_NO_OP, "%.100s:%.100s(%lld) is not a registered function/op%s%.60s", domain, h->op,
+            (long long)opset, overload, h->overload);
 }
 
 /* A domain that the model does not import means its newest operators, but a model has to import something. */

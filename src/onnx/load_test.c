@@ -240,14 +240,16 @@ TEST(load_names_unknown_ops) {
         nc_code code;
         const char *text;
     } cases[] = {
-        {"", "Frob", 17, NULL, NC_E_BAD_GRAPH, "op 'Frob' of domain 'ai.onnx' is not known at opset 17"},
-        {"", "Relu", 5, NULL, NC_E_BAD_GRAPH, "op 'Relu' of domain 'ai.onnx' is not known at opset 5"},
-        {"ai.onnx.ml", "Frob", 17, NULL, NC_E_BAD_GRAPH, "op 'Frob' of domain 'ai.onnx.ml' is not known"},
+        {"", "Frob", 17, NULL, NC_E_BAD_GRAPH,
+         "No Op registered for Frob with domain_version of 17 in domain 'ai.onnx'"},
+        {"", "Relu", 5, NULL, NC_E_BAD_GRAPH, "No Op registered for Relu with domain_version of 5 in domain 'ai.onnx'"},
+        {"ai.onnx.ml", "Frob", 17, NULL, NC_E_BAD_GRAPH,
+         "No Op registered for Frob with domain_version of 0 in domain 'ai.onnx.ml'"},
         {"ai.onnx.training", "Frob", 17, "ai.onnx.training", NC_E_BAD_GRAPH,
-         "op 'Frob' of domain 'ai.onnx.training' is not known at opset 1"},
+         "No Op registered for Frob with domain_version of 1 in domain 'ai.onnx.training'"},
         {"com.other", "Relu", 17, NULL, NC_E_BAD_GRAPH, "the model imports no opset of domain 'com.other'"},
-        {"com.other", "Relu", 17, "com.other", NC_E_NO_OP, "op 'Relu' of domain 'com.other' is not known at opset 1"},
-        {"com.microsoft", "Frob", 17, NULL, NC_E_NO_OP, "op 'Frob' of domain 'com.microsoft' is not known"},
+        {"com.other", "Relu", 17, "com.other", NC_E_NO_OP, "com.other:Relu(1) is not a registered function/op"},
+        {"com.microsoft", "Frob", 17, NULL, NC_E_NO_OP, "com.microsoft:Frob(0) is not a registered function/op"},
     };
     run r = {0};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

@@ -107,6 +107,34 @@ def test_raises_the_same(name):
     assert type(got).__name__ == type(want).__name__, f"{got!r} where onnxruntime raises {want!r}"
 
 
+def wrong_type(rt):
+    graph = helper.make_graph([helper.make_node("Add", ["X", "X"], ["Y"], name="n")], "g",
+                              [helper.make_tensor_value_info("X", T.COMPLEX64, [2])],
+                              [helper.make_tensor_value_info("Y", T.COMPLEX64, [2])])
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    rt.InferenceSession(data, providers=["CPUExecutionProvider"])
+
+
+def wrong_attribute(rt):
+    node = helper.make_node("CDist", ["X", "X"], ["Y"], domain="com.microsoft", name="n", p=3.0)
+    graph = helper.make_graph([node], "g",
+                              [helper.make_tensor_value_info("X", T.FLOAT, [2, 2])],
+                              [helper.make_tensor_value_info("Y", T.FLOAT, [2, 2])])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    rt.InferenceSession(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(),
+                        providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("case, words", [
+    (op("", "NoSuch"), "No Op registered for NoSuch with domain_version of 17"),
+    (op("my.domain", "NoSuch", ("my.domain", 1)), "is not a registered function/op"),
+    (wrong_type, "Type Error: Type 'tensor(complex64)'"),
+    (wrong_attribute, "Unrecognized attribute: p for operator CDist")])
+def test_says_the_words_that_programs_look_for(case, words):
+    want, got = (raised(case, rt) for rt in (onnxruntime, nacre))
+    assert words in str(want) and words in str(got) and type(got).__name__ == type(want).__name__
+
+
 @pytest.mark.parametrize("name", TAKEN)
 def test_takes_the_same(name):
     for rt in (onnxruntime, nacre):
