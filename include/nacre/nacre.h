@@ -41,7 +41,8 @@ typedef enum nacre_code {
     NACRE_CANCELLED = 12,
     NACRE_STATE = 13,
     NACRE_DEVICE = 14,
-    NACRE_IO = 15
+    NACRE_IO = 15,
+    NACRE_NO_OP = 16 /* of a domain that is not ONNX's: nobody has registered it */
 } nacre_code;
 
 typedef struct nacre_error {

@@ -76,6 +76,7 @@ static error_kind kind_of(ncx_when when, nacre_code code) {
     case NACRE_OK:
     case NACRE_FAIL:
     case NACRE_LIMIT:
+    case NACRE_NO_OP:
     case NACRE_CANCELLED:
     case NACRE_IO: break;
     }

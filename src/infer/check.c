@@ -4,6 +4,8 @@
 
 #include "ir/assume.h"
 
+#include <stdio.h>
+
 static nc_types bits_of(const nc_type *t) {
     switch (t->kind) {
     case NC_T_TENSOR:
@@ -33,9 +35,12 @@ static void print_types(nc_text *out, nc_types types) {
 
 static nc_code refuse(nc_work *w, int i, const char *param, nc_types expected, const nc_type *got) {
     nc_text want = {0}, have = {0};
+    char type[60] = ""; /* onnxruntime's words: programs look for them */
+    if (got->kind == NC_T_TENSOR)
+        snprintf(type, sizeof type, "Type Error: Type 'tensor(%s)': ", nc_dtype_name(got->elem));
     print_types(&want, expected);
     nc_type_print(&have, got);
-    nc_code code = nc_fail(w, NC_E_TYPE, "input %d (%s) is %s, expected %s", i, param, have.s ? have.s : "?",
+    nc_code code = nc_fail(w, NC_E_TYPE, "%sinput %d (%s) is %s, expected %s", type, i, param, have.s ? have.s : "?",
                            want.s ? want.s : "another type");
     nc_text_release(&want);
     nc_text_release(&have);

@@ -63,7 +63,7 @@ TEST(infer_element_types) {
 
 TEST(infer_refuses_wrong_operands) {
     CHECK_REFUSED("<opset: \"\" 17> g (float[2] a, double[2] b) => (y) { y = Add(a, b) }", NC_E_TYPE,
-                  "input 1 (B) is double[2], expected float");
+                  "Type Error: Type 'tensor(double)': input 1 (B) is double[2], expected float");
     CHECK_REFUSED("<opset: \"\" 17> g (int32[2] a) => (y) { y = Tanh(a) }", NC_E_TYPE,
                   "input 0 (input) is int32[2], expected float");
     CHECK_REFUSED("<opset: \"\" 12> g (uint8[2] a) => (y) { y = Add(a, a) }", NC_E_TYPE, "input 0 (A) is uint8[2]");

@@ -101,7 +101,9 @@ static nc_code check_attrs(nc_work *w, const nc_node *n) {
         const nc_attr *a = &n->attrs[i];
         const nc_attr_spec *s = find_spec(n->version, a->name);
         if (!s && find_spec(n->version, "*")) continue; /* a custom op reads what it likes */
-        if (!s) NC_FAIL(w, NC_E_BAD_GRAPH, "has no attribute '%s' in version %d", a->name, n->version->since);
+        if (!s)                                         /* onnxruntime's words: programs look for them */
+            NC_FAIL(w, NC_E_BAD_GRAPH, "Unrecognized attribute: %s for operator %s in version %d", a->name,
+                    n->card->name, n->version->since);
         if (a->kind != s->kind && a->kind != NC_A_REF)
             NC_FAIL(w, NC_E_BAD_GRAPH, "attribute '%s' must be %s, got %s", a->name, kind_name(s->kind),
                     kind_name(a->kind));

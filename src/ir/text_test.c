@@ -130,7 +130,7 @@ TEST(text_errors_say_where) {
         {"(x) => (y) { y = Neg() }", "input 0 ('X') is missing"},
         {"(x) => (y) { y = Concat(x) }", "attribute 'axis' is missing"},
         {"(x) => (y) { y = Concat<axis = 1.5>(x) }", "attribute 'axis' must be an int, got a float"},
-        {"(x) => (y) { y = Neg<k = 1>(x) }", "has no attribute 'k' in version 1"},
+        {"(x) => (y) { y = Neg<k = 1>(x) }", "Unrecognized attribute: k for operator Neg in version 1"},
         {"<opset: \"\" 5> (x) => (y) { y = LeakyRelu(x) }", "line 1, column 41: 'LeakyRelu' is not in opset 5"},
         {"<opset: \"\" 12> (x) => (y) { y = Gone(x) }", "line 1, column 37: 'Gone' is not in opset 12"},
         {"(flaot[2] x) => () { }", "line 1, column 7: unknown element type 'flaot'"},

@@ -128,25 +128,39 @@ static nc_code load_constant(nc_loader *l, nc_scope *s, nc_bytes b, const nc_pb_
 
 /* ---- other nodes ---- */
 
+/* ONNX's own domains: what they hold is written down, so a name that is not there makes the graph invalid. */
+static bool is_onnx(const char *domain) {
+    return !*domain || strcmp(domain, "ai.onnx.ml") == 0 || strcmp(domain, "ai.onnx.training") == 0;
+}
+
+/* Elsewhere an op is one that nobody has registered, if its domain is imported or one of the library's own. Programs
+ * look for the words, which are onnxruntime's. */
+static nc_code unknown_op(nc_loader *l, const head *h, int64_t opset) {
+    const char *domain = *h->domain ? h->domain : "ai.onnx", *overload = *h->overload ? ", overload " : "";
+    if (is_onnx(h->domain))
+        NC_FAIL(l->w, NC_E_BAD_GRAPH, "No Op registered for %.100s with domain_version of %lld%s%.60s in domain '%s'",
+                h->op, (long long)opset, overload, h->overload, domain);
+    if (opset == 0 && strncmp(h->domain, "com.microsoft", 13) != 0)
+        NC_FAIL(l->w, NC_E_BAD_GRAPH, "the model imports no opset of domain '%.200s'", h->domain);
+    NC_FAIL(l->w, NC_E_NO_OP, "%.100s:%.100s(%lld) is not a registered function/op%s%.60s", domain, h->op,
+            (long long)opset, overload, h->overload);
+}
+
 /* A domain that the model does not import means its newest operators, but a model has to import something. */
 static nc_code find_card(nc_loader *l, const nc_scope *s, const head *h, const nc_card **card,
                          const nc_op_version **version) {
     int64_t opset = nc_scope_opset(l, s, h->domain);
     *card = NULL;
     for (const nc_registry *r = l->m->registry; r && !*card; r = r->base) *card = r->find(r, h->domain, h->op);
-    if (opset == 0 && (!*card || l->m->n_opsets == 0))
+    if (l->m->n_opsets == 0 && opset == 0)
         NC_FAIL(l->w, NC_E_BAD_MODEL, "the model imports no opset of domain '%.200s'", h->domain);
     if (*card && (*card)->traits & NC_LOWERED)
         NC_FAIL(l->w, NC_E_UNSUPPORTED, "op '%s' of domain '%s' is made while planning: a file cannot have it", h->op,
                 h->domain);
-    if (opset == 0)
+    if (*card && opset == 0)
         NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_MISSING, "domain '%.100s' is not imported", h->domain));
-    if (opset == 0) opset = INT64_MAX;
-    *version = *card && !*h->overload ? nc_card_version(*card, opset) : NULL;
-    if (!*version)
-        NC_FAIL(l->w, NC_E_UNSUPPORTED, "op '%.100s' of domain '%.100s' is not supported at opset %lld%s%.60s", h->op,
-                *h->domain ? h->domain : "ai.onnx", (long long)opset, *h->overload ? ", overload " : "", h->overload);
-    return NC_OK;
+    *version = *card && !*h->overload ? nc_card_version(*card, opset ? opset : INT64_MAX) : NULL;
+    return *version ? NC_OK : unknown_op(l, h, opset);
 }
 
 nc_code nc_load_args(nc_loader *l, nc_scope *s, nc_bytes b, nc_value **in) {

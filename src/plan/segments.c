@@ -55,9 +55,13 @@ static void define_symbols(cutter *k, const nc_instr *x, bool *set) {
     }
 }
 
-static bool host_args_ready(const cutter *k, const nc_instr *x) {
-    for (int i = 0; i < x->n_in && i < 32; i++)
-        if (x->in[i] >= 0 && (x->node->card->host_in >> i & 1) && k->made_in[x->in[i]] == k->n_segs - 1) return false;
+/* What the card is asked with: the contents of host arguments, and a tensor whose rank only its maker tells. */
+static bool operands_ready(const cutter *k, const nc_instr *x) {
+    for (int i = 0; i < x->n_in; i++) {
+        if (x->in[i] < 0 || k->made_in[x->in[i]] != k->n_segs - 1) continue;
+        const nc_slot *s = &k->c->p->slots[x->in[i]];
+        if ((i < 32 && x->node->card->host_in >> i & 1) || (s->rank < 0 && s->dtype)) return false;
+    }
     return true;
 }
 
@@ -90,7 +94,7 @@ static nc_code cut_before(cutter *k, int i) {
     if (outputs_known(k, x, &pending)) return NC_OK;
     if (pending) open_segment(k, i);
     if (outputs_known(k, x, &pending)) return NC_OK;
-    if (!host_args_ready(k, x)) open_segment(k, i);
+    if (!operands_ready(k, x)) open_segment(k, i);
     k->sized[i] = true;
     define_symbols(k, x, k->known);
     if (!outputs_known(k, x, &pending)) {

@@ -71,6 +71,17 @@ static bool same_shape(const nc_object *a, const nc_object *b) {
            memcmp(a->t.dims, b->t.dims, (size_t)a->t.rank * sizeof *a->t.dims) == 0;
 }
 
+static nc_object *stack_strings(nc_object **items, int64_t n, const int64_t *dims) {
+    size_t each = (size_t)nc_tensor_numel(&items[0]->t);
+    int rank = items[0]->t.rank + 1;
+    int64_t numel;
+    nc_str *all = nc_numel(dims, rank, &numel) ? nc_alloc_zero((size_t)numel + 1, sizeof *all) : NULL;
+    for (int64_t k = 0; all && each && k < n; k++) memcpy(all + (size_t)k * each, items[k]->t.data, each * sizeof *all);
+    nc_object *o = all ? nc_object_strings(rank, dims, all) : NULL;
+    nc_free(all);
+    return o;
+}
+
 static nc_object *dyn_stack(nc_dyn *d, int i_out, nc_object **items, int64_t n) {
     dyn *y = (dyn *)d;
     nc_frame *f = y->f;
@@ -87,10 +98,7 @@ static nc_object *dyn_stack(nc_dyn *d, int i_out, nc_object **items, int64_t n) 
         return NULL;
     }
     memcpy(dims + 1, items[0]->t.dims, (size_t)items[0]->t.rank * sizeof *dims);
-    if (items[0]->t.dtype == NC_STRING) {
-        nc_fail(&f->work, NC_E_UNSUPPORTED, "strings cannot be scan outputs here");
-        return NULL;
-    }
+    if (items[0]->t.dtype == NC_STRING) return stack_strings(items, n, dims);
     size_t bytes = 0;
     if (!nc_tensor_bytes(items[0]->t.dtype, items[0]->t.dims, items[0]->t.rank, &bytes) ||
         (size_t)nc_tensor_numel(&items[0]->t) * nc_dtype_bits(items[0]->t.dtype) != 8 * bytes) {

@@ -14,6 +14,10 @@ def f32(*x):
     return np.array(x, np.float32)
 
 
+def f16(*x):
+    return np.array(x, np.float16)
+
+
 def ints(dtype, *x):
     return np.array(x, dtype)
 
@@ -80,6 +84,9 @@ WHOLE = {  # of a line: not repeated
     "reduce_sum_of_none": ("ReduceSum", [f32()], f32(0), {}),
     "softmax_of_infinities": ("Softmax", [f32(-INF, -INF)], f32(NAN, NAN), {}),
     "int_mean": ("ReduceMean", [ints(np.int32, 1, 2, -6)], ints(np.int32, -1), {}),
+    "l2_of_halves": ("ReduceL2", [f16(*[300] * 64)], np.float16(2400), {"keepdims": 0}),
+    "log_sum_of_halves": ("ReduceLogSum", [f16(*[60000] * 4)], np.float16(np.log(240000)), {"keepdims": 0}),
+    "global_lp_of_halves": ("GlobalLpPool", [f16(*[300] * 64).reshape(1, 1, 64)], f16(2400).reshape(1, 1, 1), {}),
     "nonzero": ("NonZero", [f32(0, -0.0, NAN, 2)], ints(np.int64, 2, 3).reshape(1, 2), {}),
 }
 

@@ -242,7 +242,7 @@ def test_exception_names_of_onnxruntime_are_there():
 
 def test_an_unknown_operator_is_named():
     data = package.unknown()
-    with pytest.raises(nacre.NotImplemented, match="NoSuchOp"):
+    with pytest.raises(nacre.InvalidGraph, match="NoSuchOp"):
         nacre.InferenceSession(data)
 
 

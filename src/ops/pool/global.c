@@ -36,16 +36,22 @@ static nc_code max_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     return b->code;
 }
 
+/* Sums of powers go beyond float16 where their root does not. */
 static nc_code lp_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     double p = n->version->since == 1 ? nc_attr_float(n, "p") : (double)nc_attr_int(n, "p");
     nc_value *x = n->in[0];
+    nc_dtype elem = x->type != NULL ? x->type->elem : NC_UNDEFINED;
     if (x->type == NULL || !(p > 0)) NC_FAIL(b->w, NC_E_UNSUPPORTED, "p is %g, expected more than 0", p);
+    if (nc_dtype_bits(elem) < 32) x = nc_build_cast(b, x, NC_FLOAT);
+    if (x == NULL) return b->code;
     nc_value *power = p == 2 ? nc_build1(b, "Mul", 2, x, x) : nc_build1(b, "Abs", 1, x);
     if (p != 2 && p != 1) power = nc_build1(b, "Pow", 2, power, nc_build_scalar(b, x->type->elem, p));
     nc_value *sum = reduced(b, n, "ReduceSum", power);
-    out[0] = p == 1   ? sum
-             : p == 2 ? nc_build1(b, "Sqrt", 1, sum)
-                      : nc_build1(b, "Pow", 2, sum, nc_build_scalar(b, x->type->elem, 1 / p));
+    if (p == 2)
+        sum = nc_build1(b, "Sqrt", 1, sum);
+    else if (p != 1)
+        sum = nc_build1(b, "Pow", 2, sum, nc_build_scalar(b, x->type->elem, 1 / p));
+    out[0] = nc_build_cast(b, sum, elem);
     return b->code;
 }
 

@@ -1,5 +1,6 @@
 /* ops/reduce/norms.c: cards of reductions that are made of others: ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum
- * ReduceLogSumExp. Integers that need a root or a logarithm take the way through double. */
+ * ReduceLogSumExp. What needs a root or a logarithm of a sum takes the way through a type that holds the sum: integers
+ * through double, half types through float. */
 #include "ops/build.h"
 #include "ops/reduce/reduce_card.h"
 #include "ops/reduce/reduce_grad.h"
@@ -20,8 +21,10 @@ static nc_value *sum_of(nc_builder *b, const nc_node *n, nc_value *x) {
     return along(b, n, "ReduceSum", x, nc_attr_int(n, "keepdims") != 0);
 }
 
-static nc_value *as_float(nc_builder *b, nc_value *x) {
-    return x != NULL && x->type != NULL && !nc_dtype_is_float(x->type->elem) ? nc_build_cast(b, x, NC_DOUBLE) : x;
+static nc_value *as_wide(nc_builder *b, nc_value *x) {
+    if (x == NULL || x->type == NULL) return x;
+    if (!nc_dtype_is_float(x->type->elem)) return nc_build_cast(b, x, NC_DOUBLE);
+    return nc_dtype_bits(x->type->elem) < 32 ? nc_build_cast(b, x, NC_FLOAT) : x;
 }
 
 static nc_code l1_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
@@ -36,21 +39,21 @@ static nc_code sum_square_decompose(nc_builder *b, const nc_node *n, nc_value **
 }
 
 static nc_code l2_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_value *x = as_float(b, n->in[0]);
+    nc_value *x = as_wide(b, n->in[0]);
     nc_value *y = nc_build1(b, "Sqrt", 1, sum_of(b, n, nc_build1(b, "Mul", 2, x, x)));
     out[0] = nc_build_cast(b, y, elem_of(n));
     return b->code;
 }
 
 static nc_code log_sum_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_value *y = nc_build1(b, "Log", 1, sum_of(b, n, as_float(b, n->in[0])));
+    nc_value *y = nc_build1(b, "Log", 1, sum_of(b, n, as_wide(b, n->in[0])));
     out[0] = nc_build_cast(b, y, elem_of(n));
     return b->code;
 }
 
 /* log(sum exp(x - m)) + m, m the largest x, or 0 where that is infinite: then x - m would be no number. */
 static nc_code log_sum_exp_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_value *x = as_float(b, n->in[0]), *m = along(b, n, "ReduceMax", x, true);
+    nc_value *x = as_wide(b, n->in[0]), *m = along(b, n, "ReduceMax", x, true);
     if (b->code != NC_OK) return b->code;
     nc_value *infinite = nc_build_attr1(b, "nacre", "IsInfinite", &m, 1, NULL, 0);
     m = nc_build1(b, "Where", 3, infinite, nc_build_scalar(b, x->type->elem, 0), m);

@@ -131,13 +131,6 @@ static nc_code get_element(nc_dyn *d) {
     return d->out[0] != NULL ? NC_OK : nc_sequence_no_memory(d);
 }
 
-static bool no_strings(const nc_node *n, const char **why) {
-    const nc_type *t = n->in[0]->type;
-    if (t != NULL && t->kind == NC_T_SEQUENCE) t = t->of;
-    *why = "strings are not moved here";
-    return t == NULL || t->elem != NC_STRING;
-}
-
 #define ROW(name, fn) \
     { .op = name, .kind = NC_K_DYNAMIC, .dynamic = fn }
 const nc_binding nc_sequence_cpu[] = {
@@ -149,14 +142,9 @@ const nc_binding nc_sequence_cpu[] = {
     ROW("SequenceLength", length),
     {.op = "ConcatFromSequence",
      .kind = NC_K_DYNAMIC,
-     .fits = no_strings,
      .prepare = nc_sequence_concat_prepare,
      .dynamic = nc_sequence_concat},
-    {.op = "SplitToSequence",
-     .kind = NC_K_DYNAMIC,
-     .fits = no_strings,
-     .prepare = nc_sequence_split_prepare,
-     .dynamic = nc_sequence_split},
+    {.op = "SplitToSequence", .kind = NC_K_DYNAMIC, .prepare = nc_sequence_split_prepare, .dynamic = nc_sequence_split},
     {.op = "Optional", .kind = NC_K_DYNAMIC, .prepare = present_prepare, .dynamic = make_optional},
     {.op = "OptionalHasElement", .kind = NC_K_DYNAMIC, .prepare = present_prepare, .dynamic = has_element},
     ROW("OptionalGetElement", get_element),

@@ -1,7 +1,8 @@
 /* ops/sequence/sequence_parts.c: between one tensor and a sequence of tensors: ConcatFromSequence and SplitToSequence.
- * Host memory, elements that are bytes. */
+ * Host memory. Strings are moved as pointer and length into borrowed memory, from which their new owner copies them. */
 #include "ops/sequence/sequence.h"
 
+#include "base/mem.h"
 #include "kernels/cpu/move/move.h"
 
 #include <string.h>
@@ -59,6 +60,22 @@ static bool joined_dims(const nc_object *list, int64_t axis, bool is_new, int64_
     return true;
 }
 
+static nc_code borrow_strings(nc_dyn *d, int rank, const int64_t *dims, nc_tensor *y) {
+    int64_t n;
+    nc_tensor_set(y, NULL, NC_STRING, rank);
+    memcpy(y->dims, dims, (size_t)rank * sizeof *dims);
+    nc_dense_strides(y->dims, rank, y->strides);
+    if (nc_numel(dims, rank, &n)) y->data = nc_alloc_zero((size_t)n + 1, sizeof(nc_str));
+    return y->data != NULL ? NC_OK : nc_sequence_no_memory(d);
+}
+
+/* A tensor of its own of what y borrowed. */
+static nc_object *own_strings(const nc_tensor *y) {
+    nc_object *o = nc_object_strings(y->rank, y->dims, y->data);
+    nc_free(y->data);
+    return o;
+}
+
 nc_code nc_sequence_concat(nc_dyn *d) {
     const state *s = d->call->state;
     const nc_object *list = d->in[0];
@@ -72,11 +89,11 @@ nc_code nc_sequence_concat(nc_dyn *d) {
         return nc_diag_set(d->call->diag, NC_E_LIMIT, d->call->node, d->call->op,
                            "the result has %d dims, at most %d are supported", rank, NC_MAX_RANK);
     if (axis < 0 || axis >= rank) return sequence_parts_wrong(d, "the axis is out of range for the elements");
-    if (first->dtype == NC_STRING) return sequence_parts_wrong(d, "strings are not concatenated here");
+    bool strings = first->dtype == NC_STRING;
     if (!joined_dims(list, axis, s->flag, dims))
         return sequence_parts_wrong(d, "the elements differ in rank, type or a dim beside the axis");
-    NC_TRY(d->alloc(d, 0, first->dtype, rank, dims, &y));
-    size_t bytes = nc_dtype_bytes(y.dtype);
+    NC_TRY(strings ? borrow_strings(d, rank, dims, &y) : d->alloc(d, 0, first->dtype, rank, dims, &y));
+    size_t bytes = strings ? sizeof(nc_str) : nc_dtype_bytes(y.dtype);
     for (int64_t i = 0; i < list->n; i++) {
         nc_tensor t = s->flag ? unsqueezed(&list->items[i]->t, axis) : list->items[i]->t;
         if (nc_tensor_numel(&t) > 0)
@@ -84,7 +101,7 @@ nc_code nc_sequence_concat(nc_dyn *d) {
                      y.strides, d->call->pool);
         at += t.dims[axis];
     }
-    return NC_OK;
+    return strings && (d->out[0] = own_strings(&y)) == NULL ? nc_sequence_no_memory(d) : NC_OK;
 }
 
 /* ---- SplitToSequence ---- */
@@ -106,14 +123,17 @@ static int64_t part_size(const nc_tensor *split, int64_t dim, int64_t done, int6
 }
 
 static nc_object *copy_part(nc_dyn *d, const nc_tensor *x, int64_t axis, int64_t from, int64_t size, bool drops) {
-    nc_tensor part = *x;
-    size_t bytes = nc_dtype_bytes(x->dtype);
+    nc_tensor part = *x, y;
+    bool strings = x->dtype == NC_STRING;
+    size_t bytes = strings ? sizeof(nc_str) : nc_dtype_bytes(x->dtype);
     part.dims[axis] = size;
-    nc_object *o = nc_object_host_tensor(x->dtype, part.rank, part.dims);
-    if (o == NULL) return NULL;
+    nc_object *o = strings ? NULL : nc_object_host_tensor(x->dtype, part.rank, part.dims);
+    if (strings ? borrow_strings(d, part.rank, part.dims, &y) != NC_OK : o == NULL) return NULL;
+    if (!strings) nc_tensor_copy(&y, &o->t);
     if (nc_tensor_numel(&part) > 0)
         nck_copy(part.rank, part.dims, bytes, (const char *)x->data + from * x->strides[axis] * (int64_t)bytes,
-                 part.strides, o->t.data, o->t.strides, d->call->pool);
+                 part.strides, y.data, y.strides, d->call->pool);
+    if (strings && (o = own_strings(&y)) == NULL) return NULL;
     if (drops) {
         size_t behind = (size_t)(o->t.rank - axis - 1);
         memmove(&o->t.dims[axis], &o->t.dims[axis + 1], behind * sizeof *o->t.dims);

@@ -1,0 +1,125 @@
+"""PyTorch's operators with the sample inputs of its own tests (OpInfo), as its exporters write them: where onnxruntime
+gives what PyTorch gives, Nacre does too. What the exporter refuses, and what onnxruntime does not get right either,
+is left out. One test for an operator, its variant and an exporter."""
+import io
+import itertools
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "py"))
+import package  # noqa: E402
+from tolerances import close  # noqa: E402
+
+if not package.BUILT:
+    pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
+
+pytest.importorskip("expecttest")
+
+import nacre  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+#: How many samples of which types: those that come first are the plainest. The newer exporter takes a second for each.
+EXPORTERS = {"script": (6, (torch.float32, torch.int64, torch.bool)), "dynamo": (1, (torch.float32,))}
+#: Draws, memory that was not written, and what gives no tensor of numbers.
+NOT_COMPARED = ("bernoulli", "dropout", "empty", "multinomial", "normal", "rand", "rrelu", "uniform", "exponential",
+                "geometric", "cauchy", "log_normal", "fractional_max_pool", "to_sparse", "complex", "item")
+OPS = [op for op in op_db if not any(word in op.name for word in NOT_COMPARED)]
+
+
+class Call(torch.nn.Module):
+    """The operator on a sample; the sample's tensors are the inputs."""
+
+    def __init__(self, op, sample):
+        super().__init__()
+        leaves, self.tree = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        self.op, self.leaves = op, leaves
+        self.places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+
+    def inputs(self):
+        return tuple(self.leaves[i].detach().clone() for i in self.places)
+
+    def forward(self, *tensors):
+        leaves = list(self.leaves)
+        for i, x in zip(self.places, tensors):
+            leaves[i] = x
+        args, kwargs = pytree.tree_unflatten(leaves, self.tree)
+        return self.op(*args, **kwargs)
+
+
+def exported(module, tensors, exporter):
+    """The file, or None where the exporter refuses."""
+    out, how = io.BytesIO(), {"opset_version": 18, "input_names": [f"i{k}" for k in range(len(tensors))]}
+    try:
+        if exporter == "script":
+            torch.onnx.export(module, tensors, out, dynamo=False, **how)
+        else:
+            torch.onnx.export(module, tensors, dynamo=True, verbose=False, **how).save(out)
+    except Exception:  # noqa: BLE001  (it raises whatever its passes raise)
+        return None
+    return out.getvalue()
+
+
+def wrong(results, want):
+    """What of the results is not PyTorch's, in words, or None."""
+    if len(results) != len(want):
+        return f"{len(results)} results for {len(want)}"
+    for k, (a, b) in enumerate(zip(results, want)):
+        a, b = np.asarray(a), b.detach().numpy()
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return f"result {k}: {a.dtype}{list(a.shape)} for {b.dtype}{list(b.shape)}"
+        try:
+            close(a, b, "torch_operators")
+        except AssertionError as e:
+            return f"result {k}: {e}"
+    return None
+
+
+def outcome(runtime, data, tensors, want):
+    try:
+        session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
+        feeds = {i.name: tensors[int(i.name[1:])].numpy() for i in session.get_inputs()}
+        return wrong(session.run(None, feeds), want)
+    except Exception as e:  # noqa: BLE001  (every way to fail is one)
+        return f"{type(e).__name__}: {e}"
+
+
+def cases(op, dtype, exporter):
+    """(number, file, inputs, what PyTorch gives) of those samples that are exported."""
+    torch.manual_seed(0)
+    for k, sample in enumerate(itertools.islice(op.sample_inputs("cpu", dtype), EXPORTERS[exporter][0])):
+        module = Call(op, sample)
+        tensors = module.inputs()
+        try:
+            want = [x for x in pytree.tree_leaves(module(*module.inputs())) if x is not None]
+        except Exception:  # noqa: BLE001
+            continue
+        if tensors and all(isinstance(x, torch.Tensor) and not x.is_complex() for x in want):
+            data = exported(module, tensors, exporter)
+            if data is not None:
+                yield k, data, tensors, want
+
+
+def failures(op, exporter):
+    for dtype in EXPORTERS[exporter][1]:
+        if not op.supports_dtype(dtype, "cpu"):
+            continue
+        for k, data, tensors, want in cases(op, dtype, exporter):
+            mine = outcome(nacre, data, tensors, want)
+            if mine and not outcome(onnxruntime, data, tensors, want):
+                yield f"{dtype}, sample {k}: {mine}"
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: f"{op.name}.{op.variant_test_name}".rstrip("."))
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_operator(op, exporter):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(failures(op, exporter))
+    assert not found, "\n".join(found)
