@@ -1,10 +1,11 @@
-/* device/cuda.c: NVIDIA GPUs through the driver's interface. Memory, copies, streams, events, launches and capture; the
- * libraries are found by cuda_load.c and kernel text is compiled by cuda_compile.c.
+/* device/cuda.c: NVIDIA GPUs through the driver's interface. Memory, copies, streams, events and launches; the
+ * libraries are found by cuda_load.c, kernel text is compiled by cuda_compile.c, cuda_capture.c records.
  *
  * The device's primary context is shared with other users of the GPU in this process (PyTorch), and made current in
  * every call, since calls come from any thread. Streams do not wait for CUDA's stream 0. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/cuda_capture.h"
 #include "device/cuda_dnn.h"
 #include "device/cuda_memory.h"
 #include "device/memory.h"
@@ -26,10 +27,6 @@ typedef struct cuda_device {
 struct nc_event {
     CUevent handle;
     nc_cuda_fault *fault; /* of the stream it was last recorded on, which may be gone */
-};
-
-struct nc_capture {
-    CUgraphExec exec;
 };
 
 #define TRY_CU(function, arguments, diag) NC_TRY(nc_cuda_check(c->api->function arguments, #function, (diag)))
@@ -184,6 +181,7 @@ static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     if (!s->lent) WARN_CU(cuStreamDestroy_v2, (s->handle));
     nc_cuda_memory_free(g->memory, s, s->workspace, &bytes); /* nobody else has touched it */
     nc_cuda_fault_unref(c, s->fault);
+    nc_cuda_capture_forget(s);
     nc_free(s);
 }
 
@@ -315,57 +313,36 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
 
 static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }
 
-/* Thread-local mode: what other threads do with the GPU meanwhile does not spoil the capture. */
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
-    const nc_cuda *c = &enter(d)->cuda;
+    cuda_device *g = enter(d);
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    nc_cuda_modules_retry(((cuda_device *)d)->modules); /* none can be loaded in a capture */
-    nc_cuda_turn_capture();
-    CUresult r = c->api->cuStreamBeginCapture_v2(s->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    if (r == 0)
-        nc_cuda_own_capture(1);
-    else
-        nc_cuda_turn_capture_end();
-    return nc_cuda_check(r, "cuStreamBeginCapture_v2", diag);
+    nc_cuda_modules_retry(g->modules); /* none can be loaded in a capture */
+    return nc_cuda_capture_begin(&g->cuda, s, diag);
+}
+
+static nc_code cuda_capture_mark(nc_device *d, nc_stream *s, nc_diag *diag) {
+    return nc_cuda_capture_mark(&enter(d)->cuda, s, diag);
 }
 
 static nc_code cuda_capture_end(nc_device *d, nc_stream *s, nc_capture **out, nc_diag *diag) {
-    const nc_cuda *c = &enter(d)->cuda;
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    CUgraph graph = NULL;
-    CUresult r = c->api->cuStreamEndCapture(s->handle, &graph);
-    if (r != 0 && c->api->cuStreamEndCapture(s->handle, &graph) == 0) /* else the stream could not be used any more */
-        WARN_CU(cuGraphDestroy, (graph));
-    if (nc_cuda_captures_itself()) {
-        nc_cuda_own_capture(-1);
-        nc_cuda_turn_capture_end();
-    }
-    NC_TRY(nc_cuda_check(r, "cuStreamEndCapture", diag));
-    nc_capture *capture = nc_alloc_zero(1, sizeof *capture);
-    nc_code code = capture == NULL ? no_memory(diag)
-                                   : nc_cuda_check(c->api->cuGraphInstantiateWithFlags(&capture->exec, graph, 0),
-                                                   "cuGraphInstantiateWithFlags", diag);
-    WARN_CU(cuGraphDestroy, (graph));
-    if (code == NC_OK)
-        *out = capture;
-    else
-        nc_free(capture);
-    return code;
+    return nc_cuda_capture_end(&enter(d)->cuda, s, out, diag);
+}
+
+static bool cuda_capture_patch(nc_device *d, nc_stream *s, nc_capture *capture, const int *pieces, int n) {
+    return nc_cuda_capture_patch(&enter(d)->cuda, s, capture, pieces, n);
 }
 
 static nc_code cuda_capture_replay(nc_device *d, nc_stream *s, nc_capture *capture, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     NC_TRY(sync_if_no_stream(c, s, diag));
-    TRY_CU(cuGraphLaunch, (capture->exec, nc_cuda_stream(s)), diag);
+    NC_TRY(nc_cuda_capture_launch(c, s, capture, diag));
     nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
 }
 
 static void cuda_capture_destroy(nc_device *d, nc_capture *capture) {
-    if (capture == NULL) return;
-    const nc_cuda *c = &enter(d)->cuda;
-    WARN_CU(cuGraphExecDestroy, (capture->exec));
-    nc_free(capture);
+    nc_cuda_capture_destroy(&enter(d)->cuda, capture);
 }
 
 /* Also for a device that was only begun. */
@@ -414,7 +391,9 @@ static const nc_device_table table = {
     .launch_function = cuda_launch_function,
     .stream_id = cuda_stream_id,
     .capture_begin = cuda_capture_begin,
+    .capture_mark = cuda_capture_mark,
     .capture_end = cuda_capture_end,
+    .capture_patch = cuda_capture_patch,
     .capture_replay = cuda_capture_replay,
     .capture_destroy = cuda_capture_destroy,
 };

@@ -16,6 +16,7 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct _nvrtcProgram *nvrtcProgram;
 typedef struct cublasLtContext *cublasLtHandle;
 typedef struct cublasLtMatmulDescOpaque *cublasLtMatmulDesc;
@@ -47,8 +48,46 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
     CU_EVENT_DISABLE_TIMING = 2,
-    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+    CU_GRAPH_NODE_TYPE_KERNEL = 0,
+    CU_GRAPH_NODE_TYPE_MEMCPY = 1,
+    CU_GRAPH_NODE_TYPE_MEMSET = 2,
+    CU_MEMORYTYPE_HOST = 1,
+    CU_MEMORYTYPE_DEVICE = 2
 };
+
+typedef struct CUgraphEdgeData {
+    unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
+
+typedef struct CUDA_KERNEL_NODE_PARAMS_v2 {
+    CUfunction func;
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    void **kernelParams, **extra;
+    void *kern; /* where func is NULL: a kernel of a library */
+    CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS_v2;
+
+typedef struct CUDA_MEMCPY3D_end {
+    size_t xInBytes, y, z, lod;
+    int memoryType;
+    const void *host;
+    CUdeviceptr device;
+    void *array, *reserved;
+    size_t pitch, height;
+} CUDA_MEMCPY3D_end;
+
+typedef struct CUDA_MEMCPY3D {
+    CUDA_MEMCPY3D_end src, dst;
+    size_t widthInBytes, height, depth;
+} CUDA_MEMCPY3D;
+
+typedef struct CUDA_MEMSET_NODE_PARAMS {
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned value, elementSize;
+    size_t width, height;
+} CUDA_MEMSET_NODE_PARAMS;
 
 typedef struct CUlaunchAttribute {
     int id, unused;
@@ -121,6 +160,7 @@ typedef enum nc_cuda_library {
     NC_CUDA_lt,
     NC_CUDA_N_NEEDED,
     NC_CUDA_dnn = NC_CUDA_N_NEEDED,
+    NC_CUDA_change, /* functions of the driver that change recorded graphs */
     NC_CUDA_N_LIBRARIES
 } nc_cuda_library;
 

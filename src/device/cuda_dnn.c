@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/cuda_order.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -202,7 +203,10 @@ bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace,
     bool done = false;
     pthread_mutex_lock(&d->mutex);
     plan *p = look_up(d, c);
-    if (p == NULL) p = add(d, c, bytes_workspace);
+    if (p == NULL && nc_cuda_captures_itself())
+        nc_cuda_capture_unfit(); /* a plan is loaded when it is made */
+    else if (p == NULL)
+        p = add(d, c, bytes_workspace);
     if (p != NULL && p->handle != NULL) {
         done = queue(d, p->handle, c, workspace, s, &diag) == 0;
         if (!done) {

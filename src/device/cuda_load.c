@@ -31,6 +31,7 @@ static library libraries[NC_CUDA_N_LIBRARIES] = {
     [NC_CUDA_nvrtc] = {"libnvrtc.so.%d", {13, 12}, "cu13:cuda_nvrtc", false, INSTALL("nvidia-cuda-nvrtc"), ""},
     [NC_CUDA_lt] = {"libcublasLt.so.%d", {13, 12}, "cu13:cublas", false, INSTALL("nvidia-cublas"), ""},
     [NC_CUDA_dnn] = {"libcudnn.so.%d", {9}, "cudnn:cu13", true, INSTALL("nvidia-cudnn-cu13"), ""},
+    [NC_CUDA_change] = {"libcuda.so.%d", {1}, NULL, false, ": no NVIDIA driver here", ""},
 };
 static nc_cuda_api api;
 

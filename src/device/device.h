@@ -76,7 +76,12 @@ typedef struct nc_device_table {
     /* Capture: what is queued on s between begin and end is recorded, not run; replay queues all of it at once. A
      * stream that waits for an event recorded on s meanwhile joins the capture. NULL: cannot. */
     nc_code (*capture_begin)(nc_device *d, nc_stream *s, nc_diag *diag);
+    /* What was queued since begin or the last mark is a piece, counted from 0. NULL: captures cannot be changed. */
+    nc_code (*capture_mark)(nc_device *d, nc_stream *s, nc_diag *diag);
     nc_code (*capture_end)(nc_device *d, nc_stream *s, nc_capture **out, nc_diag *diag);
+    /* Instead of capture_end: the n pieces captured now take the place of those of c; its next replays do them. False:
+     * they differ in more than addresses and sizes, or the capture failed; c must be destroyed. */
+    bool (*capture_patch)(nc_device *d, nc_stream *s, nc_capture *c, const int *pieces, int n);
     nc_code (*capture_replay)(nc_device *d, nc_stream *s, nc_capture *c, nc_diag *diag);
     void (*capture_destroy)(nc_device *d, nc_capture *c);
 } nc_device_table;
