@@ -153,20 +153,21 @@ typedef struct nc_cuda_api {
 #undef X
 } nc_cuda_api;
 
-/* Those from NC_CUDA_N_NEEDED on may be missing. */
+/* The driver is needed; without NVRTC nothing can be computed; the others may be missing. */
 typedef enum nc_cuda_library {
     NC_CUDA_cuda,
     NC_CUDA_nvrtc,
     NC_CUDA_lt,
-    NC_CUDA_N_NEEDED,
-    NC_CUDA_dnn = NC_CUDA_N_NEEDED,
+    NC_CUDA_dnn,
     NC_CUDA_change, /* functions of the driver that change recorded graphs */
     NC_CUDA_N_LIBRARIES
 } nc_cuda_library;
 
-/* The functions of all libraries, looked for once per process. NULL members: their library is missing. */
+/* The functions of the libraries. Those of the driver can be called; those of another library once nc_cuda_missing has
+ * said that it is there. */
 const nc_cuda_api *nc_cuda_api_get(void);
-const char *nc_cuda_missing(nc_cuda_library l); /* why the library cannot be used; NULL: it can */
+/* Looks for the library, the first time it is asked: why it cannot be used; NULL: it can. */
+const char *nc_cuda_missing(nc_cuda_library l);
 
 #define NC_CUDA_WORKSPACE ((size_t)32 << 20) /* bytes, one piece per stream: streams run at the same time */
 #define NC_CUDA_COUNTERS ((size_t)1024)      /* words behind it */
@@ -179,23 +180,27 @@ typedef struct nc_cuda {
     int ordinal;
     CUdevice device;
     CUcontext context;
-    cublasLtHandle lt;
-    nc_cuda_dnn *dnn; /* NULL: there is no cuDNN */
+    cublasLtHandle lt; /* NULL: there is no cuBLASLt, or no kernel has asked for it yet */
+    nc_cuda_dnn *dnn;  /* so for cuDNN */
     int major, minor; /* compute capability */
     int n_multiprocessors;
     int bytes_shared_max; /* dynamic shared memory a block may ask for */
     int driver_version;   /* 13000: CUDA 13.0 */
-    int nvrtc_major, nvrtc_minor;
     char name[64];
 } nc_cuda;
 
 nc_cuda *nc_device_cuda(nc_device *d); /* NULL: d is no CUDA device */
+/* Kernels that go through these libraries ask for them when they are prepared. One that is not there is no failure: who
+ * finds none goes another way, and the log says so once. */
+NC_MUST nc_code nc_cuda_need_lt(nc_device *d, nc_diag *diag);
+void nc_cuda_need_dnn(nc_device *d);
 /* The first bad index that kernels of a stream met; mirrors `fault` in kernels/cuda/common.cuh. Names are cut. */
 typedef struct nc_cuda_fault {
     int set, unused;
     int64_t value, limit;
     char node[96], op[32];
     atomic_int refs; /* the host's alone: its stream, and events that were recorded there */
+    atomic_int n_told; /* the host's alone: how many were found by a wait */
 } nc_cuda_fault;
 
 /* The record of a stream (NULL: of work without one), in memory that the GPU can write. */

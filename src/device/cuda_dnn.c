@@ -231,7 +231,11 @@ bool nc_cuda_dnn_knows(nc_cuda_dnn *d, const nc_cuda_dnn_call *c) {
 
 nc_cuda_dnn *nc_cuda_dnn_create(const nc_cuda *c) {
     nc_diag diag = {0};
-    if (nc_cuda_missing(NC_CUDA_dnn) != NULL) return NULL;
+    const char *why = nc_cuda_missing(NC_CUDA_dnn);
+    if (why != NULL) {
+        nc_log(NC_LOG_INFO, "cuda: convolutions and attention run without cuDNN: %s", why);
+        return NULL;
+    }
     nc_cuda_dnn *d = nc_alloc_zero(1, sizeof *d);
     if (d == NULL) return NULL;
     d->cuda = c;

@@ -35,7 +35,7 @@ static uint64_t tensor_key(const nc_tensor *t, uint64_t h) {
     return nc_hash(t->strides, (size_t)t->rank * sizeof *t->strides, h);
 }
 
-/* Contents that launchers read on the host, where a run makes them, and where views lie, which such contents may say. */
+/* Contents that launchers read on the host, where a run makes them, and where views lie, as such contents may say. */
 static uint64_t told_key(const nc_frame *f, int i, uint64_t h) {
     const nc_program *p = f->program;
     const nc_instr *x = &p->instrs[i];
