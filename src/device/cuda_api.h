@@ -48,6 +48,7 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
     CU_EVENT_DISABLE_TIMING = 2,
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
     CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
     CU_GRAPH_NODE_TYPE_KERNEL = 0,
     CU_GRAPH_NODE_TYPE_MEMCPY = 1,
@@ -89,12 +90,15 @@ typedef struct CUDA_MEMSET_NODE_PARAMS {
     size_t width, height;
 } CUDA_MEMSET_NODE_PARAMS;
 
+typedef union CUlaunchAttributeValue {
+    char bytes[64];
+    int programmaticStreamSerializationAllowed;
+    unsigned clusterDim[3];
+} CUlaunchAttributeValue;
+
 typedef struct CUlaunchAttribute {
     int id, unused;
-    union {
-        char bytes[64];
-        int programmaticStreamSerializationAllowed;
-    } value;
+    CUlaunchAttributeValue value;
 } CUlaunchAttribute;
 
 typedef struct CUlaunchConfig {
@@ -153,7 +157,7 @@ typedef struct nc_cuda_api {
 #undef X
 } nc_cuda_api;
 
-/* The driver is needed; without NVRTC nothing can be computed; the others may be missing. */
+/* The driver and NVRTC are needed; the others may be missing. */
 typedef enum nc_cuda_library {
     NC_CUDA_cuda,
     NC_CUDA_nvrtc,

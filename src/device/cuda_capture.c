@@ -168,6 +168,14 @@ void nc_cuda_capture_destroy(const nc_cuda *c, nc_capture *x) {
 
 /* ---- changing ---- */
 
+/* Clusters are no parameter, and stay those of the node: another kernel that wants others does not fit. */
+static bool same_clusters(const nc_cuda_api *a, CUgraphNode to, CUgraphNode from) {
+    CUlaunchAttributeValue is = {{0}}, was = {{0}};
+    return a->cuGraphKernelNodeGetAttribute(from, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &is) == 0 &&
+           a->cuGraphKernelNodeGetAttribute(to, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &was) == 0 &&
+           memcmp(is.clusterDim, was.clusterDim, sizeof is.clusterDim) == 0;
+}
+
 /* The parameters of `from` become those of node `to` in exec. */
 static bool change_node(const nc_cuda *c, CUgraphExec exec, CUgraphNode to, CUgraphNode from) {
     const nc_cuda_api *a = c->api;
@@ -178,7 +186,7 @@ static bool change_node(const nc_cuda *c, CUgraphExec exec, CUgraphNode to, CUgr
     if (a->cuGraphNodeGetType(from, &is) != 0 || a->cuGraphNodeGetType(to, &was) != 0 || is != was) return false;
     switch (is) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return a->cuGraphKernelNodeGetParams_v2(from, &kernel) == 0 &&
+        return same_clusters(a, to, from) && a->cuGraphKernelNodeGetParams_v2(from, &kernel) == 0 &&
                a->cuGraphExecKernelNodeSetParams_v2(exec, to, &kernel) == 0;
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return a->cuGraphMemcpyNodeGetParams(from, &copy) == 0 &&

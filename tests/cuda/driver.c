@@ -582,6 +582,13 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
     return end(OK);
 }
 
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, int attribute, CUlaunchAttributeValue *value) {
+    BEGIN(CONTEXT);
+    if (node_op(node) == NULL || attribute != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return end(E_INVALID_VALUE);
+    memset(value, 0, sizeof *value);
+    return end(OK);
+}
+
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p) {
     BEGIN(CONTEXT);
     void *made = NULL;
