@@ -188,3 +188,37 @@ TEST(cuda_dnn_failures_leave_attention) {
         standins()->fail(NULL, 0, 0, false);
     }
 }
+
+/* Which kernel served the last run, and why not cuDNN's. */
+static void check_way(model *m, const char *attributes, int64_t n, const char *before, const char *after) {
+    static uint16_t x[MAX_INPUT];
+    char text[512], *said = NULL;
+    const int64_t dims[4] = {1, 1, n, 8};
+    snprintf(text, sizeof text,
+             "<opset: \"\" 24> g (float16[1,1,n,8] q, float16[1,1,n,8] k, float16[1,1,n,8] v) => (y) {"
+             " y = Attention%s(q, k, v) }",
+             attributes);
+    model_open(m, text);
+    for (int run = 0; run < 2 && !m->failed; run++) {
+        REQUIRE(nacre_session_explain(m->session, "y", &said, &m->err) == NACRE_OK);
+        CHECK(strstr(said, run ? after : before) != NULL);
+        nacre_free(said);
+        if (run) break;
+        model_input(m, "q", NACRE_FLOAT16, 4, dims, x);
+        model_input(m, "k", NACRE_FLOAT16, 4, dims, x);
+        model_input(m, "v", NACRE_FLOAT16, 4, dims, x);
+        model_run(m);
+    }
+}
+
+static void explains_dnn(model *m) {
+    bool standins = standin_find() != NULL;
+    check_way(m, "<is_causal = 1>", 256, "way: chosen by the sizes of a run",
+              standins ? "way: cuDNN's kernel\n" : "way: ");
+}
+static void explains_own(model *m) {
+    check_way(m, "<softcap = 2.0>", 256, "way: chosen by the sizes of a run",
+              "way: Nacre's own kernel by tiles; not cuDNN's: the scores have a cap");
+}
+TEST(cuda_attention_explains_that_cudnn_was_taken) { model_on_cuda(explains_dnn); }
+TEST(cuda_attention_explains_why_cudnn_was_not_taken) { model_on_cuda(explains_own); }

@@ -74,6 +74,11 @@ static void tell_kernel(nc_text *t, const nc_program *p, const nc_instr *x) {
                  kinds[x->binding->kind], nc_stream_name_of(p->streams, p->n_streams, x->stream).text);
     const nc_choice *c = nc_choice_of(x->node);
     for (int i = 0; i < c->n_variants; i++) nc_text_addf(t, "  variant: when %s\n", c->variants[i].binding->when);
+    if (x->binding->tell) {
+        char way[256];
+        x->binding->tell(x->state, way, sizeof way);
+        nc_text_addf(t, "  way: %s\n", way);
+    }
     tell_refused(t, x->node, d->table->kernels);
     if (!x->place && p->device != nc_device_cpu() && strcmp(p->device->table->kernels, "cpu") != 0)
         tell_refused(t, x->node, p->device->table->kernels);

@@ -37,6 +37,7 @@ nacre_code nacre_env_describe_device(nacre_env *env, const char *device, char *t
     if (code == NC_OK && bytes) {
         strncpy(text, d->description, bytes - 1);
         text[bytes - 1] = '\0';
+        if (d->table->describe) d->table->describe(d, text, bytes);
     }
     return nc_api_end(&w, code, err);
 }

@@ -1,15 +1,17 @@
-/* device/cuda.c: NVIDIA GPUs through the driver's interface. Memory, copies, streams, events, launches and capture; the
- * libraries are found by cuda_load.c and kernel text is compiled by cuda_compile.c.
+/* device/cuda.c: NVIDIA GPUs through the driver's interface. Memory, copies, streams, events and launches; the
+ * libraries are found by cuda_load.c, kernel text is compiled by cuda_compile.c, cuda_capture.c records.
  *
  * The device's primary context is shared with other users of the GPU in this process (PyTorch), and made current in
  * every call, since calls come from any thread. Streams do not wait for CUDA's stream 0. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/cuda_capture.h"
 #include "device/cuda_dnn.h"
 #include "device/cuda_memory.h"
 #include "device/memory.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +23,14 @@ typedef struct cuda_device {
     CUdeviceptr workspace;
     nc_cuda_fault *fault;
     nc_cuda_modules *modules;
+    pthread_mutex_t mutex; /* of the libraries' handles */
+    bool asked_lt, asked_dnn;
 } cuda_device;
 
 struct nc_event {
     CUevent handle;
     nc_cuda_fault *fault; /* of the stream it was last recorded on, which may be gone */
-};
-
-struct nc_capture {
-    CUgraphExec exec;
+    int n_told;           /* by that record, when it was */
 };
 
 #define TRY_CU(function, arguments, diag) NC_TRY(nc_cuda_check(c->api->function arguments, #function, (diag)))
@@ -184,6 +185,7 @@ static void cuda_stream_destroy(nc_device *d, nc_stream *s) {
     if (!s->lent) WARN_CU(cuStreamDestroy_v2, (s->handle));
     nc_cuda_memory_free(g->memory, s, s->workspace, &bytes); /* nobody else has touched it */
     nc_cuda_fault_unref(c, s->fault);
+    nc_cuda_capture_forget(s);
     nc_free(s);
 }
 
@@ -225,6 +227,7 @@ static nc_code cuda_event_record(nc_device *d, nc_event *e, nc_stream *s, nc_dia
     TRY_CU(cuEventRecord, (e->handle, nc_cuda_stream(s)), diag);
     nc_cuda_fault *old = e->fault;
     e->fault = nc_cuda_fault_ref(nc_cuda_fault_of(d, s));
+    e->n_told = atomic_load(&e->fault->n_told);
     nc_cuda_fault_unref(c, old);
     return NC_OK;
 }
@@ -240,6 +243,11 @@ static nc_code cuda_event_sync(nc_device *d, nc_event *e, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     TRY_CU(cuEventSynchronize, (e->handle), diag);
     return nc_cuda_fault_check(e->fault, diag);
+}
+
+static bool cuda_event_spoilt(nc_device *d, const nc_event *e) {
+    (void)d;
+    return e->fault != NULL && atomic_load(&e->fault->n_told) != e->n_told;
 }
 
 static bool cuda_event_done(nc_device *d, nc_event *e) { return enter(d)->cuda.api->cuEventQuery(e->handle) == 0; }
@@ -315,57 +323,36 @@ static nc_code cuda_launch_function(nc_device *d, nc_stream *s, nc_function *f, 
 
 static uint64_t cuda_stream_id(const nc_stream *s) { return s->id; }
 
-/* Thread-local mode: what other threads do with the GPU meanwhile does not spoil the capture. */
 static nc_code cuda_capture_begin(nc_device *d, nc_stream *s, nc_diag *diag) {
-    const nc_cuda *c = &enter(d)->cuda;
+    cuda_device *g = enter(d);
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    nc_cuda_modules_retry(((cuda_device *)d)->modules); /* none can be loaded in a capture */
-    nc_cuda_turn_capture();
-    CUresult r = c->api->cuStreamBeginCapture_v2(s->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    if (r == 0)
-        nc_cuda_own_capture(1);
-    else
-        nc_cuda_turn_capture_end();
-    return nc_cuda_check(r, "cuStreamBeginCapture_v2", diag);
+    nc_cuda_modules_retry(g->modules); /* none can be loaded in a capture */
+    return nc_cuda_capture_begin(&g->cuda, s, diag);
+}
+
+static nc_code cuda_capture_mark(nc_device *d, nc_stream *s, nc_diag *diag) {
+    return nc_cuda_capture_mark(&enter(d)->cuda, s, diag);
 }
 
 static nc_code cuda_capture_end(nc_device *d, nc_stream *s, nc_capture **out, nc_diag *diag) {
-    const nc_cuda *c = &enter(d)->cuda;
     if (s == NULL) return nc_diag_set(diag, NC_E_ARGUMENT, NULL, NULL, "cuda: capture needs a stream");
-    CUgraph graph = NULL;
-    CUresult r = c->api->cuStreamEndCapture(s->handle, &graph);
-    if (r != 0 && c->api->cuStreamEndCapture(s->handle, &graph) == 0) /* else the stream could not be used any more */
-        WARN_CU(cuGraphDestroy, (graph));
-    if (nc_cuda_captures_itself()) {
-        nc_cuda_own_capture(-1);
-        nc_cuda_turn_capture_end();
-    }
-    NC_TRY(nc_cuda_check(r, "cuStreamEndCapture", diag));
-    nc_capture *capture = nc_alloc_zero(1, sizeof *capture);
-    nc_code code = capture == NULL ? no_memory(diag)
-                                   : nc_cuda_check(c->api->cuGraphInstantiateWithFlags(&capture->exec, graph, 0),
-                                                   "cuGraphInstantiateWithFlags", diag);
-    WARN_CU(cuGraphDestroy, (graph));
-    if (code == NC_OK)
-        *out = capture;
-    else
-        nc_free(capture);
-    return code;
+    return nc_cuda_capture_end(&enter(d)->cuda, s, out, diag);
+}
+
+static bool cuda_capture_patch(nc_device *d, nc_stream *s, nc_capture *capture, const int *pieces, int n) {
+    return nc_cuda_capture_patch(&enter(d)->cuda, s, capture, pieces, n);
 }
 
 static nc_code cuda_capture_replay(nc_device *d, nc_stream *s, nc_capture *capture, nc_diag *diag) {
     const nc_cuda *c = &enter(d)->cuda;
     NC_TRY(sync_if_no_stream(c, s, diag));
-    TRY_CU(cuGraphLaunch, (capture->exec, nc_cuda_stream(s)), diag);
+    NC_TRY(nc_cuda_capture_launch(c, s, capture, diag));
     nc_cuda_issued(s);
     return sync_if_no_stream(c, s, diag);
 }
 
 static void cuda_capture_destroy(nc_device *d, nc_capture *capture) {
-    if (capture == NULL) return;
-    const nc_cuda *c = &enter(d)->cuda;
-    WARN_CU(cuGraphExecDestroy, (capture->exec));
-    nc_free(capture);
+    nc_cuda_capture_destroy(&enter(d)->cuda, capture);
 }
 
 /* Also for a device that was only begun. */
@@ -380,8 +367,11 @@ static void cuda_destroy(nc_device *d) {
     nc_cuda_memory_destroy(g->memory);
     WARN_CU(cuCtxSetCurrent, (NULL));
     WARN_CU(cuDevicePrimaryCtxRelease_v2, (c->device));
+    pthread_mutex_destroy(&g->mutex);
     nc_free(g);
 }
+
+static void cuda_describe(nc_device *d, char *text, size_t bytes);
 
 static const nc_device_table table = {
     .name = "cuda",
@@ -389,6 +379,7 @@ static const nc_device_table table = {
     .host_memory = false,
     .one_memory = true,
     .destroy = cuda_destroy,
+    .describe = cuda_describe,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .lend = cuda_lend,
@@ -407,6 +398,7 @@ static const nc_device_table table = {
     .event_wait = cuda_event_wait,
     .event_sync = cuda_event_sync,
     .event_done = cuda_event_done,
+    .event_spoilt = cuda_event_spoilt,
     .host_call = cuda_host_call,
     .launch = cuda_launch,
     .compile = cuda_compile,
@@ -414,7 +406,9 @@ static const nc_device_table table = {
     .launch_function = cuda_launch_function,
     .stream_id = cuda_stream_id,
     .capture_begin = cuda_capture_begin,
+    .capture_mark = cuda_capture_mark,
     .capture_end = cuda_capture_end,
+    .capture_patch = cuda_capture_patch,
     .capture_replay = cuda_capture_replay,
     .capture_destroy = cuda_capture_destroy,
 };
@@ -431,10 +425,9 @@ nc_cuda_fault *nc_cuda_fault_of(nc_device *d, const nc_stream *s) { return s ? s
 
 /* Fills c up to the properties; needs no context. */
 static nc_code identify(nc_cuda *c, int ordinal, nc_diag *diag) {
-    for (int l = 0; l < NC_CUDA_N_NEEDED; l++) {
-        const char *why = nc_cuda_missing((nc_cuda_library)l);
-        if (why != NULL) return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "cuda: %s", why);
-    }
+    const char *why = nc_cuda_missing(NC_CUDA_cuda);
+    if (why == NULL) why = nc_cuda_missing(NC_CUDA_nvrtc); /* its version is part of every kernel's key */
+    if (why != NULL) return nc_diag_set(diag, NC_E_DEVICE, NULL, NULL, "cuda: %s", why);
     *c = (nc_cuda){.api = nc_cuda_api_get(), .ordinal = ordinal};
     int n = 0;
     TRY_CU(cuInit, (0), diag);
@@ -451,7 +444,7 @@ static nc_code identify(nc_cuda *c, int ordinal, nc_diag *diag) {
                   {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &c->bytes_shared_max}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         TRY_CU(cuDeviceGetAttribute, (wanted[i].value, wanted[i].attribute, c->device), diag);
-    return nc_cuda_check_nvrtc(c->api->nvrtcVersion(&c->nvrtc_major, &c->nvrtc_minor), "nvrtcVersion", diag);
+    return NC_OK;
 }
 
 bool nc_device_cuda_available(char *why, size_t bytes_why) {
@@ -471,15 +464,54 @@ static size_t bytes_to_keep(void) {
     return errno != 0 || bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
 }
 
-/* cuDNN's version behind the description of the device, or why there is none. */
-static void tell_dnn(const nc_cuda *c, char *text, size_t bytes) {
-    const char *why = nc_cuda_missing(NC_CUDA_dnn);
-    size_t n = strlen(text), version = why == NULL ? c->api->cudnnGetVersion() : 0;
+/* ---- libraries by need ---- */
+
+static void add_library(char *text, size_t bytes, const char *name, nc_cuda_library l, size_t version,
+                        const char *without) {
+    const char *why = nc_cuda_missing(l);
+    size_t n = strlen(text);
     if (why == NULL)
-        snprintf(text + n, bytes - n, ", cuDNN %zu.%zu.%zu%s", version / 10000, version / 100 % 100, version % 100,
-                 c->dnn != NULL ? "" : " (not usable)");
+        snprintf(text + n, bytes - n, ", %s %zu.%zu.%zu", name, version / 10000, version / 100 % 100, version % 100);
     else
-        snprintf(text + n, bytes - n, "; convolutions without cuDNN: %s", why);
+        snprintf(text + n, bytes - n, "; %s without %s: %s", without, name, why);
+}
+
+/* The libraries' versions behind the description of the device, or what their absence costs and why they are not
+ * there. */
+static void cuda_describe(nc_device *d, char *text, size_t bytes) {
+    const nc_cuda_api *a = enter(d)->cuda.api;
+    bool lt = nc_cuda_missing(NC_CUDA_lt) == NULL, dnn = nc_cuda_missing(NC_CUDA_dnn) == NULL;
+    add_library(text, bytes, "cuBLASLt", NC_CUDA_lt, lt ? a->cublasLtGetVersion() : 0, "slow products");
+    add_library(text, bytes, "cuDNN", NC_CUDA_dnn, dnn ? a->cudnnGetVersion() : 0, "slow convolutions");
+}
+
+static nc_code make_lt(cuda_device *g, nc_diag *diag) {
+    nc_cuda *c = &g->cuda;
+    const char *why = nc_cuda_missing(NC_CUDA_lt);
+    if (why == NULL)
+        NC_TRY(nc_cuda_check_lt(c->api->cublasLtCreate(&c->lt), "cublasLtCreate", diag));
+    else
+        nc_log(NC_LOG_WARNING, "cuda: products run without cuBLASLt, slowly: %s", why);
+    g->asked_lt = true;
+    return NC_OK;
+}
+
+nc_code nc_cuda_need_lt(nc_device *d, nc_diag *diag) {
+    if (nc_device_cuda(d) == NULL) return NC_OK;
+    cuda_device *g = enter(d);
+    pthread_mutex_lock(&g->mutex);
+    nc_code code = g->asked_lt ? NC_OK : make_lt(g, diag);
+    pthread_mutex_unlock(&g->mutex);
+    return code;
+}
+
+void nc_cuda_need_dnn(nc_device *d) {
+    if (nc_device_cuda(d) == NULL) return;
+    cuda_device *g = enter(d);
+    pthread_mutex_lock(&g->mutex);
+    if (!g->asked_dnn) g->cuda.dnn = nc_cuda_dnn_create(&g->cuda);
+    g->asked_dnn = true;
+    pthread_mutex_unlock(&g->mutex);
 }
 
 static nc_code equip(cuda_device *g, nc_diag *diag) {
@@ -492,9 +524,6 @@ static nc_code equip(cuda_device *g, nc_diag *diag) {
     if ((g->memory = nc_cuda_memory_create(c, bytes_to_keep())) == NULL) return no_memory(diag);
     NC_TRY(make_workspace(g, NULL, &g->workspace, diag));
     NC_TRY(nc_cuda_fault_create(c, &g->fault, diag));
-    NC_TRY(nc_cuda_check_lt(c->api->cublasLtCreate(&c->lt), "cublasLtCreate", diag));
-    c->dnn = nc_cuda_dnn_create(c);
-    tell_dnn(c, g->base.description, sizeof g->base.description);
     g->modules = nc_cuda_modules_create(c);
     return g->modules ? NC_OK : no_memory(diag);
 }
@@ -510,6 +539,7 @@ static nc_code create(cuda_device **out, int ordinal, nc_diag *diag) {
         nc_free(g);
         return code;
     }
+    pthread_mutex_init(&g->mutex, NULL); /* of this kind it cannot fail */
     g->base.table = &table;
     g->base.number = ordinal;
     g->cuda = found;

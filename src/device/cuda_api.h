@@ -16,6 +16,7 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct _nvrtcProgram *nvrtcProgram;
 typedef struct cublasLtContext *cublasLtHandle;
 typedef struct cublasLtMatmulDescOpaque *cublasLtMatmulDesc;
@@ -47,15 +48,57 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
     CU_EVENT_DISABLE_TIMING = 2,
-    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+    CU_GRAPH_NODE_TYPE_KERNEL = 0,
+    CU_GRAPH_NODE_TYPE_MEMCPY = 1,
+    CU_GRAPH_NODE_TYPE_MEMSET = 2,
+    CU_MEMORYTYPE_HOST = 1,
+    CU_MEMORYTYPE_DEVICE = 2
 };
+
+typedef struct CUgraphEdgeData {
+    unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
+
+typedef struct CUDA_KERNEL_NODE_PARAMS_v2 {
+    CUfunction func;
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    void **kernelParams, **extra;
+    void *kern; /* where func is NULL: a kernel of a library */
+    CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS_v2;
+
+typedef struct CUDA_MEMCPY3D_end {
+    size_t xInBytes, y, z, lod;
+    int memoryType;
+    const void *host;
+    CUdeviceptr device;
+    void *array, *reserved;
+    size_t pitch, height;
+} CUDA_MEMCPY3D_end;
+
+typedef struct CUDA_MEMCPY3D {
+    CUDA_MEMCPY3D_end src, dst;
+    size_t widthInBytes, height, depth;
+} CUDA_MEMCPY3D;
+
+typedef struct CUDA_MEMSET_NODE_PARAMS {
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned value, elementSize;
+    size_t width, height;
+} CUDA_MEMSET_NODE_PARAMS;
+
+typedef union CUlaunchAttributeValue {
+    char bytes[64];
+    int programmaticStreamSerializationAllowed;
+    unsigned clusterDim[3];
+} CUlaunchAttributeValue;
 
 typedef struct CUlaunchAttribute {
     int id, unused;
-    union {
-        char bytes[64];
-        int programmaticStreamSerializationAllowed;
-    } value;
+    CUlaunchAttributeValue value;
 } CUlaunchAttribute;
 
 typedef struct CUlaunchConfig {
@@ -114,19 +157,21 @@ typedef struct nc_cuda_api {
 #undef X
 } nc_cuda_api;
 
-/* Those from NC_CUDA_N_NEEDED on may be missing. */
+/* The driver and NVRTC are needed; the others may be missing. */
 typedef enum nc_cuda_library {
     NC_CUDA_cuda,
     NC_CUDA_nvrtc,
     NC_CUDA_lt,
-    NC_CUDA_N_NEEDED,
-    NC_CUDA_dnn = NC_CUDA_N_NEEDED,
+    NC_CUDA_dnn,
+    NC_CUDA_change, /* functions of the driver that change recorded graphs */
     NC_CUDA_N_LIBRARIES
 } nc_cuda_library;
 
-/* The functions of all libraries, looked for once per process. NULL members: their library is missing. */
+/* The functions of the libraries. Those of the driver can be called; those of another library once nc_cuda_missing has
+ * said that it is there. */
 const nc_cuda_api *nc_cuda_api_get(void);
-const char *nc_cuda_missing(nc_cuda_library l); /* why the library cannot be used; NULL: it can */
+/* Looks for the library, the first time it is asked: why it cannot be used; NULL: it can. */
+const char *nc_cuda_missing(nc_cuda_library l);
 
 #define NC_CUDA_WORKSPACE ((size_t)32 << 20) /* bytes, one piece per stream: streams run at the same time */
 #define NC_CUDA_COUNTERS ((size_t)1024)      /* words behind it */
@@ -139,23 +184,27 @@ typedef struct nc_cuda {
     int ordinal;
     CUdevice device;
     CUcontext context;
-    cublasLtHandle lt;
-    nc_cuda_dnn *dnn; /* NULL: there is no cuDNN */
+    cublasLtHandle lt; /* NULL: there is no cuBLASLt, or no kernel has asked for it yet */
+    nc_cuda_dnn *dnn;  /* so for cuDNN */
     int major, minor; /* compute capability */
     int n_multiprocessors;
     int bytes_shared_max; /* dynamic shared memory a block may ask for */
     int driver_version;   /* 13000: CUDA 13.0 */
-    int nvrtc_major, nvrtc_minor;
     char name[64];
 } nc_cuda;
 
 nc_cuda *nc_device_cuda(nc_device *d); /* NULL: d is no CUDA device */
+/* Kernels that go through these libraries ask for them when they are prepared. One that is not there is no failure: who
+ * finds none goes another way, and the log says so once. */
+NC_MUST nc_code nc_cuda_need_lt(nc_device *d, nc_diag *diag);
+void nc_cuda_need_dnn(nc_device *d);
 /* The first bad index that kernels of a stream met; mirrors `fault` in kernels/cuda/common.cuh. Names are cut. */
 typedef struct nc_cuda_fault {
     int set, unused;
     int64_t value, limit;
     char node[96], op[32];
     atomic_int refs; /* the host's alone: its stream, and events that were recorded there */
+    atomic_int n_told; /* the host's alone: how many were found by a wait */
 } nc_cuda_fault;
 
 /* The record of a stream (NULL: of work without one), in memory that the GPU can write. */

@@ -83,12 +83,15 @@ nc_code nc_cuda_compile_text(const char *source, int major, int minor, void **cu
     return code;
 }
 
-static void make_key(const nc_cuda *c, const char *source, nc_text *key) {
+static nc_code make_key(const nc_cuda *c, const char *source, nc_text *key, nc_diag *diag) {
     char arch[48];
+    int major, minor;
+    NC_TRY(nc_cuda_check_nvrtc(c->api->nvrtcVersion(&major, &minor), "nvrtcVersion", diag));
     arch_option(arch, sizeof arch, c->major, c->minor);
-    nc_text_addf(key, "nvrtc %d.%d, driver %d, %s, %s " LANGUAGE " " CONTRACTION "\n", c->nvrtc_major, c->nvrtc_minor,
-                 c->driver_version, c->name, arch);
+    nc_text_addf(key, "nvrtc %d.%d, driver %d, %s, %s " LANGUAGE " " CONTRACTION "\n", major, minor, c->driver_version,
+                 c->name, arch);
     nc_text_add(key, source);
+    return key->failed ? no_memory(diag) : NC_OK;
 }
 
 /* Makes every missing folder of path, for this user alone. */
@@ -172,14 +175,13 @@ static void write_cache(const char *path, const nc_text *key, const void *cubin,
 
 nc_code nc_cuda_find_code(const nc_cuda *c, const char *source, void **cubin, size_t *bytes, nc_diag *diag) {
     nc_text key = {0};
-    make_key(c, source, &key);
-    if (key.failed) {
+    nc_code code = make_key(c, source, &key, diag);
+    if (code != NC_OK) {
         nc_text_release(&key);
-        return no_memory(diag);
+        return code;
     }
     char path[MAX_PATH];
     bool cached = cache_path(&key, path, sizeof path);
-    nc_code code = NC_OK;
     if (!cached || !read_cache(path, &key, cubin, bytes)) {
         code = nc_cuda_compile_text(source, c->major, c->minor, cubin, bytes, diag);
         if (code == NC_OK && cached) write_cache(path, &key, *cubin, *bytes);

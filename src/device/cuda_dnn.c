@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/cuda_order.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -202,7 +203,10 @@ bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace,
     bool done = false;
     pthread_mutex_lock(&d->mutex);
     plan *p = look_up(d, c);
-    if (p == NULL) p = add(d, c, bytes_workspace);
+    if (p == NULL && nc_cuda_captures_itself())
+        nc_cuda_capture_unfit(); /* a plan is loaded when it is made */
+    else if (p == NULL)
+        p = add(d, c, bytes_workspace);
     if (p != NULL && p->handle != NULL) {
         done = queue(d, p->handle, c, workspace, s, &diag) == 0;
         if (!done) {
@@ -227,7 +231,11 @@ bool nc_cuda_dnn_knows(nc_cuda_dnn *d, const nc_cuda_dnn_call *c) {
 
 nc_cuda_dnn *nc_cuda_dnn_create(const nc_cuda *c) {
     nc_diag diag = {0};
-    if (nc_cuda_missing(NC_CUDA_dnn) != NULL) return NULL;
+    const char *why = nc_cuda_missing(NC_CUDA_dnn);
+    if (why != NULL) {
+        nc_log(NC_LOG_INFO, "cuda: convolutions and attention run without cuDNN: %s", why);
+        return NULL;
+    }
     nc_cuda_dnn *d = nc_alloc_zero(1, sizeof *d);
     if (d == NULL) return NULL;
     d->cuda = c;

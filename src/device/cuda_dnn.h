@@ -192,7 +192,7 @@ nc_cuda_dnn *nc_cuda_dnn_create(const nc_cuda *borrows); /* NULL: no cuDNN, or i
 void nc_cuda_dnn_destroy(nc_cuda_dnn *d);                /* NULL is fine */
 
 /* Queues the plan for c's key on a stream, making it first where it is not known. False: nothing was queued; go another
- * way. A new key must not come while the stream is captured. */
+ * way. While the stream is captured no plan can be made: a new key makes the capture fail. */
 bool nc_cuda_dnn_run(nc_cuda_dnn *d, const nc_cuda_dnn_call *c, void *workspace, size_t bytes_workspace, CUstream s);
 /* A run with c's key would go through cuDNN, and the last one did. */
 bool nc_cuda_dnn_knows(nc_cuda_dnn *d, const nc_cuda_dnn_call *c);

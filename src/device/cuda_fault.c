@@ -12,6 +12,7 @@ nc_code nc_cuda_fault_create(const nc_cuda *c, nc_cuda_fault **out, nc_diag *dia
     memset(p, 0, sizeof **out);
     *out = p;
     atomic_init(&(*out)->refs, 1);
+    atomic_init(&(*out)->n_told, 0);
     return NC_OK;
 }
 
@@ -29,6 +30,7 @@ void nc_cuda_fault_unref(const nc_cuda *c, nc_cuda_fault *f) {
 
 nc_code nc_cuda_fault_check(nc_cuda_fault *f, nc_diag *diag) {
     if (f == NULL || __atomic_exchange_n(&f->set, 0, __ATOMIC_ACQUIRE) == 0) return NC_OK;
+    atomic_fetch_add(&f->n_told, 1);
     return nc_diag_set(diag, NC_E_DATA, f->node, f->op, "index %lld is out of range for an axis of %lld",
                        (long long)f->value, (long long)f->limit);
 }

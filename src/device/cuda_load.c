@@ -1,4 +1,5 @@
-/* device/cuda_load.c: finds NVIDIA's libraries and their functions at run time, once per process, and says why not.
+/* device/cuda_load.c: finds NVIDIA's libraries and their functions at run time, each when it is first asked for, once
+ * per process, and says why not.
  *
  * Looked for in this order: what is already loaded (by PyTorch, say), the folders of NACRE_CUDA_PATH, the system's own
  * search, CUDA_HOME/lib64, /usr/local/cuda/lib64, the Python packages of NVIDIA beside this library, in the virtual or
@@ -22,15 +23,17 @@ typedef struct library {
     bool own_versions;    /* its major version is not CUDA's */
     const char *hint;
     char why[400]; /* empty: usable */
+    bool looked_for;
 } library;
 
 #define INSTALL(package) ": install CUDA or the Python package " package ", or name its folder in NACRE_CUDA_PATH"
 
 static library libraries[NC_CUDA_N_LIBRARIES] = {
-    [NC_CUDA_cuda] = {"libcuda.so.%d", {1}, NULL, false, ": no NVIDIA driver here", ""},
-    [NC_CUDA_nvrtc] = {"libnvrtc.so.%d", {13, 12}, "cu13:cuda_nvrtc", false, INSTALL("nvidia-cuda-nvrtc"), ""},
-    [NC_CUDA_lt] = {"libcublasLt.so.%d", {13, 12}, "cu13:cublas", false, INSTALL("nvidia-cublas"), ""},
-    [NC_CUDA_dnn] = {"libcudnn.so.%d", {9}, "cudnn:cu13", true, INSTALL("nvidia-cudnn-cu13"), ""},
+    [NC_CUDA_cuda] = {"libcuda.so.%d", {1}, NULL, false, ": no NVIDIA driver here", "", false},
+    [NC_CUDA_nvrtc] = {"libnvrtc.so.%d", {13, 12}, "cu13:cuda_nvrtc", false, INSTALL("nvidia-cuda-nvrtc"), "", false},
+    [NC_CUDA_lt] = {"libcublasLt.so.%d", {13, 12}, "cu13:cublas", false, INSTALL("nvidia-cublas"), "", false},
+    [NC_CUDA_dnn] = {"libcudnn.so.%d", {9}, "cudnn:cu13", true, INSTALL("nvidia-cudnn-cu13"), "", false},
+    [NC_CUDA_change] = {"libcuda.so.%d", {1}, NULL, false, ": no NVIDIA driver here", "", false},
 };
 static nc_cuda_api api;
 
@@ -147,31 +150,39 @@ static void load_builtins(void) {
 
 static bool is_off(const char *text) { return text != NULL && strcmp(text, "off") == 0; }
 
-static void load(void) {
-    int newest = 99;
-    for (int i = 0; i < NC_CUDA_N_LIBRARIES; i++) {
-        if (i == NC_CUDA_dnn && is_off(getenv("NACRE_CUDNN"))) {
-            snprintf(libraries[i].why, sizeof libraries[i].why, "NACRE_CUDNN switches it off");
-            continue;
-        }
-        void *h = open_library(&libraries[i], newest);
-        if (h != NULL) find_functions((nc_cuda_library)i, h);
-        int version = 0;
-        if (i == NC_CUDA_cuda && libraries[i].why[0] == '\0' && api.cuDriverGetVersion(&version) == 0)
-            newest = version / 1000;
-    }
-    if (libraries[NC_CUDA_nvrtc].why[0] == '\0') load_builtins();
+/* CUDA's major version that the driver serves; 99: unknown. */
+static int newest_major(void) {
+    int version = 0;
+    bool known = libraries[NC_CUDA_cuda].why[0] == '\0' && api.cuDriverGetVersion(&version) == 0;
+    return known ? version / 1000 : 99;
 }
 
-const nc_cuda_api *nc_cuda_api_get(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
-    return &api;
+/* The lock is held. */
+static void load(nc_cuda_library which) {
+    library *l = &libraries[which];
+    if (l->looked_for) return;
+    if (which != NC_CUDA_cuda) load(NC_CUDA_cuda);
+    l->looked_for = true;
+    if (which == NC_CUDA_dnn && is_off(getenv("NACRE_CUDNN"))) {
+        snprintf(l->why, sizeof l->why, "NACRE_CUDNN switches it off");
+        return;
+    }
+    void *h = open_library(l, which == NC_CUDA_cuda ? 99 : newest_major());
+    if (h != NULL) find_functions(which, h);
+    if (which == NC_CUDA_nvrtc && l->why[0] == '\0') load_builtins();
 }
 
 const char *nc_cuda_missing(nc_cuda_library l) {
-    nc_cuda_api_get();
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    load(l);
+    pthread_mutex_unlock(&lock);
     return libraries[l].why[0] ? libraries[l].why : NULL;
+}
+
+const nc_cuda_api *nc_cuda_api_get(void) {
+    nc_cuda_missing(NC_CUDA_cuda);
+    return &api;
 }
 
 nc_code nc_cuda_check(CUresult r, const char *function, nc_diag *diag) {

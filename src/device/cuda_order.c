@@ -13,6 +13,7 @@ static struct {
     int n_captures, n_waits;
 } turns = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
 static _Thread_local int own_captures;
+static _Thread_local bool unfit;
 
 static void take_turn(int *mine, const int *others) {
     pthread_mutex_lock(&turns.mutex);
@@ -43,6 +44,14 @@ bool nc_cuda_turn_try_wait(void) {
 
 void nc_cuda_own_capture(int by) { own_captures += by; }
 bool nc_cuda_captures_itself(void) { return own_captures > 0; }
+
+void nc_cuda_capture_unfit(void) { unfit = true; }
+
+bool nc_cuda_capture_was_unfit(void) {
+    bool was = unfit;
+    unfit = false;
+    return was;
+}
 
 /* ---- streams ---- */
 

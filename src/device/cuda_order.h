@@ -15,6 +15,7 @@ struct nc_stream {
     bool lent; /* the caller's: only the workspace and the fault are ours */
     uint64_t id; /* from 1 on, of no other stream, also of none that is gone */
     _Atomic uint64_t n_issued, n_done; /* calls that queued work; how many of them a wait has covered */
+    int *marks, n_marks, cap_marks; /* of its capture: how many nodes there were at each */
     struct nc_stream *next, *prev;
 };
 
@@ -64,5 +65,8 @@ void nc_cuda_turn_capture_end(void);
 void nc_cuda_turn_wait_end(void);
 void nc_cuda_own_capture(int by);   /* this thread began (1) or ended (-1) one */
 bool nc_cuda_captures_itself(void); /* this thread does */
+/* What this thread captures cannot be captured yet, since it must be made ready by a run first: its end fails. */
+void nc_cuda_capture_unfit(void);
+bool nc_cuda_capture_was_unfit(void); /* asked once, at the end */
 
 #endif

@@ -151,6 +151,8 @@ TEST(cuda_cache_folder_must_be_ours_alone) {
 static void handles(nc_device *d) {
     nc_cuda *c = nc_device_cuda(d);
     REQUIRE(c != NULL);
+    CHECK(c->lt == NULL && c->dnn == NULL); /* nobody has asked for them */
+    OK(nc_cuda_need_lt(d, &diag));
     CHECK(c->lt != NULL && c->major > 0 && c->n_multiprocessors > 0 && c->api->cublasLtGetVersion() >= 12000);
     CHECK(strstr(d->description, "compute") != NULL);
     nc_stream *a = stream(d), *b = stream(d);
@@ -221,6 +223,7 @@ static void multiply(nc_device *d) {
     cublasLtMatmulHeuristicResult result = {0};
     size_t limit = NC_CUDA_WORKSPACE;
     int found = 0;
+    OK(nc_cuda_need_lt(d, &diag));
     OK(nc_cuda_check_lt(c->api->cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "desc", &diag));
     OK(nc_cuda_check_lt(c->api->cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, 2, 2, 2), "layout", &diag));
     OK(nc_cuda_check_lt(c->api->cublasLtMatmulPreferenceCreate(&preference), "preference", &diag));

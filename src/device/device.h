@@ -28,6 +28,8 @@ typedef struct nc_device_table {
     bool one_memory;     /* devices of one number that were opened twice see each other's addresses */
 
     void (*destroy)(nc_device *d);
+    /* More than the description, which may take a while to find: the libraries that are there. NULL: no more. */
+    void (*describe)(nc_device *d, char *text, size_t bytes);
     /* Blocks are 64-byte aligned at least. `s` is the stream that may touch the block first / touched it last; NULL:
      * any. A freed block is used again only behind the work that may touch it; freeing does not wait for that work. */
     nc_code (*alloc)(nc_device *d, nc_stream *s, size_t bytes, void **out, nc_diag *diag);
@@ -59,6 +61,9 @@ typedef struct nc_device_table {
     nc_code (*event_wait)(nc_device *d, nc_event *e, nc_stream *s, nc_diag *diag);
     nc_code (*event_sync)(nc_device *d, nc_event *e, nc_diag *diag); /* the host waits */
     bool (*event_done)(nc_device *d, nc_event *e);                   /* without waiting */
+    /* Somebody who waited was told, since e was recorded, of a failure on the stream of e: it may be of work before e.
+     * NULL: not known here. */
+    bool (*event_spoilt)(nc_device *d, const nc_event *e);
     nc_code (*host_call)(nc_device *d, nc_stream *s, void (*fn)(void *), void *ctx, nc_diag *diag);
 
     /* Runs a kernel's code for this device: at once (cpu), later on the stream (guard; the call is copied, pointers are
@@ -76,7 +81,12 @@ typedef struct nc_device_table {
     /* Capture: what is queued on s between begin and end is recorded, not run; replay queues all of it at once. A
      * stream that waits for an event recorded on s meanwhile joins the capture. NULL: cannot. */
     nc_code (*capture_begin)(nc_device *d, nc_stream *s, nc_diag *diag);
+    /* What was queued since begin or the last mark is a piece, counted from 0. NULL: captures cannot be changed. */
+    nc_code (*capture_mark)(nc_device *d, nc_stream *s, nc_diag *diag);
     nc_code (*capture_end)(nc_device *d, nc_stream *s, nc_capture **out, nc_diag *diag);
+    /* Instead of capture_end: the n pieces captured now take the place of those of c; its next replays do them. False:
+     * they differ in more than addresses and sizes, or the capture failed; c must be destroyed. */
+    bool (*capture_patch)(nc_device *d, nc_stream *s, nc_capture *c, const int *pieces, int n);
     nc_code (*capture_replay)(nc_device *d, nc_stream *s, nc_capture *c, nc_diag *diag);
     void (*capture_destroy)(nc_device *d, nc_capture *c);
 } nc_device_table;
@@ -84,7 +94,7 @@ typedef struct nc_device_table {
 struct nc_device {
     const nc_device_table *table;
     int number;            /* of cuda:1, 1 */
-    char description[256]; /* "NVIDIA H200, compute 9.0, 139 GiB, cuDNN 9.13.0" */
+    char description[256]; /* "NVIDIA H200, compute 9.0, 139 GiB" */
     size_t bytes_limit;    /* what the machine has, all sessions together; 0: unknown. A hard cap on bytes_live */
     _Atomic size_t bytes_live, bytes_peak;
     _Atomic uint64_t n_allocs, n_launches, n_copies; /* of the host: without the kernels that runs call themselves */

@@ -97,6 +97,8 @@ typedef struct nc_binding {
     /* Bit i: input or output i may be f16 or bf16 in a node whose operands are f32 by its card, so that no Cast has to
      * stand beside it (plan/lower_casts.c). */
     uint8_t half_in, half_out;
+    /* How its last run went where it has several ways, and why not by the others, in a few words. NULL: one way. */
+    void (*tell)(const void *state, char *text, size_t bytes);
 } nc_binding;
 
 /* The row without a guard for node n among those of `kernels` ("cpu", "cuda"); NULL when none fits, with the reasons in

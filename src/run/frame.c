@@ -82,7 +82,7 @@ static nc_code make_arrays(nc_work *w, nc_frame *f) {
     NC_NEED(w, f->sym = nc_alloc_zero((size_t)p->n_syms + 1, sizeof *f->sym));
     NC_NEED(w, f->known = nc_alloc_zero((size_t)p->n_syms + 1, sizeof *f->known));
     NC_NEED(w, f->chunks = nc_alloc_zero(n_segs * (size_t)p->n_places, sizeof *f->chunks));
-    NC_NEED(w, f->captured = nc_alloc_zero(n_segs, sizeof *f->captured));
+    NC_NEED(w, f->captures = nc_alloc_zero(n_segs, sizeof *f->captures));
     NC_NEED(w, f->streams = nc_alloc_zero((size_t)p->n_streams, sizeof *f->streams));
     NC_NEED(w, f->events = nc_alloc_zero((size_t)p->n_events + 1, sizeof *f->events));
     NC_NEED(w, f->vars = nc_alloc_zero((size_t)p->n_vars + 1, sizeof(nc_state_var *)));
@@ -204,9 +204,7 @@ void nc_frame_destroy(nc_frame *f) {
         if (f->border[i]) d->table->event_destroy(d, f->border[i]);
     nc_bind_forget(f);
     nc_sizing_release(f);
-    for (int i = 0; f->captured && i < p->n_segs; i++)
-        for (int k = 0; k < NC_CAPTURES; k++)
-            if (f->captured[i][k].capture) d->table->capture_destroy(d, f->captured[i][k].capture);
+    nc_exec_forget(f);
     for (int i = 0; f->events && i < p->n_events; i++)
         if (f->events[i]) d->table->event_destroy(d, f->events[i]);
     for (int i = 0; f->chunks && i < p->n_segs; i++)
@@ -233,7 +231,7 @@ void nc_frame_destroy(nc_frame *f) {
     nc_free(f->known);
     nc_free(f->chunks);
     nc_free(f->bound);
-    nc_free(f->captured);
+    nc_free(f->captures);
     nc_free((void *)f->streams);
     nc_free((void *)f->events);
     nc_free((void *)f->objects);

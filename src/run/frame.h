@@ -41,14 +41,24 @@ typedef struct nc_lane {
     nc_code code;
 } nc_lane;
 
+/* A recording of a segment: replay.c. */
 typedef struct nc_captured {
-    nc_capture *capture;
-    uint64_t key;
-    int runs;         /* with this key */
-    uint64_t used_at; /* 0: never */
+    nc_capture *capture; /* NULL: not made yet */
+    uint64_t key;        /* of all that is baked in */
+    uint64_t memory;     /* of the frame's memory and stream alone */
+    uint64_t *baked;     /* per instruction: of what its own work has baked in */
+    int runs;            /* with this memory */
+    uint64_t used_at;    /* 0: never */
 } nc_captured;
 
-enum { NC_CAPTURES = 4 }; /* recordings of a segment that are kept: states that take turns have one each */
+enum { NC_CAPTURES = 8 }; /* recordings of a segment that are kept: states and sizes that take turns have one each */
+
+typedef struct nc_captures {
+    nc_captured row[NC_CAPTURES];
+    uint64_t past[NC_CAPTURES]; /* keys whose recordings were changed to serve others */
+    uint64_t n_past;
+    int n_misfits; /* recordings that could not be changed */
+} nc_captures;
 
 typedef struct nc_frame {
     nc_session *session;
@@ -65,16 +75,16 @@ typedef struct nc_frame {
     nc_tensor ignored;    /* results of views that nobody reads */
     int64_t *sym;
     bool *known;
-    nc_chunk *chunks;                     /* (segments, places) */
-    nc_bound *bound;                      /* per segment */
-    nc_captured (*captured)[NC_CAPTURES]; /* per segment */
-    uint64_t clock;                       /* of captures */
-    struct nc_sized *sized;               /* per instruction that is sized: sizing.c */
-    nc_stream **streams;                  /* per stream of the program */
-    nc_stream *own;                       /* the compute stream that the caller's stands for now */
-    bool lent;                            /* the compute stream is the caller's */
-    bool pending;                         /* the run has returned, its work may go on until border[1] */
-    nc_event *border[2];                  /* between the caller's stream and the others; the end of the run */
+    nc_chunk *chunks;       /* (segments, places) */
+    nc_bound *bound;        /* per segment */
+    nc_captures *captures;  /* per segment */
+    uint64_t clock;         /* of captures */
+    struct nc_sized *sized; /* per instruction that is sized: sizing.c */
+    nc_stream **streams;    /* per stream of the program */
+    nc_stream *own;         /* the compute stream that the caller's stands for now */
+    bool lent;              /* the compute stream is the caller's */
+    bool pending;           /* the run has returned, its work may go on until border[1] */
+    nc_event *border[2];    /* between the caller's stream and the others; the end of the run */
     nc_event **events;
     nc_lane *lanes; /* per stream of a program that overlaps; NULL: it does not */
     nc_state *state;
@@ -142,6 +152,7 @@ NC_MUST nc_code nc_exec_sync(nc_frame *f); /* all streams */
 NC_MUST nc_code nc_exec_overlap(nc_frame *f, int first, int end, bool kept);
 NC_MUST nc_code nc_exec_dynamic(nc_frame *f, int i);
 NC_MUST nc_code nc_exec_range(nc_frame *f, int seg); /* the capturable range, recorded or replayed when that is on */
+void nc_exec_forget(nc_frame *f);                    /* all recordings */
 void nc_exec_let_go(nc_frame *f, const nc_instr *x); /* objects whose last use this was */
 
 /* ---- deferred.c: the plan of instruction i, a Deferred, for these inputs, made if there is none ---- */

@@ -122,10 +122,20 @@ nc_code nc_state_follow(nc_work *w, nc_state *s, nc_stream *stream) {
     return code;
 }
 
+/* The lock is held. A failure of a late run that its caller's own wait was told: nobody else is, so the state is asked
+ * to look. */
+static bool take_told(nc_state *s) {
+    const nc_device_table *t = s->device->table;
+    if (!s->pending || !t->event_spoilt || !t->event_spoilt(s->device, s->done)) return false;
+    for (int i = 0; i < s->vars.n; i++) spoil_if(s, s->vars.v[i], s->vars.v[i]->late);
+    return true;
+}
+
 /* The lock is held. A reader may have left while this run was under way: the event stands behind both. */
 static nc_code record_end(nc_work *w, nc_state *s, nc_stream *stream) {
     const nc_device_table *t = s->device->table;
     if (!s->done) NC_TRY(t->event_create(s->device, &s->done, &w->diag));
+    take_told(s);
     if (s->pending) NC_TRY(t->event_wait(s->device, s->done, stream, &w->diag));
     NC_TRY(t->event_record(s->device, s->done, stream, &w->diag));
     s->pending = true;
@@ -144,6 +154,8 @@ nc_code nc_state_leave(nc_work *w, nc_state *s, const nc_program *p, nc_state_va
 nc_code nc_state_await(nc_state *s, nc_diag *diag) {
     nc_lock_take(&s->lock);
     nc_code code = s->pending ? s->device->table->event_sync(s->device, s->done, diag) : NC_OK;
+    if (take_told(s) && code == NC_OK)
+        code = nc_diag_set(diag, NC_E_DATA, NULL, NULL, "a run on the caller's stream failed, as its wait was told");
     for (int i = 0; s->pending && i < s->vars.n; i++) spoil_if(s, s->vars.v[i], code != NC_OK && s->vars.v[i]->late);
     s->pending = false;
     nc_lock_give(&s->lock);

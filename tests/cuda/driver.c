@@ -90,6 +90,7 @@ static int end(int code) {
 #define X_nvrtc(returns, name, arguments)
 #define X_lt(returns, name, arguments)
 #define X_dnn(returns, name, arguments)
+#define X_change X_cuda
 #include "device/cuda_api.list"
 #undef X
 
@@ -533,6 +534,133 @@ CUresult cuGraphExecDestroy(CUgraphExec exec) {
 CUresult cuGraphDestroy(CUgraph graph) {
     BEGIN(CONTEXT);
     return end(graph_destroy(graph) ? OK : E_INVALID_HANDLE);
+}
+
+/* ---- changing graphs ---- */
+
+CUresult cuStreamGetCaptureInfo_v2(CUstream s, int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **last,
+                                   size_t *n_last) {
+    BEGIN(CONTEXT);
+    if (!usable(s) || id != NULL) return end(E_INVALID_VALUE);
+    *status = usable(s)->capture != NULL;
+    return end(*status ? capture_info(usable(s), graph, last, n_last) : OK);
+}
+
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *out, size_t *n) {
+    BEGIN(CONTEXT);
+    if (out != NULL) return end(E_INVALID_VALUE); /* in no particular order: nobody may rely on one */
+    return end(graph_size(graph, n));
+}
+
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *before, CUgraphEdgeData *how, size_t *n) {
+    BEGIN(CONTEXT);
+    memset(how, 0, *n * sizeof *how);
+    return end(node_before(node, before, n));
+}
+
+/* Work of the libraries is kernels of theirs. */
+CUresult cuGraphNodeGetType(CUgraphNode node, int *type) {
+    BEGIN(CONTEXT);
+    const op *o = node_op(node);
+    if (o == NULL) return end(E_INVALID_VALUE);
+    *type = o->kind == OP_COPY   ? CU_GRAPH_NODE_TYPE_MEMCPY
+            : o->kind == OP_FILL ? CU_GRAPH_NODE_TYPE_MEMSET
+            : o->kind == OP_HOST ? 3
+                                 : CU_GRAPH_NODE_TYPE_KERNEL;
+    return end(OK);
+}
+
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *p) {
+    BEGIN(CONTEXT);
+    op *o = node_op(node);
+    if (o == NULL || (o->kind != OP_KERNEL && o->kind != OP_WORK)) return end(E_INVALID_VALUE);
+    memset(p, 0, sizeof *p);
+    if (o->kind == OP_KERNEL)
+        launch_params(o->launch, p);
+    else
+        p->kern = o;
+    return end(OK);
+}
+
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, int attribute, CUlaunchAttributeValue *value) {
+    BEGIN(CONTEXT);
+    if (node_op(node) == NULL || attribute != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return end(E_INVALID_VALUE);
+    memset(value, 0, sizeof *value);
+    return end(OK);
+}
+
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p) {
+    BEGIN(CONTEXT);
+    void *made = NULL;
+    op *old = node_op(node), *o = NULL;
+    if (old == NULL || (old->kind != OP_KERNEL && old->kind != OP_WORK)) return end(E_INVALID_VALUE);
+    if (p->func == NULL) {
+        o = op_ref(p->kern);
+    } else {
+        int code = function_launch(p->func, (unsigned[]){p->gridDimX, p->gridDimY, p->gridDimZ},
+                                   (unsigned[]){p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes,
+                                   p->kernelParams, &made);
+        if (code != OK) return end(code);
+        if (old->kind == OP_KERNEL && launch_is_early(old->launch)) launch_as_early(made);
+        o = op_create(OP_KERNEL, launch_name(made));
+        o->launch = made;
+    }
+    return end(exec_set(exec, node, o));
+}
+
+static CUDA_MEMCPY3D_end copy_end(void *p, size_t bytes) {
+    bool device = memory_in_span((uintptr_t)p);
+    return (CUDA_MEMCPY3D_end){.memoryType = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
+                               .host = device ? NULL : p,
+                               .device = device ? (uintptr_t)p : 0,
+                               .pitch = bytes};
+}
+
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *p) {
+    BEGIN(CONTEXT);
+    const op *o = node_op(node);
+    if (o == NULL || o->kind != OP_COPY) return end(E_INVALID_VALUE);
+    *p = (CUDA_MEMCPY3D){.src = copy_end((void *)(uintptr_t)o->copy.src, o->copy.bytes),
+                         .dst = copy_end(o->copy.dst, o->copy.bytes),
+                         .widthInBytes = o->copy.bytes,
+                         .height = 1,
+                         .depth = 1};
+    return end(OK);
+}
+
+static void *end_pointer(const CUDA_MEMCPY3D_end *e) {
+    return e->memoryType == CU_MEMORYTYPE_DEVICE ? pointer(e->device) : (void *)(uintptr_t)e->host;
+}
+
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *p, CUcontext c) {
+    BEGIN(CONTEXT);
+    const op *old = node_op(node);
+    if (old == NULL || old->kind != OP_COPY || c != &primary || p->height != 1) return end(E_INVALID_VALUE);
+    op *o = op_create(OP_COPY, old->name);
+    o->copy.dst = end_pointer(&p->dst), o->copy.src = end_pointer(&p->src), o->copy.bytes = p->widthInBytes;
+    return end(exec_set(exec, node, o));
+}
+
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *p) {
+    BEGIN(CONTEXT);
+    const op *o = node_op(node);
+    if (o == NULL || o->kind != OP_FILL) return end(E_INVALID_VALUE);
+    *p = (CUDA_MEMSET_NODE_PARAMS){.dst = (uintptr_t)o->fill.p,
+                                   .value = (unsigned)o->fill.byte,
+                                   .elementSize = 1,
+                                   .width = o->fill.bytes,
+                                   .height = 1};
+    return end(OK);
+}
+
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *p,
+                                        CUcontext c) {
+    BEGIN(CONTEXT);
+    const op *old = node_op(node);
+    if (old == NULL || old->kind != OP_FILL || c != &primary || p->elementSize != 1) return end(E_INVALID_VALUE);
+    op *o = op_create(OP_FILL, old->name);
+    o->fill.p = pointer(p->dst), o->fill.byte = (int)p->value, o->fill.bytes = p->width;
+    return end(exec_set(exec, node, o));
 }
 
 /* ---- the control ---- */

@@ -119,6 +119,8 @@ int function_launch(CUfunction f, const unsigned grid[3], const unsigned size[3]
                     void **out);
 const char *launch_name(const void *made);
 void launch_as_early(void *made);
+bool launch_is_early(const void *made);
+void launch_params(const void *made, CUDA_KERNEL_NODE_PARAMS_v2 *p); /* its arguments stay the launch's */
 int launch_run(const void *made, uint64_t seed);
 size_t module_count(void);
 void module_unload_all(void);
@@ -233,6 +235,11 @@ int exec_create(CUgraphExec *out, CUgraph g);
 bool exec_destroy(CUgraphExec e);
 CUgraph exec_graph(CUgraphExec e); /* NULL: no such */
 size_t graph_count(void);
+int capture_info(CUstream s, CUgraph *graph, const CUgraphNode **last, size_t *n_last); /* last may be NULL */
+int graph_size(CUgraph g, size_t *n); /* also of one that is being captured */
+int node_before(CUgraphNode node, CUgraphNode *before, size_t *n);
+op *node_op(CUgraphNode node);                            /* NULL: no graph has such a node */
+int exec_set(CUgraphExec e, CUgraphNode node, op *takes); /* its later launches do that instead */
 
 uint64_t next_random(uint64_t *state);
 int run_op(CUstream s, op *o, uint64_t seed); /* between device_begin and device_end */

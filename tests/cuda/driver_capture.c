@@ -1,6 +1,7 @@
 /* tests/cuda/driver_capture.c: stream capture and graphs. An operation on a captured stream becomes a node behind the
  * stream's last ones; an event recorded there stands for them, and a stream that waits for it joins. What a capture
- * does not allow returns CUDA's code and spoils it. A graph runs in any order that its edges allow. */
+ * does not allow returns CUDA's code and spoils it. A graph runs in any order that its edges allow. A node is known by
+ * its operation; what can be launched has nodes of its own, so that they can be changed. */
 #include "tests/cuda/driver.h"
 
 #include <stdlib.h>
@@ -20,7 +21,8 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
     CUgraphExec next;
-    CUgraph graph;
+    CUgraph of;    /* whose nodes name those of its own */
+    CUgraph graph; /* what its next launches run */
 };
 
 struct capture {
@@ -206,12 +208,17 @@ bool graph_destroy(CUgraph g) {
     return true;
 }
 
-int exec_create(CUgraphExec *out, CUgraph g) {
+static bool is_known(CUgraph g) {
     CUgraph known = graphs;
     while (known != NULL && known != g) known = known->next;
-    if (known == NULL) return E_INVALID_VALUE;
+    return known != NULL;
+}
+
+int exec_create(CUgraphExec *out, CUgraph g) {
+    if (!is_known(g)) return E_INVALID_VALUE;
     CUgraphExec e = calloc(1, sizeof *e);
     if (e == NULL) abort();
+    e->of = graph_ref(g);
     e->graph = graph_ref(g);
     e->next = execs;
     *out = execs = e;
@@ -224,6 +231,7 @@ bool exec_destroy(CUgraphExec e) {
     if (*at == NULL) return false;
     *at = e->next;
     graph_unref(e->graph);
+    graph_unref(e->of);
     free(e);
     return true;
 }
@@ -232,6 +240,84 @@ CUgraph exec_graph(CUgraphExec e) {
     CUgraphExec x = execs;
     while (x != NULL && x != e) x = x->next;
     return x != NULL ? x->graph : NULL;
+}
+
+/* ---- nodes ---- */
+
+static int find_in(CUgraph g, CUgraphNode x) {
+    for (int i = 0; i < g->n; i++)
+        if ((CUgraphNode)(void *)g->v[i].op == x) return i;
+    return -1;
+}
+
+static CUgraph graph_of(CUgraphNode x, int *i) {
+    for (CUgraph g = graphs; g != NULL; g = g->next)
+        if ((*i = find_in(g, x)) >= 0) return g;
+    for (struct capture *c = captures; c != NULL; c = c->next)
+        if ((*i = find_in(c->graph, x)) >= 0) return c->graph;
+    return NULL;
+}
+
+op *node_op(CUgraphNode x) {
+    int i;
+    CUgraph g = graph_of(x, &i);
+    return g != NULL ? g->v[i].op : NULL;
+}
+
+int node_before(CUgraphNode x, CUgraphNode *before, size_t *n) {
+    int i;
+    CUgraph g = graph_of(x, &i);
+    if (g == NULL) return E_INVALID_VALUE;
+    const nodes *after = &g->v[i].after;
+    for (size_t k = 0; k < *n && (int)k < after->n; k++) before[k] = (CUgraphNode)(void *)g->v[after->v[k]].op;
+    *n = (size_t)after->n;
+    return OK;
+}
+
+int capture_info(CUstream s, CUgraph *graph, const CUgraphNode **last, size_t *n_last) {
+    static CUgraphNode ends[16];
+    CUgraph g = s->capture->graph;
+    if (s->capture->spoilt) return E_CAPTURE_INVALIDATED;
+    *graph = g;
+    if (last == NULL) return OK;
+    for (int i = 0; i < s->last.n && i < 16; i++) ends[i] = (CUgraphNode)(void *)g->v[s->last.v[i]].op;
+    *last = ends, *n_last = (size_t)s->last.n;
+    return OK;
+}
+
+int graph_size(CUgraph g, size_t *n) {
+    bool known = is_known(g);
+    for (struct capture *c = captures; c != NULL; c = c->next) known = known || c->graph == g;
+    if (known) *n = (size_t)g->n;
+    return known ? OK : E_INVALID_VALUE;
+}
+
+static CUgraph graph_copy(const struct CUgraph_st *g) {
+    CUgraph to = calloc(1, sizeof *to);
+    if (to == NULL || (to->v = calloc((size_t)g->n + 1, sizeof *to->v)) == NULL) abort();
+    to->refs = 1, to->n = to->cap = g->n;
+    for (int i = 0; i < g->n; i++) {
+        to->v[i].op = op_ref(g->v[i].op);
+        nodes_join(&to->v[i].after, &g->v[i].after);
+    }
+    return to;
+}
+
+/* Launches that are queued hold the graph as it was. */
+int exec_set(CUgraphExec e, CUgraphNode x, op *takes) {
+    int i = exec_graph(e) != NULL && is_known(e->of) ? find_in(e->of, x) : -1;
+    if (i < 0) {
+        op_unref(takes);
+        return E_INVALID_VALUE;
+    }
+    if (e->graph->refs > 1) {
+        CUgraph own = graph_copy(e->graph);
+        graph_unref(e->graph);
+        e->graph = own;
+    }
+    op_unref(e->graph->v[i].op);
+    e->graph->v[i].op = takes;
+    return OK;
 }
 
 size_t graph_count(void) {

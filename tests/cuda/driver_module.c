@@ -234,6 +234,16 @@ const char *launch_name(const void *p) { return ((const queued_launch *)p)->name
 
 void launch_as_early(void *p) { ((queued_launch *)p)->l.early = true; }
 
+bool launch_is_early(const void *p) { return ((const queued_launch *)p)->l.early; }
+
+void launch_params(const void *made, CUDA_KERNEL_NODE_PARAMS_v2 *p) {
+    const queued_launch *q = made;
+    const unsigned *grid = q->l.grid, *size = q->l.block;
+    p->func = q->function, p->kernelParams = q->l.args, p->sharedMemBytes = (unsigned)q->l.bytes_dynamic;
+    p->gridDimX = grid[0], p->gridDimY = grid[1], p->gridDimZ = grid[2];
+    p->blockDimX = size[0], p->blockDimY = size[1], p->blockDimZ = size[2];
+}
+
 /* An argument that is an address of the host's memory: a GPU would fault there, we would not. Words below 2^32 are
  * sizes; those whose lower half is small are an int and what the compiler left beside it; of others, a word that
  * happens to be a mapped address is one. */

@@ -46,6 +46,7 @@ struct _nvrtcProgram {
 #define X_cuda(returns, name, arguments)
 #define X_lt(returns, name, arguments)
 #define X_dnn(returns, name, arguments)
+#define X_change(returns, name, arguments)
 #include "device/cuda_api.list"
 #undef X
 

@@ -526,8 +526,9 @@ typedef struct lt {
 } lt;
 
 /* C (2,2) = A (2,K) * B (K,2), f32. */
-static lt lt_open(uint64_t K) {
+static lt lt_open(nc_device *d, uint64_t K) {
     lt x = {.api = nc_cuda_api_get()};
+    OK(nc_cuda_need_lt(d, &diag));
     CHECK_INT(x.api->cublasLtMatmulDescCreate(&x.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), 0);
     CHECK_INT(x.api->cublasLtMatrixLayoutCreate(&x.a, CUDA_R_32F, 2, K, 2), 0);
     CHECK_INT(x.api->cublasLtMatrixLayoutCreate(&x.b, CUDA_R_32F, K, 2, (int64_t)K), 0);
@@ -559,7 +560,7 @@ static int lt_run(nc_device *d, lt *x, float *p, const cublasLtMatmulAlgo *algo)
 }
 
 STANDIN(products_refuse_what_does_not_fit) {
-    lt x = lt_open(3), longer = lt_open(4);
+    lt x = lt_open(d, 3), longer = lt_open(d, 4);
     cublasLtMatmulAlgo algo, other;
     float *p = take(d, NULL, 132 * sizeof *p);
     CHECK_INT(lt_algo(d, &x, longer.b, &algo), 7);
@@ -588,7 +589,7 @@ STANDIN(products_have_epilogues) {
     up(d, NULL, p + 64, b, sizeof b);
     up(d, NULL, p + 192, bias, sizeof bias);
     for (int e = 0; e < 4; e++) {
-        lt x = lt_open(2);
+        lt x = lt_open(d, 2);
         cublasLtMatmulAlgo algo;
         const void *at = p + 192;
         CHECK_INT(x.api->cublasLtMatmulDescSetAttribute(x.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogues[e], 4), 0);

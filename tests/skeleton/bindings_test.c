@@ -232,6 +232,45 @@ static void on_streams_with_state(model *m) {
 TEST(a_state_passes_from_stream_to_stream) { model_everywhere(on_streams_with_state); }
 TEST(a_state_passes_from_stream_to_stream_on_cuda) { model_on_cuda(on_streams_with_state); }
 
+/* A bad index met on the caller's stream is told by the caller's own wait; the state that the run wrote knows of it all
+ * the same: it is dirty, and a later run on it is refused. */
+static void state_of_told_fault(model *m, bool run_between) {
+    nacre_stream *s = NULL;
+    nacre_run_options *r = NULL;
+    nacre_value *in = NULL, *y = NULL, *v = NULL;
+    const char *const name = "i", *const out = "y";
+    model_open(m, "<opset: \"\" 18>\ng (int64[1] i) => (float[1] y)\n"
+                  "<const float[4] t = {1, 2, 3, 4}, var float[1] v = {0} -> v1>\n"
+                  "{ a = Gather(t, i)\n  v1 = Add(v, a)\n  y = Neg(v1) }\n");
+    REQUIRE(nacre_stream_create(m->env, m->device, &s, &m->err) == NACRE_OK);
+    REQUIRE(nacre_run_options_create(&r, &m->err) == NACRE_OK);
+    nacre_run_options_stream(r, s);
+    nacre_value_new_pinned(m->env, m->device, NACRE_INT64, 1, (const int64_t[]){1}, &in, &m->err);
+    *(int64_t *)nacre_value_data(in) = 9;
+    CHECK_INT(nacre_run(m->session, r, &name, &in, 1, &out, 1, &y, &m->err), NACRE_OK);
+    CHECK_INT(nacre_stream_synchronize(s, &m->err), NACRE_DATA);
+    nacre_value_release(y);
+    y = NULL;
+    *(int64_t *)nacre_value_data(in) = 1;
+    if (run_between) {
+        nacre_run(m->session, r, &name, &in, 1, &out, 1, &y, &m->err); /* before anybody has looked */
+        CHECK_INT(nacre_stream_synchronize(s, &m->err), NACRE_OK);
+    }
+    CHECK(nacre_state_get(m->session, NULL, "v", &v, &m->err) != NACRE_OK);
+    nacre_value_release(y);
+    y = NULL;
+    CHECK_INT(nacre_run(m->session, NULL, &name, &in, 1, &out, 1, &y, &m->err), NACRE_STATE);
+    nacre_value_release(y);
+    nacre_value_release(v);
+    nacre_value_release(in);
+    nacre_run_options_release(r);
+    nacre_stream_release(s);
+}
+static void told_at_once(model *m) { state_of_told_fault(m, false); }
+static void told_after_another(model *m) { state_of_told_fault(m, true); }
+TEST(a_fault_told_to_the_caller_is_told_to_the_state_on_cuda) { model_on_cuda(told_at_once); }
+TEST(a_fault_told_to_the_caller_outlives_another_run_on_cuda) { model_on_cuda(told_after_another); }
+
 /* A transposed tensor is read as it lies where all readers can, and from a dense copy where not. */
 static void strided(model *m) {
     static const float columns[] = {1, 4, 2, 5, 3, 6}; /* x, column by column */

@@ -51,7 +51,7 @@ int cmd_info(int argc, char **argv) {
     printf("devices\n");
     static const char *const names[] = {"cpu", "guard", "cuda"};
     for (int i = 0; i < 3; i++) {
-        char text[256];
+        char text[1024];
         bool there = nacre_env_describe_device(env, names[i], text, sizeof text, &err) == NACRE_OK;
         printf("  %-13s %s%s\n", names[i], there ? "" : "not there: ", there ? text : err.text);
     }

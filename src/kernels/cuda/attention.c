@@ -2,6 +2,7 @@
 #include "kernels/cuda/attention.h"
 
 #include "base/intmath.h"
+#include "device/cuda_api.h"
 
 #include <stdio.h>
 
@@ -52,7 +53,9 @@ nc_code nck_cuda_attn_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype m
                            (long long)cols);
     *out = (nck_cuda_attn){
         .type = t, .mask = mask, .most_cols = room_for(t, cols), .queries = HALF_QUERIES, .threads = HALF_THREADS};
-    if (!is_half(t)) {
+    if (is_half(t)) {
+        nc_cuda_need_dnn(d);
+    } else {
         out->queries = PLAIN_WARPS * plain_rows(t, out->most_cols);
         out->threads = PLAIN_WARPS * 32;
     }

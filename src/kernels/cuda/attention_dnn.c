@@ -44,20 +44,26 @@ static bool mask_of(nc_dtype mask, nc_dtype t, const nck_cuda_attn_args *a, attn
     return true;
 }
 
-static bool key_of(nc_dtype t, nc_dtype mask, const nck_cuda_attn_args *a, attn_key *key) {
+/* NULL, or why cuDNN is not asked. */
+static const char *key_of(nc_dtype t, nc_dtype mask, const nck_cuda_attn_args *a, attn_key *key) {
     memset(key, 0, sizeof *key);
     key->type = t, key->stats = a->stats != NULL, key->causal = a->causal;
     key->B = a->n_batch, key->Hq = a->q_heads, key->Hkv = a->kv_heads;
     key->S = a->n_queries, key->T = a->n_keys, key->D = a->cols, key->Dv = a->cols_v;
-    if ((t != NC_FLOAT16 && t != NC_BFLOAT16) || a->softcap > 0 || a->left >= 0 || a->right >= 0) return false;
-    if (a->kv_lens != NULL || key->D < 8 || key->Dv < 8 || key->D % 8 != 0 || key->Dv % 8 != 0) return false;
-    if (key->B < 1 || key->S < 2 || key->T < 2 || key->S * key->T < LEAST_SCORES) return false;
+    if (t != NC_FLOAT16 && t != NC_BFLOAT16) return "it computes float16 and bfloat16 alone";
+    if (a->softcap > 0) return "the scores have a cap";
+    if (a->left >= 0 || a->right >= 0) return "a window";
+    if (a->kv_lens != NULL) return "lengths of the keys";
+    if (key->D < 8 || key->Dv < 8 || key->D % 8 != 0 || key->Dv % 8 != 0) return "columns that are no multiple of 8";
+    if (key->B < 1 || key->S < 2 || key->T < 2 || key->S * key->T < LEAST_SCORES) return "few scores";
     if (key->causal && a->offset != 0) {
-        if (a->offset != key->T - key->S || a->offset < 0) return false;
+        if (a->offset != key->T - key->S || a->offset < 0) return "causal queries that end before the keys do";
         key->at_end = 1;
     }
-    return strides_of(&a->q, key->q) && strides_of(&a->k, key->k) && strides_of(&a->v, key->v) &&
-           strides_of(&a->y, key->y) && mask_of(mask, t, a, key);
+    if (!strides_of(&a->q, key->q) || !strides_of(&a->k, key->k) || !strides_of(&a->v, key->v) ||
+        !strides_of(&a->y, key->y))
+        return "rows that do not lie on 16 bytes";
+    return mask_of(mask, t, a, key) ? NULL : "a mask of bools, of another type or of fewer columns";
 }
 
 /* ---- the graph ---- */
@@ -290,14 +296,18 @@ static nc_cuda_dnn_call call_of(const attn_key *key, const nck_cuda_attn_args *a
     return c;
 }
 
-bool nck_cuda_attn_dnn_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_args *a) {
+static const char no_dnn[] = "it is not there", no_plan[] = "it has no engine for this, or failed";
+
+const char *nck_cuda_attn_dnn_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_args *a) {
     nc_cuda *cuda = nc_device_cuda(at.device);
     attn_key key;
-    if (cuda == NULL || cuda->dnn == NULL || !key_of(t, mask, a, &key)) return false;
+    const char *why = key_of(t, mask, a, &key);
+    if (why != NULL || cuda == NULL || cuda->dnn == NULL) return why != NULL ? why : no_dnn;
     numbers n = numbers_of(a);
     nc_cuda_dnn_call c = call_of(&key, a, &n);
-    return nc_cuda_dnn_run(cuda->dnn, &c, nc_cuda_workspace(at.device, at.stream), NC_CUDA_WORKSPACE,
-                           nc_cuda_stream(at.stream));
+    bool done = nc_cuda_dnn_run(cuda->dnn, &c, nc_cuda_workspace(at.device, at.stream), NC_CUDA_WORKSPACE,
+                                nc_cuda_stream(at.stream));
+    return done ? NULL : no_plan;
 }
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -333,18 +343,18 @@ static bool takes_back(const nck_cuda_attn_grad_args *g, attn_key *key) {
 /* Y and the statistics are there as cuDNN's forward pass left them. */
 static bool is_kept(nc_cuda_dnn *dnn, nc_dtype t, nc_dtype mask, const nck_cuda_attn_args *a, const numbers *n) {
     attn_key key;
-    if (a->y.data == NULL || a->stats == NULL || !key_of(t, mask, a, &key)) return false;
+    if (a->y.data == NULL || a->stats == NULL || key_of(t, mask, a, &key) != NULL) return false;
     nc_cuda_dnn_call c = call_of(&key, a, n);
     return nc_cuda_dnn_knows(dnn, &c);
 }
 
-bool nck_cuda_attn_dnn_grad_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_grad_args *g,
-                                void *workspace) {
+const char *nck_cuda_attn_dnn_grad_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_grad_args *g,
+                                       void *workspace) {
     nc_cuda *cuda = nc_device_cuda(at.device);
     nck_cuda_attn_args a = g->a;
     int64_t S = a.n_queries, H = a.q_heads;
     attn_key key;
-    if (cuda == NULL || cuda->dnn == NULL) return false;
+    if (cuda == NULL || cuda->dnn == NULL) return no_dnn;
     numbers n = numbers_of(&a);
     bool kept = is_kept(cuda->dnn, t, mask, &a, &n);
     char *at_stats = (char *)workspace + bytes_result(&a), *sums = at_stats + bytes_numbers(&a);
@@ -352,10 +362,13 @@ bool nck_cuda_attn_dnn_grad_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const
         a.y = (nck_cuda_attn_operand){workspace, H * S * a.cols_v, S * a.cols_v, a.cols_v, 1};
         a.stats = at_stats;
     }
-    if (!key_of(t, mask, &a, &key) || !takes_back(g, &key)) return false;
+    const char *why = key_of(t, mask, &a, &key);
+    if (why != NULL) return why;
+    if (!takes_back(g, &key)) return "a number of keys that is no multiple of 128, many scores, or few results wanted";
     nc_cuda_dnn_call c = call_of(&key, &a, &n);
     give(&c, DY, g->dy.data), give(&c, DQ, g->dq.data), give(&c, DK, g->dk.data), give(&c, DV, g->dv.data);
     give(&c, SUMS, sums), give(&c, ONE, &n.one);
-    return (kept || nck_cuda_attn_dnn_run(at, t, mask, &a)) &&
-           nc_cuda_dnn_run(cuda->dnn, &c, sums + bytes_numbers(&a), bytes_plan(&a), nc_cuda_stream(at.stream));
+    if (!kept && (why = nck_cuda_attn_dnn_run(at, t, mask, &a)) != NULL) return why;
+    bool done = nc_cuda_dnn_run(cuda->dnn, &c, sums + bytes_numbers(&a), bytes_plan(&a), nc_cuda_stream(at.stream));
+    return done ? NULL : no_plan;
 }

@@ -6,13 +6,14 @@
 
 #include "kernels/cuda/attention_grad.h"
 
-/* False: nothing was queued. t: of the operands; mask: of the mask, UNDEFINED: none. a.stats get natural logarithms. */
-bool nck_cuda_attn_dnn_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_args *a);
+/* NULL, or why nothing was queued. t: of the operands; mask: of the mask, UNDEFINED: none. a.stats get natural
+ * logarithms. */
+const char *nck_cuda_attn_dnn_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_args *a);
 
 /* The gradient, forward pass included: all three results, in one order of sums in every run. workspace: as many bytes
  * as nck_cuda_attn_dnn_grad_workspace tells, which grows with each size. */
-bool nck_cuda_attn_dnn_grad_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_grad_args *g,
-                                void *workspace);
+const char *nck_cuda_attn_dnn_grad_run(nck_cuda_at at, nc_dtype t, nc_dtype mask, const nck_cuda_attn_grad_args *g,
+                                       void *workspace);
 size_t nck_cuda_attn_dnn_grad_workspace(nc_dtype t, const nck_cuda_attn_args *a);
 
 #endif

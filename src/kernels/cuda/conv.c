@@ -56,6 +56,7 @@ nc_code nck_cuda_conv_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cac
                {"add_biases", &out->add_biases}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_conv, t, NULL, all[i].name, all[i].to, diag));
+    nc_cuda_need_dnn(d);
     NC_TRY(nck_cuda_reduce_prepare(d, NCK_REDUCE_SUM, t, &out->sum, diag));
     return nck_cuda_gemm_prepare(d, t, cache, &out->gemm, diag);
 }

@@ -2,6 +2,7 @@
 #include "kernels/cuda/conv_last.h"
 
 #include "base/intmath.h"
+#include "device/cuda_api.h"
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_dnn.h"
 #include "kernels/cuda/move.h"
@@ -14,6 +15,7 @@ nc_code nck_cuda_conv_last_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_conv_last, t, NULL, "columns", &out->columns, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_conv_last, t, NULL, "columns_wide", &out->columns_wide, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_conv_last, t, NULL, "depthwise", &out->depthwise, diag));
+    nc_cuda_need_dnn(d);
     return nck_cuda_gemm_prepare(d, t, cache, &out->gemm, diag);
 }
 

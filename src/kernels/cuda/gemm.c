@@ -31,6 +31,7 @@ nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_cache *cac
     *out = (nck_cuda_gemm){.type = t, .cache = cache};
     if (pthread_mutex_init(&cache->mutex, NULL) != 0)
         return nc_diag_set(diag, NC_E_MEMORY, NULL, NULL, "out of memory");
+    if (nc_dtype_is_float(t)) NC_TRY(nc_cuda_need_lt(d, diag));
     NC_TRY(nck_cuda_gemv_prepare(d, t, NULL, &out->one_row, diag));
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemm, t, NULL, "multiply", &out->multiply, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_gemm, t, NULL, "spread", &out->spread, diag);
@@ -202,6 +203,7 @@ static nc_code run_lt(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gem
     lt_call l = {0};
     cublasLtMatmulAlgo algo = {{0}};
     *usable = false;
+    if (c->lt == NULL) return NC_OK;
     bool known = look_up(k->cache, key, &algo, usable);
     if (known && !*usable) return NC_OK;
     nc_code code = make_call(c->api, k, g, key, &l, at.diag);

@@ -8,11 +8,13 @@ bool nc_attention_cuda_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_attention_cuda_prepare(nc_prep *p);
 size_t nc_attention_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_attention_cuda_run(const nc_call *c);
+void nc_attention_cuda_tell(const void *state, char *text, size_t bytes);
 
 bool nc_attention_grad_cuda_fits(const nc_node *n, const char **why);
 NC_MUST nc_code nc_attention_grad_cuda_prepare(nc_prep *p);
 size_t nc_attention_grad_cuda_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out,
                                         int n_out);
 NC_MUST nc_code nc_attention_grad_cuda_run(const nc_call *c);
+void nc_attention_grad_cuda_tell(const void *state, char *text, size_t bytes);
 
 #endif

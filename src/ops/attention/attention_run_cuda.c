@@ -9,12 +9,35 @@
 #include "ops/attention/attention_cuda.h"
 
 #include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, LENS, DY, KEPT_Y, KEPT_STATS };
 enum { STATS = 4 }; /* the output that lowering adds to Attention for its gradient */
 enum { ALIGNMENT = 256 };
 
+/* How the last run went: static texts, NULL before the first. */
+typedef struct ways {
+    _Atomic(const char *) taken, not_dnn; /* not_dnn NULL: cuDNN was not asked, or took it */
+} ways;
+
+static void took(ways *w, const char *taken, const char *not_dnn) {
+    atomic_store_explicit(&w->not_dnn, not_dnn, memory_order_relaxed);
+    atomic_store_explicit(&w->taken, taken, memory_order_relaxed);
+}
+
+static void tell(const ways *w, char *text, size_t bytes) {
+    const char *taken = atomic_load(&w->taken), *why = atomic_load(&w->not_dnn);
+    if (taken == NULL)
+        snprintf(text, bytes, "chosen by the sizes of a run; there was none yet");
+    else
+        snprintf(text, bytes, "%s%s%s", taken, why != NULL ? "; not cuDNN's: " : "", why != NULL ? why : "");
+}
+
+static const char by_dnn[] = "cuDNN's kernel", by_tiles[] = "Nacre's own kernel by tiles";
+
 typedef struct attend {
+    ways *ways;
     nc_attention how;
     nck_cuda_attn kernel;
     nck_cuda_attn_few few;
@@ -95,6 +118,7 @@ nc_code nc_attention_cuda_prepare(nc_prep *p) {
     const nc_node *n = p->node;
     attend *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
+    NC_NEED(p->w, s->ways = nc_arena_array(p->arena, 1, sizeof *s->ways));
     NC_TRY(nc_attention_read(p->w, n, &s->how));
     p->state = s;
     p->strided_in = 1u << Q | 1u << K | 1u << V;
@@ -207,6 +231,11 @@ static nc_code check(const nc_call *c, const int64_t *dq, const int64_t *dk, con
                        (long long)dk[2], (long long)dk[3], (long long)dv[1], (long long)dv[2]);
 }
 
+static nc_code take_few(const attend *s, const nc_call *c, const nck_cuda_attn_args *g, void *workspace) {
+    took(s->ways, "Nacre's own kernel for few queries, over splits of the keys", "few queries");
+    return nck_cuda_attn_few_run(&s->few, nck_cuda_at_call(c), g, workspace);
+}
+
 nc_code nc_attention_cuda_run(const nc_call *c) {
     const attend *s = c->state;
     const nc_attention *h = &s->how;
@@ -229,14 +258,20 @@ nc_code nc_attention_cuda_run(const nc_call *c) {
     NC_TRY(set_lens(c, &g));
     g.stats = c->n_out > STATS ? c->out[STATS]->data : NULL;
     if (g.stats == NULL && s->few.attend != NULL && nck_cuda_attn_is_few(s->few.type, &g))
-        return nck_cuda_attn_few_run(&s->few, nck_cuda_at_call(c), &g, at);
-    if (nck_cuda_attn_dnn_run(nck_cuda_at_call(c), s->kernel.type, s->kernel.mask, &g)) return NC_OK;
-    return nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);
+        return take_few(s, c, &g, at);
+    const char *why = nck_cuda_attn_dnn_run(nck_cuda_at_call(c), s->kernel.type, s->kernel.mask, &g);
+    took(s->ways, why == NULL ? by_dnn : by_tiles, why);
+    return why == NULL ? NC_OK : nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);
+}
+
+void nc_attention_cuda_tell(const void *state, char *text, size_t bytes) {
+    tell(((const attend *)state)->ways, text, bytes);
 }
 
 /* ---- the gradient ---- */
 
 typedef struct attend_back {
+    ways *ways;
     nc_attention how;
     nck_cuda_attn_grad kernel;
 } attend_back;
@@ -245,6 +280,7 @@ nc_code nc_attention_grad_cuda_prepare(nc_prep *p) {
     const nc_node *n = p->node;
     attend_back *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
+    NC_NEED(p->w, s->ways = nc_arena_array(p->arena, 1, sizeof *s->ways));
     NC_TRY(nc_attention_read(p->w, n, &s->how));
     p->state = s;
     p->strided_in = 1u << Q | 1u << K | 1u << V | 1u << DY;
@@ -304,6 +340,11 @@ nc_code nc_attention_grad_cuda_run(const nc_call *c) {
     }
     g.dq = wanted(c, Q, h->q_heads), g.dk = wanted(c, K, h->kv_heads), g.dv = wanted(c, V, h->kv_heads);
     const nck_cuda_attn *f = &s->kernel.forward;
-    if (nck_cuda_attn_dnn_grad_run(nck_cuda_at_call(c), f->type, f->mask, &g, c->workspace)) return NC_OK;
-    return nck_cuda_attn_grad_run(&s->kernel, nck_cuda_at_call(c), &g, c->workspace);
+    const char *why = nck_cuda_attn_dnn_grad_run(nck_cuda_at_call(c), f->type, f->mask, &g, c->workspace);
+    took(s->ways, why == NULL ? by_dnn : by_tiles, why);
+    return why == NULL ? NC_OK : nck_cuda_attn_grad_run(&s->kernel, nck_cuda_at_call(c), &g, c->workspace);
+}
+
+void nc_attention_grad_cuda_tell(const void *state, char *text, size_t bytes) {
+    tell(((const attend_back *)state)->ways, text, bytes);
 }

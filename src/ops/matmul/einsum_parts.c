@@ -158,8 +158,9 @@ static nc_code operand(nc_builder *b, const nc_einsum *e, int i, nc_value *v, nc
 nc_code nc_einsum_join(nc_builder *b, const nc_node *n, const nc_einsum *e, nc_value **out) {
     const nc_types computed = T_FLOAT_ALL | NC_BIT(NC_INT32) | NC_BIT(NC_INT64) | NC_BIT(NC_UINT32) | NC_BIT(NC_UINT64);
     nc_dtype elem = n->in[0]->type->elem, type = elem;
-    if (!(NC_BIT(elem) & computed))
-        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces are for floats and integers of 32 and 64 bits");
+    const nc_types narrow = NC_BIT(NC_INT8) | NC_BIT(NC_UINT8) | NC_BIT(NC_INT16) | NC_BIT(NC_UINT16);
+    if (!(NC_BIT(elem) & (computed | narrow))) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces are for numbers");
+    if (NC_BIT(elem) & narrow) type = NC_INT64; /* exact; what the result cannot hold goes at the end */
     if (e->n_in > 2 && (elem == NC_FLOAT16 || elem == NC_BFLOAT16)) type = NC_FLOAT; /* one rounding, at the end */
     labelled sum;
     NC_TRY(operand(b, e, 0, n->in[0], type, &sum));

@@ -82,7 +82,9 @@ static nc_value *coordinate(nc_builder *b, const nck_grid_sample *s, nc_value *g
     return nc_build1(b, "Mul", 2, nc_build1(b, "Sub", 2, nc_build1(b, "Mul", 2, g, d), one), half);
 }
 
-/* The halves compute in float. */
+static bool is_whole(nc_dtype t) { return nc_dtype_class(t) == 'I' || nc_dtype_class(t) == 'U'; }
+
+/* The halves compute in float, integers in double. */
 static nc_code parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_value **out) {
     nck_grid_sample s;
     nc_value *size[NCK_SAMPLE_MAX_DIMS], *at[NCK_SAMPLE_MAX_DIMS];
@@ -90,7 +92,7 @@ static nc_code parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_va
     NC_TRY(nc_grid_sample_read(b->w, n, &s));
     const nc_type *t = in[0]->type;
     if (t == NULL || t->rank < 3) NC_FAIL(b->w, NC_E_SHAPE, "the rank of X is not known");
-    nc_dtype type = t->elem == NC_DOUBLE ? NC_DOUBLE : NC_FLOAT;
+    nc_dtype type = t->elem == NC_DOUBLE || is_whole(t->elem) ? NC_DOUBLE : NC_FLOAT;
     nc_value *x = nc_build_cast(b, in[0], type), *grid = nc_build_cast(b, in[1], type);
     NC_TRY(b->code);
     nc_sample_rule rule = {s.mode, s.padding, s.align_corners, t->rank - 2};
@@ -114,7 +116,8 @@ static nc_code parts(nc_builder *b, const nc_node *n, nc_value *const *in, nc_va
 
 static nc_code grid_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     const nc_type *x = n->in[0]->type;
-    if (x == NULL || !nc_dtype_is_float(x->elem)) NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces are for floats");
+    if (x == NULL || !(nc_dtype_is_float(x->elem) || is_whole(x->elem)))
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces are for numbers");
     return parts(b, n, n->in, out);
 }
 
