@@ -506,10 +506,11 @@ NACRE_API void nacre_session_trim(nacre_session *s);
 
 typedef struct nacre_plan_row {
     char name[96], op[64]; /* the value, or "workspace"; the operator that makes it */
+    char reader[64];       /* the operator that reads it last; empty where none does */
     int place;             /* 0: host, 1: the session's device, where that is another */
     int segment;
-    int first, last; /* steps between which its memory is needed */
-    size_t offset, bytes;
+    int first, last;      /* steps between which it is needed */
+    size_t offset, bytes; /* those of another row where it lies over that one's tensor */
 } nacre_plan_row;
 typedef struct nacre_plan {
     size_t size;          /* of this struct; set by the caller */

@@ -87,6 +87,7 @@ static nc_code fill_plan(nc_work *w, const nc_prediction *r, nacre_plan *out) {
                                    .bytes = s->bytes};
         snprintf(rows[i].name, sizeof rows[i].name, "%s", s->name);
         snprintf(rows[i].op, sizeof rows[i].op, "%s", s->op);
+        snprintf(rows[i].reader, sizeof rows[i].reader, "%s", s->reader);
     }
     if (r->slots.n) qsort(rows, (size_t)r->slots.n, sizeof *rows, earlier_first);
     out->rows = rows, out->n_rows = (size_t)r->slots.n, out->n_unknown = (size_t)r->n_unknown;

@@ -41,7 +41,7 @@ nc_code nc_loss_run(const nc_call *c) {
     nck_loss_args a;
     int64_t bad = 0;
     NC_TRY(nc_loss_describe(c->state, c, c->in[0], 1, &a));
-    void *log_prob = ((const nc_loss *)c->state)->gives_logs ? c->out[1]->data : c->workspace;
+    void *log_prob = c->n_out > 1 && c->out[1]->data != NULL ? c->out[1]->data : c->workspace;
     nc_code code = nck_cross_entropy(&a, c->in[0]->data, c->out[0]->data, log_prob, &bad, c->pool);
     return code == NC_E_DATA ? wrong_label(c, &a, bad) : code;
 }
