@@ -28,6 +28,7 @@ enum {
     B_BLOCK = 1 << 21,
     TILE_ROW_PANELS = 10,
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
+    WHOLE_PANELS = 48,   /* but so many, where they are all of the columns: each item then packs its own rows of A */
     TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
     ITEMS = 4,           /* for each thread */
     PACK_PANELS = 4,     /* panels of a packing item */
@@ -327,7 +328,8 @@ static void gemm_choose_tiles(gemm_run *r, int threads) {
     r->n_row_tiles = nc_ceil_div(r->row_panels, TILE_ROW_PANELS);
     int64_t least = r->tile_packs_b && !r->direct ? nc_min64(GROUP, r->panels) : 1;
     int64_t most_tiles = r->panels / least, columns = nc_ceil_div(wanted, r->n_row_tiles);
-    r->n_column_tiles = nc_max64(nc_ceil_div(r->panels, TILE_PANELS), nc_min64(columns, most_tiles));
+    bool whole = r->g->M > 1 && r->panels <= WHOLE_PANELS;
+    r->n_column_tiles = nc_max64(whole ? 1 : nc_ceil_div(r->panels, TILE_PANELS), nc_min64(columns, most_tiles));
     if (!r->tile_packs_b && r->n_row_tiles * r->n_column_tiles < wanted)
         r->n_row_tiles = nc_min64(nc_ceil_div(wanted, r->n_column_tiles), nc_ceil_div(r->row_panels, 2));
 }
