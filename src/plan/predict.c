@@ -39,7 +39,6 @@ static nc_code add_slot(prediction_ctx *t, const nc_program *p, int seg, const n
                                    : slot == by->sizes ? "sizes"
                                                        : "workspace",
                            .op = by->node->card->name,
-                           .reader = last > i ? p->instrs[last].node->card->name : "",
                            .place = s->place,
                            .seg = seg,
                            .first = i,

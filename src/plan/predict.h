@@ -7,9 +7,8 @@
 
 typedef struct nc_predicted_slot {
     const char *name, *op; /* of the value and of the node that makes it; name "workspace" where there is no value */
-    const char *reader;    /* the op that reads it last, through views too; "" where none does */
     int place, seg;
-    int first, last; /* instructions: it is made, it is read last */
+    int first, last; /* instructions: the one that makes it, the last that reads it or a view of it */
     size_t offset, bytes;
 } nc_predicted_slot;
 

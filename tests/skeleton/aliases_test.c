@@ -67,7 +67,10 @@ static void loss_in_place(model *m) {
     model_run(m);
     const float *w = model_floats(m, "w", 6);
     double loss = 0, share[6];
-    for (int i = 0; i < 6; i++) share[i] = exp(-x[i]) / (exp(-x[i / 3 * 3]) + exp(-x[i / 3 * 3 + 1]) + exp(-x[i / 3 * 3 + 2]));
+    for (int i = 0; i < 6; i++) {
+        const float *row = x + i / 3 * 3;
+        share[i] = exp(-x[i]) / (exp(-row[0]) + exp(-row[1]) + exp(-row[2]));
+    }
     for (int r = 0; r < 2; r++) loss -= log(share[r * 3 + labels[r]]) / 2;
     for (int i = 0; w && i < 6; i++)
         CHECK_CLOSE(w[i], -(share[i] - (i % 3 == labels[i / 3])) * loss / 2, nc_tol_op_f32);
@@ -82,7 +85,8 @@ static void through_views(model *m) {
     const float x[] = {1, 2, 3, 4, 5, 6};
     model_option(m, "fusion", "off");
     model_open(m, "<opset: \"\" 18> g (float[2,3] x) => (y, z)\n"
-                  "<const int64[1] s = {6}, const int64[2] q = {3, 2}, const int64[1] a = {0}, const int64[1] b = {1}> {\n"
+                  "<const int64[1] s = {6}, const int64[2] q = {3, 2}, const int64[1] a = {0},\n"
+                  " const int64[1] b = {1}> {\n"
                   "e = Neg(x)\n v = Reshape(e, s)\n f = Abs(v)\n r = Reshape(f, q)\n h = Neg(r)\n y = Exp(h)\n"
                   "c = Abs(x)\n p = Slice(c, a, b, a)\n d = Neg(p)\n z = Sqrt(d)\n }");
     model_input(m, "x", NACRE_FLOAT, 2, dims, x);

@@ -45,7 +45,7 @@ static void print_chart(const nacre_plan *p, size_t n_rows, const char *const *p
         int from = (int)((long long)r->first * wide / steps), to = (int)((long long)r->last * wide / steps);
         for (int k = from < 0 ? 0 : from; k <= to && k < wide; k++) bar[k] = '#';
         bytes_text((double)r->bytes, bytes, sizeof bytes);
-        table_row(&t, 6, r->name, r->op, *r->reader ? r->reader : "-", places[r->place], bytes, bar);
+        table_row(&t, 6, r->name, r->op, r->last > r->first ? p->steps[r->last].op : "-", places[r->place], bytes, bar);
     }
     if (n) table_print(&t);
     table_release(&t);

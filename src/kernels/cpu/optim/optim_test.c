@@ -1,5 +1,6 @@
 /* The tile program of an optimizer's step against its formulas: both forms of Adam, SGD with momentum and without, all
- * storage types, odd sizes, in place, with NaN and infinities; and the same bits for any number of threads and on every instruction set. */
+ * storage types, odd sizes, in place, with NaN and infinities; and the same bits for any number of threads and on every
+ * instruction set. */
 #include "kernels/cpu/optim/optim.h"
 
 #include "kernels/cpu/isa.h"
