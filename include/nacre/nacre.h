@@ -509,15 +509,19 @@ typedef struct nacre_plan_row {
     char name[96], op[64]; /* the value, or "workspace"; the operator that makes it */
     int place;             /* 0: host, 1: the session's device, where that is another */
     int segment;
-    int first, last; /* steps between which its memory is needed */
-    size_t offset, bytes;
+    int first, last;      /* the steps that make it and read it last; one where nobody reads it */
+    size_t offset, bytes; /* those of another row where it lies over that one's tensor */
 } nacre_plan_row;
+typedef struct nacre_plan_step {
+    char op[64];
+} nacre_plan_step;
 typedef struct nacre_plan {
     size_t size;          /* of this struct; set by the caller */
     nacre_plan_row *rows; /* of the main graph, in order of first use; nacre_free */
     size_t n_rows, n_steps;
     size_t bytes_frame[2], bytes_constants[2], bytes_packed[2], bytes_state[2], bytes_outputs[2]; /* per place */
     size_t n_unknown; /* segments whose sizes or ranks are only found while running: not counted */
+    const nacre_plan_step *steps; /* n_steps of them, in the memory of rows */
 } nacre_plan;
 /* The memory one run will take with these sizes of the named dims; those not named count as 1. */
 NACRE_API nacre_code nacre_session_plan(nacre_session *s, const char *const *dim_names, const int64_t *dims, size_t n,

@@ -74,9 +74,18 @@ static int earlier_first(const void *a, const void *b) {
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static nc_code fill_plan(nc_work *w, const nc_prediction *r, nacre_plan *out) {
-    nacre_plan_row *rows = nc_alloc_zero((size_t)r->slots.n + 1, sizeof *rows);
+/* Behind the rows, so that they are freed together. */
+static void fill_steps(const nc_program *p, nacre_plan_step *steps) {
+    for (int i = 0; i < p->n_instrs; i++)
+        snprintf(steps[i].op, sizeof steps[i].op, "%s", p->instrs[i].node->card->name);
+}
+
+static nc_code fill_plan(nc_work *w, const nc_program *p, const nc_prediction *r, nacre_plan *out) {
+    size_t bytes = ((size_t)r->slots.n + 1) * sizeof *out->rows;
+    nacre_plan_row *rows = nc_alloc_zero(1, bytes + (size_t)p->n_instrs * sizeof *out->steps);
     NC_NEED(w, rows);
+    fill_steps(p, (nacre_plan_step *)(void *)((char *)rows + bytes));
+    out->steps = (const nacre_plan_step *)(const void *)((const char *)rows + bytes);
     for (int i = 0; i < r->slots.n; i++) {
         const nc_predicted_slot *s = &r->slots.v[i];
         rows[i] = (nacre_plan_row){.place = s->place,
@@ -108,7 +117,7 @@ static nc_code predict(nc_work *w, const nc_program *p, const char *const *names
     for (size_t i = 0; i < n; i++) NC_TRY(set_dim(w, p, &z, names[i], dims[i]));
     nc_prediction r;
     NC_TRY(nc_predict(w, &w->scratch, p, z.values, z.known, &r));
-    return fill_plan(w, &r, out);
+    return fill_plan(w, p, &r, out);
 }
 
 nacre_code nacre_session_plan(nacre_session *s, const char *const *dim_names, const int64_t *dims, size_t n,

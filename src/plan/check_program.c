@@ -177,11 +177,12 @@ static nc_code check_alias(const checker *c, int o) {
     const nc_slot *out = &p->slots[x->out[o]];
     const char *name = name_of(p, x->out[o]);
     bool found = false;
-    if (!same_bytes(out, &p->slots[out->of]))
-        BROKEN(c, "'%s' lies over '%s' of other bytes", name, name_of(p, out->of));
     for (int j = 0; j < x->n_in; j++) {
         if (x->in[j] < 0 || p->slots[x->in[j]].root != out->root) continue;
-        if (x->in[j] != out->of) BROKEN(c, "'%s' lies over memory that operand %d reads otherwise", name, j);
+        if (nc_slot_beneath(p, x->in[j]) != out->of)
+            BROKEN(c, "'%s' lies over memory that operand %d reads otherwise", name, j);
+        if (!same_bytes(out, &p->slots[x->in[j]]))
+            BROKEN(c, "'%s' lies over '%s' of other bytes", name, name_of(p, out->of));
         if (!nc_may_lie_over(nc_choice_of(x->node), o, j))
             BROKEN(c, "'%s' lies over operand %d, which the kernel does not allow", name, j);
         found = true;

@@ -2,6 +2,7 @@
  * objects an instruction may take because it is their last user. */
 #include "plan/build.h"
 
+#include "base/intmath.h"
 #include "base/steps.h"
 
 /* Memory that a result may be laid over: not the caller's. */
@@ -57,6 +58,33 @@ static bool same_geometry(const nc_slot *a, const nc_slot *b) {
     return a->place == b->place;
 }
 
+static int times_in(const nc_slot *s, int dim) {
+    int n = 0;
+    for (int d = 0; d < s->rank; d++) n += s->dims[d] == dim;
+    return n;
+}
+
+/* As many elements, as far as their dims show it. */
+static bool same_count(const nc_program *p, const nc_slot *a, const nc_slot *b) {
+    const nc_slot *of[2] = {a, b};
+    int64_t count[2] = {1, 1}, n;
+    for (int s = 0; s < 2; s++)
+        for (int d = 0; d < of[s]->rank; d++) {
+            bool known = nc_dim_is_const(p->dims[of[s]->dims[d]], &n);
+            if (known && !nc_mul_i64(count[s], n, &count[s])) return false;
+            if (!known && times_in(a, of[s]->dims[d]) != times_in(b, of[s]->dims[d])) return false;
+        }
+    return count[0] == count[1] && a->rank >= 0 && b->rank >= 0;
+}
+
+int nc_slot_beneath(const nc_program *p, int slot) {
+    int under = slot;
+    while (p->slots[under].storage == NC_S_VIEW) under = p->slots[under].of;
+    const nc_slot *a = &p->slots[slot], *b = &p->slots[under];
+    bool whole = a->dense && b->dense && nc_dtype_bits(a->dtype) == nc_dtype_bits(b->dtype) && same_count(p, a, b);
+    return under == slot || whole ? under : -1;
+}
+
 static bool only_stream(const nc_program *p, const nc_slot *root, int stream) {
     for (int k = 0; k < p->n_streams; k++)
         if (k != stream && root->last_on[k] >= 0) return false;
@@ -88,7 +116,8 @@ static bool is_read_elsewhere(nc_program *p, const nc_instr *x, int o, int j) {
 static bool can_alias(nc_program *p, const nc_instr *x, int i, int o, int j) {
     if (x->in[j] < 0 || !nc_may_lie_over(nc_choice_of(x->node), o, j)) return false;
     const nc_slot *out = &p->slots[x->out[o]], *in = &p->slots[x->in[j]];
-    if (out->storage != NC_S_ARENA || out->to_output >= 0 || in->storage == NC_S_VIEW || !same_geometry(in, out))
+    if (out->storage != NC_S_ARENA || out->to_output >= 0 || nc_slot_beneath(p, x->in[j]) < 0 ||
+        !same_geometry(in, out))
         return false;
     const nc_slot *root = &p->slots[find_root(p, x->in[j])];
     if (!is_root(root) || root->last != i || !only_stream(p, root, x->stream)) return false;
@@ -98,7 +127,7 @@ static bool can_alias(nc_program *p, const nc_instr *x, int i, int o, int j) {
 static void alias_result(nc_program *p, const nc_instr *x, int o, int j) {
     int i_root = find_root(p, x->in[j]);
     nc_slot *out = &p->slots[x->out[o]], *root = &p->slots[i_root];
-    out->storage = NC_S_ALIAS, out->of = x->in[j], out->root = i_root;
+    out->storage = NC_S_ALIAS, out->of = nc_slot_beneath(p, x->in[j]), out->root = i_root;
     root->last = out->last;
     for (int k = 0; k < p->n_streams; k++)
         if (out->last_on[k] > root->last_on[k]) root->last_on[k] = out->last_on[k];

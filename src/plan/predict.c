@@ -9,22 +9,42 @@ typedef struct prediction_ctx {
     nc_work *w;
     nc_arena *arena;
     nc_prediction *out;
+    int *last; /* per slot of the main program: the last instruction that reads it or a view of it */
 } prediction_ctx;
 
-static nc_code add_slot(prediction_ctx *t, const nc_program *p, int seg, const nc_instance *x, const nc_instr *by,
-                        int slot) {
+static nc_code find_last_reads(prediction_ctx *t, const nc_program *p) {
+    NC_NEED(t->w, t->last = nc_arena_array(&t->w->scratch, (size_t)p->n_slots + 1, sizeof *t->last));
+    for (int i = 0; i < p->n_slots; i++) t->last[i] = -1;
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int j = 0; j < p->instrs[i].n_in; j++) {
+            int slot = p->instrs[i].in[j];
+            while (slot >= 0 && p->slots[slot].storage == NC_S_VIEW) slot = p->slots[slot].of;
+            if (slot >= 0) t->last[slot] = i;
+        }
+    return NC_OK;
+}
+
+/* A tensor of this segment's memory: its own, or that of what it lies over. */
+static bool is_listed(const nc_program *p, int seg, const nc_slot *s) {
+    const nc_slot *root = &p->slots[s->root];
+    return s->storage == NC_S_ARENA || (s->storage == NC_S_ALIAS && root->storage == NC_S_ARENA && root->seg == seg);
+}
+
+static nc_code add_slot(prediction_ctx *t, const nc_program *p, int seg, const nc_instance *x, int i, int slot) {
     const nc_slot *s = slot >= 0 ? &p->slots[slot] : NULL;
-    if (!s || s->storage != NC_S_ARENA) return NC_OK;
+    const nc_instr *by = &p->instrs[i];
+    if (!s || !is_listed(p, seg, s)) return NC_OK;
+    int block = p->slots[s->root].block, last = s->value && !s->value->n_outputs ? t->last[slot] : s->last;
     nc_predicted_slot r = {.name = s->value            ? s->value->name
                                    : slot == by->sizes ? "sizes"
                                                        : "workspace",
                            .op = by->node->card->name,
                            .place = s->place,
                            .seg = seg,
-                           .first = s->first,
-                           .last = s->last,
-                           .offset = x->offset[s->block],
-                           .bytes = x->bytes[s->block]};
+                           .first = i,
+                           .last = last > i ? last : i,
+                           .offset = x->offset[block],
+                           .bytes = x->bytes[block]};
     if (!NC_PUSH(t->arena, t->out->slots, r)) NC_FAIL(t->w, NC_E_MEMORY, "out of memory");
     return NC_OK;
 }
@@ -32,9 +52,9 @@ static nc_code add_slot(prediction_ctx *t, const nc_program *p, int seg, const n
 static nc_code add_slots(prediction_ctx *t, const nc_program *p, int seg, const nc_instance *x) {
     for (int i = p->segs[seg].first; i < p->segs[seg].end; i++) {
         const nc_instr *by = &p->instrs[i];
-        for (int k = 0; k < by->n_out; k++) NC_TRY(add_slot(t, p, seg, x, by, by->out[k]));
-        NC_TRY(add_slot(t, p, seg, x, by, by->workspace));
-        NC_TRY(add_slot(t, p, seg, x, by, by->sizes));
+        for (int k = 0; k < by->n_out; k++) NC_TRY(add_slot(t, p, seg, x, i, by->out[k]));
+        NC_TRY(add_slot(t, p, seg, x, i, by->workspace));
+        NC_TRY(add_slot(t, p, seg, x, i, by->sizes));
     }
     return NC_OK;
 }
@@ -78,7 +98,8 @@ static nc_code add_program(prediction_ctx *t, const nc_program *p, const int64_t
 nc_code nc_predict(nc_work *w, nc_arena *a, const nc_program *p, const int64_t *values, const bool *known,
                    nc_prediction *out) {
     *out = (nc_prediction){.n_unknown = 0};
-    prediction_ctx t = {w, a, out};
+    prediction_ctx t = {w, a, out, NULL};
+    NC_TRY(find_last_reads(&t, p));
     NC_TRY(add_program(&t, p, values, known));
     for (int i = 0; i < p->n_vars; i++)
         out->state[p->slots[p->vars[i]].place > 0] += slot_bytes(p, p->vars[i], values, known);

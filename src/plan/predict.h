@@ -1,5 +1,5 @@
-/* plan/predict.h: the memory a run will take, before it runs: every arena slot with its bytes and life, totals per
- * place. Reads a program and sizes, changes nothing. */
+/* plan/predict.h: the memory a run will take, before it runs: every tensor in the arena with its bytes and life, one
+ * that lies over another too, totals per place. Reads a program and sizes, changes nothing. */
 #ifndef NC_PLAN_PREDICT_H
 #define NC_PLAN_PREDICT_H
 
@@ -8,7 +8,7 @@
 typedef struct nc_predicted_slot {
     const char *name, *op; /* of the value and of the node that makes it; name "workspace" where there is no value */
     int place, seg;
-    int first, last; /* instructions */
+    int first, last; /* instructions: the one that makes it, the last that reads it or a view of it */
     size_t offset, bytes;
 } nc_predicted_slot;
 

@@ -163,4 +163,8 @@ int nc_program_stream(const nc_program *p, nc_stream_kind kind, int place);
 void nc_program_print(nc_text *out, const nc_program *p);
 void nc_program_destroy(nc_program *p); /* NULL is fine; subprograms too, the model not */
 
+/* The slot whose memory a slot is, element by element: itself, or what it is a view of; -1: a view of some of it, or in
+ * another order. */
+int nc_slot_beneath(const nc_program *p, int slot); /* lives.c */
+
 #endif

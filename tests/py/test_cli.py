@@ -11,6 +11,7 @@ import zipfile
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -502,6 +503,32 @@ def test_plan(model, device):
     assert out != good("plan", model, "--dim", "batch=6400", "--device", device)
     done = nacre("plan", model, "--dim", "bach=2")
     assert done.returncode == 1 and "batch" in done.stderr
+
+
+def test_plan_lists_what_backward_keeps(tmp_path):
+    """Of tanh, a sigmoid and exp the result, of a product both sides; nothing of what only went through."""
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    net (float[6,8] x, float[8,16] w, float[16,4] v) => (float[] loss) {
+        product = MatMul(x, w)
+        bent = Tanh(product)
+        moved = Add(bent, bent)
+        gate = Sigmoid(moved)
+        scores = MatMul(gate, v)
+        grown = Exp(scores)
+        loss = ReduceSum <keepdims = 0> (grown)
+    }"""
+    plain, path = tmp_path / "plain.onnx", tmp_path / "grad.onnx"
+    onnx.save(onnx.parser.parse_model(text), plain)
+    good("gradients", plain, "--of", "loss", "--by", "w", "--by", "v", "-o", path)
+    rows = {}
+    for line in good("plan", path, "--rows", "0", "--set", "fusion=off").splitlines():
+        found = re.match(r"  (\w+) +(\w+) +([\w-]+) +host +\S+ \S+ +([.#]+)$", line)
+        if found:
+            rows[found[1]] = found[2], found[3], found[4].index("#"), found[4].rindex("#")
+    forward = ["product", "bent", "moved", "gate", "scores", "grown"]
+    assert set(forward) <= set(rows) and rows["bent"][0] == "Tanh" and rows["bent"][1] == "TanhGrad"
+    begins = rows["grown"][2] + 1  # with the sum of what grew
+    assert {n for n in forward if rows[n][3] > begins} == {"bent", "gate", "grown"}
 
 
 def test_explain(model):

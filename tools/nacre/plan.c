@@ -9,7 +9,8 @@ static const char help[] =
     "\n"
     "Predicts the memory that one run takes, per place, for the given sizes of free dims (default 1), without "
     "running.\n"
-    "The chart has a line per tensor and shows between which steps its memory is needed.\n"
+    "The chart has a line per tensor: which operator makes it, which reads it last, and between which steps it is\n"
+    "needed. Of a model with gradients it so lists what the backward pass keeps, and for what.\n"
     "\n"
     "  --dim NAME=N         size of a free dim\n"
     "  --rows N             lines of the chart, largest tensors first picked (default 40; 0: all)\n" COMMON_HELP "\n"
@@ -34,7 +35,7 @@ static void print_chart(const nacre_plan *p, size_t n_rows, const char *const *p
     size_t n = n_rows && n_rows < p->n_rows ? n_rows : p->n_rows;
     qsort(p->rows, p->n_rows, sizeof *p->rows, larger);
     qsort(p->rows, n, sizeof *p->rows, earlier);
-    table_row(&t, 5, "tensor", "made by", "place", ">bytes", "steps");
+    table_row(&t, 6, "tensor", "made by", "last read by", "place", ">bytes", "steps");
     for (size_t i = 0; i < n; i++) {
         const nacre_plan_row *r = &p->rows[i];
         char bytes[32], bar[CHART + 1];
@@ -44,7 +45,7 @@ static void print_chart(const nacre_plan *p, size_t n_rows, const char *const *p
         int from = (int)((long long)r->first * wide / steps), to = (int)((long long)r->last * wide / steps);
         for (int k = from < 0 ? 0 : from; k <= to && k < wide; k++) bar[k] = '#';
         bytes_text((double)r->bytes, bytes, sizeof bytes);
-        table_row(&t, 5, r->name, r->op, places[r->place], bytes, bar);
+        table_row(&t, 6, r->name, r->op, r->last > r->first ? p->steps[r->last].op : "-", places[r->place], bytes, bar);
     }
     if (n) table_print(&t);
     table_release(&t);

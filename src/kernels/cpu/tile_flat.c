@@ -66,8 +66,9 @@ void nck_tile_run_flat(const nck_tile_prog *p, const nck_tile_run_in *in, float 
     r.tile = nc_min64(FLAT_TILE, FLAT_FLOATS / p->n_reg / NCK_TILE_PAD * NCK_TILE_PAD);
     for (int i = 0; i < p->n_in; i++)
         if (in[i].period != 0) flat_fill(flat_register(&r, i), &in[i], nc_min64(r.tile, nc_round_up(n, NCK_TILE_PAD)));
-    for (int64_t at = 0; at < n; at += r.tile) {
-        int64_t left = nc_min64(r.tile, n - at);
-        flat_tile(p, lanes, &r, in, out, at, left, nc_round_up(left, NCK_TILE_PAD));
+    for (int64_t at = 0, m; at < n; at += m) {
+        m = nc_min64(r.tile, n - at);
+        if (m > NCK_TILE_PAD) m -= m % NCK_TILE_PAD; /* only what is left behind whole vectors is copied */
+        flat_tile(p, lanes, &r, in, out, at, m, nc_round_up(m, NCK_TILE_PAD));
     }
 }

@@ -10,6 +10,7 @@ typedef struct nc_loss {
     nck_loss_reduction reduction;
     bool has_ignore;
     int64_t ignore_index;
+    bool gives_logs; /* somebody reads its log-probabilities */
 } nc_loss;
 
 /* The scores whose log-probabilities the gradient n of SoftmaxCrossEntropyLoss reads: nacre.CrossEntropyGrad does the

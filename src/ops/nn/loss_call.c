@@ -7,11 +7,13 @@
 nc_loss nc_loss_read(const nc_node *n) {
     const char *reduction = nc_attr_str(n, "reduction");
     const nc_attr *ignore = nc_node_attr(n, "ignore_index");
+    const nc_value *logs = n->n_out > 1 ? n->out[1] : NULL;
     return (nc_loss){.reduction = strcmp(reduction, "none") == 0  ? NCK_LOSS_NONE
                                   : strcmp(reduction, "sum") == 0 ? NCK_LOSS_SUM
                                                                   : NCK_LOSS_MEAN,
                      .has_ignore = ignore != NULL,
-                     .ignore_index = ignore != NULL ? ignore->i : 0};
+                     .ignore_index = ignore != NULL ? ignore->i : 0,
+                     .gives_logs = logs != NULL && (logs->uses.n > 0 || logs->n_outputs > 0)};
 }
 
 nc_code nc_loss_describe(const nc_loss *s, const nc_call *c, const nc_tensor *x, int i_labels, nck_loss_args *a) {

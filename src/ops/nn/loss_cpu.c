@@ -12,16 +12,24 @@ nc_code nc_loss_prepare(nc_prep *p) {
     NC_NEED(p->w, s);
     *s = nc_loss_read(p->node);
     p->state = s;
+    p->over[1] = 1; /* log_prob, where the scores are */
+    return NC_OK;
+}
+
+nc_code nc_loss_grad_prepare(nc_prep *p) {
+    NC_TRY(nc_loss_prepare(p));
+    p->over[0] = 1u << 1;
+    p->over[1] = 0;
     return NC_OK;
 }
 
 /* For log_prob, where nobody asks for it. */
 size_t nc_loss_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
-    (void)state;
+    const nc_loss *s = state;
     (void)n_in;
     (void)out;
     (void)n_out;
-    return (size_t)nc_tensor_numel(&in[0]) * nc_dtype_bytes(in[0].dtype);
+    return s->gives_logs ? 0 : (size_t)nc_tensor_numel(&in[0]) * nc_dtype_bytes(in[0].dtype);
 }
 
 static nc_code wrong_label(const nc_call *c, const nck_loss_args *a, int64_t bad) {

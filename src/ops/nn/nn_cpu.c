@@ -30,9 +30,9 @@ HALF(conv_transpose_grad, nc_conv_transpose_grad_workspace)
     {SOFTMAX_PLACE(op_name, domain_name, logs, is_grad), WIDE(name)}, {  \
         SOFTMAX_PLACE(op_name, domain_name, logs, is_grad), NARROW(name) \
     }
-#define LOSS(op_name, domain_name, name)                                               \
-    {.op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, WIDE(name)}, {  \
-        .op = op_name, .domain = domain_name, .prepare = nc_loss_prepare, NARROW(name) \
+#define LOSS(op_name, domain_name, how, name)                              \
+    {.op = op_name, .domain = domain_name, .prepare = how, WIDE(name)}, {  \
+        .op = op_name, .domain = domain_name, .prepare = how, NARROW(name) \
     }
 #define CONV_PLACE(op_name, domain_name, row, takes) \
     .op = op_name, .domain = domain_name, .fits = takes, .prepare = nc_conv_prepare, .own = &row
@@ -51,9 +51,9 @@ const nc_binding nc_nn_cpu[] = {
     {.op = "DropoutGrad", .domain = "nacre", NARROW(dropout_grad)},
     {.op = "SoftmaxCrossEntropyLoss", .prepare = nc_loss_prepare, .workspace = nc_loss_workspace, WIDE(loss)},
     {.op = "SoftmaxCrossEntropyLoss", .prepare = nc_loss_prepare, NARROW(loss)},
-    LOSS("SoftmaxCrossEntropyLossGrad", "nacre", loss_grad),
-    LOSS("NegativeLogLikelihoodLoss", NULL, nll),
-    LOSS("NegativeLogLikelihoodLossGrad", "nacre", nll_grad),
+    LOSS("SoftmaxCrossEntropyLossGrad", "nacre", nc_loss_grad_prepare, loss_grad),
+    LOSS("NegativeLogLikelihoodLoss", NULL, nc_loss_prepare, nll),
+    LOSS("NegativeLogLikelihoodLossGrad", "nacre", nc_loss_grad_prepare, nll_grad),
     CONV("Conv", NULL, nc_conv_plain, nc_conv_fits, conv),
     CONV("ConvGrad", "nacre", nc_conv_grad, nc_conv_grad_fits, conv_grad),
     {.op = "ConvGradBlocked",

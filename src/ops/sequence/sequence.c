@@ -85,24 +85,34 @@ static nc_code concat_infer(nc_infer *c) {
     return nc_out(c, 0, of->elem, rank, dims);
 }
 
+/* What every part has of a dim, where that is known to be the same. */
+static nc_code part_dim(nc_infer *c, const nc_dim *whole, const nc_dim **out) {
+    int64_t size[NC_MAX_ELEMS], dim;
+    int n = 0;
+    bool equal = nc_in_ints(c, 1, size, NC_MAX_ELEMS, &n) && n > 0;
+    if (equal && n == 1 && size[0] <= 0) NC_FAIL(c->w, NC_E_SHAPE, "parts of %lld elements", (long long)size[0]);
+    if (n == 1) equal = equal && nc_dim_is_const(whole, &dim) && dim > 0 && dim % size[0] == 0;
+    for (int k = 1; equal && k < n; k++) equal = size[k] == size[0];
+    *out = equal && size[0] >= 0 ? nc_dim_const(c->dims, size[0]) : nc_fresh(c, "n");
+    NC_NEED(c->w, *out);
+    return NC_OK;
+}
+
 static nc_code split_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0), *of;
-    const nc_dim *dims[NC_MAX_RANK];
-    int64_t size[2];
-    int axis, rank = 0, n = 0;
+    const nc_dim *dims[NC_MAX_RANK], *part = NULL;
+    int axis, rank = 0;
     if (x == NULL) return NC_OK;
     bool given = c->node->n_in > 1 && c->in[1].present;
     bool drops = !given && nc_attr_int(c->node, "keepdims") == 0;
     if (x->rank >= 0) NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
     for (int k = 0; k < x->rank; k++) {
         if (k == axis && drops) continue;
-        dims[rank] = x->dims[k];
-        if (k == axis) dims[rank] = given ? nc_fresh(c, "n") : nc_dim_const(c->dims, 1);
+        if (k == axis && given) NC_TRY(part_dim(c, x->dims[k], &part));
+        dims[rank] = k == axis && !given ? nc_dim_const(c->dims, 1) : k == axis ? part : x->dims[k];
         NC_NEED(c->w, dims[rank]);
         rank++;
     }
-    if (given && nc_in_ints(c, 1, size, 2, &n) && n == 1 && size[0] <= 0)
-        NC_FAIL(c->w, NC_E_SHAPE, "parts of %lld elements", (long long)size[0]);
     of = nc_type_tensor(c->arena, x->elem, x->rank < 0 ? -1 : rank, dims);
     NC_NEED(c->w, of);
     return nc_sequence_out(c, 0, of);

@@ -100,6 +100,16 @@ TEST(sequence_types) {
     CHECK_INFERS(G "(seq(float[3,4]) s) => (t) { t = ConcatFromSequence<axis = 0>(s) }",
                  "float[ConcatFromSequence_1_n,4]");
     CHECK_INFERS(G "(float[n,4] x) => (s) { s = SplitToSequence<keepdims = 0>(x) }", "seq(float[4])");
+    CHECK_INFERS(G "(float[n,6] x) => (s) <const int64[] p = {3}> { s = SplitToSequence<axis = 1>(x, p) }",
+                 "seq(float[n,3])");
+    CHECK_INFERS(G "(float[n,6] x) => (s) <const int64[2] p = {3, 3}> { s = SplitToSequence<axis = 1>(x, p) }",
+                 "seq(float[n,3])");
+    CHECK_INFERS(G "(float[n,6] x) => (s) <const int64[] p = {4}> { s = SplitToSequence<axis = 1>(x, p) }",
+                 "seq(float[n,SplitToSequence_2_n])");
+    CHECK_INFERS(G "(float[n,6] x) => (s) <const int64[2] p = {4, 2}> { s = SplitToSequence<axis = 1>(x, p) }",
+                 "seq(float[n,SplitToSequence_2_n])");
+    CHECK_INFERS(G "(float[n,6] x) => (s) <const int64[] p = {-3}> { s = SplitToSequence<axis = 1>(x, p) }",
+                 "parts of -3 elements");
     CHECK_INFERS(G "(float[2] x) => (s) { s = Optional(x) }", "optional(float[2])");
     CHECK_INFERS(G "(optional(float[2]) o) => (s) { s = OptionalGetElement(o) }", "float[2]");
     CHECK_INFERS(G "(string[n,1] a, string[3] b) => (s) { s = StringConcat(a, b) }", "string[n,3]");

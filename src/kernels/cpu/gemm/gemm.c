@@ -23,10 +23,12 @@
 enum {
     KC = NCK_GEMM_KC,
     SPAN_CUTS = 32,    /* most cuts of K packed at once */
+    LEAST_CUTS = 4,    /* so many at least, where fewer let a block have more of the rows or columns */
     A_BLOCK = 1 << 20, /* most elements of A and B packed at once */
     B_BLOCK = 1 << 21,
     TILE_ROW_PANELS = 10,
     TILE_PANELS = 16,    /* most column panels of an item; one row of them fits NCK_GEMM_MAX_TILE */
+    WHOLE_PANELS = 48,   /* but so many, where they are all of the columns: each item then packs its own rows of A */
     TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
     ITEMS = 4,           /* for each thread */
     PACK_PANELS = 4,     /* panels of a packing item */
@@ -326,7 +328,8 @@ static void gemm_choose_tiles(gemm_run *r, int threads) {
     r->n_row_tiles = nc_ceil_div(r->row_panels, TILE_ROW_PANELS);
     int64_t least = r->tile_packs_b && !r->direct ? nc_min64(GROUP, r->panels) : 1;
     int64_t most_tiles = r->panels / least, columns = nc_ceil_div(wanted, r->n_row_tiles);
-    r->n_column_tiles = nc_max64(nc_ceil_div(r->panels, TILE_PANELS), nc_min64(columns, most_tiles));
+    bool whole = r->g->M > 1 && r->panels <= WHOLE_PANELS;
+    r->n_column_tiles = nc_max64(whole ? 1 : nc_ceil_div(r->panels, TILE_PANELS), nc_min64(columns, most_tiles));
     if (!r->tile_packs_b && r->n_row_tiles * r->n_column_tiles < wanted)
         r->n_row_tiles = nc_min64(nc_ceil_div(wanted, r->n_column_tiles), nc_ceil_div(r->row_panels, 2));
 }
@@ -358,12 +361,21 @@ static void gemm_scale_only(const nck_gemm_args *g, const nck_gemm_unit *u) {
         for (int64_t p = 0; p * r->u->nr < r->g->N; p++) gemm_store(r, zero, i, 1, p, true, true);
 }
 
+/* How many cuts are packed at once: fewer where K is so long that a block would have part of the rows and of the
+ * columns, and each be packed again for every part of the other. */
+static int64_t gemm_cuts_at_once(const nck_gemm_args *g, const nck_gemm_unit *u) {
+    int64_t columns = g->b_packed ? 1 : nc_round_up(g->N, u->nr), cuts = SPAN_CUTS;
+    while (cuts > LEAST_CUTS && (g->M > A_BLOCK / (cuts * KC) || columns > B_BLOCK / (cuts * KC))) cuts /= 2;
+    return cuts;
+}
+
 /* All rows with the columns and cuts at hand. */
 static void gemm_rows(gemm_run *r, nc_pool *pool) {
     const nck_gemm_args *g = r->g;
     r->k0 = gemm_cut_at(g->K, r->cut0);
     r->span = gemm_cut_at(g->K, r->cut0 + r->n_cuts) - r->k0;
-    int64_t rows = nc_min64(g->M, A_BLOCK / r->span);
+    int64_t rows = A_BLOCK / r->span;
+    rows = rows < g->M ? rows / r->u->mr * r->u->mr : g->M; /* whole panels */
     for (r->i0 = 0; r->i0 < g->M; r->i0 += rows) {
         r->rows = nc_min64(rows, g->M - r->i0);
         gemm_compute(r, pool);
@@ -394,12 +406,13 @@ void nck_gemm(const nck_gemm_args *g, void *workspace, nc_pool *pool) {
     r.direct = !g->b_packed && g->M <= DIRECT_M && g->b_cs == 1 && (uintptr_t)g->b % r.es == 0;
     r.tile_packs_b = !g->b_packed && gemm_is_low(u, g->M, g->K);
     int64_t all_panels = nc_ceil_div(g->N, u->nr), all_cuts = nc_ceil_div(g->K, KC);
-    int64_t at_once = nc_max64(1, B_BLOCK / (gemm_span(g->K) * u->nr));
+    int64_t cuts = nc_min64(all_cuts, r.tile_packs_b ? SPAN_CUTS : gemm_cuts_at_once(g, u));
+    int64_t at_once = nc_max64(1, B_BLOCK / (nc_min64(g->K, cuts * KC) * u->nr));
     int64_t panels = g->b_packed || r.tile_packs_b ? all_panels : at_once;
     for (r.p0 = 0; r.p0 < all_panels; r.p0 += panels) {
         r.panels = nc_min64(panels, all_panels - r.p0);
-        for (r.cut0 = 0; r.cut0 < all_cuts; r.cut0 += SPAN_CUTS) {
-            r.n_cuts = nc_min64(SPAN_CUTS, all_cuts - r.cut0);
+        for (r.cut0 = 0; r.cut0 < all_cuts; r.cut0 += cuts) {
+            r.n_cuts = nc_min64(cuts, all_cuts - r.cut0);
             gemm_rows(&r, pool);
         }
     }

@@ -1,7 +1,11 @@
 /* kernels/cpu/optim/optim.c: an optimizer's step as a tile program. Numbers that are the same for all elements are
- * operands of rank 0, so that one program serves every step. */
+ * operands of rank 0, so that one program serves every step. Adam of f32 alone goes by optim.simd.c: its program would
+ * pass each tile through the cache fifteen times. */
 #include "kernels/cpu/optim/optim.h"
 
+#include "base/intmath.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/optim/optim_kernel.h"
 #include "kernels/cpu/tile.h"
 
 #include <math.h>
@@ -80,7 +84,65 @@ static void numbers_of(const nck_optim_args *a, double *k) {
     k[SCALE - ALPHA] = a->scale;
 }
 
+enum { ITEM = 16384 }; /* elements */
+
+typedef struct adam_job {
+    nck_adam_numbers k;
+    nck_adam_run all;
+    const nck_optim_table *table;
+} adam_job;
+
+static void adam_item(void *ctx, int64_t item) {
+    const adam_job *j = ctx;
+    const nck_adam_run *a = &j->all;
+    int64_t at = item * ITEM;
+    j->table->adam(&j->k, &(nck_adam_run){.w = a->w + at,
+                                          .m = a->m + at,
+                                          .v = a->v + at,
+                                          .g = a->g + at,
+                                          .new_w = a->new_w + at,
+                                          .new_m = a->new_m + at,
+                                          .new_v = a->new_v + at,
+                                          .n = nc_min64(ITEM, a->n - at)});
+}
+
+static bool all_floats(const nck_optim_tensors *t) {
+    const nc_tensor *v[] = {t->w, t->m, t->v, t->g, t->new_w, t->new_m, t->new_v};
+    for (int i = 0; i < 7; i++)
+        if (v[i]->dtype != NC_FLOAT || (uintptr_t)v[i]->data % sizeof(float) != 0) return false;
+    return true;
+}
+
+static void adam_floats(const nck_optim_args *a, const nck_optim_tensors *t, nc_pool *pool) {
+    double k[N_IN - ALPHA];
+    numbers_of(a, k);
+    adam_job j = {.k = {.alpha = (float)k[ALPHA - ALPHA],
+                        .rest_alpha = (float)k[REST_ALPHA - ALPHA],
+                        .beta = (float)k[BETA - ALPHA],
+                        .rest_beta = (float)k[REST_BETA - ALPHA],
+                        .epsilon = (float)k[EPSILON - ALPHA],
+                        .root = (float)k[ROOT - ALPHA],
+                        .rate = (float)k[RATE - ALPHA],
+                        .keep = (float)k[KEEP - ALPHA],
+                        .scale = (float)k[SCALE - ALPHA],
+                        .decay_last = a->rule->decay_last},
+                  .all = {.w = t->w->data,
+                          .m = t->m->data,
+                          .v = t->v->data,
+                          .g = t->g->data,
+                          .new_w = t->new_w->data,
+                          .new_m = t->new_m->data,
+                          .new_v = t->new_v->data,
+                          .n = nc_tensor_numel(t->w)},
+                  .table = nck_isa_get()->optim};
+    nc_parallel(nc_pool_for(pool, j.all.n), nc_ceil_div(j.all.n, ITEM), adam_item, &j);
+}
+
 static void adam_step(const nck_optim_args *a, const nck_optim_tensors *t, nc_pool *pool) {
+    if (all_floats(t)) {
+        adam_floats(a, t, pool);
+        return;
+    }
     double k[N_IN - ALPHA];
     nc_tensor numbers[N_IN - ALPHA], *in[N_IN] = {t->w, t->m, t->v, t->g}, *out[3] = {t->new_w, t->new_m, t->new_v};
     numbers_of(a, k);

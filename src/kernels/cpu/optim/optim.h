@@ -1,6 +1,7 @@
 /* kernels/cpu/optim/optim.h: one step of an optimizer for one parameter, in place or not: SGD, SGD with momentum as
  * PyTorch's, and Adam with decoupled weight decay in its two forms. One tile program does it, so storage types may
- * differ and every ISA serves. Sums and quotients are made in f64 where the weights are f64, else in f32. */
+ * differ and every ISA serves; Adam of f32 alone has a kernel of its own, of the same bits. Sums and quotients are made
+ * in f64 where the weights are f64, else in f32. */
 #ifndef NCK_OPTIM_H
 #define NCK_OPTIM_H
 

@@ -1,7 +1,9 @@
 /* The tile program of an optimizer's step against its formulas: both forms of Adam, SGD with momentum and without, all
- * storage types, odd sizes, in place, with NaN and infinities; and the same bits for any number of threads. */
+ * storage types, odd sizes, in place, with NaN and infinities; and the same bits for any number of threads and on every
+ * instruction set. */
 #include "kernels/cpu/optim/optim.h"
 
+#include "kernels/cpu/isa.h"
 #include "tests/check.h"
 #include "tests/tolerances.h"
 
@@ -108,4 +110,26 @@ TEST(optimizer_step_of_any_number_of_threads) {
         for (int k = 0; k < 3; k++) CHECK(memcmp(a.t[k].data, b.t[k].data, MOST * sizeof(float)) == 0);
     }
     nc_pool_destroy(pool);
+}
+
+TEST(optimizer_step_has_the_same_bits_on_every_instruction_set) {
+    static const nc_dtype types[4] = {NC_FLOAT, NC_FLOAT, NC_FLOAT, NC_FLOAT};
+    static const int64_t sizes[] = {1, 3, 4, 21, 1000};
+    for (size_t r = 0; rules[r].adam; r++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            nck_optim_args args = {.rule = &rules[r], .rate = 0.05, .step = 2, .scale = 0.5};
+            CHECK(nck_isa_set_for_test("portable"));
+            fill(&a, sizes[s], types);
+            nck_optim_tensors ta = in_place(&a);
+            nck_optim_step(&args, &ta, NULL);
+            for (int i = 0; nck_isa_at(i) != NULL; i++) {
+                CHECK(nck_isa_set_for_test(nck_isa_at(i)->name));
+                fill(&b, sizes[s], types);
+                nck_optim_tensors tb = in_place(&b);
+                nck_optim_step(&args, &tb, NULL);
+                for (int k = 0; k < 3; k++)
+                    CHECK(memcmp(a.t[k].data, b.t[k].data, (size_t)sizes[s] * sizeof(float)) == 0);
+            }
+        }
+    CHECK(nck_isa_set_for_test(NULL));
 }
