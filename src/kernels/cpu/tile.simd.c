@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/per_type.h"
 #include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/unroll.h"
 #include "kernels/lanes/activation.h"
 #include "kernels/lanes/arith.h"
 #include "kernels/lanes/compare.h"
@@ -17,19 +18,37 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 #define CALL(lane, ...) lane(__VA_ARGS__)
 #define FN(name) L_WORD(lane_##name##_)
 
+/* Lanes whose functions work on V_SIDE vectors side by side; all others on one. */
+#define SIDE_exp ~, V_SIDE
+#define SIDE_erf ~, V_SIDE
+#define SIDE_tanh ~, V_SIDE
+#define SIDE_sigmoid ~, V_SIDE
+#define SIDE_swish ~, V_SIDE
+#define SIDE_gelu ~, V_SIDE
+#define SIDE_gelu_tanh ~, V_SIDE
+#define SECOND_(first, second, ...) second
+#define SECOND(...) SECOND_(__VA_ARGS__, ~)
+_Static_assert(NCK_TILE_PAD % (V_SIDE * V_LEN_f32) == 0, "a padded tile is whole steps");
+
 /* a, b and c are the inputs, p and q the parameters; loads that the formula does not use are dropped by the compiler.
  */
-#define LANE_FN(name, formula)                                                                                      \
-    static void FN(name)(int64_t n, void *dst, const void *const *src, const double *param) {                       \
-        const L_WORD(v_) p = L_K(param[0]), q = L_K(param[1]);                                                      \
-        const char *s0 = src[0], *s1 = src[1], *s2 = src[2];                                                        \
-        char *d = dst;                                                                                              \
-        const int64_t step = L_WORD(V_LEN_) * (int64_t)sizeof(L_WORD(v_elem_));                                     \
-        for (int64_t i = 0, end = n * (int64_t)sizeof(L_WORD(v_elem_)); i < end; i += step) {                       \
-            const L_WORD(v_) a = L_WORD(v_load_)(s0 + i), b = L_WORD(v_load_)(s1 + i), c = L_WORD(v_load_)(s2 + i); \
-            (void)b, (void)c, (void)p, (void)q;                                                                     \
-            L_WORD(v_store_)(d + i, formula);                                                                       \
-        }                                                                                                           \
+#define LANE_FN(name, formula)                                                                                    \
+    static void FN(name)(int64_t n, void *dst, const void *const *src, const double *param) {                     \
+        const L_WORD(v_) p = L_K(param[0]), q = L_K(param[1]);                                                    \
+        const char *s0 = src[0], *s1 = src[1], *s2 = src[2];                                                      \
+        char *d = dst;                                                                                            \
+        enum { BYTES = L_WORD(V_LEN_) * (int)sizeof(L_WORD(v_elem_)), VECTORS = SECOND(SIDE_##name, 1) };         \
+        for (int64_t i = 0, end = n * (int64_t)sizeof(L_WORD(v_elem_)); i < end; i += VECTORS * BYTES) {          \
+            L_WORD(v_) y[VECTORS];                                                                                \
+            UNROLL for (int v = 0; v < VECTORS; v++) {                                                            \
+                const int64_t at = i + v * BYTES;                                                                 \
+                const L_WORD(v_) a = L_WORD(v_load_)(s0 + at), b = L_WORD(v_load_)(s1 + at),                      \
+                                 c = L_WORD(v_load_)(s2 + at);                                                    \
+                (void)b, (void)c, (void)p, (void)q;                                                               \
+                y[v] = formula;                                                                                   \
+            }                                                                                                     \
+            UNROLL for (int v = 0; v < VECTORS; v++) L_WORD(v_store_)(d + i + v * BYTES, y[v]);                   \
+        }                                                                                                         \
     }
 #define GRAD_FN_NONE(name, n_param)
 #define GRAD_FN_X(name, n_param) LANE_FN(name##_grad, L_MUL(a, CALL(LANE_##name##_D, b PARAMS_##n_param)))

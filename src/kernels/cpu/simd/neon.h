@@ -8,6 +8,7 @@
 
 #define V_LEN_f32 4
 #define V_LEN_f64 2
+#define V_SIDE 4
 
 typedef float32x4_t v_f32;
 typedef float64x2_t v_f64;

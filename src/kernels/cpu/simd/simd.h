@@ -31,6 +31,12 @@ typedef double v_elem_f64;
 #include "kernels/cpu/simd/portable.h"
 #endif
 
+/* Vectors that a long formula, one chain of dependent operations, is done to side by side. Only NEON needs it: the
+ * others have longer vectors, and their processors look further ahead. */
+#ifndef V_SIDE
+#define V_SIDE 1
+#endif
+
 #define NCK_ISA_NAME2(prefix, isa) prefix##isa
 #define NCK_ISA_NAME1(prefix, isa) NCK_ISA_NAME2(prefix, isa)
 /* NCK_ISA_NAME(nck_tile_) is this copy's name of an exported table. */
