@@ -170,17 +170,22 @@ static void print_slowest(const nc_test **chosen_tests, int n) {
     }
 }
 
-static options parse(int argc, char **argv) {
-    options o = {.jobs = 1};
+/* False: an option that is not known. */
+static bool parse(int argc, char **argv, options *o) {
     int i = 1;
+    *o = (options){.jobs = 1};
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
-        o.list |= strcmp(argv[i], "--list") == 0;
-        o.times |= strcmp(argv[i], "--slowest") == 0;
-        if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc) o.jobs = atoi(argv[++i]);
+        if (strcmp(argv[i], "--list") == 0)
+            o->list = true;
+        else if (strcmp(argv[i], "--slowest") == 0)
+            o->times = true;
+        else if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc && (o->jobs = atoi(argv[++i])) > 0)
+            o->jobs = o->jobs < MAX_JOBS ? o->jobs : MAX_JOBS;
+        else
+            return false;
     }
-    o.jobs = o.jobs < 1 ? 1 : o.jobs > MAX_JOBS ? MAX_JOBS : o.jobs;
-    o.patterns = argv + i, o.n_patterns = argc - i;
-    return o;
+    o->patterns = argv + i, o->n_patterns = argc - i;
+    return true;
 }
 
 /* The chosen tests in a new list, and the board for them; their number. */
@@ -201,8 +206,12 @@ int main(int argc, char **argv) {
     signal(SIGSEGV, crashed);
     signal(SIGBUS, crashed);
     signal(SIGABRT, crashed);
-    options o = parse(argc, argv);
+    options o;
     const nc_test **list;
+    if (!parse(argc, argv, &o)) {
+        fprintf(stderr, "usage: nacre_tests [--list] [--slowest] [--jobs N] [pattern...]\n");
+        return EXIT_FAILURE;
+    }
     int n = choose(&o, &list);
     for (int i = 0; o.list && i < n; i++) printf("%s:%s\n", list[i]->file, list[i]->name);
     if (!o.list && o.jobs > 1) work_in_processes(o.jobs, list, n);

@@ -2,8 +2,9 @@
  *
  * A file fits a session if the lowered graph and of every packed constant the form (which names kernel, version and
  * instruction set), the size and what it was made from are the same: the same place in an unchanged file, or an equal
- * hash; and if the hash of what is in the file says that it is whole. Else it is written anew. Order: head, entries,
- * padding, then each block at a multiple of 64 bytes; integers in the machine's order, which the magic number tells. */
+ * hash; and if the hash of what is in the file says that it is whole. Else it is written anew, unless it is no
+ * such file at all. Order: head, entries, padding, then each block at a multiple of 64 bytes; integers in the machine's
+ * order, which the magic number tells. */
 #include "run/pack_file.h"
 
 #include "base/file.h"
@@ -85,11 +86,20 @@ static bool entry_is_sound(const entry *e, size_t bytes_file) {
     return e->offset % BLOCK_ALIGNMENT == 0 && e->offset <= bytes_file && e->bytes <= bytes_file - e->offset;
 }
 
+/* What else lies at the path is not written over: it may be the model. */
+static bool is_ours(const nc_mapping *m) {
+    uint64_t magic;
+    if (m->bytes == 0) return true;
+    if (m->bytes < sizeof magic) return false;
+    memcpy(&magic, m->p, sizeof magic);
+    return magic == MAGIC;
+}
+
 static bool table_fits(const nc_mapping *m, uint64_t key, int64_t n) {
     head h;
     if (m->bytes < sizeof h) return false;
     memcpy(&h, m->p, sizeof h);
-    if (h.magic != MAGIC || h.key != key || h.n != (uint64_t)n) return false;
+    if (h.key != key || h.n != (uint64_t)n) return false;
     if ((m->bytes - sizeof h) / sizeof(entry) < h.n) return false;
     const entry *e = (const entry *)(const void *)(m->p + sizeof h);
     for (int64_t i = 0; i < n; i++)
@@ -149,6 +159,13 @@ static nc_code read_file(job *j, nc_pool *pool, const char *path, uint64_t key, 
     nc_code code = nc_file_map(&quiet, path, &m); /* one that cannot be read is written, which tells why it cannot */
     nc_work_release(&quiet);
     if (code != NC_OK) return NC_OK;
+    if (!is_ours(&m)) {
+        nc_file_unmap(&m);
+        NC_FAIL(j->w, NC_E_ARGUMENT,
+                "option packed_file: expected a path for packed weights, got '%s', which holds something else: give "
+                "another path or remove it",
+                path);
+    }
     *fits = table_fits(&m, key, j->n);
     if (*fits) {
         j->mapped = m.p, j->entries = (const entry *)(const void *)(m.p + sizeof(head));

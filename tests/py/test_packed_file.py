@@ -98,9 +98,9 @@ def test_a_damaged_file_is_not_taken(tmp_path):
     path = tmp_path / "weights.packed"
     expected = run(model(), path)
     whole = path.read_bytes()
-    # Where a source lay is only a reason not to read it again.
-    places = [*(i for i in range(64) if i not in PLACE), *RNG.integers(1024, len(whole), 40)]
-    damaged = [whole[:n] for n in (0, 1, 8, 23, 24, 64, 300, len(whole) // 2, len(whole) - 1)]
+    # Where a source lay is only a reason not to read it again; without its first bytes it is another file, below.
+    places = [*(i for i in range(8, 64) if i not in PLACE), *RNG.integers(1024, len(whole), 40)]
+    damaged = [whole[:n] for n in (0, 8, 23, 24, 64, 300, len(whole) // 2, len(whole) - 1)]
     damaged += [whole[:i] + bytes([whole[i] ^ 1 << int(i) % 8]) + whole[i + 1:] for i in places]
     padding = 0
     for text in damaged:
@@ -126,6 +126,22 @@ def test_weights_of_an_unchanged_file_are_not_read(tmp_path):
     path.write_bytes(whole)
     file.write_bytes(model(seed=3))
     assert run(str(file), path) == run(model(seed=3)) != expected
+
+
+def test_another_file_is_not_written_over(tmp_path):
+    """Least of all the model itself."""
+    file = tmp_path / "model.onnx"
+    run(model(), tmp_path / "weights")
+    whole = (tmp_path / "weights").read_bytes()
+    for text in (model(), b"x", b"notes of mine", b"\0" + whole[1:]):
+        file.write_bytes(text)
+        for source in (model(), *([str(file)] if text == model() else [])):
+            with pytest.raises(nacre.InvalidArgument, match="packed_file: expected a path for packed weights, got .*"
+                                                            "model.onnx', which holds something else"):
+                run(source, file)
+        assert file.read_bytes() == text
+    with pytest.raises(nacre.InvalidArgument, match="packed_file: expected a path, got ''"):
+        run(model(), "")
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path, capfd):

@@ -74,16 +74,11 @@ def convolved(inputs, activation=None, activation_params=(), **attributes):
     return in_blocks(activated(y if more is None else y + plain(more), activation, activation_params))
 
 
-def resized(x, scales, mode="nearest", coordinate_transformation_mode="asymmetric"):
-    how = dict(nearest_mode="floor") if mode == "nearest" else {}
-    scales = helper.make_tensor("s", TensorProto.FLOAT, [4], [float(s) for s in scales])
-    graph = helper.make_graph(
-        [helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode,
-                          coordinate_transformation_mode=coordinate_transformation_mode, **how)], "one",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [scales])
-    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
-    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+def resized(x, scales, mode="nearest", **how):
+    how = {"coordinate_transformation_mode": "asymmetric", **how}
+    if mode == "nearest":
+        how["nearest_mode"] = "floor"
+    return standard("Resize", [x, None, np.float32(scales)], mode=mode, **how)
 
 
 def written_out(op, inputs, attributes):
