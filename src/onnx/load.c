@@ -70,8 +70,10 @@ nc_code nc_load_opsets(nc_loader *l, nc_bytes b, uint32_t number, size_t n, nc_o
                              (long long)o.version, NC_ONNX_NEWEST_OPSET));
         nc_opset *before = nc_map_get(&seen, domain); /* some converters write a domain again and again */
         if (before != NULL) {
-            NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_TWICE, "domain '%.100s' is imported as version %lld and %lld",
-                             domain, (long long)before->version, (long long)o.version));
+            if (before->version != o.version)
+                NC_TRY(nc_assume(l->w, l->m, NC_ASSUME_OPSET_TWICE,
+                                 "domain '%.100s' is imported as version %lld and %lld", domain,
+                                 (long long)before->version, (long long)o.version));
             before->version = o.version;
             continue;
         }

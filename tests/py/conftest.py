@@ -1,4 +1,6 @@
-"""Fixtures of all Python tests. torch gets one thread, so that its sums do not depend on the machine."""
+"""Fixtures of all Python tests. torch gets one thread, so that its sums do not depend on the machine.
+NACRE_TEST_PART=I/N: every N-th test from the I-th, for machines without a runner in parallel (tests/gpu/run.sh)."""
+import os
 import signal
 
 import pytest
@@ -13,6 +15,11 @@ def pytest_configure(config):
     torch.set_num_threads(1)
     # A shell that starts the tests in the background has them ignore Ctrl-C, and their children too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config, items):
+    part, _, parts = os.environ.get("NACRE_TEST_PART", "0/1").partition("/")
+    items[:] = items[int(part)::int(parts)]
 
 
 @pytest.fixture(scope="session")
