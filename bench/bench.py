@@ -17,6 +17,7 @@ import onnxruntime
 import bert
 import decode
 import figures
+import gemm
 import int8
 import limits
 import ops
@@ -31,8 +32,9 @@ from table import print_table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"package": package.measure, "bert": bert.measure, "small": small.measure,
-         "speed": speed.measure, "ops": ops.measure, "trees": trees.measure, "whole": whole.measure,
-         "packaged": packaged.measure, "int8": int8.measure, "decode": decode.measure, "training": training.measure}
+         "speed": speed.measure, "gemm": gemm.measure, "ops": ops.measure, "trees": trees.measure,
+         "whole": whole.measure, "packaged": packaged.measure, "int8": int8.measure, "decode": decode.measure,
+         "training": training.measure}
 
 
 class Bench:

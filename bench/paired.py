@@ -50,7 +50,7 @@ def _steady(answers):
     return max(peaks) - min(peaks) <= DRIFT * max(peaks)
 
 
-def _rounds(bench, engines, runs):
+def rounds_of(bench, engines, runs):
     """Rounds of turns until LEAST of them were steady, at most MOST; all of them where the machine never is."""
     kept, others = [], []
     for i in range(1 if bench.quick else MOST):
@@ -62,14 +62,14 @@ def _rounds(bench, engines, runs):
     return (kept, True) if len(kept) >= LEAST else (kept + others, False)
 
 
-def _outputs(bench, engine):
+def outputs_of(bench, engine):
     path = bench.folder / f"outputs_{engine.name}.npz"
     engine.ask("outputs", path=str(path))
     with np.load(path) as f:
         return [f[k] for k in f.files]
 
 
-def _off(found, expected):
+def farthest(found, expected):
     """The largest difference beside the largest element, of all outputs: elements, not sums."""
     worst = 0.0
     for a, b in zip(found, expected, strict=True):
@@ -82,9 +82,9 @@ def _off(found, expected):
 
 def _agree(bench, model, engines):
     """Leaves out peers that differ from onnxruntime; False where nacre does."""
-    expected = _outputs(bench, engines[NAMES[1]])
+    expected = outputs_of(bench, engines[NAMES[1]])
     for n in [n for n in engines if n != NAMES[1]]:
-        off = _off(_outputs(bench, engines[n]), expected)
+        off = farthest(outputs_of(bench, engines[n]), expected)
         if off <= model.within:
             continue
         print(f"\n{model.name}: {n} differs by {off:.2g} of the largest element: not counted")
@@ -128,7 +128,7 @@ def _measure(bench, model, threads):
         engines, took, runs = _start(bench, model, threads, stack)
         if not _agree(bench, model, engines):
             return None
-        rounds, steady = _rounds(bench, engines, runs)
+        rounds, steady = rounds_of(bench, engines, runs)
     ms = {n: [statistics.median(p[n]["ms"]) for p in rounds] for n in engines}
     peak = statistics.median(q for p in rounds for n in NAMES for q in p[n]["peaks"])
     used, limits = threads or bench.limits.threads, bench.one if threads == 1 else bench.limits

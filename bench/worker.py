@@ -1,4 +1,5 @@
-"""One engine in a process of its own: worker.py ENGINE, ENGINE being nacre or onnxruntime; peer_worker.py has others.
+"""One engine in a process of its own: worker.py ENGINE, ENGINE being nacre or onnxruntime, or numpy, which takes every
+model for the product of its two inputs (gemm.py); peer_worker.py has others.
 Reads one JSON command a line and answers with one line; the parent decides whose turn it is, so that engines never run
 at the same time.
 
@@ -99,6 +100,14 @@ class Worker:
         return timed(lambda: self.engine.InferenceSession(model, providers=["CPUExecutionProvider"]))[1]
 
 
+class Blas(Worker):
+    """The library behind numpy; how many threads it has is said by the process's environment."""
+
+    def make(self, model, threads):
+        a, b = self.feeds.values()
+        return lambda: [np.matmul(a, b)]
+
+
 def answer_all(worker):
     """Commands until the parent closes the pipe."""
     print(json.dumps({"version": worker.version}), flush=True)
@@ -109,4 +118,4 @@ def answer_all(worker):
 
 
 if __name__ == "__main__":
-    answer_all(Worker(sys.argv[1]))
+    answer_all((Blas if sys.argv[1] == "numpy" else Worker)(sys.argv[1]))

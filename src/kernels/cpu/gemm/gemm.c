@@ -32,7 +32,7 @@ enum {
     TILE_WORK = 1 << 18, /* multiply-adds of the smallest item worth a thread */
     ITEMS = 4,           /* for each thread */
     PACK_PANELS = 4,     /* panels of a packing item */
-    PACK_TERMS = 16,     /* rows of B, or of A turned, that panels are packed from: whole lines, few pages at a time */
+    PACK_TERMS = 8,      /* rows of B, or of A turned, that panels are packed from: whole lines, few pages at a time */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
     DIRECT_M = 8,
