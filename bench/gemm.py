@@ -61,7 +61,7 @@ def _measure(bench, size, threads, limits):
         engines = {n: stack.enter_context(Engine(n, bench.package)) for n in NAMES}
         for e in engines.values():
             e.ask("load", model=model, feeds=feeds, threads=threads)
-        off = off(*(outputs(bench, e) for e in engines.values()))
+        off = farthest(*(outputs_of(bench, e) for e in engines.values()))
         if not off <= 1e-4:
             bench.disagreed.append(f"product {size}")
             print(f"\nproduct {size}: the results differ by {off:.2g} of the largest element: not counted")
