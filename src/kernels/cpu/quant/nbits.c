@@ -8,8 +8,9 @@
 #include "kernels/cpu/quant/nbits_panels.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { NUMBERS_M = 4, PIECE = 32, MAX_BLOCK = 1 << 14, ITEM = 64, TOGETHER = NCK_NBITS_TOGETHER };
+enum { NUMBERS_M = 4, PIECE = NCK_NBITS_PIECE, MAX_BLOCK = 1 << 14, ITEM = 64, TOGETHER = NCK_NBITS_TOGETHER };
 #define TINY 0x1p-119f /* what is smaller counts as 0: 127 over it may be no number */
 
 typedef struct nbits_job {
@@ -18,21 +19,23 @@ typedef struct nbits_job {
     float *y;
     int64_t M;
     char *rows, *panels; /* where each row of A begins, and the room of each lane */
-    size_t bytes_row, bytes_panel;
+    size_t bytes_terms, bytes_sums, bytes_row, bytes_panel; /* a row: terms, then sums once or twice */
+    nck_nbits_each each;
 } nbits_job;
 
-static size_t terms_of(const nck_nbits *w) { return (size_t)(nck_nbits_blocks(w) * w->block); }
-static size_t sums_bytes(const nck_nbits *w) { return nc_align64((size_t)nck_nbits_blocks(w) * sizeof(float)); }
-
-static size_t row_bytes(const nck_nbits *w) {
-    return nc_align64(terms_of(w) * (w->rounds ? 1 : sizeof(float))) + (w->rounds ? 2 : 1) * sums_bytes(w);
+static nbits_job job_of(const nck_nbits *w) {
+    nbits_job j = {.w = w, .each = nck_nbits_each_of(w), .bytes_panel = nck_nbits_panel_bytes(w)};
+    j.bytes_terms = nc_align64((size_t)(j.each.blocks * w->block) * (w->rounds ? 1 : sizeof(float)));
+    j.bytes_sums = nc_align64((size_t)j.each.blocks * sizeof(float));
+    j.bytes_row = j.bytes_terms + (w->rounds ? 2 : 1) * j.bytes_sums;
+    return j;
 }
 
-static nck_nbits_row row_at(const nck_nbits *w, char *room) {
-    char *sums = room + nc_align64(terms_of(w) * (w->rounds ? 1 : sizeof(float)));
-    if (!w->rounds) return (nck_nbits_row){.x = (float *)room, .sum = (float *)sums};
+static nck_nbits_row row_at(const nbits_job *j, int64_t m) {
+    char *room = j->rows + (size_t)m * j->bytes_row, *sums = room + j->bytes_terms;
+    if (!j->w->rounds) return (nck_nbits_row){.x = (float *)room, .sum = (float *)sums};
     return (nck_nbits_row){
-        .codes = (int8_t *)room, .scale = (float *)sums, .code_sum = (int32_t *)(sums + sums_bytes(w))};
+        .codes = (int8_t *)room, .scale = (float *)sums, .code_sum = (int32_t *)(sums + j->bytes_sums)};
 }
 
 static bool is_direct(const nck_nbits *w, int64_t M) {
@@ -41,25 +44,43 @@ static bool is_direct(const nck_nbits *w, int64_t M) {
 
 size_t nck_nbits_workspace(const nck_nbits *w, int64_t M) {
     size_t rows = w->rounds ? (size_t)M : (size_t)nc_min64(M, NUMBERS_M);
-    return nc_max_size(nck_nbits_tiles_workspace(w, M),
-                       rows * row_bytes(w) + NCK_NBITS_THREADS * nck_nbits_panel_bytes(w));
+    nbits_job j = job_of(w);
+    return nc_max_size(nck_nbits_tiles_workspace(w, M), rows * j.bytes_row + NCK_NBITS_THREADS * j.bytes_panel);
 }
 
 /* ---- rows of A ---- */
 
+/* Eight codes in the order of 4 bits: every other byte, then the rest. */
+static uint64_t apart(uint64_t v) {
+    uint64_t bytes = (v ^ v >> 8) & 0x0000ff000000ff00u;
+    v ^= bytes ^ bytes << 8;
+    uint64_t pairs = (v ^ v >> 16) & 0xffff0000u;
+    return v ^ pairs ^ pairs << 16;
+}
+
+/* n codes, in the order of their bits. */
+static void place(const int8_t *codes, int64_t n, int bits, int8_t *to) {
+    for (int64_t i = 0; i < n && bits == 4; i += 8) {
+        uint64_t v;
+        memcpy(&v, codes + i, sizeof v);
+        v = apart(v);
+        memcpy(to + i, &v, sizeof v);
+    }
+    for (int64_t i = 0; i < n && bits != 4; i++) to[nck_nbits_place(i, bits)] = codes[i];
+}
+
 /* Block b, n numbers at a, as codes. */
 static void lay_codes(const nck_nbits *w, const float *a, int64_t b, int64_t n, float most, nck_nbits_row *r) {
+    const nck_nbits_table *t = nck_isa_get()->nbits;
     int8_t codes[PIECE], *to = r->codes + b * w->block;
     int32_t sum = 0;
     float inverse = most > TINY ? 127 / most : 0;
     for (int64_t k = 0; k < w->block; k += PIECE) {
-        int64_t some = nc_min64(PIECE, nc_max64(0, n - k));
-        nck_isa_get()->nbits->round(a + k, some, inverse, codes);
-        for (int64_t i = 0; i < nc_min64(PIECE, w->block); i++) {
-            int8_t code = i < some ? codes[i] : 0;
-            to[nck_nbits_place(k + i, w->bits)] = code;
-            sum += code;
-        }
+        float rest[PIECE] = {0};
+        bool whole = n - k >= PIECE;
+        for (int64_t i = 0; i < n - k && !whole; i++) rest[i] = a[k + i];
+        sum += t->round(whole ? a + k : rest, inverse, codes);
+        place(codes, nc_min64(PIECE, w->block - k), w->bits, to + k);
     }
     r->scale[b] = most / 127, r->code_sum[b] = sum;
 }
@@ -79,9 +100,9 @@ static bool lay_numbers(const nck_nbits *w, const float *a, int64_t b, int64_t n
 /* Row m of A; false: it has an infinity or NaN, which zero points must not meet on their own. */
 static bool lay_row(const nbits_job *j, const float *a, int64_t m) {
     const nck_nbits *w = j->w;
-    nck_nbits_row r = row_at(w, j->rows + (size_t)m * j->bytes_row);
+    nck_nbits_row r = row_at(j, m);
     bool ok = true;
-    for (int64_t b = 0; b < nck_nbits_blocks(w) && ok; b++) {
+    for (int64_t b = 0; b < j->each.blocks && ok; b++) {
         int64_t n = nc_min64(w->block, w->K - b * w->block);
         const float *from = a + m * w->K + b * w->block;
         float most;
@@ -103,28 +124,29 @@ static void multiply(const nbits_job *j, const nck_nbits_panel *p, int64_t m, in
     _Alignas(64) float out[TOGETHER * NCK_NBITS_LANES];
     nck_nbits_row rows[TOGETHER];
     int64_t n = nc_min64(TOGETHER, j->M - m), columns = nc_min64(t->lanes, w->N - first);
-    for (int64_t r = 0; r < n; r++) rows[r] = row_at(w, j->rows + (size_t)(m + r) * j->bytes_row);
+    for (int64_t r = 0; r < n; r++) rows[r] = row_at(j, m + r);
     (w->rounds ? t->codes : t->numbers)(p, rows, (int)n, out);
     for (int64_t r = 0; r < n; r++) {
-        float *y = j->y + (m + r) * w->N + first;
-        for (int64_t l = 0; l < columns; l++)
-            y[l] = j->bias != NULL ? out[r * t->lanes + l] + j->bias[first + l] : out[r * t->lanes + l];
+        float *y = j->y + (m + r) * w->N + first, *from = out + r * t->lanes;
+        for (int64_t l = 0; l < columns && j->bias != NULL; l++) from[l] += j->bias[first + l];
+        memcpy(y, from, (size_t)columns * sizeof *y);
     }
 }
 
 static void nbits_item(void *ctx, int64_t item) {
     const nbits_job *j = ctx;
-    int64_t lanes = nck_isa_get()->nbits->lanes;
+    int64_t lanes = j->each.lanes;
     char *room = j->panels + (size_t)nc_parallel_lane() * j->bytes_panel;
     for (int64_t n = item * ITEM; n < nc_min64(j->w->N, (item + 1) * ITEM); n += lanes) {
-        nck_nbits_panel p = nck_nbits_panel_at(j->w, n / lanes, room);
+        nck_nbits_panel p = nck_nbits_panel_at(j->w, &j->each, n / lanes, room);
         for (int64_t m = 0; m < j->M; m += TOGETHER) multiply(j, &p, m, n);
     }
 }
 
 void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
                       nc_pool *pool) {
-    nbits_job j = {.w = w, .bias = bias, .y = y, .M = M, .rows = workspace, .bytes_row = row_bytes(w)};
+    nbits_job j = job_of(w);
+    j.bias = bias, j.y = y, j.M = M, j.rows = workspace;
     bool direct = is_direct(w, M);
     for (int64_t m = 0; m < M && direct; m++) direct = lay_row(&j, a, m);
     if (!direct) {
@@ -132,7 +154,6 @@ void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float
         return;
     }
     j.panels = j.rows + (size_t)M * j.bytes_row;
-    j.bytes_panel = nck_nbits_panel_bytes(w);
     pool = nc_pool_for(pool, nc_min64(w->N, NC_ALONE) * w->K / 8);
     nc_parallel_upto(pool, NCK_NBITS_THREADS, nc_ceil_div(w->N, ITEM), nbits_item, &j);
 }

@@ -21,34 +21,64 @@
 extern const nck_nbits_table nck_nbits_neon;
 enum { LEN = 4, CHUNK = 32, AHEAD = 1024 }; /* AHEAD: bytes of codes that are asked for before they are needed */
 
-/* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. The same sums as
- * the plain row makes, in a third of the instructions, which are what bounds it. */
+/* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. What bounds it in a cache
+ * are vector instructions, so there are few: a sum begins at the bits of WHOLE less what the middle takes off, and is
+ * then a number by one subtraction; blocks go by four, whose scales and sums of x are one load each. */
+#define WHOLE 0x1.8p23f /* whole numbers as far as 2^22 around it are the low bits of their f32 */
+enum { FOUR = 4, WHOLE_BITS = 0x4b400000, MOST = 1 << 12 }; /* MOST: a block whose sum stays below 2^22 */
+
 static bool nbits_is_plain(const nck_nbits_panel *p, int n) {
-    return p->bits == 4 && n == 1 && p->block % CHUNK == 0 && p->zero == NULL && p->float_zero == NULL;
+    return p->bits == 4 && n == 1 && p->block % CHUNK == 0 && p->block <= MOST && p->zero == NULL &&
+           p->float_zero == NULL;
 }
 
-static inline int32x4_t nbits_two(int32x4_t sum, uint8x16_t v, int8x16_t x, int lane) {
+NCK_CODES_INLINE int32x4_t nbits_two(int32x4_t sum, uint8x16_t v, int8x16_t x, int lane) {
     sum = nck_codes_dot(sum, vreinterpretq_s8_u8(vandq_u8(v, vdupq_n_u8(15))), x, lane);
     return nck_codes_dot(sum, vreinterpretq_s8_u8(vshrq_n_u8(v, 4)), x, lane + 1);
 }
 
-static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
+/* The number that a block comes to. */
+NCK_CODES_INLINE float32x4_t nbits_plain_block(const uint8_t *codes, const int8_t *x, int64_t chunks, int32_t start) {
+    int32x4_t sum = vdupq_n_s32(start);
+    for (int64_t c = 0; c < chunks; c++, codes += 2 * CHUNK, x += CHUNK) {
+        int8x16_t x0 = vld1q_s8(x), x1 = vld1q_s8(x + 16);
+        __builtin_prefetch(codes + AHEAD);
+        sum = nbits_two(nbits_two(sum, vld1q_u8(codes), x0, 0), vld1q_u8(codes + 16), x0, 2);
+        sum = nbits_two(nbits_two(sum, vld1q_u8(codes + 32), x1, 0), vld1q_u8(codes + 48), x1, 2);
+    }
+    return vsubq_f32(vreinterpretq_f32_s32(sum), vdupq_n_f32(WHOLE));
+}
+
+NCK_CODES_INLINE int32x4_t nbits_start(int32x4_t x_sum) {
+    return vsubq_s32(vdupq_n_s32(WHOLE_BITS), vshlq_n_s32(x_sum, 3));
+}
+
+NCK_CODES_INLINE void nbits_plain_of(const nck_nbits_panel *p, const nck_nbits_row *a, int64_t chunks, float *y) {
     const uint8_t *codes = p->codes;
     const int8_t *x = a->codes;
-    const int64_t blocks = p->blocks, chunks = p->block / CHUNK;
+    const float *scale = p->scale;
     float32x4_t all = vdupq_n_f32(0);
-    for (int64_t b = 0; b < blocks; b++) {
-        int32x4_t low = vdupq_n_s32(-8 * a->code_sum[b]), high = vdupq_n_s32(0);
-        for (int64_t c = 0; c < chunks; c++, codes += 64, x += CHUNK) {
-            int8x16_t x0 = vld1q_s8(x), x1 = vld1q_s8(x + 16);
-            __builtin_prefetch(codes + AHEAD);
-            low = nbits_two(low, vld1q_u8(codes), x0, 0), high = nbits_two(high, vld1q_u8(codes + 16), x0, 2);
-            low = nbits_two(low, vld1q_u8(codes + 32), x1, 0), high = nbits_two(high, vld1q_u8(codes + 48), x1, 2);
-        }
-        float32x4_t scale = vmulq_n_f32(vld1q_f32(p->scale + b * LEN), a->scale[b]);
-        all = vaddq_f32(all, vmulq_f32(vcvtq_f32_s32(vaddq_s32(low, high)), scale));
+    int64_t b = 0;
+    for (; b + FOUR <= p->blocks; b += FOUR, scale += FOUR * LEN) {
+        int32x4_t start = nbits_start(vld1q_s32(a->code_sum + b));
+        float32x4_t by = vld1q_f32(a->scale + b);
+        __builtin_prefetch((const char *)scale + AHEAD / 2);
+        UNROLL
+        for (int i = 0; i < FOUR; i++, codes += chunks * 2 * CHUNK, x += chunks * CHUNK)
+            all = vfmaq_f32(all, vmulq_n_f32(vld1q_f32(scale + i * LEN), by[i]),
+                            nbits_plain_block(codes, x, chunks, start[i]));
     }
+    for (; b < p->blocks; b++, codes += chunks * 2 * CHUNK, x += chunks * CHUNK, scale += LEN)
+        all = vfmaq_f32(all, vmulq_n_f32(vld1q_f32(scale), a->scale[b]),
+                        nbits_plain_block(codes, x, chunks, WHOLE_BITS - 8 * a->code_sum[b]));
     vst1q_f32(y, all);
+}
+
+static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
+    if (p->block == CHUNK)
+        nbits_plain_of(p, a, 1, y);
+    else
+        nbits_plain_of(p, a, p->block / CHUNK, y);
 }
 
 static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
@@ -68,7 +98,7 @@ static void nbits_decode(const nck_nbits_panel *p, int64_t K, float *y, int64_t 
 
 static bool nbits_most(const float *x, int64_t n, float *most) { return nck_nbits_neon.most(x, n, most); }
 
-static void nbits_round(const float *x, int64_t n, float by, int8_t *y) { nck_nbits_neon.round(x, n, by, y); }
+static int32_t nbits_round(const float *x, float by, int8_t *y) { return nck_nbits_neon.round(x, by, y); }
 
 #else
 /* Vectors of LEN lanes, as many as a register holds, by the compilers' own arithmetic. */
@@ -308,9 +338,37 @@ static bool nbits_most(const float *x, int64_t n, float *most) {
     return other == 0;
 }
 
+/* Each lane's low byte. */
+ALWAYS void nbits_bytes(ints_v v, int8_t *y) {
+#if defined NCK_ISA_avx512
+    _mm_storeu_si128((__m128i *)y, _mm512_cvtepi32_epi8((__m512i)v));
+#elif defined NCK_ISA_avx2
+    const __m256i first = _mm256_set1_epi32(0x0c080400);
+    __m256i each = _mm256_shuffle_epi8((__m256i)v, first);
+    int32_t low = _mm256_extract_epi32(each, 0), high = _mm256_extract_epi32(each, 4);
+    memcpy(y, &low, sizeof low);
+    memcpy(y + 4, &high, sizeof high);
+#elif defined NCK_ISA_neon
+    int16x4_t half = vmovn_s32((int32x4_t)v);
+    int32_t four = vget_lane_s32(vreinterpret_s32_s8(vmovn_s16(vcombine_s16(half, half))), 0);
+    memcpy(y, &four, sizeof four);
+#else
+    for (int l = 0; l < LEN; l++) y[l] = (int8_t)v[l];
+#endif
+}
+
 /* Adding 1.5 * 2^23 leaves no room for a fraction. */
-static void nbits_round(const float *x, int64_t n, float by, int8_t *y) {
-    for (int64_t k = 0; k < n; k++) y[k] = (int8_t)(int32_t)((x[k] * by + 0x1.8p23f) - 0x1.8p23f);
+static int32_t nbits_round(const float *x, float by, int8_t *y) {
+    ints_v all = {0};
+    int32_t sum = 0;
+    UNROLL
+    for (int k = 0; k < NCK_NBITS_PIECE; k += LEN) {
+        ints_v v = __builtin_convertvector((nbits_floats(x + k) * by + 0x1.8p23f) - 0x1.8p23f, ints_v);
+        nbits_bytes(v, y + k);
+        all += v;
+    }
+    for (int l = 0; l < LEN; l++) sum += all[l];
+    return sum;
 }
 #endif
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { NCK_NBITS_LANES = 16, NCK_NBITS_TOGETHER = 4 }; /* most lanes; most rows of A at a time */
+enum { NCK_NBITS_LANES = 16, NCK_NBITS_TOGETHER = 4, NCK_NBITS_PIECE = 32 }; /* most lanes; most rows of A at a time */
 
 typedef struct nck_nbits_panel {
     int64_t blocks, block; /* of a row of W; terms of each, at least 16 */
@@ -39,8 +39,8 @@ typedef struct nck_nbits_table {
     void (*decode)(const nck_nbits_panel *p, int64_t K, float *y, int64_t ld);
     /* The largest |x| of n, and whether all are finite. */
     bool (*most)(const float *x, int64_t n, float *most);
-    /* y = x * by, rounded to nearest even, which is at most 127. */
-    void (*round)(const float *x, int64_t n, float by, int8_t *y);
+    /* NCK_NBITS_PIECE codes y = x * by, rounded to nearest even, which is at most 127; returns their sum. */
+    int32_t (*round)(const float *x, float by, int8_t *y);
 } nck_nbits_table;
 
 /* Where term k of a row of A lies. */

@@ -14,14 +14,17 @@ int64_t nck_nbits_blocks(const nck_nbits *w) { return nc_ceil_div(w->K, w->block
 static int64_t row_bytes(const nck_nbits *w) { return nck_nbits_blocks(w) * (w->block * w->bits / 8); }
 static int64_t zero_bytes(const nck_nbits *w) { return nc_ceil_div(nck_nbits_blocks(w) * w->bits, 8); }
 
-/* Of one panel. */
-static size_t codes_each(const nck_nbits *w) { return (size_t)(row_bytes(w) * lanes_of()); }
-static size_t scales_each(const nck_nbits *w) { return (size_t)(nck_nbits_blocks(w) * lanes_of()) * sizeof(float); }
-static size_t zeros_each(const nck_nbits *w) { return (size_t)(nck_nbits_blocks(w) * lanes_of()); }
+nck_nbits_each nck_nbits_each_of(const nck_nbits *w) {
+    nck_nbits_each e = {.lanes = lanes_of(), .blocks = nck_nbits_blocks(w)};
+    e.codes = (size_t)(row_bytes(w) * e.lanes);
+    e.zeros = (size_t)(e.blocks * e.lanes);
+    e.scales = e.zeros * sizeof(float);
+    return e;
+}
 
-size_t nck_nbits_codes_bytes(const nck_nbits *w) { return (size_t)panels_of(w) * codes_each(w); }
-size_t nck_nbits_scales_bytes(const nck_nbits *w) { return (size_t)panels_of(w) * scales_each(w); }
-size_t nck_nbits_zeros_bytes(const nck_nbits *w) { return (size_t)panels_of(w) * zeros_each(w); }
+size_t nck_nbits_codes_bytes(const nck_nbits *w) { return (size_t)panels_of(w) * nck_nbits_each_of(w).codes; }
+size_t nck_nbits_scales_bytes(const nck_nbits *w) { return (size_t)panels_of(w) * nck_nbits_each_of(w).scales; }
+size_t nck_nbits_zeros_bytes(const nck_nbits *w) { return (size_t)panels_of(w) * nck_nbits_each_of(w).zeros; }
 
 /* Rows of n words, `bytes` apart in src, as a panel. */
 static void pack_words(int64_t rows, int64_t n, const char *src, int64_t bytes, char *dst) {
@@ -54,34 +57,37 @@ static void panel_zeros(const nck_nbits *w, int64_t i, const uint8_t *zeros, uin
 }
 
 void nck_nbits_pack_codes(const nck_nbits *w, const void *codes, void *dst) {
-    for (int64_t i = 0; i < panels_of(w); i++) panel_codes(w, i, codes, (char *)dst + (size_t)i * codes_each(w));
+    size_t each = nck_nbits_each_of(w).codes;
+    for (int64_t i = 0; i < panels_of(w); i++) panel_codes(w, i, codes, (char *)dst + (size_t)i * each);
 }
 
 void nck_nbits_pack_scales(const nck_nbits *w, const void *scales, void *dst) {
-    for (int64_t i = 0; i < panels_of(w); i++) panel_scales(w, i, scales, (char *)dst + (size_t)i * scales_each(w));
+    size_t each = nck_nbits_each_of(w).scales;
+    for (int64_t i = 0; i < panels_of(w); i++) panel_scales(w, i, scales, (char *)dst + (size_t)i * each);
 }
 
 void nck_nbits_pack_zeros(const nck_nbits *w, const void *zeros, void *dst) {
-    for (int64_t i = 0; i < panels_of(w); i++) panel_zeros(w, i, zeros, (uint8_t *)dst + (size_t)i * zeros_each(w));
+    size_t each = nck_nbits_each_of(w).zeros;
+    for (int64_t i = 0; i < panels_of(w); i++) panel_zeros(w, i, zeros, (uint8_t *)dst + (size_t)i * each);
 }
 
 size_t nck_nbits_panel_bytes(const nck_nbits *w) {
-    if (w->packed) return 0;
-    return nc_align64(codes_each(w)) + 2 * nc_align64(scales_each(w));
+    nck_nbits_each e = nck_nbits_each_of(w);
+    return w->packed ? 0 : nc_align64(e.codes) + 2 * nc_align64(e.scales);
 }
 
 static const void *part(const void *all, int64_t i, size_t each) {
     return all != NULL ? (const char *)all + (size_t)i * each : NULL;
 }
 
-nck_nbits_panel nck_nbits_panel_at(const nck_nbits *w, int64_t i, char *room) {
-    nck_nbits_panel p = {.blocks = nck_nbits_blocks(w), .block = w->block, .bits = w->bits};
+nck_nbits_panel nck_nbits_panel_at(const nck_nbits *w, const nck_nbits_each *e, int64_t i, char *room) {
+    nck_nbits_panel p = {.blocks = e->blocks, .block = w->block, .bits = w->bits};
     if (w->packed) {
-        p.codes = part(w->codes, i, codes_each(w)), p.scale = part(w->scales, i, scales_each(w));
-        p.zero = part(w->zeros, i, zeros_each(w)), p.float_zero = part(w->float_zeros, i, scales_each(w));
+        p.codes = part(w->codes, i, e->codes), p.scale = part(w->scales, i, e->scales);
+        p.zero = part(w->zeros, i, e->zeros), p.float_zero = part(w->float_zeros, i, e->scales);
         return p;
     }
-    char *scales = room + nc_align64(codes_each(w)), *zeros = scales + nc_align64(scales_each(w));
+    char *scales = room + nc_align64(e->codes), *zeros = scales + nc_align64(e->scales);
     panel_codes(w, i, w->codes, room);
     panel_scales(w, i, w->scales, scales);
     p.codes = (const uint8_t *)room, p.scale = (const float *)scales;

@@ -154,6 +154,23 @@ TEST(nbits_extremes) {
     CHECK(nck_isa_set_for_test(NULL));
 }
 
+/* Codes around the middle in blocks that are short, long and too long for sums in the low bits of a number. */
+TEST(nbits_long_blocks) {
+    for (int k = 0; nck_isa_at(k) != NULL; k++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
+        for (int64_t block = 32; block <= 8192; block *= 4)
+            for (int code = 0; code < 16; code += 15) {
+                nck_nbits w = {.N = 1, .K = 8192, .block = block, .bits = 4, .codes = codes, .scales = scales};
+                w.rounds = true;
+                memset(codes, code * 17, sizeof codes);
+                for (int i = 0; i < MOST; i++) a[i] = 127, scales[i] = 1;
+                run(&w, 1, NULL, NULL);
+                CHECK(y[0] == (float)((code - 8) * 127 * 8192));
+            }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
 /* A zero point of 0 times an infinity would be no number: such rows are multiplied as they are. */
 TEST(nbits_infinities) {
     nck_nbits w = {.N = 3, .K = 64, .block = 32, .bits = 4, .codes = codes, .scales = scales, .float_zeros = zeros};

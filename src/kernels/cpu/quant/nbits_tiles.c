@@ -53,9 +53,10 @@ static void row_by_groups(const nck_nbits *w, int64_t n, float *y) {
 /* Rows [first, first + rows) of W as columns of `numbers` (K, ROWS). */
 static void decode_tile(const nck_nbits *w, int64_t first, int64_t rows, float *numbers, char *room) {
     const nck_nbits_table *t = nck_isa_get()->nbits;
+    nck_nbits_each e = nck_nbits_each_of(w);
     for (int64_t r = 0; r < rows && w->group_of_k != NULL; r++) row_by_groups(w, first + r, numbers + r);
     for (int64_t r = 0; r < rows && w->group_of_k == NULL; r += t->lanes) {
-        nck_nbits_panel p = nck_nbits_panel_at(w, (first + r) / t->lanes, room);
+        nck_nbits_panel p = nck_nbits_panel_at(w, &e, (first + r) / t->lanes, room);
         t->decode(&p, w->K, numbers + r, ROWS);
     }
 }
