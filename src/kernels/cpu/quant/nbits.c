@@ -76,9 +76,9 @@ static void lay_codes(const nck_nbits *w, const float *a, int64_t b, int64_t n, 
     int32_t sum = 0;
     float inverse = most > TINY ? 127 / most : 0;
     for (int64_t k = 0; k < w->block; k += PIECE) {
-        float rest[PIECE] = {0};
+        float rest[PIECE];
         bool whole = n - k >= PIECE;
-        for (int64_t i = 0; i < n - k && !whole; i++) rest[i] = a[k + i];
+        for (int64_t i = 0; i < PIECE && !whole; i++) rest[i] = k + i < n ? a[k + i] : 0;
         sum += t->round(whole ? a + k : rest, inverse, codes);
         place(codes, nc_min64(PIECE, w->block - k), w->bits, to + k);
     }
@@ -124,13 +124,13 @@ static void multiply(const nbits_job *j, const nck_nbits_panel *p, int64_t m, in
     _Alignas(64) float out[TOGETHER * NCK_NBITS_LANES];
     nck_nbits_row rows[TOGETHER];
     int64_t n = nc_min64(TOGETHER, j->M - m), columns = nc_min64(t->lanes, w->N - first);
+    float *y = j->y + m * w->N + first;
+    bool in_place = n == 1 && columns == t->lanes && j->bias == NULL;
     for (int64_t r = 0; r < n; r++) rows[r] = row_at(j, m + r);
-    (w->rounds ? t->codes : t->numbers)(p, rows, (int)n, out);
-    for (int64_t r = 0; r < n; r++) {
-        float *y = j->y + (m + r) * w->N + first, *from = out + r * t->lanes;
-        for (int64_t l = 0; l < columns && j->bias != NULL; l++) from[l] += j->bias[first + l];
-        memcpy(y, from, (size_t)columns * sizeof *y);
-    }
+    (w->rounds ? t->codes : t->numbers)(p, rows, (int)n, in_place ? y : out);
+    for (int64_t r = 0; r < n && !in_place; r++)
+        for (int64_t l = 0; l < columns; l++)
+            y[r * w->N + l] = j->bias != NULL ? out[r * t->lanes + l] + j->bias[first + l] : out[r * t->lanes + l];
 }
 
 static void nbits_item(void *ctx, int64_t item) {
