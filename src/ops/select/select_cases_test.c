@@ -3,6 +3,7 @@
 #include "ops/cases_testing.h"
 
 #include "kernels/cpu/index/index.h"
+#include "kernels/cpu/index/order.h"
 #include "tests/graph_testing.h"
 
 extern const nc_case nc_select_cases[];
@@ -84,6 +85,31 @@ TEST(topk_orders_nan_and_equals) {
     t.largest = false;
     nck_topk_run(&t, heap, NULL);
     CHECK(memcmp(at, rising, sizeof at) == 0);
+}
+
+/* Long lines against one taken after another; ends, equals, infinities and NaN lie anywhere. */
+TEST(topk_long_lines) {
+    enum { N = 101, K = 7 };
+    float x[N], values[K];
+    int64_t at[K], heap[K];
+    for (int way = 0; way < 20; way++) {
+        bool taken[N] = {false};
+        nck_topk t = {.type = NC_FLOAT, .outer = 1, .axis = N, .inner = 1, .k = K, .largest = way % 2 == 0};
+        t.x = x, t.values = values, t.indices = at;
+        for (int i = 0; i < N; i++) x[i] = (float)((i * 7919 + way * 31) % 53) - 20;
+        if (way > 4) x[way * 5] = NAN, x[N - 1] = way % 4 == 1 ? NAN : INFINITY, x[way] = -INFINITY;
+        if (way > 14) x[0] = x[1] = x[2] = NAN;
+        nck_topk_run(&t, heap, NULL);
+        for (int k = 0; k < K; k++) {
+            int best = -1;
+            for (int i = 0; i < N; i++) {
+                int c = best < 0 ? 0 : nck_order_f32(x[i], x[best]);
+                if (!taken[i] && (best < 0 || (t.largest ? c > 0 : c < 0))) best = i;
+            }
+            taken[best] = true;
+            CHECK_INT(at[k], best);
+        }
+    }
 }
 
 TEST(unique_counts_and_order) {

@@ -19,7 +19,6 @@ typedef struct topk_line {
 /* By value, elements a and b of the line. */
 static int topk_order(const topk_line *l, int64_t a, int64_t b) {
     switch (l->t->type) {
-    case NC_FLOAT: return nck_order_f32(X_AT(float, a), X_AT(float, b));
     case NC_DOUBLE: return nck_order_f64(X_AT(double, a), X_AT(double, b));
     case NC_INT32: return nck_order_i64(X_AT(int32_t, a), X_AT(int32_t, b));
     case NC_INT64: return nck_order_i64(X_AT(int64_t, a), X_AT(int64_t, b));
@@ -29,7 +28,8 @@ static int topk_order(const topk_line *l, int64_t a, int64_t b) {
 
 /* Does element a come before b? */
 static bool topk_before(const topk_line *l, int64_t a, int64_t b) {
-    int c = topk_order(l, a, b);
+    bool is_float = l->t->type == NC_FLOAT; /* most often, and worth no call */
+    int c = is_float ? nck_order_f32(X_AT(float, a), X_AT(float, b)) : topk_order(l, a, b);
     return c != 0 ? (c > 0) == l->t->largest : a < b;
 }
 
@@ -44,12 +44,44 @@ static void topk_sift(const topk_line *l, int64_t *heap, int64_t i, int64_t n) {
     heap[i] = moving;
 }
 
+enum { BLOCK = 16 };
+
+/* Neighbouring f32, `worst` is no NaN: blocks in which none comes before it are passed over. A NaN is the largest. */
+static int64_t topk_next_largest(const float *x, int64_t i, int64_t n, float worst) {
+    for (int32_t after = BLOCK; i + BLOCK <= n; i += BLOCK) {
+        for (int k = 0; k < BLOCK; k++) after -= x[i + k] <= worst;
+        if (after > 0) break;
+        after = BLOCK;
+    }
+    while (i < n && x[i] <= worst) i++;
+    return i;
+}
+
+static int64_t topk_next_smallest(const float *x, int64_t i, int64_t n, float worst) {
+    for (int32_t after = BLOCK; i + BLOCK <= n; i += BLOCK) {
+        for (int k = 0; k < BLOCK; k++) after -= !(x[i + k] < worst);
+        if (after > 0) break;
+        after = BLOCK;
+    }
+    while (i < n && !(x[i] < worst)) i++;
+    return i;
+}
+
+/* The first element from i on that comes before element `top`, which is one of those before i; the line's end: none. */
+static int64_t topk_next(const topk_line *l, int64_t i, int64_t top) {
+    int64_t n = l->t->axis;
+    const float *x = (const float *)l->t->x + l->base;
+    if (l->t->type == NC_FLOAT && l->step == 1 && x[top] == x[top])
+        return l->t->largest ? topk_next_largest(x, i, n, x[top]) : topk_next_smallest(x, i, n, x[top]);
+    while (i < n && !topk_before(l, i, top)) i++;
+    return i;
+}
+
 static void topk_select_line(const topk_line *l, int64_t *heap) {
     int64_t k = l->t->k;
     for (int64_t i = 0; i < k; i++) heap[i] = i;
     for (int64_t i = k / 2 - 1; i >= 0; i--) topk_sift(l, heap, i, k);
-    for (int64_t i = k; i < l->t->axis; i++) {
-        if (!topk_before(l, i, heap[0])) continue;
+    for (int64_t i = k; (i = topk_next(l, i, heap[0])) < l->t->axis; i++) {
         heap[0] = i;
         topk_sift(l, heap, 0, k);
     }

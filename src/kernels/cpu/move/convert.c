@@ -9,6 +9,8 @@
 #include "kernels/cpu/move/walk.h"
 #include "kernels/cpu/tile_table.h"
 
+#include <string.h>
+
 enum { CHUNK = 256, ITEM = 1 << 14, STEP = 64 };
 
 typedef union wide {
@@ -139,7 +141,6 @@ static void convert_store_narrow(const convert_job *j, char from, const wide *w,
             for (int k = 0; k < STEP; k++) y[k] = (expr);            \
         EACH(y[k] = (expr));                                         \
     }
-DIRECT(FLOAT, INT64, float, int64_t, f_to_i64((double)x[k]))
 DIRECT(FLOAT, INT32, float, int32_t, (int32_t)f_to_i((double)x[k], INT32_MIN, INT32_MAX))
 DIRECT(FLOAT, BOOL, float, uint8_t, x[k] != 0)
 DIRECT(INT64, FLOAT, int64_t, float, (float)x[k])
@@ -149,6 +150,28 @@ DIRECT(INT32, INT64, int32_t, int64_t, x[k])
 DIRECT(UINT8, FLOAT, uint8_t, float, (float)x[k])
 DIRECT(INT8, FLOAT, int8_t, float, (float)x[k])
 DIRECT(BOOL, FLOAT, uint8_t, float, x[k] != 0 ? 1.0f : 0.0f)
+
+/* What fits 32 bits, as nearly all does, goes through them: vectors know no other way. Sizes are compared by their
+ * bits, which puts infinities and NaN above all numbers. */
+static void FLOAT_INT64(const void *src, void *dst, int64_t n) {
+    const float *restrict x = src;
+    int64_t *restrict y = dst;
+    for (; n >= STEP; n -= STEP, x += STEP, y += STEP) {
+        const uint32_t too_large = 0x4f000000; /* 2^31 */
+        uint32_t most = 0;
+        for (int k = 0; k < STEP; k++) {
+            uint32_t bits;
+            memcpy(&bits, x + k, sizeof bits);
+            bits &= 0x7fffffff;
+            most = bits > most ? bits : most;
+        }
+        if (most < too_large)
+            for (int k = 0; k < STEP; k++) y[k] = (int32_t)x[k];
+        else
+            for (int k = 0; k < STEP; k++) y[k] = f_to_i64((double)x[k]);
+    }
+    EACH(y[k] = f_to_i64((double)x[k]));
+}
 
 static void FLOAT_FLOAT16(const void *x, void *y, int64_t n) { nck_isa_get()->tile->store_f16(y, x, n); }
 static void FLOAT_BFLOAT16(const void *x, void *y, int64_t n) { nck_isa_get()->tile->store_bf16(y, x, n); }

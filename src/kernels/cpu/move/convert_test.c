@@ -85,12 +85,16 @@ TEST(convert_dense_rows) {
     static const double odd[] = {NAN,    INFINITY, -INFINITY, -0.0,  0.5,    1e-7,   6e-8, 65504, 65519.9,
                                  -70000, 3e9,      -3e9,      1e-41, 1e19,   -1e19,  2.5,  3.5,   1.0009765625,
                                  1e300,  127,      -128,      255,   32768., 2049.5, 3,    -3,    1e-45};
-    double values[70];
+    double values[70], tame[70];
     for (int i = 0; i < 70; i++) values[i] = i < 27 ? odd[i] : (double)(i - 40) * 1.37;
+    for (int i = 0; i < 70; i++) tame[i] = i == 60 ? 0x1.fffffep30 : i == 61 ? -0x1.fffffep30 : (double)(i - 40) * 1.37;
     for (int k = 0; nck_isa_at(k) != NULL; k++) {
         REQUIRE(nck_isa_set_for_test(nck_isa_at(k)->name));
         for (int i = 0; i < N * N; i++)
-            for (int64_t n = 1; n <= 70; n += 23) check_dense(types[i / N], types[i % N], values, n);
+            for (int64_t n = 1; n <= 70; n += 23) {
+                check_dense(types[i / N], types[i % N], values, n);
+                check_dense(types[i / N], types[i % N], tame, n);
+            }
     }
     CHECK(nck_isa_set_for_test(NULL));
 }

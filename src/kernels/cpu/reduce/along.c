@@ -4,7 +4,9 @@
 #include "kernels/cpu/reduce/along.h"
 
 #include "base/intmath.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/per_type.h"
+#include "kernels/cpu/reduce/reduce_kernel.h"
 
 enum { STRIP = 64, ITEM = 4096 };
 
@@ -31,29 +33,71 @@ static int64_t along_strip_of(const along_job *j, int64_t item, int64_t *from, i
     return nc_min64(STRIP, j->inner - c);
 }
 
+/* Where the extreme of a line of floats is. Pieces are compared by vectors, and only the one that has it is searched;
+ * the first one with a NaN is that. */
+enum { PIECE = 128, SOME = 1 << 20 }; /* SOME: rows whose numbers fit a PLACE */
+
+#define ALONG_EXTREME(S, T)                                                                      \
+    static int64_t along_extreme_##S(const along_job *j, const T *x) {                           \
+        const nck_reduce_##S *table = &nck_isa_get()->reduce->S;                                 \
+        int64_t pieces = nc_ceil_div(j->n, PIECE), step = j->last ? -1 : 1, found = 0;           \
+        T best = 0;                                                                              \
+        for (int64_t i = 0; i < pieces && best == best; i++) {                                   \
+            int64_t p = j->last ? pieces - 1 - i : i, n = nc_min64(PIECE, j->n - p * PIECE);     \
+            T here = j->smallest ? table->min(x + p * PIECE, n) : table->max(x + p * PIECE, n);  \
+            if (i == 0 || here != here || (j->smallest ? here < best : here > best))             \
+                best = here, found = p;                                                          \
+        }                                                                                        \
+        int64_t at = j->last ? nc_min64((found + 1) * PIECE, j->n) - 1 : found * PIECE;          \
+        while (best == best ? x[at] != best : x[at] == x[at]) at += step;                        \
+        return at;                                                                               \
+    }
+ALONG_EXTREME(f32, float)
+ALONG_EXTREME(f64, double)
+#define NEGATED(a) (-(a))
+#define INVERTED(a) (~(a)) /* turns the order of signed and of unsigned integers round */
+
 #define SUFFIX f32
 #define ELEM float
+#define PLACE int32_t
 #define IS_NAN IS_NAN_FLOAT
+#define FLIP NEGATED
+#define EXTREME_OF along_extreme_f32
 #include "kernels/cpu/reduce/along_arg.inc"
 
 #define SUFFIX f64
 #define ELEM double
+#define PLACE int64_t
 #define IS_NAN IS_NAN_FLOAT
+#define FLIP NEGATED
+#define EXTREME_OF along_extreme_f64
 #include "kernels/cpu/reduce/along_arg.inc"
 
 #define SUFFIX i32
 #define ELEM int32_t
+#define PLACE int32_t
 #define IS_NAN IS_NAN_INT
+#define FLIP INVERTED
+#define ALONG_LINE
+#define EXTREME_OF along_arg_line_i32
 #include "kernels/cpu/reduce/along_arg.inc"
 
 #define SUFFIX i64
 #define ELEM int64_t
+#define PLACE int64_t
 #define IS_NAN IS_NAN_INT
+#define FLIP INVERTED
+#define ALONG_LINE
+#define EXTREME_OF along_arg_line_i64
 #include "kernels/cpu/reduce/along_arg.inc"
 
 #define SUFFIX u64
 #define ELEM uint64_t
+#define PLACE int64_t
 #define IS_NAN IS_NAN_INT
+#define FLIP INVERTED
+#define ALONG_LINE
+#define EXTREME_OF along_arg_line_u64
 #include "kernels/cpu/reduce/along_arg.inc"
 
 #define SUFFIX f32

@@ -1,8 +1,10 @@
 /* kernels/cpu/reduce/along_test.c: places of extremes and running sums, line by line, against plain loops. */
 #include "kernels/cpu/reduce/along.h"
 
+#include "kernels/cpu/isa.h"
 #include "tests/check.h"
 
+#include <math.h>
 #include <string.h>
 
 static nc_tensor tensor(void *data, nc_dtype t, int rank, const int64_t *dims) {
@@ -41,6 +43,36 @@ TEST(arg_of_lines) {
     check_arg(1, 13, 129);
     check_arg(0, 3, 2);
     check_arg(4, 3, 0);
+}
+
+/* Lines longer than a piece, and strips as wide as one, with NaN in some: the first of them, or the last. */
+TEST(arg_of_long_lines_with_nan) {
+    static float x[70 * 300];
+    int64_t got[70];
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        REQUIRE(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        for (int form = 0; form < 2; form++) /* lines behind one another, side by side */
+            for (int way = 0; way < 4; way++) {
+                nc_tensor t = tensor(x, NC_FLOAT, 2, form ? (int64_t[]){300, 70} : (int64_t[]){70, 300});
+                for (int64_t i = 0; i < 70 * 300; i++) x[i] = (float)(i * 7919 % 1009) - 500;
+                for (int64_t l = 0; l < 70; l += 3) {
+                    int64_t a = l * 37 % 300, b = l * 59 % 300;
+                    x[form ? a * 70 + l : l * 300 + a] = x[form ? b * 70 + l : l * 300 + b] = NAN;
+                }
+                REQUIRE(nck_arg(&t, 1 - form, way & 1, way & 2, got, NULL) == NC_OK);
+                for (int64_t l = 0; l < 70; l++) {
+                    const float *p = form ? x + l : x + l * 300;
+                    int64_t step = form ? 70 : 1, want = 0;
+                    for (int64_t k = 1; k < 300; k++) {
+                        float v = p[k * step], b = p[want * step];
+                        bool equal = v == b || (isnan(v) && isnan(b)), beats = way & 1 ? v < b : v > b;
+                        if (equal ? way & 2 : !isnan(b) && (isnan(v) || beats)) want = k;
+                    }
+                    CHECK_INT(got[l], want);
+                }
+            }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
 }
 
 TEST(arg_with_nan) {
