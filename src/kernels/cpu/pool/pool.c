@@ -59,12 +59,21 @@ double nck_pool_count(const nck_window *w, int64_t o0, int64_t o1, int64_t o2, n
     return (double)(count_along(w, 0, o0, by) * count_along(w, 1, o1, by) * count_along(w, 2, o2, by));
 }
 
-/* The same for n places of a line from `first` on. */
-static void pool_counts(const nck_window *w, int64_t o0, int64_t o1, int64_t first, int64_t n, nck_pool_divide by,
-                        double *counts) {
+/* The same for n places of a line from `first` on. Where all see the whole window and that is a power of two, only its
+ * inverse, which is exact and returned: a product instead of a division; else 0. */
+static double pool_counts(const nck_window *w, int64_t o0, int64_t o1, int64_t first, int64_t n, nck_pool_divide by,
+                          double *counts) {
     bool sum = by == NCK_POOL_SUM;
-    int64_t others = sum ? 1 : count_along(w, 0, o0, by) * count_along(w, 1, o1, by);
-    for (int64_t i = 0; i < n; i++) counts[i] = (double)(sum ? 1 : others * count_along(w, 2, first + i, by));
+    int64_t others = sum ? 1 : count_along(w, 0, o0, by) * count_along(w, 1, o1, by), from, end, unused;
+    nck_window_places(w, 2, 0, &from, &unused); /* places [from, end) see the whole window */
+    nck_window_places(w, 2, w->k[2] - 1, &unused, &end);
+    int64_t all = sum ? 1 : others * w->k[2];
+    if ((sum || (first >= from && first + n <= end)) && all > 0 && (all & (all - 1)) == 0) return 1 / (double)all;
+    for (int64_t i = 0; i < n; i++) {
+        bool whole = first + i >= from && first + i < end;
+        counts[i] = (double)(whole ? all : others * count_along(w, 2, first + i, by));
+    }
+    return 0;
 }
 
 static int64_t by_columns(const nck_window *w, int64_t at) {
@@ -85,27 +94,71 @@ enum { PIECE = 128, STEP = 8 };
 #define JOIN_MAX(acc, v) ((v) > (acc) ? (v) : (acc))
 #define JOIN_SUM(acc, v) ((acc) + (double)(v))
 
+/* Every second of eight neighbours. */
+typedef float four_v __attribute__((vector_size(16)));
+static inline four_v every_second(const float *x) {
+    four_v a, b;
+    memcpy(&a, x, sizeof a), memcpy(&b, x + 4, sizeof b);
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+}
+
+/* y[i] = x[i * step] */
+static void pick_f32(const float *x, int64_t step, int64_t n, float *y) {
+    int64_t i = 0;
+    for (; step == 2 && i + 4 < n; i += 4) { /* the last four would read past the end of x */
+        four_v v = every_second(x + 2 * i);
+        memcpy(y + i, &v, sizeof v);
+    }
+    for (; i < n; i++) y[i] = x[i * step];
+}
+
+/* acc[i] += x[2 * i], for all but the last ones. */
+static int64_t add_picked(double *acc, const float *x, int64_t step, int64_t n) {
+    typedef double four_doubles __attribute__((vector_size(32)));
+    int64_t i = 0;
+    for (; step == 2 && i + 4 < n; i += 4) {
+        four_doubles sum;
+        memcpy(&sum, acc + i, sizeof sum);
+        sum += __builtin_convertvector(every_second(x + 2 * i), four_doubles);
+        memcpy(acc + i, &sum, sizeof sum);
+    }
+    return i;
+}
+#define PICKS_NONE(acc, x, step, n) 0
+
+static void pick_f64(const double *x, int64_t step, int64_t n, double *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = x[i * step];
+}
+
 #define SUFFIX max_i8
 #define ELEM int8_t
 #define ACC int8_t
+#define FIRST INT8_MIN
+#define PICKED PICKS_NONE
 #define JOIN JOIN_MAX
 #include "kernels/cpu/pool/pool_line.inc"
 
 #define SUFFIX max_u8
 #define ELEM uint8_t
 #define ACC uint8_t
+#define FIRST 0
+#define PICKED PICKS_NONE
 #define JOIN JOIN_MAX
 #include "kernels/cpu/pool/pool_line.inc"
 
 #define SUFFIX sum_f32
 #define ELEM float
 #define ACC double
+#define FIRST 0
+#define PICKED add_picked
 #define JOIN JOIN_SUM
 #include "kernels/cpu/pool/pool_line.inc"
 
 #define SUFFIX sum_f64
 #define ELEM double
 #define ACC double
+#define FIRST 0
+#define PICKED PICKS_NONE
 #define JOIN JOIN_SUM
 #include "kernels/cpu/pool/pool_line.inc"
 

@@ -37,6 +37,36 @@ static const nck_window windows[] = {
     {.in = {4, 3, 16}, .out = {2, 2, 16}, .k = {3, 2, 1}, .stride = {3, 2, 1}, .dil = {1, 1, 1}, .pad_end = {2, 1, 0}},
 };
 
+/* Windows that reach along the lines: strides, dilation, padding wider than the line's ends, lines of many pieces. */
+static const nck_window lines[] = {
+#define ALONG(n, m, K, S, D, P)     \
+    {.in = {2, 5, n},               \
+     .out = {2, 3, m},              \
+     .k = {1, 3, K},                \
+     .stride = {1, 2, S},           \
+     .dil = {1, 1, D},              \
+     .pad = {0, 1, P},              \
+     .pad_end = {0, 1, P}}
+    ALONG(11, 6, 3, 2, 1, 1), ALONG(112, 56, 2, 2, 1, 0), ALONG(301, 151, 3, 2, 1, 1), ALONG(40, 14, 4, 3, 1, 2),
+    ALONG(9, 9, 3, 1, 2, 2),  ALONG(5, 3, 4, 4, 1, 4),    ALONG(700, 100, 2, 7, 3, 0), ALONG(3, 7, 1, 1, 1, 2),
+    ALONG(64, 32, 2, 2, 1, 0)};
+
+static float plain_average(const nck_window *w, const float *x, const int64_t *o) {
+    double sum = 0, n = 0;
+    for (int64_t t = 0; t < nck_window_n_k(w); t++) {
+        int64_t tap[NCK_WINDOW_DIMS], at = 0;
+        bool inside = true;
+        nck_window_tap(w, t, tap);
+        for (int d = 0; d < NCK_WINDOW_DIMS; d++) {
+            int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
+            inside = inside && i >= 0 && i < w->in[d];
+            at = at * w->in[d] + i;
+        }
+        if (inside) sum += (double)x[at], n++;
+    }
+    return (float)(sum / n);
+}
+
 static float plain_max(const nck_window *w, const float *x, const int64_t *o) {
     float top = -INFINITY;
     for (int64_t t = 0; t < nck_window_n_k(w); t++) {
@@ -66,7 +96,6 @@ static void check_max(const nck_window *w, int64_t planes, nc_pool *pool) {
     float *x = nc_alloc((size_t)(planes * n_in) * sizeof *x), *y = nc_alloc((size_t)(planes * n_out) * sizeof *y);
     nck_pool_args a = {.type = NC_FLOAT, .w = *w, .planes = planes, .x = x, .y = y};
     fill(x, planes * n_in);
-    CHECK(nck_pool_has_lanes(&a));
     nck_pool_max(&a, NULL, false, pool);
     for (int64_t i = 0; i < planes * n_out; i++) {
         int64_t o[NCK_WINDOW_DIMS];
@@ -95,12 +124,40 @@ static void check_average(const nck_window *w, int64_t planes, nck_pool_divide b
     nc_free(yd);
 }
 
+static void check_plain_average(const nck_window *w) {
+    int64_t n_in = nck_window_n_in(w), n_out = nck_window_n_out(w);
+    float *x = nc_alloc((size_t)n_in * sizeof *x), *y = nc_alloc((size_t)n_out * sizeof *y);
+    nck_pool_args a = {.type = NC_FLOAT, .w = *w, .planes = 1, .x = x, .y = y};
+    fill(x, n_in);
+    nck_pool_average(&a, NCK_POOL_BY_TAPS, NULL);
+    for (int64_t i = 0; i < n_out; i++) {
+        int64_t o[NCK_WINDOW_DIMS];
+        nck_window_place(w, i, o);
+        CHECK(same(y[i], plain_average(w, x, o)));
+    }
+    nc_free(x);
+    nc_free(y);
+}
+
+TEST(pool_lines_as_one_by_one) {
+    for (int isa = 0; nck_isa_at(isa); isa++) {
+        CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+            check_max(&lines[i], 2, NULL);
+            check_average(&lines[i], 2, NCK_POOL_BY_PADDED, NULL);
+            check_plain_average(&lines[i]);
+        }
+    }
+    CHECK(nck_isa_set_for_test(NULL));
+}
+
 TEST(pool_lanes_as_one_by_one) {
     nc_pool *pool = nc_pool_create(3);
     for (int isa = 0; nck_isa_at(isa); isa++) {
         CHECK(nck_isa_set_for_test(nck_isa_at(isa)->name));
         for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
             for (int64_t planes = 1; planes <= 3; planes++) {
+                CHECK(nck_pool_has_lanes(&(nck_pool_args){.type = NC_FLOAT, .w = windows[i], .planes = planes}));
                 check_max(&windows[i], planes, planes == 2 ? pool : NULL);
                 check_average(&windows[i], planes, NCK_POOL_BY_TAPS, planes == 2 ? pool : NULL);
                 check_average(&windows[i], planes, NCK_POOL_BY_PADDED, planes == 2 ? pool : NULL);
