@@ -4,11 +4,12 @@
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
 
-enum { BLOCK = 1 << 14 };
+enum { BLOCK = 1 << 14, RUN = 512 }; /* RUN: elements of a row at a time */
 
 typedef struct nonzero_job {
     const nc_tensor *x;
-    const nck_walk *walk; /* over all dims, element by element */
+    const nck_walk *walk; /* over all dims but the last */
+    int64_t row, stride;  /* the last */
     int64_t numel, total;
     int64_t *starts; /* counts first, then where each block begins */
     int64_t *out;
@@ -18,21 +19,34 @@ static int64_t n_blocks(int64_t numel) { return nc_ceil_div(numel, BLOCK); }
 
 size_t nck_nonzero_workspace(int64_t numel) { return (size_t)n_blocks(numel) * sizeof(int64_t); }
 
-static bool is_set(nc_dtype t, const void *p, int64_t at) {
-    switch (t) {
-    case NC_FLOAT: return ((const float *)p)[at] != 0;
-    case NC_DOUBLE: return ((const double *)p)[at] != 0;
+/* Which of n elements, `s` apart, are set: places[0 .. count). Every place is written and counts if it is one, so that
+ * nothing is guessed. */
+#define FIND(T, expr)                                                                      \
+    do {                                                                                   \
+        const T *p = (const T *)x->data + at * (int64_t)(nc_dtype_bytes(x->dtype) / sizeof(T)); \
+        for (int64_t k = 0; k < n; k++) {                                                  \
+            places[count] = (int32_t)k;                                                    \
+            count += (expr);                                                               \
+        }                                                                                  \
+        return count;                                                                      \
+    } while (0)
+
+static int64_t find(const nc_tensor *x, int64_t at, int64_t s, int64_t n, int32_t *places) {
+    int64_t count = 0;
+    switch (x->dtype) {
+    case NC_FLOAT: FIND(float, p[k * s] != 0);
+    case NC_DOUBLE: FIND(double, p[k * s] != 0);
     case NC_FLOAT16:
-    case NC_BFLOAT16: return (((const uint16_t *)p)[at] & 0x7fff) != 0;
-    case NC_COMPLEX64: return ((const float *)p)[2 * at] != 0 || ((const float *)p)[2 * at + 1] != 0;
-    case NC_COMPLEX128: return ((const double *)p)[2 * at] != 0 || ((const double *)p)[2 * at + 1] != 0;
+    case NC_BFLOAT16: FIND(uint16_t, (p[k * s] & 0x7fff) != 0);
+    case NC_COMPLEX64: FIND(float, (p[2 * k * s] != 0) | (p[2 * k * s + 1] != 0));
+    case NC_COMPLEX128: FIND(double, (p[2 * k * s] != 0) | (p[2 * k * s + 1] != 0));
     default: break;
     }
-    switch (nc_dtype_bytes(t)) {
-    case 1: return ((const uint8_t *)p)[at] != 0;
-    case 2: return ((const uint16_t *)p)[at] != 0;
-    case 4: return ((const uint32_t *)p)[at] != 0;
-    default: return ((const uint64_t *)p)[at] != 0;
+    switch (nc_dtype_bytes(x->dtype)) {
+    case 1: FIND(uint8_t, p[k * s] != 0);
+    case 2: FIND(uint16_t, p[k * s] != 0);
+    case 4: FIND(uint32_t, p[k * s] != 0);
+    default: FIND(uint64_t, p[k * s] != 0);
     }
 }
 
@@ -40,24 +54,50 @@ static int64_t block_end(const nonzero_job *j, int64_t block) {
     return (block + 1) * BLOCK < j->numel ? (block + 1) * BLOCK : j->numel;
 }
 
+/* The run of a row that begins at element i: its row, where it begins there and how long it is. */
+typedef struct run {
+    nck_walk_at w;
+    int64_t first, n;
+} run;
+
+static void run_at(const nonzero_job *j, int64_t i, int64_t end, run *r) {
+    nck_walk_start(&r->w, j->walk, i / j->row);
+    r->first = i % j->row;
+    r->n = nc_min64(nc_min64(RUN, j->row - r->first), end - i);
+}
+
+static void run_next(const nonzero_job *j, int64_t i, int64_t end, run *r) {
+    r->first += r->n;
+    if (r->first == j->row) {
+        r->first = 0;
+        nck_walk_next(&r->w);
+    }
+    r->n = nc_min64(nc_min64(RUN, j->row - r->first), end - i);
+}
+
 static void count_item(void *ctx, int64_t block) {
     nonzero_job *j = ctx;
-    nck_walk_at w;
-    int64_t n = 0, end = block_end(j, block);
-    nck_walk_start(&w, j->walk, block * BLOCK);
-    for (int64_t i = block * BLOCK; i < end; i++, nck_walk_next(&w)) n += is_set(j->x->dtype, j->x->data, w.offset[0]);
-    j->starts[block] = n;
+    int32_t places[RUN];
+    int64_t count = 0, end = block_end(j, block);
+    run r;
+    run_at(j, block * BLOCK, end, &r);
+    for (int64_t i = block * BLOCK; i < end; i += r.n, run_next(j, i, end, &r))
+        count += find(j->x, r.w.offset[0] + r.first * j->stride, j->stride, r.n, places);
+    j->starts[block] = count;
 }
 
 static void write_item(void *ctx, int64_t block) {
     const nonzero_job *j = ctx;
-    nck_walk_at w;
-    int64_t at = j->starts[block], end = block_end(j, block);
-    nck_walk_start(&w, j->walk, block * BLOCK);
-    for (int64_t i = block * BLOCK; i < end; i++, nck_walk_next(&w)) {
-        if (!is_set(j->x->dtype, j->x->data, w.offset[0])) continue;
-        for (int d = 0; d < w.of->n_dims; d++) j->out[d * j->total + at] = w.at[d];
-        at++;
+    int32_t places[RUN];
+    int64_t at = j->starts[block], end = block_end(j, block), rank = j->x->rank;
+    run r;
+    run_at(j, block * BLOCK, end, &r);
+    for (int64_t i = block * BLOCK; i < end; i += r.n, run_next(j, i, end, &r)) {
+        int64_t n = find(j->x, r.w.offset[0] + r.first * j->stride, j->stride, r.n, places);
+        for (int64_t d = 0; d < rank - 1; d++)
+            for (int64_t k = 0; k < n; k++) j->out[d * j->total + at + k] = r.w.at[d];
+        for (int64_t k = 0; k < n && rank > 0; k++) j->out[(rank - 1) * j->total + at + k] = r.first + places[k];
+        at += n;
     }
 }
 
@@ -66,7 +106,9 @@ int64_t nck_nonzero(const nc_tensor *x, int64_t *out, void *workspace, nc_pool *
     int64_t strides[1][NC_MAX_RANK], blocks = n_blocks(j.numel);
     nck_walk walk;
     for (int d = 0; d < x->rank; d++) strides[0][d] = x->strides[d];
-    nck_walk_init(&walk, x->rank, x->dims, 1, strides);
+    j.row = x->rank > 0 ? x->dims[x->rank - 1] : 1;
+    j.stride = x->rank > 0 ? x->strides[x->rank - 1] : 1;
+    nck_walk_init(&walk, x->rank > 0 ? x->rank - 1 : 0, x->dims, 1, strides);
     j.walk = &walk;
     nc_parallel(pool, blocks, count_item, &j);
     for (int64_t b = 0; b < blocks; b++) {
