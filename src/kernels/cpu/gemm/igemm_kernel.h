@@ -59,12 +59,14 @@ typedef struct nck_igemm_tile {
 typedef void nck_igemm_store(const nck_igemm_tile *t);
 
 /* A depthwise convolution of codes quantized again: channels [c, c + cols), at most depth_width, of some places.
- * at[(r*quads + q)*4 + t]: what tap 4q + t of place r sees. Neighbouring weights are exact in int16 (see above), but
- * for dots, which have no such limit. */
+ * at[(r*next + q)*4 + t]: what tap t of quad q of place r sees. Neighbouring weights are exact in int16 (see above),
+ * but for dots, which have no such limit. For dots and windows of 3 x 3 with strides of 1 and 2 quads are the window's
+ * columns, so that those of neighbouring places overlap; next is quads otherwise. */
 typedef struct nck_igemm_depth {
-    int64_t quads, c, cols, ld; /* ld: from place to place of y */
+    int64_t quads, next, c, cols, ld; /* ld: from place to place of y */
     uint8_t flip;               /* bits of x to turn over, so that it is uint8, for dots int8 */
     bool is_signed;             /* y is */
+    bool small;                 /* all sums with their offsets are less than 2^22 */
     int zero;                   /* of y */
     const int8_t *w;            /* (quads, 4 * depth_width), as nck_igemm_weave says */
     const int32_t *offset;      /* (depth_width), in the order of nck_igemm_sum_at */

@@ -130,6 +130,19 @@ static int find_turn(int rank, const int64_t *dims, int64_t (*strides)[NC_MAX_RA
     return -1;
 }
 
+/* Rows of fewer than this many elements, as channels of an image are, give way to a dim along which src is dense. */
+enum { SHORT = 4 };
+
+static void lengthen_rows(int rank, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
+    int last = rank - 1;
+    for (int d = 0; d < last && dims[last] < SHORT && strides[0][last] != 1; d++) {
+        if (strides[0][d] != 1 || dims[d] < SHORT) continue;
+        int64_t n = dims[d], s = strides[0][d], t = strides[1][d];
+        dims[d] = dims[last], strides[0][d] = strides[0][last], strides[1][d] = strides[1][last];
+        dims[last] = n, strides[0][last] = s, strides[1][last] = t;
+    }
+}
+
 static void take_out(int rank, int d, int64_t *dims, int64_t (*strides)[NC_MAX_RANK]) {
     for (int e = d; e < rank - 1; e++) {
         dims[e] = dims[e + 1];
@@ -172,6 +185,7 @@ void nck_copy(int rank, const int64_t *dims, size_t elem_bytes, const void *src,
     rank = take_strides(rank, dims, src_strides, dst_strides, m, strides);
     if (rank == 0) return;
     copy_job j = {.es = (int64_t)elem_bytes, .src = src, .dst = dst, .col = 1};
+    lengthen_rows(rank, m, strides);
     int turn = find_turn(rank, m, strides);
     if (turn >= 0) {
         j.col = m[turn];

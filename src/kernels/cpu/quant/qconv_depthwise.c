@@ -13,7 +13,9 @@
 
 enum {
     PLACES = NCK_IGEMM_MAX_MR, /* of a tile */
+    SIDE = 3,                  /* of windows whose columns are quads */
     MAX_NR = NCK_IGEMM_MAX_NR,
+    SMALL = 1 << 21,           /* two of these are what nck_igemm_depth calls so */
     EXACT = 128 /* neighbouring weights whose products with 255 fit int16 */
 };
 
@@ -29,6 +31,8 @@ typedef struct depth {
     int32_t *offset;
     float *scale;
     int64_t quads, width; /* width: a power of two */
+    int64_t next;         /* quads from place to place; fewer than quads: they are columns of the window */
+    bool small;           /* sums with offsets are */
 } depth;
 
 static int64_t depth_ld(int64_t C) { return nc_round_up(C, 64); }
@@ -128,6 +132,27 @@ static bool depth_is_byte(const int32_t *w, int64_t n) {
     return wrong == 0;
 }
 
+/* The same by columns: at[i*4 + t] for row t of column i. */
+static void depth_point_columns(const depth *d, const uint8_t *x, const int64_t *rows, int64_t o, int64_t n,
+                                const uint8_t **at) {
+    const nck_qconv_args *a = d->j->a;
+    int last = a->n_spatial - 1;
+    int64_t from = o * d->next - a->pad[last], in = a->in[last];
+    for (int64_t i = from; i < from + (n - 1) * d->next + SIDE; i++, at += 4) {
+        for (int t = 0; t < SIDE; t++) at[t] = rows[t] >= 0 && i >= 0 && i < in ? x + (rows[t] + i) * a->C : d->zeros;
+        at[SIDE] = d->zeros;
+    }
+}
+
+/* Quads from place to place, see depth. */
+static int64_t depth_next(const depth *d) {
+    const nck_qconv_args *a = d->j->a;
+    int last = a->n_spatial - 1;
+    int64_t stride = a->stride[last];
+    bool columns = d->u->depth_dots && d->taps == SIDE * SIDE && a->window[last] == SIDE;
+    return columns && a->dilation[last] == 1 && stride < SIDE ? stride : d->quads;
+}
+
 /* Weights as the kernel wants them; false: they do not fit it. A last tap without a neighbour has itself for one. */
 static bool depth_weave(depth *d) {
     int64_t C = d->j->a->C, width = d->width, bytes = d->quads * 4 * width, place[NCK_IGEMM_MAX_DEPTH];
@@ -139,7 +164,9 @@ static bool depth_weave(depth *d) {
     memset(d->woven, 0, (size_t)(d->ld * d->quads * 4));
     for (int64_t c = 0; c < width; c++) place[c] = nck_igemm_weave(dots, 0, c, width);
     for (int64_t t = 0; t < d->taps; t++) {
-        int8_t *to = d->woven + t / 4 * 4 * width + nck_igemm_weave(dots, t % 4, 0, width);
+        bool columns = d->next < d->quads;
+        int64_t quad = columns ? t % SIDE : t / 4, lane = columns ? t / SIDE : t % 4;
+        int8_t *to = d->woven + quad * 4 * width + nck_igemm_weave(dots, lane, 0, width);
         const int32_t *w = d->w + t * d->ld;
         for (int64_t first = 0; first < C; first += width, to += bytes)
             for (int64_t c = 0; c < nc_min64(width, C - first); c++) to[place[c]] = (int8_t)w[first + c];
@@ -151,7 +178,8 @@ static bool depth_weave(depth *d) {
 static bool depth_by_fours(depth *d) {
     const nck_qconv_args *a = d->j->a;
     int nr = d->u->nr;
-    d->quads = depth_quads(d->taps), d->width = d->u->depth_width;
+    d->quads = depth_quads(d->taps), d->width = d->u->depth_width, d->next = depth_next(d);
+    d->small = d->taps * 128 * 128 < SMALL;
     if (d->width == 0 || (a->y.type != NC_UINT8 && a->y.type != NC_INT8) || !depth_weave(d)) return false;
     memset(d->scale, 0, (size_t)d->ld * sizeof *d->scale); /* whatever stands there may be slow to multiply */
     memset(d->offset, 0, (size_t)d->ld * sizeof *d->offset);
@@ -164,6 +192,7 @@ static bool depth_by_fours(depth *d) {
             to += nck_igemm_sum_at(d->u->depth_dots, c - to, d->width);
             d->offset[to] = (int32_t)((uint32_t)k->offset[c - first] - moved * (uint32_t)d->sums[c]);
             d->scale[to] = k->scale[c - first];
+            d->small = d->small && d->offset[to] < SMALL && d->offset[to] > -SMALL;
         }
     }
     return true;
@@ -175,14 +204,19 @@ static void depth_row_by_fours(const depth *d, const uint8_t *x, const int64_t *
     const uint8_t *at[PLACES * (NCK_QCONV_TAPS + 3)];
     for (int64_t o = 0; o < width; o += PLACES) {
         int64_t n = nc_min64(PLACES, width - o);
-        depth_point(d, x, rows, o, n, step, at);
+        if (d->next < d->quads)
+            depth_point_columns(d, x, rows, o, n, at);
+        else
+            depth_point(d, x, rows, o, n, step, at);
         for (int64_t c = 0; c < a->C; c += d->width)
             d->u->depthwise(&(nck_igemm_depth){.quads = d->quads,
+                                               .next = d->next,
                                                .c = c,
                                                .cols = nc_min64(d->width, a->C - c),
                                                .ld = a->K,
                                                .flip = depth_flip(d),
                                                .is_signed = a->y.type == NC_INT8,
+                                               .small = d->small,
                                                .zero = a->y.y_zero,
                                                .w = d->woven + c * step,
                                                .offset = d->offset + c,
