@@ -7,6 +7,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/move/move.h"
 #include "kernels/cpu/move/walk.h"
+#include "kernels/cpu/quant/linear_kernel.h"
 #include "kernels/cpu/tile_table.h"
 
 #include <string.h>
@@ -147,8 +148,6 @@ DIRECT(INT64, FLOAT, int64_t, float, (float)x[k])
 DIRECT(INT64, INT32, int64_t, int32_t, (int32_t)x[k])
 DIRECT(INT32, FLOAT, int32_t, float, (float)x[k])
 DIRECT(INT32, INT64, int32_t, int64_t, x[k])
-DIRECT(UINT8, FLOAT, uint8_t, float, (float)x[k])
-DIRECT(INT8, FLOAT, int8_t, float, (float)x[k])
 DIRECT(BOOL, FLOAT, uint8_t, float, x[k] != 0 ? 1.0f : 0.0f)
 
 /* What fits 32 bits, as nearly all does, goes through them: vectors know no other way. Sizes are compared by their
@@ -171,6 +170,14 @@ static void FLOAT_INT64(const void *src, void *dst, int64_t n) {
             for (int k = 0; k < STEP; k++) y[k] = f_to_i64((double)x[k]);
     }
     EACH(y[k] = f_to_i64((double)x[k]));
+}
+
+/* Bytes are codes of scale 1. */
+static void UINT8_FLOAT(const void *x, void *y, int64_t n) {
+    nck_isa_get()->linear->dequantize(x, n, (nck_linear_one){.scale = 1}, y);
+}
+static void INT8_FLOAT(const void *x, void *y, int64_t n) {
+    nck_isa_get()->linear->dequantize(x, n, (nck_linear_one){.scale = 1, .low = INT8_MIN}, y);
 }
 
 static void FLOAT_FLOAT16(const void *x, void *y, int64_t n) { nck_isa_get()->tile->store_f16(y, x, n); }
