@@ -20,33 +20,29 @@ static int64_t n_blocks(int64_t numel) { return nc_ceil_div(numel, BLOCK); }
 size_t nck_nonzero_workspace(int64_t numel) { return (size_t)n_blocks(numel) * sizeof(int64_t); }
 
 /* Which of n elements, `s` apart, are set: places[0 .. count). Every place is written and counts if it is one, so that
- * nothing is guessed. */
-#define FIND(T, expr)                                                                      \
-    do {                                                                                   \
-        const T *p = (const T *)x->data + at * (int64_t)(nc_dtype_bytes(x->dtype) / sizeof(T)); \
-        for (int64_t k = 0; k < n; k++) {                                                  \
-            places[count] = (int32_t)k;                                                    \
-            count += (expr);                                                               \
-        }                                                                                  \
-        return count;                                                                      \
+ * nothing is guessed. -0 is 0: the sign of floats is masked off. */
+#define FIND(T, expr)                                             \
+    do {                                                          \
+        const T *p = (const T *)x->data + at * per;               \
+        for (int64_t k = 0; k < n; k++) {                         \
+            places[count] = (int32_t)k;                           \
+            count += (expr);                                      \
+        }                                                         \
+        return count;                                             \
     } while (0)
 
 static int64_t find(const nc_tensor *x, int64_t at, int64_t s, int64_t n, int32_t *places) {
-    int64_t count = 0;
-    switch (x->dtype) {
-    case NC_FLOAT: FIND(float, p[k * s] != 0);
-    case NC_DOUBLE: FIND(double, p[k * s] != 0);
-    case NC_FLOAT16:
-    case NC_BFLOAT16: FIND(uint16_t, (p[k * s] & 0x7fff) != 0);
-    case NC_COMPLEX64: FIND(float, (p[2 * k * s] != 0) | (p[2 * k * s + 1] != 0));
-    case NC_COMPLEX128: FIND(double, (p[2 * k * s] != 0) | (p[2 * k * s + 1] != 0));
-    default: break;
-    }
-    switch (nc_dtype_bytes(x->dtype)) {
-    case 1: FIND(uint8_t, p[k * s] != 0);
-    case 2: FIND(uint16_t, p[k * s] != 0);
-    case 4: FIND(uint32_t, p[k * s] != 0);
-    default: FIND(uint64_t, p[k * s] != 0);
+    char c = nc_dtype_class(x->dtype);
+    bool complex = x->dtype == NC_COMPLEX64 || x->dtype == NC_COMPLEX128;
+    int64_t count = 0, per = complex ? 2 : 1, bits = 8 * (int64_t)nc_dtype_bytes(x->dtype) / per;
+    uint64_t mask = c == 'F' || complex ? (UINT64_C(1) << (bits - 1)) - 1 : UINT64_MAX;
+    if (complex && bits == 32) FIND(uint32_t, ((p[2 * k * s] | p[2 * k * s + 1]) & mask) != 0);
+    if (complex) FIND(uint64_t, ((p[2 * k * s] | p[2 * k * s + 1]) & mask) != 0);
+    switch (bits) {
+    case 8: FIND(uint8_t, p[k * s] != 0);
+    case 16: FIND(uint16_t, (p[k * s] & mask) != 0);
+    case 32: FIND(uint32_t, (p[k * s] & mask) != 0);
+    default: FIND(uint64_t, (p[k * s] & mask) != 0);
     }
 }
 

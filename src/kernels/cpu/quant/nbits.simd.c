@@ -23,7 +23,7 @@ enum { LEN = 4, CHUNK = 32, AHEAD = 1024 }; /* AHEAD: bytes of codes that are as
 
 /* What decoding does nearly always: one row, codes of 4 bits around the middle, whole chunks. What bounds it in a cache
  * are vector instructions, so there are few: a sum begins at the bits of WHOLE less what the middle takes off, and is
- * then a number by one subtraction; blocks go by four, whose scales and sums of x are one load each. */
+ * then a number by one subtraction; blocks of a chunk go by four, whose scales and sums of x are one load each. */
 #define WHOLE 0x1.8p23f /* whole numbers as far as 2^22 around it are the low bits of their f32 */
 enum { FOUR = 4, WHOLE_BITS = 0x4b400000, MOST = 1 << 12 }; /* MOST: a block whose sum stays below 2^22 */
 
@@ -53,32 +53,25 @@ NCK_CODES_INLINE int32x4_t nbits_start(int32x4_t x_sum) {
     return vsubq_s32(vdupq_n_s32(WHOLE_BITS), vshlq_n_s32(x_sum, 3));
 }
 
-NCK_CODES_INLINE void nbits_plain_of(const nck_nbits_panel *p, const nck_nbits_row *a, int64_t chunks, float *y) {
+static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
     const uint8_t *codes = p->codes;
     const int8_t *x = a->codes;
     const float *scale = p->scale;
     float32x4_t all = vdupq_n_f32(0);
-    int64_t b = 0;
-    for (; b + FOUR <= p->blocks; b += FOUR, scale += FOUR * LEN) {
+    int64_t b = 0, chunks = p->block / CHUNK;
+    for (; chunks == 1 && b + FOUR <= p->blocks; b += FOUR, scale += FOUR * LEN) {
         int32x4_t start = nbits_start(vld1q_s32(a->code_sum + b));
         float32x4_t by = vld1q_f32(a->scale + b);
         __builtin_prefetch((const char *)scale + AHEAD / 2);
         UNROLL
-        for (int i = 0; i < FOUR; i++, codes += chunks * 2 * CHUNK, x += chunks * CHUNK)
+        for (int i = 0; i < FOUR; i++, codes += 2 * CHUNK, x += CHUNK)
             all = vfmaq_f32(all, vmulq_n_f32(vld1q_f32(scale + i * LEN), by[i]),
-                            nbits_plain_block(codes, x, chunks, start[i]));
+                            nbits_plain_block(codes, x, 1, start[i]));
     }
     for (; b < p->blocks; b++, codes += chunks * 2 * CHUNK, x += chunks * CHUNK, scale += LEN)
         all = vfmaq_f32(all, vmulq_n_f32(vld1q_f32(scale), a->scale[b]),
                         nbits_plain_block(codes, x, chunks, WHOLE_BITS - 8 * a->code_sum[b]));
     vst1q_f32(y, all);
-}
-
-static void nbits_plain(const nck_nbits_panel *p, const nck_nbits_row *a, float *y) {
-    if (p->block == CHUNK)
-        nbits_plain_of(p, a, 1, y);
-    else
-        nbits_plain_of(p, a, p->block / CHUNK, y);
 }
 
 static void nbits_codes(const nck_nbits_panel *p, const nck_nbits_row *a, int n, float *y) {
@@ -361,7 +354,6 @@ ALWAYS void nbits_bytes(ints_v v, int8_t *y) {
 static int32_t nbits_round(const float *x, float by, int8_t *y) {
     ints_v all = {0};
     int32_t sum = 0;
-    UNROLL
     for (int k = 0; k < NCK_NBITS_PIECE; k += LEN) {
         ints_v v = __builtin_convertvector((nbits_floats(x + k) * by + 0x1.8p23f) - 0x1.8p23f, ints_v);
         nbits_bytes(v, y + k);

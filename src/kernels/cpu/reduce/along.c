@@ -54,14 +54,16 @@ enum { PIECE = 128, SOME = 1 << 20 }; /* SOME: rows whose numbers fit a PLACE */
     }
 ALONG_EXTREME(f32, float)
 ALONG_EXTREME(f64, double)
-#define NEGATED(a) (-(a))
-#define INVERTED(a) (~(a)) /* turns the order of signed and of unsigned integers round */
+#define TIMES(a, by) ((a) * (by))
+#define INVERTED(a, bits) ((a) ^ (bits)) /* all bits turn the order of signed and of unsigned integers round */
 
 #define SUFFIX f32
 #define ELEM float
 #define PLACE int32_t
 #define IS_NAN IS_NAN_FLOAT
-#define FLIP NEGATED
+#define FLIP TIMES
+#define FLIPS -1
+#define FLIPS_NOT 1
 #define EXTREME_OF along_extreme_f32
 #include "kernels/cpu/reduce/along_arg.inc"
 
@@ -69,7 +71,9 @@ ALONG_EXTREME(f64, double)
 #define ELEM double
 #define PLACE int64_t
 #define IS_NAN IS_NAN_FLOAT
-#define FLIP NEGATED
+#define FLIP TIMES
+#define FLIPS -1
+#define FLIPS_NOT 1
 #define EXTREME_OF along_extreme_f64
 #include "kernels/cpu/reduce/along_arg.inc"
 
@@ -78,6 +82,8 @@ ALONG_EXTREME(f64, double)
 #define PLACE int32_t
 #define IS_NAN IS_NAN_INT
 #define FLIP INVERTED
+#define FLIPS -1
+#define FLIPS_NOT 0
 #define ALONG_LINE
 #define EXTREME_OF along_arg_line_i32
 #include "kernels/cpu/reduce/along_arg.inc"
@@ -87,6 +93,8 @@ ALONG_EXTREME(f64, double)
 #define PLACE int64_t
 #define IS_NAN IS_NAN_INT
 #define FLIP INVERTED
+#define FLIPS -1
+#define FLIPS_NOT 0
 #define ALONG_LINE
 #define EXTREME_OF along_arg_line_i64
 #include "kernels/cpu/reduce/along_arg.inc"
@@ -96,6 +104,8 @@ ALONG_EXTREME(f64, double)
 #define PLACE int64_t
 #define IS_NAN IS_NAN_INT
 #define FLIP INVERTED
+#define FLIPS -1
+#define FLIPS_NOT 0
 #define ALONG_LINE
 #define EXTREME_OF along_arg_line_u64
 #include "kernels/cpu/reduce/along_arg.inc"
