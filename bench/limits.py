@@ -22,6 +22,11 @@ class Limits:
     def milliseconds(self, flops, data):
         return max(flops / self.gflops, data / self.gbytes) * 1e-6
 
+    def moving(self, read, written):
+        """Milliseconds for bytes that are read and bytes that are written: copying is as fast as both together go, and
+        what is only read comes no faster than reading."""
+        return max((read + written) / self.gbytes, read / self.reads) * 1e-6
+
     def share(self, flops, data, milliseconds):
         """Which part of `milliseconds` the machine needs; None where nothing was counted."""
         return self.milliseconds(flops, data) / milliseconds if flops or data else None

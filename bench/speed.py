@@ -76,13 +76,13 @@ def _prepared(bench, case):
     return str(model), str(feeds)
 
 
-def measure_case(bench, case):
-    """Median milliseconds, wall and CPU, of both."""
+def measure_case(bench, case, threads=0):
+    """Median milliseconds, wall and CPU, of both; threads: 0 is all."""
     model, feeds = _prepared(bench, case)
     with Engine(NAMES[0], bench.package) as a, Engine(NAMES[1], bench.package) as b:
         engines, per_turn, sums = {a.name: a, b.name: b}, {}, {}
         for name, engine in engines.items():
-            engine.ask("load", model=model, feeds=feeds)
+            engine.ask("load", model=model, feeds=feeds, threads=threads)
             warm = engine.ask("run", times=3)
             per_turn[name] = max(1, min(MAX_RUNS, int(TURN_MS / warm["runs"][-1]["wall"])))
             sums[name] = warm["sums"]

@@ -64,12 +64,12 @@ typedef void nck_igemm_store(const nck_igemm_tile *t);
  * columns, so that those of neighbouring places overlap; next is quads otherwise. */
 typedef struct nck_igemm_depth {
     int64_t quads, next, c, cols, ld; /* ld: from place to place of y */
-    uint8_t flip;               /* bits of x to turn over, so that it is uint8, for dots int8 */
-    bool is_signed;             /* y is */
-    bool small;                 /* all sums with their offsets are less than 2^22 */
-    int zero;                   /* of y */
-    const int8_t *w;            /* (quads, 4 * depth_width), as nck_igemm_weave says */
-    const int32_t *offset;      /* (depth_width), in the order of nck_igemm_sum_at */
+    uint8_t flip;                     /* bits of x to turn over, so that it is uint8, for dots int8 */
+    bool is_signed;                   /* y is */
+    bool small;                       /* all sums with their offsets are less than 2^22 */
+    int zero;                         /* of y */
+    const int8_t *w;                  /* (quads, 4 * depth_width), as nck_igemm_weave says */
+    const int32_t *offset;            /* (depth_width), in the order of nck_igemm_sum_at */
     const float *scale;
 } nck_igemm_depth;
 typedef void nck_igemm_depthwise(const nck_igemm_depth *d, int64_t places, const uint8_t *const *at, uint8_t *y);

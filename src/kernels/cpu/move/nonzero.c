@@ -21,14 +21,14 @@ size_t nck_nonzero_workspace(int64_t numel) { return (size_t)n_blocks(numel) * s
 
 /* Which of n elements, `s` apart, are set: places[0 .. count). Every place is written and counts if it is one, so that
  * nothing is guessed. -0 is 0: the sign of floats is masked off. */
-#define FIND(T, expr)                                             \
-    do {                                                          \
-        const T *p = (const T *)x->data + at * per;               \
-        for (int64_t k = 0; k < n; k++) {                         \
-            places[count] = (int32_t)k;                           \
-            count += (expr);                                      \
-        }                                                         \
-        return count;                                             \
+#define FIND(T, expr)                               \
+    do {                                            \
+        const T *p = (const T *)x->data + at * per; \
+        for (int64_t k = 0; k < n; k++) {           \
+            places[count] = (int32_t)k;             \
+            count += (expr);                        \
+        }                                           \
+        return count;                               \
     } while (0)
 
 static int64_t find(const nc_tensor *x, int64_t at, int64_t s, int64_t n, int32_t *places) {

@@ -39,17 +39,18 @@ static const nck_window windows[] = {
 
 /* Windows that reach along the lines: strides, dilation, padding wider than the line's ends, lines of many pieces. */
 static const nck_window lines[] = {
-#define ALONG(n, m, K, S, D, P)     \
-    {.in = {2, 5, n},               \
-     .out = {2, 3, m},              \
-     .k = {1, 3, K},                \
-     .stride = {1, 2, S},           \
-     .dil = {1, 1, D},              \
-     .pad = {0, 1, P},              \
-     .pad_end = {0, 1, P}}
-    ALONG(11, 6, 3, 2, 1, 1), ALONG(112, 56, 2, 2, 1, 0), ALONG(301, 151, 3, 2, 1, 1), ALONG(40, 14, 4, 3, 1, 2),
-    ALONG(9, 9, 3, 1, 2, 2),  ALONG(5, 3, 4, 4, 1, 4),    ALONG(700, 100, 2, 7, 3, 0), ALONG(3, 7, 1, 1, 1, 2),
-    ALONG(64, 32, 2, 2, 1, 0)};
+#define ALONG(n, m, K, S, D, P)                                                                                     \
+    {                                                                                                               \
+        .in = {2, 5, n}, .out = {2, 3, m}, .k = {1, 3, K}, .stride = {1, 2, S}, .dil = {1, 1, D}, .pad = {0, 1, P}, \
+        .pad_end = {                                                                                                \
+            0,                                                                                                      \
+            1,                                                                                                      \
+            P                                                                                                       \
+        }                                                                                                           \
+    }
+    ALONG(11, 6, 3, 2, 1, 1),    ALONG(112, 56, 2, 2, 1, 0), ALONG(301, 151, 3, 2, 1, 1),
+    ALONG(40, 14, 4, 3, 1, 2),   ALONG(9, 9, 3, 1, 2, 2),    ALONG(5, 3, 4, 4, 1, 4),
+    ALONG(700, 100, 2, 7, 3, 0), ALONG(3, 7, 1, 1, 1, 2),    ALONG(64, 32, 2, 2, 1, 0)};
 
 static float plain_average(const nck_window *w, const float *x, const int64_t *o) {
     double sum = 0, n = 0;

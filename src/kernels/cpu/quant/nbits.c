@@ -18,7 +18,7 @@ typedef struct nbits_job {
     const float *bias;
     float *y;
     int64_t M;
-    char *rows, *panels; /* where each row of A begins, and the room of each lane */
+    char *rows, *panels;                                    /* where each row of A begins, and the room of each lane */
     size_t bytes_terms, bytes_sums, bytes_row, bytes_panel; /* a row: terms, then sums once or twice */
     nck_nbits_each each;
 } nbits_job;

@@ -15,8 +15,8 @@ enum {
     PLACES = NCK_IGEMM_MAX_MR, /* of a tile */
     SIDE = 3,                  /* of windows whose columns are quads */
     MAX_NR = NCK_IGEMM_MAX_NR,
-    SMALL = 1 << 21,           /* two of these are what nck_igemm_depth calls so */
-    EXACT = 128 /* neighbouring weights whose products with 255 fit int16 */
+    SMALL = 1 << 21, /* two of these are what nck_igemm_depth calls so */
+    EXACT = 128      /* neighbouring weights whose products with 255 fit int16 */
 };
 
 typedef struct depth {

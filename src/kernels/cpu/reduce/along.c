@@ -37,20 +37,19 @@ static int64_t along_strip_of(const along_job *j, int64_t item, int64_t *from, i
  * the first one with a NaN is that. */
 enum { PIECE = 128, SOME = 1 << 20 }; /* SOME: rows whose numbers fit a PLACE */
 
-#define ALONG_EXTREME(S, T)                                                                      \
-    static int64_t along_extreme_##S(const along_job *j, const T *x) {                           \
-        const nck_reduce_##S *table = &nck_isa_get()->reduce->S;                                 \
-        int64_t pieces = nc_ceil_div(j->n, PIECE), step = j->last ? -1 : 1, found = 0;           \
-        T best = 0;                                                                              \
-        for (int64_t i = 0; i < pieces && best == best; i++) {                                   \
-            int64_t p = j->last ? pieces - 1 - i : i, n = nc_min64(PIECE, j->n - p * PIECE);     \
-            T here = j->smallest ? table->min(x + p * PIECE, n) : table->max(x + p * PIECE, n);  \
-            if (i == 0 || here != here || (j->smallest ? here < best : here > best))             \
-                best = here, found = p;                                                          \
-        }                                                                                        \
-        int64_t at = j->last ? nc_min64((found + 1) * PIECE, j->n) - 1 : found * PIECE;          \
-        while (best == best ? x[at] != best : x[at] == x[at]) at += step;                        \
-        return at;                                                                               \
+#define ALONG_EXTREME(S, T)                                                                                  \
+    static int64_t along_extreme_##S(const along_job *j, const T *x) {                                       \
+        const nck_reduce_##S *table = &nck_isa_get()->reduce->S;                                             \
+        int64_t pieces = nc_ceil_div(j->n, PIECE), step = j->last ? -1 : 1, found = 0;                       \
+        T best = 0;                                                                                          \
+        for (int64_t i = 0; i < pieces && best == best; i++) {                                               \
+            int64_t p = j->last ? pieces - 1 - i : i, n = nc_min64(PIECE, j->n - p * PIECE);                 \
+            T here = j->smallest ? table->min(x + p * PIECE, n) : table->max(x + p * PIECE, n);              \
+            if (i == 0 || here != here || (j->smallest ? here < best : here > best)) best = here, found = p; \
+        }                                                                                                    \
+        int64_t at = j->last ? nc_min64((found + 1) * PIECE, j->n) - 1 : found * PIECE;                      \
+        while (best == best ? x[at] != best : x[at] == x[at]) at += step;                                    \
+        return at;                                                                                           \
     }
 ALONG_EXTREME(f32, float)
 ALONG_EXTREME(f64, double)
