@@ -1,5 +1,6 @@
 /* Large products of half types on a GPU whose operands or results have lines of odd lengths: they go through copies
- * with longer lines (ops/matmul/matmul_cuda.c), beside the CPU's results. */
+ * with longer lines (ops/matmul/matmul_cuda.c), beside the CPU's results. Scores of an odd number of classes and their
+ * gradient need no copies: they have longer lines from the start (plan/lower_lines.c). */
 #include "base/dtype.h"
 #include "tests/cuda/standin.h"
 #include "tests/model.h"
@@ -59,6 +60,53 @@ TEST(cuda_products_of_odd_lines) {
         if (standin_find() != NULL && standin_find()->calls("cuLaunchKernel") < 2)
             nc_test_failed(__FILE__, __LINE__, "%s: nothing was copied to longer lines", rows[i].name);
         if (!both[0].failed && !both[1].failed) compare(rows[i].name, both[0].out[0], both[1].out[0]);
+        model_close(&both[0]), model_close(&both[1]);
+    }
+}
+
+#define GRADS                                                                                                     \
+    "c = Cast<to = 1>(s) l, p = SoftmaxCrossEntropyLoss<ignore_index = 7>(c, t) f = Constant<value_float = 64.0>() " \
+    "e = nacre.SoftmaxCrossEntropyLossGrad<ignore_index = 7>(f, p, t) g = Cast<to = 10>(e) "
+static const struct {
+    const char *name, *text;
+    int64_t b[2];
+} scored[] = {
+    {"turned",
+     "(float16[5,16] a, float16[4101,16] b, int64[5] t) => (l, dx, db) { s = Gemm<transB = 1>(a, b) " GRADS
+     "dx = MatMul(g, b) db = Gemm<transA = 1>(g, a) }",
+     {4101, 16}},
+    {"as it is, and the classes read by others",
+     "(float16[5,16] a, float16[16,4101] b, int64[5] t) => (l, dx, db, z, s) { s = MatMul(a, b) " GRADS
+     "u = Transpose(b) dx = MatMul(g, u) v = Transpose(a) db = MatMul(v, g) z = Neg(g) }",
+     {16, 4101}},
+};
+
+static void compare_scored(const char *name, const model *host, const model *gpu) {
+    CHECK_CLOSE(*(const float *)nacre_value_data(gpu->out[0]), *(const float *)nacre_value_data(host->out[0]),
+                nc_tol_device_f16);
+    for (int i = 1; i < MODEL_MAX && host->out[i] != NULL; i++) compare(name, host->out[i], gpu->out[i]);
+}
+
+TEST(cuda_scores_of_odd_lines) {
+    static const int64_t labels[5] = {4100, 0, 7, 4096, 2000}, rows_of_a[2] = {5, 16}, n_labels = 5;
+    char text[1024];
+    for (size_t i = 0; i < sizeof scored / sizeof *scored; i++) {
+        model both[2];
+        for (int k = 0; k < 2; k++) {
+            model_init(&both[k], k ? "cuda" : "cpu", 1);
+            if (k && nacre_env_describe_device(both[k].env, "cuda", text, sizeof text, &both[k].err) != NACRE_OK) {
+                nc_test_not_run("no GPU");
+                model_close(&both[0]), model_close(&both[1]);
+                return;
+            }
+            snprintf(text, sizeof text, "<opset: \"\" 22, \"nacre\" 1> g %s", scored[i].text);
+            model_open(&both[k], text);
+            if (both[k].failed) continue;
+            feed(&both[k], "a", rows_of_a, 4), feed(&both[k], "b", scored[i].b, 5);
+            model_input(&both[k], "t", NACRE_INT64, 1, &n_labels, labels);
+            model_run(&both[k]);
+        }
+        if (!both[0].failed && !both[1].failed) compare_scored(scored[i].name, &both[0], &both[1]);
         model_close(&both[0]), model_close(&both[1]);
     }
 }

@@ -254,13 +254,15 @@ nc_value *nc_build_sum_to(nc_builder *b, nc_value *dy, nc_value *like) {
     return lead == 0 || n == lead || sum == NULL ? sum : nc_build_reshape_like(b, sum, like);
 }
 
-extern const nc_card nc_card_stop_gradient;
+extern const nc_card nc_card_stop_gradient, nc_card_transpose;
 
 nc_value *nc_build_stop(nc_builder *b, nc_value *x) {
     return nc_build_card1(b, &nc_card_stop_gradient, &x, 1, NULL, 0);
 }
 
 bool nc_build_is_stop(const nc_node *n) { return n->card == &nc_card_stop_gradient; }
+
+bool nc_build_is_transpose(const nc_node *n) { return n->card == &nc_card_transpose; }
 
 bool nc_build_is_onnx(const nc_node *n) { return n->card->domain == NULL; }
 bool nc_build_is_own(const nc_node *n) { return n->card->domain && strcmp(n->card->domain, "nacre") == 0; }

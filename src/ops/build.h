@@ -59,6 +59,7 @@ nc_value *nc_build_expand_like(nc_builder *b, nc_value *x, nc_value *like);
 nc_value *nc_build_reduce_sum(nc_builder *b, nc_value *x, const int64_t *axes, int n, bool keepdims);
 nc_value *nc_build_stop(nc_builder *b, nc_value *x); /* x, through which no gradient passes: nacre.StopGradient */
 bool nc_build_is_stop(const nc_node *n);
+bool nc_build_is_transpose(const nc_node *n);
 bool nc_build_is_onnx(const nc_node *n); /* of ONNX's default domain */
 bool nc_build_is_own(const nc_node *n);  /* of domain nacre: ONNX does not know it */
 /* dy summed over what broadcasting added, so that it has like's shape: nothing, ReduceSum and Reshape, or (dims not

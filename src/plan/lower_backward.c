@@ -1,25 +1,20 @@
 /* plan/lower_backward.c: gradients read what the forward pass has, where their place has kernels for that: one of
- * cross-entropy the scores, so that their log-probabilities need not be written at all; one of attention the result and
- * the sums of its rows, so that the forward pass is not done twice. */
+ * cross-entropy the scores and the sums of their rows, so that log-probabilities need not be written at all; one of
+ * attention the result and the sums of its rows, so that the forward pass is not done twice. */
 #include "infer/infer.h"
 #include "ops/attention/attention.h"
 #include "ops/build.h"
 #include "ops/nn/loss.h"
 #include "plan/plan.h"
 
-static bool is_free(const nc_value *v) { return !v->uses.n && !v->n_outputs && !v->var; }
-
-/* n without its last output, which nobody uses. */
-static nc_code drop_last_output(nc_work *w, nc_node *n) {
-    const char *name = n->out[0]->name;
-    nc_node *less = nc_edit_node(n->graph, n, n->card, n->version, n->name, n->in, n->n_in, &name, 1);
-    NC_NEED(w, less);
-    for (int i = 0; i < n->n_attrs; i++) NC_TRY(nc_edit_set_attr(less, &n->attrs[i]));
-    less->stage = n->stage, less->place = n->place, less->open = n->open;
-    less->out[0]->type = n->out[0]->type;
-    nc_edit_replace(n->out[0], less->out[0]);
-    nc_edit_remove(n);
-    return NC_OK;
+/* The loss leaves the sums of its rows to the gradient. */
+static nc_code give_sums(nc_work *w, nc_node *forward, nc_node *grad) {
+    nc_value *sums = forward->n_out > 2 ? forward->out[2] : NULL;
+    bool fits = forward->place == grad->place && !forward->recompute && forward->in[1]->type->rank >= 0;
+    if (!fits) return NC_OK;
+    if (!sums) NC_TRY(nc_loss_keep(w, forward, &sums));
+    while (grad->n_in < 4) NC_TRY(nc_edit_add_in(grad, NULL));
+    return nc_edit_add_in(grad, sums);
 }
 
 static nc_code from_scores(nc_work *w, nc_node *n, const nc_plan_options *o) {
@@ -37,7 +32,7 @@ static nc_code from_scores(nc_work *w, nc_node *n, const nc_plan_options *o) {
     dx->type = n->out[0]->type;
     nc_edit_replace(n->out[0], dx);
     nc_edit_remove(n);
-    return is_free(forward->out[1]) ? drop_last_output(w, forward) : NC_OK;
+    return give_sums(w, forward, dx->def);
 }
 
 static nc_code backward_of(nc_work *w, nc_graph *g, const nc_plan_options *o) {

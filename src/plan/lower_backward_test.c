@@ -11,8 +11,12 @@ static nc_code place_and_read(nc_work *w, nc_model *m, const nc_plan_options *o)
 TEST(lower_backward_reads_scores) {
     READS("(float[n,8] x, int64[n] l, float[] d) => (y, p, e) { y, p = SoftmaxCrossEntropyLoss(x, l) "
           "e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) }",
-          "y, p = SoftmaxCrossEntropyLoss(x, l) @device; CrossEntropyGrad_8_out = nacre.CrossEntropyGrad(d, x, l) "
-          "@device");
+          "y, p, SoftmaxCrossEntropyLoss_3_out2 = SoftmaxCrossEntropyLoss(x, l) @device; CrossEntropyGrad_8_out = "
+          "nacre.CrossEntropyGrad(d, x, l, none, SoftmaxCrossEntropyLoss_3_out2) @device");
+    READS("(float[n,8] x, int64[n] l, float[] d) => (y, e) { y, p = SoftmaxCrossEntropyLoss(x, l) "
+          "e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) }",
+          "y, none, SoftmaxCrossEntropyLoss_3_out2 = SoftmaxCrossEntropyLoss(x, l) @device; CrossEntropyGrad_8_out = "
+          "nacre.CrossEntropyGrad(d, x, l, none, SoftmaxCrossEntropyLoss_3_out2) @device");
     READS("(float[n,8] p, int64[n] l, float[] d) => (e) { e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) }",
           "e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) @device");
 }

@@ -29,8 +29,8 @@ TEST(lower_casts_around_norms) {
 TEST(lower_casts_around_losses) {
     CASTS("(bfloat16[n,8] x, int64[n] l, float[] d) => (y, g) { a = Cast<to = 1>(x) "
           "y, p = SoftmaxCrossEntropyLoss(a, l) e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) g = Cast<to = 16>(e) }",
-          "y = SoftmaxCrossEntropyLoss(x, l) @device; "
-          "CrossEntropyGrad_12_out = nacre.CrossEntropyGrad(d, x, l) @device");
+          "y, none, SoftmaxCrossEntropyLoss_5_out2 = SoftmaxCrossEntropyLoss(x, l) @device; CrossEntropyGrad_12_out = "
+          "nacre.CrossEntropyGrad(d, x, l, none, SoftmaxCrossEntropyLoss_5_out2) @device");
 }
 
 /* The CPU's kernels take what their cards say. */

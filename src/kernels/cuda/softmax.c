@@ -9,6 +9,7 @@ enum { LONG_ROW = 512, HELD = 32, VECTOR_BYTES = 16, THREADS = 256, JOIN_THREADS
 /* Mirrors loss_args of softmax_loss.cu. */
 typedef struct device_loss {
     nck_cuda_rows rows;
+    nck_cuda_lines lines;
     const void *labels, *weights;
     int64_t ignore_index;
     int wide_labels, has_ignore, reduction;
@@ -86,8 +87,9 @@ nc_code nck_cuda_softmax_grad_run(const nck_cuda_softmax *k, nck_cuda_at at, nck
     return rows.C == 0 ? NC_OK : launch_rows(at, k->grad, rows, args);
 }
 
-static device_loss device_loss_of(const nck_loss_args *a) {
+static device_loss device_loss_of(const nck_loss_args *a, nck_cuda_lines lines) {
     return (device_loss){.rows = {a->N, a->C, a->D},
+                         .lines = lines,
                          .labels = a->labels,
                          .weights = a->weights,
                          .ignore_index = a->ignore_index,
@@ -104,12 +106,12 @@ size_t nck_cuda_loss_workspace(int64_t positions) {
     return bytes > 64 ? (size_t)bytes : 64;
 }
 
-nc_code nck_cuda_loss_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, const void *logits,
-                          void *loss, void *log_prob, void *workspace) {
-    device_loss l = device_loss_of(a);
+nc_code nck_cuda_loss_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, nck_cuda_lines lines,
+                          const void *logits, void *loss, void *log_prob, void *log_sums, void *workspace) {
+    device_loss l = device_loss_of(a, lines);
     bool joins = l.reduction != 0;
     void *each = joins ? NULL : loss, *each_wide = joins ? workspace : NULL;
-    void *args[] = {&l, &logits, &log_prob, &each, &each_wide};
+    void *args[] = {&l, &logits, &log_prob, &each, &each_wide, &log_sums};
     NC_TRY(launch_rows(at, k->rows, l.rows, args));
     void *join_args[] = {&l, &workspace, &loss};
     return joins ? nck_cuda_launch(at, k->join, 1, JOIN_THREADS, join_args) : NC_OK;
@@ -117,7 +119,7 @@ nc_code nck_cuda_loss_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss
 
 nc_code nck_cuda_nll_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, const void *log_prob,
                          void *loss, void *workspace) {
-    device_loss l = device_loss_of(a);
+    device_loss l = device_loss_of(a, (nck_cuda_lines){a->C * a->D, a->D});
     bool joins = l.reduction != 0;
     void *each = joins ? NULL : loss, *each_wide = joins ? workspace : NULL;
     void *args[] = {&l, &log_prob, &each, &each_wide}, *join_args[] = {&l, &workspace, &loss};
@@ -126,14 +128,16 @@ nc_code nck_cuda_nll_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_
 }
 
 nc_code nck_cuda_loss_grad_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, nck_cuda_loss_from from,
-                               const void *dloss, const void *x, void *dx, void *workspace) {
+                               const void *dloss, nck_cuda_lines lines, const void *x, const void *log_sums, void *dx,
+                               void *workspace) {
     int picks = from == NCK_CUDA_LOSS_OF_LOGS;
-    device_loss l = device_loss_of(a);
+    device_loss l = device_loss_of(a, lines);
     int64_t n = a->N * a->C * a->D;
     if (n == 0) return NC_OK;
     void *norm_args[] = {&l, &workspace};
     if (l.reduction == 2) NC_TRY(nck_cuda_launch(at, k->norm, 1, JOIN_THREADS, norm_args));
-    void *args[] = {&l, &dloss, &x, &workspace, &dx}, *log_args[] = {&l, &picks, &dloss, &x, &workspace, &dx};
+    void *args[] = {&l, &dloss, &x, &log_sums, &workspace, &dx};
+    void *log_args[] = {&l, &picks, &dloss, &x, &workspace, &dx};
     if (from == NCK_CUDA_LOSS_FROM_SCORES) return launch_rows(at, k->scores_grad, l.rows, args);
     return nck_cuda_launch(at, k->grad, nck_cuda_blocks(at.device, n, THREADS), THREADS, log_args);
 }

@@ -34,21 +34,27 @@ size_t nck_cuda_loss_workspace(int64_t positions);
 /* Types of the scores, of losses, weights and log_prob, of the scores' gradient: all summed in one type. */
 NC_MUST nc_code nck_cuda_loss_prepare(nc_device *d, nc_dtype scores, nc_dtype loss, nc_dtype dx, nck_cuda_loss *out,
                                       nc_diag *diag);
-/* loss (N, D) for NONE, else one element; log_prob may be NULL. */
-NC_MUST nc_code nck_cuda_loss_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, const void *logits,
-                                  void *loss, void *log_prob, void *workspace);
+/* How scores lie: from one of N to the next, from class to class; D lie side by side. */
+typedef struct nck_cuda_lines {
+    int64_t line, step;
+} nck_cuda_lines;
+/* loss (N, D) for NONE, else one element. log_prob, dense, may be NULL, and so may log_sums (N, D): the logarithms of
+ * the sums of exp(scores), of the accumulator's type. */
+NC_MUST nc_code nck_cuda_loss_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, nck_cuda_lines lines,
+                                  const void *logits, void *loss, void *log_prob, void *log_sums, void *workspace);
 /* Of log-probabilities as they are. */
 NC_MUST nc_code nck_cuda_nll_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a, const void *log_prob,
                                  void *loss, void *workspace);
 /* By the scores, from their log-probabilities x or from themselves; by log-probabilities x that the loss is of. dx may
- * be x, where both are of one size. */
+ * be x, where both are of one size. Scores and dx alone may have longer lines than classes: the rest is not read, its
+ * gradient is 0 (D is 1 there). log_sums: what the loss gave, of scores alone; NULL: they are found anew. */
 typedef enum nck_cuda_loss_from {
     NCK_CUDA_LOSS_FROM_LOGS,
     NCK_CUDA_LOSS_FROM_SCORES,
     NCK_CUDA_LOSS_OF_LOGS
 } nck_cuda_loss_from;
 NC_MUST nc_code nck_cuda_loss_grad_run(const nck_cuda_loss *k, nck_cuda_at at, const nck_loss_args *a,
-                                       nck_cuda_loss_from from, const void *dloss, const void *x, void *dx,
-                                       void *workspace);
+                                       nck_cuda_loss_from from, const void *dloss, nck_cuda_lines lines, const void *x,
+                                       const void *log_sums, void *dx, void *workspace);
 
 #endif

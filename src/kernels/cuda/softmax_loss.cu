@@ -21,13 +21,13 @@ DEVICE int64_t row_start(const rows_shape &s, int64_t row) {
     return row / s.inner * s.C * s.inner + row % s.inner;
 }
 
-/* max and the logarithm of the sum of exp(x - max). */
-DEVICE void row_norm(const rows_shape &s, const S *x, A &top, A &sum) {
+/* max and the sum of exp(x - max) of C elements that are `step` apart. */
+DEVICE void row_norm(int64_t C, int64_t step, const S *x, A &top, A &sum) {
     top = -(A)INF;
-    for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x) top = join_max::of(top, (A)get(x[c * s.inner]));
+    for (int64_t c = threadIdx.x; c < C; c += blockDim.x) top = join_max::of(top, (A)get(x[c * step]));
     top = join_row<join_max>(top);
     sum = 0;
-    for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x) sum += exp((A)get(x[c * s.inner]) - top);
+    for (int64_t c = threadIdx.x; c < C; c += blockDim.x) sum += exp((A)get(x[c * step]) - top);
     sum = join_row<join_sum>(sum);
 }
 
@@ -36,7 +36,7 @@ extern "C" __global__ void softmax(rows_shape s, int logs, const S *x, S *y) {
     for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
         int64_t start = row_start(s, row);
         A top, sum;
-        row_norm(s, x + start, top, sum);
+        row_norm(s.C, s.inner, x + start, top, sum);
         A log_sum = log(sum);
         for (int64_t c = threadIdx.x; c < s.C; c += blockDim.x) {
             A v = (A)get(x[start + c * s.inner]) - top;
@@ -103,12 +103,16 @@ extern "C" __global__ void softmax_grad(rows_shape s, int logs, const S *dy, con
  * its loss and its gradient are NaN, and nothing outside the tensors is touched. */
 struct loss_args {
     rows_shape s;
+    int64_t line, step; /* of the scores: from one of outer to the next, from class to class */
     const void *labels;
     const W *weights;
     int64_t ignore_index;
     int wide_labels, has_ignore, reduction; /* 0 none, 1 sum, 2 mean */
 };
 
+DEVICE int64_t scores_start(const loss_args &a, int64_t row) {
+    return row / a.s.inner * a.line + row % a.s.inner;
+}
 DEVICE int64_t label_of(const loss_args &a, int64_t i) {
     return a.wide_labels ? ((const int64_t *)a.labels)[i] : ((const int32_t *)a.labels)[i];
 }
@@ -123,7 +127,7 @@ DEVICE double weight_of(const loss_args &a, int64_t label) {
 DEVICE void put_loss(const loss_args &a, int64_t row, const S *x, A top, A log_sum, W *each, double *each_wide) {
     int64_t label = label_of(a, row);
     bool known = label >= 0 && label < a.s.C && !ignored(a, label);
-    A picked = known ? (A)get(x[label * a.s.inner]) - top - log_sum : (A)0;
+    A picked = known ? (A)get(x[label * a.step]) - top - log_sum : (A)0;
     if (threadIdx.x != 0) return;
     double loss = ignored(a, label) ? 0 : -weight_of(a, label) * (double)picked;
     if (each) each[row] = to<W>::put((A)loss);
@@ -196,24 +200,25 @@ DEVICE void row_norm_vectors(int64_t C, const row_cut &cut, const S *x, A &top, 
     top = join_row<join_max>(t);
     sum = join_row<join_sum>(s * power(t, base_of(top)));
 }
-DEVICE void loss_row_norm(const rows_shape &s, const row_cut &cut, const S *x, A &top, A &sum) {
-    if (s.inner == 1) row_norm_vectors(s.C, cut, x, top, sum);
-    else row_norm(s, x, top, sum);
+DEVICE void loss_row_norm(const loss_args &a, const row_cut &cut, const S *x, A &top, A &sum) {
+    if (a.step == 1) row_norm_vectors(a.s.C, cut, x, top, sum);
+    else row_norm(a.s.C, a.step, x, top, sum);
 }
 
-/* log_prob (outer, C, inner) unless NULL; the weighted loss of each position to each (none) or each_wide (sum, mean).
- * */
+/* log_prob (outer, C, inner) unless NULL; the weighted loss of each position to each (none) or each_wide (sum, mean);
+ * the logarithms of the sums of exp(x), (outer, inner), unless NULL. */
 extern "C" __global__ __launch_bounds__(256) void loss_rows(loss_args a, const S *x, W *log_prob, W *each,
-                                                            double *each_wide) {
+                                                            double *each_wide, A *log_sums) {
     const rows_shape &s = a.s;
     for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
-        const S *from = x + row_start(s, row);
+        const S *from = x + scores_start(a, row);
         A top, sum;
-        loss_row_norm(s, cut_of(s.C, from, from), from, top, sum);
+        loss_row_norm(a, cut_of(s.C, from, from), from, top, sum);
         A log_sum = log(sum);
         put_loss(a, row, from, top, log_sum, each, each_wide);
+        if (threadIdx.x == 0 && log_sums) log_sums[row] = top + log_sum;
         for (int64_t c = threadIdx.x; log_prob && c < s.C; c += blockDim.x)
-            log_prob[row_start(s, row) + c * s.inner] = to<W>::put((A)get(from[c * s.inner]) - top - log_sum);
+            log_prob[row_start(s, row) + c * s.inner] = to<W>::put((A)get(from[c * a.step]) - top - log_sum);
     }
 }
 
@@ -259,34 +264,56 @@ DEVICE A factor_of(const loss_args &a, int64_t position, int64_t label, const W 
     return (A)(a.reduction == 2 ? f / *norm : f);
 }
 
-/* dx = (softmax(x) - onehot) * weight * dloss (/ norm for mean): a row is read twice. dx may be x. */
+/* What exp(x) is lessened by and multiplied with to be the softmax of a row. */
+struct row_share { A base, by; };
+DEVICE row_share share_of(const loss_args &a, const row_cut &cut, const S *x, int64_t row, const A *log_sums) {
+    row_share r;
+    A top, sum;
+    if (log_sums) {
+        r.base = scaled(log_sums[row]), r.by = (A)1;
+        return r;
+    }
+    loss_row_norm(a, cut, x, top, sum);
+    r.base = base_of(top), r.by = (A)1 / sum;
+    return r;
+}
+
+/* dx = (softmax(x) - onehot) * weight * dloss (/ norm for mean): a row is read twice, or once where log_sums, which may
+ * be NULL, has what the loss found. dx lies as x does and may be x; what a line has behind its classes (inner 1) is not
+ * read and becomes 0. */
 extern "C" __global__ __launch_bounds__(256) void scores_grad(loss_args a, const W *__restrict__ dloss, const S *x,
-                                                              const double *__restrict__ norm, X *dx) {
+                                                              const A *log_sums, const double *__restrict__ norm,
+                                                              X *dx) {
     const rows_shape &s = a.s;
     for (int64_t row = first_row(); row < s.outer * s.inner; row += row_step()) {
-        int64_t start = row_start(s, row), label = label_of(a, row);
+        int64_t start = scores_start(a, row), label = label_of(a, row), step = V * (int64_t)blockDim.x;
         const S *from = x + start;
         X *into = dx + start;
         row_cut cut = cut_of(s.C, from, sizeof(S) == sizeof(X) ? (const void *)into : (const char *)from + 1);
-        A top, sum, f = factor_of(a, row, label, dloss, norm);
+        A f = factor_of(a, row, label, dloss, norm);
         bool none = ignored(a, label);
-        loss_row_norm(s, cut, from, top, sum);
-        A base = base_of(top), share = (A)1 / sum;
-        if (s.inner != 1) cut.tail = cut.head = s.C;
-        for (int64_t c = cut.head + threadIdx.x * V; c < cut.tail; c += V * (int64_t)blockDim.x) {
-            vec<S, V> v = vec_at<V>(from + c);
-            vec<X, V> d;
+        row_share share = share_of(a, cut, from, row, log_sums);
+        auto grad = [&](const S &v, int64_t c) {
+            A p = power((A)get(v), share.base) * share.by - (A)(label == c);
+            return to<X>::put(none ? (A)0 : p * f);
+        };
+        if (a.step != 1) cut.tail = cut.head = s.C;
+        for (int64_t c = cut.head + threadIdx.x * V; c < cut.tail; c += AT_ONCE * step) {
+            vec<S, V> held[AT_ONCE];
 #pragma unroll
-            for (int i = 0; i < V; i++) {
-                A p = power((A)get(v.e[i]), base) * share - (A)(label == c + i);
-                d.e[i] = to<X>::put(none ? (A)0 : p * f);
+            for (int k = 0; k < AT_ONCE; k++)
+                if (c + k * step < cut.tail) held[k] = vec_at<V>(from + c + k * step);
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                vec<X, V> d;
+                if (c + k * step >= cut.tail) continue;
+#pragma unroll
+                for (int i = 0; i < V; i++) d.e[i] = grad(held[k].e[i], c + k * step + i);
+                *(vec<X, V> *)(into + c + k * step) = d;
             }
-            *(vec<X, V> *)(into + c) = d;
         }
-        each_outside(s.C, cut, [&](int64_t c) {
-            A p = power((A)get(from[c * s.inner]), base) * share - (A)(label == c);
-            into[c * s.inner] = to<X>::put(none ? (A)0 : p * f);
-        });
+        each_outside(s.C, cut, [&](int64_t c) { into[c * a.step] = grad(from[c * a.step], c); });
+        for (int64_t c = s.C + threadIdx.x; s.inner == 1 && c < a.line; c += blockDim.x) into[c] = to<X>::put((A)0);
     }
 }
 

@@ -64,6 +64,18 @@ static nc_code gemm_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
+extern const nc_card nc_card_gemm, nc_card_matmul;
+
+bool nc_matmul_of_two(const nc_node *n, bool turned[2]) {
+    bool gemm = n->card == &nc_card_gemm;
+    if ((!gemm && n->card != &nc_card_matmul) || n->n_in != 2) return false;
+    for (int i = 0; i < 2; i++) {
+        if (n->in[i]->type == NULL || n->in[i]->type->rank != 2) return false;
+        turned[i] = gemm && nc_attr_int(n, i ? "transB" : "transA") != 0;
+    }
+    return true;
+}
+
 double nc_gemm_cost(const nc_node *n, const int64_t *const *in_dims) {
     int tb = nc_attr_int(n, "transB") != 0;
     return 2.0 * (double)in_dims[0][0] * (double)in_dims[0][1] * (double)in_dims[1][!tb];

@@ -14,6 +14,9 @@ double nc_matmul_cost(const nc_node *n, const int64_t *const *in_dims);
 NC_MUST nc_code nc_gemm_infer(nc_infer *c);
 double nc_gemm_cost(const nc_node *n, const int64_t *const *in_dims);
 
+/* n is a product of two matrices and nothing else: MatMul, or Gemm without a third; which of them are read turned. */
+bool nc_matmul_of_two(const nc_node *n, bool turned[2]);
+
 /* The forms of both with element formulas behind them. */
 extern const nc_card nc_card_matmul_chain, nc_card_gemm_chain;
 /* Several products of one A. */

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-extern const nc_card nc_card_softmax_cross_entropy_loss, nc_card_softmax_cross_entropy_loss_grad;
+extern const nc_card nc_card_softmax_cross_entropy_loss, nc_card_softmax_cross_entropy_loss_grad,
+    nc_card_cross_entropy_grad;
 
 /* Labels are input i_labels, the weights of the classes, if any, the one behind. */
 static nc_code check_labels(nc_infer *c, const nc_type *x, int i_labels) {
@@ -30,9 +31,24 @@ static nc_code loss_infer(nc_infer *c) {
     if (x == NULL) return NC_OK;
     NC_TRY(check_labels(c, x, 1));
     NC_TRY(nc_out_like(c, 1, 0));
+    if (c->node->n_out > 2 && labels != NULL && labels->rank >= 0) /* what lowering adds: nc_loss_keep */
+        NC_TRY(nc_out(c, 2, x->elem == NC_DOUBLE ? NC_DOUBLE : NC_FLOAT, labels->rank, labels->dims));
     if (strcmp(reduction, "none") != 0) return nc_out(c, 0, x->elem, 0, NULL);
     if (labels == NULL || labels->rank < 0) return nc_out_unknown(c, 0, x->elem, x->rank < 0 ? -1 : x->rank - 1);
     return nc_out(c, 0, x->elem, labels->rank, labels->dims);
+}
+
+/* Of the elements of a line of scores the first `classes` are meant; 0: all. */
+static nc_code check_classes(nc_infer *c) {
+    const nc_type *x = nc_in(c, 1);
+    int64_t classes = nc_attr_int(c->node, "classes"), longer;
+    if (classes == 0) return NC_OK;
+    if (classes < 0 || (c->node->n_in > 3 && c->node->in[3] != NULL) || (x != NULL && x->rank >= 0 && x->rank != 2))
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "classes is %lld: expected with scores of 2 dims and no weights",
+                (long long)classes);
+    if (x != NULL && x->rank == 2 && nc_dim_is_const(x->dims[1], &longer) && longer < classes)
+        NC_FAIL(c->w, NC_E_SHAPE, "classes is %lld, lines have %lld", (long long)classes, (long long)longer);
+    return NC_OK;
 }
 
 static nc_code loss_grad_infer(nc_infer *c) {
@@ -211,13 +227,25 @@ static nc_code cross_entropy_grad_decompose(nc_builder *b, const nc_node *n, nc_
     return b->code;
 }
 
-/* The log-probabilities once more. */
+static nc_code from_scores_infer(nc_infer *c) {
+    NC_TRY(check_classes(c));
+    return loss_grad_infer(c);
+}
+
+/* The log-probabilities once more, of the classes alone. */
 static nc_code from_scores_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 1}, attrs[2];
-    nc_value *in[4] = {n->in[0], nc_build_attr1(b, "", "LogSoftmax", &n->in[1], 1, &axis, 1), n->in[2],
+    int64_t classes = nc_attr_int(n, "classes");
+    nc_value *from = nc_build_ints(b, (int64_t[]){0}, 1), *to = nc_build_ints(b, &classes, 1);
+    nc_value *along = nc_build_ints(b, (int64_t[]){1}, 1);
+    nc_value *x = classes == 0 ? n->in[1] : nc_build1(b, "Slice", 4, n->in[1], from, to, along);
+    nc_value *in[4] = {n->in[0], nc_build_attr1(b, "", "LogSoftmax", &x, 1, &axis, 1), n->in[2],
                        n->n_in > 3 ? n->in[3] : NULL};
-    int n_attrs = attrs_of(n, attrs);
-    out[0] = nc_build_attr1(b, "nacre", "SoftmaxCrossEntropyLossGrad", in, n->n_in, attrs, n_attrs);
+    int n_attrs = attrs_of(n, attrs), n_in = n->n_in < 4 ? n->n_in : 4;
+    out[0] = nc_build_attr1(b, "nacre", "SoftmaxCrossEntropyLossGrad", in, n_in, attrs, n_attrs);
+    if (classes == 0) return b->code;
+    nc_value *back[5] = {out[0], nc_build_shape(b, n->in[1]), from, to, along};
+    out[0] = nc_build_attr1(b, "nacre", "SliceGrad", back, 5, NULL, 0);
     return b->code;
 }
 
@@ -226,6 +254,45 @@ nc_value *nc_loss_scores(const nc_node *n) {
     bool known = n->card == &nc_card_softmax_cross_entropy_loss_grad && forward != NULL &&
                  forward->card == &nc_card_softmax_cross_entropy_loss;
     return known && forward->n_out > 1 && forward->out[1] == n->in[1] ? forward->in[0] : NULL;
+}
+
+bool nc_loss_from_scores(const nc_node *n) { return n->card == &nc_card_cross_entropy_grad; }
+
+/* The version of a loss with one output more. */
+static const nc_op_version *with_log_sums(nc_arena *arena, const nc_op_version *of) {
+    nc_op_version *v = nc_arena_alloc(arena, sizeof *v);
+    nc_param *out = nc_arena_array(arena, 4, sizeof *out);
+    if (v == NULL || out == NULL) return NULL;
+    memcpy(out, of->out, 2 * sizeof *out);
+    out[2] =
+        (nc_param){.name = "log_sums", .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), .flags = NC_P_OPTIONAL};
+    *v = *of;
+    v->out = out;
+    return v;
+}
+
+nc_code nc_loss_keep(nc_work *w, nc_node *forward, nc_value **log_sums) {
+    nc_model *m = forward->graph->model;
+    const nc_type *x = forward->in[0]->type, *labels = forward->in[1]->type;
+    nc_value *logs = forward->out[1];
+    const char *names[3] = {forward->out[0]->name, logs->uses.n || logs->n_outputs ? logs->name : "", NULL};
+    const nc_op_version *version = with_log_sums(&m->arena, forward->version);
+    NC_NEED(w, version);
+    nc_node *more = nc_edit_node(forward->graph, forward, forward->card, version, forward->name, forward->in,
+                                 forward->n_in, names, 3);
+    NC_NEED(w, more);
+    for (int i = 0; i < forward->n_attrs; i++) NC_TRY(nc_edit_set_attr(more, &forward->attrs[i]));
+    more->stage = forward->stage, more->place = forward->place, more->open = forward->open;
+    NC_NEED(w, more->out[2]->type = nc_type_tensor(&m->arena, x->elem == NC_DOUBLE ? NC_DOUBLE : NC_FLOAT,
+                                                   labels->rank, labels->dims));
+    for (int i = 0; i < 2; i++) {
+        if (more->out[i] == NULL) continue;
+        more->out[i]->type = forward->out[i]->type;
+        nc_edit_replace(forward->out[i], more->out[i]);
+    }
+    nc_edit_remove(forward);
+    *log_sums = more->out[2];
+    return NC_OK;
 }
 
 /* -hit * factor */
@@ -254,9 +321,10 @@ static const nc_op_version grad_versions[] = {
     {0}};
 static const nc_op_version from_scores_versions[] = {
     {.since = 1,
-     IN({"dloss", T_FLOAT_ALL}, {"scores", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}),
+     IN({"dloss", T_FLOAT_ALL}, {"scores", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL},
+        {"log_sums", NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), OPTIONAL}),
      OUT({"dX", SAME(0)}),
-     REDUCTION},
+     ATTR(A_STR("reduction", "mean"), A_INT_OPT("ignore_index"), A_INT("classes", 0))},
     {0}};
 
 const nc_card nc_card_softmax_cross_entropy_loss = {.name = "SoftmaxCrossEntropyLoss",
@@ -287,7 +355,7 @@ const nc_card nc_card_cross_entropy_grad = {.name = "CrossEntropyGrad",
                                             .domain = "nacre",
                                             .doc = "Gradient of SoftmaxCrossEntropyLoss by its scores, from these.",
                                             .versions = from_scores_versions,
-                                            .infer = loss_grad_infer,
+                                            .infer = from_scores_infer,
                                             .decompose = from_scores_decompose,
                                             .no_grad_in = 1u << 2,
                                             .settings_in = 1u << 3};

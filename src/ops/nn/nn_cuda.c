@@ -61,6 +61,7 @@ static nc_code softmax_grad_run(const nc_call *c) {
 typedef struct loss {
     nc_loss how;
     nck_cuda_loss_from from; /* of a gradient; OF_LOGS: a loss of log-probabilities as they are */
+    int64_t classes;         /* of lines that are longer; 0: lines have classes alone */
     nck_cuda_loss kernel;
 } loss;
 
@@ -77,10 +78,12 @@ static nc_code loss_prepare(nc_prep *p) {
     loss *s = nc_arena_alloc(p->arena, sizeof *s);
     NC_NEED(p->w, s);
     *s = (loss){.how = nc_loss_read(n), .from = row->from};
+    if (row->from == NCK_CUDA_LOSS_FROM_SCORES) s->classes = nc_attr_int(n, "classes");
     nc_dtype x = elem_of(n->in[row->is_grad]), wide = elem_of(row->is_grad ? n->in[0] : n->out[0]);
     NC_TRY(nck_cuda_loss_prepare(p->device, x, wide, row->is_grad ? elem_of(n->out[0]) : x, &s->kernel, &p->w->diag));
     p->state = s;
     if (row->is_grad) p->over[0] = 1u << 1;
+    if (!row->is_grad && row->from == NCK_CUDA_LOSS_FROM_LOGS && n->in[0]->type->rank == 2) p->strided_in = 1;
     return NC_OK;
 }
 
@@ -101,16 +104,20 @@ static nc_code loss_run(const nc_call *c) {
     NC_TRY(nc_loss_describe(&s->how, c, c->in[0], 1, &a));
     if (s->from == NCK_CUDA_LOSS_OF_LOGS)
         return nck_cuda_nll_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->out[0]->data, c->workspace);
-    return nck_cuda_loss_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->out[0]->data,
-                             c->n_out > 1 ? c->out[1]->data : NULL, c->workspace);
+    nck_cuda_lines lines = {c->in[0]->strides[0], c->in[0]->strides[1]};
+    return nck_cuda_loss_run(&s->kernel, nck_cuda_at_call(c), &a, lines, c->in[0]->data, c->out[0]->data,
+                             c->n_out > 1 ? c->out[1]->data : NULL, c->n_out > 2 ? c->out[2]->data : NULL,
+                             c->workspace);
 }
 
 static nc_code loss_grad_run(const nc_call *c) {
     const loss *s = c->state;
     nck_loss_args a;
     NC_TRY(nc_loss_describe(&s->how, c, c->in[1], 2, &a));
-    return nck_cuda_loss_grad_run(&s->kernel, nck_cuda_at_call(c), &a, s->from, c->in[0]->data, c->in[1]->data,
-                                  c->out[0]->data, c->workspace);
+    nck_cuda_lines lines = {a.C * a.D, a.D};
+    if (s->classes > 0) a.C = s->classes;
+    return nck_cuda_loss_grad_run(&s->kernel, nck_cuda_at_call(c), &a, s->from, c->in[0]->data, lines, c->in[1]->data,
+                                  c->n_in > 4 ? c->in[4]->data : NULL, c->out[0]->data, c->workspace);
 }
 
 /* ---- Col2Im ---- */
