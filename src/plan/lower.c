@@ -47,6 +47,7 @@ nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_backward(w, m, o));
     NC_TRY(nc_lower_casts(w, m, o));
     NC_TRY(nc_lower_lines(w, m, o));
+    NC_TRY(nc_lower_residual(w, m, o));
     NC_TRY(nc_lower_channels(w, m, o));
     NC_TRY(nc_lower_layout(w, m, o));
     NC_TRY(nc_lower_chain(w, m, o));

@@ -6,13 +6,16 @@
 
 #include <stdio.h>
 
-enum { LONG_ROW = 256, LONG_VECTOR_ROW = 1025, VECTOR_BYTES = 16, THREADS = 256, SEGMENT = 128, COLUMNS = 4 };
+enum { LONG_ROW = 256, LONG_VECTOR_ROW = 1025, VECTOR_BYTES = 16, THREADS = 256, COLUMNS = 4 };
+enum { LEAST_ROWS = 16, COLUMN_ROWS = 128, MOST_SEGMENTS = 1024 };
+
+static nc_dtype narrow_of(const nck_cuda_norm_types *t) { return t->narrow != NC_UNDEFINED ? t->narrow : t->dx; }
 
 static nc_code check_types(const nck_cuda_norm_types *t, nc_diag *diag) {
-    const nc_dtype all[] = {t->x, t->scale, t->y, t->dx};
+    const nc_dtype all[] = {t->x, t->scale, t->y, t->dx, narrow_of(t)};
     nc_dtype wide = nck_cuda_accumulator(t->x);
     bool known = nc_dtype_is_float(t->x) && wide != NC_UNDEFINED && nck_cuda_type_name(t->stat) != NULL;
-    for (int i = 0; known && i < 4; i++) known = nck_cuda_accumulator(all[i]) == wide;
+    for (int i = 0; known && i < 5; i++) known = nck_cuda_accumulator(all[i]) == wide;
     if (known) return NC_OK;
     return nc_diag_set(diag, NC_E_UNSUPPORTED, NULL, NULL, "normalization of %s to %s with a scale of %s",
                        nc_dtype_name(t->x), nc_dtype_name(t->y), nc_dtype_name(t->scale));
@@ -21,9 +24,9 @@ static nc_code check_types(const nck_cuda_norm_types *t, nc_diag *diag) {
 nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag) {
     NC_TRY(check_types(t, diag));
     char define[128];
-    snprintf(define, sizeof define, "#define W %s\n#define Y %s\n#define X %s\n#define M %s\n",
+    snprintf(define, sizeof define, "#define W %s\n#define Y %s\n#define X %s\n#define M %s\n#define H %s\n",
              nck_cuda_type_name(t->scale), nck_cuda_type_name(t->y), nck_cuda_type_name(t->dx),
-             nck_cuda_type_name(t->stat));
+             nck_cuda_type_name(t->stat), nck_cuda_type_name(narrow_of(t)));
     const size_t bytes[] = {nc_dtype_bytes(t->x), nc_dtype_bytes(t->y), nc_dtype_bytes(t->dx),
                             nc_dtype_bytes(t->scale)};
     size_t least = bytes[0], most = bytes[0];
@@ -39,6 +42,7 @@ nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cu
                   {"norm_vectors", &out->vectors},
                   {"norm_grad_rows", &out->grad_rows},
                   {"norm_grad_vectors", &out->grad_vectors},
+                  {"norm_grad_sums", &out->grad_sums},
                   {"norm_grad_columns", &out->grad_columns},
                   {"norm_grad_columns_4", &out->grad_columns_4},
                   {"norm_grad_join", &out->grad_join}};
@@ -68,41 +72,71 @@ nc_code nck_cuda_norm_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda
     return launch_rows(at, vectors ? k->vectors : k->rows, a, vectors ? LONG_VECTOR_ROW : LONG_ROW, args);
 }
 
-static int64_t n_segments_of(int64_t rows) { return rows / SEGMENT + (rows % SEGMENT != 0); }
+/* Rows of a segment: enough blocks to fill a GPU where one block is a segment, and partial sums that stay small. */
+static int64_t segment_of(int64_t rows) { return nc_max64(LEAST_ROWS, nc_ceil_div(rows, MOST_SEGMENTS)); }
 
 /* Mean and inverse deviation of every row, then the partial sums of the columns. */
 size_t nck_cuda_norm_grad_workspace(int64_t rows, int64_t cols) {
     int64_t partial;
-    if (!nc_mul_i64(n_segments_of(rows), cols, &partial) || !nc_add_i64(partial, rows, &partial) ||
+    if (!nc_mul_i64(nc_ceil_div(rows, segment_of(rows)), cols, &partial) || !nc_add_i64(partial, rows, &partial) ||
         !nc_mul_i64(partial, 2 * (int64_t)sizeof(double), &partial))
         return SIZE_MAX;
     return (size_t)partial;
 }
 
+static nc_code join_segments(const nck_cuda_norm *k, nck_cuda_at at, int64_t cols, int64_t n_segments, void *partial,
+                             void *dscale, void *dbias) {
+    void *args[] = {&cols, &n_segments, &partial, &dscale, &dbias};
+    const nc_dim3 grid = {(uint32_t)nc_ceil_div(cols, 32), 2, 1}, block = {32, 32, 1};
+    return at.device->table->launch_function(at.device, at.stream, k->grad_join, grid, block, 0, args, at.diag);
+}
+
 static nc_code by_columns(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *dy,
                           const void *x, void *dscale, void *dbias, void *stats, void *partial) {
     nck_cuda_norm_args copy = *a;
-    int64_t segment = SEGMENT, n_segments = n_segments_of(a->rows), cols = a->cols;
+    int64_t segment = nc_max64(COLUMN_ROWS, segment_of(a->rows)), cols = a->cols;
+    int64_t n_segments = nc_ceil_div(a->rows, segment);
     bool four = cols % COLUMNS == 0 && ((uintptr_t)dy | (uintptr_t)x) % (COLUMNS * k->widest) == 0;
     int64_t groups = nc_ceil_div(cols, four ? 32 * COLUMNS : 32);
     const nc_dim3 block = {32, 8, 1}, grid = {nck_cuda_blocks(at.device, groups * n_segments, 1), 1, 1};
     void *args[] = {&copy, &segment, &dy, &x, &stats, &partial};
-    const nc_device_table *table = at.device->table;
     nc_function *columns = four ? k->grad_columns_4 : k->grad_columns;
-    NC_TRY(table->launch_function(at.device, at.stream, columns, grid, block, 0, args, at.diag));
-    void *join_args[] = {&cols, &n_segments, &partial, &dscale, &dbias};
-    const nc_dim3 lines = {(uint32_t)nc_ceil_div(cols, 32), 1, 1};
-    return table->launch_function(at.device, at.stream, k->grad_join, lines, block, 0, join_args, at.diag);
+    NC_TRY(at.device->table->launch_function(at.device, at.stream, columns, grid, block, 0, args, at.diag));
+    return join_segments(k, at, cols, n_segments, partial, dscale, dbias);
+}
+
+/* Mirrors norm_dx of norm.cu. */
+typedef struct device_dx {
+    void *dx;
+    const void *other;
+    void *narrow;
+} device_dx;
+
+/* Rows that a block holds, a vector a thread. */
+static nc_code by_segments(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *dy,
+                           const void *x, const void *scale, const nck_cuda_norm_grads *to, void *partial) {
+    nck_cuda_norm_args copy = *a;
+    device_dx into = {to->dx, to->other, to->narrow};
+    int64_t segment = segment_of(a->rows), n_segments = nc_ceil_div(a->rows, segment);
+    void *args[] = {&copy, &segment, &dy, &x, &scale, &into, &partial};
+    const nc_dim3 grid = {(uint32_t)n_segments, 1, 1};
+    const nc_dim3 block = {(uint32_t)nc_ceil_div(a->cols / k->vector, 32) * 32, 1, 1};
+    NC_TRY(at.device->table->launch_function(at.device, at.stream, k->grad_sums, grid, block, 0, args, at.diag));
+    return join_segments(k, at, a->cols, n_segments, partial, to->dscale, to->dbias);
 }
 
 nc_code nck_cuda_norm_grad_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a, const void *dy,
-                               const void *x, const void *scale, void *dx, void *dscale, void *dbias, void *workspace) {
+                               const void *x, const void *scale, const nck_cuda_norm_grads *to, void *workspace) {
     nck_cuda_norm_args copy = *a;
+    device_dx into = {to->dx, to->other, to->narrow};
     void *stats = workspace, *partial = (char *)workspace + 2 * (size_t)a->rows * sizeof(double);
-    void *row_args[] = {&copy, &dy, &x, &scale, &dx, &stats};
-    uintptr_t addresses = (uintptr_t)dy | (uintptr_t)x | (uintptr_t)dx | (uintptr_t)scale;
-    bool vectors = addresses % (k->vector * k->widest) == 0 && takes_vectors(k, a);
+    void *row_args[] = {&copy, &dy, &x, &scale, &into, &stats};
+    uintptr_t addresses = (uintptr_t)dy | (uintptr_t)x | (uintptr_t)to->dx | (uintptr_t)scale | (uintptr_t)to->other |
+                          (uintptr_t)to->narrow;
+    bool vectors = addresses % (k->vector * k->widest) == 0 && takes_vectors(k, a), sums = to->dscale || to->dbias;
+    if (sums && vectors && a->cols <= THREADS * k->vector && a->rows > 0)
+        return by_segments(k, at, a, dy, x, scale, to, partial);
     NC_TRY(
         launch_rows(at, vectors ? k->grad_vectors : k->grad_rows, a, vectors ? LONG_VECTOR_ROW : LONG_ROW, row_args));
-    return dscale != NULL || dbias != NULL ? by_columns(k, at, a, dy, x, dscale, dbias, stats, partial) : NC_OK;
+    return sums ? by_columns(k, at, a, dy, x, to->dscale, to->dbias, stats, partial) : NC_OK;
 }

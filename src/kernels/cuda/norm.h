@@ -9,7 +9,7 @@
 typedef struct nck_cuda_norm {
     int64_t vector; /* elements of one access: 16 bytes of the smallest type of x, y and their gradients */
     size_t widest;  /* bytes of the largest type */
-    nc_function *rows, *vectors, *grad_rows, *grad_vectors, *grad_columns, *grad_columns_4, *grad_join;
+    nc_function *rows, *vectors, *grad_rows, *grad_vectors, *grad_sums, *grad_columns, *grad_columns_4, *grad_join;
 } nck_cuda_norm;
 
 /* Element (row, col) takes scale[row % mod * row_step + where the walk's operand 0 is at col], bias with operand 1. */
@@ -23,7 +23,7 @@ typedef struct nck_cuda_norm_args {
 /* scale: of scale, bias and their gradients; y: of y and its gradient. All but those of stat, the statistics, have one
  * accumulator. */
 typedef struct nck_cuda_norm_types {
-    nc_dtype x, scale, y, dx, stat;
+    nc_dtype x, scale, y, dx, stat, narrow; /* narrow: UNDEFINED is dx's */
 } nck_cuda_norm_types;
 NC_MUST nc_code nck_cuda_norm_prepare(nc_device *d, const nck_cuda_norm_types *t, nck_cuda_norm *out, nc_diag *diag);
 
@@ -32,9 +32,17 @@ NC_MUST nc_code nck_cuda_norm_run(const nck_cuda_norm *k, nck_cuda_at at, const 
                                   const void *scale, const void *bias, void *y, void *mean, void *inv_std);
 
 size_t nck_cuda_norm_grad_workspace(int64_t rows, int64_t cols);
-/* Scale is picked by the column alone (mod 1). dx (rows, cols), dscale and dbias (cols): each may be NULL. */
+/* dx (rows, cols), with other, of its type, added unless that is NULL; it may be dx. narrow: the sum once more, in
+ * another type, or NULL. dscale and dbias (cols). dx, dscale and dbias may be NULL. */
+typedef struct nck_cuda_norm_grads {
+    void *dx;
+    const void *other;
+    void *narrow;
+    void *dscale, *dbias;
+} nck_cuda_norm_grads;
+/* Scale is picked by the column alone (mod 1). */
 NC_MUST nc_code nck_cuda_norm_grad_run(const nck_cuda_norm *k, nck_cuda_at at, const nck_cuda_norm_args *a,
-                                       const void *dy, const void *x, const void *scale, void *dx, void *dscale,
-                                       void *dbias, void *workspace);
+                                       const void *dy, const void *x, const void *scale, const nck_cuda_norm_grads *to,
+                                       void *workspace);
 
 #endif

@@ -142,6 +142,40 @@ static nc_code norm_grad_decompose(nc_builder *b, const nc_node *n, nc_value **o
     return b->code;
 }
 
+/* dX of NormGrad and another value; the sum in another type too. */
+static nc_code norm_grad_add_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 1), *scale = nc_in(c, 2);
+    int axis = 0;
+    int64_t to = nc_attr_int(c->node, "to");
+    NC_TRY(nc_in_same(c, 0, 1));
+    NC_TRY(nc_in_same(c, 3, 1));
+    NC_TRY(nc_out_like(c, 0, 3));
+    if (x == NULL || scale == NULL) return NC_OK;
+    if (x->rank < 0) NC_FAIL(c->w, NC_E_UNSUPPORTED, "the gradient needs a known rank");
+    if (c->node->n_out > 3 && !nc_dtype_is_float((nc_dtype)to))
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "to is %lld, expected a type of floats", (long long)to);
+    NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), x->rank, &axis));
+    NC_TRY(nc_out(c, 1, scale->elem, x->rank - axis, x->dims + axis));
+    NC_TRY(nc_out(c, 2, scale->elem, x->rank - axis, x->dims + axis));
+    return nc_out(c, 3, (nc_dtype)to, x->rank, x->dims);
+}
+
+static nc_code norm_grad_add_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_dtype t = n->in[2]->type->elem;
+    bool wanted[3] = {true, n->n_out > 1 && n->out[1] != NULL, n->n_out > 2 && n->out[2] != NULL};
+    nc_value *in[3] = {nc_build_cast(b, n->in[0], t), nc_build_cast(b, n->in[1], t), n->in[2]};
+    nc_attr attrs[3] = {{.name = "axis", .kind = NC_A_INT, .i = nc_attr_int(n, "axis")},
+                        {.name = "epsilon", .kind = NC_A_FLOAT, .f = (float)nc_attr_float(n, "epsilon")},
+                        {.name = "center", .kind = NC_A_INT, .i = centers(n)}};
+    nc_node *d = nc_build_wanted(b, "nacre", "NormGrad", in, 3, wanted, 3, attrs, 3);
+    if (d == NULL) return b->code;
+    for (int i = 1; i < 3; i++)
+        if (wanted[i]) out[i] = d->out[i];
+    out[0] = nc_build1(b, "Add", 2, nc_build_cast(b, d->out[0], n->in[3]->type->elem), n->in[3]);
+    if (n->n_out > 3 && n->out[3] != NULL) out[3] = nc_build_cast(b, out[0], (nc_dtype)nc_attr_int(n, "to"));
+    return b->code;
+}
+
 #define STASH A_INT("stash_type", 1), A_FLOAT("epsilon", 1e-5f), A_INT("axis", -1)
 #define T_STASH (NC_BIT(NC_FLOAT) | NC_BIT(NC_BFLOAT16))
 static const nc_op_version layer_versions[] = {
@@ -168,6 +202,13 @@ static const nc_op_version grad_versions[] = {
      IN({"dY", T_FLOAT_ALL}, {"X", SAME(0)}, {"Scale", SAME(0)}),
      OUT({"dX", SAME(0), OPTIONAL}, {"dScale", SAME(0), OPTIONAL}, {"dB", SAME(0), OPTIONAL}),
      ATTR(A_FLOAT("epsilon", 1e-5f), A_INT("axis", -1), A_INT("center", 1))},
+    {0}};
+
+static const nc_op_version grad_add_versions[] = {
+    {.since = 1,
+     IN({"dY", T_FLOAT_ALL}, {"X", T_FLOAT_ALL}, {"Scale", T_FLOAT_ALL}, {"Other", T_FLOAT_ALL}),
+     OUT({"Sum", SAME(3)}, {"dScale", SAME(2), OPTIONAL}, {"dB", SAME(2), OPTIONAL}, {"Narrow", T_FLOAT_ALL, OPTIONAL}),
+     ATTR(A_FLOAT("epsilon", 1e-5f), A_INT("axis", -1), A_INT("center", 1), A_INT("to", 0))},
     {0}};
 
 const nc_card nc_card_layer_normalization = {.name = "LayerNormalization",
@@ -197,3 +238,9 @@ const nc_card nc_card_norm_grad = {.name = "NormGrad",
                                    .versions = grad_versions,
                                    .infer = norm_grad_infer,
                                    .decompose = norm_grad_decompose};
+const nc_card nc_card_norm_grad_add = {.name = "NormGradAdd",
+                                       .domain = "nacre",
+                                       .doc = "NormGrad, its dX added to another value; the sum in a second type too.",
+                                       .versions = grad_add_versions,
+                                       .infer = norm_grad_add_infer,
+                                       .decompose = norm_grad_add_decompose};

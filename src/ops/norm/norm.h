@@ -29,4 +29,7 @@ nc_value *nc_norm_channels(nc_builder *b, nc_value *v, int rank);
 /* The rank of input 0; fails where it is not known, or less than `least`. */
 NC_MUST nc_code nc_norm_rank(nc_builder *b, const nc_node *n, int least, int *rank);
 
+/* The gradient of a normalization of rows, and its form that adds dX to another value. */
+extern const nc_card nc_card_norm_grad, nc_card_norm_grad_add;
+
 #endif

@@ -90,6 +90,30 @@ const nc_case nc_norm_cases[] = {
      "<opset: \"\" 22, \"nacre\" 1> g (float[150,40] d, float[150,40] x, float[40] s) => (a, b, c) "
      "{ a, b, c = nacre.NormGrad(d, x, s) }",
      VALUE},
+    {"norm_grad_block",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[37,1000] d, float[37,1000] x, float[1000] s) => (a, b, c) "
+     "{ a, b, c = nacre.NormGrad(d, x, s) }",
+     VALUE},
+    {"norm_grad_block_rms",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[18,768] d, float16[18,768] x, float16[768] s) => (b) "
+     "{ , b = nacre.NormGrad<center = 0>(d, x, s) }",
+     VALUE},
+    {"norm_grad_add",
+     "<opset: \"\" 22, \"nacre\" 1> g (float16[37,96] d, float[37,96] x, float[96] s, float[37,96] o) => (a, b, c, h) "
+     "{ a, b, c, h = nacre.NormGradAdd<to = 10>(d, x, s, o) }",
+     VALUE},
+    {"norm_grad_add_odd",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[5,7] d, float[5,7] x, float[7] s, float[5,7] o) => (a, b) "
+     "{ a, b = nacre.NormGradAdd<center = 0>(d, x, s, o) }",
+     VALUE},
+    {"norm_grad_add_long",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[3,1200] d, float[3,1200] x, float[1200] s, float[3,1200] o) => (a, c, h) "
+     "{ a, , c, h = nacre.NormGradAdd<to = 16>(d, x, s, o) }",
+     VALUE},
+    {"norm_grad_no_rows",
+     "<opset: \"\" 22, \"nacre\" 1> g (float[0,8] d, float[0,8] x, float[8] s) => (a, b, c) "
+     "{ a, b, c = nacre.NormGrad(d, x, s) }",
+     VALUE},
     {"norm_grad_long",
      "<opset: \"\" 22, \"nacre\" 1> g (double[3,1100] d, double[3,1100] x, double[1100] s) => (a, c) "
      "{ a, , c = nacre.NormGrad<center = 0>(d, x, s) }",

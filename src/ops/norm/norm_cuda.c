@@ -32,7 +32,9 @@ static nck_cuda_norm_types types_of(const nc_node *n, nc_norm_kind kind) {
     nc_dtype x = type_of(n->in[0]), scale = type_of(n->in[1]), y = type_of(n->out[0]);
     if (kind == NC_NORM_GRADIENT) {
         nc_dtype dx = n->out[0] != NULL ? y : type_of(n->in[1]);
-        return (nck_cuda_norm_types){.x = scale, .scale = type_of(n->in[2]), .y = x, .dx = dx, .stat = scale};
+        nc_dtype narrow = n->n_out > 3 ? type_of(n->out[3]) : NC_UNDEFINED;
+        return (nck_cuda_norm_types){
+            .x = scale, .scale = type_of(n->in[2]), .y = x, .dx = dx, .stat = scale, .narrow = narrow};
     }
     nck_cuda_norm_types t = {.x = x, .scale = scale, .y = y != NC_UNDEFINED ? y : scale, .dx = x, .stat = x};
     for (int i = 1; i < n->n_out; i++)
@@ -50,6 +52,7 @@ static nc_code norm_prepare(nc_prep *p) {
     NC_TRY(nck_cuda_norm_prepare(p->device, &t, &s->kernel, &p->w->diag));
     p->state = s;
     if (kind != NC_NORM_GRADIENT && t.x == t.y) p->over[0] = 1;
+    if (kind == NC_NORM_GRADIENT && n->n_in > 3) p->over[0] = 1u << 3;
     return NC_OK;
 }
 
@@ -96,9 +99,13 @@ static nc_code grad_run(const nc_call *c) {
     const norm *s = c->state;
     nck_cuda_norm_args a;
     NC_TRY(layer_args(c, c->in[1], c->in[2], NULL, &a));
+    const nck_cuda_norm_grads to = {.dx = c->out[0]->data,
+                                    .other = data_of(c->in, c->n_in, 3),
+                                    .narrow = data_of(c->out, c->n_out, 3),
+                                    .dscale = data_of(c->out, c->n_out, 1),
+                                    .dbias = data_of(c->out, c->n_out, 2)};
     return nck_cuda_norm_grad_run(&s->kernel, nck_cuda_at_call(c), &a, c->in[0]->data, c->in[1]->data, c->in[2]->data,
-                                  c->out[0]->data, data_of(c->out, c->n_out, 1), data_of(c->out, c->n_out, 2),
-                                  c->workspace);
+                                  &to, c->workspace);
 }
 
 /* A row is a group's channels of one image; scale and bias are the group's, or their channel's. */
@@ -129,6 +136,7 @@ const nc_binding nc_norm_cuda[] = {
     {ROW("SimplifiedLayerNormalization", layer_fits, NC_NORM_UNCENTERED), .run = layer_run},
     {ROW("NormGrad", norm_fits, NC_NORM_GRADIENT), .domain = "nacre", .workspace = grad_workspace, .run = grad_run,
      .half_in = 3, .half_out = 1},
+    {ROW("NormGradAdd", norm_fits, NC_NORM_GRADIENT), .domain = "nacre", .workspace = grad_workspace, .run = grad_run},
     {ROW("InstanceNormalization", layer_fits, NC_NORM_CENTERED), .run = groups_run},
     {ROW("GroupNormalization", layer_fits, NC_NORM_BY_GROUP), .run = groups_run},
     {0}};

@@ -1,0 +1,95 @@
+/* plan/lower_residual.c: the gradient of a norm takes in the sum with the gradient that comes past it, and the cast of
+ * the sum to a half type, where its place has a kernel for that (nacre.NormGradAdd): in a transformer every norm's
+ * gradient is followed by both, which would read and write it twice more. Comes after lower_casts.c, which leaves the
+ * casts that count, and before lower_chain.c.
+ *
+ * Example: a, s, b = nacre.NormGrad(d, x, w), y = Add(o, a), h = Cast<to = 16>(y) become
+ * y, s, b, h = nacre.NormGradAdd<to = 16>(d, x, w, o). */
+#include "infer/infer.h"
+#include "ops/build.h"
+#include "ops/lane.h"
+#include "ops/lane_prog.h"
+#include "ops/norm/norm.h"
+#include "plan/plan.h"
+
+enum { FAR = 256 }; /* nodes between a gradient and its sum */
+
+static bool is_sum(const nc_node *n) { return n->n_in == 2 && nc_lane_number(n) == NCK_LANE_add; }
+static bool same_site(const nc_node *a, const nc_node *b) {
+    return a->graph == b->graph && a->place == b->place && !a->recompute && !b->recompute;
+}
+
+/* Is v there when n runs, which comes before `last`? */
+static bool is_before(const nc_value *v, const nc_node *n, const nc_node *last) {
+    int far = 0;
+    for (; n && n != last && far < FAR; n = n->next, far++)
+        if (v->origin == NC_FROM_NODE && v->def == n) return false;
+    return n == last;
+}
+
+/* The sum of n's first output and another value, of one type, that alone reads it; NULL: there is none. */
+static nc_node *sum_of(const nc_node *n, nc_value **other) {
+    const nc_value *dx = n->out[0];
+    nc_node *sum = dx && dx->uses.n == 1 && !dx->n_outputs && !dx->var ? dx->uses.v[0].node : NULL;
+    if (!sum || !is_sum(sum) || !same_site(sum, n) || sum->out[0]->var || sum->in[0] == sum->in[1]) return NULL;
+    *other = sum->in[sum->in[0] == dx];
+    bool alike = nc_type_equal((*other)->type, dx->type) && nc_type_equal(sum->out[0]->type, dx->type);
+    return alike && is_before(*other, n, sum) ? sum : NULL;
+}
+
+/* A Cast of v to a half type. */
+static nc_node *narrowing(const nc_value *v, const nc_node *n) {
+    for (int i = 0; i < v->uses.n; i++) {
+        nc_node *c = v->uses.v[i].node;
+        if (!c || !same_site(c, n) || !nc_lane_casts(c) || c->out[0]->var) continue;
+        if ( nc_dtype_bytes(c->out[0]->type->elem) == 2) return c;
+    }
+    return NULL;
+}
+
+static void put(nc_value *old, nc_value *by) {
+    by->type = old->type;
+    nc_edit_replace(old, by);
+}
+
+/* *at: what stands in n's place. */
+static nc_code take_sum(nc_work *w, nc_node *n, const nc_plan_options *o, nc_node **at) {
+    nc_value *other;
+    nc_node *sum = n->n_in == 3 ? sum_of(n, &other) : NULL;
+    const nc_card *card = &nc_card_norm_grad_add;
+    if (!sum || !nc_binding_exists(card, nc_kernels_at(o, n->place), n->in[0]->type->elem)) return NC_OK;
+    nc_node *cast = narrowing(sum->out[0], n);
+    nc_builder b = {
+        .w = w, .graph = n->graph, .before = n, .stage = n->stage, .place = n->place, .infer = nc_infer_node};
+    nc_value *in[4] = {n->in[0], n->in[1], n->in[2], other};
+    bool wanted[4] = {true, n->n_out > 1 && n->out[1], n->n_out > 2 && n->out[2], cast != NULL};
+    nc_attr attrs[5] = {{.name = "to", .kind = NC_A_INT, .i = cast ? (int64_t)cast->out[0]->type->elem : 0}};
+    int n_attrs = 1;
+    for (int i = 0; i < n->n_attrs && n_attrs < 5; i++) attrs[n_attrs++] = n->attrs[i];
+    nc_node *all = nc_build_card(&b, card, in, 4, wanted, cast ? 4 : 3, attrs, n_attrs);
+    if (!all) return b.code;
+    put(sum->out[0], all->out[0]);
+    for (int i = 1; i < 3; i++)
+        if (wanted[i]) put(n->out[i], all->out[i]);
+    if (cast) {
+        put(cast->out[0], all->out[3]);
+        nc_edit_remove(cast);
+    }
+    nc_edit_remove(sum);
+    nc_edit_remove(n);
+    *at = all;
+    return NC_OK;
+}
+
+static nc_code residual_of(nc_work *w, nc_graph *g, const nc_plan_options *o) {
+    for (nc_node *n = g->first; n; n = n->next) {
+        for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++)
+            NC_TRY(residual_of(w, n->subs[i].graph, o));
+        if (n->card == &nc_card_norm_grad) NC_TRY(take_sum(w, n, o, &n));
+    }
+    return NC_OK;
+}
+
+nc_code nc_lower_residual(nc_work *w, nc_model *m, const nc_plan_options *o) {
+    return o->no_fusion ? NC_OK : residual_of(w, m->main, o);
+}

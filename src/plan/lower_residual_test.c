@@ -1,0 +1,30 @@
+/* plan/lower_residual_test.c: gradients of norms take in the sum and the cast behind them, on a device with CUDA's
+ * kernels. */
+#include "tests/lowering.h"
+
+static nc_code place_and_take(nc_work *w, nc_model *m, const nc_plan_options *o) {
+    NC_TRY(nc_lower_place(w, m, o, true));
+    return nc_lower_residual(w, m, o);
+}
+#define TAKES(graph, want) LOWERS_ON(&cuda_planning, graph, place_and_take, want)
+#define OPS(graph, want) OPS_ON(&cuda_planning, graph, place_and_take, want)
+#define HEAD "(float[n,8] d, float[n,8] x, float[8] s, float[n,8] o, float[8] p) => "
+
+TEST(lower_residual_takes_sum_and_cast) {
+    TAKES(HEAD "(y, b, c, h) { a, b, c = nacre.NormGrad(d, x, s) y = Add(o, a) h = Cast<to = 16>(y) }",
+          "NormGradAdd_13_out, NormGradAdd_13_out1, NormGradAdd_13_out2, NormGradAdd_13_out3 = "
+          "nacre.NormGradAdd(d, x, s, o) @device");
+    TAKES(HEAD "(y, b) { a, b = nacre.NormGrad<center = 0>(d, x, s) y = Add(a, o) }",
+          "NormGradAdd_10_out, NormGradAdd_10_out1, none = nacre.NormGradAdd(d, x, s, o) @device");
+}
+
+TEST(lower_residual_leaves_others_alone) {
+    OPS(HEAD "(y) { a = nacre.NormGrad(d, x, s) y = Add(p, a) }", "NormGrad@device Add@device");
+    OPS(HEAD "(y, a) { a = nacre.NormGrad(d, x, s) y = Add(o, a) }", "NormGrad@device Add@device");
+    OPS(HEAD "(y, z) { a = nacre.NormGrad(d, x, s) z = Exp(a) y = Add(o, a) }",
+        "NormGrad@device Exp@device Add@device");
+    OPS(HEAD "(y) { a = nacre.NormGrad(d, x, s) e = Exp(o) y = Add(e, a) }", "NormGrad@device Exp@device Add@device");
+    OPS(HEAD "(y) { a = nacre.NormGrad(d, x, s) y = Add(a, a) }", "NormGrad@device Add@device");
+    LOWERS(HEAD "(y) { a = nacre.NormGrad(d, x, s) y = Add(o, a) }", nc_lower_residual,
+           "a = nacre.NormGrad(d, x, s); y = Add(o, a)");
+}
