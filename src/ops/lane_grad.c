@@ -107,6 +107,7 @@ static const expr *node(trace *t, word w, const expr *a, const expr *b, const ex
 #define L_EXP(x)       L_1(EXP, x)
 #define L_LOG(x)       L_1(LOG, x)
 #define L_TANH(x)      L_1(TANH, x)
+#define L_TANH_1(x)    L_TANH(x)
 #define L_ERF(x)       L_1(ERF, x)
 #define L_POW(x, y)    L_2(POW, x, y)
 #define L_FLOOR(x)     L_1(FLOOR, x)

@@ -34,8 +34,16 @@ static void add_vocabulary(nc_text *out, const nck_tile_prog *p) {
     nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_compare));
 }
 
-static void add_head(nc_text *out, const nck_tile_prog *p, int max_rank, int vector) {
+/* All that is read and written is of half types. */
+static bool is_narrow(const nc_dtype *types, int n) {
+    for (int i = 0; i < n; i++)
+        if (types[i] != NC_FLOAT16 && types[i] != NC_BFLOAT16) return false;
+    return true;
+}
+
+static void add_head(nc_text *out, const nck_tile_prog *p, const nc_dtype *types, int max_rank, int vector) {
     nc_text_add(out, nck_cuda_text_get(NCK_CUDA_TEXT_common));
+    if (is_narrow(types, p->n_in + p->n_out)) nc_text_add(out, "#define NARROW 1\n");
     add_vocabulary(out, p);
     nc_text_addf(out, "#define N_ARGS %d\n#define RANK %d\n#define UNROLL %d\n#define V %d\n", p->n_in + p->n_out,
                  max_rank, unroll_of(p), vector);
@@ -145,7 +153,7 @@ bool nck_cuda_chain_source(nc_text *out, const nck_tile_prog *p, const nc_dtype 
     if (!nck_cuda_chain_holds(p->n_in + p->n_out, max_rank)) return false;
     for (int i = 0; i < p->n_in + p->n_out; i++)
         if (nck_cuda_type_name(types[i]) == NULL) return false;
-    add_head(out, p, max_rank, vector_of(types, p->n_in + p->n_out));
+    add_head(out, p, types, max_rank, vector_of(types, p->n_in + p->n_out));
     add_loads(out, p, types);
     add_compute(out, p);
     add_stores(out, p, types);

@@ -47,8 +47,14 @@ DEVICE uint64_t u64_of(float x) { return u64_of((double)x); }
 template <class C> DEVICE uint64_t u64_of(C x) { return (uint64_t)x; }
 
 DEVICE uint16_t bf16_bits(float x) {
+#if defined STANDIN || __CUDA_ARCH__ >= 800
+    uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+#else
     uint32_t u = __float_as_uint(x);
     return (uint16_t)(x != x ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+#endif
 }
 /* One rounding: through the float beside x with an odd last bit, unless x is a float. */
 DEVICE uint16_t bf16_bits(double x) {

@@ -85,10 +85,10 @@
                                    L_EXP(L_MUL(L_K(-0.5), L_MUL(x, x)))))
 
 /* y = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) */
-#define LANE_gelu_tanh(x)     L_MUL(L_MUL(L_K(0.5), x), L_ADD(L_K(1), L_TANH(LANE_gelu_u_(x))))
+#define LANE_gelu_tanh(x)     L_MUL(L_MUL(L_K(0.5), x), L_ADD(L_K(1), L_TANH_1(LANE_gelu_u_(x))))
 #define LANE_gelu_u_(x) \
     L_MUL(L_MUL(L_K(0.79788456080286536), x), L_ADD(L_K(1), L_MUL(L_K(0.044715), L_MUL(x, x))))
-#define LANE_gelu_tanh_D(x)   LANE_gelu_tanh_of_(x, L_TANH(LANE_gelu_u_(x)))
+#define LANE_gelu_tanh_D(x)   LANE_gelu_tanh_of_(x, L_TANH_1(LANE_gelu_u_(x)))
 #define LANE_gelu_tanh_of_(x, t)                                                                    \
     L_ADD(L_MUL(L_K(0.5), L_ADD(L_K(1), t)),                                                        \
           L_MUL(L_MUL(L_MUL(L_K(0.39894228040143268), x), L_SUB(L_K(1), L_MUL(t, t))),              \

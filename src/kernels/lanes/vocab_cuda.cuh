@@ -7,6 +7,18 @@
 template <class T> __device__ __forceinline__ T l_min(T a, T b) { return a < b || a != a ? a : b; }
 template <class T> __device__ __forceinline__ T l_max(T a, T b) { return b < a || a != a ? a : b; }
 
+/* What is added to 1: its absolute error counts, 2^-23. Half types hold less. */
+#ifdef NARROW
+__device__ __forceinline__ float l_tanh_1(float x) {
+    float e, r;
+    asm("ex2.approx.f32 %0, %1;" : "=f"(e) : "f"(x * 2.885390081777927f));
+    asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
+    return fma(-2.0f, r, 1.0f);
+}
+#else
+#define l_tanh_1 tanh
+#endif
+
 #define L_K(c)         ((L_T)(c))
 #define L_ADD(a, b)    ((a) + (b))
 #define L_SUB(a, b)    ((a) - (b))
@@ -21,6 +33,7 @@ template <class T> __device__ __forceinline__ T l_max(T a, T b) { return b < a |
 #define L_EXP(a)       exp((L_T)(a))
 #define L_LOG(a)       log((L_T)(a))
 #define L_TANH(a)      tanh((L_T)(a))
+#define L_TANH_1(a)    l_tanh_1((L_T)(a))
 #define L_ERF(a)       erf((L_T)(a))
 #define L_SIN(a)       sin((L_T)(a))
 #define L_COS(a)       cos((L_T)(a))

@@ -22,6 +22,7 @@ static inline double l_max(double a, double b) { return b < a || a != a ? a : b;
 #define L_EXP(a)       ((L_T)exp(a))
 #define L_LOG(a)       ((L_T)log(a))
 #define L_TANH(a)      ((L_T)tanh(a))
+#define L_TANH_1(a)    L_TANH(a)
 #define L_ERF(a)       ((L_T)erf(a))
 #define L_SIN(a)       ((L_T)sin(a))
 #define L_COS(a)       ((L_T)cos(a))

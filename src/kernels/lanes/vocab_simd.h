@@ -21,6 +21,7 @@
 #define L_EXP(a)       L_WORD(v_exp_)(a)
 #define L_LOG(a)       L_WORD(v_log_)(a)
 #define L_TANH(a)      L_WORD(v_tanh_)(a)
+#define L_TANH_1(a)    L_TANH(a)
 #define L_ERF(a)       L_WORD(v_erf_)(a)
 #define L_SIN(a)       L_WORD(v_sin_)(a)
 #define L_COS(a)       L_WORD(v_cos_)(a)
