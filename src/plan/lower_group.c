@@ -4,9 +4,11 @@
  * sum alone follows, which becomes its body.
  *
  * A norm of rows that only they read becomes part of the group, and so do formulas that make one value of two of them.
+ * Attention likewise takes what writes new rows into the caches that it reads.
  *
  * Examples: q = MatMul(x, a), k = MatMul(x, b) become q, k = nacre.MatMulGroup(x, , a, b). With x = RMSNormalization(i,
  * s) and y = Mul(q, k) the whole is y = nacre.MatMulGroup(i, s, a, b) with the body {Mul}. */
+#include "ops/attention/attention.h"
 #include "ops/build.h"
 #include "ops/lane_prog.h"
 #include "ops/matmul/matmul.h"
@@ -116,6 +118,10 @@ static nc_code groups_of(nc_work *w, nc_graph *g, const nc_plan_options *o) {
         int found = 1;
         for (int i = 0; (n->card->traits & NC_CONTROL) && i < n->n_subs; i++) NC_TRY(groups_of(w, n->subs[i].graph, o));
         next = n->next;
+        if (n->card->group == NULL) {
+            NC_TRY(nc_attention_put(w, n, nc_kernels_at(o, n->place)));
+            continue;
+        }
         if (!may_join(n, o)) continue;
         for (int i = 0; i < n->in[0]->uses.n && found < MOST; i++) {
             nc_node *m = n->in[0]->uses.v[i].node;

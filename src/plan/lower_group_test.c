@@ -48,3 +48,21 @@ TEST(lower_group_leaves_others) {
     OPS_ON(nc_device_cpu(), HEAD("float") "p = MatMul(x, a) q = MatMul(x, b) y = Concat<axis = 1>(p, q) }", steps,
            "MatMul MatMul Concat");
 }
+
+#define CACHES(more, nodes, y)                                                                                  \
+    "<opset: \"\" 24> g (float16[1,2,1,8] q, float16[1,2,1,8] a, float16[1,2,9,8] k, float16[1,2,9,8] v, "       \
+    "int64[1] n, int64[1] m) => (" y more ") { " nodes " }"
+#define WRITE(z, at) "x = TensorScatter<mode = \"circular\">(k, a, n) z = TensorScatter" z "(v, a, " at ") "
+#define AROUND "<mode = \"circular\">"
+#define LATER(graph, print, want) lowers(__FILE__, __LINE__, graph, steps, &cuda_planning, print, want, NULL)
+
+TEST(lower_group_puts_new_rows_down_on_the_way) {
+    static const char apart[] = "TensorScatter@device TensorScatter@device Attention@device";
+    LATER(CACHES(", x, z", WRITE("<mode = \"circular\", axis = 2>", "n") "y = Attention(q, x, z, , , , m)", "y"),
+          print_nodes, "y, x, z = nacre.AttentionPut(q, a, a, none, k, v, m, n) @device");
+    LATER(CACHES(", x, z", WRITE("", "n") "y = Attention(q, x, z)", "y"), print_ops, apart);
+    LATER(CACHES(", x, z", WRITE(AROUND, "m") "y = Attention(q, x, z)", "y"), print_ops, apart);
+    LATER(CACHES("", WRITE(AROUND, "n") "y = Attention(q, x, z) s = ReduceMax(x)", "y, s"), print_ops,
+          "TensorScatter@device TensorScatter@device Attention@device ReduceMax@device");
+    LATER(CACHES("", WRITE(AROUND, "n") "y, s = Attention(q, x, z)", "y, s"), print_ops, apart);
+}

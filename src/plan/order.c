@@ -95,11 +95,14 @@ static nc_code copy_for_reader(orderer *r, nc_node *reader, int i, nc_node *writ
     return push_or_fail(r, c->def, writer);
 }
 
-/* Can n write its result over operand i, and read that operand while it does? */
+/* Can n write its result over operand i, a version of the same variable, and read that operand while it does? */
 static bool updates(const nc_node *n, int i) {
     const nc_choice *c = nc_choice_of(n);
     if ((n->card->traits & NC_IN_PLACE) && i < n->card->n_updates && i < n->n_out) return true;
-    if (nc_may_lie_over(c, 0, i) && nc_type_equal(n->in[i]->type, n->out[0]->type)) return true;
+    for (int o = 0; o < n->n_out; o++)
+        if (n->out[o] && n->out[o]->var == n->in[i]->var && nc_may_lie_over(c, o, i) &&
+            nc_type_equal(n->in[i]->type, n->out[o]->type))
+            return true;
     return (n->card->traits & NC_GROWS) && i == 0 && (c->prep.strided_out & 1);
 }
 

@@ -25,6 +25,19 @@ TEST(order_assigns_what_is_not_made_in_place) {
     ORDERS("(float[2] x) => (y) <var float[2] v = {1, 2} -> u> { u = Exp(x) y = Neg(v) }", "Exp Neg Assign");
 }
 
+static nc_code place_and_order(nc_work *w, nc_model *m, const nc_plan_options *o) {
+    NC_TRY(nc_lower_place_and_decompose(w, m, o));
+    return order(w, m, o);
+}
+
+/* Results behind the first too: both caches stay where they are. */
+TEST(order_lets_any_result_update_in_place) {
+    OPS_ON(&cuda_planning,
+           "(float[1,1,1,2] q) => (y) <var float[1,1,2,2] k = {1, 2, 3, 4} -> n, "
+           "var float[1,1,2,2] v = {1, 2, 3, 4} -> m> { y, n, m = nacre.AttentionPut(q, q, q, , k, v) }",
+           place_and_order, "AttentionPut@device");
+}
+
 static nc_code order_with_cut(nc_work *w, nc_model *m, const nc_plan_options *o) {
     static const char *const early[] = {"z"};
     const nc_plan_cut cut = {.name = "early", .outputs = early, .n_outputs = 1};

@@ -7,6 +7,7 @@
 #define __CUDACC__ 1
 #define __CUDA_ARCH__ 900
 #define __global__
+#define __grid_constant__
 #define __device__
 #define __host__
 #define __constant__ static const
@@ -290,6 +291,11 @@ static inline void standin_ptx_ex2_approx_f32(float &y, float x) { y = __builtin
 static inline void standin_ptx_rcp_approx_f32(float &y, float x) { y = 1.0f / x; }
 static inline void standin_ptx_griddepcontrol_wait_() { standin_at->waited = 1; }
 static inline void standin_ptx_griddepcontrol_launch_dependents_() {}
+static inline void standin_ptx_ld_global_L1__no_allocate_L2__128B_v4_u32(unsigned &a, unsigned &b, unsigned &c,
+                                                                         unsigned &d, const void *p) {
+    const unsigned *from = (const unsigned *)p;
+    a = from[0], b = from[1], c = from[2], d = from[3];
+}
 
 /* ---- half types, as cuda_fp16.h and cuda_bf16.h name them ---- */
 struct __half {

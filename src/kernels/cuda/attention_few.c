@@ -2,6 +2,7 @@
 #include "kernels/cuda/attention_few.h"
 
 #include "base/intmath.h"
+#include "device/cuda_api.h"
 
 #include <stdio.h>
 
@@ -9,25 +10,24 @@ enum {
     MAX_COLS = 256,
     COLS_OF_LANE = 8,
     MOST_ROWS = 16,  /* of a call; more are worth tensor cores */
-    BLOCK_ROWS = 8,  /* of a block, at most */
+    BLOCK_ROWS = 4,  /* of a block: more take too long one after another */
     LEAST_KEYS = 64, /* of a split */
-    BLOCKS = 512,    /* that splits are made for: some for each multiprocessor; MAX_SPLITS of attention_few.cu */
+    BLOCKS = 256,    /* that splits are made for: some for each multiprocessor; MAX_SPLITS of attention_few.cu */
     MAX_GRID_Y = 65535,
-    THREADS = 128,
-    JOIN_THREADS = 256
+    THREADS = 128
 };
 
-/* Rows of a block: a power of two; long ones leave less room in shared memory. */
-static int64_t rows_together(int64_t cols, int64_t rows) {
+/* Rows of a block: a power of two. */
+static int64_t rows_together(int64_t rows) {
     int64_t n = 1;
-    while (n < rows && n < (cols > MAX_COLS / 2 ? BLOCK_ROWS / 2 : BLOCK_ROWS)) n *= 2;
+    while (n < rows && n < BLOCK_ROWS) n *= 2;
     return n;
 }
 
 void nck_cuda_attn_few_define(int64_t cols, nc_dtype mask, bool softcap, int64_t rows, char *out, size_t bytes) {
     int lanes = 1;
     while (lanes * COLS_OF_LANE < cols) lanes *= 2;
-    snprintf(out, bytes, "#define LANES %d\n#define ROWS %d\n%s%s%s%s%s", lanes, (int)rows_together(cols, rows),
+    snprintf(out, bytes, "#define LANES %d\n#define ROWS %d\n%s%s%s%s%s", lanes, (int)rows_together(rows),
              mask == NC_UNDEFINED ? "" : "#define M ", mask == NC_UNDEFINED ? "" : nck_cuda_type_name(mask),
              mask == NC_UNDEFINED ? "" : "\n", mask == NC_BOOL ? "#define MASK_BOOL\n" : "",
              softcap ? "#define SOFTCAP\n" : "");
@@ -36,10 +36,9 @@ void nck_cuda_attn_few_define(int64_t cols, nc_dtype mask, bool softcap, int64_t
 nc_code nck_cuda_attn_few_prepare(nc_device *d, nc_dtype t, int64_t cols, nc_dtype mask, bool softcap, int64_t rows,
                                   nck_cuda_attn_few *out, nc_diag *diag) {
     char define[160];
-    *out = (nck_cuda_attn_few){.type = t, .rows = rows_together(cols, rows)};
+    *out = (nck_cuda_attn_few){.type = t, .rows = rows_together(rows)};
     nck_cuda_attn_few_define(cols, mask, softcap, rows, define, sizeof define);
-    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_few", &out->attend, diag));
-    return nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_join", &out->join, diag);
+    return nck_cuda_find(d, NCK_CUDA_TEXT_attention_few, t, define, "attend_few", &out->attend, diag);
 }
 
 static int64_t rows_of(const nck_cuda_attn_args *a) {
@@ -58,13 +57,13 @@ bool nck_cuda_attn_is_few(nc_dtype t, const nck_cuda_attn_args *a) {
 /* A function of dims alone: it says in which order sums are joined. */
 static int64_t splits_of(const nck_cuda_attn_args *a) {
     int64_t heads = nc_max64(1, a->n_batch * a->kv_heads);
-    return nc_max64(1, nc_min64(a->n_keys / LEAST_KEYS, nc_ceil_div(BLOCKS, heads)));
+    return nc_max64(1, nc_min64(a->n_keys / LEAST_KEYS, BLOCKS / heads));
 }
 
 size_t nck_cuda_attn_few_workspace(const nck_cuda_attn_args *a) {
     int64_t heads, rows = nc_min64(rows_of(a), MOST_ROWS);
     if (!nc_mul_i64(a->n_batch, a->kv_heads, &heads) || heads > MAX_GRID_Y || a->n_keys < 2 * LEAST_KEYS) return 0;
-    int64_t parts = nc_min64((BLOCKS + heads) * rows, heads * rows * (a->n_keys / LEAST_KEYS));
+    int64_t parts = nc_min64(BLOCKS * rows, heads * rows * (a->n_keys / LEAST_KEYS));
     return (size_t)(parts * (nc_min64(a->cols_v, MAX_COLS) + 2)) * sizeof(float);
 }
 
@@ -75,17 +74,24 @@ static bool in_vectors(const nck_cuda_attn_operand *o, nc_dtype t, int64_t cols)
            (uintptr_t)o->data % 16 == 0;
 }
 
-nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, nck_cuda_at at, const nck_cuda_attn_args *a,
-                              void *workspace) {
+nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, const nc_call *c, const nck_cuda_attn_args *a,
+                              const nck_cuda_attn_new *fresh, void *workspace) {
+    nck_cuda_at at = nck_cuda_at_call(c);
     nck_cuda_attn_few_args f = {.a = *a, .n_splits = splits_of(a), .group = a->q_heads / a->kv_heads};
     int64_t heads = a->n_batch * a->kv_heads, lines = a->n_batch * a->q_heads * a->n_queries;
     if (lines == 0 || a->cols_v == 0) return NC_OK;
+    nc_dim3 grid = {1, (uint32_t)heads, (uint32_t)nc_ceil_div(rows_of(a), k->rows)};
+    if (grid.y * (size_t)grid.z > NC_CUDA_COUNTERS) f.n_splits = 1;
+    grid.x = (uint32_t)f.n_splits;
     f.partial = f.n_splits > 1 ? workspace : NULL;
+    f.counters = nc_cuda_counters(at.device, at.stream);
     f.a.vectors = in_vectors(&a->k, k->type, a->cols) && in_vectors(&a->v, k->type, a->cols_v);
-    nc_dim3 grid = {(uint32_t)f.n_splits, (uint32_t)heads, (uint32_t)nc_ceil_div(rows_of(a), k->rows)};
+    if (fresh != NULL) {
+        f.fresh = *fresh;
+        f.site = nck_cuda_site_of(c);
+        f.a.vectors = f.a.vectors && (uintptr_t)fresh->k % 16 == 0 && (uintptr_t)fresh->v % 16 == 0;
+    }
     void *args[] = {&f};
-    NC_TRY(at.device->table->launch_function(at.device, at.stream, k->attend, grid, (nc_dim3){THREADS, 1, 1}, 0, args,
-                                             at.diag));
-    if (f.n_splits == 1) return NC_OK;
-    return nck_cuda_launch(at, k->join, (uint32_t)lines, JOIN_THREADS, args);
+    return at.device->table->launch_function(at.device, at.stream, k->attend, grid, (nc_dim3){THREADS, 1, 1}, 0, args,
+                                             at.diag);
 }

@@ -3,7 +3,8 @@
  *
  * A row is one query of one of the heads that share keys; all of them are met with each key that is read. The keys are
  * cut into splits, a block each; within a block LANES lanes share a key, 8 columns a lane. Each such slot keeps the
- * largest score, the sum and the result of its keys; slots are joined by a fixed tree, splits by attend_join.
+ * largest score, the sum and the result of its keys; slots are joined by a fixed tree, splits in their order by the
+ * block of them that is done last. Rows that are new are read where they lie and put into the caches on the way.
  * Accumulation: in f32. */
 #define BEGINS_EARLY 1
 #ifndef LANES
@@ -14,11 +15,22 @@
 #endif
 enum { WARPS = 4, SLOTS = 32 / LANES, V = 8, AT_ONCE = ROWS > 4 ? 2 : 4 };
 
+/* Rows at[b] on of the caches, whose lines are dense: k, v (batch, head of keys, n, columns). Mirrors nck_cuda_attn_new
+ * in attention_few.h. */
+struct new_args {
+    const S *k, *v;
+    const int64_t *at; /* NULL: 0 */
+    int64_t n, rows;   /* rows: of a cache */
+    int64_t circular;  /* row numbers count around */
+};
 /* Mirrors nck_cuda_attn_few_args in attention_few.h. */
 struct few_args {
     attn_args a;
     int64_t n_splits, group; /* group: heads that share keys */
     float *partial; /* (batch, head, query, split, cols_v + 2): result, largest score, sum; NULL: one split */
+    uint32_t *counters; /* (batch, head of keys, rows / ROWS), all 0 */
+    new_args fresh;     /* n 0: none */
+    fault_site site;
 };
 
 DEVICE float power_of_2(float x) {
@@ -80,6 +92,37 @@ DEVICE attn_head head_of_row(const few_args &f, const row_place &p) {
     return attn_head_at(f.a, p.batch, p.head, p.keys);
 }
 
+/* The new rows of this block's keys, their first one at row `first`; n 0: none. */
+struct new_rows {
+    const S *k, *v;
+    int first, n, rows;
+};
+DEVICE new_rows new_rows_here(const few_args &f, const row_place &p) {
+    const new_args &x = f.fresh;
+    int64_t first = x.n && x.at ? x.at[p.batch] : 0, line = (p.batch * f.a.kv_heads + p.keys) * x.n;
+    new_rows y;
+    if (x.circular && x.n) first = (first % x.rows + x.rows) % x.rows;
+    bool fits = first >= 0 && first <= (x.circular ? x.rows - 1 : x.rows - x.n);
+    if (x.n && !fits && p.keys == 0 && blockIdx.x == 0 && blockIdx.z == 0 && threadIdx.x == 0)
+        report(f.site, first, x.rows - x.n + 1);
+    y.k = x.k + line * f.a.cols, y.v = x.v + line * f.a.cols_v;
+    y.first = (int)first, y.n = fits ? (int)x.n : 0, y.rows = (int)x.rows;
+    return y;
+}
+/* Which of them row j of the cache is; n or more: none. */
+DEVICE int new_row_of(const new_rows &x, int j) { return j < x.first ? j - x.first + x.rows : j - x.first; }
+
+/* One block of those that share keys puts the new rows down. */
+DEVICE void put_new_rows(const attn_args &a, const attn_head &h, const new_rows &x) {
+    if (blockIdx.x != 0 || blockIdx.z != 0) return;
+#pragma unroll 1
+    for (int i = 0; i < x.n; i++) {
+        int64_t row = x.first + i < x.rows ? x.first + i : x.first + i - x.rows;
+        for (int c = threadIdx.x; c < a.cols; c += blockDim.x) ((S *)h.k)[row * a.k.row + c] = x.k[i * a.cols + c];
+        for (int c = threadIdx.x; c < a.cols_v; c += blockDim.x) ((S *)h.v)[row * a.v.row + c] = x.v[i * a.cols_v + c];
+    }
+}
+
 /* What all threads of a block read of its rows, put there by a few. */
 struct few_shared {
     float q[ROWS][LANES * V];
@@ -128,13 +171,15 @@ DEVICE float bias_of(const attn_args &a, const M *line, int j) {
 /* Keys from j on, AT_ONCE of those that come to this slot. */
 enum { KEYS_APART = WARPS * SLOTS };
 struct keys_held { line_held k[AT_ONCE], v[AT_ONCE]; };
-DEVICE void hold_keys(const attn_args &a, const attn_head &h, int j, int end, int c, keys_held &x) {
+DEVICE void hold_keys(const attn_args &a, const attn_head &h, const new_rows &fresh, int j, int end, int c,
+                      keys_held &x) {
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++) {
-        int64_t at = j + u * KEYS_APART;
+        int64_t at = j + u * KEYS_APART, i = new_row_of(fresh, (int)at);
         if (at >= end) break;
-        hold_line(h.k + at * a.k.row, a.k.column, c, (int)a.cols, a.vectors, x.k[u]);
-        hold_line(h.v + at * a.v.row, a.v.column, c, (int)a.cols_v, a.vectors, x.v[u]);
+        bool old = i >= fresh.n;
+        hold_line(old ? h.k + at * a.k.row : fresh.k + i * a.cols, a.k.column, c, (int)a.cols, a.vectors, x.k[u]);
+        hold_line(old ? h.v + at * a.v.row : fresh.v + i * a.cols_v, a.v.column, c, (int)a.cols_v, a.vectors, x.v[u]);
     }
 }
 
@@ -207,13 +252,17 @@ DEVICE void join_slots(few_row &r) {
     }
 }
 
+/* What the splits know of a row: a line for each. */
+DEVICE float *lines_of(const few_args &f, const row_place &p) {
+    int64_t row = (p.batch * f.a.q_heads + p.head) * f.a.n_queries + p.query;
+    return f.partial + row * f.n_splits * (f.a.cols_v + 2);
+}
+
 /* The result of row i, or its part of it. */
 DEVICE void put_row(const few_args &f, int i, int c, const few_row &r) {
     const attn_args &a = f.a;
     row_place p = place_of_row(f, i);
-    float by = r.sum == 0 ? 0.0f : 1 / r.sum;
-    int64_t line = (p.batch * a.q_heads + p.head) * a.n_queries + p.query;
-    float *part = f.partial + (line * f.n_splits + blockIdx.x) * (a.cols_v + 2);
+    float by = r.sum == 0 ? 0.0f : 1 / r.sum, *part = lines_of(f, p) + blockIdx.x * (a.cols_v + 2);
     attn_head h = head_of_row(f, p);
 #pragma unroll
     for (int e = 0; e < V; e++) {
@@ -226,6 +275,58 @@ DEVICE void put_row(const few_args &f, int i, int c, const few_row &r) {
     if (f.partial && c == 0) part[a.cols_v] = r.top, part[a.cols_v + 1] = r.sum;
 }
 
+/* Row i of all splits, by one warp. What the first AHEAD of them hold is under way while the weights are found. */
+enum { MAX_SPLITS = 256, COLS_JOINED = (LANES * V + 31) / 32, AHEAD = COLS_JOINED > 2 ? 8 : 16 };
+DEVICE void join_row_splits(const few_args &f, int i, float *weight) {
+    const attn_args &a = f.a;
+    row_place p = place_of_row(f, i);
+    int line = (int)a.cols_v + 2, n = (int)f.n_splits, lane = threadIdx.x % 32;
+    const float *part = lines_of(f, p), *tops = part + a.cols_v;
+    float ahead[AHEAD][COLS_JOINED], y[COLS_JOINED] = {0}, top = -INF, sum = 0;
+#pragma unroll
+    for (int s = 0; s < AHEAD; s++)
+#pragma unroll
+        for (int c = 0; c < COLS_JOINED; c++)
+            ahead[s][c] = s < n && lane + 32 * c < a.cols_v ? __ldcg(part + s * line + lane + 32 * c) : 0.0f;
+    for (int s = lane; s < n; s += 32) top = attn_larger(top, __ldcg(tops + s * line));
+    for (int d = 16; d > 0; d >>= 1) top = attn_larger(top, __shfl_xor_sync(0xffffffffu, top, d));
+    for (int s = lane; s < n; s += 32) {
+        weight[s] = power_of_2(__ldcg(tops + s * line) - attn_base(top));
+        sum += weight[s] * __ldcg(tops + s * line + 1);
+    }
+    for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    __syncwarp();
+#pragma unroll 1
+    for (int first = 0; first < n; first += AHEAD)
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++)
+#pragma unroll
+            for (int c = 0; c < COLS_JOINED; c++) {
+                if (first + s < n) y[c] = fma(ahead[s][c], weight[first + s], y[c]);
+                if (first + AHEAD + s < n && lane + 32 * c < a.cols_v)
+                    ahead[s][c] = __ldcg(part + (first + AHEAD + s) * line + lane + 32 * c);
+            }
+    attn_head h = head_of_row(f, p);
+#pragma unroll
+    for (int c = 0; c < COLS_JOINED; c++)
+        if (lane + 32 * c < a.cols_v)
+            h.y[p.query * a.y.row + (lane + 32 * c) * a.y.column] = to<S>::put(sum == 0 ? 0.0f : y[c] / sum);
+    __syncwarp();
+}
+
+/* Are all splits of this block's rows done? Of one block true: it is the last. */
+DEVICE bool is_last_split(const few_args &f) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        last = atomicInc(f.counters + (blockIdx.y * gridDim.z + blockIdx.z), (uint32_t)f.n_splits - 1) ==
+               (uint32_t)f.n_splits - 1;
+    __syncthreads();
+    if (last) __threadfence();
+    return last;
+}
+
 DEVICE few_row row_of_nothing(void) {
     few_row r;
     r.top = -INF, r.sum = 0;
@@ -235,26 +336,30 @@ DEVICE few_row row_of_nothing(void) {
 }
 
 /* Grids of (splits, batches * heads of keys, rows / ROWS), blocks of 128. */
-extern "C" __global__ __launch_bounds__(128) void attend_few(few_args f) {
+extern "C" __global__ __launch_bounds__(128) void attend_few(const __grid_constant__ few_args f) {
     wait_for_earlier();
     __shared__ few_row others[WARPS][ROWS][LANES];
     __shared__ few_shared shared;
+    __shared__ float weights[WARPS][MAX_SPLITS];
     int n_rows = (int)(f.group * f.a.n_queries), first = blockIdx.z * ROWS;
     int lane = threadIdx.x % LANES, slot = threadIdx.x % 32 / LANES, warp = threadIdx.x / 32, c = lane * V;
     few_queries x;
     few_row rows[ROWS];
-    attn_head h = head_of_row(f, place_of_row(f, 0));
+    row_place place = place_of_row(f, 0);
+    attn_head h = head_of_row(f, place);
+    new_rows fresh = new_rows_here(f, place);
     int n = h.n_keys, per = (n + (int)f.n_splits - 1) / (int)f.n_splits;
     int from = min((int)blockIdx.x * per, n), end = min(from + per, n);
     keys_held held = {}, next = {};
-    hold_keys(f.a, h, from + warp * SLOTS + slot, end, c, held);
+    hold_keys(f.a, h, fresh, from + warp * SLOTS + slot, end, c, held);
+    put_new_rows(f.a, h, fresh);
     share_rows(f, first, shared);
     hold_queries(shared, c, x);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) rows[r] = row_of_nothing();
     for (int j = from; j < end; j += AT_ONCE * KEYS_APART) {
         int own = j + warp * SLOTS + slot;
-        hold_keys(f.a, h, own + AT_ONCE * KEYS_APART, end, c, next);
+        hold_keys(f.a, h, fresh, own + AT_ONCE * KEYS_APART, end, c, next);
         meet_keys(f.a, h, x, held, own, end, rows);
         held = next;
     }
@@ -275,49 +380,7 @@ extern "C" __global__ __launch_bounds__(128) void attend_few(few_args f) {
         }
         put_row(f, first + r, c, all);
     }
-}
-
-/* One block of 256 for each batch, head and query: its splits together, 256 / COLS_JOINED threads a column, each over
- * every so many splits. What the first AHEAD of them hold is under way while the weights of the splits are found, by
- * every warp for itself. */
-enum { COLS_JOINED = LANES * V > 64 ? 128 : LANES * V, PARTS = 256 / COLS_JOINED, MAX_SPLITS = 512, AHEAD = 8 };
-extern "C" __global__ __launch_bounds__(256) void attend_join(few_args f) {
-    __shared__ float weight[MAX_SPLITS], parts[PARTS][COLS_JOINED];
-    wait_for_earlier();
-    const attn_args &a = f.a;
-    int line = (int)a.cols_v + 2, n = (int)f.n_splits;
-    int column = threadIdx.x % COLS_JOINED, own = threadIdx.x / COLS_JOINED;
-    const float *part = f.partial + blockIdx.x * f.n_splits * line, *tops = part + a.cols_v;
-    float ahead[AHEAD], top = -INF, sum = 0;
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++)
-        ahead[i] = own + i * PARTS < n && column < a.cols_v ? part[(own + i * PARTS) * line + column] : 0.0f;
-    for (int s = threadIdx.x % 32; s < n; s += 32) top = attn_larger(top, tops[s * line]);
-    for (int d = 16; d > 0; d >>= 1) top = attn_larger(top, __shfl_xor_sync(0xffffffffu, top, d));
-    float base = attn_base(top);
-    for (int s = threadIdx.x % 32; s < n; s += 32) {
-        float w = power_of_2(tops[s * line] - base);
-        sum += w * tops[s * line + 1];
-        if (threadIdx.x < 32) weight[s] = w;
-    }
-    for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-    __syncthreads();
-    uint32_t bh = blockIdx.x / (uint32_t)a.n_queries, b = bh / (uint32_t)a.q_heads, head = bh - b * (uint32_t)a.q_heads;
-    attn_head h = attn_head_at(a, b, head, head / (uint32_t)f.group);
-    S *y = h.y + blockIdx.x % (uint32_t)a.n_queries * a.y.row;
+    if (f.partial == 0 || !is_last_split(f)) return;
 #pragma unroll 1
-    for (int first = 0; first < a.cols_v; first += COLS_JOINED) {
-        int c = first + column;
-        float v = 0;
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (first == 0 && own + i * PARTS < n) v = fma(ahead[i], weight[own + i * PARTS], v);
-        for (int s = first == 0 ? own + AHEAD * PARTS : own; s < n; s += PARTS)
-            if (c < a.cols_v) v = fma(part[s * line + c], weight[s], v);
-        parts[own][column] = v;
-        __syncthreads();
-        for (int p = 1; p < PARTS; p++) v += parts[p][column];
-        if (own == 0 && c < a.cols_v) y[c * a.y.column] = to<S>::put(sum == 0 ? 0.0f : v / sum);
-        __syncthreads();
-    }
+    for (int r = warp; r < ROWS && first + r < n_rows; r += WARPS) join_row_splits(f, first + r, weights[warp]);
 }

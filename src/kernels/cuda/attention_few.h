@@ -1,21 +1,30 @@
 /* cuda/attention_few.h: attention of few queries over many keys on the GPU, the keys cut into splits that many blocks
- * read at once and a second launch joins; see attention_few.cu. f16, bf16 and f32. */
+ * read at once and the last of which joins them; see attention_few.cu. f16, bf16 and f32. */
 #ifndef NCK_CUDA_ATTENTION_FEW_H
 #define NCK_CUDA_ATTENTION_FEW_H
 
 #include "kernels/cuda/attention.h"
 
+/* Rows that are new, k and v (batch, head of keys, n, columns), which become those from at[b] on (NULL: 0) of caches
+ * of `rows` rows, the k and v of the call, dense. circular: row numbers count around. */
+typedef struct nck_cuda_attn_new {
+    const void *k, *v, *at;
+    int64_t n, rows, circular;
+} nck_cuda_attn_new;
+
 /* Mirrors few_args in attention_few.cu. */
 typedef struct nck_cuda_attn_few_args {
     nck_cuda_attn_args a;
     int64_t n_splits, group;
-    void *partial;
+    void *partial, *counters;
+    nck_cuda_attn_new fresh;
+    nck_cuda_site site;
 } nck_cuda_attn_few_args;
 
 typedef struct nck_cuda_attn_few {
     nc_dtype type;
     int64_t rows; /* of a block: queries of the heads that share keys */
-    nc_function *attend, *join;
+    nc_function *attend;
 } nck_cuda_attn_few;
 
 /* Text that stands in front of the kernel's; rows: as many as a call is likely to have. */
@@ -29,7 +38,8 @@ NC_MUST nc_code nck_cuda_attn_few_prepare(nc_device *d, nc_dtype t, int64_t cols
 bool nck_cuda_attn_is_few(nc_dtype t, const nck_cuda_attn_args *a);
 /* Grows with every dim; for calls that are few and those that are not. */
 size_t nck_cuda_attn_few_workspace(const nck_cuda_attn_args *a);
-NC_MUST nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, nck_cuda_at at, const nck_cuda_attn_args *a,
-                                      void *workspace);
+/* fresh NULL: no new rows. */
+NC_MUST nc_code nck_cuda_attn_few_run(const nck_cuda_attn_few *k, const nc_call *c, const nck_cuda_attn_args *a,
+                                      const nck_cuda_attn_new *fresh, void *workspace);
 
 #endif

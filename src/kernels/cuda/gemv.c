@@ -3,10 +3,10 @@
 
 #include "base/intmath.h"
 
-enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, VECTOR_BYTES = 16, LANES = 4 };
-/* Blocks that splits are made for, one and a bit for each multiprocessor of today's GPUs, and the fewest rows of B that
- * are worth a block. */
-enum { BLOCKS = 160, LEAST_ROWS = 256 };
+enum { THREADS = 512, ROW_THREADS = 128, ROWS = 4, VECTOR_BYTES = 16, LANES = 4, FEW_LANES = 2 };
+/* Blocks that are enough, about one for each multiprocessor of today's GPUs: a second one there is for the next kernel.
+ * Fewer are made narrow, and then splits. The fewest rows of B that are worth a block. */
+enum { BLOCKS = 120, LEAST_ROWS = 256 };
 
 typedef struct gemv_part {
     int64_t N, step, first;
@@ -34,6 +34,7 @@ nc_code nck_cuda_gemv_prepare(nc_device *d, nc_dtype t, const char *define, nck_
     *out = (nck_cuda_gemv){.vector = VECTOR_BYTES / (int64_t)nc_dtype_bytes(t)};
     if (nck_cuda_accumulator(t) != NC_FLOAT) return NC_OK;
     NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, define, "gemv_columns", &out->columns, diag));
+    NC_TRY(nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, define, "gemv_narrow", &out->narrow, diag));
     return nck_cuda_find(d, NCK_CUDA_TEXT_gemv, t, define, "gemv_rows", &out->rows, diag);
 }
 
@@ -88,11 +89,19 @@ static gemv_args args_of(const nck_cuda_gemm_args *g, int n, bool paired, bool c
     return v;
 }
 
+/* Blocks of lanes vectors of columns. */
+static int64_t blocks_of(const nck_cuda_gemm_args *g, int n, bool paired, int64_t per_block) {
+    int64_t blocks = 0;
+    for (int i = 0; i < (paired ? 1 : n); i++) blocks += nc_ceil_div(g[i].N, per_block);
+    return blocks;
+}
+
 nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda_gemm_args *g, int n,
                           const nck_cuda_gemv_how *how) {
     bool columns = along_n(g, k->vector), paired = how != NULL && how->paired;
-    int64_t blocks;
-    gemv_args v = args_of(g, n, paired, columns, columns ? LANES * k->vector : paired ? ROWS / 2 : ROWS, &blocks);
+    bool narrow = columns && blocks_of(g, n, paired, LANES * k->vector) < BLOCKS;
+    int64_t lanes = narrow ? FEW_LANES : LANES, blocks;
+    gemv_args v = args_of(g, n, paired, columns, columns ? lanes * k->vector : paired ? ROWS / 2 : ROWS, &blocks);
     if (how != NULL) v.scale = how->scale, v.epsilon = how->epsilon;
     void *args[] = {&v};
     if (!columns) return nck_cuda_launch(at, k->rows, (uint32_t)blocks, ROW_THREADS, args);
@@ -100,6 +109,6 @@ nc_code nck_cuda_gemv_run(const nck_cuda_gemv *k, nck_cuda_at at, const nck_cuda
     v.partial = nc_cuda_workspace(at.device, at.stream);
     v.counters = nc_cuda_counters(at.device, at.stream);
     nc_dim3 grid = {(uint32_t)blocks, (uint32_t)v.n_splits, 1};
-    return at.device->table->launch_function(at.device, at.stream, k->columns, grid, (nc_dim3){THREADS, 1, 1}, 0, args,
-                                             at.diag);
+    return at.device->table->launch_function(at.device, at.stream, narrow ? k->narrow : k->columns, grid,
+                                             (nc_dim3){THREADS, 1, 1}, 0, args, at.diag);
 }

@@ -1,14 +1,14 @@
 /* cuda/gemv.cu: y (N) = alpha * x (K) B (+ bias) (+ other): products of one row, which are the reading of B. Up to
- * PARTS of them over one x in a launch. Elements of B lie side by side along N (gemv_columns) or along K (gemv_rows),
- * in whole vectors of V, all aligned. A thread has several vectors under way; the first ones, if B is a constant,
- * before the kernel in front of this one has ended.
+ * PARTS of them over one x in a launch. Elements of B lie side by side along N (gemv_columns, gemv_narrow) or along K
+ * (gemv_rows), in whole vectors of V, all aligned. A thread has several vectors under way; the first ones, if B is a
+ * constant, before the kernel in front of this one has ended.
  *
  * Defined in front, where wanted: NORMED, x is first divided by the root of its mean square and scaled, which all comes
  * out of the same walk over x; PAIRED, there are two B of one N, and y is what `compute`, generated before this, makes
  * of the two sums in r[0] and r[1]: it leaves r[OUT_REG].
  *
- * Along N the rows of B are cut into splits, so that there are blocks enough; the last block of a group of columns to
- * be done joins them in their order. Accumulation: in A; over the threads of a block by a fixed tree. */
+ * Along N the rows of B are cut into splits, where there would be too few blocks; the last block of a group of columns
+ * to be done joins them in their order. Accumulation: in A; over the threads of a block by a fixed tree. */
 #define BEGINS_EARLY 1
 #ifdef PAIRED
 enum { MATS = 2 };
@@ -20,8 +20,7 @@ enum { NORMS = 1 };
 #else
 enum { NORMS = 0 };
 #endif
-enum { V = 16 / sizeof(S), THREADS = 512, WARPS = THREADS / 32, LANES = 4, COLUMNS = LANES * V, PARTS = 3 };
-enum { SUMS = MATS * COLUMNS + NORMS }; /* of a block: those of columns, then that of squares */
+enum { V = 16 / sizeof(S), THREADS = 512, WARPS = THREADS / 32, PARTS = 3 };
 
 struct gemv_part {
     int64_t N, step; /* step: elements between rows of B, or between its columns */
@@ -34,7 +33,7 @@ struct gemv_args {
     int64_t K, n_parts, n_splits, constant; /* constant: all B are */
     A alpha, epsilon;
     const S *x, *scale; /* scale (K): of NORMED */
-    A *partial;         /* (split, block, SUMS), where there are several splits */
+    A *partial;         /* (split, block, sums of a block), where there are several splits */
     uint32_t *counters; /* (block), all 0 */
     gemv_part part[PARTS];
 };
@@ -58,11 +57,10 @@ DEVICE gemv_part part_here(const gemv_args &g, int half, int &block) {
 /* What x is multiplied by beside its scale. */
 DEVICE A norm_of(const gemv_args &g, A squares) { return (A)1 / sqrt(squares / (A)g.K + g.epsilon); }
 
-DEVICE void put_sum(const gemv_args &g, const gemv_part &p, int64_t n, A sum) {
-    A v = g.alpha * sum;
-    if (p.other) v += (A)get(p.other[n]);
-    if (p.bias) v += (A)get(p.bias[n]);
-    p.y[n] = to<S>::put(v);
+/* What is added to column n. */
+DEVICE A beside(const gemv_part &p, int64_t n) {
+    A v = p.other ? (A)get(p.other[n]) : (A)0;
+    return p.bias ? v + (A)get(p.bias[n]) : v;
 }
 #ifdef PAIRED
 DEVICE void put_pair(const gemv_args &g, int64_t n, A first, A second) {
@@ -74,7 +72,7 @@ DEVICE void put_pair(const gemv_args &g, int64_t n, A first, A second) {
 #endif
 
 /* The sums of all splits in the block that comes last; false: another one has them. */
-DEVICE bool join_splits(const gemv_args &g, A (&sums)[SUMS]) {
+template <int SUMS> DEVICE bool join_splits(const gemv_args &g, A (&sums)[SUMS]) {
     __shared__ bool last;
     int64_t step = gridDim.x * (int64_t)SUMS;
     A *part = g.partial + (blockIdx.x * (int64_t)SUMS + threadIdx.x);
@@ -93,24 +91,44 @@ DEVICE bool join_splits(const gemv_args &g, A (&sums)[SUMS]) {
     return true;
 }
 
+/* The sums of the lanes LANES, 2 * LANES ... apart: each of these is left with some of the V, from the number that it
+ * returns on. Each exchange halves what a lane has; with one left lanes add to the same. */
+template <int LANES> DEVICE int scatter_sums(A (&sum)[V]) {
+    int own = 0;
+#pragma unroll
+    for (int d = 16, n = V / 2; d >= LANES; d >>= 1, n >>= 1) {
+        bool upper = threadIdx.x & d;
+        if (n == 0) sum[0] += __shfl_xor_sync(0xffffffffu, sum[0], d);
+#pragma unroll
+        for (int e = 0; e < n; e++) {
+            A kept = upper ? sum[e + n] : sum[e], sent = upper ? sum[e] : sum[e + n];
+            sum[e] = kept + __shfl_xor_sync(0xffffffffu, sent, d);
+        }
+        if (upper) own += n;
+    }
+    return own;
+}
+
 /* LANES lanes of a warp stand side by side over columns, V each; the others, and the warps, over rows; of a pair each
- * half of the warps over one B. Grids of (N / COLUMNS, splits), blocks of THREADS. */
-extern "C" __global__ __launch_bounds__(512, 2) void gemv_columns(gemv_args g) {
+ * half of the warps over one B. */
+template <int LANES> DEVICE void columns(const gemv_args &g) {
     enum { OF_HALF = THREADS / MATS, ROWS = OF_HALF / LANES, AT_ONCE = NORMS ? 5 : 6 };
+    enum { LEFT = V * LANES > 32 ? V * LANES / 32 : 1 }; /* sums of a lane */
+    enum { COLUMNS = LANES * V, SUMS = MATS * COLUMNS + NORMS }; /* columns, then squares */
     __shared__ A warps[WARPS][COLUMNS + NORMS], sums[SUMS];
     int block, K = (int)g.K, splits = (int)g.n_splits, per = (K + splits - 1) / splits;
-    int k = min((int)blockIdx.y * per, K), end = min(k + per, K), lane = threadIdx.x % LANES;
+    int k = min((int)blockIdx.y * per, K), end = min(k + per, K), lane = threadIdx.x % LANES, s = threadIdx.x;
     gemv_part p = part_here(g, threadIdx.x / OF_HALF, block);
     k += threadIdx.x % OF_HALF / LANES;
     const S *b = p.b + (k * p.step + min((block * (int64_t)LANES + lane) * V, p.N - V));
-    const int64_t step = ROWS * p.step;
+    const int64_t step = ROWS * p.step, n = block * (int64_t)COLUMNS + s;
     words held[AT_ONCE];
     S by[AT_ONCE], scaled[AT_ONCE];
-    A sum[V], squares = 0;
+    A sum[V], squares = 0, added = 0;
     if (!g.constant) wait_for_earlier();
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++, b += step)
-        if (k + u * ROWS < end) held[u] = words_at(b);
+        if (k + u * ROWS < end) held[u] = once_at(b);
     if (g.constant) wait_for_earlier();
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++)
@@ -118,6 +136,7 @@ extern "C" __global__ __launch_bounds__(512, 2) void gemv_columns(gemv_args g) {
             by[u] = g.x[k + u * ROWS];
             if (NORMS) scaled[u] = g.scale[k + u * ROWS];
         }
+    if (MATS == 1 && s < COLUMNS && n < p.N) added = beside(p, n);
 #pragma unroll
     for (int e = 0; e < V; e++) sum[e] = 0;
     for (; k < end; k += AT_ONCE * ROWS)
@@ -132,35 +151,40 @@ extern "C" __global__ __launch_bounds__(512, 2) void gemv_columns(gemv_args g) {
                 for (int e = 0; e < V; e++) sum[e] = fma(x, element_of(held[u], e), sum[e]);
             }
             if (next < end) {
-                held[u] = words_at(b), by[u] = g.x[next];
+                held[u] = once_at(b), by[u] = g.x[next];
                 if (NORMS) scaled[u] = g.scale[next];
             }
         }
+    int own = scatter_sums<LANES>(sum);
 #pragma unroll
-    for (int e = 0; e < V + NORMS; e++) {
-        A v = e < V ? sum[e % V] : squares;
-        for (int d = LANES; d < 32; d <<= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
-        if (threadIdx.x % 32 < LANES) warps[threadIdx.x / 32][e < V ? lane * V + e : COLUMNS] = v;
+    for (int e = 0; e < LEFT; e++) warps[s / 32][lane * V + own + e] = sum[e];
+    if (NORMS) {
+        for (int d = LANES; d < 32; d <<= 1) squares += __shfl_xor_sync(0xffffffffu, squares, d);
+        if (s % 32 == 0) warps[s / 32][COLUMNS] = squares;
     }
     __syncthreads();
-    int s = threadIdx.x, half = s < MATS * COLUMNS ? s / COLUMNS : 0;
     if (s < SUMS) {
+        int half = s < MATS * COLUMNS ? s / COLUMNS : 0;
         A all = 0;
+#pragma unroll
         for (int w = 0; w < WARPS / MATS; w++)
             all += warps[half * (WARPS / MATS) + w][s < MATS * COLUMNS ? s % COLUMNS : COLUMNS];
         sums[s] = all;
     }
     __syncthreads();
-    if (splits > 1 && !join_splits(g, sums)) return;
-    int64_t n = block * (int64_t)COLUMNS + s;
+    if (splits > 1 && !join_splits<SUMS>(g, sums)) return;
     A by_norm = NORMS ? norm_of(g, sums[SUMS - 1]) : (A)1;
     if (s >= COLUMNS || n >= p.N) return;
 #ifdef PAIRED
     put_pair(g, n, sums[s] * by_norm, sums[s + COLUMNS] * by_norm);
 #else
-    put_sum(g, p, n, sums[s] * by_norm);
+    p.y[n] = to<S>::put(g.alpha * (sums[s] * by_norm) + added);
 #endif
 }
+
+/* Grids of (blocks of 4 or 2 vectors of columns, splits), blocks of THREADS. */
+extern "C" __global__ __launch_bounds__(512, 2) void gemv_columns(gemv_args g) { columns<4>(g); }
+extern "C" __global__ __launch_bounds__(512, 2) void gemv_narrow(gemv_args g) { columns<2>(g); }
 
 /* A warp for each column of each B, grids of N * MATS / 4, blocks of 128. */
 extern "C" __global__ __launch_bounds__(128) void gemv_rows(gemv_args g) {
@@ -174,7 +198,7 @@ extern "C" __global__ __launch_bounds__(128) void gemv_rows(gemv_args g) {
     if (!g.constant) wait_for_earlier();
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++, b += STEP)
-        if (k + u * STEP < K) held[u] = words_at(b);
+        if (k + u * STEP < K) held[u] = once_at(b);
     if (g.constant) wait_for_earlier();
     for (; k < K; k += AT_ONCE * STEP)
 #pragma unroll
@@ -188,7 +212,7 @@ extern "C" __global__ __launch_bounds__(128) void gemv_rows(gemv_args g) {
                     sum = fma(v, element_of(held[u], e), sum);
                 }
             }
-            if (k + (AT_ONCE + u) * STEP < K) held[u] = words_at(b);
+            if (k + (AT_ONCE + u) * STEP < K) held[u] = once_at(b);
         }
     for (int d = 16; d > 0; d >>= 1) {
         sum += __shfl_xor_sync(0xffffffffu, sum, d);
@@ -201,6 +225,6 @@ extern "C" __global__ __launch_bounds__(128) void gemv_rows(gemv_args g) {
     __syncthreads();
     if (threadIdx.x % 32 == 0 && warp < OF_BLOCK && n < p.N) put_pair(g, n, pair[warp], pair[warp + OF_BLOCK]);
 #else
-    if (threadIdx.x % 32 == 0 && n < p.N) put_sum(g, p, n, sum);
+    if (threadIdx.x % 32 == 0 && n < p.N) p.y[n] = to<S>::put(g.alpha * sum + beside(p, n));
 #endif
 }

@@ -31,6 +31,7 @@ struct nbits_args {
     S *y;
     float numbers[16]; /* TABLE */
     int vectors;       /* rows of A are read in vectors */
+    int constant;      /* codes, scales and zeros are */
 };
 
 /* ---- rows of W as numbers ---- */
@@ -85,8 +86,6 @@ extern "C" __global__ void nbits_decode(nbits_args q, fault_site site, int64_t f
 #define UP(i) ((i) < 5 ? (i) : (i) - 5)
 #define MAGIC 0x4b000000u
 
-struct chunk_words { uint32_t w[CHUNK / 8]; };
-
 #ifdef TABLE
 DEVICE float lessened(float x, int i) { return x; }
 DEVICE float turned(uint32_t w, int i, float zero, const float *lane_numbers) {
@@ -140,17 +139,26 @@ DEVICE w_line w_line_of(const nbits_args &q, int64_t n) {
 }
 
 /* The chunk of a row from k on: its words, scale and zero point. */
-DEVICE void hold_w(const nbits_args &q, const w_line &l, int k, chunk_words &w, float &scale, float &zero) {
-    *(vec<uint32_t, CHUNK / 8> *)&w = vec_at<CHUNK / 8>((const uint32_t *)(l.codes + k / 2));
+struct alignas(16) chunk_held {
+    uint32_t w[CHUNK / 8];
+    S scale;
+    float zero;
+};
+DEVICE void hold_w(const nbits_args &q, const w_line &l, int k, chunk_held &h) {
+#if CHUNK == 32
+    *(vec<uint32_t, 4> *)&h.w = once_at(l.codes + k / 2);
+#else
+    *(vec<uint32_t, CHUNK / 8> *)&h.w = vec_at<CHUNK / 8>((const uint32_t *)(l.codes + k / 2));
+#endif
 #ifdef TABLE
-    scale = (float)get(q.scales[(l.first + k) >> q.shift]);
-    zero = 0;
+    h.scale = q.scales[(l.first + k) >> q.shift];
+    h.zero = 0;
 #else
-    scale = (float)get(q.scales[l.first + (k >> q.shift)]);
+    h.scale = q.scales[l.first + (k >> q.shift)];
 #ifdef NO_ZEROS
-    zero = 8; /* of 4 bits */
+    h.zero = 8; /* of 4 bits */
 #else
-    zero = zero_of(q, l.row, k >> q.shift);
+    h.zero = zero_of(q, l.row, k >> q.shift);
 #endif
 #endif
 }
@@ -177,23 +185,28 @@ DEVICE void store_sums(const nbits_args &q, int64_t m, int64_t n, float (&sum)[R
     q.y[row * q.N + col] = to<S>::put(q.bias ? v + (float)get(q.bias[col]) : v);
 }
 
+/* The first chunk of every column, of constants, is under way before the kernel in front has ended. */
 template <int ROWS, int COLS> DEVICE void multiply(const nbits_args &q) {
     __shared__ float table[16][32];
     float sum[ROWS][COLS] = {{0}};
     int64_t n = (blockIdx.x * (int64_t)blockDim.y + threadIdx.y) * COLS, m = blockIdx.y * (int64_t)ROWS;
+    int k = threadIdx.x * CHUNK, step = blockDim.x * CHUNK;
+    w_line lines[COLS];
+    chunk_held held[COLS] = {};
 #ifdef TABLE
     for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < 16 * 32; i += blockDim.x * blockDim.y)
         table[i / 32][i % 32] = q.numbers[i / 32];
     __syncthreads();
 #endif
-    w_line lines[COLS];
+    if (!q.constant) wait_for_earlier();
 #pragma unroll
-    for (int c = 0; c < COLS; c++) lines[c] = w_line_of(q, min(n + c, q.N - 1));
-    for (int k = threadIdx.x * CHUNK; k < q.K; k += blockDim.x * CHUNK) {
-        chunk_words w[COLS];
-        float scale[COLS], zero[COLS], x[CHUNK];
-#pragma unroll
-        for (int c = 0; c < COLS; c++) hold_w(q, lines[c], k, w[c], scale[c], zero[c]);
+    for (int c = 0; c < COLS; c++) {
+        lines[c] = w_line_of(q, min(n + c, q.N - 1));
+        if (k < q.K) hold_w(q, lines[c], k, held[c]);
+    }
+    if (q.constant) wait_for_earlier();
+    for (; k < q.K; k += step) {
+        float x[CHUNK];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             hold_a(q, min(m + r, q.M - 1), k, x);
@@ -202,20 +215,17 @@ template <int ROWS, int COLS> DEVICE void multiply(const nbits_args &q) {
                 float s = 0;
 #pragma unroll
                 for (int i = 0; i < CHUNK; i++)
-                    s = fma(x[i], turned(w[c].w[i / 8], i % 8, zero[c], &table[0][threadIdx.x % 32]), s);
-                sum[r][c] = fma(s, scale[c], sum[r][c]);
+                    s = fma(x[i], turned(held[c].w[i / 8], i % 8, held[c].zero, &table[0][threadIdx.x % 32]), s);
+                sum[r][c] = fma(s, (float)get(held[c].scale), sum[r][c]);
             }
         }
+#pragma unroll
+        for (int c = 0; c < COLS; c++)
+            if (k + step < q.K) hold_w(q, lines[c], k + step, held[c]);
     }
     store_sums<ROWS, COLS>(q, m, n, sum);
 }
 
 /* Blocks of 128 threads in groups of 32, 64 or 128; grids of (N / (groups * columns), M / rows). */
-extern "C" __global__ __launch_bounds__(128, 5) void nbits_one(nbits_args q) {
-    wait_for_earlier();
-    multiply<1, 4>(q);
-}
-extern "C" __global__ __launch_bounds__(128) void nbits_few(nbits_args q) {
-    wait_for_earlier();
-    multiply<4, 2>(q);
-}
+extern "C" __global__ __launch_bounds__(128, 5) void nbits_one(nbits_args q) { multiply<1, 4>(q); }
+extern "C" __global__ __launch_bounds__(128) void nbits_few(nbits_args q) { multiply<4, 2>(q); }

@@ -13,7 +13,7 @@ typedef struct nck_cuda_nbits_args {
     const void *codes, *scales, *zeros, *group_of, *bias, *a;
     void *y;
     float numbers[16];
-    int vectors;
+    int vectors, constant; /* constant: codes, scales and zeros are */
 } nck_cuda_nbits_args;
 
 typedef struct nck_cuda_nbits_how {

@@ -23,6 +23,10 @@ NC_MUST nc_code nc_attention_grad(nc_grad *g);
  * computes on its way: Y and the logarithm of each query's sum, a further output of it. Part of lowering. */
 NC_MUST nc_code nc_attention_keep(nc_work *w, nc_node *n, const char *kernels);
 
+/* nacre.AttentionPut in the place of Attention n and of the two TensorScatters that alone make its K and V, where
+ * kernels of that name take it. Part of lowering. */
+NC_MUST nc_code nc_attention_put(nc_work *w, nc_node *n, const char *kernels);
+
 enum { NC_ATTN_INPUTS = 7 };
 
 /* What Attention is made of, heads apart: (B,H,rows,columns). */

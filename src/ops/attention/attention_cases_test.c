@@ -15,6 +15,14 @@ extern const nc_case nc_attention_cases[];
     "<opset: \"\" 24, \"nacre\" 1> g (" QKV ", float[2,4,s,5] d" more ") => (a, b, c) <const int64[2] n = {3, 5}>" \
     " { a, b, c = nacre.AttentionGrad" attrs "(q, k, v, " mask ", , , " lens ", d) }"
 
+/* Heads of queries, new rows, rows of the caches, columns; where they go and what is seen; attributes of both. */
+#define INTO_CACHES(type, heads, new, rows, cols, at, lens, scatter, attrs)                                       \
+    "<opset: \"\" 24> g (" type "[2," heads "," new "," cols "] q, " type "[2,2," new "," cols "] a, " type         \
+    "[2,2," new "," cols "] b, " type "[2,2," rows "," cols "] k, " type "[2,2," rows "," cols                      \
+    "] v) => (y, x, z) <const int64[2] n = {" at "}, const int64[2] l = {" lens "}> { x = TensorScatter" scatter \
+    "(k, a, n) z = TensorScatter" scatter "(v, b, n) y = Attention" attrs "(q, x, z, , , , l) }"
+#define AROUND "<mode = \"circular\">"
+
 const nc_case nc_attention_cases[] = {
     {"attention", "<opset: \"\" 23> g (float[2,2,s,3] q, float[2,2,t,3] k, float[2,2,t,4] v) => (y) {"
                   " y = Attention(q, k, v) }"},
@@ -176,6 +184,15 @@ const nc_case nc_attention_cases[] = {
      " y = TensorScatter<mode = \"circular\">(x, u, at) }",
      {{-9, 9}},
      NC_CASE_NO_GRAD | NC_CASE_EXACT},
+    {"into_caches", INTO_CACHES("float", "4", "1", "150", "16", "5, 149", "6, 150", AROUND, ""), VALUE},
+    {"into_caches_half", INTO_CACHES("float16", "16", "1", "140", "64", "0, 700", "1, 140", AROUND, "<softcap = 2.0>"),
+     VALUE},
+    {"into_caches_causal", INTO_CACHES("float", "2", "3", "37", "20", "36, -2", "37, 37", AROUND, "<is_causal = 1>"),
+     VALUE},
+    {"into_caches_bfloat16", INTO_CACHES("bfloat16", "2", "2", "40", "128", "38, 0", "40, 2", "", ""), VALUE},
+    {"into_caches_many", INTO_CACHES("float", "2", "30", "64", "8", "34, 1", "64, 31", "", "<is_causal = 1>"), VALUE},
+    {"into_caches_whole", INTO_CACHES("float16", "2", "5", "5", "7", "3, 4", "5, 2", AROUND, ""), VALUE},
+    {"into_caches_nothing", INTO_CACHES("float", "2", "0", "9", "8", "0, 0", "9, 3", "", ""), VALUE},
     {"tensor_scatter_nothing",
      "<opset: \"\" 24> g (float[2,8,3] x, float[2,0,3] u) => (y) { y = TensorScatter(x, u) }",
      {{0, 0}}},

@@ -1,5 +1,5 @@
 /* ops/attention/attention_cuda.c: CUDA bindings of the attention family: Attention and its gradient, where a kernel
- * takes them (else they run as what their cards are made of), RotaryEmbedding, TensorScatter and
+ * takes them (else they run as what their cards are made of), AttentionPut, RotaryEmbedding, TensorScatter and
  * LinearAttention. */
 #include "kernels/cuda/linear_attention.h"
 #include "kernels/cuda/move.h"
@@ -176,6 +176,14 @@ const nc_binding nc_attention_cuda[] = {
      .workspace = nc_attention_grad_cuda_workspace,
      .run = nc_attention_grad_cuda_run,
      .tell = nc_attention_grad_cuda_tell},
+    {.op = "AttentionPut",
+     .domain = "nacre",
+     .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
+     .fits = nc_attention_put_cuda_fits,
+     .prepare = nc_attention_put_cuda_prepare,
+     .workspace = nc_attention_put_cuda_workspace,
+     .run = nc_attention_put_cuda_run,
+     .tell = nc_attention_put_cuda_tell},
     {.op = "RotaryEmbedding",
      .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
      .prepare = rotary_prepare,

@@ -2,9 +2,9 @@
  * attention_grad.h. Operands are read in place by strides. Past and new keys and values are joined in the present
  * outputs, or in the workspace where those are not wanted. Few queries take a kernel of their own. */
 #include "kernels/cuda/attention_dnn.h"
-#include "kernels/cuda/attention_few.h"
 
 #include "kernels/cuda/move.h"
+#include "kernels/cuda/rows.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_cuda.h"
 
@@ -231,12 +231,33 @@ static nc_code check(const nc_call *c, const int64_t *dq, const int64_t *dk, con
                        (long long)dk[2], (long long)dk[3], (long long)dv[1], (long long)dv[2]);
 }
 
-static nc_code take_few(const attend *s, const nc_call *c, const nck_cuda_attn_args *g, void *workspace) {
+static nc_code take_few(const attend *s, const nc_call *c, const nck_cuda_attn_args *g, const nck_cuda_attn_new *fresh,
+                        void *workspace) {
     took(s->ways, "Nacre's own kernel for few queries, over splits of the keys", "few queries");
-    return nck_cuda_attn_few_run(&s->few, nck_cuda_at_call(c), g, workspace);
+    return nck_cuda_attn_few_run(&s->few, c, g, fresh, workspace);
 }
 
-nc_code nc_attention_cuda_run(const nc_call *c) {
+nc_code nc_attention_cuda_run(const nc_call *c) { return nc_attention_cuda_run_new(c, NULL); }
+
+/* The new rows into the caches, which are inputs K and V. */
+static nc_code put(const nc_call *c, const nc_attention_new *n) {
+    for (int i = K; i <= V; i++) {
+        const nc_tensor *y = c->in[i];
+        nck_cuda_put p = {.n_batch = y->dims[0],
+                          .outer = y->dims[1],
+                          .rows = y->dims[2],
+                          .inner = y->dims[3],
+                          .n = n->rows.n,
+                          .circular = n->rows.circular,
+                          .at = n->rows.at,
+                          .u = i == K ? n->rows.k : n->rows.v,
+                          .y = y->data};
+        NC_TRY(nck_cuda_put_rows_run(n->put, c, &p));
+    }
+    return NC_OK;
+}
+
+nc_code nc_attention_cuda_run_new(const nc_call *c, const nc_attention_new *fresh) {
     const attend *s = c->state;
     const nc_attention *h = &s->how;
     int64_t dq[4], dk[4], dv[4], dy[4], past = c->n_in > PAST_K ? past_rows(c->in[PAST_K]) : 0;
@@ -253,12 +274,13 @@ nc_code nc_attention_cuda_run(const nc_call *c) {
     g.n_batch = dq[0], g.q_heads = dq[1], g.kv_heads = dk[1], g.n_queries = dq[2], g.n_keys = past + dk[2];
     g.cols = dq[3], g.cols_v = dv[3];
     g.scale = h->has_scale ? h->scale : 1 / sqrt((double)g.cols);
-    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    if (nc_tensor_numel(c->out[0]) == 0) return fresh != NULL ? put(c, fresh) : NC_OK;
     NC_TRY(set_mask(c, &g));
     NC_TRY(set_lens(c, &g));
     g.stats = c->n_out > STATS ? c->out[STATS]->data : NULL;
     if (g.stats == NULL && s->few.attend != NULL && nck_cuda_attn_is_few(s->few.type, &g))
-        return take_few(s, c, &g, at);
+        return take_few(s, c, &g, fresh != NULL ? &fresh->rows : NULL, at);
+    if (fresh != NULL) NC_TRY(put(c, fresh));
     const char *why = nck_cuda_attn_dnn_run(nck_cuda_at_call(c), s->kernel.type, s->kernel.mask, &g);
     took(s->ways, why == NULL ? by_dnn : by_tiles, why);
     return why == NULL ? NC_OK : nck_cuda_attn_run(&s->kernel, nck_cuda_at_call(c), &g);

@@ -12,6 +12,7 @@ enum { A = NC_NBITS_A, B, SCALES, ZEROS, GROUPS, BIAS };
 typedef struct nbits {
     nc_nbits q;
     const float *numbers; /* of a table; NULL: codes are numbers themselves */
+    bool constant;        /* are codes, scales and zeros */
     nck_cuda_nbits kernel;
     nck_cuda_gemm_cache cache;
 } nbits;
@@ -40,6 +41,11 @@ static nc_code prepare(nc_prep *p, const nc_nbits *q, const float *numbers, nc_d
     memset(s, 0, sizeof *s);
     s->q = *q;
     s->numbers = numbers;
+    s->constant = true;
+    for (int i = B; i <= ZEROS && i < p->node->n_in; i++) {
+        const nc_value *v = p->node->in[i];
+        s->constant &= v == NULL || (v->origin == NC_FROM_CONST && v->var == NULL);
+    }
     p->state = s;
     nck_cuda_nbits_how how = {
         .type = p->node->in[A]->type->elem, .zeros = zeros, .block = q->block, .table = numbers != NULL};
@@ -81,7 +87,8 @@ static nc_code run(const nc_call *c, const void *zeros, const void *groups, cons
                              .group_of = groups,
                              .bias = bias,
                              .a = c->in[A]->data,
-                             .y = c->out[0]->data};
+                             .y = c->out[0]->data,
+                             .constant = s->constant};
     if (s->numbers != NULL) memcpy(a.numbers, s->numbers, sizeof a.numbers);
     return nck_cuda_nbits_run(&s->kernel, c, &a);
 }

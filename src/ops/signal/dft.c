@@ -91,10 +91,10 @@ static nc_value *cut(nc_builder *b, nc_value *x, nc_value *length, int64_t axis)
 }
 
 /* Of the transform: what is given, or what the signal has; of the inverse of a half, the usual even one. */
-static nc_value *length_of(nc_builder *b, const nc_node *n, int64_t axis, bool of_half) {
+static nc_value *length_of(nc_builder *b, const nc_node *n, nc_value *x, int64_t axis, bool of_half) {
     if (n->n_in > 1 && n->in[1] != NULL)
         return nc_build1(b, "Reshape", 2, nc_build_cast(b, n->in[1], NC_INT64), nc_build_ints(b, NULL, 0));
-    nc_value *dim = dim_of(b, n->in[0], axis);
+    nc_value *dim = dim_of(b, x, axis);
     if (!of_half) return dim;
     return nc_build1(b, "Mul", 2, nc_build1(b, "Sub", 2, dim, nc_build_int(b, 1)), nc_build_int(b, 2));
 }
@@ -121,13 +121,14 @@ typedef struct dft_pieces {
     int rank;
 } dft_pieces;
 
-static void dft_take(nc_builder *b, const nc_node *n, int64_t axis, bool is_complex, dft_pieces *d) {
+static void dft_take(nc_builder *b, const nc_node *n, nc_value *x, int64_t axis, bool is_complex, dft_pieces *d) {
     bool inverse = nc_attr_int(n, "inverse") != 0, onesided = nc_attr_int(n, "onesided") != 0;
-    nc_dtype t = n->in[0]->type->elem;
-    d->rank = n->in[0]->type->rank - 1;
-    d->length = length_of(b, n, axis, inverse && onesided);
+    nc_dtype t = x->type->elem;
+    d->rank = x->type->rank - 1;
+    d->length = length_of(b, n, x, axis, inverse && onesided);
     nc_value *half = onesided ? half_of(b, d->length) : d->length;
-    nc_value *x = cut(b, n->in[0], inverse ? half : d->length, axis), *used = dim_of(b, x, axis);
+    x = cut(b, x, inverse ? half : d->length, axis);
+    nc_value *used = dim_of(b, x, axis);
     waves(b, t, d->length, used, inverse ? d->length : half, &d->cosine, &d->sine);
     if (!inverse) d->sine = nc_build1(b, "Neg", 1, d->sine);
     if (inverse && onesided) {
@@ -139,15 +140,13 @@ static void dft_take(nc_builder *b, const nc_node *n, int64_t axis, bool is_comp
     if (is_complex) d->im = nc_build_transpose(b, part_of(b, x, 1, d->rank), d->perm, d->rank);
 }
 
-static nc_code dft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+/* n of x, along an axis of it that is known. */
+static nc_value *transformed(nc_builder *b, const nc_node *n, nc_value *x, int64_t axis, bool is_complex) {
     static const int64_t last = -1;
-    const nc_type *t = n->in[0]->type;
-    int64_t axis, parts;
     dft_pieces d = {0};
-    if (t == NULL || t->rank < 2 || !nc_dft_axis(n, &axis) || !nc_dim_is_const(t->dims[t->rank - 1], &parts))
-        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank, axis and last dim");
+    if (b->code != NC_OK) return NULL;
     bool inverse = nc_attr_int(n, "inverse") != 0, real = inverse && nc_attr_int(n, "onesided") != 0;
-    dft_take(b, n, axis < 0 ? axis + t->rank : axis, parts == 2, &d);
+    dft_take(b, n, x, axis, is_complex, &d);
     nc_value *up = nc_build1(b, "MatMul", 2, d.re, d.cosine), *y;
     if (d.im != NULL) up = nc_build1(b, "Sub", 2, up, nc_build1(b, "MatMul", 2, d.im, d.sine));
     up = nc_build_transpose(b, up, d.perm, d.rank);
@@ -158,7 +157,48 @@ static nc_code dft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
         if (d.im != NULL) side = nc_build1(b, "Add", 2, side, nc_build1(b, "MatMul", 2, d.im, d.cosine));
         y = stacked(b, up, nc_build_transpose(b, side, d.perm, d.rank));
     }
-    out[0] = inverse ? nc_build1(b, "Div", 2, y, nc_build_cast(b, d.length, t->elem)) : y;
+    return inverse ? nc_build1(b, "Div", 2, y, nc_build_cast(b, d.length, n->in[0]->type->elem)) : y;
+}
+
+static nc_value *product_of(nc_builder *b, nc_value *dims) {
+    return nc_build_newest1(b, "ReduceProd", &dims, 1, NULL, 0);
+}
+
+static nc_value *joined(nc_builder *b, nc_value *const *dims) {
+    nc_attr at = {.name = "axis", .kind = NC_A_INT, .i = 0};
+    return nc_build_attr1(b, "", "Concat", dims, 4, &at, 1);
+}
+
+/* An axis that is known only in the run: the transform of (A, n, C, parts) along 1, with all that is before it in A and
+ * behind it in C. What is no axis fails in Gather. */
+static nc_code along_input(nc_builder *b, const nc_node *n, int64_t parts, nc_value **out) {
+    int64_t rank = n->in[0]->type->rank, zero = 0, one = 1, end = rank - 1, made = 3;
+    nc_value *first = nc_build_ints(b, &zero, 1), *last = nc_build_ints(b, &end, 1), *step = nc_build_ints(b, &one, 1);
+    nc_value *axis = nc_build1(b, "Reshape", 2, nc_build_cast(b, n->in[2], NC_INT64), step);
+    nc_value *negative = nc_build_cast(b, nc_build1(b, "Less", 2, axis, first), NC_INT64);
+    axis = nc_build1(b, "Add", 2, axis, nc_build1(b, "Mul", 2, negative, nc_build_ints(b, &rank, 1)));
+    nc_value *dims = nc_build1(b, "Slice", 3, nc_build_shape(b, n->in[0]), first, last);
+    nc_value *before = nc_build1(b, "Slice", 3, dims, first, axis);
+    nc_value *behind = nc_build1(b, "Slice", 3, dims, nc_build1(b, "Add", 2, axis, step), last);
+    nc_value *four[4] = {product_of(b, before), nc_build1(b, "Gather", 2, dims, axis), product_of(b, behind),
+                         nc_build_ints(b, &parts, 1)};
+    nc_value *x = nc_build1(b, "Reshape", 2, n->in[0], joined(b, four));
+    nc_value *y = transformed(b, n, x, 1, parts == 2);
+    if (b->code != NC_OK) return b->code;
+    nc_value *shape = nc_build_shape(b, y);
+    nc_value *whole[4] = {before, nc_build1(b, "Gather", 2, shape, step), behind,
+                          nc_build1(b, "Gather", 2, shape, nc_build_ints(b, &made, 1))};
+    out[0] = nc_build1(b, "Reshape", 2, y, joined(b, whole));
+    return b->code;
+}
+
+static nc_code dft_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    const nc_type *t = n->in[0]->type;
+    int64_t axis, parts;
+    if (t == NULL || t->rank < 2 || !nc_dim_is_const(t->dims[t->rank - 1], &parts))
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need a known rank and last dim");
+    if (!nc_dft_axis(n, &axis)) return along_input(b, n, parts, out);
+    out[0] = transformed(b, n, n->in[0], axis < 0 ? axis + t->rank : axis, parts == 2);
     return b->code;
 }
 

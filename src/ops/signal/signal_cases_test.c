@@ -11,6 +11,7 @@
 extern const nc_case nc_signal_cases[];
 
 #define ONE(op, x) "<opset: \"\" 19> g (" x " x) => (y) { y = " op "(x) }"
+#define OF_RUN(op, x) "<opset: \"\" 20> g (" x " x, int64[] a) => (y) { y = " op "(x, , a) }"
 #define LENGTH(op, x, n) "<opset: \"\" 19> g (" x " x) => (y) <const int64[] n = {" n "}> { y = " op "(x, n) }"
 #define WINDOW(op, n) "<opset: \"\" 17> g (float[1] x) => (y) <const int32[] n = {" n "}> { y = " op "(n) }"
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
@@ -31,6 +32,8 @@ const nc_case nc_signal_cases[] = {
     {"dft_cut", LENGTH("DFT", "float[2,8,1]", "5")},
     {"dft_padded", LENGTH("DFT<onesided = 1>", "float[2,5,1]", "12")},
     {"dft_axis", ONE("DFT<axis = 0>", "float[5,3,2]")},
+    {"dft_axis_of_run", OF_RUN("DFT", "float[3,5,4,2]"), {{-1, 1}, {0, 2}}, NC_CASE_NO_GRAD},
+    {"dft_axis_of_run_half", OF_RUN("DFT<onesided = 1>", "float[3,8,1]"), {{-1, 1}, {-3, -2}}, NC_CASE_NO_GRAD},
     {"dft_symbol", ONE("DFT", "float[2,n,1]")},
     {"dft_float16", ONE("DFT", "float16[2,8,1]"), {{-0.1, 0.1}}, NC_CASE_NO_GRAD},
     {"stft_flat",
