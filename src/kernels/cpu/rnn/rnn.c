@@ -363,7 +363,8 @@ static void keep_for_gradient(const layer *l, int64_t s) {
     for (int64_t b = l->b0; a->kept != NULL && b < l->b0 + l->rows; b++) {
         char *to = (char *)a->kept + (s * a->B + b) * K * row + l->u0 * l->es;
         int64_t at = b * row + l->u0 * l->es;
-        for (int64_t g = 0; g < l->G; g++) memcpy(to + g * row, l->gates + (b * l->gates_rs + g * a->H + l->u0) * l->es, bytes);
+        for (int64_t g = 0; g < l->G; g++)
+            memcpy(to + g * row, l->gates + (b * l->gates_rs + g * a->H + l->u0) * l->es, bytes);
         if (l->G > 1) memcpy(to + l->G * row, (l->G == 3 ? l->rec : l->c) + at, bytes);
         memcpy(to + (K - 1) * row, l->h_new + at, bytes);
     }
