@@ -49,6 +49,7 @@ class Bench:
         self.steady = 1 if quick else 3
         self.length = 8 if quick else 128
         self.disagreed = []
+        self.rows = {}  # of paired.py, by part and count of threads
         self.say("limits of the machine")
         measured = limits.measure(self.folder)
         self.one, self.limits = measured[0], measured[-1]
@@ -115,7 +116,7 @@ def main():
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     bench, facts = Bench(options.build.resolve(), options.quick, max(1, options.repeat)), about()
     heading(bench, facts)
-    found = [f for name in parts for f in PARTS[name](bench)]
+    found = [f for name in parts for f in PARTS[name](bench)] + whole.measure_all(bench)
     well = verdict(found, options.quick, facts["load"])
     if options.accept and not options.quick:
         figures.accept(found, facts)

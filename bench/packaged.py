@@ -17,7 +17,7 @@ from figures import Figure
 from table import print_table
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "tests" / "models"
-QUICK = "silero_vad"
+QUICK, PART = "silero_vad", "Models of packages"
 CHUNK = 0.7  # of onnxruntime's time from Python
 # by file: what people call it, and whether convolutions are what it does
 TEXT = {"ch_PP-OCRv4_det_infer.onnx": ("text found", "conv"), "ch_PP-OCRv4_rec_infer.onnx": ("text read", "conv"),
@@ -93,7 +93,7 @@ def measure(bench):
             bench.say(f"not measured, because it is not installed (see tests/requirements.txt): {package}")
             continue
         made += make(bench, _folder(package))
-    found += paired.measure(bench, "Models of packages", made, {"all": 0.70})
+    found += paired.measure(bench, PART, made, {"all": 0.70})
     for model in made:
         if model.name.startswith("silero"):
             found += _from_c(bench, model)

@@ -145,7 +145,14 @@ def mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def _figures(rows, targets, word):
+def means(rows, targets, what, word):
+    """Geometric means of the rows' ratios, by kind; a kind without rows has none."""
+    some = {kind: [r["ratio"][0] for r in rows if kind in ("all", r["model"].kind)] for kind in targets}
+    return [Figure(f"{what}, {word}: geometric mean of {kind}", mean(values), targets[kind])
+            for kind, values in some.items() if values]
+
+
+def _figures(rows, targets, what, word):
     found = [Figure(f"{r['model'].name}, {word}", r["ratio"][0], r["model"].target) for r in rows]
     for r in rows:
         name = f"{r['model'].name}, {word}"
@@ -154,11 +161,7 @@ def _figures(rows, targets, word):
                   Figure(f"{name}: memory", r["memory"], MEMORY)]
         if r["model"].bytes:
             found.append(Figure(f"{name}: time beside reading alone", 1 / r["near"][0], 1 / READ))
-    for kind, target in targets.items():
-        some = [r for r in rows if kind in ("all", r["model"].kind)]
-        if some:
-            found.append(Figure(f"geometric mean of {kind}, {word}", mean(r["ratio"][0] for r in some), target))
-    return found
+    return found + means(rows, targets, what, word)
 
 
 def _best(rows, what, word):
@@ -167,6 +170,13 @@ def _best(rows, what, word):
     value = math.inf if missing else mean(r["best"] for r in rows)
     return [Figure(f"geometric mean of {what} beside the best of {', '.join((NAMES[1], *peers.PEERS))}, {word}", value,
                    1.0)] if rows else []
+
+
+def joined(bench, parts, targets, what):
+    """The geometric means over the models of several parts, by count of threads; none where a part is missing."""
+    words = dict.fromkeys(word for _, word in bench.rows)
+    return [f for word in words if all(bench.rows.get((part, word)) for part in parts)
+            for f in means([r for part in parts for r in bench.rows[part, word]], targets, what, word)]
 
 
 def measure(bench, what, models, targets, best=False):
@@ -188,5 +198,6 @@ def measure(bench, what, models, targets, best=False):
                       f"{r['ratio'][1]:.2f}-{r['ratio'][2]:.2f}", r["best"],
                       f"{r['rounds']}{'' if r['steady'] else ' unsteady'}", *map(share, r["near"]), r["create"],
                       r["first"], r["memory"]] for r in rows])
-        found += _figures(rows, targets, word) + (_best(rows, what, word) if best else [])
+        bench.rows.setdefault((what, word), []).extend(rows)
+        found += _figures(rows, targets, what, word) + (_best(rows, what, word) if best else [])
     return found

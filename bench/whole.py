@@ -5,9 +5,11 @@ import numpy as np
 
 import models
 import nets
+import packaged
 import paired
 
 QUICK = ("MobileNetV2",)
+PART = "Whole models"
 # onnxruntime's products are nearer to the limit on AArch64.
 TARGETS = {"all": 0.70, "conv": 0.65, "gemm": 0.95 if platform.machine() == "aarch64" else 0.78}
 
@@ -25,4 +27,9 @@ def _made(bench, name):
 
 def measure(bench):
     made = [_made(bench, name) for name in (QUICK if bench.quick else nets.NETS)]
-    return paired.measure(bench, "Whole models", made, TARGETS, best=True)
+    return paired.measure(bench, PART, made, TARGETS, best=True)
+
+
+def measure_all(bench):
+    """The means over all models in f32, those of packages too; both parts were measured before."""
+    return paired.joined(bench, (PART, packaged.PART), TARGETS, "All models in f32")

@@ -75,3 +75,16 @@ def test_accepting_keeps_other_machines_and_figures(figures, tmp_path, monkeypat
                                                                           "b": {"ratio": 3.0, "cpu": 2.0}}},
                                       "two": {"commit": "c2", "figures": {"a": {"ratio": 7.0}}}}
     assert figures.accepted(tmp_path / "absent.json") == {}
+
+
+def test_means_are_over_the_models_of_both_parts(figures):
+    paired = importlib.import_module("paired")
+    model = {kind: paired.Model(kind, pathlib.Path(), pathlib.Path(), kind) for kind in ("conv", "other")}
+    rows = {("a", "one thread"): [{"model": model["conv"], "ratio": (0.5, 0, 0)}],
+            ("b", "one thread"): [{"model": model["other"], "ratio": (2.0, 0, 0)}],
+            ("a", "2 threads"): [{"model": model["conv"], "ratio": (0.5, 0, 0)}]}
+    bench = type("Bench", (), {"rows": rows})
+    found = paired.joined(bench, ("a", "b"), {"all": 0.7, "conv": 0.65, "gemm": 0.95}, "both")
+    assert [(f.name, round(f.value, 6), f.met) for f in found] == [
+        ("both, one thread: geometric mean of all", 1.0, False),
+        ("both, one thread: geometric mean of conv", 0.5, True)]

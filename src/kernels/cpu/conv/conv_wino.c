@@ -19,8 +19,10 @@ enum {
     CHUNK = 28,
     MIN_CHUNK = 7,
     GROUP = 8, /* tiles of an item that transforms inputs */
-    LANES = 16 /* most threads that sum */
+    LANES = 16,    /* most threads that sum */
+    PACK_RUN = 128 /* weights of a point that are packed together */
 };
+_Static_assert(PACK_RUN >= 2 * NCK_CONV_MAX_BLOCK, "a pair of blocks fits");
 enum { POINTS = NCK_WINO_POINTS, IN = NCK_WINO_IN, OUT = NCK_WINO_OUT };
 
 typedef struct wino_job {
@@ -241,16 +243,29 @@ size_t nck_conv_wino_weights_bytes(const nck_conv_shape *s, int64_t block) {
     return (size_t)(nc_ceil_div(s->K, block) * block * s->C * POINTS) * sizeof(float);
 }
 
-void nck_conv_wino_pack(const nck_conv_shape *s, int64_t block, const void *w, float *dst) {
+/* n channels of a pair of blocks, `wide` filters of each of which `live` are there: w is the first one's. They are put
+ * together where they fit the first cache: a point's weights then leave for memory as one long run. */
+static void wino_pack_channels(int64_t C, int64_t n, int64_t wide, int64_t live, const char *w, float *dst) {
     const nck_wino_table *t = nck_isa_get()->wino;
-    int64_t C = s->C, Kb = nc_ceil_div(s->K, block), bytes = 9 * (int64_t)sizeof(float);
-    if (s->K % block != 0) memset(dst, 0, nck_conv_wino_weights_bytes(s, block));
+    float room[POINTS * PACK_RUN];
+    int64_t bytes = 9 * (int64_t)sizeof(float);
+    if (live < wide) memset(room, 0, sizeof room);
+    for (int64_t c = 0; c < n; c++)
+        for (int64_t k = 0; k < live; k += NCK_WINO_FILTERS)
+            t->weights(w + (k * C + c) * bytes, C * bytes, (int)nc_min64(NCK_WINO_FILTERS, live - k),
+                       room + c * wide + k, PACK_RUN);
+    for (int64_t p = 0; p < POINTS; p++)
+        memcpy(dst + p * C * wide, room + p * PACK_RUN, (size_t)(n * wide) * sizeof *dst);
+}
+
+void nck_conv_wino_pack(const nck_conv_shape *s, int64_t block, const void *w, float *dst) {
+    int64_t C = s->C, Kb = nc_ceil_div(s->K, block);
     for (int64_t pair = 0; pair * 2 < Kb; pair++) {
-        int64_t wide = nc_min64(2, Kb - pair * 2) * block, k0 = pair * 2 * block, end = nc_min64(s->K, k0 + wide);
-        float *to = dst + pair * POINTS * C * 2 * block;
-        for (int64_t c = 0; c < C; c++)
-            for (int64_t k = k0; k < end; k += NCK_WINO_FILTERS)
-                t->weights((const char *)w + (k * C + c) * bytes, C * bytes, (int)nc_min64(NCK_WINO_FILTERS, end - k),
-                           to + c * wide + k - k0, C * wide);
+        int64_t wide = nc_min64(2, Kb - pair * 2) * block, k0 = pair * 2 * block, live = nc_min64(s->K - k0, wide);
+        int64_t step = PACK_RUN / wide;
+        for (int64_t c = 0; c < C; c += step)
+            wino_pack_channels(C, nc_min64(step, C - c), wide, live,
+                               (const char *)w + (k0 * C + c) * 9 * (int64_t)sizeof(float),
+                               dst + pair * POINTS * C * 2 * block + c * wide);
     }
 }

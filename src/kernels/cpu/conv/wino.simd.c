@@ -92,12 +92,16 @@ static inline void weight_line(const group g[3], group *r, int step) {
     }
 }
 
+/* Bytes to what is asked for: the next channels' weights of the same filter, one of so many that lie far apart. */
+enum { AHEAD = 256 };
+
 static void weights(const char *w, int64_t apart, int n, float *dst, int64_t step) {
     group g[9], half[IN][3], point[IN];
     if (n < NCK_WINO_FILTERS) memset(g, 0, sizeof g);
     for (int k = 0; k < n; k++) {
         float f[9];
         memcpy(f, w + k * apart, sizeof f);
+        __builtin_prefetch(w + k * apart + AHEAD);
         for (int i = 0; i < 9; i++) g[i][k] = (double)f[i];
     }
     for (int c = 0; c < 3; c++) {

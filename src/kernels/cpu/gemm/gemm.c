@@ -181,12 +181,14 @@ static const char *gemm_b_panel(const gemm_run *r, int64_t k, int64_t kc, int64_
     return r->b_pack + ((p - r->p0) * r->span + (k - r->k0)) * nr * es;
 }
 
-static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t rows, int64_t p, bool first, bool last) {
+/* The sums of `rows` rows and one panel of columns, or of one row and some panels. */
+static void gemm_store(const gemm_run *r, const void *acc, int64_t i, int64_t rows, int64_t p, int64_t panels,
+                       bool first, bool last) {
     const nck_gemm_args *g = r->g;
     int64_t es = (int64_t)r->es, j = p * r->u->nr;
     nck_gemm_out o = {.acc = acc,
                       .rows = rows,
-                      .cols = nc_min64(r->u->nr, g->N - j),
+                      .cols = nc_min64(panels * r->u->nr, g->N - j),
                       .c = (char *)g->c + (i * g->c_rs + j * g->c_cs) * es,
                       .c_rs = g->c_rs,
                       .c_cs = g->c_cs,
@@ -212,8 +214,7 @@ static int64_t gemm_row_item(const gemm_run *r, int64_t p0, int64_t p1, double *
             r->u->line(end - k, a, b, g->K * nr, whole - p0, acc);
         else
             r->u->band(end - k, a, b, g->b_rs, (whole - p0) * nr, acc);
-        for (int64_t p = p0; p < whole; p++)
-            gemm_store(r, (const char *)acc + (p - p0) * nr * es, 0, 1, p, k == 0, end == g->K);
+        gemm_store(r, acc, 0, 1, p0, whole - p0, k == 0, end == g->K);
     }
     return nc_max64(p0, whole);
 }
@@ -252,7 +253,7 @@ static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, con
             continue;
         }
         gemm_micro(r, i, rows, k, kc, b, ldb, acc, nr, false, next + q * share);
-        gemm_store(r, acc, r->i0 + i, rows, p, first, last);
+        gemm_store(r, acc, r->i0 + i, rows, p, 1, first, last);
     }
 }
 
@@ -358,7 +359,7 @@ static void gemm_scale_only(const nck_gemm_args *g, const nck_gemm_unit *u) {
     gemm_run at = {.g = &scaled, .u = u, .es = nc_dtype_bytes(g->type)}, *r = &at;
     double zero[NCK_GEMM_MAX_TILE] = {0};
     for (int64_t i = 0; i < r->g->M; i++)
-        for (int64_t p = 0; p * r->u->nr < r->g->N; p++) gemm_store(r, zero, i, 1, p, true, true);
+        for (int64_t p = 0; p * r->u->nr < r->g->N; p++) gemm_store(r, zero, i, 1, p, 1, true, true);
 }
 
 /* How many cuts are packed at once: fewer where K is so long that a block would have part of the rows and of the

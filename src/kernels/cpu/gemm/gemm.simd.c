@@ -54,8 +54,13 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #define SUFFIX f64
 #define ELEM double
 #include "kernels/cpu/gemm/gemm_micro.inc"
+#define SUFFIX f64
+#define ELEM double
+#include "kernels/cpu/gemm/gemm_line.inc"
 #else
 #define TEXT "kernels/cpu/gemm/gemm_micro.inc"
+#include "kernels/cpu/per_float.inc"
+#define TEXT "kernels/cpu/gemm/gemm_line.inc"
 #include "kernels/cpu/per_float.inc"
 #endif
 #define TEXT "kernels/cpu/gemm/gemm_rows.inc"

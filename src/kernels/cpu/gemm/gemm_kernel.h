@@ -33,7 +33,7 @@ typedef void nck_gemm_pack(int64_t kc, int64_t lanes, int64_t width, const void 
                            int64_t k_stride, void *dst);
 
 typedef struct nck_gemm_out {
-    const void *acc; /* (rows, nr) */
+    const void *acc; /* (rows, nr); one row: (cols), with room for whole vectors */
     int64_t rows, cols;
     void *c;
     int64_t c_rs, c_cs;

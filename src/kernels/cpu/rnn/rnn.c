@@ -22,17 +22,20 @@ enum {
     MAX_BLOCKS = 16,       /* items of one direction */
     SHARED_ROWS = 64,      /* most rows of steps that threads share */
     SHARED_WORK = 1 << 17, /* multiply-adds of the shortest step that is shared, and of an item of it */
-    ITEM_WORK = 1 << 14
+    ITEM_WORK = 1 << 14,
+    GAP = 16 /* elements between rows of gates: those of whole pages push each other out of the first cache */
 };
 
 typedef struct layer {
     const nck_rnn_args *a;
     int64_t G, es;
     bool apart;        /* gates are packed one by one */
+    bool late_bias;    /* biases are added with the state's product, which goes through the gates anyway */
     int64_t b0, rows;  /* the rows at hand */
     int64_t u0, units; /* and the hidden units */
+    int64_t gates_rs;  /* elements from a row of gates to the next */
     char *xw;          /* (T*B, G*H): rows as in x */
-    char *gates;       /* (B, G*H) */
+    char *gates;       /* (B, G*H) of the step at hand: rows of xw themselves where they lie side by side, or copies */
     char *bias;        /* (G*H) */
     char *state[2];    /* (B,H): before and after a step, in turns */
     char *h, *h_new;   /* at this step */
@@ -65,8 +68,8 @@ static char *take(char **at, size_t bytes) {
 /* ---- packed weights ---- */
 
 /* Gates are packed one by one, so that some units of each can be multiplied, unless their last panels would be too
- * empty. */
-static bool gates_apart(nc_dtype type, int64_t H) { return nc_round_up(H, nck_gemm_columns(type)) - H <= H / 16; }
+ * empty: a step reads all of them from the cache. */
+static bool gates_apart(nc_dtype type, int64_t H) { return nc_round_up(H, nck_gemm_columns(type)) - H <= H / 64; }
 
 /* The recurrent weights as matrices of n[i] columns each: all gates; GRU: z and r, then h. */
 static int pack_columns(nck_rnn_kind kind, nc_dtype type, int64_t H, int64_t *n) {
@@ -118,10 +121,11 @@ static size_t lay_out(rnn_job *j, nck_rnn_kind kind, nc_dtype type, int n_dirs, 
                       int64_t H, bool packed, char *at) {
     char *start = at;
     int64_t G = nck_rnn_gates(kind), es = (int64_t)nc_dtype_bytes(type);
-    size_t gate_row = (size_t)(G * H * es), state = (size_t)(B * H * es);
+    int64_t gates_rs = G * H + GAP;
+    size_t gate_row = (size_t)(gates_rs * es), state = (size_t)(B * H * es);
     for (int d = 0; d < n_dirs; d++) {
         layer *l = &j->dir[d];
-        l->G = G, l->es = es, l->apart = gates_apart(type, H);
+        l->G = G, l->es = es, l->gates_rs = gates_rs, l->apart = gates_apart(type, H);
         l->xw = take(&at, (size_t)(T * B) * gate_row);
         l->gates = take(&at, (size_t)B * gate_row);
         l->bias = take(&at, gate_row);
@@ -165,6 +169,7 @@ static void rnn_project(layer *l, nc_pool *pool) {
     const nck_rnn_args *a = l->a;
     int64_t GH = l->G * a->H;
     join_biases(l);
+    l->late_bias = !(l->G == 3 && a->cell->rule.linear_before_reset);
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = a->T * a->B,
                               .N = GH,
@@ -178,9 +183,9 @@ static void rnn_project(layer *l, nc_pool *pool) {
                               .b_cs = a->I,
                               .b_packed = a->w_packed,
                               .c = l->xw,
-                              .c_rs = GH,
+                              .c_rs = l->gates_rs,
                               .c_cs = 1,
-                              .bias = l->bias,
+                              .bias = l->late_bias ? NULL : l->bias,
                               .bias_cs = 1},
              l->gemm, pool);
     if (a->r_packed == NULL) nck_rnn_pack_r(a->cell->rule.kind, a->type, a->H, a->r, l->r_room);
@@ -209,14 +214,18 @@ static void load_gates(layer *l, int64_t s) {
     for (int64_t b = l->b0; b < l->b0 + l->rows; b++) {
         int64_t t = time_of(a, s, b), from = a->batch_first ? b * a->T + t : t * a->B + b;
         for (int64_t g = 0; g < l->G; g++) {
-            char *to = l->gates + ((b * l->G + g) * a->H + l->u0) * l->es;
+            int64_t unit = g * a->H + l->u0;
+            char *to = l->gates + (b * l->gates_rs + unit) * l->es;
             if (t >= 0)
-                memcpy(to, l->xw + ((from * l->G + g) * a->H + l->u0) * l->es, bytes);
+                memcpy(to, l->xw + (from * l->gates_rs + unit) * l->es, bytes);
             else
                 memset(to, 0, bytes);
         }
     }
 }
+
+/* Do the rows of a step lie side by side in xw? */
+static bool gates_lie_there(const nck_rnn_args *a) { return a->lens == NULL && (!a->batch_first || a->B == 1); }
 
 /* c (B, n of c_rs columns) = beta * c + bias + s (B,H) times n packed columns; c: its column 0, bias: of the columns */
 static void multiply(layer *l, const char *s, const char *packed, int64_t n, char *c, int64_t c_rs, double beta,
@@ -253,17 +262,19 @@ static bool nothing_between(const layer *l) {
     return nck_gemm_packed_b_bytes(l->a->type, H, H) == (size_t)(H * H * l->es);
 }
 
-/* The units at hand of gates [first, first + n) += s (B,H) times their weights. */
+/* The units at hand of gates [first, first + n) += s (B,H) times their weights, and the biases. */
 static void add_product(layer *l, const char *s, int64_t first, int64_t n) {
-    int64_t H = l->a->H, GH = l->G * H;
+    int64_t H = l->a->H;
+    const char *bias = l->late_bias ? l->bias : NULL;
     bool joined = !l->apart || (l->units == H && nothing_between(l));
     if (joined) {
-        multiply(l, s, packed_gate(l, first), n * H, l->gates + first * H * l->es, GH, 1, NULL);
+        multiply(l, s, packed_gate(l, first), n * H, l->gates + first * H * l->es, l->gates_rs, 1,
+                 bias ? bias + first * H * l->es : NULL);
         return;
     }
     for (int64_t g = first; g < first + n; g++)
-        multiply(l, s, packed_gate(l, g) + l->u0 * H * l->es, l->units, l->gates + (g * H + l->u0) * l->es, GH, 1,
-                 NULL);
+        multiply(l, s, packed_gate(l, g) + l->u0 * H * l->es, l->units, l->gates + (g * H + l->u0) * l->es,
+                 l->gates_rs, 1, bias ? bias + (g * H + l->u0) * l->es : NULL);
 }
 
 /* The rows and units at hand, rows row_stride apart; 0: one for all. */
@@ -275,7 +286,7 @@ static void view(const layer *l, const char *p, int64_t row_stride, nc_tensor *t
     t->strides[1] = 1;
 }
 
-static void gate(const layer *l, int i, nc_tensor *t) { view(l, l->gates + i * l->a->H * l->es, l->G * l->a->H, t); }
+static void gate(const layer *l, int i, nc_tensor *t) { view(l, l->gates + i * l->a->H * l->es, l->gates_rs, t); }
 
 /* The first half of a step of GRU: z and r, and r * H for the product of the hidden gate, where that is the rule. */
 static void gru_reset(layer *l) {
@@ -352,7 +363,8 @@ static void keep_for_gradient(const layer *l, int64_t s) {
     for (int64_t b = l->b0; a->kept != NULL && b < l->b0 + l->rows; b++) {
         char *to = (char *)a->kept + (s * a->B + b) * K * row + l->u0 * l->es;
         int64_t at = b * row + l->u0 * l->es;
-        for (int64_t g = 0; g < l->G; g++) memcpy(to + g * row, l->gates + (b * l->G + g) * row + l->u0 * l->es, bytes);
+        for (int64_t g = 0; g < l->G; g++)
+            memcpy(to + g * row, l->gates + (b * l->gates_rs + g * a->H + l->u0) * l->es, bytes);
         if (l->G > 1) memcpy(to + l->G * row, (l->G == 3 ? l->rec : l->c) + at, bytes);
         memcpy(to + (K - 1) * row, l->h_new + at, bytes);
     }
@@ -376,14 +388,21 @@ static void last_states(layer *l) {
 
 /* ---- items ---- */
 
+/* Where step s reads and writes. */
+static void turn_to(layer *l, int64_t s) {
+    l->h = l->state[s % 2], l->h_new = l->state[(s + 1) % 2];
+    if (gates_lie_there(l->a)) l->gates = l->xw + time_of(l->a, s, 0) * l->a->B * l->gates_rs * l->es;
+}
+
 /* The first part of step s, of GRU alone: what the rest needs of all units. */
 static void begin_step(layer *l, int64_t s) {
-    l->h = l->state[s % 2], l->h_new = l->state[(s + 1) % 2];
-    load_gates(l, s);
+    turn_to(l, s);
+    if (!gates_lie_there(l->a)) load_gates(l, s);
     if (l->G == 3) gru_reset(l);
 }
 
 static void end_step(layer *l, int64_t s) {
+    turn_to(l, s);
     rnn_step(l);
     keep(l, s);
     keep_for_gradient(l, s);
@@ -416,7 +435,6 @@ static void units_item(void *ctx, int64_t item) {
     bool halves = l.G == 3;
     if (!halves || j->resets) begin_step(&l, j->step);
     if (halves && j->resets) return;
-    l.h = l.state[j->step % 2], l.h_new = l.state[(j->step + 1) % 2];
     end_step(&l, j->step);
 }
 
