@@ -54,6 +54,21 @@ nc_code nc_loss_grad_run(const nc_call *c) {
     return code == NC_E_DATA ? wrong_label(c, &a, bad) : code;
 }
 
+/* For the log-probability of each label. */
+size_t nc_loss_both_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return (size_t)nc_tensor_numel(&in[2]) * nc_dtype_bytes(in[1].dtype);
+}
+
+nc_code nc_loss_both_run(const nc_call *c) {
+    nck_loss_args a;
+    int64_t bad = 0;
+    NC_TRY(nc_loss_describe(c->state, c, c->in[1], 2, &a));
+    nc_code code = nck_cross_entropy_both(&a, c->in[0]->data, c->in[1]->data, c->out[1]->data, c->out[0]->data,
+                                          c->workspace, &bad, c->pool);
+    return code == NC_E_DATA ? wrong_label(c, &a, bad) : code;
+}
+
 /* ---- negative log-likelihood ---- */
 
 static int64_t label_at(const nck_loss_args *a, int64_t i) {
