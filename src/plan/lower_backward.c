@@ -59,9 +59,11 @@ static nc_code from_scores(nc_work *w, nc_node *n, const nc_plan_options *o) {
     if (!to) return b.code;
     to->place = n->place;
     to->out[0]->type = n->out[0]->type;
+    if (both) to->out[0]->name = n->out[0]->name;
     nc_edit_replace(n->out[0], to->out[0]);
     nc_edit_remove(n);
     if (!both) return is_free(forward->out[1]) ? drop_last_output(w, forward) : NC_OK;
+    to->name = forward->name, to->out[1]->name = forward->out[0]->name;
     to->out[1]->type = forward->out[0]->type;
     nc_edit_replace(forward->out[0], to->out[1]);
     nc_edit_remove(forward);
