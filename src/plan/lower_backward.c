@@ -1,6 +1,7 @@
 /* plan/lower_backward.c: gradients read what the forward pass has, where their place has kernels for that: one of
- * cross-entropy the scores and the sums of their rows, so that log-probabilities need not be written at all; one of
- * attention the result and the sums of its rows, so that the forward pass is not done twice. */
+ * cross-entropy the scores and the sums of their rows, so that log-probabilities need not be written at all, or it gives
+ * the loss in the same pass, where nobody reads that before; one of attention the result and the sums of its rows, so
+ * that the forward pass is not done twice. */
 #include "infer/infer.h"
 #include "ops/attention/attention.h"
 #include "ops/build.h"
@@ -17,22 +18,51 @@ static nc_code give_sums(nc_work *w, nc_node *forward, nc_node *grad) {
     return nc_edit_add_in(grad, sums);
 }
 
+/* The card, if n's place has kernels for it. */
+static const nc_card *card_at(const nc_node *n, const char *name, nc_dtype elem, const nc_plan_options *o) {
+    const nc_registry *all = n->graph->model->registry;
+    const nc_card *card = all->find(all, "nacre", name);
+    return card && nc_binding_exists(card, nc_kernels_at(o, n->place), elem) ? card : NULL;
+}
+
+static bool reads(const nc_node *n, const nc_value *v) {
+    for (int i = 0; i < n->n_operands; i++)
+        if (n->in[i] == v) return true;
+    return false;
+}
+
+/* Can the gradient n give the loss, whose log-probabilities are for n alone? Not if somebody in front of n needs it. */
+static bool may_give_loss(const nc_node *n, const nc_node *forward) {
+    if (forward->graph != n->graph || forward->place != n->place || forward->recompute) return false;
+    if (forward->out[1]->uses.n != 1 || forward->out[1]->n_outputs || forward->out[0]->var) return false;
+    for (const nc_node *at = forward->next; at != n; at = at->next)
+        if (!at || reads(at, forward->out[0])) return false;
+    return true;
+}
+
 static nc_code from_scores(nc_work *w, nc_node *n, const nc_plan_options *o) {
     nc_value *scores = n->n_in > 2 && n->in[1] && !n->recompute ? nc_loss_scores(n) : NULL;
     if (!scores) return NC_OK;
-    nc_model *m = n->graph->model;
-    const nc_card *card = m->registry->find(m->registry, "nacre", "CrossEntropyGrad");
-    if (!card || !nc_binding_exists(card, nc_kernels_at(o, n->place), scores->type->elem)) return NC_OK;
     nc_node *forward = n->in[1]->def;
+    nc_dtype elem = scores->type->elem;
+    const nc_card *both = may_give_loss(n, forward) ? card_at(n, "CrossEntropyBoth", elem, o) : NULL;
+    const nc_card *card = both ? both : card_at(n, "CrossEntropyGrad", elem, o);
+    if (!card) return NC_OK;
     nc_builder b = {.w = w, .graph = n->graph, .before = n, .stage = n->stage, .infer = nc_infer_node};
     nc_value *in[4] = {n->in[0], scores, n->in[2], n->n_in > 3 ? n->in[3] : NULL};
-    nc_value *dx = nc_build_card1(&b, card, in, n->n_in, n->attrs, n->n_attrs);
-    if (!dx) return b.code;
-    dx->def->place = n->place;
-    dx->type = n->out[0]->type;
-    nc_edit_replace(n->out[0], dx);
+    nc_node *to = nc_build_card(&b, card, in, n->n_in, NULL, both ? 2 : 1, n->attrs, n->n_attrs);
+    if (!to) return b.code;
+    to->place = n->place;
+    to->out[0]->type = n->out[0]->type;
+    if (both) to->out[0]->name = n->out[0]->name;
+    nc_edit_replace(n->out[0], to->out[0]);
     nc_edit_remove(n);
-    return give_sums(w, forward, dx->def);
+    if (!both) return give_sums(w, forward, to);
+    to->name = forward->name, to->out[1]->name = forward->out[0]->name;
+    to->out[1]->type = forward->out[0]->type;
+    nc_edit_replace(forward->out[0], to->out[1]);
+    nc_edit_remove(forward);
+    return NC_OK;
 }
 
 static nc_code backward_of(nc_work *w, nc_graph *g, const nc_plan_options *o) {

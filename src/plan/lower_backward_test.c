@@ -1,5 +1,5 @@
 /* plan/lower_backward_test.c: the gradient of a loss reads scores, that of attention what its forward pass left, on a
- * device with CUDA's kernels. */
+ * device with CUDA's kernels; on the CPU a loss and its gradient are one. */
 #include "tests/lowering.h"
 
 static nc_code place_and_read(nc_work *w, nc_model *m, const nc_plan_options *o) {
@@ -32,9 +32,18 @@ TEST(lower_backward_reads_what_attention_left) {
           "a, b, c = nacre.AttentionGrad(q, k, v, none, none, none, none, d) @device");
 }
 
-/* The CPU has kernels for the gradients as they are. */
-TEST(lower_backward_leaves_the_host_alone) {
-    LOWERS("(float[n,8] x, int64[n] l, float[] d) => (y, e) { y, p = SoftmaxCrossEntropyLoss(x, l) "
+#define LOSS_AND_GRAD "y, p = SoftmaxCrossEntropyLoss(x, l) e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)"
+
+/* On the CPU a loss and its gradient are one node, unless somebody needs the loss first, or the log-probabilities. */
+TEST(lower_backward_joins_loss_and_gradient) {
+    LOWERS("(float[n,8] x, int64[n] l, float[] d) => (y, e, z) { " LOSS_AND_GRAD " z = Neg(y) }", nc_lower_backward,
+           "e, y = nacre.CrossEntropyBoth(d, x, l); z = Neg(y)");
+    LOWERS("(float[n,8] x, int64[n] l, float[] d) => (y, e, p) { " LOSS_AND_GRAD " }", nc_lower_backward,
+           "y, p = SoftmaxCrossEntropyLoss(x, l); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)");
+    LOWERS("(float[n,8] x, int64[n] l) => (e) { y, p = SoftmaxCrossEntropyLoss(x, l) d = Neg(y) "
            "e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l) }",
-           nc_lower_backward, "y, p = SoftmaxCrossEntropyLoss(x, l); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)");
+           nc_lower_backward,
+           "y, p = SoftmaxCrossEntropyLoss(x, l); d = Neg(y); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)");
+    LOWERS("(float16[n,8] x, int64[n] l, float16[] d) => (y, e) { " LOSS_AND_GRAD " }", nc_lower_backward,
+           "y, p = SoftmaxCrossEntropyLoss(x, l); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, l)");
 }

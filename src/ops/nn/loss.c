@@ -58,6 +58,16 @@ static nc_code loss_grad_infer(nc_infer *c) {
     return nc_out_like(c, 0, 1);
 }
 
+/* The gradient, then the loss. */
+static nc_code both_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 1), *labels = nc_in(c, 2);
+    NC_TRY(loss_grad_infer(c));
+    if (x == NULL || labels == NULL) return NC_OK;
+    if (strcmp(nc_attr_str(c->node, "reduction"), "none") != 0) return nc_out(c, 1, x->elem, 0, NULL);
+    if (labels->rank < 0) return nc_out_unknown(c, 1, x->elem, x->rank < 0 ? -1 : x->rank - 1);
+    return nc_out(c, 1, x->elem, labels->rank, labels->dims);
+}
+
 static int attrs_of(const nc_node *n, nc_attr attrs[2]) {
     const char *reduction = nc_attr_str(n, "reduction");
     const nc_attr *ignore = nc_node_attr(n, "ignore_index");
@@ -249,6 +259,15 @@ static nc_code from_scores_decompose(nc_builder *b, const nc_node *n, nc_value *
     return b->code;
 }
 
+static nc_code both_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_attr attrs[2];
+    int n_attrs = attrs_of(n, attrs);
+    nc_value *in[4] = {n->in[1], n->in[2], n->n_in > 3 ? n->in[3] : NULL};
+    out[1] = nc_build_newest1(b, "SoftmaxCrossEntropyLoss", in, n->n_in - 1, attrs, n_attrs);
+    out[0] = nc_build_attr1(b, "nacre", "CrossEntropyGrad", n->in, n->n_in, attrs, n_attrs);
+    return b->code;
+}
+
 nc_value *nc_loss_scores(const nc_node *n) {
     const nc_node *forward = n->in[1]->def;
     bool known = n->card == &nc_card_softmax_cross_entropy_loss_grad && forward != NULL &&
@@ -319,13 +338,16 @@ static const nc_op_version grad_versions[] = {
      OUT({"dX", SAME(0)}),
      REDUCTION},
     {0}};
+#define FROM_SCORES \
+    {"dloss", T_FLOAT_ALL}, {"scores", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}
 static const nc_op_version from_scores_versions[] = {
     {.since = 1,
-     IN({"dloss", T_FLOAT_ALL}, {"scores", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL},
-        {"log_sums", NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), OPTIONAL}),
+     IN(FROM_SCORES, {"log_sums", NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), OPTIONAL}),
      OUT({"dX", SAME(0)}),
      ATTR(A_STR("reduction", "mean"), A_INT_OPT("ignore_index"), A_INT("classes", 0))},
     {0}};
+static const nc_op_version both_versions[] = {
+    {.since = 1, IN(FROM_SCORES), OUT({"dX", SAME(0)}, {"loss", SAME(0)}), REDUCTION}, {0}};
 
 const nc_card nc_card_softmax_cross_entropy_loss = {.name = "SoftmaxCrossEntropyLoss",
                                                     .doc =
@@ -357,6 +379,14 @@ const nc_card nc_card_cross_entropy_grad = {.name = "CrossEntropyGrad",
                                             .versions = from_scores_versions,
                                             .infer = from_scores_infer,
                                             .decompose = from_scores_decompose,
+                                            .no_grad_in = 1u << 2,
+                                            .settings_in = 1u << 3};
+const nc_card nc_card_cross_entropy_both = {.name = "CrossEntropyBoth",
+                                            .domain = "nacre",
+                                            .doc = "CrossEntropyGrad and SoftmaxCrossEntropyLoss at once.",
+                                            .versions = both_versions,
+                                            .infer = both_infer,
+                                            .decompose = both_decompose,
                                             .no_grad_in = 1u << 2,
                                             .settings_in = 1u << 3};
 const nc_card nc_card_negative_log_likelihood_loss_grad = {.name = "NegativeLogLikelihoodLossGrad",

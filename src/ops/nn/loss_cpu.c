@@ -32,9 +32,13 @@ size_t nc_loss_workspace(const void *state, const nc_tensor *in, int n_in, const
     return s->gives_logs ? 0 : (size_t)nc_tensor_numel(&in[0]) * nc_dtype_bytes(in[0].dtype);
 }
 
-static nc_code wrong_label(const nc_call *c, const nck_loss_args *a, int64_t bad) {
-    return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "label %lld is outside 0 to %lld", (long long)bad,
+static nc_code wrong_label_of(const char *op, const nc_call *c, const nck_loss_args *a, int64_t bad) {
+    return nc_diag_set(c->diag, NC_E_DATA, c->node, op, "label %lld is outside 0 to %lld", (long long)bad,
                        (long long)a->C - 1);
+}
+
+static nc_code wrong_label(const nc_call *c, const nck_loss_args *a, int64_t bad) {
+    return wrong_label_of(c->op, c, a, bad);
 }
 
 nc_code nc_loss_run(const nc_call *c) {
@@ -52,6 +56,22 @@ nc_code nc_loss_grad_run(const nc_call *c) {
     NC_TRY(nc_loss_describe(c->state, c, c->in[1], 2, &a));
     nc_code code = nck_cross_entropy_grad(&a, c->in[0]->data, c->in[1]->data, c->out[0]->data, &bad, c->pool);
     return code == NC_E_DATA ? wrong_label(c, &a, bad) : code;
+}
+
+/* For the log-probability of each label. */
+size_t nc_loss_both_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
+    (void)state, (void)n_in, (void)out, (void)n_out;
+    return (size_t)nc_tensor_numel(&in[2]) * nc_dtype_bytes(in[1].dtype);
+}
+
+nc_code nc_loss_both_run(const nc_call *c) {
+    nck_loss_args a;
+    int64_t bad = 0;
+    NC_TRY(nc_loss_describe(c->state, c, c->in[1], 2, &a));
+    nc_code code = nck_cross_entropy_both(&a, c->in[0]->data, c->in[1]->data, c->out[1]->data, c->out[0]->data,
+                                          c->workspace, &bad, c->pool);
+    /* told of the op that the model has, whose name the node carries */
+    return code == NC_E_DATA ? wrong_label_of("SoftmaxCrossEntropyLoss", c, &a, bad) : code;
 }
 
 /* ---- negative log-likelihood ---- */

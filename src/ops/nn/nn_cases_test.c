@@ -20,6 +20,9 @@ extern const nc_case nc_nn_cases[];
 #define SCORES_GRAD(attrs, scores, labels, loss)                         \
     "<opset: \"\" 13, \"nacre\" 1> g (" loss " d, " scores " x, " labels \
     " l) => (y) { y = nacre.CrossEntropyGrad" attrs "(d, x, l) }"
+#define BOTH(attrs, scores, labels, loss)                                \
+    "<opset: \"\" 13, \"nacre\" 1> g (" loss " d, " scores " x, " labels \
+    " l) => (y, z) { y, z = nacre.CrossEntropyBoth" attrs "(d, x, l) }"
 #define TWO_LABELS {{-2, 2}, {-2, 2}, {0, 4.9}}, NC_CASE_NO_GRAD
 #define SCE "SoftmaxCrossEntropyLoss"
 #define NLL "NegativeLogLikelihoodLoss"
@@ -83,6 +86,17 @@ const nc_case nc_nn_cases[] = {
     {"cross_entropy_scores_weights",
      "<opset: \"\" 13, \"nacre\" 1> g (float[] d, float[6,5] x, int64[6] l, float[5] w) => (y) "
      "{ y = nacre.CrossEntropyGrad<ignore_index = 2>(d, x, l, w) }",
+     {{-2, 2}, {-2, 2}, {0, 4.9}, {0.5, 2}},
+     NC_CASE_NO_GRAD},
+    {"cross_entropy_both", BOTH("<reduction = \"sum\", ignore_index = 3>", "float[5,1037]", "int32[5]", "float[]"),
+     TWO_LABELS},
+    {"cross_entropy_both_none",
+     BOTH("<reduction = \"none\", ignore_index = 1>", "double[2,5,3]", "int64[2,3]", "double[2,3]"), TWO_LABELS},
+    {"cross_entropy_both_empty", BOTH("<reduction = \"sum\">", "float[0,5]", "int64[0]", "float[]"), TWO_LABELS},
+    {"cross_entropy_both_half", BOTH("", "float16[3,5]", "int64[3]", "float16[]"), TWO_LABELS},
+    {"cross_entropy_both_weights",
+     "<opset: \"\" 13, \"nacre\" 1> g (float[] d, float[6,5] x, int64[6] l, float[5] w) => (y, z) "
+     "{ y, z = nacre.CrossEntropyBoth<ignore_index = 2>(d, x, l, w) }",
      {{-2, 2}, {-2, 2}, {0, 4.9}, {0.5, 2}},
      NC_CASE_NO_GRAD},
     {"nll", LOSS(NLL, "", "float[n,5]", "int64[n]"), LABELS},

@@ -23,6 +23,8 @@ NC_MUST nc_code nc_loss_grad_prepare(nc_prep *p);
 size_t nc_loss_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
 NC_MUST nc_code nc_loss_run(const nc_call *c);
 NC_MUST nc_code nc_loss_grad_run(const nc_call *c);
+size_t nc_loss_both_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out);
+NC_MUST nc_code nc_loss_both_run(const nc_call *c);
 NC_MUST nc_code nc_nll_run(const nc_call *c);
 NC_MUST nc_code nc_nll_grad_run(const nc_call *c);
 

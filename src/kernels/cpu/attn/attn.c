@@ -6,7 +6,7 @@
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
  * bit. A single query takes its scores as dot products with the keys as they lie, where the columns of both lie side by
- * side; all other scores are a matrix product. */
+ * side; all other scores are a matrix product, of queries that were scaled before. */
 #include "kernels/cpu/attn/attn_item.h"
 
 #include "base/intmath.h"
@@ -30,7 +30,7 @@ typedef struct attn_job {
     const nck_attn_args *a;
     const nck_reduce_table *table;
     int64_t blocks, n_items, n_groups;
-    size_t bytes_scores, bytes_each;
+    size_t bytes_scores, bytes_queries, bytes_each;
     char *workspace;
     nc_pool *pool; /* of a single group; else items are serial inside */
 } attn_job;
@@ -44,12 +44,16 @@ static size_t bytes_scores(nc_dtype type, int64_t S, int64_t T) {
     return nc_align64((size_t)(nc_min64(S, ROWS) * nc_min64(T, KEYS)) * nc_dtype_bytes(type));
 }
 
+static size_t bytes_queries(nc_dtype type, int64_t S, int64_t D) {
+    return nc_align64((size_t)(nc_min64(S, ROWS) * D) * nc_dtype_bytes(type));
+}
+
 typedef size_t gemm_bytes(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
 
 static size_t bytes_each(gemm_bytes *gemm, nc_dtype type, int64_t S, int64_t T, int64_t D, int64_t Dv) {
     int64_t rows = nc_min64(S, ROWS), keys = nc_min64(T, KEYS);
     size_t qk = gemm(type, rows, keys, D, false), pv = gemm(type, rows, Dv, keys, false);
-    return bytes_scores(type, S, T) + nc_align64(nc_max_size(qk, pv));
+    return bytes_scores(type, S, T) + bytes_queries(type, S, D) + nc_align64(nc_max_size(qk, pv));
 }
 
 static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) { return nc_min64(B * Hq * nc_ceil_div(S, ROWS), GROUPS); }
@@ -84,16 +88,17 @@ static void attn_expose(const nck_attn_args *a, const attn_item *t, nck_attn_sta
 #define TEXT "kernels/cpu/attn/attn_scores.inc"
 #include "kernels/cpu/per_float.inc"
 
-static void attn_products(const attn_job *j, const attn_item *t, void *scores, void *gemm) {
+/* queries: the item's, scaled and dense. */
+static void attn_products(const attn_job *j, const attn_item *t, const void *queries, void *scores, void *gemm) {
     const nck_attn_args *a = j->a;
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = t->rows,
                               .N = t->k1 - t->k0,
                               .K = a->D,
-                              .alpha = a->scale,
-                              .a = attn_matrix(a, &a->q, t->b, t->h, t->first),
-                              .a_rs = a->q.row,
-                              .a_cs = a->q.column,
+                              .alpha = 1,
+                              .a = queries,
+                              .a_rs = a->D,
+                              .a_cs = 1,
                               .b = attn_matrix(a, &a->k, t->b, t->kv, t->k0),
                               .b_rs = a->k.column,
                               .b_cs = a->k.row,
@@ -128,16 +133,21 @@ static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     attn_item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * ROWS};
     t.rows = nc_min64(ROWS, a->S - t.first);
     t.kv = t.h / (a->Hq / a->Hkv);
-    void *scores = workspace, *gemm = workspace + j->bytes_scores;
+    void *scores = workspace, *queries = workspace + j->bytes_scores, *gemm = (char *)queries + j->bytes_queries;
     attn_sums sums;
     double sink = a->sink != NULL ? nc_real_get(a->type, a->sink, t.h) : -(double)INFINITY;
     for (int64_t r = 0; r < t.rows; r++) sums.m[r] = sink, sums.l[r] = sink == -(double)INFINITY ? 0 : 1;
     int64_t lo, hi;
     attn_range(a, &t, &lo, &hi);
+    bool dots = t.rows == 1 && a->q.column == 1 && a->k.column == 1;
+    if (!dots && a->type == NC_FLOAT)
+        attn_scaled_f32(j->table, a, &t, queries);
+    else if (!dots)
+        attn_scaled_f64(j->table, a, &t, queries);
     for (t.k0 = lo; t.k0 < hi; t.k0 = t.k1) {
         t.k1 = nc_min64(t.k0 + KEYS, hi);
-        if (t.rows > 1 || a->q.column != 1 || a->k.column != 1)
-            attn_products(j, &t, scores, gemm);
+        if (!dots)
+            attn_products(j, &t, queries, scores, gemm);
         else if (a->type == NC_FLOAT)
             attn_dots_f32(j, &t, scores);
         else
@@ -166,6 +176,7 @@ void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
     j.n_items = a->B * a->Hq * j.blocks;
     j.n_groups = n_groups(a->B, a->Hq, a->S);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);
+    j.bytes_queries = bytes_queries(a->type, a->S, a->D);
     j.pool = j.n_groups == 1 ? pool : NULL;
     j.bytes_each = bytes_each(nck_gemm_workspace_serial, a->type, a->S, a->T, a->D, a->Dv);
     if (j.n_groups == 1)

@@ -29,7 +29,7 @@ typedef struct grad_job {
     const nck_attn_grad_args *g;
     const nck_reduce_table *table;
     int64_t n_items, n_groups, block;
-    size_t bytes_scores, bytes_each;
+    size_t bytes_scores, bytes_queries, bytes_each;
     char *workspace;
     nc_pool *pool; /* of a single group; else items are serial inside */
 } grad_job;
@@ -42,13 +42,18 @@ static size_t bytes_scores(nc_dtype type, int64_t S, int64_t T) {
     return nc_align64((size_t)nc_min64(nc_min64(S, ROWS) * T, most) * nc_dtype_bytes(type));
 }
 
+static size_t bytes_queries(nc_dtype type, int64_t S, int64_t D) {
+    return nc_align64((size_t)(nc_min64(S, ROWS) * D) * nc_dtype_bytes(type));
+}
+
 typedef size_t gemm_bytes(nc_dtype type, int64_t M, int64_t N, int64_t K, bool b_packed);
 
 static size_t bytes_each(gemm_bytes *gemm, nc_dtype type, int64_t S, int64_t T, int64_t D, int64_t Dv) {
     int64_t rows = nc_min64(S, ROWS), wide = nc_max64(D, Dv);
     size_t scores = gemm(type, rows, T, wide, false), by_rows = gemm(type, rows, wide, T, false),
            by_keys = gemm(type, T, wide, rows, false);
-    return BUFFERS * bytes_scores(type, S, T) + nc_align64(nc_max_size(scores, nc_max_size(by_rows, by_keys)));
+    return BUFFERS * bytes_scores(type, S, T) + bytes_queries(type, S, D) +
+           nc_align64(nc_max_size(scores, nc_max_size(by_rows, by_keys)));
 }
 
 static int64_t n_groups(int64_t B, int64_t Hkv) { return nc_min64(B * Hkv, GROUPS); }
@@ -71,14 +76,14 @@ static matrix rows_of(const grad_job *j, const nck_attn_operand *o, int64_t b, i
 
 static matrix turned(matrix m) { return (matrix){m.p, m.cs, m.rs}; }
 
-/* c = alpha a b + beta c, (M,K) by (K,N) */
-static void multiply(const grad_job *j, int64_t M, int64_t N, int64_t K, double alpha, matrix a, matrix b, double beta,
-                     matrix c, void *gemm) {
+/* c = a b + beta c, (M,K) by (K,N) */
+static void multiply(const grad_job *j, int64_t M, int64_t N, int64_t K, matrix a, matrix b, double beta, matrix c,
+                     void *gemm) {
     nck_gemm(&(nck_gemm_args){.type = j->g->a.type,
                               .M = M,
                               .N = N,
                               .K = K,
-                              .alpha = alpha,
+                              .alpha = 1,
                               .beta = beta,
                               .a = a.p,
                               .a_rs = a.rs,
@@ -101,9 +106,9 @@ static void clear(const grad_job *j, const nck_attn_operand *o, int64_t b, int64
 
 /* ---- blocks ---- */
 
-/* Where a block's shares P, their gradients and softcap's slopes lie. */
+/* Where a block's shares P, their gradients, softcap's slopes and scaled queries lie. */
 typedef struct buffers {
-    matrix p, d;
+    matrix p, d, q;
     void *slope, *gemm;
 } buffers;
 
@@ -111,8 +116,9 @@ static buffers buffers_of(const grad_job *j, const attn_item *t, char *workspace
     int64_t n = t->k1 - t->k0;
     return (buffers){.p = {workspace, n, 1},
                      .d = {workspace + j->bytes_scores, n, 1},
+                     .q = {workspace + BUFFERS * j->bytes_scores, j->g->a.D, 1},
                      .slope = workspace + 2 * j->bytes_scores,
-                     .gemm = workspace + BUFFERS * j->bytes_scores};
+                     .gemm = workspace + BUFFERS * j->bytes_scores + j->bytes_queries};
 }
 
 /* The keys that some query of the block may see: bounds move with the query. */
@@ -126,8 +132,11 @@ static void find_keys(const nck_attn_args *a, attn_item *t) {
 
 static void shares(const grad_job *j, const attn_item *t, const buffers *at) {
     const nck_attn_args *a = &j->g->a;
-    multiply(j, t->rows, t->k1 - t->k0, a->D, a->scale, rows_of(j, &a->q, t->b, t->h, t->first),
-             turned(rows_of(j, &a->k, t->b, t->kv, t->k0)), 0, at->p, at->gemm);
+    if (a->type == NC_FLOAT)
+        attn_scaled_f32(j->table, a, t, (float *)(void *)at->q.p);
+    else
+        attn_scaled_f64(j->table, a, t, (double *)(void *)at->q.p);
+    multiply(j, t->rows, t->k1 - t->k0, a->D, at->q, turned(rows_of(j, &a->k, t->b, t->kv, t->k0)), 0, at->p, at->gemm);
     if (a->type == NC_FLOAT)
         attn_shares_f32(j, t, (float *)(void *)at->p.p, at->slope);
     else
@@ -136,7 +145,7 @@ static void shares(const grad_job *j, const attn_item *t, const buffers *at) {
 
 static void products_grad(const grad_job *j, const attn_item *t, const buffers *at) {
     const nck_attn_args *a = &j->g->a;
-    multiply(j, t->rows, t->k1 - t->k0, a->Dv, 1, rows_of(j, &j->g->dy, t->b, t->h, t->first),
+    multiply(j, t->rows, t->k1 - t->k0, a->Dv, rows_of(j, &j->g->dy, t->b, t->h, t->first),
              turned(rows_of(j, &a->v, t->b, t->kv, t->k0)), 0, at->d, at->gemm);
     if (a->type == NC_FLOAT)
         attn_products_grad_f32(j, t, (float *)(void *)at->p.p, at->slope, (float *)(void *)at->d.p);
@@ -156,16 +165,19 @@ static void attn_grad_block(const grad_job *j, attn_item *t, char *workspace) {
     buffers at = buffers_of(j, t, workspace);
     shares(j, t, &at);
     if (g->dv.data != NULL)
-        multiply(j, n, a->Dv, t->rows, 1, turned(at.p), rows_of(j, &g->dy, t->b, t->h, t->first), 1,
+        multiply(j, n, a->Dv, t->rows, turned(at.p), rows_of(j, &g->dy, t->b, t->h, t->first), 1,
                  rows_of(j, &g->dv, t->b, t->kv, t->k0), at.gemm);
     if (g->dq.data == NULL && g->dk.data == NULL) return;
     products_grad(j, t, &at);
-    if (g->dq.data != NULL)
-        multiply(j, t->rows, a->D, n, a->scale, at.d, rows_of(j, &a->k, t->b, t->kv, t->k0), 0,
-                 rows_of(j, &g->dq, t->b, t->h, t->first), at.gemm);
     if (g->dk.data != NULL)
-        multiply(j, n, a->D, t->rows, a->scale, turned(at.d), rows_of(j, &a->q, t->b, t->h, t->first), 1,
-                 rows_of(j, &g->dk, t->b, t->kv, t->k0), at.gemm);
+        multiply(j, n, a->D, t->rows, turned(at.d), at.q, 1, rows_of(j, &g->dk, t->b, t->kv, t->k0), at.gemm);
+    if (g->dq.data == NULL) return;
+    matrix dq = rows_of(j, &g->dq, t->b, t->h, t->first);
+    multiply(j, t->rows, a->D, n, at.d, rows_of(j, &a->k, t->b, t->kv, t->k0), 0, dq, at.gemm);
+    if (a->type == NC_FLOAT)
+        attn_scale_rows_f32(j, t, (float *)(void *)dq.p, dq.rs, dq.cs);
+    else
+        attn_scale_rows_f64(j, t, (double *)(void *)dq.p, dq.rs, dq.cs);
 }
 
 /* ---- items ---- */
@@ -195,6 +207,7 @@ void nck_attn_grad(const nck_attn_grad_args *g, void *workspace, nc_pool *pool) 
     j.block = nc_max64(LEAST, nc_min64(ROWS, SCORES / nc_max64(a->T, 1)));
     j.n_groups = n_groups(a->B, a->Hkv);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);
+    j.bytes_queries = bytes_queries(a->type, a->S, a->D);
     j.pool = j.n_groups == 1 ? pool : NULL;
     j.bytes_each = bytes_each(nck_gemm_workspace_serial, a->type, a->S, a->T, a->D, a->Dv);
     if (j.n_groups == 1)

@@ -33,10 +33,12 @@ enum {
     ITEMS = 4,           /* for each thread */
     PACK_PANELS = 4,     /* panels of a packing item */
     PACK_TERMS = 8,      /* rows of B, or of A turned, that panels are packed from: whole lines, few pages at a time */
+    NEAR = 1 << 16,      /* bytes of panels that are packed one by one: all of their rows are at hand */
     GROUP = 4,           /* panels of B that a tile packs together */
     LANES = 16,          /* most threads where tiles pack B */
     DIRECT_M = 8,
     DIRECT_PANELS = 6,
+    FAR = 1 << 21,       /* bytes of a C that is not in the cache when a tile is put on it */
     SMALL_WORK = 4096,        /* multiply-adds of a product that is neither packed nor blocked */
     ALONE_WORK = 4 * NC_ALONE /* and of one that wakes no thread */
 };
@@ -113,7 +115,8 @@ static int64_t gemm_row_at(const gemm_run *r, int64_t panel) { return r->rows * 
 
 static void gemm_pack_a(const gemm_run *r, int64_t panel, int64_t end) {
     const nck_gemm_args *g = r->g;
-    int64_t es = (int64_t)r->es, step = g->a_rs == 1 ? PACK_TERMS : r->span;
+    int64_t es = (int64_t)r->es, bytes = (gemm_row_at(r, end) - gemm_row_at(r, panel)) * r->span * es;
+    int64_t step = g->a_rs == 1 && bytes > NEAR ? PACK_TERMS : r->span;
     for (int64_t t = 0; t < r->span; t += step)
         for (int64_t p = panel; p < end; p++) {
             int64_t i = gemm_row_at(r, p), rows = gemm_row_at(r, p + 1) - i;
@@ -126,7 +129,7 @@ static void gemm_pack_a(const gemm_run *r, int64_t panel, int64_t end) {
 /* kc terms from k on of n panels of columns from p on, one panel after the other. */
 static void gemm_pack_panels(const nck_gemm_args *g, const nck_gemm_unit *u, int64_t es, int64_t k, int64_t kc,
                              int64_t p, int64_t n, char *dst) {
-    int64_t nr = u->nr, step = g->b_cs == 1 ? PACK_TERMS : kc;
+    int64_t nr = u->nr, step = g->b_cs == 1 && kc * n * nr * es > NEAR ? PACK_TERMS : kc;
     for (int64_t t = 0; t < kc; t += step)
         for (int64_t q = 0; q < n; q++) {
             int64_t j = (p + q) * nr;
@@ -224,16 +227,50 @@ typedef struct gemm_tile_rows {
     int64_t n, at[TILE_ROW_PANELS + 1];
 } gemm_tile_rows;
 
+/* Where a tile's sums go, and what they are added to. */
+typedef struct gemm_target {
+    void *c;
+    const void *old; /* NULL: nothing */
+    int64_t ldc, ld_old;
+    int vectors; /* of columns that are wanted; 0: the whole panel */
+} gemm_target;
+
 /* The rows [i, i + rows) of the block at hand, terms from k on, times a panel of columns. */
 static void gemm_micro(const gemm_run *r, int64_t i, int64_t rows, int64_t k, int64_t kc, const char *b, int64_t ldb,
-                       void *c, int64_t ldc, bool add, const char *next) {
+                       const gemm_target *to, const char *next) {
     const nck_gemm_args *g = r->g;
     int64_t es = (int64_t)r->es;
-    if (r->direct_a)
-        r->u->direct[rows](kc, (const char *)g->a + ((r->i0 + i) * g->a_rs + k) * es, g->a_rs, b, ldb, c, ldc, add,
-                           next);
-    else
-        r->u->micro[rows](kc, r->a_pack + (i * r->span + (k - r->k0) * rows) * es, b, ldb, c, ldc, add, next);
+    if (r->direct_a) {
+        r->u->direct[rows](kc, (const char *)g->a + ((r->i0 + i) * g->a_rs + k) * es, g->a_rs, b, ldb, to->c, to->ldc,
+                           to->old, to->ld_old, next);
+        return;
+    }
+    nck_gemm_micro *micro = to->vectors > 0 && rows == r->u->mr ? r->u->narrow[to->vectors - 1] : r->u->micro[rows];
+    micro(kc, r->a_pack + (i * r->span + (k - r->k0) * rows) * es, b, ldb, to->c, to->ldc, to->old, to->ld_old, next);
+}
+
+/* How many vectors of columns of panel p are wanted, if there is a kernel for so few. */
+static int gemm_vectors(const gemm_run *r, int64_t p) {
+    if (r->direct_a) return 0;
+    int64_t lanes = r->u->lanes, n = nc_ceil_div(nc_min64(r->u->nr, r->g->N - p * r->u->nr), lanes);
+    return n <= 2 && n * lanes < r->u->nr && r->u->narrow[n - 1] ? (int)n : 0;
+}
+
+/* Can the micro-kernels put the sums of a cut where they belong? On top of C or of a bias, not of both. */
+static bool gemm_puts(const nck_gemm_args *g, int64_t es, bool first, bool last) {
+    bool adds = !first || g->beta != 0, biased = last && g->bias;
+    if (g->alpha != 1 || g->c_cs != 1 || (first && adds && g->beta != 1) || (adds && biased)) return false;
+    if (biased && (g->bias_cs != 1 || (uintptr_t)g->bias % (uintptr_t)es != 0)) return false;
+    return (uintptr_t)g->c % (uintptr_t)es == 0;
+}
+
+/* Asks for the lines that a tile is put on, and for those of a bias, before the sums: both lie far away. Rows reach
+ * from their first byte to `last`. */
+static void gemm_ask(const gemm_target *to, int64_t rows, int64_t es, int64_t last) {
+    const char *c = to->c, *old = to->old;
+    for (int64_t i = 0; i < rows; i++, c += to->ldc * es) __builtin_prefetch(c, 1), __builtin_prefetch(c + last, 1);
+    if (old == to->c || to->ld_old == 0) return;
+    for (int64_t i = 0; i < rows; i++, old += to->ld_old * es) __builtin_prefetch(old), __builtin_prefetch(old + last);
 }
 
 /* Cut [k, k + kc) of the panels of rows times the panel of columns p, whose elements are b. Meanwhile the elements that
@@ -241,19 +278,23 @@ static void gemm_micro(const gemm_run *r, int64_t i, int64_t rows, int64_t k, in
 static void gemm_column(const gemm_run *r, int64_t k, int64_t kc, int64_t p, const char *b, int64_t ldb,
                         const char *next, int64_t bytes_next, const gemm_tile_rows *t, void *acc) {
     const nck_gemm_args *g = r->g;
-    int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(bytes_next, t->n);
-    bool first = k == 0, last = k + kc == g->K;
-    bool in_place = g->alpha == 1 && g->c_cs == 1 && (p + 1) * nr <= g->N && !(first && g->beta != 0) &&
-                    !(last && g->bias) && (uintptr_t)g->c % (uintptr_t)es == 0;
+    int64_t nr = r->u->nr, es = (int64_t)r->es, share = nc_ceil_div(bytes_next, t->n), cols = g->N - p * nr;
+    bool first = k == 0, last = k + kc == g->K, puts = gemm_puts(g, es, first, last);
+    bool far = puts && g->M * g->N * es > FAR;
+    int vectors = gemm_vectors(r, p);
     for (int64_t q = 0; q < t->n; q++) {
         int64_t i = t->at[q], rows = t->at[q + 1] - i;
-        if (in_place) {
-            char *c = (char *)g->c + ((r->i0 + i) * g->c_rs + p * nr) * es;
-            gemm_micro(r, i, rows, k, kc, b, ldb, c, g->c_rs, !first, next + q * share);
-            continue;
+        int64_t whole = vectors > 0 && rows == r->u->mr ? vectors * r->u->lanes : nr;
+        gemm_target to = {.c = acc, .ldc = nr, .vectors = vectors};
+        if (puts && whole <= cols) {
+            to.c = (char *)g->c + ((r->i0 + i) * g->c_rs + p * nr) * es, to.ldc = g->c_rs;
+            if (!first || g->beta != 0) to.old = to.c, to.ld_old = to.ldc;
+            if (last && g->bias)
+                to.old = (const char *)g->bias + ((r->i0 + i) * g->bias_rs + p * nr) * es, to.ld_old = g->bias_rs;
+            if (far) gemm_ask(&to, rows, es, whole * es - 1);
         }
-        gemm_micro(r, i, rows, k, kc, b, ldb, acc, nr, false, next + q * share);
-        gemm_store(r, acc, r->i0 + i, rows, p, 1, first, last);
+        gemm_micro(r, i, rows, k, kc, b, ldb, &to, next + q * share);
+        if (to.c == acc) gemm_store(r, acc, r->i0 + i, rows, p, 1, first, last);
     }
 }
 
@@ -276,10 +317,12 @@ static void gemm_after(const nck_gemm_args *g, int64_t i, int64_t rows, int64_t 
 }
 
 /* What a tile of the panels [p0, p1) reads after the cut [k, k + kc) of panel p of packed B: the same cut of the next
- * panel, after the last one the next cut of the first; after the last cut the next tile's first panel. */
+ * panel, after the last one the next cut of the first; after the last cut the next tile's first panel. Where there is
+ * none, and for a B that was packed just now, what is near anyway: asking for pages that do not exist is slow. */
 static const char *gemm_packed_next(const gemm_run *r, int64_t p, int64_t p0, int64_t p1, int64_t k, int64_t kc) {
     if (p + 1 < p1) return gemm_packed_at(r, p + 1, k);
-    return k + kc < r->k0 + r->span ? gemm_packed_at(r, p0, k + kc) : gemm_packed_at(r, p1, r->k0);
+    if (k + kc < r->k0 + r->span) return gemm_packed_at(r, p0, k + kc);
+    return p1 * r->u->nr < r->g->N ? gemm_packed_at(r, p1, r->k0) : r->a_pack;
 }
 
 /* Where tiles go through rows of A as they lie, packed or not: those of the next tile, asked for at the end. */
@@ -307,8 +350,9 @@ static void gemm_tile_item(void *ctx, int64_t item) {
                 gemm_pack_panels(r->g, r->u, (int64_t)r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
-            const char *next = r->g->b_packed ? gemm_packed_next(r, p, p0, p1, k, kc) : b;
-            bool rows_next = r->tile_packs_a && r->g->a_cs == 1 && p + 1 == p1 && c + 1 == r->cut0 + r->n_cuts;
+            const char *next = r->g->b_packed ? gemm_packed_next(r, p, p0, p1, k, kc) : r->a_pack;
+            bool rows_next = r->tile_packs_a && r->g->a_cs == 1 && p + 1 == p1 && c + 1 == r->cut0 + r->n_cuts &&
+                             r->i0 + t.at[t.n] < r->g->M;
             if (rows_next) next = gemm_next_rows(r, &t);
             int64_t bytes = (rows_next ? (t.at[t.n] - t.at[0]) * r->g->a_rs : kc * r->u->nr) * (int64_t)r->es;
             gemm_column(r, k, kc, p, b, ldb, next, bytes, &t, acc);

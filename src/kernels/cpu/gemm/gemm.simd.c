@@ -69,6 +69,11 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #define TEXT "kernels/cpu/gemm/gemm_small.inc"
 #include "kernels/cpu/per_float.inc"
 
+#ifdef NCK_ISA_neon
+#define NARROW_F32 gemm_narrow_f32_1, gemm_narrow_f32_2
+#else
+#define NARROW_F32 NULL
+#endif
 #define MICRO_F32(rows) [rows] = gemm_micro_f32_##rows,
 #define MICRO_F64(rows) [rows] = gemm_micro_f64_##rows,
 #ifdef DIRECT_ROWS
@@ -83,7 +88,9 @@ const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
     .width = V_LEN_f32,
     .f32 = {.mr = MR,
             .nr = NV * V_LEN_f32,
+            .lanes = V_LEN_f32,
             .micro = {EACH_ROWS(MICRO_F32)},
+            .narrow = {NARROW_F32},
             .direct = {EACH_ROWS(DIRECT_F32)},
             .band = gemm_band_f32,
             .line = gemm_line_f32,
@@ -92,6 +99,7 @@ const nck_gemm_table NCK_ISA_NAME(nck_gemm_) = {
             .small = gemm_small_f32},
     .f64 = {.mr = MR,
             .nr = NV * V_LEN_f64,
+            .lanes = V_LEN_f64,
             .micro = {EACH_ROWS(MICRO_F64)},
             .direct = {EACH_ROWS(DIRECT_F64)},
             .band = gemm_band_f64,

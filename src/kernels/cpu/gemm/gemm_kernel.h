@@ -16,13 +16,14 @@
 #define NCK_GEMM_MAX_TILE 512 /* elements of the largest tile, mr * nr */
 #define NCK_GEMM_OVERREAD 64  /* bytes behind a panel of A that a micro-kernel may read */
 
-/* c[r*ldc + j] = (add ? c[r*ldc + j] : 0) + sum over k of a[k*rows + r] * b[k*ldb + j], for the rows the kernel is made
- * for and all nr columns. kc lines of the cache from `ahead` on are asked for meanwhile. */
-typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *c, int64_t ldc, bool add,
-                            const void *ahead);
+/* c[r*ldc + j] = (old ? old[r*ld_old + j] : 0) + sum over k of a[k*rows + r] * b[k*ldb + j], for the rows the kernel
+ * is made for and all nr columns. old is c itself, or a bias. kc lines of the cache from `ahead` on are asked for
+ * meanwhile. */
+typedef void nck_gemm_micro(int64_t kc, const void *a, const void *b, int64_t ldb, void *c, int64_t ldc,
+                            const void *old, int64_t ld_old, const void *ahead);
 /* The same with rows of A where they lie: a[r*lda + k]. */
 typedef void nck_gemm_direct(int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
-                             bool add, const void *ahead);
+                             const void *old, int64_t ld_old, const void *ahead);
 /* acc[j] = sum over k of a[k] * b[k*ldb + j] for n columns, a multiple of nr. */
 typedef void nck_gemm_band(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, void *acc);
 /* acc[p*nr + j] = sum over k of a[k] * b[p*apart + k*nr + j]: one row times packed panels. */
@@ -50,8 +51,9 @@ typedef void nck_gemm_store(const nck_gemm_out *o);
 typedef void nck_gemm_small(const nck_gemm_args *g, int nr);
 
 typedef struct nck_gemm_unit {
-    int mr, nr;
+    int mr, nr, lanes; /* lanes: elements of a vector */
     nck_gemm_micro *micro[NCK_GEMM_MAX_MR + 1];   /* by rows, 1..mr */
+    nck_gemm_micro *narrow[2]; /* mr rows of one vector, or two, of a panel's columns; NULL: micro does all of them */
     nck_gemm_direct *direct[NCK_GEMM_MAX_MR + 1]; /* the same; NULL: rows are always packed */
     nck_gemm_band *band;
     nck_gemm_line *line;

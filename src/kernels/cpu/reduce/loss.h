@@ -34,4 +34,9 @@ NC_MUST nc_code nck_cross_entropy(const nck_loss_args *a, const void *logits, vo
 NC_MUST nc_code nck_cross_entropy_grad(const nck_loss_args *a, const void *dloss, const void *log_prob, void *d_logits,
                                        int64_t *bad, nc_pool *pool);
 
+/* Both from the scores at once, their exponentials taken a single time where D is 1. dloss does not depend on the loss;
+ * d_logits may be logits; picked is scratch of N * D elements. */
+NC_MUST nc_code nck_cross_entropy_both(const nck_loss_args *a, const void *dloss, const void *logits, void *loss,
+                                       void *d_logits, void *picked, int64_t *bad, nc_pool *pool);
+
 #endif

@@ -4,6 +4,9 @@
 #include "kernels/cpu/reduce/loss.h"
 #include "tests/check.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { N = 3, C = 7, D = 5, ALL = N * C * D };
 
 static double at(const double *x, int n, int c, int d) { return x[(n * C + c) * D + d]; }
@@ -140,4 +143,45 @@ TEST(loss_rows_f32_and_threads) {
     }
     nc_pool_destroy(pool);
     nc_free(x), nc_free(lp), nc_free(one), nc_free(five);
+}
+
+/* Rows of several runs, one ignored, one infinite, one not a number, at odd addresses: the same as one after the
+ * other, also over the scores. */
+TEST(loss_both_at_once) {
+    enum { ROWS = 6, WIDE = 1203 };
+    float *x = nc_alloc(3 * (ROWS * WIDE + 1) * sizeof *x), *two = x + ROWS * WIDE + 1, *one = two + ROWS * WIDE + 1;
+    float *from = x + 1, loss[2], picked[ROWS], dloss = 1.5f, weights[WIDE];
+    REQUIRE(x);
+    int64_t labels[ROWS] = {0, 1202, 511, 512, 7, 3}, bad;
+    for (int i = 0; i < ROWS * WIDE; i++) from[i] = sinf((float)i * 1.7f) * 20;
+    for (int i = 0; i < WIDE; i++) weights[i] = 0.5f + (float)(i % 5);
+    for (int way = 0; way < 12; way++) {
+        nck_loss_args a = {.type = NC_FLOAT,
+                           .N = ROWS,
+                           .C = WIDE,
+                           .D = 1,
+                           .label_type = NC_INT64,
+                           .labels = labels,
+                           .weights = way & 1 ? weights : NULL,
+                           .has_ignore = true,
+                           .ignore_index = 512,
+                           .reduction = way & 2 ? NCK_LOSS_MEAN : NCK_LOSS_SUM};
+        if (way == 4) from[3] = INFINITY;
+        if (way == 8) from[3] = NAN, from[2 * WIDE + 1] = -INFINITY;
+        CHECK_INT(nck_cross_entropy(&a, from, &loss[0], two, &bad, NULL), NC_OK);
+        CHECK_INT(nck_cross_entropy_grad(&a, &dloss, two, two, &bad, NULL), NC_OK);
+        memcpy(one + 1, from, ROWS * WIDE * sizeof *one);
+        CHECK_INT(nck_cross_entropy_both(&a, &dloss, one + 1, &loss[1], one + 1, picked, &bad, NULL), NC_OK);
+        CHECK(loss[0] == loss[1] || (way >= 4 && loss[0] != loss[0] && loss[1] != loss[1]));
+        for (int i = 0; i < ROWS * WIDE; i++)
+            if (two[i] != two[i])
+                CHECK(one[i + 1] != one[i + 1]);
+            else
+                CHECK_CLOSE(one[i + 1], two[i], nc_tol_kernel_f32);
+    }
+    labels[2] = WIDE;
+    nck_loss_args wrong = {.type = NC_FLOAT, .N = ROWS, .C = WIDE, .D = 1, .label_type = NC_INT64, .labels = labels};
+    CHECK_INT(nck_cross_entropy_both(&wrong, &dloss, from, loss, one, picked, &bad, NULL), NC_E_DATA);
+    CHECK_INT(bad, WIDE);
+    nc_free(x);
 }
