@@ -11,6 +11,7 @@ extern const nc_case nc_contrib_cases[];
 #define TWO(op, x, y) HEAD "(" x " a, " y " b) => (y) { y = com.microsoft." op "(a, b) }"
 #define THREE(op, x, y, z) HEAD "(" x " a, " y " b, " z " c) => (y) { y = com.microsoft." op "(a, b, c) }"
 #define FOUR(op, x, y, z, u) HEAD "(" x " a, " y " b, " z " c, " u " d) => (y) { y = com.microsoft." op "(a, b, c, d) }"
+#define LAST "<opset: \"\" 17, \"com.ms.internal.nhwc\" 1> g "
 #define BLOCKED "<opset: \"\" 17, \"com.microsoft.nchwc\" 1> g "
 #define OLD "<opset: \"\" 7> g "
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
@@ -196,6 +197,9 @@ const nc_case nc_contrib_cases[] = {
      BLOCKED "(float[n,16,3,4] x, float[16,1,2,2] w) => (y) { y = com.microsoft.nchwc.Conv<group = 16>(x, w) }"},
     {"nchwc_average_pool", BLOCKED "(float[n,16,3,4] x) => (y) "
                                    "{ y = com.microsoft.nchwc.AveragePool<kernel_shape = [2, 2]>(x) }"},
+    {"nhwc_average_pool", LAST "(float[n,3,4,2] x) => (y) "
+                               "{ y = com.ms.internal.nhwc.AveragePool<kernel_shape = [2, 2]>(x) }"},
+    {"nhwc_global_pool", LAST "(float[n,3,4,2] x) => (y) { y = com.ms.internal.nhwc.GlobalAveragePool(x) }"},
     {"nchwc_upsample", BLOCKED "(float[2,16,2,3] x) => (y) "
                                "{ y = com.microsoft.nchwc.Upsample<scales = [1, 1, 2, 2], mode = \"linear\">(x) }"},
     {0}};

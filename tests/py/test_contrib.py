@@ -1,4 +1,4 @@
-"""Operators of domains com.microsoft and com.microsoft.nchwc: values against onnxruntime or numpy, with sizes known and
+"""Operators of domains com.microsoft, com.microsoft.nchwc and com.ms.internal.nhwc: values against onnxruntime or numpy, with sizes known and
 unknown before the run; what their cards say against onnxruntime's schemas; and what is refused, by which words."""
 import ast
 import re
@@ -13,16 +13,16 @@ import package
 import test_schemas
 import test_training_ops
 from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, case, compare, compositions, decoders,
-                     experts, layers, layouts, model_of, quantized, training)
+                     experts, layers, layouts, model_of, pools, quantized, training)
 from tolerances import close
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
 CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *layouts.CASES, *experts.CASES,
-         *decoders.CASES, *compositions.CASES]
+         *decoders.CASES, *compositions.CASES, *pools.CASES]
 REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED, *layouts.REFUSED,
            *layouts.LEGACY_REFUSED, *experts.REFUSED, *decoders.REFUSED,
-           *compositions.REFUSED]
-DOMAINS = (DOMAIN, blocked.DOMAIN)
+           *compositions.REFUSED, *pools.REFUSED]
+DOMAINS = (DOMAIN, blocked.DOMAIN, pools.DOMAIN)
 TRAINING = {c.op for c in training.CASES} | test_training_ops.SEQUENCES  # of onnxruntime-training: test_training_ops.py
 CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS and key[1] not in TRAINING}
 
@@ -101,7 +101,8 @@ SPARSE = {(DOMAIN, "SparseToDenseMatMul")}
 SEARCHES = {(DOMAIN, op) for op in ("GreedySearch", "Sampling", "BeamSearch")}  # test_searches.py
 
 
-THEIRS = (n for n in set(CARDS) - SPARSE if n[0] == DOMAIN or blocked.THEIRS)
+# Of com.ms.internal.nhwc onnxruntime has every version of ONNX's operators: the card is the newest.
+THEIRS = (n for n in set(CARDS) - SPARSE if n[0] == DOMAIN or (n[0] == blocked.DOMAIN and blocked.THEIRS))
 
 
 @pytest.mark.parametrize("name", sorted(THEIRS), ids=".".join)
