@@ -98,7 +98,7 @@ def is_wider(text):
 
 # Nodes see the dense form of a sparse tensor, and so does the card: test_sparse_values.py.
 SPARSE = {(DOMAIN, "SparseToDenseMatMul")}
-SEARCHES = {(DOMAIN, op) for op in ("GreedySearch", "Sampling", "BeamSearch")}  # test_searches.py
+SEARCHES = {(DOMAIN, op) for op in ("GreedySearch", "Sampling", "BeamSearch", "WhisperBeamSearch")}  # test_searches.py
 
 
 # Of com.ms.internal.nhwc onnxruntime has every version of ONNX's operators: the card is the newest.
@@ -127,7 +127,7 @@ ABSENT = {
     "QOrderedAttention", "QOrderedGelu", "QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul",
     "QuantizeBFP", "QuantizeWithOrder", "Snpe", "SparseAttentionIndexer",
     "SparsePagedAttention", "VarlenCausalConvWithState", "VarlenNGramHashMapping",
-    "WhisperBeamSearch", "WordConvEmbedding"}
+    "WordConvEmbedding"}
 CARRIED = {op for domain, op in CARDS if domain == DOMAIN}
 
 
