@@ -273,6 +273,8 @@ def test_model(name, exporter):
         pytest.skip("the exporter refuses it")
     feeds = {f"i{k}": v.numpy() for k, v in enumerate(values)}
     theirs = by_onnxruntime(model, feeds, want)
+    if theirs is not None:
+        pytest.skip(f"onnxruntime does not give what PyTorch gives: {theirs[:200]}")
     session = nacre.InferenceSession(model)
     ours = wrong(session.run(None, {k.name: feeds[k.name] for k in session.get_inputs()}), want)
-    assert ours is None or theirs is not None, f"{ours}; onnxruntime gives what PyTorch gives"
+    assert ours is None, f"{ours}; onnxruntime gives what PyTorch gives"

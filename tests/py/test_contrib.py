@@ -13,15 +13,16 @@ import package
 import test_schemas
 import test_training_ops
 from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, case, compare, compositions, decoders,
-                     experts, layers, layouts, model_of, pools, quantized, training)
+                     experts, layers, layouts, model_of, pools, quantized, seldom,
+                     training)
 from tolerances import close
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
 CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *layouts.CASES, *experts.CASES,
-         *decoders.CASES, *compositions.CASES, *pools.CASES]
+         *decoders.CASES, *compositions.CASES, *pools.CASES, *seldom.CASES]
 REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED, *layouts.REFUSED,
            *layouts.LEGACY_REFUSED, *experts.REFUSED, *decoders.REFUSED,
-           *compositions.REFUSED, *pools.REFUSED]
+           *compositions.REFUSED, *pools.REFUSED, *seldom.REFUSED]
 DOMAINS = (DOMAIN, blocked.DOMAIN, pools.DOMAIN)
 TRAINING = {c.op for c in training.CASES} | test_training_ops.SEQUENCES  # of onnxruntime-training: test_training_ops.py
 CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS and key[1] not in TRAINING}
@@ -119,11 +120,11 @@ def test_every_operator_has_a_case():
 # ---- what is not carried ----
 
 ABSENT = {
-    "AttnLSTM", "BifurcationDetector", "DecoderAttention", "DequantizeBFP",
+    "AttnLSTM", "BifurcationDetector", "DequantizeBFP",
     "DequantizeWithOrder", "DynamicSparseAttention", "DynamicTimeWarping", "EPContext", "EngramGate",
     "GatedDeltaNet", "GemmFloat8", "HyperConnectionPostMix", "HyperConnectionPreMix",
-    "LongformerAttention", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4",
-    "MaxpoolWithMask", "NGramHashMapping", "NGramRepeatBlock", "PackedSparseAttentionIndexer",
+    "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4",
+    "MaxpoolWithMask", "NGramHashMapping", "PackedSparseAttentionIndexer",
     "QOrderedAttention", "QOrderedGelu", "QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul",
     "QuantizeBFP", "QuantizeWithOrder", "Snpe", "SparseAttentionIndexer",
     "SparsePagedAttention", "VarlenCausalConvWithState", "VarlenNGramHashMapping",
