@@ -52,6 +52,7 @@ def sound(*shape):
     return lambda: {"input_values": torch.sin(torch.arange(np.prod(shape)).float() / 5).reshape(shape)}
 
 
+#: The parts of a model of texts and images.
 CLIP = dict(text_config=TEXT | {"eos_token_id": 5}, vision_config=IMAGE, projection_dim=8)
 #: Name: (model, configuration, inputs).
 MODELS = {
@@ -72,7 +73,7 @@ MODELS = {
     "ConvBert": ("ConvBertModel", TEXT | {"embedding_size": 16, "head_ratio": 1, "conv_kernel_size": 3}, text()),
     "FNet": ("FNetModel", TEXT, lambda: {"input_ids": ids()}),
     "Nystromformer": ("NystromformerModel", TEXT | {"segment_means_seq_len": 8, "num_landmarks": 8}, text()),
-    "YosoLike": ("MegatronBertModel", TEXT, text()),
+    "MegatronBert": ("MegatronBertModel", TEXT, text()),
     "ModernBert": ("ModernBertModel", TEXT | {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1,
                                               "cls_token_id": 1, "sep_token_id": 1}, text()),
     "Longformer": ("LongformerModel", TEXT | {"attention_window": 4}, text()),
@@ -160,11 +161,9 @@ MODELS = {
     "ResNet": ("ResNetModel", dict(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic"), image()),
     "RegNet": ("RegNetModel", dict(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], groups_width=4), image()),
     "MobileNetV2": ("MobileNetV2Model", dict(depth_multiplier=0.25), image(32)),
-    "EfficientNet": ("EfficientNetModel", dict(width_coefficient=0.2, depth_coefficient=0.2, image_size=32), image(32)),
+    "EfficientNet": ("EfficientNetModel", dict(width_coefficient=0.2, depth_coefficient=0.2, image_size=32, hidden_dim=256), image(32)),
     "MobileViT": ("MobileViTModel", dict(hidden_sizes=[8, 8, 8], neck_hidden_sizes=[4, 4, 8, 8, 8, 8, 8],
                                          num_attention_heads=2, image_size=32), image(32)),
-    "LeViT": ("LevitModel", dict(image_size=32, hidden_sizes=[8, 8, 8], num_attention_heads=[1, 1, 1], depths=[1, 1, 1],
-                                 key_dim=[8, 8, 8], stride=2, patch_size=8), image(32)),
     "PoolFormer": ("PoolFormerModel", dict(hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1]), image(32)),
     "PVT": ("PvtModel", dict(image_size=32, hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1],
                              num_attention_heads=[1, 1, 1, 1]), image(32)),
@@ -175,7 +174,7 @@ MODELS = {
                                num_attention_heads=[1, 2], patch_sizes=[3, 3], strides=[2, 2], mlp_ratios=[2, 2]), image()),
     "YOLOS": ("YolosModel", IMAGE | {"image_size": [16, 16], "num_detection_tokens": 3}, image()),
     "CLIP": ("CLIPModel", CLIP, lambda: text()() | image()()),
-    "CLIPSeg": ("CLIPVisionModel", IMAGE, image()),
+    "CLIPVision": ("CLIPVisionModel", IMAGE, image()),
     "ViLT": ("ViltModel", TEXT | IMAGE, lambda: text(token_type_ids=torch.zeros(2, LENGTH, dtype=torch.long))() | image()()),
     "Perceiver": ("PerceiverModel", dict(num_latents=4, d_latents=16, d_model=16, num_self_attends_per_block=1,
                                          num_self_attention_heads=2, num_cross_attention_heads=2),
