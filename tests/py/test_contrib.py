@@ -1,4 +1,4 @@
-"""Operators of domains com.microsoft, com.microsoft.nchwc and com.ms.internal.nhwc: values against onnxruntime or numpy, with sizes known and
+"""Operators of domains com.microsoft, com.microsoft.nchwc, com.ms.internal.nhwc and org.pytorch.aten: values against onnxruntime or numpy, with sizes known and
 unknown before the run; what their cards say against onnxruntime's schemas; and what is refused, by which words."""
 import ast
 import re
@@ -23,7 +23,7 @@ CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *la
 REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED, *layouts.REFUSED,
            *layouts.LEGACY_REFUSED, *experts.REFUSED, *decoders.REFUSED,
            *compositions.REFUSED, *pools.REFUSED, *seldom.REFUSED]
-DOMAINS = (DOMAIN, blocked.DOMAIN, pools.DOMAIN)
+DOMAINS = (DOMAIN, blocked.DOMAIN, pools.DOMAIN, seldom.PYTORCH)
 TRAINING = {c.op for c in training.CASES} | test_training_ops.SEQUENCES  # of onnxruntime-training: test_training_ops.py
 CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS and key[1] not in TRAINING}
 
@@ -145,6 +145,24 @@ def test_an_operator_that_is_not_carried_is_named(op):
         nacre.InferenceSession(model_of(case("absent", op, [np.zeros(3, np.float32)]))[0])
     for word in ("'it'", op, DOMAIN):
         assert word in str(caught.value)
+
+
+# ---- tables with a row of padding ----
+
+@pytest.mark.parametrize("op, domain", [("TorchEmbedding", DOMAIN), ("ATen", seldom.PYTORCH)])
+@pytest.mark.parametrize("pad", [-1, 0, 4])
+def test_no_gradient_reaches_the_row_of_padding(op, domain, pad):
+    import nacre
+    import torch
+    from nacre import training as made_of
+    w, at = np.random.default_rng(3).standard_normal((5, 3)).astype(np.float32), seldom.ROWS
+    named = {"operator": "aten::embedding"} if op == "ATen" else {}
+    model, _ = model_of(case("pad", op, [w, at, np.int64(pad)], domain=domain, constants=[1, 2], **named))
+    made = made_of.gradients(model, "o0", ["i0"]).SerializeToString()
+    got = nacre.InferenceSession(made).run(["grad:i0"], {"i0": w})[0]
+    table = torch.from_numpy(w).requires_grad_()
+    torch.nn.functional.embedding(torch.from_numpy(at), table, None if pad < 0 else pad).sum().backward()
+    assert np.array_equal(got, table.grad.numpy())
 
 
 # ---- dropouts that draw ----

@@ -1,4 +1,5 @@
-"""Cases of attentions that only CUDA has in onnxruntime (written out with torch), and of NGramRepeatBlock."""
+"""Cases of attentions that only CUDA has in onnxruntime (written out with torch), of NGramRepeatBlock, and of PyTorch's
+operators by their names, which onnxruntime leaves to PyTorch."""
 import numpy as np
 import torch
 
@@ -109,7 +110,23 @@ NGRAMS = [case(f"{shape} {n}", "NGramRepeatBlock", [tokens(*shape), f(shape[0], 
 NGRAMS += [case(f"{length} of {n}", "NGramRepeatBlock", [tokens(2, length), f(2, 7)], ngram_size=n,
                 reference=lambda ids, scores: [scores]) for length, n in ((0, 1), (0, 2), (1, 3), (2, 3))]
 
-CASES = [*LONG, *DECODER, *NGRAMS]
+# ---- ATen ----
+
+PYTORCH = "org.pytorch.aten"
+ROWS = np.int64([[0, 4, 4], [2, 1, 0]])
+
+
+def aten(name, inputs, reference, **attributes):
+    return case(name, "ATen", inputs, domain=PYTORCH, reference=reference, **attributes)
+
+
+ATEN = [aten(f"{prefix}embedding {t.__name__}", [f(5, 3, t=t), ROWS, np.int64(pad), np.bool_(False), np.bool_(False)],
+             lambda w, at, *_: [w[at]], operator=prefix + "embedding", constants=[2, 3, 4])
+        for prefix, pad, t in (("", -1, np.float32), ("aten::", 4, np.float16))]
+ATEN += [aten(f"transposed {shape}", [f(*shape)], lambda x: [x.T], operator="numpy_T")
+         for shape in ((2, 3), (4,), (2, 3, 4), ())]
+
+CASES = [*LONG, *DECODER, *NGRAMS, *ATEN]
 GOOD = LONG[1].inputs
 REFUSED = [
     (case("window", "LongformerAttention", GOOD, num_heads=2, window=0), "window is 0"),
@@ -119,6 +136,8 @@ REFUSED = [
     (case("flags", "DecoderAttention", DECODER[0].inputs, num_heads=2), "static_kv must be a constant"),
     (case("no cache", "DecoderAttention", [*DECODER[0].inputs[:9], *[np.array([True])] * 3], num_heads=2,
           constants=range(8, 12)), "a flag says"),
+    (aten("other", [f(2, 3)], None, operator="aten::fft"), "operator is 'aten::fft' of 1 inputs"),
+    (aten("alone", [f(2, 3)], None, operator="embedding"), "operator is 'embedding' of 1 inputs"),
     (case("size", "NGramRepeatBlock", [tokens(2, 6), f(2, 7)], ngram_size=0), "ngram_size is 0"),
     (case("rows", "NGramRepeatBlock", [tokens(3, 6), f(2, 7)], ngram_size=1), "input_ids"),
 ]
