@@ -41,7 +41,7 @@ def test_columns_that_differ_by_a_constant_have_one_spectrum(name):
     alone = np.array([np.fft.ifft(x[:, [i]].astype(np.complex64), axis=0)[5, 0].imag for i in range(10)])
     beside = np.fft.ifft(np.concatenate([x, x], 1).astype(np.complex64), axis=0)[5, :10].imag
     if not np.allclose(there, 0, rtol=RTOL, atol=ATOL):
-        assert not np.allclose(alone, there, rtol=RTOL, atol=ATOL) or not np.allclose(beside, there, rtol=RTOL, atol=ATOL)
+        assert not all(np.allclose(numpy_s, there, rtol=RTOL, atol=ATOL) for numpy_s in (alone, beside))
 
 
 def test_draws_without_a_seed():

@@ -1,5 +1,6 @@
-"""Operators of domains com.microsoft, com.microsoft.nchwc, com.ms.internal.nhwc and org.pytorch.aten: values against onnxruntime or numpy, with sizes known and
-unknown before the run; what their cards say against onnxruntime's schemas; and what is refused, by which words."""
+"""Operators of domains com.microsoft, com.microsoft.nchwc, com.ms.internal.nhwc and org.pytorch.aten: values against
+onnxruntime or numpy, with sizes known and unknown before the run; what their cards say against onnxruntime's schemas;
+and what is refused, by which words."""
 import ast
 import re
 import types

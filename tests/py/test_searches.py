@@ -1,5 +1,6 @@
-"""GreedySearch, Sampling, BeamSearch and WhisperBeamSearch of com.microsoft against onnxruntime, on small random decoders
-in the shapes of GPT-2, T5 and Whisper; what is drawn by its statistics; and what is refused, by which words."""
+"""GreedySearch, Sampling, BeamSearch and WhisperBeamSearch of com.microsoft against onnxruntime, on small random
+decoders in the shapes of GPT-2, T5 and Whisper; what is drawn by its statistics; and what is refused, by which
+words."""
 import numpy as np
 import onnxruntime
 import pytest

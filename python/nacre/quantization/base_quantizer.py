@@ -129,8 +129,8 @@ class BaseQuantizer:
     # ---- parameters ----
 
     def activation_params(self, name: str, overrides: Optional[Dict[str, Any]] = None) -> Optional[QuantizationParams]:
-        """Of a tensor that calibration saw, or whose parameters the caller gave; None for any other, and for one that is
-        infinite somewhere, as masks are: no codes hold that beside other numbers."""
+        """Of a tensor that calibration saw, or whose parameters the caller gave; None for any other, and for one that
+        is infinite somewhere, as masks are: no codes hold that beside other numbers."""
         wish = overrides if overrides is not None else self.tensor_quant_overrides.get_per_tensor_overrides(name, {})
         kind = tensor_type(wish.get("quant_type", self.activation_qType))
         if "scale" in wish and "zero_point" in wish:

@@ -417,13 +417,12 @@ const nc_card nc_card_torch_embedding = {.name = "TorchEmbedding",
                                          .no_grad_in = 2 | 4 | 8,
                                          .infer = embedding_infer,
                                          .decompose = embedding_decompose};
-static const nc_op_version aten_versions[] = {
-    {.since = 1,
-     IN({"inputs", T_TENSOR_ALL, MIXED}),
-     OUT({"outputs", T_TENSOR_ALL, MIXED}),
-     ATTR(A_STR_REQ("operator"), A_STR("overload_name", ""), A_INTS_OPT("cpu_input_args"),
-          A_INTS_OPT("cpu_output_args"))},
-    {0}};
+static const nc_op_version aten_versions[] = {{.since = 1,
+                                               IN({"inputs", T_TENSOR_ALL, MIXED}),
+                                               OUT({"outputs", T_TENSOR_ALL, MIXED}),
+                                               ATTR(A_STR_REQ("operator"), A_STR("overload_name", ""),
+                                                    A_INTS_OPT("cpu_input_args"), A_INTS_OPT("cpu_output_args"))},
+                                              {0}};
 const nc_card nc_card_aten = {.name = "ATen",
                               .domain = "org.pytorch.aten",
                               .doc = "An operator of PyTorch by its name: embedding or numpy_T.",

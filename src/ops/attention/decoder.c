@@ -3,7 +3,20 @@
  * Flags are operands; they must be constants here. It runs, and is differentiated, as Attention of ai.onnx. */
 #include "ops/attention/contrib.h"
 
-enum { QUERY, KEY, Q_WEIGHT, KV_WEIGHT, BIAS, PADDED, KEY_CACHE, VALUE_CACHE, STATIC_KV, USE_PAST, HAS_STATE, HAS_MASK };
+enum {
+    QUERY,
+    KEY,
+    Q_WEIGHT,
+    KV_WEIGHT,
+    BIAS,
+    PADDED,
+    KEY_CACHE,
+    VALUE_CACHE,
+    STATIC_KV,
+    USE_PAST,
+    HAS_STATE,
+    HAS_MASK
+};
 
 static nc_code infer(nc_infer *c) {
     const nc_dim *H = nc_in_dim(c, QUERY, 2), *heads = nc_dim_const(c->dims, nc_attr_int(c->node, "num_heads"));
@@ -79,7 +92,8 @@ static nc_code decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     }
     nc_node *attention = nc_msattn_build(b, &a, (const bool[4]){true});
     if (attention == NULL) return b->code;
-    out[0] = nc_build1(b, "Reshape", 2, nc_build_transpose(b, attention->out[0], to_time, 4), nc_build_ints(b, flat, 3));
+    out[0] =
+        nc_build1(b, "Reshape", 2, nc_build_transpose(b, attention->out[0], to_time, 4), nc_build_ints(b, flat, 3));
     return b->code;
 }
 

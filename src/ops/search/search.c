@@ -1,5 +1,5 @@
-/* ops/search/search.c: cards of GreedySearch, Sampling, BeamSearch and WhisperBeamSearch (com.microsoft): which models they take, and what
- * their subgraphs get and give. How they run is in search_parts.c. */
+/* ops/search/search.c: cards of GreedySearch, Sampling, BeamSearch and WhisperBeamSearch (com.microsoft): which models
+ * they take, and what their subgraphs get and give. How they run is in search_parts.c. */
 #include "ops/search/search.h"
 
 static nc_code whole_number(nc_infer *c, int i, const char *name, const nc_dim **out) {
@@ -299,10 +299,10 @@ const nc_card nc_card_sampling = {.name = "Sampling",
                                   .decompose = nc_search_decompose};
 
 #define T_SCORES (T_F32 | NC_BIT(NC_FLOAT16))
-#define BEAM_IN                                                                                                  \
-    {"input_ids", T_I32 | T_SCORES}, {"max_length", T_I32}, OPT("min_length", T_I32), {"num_beams", T_I32},       \
-        {"num_return_sequences", T_I32}, OPT("length_penalty", T_SCORES), OPT("repetition_penalty", T_SCORES),    \
-        OPT("vocab_mask", T_I32), OPT("prefix_vocab_mask", T_I32), OPT("attention_mask", T_I32),                  \
+#define BEAM_IN                                                                                                \
+    {"input_ids", T_I32 | T_SCORES}, {"max_length", T_I32}, OPT("min_length", T_I32), {"num_beams", T_I32},    \
+        {"num_return_sequences", T_I32}, OPT("length_penalty", T_SCORES), OPT("repetition_penalty", T_SCORES), \
+        OPT("vocab_mask", T_I32), OPT("prefix_vocab_mask", T_I32), OPT("attention_mask", T_I32),               \
         OPT("decoder_input_ids", T_I32), OPT("logits_processor", T_I32)
 #define BEAM_OUT {"sequences", T_I32}, OPT("sequences_scores", T_SCORES), OPT("scores", T_SCORES)
 static const nc_op_version beam_versions[] = {
@@ -316,8 +316,8 @@ static const nc_op_version whisper_versions[] = {
           A_INT_OPT("no_timestamps_token_id"), A_INT_OPT("beginning_timestamp_token_id"),
           A_INT_OPT("decoder_output_cross_qk"))},
     {0}};
-#define BEAMS                                                                                                      \
-    .min_length = 2, .beams = 3, .returns = 4, .length_penalty = 5, .repetition_penalty = 6, .vocab_mask = 7,      \
+#define BEAMS                                                                                                 \
+    .min_length = 2, .beams = 3, .returns = 4, .length_penalty = 5, .repetition_penalty = 6, .vocab_mask = 7, \
     .prefix_mask = 8, .mask = 9, .presence = -1, .seed = -1, .begin = 10, .processor = 11
 static const nc_search_form beam_form = {BEAMS, .temperature = -1}, whisper_form = {BEAMS, .temperature = 14};
 const nc_card nc_card_beam_search = {.name = "BeamSearch",

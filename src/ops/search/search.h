@@ -23,7 +23,7 @@ typedef struct nc_search {
     const nc_search_form *f;
     int decoder, encoder, first; /* subgraphs; first: the decoder of the first step. -1: there is none */
     int layers;
-    int i_past;        /* the decoder's first past; before it T5 has ids, mask and maybe hidden states, Whisper no mask */
+    int i_past;        /* the decoder's first past; before it are ids, T5's mask and maybe hidden states */
     bool encodes;      /* T5, Whisper: an encoder, whose results all steps see */
     bool hears;        /* Whisper: the encoder takes sounds (texts, bins, frames) and nobody a mask */
     bool begun;        /* the encoder gives the logits of the first step and the pasts behind it */
@@ -56,7 +56,15 @@ enum {
     NC_STEP_N_IN
 };
 enum { NC_GREEDY_PRESENCE = NC_STEP_N_IN, NC_GREEDY_SEED, NC_GREEDY_N_IN };
-enum { NC_BEAM_PENALTY = NC_STEP_N_IN, NC_BEAM_SCORES, NC_BEAM_FOUND, NC_BEAM_FOUND_SCORES, NC_BEAM_TEMPERATURE, NC_BEAM_PROCESSOR, NC_BEAM_N_IN };
+enum {
+    NC_BEAM_PENALTY = NC_STEP_N_IN,
+    NC_BEAM_SCORES,
+    NC_BEAM_FOUND,
+    NC_BEAM_FOUND_SCORES,
+    NC_BEAM_TEMPERATURE,
+    NC_BEAM_PROCESSOR,
+    NC_BEAM_N_IN
+};
 enum { NC_STEP_OUT_NEXT = NC_SEARCH_N_GREEDY, NC_STEP_OUT_GO, NC_STEP_N_OUT }; /* first the state, in its order */
 enum { NC_GREEDY_OUT_LOGITS = NC_STEP_N_OUT, NC_GREEDY_N_OUT };
 enum {

@@ -1,6 +1,7 @@
 /* transform/common/neutral.c: arithmetic with a constant that leaves every bit of the other operand: x * 1, x / 1,
  * x - 0, x + (-0), and for integers and bools x + 0, x and true, x or false. (x + 0 turns -0 into 0: it stays for
- * floats.) Where whose condition is the same everywhere is one of its operands. The constant must not widen x; floats count only where no gradient will make them a variable. */
+ * floats.) Where whose condition is the same everywhere is one of its operands. The constant must not widen x; floats
+ * count only where no gradient will make them a variable. */
 #include "transform/rewrite.h"
 #include "transform/transform.h"
 

@@ -48,7 +48,8 @@ def long_case(name, marked, masked=None, heads=2, window=2, t=np.float32):
     B, S, H = *marked.shape, 8
     mask = np.zeros((B, S), t) if masked is None else np.where(masked, -10000, 0).astype(t)
     return case(name, "LongformerAttention",
-                [f(B, S, H, t=t), f(H, 3 * H, t=t) / 3, f(3 * H, t=t), mask, f(H, 3 * H, t=t) / 3, f(3 * H, t=t), marked],
+                [f(B, S, H, t=t), f(H, 3 * H, t=t) / 3, f(3 * H, t=t), mask, f(H, 3 * H, t=t) / 3, f(3 * H, t=t),
+                 marked],
                 reference=longformer(heads, window), num_heads=heads, window=window)
 
 
