@@ -14,7 +14,7 @@ static const struct {
     {"Add", 0, true},  {"And", 1, false}, {"Or", 0, false},  {"Xor", 0, false},
 };
 
-/* The operand that is not chosen must not widen the other in a run, which an open dim of it may. */
+/* Sizes of the operand that is not chosen, where only a run tells them, are to be checked there. */
 static int chosen_operand(const nc_node *n) {
     const nc_value *c = n->in[0];
     if (n->open || !nc_rewrite_fixed(c) || c->lit->n == 0) return -1;
