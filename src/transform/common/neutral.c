@@ -14,12 +14,21 @@ static const struct {
     {"Add", 0, true},  {"And", 1, false}, {"Or", 0, false},  {"Xor", 0, false},
 };
 
-/* Sizes of the operand that is not chosen, where only a run tells them, are to be checked there. */
+/* x surely broadcasts to y: where only a run tells its sizes, the run has to check them. */
+static bool spreads(const nc_value *x, const nc_value *y) {
+    int64_t size;
+    if (!nc_rewrite_tensor(x) || !nc_rewrite_tensor(y) || x->type->rank > y->type->rank) return false;
+    const nc_dim *const *behind = y->type->dims + (y->type->rank - x->type->rank);
+    for (int i = 0; i < x->type->rank; i++)
+        if (x->type->dims[i] != behind[i] && !(nc_dim_is_const(x->type->dims[i], &size) && size == 1)) return false;
+    return true;
+}
+
 static int chosen_operand(const nc_node *n) {
     const nc_value *c = n->in[0];
-    if (n->open || !nc_rewrite_fixed(c) || c->lit->n == 0) return -1;
-    if (nc_rewrite_all(c->lit, 1, false)) return 1;
-    return nc_rewrite_all(c->lit, 0, false) ? 2 : -1;
+    if (!nc_rewrite_fixed(c) || c->lit->n == 0) return -1;
+    int k = nc_rewrite_all(c->lit, 1, false) ? 1 : nc_rewrite_all(c->lit, 0, false) ? 2 : -1;
+    return k > 0 && spreads(n->in[3 - k], n->out[0]) ? k : -1;
 }
 
 /* The operand that n gives back; -1: none. */
