@@ -67,6 +67,16 @@ nc_code nc_contrib_turned(nc_infer *c, const nc_type *t, bool back, const nc_typ
     return NC_OK;
 }
 
+nc_code nc_contrib_infer_turned(nc_infer *c, bool last, nc_code (*inner)(nc_infer *c)) {
+    nc_infer_val in[8];
+    nc_infer pool = *c;
+    for (int i = 0; i < 8 && i < c->node->n_in; i++) in[i] = c->in[i];
+    pool.in = in;
+    if (last) NC_TRY(nc_contrib_turned(c, in[0].type, false, &in[0].type));
+    NC_TRY(inner(&pool));
+    return last ? nc_contrib_turned(c, c->out[0].type, true, &c->out[0].type) : NC_OK;
+}
+
 nc_value *nc_contrib_turn(nc_builder *b, nc_value *x, bool back) {
     int64_t perm[NC_MAX_RANK];
     if (b->code != NC_OK) return NULL;

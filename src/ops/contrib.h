@@ -31,6 +31,8 @@ nc_value *nc_contrib_size(nc_builder *b, nc_value *x, int axis);   /* a dim of x
 /* x (N,...,C) as (N,C,...), or with `back` the other way round: of a type, of a value of known rank. */
 NC_MUST nc_code nc_contrib_turned(nc_infer *c, const nc_type *t, bool back, const nc_type **out);
 nc_value *nc_contrib_turn(nc_builder *b, nc_value *x, bool back);
+/* What `inner` infers; with `last` of input 0 with its channels in front, and output 0 turned back. */
+NC_MUST nc_code nc_contrib_infer_turned(nc_infer *c, bool last, nc_code (*inner)(nc_infer *c));
 /* The attributes of n without those named, at most 16, in `to`; how many. */
 int nc_contrib_attrs(const nc_node *n, const char *const *without, int n_without, nc_attr *to);
 

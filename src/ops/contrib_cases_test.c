@@ -11,6 +11,7 @@ extern const nc_case nc_contrib_cases[];
 #define TWO(op, x, y) HEAD "(" x " a, " y " b) => (y) { y = com.microsoft." op "(a, b) }"
 #define THREE(op, x, y, z) HEAD "(" x " a, " y " b, " z " c) => (y) { y = com.microsoft." op "(a, b, c) }"
 #define FOUR(op, x, y, z, u) HEAD "(" x " a, " y " b, " z " c, " u " d) => (y) { y = com.microsoft." op "(a, b, c, d) }"
+#define LAST "<opset: \"\" 17, \"com.ms.internal.nhwc\" 1> g "
 #define BLOCKED "<opset: \"\" 17, \"com.microsoft.nchwc\" 1> g "
 #define OLD "<opset: \"\" 7> g "
 #define VALUE {{0, 0}}, NC_CASE_NO_GRAD
@@ -196,6 +197,16 @@ const nc_case nc_contrib_cases[] = {
      BLOCKED "(float[n,16,3,4] x, float[16,1,2,2] w) => (y) { y = com.microsoft.nchwc.Conv<group = 16>(x, w) }"},
     {"nchwc_average_pool", BLOCKED "(float[n,16,3,4] x) => (y) "
                                    "{ y = com.microsoft.nchwc.AveragePool<kernel_shape = [2, 2]>(x) }"},
+    {"longformer", HEAD "(float[2,4,4] x, float[4,12] w, float[12] b, float[2,4] m, float[4,12] u, float[12] v) => (y) "
+                        "<const int32[2,4] g = {1, 0, 0, 0, 0, 0, 1, 0}> "
+                        "{ y = com.microsoft.LongformerAttention<num_heads = 2, window = 1>(x, w, b, m, u, v, g) }"},
+    {"decoder_attention",
+     HEAD "(float[3,2,4] x, float[4,2,4] k, float[4,4] w, float[4,8] u, float[12] b, float[2,2,2,2] c, "
+          "float[2,2,2,2] d) => (y) <const bool[1] t = {1}, const bool[1] f = {0}> "
+          "{ y = com.microsoft.DecoderAttention<num_heads = 2>(x, k, w, u, b, , c, d, f, t, t, f) }"},
+    {"nhwc_average_pool", LAST "(float[n,3,4,2] x) => (y) "
+                               "{ y = com.ms.internal.nhwc.AveragePool<kernel_shape = [2, 2]>(x) }"},
+    {"nhwc_global_pool", LAST "(float[n,3,4,2] x) => (y) { y = com.ms.internal.nhwc.GlobalAveragePool(x) }"},
     {"nchwc_upsample", BLOCKED "(float[2,16,2,3] x) => (y) "
                                "{ y = com.microsoft.nchwc.Upsample<scales = [1, 1, 2, 2], mode = \"linear\">(x) }"},
     {0}};

@@ -1,4 +1,4 @@
-"""Small random models in the shapes of GPT-2 and T5, as subgraphs of onnxruntime's searches."""
+"""Small random models in the shapes of GPT-2, T5 and Whisper, as subgraphs of onnxruntime's searches."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -124,6 +124,46 @@ def t5_decoder(seed, layers=2, hidden=True):
     inputs = [("input_ids", INT, "rows", 1), ("encoder_attention_mask", INT, "rows", "tokens")]
     inputs += [("encoder_hidden_states", FLOAT, "rows", "tokens", HIDDEN)] if hidden else []
     for kind, length in (("self", "past"), ("cross", "tokens")):
+        inputs += [(f"past_{part}_{kind}_{k}", FLOAT, "rows", HEADS, length, SIZE) for k in range(layers)
+                   for part in PARTS]
+    return b.graph(inputs, [("logits", FLOAT, "rows", 1, VOCABULARY),
+                            *[(f"present_{PARTS[i % 2]}_self_{i // 2}", FLOAT, "rows", HEADS, "total", SIZE)
+                              for i in range(2 * layers)]])
+
+
+def whisper_encoder(seed, layers=2, mels=3):
+    """Features (texts, mels, frames) and the tokens that were said before in; without masks."""
+    b = Body(seed, "e_")
+    sound = b("Transpose", "encoder_input_ids", perm=[0, 2, 1])
+    hidden = b("Tanh", b("MatMul", sound, b.weight("mix", mels, HIDDEN)))
+    cross = {(part, k): b.into_heads(b("MatMul", hidden, b.weight(f"cross_{part}{k}", HIDDEN, HIDDEN, scale=0.6)))
+             for k in range(layers) for part in PARTS}
+    x = b("Gather", b.weight("words", VOCABULARY, HIDDEN), "decoder_input_ids")
+    logits, own = t5_layers(b, x, None, layers,
+                            lambda which, k: None if "self" in which else cross[which.split("_")[0], k])
+    named = [("logits", logits), ("encoder_hidden_states", hidden)]
+    named += [(f"present_{PARTS[i % 2]}_self_{i // 2}", v) for i, v in enumerate(own)]
+    named += [(f"present_{part}_cross_{k}", v) for (part, k), v in cross.items()]
+    for name, v in named:
+        b("Identity", v, out=name)
+    shapes = {"logits": ("texts", "said", VOCABULARY), "encoder_hidden_states": ("texts", "frames", HIDDEN)}
+    return b.graph([("encoder_input_ids", FLOAT, "texts", mels, "frames"), ("decoder_input_ids", INT, "texts", "said")],
+                   [(n, FLOAT, *shapes.get(n, ("texts", HEADS, "said" if "self" in n else "frames", SIZE)))
+                    for n, _ in named])
+
+
+def whisper_decoder(seed, layers=2, hidden=False):
+    b = Body(seed, "d_")
+    x = b("Gather", b.weight("words", VOCABULARY, HIDDEN), "input_ids")
+    if hidden:
+        x = b("Add", x, b("Mul", b("ReduceMean", "encoder_hidden_states", axes=[1]), b.const("none", np.float32(0))))
+    logits, own = t5_layers(b, x, None, layers, lambda which, k: f"past_{which}_{k}")
+    b("Identity", logits, out="logits")
+    for i, v in enumerate(own):
+        b("Identity", v, out=f"present_{PARTS[i % 2]}_self_{i // 2}")
+    inputs = [("input_ids", INT, "rows", 1)]
+    inputs += [("encoder_hidden_states", FLOAT, "rows", "frames", HIDDEN)] if hidden else []
+    for kind, length in (("self", "past"), ("cross", "frames")):
         inputs += [(f"past_{part}_{kind}_{k}", FLOAT, "rows", HEADS, length, SIZE) for k in range(layers)
                    for part in PARTS]
     return b.graph(inputs, [("logits", FLOAT, "rows", 1, VOCABULARY),

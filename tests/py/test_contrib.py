@@ -1,5 +1,6 @@
-"""Operators of domains com.microsoft and com.microsoft.nchwc: values against onnxruntime or numpy, with sizes known and
-unknown before the run; what their cards say against onnxruntime's schemas; and what is refused, by which words."""
+"""Operators of domains com.microsoft, com.microsoft.nchwc, com.ms.internal.nhwc and org.pytorch.aten: values against
+onnxruntime or numpy, with sizes known and unknown before the run; what their cards say against onnxruntime's schemas;
+and what is refused, by which words."""
 import ast
 import re
 import types
@@ -13,16 +14,17 @@ import package
 import test_schemas
 import test_training_ops
 from contrib import (DOMAIN, attentions, blocked, by_nacre, by_onnxruntime, case, compare, compositions, decoders,
-                     experts, layers, layouts, model_of, quantized, training)
+                     experts, layers, layouts, model_of, pools, quantized, seldom,
+                     training)
 from tolerances import close
 
 pytestmark = pytest.mark.skipif(not package.BUILT, reason="the Python package is not built")
 CASES = [*layers.CASES, *attentions.CASES, *quantized.CASES, *blocked.CASES, *layouts.CASES, *experts.CASES,
-         *decoders.CASES, *compositions.CASES]
+         *decoders.CASES, *compositions.CASES, *pools.CASES, *seldom.CASES]
 REFUSED = [*layers.REFUSED, *attentions.REFUSED, *quantized.REFUSED, *blocked.REFUSED, *layouts.REFUSED,
            *layouts.LEGACY_REFUSED, *experts.REFUSED, *decoders.REFUSED,
-           *compositions.REFUSED]
-DOMAINS = (DOMAIN, blocked.DOMAIN)
+           *compositions.REFUSED, *pools.REFUSED, *seldom.REFUSED]
+DOMAINS = (DOMAIN, blocked.DOMAIN, pools.DOMAIN, seldom.PYTORCH)
 TRAINING = {c.op for c in training.CASES} | test_training_ops.SEQUENCES  # of onnxruntime-training: test_training_ops.py
 CARDS = {key: card for key, card in test_schemas.every_card().items() if key[0] in DOMAINS and key[1] not in TRAINING}
 
@@ -98,10 +100,11 @@ def is_wider(text):
 
 # Nodes see the dense form of a sparse tensor, and so does the card: test_sparse_values.py.
 SPARSE = {(DOMAIN, "SparseToDenseMatMul")}
-SEARCHES = {(DOMAIN, op) for op in ("GreedySearch", "Sampling", "BeamSearch")}  # test_searches.py
+SEARCHES = {(DOMAIN, op) for op in ("GreedySearch", "Sampling", "BeamSearch", "WhisperBeamSearch")}  # test_searches.py
 
 
-THEIRS = (n for n in set(CARDS) - SPARSE if n[0] == DOMAIN or blocked.THEIRS)
+# Of com.ms.internal.nhwc onnxruntime has every version of ONNX's operators: the card is the newest.
+THEIRS = (n for n in set(CARDS) - SPARSE if n[0] == DOMAIN or (n[0] == blocked.DOMAIN and blocked.THEIRS))
 
 
 @pytest.mark.parametrize("name", sorted(THEIRS), ids=".".join)
@@ -118,15 +121,15 @@ def test_every_operator_has_a_case():
 # ---- what is not carried ----
 
 ABSENT = {
-    "AttnLSTM", "BifurcationDetector", "DecoderAttention", "DequantizeBFP",
+    "AttnLSTM", "BifurcationDetector", "DequantizeBFP",
     "DequantizeWithOrder", "DynamicSparseAttention", "DynamicTimeWarping", "EPContext", "EngramGate",
     "GatedDeltaNet", "GemmFloat8", "HyperConnectionPostMix", "HyperConnectionPreMix",
-    "LongformerAttention", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4",
-    "MaxpoolWithMask", "NGramHashMapping", "NGramRepeatBlock", "PackedSparseAttentionIndexer",
+    "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4",
+    "MaxpoolWithMask", "NGramHashMapping", "PackedSparseAttentionIndexer",
     "QOrderedAttention", "QOrderedGelu", "QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul",
     "QuantizeBFP", "QuantizeWithOrder", "Snpe", "SparseAttentionIndexer",
     "SparsePagedAttention", "VarlenCausalConvWithState", "VarlenNGramHashMapping",
-    "WhisperBeamSearch", "WordConvEmbedding"}
+    "WordConvEmbedding"}
 CARRIED = {op for domain, op in CARDS if domain == DOMAIN}
 
 
@@ -143,6 +146,24 @@ def test_an_operator_that_is_not_carried_is_named(op):
         nacre.InferenceSession(model_of(case("absent", op, [np.zeros(3, np.float32)]))[0])
     for word in ("'it'", op, DOMAIN):
         assert word in str(caught.value)
+
+
+# ---- tables with a row of padding ----
+
+@pytest.mark.parametrize("op, domain", [("TorchEmbedding", DOMAIN), ("ATen", seldom.PYTORCH)])
+@pytest.mark.parametrize("pad", [-1, 0, 4])
+def test_no_gradient_reaches_the_row_of_padding(op, domain, pad):
+    import nacre
+    import torch
+    from nacre import training as made_of
+    w, at = np.random.default_rng(3).standard_normal((5, 3)).astype(np.float32), seldom.ROWS
+    named = {"operator": "aten::embedding"} if op == "ATen" else {}
+    model, _ = model_of(case("pad", op, [w, at, np.int64(pad)], domain=domain, constants=[1, 2], **named))
+    made = made_of.gradients(model, "o0", ["i0"]).SerializeToString()
+    got = nacre.InferenceSession(made).run(["grad:i0"], {"i0": w})[0]
+    table = torch.from_numpy(w).requires_grad_()
+    torch.nn.functional.embedding(torch.from_numpy(at), table, None if pad < 0 else pad).sum().backward()
+    assert np.array_equal(got, table.grad.numpy())
 
 
 # ---- dropouts that draw ----

@@ -162,3 +162,15 @@ def test_float16(small, tmp_path):
     onnx.save(float16.convert_float_to_float16(onnx.load(small), keep_io_types=True), tmp_path / "h.onnx")
     for x in IMAGES:
         close(*both(tmp_path / "h.onnx", x), "graph_f16", "float16")  # on AArch64 onnxruntime sums in float16
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_float16_optimized(small, level, tmp_path):
+    """Where its processor computes in float16, onnxruntime writes pools of a domain that the file does not import."""
+    from onnxruntime.transformers import float16
+    onnx.save(float16.convert_float_to_float16(onnx.load(small)), tmp_path / "h.onnx")
+    path = optimized(tmp_path / "h.onnx", level, tmp_path)
+    domains = {n.domain for n in onnx.load(path).graph.node}
+    assert ("com.ms.internal.nhwc" if level == "all" and platform.machine() == "aarch64" else "") in domains
+    for x in IMAGES:
+        close(*both(path, x.astype(np.float16)), "graph_f16", f"{level}, {len(x)} images")

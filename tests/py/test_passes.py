@@ -451,3 +451,28 @@ def test_gradients_are_those_of_the_model_as_it_was(env):
     for name in wrt:
         assert np.abs(got["off"][f"grad:{name}"]).max() > 0, name
         close(got["all"][f"grad:{name}"], got["off"][f"grad:{name}"], "device_f32", name)
+
+
+@pytest.mark.parametrize("n, m", [(1, 3), (3, 1), (3, 3), (1, 1)])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_decided_where_may_still_widen(first, n, m):
+    """Which sizes its operands have, only the run tells."""
+    import package
+    import nacre
+    model = package.model([package.node("Where", "c x y", "w"), package.node("Neg", "w", "z")],
+                          [package.tensor("x", T.FLOAT, ["n"]), package.tensor("y", T.FLOAT, ["m"])],
+                          [package.tensor("z", T.FLOAT, None)], [("c", np.array([first]))])
+    x, y = np.arange(n, dtype=np.float32), np.arange(m, dtype=np.float32) + 5
+    got = nacre.InferenceSession(model).run(None, {"x": x, "y": y})[0]
+    assert np.array_equal(got, -np.where(first, x, y))
+
+
+def test_a_decided_where_still_refuses_sizes_that_do_not_fit():
+    import package
+    import nacre
+    model = package.model([package.node("Where", "c x y", "w"), package.node("Neg", "w", "z")],
+                          [package.tensor("x", T.FLOAT, [3]), package.tensor("y", T.FLOAT, ["m"])],
+                          [package.tensor("z", T.FLOAT, None)], [("c", np.array([True]))])
+    session = nacre.InferenceSession(model)
+    with pytest.raises(Exception, match="a dim of 2 where 3 or 1 is expected"):
+        session.run(None, {"x": np.zeros(3, np.float32), "y": np.zeros(2, np.float32)})

@@ -325,6 +325,34 @@ def test_ranges(method, options, tmp_path):
         assert np.asarray(data.range_value[0]).dtype == np.asarray(b[0]).dtype
 
 
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("method", ["MinMax", "Percentile", "Entropy"])
+@pytest.mark.parametrize("held", [True, False], ids=["constant mask", "mask of the run"])
+def test_what_is_infinite_stays_as_it_is(form, method, held, tmp_path):
+    """Masks of minus infinity: no codes hold them beside scores. onnxruntime's quantizer makes a scale of infinity."""
+    i = {"q": weight(8, 8), "k": weight(8, 8), "w": weight(8, 4), "one": np.float32(1),
+         "low": np.triu(np.full((6, 6), -np.inf, np.float32), 1), "shows": np.tril(np.ones((6, 6), bool)),
+         "none": np.float32(-np.inf), "zero": np.float32(0)}
+    mask = [] if held else [node("Where", "shows zero none", "made"), node("Mul", "made one", "low2")]
+    model = model_of([node("MatMul", "x q", "a"), node("MatMul", "x k", "b"),
+                      node("Transpose", "b", "t", perm=[0, 2, 1]), *mask, node("MatMul", "a t", "s"),
+                      node("Add", f"s {'low' if held else 'low2'}", "m"),
+                      node("Softmax", "m", "p", axis=-1), node("MatMul", "p b", "v"), node("MatMul", "v w", "y")],
+                     {"x": ["n", 6, 8]}, i)
+    x = feeds((2, 6, 8))
+    onnx.save(model, tmp_path / "m.onnx")
+    mine.quantize_static(tmp_path / "m.onnx", tmp_path / "q.onnx", Feeds((2, 6, 8)),
+                         quant_format=mine.QuantFormat[form], calibrate_method=mine.CalibrationMethod[method])
+    kept = onnx.load(tmp_path / "q.onnx")
+    assert any("inear" in n.op_type for n in kept.graph.node)
+    scales = [numpy_helper.to_array(t) for t in kept.graph.initializer if t.name.endswith("_scale")]
+    assert all(np.isfinite(s).all() for s in scales)
+    other = {"x": x["x"].copy()}
+    other["x"][:, 3:] *= -1
+    before, after = (runs(tmp_path / "q.onnx", given)[0] for given in (x, other))
+    assert np.array_equal(before[:, :3], after[:, :3]) and not np.array_equal(before[:, 3:], after[:, 3:])
+
+
 def test_calibration_is_kept(tmp_path):
     cache, source = tmp_path / "ranges.json", models.plain("convolutions")
     mine.quantize_static(source, tmp_path / "a.onnx", models.Feeds("convolutions"), calibration_cache_path=cache)

@@ -26,7 +26,8 @@ FEWER_TYPES = {
     "BitCast": "narrow types", "Dropout": "8-bit floats", "IsInf": "8-bit floats", "IsNaN": "8-bit floats",
     "Pad": "narrow types",
 }
-NOT_ONNX = ("nacre", "com.microsoft", "com.microsoft.nchwc")
+NOT_ONNX = ("nacre", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc",
+            "org.pytorch.aten")
 FEWER_VERSIONS = {"Dropout": "versions 1 and 6 train unless is_test says otherwise, and no model in reach has them"}
 
 

@@ -1,5 +1,6 @@
-"""GreedySearch, Sampling and BeamSearch of com.microsoft against onnxruntime, on small random decoders in the shapes of
-GPT-2 and T5; what is drawn by its statistics; and what is refused, by which words."""
+"""GreedySearch, Sampling, BeamSearch and WhisperBeamSearch of com.microsoft against onnxruntime, on small random
+decoders in the shapes of GPT-2, T5 and Whisper; what is drawn by its statistics; and what is refused, by which
+words."""
 import numpy as np
 import onnxruntime
 import pytest
@@ -38,18 +39,20 @@ ORDER = {"GreedySearch": "input_ids max_length min_length repetition_penalty voc
          "Sampling": "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask attention_mask "
                      "presence_mask seed",
          "BeamSearch": "input_ids max_length min_length num_beams num_return_sequences length_penalty "
-                       "repetition_penalty vocab_mask prefix_vocab_mask attention_mask"}
-KINDS = {"repetition_penalty": np.float32, "length_penalty": np.float32}
+                       "repetition_penalty vocab_mask prefix_vocab_mask attention_mask decoder_input_ids "
+                       "logits_processor"}
+ORDER["WhisperBeamSearch"] = ORDER["BeamSearch"] + " cross_qk_layer_head extra_decoding_ids temperature"
+KINDS = {"repetition_penalty": np.float32, "length_penalty": np.float32, "temperature": np.float32}
 
 
 def model_of(op, given, outputs=("sequences",), decoder=None, **attributes):
     """given: operands by name; numbers become tensors of one element."""
-    if op == "BeamSearch":
+    if "Beam" in op:
         given = {"min_length": 0, "length_penalty": 1.0} | given  # onnxruntime does not run without
     given = {n: x if isinstance(x, np.ndarray) else one(x, KINDS.get(n, np.int32)) for n, x in given.items()}
     names = ORDER[op].split()
     inputs = [(n if n in given else "", given.get(n)) for n in names]
-    while op != "BeamSearch" and not inputs[-1][0]:  # onnxruntime looks at all of BeamSearch's without asking
+    while "Beam" not in op and not inputs[-1][0]:  # onnxruntime looks at all of BeamSearch's without asking
         inputs.pop()
     graphs = {"decoder": decoder or searches.gpt(attributes.pop("seed", 1))}
     model = searches.search(op, inputs, list(outputs), eos_token_id=EOS, pad_token_id=PAD, **graphs, **attributes)
@@ -158,6 +161,58 @@ def test_t5(n, beams, begins, hidden):
              encoder=searches.t5_encoder(seed, begins=begins), model_type=1, decoder_start_token_id=2)
 
 
+SAID = {"decoder_input_ids": np.int32([[2, 5, 6], [2, 5, 7]])}
+SOUND = np.random.default_rng(3).standard_normal((2, 3, 6)).astype(np.float32)
+
+
+def whisper(op, seed, given, hidden=False, **attributes):
+    return dict(op=op, given={"input_ids": SOUND, "max_length": 11, "num_beams": 3, "num_return_sequences": 2} | given,
+                decoder=searches.whisper_decoder(seed, hidden=hidden), encoder=searches.whisper_encoder(seed),
+                model_type=2, **attributes)
+
+
+@pytest.mark.parametrize("given", [{}, SAID, {"logits_processor": 0}, {"min_length": 9, "repetition_penalty": 1.5},
+                                   SAID | {"num_beams": 1, "num_return_sequences": 1}], ids=str)
+@pytest.mark.parametrize("op", ["BeamSearch", "WhisperBeamSearch"])
+def test_whisper(op, given):
+    for seed in (1, 2):
+        both(**whisper(op, seed, given, decoder_start_token_id=2), outputs=("sequences", "sequences_scores"))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_temperature_of_whisper(temperature):
+    for seed in (1, 2):
+        both(**whisper("WhisperBeamSearch", seed, SAID | {"temperature": temperature}),
+             outputs=("sequences", "sequences_scores"))
+
+
+def test_whisper_whose_decoder_takes_hidden_states():
+    """They change nothing; onnxruntime reads past them."""
+    import nacre
+    results = []
+    for hidden in (False, True):
+        model, feeds = model_of(**whisper("WhisperBeamSearch", 1, SAID, hidden=hidden),
+                                outputs=("sequences", "sequences_scores"))
+        results.append(nacre.InferenceSession(model).run(None, feeds))
+    for a, b in zip(*results):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("given, outputs, words", [
+    ({"extra_decoding_ids": np.zeros((2, 1), np.int32)}, 1, "extra_decoding_ids is not supported"),
+    ({"cross_qk_layer_head": np.zeros((1, 2), np.int32)}, 1, "cross_qk_layer_head is not supported"),
+    ({}, 5, "non_speech_probs is not supported"), ({"logits_processor": 1}, 1, "logits_processor is not 0"),
+    ({"temperature": 0.0}, 1, "temperature is not above 0"),
+    ({"input_ids": texts()}, 1, "input_ids are int32, expected float")])
+def test_what_whisper_refuses(given, outputs, words):
+    import nacre
+    names = ("sequences", "", "", "", "non_speech_probs")[:outputs]
+    with pytest.raises(Exception) as caught:
+        model, feeds = model_of(**whisper("WhisperBeamSearch", 1, SAID | given), outputs=names)
+        nacre.InferenceSession(model).run(None, feeds)
+    assert words in str(caught.value)
+
+
 # ---- sampling ----
 
 def sampled(given, outputs=("sequences",), **attributes):
@@ -236,7 +291,7 @@ def test_sampling_with_rules():
     ("GreedySearch", {"max_length": 8}, {"model_type": 1}, "model_type is 1"),
     ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 3}, {}, "num_return_sequences is 3"),
     ("BeamSearch", {"max_length": 8, "num_beams": 0, "num_return_sequences": 1}, {}, "num_beams is 0"),
-    ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 1}, {"model_type": 2}, "model_type is 2"),
+    ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 1}, {"model_type": 3}, "model_type is 3"),
     ("BeamSearch", {"max_length": 8, "num_beams": 2, "num_return_sequences": 1}, {"model_type": 1}, "needs an encoder"),
     ("GreedySearch", {"max_length": 8, "vocab_mask": np.ones(4, np.int32)}, {}, "of vocab_mask is 4, expected 23"),
 ])

@@ -129,7 +129,8 @@ class BaseQuantizer:
     # ---- parameters ----
 
     def activation_params(self, name: str, overrides: Optional[Dict[str, Any]] = None) -> Optional[QuantizationParams]:
-        """Of a tensor that calibration saw, or whose parameters the caller gave; None for any other."""
+        """Of a tensor that calibration saw, or whose parameters the caller gave; None for any other, and for one that
+        is infinite somewhere, as masks are: no codes hold that beside other numbers."""
         wish = overrides if overrides is not None else self.tensor_quant_overrides.get_per_tensor_overrides(name, {})
         kind = tensor_type(wish.get("quant_type", self.activation_qType))
         if "scale" in wish and "zero_point" in wish:
@@ -143,6 +144,8 @@ class BaseQuantizer:
             return QuantizationParams(zero_point=zero, scale=scale, quant_type=kind)
         low, high = (np.asarray(e) for e in self.tensors_range[name].range_value)
         low, high = (np.asarray(wish.get(k, e), e.dtype) for k, e in (("rmin", low.min()), ("rmax", high.max())))
+        if not (np.isfinite(low) and np.isfinite(high)):
+            return None
         symmetric = bool(wish.get("symmetric", self.is_activation_symmetric))
         ends = get_qmin_qmax_for_qType(kind, bool(wish.get("reduce_range", False)), symmetric)
         zero, scale = compute_scale_zp(low, high, *ends, symmetric, self.min_real_range)

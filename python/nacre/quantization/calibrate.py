@@ -12,7 +12,7 @@ import os
 import tempfile
 from enum import Enum
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 import onnx
@@ -469,6 +469,7 @@ class HistogramCollector(CalibrationDataCollector):
         if not 0 <= percentile <= 100:
             raise ValueError(f"percentile is {percentile}, expected 0 to 100")
         self.histogram_dict: Dict[str, Tuple[Any, ...]] = {}
+        self.infinite: Set[str] = set()
         self.method, self.symmetric, self.num_bins = method, symmetric, num_bins
         self.num_quantized_bins, self.percentile, self.scenario = num_quantized_bins, percentile, scenario
 
@@ -481,14 +482,18 @@ class HistogramCollector(CalibrationDataCollector):
         else:
             self.collect_value(name_to_arr)
 
-    @staticmethod
-    def _joined(arrays: Any) -> np.ndarray:
+    def _joined(self, name: str, arrays: Any) -> np.ndarray:
+        """The finite ones; that a tensor has others, as masks have, is kept in mind."""
         parts = arrays if isinstance(arrays, (list, tuple)) else [arrays]
-        return np.concatenate([np.asarray(a).reshape(-1) for a in parts]) if parts else np.zeros(0, np.float32)
+        data = np.concatenate([np.asarray(a).reshape(-1) for a in parts]) if parts else np.zeros(0, np.float32)
+        finite = np.isfinite(data)
+        if not finite.all():
+            self.infinite.add(name)
+        return data[finite]
 
     def collect_absolute_value(self, name_to_arr: Dict[str, Sequence[np.ndarray]]) -> None:
         for name, arrays in name_to_arr.items():
-            data = self._joined(arrays)
+            data = self._joined(name, arrays)
             low, high = (data.min(), data.max()) if data.size else (data.dtype.type(0), data.dtype.type(0))
             sizes = np.abs(data)
             if name not in self.histogram_dict:
@@ -506,7 +511,7 @@ class HistogramCollector(CalibrationDataCollector):
 
     def collect_value(self, name_to_arr: Dict[str, Sequence[np.ndarray]]) -> None:
         for name, arrays in name_to_arr.items():
-            data = self._joined(arrays)
+            data = self._joined(name, arrays)
             low, high = (data.min(), data.max()) if data.size else (data.dtype.type(0), data.dtype.type(0))
             threshold = np.array(max(abs(low), abs(high)), data.dtype)
             if name in self.histogram_dict:
@@ -537,8 +542,16 @@ class HistogramCollector(CalibrationDataCollector):
     def compute_collection_result(self) -> Dict[str, Any]:
         if not self.histogram_dict:
             raise ValueError("nothing was collected")
-        return {"entropy": self.compute_entropy, "percentile": self.compute_percentile,
-                "distribution": self.compute_distribution}[self.method]()
+        found: Dict[str, Any] = {"entropy": self.compute_entropy, "percentile": self.compute_percentile,
+                                 "distribution": self.compute_distribution}[self.method]()
+        for name in self.infinite & set(found):
+            kind = self.histogram_dict[name][1].dtype
+            ends = (np.array(-np.inf, kind), np.array(np.inf, kind))
+            if isinstance(found[name], TensorData):
+                found[name].lowest, found[name].highest = ends
+            else:
+                found[name] = (*ends, *found[name][2:])
+        return found
 
     def compute_percentile(self) -> Dict[str, Tuple[Any, ...]]:
         found = {}

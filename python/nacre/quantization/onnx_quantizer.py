@@ -125,10 +125,12 @@ class ONNXQuantizer(BaseQuantizer):
         return [self.constant(name + "_scale", p["scale"]), self.constant(name + "_zero_point", p["zero_point"])]
 
     def codes_of(self, name: str) -> Optional[QuantizedValue]:
-        """A tensor's codes, made now if it has none; None: its range is not known."""
+        """A tensor's codes, made now if it has none; None: its range is not known, or no codes hold it."""
         if name in self.values:
             return self.values[name]
         if name in self.weights:
+            if not np.isfinite(self.array(name)).all():
+                return None
             return self._constant_codes(name, name, self.array(name), self.activation_qType,
                                         self.is_activation_symmetric)
         q_name = name + names.TENSOR_NAME_QUANT_SUFFIX

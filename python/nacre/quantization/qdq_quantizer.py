@@ -177,9 +177,11 @@ class QDQQuantizer(BaseQuantizer):
                 self.stored[name] = params and self._store(name, params)
         return self.stored[name]
 
-    def _weight_params(self, name: str, mark: Mark) -> QuantizationParams:
+    def _weight_params(self, name: str, mark: Mark) -> Optional[QuantizationParams]:
         kind = self.weight_qType if mark.kind == QDQQuantTensorType.WEIGHT else self.activation_qType
         data = self.array(name)
+        if not np.isfinite(data).all():
+            return None
         if mark.kind == QDQQuantTensorType.ACTIVATION and name not in self.tensor_quant_overrides:
             zero, scale = names.compute_data_quant_params(
                 data, kind, self.is_activation_symmetric, self.reduce_range and kind != TensorProto.FLOAT8E4M3FN,

@@ -1,7 +1,10 @@
 /* ops/arrange/contrib.c: cards of com.microsoft that lay elements out anew. Most are ops that ONNX has taken over since
  * (Trilu, Pad, GridSample, GatherND, Range, ExpandDims, Unique), in the form they had before; UnfoldTensor,
- * TorchEmbedding, SampleOp and the two that take padding out of a batch and put it back are compositions. All run, and
- * are differentiated, as ops of ai.onnx. */
+ * TorchEmbedding, SampleOp and the two that take padding out of a batch and put it back are compositions; of
+ * org.pytorch.aten's ATen, an operator of PyTorch by its name, some. All run, and are differentiated, as ops of
+ * ai.onnx. */
+#include <string.h>
+
 #include "ops/contrib.h"
 
 extern const nc_card nc_card_trilu, nc_card_pad, nc_card_grid_sample, nc_card_range;
@@ -157,7 +160,7 @@ static nc_code unfold_decompose(nc_builder *b, const nc_node *n, nc_value **out)
     return b->code;
 }
 
-/* ---- TorchEmbedding ---- */
+/* ---- TorchEmbedding, and ATen's embedding: table, numbers of rows, the row of padding (below 0: none) ---- */
 
 static nc_code embedding_infer(nc_infer *c) {
     const nc_type *w = nc_in(c, 0), *at = nc_in(c, 1);
@@ -172,7 +175,45 @@ static nc_code embedding_infer(nc_infer *c) {
 }
 
 static nc_code embedding_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    out[0] = gather(b, n->in[0], n->in[1], 0);
+    nc_value *pad = nc_contrib_in(n, 2), *y = gather(b, n->in[0], n->in[1], 0);
+    int64_t row = 0, count;
+    bool none = pad == NULL || (pad->lit != NULL && nc_literal_ints(pad->lit, &row, 1, &count) && row < 0);
+    if (!none && b->code == NC_OK) { /* no gradient reaches it */
+        nc_value *is = nc_build1(b, "Equal", 2, n->in[1], nc_build_cast(b, pad, n->in[1]->type->elem));
+        y = nc_build1(b, "Where", 3, nc_build1(b, "Unsqueeze", 2, is, ints(b, -1)), nc_build_stop(b, y), y);
+    }
+    out[0] = y;
+    return b->code;
+}
+
+/* ---- ATen ---- */
+
+/* Its operator without the name space; NULL: none that is known. */
+static const char *aten_operator(const nc_node *n) {
+    const char *name = nc_attr_str(n, "operator");
+    if (strncmp(name, "aten::", 6) == 0) name += 6;
+    bool known = (strcmp(name, "embedding") == 0 && n->n_in >= 2) || (strcmp(name, "numpy_T") == 0 && n->n_in == 1);
+    return known ? name : NULL;
+}
+
+static nc_code aten_infer(nc_infer *c) {
+    const char *name = aten_operator(c->node);
+    const nc_type *x = nc_in(c, 0);
+    const nc_dim *dims[NC_MAX_RANK];
+    if (name == NULL)
+        NC_FAIL(c->w, NC_E_UNSUPPORTED, "operator is '%s' of %d inputs, expected embedding or numpy_T",
+                nc_attr_str(c->node, "operator"), c->node->n_in);
+    if (*name == 'e') return embedding_infer(c);
+    if (x == NULL) return NC_OK;
+    for (int i = 0; i < x->rank; i++) dims[i] = x->dims[x->rank - 1 - i];
+    return x->rank < 0 ? nc_out_unknown(c, 0, x->elem, -1) : nc_out(c, 0, x->elem, x->rank, dims);
+}
+
+static nc_code aten_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
+    const char *name = aten_operator(n);
+    if (name == NULL) NC_FAIL(b->w, NC_E_UNSUPPORTED, "the operator is not known");
+    if (*name == 'e') return embedding_decompose(b, n, out);
+    out[0] = nc_build1(b, "Transpose", 1, n->in[0]);
     return b->code;
 }
 
@@ -376,6 +417,19 @@ const nc_card nc_card_torch_embedding = {.name = "TorchEmbedding",
                                          .no_grad_in = 2 | 4 | 8,
                                          .infer = embedding_infer,
                                          .decompose = embedding_decompose};
+static const nc_op_version aten_versions[] = {{.since = 1,
+                                               IN({"inputs", T_TENSOR_ALL, MIXED}),
+                                               OUT({"outputs", T_TENSOR_ALL, MIXED}),
+                                               ATTR(A_STR_REQ("operator"), A_STR("overload_name", ""),
+                                                    A_INTS_OPT("cpu_input_args"), A_INTS_OPT("cpu_output_args"))},
+                                              {0}};
+const nc_card nc_card_aten = {.name = "ATen",
+                              .domain = "org.pytorch.aten",
+                              .doc = "An operator of PyTorch by its name: embedding or numpy_T.",
+                              .versions = aten_versions,
+                              .no_grad_in = ~(uint32_t)1,
+                              .infer = aten_infer,
+                              .decompose = aten_decompose};
 const nc_card nc_card_remove_padding = {.name = "RemovePadding",
                                         .domain = NC_MICROSOFT,
                                         .doc = "The tokens of a batch without those that only fill it up.",

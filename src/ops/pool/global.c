@@ -2,8 +2,9 @@
  * else: they have no kernels of their own. */
 #include "ops/build.h"
 #include "ops/card.h"
+#include "ops/pool/pool.h"
 
-static nc_code global_infer(nc_infer *c) {
+nc_code nc_pool_global_infer(nc_infer *c) {
     const nc_type *x = nc_in(c, 0);
     const nc_dim *dims[NC_MAX_RANK], *one = nc_dim_const(c->dims, 1);
     if (x == NULL) return NC_OK;
@@ -66,16 +67,16 @@ static const nc_op_version lp_versions[] = {{.since = 22, X_Y(T_FLOAT_ALL), ATTR
 const nc_card nc_card_global_average_pool = {.name = "GlobalAveragePool",
                                              .doc = "The mean of each plane.",
                                              .versions = versions,
-                                             .infer = global_infer,
+                                             .infer = nc_pool_global_infer,
                                              .decompose = average_decompose};
 const nc_card nc_card_global_max_pool = {.name = "GlobalMaxPool",
                                          .doc = "The greatest element of each plane.",
                                          .versions = versions,
                                          .traits = NC_PASSES_ON,
-                                         .infer = global_infer,
+                                         .infer = nc_pool_global_infer,
                                          .decompose = max_decompose};
 const nc_card nc_card_global_lp_pool = {.name = "GlobalLpPool",
                                         .doc = "The p-norm of each plane.",
                                         .versions = lp_versions,
-                                        .infer = global_infer,
+                                        .infer = nc_pool_global_infer,
                                         .decompose = lp_decompose};

@@ -110,35 +110,17 @@ static nc_code softmax_decompose(nc_builder *b, const nc_node *n, nc_value **out
 
 static bool channels_last(const nc_node *n) { return nc_contrib_int(n, "channels_last", 0) != 0; }
 
-/* With channels first, by `inner`, and back. */
-static nc_code infer_turned(nc_infer *c, bool last, nc_code (*inner)(nc_infer *c)) {
-    nc_infer_val in[8];
-    nc_infer pool = *c;
-    for (int i = 0; i < 8 && i < c->node->n_in; i++) in[i] = c->in[i];
-    pool.in = in;
-    if (last) NC_TRY(nc_contrib_turned(c, in[0].type, false, &in[0].type));
-    NC_TRY(inner(&pool));
-    return last ? nc_contrib_turned(c, c->out[0].type, true, &c->out[0].type) : NC_OK;
-}
-
 static nc_code pool_infer(nc_infer *c) {
     NC_TRY(check_single(c, 1, 4, 1));
-    return infer_turned(c, channels_last(c->node), nc_pool_infer);
-}
-
-static nc_code global_dims(nc_infer *c) {
-    const nc_type *x = nc_in(c, 0);
-    const nc_dim *dims[NC_MAX_RANK];
-    if (x == NULL) return NC_OK;
-    if (x->rank < 0) return nc_out_unknown(c, 0, x->elem, -1);
-    if (x->rank < 3) NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, at least 3 are expected", x->rank);
-    for (int i = 0; i < x->rank; i++) dims[i] = i < 2 ? x->dims[i] : nc_dim_const(c->dims, 1);
-    return nc_out(c, 0, x->elem, x->rank, dims);
+    return nc_contrib_infer_turned(c, channels_last(c->node), nc_pool_infer);
 }
 
 static nc_code global_infer(nc_infer *c) {
+    const nc_type *x = nc_in(c, 0);
     NC_TRY(check_single(c, 1, 4, 1));
-    return infer_turned(c, channels_last(c->node), global_dims);
+    if (x != NULL && x->rank >= 0 && x->rank < 3)
+        NC_FAIL(c->w, NC_E_SHAPE, "X has %d dims, at least 3 are expected", x->rank);
+    return nc_contrib_infer_turned(c, channels_last(c->node), nc_pool_global_infer);
 }
 
 static nc_code known_rank(nc_builder *b, const nc_node *n) {
@@ -161,7 +143,7 @@ static nc_code pool_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     return b->code;
 }
 
-static nc_code max_pool_infer(nc_infer *c) { return infer_turned(c, true, nc_pool_infer); }
+static nc_code max_pool_infer(nc_infer *c) { return nc_contrib_infer_turned(c, true, nc_pool_infer); }
 
 static nc_code max_pool_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     NC_TRY(known_rank(b, n));

@@ -1,5 +1,5 @@
-/* ops/search/search.c: cards of GreedySearch, Sampling and BeamSearch (com.microsoft): which models they take, and what
- * their subgraphs get and give. How they run is in search_parts.c. */
+/* ops/search/search.c: cards of GreedySearch, Sampling, BeamSearch and WhisperBeamSearch (com.microsoft): which models
+ * they take, and what their subgraphs get and give. How they run is in search_parts.c. */
 #include "ops/search/search.h"
 
 static nc_code whole_number(nc_infer *c, int i, const char *name, const nc_dim **out) {
@@ -35,29 +35,32 @@ static nc_code measure_gpt(nc_work *w, nc_search *s) {
     return NC_OK;
 }
 
+/* Whisper's subgraphs are T5's without a mask; its encoder always gives the first logits. */
 static nc_code measure_t5(nc_work *w, nc_search *s) {
-    if (s->encoder < 0) NC_FAIL(w, NC_E_BAD_GRAPH, "model_type is 1, which needs an encoder");
+    if (s->encoder < 0) NC_FAIL(w, NC_E_BAD_GRAPH, "model_type is %d, which needs an encoder", s->hears ? 2 : 1);
+    int masks = !s->hears;
     const nc_graph *d = s->n->subs[s->decoder].graph, *e = s->n->subs[s->encoder].graph;
     s->encodes = true;
     s->layers = (d->outputs.n - 1) / 2;
     s->i_past = d->inputs.n - 4 * s->layers;
-    s->begun = e->inputs.n == 3;
+    s->begun = s->hears || e->inputs.n == 3;
     int gives = s->begun ? 2 + 4 * s->layers : 2 * s->layers;
-    if (s->layers < 1 || d->outputs.n != 1 + 2 * s->layers || (s->i_past != 2 && s->i_past != 3))
+    if (s->layers < 1 || d->outputs.n != 1 + 2 * s->layers || (s->i_past != 1 + masks && s->i_past != 2 + masks))
         NC_FAIL(w, NC_E_UNSUPPORTED,
-                "the decoder takes %d values and gives %d, expected 2 or 3 and 4 pasts a layer, "
+                "the decoder takes %d values and gives %d, expected %d or %d and 4 pasts a layer, "
                 "and 1 and 2 presents a layer",
-                d->inputs.n, d->outputs.n);
-    if ((e->inputs.n != 2 && e->inputs.n != 3) || e->outputs.n != gives)
+                d->inputs.n, d->outputs.n, 1 + masks, 2 + masks);
+    if ((e->inputs.n != 2 && e->inputs.n != 2 + masks) || e->outputs.n != gives)
         NC_FAIL(w, NC_E_UNSUPPORTED, "the encoder takes %d values and gives %d, expected %d for %d layers", e->inputs.n,
                 e->outputs.n, gives, s->layers);
-    if (s->i_past == 3 && !s->begun)
+    if (s->i_past == 2 + masks && !s->begun)
         NC_FAIL(w, NC_E_UNSUPPORTED, "the decoder takes hidden states, which the encoder does not give");
     const nc_type *ids = d->inputs.v[0]->type;
     int64_t one = 0;
     bool single = ids != NULL && ids->rank == 2 && nc_dim_is_const(ids->dims[1], &one) && one == 1;
     s->whole_inputs = !single;
-    if (s->begun && nc_attr_int(s->n, "decoder_start_token_id") < 0)
+    bool told = s->hears && nc_contrib_in(s->n, s->f->begin) != NULL;
+    if (s->begun && !told && nc_attr_int(s->n, "decoder_start_token_id") < 0)
         NC_FAIL(w, NC_E_BAD_GRAPH, "decoder_start_token_id is needed");
     return NC_OK;
 }
@@ -71,9 +74,10 @@ nc_code nc_search_measure(nc_work *w, const nc_node *n, nc_search *s) {
                      .first = sub_of(n, "init_decoder")};
     if (s->decoder < 0) NC_FAIL(w, NC_E_BAD_GRAPH, "has no decoder");
     if (model == 0) return measure_gpt(w, s);
-    if (model == 1 && s->f->beams >= 0) return measure_t5(w, s);
+    s->hears = model == 2;
+    if ((model == 1 || model == 2) && s->f->beams >= 0) return measure_t5(w, s);
     NC_FAIL(w, NC_E_UNSUPPORTED, "model_type is %lld, expected 0 (GPT-2)%s", (long long)model,
-            s->f->beams >= 0 ? " or 1 (T5)" : "");
+            s->f->beams >= 0 ? ", 1 (T5) or 2 (Whisper)" : "");
 }
 
 nc_code nc_search_past(nc_work *w, const nc_search *s, nc_dtype *elem, int64_t *heads, int64_t *size) {
@@ -143,10 +147,12 @@ static nc_code infer_t5(nc_infer *c, const nc_search *s) {
     const nc_dim *texts = nc_fresh(c, "texts"), *tokens = nc_fresh(c, "tokens"), *one = nc_dim_const(c->dims, 1);
     const nc_dim *rows = nc_fresh(c, "rows"), *past = nc_fresh(c, "past");
     if (!texts || !tokens || !one || !rows || !past) NC_FAIL(c->w, NC_E_MEMORY, "out of memory");
-    const nc_dim *ids[2] = {texts, tokens}, *start[2] = {texts, one};
+    const nc_dim *said = s->hears ? nc_fresh(c, "said") : one;
+    NC_NEED(c->w, said);
+    const nc_dim *ids[2] = {texts, tokens}, *start[2] = {texts, said}, *sound[3] = {texts, NULL, NULL};
     NC_TRY(begin_body(c, s->encoder, &b));
-    NC_TRY(body_input(&b, NC_INT32, 2, ids));
-    NC_TRY(body_input(&b, NC_INT32, 2, ids));
+    NC_TRY(s->hears ? body_input(&b, NC_UNDEFINED, 3, sound) : body_input(&b, NC_INT32, 2, ids));
+    if (!s->hears) NC_TRY(body_input(&b, NC_INT32, 2, ids));
     if (s->begun) NC_TRY(body_input(&b, NC_INT32, 2, start));
     NC_TRY(c->infer_sub(c, s->encoder, b.in, b.n));
     const nc_dim *next[2] = {rows, s->whole_inputs ? nc_fresh(c, "so_far") : one}, *mask[2] = {rows, tokens};
@@ -155,21 +161,32 @@ static nc_code infer_t5(nc_infer *c, const nc_search *s) {
     NC_NEED(c->w, next[1]);
     NC_TRY(begin_body(c, s->decoder, &b));
     NC_TRY(body_input(&b, NC_INT32, 2, next));
-    NC_TRY(body_input(&b, NC_INT32, 2, mask));
-    if (s->i_past == 3) NC_TRY(body_input(&b, NC_UNDEFINED, 3, hidden));
+    if (!s->hears) NC_TRY(body_input(&b, NC_INT32, 2, mask));
+    if (s->i_past == 3 - s->hears) NC_TRY(body_input(&b, NC_UNDEFINED, 3, hidden));
     for (int i = 0; i < 4 * s->layers; i++) NC_TRY(body_input(&b, NC_UNDEFINED, 4, i < 2 * s->layers ? self : cross));
     return c->infer_sub(c, s->decoder, b.in, b.n);
 }
 
 /* ---- the cards ---- */
 
-static nc_code check_ids(nc_infer *c, const nc_dim **texts) {
+static nc_code check_ids(nc_infer *c, bool hears, const nc_dim **texts) {
     const nc_type *t = nc_in(c, 0);
-    if (t != NULL && t->elem != NC_INT32)
-        NC_FAIL(c->w, NC_E_TYPE, "input_ids are %s, expected int32", nc_dtype_name(t->elem));
-    NC_TRY(nc_contrib_rank(c, 0, 2));
-    *texts = t != NULL && t->rank == 2 ? t->dims[0] : nc_fresh(c, "texts");
+    if (t != NULL && (t->elem == NC_INT32) == hears)
+        NC_FAIL(c->w, NC_E_TYPE, "input_ids are %s, expected %s", nc_dtype_name(t->elem), hears ? "float" : "int32");
+    NC_TRY(nc_contrib_rank(c, 0, hears ? 3 : 2));
+    *texts = t != NULL && t->rank >= 2 ? t->dims[0] : nc_fresh(c, "texts");
     NC_NEED(c->w, *texts);
+    return NC_OK;
+}
+
+/* What WhisperBeamSearch alone has. */
+static nc_code check_extras(nc_infer *c) {
+    static const char *const in[] = {"cross_qk_layer_head", "extra_decoding_ids"}, *const out[] = {"cross_qk",
+                                                                                                   "non_speech_probs"};
+    for (int i = 0; i < 2; i++) {
+        if (nc_contrib_in(c->node, 12 + i)) NC_FAIL(c->w, NC_E_UNSUPPORTED, "%s is not supported", in[i]);
+        if (nc_contrib_wants(c->node, 3 + i)) NC_FAIL(c->w, NC_E_UNSUPPORTED, "%s is not supported", out[i]);
+    }
     return NC_OK;
 }
 
@@ -177,7 +194,8 @@ static nc_code search_infer(nc_infer *c) {
     nc_search s;
     const nc_dim *texts, *most, *vocabulary = NULL;
     NC_TRY(nc_search_measure(c->w, c->node, &s));
-    NC_TRY(check_ids(c, &texts));
+    NC_TRY(check_ids(c, s.hears, &texts));
+    if (s.f->temperature >= 0) NC_TRY(check_extras(c));
     NC_TRY(whole_number(c, 1, "max_length", &most));
     NC_TRY(s.encodes ? infer_t5(c, &s) : infer_gpt(c, &s, s.decoder));
     if (!s.encodes && s.first >= 0) NC_TRY(infer_gpt(c, &s, s.first));
@@ -208,8 +226,8 @@ static nc_code search_infer(nc_infer *c) {
 #define TOKENS                                                                                 \
     A_INT_REQ("eos_token_id"), A_INT_REQ("pad_token_id"), A_INT("decoder_start_token_id", -1), \
         A_INT("no_repeat_ngram_size", 0)
-#define GRAPHS                                                                                           \
-    A_INT("model_type", 0), A_GRAPH_OPT("encoder"), A_GRAPH_OPT("init_decoder"), A_GRAPH_REQ("decoder"), \
+#define GRAPHS(model)                                                                                        \
+    A_INT("model_type", model), A_GRAPH_OPT("encoder"), A_GRAPH_OPT("init_decoder"), A_GRAPH_REQ("decoder"), \
         A_INT("vocab_size", -1)
 #define OPT(name, types) \
     { name, types, OPTIONAL }
@@ -220,7 +238,7 @@ static const nc_op_version greedy_versions[] = {
      IN({"input_ids", T_I32}, {"max_length", T_I32}, OPT("min_length", T_I32), OPT("repetition_penalty", T_F32),
         OPT("vocab_mask", T_I32), OPT("prefix_vocab_mask", T_I32), OPT("attention_mask", T_I32)),
      OUT({"sequences", T_I32}),
-     ATTR(TOKENS, GRAPHS)},
+     ATTR(TOKENS, GRAPHS(0))},
     {0}};
 static const nc_search_form greedy_form = {.min_length = 2,
                                            .beams = -1,
@@ -231,7 +249,10 @@ static const nc_search_form greedy_form = {.min_length = 2,
                                            .prefix_mask = 5,
                                            .mask = 6,
                                            .presence = -1,
-                                           .seed = -1};
+                                           .seed = -1,
+                                           .begin = -1,
+                                           .processor = -1,
+                                           .temperature = -1};
 const nc_card nc_card_greedy_search = {.name = "GreedySearch",
                                        .domain = NC_MICROSOFT,
                                        .doc = "Texts continued by the likeliest token of a decoder, again and again.",
@@ -250,7 +271,7 @@ static const nc_op_version sampling_versions[] = {
         OPT("presence_mask", T_I32), OPT("seed", T_I32)),
      OUT({"sequences", T_I32}, OPT("filtered_logits", T_F32)),
      ATTR(TOKENS, A_FLOAT("temperature", 1), A_FLOAT("top_p", 0), A_FLOAT("filter_value", -1e20f),
-          A_INT("min_tokens_to_keep", 0), A_FLOAT("presence_penalty", 0), A_INT("custom", 0), GRAPHS)},
+          A_INT("min_tokens_to_keep", 0), A_FLOAT("presence_penalty", 0), A_INT("custom", 0), GRAPHS(0))},
     {0}};
 static const nc_search_form sampling_form = {.min_length = 2,
                                              .beams = -1,
@@ -262,6 +283,9 @@ static const nc_search_form sampling_form = {.min_length = 2,
                                              .mask = 6,
                                              .presence = 7,
                                              .seed = 8,
+                                             .begin = -1,
+                                             .processor = -1,
+                                             .temperature = -1,
                                              .samples = true};
 const nc_card nc_card_sampling = {.name = "Sampling",
                                   .domain = NC_MICROSOFT,
@@ -275,25 +299,27 @@ const nc_card nc_card_sampling = {.name = "Sampling",
                                   .decompose = nc_search_decompose};
 
 #define T_SCORES (T_F32 | NC_BIT(NC_FLOAT16))
+#define BEAM_IN                                                                                                \
+    {"input_ids", T_I32 | T_SCORES}, {"max_length", T_I32}, OPT("min_length", T_I32), {"num_beams", T_I32},    \
+        {"num_return_sequences", T_I32}, OPT("length_penalty", T_SCORES), OPT("repetition_penalty", T_SCORES), \
+        OPT("vocab_mask", T_I32), OPT("prefix_vocab_mask", T_I32), OPT("attention_mask", T_I32),               \
+        OPT("decoder_input_ids", T_I32), OPT("logits_processor", T_I32)
+#define BEAM_OUT {"sequences", T_I32}, OPT("sequences_scores", T_SCORES), OPT("scores", T_SCORES)
 static const nc_op_version beam_versions[] = {
+    {.since = 1, IN(BEAM_IN), OUT(BEAM_OUT), ATTR(TOKENS, A_INT("early_stopping", 0), GRAPHS(0))}, {0}};
+static const nc_op_version whisper_versions[] = {
     {.since = 1,
-     IN({"input_ids", T_I32 | T_SCORES}, {"max_length", T_I32}, OPT("min_length", T_I32), {"num_beams", T_I32},
-        {"num_return_sequences", T_I32}, OPT("length_penalty", T_SCORES), OPT("repetition_penalty", T_SCORES),
-        OPT("vocab_mask", T_I32), OPT("prefix_vocab_mask", T_I32), OPT("attention_mask", T_I32),
-        OPT("decoder_input_ids", T_I32), OPT("logits_processor", T_I32)),
-     OUT({"sequences", T_I32}, OPT("sequences_scores", T_SCORES), OPT("scores", T_SCORES)),
-     ATTR(TOKENS, A_INT("early_stopping", 0), GRAPHS)},
+     IN(BEAM_IN, OPT("cross_qk_layer_head", T_I32), OPT("extra_decoding_ids", T_I32), OPT("temperature", T_SCORES)),
+     OUT(BEAM_OUT, OPT("cross_qk", T_F32), OPT("non_speech_probs", T_SCORES)),
+     ATTR(TOKENS, A_INT("early_stopping", 0), GRAPHS(2), A_INT_OPT("translate_token_id"),
+          A_INT_OPT("transcribe_token_id"), A_INT_OPT("start_of_lm_token_id"), A_INT_OPT("no_speech_token_id"),
+          A_INT_OPT("no_timestamps_token_id"), A_INT_OPT("beginning_timestamp_token_id"),
+          A_INT_OPT("decoder_output_cross_qk"))},
     {0}};
-static const nc_search_form beam_form = {.min_length = 2,
-                                         .beams = 3,
-                                         .returns = 4,
-                                         .length_penalty = 5,
-                                         .repetition_penalty = 6,
-                                         .vocab_mask = 7,
-                                         .prefix_mask = 8,
-                                         .mask = 9,
-                                         .presence = -1,
-                                         .seed = -1};
+#define BEAMS                                                                                                 \
+    .min_length = 2, .beams = 3, .returns = 4, .length_penalty = 5, .repetition_penalty = 6, .vocab_mask = 7, \
+    .prefix_mask = 8, .mask = 9, .presence = -1, .seed = -1, .begin = 10, .processor = 11
+static const nc_search_form beam_form = {BEAMS, .temperature = -1}, whisper_form = {BEAMS, .temperature = 14};
 const nc_card nc_card_beam_search = {.name = "BeamSearch",
                                      .domain = NC_MICROSOFT,
                                      .doc = "Texts continued by a decoder, or translated, along the likeliest ways.",
@@ -304,3 +330,13 @@ const nc_card nc_card_beam_search = {.name = "BeamSearch",
                                      .infer = search_infer,
                                      .no_grad = WHY,
                                      .decompose = nc_search_decompose};
+const nc_card nc_card_whisper_beam_search = {.name = "WhisperBeamSearch",
+                                             .domain = NC_MICROSOFT,
+                                             .doc = "Sounds written down along the likeliest ways.",
+                                             .versions = whisper_versions,
+                                             .traits = NC_CONTROL,
+                                             .own = &whisper_form,
+                                             .host_in = 0x1e,
+                                             .infer = search_infer,
+                                             .no_grad = WHY,
+                                             .decompose = nc_search_decompose};

@@ -1,5 +1,5 @@
 /* ops/search/search.h: what the cards, the decomposition and the steps of ONNX Runtime's searches share (GreedySearch,
- * Sampling and BeamSearch of com.microsoft). Private to the family.
+ * Sampling, BeamSearch and WhisperBeamSearch of com.microsoft). Private to the family.
  *
  * A search is a Loop around its decoder: nacre.SearchBegin makes the state of the search, a step (nacre.GreedyStep or
  * nacre.BeamStep) turns the decoder's logits into tokens and a new state, nacre.BeamEnd picks the best. Rows are texts
@@ -14,6 +14,7 @@
 /* Where the operands of an op stand among its inputs; -1: it has none of that kind. */
 typedef struct nc_search_form {
     int min_length, beams, returns, length_penalty, repetition_penalty, vocab_mask, prefix_mask, mask, presence, seed;
+    int begin, processor, temperature; /* begin: the tokens that a decoder with an encoder goes on from */
     bool samples;
 } nc_search_form;
 
@@ -22,8 +23,9 @@ typedef struct nc_search {
     const nc_search_form *f;
     int decoder, encoder, first; /* subgraphs; first: the decoder of the first step. -1: there is none */
     int layers;
-    int i_past;        /* the decoder's first past; before it T5 has ids, mask and maybe hidden states */
-    bool encodes;      /* T5: an encoder, whose results all steps see */
+    int i_past;        /* the decoder's first past; before it are ids, T5's mask and maybe hidden states */
+    bool encodes;      /* T5, Whisper: an encoder, whose results all steps see */
+    bool hears;        /* Whisper: the encoder takes sounds (texts, bins, frames) and nobody a mask */
     bool begun;        /* the encoder gives the logits of the first step and the pasts behind it */
     bool whole_inputs; /* T5: the decoder takes all tokens so far, not the last one alone */
 } nc_search;
@@ -54,7 +56,15 @@ enum {
     NC_STEP_N_IN
 };
 enum { NC_GREEDY_PRESENCE = NC_STEP_N_IN, NC_GREEDY_SEED, NC_GREEDY_N_IN };
-enum { NC_BEAM_PENALTY = NC_STEP_N_IN, NC_BEAM_SCORES, NC_BEAM_FOUND, NC_BEAM_FOUND_SCORES, NC_BEAM_N_IN };
+enum {
+    NC_BEAM_PENALTY = NC_STEP_N_IN,
+    NC_BEAM_SCORES,
+    NC_BEAM_FOUND,
+    NC_BEAM_FOUND_SCORES,
+    NC_BEAM_TEMPERATURE,
+    NC_BEAM_PROCESSOR,
+    NC_BEAM_N_IN
+};
 enum { NC_STEP_OUT_NEXT = NC_SEARCH_N_GREEDY, NC_STEP_OUT_GO, NC_STEP_N_OUT }; /* first the state, in its order */
 enum { NC_GREEDY_OUT_LOGITS = NC_STEP_N_OUT, NC_GREEDY_N_OUT };
 enum {

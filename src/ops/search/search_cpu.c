@@ -266,14 +266,14 @@ static void best_ways(const float *scores, int64_t n_scores, way *ways, int64_t 
 
 static void beam_scores(const nc_call *c, int64_t text, float *scores, uint8_t *seen) {
     int64_t beams = c->in[NC_BEAM_FOUND]->dims[1], V = c->in[NC_STEP_LOGITS]->dims[2];
-    float *shown = c->out[NC_BEAM_OUT_ALL]->data;
+    float *shown = c->out[NC_BEAM_OUT_ALL]->data, temperature = number(c, NC_BEAM_TEMPERATURE, 1);
     for (int64_t k = 0; k < beams; k++) {
         int64_t r = text * beams + k;
         row x = row_at(c, r);
         nc_search_log_softmax(x.logits, V, scores + k * V);
         nc_search_apply(&x.rules, scores + k * V, seen);
         float so_far = ((const float *)c->in[NC_BEAM_SCORES]->data)[r];
-        for (int64_t i = 0; i < V; i++) scores[k * V + i] += so_far;
+        for (int64_t i = 0; i < V; i++) scores[k * V + i] = scores[k * V + i] / temperature + so_far;
         if (shown != NULL) memcpy(shown + r * V, scores + k * V, (size_t)V * sizeof *scores);
     }
 }
@@ -307,8 +307,12 @@ static nc_code beam_run(const nc_call *c) {
     int64_t texts = was->dims[0], beams = was->dims[1], V = c->in[NC_STEP_LOGITS]->dims[2];
     way *ways = c->workspace;
     float *scores = (float *)(ways + 2 * beams);
+    const nc_tensor *processor = c->in[NC_BEAM_PROCESSOR];
     bool *done = c->out[NC_SEARCH_DONE]->data;
     NC_TRY(check_step(c));
+    if (processor->data != NULL && *(const int32_t *)processor->data != 0)
+        return refuse(c, "logits_processor is not 0: rules of timestamps are not supported");
+    if (!(number(c, NC_BEAM_TEMPERATURE, 1) > 0)) return refuse(c, "temperature is not above 0");
     memcpy(now->data, was->data, (size_t)nc_tensor_numel(was) * sizeof(int32_t));
     memcpy(c->out[NC_BEAM_OUT_FOUND_SCORES]->data, c->in[NC_BEAM_FOUND_SCORES]->data,
            (size_t)(texts * beams) * sizeof(float));

@@ -95,6 +95,9 @@ static nc_value *step(nc_builder *b, parts *p, nc_value *logits, nc_value **from
         nc_value *penalty = operand(b, p, f->length_penalty);
         in[NC_BEAM_PENALTY] = penalty ? nc_build_cast(b, penalty, NC_FLOAT) : NULL;
         for (int i = 0; i < 3; i++) in[NC_BEAM_SCORES + i] = p->state[NC_SEARCH_SCORES + i];
+        nc_value *temperature = operand(b, p, f->temperature);
+        in[NC_BEAM_TEMPERATURE] = temperature ? nc_build_cast(b, temperature, NC_FLOAT) : NULL;
+        in[NC_BEAM_PROCESSOR] = p->s->hears ? operand(b, p, f->processor) : NULL;
     } else {
         in[NC_GREEDY_PRESENCE] = operand(b, p, f->presence);
         in[NC_GREEDY_SEED] = operand(b, p, f->seed);
@@ -205,8 +208,9 @@ static nc_value *t5_mask(nc_builder *b, const parts *p) {
     return nc_build_cast(b, nc_build1(b, "Greater", 2, so_far, nc_build_scalar(b, NC_INT32, 0)), NC_INT32);
 }
 
-/* The token that each of `like`'s rows begins with: (rows, 1). */
+/* The tokens that each of `like`'s rows begins with: (rows, 1), or as Whisper is told. */
 static nc_value *start_tokens(nc_builder *b, const parts *p, nc_value *like) {
+    if (p->s->hears && operand(b, p, p->s->f->begin) != NULL) return operand(b, p, p->s->f->begin);
     int64_t one = 1, token = nc_attr_int(p->s->n, "decoder_start_token_id");
     nc_value *dims[2] = {nc_contrib_size(b, like, 0), nc_build_ints(b, &one, 1)};
     return nc_build1(b, "Expand", 2, nc_build_scalar(b, NC_INT32, (double)token), joined(b, dims, 2, 0));
@@ -215,8 +219,8 @@ static nc_value *start_tokens(nc_builder *b, const parts *p, nc_value *like) {
 static nc_code t5_begin(nc_builder *b, parts *p, nc_value *mask, nc_value *const *encoded) {
     const nc_search *s = p->s;
     int self = 2 * s->layers, at = s->begun ? 2 : 0;
-    p->fixed[p->n_fixed++] = gathered(b, mask, p->text_of, 0);
-    if (s->i_past == 3) p->fixed[p->n_fixed++] = gathered(b, encoded[1], p->text_of, 0);
+    if (!s->hears) p->fixed[p->n_fixed++] = gathered(b, mask, p->text_of, 0);
+    if (s->i_past == 3 - s->hears) p->fixed[p->n_fixed++] = gathered(b, encoded[1], p->text_of, 0);
     for (int i = 0; s->begun && i < self; i++) p->feed[1 + i] = gathered(b, encoded[at++], p->text_of, 0);
     for (int i = 0; i < self; i++) p->fixed[p->n_fixed++] = gathered(b, encoded[at++], p->text_of, 0);
     if (!s->begun) {
@@ -234,10 +238,11 @@ static nc_code t5_begin(nc_builder *b, parts *p, nc_value *mask, nc_value *const
 /* The encoder, and what it gives. */
 static nc_code encode(nc_builder *b, parts *p, nc_value **mask, nc_value ***out) {
     const nc_search *s = p->s;
-    *mask = t5_mask(b, p);
+    *mask = s->hears ? NULL : t5_mask(b, p);
     *out = nc_arena_array(&b->w->scratch, (size_t)s->n->subs[s->encoder].graph->outputs.n, sizeof **out);
     NC_NEED(b->w, *out);
     nc_value *in[3] = {s->n->in[0], *mask, s->begun ? start_tokens(b, p, s->n->in[0]) : NULL};
+    if (s->hears) in[1] = in[2];
     NC_TRY(b->code);
     return nc_control_inline(b, s->n, s->encoder, in, *out);
 }

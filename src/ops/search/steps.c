@@ -137,7 +137,8 @@ const nc_card nc_card_greedy_step = {.name = "GreedyStep",
 
 static const nc_op_version beam_versions[] = {
     {.since = 1,
-     IN(STEP_IN, OPT("length_penalty", T_F32), {"scores", T_F32}, {"found", T_I32}, {"found_scores", T_F32}),
+     IN(STEP_IN, OPT("length_penalty", T_F32), {"scores", T_F32}, {"found", T_I32}, {"found_scores", T_F32},
+        OPT("temperature", T_F32), OPT("logits_processor", T_I32)),
      OUT(STEP_OUT, {"scores", T_F32}, {"found", T_I32}, {"found_scores", T_F32}, {"from", T_I64},
          OPT("all_scores", T_F32)),
      ATTR(STEP_ATTR, A_INT_REQ("early_stopping"))},

@@ -11,6 +11,10 @@ TEST(neutral_operands_go) {
         "(float16[n] x) => (y) <const float16[] c = {1}> { a = Mul(x, c); y = Exp(a) }",
         "(float[n] x) => (y) <const float[] c = {1}> { a = Pow(x, c); y = Exp(a) }",
         "(float[2] x) => (y) <const float[2] c = {1, 1}> { a = Mul(x, c); y = Exp(a) }",
+        "(float[n] x) => (y) <const bool[1] c = {1}, const float[] z = {0}> "
+        "{ float[n] a = Where(c, x, z); y = Exp(a) }",
+        "(float[2,n] x) => (y) <const bool[2,1] c = {0, 0}, const float[] z = {0}> "
+        "{ float[2,n] a = Where(c, z, x); y = Exp(a) }",
     };
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
         LEAVES("<opset: \"\" 17> g", gone[i], "neutral dead_code", 1, 1);
@@ -31,6 +35,10 @@ TEST(neutral_near_misses_stay) {
         "(float[n] x) => (y) <const float[1,1] c = {1}> { float[1,n] a = Mul(x, c); y = Exp(a) }",
         "(float[n] x) => (y) <const float[0] c = {}> { float[0] a = Mul(x, c); y = Exp(a) }",
         "(float[n] x) => (y) <var float[] c = {1}> { a = Mul(x, c); y = Exp(a) }",
+        "(float[2] x) => (y) <const bool[2] c = {0, 1}, const float[] z = {0}> "
+        "{ float[2] a = Where(c, z, x); y = Exp(a) }",
+        "(float[2] x) => (y) <const bool[3,1] c = {0, 0, 0}, const float[] z = {0}> "
+        "{ float[3,2] a = Where(c, z, x); y = Exp(a) }",
     };
     for (size_t i = 0; i < sizeof stay / sizeof stay[0]; i++)
         LEAVES("<opset: \"\" 17> g", stay[i], "neutral dead_code", 1, 2);
