@@ -111,7 +111,8 @@ NESTED = {
 def test_control_flow_twice_through_files(name):
     text, opset = NESTED[name]
     model, rng = parse(text, opset), np.random.default_rng(3)
-    feeds = {i.name: rng.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim]) for i in model.graph.input}
+    feeds = {i.name: rng.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim])
+             for i in model.graph.input}
     check_slopes(model, feeds)
     once = again(model, list(feeds))
     ys = run(model, feeds)
@@ -122,7 +123,8 @@ STANDARD = {
     "Gelu": ("(float[2,3] x) => (float[] y) { y = Gelu(x) }", 20),
     "Gelu_tanh": ('(float[2,3] x) => (float[] y) { y = Gelu<approximate = "tanh">(x) }', 20),
     "GatherND": ("(float[4,3] x, int64[5,1] i) => (float[] y) { y = GatherND(x, i) }", 13),
-    "GatherND_batches": ("(float[2,3,4] x, int64[2,3,2,1] i) => (float[] y) { y = GatherND<batch_dims = 2>(x, i) }", 13),
+    "GatherND_in_batches": ("(float[2,3,4] x, int64[2,3,2,1] i) => (float[] y) {"
+                            "y = GatherND<batch_dims = 2>(x, i) }", 13),
     "GridSample": ("(float[2,1,4,5] x, float[2,3,3,2] i) => (float[] y) { y = GridSample(x, i) }", 16),
 }
 
