@@ -13,7 +13,7 @@
 #define WORDS(X)                                                                                                      \
     X(ADD, "Add") X(SUB, "Sub") X(MUL, "Mul") X(DIV, "Div") X(NEG, "Neg") X(MIN, "Min") X(MAX, "Max") X(ABS, "Abs")   \
     X(SQRT, "Sqrt") X(EXP, "Exp") X(LOG, "Log") X(TANH, "Tanh") X(ERF, "Erf") X(POW, "Pow") X(FLOOR, "Floor")         \
-    X(SIN, "Sin") X(COS, "Cos") X(SINH, "Sinh") X(COSH, "Cosh")                                                       \
+    X(SIN, "Sin") X(COS, "Cos") X(SINH, "Sinh") X(COSH, "Cosh") X(SIGMOID, "Sigmoid")                                 \
     X(FMOD, "Mod") X(LT, "Less") X(LE, "LessOrEqual") X(EQ, "Equal") X(AND, "And")                                    \
     X(OR, "Or") X(NOT, "Not") X(SEL, "Where")
 
@@ -125,6 +125,10 @@ static const expr *node(trace *t, word w, const expr *a, const expr *b, const ex
 #define L_TRUE(x)      L_1(TRUE, x)
 #define L_BOOL(p)      L_1(BOOL, p)
 #define L_SEL(p, x, y) node(t, W_SEL, p, x, y, 3)
+
+/* A node of its own, whose derivative is finite everywhere: that of 1/(1 + exp(-x)) is inf/inf for far negative x. */
+#undef LANE_sigmoid
+#define LANE_sigmoid(x) L_1(SIGMOID, x)
 
 #define FROM(k)        leaf(t, (expr){.word = W_INPUT, .i = (k)})
 #define CALL_0(name, s) LANE_##name##_D(s)

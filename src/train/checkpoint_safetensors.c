@@ -106,6 +106,19 @@ static nc_code meta(reader *r, const char *key, nc_json_kind kind, const nc_json
     return NC_OK;
 }
 
+/* Whether the texts of the metadata are all there, as they were saved. */
+static nc_code check_meta(reader *r) {
+    const nc_json *sums;
+    NC_TRY(meta(r, "nacre.crc32c", NC_JSON_OBJECT, &sums));
+    for (const nc_json *v = sums ? sums->first : NULL; v; v = v->next) {
+        const nc_json *text = nc_json_get(r->meta, v->key);
+        if (!text || text->kind != NC_JSON_STRING || v->kind != NC_JSON_STRING)
+            NC_FAIL(r->w, NC_E_BAD_MODEL, "checkpoint: metadata '%s' were saved, but are not there", v->key);
+        NC_TRY(nc_checkpoint_check_crc(r->w, v->key, v->s, text->s, strlen(text->s)));
+    }
+    return NC_OK;
+}
+
 static nc_code read_more(reader *r) {
     const nc_json *tensors;
     NC_TRY(meta(r, "nacre.tensors", NC_JSON_OBJECT, &tensors));
@@ -265,6 +278,7 @@ nc_code nc_checkpoint_read_safetensors(nc_work *w, const void *bytes, size_t n, 
         .w = w, .c = c, .data = p + 8 + header, .n_data = n - 8 - header, .meta = nc_json_get(v, "__metadata__")};
     nc_map_init(&r.by_name, &w->scratch);
     NC_TRY(read_entries(&r, v));
+    NC_TRY(check_meta(&r));
     NC_TRY(read_more(&r));
     NC_TRY(meta(&r, "nacre.parameters", NC_JSON_LIST, &params));
     for (const nc_json *q = params ? params->first : NULL; q; q = q->next) NC_TRY(read_parameter(&r, q));

@@ -23,6 +23,7 @@ typedef struct writer {
     int n;
     const char **moments; /* NC_MOMENTS names per parameter; NULL: none */
     nc_map taken;
+    nc_text sums; /* of the metadata's texts */
 } writer;
 
 static nc_code add_item(writer *x, const char *name, const nc_object *o) {
@@ -173,12 +174,28 @@ static nc_code put_random(writer *x, nc_text *t) {
     return NC_OK;
 }
 
+static nc_code put_true(writer *x, nc_text *t) {
+    (void)x;
+    nc_text_add(t, "true");
+    return NC_OK;
+}
+
+static nc_code put_sums(writer *x, nc_text *t) {
+    nc_text_add(t, x->sums.s ? x->sums.s : "");
+    nc_text_add(t, "}");
+    if (x->sums.failed) NC_FAIL(x->w, NC_E_MEMORY, "out of memory");
+    return NC_OK;
+}
+
 /* A text that is JSON, as a string of the metadata. */
 static nc_code put_meta(writer *x, nc_text *t, const char *key, nc_code (*put)(writer *, nc_text *)) {
     nc_text inner = {0};
     nc_code code = put(x, &inner);
     if (code == NC_OK && inner.failed) code = nc_fail(x->w, NC_E_MEMORY, "out of memory");
     if (code == NC_OK) {
+        char crc[9];
+        nc_checkpoint_crc(inner.s, inner.n, crc);
+        nc_text_addf(&x->sums, "%s\"%s\":\"%s\"", x->sums.n ? "," : "{", key, crc);
         nc_text_addf(t, ",\"%s\":", key);
         code = put_name(x, t, inner.s);
     }
@@ -194,7 +211,9 @@ static nc_code put_metadata(writer *x, nc_text *t) {
     if (x->with_optimizer && x->c->optimizer.present) NC_TRY(put_meta(x, t, "nacre.optimizer", put_optimizer));
     if (x->c->has_random) NC_TRY(put_meta(x, t, "nacre.random", put_random));
     if (x->c->loss_scale > 0) NC_TRY(put_meta(x, t, "nacre.loss_scale", put_scale));
-    nc_text_add(t, x->c->nominal ? ",\"nacre.nominal\":\"true\"}" : "}");
+    if (x->c->nominal) NC_TRY(put_meta(x, t, "nacre.nominal", put_true));
+    NC_TRY(put_meta(x, t, "nacre.crc32c", put_sums));
+    nc_text_add(t, "}");
     return NC_OK;
 }
 
@@ -239,5 +258,6 @@ nc_code nc_checkpoint_write_safetensors(nc_work *w, const nc_checkpoint *c, bool
     for (int i = 0; i < x.n && code == NC_OK; i++)
         if (x.items[i].bytes) code = to.add(w, to.to, x.items[i].o->t.data, x.items[i].bytes);
     nc_text_release(&header);
+    nc_text_release(&x.sums);
     return code;
 }

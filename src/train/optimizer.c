@@ -2,6 +2,8 @@
  * keeps. */
 #include "train/training.h"
 
+#include <math.h>
+
 static nc_code need(nc_work *w, const nc_training *t) {
     if (!t->optimizer) NC_FAIL(w, NC_E_STATE, "the training session has no optimizer: give it an optimizer model");
     return NC_OK;
@@ -61,8 +63,14 @@ nc_code nc_training_rate(nc_work *w, const nc_training *t, float *out) {
     return NC_OK;
 }
 
+static nc_code need_finite(nc_work *w, float rate) {
+    if (!isfinite(rate)) NC_FAIL(w, NC_E_ARGUMENT, "a learning rate of %g: expected a finite number", (double)rate);
+    return NC_OK;
+}
+
 nc_code nc_training_set_rate(nc_work *w, nc_training *t, float rate) {
     NC_TRY(need(w, t));
+    NC_TRY(need_finite(w, rate));
     t->checkpoint->optimizer.rate = rate;
     return NC_OK;
 }
@@ -81,6 +89,7 @@ nc_code nc_training_set_schedule(nc_work *w, nc_training *t, int64_t warmup, int
     if (warmup < 0 || total <= 0)
         NC_FAIL(w, NC_E_ARGUMENT, "a schedule of %lld steps with %lld to warm up: expected more than 0 and at least 0",
                 (long long)total, (long long)warmup);
+    NC_TRY(need_finite(w, initial));
     nc_optimizer_state *o = &t->checkpoint->optimizer;
     o->warmup = warmup, o->total = total, o->initial_rate = initial;
     return nc_training_schedule(w, t);

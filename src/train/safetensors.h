@@ -11,6 +11,7 @@
  *   nacre.random     {"seed", "drawn"}
  *   nacre.properties {name: {"int"} or {"float"} or {"string"}}
  *   nacre.nominal    "true"
+ *   nacre.crc32c     {key: CRC32C of its text}, for each of the above
  * Floats are texts, since JSON has no infinity. A file without this metadata holds parameters alone. */
 #ifndef NC_TRAIN_SAFETENSORS_H
 #define NC_TRAIN_SAFETENSORS_H

@@ -87,12 +87,14 @@ static nc_code write_all_rows(nc_work *w, nc_graph *g) {
     return NC_OK;
 }
 
-static int64_t newest(const nc_graph *g) {
+/* with_subs: of nodes that have graphs. */
+static int64_t newest(const nc_graph *g, bool with_subs) {
     int64_t most = 0;
     for (const nc_node *n = g->first; n; n = n->next) {
-        if (nc_build_is_onnx(n) && n->version->since > most) most = n->version->since;
+        bool counts = nc_build_is_onnx(n) && (!with_subs || n->n_subs > 0);
+        if (counts && n->version->since > most) most = n->version->since;
         for (int i = 0; i < n->n_subs; i++) {
-            int64_t inside = newest(n->subs[i].graph);
+            int64_t inside = newest(n->subs[i].graph, with_subs);
             if (inside > most) most = inside;
         }
     }
@@ -226,11 +228,8 @@ static nc_code raise_nodes(nc_work *w, nc_graph *g, int64_t opset) {
     return NC_OK;
 }
 
-/* least: what the model needs whatever its nodes are. */
-static nc_code one_opset(nc_work *w, nc_model *m, int64_t least) {
-    int64_t has = nc_model_opset(m, ""), wants = newest(m->main);
-    if (wants < least) wants = least;
-    if (wants <= has) return NC_OK;
+static nc_code raise_to(nc_work *w, nc_model *m, int64_t wants) {
+    if (wants <= nc_model_opset(m, "")) return NC_OK;
     NC_TRY(write_all_rows(w, m->main));
     NC_TRY(raise_nodes(w, m->main, wants));
     for (int i = 0; i < m->n_opsets; i++)
@@ -250,5 +249,8 @@ nc_code nc_train_standard(nc_work *w, nc_model *m) {
     NC_TRY(over_graph(w, m->main));
     NC_TRY(nc_train_standard_tapes(w, m->main, &tapes));
     drop_consts(m->main);
-    return one_opset(w, m, tapes ? SEQUENCES_IN_LOOPS : 0);
+    int64_t wants = newest(m->main, false);
+    return raise_to(w, m, tapes && wants < SEQUENCES_IN_LOOPS ? SEQUENCES_IN_LOOPS : wants);
 }
+
+nc_code nc_train_raise_control(nc_work *w, nc_model *m) { return raise_to(w, m, newest(m->main, true)); }

@@ -223,7 +223,7 @@ nc_code nc_train_model_gradients(nc_work *w, nc_model *m, const nc_train_ask *a)
     NC_TRY(differentiate(w, g, e.ys, e.dys, e.n_y, e.xs, e.n_x, e.dxs));
     NC_TRY(add_gradients(w, g, &e));
     nc_autodiff_unstop_all(g);
-    if (a->standard) NC_TRY(nc_train_standard(w, m));
+    NC_TRY(a->standard ? nc_train_standard(w, m) : nc_train_raise_control(w, m));
     return nc_transform(w, m, &(nc_transform_options){.level = TIDY_LEVEL, .after_gradient = true});
 }
 

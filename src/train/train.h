@@ -43,6 +43,9 @@ NC_MUST nc_code nc_train_fuse(nc_work *w, nc_model *m, const char *const *held, 
 
 /* standard.c: ops of domain nacre are taken apart into those of ONNX. UNSUPPORTED names one that cannot be. */
 NC_MUST nc_code nc_train_standard(nc_work *w, nc_model *m);
+/* Where gradients hold control flow newer than the model's opset (the loop back of an old Scan), the opset is raised to
+ * it: files say nodes of another opset as functions, and those cannot have graphs that capture. */
+NC_MUST nc_code nc_train_raise_control(nc_work *w, nc_model *m);
 /* standard_tapes.c: its part for g and what is below it: tapes as sequences. any: there were some. */
 bool nc_train_is_of_tapes(const nc_node *n);
 NC_MUST nc_code nc_train_standard_tapes(nc_work *w, nc_graph *g, bool *any);

@@ -235,6 +235,12 @@ def test_wrong_usage(model, more, words):
     assert train(model).returncode == 2 and train().returncode == 2
 
 
+def test_a_file_that_is_not_there(model, tmp_path):
+    for given in ("nothing.npz", "nothing"):
+        done = train(model, "--loss", "cross_entropy", "--data", given, "-o", tmp_path / "run")
+        assert done.returncode == 1 and "cannot open 'nothing" in done.stderr, done.stderr
+
+
 def test_a_loss_that_is_no_number_names_the_tensor(model, tmp_path):
     x = X.copy()
     x[50, 1] = np.nan

@@ -421,6 +421,18 @@ def test_what_is_not_there_is_told():
         Run().module._training.schedule()
 
 
+def test_a_rate_that_is_no_number_changes_nothing():
+    run = Run()
+    before = run.optimizer.get_learning_rate()
+    for call in (lambda: run.optimizer.set_learning_rate(float("nan")),
+                 lambda: run.module._training.set_schedule(1, 4, float("inf"))):
+        with pytest.raises(Exception, match="a learning rate of (nan|inf): expected a finite number"):
+            call()
+    assert run.optimizer.get_learning_rate() == before
+    with pytest.raises(Exception, match="no schedule"):
+        run.module._training.schedule()
+
+
 def test_labels_out_of_range_change_nothing():
     run = Run()
     x, y = run.batch(0)

@@ -2,9 +2,11 @@
  * input's type, its shape as the input's; batches of them. */
 #include "train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- what an input wants ---- */
 
@@ -254,6 +256,7 @@ static int read_file(reading *r, const char *text) {
         int n = snprintf(whole, sizeof whole, "%s=%s", r->w[0].name, text);
         return n > 0 && (size_t)n < sizeof whole ? read_named(r, whole, whole + strlen(r->w[0].name)) : EXIT_FAILED;
     }
+    if (access(text, R_OK) != 0) return cli_fail("cannot open '%s': %s", text, strerror(errno));
     return cli_fail("--data %s: which input is it? Give it as INPUT=%s", text, text);
 }
 

@@ -29,15 +29,16 @@
 #define LANE_leaky_relu(x, alpha)   L_SEL(L_LT(x, L_K(0)), L_MUL(alpha, x), x)
 #define LANE_leaky_relu_D(x, alpha) L_SEL(L_LT(x, L_K(0)), alpha, L_K(1))
 
-/* y = x < 0 ? alpha*(exp(x) - 1) : x, with exp(x) - 1 = 2t/(1 - t), t = tanh(x/2): no cancellation near 0. */
+/* y = x < 0 ? alpha*(exp(x) - 1) : x, with exp(x) - 1 = 2t/(1 - t), t = tanh(x/2): no cancellation near 0. The slope's
+ * exp sees no x above 0: chosen away, it would still be inf there, and 0*inf in the second derivative. */
 #define LANE_elu(x, alpha)    L_SEL(L_LT(x, L_K(0)), L_MUL(alpha, LANE_expm1_(L_TANH(L_MUL(L_K(0.5), x)))), x)
-#define LANE_elu_D(x, alpha)  L_SEL(L_LT(x, L_K(0)), L_MUL(alpha, L_EXP(x)), L_K(1))
+#define LANE_elu_D(x, alpha)  L_SEL(L_LT(x, L_K(0)), L_MUL(alpha, L_EXP(L_MIN(x, L_K(0)))), L_K(1))
 #define LANE_expm1_(t)        L_DIV(L_MUL(L_K(2), t), L_SUB(L_K(1), t))
 
 /* y = x < 0 ? alpha*(exp(x/alpha) - 1) : x */
 #define LANE_celu(x, alpha) \
     L_SEL(L_LT(x, L_K(0)), L_MUL(alpha, LANE_expm1_(L_TANH(L_DIV(L_MUL(L_K(0.5), x), alpha)))), x)
-#define LANE_celu_D(x, alpha) L_SEL(L_LT(x, L_K(0)), L_EXP(L_DIV(x, alpha)), L_K(1))
+#define LANE_celu_D(x, alpha) L_SEL(L_LT(x, L_K(0)), L_EXP(L_DIV(L_MIN(x, L_K(0)), alpha)), L_K(1))
 
 /* y = gamma * (x < 0 ? alpha*(exp(x) - 1) : x) */
 #define LANE_selu(x, alpha, gamma)   L_MUL(gamma, LANE_elu(x, alpha))

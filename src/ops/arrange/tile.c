@@ -56,7 +56,9 @@ static nc_code tile_grad(nc_grad *g) {
                           nc_build1(b, "Unsqueeze", 2, nc_build_shape(b, nc_grad_like(g, 0)), column)};
     nc_attr axis = {.name = "axis", .kind = NC_A_INT, .i = 1};
     nc_value *both = nc_build_attr1(b, "", "Concat", pairs, 2, &axis, 1);
-    nc_value *split = nc_build1(b, "Reshape", 2, dy, nc_build1(b, "Reshape", 2, both, nc_build_ints(b, &all, 1)));
+    nc_value *in[2] = {dy, nc_build1(b, "Reshape", 2, both, nc_build_ints(b, &all, 1))};
+    nc_attr zeros = {.name = "allowzero", .kind = NC_A_INT, .i = 1}; /* none of x, where repeats has a 0 */
+    nc_value *split = nc_build_attr1(b, "", "Reshape", in, 2, &zeros, 1);
     nc_grad_set(g, 0, nc_build_reduce_sum(b, split, axes, x->rank, false));
     return nc_grad_end(g);
 }

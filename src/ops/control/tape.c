@@ -33,10 +33,13 @@ static nc_code infer_tape(nc_infer *c) {
     return NC_OK;
 }
 
+/* Files cannot say that a value is a tape: what was popped and has no type there is one. */
 static nc_code infer_pop(nc_infer *c) {
     NC_TRY(infer_tape(c));
-    for (int i = 1; i < c->node->n_out; i++)
-        if (c->node->out[i]) c->out[i].type = c->node->out[i]->type;
+    for (int i = 1; i < c->node->n_out; i++) {
+        const nc_value *v = c->node->out[i];
+        if (v) c->out[i].type = v->type ? v->type : c->out[0].type;
+    }
     return NC_OK;
 }
 

@@ -3,6 +3,7 @@
  * nacre.GeluTanh. */
 #include "ops/build.h"
 #include "ops/math/math.h"
+#include "ops/standard.h"
 
 #include <string.h>
 
@@ -139,6 +140,13 @@ static nc_code gelu_infer(nc_infer *c) {
 static nc_code gelu_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     bool is_tanh = strcmp(nc_attr_str(n, "approximate"), "tanh") == 0;
     out[0] = nc_build_attr1(b, "nacre", is_tanh ? "GeluTanh" : "GeluErf", n->in, 1, NULL, 0);
+    return b->code;
+}
+
+nc_code nc_gelu_standard(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_attr attr = {.name = "approximate", .kind = NC_A_STRING, .s = {"none", 4}};
+    if (n->card == &nc_card_gelu_tanh) attr.s.p = "tanh";
+    out[0] = nc_build_newest1(b, "Gelu", n->in, 1, &attr, 1);
     return b->code;
 }
 

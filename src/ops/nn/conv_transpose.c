@@ -94,6 +94,8 @@ static nc_code conv_attrs(nc_builder *b, const nc_node *n, int64_t *pads, nc_att
         int64_t total = a.attrs.strides[i] * (in - 1) + a.out_padding[i] + (k - 1) * a.attrs.dilations[i] + 1 - out;
         pads[i] = nc_conv_transpose_pad(&a, i, in, k, out);
         pads[n_spatial + i] = total > pads[i] ? total - pads[i] : 0;
+        if (a.out_padding[i] - total >= a.attrs.strides[i])
+            NC_FAIL(b->w, NC_E_UNSUPPORTED, "output_shape is a stride or more beyond X, which its pieces cannot say");
     }
     static const char *const copied[] = {"dilations", "group", "strides"};
     *count = 0;

@@ -3,6 +3,7 @@
 #include "ops/build.h"
 #include "ops/card.h"
 #include "ops/scatter/scatter.h"
+#include "ops/standard.h"
 
 static int64_t batch_dims(const nc_node *n) {
     return nc_node_attr(n, "batch_dims") != NULL ? nc_attr_int(n, "batch_dims") : 0;
@@ -81,6 +82,38 @@ static nc_code gather_grad_grad(nc_grad *g) {
     nc_attr batch = batch_attr(g->node);
     nc_grad_set(g, 2, nc_build_attr1(g->b, "", "GatherND", in, 2, &batch, 1));
     return nc_grad_end(g);
+}
+
+/* The tuples with their places along the batch dims in front: ScatterND knows no batches. */
+static nc_value *whole_tuples(nc_builder *b, nc_value *shape, nc_value *at, int batch) {
+    int64_t ones[NC_MAX_RANK], rank = at->type->rank;
+    nc_value *parts[NC_MAX_RANK];
+    nc_attr last = {.name = "axis", .kind = NC_A_INT, .i = -1}, first = {.name = "axis", .kind = NC_A_INT, .i = 0};
+    nc_value *tuples[2] = {nc_build1(b, "Slice", 3, nc_build_shape(b, at), nc_build_ints(b, &(int64_t){0}, 1),
+                                     nc_build_ints(b, &(int64_t){-1}, 1)),
+                           nc_build_ints(b, &(int64_t){1}, 1)};
+    nc_value *column = nc_build_attr1(b, "", "Concat", tuples, 2, &first, 1);
+    for (int k = 0; k < batch; k++) {
+        for (int i = 0; i < rank; i++) ones[i] = i == k ? -1 : 1;
+        nc_value *size = nc_build1(b, "Gather", 2, shape, nc_build_int(b, k));
+        nc_value *places = nc_build1(b, "Range", 3, nc_build_int(b, 0), size, nc_build_int(b, 1));
+        parts[k] =
+            nc_build1(b, "Expand", 2, nc_build1(b, "Reshape", 2, places, nc_build_ints(b, ones, (int)rank)), column);
+    }
+    parts[batch] = at;
+    return nc_build_attr1(b, "", "Concat", parts, batch + 1, &last, 1);
+}
+
+nc_code nc_gather_nd_grad_standard(nc_builder *b, const nc_node *n, nc_value **out) {
+    nc_value *shape = n->in[0], *at = n->in[1], *dy = n->in[2];
+    int64_t batch = batch_dims(n);
+    if (!dy->type || !at->type || at->type->rank <= batch)
+        NC_FAIL(b->w, NC_E_UNSUPPORTED, "its pieces need known ranks");
+    nc_value *zeros = nc_build1(b, "Expand", 2, nc_build_scalar(b, dy->type->elem, 0), shape);
+    nc_value *in[3] = {zeros, batch > 0 ? whole_tuples(b, shape, at, (int)batch) : at, dy};
+    nc_attr add = {.name = "reduction", .kind = NC_A_STRING, .s = {"add", 3}};
+    out[0] = nc_build_attr1(b, "", "ScatterND", in, 3, &add, 1);
+    return b->code;
 }
 
 static const nc_op_version gather_grad_versions[] = {{.since = 1,

@@ -11,7 +11,8 @@ static nc_code identity_grad(nc_grad *g) {
     return nc_grad_end(g);
 }
 
-#define IDENTITY(types) IN({"input", types}), OUT({"output", SAME(0)}), NO_ATTR
+/* Tapes beside ONNX's types: files of gradients name one twice where graphs give on what they capture. */
+#define IDENTITY(types) IN({"input", (types) | T_TAPE}), OUT({"output", SAME(0)}), NO_ATTR
 static const nc_op_version identity_versions[] = {{.since = 25, IDENTITY(T_TENSOR_ALL | T_NARROW_25 | T_SEQ | T_OPT)},
                                                   {.since = 24, IDENTITY(T_TENSOR_ALL | T_NARROW_24 | T_SEQ | T_OPT)},
                                                   {.since = 23, IDENTITY(T_TENSOR_ALL | T_NARROW_23 | T_SEQ | T_OPT)},
