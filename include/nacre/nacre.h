@@ -244,7 +244,9 @@ NACRE_API void nacre_options_release(nacre_options *o);
  * "host_nodes": on, off: off refuses a model of which the session's device cannot compute every node; on, such
  * nodes run on the host, and one warning tells of them. "strict": on, off, shapes: on refuses a model
  * that is wrong or says too little where it would otherwise be read all the same with one warning of each kind
- * (docs/exporters.md), shapes only declared shapes and ranks that are wrong. "disable": a pass by name. "patterns":
+ * (docs/exporters.md), shapes only declared shapes and ranks that are wrong. "part_symbols": on, off: on takes every
+ * dim of an input for itself, though the model gives several the same name, for models that misuse names.
+ * "disable": a pass by name. "patterns":
  * rules of one's own, as text (docs/patterns.md); given again, they are added. "recompute": a node by name.
  * "seed", "memory_limit": a number; the limit is a cap in bytes on what this session holds on its devices: copied
  * constants, activations, variables, and its outputs until they are released. Packed weights are shared by the

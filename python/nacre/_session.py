@@ -70,6 +70,17 @@ def _inner(state: Optional[State]) -> Optional[_core.State]:
     return None if state is None else state._state
 
 
+def _contradict(inputs: Sequence[NodeArg], feeds: Mapping[str, Any]) -> bool:
+    """Whether a symbol has two values."""
+    sizes: Dict[str, int] = {}
+    for a in inputs:
+        shape = getattr(feeds.get(a.name), "shape", ())
+        for dim, size in zip(a.shape, shape() if callable(shape) else shape):
+            if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
+                return True
+    return False
+
+
 class Session:
     """The part of InferenceSession that does not make the session."""
 
@@ -161,16 +172,23 @@ class Session:
         self._validate_input(list(input_feed.keys()))
         wanted = list(output_names) if output_names else self._output_names
         inner = _inner(state)
-        if self._profile is None and run_options is None:
-            return self._session.run(wanted, self._feeds(input_feed), None, None, None, inner)
         begin = time.monotonic_ns()
         feeds = self._feeds(input_feed)
         if isinstance(run_options, RunOptions):
             feeds = run_options._adapted(feeds)
         try:
             return self._session.run(wanted, feeds, run_options, None, None, inner)
+        except _core.InvalidArgument:
+            if not self._part_symbols(feeds):
+                raise
+            return self._session.run(wanted, feeds, run_options, None, None, inner)
         finally:
             self._after(begin, run_options)
+
+    def _part_symbols(self, feeds: Mapping[str, Any]) -> bool:
+        """Makes the session anew with a symbol for each dim of its inputs, where these contradict the names that the
+        model gives them: onnxruntime takes no notice of the names. False: they do not, or it is done already."""
+        return False
 
     def _after(self, begin: int, run_options: Optional[RunOptions]) -> None:
         if self._profile is not None:
@@ -190,6 +208,11 @@ class Session:
                 if name not in input_feed:
                     self._validate_input(list(input_feed))
             wanted = list(output_names) if output_names else self._output_names
+            try:
+                return self._session.run_arrays(wanted, input_feed, self._input_types)
+            except _core.InvalidArgument:
+                if not self._part_symbols(input_feed):
+                    raise
             return self._session.run_arrays(wanted, input_feed, self._input_types)
         values = self._run(output_names, input_feed, run_options, state)
         if not self._sparse:
@@ -247,7 +270,12 @@ class Session:
             raise ValueError("IOBinding must be used with the session that created it.")
         begin = time.monotonic_ns()
         try:
-            iobinding._run(self._session, run_options, _inner(state))
+            try:
+                iobinding._run(self._session, run_options, _inner(state))
+            except RuntimeError:
+                if not self._part_symbols(iobinding._inputs):
+                    raise
+                iobinding._run(self._session, run_options, _inner(state))
         finally:
             self._after(begin, run_options)
 
@@ -298,6 +326,7 @@ class InferenceSession(Session):
                  providers: Optional[Sequence[Provider]] = None,
                  provider_options: Optional[Sequence[Dict[Any, Any]]] = None, **kwargs: Any) -> None:
         self._model = _source(path_or_bytes)
+        self._parts = False
         self._sess_options = sess_options if isinstance(sess_options, SessionOptions) else SessionOptions()
         if sess_options and sess_options is not self._sess_options:
             raise TypeError(f"sess_options: expected SessionOptions, got {type(sess_options)}")
@@ -343,6 +372,8 @@ class InferenceSession(Session):
         for own_settings, own_notes in more:
             settings += own_settings
             notes += own_notes
+        if self._parts:
+            settings.append(("part_symbols", "on"))
         if envs.seed is not None:
             settings.append(("seed", str(envs.seed)))
         dims = dict(o._dims)
@@ -352,6 +383,13 @@ class InferenceSession(Session):
         self._env = envs.get(o.intra_op_num_threads, o._libraries)
         return _core.Session(self._env, self._model, settings, list(dims.items()), o._folder(), o._given, o._files,
                              list(o._ties), notes)
+
+    def _part_symbols(self, feeds: Mapping[str, Any]) -> bool:
+        if self._parts or self.get_variables() or not _contradict(self._inputs, feeds):
+            return False
+        self._parts = True
+        self._session = self._make()
+        return True
 
     def set_providers(self, providers: Optional[Sequence[Provider]] = None,
                       provider_options: Optional[Sequence[Dict[Any, Any]]] = None) -> None:

@@ -108,6 +108,7 @@ static nacre_code set_switch(nacre_options *o, const char *key, const char *valu
     if (strcmp(key, "host_nodes") == 0) o->o.no_host = !on;
     if (strcmp(key, "dumps") == 0) o->o.keep_dumps = on;
     if (strcmp(key, "profile") == 0) o->o.profile = on;
+    if (strcmp(key, "part_symbols") == 0) o->o.parts_symbols = on;
     if (strcmp(key, "flush_denormals") == 0) {
         if (on && !nc_fpmode_can_flush())
             return nc_api_fail(err, NC_E_UNSUPPORTED, "option %s: this processor's mode is not known here", key);
@@ -238,17 +239,17 @@ nacre_code nacre_options_set(nacre_options *o, const char *key, const char *valu
     static const struct {
         const char *key;
         setter set;
-    } keys[] = {{"device", set_device},          {"level", set_level},     {"fusion", set_switch},
-                {"layouts", set_switch},         {"views", set_switch},    {"packing", set_switch},
-                {"winograd", set_switch},        {"tf32", set_switch},     {"capture", set_switch},
-                {"host_nodes", set_switch},      {"dumps", set_switch},    {"disable", add_name},
-                {"patterns", add_patterns},      {"recompute", add_name},  {"seed", set_number},
-                {"memory_limit", set_number},    {"profile", set_switch},  {"flush_denormals", set_switch},
-                {"log_level", set_log_level},    {"log_id", add_name},     {"save", add_name},
-                {"save_format", set_format},     {"save_data", add_name},  {"save_data_bytes", set_number},
-                {"save_file_bytes", set_number}, {"variables", add_name},  {"stop_gradient", add_name},
-                {"streams", set_streams},        {"stream", set_stream},   {"compute", set_compute},
-                {"strict", set_strict},          {"packed_file", add_name}};
+    } keys[] = {{"device", set_device},          {"level", set_level},      {"fusion", set_switch},
+                {"layouts", set_switch},         {"views", set_switch},     {"packing", set_switch},
+                {"winograd", set_switch},        {"tf32", set_switch},      {"capture", set_switch},
+                {"host_nodes", set_switch},      {"dumps", set_switch},     {"disable", add_name},
+                {"patterns", add_patterns},      {"recompute", add_name},   {"seed", set_number},
+                {"memory_limit", set_number},    {"profile", set_switch},   {"flush_denormals", set_switch},
+                {"log_level", set_log_level},    {"log_id", add_name},      {"save", add_name},
+                {"save_format", set_format},     {"save_data", add_name},   {"save_data_bytes", set_number},
+                {"save_file_bytes", set_number}, {"variables", add_name},   {"stop_gradient", add_name},
+                {"streams", set_streams},        {"stream", set_stream},    {"compute", set_compute},
+                {"strict", set_strict},          {"packed_file", add_name}, {"part_symbols", set_switch}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0) return keys[i].set(o, key, value, err);
     char known[500] = "";

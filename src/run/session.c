@@ -138,6 +138,32 @@ static nc_code fix_dims(maker *k) {
     return NC_OK;
 }
 
+/* The first dim of a symbol keeps it, those behind get new ones. */
+static nc_code part_dims(maker *k, nc_value *in, bool *seen) {
+    nc_model *m = k->s->model;
+    const nc_type *t = in->type;
+    const nc_dim *dims[NC_MAX_RANK];
+    int twice = -1;
+    if (!t || t->kind != NC_T_TENSOR) return NC_OK;
+    for (int d = 0; d < t->rank; d++) {
+        int sym = nc_dim_sym_id(t->dims[d]);
+        dims[d] = t->dims[d];
+        if (sym >= 0 && seen[sym]) NC_NEED(k->w, dims[twice = d] = nc_dim_fresh(m->dims, in->name));
+        if (sym >= 0) seen[sym] = true;
+    }
+    if (twice < 0) return NC_OK;
+    NC_NEED(k->w, in->type = nc_type_tensor(&m->arena, t->elem, t->rank, dims));
+    return nc_assume(k->w, m, NC_ASSUME_SYMBOL, "axis %d of input '%s' is called as another one", twice, in->name);
+}
+
+static nc_code part_symbols(maker *k) {
+    nc_model *m = k->s->model;
+    bool *seen = nc_arena_array(&k->w->scratch, (size_t)nc_dims_n_syms(m->dims) + 1, sizeof *seen);
+    NC_NEED(k->w, seen);
+    for (int i = 0; i < m->main->inputs.n; i++) NC_TRY(part_dims(k, m->main->inputs.v[i], seen));
+    return NC_OK;
+}
+
 static nc_code mark_recompute(maker *k) {
     for (int i = 0; i < k->o->n_recompute; i++) {
         nc_node *n = nc_graph_find_node(k->s->model->main, k->o->recompute[i]);
@@ -204,6 +230,7 @@ static nc_code make_graph(maker *k) {
     NC_TRY(keep_transform(k));
     dump(k, NC_DUMP_GRAPH);
     NC_TRY(fix_dims(k));
+    if (o->parts_symbols) NC_TRY(part_symbols(k));
     NC_TRY(tie(k));
     NC_TRY(make_variables(k));
     NC_TRY(nc_infer_model(k->w, m));

@@ -71,6 +71,7 @@ typedef struct nc_session_options {
     bool keep_dumps;
     bool profile;
     bool flush_denormals; /* runs take denormals as zero */
+    bool parts_symbols;   /* every dim of an input has a symbol of its own, whatever the model calls it */
     nc_log_scope log;     /* of the creation and the runs */
 } nc_session_options;
 

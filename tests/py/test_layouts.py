@@ -6,6 +6,7 @@ import sys
 
 import nacre_c
 import numpy as np
+import onnx.parser
 import onnxruntime
 import pytest
 import tolerances
@@ -42,6 +43,37 @@ def test_networks_stay_in_blocks(models, which):
             want = reference.run(None, {"x": x})[0]
             got = session.run({"x": x})["y"]
             tolerances.close(got / np.abs(want).max(), want / np.abs(want).max(), "model_f32", (which, dims))
+
+
+# Forms of old opsets between two convolutions: in the layout they are nodes of newer ones, with other inputs.
+OLD_FORMS = [(6, "ReduceMean<axes = [-1], keepdims = 1>(a)", "ReduceMean"),
+             (13, "ReduceMean<axes = [2, -1], keepdims = 1>(a)", "ReduceMean"),
+             (11, "ReduceSum<axes = [2, 3], keepdims = 1>(a)", "ReduceSum"),
+             (13, "ReduceMax<axes = [2], keepdims = 1>(a)", "ReduceMax"),
+             (10, 'Resize<mode = "nearest">(a, s)', "Resize"),
+             (10, 'Resize<mode = "linear">(a, s)', "Resize"),
+             (9, 'Upsample<mode = "nearest">(a, s)', "Resize"),
+             (9, 'Upsample<mode = "linear">(a, s)', "Resize")]
+
+
+@pytest.mark.parametrize("opset, form, op", OLD_FORMS)
+def test_forms_of_old_opsets_stay_in_blocks(env, opset, form, op):
+    model = onnx.parser.parse_model(f'''<ir_version: 7, opset_import: ["" : {opset}]>
+        g (float[n,20,20,20] x) => (float[n,20,h,w] y) <float[4] s = {{1, 1, 2, 2}}>
+        {{ a = Conv<pads = [1,1,1,1]>(x, w1) b = {form} y = Conv<pads = [1,1,1,1]>(b, w2) }}''')
+    rng = np.random.default_rng(3)
+    for name in ("w1", "w2"):
+        w = rng.standard_normal((20, 20, 3, 3), np.float32) / 13
+        model.graph.initializer.append(onnx.numpy_helper.from_array(w, name))
+    model = model.SerializeToString()
+    session, n = conversions(env, model)
+    lowered = session.dump("lowered")
+    assert n == 2 and f"= {op}" in lowered, lowered
+    x = rng.standard_normal((2, 20, 20, 20), np.float32)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    want = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    tolerances.close(session.run({"x": x})["y"], want, "model_f32", form)
 
 
 def test_explain_tells_what_ended_the_layout(models, tmp_path):

@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import TensorProto as T, helper, numpy_helper
@@ -476,3 +477,27 @@ def test_a_decided_where_still_refuses_sizes_that_do_not_fit():
     session = nacre.InferenceSession(model)
     with pytest.raises(Exception, match="a dim of 2 where 3 or 1 is expected"):
         session.run(None, {"x": np.zeros(3, np.float32), "y": np.zeros(2, np.float32)})
+
+
+@pytest.mark.parametrize("trips", [0, 1, 4])
+def test_weights_that_a_loop_carries(tmp_path, trips):
+    """As tf2onnx writes a while loop: weights go around unchanged. Captured instead, here and in the saved model."""
+    model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 15]>
+        g (float[2,3] x, int64 m) => (float[2,3] y, float[3,3] u, float[k,2,3] s) {
+            y, u, s = Loop<body = b (int64 i, bool c, float[2,3] h, float[3,3] v)
+                => (bool d, float[2,3] o, float[3,3] v, float[2,3] t) {
+                    d = Identity(c) p = MatMul(h, v) o = Tanh(p) t = Neg(o) }>(m, , x, w) }''')
+    rng = np.random.default_rng(5)
+    model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal((3, 3), np.float32), "w"))
+    feeds = {"x": rng.standard_normal((2, 3), np.float32), "m": np.array(trips, np.int64)}
+    model, saved = model.SerializeToString(), tmp_path / "saved.onnx"
+    want = onnxruntime.InferenceSession(model).run(None, feeds)
+    with Env(2) as env:
+        session = env.session(model, dumps="on", save=str(saved))
+        assert "(m, , x, w)" not in session.dump("transformed")
+        got = [session.run(feeds)[n] for n in ("y", "u", "s")]
+    onnx.checker.check_model(str(saved), full_check=True)
+    for found in (got, onnxruntime.InferenceSession(str(saved)).run(None, feeds)):
+        for a, b in zip(found, want):
+            assert a.shape == b.shape
+            close(a, b, "model_f32", trips)

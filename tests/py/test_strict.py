@@ -78,6 +78,7 @@ CASES = {
     "ATTRIBUTE_TYPE": lambda: model([untyped()]),
     "SHAPE": lambda: model([neg(to="h"), neg("h")], out=[7, 7], values=[tensor("h", [5, 3])]),
     "RANK": wrong_rank,
+    "SYMBOL": lambda: model([neg()], dims=["n", "n"]),
     "ACTIVATIONS": lambda: model(gru(), dims=(1, 1, 3)),
     "SIGNAL": lambda: model(stft(), dims=(1, 3)),
 }
@@ -154,3 +155,43 @@ def test_the_last_import_counts_as_in_onnxruntime(imports):
     got, wanted = (rt.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, x)[0]
                    for rt in (nacre, onnxruntime))
     close(got, wanted, "ort_f32", "y")
+
+
+def two_inputs():
+    """Both dims of both inputs bear the same names, as exporters write them that get one table of names for all."""
+    inputs = [tensor("x", ["n", "k"]), tensor("z", ["n", "k"])]
+    graph = helper.make_graph([helper.make_node("Concat", ["x", "z"], ["y"], axis=1)], "g", inputs, [tensor("y", None)])
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+
+
+def by_arrays(session, feeds):
+    return session.run(None, feeds)[0]
+
+
+def by_values(session, feeds):
+    values = {n: nacre.OrtValue.ortvalue_from_numpy(v) for n, v in feeds.items()}
+    return session.run_with_ort_values(None, values)[0].numpy()
+
+
+def by_binding(session, feeds):
+    binding = session.io_binding()
+    for name, value in feeds.items():
+        binding.bind_cpu_input(name, value)
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    return binding.copy_outputs_to_cpu()[0]
+
+
+@pytest.mark.parametrize("how", [by_arrays, by_values, by_binding])
+def test_inputs_that_contradict_the_names_of_their_dims(how):
+    session = nacre.InferenceSession(two_inputs())
+    for k in (3, 5, 2):
+        feeds = {"x": np.full((2, 3), k, np.float32), "z": np.zeros((2, k), np.float32)}
+        np.testing.assert_array_equal(how(session, feeds), np.concatenate([feeds["x"], feeds["z"]], axis=1))
+    assert [a.shape for a in session.get_inputs()] == [["n", "k"]] * 2
+
+
+def test_inputs_that_contradict_their_operators():
+    session = nacre.InferenceSession(two_inputs())
+    with pytest.raises(nacre.capi.onnxruntime_pybind11_state.InvalidArgument, match="(?i)concat.*expected"):
+        session.run(None, {"x": np.zeros((2, 3), np.float32), "z": np.zeros((4, 3), np.float32)})

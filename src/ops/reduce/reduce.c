@@ -122,17 +122,16 @@ static bool reduce_blocks(const nc_node *n, nc_blocking *k) {
     return true;
 }
 
+/* The builder makes the newest form, whatever the model's: axes are an input there. */
 static nc_value *reduce_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
     int64_t given[NC_MAX_RANK], axes[NC_MAX_RANK];
-    int count, n_attrs = 0;
+    int count;
     const int64_t *from = known_axes(n, given, &count);
-    nc_attr attrs[2] = {{.name = "keepdims", .kind = NC_A_INT, .i = 1}};
+    nc_attr keepdims = {.name = "keepdims", .kind = NC_A_INT, .i = 1};
     (void)k;
     for (int i = 0; i < count; i++) axes[i] = nc_blocks_axis(n, from[i]);
-    n_attrs = 1;
-    if (n->n_in < 2) attrs[n_attrs++] = (nc_attr){.name = "axes", .kind = NC_A_INTS, .ints = axes, .n = count};
-    nc_value *args[2] = {in[0], n->n_in < 2 ? NULL : nc_build_ints(b, axes, count)};
-    return nc_build_card1(b, n->card, args, n->n_in < 2 ? 1 : 2, attrs, n_attrs);
+    nc_value *args[2] = {in[0], nc_build_ints(b, axes, count)};
+    return nc_build_card1(b, n->card, args, 2, &keepdims, 1);
 }
 
 #define T_BYTES (NC_BIT(NC_INT8) | NC_BIT(NC_UINT8))

@@ -235,26 +235,28 @@ static bool resize_blocks(const nc_node *n, nc_blocking *k) {
     return scales[0] == 1 && scales[1] == 1;
 }
 
+/* The builder makes the newest Resize, whatever the node's own form and name. */
 static nc_value *resize_blocked(nc_builder *b, const nc_node *n, const nc_blocking *k, nc_value *const *in) {
     nc_resize_inputs at = nc_resize_inputs_of(n);
-    nc_value *args[4] = {in[0]};
+    nc_value *args[4] = {in[0]}; /* roi, scales, sizes */
+    nc_attr attrs[N_NAMES + 3];
     int64_t sizes[NC_MAX_RANK], count, rank = n->in[0]->type->rank, more = rank + 1;
     float scales[NC_MAX_RANK];
-    for (int i = 1; i < n->n_in && i < 4; i++) args[i] = in[i];
     if (is_given(n, at.sizes)) {
         if (!nc_literal_ints(n->in[at.sizes]->lit, sizes, NC_MAX_RANK, &count)) return NULL;
         int64_t block = nc_block_of(k, sizes[1]);
         sizes[1] = (sizes[1] + block - 1) / block;
         sizes[rank] = block;
-        args[at.sizes] = nc_build_ints(b, sizes, (int)more);
+        args[3] = nc_build_ints(b, sizes, (int)more);
     } else {
         memcpy(scales, n->in[at.scales]->lit->data, (size_t)rank * sizeof *scales);
         scales[rank] = 1;
         const nc_literal *l = nc_edit_literal(b->graph->model, NC_FLOAT, 1, &more, scales);
-        args[at.scales] = l != NULL ? nc_edit_const(b->graph, NULL, l) : NULL;
-        if (args[at.scales] == NULL) b->code = nc_fail(b->w, NC_E_MEMORY, "out of memory");
+        args[2] = l != NULL ? nc_edit_const(b->graph, NULL, l) : NULL;
+        if (args[2] == NULL) b->code = nc_fail(b->w, NC_E_MEMORY, "out of memory");
     }
-    return b->code == NC_OK ? nc_build_card1(b, n->card, args, n->n_in, n->attrs, n->n_attrs) : NULL;
+    if (b->code != NC_OK) return NULL;
+    return nc_build_attr1(b, "", "Resize", args, args[3] ? 4 : 3, attrs, copy_attrs(n, attrs));
 }
 
 #define PLACES                                                                                               \
@@ -315,7 +317,9 @@ const nc_card nc_card_upsample = {.name = "Upsample",
                                   .host_in = 2,
                                   .no_grad_in = 2,
                                   .infer = resize_infer,
-                                  .grad = resize_grad};
+                                  .grad = resize_grad,
+                                  .blocks = resize_blocks,
+                                  .blocked = resize_blocked};
 
 /* ---- nacre.ResizeGrad ---- */
 

@@ -21,6 +21,7 @@ enum {
     STRIP = 64,      /* columns summed together */
     STRIP_ROWS = 32, /* rows added one by one before they enter the tree */
     ITEM = 16384,    /* elements an item aims at */
+    SHORT = 8,       /* elements of an output that are not worth a run */
     JOIN_ITEM = 4096,
     TREE = 64,      /* levels of a tree over any count */
     STRIP_TREE = 16 /* levels of a tree over the strips of a segment */

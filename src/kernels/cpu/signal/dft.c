@@ -1,6 +1,10 @@
 /* kernels/cpu/signal/dft.c: see dft.h. Tables (roots, chirp, its transform) are made once per call and shared; lines
  * are dealt to a fixed number of lanes, each with its own buffer, so that results do not depend on threads.
  *
+ * Real lines of even length n = 2h are transformed as h complex numbers, elements 2k and 2k + 1 the parts of number k.
+ * With Z for their transform, that of the even elements is E_k = (Z_k + conj Z_(h-k))/2, that of the odd ones O_k =
+ * (Z_k - conj Z_(h-k))/2i, and X_k = E_k + exp(-2 pi i k/n) O_k.
+ *
  * Bluestein: jk = (j^2 + k^2 - (k-j)^2)/2, so X_k = w(k) sum_j (x_j w(j)) conj(w(k-j)), w(j) = exp(-i pi j^2/n). The
  * sum is a convolution, done by transforms of m >= 2n - 1, a power of two. */
 #include "kernels/cpu/signal/dft.h"
@@ -22,9 +26,10 @@ typedef struct cell {
 
 typedef struct dft_job {
     const nc_tensor *x, *y;
-    int64_t n, m; /* length; of the fast transform */
+    int64_t n, m; /* length, halved where two real elements are one number; of the fast transform */
     int64_t n_in, n_out, inner, n_lines, x_parts, y_parts;
-    bool inverse, onesided;
+    bool inverse, onesided, halved;
+    const cell *turns;  /* exp(-2 pi i k/2n), k <= n; where halved */
     const cell *roots;  /* exp(-2 pi i k/m), k < m/2 */
     const cell *chirp;  /* w(j), j < n; NULL: n is a power of two */
     const cell *kernel; /* the transform of conj(w) */
@@ -95,12 +100,45 @@ static void forward(const dft_job *j, cell *a) {
     }
 }
 
+static double element(const nc_tensor *x, int64_t at) {
+    return x->dtype == NC_FLOAT ? (double)((const float *)x->data)[at] : nc_tensor_get(x, at);
+}
+
+static void put_element(const nc_tensor *y, int64_t at, double v) {
+    if (y->dtype == NC_FLOAT)
+        ((float *)y->data)[at] = (float)v;
+    else
+        nc_tensor_put(y, at, v);
+}
+
+static void read_pairs(const dft_job *j, int64_t from, cell *a) {
+    for (int64_t k = 0; k < j->n; k++) {
+        int64_t at = from + 2 * k * j->inner;
+        a[k].re = 2 * k < j->n_in ? element(j->x, at) : 0;
+        a[k].im = 2 * k + 1 < j->n_in ? element(j->x, at + j->inner) : 0;
+    }
+}
+
+/* X_k of the halved line, k < 2n; the second half mirrors the first. */
+static cell unfolded(const dft_job *j, const cell *a, int64_t k) {
+    bool mirrored = k > j->n;
+    if (mirrored) k = 2 * j->n - k;
+    cell p = a[k % j->n], q = a[(j->n - k) % j->n];
+    cell even = {(p.re + q.re) / 2, (p.im - q.im) / 2}, odd = {(p.im + q.im) / 2, (q.re - p.re) / 2};
+    odd = times(odd, j->turns[k]);
+    return (cell){even.re + odd.re, mirrored ? -(even.im + odd.im) : even.im + odd.im};
+}
+
 static void read_line(const dft_job *j, int64_t line, cell *a) {
     int64_t from = (line / j->inner * j->n_in * j->inner + line % j->inner) * j->x_parts;
+    if (j->halved) {
+        read_pairs(j, from, a);
+        return;
+    }
     for (int64_t k = 0; k < j->n; k++) {
         int64_t at = from + k * j->inner * j->x_parts;
         a[k] = (cell){0, 0};
-        if (k < j->n_in) a[k] = (cell){nc_tensor_get(j->x, at), j->x_parts == 2 ? nc_tensor_get(j->x, at + 1) : 0};
+        if (k < j->n_in) a[k] = (cell){element(j->x, at), j->x_parts == 2 ? element(j->x, at + 1) : 0};
     }
     if (!j->inverse || !j->onesided) return;
     a[0].im = 0;
@@ -120,8 +158,9 @@ static void dft_run_lane(void *ctx, int64_t lane) {
         int64_t to = (line / j->inner * j->n_out * j->inner + line % j->inner) * j->y_parts;
         for (int64_t k = 0; k < j->n_out; k++) {
             int64_t at = to + k * j->inner * j->y_parts;
-            nc_tensor_put(j->y, at, a[k].re / scale);
-            if (j->y_parts == 2) nc_tensor_put(j->y, at + 1, sign * a[k].im / scale);
+            cell v = j->halved ? unfolded(j, a, k) : a[k];
+            put_element(j->y, at, v.re / scale);
+            if (j->y_parts == 2) put_element(j->y, at + 1, sign * v.im / scale);
         }
     }
 }
@@ -131,6 +170,11 @@ static void make_tables(dft_job *j, cell *at) {
     for (int64_t k = 0; k < j->m / 2; k++) roots[k] = root((double)k / (double)j->m);
     j->roots = roots;
     j->buffers = kernel + j->m;
+    if (j->halved) {
+        cell *turns = j->buffers + LANES * j->m;
+        for (int64_t k = 0; k <= j->n; k++) turns[k] = root((double)k / (double)(2 * j->n));
+        j->turns = turns;
+    }
     if (j->m == j->n) return;
     for (int64_t k = 0; k < j->n; k++)
         chirp[k] = root((double)((uint64_t)k * (uint64_t)k % (2 * (uint64_t)j->n)) / (double)(2 * j->n));
@@ -147,7 +191,10 @@ static void make_tables(dft_job *j, cell *at) {
 
 void nck_dft(const nc_tensor *x, int axis, int64_t length, bool inverse, bool onesided, const nc_tensor *y,
              void *workspace, nc_pool *pool) {
-    dft_job j = {.x = x, .y = y, .n = length, .m = padded(length), .inverse = inverse, .onesided = onesided};
+    dft_job j = {.x = x, .y = y, .inverse = inverse, .onesided = onesided};
+    j.halved = !inverse && x->dims[x->rank - 1] == 1 && length > 0 && length % 2 == 0;
+    j.n = j.halved ? length / 2 : length;
+    j.m = padded(j.n);
     int64_t outer = 1;
     j.inner = 1;
     for (int d = 0; d < x->rank - 1; d++) *(d < axis ? &outer : &j.inner) *= d == axis ? 1 : x->dims[d];
