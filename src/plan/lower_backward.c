@@ -1,7 +1,7 @@
 /* plan/lower_backward.c: gradients read what the forward pass has, where their place has kernels for that: one of
  * cross-entropy the scores and the sums of their rows, so that log-probabilities need not be written at all, or it
- * gives the loss in the same pass, where nobody reads that before; one of attention the result and the sums of its rows,
- * so that the forward pass is not done twice. */
+ * gives the loss in the same pass, where nobody reads that before; one of attention the result and the sums of its
+ * rows, so that the forward pass is not done twice. */
 #include "infer/infer.h"
 #include "ops/attention/attention.h"
 #include "ops/build.h"
