@@ -64,7 +64,7 @@ TEST(cuda_products_of_odd_lines) {
     }
 }
 
-#define GRADS                                                                                                     \
+#define GRADS                                                                                                        \
     "c = Cast<to = 1>(s) l, p = SoftmaxCrossEntropyLoss<ignore_index = 7>(c, t) f = Constant<value_float = 64.0>() " \
     "e = nacre.SoftmaxCrossEntropyLossGrad<ignore_index = 7>(f, p, t) g = Cast<to = 10>(e) "
 static const struct {

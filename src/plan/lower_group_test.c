@@ -49,8 +49,8 @@ TEST(lower_group_leaves_others) {
            "MatMul MatMul Concat");
 }
 
-#define CACHES(more, nodes, y)                                                                                  \
-    "<opset: \"\" 24> g (float16[1,2,1,8] q, float16[1,2,1,8] a, float16[1,2,9,8] k, float16[1,2,9,8] v, "       \
+#define CACHES(more, nodes, y)                                                                             \
+    "<opset: \"\" 24> g (float16[1,2,1,8] q, float16[1,2,1,8] a, float16[1,2,9,8] k, float16[1,2,9,8] v, " \
     "int64[1] n, int64[1] m) => (" y more ") { " nodes " }"
 #define WRITE(z, at) "x = TensorScatter<mode = \"circular\">(k, a, n) z = TensorScatter" z "(v, a, " at ") "
 #define AROUND "<mode = \"circular\">"

@@ -39,10 +39,10 @@ TEST(lower_lines_of_a_view) {
               "dx = MatMul(e, Concat_13_out) @device");
 }
 
-#define STAYS(types, classes, weights)                                                                       \
-    OPS_ON(&cuda_planning,                                                                                   \
-           "(" types "[n,16] x, " types "[16," classes "] b, int64[n] t, " types "[] d, " types "[" classes  \
-           "] w) => (e) { s = MatMul(x, b) e = nacre.CrossEntropyGrad(d, s, t" weights ") }",                \
+#define STAYS(types, classes, weights)                                                                      \
+    OPS_ON(&cuda_planning,                                                                                  \
+           "(" types "[n,16] x, " types "[16," classes "] b, int64[n] t, " types "[] d, " types "[" classes \
+           "] w) => (e) { s = MatMul(x, b) e = nacre.CrossEntropyGrad(d, s, t" weights ") }",               \
            place_and_lengthen, "MatMul@device CrossEntropyGrad@device")
 TEST(lower_lines_leaves_others_alone) {
     STAYS("float16", "4104", "");
@@ -51,6 +51,5 @@ TEST(lower_lines_leaves_others_alone) {
     STAYS("float16", "4101", ", w");
     LOWERS("(float16[n,16] x, float16[16,4101] b, int64[n] t, float16[] d) => (e) "
            "{ s = MatMul(x, b) p = LogSoftmax(s) e = nacre.SoftmaxCrossEntropyLossGrad(d, p, t) }",
-           nc_lower_lines,
-           "s = MatMul(x, b); p = LogSoftmax(s); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, t)");
+           nc_lower_lines, "s = MatMul(x, b); p = LogSoftmax(s); e = nacre.SoftmaxCrossEntropyLossGrad(d, p, t)");
 }

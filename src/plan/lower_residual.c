@@ -42,7 +42,7 @@ static nc_node *narrowing(const nc_value *v, const nc_node *n) {
     for (int i = 0; i < v->uses.n; i++) {
         nc_node *c = v->uses.v[i].node;
         if (!c || !same_site(c, n) || !nc_lane_casts(c) || c->out[0]->var) continue;
-        if ( nc_dtype_bytes(c->out[0]->type->elem) == 2) return c;
+        if (nc_dtype_bytes(c->out[0]->type->elem) == 2) return c;
     }
     return NULL;
 }

@@ -33,7 +33,7 @@ typedef struct nck_cuda_gemm_cache {
 
 /* Products of one row, see gemv.h. */
 typedef struct nck_cuda_gemv {
-    int64_t vector; /* elements of 16 bytes */
+    int64_t vector;                       /* elements of 16 bytes */
     nc_function *columns, *narrow, *rows; /* narrow: columns of fewer lanes */
 } nck_cuda_gemv;
 

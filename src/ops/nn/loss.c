@@ -283,8 +283,7 @@ static const nc_op_version *with_log_sums(nc_arena *arena, const nc_op_version *
     nc_param *out = nc_arena_array(arena, 4, sizeof *out);
     if (v == NULL || out == NULL) return NULL;
     memcpy(out, of->out, 2 * sizeof *out);
-    out[2] =
-        (nc_param){.name = "log_sums", .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), .flags = NC_P_OPTIONAL};
+    out[2] = (nc_param){.name = "log_sums", .types = NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), .flags = NC_P_OPTIONAL};
     *v = *of;
     v->out = out;
     return v;
@@ -302,8 +301,8 @@ nc_code nc_loss_keep(nc_work *w, nc_node *forward, nc_value **log_sums) {
     NC_NEED(w, more);
     for (int i = 0; i < forward->n_attrs; i++) NC_TRY(nc_edit_set_attr(more, &forward->attrs[i]));
     more->stage = forward->stage, more->place = forward->place, more->open = forward->open;
-    NC_NEED(w, more->out[2]->type = nc_type_tensor(&m->arena, x->elem == NC_DOUBLE ? NC_DOUBLE : NC_FLOAT,
-                                                   labels->rank, labels->dims));
+    NC_NEED(w, more->out[2]->type =
+                   nc_type_tensor(&m->arena, x->elem == NC_DOUBLE ? NC_DOUBLE : NC_FLOAT, labels->rank, labels->dims));
     for (int i = 0; i < 2; i++) {
         if (more->out[i] == NULL) continue;
         more->out[i]->type = forward->out[i]->type;
@@ -339,7 +338,7 @@ static const nc_op_version grad_versions[] = {
      REDUCTION},
     {0}};
 #define FROM_SCORES \
-    {"dloss", T_FLOAT_ALL}, {"scores", SAME(0)}, {"labels", T_INDEX}, {"weights", SAME(0), OPTIONAL}
+    {"dloss", T_FLOAT_ALL}, {"scores", SAME(0)}, {"labels", T_INDEX}, { "weights", SAME(0), OPTIONAL }
 static const nc_op_version from_scores_versions[] = {
     {.since = 1,
      IN(FROM_SCORES, {"log_sums", NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE), OPTIONAL}),

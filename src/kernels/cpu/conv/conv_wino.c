@@ -18,7 +18,7 @@ enum {
     SHARED_BYTES = 2 << 20,
     CHUNK = 28,
     MIN_CHUNK = 7,
-    GROUP = 8, /* tiles of an item that transforms inputs */
+    GROUP = 8,     /* tiles of an item that transforms inputs */
     LANES = 16,    /* most threads that sum */
     PACK_RUN = 128 /* weights of a point that are packed together */
 };

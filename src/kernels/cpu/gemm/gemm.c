@@ -38,7 +38,7 @@ enum {
     LANES = 16,          /* most threads where tiles pack B */
     DIRECT_M = 8,
     DIRECT_PANELS = 6,
-    FAR = 1 << 21,       /* bytes of a C that is not in the cache when a tile is put on it */
+    FAR = 1 << 21,            /* bytes of a C that is not in the cache when a tile is put on it */
     SMALL_WORK = 4096,        /* multiply-adds of a product that is neither packed nor blocked */
     ALONE_WORK = 4 * NC_ALONE /* and of one that wakes no thread */
 };

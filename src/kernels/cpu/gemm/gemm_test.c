@@ -139,12 +139,11 @@ TEST(gemm_f64) {
 /* Sums that the micro-kernels put on C or on a bias themselves, last panels of one and two vectors, a C far away. */
 TEST(gemm_put_on_something) {
     static const gemm_case put[] = {
-        {64, 64, 128, 1, 0, 0, 0, 0, 'm'}, {64, 128, 64, 1, 1, 0, 1, 0, 0},  {24, 28, 1600, 1, 1, 0, 0, 0, 'm'},
-        {72, 16, 900, 1, 0, 1, 0, 0, 'r'}, {30, 19, 800, 1, 1, 0, 0, 0, 'r'}, {128, 256, 100, 1, 1, 1, 0, 0, 0},
+        {64, 64, 128, 1, 0, 0, 0, 0, 'm'}, {64, 128, 64, 1, 1, 0, 1, 0, 0},    {24, 28, 1600, 1, 1, 0, 0, 0, 'm'},
+        {72, 16, 900, 1, 0, 1, 0, 0, 'r'}, {30, 19, 800, 1, 1, 0, 0, 0, 'r'},  {128, 256, 100, 1, 1, 1, 0, 0, 0},
         {16, 20, 700, 1, 0, 0, 0, 0, 'm'}, {800, 700, 20, 1, 0, 0, 0, 0, 'm'}, {800, 700, 20, 1, 1, 1, 1, 0, 0},
     };
-    for (size_t i = 0; i < sizeof put / sizeof *put; i++)
-        check_case(NC_FLOAT, &put[i]), check_case(NC_DOUBLE, &put[i]);
+    for (size_t i = 0; i < sizeof put / sizeof *put; i++) check_case(NC_FLOAT, &put[i]), check_case(NC_DOUBLE, &put[i]);
 }
 
 /* More than the workspace holds at once: several blocks of rows, of columns and of K. */

@@ -20,7 +20,7 @@ typedef struct loss_job {
     const nck_loss_args *a;
     const void *dloss, *log_prob, *logits; /* of both at once: logits alone */
     void *dx, *picked;                     /* picked: log-probabilities of labels */
-    double norm; /* dloss is divided by it */
+    double norm;                           /* dloss is divided by it */
     int64_t n_strips;
     const nck_reduce_table *table;
 } loss_job;

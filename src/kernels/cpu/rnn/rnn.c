@@ -273,8 +273,8 @@ static void add_product(layer *l, const char *s, int64_t first, int64_t n) {
         return;
     }
     for (int64_t g = first; g < first + n; g++)
-        multiply(l, s, packed_gate(l, g) + l->u0 * H * l->es, l->units, l->gates + (g * H + l->u0) * l->es,
-                 l->gates_rs, 1, bias ? bias + (g * H + l->u0) * l->es : NULL);
+        multiply(l, s, packed_gate(l, g) + l->u0 * H * l->es, l->units, l->gates + (g * H + l->u0) * l->es, l->gates_rs,
+                 1, bias ? bias + (g * H + l->u0) * l->es : NULL);
 }
 
 /* The rows and units at hand, rows row_stride apart; 0: one for all. */
