@@ -39,19 +39,27 @@ static void compare(const char *name, nacre_value *a, nacre_value *b) {
     }
 }
 
+/* The graph on the CPU and on the GPU; false: there is none. */
+static bool open_both(model *both, const char *graph) {
+    char text[1024];
+    for (int k = 0; k < 2; k++) {
+        model_init(&both[k], k ? "cuda" : "cpu", 1);
+        if (k && nacre_env_describe_device(both[k].env, "cuda", text, sizeof text, &both[k].err) != NACRE_OK) {
+            nc_test_not_run("no GPU");
+            model_close(&both[0]), model_close(&both[1]);
+            return false;
+        }
+        snprintf(text, sizeof text, "<opset: \"\" 22, \"nacre\" 1> g %s", graph);
+        model_open(&both[k], text);
+    }
+    return true;
+}
+
 TEST(cuda_products_of_odd_lines) {
-    char text[512];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         model both[2];
+        if (!open_both(both, rows[i].text)) return;
         for (int k = 0; k < 2; k++) {
-            model_init(&both[k], k ? "cuda" : "cpu", 1);
-            if (k && nacre_env_describe_device(both[k].env, "cuda", text, sizeof text, &both[k].err) != NACRE_OK) {
-                nc_test_not_run("no GPU");
-                model_close(&both[0]), model_close(&both[1]);
-                return;
-            }
-            snprintf(text, sizeof text, "<opset: \"\" 22> g %s", rows[i].text);
-            model_open(&both[k], text);
             if (both[k].failed) continue;
             feed(&both[k], "a", rows[i].a, 4), feed(&both[k], "b", rows[i].b, 5);
             if (standin_find() != NULL) standin_find()->reset_calls();
@@ -89,18 +97,10 @@ static void compare_scored(const char *name, const model *host, const model *gpu
 
 TEST(cuda_scores_of_odd_lines) {
     static const int64_t labels[5] = {4100, 0, 7, 4096, 2000}, rows_of_a[2] = {5, 16}, n_labels = 5;
-    char text[1024];
     for (size_t i = 0; i < sizeof scored / sizeof *scored; i++) {
         model both[2];
+        if (!open_both(both, scored[i].text)) return;
         for (int k = 0; k < 2; k++) {
-            model_init(&both[k], k ? "cuda" : "cpu", 1);
-            if (k && nacre_env_describe_device(both[k].env, "cuda", text, sizeof text, &both[k].err) != NACRE_OK) {
-                nc_test_not_run("no GPU");
-                model_close(&both[0]), model_close(&both[1]);
-                return;
-            }
-            snprintf(text, sizeof text, "<opset: \"\" 22, \"nacre\" 1> g %s", scored[i].text);
-            model_open(&both[k], text);
             if (both[k].failed) continue;
             feed(&both[k], "a", rows_of_a, 4), feed(&both[k], "b", scored[i].b, 5);
             model_input(&both[k], "t", NACRE_INT64, 1, &n_labels, labels);

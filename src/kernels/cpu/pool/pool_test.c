@@ -52,17 +52,25 @@ static const nck_window lines[] = {
     ALONG(40, 14, 4, 3, 1, 2),   ALONG(9, 9, 3, 1, 2, 2),    ALONG(5, 3, 4, 4, 1, 4),
     ALONG(700, 100, 2, 7, 3, 0), ALONG(3, 7, 1, 1, 1, 2),    ALONG(64, 32, 2, 2, 1, 0)};
 
+/* Where tap t of the window of place o lies; false: in the padding. */
+static bool tap_at(const nck_window *w, const int64_t *o, int64_t t, int64_t *at) {
+    int64_t tap[NCK_WINDOW_DIMS];
+    bool inside = true;
+    nck_window_tap(w, t, tap);
+    *at = 0;
+    for (int d = 0; d < NCK_WINDOW_DIMS; d++) {
+        int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
+        inside = inside && i >= 0 && i < w->in[d];
+        *at = *at * w->in[d] + i;
+    }
+    return inside;
+}
+
 static float plain_average(const nck_window *w, const float *x, const int64_t *o) {
     double sum = 0, n = 0;
     for (int64_t t = 0; t < nck_window_n_k(w); t++) {
-        int64_t tap[NCK_WINDOW_DIMS], at = 0;
-        bool inside = true;
-        nck_window_tap(w, t, tap);
-        for (int d = 0; d < NCK_WINDOW_DIMS; d++) {
-            int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
-            inside = inside && i >= 0 && i < w->in[d];
-            at = at * w->in[d] + i;
-        }
+        int64_t at;
+        bool inside = tap_at(w, o, t, &at);
         if (inside) sum += (double)x[at], n++;
     }
     return (float)(sum / n);
@@ -71,14 +79,8 @@ static float plain_average(const nck_window *w, const float *x, const int64_t *o
 static float plain_max(const nck_window *w, const float *x, const int64_t *o) {
     float top = -INFINITY;
     for (int64_t t = 0; t < nck_window_n_k(w); t++) {
-        int64_t tap[NCK_WINDOW_DIMS], at = 0;
-        bool inside = true;
-        nck_window_tap(w, t, tap);
-        for (int d = 0; d < NCK_WINDOW_DIMS; d++) {
-            int64_t i = o[d] * w->stride[d] - w->pad[d] + tap[d] * w->dil[d];
-            inside = inside && i >= 0 && i < w->in[d];
-            at = at * w->in[d] + i;
-        }
+        int64_t at;
+        bool inside = tap_at(w, o, t, &at);
         if (inside && (isnan(x[at]) || x[at] > top)) top = x[at];
         if (inside && isnan(x[at])) return x[at];
     }
