@@ -382,6 +382,19 @@ def test_check_against_data(model, tmp_path):
     assert nacre("check", model, tmp_path / "absent").returncode == 1
 
 
+def test_check_leaves_out_inputs_that_have_a_default(tmp_path):
+    """As in ONNX's own test_sequence_model7, whose data hold no file for an input that is an initializer too."""
+    path = tensor_model([helper.make_node("Add", ["x", "b"], ["y"])], [info("x", [2]), info("b", [2])],
+                        [info("y", [2])], tmp_path / "m.onnx",
+                        consts=[numpy_helper.from_array(np.float32([10, 20]), "b")])
+    x = np.float32([1, 2])
+    write_set(tmp_path / "default", x, np.float32([11, 22]))
+    assert "equal" in good("check", path, tmp_path / "default")
+    write_set(tmp_path / "given", x, np.float32([4, 6]))
+    (tmp_path / "given" / "input_1.pb").write_bytes(numpy_helper.from_array(np.float32([3, 4])).SerializeToString())
+    assert "equal" in good("check", path, tmp_path / "given")
+
+
 def test_check_nan_equals_nan(tmp_path):
     path = tensor_model([helper.make_node("Sqrt", ["x"], ["y"])], [info("x", ["n"])], [info("y", ["n"])],
                         tmp_path / "m.onnx")

@@ -47,16 +47,21 @@ static bool is_file(const char *path) {
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+/* Those that have a file; of the others the model must say what they are. */
 static int read_inputs(const check_args *a, const char *folder, nacre_session *s, feed *f) {
     nacre_error err;
-    for (size_t i = 0; i < f->n_in; i++) {
+    size_t n = nacre_session_n_inputs(s);
+    for (size_t i = 0; i < n; i++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/input_%zu.pb", folder, i);
-        f->in_names[i] = nacre_session_input_name(s, i);
+        const char *name = nacre_session_input_name(s, i);
         nacre_kind kind = nacre_session_input_kind(s, i);
-        if (!is_file(path)) return cli_fail("'%s' has no input_%zu.pb for input '%s'", folder, i, f->in_names[i]);
-        if (value_read(path, "", kind, NACRE_UNDEFINED, -1, NULL, &f->in[i], &err) != NACRE_OK) return cli_error(&err);
-        if (a->c.half) value_round_to_half(f->in[i]);
+        nacre_value **to = &f->in[f->n_in];
+        snprintf(path, sizeof path, "%s/input_%zu.pb", folder, i);
+        if (!is_file(path) && nacre_session_input_optional(s, i)) continue;
+        if (!is_file(path)) return cli_fail("'%s' has no input_%zu.pb for input '%s'", folder, i, name);
+        if (value_read(path, "", kind, NACRE_UNDEFINED, -1, NULL, to, &err) != NACRE_OK) return cli_error(&err);
+        if (a->c.half) value_round_to_half(*to);
+        f->in_names[f->n_in++] = name;
     }
     return EXIT_DONE;
 }
@@ -82,8 +87,7 @@ static int compare_outputs(const check_args *a, const char *folder, nacre_sessio
 
 static int check_set(const check_args *a, const char *folder, nacre_session *s) {
     size_t n_in = nacre_session_n_inputs(s), n_out = nacre_session_n_outputs(s);
-    feed f = {.n_in = n_in,
-              .n_out = n_out,
+    feed f = {.n_out = n_out,
               .in_names = calloc(n_in + 1, sizeof *f.in_names),
               .out_names = calloc(n_out + 1, sizeof *f.out_names),
               .in = calloc(n_in + 1, sizeof *f.in),
