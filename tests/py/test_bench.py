@@ -30,7 +30,8 @@ def test_quick_run_prints_every_table():
     assert done.returncode == 0, done.stdout + done.stderr
     for title in ("limits:", "Shared objects of the package", "Process start to the first output", "BERT, embedded, ms",
                   "BERT, embedded, MB", "BERT, external data, ms", "BERT, external data, MB",
-                  "Sessions created, ms", "by torch", "Speed, ms", "Operators beside the speed of copying, ms",
+                  "Sessions created, ms", "by torch", "Speed, ms", "Large products, one thread, ms",
+                  "Operators beside the speed of memory, ms",
                   "Models of packages, one thread, ms",
                   "One chunk, the whole call", "Models of 8-bit integers, one thread, ms",
                   "Decoding token by token, one thread, ms"):
