@@ -209,3 +209,37 @@ TEST(cuda_bad_index_is_told) {
     }
     model_close(&m);
 }
+
+/* Attention that writes a new row of its caches on the way: one that lies behind them is told, and nothing of it is
+ * read or written. */
+TEST(cuda_bad_row_of_a_cache_is_told) {
+    static const int64_t at[] = {3, 16, 5, (int64_t)1 << 30, -1, 15}, n = 16;
+    float new[2 * 4], cache[2 * 16 * 4];
+    if (!has_cuda()) {
+        nc_test_not_run("no GPU here");
+        return;
+    }
+    random_floats(new, 8, 1), random_floats(cache, 128, 2);
+    model m;
+    model_init(&m, "cuda", 1);
+    model_open(&m, "<opset: \"\" 24> g (float[1,2,1,4] q, float[1,2,16,4] ck, float[1,2,16,4] cv, int64[1] at,"
+                   " int64[1] n) => (y, nk, nv) { nk = TensorScatter(ck, q, at) nv = TensorScatter(cv, q, at)"
+                   " y = Attention(q, nk, nv, , , , n) }");
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        model_input(&m, "q", NACRE_FLOAT, 4, D(1, 2, 1, 4), new);
+        model_input(&m, "ck", NACRE_FLOAT, 4, D(1, 2, 16, 4), cache);
+        model_input(&m, "cv", NACRE_FLOAT, 4, D(1, 2, 16, 4), cache);
+        model_input(&m, "at", NACRE_INT64, 1, D(1), &at[i]);
+        model_input(&m, "n", NACRE_INT64, 1, D(1), &n);
+        if (at[i] < 0 || at[i] > 15) {
+            CHECK_INT(model_try_run(&m), NACRE_DATA);
+            CHECK(strstr(m.err.text, "is out of range") != NULL);
+            continue;
+        }
+        model_run(&m);
+        const float *k = model_floats(&m, "nk", 128);
+        for (int e = 0; k != NULL && e < 4; e++)
+            CHECK(k[at[i] * 4 + e] == new[e] && k[64 + at[i] * 4 + e] == new[4 + e]);
+    }
+    model_close(&m);
+}

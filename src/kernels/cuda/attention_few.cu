@@ -106,7 +106,7 @@ DEVICE new_rows new_rows_here(const few_args &f, const row_place &p) {
     if (x.n && !fits && p.keys == 0 && blockIdx.x == 0 && blockIdx.z == 0 && threadIdx.x == 0)
         report(f.site, first, x.rows - x.n + 1);
     y.k = x.k + line * f.a.cols, y.v = x.v + line * f.a.cols_v;
-    y.first = (int)first, y.n = fits ? (int)x.n : 0, y.rows = (int)x.rows;
+    y.first = fits ? (int)first : 0, y.n = fits ? (int)x.n : 0, y.rows = (int)x.rows;
     return y;
 }
 /* Which of them row j of the cache is; n or more: none. */
