@@ -7,7 +7,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
 import onnxruntime
 import pytest
 import torch
@@ -15,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "py"))
 import package  # noqa: E402
-from tolerances import close  # noqa: E402
+from beside_torch import wrong  # noqa: E402
 
 if not package.BUILT:
     pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
@@ -64,21 +63,6 @@ def exported(module, tensors, exporter):
     except Exception:  # noqa: BLE001  (it raises whatever its passes raise)
         return None
     return out.getvalue()
-
-
-def wrong(results, want):
-    """What of the results is not PyTorch's, in words, or None."""
-    if len(results) != len(want):
-        return f"{len(results)} results for {len(want)}"
-    for k, (a, b) in enumerate(zip(results, want)):
-        a, b = np.asarray(a), b.detach().numpy()
-        if a.dtype != b.dtype or a.shape != b.shape:
-            return f"result {k}: {a.dtype}{list(a.shape)} for {b.dtype}{list(b.shape)}"
-        try:
-            close(a, b, "torch_operators")
-        except AssertionError as e:
-            return f"result {k}: {e}"
-    return None
 
 
 def outcome(runtime, data, tensors, want):

@@ -13,7 +13,7 @@ import transformers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "py"))
 import package  # noqa: E402
-from tolerances import close  # noqa: E402
+from beside_torch import wrong  # noqa: E402
 
 if not package.BUILT:
     pytest.skip("the Python extension was not built: no Python headers when cmake ran", allow_module_level=True)
@@ -239,21 +239,6 @@ def exported(module, values, dynamo):
         print(f"not exported: {type(e).__name__}: {str(e)[:200]}")
         return None
     return out.getvalue()
-
-
-def wrong(results, want):
-    """What of the results is not PyTorch's, in words, or None."""
-    if len(results) != len(want):
-        return f"{len(results)} results for {len(want)}"
-    for k, (a, b) in enumerate(zip(results, want)):
-        b = b.detach().numpy()
-        if a.dtype != b.dtype or a.shape != b.shape:
-            return f"result {k}: {a.dtype}{list(a.shape)} for {b.dtype}{list(b.shape)}"
-        try:
-            close(a, b, "torch_operators")
-        except AssertionError as e:
-            return f"result {k}: {e}"
-    return None
 
 
 def by_onnxruntime(model, feeds, want):
