@@ -304,7 +304,7 @@ static nc_code old_forest(nc_prep *p, nc_trees *t, const char *kind) {
     t->forest.roots = roots;
     NC_TRY(check_features(p, t, o.n));
     NC_TRY(check_paths(p, nodes, o.n, roots, t->forest.n_roots));
-    int64_t n_votes;
+    int64_t n_votes = 0;
     NC_TRY(old_votes(p, t, &o, nodes, kind, &n_votes));
     return lay_out(p, t, o.n, n_votes);
 }

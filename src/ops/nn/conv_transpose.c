@@ -110,7 +110,7 @@ static nc_code grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_value *dy = n->in[0], *x = n->in[1], *w = n->in[2];
     int64_t pads[2 * NC_MAX_RANK], axes[NC_MAX_RANK];
     nc_attr attrs[4];
-    int count, n_axes = 0;
+    int count = 0, n_axes = 0;
     NC_TRY(conv_attrs(b, n, pads, attrs, &count));
     if (n->out[0] != NULL) out[0] = nc_build_attr1(b, "", "Conv", (nc_value *[]){dy, w}, 2, attrs, count);
     if (n->n_out > 1 && n->out[1] != NULL) {

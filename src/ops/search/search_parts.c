@@ -328,7 +328,7 @@ nc_code nc_search_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     p.wants_scores = nc_contrib_wants(n, s.f->beams >= 0 ? 2 : 1);
     p.feed = nc_arena_array(&b->w->scratch, (size_t)p.n_feed, sizeof *p.feed);
     p.fixed = nc_arena_array(&b->w->scratch, (size_t)(2 + 2 * s.layers), sizeof *p.fixed);
-    nc_value *mask = NULL, **encoded = NULL, *all, *last = NULL;
+    nc_value *mask = NULL, **encoded = NULL, *all = NULL, *last = NULL;
     NC_NEED(b->w, p.feed);
     NC_NEED(b->w, p.fixed);
     if (s.encodes) NC_TRY(encode(b, &p, &mask, &encoded));

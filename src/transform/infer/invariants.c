@@ -33,7 +33,7 @@ static nc_code nothing(nc_work *w, nc_graph *g, nc_dtype elem, nc_value **out) {
 }
 
 static nc_code capture(nc_work *w, nc_node *n, int k) {
-    nc_value *outer = n->in[2 + k], *inner = n->subs[0].graph->inputs.v[2 + k], *empty;
+    nc_value *outer = n->in[2 + k], *inner = n->subs[0].graph->inputs.v[2 + k], *empty = NULL;
     nc_value *seen = nc_edit_capture(n, 0, outer);
     NC_NEED(w, seen);
     NC_TRY(nothing(w, n->graph, outer->type->elem, &empty));

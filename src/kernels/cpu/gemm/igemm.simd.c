@@ -166,7 +166,7 @@ ALWAYS lanes_v igemm_widen(const uint8_t *p, bool is_signed) {
     if (is_signed) return (lanes_v)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(v))));
     return (lanes_v)vmovl_u16(vget_low_u16(vmovl_u8(v)));
 #else
-    lanes_v v;
+    lanes_v v = {0};
     for (int l = 0; l < VL; l++) v[l] = is_signed ? (int8_t)p[l] : p[l];
     return v;
 #endif
