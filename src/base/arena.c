@@ -30,6 +30,17 @@ void nc_arena_reset(nc_arena *a) {
     a->used = 0;
 }
 
+nc_arena_mark nc_arena_here(const nc_arena *a) { return (nc_arena_mark){a->head, a->used}; }
+
+void nc_arena_back(nc_arena *a, nc_arena_mark to) {
+    if (to.head == NULL) {
+        nc_arena_reset(a);
+        return;
+    }
+    a->head = to.head;
+    a->used = to.used;
+}
+
 void nc_arena_release(nc_arena *a) {
     nc_arena_reset(a);
     while (a->head) {

@@ -16,6 +16,13 @@ typedef struct nc_arena {
 void nc_arena_init(nc_arena *a); /* also valid: all zero */
 void nc_arena_reset(nc_arena *a);
 void nc_arena_release(nc_arena *a);
+/* What was taken since the mark is free again, its memory kept. */
+typedef struct nc_arena_mark {
+    nc_arena_chunk *head;
+    size_t used;
+} nc_arena_mark;
+nc_arena_mark nc_arena_here(const nc_arena *a);
+void nc_arena_back(nc_arena *a, nc_arena_mark to);
 void *nc_arena_alloc(nc_arena *a, size_t bytes);          /* 16-byte aligned, zeroed */
 void *nc_arena_array(nc_arena *a, size_t n, size_t size); /* n*size checked, zeroed; n may be 0 */
 void *nc_arena_copy(nc_arena *a, const void *p, size_t bytes);

@@ -45,6 +45,24 @@ TEST(arena_reset_keeps_memory) {
     CHECK_INT(nc_mem_live(), live);
 }
 
+TEST(arena_goes_back_to_a_mark) {
+    nc_arena a = {0};
+    nc_arena_mark empty = nc_arena_here(&a);
+    CHECK(fill(&a));
+    nc_arena_back(&a, empty);
+    char *kept = nc_arena_str(&a, "kept");
+    nc_arena_mark mark = nc_arena_here(&a);
+    CHECK(fill(&a));
+    uint64_t count = nc_mem_count();
+    for (int i = 0; i < 3; i++) {
+        nc_arena_back(&a, mark);
+        CHECK(fill(&a));
+    }
+    CHECK_INT(nc_mem_count(), count);
+    CHECK_STR(kept, "kept");
+    nc_arena_release(&a);
+}
+
 TEST(arena_fails_cleanly) {
     uint64_t live = nc_mem_live();
     bool hit = true;

@@ -1,6 +1,6 @@
-/* transform/pattern.c: the matcher of pattern.h. The text is read along the graph, there is no compiled form: most
- * nodes are refused by the first word. Two orders are tried where an op commutes, so a pattern costs at most 2^depth
- * steps, and depths are small. */
+/* transform/pattern.c: the matcher of pattern.h. The text is read along the graph, there is no compiled form but for
+ * the op it ends in, which refuses most nodes. Two orders are tried where an op commutes, so a pattern costs at most
+ * 2^depth steps, and depths are small. */
 #include "transform/pattern.h"
 
 #include "base/log.h"
@@ -184,19 +184,39 @@ static bool match_attrs(const nc_node *n, const char *s) {
     }
 }
 
-static bool is_op(const nc_node *n, const char *op, size_t n_op) {
-    size_t from = n_op;
-    while (from > 0 && op[from - 1] != '.') from--;
-    size_t n_domain = from > 0 ? from - 1 : 0;
+/* An op as a text names it: of no domain, `domain` is empty. */
+typedef struct op_name {
+    const char *domain, *name;
+    size_t n_domain, n;
+} op_name;
+
+static op_name read_op(const char *s, size_t n) {
+    size_t from = n;
+    while (from > 0 && s[from - 1] != '.') from--;
+    return (op_name){.domain = s, .name = s + from, .n_domain = from > 0 ? from - 1 : 0, .n = n - from};
+}
+
+/* Most names differ in their first letter. */
+static bool is_op(const nc_node *n, const op_name *op) {
     const char *domain = n->card->domain != NULL ? n->card->domain : "";
-    return strlen(n->card->name) == n_op - from && memcmp(n->card->name, op + from, n_op - from) == 0 &&
-           strlen(domain) == n_domain && memcmp(domain, op, n_domain) == 0;
+    return strncmp(n->card->name, op->name, op->n) == 0 && n->card->name[op->n] == '\0' &&
+           strncmp(domain, op->domain, op->n_domain) == 0 && domain[op->n_domain] == '\0';
+}
+
+/* The op in which a match of the text ends, so that other nodes need not be looked at; false: one of several. */
+static bool root_op(const char *s, op_name *out) {
+    size_t n = op_word(s);
+    const char *next = blank(s + n);
+    if (*next == '=' && n > 0) return root_op(blank(next + 1), out);
+    *out = read_op(s, n);
+    return n > 0 && (*next == '(' || *next == '<');
 }
 
 static bool match_op(nc_match *m, const char *op, size_t n_op, nc_value *v) {
     const nc_node *n = v->origin == NC_FROM_NODE && v->i_def == 0 ? v->def : NULL;
     const char *args = blank(op + n_op);
-    if (n == NULL || !is_op(n, op, n_op) || (*args == '<' && !match_attrs(n, args + 1))) return false;
+    op_name name = read_op(op, n_op);
+    if (n == NULL || !is_op(n, &name) || (*args == '<' && !match_attrs(n, args + 1))) return false;
     if (*args == '<') args = blank(args + strcspn(args, ">") + 1);
     if (!nc_rewrite_free(n) || n->stage != m->root->stage) return false;
     for (int i = 0; i < m->n_nodes; i++)
@@ -306,11 +326,16 @@ static nc_code apply_row(nc_work *w, nc_node *n, const nc_pattern *p, struct nc_
 
 static nc_code apply(nc_work *w, nc_graph *g, const nc_pattern *rows, int n_rows, bool newer, int *n_changes) {
     struct nc_pattern_ends *ends = nc_arena_alloc(&w->scratch, sizeof *ends);
+    op_name *roots = nc_arena_array(&w->scratch, (size_t)n_rows, sizeof *roots);
     NC_NEED(w, ends);
+    NC_NEED(w, roots);
+    for (int r = 0; r < n_rows; r++)
+        if (!root_op(rows[r].text, &roots[r])) roots[r].name = NULL;
     for (nc_node *n = g->last, *prev; n != NULL; n = prev) {
         bool done = false;
         const nc_node *after = n->next;
-        for (int r = 0; r < n_rows && !done; r++) NC_TRY(apply_row(w, n, &rows[r], ends, newer, &done));
+        for (int r = 0; r < n_rows && !done; r++)
+            if (roots[r].name == NULL || is_op(n, &roots[r])) NC_TRY(apply_row(w, n, &rows[r], ends, newer, &done));
         *n_changes += done;
         /* Nodes before n may be gone: what stands in its place leads on. */
         prev = (after != NULL ? after->prev : g->last)->prev;

@@ -66,9 +66,15 @@ static nc_code check_names(nc_work *w, const char *const *off, int n_off) {
     return NC_OK;
 }
 
+/* What a pass leaves in scratch is of no use to the next: all of them work in the same few pages. */
 static nc_code run_one(nc_work *w, nc_graph *g, nc_pass run, const nc_rules *rules, int *n_changes) {
-    if (run != NULL) return run(w, g, n_changes);
-    return rules != NULL ? nc_pattern_apply(w, g, rules->rows, rules->n, n_changes) : NC_OK;
+    nc_arena_mark before = nc_arena_here(&w->scratch);
+    if (run != NULL)
+        NC_TRY(run(w, g, n_changes));
+    else if (rules != NULL)
+        NC_TRY(nc_pattern_apply(w, g, rules->rows, rules->n, n_changes));
+    nc_arena_back(&w->scratch, before);
+    return NC_OK;
 }
 
 /* Inner graphs first: what they no longer capture is free outside. */

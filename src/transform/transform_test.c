@@ -207,3 +207,14 @@ TEST(passes_are_chosen_by_level_and_name) {
     CHECK(doc != NULL && nc_transform_name(MAX_PASSES, NULL, NULL) == NULL);
     bench_release(&b);
 }
+
+/* Scratch is what the hungriest pass needs, however many there are and however often they run. */
+TEST(passes_share_their_scratch) {
+    bench b;
+    REQUIRE(bench_init(&b, "<opset: \"\" 20> g (float[n] x) => (y) { a = Neg(x); b = Abs(a); y = Neg(b) }"));
+    b.m->infers_only = true;
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(nc_transform(&b.w, b.m, &(nc_transform_options){.level = 3, .newer = true}), NC_OK);
+    CHECK(b.w.scratch.total < 100000);
+    bench_release(&b);
+}
