@@ -94,11 +94,6 @@ static bool put_number(nc_dtype type, nc_slot_kind kind, size_t size, uint64_t u
     return true;
 }
 
-static bool next_packed(nc_wire *in, nc_slot_kind kind, uint64_t *u) {
-    if (kind == NC_SLOT_INTS) return nc_wire_varint(in, u);
-    return nc_wire_fixed(in, kind == NC_SLOT_FLOATS ? 4 : 8, u);
-}
-
 static nc_code load_typed(nc_loader *l, nc_bytes b, const char *what, const nc_pb_tensor *t, nc_literal *lit) {
     uint32_t number;
     size_t per_elem, n;
@@ -117,10 +112,15 @@ static nc_code load_typed(nc_loader *l, nc_bytes b, const char *what, const nc_p
     nc_field f;
     nc_wire_init(&r, b);
     while (nc_wire_each(&r, number, &f)) {
+        if (kind != NC_SLOT_INTS && f.wire == NC_WIRE_BYTES) { /* they lie as the elements do */
+            if (f.b.n) memcpy(to, f.b.p, f.b.n);
+            to += f.b.n;
+            continue;
+        }
         nc_wire_init(&in, f.b);
         uint64_t u = f.u;
         do {
-            if (f.wire == NC_WIRE_BYTES && !next_packed(&in, kind, &u)) break;
+            if (f.wire == NC_WIRE_BYTES && !nc_wire_varint(&in, &u)) break;
             bool fits = size > 0 ? put_number(lit->dtype, kind, size, u, to) : u < 1u << nc_dtype_bits(lit->dtype);
             if (size == 0 && fits) nc_narrow_store(lit->dtype, to, i++, (uint8_t)u);
             if (!fits)
