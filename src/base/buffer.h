@@ -21,8 +21,9 @@ typedef struct nc_buffer {
     void (*release)(struct nc_buffer *b); /* frees ptr; NULL: ptr is borrowed. Does not free b itself */
     void *owner;                          /* for release */
     struct nc_budget *budget;             /* what the bytes are charged to until release, or NULL */
-    bool file;                            /* ptr is a mapping of nc_file_map */
-    uint64_t file_id;                     /* its nc_mapping.id */
+    bool file;                            /* ptr is a mapping of nc_file_map: pages that go come back */
+    bool private;                         /* nobody but the literals in it reads it: pages may go with the last */
+    uint64_t file_id;                     /* of nc_file_map's nc_mapping.id */
     atomic_int refs;
 } nc_buffer;
 

@@ -4,17 +4,20 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
+
 typedef struct nc_mapping {
     const uint8_t *p; /* NULL for an empty file */
     size_t bytes;
     uint64_t id; /* equal only for the same unchanged file; 0: not known, or it was changed a moment ago */
+    bool copied; /* pages that are forgotten do not come back */
 } nc_mapping;
 
-/* Read-only. Up to 16 MiB the bytes are read, so that the file may change; above that they are mapped. */
+/* Read-only. Up to 16 MiB the bytes are copied, so that the file may change; above that they are mapped. */
 NC_MUST nc_code nc_file_map(nc_work *w, const char *path, nc_mapping *out);
 void nc_file_unmap(nc_mapping *m);
 /* Bytes of a mapping that will hardly be read again: their whole pages leave the process and come back from the file
- * when touched. For memory of nc_file_map alone: elsewhere it would lose what was written. */
+ * when touched. Of a copy, and of any other memory, the bytes are lost: only for what is never read again. */
 void nc_file_forget(const void *p, size_t bytes);
 /* Writes a temporary file beside path, syncs it and renames it over path. */
 NC_MUST nc_code nc_file_write(nc_work *w, const char *path, const void *p, size_t bytes);

@@ -68,7 +68,7 @@ static bool lies_in(const char *path, const char *folder) {
 }
 
 static void unmap(nc_buffer *b) {
-    nc_mapping m = {.p = b->ptr, .bytes = b->bytes};
+    nc_mapping m = {.p = b->ptr, .bytes = b->bytes, .copied = b->private};
     nc_file_unmap(&m);
 }
 
@@ -78,7 +78,7 @@ nc_code nc_load_map(nc_work *w, const char *path, nc_buffer **out) {
     *out = nc_buffer_wrap((void *)(uintptr_t)map.p, map.bytes, unmap, NULL);
     if (!*out) nc_file_unmap(&map);
     NC_NEED(w, *out);
-    (*out)->file = true, (*out)->file_id = map.id;
+    (*out)->file = !map.copied, (*out)->private = map.copied, (*out)->file_id = map.id;
     return NC_OK;
 }
 

@@ -62,7 +62,7 @@ static int64_t collect(nc_prepared *r, one *all) {
 
 static uint64_t place_of(const nc_literal *l) {
     const nc_buffer *b = l->keeps;
-    if (!b || !b->file || b->file_id == 0 || l->bytes > b->bytes) return 0;
+    if (!b || b->file_id == 0 || l->bytes > b->bytes) return 0;
     uint64_t at = (uintptr_t)l->data - (uintptr_t)b->ptr;
     return at <= b->bytes - l->bytes ? nc_hash(&at, sizeof at, b->file_id) : 0;
 }

@@ -1,21 +1,13 @@
 /* run/prepared.c: constants where kernels can read them. On the host they are used where they are mapped if aligned for
  * their element or their readers do not mind, else copied once; on a device they are uploaded once. Packed forms are
- * made at first use. Pages of a file that were copied or packed are given back. */
+ * made at first use. Pages that were copied or packed are given back (readers.c). */
 #include "run/frame.h"
 #include "run/session.h"
 #include "run/upload.h"
 
-#include "base/file.h"
 #include "base/mem.h"
 
 #include <string.h>
-
-/* The plain bytes were copied or packed: no longer read, or here and there alone. */
-static void forget(const nc_literal *l) {
-    if (!l->keeps || !l->keeps->file || l->bytes > l->keeps->bytes) return;
-    uintptr_t file = (uintptr_t)l->keeps->ptr, at = (uintptr_t)l->data;
-    if (at >= file && at - file <= l->keeps->bytes - l->bytes) nc_file_forget(l->data, l->bytes);
-}
 
 static bool stays(const nc_prog_const *k) {
     const nc_literal *l = k->value->lit;
@@ -30,7 +22,7 @@ static nc_code place_host_const(nc_work *w, nc_prepared *r, int i) {
     if (l->bytes) memcpy(b->ptr, l->data, l->bytes);
     r->const_buffers[i] = b;
     r->consts[i].data = b->ptr;
-    forget(l);
+    nc_readers_forget(l, false);
     return NC_OK;
 }
 
@@ -48,7 +40,7 @@ static nc_code place_device_consts(nc_work *w, nc_prepared *r, int place, nc_upl
         if (p->consts[i].place != place || stays(&p->consts[i])) continue;
         r->consts[i].data = (char *)b->ptr + list[k++].offset;
         r->const_buffers[i] = nc_buffer_ref(b);
-        forget(p->consts[i].value->lit);
+        nc_readers_forget(p->consts[i].value->lit, false);
     }
     nc_buffer_unref(b);
     return NC_OK;
@@ -88,6 +80,7 @@ static nc_code fill(nc_work *w, nc_env *env, nc_prepared *r) {
     NC_NEED(w, r->consts = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->consts));
     NC_NEED(w, r->const_buffers = nc_alloc_zero((size_t)p->n_consts + 1, sizeof *r->const_buffers));
     NC_NEED(w, r->packs = nc_alloc_zero((size_t)p->n_packs + 1, sizeof *r->packs));
+    NC_NEED(w, r->sole = nc_alloc_zero((size_t)p->n_packs + 1, sizeof *r->sole));
     NC_NEED(w, r->cached = nc_alloc_zero((size_t)p->n_segs + 1, sizeof *r->cached));
     NC_NEED(w, r->subs = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->subs));
     NC_NEED(w, r->variants = nc_alloc_zero((size_t)p->n_instrs + 1, sizeof *r->variants));
@@ -144,6 +137,7 @@ void nc_prepared_destroy(nc_session *s, nc_prepared *r) {
     nc_free(r->consts);
     nc_free(r->const_buffers);
     nc_free((void *)r->packs);
+    nc_free(r->sole);
     nc_free(r->subs);
     nc_free(r->variants);
     nc_free(r);
@@ -173,7 +167,6 @@ static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_b
         NC_TRY(nc_env_pack_apart(r->env, w, &k->pack, k->state, &src, &host));
     else
         NC_TRY(nc_env_pack(r->env, w, &k->pack, k->state, &src, out));
-    forget(l); /* who else reads some of it gets those pages again */
     if (!host) return NC_OK;
     nc_upload one = {.src = host->ptr, .bytes = host->bytes};
     nc_code code = nc_upload_all(w, r->program->places[k->place], r->budget, &one, 1, out);
@@ -181,12 +174,16 @@ static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_b
     return code;
 }
 
+/* The first of several threads wins. What it was made of may go then, while others still read it: whatever they make is
+ * dropped. */
 nc_code nc_prepared_pack(nc_work *w, nc_prepared *r, int i_pack, const void **out) {
-    nc_buffer *b = atomic_load_explicit(&r->packs[i_pack], memory_order_acquire);
+    const nc_prog_pack *k = &r->program->packs[i_pack];
+    nc_buffer *b = atomic_load_explicit(&r->packs[i_pack], memory_order_acquire), *none = NULL;
     if (!b) {
-        NC_TRY(make_pack(w, r, &r->program->packs[i_pack], &b));
-        nc_buffer *none = NULL;
-        if (!atomic_compare_exchange_strong(&r->packs[i_pack], &none, b)) { /* another thread was first */
+        NC_TRY(make_pack(w, r, k, &b));
+        if (atomic_compare_exchange_strong(&r->packs[i_pack], &none, b)) {
+            nc_readers_forget(k->value->lit, r->sole[i_pack]);
+        } else {
             drop_pack(r, i_pack, b);
             b = none;
         }

@@ -308,7 +308,8 @@ static nc_code make_program(maker *k) {
     if (o->keep_dumps) nc_program_print(&s->dumps[NC_DUMP_PROGRAM], s->program);
     NC_TRY(nc_prepared_create(k->w, s->env, s->budget, s->program, &s->prepared));
     if (o->packed_file) NC_TRY(nc_pack_file(k->w, s->prepared, o->packed_file));
-    return make_initials(k);
+    NC_TRY(make_initials(k));
+    return nc_readers_find(k->w, s->prepared); /* the last: nothing of the making reads a constant behind it */
 }
 
 static uint64_t next_uid(void) {

@@ -95,6 +95,7 @@ typedef struct nc_prepared {
     nc_tensor *consts;         /* per program constant */
     nc_buffer **const_buffers; /* what was copied or uploaded; NULL: used where it is mapped */
     _Atomic(nc_buffer *) *packs;
+    bool *sole;                   /* per pack: nobody else reads what it is made of (readers.c) */
     atomic_bool packed;           /* nc_prepared_pack_all was begun */
     struct nc_prepared ***subs;   /* per instruction, per subgraph; NULL rows where there are none */
     struct nc_variant **variants; /* per instruction: of a Deferred, its plans */
@@ -166,6 +167,12 @@ void nc_prepared_trim(nc_session *s, nc_prepared *r); /* destroys pooled frames,
 /* All packed forms at once, by all threads, before the first run; where one cannot be made, its user tries again. */
 void nc_prepared_pack_all(nc_prepared *r);
 NC_MUST nc_code nc_prepared_pack(nc_work *w, nc_prepared *r, int i_pack, const void **out);
+
+/* ---- readers.c: finds the packs that are the only readers of their constant; gives up what was copied or packed and
+ * nobody reads. Once, when r and its subprograms are made. ---- */
+NC_MUST nc_code nc_readers_find(nc_work *w, nc_prepared *r);
+/* The bytes were copied or packed: their pages go if they come back by themselves or `sole` says that nobody asks. */
+void nc_readers_forget(const nc_literal *l, bool sole);
 
 /* ---- cache.c: the instance for a segment at these symbol values; release when the frame lets go of it ---- */
 NC_MUST nc_code nc_cache_get(nc_work *w, nc_session *s, nc_prepared *r, int seg, const int64_t *values,

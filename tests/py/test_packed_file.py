@@ -128,6 +128,18 @@ def test_weights_of_an_unchanged_file_are_not_read(tmp_path):
     assert run(str(file), path) == run(model(seed=3)) != expected
 
 
+def test_a_small_file_is_told_by_its_bytes(tmp_path):
+    """What was packed of a copied file leaves the memory; what the file of packs says of it was taken before."""
+    path, file, copy = (tmp_path / n for n in ("weights.packed", "model.onnx", "copy.onnx"))
+    for p in (file, copy):
+        p.write_bytes(model())
+    expected = run(str(file))
+    assert run(str(file), path) == expected
+    first = which(path)
+    assert run(str(copy), path) == expected
+    assert which(path) == first
+
+
 def test_another_file_is_not_written_over(tmp_path):
     """Least of all the model itself."""
     file = tmp_path / "model.onnx"

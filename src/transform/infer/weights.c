@@ -2,7 +2,6 @@
  * one group or a Gemm with constant weights goes into weights and bias: BatchNormalization with running statistics, and
  * Mul, Div, Add, Sub by a constant per channel. y = s * (w x + b) + t is (s w) x + (s b + t); products are taken in
  * double and rounded once. */
-#include "base/mem.h"
 #include "ops/norm/batch.h"
 #include "transform/rewrite.h"
 #include "transform/transform.h"
@@ -101,11 +100,9 @@ static void store(nc_dtype t, void *data, int64_t i, double v) {
         ((float *)data)[i] = (float)v;
 }
 
-static nc_code new_const(nc_work *w, nc_node *p, int i, int rank, const int64_t *dims, nc_dtype t, const void *data) {
+static nc_code set_const(nc_work *w, nc_node *p, int i, const nc_literal *l) {
     const char *name = nc_arena_printf(&w->scratch, "%s_%s", p->name, i == 1 ? "weight" : "bias");
     NC_NEED(w, name);
-    const nc_literal *l = nc_edit_literal(p->graph->model, t, rank, dims, data);
-    NC_NEED(w, l);
     nc_value *c = nc_edit_const(p->graph, name, l);
     NC_NEED(w, c);
     if (i < p->n_in)
@@ -115,15 +112,37 @@ static nc_code new_const(nc_work *w, nc_node *p, int i, int rank, const int64_t 
     return NC_OK;
 }
 
+/* n neighbours of one channel; what a file holds need not be aligned. */
+static void scale_run(nc_dtype t, const char *from, char *to, int64_t n, double by) {
+    for (int64_t i = 0; t == NC_FLOAT && i < n; i++) {
+        float x;
+        memcpy(&x, from + (size_t)i * sizeof x, sizeof x);
+        x = (float)(x * by);
+        memcpy(to + (size_t)i * sizeof x, &x, sizeof x);
+    }
+    for (int64_t i = 0; t == NC_DOUBLE && i < n; i++) {
+        double x;
+        memcpy(&x, from + (size_t)i * sizeof x, sizeof x);
+        x *= by;
+        memcpy(to + (size_t)i * sizeof x, &x, sizeof x);
+    }
+}
+
+/* In a buffer of their own, whose pages go when they are packed. */
 static nc_code scale_weights(nc_work *w, const linear *l, const affine *a) {
     const nc_literal *old = l->node->in[1]->lit;
-    void *data = nc_alloc(old->bytes + 1);
-    double v = 0;
-    NC_NEED(w, data);
-    for (int64_t i = 0; i < old->n; i++)
-        if (nc_rewrite_number(old, i, &v)) store(old->dtype, data, i, v * a->scale[i / l->inner % l->channels]);
-    nc_code code = new_const(w, l->node, 1, old->rank, old->dims, old->dtype, data);
-    nc_free(data);
+    nc_buffer *b = nc_buffer_host(old->bytes);
+    NC_NEED(w, b);
+    b->private = true;
+    size_t each = (size_t)l->inner * nc_dtype_bytes(old->dtype);
+    for (int64_t i = 0; i < l->outer * l->channels; i++) {
+        size_t at = (size_t)i * each;
+        scale_run(old->dtype, (const char *)old->data + at, (char *)b->ptr + at, l->inner, a->scale[i % l->channels]);
+    }
+    nc_literal made = *old;
+    made.data = b->ptr, made.keeps = b, made.extra = (nc_str){0};
+    nc_code code = set_const(w, l->node, 1, &made);
+    nc_buffer_unref(b);
     return code;
 }
 
@@ -134,7 +153,9 @@ static nc_code shift_bias(nc_work *w, const linear *l, const affine *a) {
     NC_NEED(w, data);
     for (int64_t c = 0; c < l->channels; c++)
         store(t, data, c, (old != NULL ? at(old, c) * a->scale[c] : 0) + a->shift[c]);
-    return new_const(w, l->node, 2, 1, &l->channels, t, data);
+    const nc_literal *made = nc_edit_literal(l->node->graph->model, t, 1, &l->channels, data);
+    NC_NEED(w, made);
+    return set_const(w, l->node, 2, made);
 }
 
 /* A factor far from 1, or none at all (x / 0), would take weights out of their range where the result is not. */
