@@ -144,8 +144,9 @@ static nc_packed *share(nc_env *e, nc_packed *p) {
 }
 
 /* Gaps that a packing routine leaves are zero, so that equal contents are equal bytes. */
-static nc_code fill_block(nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
-    nc_buffer *b = nc_buffer_host_zero(k->bytes);
+static nc_code fill_block(nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer *room,
+                          nc_buffer **out) {
+    nc_buffer *b = room ? room : nc_buffer_host_zero(k->bytes);
     NC_NEED(w, b);
     nc_code code = k->fill(state, src, b->ptr);
     if (code != NC_OK) {
@@ -158,10 +159,12 @@ static nc_code fill_block(nc_work *w, const nc_pack *k, const void *state, const
 
 /* Packed first, then looked up: so nothing but the bytes that the kernel reads decides what is shared, and no source
  * has to be kept for the comparison. Done without the lock, so that several can be packed at once. */
-nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer **out) {
+nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src, nc_buffer *room,
+                    nc_buffer **out) {
     nc_packed *p = nc_alloc_zero(1, sizeof *p);
+    if (!p) nc_buffer_unref(room);
     NC_NEED(w, p);
-    nc_code code = fill_block(w, k, state, src, &p->buffer);
+    nc_code code = fill_block(w, k, state, src, room, &p->buffer);
     if (code != NC_OK) {
         nc_free(p);
         return code;
@@ -173,7 +176,7 @@ nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, 
 
 nc_code nc_env_pack_apart(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,
                           nc_buffer **out) {
-    NC_TRY(fill_block(w, k, state, src, out));
+    NC_TRY(fill_block(w, k, state, src, NULL, out));
     nc_lock_take(&e->lock);
     e->n_packed++;
     nc_lock_give(&e->lock);

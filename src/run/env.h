@@ -41,9 +41,10 @@ NC_MUST nc_code nc_env_device(nc_env *e, nc_work *w, const char *name,
                               nc_device **out); /* opened once, closed with the environment */
 void nc_env_add_layer(nc_env *e, nc_layer *takes);
 const nc_registry *nc_env_registry(nc_env *e); /* as it is now; valid while the environment lives */
-/* The packed form of constant data. Blocks of equal bytes are one: every call is paired with nc_env_unpack. */
+/* The packed form of constant data. Blocks of equal bytes are one: every call is paired with nc_env_unpack. It is made
+ * in `room`, which is taken: zeros, of the size of the form; NULL: a block of its own. */
 NC_MUST nc_code nc_env_pack(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,
-                            nc_buffer **out);
+                            nc_buffer *room, nc_buffer **out);
 void nc_env_unpack(nc_env *e, const nc_buffer *b);
 /* The same as a block of the caller's own, for what is uploaded and then dropped; a new reference. */
 NC_MUST nc_code nc_env_pack_apart(nc_env *e, nc_work *w, const nc_pack *k, const void *state, const nc_tensor *src,

@@ -19,7 +19,7 @@ static nc_buffer *pack(nc_env *e, const char *bytes) {
     nc_work w;
     nc_buffer *b = NULL;
     nc_work_init(&w);
-    CHECK_INT(nc_env_pack(e, &w, &k, NULL, &src, &b), NC_OK);
+    CHECK_INT(nc_env_pack(e, &w, &k, NULL, &src, NULL, &b), NC_OK);
     nc_work_release(&w);
     return b;
 }

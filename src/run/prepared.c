@@ -5,6 +5,8 @@
 #include "run/session.h"
 #include "run/upload.h"
 
+#include "base/file.h"
+#include "base/intmath.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -157,7 +159,8 @@ void nc_prepared_trim(nc_session *s, nc_prepared *r) {
     }
 }
 
-static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_buffer **out) {
+/* room: as nc_env_pack takes it. */
+static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_buffer *room, nc_buffer **out) {
     const nc_literal *l = k->value->lit;
     nc_tensor src = {.data = (void *)(uintptr_t)l->data, .dtype = l->dtype, .rank = l->rank};
     memcpy(src.dims, l->dims, (size_t)l->rank * sizeof *src.dims);
@@ -166,7 +169,7 @@ static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_b
     if (k->place)
         NC_TRY(nc_env_pack_apart(r->env, w, &k->pack, k->state, &src, &host));
     else
-        NC_TRY(nc_env_pack(r->env, w, &k->pack, k->state, &src, out));
+        NC_TRY(nc_env_pack(r->env, w, &k->pack, k->state, &src, room, out));
     if (!host) return NC_OK;
     nc_upload one = {.src = host->ptr, .bytes = host->bytes};
     nc_code code = nc_upload_all(w, r->program->places[k->place], r->budget, &one, 1, out);
@@ -176,34 +179,84 @@ static nc_code make_pack(nc_work *w, nc_prepared *r, const nc_prog_pack *k, nc_b
 
 /* The first of several threads wins. What it was made of may go then, while others still read it: whatever they make is
  * dropped. */
-nc_code nc_prepared_pack(nc_work *w, nc_prepared *r, int i_pack, const void **out) {
+static nc_code pack(nc_work *w, nc_prepared *r, int i_pack, nc_buffer *room, nc_buffer **out) {
     const nc_prog_pack *k = &r->program->packs[i_pack];
-    nc_buffer *b = atomic_load_explicit(&r->packs[i_pack], memory_order_acquire), *none = NULL;
-    if (!b) {
-        NC_TRY(make_pack(w, r, k, &b));
-        if (atomic_compare_exchange_strong(&r->packs[i_pack], &none, b)) {
-            nc_readers_forget(k->value->lit, r->sole[i_pack]);
-        } else {
-            drop_pack(r, i_pack, b);
-            b = none;
-        }
+    nc_buffer *b, *none = NULL;
+    NC_TRY(make_pack(w, r, k, room, &b));
+    if (atomic_compare_exchange_strong(&r->packs[i_pack], &none, b)) {
+        nc_readers_forget(k->value->lit, r->sole[i_pack]);
+    } else {
+        drop_pack(r, i_pack, b);
+        b = none;
     }
+    *out = b;
+    return NC_OK;
+}
+
+nc_code nc_prepared_pack(nc_work *w, nc_prepared *r, int i_pack, const void **out) {
+    nc_buffer *b = atomic_load_explicit(&r->packs[i_pack], memory_order_acquire);
+    if (!b) NC_TRY(pack(w, r, i_pack, NULL, &b));
     *out = b->ptr;
     return NC_OK;
 }
 
+/* ---- all packed forms, in one block: few huge pages instead of many small ones, which cost a fault each ---- */
+
+enum { ALIGN = 64 };
+
+typedef struct packing {
+    nc_prepared *r;
+    nc_buffer *block; /* NULL: each has a block of its own */
+    size_t *offsets;
+} packing;
+
+/* Uploads stay in the order of the run. */
+static bool is_open(const nc_prepared *r, int64_t i) {
+    return !r->program->packs[i].place && !atomic_load(&r->packs[i]);
+}
+
+static void release_part(nc_buffer *b) {
+    nc_file_forget(b->ptr, b->bytes);
+    nc_buffer_unref(b->owner);
+}
+
+/* Of the block; NULL: none. */
+static nc_buffer *part_of(const packing *k, int64_t i) {
+    if (!k->block) return NULL;
+    char *p = (char *)k->block->ptr + k->offsets[i];
+    nc_buffer *b = nc_buffer_wrap(p, k->r->program->packs[i].pack.bytes, release_part, k->block);
+    if (b) nc_buffer_ref(k->block);
+    return b;
+}
+
 static void pack_item(void *ctx, int64_t i) {
-    nc_prepared *r = ctx;
-    const void *ignored;
+    packing *k = ctx;
+    nc_buffer *ignored;
     nc_work w;
-    if (r->program->packs[i].place) return; /* uploads stay in the order of the run */
+    if (!is_open(k->r, i)) return;
     nc_work_init(&w);
-    nc_code code = nc_prepared_pack(&w, r, (int)i, &ignored);
+    nc_code code = pack(&w, k->r, (int)i, part_of(k, i), &ignored);
     (void)code; /* who needs it asks again, and reports */
     nc_work_release(&w);
 }
 
+/* Without memory for it all there is no block. */
+static void reserve(packing *k) {
+    const nc_program *p = k->r->program;
+    size_t total = 0;
+    k->offsets = nc_alloc((size_t)p->n_packs * sizeof *k->offsets);
+    for (int i = 0; k->offsets && i < p->n_packs; i++) {
+        k->offsets[i] = total;
+        if (is_open(k->r, i)) total += nc_round_up_size(p->packs[i].pack.bytes, ALIGN);
+    }
+    if (total > 0) k->block = nc_buffer_host_zero(total);
+}
+
 void nc_prepared_pack_all(nc_prepared *r) {
     if (r->program->n_packs < 2 || atomic_exchange(&r->packed, true)) return;
-    nc_parallel(r->env->pool, r->program->n_packs, pack_item, r);
+    packing k = {.r = r};
+    reserve(&k);
+    nc_parallel(r->env->pool, r->program->n_packs, pack_item, &k);
+    nc_buffer_unref(k.block);
+    nc_free(k.offsets);
 }
