@@ -8,12 +8,14 @@
 
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #define ALIGN 16
 #define FIRST_CHUNK 4000
 #define LARGEST_GROWTH ((size_t)4 << 20)
+#define MANY ((size_t)16 << 20) /* bytes of an arena whose next chunk may as well be in memory whole: huge pages */
 
 struct nc_arena_chunk {
     nc_arena_chunk *older, *newer;
@@ -62,7 +64,8 @@ static int advance(nc_arena *a, size_t bytes) {
     size_t want = a->total < FIRST_CHUNK ? FIRST_CHUNK : a->total > LARGEST_GROWTH ? LARGEST_GROWTH : a->total;
     want = (want < bytes ? bytes : want) & ~(size_t)(ALIGN - 1);
     if (want > PTRDIFF_MAX - sizeof(nc_arena_chunk)) return 0;
-    nc_arena_chunk *c = nc_alloc(sizeof *c + want);
+    bool whole = bytes > LARGEST_GROWTH / 2 || a->total >= MANY;
+    nc_arena_chunk *c = whole ? nc_alloc_aligned(sizeof *c + want, ALIGN) : nc_alloc(sizeof *c + want);
     if (c == NULL) return 0;
     *c = (nc_arena_chunk){.older = a->head, .newer = spare, .bytes = want};
     if (a->head) a->head->newer = c;

@@ -63,6 +63,16 @@ TEST(arena_goes_back_to_a_mark) {
     nc_arena_release(&a);
 }
 
+/* Large blocks, and all of a large arena, begin with a huge page: a fault for 2 MiB instead of 512. */
+TEST(arena_takes_huge_pages_for_much) {
+    enum { HUGE_PAGE = 2 << 20 };
+    nc_arena a = {0};
+    CHECK((uintptr_t)nc_arena_alloc(&a, 5 << 20) % HUGE_PAGE < 64);
+    for (int i = 0; i < 3; i++) CHECK(nc_arena_alloc(&a, 5 << 20) != NULL);
+    CHECK(a.total >= 16 << 20 && (uintptr_t)nc_arena_alloc(&a, 1 << 20) % HUGE_PAGE < 64);
+    nc_arena_release(&a);
+}
+
 TEST(arena_fails_cleanly) {
     uint64_t live = nc_mem_live();
     bool hit = true;
