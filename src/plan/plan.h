@@ -44,6 +44,7 @@ NC_MUST nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o,
 NC_MUST nc_code nc_lower_random(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_deferred(nc_work *w, nc_graph *g);
 NC_MUST nc_code nc_lower_captures(nc_work *w, nc_graph *g);
+NC_MUST nc_code nc_lower_sums(nc_work *w, nc_model *m, const nc_plan_options *o); /* in lower_many.c */
 /* whole: nothing is taken apart any more. */
 NC_MUST nc_code nc_lower_place(nc_work *w, nc_model *m, const nc_plan_options *o, bool whole);
 NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o, bool *changed); /* once each */
@@ -54,6 +55,7 @@ NC_MUST nc_code nc_lower_backward(nc_work *w, nc_model *m, const nc_plan_options
 NC_MUST nc_code nc_lower_casts(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_lines(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_residual(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_parameters(nc_work *w, nc_model *m, const nc_plan_options *o); /* in lower_many.c */
 NC_MUST nc_code nc_lower_channels(nc_work *w, nc_model *m, const nc_plan_options *o);
 bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o); /* of layout: may n take it? */
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
