@@ -148,7 +148,9 @@ enum { /* attributes of cuBLASLt's descriptions */
        CUBLASLT_EPILOGUE_BIAS = 4,
        CUBLASLT_EPILOGUE_RELU_BIAS = 6,
        CUBLASLT_EPILOGUE_GELU = 32,
-       CUBLASLT_EPILOGUE_GELU_BIAS = 36
+       CUBLASLT_EPILOGUE_GELU_BIAS = 36,
+       CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
+       CUBLASLT_EPILOGUE_DGELU = 192
 };
 
 typedef struct nc_cuda_api {

@@ -22,7 +22,7 @@ static bool has_kernel(const nc_card *card, const nc_plan_options *o) {
 
 static bool is_idle(const nc_value *v) { return !v->uses.n && !v->n_outputs; }
 
-/* One node of the card before `before`, whose outputs take those of `old`'s nodes, the first of them of number `out`. */
+/* One node of the card before `before`; its outputs take the place of output `out` of each of the `old` nodes. */
 static nc_code put(nc_work *w, const nc_card *card, nc_node *before, nc_value **in, int n_in, const nodes *old, int out,
                    const nc_attr *attrs, int n_attrs) {
     nc_builder b = {.w = w,

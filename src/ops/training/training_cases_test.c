@@ -19,10 +19,12 @@ extern const nc_case nc_training_cases[];
     }
 
 /* Sums of every type with values of others: vectors and what is left over, of one element, empty. */
-#define MANY(flag)                                                                                                    \
-    "<opset: \"\" 17, \"nacre\" 1> g (float[1037] a, bfloat16[n,7] b, float16[64] c, double[5] d, float[0] e, float[1] f, " \
-    "bfloat16[1037] g, float[n,7] h, float16[64] i, double[5] j, float[0] k, float16[1] l) => (p, q, r, s, t, u) "        \
-    "<const bool[1] o = " flag "> { p, q, r, s, t, u = nacre.AccumulateMany(a, b, c, d, e, f, g, h, i, j, k, l, o) }"
+#define NACRE "<opset: \"\" 17, \"nacre\" 1> g "
+#define MANY(flag)                                                                                                 \
+    NACRE "(float[1037] a, bfloat16[n,7] b, float16[64] c, double[5] d, float[0] e, float[1] f, bfloat16[1037] g, " \
+          "float[n,7] h, float16[64] i, double[5] j, float[0] k, float16[1] l) => (p, q, r, s, t, u) "             \
+          "<const bool[1] o = " flag "> "                                                                          \
+          "{ p, q, r, s, t, u = nacre.AccumulateMany(a, b, c, d, e, f, g, h, i, j, k, l, o) }"
 
 const nc_case nc_training_cases[] = {
     ELEMENTS("training_relu_grad", "ReluGrad"),
@@ -77,7 +79,7 @@ const nc_case nc_training_cases[] = {
     {"training_accumulate_many", MANY("{0}"), VALUE},
     {"training_accumulate_many_over", MANY("{1}"), VALUE},
     {"training_cast_many",
-     "<opset: \"\" 17, \"nacre\" 1> g (float[n,7] a, float[1037] b, double[3] c, float16[9] d, float[0] e, float[64] f) => "
+     NACRE "(float[n,7] a, float[1037] b, double[3] c, float16[9] d, float[0] e, float[64] f) => "
      "(x, y, z, u, v, w) { x, y, z, u, v, w = nacre.CastMany<to = 16>(a, b, c, d, e, f) }",
      VALUE | NC_CASE_EXACT},
     {"training_scaled_sum", TWO("ScaledSum<scale_0 = 0.5, scale_1 = 2.0>", "float[n,7]", "float[n,7]")},
