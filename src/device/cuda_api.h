@@ -188,7 +188,7 @@ typedef struct nc_cuda {
     CUcontext context;
     cublasLtHandle lt; /* NULL: there is no cuBLASLt, or no kernel has asked for it yet */
     nc_cuda_dnn *dnn;  /* so for cuDNN */
-    int major, minor; /* compute capability */
+    int major, minor;  /* compute capability */
     int n_multiprocessors;
     int bytes_shared_max; /* dynamic shared memory a block may ask for */
     int driver_version;   /* 13000: CUDA 13.0 */
@@ -205,7 +205,7 @@ typedef struct nc_cuda_fault {
     int set, unused;
     int64_t value, limit;
     char node[96], op[32];
-    atomic_int refs; /* the host's alone: its stream, and events that were recorded there */
+    atomic_int refs;   /* the host's alone: its stream, and events that were recorded there */
     atomic_int n_told; /* the host's alone: how many were found by a wait */
 } nc_cuda_fault;
 

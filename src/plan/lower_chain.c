@@ -53,15 +53,16 @@ static bool is_summable(const nc_value *v, const nc_node *n) {
 /* The sum of two kernels' results, itself a summand: GPU libraries add one tensor to a product on its way out, so that
  * three products are added up without a pass over them. */
 static bool is_left_to_kernels(const nc_node *p, const nc_node *n) {
-    return nc_lane_number(p) == NCK_LANE_add && nc_lane_number(n) == NCK_LANE_add && is_summable(p->in[0], p) &&
-           is_summable(p->in[1], p) && is_summable(n->in[n->in[0] == p->out[0]], n);
+    if (nc_lane_number(p) != NCK_LANE_add || nc_lane_number(n) != NCK_LANE_add) return false;
+    return p->n_in == 2 && n->n_in == 2 && is_summable(p->in[0], p) && is_summable(p->in[1], p) &&
+           is_summable(n->in[n->in[0] == p->out[0]], n);
 }
 
 static bool joins(const nc_node *p, const nc_node *n) {
     const nc_value *v = p->out[0];
-    if (is_left_to_kernels(p, n)) return false;
-    return is_lane(p) && v->uses.n == 1 && !v->n_outputs && !v->var && p->place == n->place && p->stage == n->stage &&
-           !p->recompute && !n->recompute && (!nc_lane_casts(p) || widens(p)) && same_dims(v->type, n->out[0]->type);
+    return is_lane(p) && !is_left_to_kernels(p, n) && v->uses.n == 1 && !v->n_outputs && !v->var &&
+           p->place == n->place && p->stage == n->stage && !p->recompute && !n->recompute &&
+           (!nc_lane_casts(p) || widens(p)) && same_dims(v->type, n->out[0]->type);
 }
 
 /* n casts p's result, which others use too, to a half type. */

@@ -57,7 +57,7 @@ static nc_code place_and_chain(nc_work *w, nc_model *m, const nc_plan_options *o
 
 /* Each of three products adds one tensor on a GPU; elsewhere the last one takes both sums. */
 TEST(lower_chain_leaves_sums_of_products_to_them) {
-#define THREE(last)                                                                             \
+#define THREE(last)                                                                               \
     "(float16[4,8] a, float16[8,8] b, float16[4,8] c, float16[4,8] e) => (y) { p = MatMul(a, b) " \
     "q = MatMul(c, b) r = " last " s = Add(p, q) y = Add(s, r) }"
     OPS_ON(&cuda_planning, THREE("MatMul(e, b)"), place_and_chain,

@@ -21,8 +21,9 @@ static bool is_biased(const nc_node *k) {
 }
 
 static bool takes(const nc_node *n, const nc_plan_options *o) {
-    nc_node *k = n->n_in == 1 && n->in[0]->origin == NC_FROM_NODE ? n->in[0]->def : NULL;
-    if (!k || nc_lane_number(n) != NCK_LANE_gelu_tanh || n->recompute || n->out[0]->var || !is_biased(k)) return false;
+    nc_node *k = n->n_in == 1 && n->in[0] && n->in[0]->origin == NC_FROM_NODE ? n->in[0]->def : NULL;
+    if (!k || nc_lane_number(n) != NCK_LANE_gelu_tanh || n->n_out != 1 || n->recompute || !n->out[0]) return false;
+    if (n->out[0]->var || !is_biased(k)) return false;
     if (k->place != n->place || k->graph != n->graph || k->stage != n->stage) return false;
     return nc_binding_exists(&nc_card_matmul_gelu, nc_kernels_at(o, n->place), n->in[0]->type->elem);
 }

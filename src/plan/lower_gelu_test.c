@@ -9,13 +9,13 @@ static nc_code all_steps(nc_work *w, nc_model *m, const nc_plan_options *o) {
     return nc_lower_gelu(w, m, o);
 }
 
-#define GRAPH(type, last) \
-    "(" type "[n,3,8] a, " type "[8,16] b, " type "[16] v, " type "[n,3,16] c) => (z, y) { p = MatMul(a, b) " last " }"
+#define GRAPH(type, last)                                                                                              \
+    "(" type "[n,3,8] a, " type "[8,16] b, " type "[16] v, " type "[n,3,16] c) => (z, y) { p = MatMul(a, b) " last " " \
+                                                                                                                   "}"
 
 TEST(lower_gelu_of_a_product_that_others_read) {
     LOWERS_ON(&cuda_planning, GRAPH("float16", "x = Add(p, v) y = nacre.GeluTanh(x) z = ReduceSum<keepdims = 1>(x)"),
-              all_steps,
-              "y, x = nacre.MatMulGelu(a, b, v) @device; z = ReduceSum(x) @device");
+              all_steps, "y, x = nacre.MatMulGelu(a, b, v) @device; z = ReduceSum(x) @device");
 }
 
 /* Another type, another summand, another formula. */

@@ -46,7 +46,8 @@ static nc_code put(nc_work *w, const nc_card *card, nc_node *before, nc_value **
 
 /* The next version of a variable that nobody reads here, with a flag that says whether to overwrite it. */
 static bool is_sum(const nc_node *n) {
-    if (n->card != &nc_card_training_in_place_accumulator_2 || n->n_in < 3 || !n->in[2] || n->n_out < 2) return false;
+    if (n->card != &nc_card_training_in_place_accumulator_2 || n->n_in < 3 || n->n_out < 2) return false;
+    if (!n->in[0] || !n->in[1] || !n->in[2]) return false;
     if (n->recompute || !n->out[1] || (n->out[0] && !is_idle(n->out[0])) || !is_idle(n->out[1])) return false;
     return n->in[0]->var && n->in[0]->var == n->out[1]->var && n->in[0]->var->first == n->in[0];
 }
@@ -84,7 +85,8 @@ nc_code nc_lower_sums(nc_work *w, nc_model *m, const nc_plan_options *o) {
 /* The first version of a variable, on the device, as another type. */
 static bool is_parameter(const nc_node *n) {
     const nc_value *v = n->n_in ? n->in[0] : NULL;
-    if (!v || !v->var || v->var->first != v || !n->place || n->recompute || !nc_lane_casts(n)) return false;
+    if (!v || !v->var || v->var->first != v || !n->place || n->recompute || !nc_lane_casts(n) || !n->out[0])
+        return false;
     return nc_dtype_bytes(n->out[0]->type->elem) == 2 && !n->out[0]->n_outputs && !n->out[0]->var;
 }
 

@@ -11,8 +11,8 @@ static nc_code place_and_cast(nc_work *w, nc_model *m, const nc_plan_options *o)
 #define SUMS "<var float[2] s -> s1, var float[3] t -> t1> "
 TEST(lower_many_sums) {
     LOWERS_ON(&cuda_planning,
-              "(float16[2] g, float[3] h, bool[1] o) => (y) " SUMS
-              "{ c = Cast<to = 1>(g) f, s1 = " ADD "(s, c, o) y = Neg(h) "
+              "(float16[2] g, float[3] h, bool[1] o) => (y) " SUMS "{ c = Cast<to = 1>(g) f, s1 = " ADD
+              "(s, c, o) y = Neg(h) "
               "e, t1 = " ADD "(t, y, o) }",
               nc_lower_sums, "y = Neg(h); s1, t1 = nacre.AccumulateMany(s, t, g, y, o)");
 }
@@ -20,22 +20,18 @@ TEST(lower_many_sums) {
 /* A flag of its own, none at all, a result that is read, a Cast that others read. */
 TEST(lower_many_leaves_other_sums_alone) {
     OPS_ON(&cuda_planning,
-           "(float[2] g, float[3] h, bool[1] o, bool[1] p) => () " SUMS
-           "{ f, s1 = " ADD "(s, g, o) e, t1 = " ADD "(t, h, p) }",
+           "(float[2] g, float[3] h, bool[1] o, bool[1] p) => () " SUMS "{ f, s1 = " ADD "(s, g, o) e, t1 = " ADD
+           "(t, h, p) }",
            nc_lower_sums, "InPlaceAccumulatorV2 InPlaceAccumulatorV2");
     OPS_ON(&cuda_planning,
-           "(float[2] g, float[3] h, bool[1] o) => (s1) " SUMS
-           "{ f, s1 = " ADD "(s, g, o) e, t1 = " ADD "(t, h, o) }",
+           "(float[2] g, float[3] h, bool[1] o) => (s1) " SUMS "{ f, s1 = " ADD "(s, g, o) e, t1 = " ADD "(t, h, o) }",
            nc_lower_sums, "InPlaceAccumulatorV2 InPlaceAccumulatorV2");
     OPS_ON(&cuda_planning,
-           "(float16[2] g, float[3] h, bool[1] o) => (c) " SUMS
-           "{ c = Cast<to = 1>(g) f, s1 = " ADD "(s, c, o) "
+           "(float16[2] g, float[3] h, bool[1] o) => (c) " SUMS "{ c = Cast<to = 1>(g) f, s1 = " ADD "(s, c, o) "
            "e, t1 = " ADD "(t, h, o) }",
            nc_lower_sums, "Cast AccumulateMany");
-    LOWERS("(float[2] g, float[3] h, bool[1] o) => () " SUMS
-           "{ f, s1 = " ADD "(s, g, o) e, t1 = " ADD "(t, h, o) }",
-           nc_lower_sums,
-           "f, s1 = " ADD "(s, g, o); e, t1 = " ADD "(t, h, o)");
+    LOWERS("(float[2] g, float[3] h, bool[1] o) => () " SUMS "{ f, s1 = " ADD "(s, g, o) e, t1 = " ADD "(t, h, o) }",
+           nc_lower_sums, "f, s1 = " ADD "(s, g, o); e, t1 = " ADD "(t, h, o)");
 }
 
 TEST(lower_many_casts_of_parameters) {

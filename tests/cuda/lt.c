@@ -348,8 +348,7 @@ static size_t reach(cublasLtMatrixLayout l) {
 static bool in_device(const standin_control *s, const product *p, const cublasLtMatrixLayout l[4]) {
     bool ok = s->is_device(p->A, reach(l[0])) && s->is_device(p->B, reach(l[1])) && s->is_device(p->D, reach(l[3]));
     const char *beside = p->aux != NULL ? p->aux : p->kept;
-    if (beside != NULL)
-        ok = ok && s->is_device(beside, (size_t)((p->N - 1) * p->aux_ld + p->M) * bytes_of(p->d.type));
+    if (beside != NULL) ok = ok && s->is_device(beside, (size_t)((p->N - 1) * p->aux_ld + p->M) * bytes_of(p->d.type));
     if (p->beta != 0) ok = ok && s->is_device(p->C, reach(l[2]));
     return ok && (p->bias == NULL || s->is_device(p->bias, (size_t)p->M * bytes_of(p->bias_type)));
 }

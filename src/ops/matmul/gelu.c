@@ -8,23 +8,24 @@ static nc_code gelu_infer(nc_infer *c) {
     const nc_type *a = nc_in(c, 0);
     if (a == NULL) return NC_OK;
     NC_TRY(nc_matmul_infer_as(c, a->elem));
-    c->out[1] = c->out[0];
+    if (c->node->n_out > 1) c->out[1] = c->out[0];
     return NC_OK;
 }
 
 static nc_code gelu_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
     nc_value *product = nc_build1(b, "MatMul", 2, n->in[0], n->in[1]);
-    out[1] = nc_build1(b, "Add", 2, product, n->in[2]);
-    out[0] = nc_build_attr1(b, "nacre", "GeluTanh", &out[1], 1, NULL, 0);
+    nc_value *x = nc_build1(b, "Add", 2, product, n->in[2]);
+    out[0] = nc_build_attr1(b, "nacre", "GeluTanh", &x, 1, NULL, 0);
+    if (n->n_out > 1) out[1] = x;
     return b->code;
 }
 
-static const nc_op_version versions[] = {{.since = 1,
-                                          IN({"A", NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16)}, {"B", SAME(0)},
-                                             {"bias", SAME(0)}),
-                                          OUT({"Y", SAME(0)}, {"X", SAME(0)}),
-                                          NO_ATTR},
-                                         {0}};
+static const nc_op_version versions[] = {
+    {.since = 1,
+     IN({"A", NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16)}, {"B", SAME(0)}, {"bias", SAME(0)}),
+     OUT({"Y", SAME(0)}, {"X", SAME(0)}),
+     NO_ATTR},
+    {0}};
 
 const nc_card nc_card_matmul_gelu = {.name = "MatMulGelu",
                                      .domain = "nacre",

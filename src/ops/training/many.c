@@ -2,12 +2,19 @@
  * (plan/lower_many.c): nacre.AccumulateMany and nacre.CastMany. Where there is none they are taken apart. */
 #include "ops/training/training.h"
 
+static nc_code check_all_there(nc_infer *c) {
+    for (int i = 0; i < c->node->n_in; i++)
+        if (!c->node->in[i]) NC_FAIL(c->w, NC_E_BAD_GRAPH, "input %d is left out, all are expected", i);
+    return NC_OK;
+}
+
 /* ---- sums ---- */
 
 static nc_code accumulate_infer(nc_infer *c) {
     int n = c->node->n_out;
     if (c->node->n_in != 2 * n + 1)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "%d inputs do not fit %d sums: expected %d", c->node->n_in, n, 2 * n + 1);
+    NC_TRY(check_all_there(c));
     for (int i = 0; i < n; i++) {
         const nc_type *sum = nc_in(c, i);
         int rank;
@@ -35,6 +42,7 @@ static nc_code cast_infer(nc_infer *c) {
     if (c->node->n_in != c->node->n_out || !nc_dtype_is_float(to))
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "%d inputs and %d outputs of type %d: expected as many, of floats", c->node->n_in,
                 c->node->n_out, (int)to);
+    NC_TRY(check_all_there(c));
     for (int i = 0; i < c->node->n_out; i++) {
         const nc_type *t = nc_in(c, i);
         if (t) NC_TRY(t->rank < 0 ? nc_out_unknown(c, i, to, -1) : nc_out(c, i, to, t->rank, t->dims));
