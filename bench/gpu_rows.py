@@ -309,7 +309,7 @@ def language_model(layers, hidden, heads, words, batch, length, causal):
 
 
 def gib_used():
-    """Of the GPU's memory, by all processes; None where nobody tells."""
+    """Of the GPU's memory, by all processes, others' too; None where nobody tells."""
     try:
         found = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
                                capture_output=True, text=True, timeout=20, check=True)
@@ -326,6 +326,7 @@ def training(tiny, target, compute, layers, hidden, heads, words, batch, length,
     model, params = language_model(layers, hidden, heads, words, batch, length, causal)
     rng = np.random.default_rng(3)
     feeds = [rng.integers(0, words, (batch, length)), rng.integers(0, words, batch * length)]
+    before = gib_used()
     with tempfile.TemporaryDirectory() as folder:
         artifacts.generate_artifacts(model, requires_grad=params, optimizer=artifacts.OptimType.AdamW,
                                      artifact_directory=folder, compute=compute)
@@ -349,7 +350,8 @@ def training(tiny, target, compute, layers, hidden, heads, words, batch, length,
             print_kernels(step, 40)
     if not np.isfinite(losses).all():
         raise RuntimeError(f"losses are {losses}")
-    return {"figure": best, "unit": f"ms a step, {compute or 'f32'}", "target": target, "ms": best, "gib": used}
+    return {"figure": best, "unit": f"ms a step, {compute or 'f32'}", "target": target, "ms": best, "gib": used,
+            "gib_before": before}
 
 
 # ---- starts ----

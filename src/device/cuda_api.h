@@ -148,7 +148,9 @@ enum { /* attributes of cuBLASLt's descriptions */
        CUBLASLT_EPILOGUE_BIAS = 4,
        CUBLASLT_EPILOGUE_RELU_BIAS = 6,
        CUBLASLT_EPILOGUE_GELU = 32,
-       CUBLASLT_EPILOGUE_GELU_BIAS = 36
+       CUBLASLT_EPILOGUE_GELU_BIAS = 36,
+       CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
+       CUBLASLT_EPILOGUE_DGELU = 192
 };
 
 typedef struct nc_cuda_api {
@@ -186,7 +188,7 @@ typedef struct nc_cuda {
     CUcontext context;
     cublasLtHandle lt; /* NULL: there is no cuBLASLt, or no kernel has asked for it yet */
     nc_cuda_dnn *dnn;  /* so for cuDNN */
-    int major, minor; /* compute capability */
+    int major, minor;  /* compute capability */
     int n_multiprocessors;
     int bytes_shared_max; /* dynamic shared memory a block may ask for */
     int driver_version;   /* 13000: CUDA 13.0 */
@@ -203,7 +205,7 @@ typedef struct nc_cuda_fault {
     int set, unused;
     int64_t value, limit;
     char node[96], op[32];
-    atomic_int refs; /* the host's alone: its stream, and events that were recorded there */
+    atomic_int refs;   /* the host's alone: its stream, and events that were recorded there */
     atomic_int n_told; /* the host's alone: how many were found by a wait */
 } nc_cuda_fault;
 

@@ -41,6 +41,7 @@ nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_random(w, m));
     NC_TRY(nc_lower_deferred(w, m->main));
     NC_TRY(nc_lower_captures(w, m->main));
+    NC_TRY(nc_lower_sums(w, m, o));
     NC_TRY(nc_lower_place_and_decompose(w, m, o));
     NC_TRY(nc_lower_recompute(w, m));
     NC_TRY(fix_variables(w, m->main));
@@ -48,11 +49,13 @@ nc_code nc_plan_lower(nc_work *w, nc_model *m, const nc_plan_options *o) {
     NC_TRY(nc_lower_casts(w, m, o));
     NC_TRY(nc_lower_lines(w, m, o));
     NC_TRY(nc_lower_residual(w, m, o));
+    NC_TRY(nc_lower_parameters(w, m, o));
     NC_TRY(nc_lower_channels(w, m, o));
     NC_TRY(nc_lower_layout(w, m, o));
     NC_TRY(nc_lower_chain(w, m, o));
     NC_TRY(nc_lower_group(w, m, o));
     NC_TRY(nc_lower_epilogue(w, m, o));
+    NC_TRY(nc_lower_gelu(w, m, o));
     if (m->out_of_memory) NC_FAIL(w, NC_E_MEMORY, "out of memory"); /* choosing kernels would find half-made nodes */
     NC_TRY(nc_lower_copy(w, m->main, o));
     NC_TRY(nc_lower_choose(w, m->main, o));

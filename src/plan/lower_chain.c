@@ -43,10 +43,26 @@ static bool same_dims(const nc_type *a, const nc_type *b) {
 
 static bool widens(const nc_node *n) { return nc_lane_casts(n) && n->out[0]->type->elem == NC_FLOAT; }
 
+/* A result of a kernel of a device that takes sums with it into its own, for n alone. */
+static bool is_summable(const nc_value *v, const nc_node *n) {
+    const nc_node *k = v->origin == NC_FROM_NODE ? v->def : NULL;
+    return k && k->card->with_body && !k->n_subs && k->place && k->place == n->place && k->stage == n->stage &&
+           v->uses.n == 1 && !v->n_outputs && !v->var && same_dims(v->type, n->out[0]->type);
+}
+
+/* The sum of two kernels' results, itself a summand: GPU libraries add one tensor to a product on its way out, so that
+ * three products are added up without a pass over them. */
+static bool is_left_to_kernels(const nc_node *p, const nc_node *n) {
+    if (nc_lane_number(p) != NCK_LANE_add || nc_lane_number(n) != NCK_LANE_add) return false;
+    return p->n_in == 2 && n->n_in == 2 && is_summable(p->in[0], p) && is_summable(p->in[1], p) &&
+           is_summable(n->in[n->in[0] == p->out[0]], n);
+}
+
 static bool joins(const nc_node *p, const nc_node *n) {
     const nc_value *v = p->out[0];
-    return is_lane(p) && v->uses.n == 1 && !v->n_outputs && !v->var && p->place == n->place && p->stage == n->stage &&
-           !p->recompute && !n->recompute && (!nc_lane_casts(p) || widens(p)) && same_dims(v->type, n->out[0]->type);
+    return is_lane(p) && !is_left_to_kernels(p, n) && v->uses.n == 1 && !v->n_outputs && !v->var &&
+           p->place == n->place && p->stage == n->stage && !p->recompute && !n->recompute &&
+           (!nc_lane_casts(p) || widens(p)) && same_dims(v->type, n->out[0]->type);
 }
 
 /* n casts p's result, which others use too, to a half type. */

@@ -49,3 +49,20 @@ TEST(lower_chain_enters_subgraphs) {
            " else_branch = { () => (q) { q = Abs(^x) } }> }",
            "y = If{p = nacre.Chain{Exp Neg}(x)}{q = Abs(x)}(c)");
 }
+
+static nc_code place_and_chain(nc_work *w, nc_model *m, const nc_plan_options *o) {
+    NC_TRY(nc_lower_place(w, m, o, true));
+    return nc_lower_chain(w, m, o);
+}
+
+/* Each of three products adds one tensor on a GPU; elsewhere the last one takes both sums. */
+TEST(lower_chain_leaves_sums_of_products_to_them) {
+#define THREE(last)                                                                               \
+    "(float16[4,8] a, float16[8,8] b, float16[4,8] c, float16[4,8] e) => (y) { p = MatMul(a, b) " \
+    "q = MatMul(c, b) r = " last " s = Add(p, q) y = Add(s, r) }"
+    OPS_ON(&cuda_planning, THREE("MatMul(e, b)"), place_and_chain,
+           "MatMul@device MatMul@device MatMul@device Add@device Add@device");
+    OPS_ON(&cuda_planning, THREE("Relu(e)"), place_and_chain,
+           "MatMul@device MatMul@device Chain@device{Relu@device Add@device Add@device}");
+    OPS_ON(nc_device_cpu(), THREE("MatMul(e, b)"), place_and_chain, "MatMul MatMul MatMul Chain{Add Add}");
+}

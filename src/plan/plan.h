@@ -44,6 +44,7 @@ NC_MUST nc_code nc_plan_build(nc_work *w, nc_model *m, const nc_plan_options *o,
 NC_MUST nc_code nc_lower_random(nc_work *w, nc_model *m);
 NC_MUST nc_code nc_lower_deferred(nc_work *w, nc_graph *g);
 NC_MUST nc_code nc_lower_captures(nc_work *w, nc_graph *g);
+NC_MUST nc_code nc_lower_sums(nc_work *w, nc_model *m, const nc_plan_options *o); /* in lower_many.c */
 /* whole: nothing is taken apart any more. */
 NC_MUST nc_code nc_lower_place(nc_work *w, nc_model *m, const nc_plan_options *o, bool whole);
 NC_MUST nc_code nc_lower_decompose(nc_work *w, nc_model *m, const nc_plan_options *o, bool *changed); /* once each */
@@ -54,6 +55,7 @@ NC_MUST nc_code nc_lower_backward(nc_work *w, nc_model *m, const nc_plan_options
 NC_MUST nc_code nc_lower_casts(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_lines(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_residual(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_parameters(nc_work *w, nc_model *m, const nc_plan_options *o); /* in lower_many.c */
 NC_MUST nc_code nc_lower_channels(nc_work *w, nc_model *m, const nc_plan_options *o);
 bool nc_layout_can_block(const nc_node *n, nc_blocking *k, const nc_plan_options *o); /* of layout: may n take it? */
 NC_MUST nc_code nc_lower_layout(nc_work *w, nc_model *m, const nc_plan_options *o);
@@ -62,6 +64,7 @@ NC_MUST nc_code nc_lower_group(nc_work *w, nc_model *m, const nc_plan_options *o
 /* Of epilogue: the formulas of `lanes`, a lane or a chain, as `both`'s body, whose inputs are the operands. */
 NC_MUST nc_code nc_lower_body(nc_work *w, nc_node *both, nc_node *lanes, nc_value *const *operands, int n);
 NC_MUST nc_code nc_lower_epilogue(nc_work *w, nc_model *m, const nc_plan_options *o);
+NC_MUST nc_code nc_lower_gelu(nc_work *w, nc_model *m, const nc_plan_options *o);
 NC_MUST nc_code nc_lower_copy(nc_work *w, nc_graph *g, const nc_plan_options *o);
 NC_MUST nc_code nc_choose_node(nc_work *w, nc_node *n, const nc_plan_options *o); /* of choose: one node put in later */
 NC_MUST nc_code nc_lower_choose(nc_work *w, nc_graph *g, const nc_plan_options *o);

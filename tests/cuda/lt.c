@@ -15,6 +15,8 @@ struct cublasLtContext {
 struct cublasLtMatmulDescOpaque {
     int compute, scale, transposed[2], epilogue, bias_type, pointer_mode;
     const void *bias;
+    void *aux;
+    int64_t aux_ld;
 };
 struct cublasLtMatrixLayoutOpaque {
     int type, n_batch, order;
@@ -38,7 +40,9 @@ typedef struct product {
     bool tf32; /* operands of f32 lose 13 bits */
     double alpha, beta;
     layout a, b, c, d;
-    const char *A, *B, *C, *bias;
+    const char *A, *B, *C, *bias, *aux;
+    char *kept;
+    int64_t aux_ld;
     char *D;
 } product;
 
@@ -66,8 +70,16 @@ static int64_t at(const layout *l, int64_t row, int64_t col) {
 
 static double activated(int epilogue, double v) {
     if (epilogue == CUBLASLT_EPILOGUE_RELU || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) return v > 0 ? v : 0;
-    if (epilogue != CUBLASLT_EPILOGUE_GELU && epilogue != CUBLASLT_EPILOGUE_GELU_BIAS) return v;
+    if (epilogue != CUBLASLT_EPILOGUE_GELU && epilogue != CUBLASLT_EPILOGUE_GELU_BIAS &&
+        epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
+        return v;
     return 0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+}
+
+/* The derivative of the tanh form of GELU. */
+static double gelu_slope(double x) {
+    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
 }
 
 /* x rounded to 10 bits of mantissa, as tensor cores read f32. */
@@ -102,7 +114,9 @@ static void run(const void *bytes) {
                 double v = p->alpha * dot(p, batch, row, col);
                 int64_t from = batch * p->c.batch_stride + at(&p->c, row, col);
                 if (p->beta != 0) v += p->beta * load(p->C, p->c.type, from);
+                if (p->aux != NULL) v *= gelu_slope(load(p->aux, p->d.type, row + col * p->aux_ld));
                 if (p->bias != NULL) v += load(p->bias, p->bias_type, row);
+                if (p->kept != NULL) store(p->kept, p->d.type, row + col * p->aux_ld, v);
                 store(p->D, p->d.type, batch * p->d.batch_stride + at(&p->d, row, col), activated(p->epilogue, v));
             }
 }
@@ -181,6 +195,8 @@ cublasStatus cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc d, int attribute,
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return SET(d->epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return SET(d->bias);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return SET(d->bias_type);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return SET(d->aux);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return SET(d->aux_ld);
     case CUBLASLT_MATMUL_DESC_POINTER_MODE: return SET(d->pointer_mode);
     default: return INVALID_VALUE;
     }
@@ -254,9 +270,12 @@ static bool known_types(const struct cublasLtMatmulDescOpaque *d, const cublasLt
     return !(wide && d->epilogue != CUBLASLT_EPILOGUE_DEFAULT);
 }
 
+static bool has_aux(int e) { return e == CUBLASLT_EPILOGUE_DGELU || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS; }
+
 static bool known_epilogue(int e) {
     return e == CUBLASLT_EPILOGUE_DEFAULT || e == CUBLASLT_EPILOGUE_RELU || e == CUBLASLT_EPILOGUE_BIAS ||
-           e == CUBLASLT_EPILOGUE_RELU_BIAS || e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS;
+           e == CUBLASLT_EPILOGUE_RELU_BIAS || e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS ||
+           has_aux(e);
 }
 
 /* a, b, c, d; fills the sizes of the product. */
@@ -271,6 +290,9 @@ static cublasStatus fit(const struct cublasLtMatmulDescOpaque *d, const cublasLt
     for (int i = 2; i < 4; i++)
         if (l[i]->rows != p->M || l[i]->cols != p->N) return INVALID_VALUE;
     if (!known_types(d, l) || !known_epilogue(d->epilogue)) return NOT_SUPPORTED;
+    bool aux = has_aux(d->epilogue);
+    if (aux && (d->aux == NULL || (uintptr_t)d->aux % 16 || d->aux_ld % 8 || d->aux_ld < p->M || l[3]->n_batch > 1))
+        return NOT_SUPPORTED;
     return d->pointer_mode == 0 ? SUCCESS : NOT_SUPPORTED;
 }
 
@@ -325,6 +347,8 @@ static size_t reach(cublasLtMatrixLayout l) {
 
 static bool in_device(const standin_control *s, const product *p, const cublasLtMatrixLayout l[4]) {
     bool ok = s->is_device(p->A, reach(l[0])) && s->is_device(p->B, reach(l[1])) && s->is_device(p->D, reach(l[3]));
+    const char *beside = p->aux != NULL ? p->aux : p->kept;
+    if (beside != NULL) ok = ok && s->is_device(beside, (size_t)((p->N - 1) * p->aux_ld + p->M) * bytes_of(p->d.type));
     if (p->beta != 0) ok = ok && s->is_device(p->C, reach(l[2]));
     return ok && (p->bias == NULL || s->is_device(p->bias, (size_t)p->M * bytes_of(p->bias_type)));
 }
@@ -350,6 +374,9 @@ cublasStatus cublasLtMatmul(cublasLtHandle h, cublasLtMatmulDesc d, const void *
     p.a = layout_of(a, d->transposed[0]), p.b = layout_of(b, d->transposed[1]);
     p.c = layout_of(c, 0), p.d = layout_of(out, 0);
     p.A = A, p.B = B, p.C = C, p.D = D;
+    if (d->epilogue == CUBLASLT_EPILOGUE_DGELU) p.aux = d->aux;
+    if (d->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) p.kept = d->aux;
+    p.aux_ld = d->aux_ld;
     p.bias = has_bias(d->epilogue) ? d->bias : NULL;
     p.bias_type = d->bias_type < 0 ? out->type : d->bias_type;
     if (has_bias(d->epilogue) && p.bias == NULL) return INVALID_VALUE;

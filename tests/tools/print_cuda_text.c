@@ -75,6 +75,7 @@ static void print_files(void) {
     print_file(NCK_CUDA_TEXT_compact, NC_BOOL, "", "compact_count compact_add compact_write");
     print_file(NCK_CUDA_TEXT_nms, NC_FLOAT, "", "nms_keep nms_write");
     print_file(NCK_CUDA_TEXT_optim, NC_UNDEFINED, "", "optim_step");
+    print_file(NCK_CUDA_TEXT_many, NC_UNDEFINED, "", "many");
     print_file(NCK_CUDA_TEXT_place, NC_UINT64, words[2], "trilu eye one_hot range");
     for (int i = 0; i < 2; i++) {
         print_file(NCK_CUDA_TEXT_scatter, ints[i], "", "scatter");

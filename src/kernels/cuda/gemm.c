@@ -56,12 +56,23 @@ static int64_t alignment_of(const void *p) {
 }
 
 static int epilogue_of(const nck_cuda_gemm_args *g) {
+    if (g->gelu_at != NULL) return CUBLASLT_EPILOGUE_DGELU;
+    if (g->kept != NULL) return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     if (g->gelu) return g->bias != NULL ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     return g->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 /* What beta is for. */
 static const void *added_to(const nck_cuda_gemm_args *g) { return g->other != NULL ? g->other : g->c.data; }
+
+/* What cuBLASLt reads or writes beside the result. */
+static const void *beside(const nck_cuda_gemm_args *g) { return g->gelu_at != NULL ? g->gelu_at : g->kept; }
+
+/* It does so in lines of 16 bytes. */
+static bool fits_beside(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g) {
+    bool half = k->type == NC_FLOAT16 || k->type == NC_BFLOAT16;
+    return half && g->n_batch == 1 && g->c.rs % 8 == 0 && alignment_of(beside(g)) >= 16;
+}
 
 static bool make_key(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g, nck_cuda_gemm_key *key) {
     int64_t unused;
@@ -74,6 +85,7 @@ static bool make_key(const nck_cuda_gemm *k, const nck_cuda_gemm_args *g, nck_cu
                                .aligned = {alignment_of(g->b.data), alignment_of(g->a.data), alignment_of(added_to(g)),
                                            alignment_of(g->c.data)}};
     if (!nc_dtype_is_float(k->type) || g->K == 0) return false;
+    if (beside(g) != NULL && !fits_beside(k, g)) return false;
     return readable(g->K, g->N, &g->b, &key->ld[0], &key->transposed[0]) &&
            readable(g->M, g->K, &g->a, &key->ld[1], &key->transposed[1]) &&
            readable(g->M, g->N, &g->c, &key->ld[2], &unused) && unused == 0;
@@ -124,6 +136,11 @@ static nc_code make_call(const nc_cuda_api *api, const nck_cuda_gemm *k, const n
     NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, diag));
     if (g->bias != NULL)
         NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias, diag));
+    const void *aux = beside(g);
+    if (aux != NULL) {
+        NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux, diag));
+        NC_TRY(set_desc(api, l->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &g->c.rs, sizeof g->c.rs, diag));
+    }
     bool tb = key->transposed[0], ta = key->transposed[1];
     NC_TRY(make_layout(api, type, tb ? g->K : g->N, tb ? g->N : g->K, key, 0, &l->layout[0], diag));
     NC_TRY(make_layout(api, type, ta ? g->M : g->K, ta ? g->K : g->M, key, 1, &l->layout[1], diag));
@@ -279,7 +296,7 @@ nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cu
     *done = false;
     if (g->other != NULL && g->beta != 0)
         return nc_diag_set(at.diag, NC_E_ARGUMENT, NULL, NULL, "a product takes another value or an old one, not both");
-    if (nck_cuda_gemv_takes(&k->one_row, g)) {
+    if (beside(g) == NULL && nck_cuda_gemv_takes(&k->one_row, g)) {
         *done = true;
         return nck_cuda_gemv_run(&k->one_row, at, g, 1, NULL);
     }
@@ -290,7 +307,7 @@ nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cu
 nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g) {
     bool done;
     if (g->n_batch == 0 || g->M == 0 || g->N == 0) return NC_OK;
-    if (g->gelu || g->other != NULL || (g->bias != NULL && g->beta != 0))
+    if (g->gelu || beside(g) != NULL || g->other != NULL || (g->bias != NULL && g->beta != 0))
         return nc_diag_set(at.diag, NC_E_ARGUMENT, NULL, NULL, "a product takes a bias or an old value, not both");
     NC_TRY(nck_cuda_gemm_fused(k, at, g, &done));
     if (done) return NC_OK;

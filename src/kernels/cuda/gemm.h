@@ -1,5 +1,5 @@
 /* cuda/gemm.h: C = alpha * A * B + beta * C (+ bias) on the GPU, batched, over strides; and, where cuBLASLt does it,
- * C = gelu(alpha * A * B + other + bias).
+ * C = gelu(alpha * A * B + other + bias), or alpha * A * B times gelu's derivative at another tensor's elements.
  *
  * One row of floats takes a kernel of its own (gemv.cu). cuBLASLt where it fits: floats, and one stride of A and of B
  * is 1, columns of C lie side by side. A plain tiled kernel (gemm.cu) for the rest: integers, odd strides, what
@@ -57,6 +57,9 @@ typedef struct nck_cuda_gemm_args {
     const void *bias;        /* (N) dense, added to every row; NULL: none. Floats but f64 only */
     const void *other;       /* strides of c, added to the product; NULL: none. With it beta is 0 */
     bool gelu;               /* the tanh form of GELU, last; of half types only */
+    void *kept;              /* strides of c: what GELU is taken of; NULL: it is not kept. With a bias, one batch */
+    const void *gelu_at;     /* strides of c: the product is multiplied by GELU's derivative there; NULL: it is not.
+                                Half types only, one batch, and nothing else is done to the product */
     bool b_constant;         /* b holds the same in every run: it may be read before earlier kernels have ended */
 } nck_cuda_gemm_args;
 
@@ -65,7 +68,8 @@ NC_MUST nc_code nck_cuda_gemm_prepare(nc_device *d, nc_dtype t, nck_cuda_gemm_ca
                                       nc_diag *diag);
 NC_MUST nc_code nck_cuda_gemm_run(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g);
 
-/* The same in one launch, with `other` and `gelu`, which run refuses; *done false: there is none for this. */
+/* The same in one launch, with `other`, `gelu`, `kept` and `gelu_at`, which run refuses; *done false: there is none for
+ * this. */
 NC_MUST nc_code nck_cuda_gemm_fused(const nck_cuda_gemm *k, nck_cuda_at at, const nck_cuda_gemm_args *g, bool *done);
 
 /* y (M,N) = c, strides of c may be 0. */

@@ -12,22 +12,30 @@ typedef struct term {
     int input; /* 0: the product and what follows; -1: nothing of that kind */
     int n_added, added[NC_CUDA_BODY_SUMMANDS];
     bool gelu;
+    int gelu_at; /* the input at which GELU's derivative is taken, times the product; 0: it is not */
 } term;
 
 static const term no_term = {.input = -1};
 
 static term sum_of(const term *a, const term *b) {
     const term *p = a->input == 0 ? a : b, *x = a->input == 0 ? b : a;
-    if (p->input != 0 || x->input < 1 || p->gelu || p->n_added == NC_CUDA_BODY_SUMMANDS) return no_term;
+    if (p->input != 0 || x->input < 1 || p->gelu || p->gelu_at || p->n_added == NC_CUDA_BODY_SUMMANDS) return no_term;
     term t = *p;
     t.added[t.n_added++] = x->input;
     return t;
 }
 
+/* The product alone, times GELU's derivative at an input. */
+static term derived(const term *p, const term *x) {
+    if (p->input != 0 || p->n_added || p->gelu || p->gelu_at || x->input < 1) return no_term;
+    return (term){.gelu_at = x->input};
+}
+
 static term term_of(const nck_tile_op *op, const term *regs, nc_dtype elem) {
     const term *a = &regs[op->src[0]];
+    if (op->lane == NCK_LANE_gelu_tanh_grad && elem != NC_FLOAT) return derived(a, &regs[op->src[1]]);
     if (op->lane == NCK_LANE_add) return sum_of(a, &regs[op->src[1]]);
-    if (op->lane != NCK_LANE_gelu_tanh || a->input != 0 || a->gelu || elem == NC_FLOAT) return no_term;
+    if (op->lane != NCK_LANE_gelu_tanh || a->input != 0 || a->gelu || a->gelu_at || elem == NC_FLOAT) return no_term;
     term t = *a;
     t.gelu = true;
     return t;
@@ -41,6 +49,7 @@ static void read_sum(const nck_tile_prog *p, nc_dtype elem, nc_cuda_body *b) {
     const term *t = &regs[p->out_reg[0]];
     b->n_added = t->input == 0 ? t->n_added : -1;
     b->gelu = t->gelu;
+    b->gelu_at = t->gelu_at ? b->first + t->gelu_at - 1 : 0;
     for (int i = 0; i < t->n_added; i++) b->added[i] = b->first + t->added[i] - 1;
 }
 
@@ -80,6 +89,8 @@ bool nc_cuda_body_join(const nc_cuda_body *b, const nc_call *c, nck_cuda_gemm_ar
             return false;
     }
     g->gelu = b->gelu;
+    if (b->gelu_at && nc_tensor_numel(c->in[b->gelu_at]) != nc_tensor_numel(c->out[0])) return false;
+    g->gelu_at = b->gelu_at ? c->in[b->gelu_at]->data : NULL;
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* ops/matmul/after_cuda.h: element formulas done to a product's result on CUDA (plan/lower_epilogue.c): by cuBLASLt
- * where they are a sum with a bias and another tensor and, for half types, the tanh form of GELU; else by one generated
- * kernel over the result. */
+ * where they are a sum with a bias and another tensor and, for half types, the tanh form of GELU, or that form's
+ * derivative; else by one generated kernel over the result. */
 #ifndef NC_OPS_MATMUL_AFTER_CUDA_H
 #define NC_OPS_MATMUL_AFTER_CUDA_H
 
@@ -15,6 +15,7 @@ typedef struct nc_cuda_body {
     int n_added;                      /* -1: not a sum that cuBLASLt may do */
     int added[NC_CUDA_BODY_SUMMANDS]; /* inputs of the node */
     bool gelu;
+    int gelu_at; /* input of the node at which GELU's derivative is taken; 0: it is not */
     nck_cuda_chain chain;
 } nc_cuda_body;
 

@@ -19,6 +19,8 @@ bool nc_matmul_of_two(const nc_node *n, bool turned[2]);
 
 /* The forms of both with element formulas behind them. */
 extern const nc_card nc_card_matmul_chain, nc_card_gemm_chain;
+/* A product with a bias, and GELU of it. */
+extern const nc_card nc_card_matmul_gelu;
 /* Several products of one A. */
 extern const nc_card nc_card_matmul_group;
 /* May such a node do the work of n, which makes its A: is it a norm of rows? n's inputs are then A and the scale. */

@@ -23,6 +23,7 @@ typedef struct gemm {
     bool views[2];   /* the operand may be a view with strides of its own */
     bool b_constant; /* B is a constant */
     const nc_cuda_body *body;
+    nck_cuda_chain gelu; /* of MatMulGelu */
 } gemm;
 
 static nc_code matmul_cuda_prepare(nc_prep *p, gemm **out) {
@@ -223,28 +224,64 @@ static nc_code run_joined(const nc_call *c, const nck_cuda_gemm_args *g, bool *d
     return nck_cuda_gemm_fused(&s->kernel, nck_cuda_at_call(c), &joined, done);
 }
 
+/* The product, of the innermost batches of w. */
+static nc_code describe_call(const nc_call *c, nck_cuda_gemm_args *g, batches *w) {
+    nc_tensor in[2];
+    NC_TRY(pack_operands(c, in));
+    if (!matmul_cuda_describe(c, in, g))
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
+                           (long long)g->K);
+    w->rank = 0;
+    if (nc_tensor_numel(c->out[0]) > 0) describe_batches(in, c->out[0], g, w);
+    if (w->rank > 0) {
+        int last = w->rank - 1;
+        g->n_batch = w->dims[last];
+        g->a.batch = w->strides[0][last], g->b.batch = w->strides[1][last], g->c.batch = w->strides[2][last];
+    }
+    return NC_OK;
+}
+
 static nc_code matmul_run(const nc_call *c) {
     const gemm *s = c->state;
     nck_cuda_gemm_args g;
     batches w;
-    nc_tensor in[2];
     bool done = false;
-    NC_TRY(pack_operands(c, in));
-    if (!matmul_cuda_describe(c, in, &g))
-        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A has %lld columns, B has another number of rows",
-                           (long long)g.K);
+    NC_TRY(describe_call(c, &g, &w));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
-    describe_batches(in, c->out[0], &g, &w);
-    if (w.rank > 0) {
-        int last = w.rank - 1;
-        g.n_batch = w.dims[last];
-        g.a.batch = w.strides[0][last], g.b.batch = w.strides[1][last], g.c.batch = w.strides[2][last];
-    }
     if (w.rank <= 1) NC_TRY(run_joined(c, &g, &done));
     if (!done && w.rank <= 1) NC_TRY(run_longer(c, &g, &done));
     if (done) return NC_OK;
     NC_TRY(run_batches(c, &g, &w));
     return s->body != NULL ? nc_cuda_body_run(s->body, c) : NC_OK;
+}
+
+/* ---- MatMulGelu ---- */
+
+static nc_code gelu_prepare(nc_prep *p) {
+    const nck_tile_op gelu = {.lane = NCK_LANE_gelu_tanh, .dst = 1};
+    const nck_tile_prog prog = {
+        .compute = NC_FLOAT, .n_in = 1, .n_out = 1, .n_reg = 2, .n_op = 1, .op = &gelu, .out_reg = &gelu.dst};
+    nc_dtype elem = p->node->out[0]->type->elem, types[2] = {elem, elem};
+    NC_TRY(matmul_prepare(p));
+    return nck_cuda_chain_prepare(p->device, &prog, types, 1, &((gemm *)p->state)->gelu, &p->w->diag);
+}
+
+/* By cuBLASLt at once, or the product with its bias first. */
+static nc_code gelu_run(const nc_call *c) {
+    const gemm *s = c->state;
+    nck_cuda_gemm_args g;
+    batches w;
+    bool done = false;
+    NC_TRY(describe_call(c, &g, &w));
+    if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
+    g.bias = c->in[2]->data;
+    nck_cuda_gemm_args joined = g;
+    joined.gelu = true, joined.kept = c->out[1]->data;
+    if (w.rank == 0) NC_TRY(nck_cuda_gemm_fused(&s->kernel, nck_cuda_at_call(c), &joined, &done));
+    if (done) return NC_OK;
+    g.c.data = c->out[1]->data;
+    NC_TRY(run_batches(c, &g, &w));
+    return nck_cuda_chain_run(&s->gelu, nck_cuda_at_call(c), &c->out[1], &c->out[0]);
 }
 
 /* ---- Gemm ---- */
@@ -348,6 +385,12 @@ const nc_binding nc_matmul_cuda[] = {
      .prepare = matmul_prepare,
      .workspace = matmul_workspace,
      .run = matmul_run},
+    {.op = "MatMulGelu",
+     .domain = "nacre",
+     .types = NC_BIT(NC_FLOAT16) | NC_BIT(NC_BFLOAT16),
+     .prepare = gelu_prepare,
+     .workspace = matmul_workspace,
+     .run = gelu_run},
     {.op = "Gemm", .types = TYPES, .prepare = gemm_prepare, .workspace = gemm_workspace, .run = gemm_run},
     {.op = "MatMulGroup",
      .domain = "nacre",

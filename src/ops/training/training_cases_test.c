@@ -18,6 +18,14 @@ extern const nc_case nc_training_cases[];
         row "_empty", TWO(op, "float[0,7]", "float[0,7]"), VALUE                                        \
     }
 
+/* Sums of every type with values of others: vectors and what is left over, of one element, empty. */
+#define NACRE "<opset: \"\" 17, \"nacre\" 1> g "
+#define MANY(flag)                                                                                                  \
+    NACRE "(float[1037] a, bfloat16[n,7] b, float16[64] c, double[5] d, float[0] e, float[1] f, bfloat16[1037] g, " \
+          "float[n,7] h, float16[64] i, double[5] j, float[0] k, float16[1] l) => (p, q, r, s, t, u) "              \
+          "<const bool[1] o = " flag "> "                                                                           \
+          "{ p, q, r, s, t, u = nacre.AccumulateMany(a, b, c, d, e, f, g, h, i, j, k, l, o) }"
+
 const nc_case nc_training_cases[] = {
     ELEMENTS("training_relu_grad", "ReluGrad"),
     ELEMENTS("training_leaky_relu_grad", "LeakyReluGrad<alpha = 0.25>"),
@@ -68,6 +76,12 @@ const nc_case nc_training_cases[] = {
     {"training_in_place_accumulator", TWO("InPlaceAccumulator", "float[n,7]", "float[n,7]")},
     {"training_in_place_accumulator_2", HEAD "(float[n,7] a, float[n,7] b) => (y) "
                                              "{ f, y = com.microsoft.InPlaceAccumulatorV2(a, b) }"},
+    {"training_accumulate_many", MANY("{0}"), VALUE},
+    {"training_accumulate_many_over", MANY("{1}"), VALUE},
+    {"training_cast_many",
+     NACRE "(float[n,7] a, float[1037] b, double[3] c, float16[9] d, float[0] e, float[64] f) => "
+           "(x, y, z, u, v, w) { x, y, z, u, v, w = nacre.CastMany<to = 16>(a, b, c, d, e, f) }",
+     VALUE | NC_CASE_EXACT},
     {"training_scaled_sum", TWO("ScaledSum<scale_0 = 0.5, scale_1 = 2.0>", "float[n,7]", "float[n,7]")},
     {"training_reduce_all_l2", TWO("ReduceAllL2", "float[n,7]", "float[3]")},
     {"training_concat", HEAD "(float[n,2] a, float[n,3] b) => (y, l) "

@@ -1,5 +1,7 @@
-/* ops/training/training_cuda.c: nacre.OptimizerStep on the GPU. The other training operators with mathematics run as
- * gradient ops of their families; those over sequences, and the axes of a broadcast, on the host. */
+/* ops/training/training_cuda.c: what works over all parameters on the GPU: nacre.OptimizerStep, AccumulateMany and
+ * CastMany. The other training operators with mathematics run as gradient ops of their families; those over sequences,
+ * and the axes of a broadcast, on the host. */
+#include "kernels/cuda/many.h"
 #include "kernels/cuda/optim.h"
 #include "ops/binding.h"
 #include "ops/card.h"
@@ -44,5 +46,30 @@ static nc_code step_run(const nc_call *c) {
     return nck_cuda_optim_run(s->step, c, &s->rule, &numbers, s->at.n, tensors_at);
 }
 
+/* ---- many tensors in one launch ---- */
+
+static nc_code many_prepare(nc_prep *p) {
+    nc_function *f;
+    NC_TRY(nck_cuda_many_prepare(p->device, &f, &p->w->diag));
+    p->state = f;
+    return NC_OK;
+}
+
+static nck_cuda_many sum_at(const nc_call *c, int i) {
+    return (nck_cuda_many){.y = c->out[i], .x = c->in[c->n_out + i]};
+}
+static nc_code accumulate_run(const nc_call *c) {
+    for (int i = 0; i < c->n_out; i++) NC_TRY(bring(c, i));
+    return nck_cuda_many_run((nc_function *)(uintptr_t)c->state, c, c->n_out, sum_at, c->in[2 * c->n_out]->data);
+}
+
+static nck_cuda_many cast_at(const nc_call *c, int i) { return (nck_cuda_many){.y = c->out[i], .x = c->in[i]}; }
+static nc_code cast_run(const nc_call *c) {
+    return nck_cuda_many_run((nc_function *)(uintptr_t)c->state, c, c->n_out, cast_at, NULL);
+}
+
 const nc_binding nc_training_cuda[] = {
-    {.op = "OptimizerStep", .domain = "nacre", .prepare = step_prepare, .run = step_run}, {0}};
+    {.op = "OptimizerStep", .domain = "nacre", .prepare = step_prepare, .run = step_run},
+    {.op = "AccumulateMany", .domain = "nacre", .prepare = many_prepare, .run = accumulate_run},
+    {.op = "CastMany", .domain = "nacre", .prepare = many_prepare, .run = cast_run},
+    {0}};
