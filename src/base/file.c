@@ -4,19 +4,23 @@
  * A small one is read, so that a script may overwrite the model it has loaded. Writing makes a temporary file beside
  * the target and renames it, so a reader sees the old bytes or the new ones; after any failure the temporary is gone
  * and the target is as it was. The temporary is opened here and not by mkstemp, which would leave every file private to
- * its owner. */
+ * its owner. Its writer holds a lock on it until it has its name: what nobody holds was left by a process that was
+ * killed, and the next one that writes the same target removes it. */
 #include "base/file.h"
 
 #include "base/intmath.h"
 #include "base/map.h"
 #include "base/mem.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -129,6 +133,14 @@ void nc_file_forget(const void *p, size_t bytes) {
     if (from < to) (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
+/* Whether fd, which is open under a name, is ours: locked, and still under that name. Where a file system has no locks
+ * nobody removes anything. */
+static bool hold(int fd) {
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+    return fstat(fd, &st) != 0 || st.st_nlink > 0;
+}
+
 /* Opens a new file path.tmp.XXXXXX and writes its name to `name`; -1 and errno on failure. */
 static int open_temporary(const char *path, char *name, size_t bytes_name) {
     static atomic_uint counter;
@@ -138,9 +150,38 @@ static int open_temporary(const char *path, char *name, size_t bytes_name) {
         unsigned salt = atomic_fetch_add(&counter, 1) * 2654435761u ^ (unsigned)now.tv_nsec ^ (unsigned)getpid() << 8;
         snprintf(name, bytes_name, "%s.tmp.%06x", path, salt & 0xFFFFFF);
         int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST) return fd;
+        if (fd < 0 && errno != EEXIST) return fd;
+        if (fd >= 0 && hold(fd)) return fd;
+        if (fd >= 0) close(fd); /* somebody removes it as left over, before it was held */
     }
     return -1;
+}
+
+/* Whether name is that of a temporary of a file `base` in the same folder. */
+static bool is_temporary(const char *name, const char *base) {
+    size_t n = strlen(base);
+    if (strncmp(name, base, n) != 0 || strncmp(name + n, ".tmp.", 5) != 0) return false;
+    name += n + 5;
+    for (int i = 0; i < 6; i++)
+        if (!isxdigit((unsigned char)name[i])) return false;
+    return name[6] == '\0';
+}
+
+/* Temporaries of path whose writers are gone. `folder` has room for the path, and is written to. */
+static void remove_left_over(const char *path, char *folder) {
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    memcpy(folder, path, (size_t)(base - path));
+    folder[base - path] = '\0';
+    DIR *d = opendir(slash ? folder : ".");
+    if (!d) return;
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        if (!is_temporary(e->d_name, base)) continue;
+        int fd = openat(dirfd(d), e->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) (void)unlinkat(dirfd(d), e->d_name, 0);
+        close(fd);
+    }
+    closedir(d);
 }
 
 /* 0 or an errno. */
@@ -180,8 +221,8 @@ static void free_writer(nc_file_writer *f) {
 void nc_file_drop(nc_file_writer *f) {
     if (!f) return;
     if (f->fd >= 0) {
-        close(f->fd);
         unlink(f->name);
+        close(f->fd);
     }
     free_writer(f);
 }
@@ -196,6 +237,7 @@ static nc_code open_writer(nc_work *w, const char *path, nc_file_writer *f) {
     NC_NEED(w, f->path = nc_alloc(n));
     NC_NEED(w, f->name = nc_alloc(bytes_name));
     memcpy(f->path, path, n);
+    remove_left_over(path, f->name);
     f->fd = open_temporary(path, f->name, bytes_name);
     return f->fd < 0 ? fail_path(w, NC_E_IO, "create", path, errno) : NC_OK;
 }
@@ -222,9 +264,9 @@ nc_code nc_file_add(nc_work *w, nc_file_writer *f, const void *p, size_t bytes) 
 static int finish(nc_file_writer *f) {
     int error = fsync(f->fd) == 0 ? 0 : errno;
     if (error == 0 && f->mode >= 0 && fchmod(f->fd, (mode_t)f->mode) != 0) error = errno;
-    if (close(f->fd) != 0 && error == 0) error = errno;
     if (error == 0 && rename(f->name, f->path) != 0) error = errno;
     if (error != 0) unlink(f->name);
+    close(f->fd); /* last, for the lock; what it could report, fsync has */
     return error;
 }
 

@@ -19,7 +19,8 @@ void nc_file_unmap(nc_mapping *m);
 /* Bytes of a mapping that will hardly be read again: their whole pages leave the process and come back from the file
  * when touched. Of a copy, and of any other memory, the bytes are lost: only for what is never read again. */
 void nc_file_forget(const void *p, size_t bytes);
-/* Writes a temporary file beside path, syncs it and renames it over path. */
+/* Writes a temporary file beside path, syncs it and renames it over path. Temporaries of path that killed processes
+ * left are removed. */
 NC_MUST nc_code nc_file_write(nc_work *w, const char *path, const void *p, size_t bytes);
 
 /* The same in pieces: begin, add any number of times, then either end, which makes the file appear, or drop. End and

@@ -1,4 +1,5 @@
-/* base/file_test.c: round trips, messages, permissions, and that a failed write leaves nothing behind. */
+/* base/file_test.c: round trips, messages, permissions, and that neither a failed write nor a killed one leaves
+ * anything behind. */
 #include "base/file.h"
 
 #include "base/mem.h"
@@ -211,6 +212,47 @@ TEST(file_failed_write_leaves_nothing) {
     nc_file_unmap(&m);
     CHECK_INT(count_entries(), 1);
     nc_work_release(&w);
+    unlink(in_folder("f"));
+    rmdir(folder);
+}
+
+static void touch(const char *name) {
+    FILE *f = fopen(in_folder(name), "w");
+    REQUIRE(f != NULL);
+    fclose(f);
+}
+
+TEST(file_write_removes_what_a_killed_writer_left) {
+    REQUIRE(make_folder());
+    static const char *const others[] = {"f.tmp.00ab1", "f.tmp.00ab123", "f.tmp.00ab1g", "g.tmp.00ab12",
+                                         "af.tmp.00ab12"};
+    touch("f.tmp.00ab12");
+    touch("f.tmp.ffffff");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) touch(others[i]);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "a", 1), NC_OK);
+    CHECK(access(in_folder("f.tmp.00ab12"), F_OK) != 0 && access(in_folder("f.tmp.ffffff"), F_OK) != 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        CHECK_INT(access(in_folder(others[i]), F_OK), 0);
+        unlink(in_folder(others[i]));
+    }
+    CHECK_INT(count_entries(), 1);
+    unlink(in_folder("f"));
+    rmdir(folder);
+}
+
+TEST(file_write_leaves_a_living_writer_alone) {
+    REQUIRE(make_folder());
+    nc_file_writer *f;
+    REQUIRE(nc_file_begin(NULL, in_folder("f"), &f) == NC_OK);
+    CHECK_INT(nc_file_write(NULL, in_folder("f"), "first", 5), NC_OK);
+    CHECK_INT(nc_file_add(NULL, f, "second", 6), NC_OK);
+    CHECK_INT(count_entries(), 2);
+    CHECK_INT(nc_file_end(NULL, f), NC_OK);
+    nc_mapping m;
+    REQUIRE(nc_file_map(NULL, in_folder("f"), &m) == NC_OK);
+    CHECK(m.bytes == 6 && memcmp(m.p, "second", 6) == 0);
+    nc_file_unmap(&m);
+    CHECK_INT(count_entries(), 1);
     unlink(in_folder("f"));
     rmdir(folder);
 }

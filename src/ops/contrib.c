@@ -8,6 +8,13 @@ nc_value *nc_contrib_in(const nc_node *n, int i) { return i < n->n_in ? n->in[i]
 
 bool nc_contrib_wants(const nc_node *n, int i) { return i < n->n_out && n->out[i] != NULL; }
 
+nc_value *nc_contrib_dropout_grad(nc_builder *b, const nc_node *n, nc_value *dy, nc_value *mask, int i_ratio) {
+    nc_value *ratio = nc_contrib_in(n, i_ratio), *drops = nc_contrib_in(n, i_ratio + 1);
+    nc_value *in[4] = {dy, mask, ratio != NULL ? ratio : nc_build_scalar(b, NC_FLOAT, 0.5),
+                       drops != NULL ? drops : nc_build_scalar(b, NC_BOOL, 1)};
+    return nc_build_attr1(b, "nacre", "DropoutGrad", in, 4, NULL, 0);
+}
+
 int64_t nc_contrib_int(const nc_node *n, const char *name, int64_t none) {
     return nc_attr_has(n, name) ? nc_attr_int(n, name) : none;
 }

@@ -26,6 +26,9 @@ NC_MUST nc_code nc_contrib_vector(nc_infer *c, int i, const nc_dim *size);
 /* x in the type that sums of its elements are made in: f32 for the half types. */
 nc_value *nc_contrib_wide(nc_builder *b, nc_value *x);
 nc_value *nc_contrib_add(nc_builder *b, nc_value *x, nc_value *y); /* y NULL: x itself */
+/* The gradient of Dropout from its mask of bools. Inputs i_ratio and the next of n say the ratio, 0.5 where it is
+ * absent, and whether it drops at all, as it does where that is absent. */
+nc_value *nc_contrib_dropout_grad(nc_builder *b, const nc_node *n, nc_value *dy, nc_value *mask, int i_ratio);
 nc_value *nc_contrib_size(nc_builder *b, nc_value *x, int axis);   /* a dim of x, rank 1 int64 */
 
 /* x (N,...,C) as (N,C,...), or with `back` the other way round: of a type, of a value of known rank. */

@@ -5,7 +5,7 @@
 #include "base/intmath.h"
 #include "kernels/cpu/move/move.h"
 
-enum { MAX_OPERANDS = 18 }; /* in and out together: they lie on the stack */
+enum { MAX_OPERANDS = 20 }; /* in and out together, as LSTMGrad has them: they lie on the stack */
 
 static nc_dtype wide_of(nc_types which, nc_dtype t) {
     if (t <= NC_UNDEFINED || t >= NC_N_DTYPES || !(which & NC_BIT(t))) return t;

@@ -1,5 +1,6 @@
 /* Training sessions over models written as text: what becomes a variable, sums that are told apart by what reads them,
- * steps that allocate nothing after the first, and what is refused. tests/py/test_training_api.py has the numbers. */
+ * steps that allocate nothing after the first and go on where memory ran out, and what is refused.
+ * tests/py/test_training_api.py has the numbers. */
 #include "train/training.h"
 
 #include "infer/infer.h"
@@ -121,6 +122,79 @@ TEST(training_steps_allocate_nothing_after_the_first) {
     }
     CHECK_INT((int)(nc_mem_count() - before), 0);
     nc_object_unref(loss), nc_object_unref(x);
+    nc_training_release(t);
+    end(&f);
+}
+
+/* One call of a session: a step, or the update behind it. */
+static nc_code call(fixture *f, nc_training *t, nc_object *x, bool update) {
+    nc_object *loss = NULL;
+    bool done = false;
+    nc_code code = update ? nc_training_update(&f->w, t, &done) : nc_training_step(&f->w, t, &x, 1, &loss, 1);
+    nc_object_unref(loss);
+    return code;
+}
+
+/* Makes the n-th allocation of a call fail, and calls again. False: the call has fewer. */
+static bool fails_and_goes_on(fixture *f, nc_training *t, nc_object *x, bool update, uint64_t n) {
+    uint64_t failures = nc_mem_failures();
+    nc_mem_fail_at(n);
+    nc_code code = nc_work_finish(&f->w, call(f, t, x, update), failures);
+    bool hit = nc_mem_fail_hit();
+    nc_mem_fail_at(0);
+    if (code == NC_OK) return hit;
+    CHECK_INT(code, NC_E_MEMORY);
+    if (call(f, t, x, update) != NC_OK) nc_test_failed(__FILE__, __LINE__, "allocation %d: %s", (int)n, f->w.diag.text);
+    return true;
+}
+
+/* The parameter after a step and an update, one of which meets no memory at its n-th allocation. */
+static bool trained_without_memory(uint64_t n, bool update, float out[2]) {
+    fixture f;
+    bool hit = false, ready = start(&f, 2);
+    nc_training *t = ready ? create(&f) : NULL;
+    nc_object *x = batch();
+    CHECK(t != NULL && x != NULL);
+    if (!t || !x) return false;
+    CHECK_INT(nc_training_set_rate(&f.w, t, 0.5f), NC_OK);
+    if (!update) hit = fails_and_goes_on(&f, t, x, false, n);
+    if (update) CHECK_INT(call(&f, t, x, false), NC_OK);
+    if (update) hit = fails_and_goes_on(&f, t, x, true, n);
+    if (!update) CHECK_INT(call(&f, t, x, true), NC_OK);
+    memcpy(out, f.c->params.v[0].value->t.data, 2 * sizeof *out);
+    nc_object_unref(x);
+    nc_training_release(t);
+    end(&f);
+    return hit;
+}
+
+TEST(training_goes_on_where_memory_ran_out) {
+    float want[2], got[2];
+    CHECK(!trained_without_memory(UINT64_MAX, false, want));
+    for (int update = 0; update < 2; update++) {
+        uint64_t n = 1;
+        for (; n < 2000 && trained_without_memory(n, update, got); n++) CHECK(memcmp(got, want, sizeof want) == 0);
+        CHECK(n > 5 && n < 2000);
+    }
+}
+
+/* Creating fails, and leaves nothing that would keep it from working. */
+TEST(training_is_created_once_there_is_memory) {
+    fixture f;
+    REQUIRE(start(&f, 2));
+    uint64_t n = 1;
+    for (bool hit = true; hit && n < 20000; n += 7) {
+        uint64_t failures = nc_mem_failures();
+        nc_mem_fail_at(n);
+        nc_training *t = create(&f);
+        nc_code code = nc_work_finish(&f.w, t != NULL ? NC_OK : f.w.diag.code, failures);
+        hit = nc_mem_fail_hit();
+        nc_mem_fail_at(0);
+        CHECK_INT(code, t != NULL ? NC_OK : NC_E_MEMORY);
+        nc_training_release(t);
+    }
+    nc_training *t = create(&f);
+    CHECK(t != NULL && n > 100);
     nc_training_release(t);
     end(&f);
 }

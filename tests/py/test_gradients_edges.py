@@ -152,3 +152,21 @@ def test_a_transposed_convolution_beyond_its_stride_says_so():
     model = parse("(float[1,1,5] x, float[1,1,3] w) => (float[] y) { y = ConvTranspose<output_shape = [8]>(x, w) }", 11)
     with pytest.raises(nacre.NotImplemented, match="ConvTransposeGrad .*output_shape is a stride or more beyond X"):
         training.gradients(model, "y", ["x", "w"], standard=True)
+
+
+@pytest.mark.parametrize("kind, row", [("float16", "device_f16"), ("bfloat16", "device_bf16")])
+@pytest.mark.parametrize("op, gates", [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_of_16_bits(op, gates, kind, row):
+    """As in double on the same numbers, rounded where kept values are."""
+    def model(kind):
+        shapes = f"{kind}[3,2,5] x, {kind}[1,{4 * gates},5] w, {kind}[1,{4 * gates},4] r, {kind}[1,{8 * gates}] b"
+        return parse(f"({shapes}) => ({kind}[3,1,2,4] y) {{ y = {op}<hidden_size = 4>(x, w, r, b) }}", 22)
+    rng, t = np.random.default_rng(1), helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, kind.upper()))
+    feeds = {n: rng.uniform(-0.5, 0.5, s).astype(t) for n, s in (("x", (3, 2, 5)), ("w", (1, 4 * gates, 5)),
+                                                                 ("r", (1, 4 * gates, 4)), ("b", (1, 8 * gates)))}
+    got = run(training.gradients(model(kind), "y", list(feeds)), feeds)
+    want = run(training.gradients(model("double"), "y", list(feeds)),
+               {n: x.astype(np.float64) for n, x in feeds.items()})
+    for n, x in want.items():
+        assert got[n].dtype == t
+        close(got[n].astype(np.float64), x, row, n)

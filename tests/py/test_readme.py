@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,44 @@ def test_pages_have_an_example_of_each_kind():
 def test_commands_page_is_current():
     done = run([sys.executable, ROOT / "tools" / "docs" / "commands.py", "--check"])
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---- docs/training.md: what it shows from Python, on a small model of the names it uses ----
+
+TRAINING_PAGE = ROOT / "docs" / "training.md"
+BEFORE = """
+import numpy as np, onnx, onnx.parser
+text = '''<ir_version: 8, opset_import: ["" : 17]> g (float[n,4] x) => (float[n,3] probabilities)
+<float[4,3] w = {1,2,3,4,5,6,7,8,9,1,2,3}, float[3] b = {0,0,0}>
+{ y = MatMul(x, w)  z = Add(y, b)  probabilities = Softmax(z) }'''
+onnx.save(onnx.parser.parse_model(text), "model.onnx")
+batches = [(np.ones((2, 4), np.float32), np.array([0, 2]))] * 3
+"""
+AFTER = """
+import nacre
+first, last = nacre.InferenceSession("model.onnx"), nacre.InferenceSession("trained.onnx")
+a, b = (s.run(None, {"x": batches[0][0]})[0] for s in (first, last))
+assert a.shape == b.shape and (a != b).any()
+from onnx import helper
+node = helper.make_node("Swish", ["x"], ["y"], domain="my.domain")
+graph = helper.make_graph([node], "g", *([helper.make_tensor_value_info(n, 1, [3])] for n in "xy"))
+body = [helper.make_node("Sigmoid", ["x"], ["s"]), helper.make_node("Mul", ["x", "s"], ["y"])]
+opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.domain", 1)]
+swish = helper.make_function("my.domain", "Swish", ["x"], ["y"], body, opsets[:1])
+custom = helper.make_model(graph, ir_version=8, functions=[swish], opset_imports=opsets)
+from nacre import training
+slope = nacre.InferenceSession(training.gradients(custom, "y", ["x"]).SerializeToString())
+x = np.float32([-1, 0.5, 2])
+s = 1 / (1 + np.exp(-x))
+assert np.abs(slope.run(["grad:x"], {"x": x})[0] - (s + x * s * (1 - s))).max() < 1e-6
+"""
+
+
+def test_the_training_page(tmp_path):
+    shown = re.findall(r"(?:^    .*\n|^\n(?=    ))+", TRAINING_PAGE.read_text(), re.M)
+    code = "\n".join(textwrap.dedent(b) for b in shown if "from nacre.training" in b)
+    assert code.count("from nacre.training") == 3
+    (tmp_path / "page.py").write_text(BEFORE + code + AFTER)
+    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, text=True, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": str(BUILD / "python")}, check=False)
+    assert done.returncode == 0, done.stderr

@@ -55,7 +55,8 @@ def model_of(op, given, outputs=("sequences",), decoder=None, **attributes):
     while "Beam" not in op and not inputs[-1][0]:  # onnxruntime looks at all of BeamSearch's without asking
         inputs.pop()
     graphs = {"decoder": decoder or searches.gpt(attributes.pop("seed", 1))}
-    model = searches.search(op, inputs, list(outputs), eos_token_id=EOS, pad_token_id=PAD, **graphs, **attributes)
+    tokens = {"eos_token_id": EOS, "pad_token_id": PAD}
+    model = searches.search(op, inputs, list(outputs), **tokens | graphs | attributes)
     return model, {n: x for n, x in inputs if n}
 
 
@@ -199,9 +200,11 @@ def test_whisper_whose_decoder_takes_hidden_states():
 
 
 @pytest.mark.parametrize("given, outputs, words", [
-    ({"extra_decoding_ids": np.zeros((2, 1), np.int32)}, 1, "extra_decoding_ids is not supported"),
+    ({"extra_decoding_ids": np.zeros(2, np.int32)}, 1, "extra_decoding_ids has 1 dims, expected 2"),
+    ({"extra_decoding_ids": np.zeros((3, 1), np.int32)}, 1, "dim 0 of extra_decoding_ids is 3, expected 2"),
     ({"cross_qk_layer_head": np.zeros((1, 2), np.int32)}, 1, "cross_qk_layer_head is not supported"),
-    ({}, 5, "non_speech_probs is not supported"), ({"logits_processor": 1}, 1, "logits_processor is not 0"),
+    ({}, 5, "without a no_speech_token_id"), ({"logits_processor": 2}, 1, "logits_processor is neither 0 nor 1"),
+    ({"logits_processor": 1}, 1, "beginning_timestamp_token_id is no token"),
     ({"temperature": 0.0}, 1, "temperature is not above 0"),
     ({"input_ids": texts()}, 1, "input_ids are int32, expected float")])
 def test_what_whisper_refuses(given, outputs, words):
@@ -211,6 +214,60 @@ def test_what_whisper_refuses(given, outputs, words):
         model, feeds = model_of(**whisper("WhisperBeamSearch", 1, SAID | given), outputs=names)
         nacre.InferenceSession(model).run(None, feeds)
     assert words in str(caught.value)
+
+
+# Of 23 tokens the last eleven are times, before them stand the signs.
+TIMES = {"eos_token_id": 5, "decoder_start_token_id": 6, "translate_token_id": 7, "transcribe_token_id": 8,
+         "start_of_lm_token_id": 9, "no_speech_token_id": 10, "no_timestamps_token_id": 11,
+         "beginning_timestamp_token_id": 12}
+SIGNS = {"decoder_input_ids": np.int32([[6, 8], [6, 7]])}
+
+
+@pytest.mark.parametrize("said", [(6, 8), (6, 8, 13, 2, 15), (6, 7, 14, 14, 1), (6, 7, 22)], ids=str)
+@pytest.mark.parametrize("beams, temperature", [(1, 1.0), (3, 2.0)])
+def test_times_of_whisper(said, beams, temperature):
+    """One text at a time: whether another one has ended, onnxruntime looks up in the scores of its neighbour."""
+    same = []
+    for seed in range(1, 5):
+        given = {"input_ids": SOUND[:1], "decoder_input_ids": np.int32([said]), "num_beams": beams, "max_length": 14,
+                 "num_return_sequences": 1, "temperature": temperature}
+        results = [both(**whisper("WhisperBeamSearch", seed, given | {"logits_processor": k}, **TIMES),
+                        outputs=("sequences", "sequences_scores"))[0] for k in (0, 1)]
+        same.append(np.array_equal(*results))
+    assert not all(same), "the rules changed nothing"
+
+
+def test_silence_of_whisper():
+    """The share of the sign for it among what the first logits say; the CPU of onnxruntime leaves it open."""
+    import nacre
+    names = ("sequences", "", "scores", "", "non_speech_probs")
+    for seed in (1, 2):
+        model, feeds = model_of(**whisper("WhisperBeamSearch", seed, SIGNS, **TIMES), outputs=names)
+        for device in ("CPUExecutionProvider", "GuardExecutionProvider"):
+            _, scores, found = nacre.InferenceSession(model, providers=[device]).run(None, feeds)
+            assert found.dtype == np.float32 and found.shape == (2,)
+            close(found, np.exp(scores[0, :, 0, TIMES["no_speech_token_id"]]), "ort_f32", "of the first token")
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_tokens_that_whisper_must_write(beams):
+    """Until a text's first one below 0. What would have been written anyway changes nothing but its score."""
+    import nacre
+
+    def run(extra=None):
+        given = {"num_beams": beams, "num_return_sequences": 1} | SAID
+        given |= {} if extra is None else {"extra_decoding_ids": np.int32(extra)}
+        model, feeds = model_of(**whisper("WhisperBeamSearch", 1, given), outputs=("sequences", "sequences_scores"))
+        return nacre.InferenceSession(model).run(None, feeds)
+    plain, scores = run()
+    for n in (1, 2):
+        other = (plain[:, 0, 3:3 + n] + 1) % EOS + EOS + 1
+        assert np.array_equal(run(other)[0][:, 0, 3:3 + n], other)
+    if beams == 1:
+        got, sums = run(plain[:, 0, 3:5])
+        assert np.array_equal(got, plain) and (sums > scores).all()
+    one = [run([[9, 9], row])[0][1] for row in ([-1, 9], [-1, -1])]
+    assert np.array_equal(one[0], plain[1]) and np.array_equal(one[1], plain[1])
 
 
 # ---- sampling ----

@@ -85,11 +85,7 @@ static nc_code dropout_decompose(nc_builder *b, const nc_node *n, nc_value **out
 static nc_code like_first(nc_infer *c) { return nc_out_like(c, 0, 0); }
 
 static nc_code grad_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_value *ratio = nc_contrib_in(n, 2), *training = nc_contrib_in(n, 3);
-    nc_value *in[4] = {n->in[0], unpacked(b, n->in[1], n->in[0]),
-                       ratio != NULL ? ratio : nc_build_scalar(b, NC_FLOAT, 0.5),
-                       training != NULL ? training : nc_build_scalar(b, NC_BOOL, 1)};
-    out[0] = nc_build_attr1(b, "nacre", "DropoutGrad", in, 4, NULL, 0);
+    out[0] = nc_contrib_dropout_grad(b, n, n->in[0], unpacked(b, n->in[1], n->in[0]), 2);
     return b->code;
 }
 

@@ -60,6 +60,50 @@ int64_t nc_search_largest(const float *x, int64_t n) {
     return best;
 }
 
+/* ---- times ---- */
+
+static void forbid(float *scores, int64_t from, int64_t to) {
+    for (int64_t i = from < 0 ? 0 : from; i < to; i++) scores[i] = -FLT_MAX;
+}
+
+static void forbid_one(float *scores, int64_t V, int64_t token) {
+    if (token >= 0 && token < V) scores[token] = -FLT_MAX;
+}
+
+/* The logarithm of the sum of probabilities of what is not forbidden. */
+static float log_of_all(const float *scores, int64_t n) {
+    float most = largest(scores, n);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (scores[i] > -FLT_MAX) sum += exp((double)scores[i] - (double)most);
+    return sum > 0 ? (float)((double)most + log(sum)) : -FLT_MAX;
+}
+
+void nc_search_keep_times(const nc_search_times *t, const int32_t *tokens, int64_t length, int64_t V, float *scores) {
+    enum { FIRST_TIMES = 50 };
+    int64_t first = 0, newest = -1; /* how many tokens the first time ends; the newest time */
+    while (first < length && tokens[first++] < t->begin) continue;
+    for (int64_t i = 0; i < length; i++)
+        if (tokens[i] >= t->begin) newest = tokens[i];
+    bool at_time = length > 0 && tokens[length - 1] >= t->begin;
+    bool paired = length <= first || tokens[length - 2] >= t->begin;
+    forbid_one(scores, V, t->none);
+    forbid_one(scores, V, t->lm);
+    if (length > first) {
+        forbid_one(scores, V, t->start);
+        forbid_one(scores, V, t->translate);
+        forbid_one(scores, V, t->transcribe);
+    }
+    if (at_time && paired) forbid(scores, t->begin, V);
+    if (at_time && !paired) forbid(scores, 0, t->eos < V ? t->eos : V);
+    if (newest >= 0) {
+        int64_t least = newest + (at_time && !paired ? 0 : 1);
+        forbid(scores, t->begin, least < V ? least : V);
+    }
+    if (length == first) forbid(scores, t->begin + FIRST_TIMES + 1, V);
+    if (log_of_all(scores + t->begin, V - t->begin) > largest(scores, t->begin)) forbid(scores, 0, t->begin);
+}
+
 /* ---- sampling ---- */
 
 /* a comes before b in ascending order; equal ones by token. */

@@ -20,6 +20,15 @@ typedef struct nc_search_rules {
  * then what would repeat an n-gram, what the masks exclude and an end that comes too early get the lowest score. */
 void nc_search_apply(const nc_search_rules *r, float *scores, uint8_t *seen);
 
+/* Whisper's tokens of times, from `begin` on, and its signs; -1: it has no such. */
+typedef struct nc_search_times {
+    int64_t begin, none, lm, start, translate, transcribe, eos;
+} nc_search_times;
+/* Forbids, of V scores behind `length` tokens, what would break the rules: times come in pairs but for the first, never
+ * go back, and the first is among 51; signs do not follow a time. Where all times together are likelier than any text,
+ * a time comes. */
+void nc_search_keep_times(const nc_search_times *t, const int32_t *tokens, int64_t length, int64_t V, float *scores);
+
 void nc_search_log_softmax(const float *x, int64_t n, float *y);
 int64_t nc_search_largest(const float *x, int64_t n); /* the first of the largest; NaNs are none */
 

@@ -180,14 +180,19 @@ static nc_code check_ids(nc_infer *c, bool hears, const nc_dim **texts) {
 }
 
 /* What WhisperBeamSearch alone has. */
-static nc_code check_extras(nc_infer *c) {
-    static const char *const in[] = {"cross_qk_layer_head", "extra_decoding_ids"}, *const out[] = {"cross_qk",
-                                                                                                   "non_speech_probs"};
-    for (int i = 0; i < 2; i++) {
-        if (nc_contrib_in(c->node, 12 + i)) NC_FAIL(c->w, NC_E_UNSUPPORTED, "%s is not supported", in[i]);
-        if (nc_contrib_wants(c->node, 3 + i)) NC_FAIL(c->w, NC_E_UNSUPPORTED, "%s is not supported", out[i]);
+static nc_code infer_extras(nc_infer *c, const nc_search *s, const nc_dim *texts) {
+    const char *none = nc_contrib_in(c->node, 12) ? "cross_qk_layer_head" : "cross_qk";
+    if (nc_contrib_in(c->node, 12) || nc_contrib_wants(c->node, 3))
+        NC_FAIL(c->w, NC_E_UNSUPPORTED, "%s is not supported", none);
+    if (nc_contrib_in(c->node, 13)) {
+        NC_TRY(nc_contrib_rank(c, 13, 2));
+        NC_TRY(nc_in_expect(c, 13, 0, texts));
     }
-    return NC_OK;
+    if (!nc_contrib_wants(c->node, 4)) return NC_OK;
+    if (!nc_attr_has(c->node, "no_speech_token_id") || nc_attr_int(c->node, "no_speech_token_id") < 0)
+        NC_FAIL(c->w, NC_E_BAD_GRAPH, "non_speech_probs is asked for without a no_speech_token_id");
+    if (!s->begun) NC_FAIL(c->w, NC_E_UNSUPPORTED, "non_speech_probs need an encoder that gives the first logits");
+    return nc_out(c, 4, NC_FLOAT, 1, &texts);
 }
 
 static nc_code search_infer(nc_infer *c) {
@@ -195,7 +200,7 @@ static nc_code search_infer(nc_infer *c) {
     const nc_dim *texts, *most, *vocabulary = NULL;
     NC_TRY(nc_search_measure(c->w, c->node, &s));
     NC_TRY(check_ids(c, s.hears, &texts));
-    if (s.f->temperature >= 0) NC_TRY(check_extras(c));
+    if (s.f->forced >= 0) NC_TRY(infer_extras(c, &s, texts));
     NC_TRY(whole_number(c, 1, "max_length", &most));
     NC_TRY(s.encodes ? infer_t5(c, &s) : infer_gpt(c, &s, s.decoder));
     if (!s.encodes && s.first >= 0) NC_TRY(infer_gpt(c, &s, s.first));
@@ -252,6 +257,7 @@ static const nc_search_form greedy_form = {.min_length = 2,
                                            .seed = -1,
                                            .begin = -1,
                                            .processor = -1,
+                                           .forced = -1,
                                            .temperature = -1};
 const nc_card nc_card_greedy_search = {.name = "GreedySearch",
                                        .domain = NC_MICROSOFT,
@@ -285,6 +291,7 @@ static const nc_search_form sampling_form = {.min_length = 2,
                                              .seed = 8,
                                              .begin = -1,
                                              .processor = -1,
+                                             .forced = -1,
                                              .temperature = -1,
                                              .samples = true};
 const nc_card nc_card_sampling = {.name = "Sampling",
@@ -319,7 +326,8 @@ static const nc_op_version whisper_versions[] = {
 #define BEAMS                                                                                                 \
     .min_length = 2, .beams = 3, .returns = 4, .length_penalty = 5, .repetition_penalty = 6, .vocab_mask = 7, \
     .prefix_mask = 8, .mask = 9, .presence = -1, .seed = -1, .begin = 10, .processor = 11
-static const nc_search_form beam_form = {BEAMS, .temperature = -1}, whisper_form = {BEAMS, .temperature = 14};
+static const nc_search_form beam_form = {BEAMS, .forced = -1, .temperature = -1},
+                            whisper_form = {BEAMS, .forced = 13, .temperature = 14};
 const nc_card nc_card_beam_search = {.name = "BeamSearch",
                                      .domain = NC_MICROSOFT,
                                      .doc = "Texts continued by a decoder, or translated, along the likeliest ways.",

@@ -14,7 +14,8 @@
 /* Where the operands of an op stand among its inputs; -1: it has none of that kind. */
 typedef struct nc_search_form {
     int min_length, beams, returns, length_penalty, repetition_penalty, vocab_mask, prefix_mask, mask, presence, seed;
-    int begin, processor, temperature; /* begin: the tokens that a decoder with an encoder goes on from */
+    int begin, processor; /* begin: the tokens that a decoder with an encoder goes on from */
+    int forced, temperature;
     bool samples;
 } nc_search_form;
 
@@ -63,6 +64,7 @@ enum {
     NC_BEAM_FOUND_SCORES,
     NC_BEAM_TEMPERATURE,
     NC_BEAM_PROCESSOR,
+    NC_BEAM_FORCED, /* int32 (texts, turns): tokens of the first turns; below 0: none from there on */
     NC_BEAM_N_IN
 };
 enum { NC_STEP_OUT_NEXT = NC_SEARCH_N_GREEDY, NC_STEP_OUT_GO, NC_STEP_N_OUT }; /* first the state, in its order */

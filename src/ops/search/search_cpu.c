@@ -16,6 +16,7 @@ typedef struct step_state {
     bool early_stopping, samples;
     float temperature, presence_penalty;
     nc_search_filter filter;
+    nc_search_times times;
 } step_state;
 
 static nc_code prepare(nc_prep *p) {
@@ -51,7 +52,12 @@ static nc_code greedy_prepare(nc_prep *p) {
 
 static nc_code beam_prepare(nc_prep *p) {
     NC_TRY(step_prepare(p));
-    ((step_state *)p->state)->early_stopping = nc_attr_int(p->node, "early_stopping") != 0;
+    step_state *s = p->state;
+    int n_times;
+    const int64_t *t = nc_attr_ints(p->node, "times", &n_times);
+    s->early_stopping = nc_attr_int(p->node, "early_stopping") != 0;
+    s->times = (nc_search_times){.begin = -1};
+    if (t != NULL && n_times == 6) s->times = (nc_search_times){t[0], t[1], t[2], t[3], t[4], t[5], s->eos};
     return NC_OK;
 }
 
@@ -264,7 +270,24 @@ static void best_ways(const float *scores, int64_t n_scores, way *ways, int64_t 
     }
 }
 
+/* The token that a text's rows must go on with; -1: any. */
+static int64_t forced(const nc_call *c, int64_t text, int64_t turn) {
+    const nc_tensor *ids = c->in[NC_BEAM_FORCED];
+    if (ids->data == NULL || turn >= ids->dims[1]) return -1;
+    const int32_t *of = (const int32_t *)ids->data + text * ids->dims[1];
+    for (int64_t i = 0; i < turn; i++)
+        if (of[i] < 0) return -1;
+    return of[turn];
+}
+
+/* Whether the rules of times count. */
+static bool keeps_times(const nc_call *c) {
+    const nc_tensor *processor = c->in[NC_BEAM_PROCESSOR];
+    return processor->data != NULL && *(const int32_t *)processor->data == 1;
+}
+
 static void beam_scores(const nc_call *c, int64_t text, float *scores, uint8_t *seen) {
+    const step_state *s = c->state;
     int64_t beams = c->in[NC_BEAM_FOUND]->dims[1], V = c->in[NC_STEP_LOGITS]->dims[2];
     float *shown = c->out[NC_BEAM_OUT_ALL]->data, temperature = number(c, NC_BEAM_TEMPERATURE, 1);
     for (int64_t k = 0; k < beams; k++) {
@@ -272,8 +295,12 @@ static void beam_scores(const nc_call *c, int64_t text, float *scores, uint8_t *
         row x = row_at(c, r);
         nc_search_log_softmax(x.logits, V, scores + k * V);
         nc_search_apply(&x.rules, scores + k * V, seen);
-        float so_far = ((const float *)c->in[NC_BEAM_SCORES]->data)[r];
-        for (int64_t i = 0; i < V; i++) scores[k * V + i] = scores[k * V + i] / temperature + so_far;
+        float so_far = ((const float *)c->in[NC_BEAM_SCORES]->data)[r], *of = scores + k * V;
+        for (int64_t i = 0; i < V; i++) of[i] /= temperature;
+        if (keeps_times(c)) nc_search_keep_times(&s->times, x.rules.sequence, x.rules.length, V, of);
+        int64_t must = forced(c, text, x.rules.length - *(const int64_t *)c->in[NC_STEP_START]->data);
+        for (int64_t i = 0; must >= 0 && must < V && i < V; i++) of[i] = i == must ? 0 : -FLT_MAX;
+        for (int64_t i = 0; i < V; i++) of[i] += so_far;
         if (shown != NULL) memcpy(shown + r * V, scores + k * V, (size_t)V * sizeof *scores);
     }
 }
@@ -310,8 +337,10 @@ static nc_code beam_run(const nc_call *c) {
     const nc_tensor *processor = c->in[NC_BEAM_PROCESSOR];
     bool *done = c->out[NC_SEARCH_DONE]->data;
     NC_TRY(check_step(c));
-    if (processor->data != NULL && *(const int32_t *)processor->data != 0)
-        return refuse(c, "logits_processor is not 0: rules of timestamps are not supported");
+    if (processor->data != NULL && (*(const int32_t *)processor->data & ~1) != 0)
+        return refuse(c, "logits_processor is neither 0 nor 1");
+    if (keeps_times(c) && (s->times.begin < 1 || s->times.begin >= V))
+        return refuse(c, "logits_processor is 1, but beginning_timestamp_token_id is no token behind the first");
     if (!(number(c, NC_BEAM_TEMPERATURE, 1) > 0)) return refuse(c, "temperature is not above 0");
     memcpy(now->data, was->data, (size_t)nc_tensor_numel(was) * sizeof(int32_t));
     memcpy(c->out[NC_BEAM_OUT_FOUND_SCORES]->data, c->in[NC_BEAM_FOUND_SCORES]->data,

@@ -3,6 +3,8 @@
  * encoder, init_decoder) that turn stands before the Loop. */
 #include "ops/search/search.h"
 
+enum { N_TIMES = 6, NON_SPEECH = 4 };
+
 typedef struct parts {
     const nc_search *s;
     nc_value *text_of;      /* int64 (rows): which text; NULL: a row is a text */
@@ -16,6 +18,8 @@ typedef struct parts {
     nc_value *state[NC_SEARCH_N_STATE];
     int n_state;
     nc_value *go, *scores; /* of the last turn; scores: what the third output, or Sampling's second, shows */
+    nc_value *non_speech; /* WhisperBeamSearch: its last output */
+    int64_t times[N_TIMES];
     bool wants_scores;
 } parts;
 
@@ -59,7 +63,7 @@ static nc_value *plain_logits(nc_builder *b, const parts *p, nc_value *logits) {
     return nc_build_cast(b, logits, NC_FLOAT);
 }
 
-static int step_attrs(const parts *p, nc_attr *a) {
+static int step_attrs(parts *p, nc_attr *a) {
     const nc_node *n = p->s->n;
     static const char *const floats[] = {"temperature", "top_p", "filter_value", "presence_penalty"};
     int k = 0;
@@ -67,6 +71,13 @@ static int step_attrs(const parts *p, nc_attr *a) {
     a[k++] = integer("pad", nc_attr_int(n, "pad_token_id"));
     a[k++] = integer("ngram", nc_attr_int(n, "no_repeat_ngram_size"));
     if (p->s->f->beams >= 0) a[k++] = integer("early_stopping", nc_attr_int(n, "early_stopping"));
+    if (p->s->f->forced >= 0) {
+        static const char *const times[] = {"beginning_timestamp_token_id", "no_timestamps_token_id",
+                                            "start_of_lm_token_id",         "decoder_start_token_id",
+                                            "translate_token_id",           "transcribe_token_id"};
+        for (int i = 0; i < N_TIMES; i++) p->times[i] = nc_contrib_int(n, times[i], -1);
+        a[k++] = (nc_attr){.name = "times", .kind = NC_A_INTS, .ints = p->times, .n = N_TIMES};
+    }
     if (!p->s->f->samples) return k;
     a[k++] = integer("samples", 1);
     a[k++] = integer("min_tokens_to_keep", nc_attr_int(n, "min_tokens_to_keep"));
@@ -98,6 +109,7 @@ static nc_value *step(nc_builder *b, parts *p, nc_value *logits, nc_value **from
         nc_value *temperature = operand(b, p, f->temperature);
         in[NC_BEAM_TEMPERATURE] = temperature ? nc_build_cast(b, temperature, NC_FLOAT) : NULL;
         in[NC_BEAM_PROCESSOR] = p->s->hears ? operand(b, p, f->processor) : NULL;
+        in[NC_BEAM_FORCED] = operand(b, p, f->forced);
     } else {
         in[NC_GREEDY_PRESENCE] = operand(b, p, f->presence);
         in[NC_GREEDY_SEED] = operand(b, p, f->seed);
@@ -216,6 +228,14 @@ static nc_value *start_tokens(nc_builder *b, const parts *p, nc_value *like) {
     return nc_build1(b, "Expand", 2, nc_build_scalar(b, NC_INT32, (double)token), joined(b, dims, 2, 0));
 }
 
+/* How likely the first logits (texts, tokens, V) hold the token that says nobody speaks: (texts). */
+static nc_value *non_speech(nc_builder *b, const parts *p, nc_value *logits) {
+    nc_attr last = integer("axis", -1);
+    nc_value *row = gathered(b, plain_logits(b, p, logits), nc_build_int(b, -1), 1);
+    nc_value *token = nc_build_int(b, nc_contrib_int(p->s->n, "no_speech_token_id", -1));
+    return gathered(b, nc_build_attr1(b, "", "Softmax", &row, 1, &last, 1), token, 1);
+}
+
 static nc_code t5_begin(nc_builder *b, parts *p, nc_value *mask, nc_value *const *encoded) {
     const nc_search *s = p->s;
     int self = 2 * s->layers, at = s->begun ? 2 : 0;
@@ -230,6 +250,7 @@ static nc_code t5_begin(nc_builder *b, parts *p, nc_value *mask, nc_value *const
         return b->code;
     }
     nc_value *from, *next = step(b, p, gathered(b, encoded[0], p->text_of, 0), &from);
+    if (nc_contrib_wants(s->n, NON_SPEECH)) p->non_speech = non_speech(b, p, encoded[0]);
     NC_TRY(b->code);
     p->feed[0] = t5_ids(b, p, next); /* rows of one text have equal pasts still: nothing to gather */
     return b->code;
@@ -318,6 +339,7 @@ static nc_code beam_outputs(nc_builder *b, parts *p, nc_value *first, nc_value *
     out[0] = end->out[0];
     if (n->n_out > 1) out[1] = end->out[1];
     if (p->wants_scores) out[2] = all_scores(b, p, first, all);
+    if (nc_contrib_wants(n, NON_SPEECH)) out[NON_SPEECH] = p->non_speech;
     return b->code;
 }
 

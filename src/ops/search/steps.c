@@ -106,6 +106,10 @@ static nc_code greedy_infer(nc_infer *c) {
 static nc_code beam_infer(nc_infer *c) {
     const nc_dim *dims[2];
     NC_TRY(step_rows(c, &dims[0], &dims[1]));
+    if (nc_contrib_in(c->node, NC_BEAM_FORCED)) {
+        NC_TRY(nc_contrib_rank(c, NC_BEAM_FORCED, 2));
+        NC_TRY(nc_in_expect(c, NC_BEAM_FORCED, 0, nc_in_dim(c, NC_BEAM_FOUND, 0)));
+    }
     NC_TRY(nc_out_like(c, NC_BEAM_OUT_SCORES, NC_BEAM_SCORES));
     NC_TRY(nc_out_like(c, NC_BEAM_OUT_FOUND, NC_BEAM_FOUND));
     NC_TRY(nc_out_like(c, NC_BEAM_OUT_FOUND_SCORES, NC_BEAM_FOUND_SCORES));
@@ -138,10 +142,10 @@ const nc_card nc_card_greedy_step = {.name = "GreedyStep",
 static const nc_op_version beam_versions[] = {
     {.since = 1,
      IN(STEP_IN, OPT("length_penalty", T_F32), {"scores", T_F32}, {"found", T_I32}, {"found_scores", T_F32},
-        OPT("temperature", T_F32), OPT("logits_processor", T_I32)),
+        OPT("temperature", T_F32), OPT("logits_processor", T_I32), OPT("extra_decoding_ids", T_I32)),
      OUT(STEP_OUT, {"scores", T_F32}, {"found", T_I32}, {"found_scores", T_F32}, {"from", T_I64},
          OPT("all_scores", T_F32)),
-     ATTR(STEP_ATTR, A_INT_REQ("early_stopping"))},
+     ATTR(STEP_ATTR, A_INT_REQ("early_stopping"), A_INTS_OPT("times"))},
     {0}};
 const nc_card nc_card_beam_step = {.name = "BeamStep",
                                    .domain = "nacre",

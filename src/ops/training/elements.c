@@ -46,10 +46,8 @@ static nc_code div_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
 /* ---- Dropout ---- */
 
 static nc_code dropout_decompose(nc_builder *b, const nc_node *n, nc_value **out) {
-    nc_value *ratio = nc_contrib_in(n, 2), *training = nc_contrib_in(n, 3);
-    nc_value *in[4] = {n->in[0], n->in[1], ratio != NULL ? ratio : nc_build_scalar(b, NC_FLOAT, 0.5),
-                       training != NULL ? training : nc_build_scalar(b, NC_BOOL, 1)};
-    return nc_training_as(b, n, "DropoutGrad", in, 4, NULL, 0, out);
+    out[0] = nc_contrib_dropout_grad(b, n, n->in[0], n->in[1], 2);
+    return b->code;
 }
 
 /* ---- quantization while training ---- */
@@ -105,7 +103,7 @@ static const nc_op_version dropout_versions[] = {
      ATTR(A_INT_OPT("seed"))},
     {0}};
 static const nc_op_version fake_versions[] = {{.since = 1,
-                                               IN({"input", T_FLOAT_ALL}, {"scale", SAME(0)}, {"zero_point", SAME(0)}),
+                                               IN({"input", T_FLOAT}, {"scale", SAME(0)}, {"zero_point", SAME(0)}),
                                                OUT({"output", SAME(0)}, {"mask", T_BOOL}),
                                                ATTR(A_INT("quant_min", 0), A_INT("quant_max", 255))},
                                               {0}};

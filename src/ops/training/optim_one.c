@@ -131,6 +131,11 @@ static nc_code lamb_infer(nc_infer *c) {
     int groups = (c->node->n_in - FIRST + GROUP - 1) / GROUP;
     if (c->node->n_in < FIRST || c->node->n_out > 1 + GROUP * groups)
         NC_FAIL(c->w, NC_E_BAD_GRAPH, "%d inputs and %d outputs do not fit each other", c->node->n_in, c->node->n_out);
+    for (int i = FIRST; i < c->node->n_in; i += GROUP) {
+        const nc_type *w = nc_in(c, i);
+        if (w != NULL && w->elem != NC_FLOAT && w->elem != NC_DOUBLE)
+            NC_FAIL(c->w, NC_E_TYPE, "weights %d are %s, expected float or double", i, nc_dtype_name(w->elem));
+    }
     NC_TRY(nc_out_like(c, 0, 4));
     for (int i = 1; i < c->node->n_out; i++) NC_TRY(nc_out_like(c, i, FIRST + i - 1));
     return NC_OK;

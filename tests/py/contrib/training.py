@@ -699,5 +699,8 @@ REFUSED = [
     (case("reverse", "LSTMTraining", [f(3, 2, 5), f(1, 16, 5), f(1, 16, 4)], direction="reverse"), "expected forward"),
     (case("reverse", "GRUTraining", [f(3, 2, 5), f(1, 12, 5), f(1, 12, 4)], direction="reverse"), "expected forward"),
     (case("states", "GRUGrad", [f(3, 2, 5), f(1, 12, 5), f(1, 12, 4)], 3), "HAll is missing"),
+    (case("half", "LambOptimizer", [None, None, None, np.float32(0.1), np.int64(4), *(f(3, t=BF16) for _ in range(4))],
+          [True, True]), ["weights 5", "bfloat16", "expected float or double"]),
+    (case("narrow", "FakeQuant", [f(3, t=BF16), f(t=BF16), f(t=BF16)], 2), ["input 0", "bfloat16"]),
     (case("vector", "BatchNormalizationGrad", [f(2, 3), f(2, 3), f(3), f(4), f(3)], 3, epsilon=1e-5), ["4", "3"]),
 ]

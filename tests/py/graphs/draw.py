@@ -44,7 +44,8 @@ def starts():
     """(recipe, the oldest operator set it works in) of all recipes: the seeds begin with one after the other."""
     own = list(dict.fromkeys(r for recipes, _ in FAMILIES for r in recipes))
     return [(r, 0) for r in own] + [(functools.partial(layers.borrowed, op=op), layers.oldest(op))
-                                    for op in layers.FORMS]
+                                    for op in layers.FORMS] + [
+        (functools.partial(microsoft.borrowed, op=op), microsoft.OLDEST) for op in sorted(microsoft.cases())]
 
 
 def opsets_of(rng, least=0):

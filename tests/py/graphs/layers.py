@@ -259,16 +259,26 @@ def borrowed(g, op=None):
     node = onnx.NodeProto.FromString(raw)
     if node.domain and node.domain not in g.opsets:
         raise Reject("another domain")
+    place(g, node, arrays)
+
+
+def place(g, node, arrays, held=(), by=None):
+    """A node on arrays by the names of its inputs, or on values of the graph in their place; held: those that are
+    constants. by: see Graph.add."""
     known, settings = {}, {n for i, n in enumerate(node.input) if i in SETTINGS.get(node.op_type, ())}
     for name, x in arrays.items():
         same = [v for v in g.values if not v.is_sequence and v.dtype == x.dtype and v.is_static and v.shape == x.shape]
         free = x.dtype == np.float32 and x.size > 1 and name not in settings and same and g.chance(0.4)
         fed = g.chance(0.8) or x.dtype == object
-        known[name] = g.choice(same) if free else g.input([x] * 2) if fed else g.const(x)
-    operands = [g.through(known[n]) if n and g.chance(max(g.wraps, 0.3)) else known.get(n) for n in node.input]
+        if name in held or not (free or fed):
+            known[name] = g.const(x)
+        else:
+            known[name] = g.choice(same) if free else g.input([x] * 2)
+    operands = [g.through(known[n]) if n and n not in held and g.chance(max(g.wraps, 0.3)) else known.get(n)
+                for n in node.input]
     node.input[:] = ["" if v is None else v.name for v in operands]
     node.output[:] = [g.name() if n else "" for n in node.output]
-    g.add(node, [v for v in operands if v is not None])
+    g.add(node, [v for v in operands if v is not None], by=by)
 
 
 RECIPES = [products] * 4 + [borrowed] * 3 + [convolutions, normalizations] * 2 + [

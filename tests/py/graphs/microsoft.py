@@ -1,11 +1,25 @@
-"""Recipes of ONNX Runtime's own operators (com.microsoft) that it has kernels for: elements with biases, products,
-normalizations of sums, convolutions with an activation, and older forms of what ONNX has."""
-import numpy as np
+"""Recipes of ONNX Runtime's own operators (com.microsoft): elements with biases, products, normalizations of sums,
+convolutions with an activation, older forms of what ONNX has; and every operator of which test_contrib.py and
+test_training_ops.py have a case, on that case's inputs and judged as it is there."""
+import collections
+import functools
 
-from .layers import picture, weights
+import numpy as np
+from onnx import helper
+
+import contrib
+from contrib import (attentions, blocked, compositions, decoders, experts, layers, layouts, pools, quantized, seldom,
+                     training)
+from tolerances import TOLERANCES
+
+from .layers import LARGEST_CASE, TYPES, picture, place, weights
 from .oracle import Reject
 
-DOMAIN = "com.microsoft"
+DOMAIN = contrib.DOMAIN
+OLDEST = 17  # the operator set that the cases are of
+#: What they are given belongs together: kept states, probabilities that sum to 1.
+COUPLED = {"LSTMGrad", "GRUGrad", "SoftmaxCrossEntropyLossGrad", "SoftmaxCrossEntropyLossInternalGrad"}
+SOURCES = (layers, attentions, quantized, blocked, layouts, experts, decoders, compositions, pools, seldom, training)
 
 
 def row(g, want=lambda v: True):
@@ -59,4 +73,40 @@ def moves(g):
     return g.emit("Trilu", [g.tensor(np.float32, lambda v: v.rank >= 2)], domain=DOMAIN, upper=int(g.chance(0.5)))
 
 
-RECIPES = [elements, elements, products, norms, convolutions, moves]
+# ---- cases of other tests ----
+
+def fits(c):
+    """A case that can be part of a graph: its results have types of their own, and numbers that graphs have."""
+    arrays = [x for x in c.inputs if x is not None]
+    sharp = c.tolerance in (None, "step") or max(TOLERANCES[c.tolerance]) <= max(TOLERANCES["graph_f32"])
+    return (c.domain == DOMAIN and c.op not in COUPLED and not c.types and sharp and arrays
+            and all(x.dtype in TYPES and x.size <= LARGEST_CASE and np.all(np.isfinite(x) if x.dtype.kind == "f" else 1)
+                    for x in arrays))
+
+
+@functools.cache
+def cases():
+    """{operator: cases} of those that fit."""
+    found = collections.defaultdict(list)
+    for c in (c for source in SOURCES for c in source.CASES if fits(c)):
+        found[c.op].append(c)
+    return dict(found)
+
+
+def judge_of(c):
+    """What the case's own judge gives for other operands."""
+    if c.reference:
+        return c.reference
+    return lambda *operands: contrib.by_onnxruntime(c._replace(inputs=list(operands)))
+
+
+def borrowed(g, op=None):
+    c = g.choice(cases()[op or g.choice(sorted(cases()))])
+    names = [f"i{k}" if x is not None else "" for k, x in enumerate(c.inputs)]
+    node = helper.make_node(c.op, names, [f"o{k}" if w else "" for k, w in enumerate(c.outputs)], domain=c.domain,
+                            **c.attributes)
+    held = {n for k, n in enumerate(names) if n and k in c.constants}
+    place(g, node, {n: x for n, x in zip(names, c.inputs) if n}, held, judge_of(c))
+
+
+RECIPES = [elements, elements, products, norms, convolutions, moves, borrowed, borrowed, borrowed]
