@@ -219,3 +219,21 @@ void nck_dynamic_range(const float *x, int64_t n, float *scale, float *zero, nc_
     *scale = low == high ? 1 : (high - low) / 255;
     *zero = rintf(fminf(fmaxf(0 - low / *scale, 0), 255));
 }
+
+void nck_quantize_dynamic(const float *x, int64_t n, uint8_t *codes, float *scale, uint8_t *zero, nc_pool *pool) {
+    float z;
+    nck_dynamic_range(x, n, scale, &z, pool);
+    *zero = (uint8_t)z;
+    nck_quantize(&(nck_linear){.outer = 1,
+                               .axis = n,
+                               .inner = 1,
+                               .block = 1,
+                               .scale = &(double){(double)*scale},
+                               .zero = &(double){(double)z},
+                               .x_type = NC_FLOAT,
+                               .y_type = NC_UINT8,
+                               .x = x,
+                               .y = codes,
+                               .precision = NC_FLOAT},
+                 pool);
+}
