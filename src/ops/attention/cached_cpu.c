@@ -25,10 +25,11 @@ nc_code nc_cached_prepare(nc_prep *p) {
 /* Lengths, and the kernel's own. */
 size_t nc_cached_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
     const nc_cached *a = state;
-    int64_t B = in[Q].dims[0], S = in[Q].dims[1];
+    int64_t B = in[Q].dims[0], S = in[Q].dims[1], T = out[1].dims[2], D = out[1].dims[3], Dv = out[2].dims[3];
     (void)n_in, (void)n_out;
-    return nc_align64((size_t)B * sizeof(int64_t)) +
-           nck_attn_workspace(in[Q].dtype, B, a->q_heads, S, out[1].dims[2], out[1].dims[3], out[2].dims[3]);
+    size_t apart = nck_attn_workspace(in[Q].dtype, B, a->q_heads, S, T, D, Dv),
+           joined = nck_attn_workspace(in[Q].dtype, B, a->kv_heads, a->q_heads / a->kv_heads, T, D, Dv);
+    return nc_align64((size_t)B * sizeof(int64_t)) + nc_max_size(apart, joined);
 }
 
 static nc_code cached_check(const nc_call *c, const nc_cached *a, int64_t T) {
@@ -154,6 +155,7 @@ nc_code nc_cached_run(const nc_call *c) {
     g.y = (nck_attn_operand){c->out[0]->data, S * c->out[0]->dims[2], g.Dv, c->out[0]->dims[2], 1};
     g.sink = c->n_in > SINK ? c->in[SINK]->data : NULL;
     NC_TRY(cached_bias(c, &g));
+    nck_attn_join_heads(&g);
     nck_attn(&g, (char *)c->workspace + nc_align64((size_t)B * sizeof *lens), c->pool);
     if (g.qk != NULL && a->mode == 1) hide_unseen(g.qk, g.type, nc_tensor_numel(c->out[3]));
     return NC_OK;

@@ -129,22 +129,10 @@ nc_code nc_dequantize_run(const nc_call *c) {
 
 nc_code nc_dynamic_quantize_run(const nc_call *c) {
     int64_t n = nc_tensor_numel(c->in[0]);
-    float scale, zero;
-    nck_dynamic_range(c->in[0]->data, n, &scale, &zero, c->pool);
-    double params[2] = {(double)scale, (double)zero};
-    nck_linear a = {.outer = 1,
-                    .axis = n,
-                    .inner = 1,
-                    .block = 1,
-                    .scale = &params[0],
-                    .zero = &params[1],
-                    .x_type = NC_FLOAT,
-                    .y_type = NC_UINT8,
-                    .x = c->in[0]->data,
-                    .y = c->out[0]->data,
-                    .precision = NC_FLOAT};
-    if (c->out[0]->data != NULL) nck_quantize(&a, c->pool);
+    float scale;
+    uint8_t zero;
+    nck_quantize_dynamic(c->in[0]->data, n, c->out[0]->data, &scale, &zero, c->pool);
     if (c->n_out > 1 && c->out[1]->data != NULL) *(float *)c->out[1]->data = scale;
-    if (c->n_out > 2 && c->out[2]->data != NULL) *(uint8_t *)c->out[2]->data = (uint8_t)zero;
+    if (c->n_out > 2 && c->out[2]->data != NULL) *(uint8_t *)c->out[2]->data = zero;
     return NC_OK;
 }

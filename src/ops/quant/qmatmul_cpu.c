@@ -224,25 +224,6 @@ typedef struct dynamic_codes {
     uint8_t zero;
 } dynamic_codes;
 
-static void quantize_a(const nc_tensor *a, uint8_t *codes, dynamic_codes *d, nc_pool *pool) {
-    int64_t n = nc_tensor_numel(a);
-    float zero;
-    nck_dynamic_range(a->data, n, &d->scale, &zero, pool);
-    d->zero = (uint8_t)zero;
-    nck_quantize(&(nck_linear){.outer = 1,
-                               .axis = n,
-                               .inner = 1,
-                               .block = 1,
-                               .scale = &(double){(double)d->scale},
-                               .zero = &(double){(double)zero},
-                               .x_type = NC_FLOAT,
-                               .y_type = NC_UINT8,
-                               .x = a->data,
-                               .y = codes,
-                               .precision = NC_FLOAT},
-                 pool);
-}
-
 /* ---- the product ---- */
 
 /* A walk over the batches of the result, its first `lead` dims: which matrix of A (offset 0) and of B (offset 1) each
@@ -318,7 +299,8 @@ nc_code nc_qmatmul_run(const nc_call *c) {
     NC_TRY(qmatmul_check(c, s, &p));
     if (nc_tensor_numel(c->out[0]) == 0) return NC_OK;
     uint8_t *codes = (uint8_t *)c->workspace + scales_bytes(&p);
-    if (s->dynamic) quantize_a(p.a, codes, &dynamic, c->pool);
+    if (s->dynamic)
+        nck_quantize_dynamic(p.a->data, nc_tensor_numel(p.a), codes, &dynamic.scale, &dynamic.zero, c->pool);
     nck_igemm_args g = args_of(c, s, &p);
     multiply(c, &p, &g, s->dynamic ? &dynamic : NULL, s->dynamic ? codes : p.a->data, codes + codes_bytes(s, p.a));
     return NC_OK;

@@ -41,7 +41,7 @@ static nck_rnn_args whole(const nc_call *c, const nc_rnn_layer *l) {
                           .T = x->dims[l->batch_first],
                           .B = x->dims[!l->batch_first],
                           .I = x->dims[2],
-                          .H = c->in[R]->dims[2],
+                          .H = c->in[R]->dims[l->turned ? 1 : 2],
                           .batch_first = l->batch_first,
                           .x = x->data,
                           .lens = given(c, LENS) != NULL ? given(c, LENS)->data : NULL};
@@ -51,13 +51,25 @@ nc_code nc_rnn_check(const nc_call *c, const nc_rnn_layer *l) {
     nck_rnn_args a = whole(c, l);
     int64_t H = a.H, GH = nck_rnn_gates(a.cell->rule.kind) * H, dirs = l->n_dirs;
     int64_t first = a.batch_first ? a.B : dirs, second = a.batch_first ? dirs : a.B;
-    NC_TRY(check_shape(c, W, "W", 3, (int64_t[]){dirs, GH, a.I}));
-    NC_TRY(check_shape(c, R, "R", 3, (int64_t[]){dirs, GH, H}));
+    NC_TRY(check_shape(c, W, "W", 3, (int64_t[]){dirs, l->turned ? a.I : GH, l->turned ? GH : a.I}));
+    NC_TRY(check_shape(c, R, "R", 3, (int64_t[]){dirs, l->turned ? H : GH, l->turned ? GH : H}));
     NC_TRY(check_shape(c, B, "B", 2, (int64_t[]){dirs, 2 * GH}));
     NC_TRY(check_shape(c, LENS, "sequence_lens", 1, (int64_t[]){a.B}));
     NC_TRY(check_shape(c, H0, "initial_h", 3, (int64_t[]){first, second, H}));
     if (of_cell(c, l, NC_RNN_C0)) NC_TRY(check_shape(c, NC_RNN_C0, "initial_c", 3, (int64_t[]){first, second, H}));
     if (of_cell(c, l, NC_RNN_P)) NC_TRY(check_shape(c, NC_RNN_P, "P", 2, (int64_t[]){dirs, 3 * H}));
+    return NC_OK;
+}
+
+nc_code nc_rnn_check_lengths(const nc_call *c, const nc_rnn_layer *l) {
+    const nc_tensor *lens = given(c, LENS);
+    int64_t T = c->in[X]->dims[l->batch_first];
+    for (int64_t b = 0; lens != NULL && b < nc_tensor_numel(lens); b++) {
+        int32_t n = ((const int32_t *)lens->data)[b];
+        if (n < 0 || n > T)
+            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "sequence_lens holds %d, expected 0 to %lld", (int)n,
+                               (long long)T);
+    }
     return NC_OK;
 }
 

@@ -9,6 +9,7 @@
 typedef struct nc_rnn_layer {
     int n_dirs;
     bool reverse, batch_first;
+    bool turned; /* W (dirs,I,G*H) and R (dirs,H,G*H) */
     nck_rnn_cell cell[2];
 } nc_rnn_layer;
 
@@ -16,6 +17,8 @@ NC_MUST nc_code nc_rnn_layer_read(nc_work *w, const nc_node *n, nc_rnn_layer *ou
 
 /* The shapes of all operands; lengths are not read. */
 NC_MUST nc_code nc_rnn_check(const nc_call *c, const nc_rnn_layer *l);
+/* The lengths themselves, where the host has them. */
+NC_MUST nc_code nc_rnn_check_lengths(const nc_call *c, const nc_rnn_layer *l);
 
 /* Direction d of a layer, with what it writes; of a gradient op without. Nothing is packed. */
 nck_rnn_args nc_rnn_forward(const nc_call *c, const nc_rnn_layer *l, int d);

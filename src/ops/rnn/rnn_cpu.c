@@ -4,6 +4,8 @@
 #include "kernels/cpu/isa.h"
 #include "ops/binding.h"
 #include "ops/card.h"
+#include "ops/contrib.h"
+#include "ops/rnn/lstm_codes.h"
 #include "ops/rnn/rnn_args.h"
 #include "ops/widen.h"
 
@@ -14,7 +16,7 @@ typedef struct layer {
     size_t bytes[2]; /* of one direction of each */
 } layer;
 
-enum { X = NC_RNN_X, W = NC_RNN_W, R = NC_RNN_R, LENS = NC_RNN_LENS };
+enum { X = NC_RNN_X, W = NC_RNN_W, R = NC_RNN_R };
 
 static nc_code rnn_grad_prepare(nc_prep *p) {
     layer *l = nc_arena_alloc(p->arena, sizeof *l);
@@ -79,7 +81,8 @@ static size_t rnn_workspace(const void *state, const nc_tensor *in, int n_in, co
     const layer *l = state;
     (void)n_in, (void)out, (void)n_out;
     return nck_rnn_workspace(l->of.cell[0].rule.kind, in[X].dtype, l->of.n_dirs, in[X].dims[l->of.batch_first],
-                             in[X].dims[!l->of.batch_first], in[X].dims[2], in[R].dims[2], l->packed);
+                             in[X].dims[!l->of.batch_first], in[X].dims[2], in[R].dims[2],
+                             l->packed ? NCK_RNN_PACKED : NCK_RNN_PLAIN);
 }
 
 static size_t rnn_grad_workspace(const void *state, const nc_tensor *in, int n_in, const nc_tensor *out, int n_out) {
@@ -87,18 +90,6 @@ static size_t rnn_grad_workspace(const void *state, const nc_tensor *in, int n_i
     (void)n_in, (void)out, (void)n_out;
     return nck_rnn_grad_workspace(l->of.cell[0].rule.kind, in[X].dtype, in[X].dims[l->of.batch_first],
                                   in[X].dims[!l->of.batch_first], in[X].dims[2], in[R].dims[2]);
-}
-
-static nc_code check_lengths(const nc_call *c, const layer *l) {
-    const nc_tensor *lens = LENS < c->n_in && c->in[LENS]->data != NULL ? c->in[LENS] : NULL;
-    int64_t T = c->in[X]->dims[l->of.batch_first];
-    for (int64_t b = 0; lens != NULL && b < nc_tensor_numel(lens); b++) {
-        int32_t n = ((const int32_t *)lens->data)[b];
-        if (n < 0 || n > T)
-            return nc_diag_set(c->diag, NC_E_DATA, c->node, c->op, "sequence_lens holds %d, expected 0 to %lld", (int)n,
-                               (long long)T);
-    }
-    return NC_OK;
 }
 
 static void use_packed(const nc_call *c, const layer *l, int d, nck_rnn_args *a) {
@@ -110,7 +101,7 @@ static nc_code rnn_run(const nc_call *c) {
     const layer *l = c->state;
     nck_rnn_args dirs[2];
     NC_TRY(nc_rnn_check(c, &l->of));
-    NC_TRY(check_lengths(c, l));
+    NC_TRY(nc_rnn_check_lengths(c, &l->of));
     for (int d = 0; d < l->of.n_dirs; d++) {
         dirs[d] = nc_rnn_forward(c, &l->of, d);
         use_packed(c, l, d, &dirs[d]);
@@ -122,7 +113,7 @@ static nc_code rnn_run(const nc_call *c) {
 static nc_code rnn_grad_run(const nc_call *c) {
     const layer *l = c->state;
     NC_TRY(nc_rnn_check(c, &l->of));
-    NC_TRY(check_lengths(c, l));
+    NC_TRY(nc_rnn_check_lengths(c, &l->of));
     for (int d = 0; d < l->of.n_dirs; d++) {
         nck_rnn_args a;
         nck_rnn_grad_args g = nc_rnn_backward(c, &l->of, d, &a);
@@ -145,4 +136,12 @@ NC_WIDENED_HALF(rnn_grad, rnn_grad_workspace)
 #define ALL(name)                                                           \
     ROWS(rnn, .op = name), ROWS(rnn, .op = name "Kept", .domain = "nacre"), \
         ROWS(rnn_grad, .op = name "Grad", .domain = "nacre")
-const nc_binding nc_rnn_cpu[] = {ALL("RNN"), ALL("GRU"), ALL("LSTM"), {0}};
+const nc_binding nc_rnn_cpu[] = {ALL("RNN"),
+                                 ALL("GRU"),
+                                 ALL("LSTM"),
+                                 {.op = "DynamicQuantizeLSTM",
+                                  .domain = NC_MICROSOFT,
+                                  .prepare = nc_lstm_codes_prepare,
+                                  .workspace = nc_lstm_codes_workspace,
+                                  .run = nc_lstm_codes_run},
+                                 {0}};

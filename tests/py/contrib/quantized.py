@@ -1,8 +1,6 @@
 """Cases of quantized operators of domain com.microsoft."""
 import ml_dtypes
 import numpy as np
-import onnxruntime
-from onnx import helper
 
 from . import case
 from .layers import f, i32, rms, softmax
@@ -137,23 +135,50 @@ def convs():
                    constants=(3, 4, 5))
 
 
-# ---- LSTM: onnxruntime's activations are quantized; its LSTM has the same weights as numbers ----
+# ---- LSTM: onnxruntime quantizes the states of all rows together, or of those of a thread; nacre each for itself ----
 
-def plain_lstm(attributes, wanted):
+def by_range(x):
+    """The numbers that codes 0 to 255 stand for, which reach over the range of each row of x and 0."""
+    low, high = np.minimum(0, x.min(-1, keepdims=True)), np.maximum(0, x.max(-1, keepdims=True))
+    scale = np.where(low == high, np.float32(1), (high - low) / np.float32(255))
+    zero = np.rint(np.clip(-low / scale, 0, 255))
+    return (np.clip(np.rint(np.float32(x) / scale) + zero, 0, 255) - zero) * scale.astype(np.float64)
+
+
+def one_direction(x, w, r, b, lens, h, c):
+    """x (T,B,I), w and r as numbers of rows by gates i o f c; the states behind every step, and the last ones."""
+    T, H = len(x), h.shape[1]
+    sums, ys = by_range(x.reshape(1, -1)).reshape(x.shape) @ w + b[:4 * H] + b[4 * H:], np.zeros((T, *h.shape))
+    sigmoid = (lambda v: 1 / (1 + np.exp(-v)))
+    for t in range(T):
+        i, o, g, new = np.split(sums[t] + by_range(np.float32(h)) @ r, 4, -1)
+        next_c = sigmoid(g) * c + sigmoid(i) * np.tanh(new)
+        live = (t < lens)[:, None]
+        c, h = np.where(live, next_c, c), np.where(live, sigmoid(o) * np.tanh(next_c), h)
+        ys[t] = np.where(live, h, 0)
+    return ys, h, c
+
+
+def backwards(x, lens):
+    """The steps of each row in turned order; those behind its end stay."""
+    at = np.arange(len(x))[:, None]
+    return np.take_along_axis(x, np.where(at < lens, lens - 1 - at, at)[..., None], 0)
+
+
+def dynamic_lstm(direction, wanted):
     def run(x, w, r, b, lens, h, c, p, sw, zw, sr, zr):
-        def weights(v, scale, zero):
-            column = (lambda q: q[:, None, None] if q.ndim == 1 else q[:, None, :])
-            return np.ascontiguousarray(number(v, column(scale), column(zero)).astype(np.float32).transpose(0, 2, 1))
-        operands = [x, weights(w, sw, zw), weights(r, sr, zr), b, lens, h, c, p]
-        names = [f"i{k}" if v is not None else "" for k, v in enumerate(operands)]
-        outs = [f"o{k}" if v else "" for k, v in enumerate(wanted)]
-        infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-                 for n, v in zip(names, operands) if n]
-        graph = helper.make_graph([helper.make_node("LSTM", names, outs, **attributes)], "one", infos,
-                                  [helper.make_empty_tensor_value_info(n) for n in outs if n])
-        model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
-        return onnxruntime.InferenceSession(model.SerializeToString()).run(
-            None, {n: v for n, v in zip(names, operands) if n})
+        D, H, (T, B, _) = len(w), r.shape[1], x.shape
+        column = (lambda q: q[:, None, None] if q.ndim == 1 else q[:, None, :])
+        W, R_ = number(w, column(sw), column(zw)), number(r, column(sr), column(zr))
+        lens = np.full(B, T) if lens is None else lens
+        b, h, c = (np.zeros(s) if v is None else v for v, s in ((b, (D, 8 * H)), (h, (D, B, H)), (c, (D, B, H))))
+        outs = []
+        for d in range(D):
+            back = d == 1 or direction == "reverse"
+            ys, yh, yc = one_direction(backwards(x, lens) if back else x, W[d], R_[d], b[d], lens, h[d], c[d])
+            outs.append((backwards(ys, lens) if back else ys, yh, yc))
+        found = [np.stack([o[k] for o in outs], 1 if k == 0 else 0).astype(np.float32) for k in range(3)]
+        return [v for v, want in zip(found, wanted) if want]
     return run
 
 
@@ -167,10 +192,18 @@ def lstms():
                 how = {"hidden_size": H, "direction": direction}
                 inputs = [f(T, B, I), codes(t, D, I, 4 * H), codes(t, D, H, 4 * H), f(D, 8 * H), np.int32([4, 3]),
                           f(D, B, H), f(D, B, H), None, scale, zero, scale, zero]
-                yield case(f"{np.dtype(t).name}_{direction}_{len(per)}", "DynamicQuantizeLSTM", inputs, outputs=3,
-                           reference=plain_lstm(how, [True] * 3), tolerance="recurrent_f32", **how)
+                for kind, constants in (("", ()), ("_packed", (1, 2))):
+                    yield case(f"{np.dtype(t).name}_{direction}_{len(per)}{kind}", "DynamicQuantizeLSTM", inputs,
+                               outputs=3, reference=dynamic_lstm(direction, [True] * 3), constants=constants,
+                               tolerance="recurrent_f32", **how)
+        # One row, codes of 7 bits: onnxruntime's own numbers, on every processor.
+        seven = [codes(t, D, n, 4 * H, lo=-64 if t is np.int8 else 0, hi=63) for n in (I, H)]
+        yield case(f"{np.dtype(t).name}_one_row", "DynamicQuantizeLSTM",
+                   [f(T, 1, I), *seven, f(D, 8 * H), None, f(D, 1, H), f(D, 1, H), None, scale[:, 0].copy(),
+                    zero[:, 0].copy(), scale[:, 1].copy(), zero[:, 1].copy()], outputs=3,
+                   constants=(1, 2, 8, 9, 10, 11), tolerance="recurrent_f32", **how)
     bare = [*inputs[:3], *[None] * 5, *inputs[8:]]
-    yield case("bare", "DynamicQuantizeLSTM", bare, outputs=[True], reference=plain_lstm(how, [True]),
+    yield case("bare", "DynamicQuantizeLSTM", bare, outputs=[True], reference=dynamic_lstm(direction, [True]),
                tolerance="recurrent_f32", **how)
 
 

@@ -5,8 +5,8 @@
  * m and l begin.
  *
  * Items are dealt to a fixed number of groups, each with a workspace of its own: which group does an item changes no
- * bit. A single query takes its scores as dot products with the keys as they lie, where the columns of both lie side by
- * side; all other scores are a matrix product, of queries that were scaled before. */
+ * bit. A single query, of a few heads at most, takes its scores as dot products with the keys as they lie, where the
+ * columns of both lie side by side; all other scores are a matrix product, of queries that were scaled before. */
 #include "kernels/cpu/attn/attn_item.h"
 
 #include "base/intmath.h"
@@ -23,6 +23,8 @@ enum {
     ROWS = NCK_ATTN_ROWS,
     KEYS = 512, /* of a block */
     GROUPS = 16,
+    FEW = 8,        /* heads that share keys and take dot products */
+    DOT_KEYS = 64,  /* that they go through one after the other while the keys are in the cache */
     PER_ELEMENT = 4 /* multiply-adds that count as an element of work */
 };
 
@@ -128,6 +130,11 @@ static void attn_values(const attn_job *j, const attn_item *t, const void *score
              gemm, j->pool);
 }
 
+static double attn_sink(const nck_attn_args *a, const attn_item *t, int64_t r) {
+    int64_t head = a->joined ? t->h * a->S + t->first + r : t->h;
+    return a->sink != NULL ? nc_real_get(a->type, a->sink, head) : -(double)INFINITY;
+}
+
 static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     const nck_attn_args *a = j->a;
     attn_item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * ROWS};
@@ -135,11 +142,13 @@ static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     t.kv = t.h / (a->Hq / a->Hkv);
     void *scores = workspace, *queries = workspace + j->bytes_scores, *gemm = (char *)queries + j->bytes_queries;
     attn_sums sums;
-    double sink = a->sink != NULL ? nc_real_get(a->type, a->sink, t.h) : -(double)INFINITY;
-    for (int64_t r = 0; r < t.rows; r++) sums.m[r] = sink, sums.l[r] = sink == -(double)INFINITY ? 0 : 1;
+    for (int64_t r = 0; r < t.rows; r++) {
+        double sink = attn_sink(a, &t, r);
+        sums.m[r] = sink, sums.l[r] = sink == -(double)INFINITY ? 0 : 1;
+    }
     int64_t lo, hi;
     attn_range(a, &t, &lo, &hi);
-    bool dots = t.rows == 1 && a->q.column == 1 && a->k.column == 1;
+    bool dots = (t.rows == 1 || (a->joined && t.rows <= FEW)) && a->q.column == 1 && a->k.column == 1;
     if (!dots && a->type == NC_FLOAT)
         attn_scaled_f32(j->table, a, &t, queries);
     else if (!dots)
@@ -169,6 +178,16 @@ static void attn_run_group(void *ctx, int64_t group) {
     const attn_job *j = ctx;
     for (int64_t i = group; i < j->n_items; i += j->n_groups)
         attn_run_item(j, i, j->workspace + (size_t)group * j->bytes_each);
+}
+
+void nck_attn_join_heads(nck_attn_args *a) {
+    int64_t each = a->Hq / a->Hkv;
+    if (a->S != 1 || each == 1) return;
+    a->joined = true;
+    a->Hq = a->Hkv, a->S = each;
+    a->q.row = a->q.head, a->q.head *= each;
+    a->y.row = a->y.head, a->y.head *= each;
+    a->mask_strides[2] = a->mask_strides[1], a->mask_strides[1] *= each;
 }
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {

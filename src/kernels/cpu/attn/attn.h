@@ -35,13 +35,16 @@ typedef struct nck_attn_args {
     int64_t left, right; /* window around the query's own place; -1: no bound */
     int64_t offset;      /* place of the first query among the keys; with kv_lens it is kv_lens[b] - S instead */
     bool offset_by_lens;
+    bool joined; /* by nck_attn_join_heads: rows are heads, all at the place of one query */
     const void
         *sink; /* (Hq) of type: the score of one more key that all queries of a head see, its value 0; NULL: none */
     void *qk;  /* (B,Hq,S,T) dense; NULL: not wanted */
     nck_attn_stage qk_stage;
 } nck_attn_args;
 
-/* Grows with each size. */
+/* Heads that share keys as the queries of one head, where there is one query: keys and values are gone through once. */
+void nck_attn_join_heads(nck_attn_args *a);
+/* Grows with each size. Of joined heads: those sizes, too. */
 size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64_t T, int64_t D, int64_t Dv);
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool);
 

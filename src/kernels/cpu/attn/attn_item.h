@@ -15,7 +15,8 @@ typedef struct attn_item {
 
 /* First and last key that query i of batch b may see. */
 static inline void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo, int64_t *hi) {
-    int64_t place = i + (a->offset_by_lens ? a->kv_lens[b] - a->S : a->offset);
+    int64_t first = a->offset_by_lens ? a->kv_lens[b] - (a->joined ? 1 : a->S) : a->offset;
+    int64_t place = first + (a->joined ? 0 : i);
     *lo = a->left >= 0 ? nc_max64(0, place - a->left) : 0;
     *hi = a->T - 1;
     if (a->right >= 0) *hi = nc_min64(*hi, place + a->right);

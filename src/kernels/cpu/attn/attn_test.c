@@ -12,6 +12,7 @@ typedef struct fixture {
     void *p[N_ARRAYS]; /* q k v mask, y, y of the reference, qk, qk of the reference */
     void *workspace;
     double *row;
+    bool joins; /* heads that share keys */
     bool seen[MOST];
 } fixture;
 
@@ -56,7 +57,9 @@ static bool start(nc_dtype type, const int64_t *s) {
                             .scale = 0.37,
                             .left = -1,
                             .right = -1};
-    fix.workspace = nc_alloc(nck_attn_workspace(type, s[0], s[1], s[3], s[4], s[5], s[6]) + 64);
+    size_t apart = nck_attn_workspace(type, s[0], s[1], s[3], s[4], s[5], s[6]),
+           joined = nck_attn_workspace(type, s[0], s[2], s[1] / s[2], s[4], s[5], s[6]);
+    fix.workspace = nc_alloc(nc_max_size(apart, joined) + 64);
     fix.row = nc_alloc((size_t)s[4] * 8 + 8);
     return fix.workspace != NULL && fix.row != NULL;
 }
@@ -67,7 +70,11 @@ static void stop(void) {
     nc_free(fix.row);
 }
 
-static void run(nc_pool *pool) { nck_attn(&fix.a, nc_align64_pointer(fix.workspace), pool); }
+static void run(nc_pool *pool) {
+    nck_attn_args a = fix.a;
+    if (fix.joins) nck_attn_join_heads(&a);
+    nck_attn(&a, nc_align64_pointer(fix.workspace), pool);
+}
 
 static void compare(void) {
     nc_dtype t = fix.a.type;
@@ -164,6 +171,32 @@ TEST(attn_kernel_blocks_of_keys) {
             compare();
             fix.a.qk = NULL, fix.a.offset = -50; /* nobody sees anything */
             compare();
+            stop();
+        }
+}
+
+/* One query: heads that share keys together, more and fewer than take dot products. */
+TEST(attn_kernel_one_query_of_joined_heads) {
+    static const int64_t sizes[][7] = {{2, 6, 2, 1, 37, 5, 4},    {1, 4, 1, 1, 700, 33, 8}, {2, 3, 3, 1, 9, 16, 3},
+                                       {1, 24, 2, 1, 130, 21, 6}, {1, 5, 1, 1, 1, 4, 4},    {1, 2, 1, 1, 0, 4, 4}};
+    static const int64_t lens[2] = {5, 33};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int k = 0; k < 2; k++) {
+            REQUIRE(start(k ? NC_DOUBLE : NC_FLOAT, sizes[i]));
+            fix.joins = true;
+            compare();
+            fix.a.sink = fix.p[3];
+            compare();
+            set_mask(false, fix.a.T);
+            fix.a.mask_strides[1] = fix.a.mask_strides[0] = fix.a.T;
+            compare();
+            set_mask(true, fix.a.T);
+            compare();
+            fix.a.mask = NULL, fix.a.causal = true, fix.a.offset = fix.a.T - 1, fix.a.left = 3;
+            fix.a.qk = fix.p[6], fix.a.qk_stage = NCK_ATTN_SOFTMAX;
+            compare();
+            fix.a.qk = NULL, fix.a.kv_lens = lens, fix.a.offset_by_lens = true, fix.a.softcap = 1.5;
+            if (fix.a.T > 33) compare();
             stop();
         }
 }

@@ -213,9 +213,22 @@ void nck_range_f32(const float *x, int64_t n, float *low, float *high, nc_pool *
     }
 }
 
-void nck_dynamic_range(const float *x, int64_t n, float *scale, float *zero, nc_pool *pool) {
+void nck_quantize_dynamic(const float *x, int64_t n, uint8_t *codes, float *scale, uint8_t *zero, nc_pool *pool) {
     float low, high;
     nck_range_f32(x, n, &low, &high, pool);
     *scale = low == high ? 1 : (high - low) / 255;
-    *zero = rintf(fminf(fmaxf(0 - low / *scale, 0), 255));
+    *zero = (uint8_t)rintf(fminf(fmaxf(0 - low / *scale, 0), 255));
+    if (codes == NULL) return;
+    nck_quantize(&(nck_linear){.outer = 1,
+                               .axis = n,
+                               .inner = 1,
+                               .block = 1,
+                               .scale = &(double){(double)*scale},
+                               .zero = &(double){*zero},
+                               .x_type = NC_FLOAT,
+                               .y_type = NC_UINT8,
+                               .x = x,
+                               .y = codes,
+                               .precision = NC_FLOAT},
+                 pool);
 }

@@ -43,7 +43,7 @@ void nck_add_codes_ref(nc_dtype type, int64_t n, const void *a, nck_codes pa, co
 
 /* The least and the largest element of x and of 0; NaN is passed over. */
 void nck_range_f32(const float *x, int64_t n, float *low, float *high, nc_pool *pool);
-/* The scale and zero point of codes 0 to 255 that reach over the range of x and 0. */
-void nck_dynamic_range(const float *x, int64_t n, float *scale, float *zero, nc_pool *pool);
+/* x as codes 0 to 255 that reach over the range of x and 0, with scale and zero point. codes NULL: these alone. */
+void nck_quantize_dynamic(const float *x, int64_t n, uint8_t *codes, float *scale, uint8_t *zero, nc_pool *pool);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct nbits_job {
     char *rows, *panels;                                    /* where each row of A begins, and the room of each lane */
     size_t bytes_terms, bytes_sums, bytes_row, bytes_panel; /* a row: terms, then sums once or twice */
     nck_nbits_each each;
+    nck_nbits_product *product;
 } nbits_job;
 
 static nbits_job job_of(const nck_nbits *w) {
@@ -120,24 +121,33 @@ static bool lay_row(const nbits_job *j, const float *a, int64_t m) {
 /* Rows of A from m on, at most TOGETHER, with the panel whose first row of W is `first`. */
 static void multiply(const nbits_job *j, const nck_nbits_panel *p, int64_t m, int64_t first) {
     const nck_nbits *w = j->w;
-    const nck_nbits_table *t = nck_isa_get()->nbits;
     _Alignas(64) float out[TOGETHER * NCK_NBITS_LANES];
     nck_nbits_row rows[TOGETHER];
-    int64_t n = nc_min64(TOGETHER, j->M - m), columns = nc_min64(t->lanes, w->N - first);
+    int64_t lanes = j->each.lanes, n = nc_min64(TOGETHER, j->M - m), columns = nc_min64(lanes, w->N - first);
     float *y = j->y + m * w->N + first;
-    bool in_place = n == 1 && columns == t->lanes && j->bias == NULL;
     for (int64_t r = 0; r < n; r++) rows[r] = row_at(j, m + r);
-    (w->rounds ? t->codes : t->numbers)(p, rows, (int)n, in_place ? y : out);
-    for (int64_t r = 0; r < n && !in_place; r++)
+    j->product(p, rows, (int)n, out);
+    for (int64_t r = 0; r < n; r++)
         for (int64_t l = 0; l < columns; l++)
-            y[r * w->N + l] = j->bias != NULL ? out[r * t->lanes + l] + j->bias[first + l] : out[r * t->lanes + l];
+            y[r * w->N + l] = j->bias != NULL ? out[r * lanes + l] + j->bias[first + l] : out[r * lanes + l];
+}
+
+/* One row of A, whole packed panels, no bias: what decoding does nearly always, panel by panel with little between.
+ * Returns the first row of W that is left. */
+static int64_t multiply_straight(const nbits_job *j, int64_t n, int64_t end) {
+    const nck_nbits_each *e = &j->each;
+    if (j->M != 1 || j->bias != NULL || !j->w->packed) return n;
+    nck_nbits_row row = row_at(j, 0);
+    nck_nbits_panel p = nck_nbits_panel_at(j->w, e, n / e->lanes, NULL);
+    for (; n + e->lanes <= end; n += e->lanes, nck_nbits_next(e, &p)) j->product(&p, &row, 1, j->y + n);
+    return n;
 }
 
 static void nbits_item(void *ctx, int64_t item) {
     const nbits_job *j = ctx;
-    int64_t lanes = j->each.lanes;
+    int64_t lanes = j->each.lanes, end = nc_min64(j->w->N, (item + 1) * ITEM);
     char *room = j->panels + (size_t)nc_parallel_lane() * j->bytes_panel;
-    for (int64_t n = item * ITEM; n < nc_min64(j->w->N, (item + 1) * ITEM); n += lanes) {
+    for (int64_t n = multiply_straight(j, item * ITEM, end); n < end; n += lanes) {
         nck_nbits_panel p = nck_nbits_panel_at(j->w, &j->each, n / lanes, room);
         for (int64_t m = 0; m < j->M; m += TOGETHER) multiply(j, &p, m, n);
     }
@@ -146,6 +156,7 @@ static void nbits_item(void *ctx, int64_t item) {
 void nck_nbits_matmul(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, void *workspace,
                       nc_pool *pool) {
     nbits_job j = job_of(w);
+    j.product = w->rounds ? nck_isa_get()->nbits->codes : nck_isa_get()->nbits->numbers;
     j.bias = bias, j.y = y, j.M = M, j.rows = workspace;
     bool direct = is_direct(w, M);
     for (int64_t m = 0; m < M && direct; m++) direct = lay_row(&j, a, m);

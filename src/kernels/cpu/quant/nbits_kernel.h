@@ -29,12 +29,12 @@ typedef struct nck_nbits_row {
     int32_t *code_sum;
 } nck_nbits_row;
 
+/* y[r*lanes + l] = row r of A times row l of the panel, for n <= NCK_NBITS_TOGETHER rows. */
+typedef void nck_nbits_product(const nck_nbits_panel *p, const nck_nbits_row *rows, int n, float *y);
+
 typedef struct nck_nbits_table {
     int lanes;
-    /* y[r*lanes + l] = row r of A times row l of the panel, for n <= NCK_NBITS_TOGETHER rows. Sums in f32; of codes a
-     * block's in int32. */
-    void (*numbers)(const nck_nbits_panel *p, const nck_nbits_row *rows, int n, float *y);
-    void (*codes)(const nck_nbits_panel *p, const nck_nbits_row *rows, int n, float *y);
+    nck_nbits_product *numbers, *codes; /* sums in f32; of codes a block's in int32 */
     /* y[k*ld + l]: the numbers that the first K terms of row l stand for. */
     void (*decode)(const nck_nbits_panel *p, int64_t K, float *y, int64_t ld);
     /* The largest |x| of n, and whether all are finite. */

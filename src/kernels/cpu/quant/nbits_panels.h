@@ -20,6 +20,14 @@ size_t nck_nbits_panel_bytes(const nck_nbits *w);
 /* Panel i, packed into `room` where it is not yet; e: of w. */
 nck_nbits_panel nck_nbits_panel_at(const nck_nbits *w, const nck_nbits_each *e, int64_t i, char *room);
 
+/* From a packed panel to the next. */
+static inline void nck_nbits_next(const nck_nbits_each *e, nck_nbits_panel *p) {
+    p->codes += e->codes;
+    p->scale = (const float *)(const void *)((const char *)p->scale + e->scales);
+    if (p->zero != NULL) p->zero += e->zeros;
+    if (p->float_zero != NULL) p->float_zero = (const float *)(const void *)((const char *)p->float_zero + e->scales);
+}
+
 size_t nck_nbits_tiles_workspace(const nck_nbits *w, int64_t M);
 void nck_nbits_tiles(const nck_nbits *w, int64_t M, const float *a, const float *bias, float *y, char *workspace,
                      nc_pool *pool);

@@ -9,7 +9,12 @@
 
 #include <math.h>
 
-enum { LANES = 16 };
+enum { LANES = 16, DOTS = 4 }; /* DOTS: rows at a time */
+#ifdef NCK_ISA_portable
+enum { HAS_VECTORS = 0 };
+#else
+enum { HAS_VECTORS = 1 };
+#endif
 /* x, a * b, (x - shift)^2, (a - shift) * b */
 typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES, SHIFTED } run_terms;
 
@@ -27,11 +32,12 @@ typedef enum run_terms { ELEMENTS, PRODUCTS, SQUARES, SHIFTED } run_terms;
 
 #define UNIT(S)                                                                                                     \
     {                                                                                                               \
-        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S, .squares = run_squares_##S, \
-        .dot_shift = run_dot_shift_##S, .add_rows = run_add_rows_##S, .norm_sums = run_norm_sums_##S,               \
-        .norm_dx = run_norm_dx_##S, .blend = run_blend_##S, .times = run_times_##S, .exp_shift = run_exp_shift_##S, \
-        .divide = run_divide_##S, .softmax = run_softmax_##S, .affine = run_affine_##S, .norm = run_norm_##S,       \
-        .softmax_grad = run_softmax_grad_##S, .log_grad = run_log_grad_##S                                          \
+        .sum = run_sum_##S, .max = run_max_##S, .min = run_min_##S, .dot = run_dot_##S, .dots = run_dots_##S,       \
+        .squares = run_squares_##S, .dot_shift = run_dot_shift_##S, .add_rows = run_add_rows_##S,                   \
+        .norm_sums = run_norm_sums_##S, .norm_dx = run_norm_dx_##S, .blend = run_blend_##S, .times = run_times_##S, \
+        .exp_shift = run_exp_shift_##S, .divide = run_divide_##S, .softmax = run_softmax_##S,                       \
+        .affine = run_affine_##S, .norm = run_norm_##S, .softmax_grad = run_softmax_grad_##S,                       \
+        .log_grad = run_log_grad_##S                                                                                \
     }
 
 extern const nck_reduce_table NCK_ISA_NAME(nck_reduce_);

@@ -16,6 +16,8 @@
         T (*max)(const T *x, int64_t n); /* a NaN gives NaN; n == 0: -inf */                                          \
         T (*min)(const T *x, int64_t n);                                                                              \
         T (*dot)(const T *a, const T *b, int64_t n);                                                                  \
+        /* y = by * dot(a, row) for each row of b */                                                                  \
+        void (*dots)(const T *a, const T *b, int64_t apart, int64_t rows, int64_t n, T by, T *y);                     \
         T (*squares)(const T *x, T shift, int64_t n);                            /* sum of (x - shift)^2 */           \
         T (*dot_shift)(const T *x, const T *b, T shift, int64_t n);              /* sum of (x - shift) * b */         \
         /* acc += each row, in order */                                                                               \

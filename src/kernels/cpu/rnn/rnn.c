@@ -12,6 +12,7 @@
 
 #include "base/intmath.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/rnn/rnn_codes.h"
 
 #include <string.h>
 
@@ -107,25 +108,35 @@ void nck_rnn_pack_r(nck_rnn_kind kind, nc_dtype type, int64_t H, const void *r, 
 
 /* ---- workspace ---- */
 
+/* For M rows times K rows of weights, GH columns of packed ones or codes. */
+static size_t product_bytes(nc_dtype type, nck_rnn_form form, int64_t M, int64_t GH, int64_t K) {
+    if (form == NCK_RNN_CODES) return nck_rnn_codes_room(M, GH, K);
+    return nck_gemm_workspace(type, M, GH, K, true);
+}
+
 /* For the products of the steps of one direction, in whatever number of items: rows, or pieces of shared steps. */
-static size_t step_bytes(nck_rnn_kind kind, nc_dtype type, int64_t B, int64_t H) {
+static size_t step_bytes(nck_rnn_kind kind, nc_dtype type, nck_rnn_form form, int64_t B, int64_t H) {
     size_t most = MAX_BLOCKS * nck_gemm_workspace(type, nc_min64(B, SHARED_ROWS), H, H, true);
     for (int64_t n = 1; n <= MAX_BLOCKS && (n - 1) * ITEM_ROWS < nc_max64(B, 1); n++)
-        most = nc_max_size(most,
-                           (size_t)n * nck_gemm_workspace(type, nc_ceil_div(B, n), nck_rnn_gates(kind) * H, H, true));
+        most = nc_max_size(most, (size_t)n * product_bytes(type, form, nc_ceil_div(B, n), nck_rnn_gates(kind) * H, H));
     return most;
+}
+
+static size_t input_bytes(nck_rnn_kind kind, nc_dtype type, nck_rnn_form form, int64_t M, int64_t I, int64_t H) {
+    int64_t GH = nck_rnn_gates(kind) * H;
+    return form == NCK_RNN_PLAIN ? nck_gemm_workspace(type, M, GH, I, false) : product_bytes(type, form, M, GH, I);
 }
 
 /* Lays out the workspace from `at` on; returns its bytes. */
 static size_t lay_out(rnn_job *j, nck_rnn_kind kind, nc_dtype type, int n_dirs, int64_t T, int64_t B, int64_t I,
-                      int64_t H, bool packed, char *at) {
+                      int64_t H, nck_rnn_form form, char *at) {
     char *start = at;
     int64_t G = nck_rnn_gates(kind), es = (int64_t)nc_dtype_bytes(type);
     int64_t gates_rs = G * H + GAP;
     size_t gate_row = (size_t)(gates_rs * es), state = (size_t)(B * H * es);
     for (int d = 0; d < n_dirs; d++) {
         layer *l = &j->dir[d];
-        l->G = G, l->es = es, l->gates_rs = gates_rs, l->apart = gates_apart(type, H);
+        l->G = G, l->es = es, l->gates_rs = gates_rs, l->apart = form != NCK_RNN_CODES && gates_apart(type, H);
         l->xw = take(&at, (size_t)(T * B) * gate_row);
         l->gates = take(&at, (size_t)B * gate_row);
         l->bias = take(&at, gate_row);
@@ -134,17 +145,18 @@ static size_t lay_out(rnn_job *j, nck_rnn_kind kind, nc_dtype type, int n_dirs, 
         l->c_new = take(&at, state);
         l->rec = take(&at, state);
     }
-    j->gemm = take(&at, nc_max_size(nck_gemm_workspace(type, T * B, G * H, I, packed),
-                                    (size_t)n_dirs * step_bytes(kind, type, B, H)));
-    for (int d = 0; d < n_dirs && !packed; d++) j->dir[d].r_room = take(&at, nck_rnn_packed_r_bytes(kind, type, H));
+    j->gemm = take(&at, nc_max_size(input_bytes(kind, type, form, T * B, I, H),
+                                    (size_t)n_dirs * step_bytes(kind, type, form, B, H)));
+    for (int d = 0; d < n_dirs && form == NCK_RNN_PLAIN; d++)
+        j->dir[d].r_room = take(&at, nck_rnn_packed_r_bytes(kind, type, H));
     return (size_t)(at - start);
 }
 
 size_t nck_rnn_workspace(nck_rnn_kind kind, nc_dtype type, int n_dirs, int64_t T, int64_t B, int64_t I, int64_t H,
-                         bool packed) {
+                         nck_rnn_form form) {
     rnn_job j;
     static char origin;
-    return lay_out(&j, kind, type, n_dirs, T, B, I, H, packed, &origin);
+    return lay_out(&j, kind, type, n_dirs, T, B, I, H, form, &origin);
 }
 
 /* Wb + Rb; GRU's hidden gate keeps Rb apart where it is scaled by r. */
@@ -169,6 +181,18 @@ static void rnn_project(layer *l, nc_pool *pool) {
     const nck_rnn_args *a = l->a;
     int64_t GH = l->G * a->H;
     join_biases(l);
+    if (a->codes != NULL) {
+        nck_rnn_codes_multiply(&a->codes[0],
+                               &(nck_rnn_product){.M = a->T * a->B,
+                                                  .N = GH,
+                                                  .K = a->I,
+                                                  .x = a->x,
+                                                  .bias = (const float *)(const void *)l->bias,
+                                                  .c = (float *)(void *)l->xw,
+                                                  .c_rs = l->gates_rs},
+                               l->gemm, pool);
+        return;
+    }
     l->late_bias = !(l->G == 3 && a->cell->rule.linear_before_reset);
     nck_gemm(&(nck_gemm_args){.type = a->type,
                               .M = a->T * a->B,
@@ -262,6 +286,21 @@ static bool nothing_between(const layer *l) {
     return nck_gemm_packed_b_bytes(l->a->type, H, H) == (size_t)(H * H * l->es);
 }
 
+/* All gates of the rows at hand += their state times the codes. */
+static void add_codes(const layer *l) {
+    const nck_rnn_args *a = l->a;
+    nck_rnn_codes_multiply(&a->codes[1],
+                           &(nck_rnn_product){.M = l->rows,
+                                              .N = l->G * a->H,
+                                              .K = a->H,
+                                              .x = (const float *)(const void *)l->h + l->b0 * a->H,
+                                              .by_rows = true,
+                                              .adds = true,
+                                              .c = (float *)(void *)l->gates + l->b0 * l->gates_rs,
+                                              .c_rs = l->gates_rs},
+                           l->gemm, NULL);
+}
+
 /* The units at hand of gates [first, first + n) += s (B,H) times their weights, and the biases. */
 static void add_product(layer *l, const char *s, int64_t first, int64_t n) {
     int64_t H = l->a->H;
@@ -325,7 +364,10 @@ static void rnn_step(layer *l) {
         gru_step(l);
         return;
     }
-    add_product(l, l->h, 0, l->G);
+    if (a->codes != NULL)
+        add_codes(l);
+    else
+        add_product(l, l->h, 0, l->G);
     view(l, l->h_new, H, &out[0]);
     view(l, l->c_new, H, &out[1]);
     gate(l, 0, &in[0]);
@@ -462,8 +504,10 @@ void nck_rnn(const nck_rnn_args *dirs, int n_dirs, void *workspace, nc_pool *poo
     const nck_rnn_args *a = dirs;
     rnn_job j = {.n_blocks = 1};
     if (a->B == 0 || a->H == 0) return;
-    bool packed = a->w_packed != NULL && a->r_packed != NULL;
-    lay_out(&j, a->cell->rule.kind, a->type, n_dirs, a->T, a->B, a->I, a->H, packed, workspace);
+    nck_rnn_form form = a->codes != NULL                             ? NCK_RNN_CODES
+                        : a->w_packed != NULL && a->r_packed != NULL ? NCK_RNN_PACKED
+                                                                     : NCK_RNN_PLAIN;
+    lay_out(&j, a->cell->rule.kind, a->type, n_dirs, a->T, a->B, a->I, a->H, form, workspace);
     for (int d = 0; d < n_dirs; d++) {
         layer *l = &j.dir[d];
         l->a = &dirs[d], l->rows = a->B, l->units = a->H, l->gemm = j.gemm;
@@ -476,6 +520,6 @@ void nck_rnn(const nck_rnn_args *dirs, int n_dirs, void *workspace, nc_pool *poo
         run_shared(&j, n_dirs, pool);
         return;
     }
-    j.bytes_item = nck_gemm_workspace(a->type, nc_ceil_div(a->B, j.n_blocks), j.dir[0].G * a->H, a->H, true);
+    j.bytes_item = product_bytes(a->type, form, nc_ceil_div(a->B, j.n_blocks), j.dir[0].G * a->H, a->H);
     nc_parallel(nc_pool_for(pool, nc_min64(a->T * a->B, NC_ALONE) * weights), n_dirs * j.n_blocks, rows_item, &j);
 }

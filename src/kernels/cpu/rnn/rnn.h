@@ -72,6 +72,16 @@ void nck_rnn_cell_grad_init(nck_rnn_cell_grad *c, const nck_rnn_rule *rule);
 /* in: n_tensors; all tensors f32 or all f64, each (B,H) or broadcast to it. */
 void nck_rnn_prog_run(const nck_rnn_prog *p, const nc_tensor *const *in, const nc_tensor *out, nc_pool *pool);
 
+/* Weights (rows,G*H) of one direction as 8-bit codes; scale and zero point are one number or one of each column. */
+typedef struct nck_rnn_codes {
+    nc_dtype type;      /* NC_UINT8, NC_INT8 */
+    const void *codes;  /* read by nck_rnn_ref alone */
+    const void *packed; /* the same from nck_igemm_pack_b */
+    const float *scale;
+    const void *zero; /* of type */
+    int64_t scales, zeros;
+} nck_rnn_codes;
+
 typedef struct nck_rnn_args {
     const nck_rnn_cell *cell;
     nc_dtype type;
@@ -80,11 +90,14 @@ typedef struct nck_rnn_args {
     const void *x;                   /* (T,B,I), batch_first: (B,T,I) */
     const void *w, *r;               /* (G*H,I), (G*H,H) */
     const void *w_packed, *r_packed; /* the same from nck_rnn_pack_w and nck_rnn_pack_r; NULL: packed in each run */
-    const void *b;                   /* (2*G*H): of w, then of r; NULL: 0 */
-    const void *p;                   /* LSTM peepholes (3*H): i o f */
-    const int32_t *lens;             /* (B), each in [0, T]; NULL: all T */
-    const void *h0, *c0;             /* (B,H) with rows state_rs apart; NULL: 0 */
-    void *y_h, *y_c;                 /* the same; may be NULL */
+    /* LSTM in f32: of W and of R, which are not looked at then. x is quantized by the range of all of it, the state
+     * row by row in every step, both to codes 0 to 255. NULL: w and r are numbers */
+    const nck_rnn_codes *codes;
+    const void *b;       /* (2*G*H): of w, then of r; NULL: 0 */
+    const void *p;       /* LSTM peepholes (3*H): i o f */
+    const int32_t *lens; /* (B), each in [0, T]; NULL: all T */
+    const void *h0, *c0; /* (B,H) with rows state_rs apart; NULL: 0 */
+    void *y_h, *y_c;     /* the same; may be NULL */
     int64_t state_rs;
     void *y; /* (T,B,H) with these strides; may be NULL */
     int64_t y_t, y_b;
@@ -100,9 +113,12 @@ size_t nck_rnn_packed_r_bytes(nck_rnn_kind kind, nc_dtype type, int64_t H);
 void nck_rnn_pack_w(nck_rnn_kind kind, nc_dtype type, int64_t I, int64_t H, const void *w, void *dst);
 void nck_rnn_pack_r(nck_rnn_kind kind, nc_dtype type, int64_t H, const void *r, void *dst);
 
-/* Grows with each of T, B, I, H. packed: w and r of every direction are. */
+/* What w and r of all directions are. */
+typedef enum nck_rnn_form { NCK_RNN_PLAIN, NCK_RNN_PACKED, NCK_RNN_CODES } nck_rnn_form;
+
+/* Grows with each of T, B, I, H. */
 size_t nck_rnn_workspace(nck_rnn_kind kind, nc_dtype type, int n_dirs, int64_t T, int64_t B, int64_t I, int64_t H,
-                         bool packed);
+                         nck_rnn_form form);
 /* n_dirs (1 or 2) directions of one kind, type and sizes. */
 void nck_rnn(const nck_rnn_args *dirs, int n_dirs, void *workspace, nc_pool *pool);
 
@@ -122,7 +138,7 @@ typedef struct nck_rnn_grad_args {
 size_t nck_rnn_grad_workspace(nck_rnn_kind kind, nc_dtype type, int64_t T, int64_t B, int64_t I, int64_t H);
 void nck_rnn_grad(const nck_rnn_grad_args *g, void *workspace, nc_pool *pool);
 
-/* Scalar loops in double; state is scratch of 3*H. */
+/* Scalar loops in double; state is scratch of 4*H. */
 void nck_rnn_ref(const nck_rnn_args *a, double *state);
 
 #endif

@@ -80,7 +80,7 @@ static bool fixture_init(fixture *f, const nck_rnn_rule *rule, nc_dtype type, co
                           .batch_first = batch_first,
                           .reverse = reverse,
                           .lens = lens};
-    size_t forth = nck_rnn_workspace(rule->kind, type, 1, T, B, I, H, false),
+    size_t forth = nck_rnn_workspace(rule->kind, type, 1, T, B, I, H, NCK_RNN_PLAIN),
            back = nck_rnn_grad_workspace(rule->kind, type, T, B, I, H);
     f->kept = nc_alloc((size_t)(T * B * nck_rnn_kept(rule->kind) * H) * 8 + 1);
     f->workspace = nc_alloc(nc_max_size(forth, back) + 64);

@@ -33,22 +33,55 @@ static double rnn_ref_activate(const nck_rnn_rule *rule, int i, double x) {
     return NAN;
 }
 
+static double rnn_ref_code(nc_dtype type, const void *p, int64_t i) {
+    return type == NC_INT8 ? ((const int8_t *)p)[i] : ((const uint8_t *)p)[i];
+}
+
+/* Element k of a row of weights, K long: of W (i 0) or R (i 1). */
+static double rnn_ref_weight(const nck_rnn_args *a, int i, int64_t row, int64_t k, int64_t K) {
+    if (a->codes == NULL) return rnn_ref_load(a, i == 0 ? a->w : a->r, row * K + k);
+    const nck_rnn_codes *c = &a->codes[i];
+    int64_t at = k * nck_rnn_gates(a->cell->rule.kind) * a->H + row;
+    return (rnn_ref_code(c->type, c->codes, at) - rnn_ref_code(c->type, c->zero, row % c->zeros)) *
+           (double)c->scale[row % c->scales];
+}
+
+/* v as the code from 0 to 255 that stands for it where codes reach over [low, high]. */
+static double rnn_ref_coded(float v, float low, float high) {
+    float scale = low == high ? 1 : (high - low) / 255, zero = rintf(fminf(fmaxf(0 - low / scale, 0), 255));
+    return (double)(fminf(fmaxf(rintf(v / scale) + zero, 0), 255) - zero) * (double)scale;
+}
+
+/* Element i of x; the range of all of them is found anew for each. */
+static double rnn_ref_x(const nck_rnn_args *a, int64_t i) {
+    const float *x = a->x;
+    float low = 0, high = 0;
+    if (a->codes == NULL) return rnn_ref_load(a, a->x, i);
+    for (int64_t k = 0; k < a->T * a->B * a->I; k++) low = fminf(low, x[k]), high = fmaxf(high, x[k]);
+    return rnn_ref_coded(x[i], low, high);
+}
+
+static void rnn_ref_code_state(const double *h, int64_t H, double *to) {
+    float low = 0, high = 0;
+    for (int64_t k = 0; k < H; k++) low = fminf(low, (float)h[k]), high = fmaxf(high, (float)h[k]);
+    for (int64_t k = 0; k < H; k++) to[k] = rnn_ref_coded((float)h[k], low, high);
+}
+
 /* x_t W' + Wb of gate g, unit j */
 static double from_input(const nck_rnn_args *a, int64_t x_row, int64_t row) {
     double sum = rnn_ref_load(a, a->b, row);
-    for (int64_t k = 0; k < a->I; k++)
-        sum += rnn_ref_load(a, a->x, x_row * a->I + k) * rnn_ref_load(a, a->w, row * a->I + k);
+    for (int64_t k = 0; k < a->I; k++) sum += rnn_ref_x(a, x_row * a->I + k) * rnn_ref_weight(a, 0, row, k, a->I);
     return sum;
 }
 
 /* h R' + Rb */
 static double from_state(const nck_rnn_args *a, const double *h, const double *scale, int64_t row) {
     double sum = rnn_ref_load(a, a->b, nck_rnn_gates(a->cell->rule.kind) * a->H + row);
-    for (int64_t k = 0; k < a->H; k++) sum += h[k] * (scale ? scale[k] : 1) * rnn_ref_load(a, a->r, row * a->H + k);
+    for (int64_t k = 0; k < a->H; k++) sum += h[k] * (scale ? scale[k] : 1) * rnn_ref_weight(a, 1, row, k, a->H);
     return sum;
 }
 
-static void lstm_row(const nck_rnn_args *a, int64_t x, double *h, double *c, double *next) {
+static void lstm_row(const nck_rnn_args *a, int64_t x, const double *h, double *c, double *next) {
     const nck_rnn_rule *rule = &a->cell->rule;
     int64_t H = a->H;
     for (int64_t j = 0; j < H; j++) {
@@ -85,8 +118,10 @@ static void rnn_ref_run_row(const nck_rnn_args *a, int64_t b, double *h, double 
     for (int64_t s = 0; s < a->T; s++) {
         int64_t t = s < n && a->reverse ? n - 1 - s : s, x = a->batch_first ? b * a->T + t : t * a->B + b;
         if (s < n) {
+            double *seen = a->codes != NULL ? next + H : h;
+            if (a->codes != NULL) rnn_ref_code_state(h, H, seen);
             if (a->cell->rule.kind == NCK_LSTM)
-                lstm_row(a, x, h, c, next);
+                lstm_row(a, x, seen, c, next);
             else if (a->cell->rule.kind == NCK_GRU)
                 gru_row(a, x, h, c, next);
             else

@@ -2,6 +2,7 @@
  * sizes; equal bits for any number of threads; NaN stays in its row. */
 #include "base/intmath.h"
 #include "base/mem.h"
+#include "kernels/cpu/gemm/igemm.h"
 #include "kernels/cpu/rnn/rnn.h"
 #include "tests/check.h"
 
@@ -12,7 +13,7 @@ typedef struct fixture {
     nck_rnn_args a;
     void *p[N_ARRAYS];
     void *workspace;
-    double state[3 * 64];
+    double state[4 * 64];
 } fixture;
 
 static double get(nc_dtype t, const void *p, int64_t i) {
@@ -49,7 +50,7 @@ static bool fixture_init(fixture *f, const nck_rnn_rule *rule, nc_dtype type, co
                           .state_rs = s[3],
                           .y_t = s[1] * s[3],
                           .y_b = s[3]};
-    f->workspace = nc_alloc(nck_rnn_workspace(rule->kind, type, 1, s[0], s[1], s[2], s[3], false) + 64);
+    f->workspace = nc_alloc(nck_rnn_workspace(rule->kind, type, 1, s[0], s[1], s[2], s[3], NCK_RNN_PLAIN) + 64);
     return f->workspace != NULL;
 }
 
@@ -144,6 +145,63 @@ TEST(rnn_kernel_threads_and_nan) {
     fixture_release(&f);
 }
 
+/* ---- weights of 8 bits ---- */
+
+/* W or R, K rows of N codes, from random bytes. */
+static nck_rnn_codes codes_of(nc_dtype type, int64_t K, int64_t N, bool each, const void *bytes, float *scale,
+                              void *packed) {
+    for (int64_t j = 0; j < N; j++) scale[j] = 0.002f + 0.0001f * (float)(j % 7);
+    nck_igemm_pack_b(type, K, N, bytes, N, 1, packed, NULL);
+    return (nck_rnn_codes){.type = type,
+                           .codes = bytes,
+                           .packed = packed,
+                           .scale = scale,
+                           .zero = (const char *)bytes + 1,
+                           .scales = each ? N : 1,
+                           .zeros = each ? N : 1};
+}
+
+static void check_codes(nc_dtype type, const int64_t *s, bool each, bool reverse, const int32_t *lens) {
+    int64_t I = s[2], H = s[3], N = 4 * H;
+    size_t bytes[2] = {nck_igemm_packed_b_bytes(I, N), nck_igemm_packed_b_bytes(H, N)};
+    fixture f = {0};
+    char *packed = nc_alloc(bytes[0] + bytes[1] + 64),
+         *room = nc_alloc(nck_rnn_workspace(NCK_LSTM, NC_FLOAT, 1, s[0], s[1], I, H, NCK_RNN_CODES) + 64);
+    nc_pool *pool = nc_pool_create(3);
+    if (fixture_init(&f, &usual[2], NC_FLOAT, s) && packed != NULL && room != NULL && pool != NULL) {
+        char *at = nc_align64_pointer(packed);
+        nck_rnn_codes codes[2] = {codes_of(type, I, N, each, f.p[1], f.p[6], at),
+                                  codes_of(type, H, N, each, f.p[2], f.p[7], at + bytes[0])};
+        f.a.codes = codes, f.a.w = f.a.r = NULL, f.a.reverse = reverse, f.a.lens = lens;
+        f.a.y = f.p[8], f.a.y_h = f.p[9];
+        nck_rnn(&f.a, 1, nc_align64_pointer(room), NULL);
+        f.a.y = f.p[10];
+        nck_rnn(&f.a, 1, nc_align64_pointer(room), pool);
+        CHECK(memcmp(f.p[8], f.p[10], (size_t)(s[0] * s[1] * H) * sizeof(float)) == 0);
+        f.a.y_h = f.p[11];
+        nck_rnn_ref(&f.a, f.state);
+        for (int64_t i = 0; i < s[0] * s[1] * H; i++)
+            CHECK_CLOSE(get(NC_FLOAT, f.p[8], i), get(NC_FLOAT, f.p[10], i), nc_tol_recurrent_f32);
+        for (int64_t i = 0; i < s[1] * H; i++)
+            CHECK_CLOSE(get(NC_FLOAT, f.p[9], i), get(NC_FLOAT, f.p[11], i), nc_tol_recurrent_f32);
+    } else {
+        nc_test_failed(__FILE__, __LINE__, "out of memory");
+    }
+    nc_pool_destroy(pool);
+    nc_free(packed);
+    nc_free(room);
+    fixture_release(&f);
+}
+
+TEST(rnn_kernel_codes) {
+    static const int64_t sizes[][4] = {{1, 1, 1, 1}, {5, 3, 4, 7}, {2, 17, 9, 19},
+                                       {3, 1, 0, 5}, {0, 2, 3, 4}, {4, 0, 3, 4}};
+    static const int32_t lens[3] = {2, 0, 5};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int way = 0; way < 4; way++)
+            check_codes(way & 1 ? NC_INT8 : NC_UINT8, sizes[i], way & 2, way & 1, i == 1 && way > 1 ? lens : NULL);
+}
+
 /* ---- both directions: rows and columns shared out between threads, weights packed before or not ---- */
 
 enum { X_, W_, R_, B_, N_GIVEN };
@@ -175,7 +233,7 @@ static bool pair_init(pair *p, nck_rnn_kind kind, const int64_t *s) {
     ok &= (p->y = nc_alloc(2 * p->bytes_y)) != NULL && (p->y_h = nc_alloc(2 * p->bytes_h)) != NULL;
     p->bytes_kept = (size_t)(2 * T * B * nck_rnn_kept(kind) * H) * sizeof(float);
     ok &= (p->kept = nc_alloc_zero(2, p->bytes_kept)) != NULL;
-    ok &= (p->workspace = nc_alloc(nck_rnn_workspace(kind, NC_FLOAT, 2, T, B, I, H, false) + 64)) != NULL;
+    ok &= (p->workspace = nc_alloc(nck_rnn_workspace(kind, NC_FLOAT, 2, T, B, I, H, NCK_RNN_PLAIN) + 64)) != NULL;
     return ok;
 }
 
