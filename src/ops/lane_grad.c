@@ -109,6 +109,8 @@ static const expr *node(trace *t, word w, const expr *a, const expr *b, const ex
 #define L_TANH(x)      L_1(TANH, x)
 #define L_TANH_1(x)    L_TANH(x)
 #define L_ERF(x)       L_1(ERF, x)
+#define L_CDF(x)       L_MUL(L_K(0.5), L_ADD(L_K(1), L_ERF(L_MUL(L_K(0.70710678118654752), x))))
+#define L_BELL(x)      L_EXP(L_MUL(L_K(-0.5), L_MUL(x, x)))
 #define L_POW(x, y)    L_2(POW, x, y)
 #define L_FLOOR(x)     L_1(FLOOR, x)
 #define L_SIN(x)       L_1(SIN, x)

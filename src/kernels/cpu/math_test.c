@@ -53,6 +53,24 @@ TEST(log_accuracy) { scan(NCK_LANE_log, log, 2); }
 TEST(tanh_accuracy) { scan(NCK_LANE_tanh, tanh, 3); }
 TEST(erf_accuracy) { scan(NCK_LANE_erf, erf, 2); }
 
+static double gelu(double x) { return x * 0.5 * erfc(-x * 0.70710678118654752); }
+
+/* Far negative x keep their digits but for those that x^2 loses, half a unit of it; (1 + erf)/2 has none left at -6. */
+TEST(gelu_accuracy) {
+    float x[NCK_TILE_PAD], y[NCK_TILE_PAD];
+    for (int i = 0; nck_isa_at(i) != NULL; i++)
+        for (double v = -13; v < 13;) {
+            for (int k = 0; k < NCK_TILE_PAD; k++, v += 0.00037) x[k] = (float)v;
+            eval(nck_isa_at(i), NCK_LANE_gelu, x, y, NCK_TILE_PAD);
+            for (int k = 0; k < NCK_TILE_PAD; k++) {
+                double square = (double)x[k] * (double)x[k], e = ulps(y[k], gelu((double)x[k]));
+                if (e > 4 + (x[k] < 0 ? square : 0))
+                    nc_test_failed(__FILE__, __LINE__, "%s: gelu is %g units off at %a", nck_isa_at(i)->name, e,
+                                   (double)x[k]);
+            }
+        }
+}
+
 static void eval2(const nck_isa *isa, int lane, const float *a, const float *b, float *y, int n) {
     const void *src[3] = {a, b, b};
     const double param[2] = {0};
@@ -196,6 +214,12 @@ TEST(limits) {
         {NCK_LANE_tanh, NAN, NAN},
         {NCK_LANE_erf, NAN, NAN},
         {NCK_LANE_tanh, -NAN, NAN},
+        {NCK_LANE_gelu, NAN, NAN},
+        {NCK_LANE_gelu, INFINITY, INFINITY},
+        {NCK_LANE_gelu, -INFINITY, NAN}, /* as x * (1 + erf(x))/2 */
+        {NCK_LANE_gelu, -14, -0.0f},
+        {NCK_LANE_gelu, -0.0f, -0.0f},
+        {NCK_LANE_gelu, FLT_MAX, FLT_MAX},
     };
     for (int i = 0; nck_isa_at(i) != NULL; i++) {
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
@@ -212,7 +236,8 @@ TEST(limits) {
 
 /* On every ISA the same operations in the same order: the bits agree. */
 TEST(isas_agree_bit_for_bit) {
-    static const int lanes[] = {NCK_LANE_exp, NCK_LANE_log, NCK_LANE_tanh, NCK_LANE_erf, NCK_LANE_sigmoid};
+    static const int lanes[] = {NCK_LANE_exp, NCK_LANE_log,     NCK_LANE_tanh,
+                                NCK_LANE_erf, NCK_LANE_sigmoid, NCK_LANE_gelu};
     const nck_isa *first = nck_isa_at(0);
     for (int i = 1; nck_isa_at(i) != NULL; i++) {
         for (size_t l = 0; l < sizeof lanes / sizeof lanes[0]; l++) {

@@ -79,11 +79,8 @@
     L_SEL(L_OR(L_LT(x, L_NEG(lambd)), L_LT(lambd, x)), L_K(1), L_K(0))
 
 /* y = x * Phi(x), Phi(x) = (1 + erf(x/sqrt(2)))/2; the density is exp(-x*x/2)/sqrt(2 pi). */
-#define LANE_gelu(x)     L_MUL(x, LANE_gelu_phi_(x))
-#define LANE_gelu_phi_(x) L_MUL(L_K(0.5), L_ADD(L_K(1), L_ERF(L_MUL(L_K(0.70710678118654752), x))))
-#define LANE_gelu_D(x)                                                   \
-    L_ADD(LANE_gelu_phi_(x), L_MUL(L_MUL(L_K(0.39894228040143268), x),   \
-                                   L_EXP(L_MUL(L_K(-0.5), L_MUL(x, x)))))
+#define LANE_gelu(x)   L_MUL(x, L_CDF(x))
+#define LANE_gelu_D(x) L_ADD(L_CDF(x), L_MUL(L_MUL(L_K(0.39894228040143268), x), L_BELL(x)))
 
 /* y = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) */
 #define LANE_gelu_tanh(x)     L_MUL(L_MUL(L_K(0.5), x), L_ADD(L_K(1), L_TANH_1(LANE_gelu_u_(x))))

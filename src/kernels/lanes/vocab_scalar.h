@@ -24,6 +24,8 @@ static inline double l_max(double a, double b) { return b < a || a != a ? a : b;
 #define L_TANH(a)      ((L_T)tanh(a))
 #define L_TANH_1(a)    L_TANH(a)
 #define L_ERF(a)       ((L_T)erf(a))
+#define L_CDF(a)       ((L_T)(0.5 * erfc(-0.70710678118654752 * (double)(a))))
+#define L_BELL(a)      ((L_T)exp(-0.5 * (double)(a) * (double)(a)))
 #define L_SIN(a)       ((L_T)sin(a))
 #define L_COS(a)       ((L_T)cos(a))
 #define L_TAN(a)      ((L_T)tan(a))

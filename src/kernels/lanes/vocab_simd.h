@@ -23,6 +23,8 @@
 #define L_TANH(a)      L_WORD(v_tanh_)(a)
 #define L_TANH_1(a)    L_TANH(a)
 #define L_ERF(a)       L_WORD(v_erf_)(a)
+#define L_CDF(a)       L_WORD(v_cdf_)(a)
+#define L_BELL(a)      L_WORD(v_bell_)(a)
 #define L_SIN(a)       L_WORD(v_sin_)(a)
 #define L_COS(a)       L_WORD(v_cos_)(a)
 #define L_TAN(a)      L_WORD(v_tan_)(a)

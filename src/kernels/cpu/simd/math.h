@@ -1,5 +1,5 @@
-/* simd/math.h: exp, log, tanh, erf, pow, fmod and the functions of the circle on vectors, written once over the
- * vocabulary of simd.h.
+/* simd/math.h: exp, log, tanh, erf, pow, fmod, the normal distribution and the functions of the circle on vectors,
+ * written once over the vocabulary of simd.h.
  *
  * f32: exp, log, tanh and erf within 3 units in the last place, pow within 1, denormals included, with the limits of
  * libm at 0, Inf and NaN; tanh and erf never leave [-1, 1] and keep the sign of zero. The rest, and all of f64, asks
@@ -48,6 +48,7 @@ V_MAP1(v_exp_f64, f64, exp)
 V_MAP1(v_log_f64, f64, log)
 V_MAP1(v_tanh_f64, f64, tanh)
 V_MAP1(v_erf_f64, f64, erf)
+V_MAP1(v_erfc_f64, f64, erfc)
 V_MAP1(v_sin_f64, f64, sin)
 V_MAP1(v_cos_f64, f64, cos)
 V_MAP1(v_tan_f64, f64, tan)
@@ -152,6 +153,30 @@ static inline v_f32 v_erf_f32(v_f32 x) {
     v_f32 far = v_sub_f32(one, v_mul_f32(e, v_pow2_f32(k)));
     v_f32 y = v_sel_f32(v_lt_f32(a, one), near, far);
     return v_sel_f32(v_eq_f32(x, x), v_copysign_f32(y, x), x);
+}
+
+/* exp(-x^2/2); 0 from 13.28 on, where 2^k is. */
+static inline v_f32 v_bell_f32(v_f32 x) {
+    v_i32 k;
+    v_f32 z = v_max_f32(v_mul_f32(v_mul_f32(x, v_set_f32(-0.5f)), x), v_set_f32(-88.0f));
+    v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(z, &k));
+    return v_mul_f32(p, v_pow2_f32(k));
+}
+
+/* The normal distribution's integral up to x: exp(-x^2/2)*h(|x|) for negative x, 1 less that of -x for others. h is a
+ * quotient of two polynomials without a difference in them, fitted on [0, 13.3] with a relative error of 5e-9: negative
+ * x keep their digits, and who needs the density too has its exp at hand. NaN stays one only where x is a factor. */
+static inline v_f32 v_cdf_f32(v_f32 x) {
+    v_f32 a = v_min_f32(v_abs_f32(x), v_set_f32(14.0f));
+    v_f32 p = v_poly5_f32(a, 0.5000000025f, 0.4356859948f, 0.1813065071f, 0.03998408382f, 0.004020176258f);
+    v_f32 q = v_poly6_f32(a, 1.0f, 1.669256909f, 1.194483194f, 0.4643796651f, 0.1002326163f, 0.01007694426f);
+    v_f32 rest = v_mul_f32(v_bell_f32(x), v_div_f32(p, q));
+    return v_sel_f32(v_lt_f32(x, v_set_f32(0.0f)), rest, v_sub_f32(v_set_f32(1.0f), rest));
+}
+
+static inline v_f64 v_bell_f64(v_f64 x) { return v_exp_f64(v_mul_f64(v_mul_f64(x, v_set_f64(-0.5)), x)); }
+static inline v_f64 v_cdf_f64(v_f64 x) {
+    return v_mul_f64(v_set_f64(0.5), v_erfc_f64(v_mul_f64(x, v_set_f64(-0.70710678118654752))));
 }
 
 #ifndef NCK_ISA_portable
