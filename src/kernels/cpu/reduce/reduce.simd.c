@@ -9,7 +9,12 @@
 
 #include <math.h>
 
-enum { LANES = 16, DOTS = 4 }; /* DOTS: rows at a time */
+enum {
+    LANES = 16,
+    DOTS = 4,  /* rows at a time */
+    LINE = 64, /* bytes of a line of the cache */
+    AHEAD = 8  /* rows from one that is added to one that is asked for */
+};
 #ifdef NCK_ISA_portable
 enum { HAS_VECTORS = 0 };
 #else
