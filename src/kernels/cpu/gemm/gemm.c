@@ -339,6 +339,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
     _Alignas(64) double acc[NCK_GEMM_MAX_TILE];
     gemm_tile_rows t = {.n = q1 - q0};
     int64_t first = p0;
+    bool asks = r->g->b_packed && (row_tile == 0 || !r->u->asks_once);
     for (int64_t q = q0; q <= q1; q++) t.at[q - q0] = gemm_row_at(r, q);
     if (r->tile_packs_a && !r->direct_a) gemm_pack_a(r, q0, q1);
     if ((r->direct || r->g->b_packed) && r->g->M == 1) p0 = gemm_row_item(r, p0, p1, acc);
@@ -350,7 +351,7 @@ static void gemm_tile_item(void *ctx, int64_t item) {
                 gemm_pack_panels(r->g, r->u, (int64_t)r->es, k, kc, p, r->direct ? 1 : nc_min64(GROUP, p1 - p),
                                  gemm_own_panels(r));
             const char *b = gemm_b_panel(r, k, kc, p, group, &ldb);
-            const char *next = r->g->b_packed ? gemm_packed_next(r, p, p0, p1, k, kc) : r->a_pack;
+            const char *next = asks ? gemm_packed_next(r, p, p0, p1, k, kc) : r->a_pack;
             bool rows_next = r->tile_packs_a && r->g->a_cs == 1 && p + 1 == p1 && c + 1 == r->cut0 + r->n_cuts &&
                              r->i0 + t.at[t.n] < r->g->M;
             if (rows_next) next = gemm_next_rows(r, &t);
