@@ -22,7 +22,7 @@
 enum {
     ROWS = NCK_ATTN_ROWS,
     KEYS = 512, /* of a block */
-    GROUPS = 16,
+    GROUPS = NCK_ATTN_GROUPS,
     FEW = 8,        /* heads that share keys and take dot products */
     DOT_KEYS = 64,  /* that they go through one after the other while the keys are in the cache */
     PER_ELEMENT = 4 /* multiply-adds that count as an element of work */
@@ -58,7 +58,7 @@ static size_t bytes_each(gemm_bytes *gemm, nc_dtype type, int64_t S, int64_t T, 
     return bytes_scores(type, S, T) + bytes_queries(type, S, D) + nc_align64(nc_max_size(qk, pv));
 }
 
-static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) { return nc_min64(B * Hq * nc_ceil_div(S, ROWS), GROUPS); }
+static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) { return nc_min64(B * Hq * nc_ceil_div(S, NCK_ATTN_FEW), GROUPS); }
 
 size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64_t T, int64_t D, int64_t Dv) {
     size_t one = bytes_each(nck_gemm_workspace, type, S, T, D, Dv);
@@ -137,8 +137,8 @@ static double attn_sink(const nck_attn_args *a, const attn_item *t, int64_t r) {
 
 static void attn_run_item(const attn_job *j, int64_t i, char *workspace) {
     const nck_attn_args *a = j->a;
-    attn_item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * ROWS};
-    t.rows = nc_min64(ROWS, a->S - t.first);
+    attn_item t = {.b = i / j->blocks / a->Hq, .h = i / j->blocks % a->Hq, .first = i % j->blocks * attn_rows(a)};
+    t.rows = nc_min64(attn_rows(a), a->S - t.first);
     t.kv = t.h / (a->Hq / a->Hkv);
     void *scores = workspace, *queries = workspace + j->bytes_scores, *gemm = (char *)queries + j->bytes_queries;
     attn_sums sums;
@@ -191,7 +191,8 @@ void nck_attn_join_heads(nck_attn_args *a) {
 }
 
 void nck_attn(const nck_attn_args *a, void *workspace, nc_pool *pool) {
-    attn_job j = {.a = a, .table = nck_isa_get()->reduce, .blocks = nc_ceil_div(a->S, ROWS), .workspace = workspace};
+    attn_job j = {.a = a, .table = nck_isa_get()->reduce, .workspace = workspace};
+    j.blocks = nc_ceil_div(a->S, attn_rows(a));
     j.n_items = a->B * a->Hq * j.blocks;
     j.n_groups = n_groups(a->B, a->Hq, a->S);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);

@@ -11,7 +11,9 @@
 #include "base/shape.h"
 #include "base/threads.h"
 
-#define NCK_ATTN_ROWS 64
+#define NCK_ATTN_ROWS 128
+#define NCK_ATTN_GROUPS 16 /* that work is dealt to */
+#define NCK_ATTN_FEW 64 /* of few heads, or where a block sees what its last query does */
 
 /* A matrix per batch and head. */
 typedef struct nck_attn_operand {

@@ -17,10 +17,10 @@
 #include <string.h>
 
 enum {
-    ROWS = 64,          /* of a block, at most */
+    ROWS = NCK_ATTN_ROWS, /* of a block, at most */
     LEAST = 8,          /* and at least */
     SCORES = 64 * 4096, /* of a block, as long as LEAST allows it */
-    GROUPS = 16,
+    GROUPS = NCK_ATTN_GROUPS,
     BUFFERS = 3,    /* shares, their gradients, slopes */
     PER_ELEMENT = 4 /* multiply-adds that count as an element of work */
 };
@@ -204,7 +204,7 @@ static void attn_grad_group(void *ctx, int64_t group) {
 void nck_attn_grad(const nck_attn_grad_args *g, void *workspace, nc_pool *pool) {
     const nck_attn_args *a = &g->a;
     grad_job j = {.g = g, .table = nck_isa_get()->reduce, .workspace = workspace, .n_items = a->B * a->Hkv};
-    j.block = nc_max64(LEAST, nc_min64(ROWS, SCORES / nc_max64(a->T, 1)));
+    j.block = nc_max64(LEAST, nc_min64(attn_rows(a), SCORES / nc_max64(a->T, 1)));
     j.n_groups = n_groups(a->B, a->Hkv);
     j.bytes_scores = bytes_scores(a->type, a->S, a->T);
     j.bytes_queries = bytes_queries(a->type, a->S, a->D);

@@ -133,7 +133,7 @@ static void set_mask(bool is_bool, int64_t cols) {
 TEST(attn_grad_kernel_sizes) {
     static const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1}, {2, 3, 3, 5, 7, 9, 4}, {1, 4, 2, 70, 33, 8, 5},
                                        {2, 2, 1, 0, 3, 4, 4}, {1, 2, 2, 3, 0, 4, 4}, {1, 1, 1, 130, 65, 3, 17},
-                                       {3, 6, 2, 4, 5, 16, 0}};
+                                       {3, 6, 2, 4, 5, 16, 0}, {4, 4, 4, 131, 9, 3, 2}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int k = 0; k < 4; k++) {
             REQUIRE(start(k & 1 ? NC_DOUBLE : NC_FLOAT, sizes[i], k & 2));

@@ -13,6 +13,12 @@ typedef struct attn_item {
     bool begun; /* rows of Y hold what earlier blocks gave */
 } attn_item;
 
+/* Queries of a block, at most: each block packs the keys and values that it sees. */
+static inline int64_t attn_rows(const nck_attn_args *a) {
+    bool many = a->B * a->Hkv >= NCK_ATTN_GROUPS && !a->causal && a->right < 0;
+    return many ? NCK_ATTN_ROWS : NCK_ATTN_FEW;
+}
+
 /* First and last key that query i of batch b may see. */
 static inline void seen_keys(const nck_attn_args *a, int64_t b, int64_t i, int64_t *lo, int64_t *hi) {
     int64_t first = a->offset_by_lens ? a->kv_lens[b] - (a->joined ? 1 : a->S) : a->offset;
