@@ -220,6 +220,14 @@ nc_code nc_binding_prepare(const nc_binding *b, nc_prep *p) {
     return b->prepare != NULL ? b->prepare(p) : NC_OK;
 }
 
+bool nc_call_adds(const nc_call *c, int sum, int overwrite) {
+    const nc_tensor *flag = overwrite < c->n_in ? c->in[overwrite] : NULL, *from = c->in[sum], *to = c->out[0];
+    if (flag && flag->data && *(const bool *)flag->data) return false;
+    size_t bytes = (size_t)nc_tensor_numel(to) * nc_dtype_bytes(to->dtype);
+    if (from->data != to->data && bytes > 0) memcpy(to->data, from->data, bytes);
+    return true;
+}
+
 nc_code nc_call_expect(const nc_call *c, int i, const int64_t *dims, int rank) {
     const nc_tensor *t = c->in[i];
     if (t->rank != rank)

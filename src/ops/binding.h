@@ -125,6 +125,10 @@ NC_MUST nc_code nc_binding_prepare(const nc_binding *b, nc_prep *p);
 /* SHAPE unless input i of the call has these dims: open ones are known only in the run. */
 NC_MUST nc_code nc_call_expect(const nc_call *c, int i, const int64_t *dims, int rank);
 
+/* Of kernels that add to input `sum` unless input `overwrite`, which may be missing, is true: puts the sum where the
+ * result goes, which may be its own place, and says whether there is one to add to. */
+bool nc_call_adds(const nc_call *c, int sum, int overwrite);
+
 /* The registry of cards (ops.list) and its lookup. */
 const nc_registry *nc_ops_registry(void);
 

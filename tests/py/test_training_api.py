@@ -137,6 +137,29 @@ def test_gradients_add_up_until_they_are_reset():
     assert same(grads(run), once)
 
 
+def test_gradients_of_a_table_that_is_read_and_multiplied(tmp_path):
+    """A product's gradient and that of rows that were picked, one of them twice, are added to one sum."""
+    from nacre.training import api, artifacts
+    rng = np.random.default_rng(3)
+    w, target = rng.standard_normal((7, 3), np.float32), rng.standard_normal((4, 7), np.float32)
+    ids = np.array([5, 0, 5, 2])
+    model = onnx.parser.parse_model('''<ir_version: 9, opset_import: ["" : 17]> g (int64[4] ids) => (float[4,7] y)
+        { h = Gather (w, ids)  y = Gemm <transB = 1> (h, w) }''')
+    model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    artifacts.generate_artifacts(model, requires_grad=["w"], loss=artifacts.LossType.MSELoss,
+                                 artifact_directory=tmp_path)
+    state = api.CheckpointState.load_checkpoint(tmp_path / "checkpoint")
+    module = api.Module(tmp_path / "training_model.onnx", state)
+    dy = 2 / 28 * (w[ids] @ w.T - target)
+    want = dy.T @ w[ids]
+    np.add.at(want, ids, dy @ w)
+    for times in (1, 2, 1):
+        module(ids, target)
+        close(state.parameters["w"].grad, times * want, "ort_f32", f"after {times}")
+        if times == 2:
+            module.lazy_reset_grad()
+
+
 def test_optimizers_of_one_module_share_its_state(tmp_path):
     """Two of the same kind taking turns are one; another kind goes on with the same parameters, rate and step."""
     from nacre.training import api, onnxblock

@@ -113,3 +113,27 @@ const nc_card nc_card_gather_grad = {.name = "GatherGrad",
                                      .infer = gather_grad_infer,
                                      .grad = gather_grad_grad,
                                      .decompose = gather_grad_decompose};
+
+/* ---- nacre.GatherGradOnto ---- */
+
+static nc_code gather_grad_onto_infer(nc_infer *c) {
+    int rank, axis;
+    if (nc_in_rank(c, 0, &rank)) NC_TRY(nc_axis(c, nc_attr_int(c->node, "axis"), rank, &axis));
+    return nc_out_like(c, 0, 0);
+}
+
+static const nc_op_version gather_grad_onto_versions[] = {
+    {.since = 1,
+     IN({"sum", NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE)}, {"indices", T_INDEX}, {"dY", SAME(0)},
+        {"overwrite", T_BOOL, SINGLE_OPTIONAL}),
+     OUT({"Y", SAME(0)}),
+     ATTR(A_INT("axis", 0))},
+    {0}};
+
+const nc_card nc_card_gather_grad_onto = {.name = "GatherGradOnto",
+                                          .domain = "nacre",
+                                          .no_grad = NC_LOWERED_NO_GRAD,
+                                          .doc = "dY's slices added to a sum where indices say, or to 0 in its place.",
+                                          .versions = gather_grad_onto_versions,
+                                          .host_in = 1u << 3,
+                                          .infer = gather_grad_onto_infer};

@@ -76,19 +76,30 @@ static nc_code gather_run(const nc_call *c) {
 
 /* ---- GatherGrad ---- */
 
-/* Half types are summed in float. */
-static nc_code gather_grad_wide_run(const nc_call *c) {
+/* onto: dX holds a sum. */
+static nc_code gather_grad_add(const nc_call *c, bool onto) {
     const nc_tensor *at = c->in[1], *dy = c->in[2], *dx = c->out[0];
     int64_t axis = *(const int64_t *)c->state, bad = 0;
     if (axis < 0) axis += dx->rank;
     NC_TRY(nc_gather_grad_check(c, (int)axis));
     if (nc_tensor_numel(dx) == 0) return NC_OK;
     nc_code code = nck_gather_grad(dx->dtype, product(dx->dims, (int)axis), dx->dims[axis],
-                                   product(dx->dims + axis + 1, dx->rank - (int)axis - 1), dx->data, at->dtype,
-                                   nc_tensor_numel(at), at->data, dy->data, &bad, c->pool);
+                                   product(dx->dims + axis + 1, dx->rank - (int)axis - 1), dx->data, onto,
+                                   at->dtype, nc_tensor_numel(at), at->data, dy->data, &bad, c->pool);
     return code == NC_OK ? NC_OK : bad_index(c, code, bad, dx->dims[axis]);
 }
+
+/* Half types are summed in float. */
+static nc_code gather_grad_wide_run(const nc_call *c) { return gather_grad_add(c, false); }
 NC_WIDENED(gather_grad, NC_WIDEN_HALF, gather_grad_wide_run, NULL)
+
+static nc_code gather_grad_onto_prepare(nc_prep *p) {
+    NC_TRY(axis_prepare(p));
+    p->over[0] = 1;
+    return NC_OK;
+}
+
+static nc_code gather_grad_onto_run(const nc_call *c) { return gather_grad_add(c, nc_call_adds(c, 0, 3)); }
 
 /* ---- NonZero ---- */
 
@@ -116,6 +127,11 @@ const nc_binding nc_index_cpu[] = {
      .prepare = axis_prepare,
      .workspace = gather_grad_workspace,
      .run = gather_grad_run},
+    {.op = "GatherGradOnto",
+     .domain = "nacre",
+     .kind = NC_K_STATIC,
+     .prepare = gather_grad_onto_prepare,
+     .run = gather_grad_onto_run},
     {.op = "NonZero",
      .kind = NC_K_BOUNDED,
      .types = T_WHOLE,

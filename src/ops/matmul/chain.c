@@ -42,3 +42,21 @@ const nc_card nc_card_gemm_chain = {.name = "GemmChain",
                                     .infer = nc_gemm_infer,
                                     .epilogue_in = 3,
                                     .cost = nc_gemm_cost};
+
+/* ---- GemmOnto ---- */
+
+static const nc_op_version onto_versions[] = {
+    {.since = 1,
+     IN({"A", NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE)}, {"B", SAME(0)}, {"sum", SAME(0)}, {"overwrite", T_BOOL, SINGLE_OPTIONAL}),
+     OUT({"Y", SAME(0)}),
+     ATTR(A_INT("transA", 0), A_INT("transB", 0))},
+    {0}};
+
+const nc_card nc_card_gemm_onto = {.name = "GemmOnto",
+                                   .domain = "nacre",
+                                   .no_grad = NC_LOWERED_NO_GRAD,
+                                   .doc = "A' B', added to a sum unless that is to be overwritten.",
+                                   .versions = onto_versions,
+                                   .host_in = 1u << 3,
+                                   .infer = nc_gemm_infer,
+                                   .cost = nc_gemm_cost};

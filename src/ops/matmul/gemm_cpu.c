@@ -88,3 +88,32 @@ size_t nc_gemm_half_workspace(const void *state, const nc_tensor *in, int n_in, 
 }
 
 nc_code nc_gemm_half_run(const nc_call *c) { return nc_widen_run(NC_WIDEN_HALF, nc_gemm_run, c); }
+
+/* ---- GemmOnto ---- */
+
+nc_code nc_gemm_onto_prepare(nc_prep *p) {
+    nc_gemm_state *s = nc_arena_alloc(p->arena, sizeof *s);
+    NC_NEED(p->w, s);
+    *s = (nc_gemm_state){.alpha = 1};
+    s->trans_a = nc_attr_int(p->node, "transA") != 0;
+    s->trans_b = nc_attr_int(p->node, "transB") != 0;
+    p->state = s;
+    p->strided_in = 3;
+    p->over[0] = 1u << 2;
+    return NC_OK;
+}
+
+nc_code nc_gemm_onto_run(const nc_call *c) {
+    nck_gemm_args g;
+    if (!gemm_describe(c->state, c->in[0], c->in[1], &g))
+        return nc_diag_set(c->diag, NC_E_SHAPE, c->node, c->op, "A' has %lld columns, B' has another number of rows",
+                           (long long)g.K);
+    NC_TRY(nc_call_expect(c, 2, (const int64_t[]){g.M, g.N}, 2));
+    g.type = c->out[0]->dtype;
+    g.beta = nc_call_adds(c, 2, 3);
+    g.c = c->out[0]->data;
+    g.c_rs = g.N;
+    g.c_cs = 1;
+    nck_gemm(&g, c->workspace, c->pool);
+    return NC_OK;
+}

@@ -27,6 +27,7 @@ typedef struct rows_job {
     char *dst;
     int64_t per_item;
     nc_dtype type;
+    bool onto;
     int64_t n_ranges, n_columns, columns; /* of the gradient: ranges of rows, pieces of a row, elements of a piece */
 } rows_job;
 
@@ -120,10 +121,9 @@ static void grad_item(void *ctx, int64_t item) {
     int64_t low = j->axis * range / j->n_ranges, high = j->axis * (range + 1) / j->n_ranges;
     int64_t es = (int64_t)nc_dtype_bytes(j->type);
     char *rows = j->dst + ((o * j->axis + low) * j->inner + c) * es;
-    if (width == j->inner)
-        memset(rows, 0, (size_t)((high - low) * width * es));
-    else
-        for (int64_t r = low; r < high; r++, rows += j->inner * es) memset(rows, 0, (size_t)(width * es));
+    if (!j->onto && width == j->inner) memset(rows, 0, (size_t)((high - low) * width * es));
+    for (int64_t r = low; !j->onto && width < j->inner && r < high; r++, rows += j->inner * es)
+        memset(rows, 0, (size_t)(width * es));
     for (int64_t i = 0; i < j->n; i++) {
         int64_t row = wrapped(j, i), to = (o * j->axis + row) * j->inner + c, from = (o * j->n + i) * j->inner + c;
         if (row < low || row >= high) continue;
@@ -136,8 +136,8 @@ static void grad_item(void *ctx, int64_t item) {
     }
 }
 
-nc_code nck_gather_grad(nc_dtype type, int64_t outer, int64_t axis, int64_t inner, void *data, nc_dtype idx_type,
-                        int64_t n, const void *index, const void *src, int64_t *bad, nc_pool *pool) {
+nc_code nck_gather_grad(nc_dtype type, int64_t outer, int64_t axis, int64_t inner, void *data, bool onto,
+                        nc_dtype idx_type, int64_t n, const void *index, const void *src, int64_t *bad, nc_pool *pool) {
     if (type != NC_FLOAT && type != NC_DOUBLE && type != NC_INT32 && type != NC_INT64) return NC_E_UNSUPPORTED;
     if (outer == 0 || inner == 0) return NC_OK;
     NC_TRY(check_indices(idx_type, index, n, axis, bad, 0, NULL));
@@ -150,7 +150,8 @@ nc_code nck_gather_grad(nc_dtype type, int64_t outer, int64_t axis, int64_t inne
                   .index = index,
                   .src = src,
                   .dst = data,
-                  .type = type};
+                  .type = type,
+                  .onto = onto};
     int64_t slice = axis * inner * (int64_t)nc_dtype_bytes(type);
     j.n_ranges = nc_min64(nc_min64(axis, RANGES), nc_ceil_div(slice, RANGE_BYTES));
     j.columns = j.n_ranges > 1 ? COLUMNS : FEW_COLUMNS;

@@ -139,17 +139,18 @@ typedef struct grad_case {
 static const grad_case grads[] = {{3, 5, 2053, 41}, {1, 3001, 257, 500}, {2, 700, 301, 1}, {1, 40000, 3, 90},
                                   {1, 2, 130, 77},  {2, 9, 1, 0},        {1, 1, 1, 3},     {2, 3, 0, 4}};
 
-/* Of floats that were something else before. */
-static void gather_grad_all(const grad_case *g, float *dst, const float *src, const int32_t *index, int threads) {
+/* Of floats that were something else before, or onto what they are. */
+static void gather_grad_all(const grad_case *g, bool onto, float *dst, const float *src, const int32_t *index,
+                            int threads) {
     nc_pool *pool = nc_pool_create(threads);
     int64_t bad;
-    for (int64_t i = 0; i < g->outer * g->axis * g->inner; i++) dst[i] = NAN;
-    CHECK_INT(nck_gather_grad(NC_FLOAT, g->outer, g->axis, g->inner, dst, NC_INT32, g->n, index, src, &bad, pool),
+    for (int64_t i = 0; i < g->outer * g->axis * g->inner; i++) dst[i] = onto ? (float)(i % 31) : NAN;
+    CHECK_INT(nck_gather_grad(NC_FLOAT, g->outer, g->axis, g->inner, dst, onto, NC_INT32, g->n, index, src, &bad, pool),
               NC_OK);
     nc_pool_destroy(pool);
 }
 
-static void check_gather_grad(const grad_case *g) {
+static void check_gather_grad(const grad_case *g, bool onto) {
     int64_t D = g->outer * g->axis * g->inner, S = g->outer * g->n * g->inner;
     float *src = nc_alloc((size_t)S * 4), *got = nc_alloc((size_t)D * 4), *two = nc_alloc((size_t)D * 4),
           *want = nc_alloc_zero((size_t)D, 4);
@@ -158,27 +159,31 @@ static void check_gather_grad(const grad_case *g) {
     for (int64_t i = 0; i < g->n; i++) index[i] = (int32_t)(i * 7 % (2 * g->axis) - g->axis);
     for (int64_t i = 0; i < S; i++) src[i] = (float)(i % 1013) * 0.37f;
     if (S > 17) src[17] = INFINITY;
+    for (int64_t i = 0; onto && i < D; i++) want[i] = (float)(i % 31);
     for (int64_t o = 0; o < g->outer; o++)
         for (int64_t i = 0; i < g->n; i++)
             for (int64_t k = 0; k < g->inner; k++)
                 want[(o * g->axis + (index[i] + g->axis) % g->axis) * g->inner + k] +=
                     src[(o * g->n + i) * g->inner + k];
-    gather_grad_all(g, got, src, index, 1);
-    gather_grad_all(g, two, src, index, 5);
+    gather_grad_all(g, onto, got, src, index, 1);
+    gather_grad_all(g, onto, two, src, index, 5);
     CHECK(memcmp(got, want, (size_t)D * 4) == 0 && memcmp(two, want, (size_t)D * 4) == 0);
     nc_free(src), nc_free(got), nc_free(two), nc_free(want);
 }
 
 TEST(move_gather_grad) {
-    for (size_t i = 0; i < sizeof grads / sizeof grads[0]; i++) check_gather_grad(&grads[i]);
+    for (size_t i = 0; i < sizeof grads / sizeof grads[0]; i++) {
+        check_gather_grad(&grads[i], false);
+        check_gather_grad(&grads[i], true);
+    }
     float x[5] = {1, 2, 3, 4, 5};
     int64_t bad = 0, far = 9;
-    CHECK_INT(nck_gather_grad(NC_FLOAT, 1, 5, 1, x, NC_INT64, 1, &far, x, &bad, NULL), NC_E_DATA);
+    CHECK_INT(nck_gather_grad(NC_FLOAT, 1, 5, 1, x, false, NC_INT64, 1, &far, x, &bad, NULL), NC_E_DATA);
     CHECK_INT(bad, 9);
     CHECK(x[0] == 1 && x[4] == 5);
-    CHECK_INT(nck_gather_grad(NC_FLOAT16, 1, 5, 1, x, NC_INT64, 1, &far, x, &bad, NULL), NC_E_UNSUPPORTED);
+    CHECK_INT(nck_gather_grad(NC_FLOAT16, 1, 5, 1, x, false, NC_INT64, 1, &far, x, &bad, NULL), NC_E_UNSUPPORTED);
     int32_t wraps = 7, two[2] = {INT32_MAX, 1}, zero[2] = {0, 0};
-    CHECK_INT(nck_gather_grad(NC_INT32, 1, 1, 1, &wraps, NC_INT32, 2, zero, two, &bad, NULL), NC_OK);
+    CHECK_INT(nck_gather_grad(NC_INT32, 1, 1, 1, &wraps, false, NC_INT32, 2, zero, two, &bad, NULL), NC_OK);
     CHECK_INT(wraps, INT32_MIN);
 }
 
