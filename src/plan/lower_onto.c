@@ -71,7 +71,7 @@ static nc_code put_onto(sums *s, nc_value *v, const nc_card *card) {
     return NC_OK;
 }
 
-/* The parts of v in the order of their nodes: v itself, or the two that it is the sum of. 0: not all can be added so. */
+/* The parts of v in the order of their nodes: v itself, or the two that it is the sum of. 0: one cannot be added so. */
 static int parts_of(const sums *s, nc_value *v, int uses, nc_value **parts, const nc_card **cards) {
     nc_node *n = made_by(v);
     parts[0] = v;
@@ -116,7 +116,8 @@ static nc_code lower_variable(nc_work *w, const nc_plan_options *o, nc_variable 
     sums s = {.w = w, .o = o, .sum = var->first};
     nc_value *v, *parts[2], *old = var->last;
     const nc_card *cards[2];
-    nc_node *last = var->last != var->first && !nc_type_is_host(var->first->type) ? sum_of(var, &v, &s.overwrite) : NULL;
+    bool moves = var->last != var->first && !nc_type_is_host(var->first->type);
+    nc_node *last = moves ? sum_of(var, &v, &s.overwrite) : NULL;
     int n = last ? parts_of(&s, v, s.overwrite ? 2 : 1, parts, cards) : 0;
     if (n == 0 || !nc_type_equal(old->type, var->first->type) || !flag_is_there(&s, parts[0]->def)) return NC_OK;
     for (int i = 0; i < n; i++) NC_TRY(put_onto(&s, parts[i], cards[i]));

@@ -8,7 +8,7 @@ TEST(lower_onto_adds_where_the_sum_lies) {
     LOWERS(HEAD "{ g = Gemm<transA = 1>(a, b) y = Exp(a) w = Add(v, g) u = Where(r, g, w) }", nc_lower_onto,
            "GemmOnto_15_out = nacre.GemmOnto(a, b, v, r); y = Exp(a)");
     LOWERS(HEAD "{ g = Gemm<transA = 1>(a, b) y = Exp(a) u = Add(g, v) }", nc_lower_onto,
-           "GemmOnto_14_out = nacre.GemmOnto(a, b, v); y = Exp(a)");
+           "GemmOnto_13_out = nacre.GemmOnto(a, b, v); y = Exp(a)");
     LOWERS(HEAD "{ y = Exp(a) g = nacre.GatherGrad(s, i, d) w = Add(g, v) u = Where(r, g, w) }", nc_lower_onto,
            "y = Exp(a); GatherGradOnto_15_out = nacre.GatherGradOnto(v, i, d, r)");
 }
@@ -18,8 +18,8 @@ TEST(lower_onto_adds_two) {
     LOWERS(HEAD "{ p = Gemm<transA = 1>(a, b) y = Exp(a) t = nacre.GatherGrad(s, i, d) g = Add(t, p) w = Add(v, g) "
                 "u = Where(r, g, w) }",
            nc_lower_onto,
-           "GemmOnto_17_out = nacre.GemmOnto(a, b, v, r); y = Exp(a); "
-           "GatherGradOnto_19_out = nacre.GatherGradOnto(GemmOnto_17_out, i, d)");
+           "GemmOnto_19_out = nacre.GemmOnto(a, b, v, r); y = Exp(a); "
+           "GatherGradOnto_21_out = nacre.GatherGradOnto(GemmOnto_19_out, i, d)");
 }
 
 /* What others read, other factors and other sums stay. */

@@ -47,7 +47,8 @@ const nc_card nc_card_gemm_chain = {.name = "GemmChain",
 
 static const nc_op_version onto_versions[] = {
     {.since = 1,
-     IN({"A", NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE)}, {"B", SAME(0)}, {"sum", SAME(0)}, {"overwrite", T_BOOL, SINGLE_OPTIONAL}),
+     IN({"A", NC_BIT(NC_FLOAT) | NC_BIT(NC_DOUBLE)}, {"B", SAME(0)}, {"sum", SAME(0)},
+        {"overwrite", T_BOOL, SINGLE_OPTIONAL}),
      OUT({"Y", SAME(0)}),
      ATTR(A_INT("transA", 0), A_INT("transB", 0))},
     {0}};

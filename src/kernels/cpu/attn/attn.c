@@ -58,7 +58,9 @@ static size_t bytes_each(gemm_bytes *gemm, nc_dtype type, int64_t S, int64_t T, 
     return bytes_scores(type, S, T) + bytes_queries(type, S, D) + nc_align64(nc_max_size(qk, pv));
 }
 
-static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) { return nc_min64(B * Hq * nc_ceil_div(S, NCK_ATTN_FEW), GROUPS); }
+static int64_t n_groups(int64_t B, int64_t Hq, int64_t S) {
+    return nc_min64(B * Hq * nc_ceil_div(S, NCK_ATTN_FEW), GROUPS);
+}
 
 size_t nck_attn_workspace(nc_dtype type, int64_t B, int64_t Hq, int64_t S, int64_t T, int64_t D, int64_t Dv) {
     size_t one = bytes_each(nck_gemm_workspace, type, S, T, D, Dv);

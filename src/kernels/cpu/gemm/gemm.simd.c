@@ -69,7 +69,7 @@ _Static_assert((int)MR *NV *V_LEN_f32 <= NCK_GEMM_MAX_TILE, "a tile fits");
 #define TEXT "kernels/cpu/gemm/gemm_small.inc"
 #include "kernels/cpu/per_float.inc"
 
-/* On a Neoverse-N1 what every tile asks for costs 4% of a product of 1024 x 256 x 1024; elsewhere it was not measured. */
+/* On a Neoverse-N1 what every tile asks for costs 4% of a product of 1024 x 256 x 1024; others were not measured. */
 #ifdef NCK_ISA_neon
 #define ASKS_ONCE true
 #else

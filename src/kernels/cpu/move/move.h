@@ -37,8 +37,8 @@ NC_MUST nc_code nck_gather(int64_t outer, int64_t axis, size_t inner_bytes, cons
                            int64_t n, const void *index, void *out, int64_t *bad, nc_pool *pool);
 
 /* Gather's gradient: data (outer, axis, inner) is 0, with `onto` what it was, and src (outer, n, inner) is added where
- * index (n) says so. Equal indices are added in the order of n. Types f32, f64, i32, i64, each added in its own type; others give
- * UNSUPPORTED. */
+ * index (n) says so. Equal indices are added in the order of n. Types f32, f64, i32, i64, each added in its own type;
+ * others give UNSUPPORTED. */
 NC_MUST nc_code nck_gather_grad(nc_dtype type, int64_t outer, int64_t axis, int64_t inner, void *data, bool onto,
                                 nc_dtype idx_type, int64_t n, const void *index, const void *src, int64_t *bad,
                                 nc_pool *pool);

@@ -105,6 +105,15 @@ static inline v_f32 v_exp_f32(v_f32 x) {
     return v_mul_f32(v_mul_f32(p, v_pow2_f32(half)), v_pow2_f32(v_sub_i32(k, half)));
 }
 
+/* The same bits where exp(x) is a normal number, for x that are hardly above 0: shares of a sum. Smaller ones are 0. */
+static inline v_f32 v_exp_share_f32(v_f32 x) {
+    v_i32 k;
+    x = v_min_f32(v_max_f32(x, v_set_f32(-88.0f)), v_set_f32(88.7f));
+    v_f32 p = v_add_f32(v_set_f32(1.0f), v_exp_parts_f32(x, &k));
+    return v_mul_f32(p, v_pow2_f32(k));
+}
+static inline v_f64 v_exp_share_f64(v_f64 x) { return v_exp_f64(x); }
+
 /* x = 2^k * (1 + f), 1 + f in [sqrt(1/2), sqrt(2)). With s = f/(2 + f) and z = s^2, log(1 + f) = 2*atanh(s) = f -
  * s*(f - R), R = z*(2/3 + 2/5 z + ... + 2/11 z^4): f is exact and the correction small. */
 static inline v_f32 v_log_f32(v_f32 x) {
