@@ -18,7 +18,7 @@ _Static_assert(NCK_TILE_PAD % V_LEN_f32 == 0 && NCK_TILE_PAD % V_LEN_f64 == 0, "
 #define CALL(lane, ...) lane(__VA_ARGS__)
 #define FN(name) L_WORD(lane_##name##_)
 
-/* Lanes whose functions work on V_SIDE vectors side by side; all others on one. */
+/* Lanes whose functions of f32 work on V_SIDE vectors side by side; all others on one. */
 #define SIDE_exp ~, V_SIDE
 #define SIDE_erf ~, V_SIDE
 #define SIDE_tanh ~, V_SIDE
@@ -39,7 +39,8 @@ _Static_assert(NCK_TILE_PAD % (V_SIDE * V_LEN_f32) == 0, "a padded tile is whole
         const L_WORD(v_) p = L_K(param[0]), q = L_K(param[1]);                                                    \
         const char *s0 = src[0], *s1 = src[1], *s2 = src[2];                                                      \
         char *d = dst;                                                                                            \
-        enum { BYTES = L_WORD(V_LEN_) * (int)sizeof(L_WORD(v_elem_)), VECTORS = SECOND(SIDE_##name, 1) };         \
+        enum { ELEM = (int)sizeof(L_WORD(v_elem_)), BYTES = L_WORD(V_LEN_) * ELEM };                              \
+        enum { VECTORS = ELEM == 4 ? SECOND(SIDE_##name, 1) : 1 };                                                \
         for (int64_t i = 0, end = n * (int64_t)sizeof(L_WORD(v_elem_)); i < end; i += VECTORS * BYTES) {          \
             L_WORD(v_) y[VECTORS];                                                                                \
             UNROLL for (int v = 0; v < VECTORS; v++) {                                                            \
